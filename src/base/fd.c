@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void closep(int *fd)
+{
+	int keep = errno;
+
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+	errno = keep;
+}
+
+int file_read(const char *path, struct buf *b, struct error *err)
+{
+	CLEANUP(closep) int fd = -1;
+	struct stat st;
+	char chunk[16384];
+
+	/* O_NONBLOCK: a FIFO in the place of a file must not hold us up. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return error_sys(err, errno, "open '%s'", path);
+	if (fstat(fd, &st) < 0)
+		return error_sys(err, errno, "stat '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERR_INVALID, "read '%s': expected a regular file, found %s",
+			path, S_ISDIR(st.st_mode) ? "a directory" : "something else");
+	for (;;) {
+		ssize_t n = read(fd, chunk, sizeof(chunk));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_sys(err, errno, "read '%s'", path);
+		if (n == 0)
+			return 0;
+		buf_add(b, chunk, (size_t)n);
+		if (!buf_ok(b))
+			return error_set(err, ERR_LIMIT,
+				"read '%s': the file is larger than the limit of %zu bytes", path,
+				b->max);
+	}
+}
+
+int fd_write_all(int fd, const void *data, size_t len, struct error *err)
+{
+	const char *p = data;
+
+	while (len > 0) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_sys(err, errno, "write");
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode,
+	struct error *err)
+{
+	CLEANUP(closep) int fd = -1;
+	char tmp[PATH_MAX];
+	int n;
+
+	n = snprintf(tmp, sizeof(tmp), "%s.XXXXXX", path);
+	if (n < 0 || (size_t)n >= sizeof(tmp))
+		return error_set(err, ERR_LIMIT, "write '%s': the path is too long", path);
+	fd = mkostemp(tmp, O_CLOEXEC);
+	if (fd < 0)
+		return error_sys(err, errno, "create '%s'", tmp);
+	if (fd_write_all(fd, data, len, err) < 0) {
+		(void)error_prefix(err, "'%s'", path);
+		goto undo;
+	}
+	if (fchmod(fd, mode) < 0 || fsync(fd) < 0) {
+		(void)error_sys(err, errno, "write '%s'", path);
+		goto undo;
+	}
+	if (rename(tmp, path) < 0) {
+		(void)error_sys(err, errno, "rename '%s' to '%s'", tmp, path);
+		goto undo;
+	}
+	return 0;
+undo:
+	(void)unlink(tmp);
+	return -1;
+}
+
+int dir_make(const char *path, mode_t mode, struct error *err)
+{
+	char part[PATH_MAX];
+	size_t len = strlen(path);
+
+	if (len == 0 || len >= sizeof(part))
+		return error_set(err, ERR_INVALID, "create directory '%s': bad length", path);
+	memcpy(part, path, len + 1);
+	for (char *p = part + 1;; p++) {
+		char keep = *p;
+
+		if (keep != '/' && keep != '\0')
+			continue;
+		*p = '\0';
+		if (mkdir(part, mode) < 0 && errno != EEXIST)
+			return error_sys(err, errno, "create directory '%s'", part);
+		if (keep == '\0')
+			return 0;
+		*p = keep;
+	}
+}
+
+int path_join(char *ret, size_t cap, const char *dir, const char *name, struct error *err)
+{
+	size_t len = strlen(dir);
+	const char *sep = len > 0 && dir[len - 1] == '/' ? "" : "/";
+	int n = snprintf(ret, cap, "%s%s%s", dir, sep, name);
+
+	if (n < 0 || (size_t)n >= cap)
+		return error_set(err, ERR_LIMIT, "'%s/%s' is longer than %zu bytes", dir, name,
+			cap - 1);
+	return 0;
+}

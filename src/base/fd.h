@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Descriptors and whole files. Every descriptor is close-on-exec from birth. Thread: any. */
+#include "base/buf.h"
+#include "base/error.h"
+
+#include <sys/types.h>
+
+/* For CLEANUP(closep) int fd = -1. Keeps errno. */
+void closep(int *fd);
+
+/* Moves the descriptor out of @fd, which becomes -1. */
+static inline int steal_fd(int *fd)
+{
+	int v = *fd;
+
+	*fd = -1;
+	return v;
+}
+
+/*
+ * Reads the whole of @path into @b. A file longer than the ceiling of @b is ERR_LIMIT; what is
+ * not a regular file (or a link to one) is ERR_INVALID.
+ */
+int file_read(const char *path, struct buf *b, struct error *err) MUST_USE;
+
+/*
+ * Writes @path as a whole: temporary file beside it, fsync, rename. Readers see the old or the new
+ * content, never a part; on any error the old file stays and nothing is left beside it.
+ */
+int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode,
+	struct error *err) MUST_USE;
+
+/* Writes all of it, in spite of short writes and signals. */
+int fd_write_all(int fd, const void *data, size_t len, struct error *err) MUST_USE;
+
+/* mkdir -p with @mode for what is missing. */
+int dir_make(const char *path, mode_t mode, struct error *err) MUST_USE;
+
+/* "dir/name" into @ret of @cap bytes; ERR_LIMIT if it does not fit. */
+int path_join(char *ret, size_t cap, const char *dir, const char *name, struct error *err) MUST_USE;

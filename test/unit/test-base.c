@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/test.h"
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/option.h"
+#include "base/parse.h"
+#include "base/strv.h"
+#include "base/time.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void error_class__has_a_row_for_every_code(void **state)
+{
+	(void)state;
+	for (int c = 0; c < ERR_COUNT_; c++) {
+		assert_non_null(error_class((enum error_code)c)->name);
+		if (c != ERR_NONE)
+			assert_int_not_equal(error_class((enum error_code)c)->exit_code, 0);
+	}
+	assert_string_equal(error_class((enum error_code)9999)->name, "internal");
+}
+
+static void error_prefix__keeps_the_text_and_the_code(void **state)
+{
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_int_equal(error_sys(&err, ENOENT, "open '%s'", "x"), -1);
+	assert_string_equal(err.msg, "open 'x': No such file or directory");
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	error_prefix(&err, "load config");
+	assert_string_equal(err.msg, "load config: open 'x': No such file or directory");
+	assert_int_equal(error_set(NULL, ERR_INVALID, "nobody asked"), -1);
+}
+
+static void buf_add__stops_at_its_ceiling(void **state)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(8);
+
+	(void)state;
+	buf_puts(&b, "12345678");
+	assert_true(buf_ok(&b));
+	assert_string_equal(buf_str(&b), "12345678");
+	buf_putc(&b, '9');
+	assert_false(buf_ok(&b));
+	assert_string_equal(buf_str(&b), "12345678");
+	buf_clear(&b);
+	buf_printf(&b, "%d", 42);
+	assert_true(buf_ok(&b));
+	assert_string_equal(buf_str(&b), "42");
+}
+
+static void parse_duration__takes_what_go_takes(void **state)
+{
+	static const struct {
+		const char *text;
+		bool ok;
+		int64_t ns;
+	} rows[] = {
+		{ "0", true, 0 },
+		{ "0s", true, 0 },
+		{ "5s", true, 5000000000 },
+		{ "1m30s", true, 90000000000 },
+		{ "500ms", true, 500000000 },
+		{ "-5s", true, -5000000000 },
+		{ "1.5h", true, 5400000000000 },
+		{ ".5s", true, 500000000 },
+		{ "1us", true, 1000 },
+		{ "1\xc2\xb5s", true, 1000 },
+		{ "60", false, 0 },
+		{ "", false, 0 },
+		{ "s", false, 0 },
+		{ "5 s", false, 0 },
+		{ "5x", false, 0 },
+		{ "9999999999h", false, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int64_t ns = -1;
+		bool ok = parse_duration(rows[i].text, &ns);
+
+		if (ok != rows[i].ok || (ok && ns != rows[i].ns))
+			fail_msg("'%s': %d %lld", rows[i].text, ok, (long long)ns);
+	}
+}
+
+static void parse_bytes__takes_kubernetes_quantities(void **state)
+{
+	static const struct {
+		const char *text;
+		bool ok;
+		uint64_t bytes;
+	} rows[] = {
+		{ "0", true, 0 },
+		{ "123", true, 123 },
+		{ "8Gi", true, UINT64_C(8) << 30 },
+		{ "0.5Gi", true, UINT64_C(1) << 29 },
+		{ "512Mi", true, UINT64_C(512) << 20 },
+		{ "8G", true, UINT64_C(8000000000) },
+		{ "0.3Ki", false, 0 },
+		{ "8GB", false, 0 },
+		{ "-1Gi", false, 0 },
+		{ "", false, 0 },
+		{ "99999999999Ti", false, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		uint64_t bytes = 1;
+		bool ok = parse_bytes(rows[i].text, &bytes);
+
+		if (ok != rows[i].ok || (ok && bytes != rows[i].bytes))
+			fail_msg("'%s': %d %llu", rows[i].text, ok, (unsigned long long)bytes);
+	}
+}
+
+static void parse_numbers__refuse_anything_around_the_value(void **state)
+{
+	uint64_t u;
+	int64_t i;
+	double d;
+	bool b;
+
+	(void)state;
+	assert_true(parse_u64("18446744073709551615", &u));
+	assert_false(parse_u64("18446744073709551616", &u));
+	assert_false(parse_u64(" 1", &u));
+	assert_false(parse_u64("+1", &u));
+	assert_true(parse_i64("-9223372036854775808", &i));
+	assert_true(i == INT64_MIN);
+	assert_false(parse_i64("9223372036854775808", &i));
+	assert_true(parse_double("1.5e3", &d));
+	assert_false(parse_double("nan", &d));
+	assert_false(parse_double("0x10", &d));
+	assert_true(parse_bool("T", &b));
+	assert_true(b);
+	assert_false(parse_bool("yes", &b));
+}
+
+static void file_write_atomic__leaves_the_old_file_on_failure(void **state)
+{
+	struct error err = ERROR_INIT;
+	char *dir = test_tmpdir();
+	char path[256];
+	struct stat st;
+
+	(void)state;
+	assert_ok(path_join(path, sizeof(path), dir, "f", &err), &err);
+	assert_ok(file_write_atomic(path, "old", 3, 0644, &err), &err);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0644);
+	assert_error(file_write_atomic("/nowhere/at/all", "new", 3, 0644, &err), &err, "/nowhere");
+	{
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(2);
+
+		assert_error(file_read(path, &b, &err), &err, "larger than the limit of 2 bytes");
+	}
+	{
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
+
+		assert_ok(file_read(path, &b, &err), &err);
+		assert_string_equal(buf_str(&b), "old");
+		assert_error(file_read(dir, &b, &err), &err, "found a directory");
+	}
+	test_rmdir(dir);
+}
+
+static const char *fake_env(const char *name)
+{
+	if (!strcmp(name, "LISTY"))
+		return "env1,env2";
+	if (!strcmp(name, "EMPTY"))
+		return "";
+	if (!strcmp(name, "NUMBER"))
+		return "12";
+	return NULL;
+}
+
+static const struct option_def defs[] = {
+	{ .name = "list", .type = OPTION_LIST, .env = { "LISTY" }, .arg = "A,B", .help = "a list" },
+	{ .name = "text", .alias = "txt", .type = OPTION_STR, .env = { "NOPE", "EMPTY" },
+		.arg = "T", .help = "a text" },
+	{ .name = "flag", .letter = 'f', .type = OPTION_BOOL, .env = { "EMPTY" }, .help = "a flag" },
+	{ .name = "num", .type = OPTION_UINT, .env = { "NUMBER" }, .arg = "N", .help = "a number" },
+	{ .name = "wait", .type = OPTION_DURATION, .env = { "EMPTY" }, .arg = "D", .help = "a time" },
+};
+
+static int parse_words(struct options *o, unsigned flags, struct error *err, const char *words)
+{
+	static char copy[256];
+	char *argv[16] = { (char *)(uintptr_t) "prog" };
+	int argc = 1;
+	char *save = NULL;
+
+	(void)snprintf(copy, sizeof(copy), "%s", words);
+	for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		argv[argc++] = w;
+	return options_parse(o, defs, ARRAY_LEN(defs), argc, argv, flags, fake_env, err);
+}
+
+static void options_parse__orders_arguments_over_environment(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct options o;
+
+	(void)state;
+	assert_ok(parse_words(&o, 0, &err, ""), &err);
+	assert_int_equal(option_get(&o, "list")->list.n, 2);
+	assert_string_equal(option_str(&o, "text", "def"), "");
+	assert_int_equal(option_get(&o, "text")->source, OPTION_FROM_ENV);
+	assert_false(option_bool(&o, "flag", true));
+	assert_int_equal(option_uint(&o, "num", 1), 12);
+	assert_int_equal(option_get(&o, "wait")->source, OPTION_UNSET);
+	options_fini(&o);
+
+	assert_ok(parse_words(&o, 0, &err, "-list a --list=b,c --txt hello -f --num 7 --wait infinite x"),
+		&err);
+	assert_int_equal(option_get(&o, "list")->list.n, 3);
+	assert_string_equal(option_get(&o, "list")->list.v[2], "c");
+	assert_string_equal(option_str(&o, "text", "def"), "hello");
+	assert_true(option_bool(&o, "flag", false));
+	assert_true(option_get(&o, "wait")->ns == INT64_MAX);
+	assert_int_equal(o.args.n, 1);
+	options_fini(&o);
+}
+
+static void options_parse__says_what_is_wrong(void **state)
+{
+	static const struct {
+		const char *words, *text;
+	} rows[] = {
+		{ "--nope", "unknown option '--nope'" },
+		{ "--num x", "--num: expected a whole number, found 'x'" },
+		{ "--num", "--num: expected a whole number, found nothing" },
+		{ "--flag=maybe", "--flag: expected true or false, found 'maybe'" },
+		{ "--wait 60", "--wait: expected a duration" },
+		{ "--text a --txt b", "Cannot use two forms of the same flag: text txt" },
+	};
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct options o;
+
+		assert_error(parse_words(&o, 0, &err, rows[i].words), &err, rows[i].text);
+		options_fini(&o);
+	}
+}
+
+static void options_parse__leaves_the_command_alone(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct options o;
+
+	(void)state;
+	assert_ok(parse_words(&o, OPTIONS_STOP_AT_ARG, &err, "-f cmd --num x"), &err);
+	assert_int_equal(o.args.n, 3);
+	options_fini(&o);
+	assert_ok(parse_words(&o, 0, &err, "a -- --num b"), &err);
+	assert_int_equal(o.args.n, 3);
+	assert_string_equal(o.args.v[1], "--num");
+	options_fini(&o);
+	assert_int_equal(parse_words(&o, 0, &err, "--help"), OPTIONS_HELP);
+	options_fini(&o);
+}
+
+static void log_limit_pass__counts_per_window(void **state)
+{
+	struct log_limit l = { 0 };
+
+	(void)state;
+	assert_true(log_limit_pass(&l, NS_PER_SEC, NS_PER_SEC, 2));
+	assert_true(log_limit_pass(&l, NS_PER_SEC, NS_PER_SEC, 2));
+	assert_false(log_limit_pass(&l, NS_PER_SEC + 1, NS_PER_SEC, 2));
+	assert_true(log_limit_pass(&l, 2 * NS_PER_SEC, NS_PER_SEC, 2));
+	assert_int_equal(l.suppressed, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(error_class__has_a_row_for_every_code),
+		cmocka_unit_test(error_prefix__keeps_the_text_and_the_code),
+		cmocka_unit_test(buf_add__stops_at_its_ceiling),
+		cmocka_unit_test(parse_duration__takes_what_go_takes),
+		cmocka_unit_test(parse_bytes__takes_kubernetes_quantities),
+		cmocka_unit_test(parse_numbers__refuse_anything_around_the_value),
+		cmocka_unit_test(file_write_atomic__leaves_the_old_file_on_failure),
+		cmocka_unit_test(options_parse__orders_arguments_over_environment),
+		cmocka_unit_test(options_parse__says_what_is_wrong),
+		cmocka_unit_test(options_parse__leaves_the_command_alone),
+		cmocka_unit_test(log_limit_pass__counts_per_window),
+	};
+
+	return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
