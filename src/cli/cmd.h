@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A command of the tool is a value: one file, one `const struct cmd`, one row in the sorted table
+ * in main.c. Help, man page check and completion read the same fields.
+ */
+#include "base/option.h"
+
+struct cmd {
+	const char *name;	/* "config check" is the command "config" with an argument */
+	const char *usage;	/* "[--json]" */
+	const char *summary;	/* one line, no full stop */
+	const char *description; /* more for --help: paragraphs, examples; NULL: none */
+	const struct option_def *options;
+	size_t n_options;
+	unsigned option_flags; /* enum options_flags */
+	/* Returns 0, an exit code > 0 that it has explained itself, or < 0 with @err set. */
+	int (*run)(const struct cmd *cmd, const struct options *o, struct error *err);
+};
+
+extern const struct cmd cmd_config;
+extern const struct cmd cmd_demo;
+extern const struct cmd cmd_kubelet;
+extern const struct cmd cmd_sim;
+extern const struct cmd cmd_status;

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Reads NVIDIA's `version: v1` configuration, with our keys, into core's struct config: file,
+ * environment and command line, in their order of precedence (device-plugin.md sections 1 to 4).
+ *
+ * Every error names file:line:column, the key, what was expected and what was found. What is
+ * accepted but has no effect here gives one warning each, never silence. Nothing is applied by
+ * halves: a struct config comes out whole or not at all.
+ * Thread: any.
+ */
+#include "base/option.h"
+#include "core/config.h"
+
+#define CONFIG_FILE_MAX (1U << 20) /* bytes; a ConfigMap cannot be larger either */
+
+/* NVIDIA's flags and variables of section 2.1, as rows to put into a program's option table. */
+extern const struct option_def config_options[];
+extern const size_t config_n_options;
+
+/* Where values come from besides the file. */
+struct config_sources {
+	const struct options *options; /* parsed with a table that contains config_options */
+	const char *(*env)(const char *name); /* for DP_*_HEALTHCHECKS; NULL: getenv */
+};
+
+/*
+ * From the text of one config. @name is what messages call it ("path" or "path#entry"), with
+ * @line_offset lines above it (for a ConfigMap entry inside a manifest). @warnings collects one
+ * line each; may be NULL.
+ */
+int config_parse(struct config **ret, const char *name, uint32_t line_offset, const char *text,
+	size_t len, const struct config_sources *sources, struct strv *warnings,
+	struct error *err) MUST_USE;
+
+/* From a file; NULL or "" means none: environment, flags and defaults only. */
+int config_load(struct config **ret, const char *path, const struct config_sources *sources,
+	struct strv *warnings, struct error *err) MUST_USE;
+
+/*
+ * A file that may be a plain config or Kubernetes manifests with ConfigMaps (several YAML
+ * documents): calls @each for every config in it, in order, with its name ("file.yaml#entry" or
+ * "file.yaml") and either the config or the error. Returns the number of configs, < 0 if the file
+ * itself cannot be read or is no YAML.
+ */
+int config_each(const char *path, const struct config_sources *sources,
+	void (*each)(void *arg, const char *name, const char *text, struct config *config,
+		const struct strv *warnings, const struct error *err),
+	void *arg, struct error *err) MUST_USE;
+
+/* The configuration in force as NVIDIA's plugin prints it at start: indented JSON, null for what
+ * is unset (section 1.2). Yours: free(). */
+char *config_to_json(const struct config *c) MUST_USE;

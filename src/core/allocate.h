@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a container is given for the devices that the kubelet chose (Allocate; device-plugin.md 5.6
+ * and 5.7): environment, mounts and device nodes. Health is not consulted, as with NVIDIA.
+ * Thread: any (pure: which control nodes exist is an argument).
+ */
+#include "core/offer.h"
+
+struct alloc_env {
+	char *name, *value;
+};
+
+struct alloc_mount {
+	char *container_path, *host_path;
+	bool read_only;
+};
+
+struct alloc_device {
+	char *container_path, *host_path;
+	char permissions[4];
+};
+
+struct allocation {
+	struct alloc_env *envs;
+	size_t n_envs;
+	struct alloc_mount *mounts;
+	size_t n_mounts;
+	struct alloc_device *devices;
+	size_t n_devices;
+};
+
+/* Facts about the machine that the response depends on. */
+struct alloc_host {
+	struct strv control_nodes; /* those of /dev/nvidiactl, -uvm, -uvm-tools, -modeset that
+				      exist, in that order */
+	bool imex_channel0;	   /* configured and present */
+};
+
+/*
+ * One container's answer. Errors have the exact texts of section 5.6 and go to the kubelet with
+ * gRPC status Unknown.
+ */
+int allocation_new(struct allocation **ret, const struct resource *r, const struct inventory *inv,
+	const struct config *config, const struct alloc_host *host, const char *const *ids,
+	size_t n_ids, struct error *err) MUST_USE;
+struct allocation *allocation_free(struct allocation *a); /* returns NULL */
+DEFINE_CLEANUP(struct allocation *, allocation_free)

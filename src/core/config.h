@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the operator wants, after all defaults and precedence: NVIDIA's `version: v1` sharing
+ * configuration plus ours (docs/config.md). src/config reads it from YAML, environment and flags;
+ * core and the agent only read this. Everything in it is validated. Immutable once made.
+ * Thread: any (pure data).
+ */
+#include "base/error.h"
+#include "base/strv.h"
+#include "core/health.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RESOURCE_NAME_MAX 80 /* 63 and ".shared" and the end */
+
+/* Where a value stands in its file; line 0: not from a file. Kept for messages that come later. */
+struct config_pos {
+	uint32_t line, column;
+};
+
+enum mig_strategy { MIG_STRATEGY_NONE, MIG_STRATEGY_SINGLE, MIG_STRATEGY_MIXED };
+enum device_id_strategy { DEVICE_ID_UUID, DEVICE_ID_INDEX };
+enum allocation_policy { ALLOCATION_DISTRIBUTED, ALLOCATION_PACKED };
+enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA, DISCOVERY_VFIO };
+
+enum device_list_strategy { /* a set */
+	DEVICE_LIST_ENVVAR          = 1 << 0,
+	DEVICE_LIST_VOLUME_MOUNTS   = 1 << 1,
+	DEVICE_LIST_CDI_ANNOTATIONS = 1 << 2,
+	DEVICE_LIST_CDI_CRI         = 1 << 3,
+};
+
+enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
+
+/* Pattern of a product name or MIG profile to a resource: whole match, `*` is any run. */
+struct resource_pattern {
+	char *pattern;
+	char name[RESOURCE_NAME_MAX]; /* with "nvidia.com/" */
+	struct config_pos pos;
+};
+
+enum devices_kind { DEVICES_ALL, DEVICES_COUNT, DEVICES_LIST };
+
+enum isolation_memory { ISOLATION_MEMORY_NONE, ISOLATION_MEMORY_EQUAL, ISOLATION_MEMORY_BYTES,
+	ISOLATION_MEMORY_PERMILLE };
+enum isolation_compute { ISOLATION_COMPUTE_NONE, ISOLATION_COMPUTE_FAIR, ISOLATION_COMPUTE_CAPPED };
+enum slice_class { SLICE_CLASS_BATCH, SLICE_CLASS_LATENCY };
+
+struct isolation {
+	bool present;
+	enum isolation_memory memory;
+	uint64_t memory_value; /* bytes or permille of the GPU, as .memory says */
+	enum isolation_compute compute;
+	enum slice_class class_;
+	struct config_pos pos;
+};
+
+/* One entry of sharing.timeSlicing.resources or sharing.mps.resources. */
+struct replicated {
+	char name[RESOURCE_NAME_MAX];	/* with "nvidia.com/" */
+	char rename[RESOURCE_NAME_MAX]; /* "": none */
+	enum devices_kind devices;
+	uint32_t count;	      /* DEVICES_COUNT */
+	struct strv list;     /* DEVICES_LIST: UUIDs, "0", "0:0" */
+	uint32_t replicas;    /* >= 2 (mps: >= 1) */
+	struct isolation isolation;
+	struct config_pos pos;
+};
+
+struct sharing {
+	enum sharing_strategy strategy;
+	bool rename_by_default;
+	bool fail_requests_greater_than_one;
+	struct replicated *entries;
+	size_t n_entries;
+	struct config_pos pos;
+};
+
+struct slice_profile {
+	char name[RESOURCE_NAME_MAX];
+	uint32_t count;
+	uint64_t memory_bytes;
+	uint32_t weight;
+	enum slice_class class_;
+	struct config_pos pos;
+};
+
+/* One entry of sharing.slices. */
+struct slice_set {
+	char name[RESOURCE_NAME_MAX]; /* the resource whose GPUs are cut */
+	enum devices_kind devices;
+	struct strv list;
+	char *product; /* devices: {product: X}; NULL otherwise */
+	struct slice_profile *profiles;
+	size_t n_profiles;
+	struct config_pos pos;
+};
+
+struct config {
+	char *path;	/* file it came from, or "" */
+	char *entry;	/* ConfigMap data entry, or "" */
+	enum mig_strategy mig_strategy;
+	enum discovery_strategy discovery;
+	bool fail_on_init_error;
+	char *mps_root, *driver_root, *dev_root; /* never NULL; dev_root has its default */
+	bool gdrcopy, gds, mofed;
+	bool pass_device_specs;
+	unsigned device_lists; /* enum device_list_strategy */
+	enum device_id_strategy device_id;
+	enum allocation_policy allocation;
+	char *cdi_annotation_prefix, *cdi_hook_path, *container_driver_root;
+	bool imex_channel0, imex_required;
+	struct { /* for labels, later */
+		bool oneshot, no_timestamp, use_node_feature_api;
+		int64_t sleep_interval_ns; /* INT64_MAX: infinite */
+		char *output_file, *machine_type_file;
+	} gfd;
+	struct resource_pattern *gpu_patterns, *mig_patterns; /* the user's; the built-in follow */
+	size_t n_gpu_patterns, n_mig_patterns;
+	struct sharing sharing;
+	struct slice_set *slices;
+	size_t n_slices;
+	struct health_policy health;
+};
+
+/* All defaults of device-plugin.md section 1.2, nothing shared. */
+int config_new(struct config **ret, struct error *err) MUST_USE;
+struct config *config_free(struct config *c); /* returns NULL */
+DEFINE_CLEANUP(struct config *, config_free)
+
+/* True if both say the same; positions, path and entry do not count. */
+bool config_equal(const struct config *a, const struct config *b);

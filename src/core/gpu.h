@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a node's GPUs are, as one look at NVML found them. Plain data of fixed size, so that the
+ * worker process that talks to NVML can send it through a socket pair as it stands (same build on
+ * both ends), and the agent can keep and compare it.
+ *
+ * A GPU of which a field could not be read is still listed: .fault says what and .reason why; the
+ * other GPUs are not touched by it. Index spaces: `struct gpu.index` is NVML's enumeration order;
+ * the position in inventory.gpus is ours and only valid for that inventory.
+ * Thread: any (pure data).
+ */
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GPU_UUID_MAX   96
+#define GPU_NAME_MAX   96
+#define GPU_BUS_ID_MAX 32
+#define GPU_REASON_MAX 192
+#define GPU_NODE_MAX   256 /* GPUs of one node that we handle */
+
+enum gpu_fault {
+	GPU_OK,
+	GPU_FAULT_FIELD, /* a field that we need could not be read */
+	GPU_FAULT_LOST,	 /* NVML says that the GPU is lost (fell off the bus) */
+	GPU_FAULT_RESET, /* NVML says that the GPU needs a reset */
+	GPU_FAULT_STUCK, /* a call did not come back in time */
+	GPU_FAULT_GONE,	 /* known before, not enumerated any more */
+};
+
+/* What the driver itself says it needs (NVML field 230), where it can say so. */
+enum gpu_recovery {
+	GPU_RECOVERY_UNKNOWN, /* the driver or the GPU has no such field */
+	GPU_RECOVERY_NONE,
+	GPU_RECOVERY_RESET_GPU,
+	GPU_RECOVERY_REBOOT,
+	GPU_RECOVERY_DRAIN,
+};
+
+struct gpu {
+	uint32_t index; /* NVML enumeration order */
+	uint32_t minor; /* of /dev/nvidiaN; valid if has_minor */
+	char uuid[GPU_UUID_MAX]; /* "GPU-..."; "" if it could not be read */
+	char name[GPU_NAME_MAX];
+	char bus_id[GPU_BUS_ID_MAX]; /* NVML form, "00000000:00:1E.0"; "" if unknown */
+	int32_t numa_node;	     /* -1: unknown */
+	uint32_t cc_major, cc_minor; /* CUDA compute capability; 0.0 if unknown */
+	uint64_t memory_total_bytes; /* 0: unknown */
+	uint64_t memory_used_bytes;  /* includes what the driver reserves */
+	bool has_minor;
+	bool mig_capable;
+	bool mig_enabled;
+	bool xid_events; /* the GPU reports XIDs through NVML events */
+	enum gpu_recovery recovery;
+	enum gpu_fault fault;
+	int32_t nvml_code;		/* of the call behind the fault; 0 if none */
+	char reason[GPU_REASON_MAX]; /* of the fault, for people; "" without */
+};
+
+/* How close two GPUs are. NVML's topology levels, from close to far. */
+enum gpu_level {
+	GPU_LEVEL_SAME_BOARD,
+	GPU_LEVEL_SINGLE_SWITCH,
+	GPU_LEVEL_MULTI_SWITCH,
+	GPU_LEVEL_HOST_BRIDGE,
+	GPU_LEVEL_SAME_CPU,
+	GPU_LEVEL_CROSS_CPU,
+	GPU_LEVEL_UNKNOWN,
+};
+
+struct gpu_link {
+	uint8_t level;	 /* enum gpu_level */
+	uint8_t nvlinks; /* links between the two, 0..36 */
+};
+
+struct inventory {
+	char driver_version[80]; /* "580.159.04" */
+	char nvml_version[80];
+	int32_t cuda_version;	 /* 13000 = 13.0; 0: unknown */
+	uint32_t n;		 /* <= GPU_NODE_MAX */
+	struct gpu *gpus;	 /* [n], sorted by index */
+	struct gpu_link *links;	 /* [n * n], row-major; NULL: nothing known */
+};
+
+/* An empty inventory, or one with @n zeroed GPUs and unknown links. */
+int inventory_new(struct inventory **ret, uint32_t n, struct error *err) MUST_USE;
+int inventory_copy(struct inventory **ret, const struct inventory *from,
+	struct error *err) MUST_USE;
+struct inventory *inventory_free(struct inventory *inv); /* returns NULL */
+DEFINE_CLEANUP(struct inventory *, inventory_free)
+
+/* Borrowed; NULL: no such GPU. */
+const struct gpu *inventory_find(const struct inventory *inv, const char *uuid);
+
+/* GPU_LEVEL_UNKNOWN and no links if either is out of range or nothing is known. */
+struct gpu_link inventory_link(const struct inventory *inv, uint32_t a, uint32_t b);
+
+const char *gpu_fault_name(enum gpu_fault fault); /* "lost"; static */

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Health of one GPU as a state machine, driven by events and a clock that are passed in.
+ *
+ *	           xid (class app*, reset, hardware), probe fault
+ *	healthy ──────────────────────────────────────────────────▶ unhealthy
+ *	   ▲                                                            │ cool-down over
+ *	   │  `probes_needed` good probes in a row                      ▼
+ *	   └──────────────────────────────────────────────────────  probation
+ *	                         (a bad probe or a new XID: back to unhealthy, longer cool-down)
+ *
+ * * application errors are ignored unless the policy says otherwise. A GPU in probation is still
+ * shown as unhealthy. NVIDIA's own plugin never comes back; recovery = false gives that.
+ * Thread: owner's (no I/O, no clock, no lock).
+ */
+#include "base/error.h"
+#include "base/strv.h"
+#include "core/gpu.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define XID_LIST_MAX 64
+
+/* What an XID says about the GPU. Source of the classes: see the table in health.c. */
+enum xid_class {
+	XID_APPLICATION, /* the program's fault; the GPU is fine */
+	XID_DRIVER,	 /* driver or firmware trouble that passes; cool down and probe */
+	XID_RESET,	 /* the GPU must be reset before it can be trusted */
+	XID_HARDWARE,	 /* the GPU or its link is broken; stays until a probe after a reset is good */
+};
+
+struct xid_rule {
+	uint32_t xid;
+	bool act; /* false: ignore */
+};
+
+struct health_policy {
+	bool disabled;	      /* DP_DISABLE_HEALTHCHECKS=all or xids */
+	bool act_on_all;      /* DP_ENABLE_HEALTHCHECKS=all */
+	struct xid_rule rules[XID_LIST_MAX]; /* explicit; enable beats disable beats default */
+	size_t n_rules;
+	bool recovery;		      /* false: unhealthy until restart, as NVIDIA's plugin */
+	uint64_t cooldown_ns;	      /* application and driver class; default 30 s */
+	uint64_t reset_cooldown_ns;   /* reset and hardware class where the driver cannot say
+					 whether a reset is due; default 10 min */
+	uint64_t max_cooldown_ns;     /* ceiling of the doubling after relapses; default 1 h */
+	uint32_t probes_needed;	      /* good probes in a row; default 2 */
+	uint64_t probe_interval_ns;   /* how often to look at every GPU; default 10 s */
+	uint64_t forget_after_ns;     /* a GPU that is gone is dropped after this; default 10 min */
+};
+
+void health_policy_default(struct health_policy *p);
+
+/*
+ * Adds the meaning of NVIDIA's two variables (device-plugin.md sections 8, 12 and 13.7, fixed
+ * semantics: "disable all, enable 48" acts on 48). NULL: not set. Malformed elements are skipped
+ * and named in @ret_skipped (may be NULL).
+ */
+int health_policy_env(struct health_policy *p, const char *disable, const char *enable,
+	struct strv *ret_skipped, struct error *err) MUST_USE;
+
+/* Whether the policy acts on @xid. */
+bool health_policy_acts(const struct health_policy *p, uint32_t xid);
+
+enum xid_class xid_class(uint32_t xid);
+const char *xid_class_name(enum xid_class c);
+const char *xid_text(uint32_t xid); /* short name of a known XID, "" else; static */
+
+enum health_state { HEALTH_HEALTHY, HEALTH_UNHEALTHY, HEALTH_PROBATION };
+
+struct health {
+	enum health_state state;
+	enum xid_class cause;	     /* worst class since it was last healthy */
+	uint32_t last_xid;	     /* 0: none */
+	uint64_t xid_count;	     /* acted on or not, since start */
+	uint64_t since_ns;	     /* in this state since */
+	uint64_t retry_at_ns;	     /* end of the cool-down; UINT64_MAX: never */
+	uint32_t relapses;	     /* doubles the cool-down */
+	uint32_t good_probes;
+	char reason[GPU_REASON_MAX]; /* "" when healthy */
+};
+
+void health_init(struct health *h, uint64_t now_ns);
+
+/* Each returns true if what the kubelet sees (healthy or not) or the reason changed. */
+bool health_xid(struct health *h, const struct health_policy *p, uint32_t xid, uint64_t now_ns);
+bool health_probe(struct health *h, const struct health_policy *p, const struct gpu *seen,
+	uint64_t now_ns);
+bool health_tick(struct health *h, const struct health_policy *p, uint64_t now_ns);
+
+/* When health_tick() or a probe is due next; UINT64_MAX: nothing to wait for. */
+uint64_t health_due(const struct health *h, const struct health_policy *p);
+
+static inline bool health_ok(const struct health *h)
+{
+	return h->state == HEALTH_HEALTHY;
+}
+
+const char *health_state_name(enum health_state s);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * All GPUs that this node is known to have, with their health: the memory of the reconcile loop
+ * between two looks at NVML. A GPU that disappears stays listed as unhealthy ("gone") until it is
+ * forgotten, one that comes back keeps its history, and a sick one never touches the others.
+ * Thread: owner's (no I/O, no clock, no lock).
+ */
+#include "core/gpu.h"
+#include "core/health.h"
+
+struct node_gpu {
+	struct gpu gpu;	      /* as last seen */
+	struct health health;
+	uint64_t last_seen_ns;
+	bool present;	      /* in the last inventory */
+};
+
+struct node {
+	struct inventory *inv; /* the known GPUs, in the order of .gpus; links as last seen */
+	struct node_gpu *gpus; /* [inv->n], sorted by index, then UUID */
+};
+
+void node_init(struct node *n);
+void node_fini(struct node *n);
+
+/*
+ * Takes in one look at NVML. @seen may be NULL: NVML cannot be used at all; then every known GPU
+ * gets @why as its fault. Returns > 0 if anything that is offered or its health changed, 0 if
+ * not; < 0 only for lack of memory, and then nothing changed.
+ */
+int node_observe(struct node *n, const struct health_policy *p, const struct inventory *seen,
+	const struct error *why, uint64_t now_ns, struct error *err) MUST_USE;
+
+/* An XID event of the GPU @uuid; an unknown UUID changes nothing. True if health changed. */
+bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, uint32_t xid,
+	uint64_t now_ns);
+
+/* The passing of time: cool-downs end, gone GPUs are forgotten. True if anything changed. */
+bool node_tick(struct node *n, const struct health_policy *p, uint64_t now_ns);
+
+/* When to look again at the latest. */
+uint64_t node_due(const struct node *n, const struct health_policy *p);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * From GPUs and configuration to what the kubelet is told: resources and their devices. The heart
+ * of "decide": a pure function, deterministic, the same for every caller (agent, `config check`,
+ * tests). Health is not part of it: an unhealthy GPU keeps its devices, so that they can come back.
+ *
+ * Steps (device-plugin.md sections 4 and 5.3): each usable GPU gets a resource by pattern; each
+ * sharing entry in order picks devices of its resource and replicates them, under a new name if
+ * so configured. Devices that no entry picks stay plain under the original name.
+ * Thread: any (pure).
+ */
+#include "core/config.h"
+#include "core/gpu.h"
+
+#define DEVICE_ID_MAX 128 /* "<uuid>::<replica>" */
+
+struct offer_device {
+	char id[DEVICE_ID_MAX];
+	uint32_t gpu;	  /* position in the inventory */
+	uint32_t replica; /* 0 for an unshared device */
+};
+
+struct resource {
+	char name[RESOURCE_NAME_MAX];
+	char original[RESOURCE_NAME_MAX]; /* before renaming */
+	enum sharing_strategy strategy;	  /* SHARING_NONE: plain devices */
+	uint32_t replicas;		  /* 1 for plain devices; the greatest if they differ */
+	bool fail_requests_greater_than_one;
+	struct offer_device *devices;	  /* sorted by GPU, then replica */
+	uint32_t n_devices;
+};
+
+struct offer {
+	struct resource *resources; /* sorted by name */
+	uint32_t n;
+	struct strv notes;	    /* for people: what could not be offered and why */
+};
+
+/* Total devices of one node; kubelet takes 4 MiB in one message. */
+#define OFFER_DEVICES_MAX 40000
+
+int offer_new(struct offer **ret, const struct inventory *inv, const struct config *config,
+	struct error *err) MUST_USE;
+struct offer *offer_free(struct offer *o); /* returns NULL */
+DEFINE_CLEANUP(struct offer *, offer_free)
+
+const struct resource *offer_find(const struct offer *o, const char *name); /* borrowed or NULL */
+const struct offer_device *resource_find(const struct resource *r, const char *id);
+bool resource_equal(const struct resource *a, const struct resource *b);
+
+/* Replica IDs (section 4.2). */
+bool device_id_make(char *ret, size_t cap, const char *uuid, uint32_t replica);
+bool device_id_is_replica(const char *id);
+size_t device_id_physical_len(const char *id); /* up to the first "::" */
+
+/* `*` matches any run of characters; the rest is literal; the whole text must match. */
+bool pattern_match(const char *pattern, const char *text);

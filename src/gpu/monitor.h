@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The node's GPUs through NVML, at arm's length.
+ *
+ * NVML runs in a process of its own (gpuslice-nvml, in libexec), because a call on a sick GPU may
+ * hang for ever, because the library may crash, and because only a fresh process can load the
+ * library of a driver that was upgraded. The agent keeps the last good answer. The worker says
+ * which GPU and which call it is about to touch; when the deadline passes, the agent kills it,
+ * reports that GPU as stuck and starts another that leaves this GPU out until it is due again.
+ *
+ *	agent (loop) ── socket pair, one packet a message ── gpuslice-nvml ── dlopen(libnvidia-ml)
+ *
+ * The simulator and the real library are reached the same way; nothing here knows which it is.
+ * Thread: loop.
+ */
+#include "core/gpu.h"
+
+#include <uv.h>
+
+struct gpu_monitor;
+
+struct gpu_monitor_options {
+	const char *nvml_path;	 /* library to open; NULL or "": by the rules below */
+	const char *driver_root; /* container driver root: searched as NVIDIA's plugin does; NULL */
+	const char *sysfs_root;	 /* "/sys" if NULL: for numa_node */
+	const char *worker_path; /* the worker program; NULL: beside the running program's libexec */
+	uint64_t call_timeout_ns;  /* one NVML call; default 5 s if 0 */
+	uint64_t stuck_retry_ns;   /* how long a stuck GPU is left alone; default 60 s if 0 */
+};
+
+struct gpu_monitor_ops {
+	/* A new look at all GPUs; borrowed for the call. Stuck ones are in it with their fault. */
+	void (*inventory)(void *arg, const struct inventory *inv);
+	/* NVML cannot be used now (no driver, no library, version mismatch, worker crashed); tried
+	 * again by itself with back-off. */
+	void (*down)(void *arg, const struct error *why);
+	/* gi and ci are UINT32_MAX if the event is not about a MIG instance. */
+	void (*xid)(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci);
+};
+
+int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
+	const struct gpu_monitor_options *options, const struct gpu_monitor_ops *ops, void *arg,
+	struct error *err) MUST_USE;
+
+/* Look again now (as well as by its own clock every @interval, 0: only when asked). */
+void gpu_monitor_probe(struct gpu_monitor *m);
+void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns);
+
+/* Kills the worker, so that no device file is held open; the next probe starts it again. */
+void gpu_monitor_release(struct gpu_monitor *m);
+
+/* Frees; callbacks do not run any more. Pending libuv handles close as the loop runs on. */
+struct gpu_monitor *gpu_monitor_stop(struct gpu_monitor *m);
+
+/* For one-shot tools: starts a worker, takes one inventory, ends it. Blocks up to the time-outs. */
+int gpu_inventory_once(struct inventory **ret, const struct gpu_monitor_options *options,
+	struct error *err) MUST_USE;

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * gRPC over unix sockets on a libuv loop: bytes in, bytes out, no generated service code.
+ *
+ * gRPC's C core has threads of its own but never calls us from them. One thread of ours waits on
+ * the completion queue and only posts to the loop; every function here is called, and every
+ * callback runs, on the loop thread. Payloads are serialized protobuf messages; a request or reply
+ * longer than RPC_MESSAGE_MAX is refused by the library.
+ * Thread: loop.
+ */
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define RPC_MESSAGE_MAX (16U << 20)
+
+/* gRPC status codes that we use by name. */
+enum rpc_status {
+	RPC_OK = 0,
+	RPC_CANCELLED = 1,
+	RPC_UNKNOWN = 2,
+	RPC_INVALID_ARGUMENT = 3,
+	RPC_DEADLINE_EXCEEDED = 4,
+	RPC_RESOURCE_EXHAUSTED = 8,
+	RPC_UNIMPLEMENTED = 12,
+	RPC_INTERNAL = 13,
+	RPC_UNAVAILABLE = 14,
+};
+
+struct rpc;	   /* completion queue and its thread, bound to one loop */
+struct rpc_server; /* one listening socket */
+struct rpc_call;   /* one incoming call */
+struct rpc_client; /* one channel to a socket */
+struct rpc_stream; /* one outgoing call with a stream of answers */
+
+int rpc_new(struct rpc **ret, uv_loop_t *loop, struct error *err) MUST_USE;
+
+/* Closes every server, client and call that is left, runs the loop until they are gone, and frees.
+ * Returns NULL. */
+struct rpc *rpc_free(struct rpc *r);
+
+/* --- server --- */
+
+struct rpc_method {
+	const char *path; /* "/v1beta1.DevicePlugin/Allocate" */
+	bool streaming;	  /* the answer is a stream */
+	/* Called with the whole request, borrowed for the call. A unary method answers exactly once
+	 * with rpc_reply*(), now or later. */
+	void (*handle)(struct rpc_call *call, const uint8_t *request, size_t len, void *arg);
+};
+
+/*
+ * Listens on @path with @methods (kept by reference; static). A socket file that nobody serves is
+ * replaced; one that answers is ERR_EXISTS. Other methods get UNIMPLEMENTED. The socket can be
+ * dialled when this returns.
+ */
+int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods, size_t n_methods,
+	void *arg, struct rpc_server **ret, struct error *err) MUST_USE;
+
+/* Ends all calls of the server (streams get their on_end), stops listening and removes the socket
+ * file if it is still ours. The object is gone after this. */
+void rpc_server_close(struct rpc_server *s);
+
+void rpc_reply(struct rpc_call *call, const void *message, size_t len);
+void rpc_reply_error(struct rpc_call *call, enum rpc_status status, const char *text);
+
+/*
+ * Streams. At most one message is in flight; while it is, only the newest waits behind it (each is
+ * a complete state, so an old one is worth nothing): a slow reader costs us one message.
+ */
+void rpc_stream_send(struct rpc_call *call, const void *message, size_t len);
+
+/* @on_end runs once when the peer has gone, cancelled, or the server closes; the call is invalid
+ * after it. Set it inside handle(). */
+void rpc_stream_on_end(struct rpc_call *call, void (*on_end)(struct rpc_call *call, void *arg),
+	void *arg);
+void rpc_stream_finish(struct rpc_call *call, enum rpc_status status, const char *text);
+
+/* --- client --- */
+
+int rpc_dial(struct rpc *r, const char *path, struct rpc_client **ret, struct error *err) MUST_USE;
+
+/* Outstanding calls end with RPC_CANCELLED first. The object is gone after this. */
+void rpc_client_close(struct rpc_client *c);
+
+/* One answer: status RPC_OK and the reply, or a status and its text. Runs once, never before
+ * rpc_invoke() has returned. */
+typedef void (*rpc_done_fn)(void *arg, enum rpc_status status, const char *text,
+	const uint8_t *reply, size_t len);
+
+int rpc_invoke(struct rpc_client *c, const char *method, const void *request, size_t len,
+	uint64_t timeout_ns, rpc_done_fn done, void *arg, struct error *err) MUST_USE;
+
+/* A stream of answers. @message for each, then @end once; the object is invalid after @end. */
+int rpc_stream_open(struct rpc_client *c, const char *method, const void *request, size_t len,
+	void (*message)(void *arg, const uint8_t *data, size_t len),
+	void (*end)(void *arg, enum rpc_status status, const char *text), void *arg,
+	struct rpc_stream **ret, struct error *err) MUST_USE;
+void rpc_stream_cancel(struct rpc_stream *s); /* @end still runs, with RPC_CANCELLED */
