@@ -11,4 +11,5 @@
 #include <time.h>
 #include <unistd.h>
 
-#pragma GCC poison strcpy strcat strncpy sprintf vsprintf strtok atoi atol atoll gets popen localtime
+#pragma GCC poison strcpy strcat strncpy sprintf vsprintf strtok atoi atol atoll gets popen \
+	localtime

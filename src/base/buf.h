@@ -24,7 +24,10 @@ struct buf {
 	bool failed;
 };
 
-#define BUF_INIT(max_bytes) { .data = NULL, .max = (max_bytes) }
+#define BUF_INIT(max_bytes)                      \
+	{                                        \
+		.data = NULL, .max = (max_bytes) \
+	}
 
 void buf_fini(struct buf *b);
 void buf_clear(struct buf *b); /* empty, keeps the memory, forgets the failure */

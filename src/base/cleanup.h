@@ -12,25 +12,25 @@
  */
 #include <stdlib.h>
 
-#define CLEANUP(fn) __attribute__((cleanup(fn)))
-#define MUST_USE    __attribute__((warn_unused_result))
+#define CLEANUP(fn)       __attribute__((cleanup(fn)))
+#define MUST_USE          __attribute__((warn_unused_result))
 #define PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
 /* Takes the pointer out of @p, which becomes NULL. */
-#define STEAL_PTR(p)                                                                               \
-	({                                                                                         \
-		__auto_type steal_p_ = &(p);                                                       \
-		__auto_type steal_v_ = *steal_p_;                                                  \
-		*steal_p_ = NULL;                                                                  \
-		steal_v_;                                                                          \
+#define STEAL_PTR(p)                              \
+	({                                        \
+		__auto_type steal_p_ = &(p);      \
+		__auto_type steal_v_ = *steal_p_; \
+		*steal_p_ = NULL;                 \
+		steal_v_;                         \
 	})
 
 /* Defines name##p(), the form that CLEANUP wants, for a `T *name_free(T *)`-like function. */
-#define DEFINE_CLEANUP(type, free_fn)                                                              \
-	static inline void free_fn##p(type *p)                                                     \
-	{                                                                                          \
-		if (*p)                                                                            \
-			(void)free_fn(*p);                                                         \
+#define DEFINE_CLEANUP(type, free_fn)          \
+	static inline void free_fn##p(type *p) \
+	{                                      \
+		if (*p)                        \
+			(void)free_fn(*p);     \
 	}
 
 /* For CLEANUP(freep) on anything that came from malloc. */

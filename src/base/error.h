@@ -18,19 +18,19 @@
 /* One vocabulary for all programs; base/error.c maps it to gRPC, HTTP and exit codes. */
 enum error_code {
 	ERR_NONE = 0,
-	ERR_INVALID,	  /* input is wrong: the text names file, line, key, expected, found */
-	ERR_NOT_FOUND,	  /* the named thing does not exist */
-	ERR_EXISTS,	  /* somebody else already has it */
-	ERR_LIMIT,	  /* a limit with a name was reached */
-	ERR_UNSUPPORTED,  /* this machine, driver or version cannot do it */
-	ERR_NOT_YET,	  /* a feature of a later version of gpuslice */
+	ERR_INVALID,     /* input is wrong: the text names file, line, key, expected, found */
+	ERR_NOT_FOUND,   /* the named thing does not exist */
+	ERR_EXISTS,      /* somebody else already has it */
+	ERR_LIMIT,       /* a limit with a name was reached */
+	ERR_UNSUPPORTED, /* this machine, driver or version cannot do it */
+	ERR_NOT_YET,     /* a feature of a later version of gpuslice */
 	ERR_PERMISSION,
 	ERR_TIMEOUT,
-	ERR_UNAVAILABLE,  /* a peer is away; trying again may help */
-	ERR_IO,		  /* a system call said no; .sys has errno */
+	ERR_UNAVAILABLE, /* a peer is away; trying again may help */
+	ERR_IO,          /* a system call said no; .sys has errno */
 	ERR_NOMEM,
 	ERR_CANCELLED,
-	ERR_INTERNAL,	  /* a bug of ours */
+	ERR_INTERNAL, /* a bug of ours */
 	ERR_COUNT_,
 };
 
@@ -42,11 +42,15 @@ struct error {
 	char msg[ERROR_MSG_MAX];
 };
 
-#define ERROR_INIT { .code = ERR_NONE }
+#define ERROR_INIT               \
+	{                        \
+		.code = ERR_NONE \
+	}
 
 /* Fills @err and returns -1, so that a caller can `return error_set(...)`. */
 int error_set(struct error *err, enum error_code code, const char *fmt, ...) PRINTF(3, 4);
-int error_vset(struct error *err, enum error_code code, const char *fmt, va_list ap) PRINTF(3, 0);
+int error_vset(struct error *err, enum error_code code, const char *fmt, va_list ap)
+	PRINTF(3, 0);
 
 /* Like error_set() with ERR_IO (or a closer code for @sys), and adds ": <strerror>". Returns -1. */
 int error_sys(struct error *err, int sys, const char *fmt, ...) PRINTF(3, 4);
@@ -64,9 +68,9 @@ void error_clear(struct error *err);
 
 struct error_class {
 	const char *name;
-	int grpc;	  /* grpc_status_code */
-	int http;	  /* HTTP status */
-	int exit_code;	  /* of a command-line program */
+	int grpc;      /* grpc_status_code */
+	int http;      /* HTTP status */
+	int exit_code; /* of a command-line program */
 };
 
 /* The row of @code; a code out of range gives the row of ERR_INTERNAL. Static, never NULL. */

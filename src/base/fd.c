@@ -32,8 +32,9 @@ int file_read(const char *path, struct buf *b, struct error *err)
 	if (fstat(fd, &st) < 0)
 		return error_sys(err, errno, "stat '%s'", path);
 	if (!S_ISREG(st.st_mode))
-		return error_set(err, ERR_INVALID, "read '%s': expected a regular file, found %s",
-			path, S_ISDIR(st.st_mode) ? "a directory" : "something else");
+		return error_set(err, ERR_INVALID,
+			"read '%s': expected a regular file, found %s", path,
+			S_ISDIR(st.st_mode) ? "a directory" : "something else");
 	for (;;) {
 		ssize_t n = read(fd, chunk, sizeof(chunk));
 
@@ -46,8 +47,8 @@ int file_read(const char *path, struct buf *b, struct error *err)
 		buf_add(b, chunk, (size_t)n);
 		if (!buf_ok(b))
 			return error_set(err, ERR_LIMIT,
-				"read '%s': the file is larger than the limit of %zu bytes", path,
-				b->max);
+				"read '%s': the file is larger than the limit of %zu bytes",
+				path, b->max);
 	}
 }
 

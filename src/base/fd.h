@@ -39,4 +39,5 @@ int fd_write_all(int fd, const void *data, size_t len, struct error *err) MUST_U
 int dir_make(const char *path, mode_t mode, struct error *err) MUST_USE;
 
 /* "dir/name" into @ret of @cap bytes; ERR_LIMIT if it does not fit. */
-int path_join(char *ret, size_t cap, const char *dir, const char *name, struct error *err) MUST_USE;
+int path_join(char *ret, size_t cap, const char *dir, const char *name,
+	struct error *err) MUST_USE;

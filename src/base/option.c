@@ -30,8 +30,8 @@ static const char *type_text(enum option_type type)
 static int bad_value(const struct option_def *d, const char *where, const char *text,
 	struct error *err)
 {
-	return error_set(err, ERR_INVALID, "%s: expected %s, found '%s'", where, type_text(d->type),
-		text);
+	return error_set(err, ERR_INVALID, "%s: expected %s, found '%s'", where,
+		type_text(d->type), text);
 }
 
 /* Sets one value from text. Lists grow; the caller clears them where a new source takes over. */
@@ -113,20 +113,21 @@ static int take_option(struct options *o, const char *name, size_t len, const ch
 	*ret_used_next = false;
 	if (!d)
 		return error_set(err, ERR_INVALID,
-			"unknown option '%s%.*s'; --help lists the options", len == 1 ? "-" : "--",
-			(int)len, name);
+			"unknown option '%s%.*s'; --help lists the options",
+			len == 1 ? "-" : "--", (int)len, name);
 	v = &o->values[d - o->defs];
 	(void)snprintf(where, sizeof(where), "--%.*s", (int)len, name);
 	if (forms[d - o->defs] && strncmp(forms[d - o->defs], name, len) != 0)
-		return error_set(err, ERR_INVALID, "Cannot use two forms of the same flag: %s %s",
-			d->name, d->alias ? d->alias : "");
+		return error_set(err, ERR_INVALID,
+			"Cannot use two forms of the same flag: %s %s", d->name,
+			d->alias ? d->alias : "");
 	forms[d - o->defs] = name;
 	if (!text && d->type == OPTION_BOOL) {
 		text = "true";
 	} else if (!text) {
 		if (!next)
-			return error_set(err, ERR_INVALID, "%s: expected %s, found nothing", where,
-				type_text(d->type));
+			return error_set(err, ERR_INVALID, "%s: expected %s, found nothing",
+				where, type_text(d->type));
 		text = next;
 		*ret_used_next = true;
 	}
@@ -180,11 +181,12 @@ static const char *process_env(const char *name)
 }
 
 int options_parse(struct options *o, const struct option_def *defs, size_t n_defs, int argc,
-	char *const *argv, unsigned flags, const char *(*env)(const char *name), struct error *err)
+	char *const *argv, unsigned flags, const char *(*env)(const char *name),
+	struct error *err)
 {
 	CLEANUP(freep) const char **forms = NULL;
 
-	*o = (struct options){ .defs = defs, .n_defs = n_defs };
+	*o = (struct options){.defs = defs, .n_defs = n_defs};
 	o->values = calloc(n_defs ? n_defs : 1, sizeof(*o->values));
 	forms = calloc(n_defs ? n_defs : 1, sizeof(*forms));
 	if (!o->values || !forms)

@@ -21,15 +21,15 @@
 enum option_type {
 	OPTION_STR,
 	OPTION_BOOL,
-	OPTION_UINT,	 /* uint64_t */
-	OPTION_LIST,	 /* of strings */
+	OPTION_UINT,     /* uint64_t */
+	OPTION_LIST,     /* of strings */
 	OPTION_DURATION, /* Go syntax, "infinite" is INT64_MAX */
 };
 
 struct option_def {
-	const char *name;   /* without dashes */
-	const char *alias;  /* second long name or NULL */
-	char letter;	    /* one-letter form or 0 */
+	const char *name;  /* without dashes */
+	const char *alias; /* second long name or NULL */
+	char letter;       /* one-letter form or 0 */
 	enum option_type type;
 	const char *env[2]; /* the first that is present wins; NULL: none */
 	const char *arg;    /* what --help calls the value; NULL for a bool */
@@ -52,14 +52,15 @@ struct options {
 	const struct option_def *defs;
 	size_t n_defs;
 	struct option_value *values; /* one for each def */
-	struct strv args;	     /* what is not an option, in order */
+	struct strv args;            /* what is not an option, in order */
 };
 
 enum options_flags {
-	OPTIONS_STOP_AT_ARG = 1 << 0, /* the first non-option ends the options: `bench -- cmd -x` */
+	OPTIONS_STOP_AT_ARG =
+		1 << 0, /* the first non-option ends the options: `bench -- cmd -x` */
 };
 
-#define OPTIONS_HELP	1 /* -h or --help was given: print it, exit 0 */
+#define OPTIONS_HELP    1 /* -h or --help was given: print it, exit 0 */
 #define OPTIONS_VERSION 2 /* --version was given */
 
 /*

@@ -11,11 +11,14 @@ struct strv {
 	size_t n, cap;
 };
 
-#define STRV_INIT { .v = NULL }
+#define STRV_INIT         \
+	{                 \
+		.v = NULL \
+	}
 
 void strv_fini(struct strv *s);
 void strv_clear(struct strv *s);
-int strv_add(struct strv *s, const char *text, struct error *err) MUST_USE;	/* copies */
+int strv_add(struct strv *s, const char *text, struct error *err) MUST_USE; /* copies */
 int strv_addn(struct strv *s, const char *text, size_t len, struct error *err) MUST_USE;
 int strv_copy(struct strv *to, const struct strv *from, struct error *err) MUST_USE;
 bool strv_has(const struct strv *s, const char *text);

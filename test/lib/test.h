@@ -18,24 +18,25 @@
 #include "base/error.h"
 
 /* The call returns 0; else its message is printed and the test ends. */
-#define assert_ok(call, err)                                                                       \
-	do {                                                                                       \
-		int assert_ok_r_ = (call);                                                         \
-		if (assert_ok_r_ != 0)                                                             \
-			fail_msg("%s = %d: %s", #call, assert_ok_r_, (err)->msg);                  \
+#define assert_ok(call, err)                                                      \
+	do {                                                                      \
+		int assert_ok_r_ = (call);                                        \
+		if (assert_ok_r_ != 0)                                            \
+			fail_msg("%s = %d: %s", #call, assert_ok_r_, (err)->msg); \
 	} while (0)
 
 /* The call returns < 0 and the message contains @text. */
-#define assert_error(call, err, text)                                                              \
-	do {                                                                                       \
-		int assert_error_r_;                                                               \
-		error_clear(err);                                                                  \
-		assert_error_r_ = (call);                                                          \
-		if (assert_error_r_ >= 0)                                                          \
-			fail_msg("%s = %d, expected an error with '%s'", #call, assert_error_r_,   \
-				text);                                                             \
-		if (!strstr((err)->msg, text))                                                     \
-			fail_msg("%s says '%s', expected '%s' in it", #call, (err)->msg, text);    \
+#define assert_error(call, err, text)                                                    \
+	do {                                                                             \
+		int assert_error_r_;                                                     \
+		error_clear(err);                                                        \
+		assert_error_r_ = (call);                                                \
+		if (assert_error_r_ >= 0)                                                \
+			fail_msg("%s = %d, expected an error with '%s'", #call,          \
+				assert_error_r_, text);                                  \
+		if (!strstr((err)->msg, text))                                           \
+			fail_msg("%s says '%s', expected '%s' in it", #call, (err)->msg, \
+				text);                                                   \
 	} while (0)
 
 /* Makes a directory below $TMPDIR or /tmp that test_rmdir() removes with all in it. */

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/test.h"
+
+#include "base/time.h"
+#include "http/client.h"
+#include "http/server.h"
+
+#include <pthread.h>
+
+struct fixture {
+	uv_loop_t loop;
+	uv_timer_t later;
+	struct http_exchange *waiting;
+	struct http_server *server;
+	char address[128];
+	bool done;
+};
+
+static void answer_later(uv_timer_t *t)
+{
+	struct fixture *f = t->data;
+
+	http_reply(f->waiting, 200, "text/plain", "late", 4);
+	f->waiting = NULL;
+}
+
+static void handle(void *arg, struct http_exchange *x, const struct http_request *req)
+{
+	struct fixture *f = arg;
+
+	if (!strcmp(req->path, "/echo")) {
+		http_reply(x, 200, "text/plain", req->body, req->body_len);
+	} else if (!strcmp(req->path, "/query")) {
+		const char *v = http_query(x, "a");
+
+		http_reply(x, 200, "text/plain", v ? v : "-", v ? strlen(v) : 1);
+	} else if (!strcmp(req->path, "/later")) {
+		f->waiting = x;
+		(void)uv_timer_start(&f->later, answer_later, 20, 0);
+	} else if (!strcmp(req->path, "/never")) {
+		f->waiting = x;
+	} else {
+		struct error err = ERROR_INIT;
+
+		(void)error_set(&err, ERR_NOT_FOUND, "no such path '%s'", req->path);
+		http_reply_error(x, &err);
+	}
+}
+
+/* The blocking client runs on a thread of its own, the loop in the test. */
+struct client_call {
+	struct fixture *f;
+	const char *method, *path, *body;
+	uint64_t timeout_ns;
+	struct buf reply;
+	struct error err;
+	int r;
+	uv_async_t finished;
+};
+
+static void *client_main(void *arg)
+{
+	struct client_call *c = arg;
+
+	c->r = http_call_json(c->f->address, c->method, c->path, c->body, c->timeout_ns,
+		&c->reply, &c->err);
+	(void)uv_async_send(&c->finished);
+	return NULL;
+}
+
+static void on_finished(uv_async_t *h)
+{
+	uv_close((uv_handle_t *)h, NULL);
+	uv_stop(h->loop);
+}
+
+static void call(struct fixture *f, struct client_call *c, const char *method, const char *path,
+	const char *body, uint64_t timeout_ns)
+{
+	pthread_t thread;
+
+	*c = (struct client_call){.f = f,
+		.method = method,
+		.path = path,
+		.body = body,
+		.timeout_ns = timeout_ns,
+		.reply = BUF_INIT(1 << 20)};
+	assert_int_equal(uv_async_init(&f->loop, &c->finished, on_finished), 0);
+	assert_int_equal(pthread_create(&thread, NULL, client_main, c), 0);
+	(void)uv_run(&f->loop, UV_RUN_DEFAULT);
+	pthread_join(thread, NULL);
+	(void)uv_run(&f->loop, UV_RUN_NOWAIT);
+}
+
+static void start(struct fixture *f, const char *address)
+{
+	struct error err = ERROR_INIT;
+
+	*f = (struct fixture){.waiting = NULL};
+	(void)uv_loop_init(&f->loop);
+	(void)uv_timer_init(&f->loop, &f->later);
+	f->later.data = f;
+	assert_ok(http_server_start(&f->server, &f->loop, address, 0600, handle, f, &err),
+		&err);
+	if (http_server_port(f->server))
+		(void)snprintf(f->address, sizeof(f->address), "127.0.0.1:%u",
+			http_server_port(f->server));
+	else
+		(void)snprintf(f->address, sizeof(f->address), "%s", address);
+}
+
+static void stop(struct fixture *f)
+{
+	f->server = http_server_stop(f->server);
+	uv_close((uv_handle_t *)&f->later, NULL);
+	(void)uv_run(&f->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&f->loop), 0);
+}
+
+static void http_server__answers_now_and_later(void **state)
+{
+	char *dir = test_tmpdir();
+	char address[128];
+	struct fixture f;
+	struct client_call c;
+
+	(void)state;
+	(void)snprintf(address, sizeof(address), "unix:%s/s", dir);
+	for (int i = 0; i < 2; i++) {
+		start(&f, i ? "127.0.0.1:0" : address);
+		call(&f, &c, "POST", "/echo", "hello", NS_PER_SEC);
+		assert_ok(c.r, &c.err);
+		assert_string_equal(buf_str(&c.reply), "hello");
+		buf_fini(&c.reply);
+		call(&f, &c, "GET", "/query?a=b%20c", NULL, NS_PER_SEC);
+		assert_string_equal(buf_str(&c.reply), "b c");
+		buf_fini(&c.reply);
+		call(&f, &c, "GET", "/later", NULL, NS_PER_SEC);
+		assert_ok(c.r, &c.err);
+		assert_string_equal(buf_str(&c.reply), "late");
+		buf_fini(&c.reply);
+		call(&f, &c, "GET", "/nowhere", NULL, NS_PER_SEC);
+		assert_int_equal(c.r, -1);
+		assert_int_equal(c.err.code, ERR_NOT_FOUND);
+		assert_string_equal(c.err.msg, "no such path '/nowhere'");
+		buf_fini(&c.reply);
+		stop(&f);
+	}
+	test_rmdir(dir);
+}
+
+static void http_server__survives_a_client_that_gives_up(void **state)
+{
+	struct fixture f;
+	struct client_call c;
+
+	(void)state;
+	start(&f, "127.0.0.1:0");
+	call(&f, &c, "GET", "/never", NULL, 50 * NS_PER_MS);
+	assert_int_equal(c.r, -1);
+	assert_int_equal(c.err.code, ERR_TIMEOUT);
+	buf_fini(&c.reply);
+	stop(&f);
+}
+
+static void http_server__refuses_an_address_in_use(void **state)
+{
+	struct error err = ERROR_INIT;
+	char *dir = test_tmpdir();
+	char address[128];
+	struct http_server *second = NULL;
+	struct fixture f;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
+	int status;
+
+	(void)state;
+	(void)snprintf(address, sizeof(address), "unix:%s/s", dir);
+	start(&f, address);
+	assert_error(http_server_start(&second, &f.loop, address, 0600, handle, &f, &err), &err,
+		"another process serves it");
+	stop(&f);
+	assert_error(http_call(address, "GET", "/", NULL, NS_PER_SEC, &status, &b, &err), &err,
+		"connect to 'unix:");
+	assert_error(http_server_start(&second, &f.loop, "nonsense", 0, handle, &f, &err), &err,
+		"expected host:port");
+	test_rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(http_server__answers_now_and_later),
+		cmocka_unit_test(http_server__survives_a_client_that_gives_up),
+		cmocka_unit_test(http_server__refuses_an_address_in_use),
+	};
+
+	return cmocka_run_group_tests_name("http", tests, NULL, NULL);
+}
