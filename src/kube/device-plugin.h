@@ -12,15 +12,10 @@
  */
 #include "core/allocate.h"
 #include "core/prefer.h"
+#include "kube/messages.h" /* struct plugin_device */
 #include "kube/rpc.h"
 
 struct plugin;
-
-struct plugin_device {
-	const char *id; /* borrowed for the call */
-	bool healthy;
-	int32_t numa_node; /* -1: no topology */
-};
 
 struct plugin_ops {
 	/* Answer into @ret_ids (room for size ids, borrowed from the request) or fail. */
