@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front for Meson: each target installs what it needs (tools/setup), then calls one command.
+# `make help` lists the targets. Variables: ONCE=1 (run), PREFIX= DESTDIR= (install),
+# SECONDS= TARGETS= (fuzz), MESON_ARGS= (options of the first configuration).
+PREFIX  ?= /usr/local
+DESTDIR ?=
+SECONDS ?= 30
+TARGETS ?=
+ONCE    ?=
+MESON_ARGS ?=
+
+OBJ   := build/main
+STAGE := build/stage
+
+.PHONY: all build stage run test install fmt lint bench fuzz clean help
+.DEFAULT_GOAL := all
+
+all: stage ## build, and leave a staged install in build/stage (the default)
+
+# Prefix "/" because the tree is relocatable: the programs find each other and the simulator
+# relative to themselves, so one build serves build/stage and any PREFIX.
+$(OBJ)/build.ninja:
+	@tools/setup build test
+	@meson setup $(OBJ) --prefix=/ $(MESON_ARGS)
+
+build: $(OBJ)/build.ninja ## compile only
+	@tools/setup build test
+	@ninja -C $(OBJ) $$(test -t 1 || echo --quiet)
+
+stage: build
+	@tools/stage $(OBJ) $(STAGE)
+
+run: stage ## main job: the sharing story end to end on a simulated node (ONCE=1: ends by itself)
+	@exec $(STAGE)/bin/gpuslice demo $(if $(filter-out 0,$(ONCE)),--once)
+
+test: build ## unit tests, corpus replay, and the real programs on simulated nodes
+	@meson test -C $(OBJ) --no-rebuild --print-errorlogs \
+		--suite unit --suite fuzz --suite integration
+
+install: build ## install below PREFIX (default /usr/local), under DESTDIR if that is set
+	@DESTDIR='$(abspath $(DESTDIR)/$(PREFIX))' meson install -C $(OBJ) --no-rebuild --quiet
+
+fmt: ## format all C files
+	@tools/setup lint
+	@tools/check-format.sh --fix
+
+lint: build ## format, layers, headers, banned calls, scripts, clang-tidy, cppcheck
+	@tools/setup lint
+	@meson test -C $(OBJ) --no-rebuild --print-errorlogs --suite lint
+	@tools/check-tidy.sh build/tidy
+	@tools/check-cppcheck.sh $(OBJ)
+
+bench: stage ## benchmarks, with the figures they are held against
+	@meson test -C $(OBJ) --no-rebuild --benchmark --verbose
+
+fuzz: ## each fuzz target for SECONDS (default 30); TARGETS="config sim-node" for some
+	@tools/setup build test fuzz
+	@tools/fuzz $(SECONDS) $(TARGETS)
+
+clean: ## remove all build products
+	@rm -rf build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
