@@ -47,8 +47,8 @@ fmt: ## format all C files
 lint: build ## format, layers, headers, banned calls, scripts, clang-tidy, cppcheck
 	@tools/setup lint
 	@meson test -C $(OBJ) --no-rebuild --print-errorlogs --suite lint
-	@tools/check-tidy.sh build/tidy
-	@tools/check-cppcheck.sh $(OBJ)
+	@tools/check-tidy.sh $(OBJ)
+	@tools/check-cppcheck.sh
 
 bench: stage ## benchmarks, with the figures they are held against
 	@meson test -C $(OBJ) --no-rebuild --benchmark --verbose

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# cppcheck over src/ and test/; every finding is an error. Exceptions: tools/cppcheck.suppress.
+set -euo pipefail
+
+if [[ ${1-} == --help ]]; then
+	echo "usage: tools/check-cppcheck.sh [FILE...]"
+	exit 0
+fi
+cd "$(dirname "$0")/.."
+[[ $# -gt 0 ]] || set -- src test
+cppcheck --enable=warning,performance,portability --std=c11 --library=posix -D_GNU_SOURCE \
+	-DGPUSLICE_VERSION='"0"' -Isrc -Itest --inline-suppr --suppressions-list=tools/cppcheck.suppress \
+	--error-exitcode=1 --quiet -j "$(nproc)" "$@"

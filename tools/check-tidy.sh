@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# clang-tidy (.clang-tidy) over all C files that a build directory compiles. Findings are errors,
+# but for long functions, which are listed as guides.
+set -euo pipefail
+
+if [[ ${1-} == --help ]]; then
+	echo "usage: tools/check-tidy.sh [BUILD_DIR [FILE...]]"
+	echo "BUILD_DIR (default build/main) must be built: it holds the generated headers. A file that"
+	echo "passed before is skipped while it, all headers, .clang-tidy and the flags are the same."
+	exit 0
+fi
+cd "$(dirname "$0")/.."
+build=${1-build/main}
+[[ $# == 0 ]] || shift
+[[ -e $build/compile_commands.json ]] || { echo "$build is no build directory" >&2 && exit 2; }
+
+if [[ $# -gt 0 ]]; then
+	files=("$@")
+else
+	mapfile -t files < <(python3 - "$build" <<-'EOF'
+		import json, os, sys
+		build = sys.argv[1]
+		seen = set()
+		for unit in json.load(open(build + "/compile_commands.json")):
+		    path = os.path.relpath(os.path.realpath(os.path.join(unit["directory"], unit["file"])))
+		    if path.startswith(("src/", "test/")) and path.endswith(".c"):
+		        seen.add(path)
+		print("\n".join(sorted(seen)))
+	EOF
+	)
+fi
+
+cache=$build/tidy-passed
+mkdir -p "$cache"
+common=$({
+	cat .clang-tidy tools/tidy-hints.h "$build/compile_commands.json"
+	find src test "$build" -name '*.h' -print0 | LC_ALL=C sort -z | xargs -0 cat
+	clang-tidy --version
+} | sha256sum)
+
+# shellcheck disable=SC2317 # called through xargs
+check_one() {
+	local file=$1 key out hints=(--extra-arg=-include "--extra-arg=$PWD/tools/tidy-hints.h")
+	[[ $file != src/base/error.c ]] || hints=()
+	key=$cache/$({ echo "$common" && cat "$file"; } | sha256sum | cut -c 1-40)
+	[[ ! -e $key ]] || { cat "$key" && return 0; }
+	if out=$(clang-tidy -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option \
+		"${hints[@]}" "$file" 2>/dev/null); then
+		# What is left is guides: one line each, kept with the verdict.
+		grep -E ': warning: ' <<<"$out" | sed -E 's#^([^ ]*/)?((src|test)/)#guide: \2#; s# \[.*##' | sort -u >"$key" || true
+		cat "$key"
+	else
+		printf '%s\n' "$out" | sed -E 's#^[^ ]*/((src|test)/)#\1#'
+		return 1
+	fi
+}
+export -f check_one
+export build cache common
+status=0
+# shellcheck disable=SC2016 # $1 is the inner shell's
+printf '%s\0' "${files[@]}" | xargs -0 -I{} -P "$(nproc)" bash -c 'check_one "$1"' _ {} || status=1
+echo "${#files[@]} files through clang-tidy"
+exit $status
