@@ -39,6 +39,12 @@ int config_load(struct config **ret, const char *path, const struct config_sourc
 	struct strv *warnings, struct error *err) MUST_USE;
 
 /*
+ * Refuses with ERR_NOT_YET what is valid but needs a part that this version does not have; the
+ * text names the position in @name. Apart from parsing, so that other mistakes are reported first.
+ */
+int config_unsupported(const struct config *c, const char *name, struct error *err) MUST_USE;
+
+/*
  * A file that may be a plain config or Kubernetes manifests with ConfigMaps (several YAML
  * documents): calls @each for every config in it, in order, with its name ("file.yaml#entry" or
  * "file.yaml") and either the config or the error. Returns the number of configs, < 0 if the file

@@ -105,6 +105,7 @@ struct config {
 	enum mig_strategy mig_strategy;
 	enum discovery_strategy discovery;
 	bool fail_on_init_error;
+	bool fail_on_init_error_set; /* somebody asked for it; else we wait for the driver */
 	char *mps_root, *driver_root, *dev_root; /* never NULL; dev_root has its default */
 	bool gdrcopy, gds, mofed;
 	bool pass_device_specs;

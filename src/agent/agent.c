@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/internal.h"
+
+#include "agent/options.h"
+#include "base/fd.h"
+#include "base/time.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define LOCK_NAME "gpusliced.lock"
+
+void agent_fail(struct agent *a, const struct error *err)
+{
+	if (a->failure.code == ERR_NONE)
+		a->failure = *err;
+	uv_stop(a->loop);
+}
+
+const struct error *agent_failure(const struct agent *a)
+{
+	return &a->failure;
+}
+
+/* --- the run directory is one agent's --- */
+
+static int take_lock(struct agent *a, struct error *err)
+{
+	CLEANUP(closep) int fd = -1;
+	char path[PATH_MAX], owner[32] = "";
+	ssize_t n;
+
+	if (dir_make(a->run_dir, 0755, err) < 0 ||
+		path_join(path, sizeof(path), a->run_dir, LOCK_NAME, err) < 0)
+		return -1;
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return error_sys(err, errno, "open '%s'", path);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		n = pread(fd, owner, sizeof(owner) - 1, 0);
+		owner[n > 0 ? strspn(owner, "0123456789") : 0] = '\0';
+		return error_set(err, ERR_EXISTS,
+			"another gpusliced (pid %s) has the run directory '%s'; stop it or give "
+			"--run-dir another one",
+			*owner ? owner : "unknown", a->run_dir);
+	}
+	/* For the message above only; the lock is what counts, so a full disk does not matter. */
+	(void)snprintf(owner, sizeof(owner), "%d\n", (int)getpid());
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, owner, strlen(owner), 0) < 0)
+		log_debug("lock file has no pid", LOG_STR("file", path));
+	a->lock_fd = steal_fd(&fd);
+	return 0;
+}
+
+/* --- config --- */
+
+static void log_warnings(const struct strv *warnings)
+{
+	for (size_t i = 0; i < warnings->n; i++)
+		log_warn("config", LOG_STR("warning", warnings->v[i]));
+}
+
+static int parse_config(struct agent *a, const char *text, size_t len, struct config **ret,
+	struct strv *warnings, struct error *err)
+{
+	CLEANUP(config_freep) struct config *c = NULL;
+
+	if (config_parse(&c, a->config_path ? a->config_path : "", 0, text, len, &a->sources,
+		    warnings, err) < 0 ||
+		config_unsupported(c, a->config_path ? a->config_path : "options", err) < 0)
+		return -1;
+	*ret = STEAL_PTR(c);
+	return 0;
+}
+
+/* A config that parses may still be impossible on this node (too many devices): try it first. */
+static int try_config(const struct agent *a, const struct config *c, struct error *err)
+{
+	CLEANUP(offer_freep) struct offer *offer = NULL;
+
+	return a->node.inv ? offer_new(&offer, a->node.inv, c, err) : 0;
+}
+
+static void refuse_config(struct agent *a, const struct error *err)
+{
+	log_error("config refused, keeping the one in force", LOG_STR("reason", err->msg));
+	a->config.last_error = *err;
+	a->config.last_error_wall_ns = time_wall_ns();
+}
+
+static void apply_config(struct agent *a, struct config *c, struct strv *warnings)
+{
+	struct agent_config_state *s = &a->config;
+
+	(void)config_free(s->config);
+	s->config = c;
+	strv_fini(&s->warnings);
+	s->warnings = *warnings;
+	*warnings = (struct strv)STRV_INIT;
+	s->since_wall_ns = time_wall_ns();
+	s->generation++;
+	log_warnings(&s->warnings);
+	gpu_monitor_set_interval(a->monitor, c->health.probe_interval_ns);
+	agent_reconcile(a);
+}
+
+static void on_config(void *arg, const char *text, size_t len)
+{
+	struct agent *a = arg;
+	CLEANUP(config_freep) struct config *c = NULL;
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	struct error err = ERROR_INIT;
+
+	if (parse_config(a, text, len, &c, &warnings, &err) < 0 || try_config(a, c, &err) < 0) {
+		refuse_config(a, &err);
+		return;
+	}
+	if (a->config.last_error.code != ERR_NONE)
+		log_info("config is good again");
+	error_clear(&a->config.last_error);
+	if (config_equal(c, a->config.config)) {
+		log_info("config read again: no change");
+		return;
+	}
+	apply_config(a, STEAL_PTR(c), &warnings);
+	log_info("config applied", LOG_STR("file", a->config_path),
+		LOG_UINT("generation", a->config.generation));
+}
+
+static void on_config_unreadable(void *arg, const struct error *err)
+{
+	refuse_config(arg, err);
+}
+
+static const struct config_watch_ops config_ops = {
+	.changed = on_config,
+	.unreadable = on_config_unreadable,
+};
+
+/* The first config must be good; there is nothing to fall back to. */
+static int load_first_config(struct agent *a, struct buf *text, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	struct error why = ERROR_INIT;
+
+	if (a->config_path && file_read(a->config_path, text, &why) < 0) {
+		/* NVIDIA's words first: people search for them. */
+		error_copy(err, &why);
+		return error_prefix(err, "unable to load config: error opening config file");
+	}
+	if (parse_config(a, buf_str(text), text->len, &a->config.config, &warnings, err) < 0)
+		return -1;
+	a->config.warnings = warnings;
+	warnings = (struct strv)STRV_INIT;
+	a->config.since_wall_ns = time_wall_ns();
+	a->config.generation = 1;
+	log_warnings(&a->config.warnings);
+	return 0;
+}
+
+/* --- NVML --- */
+
+static void take_look(struct agent *a, const struct inventory *inv, const struct error *why)
+{
+	struct error err = ERROR_INIT;
+	int r = node_observe(&a->node, &a->config.config->health, inv, why, time_mono_ns(),
+		&err);
+
+	if (r < 0)
+		log_error("GPUs not updated", LOG_STR("reason", err.msg));
+	else if (r > 0 || !a->offered.offer)
+		agent_reconcile(a);
+}
+
+static void on_inventory(void *arg, const struct inventory *inv)
+{
+	struct agent *a = arg;
+
+	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE)
+		log_info("NVML answers", LOG_UINT("gpus", inv->n),
+			LOG_STR("driver", inv->driver_version));
+	a->nvml_answered = true;
+	error_clear(&a->nvml_down);
+	take_look(a, inv, NULL);
+}
+
+static void on_nvml_down(void *arg, const struct error *why)
+{
+	struct agent *a = arg;
+	struct error err = *why;
+
+	if (!a->nvml_answered && a->config.config->fail_on_init_error_set &&
+		a->config.config->fail_on_init_error) {
+		(void)error_prefix(&err, "nvml init failed");
+		agent_fail(a, &err);
+		return;
+	}
+	if (strcmp(a->nvml_down.msg, why->msg) != 0)
+		log_warn("NVML cannot be used, trying again", LOG_STR("reason", why->msg));
+	a->nvml_down = *why;
+	take_look(a, NULL, why);
+}
+
+static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
+{
+	struct agent *a = arg;
+	const struct health_policy *policy = &a->config.config->health;
+
+	(void)gi;
+	(void)ci;
+	log_warn("XID reported", LOG_STR("uuid", uuid), LOG_UINT("xid", xid),
+		LOG_STR("what", xid_text(xid)),
+		LOG_STR("action",
+			health_policy_acts(policy, xid) ? "GPU unhealthy" : "ignored"));
+	if (node_xid(&a->node, policy, uuid, xid, time_mono_ns()))
+		agent_reconcile(a);
+}
+
+static const struct gpu_monitor_ops monitor_ops = {
+	.inventory = on_inventory,
+	.down = on_nvml_down,
+	.xid = on_xid,
+};
+
+/* --- kubelet --- */
+
+static void on_kubelet_dir(void *arg)
+{
+	struct agent *a = arg;
+	bool again = false;
+
+	for (size_t i = 0; i < a->n_plugins; i++) {
+		if (a->plugins[i]->plugin)
+			plugin_look(a->plugins[i]->plugin);
+		else
+			again = true;
+	}
+	if (again)
+		agent_reconcile(a);
+}
+
+/* --- life --- */
+
+static int start_monitor(struct agent *a, const struct agent_options *o, struct error *err)
+{
+	const struct gpu_monitor_options options = {
+		.nvml_path = o->nvml_path,
+		.driver_root = a->config.config->container_driver_root,
+		.sysfs_root = o->sysfs_root,
+	};
+
+	if (gpu_monitor_start(&a->monitor, a->loop, &options, &monitor_ops, a, err) < 0)
+		return -1;
+	gpu_monitor_set_interval(a->monitor, a->config.config->health.probe_interval_ns);
+	return 0;
+}
+
+static int set_paths(struct agent *a, const struct agent_options *o, struct error *err)
+{
+	if (path_join(a->kubelet_dir, sizeof(a->kubelet_dir), o->kubelet_dir, "", err) < 0 ||
+		path_join(a->plugin_dir, sizeof(a->plugin_dir), o->kubelet_dir,
+			"device-plugins", err) < 0 ||
+		path_join(a->run_dir, sizeof(a->run_dir), o->run_dir, "", err) < 0)
+		return -1;
+	if (o->config_path && *o->config_path) {
+		a->config_path = strdup(o->config_path);
+		if (!a->config_path)
+			return error_nomem(err);
+	}
+	if (o->kubelet_socket) {
+		a->kubelet_socket = strdup(o->kubelet_socket);
+		if (!a->kubelet_socket)
+			return error_nomem(err);
+	}
+	return 0;
+}
+
+static int start_all(struct agent *a, const struct agent_options *o, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+	char pod_resources[PATH_MAX];
+
+	if (set_paths(a, o, err) < 0 || load_first_config(a, &text, err) < 0 ||
+		take_lock(a, err) < 0)
+		return -1;
+	/* The worker looks at the GPUs while we set up gRPC. */
+	if (start_monitor(a, o, err) < 0 || rpc_new(&a->rpc, a->loop, err) < 0 ||
+		path_join(pod_resources, sizeof(pod_resources), a->kubelet_dir,
+			"pod-resources/kubelet.sock", err) < 0 ||
+		holders_new(&a->holders, a->rpc, pod_resources, err) < 0 ||
+		kubelet_watch_start(&a->kubelet_watch, a->loop, a->plugin_dir, on_kubelet_dir,
+			a, err) < 0 ||
+		agent_http_start(a, o->listen, err) < 0)
+		return -1;
+	if (!a->config_path)
+		return 0;
+	return config_watch_start(&a->config_watch, a->loop, a->config_path, buf_str(&text),
+		text.len, &config_ops, a, err);
+}
+
+int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options *options,
+	struct error *err)
+{
+	struct agent *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return error_nomem(err);
+	a->loop = loop;
+	a->lock_fd = -1;
+	a->sources = options->sources;
+	a->started_wall_ns = time_wall_ns();
+	node_init(&a->node);
+	(void)uv_timer_init(loop, &a->due);
+	a->due.data = a;
+	if (start_all(a, options, err) < 0) {
+		(void)agent_stop(a);
+		return -1;
+	}
+	*ret = a;
+	return 0;
+}
+
+void agent_reload(struct agent *a)
+{
+	if (a->config_watch)
+		config_watch_look(a->config_watch, true);
+	gpu_monitor_probe(a->monitor);
+	on_kubelet_dir(a);
+}
+
+struct agent *agent_stop(struct agent *a)
+{
+	if (!a)
+		return NULL;
+	a->local = http_server_stop(a->local);
+	a->tcp = http_server_stop(a->tcp);
+	a->config_watch = config_watch_stop(a->config_watch);
+	a->kubelet_watch = kubelet_watch_stop(a->kubelet_watch);
+	a->monitor = gpu_monitor_stop(a->monitor);
+	for (size_t i = 0; i < a->n_plugins; i++)
+		(void)agent_plugin_free(a->plugins[i]);
+	a->holders = holders_free(a->holders);
+	uv_close((uv_handle_t *)&a->due, NULL);
+	a->rpc = rpc_free(a->rpc);
+	(void)uv_run(a->loop, UV_RUN_DEFAULT);
+	closep(&a->lock_fd);
+	a->offered.offer = offer_free(a->offered.offer);
+	a->offered.inv = inventory_free(a->offered.inv);
+	node_fini(&a->node);
+	a->config.config = config_free(a->config.config);
+	strv_fini(&a->config.warnings);
+	free(a->plugins);
+	free(a->seen);
+	free(a->kubelet_socket);
+	free(a->config_path);
+	free(a);
+	return NULL;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The node agent: one reconcile loop on one thread.
+ *
+ *	observe   NVML (gpu/monitor), config file, kubelet directory, plugin streams
+ *	decide    core/offer.h, core/node.h: pure
+ *	act       start, stop and update device plugins: the smallest difference
+ *
+ * Start, reload, hot-plug and recovery are the same path. The agent owns all state; nothing is
+ * shared with other threads.
+ * Thread: loop.
+ */
+#include "base/error.h"
+#include "config/config.h"
+
+#include <uv.h>
+
+struct agent;
+
+struct agent_options {
+	const char *nvml_path;      /* NULL: look for it */
+	const char *sysfs_root;     /* NULL: /sys */
+	const char *kubelet_dir;    /* holds device-plugins/ and pod-resources/ */
+	const char *kubelet_socket; /* NULL: the one in device-plugins/; "": never register */
+	const char *run_dir;
+	const char *listen;      /* NULL or "": unix socket only */
+	const char *config_path; /* NULL or "": environment and flags only */
+	struct config_sources sources;
+};
+
+/*
+ * Takes the lock of the run directory, loads the config, starts everything and returns; the rest
+ * happens as the loop runs. ERR_EXISTS: another agent has the run directory or serves our socket.
+ */
+int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options *options,
+	struct error *err) MUST_USE;
+
+/* Reloads the config file and looks at the GPUs again (SIGHUP). */
+void agent_reload(struct agent *a);
+
+/* Ends streams, removes sockets, runs the loop until all is closed, frees. Returns NULL. */
+struct agent *agent_stop(struct agent *a);
+
+/* Why the agent stopped the loop by itself; ERR_NONE if it did not. */
+const struct error *agent_failure(const struct agent *a);

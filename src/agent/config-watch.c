@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/config-watch.h"
+
+#include "base/fd.h"
+#include "config/config.h"
+
+#include <libgen.h>
+#include <limits.h>
+#include <string.h>
+
+#define SETTLE_MS 20 /* editors and the kubelet make several events of one change */
+#define POLL_MS   10000
+
+enum { DIR_OF_NAME, DIR_OF_TARGET, N_DIRS };
+
+struct config_watch {
+	const struct config_watch_ops *ops;
+	void *arg;
+	char *path;
+	char *text; /* content as last reported */
+	size_t len;
+	char unreadable[ERROR_MSG_MAX]; /* last reason reported; "" while readable */
+	uv_fs_event_t dirs[N_DIRS];
+	char watched[N_DIRS][PATH_MAX]; /* "": not watching */
+	uv_timer_t settle, poll;
+	int closing;
+};
+
+static void on_event(uv_fs_event_t *h, const char *name, int events, int status);
+
+/* Watches @dir in the given slot, unless it does already. A directory that is away is tried again
+ * with each poll. */
+static void watch_dir(struct config_watch *w, int slot, const char *dir)
+{
+	if (!strcmp(w->watched[slot], dir))
+		return;
+	(void)uv_fs_event_stop(&w->dirs[slot]);
+	w->watched[slot][0] = '\0';
+	if (strlen(dir) < sizeof(w->watched[slot]) &&
+		uv_fs_event_start(&w->dirs[slot], on_event, dir, 0) == 0)
+		memcpy(w->watched[slot], dir, strlen(dir) + 1);
+}
+
+static void watch_dirs(struct config_watch *w)
+{
+	char name[PATH_MAX], target[PATH_MAX];
+
+	if (strlen(w->path) >= sizeof(name))
+		return;
+	memcpy(name, w->path, strlen(w->path) + 1);
+	watch_dir(w, DIR_OF_NAME, dirname(name));
+	if (realpath(w->path, target))
+		watch_dir(w, DIR_OF_TARGET, dirname(target));
+}
+
+static int remember(struct config_watch *w, const char *text, size_t len)
+{
+	char *copy = malloc(len + 1);
+
+	if (!copy)
+		return -1;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	free(w->text);
+	w->text = copy;
+	w->len = len;
+	return 0;
+}
+
+void config_watch_look(struct config_watch *w, bool force)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(CONFIG_FILE_MAX);
+	struct error err = ERROR_INIT;
+	bool was_unreadable = w->unreadable[0] != '\0';
+
+	watch_dirs(w);
+	if (file_read(w->path, &b, &err) < 0) {
+		if (strcmp(w->unreadable, err.msg) != 0) {
+			memcpy(w->unreadable, err.msg, sizeof(w->unreadable));
+			w->ops->unreadable(w->arg, &err);
+		}
+		return;
+	}
+	w->unreadable[0] = '\0';
+	if (!force && !was_unreadable && b.len == w->len &&
+		!memcmp(buf_str(&b), w->text, b.len))
+		return;
+	if (remember(w, buf_str(&b), b.len) == 0)
+		w->ops->changed(w->arg, w->text, w->len);
+}
+
+static void on_settled(uv_timer_t *t)
+{
+	config_watch_look(t->data, false);
+}
+
+static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
+{
+	struct config_watch *w = h->data;
+
+	(void)name;
+	(void)events;
+	/* The directory itself may have gone: let the next look watch it anew. */
+	if (status < 0)
+		w->watched[h - w->dirs][0] = '\0';
+	(void)uv_timer_start(&w->settle, on_settled, SETTLE_MS, 0);
+}
+
+static void on_poll(uv_timer_t *t)
+{
+	struct config_watch *w = t->data;
+
+	/* A replaced directory leaves a dead watch behind that says nothing: start over. */
+	for (int i = 0; i < N_DIRS; i++)
+		w->watched[i][0] = '\0';
+	config_watch_look(w, false);
+}
+
+int config_watch_start(struct config_watch **ret, uv_loop_t *loop, const char *path,
+	const char *text, size_t len, const struct config_watch_ops *ops, void *arg,
+	struct error *err)
+{
+	struct config_watch *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return error_nomem(err);
+	w->ops = ops;
+	w->arg = arg;
+	w->path = strdup(path);
+	if (!w->path || remember(w, text, len) < 0) {
+		free(w->path);
+		free(w);
+		return error_nomem(err);
+	}
+	for (int i = 0; i < N_DIRS; i++) {
+		(void)uv_fs_event_init(loop, &w->dirs[i]);
+		w->dirs[i].data = w;
+	}
+	(void)uv_timer_init(loop, &w->settle);
+	(void)uv_timer_init(loop, &w->poll);
+	w->settle.data = w->poll.data = w;
+	(void)uv_timer_start(&w->poll, on_poll, POLL_MS, POLL_MS);
+	watch_dirs(w);
+	*ret = w;
+	/* The file may have changed between the caller's reading and our watching. */
+	(void)uv_timer_start(&w->settle, on_settled, 0, 0);
+	return 0;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	struct config_watch *w = h->data;
+
+	if (--w->closing > 0)
+		return;
+	free(w->path);
+	free(w->text);
+	free(w);
+}
+
+struct config_watch *config_watch_stop(struct config_watch *w)
+{
+	if (!w)
+		return NULL;
+	w->closing = N_DIRS + 2;
+	for (int i = 0; i < N_DIRS; i++)
+		uv_close((uv_handle_t *)&w->dirs[i], on_closed);
+	uv_close((uv_handle_t *)&w->settle, on_closed);
+	uv_close((uv_handle_t *)&w->poll, on_closed);
+	return NULL;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Who holds which slice, asked of the kubelet's PodResources socket when somebody wants to know.
+ * The socket is shared and rate-limited, so an answer serves everyone who asks within a second.
+ * Thread: loop.
+ */
+#include "kube/pod-resources.h"
+
+struct holders;
+
+/* @path: .../pod-resources/kubelet.sock; need not exist yet. */
+int holders_new(struct holders **ret, struct rpc *rpc, const char *path,
+	struct error *err) MUST_USE;
+struct holders *holders_free(struct holders *h);
+
+/*
+ * Calls @done once, perhaps before it returns: with the list (borrowed for the call), or with
+ * NULL and the reason; in that case @done may still be given the last list that is known.
+ */
+void holders_ask(struct holders *h,
+	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
+	void *arg);

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/internal.h"
+
+#include "agent/options.h"
+#include "base/fd.h"
+
+#include <string.h>
+
+static void get_healthz(struct agent *a, struct http_exchange *x)
+{
+	/* That this runs is the answer: the loop turns. */
+	(void)a;
+	http_reply(x, 200, "text/plain", "ok\n", 3);
+}
+
+static void get_readyz(struct agent *a, struct http_exchange *x)
+{
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
+
+	if (agent_ready(a, &why))
+		http_reply(x, 200, "text/plain", "ok\n", 3);
+	else
+		http_reply(x, 503, "text/plain", buf_str(&why), why.len);
+}
+
+struct status_request {
+	struct agent *agent;
+	struct http_exchange *exchange;
+};
+
+static void reply_status(void *arg, const struct pod_devices *list, const struct error *err)
+{
+	CLEANUP(freep) struct status_request *r = arg;
+	CLEANUP(freep) char *text = agent_status_json(r->agent, list, err);
+	struct error nomem = ERROR_INIT;
+
+	if (text) {
+		http_reply(r->exchange, 200, "application/json", text, strlen(text));
+	} else {
+		(void)error_nomem(&nomem);
+		http_reply_error(r->exchange, &nomem);
+	}
+}
+
+static void get_status(struct agent *a, struct http_exchange *x)
+{
+	struct status_request *r = malloc(sizeof(*r));
+	struct error err = ERROR_INIT;
+
+	if (!r) {
+		(void)error_nomem(&err);
+		http_reply_error(x, &err);
+		return;
+	}
+	*r = (struct status_request){ .agent = a, .exchange = x };
+	holders_ask(a->holders, reply_status, r);
+}
+
+static const struct route {
+	const char *path;
+	void (*get)(struct agent *a, struct http_exchange *x);
+} routes[] = {
+	{ "/healthz", get_healthz },
+	{ "/readyz", get_readyz },
+	{ "/v1/status", get_status },
+};
+
+static void on_request(void *arg, struct http_exchange *x, const struct http_request *req)
+{
+	struct error err = ERROR_INIT;
+
+	if (strcmp(req->method, "GET") != 0 && strcmp(req->method, "HEAD") != 0) {
+		http_reply(x, 405, "text/plain", "only GET is served\n", 19);
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+		if (!strcmp(req->path, routes[i].path)) {
+			routes[i].get(arg, x);
+			return;
+		}
+	}
+	(void)error_set(&err, ERR_NOT_FOUND,
+		"no such path; there are /healthz, /readyz and "
+		"/v1/status");
+	http_reply_error(x, &err);
+}
+
+int agent_http_start(struct agent *a, const char *listen, struct error *err)
+{
+	char address[PATH_MAX + 8] = "unix:";
+
+	if (path_join(address + 5, sizeof(address) - 5, a->run_dir, AGENT_SOCKET, err) < 0 ||
+		http_server_start(&a->local, a->loop, address, 0600, on_request, a, err) < 0)
+		return -1;
+	if (!listen || !*listen)
+		return 0;
+	if (http_server_start(&a->tcp, a->loop, listen, 0, on_request, a, err) < 0)
+		return -1;
+	log_info("listening", LOG_STR("address", listen),
+		LOG_UINT("port", http_server_port(a->tcp)));
+	return 0;
+}

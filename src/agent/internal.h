@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The agent's state, for the files of this folder only. All of it belongs to the loop thread.
+ */
+#include "agent/agent.h"
+#include "agent/config-watch.h"
+#include "agent/holders.h"
+#include "agent/kubelet-watch.h"
+#include "base/log.h"
+#include "core/node.h"
+#include "core/offer.h"
+#include "gpu/monitor.h"
+#include "http/server.h"
+#include "kube/device-plugin.h"
+
+#include <limits.h>
+
+/*
+ * What is offered now: the decision and the inventory it was made from, which its devices point
+ * into. Replaced as a pair.
+ */
+struct agent_offer {
+	struct offer *offer;
+	struct inventory *inv;
+};
+
+/* One resource that the kubelet is served. */
+struct agent_plugin {
+	struct agent *agent;
+	char name[RESOURCE_NAME_MAX];
+	struct plugin *plugin; /* NULL: could not be started, .why says so */
+	char why[ERROR_MSG_MAX];
+	bool keep; /* used by one pass of reconcile */
+};
+
+/* What was last logged of a GPU, so that only changes are. */
+struct agent_seen_gpu {
+	char uuid[GPU_UUID_MAX];
+	char reason[GPU_REASON_MAX];
+	bool ok;
+};
+
+struct agent_config_state {
+	struct config *config; /* in force; never NULL */
+	struct strv warnings;  /* of the config in force */
+	uint64_t since_wall_ns;
+	uint64_t generation;     /* 1 at start, + 1 with each change that was applied */
+	struct error last_error; /* of a newer config that was refused; ERR_NONE: none */
+	uint64_t last_error_wall_ns;
+};
+
+struct agent {
+	uv_loop_t *loop;
+	char kubelet_dir[PATH_MAX], plugin_dir[PATH_MAX], run_dir[PATH_MAX];
+	char *kubelet_socket, *config_path; /* NULL if not given */
+	struct config_sources sources;
+	uint64_t started_wall_ns;
+	int lock_fd;
+
+	struct agent_config_state config;
+	struct config_watch *config_watch;
+
+	struct gpu_monitor *monitor;
+	struct node node;
+	bool nvml_answered;     /* an inventory came, at least once */
+	struct error nvml_down; /* ERR_NONE while NVML works */
+	uv_timer_t due;         /* core/node.h's clock */
+	struct agent_seen_gpu *seen;
+	size_t n_seen;
+
+	struct agent_offer offered;
+	struct error offer_error; /* the decision could not be made; the old one stays */
+	struct rpc *rpc;
+	struct agent_plugin **plugins; /* sorted as they came */
+	size_t n_plugins;
+	struct kubelet_watch *kubelet_watch;
+	struct holders *holders;
+
+	struct http_server *local, *tcp;
+	struct error failure;
+};
+
+/* reconcile.c: decide from what is known now, and act on the difference. */
+void agent_reconcile(struct agent *a);
+
+/* plugins.c */
+struct agent_plugin *agent_plugin_new(struct agent *a, const char *name);
+void agent_plugin_start(struct agent_plugin *p); /* tries; .why says why not */
+void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r);
+struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
+
+/* agent.c: ends the loop with an error for main() to report. */
+void agent_fail(struct agent *a, const struct error *err);
+
+/* http.c */
+int agent_http_start(struct agent *a, const char *listen, struct error *err) MUST_USE;
+
+/* status.c: the answer of /v1/status (docs/status.md). @holders may be NULL. Yours: free();
+ * NULL: out of memory. */
+char *agent_status_json(const struct agent *a, const struct pod_devices *holders,
+	const struct error *holders_error) MUST_USE;
+
+/* Whether every resource is registered; else one line for each that is not in @why. */
+bool agent_ready(const struct agent *a, struct buf *why);

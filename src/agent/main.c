@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent.h"
+
+#include "agent/options.h"
+#include "base/log.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+struct program {
+	uv_loop_t loop;
+	uv_signal_t signals[4];
+	struct agent *agent;
+};
+
+static const int signal_numbers[] = { SIGHUP, SIGINT, SIGTERM, SIGQUIT };
+
+static void on_signal(uv_signal_t *s, int number)
+{
+	struct program *p = s->data;
+
+	log_info(number == SIGHUP ? "reloading" : "stopping", LOG_INT("signal", number));
+	if (number == SIGHUP)
+		agent_reload(p->agent);
+	else
+		uv_stop(&p->loop);
+}
+
+static int show_help(const struct option_def *defs, size_t n)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
+
+	buf_puts(&b, "Usage: gpusliced [OPTION]...\n\n"
+		     "The gpuslice node agent: discovers the node's GPUs, divides them as the\n"
+		     "config says and serves the slices to the kubelet.\n\n");
+	options_help(&b, defs, n);
+	buf_puts(&b,
+		"\nA value is taken from the command line, else from the environment, else "
+		"from the\nconfig file. SIGHUP reloads the config file. See gpusliced(8).\n");
+	return fputs(buf_str(&b), stdout) < 0;
+}
+
+static int setup_log(const struct options *o, struct error *err)
+{
+	const char *level = option_str(o, "log-level", "info");
+	const char *format = option_str(o, "log-format", "text");
+	enum log_level l;
+	enum log_format f;
+
+	if (!log_level_parse(level, &l))
+		return error_set(err, ERR_INVALID,
+			"--log-level: expected error, warn, info or debug, found '%s'", level);
+	if (!log_format_parse(format, &f))
+		return error_set(err, ERR_INVALID,
+			"--log-format: expected text or json, found '%s'", format);
+	log_setup(l, f);
+	return 0;
+}
+
+static int run(struct program *p, const struct options *o, struct error *err)
+{
+	const struct agent_options options = {
+		.nvml_path = option_str(o, "nvml", NULL),
+		.sysfs_root = option_str(o, "sysfs", NULL),
+		.kubelet_dir = option_str(o, "kubelet-dir", AGENT_KUBELET_DIR),
+		.kubelet_socket = option_str(o, "kubelet-socket", NULL),
+		.run_dir = option_str(o, "run-dir", AGENT_RUN_DIR),
+		.listen = option_str(o, "listen", NULL),
+		.config_path = option_str(o, "config-file", NULL),
+		.sources = { .options = o },
+	};
+
+	if (o->args.n > 0)
+		return error_set(err, ERR_INVALID,
+			"unexpected argument '%s'; --help shows the usage", o->args.v[0]);
+	if (setup_log(o, err) < 0 || agent_start(&p->agent, &p->loop, &options, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(signal_numbers); i++) {
+		(void)uv_signal_init(&p->loop, &p->signals[i]);
+		p->signals[i].data = p;
+		(void)uv_signal_start(&p->signals[i], on_signal, signal_numbers[i]);
+	}
+	(void)uv_run(&p->loop, UV_RUN_DEFAULT);
+	if (agent_failure(p->agent)->code != ERR_NONE)
+		error_copy(err, agent_failure(p->agent));
+	for (size_t i = 0; i < ARRAY_LEN(signal_numbers); i++)
+		uv_close((uv_handle_t *)&p->signals[i], NULL);
+	p->agent = agent_stop(p->agent);
+	return err->code == ERR_NONE ? 0 : -1;
+}
+
+static void options_finip(struct options *o)
+{
+	options_fini(o);
+}
+
+int main(int argc, char **argv)
+{
+	CLEANUP(freep) struct option_def *defs = NULL;
+	CLEANUP(options_finip) struct options o = { 0 };
+	struct error err = ERROR_INIT;
+	struct program p = { .agent = NULL };
+	size_t n = 0;
+	int r;
+
+	/* A peer that goes away is an error of that write, not our death. */
+	(void)signal(SIGPIPE, SIG_IGN);
+	defs = agent_options(&n);
+	if (!defs)
+		return EXIT_FAILURE;
+	r = options_parse(&o, defs, n, argc, argv, 0, NULL, &err);
+	if (r == OPTIONS_HELP)
+		return show_help(defs, n);
+	if (r == OPTIONS_VERSION)
+		return printf("gpusliced %s\n", GPUSLICE_VERSION) < 0;
+	if (r == 0) {
+		(void)uv_loop_init(&p.loop);
+		r = run(&p, &o, &err);
+		(void)uv_loop_close(&p.loop);
+	}
+	if (r < 0) {
+		log_error("gpusliced ends", LOG_STR("reason", err.msg));
+		return EXIT_FAILURE; /* 1 for every failure, as NVIDIA's plugin */
+	}
+	return EXIT_SUCCESS;
+}

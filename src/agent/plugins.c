@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/internal.h"
+
+#include "base/fd.h"
+#include "core/allocate.h"
+#include "core/prefer.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Device nodes that every container needs besides those of its GPUs, in the order of the answer. */
+static const char *const control_nodes[] = { "/dev/nvidiactl", "/dev/nvidia-uvm",
+	"/dev/nvidia-uvm-tools", "/dev/nvidia-modeset" };
+
+#define IMEX_CHANNEL0 "/dev/nvidia-caps-imex-channels/channel0"
+
+/* Where the host's /dev is seen from here: below the driver root's mount if it has one. */
+static bool node_exists(const struct config *c, const char *node)
+{
+	char path[PATH_MAX];
+
+	if (path_join(path, sizeof(path), c->container_driver_root, "dev", NULL) < 0 ||
+		access(path, F_OK) < 0)
+		return access(node, F_OK) == 0;
+	if (path_join(path, sizeof(path), c->container_driver_root, node + 1, NULL) < 0)
+		return false;
+	return access(path, F_OK) == 0;
+}
+
+static int host_facts(struct alloc_host *host, const struct config *c, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(control_nodes); i++) {
+		if (node_exists(c, control_nodes[i]) &&
+			strv_add(&host->control_nodes, control_nodes[i], err) < 0)
+			return -1;
+	}
+	host->imex_channel0 = c->imex_channel0 && node_exists(c, IMEX_CHANNEL0);
+	return 0;
+}
+
+static void alloc_host_fini(struct alloc_host *h)
+{
+	strv_fini(&h->control_nodes);
+}
+
+/* The resource as it is offered now; it may have gone while the kubelet was asking. */
+static const struct resource *resource_of(const struct agent_plugin *p, struct error *err)
+{
+	const struct offer *o = p->agent->offered.offer;
+	const struct resource *r = o ? offer_find(o, p->name) : NULL;
+
+	if (!r)
+		(void)error_set(err, ERR_NOT_FOUND, "resource \"%s\" is not offered any more",
+			p->name);
+	return r;
+}
+
+static int on_prefer(void *arg, const struct prefer_request *req, const char **ret_ids,
+	size_t *ret_n, struct error *err)
+{
+	struct agent_plugin *p = arg;
+	const struct resource *r = resource_of(p, err);
+
+	if (!r)
+		return -1;
+	return prefer_choose(r, p->agent->offered.inv, p->agent->config.config->allocation, req,
+		ret_ids, ret_n, err);
+}
+
+static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct allocation **ret,
+	struct error *err)
+{
+	struct agent_plugin *p = arg;
+	const struct config *c = p->agent->config.config;
+	const struct resource *r = resource_of(p, err);
+	CLEANUP(alloc_host_fini) struct alloc_host host = { .control_nodes = STRV_INIT };
+
+	if (!r || host_facts(&host, c, err) < 0)
+		return -1;
+	return allocation_new(ret, r, p->agent->offered.inv, c, &host, ids, n_ids, err);
+}
+
+static void on_state(void *arg, bool registered, const char *why)
+{
+	struct agent_plugin *p = arg;
+
+	if (registered)
+		log_info("registered with the kubelet", LOG_STR("resource", p->name));
+	else
+		log_warn("not registered with the kubelet, trying again",
+			LOG_STR("resource", p->name), LOG_STR("reason", why));
+}
+
+static const struct plugin_ops ops = {
+	.prefer = on_prefer,
+	.allocate = on_allocate,
+	.state = on_state,
+};
+
+struct agent_plugin *agent_plugin_new(struct agent *a, const char *name)
+{
+	struct agent_plugin *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->agent = a;
+	memcpy(p->name, name, strnlen(name, sizeof(p->name) - 1));
+	return p;
+}
+
+void agent_plugin_start(struct agent_plugin *p)
+{
+	struct agent *a = p->agent;
+	struct error err = ERROR_INIT;
+
+	if (p->plugin)
+		return;
+	if (access(a->plugin_dir, F_OK) < 0) {
+		(void)error_sys(&err, errno, "'%s'", a->plugin_dir);
+	} else if (plugin_start(&p->plugin, a->rpc, a->plugin_dir, a->kubelet_socket, p->name,
+			   &ops, p, &err) == 0) {
+		p->why[0] = '\0';
+		return;
+	}
+	if (strcmp(p->why, err.msg) != 0)
+		log_warn("cannot serve the kubelet yet, trying again",
+			LOG_STR("resource", p->name), LOG_STR("reason", err.msg));
+	memcpy(p->why, err.msg, sizeof(p->why));
+	/* Two agents on one node would fight over the socket: the second one says so and ends. */
+	if (err.code == ERR_EXISTS)
+		agent_fail(a, &err);
+}
+
+void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r)
+{
+	const struct node *node = &p->agent->node;
+	const struct inventory *inv = p->agent->offered.inv;
+	CLEANUP(freep) struct plugin_device *devices = NULL;
+	struct error err = ERROR_INIT;
+
+	if (!p->plugin)
+		return;
+	devices = calloc(r->n_devices ? r->n_devices : 1, sizeof(*devices));
+	if (!devices) {
+		log_error("device list not updated", LOG_STR("reason", "out of memory"));
+		return;
+	}
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct offer_device *d = &r->devices[i];
+
+		/* The offer was made from a copy of the node's inventory: same positions. */
+		devices[i] = (struct plugin_device){
+			.id = d->id,
+			.healthy = health_ok(&node->gpus[d->gpu].health),
+			.numa_node = inv->gpus[d->gpu].numa_node,
+		};
+	}
+	if (plugin_set_devices(p->plugin, devices, r->n_devices, &err) < 0)
+		log_error("device list not updated", LOG_STR("resource", p->name),
+			LOG_STR("reason", err.msg));
+}
+
+struct agent_plugin *agent_plugin_free(struct agent_plugin *p)
+{
+	if (p)
+		p->plugin = plugin_stop(p->plugin);
+	free(p);
+	return NULL;
+}

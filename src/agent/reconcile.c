@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/internal.h"
+
+#include "base/time.h"
+
+#include <string.h>
+
+#define DUE_MIN_MS 100 /* so that a date in the past cannot make the loop spin */
+
+/* --- what changed, for the log --- */
+
+static struct agent_seen_gpu *seen_of(struct agent *a, const char *uuid)
+{
+	struct agent_seen_gpu *more;
+
+	for (size_t i = 0; i < a->n_seen; i++) {
+		if (!strcmp(a->seen[i].uuid, uuid))
+			return &a->seen[i];
+	}
+	more = reallocarray(a->seen, a->n_seen + 1, sizeof(*more));
+	if (!more)
+		return NULL;
+	a->seen = more;
+	more = &a->seen[a->n_seen++];
+	*more = (struct agent_seen_gpu){ .ok = true };
+	memcpy(more->uuid, uuid, sizeof(more->uuid));
+	return more;
+}
+
+static void log_health(struct agent *a)
+{
+	for (uint32_t i = 0; a->node.inv && i < a->node.inv->n; i++) {
+		const struct node_gpu *g = &a->node.gpus[i];
+		struct agent_seen_gpu *seen = seen_of(a, g->gpu.uuid);
+		bool ok = health_ok(&g->health);
+
+		if (!seen ||
+			(seen->ok == ok && (ok || !strcmp(seen->reason, g->health.reason))))
+			continue;
+		if (ok)
+			log_info("GPU is healthy again", LOG_UINT("gpu", g->gpu.index),
+				LOG_STR("uuid", g->gpu.uuid));
+		else
+			log_warn("GPU is unhealthy", LOG_UINT("gpu", g->gpu.index),
+				LOG_STR("uuid", g->gpu.uuid),
+				LOG_STR("reason", g->health.reason));
+		seen->ok = ok;
+		memcpy(seen->reason, g->health.reason, sizeof(seen->reason));
+	}
+}
+
+/* --- decide --- */
+
+/* Replaces what is offered by the decision from what is known now. On an error (no memory, too
+ * many devices) the old offer stays in force, with its own copy of the inventory. */
+static void decide(struct agent *a)
+{
+	CLEANUP(offer_freep) struct offer *offer = NULL;
+	CLEANUP(inventory_freep) struct inventory *inv = NULL;
+	struct error err = ERROR_INIT;
+
+	if (inventory_copy(&inv, a->node.inv, &err) < 0 ||
+		offer_new(&offer, inv, a->config.config, &err) < 0) {
+		if (strcmp(a->offer_error.msg, err.msg) != 0)
+			log_error("cannot decide what to offer, keeping the last",
+				LOG_STR("reason", err.msg));
+		a->offer_error = err;
+		return;
+	}
+	error_clear(&a->offer_error);
+	for (size_t i = 0; i < offer->notes.n; i++) {
+		if (!a->offered.offer || !strv_has(&a->offered.offer->notes, offer->notes.v[i]))
+			log_warn("not offered as configured",
+				LOG_STR("reason", offer->notes.v[i]));
+	}
+	a->offered.offer = offer_free(a->offered.offer);
+	a->offered.inv = inventory_free(a->offered.inv);
+	a->offered.offer = STEAL_PTR(offer);
+	a->offered.inv = STEAL_PTR(inv);
+}
+
+/* --- act --- */
+
+static struct agent_plugin *find_plugin(struct agent *a, const char *name)
+{
+	for (size_t i = 0; i < a->n_plugins; i++) {
+		if (!strcmp(a->plugins[i]->name, name))
+			return a->plugins[i];
+	}
+	return NULL;
+}
+
+static struct agent_plugin *add_plugin(struct agent *a, const struct resource *r)
+{
+	struct agent_plugin **more = reallocarray(a->plugins, a->n_plugins + 1, sizeof(*more));
+	struct agent_plugin *p;
+
+	if (!more)
+		return NULL;
+	a->plugins = more;
+	p = agent_plugin_new(a, r->name);
+	if (!p)
+		return NULL;
+	a->plugins[a->n_plugins++] = p;
+	log_info("offering resource", LOG_STR("resource", r->name),
+		LOG_UINT("devices", r->n_devices), LOG_UINT("replicas", r->replicas));
+	return p;
+}
+
+/* New resources first, so that a rename never leaves the node with nothing. */
+static void act(struct agent *a)
+{
+	const struct offer *o = a->offered.offer;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < a->n_plugins; i++)
+		a->plugins[i]->keep = false;
+	for (uint32_t i = 0; i < o->n; i++) {
+		const struct resource *r = &o->resources[i];
+		struct agent_plugin *p = find_plugin(a, r->name);
+
+		if (!p)
+			p = add_plugin(a, r);
+		if (!p) {
+			log_error("resource not served", LOG_STR("resource", r->name),
+				LOG_STR("reason", "out of memory"));
+			continue;
+		}
+		p->keep = true;
+		agent_plugin_start(p);
+		agent_plugin_set_devices(p, r);
+	}
+	for (size_t i = 0; i < a->n_plugins; i++) {
+		if (a->plugins[i]->keep) {
+			a->plugins[kept++] = a->plugins[i];
+			continue;
+		}
+		log_info("resource is not offered any more",
+			LOG_STR("resource", a->plugins[i]->name));
+		(void)agent_plugin_free(a->plugins[i]);
+	}
+	a->n_plugins = kept;
+}
+
+/* --- the clock of the health machines --- */
+
+static void on_due(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+
+	(void)node_tick(&a->node, &a->config.config->health, time_mono_ns());
+	gpu_monitor_probe(a->monitor);
+	agent_reconcile(a);
+}
+
+static void arm_timer(struct agent *a)
+{
+	uint64_t due = node_due(&a->node, &a->config.config->health);
+	uint64_t now = time_mono_ns();
+
+	if (due == UINT64_MAX)
+		(void)uv_timer_stop(&a->due);
+	else
+		(void)uv_timer_start(&a->due, on_due,
+			due > now ? (due - now) / NS_PER_MS + DUE_MIN_MS : DUE_MIN_MS, 0);
+}
+
+void agent_reconcile(struct agent *a)
+{
+	if (!a->node.inv)
+		return;
+	log_health(a);
+	decide(a);
+	/* Positions of an older offer do not fit the node's GPUs of now: leave its lists alone. */
+	if (a->offered.offer && a->offer_error.code == ERR_NONE)
+		act(a);
+	arm_timer(a);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/internal.h"
+
+#include "base/time.h"
+
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SET(object, key, value) (void)json_object_set_new((object), (key), (value))
+
+static json_t *wall_time(uint64_t wall_ns)
+{
+	char text[TIME_RFC3339_MAX];
+
+	if (wall_ns == 0)
+		return json_null();
+	time_rfc3339(wall_ns, text);
+	return json_string(text);
+}
+
+/* Monotonic to wall clock, for a date that people read. */
+static json_t *mono_time(uint64_t mono_ns)
+{
+	uint64_t now = time_mono_ns();
+
+	return wall_time(time_wall_ns() - (now > mono_ns ? now - mono_ns : 0));
+}
+
+static json_t *strings(const struct strv *v)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < v->n; i++)
+		(void)json_array_append_new(list, json_string(v->v[i]));
+	return list;
+}
+
+static json_t *error_or_null(const struct error *err, uint64_t wall_ns)
+{
+	json_t *o;
+
+	if (!err || err->code == ERR_NONE)
+		return json_null();
+	o = json_pack("{s:s, s:s}", "code", error_class(err->code)->name, "message", err->msg);
+	if (wall_ns)
+		SET(o, "at", wall_time(wall_ns));
+	return o;
+}
+
+static const char *const strategy_names[] = {
+	[SHARING_NONE] = "none",
+	[SHARING_TIME_SLICING] = "time-slicing",
+	[SHARING_MPS] = "mps",
+};
+
+static json_t *config_status(const struct agent *a)
+{
+	const struct agent_config_state *s = &a->config;
+	json_t *o = json_object();
+
+	SET(o, "file", a->config_path ? json_string(a->config_path) : json_null());
+	SET(o, "since", wall_time(s->since_wall_ns));
+	SET(o, "generation", json_integer((json_int_t)s->generation));
+	SET(o, "sharing", json_string(strategy_names[s->config->sharing.strategy]));
+	SET(o, "warnings", strings(&s->warnings));
+	SET(o, "lastError", error_or_null(&s->last_error, s->last_error_wall_ns));
+	return o;
+}
+
+static json_t *nvml_status(const struct agent *a)
+{
+	const struct inventory *inv = a->node.inv;
+	json_t *o = json_object();
+	bool up = a->nvml_answered && a->nvml_down.code == ERR_NONE;
+
+	SET(o, "state", json_string(up ? "up" : a->nvml_down.code ? "down" : "starting"));
+	SET(o, "error", error_or_null(&a->nvml_down, 0));
+	SET(o, "driverVersion", inv ? json_string(inv->driver_version) : json_null());
+	SET(o, "nvmlVersion", inv ? json_string(inv->nvml_version) : json_null());
+	if (inv && inv->cuda_version)
+		SET(o, "cudaVersion",
+			json_sprintf("%d.%d", inv->cuda_version / 1000,
+				inv->cuda_version % 1000 / 10));
+	return o;
+}
+
+static json_t *gpu_status(const struct node_gpu *g)
+{
+	json_t *o = json_object();
+
+	SET(o, "index", json_integer(g->gpu.index));
+	SET(o, "uuid", json_string(g->gpu.uuid));
+	SET(o, "name", json_string(g->gpu.name));
+	SET(o, "busId", json_string(g->gpu.bus_id));
+	SET(o, "numaNode", g->gpu.numa_node < 0 ? json_null() : json_integer(g->gpu.numa_node));
+	SET(o, "memoryTotalBytes", json_integer((json_int_t)g->gpu.memory_total_bytes));
+	SET(o, "memoryUsedBytes", json_integer((json_int_t)g->gpu.memory_used_bytes));
+	SET(o, "computeCapability", json_sprintf("%u.%u", g->gpu.cc_major, g->gpu.cc_minor));
+	SET(o, "health", json_string(health_state_name(g->health.state)));
+	SET(o, "reason", json_string(g->health.reason));
+	SET(o, "since", mono_time(g->health.since_ns));
+	SET(o, "lastXid", g->health.last_xid ? json_integer(g->health.last_xid) : json_null());
+	SET(o, "xids", json_integer((json_int_t)g->health.xid_count));
+	return o;
+}
+
+static json_t *gpus_status(const struct agent *a)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; a->node.inv && i < a->node.inv->n; i++)
+		(void)json_array_append_new(list, gpu_status(&a->node.gpus[i]));
+	return list;
+}
+
+/* Order of the index of holders: by resource, then id. */
+static int by_device(const void *a, const void *b)
+{
+	const struct pod_device *const *x = a, *const *y = b;
+	int r = strcmp((*x)->resource, (*y)->resource);
+
+	return r ? r : strcmp((*x)->id, (*y)->id);
+}
+
+struct holder_index {
+	const struct pod_device **v;
+	size_t n;
+};
+
+static struct holder_index index_holders(const struct pod_devices *list)
+{
+	struct holder_index index = { 0 };
+
+	if (!list || list->n == 0)
+		return index;
+	index.v = reallocarray(NULL, list->n, sizeof(*index.v));
+	if (!index.v)
+		return index;
+	for (size_t i = 0; i < list->n; i++)
+		index.v[i] = &list->v[i];
+	index.n = list->n;
+	qsort(index.v, index.n, sizeof(*index.v), by_device);
+	return index;
+}
+
+static const struct pod_device *holder_of(const struct holder_index *index,
+	const char *resource, const char *id)
+{
+	struct pod_device key = { .resource = (char *)(uintptr_t)resource,
+		.id = (char *)(uintptr_t)id };
+	const struct pod_device *k = &key, **found;
+
+	if (index->n == 0)
+		return NULL;
+	found = bsearch(&k, index->v, index->n, sizeof(*index->v), by_device);
+	return found ? *found : NULL;
+}
+
+static json_t *slice_status(const struct agent *a, const struct resource *r,
+	const struct offer_device *d, const struct holder_index *holders)
+{
+	const struct gpu *gpu = &a->offered.inv->gpus[d->gpu];
+	const struct pod_device *h = holder_of(holders, r->name, d->id);
+	json_t *o = json_object();
+
+	SET(o, "id", json_string(d->id));
+	SET(o, "gpu", json_integer(gpu->index));
+	SET(o, "healthy", json_boolean(health_ok(&a->node.gpus[d->gpu].health)));
+	SET(o, "holder",
+		!h ? json_null()
+		   : json_pack("{s:s, s:s, s:s}", "namespace", h->namespace_, "pod", h->pod,
+			     "container", h->container));
+	return o;
+}
+
+static const struct agent_plugin *plugin_of(const struct agent *a, const char *name)
+{
+	for (size_t i = 0; i < a->n_plugins; i++) {
+		if (!strcmp(a->plugins[i]->name, name))
+			return a->plugins[i];
+	}
+	return NULL;
+}
+
+static enum plugin_state state_of(const struct agent_plugin *p, const char **ret_why)
+{
+	*ret_why = p ? p->why : "not started";
+	return p && p->plugin ? plugin_state(p->plugin, ret_why) : PLUGIN_WAITING;
+}
+
+static const char *const plugin_states[] = {
+	[PLUGIN_WAITING] = "waiting",
+	[PLUGIN_REGISTERING] = "registering",
+	[PLUGIN_REGISTERED] = "registered",
+};
+
+static json_t *resource_status(const struct agent *a, const struct resource *r,
+	const struct holder_index *holders)
+{
+	json_t *o = json_object(), *slices = json_array();
+	json_int_t healthy = 0, used = 0;
+	const char *why;
+	enum plugin_state state = state_of(plugin_of(a, r->name), &why);
+
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct offer_device *d = &r->devices[i];
+
+		healthy += health_ok(&a->node.gpus[d->gpu].health);
+		used += holder_of(holders, r->name, d->id) != NULL;
+		(void)json_array_append_new(slices, slice_status(a, r, d, holders));
+	}
+	SET(o, "name", json_string(r->name));
+	SET(o, "sharing", json_string(strategy_names[r->strategy]));
+	SET(o, "replicas", json_integer(r->replicas));
+	SET(o, "capacity", json_integer(r->n_devices));
+	SET(o, "allocatable", json_integer(healthy));
+	SET(o, "used", holders->v || holders->n == 0 ? json_integer(used) : json_null());
+	SET(o, "state", json_string(plugin_states[state]));
+	SET(o, "reason", json_string(why ? why : ""));
+	SET(o, "slices", slices);
+	return o;
+}
+
+static json_t *resources_status(const struct agent *a, const struct pod_devices *holders)
+{
+	struct holder_index index = index_holders(holders);
+	json_t *list = json_array();
+
+	/* While the last decision could not be made, positions of the offer and of the node may
+	 * differ; decide() keeps that state short and says why. */
+	for (uint32_t i = 0;
+		a->offered.offer && a->offer_error.code == ERR_NONE && i < a->offered.offer->n;
+		i++)
+		(void)json_array_append_new(list,
+			resource_status(a, &a->offered.offer->resources[i], &index));
+	free(index.v);
+	return list;
+}
+
+char *agent_status_json(const struct agent *a, const struct pod_devices *holders,
+	const struct error *holders_error)
+{
+	json_t *o = json_object();
+	char *text;
+
+	SET(o, "version", json_string(GPUSLICE_VERSION));
+	SET(o, "pid", json_integer(getpid()));
+	SET(o, "started", wall_time(a->started_wall_ns));
+	SET(o, "now", wall_time(time_wall_ns()));
+	SET(o, "kubeletDir", json_string(a->kubelet_dir));
+	SET(o, "config", config_status(a));
+	SET(o, "nvml", nvml_status(a));
+	SET(o, "gpus", gpus_status(a));
+	SET(o, "resources", resources_status(a, holders));
+	SET(o, "holders",
+		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
+			error_or_null(holders_error, 0)));
+	SET(o, "notes", a->offered.offer ? strings(&a->offered.offer->notes) : json_array());
+	SET(o, "error", error_or_null(&a->offer_error, 0));
+	text = json_dumps(o, JSON_COMPACT);
+	json_decref(o);
+	return text;
+}
+
+bool agent_ready(const struct agent *a, struct buf *why)
+{
+	bool ready = true;
+
+	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE) {
+		buf_printf(why, "nvml: %s\n",
+			a->nvml_down.code ? a->nvml_down.msg : "starting");
+		ready = false;
+	}
+	for (size_t i = 0; i < a->n_plugins; i++) {
+		const char *text;
+
+		if (state_of(a->plugins[i], &text) != PLUGIN_REGISTERED) {
+			buf_printf(why, "%s: not registered: %s\n", a->plugins[i]->name,
+				text ? text : "");
+			ready = false;
+		}
+	}
+	return ready;
+}

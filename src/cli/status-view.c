@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/status-view.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CELL_MAX 160
+#define COLUMNS  8
+#define ROWS_MAX 65536
+#define RED      "\033[31m"
+#define YELLOW   "\033[33m"
+#define GREEN    "\033[32m"
+#define BOLD     "\033[1m"
+#define PLAIN    "\033[0m"
+
+/* --- reading a peer's JSON --- */
+
+/* Text of a key, "" if absent or of another type. */
+static const char *text_of(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static int64_t number_of(const json_t *o, const char *key)
+{
+	return json_integer_value(json_object_get(o, key));
+}
+
+/* Copies with every control character replaced, so that no name can drive the terminal. */
+static void clean(char *to, size_t cap, const char *from)
+{
+	size_t n = 0;
+
+	for (; *from && n + 1 < cap; from++)
+		to[n++] = (unsigned char)*from < 0x20 || *from == 0x7f ? '?' : *from;
+	to[n] = '\0';
+}
+
+/* --- a table whose columns are as wide as they must be --- */
+
+struct table {
+	const char *const *headers;
+	size_t columns;
+	size_t width[COLUMNS];
+	struct buf *out;
+};
+
+struct row {
+	char cells[COLUMNS][CELL_MAX];
+	const char *colour; /* of the whole row; NULL: plain */
+};
+
+static void measure(struct table *t, const struct row *r)
+{
+	for (size_t i = 0; i < t->columns; i++) {
+		size_t w = strlen(r->cells[i]);
+
+		if (w > t->width[i])
+			t->width[i] = w;
+	}
+}
+
+static void put_row(struct table *t, const struct row *r, bool colour)
+{
+	if (colour && r->colour)
+		buf_puts(t->out, r->colour);
+	for (size_t i = 0; i < t->columns; i++) {
+		if (i + 1 < t->columns)
+			buf_printf(t->out, "%-*s  ", (int)t->width[i], r->cells[i]);
+		else
+			buf_puts(t->out, r->cells[i]);
+	}
+	if (colour && r->colour)
+		buf_puts(t->out, PLAIN);
+	buf_putc(t->out, '\n');
+}
+
+static void put_table(struct buf *b, const char *const *headers, size_t columns,
+	const struct row *rows, size_t n, bool colour)
+{
+	struct table t = { .headers = headers, .columns = columns, .out = b };
+	struct row head = { .colour = BOLD };
+
+	for (size_t i = 0; i < columns; i++)
+		clean(head.cells[i], CELL_MAX, headers[i]);
+	measure(&t, &head);
+	for (size_t i = 0; i < n; i++)
+		measure(&t, &rows[i]);
+	put_row(&t, &head, colour);
+	for (size_t i = 0; i < n; i++)
+		put_row(&t, &rows[i], colour);
+}
+
+static struct row *new_rows(const json_t *list, size_t *ret_n, struct error *err)
+{
+	size_t n = json_array_size(list);
+	struct row *rows;
+
+	if (n > ROWS_MAX) {
+		(void)error_set(err, ERR_LIMIT, "the agent's status has more than %d rows",
+			ROWS_MAX);
+		return NULL;
+	}
+	rows = calloc(n ? n : 1, sizeof(*rows));
+	if (!rows)
+		(void)error_nomem(err);
+	*ret_n = n;
+	return rows;
+}
+
+/* --- the parts --- */
+
+static void put_head(struct buf *b, const json_t *root)
+{
+	const json_t *config = json_object_get(root, "config");
+	const json_t *nvml = json_object_get(root, "nvml");
+	const json_t *last = json_object_get(config, "lastError");
+	char line[5][CELL_MAX * 4];
+
+	clean(line[0], sizeof(line[0]), text_of(nvml, "driverVersion"));
+	clean(line[1], sizeof(line[1]), text_of(nvml, "cudaVersion"));
+	clean(line[2], sizeof(line[2]), text_of(json_object_get(nvml, "error"), "message"));
+	buf_printf(b, "Driver    %s", *line[0] ? line[0] : "unknown");
+	if (*line[1])
+		buf_printf(b, ", CUDA %s", line[1]);
+	if (strcmp(text_of(nvml, "state"), "up") != 0)
+		buf_printf(b, "  NOT USABLE: %s", *line[2] ? line[2] : "starting");
+	clean(line[3], sizeof(line[3]), text_of(config, "file"));
+	clean(line[4], sizeof(line[4]), text_of(config, "since"));
+	buf_printf(b,
+		"\nConfig    %s, in force since %s (generation %" PRId64 ", sharing %s)\n",
+		*line[3] ? line[3] : "no file", line[4], number_of(config, "generation"),
+		text_of(config, "sharing"));
+	if (json_is_object(last)) {
+		clean(line[0], sizeof(line[0]), text_of(last, "message"));
+		clean(line[1], sizeof(line[1]), text_of(last, "at"));
+		buf_printf(b,
+			"REFUSED   at %s, the config above stays in force:\n          %s\n",
+			line[1], line[0]);
+	}
+}
+
+static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error *err)
+{
+	static const char *const headers[] = { "GPU", "NAME", "MEMORY", "NUMA", "HEALTH",
+		"XIDS", "UUID", "REASON" };
+	size_t n = 0;
+	CLEANUP(freep) struct row *rows = new_rows(list, &n, err);
+
+	if (!rows)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *g = json_array_get(list, i),
+			     *numa = json_object_get(g, "numaNode");
+		struct row *r = &rows[i];
+		bool ok = !strcmp(text_of(g, "health"), "healthy");
+
+		(void)snprintf(r->cells[0], CELL_MAX, "%" PRId64, number_of(g, "index"));
+		clean(r->cells[1], CELL_MAX, text_of(g, "name"));
+		(void)snprintf(r->cells[2], CELL_MAX, "%" PRId64 " MiB",
+			number_of(g, "memoryTotalBytes") >> 20);
+		if (json_is_integer(numa))
+			(void)snprintf(r->cells[3], CELL_MAX, "%" PRId64,
+				(int64_t)json_integer_value(numa));
+		else
+			r->cells[3][0] = '-';
+		clean(r->cells[4], CELL_MAX, text_of(g, "health"));
+		(void)snprintf(r->cells[5], CELL_MAX, "%" PRId64, number_of(g, "xids"));
+		clean(r->cells[6], CELL_MAX, text_of(g, "uuid"));
+		clean(r->cells[7], CELL_MAX, text_of(g, "reason"));
+		r->colour = ok ? NULL : RED;
+	}
+	buf_putc(b, '\n');
+	if (n == 0)
+		buf_puts(b, "No GPUs.\n");
+	else
+		put_table(b, headers, COLUMNS, rows, n, colour);
+	return 0;
+}
+
+static int put_resources(struct buf *b, const json_t *list, bool colour, struct error *err)
+{
+	static const char *const headers[] = { "RESOURCE", "SHARING", "REPLICAS", "SLICES",
+		"HEALTHY", "USED", "KUBELET", "REASON" };
+	size_t n = 0;
+	CLEANUP(freep) struct row *rows = new_rows(list, &n, err);
+
+	if (!rows)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *o = json_array_get(list, i), *used = json_object_get(o, "used");
+		struct row *r = &rows[i];
+
+		clean(r->cells[0], CELL_MAX, text_of(o, "name"));
+		clean(r->cells[1], CELL_MAX, text_of(o, "sharing"));
+		(void)snprintf(r->cells[2], CELL_MAX, "%" PRId64, number_of(o, "replicas"));
+		(void)snprintf(r->cells[3], CELL_MAX, "%" PRId64, number_of(o, "capacity"));
+		(void)snprintf(r->cells[4], CELL_MAX, "%" PRId64, number_of(o, "allocatable"));
+		if (json_is_integer(used))
+			(void)snprintf(r->cells[5], CELL_MAX, "%" PRId64,
+				(int64_t)json_integer_value(used));
+		else
+			r->cells[5][0] = '?';
+		clean(r->cells[6], CELL_MAX, text_of(o, "state"));
+		clean(r->cells[7], CELL_MAX, text_of(o, "reason"));
+		r->colour = strcmp(text_of(o, "state"), "registered") != 0 ? YELLOW : NULL;
+	}
+	buf_putc(b, '\n');
+	if (n == 0)
+		buf_puts(b, "No resources are offered.\n");
+	else
+		put_table(b, headers, COLUMNS, rows, n, colour);
+	return 0;
+}
+
+static void slice_row(struct row *r, const json_t *resource, const json_t *slice)
+{
+	const json_t *h = json_object_get(slice, "holder");
+	char ns[CELL_MAX / 4], pod[CELL_MAX / 3], container[CELL_MAX / 4];
+
+	clean(r->cells[0], CELL_MAX, text_of(resource, "name"));
+	(void)snprintf(r->cells[1], CELL_MAX, "%" PRId64, number_of(slice, "gpu"));
+	clean(r->cells[2], CELL_MAX, text_of(slice, "id"));
+	(void)snprintf(r->cells[3], CELL_MAX, "%s",
+		json_is_true(json_object_get(slice, "healthy")) ? "healthy" : "unhealthy");
+	if (!json_is_object(h)) {
+		(void)snprintf(r->cells[4], CELL_MAX, "free");
+		r->colour = GREEN;
+		return;
+	}
+	clean(ns, sizeof(ns), text_of(h, "namespace"));
+	clean(pod, sizeof(pod), text_of(h, "pod"));
+	clean(container, sizeof(container), text_of(h, "container"));
+	(void)snprintf(r->cells[4], CELL_MAX, "%s/%s (%s)", ns, pod, container);
+}
+
+static int put_slices(struct buf *b, const json_t *resource, bool colour, struct error *err)
+{
+	static const char *const headers[] = { "RESOURCE", "GPU", "SLICE", "HEALTH",
+		"HELD BY" };
+	const json_t *list = json_object_get(resource, "slices");
+	size_t n = 0;
+	CLEANUP(freep) struct row *rows = new_rows(list, &n, err);
+
+	if (!rows)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		slice_row(&rows[i], resource, json_array_get(list, i));
+	buf_putc(b, '\n');
+	put_table(b, headers, ARRAY_LEN(headers), rows, n, colour);
+	return 0;
+}
+
+static void put_list(struct buf *b, const char *title, const json_t *list)
+{
+	char line[CELL_MAX * 4];
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *s = json_string_value(json_array_get(list, i));
+
+		clean(line, sizeof(line), s ? s : "");
+		buf_printf(b, "%s%-9s %s\n", i ? "" : "\n", i ? "" : title, line);
+	}
+}
+
+static int put_all(struct buf *b, const json_t *root, const struct status_view_options *options,
+	struct error *err)
+{
+	const json_t *resources = json_object_get(root, "resources");
+	const json_t *holders = json_object_get(root, "holders");
+	char line[CELL_MAX * 4];
+
+	put_head(b, root);
+	if (put_gpus(b, json_object_get(root, "gpus"), options->colour, err) < 0 ||
+		put_resources(b, resources, options->colour, err) < 0)
+		return -1;
+	for (size_t i = 0; options->slices && i < json_array_size(resources); i++) {
+		if (put_slices(b, json_array_get(resources, i), options->colour, err) < 0)
+			return -1;
+	}
+	if (!json_is_true(json_object_get(holders, "known"))) {
+		clean(line, sizeof(line),
+			text_of(json_object_get(holders, "error"), "message"));
+		buf_printf(b, "\nHolders   unknown: %s\n", line);
+	}
+	put_list(b, "Note", json_object_get(root, "notes"));
+	put_list(b, "Warning", json_object_get(json_object_get(root, "config"), "warnings"));
+	return buf_ok(b) ? 0 : error_nomem(err);
+}
+
+int status_view(struct buf *b, const char *json, size_t len,
+	const struct status_view_options *options, struct error *err)
+{
+	json_error_t where;
+	json_t *root = json_loadb(json, len, 0, &where);
+	int r;
+
+	if (!root)
+		return error_set(err, ERR_INVALID, "the agent's status is no JSON: %s",
+			where.text);
+	if (!json_is_object(root) || !json_is_array(json_object_get(root, "gpus")))
+		r = error_set(err, ERR_INVALID, "the answer is not a gpusliced status");
+	else
+		r = put_all(b, root, options, err);
+	json_decref(root);
+	return r;
+}
