@@ -131,10 +131,11 @@ static void put_head(struct buf *b, const json_t *root)
 		buf_printf(b, "  NOT USABLE: %s", *line[2] ? line[2] : "starting");
 	clean(line[3], sizeof(line[3]), text_of(config, "file"));
 	clean(line[4], sizeof(line[4]), text_of(config, "since"));
+	clean(line[2], sizeof(line[2]), text_of(config, "sharing"));
 	buf_printf(b,
 		"\nConfig    %s, in force since %s (generation %" PRId64 ", sharing %s)\n",
 		*line[3] ? line[3] : "no file", line[4], number_of(config, "generation"),
-		text_of(config, "sharing"));
+		line[2]);
 	if (json_is_object(last)) {
 		clean(line[0], sizeof(line[0]), text_of(last, "message"));
 		clean(line[1], sizeof(line[1]), text_of(last, "at"));

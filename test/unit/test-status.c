@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/test.h"
+
+#include "cli/status-view.h"
+
+#define EVIL "\\u001b[2J"
+
+#define HEAD                                                                                 \
+	"{\"config\":{\"file\":\"/etc/c.yaml\",\"since\":\"2026-01-01T00:00:00.000Z\","      \
+	"\"generation\":2,\"sharing\":\"time-slicing\",\"warnings\":[\"w1\"],\"lastError\":" \
+	"{\"message\":\"c.yaml:3:1: bad\",\"at\":\"2026-01-01T00:00:01.000Z\"}},"            \
+	"\"nvml\":{\"state\":\"up\",\"driverVersion\":\"580.1\",\"cudaVersion\":\"13.0\"},"
+
+static const char full[] = HEAD
+	"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-a\",\"name\":\"Tesla V100\",\"memoryTotalBytes\":"
+	"17179869184,\"numaNode\":1,\"health\":\"unhealthy\",\"reason\":\"XID 79\",\"xids\":3}],"
+	"\"resources\":[{\"name\":\"nvidia.com/gpu\",\"sharing\":\"time-slicing\",\"replicas\":2,"
+	"\"capacity\":2,\"allocatable\":0,\"used\":1,\"state\":\"registered\",\"reason\":\"\","
+	"\"slices\":[{\"id\":\"GPU-a::0\",\"gpu\":0,\"healthy\":false,\"holder\":null},"
+	"{\"id\":\"GPU-a::1\",\"gpu\":0,\"healthy\":false,\"holder\":{\"namespace\":\"ns\","
+	"\"pod\":\"p\",\"container\":\"c\"}}]}],"
+	"\"holders\":{\"known\":true,\"error\":null},\"notes\":[\"n1\"]}";
+
+static void status_view__shows_what_an_operator_asks(void **state)
+{
+	static const char *const wanted[] = { "580.1, CUDA 13.0", "/etc/c.yaml, in force since",
+		"generation 2", "REFUSED", "c.yaml:3:1: bad", "Tesla V100", "16384 MiB",
+		"XID 79", "nvidia.com/gpu", "registered", "GPU-a::0", "free", "ns/p (c)", "n1",
+		"w1" };
+	const struct status_view_options options = { .slices = true };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, full, sizeof(full) - 1, &options, &err), &err);
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+		if (!strstr(buf_str(&b), wanted[i]))
+			fail_msg("'%s' is missing in:\n%s", wanted[i], buf_str(&b));
+	}
+	assert_null(strchr(buf_str(&b), '\033'));
+}
+
+static void status_view__lets_no_control_character_through(void **state)
+{
+	static const char evil[] =
+		"{\"config\":{\"file\":\"" EVIL "\",\"since\":\"" EVIL "\",\"sharing\":\"" EVIL
+		"\"},\"nvml\":{},\"gpus\":[{\"name\":\"\\u001b[2Jx\"}],\"resources\":[],"
+		"\"holders\":{\"known\":false,\"error\":{\"message\":"
+		"\"a\\nb\"}},\"notes\":[\"\\u0007\"]}";
+	const struct status_view_options options = { .slices = true };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, evil, sizeof(evil) - 1, &options, &err), &err);
+	assert_null(strpbrk(buf_str(&b), "\033\007"));
+	assert_non_null(strstr(buf_str(&b), "a?b"));
+}
+
+static void status_view__refuses_what_is_no_status(void **state)
+{
+	static const char *const rows[] = { "", "{", "[]", "null", "{}", "{\"gpus\":1}" };
+	const struct status_view_options options = { .slices = true };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+
+		assert_error(status_view(&b, rows[i], strlen(rows[i]), &options, &err), &err,
+			"");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(status_view__shows_what_an_operator_asks),
+		cmocka_unit_test(status_view__lets_no_control_character_through),
+		cmocka_unit_test(status_view__refuses_what_is_no_status),
+	};
+
+	return cmocka_run_group_tests_name("status", tests, NULL, NULL);
+}
