@@ -85,7 +85,7 @@ struct inventory {
 	struct gpu_link *links;	 /* [n * n], row-major; NULL: nothing known */
 };
 
-/* An empty inventory, or one with @n zeroed GPUs and unknown links. */
+/* An empty inventory, or one with @n zeroed GPUs and .links allocated, all unknown. */
 int inventory_new(struct inventory **ret, uint32_t n, struct error *err) MUST_USE;
 int inventory_copy(struct inventory **ret, const struct inventory *from,
 	struct error *err) MUST_USE;

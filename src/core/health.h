@@ -13,6 +13,22 @@
  *
  * * application errors are ignored unless the policy says otherwise. A GPU in probation is still
  * shown as unhealthy. NVIDIA's own plugin never comes back; recovery = false gives that.
+ *
+ * How long until probation:
+ *  - application and driver class: cooldown_ns;
+ *  - reset and hardware class: reset_cooldown_ns, or only cooldown_ns where the driver can say
+ *    whether it needs a reset, because then its word decides (next line);
+ *  - whatever the class, a probe is only good if the driver does not ask for a reset, a reboot or
+ *    a drain (struct gpu.recovery). A healthy GPU whose driver starts to ask becomes unhealthy, for
+ *    as long as it asks;
+ *  - a GPU that vanished and is enumerated again has been reset: no more waiting;
+ *  - a fault that a probe saw (lost, needs reset, unreadable, gone) and that has cleared: no
+ *    waiting; after a call that did not come back (stuck): cooldown_ns.
+ * In every case `probes_needed` good probes in a row follow. Trouble in probation, or within
+ * max_cooldown_ns after a recovery, is a relapse and doubles the cool-down.
+ *
+ * policy.disabled silences XIDs and the driver's wish for a reset, not the faults of probes: a GPU
+ * that cannot be reached is not handed out.
  * Thread: owner's (no I/O, no clock, no lock).
  */
 #include "base/error.h"
@@ -24,7 +40,7 @@
 
 #define XID_LIST_MAX 64
 
-/* What an XID says about the GPU. Source of the classes: see the table in health.c. */
+/* What an XID says about the GPU. Source of the classes: see the table in xid.c. */
 enum xid_class {
 	XID_APPLICATION, /* the program's fault; the GPU is fine */
 	XID_DRIVER,	 /* driver or firmware trouble that passes; cool down and probe */
@@ -57,15 +73,19 @@ void health_policy_default(struct health_policy *p);
 /*
  * Adds the meaning of NVIDIA's two variables (device-plugin.md sections 8, 12 and 13.7, fixed
  * semantics: "disable all, enable 48" acts on 48). NULL: not set. Malformed elements are skipped
- * and named in @ret_skipped (may be NULL).
+ * and named in @ret_skipped (may be NULL); empty ones are skipped without a word. On an error (no
+ * memory, more than XID_LIST_MAX numbers) *p is as before.
  */
 int health_policy_env(struct health_policy *p, const char *disable, const char *enable,
 	struct strv *ret_skipped, struct error *err) MUST_USE;
 
-/* Whether the policy acts on @xid. */
+/*
+ * Whether the policy acts on @xid: all enabled, else a rule for it, else all disabled, else the
+ * default, which is to act on everything but the application class, known or not.
+ */
 bool health_policy_acts(const struct health_policy *p, uint32_t xid);
 
-enum xid_class xid_class(uint32_t xid);
+enum xid_class xid_class(uint32_t xid); /* XID_DRIVER for one that is not in the table */
 const char *xid_class_name(enum xid_class c);
 const char *xid_text(uint32_t xid); /* short name of a known XID, "" else; static */
 
@@ -74,13 +94,22 @@ enum health_state { HEALTH_HEALTHY, HEALTH_UNHEALTHY, HEALTH_PROBATION };
 struct health {
 	enum health_state state;
 	enum xid_class cause;	     /* worst class since it was last healthy */
-	uint32_t last_xid;	     /* 0: none */
+	uint32_t last_xid;	     /* 0: none; acted on or not */
 	uint64_t xid_count;	     /* acted on or not, since start */
 	uint64_t since_ns;	     /* in this state since */
-	uint64_t retry_at_ns;	     /* end of the cool-down; UINT64_MAX: never */
+	uint64_t retry_at_ns;	     /* end of the cool-down; UINT64_MAX: never or nothing to end */
 	uint32_t relapses;	     /* doubles the cool-down */
 	uint32_t good_probes;
 	char reason[GPU_REASON_MAX]; /* "" when healthy */
+
+	/* Its own memory. */
+	uint32_t cause_xid;	    /* the XID of .cause; 0: no XID, a fault only */
+	enum gpu_fault fault;	    /* of the last probe */
+	enum gpu_fault cause_fault; /* the last one since it was healthy */
+	enum gpu_recovery recovery; /* of the last probe without a fault */
+	uint64_t trouble_ns;	    /* when the cool-down began */
+	uint64_t probed_ns;	    /* last probe */
+	bool recovered;		    /* was unhealthy before and came back at .since_ns */
 };
 
 void health_init(struct health *h, uint64_t now_ns);

@@ -20,6 +20,7 @@ struct node_gpu {
 struct node {
 	struct inventory *inv; /* the known GPUs, in the order of .gpus; links as last seen */
 	struct node_gpu *gpus; /* [inv->n], sorted by index, then UUID */
+	uint64_t observed_ns;  /* last call of node_observe() */
 };
 
 void node_init(struct node *n);
@@ -27,8 +28,15 @@ void node_fini(struct node *n);
 
 /*
  * Takes in one look at NVML. @seen may be NULL: NVML cannot be used at all; then every known GPU
- * gets @why as its fault. Returns > 0 if anything that is offered or its health changed, 0 if
- * not; < 0 only for lack of memory, and then nothing changed.
+ * gets @why as its fault (stuck for ERR_TIMEOUT, else unreadable), and none is forgotten.
+ *
+ * GPUs are recognised by UUID. One whose UUID could not be read is taken for the known GPU at the
+ * same bus address, else with the same index, that is not in the look otherwise. A GPU with a
+ * fault keeps name, minor number and everything else that was known of it, and its links, so that
+ * it stays in its resource.
+ *
+ * Returns > 0 if anything that is offered or its health changed, 0 if not; < 0 for lack of memory
+ * or more GPUs than GPU_NODE_MAX, and then nothing changed.
  */
 int node_observe(struct node *n, const struct health_policy *p, const struct inventory *seen,
 	const struct error *why, uint64_t now_ns, struct error *err) MUST_USE;
@@ -40,5 +48,5 @@ bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, u
 /* The passing of time: cool-downs end, gone GPUs are forgotten. True if anything changed. */
 bool node_tick(struct node *n, const struct health_policy *p, uint64_t now_ns);
 
-/* When to look again at the latest. */
+/* When to look again (node_observe) or to call node_tick(), at the latest. */
 uint64_t node_due(const struct node *n, const struct health_policy *p);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/health.h"
+
+#include "base/parse.h"
+#include "base/time.h"
+
+#include <string.h>
+#include <strings.h>
+
+void health_policy_default(struct health_policy *p)
+{
+	*p = (struct health_policy){
+		.recovery = true,
+		.cooldown_ns = 30 * NS_PER_SEC,
+		.reset_cooldown_ns = 600 * NS_PER_SEC,
+		.max_cooldown_ns = 3600 * NS_PER_SEC,
+		.probes_needed = 2,
+		.probe_interval_ns = 10 * NS_PER_SEC,
+		.forget_after_ns = 600 * NS_PER_SEC,
+	};
+}
+
+static int rule_set(struct health_policy *p, uint32_t xid, bool act, struct error *err)
+{
+	for (size_t i = 0; i < p->n_rules; i++) {
+		if (p->rules[i].xid == xid) {
+			p->rules[i].act = act;
+			return 0;
+		}
+	}
+	if (p->n_rules == XID_LIST_MAX)
+		return error_set(err, ERR_LIMIT, "more than %d XIDs listed", XID_LIST_MAX);
+	p->rules[p->n_rules++] = (struct xid_rule){ .xid = xid, .act = act };
+	return 0;
+}
+
+/* Adds one comma list. *ret_all becomes true if the list means every XID; 0 does, as upstream. */
+static int list_add(struct health_policy *p, const char *text, bool act, bool *ret_all,
+	struct strv *ret_skipped, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv list = STRV_INIT;
+
+	if (strv_split(&list, text, ',', err) < 0)
+		return -1;
+	for (size_t i = 0; i < list.n; i++) {
+		const char *item = list.v[i];
+		uint32_t xid;
+
+		if (!item[0])
+			continue;
+		if (strcasecmp(item, "all") == 0 || strcasecmp(item, "xids") == 0) {
+			*ret_all = true;
+		} else if (!parse_u32(item, &xid)) {
+			if (ret_skipped && strv_add(ret_skipped, item, err) < 0)
+				return -1;
+		} else if (xid == 0) {
+			*ret_all = true;
+		} else if (rule_set(p, xid, act, err) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+int health_policy_env(struct health_policy *p, const char *disable, const char *enable,
+	struct strv *ret_skipped, struct error *err)
+{
+	struct health_policy next = *p;
+
+	/* Enable second: for an XID in both lists it wins. */
+	if (disable && list_add(&next, disable, /* act= */ false, &next.disabled, ret_skipped,
+			       err) < 0)
+		return error_prefix(err, "DP_DISABLE_HEALTHCHECKS");
+	if (enable && list_add(&next, enable, /* act= */ true, &next.act_on_all, ret_skipped,
+			      err) < 0)
+		return error_prefix(err, "DP_ENABLE_HEALTHCHECKS");
+	*p = next;
+	return 0;
+}
+
+bool health_policy_acts(const struct health_policy *p, uint32_t xid)
+{
+	if (p->act_on_all)
+		return true;
+	for (size_t i = 0; i < p->n_rules; i++)
+		if (p->rules[i].xid == xid)
+			return p->rules[i].act;
+	return !p->disabled && xid_class(xid) != XID_APPLICATION;
+}

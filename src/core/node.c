@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/node.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void node_init(struct node *n)
+{
+	*n = (struct node){ 0 };
+}
+
+void node_fini(struct node *n)
+{
+	n->inv = inventory_free(n->inv);
+	free(n->gpus);
+	n->gpus = NULL;
+}
+
+#define NOBODY UINT32_MAX
+
+static uint32_t known(const struct node *n)
+{
+	return n->inv ? n->inv->n : 0;
+}
+
+/* One GPU of the next state: where it was, and where it is in the new look. */
+struct place {
+	struct node_gpu gpu;
+	uint32_t old, seen; /* positions, or NOBODY */
+};
+
+static uint32_t find_uuid(const struct node *n, const char *uuid)
+{
+	for (uint32_t i = 0; uuid[0] && i < known(n); i++)
+		if (strcmp(n->gpus[i].gpu.uuid, uuid) == 0)
+			return i;
+	return NOBODY;
+}
+
+/*
+ * A GPU whose UUID could not be read (lost ones are like that) is recognised by its bus address,
+ * else by its place in NVML's order, among the known GPUs that nobody else claims.
+ */
+static uint32_t find_nameless(const struct node *n, const struct gpu *seen,
+	const uint32_t *claims)
+{
+	uint32_t by_index = NOBODY;
+
+	for (uint32_t i = 0; i < known(n); i++) {
+		const struct gpu *g = &n->gpus[i].gpu;
+
+		if (claims[i] != NOBODY)
+			continue;
+		if (seen->bus_id[0] && strcmp(g->bus_id, seen->bus_id) == 0)
+			return i;
+		if (g->index != seen->index || (seen->bus_id[0] && g->bus_id[0]))
+			continue;
+		if (by_index == NOBODY || n->gpus[i].present)
+			by_index = i;
+	}
+	return by_index;
+}
+
+/* claims[i] = which seen GPU the known GPU i is; claimed[k] = the reverse. */
+static void match(const struct node *n, const struct inventory *seen, uint32_t *claims,
+	uint32_t *claimed)
+{
+	for (uint32_t i = 0; i < known(n); i++)
+		claims[i] = NOBODY;
+	for (uint32_t k = 0; k < seen->n; k++) {
+		claimed[k] = find_uuid(n, seen->gpus[k].uuid);
+		if (claimed[k] != NOBODY && claims[claimed[k]] != NOBODY)
+			claimed[k] = NOBODY; /* two with one UUID: the first is the known one */
+		else if (claimed[k] != NOBODY)
+			claims[claimed[k]] = k;
+	}
+	for (uint32_t k = 0; k < seen->n; k++) {
+		if (seen->gpus[k].uuid[0])
+			continue;
+		claimed[k] = find_nameless(n, &seen->gpus[k], claims);
+		if (claimed[k] != NOBODY)
+			claims[claimed[k]] = k;
+	}
+}
+
+/*
+ * What is known of a GPU after one look. A faulty GPU keeps what it was, so that an unreadable
+ * name or minor number does not move it to another resource.
+ */
+static void merge(struct gpu *g, const struct gpu *seen, bool is_new)
+{
+	if (is_new || seen->fault == GPU_OK) {
+		*g = *seen;
+		return;
+	}
+	g->index = seen->index;
+	g->recovery = seen->recovery;
+	g->fault = seen->fault;
+	g->nvml_code = seen->nvml_code;
+	memcpy(g->reason, seen->reason, sizeof(g->reason));
+}
+
+static void set_fault(struct gpu *g, enum gpu_fault fault, const char *reason)
+{
+	g->fault = fault;
+	g->nvml_code = 0;
+	(void)snprintf(g->reason, sizeof(g->reason), "%.*s", GPU_REASON_MAX - 1, reason);
+}
+
+/* Whether anything differs that is offered or shown; memory in use changes all the time. */
+static bool gpu_changed(const struct gpu *a, const struct gpu *b)
+{
+	return a->index != b->index || a->minor != b->minor || a->has_minor != b->has_minor ||
+	       strcmp(a->uuid, b->uuid) != 0 || strcmp(a->name, b->name) != 0 ||
+	       strcmp(a->bus_id, b->bus_id) != 0 || a->numa_node != b->numa_node ||
+	       a->cc_major != b->cc_major || a->cc_minor != b->cc_minor ||
+	       a->memory_total_bytes != b->memory_total_bytes ||
+	       a->mig_capable != b->mig_capable || a->mig_enabled != b->mig_enabled ||
+	       a->xid_events != b->xid_events || a->fault != b->fault;
+}
+
+static bool take_seen(struct place *pl, const struct health_policy *p, const struct gpu *seen,
+	uint64_t now_ns)
+{
+	bool is_new = pl->old == NOBODY;
+	struct gpu before = pl->gpu.gpu;
+	bool changed;
+
+	merge(&pl->gpu.gpu, seen, is_new);
+	if (is_new)
+		health_init(&pl->gpu.health, now_ns);
+	changed = health_probe(&pl->gpu.health, p, &pl->gpu.gpu, now_ns);
+	changed = changed || is_new || !pl->gpu.present || gpu_changed(&before, &pl->gpu.gpu);
+	pl->gpu.present = true;
+	pl->gpu.last_seen_ns = now_ns;
+	return changed;
+}
+
+static bool take_gone(struct place *pl, const struct health_policy *p, uint64_t now_ns)
+{
+	bool changed = pl->gpu.present;
+
+	set_fault(&pl->gpu.gpu, GPU_FAULT_GONE, "GPU is gone: NVML does not list it any more");
+	pl->gpu.present = false;
+	return health_probe(&pl->gpu.health, p, &pl->gpu.gpu, now_ns) || changed;
+}
+
+static bool forgotten(const struct node_gpu *g, const struct health_policy *p, uint64_t now_ns)
+{
+	return !g->present && now_ns - g->last_seen_ns >= p->forget_after_ns;
+}
+
+static int place_cmp(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->gpu.gpu.index != y->gpu.gpu.index)
+		return x->gpu.gpu.index < y->gpu.gpu.index ? -1 : 1;
+	return strcmp(x->gpu.gpu.uuid, y->gpu.gpu.uuid);
+}
+
+/* The link between two GPUs: as seen, or as remembered where this look could not tell. */
+static struct gpu_link merge_link(const struct node *n, const struct inventory *seen,
+	const struct place *a, const struct place *b)
+{
+	struct gpu_link was = { .level = GPU_LEVEL_UNKNOWN };
+	struct gpu_link is = was;
+	bool sick = a->gpu.gpu.fault != GPU_OK || b->gpu.gpu.fault != GPU_OK;
+
+	if (a->old != NOBODY && b->old != NOBODY)
+		was = inventory_link(n->inv, a->old, b->old);
+	if (!seen || !seen->links || a->seen == NOBODY || b->seen == NOBODY)
+		return was;
+	is = inventory_link(seen, a->seen, b->seen);
+	if (is.level == GPU_LEVEL_UNKNOWN && !is.nvlinks && sick)
+		return was;
+	return is;
+}
+
+static bool links_equal(const struct inventory *a, const struct inventory *b)
+{
+	for (uint32_t i = 0; i < a->n; i++) {
+		for (uint32_t j = 0; j < a->n; j++) {
+			struct gpu_link x = inventory_link(a, i, j),
+					y = inventory_link(b, i, j);
+
+			if (x.level != y.level || x.nvlinks != y.nvlinks)
+				return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Builds the next state from @places and puts it in the place of the old one. Returns 1 if
+ * versions, order or links differ from before, 0 if not.
+ */
+static int commit(struct node *n, const struct inventory *seen, const struct place *places,
+	uint32_t n_places, struct error *err)
+{
+	CLEANUP(inventory_freep) struct inventory *inv = NULL;
+	CLEANUP(freep) struct node_gpu *gpus = NULL;
+	const struct inventory *facts = seen ? seen : n->inv;
+	bool changed;
+
+	if (inventory_new(&inv, n_places, err) < 0)
+		return -1;
+	gpus = calloc(n_places ? n_places : 1, sizeof(*gpus));
+	if (!gpus)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < n_places; i++) {
+		gpus[i] = places[i].gpu;
+		inv->gpus[i] = places[i].gpu.gpu;
+		for (uint32_t j = 0; j < n_places; j++)
+			inv->links[(size_t)i * n_places + j] =
+				merge_link(n, seen, &places[i], &places[j]);
+	}
+	if (facts) {
+		memcpy(inv->driver_version, facts->driver_version, sizeof(inv->driver_version));
+		memcpy(inv->nvml_version, facts->nvml_version, sizeof(inv->nvml_version));
+		inv->cuda_version = facts->cuda_version;
+	}
+	changed = !n->inv || n->inv->n != n_places ||
+		  strcmp(n->inv->driver_version, inv->driver_version) != 0 ||
+		  strcmp(n->inv->nvml_version, inv->nvml_version) != 0 ||
+		  n->inv->cuda_version != inv->cuda_version || !links_equal(n->inv, inv);
+	for (uint32_t i = 0; !changed && i < n_places; i++)
+		changed = places[i].old != i;
+	inventory_free(n->inv);
+	free(n->gpus);
+	n->inv = STEAL_PTR(inv);
+	n->gpus = STEAL_PTR(gpus);
+	return changed;
+}
+
+static int observe_none(struct node *n, const struct health_policy *p, const struct error *why,
+	uint64_t now_ns)
+{
+	bool stuck = why && why->code == ERR_TIMEOUT;
+	int changed = 0;
+
+	for (uint32_t i = 0; i < known(n); i++) {
+		struct node_gpu *g = &n->gpus[i];
+
+		if (!g->present)
+			continue; /* stays "gone", which is the stronger word */
+		set_fault(&g->gpu, stuck ? GPU_FAULT_STUCK : GPU_FAULT_FIELD,
+			why && why->msg[0] ? why->msg : "NVML cannot be used");
+		n->inv->gpus[i] = g->gpu;
+		changed |= health_probe(&g->health, p, &g->gpu, now_ns);
+	}
+	return changed;
+}
+
+int node_observe(struct node *n, const struct health_policy *p, const struct inventory *seen,
+	const struct error *why, uint64_t now_ns, struct error *err)
+{
+	CLEANUP(freep) struct place *places = NULL;
+	CLEANUP(freep) uint32_t *claims = NULL;
+	uint32_t n_places = 0;
+	uint32_t *claimed;
+	bool changed = false;
+	int r;
+
+	if (!seen) {
+		n->observed_ns = now_ns;
+		return observe_none(n, p, why, now_ns);
+	}
+	places = calloc((size_t)seen->n + known(n) + 1, sizeof(*places));
+	claims = calloc((size_t)seen->n + known(n) + 1, sizeof(*claims));
+	if (!places || !claims)
+		return error_nomem(err);
+	claimed = claims + known(n);
+	match(n, seen, claims, claimed);
+	for (uint32_t k = 0; k < seen->n; k++) {
+		struct place *pl = &places[n_places++];
+
+		*pl = (struct place){ .old = claimed[k], .seen = k };
+		if (claimed[k] != NOBODY)
+			pl->gpu = n->gpus[claimed[k]];
+		changed |= take_seen(pl, p, &seen->gpus[k], now_ns);
+	}
+	for (uint32_t i = 0; i < known(n); i++) {
+		struct place *pl = &places[n_places];
+
+		if (claims[i] != NOBODY)
+			continue;
+		/* One that never had a UUID cannot be recognised, so it is not remembered. */
+		if (!n->gpus[i].gpu.uuid[0] || forgotten(&n->gpus[i], p, now_ns) ||
+			n_places >= GPU_NODE_MAX) {
+			changed = true;
+			continue;
+		}
+		*pl = (struct place){ .gpu = n->gpus[i], .old = i, .seen = NOBODY };
+		changed |= take_gone(pl, p, now_ns);
+		n_places++;
+	}
+	qsort(places, n_places, sizeof(*places), place_cmp);
+	r = commit(n, seen, places, n_places, err);
+	if (r < 0)
+		return -1;
+	n->observed_ns = now_ns;
+	return changed || r > 0;
+}
+
+bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, uint32_t xid,
+	uint64_t now_ns)
+{
+	uint32_t i = find_uuid(n, uuid);
+
+	return i != NOBODY && health_xid(&n->gpus[i].health, p, xid, now_ns);
+}
+
+/* Takes GPU @i out in place; no memory is needed, so it cannot fail. */
+static void forget(struct node *n, uint32_t i)
+{
+	struct inventory *inv = n->inv;
+	uint32_t was = inv->n, to = 0;
+
+	for (uint32_t a = 0; inv->links && a < was; a++)
+		for (uint32_t b = 0; b < was; b++)
+			if (a != i && b != i)
+				inv->links[to++] = inv->links[a * was + b];
+	memmove(&inv->gpus[i], &inv->gpus[i + 1], (was - i - 1) * sizeof(*inv->gpus));
+	memmove(&n->gpus[i], &n->gpus[i + 1], (was - i - 1) * sizeof(*n->gpus));
+	inv->n--;
+}
+
+bool node_tick(struct node *n, const struct health_policy *p, uint64_t now_ns)
+{
+	bool changed = false;
+
+	for (uint32_t i = 0; i < known(n);) {
+		if (forgotten(&n->gpus[i], p, now_ns)) {
+			forget(n, i);
+			changed = true;
+			continue;
+		}
+		changed |= health_tick(&n->gpus[i].health, p, now_ns);
+		i++;
+	}
+	return changed;
+}
+
+uint64_t node_due(const struct node *n, const struct health_policy *p)
+{
+	uint64_t due = UINT64_MAX, t;
+
+	if (p->probe_interval_ns &&
+		!__builtin_add_overflow(n->observed_ns, p->probe_interval_ns, &t))
+		due = t;
+	for (uint32_t i = 0; i < known(n); i++) {
+		t = health_due(&n->gpus[i].health, p);
+		due = t < due ? t : due;
+		if (!n->gpus[i].present && !__builtin_add_overflow(n->gpus[i].last_seen_ns,
+						   p->forget_after_ns, &t))
+			due = t < due ? t : due;
+	}
+	return due;
+}
