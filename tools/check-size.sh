@@ -11,5 +11,5 @@ fi
 cd "$(dirname "$0")/.."
 find src test tools -type f \( -name '*.[ch]' -o -name '*.sh' -o -name '*.py' -o -name '*.bats' \) \
 	-exec wc -l {} + | awk '$2 != "total" && $1 > 800 { print "guide: " $2 " has " $1 " lines" }'
-find src test tools man docs -type f ! -path '*/corpus/*' ! -path '*/data/*' -printf '%h\n' |
+find src test tools man -type f ! -path '*/corpus/*' ! -path '*/data/*' -printf '%h\n' |
 	sort | uniq -c | awk '$1 > 25 { print "guide: " $2 " holds " $1 " files" }'

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Helpers of the integration tests: the real programs from a staged install, on a simulated node in
+# a directory of their own. Load it with `load lib`. Every wait polls with a deadline; no test
+# sleeps and hopes. After each test nothing that it started may be left.
+
+# Where the build is: Meson says so; by hand it is the Makefile's.
+export GPUSLICE_BUILD=${GPUSLICE_BUILD-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)/build/main}
+PREFIX=${GPUSLICE_PREFIX-/}
+
+# Once a file: stages the build (quick when it is up to date).
+stage_programs() {
+	local stage=$GPUSLICE_BUILD/stage
+	(
+		flock 9
+		"$BATS_TEST_DIRNAME/../../tools/stage" "$GPUSLICE_BUILD" "$stage"
+	) 9>"$GPUSLICE_BUILD/stage.lock" || return 1
+	export STAGE=${stage}${PREFIX%/}
+	export GPUSLICED=$STAGE/bin/gpusliced GPUSLICE=$STAGE/bin/gpuslice
+	export SIM_NVML=$STAGE/lib/gpuslice/sim/libnvidia-ml.so.1
+}
+
+# Each test: a node directory and the environment that makes all programs meet there.
+node_setup() {
+	local program
+	for program in "$GPUSLICED" "$GPUSLICE" "$SIM_NVML"; do
+		[[ -e $program ]] || skip "no ${program##*/} in this build"
+	done
+	NODE_DIR=$BATS_TEST_TMPDIR/node
+	export GPUSLICE_TEST=$BATS_TEST_TMPDIR # the mark by which left-over processes are found
+	export GPUSLICE_SIM_NODE=${1-p3.8xlarge} GPUSLICE_SIM_DIR=$NODE_DIR/sim
+	export GPUSLICE_KUBELET_DIR=$NODE_DIR/kubelet GPUSLICE_RUN_DIR=$NODE_DIR/run
+	export GPUSLICE_NVML=$SIM_NVML
+	export NO_COLOR=1
+	mkdir -p "$GPUSLICE_SIM_DIR" "$GPUSLICE_KUBELET_DIR/device-plugins" "$GPUSLICE_RUN_DIR"
+	declare -gA PID=()
+}
+
+# start NAME COMMAND...: in the background, with its output in $NODE_DIR/NAME.log.
+start() {
+	local name=$1
+	shift
+	"$@" >>"$NODE_DIR/$name.log" 2>&1 3>&- &
+	PID[$name]=$!
+}
+
+running() {
+	[[ -n ${PID[$1]-} ]] && kill -0 "${PID[$1]}" 2>/dev/null
+}
+
+not_running() {
+	! running "$1"
+}
+
+# stop NAME [SIGNAL]: ends it and returns its exit status; after 10 seconds SIGKILL and a failure.
+stop() {
+	local name=$1 signal=${2-TERM} pid=${PID[$1]-} status=0
+	[[ -n $pid ]] || return 0
+	kill "-$signal" "$pid" 2>/dev/null || true
+	if ! eventually 10 not_running "$name"; then
+		kill -KILL "$pid" 2>/dev/null || true
+		wait "$pid" 2>/dev/null || true
+		unset "PID[$name]"
+		echo "$name did not end within 10 seconds of SIG$signal"
+		return 1
+	fi
+	wait "$pid" 2>/dev/null || status=$?
+	unset "PID[$name]"
+	return "$status"
+}
+
+# eventually SECONDS COMMAND...: until it succeeds, looking every 50 ms; shows its last output else.
+eventually() {
+	local deadline=$((SECONDS + $1 + 1)) out
+	shift
+	while ! out=$("$@" 2>&1); do
+		if ((SECONDS >= deadline)); then
+			printf 'never true: %s\n%s\n' "$*" "$out"
+			return 1
+		fi
+		sleep 0.05
+	done
+}
+
+# agent [OPTION...]: starts gpusliced on the node and waits until it answers.
+agent() {
+	start agent "$GPUSLICED" "$@"
+	eventually 20 agent_answers_or_ended || return 1
+	running agent || {
+		show_log agent
+		return 1
+	}
+}
+
+agent_answers_or_ended() {
+	not_running agent || "$GPUSLICE" status --json >/dev/null
+}
+
+# kubelet [OPTION...]: starts the stand-in kubelet and waits for its registration socket.
+kubelet() {
+	start kubelet "$GPUSLICE" kubelet --kubelet-dir "$GPUSLICE_KUBELET_DIR" "$@"
+	eventually 20 test -S "$GPUSLICE_KUBELET_DIR/device-plugins/kubelet.sock"
+}
+
+# status [JQ_FILTER]: the agent's answer.
+status() {
+	"$GPUSLICE" status --json | jq -er "${1-.}"
+}
+
+# logged NAME PATTERN: the program has logged a line like this.
+logged() {
+	grep -E -- "$2" "$NODE_DIR/$1.log"
+}
+
+show_log() {
+	echo "--- $1.log"
+	tail -n 60 "$NODE_DIR/$1.log"
+}
+
+# Processes that carry the mark of this test in their environment.
+leftovers() {
+	local file pid
+	for file in $(env -u GPUSLICE_TEST grep -lzxsF "GPUSLICE_TEST=$GPUSLICE_TEST" /proc/[0-9]*/environ); do
+		pid=${file#/proc/} pid=${pid%/environ}
+		[[ $pid != "$$" && $pid != "$BASHPID" ]] || continue
+		printf '%s %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)"
+	done
+}
+
+no_leftovers() {
+	local left
+	left=$(leftovers)
+	[[ -z $left ]] || {
+		echo "left over: $left"
+		return 1
+	}
+}
+
+# For teardown(): ends what still runs, shows the logs of a failed test, finds what was left.
+node_teardown() {
+	local name status=0 file pid
+	[[ -n ${NODE_DIR-} ]] || return 0
+	if [[ -z ${BATS_TEST_COMPLETED-} ]]; then
+		for file in "$NODE_DIR"/*.log; do
+			[[ ! -e $file ]] || show_log "$(basename "$file" .log)"
+		done
+	fi
+	for name in "${!PID[@]}"; do
+		stop "$name" || { echo "$name ended with status $?" && status=1; }
+	done
+	if ! eventually 5 no_leftovers; then
+		for pid in $(leftovers | cut -d ' ' -f 1); do
+			kill -KILL "$pid" 2>/dev/null || true
+		done
+		status=1
+	fi
+	return $status
+}
