@@ -36,8 +36,7 @@ if [[ -n $fix ]]; then
 	printf '%s\0' "${files[@]}" | xargs -0 -n 8 -P "$(nproc)" "$tool" -i
 	exit 0
 fi
-# clang-format exits with 1 for each batch that has something to say.
-printf '%s\0' "${files[@]}" | xargs -0 -n 8 -P "$(nproc)" "$tool" --dry-run -Werror 2>&1 |
+printf '%s\0' "${files[@]}" | xargs -0 "$tool" --dry-run -Werror 2>&1 |
 	sed -n 's/^\([^:]*:[0-9]*\):[0-9]*: error: code should be clang-formatted.*/\1/p' |
 	awk -F: '{ if (!($1 in first)) { first[$1] = $2; order[++n] = $1 } lines[$1]++ }
 		END {

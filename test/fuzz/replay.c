@@ -15,7 +15,7 @@
  * inputs at each run, so a failure can be run again. `replay FILE` runs one input exactly.
  */
 #define FILE_MAX   (4U << 20) /* bytes; larger corpus files are a mistake */
-#define VARIANTS   64	      /* of each kind for each file */
+#define VARIANTS   64         /* of each kind for each file */
 #define VARIED_MAX 65536      /* bytes; longer files are run as they are */
 #define LONG_INPUT 65536
 
@@ -74,7 +74,8 @@ static bool run_file(const char *path, bool vary)
 	ok = !ferror(f) && feof(f);
 	(void)fclose(f);
 	if (!ok) {
-		fprintf(stderr, "'%s': cannot be read, or has more than %u bytes\n", path, FILE_MAX);
+		fprintf(stderr, "'%s': cannot be read, or has more than %u bytes\n", path,
+			FILE_MAX);
 		return false;
 	}
 	run_one(data, size);
@@ -108,8 +109,8 @@ static bool run_dir(const char *path)
 
 static void run_synthetic(void)
 {
-	static const char *const repeats[] = { "a", "[", "{", "\"", "- ", "a:\n ", "&a [*a,", "\\u",
-		"9", "\n", "\xff", "\xc3", "\x08" };
+	static const char *const repeats[] = { "a", "[", "{", "\"", "- ", "a:\n ", "&a [*a,",
+		"\\u", "9", "\n", "\xff", "\xc3", "\x08" };
 	static uint8_t data[LONG_INPUT + 1];
 
 	run_one(data, 0);
