@@ -7,7 +7,10 @@
  * gRPC's C core has threads of its own but never calls us from them. One thread of ours waits on
  * the completion queue and only posts to the loop; every function here is called, and every
  * callback runs, on the loop thread. Payloads are serialized protobuf messages; a request or reply
- * longer than RPC_MESSAGE_MAX is refused by the library.
+ * longer than RPC_MESSAGE_MAX is refused by the library. Nothing here blocks, but for rpc_free().
+ *
+ * The loop stays alive (uv_run() does not return) while a server is open or a call is under way,
+ * but not for an idle client.
  * Thread: loop.
  */
 #include "base/error.h"
@@ -40,8 +43,9 @@ struct rpc_stream; /* one outgoing call with a stream of answers */
 
 int rpc_new(struct rpc **ret, uv_loop_t *loop, struct error *err) MUST_USE;
 
-/* Closes every server, client and call that is left, runs the loop until they are gone, and frees.
- * Returns NULL. */
+/* Closes every server, client and call that is left, runs the loop until they are gone (other
+ * handles' callbacks run, too), and frees. Not from a callback. Unary calls that nobody has answered
+ * yet are freed: do not answer them after this. Returns NULL. */
 struct rpc *rpc_free(struct rpc *r);
 
 /* --- server --- */
@@ -50,7 +54,8 @@ struct rpc_method {
 	const char *path; /* "/v1beta1.DevicePlugin/Allocate" */
 	bool streaming;	  /* the answer is a stream */
 	/* Called with the whole request, borrowed for the call. A unary method answers exactly once
-	 * with rpc_reply*(), now or later. */
+	 * with rpc_reply*(), now or later; the call stays valid until then, even if the peer has
+	 * gone or the server was closed. A stream ends with rpc_stream_finish() or its on_end. */
 	void (*handle)(struct rpc_call *call, const uint8_t *request, size_t len, void *arg);
 };
 
@@ -62,9 +67,26 @@ struct rpc_method {
 int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods, size_t n_methods,
 	void *arg, struct rpc_server **ret, struct error *err) MUST_USE;
 
-/* Ends all calls of the server (streams get their on_end), stops listening and removes the socket
- * file if it is still ours. The object is gone after this. */
+/* Ends all calls of the server (streams get their on_end before this returns), stops listening and
+ * removes the socket file if it is still ours. The object is gone after this. */
 void rpc_server_close(struct rpc_server *s);
+
+/*
+ * Is the socket file still ours? If it was deleted, or is somebody's dead one, listens anew under
+ * the same path; connections that are open stay. Returns 0, or RPC_LISTENS_ANEW if there was
+ * something to do. ERR_EXISTS: another process serves the path now.
+ */
+#define RPC_LISTENS_ANEW 1
+int rpc_server_relisten(struct rpc_server *s, struct error *err) MUST_USE;
+
+/* Connections whose other end has not hung up. */
+unsigned rpc_server_peers(const struct rpc_server *s);
+
+/* @hangup runs each time that a connection has gone, with the number that is left. */
+void rpc_server_on_hangup(struct rpc_server *s, void (*hangup)(void *arg, unsigned left), void *arg);
+
+/* Connections of one server; more are closed at once. */
+#define RPC_PEERS_MAX 256
 
 void rpc_reply(struct rpc_call *call, const void *message, size_t len);
 void rpc_reply_error(struct rpc_call *call, enum rpc_status status, const char *text);
@@ -76,16 +98,22 @@ void rpc_reply_error(struct rpc_call *call, enum rpc_status status, const char *
 void rpc_stream_send(struct rpc_call *call, const void *message, size_t len);
 
 /* @on_end runs once when the peer has gone, cancelled, or the server closes; the call is invalid
- * after it. Set it inside handle(). */
+ * after it. Set it inside handle(). It does not run after rpc_stream_finish(). */
 void rpc_stream_on_end(struct rpc_call *call, void (*on_end)(struct rpc_call *call, void *arg),
 	void *arg);
+/* Sends what waits, then the status. The call is invalid after this. */
 void rpc_stream_finish(struct rpc_call *call, enum rpc_status status, const char *text);
 
 /* --- client --- */
 
+/*
+ * Names the socket; the first call connects. A connection that has broken is replaced by the next
+ * call, so a client may live as long as the program. Calls while nobody listens end with
+ * RPC_UNAVAILABLE at once and a text that has the path and the reason.
+ */
 int rpc_dial(struct rpc *r, const char *path, struct rpc_client **ret, struct error *err) MUST_USE;
 
-/* Outstanding calls end with RPC_CANCELLED first. The object is gone after this. */
+/* Outstanding calls end with RPC_CANCELLED before this returns. The object is gone after it. */
 void rpc_client_close(struct rpc_client *c);
 
 /* One answer: status RPC_OK and the reply, or a status and its text. Runs once, never before

@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kube/rpc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grpc/grpc_posix.h>
+#include <grpc/slice.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "kube/rpc-internal.h"
+
+/* How long to leave the queue of connections alone when we have no descriptors. */
+#define ACCEPT_PAUSE_MS 100
+
+/* The kinds of calls that we wait for: one for each method, and one for all others. */
+struct slot {
+	struct rpc_server *server;
+	const struct rpc_method *method; /* NULL: any other */
+	void *handle;			 /* gRPC's name for the method */
+	bool waiting;
+};
+
+struct rpc_server {
+	struct rpc *rpc;
+	LIST_ENTRY(rpc_server) link;
+	grpc_server *grpc;
+	struct rpc_op shutdown;
+	struct file_id id;
+	struct listener *listener;
+	void *arg;
+	unsigned refs; /* the owner's, and whatever is under way */
+	bool closed;
+	LIST_HEAD(, rpc_call) calls;
+	LIST_HEAD(, peer) peers;
+	unsigned n_peers;
+	void (*hangup)(void *arg, unsigned left);
+	void *hangup_arg;
+	char *path;
+	size_t n_slots;
+	struct slot slots[];
+};
+
+/* A listening descriptor. */
+struct listener {
+	struct rpc_server *server; /* NULL after listener_close() */
+	struct rpc *rpc;
+	uv_poll_t poll;
+	uv_timer_t pause; /* no descriptors left: try again later */
+	unsigned handles;
+	int fd;
+};
+
+/* A watched duplicate of a connection's descriptor, to see the other side hang up. */
+struct peer {
+	struct rpc_server *server;
+	LIST_ENTRY(peer) link;
+	uv_poll_t poll;
+	int fd;
+	bool closing;
+};
+
+struct rpc_call {
+	struct rpc *rpc;
+	struct rpc_server *server; /* NULL for an orphan */
+	LIST_ENTRY(rpc_call) link;
+	struct slot *slot;
+	const struct rpc_method *method;
+	grpc_call *grpc;
+	struct rpc_op arrive, close, send;
+	unsigned flying;
+	bool given;	/* the owner has it: it will answer, or be told the end */
+	bool gone;	/* the peer is no longer interested */
+	bool sending;
+	bool sent_headers;
+	bool finish;	/* send the status when the way is free */
+	bool finished;	/* it is on its way */
+	int cancelled;
+	grpc_metadata_array metadata;
+	grpc_call_details details;
+	gpr_timespec deadline;
+	grpc_byte_buffer *payload;
+	grpc_byte_buffer *waiting; /* the newest message behind the one in flight */
+	grpc_status_code status;
+	grpc_slice text;
+	void (*on_end)(struct rpc_call *call, void *arg);
+	void *on_end_arg;
+};
+
+static void server_unref(struct rpc_server *s)
+{
+	if (--s->refs > 0)
+		return;
+	grpc_server_destroy(s->grpc);
+	rpc_let_go(s->rpc);
+	free(s->path);
+	free(s);
+}
+
+/* --- calls --- */
+
+static void wait_for_calls(struct rpc_server *s);
+
+static void call_clear(struct rpc_call *c)
+{
+	if (c->grpc)
+		grpc_call_unref(c->grpc);
+	c->grpc = NULL;
+	if (c->payload)
+		grpc_byte_buffer_destroy(c->payload);
+	c->payload = NULL;
+	if (c->waiting)
+		grpc_byte_buffer_destroy(c->waiting);
+	c->waiting = NULL;
+}
+
+static void call_free(struct rpc_call *c)
+{
+	call_clear(c);
+	grpc_metadata_array_destroy(&c->metadata);
+	grpc_call_details_destroy(&c->details);
+	grpc_slice_unref(c->text);
+	free(c);
+}
+
+void rpc_call_free_orphan(struct rpc_call *c)
+{
+	LIST_REMOVE(c, link);
+	call_free(c);
+}
+
+/* Frees the call when nobody can touch it any more; a unary one that the owner still has to answer
+ * stays as a shell without anything of gRPC's, because a server cannot end before its calls. */
+static void settle(struct rpc_call *c)
+{
+	struct rpc_server *s = c->server;
+
+	if (c->flying > 0 || !s)
+		return;
+	if (c->given && !c->gone && !s->closed)
+		return;
+	LIST_REMOVE(c, link);
+	c->server = NULL;
+	if (c->given) {
+		call_clear(c);
+		LIST_INSERT_HEAD(&c->rpc->orphans, c, link);
+	} else {
+		call_free(c);
+	}
+	wait_for_calls(s);
+	server_unref(s);
+}
+
+static void on_sent(struct rpc_op *op, bool ok);
+
+/* One batch: headers if they have not gone yet, @message or NULL, the status if it is time. */
+static void send_batch(struct rpc_call *c, grpc_byte_buffer *message)
+{
+	grpc_op ops[3];
+	size_t n = 0;
+
+	if (!c->sent_headers) {
+		ops[n++] = (grpc_op){ .op = GRPC_OP_SEND_INITIAL_METADATA };
+		c->sent_headers = true;
+	}
+	if (message) {
+		ops[n] = (grpc_op){ .op = GRPC_OP_SEND_MESSAGE };
+		ops[n++].data.send_message.send_message = message;
+	}
+	if (c->finish) {
+		ops[n] = (grpc_op){ .op = GRPC_OP_SEND_STATUS_FROM_SERVER };
+		ops[n].data.send_status_from_server.status = c->status;
+		ops[n++].data.send_status_from_server.status_details = &c->text;
+		c->finished = true;
+	}
+	c->sending = true;
+	c->flying++;
+	rpc_start_batch(c->rpc, c->grpc, ops, n, &c->send, on_sent);
+	if (message)
+		grpc_byte_buffer_destroy(message);
+}
+
+static void on_sent(struct rpc_op *op, bool ok)
+{
+	struct rpc_call *c = OP_CONTAINER(op, struct rpc_call, send);
+
+	c->flying--;
+	c->sending = false;
+	/* Not ok: the peer has gone, which on_closed() tells the owner. */
+	if (ok && !c->gone && !c->finished && (c->waiting || c->finish))
+		send_batch(c, STEAL_PTR(c->waiting));
+	settle(c);
+}
+
+/* The owner's part ends: the call is the library's from here on. */
+static void finish(struct rpc_call *c, grpc_byte_buffer *message, enum rpc_status status,
+	const char *text)
+{
+	c->given = false;
+	if (!c->server) { /* an orphan: nobody listens */
+		if (message)
+			grpc_byte_buffer_destroy(message);
+		rpc_call_free_orphan(c);
+		return;
+	}
+	c->finish = true;
+	c->status = (grpc_status_code)status;
+	grpc_slice_unref(c->text);
+	c->text = grpc_slice_from_copied_string(text ? text : "");
+	if (message) {
+		if (c->waiting)
+			grpc_byte_buffer_destroy(c->waiting);
+		c->waiting = message;
+	}
+	if (!c->gone && !c->sending && !c->server->closed)
+		send_batch(c, STEAL_PTR(c->waiting));
+	settle(c);
+}
+
+void rpc_reply(struct rpc_call *c, const void *message, size_t len)
+{
+	if (len > RPC_MESSAGE_MAX)
+		rpc_reply_error(c, RPC_RESOURCE_EXHAUSTED, "reply is longer than RPC_MESSAGE_MAX");
+	else
+		finish(c, rpc_bytes_new(message, len), RPC_OK, NULL);
+}
+
+void rpc_reply_error(struct rpc_call *c, enum rpc_status status, const char *text)
+{
+	finish(c, NULL, status == RPC_OK ? RPC_INTERNAL : status, text);
+}
+
+void rpc_stream_finish(struct rpc_call *c, enum rpc_status status, const char *text)
+{
+	c->on_end = NULL;
+	finish(c, NULL, status, text);
+}
+
+void rpc_stream_send(struct rpc_call *c, const void *message, size_t len)
+{
+	grpc_byte_buffer *b;
+
+	if (c->gone || !c->server || c->server->closed)
+		return; /* on_end is on its way */
+	b = rpc_bytes_new(message, len);
+	if (c->sending) {
+		if (c->waiting)
+			grpc_byte_buffer_destroy(c->waiting);
+		c->waiting = b;
+	} else {
+		send_batch(c, b);
+	}
+}
+
+void rpc_stream_on_end(struct rpc_call *c, void (*on_end)(struct rpc_call *call, void *arg),
+	void *arg)
+{
+	c->on_end = on_end;
+	c->on_end_arg = arg;
+}
+
+/* Takes a stream back from its owner. */
+static void end_stream(struct rpc_call *c)
+{
+	void (*on_end)(struct rpc_call *, void *) = c->on_end;
+
+	if (!c->given || !c->method->streaming)
+		return;
+	c->given = false;
+	c->on_end = NULL;
+	if (on_end)
+		on_end(c, c->on_end_arg);
+}
+
+static void on_closed(struct rpc_op *op, bool ok)
+{
+	struct rpc_call *c = OP_CONTAINER(op, struct rpc_call, close);
+
+	(void)ok;
+	c->gone = true; /* or it has our status */
+	end_stream(c);
+	c->flying--;
+	settle(c);
+}
+
+static void serve_call(struct rpc_call *c)
+{
+	struct rpc_bytes request;
+	grpc_op op = { .op = GRPC_OP_RECV_CLOSE_ON_SERVER };
+
+	op.data.recv_close_on_server.cancelled = &c->cancelled;
+	c->flying++;
+	rpc_start_batch(c->rpc, c->grpc, &op, 1, &c->close, on_closed);
+	if (!c->method) {
+		finish(c, NULL, RPC_UNIMPLEMENTED, "unknown method");
+	} else if (!rpc_bytes_open(&request, c->payload)) {
+		/* Too long, or none: gRPC has cancelled the call or will. */
+		finish(c, NULL, RPC_INVALID_ARGUMENT, "no request message");
+	} else {
+		c->given = true;
+		c->flying++; /* so that it survives its own end in the handler */
+		c->method->handle(c, request.data, request.len, c->server->arg);
+		c->flying--;
+		rpc_bytes_close(&request);
+		settle(c);
+	}
+}
+
+static void on_arrived(struct rpc_op *op, bool ok)
+{
+	struct rpc_call *c = OP_CONTAINER(op, struct rpc_call, arrive);
+	struct rpc_server *s = c->server;
+
+	c->slot->waiting = false;
+	if (!ok) { /* the server is closing */
+		call_free(c);
+		server_unref(s);
+		return;
+	}
+	LIST_INSERT_HEAD(&s->calls, c, link);
+	if (s->closed) {
+		settle(c);
+		return;
+	}
+	wait_for_calls(s);
+	serve_call(c);
+}
+
+static void wait_for_call(struct slot *slot)
+{
+	struct rpc_server *s = slot->server;
+	struct rpc_call *c = calloc(1, sizeof(*c));
+	grpc_call_error e;
+
+	if (!c)
+		return; /* tried again when a call ends */
+	c->rpc = s->rpc;
+	c->server = s;
+	c->slot = slot;
+	c->method = slot->method;
+	c->text = grpc_empty_slice();
+	grpc_metadata_array_init(&c->metadata);
+	grpc_call_details_init(&c->details);
+	rpc_arm(s->rpc, &c->arrive, on_arrived);
+	if (slot->method)
+		e = grpc_server_request_registered_call(s->grpc, slot->handle, &c->grpc,
+			&c->deadline, &c->metadata, &c->payload, s->rpc->cq, s->rpc->cq,
+			&c->arrive);
+	else
+		e = grpc_server_request_call(s->grpc, &c->grpc, &c->details, &c->metadata,
+			s->rpc->cq, s->rpc->cq, &c->arrive);
+	if (e != GRPC_CALL_OK)
+		abort(); /* only wrong flags or queues are refused: a bug of ours */
+	slot->waiting = true;
+	s->refs++;
+}
+
+static void wait_for_calls(struct rpc_server *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_slots && !s->closed; i++)
+		if (!s->slots[i].waiting)
+			wait_for_call(&s->slots[i]);
+}
+
+/* --- connections --- */
+
+static void on_peer_closed(uv_handle_t *h)
+{
+	struct peer *p = h->data;
+
+	(void)close(p->fd);
+	server_unref(p->server);
+	free(p);
+}
+
+static void peer_close(struct peer *p)
+{
+	if (p->closing)
+		return;
+	p->closing = true;
+	LIST_REMOVE(p, link);
+	p->server->n_peers--;
+	uv_close((uv_handle_t *)&p->poll, on_peer_closed);
+}
+
+static void on_peer_event(uv_poll_t *poll, int status, int events)
+{
+	struct peer *p = poll->data;
+	struct rpc_server *s = p->server;
+
+	(void)status; /* an error ends it as well */
+	(void)events;
+	peer_close(p);
+	if (!s->closed && s->hangup)
+		s->hangup(s->hangup_arg, s->n_peers);
+}
+
+static int watch_peer(struct rpc_server *s, int fd)
+{
+	CLEANUP(freep) struct peer *p = calloc(1, sizeof(*p));
+	CLEANUP(closep) int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	if (!p || own < 0 || uv_poll_init(s->rpc->loop, &p->poll, own) < 0)
+		return -1;
+	p->fd = steal_fd(&own);
+	p->server = s;
+	p->poll.data = p;
+	s->refs++;
+	s->n_peers++;
+	LIST_INSERT_HEAD(&s->peers, p, link);
+	if (uv_poll_start(&p->poll, UV_DISCONNECT, on_peer_event) < 0)
+		peer_close(p);
+	uv_unref((uv_handle_t *)&p->poll);
+	(void)STEAL_PTR(p);
+	return 0;
+}
+
+static void on_pause_over(uv_timer_t *t);
+static void on_acceptable(uv_poll_t *poll, int status, int events);
+
+static void listener_start(struct listener *l)
+{
+	(void)uv_poll_start(&l->poll, UV_READABLE, on_acceptable);
+}
+
+static void on_pause_over(uv_timer_t *t)
+{
+	listener_start(t->data);
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events)
+{
+	struct listener *l = poll->data;
+	struct rpc_server *s = l->server;
+	int i;
+
+	(void)status;
+	(void)events;
+	for (i = 0; i < 16; i++) { /* the rest in the next round of the loop */
+		CLEANUP(closep) int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0) {
+			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+				errno == ENOMEM) {
+				(void)uv_poll_stop(&l->poll);
+				(void)uv_timer_start(&l->pause, on_pause_over, ACCEPT_PAUSE_MS, 0);
+			}
+			return;
+		}
+		if (s->n_peers < RPC_PEERS_MAX && watch_peer(s, fd) == 0)
+			grpc_server_add_channel_from_fd(
+				s->grpc, steal_fd(&fd), s->rpc->server_credentials);
+	}
+}
+
+static void on_listener_closed(uv_handle_t *h)
+{
+	struct listener *l = h->data;
+
+	if (--l->handles > 0)
+		return;
+	(void)close(l->fd);
+	rpc_let_go(l->rpc);
+	free(l);
+}
+
+static void listener_close(struct listener *l)
+{
+	if (!l)
+		return;
+	l->server = NULL;
+	uv_close((uv_handle_t *)&l->poll, on_listener_closed);
+	uv_close((uv_handle_t *)&l->pause, on_listener_closed);
+}
+
+/* Opens the socket of @s and watches it. Replaces s->listener. */
+static int listen_at_path(struct rpc_server *s, struct error *err)
+{
+	CLEANUP(freep) struct listener *l = calloc(1, sizeof(*l));
+	CLEANUP(closep) int fd = -1;
+	struct file_id id;
+	int e;
+
+	if (!l)
+		return error_nomem(err);
+	if (unix_listen(s->path, &fd, &id, err) < 0)
+		return -1;
+	e = uv_poll_init(s->rpc->loop, &l->poll, fd);
+	if (e < 0) {
+		unix_unlink(s->path, &id);
+		return error_sys(err, -e, "watch '%s'", s->path);
+	}
+	(void)uv_timer_init(s->rpc->loop, &l->pause);
+	l->fd = steal_fd(&fd);
+	l->rpc = s->rpc;
+	l->handles = 2;
+	l->poll.data = l->pause.data = l;
+	l->server = s;
+	rpc_hold(s->rpc);
+	listener_start(l);
+
+	listener_close(s->listener);
+	s->listener = STEAL_PTR(l);
+	s->id = id;
+	return 0;
+}
+
+int rpc_server_relisten(struct rpc_server *s, struct error *err)
+{
+	struct file_id now;
+
+	if (s->closed)
+		return error_set(err, ERR_CANCELLED, "server of '%s' is closed", s->path);
+	if (file_id_get(s->path, &now) && file_id_equal(&now, &s->id))
+		return 0;
+	return listen_at_path(s, err) < 0 ? -1 : RPC_LISTENS_ANEW;
+}
+
+unsigned rpc_server_peers(const struct rpc_server *s)
+{
+	return s->n_peers;
+}
+
+void rpc_server_on_hangup(struct rpc_server *s, void (*hangup)(void *arg, unsigned left), void *arg)
+{
+	s->hangup = hangup;
+	s->hangup_arg = arg;
+}
+
+/* --- the server --- */
+
+static void on_shut_down(struct rpc_op *op, bool ok)
+{
+	(void)ok;
+	server_unref(OP_CONTAINER(op, struct rpc_server, shutdown));
+}
+
+void rpc_server_close(struct rpc_server *s)
+{
+	struct rpc_call *c;
+	struct peer *p;
+
+	if (s->closed)
+		return;
+	s->closed = true;
+	LIST_REMOVE(s, link);
+	if (s->listener) {
+		unix_unlink(s->path, &s->id);
+		listener_close(s->listener);
+		s->listener = NULL;
+	}
+	rpc_arm(s->rpc, &s->shutdown, on_shut_down);
+	s->refs++;
+	grpc_server_shutdown_and_notify(s->grpc, s->rpc->cq, &s->shutdown);
+	grpc_server_cancel_all_calls(s->grpc);
+	while ((p = LIST_FIRST(&s->peers)))
+		peer_close(p);
+again:
+	/* An on_end may finish or answer other calls: begin anew after each. */
+	LIST_FOREACH(c, &s->calls, link) {
+		if (c->given && c->method->streaming) {
+			c->flying++;
+			end_stream(c);
+			c->flying--;
+			settle(c);
+			goto again;
+		}
+	}
+	server_unref(s); /* the owner's */
+}
+
+static grpc_server *server_new(void)
+{
+	grpc_arg args[] = {
+		{ .type = GRPC_ARG_INTEGER,
+			.key = (char *)(uintptr_t)GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+			.value.integer = RPC_MESSAGE_MAX },
+		{ .type = GRPC_ARG_INTEGER,
+			.key = (char *)(uintptr_t)GRPC_ARG_HTTP2_BDP_PROBE,
+			.value.integer = 0 },
+	};
+	grpc_channel_args all = { .num_args = ARRAY_LEN(args), .args = args };
+
+	return grpc_server_create(&all, NULL);
+}
+
+int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods, size_t n_methods,
+	void *arg, struct rpc_server **ret, struct error *err)
+{
+	struct rpc_server *s;
+	size_t i;
+
+	if (unix_path_check(path, err) < 0)
+		return -1;
+	s = calloc(1, sizeof(*s) + (n_methods + 1) * sizeof(s->slots[0]));
+	if (!s || !(s->path = strdup(path))) {
+		free(s);
+		return error_nomem(err);
+	}
+	s->rpc = r;
+	s->arg = arg;
+	s->refs = 1;
+	LIST_INIT(&s->calls);
+	LIST_INIT(&s->peers);
+	s->grpc = server_new();
+	grpc_server_register_completion_queue(s->grpc, r->cq, NULL);
+	s->n_slots = n_methods + 1;
+	for (i = 0; i < s->n_slots; i++) {
+		s->slots[i].server = s;
+		if (i == n_methods)
+			break;
+		s->slots[i].method = &methods[i];
+		s->slots[i].handle = grpc_server_register_method(s->grpc, methods[i].path, NULL,
+			GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+	}
+	grpc_server_start(s->grpc);
+	LIST_INSERT_HEAD(&r->servers, s, link);
+	rpc_hold(r);
+	if (listen_at_path(s, err) < 0) {
+		rpc_server_close(s);
+		return -1;
+	}
+	wait_for_calls(s);
+	*ret = s;
+	return 0;
+}

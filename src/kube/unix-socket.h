@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Unix stream sockets by path: listening without a moment in which the name leads nowhere,
+ * connecting, and knowing whether a name still means the same socket.
+ * Thread: any. Blocks: never.
+ */
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define UNIX_PATH_MAX_LEN 107 /* sun_path less its NUL */
+
+/*
+ * Which file a name means. File systems reuse inode numbers at once (ext4 gives a deleted socket's
+ * number to the next), so the time of birth is part of it, or the time of change where the file
+ * system has no births.
+ */
+struct file_id {
+	uint64_t dev, ino;
+	int64_t sec;
+	uint32_t nsec;
+};
+
+bool file_id_get(const char *path, struct file_id *ret); /* false: there is no such file */
+bool file_id_equal(const struct file_id *a, const struct file_id *b);
+
+/* The path fits into a socket address; else ERR_LIMIT. */
+int unix_path_check(const char *path, struct error *err) MUST_USE;
+
+/* A connected, non-blocking descriptor. ERR_UNAVAILABLE: nobody listens there, or the queue of who
+ * does is full; .sys has the errno. */
+int unix_connect(const char *path, int *ret_fd, struct error *err) MUST_USE;
+
+/*
+ * A listening, non-blocking descriptor whose name appears only when it can be dialled: bound to a
+ * temporary name beside @path and renamed. A socket that nobody serves is replaced; one that
+ * answers, or a file that is no socket, is ERR_EXISTS.
+ */
+int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id, struct error *err) MUST_USE;
+
+/* Removes @path if it is still @id. */
+void unix_unlink(const char *path, const struct file_id *id);
