@@ -47,4 +47,4 @@ find src test -name '*.[ch]' ! -name banned.h -print0 | LC_ALL=C sort -z | xargs
 	}
 	print "$files files, $bad banned calls\n";
 	exit($bad > 0);
-'
+' || exit 1

@@ -36,11 +36,13 @@ node_setup() {
 	declare -gA PID=()
 }
 
-# start NAME COMMAND...: in the background, with its output in $NODE_DIR/NAME.log.
+# start NAME COMMAND...: in the background, with its output in $NODE_DIR/NAME.log; the output of an
+# earlier one of the same name moves to NAME.old.log.
 start() {
 	local name=$1
 	shift
-	"$@" >>"$NODE_DIR/$name.log" 2>&1 3>&- &
+	[[ ! -e $NODE_DIR/$name.log ]] || mv "$NODE_DIR/$name.log" "$NODE_DIR/$name.old.log"
+	"$@" >"$NODE_DIR/$name.log" 2>&1 3>&- &
 	PID[$name]=$!
 }
 

@@ -1,0 +1,111 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The repository's own tools: what they must notice, on trees and machines made up for it.
+# shellcheck disable=SC2016 # the variables are those of the fakes
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+	FAKE=$BATS_TEST_TMPDIR/fake
+	mkdir "$FAKE"
+}
+
+# fake NAME BODY: a command that comes before the real one.
+fake() {
+	printf '#!/usr/bin/env bash\n%s\n' "$2" >"$FAKE/$1"
+	chmod +x "$FAKE/$1"
+}
+
+# A Debian machine on which everything but libfyaml-dev is installed.
+fake_machine() {
+	fake dpkg-query 'shift 3; for p; do [[ $p == libfyaml-dev ]] || echo "$p ii "; done; exit 1'
+	fake apt-get 'echo "apt-get $*" >>"$(dirname "$0")/log"'
+	fake id 'echo 1000'
+	fake sudo 'exit 1'
+}
+
+setup_tool() {
+	PATH="$FAKE:$PATH" GPUSLICE_SETUP_RETRY_S=0 "$ROOT/tools/setup" "$@"
+}
+
+@test "setup says what is missing when it cannot install it" {
+	fake_machine
+	run -1 setup_tool
+	[[ $output == *'apt-get install -y --no-install-recommends libfyaml-dev'* ]]
+	[[ $output != *jansson* ]]
+	[[ ! -e $FAKE/log ]]
+}
+
+@test "setup installs what is missing as root, without fetching lists that are good" {
+	fake_machine
+	fake id 'echo 0'
+	run -0 setup_tool build
+	run -0 cat "$FAKE/log"
+	[[ $output == *'install -y -q --no-install-recommends libfyaml-dev'* ]]
+	[[ $output != *update* ]]
+}
+
+@test "setup fetches the lists when the package is not in them" {
+	fake_machine
+	fake id 'echo 0'
+	fake apt-get 'echo "apt-get $*" >>"$(dirname "$0")/log"; [[ $* != *dry-run* ]]'
+	run -0 setup_tool build
+	run -0 cat "$FAKE/log"
+	[[ $output == *'update -q'*'install -y -q'* ]]
+}
+
+@test "setup tries again, and says so when it cannot install" {
+	fake_machine
+	fake id 'echo 0'
+	fake apt-get 'echo "apt-get $*" >>"$(dirname "$0")/log"; [[ $* != *"install -y"* ]]'
+	run -1 setup_tool build
+	[[ $output == *'could not install: libfyaml-dev'* ]]
+	[[ $(grep -c 'install -y' "$FAKE/log") == 4 ]]
+}
+
+@test "setup does nothing where nothing is missing, and refuses unknown groups" {
+	fake_machine
+	fake dpkg-query 'shift 3; for p; do echo "$p:amd64 ii "; done'
+	run -0 setup_tool build test lint fuzz
+	[[ -z $output ]]
+	run -1 setup_tool everything
+	[[ $output == *everything* ]]
+}
+
+@test "layers, banned calls and headers are noticed" {
+	local tree=$BATS_TEST_TMPDIR/tree
+	mkdir -p "$tree/src/core" "$tree/src/agent" "$tree/test" "$tree/build"
+	cp -r "$ROOT/tools" "$tree"
+	cd "$tree"
+	printf '/* SPDX-License-Identifier: Apache-2.0 */\n#include "agent/a.h"\n#include <uv.h>\n#include <time.h>\n#include "../x.h"\n#include "core.h"\n' >src/core/bad.c
+	printf 'void f(void)\n{\n\t/* strcpy() */ log("atoi(x)");\n\tsprintf(a, "%%d", strtol(b));\n}\n' >src/agent/bad.c
+	printf '/* SPDX-License-Identifier: Apache-2.0 */\nstruct a { size_t n; };\n' >src/agent/bad.h
+	run -1 tools/check-layers.sh
+	[[ $output == *'core may not include "agent/a.h"'* ]]
+	[[ $output == *'core may not know the library of <uv.h>'* ]]
+	[[ $output == *'clock'*'<time.h>'* ]]
+	[[ $output == *'without ../'* ]]
+	[[ $output == *'as "core/core.h"'* ]]
+	run -1 tools/check-banned.sh
+	[[ $output == *'src/agent/bad.c:4: sprintf()'*'src/agent/bad.c:4: strtol()'*'2 banned'* ]]
+	run -1 tools/check-headers.sh build
+	[[ $output == *'src/agent/bad.c: the first line'* ]]
+	[[ $output == *'src/agent/bad.h: no #pragma once'* ]]
+	[[ $output == *'src/agent/bad.h: does not compile alone'* ]]
+}
+
+@test "a stage holds what the build installs, and is left alone while the build is the same" {
+	local build=$BATS_TEST_TMPDIR/build stage=$BATS_TEST_TMPDIR/stage
+	mkdir "$build"
+	touch "$build/build.ninja" "$build/.ninja_log"
+	fake meson 'echo run >>"$(dirname "$0")/log"; mkdir -p "$DESTDIR/bin"; touch "$DESTDIR/bin/x"'
+	PATH="$FAKE:$PATH" "$ROOT/tools/stage" "$build" "$stage"
+	[[ -e $stage/bin/x ]]
+	touch "$stage/bin/old"
+	PATH="$FAKE:$PATH" "$ROOT/tools/stage" "$build" "$stage"
+	[[ $(wc -l <"$FAKE/log") == 1 && -e $stage/bin/old ]]
+	touch -d '+1 second' "$build/.ninja_log"
+	PATH="$FAKE:$PATH" "$ROOT/tools/stage" "$build" "$stage"
+	[[ $(wc -l <"$FAKE/log") == 2 && ! -e $stage/bin/old ]]
+}
