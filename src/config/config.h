@@ -45,15 +45,40 @@ int config_load(struct config **ret, const char *path, const struct config_sourc
 int config_unsupported(const struct config *c, const char *name, struct error *err) MUST_USE;
 
 /*
- * A file that may be a plain config or Kubernetes manifests with ConfigMaps (several YAML
- * documents): calls @each for every config in it, in order, with its name ("file.yaml#entry" or
- * "file.yaml") and either the config or the error. Returns the number of configs, < 0 if the file
- * itself cannot be read or is no YAML.
+ * Like config_parse(), but also for what this version cannot do yet (see config_unsupported()).
+ * For tools that only look.
  */
-int config_each(const char *path, const struct config_sources *sources,
-	void (*each)(void *arg, const char *name, const char *text, struct config *config,
-		const struct strv *warnings, const struct error *err),
+int config_parse_any(struct config **ret, const char *name, uint32_t line_offset,
+	const char *text, size_t len, const struct config_sources *sources,
+	struct strv *warnings, struct error *err) MUST_USE;
+
+/*
+ * ERR_NOT_YET or ERR_UNSUPPORTED, with the place in the file @name, if the config asks for something
+ * that this version has not got: MPS, isolation, slices, CDI, Tegra, VFIO. All other functions here
+ * that return a config have asked already.
+ */
+int config_unsupported(const struct config *c, const char *name, struct error *err) MUST_USE;
+
+/*
+ * One config of a file: @name is "file.yaml#entry" or "file.yaml"; either @config or @err is set,
+ * and both are borrowed. Of a manifest that holds no config, both are NULL and so is @text, and
+ * @warnings has one line that says so.
+ */
+typedef void config_each_fn(void *arg, const char *name, const char *text,
+	struct config *config, const struct strv *warnings, const struct error *err);
+
+/*
+ * A file that may be a plain config or Kubernetes manifests with ConfigMaps (several documents,
+ * Lists): calls @each for every config in it, in order. "-" is standard input. Returns the number
+ * of configs; < 0 if the file itself cannot be read, is no YAML, or holds no config.
+ */
+int config_each(const char *path, const struct config_sources *sources, config_each_fn *each,
 	void *arg, struct error *err) MUST_USE;
+
+/* The same from memory; @path is what messages call it. */
+int config_each_text(const char *path, const char *text, size_t len,
+	const struct config_sources *sources, config_each_fn *each, void *arg,
+	struct error *err) MUST_USE;
 
 /* The configuration in force as NVIDIA's plugin prints it at start: indented JSON, null for what
  * is unset (section 1.2). Yours: free(). */

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/field.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WORDS(name, ...)                                          \
+	static const char *const name##_list[] = { __VA_ARGS__ }; \
+	const struct field_words words_##name = { name##_list, ARRAY_LEN(name##_list) }
+
+WORDS(mig, "none", "single", "mixed");
+WORDS(discovery, "auto", "nvml", "tegra", "vfio");
+WORDS(list_strategy, "envvar", "volume-mounts", "cdi-annotations", "cdi-cri");
+WORDS(id_strategy, "uuid", "index");
+WORDS(allocation, "distributed", "packed");
+WORDS(memory, "none", "equal");
+WORDS(compute, "none", "fair", "capped");
+WORDS(class, "batch", "latency");
+WORDS(sharing, "none", "time-slicing", "mps");
+
+#define AT(member)     FIELD_STORED, offsetof(struct config, member)
+#define NO_USE(member) FIELD_STORED | FIELD_NO_EFFECT, offsetof(struct config, member)
+#define PLAIN          0, 0
+
+#define NOTE_CDI \
+	"only the cdi-* device list strategies use it, which this version does not have yet"
+#define NOTE_GFD "this version does not write node labels yet"
+
+/* One of sharing.timeSlicing and sharing.mps, which have the same shape. */
+#define REPLICATED(p, fail)                                                                    \
+	{ p, FIELD_OBJECT, FIELD_EXACT, 0, NULL, NULL, NULL, NULL },                           \
+		{ p ".renameByDefault", FIELD_BOOL, PLAIN, NULL, NULL, "false", NULL },        \
+		{ p ".failRequestsGreaterThanOne", FIELD_BOOL, PLAIN, NULL, NULL, fail,        \
+			NULL },                                                                \
+		{ p ".resources", FIELD_LIST, PLAIN, NULL, NULL, NULL, NULL },                 \
+		{ p ".resources[]", FIELD_OBJECT, FIELD_EXACT, 0, NULL, NULL, NULL, NULL },    \
+		{ p ".resources[].name", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },           \
+		{ p ".resources[].rename", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },         \
+		{ p ".resources[].devices", FIELD_OTHER, PLAIN, NULL, NULL, "all", NULL },     \
+		{ p ".resources[].replicas", FIELD_INT, PLAIN, NULL, NULL, NULL, NULL },       \
+		{ p ".resources[].isolation", FIELD_OBJECT, FIELD_EXACT | FIELD_OURS, 0, NULL, \
+			NULL, NULL, NULL },                                                    \
+		{ p ".resources[].isolation.memory", FIELD_OTHER, FIELD_OURS, 0,               \
+			&words_memory, NULL, "none", NULL },                                   \
+		{ p ".resources[].isolation.compute", FIELD_WORD, FIELD_OURS, 0,               \
+			&words_compute, NULL, "none", NULL },                                  \
+	{                                                                                      \
+		p ".resources[].isolation.class", FIELD_WORD, FIELD_OURS, 0, &words_class,     \
+			NULL, "batch", NULL                                                    \
+	}
+
+#define HEALTH(key, type, member, def)                                                \
+	{                                                                             \
+		"health." key, type, FIELD_OURS | FIELD_STORED,                       \
+			offsetof(struct config, health.member), NULL, NULL, def, NULL \
+	}
+
+/* In the order of the format, which is the order of the printed configuration. */
+const struct field config_fields[] = {
+	{ "version", FIELD_STR, PLAIN, NULL, NULL, "v1", NULL },
+	{ "flags", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
+	{ "flags.migStrategy", FIELD_WORD, AT(mig_strategy), &words_mig, "mig-strategy", "none",
+		NULL },
+	{ "flags.failOnInitError", FIELD_BOOL, AT(fail_on_init_error), NULL,
+		"fail-on-init-error", "true", NULL },
+	{ "flags.mpsRoot", FIELD_STR, NO_USE(mps_root), NULL, "mps-root", "",
+		"only MPS uses it, which this version does not have yet" },
+	{ "flags.nvidiaDriverRoot", FIELD_STR, AT(driver_root), NULL, "driver-root", "/",
+		NULL },
+	{ "flags.nvidiaDevRoot", FIELD_STR, AT(dev_root), NULL, "dev-root", "", NULL },
+	{ "flags.gdrcopyEnabled", FIELD_BOOL, AT(gdrcopy), NULL, "gdrcopy-enabled", "false",
+		NULL },
+	{ "flags.gdsEnabled", FIELD_BOOL, AT(gds), NULL, "gds-enabled", "false", NULL },
+	{ "flags.mofedEnabled", FIELD_BOOL, AT(mofed), NULL, "mofed-enabled", "false", NULL },
+	{ "flags.useNodeFeatureAPI", FIELD_BOOL, NO_USE(gfd.use_node_feature_api), NULL, NULL,
+		"true", NOTE_GFD },
+	{ "flags.deviceDiscoveryStrategy", FIELD_WORD, AT(discovery), &words_discovery,
+		"device-discovery-strategy", "auto", NULL },
+	{ "flags.plugin", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
+	{ "flags.plugin.passDeviceSpecs", FIELD_BOOL, AT(pass_device_specs), NULL,
+		"pass-device-specs", "false", NULL },
+	{ "flags.plugin.deviceListStrategy", FIELD_STRATEGIES, AT(device_lists),
+		&words_list_strategy, "device-list-strategy", "envvar", NULL },
+	{ "flags.plugin.deviceIDStrategy", FIELD_WORD, AT(device_id), &words_id_strategy,
+		"device-id-strategy", "uuid", NULL },
+	{ "flags.plugin.cdiAnnotationPrefix", FIELD_STR, NO_USE(cdi_annotation_prefix), NULL,
+		"cdi-annotation-prefix", "cdi.k8s.io/", NOTE_CDI },
+	{ "flags.plugin.nvidiaCTKPath", FIELD_STR, NO_USE(cdi_hook_path), NULL,
+		"nvidia-cdi-hook-path", "/usr/bin/nvidia-ctk", NOTE_CDI },
+	{ "flags.plugin.containerDriverRoot", FIELD_STR, AT(container_driver_root), NULL,
+		"driver-root-ctr-path", "/driver-root", NULL },
+	{ "flags.plugin.sharedDevicesAllocationPolicy", FIELD_WORD, AT(allocation),
+		&words_allocation, "shared-devices-allocation-policy", "distributed", NULL },
+	{ "flags.gfd", FIELD_OBJECT, FIELD_NO_EFFECT, 0, NULL, NULL, NULL, NOTE_GFD },
+	{ "flags.gfd.oneshot", FIELD_BOOL, AT(gfd.oneshot), NULL, NULL, "false", NULL },
+	{ "flags.gfd.noTimestamp", FIELD_BOOL, AT(gfd.no_timestamp), NULL, NULL, "false",
+		NULL },
+	{ "flags.gfd.sleepInterval", FIELD_DURATION, AT(gfd.sleep_interval_ns), NULL, NULL,
+		"1m0s", NULL },
+	{ "flags.gfd.outputFile", FIELD_STR, AT(gfd.output_file), NULL, NULL,
+		"/etc/kubernetes/node-feature-discovery/features.d/gfd", NULL },
+	{ "flags.gfd.machineTypeFile", FIELD_STR, AT(gfd.machine_type_file), NULL, NULL,
+		"/sys/class/dmi/id/product_name", NULL },
+	{ "resources", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
+	{ "resources.gpus", FIELD_LIST, PLAIN, NULL, NULL, NULL, NULL },
+	{ "resources.gpus[]", FIELD_OBJECT, FIELD_EXACT, 0, NULL, NULL, NULL, NULL },
+	{ "resources.gpus[].pattern", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },
+	{ "resources.gpus[].name", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },
+	{ "resources.mig", FIELD_LIST, PLAIN, NULL, NULL, NULL, NULL },
+	{ "resources.mig[]", FIELD_OBJECT, FIELD_EXACT, 0, NULL, NULL, NULL, NULL },
+	{ "resources.mig[].pattern", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },
+	{ "resources.mig[].name", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },
+	{ "sharing", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
+	REPLICATED("sharing.timeSlicing", "false"),
+	REPLICATED("sharing.mps", "true"),
+	{ "sharing.slices", FIELD_LIST, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "sharing.slices[]", FIELD_OBJECT, FIELD_EXACT | FIELD_OURS, 0, NULL, NULL, NULL,
+		NULL },
+	{ "sharing.slices[].name", FIELD_STR, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "sharing.slices[].devices", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, "all", NULL },
+	{ "sharing.slices[].devices.product", FIELD_STR, FIELD_OURS, 0, NULL, NULL, NULL,
+		NULL },
+	{ "sharing.slices[].profiles", FIELD_LIST, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "sharing.slices[].profiles[]", FIELD_OBJECT, FIELD_EXACT | FIELD_OURS, 0, NULL, NULL,
+		NULL, NULL },
+	{ "sharing.slices[].profiles[].name", FIELD_STR, FIELD_OURS, 0, NULL, NULL, NULL,
+		NULL },
+	{ "sharing.slices[].profiles[].count", FIELD_INT, FIELD_OURS, 0, NULL, NULL, NULL,
+		NULL },
+	{ "sharing.slices[].profiles[].memory", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, NULL,
+		NULL },
+	{ "sharing.slices[].profiles[].weight", FIELD_INT, FIELD_OURS, 0, NULL, NULL, "1",
+		NULL },
+	{ "sharing.slices[].profiles[].class", FIELD_WORD, FIELD_OURS, 0, &words_class, NULL,
+		"batch", NULL },
+	{ "imex", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
+	{ "imex.channelIDs", FIELD_IMEX, AT(imex_channel0), NULL, "imex-channel-ids", "",
+		NULL },
+	{ "imex.required", FIELD_BOOL, AT(imex_required), NULL, "imex-required", "false",
+		NULL },
+	{ "health", FIELD_OBJECT, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	HEALTH("recovery", FIELD_BOOL, recovery, "true"),
+	HEALTH("cooldown", FIELD_DURATION, cooldown_ns, "30s"),
+	HEALTH("resetCooldown", FIELD_DURATION, reset_cooldown_ns, "10m0s"),
+	HEALTH("maxCooldown", FIELD_DURATION, max_cooldown_ns, "1h0m0s"),
+	HEALTH("probes", FIELD_INT, probes_needed, "2"),
+	HEALTH("probeInterval", FIELD_DURATION, probe_interval_ns, "10s"),
+	HEALTH("forgetAfter", FIELD_DURATION, forget_after_ns, "10m0s"),
+	{ "health.ignoreXids", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "health.actXids", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+};
+const size_t config_n_fields = ARRAY_LEN(config_fields);
+
+const struct field *field_find(const char *path)
+{
+	for (size_t i = 0; i < config_n_fields; i++) {
+		if (!strcmp(config_fields[i].path, path))
+			return &config_fields[i];
+	}
+	return NULL;
+}
+
+const char *field_key(const struct field *f)
+{
+	const char *dot = strrchr(f->path, '.');
+
+	return dot ? dot + 1 : f->path;
+}
+
+bool field_is_in(const struct field *f, const char *parent)
+{
+	const char *key = field_key(f);
+	size_t len = strlen(parent);
+
+	if (key[strlen(key) - 1] == ']')
+		return false; /* an element of a list */
+	if (!len)
+		return key == f->path;
+	return (size_t)(key - f->path) == len + 1 && !memcmp(f->path, parent, len);
+}
+
+int words_find(const struct field_words *words, const char *text)
+{
+	for (size_t i = 0; i < words->n; i++) {
+		if (!strcmp(words->words[i], text))
+			return (int)i;
+	}
+	return -1;
+}
+
+const char *words_list(const struct field_words *words, char *buf, size_t cap)
+{
+	size_t len = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < words->n && len < cap; i++) {
+		int r = snprintf(buf + len, cap - len, "%s%s",
+			i == 0             ? ""
+			: i + 1 < words->n ? ", "
+					   : " or ",
+			words->words[i]);
+
+		if (r < 0)
+			break;
+		len += (size_t)r;
+	}
+	return buf;
+}

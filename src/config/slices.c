@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/read.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "core/offer.h"
+
+/* `sharing.slices`: software partitions of any size. */
+
+#define ROW         "sharing.slices[]"
+#define PROFILE_ROW ROW ".profiles[]"
+#define WEIGHT_MAX  1000
+
+static int read_profile(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct slice_profile *p)
+{
+	const struct where name = { w, "name", 0 }, count = { w, "count", 0 };
+	const struct where memory = { w, "memory", 0 }, weight = { w, "weight", 0 };
+	const struct where class = { w, "class", 0 };
+	const struct yaml_node *v;
+	const char *text = NULL;
+	int word, set = read_object(r, n, w, PROFILE_ROW);
+
+	if (set < 0)
+		return -1;
+	p->pos = (struct config_pos){ n->line, n->column };
+	v = set ? read_key(n, PROFILE_ROW, "name") : NULL;
+	if (!v)
+		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
+	if (read_resource_name(r, v, &name, p->name) < 0)
+		return -1;
+	set = read_range(r, read_key(n, PROFILE_ROW, "count"), &count, 1, OFFER_DEVICES_MAX,
+		&p->count);
+	if (set < 0)
+		return -1;
+	if (!set)
+		return read_fail(r, n, w, ERR_INVALID,
+			"no count specified; expected how many slices of this profile each GPU has");
+	v = read_key(n, PROFILE_ROW, "memory");
+	set = read_text(r, v, &memory, /* strict= */ false, &text);
+	if (set < 0)
+		return -1;
+	if (!set || !parse_bytes(text, &p->memory_bytes) || !p->memory_bytes)
+		return read_fail(r, v ? v : n, &memory, ERR_INVALID,
+			"expected an amount such as 4Gi, found '%.60s'", text ? text : "");
+	p->weight = 1;
+	if (read_range(r, read_key(n, PROFILE_ROW, "weight"), &weight, 1, WEIGHT_MAX,
+		    &p->weight) < 0)
+		return -1;
+	set = read_word(r, read_key(n, PROFILE_ROW, "class"), &class, &words_class, &word);
+	if (set > 0)
+		p->class_ = (enum slice_class)word;
+	return set < 0 ? -1 : 0;
+}
+
+static int read_slice_devices(struct reader *r, const struct yaml_node *n,
+	const struct where *w, struct slice_set *s)
+{
+	const struct where product = { w, "product", 0 };
+	char shown[YAML_SHOW_MAX];
+	const char *text = "";
+
+	if (!n || (n->type == YAML_STR && !strcmp(n->text, "all")))
+		return 0;
+	if (n->type == YAML_OBJECT) {
+		const struct yaml_node *v = read_key(n, ROW ".devices", "product");
+
+		if (read_object(r, n, w, ROW ".devices") < 0 ||
+			read_text(r, v, &product, /* strict= */ true, &text) < 0)
+			return -1;
+		if (!*text)
+			return read_fail(r, v ? v : n, &product, ERR_INVALID,
+				"expected a product name such as \"Tesla T4\", found nothing");
+		s->product = strdup(text);
+		return s->product ? 0 : error_nomem(r->err);
+	}
+	if (n->type != YAML_LIST)
+		return read_fail(r, n, w, ERR_INVALID,
+			"expected all, a list of GPUs, or {product: NAME}, found %s",
+			yaml_show(n, shown, sizeof(shown)));
+	if (n->n > CONFIG_ENTRIES_MAX)
+		return read_fail(r, n, w, ERR_LIMIT, "expected at most %d devices, found %zu",
+			CONFIG_ENTRIES_MAX, n->n);
+	s->devices = DEVICES_LIST;
+	for (size_t i = 0; i < n->n; i++) {
+		struct where item = { w, NULL, i };
+
+		if (read_device_ref(r, n->items[i], &item, &s->list) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_profiles(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct slice_set *s)
+{
+	uint64_t total = 0;
+
+	if (n && n->type != YAML_LIST && n->type != YAML_NULL)
+		return read_fail(r, n, w, ERR_INVALID, "expected a list of profiles");
+	if (!n || n->type == YAML_NULL || !n->n)
+		return read_fail(r, n, w->parent, ERR_INVALID,
+			"no profiles specified; expected a list with at least one entry");
+	if (n->n > CONFIG_ENTRIES_MAX)
+		return read_fail(r, n, w, ERR_LIMIT, "expected at most %d profiles, found %zu",
+			CONFIG_ENTRIES_MAX, n->n);
+	s->profiles = calloc(n->n, sizeof(*s->profiles));
+	if (!s->profiles)
+		return error_nomem(r->err);
+	s->n_profiles = n->n;
+	for (size_t i = 0; i < n->n; i++) {
+		struct where item = { w, NULL, i };
+		struct slice_profile *p = &s->profiles[i];
+
+		if (read_profile(r, n->items[i], &item, p) < 0)
+			return -1;
+		for (size_t k = 0; k < i; k++) {
+			if (!strcmp(s->profiles[k].name, p->name))
+				return read_fail(r, n->items[i], &item, ERR_INVALID,
+					"the name %s is already given in line %u", p->name,
+					s->profiles[k].pos.line);
+		}
+		total += p->count;
+		if (total > OFFER_DEVICES_MAX)
+			return read_fail(r, n->items[i], &item, ERR_LIMIT,
+				"expected at most %d slices in all, found %llu",
+				OFFER_DEVICES_MAX, (unsigned long long)total);
+	}
+	return 0;
+}
+
+int read_slices(struct reader *r, const struct yaml_node *sharing, const struct where *up)
+{
+	const struct where w = { up, "slices", 0 };
+	const struct yaml_node *n = read_key(sharing, "sharing", "slices");
+
+	if (!n || n->type == YAML_NULL)
+		return 0;
+	if (n->type != YAML_LIST)
+		return read_fail(r, n, &w, ERR_INVALID, "expected a list");
+	if (n->n > CONFIG_ENTRIES_MAX)
+		return read_fail(r, n, &w, ERR_LIMIT, "expected at most %d entries, found %zu",
+			CONFIG_ENTRIES_MAX, n->n);
+	if (!n->n)
+		return 0;
+	r->c->slices = calloc(n->n, sizeof(*r->c->slices));
+	if (!r->c->slices)
+		return error_nomem(r->err);
+	r->c->n_slices = n->n;
+	for (size_t i = 0; i < n->n; i++) {
+		const struct yaml_node *item = n->items[i], *v;
+		const struct where at = { &w, NULL, i }, name = { &at, "name", 0 };
+		const struct where devices = { &at, "devices", 0 },
+				   profiles = { &at, "profiles", 0 };
+		struct slice_set *s = &r->c->slices[i];
+		int set = read_object(r, item, &at, ROW);
+
+		if (set < 0)
+			return -1;
+		s->pos = (struct config_pos){ item->line, item->column };
+		v = set ? read_key(item, ROW, "name") : NULL;
+		if (!v)
+			return read_fail(r, item, &at, ERR_INVALID,
+				"no resource name specified");
+		if (read_resource_name(r, v, &name, s->name) < 0 ||
+			read_slice_devices(r, read_key(item, ROW, "devices"), &devices, s) < 0)
+			return -1;
+		v = read_key(item, ROW, "profiles");
+		if (!v)
+			return read_fail(r, item, &at, ERR_INVALID, "no profiles specified");
+		if (read_profiles(r, v, &profiles, s) < 0)
+			return -1;
+	}
+	return 0;
+}
