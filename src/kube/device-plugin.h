@@ -35,8 +35,9 @@ enum plugin_state { PLUGIN_WAITING, PLUGIN_REGISTERING, PLUGIN_REGISTERED };
  * exists. Returns when the socket is listening; registration goes on by itself.
  * ERR_EXISTS: another process serves that socket.
  */
-int plugin_start(struct plugin **ret, struct rpc *rpc, const char *dir, const char *kubelet_socket,
-	const char *name, const struct plugin_ops *ops, void *arg, struct error *err) MUST_USE;
+int plugin_start(struct plugin **ret, struct rpc *rpc, const char *dir,
+	const char *kubelet_socket, const char *name, const struct plugin_ops *ops, void *arg,
+	struct error *err) MUST_USE;
 
 /* The complete list; sent to every open stream if it differs from the last. */
 int plugin_set_devices(struct plugin *p, const struct plugin_device *devices, size_t n,

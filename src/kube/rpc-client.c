@@ -30,7 +30,7 @@ struct rpc_client {
 	struct rpc *rpc;
 	LIST_ENTRY(rpc_client) link;
 	LIST_HEAD(, rpc_stream) calls; /* whose end has not been reported */
-	struct conn *conn;	       /* NULL: connect at the next call */
+	struct conn *conn;             /* NULL: connect at the next call */
 	bool closing;
 	char path[];
 };
@@ -104,8 +104,8 @@ static int conn_open(struct rpc_client *c, struct conn **ret, struct error *err)
 	watch = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (watch < 0)
 		return error_sys(err, errno, "dup of '%s'", c->path);
-	conn->channel = grpc_channel_create_from_fd(
-		c->path, steal_fd(&fd), c->rpc->client_credentials, &all);
+	conn->channel = grpc_channel_create_from_fd(c->path, steal_fd(&fd),
+		c->rpc->client_credentials, &all);
 	conn->fd = steal_fd(&watch);
 	conn->refs = 1;
 	*ret = STEAL_PTR(conn);

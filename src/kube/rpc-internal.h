@@ -40,7 +40,7 @@ struct rpc {
 	struct rpc_op *first, **last;
 
 	unsigned armed; /* ops that gRPC has */
-	unsigned held;	/* objects and handles that are not gone yet; see rpc_hold() */
+	unsigned held;  /* objects and handles that are not gone yet; see rpc_hold() */
 	LIST_HEAD(, rpc_server) servers;
 	LIST_HEAD(, rpc_client) clients;
 	LIST_HEAD(, rpc_call) orphans; /* unary calls that outlived their server, unanswered */
@@ -48,7 +48,7 @@ struct rpc {
 	grpc_server_credentials *server_credentials;
 };
 
-#define OP_CONTAINER(op, type, member) ((type *)(void *)((char *)(op) - offsetof(type, member)))
+#define OP_CONTAINER(op, type, member) ((type *)(void *)((char *)(op)-offsetof(type, member)))
 
 /* Gives @op to gRPC: call it right before the call that names it as its tag. */
 void rpc_arm(struct rpc *r, struct rpc_op *op, void (*done)(struct rpc_op *op, bool ok));

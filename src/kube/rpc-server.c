@@ -20,7 +20,7 @@
 struct slot {
 	struct rpc_server *server;
 	const struct rpc_method *method; /* NULL: any other */
-	void *handle;			 /* gRPC's name for the method */
+	void *handle;                    /* gRPC's name for the method */
 	bool waiting;
 };
 
@@ -72,12 +72,12 @@ struct rpc_call {
 	grpc_call *grpc;
 	struct rpc_op arrive, close, send;
 	unsigned flying;
-	bool given;	/* the owner has it: it will answer, or be told the end */
-	bool gone;	/* the peer is no longer interested */
+	bool given; /* the owner has it: it will answer, or be told the end */
+	bool gone;  /* the peer is no longer interested */
 	bool sending;
 	bool sent_headers;
-	bool finish;	/* send the status when the way is free */
-	bool finished;	/* it is on its way */
+	bool finish;   /* send the status when the way is free */
+	bool finished; /* it is on its way */
 	int cancelled;
 	grpc_metadata_array metadata;
 	grpc_call_details details;
@@ -223,7 +223,8 @@ static void finish(struct rpc_call *c, grpc_byte_buffer *message, enum rpc_statu
 void rpc_reply(struct rpc_call *c, const void *message, size_t len)
 {
 	if (len > RPC_MESSAGE_MAX)
-		rpc_reply_error(c, RPC_RESOURCE_EXHAUSTED, "reply is longer than RPC_MESSAGE_MAX");
+		rpc_reply_error(c, RPC_RESOURCE_EXHAUSTED,
+			"reply is longer than RPC_MESSAGE_MAX");
 	else
 		finish(c, rpc_bytes_new(message, len), RPC_OK, NULL);
 }
@@ -442,19 +443,21 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	for (i = 0; i < 16; i++) { /* the rest in the next round of the loop */
-		CLEANUP(closep) int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		CLEANUP(closep)
+		int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd < 0) {
 			if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 				errno == ENOMEM) {
 				(void)uv_poll_stop(&l->poll);
-				(void)uv_timer_start(&l->pause, on_pause_over, ACCEPT_PAUSE_MS, 0);
+				(void)uv_timer_start(&l->pause, on_pause_over, ACCEPT_PAUSE_MS,
+					0);
 			}
 			return;
 		}
 		if (s->n_peers < RPC_PEERS_MAX && watch_peer(s, fd) == 0)
-			grpc_server_add_channel_from_fd(
-				s->grpc, steal_fd(&fd), s->rpc->server_credentials);
+			grpc_server_add_channel_from_fd(s->grpc, steal_fd(&fd),
+				s->rpc->server_credentials);
 	}
 }
 
@@ -526,7 +529,8 @@ unsigned rpc_server_peers(const struct rpc_server *s)
 	return s->n_peers;
 }
 
-void rpc_server_on_hangup(struct rpc_server *s, void (*hangup)(void *arg, unsigned left), void *arg)
+void rpc_server_on_hangup(struct rpc_server *s, void (*hangup)(void *arg, unsigned left),
+	void *arg)
 {
 	s->hangup = hangup;
 	s->hangup_arg = arg;
@@ -562,7 +566,8 @@ void rpc_server_close(struct rpc_server *s)
 		peer_close(p);
 again:
 	/* An on_end may finish or answer other calls: begin anew after each. */
-	LIST_FOREACH(c, &s->calls, link) {
+	LIST_FOREACH(c, &s->calls, link)
+	{
 		if (c->given && c->method->streaming) {
 			c->flying++;
 			end_stream(c);
@@ -589,8 +594,8 @@ static grpc_server *server_new(void)
 	return grpc_server_create(&all, NULL);
 }
 
-int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods, size_t n_methods,
-	void *arg, struct rpc_server **ret, struct error *err)
+int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods,
+	size_t n_methods, void *arg, struct rpc_server **ret, struct error *err)
 {
 	struct rpc_server *s;
 	size_t i;

@@ -38,8 +38,8 @@ static void *pump(void *arg)
 	struct rpc *r = arg;
 
 	for (;;) {
-		grpc_event ev = grpc_completion_queue_next(
-			r->cq, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+		grpc_event ev = grpc_completion_queue_next(r->cq,
+			gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
 
 		if (ev.type == GRPC_QUEUE_SHUTDOWN)
 			return NULL;

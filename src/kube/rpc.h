@@ -35,7 +35,7 @@ enum rpc_status {
 	RPC_UNAVAILABLE = 14,
 };
 
-struct rpc;	   /* completion queue and its thread, bound to one loop */
+struct rpc;        /* completion queue and its thread, bound to one loop */
 struct rpc_server; /* one listening socket */
 struct rpc_call;   /* one incoming call */
 struct rpc_client; /* one channel to a socket */
@@ -52,7 +52,7 @@ struct rpc *rpc_free(struct rpc *r);
 
 struct rpc_method {
 	const char *path; /* "/v1beta1.DevicePlugin/Allocate" */
-	bool streaming;	  /* the answer is a stream */
+	bool streaming;   /* the answer is a stream */
 	/* Called with the whole request, borrowed for the call. A unary method answers exactly once
 	 * with rpc_reply*(), now or later; the call stays valid until then, even if the peer has
 	 * gone or the server was closed. A stream ends with rpc_stream_finish() or its on_end. */
@@ -64,8 +64,8 @@ struct rpc_method {
  * replaced; one that answers is ERR_EXISTS. Other methods get UNIMPLEMENTED. The socket can be
  * dialled when this returns.
  */
-int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods, size_t n_methods,
-	void *arg, struct rpc_server **ret, struct error *err) MUST_USE;
+int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods,
+	size_t n_methods, void *arg, struct rpc_server **ret, struct error *err) MUST_USE;
 
 /* Ends all calls of the server (streams get their on_end before this returns), stops listening and
  * removes the socket file if it is still ours. The object is gone after this. */
@@ -83,7 +83,8 @@ int rpc_server_relisten(struct rpc_server *s, struct error *err) MUST_USE;
 unsigned rpc_server_peers(const struct rpc_server *s);
 
 /* @hangup runs each time that a connection has gone, with the number that is left. */
-void rpc_server_on_hangup(struct rpc_server *s, void (*hangup)(void *arg, unsigned left), void *arg);
+void rpc_server_on_hangup(struct rpc_server *s, void (*hangup)(void *arg, unsigned left),
+	void *arg);
 
 /* Connections of one server; more are closed at once. */
 #define RPC_PEERS_MAX 256
@@ -111,7 +112,8 @@ void rpc_stream_finish(struct rpc_call *call, enum rpc_status status, const char
  * call, so a client may live as long as the program. Calls while nobody listens end with
  * RPC_UNAVAILABLE at once and a text that has the path and the reason.
  */
-int rpc_dial(struct rpc *r, const char *path, struct rpc_client **ret, struct error *err) MUST_USE;
+int rpc_dial(struct rpc *r, const char *path, struct rpc_client **ret,
+	struct error *err) MUST_USE;
 
 /* Outstanding calls end with RPC_CANCELLED before this returns. The object is gone after it. */
 void rpc_client_close(struct rpc_client *c);

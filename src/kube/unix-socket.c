@@ -43,8 +43,8 @@ static int address_of(const char *path, struct sockaddr_un *ret, struct error *e
 	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	if (len > UNIX_PATH_MAX_LEN)
 		return error_set(err, ERR_LIMIT,
-			"socket path '%s' has %zu bytes; a unix socket's path has at most %d", path,
-			len, UNIX_PATH_MAX_LEN);
+			"socket path '%s' has %zu bytes; a unix socket's path has at most %d",
+			path, len, UNIX_PATH_MAX_LEN);
 	if (len == 0)
 		return error_set(err, ERR_INVALID, "socket path is empty");
 	memcpy(ret->sun_path, path, len + 1);

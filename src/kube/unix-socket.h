@@ -39,7 +39,8 @@ int unix_connect(const char *path, int *ret_fd, struct error *err) MUST_USE;
  * temporary name beside @path and renamed. A socket that nobody serves is replaced; one that
  * answers, or a file that is no socket, is ERR_EXISTS.
  */
-int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id, struct error *err) MUST_USE;
+int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id,
+	struct error *err) MUST_USE;
 
 /* Removes @path if it is still @id. */
 void unix_unlink(const char *path, const struct file_id *id);

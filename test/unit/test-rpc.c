@@ -13,6 +13,11 @@
 #include "kube/rpc.h"
 #include "kube/unix-socket.h"
 
+/* Teardown closes what is open, so what callbacks write to must outlive the test. */
+#define FRESH(type, name) \
+	static type name; \
+	memset(&name, 0, sizeof(name))
+
 /* A loop, an rpc and a directory; run() turns the loop until *@flag or a time-out. */
 struct env {
 	uv_loop_t loop;
@@ -165,7 +170,8 @@ static struct rpc_server *serve(struct env *e, struct service *s)
 	struct rpc_server *server = NULL;
 	struct error err = ERROR_INIT;
 
-	assert_ok(rpc_serve(e->rpc, e->path, methods, ARRAY_LEN(methods), s, &server, &err), &err);
+	assert_ok(rpc_serve(e->rpc, e->path, methods, ARRAY_LEN(methods), s, &server, &err),
+		&err);
 	return server;
 }
 
@@ -256,7 +262,8 @@ static struct rpc_stream *watch(struct rpc_client *c, struct watcher *w)
 	struct rpc_stream *s = NULL;
 	struct error err = ERROR_INIT;
 
-	assert_ok(rpc_stream_open(c, "/t.T/Watch", "", 0, on_message, on_stream_end, w, &s, &err),
+	assert_ok(
+		rpc_stream_open(c, "/t.T/Watch", "", 0, on_message, on_stream_end, w, &s, &err),
 		&err);
 	return s;
 }
@@ -266,8 +273,8 @@ static struct rpc_stream *watch(struct rpc_client *c, struct watcher *w)
 static void rpc_invoke__returns_reply(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
 	struct rpc_client *c;
 	size_t len = 3U << 20;
 	uint8_t *big = malloc(len);
@@ -295,8 +302,8 @@ static void rpc_invoke__returns_reply(void **state)
 static void rpc_invoke__returns_error_text(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
 	struct rpc_client *c;
 
 	(void)serve(e, &s);
@@ -314,8 +321,8 @@ static void rpc_invoke__returns_error_text(void **state)
 static void rpc_invoke__refuses_too_long(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
 	struct error err = ERROR_INIT;
 	struct rpc_client *c;
 	char *big = calloc(1, RPC_MESSAGE_MAX + 1);
@@ -336,8 +343,8 @@ static void rpc_invoke__refuses_too_long(void **state)
 static void rpc_invoke__ends_at_deadline(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
 	struct error err = ERROR_INIT;
 	struct rpc_client *c;
 	uint64_t begin = time_mono_ns(), took;
@@ -361,8 +368,9 @@ static void rpc_invoke__ends_at_deadline(void **state)
 static void rpc_reply__may_come_later(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 }, b = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
+	FRESH(struct answer, b);
 	struct rpc_client *c;
 
 	(void)serve(e, &s);
@@ -384,9 +392,9 @@ static void rpc_reply__may_come_later(void **state)
 static void rpc_client_close__cancels(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
-	struct watcher w = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
+	FRESH(struct watcher, w);
 	struct rpc_client *c;
 
 	(void)serve(e, &s);
@@ -411,8 +419,8 @@ static void rpc_client_close__cancels(void **state)
 static void rpc_client_close__inside_callback(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct watcher w = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct watcher, w);
 
 	(void)serve(e, &s);
 	w.close_at_message = dial(e);
@@ -427,8 +435,9 @@ static void rpc_client_close__inside_callback(void **state)
 static void rpc_stream__sends_and_finishes(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct watcher w = { 0 }, w2 = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct watcher, w);
+	FRESH(struct watcher, w2);
 	struct rpc_client *c;
 
 	(void)serve(e, &s);
@@ -453,8 +462,8 @@ static void rpc_stream__sends_and_finishes(void **state)
 static void rpc_stream_cancel__ends_both_sides(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct watcher w = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct watcher, w);
 	struct rpc_stream *stream;
 	struct rpc_client *c;
 
@@ -516,7 +525,7 @@ static int deaf_client(struct env *e)
 static void rpc_stream_send__slow_reader_costs_one_message(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
+	FRESH(struct service, s);
 	size_t len = 256U << 10, before, after;
 	char *big = calloc(1, len);
 	int fd, i;
@@ -545,8 +554,8 @@ static void rpc_stream_send__slow_reader_costs_one_message(void **state)
 static void rpc_serve__survives_garbage(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
 	struct error err = ERROR_INIT;
 	struct rpc_server *server = serve(e, &s);
 	struct rpc_client *c;
@@ -569,9 +578,9 @@ static void rpc_serve__survives_garbage(void **state)
 static void rpc_server_close__ends_what_is_open(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
-	struct watcher w = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
+	FRESH(struct watcher, w);
 	struct rpc_server *server = serve(e, &s);
 	struct rpc_client *c = dial(e);
 
@@ -601,8 +610,8 @@ static void rpc_server_close__ends_what_is_open(void **state)
 static void rpc_server_close__inside_handler(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
 	struct rpc_client *c;
 
 	s.close_in_handler = serve(e, &s);
@@ -615,9 +624,9 @@ static void rpc_server_close__inside_handler(void **state)
 static void rpc_free__closes_what_is_left(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
-	struct watcher w = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
+	FRESH(struct watcher, w);
 	struct rpc_client *c;
 
 	(void)serve(e, &s);
@@ -636,8 +645,8 @@ static void rpc_free__closes_what_is_left(void **state)
 static void rpc_client__finds_restarted_server_at_once(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
 	struct rpc_server *server = serve(e, &s);
 	struct rpc_client *c = dial(e);
 	uint64_t begin;
@@ -660,8 +669,8 @@ static void rpc_client__finds_restarted_server_at_once(void **state)
 static void rpc_serve__refuses_path_in_use(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
 	struct error err = ERROR_INIT;
 	struct rpc_server *other = NULL;
 
@@ -678,8 +687,8 @@ static void rpc_serve__refuses_path_in_use(void **state)
 static void rpc_serve__replaces_dead_socket_but_no_file(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
 	struct error err = ERROR_INIT;
 	struct rpc_server *server = NULL;
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -718,8 +727,9 @@ static void rpc_serve__refuses_long_path(void **state)
 static void rpc_server_close__spares_newer_socket(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 }, s2 = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct service, s2);
+	FRESH(struct answer, a);
 	struct rpc_server *old = serve(e, &s);
 
 	/* Somebody deletes the file, and another server takes the name. */
@@ -736,9 +746,9 @@ static void rpc_server_close__spares_newer_socket(void **state)
 static void rpc_server_relisten__brings_back_deleted_socket(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
-	struct watcher w = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
+	FRESH(struct watcher, w);
 	struct error err = ERROR_INIT;
 	struct rpc_server *server = serve(e, &s);
 
@@ -765,8 +775,8 @@ static void on_hangup(void *arg, unsigned left)
 static void rpc_server_peers__counts_connections(void **state)
 {
 	struct env *e = *state;
-	struct service s = { 0 };
-	struct answer a = { 0 };
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
 	struct rpc_server *server = serve(e, &s);
 	struct rpc_client *c = dial(e);
 	unsigned hangups = 0;
@@ -801,9 +811,9 @@ static void rpc_serve__opens_and_closes_often(void **state)
 	if (count)
 		assert_true(parse_u32(count, &cycles));
 	for (i = 0; i < cycles; i++) {
-		struct service s = { 0 };
-		struct answer a = { 0 };
-		struct watcher w = { 0 };
+		FRESH(struct service, s);
+		FRESH(struct answer, a);
+		FRESH(struct watcher, w);
 		struct rpc_server *server = serve(e, &s);
 		struct rpc_client *c = dial(e);
 
