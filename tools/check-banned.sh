@@ -16,7 +16,7 @@ find src test -name '*.[ch]' ! -name banned.h -print0 | LC_ALL=C sort -z | xargs
 	use strict;
 	my %instead = (
 		(map { $_ => "use snprintf() or struct buf" } qw(strcpy strcat strncpy sprintf vsprintf stpcpy)),
-		(map { $_ => "use base/parse.h" } qw(atoi atol atoll atof sscanf)),
+		(map { $_ => "use base/parse.h" } qw(atoi atol atoll atof)),
 		(map { $_ => "use base/parse.h (strto* only in base/parse.c)" }
 			qw(strtol strtoul strtoll strtoull strtoimax strtoumax strtod strtof strtold)),
 		(map { $_ => "use posix_spawn() or uv_spawn(), without a shell" } qw(system popen)),
