@@ -40,7 +40,12 @@ struct alloc_host {
 
 /*
  * One container's answer. Errors have the exact texts of section 5.6 and go to the kubelet with
- * gRPC status Unknown.
+ * gRPC status Unknown. ERR_NOT_YET for the CDI strategies. With device specs, a GPU without a known
+ * minor number is an error: its container would start and not find it.
+ *
+ * Order of the envs: NVIDIA_GDRCOPY, _GDS, _MOFED, _VISIBLE_DEVICES, _IMEX_CHANNELS, where present.
+ * `deviceListStrategy: []` gives no device list; device specs are added all the same. @inv is the
+ * inventory that @r was made from.
  */
 int allocation_new(struct allocation **ret, const struct resource *r, const struct inventory *inv,
 	const struct config *config, const struct alloc_host *host, const char *const *ids,

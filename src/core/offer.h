@@ -9,6 +9,17 @@
  * Steps (device-plugin.md sections 4 and 5.3): each usable GPU gets a resource by pattern; each
  * sharing entry in order picks devices of its resource and replicates them, under a new name if
  * so configured. Devices that no entry picks stay plain under the original name.
+ *
+ * Entries see the original devices, not each other's result: two entries that share one GPU under
+ * the same name give the greater number of replicas; under different names the GPU is in both
+ * (and a note says so). `devices: N` picks the first N by index.
+ *
+ * A sharing entry that asks for more than the node has is applied as far as it goes, and a note
+ * says what is missing. A count too great takes all devices; of a list, those that exist are
+ * shared; what no entry picks stays plain. So a wrong entry never takes a GPU away, and never
+ * shares one that it does not mean. GPUs that cannot be offered (no UUID, MIG devices) are noted
+ * and the others are not touched by it. The display GPU of a DGX station is left out without a
+ * note, as with NVIDIA.
  * Thread: any (pure).
  */
 #include "core/config.h"
@@ -24,12 +35,14 @@ struct offer_device {
 
 struct resource {
 	char name[RESOURCE_NAME_MAX];
-	char original[RESOURCE_NAME_MAX]; /* before renaming */
+	char original[RESOURCE_NAME_MAX]; /* before renaming; of the first entry if there are more */
 	enum sharing_strategy strategy;	  /* SHARING_NONE: plain devices */
 	uint32_t replicas;		  /* 1 for plain devices; the greatest if they differ */
 	bool fail_requests_greater_than_one;
 	struct offer_device *devices;	  /* sorted by GPU, then replica */
 	uint32_t n_devices;
+	uint32_t *index;      /* hash of ids to positions + 1, for resource_find(); NULL: none */
+	uint32_t index_slots; /* a power of two */
 };
 
 struct offer {
@@ -41,6 +54,7 @@ struct offer {
 /* Total devices of one node; kubelet takes 4 MiB in one message. */
 #define OFFER_DEVICES_MAX 40000
 
+/* ERR_LIMIT if there would be more than OFFER_DEVICES_MAX devices or a name is too long. */
 int offer_new(struct offer **ret, const struct inventory *inv, const struct config *config,
 	struct error *err) MUST_USE;
 struct offer *offer_free(struct offer *o); /* returns NULL */
@@ -48,9 +62,11 @@ DEFINE_CLEANUP(struct offer *, offer_free)
 
 const struct resource *offer_find(const struct offer *o, const char *name); /* borrowed or NULL */
 const struct offer_device *resource_find(const struct resource *r, const char *id);
+
+/* The same in all that is offered, and the same positions in the inventory. */
 bool resource_equal(const struct resource *a, const struct resource *b);
 
-/* Replica IDs (section 4.2). */
+/* Replica IDs (section 4.2). device_id_make() returns false if the id does not fit. */
 bool device_id_make(char *ret, size_t cap, const char *uuid, uint32_t replica);
 bool device_id_is_replica(const char *id);
 size_t device_id_physical_len(const char *id); /* up to the first "::" */

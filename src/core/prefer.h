@@ -4,8 +4,12 @@
 /*
  * Which devices to prefer for a container (GetPreferredAllocation; device-plugin.md 5.5 and 13.6).
  *
- * Whole GPUs: aligned, the set that NVIDIA's search would choose on its vectors, found in bounded
- * time (10 ms for 16 GPUs). Replicas: greedy, distributed over GPUs or packed.
+ * Whole GPUs: aligned, the set that NVIDIA's search would choose, ties included, without its
+ * cost: exact up to PREFER_EXACT_GPUS available GPUs, above that a heuristic (prefer-search.h).
+ * Replicas: greedy, distributed over GPUs or packed; a MIG device counts with its parent GPU.
+ *
+ * Softer than NVIDIA where it breaks admissions: an id in @available that the resource does not
+ * have is passed over, and a GPU with a fault is left out as long as enough others are there.
  * Thread: any (pure).
  */
 #include "core/offer.h"
@@ -19,12 +23,15 @@ struct prefer_request {
 	size_t size;
 };
 
-#define PREFER_MAX_IDS 40000
+#define PREFER_MAX_IDS    40000
+#define PREFER_EXACT_GPUS 16
 
 /*
  * Writes at most req->size borrowed ids to @ret_ids (which has room for that many) and their
- * number to *ret_n; 0 is "no preference". Errors: an id that the resource does not have, too few
- * devices (texts of section 5.5).
+ * number to *ret_n; 0 is "no preference", and the kubelet chooses. Errors, with the whole text that
+ * goes to the kubelet ("error getting list of preferred allocation devices: ..."): a required id
+ * that the resource does not have, for whole GPUs; too few devices, for replicas; more than
+ * PREFER_MAX_IDS ids (ERR_LIMIT).
  */
 int prefer_choose(const struct resource *r, const struct inventory *inv,
 	enum allocation_policy policy, const struct prefer_request *req, const char **ret_ids,

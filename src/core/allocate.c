@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/allocate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+
+#define MOUNT_ROOT "/var/run/nvidia-container-devices"
+#define TEXT_MAX   (8 * 1024 * 1024) /* of NVIDIA_VISIBLE_DEVICES: any list of ids fits */
+
+/* Both texts are copied. A name that is there already gets the new value. */
+static int add_env(struct allocation *a, const char *name, const char *value, struct error *err)
+{
+	struct alloc_env *e = NULL;
+
+	for (size_t i = 0; i < a->n_envs && !e; i++)
+		if (strcmp(a->envs[i].name, name) == 0)
+			e = &a->envs[i];
+	if (!e) {
+		e = &a->envs[a->n_envs++]; /* room for all that there can be: allocation_new() */
+		e->name = strdup(name);
+	}
+	free(e->value);
+	e->value = strdup(value);
+	return e->name && e->value ? 0 : error_nomem(err);
+}
+
+static int add_mount(struct allocation *a, const char *name, struct error *err)
+{
+	struct alloc_mount *m = &a->mounts[a->n_mounts++];
+
+	m->host_path = strdup("/dev/null");
+	if (asprintf(&m->container_path, "%s/%s", MOUNT_ROOT, name) < 0)
+		m->container_path = NULL;
+	return m->host_path && m->container_path ? 0 : error_nomem(err);
+}
+
+/* Go's filepath.Join(root, path) for an absolute @path: one slash where several or "/./" were. */
+static char *join_root(const char *root, const char *path)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
+
+	const char *parts[] = { root, path };
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		for (const char *s = parts[i]; *s;) {
+			size_t len = strcspn(s, "/");
+
+			if (len && !(len == 1 && s[0] == '.')) {
+				if (b.len || root[0] == '/' || !root[0])
+					buf_putc(&b, '/');
+				buf_add(&b, s, len);
+			}
+			s += len;
+			s += strspn(s, "/");
+		}
+	}
+	return buf_steal(&b);
+}
+
+static int add_device(struct allocation *a, const char *dev_root, const char *path,
+	struct error *err)
+{
+	struct alloc_device *d = &a->devices[a->n_devices++];
+
+	d->container_path = strdup(path);
+	d->host_path = join_root(dev_root, path);
+	(void)snprintf(d->permissions, sizeof(d->permissions), "rw");
+	return d->container_path && d->host_path ? 0 : error_nomem(err);
+}
+
+struct request {
+	const struct resource *r;
+	const struct inventory *inv;
+	const struct config *config;
+	const struct alloc_host *host;
+	const char *const *ids;
+	size_t n_ids;
+};
+
+static const struct gpu *gpu_of(const struct request *q, const char *id)
+{
+	const struct offer_device *d = resource_find(q->r, id);
+
+	return d && d->gpu < q->inv->n ? &q->inv->gpus[d->gpu] : NULL;
+}
+
+static int check(const struct request *q, struct error *err)
+{
+	bool replica = false;
+
+	for (size_t i = 0; i < q->n_ids; i++) {
+		if (!gpu_of(q, q->ids[i]))
+			return error_set(err, ERR_INVALID,
+				"invalid allocation request for \"%s\": invalid request: unknown "
+				"device: %s",
+				q->r->name, q->ids[i]);
+		replica = replica || device_id_is_replica(q->ids[i]);
+	}
+	if (replica && q->n_ids > 1 && q->r->fail_requests_greater_than_one)
+		return error_set(err, ERR_INVALID,
+			"invalid allocation request for \"%s\": invalid request: maximum request "
+			"size for shared resources is 1; found %zu",
+			q->r->name, q->n_ids);
+	if (q->config->device_lists & (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI))
+		return error_set(err, ERR_NOT_YET,
+			"device list strategies cdi-annotations and cdi-cri come in a later version");
+	return 0;
+}
+
+/* The physical devices in the order of the request, each once, as the strategy names them. */
+static int list_devices(const struct request *q, struct strv *ret, struct error *err)
+{
+	for (size_t i = 0; i < q->n_ids; i++) {
+		char text[DEVICE_ID_MAX];
+
+		if (q->config->device_id == DEVICE_ID_INDEX)
+			(void)snprintf(text, sizeof(text), "%" PRIu32,
+				gpu_of(q, q->ids[i])->index);
+		else /* known ids fit: they come from the resource */
+			(void)snprintf(text, sizeof(text), "%.*s",
+				(int)device_id_physical_len(q->ids[i]), q->ids[i]);
+		if (!strv_has(ret, text) && strv_add(ret, text, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int add_options(struct allocation *a, const struct config *config, struct error *err)
+{
+	if (config->gdrcopy && add_env(a, "NVIDIA_GDRCOPY", "enabled", err) < 0)
+		return -1;
+	if (config->gds && add_env(a, "NVIDIA_GDS", "enabled", err) < 0)
+		return -1;
+	if (config->mofed && add_env(a, "NVIDIA_MOFED", "enabled", err) < 0)
+		return -1;
+	return 0;
+}
+
+static int add_envvar(struct allocation *a, const struct request *q, const struct strv *devices,
+	struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
+
+	for (size_t i = 0; i < devices->n; i++) {
+		if (i)
+			buf_putc(&b, ',');
+		buf_puts(&b, devices->v[i]);
+	}
+	if (!buf_ok(&b))
+		return error_nomem(err);
+	if (add_env(a, "NVIDIA_VISIBLE_DEVICES", buf_str(&b), err) < 0)
+		return -1;
+	return q->host->imex_channel0 ? add_env(a, "NVIDIA_IMEX_CHANNELS", "0", err) : 0;
+}
+
+static int add_mounts(struct allocation *a, const struct request *q, const struct strv *devices,
+	struct error *err)
+{
+	if (add_env(a, "NVIDIA_VISIBLE_DEVICES", MOUNT_ROOT, err) < 0)
+		return -1;
+	a->mounts = calloc(devices->n + 1, sizeof(*a->mounts));
+	if (!a->mounts)
+		return error_nomem(err);
+	for (size_t i = 0; i < devices->n; i++)
+		if (add_mount(a, devices->v[i], err) < 0)
+			return -1;
+	return q->host->imex_channel0 ? add_mount(a, "imex/0", err) : 0;
+}
+
+static int add_specs(struct allocation *a, const struct request *q, struct error *err)
+{
+	const struct strv *nodes = &q->host->control_nodes;
+	const char *root = q->config->dev_root;
+	char path[32];
+
+	a->devices = calloc(nodes->n + q->n_ids + 1, sizeof(*a->devices));
+	if (!a->devices)
+		return error_nomem(err);
+	for (size_t i = 0; i < nodes->n; i++)
+		if (add_device(a, root, nodes->v[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < q->n_ids; i++) { /* a node for each replica, as with NVIDIA */
+		const struct gpu *g = gpu_of(q, q->ids[i]);
+
+		if (!g->has_minor)
+			return error_set(err, ERR_UNAVAILABLE,
+				"invalid allocation request for \"%s\": the device node of '%s' is "
+				"not known",
+				q->r->name, g->uuid);
+		(void)snprintf(path, sizeof(path), "/dev/nvidia%" PRIu32, g->minor);
+		if (add_device(a, root, path, err) < 0)
+			return -1;
+	}
+	return q->host->imex_channel0
+		       ? add_device(a, root, "/dev/nvidia-caps-imex-channels/channel0", err)
+		       : 0;
+}
+
+int allocation_new(struct allocation **ret, const struct resource *r,
+	const struct inventory *inv, const struct config *config, const struct alloc_host *host,
+	const char *const *ids, size_t n_ids, struct error *err)
+{
+	const struct request q = { .r = r,
+		.inv = inv,
+		.config = config,
+		.host = host,
+		.ids = ids,
+		.n_ids = n_ids };
+	CLEANUP(allocation_freep) struct allocation *a = NULL;
+	CLEANUP(strv_fini) struct strv devices = STRV_INIT;
+
+	if (check(&q, err) < 0 || list_devices(&q, &devices, err) < 0)
+		return -1;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return error_nomem(err);
+	a->envs = calloc(5, sizeof(*a->envs)); /* three options, devices, IMEX */
+	if (!a->envs)
+		return error_nomem(err);
+	if (add_options(a, config, err) < 0)
+		return -1;
+	if (config->device_lists & DEVICE_LIST_ENVVAR && add_envvar(a, &q, &devices, err) < 0)
+		return -1;
+	if (config->device_lists & DEVICE_LIST_VOLUME_MOUNTS &&
+		add_mounts(a, &q, &devices, err) < 0)
+		return -1;
+	if (config->pass_device_specs && add_specs(a, &q, err) < 0)
+		return -1;
+	*ret = STEAL_PTR(a);
+	return 0;
+}
+
+struct allocation *allocation_free(struct allocation *a)
+{
+	if (!a)
+		return NULL;
+	for (size_t i = 0; i < a->n_envs; i++) {
+		free(a->envs[i].name);
+		free(a->envs[i].value);
+	}
+	for (size_t i = 0; i < a->n_mounts; i++) {
+		free(a->mounts[i].container_path);
+		free(a->mounts[i].host_path);
+	}
+	for (size_t i = 0; i < a->n_devices; i++) {
+		free(a->devices[i].container_path);
+		free(a->devices[i].host_path);
+	}
+	free(a->envs);
+	free(a->mounts);
+	free(a->devices);
+	free(a);
+	return NULL;
+}
