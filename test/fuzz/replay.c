@@ -24,9 +24,9 @@ static size_t n_inputs;
 /* A copy of exactly the right size, so that a sanitizer sees the first byte read too far. */
 static void run_one(const uint8_t *data, size_t size)
 {
-	uint8_t *copy = malloc(size);
+	uint8_t *copy = malloc(size ? size : 1);
 
-	if (size && !copy) {
+	if (!copy) {
 		perror("malloc");
 		exit(1);
 	}
