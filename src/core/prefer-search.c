@@ -61,7 +61,9 @@ static bool complete(struct exact *x, uint32_t rest, uint32_t set, uint32_t more
 {
 	if (k == 0)
 		return consider(x, rest, set, /* padded= */ false);
-	for (; (uint32_t)__builtin_popcount(more) + pad >= k && more; more &= more - 1) {
+	/* Below @pad places to go, the empty ones can no longer help. */
+	for (uint32_t need = k > pad ? k - pad : k; (uint32_t)__builtin_popcount(more) >= need;
+		more &= more - 1) {
 		uint32_t place = more & -more;
 
 		if (complete(x, rest, set | place, more & ~place & ~(place - 1), k - 1, pad))

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the tests of src/core share: small nodes and configurations made in a line. */
+#include "lib/test.h"
+
+#include "base/time.h"
+#include "core/config.h"
+#include "core/gpu.h"
+#include "core/offer.h"
+
+/* @n GPUs "GPU-0", "GPU-1" ... of one product, all readable. Yours. */
+static inline struct inventory *fixture_inventory(uint32_t n)
+{
+	struct error err = ERROR_INIT;
+	struct inventory *inv = NULL;
+
+	assert_ok(inventory_new(&inv, n, &err), &err);
+	for (uint32_t i = 0; i < n; i++) {
+		struct gpu *g = &inv->gpus[i];
+
+		g->index = i;
+		g->minor = i;
+		g->has_minor = true;
+		g->numa_node = -1;
+		(void)snprintf(g->uuid, sizeof(g->uuid), "GPU-%u", i);
+		(void)snprintf(g->name, sizeof(g->name), "Tesla T4");
+		(void)snprintf(g->bus_id, sizeof(g->bus_id), "00000000:%02X:00.0", i + 1);
+	}
+	return inv;
+}
+
+static inline struct config *fixture_config(void)
+{
+	struct error err = ERROR_INIT;
+	struct config *c = NULL;
+
+	assert_ok(config_new(&c, &err), &err);
+	return c;
+}
+
+/* Adds a sharing entry; @list (NULL-terminated or NULL) makes it DEVICES_LIST. */
+static inline struct replicated *fixture_share(struct config *c, const char *name,
+	const char *rename, uint32_t replicas, const char *const *list)
+{
+	struct error err = ERROR_INIT;
+	struct sharing *s = &c->sharing;
+	struct replicated *e;
+
+	s->strategy = SHARING_TIME_SLICING;
+	s->entries = realloc(s->entries, (s->n_entries + 1) * sizeof(*s->entries));
+	assert_non_null(s->entries);
+	e = &s->entries[s->n_entries++];
+	*e = (struct replicated){ .replicas = replicas };
+	(void)snprintf(e->name, sizeof(e->name), "%s", name);
+	(void)snprintf(e->rename, sizeof(e->rename), "%s", rename ? rename : "");
+	for (e->devices = list ? DEVICES_LIST : DEVICES_ALL; list && *list; list++)
+		assert_ok(strv_add(&e->list, *list, &err), &err);
+	return e;
+}
+
+static inline void fixture_pattern(struct config *c, const char *pattern, const char *name)
+{
+	struct resource_pattern *p;
+
+	c->gpu_patterns = realloc(c->gpu_patterns, (c->n_gpu_patterns + 1) * sizeof(*p));
+	assert_non_null(c->gpu_patterns);
+	p = &c->gpu_patterns[c->n_gpu_patterns++];
+	*p = (struct resource_pattern){ .pattern = strdup(pattern) };
+	(void)snprintf(p->name, sizeof(p->name), "%s", name);
+}
+
+static inline struct offer *fixture_offer(const struct inventory *inv, const struct config *c)
+{
+	struct error err = ERROR_INIT;
+	struct offer *o = NULL;
+
+	assert_ok(offer_new(&o, inv, c, &err), &err);
+	return o;
+}
+
+/* Numbers that are the same in every run. */
+static inline uint32_t fixture_random(uint64_t *state)
+{
+	*state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(*state >> 33);
+}
