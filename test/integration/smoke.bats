@@ -68,3 +68,13 @@ teardown() {
 	running agent
 	stop agent
 }
+
+@test "the simulated NVML exports what the vendor's library does, and nothing else" {
+	"$BATS_TEST_DIRNAME/../../tools/check-exports.sh" "$SIM_NVML" libnvidia-ml.so.1 \
+		"$BATS_TEST_DIRNAME/../../src/sim/nvml/names.txt"
+}
+
+@test "the agent links to no driver library, no simulator and no HTTP client" {
+	run -0 readelf -dW "$GPUSLICED"
+	[[ $output != *nvidia* && $output != *libcuda* && $output != *curl* && $output != *ncurses* ]]
+}
