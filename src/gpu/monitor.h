@@ -22,24 +22,28 @@
 struct gpu_monitor;
 
 struct gpu_monitor_options {
-	const char *nvml_path;	 /* library to open; NULL or "": by the rules below */
-	const char *driver_root; /* container driver root: searched as NVIDIA's plugin does; NULL */
-	const char *sysfs_root;	 /* "/sys" if NULL: for numa_node */
-	const char *worker_path; /* the worker program; NULL: beside the running program's libexec */
-	uint64_t call_timeout_ns;  /* one NVML call; default 5 s if 0 */
-	uint64_t stuck_retry_ns;   /* how long a stuck GPU is left alone; default 60 s if 0 */
+	const char *nvml_path; /* library to open; NULL or "": by the rules below */
+	const char *
+		driver_root; /* container driver root: searched as NVIDIA's plugin does; NULL */
+	const char *sysfs_root; /* "/sys" if NULL: for numa_node */
+	const char *
+		worker_path; /* the worker program; NULL: beside the running program's libexec */
+	uint64_t call_timeout_ns; /* one NVML call; default 5 s if 0 */
+	uint64_t stuck_retry_ns;  /* how long a stuck GPU is left alone; default 60 s if 0 */
 };
 
 struct gpu_monitor_ops {
 	/* A new look at all GPUs; borrowed for the call. Stuck ones are in it with their fault. */
 	void (*inventory)(void *arg, const struct inventory *inv);
-	/* NVML cannot be used now (no driver, no library, version mismatch, worker crashed); tried
-	 * again by itself with back-off. */
+	/* NVML cannot be used now (no driver, no library, version mismatch, worker crashed twice);
+	 * tried again by itself with back-off, and told each time. */
 	void (*down)(void *arg, const struct error *why);
-	/* gi and ci are UINT32_MAX if the event is not about a MIG instance. */
+	/* gi and ci are UINT32_MAX if the event is not about a MIG instance; uuid is "" if NVML did
+	 * not say which GPU it is. */
 	void (*xid)(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci);
 };
 
+/* Starts with a look at once; callbacks only come from the loop. */
 int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
 	const struct gpu_monitor_options *options, const struct gpu_monitor_ops *ops, void *arg,
 	struct error *err) MUST_USE;
@@ -48,8 +52,12 @@ int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
 void gpu_monitor_probe(struct gpu_monitor *m);
 void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns);
 
-/* Kills the worker, so that no device file is held open; the next probe starts it again. */
+/*
+ * Kills the worker, so that no device file is held open. Nothing starts it again, not the interval
+ * either, until gpu_monitor_probe(). A process takes a moment to end: _released() says when.
+ */
 void gpu_monitor_release(struct gpu_monitor *m);
+bool gpu_monitor_released(struct gpu_monitor *m);
 
 /* Frees; callbacks do not run any more. Pending libuv handles close as the loop runs on. */
 struct gpu_monitor *gpu_monitor_stop(struct gpu_monitor *m);

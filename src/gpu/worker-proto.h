@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the agent and its NVML worker say to each other.
+ *
+ *	agent                        gpuslice-nvml
+ *	  │ ── PROBE (skip, known) ──▶ │     one look at all GPUs but those to skip
+ *	  │ ◀── BEGIN, GPU…, LINKS…, END
+ *	  │ ◀── XID, LOOK              │     at any time
+ *	  │ ◀── ERROR or REINIT        │     last words: the worker ends after them
+ *
+ * One packet a message on a SOCK_SEQPACKET pair, which the worker has as descriptor 3. Both ends
+ * are of one build; the version in the head says so. The agent still treats every packet as a
+ * stranger's, since a broken libnvidia-ml may have written anywhere in the worker's memory.
+ *
+ * Descriptor 4 is one shared page with breadcrumbs: before each call into NVML a thread of the
+ * worker stores the call's number and the GPU's index there. A crumb that lies still is a call that
+ * hangs. It costs the worker one store, and the agent nothing while all is well.
+ * Thread: any (no state).
+ */
+#include "core/gpu.h"
+#include "gpu/nvml.h"
+
+#include <stdatomic.h>
+
+#define WORKER_FD_SOCKET 3
+#define WORKER_FD_CRUMBS 4
+#define WORKER_MAGIC     UINT32_C(0x4e535047) /* "GPSN" */
+
+enum worker_type {
+	WORKER_PROBE = 1,
+	WORKER_BEGIN,
+	WORKER_GPU,
+	WORKER_LINKS,
+	WORKER_END,
+	WORKER_XID,
+	WORKER_LOOK,   /* something happened that is worth a look */
+	WORKER_ERROR,  /* NVML cannot be used */
+	WORKER_REINIT, /* GPUs came or went: only a new NVML session will see it */
+	WORKER_TYPE_COUNT_,
+};
+
+struct worker_head {
+	uint32_t magic, version, type;
+	uint32_t len; /* of the whole packet */
+};
+
+struct worker_probe {
+	struct worker_head head;
+	uint32_t seq;
+	uint32_t n_skip, n_known, padding;
+	uint16_t skip[GPU_NODE_MAX];  /* NVML indexes that are not to be touched */
+	uint64_t known[GPU_NODE_MAX]; /* worker_uuid_hash() of GPUs whose links are known */
+};
+
+struct worker_begin {
+	struct worker_head head;
+	uint32_t seq, n;
+	int32_t cuda_version;
+	char driver_version[80], nvml_version[80];
+};
+
+struct worker_gpu {
+	struct worker_head head;
+	uint32_t seq, padding;
+	struct gpu gpu;
+};
+
+struct worker_links { /* one row of the matrix */
+	struct worker_head head;
+	uint32_t seq, row, n;
+	struct gpu_link links[GPU_NODE_MAX];
+};
+
+struct worker_end {
+	struct worker_head head;
+	uint32_t seq;
+};
+
+struct worker_xid {
+	struct worker_head head;
+	uint32_t xid, gi, ci;
+	char uuid[GPU_UUID_MAX]; /* "": NVML did not say which */
+};
+
+struct worker_error {
+	struct worker_head head;
+	uint32_t code; /* enum error_code */
+	char text[ERROR_MSG_MAX];
+};
+
+union worker_msg {
+	struct worker_head head;
+	struct worker_probe probe;
+	struct worker_begin begin;
+	struct worker_gpu gpu;
+	struct worker_links links;
+	struct worker_end end;
+	struct worker_xid xid;
+	struct worker_error error;
+};
+
+/* Different for any two builds that could misunderstand each other. */
+uint32_t worker_version(void);
+
+/* Fills the head. The length is that of the type's struct. */
+void worker_head(struct worker_head *h, enum worker_type type);
+
+/*
+ * Whether the @len bytes in @m are a message: length, texts that end, numbers in range, and only
+ * values that the types can hold. After it, the message of its type may be read as it stands.
+ */
+int worker_msg_check(const union worker_msg *m, size_t len, struct error *err) MUST_USE;
+
+uint64_t worker_uuid_hash(const char *uuid);
+
+/* ---- breadcrumbs ------------------------------------------------------------------------------ */
+
+enum worker_slot { WORKER_SLOT_PROBE, WORKER_SLOT_EVENTS, WORKER_SLOT_COUNT_ };
+
+/* Numbers of steps that may hang as well, behind those of the calls. */
+enum {
+	WORKER_STEP_OPEN = NVML_CALL_COUNT_, /* dlopen() */
+	WORKER_STEP_SYSFS,
+	WORKER_STEP_COUNT_,
+	WORKER_STEP_NONE = 0xFFFF,
+};
+
+#define WORKER_GPU_NONE 0xFFFFu
+
+struct worker_crumbs {
+	_Atomic uint64_t
+		slot[WORKER_SLOT_COUNT_]; /* count << 32 | gpu << 16 | step; 0: no thread */
+};
+
+struct worker_crumb {
+	uint32_t count;
+	uint16_t gpu, step;
+};
+
+static inline uint64_t worker_crumb_pack(struct worker_crumb c)
+{
+	return (uint64_t)c.count << 32 | (uint32_t)c.gpu << 16 | c.step;
+}
+
+static inline struct worker_crumb worker_crumb_unpack(uint64_t v)
+{
+	return (struct worker_crumb){ .count = (uint32_t)(v >> 32),
+		.gpu = (uint16_t)(v >> 16),
+		.step = (uint16_t)v };
+}
+
+/* "nvmlDeviceGetName", "open of the library"; for any number. Static. */
+const char *worker_step_name(unsigned step);

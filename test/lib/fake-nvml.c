@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A few functions of NVML that do what a file says, read anew at each call: the file named by
+ * FAKE_NVML, one word and its arguments a line.
+ *
+ *	gpus N                     how many (default 2)
+ *	fixed                      the number at init stays, as with the real library
+ *	error CALL GPU CODE        that call on that GPU returns CODE (GPU -1: on any)
+ *	hang CALL GPU
+ *	crash CALL GPU
+ *	slow CALL GPU MS
+ *	xid SEQ GPU XID GI CI      delivered once for each new SEQ
+ *
+ * With FAKE_NVML_OLD it is a library from before the _v2 names, with the needed calls alone.
+ */
+#include "gpu/nvml-api.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef FAKE_NVML_OLD
+nvmlReturn_t nvmlInit(void);
+nvmlReturn_t nvmlDeviceGetCount(unsigned int *n);
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *d);
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len);
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *text, unsigned int len);
+
+nvmlReturn_t nvmlInit(void)
+{
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCount(unsigned int *n)
+{
+	*n = 1;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *d)
+{
+	static char gpu;
+
+	(void)index;
+	*d = (nvmlDevice_t)&gpu;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len)
+{
+	(void)d;
+	(void)snprintf(text, len, "Old");
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *text, unsigned int len)
+{
+	(void)d;
+	(void)snprintf(text, len, "GPU-old");
+	return NVML_SUCCESS;
+}
+#else
+
+#	define X(name, params) nvmlReturn_t name params;
+NVML_FUNCTIONS(X)
+#	undef X
+const char *nvmlErrorString(nvmlReturn_t r);
+
+static unsigned int fixed_count = ~0U;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int xid_seen; /* guarded by lock */
+
+static void pause_ms(long ms)
+{
+	struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+
+	(void)nanosleep(&ts, NULL);
+}
+
+static FILE *control(void)
+{
+	const char *path = getenv("FAKE_NVML");
+
+	return path ? fopen(path, "re") : NULL;
+}
+
+static nvmlReturn_t act(const char *call, int gpu)
+{
+	nvmlReturn_t r = NVML_SUCCESS;
+	char line[256], word[16], name[128];
+	FILE *f = control();
+	int g, value;
+
+	while (f && fgets(line, sizeof line, f)) {
+		value = 0;
+		if (sscanf(line, "%15s %127s %d %d", word, name, &g, &value) < 3 ||
+			strcmp(name, call) != 0 || (g != gpu && g != -1))
+			continue;
+		if (strcmp(word, "error") == 0)
+			r = (nvmlReturn_t)value;
+		if (strcmp(word, "hang") == 0)
+			pause_ms(1000000);
+		if (strcmp(word, "slow") == 0)
+			pause_ms(value);
+		if (strcmp(word, "crash") == 0)
+			abort();
+	}
+	if (f)
+		(void)fclose(f);
+	return r;
+}
+
+static unsigned int count(void)
+{
+	char line[256];
+	unsigned int n = 2;
+	int fixed = 0;
+	FILE *f = control();
+
+	while (f && fgets(line, sizeof line, f)) {
+		(void)sscanf(line, "gpus %u", &n);
+		fixed |= strncmp(line, "fixed", 5) == 0;
+	}
+	if (f)
+		(void)fclose(f);
+	if (fixed && fixed_count == ~0U)
+		fixed_count = n;
+	return fixed ? fixed_count : n;
+}
+
+static int index_of(nvmlDevice_t d)
+{
+	return (int)((uintptr_t)d - 1000);
+}
+
+static nvmlDevice_t device_of(unsigned int index)
+{
+	return (nvmlDevice_t)(uintptr_t)(1000 + index);
+}
+
+#	define ACT(d)                                                  \
+		do {                                                    \
+			nvmlReturn_t act_ = act(__func__, index_of(d)); \
+			if (act_ != NVML_SUCCESS)                       \
+				return act_;                            \
+		} while (0)
+
+nvmlReturn_t nvmlInit_v2(void)
+{
+	(void)count();
+	return act(__func__, -2);
+}
+
+const char *nvmlErrorString(nvmlReturn_t r)
+{
+	return r == NVML_ERROR_GPU_IS_LOST ? "GPU is lost" : "fake text";
+}
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned int len)
+{
+	(void)snprintf(text, len, "1.2.3");
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *n)
+{
+	*n = count();
+	return act(__func__, -2);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *d)
+{
+	*d = device_of(index);
+	ACT(*d);
+	return index < count() ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len)
+{
+	ACT(d);
+	(void)snprintf(text, len, "Fake \x01GPU");
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *text, unsigned int len)
+{
+	ACT(d);
+	(void)snprintf(text, len, "GPU-fake-%d", index_of(d));
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *pci)
+{
+	ACT(d);
+	*pci = (nvmlPciInfo_t){ .bus = (unsigned int)index_of(d) };
+	(void)snprintf(pci->busId, sizeof pci->busId, "00000000:%02X:1E.0", index_of(d) + 0xA0);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t d, unsigned int *minor)
+{
+	ACT(d);
+	*minor = (unsigned int)index_of(d);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *memory)
+{
+	ACT(d);
+	*memory = (nvmlMemory_t){ .total = 1000, .free = 900, .used = 100 };
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *memory)
+{
+	ACT(d);
+	if (memory->version != NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2))
+		return NVML_ERROR_FUNCTION_NOT_FOUND;
+	memory->total = 1000;
+	memory->used = 20;
+	memory->reserved = 80;
+	memory->free = 900;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t d, int *major, int *minor)
+{
+	ACT(d);
+	*major = 7;
+	*minor = 5;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *values)
+{
+	ACT(d);
+	for (int i = 0; i < n; i++) {
+		values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+		if (values[i].fieldId != NVML_FI_DEV_GPU_RECOVERY_ACTION)
+			continue;
+		values[i].nvmlReturn = NVML_SUCCESS;
+		values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_SHORT;
+		values[i].value.ullVal = ~0ULL;
+		values[i].value.usVal = (unsigned short)(index_of(d) == 1 ? 2 : 0);
+	}
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_t b,
+	unsigned int *level)
+{
+	(void)b;
+	ACT(a);
+	*level = NVML_TOPOLOGY_NODE;
+	return NVML_SUCCESS;
+}
+
+/* Each GPU has three links: two to the next one, one down, in a ring. */
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link, unsigned int *active)
+{
+	ACT(d);
+	*active = link < 2;
+	return link < 3 ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned int link,
+	nvmlPciInfo_t *pci)
+{
+	(void)link;
+	ACT(d);
+	return nvmlDeviceGetPciInfo_v3(device_of(((unsigned int)index_of(d) + 1) % count()),
+		pci);
+}
+
+nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t d, unsigned long long *types)
+{
+	ACT(d);
+	*types = NVML_EVENT_XID_CRITICAL | NVML_EVENT_CLOCK;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
+{
+	*set = (nvmlEventSet_t)&lock;
+	return act(__func__, -2);
+}
+
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
+{
+	(void)set;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types,
+	nvmlEventSet_t set)
+{
+	(void)types;
+	(void)set;
+	ACT(d);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data,
+	unsigned int timeout_ms)
+{
+	nvmlReturn_t r = act(__func__, -2);
+
+	(void)set;
+	if (r != NVML_SUCCESS)
+		return r;
+	for (unsigned int ms = 0; ms < timeout_ms; ms += 5) {
+		unsigned int seq, gpu, xid, gi, ci;
+		char line[256];
+		FILE *f = control();
+		int got = 0;
+
+		while (f && fgets(line, sizeof line, f)) {
+			if (sscanf(line, "xid %u %u %u %u %u", &seq, &gpu, &xid, &gi, &ci) != 5)
+				continue;
+			(void)pthread_mutex_lock(&lock);
+			got = seq > xid_seen;
+			if (got)
+				xid_seen = seq;
+			(void)pthread_mutex_unlock(&lock);
+			if (got)
+				break;
+		}
+		if (f)
+			(void)fclose(f);
+		if (got) {
+			*data = (nvmlEventData_t){ .device = device_of(gpu),
+				.eventType = NVML_EVENT_XID_CRITICAL,
+				.eventData = xid,
+				.gpuInstanceId = gi,
+				.computeInstanceId = ci };
+			return NVML_SUCCESS;
+		}
+		pause_ms(5);
+	}
+	return NVML_ERROR_TIMEOUT;
+}
+#endif

@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/test.h"
+
+#include "base/fd.h"
+#include "base/time.h"
+#include "gpu/monitor.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <signal.h>
+#include <unistd.h>
+
+/* Long enough for a sanitizer on a busy machine; the tests below do not wait for it when well. */
+#define PATIENCE_NS     (20 * NS_PER_SEC)
+#define CALL_TIMEOUT_NS (300 * NS_PER_MS)
+
+struct seen {
+	uv_loop_t loop;
+	uv_timer_t tick;
+	struct gpu_monitor *m;
+	struct inventory *inv;
+	int inventories, downs, xids;
+	struct error down;
+	char uuid[GPU_UUID_MAX];
+	uint32_t xid, gi, ci;
+	bool release_in_callback, stop_in_callback;
+};
+
+static char *dir;
+static char control_path[PATH_MAX], lib[PATH_MAX], worker[PATH_MAX];
+
+static void control(const char *text)
+{
+	struct error err = ERROR_INIT;
+
+	assert_ok(file_write_atomic(control_path, text, strlen(text), 0644, &err), &err);
+}
+
+static int set_up(void **state)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+
+	(void)state;
+	assert_true(n > 0);
+	path[n] = '\0';
+	*strrchr(path, '/') = '\0';
+	assert_true(snprintf(lib, sizeof lib, "%s/../lib/libfake-nvml.so", path) < PATH_MAX);
+	assert_true(snprintf(worker, sizeof worker, "%s/../../src/gpu/gpuslice-nvml", path) <
+		    PATH_MAX);
+	dir = test_tmpdir();
+	(void)snprintf(control_path, sizeof control_path, "%s/control", dir);
+	return setenv("FAKE_NVML", control_path, 1);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	test_rmdir(dir);
+	return 0;
+}
+
+static struct gpu_monitor_options options(void)
+{
+	return (struct gpu_monitor_options){ .nvml_path = lib,
+		.sysfs_root = dir,
+		.worker_path = worker,
+		.call_timeout_ns = CALL_TIMEOUT_NS,
+		.stuck_retry_ns = 3 * NS_PER_SEC };
+}
+
+/* ---- a monitor on a loop ---------------------------------------------------------------------- */
+
+static void on_inventory(void *arg, const struct inventory *inv)
+{
+	struct seen *s = arg;
+	struct error err = ERROR_INIT;
+
+	s->inventories++;
+	inventory_free(s->inv);
+	s->inv = NULL;
+	assert_ok(inventory_copy(&s->inv, inv, &err), &err);
+	if (s->release_in_callback)
+		gpu_monitor_release(s->m);
+	if (s->stop_in_callback)
+		s->m = gpu_monitor_stop(s->m);
+}
+
+static void on_down(void *arg, const struct error *why)
+{
+	struct seen *s = arg;
+
+	s->downs++;
+	s->down = *why;
+}
+
+static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
+{
+	struct seen *s = arg;
+
+	s->xids++;
+	(void)snprintf(s->uuid, sizeof s->uuid, "%s", uuid);
+	s->xid = xid;
+	s->gi = gi;
+	s->ci = ci;
+}
+
+static void on_tick(uv_timer_t *t)
+{
+	(void)t;
+}
+
+static void start(struct seen *s, const struct gpu_monitor_options *o)
+{
+	static const struct gpu_monitor_ops ops = { .inventory = on_inventory,
+		.down = on_down,
+		.xid = on_xid };
+	struct error err = ERROR_INIT;
+
+	assert_int_equal(uv_loop_init(&s->loop), 0);
+	assert_int_equal(uv_timer_init(&s->loop, &s->tick), 0);
+	assert_int_equal(uv_timer_start(&s->tick, on_tick, 5, 5), 0);
+	assert_ok(gpu_monitor_start(&s->m, &s->loop, o, &ops, s, &err), &err);
+}
+
+static void stop(struct seen *s)
+{
+	s->m = gpu_monitor_stop(s->m);
+	uv_close((uv_handle_t *)&s->tick, NULL);
+	assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
+	assert_int_equal(uv_loop_close(&s->loop), 0);
+	s->inv = inventory_free(s->inv);
+}
+
+/* Runs the loop until @cond; the test ends if that does not come. */
+#define run_until(s, cond)                                                 \
+	do {                                                               \
+		uint64_t until_ = time_mono_ns() + PATIENCE_NS;            \
+		while (!(cond)) {                                          \
+			if (time_mono_ns() > until_)                       \
+				fail_msg("waited in vain for: %s", #cond); \
+			(void)uv_run(&(s)->loop, UV_RUN_ONCE);             \
+		}                                                          \
+	} while (0)
+
+static void run_for(struct seen *s, uint64_t ns)
+{
+	uint64_t until = time_mono_ns() + ns;
+
+	while (time_mono_ns() < until)
+		(void)uv_run(&s->loop, UV_RUN_ONCE);
+}
+
+/* The worker's process id, by its parent and name; 0: none. */
+static pid_t find_worker(void)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
+	pid_t found = 0;
+
+	while (proc && (e = readdir(proc))) {
+		char path[300], comm[64];
+		int pid, ppid;
+		char st;
+		FILE *f;
+
+		(void)snprintf(path, sizeof path, "/proc/%s/stat", e->d_name);
+		f = fopen(path, "re");
+		if (!f)
+			continue;
+		if (fscanf(f, "%d (%63[^)]) %c %d", &pid, comm, &st, &ppid) == 4 &&
+			ppid == getpid() && st != 'Z' && strcmp(comm, "gpuslice-nvml") == 0)
+			found = pid;
+		(void)fclose(f);
+	}
+	if (proc)
+		(void)closedir(proc);
+	return found;
+}
+
+static void monitor__tells_what_there_is(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("gpus 3\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	assert_int_equal(s.inv->n, 3);
+	assert_string_equal(s.inv->driver_version, "1.2.3");
+	assert_string_equal(s.inv->gpus[2].uuid, "GPU-fake-2");
+	assert_int_equal(inventory_link(s.inv, 0, 1).nvlinks, 2);
+	assert_int_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_SAME_CPU);
+
+	/* Again, and the links stay although nobody reads them any more. */
+	control("gpus 3\nerror nvmlDeviceGetTopologyCommonAncestor -1 3\n");
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inventories == 2);
+	assert_int_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_SAME_CPU);
+
+	/* By its own clock. */
+	gpu_monitor_set_interval(s.m, 20 * NS_PER_MS);
+	run_until(&s, s.inventories >= 5);
+	assert_int_equal(s.downs, 0);
+	stop(&s);
+	assert_int_equal(find_worker(), 0);
+}
+
+static void monitor__contains_a_gpu_that_hangs(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+	uint64_t t0;
+
+	(void)state;
+	control("gpus 3\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+
+	control("gpus 3\nhang nvmlDeviceGetMemoryInfo_v2 1\n");
+	t0 = time_mono_ns();
+	gpu_monitor_probe(s.m);
+	/* Told at once with the others as they were, then with the others as they are. */
+	run_until(&s, s.inventories == 2);
+	assert_in_range(time_mono_ns() - t0, CALL_TIMEOUT_NS, 10 * CALL_TIMEOUT_NS);
+	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
+	assert_string_equal(s.inv->gpus[1].reason,
+		"nvmlDeviceGetMemoryInfo_v2 did not come back in time");
+	run_until(&s, s.inventories == 3);
+	assert_int_equal(s.inv->n, 3);
+	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
+	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
+	assert_string_equal(s.inv->gpus[1].uuid, "GPU-fake-1");
+	assert_int_equal(s.inv->gpus[2].fault, GPU_OK);
+
+	/* Well again: noticed when its time has come, without anybody asking. */
+	control("gpus 3\n");
+	run_until(&s, s.inv->gpus[1].fault == GPU_OK);
+	assert_int_equal(s.downs, 0);
+	stop(&s);
+}
+
+static void monitor__starts_with_a_gpu_that_hangs(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("gpus 3\nhang nvmlDeviceGetUUID 0\nhang nvmlDeviceGetTopologyCommonAncestor 1\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	assert_int_equal(s.inv->n, 3);
+	assert_int_equal(s.inv->gpus[0].fault, GPU_FAULT_STUCK);
+	assert_string_equal(s.inv->gpus[0].uuid, "");
+	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
+	assert_int_equal(s.inv->gpus[2].fault, GPU_OK);
+	stop(&s);
+}
+
+static void monitor__contains_a_gpu_that_crashes_nvml(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("gpus 3\ncrash nvmlDeviceGetName 2\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
+	assert_int_equal(s.inv->gpus[2].fault, GPU_FAULT_STUCK);
+	assert_non_null(
+		strstr(s.inv->gpus[2].reason, "signal 6 (Aborted) in nvmlDeviceGetName"));
+	assert_int_equal(s.downs, 0);
+	stop(&s);
+}
+
+static void monitor__is_down_when_nvml_as_a_whole_is(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("crash nvmlInit_v2 -1\n");
+	start(&s, &o);
+	run_until(&s, s.downs == 1);
+	assert_non_null(strstr(s.down.msg, "signal 6 (Aborted) in nvmlInit_v2"));
+	control("hang nvmlInit_v2 -1\n");
+	run_until(&s, s.downs == 2);
+	run_until(&s, strstr(s.down.msg, "nvmlInit_v2 did not come back in time"));
+	assert_int_equal(s.inventories, 0);
+	control("gpus 1\n");
+	run_until(&s, s.inventories == 1);
+	stop(&s);
+}
+
+static void monitor__waits_for_a_driver_to_come_and_go(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("error nvmlInit_v2 -1 9\n");
+	start(&s, &o);
+	run_until(&s, s.downs == 1);
+	assert_non_null(strstr(s.down.msg, "the NVIDIA kernel module is not loaded"));
+	assert_int_equal(s.down.code, ERR_UNAVAILABLE);
+	run_until(&s, s.downs == 2); /* it is told each time */
+	control("gpus 1\n");
+	run_until(&s, s.inventories == 1);
+
+	control("error nvmlDeviceGetCount_v2 -1 1\n");
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.downs == 3);
+	control("gpus 2\n");
+	gpu_monitor_probe(s.m); /* does not wait for the back-off */
+	run_until(&s, s.inventories == 2);
+	assert_int_equal(s.inv->n, 2);
+	stop(&s);
+}
+
+static void monitor__is_down_without_library_or_worker(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	o.nvml_path = "/nonexistent/libnvidia-ml.so.1";
+	start(&s, &o);
+	run_until(&s, s.downs == 1);
+	assert_int_equal(s.down.code, ERR_NOT_FOUND);
+	assert_non_null(strstr(s.down.msg, "open NVML library '/nonexistent/"));
+	stop(&s);
+
+	s = (struct seen){ .m = NULL };
+	o = options();
+	o.worker_path = "/nonexistent/worker";
+	start(&s, &o);
+	run_until(&s, s.downs == 1);
+	assert_non_null(strstr(s.down.msg, "start '/nonexistent/worker': No such file"));
+	stop(&s);
+}
+
+static void monitor__survives_the_killing_of_its_worker(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("gpus 2\n");
+	start(&s, &o);
+	for (int i = 1; i <= 5; i++) {
+		pid_t pid;
+
+		run_until(&s, s.inventories == i);
+		pid = find_worker();
+		assert_true(pid > 0);
+		assert_int_equal(kill(pid, SIGKILL), 0);
+	}
+	run_until(&s, s.inventories == 6);
+	assert_int_equal(s.downs, 0);
+	stop(&s);
+}
+
+static void monitor__notices_a_stopped_worker(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+	pid_t pid;
+
+	(void)state;
+	control("gpus 2\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	pid = find_worker();
+	assert_true(pid > 0);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inventories == 2);
+	assert_int_not_equal(find_worker(), pid);
+	stop(&s);
+}
+
+static void monitor__delivers_xids(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("gpus 2\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	control("gpus 2\nxid 1 1 79 0 0\n");
+	run_until(&s, s.xids == 1);
+	assert_string_equal(s.uuid, "GPU-fake-1");
+	assert_int_equal(s.xid, 79);
+	assert_int_equal(s.gi, UINT32_MAX); /* not a MIG GPU, whatever the driver writes */
+	assert_int_equal(s.ci, UINT32_MAX);
+	control("gpus 2\nxid 2 7 48 3 4\n"); /* of a GPU that nobody knows */
+	run_until(&s, s.xids == 2);
+	assert_string_equal(s.uuid, "");
+	assert_int_equal(s.gi, 3);
+	stop(&s);
+}
+
+static void monitor__looks_when_waiting_finds_a_lost_gpu(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("gpus 2\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	/* The wait of 5 s is over some time; nobody asks for a look. */
+	control("gpus 2\nerror nvmlEventSetWait_v2 -1 15\nerror nvmlDeviceGetUUID 1 15\n");
+	run_until(&s, s.inventories >= 2);
+	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_LOST);
+	assert_string_equal(s.inv->gpus[1].uuid, "GPU-fake-1");
+	assert_string_equal(s.inv->gpus[1].reason, "nvmlDeviceGetUUID: GPU is lost");
+	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
+
+	/* Back: the next look is made in a new session. */
+	control("gpus 2\nfixed\n");
+	s.inventories = 0;
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inventories >= 1 && s.inv->gpus[1].fault == GPU_OK);
+	assert_int_equal(s.downs, 0);
+	stop(&s);
+}
+
+static void monitor__says_when_events_are_refused(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("gpus 2\nerror nvmlDeviceRegisterEvents 1 3\n");
+	start(&s, &o);
+	run_until(&s, s.inventories >= 1 && !s.inv->gpus[1].xid_events);
+	assert_true(s.inv->gpus[0].xid_events);
+	assert_int_equal(s.inv->gpus[1].fault, GPU_OK);
+	stop(&s);
+}
+
+static void monitor__sees_gpus_come_and_go(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+	char path[PATH_MAX];
+
+	(void)state;
+	/* The library has the list of its init, as the real one; sysfs shows the change. */
+	(void)snprintf(path, sizeof path, "%s/bus/pci/drivers/nvidia", dir);
+	assert_ok(dir_make(path, 0755, &err), &err);
+	control("gpus 1\nfixed\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	assert_int_equal(s.inv->n, 1);
+	control("gpus 2\nfixed\n");
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inventories == 2);
+	assert_int_equal(s.inv->n, 1);
+	(void)snprintf(path, sizeof path, "%s/bus/pci/drivers/nvidia/0000:00:1e.0", dir);
+	assert_ok(file_write_atomic(path, "", 0, 0644, &err), &err);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inventories == 3);
+	assert_int_equal(s.inv->n, 2);
+	assert_int_equal(unlink(path), 0);
+	control("gpus 0\nfixed\n");
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inventories == 4);
+	assert_int_equal(s.inv->n, 0);
+	assert_int_equal(s.downs, 0);
+	stop(&s);
+}
+
+static void monitor__holds_nothing_when_released(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("gpus 2\n");
+	start(&s, &o);
+	gpu_monitor_set_interval(s.m, 10 * NS_PER_MS);
+	s.release_in_callback = true;
+	run_until(&s, s.inventories == 1);
+	s.release_in_callback = false;
+	run_until(&s, gpu_monitor_released(s.m));
+	assert_int_equal(find_worker(), 0);
+	run_for(&s, 100 * NS_PER_MS); /* the interval does not start it */
+	assert_int_equal(find_worker(), 0);
+	assert_int_equal(s.inventories, 1);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inventories == 3);
+	s.stop_in_callback = true;
+	run_until(&s, !s.m);
+	stop(&s);
+}
+
+/* ---- once ------------------------------------------------------------------------------------- */
+
+static void once__contains_what_hangs_and_crashes(void **state)
+{
+	CLEANUP(inventory_freep) struct inventory *inv = NULL;
+	struct gpu_monitor_options o = options();
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	control("gpus 4\nhang nvmlDeviceGetName 1\ncrash nvmlDeviceGetName 2\n");
+	assert_ok(gpu_inventory_once(&inv, &o, &err), &err);
+	assert_int_equal(inv->n, 4);
+	assert_int_equal(inv->gpus[0].fault, GPU_OK);
+	assert_int_equal(inv->gpus[1].fault, GPU_FAULT_STUCK);
+	assert_int_equal(inv->gpus[2].fault, GPU_FAULT_STUCK);
+	assert_int_equal(inv->gpus[3].fault, GPU_OK);
+	assert_int_equal(find_worker(), 0);
+}
+
+static void once__says_why_not(void **state)
+{
+	struct gpu_monitor_options o = options();
+	struct error err = ERROR_INIT;
+	struct inventory *inv = NULL;
+
+	(void)state;
+	control("error nvmlInit_v2 -1 18\n");
+	assert_error(gpu_inventory_once(&inv, &o, &err), &err, "reload the module or reboot");
+	control("crash nvmlInit_v2 -1\n");
+	assert_error(gpu_inventory_once(&inv, &o, &err), &err, "Aborted) in nvmlInit_v2");
+	o.call_timeout_ns = 20 * NS_PER_MS;
+	control("hang nvmlInit_v2 -1\n");
+	assert_error(gpu_inventory_once(&inv, &o, &err), &err, "nvmlInit_v2 did not come back");
+	o.worker_path = "/nonexistent/worker";
+	assert_error(gpu_inventory_once(&inv, &o, &err), &err, "start '/nonexistent/worker'");
+	assert_null(inv);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(monitor__tells_what_there_is),
+		cmocka_unit_test(monitor__contains_a_gpu_that_hangs),
+		cmocka_unit_test(monitor__starts_with_a_gpu_that_hangs),
+		cmocka_unit_test(monitor__contains_a_gpu_that_crashes_nvml),
+		cmocka_unit_test(monitor__is_down_when_nvml_as_a_whole_is),
+		cmocka_unit_test(monitor__waits_for_a_driver_to_come_and_go),
+		cmocka_unit_test(monitor__is_down_without_library_or_worker),
+		cmocka_unit_test(monitor__survives_the_killing_of_its_worker),
+		cmocka_unit_test(monitor__notices_a_stopped_worker),
+		cmocka_unit_test(monitor__delivers_xids),
+		cmocka_unit_test(monitor__looks_when_waiting_finds_a_lost_gpu),
+		cmocka_unit_test(monitor__says_when_events_are_refused),
+		cmocka_unit_test(monitor__sees_gpus_come_and_go),
+		cmocka_unit_test(monitor__holds_nothing_when_released),
+		cmocka_unit_test(once__contains_what_hangs_and_crashes),
+		cmocka_unit_test(once__says_why_not),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
