@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/place.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+/* The files of one PCI device that programs read, as the kernel writes them. */
+struct sys_file {
+	const char *name;
+	char text[64];
+};
+
+static int write_file(const char *dir, const char *name, const char *text, struct error *err)
+{
+	char path[SIM_PATH_MAX];
+
+	if (path_join(path, sizeof(path), dir, name, err) < 0)
+		return -1;
+	return access(path, F_OK) == 0 ? 0
+				       : file_write_atomic(path, text, strlen(text), 0644, err);
+}
+
+/* DIR/sys/bus/pci/devices/0000:00:1e.0: four digits of domain, lower case. */
+static int sys_dir(const char *dir, const struct sim_keys *k, char *ret, struct error *err)
+{
+	char rel[64];
+
+	(void)snprintf(rel, sizeof(rel), "sys/bus/pci/devices/%04x:%02x:%02x.0", k->pci_domain,
+		k->pci_bus, k->pci_device);
+	return path_join(ret, SIM_PATH_MAX, dir, rel, err);
+}
+
+#define SYS_FILES 8
+
+static void sys_files(const struct sim_keys *k, struct sys_file *f)
+{
+	static const char *const names[SYS_FILES] = { "numa_node", "class", "vendor", "device",
+		"subsystem_vendor", "subsystem_device", "local_cpulist", "enable" };
+
+	for (int i = 0; i < SYS_FILES; i++)
+		f[i] = (struct sys_file){ .name = names[i] };
+	(void)snprintf(f[0].text, sizeof(f[0].text), "%d\n", k->numa_node);
+	(void)snprintf(f[1].text, sizeof(f[1].text), "0x030200\n");
+	(void)snprintf(f[2].text, sizeof(f[2].text), "0x%04x\n", SIM_PCI_VENDOR);
+	(void)snprintf(f[3].text, sizeof(f[3].text), "0x%04x\n", k->pci_device_id);
+	(void)snprintf(f[4].text, sizeof(f[4].text), "0x%04x\n", k->pci_subsystem_id & 0xFFFF);
+	(void)snprintf(f[5].text, sizeof(f[5].text), "0x%04x\n", k->pci_subsystem_id >> 16);
+	(void)snprintf(f[6].text, sizeof(f[6].text), "0-15\n");
+	(void)snprintf(f[7].text, sizeof(f[7].text), "1\n");
+}
+
+static int write_gpu(const char *dir, const char *dev, const struct sim_keys *k, struct error *err)
+{
+	struct sys_file files[SYS_FILES];
+	char path[SIM_PATH_MAX], name[32];
+
+	if (sys_dir(dir, k, path, err) < 0 || dir_make(path, 0755, err) < 0)
+		return -1;
+	sys_files(k, files);
+	for (int i = 0; i < SYS_FILES; i++)
+		if (write_file(path, files[i].name, files[i].text, err) < 0)
+			return -1;
+	(void)snprintf(name, sizeof(name), "nvidia%u", k->minor);
+	return write_file(dev, name, "", err);
+}
+
+int sim_fake_root_write(const char *dir, const struct sim_node *node, struct error *err)
+{
+	static const char *const common[] = { "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools",
+		"nvidia-modeset" };
+	char dev[SIM_PATH_MAX];
+
+	if (path_join(dev, sizeof(dev), dir, "dev", err) < 0 || dir_make(dev, 0755, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(common); i++)
+		if (write_file(dev, common[i], "", err) < 0)
+			return -1;
+	for (uint32_t i = 0; i < node->head.info.slot_count; i++)
+		if (node->head.slots[i].present &&
+			write_gpu(dir, dev, &node->gpus[i].keys, err) < 0)
+			return -1;
+	return 0;
+}
+
+void sim_fake_root_remove(const char *dir, const struct sim_keys *keys)
+{
+	struct sys_file files[SYS_FILES];
+	char path[SIM_PATH_MAX], file[SIM_PATH_MAX + 32];
+
+	if (sys_dir(dir, keys, path, NULL) < 0)
+		return;
+	sys_files(keys, files);
+	for (int i = 0; i < SYS_FILES; i++) {
+		(void)snprintf(file, sizeof(file), "%s/%s", path, files[i].name);
+		(void)unlink(file);
+	}
+	(void)rmdir(path);
+	(void)snprintf(file, sizeof(file), "%s/dev/nvidia%u", dir, keys->minor);
+	(void)unlink(file);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Who uses a GPU. Lists have one pattern for all generations; only the entry differs. */
+#include <string.h>
+
+#include "base/time.h"
+#include "sim/nvml/lib.h"
+
+#define SAMPLE_ROOM 72 /* what the driver says its sample buffer holds (measured) */
+
+/* Copies one process into entry @i of the caller's array. */
+typedef void put_fn(void *array, unsigned int i, const struct sim_process *p);
+
+static void put_v1(void *array, unsigned int i, const struct sim_process *p)
+{
+	((nvmlProcessInfo_v1_t *)array)[i] = (nvmlProcessInfo_v1_t){ .pid = p->pid,
+		.usedGpuMemory = p->memory_bytes };
+}
+
+static void put_v2(void *array, unsigned int i, const struct sim_process *p)
+{
+	((nvmlProcessInfo_t *)array)[i] = (nvmlProcessInfo_t){ .pid = p->pid,
+		.usedGpuMemory = p->memory_bytes, .gpuInstanceId = p->gi,
+		.computeInstanceId = p->ci };
+}
+
+static void put_detail(void *array, unsigned int i, const struct sim_process *p)
+{
+	((nvmlProcessDetail_v1_t *)array)[i] = (nvmlProcessDetail_v1_t){ .pid = p->pid,
+		.usedGpuMemory = p->memory_bytes, .gpuInstanceId = p->gi,
+		.computeInstanceId = p->ci };
+}
+
+/* Too small: 7 and the number needed; nothing to report: 0, also with no array at all. */
+static nvmlReturn_t list(nvmlDevice_t d, enum sim_process_kind kind, unsigned int *n, void *array,
+	put_fn *put)
+{
+	struct sim_gpu g;
+	nvmlReturn_t r = gpu_enter_all(d, SIM_GROUP_PROCESSES, n && (array || *n == 0), &g);
+	unsigned int room, have = 0;
+
+	if (r)
+		return r;
+	room = *n;
+	for (uint32_t i = 0; i < g.process_count; i++)
+		have += g.processes[i].kind == kind;
+	*n = have;
+	if (have > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	have = 0;
+	for (uint32_t i = 0; i < g.process_count; i++)
+		if (g.processes[i].kind == kind)
+			put(array, have++, &g.processes[i]);
+	return NVML_SUCCESS;
+}
+
+#define LIST(name, kind)                                                                           \
+	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses(nvmlDevice_t d, unsigned int *n, \
+		nvmlProcessInfo_v1_t *infos)                                                       \
+	{                                                                                          \
+		return list(d, SIM_PROCESS_##kind, n, infos, put_v1);                              \
+	}                                                                                          \
+	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses_v2(nvmlDevice_t d,               \
+		unsigned int *n, nvmlProcessInfo_t *infos)                                         \
+	{                                                                                          \
+		return list(d, SIM_PROCESS_##kind, n, infos, put_v2);                              \
+	}                                                                                          \
+	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses_v3(nvmlDevice_t d,               \
+		unsigned int *n, nvmlProcessInfo_t *infos)                                         \
+	{                                                                                          \
+		return list(d, SIM_PROCESS_##kind, n, infos, put_v2);                              \
+	}
+
+LIST(Compute, COMPUTE)
+LIST(Graphics, GRAPHICS)
+LIST(MPSCompute, MPS)
+
+EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t d,
+	nvmlProcessDetailList_v1_t *detail)
+{
+	struct sim_gpu g;
+	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_PROCESSES, detail != NULL, &g);
+
+	if (r)
+		return r;
+	if (detail->version != NVML_STRUCT_VERSION(*detail, 1))
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	if (detail->mode > SIM_PROCESS_MPS)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	return list(d, (enum sim_process_kind)detail->mode, &detail->numProcArrayEntries,
+		detail->procArray, put_detail);
+}
+
+/*
+ * A sample a process, taken at the call: the driver's buffer of past samples is not simulated.
+ * Samples are at most once a second new, as far as @last_seen_us tells.
+ */
+EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d,
+	nvmlProcessUtilizationSample_t *samples, unsigned int *n, unsigned long long last_seen_us)
+{
+	struct sim_gpu g;
+	nvmlReturn_t r = gpu_enter_all(d, SIM_GROUP_PROCESS_UTILIZATION, n != NULL, &g);
+	uint64_t second_us = 1000000, now_us = time_wall_ns() / 1000 / second_us * second_us;
+	unsigned int have = 0;
+
+	if (r)
+		return r;
+	if (!samples) {
+		*n = SAMPLE_ROOM;
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	}
+	for (uint32_t i = 0; i < g.process_count; i++) {
+		const struct sim_process *p = &g.processes[i];
+
+		/* A process that began in this second has a sample of its start. */
+		uint64_t at_us = p->started_us > now_us ? p->started_us : now_us;
+
+		if (at_us <= last_seen_us)
+			continue;
+		if (have == *n)
+			return NVML_ERROR_INSUFFICIENT_SIZE;
+		samples[have++] = (nvmlProcessUtilizationSample_t){ .pid = p->pid,
+			.timeStamp = at_us, .smUtil = p->sm_percent, .memUtil = p->mem_percent,
+			.encUtil = p->enc_percent, .decUtil = p->dec_percent };
+	}
+	if (!have)
+		return NVML_ERROR_NOT_FOUND; /* and *n stays (measured) */
+	*n = have;
+	return NVML_SUCCESS;
+}
+
+GETTER_U32(nvmlDeviceGetAccountingMode, ACCOUNTING, NVML_FEATURE_DISABLED)
+
+EXPORT nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t d, unsigned int *n, unsigned int *pids)
+{
+	struct sim_gpu g;
+	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_ACCOUNTING, n != NULL, &g);
+
+	(void)pids;
+	if (r == NVML_SUCCESS)
+		*n = 0;
+	return r;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A node as JSON and as a table for people. */
+#include "sim/control.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "gpu/nvml-api.h"
+#include "sim/derive.h"
+
+static struct sim_node *snapshot(const struct sim_control *c, struct error *err)
+{
+	struct sim_node *n = calloc(1, sizeof(*n));
+	struct sim_part all = { 0, sizeof(*n), n };
+
+	if (!n) {
+		(void)error_nomem(err);
+		return NULL;
+	}
+	sim_state_read(c->state, &all, 1);
+	if (n->head.info.slot_count > SIM_MAX_GPUS)
+		n->head.info.slot_count = SIM_MAX_GPUS;
+	return n;
+}
+
+/* The value at a key, whatever its width. */
+static json_t *key_json(const struct sim_keys *keys, const struct sim_key *key)
+{
+	const char *at = (const char *)keys + key->offset;
+	char text[128];
+	uint64_t u64;
+	uint32_t u32;
+
+	switch (key->type) {
+	case SIM_KEY_U32:
+		memcpy(&u32, at, 4);
+		return json_integer(u32);
+	case SIM_KEY_I32:
+		memcpy(&u32, at, 4);
+		return json_integer((int32_t)u32);
+	case SIM_KEY_BYTES:
+	case SIM_KEY_COUNTER:
+		memcpy(&u64, at, 8);
+		return json_integer((json_int_t)u64);
+	case SIM_KEY_TEXT:
+		break;
+	}
+	sim_key_format(keys, key, text, sizeof(text));
+	return json_string(text);
+}
+
+static json_t *fail_json(const struct sim_gpu *g)
+{
+	json_t *o = json_object();
+
+	for (int i = 0; i < SIM_GROUP_COUNT; i++)
+		if (g->fail[i])
+			(void)json_object_set_new(o, sim_group_name((enum sim_group)i),
+				json_integer(g->fail[i]));
+	return o;
+}
+
+static json_t *processes_json(const struct sim_gpu *g)
+{
+	static const char *const kinds[] = { "compute", "graphics", "mps" };
+	json_t *a = json_array();
+
+	for (uint32_t i = 0; i < g->process_count && i < SIM_MAX_PROCESSES; i++) {
+		const struct sim_process *p = &g->processes[i];
+
+		(void)json_array_append_new(a,
+			json_pack("{s:I s:s s:s s:I s:I}", "pid", (json_int_t)p->pid, "kind",
+				kinds[p->kind % 3], "name", p->name, "memory_bytes",
+				(json_int_t)p->memory_bytes, "sm_percent",
+				(json_int_t)p->sm_percent));
+	}
+	return a;
+}
+
+static json_t *links_json(const struct sim_node *n, const struct sim_gpu *g)
+{
+	json_t *a = json_array();
+
+	for (uint32_t i = 0; i < SIM_MAX_LINKS; i++) {
+		const struct sim_link *l = &g->links[i];
+
+		if (!l->active)
+			continue;
+		if (l->remote_type == NVML_NVLINK_DEVICE_TYPE_GPU)
+			(void)json_array_append_new(a,
+				json_pack("{s:i s:i}", "link", i, "gpu",
+					sim_node_index_of_slot(&n->head, l->remote_slot)));
+		else
+			(void)json_array_append_new(a,
+				json_pack("{s:i s:i}", "link", i, "switch", l->remote_bus));
+	}
+	return a;
+}
+
+static json_t *gpu_json(const struct sim_control *c, const struct sim_node *n, uint32_t slot)
+{
+	const struct sim_gpu *g = &n->gpus[slot];
+	uint64_t hang_ns = sim_hang_ns(c->state, slot);
+	char bus_id[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
+	json_t *o = json_object();
+
+	sim_bus_id(&g->keys, bus_id);
+	(void)json_object_set_new(o, "index",
+		json_integer(sim_node_index_of_slot(&n->head, slot)));
+	(void)json_object_set_new(o, "bus_id", json_string(bus_id));
+	(void)json_object_set_new(o, "lost", json_boolean(n->head.slots[slot].lost));
+	(void)json_object_set_new(o, "hang_ms",
+		json_integer(hang_ns == SIM_HANG_FOREVER ? -1 : (json_int_t)(hang_ns / NS_PER_MS)));
+	for (size_t i = 0; i < sim_key_count; i++)
+		(void)json_object_set_new(o, sim_key_table[i].name,
+			key_json(&g->keys, &sim_key_table[i]));
+	(void)json_object_set_new(o, "memory_used", json_integer((json_int_t)sim_memory_used_bytes(g)));
+	(void)json_object_set_new(o, "fail", fail_json(g));
+	(void)json_object_set_new(o, "links", links_json(n, g));
+	(void)json_object_set_new(o, "processes", processes_json(g));
+	return o;
+}
+
+int sim_control_show_json(const struct sim_control *c, struct buf *b, struct error *err)
+{
+	CLEANUP(freep) struct sim_node *n = snapshot(c, err);
+	CLEANUP(freep) char *text = NULL;
+	json_t *root, *gpus;
+
+	if (!n)
+		return -1;
+	gpus = json_array();
+	for (uint32_t i = 0; i < n->head.info.slot_count; i++)
+		if (n->head.slots[i].present)
+			(void)json_array_append_new(gpus, gpu_json(c, n, i));
+	root = json_pack("{s:s s:s s:s s:s s:s s:I s:I s:o}", "name", n->head.name, "node",
+		n->head.spec, "directory", c->dir, "driver", sim_driver_name(n->head.info.driver),
+		"driver_version", n->head.driver_version, "cuda_version",
+		(json_int_t)n->head.info.cuda_version, "generation",
+		(json_int_t)sim_state_generation(c->state), "gpus", gpus);
+	text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+	json_decref(root);
+	if (!text)
+		return error_nomem(err);
+	buf_puts(b, text);
+	buf_putc(b, '\n');
+	return 0;
+}
+
+static void describe_trouble(const struct sim_control *c, const struct sim_node *n, uint32_t slot,
+	struct buf *b)
+{
+	uint64_t hang_ns = sim_hang_ns(c->state, slot);
+
+	if (n->head.slots[slot].lost)
+		buf_puts(b, " lost");
+	if (hang_ns == SIM_HANG_FOREVER)
+		buf_puts(b, " hangs");
+	else if (hang_ns)
+		buf_printf(b, " hangs %" PRIu64 " ms", hang_ns / NS_PER_MS);
+	for (int i = 0; i < SIM_GROUP_COUNT; i++)
+		if (n->gpus[slot].fail[i] != n->gpus[slot].born_fail[i])
+			buf_printf(b, " %s:%s", sim_group_name((enum sim_group)i),
+				n->gpus[slot].fail[i] ? sim_code_name(n->gpus[slot].fail[i]) : "ok");
+}
+
+int sim_control_show(const struct sim_control *c, struct buf *b, struct error *err)
+{
+	CLEANUP(freep) struct sim_node *n = snapshot(c, err);
+
+	if (!n)
+		return -1;
+	buf_printf(b, "%s in %s: driver %s (%s), CUDA %u.%u\n", n->head.name, c->dir,
+		n->head.driver_version, sim_driver_name(n->head.info.driver),
+		n->head.info.cuda_version / 1000, n->head.info.cuda_version % 1000 / 10);
+	for (uint32_t i = 0; i < n->head.info.slot_count; i++) {
+		const struct sim_gpu *g = &n->gpus[i];
+		char bus_id[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
+
+		if (!n->head.slots[i].present)
+			continue;
+		sim_bus_id(&g->keys, bus_id);
+		buf_printf(b, "%3u  %s  %s  %s  %" PRIu64 "/%" PRIu64 " MiB  %u%%  %u W  %u C  %u processes",
+			sim_node_index_of_slot(&n->head, i), bus_id, g->keys.uuid, g->keys.name,
+			(sim_memory_used_bytes(g) + g->keys.memory_reserved) >> 20,
+			g->keys.memory_total >> 20, sim_load_percent(g), sim_power_mw(g) / 1000,
+			sim_temperature_c(g), g->process_count);
+		describe_trouble(c, n, i, b);
+		buf_putc(b, '\n');
+	}
+	return buf_ok(b) ? 0 : error_nomem(err);
+}
