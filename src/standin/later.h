@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One call of a function after some time, on a libuv loop. Does not keep the loop alive.
+ * Thread: loop.
+ */
+#include <stdint.h>
+#include <uv.h>
+
+struct later;
+
+/* NULL: no memory. The object is gone once @fn runs. */
+struct later *later_start(uv_loop_t *loop, uint64_t delay_ns, void (*fn)(void *arg), void *arg);
+
+/* @fn will not run. Returns NULL; takes NULL. */
+struct later *later_cancel(struct later *l);
