@@ -260,12 +260,24 @@ static int start_monitor(struct agent *a, const struct agent_options *o, struct 
 	return 0;
 }
 
+static int copy_path(char *to, size_t cap, const char *option, const char *path,
+	struct error *err)
+{
+	int n = snprintf(to, cap, "%s", path);
+
+	if (n <= 0 || (size_t)n >= cap)
+		return error_set(err, ERR_INVALID,
+			"--%s: expected a directory of at most %zu bytes", option, cap - 1);
+	return 0;
+}
+
 static int set_paths(struct agent *a, const struct agent_options *o, struct error *err)
 {
-	if (path_join(a->kubelet_dir, sizeof(a->kubelet_dir), o->kubelet_dir, "", err) < 0 ||
+	if (copy_path(a->kubelet_dir, sizeof(a->kubelet_dir), "kubelet-dir", o->kubelet_dir,
+		    err) < 0 ||
+		copy_path(a->run_dir, sizeof(a->run_dir), "run-dir", o->run_dir, err) < 0 ||
 		path_join(a->plugin_dir, sizeof(a->plugin_dir), o->kubelet_dir,
-			"device-plugins", err) < 0 ||
-		path_join(a->run_dir, sizeof(a->run_dir), o->run_dir, "", err) < 0)
+			"device-plugins", err) < 0)
 		return -1;
 	if (o->config_path && *o->config_path) {
 		a->config_path = strdup(o->config_path);

@@ -126,17 +126,18 @@ static int by_device(const void *a, const void *b)
 struct holder_index {
 	const struct pod_device **v;
 	size_t n;
+	bool known; /* the kubelet has answered */
 };
 
 static struct holder_index index_holders(const struct pod_devices *list)
 {
-	struct holder_index index = { 0 };
+	struct holder_index index = { .known = list != NULL };
 
 	if (!list || list->n == 0)
 		return index;
 	index.v = reallocarray(NULL, list->n, sizeof(*index.v));
 	if (!index.v)
-		return index;
+		return (struct holder_index){ 0 };
 	for (size_t i = 0; i < list->n; i++)
 		index.v[i] = &list->v[i];
 	index.n = list->n;
@@ -215,7 +216,7 @@ static json_t *resource_status(const struct agent *a, const struct resource *r,
 	SET(o, "replicas", json_integer(r->replicas));
 	SET(o, "capacity", json_integer(r->n_devices));
 	SET(o, "allocatable", json_integer(healthy));
-	SET(o, "used", holders->v || holders->n == 0 ? json_integer(used) : json_null());
+	SET(o, "used", holders->known ? json_integer(used) : json_null());
 	SET(o, "state", json_string(plugin_states[state]));
 	SET(o, "reason", json_string(why ? why : ""));
 	SET(o, "slices", slices);
