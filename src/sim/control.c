@@ -225,7 +225,7 @@ int sim_control_set(struct sim_control *c, uint32_t slot, const char *key, const
 	struct sim_gpu *g;
 
 	if (!k)
-		return error_set(err, ERR_INVALID, "unknown key '%.60s' (gpuslice sim list-keys)", key);
+		return error_set(err, ERR_INVALID, "unknown key '%.60s' (gpuslice sim list keys)", key);
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
 	if (sim_key_set(&g->keys, k, value, err) < 0)
@@ -265,7 +265,7 @@ int sim_control_add(struct sim_control *c, const char *product, uint32_t *ret, s
 	p = sim_product_find(product ? product : txn.node->gpus[0].keys.product);
 	if (!p)
 		return error_set(err, ERR_NOT_FOUND,
-			"unknown product '%.60s' (gpuslice sim list-models)",
+			"unknown product '%.60s' (gpuslice sim list models)",
 			product ? product : txn.node->gpus[0].keys.product);
 	if (sim_node_add(txn.node, p, ret, err) < 0 ||
 		sim_fake_root_write(c->dir, txn.node, err) < 0)

@@ -65,3 +65,8 @@ int sim_control_process_stop(struct sim_control *c, uint32_t pid, struct error *
 /* The whole node as JSON or for people. */
 int sim_control_show_json(const struct sim_control *c, struct buf *b, struct error *err) MUST_USE;
 int sim_control_show(const struct sim_control *c, struct buf *b, struct error *err) MUST_USE;
+
+/* What there is to choose from: node models and products, keys of a GPU, groups of functions. */
+void sim_list_models(struct buf *b);
+void sim_list_keys(struct buf *b);
+void sim_list_groups(struct buf *b);

@@ -23,6 +23,7 @@
 #define SIM_NAME_MAX	  64
 #define SIM_PATH_MAX	  1024
 
+#define SIM_NO_INSTANCE UINT32_MAX /* gi and ci of what is not in a MIG instance */
 #define SIM_PCI_VENDOR 0x10DE
 #define SIM_GIB	       (UINT64_C(1) << 30)
 #define SIM_TIB	       (UINT64_C(1) << 40)
@@ -213,7 +214,7 @@ struct sim_process {
 	uint32_t kind; /* enum sim_process_kind */
 	uint64_t memory_bytes;
 	uint32_t sm_percent, mem_percent, enc_percent, dec_percent;
-	uint32_t gi, ci; /* NVML_NO_INSTANCE */
+	uint32_t gi, ci; /* or SIM_NO_INSTANCE */
 	uint64_t started_us;
 	char name[48];
 };

@@ -140,7 +140,7 @@ static int on_fail(struct parser *p, const struct pair *pair, void *arg, struct 
 	uint32_t code;
 
 	if (!sim_group_find(pair->key, &group))
-		return fail(p, pair, err, "unknown group of functions (gpuslice sim fail --help)");
+		return fail(p, pair, err, "unknown group of functions (gpuslice sim list groups)");
 	if (scalar(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	if (!sim_code_parse(text, &code))
@@ -159,7 +159,7 @@ static int find_product(const struct parser *p, const struct pair *pair,
 		return -1;
 	*ret = sim_product_find(text);
 	if (!*ret)
-		return fail(p, pair, err, "expected a product (gpuslice sim list-models), found '%s'",
+		return fail(p, pair, err, "expected a product (gpuslice sim list models), found '%s'",
 			text);
 	return 0;
 }
@@ -205,7 +205,7 @@ static int on_gpu_key(struct parser *p, const struct pair *pair, void *arg, stru
 	if (!strcmp(pair->key, "fail"))
 		return each(p, pair, on_fail, g, err);
 	if (!key)
-		return fail(p, pair, err, "unknown key (gpuslice sim set --help lists them)");
+		return fail(p, pair, err, "unknown key (gpuslice sim list keys)");
 	if (scalar(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	if (sim_key_set(&g->keys, key, text, err) == 0)
@@ -294,7 +294,7 @@ static int top_model(struct parser *p, const struct pair *pair, struct error *er
 		return -1;
 	p->model = sim_node_model_find(text);
 	return p->model ? 0
-			: fail(p, pair, err, "expected a model (gpuslice sim list-models), found '%s'",
+			: fail(p, pair, err, "expected a model (gpuslice sim list models), found '%s'",
 				  text);
 }
 

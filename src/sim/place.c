@@ -59,7 +59,7 @@ static int resolve_node(struct sim_place *place, const char *node, struct error 
 	if (!place->is_file) {
 		if (!sim_node_model_find(node))
 			return error_set(err, ERR_NOT_FOUND,
-				"unknown node model '%.60s' (gpuslice sim list-models; a path needs a '/')",
+				"unknown node model '%.60s' (gpuslice sim list models; a path needs a '/')",
 				node);
 		(void)snprintf(place->node, sizeof(place->node), "%s", node);
 		return 0;

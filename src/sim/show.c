@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "gpu/nvml-api.h"
+#include "sim/catalogue.h"
 #include "sim/derive.h"
 
 static struct sim_node *snapshot(const struct sim_control *c, struct error *err)
@@ -193,4 +194,45 @@ int sim_control_show(const struct sim_control *c, struct buf *b, struct error *e
 		buf_putc(b, '\n');
 	}
 	return buf_ok(b) ? 0 : error_nomem(err);
+}
+
+/* ---- lists ------------------------------------------------------------------------------------ */
+
+void sim_list_models(struct buf *b)
+{
+	buf_puts(b, "Nodes (GPUSLICE_SIM_NODE, gpuslice sim create):\n");
+	for (size_t i = 0; i < sim_node_model_count; i++) {
+		const struct sim_node_model *m = &sim_node_models[i];
+
+		buf_printf(b, "  %-20s %u x %s\n", m->name, sim_layouts[m->layout].count,
+			sim_products[m->product].keys.product);
+	}
+	buf_puts(b, "\nProducts (gpuslice sim add, node files):\n");
+	for (size_t i = 0; i < sim_product_count; i++) {
+		const struct sim_keys *k = &sim_products[i].keys;
+
+		buf_printf(b, "  %-18s %-44s %6" PRIu64 " MiB  %u.%u  %s%s\n", k->product, k->name,
+			k->memory_total >> 20, k->cc_major, k->cc_minor, sim_products[i].evidence,
+			k->mig_capable ? ", MIG" : "");
+	}
+}
+
+void sim_list_keys(struct buf *b)
+{
+	static const char *const types[] = { "text", "number", "number", "bytes", "counter" };
+
+	for (size_t i = 0; i < sim_key_count; i++) {
+		const struct sim_key *k = &sim_key_table[i];
+
+		buf_printf(b, "  %-26s %-8s %s", k->name, types[k->type], k->help);
+		if (k->type == SIM_KEY_U32 || k->type == SIM_KEY_I32)
+			buf_printf(b, " (%" PRId64 " to %" PRId64 ")", k->min, k->max);
+		buf_putc(b, '\n');
+	}
+}
+
+void sim_list_groups(struct buf *b)
+{
+	for (int i = 0; i < SIM_GROUP_COUNT; i++)
+		buf_printf(b, "  %s\n", sim_group_name((enum sim_group)i));
 }

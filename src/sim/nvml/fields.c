@@ -166,6 +166,19 @@ static uint64_t pcie_rx(const struct sim_gpu *g, unsigned int scope, nvmlReturn_
 	return (uint32_t)(sim_pcie_kb(g, 1, time_wall_ns()) * 1000);
 }
 
+/*
+ * A real driver tells the type of a field even where it refuses the value; so do we for numbers
+ * without a row (measured).
+ */
+static const struct {
+	unsigned short first, last, type;
+} types_without_row[] = {
+	{ 7, 31, 3 }, { 91, 91, 1 }, { 92, 93, 3 }, { 138, 141, 3 }, { 146, 146, 1 },
+	{ 161, 163, 3 }, { 164, 168, 1 }, { 170, 172, 1 }, { 200, 200, 1 }, { 223, 225, 1 },
+	{ 231, 234, 1 }, { 251, 253, 1 }, { 259, 259, 1 }, { 263, 264, 1 }, { 268, 268, 1 },
+	{ 272, 273, 3 }, { 279, 279, 6 }, { 280, 280, 1 }, { 282, 283, 6 }, { 286, 287, 6 },
+};
+
 #define ULL NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
 #define U   NVML_VALUE_TYPE_UNSIGNED_INT
 #define I   NVML_VALUE_TYPE_SIGNED_INT
@@ -278,6 +291,14 @@ static nvmlReturn_t code_without_row(unsigned int id)
 	return id > FIELD_LAST ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_SUPPORTED;
 }
 
+static unsigned int refused_type(unsigned int id)
+{
+	for (size_t i = 0; i < ARRAY_LEN(types_without_row); i++)
+		if (id >= types_without_row[i].first && id <= types_without_row[i].last)
+			return types_without_row[i].type;
+	return 0;
+}
+
 static void answer(const struct sim_gpu *g, nvmlFieldValue_t *v, uint64_t now_us)
 {
 	const struct field *f = field_find(v->fieldId);
@@ -285,7 +306,7 @@ static void answer(const struct sim_gpu *g, nvmlFieldValue_t *v, uint64_t now_us
 
 	v->timestamp = (long long)now_us;
 	v->latencyUsec = 0;
-	v->valueType = 0;
+	v->valueType = refused_type(v->fieldId);
 	v->value.ullVal = 0;
 	v->nvmlReturn = f ? (nvmlReturn_t)g->fail[f->group] : code_without_row(v->fieldId);
 	if (v->nvmlReturn)

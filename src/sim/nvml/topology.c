@@ -209,11 +209,15 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t d, unsigned int l
 {
 	static const unsigned int caps[] = { 1, 0, 1, 0, 0, 1 };
 	struct sim_gpu g;
-	nvmlReturn_t r = enter_link(d, link, value && cap < ARRAY_LEN(caps), &g);
+	/* The only one that refuses a high link before it looks for NVLink (measured). */
+	nvmlReturn_t r = enter_link(d, link, value && link < SIM_MAX_LINKS, &g);
 
-	if (r == NVML_SUCCESS)
-		*value = g.links[link].active ? caps[cap] : 0;
-	return r;
+	if (r)
+		return r;
+	if (cap >= ARRAY_LEN(caps))
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*value = g.links[link].active ? caps[cap] : 0;
+	return NVML_SUCCESS;
 }
 
 /* An NVSwitch as a PCI device: NVIDIA's vendor id and the switch of the A100 baseboard. */
