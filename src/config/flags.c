@@ -449,6 +449,8 @@ int flags_apply(struct reader *r)
 			apply_one(r, &config_fields[i], &r->values[i]) < 0)
 			return -1;
 	}
+	r->c->fail_on_init_error_set =
+		flags_value(r, "flags.failOnInitError")->source != VALUE_UNSET;
 	if (!*r->c->dev_root || flags_value(r, "flags.nvidiaDevRoot")->source == VALUE_UNSET) {
 		char *same = strdup(r->c->driver_root);
 
