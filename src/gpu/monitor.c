@@ -16,6 +16,7 @@
 /* Between the closing of the socket and the end of the process. */
 #define ENDING_MAX_NS  (500 * NS_PER_MS)
 #define REAP_MAX_NS    (1 * NS_PER_SEC)
+#define STOP_MAX_NS    (128 * NS_PER_MS)
 #define PACKETS_A_TURN 1024
 
 /* The poll handle of one worker's socket. It outlives the socket by a turn of the loop. */
@@ -476,13 +477,25 @@ static void on_timer_closed(uv_handle_t *h)
 	free(m);
 }
 
+/* Collects the worker, so that the devices are free when we are gone; but not for long. */
+static void on_stopped_timer(uv_timer_t *timer)
+{
+	struct gpu_monitor *m = timer->data;
+
+	if (!client_reap(&m->client) && m->reap_wait_ns < STOP_MAX_NS) {
+		m->reap_wait_ns *= 2;
+		(void)uv_timer_start(timer, on_stopped_timer, m->reap_wait_ns / NS_PER_MS, 0);
+		return;
+	}
+	uv_close((uv_handle_t *)timer, on_timer_closed);
+}
+
 struct gpu_monitor *gpu_monitor_stop(struct gpu_monitor *m)
 {
 	if (!m)
 		return NULL;
 	m->stopped = true;
 	kill_worker(m);
-	(void)uv_timer_stop(&m->timer);
-	uv_close((uv_handle_t *)&m->timer, on_timer_closed);
+	(void)uv_timer_start(&m->timer, on_stopped_timer, 0, 0);
 	return NULL;
 }

@@ -59,7 +59,8 @@ void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns);
 void gpu_monitor_release(struct gpu_monitor *m);
 bool gpu_monitor_released(struct gpu_monitor *m);
 
-/* Frees; callbacks do not run any more. Pending libuv handles close as the loop runs on. */
+/* Kills and frees; callbacks do not run any more. Pending libuv handles close as the loop runs on,
+ * which takes as long as the worker takes to end, and a quarter of a second at most. */
 struct gpu_monitor *gpu_monitor_stop(struct gpu_monitor *m);
 
 /* For one-shot tools: starts a worker, takes one inventory, ends it. Blocks up to the time-outs. */

@@ -65,7 +65,8 @@ static enum outcome try_once(struct client *c, struct error *err)
 		if (news == CLIENT_REINIT)
 			return AGAIN_CRASHED;
 		if (news == CLIENT_ERROR) {
-			(void)error_set(err, (enum error_code)msg.error.code, "%s", msg.error.text);
+			(void)error_set(err, (enum error_code)msg.error.code, "%s",
+				msg.error.text);
 			return FAILED;
 		}
 		if (news == CLIENT_CLOSED)

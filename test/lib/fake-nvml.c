@@ -307,17 +307,17 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types,
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data,
 	unsigned int timeout_ms)
 {
-	nvmlReturn_t r = act(__func__, -2);
-
 	(void)set;
-	if (r != NVML_SUCCESS)
-		return r;
 	for (unsigned int ms = 0; ms < timeout_ms; ms += 5) {
+		nvmlReturn_t r = act(__func__, -2);
 		unsigned int seq, gpu, xid, gi, ci;
 		char line[256];
-		FILE *f = control();
+		FILE *f = NULL;
 		int got = 0;
 
+		if (r != NVML_SUCCESS)
+			return r;
+		f = control();
 		while (f && fgets(line, sizeof line, f)) {
 			if (sscanf(line, "xid %u %u %u %u %u", &seq, &gpu, &xid, &gi, &ci) != 5)
 				continue;

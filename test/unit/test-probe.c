@@ -166,7 +166,7 @@ static void probe_links__counts_by_the_remote_address(void **state)
 		}
 	}
 	d[1] = NULL;
-	control("error nvmlDeviceGetTopologyCommonAncestor 0 3\n");
+	control("gpus 3\nerror nvmlDeviceGetTopologyCommonAncestor 0 3\n");
 	probe_links(&p, 3, gpus, d, links);
 	assert_int_equal(links[0 * 3 + 2].level, GPU_LEVEL_UNKNOWN);
 	assert_int_equal(links[0 * 3 + 2].nvlinks, 2);

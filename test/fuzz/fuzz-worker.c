@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz/fuzz.h"
+
+#include "gpu/look.h"
+#include "gpu/worker-proto.h"
+
+#include <string.h>
+
+/*
+ * What the NVML worker may send after a broken library has written over its memory. The input is a
+ * row of records: a byte with the type of the message (0: a whole packet with its head; bit 7: the
+ * answer to the present look), two bytes of length, the body. A look is started anew by type 1.
+ */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct look l;
+	struct worker_probe probe;
+	uint64_t now = 0;
+
+	memset(&l, 0, sizeof l);
+	look_start(&l, now, &probe);
+	while (size >= 3) {
+		union worker_msg m;
+		unsigned type = data[0] & 0x7f, current = data[0] & 0x80;
+		size_t len = data[1] | (size_t)data[2] << 8, room = sizeof m - sizeof m.head;
+
+		data += 3;
+		size -= 3;
+		len = len < size ? len : size;
+		memset(&m, 0, sizeof m);
+		if (type == 0) {
+			memcpy(&m, data, len < sizeof m ? len : sizeof m);
+		} else {
+			memcpy((char *)&m + sizeof m.head, data, len < room ? len : room);
+			worker_head(&m.head, type < WORKER_TYPE_COUNT_ ? type : WORKER_LOOK);
+			m.begin.seq = current ? l.seq : m.begin.seq;
+		}
+		data += len;
+		size -= len;
+		if (worker_msg_check(&m, type == 0 ? len : m.head.len, NULL) < 0)
+			continue;
+		if (type == WORKER_PROBE)
+			look_start(&l, ++now, &probe);
+		else if (look_feed(&l, &m, NULL) < 0 && len > 0)
+			look_mark_stuck(&l, data[-1], now + 2, "fuzz");
+		if (l.last) {
+			for (uint32_t i = 0; i < l.last->n; i++) {
+				if (l.last->gpus[i].index != i ||
+					(l.last->gpus[i].fault == GPU_OK &&
+						!l.last->gpus[i].uuid[0]))
+					__builtin_trap();
+			}
+			(void)look_wants_new_session(&l);
+		}
+		(void)look_retry_at(&l);
+	}
+	look_fini(&l);
+	return 0;
+}
