@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/health.h"
 
-#include "base/buf.h"
 #include "base/time.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,68 +70,92 @@ static const char *fault_text(enum gpu_fault fault, bool past)
 	return "GPU in trouble";
 }
 
+/* A reason in the making, without the heap: health changes even when memory is short. */
+struct text {
+	char s[GPU_REASON_MAX];
+	size_t len;
+};
+
+static void add(struct text *t, const char *fmt, ...) PRINTF(2, 3);
+
+/* Appends; what does not fit is cut. */
+static void add(struct text *t, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(t->s + t->len, sizeof(t->s) - t->len, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		t->len += (size_t)n;
+	if (t->len >= sizeof(t->s))
+		t->len = sizeof(t->s) - 1;
+}
+
 /* "30s", "10m", "1h30m": without the zeros of time_age(), which is for columns. */
-static void add_wait(struct buf *b, uint64_t ns)
+static void add_wait(struct text *t, uint64_t ns)
 {
 	uint64_t s = (ns + NS_PER_SEC - 1) / NS_PER_SEC;
 
 	if (s >= 3600)
-		buf_printf(b, "%" PRIu64 "h", s / 3600);
+		add(t, "%" PRIu64 "h", s / 3600);
 	if (s % 3600 >= 60)
-		buf_printf(b, "%" PRIu64 "m", s / 60 % 60);
+		add(t, "%" PRIu64 "m", s / 60 % 60);
 	if (s % 60 || s == 0)
-		buf_printf(b, "%" PRIu64 "s", s % 60);
+		add(t, "%" PRIu64 "s", s % 60);
 }
 
-static void add_xid(struct buf *b, uint32_t xid)
+static void add_xid(struct text *t, uint32_t xid)
 {
-	buf_printf(b, "XID %" PRIu32, xid);
+	add(t, "XID %" PRIu32, xid);
 	if (xid_text(xid)[0])
-		buf_printf(b, " (%s)", xid_text(xid));
+		add(t, " (%s)", xid_text(xid));
 }
 
 /* What is wrong, and which XID came before it. @seen may be NULL. */
-static void add_cause(struct buf *b, const struct health *h, const struct gpu *seen)
+static void add_cause(struct text *t, const struct health *h, const struct gpu *seen)
 {
 	if (h->fault == GPU_OK) {
 		if (h->cause_xid)
-			add_xid(b, h->cause_xid);
+			add_xid(t, h->cause_xid);
 		else
-			buf_puts(b, fault_text(h->cause_fault, /* past= */ true));
+			add(t, "%s", fault_text(h->cause_fault, /* past= */ true));
 		return;
 	}
-	buf_puts(b, seen && seen->reason[0] ? seen->reason
-					    : fault_text(h->fault, /* past= */ false));
+	add(t, "%s",
+		seen && seen->reason[0] ? seen->reason
+					: fault_text(h->fault, /* past= */ false));
 	if (h->cause_xid) {
-		buf_puts(b, ", after ");
-		add_xid(b, h->cause_xid);
+		add(t, ", after ");
+		add_xid(t, h->cause_xid);
 	}
 }
 
 /* What happens next. */
-static void add_outlook(struct buf *b, const struct health *h, const struct health_policy *p,
+static void add_outlook(struct text *t, const struct health *h, const struct health_policy *p,
 	uint64_t now_ns)
 {
 	const char *wish = driver_wish(h, p);
-	const char *sep = b->len ? ": " : "";
+	const char *sep = t->len ? ": " : "";
 
 	if (!p->recovery) {
-		buf_printf(b, "%sout until restart, recovery is off", sep);
+		add(t, "%sout until restart, recovery is off", sep);
 	} else if (h->fault != GPU_OK) {
 		return; /* the fault says it all, and nobody knows when it ends */
 	} else if (wish) {
-		buf_printf(b, "%sthe driver asks for %s", sep, wish);
+		add(t, "%sthe driver asks for %s", sep, wish);
 	} else if (h->state == HEALTH_PROBATION || h->retry_at_ns <= now_ns) {
-		buf_printf(b, "%son probation", sep);
+		add(t, "%son probation", sep);
 	} else {
 		if (h->cause == XID_HARDWARE)
-			buf_printf(b, "%shardware trouble, ", sep);
+			add(t, "%shardware trouble, ", sep);
 		else if (h->cause == XID_RESET)
-			buf_printf(b, "%sreset needed, ", sep);
+			add(t, "%sreset needed, ", sep);
 		else
-			buf_puts(b, sep);
-		buf_puts(b, "looking again in ");
-		add_wait(b, h->retry_at_ns - now_ns);
+			add(t, "%s", sep);
+		add(t, "looking again in ");
+		add_wait(t, h->retry_at_ns - now_ns);
 	}
 }
 
@@ -139,19 +163,15 @@ static void add_outlook(struct buf *b, const struct health *h, const struct heal
 static bool explain(struct health *h, const struct health_policy *p, const struct gpu *seen,
 	uint64_t now_ns)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(1024);
-	char text[GPU_REASON_MAX] = "";
+	struct text t = { .len = 0 };
 
 	if (h->state != HEALTH_HEALTHY) {
-		add_cause(&b, h, seen);
-		add_outlook(&b, h, p, now_ns);
-		(void)snprintf(text, sizeof(text), "%.*s", GPU_REASON_MAX - 1, buf_str(&b));
-		if (!text[0]) /* no memory for a better one */
-			(void)snprintf(text, sizeof(text), "unhealthy");
+		add_cause(&t, h, seen);
+		add_outlook(&t, h, p, now_ns);
 	}
-	if (strcmp(h->reason, text) == 0)
+	if (strcmp(h->reason, t.s) == 0)
 		return false;
-	memcpy(h->reason, text, sizeof(text));
+	memcpy(h->reason, t.s, sizeof(t.s));
 	return true;
 }
 

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core-fixture.h"
+
+#include "core/allocate.h"
+
+#define GPU  "nvidia.com/gpu"
+#define ROOT "/var/run/nvidia-container-devices"
+
+struct fixture {
+	struct inventory *inv;
+	struct config *config;
+	struct offer *offer;
+	struct alloc_host host;
+	struct error err;
+};
+
+/* @n GPUs with indices 10, 11 ... and minors 20, 21 ..., shared if @replicas. */
+static void setup(struct fixture *f, uint32_t n, uint32_t replicas)
+{
+	*f = (struct fixture){ .inv = fixture_inventory(n), .config = fixture_config() };
+	for (uint32_t i = 0; i < n; i++) {
+		f->inv->gpus[i].index = 10 + i;
+		f->inv->gpus[i].minor = 20 + i;
+	}
+	if (replicas)
+		fixture_share(f->config, GPU, NULL, replicas, NULL);
+	f->offer = fixture_offer(f->inv, f->config);
+}
+
+static void teardown(struct fixture *f)
+{
+	strv_fini(&f->host.control_nodes);
+	offer_free(f->offer);
+	config_free(f->config);
+	inventory_free(f->inv);
+}
+
+static int allocate(struct fixture *f, struct allocation **ret, const char *const *ids)
+{
+	size_t n = 0;
+
+	while (ids[n])
+		n++;
+	return allocation_new(ret, &f->offer->resources[0], f->inv, f->config, &f->host, ids, n,
+		&f->err);
+}
+
+/* "NAME=value ... | /container ... | /host:/container:rw ..." */
+static void expect(int line, struct fixture *f, const char *const *ids, const char *expected)
+{
+	struct allocation *a = NULL;
+	char text[2048] = "";
+	size_t len = 0;
+
+	assert_ok(allocate(f, &a, ids), &f->err);
+	for (size_t i = 0; i < a->n_envs; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s=%s", i ? " " : "",
+			a->envs[i].name, a->envs[i].value);
+	len += (size_t)snprintf(text + len, sizeof(text) - len, " |");
+	for (size_t i = 0; i < a->n_mounts; i++) {
+		assert_string_equal(a->mounts[i].host_path, "/dev/null");
+		assert_false(a->mounts[i].read_only);
+		len += (size_t)snprintf(text + len, sizeof(text) - len, " %s",
+			a->mounts[i].container_path);
+	}
+	len += (size_t)snprintf(text + len, sizeof(text) - len, " |");
+	for (size_t i = 0; i < a->n_devices; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, " %s:%s:%s",
+			a->devices[i].host_path, a->devices[i].container_path,
+			a->devices[i].permissions);
+	if (strcmp(text, expected) != 0)
+		fail_msg("line %d: %s", line, text);
+	allocation_free(a);
+}
+
+#define IDS(...)             ((const char *const[]){ __VA_ARGS__, NULL })
+#define EXPECT(f, ids, text) expect(__LINE__, f, ids, text)
+
+static void allocation_new__lists_devices(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f, 3, 0);
+	EXPECT(&f, IDS("GPU-0"), "NVIDIA_VISIBLE_DEVICES=GPU-0 | |");
+	EXPECT(&f, IDS("GPU-2", "GPU-0", "GPU-2"), "NVIDIA_VISIBLE_DEVICES=GPU-2,GPU-0 | |");
+	f.config->device_id = DEVICE_ID_INDEX;
+	EXPECT(&f, IDS("GPU-2", "GPU-0", "GPU-2"), "NVIDIA_VISIBLE_DEVICES=12,10 | |");
+	/* health is not consulted */
+	f.inv->gpus[0].fault = GPU_FAULT_LOST;
+	EXPECT(&f, IDS("GPU-0"), "NVIDIA_VISIBLE_DEVICES=10 | |");
+	EXPECT(&f, ((const char *const[]){ NULL }), "NVIDIA_VISIBLE_DEVICES= | |");
+	teardown(&f);
+	setup(&f, 2, 4);
+	EXPECT(&f, IDS("GPU-1::3", "GPU-1::0", "GPU-0::2"),
+		"NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0 | |");
+	teardown(&f);
+}
+
+static void allocation_new__mounts_and_options(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup(&f, 2, 2);
+	f.config->device_lists = DEVICE_LIST_VOLUME_MOUNTS;
+	EXPECT(&f, IDS("GPU-0::0", "GPU-1::0", "GPU-0::1"),
+		"NVIDIA_VISIBLE_DEVICES=" ROOT " | " ROOT "/GPU-0 " ROOT "/GPU-1 |");
+	f.host.imex_channel0 = true;
+	EXPECT(&f, IDS("GPU-0::0"),
+		"NVIDIA_VISIBLE_DEVICES=" ROOT " | " ROOT "/GPU-0 " ROOT "/imex/0 |");
+	f.config->device_lists |= DEVICE_LIST_ENVVAR;
+	EXPECT(&f, IDS("GPU-0::0"),
+		"NVIDIA_VISIBLE_DEVICES=" ROOT " NVIDIA_IMEX_CHANNELS=0 | " ROOT "/GPU-0 " ROOT
+		"/imex/0 |");
+	f.config->device_lists = DEVICE_LIST_ENVVAR;
+	f.config->gds = f.config->mofed = f.config->gdrcopy = true;
+	EXPECT(&f, IDS("GPU-0::0"),
+		"NVIDIA_GDRCOPY=enabled NVIDIA_GDS=enabled NVIDIA_MOFED=enabled "
+		"NVIDIA_VISIBLE_DEVICES=GPU-0 NVIDIA_IMEX_CHANNELS=0 | |");
+	f.config->device_lists = 0;
+	EXPECT(&f, IDS("GPU-0::0"),
+		"NVIDIA_GDRCOPY=enabled NVIDIA_GDS=enabled NVIDIA_MOFED=enabled | |");
+	teardown(&f);
+}
+
+static void allocation_new__passes_device_nodes(void **state)
+{
+	static const struct {
+		const char *root, *host;
+	} rows[] = {
+		{ "/", "/dev/nvidia20" },
+		{ "", "/dev/nvidia20" },
+		{ "/run/nvidia/driver", "/run/nvidia/driver/dev/nvidia20" },
+		{ "/run//nvidia/./driver//", "/run/nvidia/driver/dev/nvidia20" },
+		{ "driver", "driver/dev/nvidia20" },
+	};
+	struct fixture f;
+
+	(void)state;
+	setup(&f, 2, 2);
+	f.config->pass_device_specs = true;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char text[256];
+
+		free(f.config->dev_root);
+		f.config->dev_root = strdup(rows[i].root);
+		(void)snprintf(text, sizeof(text),
+			"NVIDIA_VISIBLE_DEVICES=GPU-0 | | %s:/dev/nvidia20:rw", rows[i].host);
+		EXPECT(&f, IDS("GPU-0::0"), text);
+	}
+	free(f.config->dev_root);
+	f.config->dev_root = strdup("/r");
+	assert_ok(strv_add(&f.host.control_nodes, "/dev/nvidiactl", &f.err), &f.err);
+	assert_ok(strv_add(&f.host.control_nodes, "/dev/nvidia-uvm", &f.err), &f.err);
+	f.host.imex_channel0 = true;
+	/* two replicas of one GPU list its node twice, as with NVIDIA */
+	EXPECT(&f, IDS("GPU-1::0", "GPU-1::1"),
+		"NVIDIA_VISIBLE_DEVICES=GPU-1 NVIDIA_IMEX_CHANNELS=0 | | "
+		"/r/dev/nvidiactl:/dev/nvidiactl:rw /r/dev/nvidia-uvm:/dev/nvidia-uvm:rw "
+		"/r/dev/nvidia21:/dev/nvidia21:rw /r/dev/nvidia21:/dev/nvidia21:rw "
+		"/r/dev/nvidia-caps-imex-channels/channel0:/dev/nvidia-caps-imex-channels/"
+		"channel0:rw");
+	teardown(&f);
+}
+
+static void allocation_new__refuses(void **state)
+{
+	struct allocation *a = NULL;
+	struct fixture f;
+
+	(void)state;
+	setup(&f, 2, 0);
+	assert_error(allocate(&f, &a, IDS("GPU-1", "GPU-2")), &f.err,
+		"invalid allocation request for \"nvidia.com/gpu\": invalid request: unknown "
+		"device: GPU-2");
+	/* two whole GPUs are fine even so */
+	f.config->sharing.fail_requests_greater_than_one = true;
+	EXPECT(&f, IDS("GPU-1", "GPU-0"), "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0 | |");
+	f.config->device_lists |= DEVICE_LIST_CDI_CRI;
+	assert_error(allocate(&f, &a, IDS("GPU-1")), &f.err, "later version");
+	assert_int_equal(f.err.code, ERR_NOT_YET);
+	f.config->device_lists = DEVICE_LIST_CDI_ANNOTATIONS;
+	assert_error(allocate(&f, &a, IDS("GPU-1")), &f.err, "later version");
+	f.config->device_lists = DEVICE_LIST_ENVVAR;
+	f.config->pass_device_specs = true;
+	f.inv->gpus[1].has_minor = false;
+	EXPECT(&f, IDS("GPU-0"),
+		"NVIDIA_VISIBLE_DEVICES=GPU-0 | | /dev/nvidia20:/dev/nvidia20:rw");
+	assert_error(allocate(&f, &a, IDS("GPU-1")), &f.err, "the device node of 'GPU-1'");
+	assert_null(a);
+	teardown(&f);
+}
+
+static void allocation_new__limits_requests_for_replicas(void **state)
+{
+	static const enum sharing_strategy strategies[] = { SHARING_TIME_SLICING, SHARING_MPS };
+	struct allocation *a = NULL;
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(strategies); i++) {
+		setup(&f, 2, 2);
+		f.offer = offer_free(f.offer);
+		f.config->sharing.strategy = strategies[i];
+		f.offer = fixture_offer(f.inv, f.config);
+		EXPECT(&f, IDS("GPU-0::1"), "NVIDIA_VISIBLE_DEVICES=GPU-0 | |");
+		EXPECT(&f, IDS("GPU-0::1", "GPU-1::1"),
+			"NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1 | |");
+		f.offer = offer_free(f.offer);
+		f.config->sharing.fail_requests_greater_than_one = true;
+		f.offer = fixture_offer(f.inv, f.config);
+		EXPECT(&f, IDS("GPU-0::1"), "NVIDIA_VISIBLE_DEVICES=GPU-0 | |");
+		assert_error(allocate(&f, &a, IDS("GPU-0::1", "GPU-1::1")), &f.err,
+			"invalid allocation request for \"nvidia.com/gpu\": invalid request: "
+			"maximum request size for shared resources is 1; found 2");
+		/* the unknown device comes first */
+		assert_error(allocate(&f, &a, IDS("GPU-0::1", "GPU-1::9")), &f.err,
+			"unknown device: GPU-1::9");
+		teardown(&f);
+	}
+	assert_null(allocation_free(NULL));
+}
+
+/* As many as one GPU can have: nothing is cut, and it takes no time to speak of. */
+static void allocation_new__takes_very_many_replicas(void **state)
+{
+	struct allocation *a = NULL;
+	const char **ids;
+	struct fixture f;
+	uint32_t n;
+
+	(void)state;
+	setup(&f, 8, 5000);
+	f.config->pass_device_specs = true;
+	n = f.offer->resources[0].n_devices;
+	ids = calloc(n + 1, sizeof(*ids));
+	for (uint32_t i = 0; i < n; i++)
+		ids[i] = f.offer->resources[0].devices[i].id;
+	assert_ok(allocate(&f, &a, ids), &f.err);
+	assert_string_equal(a->envs[0].value,
+		"GPU-0,GPU-1,GPU-2,GPU-3,GPU-4,GPU-5,GPU-6,GPU-7");
+	assert_int_equal(a->n_devices, n);
+	allocation_free(a);
+	free(ids);
+	teardown(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(allocation_new__lists_devices),
+		cmocka_unit_test(allocation_new__mounts_and_options),
+		cmocka_unit_test(allocation_new__passes_device_nodes),
+		cmocka_unit_test(allocation_new__refuses),
+		cmocka_unit_test(allocation_new__limits_requests_for_replicas),
+		cmocka_unit_test(allocation_new__takes_very_many_replicas),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

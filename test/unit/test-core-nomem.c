@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Every allocation of core fails once: the first, the second, ... until the call succeeds. Each
+ * failure must be reported as such, leave nothing behind and change nothing. The sanitizers bring
+ * their own malloc, so there this test only calls; run it under valgrind to look for leaks.
+ */
+#include "core-fixture.h"
+
+#include "core/allocate.h"
+#include "core/node.h"
+#include "core/prefer.h"
+
+static long countdown = -1; /* allocations until one fails; < 0: none */
+
+static bool fails(void)
+{
+	return countdown >= 0 && countdown-- == 0;
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+#	define SANITIZED 1
+#elif defined(__has_feature)
+#	if __has_feature(address_sanitizer)
+#		define SANITIZED 1
+#	endif
+#endif
+
+#if !defined(SANITIZED) && defined(__GLIBC__)
+#	define CAN_FAIL 1
+
+/* glibc's own names for what we replace. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+
+void *malloc(size_t size)
+{
+	return fails() ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+	return fails() ? NULL : __libc_realloc(p, size);
+}
+#else
+#	define CAN_FAIL 0
+#endif
+
+struct all {
+	struct inventory *inv, *inv2;
+	struct config *config;
+	struct offer *offer;
+	struct alloc_host host;
+	struct health_policy policy;
+	struct node node;
+	struct error err;
+};
+
+/* Each returns what the call returned, with its result released. */
+static int call_inventory(struct all *a)
+{
+	struct inventory *copy = NULL;
+	int r = inventory_copy(&copy, a->inv, &a->err);
+
+	inventory_free(copy);
+	return r;
+}
+
+static int call_config(struct all *a)
+{
+	struct config *c = NULL;
+	int r = config_new(&c, &a->err);
+
+	config_free(c);
+	return r;
+}
+
+static int call_env(struct all *a)
+{
+	struct health_policy p;
+	struct strv skipped = STRV_INIT;
+	int r;
+
+	health_policy_default(&p);
+	r = health_policy_env(&p, "all,x,5", "48", &skipped, &a->err);
+	assert_int_equal(p.n_rules, r < 0 ? 0 : 2);
+	strv_fini(&skipped);
+	return r;
+}
+
+static int call_offer(struct all *a)
+{
+	struct offer *o = NULL;
+	int r = offer_new(&o, a->inv, a->config, &a->err);
+
+	offer_free(o);
+	return r;
+}
+
+static int call_prefer(struct all *a, const char *const *available, size_t n_available,
+	const struct resource *res)
+{
+	struct prefer_request req = { .available = available,
+		.n_available = n_available,
+		.size = 2 };
+	const char *ids[2];
+	size_t n;
+
+	return prefer_choose(res, a->inv, ALLOCATION_DISTRIBUTED, &req, ids, &n, &a->err);
+}
+
+static int call_greedy(struct all *a)
+{
+	static const char *const ids[] = { "GPU-0::0", "GPU-0::1", "GPU-1::0" };
+
+	return call_prefer(a, ids, 3, offer_find(a->offer, "nvidia.com/part"));
+}
+
+static int call_aligned(struct all *a)
+{
+	static const char *const ids[] = { "GPU-2", "GPU-3", "GPU-4" };
+
+	return call_prefer(a, ids, 3, offer_find(a->offer, "nvidia.com/gpu"));
+}
+
+static int call_allocate(struct all *a)
+{
+	static const char *const ids[] = { "GPU-2", "GPU-3", "GPU-4" };
+	struct allocation *alloc = NULL;
+	int r = allocation_new(&alloc, offer_find(a->offer, "nvidia.com/gpu"), a->inv,
+		a->config, &a->host, ids, 3, &a->err);
+
+	allocation_free(alloc);
+	return r;
+}
+
+static int call_observe(struct all *a)
+{
+	const struct inventory *before = a->node.inv;
+	int r = node_observe(&a->node, &a->policy, a->inv2, NULL, 20 * NS_PER_SEC, &a->err);
+
+	if (r < 0) {
+		assert_ptr_equal(a->node.inv, before);
+		assert_int_equal(a->node.inv->n, 5);
+		assert_true(health_ok(&a->node.gpus[4].health));
+	}
+	return r < 0 ? r : 0;
+}
+
+static void core__survives_every_failing_allocation(void **state)
+{
+	static int (*const calls[])(struct all *) = { call_inventory, call_config, call_env,
+		call_offer, call_greedy, call_aligned, call_allocate, call_observe };
+	static const char *const list[] = { "GPU-0", "GPU-1", "GPU-9", NULL };
+	struct all a = { .inv = fixture_inventory(5), .inv2 = fixture_inventory(3) };
+
+	(void)state;
+	a.config = fixture_config();
+	fixture_share(a.config, "nvidia.com/gpu", "nvidia.com/part", 2, list);
+	a.config->device_lists |= DEVICE_LIST_VOLUME_MOUNTS;
+	a.config->pass_device_specs = true;
+	a.config->gds = true;
+	a.host.imex_channel0 = true;
+	assert_ok(strv_add(&a.host.control_nodes, "/dev/nvidiactl", &a.err), &a.err);
+	a.offer = fixture_offer(a.inv, a.config);
+	health_policy_default(&a.policy);
+	assert_true(node_observe(&a.node, &a.policy, a.inv, NULL, 0, &a.err) > 0);
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		long n;
+		int r = -1;
+
+		for (n = 0; n < 1000 && r < 0; n++) {
+			error_clear(&a.err);
+			countdown = CAN_FAIL ? n : -1;
+			r = calls[i](&a);
+			countdown = -1;
+			if (r < 0)
+				assert_int_equal(a.err.code, ERR_NOMEM);
+		}
+		if (r < 0 || (CAN_FAIL && n < 3))
+			fail_msg("call %zu: %d after %ld failures: %s", i, r, n - 1, a.err.msg);
+	}
+	node_fini(&a.node);
+	strv_fini(&a.host.control_nodes);
+	offer_free(a.offer);
+	config_free(a.config);
+	inventory_free(a.inv);
+	inventory_free(a.inv2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(core__survives_every_failing_allocation),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
