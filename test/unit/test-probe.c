@@ -55,7 +55,7 @@ static struct probe new_probe(void)
 	return (struct probe){ .nvml = &nvml, .sysfs = dir, .crumb = &crumb };
 }
 
-static void write_file(const char *text, const char *fmt, ...)
+PRINTF(2, 3) static void write_file(const char *text, const char *fmt, ...)
 {
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX], name[512];

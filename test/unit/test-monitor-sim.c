@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The monitor on simulated nodes: the real worker, the simulated libnvidia-ml.so.1. */
+#include "lib/test.h"
+
+#include "base/time.h"
+#include "gpu/monitor.h"
+#include "sim/control.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define PATIENCE_NS     (20 * NS_PER_SEC)
+#define CALL_TIMEOUT_NS (300 * NS_PER_MS)
+
+struct seen {
+	uv_loop_t loop;
+	uv_timer_t tick;
+	struct gpu_monitor *m;
+	struct inventory *inv;
+	int inventories, downs, xids;
+	struct error down;
+	char uuid[GPU_UUID_MAX];
+	uint32_t xid, gi;
+};
+
+static char lib[PATH_MAX], worker[PATH_MAX], sysfs[PATH_MAX];
+static char *dir;
+static struct sim_control node;
+
+static int set_up(void **state)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+
+	(void)state;
+	assert_true(n > 0);
+	path[n] = '\0';
+	*strrchr(path, '/') = '\0';
+	assert_true(snprintf(lib, sizeof lib, "%s/../../src/sim/nvml/libnvidia-ml.so.1", path) <
+		    PATH_MAX);
+	assert_true(snprintf(worker, sizeof worker, "%s/../../src/gpu/gpuslice-nvml", path) <
+		    PATH_MAX);
+	return 0;
+}
+
+/* Each test has a node of its own, as the environment tells it to the worker. */
+static void make_node(const char *model)
+{
+	struct error err = ERROR_INIT;
+
+	dir = test_tmpdir();
+	assert_int_equal(setenv("GPUSLICE_SIM_NODE", model, 1), 0);
+	assert_int_equal(setenv("GPUSLICE_SIM_DIR", dir, 1), 0);
+	(void)snprintf(sysfs, sizeof sysfs, "%s/sys", dir);
+	assert_ok(sim_control_open(&node, NULL, NULL, &err), &err);
+}
+
+static void drop_node(void)
+{
+	sim_control_close(&node);
+	test_rmdir(dir);
+	dir = NULL;
+}
+
+static struct gpu_monitor_options options(void)
+{
+	return (struct gpu_monitor_options){ .nvml_path = lib,
+		.sysfs_root = sysfs,
+		.worker_path = worker,
+		.call_timeout_ns = CALL_TIMEOUT_NS,
+		.stuck_retry_ns = NS_PER_SEC };
+}
+
+static void on_inventory(void *arg, const struct inventory *inv)
+{
+	struct seen *s = arg;
+	struct error err = ERROR_INIT;
+
+	s->inventories++;
+	inventory_free(s->inv);
+	s->inv = NULL;
+	assert_ok(inventory_copy(&s->inv, inv, &err), &err);
+}
+
+static void on_down(void *arg, const struct error *why)
+{
+	struct seen *s = arg;
+
+	s->downs++;
+	s->down = *why;
+}
+
+static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
+{
+	struct seen *s = arg;
+
+	(void)ci;
+	s->xids++;
+	(void)snprintf(s->uuid, sizeof s->uuid, "%s", uuid);
+	s->xid = xid;
+	s->gi = gi;
+}
+
+static void on_tick(uv_timer_t *t)
+{
+	(void)t;
+}
+
+static void start(struct seen *s)
+{
+	static const struct gpu_monitor_ops ops = { .inventory = on_inventory,
+		.down = on_down,
+		.xid = on_xid };
+	struct gpu_monitor_options o = options();
+	struct error err = ERROR_INIT;
+
+	assert_int_equal(uv_loop_init(&s->loop), 0);
+	assert_int_equal(uv_timer_init(&s->loop, &s->tick), 0);
+	assert_int_equal(uv_timer_start(&s->tick, on_tick, 5, 5), 0);
+	assert_ok(gpu_monitor_start(&s->m, &s->loop, &o, &ops, s, &err), &err);
+}
+
+static void stop(struct seen *s)
+{
+	s->m = gpu_monitor_stop(s->m);
+	uv_close((uv_handle_t *)&s->tick, NULL);
+	assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
+	assert_int_equal(uv_loop_close(&s->loop), 0);
+	s->inv = inventory_free(s->inv);
+	drop_node();
+}
+
+#define run_until(s, cond)                                                 \
+	do {                                                               \
+		uint64_t until_ = time_mono_ns() + PATIENCE_NS;            \
+		while (!(cond)) {                                          \
+			if (time_mono_ns() > until_)                       \
+				fail_msg("waited in vain for: %s", #cond); \
+			(void)uv_run(&(s)->loop, UV_RUN_ONCE);             \
+		}                                                          \
+	} while (0)
+
+static void sim__shows_a_p3_8xlarge(void **state)
+{
+	struct seen s = { .m = NULL };
+
+	(void)state;
+	make_node("p3.8xlarge");
+	start(&s);
+	run_until(&s, s.inventories == 1);
+	assert_int_equal(s.inv->n, 4);
+	assert_true(s.inv->driver_version[0] != '\0');
+	assert_true(s.inv->cuda_version >= 11000);
+	for (uint32_t i = 0; i < 4; i++) {
+		const struct gpu *g = &s.inv->gpus[i];
+
+		assert_int_equal(g->fault, GPU_OK);
+		assert_int_equal(g->index, i);
+		assert_string_equal(g->name, "Tesla V100-SXM2-16GB");
+		assert_int_equal(strncmp(g->uuid, "GPU-", 4), 0);
+		assert_int_equal(g->cc_major, 7);
+		assert_int_equal(g->cc_minor, 0);
+		assert_true(g->memory_total_bytes > UINT64_C(15) << 30);
+		assert_true(g->memory_used_bytes < g->memory_total_bytes);
+		assert_true(g->has_minor);
+		assert_true(g->numa_node >= 0);
+		assert_true(g->xid_events);
+		assert_false(g->mig_capable);
+		for (uint32_t k = 0; k < 4; k++) {
+			struct gpu_link link = inventory_link(s.inv, i, k);
+
+			if (k == i)
+				continue;
+			assert_int_not_equal(link.level, GPU_LEVEL_UNKNOWN);
+			assert_in_range(link.nvlinks, 1, 2); /* the cube mesh of NVLink 2 */
+			assert_int_equal(link.nvlinks, inventory_link(s.inv, k, i).nvlinks);
+		}
+	}
+	assert_int_equal(s.downs, 0);
+	stop(&s);
+}
+
+static void sim__counts_no_links_into_switches(void **state)
+{
+	struct seen s = { .m = NULL };
+
+	(void)state;
+	make_node("p4d.24xlarge");
+	start(&s);
+	run_until(&s, s.inventories == 1);
+	assert_int_equal(s.inv->n, 8);
+	assert_true(s.inv->gpus[0].mig_capable);
+	assert_false(s.inv->gpus[0].mig_enabled);
+	assert_int_equal(inventory_link(s.inv, 0, 1).nvlinks, 0);
+	assert_int_not_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_UNKNOWN);
+	stop(&s);
+}
+
+static void sim__contains_a_hanging_gpu(void **state)
+{
+	struct seen s = { .m = NULL };
+	uint64_t t0;
+
+	(void)state;
+	make_node("p3.8xlarge");
+	sim_hang_set(node.state, 2, SIM_HANG_FOREVER, SIM_HANG_CALLS, SIM_HANG_FOREVER);
+	t0 = time_mono_ns();
+	start(&s);
+	run_until(&s, s.inventories == 1);
+	assert_in_range(time_mono_ns() - t0, CALL_TIMEOUT_NS, 10 * CALL_TIMEOUT_NS);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(s.inv->gpus[i].fault, i == 2 ? GPU_FAULT_STUCK : GPU_OK);
+	assert_non_null(strstr(s.inv->gpus[2].reason, "did not come back in time"));
+	sim_hang_set(node.state, 2, 0, 0, 0);
+	run_until(&s, s.inv->gpus[2].fault == GPU_OK);
+	assert_true(s.inv->gpus[2].uuid[0] != '\0');
+	assert_int_equal(s.downs, 0);
+	stop(&s);
+}
+
+static void sim__follows_the_driver(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	make_node("p3.2xlarge");
+	assert_ok(sim_control_driver(&node, SIM_DRIVER_UNLOADED, &err), &err);
+	start(&s);
+	run_until(&s, s.downs == 1);
+	assert_non_null(strstr(s.down.msg, "Driver Not Loaded (9)"));
+	assert_ok(sim_control_driver(&node, SIM_DRIVER_LOADED, &err), &err);
+	run_until(&s, s.inventories == 1); /* by itself */
+	assert_ok(sim_control_driver(&node, SIM_DRIVER_UNLOADED, &err), &err);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.downs == 2);
+	assert_ok(sim_control_driver(&node, SIM_DRIVER_MISMATCH, &err), &err);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.downs == 3);
+	assert_non_null(strstr(s.down.msg, "Driver/library version mismatch (18)"));
+	assert_ok(sim_control_driver(&node, SIM_DRIVER_LOADED, &err), &err);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inventories == 2);
+	stop(&s);
+}
+
+static void sim__delivers_an_xid(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	make_node("p3.8xlarge");
+	start(&s);
+	run_until(&s, s.inventories == 1);
+	/* The worker registers right after its first look; an XID of before is nobody's. */
+	for (uint64_t until = time_mono_ns() + PATIENCE_NS;
+		s.xids == 0 && time_mono_ns() < until;) {
+		uint64_t pause = time_mono_ns() + 50 * NS_PER_MS;
+
+		assert_ok(sim_control_xid(&node, 3, 48, &err), &err);
+		while (s.xids == 0 && time_mono_ns() < pause)
+			(void)uv_run(&s.loop, UV_RUN_ONCE);
+	}
+	assert_true(s.xids >= 1);
+	assert_int_equal(s.xid, 48);
+	assert_int_equal(s.gi, UINT32_MAX);
+	assert_string_equal(s.uuid, s.inv->gpus[3].uuid);
+	stop(&s);
+}
+
+static void sim__sees_a_gpu_lost_and_back(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct error err = ERROR_INIT;
+	char uuid[GPU_UUID_MAX];
+
+	(void)state;
+	make_node("p3.8xlarge");
+	start(&s);
+	run_until(&s, s.inventories == 1);
+	(void)snprintf(uuid, sizeof uuid, "%s", s.inv->gpus[1].uuid);
+	assert_ok(sim_control_lose(&node, 1, &err), &err);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inv->gpus[1].fault == GPU_FAULT_LOST);
+	assert_int_equal(s.inv->n, 4);
+	assert_string_equal(s.inv->gpus[1].uuid, uuid);
+	assert_non_null(strstr(s.inv->gpus[1].reason, "GPU is lost"));
+	assert_int_equal(s.inv->gpus[1].nvml_code, 15);
+	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
+	assert_int_not_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_UNKNOWN);
+	assert_ok(sim_control_restore(&node, 1, &err), &err);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inv->gpus[1].fault == GPU_OK);
+	assert_string_equal(s.inv->gpus[1].uuid, uuid);
+	assert_int_equal(s.downs, 0);
+	stop(&s);
+}
+
+static void sim__sees_gpus_come_and_go(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct error err = ERROR_INIT;
+	uint32_t slot = 0;
+
+	(void)state;
+	make_node("p3.2xlarge");
+	start(&s);
+	run_until(&s, s.inventories == 1);
+	assert_int_equal(s.inv->n, 1);
+	assert_ok(sim_control_add(&node, NULL, &slot, &err), &err);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inv->n == 2);
+	assert_string_not_equal(s.inv->gpus[0].uuid, s.inv->gpus[1].uuid);
+	assert_int_not_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_UNKNOWN);
+	assert_ok(sim_control_remove(&node, slot, &err), &err);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inv->n == 1);
+	assert_int_equal(s.downs, 0);
+	stop(&s);
+}
+
+/* Not a limit, a number to read: the first look has to fit into the start of the agent. */
+static void sim__answers_fast(void **state)
+{
+	uint64_t best = UINT64_MAX;
+
+	(void)state;
+	make_node("p3.8xlarge");
+	for (int i = 0; i < 20; i++) {
+		CLEANUP(inventory_freep) struct inventory *inv = NULL;
+		struct gpu_monitor_options o = options();
+		struct error err = ERROR_INIT;
+		uint64_t t0 = time_mono_ns(), took;
+
+		assert_ok(gpu_inventory_once(&inv, &o, &err), &err);
+		took = time_mono_ns() - t0;
+		best = took < best ? took : best;
+		assert_int_equal(inv->n, 4);
+	}
+	print_message(
+		"one inventory of 4 GPUs, the start and end of the worker with it: %llu us\n",
+		(unsigned long long)best / 1000);
+	drop_node();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sim__shows_a_p3_8xlarge),
+		cmocka_unit_test(sim__counts_no_links_into_switches),
+		cmocka_unit_test(sim__contains_a_hanging_gpu),
+		cmocka_unit_test(sim__follows_the_driver),
+		cmocka_unit_test(sim__delivers_an_xid),
+		cmocka_unit_test(sim__sees_a_gpu_lost_and_back),
+		cmocka_unit_test(sim__sees_gpus_come_and_go),
+		cmocka_unit_test(sim__answers_fast),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, NULL);
+}
