@@ -85,3 +85,53 @@ static inline uint32_t fixture_random(uint64_t *state)
 	*state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 	return (uint32_t)(*state >> 33);
 }
+
+static inline void set_link(struct inventory *inv, uint32_t a, uint32_t b, enum gpu_level level,
+	uint8_t nvlinks)
+{
+	struct gpu_link link = { .level = (uint8_t)level, .nvlinks = nvlinks };
+
+	inv->links[a * inv->n + b] = link;
+	inv->links[b * inv->n + a] = link;
+}
+
+static inline void connect_cube(struct inventory *inv)
+{
+	static const uint8_t twice[][2] = { { 0, 3 }, { 0, 4 }, { 1, 2 }, { 1, 5 }, { 2, 3 },
+		{ 4, 7 }, { 5, 6 }, { 6, 7 } };
+	static const uint8_t once[][2] = { { 0, 1 }, { 0, 2 }, { 1, 3 }, { 2, 6 }, { 3, 7 },
+		{ 4, 5 }, { 4, 6 }, { 5, 7 } };
+
+	for (size_t i = 0; i < ARRAY_LEN(twice); i++)
+		inv->links[twice[i][0] * 8 + twice[i][1]].nvlinks =
+			inv->links[twice[i][1] * 8 + twice[i][0]].nvlinks = 2;
+	for (size_t i = 0; i < ARRAY_LEN(once); i++)
+		inv->links[once[i][0] * 8 + once[i][1]].nvlinks =
+			inv->links[once[i][1] * 8 + once[i][0]].nvlinks = 1;
+}
+
+/*
+ * The four nodes of the vectors (device-plugin.md 13.6), 8 GPUs each: NVLink pairs, two CPUs, a cube
+ * mesh, everything linked to everything.
+ */
+static inline struct inventory *fixture_topology(char which)
+{
+	struct inventory *inv = fixture_inventory(8);
+
+	for (uint32_t a = 0; a < 8; a++) {
+		for (uint32_t b = a + 1; b < 8; b++) {
+			bool near = which == 'A' || which == 'D' || a / 4 == b / 4;
+			enum gpu_level level = which == 'A' || which == 'D' ? GPU_LEVEL_SAME_CPU
+					       : near ? GPU_LEVEL_HOST_BRIDGE
+						      : GPU_LEVEL_CROSS_CPU;
+
+			set_link(inv, a, b, level,
+				which == 'D'                     ? 18
+				: which == 'A' && a / 2 == b / 2 ? 4
+								 : 0);
+		}
+	}
+	if (which == 'C')
+		connect_cube(inv);
+	return inv;
+}

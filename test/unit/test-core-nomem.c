@@ -13,11 +13,6 @@
 
 static long countdown = -1; /* allocations until one fails; < 0: none */
 
-static bool fails(void)
-{
-	return countdown >= 0 && countdown-- == 0;
-}
-
 #if defined(__SANITIZE_ADDRESS__)
 #	define SANITIZED 1
 #elif defined(__has_feature)
