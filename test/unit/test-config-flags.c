@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/test-config-read.h"
 
+#include "base/fd.h"
 #include "config/read.h"
 
 /* Precedence (device-plugin.md 1.5), flags (2.1) and start-up validation (3). */
@@ -301,6 +302,43 @@ static void config_options__are_the_options_of_the_table(void **state)
 	}
 }
 
+/* docs/config.md has a row with the default of each key, and the man page its name. */
+static void config_fields__are_all_documented(void **state)
+{
+	CLEANUP(buf_fini) struct buf docs = BUF_INIT(1 << 20), man = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(file_read(TEST_SOURCE "/docs/config.md", &docs, &err), &err);
+	assert_ok(file_read(TEST_SOURCE "/man/gpuslice-config.5.scd", &man, &err), &err);
+	for (size_t i = 0; i < config_n_fields; i++) {
+		const struct field *f = &config_fields[i];
+		CLEANUP(buf_fini) struct buf want = BUF_INIT(512);
+		const char *row;
+
+		if (f->type == FIELD_OBJECT || f->path[strlen(f->path) - 1] == ']' ||
+			!strcmp(f->path, "resources.gpus") ||
+			!strcmp(f->path, "resources.mig") ||
+			!strcmp(f->path, "sharing.slices") ||
+			!strncmp(f->path, "sharing.mps.resources[].isolation.", 34))
+			continue;
+		buf_printf(&want, "`%s`", f->path);
+		row = strstr(buf_str(&docs), buf_str(&want));
+		if (!row)
+			fail_msg("docs/config.md does not have %s", f->path);
+		buf_clear(&want);
+		buf_printf(&want, "`%s`", f->def ? f->def : "");
+		if (f->def && *f->def && strncmp(f->path, "sharing.mps.", 12) != 0 &&
+			!memmem(row, strcspn(row, "\n"), buf_str(&want), want.len))
+			fail_msg("docs/config.md does not have the default %s of %s", f->def,
+				f->path);
+		if (f->option && !memmem(row, strcspn(row, "\n"), f->option, strlen(f->option)))
+			fail_msg("docs/config.md does not have the option of %s", f->path);
+		if ((f->flags & FIELD_STORED) && !strstr(buf_str(&man), field_key(f)))
+			fail_msg("gpuslice-config(5) does not have %s", f->path);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -310,6 +348,7 @@ int main(void)
 		cmocka_unit_test(config__adds_the_health_variables),
 		cmocka_unit_test(config__names_the_place_of_what_is_for_later),
 		cmocka_unit_test(config_options__are_the_options_of_the_table),
+		cmocka_unit_test(config_fields__are_all_documented),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

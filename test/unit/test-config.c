@@ -474,6 +474,13 @@ static void config_parse__applies_anchors_and_merges(void **state)
 	assert_int_equal(c->sharing.entries[3].replicas, 2);
 	assert_string_equal(c->sharing.entries[3].rename, "nvidia.com/x");
 	(void)config_free(c);
+	c = read_good(
+		"flags: {mpsRoot: 'a''''b', nvidiaDriverRoot: '''''''x''', nvidiaDevRoot: 'a''b'}",
+		NULL);
+	assert_string_equal(c->mps_root, "a''b"); /* libfyaml 0.7.12 alone says a''' */
+	assert_string_equal(c->driver_root, "'''x'");
+	assert_string_equal(c->dev_root, "a'b");
+	(void)config_free(c);
 	read_bad("a: *b", "alias '*b' names no anchor");
 	read_bad("flags: &a [*a]", "alias '*a' names no anchor");
 	read_bad("flags: {<<: 5}", "<<: expected an object");

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cmd.h"
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "config/config.h"
+#include "config/json.h"
+#include "core/offer.h"
+#include "gpu/monitor.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * gpuslice config check: reads configs as the agent would, and shows what this node, or a simulated
+ * one, would offer with each. Environment and flags of an agent are not known here and not applied.
+ */
+
+#ifndef GPUSLICE_SIM_LIBDIR
+#	define GPUSLICE_SIM_LIBDIR ""
+#endif
+#define SIM_LIBRARY "libnvidia-ml.so.1"
+
+static const struct option_def check_options[] = {
+	{ "json", NULL, 0, OPTION_BOOL, { NULL }, NULL, "false", "print JSON" },
+	{ "node", NULL, 0, OPTION_STR, { NULL }, "MODEL", NULL,
+		"show what a simulated node of this model would offer, such as p3.8xlarge" },
+	{ "nvml", NULL, 0, OPTION_STR, { NULL }, "PATH", NULL,
+		"NVML library to ask for the GPUs, instead of the driver's" },
+};
+
+struct check {
+	struct inventory *inv; /* NULL: NVML cannot be asked */
+	struct error nvml;     /* why not */
+	json_t *configs;       /* with --json; NULL else */
+	unsigned n_good, n_bad, n_warnings;
+	int exit_code; /* of the first error */
+};
+
+/* A row of what a node offers. */
+struct row {
+	uint32_t gpus, min, max; /* GPUs that have devices of it; devices of one GPU */
+};
+
+static struct row row_of(const struct resource *r, const struct inventory *inv)
+{
+	struct row row = { 0, UINT32_MAX, 0 };
+
+	for (uint32_t g = 0; g < inv->n; g++) {
+		uint32_t n = 0;
+
+		for (uint32_t i = 0; i < r->n_devices; i++)
+			n += r->devices[i].gpu == g;
+		row.gpus += n > 0;
+		if (n && n < row.min)
+			row.min = n;
+		if (n > row.max)
+			row.max = n;
+	}
+	if (!row.gpus)
+		row.min = 0;
+	return row;
+}
+
+static const char *sharing_name(enum sharing_strategy s)
+{
+	switch (s) {
+	case SHARING_NONE:
+		break;
+	case SHARING_TIME_SLICING:
+		return "time-slicing";
+	case SHARING_MPS:
+		return "mps";
+	}
+	return "none";
+}
+
+static void print_offer(const struct offer *o, const struct inventory *inv)
+{
+	if (o->n)
+		printf("  %-36s %8s %6s %9s  %s\n", "RESOURCE", "DEVICES", "GPUS", "PER GPU",
+			"SHARING");
+	else
+		printf("  nothing is offered\n");
+	for (uint32_t i = 0; i < o->n; i++) {
+		const struct resource *r = &o->resources[i];
+		struct row row = row_of(r, inv);
+		char per[32];
+
+		if (row.min == row.max)
+			(void)snprintf(per, sizeof(per), "%u", row.max);
+		else
+			(void)snprintf(per, sizeof(per), "%u to %u", row.min, row.max);
+		printf("  %-36s %8u %6u %9s  %s\n", r->name, r->n_devices, row.gpus, per,
+			sharing_name(r->strategy));
+	}
+	for (size_t i = 0; i < o->notes.n; i++)
+		printf("  note: %s\n", o->notes.v[i]);
+}
+
+static json_t *texts_json(const struct strv *list)
+{
+	json_t *a = json_array();
+
+	for (size_t i = 0; a && i < list->n; i++)
+		(void)json_array_append_new(a, json_any_text(list->v[i]));
+	return a;
+}
+
+static json_t *offer_json(const struct offer *o, const struct inventory *inv)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; list && i < o->n; i++) {
+		const struct resource *r = &o->resources[i];
+		struct row row = row_of(r, inv);
+
+		(void)json_array_append_new(list,
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:s}", "name", r->name, "devices",
+				(json_int_t)r->n_devices, "gpus", (json_int_t)row.gpus,
+				"perGpuMin", (json_int_t)row.min, "perGpuMax",
+				(json_int_t)row.max, "sharing", sharing_name(r->strategy)));
+	}
+	return list;
+}
+
+static void print_error(struct check *c, const struct error *err)
+{
+	c->n_bad++;
+	if (!c->exit_code)
+		c->exit_code = error_class(err->code)->exit_code;
+	(void)fflush(stdout);
+	(void)fprintf(stderr, "%s\n", err->msg);
+}
+
+static void add_json(struct check *c, const char *name, const struct config *config,
+	const struct offer *o, const struct strv *warnings, const struct error *err)
+{
+	json_t *j = json_pack("{s:o, s:b, s:o}", "name", json_any_text(name), "good",
+		err == NULL, "warnings", texts_json(warnings));
+	char *text = config ? config_to_json(config) : NULL;
+
+	if (err)
+		(void)json_object_set_new(j, "error",
+			json_pack("{s:s, s:o}", "kind", error_class(err->code)->name, "text",
+				json_any_text(err->msg)));
+	if (text)
+		(void)json_object_set_new(j, "config", json_loads(text, 0, NULL));
+	if (o) {
+		(void)json_object_set_new(j, "offers", offer_json(o, c->inv));
+		(void)json_object_set_new(j, "notes", texts_json(&o->notes));
+	}
+	free(text);
+	(void)json_array_append_new(c->configs, j);
+}
+
+static void check_one(void *arg, const char *name, const char *text, struct config *config,
+	const struct strv *warnings, const struct error *err)
+{
+	struct check *c = arg;
+	CLEANUP(offer_freep) struct offer *o = NULL;
+	struct error why = ERROR_INIT;
+
+	if (!text) { /* a manifest without a config */
+		for (size_t i = 0; !c->configs && i < warnings->n; i++)
+			printf("%s\n", warnings->v[i]);
+		return;
+	}
+	c->n_warnings += (unsigned)warnings->n;
+	if (config && c->inv && offer_new(&o, c->inv, config, &why) < 0) {
+		error_prefix(&why, "%s", name);
+		err = &why;
+	}
+	if (c->configs)
+		add_json(c, name, err ? NULL : config, o, warnings, err);
+	if (!err)
+		c->n_good++;
+	if (!c->configs && !err)
+		printf("%s: good\n", name);
+	if (!c->configs && o)
+		print_offer(o, c->inv);
+	for (size_t i = 0; !c->configs && i < warnings->n; i++)
+		printf("  warning: %s\n", warnings->v[i]);
+	if (err)
+		print_error(c, err);
+}
+
+static const char *no_env(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+/* The simulated NVML: beside this program's build tree, or where it is installed. */
+static int find_simulator(char *ret, size_t cap, struct error *err)
+{
+	char exe[PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *slash;
+
+	if (len < 0)
+		return error_sys(err, errno, "read '/proc/self/exe'");
+	exe[len] = '\0';
+	slash = strrchr(exe, '/');
+	if (slash)
+		*slash = '\0';
+	(void)snprintf(ret, cap, "%.3000s/../sim/nvml/" SIM_LIBRARY, exe);
+	if (access(ret, R_OK) == 0)
+		return 0;
+	(void)snprintf(ret, cap, "%s/" SIM_LIBRARY, GPUSLICE_SIM_LIBDIR);
+	if (access(ret, R_OK) == 0)
+		return 0;
+	return error_set(err, ERR_NOT_FOUND,
+		"--node: the simulator's " SIM_LIBRARY " is neither in '" GPUSLICE_SIM_LIBDIR
+		"' nor beside this program; --nvml names another place");
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	(void)remove(path);
+	return 0;
+}
+
+/* Takes one look at a node that lives as long as this look. */
+static int look_at_model(struct check *c, const char *model, const char *nvml,
+	struct error *err)
+{
+	char library[PATH_MAX], dir[] = "/tmp/gpuslice-check.XXXXXX";
+	struct gpu_monitor_options options = { .nvml_path = library };
+	int r;
+
+	if (nvml)
+		(void)snprintf(library, sizeof(library), "%s", nvml);
+	else if (find_simulator(library, sizeof(library), err) < 0)
+		return -1;
+	if (!mkdtemp(dir))
+		return error_sys(err, errno, "make a directory '%s'", dir);
+	(void)setenv("GPUSLICE_SIM_NODE", model, 1);
+	(void)setenv("GPUSLICE_SIM_DIR", dir, 1);
+	r = gpu_inventory_once(&c->inv, &options, err);
+	(void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	return r < 0 ? error_prefix(err, "--node %s", model) : 0;
+}
+
+/* What somebody asked for by name must be there; the driver's own NVML may be missing. */
+static int look_at_node(struct check *c, const struct options *o, struct error *err)
+{
+	const char *node = option_str(o, "node", NULL), *nvml = option_str(o, "nvml", NULL);
+	struct gpu_monitor_options options = { .nvml_path = nvml };
+
+	if (node)
+		return look_at_model(c, node, nvml, err);
+	if (gpu_inventory_once(&c->inv, &options, &c->nvml) >= 0)
+		return 0;
+	if (!nvml)
+		return 0;
+	error_copy(err, &c->nvml);
+	return -1;
+}
+
+static void print_node(const struct check *c)
+{
+	uint32_t same = 0;
+
+	if (!c->inv) {
+		printf("Without GPUs: %s.\nThe configs are checked all the same.\n\n",
+			c->nvml.msg);
+		return;
+	}
+	printf("Node:");
+	for (uint32_t i = 0; i < c->inv->n; i++) {
+		same++;
+		if (i + 1 < c->inv->n &&
+			!strcmp(c->inv->gpus[i].name, c->inv->gpus[i + 1].name))
+			continue;
+		printf("%s %u x %s", i + 1 > same ? "," : "", same, c->inv->gpus[i].name);
+		same = 0;
+	}
+	printf("%s, driver %s\n\n", c->inv->n ? "" : " no GPU", c->inv->driver_version);
+}
+
+static int print_json(struct check *c, struct error *err)
+{
+	json_t *top = json_pack("{s:b, s:o, s:O}", "good", c->n_bad == 0, "nvml",
+		c->inv ? json_null() : json_any_text(c->nvml.msg), "configs", c->configs);
+	char *text = top ? json_dumps(top, JSON_INDENT(2)) : NULL;
+	bool done = text && printf("%s\n", text) > 0;
+
+	json_decref(top);
+	free(text);
+	return done ? 0 : error_nomem(err);
+}
+
+static int run_check(struct check *c, const struct options *o, struct error *err)
+{
+	struct config_sources sources = { .env = no_env };
+
+	if (o->args.n < 2)
+		return error_set(err, ERR_INVALID,
+			"check: expected at least one FILE, found none");
+	if (look_at_node(c, o, err) < 0)
+		return -1;
+	if (option_bool(o, "json", false)) {
+		c->configs = json_array();
+		if (!c->configs)
+			return error_nomem(err);
+	} else {
+		print_node(c);
+	}
+	for (size_t i = 1; i < o->args.n; i++) {
+		struct error why = ERROR_INIT;
+		struct strv none = STRV_INIT;
+
+		if (config_each(o->args.v[i], &sources, check_one, c, &why) >= 0)
+			continue;
+		if (c->configs)
+			add_json(c, o->args.v[i], NULL, NULL, &none, &why);
+		print_error(c, &why);
+	}
+	if (c->configs)
+		return print_json(c, err);
+	(void)fflush(stderr);
+	printf("\n%u good, %u bad, %u warning%s\n", c->n_good, c->n_bad, c->n_warnings,
+		c->n_warnings == 1 ? "" : "s");
+	return 0;
+}
+
+static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+{
+	struct check c = { .inv = NULL };
+	int r;
+
+	(void)cmd;
+	if (!o->args.n || strcmp(o->args.v[0], "check") != 0)
+		return error_set(err, ERR_INVALID, "expected 'check FILE...', found '%s'",
+			o->args.n ? o->args.v[0] : "");
+	r = run_check(&c, o, err);
+	json_decref(c.configs);
+	(void)inventory_free(c.inv);
+	return r < 0 ? r : c.exit_code;
+}
+
+const struct cmd cmd_config = {
+	.name = "config",
+	.usage = "check [--nvml PATH | --node MODEL] [--json] FILE...",
+	.summary = "check configuration files and show what a node would offer",
+	.description =
+		"Each FILE is a sharing config (version: v1) or a Kubernetes manifest with ConfigMaps,\n"
+		"of which every entry is checked; - is standard input. All files are checked; mistakes\n"
+		"are told as FILE:LINE:COLUMN on standard error and make the exit status non-zero.\n"
+		"Flags and variables of an agent are not applied.\n"
+		"\n"
+		"  gpuslice config check time-slicing-config.yaml\n"
+		"  gpuslice config check --node p3.8xlarge time-slicing-config.yaml\n",
+	.options = check_options,
+	.n_options = ARRAY_LEN(check_options),
+	.run = run,
+};
