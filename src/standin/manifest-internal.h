@@ -6,7 +6,7 @@
  * Thread: any.
  */
 #include "standin/object.h"
-#include "standin/yaml.h"
+#include "standin/doc.h"
 
 /* The object that is being read, for messages. */
 struct reading {
@@ -22,7 +22,7 @@ int invalid_at(const struct reading *r, struct fy_node *at, const char *fmt, ...
 
 /* The value is of type @want or absent; else says so at @path. */
 int expect_type(const struct reading *r, struct fy_node *value, struct fy_node *key,
-	enum yaml_type want, const char *path);
+	enum doc_type want, const char *path);
 
 /* A map of strings, keys checked as label keys if @labels. Absent: empty. */
 int read_str_map(const struct reading *r, struct fy_node *parent, const char *key,

@@ -26,14 +26,14 @@ static bool native_resource(const char *name)
 static int read_quantity(const struct reading *r, struct fy_node *value, struct fy_node *key,
 	const char *path, uint32_t *ret)
 {
-	enum yaml_type type = yaml_type(value);
-	const char *text = yaml_text(value);
+	enum doc_type type = doc_type(value);
+	const char *text = doc_text(value);
 	uint64_t n;
 	double d;
 
-	if (type != YAML_INT && type != YAML_FLOAT && type != YAML_STRING)
+	if (type != DOC_INT && type != DOC_FLOAT && type != DOC_STRING)
 		return invalid_at(r, key, "%s: expected quantity, found %s", path,
-			yaml_type_name(type));
+			doc_type_name(type));
 	if (text[0] == '-')
 		return invalid_at(r, value,
 			"%s: Invalid value: \"%.40s\": must be greater than or equal to 0",
@@ -80,8 +80,8 @@ static int read_limits(const struct reading *r, struct fy_node *limits, const ch
 	char at[2 * PATH_MAX_];
 	uint32_t n;
 
-	while (yaml_pair(limits, &iter, &k, &v)) {
-		const char *name = yaml_text(k);
+	while (doc_pair(limits, &iter, &k, &v)) {
+		const char *name = doc_text(k);
 
 		if (native_resource(name))
 			continue;
@@ -113,8 +113,8 @@ static int check_requests(const struct reading *r, struct fy_node *requests, con
 	char at[2 * PATH_MAX_];
 	uint32_t n;
 
-	while (yaml_pair(requests, &iter, &k, &v)) {
-		const char *name = yaml_text(k);
+	while (doc_pair(requests, &iter, &k, &v)) {
+		const char *name = doc_text(k);
 		const struct quantity *limit = NULL;
 
 		if (native_resource(name))
@@ -148,13 +148,13 @@ static int read_container(const struct reading *r, struct fy_node *node, const c
 
 	ret->init = init;
 	(void)snprintf(at, sizeof(at), "%s.name", path);
-	if (expect_type(r, node, NULL, YAML_MAP, path) < 0 ||
+	if (expect_type(r, node, NULL, DOC_MAP, path) < 0 ||
 		read_str(r, node, "name", at, &ret->name) < 0)
 		return -1;
 	if (!ret->name)
 		return invalid_at(r, node, "%s: Required value", at);
 	if (!dns_name_valid(ret->name, /* dots= */ false))
-		return invalid_at(r, yaml_get(node, "name"),
+		return invalid_at(r, doc_get(node, "name"),
 			"%s: Invalid value: \"%.80s\": a lowercase RFC 1123 label must consist of lower "
 			"case alphanumeric characters or '-'",
 			at, ret->name);
@@ -163,16 +163,15 @@ static int read_container(const struct reading *r, struct fy_node *node, const c
 		return -1;
 	if (!ret->image || !*ret->image)
 		return invalid_at(r, node, "%s: Required value", at);
-	ret->sidecar =
-		init && strcmp(yaml_text(yaml_get(node, "restartPolicy")), "Always") == 0;
+	ret->sidecar = init && strcmp(doc_text(doc_get(node, "restartPolicy")), "Always") == 0;
 
 	(void)snprintf(at, sizeof(at), "%s.resources", path);
-	resources = yaml_get(node, "resources");
-	limits = yaml_get(resources, "limits");
-	requests = yaml_get(resources, "requests");
-	if (expect_type(r, resources, yaml_key(node, "resources"), YAML_MAP, at) < 0 ||
-		expect_type(r, limits, yaml_key(resources, "limits"), YAML_MAP, at) < 0 ||
-		expect_type(r, requests, yaml_key(resources, "requests"), YAML_MAP, at) < 0 ||
+	resources = doc_get(node, "resources");
+	limits = doc_get(resources, "limits");
+	requests = doc_get(resources, "requests");
+	if (expect_type(r, resources, doc_key(node, "resources"), DOC_MAP, at) < 0 ||
+		expect_type(r, limits, doc_key(resources, "limits"), DOC_MAP, at) < 0 ||
+		expect_type(r, requests, doc_key(resources, "requests"), DOC_MAP, at) < 0 ||
 		read_limits(r, limits, at, ret) < 0)
 		return -1;
 	return check_requests(r, requests, at, ret);
@@ -181,17 +180,17 @@ static int read_container(const struct reading *r, struct fy_node *node, const c
 static int read_containers(const struct reading *r, struct fy_node *spec, const char *key,
 	const char *path, bool init, struct pod_spec *s)
 {
-	struct fy_node *list = yaml_get(spec, key);
+	struct fy_node *list = doc_get(spec, key);
 	struct container *grown;
 	char at[PATH_MAX_];
 	int n;
 
 	(void)snprintf(at, sizeof(at), "%s.%s", path, key);
-	if (expect_type(r, list, yaml_key(spec, key), YAML_SEQ, at) < 0)
+	if (expect_type(r, list, doc_key(spec, key), DOC_SEQ, at) < 0)
 		return -1;
-	n = yaml_count(list);
+	n = doc_count(list);
 	if (n == 0)
-		return init ? 0 : invalid_at(r, yaml_key(spec, key), "%s: Required value", at);
+		return init ? 0 : invalid_at(r, doc_key(spec, key), "%s: Required value", at);
 	if (n > MANIFEST_CONTAINERS_MAX)
 		return invalid_at(r, list, "%s: more than %d", at, MANIFEST_CONTAINERS_MAX);
 	grown = reallocarray(s->containers, s->n_containers + (size_t)n, sizeof(*grown));
@@ -199,7 +198,7 @@ static int read_containers(const struct reading *r, struct fy_node *spec, const 
 		return error_nomem(r->err);
 	s->containers = grown;
 	for (int i = 0; i < n; i++) {
-		struct fy_node *item = yaml_item(list, i);
+		struct fy_node *item = doc_item(list, i);
 		struct container *c = &s->containers[s->n_containers++];
 
 		*c = (struct container){ 0 };
@@ -208,7 +207,7 @@ static int read_containers(const struct reading *r, struct fy_node *spec, const 
 			return -1;
 		for (size_t k = 0; k + 1 < s->n_containers; k++) {
 			if (strcmp(s->containers[k].name, c->name) == 0)
-				return invalid_at(r, yaml_get(item, "name"),
+				return invalid_at(r, doc_get(item, "name"),
 					"%s.name: Duplicate value: \"%s\"", at, c->name);
 		}
 	}
@@ -221,7 +220,7 @@ static int read_toleration(const struct reading *r, struct fy_node *node, const 
 	CLEANUP(freep) char *op = NULL;
 	char at[PATH_MAX_ + 16];
 
-	if (expect_type(r, node, NULL, YAML_MAP, path) < 0)
+	if (expect_type(r, node, NULL, DOC_MAP, path) < 0)
 		return -1;
 	(void)snprintf(at, sizeof(at), "%s.key", path);
 	if (read_str(r, node, "key", at, &t->key) < 0)
@@ -235,7 +234,7 @@ static int read_toleration(const struct reading *r, struct fy_node *node, const 
 	if (t->effect && strcmp(t->effect, "NoSchedule") != 0 &&
 		strcmp(t->effect, "PreferNoSchedule") != 0 &&
 		strcmp(t->effect, "NoExecute") != 0)
-		return invalid_at(r, yaml_get(node, "effect"),
+		return invalid_at(r, doc_get(node, "effect"),
 			"%s: Unsupported value: \"%.60s\": supported values: \"NoSchedule\", "
 			"\"PreferNoSchedule\", \"NoExecute\"",
 			at, t->effect);
@@ -244,7 +243,7 @@ static int read_toleration(const struct reading *r, struct fy_node *node, const 
 		return -1;
 	t->exists = op && strcmp(op, "Exists") == 0;
 	if (op && !t->exists && strcmp(op, "Equal") != 0)
-		return invalid_at(r, yaml_get(node, "operator"),
+		return invalid_at(r, doc_get(node, "operator"),
 			"%s: Unsupported value: \"%.60s\": supported values: \"Equal\", \"Exists\"",
 			at, op);
 	if (!t->key && !t->exists)
@@ -258,14 +257,14 @@ static int read_toleration(const struct reading *r, struct fy_node *node, const 
 static int read_tolerations(const struct reading *r, struct fy_node *spec, const char *path,
 	struct pod_spec *s)
 {
-	struct fy_node *list = yaml_get(spec, "tolerations");
+	struct fy_node *list = doc_get(spec, "tolerations");
 	char at[PATH_MAX_];
 	int n;
 
 	(void)snprintf(at, sizeof(at), "%s.tolerations", path);
-	if (expect_type(r, list, yaml_key(spec, "tolerations"), YAML_SEQ, at) < 0)
+	if (expect_type(r, list, doc_key(spec, "tolerations"), DOC_SEQ, at) < 0)
 		return -1;
-	n = yaml_count(list);
+	n = doc_count(list);
 	if (n == 0)
 		return 0;
 	s->tolerations = calloc((size_t)n, sizeof(*s->tolerations));
@@ -274,7 +273,7 @@ static int read_tolerations(const struct reading *r, struct fy_node *spec, const
 	for (int i = 0; i < n; i++) {
 		(void)snprintf(at, sizeof(at), "%s.tolerations[%d]", path, i);
 		s->n_tolerations++;
-		if (read_toleration(r, yaml_item(list, i), at, &s->tolerations[i]) < 0)
+		if (read_toleration(r, doc_item(list, i), at, &s->tolerations[i]) < 0)
 			return -1;
 	}
 	return 0;
@@ -292,12 +291,12 @@ static int read_restart_policy(const struct reading *r, struct fy_node *spec, co
 	if (!policy || strcmp(policy, "Always") == 0)
 		return 0;
 	if (template)
-		return invalid_at(r, yaml_get(spec, "restartPolicy"),
+		return invalid_at(r, doc_get(spec, "restartPolicy"),
 			"%s: Unsupported value: \"%.60s\": supported values: \"Always\"", at,
 			policy);
 	s->restart_never = strcmp(policy, "Never") == 0;
 	if (!s->restart_never && strcmp(policy, "OnFailure") != 0)
-		return invalid_at(r, yaml_get(spec, "restartPolicy"),
+		return invalid_at(r, doc_get(spec, "restartPolicy"),
 			"%s: Unsupported value: \"%.60s\": supported values: \"Always\", \"OnFailure\", "
 			"\"Never\"",
 			at, policy);
@@ -308,7 +307,7 @@ int read_pod_spec(const struct reading *r, struct fy_node *parent, const char *p
 	struct str_map *labels, bool template, struct pod_spec **ret)
 {
 	CLEANUP(pod_spec_unrefp) struct pod_spec *s = calloc(1, sizeof(*s));
-	struct fy_node *spec = yaml_get(parent, "spec");
+	struct fy_node *spec = doc_get(parent, "spec");
 	char at[PATH_MAX_];
 
 	if (!s) {
@@ -318,7 +317,7 @@ int read_pod_spec(const struct reading *r, struct fy_node *parent, const char *p
 	s->refs = 1;
 	s->labels = *labels;
 	*labels = (struct str_map){ 0 };
-	if (expect_type(r, spec, yaml_key(parent, "spec"), YAML_MAP, path) < 0 ||
+	if (expect_type(r, spec, doc_key(parent, "spec"), DOC_MAP, path) < 0 ||
 		read_containers(r, spec, "initContainers", path, /* init= */ true, s) < 0 ||
 		read_containers(r, spec, "containers", path, /* init= */ false, s) < 0)
 		return -1;

@@ -21,68 +21,67 @@ int invalid_at(const struct reading *r, struct fy_node *at, const char *fmt, ...
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	yaml_pos(at, r->root, &line, &column);
+	doc_pos(at, r->root, &line, &column);
 	return error_set(r->err, ERR_INVALID, "%s:%u:%u: %s \"%s\" is invalid: %s", r->file,
 		line, column, r->kind, r->name, text);
 }
 
 int expect_type(const struct reading *r, struct fy_node *value, struct fy_node *key,
-	enum yaml_type want, const char *path)
+	enum doc_type want, const char *path)
 {
-	enum yaml_type found = yaml_type(value);
+	enum doc_type found = doc_type(value);
 
-	if (found == YAML_NULL || found == want)
+	if (found == DOC_NULL || found == want)
 		return 0;
-	if (want == YAML_STRING &&
-		(found == YAML_BOOL || found == YAML_INT || found == YAML_FLOAT))
+	if (want == DOC_STRING && (found == DOC_BOOL || found == DOC_INT || found == DOC_FLOAT))
 		return invalid_at(r, value,
 			"%s: expected string, found %s %.64s; put it in quotes: \"%.64s\"",
-			path, yaml_type_name(found), yaml_text(value), yaml_text(value));
-	return invalid_at(r, yaml_type(value) == YAML_STRING ? value : key,
-		"%s: expected %s, found %s", path, yaml_type_name(want), yaml_type_name(found));
+			path, doc_type_name(found), doc_text(value), doc_text(value));
+	return invalid_at(r, doc_type(value) == DOC_STRING ? value : key,
+		"%s: expected %s, found %s", path, doc_type_name(want), doc_type_name(found));
 }
 
 int read_str(const struct reading *r, struct fy_node *parent, const char *key, const char *path,
 	char **ret)
 {
-	struct fy_node *value = yaml_get(parent, key);
+	struct fy_node *value = doc_get(parent, key);
 
 	*ret = NULL;
-	if (expect_type(r, value, yaml_key(parent, key), YAML_STRING, path) < 0)
+	if (expect_type(r, value, doc_key(parent, key), DOC_STRING, path) < 0)
 		return -1;
-	if (yaml_type(value) == YAML_NULL)
+	if (doc_type(value) == DOC_NULL)
 		return 0;
-	*ret = strdup(yaml_text(value));
+	*ret = strdup(doc_text(value));
 	return *ret ? 0 : error_nomem(r->err);
 }
 
 int read_str_map(const struct reading *r, struct fy_node *parent, const char *key,
 	const char *path, bool labels, struct str_map *ret)
 {
-	struct fy_node *map = yaml_get(parent, key), *k, *v;
+	struct fy_node *map = doc_get(parent, key), *k, *v;
 	char at[160];
 	void *iter = NULL;
 
-	if (expect_type(r, map, yaml_key(parent, key), YAML_MAP, path) < 0)
+	if (expect_type(r, map, doc_key(parent, key), DOC_MAP, path) < 0)
 		return -1;
-	while (yaml_pair(map, &iter, &k, &v)) {
-		const char *name = yaml_text(k);
+	while (doc_pair(map, &iter, &k, &v)) {
+		const char *name = doc_text(k);
 
 		(void)snprintf(at, sizeof(at), "%s[%.80s]", path, name);
-		if (expect_type(r, v, k, YAML_STRING, at) < 0)
+		if (expect_type(r, v, k, DOC_STRING, at) < 0)
 			return -1;
 		if (labels && !label_key_valid(name))
 			return invalid_at(r, k,
 				"%s: Invalid value: \"%.80s\": name part must "
 				"consist of alphanumeric characters, '-', '_' or '.'",
 				path, name);
-		if (labels && !label_value_valid(yaml_text(v)))
+		if (labels && !label_value_valid(doc_text(v)))
 			return invalid_at(r, v,
 				"%s: Invalid value: \"%.80s\": a valid label must be "
 				"an empty string or consist of at most 63 alphanumeric characters, "
 				"'-', '_' or '.'",
-				path, yaml_text(v));
-		if (str_map_set(ret, name, yaml_text(v), r->err) < 0)
+				path, doc_text(v));
+		if (str_map_set(ret, name, doc_text(v), r->err) < 0)
 			return -1;
 	}
 	return 0;
@@ -116,7 +115,7 @@ static int unknown_kind(const struct reading *r, const char *api_version)
 				strcmp(r->kind, foreign_kinds[i].kind) == 0))
 			hint = foreign_kinds[i].hint;
 	}
-	yaml_pos(yaml_get(r->root, "kind"), r->root, &line, &column);
+	doc_pos(doc_get(r->root, "kind"), r->root, &line, &column);
 	return error_set(r->err, ERR_UNSUPPORTED,
 		"%s:%u:%u: no matches for kind \"%s\" in version \"%s\" (name \"%s\")%s%s",
 		r->file, line, column, r->kind, api_version, r->name,
@@ -137,29 +136,29 @@ static const struct {
 
 static int read_metadata(const struct reading *r, struct object *o)
 {
-	struct fy_node *meta = yaml_get(r->root, "metadata"), *name;
+	struct fy_node *meta = doc_get(r->root, "metadata"), *name;
 
-	if (expect_type(r, meta, yaml_key(r->root, "metadata"), YAML_MAP, "metadata") < 0)
+	if (expect_type(r, meta, doc_key(r->root, "metadata"), DOC_MAP, "metadata") < 0)
 		return -1;
-	name = yaml_get(meta, "name");
-	if (yaml_type(name) == YAML_NULL)
-		return invalid_at(r, yaml_key(r->root, "metadata"),
+	name = doc_get(meta, "name");
+	if (doc_type(name) == DOC_NULL)
+		return invalid_at(r, doc_key(r->root, "metadata"),
 			"metadata.name: Required value: name or generateName is required");
-	if (expect_type(r, name, yaml_key(meta, "name"), YAML_STRING, "metadata.name") < 0)
+	if (expect_type(r, name, doc_key(meta, "name"), DOC_STRING, "metadata.name") < 0)
 		return -1;
-	if (!dns_name_valid(yaml_text(name), /* dots= */ true))
+	if (!dns_name_valid(doc_text(name), /* dots= */ true))
 		return invalid_at(r, name,
 			"metadata.name: Invalid value: \"%.80s\": a lowercase RFC 1123 subdomain must "
 			"consist of lower case alphanumeric characters, '-' or '.', and must start and "
 			"end with an alphanumeric character",
-			yaml_text(name));
-	o->name = strdup(yaml_text(name));
+			doc_text(name));
+	o->name = strdup(doc_text(name));
 	if (!o->name)
 		return error_nomem(r->err);
 	if (read_str(r, meta, "namespace", "metadata.namespace", &o->namespace_) < 0)
 		return -1;
 	if (o->namespace_ && !dns_name_valid(o->namespace_, /* dots= */ false))
-		return invalid_at(r, yaml_get(meta, "namespace"),
+		return invalid_at(r, doc_get(meta, "namespace"),
 			"metadata.namespace: Invalid value: \"%.80s\": a lowercase RFC 1123 label must "
 			"consist of lower case alphanumeric characters or '-'",
 			o->namespace_);
@@ -187,36 +186,36 @@ static int read_pod(const struct reading *r, struct object *o)
 
 static int read_replicas(const struct reading *r, struct fy_node *spec, uint32_t *ret)
 {
-	struct fy_node *node = yaml_get(spec, "replicas");
+	struct fy_node *node = doc_get(spec, "replicas");
 	int64_t n = 1;
 
-	if (expect_type(r, node, yaml_key(spec, "replicas"), YAML_INT, "spec.replicas") < 0)
+	if (expect_type(r, node, doc_key(spec, "replicas"), DOC_INT, "spec.replicas") < 0)
 		return -1;
-	if (yaml_type(node) == YAML_INT && !parse_i64(yaml_text(node), &n))
+	if (doc_type(node) == DOC_INT && !parse_i64(doc_text(node), &n))
 		n = -1;
 	if (n < 0)
 		return invalid_at(r, node,
 			"spec.replicas: Invalid value: %s: must be greater than or equal to 0",
-			yaml_text(node));
+			doc_text(node));
 	if (n > MANIFEST_REPLICAS_MAX)
 		return invalid_at(r, node,
 			"spec.replicas: %s is more than the stand-in's limit of %d",
-			yaml_text(node), MANIFEST_REPLICAS_MAX);
+			doc_text(node), MANIFEST_REPLICAS_MAX);
 	*ret = (uint32_t)n;
 	return 0;
 }
 
 static int read_selector(const struct reading *r, struct fy_node *spec, struct object *o)
 {
-	struct fy_node *selector = yaml_get(spec, "selector"), *node;
+	struct fy_node *selector = doc_get(spec, "selector"), *node;
 
-	if (yaml_type(selector) == YAML_NULL)
-		return invalid_at(r, yaml_key(r->root, "spec"),
+	if (doc_type(selector) == DOC_NULL)
+		return invalid_at(r, doc_key(r->root, "spec"),
 			"spec.selector: Required value (which pods belong to it: "
 			"spec.selector.matchLabels, the same as spec.template.metadata.labels)");
-	if (expect_type(r, selector, yaml_key(spec, "selector"), YAML_MAP, "spec.selector") < 0)
+	if (expect_type(r, selector, doc_key(spec, "selector"), DOC_MAP, "spec.selector") < 0)
 		return -1;
-	node = yaml_key(selector, "matchExpressions");
+	node = doc_key(selector, "matchExpressions");
 	if (node)
 		return invalid_at(r, node,
 			"spec.selector.matchExpressions: not supported by the "
@@ -225,34 +224,33 @@ static int read_selector(const struct reading *r, struct fy_node *spec, struct o
 		    /* labels= */ true, &o->selector) < 0)
 		return -1;
 	if (o->selector.n == 0)
-		return invalid_at(r, yaml_key(spec, "selector"),
+		return invalid_at(r, doc_key(spec, "selector"),
 			"spec.selector: Invalid value: {}: empty selector is invalid for deployment");
 	return 0;
 }
 
 static int read_deployment(const struct reading *r, struct object *o)
 {
-	struct fy_node *spec = yaml_get(r->root, "spec"), *template, *meta;
+	struct fy_node *spec = doc_get(r->root, "spec"), *template, *meta;
 	struct str_map labels = { 0 };
 	int rc;
 
-	if (expect_type(r, spec, yaml_key(r->root, "spec"), YAML_MAP, "spec") < 0 ||
+	if (expect_type(r, spec, doc_key(r->root, "spec"), DOC_MAP, "spec") < 0 ||
 		read_replicas(r, spec, &o->replicas) < 0 || read_selector(r, spec, o) < 0)
 		return -1;
-	template = yaml_get(spec, "template");
-	if (yaml_type(template) == YAML_NULL)
-		return invalid_at(r, yaml_key(r->root, "spec"),
-			"spec.template: Required value");
-	if (expect_type(r, template, yaml_key(spec, "template"), YAML_MAP, "spec.template") < 0)
+	template = doc_get(spec, "template");
+	if (doc_type(template) == DOC_NULL)
+		return invalid_at(r, doc_key(r->root, "spec"), "spec.template: Required value");
+	if (expect_type(r, template, doc_key(spec, "template"), DOC_MAP, "spec.template") < 0)
 		return -1;
-	meta = yaml_get(template, "metadata");
-	if (expect_type(r, meta, yaml_key(template, "metadata"), YAML_MAP,
+	meta = doc_get(template, "metadata");
+	if (expect_type(r, meta, doc_key(template, "metadata"), DOC_MAP,
 		    "spec.template.metadata") < 0)
 		return -1;
 	rc = read_str_map(r, meta, "labels", "spec.template.metadata.labels",
 		/* labels= */ true, &labels);
 	if (rc == 0 && !str_map_covers(&labels, &o->selector))
-		rc = invalid_at(r, yaml_key(spec, "template"),
+		rc = invalid_at(r, doc_key(spec, "template"),
 			"spec.template.metadata.labels: Invalid value: `selector` does not match "
 			"template `labels`");
 	if (rc < 0) {
@@ -279,20 +277,20 @@ static int read_config_map(const struct reading *r, struct object *o)
 			strspn(key,
 				"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				"-_.") != strlen(key))
-			return invalid_at(r, yaml_key(yaml_get(r->root, "data"), key),
+			return invalid_at(r, doc_key(doc_get(r->root, "data"), key),
 				"data[%.80s]: Invalid value: a valid config key must consist of "
 				"alphanumeric characters, '-', '_' or '.'",
 				key);
 	}
 	if (total > 1U << 20)
-		return invalid_at(r, yaml_key(r->root, "data"),
+		return invalid_at(r, doc_key(r->root, "data"),
 			"data: Too long: may not be more than 1048576 bytes");
 	return 0;
 }
 
 static int read_kind(const struct reading *r, struct object *o)
 {
-	yaml_pos(r->root, NULL, &o->line, &o->column);
+	doc_pos(r->root, NULL, &o->line, &o->column);
 	if (read_metadata(r, o) < 0)
 		return -1;
 	switch (o->kind) {
@@ -338,10 +336,10 @@ static int read_document(struct collecting *c, struct fy_node *root, int depth,
 
 static int read_list(struct collecting *c, struct fy_node *root, int depth, struct error *err)
 {
-	struct fy_node *items = yaml_get(root, "items");
+	struct fy_node *items = doc_get(root, "items");
 
-	for (int i = 0; i < yaml_count(items); i++) {
-		if (read_document(c, yaml_item(items, i), depth + 1, err) < 0)
+	for (int i = 0; i < doc_count(items); i++) {
+		if (read_document(c, doc_item(items, i), depth + 1, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -351,33 +349,33 @@ static int read_list(struct collecting *c, struct fy_node *root, int depth, stru
 static int read_type_meta(struct collecting *c, struct fy_node *root,
 	const char **ret_api_version, const char **ret_kind, struct error *err)
 {
-	struct fy_node *api_version = yaml_get(root, "apiVersion"),
-		       *kind = yaml_get(root, "kind");
+	struct fy_node *api_version = doc_get(root, "apiVersion"),
+		       *kind = doc_get(root, "kind");
 	uint32_t line, column;
 
-	yaml_pos(root, NULL, &line, &column);
-	if (yaml_type(root) != YAML_MAP)
+	doc_pos(root, NULL, &line, &column);
+	if (doc_type(root) != DOC_MAP)
 		return error_set(err, ERR_INVALID,
 			"%s:%u:%u: expected a Kubernetes object, found %s", c->file, line,
-			column, yaml_type_name(yaml_type(root)));
-	if (yaml_type(kind) != YAML_STRING)
+			column, doc_type_name(doc_type(root)));
+	if (doc_type(kind) != DOC_STRING)
 		return error_set(err, ERR_INVALID,
 			"%s:%u:%u: Object 'Kind' is missing: kind not set", c->file, line,
 			column);
-	if (yaml_type(api_version) != YAML_STRING) {
+	if (doc_type(api_version) != DOC_STRING) {
 		const char *want = NULL;
 
 		for (size_t i = 0; i < ARRAY_LEN(known_kinds) && !want; i++) {
-			if (strcmp(known_kinds[i].kind, yaml_text(kind)) == 0)
+			if (strcmp(known_kinds[i].kind, doc_text(kind)) == 0)
 				want = known_kinds[i].api_version;
 		}
 		return error_set(err, ERR_INVALID,
 			"%s:%u:%u: error validating data: apiVersion not set%s%s%s%s%s",
-			c->file, line, column, want ? " (a " : "", want ? yaml_text(kind) : "",
+			c->file, line, column, want ? " (a " : "", want ? doc_text(kind) : "",
 			want ? " is \"apiVersion: " : "", want ? want : "", want ? "\")" : "");
 	}
-	*ret_api_version = yaml_text(api_version);
-	*ret_kind = yaml_text(kind);
+	*ret_api_version = doc_text(api_version);
+	*ret_kind = doc_text(kind);
 	return 0;
 }
 
@@ -396,7 +394,7 @@ static int read_document(struct collecting *c, struct fy_node *root, int depth,
 				c->file);
 		return read_list(c, root, depth, err);
 	}
-	name = yaml_text(yaml_get(yaml_get(root, "metadata"), "name"));
+	name = doc_text(doc_get(doc_get(root, "metadata"), "name"));
 	(void)snprintf(r.name, sizeof(r.name), "%s", name);
 	for (size_t i = 0; i < ARRAY_LEN(known_kinds); i++) {
 		if (strcmp(known_kinds[i].kind, r.kind) != 0 ||
@@ -425,7 +423,7 @@ int manifest_parse(struct manifest **ret, const char *name, const char *text, si
 	struct error *err)
 {
 	CLEANUP(manifest_freep) struct manifest *m = calloc(1, sizeof(*m));
-	CLEANUP(yaml_closep) struct yaml_reader *y = NULL;
+	CLEANUP(doc_closep) struct doc_reader *y = NULL;
 	struct collecting c = { .file = name, .m = m };
 	struct fy_node *root;
 	int rc;
@@ -435,9 +433,9 @@ int manifest_parse(struct manifest **ret, const char *name, const char *text, si
 	if (len > MANIFEST_FILE_MAX)
 		return error_set(err, ERR_LIMIT, "%s: longer than %u bytes", name,
 			MANIFEST_FILE_MAX);
-	if (yaml_open(&y, name, text, len, err) < 0)
+	if (doc_open(&y, name, text, len, err) < 0)
 		return -1;
-	while ((rc = yaml_next(y, &root, err)) > 0) {
+	while ((rc = doc_next(y, &root, err)) > 0) {
 		if (read_document(&c, root, /* depth= */ 0, err) < 0)
 			return -1;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "standin/yaml.h"
+#include "standin/doc.h"
 
 #include "base/parse.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct yaml_reader {
+struct doc_reader {
 	char *name;
 	struct fy_diag *diag;
 	struct fy_parser *parser;
@@ -23,7 +23,7 @@ static void swallow(struct fy_diag *diag, void *user, const char *text, size_t l
 	(void)len;
 }
 
-struct yaml_reader *yaml_close(struct yaml_reader *y)
+struct doc_reader *doc_close(struct doc_reader *y)
 {
 	if (!y)
 		return NULL;
@@ -38,10 +38,10 @@ struct yaml_reader *yaml_close(struct yaml_reader *y)
 	return NULL;
 }
 
-int yaml_open(struct yaml_reader **ret, const char *name, const char *text, size_t len,
+int doc_open(struct doc_reader **ret, const char *name, const char *text, size_t len,
 	struct error *err)
 {
-	CLEANUP(yaml_closep) struct yaml_reader *y = calloc(1, sizeof(*y));
+	CLEANUP(doc_closep) struct doc_reader *y = calloc(1, sizeof(*y));
 	struct fy_diag_cfg diag_cfg;
 	struct fy_parse_cfg cfg = { .search_path = "", .flags = FYPCF_COLLECT_DIAG };
 
@@ -73,7 +73,7 @@ int yaml_open(struct yaml_reader **ret, const char *name, const char *text, size
 	return 0;
 }
 
-static int no_yaml(struct yaml_reader *y, struct error *err)
+static int no_yaml(struct doc_reader *y, struct error *err)
 {
 	void *iter = NULL;
 	const struct fy_diag_error *e = fy_diag_errors_iterate(y->diag, &iter);
@@ -84,7 +84,7 @@ static int no_yaml(struct yaml_reader *y, struct error *err)
 		e->column, e->msg);
 }
 
-int yaml_next(struct yaml_reader *y, struct fy_node **ret, struct error *err)
+int doc_next(struct doc_reader *y, struct fy_node **ret, struct error *err)
 {
 	for (;;) {
 		struct fy_node *root;
@@ -98,7 +98,7 @@ int yaml_next(struct yaml_reader *y, struct fy_node **ret, struct error *err)
 			return 0;
 		}
 		root = fy_document_root(y->doc);
-		if (yaml_type(root) == YAML_NULL)
+		if (doc_type(root) == DOC_NULL)
 			continue;
 		*ret = root;
 		return 1;
@@ -121,7 +121,7 @@ static bool one_of(const char *text, const char *const *words)
 	return false;
 }
 
-static enum yaml_type plain_type(const char *text)
+static enum doc_type plain_type(const char *text)
 {
 	/* The YAML 1.1 words that go.yaml.in/yaml v2 resolves, which the API server reads with. */
 	static const char *const nulls[] = { "", "~", "null", "Null", "NULL", NULL };
@@ -132,49 +132,49 @@ static enum yaml_type plain_type(const char *text)
 	double d;
 
 	if (one_of(text, nulls))
-		return YAML_NULL;
+		return DOC_NULL;
 	if (one_of(text, bools))
-		return YAML_BOOL;
+		return DOC_BOOL;
 	if (parse_i64(text, &i))
-		return YAML_INT;
+		return DOC_INT;
 	if ((isdigit((unsigned char)text[0]) || strchr("+-.", text[0])) &&
 		parse_double(text, &d))
-		return YAML_FLOAT;
-	return YAML_STRING;
+		return DOC_FLOAT;
+	return DOC_STRING;
 }
 
-enum yaml_type yaml_type(struct fy_node *n)
+enum doc_type doc_type(struct fy_node *n)
 {
 	n = follow(n);
 	if (!n)
-		return YAML_NULL;
+		return DOC_NULL;
 	switch (fy_node_get_type(n)) {
 	case FYNT_MAPPING:
-		return YAML_MAP;
+		return DOC_MAP;
 	case FYNT_SEQUENCE:
-		return YAML_SEQ;
+		return DOC_SEQ;
 	case FYNT_SCALAR:
 		break;
 	}
-	return fy_node_get_style(n) == FYNS_PLAIN ? plain_type(yaml_text(n)) : YAML_STRING;
+	return fy_node_get_style(n) == FYNS_PLAIN ? plain_type(doc_text(n)) : DOC_STRING;
 }
 
-const char *yaml_type_name(enum yaml_type t)
+const char *doc_type_name(enum doc_type t)
 {
 	static const char *const names[] = {
-		[YAML_NULL] = "null",
-		[YAML_BOOL] = "bool",
-		[YAML_INT] = "number",
-		[YAML_FLOAT] = "number",
-		[YAML_STRING] = "string",
-		[YAML_MAP] = "object",
-		[YAML_SEQ] = "array",
+		[DOC_NULL] = "null",
+		[DOC_BOOL] = "bool",
+		[DOC_INT] = "number",
+		[DOC_FLOAT] = "number",
+		[DOC_STRING] = "string",
+		[DOC_MAP] = "object",
+		[DOC_SEQ] = "array",
 	};
 
 	return names[t];
 }
 
-const char *yaml_text(struct fy_node *n)
+const char *doc_text(struct fy_node *n)
 {
 	const char *text;
 
@@ -185,7 +185,7 @@ const char *yaml_text(struct fy_node *n)
 	return text ? text : "";
 }
 
-bool yaml_pair(struct fy_node *map, void **iter, struct fy_node **ret_key,
+bool doc_pair(struct fy_node *map, void **iter, struct fy_node **ret_key,
 	struct fy_node **ret_value)
 {
 	struct fy_node_pair *p;
@@ -206,34 +206,34 @@ static bool find_pair(struct fy_node *map, const char *key, struct fy_node **ret
 {
 	void *iter = NULL;
 
-	while (yaml_pair(map, &iter, ret_key, ret_value)) {
-		if (strcmp(yaml_text(*ret_key), key) == 0)
+	while (doc_pair(map, &iter, ret_key, ret_value)) {
+		if (strcmp(doc_text(*ret_key), key) == 0)
 			return true;
 	}
 	return false;
 }
 
-struct fy_node *yaml_get(struct fy_node *map, const char *key)
+struct fy_node *doc_get(struct fy_node *map, const char *key)
 {
 	struct fy_node *k, *v;
 
 	return find_pair(map, key, &k, &v) ? v : NULL;
 }
 
-struct fy_node *yaml_key(struct fy_node *map, const char *key)
+struct fy_node *doc_key(struct fy_node *map, const char *key)
 {
 	struct fy_node *k, *v;
 
 	return find_pair(map, key, &k, &v) ? k : NULL;
 }
 
-struct fy_node *yaml_item(struct fy_node *seq, int index)
+struct fy_node *doc_item(struct fy_node *seq, int index)
 {
 	seq = follow(seq);
 	return follow(fy_node_sequence_get_by_index(seq, index));
 }
 
-int yaml_count(struct fy_node *seq)
+int doc_count(struct fy_node *seq)
 {
 	seq = follow(seq);
 	if (!seq || fy_node_get_type(seq) != FYNT_SEQUENCE)
@@ -263,7 +263,7 @@ static struct fy_token *first_token(struct fy_node *n)
 	return NULL;
 }
 
-void yaml_pos(struct fy_node *n, struct fy_node *fallback, uint32_t *ret_line,
+void doc_pos(struct fy_node *n, struct fy_node *fallback, uint32_t *ret_line,
 	uint32_t *ret_column)
 {
 	struct fy_token *token = first_token(n);
