@@ -113,10 +113,16 @@ static long long int_at(json_t *o, const char *a, const char *b)
 	return (long long)json_integer_value(b ? json_object_get(v, b) : v);
 }
 
+/* Whole seconds, as kubectl has it. */
+static const char *age_text(long long ns, char *text)
+{
+	time_age((uint64_t)ns / NS_PER_SEC * NS_PER_SEC, text);
+	return ns < (long long)NS_PER_SEC ? "0s" : text;
+}
+
 static const char *age_of(json_t *o, char *text)
 {
-	time_age((uint64_t)int_at(o, "gpuslice", "ageNs") / NS_PER_SEC * NS_PER_SEC, text);
-	return text;
+	return age_text(int_at(o, "gpuslice", "ageNs"), text);
 }
 
 /* --- get --- */
@@ -444,13 +450,13 @@ static void describe_events(json_t *pod, struct buf *b)
 	table_init(&t, heads);
 	json_array_foreach(json_object_get(json_object_get(pod, "gpuslice"), "events"), i, e)
 	{
-		time_age((uint64_t)int_at(e, "ageNs", NULL), age);
 		table_addf(&t, "  %s", text_at(e, "type", NULL));
 		table_add(&t, text_at(e, "reason", NULL));
 		if (int_at(e, "count", NULL) > 1)
-			table_addf(&t, "%s (x%lld)", age, int_at(e, "count", NULL));
+			table_addf(&t, "%s (x%lld)", age_text(int_at(e, "ageNs", NULL), age),
+				int_at(e, "count", NULL));
 		else
-			table_add(&t, age);
+			table_add(&t, age_text(int_at(e, "ageNs", NULL), age));
 		table_add(&t, text_at(e, "from", NULL));
 		table_add(&t, text_at(e, "message", NULL));
 	}
