@@ -278,6 +278,8 @@ static void probe_clear(struct health *h, const struct health_policy *p, const s
 			h->retry_at_ns = now_ns;
 	} else if (knew != knows && h->cause >= XID_RESET && h->state == HEALTH_UNHEALTHY) {
 		set_retry(h, p);
+	} else if (h->retry_at_ns == UINT64_MAX) {
+		set_retry(h, p); /* recovery was off when the trouble came */
 	}
 }
 

@@ -68,10 +68,14 @@ static void match(const struct node *n, const struct inventory *seen, uint32_t *
 	for (uint32_t i = 0; i < known(n); i++)
 		claims[i] = NOBODY;
 	for (uint32_t k = 0; k < seen->n; k++) {
-		claimed[k] = find_uuid(n, seen->gpus[k].uuid);
-		if (claimed[k] != NOBODY && claims[claimed[k]] != NOBODY)
-			claimed[k] = NOBODY; /* two with one UUID: the first is the known one */
-		else if (claimed[k] != NOBODY)
+		const char *uuid = seen->gpus[k].uuid;
+
+		/* Should two have one UUID, each keeps its own entry. */
+		claimed[k] = NOBODY;
+		for (uint32_t i = 0; uuid[0] && i < known(n) && claimed[k] == NOBODY; i++)
+			if (claims[i] == NOBODY && strcmp(n->gpus[i].gpu.uuid, uuid) == 0)
+				claimed[k] = i;
+		if (claimed[k] != NOBODY)
 			claims[claimed[k]] = k;
 	}
 	for (uint32_t k = 0; k < seen->n; k++) {

@@ -192,6 +192,24 @@ static void allocation_new__refuses(void **state)
 	teardown(&f);
 }
 
+/* A resource of whole and shared GPUs: the limit is for requests with a replica. */
+static void allocation_new__tells_whole_from_shared(void **state)
+{
+	struct allocation *a = NULL;
+	struct fixture f;
+
+	(void)state;
+	setup(&f, 3, 2);
+	f.offer = offer_free(f.offer);
+	f.config->sharing.entries[0].devices = DEVICES_COUNT;
+	f.config->sharing.entries[0].count = 1;
+	f.config->sharing.fail_requests_greater_than_one = true;
+	f.offer = fixture_offer(f.inv, f.config);
+	EXPECT(&f, IDS("GPU-1", "GPU-2"), "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2 | |");
+	assert_error(allocate(&f, &a, IDS("GPU-1", "GPU-0::0")), &f.err, "is 1; found 2");
+	teardown(&f);
+}
+
 static void allocation_new__limits_requests_for_replicas(void **state)
 {
 	static const enum sharing_strategy strategies[] = { SHARING_TIME_SLICING, SHARING_MPS };
@@ -253,6 +271,7 @@ int main(void)
 		cmocka_unit_test(allocation_new__mounts_and_options),
 		cmocka_unit_test(allocation_new__passes_device_nodes),
 		cmocka_unit_test(allocation_new__refuses),
+		cmocka_unit_test(allocation_new__tells_whole_from_shared),
 		cmocka_unit_test(allocation_new__limits_requests_for_replicas),
 		cmocka_unit_test(allocation_new__takes_very_many_replicas),
 	};

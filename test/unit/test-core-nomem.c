@@ -24,6 +24,11 @@ static long countdown = -1; /* allocations until one fails; < 0: none */
 #if !defined(SANITIZED) && defined(__GLIBC__)
 #	define CAN_FAIL 1
 
+static bool fails(void)
+{
+	return countdown >= 0 && countdown-- == 0;
+}
+
 /* glibc's own names for what we replace. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);

@@ -395,6 +395,35 @@ static void health__without_recovery_never_comes_back(void **state)
 		{ 99999, PROBE, GPU_OK, 0, false, HEALTH_UNHEALTHY, NULL });
 }
 
+static void health__obeys_a_policy_that_changes(void **state)
+{
+	struct gpu good = { 0 };
+	struct health_policy p;
+	struct health h;
+
+	(void)state;
+	health_policy_default(&p);
+	health_init(&h, 0);
+	health_xid(&h, &p, 94, 0);
+	p.recovery = false;
+	assert_false(health_tick(&h, &p, 30 * S));
+	health_probe(&h, &p, &good, 40 * S);
+	health_probe(&h, &p, &good, 50 * S);
+	assert_int_equal(h.state, HEALTH_UNHEALTHY);
+	assert_string_equal(h.reason,
+		"XID 94 (contained ECC error): out until restart, recovery is off");
+	p.recovery = true;
+	assert_true(health_probe(&h, &p, &good, 60 * S));
+	assert_true(health_probe(&h, &p, &good, 70 * S));
+	assert_true(health_ok(&h));
+	/* Unhealthy while it was off: the wait starts from the trouble when it is on again. */
+	p.recovery = false;
+	health_xid(&h, &p, 94, 7200 * S);
+	p.recovery = true;
+	health_probe(&h, &p, &good, 7210 * S);
+	assert_true(h.retry_at_ns == 7230 * S);
+}
+
 static void health__counts_every_xid(void **state)
 {
 	struct health_policy p;
@@ -483,6 +512,7 @@ int main(void)
 		cmocka_unit_test(health__a_stuck_gpu_waits),
 		cmocka_unit_test(health__xid_and_fault_together),
 		cmocka_unit_test(health__without_recovery_never_comes_back),
+		cmocka_unit_test(health__obeys_a_policy_that_changes),
 		cmocka_unit_test(health__counts_every_xid),
 		cmocka_unit_test(health_due__says_when_to_look),
 		cmocka_unit_test(health__holds_its_invariants),

@@ -202,6 +202,31 @@ static void node_observe__lists_a_gpu_that_never_had_a_uuid(void **state)
 	inventory_free(bad);
 }
 
+/* Two GPUs with one UUID cannot be, but must not make the list grow or hide one. */
+static void node_observe__lists_twins_once_each(void **state)
+{
+	struct inventory *inv = fixture_inventory(2);
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	observe(&f, inv, 0);
+	(void)snprintf(inv->gpus[1].uuid, GPU_UUID_MAX, "GPU-0");
+	inv->gpus[1].minor = 9;
+	for (uint64_t at = 10; at < 100; at += 10) {
+		observe(&f, inv, at);
+		assert_int_equal(f.node.inv->n, 3); /* and GPU-1, which is gone */
+	}
+	assert_true(node_xid(&f.node, &f.policy, "GPU-0", 94, 100 * S));
+	observe(&f, inv, 101);
+	assert_int_equal((int)health_ok(&f.node.gpus[0].health) +
+				 (int)health_ok(&f.node.gpus[1].health) +
+				 (int)health_ok(&f.node.gpus[2].health),
+		1);
+	node_fini(&f.node);
+	inventory_free(inv);
+}
+
 static void node_observe__without_nvml_blames_it_and_forgets_nobody(void **state)
 {
 	struct inventory *all = fixture_inventory(2);
@@ -327,6 +352,7 @@ int main(void)
 		cmocka_unit_test(node_tick__forgets_what_is_gone_for_long),
 		cmocka_unit_test(node_observe__recognises_a_gpu_without_a_uuid),
 		cmocka_unit_test(node_observe__lists_a_gpu_that_never_had_a_uuid),
+		cmocka_unit_test(node_observe__lists_twins_once_each),
 		cmocka_unit_test(node_observe__without_nvml_blames_it_and_forgets_nobody),
 		cmocka_unit_test(node_xid__strikes_one_gpu),
 		cmocka_unit_test(node_observe__remembers_links_of_a_sick_gpu),

@@ -316,6 +316,12 @@ static void offer_new__has_limits(void **state)
 	assert_error(offer_new(&o, inv, c, &err), &err,
 		"resource 'nvidia.com/gpu': 40008 devices make more than 40000 on this node");
 	assert_int_equal(err.code, ERR_LIMIT);
+	/* the limit is of the node, not of each resource */
+	fixture_pattern(c, "NVIDIA*", "nvidia.com/rest");
+	fixture_share(c, "nvidia.com/rest", NULL, OFFER_DEVICES_MAX / 2 + 2, NULL);
+	(void)snprintf(inv->gpus[7].name, GPU_NAME_MAX, "NVIDIA A10G");
+	c->sharing.entries[0].replicas = OFFER_DEVICES_MAX / 14;
+	assert_error(offer_new(&o, inv, c, &err), &err, "more than 40000");
 	c->sharing.entries[0].replicas = UINT32_MAX;
 	assert_error(offer_new(&o, inv, c, &err), &err, "more than 40000");
 	assert_null(o);

@@ -308,6 +308,14 @@ static void prefer_search_greedy__breaks_ties_for_the_rest(void **state)
 	assert_ok(prefer_search_greedy(&s, &err), &err);
 	assert_true(chosen[4] && chosen[5]);
 	assert_int_equal(set_size(&s), 2);
+	/* The same inside: 1 and 2 are linked to the required 0 alike, 1 is needed elsewhere. */
+	memset(scores, 0, sizeof(scores));
+	memset(chosen, 0, sizeof(chosen));
+	scores[0 * 6 + 1] = scores[1 * 6 + 0] = scores[0 * 6 + 2] = scores[2 * 6 + 0] = 100;
+	scores[1 * 6 + 3] = scores[3 * 6 + 1] = 100;
+	required[0] = true;
+	assert_ok(prefer_search_greedy(&s, &err), &err);
+	assert_true(chosen[0] && chosen[2]);
 }
 
 int main(void)

@@ -119,6 +119,8 @@ static void prefer_choose__survives_sick_and_unknown_gpus(void **state)
 		{ "0123", "", 15, 2, "0 1" },
 		{ "09823", "", 0, 2, "2 3" }, /* 8 and 9 do not exist */
 		{ "98", "", 0, 2, "" },
+		{ "0011", "", 0, 2, "0 1" }, /* an id given twice counts once */
+		{ "0011", "", 0, 3, "" },
 	};
 
 	(void)state;
