@@ -29,7 +29,7 @@ static const struct option_def check_options[] = {
 	{ "json", NULL, 0, OPTION_BOOL, { NULL }, NULL, "false", "print JSON" },
 	{ "node", NULL, 0, OPTION_STR, { NULL }, "MODEL", NULL,
 		"show what a simulated node of this model would offer, such as p3.8xlarge" },
-	{ "nvml", NULL, 0, OPTION_STR, { NULL }, "PATH", NULL,
+	{ "nvml", NULL, 0, OPTION_STR, { "GPUSLICE_NVML" }, "PATH", NULL,
 		"NVML library to ask for the GPUs, instead of the driver's" },
 };
 
@@ -211,12 +211,13 @@ static int find_simulator(char *ret, size_t cap, struct error *err)
 	(void)snprintf(ret, cap, "%.3000s/../sim/nvml/" SIM_LIBRARY, exe);
 	if (access(ret, R_OK) == 0)
 		return 0;
-	(void)snprintf(ret, cap, "%s/" SIM_LIBRARY, GPUSLICE_SIM_LIBDIR);
+	(void)snprintf(ret, cap, "%.3000s/../" GPUSLICE_SIM_LIBDIR "/" SIM_LIBRARY, exe);
 	if (access(ret, R_OK) == 0)
 		return 0;
 	return error_set(err, ERR_NOT_FOUND,
-		"--node: the simulator's " SIM_LIBRARY " is neither in '" GPUSLICE_SIM_LIBDIR
-		"' nor beside this program; --nvml names another place");
+		"--node: the simulator's " SIM_LIBRARY
+		" is not installed beside this program; --nvml "
+		"names another place");
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -249,17 +250,16 @@ static int look_at_model(struct check *c, const char *model, const char *nvml,
 	return r < 0 ? error_prefix(err, "--node %s", model) : 0;
 }
 
-/* What somebody asked for by name must be there; the driver's own NVML may be missing. */
+/* What the command line names must be there; the driver's own NVML may be missing. */
 static int look_at_node(struct check *c, const struct options *o, struct error *err)
 {
 	const char *node = option_str(o, "node", NULL), *nvml = option_str(o, "nvml", NULL);
+	bool named = option_get(o, "nvml")->source == OPTION_FROM_ARGS;
 	struct gpu_monitor_options options = { .nvml_path = nvml };
 
 	if (node)
-		return look_at_model(c, node, nvml, err);
-	if (gpu_inventory_once(&c->inv, &options, &c->nvml) >= 0)
-		return 0;
-	if (!nvml)
+		return look_at_model(c, node, named ? nvml : NULL, err);
+	if (gpu_inventory_once(&c->inv, &options, &c->nvml) >= 0 || !named)
 		return 0;
 	error_copy(err, &c->nvml);
 	return -1;

@@ -1,0 +1,53 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# gpuslice config check: what people and their CI see.
+load lib
+
+setup_file() {
+	stage_programs
+}
+
+setup() {
+	node_setup p3.8xlarge
+	cd "$BATS_TEST_DIRNAME/../data/fixtures"
+}
+
+@test "config check shows what a node would offer" {
+	run "$GPUSLICE" config check --node p3.2xlarge time-slicing-config.yaml
+	[ "$status" -eq 0 ]
+	[[ $output == *"1 x Tesla V100"* ]]
+	[[ $output == *"#p3.2xlarge: good"*"nvidia.com/gpu "*" 4 "*"time-slicing"* ]]
+	[[ $output == *"2 good, 0 bad, 0 warnings"* ]]
+}
+
+@test "config check reads all files and points at each mistake" {
+	printf 'kind: ConfigMap\ndata:\n  any: |\n    version: v2\n' >"$BATS_TEST_TMPDIR/a.yaml"
+	printf 'flags: {migStrategi: none}\n' >"$BATS_TEST_TMPDIR/b.yaml"
+	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/a.yaml" "$BATS_TEST_TMPDIR/b.yaml" time-slicing-config.yaml
+	[ "$status" -eq 2 ]
+	[[ $output == *"a.yaml#any:4:14: version: unknown version: v2"* ]]
+	[[ $output == *"b.yaml:1:9: flags: unknown key 'migStrategi'; did you mean 'migStrategy'?"* ]]
+	[[ $output == *"2 good, 2 bad"* ]]
+}
+
+@test "config check refuses what is for later with a status of its own" {
+	printf 'flags: {mpsRoot: /m}\nsharing:\n  mps:\n    resources: [{name: gpu, replicas: 2}]\n' >"$BATS_TEST_TMPDIR/m.yaml"
+	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/m.yaml"
+	[ "$status" -eq 6 ]
+	[[ $output == *"m.yaml:4:5: sharing.mps: MPS is not in this version yet"* ]]
+}
+
+@test "config check works without a GPU" {
+	run env -u GPUSLICE_SIM_NODE GPUSLICE_NVML= "$GPUSLICE" config check nvidia-device-plugin.yaml
+	[ "$status" -eq 0 ]
+	[[ $output == *"1 good, 0 bad"* ]]
+}
+
+@test "config check prints JSON" {
+	run "$GPUSLICE" config check --json - < nvidia-device-plugin.yaml
+	[ "$status" -eq 0 ]
+	python3 -c 'import json, sys
+c = json.loads(sys.argv[1])["configs"][0]
+assert c["good"] and c["offers"][0]["devices"] == 40, c
+assert c["config"]["sharing"]["timeSlicing"]["resources"][0]["replicas"] == 10' "$output"
+}
