@@ -35,7 +35,7 @@ struct allocation {
 struct alloc_host {
 	struct strv control_nodes; /* those of /dev/nvidiactl, -uvm, -uvm-tools, -modeset that
 				      exist, in that order */
-	bool imex_channel0;	   /* configured and present */
+	bool imex_channel0;        /* configured and present */
 };
 
 /*
@@ -47,8 +47,8 @@ struct alloc_host {
  * `deviceListStrategy: []` gives no device list; device specs are added all the same. @inv is the
  * inventory that @r was made from.
  */
-int allocation_new(struct allocation **ret, const struct resource *r, const struct inventory *inv,
-	const struct config *config, const struct alloc_host *host, const char *const *ids,
-	size_t n_ids, struct error *err) MUST_USE;
+int allocation_new(struct allocation **ret, const struct resource *r,
+	const struct inventory *inv, const struct config *config, const struct alloc_host *host,
+	const char *const *ids, size_t n_ids, struct error *err) MUST_USE;
 struct allocation *allocation_free(struct allocation *a); /* returns NULL */
 DEFINE_CLEANUP(struct allocation *, allocation_free)

@@ -27,10 +27,10 @@ enum allocation_policy { ALLOCATION_DISTRIBUTED, ALLOCATION_PACKED };
 enum discovery_strategy { DISCOVERY_AUTO, DISCOVERY_NVML, DISCOVERY_TEGRA, DISCOVERY_VFIO };
 
 enum device_list_strategy { /* a set */
-	DEVICE_LIST_ENVVAR          = 1 << 0,
-	DEVICE_LIST_VOLUME_MOUNTS   = 1 << 1,
+	DEVICE_LIST_ENVVAR = 1 << 0,
+	DEVICE_LIST_VOLUME_MOUNTS = 1 << 1,
 	DEVICE_LIST_CDI_ANNOTATIONS = 1 << 2,
-	DEVICE_LIST_CDI_CRI         = 1 << 3,
+	DEVICE_LIST_CDI_CRI = 1 << 3,
 };
 
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
@@ -44,9 +44,17 @@ struct resource_pattern {
 
 enum devices_kind { DEVICES_ALL, DEVICES_COUNT, DEVICES_LIST };
 
-enum isolation_memory { ISOLATION_MEMORY_NONE, ISOLATION_MEMORY_EQUAL, ISOLATION_MEMORY_BYTES,
-	ISOLATION_MEMORY_PERMILLE };
-enum isolation_compute { ISOLATION_COMPUTE_NONE, ISOLATION_COMPUTE_FAIR, ISOLATION_COMPUTE_CAPPED };
+enum isolation_memory {
+	ISOLATION_MEMORY_NONE,
+	ISOLATION_MEMORY_EQUAL,
+	ISOLATION_MEMORY_BYTES,
+	ISOLATION_MEMORY_PERMILLE
+};
+enum isolation_compute {
+	ISOLATION_COMPUTE_NONE,
+	ISOLATION_COMPUTE_FAIR,
+	ISOLATION_COMPUTE_CAPPED
+};
 enum slice_class { SLICE_CLASS_BATCH, SLICE_CLASS_LATENCY };
 
 struct isolation {
@@ -60,12 +68,12 @@ struct isolation {
 
 /* One entry of sharing.timeSlicing.resources or sharing.mps.resources. */
 struct replicated {
-	char name[RESOURCE_NAME_MAX];	/* with "nvidia.com/" */
+	char name[RESOURCE_NAME_MAX];   /* with "nvidia.com/" */
 	char rename[RESOURCE_NAME_MAX]; /* "": none */
 	enum devices_kind devices;
-	uint32_t count;	      /* DEVICES_COUNT */
-	struct strv list;     /* DEVICES_LIST: UUIDs, "0", "0:0" */
-	uint32_t replicas;    /* >= 2 (mps: >= 1) */
+	uint32_t count;    /* DEVICES_COUNT */
+	struct strv list;  /* DEVICES_LIST: UUIDs, "0", "0:0" */
+	uint32_t replicas; /* >= 2 (mps: >= 1) */
 	struct isolation isolation;
 	struct config_pos pos;
 };
@@ -100,8 +108,8 @@ struct slice_set {
 };
 
 struct config {
-	char *path;	/* file it came from, or "" */
-	char *entry;	/* ConfigMap data entry, or "" */
+	char *path;  /* file it came from, or "" */
+	char *entry; /* ConfigMap data entry, or "" */
 	enum mig_strategy mig_strategy;
 	enum discovery_strategy discovery;
 	bool fail_on_init_error;
@@ -119,7 +127,8 @@ struct config {
 		int64_t sleep_interval_ns; /* INT64_MAX: infinite */
 		char *output_file, *machine_type_file;
 	} gfd;
-	struct resource_pattern *gpu_patterns, *mig_patterns; /* the user's; the built-in follow */
+	struct resource_pattern *gpu_patterns,
+		*mig_patterns; /* the user's; the built-in follow */
 	size_t n_gpu_patterns, n_mig_patterns;
 	struct sharing sharing;
 	struct slice_set *slices;

@@ -25,10 +25,10 @@
 enum gpu_fault {
 	GPU_OK,
 	GPU_FAULT_FIELD, /* a field that we need could not be read */
-	GPU_FAULT_LOST,	 /* NVML says that the GPU is lost (fell off the bus) */
+	GPU_FAULT_LOST,  /* NVML says that the GPU is lost (fell off the bus) */
 	GPU_FAULT_RESET, /* NVML says that the GPU needs a reset */
 	GPU_FAULT_STUCK, /* a call did not come back in time */
-	GPU_FAULT_GONE,	 /* known before, not enumerated any more */
+	GPU_FAULT_GONE,  /* known before, not enumerated any more */
 };
 
 /* What the driver itself says it needs (NVML field 230), where it can say so. */
@@ -41,12 +41,12 @@ enum gpu_recovery {
 };
 
 struct gpu {
-	uint32_t index; /* NVML enumeration order */
-	uint32_t minor; /* of /dev/nvidiaN; valid if has_minor */
+	uint32_t index;          /* NVML enumeration order */
+	uint32_t minor;          /* of /dev/nvidiaN; valid if has_minor */
 	char uuid[GPU_UUID_MAX]; /* "GPU-..."; "" if it could not be read */
 	char name[GPU_NAME_MAX];
 	char bus_id[GPU_BUS_ID_MAX]; /* NVML form, "00000000:00:1E.0"; "" if unknown */
-	int32_t numa_node;	     /* -1: unknown */
+	int32_t numa_node;           /* -1: unknown */
 	uint32_t cc_major, cc_minor; /* CUDA compute capability; 0.0 if unknown */
 	uint64_t memory_total_bytes; /* 0: unknown */
 	uint64_t memory_used_bytes;  /* includes what the driver reserves */
@@ -56,7 +56,7 @@ struct gpu {
 	bool xid_events; /* the GPU reports XIDs through NVML events */
 	enum gpu_recovery recovery;
 	enum gpu_fault fault;
-	int32_t nvml_code;		/* of the call behind the fault; 0 if none */
+	int32_t nvml_code;           /* of the call behind the fault; 0 if none */
 	char reason[GPU_REASON_MAX]; /* of the fault, for people; "" without */
 };
 
@@ -72,17 +72,17 @@ enum gpu_level {
 };
 
 struct gpu_link {
-	uint8_t level;	 /* enum gpu_level */
+	uint8_t level;   /* enum gpu_level */
 	uint8_t nvlinks; /* links between the two, 0..36 */
 };
 
 struct inventory {
 	char driver_version[80]; /* "580.159.04" */
 	char nvml_version[80];
-	int32_t cuda_version;	 /* 13000 = 13.0; 0: unknown */
-	uint32_t n;		 /* <= GPU_NODE_MAX */
-	struct gpu *gpus;	 /* [n], sorted by index */
-	struct gpu_link *links;	 /* [n * n], row-major; NULL: nothing known */
+	int32_t cuda_version;   /* 13000 = 13.0; 0: unknown */
+	uint32_t n;             /* <= GPU_NODE_MAX */
+	struct gpu *gpus;       /* [n], sorted by index */
+	struct gpu_link *links; /* [n * n], row-major; NULL: nothing known */
 };
 
 /* An empty inventory, or one with @n zeroed GPUs and .links allocated, all unknown. */

@@ -43,9 +43,9 @@
 /* What an XID says about the GPU. Source of the classes: see the table in xid.c. */
 enum xid_class {
 	XID_APPLICATION, /* the program's fault; the GPU is fine */
-	XID_DRIVER,	 /* driver or firmware trouble that passes; cool down and probe */
-	XID_RESET,	 /* the GPU must be reset before it can be trusted */
-	XID_HARDWARE,	 /* the GPU or its link is broken; stays until a probe after a reset is good */
+	XID_DRIVER,      /* driver or firmware trouble that passes; cool down and probe */
+	XID_RESET,       /* the GPU must be reset before it can be trusted */
+	XID_HARDWARE, /* the GPU or its link is broken; stays until a probe after a reset is good */
 };
 
 struct xid_rule {
@@ -54,18 +54,18 @@ struct xid_rule {
 };
 
 struct health_policy {
-	bool disabled;	      /* DP_DISABLE_HEALTHCHECKS=all or xids */
-	bool act_on_all;      /* DP_ENABLE_HEALTHCHECKS=all */
+	bool disabled;                       /* DP_DISABLE_HEALTHCHECKS=all or xids */
+	bool act_on_all;                     /* DP_ENABLE_HEALTHCHECKS=all */
 	struct xid_rule rules[XID_LIST_MAX]; /* explicit; enable beats disable beats default */
 	size_t n_rules;
-	bool recovery;		      /* false: unhealthy until restart, as NVIDIA's plugin */
-	uint64_t cooldown_ns;	      /* application and driver class; default 30 s */
-	uint64_t reset_cooldown_ns;   /* reset and hardware class where the driver cannot say
+	bool recovery;              /* false: unhealthy until restart, as NVIDIA's plugin */
+	uint64_t cooldown_ns;       /* application and driver class; default 30 s */
+	uint64_t reset_cooldown_ns; /* reset and hardware class where the driver cannot say
 					 whether a reset is due; default 10 min */
-	uint64_t max_cooldown_ns;     /* ceiling of the doubling after relapses; default 1 h */
-	uint32_t probes_needed;	      /* good probes in a row; default 2 */
-	uint64_t probe_interval_ns;   /* how often to look at every GPU; default 10 s */
-	uint64_t forget_after_ns;     /* a GPU that is gone is dropped after this; default 10 min */
+	uint64_t max_cooldown_ns;   /* ceiling of the doubling after relapses; default 1 h */
+	uint32_t probes_needed;     /* good probes in a row; default 2 */
+	uint64_t probe_interval_ns; /* how often to look at every GPU; default 10 s */
+	uint64_t forget_after_ns; /* a GPU that is gone is dropped after this; default 10 min */
 };
 
 void health_policy_default(struct health_policy *p);
@@ -93,23 +93,23 @@ enum health_state { HEALTH_HEALTHY, HEALTH_UNHEALTHY, HEALTH_PROBATION };
 
 struct health {
 	enum health_state state;
-	enum xid_class cause;	     /* worst class since it was last healthy */
-	uint32_t last_xid;	     /* 0: none; acted on or not */
-	uint64_t xid_count;	     /* acted on or not, since start */
-	uint64_t since_ns;	     /* in this state since */
-	uint64_t retry_at_ns;	     /* end of the cool-down; UINT64_MAX: never or nothing to end */
-	uint32_t relapses;	     /* doubles the cool-down */
+	enum xid_class cause; /* worst class since it was last healthy */
+	uint32_t last_xid;    /* 0: none; acted on or not */
+	uint64_t xid_count;   /* acted on or not, since start */
+	uint64_t since_ns;    /* in this state since */
+	uint64_t retry_at_ns; /* end of the cool-down; UINT64_MAX: never or nothing to end */
+	uint32_t relapses;    /* doubles the cool-down */
 	uint32_t good_probes;
 	char reason[GPU_REASON_MAX]; /* "" when healthy */
 
 	/* Its own memory. */
-	uint32_t cause_xid;	    /* the XID of .cause; 0: no XID, a fault only */
-	enum gpu_fault fault;	    /* of the last probe */
+	uint32_t cause_xid;         /* the XID of .cause; 0: no XID, a fault only */
+	enum gpu_fault fault;       /* of the last probe */
 	enum gpu_fault cause_fault; /* the last one since it was healthy */
 	enum gpu_recovery recovery; /* of the last probe without a fault */
-	uint64_t trouble_ns;	    /* when the cool-down began */
-	uint64_t probed_ns;	    /* last probe */
-	bool recovered;		    /* was unhealthy before and came back at .since_ns */
+	uint64_t trouble_ns;        /* when the cool-down began */
+	uint64_t probed_ns;         /* last probe */
+	bool recovered;             /* was unhealthy before and came back at .since_ns */
 };
 
 void health_init(struct health *h, uint64_t now_ns);

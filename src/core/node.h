@@ -11,10 +11,10 @@
 #include "core/health.h"
 
 struct node_gpu {
-	struct gpu gpu;	      /* as last seen */
+	struct gpu gpu; /* as last seen */
 	struct health health;
 	uint64_t last_seen_ns;
-	bool present;	      /* in the last inventory */
+	bool present; /* in the last inventory */
 };
 
 struct node {

@@ -29,26 +29,27 @@
 
 struct offer_device {
 	char id[DEVICE_ID_MAX];
-	uint32_t gpu;	  /* position in the inventory */
+	uint32_t gpu;     /* position in the inventory */
 	uint32_t replica; /* 0 for an unshared device */
 };
 
 struct resource {
 	char name[RESOURCE_NAME_MAX];
-	char original[RESOURCE_NAME_MAX]; /* before renaming; of the first entry if there are more */
-	enum sharing_strategy strategy;	  /* SHARING_NONE: plain devices */
-	uint32_t replicas;		  /* 1 for plain devices; the greatest if they differ */
+	char original
+		[RESOURCE_NAME_MAX]; /* before renaming; of the first entry if there are more */
+	enum sharing_strategy strategy; /* SHARING_NONE: plain devices */
+	uint32_t replicas;              /* 1 for plain devices; the greatest if they differ */
 	bool fail_requests_greater_than_one;
-	struct offer_device *devices;	  /* sorted by GPU, then replica */
+	struct offer_device *devices; /* sorted by GPU, then replica */
 	uint32_t n_devices;
-	uint32_t *index;      /* hash of ids to positions + 1, for resource_find(); NULL: none */
+	uint32_t *index; /* hash of ids to positions + 1, for resource_find(); NULL: none */
 	uint32_t index_slots; /* a power of two */
 };
 
 struct offer {
 	struct resource *resources; /* sorted by name */
 	uint32_t n;
-	struct strv notes;	    /* for people: what could not be offered and why */
+	struct strv notes; /* for people: what could not be offered and why */
 };
 
 /* Total devices of one node; kubelet takes 4 MiB in one message. */
@@ -60,7 +61,8 @@ int offer_new(struct offer **ret, const struct inventory *inv, const struct conf
 struct offer *offer_free(struct offer *o); /* returns NULL */
 DEFINE_CLEANUP(struct offer *, offer_free)
 
-const struct resource *offer_find(const struct offer *o, const char *name); /* borrowed or NULL */
+const struct resource *offer_find(const struct offer *o,
+	const char *name); /* borrowed or NULL */
 const struct offer_device *resource_find(const struct resource *r, const char *id);
 
 /* The same in all that is offered, and the same positions in the inventory. */
