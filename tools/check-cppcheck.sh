@@ -13,5 +13,5 @@ cd "$(dirname "$0")/.."
 queue=$(printf '#include <sys/queue.h>\n' | ${CC:-cc} -E -x c - | sed -n 's|^# 1 "\(/.*sys/queue.h\)".*|\1|p' | head -n 1)
 cppcheck --enable=warning,performance,portability --std=c11 --library=posix -D_GNU_SOURCE \
 	-DGPUSLICE_VERSION='"0"' -Isrc -Itest \
-	--include="$queue" -i test/peers --inline-suppr --suppressions-list=tools/cppcheck.suppress \
+	--include="$queue" --include=tools/cppcheck.h -i test/peers --inline-suppr --suppressions-list=tools/cppcheck.suppress \
 	--error-exitcode=1 --quiet -j "$(nproc)" "$@"
