@@ -256,7 +256,7 @@ int allocate_request_decode(struct id_lists *ret, const uint8_t *data, size_t le
 	CLEANUP(arena_freep) struct arena *a = NULL;
 	const V1beta1__AllocateRequest *m;
 	ProtobufCMessage *base;
-	struct id_lists l;
+	struct id_lists l = { .n = 0 };
 	size_t i, total = 0;
 
 	if (message_decode(&v1beta1__allocate_request__descriptor, what, data, len, &base, &a,
@@ -292,7 +292,7 @@ int pre_start_request_decode(struct id_lists *ret, const uint8_t *data, size_t l
 	CLEANUP(arena_freep) struct arena *a = NULL;
 	const V1beta1__PreStartContainerRequest *m;
 	ProtobufCMessage *base;
-	struct id_lists l;
+	struct id_lists l = { .n = 0 };
 	size_t total = 0;
 
 	if (message_decode(&v1beta1__pre_start_container_request__descriptor, what, data, len,

@@ -333,7 +333,7 @@ static uint64_t hash_of(const char *text)
 static struct candidate *candidate_of(struct candidate *v, const struct managed_resource *r,
 	const char *id)
 {
-	struct managed_device key;
+	struct managed_device key = { .id = NULL };
 	const struct managed_device *d;
 
 	key.id = (char *)(uintptr_t)id;

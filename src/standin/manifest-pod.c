@@ -78,7 +78,7 @@ static int read_limits(const struct reading *r, struct fy_node *limits, const ch
 	struct fy_node *k, *v;
 	void *iter = NULL;
 	char at[2 * PATH_MAX_];
-	uint32_t n;
+	uint32_t n = 0;
 
 	while (doc_pair(limits, &iter, &k, &v)) {
 		const char *name = doc_text(k);
@@ -111,7 +111,7 @@ static int check_requests(const struct reading *r, struct fy_node *requests, con
 	struct fy_node *k, *v;
 	void *iter = NULL;
 	char at[2 * PATH_MAX_];
-	uint32_t n;
+	uint32_t n = 0;
 
 	while (doc_pair(requests, &iter, &k, &v)) {
 		const char *name = doc_text(k);
