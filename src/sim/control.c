@@ -68,8 +68,7 @@ static int recreate(struct sim_control *c, const struct sim_place *place, struct
 	for (uint32_t i = 0; i < old_count; i++) {
 		if (txn.node->head.slots[i].present)
 			sim_fake_root_remove(c->dir, &txn.node->gpus[i].keys);
-		node->head.slots[i].epoch = txn.node->head.slots[i].epoch +
-			node->head.slots[i].present;
+		node->head.slots[i].epoch = txn.node->head.slots[i].epoch + 1;
 		sim_hang_set(c->state, i, 0, 0, 0);
 	}
 	if (node->head.info.slot_count < old_count)

@@ -63,6 +63,16 @@ static int fail(const struct parser *p, const struct pair *pair, struct error *e
 	return at(p, pair->key_node, pair->value, err);
 }
 
+/* The same for a key that is not expected there: it is the key's place that counts. */
+static int unknown(const struct parser *p, const struct pair *pair, struct error *err,
+	const char *text)
+{
+	struct pair key = *pair;
+
+	key.value = NULL;
+	return fail(p, &key, err, "%s", text);
+}
+
 static const char *kind_of(struct fy_node *n)
 {
 	if (!n || fy_node_is_null(n))
@@ -140,7 +150,7 @@ static int on_fail(struct parser *p, const struct pair *pair, void *arg, struct 
 	uint32_t code;
 
 	if (!sim_group_find(pair->key, &group))
-		return fail(p, pair, err, "unknown group of functions (gpuslice sim list groups)");
+		return unknown(p, pair, err, "unknown group of functions (gpuslice sim list groups)");
 	if (scalar(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	if (!sim_code_parse(text, &code))
@@ -205,7 +215,7 @@ static int on_gpu_key(struct parser *p, const struct pair *pair, void *arg, stru
 	if (!strcmp(pair->key, "fail"))
 		return each(p, pair, on_fail, g, err);
 	if (!key)
-		return fail(p, pair, err, "unknown key (gpuslice sim list keys)");
+		return unknown(p, pair, err, "unknown key (gpuslice sim list keys)");
 	if (scalar(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	if (sim_key_set(&g->keys, key, text, err) == 0)
@@ -268,7 +278,7 @@ static int on_driver(struct parser *p, const struct pair *pair, void *arg, struc
 		return 0;
 	}
 	if (strcmp(pair->key, "nvml") != 0)
-		return fail(p, pair, err, "unknown key, expected version, cuda or nvml");
+		return unknown(p, pair, err, "unknown key, expected version, cuda or nvml");
 	if (number(p, pair, 11, 99, &n, err) < 0)
 		return -1;
 	h->info.nvml_major = (uint32_t)n;
@@ -331,7 +341,7 @@ static int on_top(struct parser *p, const struct pair *pair, void *arg, struct e
 		return 0;
 	}
 	if (strcmp(pair->key, "gpus") != 0)
-		return fail(p, pair, err,
+		return unknown(p, pair, err,
 			"unknown key, expected version, name, seed, driver, model, product, count, gpu or gpus");
 	p->gpus = *pair;
 	return 0;
