@@ -4,8 +4,6 @@
 /* The two algorithms behind prefer_choose(). Thread: any (pure). */
 #include "core/prefer.h"
 
-#define PREFER_ERROR_PREFIX "error getting list of preferred allocation devices"
-
 int prefer_aligned(const struct resource *r, const struct inventory *inv,
 	const struct prefer_request *req, const char **ret_ids, size_t *ret_n,
 	struct error *err) MUST_USE;

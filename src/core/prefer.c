@@ -20,15 +20,10 @@ int prefer_choose(const struct resource *r, const struct inventory *inv,
 	enum allocation_policy policy, const struct prefer_request *req, const char **ret_ids,
 	size_t *ret_n, struct error *err)
 {
-	int ret;
-
 	*ret_n = 0;
 	if (req->n_available > PREFER_MAX_IDS || req->n_required > PREFER_MAX_IDS)
-		return error_set(err, ERR_LIMIT, PREFER_ERROR_PREFIX ": more than %d devices",
-			PREFER_MAX_IDS);
+		return error_set(err, ERR_LIMIT, "more than %d devices", PREFER_MAX_IDS);
 	if (is_whole_gpus(r, req))
-		ret = prefer_aligned(r, inv, req, ret_ids, ret_n, err);
-	else
-		ret = prefer_greedy(r, policy, req, ret_ids, ret_n, err);
-	return ret < 0 ? error_prefix(err, PREFER_ERROR_PREFIX) : 0;
+		return prefer_aligned(r, inv, req, ret_ids, ret_n, err);
+	return prefer_greedy(r, policy, req, ret_ids, ret_n, err);
 }

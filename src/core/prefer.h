@@ -28,9 +28,9 @@ struct prefer_request {
 
 /*
  * Writes at most req->size borrowed ids to @ret_ids (which has room for that many) and their
- * number to *ret_n; 0 is "no preference", and the kubelet chooses. Errors, with the whole text that
- * goes to the kubelet ("error getting list of preferred allocation devices: ..."): a required id
- * that the resource does not have, for whole GPUs; too few devices, for replicas; more than
+ * number to *ret_n; 0 is "no preference", and the kubelet chooses. Errors, with the cause of section
+ * 5.5 (the caller puts "error getting list of preferred allocation devices" before it): a required
+ * id that the resource does not have, for whole GPUs; too few devices, for replicas; more than
  * PREFER_MAX_IDS ids (ERR_LIMIT).
  */
 int prefer_choose(const struct resource *r, const struct inventory *inv,
