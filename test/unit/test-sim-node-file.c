@@ -102,7 +102,7 @@ static void file__mistakes_name_place_key_and_expectation(void **state)
 		{ "model: p3.2xlarge\ndriver: {cuda: 12.4}", "cuda: expected a number from 8000" },
 		{ "model: p3.2xlarge\nname: a/b", "name: expected a name without '/'" },
 		{ "model: p3.2xlarge\nmodel: p3.2xlarge", "dir/my-node.yaml:2:" },
-		{ "model: [p3", "dir/my-node.yaml:1:" },
+		{ "model: [p3", "dir/my-node.yaml:2:1: flow sequence without" },
 		{ "a: &x {b: *x}", "a: unknown key" },
 		{ "model: &x p3.2xlarge\nname: *x", "name: expected a scalar, found an alias" },
 		{ "? [a]\n: b", "expected plain keys" },

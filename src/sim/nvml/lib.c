@@ -15,12 +15,18 @@
 #define STDERR_LINES 16
 
 /*
- * One session for the process. `lock` guards opening and closing; calls read the two atomics. A
- * state that was once opened is never unmapped, because a call of another thread may be reading it.
+ * The state in use, and those before it: a state that was once opened is never unmapped, because a
+ * call of another thread may be reading it. Programs change directories in tests only.
  */
+struct session {
+	struct sim_state *state;
+	struct session *older;
+};
+
+/* `lock` guards opening and closing; calls read the two atomics. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t init_count;
-static struct sim_state *_Atomic current;
+static struct session *_Atomic current;
 
 /* ---- messages --------------------------------------------------------------------------------- */
 
@@ -68,10 +74,13 @@ uint32_t gpu_slot(nvmlDevice_t d)
 
 nvmlReturn_t lib_enter(const struct sim_state **ret)
 {
+	const struct session *session;
+
 	if (!atomic_load_explicit(&init_count, memory_order_acquire))
 		return NVML_ERROR_UNINITIALIZED;
-	*ret = atomic_load_explicit(&current, memory_order_acquire);
-	return *ret ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+	session = atomic_load_explicit(&current, memory_order_acquire);
+	*ret = session->state;
+	return NVML_SUCCESS;
 }
 
 int lib_stub(void)
@@ -195,7 +204,7 @@ nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, si
 		return r;
 	if (geteuid() != 0)
 		return NVML_ERROR_NO_PERMISSION;
-	if (sim_txn_begin(atomic_load(&current), &txn, NULL) < 0)
+	if (sim_txn_begin(atomic_load(&current)->state, &txn, NULL) < 0)
 		return NVML_ERROR_UNKNOWN;
 	sim_settle(&txn.node->gpus[slot], time_wall_ns());
 	memcpy((char *)&txn.node->gpus[slot].keys + key_offset, &value, sizeof(value));
@@ -228,9 +237,28 @@ static int load_node_file(const char *path, struct sim_node *node, struct error 
 	return fn(path, node, err);
 }
 
+/* Makes @s the state in use, unless it is the one in use already. */
+static int use_state(struct sim_state *s, const char *dir, struct error *err)
+{
+	struct session *old = atomic_load(&current), *new;
+
+	if (old && sim_state_is_current(old->state, dir)) {
+		(void)sim_state_close(s);
+		return 0;
+	}
+	new = malloc(sizeof(*new));
+	if (!new) {
+		(void)sim_state_close(s);
+		return error_nomem(err);
+	}
+	*new = (struct session){ .state = s, .older = old };
+	atomic_store(&current, new);
+	return 0;
+}
+
 static nvmlReturn_t open_state(struct error *err)
 {
-	struct sim_state *s = NULL, *old = atomic_load(&current);
+	struct sim_state *s = NULL;
 	struct sim_node_info info;
 	struct sim_place place;
 	int r;
@@ -245,11 +273,9 @@ static nvmlReturn_t open_state(struct error *err)
 		return NVML_ERROR_DRIVER_NOT_LOADED;
 	if (r < 0)
 		return NVML_ERROR_UNKNOWN;
-	if (old && sim_state_is_current(old, place.dir))
-		s = sim_state_close(s);
-	else
-		atomic_store(&current, s);
-	sim_state_read(atomic_load(&current), &SIM_PART_INFO(&info), 1);
+	if (use_state(s, place.dir, err) < 0)
+		return NVML_ERROR_MEMORY;
+	sim_state_read(atomic_load(&current)->state, &SIM_PART_INFO(&info), 1);
 	return driver_code(info.driver);
 }
 
