@@ -338,7 +338,7 @@ int prefer_response_decode(struct id_lists *ret, const uint8_t *data, size_t len
 	CLEANUP(arena_freep) struct arena *a = NULL;
 	const V1beta1__PreferredAllocationResponse *m;
 	ProtobufCMessage *base;
-	struct id_lists l;
+	struct id_lists l = { .n = 0 };
 	size_t i, total = 0;
 
 	if (message_decode(&v1beta1__preferred_allocation_response__descriptor, what, data, len,
