@@ -49,12 +49,15 @@ struct plugin {
 	uint64_t drain_until_ns; /* 0: not waiting for old connections */
 };
 
+/* @why NULL keeps the text: an attempt that is under way has nothing new to say. */
 static void set_state(struct plugin *p, enum plugin_state state, const char *why)
 {
-	bool change = state != p->state || strcmp(why, p->why) != 0;
+	bool change = (state == PLUGIN_REGISTERED) != (p->state == PLUGIN_REGISTERED) ||
+		      (why && strcmp(why, p->why) != 0);
 
 	p->state = state;
-	(void)snprintf(p->why, sizeof(p->why), "%s", why);
+	if (why)
+		(void)snprintf(p->why, sizeof(p->why), "%s", why);
 	if (change && p->ops->state)
 		p->ops->state(p->arg, state == PLUGIN_REGISTERED, p->why);
 }
@@ -226,7 +229,7 @@ static uint64_t pursue(struct plugin *p, uint64_t now)
 		set_state(p, PLUGIN_WAITING, e.msg);
 		return p->retry_ns;
 	}
-	set_state(p, PLUGIN_REGISTERING, "");
+	set_state(p, PLUGIN_REGISTERING, NULL);
 	return LOOK_NS;
 }
 

@@ -24,8 +24,8 @@ struct plugin_ops {
 		size_t *ret_n, struct error *err);
 	int (*allocate)(void *arg, const char *const *ids, size_t n_ids,
 		struct allocation **ret, struct error *err);
-	/* For status and logs: registered or not, and why not. May be NULL. Not the place for
-	 * plugin_stop(). */
+	/* For status and logs: registered or not, and why not; runs when one of the two changes.
+	 * May be NULL. Not the place for plugin_stop(). */
 	void (*state)(void *arg, bool registered, const char *why);
 };
 
