@@ -2,6 +2,7 @@
 #include "gpu/look.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 void look_fini(struct look *l)

@@ -43,39 +43,49 @@ static bool ended(struct client *c, struct error *err)
 
 enum outcome { DONE, FAILED, AGAIN_BLAMED, AGAIN_CRASHED };
 
+/* Reads what the worker has sent. 0: the look goes on; > 0: *ret is how this try ended. */
+static int read_all(struct client *c, enum outcome *ret, struct error *err)
+{
+	enum client_news news;
+	union worker_msg msg;
+
+	*ret = FAILED;
+	do {
+		if (client_receive(c, &news, &msg, err) < 0)
+			return 1;
+	} while (news == CLIENT_MORE || news == CLIENT_XID || news == CLIENT_LOOK);
+	if (news == CLIENT_NONE)
+		return 0;
+	if (news == CLIENT_ERROR)
+		(void)error_set(err, (enum error_code)msg.error.code, "%s", msg.error.text);
+	else if (news == CLIENT_INVENTORY)
+		*ret = DONE;
+	else if (news == CLIENT_REINIT)
+		*ret = AGAIN_CRASHED;
+	else
+		*ret = ended(c, err) ? AGAIN_BLAMED : AGAIN_CRASHED;
+	return 1;
+}
+
 /* One worker's life. */
 static enum outcome try_once(struct client *c, struct error *err)
 {
+	enum outcome r;
+
 	if (client_start(c, time_mono_ns(), err) < 0)
 		return FAILED;
 	for (;;) {
 		struct pollfd p = { .fd = c->sock, .events = POLLIN };
-		enum client_news news = CLIENT_NONE;
-		union worker_msg msg;
 
-		/* In milliseconds, and never in less than one. */
-		if (poll(&p, 1, (int)(client_period_ns(c) / NS_PER_MS)) < 0 && errno != EINTR)
-			break;
-		do {
-			if (client_receive(c, &news, &msg, err) < 0)
-				return FAILED;
-		} while (news == CLIENT_MORE || news == CLIENT_XID || news == CLIENT_LOOK);
-		if (news == CLIENT_INVENTORY)
-			return DONE;
-		if (news == CLIENT_REINIT)
-			return AGAIN_CRASHED;
-		if (news == CLIENT_ERROR) {
-			(void)error_set(err, (enum error_code)msg.error.code, "%s",
-				msg.error.text);
+		if (poll(&p, 1, (int)(client_period_ns(c) / NS_PER_MS)) < 0 && errno != EINTR) {
+			(void)error_sys(err, errno, "wait for the NVML worker");
 			return FAILED;
 		}
-		if (news == CLIENT_CLOSED)
-			return ended(c, err) ? AGAIN_BLAMED : AGAIN_CRASHED;
+		if (read_all(c, &r, err) > 0)
+			return r;
 		if (client_check(c, time_mono_ns(), err))
 			return c->hung_gpu ? AGAIN_BLAMED : FAILED;
 	}
-	(void)error_sys(err, errno, "wait for the NVML worker");
-	return FAILED;
 }
 
 int gpu_inventory_once(struct inventory **ret, const struct gpu_monitor_options *options,

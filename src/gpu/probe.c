@@ -4,7 +4,9 @@
 #include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/fd.h"
 #include "base/parse.h"

@@ -2,7 +2,9 @@
 #include "gpu/worker-events.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/time.h"
 

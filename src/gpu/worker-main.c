@@ -9,11 +9,13 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/option.h"
 #include "gpu/nvml.h"
@@ -266,8 +268,7 @@ static int usage(void)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(16384);
 
 	buf_puts(&b, "Usage: gpuslice-nvml [OPTION...]\n"
-		     "Asks NVML about the node's GPUs for gpusliced, which starts it.\n\n"
-		     "Options:\n");
+		     "Asks NVML about the node's GPUs for gpusliced, which starts it.\n\n");
 	options_help(&b, option_defs, ARRAY_LEN(option_defs));
 	return fputs(buf_str(&b), stdout) < 0 || fflush(stdout) != 0;
 }

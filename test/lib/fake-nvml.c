@@ -9,14 +9,16 @@
  *	error CALL GPU CODE        that call on that GPU returns CODE (GPU -1: on any)
  *	hang CALL GPU
  *	crash CALL GPU
- *	slow CALL GPU MS
+ *	slow CALL GPU MS           CALL * is any
  *	xid SEQ GPU XID GI CI      delivered once for each new SEQ
  *
  * With FAKE_NVML_OLD it is a library from before the _v2 names, with the needed calls alone.
  */
+#include "base/parse.h"
 #include "gpu/nvml-api.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,25 +90,46 @@ static FILE *control(void)
 	return path ? fopen(path, "re") : NULL;
 }
 
+/* Numbers of a line; what is none is 0. */
+static int number(const char *text)
+{
+	int64_t v = 0;
+
+	return parse_i64(text, &v) ? (int)v : 0;
+}
+
+#	define WORDS_MAX 6
+
+/* Splits a line at blanks; missing words are "". */
+static void split(const char *line, char words[WORDS_MAX][64])
+{
+	memset(words, 0, WORDS_MAX * sizeof words[0]);
+	(void)sscanf(line, "%63s %63s %63s %63s %63s %63s", words[0], words[1], words[2],
+		words[3], words[4], words[5]);
+}
+
 static nvmlReturn_t act(const char *call, int gpu)
 {
 	nvmlReturn_t r = NVML_SUCCESS;
-	char line[256], word[16], name[128];
+	char line[256], words[WORDS_MAX][64];
 	FILE *f = control();
-	int g, value;
 
 	while (f && fgets(line, sizeof line, f)) {
-		value = 0;
-		if (sscanf(line, "%15s %127s %d %d", word, name, &g, &value) < 3 ||
-			strcmp(name, call) != 0 || (g != gpu && g != -1))
+		int g, value;
+
+		split(line, words);
+		g = number(words[2]);
+		value = number(words[3]);
+		if ((strcmp(words[1], call) != 0 && strcmp(words[1], "*") != 0) ||
+			(g != gpu && g != -1))
 			continue;
-		if (strcmp(word, "error") == 0)
+		if (strcmp(words[0], "error") == 0)
 			r = (nvmlReturn_t)value;
-		if (strcmp(word, "hang") == 0)
+		if (strcmp(words[0], "hang") == 0)
 			pause_ms(1000000);
-		if (strcmp(word, "slow") == 0)
+		if (strcmp(words[0], "slow") == 0)
 			pause_ms(value);
-		if (strcmp(word, "crash") == 0)
+		if (strcmp(words[0], "crash") == 0)
 			abort();
 	}
 	if (f)
@@ -116,14 +139,16 @@ static nvmlReturn_t act(const char *call, int gpu)
 
 static unsigned int count(void)
 {
-	char line[256];
+	char line[256], words[WORDS_MAX][64];
 	unsigned int n = 2;
-	int fixed = 0;
+	bool fixed = false;
 	FILE *f = control();
 
 	while (f && fgets(line, sizeof line, f)) {
-		(void)sscanf(line, "gpus %u", &n);
-		fixed |= strncmp(line, "fixed", 5) == 0;
+		split(line, words);
+		if (strcmp(words[0], "gpus") == 0)
+			n = (unsigned int)number(words[1]);
+		fixed |= strcmp(words[0], "fixed") == 0;
 	}
 	if (f)
 		(void)fclose(f);
@@ -270,10 +295,11 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link, unsigne
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned int link,
 	nvmlPciInfo_t *pci)
 {
+	unsigned int n = count(), next = (unsigned int)index_of(d) + 1;
+
 	(void)link;
 	ACT(d);
-	return nvmlDeviceGetPciInfo_v3(device_of(((unsigned int)index_of(d) + 1) % count()),
-		pci);
+	return nvmlDeviceGetPciInfo_v3(device_of(next < n ? next : 0), pci);
 }
 
 nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t d, unsigned long long *types)
@@ -304,39 +330,47 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types,
 	return NVML_SUCCESS;
 }
 
+/* The numbers of the first xid line that is new. */
+static bool next_xid(unsigned int ret[WORDS_MAX])
+{
+	char line[256], words[WORDS_MAX][64];
+	FILE *f = control();
+	bool got = false;
+
+	while (f && !got && fgets(line, sizeof line, f)) {
+		split(line, words);
+		if (strcmp(words[0], "xid") != 0)
+			continue;
+		for (int i = 1; i < WORDS_MAX; i++)
+			ret[i] = (unsigned int)number(words[i]);
+		(void)pthread_mutex_lock(&lock);
+		got = ret[1] > xid_seen;
+		if (got)
+			xid_seen = ret[1];
+		(void)pthread_mutex_unlock(&lock);
+	}
+	if (f)
+		(void)fclose(f);
+	return got;
+}
+
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data,
 	unsigned int timeout_ms)
 {
+	unsigned int xid[WORDS_MAX];
+
 	(void)set;
 	for (unsigned int ms = 0; ms < timeout_ms; ms += 5) {
 		nvmlReturn_t r = act(__func__, -2);
-		unsigned int seq, gpu, xid, gi, ci;
-		char line[256];
-		FILE *f = NULL;
-		int got = 0;
 
 		if (r != NVML_SUCCESS)
 			return r;
-		f = control();
-		while (f && fgets(line, sizeof line, f)) {
-			if (sscanf(line, "xid %u %u %u %u %u", &seq, &gpu, &xid, &gi, &ci) != 5)
-				continue;
-			(void)pthread_mutex_lock(&lock);
-			got = seq > xid_seen;
-			if (got)
-				xid_seen = seq;
-			(void)pthread_mutex_unlock(&lock);
-			if (got)
-				break;
-		}
-		if (f)
-			(void)fclose(f);
-		if (got) {
-			*data = (nvmlEventData_t){ .device = device_of(gpu),
+		if (next_xid(xid)) {
+			*data = (nvmlEventData_t){ .device = device_of(xid[2]),
 				.eventType = NVML_EVENT_XID_CRITICAL,
-				.eventData = xid,
-				.gpuInstanceId = gi,
-				.computeInstanceId = ci };
+				.eventData = xid[3],
+				.gpuInstanceId = xid[4],
+				.computeInstanceId = xid[5] };
 			return NVML_SUCCESS;
 		}
 		pause_ms(5);

@@ -2,6 +2,7 @@
 #include "lib/test.h"
 
 #include "base/fd.h"
+#include "base/parse.h"
 #include "base/time.h"
 #include "gpu/monitor.h"
 
@@ -151,31 +152,46 @@ static void run_for(struct seen *s, uint64_t ns)
 		(void)uv_run(&s->loop, UV_RUN_ONCE);
 }
 
+/* The state letter of the process /proc/NAME if it is a worker of ours; 0: it is not. */
+static char worker_state(const char *name)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
+	char path[300], *end;
+	uint64_t ppid = 0;
+	char *state;
+
+	(void)snprintf(path, sizeof path, "/proc/%s/stat", name);
+	if (file_read(path, &b, NULL) < 0 || !strstr(buf_str(&b), " (gpuslice-nvml) "))
+		return 0;
+	state = strstr(b.data, ") ") + 2;
+	end = strchr(state + 2, ' ');
+	if (!end)
+		return 0;
+	*end = '\0';
+	return parse_u64(state + 2, &ppid) && ppid == (uint64_t)getpid() ? *state : 0;
+}
+
+static bool is_worker(const char *name)
+{
+	char state = worker_state(name);
+
+	return state != 0 && state != 'Z';
+}
+
 /* The worker's process id, by its parent and name; 0: none. */
 static pid_t find_worker(void)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *e;
-	pid_t found = 0;
+	uint64_t pid = 0;
 
-	while (proc && (e = readdir(proc))) {
-		char path[300], comm[64];
-		int pid, ppid;
-		char st;
-		FILE *f;
-
-		(void)snprintf(path, sizeof path, "/proc/%s/stat", e->d_name);
-		f = fopen(path, "re");
-		if (!f)
-			continue;
-		if (fscanf(f, "%d (%63[^)]) %c %d", &pid, comm, &st, &ppid) == 4 &&
-			ppid == getpid() && st != 'Z' && strcmp(comm, "gpuslice-nvml") == 0)
-			found = pid;
-		(void)fclose(f);
+	while (proc && pid == 0 && (e = readdir(proc))) {
+		if (is_worker(e->d_name) && !parse_u64(e->d_name, &pid))
+			pid = 0;
 	}
 	if (proc)
 		(void)closedir(proc);
-	return found;
+	return (pid_t)pid;
 }
 
 static void monitor__tells_what_there_is(void **state)
@@ -255,6 +271,37 @@ static void monitor__starts_with_a_gpu_that_hangs(void **state)
 	assert_string_equal(s.inv->gpus[0].uuid, "");
 	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
 	assert_int_equal(s.inv->gpus[2].fault, GPU_OK);
+	stop(&s);
+}
+
+static void monitor__contains_a_gpu_that_is_slow_in_all(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("gpus 2\nslow * 1 250\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
+	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
+	assert_non_null(strstr(s.inv->gpus[1].reason, "its calls take more than 1"));
+	stop(&s);
+}
+
+static void monitor__contains_a_gpu_whose_events_hang(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	control("gpus 2\nhang nvmlDeviceRegisterEvents 1\n");
+	start(&s, &o);
+	run_until(&s, s.inventories >= 1 && s.inv->gpus[1].fault == GPU_FAULT_STUCK);
+	assert_string_equal(s.inv->gpus[1].reason,
+		"nvmlDeviceRegisterEvents did not come back in time");
+	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
+	assert_int_equal(s.downs, 0);
 	stop(&s);
 }
 
@@ -366,6 +413,7 @@ static void monitor__notices_a_stopped_worker(void **state)
 {
 	struct seen s = { .m = NULL };
 	struct gpu_monitor_options o = options();
+	char name[16];
 	pid_t pid;
 
 	(void)state;
@@ -374,7 +422,9 @@ static void monitor__notices_a_stopped_worker(void **state)
 	run_until(&s, s.inventories == 1);
 	pid = find_worker();
 	assert_true(pid > 0);
+	(void)snprintf(name, sizeof name, "%d", (int)pid);
 	assert_int_equal(kill(pid, SIGSTOP), 0);
+	run_until(&s, worker_state(name) == 'T');
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inventories == 2);
 	assert_int_not_equal(find_worker(), pid);
@@ -544,6 +594,8 @@ int main(void)
 		cmocka_unit_test(monitor__tells_what_there_is),
 		cmocka_unit_test(monitor__contains_a_gpu_that_hangs),
 		cmocka_unit_test(monitor__starts_with_a_gpu_that_hangs),
+		cmocka_unit_test(monitor__contains_a_gpu_that_is_slow_in_all),
+		cmocka_unit_test(monitor__contains_a_gpu_whose_events_hang),
 		cmocka_unit_test(monitor__contains_a_gpu_that_crashes_nvml),
 		cmocka_unit_test(monitor__is_down_when_nvml_as_a_whole_is),
 		cmocka_unit_test(monitor__waits_for_a_driver_to_come_and_go),

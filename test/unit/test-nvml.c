@@ -87,16 +87,16 @@ static void nvml_open__says_why_not(void **state)
 static void nvml_init__says_what_to_do(void **state)
 {
 	static const struct {
-		int code;
 		const char *text;
+		int code;
 		enum error_code class;
 	} rows[] = {
-		{ 4, "privileged", ERR_PERMISSION },
-		{ 9, "nvmlInit_v2: fake text (9): the NVIDIA kernel module is not loaded",
+		{ "privileged", 4, ERR_PERMISSION },
+		{ "nvmlInit_v2: fake text (9): the NVIDIA kernel module is not loaded", 9,
 			ERR_UNAVAILABLE },
-		{ 18, "reload the module or reboot", ERR_UNAVAILABLE },
-		{ 999, "kernel log", ERR_UNAVAILABLE },
-		{ 20, "nvmlInit_v2: fake text (20)", ERR_NOMEM },
+		{ "reload the module or reboot", 18, ERR_UNAVAILABLE },
+		{ "kernel log", 999, ERR_UNAVAILABLE },
+		{ "nvmlInit_v2: fake text (20)", 20, ERR_NOMEM },
 	};
 	static struct nvml n;
 	struct error err = ERROR_INIT;

@@ -106,25 +106,25 @@ static void probe_gpu__contains_what_goes_wrong(void **state)
 	static const struct {
 		const char *control;
 		enum gpu_fault fault;
-		const char *reason;
 		int code;
+		const char *reason;
 	} rows[] = {
-		{ "error nvmlDeviceGetUUID 1 15\n", GPU_FAULT_LOST,
-			"nvmlDeviceGetUUID: GPU is lost", 15 },
-		{ "error nvmlDeviceGetHandleByIndex_v2 1 15\n", GPU_FAULT_LOST,
-			"nvmlDeviceGetHandleByIndex_v2: GPU is lost", 15 },
-		{ "error nvmlDeviceGetName 1 999\n", GPU_FAULT_FIELD,
-			"nvmlDeviceGetName: fake text", 999 },
-		{ "error nvmlDeviceGetUUID 1 3\n", GPU_FAULT_FIELD,
-			"nvmlDeviceGetUUID: fake text", 3 },
-		{ "error nvmlDeviceGetMemoryInfo_v2 1 16\n", GPU_FAULT_RESET,
-			"nvmlDeviceGetMemoryInfo_v2: fake text", 16 },
-		{ "error nvmlDeviceGetFieldValues 1 15\n", GPU_FAULT_LOST,
-			"nvmlDeviceGetFieldValues: GPU is lost", 15 },
-		{ "error nvmlDeviceGetMinorNumber 1 999\n", GPU_OK, "", 0 },
-		{ "error nvmlDeviceGetPciInfo_v3 1 999\n", GPU_OK, "", 0 },
-		{ "error nvmlDeviceGetFieldValues 1 3\n", GPU_OK, "", 0 },
-		{ "error nvmlDeviceGetSupportedEventTypes 1 3\n", GPU_OK, "", 0 },
+		{ "error nvmlDeviceGetUUID 1 15\n", GPU_FAULT_LOST, 15,
+			"nvmlDeviceGetUUID: GPU is lost" },
+		{ "error nvmlDeviceGetHandleByIndex_v2 1 15\n", GPU_FAULT_LOST, 15,
+			"nvmlDeviceGetHandleByIndex_v2: GPU is lost" },
+		{ "error nvmlDeviceGetName 1 999\n", GPU_FAULT_FIELD, 999,
+			"nvmlDeviceGetName: fake text" },
+		{ "error nvmlDeviceGetUUID 1 3\n", GPU_FAULT_FIELD, 3,
+			"nvmlDeviceGetUUID: fake text" },
+		{ "error nvmlDeviceGetMemoryInfo_v2 1 16\n", GPU_FAULT_RESET, 16,
+			"nvmlDeviceGetMemoryInfo_v2: fake text" },
+		{ "error nvmlDeviceGetFieldValues 1 15\n", GPU_FAULT_LOST, 15,
+			"nvmlDeviceGetFieldValues: GPU is lost" },
+		{ "error nvmlDeviceGetMinorNumber 1 999\n", GPU_OK, 0, "" },
+		{ "error nvmlDeviceGetPciInfo_v3 1 999\n", GPU_OK, 0, "" },
+		{ "error nvmlDeviceGetFieldValues 1 3\n", GPU_OK, 0, "" },
+		{ "error nvmlDeviceGetSupportedEventTypes 1 3\n", GPU_OK, 0, "" },
 	};
 	struct probe p = new_probe();
 	nvmlDevice_t d;
