@@ -24,7 +24,7 @@ help_variables() {
 
 # Option names that head an entry ("*-s*, *--slices*") of the section on standard input.
 page_options() {
-	{ grep -E '^\*-' || true; } | sed 's/_[^_]*_//g' | { grep -oE -- '--?[a-z][a-z0-9-]*' || true; } |
+	{ grep -E '^\*-' || true; } | sed 's/ _.*_$//; s/ _[^_]*_//g' | { grep -oE -- '--?[a-z][a-z0-9-]*' || true; } |
 		LC_ALL=C sort -u
 }
 
