@@ -168,7 +168,7 @@ static void post(struct sim_txn *txn, uint32_t slot, uint64_t type, uint64_t dat
 int sim_control_xid(struct sim_control *c, uint32_t slot, uint64_t xid, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct sim_gpu *g;
+	struct sim_gpu *g = NULL;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
@@ -180,7 +180,7 @@ int sim_control_xid(struct sim_control *c, uint32_t slot, uint64_t xid, struct e
 int sim_control_lose(struct sim_control *c, uint32_t slot, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct sim_gpu *g;
+	struct sim_gpu *g = NULL;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
@@ -194,7 +194,7 @@ int sim_control_lose(struct sim_control *c, uint32_t slot, struct error *err)
 int sim_control_restore(struct sim_control *c, uint32_t slot, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct sim_gpu *g;
+	struct sim_gpu *g = NULL;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
@@ -207,7 +207,7 @@ int sim_control_fail(struct sim_control *c, uint32_t slot, enum sim_group group,
 	struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct sim_gpu *g;
+	struct sim_gpu *g = NULL;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
@@ -221,7 +221,7 @@ int sim_control_set(struct sim_control *c, uint32_t slot, const char *key, const
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	const struct sim_key *k = sim_key_find(key);
-	struct sim_gpu *g;
+	struct sim_gpu *g = NULL;
 
 	if (!k)
 		return error_set(err, ERR_INVALID, "unknown key '%.60s' (gpuslice sim list keys)", key);
@@ -236,7 +236,7 @@ int sim_control_set(struct sim_control *c, uint32_t slot, const char *key, const
 int sim_control_reset(struct sim_control *c, uint32_t slot, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct sim_gpu *g;
+	struct sim_gpu *g = NULL;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
@@ -277,7 +277,7 @@ int sim_control_add(struct sim_control *c, const char *product, uint32_t *ret, s
 int sim_control_remove(struct sim_control *c, uint32_t slot, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct sim_gpu *g;
+	struct sim_gpu *g = NULL;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
@@ -337,7 +337,7 @@ int sim_control_process_start(struct sim_control *c, uint32_t slot, const struct
 	struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
-	struct sim_gpu *g;
+	struct sim_gpu *g = NULL;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
