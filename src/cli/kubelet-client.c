@@ -130,7 +130,7 @@ static const char *age_of(json_t *o, char *text)
 static void device_list(json_t *pod, struct buf *b)
 {
 	json_t *grants = json_object_get(json_object_get(pod, "gpuslice"), "grants"), *g, *id;
-	size_t i, k;
+	size_t i, k = 0;
 
 	json_array_foreach(grants, i, g)
 	{
@@ -349,7 +349,7 @@ static int do_get(const struct client *c, struct error *err)
 	const char *name, *form = option_str(c->o, "output", "");
 	char kind[32];
 	json_t *items;
-	size_t k;
+	size_t k = 0;
 
 	if (kind_and_name(c, 1, kind, sizeof(kind), &name, err) < 0 ||
 		find_kind(kind, &k, err) < 0)
@@ -419,7 +419,7 @@ static void describe_containers(json_t *pod, const char *list, const char *head,
 {
 	json_t *own = json_object_get(pod, "gpuslice"), *c, *v, *g;
 	const char *key;
-	size_t i, k;
+	size_t i, k = 0;
 
 	json_array_foreach(json_object_get(json_object_get(pod, "spec"), list), i, c)
 	{
@@ -512,7 +512,7 @@ static int do_describe(const struct client *c, struct error *err)
 	const char *name;
 	char kind[32];
 	json_t *items, *o;
-	size_t k, i;
+	size_t k = 0, i;
 
 	if (kind_and_name(c, 1, kind, sizeof(kind), &name, err) < 0 ||
 		find_kind(kind, &k, err) < 0)
