@@ -170,14 +170,10 @@ static int rest(struct demo *d, struct error *err)
 
 /* --- steps --- */
 
-struct expectation {
-	uint32_t capacity, running, pending;
-	bool insufficient; /* the pending ones wait for the resource */
-};
-
+/* What is expected, and what is found. */
 struct found {
 	uint32_t capacity, running, pending;
-	bool insufficient;
+	bool insufficient; /* the pending ones wait for the resource */
 };
 
 static struct found look(struct demo *d)
@@ -196,24 +192,22 @@ static struct found look(struct demo *d)
 	return f;
 }
 
-static bool as_expected(const struct found *f, const struct expectation *e)
+static bool as_expected(const struct found *f, const struct found *e)
 {
 	return f->capacity == e->capacity && f->running == e->running &&
 	       f->pending == e->pending && f->insufficient == e->insufficient;
 }
 
-static void describe(char *ret, size_t cap, uint32_t capacity, uint32_t running,
-	uint32_t pending, bool insufficient)
+static void describe(char *ret, size_t cap, const struct found *f)
 {
-	int n = snprintf(ret, cap, "%s: %u; %u running", RESOURCE, capacity, running);
+	int n = snprintf(ret, cap, "allocatable %u, %u running", f->capacity, f->running);
 
-	if (pending > 0 && n > 0 && (size_t)n < cap)
-		(void)snprintf(ret + n, cap - (size_t)n, ", %u pending%s", pending,
-			insufficient ? " (Insufficient " RESOURCE ")" : "");
+	if (f->pending > 0 && n > 0 && (size_t)n < cap)
+		(void)snprintf(ret + n, cap - (size_t)n, ", %u pending", f->pending);
 }
 
 /* Runs until the state is as expected and stays so, or the time is over. 1: as expected. */
-static int await(struct demo *d, const struct expectation *e, struct error *err)
+static int await(struct demo *d, const struct found *e, struct error *err)
 {
 	uint64_t start = time_mono_ns(), since = 0;
 
@@ -258,11 +252,12 @@ static void print_step(struct demo *d, const struct demo_step_line *s)
 	if (d->screen.live)
 		return;
 	demo_draw_node(&b, &p, PLAIN_WIDTH, d->screen.colour);
-	(void)printf("%s   %s %s\n", buf_str(&b), s->mark == DEMO_DONE ? "✓" : "✗", s->said);
+	(void)printf("%s   %s " RESOURCE " %s\n", buf_str(&b), s->mark == DEMO_DONE ? "✓" : "✗",
+		s->said);
 	(void)fflush(stdout);
 }
 
-static int end_step(struct demo *d, const struct expectation *e, struct error *err)
+static int end_step(struct demo *d, const struct found *e, struct error *err)
 {
 	struct demo_step_line *s = &d->steps[d->n_steps - 1];
 	char want[128], have[128];
@@ -272,8 +267,8 @@ static int end_step(struct demo *d, const struct expectation *e, struct error *e
 	if (rc < 0)
 		return -1;
 	f = look(d);
-	describe(want, sizeof(want), e->capacity, e->running, e->pending, e->insufficient);
-	describe(have, sizeof(have), f.capacity, f.running, f.pending, f.insufficient);
+	describe(want, sizeof(want), e);
+	describe(have, sizeof(have), &f);
 	s->mark = rc ? DEMO_DONE : DEMO_FAILED;
 	d->failed |= !rc;
 	if (rc)
@@ -333,11 +328,11 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-static struct expectation expect(uint32_t capacity, uint32_t pods)
+static struct found expect(uint32_t capacity, uint32_t pods)
 {
 	uint32_t running = least(capacity, pods);
 
-	return (struct expectation){ .capacity = capacity,
+	return (struct found){ .capacity = capacity,
 		.running = running,
 		.pending = pods - running,
 		.insufficient = pods > running };
@@ -347,7 +342,7 @@ static struct expectation expect(uint32_t capacity, uint32_t pods)
 static int sharing_story(struct demo *d, struct error *err)
 {
 	static const char deployment[] = "tensorflow-cifar10-deployment";
-	struct expectation e;
+	struct found e;
 	char title[96], command[160];
 	uint32_t gpus, pods = 5;
 
@@ -369,8 +364,8 @@ static int sharing_story(struct demo *d, struct error *err)
 	if (end_step(d, &e, err) < 0)
 		return -1;
 
-	(void)snprintf(title, sizeof(title), "10 slices of each GPU, agent not restarted");
-	begin_step(d, title, "kubectl apply -f nvidia-device-plugin.yaml");
+	begin_step(d, "10 slices of each GPU, no restart",
+		"kubectl apply -f nvidia-device-plugin.yaml");
 	if (apply(d, "nvidia-device-plugin.yaml", err) < 0)
 		return -1;
 	e = expect(gpus * 10, pods);
@@ -380,7 +375,7 @@ static int sharing_story(struct demo *d, struct error *err)
 	pods = gpus * 5;
 	(void)snprintf(title, sizeof(title), "%u pods share %u GPUs", pods, gpus);
 	(void)snprintf(command, sizeof(command),
-		"kubectl -n gpu-demo scale deployment/%s --replicas %u", deployment, pods);
+		"kubectl -n gpu-demo scale deploy %s --replicas %u", deployment, pods);
 	begin_step(d, title, command);
 	if (standin_scale(d->node.standin, "gpu-demo", deployment, pods, err) < 0)
 		return -1;
@@ -392,7 +387,7 @@ static int sharing_story(struct demo *d, struct error *err)
 static int node_types_story(struct demo *d, const char *model, uint32_t slices,
 	struct error *err)
 {
-	struct expectation e;
+	struct found e;
 	char title[96];
 	uint32_t n;
 
@@ -420,24 +415,42 @@ static int tell_story(struct demo *d, struct error *err)
 
 /* --- what to try next --- */
 
+/* A file to source, so that the commands are short enough to be typed. */
+static int write_env(const struct demo *d, const char *path, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(8192);
+	const char *slash = strrchr(d->places.self, '/');
+
+	buf_printf(&b, "export GPUSLICE_RUN_DIR='%s'\n", d->node.run_dir);
+	buf_printf(&b, "export GPUSLICE_KUBELET_DIR='%s'\n", d->node.kubelet_dir);
+	if (d->node.simulated)
+		buf_printf(&b, "export GPUSLICE_SIM_DIR='%s'\n", d->node.sim_dir);
+	if (slash)
+		buf_printf(&b, "export PATH='%.*s':\"$PATH\"\n", (int)(slash - d->places.self),
+			d->places.self);
+	if (!buf_ok(&b))
+		return error_nomem(err);
+	return file_write_atomic(path, buf_str(&b), b.len, 0644, err);
+}
+
 static int make_footer(struct demo *d, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(8192);
-	const char *me = d->places.gpuslice;
-	const struct demo_node *n = &d->node;
+	char env[64];
 
-	buf_puts(&b, "  Everything above still runs. In another terminal:\n");
-	buf_printf(&b, "    %s status --run-dir %s --slices\n", me, n->run_dir);
-	if (n->simulated)
-		buf_printf(&b, "    %s sim xid 0 79 --dir %s\n", me, n->sim_dir);
-	buf_printf(&b,
-		"    %s kubelet scale deployment/time-slicing-verification --replicas 40 "
-		"--kubelet-dir %s\n",
-		me, n->kubelet_dir);
-	buf_printf(&b, "    %s kubelet get pods -o wide --kubelet-dir %s\n", me,
-		n->kubelet_dir);
-	buf_printf(&b, "    %s kubelet restart --kubelet-dir %s\n", me, n->kubelet_dir);
-	buf_puts(&b, "  Ctrl-C ends the demo and leaves nothing behind.\n");
+	if (path_join(env, sizeof(env), d->dir, "env", err) < 0 || write_env(d, env, err) < 0)
+		return -1;
+	buf_puts(&b, "  All of this runs on. In another terminal:\n");
+	buf_printf(&b, "    . %s\n", env);
+	buf_puts(&b, "    gpuslice status --slices\n");
+	if (d->node.simulated)
+		buf_puts(&b,
+			"    gpuslice sim xid 0 79          # GPU 0 breaks, the others go on\n");
+	buf_puts(&b,
+		"    gpuslice kubelet scale deployment/time-slicing-verification --replicas 30\n"
+		"    gpuslice kubelet get pods -o wide\n"
+		"    gpuslice kubelet restart       # pods run on, the agent registers again\n"
+		"  Ctrl-C ends the demo and leaves nothing behind.\n");
 	free(d->footer);
 	d->footer = buf_steal(&b);
 	*d->command = '\0';

@@ -47,20 +47,6 @@ static int find(char *ret, const char *base, const char *const *candidates, size
 		base);
 }
 
-/* The program as the user would name it: from the working directory if it is below. */
-static void name_program(struct demo_places *p, const char *exe)
-{
-	char cwd[PATH_MAX];
-	size_t len;
-
-	(void)snprintf(p->gpuslice, sizeof(p->gpuslice), "%s", exe);
-	if (!getcwd(cwd, sizeof(cwd)))
-		return;
-	len = strlen(cwd);
-	if (strncmp(exe, cwd, len) == 0 && exe[len] == '/')
-		(void)snprintf(p->gpuslice, sizeof(p->gpuslice), ".%s", exe + len);
-}
-
 int demo_places_find(struct demo_places *p, const char *examples, struct error *err)
 {
 	static const char *const agents[] = { "gpusliced", "../agent/gpusliced" };
@@ -76,7 +62,7 @@ int demo_places_find(struct demo_places *p, const char *examples, struct error *
 	if (len < 0)
 		return error_sys(err, errno, "read '/proc/self/exe'");
 	exe[len] = '\0';
-	name_program(p, exe);
+	memcpy(p->self, exe, (size_t)len + 1);
 	slash = strrchr(exe, '/');
 	if (slash)
 		*slash = '\0';
@@ -294,9 +280,13 @@ static void stop_agent(struct demo_node *n)
 
 void demo_node_stop(struct demo_node *n)
 {
+	/* Ending runs the loop, which may draw: nobody may see what is half gone. */
+	struct control *control = STEAL_PTR(n->control);
+	struct standin *standin = STEAL_PTR(n->standin);
+
 	stop_agent(n);
-	n->control = control_stop(n->control);
-	n->standin = standin_stop(n->standin);
+	control = control_stop(control);
+	standin = standin_stop(standin);
 	n->gpus = inventory_free(n->gpus);
 	if (*n->dir)
 		demo_remove_tree(n->dir);

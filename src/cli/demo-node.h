@@ -17,7 +17,7 @@ struct demo_places {
 	char gpusliced[PATH_MAX];
 	char nvml[PATH_MAX]; /* the simulated libnvidia-ml.so.1 */
 	char examples[PATH_MAX];
-	char gpuslice[PATH_MAX]; /* this program, as a user would type it */
+	char self[PATH_MAX]; /* this program */
 };
 
 /* @examples NULL: look for them. */

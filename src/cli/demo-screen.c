@@ -7,9 +7,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define CELL       6 /* columns of one slice: a pod's five letters and a blank */
-#define GPU_INDENT 9 /* "  GPU 12 " */
-#define FRAME_MAX  (256 * 1024)
+#define CELL          6 /* columns of one slice: a pod's five letters and a blank */
+#define GPU_INDENT    9 /* "  GPU 12 " */
+#define TITLE_COLUMNS 42
+#define FRAME_MAX     (256 * 1024)
 
 #define RESET  "\033[0m"
 #define BOLD   "\033[1m"
@@ -158,13 +159,23 @@ static void draw_cell(struct frame *f, const struct demo_picture *p,
 	put(f, " ");
 }
 
-/* Pods whose device of this GPU is not offered any more: they run on all the same. */
-static void draw_leftovers(struct frame *f, const struct demo_picture *p, const char *uuid)
+static bool offered(const struct device_manager *m, const char *resource, const char *id)
+{
+	size_t n;
+	const struct managed_device *v = device_manager_devices(m, resource, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(v[i].id, id) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Pods with a device that is not offered any more: they run on all the same. */
+static void draw_leftovers(struct frame *f, const struct demo_picture *p)
 {
 	const struct device_manager *m = kubelet_devices(standin_kubelet(p->node->standin));
 	bool any = false;
-	size_t n;
-	const struct managed_device *v = device_manager_devices(m, p->resource, &n);
 	char name[8];
 
 	for (size_t i = 0; i < device_manager_n_grants(m); i++) {
@@ -172,25 +183,21 @@ static void draw_leftovers(struct frame *f, const struct demo_picture *p, const 
 		const struct pod *pod =
 			cluster_pod_by_uid(standin_cluster(p->node->standin), g->pod_uid);
 
-		for (size_t k = 0; pod && k < g->ids.n; k++) {
-			bool offered = false;
-
-			for (size_t j = 0; j < n && !offered; j++)
-				offered = strcmp(v[j].id, g->ids.v[k]) == 0;
-			if (offered || !on_gpu(g->ids.v[k], uuid))
-				continue;
-			put(f, any ? " " : "+ ");
-			any = true;
-			paint(f, pod_colour(pod->name));
-			putf(f, "%-5s", short_name(pod->name, name));
-			paint(f, RESET);
-		}
-	}
-	if (any) {
-		paint(f, DIM);
-		put(f, " since before");
+		if (!pod || g->ids.n == 0 || offered(m, p->resource, g->ids.v[0]))
+			continue;
+		put(f, any ? "" : "  Kept   ");
+		any = true;
+		paint(f, pod_colour(pod->name));
+		putf(f, "%-5s", short_name(pod->name, name));
 		paint(f, RESET);
+		put(f, " ");
 	}
+	if (!any)
+		return;
+	paint(f, DIM);
+	put(f, "run on with the whole GPU they had");
+	paint(f, RESET);
+	end_line(f);
 }
 
 static void draw_gpu(struct frame *f, const struct demo_picture *p, const struct gpu *gpu)
@@ -199,9 +206,8 @@ static void draw_gpu(struct frame *f, const struct demo_picture *p, const struct
 	const struct managed_device *v = device_manager_devices(
 		kubelet_devices(standin_kubelet(p->node->standin)), p->resource, &n);
 	CLEANUP(freep) const struct managed_device **order = calloc(n ? n : 1, sizeof(*order));
-	unsigned used = 0, per_line = f->width > GPU_INDENT + 12
-					      ? (f->width - GPU_INDENT - 12) / CELL
-					      : 1;
+	unsigned used = 0, room = f->width > 2 * GPU_INDENT ? f->width - GPU_INDENT - 6 : CELL;
+	unsigned per_line = room / CELL;
 
 	for (size_t i = 0; order && i < n; i++) {
 		if (on_gpu(v[i].id, gpu->uuid))
@@ -219,9 +225,8 @@ static void draw_gpu(struct frame *f, const struct demo_picture *p, const struct
 		}
 		draw_cell(f, p, order[i], &used);
 	}
-	draw_leftovers(f, p, gpu->uuid);
 	if (mine > 1)
-		putf(f, " %u/%zu", used, mine);
+		putf(f, "%u/%zu", used, mine);
 	if (mine == 0) {
 		paint(f, DIM);
 		put(f, "nothing offered yet");
@@ -283,6 +288,7 @@ static void draw_node(struct frame *f, const struct demo_picture *p, unsigned re
 		}
 		draw_gpu(f, p, &gpus->gpus[i]);
 	}
+	draw_leftovers(f, p);
 	draw_waiting(f, p);
 }
 
@@ -312,7 +318,9 @@ static void draw_steps(struct frame *f, const struct demo_picture *p)
 		paint(f, marks[s->mark].colour);
 		putf(f, "  %s ", marks[s->mark].sign);
 		paint(f, RESET);
-		putf(f, "%zu  %-42s", i + 1, s->title);
+		putf(f, "%zu  %s", i + 1, s->title);
+		while (f->column < TITLE_COLUMNS)
+			put(f, " ");
 		paint(f, s->mark == DEMO_FAILED ? RED : DIM);
 		putf(f, " %s", s->said);
 		paint(f, RESET);

@@ -47,6 +47,7 @@ struct kubelet {
 	struct cluster *cluster;
 	struct device_manager *devices;
 	char *dir;
+	bool started; /* at least once: the directory is ours */
 	char plugin_dir[KUBELET_PATH_MAX], register_path[KUBELET_PATH_MAX];
 	char pods_dir[KUBELET_PATH_MAX], pods_path[KUBELET_PATH_MAX];
 	struct rpc_server *registration, *pods;

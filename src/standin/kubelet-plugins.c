@@ -77,6 +77,7 @@ static int take_devices(struct plugin_conn *c, const uint8_t *data, size_t len,
 {
 	CLEANUP(plugin_devices_fini) struct plugin_devices list = { 0 };
 	CLEANUP(freep) struct managed_device *v = NULL;
+	size_t healthy = 0;
 
 	if (len > MESSAGE_TO_KUBELET_MAX)
 		return error_set(err, ERR_LIMIT,
@@ -91,7 +92,11 @@ static int take_devices(struct plugin_conn *c, const uint8_t *data, size_t len,
 		v[i].id = (char *)(uintptr_t)list.v[i].id; /* borrowed, copied by update() */
 		v[i].healthy = list.v[i].healthy;
 		v[i].numa_node = list.v[i].numa_node;
+		healthy += v[i].healthy;
 	}
+	/* Each message, so that a test sees also what was true for a moment only. */
+	log_info("device list", LOG_STR("resource", c->resource), LOG_UINT("devices", list.n),
+		LOG_UINT("healthy", healthy));
 	return device_manager_update(c->k->devices, c->resource, v, list.n, err);
 }
 

@@ -204,19 +204,14 @@ int kubelet_start(struct kubelet *k, struct error *err)
 {
 	if (kubelet_runs(k))
 		return 0;
-	if (answers(k->register_path))
+	/* From the first start on, whoever is in our way is a plugin's or our own old socket. */
+	if (!k->started && (answers(k->register_path) || answers(k->pods_path)))
 		return error_set(err, ERR_EXISTS,
-			"a kubelet answers on '%s'; give another "
-			"--kubelet-dir",
-			k->register_path);
-	if (answers(k->pods_path))
-		return error_set(err, ERR_EXISTS,
-			"a kubelet answers on '%s'; give another "
-			"--kubelet-dir",
-			k->pods_path);
+			"a kubelet answers in '%s'; give another --kubelet-dir", k->dir);
 	if (dir_make(k->plugin_dir, 0750, err) < 0 || dir_make(k->pods_dir, 0750, err) < 0)
 		return -1;
 	(void)each_socket(k->plugin_dir, NULL, /* remove_it= */ true);
+	(void)each_socket(k->pods_dir, NULL, /* remove_it= */ true);
 	/* As the real one: pod-resources first, kubelet.sock, which plugins wait for, last. */
 	if (rpc_serve(k->rpc, k->pods_path, kubelet_pod_methods, ARRAY_LEN(kubelet_pod_methods),
 		    k, &k->pods, err) < 0)
@@ -227,6 +222,7 @@ int kubelet_start(struct kubelet *k, struct error *err)
 		k->pods = NULL;
 		return -1;
 	}
+	k->started = true;
 	kubelet_changed(k);
 	return 0;
 }
