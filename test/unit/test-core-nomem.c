@@ -14,10 +14,10 @@
 static long countdown = -1; /* allocations until one fails; < 0: none */
 static long live;           /* blocks that were allocated and not freed */
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #	define SANITIZED 1
 #elif defined(__has_feature)
-#	if __has_feature(address_sanitizer)
+#	if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #		define SANITIZED 1
 #	endif
 #endif

@@ -341,7 +341,7 @@ static void sim__answers_fast(void **state)
 		assert_int_equal(inv->n, 4);
 	}
 	print_message(
-		"one inventory of 4 GPUs, the start and end of the worker with it: %llu us\n",
+		"# one inventory of 4 GPUs, the start and end of the worker with it: %llu us\n",
 		(unsigned long long)best / 1000);
 	drop_node();
 }
