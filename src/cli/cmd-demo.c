@@ -89,7 +89,9 @@ static void redraw(struct demo *d)
 {
 	struct demo_picture p = picture(d);
 
-	demo_screen_update(&d->screen, &p);
+	/* Between two nodes, and at the end, the last picture stays. */
+	if (p.node)
+		demo_screen_update(&d->screen, &p);
 }
 
 static void on_tick(uv_timer_t *t)

@@ -177,12 +177,29 @@ int demo_node_start(struct demo_node *n, uv_loop_t *loop,
 	return rc;
 }
 
+/* The agent's settings come from its command line alone: a variable that means something to it must
+ * not slip in from the user's shell. */
+static int make_env(struct strv *env, struct error *err)
+{
+	static const char *const kept[] = { "PATH=", "HOME=", "TMPDIR=", "LD_LIBRARY_PATH=",
+		"ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=", "GPUSLICE_LIBEXEC=",
+		"GPUSLICE_SIM_" };
+
+	for (char **e = environ; *e; e++) {
+		for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+			if (strncmp(*e, kept[i], strlen(kept[i])) == 0 &&
+				strv_add(env, *e, err) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
 /* Between fork() and exec() of a program with threads: only system calls. */
-static void become_agent(const struct demo_node *n, char *const *argv, pid_t parent, int log_fd)
+static void become_agent(char *const *argv, char *const *env, pid_t parent, int log_fd)
 {
 	sigset_t none;
 
-	(void)n;
 	(void)setpgid(0, 0); /* Ctrl-C is for us; we end the group */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -192,7 +209,7 @@ static void become_agent(const struct demo_node *n, char *const *argv, pid_t par
 	(void)signal(SIGPIPE, SIG_DFL);
 	(void)dup2(log_fd, STDOUT_FILENO);
 	(void)dup2(log_fd, STDERR_FILENO);
-	(void)execv(argv[0], argv);
+	(void)execve(argv[0], argv, env);
 	_exit(127);
 }
 
@@ -201,6 +218,7 @@ int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *o
 {
 	char config[NAME_MAX + 96], log_path[96];
 	CLEANUP(closep) int log_fd = -1;
+	CLEANUP(strv_fini) struct strv env = STRV_INIT;
 	const char *argv[16] = { options->places->gpusliced, "--kubelet-dir", n->kubelet_dir,
 		"--run-dir", n->run_dir, "--config-file", config };
 	size_t argc = 7;
@@ -215,13 +233,15 @@ int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *o
 	log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	if (log_fd < 0)
 		return error_sys(err, errno, "open '%s'", log_path);
+	if (make_env(&env, err) < 0)
+		return -1;
 	n->agent = fork();
 	if (n->agent < 0) {
 		n->agent = 0;
 		return error_sys(err, errno, "fork");
 	}
 	if (n->agent == 0)
-		become_agent(n, (char *const *)(uintptr_t)argv, parent, log_fd);
+		become_agent((char *const *)(uintptr_t)argv, env.v, parent, log_fd);
 	(void)setpgid(n->agent, n->agent); /* whoever comes first */
 	return 0;
 }
