@@ -51,7 +51,9 @@ check_one() {
 		grep -E ': warning: ' <<<"$out" | sed -E 's#^([^ ]*/)?((src|test)/)#guide: \2#; s# \[.*##' | sort -u >"$key" || true
 		cat "$key"
 	else
-		printf '%s\n' "$out" | sed -E 's#^[^ ]*/((src|test)/)#\1#'
+		# The path to a finding can be long; its end and the line itself tell most.
+		printf '%s\n' "$out" | sed -E 's#^[^ ]*/((src|test)/)#\1#' |
+			awk '/: (error|warning): / { show = 3 } / note: / { show = 0 } show-- > 0'
 		return 1
 	fi
 }
