@@ -14,7 +14,7 @@ rules() {
 		sim:     base gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
 		kube:    base core | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
 		http:    base | uv.h microhttpd.h curl/ jansson.h
-		standin: base core kube http | uv.h jansson.h libfyaml.h
+		standin: base core config/yaml.h kube http | uv.h jansson.h
 		agent:   base core config gpu kube http | uv.h jansson.h
 		cli:     base core config gpu/monitor.h kube http standin sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF

@@ -23,17 +23,17 @@ static bool native_resource(const char *name)
 }
 
 /* A quantity of an extended resource: "1", 1, "2k"; whole and not negative. */
-static int read_quantity(const struct reading *r, struct fy_node *value, struct fy_node *key,
-	const char *path, uint32_t *ret)
+static int read_quantity(const struct reading *r, const struct yaml_node *value,
+	const struct yaml_node *key, const char *path, uint32_t *ret)
 {
-	enum doc_type type = doc_type(value);
-	const char *text = doc_text(value);
+	enum yaml_type type = node_type(value);
+	const char *text = node_text(value);
 	uint64_t n;
 	double d;
 
-	if (type != DOC_INT && type != DOC_FLOAT && type != DOC_STRING)
+	if (type != YAML_INT && type != YAML_FLOAT && type != YAML_STR)
 		return invalid_at(r, key, "%s: expected quantity, found %s", path,
-			doc_type_name(type));
+			node_type_name(type));
 	if (text[0] == '-')
 		return invalid_at(r, value,
 			"%s: Invalid value: \"%.40s\": must be greater than or equal to 0",
@@ -72,16 +72,15 @@ static int add_want(const struct reading *r, struct container *c, const char *re
 	return 0;
 }
 
-static int read_limits(const struct reading *r, struct fy_node *limits, const char *path,
-	struct container *c)
+static int read_limits(const struct reading *r, const struct yaml_node *limits,
+	const char *path, struct container *c)
 {
-	struct fy_node *k, *v;
-	void *iter = NULL;
 	char at[2 * PATH_MAX_];
 	uint32_t n = 0;
 
-	while (doc_pair(limits, &iter, &k, &v)) {
-		const char *name = doc_text(k);
+	for (size_t p = 0; p < node_pairs(limits); p++) {
+		const struct yaml_node *k = limits->pairs[p].key, *v = limits->pairs[p].value;
+		const char *name = node_text(k);
 
 		if (native_resource(name))
 			continue;
@@ -105,16 +104,16 @@ static int read_limits(const struct reading *r, struct fy_node *limits, const ch
 }
 
 /* Requests of an extended resource may be left out; if given, they equal the limit. */
-static int check_requests(const struct reading *r, struct fy_node *requests, const char *path,
-	const struct container *c)
+static int check_requests(const struct reading *r, const struct yaml_node *requests,
+	const char *path, const struct container *c)
 {
-	struct fy_node *k, *v;
-	void *iter = NULL;
 	char at[2 * PATH_MAX_];
 	uint32_t n = 0;
 
-	while (doc_pair(requests, &iter, &k, &v)) {
-		const char *name = doc_text(k);
+	for (size_t p = 0; p < node_pairs(requests); p++) {
+		const struct yaml_node *k = requests->pairs[p].key,
+				       *v = requests->pairs[p].value;
+		const char *name = node_text(k);
 		const struct quantity *limit = NULL;
 
 		if (native_resource(name))
@@ -140,21 +139,21 @@ static int check_requests(const struct reading *r, struct fy_node *requests, con
 	return 0;
 }
 
-static int read_container(const struct reading *r, struct fy_node *node, const char *path,
-	bool init, struct container *ret)
+static int read_container(const struct reading *r, const struct yaml_node *node,
+	const char *path, bool init, struct container *ret)
 {
-	struct fy_node *resources, *limits, *requests;
+	const struct yaml_node *resources, *limits, *requests;
 	char at[PATH_MAX_ + 32];
 
 	ret->init = init;
 	(void)snprintf(at, sizeof(at), "%s.name", path);
-	if (expect_type(r, node, NULL, DOC_MAP, path) < 0 ||
+	if (expect_type(r, node, NULL, YAML_OBJECT, path) < 0 ||
 		read_str(r, node, "name", at, &ret->name) < 0)
 		return -1;
 	if (!ret->name)
 		return invalid_at(r, node, "%s: Required value", at);
 	if (!dns_name_valid(ret->name, /* dots= */ false))
-		return invalid_at(r, doc_get(node, "name"),
+		return invalid_at(r, node_get(node, "name"),
 			"%s: Invalid value: \"%.80s\": a lowercase RFC 1123 label must consist of lower "
 			"case alphanumeric characters or '-'",
 			at, ret->name);
@@ -163,64 +162,66 @@ static int read_container(const struct reading *r, struct fy_node *node, const c
 		return -1;
 	if (!ret->image || !*ret->image)
 		return invalid_at(r, node, "%s: Required value", at);
-	ret->sidecar = init && strcmp(doc_text(doc_get(node, "restartPolicy")), "Always") == 0;
+	ret->sidecar =
+		init && strcmp(node_text(node_get(node, "restartPolicy")), "Always") == 0;
 
 	(void)snprintf(at, sizeof(at), "%s.resources", path);
-	resources = doc_get(node, "resources");
-	limits = doc_get(resources, "limits");
-	requests = doc_get(resources, "requests");
-	if (expect_type(r, resources, doc_key(node, "resources"), DOC_MAP, at) < 0 ||
-		expect_type(r, limits, doc_key(resources, "limits"), DOC_MAP, at) < 0 ||
-		expect_type(r, requests, doc_key(resources, "requests"), DOC_MAP, at) < 0 ||
+	resources = node_get(node, "resources");
+	limits = node_get(resources, "limits");
+	requests = node_get(resources, "requests");
+	if (expect_type(r, resources, node_key(node, "resources"), YAML_OBJECT, at) < 0 ||
+		expect_type(r, limits, node_key(resources, "limits"), YAML_OBJECT, at) < 0 ||
+		expect_type(r, requests, node_key(resources, "requests"), YAML_OBJECT, at) <
+			0 ||
 		read_limits(r, limits, at, ret) < 0)
 		return -1;
 	return check_requests(r, requests, at, ret);
 }
 
-static int read_containers(const struct reading *r, struct fy_node *spec, const char *key,
-	const char *path, bool init, struct pod_spec *s)
+static int read_containers(const struct reading *r, const struct yaml_node *spec,
+	const char *key, const char *path, bool init, struct pod_spec *s)
 {
-	struct fy_node *list = doc_get(spec, key);
+	const struct yaml_node *list = node_get(spec, key);
 	struct container *grown;
 	char at[PATH_MAX_];
-	int n;
+	size_t n;
 
 	(void)snprintf(at, sizeof(at), "%s.%s", path, key);
-	if (expect_type(r, list, doc_key(spec, key), DOC_SEQ, at) < 0)
+	if (expect_type(r, list, node_key(spec, key), YAML_LIST, at) < 0)
 		return -1;
-	n = doc_count(list);
+	n = node_items(list);
 	if (n == 0)
-		return init ? 0 : invalid_at(r, doc_key(spec, key), "%s: Required value", at);
+		return init ? 0 : invalid_at(r, node_key(spec, key), "%s: Required value", at);
 	if (n > MANIFEST_CONTAINERS_MAX)
 		return invalid_at(r, list, "%s: more than %d", at, MANIFEST_CONTAINERS_MAX);
-	grown = reallocarray(s->containers, s->n_containers + (size_t)n, sizeof(*grown));
+	grown = reallocarray(s->containers, s->n_containers + n, sizeof(*grown));
 	if (!grown)
 		return error_nomem(r->err);
 	s->containers = grown;
-	for (int i = 0; i < n; i++) {
-		struct fy_node *item = doc_item(list, i);
+	for (size_t i = 0; i < n; i++) {
+		const struct yaml_node *item = list->items[i];
 		struct container *c = &s->containers[s->n_containers++];
 
 		*c = (struct container){ 0 };
-		(void)snprintf(at, sizeof(at), "%s.%s[%d]", path, key, i);
+		(void)snprintf(at, sizeof(at), "%s.%s[%zu]", path, key, i);
 		if (read_container(r, item, at, init, c) < 0)
 			return -1;
 		for (size_t k = 0; k + 1 < s->n_containers; k++) {
 			if (strcmp(s->containers[k].name, c->name) == 0)
-				return invalid_at(r, doc_get(item, "name"),
+				return invalid_at(r, node_get(item, "name"),
 					"%s.name: Duplicate value: \"%s\"", at, c->name);
 		}
 	}
 	return 0;
 }
 
-static int read_toleration(const struct reading *r, struct fy_node *node, const char *path,
-	struct toleration *t)
+static int read_toleration(const struct reading *r, const struct yaml_node *node,
+	const char *path, struct toleration *t)
 {
 	CLEANUP(freep) char *op = NULL;
 	char at[PATH_MAX_ + 16];
 
-	if (expect_type(r, node, NULL, DOC_MAP, path) < 0)
+	if (expect_type(r, node, NULL, YAML_OBJECT, path) < 0)
 		return -1;
 	(void)snprintf(at, sizeof(at), "%s.key", path);
 	if (read_str(r, node, "key", at, &t->key) < 0)
@@ -234,7 +235,7 @@ static int read_toleration(const struct reading *r, struct fy_node *node, const 
 	if (t->effect && strcmp(t->effect, "NoSchedule") != 0 &&
 		strcmp(t->effect, "PreferNoSchedule") != 0 &&
 		strcmp(t->effect, "NoExecute") != 0)
-		return invalid_at(r, doc_get(node, "effect"),
+		return invalid_at(r, node_get(node, "effect"),
 			"%s: Unsupported value: \"%.60s\": supported values: \"NoSchedule\", "
 			"\"PreferNoSchedule\", \"NoExecute\"",
 			at, t->effect);
@@ -243,7 +244,7 @@ static int read_toleration(const struct reading *r, struct fy_node *node, const 
 		return -1;
 	t->exists = op && strcmp(op, "Exists") == 0;
 	if (op && !t->exists && strcmp(op, "Equal") != 0)
-		return invalid_at(r, doc_get(node, "operator"),
+		return invalid_at(r, node_get(node, "operator"),
 			"%s: Unsupported value: \"%.60s\": supported values: \"Equal\", \"Exists\"",
 			at, op);
 	if (!t->key && !t->exists)
@@ -254,33 +255,33 @@ static int read_toleration(const struct reading *r, struct fy_node *node, const 
 	return 0;
 }
 
-static int read_tolerations(const struct reading *r, struct fy_node *spec, const char *path,
-	struct pod_spec *s)
+static int read_tolerations(const struct reading *r, const struct yaml_node *spec,
+	const char *path, struct pod_spec *s)
 {
-	struct fy_node *list = doc_get(spec, "tolerations");
+	const struct yaml_node *list = node_get(spec, "tolerations");
 	char at[PATH_MAX_];
-	int n;
+	size_t n;
 
 	(void)snprintf(at, sizeof(at), "%s.tolerations", path);
-	if (expect_type(r, list, doc_key(spec, "tolerations"), DOC_SEQ, at) < 0)
+	if (expect_type(r, list, node_key(spec, "tolerations"), YAML_LIST, at) < 0)
 		return -1;
-	n = doc_count(list);
+	n = node_items(list);
 	if (n == 0)
 		return 0;
-	s->tolerations = calloc((size_t)n, sizeof(*s->tolerations));
+	s->tolerations = calloc(n, sizeof(*s->tolerations));
 	if (!s->tolerations)
 		return error_nomem(r->err);
-	for (int i = 0; i < n; i++) {
-		(void)snprintf(at, sizeof(at), "%s.tolerations[%d]", path, i);
+	for (size_t i = 0; i < n; i++) {
+		(void)snprintf(at, sizeof(at), "%s.tolerations[%zu]", path, i);
 		s->n_tolerations++;
-		if (read_toleration(r, doc_item(list, i), at, &s->tolerations[i]) < 0)
+		if (read_toleration(r, list->items[i], at, &s->tolerations[i]) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_restart_policy(const struct reading *r, struct fy_node *spec, const char *path,
-	bool template, struct pod_spec *s)
+static int read_restart_policy(const struct reading *r, const struct yaml_node *spec,
+	const char *path, bool template, struct pod_spec *s)
 {
 	CLEANUP(freep) char *policy = NULL;
 	char at[PATH_MAX_];
@@ -291,23 +292,23 @@ static int read_restart_policy(const struct reading *r, struct fy_node *spec, co
 	if (!policy || strcmp(policy, "Always") == 0)
 		return 0;
 	if (template)
-		return invalid_at(r, doc_get(spec, "restartPolicy"),
+		return invalid_at(r, node_get(spec, "restartPolicy"),
 			"%s: Unsupported value: \"%.60s\": supported values: \"Always\"", at,
 			policy);
 	s->restart_never = strcmp(policy, "Never") == 0;
 	if (!s->restart_never && strcmp(policy, "OnFailure") != 0)
-		return invalid_at(r, doc_get(spec, "restartPolicy"),
+		return invalid_at(r, node_get(spec, "restartPolicy"),
 			"%s: Unsupported value: \"%.60s\": supported values: \"Always\", \"OnFailure\", "
 			"\"Never\"",
 			at, policy);
 	return 0;
 }
 
-int read_pod_spec(const struct reading *r, struct fy_node *parent, const char *path,
+int read_pod_spec(const struct reading *r, const struct yaml_node *parent, const char *path,
 	struct str_map *labels, bool template, struct pod_spec **ret)
 {
 	CLEANUP(pod_spec_unrefp) struct pod_spec *s = calloc(1, sizeof(*s));
-	struct fy_node *spec = doc_get(parent, "spec");
+	const struct yaml_node *spec = node_get(parent, "spec");
 	char at[PATH_MAX_];
 
 	if (!s) {
@@ -317,7 +318,7 @@ int read_pod_spec(const struct reading *r, struct fy_node *parent, const char *p
 	s->refs = 1;
 	s->labels = *labels;
 	*labels = (struct str_map){ 0 };
-	if (expect_type(r, spec, doc_key(parent, "spec"), DOC_MAP, path) < 0 ||
+	if (expect_type(r, spec, node_key(parent, "spec"), YAML_OBJECT, path) < 0 ||
 		read_containers(r, spec, "initContainers", path, /* init= */ true, s) < 0 ||
 		read_containers(r, spec, "containers", path, /* init= */ false, s) < 0)
 		return -1;

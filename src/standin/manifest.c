@@ -12,76 +12,121 @@
 #include <string.h>
 #include <unistd.h>
 
-int invalid_at(const struct reading *r, struct fy_node *at, const char *fmt, ...)
+const struct yaml_node *node_key(const struct yaml_node *n, const char *key)
+{
+	for (size_t i = 0; i < node_pairs(n); i++) {
+		if (strcmp(n->pairs[i].key->text, key) == 0)
+			return n->pairs[i].key;
+	}
+	return NULL;
+}
+
+const char *node_type_name(enum yaml_type t)
+{
+	static const char *const names[] = {
+		[YAML_NULL] = "null",
+		[YAML_BOOL] = "bool",
+		[YAML_INT] = "number",
+		[YAML_FLOAT] = "number",
+		[YAML_STR] = "string",
+		[YAML_LIST] = "array",
+		[YAML_OBJECT] = "object",
+	};
+
+	return names[t];
+}
+
+/* "<file>:<line>:<column>: <fmt>", with foreign text made fit for a terminal. Returns -1. */
+static int fail_at(const struct reading *r, const struct yaml_node *at, enum error_code code,
+	const char *fmt, ...) PRINTF(4, 5);
+static int fail_at(const struct reading *r, const struct yaml_node *at, enum error_code code,
+	const char *fmt, ...)
 {
 	char text[ERROR_MSG_MAX];
-	uint32_t line, column;
 	va_list ap;
 
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	doc_pos(at, r->root, &line, &column);
-	return error_set(r->err, ERR_INVALID, "%s:%u:%u: %s \"%s\" is invalid: %s", r->file,
-		line, column, r->kind, r->name, text);
+	for (char *p = text; *p; p++) {
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+	}
+	if (!at)
+		at = r->root;
+	return error_set(r->err, code, "%s:%u:%u: %s", r->file, at->line, at->column, text);
 }
 
-int expect_type(const struct reading *r, struct fy_node *value, struct fy_node *key,
-	enum doc_type want, const char *path)
+int invalid_at(const struct reading *r, const struct yaml_node *at, const char *fmt, ...)
 {
-	enum doc_type found = doc_type(value);
+	char text[ERROR_MSG_MAX];
+	va_list ap;
 
-	if (found == DOC_NULL || found == want)
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return fail_at(r, at, ERR_INVALID, "%s \"%s\" is invalid: %s", r->kind, r->name, text);
+}
+
+int expect_type(const struct reading *r, const struct yaml_node *value,
+	const struct yaml_node *key, enum yaml_type want, const char *path)
+{
+	enum yaml_type found = node_type(value);
+
+	if (found == YAML_STR && want == YAML_STR && strlen(value->text) != value->len)
+		return invalid_at(r, value, "%s: a NUL character in the text", path);
+	if (found == YAML_NULL || found == want)
 		return 0;
-	if (want == DOC_STRING && (found == DOC_BOOL || found == DOC_INT || found == DOC_FLOAT))
+	if (want == YAML_STR &&
+		(found == YAML_BOOL || found == YAML_INT || found == YAML_FLOAT))
 		return invalid_at(r, value,
 			"%s: expected string, found %s %.64s; put it in quotes: \"%.64s\"",
-			path, doc_type_name(found), doc_text(value), doc_text(value));
-	return invalid_at(r, doc_type(value) == DOC_STRING ? value : key,
-		"%s: expected %s, found %s", path, doc_type_name(want), doc_type_name(found));
+			path, node_type_name(found), node_text(value), node_text(value));
+	return invalid_at(r, node_type(value) == YAML_STR ? value : key,
+		"%s: expected %s, found %s", path, node_type_name(want), node_type_name(found));
 }
 
-int read_str(const struct reading *r, struct fy_node *parent, const char *key, const char *path,
-	char **ret)
+int read_str(const struct reading *r, const struct yaml_node *parent, const char *key,
+	const char *path, char **ret)
 {
-	struct fy_node *value = doc_get(parent, key);
+	const struct yaml_node *value = node_get(parent, key);
 
 	*ret = NULL;
-	if (expect_type(r, value, doc_key(parent, key), DOC_STRING, path) < 0)
+	if (expect_type(r, value, node_key(parent, key), YAML_STR, path) < 0)
 		return -1;
-	if (doc_type(value) == DOC_NULL)
+	if (node_type(value) == YAML_NULL)
 		return 0;
-	*ret = strdup(doc_text(value));
+	*ret = strdup(node_text(value));
 	return *ret ? 0 : error_nomem(r->err);
 }
 
-int read_str_map(const struct reading *r, struct fy_node *parent, const char *key,
+int read_str_map(const struct reading *r, const struct yaml_node *parent, const char *key,
 	const char *path, bool labels, struct str_map *ret)
 {
-	struct fy_node *map = doc_get(parent, key), *k, *v;
+	const struct yaml_node *map = node_get(parent, key);
 	char at[160];
-	void *iter = NULL;
 
-	if (expect_type(r, map, doc_key(parent, key), DOC_MAP, path) < 0)
+	if (expect_type(r, map, node_key(parent, key), YAML_OBJECT, path) < 0)
 		return -1;
-	while (doc_pair(map, &iter, &k, &v)) {
-		const char *name = doc_text(k);
+	for (size_t i = 0; i < node_pairs(map); i++) {
+		const struct yaml_node *k = map->pairs[i].key, *v = map->pairs[i].value;
+		const char *name = node_text(k);
 
 		(void)snprintf(at, sizeof(at), "%s[%.80s]", path, name);
-		if (expect_type(r, v, k, DOC_STRING, at) < 0)
+		if (expect_type(r, v, k, YAML_STR, at) < 0)
 			return -1;
 		if (labels && !label_key_valid(name))
 			return invalid_at(r, k,
 				"%s: Invalid value: \"%.80s\": name part must "
 				"consist of alphanumeric characters, '-', '_' or '.'",
 				path, name);
-		if (labels && !label_value_valid(doc_text(v)))
+		if (labels && !label_value_valid(node_text(v)))
 			return invalid_at(r, v,
 				"%s: Invalid value: \"%.80s\": a valid label must be "
 				"an empty string or consist of at most 63 alphanumeric characters, "
 				"'-', '_' or '.'",
-				path, doc_text(v));
-		if (str_map_set(ret, name, doc_text(v), r->err) < 0)
+				path, node_text(v));
+		if (str_map_set(ret, name, node_text(v), r->err) < 0)
 			return -1;
 	}
 	return 0;
@@ -105,7 +150,6 @@ static const struct {
 static int unknown_kind(const struct reading *r, const char *api_version)
 {
 	const char *hint = NULL;
-	uint32_t line, column;
 
 	for (size_t i = 0; i < ARRAY_LEN(foreign_kinds) && !hint; i++) {
 		size_t len = strlen(foreign_kinds[i].prefix);
@@ -115,10 +159,9 @@ static int unknown_kind(const struct reading *r, const char *api_version)
 				strcmp(r->kind, foreign_kinds[i].kind) == 0))
 			hint = foreign_kinds[i].hint;
 	}
-	doc_pos(doc_get(r->root, "kind"), r->root, &line, &column);
-	return error_set(r->err, ERR_UNSUPPORTED,
-		"%s:%u:%u: no matches for kind \"%s\" in version \"%s\" (name \"%s\")%s%s",
-		r->file, line, column, r->kind, api_version, r->name,
+	return fail_at(r, node_get(r->root, "kind"), ERR_UNSUPPORTED,
+		"no matches for kind \"%.80s\" in version \"%.80s\" (name \"%s\")%s%s", r->kind,
+		api_version, r->name,
 		hint ? ": " : "; known here: Pod, Deployment, ConfigMap, Namespace, List",
 		hint ? hint : "");
 }
@@ -136,29 +179,29 @@ static const struct {
 
 static int read_metadata(const struct reading *r, struct object *o)
 {
-	struct fy_node *meta = doc_get(r->root, "metadata"), *name;
+	const struct yaml_node *meta = node_get(r->root, "metadata"), *name;
 
-	if (expect_type(r, meta, doc_key(r->root, "metadata"), DOC_MAP, "metadata") < 0)
+	if (expect_type(r, meta, node_key(r->root, "metadata"), YAML_OBJECT, "metadata") < 0)
 		return -1;
-	name = doc_get(meta, "name");
-	if (doc_type(name) == DOC_NULL)
-		return invalid_at(r, doc_key(r->root, "metadata"),
+	name = node_get(meta, "name");
+	if (node_type(name) == YAML_NULL)
+		return invalid_at(r, node_key(r->root, "metadata"),
 			"metadata.name: Required value: name or generateName is required");
-	if (expect_type(r, name, doc_key(meta, "name"), DOC_STRING, "metadata.name") < 0)
+	if (expect_type(r, name, node_key(meta, "name"), YAML_STR, "metadata.name") < 0)
 		return -1;
-	if (!dns_name_valid(doc_text(name), /* dots= */ true))
+	if (!dns_name_valid(node_text(name), /* dots= */ true))
 		return invalid_at(r, name,
 			"metadata.name: Invalid value: \"%.80s\": a lowercase RFC 1123 subdomain must "
 			"consist of lower case alphanumeric characters, '-' or '.', and must start and "
 			"end with an alphanumeric character",
-			doc_text(name));
-	o->name = strdup(doc_text(name));
+			node_text(name));
+	o->name = strdup(node_text(name));
 	if (!o->name)
 		return error_nomem(r->err);
 	if (read_str(r, meta, "namespace", "metadata.namespace", &o->namespace_) < 0)
 		return -1;
 	if (o->namespace_ && !dns_name_valid(o->namespace_, /* dots= */ false))
-		return invalid_at(r, doc_get(meta, "namespace"),
+		return invalid_at(r, node_get(meta, "namespace"),
 			"metadata.namespace: Invalid value: \"%.80s\": a lowercase RFC 1123 label must "
 			"consist of lower case alphanumeric characters or '-'",
 			o->namespace_);
@@ -184,38 +227,40 @@ static int read_pod(const struct reading *r, struct object *o)
 	return read_pod_spec(r, r->root, "spec", &labels, /* template= */ false, &o->spec);
 }
 
-static int read_replicas(const struct reading *r, struct fy_node *spec, uint32_t *ret)
+static int read_replicas(const struct reading *r, const struct yaml_node *spec, uint32_t *ret)
 {
-	struct fy_node *node = doc_get(spec, "replicas");
+	const struct yaml_node *node = node_get(spec, "replicas");
 	int64_t n = 1;
 
-	if (expect_type(r, node, doc_key(spec, "replicas"), DOC_INT, "spec.replicas") < 0)
+	if (expect_type(r, node, node_key(spec, "replicas"), YAML_INT, "spec.replicas") < 0)
 		return -1;
-	if (doc_type(node) == DOC_INT && !parse_i64(doc_text(node), &n))
+	if (node_type(node) == YAML_INT && !parse_i64(node_text(node), &n))
 		n = -1;
 	if (n < 0)
 		return invalid_at(r, node,
 			"spec.replicas: Invalid value: %s: must be greater than or equal to 0",
-			doc_text(node));
+			node_text(node));
 	if (n > MANIFEST_REPLICAS_MAX)
 		return invalid_at(r, node,
 			"spec.replicas: %s is more than the stand-in's limit of %d",
-			doc_text(node), MANIFEST_REPLICAS_MAX);
+			node_text(node), MANIFEST_REPLICAS_MAX);
 	*ret = (uint32_t)n;
 	return 0;
 }
 
-static int read_selector(const struct reading *r, struct fy_node *spec, struct object *o)
+static int read_selector(const struct reading *r, const struct yaml_node *spec,
+	struct object *o)
 {
-	struct fy_node *selector = doc_get(spec, "selector"), *node;
+	const struct yaml_node *selector = node_get(spec, "selector"), *node;
 
-	if (doc_type(selector) == DOC_NULL)
-		return invalid_at(r, doc_key(r->root, "spec"),
+	if (node_type(selector) == YAML_NULL)
+		return invalid_at(r, node_key(r->root, "spec"),
 			"spec.selector: Required value (which pods belong to it: "
 			"spec.selector.matchLabels, the same as spec.template.metadata.labels)");
-	if (expect_type(r, selector, doc_key(spec, "selector"), DOC_MAP, "spec.selector") < 0)
+	if (expect_type(r, selector, node_key(spec, "selector"), YAML_OBJECT, "spec.selector") <
+		0)
 		return -1;
-	node = doc_key(selector, "matchExpressions");
+	node = node_key(selector, "matchExpressions");
 	if (node)
 		return invalid_at(r, node,
 			"spec.selector.matchExpressions: not supported by the "
@@ -224,33 +269,35 @@ static int read_selector(const struct reading *r, struct fy_node *spec, struct o
 		    /* labels= */ true, &o->selector) < 0)
 		return -1;
 	if (o->selector.n == 0)
-		return invalid_at(r, doc_key(spec, "selector"),
+		return invalid_at(r, node_key(spec, "selector"),
 			"spec.selector: Invalid value: {}: empty selector is invalid for deployment");
 	return 0;
 }
 
 static int read_deployment(const struct reading *r, struct object *o)
 {
-	struct fy_node *spec = doc_get(r->root, "spec"), *template, *meta;
+	const struct yaml_node *spec = node_get(r->root, "spec"), *template, *meta;
 	struct str_map labels = { 0 };
 	int rc;
 
-	if (expect_type(r, spec, doc_key(r->root, "spec"), DOC_MAP, "spec") < 0 ||
+	if (expect_type(r, spec, node_key(r->root, "spec"), YAML_OBJECT, "spec") < 0 ||
 		read_replicas(r, spec, &o->replicas) < 0 || read_selector(r, spec, o) < 0)
 		return -1;
-	template = doc_get(spec, "template");
-	if (doc_type(template) == DOC_NULL)
-		return invalid_at(r, doc_key(r->root, "spec"), "spec.template: Required value");
-	if (expect_type(r, template, doc_key(spec, "template"), DOC_MAP, "spec.template") < 0)
+	template = node_get(spec, "template");
+	if (node_type(template) == YAML_NULL)
+		return invalid_at(r, node_key(r->root, "spec"),
+			"spec.template: Required value");
+	if (expect_type(r, template, node_key(spec, "template"), YAML_OBJECT, "spec.template") <
+		0)
 		return -1;
-	meta = doc_get(template, "metadata");
-	if (expect_type(r, meta, doc_key(template, "metadata"), DOC_MAP,
+	meta = node_get(template, "metadata");
+	if (expect_type(r, meta, node_key(template, "metadata"), YAML_OBJECT,
 		    "spec.template.metadata") < 0)
 		return -1;
 	rc = read_str_map(r, meta, "labels", "spec.template.metadata.labels",
 		/* labels= */ true, &labels);
 	if (rc == 0 && !str_map_covers(&labels, &o->selector))
-		rc = invalid_at(r, doc_key(spec, "template"),
+		rc = invalid_at(r, node_key(spec, "template"),
 			"spec.template.metadata.labels: Invalid value: `selector` does not match "
 			"template `labels`");
 	if (rc < 0) {
@@ -277,20 +324,21 @@ static int read_config_map(const struct reading *r, struct object *o)
 			strspn(key,
 				"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				"-_.") != strlen(key))
-			return invalid_at(r, doc_key(doc_get(r->root, "data"), key),
+			return invalid_at(r, node_key(node_get(r->root, "data"), key),
 				"data[%.80s]: Invalid value: a valid config key must consist of "
 				"alphanumeric characters, '-', '_' or '.'",
 				key);
 	}
 	if (total > 1U << 20)
-		return invalid_at(r, doc_key(r->root, "data"),
+		return invalid_at(r, node_key(r->root, "data"),
 			"data: Too long: may not be more than 1048576 bytes");
 	return 0;
 }
 
 static int read_kind(const struct reading *r, struct object *o)
 {
-	doc_pos(r->root, NULL, &o->line, &o->column);
+	o->line = r->root->line;
+	o->column = r->root->column;
 	if (read_metadata(r, o) < 0)
 		return -1;
 	switch (o->kind) {
@@ -331,62 +379,58 @@ static int add_object(struct collecting *c, struct object **ret, struct error *e
 	return 0;
 }
 
-static int read_document(struct collecting *c, struct fy_node *root, int depth,
+static int read_document(struct collecting *c, const struct yaml_node *root, int depth,
 	struct error *err);
 
-static int read_list(struct collecting *c, struct fy_node *root, int depth, struct error *err)
+static int read_list(struct collecting *c, const struct yaml_node *root, int depth,
+	struct error *err)
 {
-	struct fy_node *items = doc_get(root, "items");
+	const struct yaml_node *items = node_get(root, "items");
 
-	for (int i = 0; i < doc_count(items); i++) {
-		if (read_document(c, doc_item(items, i), depth + 1, err) < 0)
+	for (size_t i = 0; i < node_items(items); i++) {
+		if (read_document(c, items->items[i], depth + 1, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* kubectl's own checks, before any API server is asked. */
-static int read_type_meta(struct collecting *c, struct fy_node *root,
-	const char **ret_api_version, const char **ret_kind, struct error *err)
+static int read_type_meta(struct reading *r, const char **ret_api_version)
 {
-	struct fy_node *api_version = doc_get(root, "apiVersion"),
-		       *kind = doc_get(root, "kind");
-	uint32_t line, column;
+	const struct yaml_node *api_version = node_get(r->root, "apiVersion");
+	const struct yaml_node *kind = node_get(r->root, "kind");
+	const char *want = NULL;
 
-	doc_pos(root, NULL, &line, &column);
-	if (doc_type(root) != DOC_MAP)
-		return error_set(err, ERR_INVALID,
-			"%s:%u:%u: expected a Kubernetes object, found %s", c->file, line,
-			column, doc_type_name(doc_type(root)));
-	if (doc_type(kind) != DOC_STRING)
-		return error_set(err, ERR_INVALID,
-			"%s:%u:%u: Object 'Kind' is missing: kind not set", c->file, line,
-			column);
-	if (doc_type(api_version) != DOC_STRING) {
-		const char *want = NULL;
-
-		for (size_t i = 0; i < ARRAY_LEN(known_kinds) && !want; i++) {
-			if (strcmp(known_kinds[i].kind, doc_text(kind)) == 0)
-				want = known_kinds[i].api_version;
-		}
-		return error_set(err, ERR_INVALID,
-			"%s:%u:%u: error validating data: apiVersion not set%s%s%s%s%s",
-			c->file, line, column, want ? " (a " : "", want ? doc_text(kind) : "",
-			want ? " is \"apiVersion: " : "", want ? want : "", want ? "\")" : "");
+	if (node_type(r->root) != YAML_OBJECT)
+		return fail_at(r, NULL, ERR_INVALID, "expected a Kubernetes object, found %s",
+			node_type_name(node_type(r->root)));
+	if (node_type(kind) != YAML_STR)
+		return fail_at(r, NULL, ERR_INVALID, "Object 'Kind' is missing: kind not set");
+	r->kind = node_text(kind);
+	if (node_type(api_version) == YAML_STR) {
+		*ret_api_version = node_text(api_version);
+		return 0;
 	}
-	*ret_api_version = doc_text(api_version);
-	*ret_kind = doc_text(kind);
-	return 0;
+	for (size_t i = 0; i < ARRAY_LEN(known_kinds) && !want; i++) {
+		if (strcmp(known_kinds[i].kind, r->kind) == 0)
+			want = known_kinds[i].api_version;
+	}
+	if (!want)
+		return fail_at(r, NULL, ERR_INVALID,
+			"error validating data: apiVersion not set");
+	return fail_at(r, NULL, ERR_INVALID,
+		"error validating data: apiVersion not set (a %s is \"apiVersion: %s\")",
+		r->kind, want);
 }
 
-static int read_document(struct collecting *c, struct fy_node *root, int depth,
+static int read_document(struct collecting *c, const struct yaml_node *root, int depth,
 	struct error *err)
 {
 	struct reading r = { .file = c->file, .root = root, .err = err };
 	const char *api_version = NULL, *name;
 	struct object *o = NULL;
 
-	if (read_type_meta(c, root, &api_version, &r.kind, err) < 0)
+	if (read_type_meta(&r, &api_version) < 0)
 		return -1;
 	if (strcmp(api_version, "v1") == 0 && strcmp(r.kind, "List") == 0) {
 		if (depth >= 4)
@@ -394,7 +438,7 @@ static int read_document(struct collecting *c, struct fy_node *root, int depth,
 				c->file);
 		return read_list(c, root, depth, err);
 	}
-	name = doc_text(doc_get(doc_get(root, "metadata"), "name"));
+	name = node_text(node_get(node_get(root, "metadata"), "name"));
 	(void)snprintf(r.name, sizeof(r.name), "%s", name);
 	for (size_t i = 0; i < ARRAY_LEN(known_kinds); i++) {
 		if (strcmp(known_kinds[i].kind, r.kind) != 0 ||
@@ -423,24 +467,22 @@ int manifest_parse(struct manifest **ret, const char *name, const char *text, si
 	struct error *err)
 {
 	CLEANUP(manifest_freep) struct manifest *m = calloc(1, sizeof(*m));
-	CLEANUP(doc_closep) struct doc_reader *y = NULL;
+	CLEANUP(yaml_freep) struct yaml *y = NULL;
+	const struct yaml_source source = { .name = name, .text = text, .len = len };
 	struct collecting c = { .file = name, .m = m };
-	struct fy_node *root;
-	int rc;
 
 	if (!m)
 		return error_nomem(err);
 	if (len > MANIFEST_FILE_MAX)
 		return error_set(err, ERR_LIMIT, "%s: longer than %u bytes", name,
 			MANIFEST_FILE_MAX);
-	if (doc_open(&y, name, text, len, err) < 0)
+	if (yaml_parse(&y, &source, err) < 0)
 		return -1;
-	while ((rc = doc_next(y, &root, err)) > 0) {
-		if (read_document(&c, root, /* depth= */ 0, err) < 0)
+	for (size_t i = 0; i < y->n; i++) {
+		if (y->docs[i]->type != YAML_NULL &&
+			read_document(&c, y->docs[i], /* depth= */ 0, err) < 0)
 			return -1;
 	}
-	if (rc < 0)
-		return -1;
 	if (m->n == 0)
 		return error_set(err, ERR_INVALID, "%s: no objects in it", name);
 	*ret = STEAL_PTR(m);

@@ -177,7 +177,7 @@ static void manifest_parse__says_what_the_api_server_says(void **state)
 		{ "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {x: 1}\n", "",
 			"data[x]: expected string, found number 1; put it in quotes" },
 		{ "- a\n", "", "expected a Kubernetes object, found array" },
-		{ "a: [1\n", "a.yaml:", "error parsing YAML" },
+		{ "a: [1\n", "a.yaml:", "expected YAML or JSON" },
 		{ "a: 1\na: 2\n", "a.yaml:2:1: ", "duplicate" },
 		{ "", "", "no objects in it" },
 		{ "# only a comment\n", "", "no objects in it" },
