@@ -102,23 +102,21 @@ static uint64_t due(const struct gpu_monitor *m, uint64_t now)
 		at = earlier(at, c->checked_at_ns + client_period_ns(c));
 	if (c->n_ended > 0)
 		at = earlier(at, m->reap_at_ns);
-	if (m->paused)
+	/* No other look begins before this one, or this worker, has ended. Dates that pass meanwhile
+	 * must not be waited for: they would be due again and again, and nothing else would run. */
+	if (m->paused || c->look.active || m->ending)
 		return at;
-	if (m->wanted && c->pid == 0)
-		at = earlier(at, m->retry_at_ns);
-	if (m->wanted && c->pid > 0 && !c->look.active && !m->ending)
-		return now;
+	if (m->wanted)
+		return c->pid > 0 ? now : earlier(at, m->retry_at_ns);
 	if (m->interval_ns)
 		at = earlier(at, m->next_ns);
-	if (!c->look.active)
-		at = earlier(at, look_retry_at(&c->look));
+	at = earlier(at, look_retry_at(&c->look));
 	return earlier(at, m->hint_at_ns);
 }
 
-static void schedule(struct gpu_monitor *m)
+static void set_timer(struct gpu_monitor *m, uint64_t least_ms)
 {
-	uint64_t now = time_mono_ns();
-	uint64_t at;
+	uint64_t now = time_mono_ns(), at, ms;
 
 	if (m->stopped)
 		return;
@@ -127,17 +125,26 @@ static void schedule(struct gpu_monitor *m)
 		(void)uv_timer_stop(&m->timer);
 		return;
 	}
-	uv_update_time(m->loop);
-	(void)uv_timer_start(&m->timer, on_timer,
-		at <= now ? 0 : (at - now + NS_PER_MS - 1) / NS_PER_MS, 0);
+	ms = at <= now ? 0 : (at - now + NS_PER_MS - 1) / NS_PER_MS;
+	(void)uv_timer_start(&m->timer, on_timer, ms < least_ms ? least_ms : ms, 0);
 }
 
+static void schedule(struct gpu_monitor *m)
+{
+	uv_update_time(m->loop);
+	set_timer(m, 0);
+}
+
+/*
+ * A timer that is due again in its own callback runs again before any socket is read, for as long
+ * as it is (libuv 1.44); so neither zero nor a newer time of the loop here.
+ */
 static void on_timer(uv_timer_t *timer)
 {
 	struct gpu_monitor *m = timer->data;
 
 	run(m);
-	schedule(m);
+	set_timer(m, 1);
 }
 
 /* ---- what goes wrong -------------------------------------------------------------------------- */
@@ -390,8 +397,15 @@ static void run(struct gpu_monitor *m)
 		watch_worker(m, now);
 	if (m->stopped || m->paused)
 		return;
-	if ((m->interval_ns && now >= m->next_ns) || now >= m->hint_at_ns ||
-		(!m->client.look.active && now >= look_retry_at(&m->client.look)))
+	if (m->interval_ns && now >= m->next_ns) {
+		m->wanted = true;
+		m->next_ns = now + m->interval_ns;
+	}
+	if (now >= m->hint_at_ns) {
+		m->wanted = true;
+		m->hint_at_ns = UINT64_MAX;
+	}
+	if (!m->client.look.active && now >= look_retry_at(&m->client.look))
 		m->wanted = true;
 	if (!m->wanted || m->ending || m->client.look.active)
 		return;
