@@ -20,7 +20,8 @@ struct parser {
 	const char *path;
 	struct sim_node *node;
 	struct fy_diag *diag;
-	struct fy_document *doc;
+	struct fy_parser *fyp;
+	struct fy_document *doc, *more;
 	/* Parts that must wait for others. */
 	const struct sim_node_model *model;
 	const struct sim_product *product;
@@ -33,7 +34,11 @@ typedef int pair_fn(struct parser *p, const struct pair *pair, void *arg, struct
 
 static void parser_fini(struct parser *p)
 {
-	fy_document_destroy(p->doc);
+	if (p->fyp) {
+		fy_parse_document_destroy(p->fyp, p->doc);
+		fy_parse_document_destroy(p->fyp, p->more);
+	}
+	fy_parser_destroy(p->fyp);
 	fy_diag_destroy(p->diag);
 }
 
@@ -377,11 +382,47 @@ static int syntax_error(const struct parser *p, struct error *err)
 	return error_set(err, ERR_INVALID, "%s:%d:%d: %s", p->path, e->line, e->column, e->msg);
 }
 
+/* Bytes of the UTF-8 character at @p; 0 if it is none. Overlong forms and surrogates pass. */
+static size_t utf8_len(const unsigned char *p, size_t left)
+{
+	size_t n = *p < 0x80 ? 1 : *p < 0xC2 ? 0 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
+
+	if (n > left)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xC0) != 0x80)
+			return 0;
+	return n;
+}
+
+/* libfyaml 0.7.12 does not return from some text that is no text; so that never reaches it. */
+static int check_text(const struct parser *p, const char *text, size_t len, struct error *err)
+{
+	size_t line = 1, start = 0;
+
+	for (size_t i = 0, n; i < len; i += n) {
+		unsigned char c = (unsigned char)text[i];
+
+		n = utf8_len((const unsigned char *)text + i, len - i);
+		if (!n || c == 0x7F || (c < 0x20 && c != '\n' && c != '\r' && c != '\t'))
+			return error_set(err, ERR_INVALID,
+				"%s:%zu:%zu: expected UTF-8 text, found the byte 0x%02x", p->path, line,
+				i - start + 1, c);
+		if (c == '\n') {
+			line++;
+			start = i + 1;
+		}
+	}
+	return 0;
+}
+
 static int load(struct parser *p, const char *text, size_t len, struct error *err)
 {
 	struct fy_diag_cfg diag_cfg;
 	struct fy_parse_cfg cfg = { .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG };
 
+	if (check_text(p, text, len, err) < 0)
+		return -1;
 	fy_diag_cfg_default(&diag_cfg);
 	diag_cfg.fp = NULL;
 	p->diag = fy_diag_create(&diag_cfg);
@@ -389,10 +430,17 @@ static int load(struct parser *p, const char *text, size_t len, struct error *er
 		return error_nomem(err);
 	fy_diag_set_collect_errors(p->diag, true);
 	cfg.diag = p->diag;
-	p->doc = fy_document_build_from_string(&cfg, text, len);
+	p->fyp = fy_parser_create(&cfg);
+	if (!p->fyp || fy_parser_set_string(p->fyp, text, len) < 0)
+		return error_nomem(err);
+	p->doc = fy_parse_load_document(p->fyp);
 	if (!p->doc || !fy_document_root(p->doc))
 		return syntax_error(p, err);
-	return 0;
+	p->more = fy_parse_load_document(p->fyp);
+	if (p->more)
+		return error_set(err, ERR_INVALID, "%s:1:1: expected one document, found more",
+			p->path);
+	return fy_parser_get_stream_error(p->fyp) ? syntax_error(p, err) : 0;
 }
 
 static void name_from_path(const char *path, char *ret, size_t cap)

@@ -220,6 +220,9 @@ static void lose__is_xid_79_and_then_once_15(void **state)
 	assert_int_equal(e.eventData, 79);
 	assert_int_equal(nvmlEventSetWait_v2(set, &e, 0), NVML_ERROR_GPU_IS_LOST);
 	assert_int_equal(nvmlEventSetWait_v2(set, &e, 0), NVML_ERROR_TIMEOUT);
+	assert_ok(sim_control_lose(&f.control, 0, &err), &err); /* no news */
+	assert_int_equal(nvmlEventSetWait_v2(set, &e, 0), NVML_SUCCESS);
+	assert_int_equal(nvmlEventSetWait_v2(set, &e, 0), NVML_ERROR_TIMEOUT);
 	send_xid(1, 31); /* the others are still heard */
 	assert_int_equal(nvmlEventSetWait_v2(set, &e, 0), NVML_SUCCESS);
 	assert_int_equal(e.eventData, 31);

@@ -105,6 +105,10 @@ static void file__mistakes_name_place_key_and_expectation(void **state)
 		{ "model: [p3", "dir/my-node.yaml:2:1: flow sequence without" },
 		{ "a: &x {b: *x}", "a: unknown key" },
 		{ "model: &x p3.2xlarge\nname: *x", "name: expected a scalar, found an alias" },
+		{ "model: p3.2xlarge\n%\xb3}\n", ":2:2: expected UTF-8 text, found the byte 0xb3" },
+		{ "model: p3.2xlarge\nname: \x01", ":2:7: expected UTF-8 text" },
+		{ "model: p3.2xlarge\n%x\ngpu: {minor: 3}\n", "dir/my-node.yaml:" },
+		{ "model: p3.2xlarge\n---\nmodel: p3.2xlarge\n", "expected one document, found more" },
 		{ "? [a]\n: b", "expected plain keys" },
 	};
 	struct error err = ERROR_INIT;

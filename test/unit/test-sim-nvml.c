@@ -5,6 +5,8 @@
 
 #include <sys/wait.h>
 
+#include "base/time.h"
+
 static struct sim_fixture f;
 
 static int begin_h100(void **state)
@@ -290,7 +292,7 @@ static void process_utilization__has_its_own_pattern(void **state)
 static void load__moves_what_depends_on_it(void **state)
 {
 	unsigned int idle_mw, busy_mw, idle_c, busy_c;
-	unsigned long long reasons, mj_before, mj_after;
+	unsigned long long reasons;
 	struct error err = ERROR_INIT;
 	nvmlUtilization_t u;
 
@@ -299,7 +301,6 @@ static void load__moves_what_depends_on_it(void **state)
 	assert_int_equal(nvmlDeviceGetTemperature(f.gpus[0], 0, &idle_c), 0);
 	assert_int_equal(nvmlDeviceGetCurrentClocksEventReasons(f.gpus[0], &reasons), 0);
 	assert_int_equal(reasons, 1);
-	assert_int_equal(nvmlDeviceGetTotalEnergyConsumption(f.gpus[0], &mj_before), 0);
 	assert_ok(sim_control_set(&f.control, 0, "util_gpu", "100", &err), &err);
 	assert_int_equal(nvmlDeviceGetUtilizationRates(f.gpus[0], &u), 0);
 	assert_int_equal(u.gpu, 100);
@@ -307,9 +308,25 @@ static void load__moves_what_depends_on_it(void **state)
 	assert_int_equal(nvmlDeviceGetTemperature(f.gpus[0], 0, &busy_c), 0);
 	assert_in_range(busy_mw, idle_mw + 1, 700000);
 	assert_in_range(busy_c, idle_c + 1, 86);
-	usleep(20000);
+}
+
+static void energy__goes_on_from_where_it_was(void **state)
+{
+	unsigned long long mj_before, mj_after;
+	unsigned int mw;
+	struct error err = ERROR_INIT;
+	uint64_t start_ns;
+
+	(void)state;
+	usleep(50000); /* a past at low power, which a change of load must not make dearer */
+	assert_int_equal(nvmlDeviceGetTotalEnergyConsumption(f.gpus[0], &mj_before), 0);
+	start_ns = time_mono_ns();
+	assert_ok(sim_control_set(&f.control, 0, "util_gpu", "100", &err), &err);
+	usleep(5000);
 	assert_int_equal(nvmlDeviceGetTotalEnergyConsumption(f.gpus[0], &mj_after), 0);
-	assert_in_range(mj_after - mj_before, busy_mw * 20ULL / 1000, busy_mw * 1000ULL);
+	assert_int_equal(nvmlDeviceGetPowerUsage(f.gpus[0], &mw), 0);
+	assert_in_range(mj_after - mj_before, mw * 4ULL / 1000,
+		mw * ((time_mono_ns() - start_ns) / NS_PER_MS + 5) / 1000);
 }
 
 static void fields__agree_with_the_plain_calls(void **state)
@@ -524,6 +541,7 @@ int main(void)
 		ON(processes__follow_the_two_call_pattern, begin_h100),
 		ON(process_utilization__has_its_own_pattern, begin_h100),
 		ON(load__moves_what_depends_on_it, begin_h100),
+		ON(energy__goes_on_from_where_it_was, begin_h100),
 		ON(fields__agree_with_the_plain_calls, begin_h100),
 		ON(fail__takes_a_group_and_its_fields_away, begin_p3),
 		ON(lose__makes_every_call_say_so_and_only_there, begin_p3),

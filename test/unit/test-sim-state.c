@@ -50,16 +50,44 @@ static int write_pattern(struct sim_state *s, uint32_t value)
 	return 0;
 }
 
-/* Whether the node is of one piece. */
+/* Whether the node is of one piece. Reads much, so that writers get the chance to disturb it. */
 static bool is_whole(const struct sim_state *s)
 {
-	struct sim_node_head head;
-	struct sim_gpu a, b;
-	struct sim_part parts[] = { SIM_PART_HEAD(&head), SIM_PART_GPU(0, &a), SIM_PART_GPU(7, &b) };
+	static struct sim_gpu gpus[8];
+	struct sim_node_head first, last;
+	struct sim_part parts[] = { SIM_PART_HEAD(&first), SIM_PART_GPU_ALL(0, &gpus[0]),
+		SIM_PART_GPU_ALL(1, &gpus[1]), SIM_PART_GPU_ALL(2, &gpus[2]),
+		SIM_PART_GPU_ALL(3, &gpus[3]), SIM_PART_GPU_ALL(4, &gpus[4]),
+		SIM_PART_GPU_ALL(5, &gpus[5]), SIM_PART_GPU_ALL(6, &gpus[6]),
+		SIM_PART_GPU_ALL(7, &gpus[7]), SIM_PART_HEAD(&last) };
+	bool whole;
 
 	sim_state_read(s, parts, ARRAY_LEN(parts));
-	return head.info.slot_count == 8 && a.keys.util_gpu == b.keys.util_gpu &&
-		a.keys.util_gpu == b.keys.fabric_state && head.seed == a.keys.util_gpu;
+	whole = first.info.slot_count == 8 && first.seed == last.seed;
+	for (size_t i = 0; i < ARRAY_LEN(gpus); i++)
+		whole = whole && gpus[i].keys.util_gpu == first.seed &&
+			gpus[i].keys.fabric_state == first.seed;
+	return whole;
+}
+
+/* Adds 1 to the node's seed, as a writer that must not lose another's change. */
+static int increment(struct sim_state *s)
+{
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+
+	if (sim_txn_begin(s, &txn, NULL) < 0)
+		return -1;
+	txn.node->head.seed++;
+	sim_txn_commit(&txn);
+	return 0;
+}
+
+static uint64_t seed_now(const struct sim_state *s)
+{
+	struct sim_node_head head;
+
+	sim_state_read(s, &SIM_PART_HEAD(&head), 1);
+	return head.seed;
 }
 
 _Noreturn static void write_for_ever(void)
@@ -160,33 +188,81 @@ static void writer__killed_anywhere_leaves_a_whole_node(void **state)
 	}
 }
 
-static void readers__never_see_a_mixture(void **state)
+/* Bursts with pauses between them: a long read falls into a burst, but can end in a pause. */
+_Noreturn static void write_in_bursts(void)
 {
-	pid_t writers[2];
-	unsigned int reads = 0;
-	uint64_t until_ns;
+	struct sim_control c;
 
-	(void)state;
-	assert_int_equal(write_pattern(f.control.state, 0), 0);
-	for (size_t i = 0; i < ARRAY_LEN(writers); i++) {
-		writers[i] = fork();
-		if (writers[i] == 0)
-			write_for_ever();
+	if (sim_control_open(&c, NULL, NULL, NULL) < 0)
+		_exit(1);
+	for (uint32_t i = 0;; i = (i + 1) % 100) {
+		if (write_pattern(c.state, i) < 0)
+			_exit(1);
+		if (i % 10 == 0)
+			usleep(20000);
 	}
-	until_ns = time_mono_ns() + 300 * NS_PER_MS;
-	for (; time_mono_ns() < until_ns; reads++)
-		if (!is_whole(f.control.state))
-			break;
-	for (size_t i = 0; i < ARRAY_LEN(writers); i++) {
-		assert_int_equal(kill(writers[i], SIGKILL), 0);
-		assert_int_equal(waitpid(writers[i], NULL, 0), writers[i]);
-	}
-	assert_true(is_whole(f.control.state));
-	assert_true(reads > 100);
 }
 
+static void readers__never_see_a_mixture(void **state)
+{
+	static struct sim_part parts[400];
+	struct sim_node_head first, last;
+	unsigned int mixtures = 0, changes = 0;
+	uint64_t until_ns, seen = 0;
+	pid_t writer;
+
+	(void)state;
+	/* One read that is longer than several writes. */
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+		parts[i] = SIM_PART_HEAD(i == 0 ? &first : &last);
+	assert_int_equal(write_pattern(f.control.state, 0), 0);
+	writer = fork();
+	if (writer == 0)
+		write_in_bursts();
+	until_ns = time_mono_ns() + 400 * NS_PER_MS;
+	while (time_mono_ns() < until_ns) {
+		sim_state_read(f.control.state, parts, ARRAY_LEN(parts));
+		mixtures += first.seed != last.seed;
+		changes += first.seed != seen;
+		seen = first.seed;
+	}
+	assert_int_equal(kill(writer, SIGKILL), 0);
+	assert_int_equal(waitpid(writer, NULL, 0), writer);
+	assert_int_equal(mixtures, 0);
+	assert_true(changes > 1);
+	assert_true(is_whole(f.control.state));
+}
+
+static void writers__lose_no_change(void **state)
+{
+	pid_t pids[2];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(pids); i++) {
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			struct sim_control c;
+			int r = sim_control_open(&c, NULL, NULL, NULL);
+
+			for (int n = 0; n < 200 && r == 0; n++)
+				r = increment(c.state);
+			_exit(r != 0);
+		}
+	}
+	for (size_t i = 0; i < ARRAY_LEN(pids); i++) {
+		int status;
+
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(seed_now(f.control.state), 400);
+}
+
+/* Each of them leaves its mark in the node that it got: they must all be in one. */
 static void create__racing_processes_share_one_node(void **state)
 {
+	struct sim_control c;
+	struct error err = ERROR_INIT;
 	CLEANUP(freep) char *dir = test_tmpdir();
 	pid_t pids[8];
 	int go[2];
@@ -200,11 +276,12 @@ static void create__racing_processes_share_one_node(void **state)
 		pids[i] = fork();
 		if (pids[i] == 0) {
 			unsigned int n;
-			char c;
+			char end;
 
 			close(go[1]);
-			(void)!read(go[0], &c, 1); /* all start when the parent closes its end */
-			_exit(nvmlInit_v2() || nvmlDeviceGetCount_v2(&n) || n != 8);
+			(void)!read(go[0], &end, 1); /* all start when the parent closes its end */
+			_exit(nvmlInit_v2() || nvmlDeviceGetCount_v2(&n) || n != 8 ||
+				sim_control_open(&c, NULL, NULL, NULL) || increment(c.state));
 		}
 	}
 	close(go[0]);
@@ -215,6 +292,9 @@ static void create__racing_processes_share_one_node(void **state)
 		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
 		assert_int_equal(status, 0);
 	}
+	assert_ok(sim_control_open(&c, NULL, NULL, &err), &err);
+	assert_int_equal(seed_now(c.state), ARRAY_LEN(pids));
+	sim_control_close(&c);
 	test_rmdir(STEAL_PTR(dir));
 }
 
@@ -261,6 +341,9 @@ static void *ask_index(void *arg)
 static void hang__blocks_one_gpu_and_no_other(void **state)
 {
 	struct call stuck = { .gpu = f.gpus[3] };
+	struct error err = ERROR_INIT;
+	nvmlEventData_t e;
+	nvmlEventSet_t set;
 	uint64_t start_ns;
 	pthread_t thread;
 
@@ -273,6 +356,10 @@ static void hang__blocks_one_gpu_and_no_other(void **state)
 		if (i != 3)
 			assert_int_equal(nvmlDeviceGetIndex(f.gpus[i], &(unsigned int){ 0 }), 0);
 	assert_int_equal(nvmlDeviceGetCount_v2(&(unsigned int){ 0 }), NVML_SUCCESS);
+	assert_int_equal(nvmlInit_v2(), NVML_SUCCESS);
+	assert_int_equal(nvmlEventSetCreate(&set), NVML_SUCCESS);
+	assert_int_equal(nvmlEventSetWait_v2(set, &e, 1), NVML_ERROR_TIMEOUT);
+	assert_ok(sim_control_set(&f.control, 3, "util_gpu", "1", &err), &err);
 	assert_true(time_mono_ns() - start_ns < 200 * NS_PER_MS);
 	assert_false(atomic_load(&stuck.done));
 	sim_hang_set(f.control.state, 3, 0, 0, 0); /* the GPU wakes up */
@@ -467,6 +554,7 @@ int main(void)
 		TEST(lock__falls_free_when_its_holder_is_killed),
 		TEST(writer__killed_anywhere_leaves_a_whole_node),
 		TEST(readers__never_see_a_mixture),
+		TEST(writers__lose_no_change),
 		TEST(create__racing_processes_share_one_node),
 		TEST(create__force_makes_it_anew_in_place),
 		TEST(state_file__of_another_shape_is_refused),
