@@ -5,11 +5,14 @@
 #include "cli/cmd.h"
 #include "cli/demo-screen.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 /*
@@ -19,6 +22,7 @@
  */
 
 #define RESOURCE     "nvidia.com/gpu"
+#define DIR_PREFIX   "gpuslice-demo."
 #define STEP_TIMEOUT (10 * NS_PER_SEC)
 #define SETTLE_NS    (120 * NS_PER_MS) /* a state that holds this long is the answer */
 #define TICK_MS      25
@@ -58,6 +62,7 @@ struct demo {
 	struct demo_places places;
 	struct demo_screen screen;
 	char dir[48];
+	int lock_fd; /* held while the directory is in use */
 	unsigned n_nodes;
 	struct demo_node node;
 	bool real; /* the machine's own GPUs */
@@ -354,7 +359,9 @@ static int sharing_story(struct demo *d, struct error *err)
 	gpus = d->node.gpus->n;
 	(void)snprintf(title, sizeof(title), "%u pods want a GPU each, there are %u",
 		gpus < 5 ? 5 : gpus + 1, gpus);
-	begin_step(d, title, "kubectl apply -f cifar10-train-deploy.yaml");
+	(void)snprintf(command, sizeof(command), "kubectl apply -f cifar10-train-deploy.yaml%s",
+		gpus < 5 ? "" : " (and scale to one more than there are GPUs)");
+	begin_step(d, title, command);
 	if (apply(d, "cifar10-train-deploy.yaml", err) < 0)
 		return -1;
 	if (gpus >= 5) { /* one more than there are GPUs */
@@ -374,8 +381,9 @@ static int sharing_story(struct demo *d, struct error *err)
 	if (end_step(d, &e, err) < 0)
 		return -1;
 
-	pods = gpus * 5;
-	(void)snprintf(title, sizeof(title), "%u pods share %u GPUs", pods, gpus);
+	pods = gpus < 4 ? 20 : gpus * 5;
+	(void)snprintf(title, sizeof(title), "%u pods share %u GPU%s", pods, gpus,
+		gpus == 1 ? "" : "s");
 	(void)snprintf(command, sizeof(command),
 		"kubectl -n gpu-demo scale deploy %s --replicas %u", deployment, pods);
 	begin_step(d, title, command);
@@ -397,7 +405,8 @@ static int node_types_story(struct demo *d, const char *model, uint32_t slices,
 		    model, err) < 0)
 		return -1;
 	n = d->node.gpus->n * slices;
-	(void)snprintf(title, sizeof(title), "%s: %u GPU%s × %u slices", model, d->node.gpus->n,
+	(void)snprintf(title, sizeof(title), "%s%s: %u GPU%s × %u slices",
+		d->real ? "Entry " : "", model, d->node.gpus->n,
 		d->node.gpus->n == 1 ? "" : "s", slices);
 	begin_step(d, title,
 		"kubectl apply -f time-slicing-config.yaml -f time-slicing-verification.yaml");
@@ -480,20 +489,49 @@ static int stay_up(struct demo *d, struct error *err)
 
 /* --- start --- */
 
+/* Directories of demos that were killed: their lock is free. */
+static void remove_stale(const char *base)
+{
+	DIR *dir = opendir(base);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		char path[PATH_MAX], lock[PATH_MAX];
+		CLEANUP(closep) int fd = -1;
+
+		if (strncmp(e->d_name, DIR_PREFIX, strlen(DIR_PREFIX)) != 0 ||
+			path_join(path, sizeof(path), base, e->d_name, NULL) < 0 ||
+			path_join(lock, sizeof(lock), path, "lock", NULL) < 0)
+			continue;
+		fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			demo_remove_tree(path);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
 /* A short directory: a socket's path has 107 bytes. */
 static int make_dir(struct demo *d, struct error *err)
 {
 	const char *base = getenv("TMPDIR");
+	char lock[64];
 
 	if (!base || *base != '/' || strlen(base) > 20)
 		base = "/tmp";
-	(void)snprintf(d->dir, sizeof(d->dir), "%s/gpuslice.XXXXXX", base);
+	remove_stale(base);
+	(void)snprintf(d->dir, sizeof(d->dir), "%s/" DIR_PREFIX "XXXXXX", base);
 	if (!mkdtemp(d->dir)) {
 		int sys = errno;
 
 		*d->dir = '\0';
 		return error_sys(err, sys, "make a directory in '%s'", base);
 	}
+	if (path_join(lock, sizeof(lock), d->dir, "lock", err) < 0)
+		return -1;
+	d->lock_fd = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (d->lock_fd < 0 || flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return error_sys(err, errno, "lock '%s'", lock);
 	return 0;
 }
 
@@ -525,7 +563,7 @@ static int play(struct demo *d, const struct options *o, struct error *err)
 
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)
 {
-	struct demo d = { .once = option_bool(o, "once", false) };
+	struct demo d = { .once = option_bool(o, "once", false), .lock_fd = -1 };
 	bool plain = option_bool(o, "plain", false) || d.once;
 	int rc;
 
@@ -535,12 +573,14 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	d.pause_ns = option_get(o, "pause")->source == OPTION_UNSET
 			     ? (d.once ? 0 : 3 * NS_PER_SEC)
 			     : (uint64_t)option_get(o, "pause")->ns;
-	if (demo_places_find(&d.places, option_str(o, "examples", NULL), err) < 0 ||
-		make_dir(&d, err) < 0)
+	if (demo_places_find(&d.places, option_str(o, "examples", NULL), err) < 0)
 		return -1;
+	rc = make_dir(&d, err);
 	log_setup(LOG_ERROR, LOG_TEXT);
-	demo_screen_init(&d.screen, plain);
-	rc = open_loop(&d, err);
+	if (rc == 0) {
+		demo_screen_init(&d.screen, plain);
+		rc = open_loop(&d, err);
+	}
 	if (rc == 0) {
 		rc = play(&d, o, err);
 		redraw(&d);
@@ -548,7 +588,9 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		close_loop(&d);
 	}
 	demo_screen_fini(&d.screen);
-	demo_remove_tree(d.dir);
+	if (*d.dir)
+		demo_remove_tree(d.dir);
+	closep(&d.lock_fd);
 	free(d.footer);
 	if (rc == 0 && d.failed && d.once)
 		return 1;
