@@ -39,7 +39,6 @@ common=$({
 	clang-tidy --version
 } | sha256sum)
 
-# shellcheck disable=SC2317 # called through xargs
 check_one() {
 	local file=$1 key out hints=(--extra-arg=-include "--extra-arg=$PWD/tools/tidy-hints.h")
 	[[ $file != src/base/error.c ]] || hints=()
