@@ -46,7 +46,7 @@ static const struct option_def options[] = {
 		.type = OPTION_DURATION,
 		.arg = "TIME",
 		.def = "3s",
-		.help = "how long a step stays on the screen; Enter goes on at once" },
+		.help = "how long a step of the live picture stays; Enter goes on at once" },
 	{ .name = "plain", .type = OPTION_BOOL, .help = "lines instead of a live picture" },
 };
 
@@ -570,15 +570,16 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	(void)cmd;
 	if (o->args.n > 0)
 		return error_set(err, ERR_INVALID, "unexpected argument '%s'", o->args.v[0]);
-	d.pause_ns = option_get(o, "pause")->source == OPTION_UNSET
-			     ? (d.once ? 0 : 3 * NS_PER_SEC)
-			     : (uint64_t)option_get(o, "pause")->ns;
 	if (demo_places_find(&d.places, option_str(o, "examples", NULL), err) < 0)
 		return -1;
 	rc = make_dir(&d, err);
 	log_setup(LOG_ERROR, LOG_TEXT);
 	if (rc == 0) {
 		demo_screen_init(&d.screen, plain);
+		d.pause_ns = option_get(o, "pause")->source != OPTION_UNSET
+				     ? (uint64_t)option_get(o, "pause")->ns
+			     : d.screen.live ? 3 * NS_PER_SEC
+					     : 0;
 		rc = open_loop(&d, err);
 	}
 	if (rc == 0) {
