@@ -137,7 +137,7 @@ static int find_gpus(struct demo_node *n, const struct demo_node_options *o, str
 {
 	struct gpu_monitor_options options = { .nvml_path = o->places->nvml };
 
-	if (!n->simulated)
+	if (!o->model)
 		return demo_real_gpus(&n->gpus, err);
 	if (setenv("GPUSLICE_SIM_NODE", o->model, 1) < 0 ||
 		setenv("GPUSLICE_SIM_DIR", n->sim_dir, 1) < 0)

@@ -427,7 +427,7 @@ static int read_document(struct collecting *c, const struct yaml_node *root, int
 	struct error *err)
 {
 	struct reading r = { .file = c->file, .root = root, .err = err };
-	const char *api_version = NULL, *name;
+	const char *api_version = "", *name;
 	struct object *o = NULL;
 
 	if (read_type_meta(&r, &api_version) < 0)

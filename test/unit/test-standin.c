@@ -24,7 +24,8 @@ struct plugin {
 	const char *prefer;  /* ids to prefer, NULL: no such option */
 	const char *allocate_error;
 	bool pre_start;
-	bool hold_options; /* does not answer GetDevicePluginOptions */
+	bool hold_options, hold_allocate; /* keeps the call in .held instead of answering */
+	struct rpc_call *held;
 	struct rpc_call *streams[8];
 	unsigned n_streams, options, preferences, allocations, pre_starts, ended;
 	bool answered_before_registered; /* the options call came before Register returned */
@@ -133,21 +134,28 @@ static void set_devices(struct plugin *p, const char *devices)
 	}
 }
 
-static void on_options(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
+static void answer_options(struct plugin *p, struct rpc_call *call)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
-	struct plugin *p = arg;
 	struct plugin_options o = { .preferred_allocation = p->prefer != NULL,
 		.pre_start_required = p->pre_start };
+
+	assert_int_equal(plugin_options_encode(&b, &o, NULL), 0);
+	rpc_reply(call, buf_str(&b), b.len);
+}
+
+static void on_options(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
+{
+	struct plugin *p = arg;
 
 	(void)data;
 	(void)len;
 	p->options++;
 	p->answered_before_registered = !p->registered;
 	if (p->hold_options)
-		return;
-	assert_int_equal(plugin_options_encode(&b, &o, NULL), 0);
-	rpc_reply(call, buf_str(&b), b.len);
+		p->held = call;
+	else
+		answer_options(p, call);
 }
 
 static void on_stream_end(struct rpc_call *call, void *arg)
@@ -211,6 +219,10 @@ static void on_allocate(struct rpc_call *call, const uint8_t *data, size_t len, 
 	p->allocations++;
 	assert_int_equal(allocate_request_decode(&ids, data, len, NULL), 0);
 	assert_int_equal(ids.n, 1); /* never batched */
+	if (p->hold_allocate) {
+		p->held = call;
+		return;
+	}
 	if (p->allocate_error) {
 		rpc_reply_error(call, RPC_UNKNOWN, p->allocate_error);
 		return;
@@ -588,27 +600,69 @@ static void standin_fault__breaks_streams_and_sockets(void **state)
 	fixture_free(f);
 }
 
+static void kubelet_register__waits_for_the_options(void **state)
+{
+	struct fixture *f = fixture_new();
+	struct plugin p = { .devices = "a", .hold_options = true };
+
+	(void)state;
+	plugin_serve(f, &p, "p.sock");
+	register_as(f, &p, "v1beta1", "p.sock", GPU, TIMEOUT_NS);
+	WAIT_FOR(f, p.held);
+	run_for(f, 30 * NS_PER_MS);
+	assert_int_equal(p.register_answers, 0);
+	assert_int_equal(p.n_streams, 0); /* ListAndWatch comes after it */
+	answer_options(&p, p.held);
+	WAIT_FOR(f, p.registered && p.n_streams == 1);
+	fixture_free(f);
+}
+
 static void kubelet__drops_the_admission_of_a_deleted_pod(void **state)
 {
 	struct fixture *f = fixture_new();
-	struct plugin p = { .devices = "a" };
+	struct plugin p = { .devices = "a", .hold_allocate = true };
 
 	(void)state;
 	plugin_start(f, &p, "p.sock");
 	WAIT_FOR(f, count(f).allocatable == 1);
 	apply_pods(f, 1, 1);
-	WAIT_FOR(f, tally(f).starting == 1 || tally(f).running == 1);
+	WAIT_FOR(f, p.held);
+	assert_int_equal(tally(f).starting, 1);
 	standin_clear(f->s);
-	WAIT_FOR(f, tally(f).total == 0);
-	run_for(f, 50 * NS_PER_MS);
+	assert_int_equal(tally(f).total, 0);
+	rpc_reply_error(p.held, RPC_UNKNOWN, "too late");
+	run_for(f, 30 * NS_PER_MS);
 	assert_int_equal(count(f).granted, 0);
+	p.hold_allocate = false;
 	apply_pods(f, 1, 1);
 	WAIT_FOR(f, tally(f).running == 1);
-	/* The kubelet stops in the middle of an admission: the pod is admitted after its start. */
+	fixture_free(f);
+}
+
+static void kubelet__admits_again_what_a_restart_has_interrupted(void **state)
+{
+	struct fixture *f = fixture_new();
+	struct plugin p = { .devices = "a", .hold_allocate = true };
+
+	(void)state;
+	plugin_start(f, &p, "p.sock");
+	WAIT_FOR(f, count(f).allocatable == 1);
 	apply_pods(f, 1, 1);
-	standin_clear(f->s);
-	apply_pods(f, 1, 1);
-	WAIT_FOR(f, tally(f).starting == 1 || tally(f).running == 1);
+	WAIT_FOR(f, p.held);
+	standin_kill(f->s, /* killed= */ false);
+	assert_int_equal(tally(f).starting, 1);
+	assert_int_equal(count(f).granted, 0);
+	rpc_server_close(p.server);
+	rpc_reply_error(p.held, RPC_UNKNOWN, "too late");
+	p.hold_allocate = false;
+	/* Before the plugin is back a pod that was bound cannot be admitted, as on a real node. */
+	assert_ok(standin_revive(f->s, &f->err), &f->err);
+	WAIT_FOR(f, tally(f).failed == 1);
+	assert_string_equal(standin_cluster(f->s)->pods[0]->message,
+		"Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
+		"nvidia.com/gpu, which is unexpected");
+	plugin_start(f, &p, "p.sock");
+	WAIT_FOR(f, tally(f).running == 1);
 	fixture_free(f);
 }
 
@@ -701,7 +755,9 @@ int main(void)
 		cmocka_unit_test(kubelet__disconnects_the_new_plugin_only_with_the_race),
 		cmocka_unit_test(standin_fault__makes_registration_fail_as_asked),
 		cmocka_unit_test(standin_fault__breaks_streams_and_sockets),
+		cmocka_unit_test(kubelet_register__waits_for_the_options),
 		cmocka_unit_test(kubelet__drops_the_admission_of_a_deleted_pod),
+		cmocka_unit_test(kubelet__admits_again_what_a_restart_has_interrupted),
 		cmocka_unit_test(
 			kubelet__lists_who_holds_what_at_most_a_hundred_times_a_second),
 		cmocka_unit_test(token_bucket_take__allows_bursts_of_ten),
