@@ -5,9 +5,8 @@
  *
  *	nvmlDeviceGetClockInfo(0,1) = 0 345
  *
- * so that a real driver and the simulator can be compared with diff. Values that move by nature
- * (power, temperature, clocks of the moment, counters) are printed like the others; compare.sh
- * knows them. Usage: nvml-dump [LIBRARY]. It reads only: no setter is called.
+ * so that a real driver and the simulator can be compared with diff (compare.sh, which knows what
+ * moves by nature). Usage: nvml-dump [LIBRARY]. It reads only: no setter is called.
  */
 #include "gpu/nvml-api.h"
 
@@ -42,49 +41,49 @@ static void load(const char *path)
 	}
 #define U(fn, ...)                                                                                 \
 	do {                                                                                       \
-		unsigned int v = 0xabcdef;                                                         \
+		unsigned int v_ = 0xabcdef;                                                         \
 		MISSING(fn)                                                                        \
-		int r = fn(__VA_ARGS__, &v);                                                       \
-		printf(#fn "(" #__VA_ARGS__ ") = %d", r);                                          \
-		printf(r ? "\n" : " %u\n", v);                                                     \
+		int r_ = fn(__VA_ARGS__, &v_);                                                       \
+		printf(#fn "(" #__VA_ARGS__ ") = %d", r_);                                          \
+		printf(r_ ? "\n" : " %u\n", v_);                                                     \
 	} while (0)
 #define ULL(fn, ...)                                                                               \
 	do {                                                                                       \
-		unsigned long long v = 0;                                                          \
+		unsigned long long v_ = 0;                                                          \
 		MISSING(fn)                                                                        \
-		int r = fn(__VA_ARGS__, &v);                                                       \
-		printf(#fn "(" #__VA_ARGS__ ") = %d", r);                                          \
-		printf(r ? "\n" : " %llu\n", v);                                                   \
+		int r_ = fn(__VA_ARGS__, &v_);                                                       \
+		printf(#fn "(" #__VA_ARGS__ ") = %d", r_);                                          \
+		printf(r_ ? "\n" : " %llu\n", v_);                                                   \
 	} while (0)
 #define U2(fn, ...)                                                                                \
 	do {                                                                                       \
-		unsigned int a = 0, b = 0;                                                         \
+		unsigned int a_ = 0, b_ = 0;                                                         \
 		MISSING(fn)                                                                        \
-		int r = fn(__VA_ARGS__, &a, &b);                                                   \
-		printf(#fn "(" #__VA_ARGS__ ") = %d", r);                                          \
-		printf(r ? "\n" : " %u %u\n", a, b);                                               \
+		int r_ = fn(__VA_ARGS__, &a_, &b_);                                                   \
+		printf(#fn "(" #__VA_ARGS__ ") = %d", r_);                                          \
+		printf(r_ ? "\n" : " %u %u\n", a_, b_);                                               \
 	} while (0)
 #define S(fn, ...)                                                                                 \
 	do {                                                                                       \
-		char s[128] = "";                                                                  \
+		char s_[128] = "";                                                                  \
 		MISSING(fn)                                                                        \
-		int r = fn(__VA_ARGS__, s, sizeof(s));                                             \
-		printf(#fn "(" #__VA_ARGS__ ") = %d '%s'\n", r, s);                                \
+		int r_ = fn(__VA_ARGS__, s_, sizeof(s_));                                             \
+		printf(#fn "(" #__VA_ARGS__ ") = %d '%s'\n", r_, s_);                                \
 	} while (0)
 #define S0(fn)                                                                                     \
 	do {                                                                                       \
-		char s[128] = "";                                                                  \
+		char s_[128] = "";                                                                  \
 		MISSING(fn)                                                                        \
-		int r = fn(s, sizeof(s));                                                          \
-		printf(#fn " = %d '%s'\n", r, s);                                                  \
+		int r_ = fn(s_, sizeof(s_));                                                          \
+		printf(#fn " = %d '%s'\n", r_, s_);                                                  \
 	} while (0)
 #define L(fn, i, ...)                                                                              \
 	do {                                                                                       \
-		unsigned int v = 0;                                                                \
+		unsigned int v_ = 0;                                                                \
 		MISSING(fn)                                                                        \
-		int r = fn(__VA_ARGS__, &v);                                                       \
-		printf(#fn "(%d) = %d", (int)(i), r);                                              \
-		printf(r ? "\n" : " %u\n", v);                                                     \
+		int r_ = fn(__VA_ARGS__, &v_);                                                       \
+		printf(#fn "(%d) = %d", (int)(i), r_);                                              \
+		printf(r_ ? "\n" : " %u\n", v_);                                                     \
 	} while (0)
 
 static void dump_identity(nvmlDevice_t d)

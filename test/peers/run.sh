@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs NVIDIA's own programs, unmodified, on simulated nodes: run.sh BUILD_DIR [MODEL]...
+#
+# go-nvml's binding (conformance/), gpu-feature-discovery and the device plugin (plugin/) load the
+# simulated libnvidia-ml.so.1 through LD_LIBRARY_PATH and must see the GPUs of the model. Programs
+# are built once from the Go module proxy into .cache/peers. Exit 77: no Go here; the device plugin
+# is skipped without root, since its socket's place is compiled in.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+build=$(cd "${1:?usage: run.sh BUILD_DIR [MODEL]...}" && pwd)
+shift
+bin=$root/.cache/peers
+libdir=$build/src/sim/nvml
+gpuslice=$build/src/cli/gpuslice
+# The linker flags of NVIDIA's Makefile: NVML's symbols are resolved at run time.
+ldflags="-s -w '-extldflags=-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files'"
+failures=0
+plugin_pid=
+
+fail() {
+	echo "FAIL $*"
+	failures=$((failures + 1))
+}
+
+build_programs() {
+	PATH=$PATH:/usr/local/go/bin
+	command -v go >/dev/null || exit 77
+	mkdir -p "$bin"
+	[[ -x $bin/conformance ]] ||
+		(cd "$here/conformance" && CGO_CFLAGS=-Wno-deprecated-declarations go build -o "$bin/" .)
+	[[ -x $bin/gpu-feature-discovery && -x $bin/nvidia-device-plugin ]] ||
+		(cd "$here/plugin" && go build -ldflags "$ldflags" -o "$bin/" \
+			github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin \
+			github.com/NVIDIA/k8s-device-plugin/cmd/gpu-feature-discovery)
+	[[ -x $bin/plugin-client ]] || (cd "$here/plugin" && go build -o "$bin/plugin-client" ./client)
+}
+
+# model gpus product memory family mig
+models() {
+	cat <<-'EOT'
+		p3.2xlarge    1 Tesla-V100-SXM2-16GB   16384 volta  false
+		p3.8xlarge    4 Tesla-V100-SXM2-16GB   16384 volta  false
+		g4dn.12xlarge 4 Tesla-T4               15360 turing false
+		p4d.24xlarge  8 NVIDIA-A100-SXM4-40GB  40960 ampere true
+		h100-1        1 NVIDIA-H100-80GB-HBM3  81559 hopper true
+		p5.48xlarge   8 NVIDIA-H100-80GB-HBM3  81559 hopper true
+	EOT
+}
+
+expect_label() {
+	grep -qx "nvidia.com/$2" "$1" || fail "$model: label nvidia.com/$2, found: $(grep "${2%%=*}=" "$1" || echo none)"
+}
+
+check_labels() {
+	local labels=$work/labels
+
+	if ! "$bin/gpu-feature-discovery" --oneshot --use-node-feature-api=false --no-timestamp \
+		--device-discovery-strategy=nvml --machine-type-file=/dev/null \
+		--output-file="$labels" >"$work/gfd.log" 2>&1; then
+		fail "$model: gpu-feature-discovery: $(tail -1 "$work/gfd.log")"
+		return
+	fi
+	expect_label "$labels" "gpu.count=$gpus"
+	expect_label "$labels" "gpu.product=$product"
+	expect_label "$labels" "gpu.memory=$memory"
+	expect_label "$labels" "gpu.family=$family"
+	expect_label "$labels" "mig.capable=$mig"
+	expect_label "$labels" "cuda.driver-version.full=580.159.04"
+	expect_label "$labels" "cuda.runtime-version.full=13.0"
+}
+
+# The plugin serves in a directory that is compiled in: in a mount namespace that is ours alone.
+check_plugin() {
+	local devices=$work/devices lists=1 victim client i
+
+	if [[ $(id -u) != 0 ]] || ! unshare -m true 2>/dev/null; then
+		echo "$model: device plugin: skipped, needs root"
+		return
+	fi
+	mkdir -p "$work/kubelet" /var/lib/kubelet/device-plugins
+	unshare -m sh -c 'mount --bind "$1" /var/lib/kubelet/device-plugins && exec "$2" --kubelet-socket "" --device-discovery-strategy nvml' \
+		sh "$work/kubelet" "$bin/nvidia-device-plugin" >"$work/plugin.log" 2>&1 &
+	plugin_pid=$!
+	# One client for both lists: the plugin gives a change to any stream, even one whose client
+	# has gone away.
+	[[ ! -x $gpuslice ]] || lists=2
+	"$bin/plugin-client" "$work/kubelet/nvidia-gpu.sock" "$lists" 20 >"$devices" &
+	client=$!
+	for ((i = 0; i < 200; i++)); do
+		grep -q '^$' "$devices" && break
+		sleep 0.1
+	done
+	[[ $(grep -c ' Healthy ' "$devices") == "$gpus" ]] ||
+		fail "$model: device plugin shows: $(cat "$devices" "$work/plugin.log")"
+	if [[ $lists == 2 ]]; then
+		victim=$("$gpuslice" sim show --json | sed -n 's/.*"uuid": "\(.*\)",/\1/p' | head -1)
+		"$gpuslice" sim xid 0 79
+	fi
+	wait "$client" || fail "$model: device plugin: $(tail -3 "$work/plugin.log")"
+	[[ $lists == 1 ]] || grep -q "^$victim Unhealthy" "$devices" ||
+		fail "$model: XID 79 of $victim did not make it unhealthy: $(cat "$devices")"
+	kill "$plugin_pid" && wait "$plugin_pid" || true
+	plugin_pid=
+}
+
+build_programs
+work=$(mktemp -d)
+trap '[[ -z $plugin_pid ]] || kill "$plugin_pid"; rm -rf "$work"' EXIT
+export LD_LIBRARY_PATH=$libdir NVML_NAMES=$root/src/sim/nvml/names.txt
+while read -r model gpus product memory family mig; do
+	[[ $# == 0 || " $* " == *" $model "* ]] || continue
+	rm -rf "${work:?}"/*
+	export GPUSLICE_SIM_NODE=$model GPUSLICE_SIM_DIR=$work/node
+	"$bin/conformance" "$gpus" "$product" >"$work/conformance.log" 2>&1 ||
+		fail "$model: conformance: $(grep -m3 FAIL "$work/conformance.log")"
+	check_labels
+	check_plugin
+	echo "$model: done"
+done < <(models)
+exit $((failures > 0))
