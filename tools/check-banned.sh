@@ -11,7 +11,6 @@ if [[ ${1-} == --help ]]; then
 fi
 cd "$(dirname "$0")/.."
 
-# shellcheck disable=SC2016 # the program is Perl
 find src test -name '*.[ch]' ! -name banned.h -print0 | LC_ALL=C sort -z | xargs -0 perl -e '
 	use strict;
 	my %instead = (

@@ -40,7 +40,6 @@ while read -r dir; do
 	flags+=("-I$dir")
 done < <(find "$build" -name '*.pb-c.h' -printf '%h\n' 2>/dev/null | sort -u)
 export cc
-# shellcheck disable=SC2016 # $1 and $@ are the inner shell's
 printf '%s\0' "${headers[@]}" | xargs -0 -I{} -P "$(nproc)" bash -c '
 	header=$1 && shift
 	if ! printf "#include \"%s\"\n" "${header#*/}" | "$cc" "$@" -fsyntax-only -x c - ; then

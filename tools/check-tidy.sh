@@ -59,7 +59,6 @@ check_one() {
 export -f check_one
 export build cache common
 status=0
-# shellcheck disable=SC2016 # $1 is the inner shell's
 printf '%s\0' "${files[@]}" | xargs -0 -I{} -P "$(nproc)" bash -c 'check_one "$1"' _ {} || status=1
 echo "${#files[@]} files through clang-tidy"
 exit $status

@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # The repository's own tools: what they must notice, on trees and machines made up for it.
-# shellcheck disable=SC2016 # the variables are those of the fakes
 
 bats_require_minimum_version 1.5.0
 
