@@ -25,8 +25,8 @@ static int print(struct buf *b, struct error *err)
 	if (!buf_ok(b))
 		return error_nomem(err);
 	return fwrite(buf_str(b), 1, b->len, stdout) == b->len
-		? 0
-		: error_set(err, ERR_IO, "write to standard output");
+		       ? 0
+		       : error_set(err, ERR_IO, "write to standard output");
 }
 
 /* The slot of the GPU that the first argument names. */
@@ -41,8 +41,8 @@ static int run_create(struct sim_control *c, char *const *args, const struct opt
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX_BYTES);
 	const char *node = args[0] ? args[0] : option_str(o, "node", NULL);
 
-	if (sim_control_create(c, node, option_str(o, "dir", NULL), option_bool(o, "force", false),
-		    option_uint(o, "seed", 0), err) < 0 ||
+	if (sim_control_create(c, node, option_str(o, "dir", NULL),
+		    option_bool(o, "force", false), option_uint(o, "seed", 0), err) < 0 ||
 		sim_control_show(c, &b, err) < 0)
 		return -1;
 	return print(&b, err);
@@ -73,8 +73,8 @@ static int run_list(struct sim_control *c, char *const *args, const struct optio
 	else if (!strcmp(args[0], "groups"))
 		sim_list_groups(&b);
 	else
-		return error_set(err, ERR_INVALID, "expected models, keys or groups, found '%.40s'",
-			args[0]);
+		return error_set(err, ERR_INVALID,
+			"expected models, keys or groups, found '%.40s'", args[0]);
 	return print(&b, err);
 }
 
@@ -94,7 +94,8 @@ static int run_xid(struct sim_control *c, char *const *args, const struct option
 
 	(void)o;
 	if (!parse_u32(args[1], &xid))
-		return error_set(err, ERR_INVALID, "expected an XID number, found '%.40s'", args[1]);
+		return error_set(err, ERR_INVALID, "expected an XID number, found '%.40s'",
+			args[1]);
 	return gpu_arg(c, args, &slot, err) < 0 ? -1 : sim_control_xid(c, slot, xid, err);
 }
 
@@ -142,7 +143,8 @@ static int run_hang(struct sim_control *c, char *const *args, const struct optio
 		return error_set(err, ERR_INVALID, "--calls or --for is out of range");
 	if (gpu_arg(c, args, &slot, err) < 0)
 		return -1;
-	sim_hang_set(c->state, slot, ns ? ns : ms * NS_PER_MS, (uint32_t)calls, for_ms * NS_PER_MS);
+	sim_hang_set(c->state, slot, ns ? ns : ms * NS_PER_MS, (uint32_t)calls,
+		for_ms * NS_PER_MS);
 	return 0;
 }
 
@@ -155,11 +157,14 @@ static int run_fail(struct sim_control *c, char *const *args, const struct optio
 	(void)o;
 	if (!sim_group_find(args[1], &group))
 		return error_set(err, ERR_INVALID,
-			"unknown group of functions '%.40s' (gpuslice sim list groups)", args[1]);
+			"unknown group of functions '%.40s' (gpuslice sim list groups)",
+			args[1]);
 	if (!sim_code_parse(args[2], &code))
 		return error_set(err, ERR_INVALID,
-			"expected an NVML code like 3, NOT_SUPPORTED or SUCCESS, found '%.40s'", args[2]);
-	return gpu_arg(c, args, &slot, err) < 0 ? -1 : sim_control_fail(c, slot, group, code, err);
+			"expected an NVML code like 3, NOT_SUPPORTED or SUCCESS, found '%.40s'",
+			args[2]);
+	return gpu_arg(c, args, &slot, err) < 0 ? -1
+						: sim_control_fail(c, slot, group, code, err);
 }
 
 static int run_set(struct sim_control *c, char *const *args, const struct options *o,
@@ -168,8 +173,9 @@ static int run_set(struct sim_control *c, char *const *args, const struct option
 	uint32_t slot;
 
 	(void)o;
-	return gpu_arg(c, args, &slot, err) < 0 ? -1
-						: sim_control_set(c, slot, args[1], args[2], err);
+	return gpu_arg(c, args, &slot, err) < 0
+		       ? -1
+		       : sim_control_set(c, slot, args[1], args[2], err);
 }
 
 static int run_add(struct sim_control *c, char *const *args, const struct options *o,
@@ -198,22 +204,24 @@ static int run_driver(struct sim_control *c, char *const *args, const struct opt
 	(void)o;
 	if (!sim_driver_find(args[0], &driver))
 		return error_set(err, ERR_INVALID,
-			"expected load, unload, mismatch or no-permission, found '%.40s'", args[0]);
+			"expected load, unload, mismatch or no-permission, found '%.40s'",
+			args[0]);
 	return sim_control_driver(c, driver, err);
 }
 
 static int read_kind(const char *text, uint32_t *ret, struct error *err)
 {
 	static const char *const kinds[] = { [SIM_PROCESS_COMPUTE] = "compute",
-		[SIM_PROCESS_GRAPHICS] = "graphics", [SIM_PROCESS_MPS] = "mps" };
+		[SIM_PROCESS_GRAPHICS] = "graphics",
+		[SIM_PROCESS_MPS] = "mps" };
 
 	for (uint32_t i = 0; i < ARRAY_LEN(kinds); i++)
 		if (!strcmp(kinds[i], text)) {
 			*ret = i;
 			return 0;
 		}
-	return error_set(err, ERR_INVALID, "--kind: expected compute, graphics or mps, found '%.40s'",
-		text);
+	return error_set(err, ERR_INVALID,
+		"--kind: expected compute, graphics or mps, found '%.40s'", text);
 }
 
 static int run_process_start(struct sim_control *c, char *const *args, const struct options *o,
@@ -229,15 +237,16 @@ static int run_process_start(struct sim_control *c, char *const *args, const str
 	if (sm > 100)
 		return error_set(err, ERR_INVALID, "--sm: expected 0 to 100 percent");
 	if (!parse_bytes(memory, &p.memory_bytes))
-		return error_set(err, ERR_INVALID, "--memory: expected bytes like 4Gi, found '%.40s'",
-			memory);
+		return error_set(err, ERR_INVALID,
+			"--memory: expected bytes like 4Gi, found '%.40s'", memory);
 	if (read_kind(option_str(o, "kind", "compute"), &p.kind, err) < 0)
 		return -1;
 	p.pid = (uint32_t)pid;
 	p.sm_percent = (uint32_t)sm;
 	p.mem_percent = (uint32_t)sm / 2;
 	(void)snprintf(p.name, sizeof(p.name), "%s", option_str(o, "name", "simulated"));
-	return gpu_arg(c, args, &slot, err) < 0 ? -1 : sim_control_process_start(c, slot, &p, err);
+	return gpu_arg(c, args, &slot, err) < 0 ? -1
+						: sim_control_process_start(c, slot, &p, err);
 }
 
 static int run_process_stop(struct sim_control *c, char *const *args, const struct options *o,
@@ -247,7 +256,8 @@ static int run_process_stop(struct sim_control *c, char *const *args, const stru
 
 	(void)o;
 	if (!parse_u32(args[0], &pid))
-		return error_set(err, ERR_INVALID, "expected a process id, found '%.40s'", args[0]);
+		return error_set(err, ERR_INVALID, "expected a process id, found '%.40s'",
+			args[0]);
 	return sim_control_process_stop(c, pid, err);
 }
 
@@ -294,7 +304,8 @@ static int run_sim(const struct cmd *cmd, const struct options *o, struct error 
 
 	(void)cmd;
 	if (!a)
-		return error_set(err, ERR_INVALID, "which action? 'gpuslice sim --help' lists them");
+		return error_set(err, ERR_INVALID,
+			"which action? 'gpuslice sim --help' lists them");
 	if (rest < (size_t)a->min_args || rest > (size_t)a->max_args)
 		return error_set(err, ERR_INVALID,
 			"%s%s%s: expected %d to %d arguments, found %zu; see 'gpuslice sim --help'",
@@ -307,24 +318,52 @@ static int run_sim(const struct cmd *cmd, const struct options *o, struct error 
 }
 
 static const struct option_def options[] = {
-	{ .name = "calls", .type = OPTION_UINT, .arg = "N", .help = "hang: only the next N calls" },
-	{ .name = "dir", .type = OPTION_STR, .arg = "DIR",
+	{ .name = "calls",
+		.type = OPTION_UINT,
+		.arg = "N",
+		.help = "hang: only the next N calls" },
+	{ .name = "dir",
+		.type = OPTION_STR,
+		.arg = "DIR",
 		.help = "the node's directory, instead of GPUSLICE_SIM_DIR" },
-	{ .name = "for", .type = OPTION_UINT, .arg = "MS", .help = "hang: only for so long from now" },
+	{ .name = "for",
+		.type = OPTION_UINT,
+		.arg = "MS",
+		.help = "hang: only for so long from now" },
 	{ .name = "force", .type = OPTION_BOOL, .help = "create: make an existing node anew" },
 	{ .name = "json", .type = OPTION_BOOL, .help = "show: print JSON" },
-	{ .name = "kind", .type = OPTION_STR, .arg = "KIND", .def = "compute",
+	{ .name = "kind",
+		.type = OPTION_STR,
+		.arg = "KIND",
+		.def = "compute",
 		.help = "process start: compute, graphics or mps" },
-	{ .name = "memory", .type = OPTION_STR, .arg = "BYTES", .def = "0",
+	{ .name = "memory",
+		.type = OPTION_STR,
+		.arg = "BYTES",
+		.def = "0",
 		.help = "process start: GPU memory, like 4Gi" },
-	{ .name = "name", .type = OPTION_STR, .arg = "NAME", .def = "simulated",
+	{ .name = "name",
+		.type = OPTION_STR,
+		.arg = "NAME",
+		.def = "simulated",
 		.help = "process start: what the process is called" },
-	{ .name = "node", .type = OPTION_STR, .arg = "NODE",
+	{ .name = "node",
+		.type = OPTION_STR,
+		.arg = "NODE",
 		.help = "model or node file, instead of GPUSLICE_SIM_NODE" },
-	{ .name = "pid", .type = OPTION_UINT, .arg = "PID", .help = "process start: process id" },
-	{ .name = "seed", .type = OPTION_UINT, .arg = "N", .def = "0",
+	{ .name = "pid",
+		.type = OPTION_UINT,
+		.arg = "PID",
+		.help = "process start: process id" },
+	{ .name = "seed",
+		.type = OPTION_UINT,
+		.arg = "N",
+		.def = "0",
 		.help = "create: other UUIDs than another node of the same model" },
-	{ .name = "sm", .type = OPTION_UINT, .arg = "PERCENT", .def = "0",
+	{ .name = "sm",
+		.type = OPTION_UINT,
+		.arg = "PERCENT",
+		.def = "0",
 		.help = "process start: share of the GPU that it uses" },
 };
 

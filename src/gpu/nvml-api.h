@@ -19,67 +19,69 @@
 
 #define NVML_SONAME "libnvidia-ml.so.1"
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* Results. */
 
 /* name, number, text of nvmlErrorString(); any other number reads "Unknown Error". */
-#define NVML_RESULTS(X)                                                                            \
-	X(NVML_SUCCESS, 0, "Success")                                                              \
-	X(NVML_ERROR_UNINITIALIZED, 1, "Uninitialized")                                            \
-	X(NVML_ERROR_INVALID_ARGUMENT, 2, "Invalid Argument")                                      \
-	X(NVML_ERROR_NOT_SUPPORTED, 3, "Not Supported")                                            \
-	X(NVML_ERROR_NO_PERMISSION, 4, "Insufficient Permissions")                                 \
-	X(NVML_ERROR_ALREADY_INITIALIZED, 5, "Already Initialized")                                \
-	X(NVML_ERROR_NOT_FOUND, 6, "Not Found")                                                    \
-	X(NVML_ERROR_INSUFFICIENT_SIZE, 7, "Insufficient Size")                                    \
-	X(NVML_ERROR_INSUFFICIENT_POWER, 8, "Insufficient External Power")                         \
-	X(NVML_ERROR_DRIVER_NOT_LOADED, 9, "Driver Not Loaded")                                    \
-	X(NVML_ERROR_TIMEOUT, 10, "Timeout")                                                       \
-	X(NVML_ERROR_IRQ_ISSUE, 11, "Interrupt Request Issue")                                     \
-	X(NVML_ERROR_LIBRARY_NOT_FOUND, 12, "NVML Shared Library Not Found")                       \
-	X(NVML_ERROR_FUNCTION_NOT_FOUND, 13, "Function Not Found")                                 \
-	X(NVML_ERROR_CORRUPTED_INFOROM, 14, "Corrupted infoROM")                                   \
-	X(NVML_ERROR_GPU_IS_LOST, 15, "GPU is lost")                                               \
-	X(NVML_ERROR_RESET_REQUIRED, 16, "GPU requires reset")                                     \
-	X(NVML_ERROR_OPERATING_SYSTEM, 17, "GPU access blocked by the operating system")           \
-	X(NVML_ERROR_LIB_RM_VERSION_MISMATCH, 18, "Driver/library version mismatch")               \
-	X(NVML_ERROR_IN_USE, 19, "In use by another client")                                       \
-	X(NVML_ERROR_MEMORY, 20, "Insufficient Memory")                                            \
-	X(NVML_ERROR_NO_DATA, 21, "No data")                                                       \
-	X(NVML_ERROR_VGPU_ECC_NOT_SUPPORTED, 22, "vGPU ECC not supported")                         \
-	X(NVML_ERROR_INSUFFICIENT_RESOURCES, 23, "Insufficient Resources")                         \
-	X(NVML_ERROR_FREQ_NOT_SUPPORTED, 24, "Invalid Frequency")                                  \
-	X(NVML_ERROR_ARGUMENT_VERSION_MISMATCH, 25, "Argument version mismatch")                   \
-	X(NVML_ERROR_DEPRECATED, 26, "Requested functionality has been deprecated")                \
-	X(NVML_ERROR_NOT_READY, 27, "System is not in ready state")                                \
-	X(NVML_ERROR_GPU_NOT_FOUND, 28, "No supported GPUs were found")                            \
-	X(NVML_ERROR_INVALID_STATE, 29, "Resource not in correct state to perform requested operation") \
-	X(NVML_ERROR_RESET_TYPE_NOT_SUPPORTED, 30, "Reset type is not supported for given device") \
+#define NVML_RESULTS(X)                                                                  \
+	X(NVML_SUCCESS, 0, "Success")                                                    \
+	X(NVML_ERROR_UNINITIALIZED, 1, "Uninitialized")                                  \
+	X(NVML_ERROR_INVALID_ARGUMENT, 2, "Invalid Argument")                            \
+	X(NVML_ERROR_NOT_SUPPORTED, 3, "Not Supported")                                  \
+	X(NVML_ERROR_NO_PERMISSION, 4, "Insufficient Permissions")                       \
+	X(NVML_ERROR_ALREADY_INITIALIZED, 5, "Already Initialized")                      \
+	X(NVML_ERROR_NOT_FOUND, 6, "Not Found")                                          \
+	X(NVML_ERROR_INSUFFICIENT_SIZE, 7, "Insufficient Size")                          \
+	X(NVML_ERROR_INSUFFICIENT_POWER, 8, "Insufficient External Power")               \
+	X(NVML_ERROR_DRIVER_NOT_LOADED, 9, "Driver Not Loaded")                          \
+	X(NVML_ERROR_TIMEOUT, 10, "Timeout")                                             \
+	X(NVML_ERROR_IRQ_ISSUE, 11, "Interrupt Request Issue")                           \
+	X(NVML_ERROR_LIBRARY_NOT_FOUND, 12, "NVML Shared Library Not Found")             \
+	X(NVML_ERROR_FUNCTION_NOT_FOUND, 13, "Function Not Found")                       \
+	X(NVML_ERROR_CORRUPTED_INFOROM, 14, "Corrupted infoROM")                         \
+	X(NVML_ERROR_GPU_IS_LOST, 15, "GPU is lost")                                     \
+	X(NVML_ERROR_RESET_REQUIRED, 16, "GPU requires reset")                           \
+	X(NVML_ERROR_OPERATING_SYSTEM, 17, "GPU access blocked by the operating system") \
+	X(NVML_ERROR_LIB_RM_VERSION_MISMATCH, 18, "Driver/library version mismatch")     \
+	X(NVML_ERROR_IN_USE, 19, "In use by another client")                             \
+	X(NVML_ERROR_MEMORY, 20, "Insufficient Memory")                                  \
+	X(NVML_ERROR_NO_DATA, 21, "No data")                                             \
+	X(NVML_ERROR_VGPU_ECC_NOT_SUPPORTED, 22, "vGPU ECC not supported")               \
+	X(NVML_ERROR_INSUFFICIENT_RESOURCES, 23, "Insufficient Resources")               \
+	X(NVML_ERROR_FREQ_NOT_SUPPORTED, 24, "Invalid Frequency")                        \
+	X(NVML_ERROR_ARGUMENT_VERSION_MISMATCH, 25, "Argument version mismatch")         \
+	X(NVML_ERROR_DEPRECATED, 26, "Requested functionality has been deprecated")      \
+	X(NVML_ERROR_NOT_READY, 27, "System is not in ready state")                      \
+	X(NVML_ERROR_GPU_NOT_FOUND, 28, "No supported GPUs were found")                  \
+	X(NVML_ERROR_INVALID_STATE, 29,                                                  \
+		"Resource not in correct state to perform requested operation")          \
+	X(NVML_ERROR_RESET_TYPE_NOT_SUPPORTED, 30,                                       \
+		"Reset type is not supported for given device")                          \
 	X(NVML_ERROR_UNKNOWN, 999, "Unknown Error")
 
 #define NVML_RESULT_ENUM_(name, number, text) name = (number),
 typedef enum nvmlReturn_enum { NVML_RESULTS(NVML_RESULT_ENUM_) } nvmlReturn_t;
 #undef NVML_RESULT_ENUM_
 
-/* ---- constants -------------------------------------------------------------------------------- */
+/* Constants. */
 
 /* Buffers that are always long enough, with the closing NUL. */
-#define NVML_DEVICE_UUID_BUFFER_SIZE		80
-#define NVML_DEVICE_UUID_V2_BUFFER_SIZE		96
-#define NVML_DEVICE_NAME_BUFFER_SIZE		64
-#define NVML_DEVICE_NAME_V2_BUFFER_SIZE		96
-#define NVML_DEVICE_SERIAL_BUFFER_SIZE		30
-#define NVML_DEVICE_PART_NUMBER_BUFFER_SIZE	80
-#define NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE	32
+#define NVML_DEVICE_UUID_BUFFER_SIZE            80
+#define NVML_DEVICE_UUID_V2_BUFFER_SIZE         96
+#define NVML_DEVICE_NAME_BUFFER_SIZE            64
+#define NVML_DEVICE_NAME_V2_BUFFER_SIZE         96
+#define NVML_DEVICE_SERIAL_BUFFER_SIZE          30
+#define NVML_DEVICE_PART_NUMBER_BUFFER_SIZE     80
+#define NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE   32
 #define NVML_DEVICE_INFOROM_VERSION_BUFFER_SIZE 16
-#define NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE	32
-#define NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE	16
-#define NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE	80
-#define NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE	80
-#define NVML_GPU_FABRIC_UUID_LEN		16
-#define NVML_NVLINK_MAX_LINKS			36
+#define NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE      32
+#define NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE   16
+#define NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE  80
+#define NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE    80
+#define NVML_GPU_FABRIC_UUID_LEN                16
+#define NVML_NVLINK_MAX_LINKS                   36
 
 #define NVML_VALUE_NOT_AVAILABLE UINT64_C(0xFFFFFFFFFFFFFFFF) /* memory of a process, unknown */
-#define NVML_NO_INSTANCE	 UINT32_C(0xFFFFFFFF) /* gi and ci where MIG is off */
+#define NVML_NO_INSTANCE         UINT32_C(0xFFFFFFFF)         /* gi and ci where MIG is off */
 
 enum {
 	NVML_FEATURE_DISABLED = 0,
@@ -194,29 +196,29 @@ enum {
 };
 
 /* Bits of the "why are the clocks not higher" mask. */
-#define NVML_CLOCKS_REASON_GPU_IDLE	       UINT64_C(0x001)
+#define NVML_CLOCKS_REASON_GPU_IDLE            UINT64_C(0x001)
 #define NVML_CLOCKS_REASON_APPLICATIONS_CLOCKS UINT64_C(0x002)
-#define NVML_CLOCKS_REASON_SW_POWER_CAP	       UINT64_C(0x004)
-#define NVML_CLOCKS_REASON_HW_SLOWDOWN	       UINT64_C(0x008)
-#define NVML_CLOCKS_REASON_SYNC_BOOST	       UINT64_C(0x010)
-#define NVML_CLOCKS_REASON_SW_THERMAL	       UINT64_C(0x020)
-#define NVML_CLOCKS_REASON_HW_THERMAL	       UINT64_C(0x040)
+#define NVML_CLOCKS_REASON_SW_POWER_CAP        UINT64_C(0x004)
+#define NVML_CLOCKS_REASON_HW_SLOWDOWN         UINT64_C(0x008)
+#define NVML_CLOCKS_REASON_SYNC_BOOST          UINT64_C(0x010)
+#define NVML_CLOCKS_REASON_SW_THERMAL          UINT64_C(0x020)
+#define NVML_CLOCKS_REASON_HW_THERMAL          UINT64_C(0x040)
 #define NVML_CLOCKS_REASON_HW_POWER_BRAKE      UINT64_C(0x080)
-#define NVML_CLOCKS_REASON_DISPLAY	       UINT64_C(0x100)
+#define NVML_CLOCKS_REASON_DISPLAY             UINT64_C(0x100)
 
 /* Event types. */
 #define NVML_EVENT_SINGLE_BIT_ECC     UINT64_C(0x0001)
 #define NVML_EVENT_DOUBLE_BIT_ECC     UINT64_C(0x0002)
-#define NVML_EVENT_PSTATE	      UINT64_C(0x0004)
-#define NVML_EVENT_XID_CRITICAL	      UINT64_C(0x0008)
-#define NVML_EVENT_CLOCK	      UINT64_C(0x0010)
-#define NVML_EVENT_POWER_SOURCE	      UINT64_C(0x0080)
-#define NVML_EVENT_MIG_CONFIG	      UINT64_C(0x0100)
-#define NVML_EVENT_ECC_STORM	      UINT64_C(0x0200)
+#define NVML_EVENT_PSTATE             UINT64_C(0x0004)
+#define NVML_EVENT_XID_CRITICAL       UINT64_C(0x0008)
+#define NVML_EVENT_CLOCK              UINT64_C(0x0010)
+#define NVML_EVENT_POWER_SOURCE       UINT64_C(0x0080)
+#define NVML_EVENT_MIG_CONFIG         UINT64_C(0x0100)
+#define NVML_EVENT_ECC_STORM          UINT64_C(0x0200)
 #define NVML_EVENT_DRAM_RETIREMENT    UINT64_C(0x0400)
 #define NVML_EVENT_RETIREMENT_FAILURE UINT64_C(0x0800)
 #define NVML_EVENT_NON_FATAL_POISON   UINT64_C(0x1000)
-#define NVML_EVENT_FATAL_POISON	      UINT64_C(0x2000)
+#define NVML_EVENT_FATAL_POISON       UINT64_C(0x2000)
 #define NVML_EVENT_GPU_UNAVAILABLE    UINT64_C(0x4000)
 #define NVML_EVENT_RECOVERY_ACTION    UINT64_C(0x8000)
 
@@ -224,7 +226,8 @@ enum {
 enum {
 	NVML_FI_DEV_ECC_CURRENT = 1,
 	NVML_FI_DEV_ECC_PENDING = 2,
-	NVML_FI_DEV_ECC_SBE_VOL_TOTAL = 3, /* to 6: SBE, DBE volatile; SBE, DBE aggregate (ull) */
+	NVML_FI_DEV_ECC_SBE_VOL_TOTAL =
+		3, /* to 6: SBE, DBE volatile; SBE, DBE aggregate (ull) */
 	NVML_FI_DEV_ECC_DBE_VOL_TOTAL = 4,
 	NVML_FI_DEV_ECC_SBE_AGG_TOTAL = 5,
 	NVML_FI_DEV_ECC_DBE_AGG_TOTAL = 6,
@@ -243,7 +246,7 @@ enum {
 	NVML_FI_DEV_PERF_POLICY_RELIABILITY = 79,
 	NVML_FI_DEV_PERF_POLICY_TOTAL_APP_CLOCKS = 80,
 	NVML_FI_DEV_PERF_POLICY_TOTAL_BASE_CLOCKS = 81,
-	NVML_FI_DEV_MEMORY_TEMP = 82,		   /* C (uint) */
+	NVML_FI_DEV_MEMORY_TEMP = 82,              /* C (uint) */
 	NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION = 83, /* mJ (ull) */
 	NVML_FI_DEV_NVLINK_LINK_COUNT = 91,
 	NVML_FI_DEV_PCIE_REPLAY_COUNTER = 94,
@@ -295,7 +298,7 @@ enum {
 	NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC = 61,
 };
 
-/* ---- handles and structs ---------------------------------------------------------------------- */
+/* Handles and structs. */
 
 typedef struct nvmlDevice_st *nvmlDevice_t;
 typedef struct nvmlGpuInstance_st *nvmlGpuInstance_t;
@@ -315,12 +318,14 @@ typedef struct nvmlPciInfo_st {
 } nvmlPciInfo_t;
 
 typedef struct nvmlPciInfoExt_v1_st {
-	unsigned int version, domain, bus, device, pciDeviceId, pciSubSystemId, baseClass, subClass;
+	unsigned int version, domain, bus, device, pciDeviceId, pciSubSystemId, baseClass,
+		subClass;
 	char busId[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
 } nvmlPciInfoExt_v1_t;
 
 typedef struct nvmlMemory_st {
-	unsigned long long total, free, used; /* bytes; used includes what the driver reserves */
+	unsigned long long total, free,
+		used; /* bytes; used includes what the driver reserves */
 } nvmlMemory_t;
 
 typedef struct nvmlMemory_v2_st {
@@ -439,7 +444,7 @@ typedef struct nvmlComputeInstanceInfo_st {
 typedef struct nvmlEventData_st {
 	nvmlDevice_t device;
 	unsigned long long eventType;
-	unsigned long long eventData; /* the XID, for an XID event */
+	unsigned long long eventData;                  /* the XID, for an XID event */
 	unsigned int gpuInstanceId, computeInstanceId; /* not written by the v1 wait call */
 } nvmlEventData_t;
 

@@ -65,7 +65,7 @@ void sim_node_name_gpu(struct sim_node *node, uint32_t slot)
 	struct sim_node_head *h = &node->head;
 	struct sim_keys *k = &node->gpus[slot].keys;
 	uint64_t state = hash_text(h->name) ^ (h->seed * UINT64_C(0xD1342543DE82EF95)) ^
-		((uint64_t)slot << 32) ^ h->slots[slot].epoch;
+			 ((uint64_t)slot << 32) ^ h->slots[slot].epoch;
 	uint64_t a = mix(&state), b = mix(&state);
 
 	if (!k->uuid[0])
@@ -166,7 +166,8 @@ static void add_link(struct sim_node *node, uint32_t from, uint32_t to)
 	for (uint32_t i = 0; i < SIM_MAX_LINKS && i < g->keys.nvlink_links; i++)
 		if (!g->links[i].active) {
 			g->links[i] = (struct sim_link){ .active = 1,
-				.remote_type = NVML_NVLINK_DEVICE_TYPE_GPU, .remote_slot = to };
+				.remote_type = NVML_NVLINK_DEVICE_TYPE_GPU,
+				.remote_slot = to };
 			return;
 		}
 }
@@ -213,10 +214,13 @@ int sim_node_fill(struct sim_node *node, const struct sim_node_model *model, uin
 			if (!key)
 				return error_set(err, ERR_INTERNAL, "model '%s': no key '%s'",
 					model->name, model->set[s].key);
-			if (sim_key_set(&node->gpus[slot].keys, key, model->set[s].value, err) < 0)
-				return error_prefix(err, "model '%s': %s", model->name, key->name);
+			if (sim_key_set(&node->gpus[slot].keys, key, model->set[s].value, err) <
+				0)
+				return error_prefix(err, "model '%s': %s", model->name,
+					key->name);
 		}
 	}
-	connect_gpus(node, &sim_nvlinks[model->nvlinks], count < layout->count ? count : layout->count);
+	connect_gpus(node, &sim_nvlinks[model->nvlinks],
+		count < layout->count ? count : layout->count);
 	return 0;
 }

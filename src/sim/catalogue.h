@@ -8,8 +8,8 @@
  */
 #include "sim/model.h"
 
-#define SIM_LAYOUT_MAX	  8
-#define SIM_PAIRS_MAX	  16
+#define SIM_LAYOUT_MAX    8
+#define SIM_PAIRS_MAX     16
 #define SIM_MODEL_SET_MAX 4
 
 struct sim_product {
@@ -54,7 +54,7 @@ extern const struct sim_nvlinks sim_nvlinks[];
 extern const struct sim_node_model sim_node_models[];
 extern const size_t sim_product_count, sim_node_model_count;
 
-const struct sim_product *sim_product_find(const char *key);	    /* NULL: unknown */
+const struct sim_product *sim_product_find(const char *key);        /* NULL: unknown */
 const struct sim_node_model *sim_node_model_find(const char *name); /* NULL: unknown */
 
 /* A new node: nobody in it, the default driver. Names the model or file it is made from. */

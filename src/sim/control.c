@@ -15,7 +15,7 @@
 
 #define XID_OFF_THE_BUS 79
 
-/* ---- open and create -------------------------------------------------------------------------- */
+/* Open and create. */
 
 static int locate(struct sim_place *place, const char *node, const char *dir, struct error *err)
 {
@@ -37,7 +37,8 @@ static int open_place(struct sim_control *c, const struct sim_place *place, stru
 	return r;
 }
 
-int sim_control_open(struct sim_control *c, const char *node, const char *dir, struct error *err)
+int sim_control_open(struct sim_control *c, const char *node, const char *dir,
+	struct error *err)
 {
 	struct sim_place place;
 
@@ -99,12 +100,12 @@ int sim_control_create(struct sim_control *c, const char *node, const char *dir,
 	if (r == SIM_STATE_E_NONE)
 		return open_place(c, &place, err);
 	if (!force)
-		return error_set(err, ERR_EXISTS, "'%s' holds a node already (--force makes it anew)",
-			place.dir);
+		return error_set(err, ERR_EXISTS,
+			"'%s' holds a node already (--force makes it anew)", place.dir);
 	return recreate(c, &place, err);
 }
 
-/* ---- finding ---------------------------------------------------------------------------------- */
+/* Finding. */
 
 static bool names_gpu(const struct sim_keys *k, const char *text)
 {
@@ -112,10 +113,11 @@ static bool names_gpu(const struct sim_keys *k, const char *text)
 
 	sim_bus_id(k, bus_id);
 	return !strncmp(k->uuid, text, sizeof(k->uuid)) || !strcasecmp(bus_id, text) ||
-		!strcasecmp(bus_id + 4, text);
+	       !strcasecmp(bus_id + 4, text);
 }
 
-int sim_control_find(const struct sim_control *c, const char *gpu, uint32_t *ret, struct error *err)
+int sim_control_find(const struct sim_control *c, const char *gpu, uint32_t *ret,
+	struct error *err)
 {
 	struct sim_node_head head;
 	struct sim_gpu g;
@@ -137,13 +139,13 @@ int sim_control_find(const struct sim_control *c, const char *gpu, uint32_t *ret
 			return 0;
 		}
 	}
-	return error_set(err, ERR_NOT_FOUND, "no GPU '%.60s': expected an index, UUID or PCI bus id",
-		gpu);
+	return error_set(err, ERR_NOT_FOUND,
+		"no GPU '%.60s': expected an index, UUID or PCI bus id", gpu);
 }
 
 /* Begins a transaction on one GPU, with its counters settled. */
-static int begin(struct sim_control *c, uint32_t slot, struct sim_txn *txn, struct sim_gpu **ret,
-	struct error *err)
+static int begin(struct sim_control *c, uint32_t slot, struct sim_txn *txn,
+	struct sim_gpu **ret, struct error *err)
 {
 	if (sim_txn_begin(c->state, txn, err) < 0)
 		return -1;
@@ -158,12 +160,15 @@ static int begin(struct sim_control *c, uint32_t slot, struct sim_txn *txn, stru
 
 static void post(struct sim_txn *txn, uint32_t slot, uint64_t type, uint64_t data)
 {
-	sim_txn_post(txn, (struct sim_event){ .type = type, .data = data, .slot = slot,
+	sim_txn_post(txn, (struct sim_event){ .type = type,
+				  .data = data,
+				  .slot = slot,
 				  .epoch = txn->node->head.slots[slot].epoch,
-				  .gi = NVML_NO_INSTANCE, .ci = NVML_NO_INSTANCE });
+				  .gi = NVML_NO_INSTANCE,
+				  .ci = NVML_NO_INSTANCE });
 }
 
-/* ---- faults ----------------------------------------------------------------------------------- */
+/* Faults. */
 
 int sim_control_xid(struct sim_control *c, uint32_t slot, uint64_t xid, struct error *err)
 {
@@ -224,7 +229,8 @@ int sim_control_set(struct sim_control *c, uint32_t slot, const char *key, const
 	struct sim_gpu *g = NULL;
 
 	if (!k)
-		return error_set(err, ERR_INVALID, "unknown key '%.60s' (gpuslice sim list keys)", key);
+		return error_set(err, ERR_INVALID,
+			"unknown key '%.60s' (gpuslice sim list keys)", key);
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
 	if (sim_key_set(&g->keys, k, value, err) < 0)
@@ -250,9 +256,10 @@ int sim_control_reset(struct sim_control *c, uint32_t slot, struct error *err)
 	return 0;
 }
 
-/* ---- hot-plug and driver ---------------------------------------------------------------------- */
+/* Hot-plug and driver. */
 
-int sim_control_add(struct sim_control *c, const char *product, uint32_t *ret, struct error *err)
+int sim_control_add(struct sim_control *c, const char *product, uint32_t *ret,
+	struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	const struct sim_product *p;
@@ -260,7 +267,8 @@ int sim_control_add(struct sim_control *c, const char *product, uint32_t *ret, s
 	if (sim_txn_begin(c->state, &txn, err) < 0)
 		return -1;
 	if (!product && txn.node->head.info.slot_count == 0)
-		return error_set(err, ERR_INVALID, "which product? the node has no GPU to go by");
+		return error_set(err, ERR_INVALID,
+			"which product? the node has no GPU to go by");
 	p = sim_product_find(product ? product : txn.node->gpus[0].keys.product);
 	if (!p)
 		return error_set(err, ERR_NOT_FOUND,
@@ -322,7 +330,7 @@ int sim_control_driver(struct sim_control *c, enum sim_driver driver, struct err
 	return 0;
 }
 
-/* ---- processes -------------------------------------------------------------------------------- */
+/* Processes. */
 
 static bool take_process(struct sim_gpu *g, uint32_t i)
 {
@@ -349,10 +357,12 @@ int sim_control_process_start(struct sim_control *c, uint32_t slot, const struct
 		return error_set(err, ERR_LIMIT, "a GPU holds at most %d processes",
 			SIM_MAX_PROCESSES);
 	sim_gpu_sum_processes(g);
-	if (p->memory_bytes > g->keys.memory_total - g->keys.memory_reserved - sim_memory_used_bytes(g))
-		return error_set(err, ERR_LIMIT, "the GPU has %llu bytes free, the process wants %llu",
+	if (p->memory_bytes >
+		g->keys.memory_total - g->keys.memory_reserved - sim_memory_used_bytes(g))
+		return error_set(err, ERR_LIMIT,
+			"the GPU has %llu bytes free, the process wants %llu",
 			(unsigned long long)(g->keys.memory_total - g->keys.memory_reserved -
-				sim_memory_used_bytes(g)),
+					     sim_memory_used_bytes(g)),
 			(unsigned long long)p->memory_bytes);
 	g->processes[g->process_count] = *p;
 	g->processes[g->process_count].started_us = time_wall_ns() / 1000;

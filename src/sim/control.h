@@ -17,8 +17,8 @@ struct sim_control {
  * Opens the node of the environment (sim/place.h), or of @node and @dir where they are not NULL.
  * Creates it like the library does. ERR_NOT_FOUND if nothing names a node.
  */
-int sim_control_open(struct sim_control *c, const char *node, const char *dir, struct error *err)
-	MUST_USE;
+int sim_control_open(struct sim_control *c, const char *node, const char *dir,
+	struct error *err) MUST_USE;
 void sim_control_close(struct sim_control *c); /* a cleanup function */
 
 /*
@@ -29,11 +29,12 @@ int sim_control_create(struct sim_control *c, const char *node, const char *dir,
 	uint64_t seed, struct error *err) MUST_USE;
 
 /* The slot of a GPU by index, UUID or PCI bus id. Lost GPUs are found too. */
-int sim_control_find(const struct sim_control *c, const char *gpu, uint32_t *ret, struct error *err)
-	MUST_USE;
+int sim_control_find(const struct sim_control *c, const char *gpu, uint32_t *ret,
+	struct error *err) MUST_USE;
 
 /* An XID event for all who registered, in all processes. */
-int sim_control_xid(struct sim_control *c, uint32_t slot, uint64_t xid, struct error *err) MUST_USE;
+int sim_control_xid(struct sim_control *c, uint32_t slot, uint64_t xid,
+	struct error *err) MUST_USE;
 
 /* Falls off the bus: XID 79, and GPU_IS_LOST for every call; comes back. */
 int sim_control_lose(struct sim_control *c, uint32_t slot, struct error *err) MUST_USE;
@@ -49,11 +50,12 @@ int sim_control_set(struct sim_control *c, uint32_t slot, const char *key, const
 int sim_control_reset(struct sim_control *c, uint32_t slot, struct error *err) MUST_USE;
 
 /* Hot-plug. @product NULL: like the first GPU. */
-int sim_control_add(struct sim_control *c, const char *product, uint32_t *ret, struct error *err)
-	MUST_USE;
+int sim_control_add(struct sim_control *c, const char *product, uint32_t *ret,
+	struct error *err) MUST_USE;
 int sim_control_remove(struct sim_control *c, uint32_t slot, struct error *err) MUST_USE;
 
-int sim_control_driver(struct sim_control *c, enum sim_driver driver, struct error *err) MUST_USE;
+int sim_control_driver(struct sim_control *c, enum sim_driver driver,
+	struct error *err) MUST_USE;
 const char *sim_driver_name(uint32_t driver);
 bool sim_driver_find(const char *name, enum sim_driver *ret);
 
@@ -63,7 +65,8 @@ int sim_control_process_start(struct sim_control *c, uint32_t slot, const struct
 int sim_control_process_stop(struct sim_control *c, uint32_t pid, struct error *err) MUST_USE;
 
 /* The whole node as JSON or for people. */
-int sim_control_show_json(const struct sim_control *c, struct buf *b, struct error *err) MUST_USE;
+int sim_control_show_json(const struct sim_control *c, struct buf *b,
+	struct error *err) MUST_USE;
 int sim_control_show(const struct sim_control *c, struct buf *b, struct error *err) MUST_USE;
 
 /* What there is to choose from: node models and products, keys of a GPU, groups of functions. */

@@ -54,7 +54,8 @@ static void sys_files(const struct sim_keys *k, struct sys_file *f)
 	(void)snprintf(f[7].text, sizeof(f[7].text), "1\n");
 }
 
-static int write_gpu(const char *dir, const char *dev, const struct sim_keys *k, struct error *err)
+static int write_gpu(const char *dir, const char *dev, const struct sim_keys *k,
+	struct error *err)
 {
 	struct sys_file files[SYS_FILES];
 	char path[SIM_PATH_MAX], name[32];

@@ -9,14 +9,14 @@
 #include "base/parse.h"
 #include "gpu/nvml-api.h"
 
-#define ROW_(member, type, min, max, help)                                                         \
-	{ #member, type, offsetof(struct sim_keys, member),                                        \
+#define ROW_(member, type, min, max, help)                  \
+	{ #member, type, offsetof(struct sim_keys, member), \
 		sizeof(((struct sim_keys *)0)->member), min, max, help },
-#define ROW_T(member, size, help)     ROW_(member, SIM_KEY_TEXT, 0, (size) - 1, help)
+#define ROW_T(member, size, help)     ROW_(member, SIM_KEY_TEXT, 0, (size)-1, help)
 #define ROW_U(member, min, max, help) ROW_(member, SIM_KEY_U32, min, max, help)
 #define ROW_I(member, min, max, help) ROW_(member, SIM_KEY_I32, min, max, help)
-#define ROW_B(member, help)	      ROW_(member, SIM_KEY_BYTES, 0, INT64_MAX, help)
-#define ROW_C(member, help)	      ROW_(member, SIM_KEY_COUNTER, 0, INT64_MAX, help)
+#define ROW_B(member, help)           ROW_(member, SIM_KEY_BYTES, 0, INT64_MAX, help)
+#define ROW_C(member, help)           ROW_(member, SIM_KEY_COUNTER, 0, INT64_MAX, help)
 
 const struct sim_key sim_key_table[] = { SIM_KEYS(ROW_T, ROW_U, ROW_I, ROW_B, ROW_C) };
 const size_t sim_key_count = ARRAY_LEN(sim_key_table);
@@ -80,7 +80,8 @@ int sim_key_set(struct sim_keys *keys, const struct sim_key *key, const char *te
 	return 0;
 }
 
-void sim_key_format(const struct sim_keys *keys, const struct sim_key *key, char *ret, size_t cap)
+void sim_key_format(const struct sim_keys *keys, const struct sim_key *key, char *ret,
+	size_t cap)
 {
 	const char *at = (const char *)keys + key->offset;
 	uint64_t u64;

@@ -17,16 +17,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SIM_MAX_GPUS	  256
-#define SIM_MAX_LINKS	  18
+#define SIM_MAX_GPUS      256
+#define SIM_MAX_LINKS     18
 #define SIM_MAX_PROCESSES 128 /* on one GPU */
-#define SIM_NAME_MAX	  64
-#define SIM_PATH_MAX	  1024
+#define SIM_NAME_MAX      64
+#define SIM_PATH_MAX      1024
 
 #define SIM_NO_INSTANCE UINT32_MAX /* gi and ci of what is not in a MIG instance */
-#define SIM_PCI_VENDOR 0x10DE
-#define SIM_GIB	       (UINT64_C(1) << 30)
-#define SIM_TIB	       (UINT64_C(1) << 40)
+#define SIM_PCI_VENDOR  0x10DE
+#define SIM_GIB         (UINT64_C(1) << 30)
+#define SIM_TIB         (UINT64_C(1) << 40)
 
 /*
  * T(member, size, help) text; U(member, min, max, help) 32-bit number; I the same with a sign;
@@ -132,7 +132,7 @@
 #define SIM_MEMBER_T(member, size, help)     char member[size];
 #define SIM_MEMBER_U(member, min, max, help) uint32_t member;
 #define SIM_MEMBER_I(member, min, max, help) int32_t member;
-#define SIM_MEMBER_64(member, help)	     uint64_t member;
+#define SIM_MEMBER_64(member, help)          uint64_t member;
 
 struct sim_keys {
 	SIM_KEYS(SIM_MEMBER_T, SIM_MEMBER_U, SIM_MEMBER_I, SIM_MEMBER_64, SIM_MEMBER_64)
@@ -161,7 +161,8 @@ int sim_key_set(struct sim_keys *keys, const struct sim_key *key, const char *te
 	struct error *err) MUST_USE;
 
 /* Writes the value as text; numbers in decimal. */
-void sim_key_format(const struct sim_keys *keys, const struct sim_key *key, char *ret, size_t cap);
+void sim_key_format(const struct sim_keys *keys, const struct sim_key *key, char *ret,
+	size_t cap);
 
 /*
  * Groups of NVML functions that can be made to fail together, with `gpuslice sim fail GPU GROUP
@@ -191,19 +192,21 @@ void sim_key_format(const struct sim_keys *keys, const struct sim_key *key, char
 enum sim_group { SIM_GROUPS(SIM_GROUP_ENUM_) SIM_GROUP_COUNT };
 #undef SIM_GROUP_ENUM_
 #define SIM_GROUP_ROOM 64
-static_assert(SIM_GROUP_COUNT <= SIM_GROUP_ROOM, "raise SIM_GROUP_ROOM and the state's version");
+static_assert(SIM_GROUP_COUNT <= SIM_GROUP_ROOM,
+	"raise SIM_GROUP_ROOM and the state's version");
 
 const char *sim_group_name(enum sim_group group);
 bool sim_group_find(const char *name, enum sim_group *ret);
 
 /* A result code by number ("15") or by name ("GPU_IS_LOST", with or without NVML_ERROR_). */
 bool sim_code_parse(const char *text, uint32_t *ret);
-const char *sim_code_name(uint32_t code); /* without NVML_ERROR_; "UNKNOWN" for a strange number */
+const char *sim_code_name(
+	uint32_t code); /* without NVML_ERROR_; "UNKNOWN" for a strange number */
 
 struct sim_link { /* one NVLink of one GPU */
 	uint32_t active;
-	uint32_t remote_type; /* NVML_NVLINK_DEVICE_TYPE_* */
-	uint32_t remote_slot; /* of the GPU behind it */
+	uint32_t remote_type;               /* NVML_NVLINK_DEVICE_TYPE_* */
+	uint32_t remote_slot;               /* of the GPU behind it */
 	uint32_t remote_bus, remote_device; /* PCI address of the switch behind it */
 };
 
@@ -222,15 +225,15 @@ struct sim_process {
 /* One GPU. What a call needs comes first; the process table is read only by those who ask. */
 struct sim_gpu {
 	struct sim_keys keys;
-	uint64_t energy_mj;	 /* up to energy_at_ns */
-	uint64_t energy_at_ns;	 /* wall clock */
-	uint64_t pcie_kb[2];	 /* sent, received up to energy_at_ns */
+	uint64_t energy_mj;            /* up to energy_at_ns */
+	uint64_t energy_at_ns;         /* wall clock */
+	uint64_t pcie_kb[2];           /* sent, received up to energy_at_ns */
 	uint16_t fail[SIM_GROUP_ROOM]; /* NVML code a group answers, 0: works */
 	struct sim_link links[SIM_MAX_LINKS];
 	uint32_t process_count;
-	uint32_t process_load; /* sum of sm_percent, at most 100 */
+	uint32_t process_load;   /* sum of sm_percent, at most 100 */
 	uint64_t process_memory; /* sum of memory_bytes */
-	uint8_t mig[2048]; /* kept for MIG, zero */
+	uint8_t mig[2048];       /* kept for MIG, zero */
 	struct sim_process processes[SIM_MAX_PROCESSES];
 	struct sim_keys born; /* what a reset goes back to */
 	uint16_t born_fail[SIM_GROUP_ROOM];
@@ -242,21 +245,21 @@ struct sim_gpu {
 struct sim_slot {
 	uint32_t present;
 	uint32_t epoch; /* counts the GPUs that were ever put into this slot */
-	uint32_t lost;	/* fallen off the bus */
+	uint32_t lost;  /* fallen off the bus */
 	uint32_t pad;
 };
 
 enum sim_driver {
 	SIM_DRIVER_LOADED,
-	SIM_DRIVER_UNLOADED,	  /* init: 9 */
-	SIM_DRIVER_MISMATCH,	  /* init: 18 */
+	SIM_DRIVER_UNLOADED,      /* init: 9 */
+	SIM_DRIVER_MISMATCH,      /* init: 18 */
 	SIM_DRIVER_NO_PERMISSION, /* init: 4 */
 };
 
 struct sim_node_info { /* the numbers that nearly every call looks at */
 	uint32_t nvml_major;
 	uint32_t cuda_version;
-	uint32_t driver; /* enum sim_driver */
+	uint32_t driver;     /* enum sim_driver */
 	uint32_t slot_count; /* slots ever used; slots behind are empty */
 	uint32_t level_switch, level_numa, level_far; /* NVML_TOPOLOGY_* between two GPUs */
 	uint32_t p2p; /* NVML_P2P_STATUS_* of two GPUs without NVLink between them */
@@ -265,8 +268,8 @@ struct sim_node_info { /* the numbers that nearly every call looks at */
 struct sim_node_head {
 	char name[SIM_NAME_MAX];
 	char spec[SIM_PATH_MAX]; /* what GPUSLICE_SIM_NODE said: model name or absolute path */
-	uint64_t spec_hash;	 /* of the node file's content; 0 for a model */
-	uint64_t seed;		 /* makes UUIDs and serials differ between nodes of one model */
+	uint64_t spec_hash;      /* of the node file's content; 0 for a model */
+	uint64_t seed;           /* makes UUIDs and serials differ between nodes of one model */
 	char driver_version[48];
 	struct sim_node_info info;
 	struct sim_slot slots[SIM_MAX_GPUS];

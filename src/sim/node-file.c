@@ -43,7 +43,8 @@ static void parser_fini(struct parser *p)
 }
 
 /* Puts "path:line:column: " before the text: the place of @value if it is a scalar, else of @key. */
-static int at(const struct parser *p, struct fy_node *key, struct fy_node *value, struct error *err)
+static int at(const struct parser *p, struct fy_node *key, struct fy_node *value,
+	struct error *err)
 {
 	struct fy_node *n = value && fy_node_is_scalar(value) ? value : key;
 	struct fy_token *token = n && fy_node_is_scalar(n) ? fy_node_get_scalar_token(n) : NULL;
@@ -54,10 +55,11 @@ static int at(const struct parser *p, struct fy_node *key, struct fy_node *value
 	return error_prefix(err, "%s:%d:%d", p->path, mark->line + 1, mark->column + 1);
 }
 
-static int fail(const struct parser *p, const struct pair *pair, struct error *err, const char *fmt, ...)
-	PRINTF(4, 5);
+static int fail(const struct parser *p, const struct pair *pair, struct error *err,
+	const char *fmt, ...) PRINTF(4, 5);
 
-static int fail(const struct parser *p, const struct pair *pair, struct error *err, const char *fmt, ...)
+static int fail(const struct parser *p, const struct pair *pair, struct error *err,
+	const char *fmt, ...)
 {
 	va_list ap;
 
@@ -84,7 +86,9 @@ static const char *kind_of(struct fy_node *n)
 		return "nothing";
 	if (fy_node_is_alias(n))
 		return "an alias";
-	return fy_node_is_scalar(n) ? "a scalar" : fy_node_is_mapping(n) ? "a mapping" : "a list";
+	return fy_node_is_scalar(n)    ? "a scalar"
+	       : fy_node_is_mapping(n) ? "a mapping"
+				       : "a list";
 }
 
 /* The scalar's text in @ret of @cap bytes; refuses what is longer, or holds a NUL. */
@@ -118,7 +122,8 @@ static int number(const struct parser *p, const struct pair *pair, uint64_t min,
 }
 
 /* Calls @fn for each key of the mapping @of->value. */
-static int each(struct parser *p, const struct pair *of, pair_fn *fn, void *arg, struct error *err)
+static int each(struct parser *p, const struct pair *of, pair_fn *fn, void *arg,
+	struct error *err)
 {
 	struct fy_node_pair *np;
 	void *iter = NULL;
@@ -145,7 +150,7 @@ static int each(struct parser *p, const struct pair *of, pair_fn *fn, void *arg,
 	return 0;
 }
 
-/* ---- the parts of a file ---------------------------------------------------------------------- */
+/* The parts of a file. */
 
 static int on_fail(struct parser *p, const struct pair *pair, void *arg, struct error *err)
 {
@@ -155,12 +160,13 @@ static int on_fail(struct parser *p, const struct pair *pair, void *arg, struct 
 	uint32_t code;
 
 	if (!sim_group_find(pair->key, &group))
-		return unknown(p, pair, err, "unknown group of functions (gpuslice sim list groups)");
+		return unknown(p, pair, err,
+			"unknown group of functions (gpuslice sim list groups)");
 	if (scalar(p, pair, text, sizeof(text), err) < 0)
 		return -1;
 	if (!sim_code_parse(text, &code))
-		return fail(p, pair, err, "expected an NVML code like 3 or NOT_SUPPORTED, found '%s'",
-			text);
+		return fail(p, pair, err,
+			"expected an NVML code like 3 or NOT_SUPPORTED, found '%s'", text);
 	g->fail[group] = (uint16_t)code;
 	return 0;
 }
@@ -174,8 +180,8 @@ static int find_product(const struct parser *p, const struct pair *pair,
 		return -1;
 	*ret = sim_product_find(text);
 	if (!*ret)
-		return fail(p, pair, err, "expected a product (gpuslice sim list models), found '%s'",
-			text);
+		return fail(p, pair, err,
+			"expected a product (gpuslice sim list models), found '%s'", text);
 	return 0;
 }
 
@@ -230,7 +236,8 @@ static int on_gpu_key(struct parser *p, const struct pair *pair, void *arg, stru
 }
 
 /* A mapping of keys for one GPU: the product first, since it resets the others. */
-static int apply_gpu(struct parser *p, const struct pair *of, struct sim_gpu *g, struct error *err)
+static int apply_gpu(struct parser *p, const struct pair *of, struct sim_gpu *g,
+	struct error *err)
 {
 	if (each(p, of, on_product, g, err) < 0)
 		return -1;
@@ -254,9 +261,12 @@ static int apply_gpus(struct parser *p, struct error *err)
 	if (!p->gpus.value)
 		return 0;
 	if (!fy_node_is_sequence(p->gpus.value))
-		return fail(p, &p->gpus, err, "expected a list, found %s", kind_of(p->gpus.value));
+		return fail(p, &p->gpus, err, "expected a list, found %s",
+			kind_of(p->gpus.value));
 	while ((item = fy_node_sequence_iterate(p->gpus.value, &iter)) != NULL) {
-		struct pair pair = { .key_node = p->gpus.key_node, .value = item, .key = "gpus" };
+		struct pair pair = { .key_node = p->gpus.key_node,
+			.value = item,
+			.key = "gpus" };
 		uint64_t index = UINT64_MAX;
 
 		if (each(p, &pair, on_index, &index, err) < 0)
@@ -309,7 +319,8 @@ static int top_model(struct parser *p, const struct pair *pair, struct error *er
 		return -1;
 	p->model = sim_node_model_find(text);
 	return p->model ? 0
-			: fail(p, pair, err, "expected a model (gpuslice sim list models), found '%s'",
+			: fail(p, pair, err,
+				  "expected a model (gpuslice sim list models), found '%s'",
 				  text);
 }
 
@@ -323,7 +334,8 @@ static int on_top(struct parser *p, const struct pair *pair, void *arg, struct e
 	if (!strcmp(pair->key, "version")) {
 		if (scalar(p, pair, text, sizeof(text), err) < 0)
 			return -1;
-		return strcmp(text, "v1") ? fail(p, pair, err, "expected v1, found '%s'", text) : 0;
+		return strcmp(text, "v1") ? fail(p, pair, err, "expected v1, found '%s'", text)
+					  : 0;
 	}
 	if (!strcmp(pair->key, "name"))
 		return top_name(p, pair, err);
@@ -357,10 +369,11 @@ static int fill(struct parser *p, struct error *err)
 	uint32_t slot, count = p->count ? p->count : 1;
 
 	if (p->model && p->product)
-		return error_set(err, ERR_INVALID, "%s:1:1: expected model or product, found both",
-			p->path);
+		return error_set(err, ERR_INVALID,
+			"%s:1:1: expected model or product, found both", p->path);
 	if (!p->model && !p->product)
-		return error_set(err, ERR_INVALID, "%s:1:1: expected a key model or product", p->path);
+		return error_set(err, ERR_INVALID, "%s:1:1: expected a key model or product",
+			p->path);
 	if (p->model)
 		return sim_node_fill(p->node, p->model, p->count, err);
 	for (uint32_t i = 0; i < count; i++)
@@ -369,7 +382,7 @@ static int fill(struct parser *p, struct error *err)
 	return 0;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* Reading. */
 
 /* The first complaint of libfyaml, as "path:line:column: text". */
 static int syntax_error(const struct parser *p, struct error *err)
@@ -385,7 +398,12 @@ static int syntax_error(const struct parser *p, struct error *err)
 /* Bytes of the UTF-8 character at @p; 0 if it is none. Overlong forms and surrogates pass. */
 static size_t utf8_len(const unsigned char *p, size_t left)
 {
-	size_t n = *p < 0x80 ? 1 : *p < 0xC2 ? 0 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : *p < 0xF5 ? 4 : 0;
+	size_t n = *p < 0x80   ? 1
+		   : *p < 0xC2 ? 0
+		   : *p < 0xE0 ? 2
+		   : *p < 0xF0 ? 3
+		   : *p < 0xF5 ? 4
+			       : 0;
 
 	if (n > left)
 		return 0;
@@ -406,8 +424,8 @@ static int check_text(const struct parser *p, const char *text, size_t len, stru
 		n = utf8_len((const unsigned char *)text + i, len - i);
 		if (!n || c == 0x7F || (c < 0x20 && c != '\n' && c != '\r' && c != '\t'))
 			return error_set(err, ERR_INVALID,
-				"%s:%zu:%zu: expected UTF-8 text, found the byte 0x%02x", p->path, line,
-				i - start + 1, c);
+				"%s:%zu:%zu: expected UTF-8 text, found the byte 0x%02x",
+				p->path, line, i - start + 1, c);
 		if (c == '\n') {
 			line++;
 			start = i + 1;
@@ -449,8 +467,8 @@ static void name_from_path(const char *path, char *ret, size_t cap)
 
 	base = base ? base + 1 : path;
 	dot = strrchr(base, '.');
-	(void)snprintf(ret, cap, "%.*s", dot && dot != base ? (int)(dot - base) : (int)strlen(base),
-		base);
+	(void)snprintf(ret, cap, "%.*s",
+		dot && dot != base ? (int)(dot - base) : (int)strlen(base), base);
 }
 
 int sim_node_parse(const char *text, size_t len, const char *path, struct sim_node *node,
@@ -461,8 +479,8 @@ int sim_node_parse(const char *text, size_t len, const char *path, struct sim_no
 	char name[SIM_NAME_MAX];
 
 	if (len > SIM_NODE_FILE_MAX_BYTES)
-		return error_set(err, ERR_LIMIT, "%s: expected at most %d bytes, found %zu", path,
-			SIM_NODE_FILE_MAX_BYTES, len);
+		return error_set(err, ERR_LIMIT, "%s: expected at most %d bytes, found %zu",
+			path, SIM_NODE_FILE_MAX_BYTES, len);
 	name_from_path(path, name, sizeof(name));
 	sim_node_init(node, name, path, 0);
 	if (load(&p, text, len, err) < 0)

@@ -55,7 +55,8 @@ static int resolve_node(struct sim_place *place, const char *node, struct error 
 	const char *dot = strrchr(node, '.');
 	CLEANUP(freep) char *real = NULL;
 
-	place->is_file = strchr(node, '/') || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
+	place->is_file =
+		strchr(node, '/') || (dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")));
 	if (!place->is_file) {
 		if (!sim_node_model_find(node))
 			return error_set(err, ERR_NOT_FOUND,
@@ -105,8 +106,8 @@ int sim_place_from_env(struct sim_place *place, const char *(*env)(const char *n
 	if (place_of(place, node, dir, runtime, err) < 0)
 		return -1;
 	if (seed && seed[0] && !parse_u64(seed, &place->seed))
-		return error_set(err, ERR_INVALID, SIM_ENV_SEED ": expected a number, found '%.40s'",
-			seed);
+		return error_set(err, ERR_INVALID,
+			SIM_ENV_SEED ": expected a number, found '%.40s'", seed);
 	return 0;
 }
 
@@ -120,15 +121,15 @@ static int file_hash(const char *path, uint64_t *ret, struct error *err)
 	return 0;
 }
 
-int sim_place_build(const struct sim_place *place, sim_node_file_fn *load, struct sim_node *node,
-	struct error *err)
+int sim_place_build(const struct sim_place *place, sim_node_file_fn *load,
+	struct sim_node *node, struct error *err)
 {
 	if (!place->is_file) {
 		sim_node_init(node, place->node, place->node, place->seed);
 		if (sim_node_fill(node, sim_node_model_find(place->node), 0, err) < 0)
 			return -1;
 	} else if (load(place->node, node, err) < 0 ||
-		file_hash(place->node, &node->head.spec_hash, err) < 0) {
+		   file_hash(place->node, &node->head.spec_hash, err) < 0) {
 		return -1;
 	}
 	sim_node_seal(node);
@@ -136,7 +137,8 @@ int sim_place_build(const struct sim_place *place, sim_node_file_fn *load, struc
 }
 
 /* The state was made from the node that is asked for now. */
-static int same_node(const struct sim_place *place, const struct sim_state *s, struct error *err)
+static int same_node(const struct sim_place *place, const struct sim_state *s,
+	struct error *err)
 {
 	CLEANUP(freep) struct sim_node_head *head = malloc(sizeof(*head));
 	uint64_t hash = 0;
@@ -146,7 +148,8 @@ static int same_node(const struct sim_place *place, const struct sim_state *s, s
 	sim_state_read(s, &SIM_PART_HEAD(head), 1);
 	if (strncmp(head->spec, place->node, sizeof(head->spec)) != 0)
 		return error_set(err, ERR_INVALID,
-			SIM_ENV_NODE " is '%s', but '%s' holds the node '%.*s'; use another directory or remove it",
+			SIM_ENV_NODE
+			" is '%s', but '%s' holds the node '%.*s'; use another directory or remove it",
 			place->node, place->dir, (int)sizeof(head->spec), head->spec);
 	if (place->is_file && file_hash(place->node, &hash, err) < 0)
 		return -1;
@@ -183,8 +186,8 @@ static int create(const struct sim_place *place, sim_node_file_fn *load, struct 
 	return sim_state_create(place->dir, node, err) < 0 ? -1 : 0;
 }
 
-int sim_place_open(const struct sim_place *place, sim_node_file_fn *load, struct sim_state **ret,
-	struct error *err)
+int sim_place_open(const struct sim_place *place, sim_node_file_fn *load,
+	struct sim_state **ret, struct error *err)
 {
 	struct sim_state *s = NULL;
 	int r;

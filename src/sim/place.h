@@ -27,7 +27,7 @@ typedef int sim_node_file_fn(const char *path, struct sim_node *node, struct err
 
 /* What was asked for; empty text where the variable is unset or empty. */
 struct sim_place {
-	char dir[SIM_PATH_MAX]; /* absolute or as given; "" if neither variable is set */
+	char dir[SIM_PATH_MAX];  /* absolute or as given; "" if neither variable is set */
 	char node[SIM_PATH_MAX]; /* model name, or the real path of a node file */
 	bool is_file;
 	uint64_t seed; /* of a model; a node file has its own */
@@ -38,23 +38,24 @@ int sim_place_from_env(struct sim_place *place, const char *(*env)(const char *n
 	struct error *err) MUST_USE;
 
 /* The same for an explicit node and directory; either may be NULL. */
-int sim_place_of(struct sim_place *place, const char *node, const char *dir, struct error *err)
-	MUST_USE;
+int sim_place_of(struct sim_place *place, const char *node, const char *dir,
+	struct error *err) MUST_USE;
 
 /*
  * Opens the state, creating it if a node is named. Returns 0; SIM_PLACE_E_NONE if there is no state
  * and none was asked for; < 0 with @err set.
  */
 #define SIM_PLACE_E_NONE 1
-int sim_place_open(const struct sim_place *place, sim_node_file_fn *load, struct sim_state **ret,
-	struct error *err) MUST_USE;
+int sim_place_open(const struct sim_place *place, sim_node_file_fn *load,
+	struct sim_state **ret, struct error *err) MUST_USE;
 
 /* Builds the node that @place names. */
-int sim_place_build(const struct sim_place *place, sim_node_file_fn *load, struct sim_node *node,
-	struct error *err) MUST_USE;
+int sim_place_build(const struct sim_place *place, sim_node_file_fn *load,
+	struct sim_node *node, struct error *err) MUST_USE;
 
 /* Writes DIR/sys and DIR/dev for the node's GPUs; what is there already stays. */
-int sim_fake_root_write(const char *dir, const struct sim_node *node, struct error *err) MUST_USE;
+int sim_fake_root_write(const char *dir, const struct sim_node *node,
+	struct error *err) MUST_USE;
 
 /* Takes one GPU's files away again. */
 void sim_fake_root_remove(const char *dir, const struct sim_keys *keys);

@@ -115,11 +115,13 @@ static json_t *gpu_json(const struct sim_control *c, const struct sim_node *n, u
 	(void)json_object_set_new(o, "bus_id", json_string(bus_id));
 	(void)json_object_set_new(o, "lost", json_boolean(n->head.slots[slot].lost));
 	(void)json_object_set_new(o, "hang_ms",
-		json_integer(hang_ns == SIM_HANG_FOREVER ? -1 : (json_int_t)(hang_ns / NS_PER_MS)));
+		json_integer(
+			hang_ns == SIM_HANG_FOREVER ? -1 : (json_int_t)(hang_ns / NS_PER_MS)));
 	for (size_t i = 0; i < sim_key_count; i++)
 		(void)json_object_set_new(o, sim_key_table[i].name,
 			key_json(&g->keys, &sim_key_table[i]));
-	(void)json_object_set_new(o, "memory_used", json_integer((json_int_t)sim_memory_used_bytes(g)));
+	(void)json_object_set_new(o, "memory_used",
+		json_integer((json_int_t)sim_memory_used_bytes(g)));
 	(void)json_object_set_new(o, "fail", fail_json(g));
 	(void)json_object_set_new(o, "links", links_json(n, g));
 	(void)json_object_set_new(o, "processes", processes_json(g));
@@ -139,9 +141,9 @@ int sim_control_show_json(const struct sim_control *c, struct buf *b, struct err
 		if (n->head.slots[i].present)
 			(void)json_array_append_new(gpus, gpu_json(c, n, i));
 	root = json_pack("{s:s s:s s:s s:s s:s s:I s:I s:o}", "name", n->head.name, "node",
-		n->head.spec, "directory", c->dir, "driver", sim_driver_name(n->head.info.driver),
-		"driver_version", n->head.driver_version, "cuda_version",
-		(json_int_t)n->head.info.cuda_version, "generation",
+		n->head.spec, "directory", c->dir, "driver",
+		sim_driver_name(n->head.info.driver), "driver_version", n->head.driver_version,
+		"cuda_version", (json_int_t)n->head.info.cuda_version, "generation",
 		(json_int_t)sim_state_generation(c->state), "gpus", gpus);
 	text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 	json_decref(root);
@@ -152,8 +154,8 @@ int sim_control_show_json(const struct sim_control *c, struct buf *b, struct err
 	return 0;
 }
 
-static void describe_trouble(const struct sim_control *c, const struct sim_node *n, uint32_t slot,
-	struct buf *b)
+static void describe_trouble(const struct sim_control *c, const struct sim_node *n,
+	uint32_t slot, struct buf *b)
 {
 	uint64_t hang_ns = sim_hang_ns(c->state, slot);
 
@@ -166,7 +168,8 @@ static void describe_trouble(const struct sim_control *c, const struct sim_node 
 	for (int i = 0; i < SIM_GROUP_COUNT; i++)
 		if (n->gpus[slot].fail[i] != n->gpus[slot].born_fail[i])
 			buf_printf(b, " %s:%s", sim_group_name((enum sim_group)i),
-				n->gpus[slot].fail[i] ? sim_code_name(n->gpus[slot].fail[i]) : "ok");
+				n->gpus[slot].fail[i] ? sim_code_name(n->gpus[slot].fail[i])
+						      : "ok");
 }
 
 int sim_control_show(const struct sim_control *c, struct buf *b, struct error *err)
@@ -185,7 +188,9 @@ int sim_control_show(const struct sim_control *c, struct buf *b, struct error *e
 		if (!n->head.slots[i].present)
 			continue;
 		sim_bus_id(&g->keys, bus_id);
-		buf_printf(b, "%3u  %s  %s  %s  %" PRIu64 "/%" PRIu64 " MiB  %u%%  %u W  %u C  %u processes",
+		buf_printf(b,
+			"%3u  %s  %s  %s  %" PRIu64 "/%" PRIu64
+			" MiB  %u%%  %u W  %u C  %u processes",
 			sim_node_index_of_slot(&n->head, i), bus_id, g->keys.uuid, g->keys.name,
 			(sim_memory_used_bytes(g) + g->keys.memory_reserved) >> 20,
 			g->keys.memory_total >> 20, sim_load_percent(g), sim_power_mw(g) / 1000,
@@ -196,7 +201,7 @@ int sim_control_show(const struct sim_control *c, struct buf *b, struct error *e
 	return buf_ok(b) ? 0 : error_nomem(err);
 }
 
-/* ---- lists ------------------------------------------------------------------------------------ */
+/* Lists. */
 
 void sim_list_models(struct buf *b)
 {
@@ -211,9 +216,9 @@ void sim_list_models(struct buf *b)
 	for (size_t i = 0; i < sim_product_count; i++) {
 		const struct sim_keys *k = &sim_products[i].keys;
 
-		buf_printf(b, "  %-18s %-44s %6" PRIu64 " MiB  %u.%u  %s%s\n", k->product, k->name,
-			k->memory_total >> 20, k->cc_major, k->cc_minor, sim_products[i].evidence,
-			k->mig_capable ? ", MIG" : "");
+		buf_printf(b, "  %-18s %-44s %6" PRIu64 " MiB  %u.%u  %s%s\n", k->product,
+			k->name, k->memory_total >> 20, k->cc_major, k->cc_minor,
+			sim_products[i].evidence, k->mig_capable ? ", MIG" : "");
 	}
 }
 

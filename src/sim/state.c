@@ -50,7 +50,7 @@ struct sim_state {
 	char path[SIM_PATH_MAX];
 };
 
-/* ---- file ------------------------------------------------------------------------------------- */
+/* File. */
 
 static int state_path(const char *dir, char *ret, struct error *err)
 {
@@ -73,16 +73,18 @@ int sim_state_open(const char *dir, struct sim_state **ret, struct error *err)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_sys(err, errno, "open '%s'", s->path);
 	if ((size_t)st.st_size != sizeof(struct state_file))
-		return error_set(err, ERR_INVALID, "'%s': expected %zu bytes, found %lld", s->path,
-			sizeof(struct state_file), (long long)st.st_size);
-	s->file = mmap(NULL, sizeof(struct state_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		return error_set(err, ERR_INVALID, "'%s': expected %zu bytes, found %lld",
+			s->path, sizeof(struct state_file), (long long)st.st_size);
+	s->file = mmap(NULL, sizeof(struct state_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		0);
 	if (s->file == MAP_FAILED)
 		return error_sys(err, errno, "map '%s'", s->path);
 	s->dev = st.st_dev;
 	s->ino = st.st_ino;
 	if (s->file->magic != SIM_STATE_MAGIC || s->file->version != SIM_STATE_VERSION) {
 		(void)error_set(err, ERR_INVALID,
-			"'%s' is of another version of gpuslice; remove its directory", s->path);
+			"'%s' is of another version of gpuslice; remove its directory",
+			s->path);
 		(void)munmap(s->file, sizeof(struct state_file));
 		return -1;
 	}
@@ -105,7 +107,7 @@ bool sim_state_is_current(const struct sim_state *s, const char *dir)
 	struct stat st;
 
 	return state_path(dir, path, NULL) == 0 && !strcmp(path, s->path) &&
-		stat(path, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino;
+	       stat(path, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino;
 }
 
 uint64_t sim_state_generation(const struct sim_state *s)
@@ -113,7 +115,7 @@ uint64_t sim_state_generation(const struct sim_state *s)
 	return atomic_load_explicit(&s->file->generation, memory_order_acquire);
 }
 
-/* ---- words ------------------------------------------------------------------------------------ */
+/* Words. */
 
 /* Shared memory is copied by relaxed atomic words; the generation counter orders them. */
 static void words_load(void *to, const _Atomic uint64_t *from, size_t bytes)
@@ -172,7 +174,7 @@ void sim_state_read(const struct sim_state *s, const struct sim_part *parts, siz
 	}
 }
 
-/* ---- creating --------------------------------------------------------------------------------- */
+/* Creating. */
 
 static int write_new(int fd, const struct sim_node *node)
 {
@@ -206,12 +208,13 @@ int sim_state_create(const char *dir, const struct sim_node *node, struct error 
 	if (write_new(fd, node) < 0)
 		r = error_sys(err, errno, "write '%s'", temp);
 	else if (link(temp, path) < 0)
-		r = errno == EEXIST ? SIM_STATE_E_EXISTS : error_sys(err, errno, "create '%s'", path);
+		r = errno == EEXIST ? SIM_STATE_E_EXISTS
+				    : error_sys(err, errno, "create '%s'", path);
 	(void)unlink(temp);
 	return r;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* Writing. */
 
 /*
  * Keeps fork() out of a transaction: the child would inherit the locked descriptor and hold the
@@ -330,7 +333,7 @@ void sim_txn_end(struct sim_txn *txn)
 	(void)pthread_mutex_unlock(&writer_mutex);
 }
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* Events. */
 
 uint64_t sim_ring_head(const struct sim_state *s)
 {
@@ -366,7 +369,8 @@ bool sim_ring_next(const struct sim_state *s, uint64_t *cursor, struct sim_event
 
 static void futex_wait_until(const _Atomic uint32_t *word, uint32_t seen, uint64_t deadline_ns)
 {
-	struct timespec at = { (time_t)(deadline_ns / NS_PER_SEC), (long)(deadline_ns % NS_PER_SEC) };
+	struct timespec at = { (time_t)(deadline_ns / NS_PER_SEC),
+		(long)(deadline_ns % NS_PER_SEC) };
 
 	/* Not _PRIVATE: the waker is another process. The deadline is of CLOCK_MONOTONIC. */
 	(void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET, seen,
@@ -378,14 +382,15 @@ void sim_ring_wait(const struct sim_state *s, uint64_t head, uint64_t deadline_n
 	futex_wait_until(&s->file->ring_word, (uint32_t)head, deadline_ns);
 }
 
-/* ---- hanging ---------------------------------------------------------------------------------- */
+/* Hanging. */
 
 static uint64_t add_sat(uint64_t a, uint64_t b)
 {
 	return b > UINT64_MAX - a ? UINT64_MAX : a + b;
 }
 
-void sim_hang_set(struct sim_state *s, uint32_t slot, uint64_t ns, uint32_t calls, uint64_t for_ns)
+void sim_hang_set(struct sim_state *s, uint32_t slot, uint64_t ns, uint32_t calls,
+	uint64_t for_ns)
 {
 	struct hang_cell *c = &s->file->hang[slot];
 
@@ -402,7 +407,8 @@ uint64_t sim_hang_ns(const struct sim_state *s, uint32_t slot)
 	struct hang_cell *c = &s->file->hang[slot];
 	uint64_t ns = atomic_load_explicit(&c->ns, memory_order_acquire);
 
-	return ns && atomic_load(&c->calls) && time_mono_ns() < atomic_load(&c->until_ns) ? ns : 0;
+	return ns && atomic_load(&c->calls) && time_mono_ns() < atomic_load(&c->until_ns) ? ns
+											  : 0;
 }
 
 void sim_hang_wait(const struct sim_state *s, uint32_t slot)

@@ -19,10 +19,10 @@
 
 #include <stdatomic.h>
 
-#define SIM_STATE_MAGIC	  UINT32_C(0x534C4753) /* "SGLS" */
+#define SIM_STATE_MAGIC   UINT32_C(0x534C4753) /* "SGLS" */
 #define SIM_STATE_VERSION 1
-#define SIM_STATE_FILE	  "state"
-#define SIM_RING_EVENTS	  256 /* a power of two; older ones are gone for a slow reader */
+#define SIM_STATE_FILE    "state"
+#define SIM_RING_EVENTS   256 /* a power of two; older ones are gone for a slow reader */
 
 /* An event of a kind beyond NVML's own: the GPU went away. A waiter gets GPU_IS_LOST once. */
 #define SIM_EVENT_LOST (UINT64_C(1) << 63)
@@ -54,7 +54,7 @@ bool sim_state_is_current(const struct sim_state *s, const char *dir);
 
 uint64_t sim_state_generation(const struct sim_state *s);
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* Reading. */
 
 /* A piece of struct sim_node; offset and length in bytes, multiples of 8. */
 struct sim_part {
@@ -66,32 +66,36 @@ struct sim_part {
 void sim_state_read(const struct sim_state *s, const struct sim_part *parts, size_t n);
 
 #define SIM_PART_HEAD(to) ((struct sim_part){ 0, sizeof(struct sim_node_head), (to) })
-#define SIM_PART_INFO(to)                                                                          \
-	((struct sim_part){ offsetof(struct sim_node_head, info), sizeof(struct sim_node_info), (to) })
-#define SIM_PART_SLOT(slot, to)                                                                    \
-	((struct sim_part){ offsetof(struct sim_node_head, slots) +                                \
-				    (slot) * sizeof(struct sim_slot),                              \
+#define SIM_PART_INFO(to)                                         \
+	((struct sim_part){ offsetof(struct sim_node_head, info), \
+		sizeof(struct sim_node_info), (to) })
+#define SIM_PART_SLOT(slot, to)                                       \
+	((struct sim_part){ offsetof(struct sim_node_head, slots) +   \
+				    (slot) * sizeof(struct sim_slot), \
 		sizeof(struct sim_slot), (to) })
-#define SIM_PART_GPU(slot, to) /* without the process table */                                     \
-	((struct sim_part){ offsetof(struct sim_node, gpus) + (slot) * sizeof(struct sim_gpu),     \
+#define SIM_PART_GPU(slot, to) /* without the process table */                                 \
+	((struct sim_part){ offsetof(struct sim_node, gpus) + (slot) * sizeof(struct sim_gpu), \
 		SIM_GPU_CORE_BYTES, (to) })
-#define SIM_PART_GPU_ALL(slot, to)                                                                 \
-	((struct sim_part){ offsetof(struct sim_node, gpus) + (slot) * sizeof(struct sim_gpu),     \
+#define SIM_PART_GPU_ALL(slot, to)                                                             \
+	((struct sim_part){ offsetof(struct sim_node, gpus) + (slot) * sizeof(struct sim_gpu), \
 		sizeof(struct sim_gpu), (to) })
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* Writing. */
 
 #define SIM_TXN_EVENTS 8
 
 struct sim_txn {
 	struct sim_state *state;
-	struct sim_node *node; /* change this */
+	struct sim_node *node;                   /* change this */
 	struct sim_event events[SIM_TXN_EVENTS]; /* posted after the change is visible */
 	uint32_t event_count;
 	int lock_fd;
 };
 
-#define SIM_TXN_INIT { .lock_fd = -1 }
+#define SIM_TXN_INIT          \
+	{                     \
+		.lock_fd = -1 \
+	}
 
 /*
  * begin, change txn->node, commit. Between them no other process writes. sim_txn_end() without a
@@ -102,7 +106,7 @@ void sim_txn_post(struct sim_txn *txn, struct sim_event event);
 void sim_txn_commit(struct sim_txn *txn);
 void sim_txn_end(struct sim_txn *txn);
 
-/* ---- events ----------------------------------------------------------------------------------- */
+/* Events. */
 
 /* The number of the next event to come. */
 uint64_t sim_ring_head(const struct sim_state *s);
@@ -116,16 +120,17 @@ bool sim_ring_next(const struct sim_state *s, uint64_t *cursor, struct sim_event
 /* Sleeps until an event comes after number @head, or until @deadline_ns of the monotonic clock. */
 void sim_ring_wait(const struct sim_state *s, uint64_t head, uint64_t deadline_ns);
 
-/* ---- hanging ---------------------------------------------------------------------------------- */
+/* Hanging. */
 
 #define SIM_HANG_FOREVER UINT64_MAX
-#define SIM_HANG_CALLS	 UINT32_MAX
+#define SIM_HANG_CALLS   UINT32_MAX
 
 /*
  * From now on each call that touches the GPU in @slot blocks for @ns: the next @calls of them, and
  * for at most @for_ns from now. @ns 0 ends it, and wakes those who hang.
  */
-void sim_hang_set(struct sim_state *s, uint32_t slot, uint64_t ns, uint32_t calls, uint64_t for_ns);
+void sim_hang_set(struct sim_state *s, uint32_t slot, uint64_t ns, uint32_t calls,
+	uint64_t for_ns);
 
 /* Blocks if the GPU hangs. No lock is held: other GPUs are not delayed. */
 void sim_hang_wait(const struct sim_state *s, uint32_t slot);

@@ -34,56 +34,56 @@ static void load(const char *path)
 }
 
 /* Each macro calls if the symbol is there and prints the result in one fixed form. */
-#define MISSING(fn)                                                                                \
-	if (!fn) {                                                                                 \
-		printf(#fn " missing\n");                                                          \
-		break;                                                                             \
+#define MISSING(fn)                       \
+	if (!fn) {                        \
+		printf(#fn " missing\n"); \
+		break;                    \
 	}
-#define U(fn, ...)                                                                                 \
-	do {                                                                                       \
-		unsigned int v_ = 0xabcdef;                                                         \
-		MISSING(fn)                                                                        \
-		int r_ = fn(__VA_ARGS__, &v_);                                                       \
-		printf(#fn "(" #__VA_ARGS__ ") = %d", r_);                                          \
-		printf(r_ ? "\n" : " %u\n", v_);                                                     \
+#define U(fn, ...)                                         \
+	do {                                               \
+		unsigned int v_ = 0xabcdef;                \
+		MISSING(fn)                                \
+		int r_ = fn(__VA_ARGS__, &v_);             \
+		printf(#fn "(" #__VA_ARGS__ ") = %d", r_); \
+		printf(r_ ? "\n" : " %u\n", v_);           \
 	} while (0)
-#define ULL(fn, ...)                                                                               \
-	do {                                                                                       \
-		unsigned long long v_ = 0;                                                          \
-		MISSING(fn)                                                                        \
-		int r_ = fn(__VA_ARGS__, &v_);                                                       \
-		printf(#fn "(" #__VA_ARGS__ ") = %d", r_);                                          \
-		printf(r_ ? "\n" : " %llu\n", v_);                                                   \
+#define ULL(fn, ...)                                       \
+	do {                                               \
+		unsigned long long v_ = 0;                 \
+		MISSING(fn)                                \
+		int r_ = fn(__VA_ARGS__, &v_);             \
+		printf(#fn "(" #__VA_ARGS__ ") = %d", r_); \
+		printf(r_ ? "\n" : " %llu\n", v_);         \
 	} while (0)
-#define U2(fn, ...)                                                                                \
-	do {                                                                                       \
-		unsigned int a_ = 0, b_ = 0;                                                         \
-		MISSING(fn)                                                                        \
-		int r_ = fn(__VA_ARGS__, &a_, &b_);                                                   \
-		printf(#fn "(" #__VA_ARGS__ ") = %d", r_);                                          \
-		printf(r_ ? "\n" : " %u %u\n", a_, b_);                                               \
+#define U2(fn, ...)                                        \
+	do {                                               \
+		unsigned int a_ = 0, b_ = 0;               \
+		MISSING(fn)                                \
+		int r_ = fn(__VA_ARGS__, &a_, &b_);        \
+		printf(#fn "(" #__VA_ARGS__ ") = %d", r_); \
+		printf(r_ ? "\n" : " %u %u\n", a_, b_);    \
 	} while (0)
-#define S(fn, ...)                                                                                 \
-	do {                                                                                       \
-		char s_[128] = "";                                                                  \
-		MISSING(fn)                                                                        \
-		int r_ = fn(__VA_ARGS__, s_, sizeof(s_));                                             \
-		printf(#fn "(" #__VA_ARGS__ ") = %d '%s'\n", r_, s_);                                \
+#define S(fn, ...)                                                    \
+	do {                                                          \
+		char s_[128] = "";                                    \
+		MISSING(fn)                                           \
+		int r_ = fn(__VA_ARGS__, s_, sizeof(s_));             \
+		printf(#fn "(" #__VA_ARGS__ ") = %d '%s'\n", r_, s_); \
 	} while (0)
-#define S0(fn)                                                                                     \
-	do {                                                                                       \
-		char s_[128] = "";                                                                  \
-		MISSING(fn)                                                                        \
-		int r_ = fn(s_, sizeof(s_));                                                          \
-		printf(#fn " = %d '%s'\n", r_, s_);                                                  \
+#define S0(fn)                                      \
+	do {                                        \
+		char s_[128] = "";                  \
+		MISSING(fn)                         \
+		int r_ = fn(s_, sizeof(s_));        \
+		printf(#fn " = %d '%s'\n", r_, s_); \
 	} while (0)
-#define L(fn, i, ...)                                                                              \
-	do {                                                                                       \
-		unsigned int v_ = 0;                                                                \
-		MISSING(fn)                                                                        \
-		int r_ = fn(__VA_ARGS__, &v_);                                                       \
-		printf(#fn "(%d) = %d", (int)(i), r_);                                              \
-		printf(r_ ? "\n" : " %u\n", v_);                                                     \
+#define L(fn, i, ...)                                  \
+	do {                                           \
+		unsigned int v_ = 0;                   \
+		MISSING(fn)                            \
+		int r_ = fn(__VA_ARGS__, &v_);         \
+		printf(#fn "(%d) = %d", (int)(i), r_); \
+		printf(r_ ? "\n" : " %u\n", v_);       \
 	} while (0)
 
 static void dump_identity(nvmlDevice_t d)
@@ -114,8 +114,9 @@ static void dump_identity(nvmlDevice_t d)
 	r = nvmlDeviceGetCudaComputeCapability(d, &major, &minor);
 	printf("nvmlDeviceGetCudaComputeCapability(d) = %d %d %d\n", r, major, minor);
 	r = nvmlDeviceGetPciInfo_v3(d, &p);
-	printf("nvmlDeviceGetPciInfo_v3(d) = %d '%s' %x:%x:%x %08x %08x '%s'\n", r, p.busIdLegacy,
-		p.domain, p.bus, p.device, p.pciDeviceId, p.pciSubSystemId, p.busId);
+	printf("nvmlDeviceGetPciInfo_v3(d) = %d '%s' %x:%x:%x %08x %08x '%s'\n", r,
+		p.busIdLegacy, p.domain, p.bus, p.device, p.pciDeviceId, p.pciSubSystemId,
+		p.busId);
 	if (nvmlDeviceGetPciInfoExt) {
 		r = nvmlDeviceGetPciInfoExt(d, &e);
 		printf("nvmlDeviceGetPciInfoExt(d) = %d version %08x class %x %x '%s'\n", r,
@@ -148,8 +149,8 @@ static void dump_identity(nvmlDevice_t d)
 		printf("nvmlDeviceGetGpuFabricInfoV(v2) = %d state %u status %d health %x\n", r,
 			f.state, f.status, f.healthMask);
 		r = nvmlDeviceGetGpuFabricInfoV(d, (void *)&f3);
-		printf("nvmlDeviceGetGpuFabricInfoV(v3) = %d state %u health %x summary %u\n", r,
-			f3.state, f3.healthMask, f3.healthSummary);
+		printf("nvmlDeviceGetGpuFabricInfoV(v3) = %d state %u health %x summary %u\n",
+			r, f3.state, f3.healthMask, f3.healthSummary);
 	}
 }
 
@@ -165,13 +166,13 @@ static void dump_state(nvmlDevice_t d)
 
 	printf("nvmlDeviceGetMemoryInfo(d) = %d %llu %llu %llu\n", r, m.total, m.free, m.used);
 	r = nvmlDeviceGetMemoryInfo_v2(d, &m2);
-	printf("nvmlDeviceGetMemoryInfo_v2(d) = %d %llu reserved %llu %llu %llu version %08x\n", r,
-		m2.total, m2.reserved, m2.free, m2.used, m2.version);
+	printf("nvmlDeviceGetMemoryInfo_v2(d) = %d %llu reserved %llu %llu %llu version %08x\n",
+		r, m2.total, m2.reserved, m2.free, m2.used, m2.version);
 	m2.version = 7;
 	printf("nvmlDeviceGetMemoryInfo_v2(bad) = %d\n", nvmlDeviceGetMemoryInfo_v2(d, &m2));
 	r = nvmlDeviceGetBAR1MemoryInfo(d, &b);
-	printf("nvmlDeviceGetBAR1MemoryInfo(d) = %d %llu %llu %llu\n", r, b.bar1Total, b.bar1Free,
-		b.bar1Used);
+	printf("nvmlDeviceGetBAR1MemoryInfo(d) = %d %llu %llu %llu\n", r, b.bar1Total,
+		b.bar1Free, b.bar1Used);
 	r = nvmlDeviceGetUtilizationRates(d, &u);
 	printf("nvmlDeviceGetUtilizationRates(d) = %d %u %u\n", r, u.gpu, u.memory);
 	U2(nvmlDeviceGetEncoderUtilization, d);
@@ -236,14 +237,16 @@ static void dump_errors(nvmlDevice_t d)
 			unsigned long long v = 0;
 			int r = nvmlDeviceGetTotalEccErrors(d, type, counter, &v);
 
-			printf("nvmlDeviceGetTotalEccErrors(%d,%d) = %d %llu\n", type, counter, r, v);
+			printf("nvmlDeviceGetTotalEccErrors(%d,%d) = %d %llu\n", type, counter,
+				r, v);
 			for (int loc = 0; loc < 9; loc++) {
 				r = nvmlDeviceGetMemoryErrorCounter(d, type, counter, loc, &v);
-				printf("nvmlDeviceGetMemoryErrorCounter(%d,%d,%d) = %d %llu\n", type,
-					counter, loc, r, v);
+				printf("nvmlDeviceGetMemoryErrorCounter(%d,%d,%d) = %d %llu\n",
+					type, counter, loc, r, v);
 			}
 		}
-	printf("nvmlDeviceGetRetiredPages(0) = %d\n", nvmlDeviceGetRetiredPages(d, 0, &n, NULL));
+	printf("nvmlDeviceGetRetiredPages(0) = %d\n",
+		nvmlDeviceGetRetiredPages(d, 0, &n, NULL));
 	U(nvmlDeviceGetRetiredPagesPendingStatus, d);
 	int r = nvmlDeviceGetRemappedRows(d, &a, &b, &c, &e);
 	printf("nvmlDeviceGetRemappedRows(d) = %d %u %u %u %u\n", r, a, b, c, e);
@@ -277,8 +280,8 @@ static void dump_topology(nvmlDevice_t d, nvmlDevice_t other)
 			L(nvmlDeviceGetNvLinkCapability, i * 10 + cap, d, i, cap);
 		L(nvmlDeviceGetNvLinkRemoteDeviceType, i, d, i);
 		r = nvmlDeviceGetNvLinkRemotePciInfo_v2(d, i, &p);
-		printf("nvmlDeviceGetNvLinkRemotePciInfo_v2(%d) = %d '%s' %08x\n", i, r, p.busId,
-			p.pciDeviceId);
+		printf("nvmlDeviceGetNvLinkRemotePciInfo_v2(%d) = %d '%s' %08x\n", i, r,
+			p.busId, p.pciDeviceId);
 		unsigned long long v = 0;
 		r = nvmlDeviceGetNvLinkErrorCounter(d, i, 0, &v);
 		printf("nvmlDeviceGetNvLinkErrorCounter(%d) = %d %llu\n", i, r, v);
@@ -290,7 +293,8 @@ static void dump_processes(nvmlDevice_t d)
 	nvmlProcessInfo_t infos[64];
 	nvmlProcessDetail_v1_t details[64];
 	nvmlProcessDetailList_v1_t list = { .version = NVML_STRUCT_VERSION(list, 1),
-		.numProcArrayEntries = 64, .procArray = details };
+		.numProcArrayEntries = 64,
+		.procArray = details };
 	unsigned int n = 0;
 
 	printf("compute(0,NULL) = %d", nvmlDeviceGetComputeRunningProcesses_v3(d, &n, NULL));
@@ -321,7 +325,8 @@ static void dump_processes(nvmlDevice_t d)
 static void dump_fields(nvmlDevice_t d)
 {
 	for (unsigned int id = 0; id < 310; id++)
-		for (unsigned int scope = 0; scope < (id >= 138 && id <= 141 ? 2U : 1U); scope++) {
+		for (unsigned int scope = 0; scope < (id >= 138 && id <= 141 ? 2U : 1U);
+			scope++) {
 			nvmlFieldValue_t v = { .fieldId = id,
 				.scopeId = scope ? 0xFFFFFFFFU : 0 };
 			int r = nvmlDeviceGetFieldValues(d, 1, &v);
@@ -369,8 +374,8 @@ static void dump_mig(nvmlDevice_t d)
 
 		printf("profile(%u) = %d id %u p2p %u slices %u max %u sm %u ce %u dec %u enc %u jpg %u ofa %u mb %llu\n",
 			i, r, p.id, p.isP2pSupported, p.sliceCount, p.instanceCount,
-			p.multiprocessorCount, p.copyEngineCount, p.decoderCount, p.encoderCount,
-			p.jpegCount, p.ofaCount, p.memorySizeMB);
+			p.multiprocessorCount, p.copyEngineCount, p.decoderCount,
+			p.encoderCount, p.jpegCount, p.ofaCount, p.memorySizeMB);
 		r = nvmlDeviceGetGpuInstanceProfileInfoV(d, i, &v);
 		printf("profileV(%u) = %d version %x '%s' mb %llu\n", i, r, v.version, v.name,
 			v.memorySizeMB);
@@ -378,14 +383,15 @@ static void dump_mig(nvmlDevice_t d)
 			continue;
 		r = nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, p.id, NULL, &n);
 		printf("placements(%u) = %d %u:", p.id, r, n);
-		if (n <= 16 && !nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, p.id, places, &n))
+		if (n <= 16 &&
+			!nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, p.id, places, &n))
 			for (unsigned int k = 0; k < n; k++)
 				printf(" %u:%u", places[k].start, places[k].size);
 		r = nvmlDeviceGetGpuInstanceRemainingCapacity(d, p.id, &cap);
 		printf(" capacity = %d %u\n", r, cap);
 	}
-	printf("placements(99) = %d\n", nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, 99, NULL,
-						&(unsigned int){ 0 }));
+	printf("placements(99) = %d\n", nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, 99,
+						NULL, &(unsigned int){ 0 }));
 	printf("gi by id = %d\n", nvmlDeviceGetGpuInstanceById(d, 0, (void *)&other));
 }
 
@@ -426,8 +432,10 @@ static void dump_lookup(nvmlDevice_t d)
 	nvmlDevice_t other = NULL;
 	nvmlPciInfo_t p = { 0 };
 	char text[8];
-	const char *bad_uuids[] = { "", "GPU-x", "GPU-00000000-0000-0000-0000-000000000000", "MIG-x" };
-	const char *bad_ids[] = { "", "zz", "00000000:FE:00.0", "0000:fe:00.0", "fe:00.0", "fe:00" };
+	const char *bad_uuids[] = { "", "GPU-x", "GPU-00000000-0000-0000-0000-000000000000",
+		"MIG-x" };
+	const char *bad_ids[] = { "", "zz", "00000000:FE:00.0", "0000:fe:00.0", "fe:00.0",
+		"fe:00" };
 
 	for (int i = 0; i < 4; i++)
 		printf("by uuid '%s' = %d\n", bad_uuids[i],
@@ -443,13 +451,15 @@ static void dump_lookup(nvmlDevice_t d)
 	printf("short uuid = %d\n", nvmlDeviceGetUUID(d, text, 0));
 	printf("null name = %d\n", nvmlDeviceGetName(d, NULL, 4));
 	printf("null name 0 = %d\n", nvmlDeviceGetName(d, NULL, 0));
-	printf("garbage handle = %d\n", nvmlDeviceGetIndex((nvmlDevice_t)&other, &(unsigned){ 0 }));
+	printf("garbage handle = %d\n",
+		nvmlDeviceGetIndex((nvmlDevice_t)&other, &(unsigned){ 0 }));
 	printf("null handle = %d\n", nvmlDeviceGetIndex(NULL, &(unsigned){ 0 }));
 	printf("null out = %d\n", nvmlDeviceGetIndex(d, NULL));
 	printf("handle of 99 = %d\n", nvmlDeviceGetHandleByIndex_v2(99, &other));
 	printf("count null = %d\n", nvmlDeviceGetCount_v2(NULL));
 	printf("process name of 1 = %d\n", nvmlSystemGetProcessName(1, text, 4));
-	printf("process name of 999999999 = %d\n", nvmlSystemGetProcessName(999999999, text, 4));
+	printf("process name of 999999999 = %d\n",
+		nvmlSystemGetProcessName(999999999, text, 4));
 }
 
 int main(int argc, char **argv)
@@ -458,7 +468,8 @@ int main(int argc, char **argv)
 	int cuda = 0, r;
 
 	load(argc > 1 ? argv[1] : NVML_SONAME);
-	printf("before init: count = %d shutdown = %d\n", nvmlDeviceGetCount_v2(&n), nvmlShutdown());
+	printf("before init: count = %d shutdown = %d\n", nvmlDeviceGetCount_v2(&n),
+		nvmlShutdown());
 	r = nvmlInit_v2();
 	printf("nvmlInit_v2 = %d\n", r);
 	if (r)

@@ -16,20 +16,30 @@ static void products__have_the_known_figures(void **state)
 		uint64_t total_mib, reserved_mib, bar1_mib; /* 0: not known */
 		uint32_t power_w, sm_mhz, mem_mhz;
 	} rows[] = {
-		{ "V100-SXM2-16GB", "Tesla V100-SXM2-16GB", 0x1DB1, 7, 0, 80, 16384, 0, 16384, 300, 1530, 877 },
-		{ "V100-SXM2-32GB", "Tesla V100-SXM2-32GB", 0x1DB5, 7, 0, 80, 32768, 0, 32768, 300, 1530, 877 },
+		{ "V100-SXM2-16GB", "Tesla V100-SXM2-16GB", 0x1DB1, 7, 0, 80, 16384, 0, 16384,
+			300, 1530, 877 },
+		{ "V100-SXM2-32GB", "Tesla V100-SXM2-32GB", 0x1DB5, 7, 0, 80, 32768, 0, 32768,
+			300, 1530, 877 },
 		{ "T4", "Tesla T4", 0x1EB8, 7, 5, 40, 15360, 448, 256, 70, 1590, 5001 },
 		{ "A10G", "NVIDIA A10G", 0x2237, 8, 6, 80, 23028, 0, 32768, 300, 1710, 6251 },
 		{ "L4", "NVIDIA L4", 0x27B8, 8, 9, 58, 23034, 0, 32768, 72, 2040, 6251 },
-		{ "L40S", "NVIDIA L40S", 0x26B9, 8, 9, 142, 46068, 609, 65536, 350, 2520, 9001 },
-		{ "A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", 0x20B0, 8, 0, 108, 40960, 518, 65536, 400, 1410, 1215 },
-		{ "A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", 0x20B2, 8, 0, 108, 81920, 0, 131072, 400, 1410, 1593 },
+		{ "L40S", "NVIDIA L40S", 0x26B9, 8, 9, 142, 46068, 609, 65536, 350, 2520,
+			9001 },
+		{ "A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", 0x20B0, 8, 0, 108, 40960, 518,
+			65536, 400, 1410, 1215 },
+		{ "A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", 0x20B2, 8, 0, 108, 81920, 0,
+			131072, 400, 1410, 1593 },
 		{ "A30", "NVIDIA A30", 0x20B7, 8, 0, 56, 24576, 0, 32768, 165, 1440, 1215 },
-		{ "H100-SXM5-80GB", "NVIDIA H100 80GB HBM3", 0x2330, 9, 0, 132, 81559, 480, 131072, 700, 1980, 2619 },
-		{ "H200-SXM5-141GB", "NVIDIA H200", 0x2335, 9, 0, 132, 143771, 616, 262144, 700, 1980, 3201 },
-		{ "B200-180GB", "NVIDIA B200", 0x2901, 10, 0, 148, 183359, 728, 262144, 1000, 1965, 3996 },
-		{ "GB200-186GB", "NVIDIA GB200", 0x2941, 10, 0, 152, 189471, 742, 0, 1200, 0, 0 },
-		{ "RTX-PRO-6000-BSE", "NVIDIA RTX PRO 6000 Blackwell Server Edition", 0x2BB5, 12, 0, 188, 97887, 0, 131072, 600, 0, 0 },
+		{ "H100-SXM5-80GB", "NVIDIA H100 80GB HBM3", 0x2330, 9, 0, 132, 81559, 480,
+			131072, 700, 1980, 2619 },
+		{ "H200-SXM5-141GB", "NVIDIA H200", 0x2335, 9, 0, 132, 143771, 616, 262144, 700,
+			1980, 3201 },
+		{ "B200-180GB", "NVIDIA B200", 0x2901, 10, 0, 148, 183359, 728, 262144, 1000,
+			1965, 3996 },
+		{ "GB200-186GB", "NVIDIA GB200", 0x2941, 10, 0, 152, 189471, 742, 0, 1200, 0,
+			0 },
+		{ "RTX-PRO-6000-BSE", "NVIDIA RTX PRO 6000 Blackwell Server Edition", 0x2BB5,
+			12, 0, 188, 97887, 0, 131072, 600, 0, 0 },
 	};
 
 	(void)state;
@@ -77,7 +87,8 @@ static void models__have_the_gpus_of_the_instance_types(void **state)
 		{ "g5.48xlarge", 8, "A10G" },
 		{ "g5g.xlarge g5g.2xlarge g5g.4xlarge g5g.8xlarge", 1, "T4G" },
 		{ "g5g.16xlarge g5g.metal", 2, "T4G" },
-		{ "g6.xlarge g6.2xlarge g6.4xlarge g6.8xlarge g6.16xlarge gr6.4xlarge gr6.8xlarge", 1, "L4" },
+		{ "g6.xlarge g6.2xlarge g6.4xlarge g6.8xlarge g6.16xlarge gr6.4xlarge gr6.8xlarge",
+			1, "L4" },
 		{ "g6.12xlarge g6.24xlarge", 4, "L4" },
 		{ "g6.48xlarge", 8, "L4" },
 		{ "g6e.xlarge g6e.2xlarge g6e.4xlarge g6e.8xlarge g6e.16xlarge", 1, "L40S" },
@@ -105,13 +116,15 @@ static void models__have_the_gpus_of_the_instance_types(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		(void)snprintf(names, sizeof(names), "%s", rows[i].models);
-		for (name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save)) {
+		for (name = strtok_r(names, " ", &save); name;
+			name = strtok_r(NULL, " ", &save)) {
 			const struct sim_node_model *m = sim_node_model_find(name);
 
 			if (!m)
 				fail_msg("%s is missing", name);
 			assert_int_equal(sim_layouts[m->layout].count, rows[i].count);
-			assert_string_equal(sim_products[m->product].keys.product, rows[i].product);
+			assert_string_equal(sim_products[m->product].keys.product,
+				rows[i].product);
 		}
 	}
 }
@@ -130,7 +143,7 @@ static struct sim_node *build(const char *model, uint32_t count, uint64_t seed)
 static bool same_place(const struct sim_keys *a, const struct sim_keys *b)
 {
 	return a->pci_domain == b->pci_domain && a->pci_bus == b->pci_bus &&
-		a->pci_device == b->pci_device;
+	       a->pci_device == b->pci_device;
 }
 
 static void every_model__is_sound(void **state)
@@ -178,7 +191,7 @@ static void nvlink__is_symmetric_and_uses_all_links(void **state)
 		}
 		for (uint32_t l = 0; l < SIM_MAX_LINKS; l++)
 			to_switch += a100->gpus[i].links[l].remote_type ==
-				NVML_NVLINK_DEVICE_TYPE_SWITCH;
+				     NVML_NVLINK_DEVICE_TYPE_SWITCH;
 		assert_int_equal(to_switch, 12);
 		assert_int_equal(h100->gpus[i].links[17].active, 1);
 	}
@@ -205,7 +218,8 @@ static void build__depends_on_model_and_seed_only(void **state)
 	}
 	assert_int_equal(many->head.info.slot_count, 256);
 	assert_false(same_place(&many->gpus[254].keys, &many->gpus[255].keys));
-	assert_error(sim_node_add(many, sim_product_find("T4"), &slot, &err), &err, "at most 256 GPUs");
+	assert_error(sim_node_add(many, sim_product_find("T4"), &slot, &err), &err,
+		"at most 256 GPUs");
 }
 
 static void keys__refuse_what_does_not_fit(void **state)
@@ -237,7 +251,8 @@ static void keys__refuse_what_does_not_fit(void **state)
 
 		assert_non_null(key);
 		if (rows[i].want)
-			assert_error(sim_key_set(&keys, key, rows[i].value, &err), &err, rows[i].want);
+			assert_error(sim_key_set(&keys, key, rows[i].value, &err), &err,
+				rows[i].want);
 		else
 			assert_ok(sim_key_set(&keys, key, rows[i].value, &err), &err);
 	}
@@ -252,9 +267,16 @@ static void codes__are_read_by_number_and_name(void **state)
 		const char *text;
 		int want; /* -1: refused */
 	} rows[] = {
-		{ "3", 3 }, { "999", 999 }, { "31", -1 }, { "GPU_IS_LOST", 15 },
-		{ "gpu_is_lost", 15 }, { "NVML_ERROR_GPU_IS_LOST", 15 }, { "SUCCESS", 0 },
-		{ "NVML_SUCCESS", 0 }, { "", -1 }, { "LOST", -1 },
+		{ "3", 3 },
+		{ "999", 999 },
+		{ "31", -1 },
+		{ "GPU_IS_LOST", 15 },
+		{ "gpu_is_lost", 15 },
+		{ "NVML_ERROR_GPU_IS_LOST", 15 },
+		{ "SUCCESS", 0 },
+		{ "NVML_SUCCESS", 0 },
+		{ "", -1 },
+		{ "LOST", -1 },
 	};
 	uint32_t code;
 

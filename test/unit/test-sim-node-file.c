@@ -32,18 +32,19 @@ static void file__has_full_control(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(parse("version: v1\n"
-			"model: p3.8xlarge\n"
-			"seed: 7\n"
-			"driver: {version: 550.163.01, cuda: 12040, nvml: 12}\n"
-			"gpu: {persistence: 0}\n"
-			"gpus:\n"
-			"- index: 1\n"
-			"  memory_total: 8Gi\n"
-			"  product: T4\n"
-			"  name: \"My T4\"\n"
-			"- {index: 3, uuid: GPU-1, numa_node: -1, fail: {power: NOT_SUPPORTED, energy: 999}}\n",
-			  &err),
+	assert_ok(
+		parse("version: v1\n"
+		      "model: p3.8xlarge\n"
+		      "seed: 7\n"
+		      "driver: {version: 550.163.01, cuda: 12040, nvml: 12}\n"
+		      "gpu: {persistence: 0}\n"
+		      "gpus:\n"
+		      "- index: 1\n"
+		      "  memory_total: 8Gi\n"
+		      "  product: T4\n"
+		      "  name: \"My T4\"\n"
+		      "- {index: 3, uuid: GPU-1, numa_node: -1, fail: {power: NOT_SUPPORTED, energy: 999}}\n",
+			&err),
 		&err);
 	assert_string_equal(node->head.name, "my-node");
 	assert_int_equal(node->head.info.slot_count, 4);
@@ -65,7 +66,9 @@ static void file__takes_json_and_a_bare_product(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(parse("{\"version\": \"v1\", \"product\": \"T4\", \"count\": 12, \"name\": \"x\"}", &err),
+	assert_ok(
+		parse("{\"version\": \"v1\", \"product\": \"T4\", \"count\": 12, \"name\": \"x\"}",
+			&err),
 		&err);
 	assert_int_equal(node->head.info.slot_count, 12);
 	assert_string_equal(node->head.name, "x");
@@ -78,37 +81,51 @@ static void file__mistakes_name_place_key_and_expectation(void **state)
 		const char *text, *want;
 	} rows[] = {
 		{ "", "dir/my-node.yaml:1:1: " },
-		{ "[1, 2]", "dir/my-node.yaml:1:1: node file: expected a mapping, found a list" },
-		{ "version: v2\nmodel: p3.2xlarge", "dir/my-node.yaml:1:10: version: expected v1, found 'v2'" },
+		{ "[1, 2]",
+			"dir/my-node.yaml:1:1: node file: expected a mapping, found a list" },
+		{ "version: v2\nmodel: p3.2xlarge",
+			"dir/my-node.yaml:1:10: version: expected v1, found 'v2'" },
 		{ "version: v1", "expected a key model or product" },
 		{ "model: p3.2xlarge\nproduct: T4", "expected model or product, found both" },
 		{ "model: p9.large", "dir/my-node.yaml:1:8: model: expected a model" },
 		{ "product: T9", "dir/my-node.yaml:1:10: product: expected a product" },
-		{ "model: p3.2xlarge\ncount: 0", ":2:8: count: expected a number from 1 to 256, found '0'" },
+		{ "model: p3.2xlarge\ncount: 0",
+			":2:8: count: expected a number from 1 to 256, found '0'" },
 		{ "model: p3.2xlarge\ncount: 257", "from 1 to 256, found '257'" },
 		{ "model: p3.2xlarge\ncount: many", "found 'many'" },
-		{ "model: p3.2xlarge\ncounts: 2", ":2:1: counts: unknown key, expected version" },
+		{ "model: p3.2xlarge\ncounts: 2",
+			":2:1: counts: unknown key, expected version" },
 		{ "model: p3.2xlarge\ngpu: 3", "gpu: expected a mapping, found a scalar" },
 		{ "model: p3.2xlarge\ngpu: {power: 3}", ":2:7: power: unknown key" },
-		{ "model: p3.2xlarge\ngpu: {minor: x}", ":2:14: minor: expected a number from 0 to 1023, found 'x'" },
-		{ "model: p3.2xlarge\ngpu: {name: [a]}", ":2:7: name: expected a scalar, found a list" },
+		{ "model: p3.2xlarge\ngpu: {minor: x}",
+			":2:14: minor: expected a number from 0 to 1023, found 'x'" },
+		{ "model: p3.2xlarge\ngpu: {name: [a]}",
+			":2:7: name: expected a scalar, found a list" },
 		{ "model: p3.2xlarge\ngpu: {fail: {powr: 3}}", "powr: unknown group" },
-		{ "model: p3.2xlarge\ngpu: {fail: {power: 77}}", "power: expected an NVML code like 3 or NOT_SUPPORTED, found '77'" },
-		{ "model: p3.2xlarge\ngpus: {index: 0}", "gpus: expected a list, found a mapping" },
-		{ "model: p3.2xlarge\ngpus:\n- {minor: 4}", ":2:1: gpus: expected an index in each entry" },
-		{ "model: p3.2xlarge\ngpus:\n- {index: 1}", ":3:11: index: expected a number from 0 to 0, found '1'" },
+		{ "model: p3.2xlarge\ngpu: {fail: {power: 77}}",
+			"power: expected an NVML code like 3 or NOT_SUPPORTED, found '77'" },
+		{ "model: p3.2xlarge\ngpus: {index: 0}",
+			"gpus: expected a list, found a mapping" },
+		{ "model: p3.2xlarge\ngpus:\n- {minor: 4}",
+			":2:1: gpus: expected an index in each entry" },
+		{ "model: p3.2xlarge\ngpus:\n- {index: 1}",
+			":3:11: index: expected a number from 0 to 0, found '1'" },
 		{ "model: p3.2xlarge\ngpus:\n- 3", "gpus: expected a mapping, found a scalar" },
-		{ "model: p3.2xlarge\ndriver: {versoin: 1}", "versoin: unknown key, expected version, cuda or nvml" },
-		{ "model: p3.2xlarge\ndriver: {cuda: 12.4}", "cuda: expected a number from 8000" },
+		{ "model: p3.2xlarge\ndriver: {versoin: 1}",
+			"versoin: unknown key, expected version, cuda or nvml" },
+		{ "model: p3.2xlarge\ndriver: {cuda: 12.4}",
+			"cuda: expected a number from 8000" },
 		{ "model: p3.2xlarge\nname: a/b", "name: expected a name without '/'" },
 		{ "model: p3.2xlarge\nmodel: p3.2xlarge", "dir/my-node.yaml:2:" },
 		{ "model: [p3", "dir/my-node.yaml:2:1: flow sequence without" },
 		{ "a: &x {b: *x}", "a: unknown key" },
 		{ "model: &x p3.2xlarge\nname: *x", "name: expected a scalar, found an alias" },
-		{ "model: p3.2xlarge\n%\xb3}\n", ":2:2: expected UTF-8 text, found the byte 0xb3" },
+		{ "model: p3.2xlarge\n%\xb3}\n",
+			":2:2: expected UTF-8 text, found the byte 0xb3" },
 		{ "model: p3.2xlarge\nname: \x01", ":2:7: expected UTF-8 text" },
 		{ "model: p3.2xlarge\n%x\ngpu: {minor: 3}\n", "dir/my-node.yaml:" },
-		{ "model: p3.2xlarge\n---\nmodel: p3.2xlarge\n", "expected one document, found more" },
+		{ "model: p3.2xlarge\n---\nmodel: p3.2xlarge\n",
+			"expected one document, found more" },
 		{ "? [a]\n: b", "expected plain keys" },
 	};
 	struct error err = ERROR_INIT;

@@ -103,7 +103,8 @@ static void driver__modes_decide_over_init(void **state)
 		enum sim_driver driver;
 		nvmlReturn_t init, count;
 	} rows[] = {
-		{ SIM_DRIVER_UNLOADED, NVML_ERROR_DRIVER_NOT_LOADED, NVML_ERROR_DRIVER_NOT_LOADED },
+		{ SIM_DRIVER_UNLOADED, NVML_ERROR_DRIVER_NOT_LOADED,
+			NVML_ERROR_DRIVER_NOT_LOADED },
 		{ SIM_DRIVER_MISMATCH, NVML_ERROR_LIB_RM_VERSION_MISMATCH, NVML_SUCCESS },
 		{ SIM_DRIVER_NO_PERMISSION, NVML_ERROR_NO_PERMISSION, NVML_SUCCESS },
 		{ SIM_DRIVER_LOADED, NVML_SUCCESS, NVML_SUCCESS },
@@ -229,7 +230,8 @@ static void memory__v1_used_is_v2_used_and_reserved(void **state)
 
 static void processes__follow_the_two_call_pattern(void **state)
 {
-	struct sim_process p = { .memory_bytes = SIM_GIB, .gi = SIM_NO_INSTANCE,
+	struct sim_process p = { .memory_bytes = SIM_GIB,
+		.gi = SIM_NO_INSTANCE,
 		.ci = SIM_NO_INSTANCE };
 	struct error err = ERROR_INIT;
 	nvmlProcessInfo_t infos[8];
@@ -237,7 +239,8 @@ static void processes__follow_the_two_call_pattern(void **state)
 	unsigned int n = 0;
 
 	(void)state;
-	assert_int_equal(nvmlDeviceGetComputeRunningProcesses_v3(f.gpus[0], &n, NULL), NVML_SUCCESS);
+	assert_int_equal(nvmlDeviceGetComputeRunningProcesses_v3(f.gpus[0], &n, NULL),
+		NVML_SUCCESS);
 	assert_int_equal(n, 0);
 	for (p.pid = 100; p.pid < 103; p.pid++)
 		assert_ok(sim_control_process_start(&f.control, 0, &p, &err), &err);
@@ -347,7 +350,8 @@ static void fields__agree_with_the_plain_calls(void **state)
 	assert_int_equal(v[4].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
 	assert_int_equal(v[5].nvmlReturn, NVML_ERROR_INVALID_ARGUMENT);
 	assert_int_equal(v[6].value.ullVal, 1);
-	assert_int_equal(nvmlDeviceGetFieldValues(f.gpus[0], 0, v), NVML_ERROR_INVALID_ARGUMENT);
+	assert_int_equal(nvmlDeviceGetFieldValues(f.gpus[0], 0, v),
+		NVML_ERROR_INVALID_ARGUMENT);
 }
 
 static void fail__takes_a_group_and_its_fields_away(void **state)
@@ -421,7 +425,8 @@ static void setters__need_root_and_reach_others(void **state)
 	(void)state;
 	assert_int_equal(nvmlDeviceSetComputeMode(f.gpus[0], 4), NVML_ERROR_INVALID_ARGUMENT);
 	if (geteuid() != 0) {
-		assert_int_equal(nvmlDeviceSetComputeMode(f.gpus[0], 3), NVML_ERROR_NO_PERMISSION);
+		assert_int_equal(nvmlDeviceSetComputeMode(f.gpus[0], 3),
+			NVML_ERROR_NO_PERMISSION);
 		return;
 	}
 	assert_int_equal(nvmlDeviceSetComputeMode(f.gpus[0], 3), NVML_SUCCESS);
@@ -442,8 +447,10 @@ static void mig__is_off_or_not_there(void **state)
 	assert_int_equal(a | b, 0);
 	assert_int_equal(nvmlDeviceGetMaxMigDeviceCount(f.gpus[0], &a), NVML_SUCCESS);
 	assert_int_equal(a, 0);
-	assert_int_equal(nvmlDeviceGetMigDeviceHandleByIndex(f.gpus[0], 0, &d), NVML_ERROR_NOT_FOUND);
-	assert_int_equal(nvmlDeviceGetGpuInstanceId(f.gpus[0], &a), NVML_ERROR_INVALID_ARGUMENT);
+	assert_int_equal(nvmlDeviceGetMigDeviceHandleByIndex(f.gpus[0], 0, &d),
+		NVML_ERROR_NOT_FOUND);
+	assert_int_equal(nvmlDeviceGetGpuInstanceId(f.gpus[0], &a),
+		NVML_ERROR_INVALID_ARGUMENT);
 	assert_int_equal(nvmlDeviceGetDeviceHandleFromMigDeviceHandle(f.gpus[0], &d), 2);
 }
 
@@ -470,8 +477,10 @@ static void topology__has_the_hybrid_cube_mesh(void **state)
 			assert_int_equal(nvmlDeviceGetNvLinkState(f.gpus[i], link, &active), 0);
 			if (!active)
 				continue;
-			assert_int_equal(nvmlDeviceGetNvLinkRemotePciInfo_v2(f.gpus[i], link, &pci), 0);
-			assert_int_equal(nvmlDeviceGetHandleByPciBusId_v2(pci.busId, &remote), 0);
+			assert_int_equal(
+				nvmlDeviceGetNvLinkRemotePciInfo_v2(f.gpus[i], link, &pci), 0);
+			assert_int_equal(nvmlDeviceGetHandleByPciBusId_v2(pci.busId, &remote),
+				0);
 			for (unsigned int j = 0; j < 4; j++)
 				got[i][j] += f.gpus[j] == remote;
 		}

@@ -40,8 +40,8 @@ static struct event_set sets[SETS_MAX];
 
 static nvmlEventSet_t set_handle(uint32_t row)
 {
-	return (nvmlEventSet_t)(uintptr_t)(SET_TAG << 48 | (uint64_t)(sets[row].use & 0xFFFFFF) << 16 |
-		row);
+	return (nvmlEventSet_t)(uintptr_t)(SET_TAG << 48 |
+					   (uint64_t)(sets[row].use & 0xFFFFFF) << 16 | row);
 }
 
 /* With the lock held. NULL: not ours, or freed. */
@@ -49,7 +49,8 @@ static struct event_set *set_find(nvmlEventSet_t handle)
 {
 	uint32_t row = (uint32_t)((uintptr_t)handle & 0xFFFF);
 
-	return row < SETS_MAX && sets[row].used && set_handle(row) == handle ? &sets[row] : NULL;
+	return row < SETS_MAX && sets[row].used && set_handle(row) == handle ? &sets[row]
+									     : NULL;
 }
 
 static void fork_prepare(void)
@@ -195,7 +196,8 @@ static nvmlReturn_t take(const struct sim_state *s, nvmlEventSet_t handle, struc
 	return r;
 }
 
-static nvmlReturn_t wait_event(nvmlEventSet_t handle, struct sim_event *e, unsigned int timeout_ms)
+static nvmlReturn_t wait_event(nvmlEventSet_t handle, struct sim_event *e,
+	unsigned int timeout_ms)
 {
 	const struct sim_state *s;
 	nvmlReturn_t r = lib_enter(&s);
@@ -228,8 +230,11 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t handle, nvmlEventData_t *
 	}
 	r = wait_event(handle, &e, timeout_ms);
 	if (r == NVML_SUCCESS)
-		*data = (nvmlEventData_t){ .device = handle_of((struct handle){ e.slot, e.epoch }),
-			.eventType = e.type, .eventData = e.data, .gpuInstanceId = e.gi,
+		*data = (nvmlEventData_t){ .device = handle_of(
+						   (struct handle){ e.slot, e.epoch }),
+			.eventType = e.type,
+			.eventData = e.data,
+			.gpuInstanceId = e.gi,
 			.computeInstanceId = e.ci };
 	return r;
 }

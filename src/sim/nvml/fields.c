@@ -11,8 +11,8 @@
 
 #define FIELD_LAST 302 /* driver 580.159.04 */
 
-static const unsigned short unknown_below_last[] = { 0, 274, 289, 290, 291, 292, 293, 296, 297, 298,
-	299, 300 }; /* INVALID_ARGUMENT on that driver */
+static const unsigned short unknown_below_last[] = { 0, 274, 289, 290, 291, 292, 293, 296, 297,
+	298, 299, 300 }; /* INVALID_ARGUMENT on that driver */
 
 typedef uint64_t field_fn(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r);
 
@@ -173,21 +173,43 @@ static uint64_t pcie_rx(const struct sim_gpu *g, unsigned int scope, nvmlReturn_
 static const struct {
 	unsigned short first, last, type;
 } types_without_row[] = {
-	{ 7, 31, 3 }, { 91, 91, 1 }, { 92, 93, 3 }, { 138, 141, 3 }, { 146, 146, 1 },
-	{ 161, 163, 3 }, { 164, 168, 1 }, { 170, 172, 1 }, { 200, 200, 1 }, { 223, 225, 1 },
-	{ 231, 234, 1 }, { 251, 253, 1 }, { 259, 259, 1 }, { 263, 264, 1 }, { 268, 268, 1 },
-	{ 272, 273, 3 }, { 279, 279, 6 }, { 280, 280, 1 }, { 282, 283, 6 }, { 286, 287, 6 },
+	{ 7, 31, 3 },
+	{ 91, 91, 1 },
+	{ 92, 93, 3 },
+	{ 138, 141, 3 },
+	{ 146, 146, 1 },
+	{ 161, 163, 3 },
+	{ 164, 168, 1 },
+	{ 170, 172, 1 },
+	{ 200, 200, 1 },
+	{ 223, 225, 1 },
+	{ 231, 234, 1 },
+	{ 251, 253, 1 },
+	{ 259, 259, 1 },
+	{ 263, 264, 1 },
+	{ 268, 268, 1 },
+	{ 272, 273, 3 },
+	{ 279, 279, 6 },
+	{ 280, 280, 1 },
+	{ 282, 283, 6 },
+	{ 286, 287, 6 },
 };
 
 #define ULL NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
 #define U   NVML_VALUE_TYPE_UNSIGNED_INT
 #define I   NVML_VALUE_TYPE_SIGNED_INT
-#define KEY(id, type, group, member)                                                               \
-	{ id, type, SIM_GROUP_##group, NULL, offsetof(struct sim_keys, member),                    \
-		sizeof(((struct sim_keys *)0)->member) }
-#define FN(id, type, group, fn) { id, type, SIM_GROUP_##group, fn, 0, 0 }
+#define KEY(id, type, group, member)                                                  \
+	{                                                                             \
+		id, type, SIM_GROUP_##group, NULL, offsetof(struct sim_keys, member), \
+			sizeof(((struct sim_keys *)0)->member)                        \
+	}
+#define FN(id, type, group, fn)                       \
+	{                                             \
+		id, type, SIM_GROUP_##group, fn, 0, 0 \
+	}
 
-static const struct field fields[] = { /* sorted by id */
+static const struct field fields[] = {
+	/* sorted by id */
 	KEY(1, ULL, ECC, ecc),
 	KEY(2, ULL, ECC, ecc_pending),
 	KEY(3, ULL, ECC_COUNTERS, ecc_corrected_volatile),

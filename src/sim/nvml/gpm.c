@@ -108,7 +108,7 @@ EXPORT nvmlReturn_t nvmlGpmQueryIfStreamingEnabled(nvmlDevice_t d, unsigned int 
 	return r;
 }
 
-/* ---- metrics ---------------------------------------------------------------------------------- */
+/* Metrics. */
 
 enum source { LOAD, MEMORY_LOAD, PCIE_TX, PCIE_RX, NOTHING };
 
@@ -140,7 +140,8 @@ static const struct metric {
 static double traffic_mib_per_s(const nvmlGpmMetricsGet_t *get, unsigned int direction)
 {
 	double seconds = (double)(get->sample2->at_ns - get->sample1->at_ns) / 1e9;
-	double kb = (double)(get->sample2->pcie_kb[direction] - get->sample1->pcie_kb[direction]);
+	double kb =
+		(double)(get->sample2->pcie_kb[direction] - get->sample1->pcie_kb[direction]);
 
 	return seconds > 0 ? kb * 1000 / (1024.0 * 1024.0) / seconds : 0;
 }
@@ -168,8 +169,9 @@ static void answer(const nvmlGpmMetricsGet_t *get, nvmlGpmMetric_t *m)
 {
 	m->value = 0;
 	memset(&m->metricInfo, 0, sizeof(m->metricInfo));
-	m->nvmlReturn = m->metricId >= 1 && m->metricId <= METRIC_LAST ? NVML_SUCCESS
-								       : NVML_ERROR_INVALID_ARGUMENT;
+	m->nvmlReturn = m->metricId >= 1 && m->metricId <= METRIC_LAST
+				? NVML_SUCCESS
+				: NVML_ERROR_INVALID_ARGUMENT;
 	for (size_t i = 0; i < ARRAY_LEN(metrics); i++) {
 		if (metrics[i].id != m->metricId)
 			continue;
@@ -198,6 +200,8 @@ EXPORT nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
 		return NVML_ERROR_INVALID_ARGUMENT;
 	/* The array is as long as the caller's header says: numMetrics counts, not our type. */
 	for (unsigned int i = 0; i < get->numMetrics; i++)
-		answer(get, (nvmlGpmMetric_t *)((char *)get + offsetof(nvmlGpmMetricsGet_t, metrics)) + i);
+		answer(get, (nvmlGpmMetric_t *)((char *)get +
+						offsetof(nvmlGpmMetricsGet_t, metrics)) +
+				    i);
 	return NVML_SUCCESS;
 }

@@ -19,7 +19,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t d, unsigned int *current,
 GETTER_U32(nvmlDeviceGetDefaultEccMode, ECC, NVML_FEATURE_ENABLED)
 
 /* type: corrected, uncorrected; counter: volatile, aggregate. */
-static unsigned long long ecc_count(const struct sim_keys *k, unsigned int type, unsigned int counter)
+static unsigned long long ecc_count(const struct sim_keys *k, unsigned int type,
+	unsigned int counter)
 {
 	if (counter == NVML_VOLATILE_ECC)
 		return type ? k->ecc_uncorrected_volatile : k->ecc_corrected_volatile;
@@ -59,7 +60,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t d, unsigned int
 	old = g.keys.architecture < NVML_DEVICE_ARCH_AMPERE;
 	if (!g.keys.ecc || (old ? location == NVML_MEMORY_LOCATION_SRAM
 				: location != NVML_MEMORY_LOCATION_DRAM &&
-				  location != NVML_MEMORY_LOCATION_SRAM))
+						   location != NVML_MEMORY_LOCATION_SRAM))
 		return NVML_ERROR_NOT_SUPPORTED;
 	*n = location == NVML_MEMORY_LOCATION_DRAM ? ecc_count(&g.keys, type, counter) : 0;
 	return NVML_SUCCESS;
@@ -69,7 +70,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetDetailedEccErrors(nvmlDevice_t d, unsigned int 
 	unsigned int counter, nvmlEccErrorCounts_t *counts)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_ECC_COUNTERS, counts && ecc_args(type, counter), &g);
+	nvmlReturn_t r =
+		gpu_enter(d, SIM_GROUP_ECC_COUNTERS, counts && ecc_args(type, counter), &g);
 
 	if (r)
 		return r;
@@ -102,8 +104,8 @@ static nvmlReturn_t retired_pages(nvmlDevice_t d, unsigned int cause, unsigned i
 	return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t d, unsigned int cause, unsigned int *n,
-	unsigned long long *addresses)
+EXPORT nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t d, unsigned int cause,
+	unsigned int *n, unsigned long long *addresses)
 {
 	return retired_pages(d, cause, n, addresses, NULL);
 }
@@ -144,6 +146,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t d,
 	used = g.keys.remapped_corrected + g.keys.remapped_uncorrected;
 	if (used > g.keys.remap_banks)
 		used = g.keys.remap_banks;
-	*v = (nvmlRowRemapperHistogramValues_t){ .max = g.keys.remap_banks - used, .high = used };
+	*v = (nvmlRowRemapperHistogramValues_t){ .max = g.keys.remap_banks - used,
+		.high = used };
 	return NVML_SUCCESS;
 }

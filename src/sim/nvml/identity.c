@@ -45,7 +45,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t d, unsigned int obj
 	/* OEM, ECC, power management. */
 	static const char *const versions[] = { "2.1", "7.16", "3.0" };
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_INFOROM, text && object < ARRAY_LEN(versions), &g);
+	nvmlReturn_t r =
+		gpu_enter(d, SIM_GROUP_INFOROM, text && object < ARRAY_LEN(versions), &g);
 
 	return r ? r : text_out(versions[object], 16, text, len);
 }
@@ -110,7 +111,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t d, nvmlPciInfoExt_v1_t 
 	return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t d, nvmlDeviceAddressingMode_v1_t *mode)
+EXPORT nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t d,
+	nvmlDeviceAddressingMode_v1_t *mode)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_ADDRESSING_MODE, mode != NULL, &g);
@@ -132,9 +134,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t d, nvmlPlatformInfo_v
 	if (r)
 		return r;
 	version = info->version;
-	if (version != NVML_STRUCT_VERSION(*info, 1) && version != NVML_STRUCT_VERSION(*info, 2))
+	if (version != NVML_STRUCT_VERSION(*info, 1) &&
+		version != NVML_STRUCT_VERSION(*info, 2))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	*info = (nvmlPlatformInfo_v2_t){ .version = version, .hostId = 1,
+	*info = (nvmlPlatformInfo_v2_t){ .version = version,
+		.hostId = 1,
 		.moduleId = (unsigned char)g.keys.module_id };
 	return NVML_SUCCESS;
 }

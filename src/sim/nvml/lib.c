@@ -28,7 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t init_count;
 static struct session *_Atomic current;
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* Messages. */
 
 static void complain(const char *text)
 {
@@ -43,7 +43,7 @@ static void complain(const char *text)
 		return; /* nobody to tell */
 }
 
-/* ---- handles ---------------------------------------------------------------------------------- */
+/* Handles. */
 
 /* 63..48 tag, 47..32 epoch, 31..16 kept for instance ids of MIG, 15..0 slot. */
 #define HANDLE_TAG UINT64_C(0x6E76)
@@ -51,7 +51,7 @@ static void complain(const char *text)
 nvmlDevice_t handle_of(struct handle h)
 {
 	return (nvmlDevice_t)(uintptr_t)(HANDLE_TAG << 48 | (uint64_t)(h.epoch & 0xFFFF) << 32 |
-		h.slot);
+					 h.slot);
 }
 
 bool handle_read(nvmlDevice_t d, struct handle *ret)
@@ -70,7 +70,7 @@ uint32_t gpu_slot(nvmlDevice_t d)
 	return (uint32_t)((uintptr_t)d & 0xFFFF) % SIM_MAX_GPUS;
 }
 
-/* ---- entry ------------------------------------------------------------------------------------ */
+/* Entry. */
 
 nvmlReturn_t lib_enter(const struct sim_state **ret)
 {
@@ -103,7 +103,8 @@ static nvmlReturn_t driver_code(uint32_t driver)
 	return driver < ARRAY_LEN(codes) ? codes[driver] : NVML_ERROR_UNKNOWN;
 }
 
-nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret, struct sim_node_head *head)
+nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret,
+	struct sim_node_head *head)
 {
 	nvmlReturn_t r = lib_enter(ret);
 
@@ -119,11 +120,13 @@ nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret, struct s
 }
 
 /* Reads the GPU of a handle; what is wrong with the handle comes out as a code. */
-static nvmlReturn_t read_gpu(const struct sim_state *s, struct handle h, struct sim_part gpu_part)
+static nvmlReturn_t read_gpu(const struct sim_state *s, struct handle h,
+	struct sim_part gpu_part)
 {
 	struct sim_node_info info;
 	struct sim_slot slot;
-	struct sim_part parts[] = { SIM_PART_INFO(&info), SIM_PART_SLOT(h.slot, &slot), gpu_part };
+	struct sim_part parts[] = { SIM_PART_INFO(&info), SIM_PART_SLOT(h.slot, &slot),
+		gpu_part };
 
 	sim_state_read(s, parts, ARRAY_LEN(parts));
 	if (info.driver == SIM_DRIVER_UNLOADED)
@@ -164,7 +167,8 @@ nvmlReturn_t gpu_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struc
 	return enter(d, group, args_ok, g, false);
 }
 
-nvmlReturn_t gpu_enter_all(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g)
+nvmlReturn_t gpu_enter_all(nvmlDevice_t d, enum sim_group group, bool args_ok,
+	struct sim_gpu *g)
 {
 	return enter(d, group, args_ok, g, true);
 }
@@ -212,7 +216,7 @@ nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, si
 	return NVML_SUCCESS;
 }
 
-/* ---- init ------------------------------------------------------------------------------------- */
+/* Init. */
 
 /* Node files need a YAML parser, which would be a dependency: a plug-in beside us has it. */
 static int load_node_file(const char *path, struct sim_node *node, struct error *err)
@@ -225,8 +229,8 @@ static int load_node_file(const char *path, struct sim_node *node, struct error 
 
 	if (!dladdr((const void *)handle_of, &info) || !(slash = strrchr(info.dli_fname, '/')))
 		return error_set(err, ERR_UNAVAILABLE, "cannot tell where this library lies");
-	(void)snprintf(plugin, sizeof(plugin), "%.*s/" PLUGIN_FILE, (int)(slash - info.dli_fname),
-		info.dli_fname);
+	(void)snprintf(plugin, sizeof(plugin), "%.*s/" PLUGIN_FILE,
+		(int)(slash - info.dli_fname), info.dli_fname);
 	h = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
 	if (h)
 		*(void **)&fn = dlsym(h, "gpuslice_sim_node_file_load");
@@ -267,8 +271,8 @@ static nvmlReturn_t open_state(struct error *err)
 		return NVML_ERROR_UNKNOWN;
 	r = sim_place_open(&place, load_node_file, &s, err);
 	if (r == SIM_PLACE_E_NONE && place.dir[0])
-		(void)error_set(err, ERR_NOT_FOUND, "no node in '%s', and " SIM_ENV_NODE " names none",
-			place.dir);
+		(void)error_set(err, ERR_NOT_FOUND,
+			"no node in '%s', and " SIM_ENV_NODE " names none", place.dir);
 	if (r == SIM_PLACE_E_NONE)
 		return NVML_ERROR_DRIVER_NOT_LOADED;
 	if (r < 0)
@@ -334,8 +338,8 @@ EXPORT nvmlReturn_t nvmlShutdown(void)
 	return NVML_SUCCESS;
 }
 
-#define TEXT_CASE_(name, number, text)                                                             \
-	case number:                                                                               \
+#define TEXT_CASE_(name, number, text) \
+	case number:                   \
 		return text;
 
 EXPORT const char *nvmlErrorString(nvmlReturn_t result)

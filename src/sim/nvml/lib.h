@@ -33,7 +33,8 @@ bool handle_read(nvmlDevice_t d, struct handle *ret); /* false: not one of ours 
 nvmlReturn_t lib_enter(const struct sim_state **ret);
 
 /* The same, and reads the head of the node, with its slots. 9 if the driver is unloaded. */
-nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret, struct sim_node_head *head);
+nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret,
+	struct sim_node_head *head);
 
 /*
  * The start of a function on one GPU: all checks of the list above. @args_ok: the function's own
@@ -42,7 +43,8 @@ nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret, struct s
 nvmlReturn_t gpu_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g);
 
 /* The same with the process table. */
-nvmlReturn_t gpu_enter_all(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g);
+nvmlReturn_t gpu_enter_all(nvmlDevice_t d, enum sim_group group, bool args_ok,
+	struct sim_gpu *g);
 
 /* The slot of a handle that gpu_enter() has accepted. */
 uint32_t gpu_slot(nvmlDevice_t d);
@@ -58,23 +60,24 @@ nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, si
 	uint32_t value);
 
 /* A getter of one number. */
-#define GETTER_U32(function, group, expression)                                                    \
-	EXPORT nvmlReturn_t function(nvmlDevice_t d, unsigned int *ret)                            \
-	{                                                                                          \
-		struct sim_gpu g;                                                                  \
-		nvmlReturn_t r = gpu_enter(d, SIM_GROUP_##group, ret != NULL, &g);                 \
-                                                                                                   \
-		if (r == NVML_SUCCESS)                                                             \
-			*ret = (expression);                                                       \
-		return r;                                                                          \
+#define GETTER_U32(function, group, expression)                                    \
+	EXPORT nvmlReturn_t function(nvmlDevice_t d, unsigned int *ret)            \
+	{                                                                          \
+		struct sim_gpu g;                                                  \
+		nvmlReturn_t r = gpu_enter(d, SIM_GROUP_##group, ret != NULL, &g); \
+                                                                                   \
+		if (r == NVML_SUCCESS)                                             \
+			*ret = (expression);                                       \
+		return r;                                                          \
 	}
 
 /* A getter of one text key. */
-#define GETTER_TEXT(function, group, key)                                                          \
-	EXPORT nvmlReturn_t function(nvmlDevice_t d, char *text, unsigned int len)                 \
-	{                                                                                          \
-		struct sim_gpu g;                                                                  \
-		nvmlReturn_t r = gpu_enter(d, SIM_GROUP_##group, text != NULL, &g);                \
-                                                                                                   \
-		return r == NVML_SUCCESS ? text_out(g.keys.key, sizeof(g.keys.key), text, len) : r; \
+#define GETTER_TEXT(function, group, key)                                                      \
+	EXPORT nvmlReturn_t function(nvmlDevice_t d, char *text, unsigned int len)             \
+	{                                                                                      \
+		struct sim_gpu g;                                                              \
+		nvmlReturn_t r = gpu_enter(d, SIM_GROUP_##group, text != NULL, &g);            \
+                                                                                               \
+		return r == NVML_SUCCESS ? text_out(g.keys.key, sizeof(g.keys.key), text, len) \
+					 : r;                                                  \
 	}

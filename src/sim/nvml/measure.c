@@ -7,7 +7,7 @@
 
 #define SAMPLING_PERIOD_US 100000 /* of the engine utilisations (measured) */
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* Memory. */
 
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *memory)
 {
@@ -46,13 +46,13 @@ EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t d, nvmlBAR1Memory_t
 	if (r)
 		return r;
 	memory->bar1Total = g.keys.bar1_total;
-	memory->bar1Used = g.keys.bar1_used < g.keys.bar1_total ? g.keys.bar1_used
-								 : g.keys.bar1_total;
+	memory->bar1Used =
+		g.keys.bar1_used < g.keys.bar1_total ? g.keys.bar1_used : g.keys.bar1_total;
 	memory->bar1Free = memory->bar1Total - memory->bar1Used;
 	return NVML_SUCCESS;
 }
 
-/* ---- load ------------------------------------------------------------------------------------- */
+/* Load. */
 
 EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *rates)
 {
@@ -66,17 +66,18 @@ EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilizatio
 	return r;
 }
 
-#define ENGINE_GETTER(function, group, key)                                                        \
-	EXPORT nvmlReturn_t function(nvmlDevice_t d, unsigned int *percent, unsigned int *period_us) \
-	{                                                                                          \
-		struct sim_gpu g;                                                                  \
-		nvmlReturn_t r = gpu_enter(d, SIM_GROUP_##group, percent && period_us, &g);        \
-                                                                                                   \
-		if (r == NVML_SUCCESS) {                                                           \
-			*percent = g.keys.key;                                                     \
-			*period_us = SAMPLING_PERIOD_US;                                           \
-		}                                                                                  \
-		return r;                                                                          \
+#define ENGINE_GETTER(function, group, key)                                                 \
+	EXPORT nvmlReturn_t function(nvmlDevice_t d, unsigned int *percent,                 \
+		unsigned int *period_us)                                                    \
+	{                                                                                   \
+		struct sim_gpu g;                                                           \
+		nvmlReturn_t r = gpu_enter(d, SIM_GROUP_##group, percent && period_us, &g); \
+                                                                                            \
+		if (r == NVML_SUCCESS) {                                                    \
+			*percent = g.keys.key;                                              \
+			*period_us = SAMPLING_PERIOD_US;                                    \
+		}                                                                           \
+		return r;                                                                   \
 	}
 
 ENGINE_GETTER(nvmlDeviceGetEncoderUtilization, VIDEO, util_encoder)
@@ -84,7 +85,7 @@ ENGINE_GETTER(nvmlDeviceGetDecoderUtilization, VIDEO, util_decoder)
 ENGINE_GETTER(nvmlDeviceGetJpgUtilization, JPG_OFA, util_jpg)
 ENGINE_GETTER(nvmlDeviceGetOfaUtilization, JPG_OFA, util_ofa)
 
-/* ---- power and temperature -------------------------------------------------------------------- */
+/* Power and temperature. */
 
 GETTER_U32(nvmlDeviceGetPowerUsage, POWER, sim_power_mw(&g))
 GETTER_U32(nvmlDeviceGetEnforcedPowerLimit, POWER_LIMIT, g.keys.power_limit_mw)
@@ -165,7 +166,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t d, unsigned i
 	return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t d, nvmlMarginTemperature_v1_t *margin)
+EXPORT nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t d,
+	nvmlMarginTemperature_v1_t *margin)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_MARGIN, margin != NULL, &g);
@@ -174,7 +176,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t d, nvmlMarginTem
 		return r;
 	if (margin->version != NVML_STRUCT_VERSION(*margin, 1))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	margin->marginTemperature = (int)g.keys.temperature_gpu_max_c - (int)sim_temperature_c(&g);
+	margin->marginTemperature =
+		(int)g.keys.temperature_gpu_max_c - (int)sim_temperature_c(&g);
 	return NVML_SUCCESS;
 }
 
@@ -191,7 +194,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNumFans(nvmlDevice_t d, unsigned int *count)
 	return r == NVML_ERROR_NOT_SUPPORTED ? NVML_SUCCESS : r;
 }
 
-/* ---- clocks ----------------------------------------------------------------------------------- */
+/* Clocks. */
 
 EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t d, unsigned int type, unsigned int *mhz)
 {
@@ -206,7 +209,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t d, unsigned int type, un
 	return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t d, unsigned int type, unsigned int *mhz)
+EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t d, unsigned int type,
+	unsigned int *mhz)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_CLOCKS, mhz && type <= NVML_CLOCK_VIDEO, &g);
@@ -263,15 +267,15 @@ EXPORT nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t d, unsigned int type, unsign
 	return nvmlDeviceGetMaxClockInfo(d, type, NULL); /* 1 or 2 */
 }
 
-#define MASK_GETTER(function, expression)                                                          \
-	EXPORT nvmlReturn_t function(nvmlDevice_t d, unsigned long long *reasons)                  \
-	{                                                                                          \
-		struct sim_gpu g;                                                                  \
-		nvmlReturn_t r = gpu_enter(d, SIM_GROUP_CLOCK_REASONS, reasons != NULL, &g);       \
-                                                                                                   \
-		if (r == NVML_SUCCESS)                                                             \
-			*reasons = (expression);                                                   \
-		return r;                                                                          \
+#define MASK_GETTER(function, expression)                                                    \
+	EXPORT nvmlReturn_t function(nvmlDevice_t d, unsigned long long *reasons)            \
+	{                                                                                    \
+		struct sim_gpu g;                                                            \
+		nvmlReturn_t r = gpu_enter(d, SIM_GROUP_CLOCK_REASONS, reasons != NULL, &g); \
+                                                                                             \
+		if (r == NVML_SUCCESS)                                                       \
+			*reasons = (expression);                                             \
+		return r;                                                                    \
 	}
 
 MASK_GETTER(nvmlDeviceGetCurrentClocksEventReasons, sim_clock_reasons(&g))
@@ -296,13 +300,13 @@ EXPORT nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t d, unsigned int po
 	if (r)
 		return r;
 	t->referenceTime = time_wall_ns() / 1000;
-	t->violationTime = policy == 0 ? g.keys.violation_power_ns
-		: policy == 1	       ? g.keys.violation_thermal_ns
-				       : 0;
+	t->violationTime = policy == 0   ? g.keys.violation_power_ns
+			   : policy == 1 ? g.keys.violation_thermal_ns
+					 : 0;
 	return NVML_SUCCESS;
 }
 
-/* ---- PCIe ------------------------------------------------------------------------------------- */
+/* PCIe. */
 
 GETTER_U32(nvmlDeviceGetPcieReplayCounter, PCIE, g.keys.pcie_replays)
 GETTER_U32(nvmlDeviceGetCurrPcieLinkGeneration, PCIE, g.keys.pcie_gen)
@@ -316,15 +320,15 @@ EXPORT nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t d, unsigned int cou
 	unsigned int *kb_per_s)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_PCIE, kb_per_s && counter <= NVML_PCIE_UTIL_RX_BYTES,
-		&g);
+	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_PCIE,
+		kb_per_s && counter <= NVML_PCIE_UTIL_RX_BYTES, &g);
 
 	if (r == NVML_SUCCESS)
 		*kb_per_s = sim_pcie_kbps(&g, counter);
 	return r;
 }
 
-/* ---- modes ------------------------------------------------------------------------------------ */
+/* Modes. */
 
 GETTER_U32(nvmlDeviceGetPersistenceMode, PERSISTENCE, g.keys.persistence)
 GETTER_U32(nvmlDeviceGetComputeMode, COMPUTE_MODE, g.keys.compute_mode)
@@ -337,9 +341,11 @@ EXPORT nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t d, unsigned int mo
 
 EXPORT nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t d, unsigned int mode)
 {
-	if (mode == NVML_COMPUTEMODE_EXCLUSIVE_THREAD) /* long gone; works as exclusive process */
+	if (mode ==
+		NVML_COMPUTEMODE_EXCLUSIVE_THREAD) /* long gone; works as exclusive process */
 		mode = NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
-	return gpu_set_u32(d, SIM_GROUP_COMPUTE_MODE, mode <= NVML_COMPUTEMODE_EXCLUSIVE_PROCESS,
+	return gpu_set_u32(d, SIM_GROUP_COMPUTE_MODE,
+		mode <= NVML_COMPUTEMODE_EXCLUSIVE_PROCESS,
 		offsetof(struct sim_keys, compute_mode), mode);
 }
 
@@ -357,5 +363,6 @@ EXPORT nvmlReturn_t nvmlDeviceSetPowerManagementLimit(nvmlDevice_t d, unsigned i
 
 EXPORT nvmlReturn_t nvmlDeviceSetEccMode(nvmlDevice_t d, unsigned int mode)
 {
-	return gpu_set_u32(d, SIM_GROUP_ECC, mode <= 1, offsetof(struct sim_keys, ecc_pending), mode);
+	return gpu_set_u32(d, SIM_GROUP_ECC, mode <= 1, offsetof(struct sim_keys, ecc_pending),
+		mode);
 }

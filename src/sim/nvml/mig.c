@@ -27,7 +27,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned int *current,
 	return r;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t d, unsigned int mode, nvmlReturn_t *activation)
+EXPORT nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t d, unsigned int mode,
+	nvmlReturn_t *activation)
 {
 	return mig_enter(d, mode <= 1 && activation, NVML_ERROR_NOT_SUPPORTED);
 }
@@ -63,7 +64,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned
 	return r ? r : NVML_ERROR_NOT_FOUND;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mig, nvmlDevice_t *d)
+EXPORT nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mig,
+	nvmlDevice_t *d)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter(mig, SIM_GROUP_HANDLE, d != NULL, &g);
@@ -84,7 +86,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t mig, unsigned in
 	return nvmlDeviceGetGpuInstanceId(mig, id);
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t mig, nvmlDeviceAttributes_t *attributes)
+EXPORT nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t mig,
+	nvmlDeviceAttributes_t *attributes)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter(mig, SIM_GROUP_HANDLE, attributes != NULL, &g);
@@ -92,7 +95,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t mig, nvmlDeviceAttri
 	return r ? r : NVML_ERROR_NOT_SUPPORTED; /* a whole GPU (measured) */
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t mig, nvmlDeviceAttributes_t *attributes)
+EXPORT nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t mig,
+	nvmlDeviceAttributes_t *attributes)
 {
 	return nvmlDeviceGetAttributes_v2(mig, attributes);
 }

@@ -13,27 +13,29 @@ typedef void put_fn(void *array, unsigned int i, const struct sim_process *p);
 
 static void put_v1(void *array, unsigned int i, const struct sim_process *p)
 {
-	((nvmlProcessInfo_v1_t *)array)[i] = (nvmlProcessInfo_v1_t){ .pid = p->pid,
-		.usedGpuMemory = p->memory_bytes };
+	((nvmlProcessInfo_v1_t *)array)[i] =
+		(nvmlProcessInfo_v1_t){ .pid = p->pid, .usedGpuMemory = p->memory_bytes };
 }
 
 static void put_v2(void *array, unsigned int i, const struct sim_process *p)
 {
 	((nvmlProcessInfo_t *)array)[i] = (nvmlProcessInfo_t){ .pid = p->pid,
-		.usedGpuMemory = p->memory_bytes, .gpuInstanceId = p->gi,
+		.usedGpuMemory = p->memory_bytes,
+		.gpuInstanceId = p->gi,
 		.computeInstanceId = p->ci };
 }
 
 static void put_detail(void *array, unsigned int i, const struct sim_process *p)
 {
 	((nvmlProcessDetail_v1_t *)array)[i] = (nvmlProcessDetail_v1_t){ .pid = p->pid,
-		.usedGpuMemory = p->memory_bytes, .gpuInstanceId = p->gi,
+		.usedGpuMemory = p->memory_bytes,
+		.gpuInstanceId = p->gi,
 		.computeInstanceId = p->ci };
 }
 
 /* Too small: 7 and the number needed; nothing to report: 0, also with no array at all. */
-static nvmlReturn_t list(nvmlDevice_t d, enum sim_process_kind kind, unsigned int *n, void *array,
-	put_fn *put)
+static nvmlReturn_t list(nvmlDevice_t d, enum sim_process_kind kind, unsigned int *n,
+	void *array, put_fn *put)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter_all(d, SIM_GROUP_PROCESSES, n && (array || *n == 0), &g);
@@ -54,21 +56,21 @@ static nvmlReturn_t list(nvmlDevice_t d, enum sim_process_kind kind, unsigned in
 	return NVML_SUCCESS;
 }
 
-#define LIST(name, kind)                                                                           \
-	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses(nvmlDevice_t d, unsigned int *n, \
-		nvmlProcessInfo_v1_t *infos)                                                       \
-	{                                                                                          \
-		return list(d, SIM_PROCESS_##kind, n, infos, put_v1);                              \
-	}                                                                                          \
-	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses_v2(nvmlDevice_t d,               \
-		unsigned int *n, nvmlProcessInfo_t *infos)                                         \
-	{                                                                                          \
-		return list(d, SIM_PROCESS_##kind, n, infos, put_v2);                              \
-	}                                                                                          \
-	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses_v3(nvmlDevice_t d,               \
-		unsigned int *n, nvmlProcessInfo_t *infos)                                         \
-	{                                                                                          \
-		return list(d, SIM_PROCESS_##kind, n, infos, put_v2);                              \
+#define LIST(name, kind)                                                             \
+	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses(nvmlDevice_t d,    \
+		unsigned int *n, nvmlProcessInfo_v1_t *infos)                        \
+	{                                                                            \
+		return list(d, SIM_PROCESS_##kind, n, infos, put_v1);                \
+	}                                                                            \
+	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses_v2(nvmlDevice_t d, \
+		unsigned int *n, nvmlProcessInfo_t *infos)                           \
+	{                                                                            \
+		return list(d, SIM_PROCESS_##kind, n, infos, put_v2);                \
+	}                                                                            \
+	EXPORT nvmlReturn_t nvmlDeviceGet##name##RunningProcesses_v3(nvmlDevice_t d, \
+		unsigned int *n, nvmlProcessInfo_t *infos)                           \
+	{                                                                            \
+		return list(d, SIM_PROCESS_##kind, n, infos, put_v2);                \
 	}
 
 LIST(Compute, COMPUTE)
@@ -96,7 +98,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t d,
  * Samples are at most once a second new, as far as @last_seen_us tells.
  */
 EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d,
-	nvmlProcessUtilizationSample_t *samples, unsigned int *n, unsigned long long last_seen_us)
+	nvmlProcessUtilizationSample_t *samples, unsigned int *n,
+	unsigned long long last_seen_us)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter_all(d, SIM_GROUP_PROCESS_UTILIZATION, n != NULL, &g);
@@ -120,8 +123,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d,
 		if (have == *n)
 			return NVML_ERROR_INSUFFICIENT_SIZE;
 		samples[have++] = (nvmlProcessUtilizationSample_t){ .pid = p->pid,
-			.timeStamp = at_us, .smUtil = p->sm_percent, .memUtil = p->mem_percent,
-			.encUtil = p->enc_percent, .decUtil = p->dec_percent };
+			.timeStamp = at_us,
+			.smUtil = p->sm_percent,
+			.memUtil = p->mem_percent,
+			.encUtil = p->enc_percent,
+			.decUtil = p->dec_percent };
 	}
 	if (!have)
 		return NVML_ERROR_NOT_FOUND; /* and *n stays (measured) */
@@ -131,7 +137,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d,
 
 GETTER_U32(nvmlDeviceGetAccountingMode, ACCOUNTING, NVML_FEATURE_DISABLED)
 
-EXPORT nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t d, unsigned int *n, unsigned int *pids)
+EXPORT nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t d, unsigned int *n,
+	unsigned int *pids)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_ACCOUNTING, n != NULL, &g);

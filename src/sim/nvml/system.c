@@ -61,8 +61,8 @@ static bool simulated_name(const struct sim_state *s, const struct sim_node_head
 		sim_state_read(s, &SIM_PART_GPU_ALL(slot, &g), 1);
 		for (uint32_t i = 0; i < g.process_count && i < SIM_MAX_PROCESSES; i++)
 			if (g.processes[i].pid == pid) {
-				(void)snprintf(ret, cap, "%.*s", (int)sizeof(g.processes[i].name),
-					g.processes[i].name);
+				(void)snprintf(ret, cap, "%.*s",
+					(int)sizeof(g.processes[i].name), g.processes[i].name);
 				return true;
 			}
 	}
@@ -137,7 +137,7 @@ EXPORT nvmlReturn_t nvmlGetBlacklistDeviceInfoByIndex(unsigned int index,
 	return nvmlGetExcludedDeviceInfoByIndex(index, info);
 }
 
-/* ---- handles ---------------------------------------------------------------------------------- */
+/* Handles. */
 
 EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 {
@@ -249,7 +249,7 @@ static bool hex_field(const char **p, char end, unsigned max_digits, unsigned *r
 
 	for (; isxdigit((unsigned char)**p) && n <= max_digits; (*p)++, n++)
 		v = v * 16 + (unsigned)(isdigit((unsigned char)**p) ? **p - '0'
-								     : tolower(**p) - 'a' + 10);
+								    : tolower(**p) - 'a' + 10);
 	*ret = v;
 	return n > 0 && n <= max_digits && *(*p)++ == end;
 }

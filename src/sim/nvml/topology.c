@@ -23,7 +23,8 @@ static uint32_t numa_of(const struct sim_gpu *g)
 	return g->keys.numa_node > 0 ? (uint32_t)g->keys.numa_node : 0;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t d, unsigned int words, unsigned long *cpus)
+EXPORT nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t d, unsigned int words,
+	unsigned long *cpus)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_AFFINITY, cpus && words, &g);
@@ -60,7 +61,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t d, unsigned int wor
 	return NVML_SUCCESS;
 }
 
-/* ---- between two GPUs ------------------------------------------------------------------------- */
+/* Between two GPUs. */
 
 struct two {
 	struct sim_gpu a, b;
@@ -82,7 +83,8 @@ static unsigned int level_between(const struct sim_node_head *head, const struct
 {
 	if (a->numa_node != b->numa_node)
 		return head->info.level_far;
-	return a->pcie_switch == b->pcie_switch ? head->info.level_switch : head->info.level_numa;
+	return a->pcie_switch == b->pcie_switch ? head->info.level_switch
+						: head->info.level_numa;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_t b,
@@ -120,7 +122,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t d, unsigned in
 		if (level_between(&head, &g.keys, &other.keys) != level)
 			continue;
 		if (devices && have < room)
-			devices[have] = handle_of((struct handle){ slot, head.slots[slot].epoch });
+			devices[have] =
+				handle_of((struct handle){ slot, head.slots[slot].epoch });
 		have++;
 	}
 	*n = have;
@@ -168,9 +171,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, unsig
 	return NVML_SUCCESS;
 }
 
-/* ---- NVLink ----------------------------------------------------------------------------------- */
+/* NVLink. */
 
-static nvmlReturn_t enter_link(nvmlDevice_t d, unsigned int link, bool args_ok, struct sim_gpu *g)
+static nvmlReturn_t enter_link(nvmlDevice_t d, unsigned int link, bool args_ok,
+	struct sim_gpu *g)
 {
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_NVLINK, args_ok, g);
 
@@ -178,11 +182,13 @@ static nvmlReturn_t enter_link(nvmlDevice_t d, unsigned int link, bool args_ok, 
 		return r;
 	if (!g->keys.nvlink_links)
 		return NVML_ERROR_NOT_SUPPORTED;
-	return link < g->keys.nvlink_links && link < SIM_MAX_LINKS ? NVML_SUCCESS
-								    : NVML_ERROR_INVALID_ARGUMENT;
+	return link < g->keys.nvlink_links && link < SIM_MAX_LINKS
+		       ? NVML_SUCCESS
+		       : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link, unsigned int *active)
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link,
+	unsigned int *active)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = enter_link(d, link, active != NULL, &g);
@@ -238,9 +244,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned
 	l = &g.links[link];
 	if (!l->active)
 		return NVML_ERROR_NOT_SUPPORTED;
-	*pci = (nvmlPciInfo_t){ .bus = l->remote_bus, .device = l->remote_device,
+	*pci = (nvmlPciInfo_t){ .bus = l->remote_bus,
+		.device = l->remote_device,
 		.pciDeviceId = NVSWITCH_PCI_ID };
-	other.keys = (struct sim_keys){ .pci_bus = l->remote_bus, .pci_device = l->remote_device };
+	other.keys =
+		(struct sim_keys){ .pci_bus = l->remote_bus, .pci_device = l->remote_device };
 	if (l->remote_type == NVML_NVLINK_DEVICE_TYPE_GPU) {
 		sim_state_read(s, &SIM_PART_GPU(l->remote_slot % SIM_MAX_GPUS, &other), 1);
 		pci->domain = other.keys.pci_domain;
