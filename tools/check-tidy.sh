@@ -24,7 +24,8 @@ else
 		seen = set()
 		for unit in json.load(open(build + "/compile_commands.json")):
 		    path = os.path.relpath(os.path.realpath(os.path.join(unit["directory"], unit["file"])))
-		    if path.startswith(("src/", "test/")) and path.endswith(".c"):
+		    if path.startswith(("src/", "test/")) and path.endswith(".c") \
+		            and not path.startswith("test/peers/"):
 		        seen.add(path)
 		print("\n".join(sorted(seen)))
 	EOF
