@@ -186,6 +186,7 @@ static int read_group(struct reader *r, const struct yaml_node *parent, const st
 	*ret = there > 0 ? n : NULL;
 	if (there <= 0)
 		return there;
+	assert(n); /* it is there */
 	if ((f->flags & FIELD_NO_EFFECT) && n->n &&
 		read_warn(r, n, &w, "has no effect: %s", f->note) < 0)
 		return -1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/yaml.h"
 
+#include <assert.h>
 #include <libfyaml.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -318,6 +319,7 @@ static int add_value(struct builder *b, struct yaml_node *n)
 		b->y->docs[b->y->n++] = n;
 		return 0;
 	}
+	assert(f->node); /* or the frame would not be there */
 	if (f->node->type == YAML_OBJECT) {
 		struct yaml_node *key = f->key;
 
