@@ -212,7 +212,8 @@ static int read_memory(struct reader *r, const struct yaml_node *n, const struct
 	const char *text = NULL;
 	size_t len;
 	int set = read_text(r, n, w, /* strict= */ false, &text);
-	double percent, at_most; /* of a GPU; at_most in permille */
+	double percent;
+	uint32_t at_most_permille;
 
 	if (set <= 0)
 		return set;
@@ -229,12 +230,12 @@ static int read_memory(struct reader *r, const struct yaml_node *n, const struct
 				"expected from 0.1%% to 100%%, found '%s'", text);
 		iso->memory = ISOLATION_MEMORY_PERMILLE;
 		iso->memory_value = (uint64_t)(percent * 10 + 0.5);
-		at_most = PERMILLE_ALL / e->replicas;
+		at_most_permille = PERMILLE_ALL / e->replicas;
 		if (iso->memory_value * e->replicas > PERMILLE_ALL)
 			return read_fail(r, n, w, ERR_INVALID,
 				"%u replicas of %s are more than the GPU has; expected at most "
 				"%.1f%%",
-				e->replicas, text, at_most / 10);
+				e->replicas, text, (double)at_most_permille / 10);
 	} else if (parse_bytes(text, &iso->memory_value) && iso->memory_value > 0) {
 		iso->memory = ISOLATION_MEMORY_BYTES;
 	} else {
