@@ -7,20 +7,20 @@
 
 /* gRPC numbers: https://grpc.github.io/grpc/core/md_doc_statuscodes.html */
 static const struct error_class classes[ERR_COUNT_] = {
-	[ERR_NONE] = {"ok", 0, 200, 0},
-	[ERR_INVALID] = {"invalid", 3, 400, 2},
-	[ERR_NOT_FOUND] = {"not-found", 5, 404, 3},
-	[ERR_EXISTS] = {"exists", 6, 409, 4},
-	[ERR_LIMIT] = {"limit", 8, 429, 5},
-	[ERR_UNSUPPORTED] = {"unsupported", 12, 501, 6},
-	[ERR_NOT_YET] = {"not-yet", 12, 501, 6},
-	[ERR_PERMISSION] = {"permission", 7, 403, 7},
-	[ERR_TIMEOUT] = {"timeout", 4, 504, 8},
-	[ERR_UNAVAILABLE] = {"unavailable", 14, 503, 9},
-	[ERR_IO] = {"io", 13, 500, 10},
-	[ERR_NOMEM] = {"no-memory", 8, 500, 11},
-	[ERR_CANCELLED] = {"cancelled", 1, 499, 12},
-	[ERR_INTERNAL] = {"internal", 13, 500, 70},
+	[ERR_NONE] = { "ok", 0, 200, 0 },
+	[ERR_INVALID] = { "invalid", 3, 400, 2 },
+	[ERR_NOT_FOUND] = { "not-found", 5, 404, 3 },
+	[ERR_EXISTS] = { "exists", 6, 409, 4 },
+	[ERR_LIMIT] = { "limit", 8, 429, 5 },
+	[ERR_UNSUPPORTED] = { "unsupported", 12, 501, 6 },
+	[ERR_NOT_YET] = { "not-yet", 12, 501, 6 },
+	[ERR_PERMISSION] = { "permission", 7, 403, 7 },
+	[ERR_TIMEOUT] = { "timeout", 4, 504, 8 },
+	[ERR_UNAVAILABLE] = { "unavailable", 14, 503, 9 },
+	[ERR_IO] = { "io", 13, 500, 10 },
+	[ERR_NOMEM] = { "no-memory", 8, 500, 11 },
+	[ERR_CANCELLED] = { "cancelled", 1, 499, 12 },
+	[ERR_INTERNAL] = { "internal", 13, 500, 70 },
 };
 
 int error_vset(struct error *err, enum error_code code, const char *fmt, va_list ap)

@@ -13,10 +13,10 @@
 static struct {
 	enum log_level max;
 	enum log_format format;
-} setup = {LOG_INFO, LOG_TEXT};
+} setup = { LOG_INFO, LOG_TEXT };
 
-static const char *const level_names[] = {"error", "warn", "info", "debug"};
-static const char *const format_names[] = {"text", "json"};
+static const char *const level_names[] = { "error", "warn", "info", "debug" };
+static const char *const format_names[] = { "text", "json" };
 
 /* A line being put together; what does not fit is cut, the end of the line never is. */
 struct line {

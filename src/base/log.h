@@ -28,9 +28,9 @@ struct log_field {
 	};
 };
 
-#define LOG_STR(k, v)  ((struct log_field){.key = (k), .type = LOG_FIELD_STR, .str = (v)})
-#define LOG_INT(k, v)  ((struct log_field){.key = (k), .type = LOG_FIELD_INT, .i = (v)})
-#define LOG_UINT(k, v) ((struct log_field){.key = (k), .type = LOG_FIELD_UINT, .u = (v)})
+#define LOG_STR(k, v)  ((struct log_field){ .key = (k), .type = LOG_FIELD_STR, .str = (v) })
+#define LOG_INT(k, v)  ((struct log_field){ .key = (k), .type = LOG_FIELD_INT, .i = (v) })
+#define LOG_UINT(k, v) ((struct log_field){ .key = (k), .type = LOG_FIELD_UINT, .u = (v) })
 
 /* Sets the level and the format for the whole process. Call before the first thread. */
 void log_setup(enum log_level max, enum log_format format);
@@ -42,9 +42,9 @@ bool log_format_parse(const char *text, enum log_format *ret);
 void log_write(enum log_level level, const char *text, const struct log_field *fields,
 	size_t n);
 
-#define LOG_AT_(level, text, ...)                                       \
-	log_write(level, text, (const struct log_field[]){__VA_ARGS__}, \
-		sizeof((const struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field))
+#define LOG_AT_(level, text, ...)                                         \
+	log_write(level, text, (const struct log_field[]){ __VA_ARGS__ }, \
+		sizeof((const struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field))
 
 #define log_error(text, ...) LOG_AT_(LOG_ERROR, text, ##__VA_ARGS__)
 #define log_warn(text, ...)  LOG_AT_(LOG_WARN, text, ##__VA_ARGS__)

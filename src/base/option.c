@@ -186,7 +186,7 @@ int options_parse(struct options *o, const struct option_def *defs, size_t n_def
 {
 	CLEANUP(freep) const char **forms = NULL;
 
-	*o = (struct options){.defs = defs, .n_defs = n_defs};
+	*o = (struct options){ .defs = defs, .n_defs = n_defs };
 	o->values = calloc(n_defs ? n_defs : 1, sizeof(*o->values));
 	forms = calloc(n_defs ? n_defs : 1, sizeof(*forms));
 	if (!o->values || !forms)

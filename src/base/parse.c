@@ -66,8 +66,8 @@ bool parse_double(const char *text, double *ret)
 bool parse_bool(const char *text, bool *ret)
 {
 	static const char *const words[2][6] = {
-		{"0", "f", "F", "FALSE", "false", "False"},
-		{"1", "t", "T", "TRUE", "true", "True"},
+		{ "0", "f", "F", "FALSE", "false", "False" },
+		{ "1", "t", "T", "TRUE", "true", "True" },
 	};
 
 	for (int v = 0; v < 2; v++) {
@@ -86,14 +86,14 @@ static const struct unit {
 	uint64_t ns;
 } units[] = {
 	/* Longer names first, since "m" is a prefix of "ms". */
-	{"ns", 1},
-	{"us", 1000},
-	{"\xc2\xb5s", 1000}, /* U+00B5 micro sign */
-	{"\xce\xbcs", 1000}, /* U+03BC Greek mu */
-	{"ms", 1000000},
-	{"s", 1000000000},
-	{"m", UINT64_C(60000000000)},
-	{"h", UINT64_C(3600000000000)},
+	{ "ns", 1 },
+	{ "us", 1000 },
+	{ "\xc2\xb5s", 1000 }, /* U+00B5 micro sign */
+	{ "\xce\xbcs", 1000 }, /* U+03BC Greek mu */
+	{ "ms", 1000000 },
+	{ "s", 1000000000 },
+	{ "m", UINT64_C(60000000000) },
+	{ "h", UINT64_C(3600000000000) },
 };
 
 static const struct unit *unit_of(const char *text)
@@ -169,15 +169,15 @@ bool parse_bytes(const char *text, uint64_t *ret_bytes)
 		const char *suffix;
 		uint64_t factor;
 	} suffixes[] = {
-		{"", 1},
-		{"Ki", UINT64_C(1) << 10},
-		{"Mi", UINT64_C(1) << 20},
-		{"Gi", UINT64_C(1) << 30},
-		{"Ti", UINT64_C(1) << 40},
-		{"k", UINT64_C(1000)},
-		{"M", UINT64_C(1000000)},
-		{"G", UINT64_C(1000000000)},
-		{"T", UINT64_C(1000000000000)},
+		{ "", 1 },
+		{ "Ki", UINT64_C(1) << 10 },
+		{ "Mi", UINT64_C(1) << 20 },
+		{ "Gi", UINT64_C(1) << 30 },
+		{ "Ti", UINT64_C(1) << 40 },
+		{ "k", UINT64_C(1000) },
+		{ "M", UINT64_C(1000000) },
+		{ "G", UINT64_C(1000000000) },
+		{ "T", UINT64_C(1000000000000) },
 	};
 	uint64_t whole, frac, scale, part;
 

@@ -7,7 +7,7 @@
 
 static uint64_t clock_ns(clockid_t id)
 {
-	struct timespec ts = {0};
+	struct timespec ts = { 0 };
 
 	(void)clock_gettime(id, &ts);
 	return (uint64_t)ts.tv_sec * NS_PER_SEC + (uint64_t)ts.tv_nsec;
@@ -26,7 +26,7 @@ uint64_t time_wall_ns(void)
 void time_rfc3339(uint64_t wall_ns, char *buf)
 {
 	time_t sec = (time_t)(wall_ns / NS_PER_SEC);
-	struct tm tm = {0};
+	struct tm tm = { 0 };
 
 	(void)gmtime_r(&sec, &tm);
 	(void)snprintf(buf, TIME_RFC3339_MAX, "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ",

@@ -8,9 +8,9 @@
 #include "base/option.h"
 
 struct cmd {
-	const char *name;	/* "config check" is the command "config" with an argument */
-	const char *usage;	/* "[--json]" */
-	const char *summary;	/* one line, no full stop */
+	const char *name;        /* "config check" is the command "config" with an argument */
+	const char *usage;       /* "[--json]" */
+	const char *summary;     /* one line, no full stop */
 	const char *description; /* more for --help: paragraphs, examples; NULL: none */
 	const struct option_def *options;
 	size_t n_options;

@@ -217,7 +217,7 @@ static int listen_unix(struct http_server *s, const char *path, unsigned mode, i
 	struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return error_set(err, ERR_LIMIT,
@@ -286,9 +286,9 @@ static int bind_one(const struct addrinfo *ai, int *ret_fd)
 static int listen_tcp(struct http_server *s, const char *address, int *ret_fd,
 	struct error *err)
 {
-	const struct addrinfo hints = {.ai_family = AF_UNSPEC,
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC,
 		.ai_socktype = SOCK_STREAM,
-		.ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+		.ai_flags = AI_PASSIVE | AI_NUMERICSERV };
 	struct addrinfo *list = NULL;
 	struct sockaddr_storage name;
 	socklen_t name_len = sizeof(name);

@@ -61,22 +61,22 @@ static void parse_duration__takes_what_go_takes(void **state)
 		bool ok;
 		int64_t ns;
 	} rows[] = {
-		{"0", true, 0},
-		{"0s", true, 0},
-		{"5s", true, 5000000000},
-		{"1m30s", true, 90000000000},
-		{"500ms", true, 500000000},
-		{"-5s", true, -5000000000},
-		{"1.5h", true, 5400000000000},
-		{".5s", true, 500000000},
-		{"1us", true, 1000},
-		{"1\xc2\xb5s", true, 1000},
-		{"60", false, 0},
-		{"", false, 0},
-		{"s", false, 0},
-		{"5 s", false, 0},
-		{"5x", false, 0},
-		{"9999999999h", false, 0},
+		{ "0", true, 0 },
+		{ "0s", true, 0 },
+		{ "5s", true, 5000000000 },
+		{ "1m30s", true, 90000000000 },
+		{ "500ms", true, 500000000 },
+		{ "-5s", true, -5000000000 },
+		{ "1.5h", true, 5400000000000 },
+		{ ".5s", true, 500000000 },
+		{ "1us", true, 1000 },
+		{ "1\xc2\xb5s", true, 1000 },
+		{ "60", false, 0 },
+		{ "", false, 0 },
+		{ "s", false, 0 },
+		{ "5 s", false, 0 },
+		{ "5x", false, 0 },
+		{ "9999999999h", false, 0 },
 	};
 
 	(void)state;
@@ -96,17 +96,17 @@ static void parse_bytes__takes_kubernetes_quantities(void **state)
 		bool ok;
 		uint64_t bytes;
 	} rows[] = {
-		{"0", true, 0},
-		{"123", true, 123},
-		{"8Gi", true, UINT64_C(8) << 30},
-		{"0.5Gi", true, UINT64_C(1) << 29},
-		{"512Mi", true, UINT64_C(512) << 20},
-		{"8G", true, UINT64_C(8000000000)},
-		{"0.3Ki", false, 0},
-		{"8GB", false, 0},
-		{"-1Gi", false, 0},
-		{"", false, 0},
-		{"99999999999Ti", false, 0},
+		{ "0", true, 0 },
+		{ "123", true, 123 },
+		{ "8Gi", true, UINT64_C(8) << 30 },
+		{ "0.5Gi", true, UINT64_C(1) << 29 },
+		{ "512Mi", true, UINT64_C(512) << 20 },
+		{ "8G", true, UINT64_C(8000000000) },
+		{ "0.3Ki", false, 0 },
+		{ "8GB", false, 0 },
+		{ "-1Gi", false, 0 },
+		{ "", false, 0 },
+		{ "99999999999Ti", false, 0 },
 	};
 
 	(void)state;
@@ -184,30 +184,38 @@ static const char *fake_env(const char *name)
 }
 
 static const struct option_def defs[] = {
-	{.name = "list", .type = OPTION_LIST, .env = {"LISTY"}, .arg = "A,B", .help = "a list"},
-	{.name = "text",
+	{ .name = "list",
+		.type = OPTION_LIST,
+		.env = { "LISTY" },
+		.arg = "A,B",
+		.help = "a list" },
+	{ .name = "text",
 		.alias = "txt",
 		.type = OPTION_STR,
-		.env = {"NOPE", "EMPTY"},
+		.env = { "NOPE", "EMPTY" },
 		.arg = "T",
-		.help = "a text"},
-	{.name = "flag",
+		.help = "a text" },
+	{ .name = "flag",
 		.letter = 'f',
 		.type = OPTION_BOOL,
-		.env = {"EMPTY"},
-		.help = "a flag"},
-	{.name = "num", .type = OPTION_UINT, .env = {"NUMBER"}, .arg = "N", .help = "a number"},
-	{.name = "wait",
+		.env = { "EMPTY" },
+		.help = "a flag" },
+	{ .name = "num",
+		.type = OPTION_UINT,
+		.env = { "NUMBER" },
+		.arg = "N",
+		.help = "a number" },
+	{ .name = "wait",
 		.type = OPTION_DURATION,
-		.env = {"EMPTY"},
+		.env = { "EMPTY" },
 		.arg = "D",
-		.help = "a time"},
+		.help = "a time" },
 };
 
 static int parse_words(struct options *o, unsigned flags, struct error *err, const char *words)
 {
 	static char copy[256];
-	char *argv[16] = {(char *)(uintptr_t) "prog"};
+	char *argv[16] = { (char *)(uintptr_t) "prog" };
 	int argc = 1;
 	char *save = NULL;
 
@@ -249,12 +257,12 @@ static void options_parse__says_what_is_wrong(void **state)
 	static const struct {
 		const char *words, *text;
 	} rows[] = {
-		{"--nope", "unknown option '--nope'"},
-		{"--num x", "--num: expected a whole number, found 'x'"},
-		{"--num", "--num: expected a whole number, found nothing"},
-		{"--flag=maybe", "--flag: expected true or false, found 'maybe'"},
-		{"--wait 60", "--wait: expected a duration"},
-		{"--text a --txt b", "Cannot use two forms of the same flag: text txt"},
+		{ "--nope", "unknown option '--nope'" },
+		{ "--num x", "--num: expected a whole number, found 'x'" },
+		{ "--num", "--num: expected a whole number, found nothing" },
+		{ "--flag=maybe", "--flag: expected true or false, found 'maybe'" },
+		{ "--wait 60", "--wait: expected a duration" },
+		{ "--text a --txt b", "Cannot use two forms of the same flag: text txt" },
 	};
 	struct error err = ERROR_INIT;
 
@@ -286,7 +294,7 @@ static void options_parse__leaves_the_command_alone(void **state)
 
 static void log_limit_pass__counts_per_window(void **state)
 {
-	struct log_limit l = {0};
+	struct log_limit l = { 0 };
 
 	(void)state;
 	assert_true(log_limit_pass(&l, NS_PER_SEC, NS_PER_SEC, 2));

@@ -79,12 +79,12 @@ static void call(struct fixture *f, struct client_call *c, const char *method, c
 {
 	pthread_t thread;
 
-	*c = (struct client_call){.f = f,
+	*c = (struct client_call){ .f = f,
 		.method = method,
 		.path = path,
 		.body = body,
 		.timeout_ns = timeout_ns,
-		.reply = BUF_INIT(1 << 20)};
+		.reply = BUF_INIT(1 << 20) };
 	assert_int_equal(uv_async_init(&f->loop, &c->finished, on_finished), 0);
 	assert_int_equal(pthread_create(&thread, NULL, client_main, c), 0);
 	(void)uv_run(&f->loop, UV_RUN_DEFAULT);
@@ -96,7 +96,7 @@ static void start(struct fixture *f, const char *address)
 {
 	struct error err = ERROR_INIT;
 
-	*f = (struct fixture){.waiting = NULL};
+	*f = (struct fixture){ .waiting = NULL };
 	(void)uv_loop_init(&f->loop);
 	(void)uv_timer_init(&f->loop, &f->later);
 	f->later.data = f;
