@@ -1,29 +1,44 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# compare.sh DUMP_PROGRAM LIBRARY ANSWERS: the simulated h100-1 gives the answers that a real H100
-# gave (ANSWERS: nvml-dump's output there, without UUID and serial number), but for what moves by
-# nature and for what is not simulated yet.
+# compare.sh DUMP_PROGRAM LIBRARY ANSWERS...: a simulated node gives the answers that a real one gave,
+# but for what moves by nature and what is not simulated yet. ANSWERS is nvml-dump's output on the
+# real machine, named MODEL.txt after the node model, without UUIDs, serial numbers and "short name".
 set -eu
+
+if [ "${1-}" = --help ]; then
+	sed -n '3,5s/^# \{0,1\}//p' "$0"
+	exit 0
+fi
 
 dump=$1
 library=$2
-answers=$3
+shift 2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 steady() {
 	grep -vE \
 		-e '^nvmlDeviceGet(UUID|Serial|PowerUsage|TotalEnergyConsumption|PcieThroughput)\(' \
+		-e '^nvmlDeviceGet(Temperature\(0|TemperatureV|MarginTemperature|ClockInfo\([013]\))' \
+		-e '^nvmlDeviceGetClock\((0|10|30)\)' \
+		-e '^nvmlDeviceGet(ModuleId|PlatformInfo|CpuAffinity)' \
+		-e '^short name' \
 		-e '^nvmlDeviceGetViolationStatus\((4|10|11)\)' \
-		-e '^field (78|80|81|83|169|175|176|177|185|186|191|197|198) scope' \
+		-e '^field (78|80|81|82|83|140|141|169|175|176|177|185|186|191|197|198) scope' \
 		-e '^gpm 10 ' \
 		-e '^(profile|profileV|placements)\([0-9]+\)' "$1"
 	# Power and temperature move; that they are there, and their types, does not.
 	sed -nE 's/^(field (83|185|186|191) scope [0-9]+ = [0-9]+ [0-9]+ type [0-9]+).*/\1/p' "$1"
 }
 
-# GPU instance profiles (profile, profileV, placements): with MIG.
-GPUSLICE_SIM_NODE=h100-1 GPUSLICE_SIM_DIR=$work/node "$dump" "$library" >"$work/all"
-steady "$work/all" >"$work/ours"
-steady "$answers" >"$work/theirs"
-diff "$work/theirs" "$work/ours"
+status=0
+for answers; do
+	model=$(basename "$answers" .txt)
+	echo "== $model"
+	# What is not simulated yet: GPU instance profiles (profile, profileV, placements), with MIG.
+	GPUSLICE_SIM_NODE=$model GPUSLICE_SIM_DIR=$work/$model "$dump" "$library" >"$work/all"
+	steady "$work/all" >"$work/ours"
+	steady "$answers" >"$work/theirs"
+	diff "$work/theirs" "$work/ours" || status=1
+done
+exit $status

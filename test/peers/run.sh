@@ -8,6 +8,11 @@
 # is skipped without root, since its socket's place is compiled in.
 set -euo pipefail
 
+if [[ ${1-} == --help ]]; then
+	sed -n '3,8s/^# \{0,1\}//p' "$0"
+	exit 0
+fi
+
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=$(cd "${1:?usage: run.sh BUILD_DIR [MODEL]...}" && pwd)
