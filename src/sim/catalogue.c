@@ -185,7 +185,10 @@ static void connect_gpus(struct sim_node *node, const struct sim_nvlinks *nv, ui
 		for (uint32_t i = 0; i < nv->switch_links && i < SIM_MAX_LINKS; i++)
 			node->gpus[g].links[i] = (struct sim_link){ .active = 1,
 				.remote_type = NVML_NVLINK_DEVICE_TYPE_SWITCH,
-				.remote_bus = 0xC0 + i % (nv->switch_links == 12 ? 6 : 4) };
+				.remote_bus =
+					nv->hidden
+						? SIM_BUS_HIDDEN
+						: 0xC0 + i % (nv->switch_links == 12 ? 6 : 4) };
 }
 
 int sim_node_fill(struct sim_node *node, const struct sim_node_model *model, uint32_t count,

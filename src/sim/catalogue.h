@@ -31,6 +31,7 @@ struct sim_layout {
 struct sim_nvlinks {
 	const char *name;
 	uint32_t switch_links; /* links of each GPU to switches */
+	uint32_t hidden;       /* the switches cannot be seen on the PCI bus */
 	uint32_t pair_count;
 	struct {
 		uint8_t a, b, links;

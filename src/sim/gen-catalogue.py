@@ -132,7 +132,8 @@ def main():
         table(out, "const struct sim_layout sim_layouts[]",
               (layout(k, v) for k, v in cat["layouts"].items()))
         table(out, "const struct sim_nvlinks sim_nvlinks[]", (
-            [f'\t{{ .name = "{k}", .switch_links = {v.get("switch", 0)}, .pair_count = '
+            [f'\t{{ .name = "{k}", .switch_links = {v.get("switch", 0)}, '
+             f'.hidden = {v.get("hidden", 0)}, .pair_count = '
              f'{len(v.get("pairs", []))}, .pairs = {{ '
              + ", ".join("{ %d, %d, %d }" % tuple(p) for p in v.get("pairs", [])) + " } },"]
             for k, v in cat["nvlinks"].items()))

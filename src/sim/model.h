@@ -25,6 +25,7 @@
 
 #define SIM_NO_INSTANCE UINT32_MAX /* gi and ci of what is not in a MIG instance */
 #define SIM_PCI_VENDOR  0x10DE
+#define SIM_BUS_HIDDEN  UINT32_MAX /* a switch that the machine does not see */
 #define SIM_GIB         (UINT64_C(1) << 30)
 #define SIM_TIB         (UINT64_C(1) << 40)
 

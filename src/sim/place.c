@@ -160,18 +160,29 @@ static int same_node(const struct sim_place *place, const struct sim_state *s,
 	return 0;
 }
 
-/* Others could put a state of theirs into a directory below /tmp: it must be ours. */
-static int make_dir(const char *dir, struct error *err)
+#define SHARED_TMP "/tmp/gpuslice-sim-"
+
+/* In /tmp others could stand a directory of theirs in our way: ours, and writable by us only. */
+static int check_owner(const char *dir, struct error *err)
 {
+	char parent[SIM_PATH_MAX];
 	struct stat st;
 
-	if (dir_make(dir, 0700, err) < 0)
-		return -1;
-	if (lstat(dir, &st) < 0)
-		return error_sys(err, errno, "'%s'", dir);
-	if (!strncmp(dir, "/tmp/gpuslice-sim-", 18) && st.st_uid != geteuid())
-		return error_set(err, ERR_PERMISSION, "'%s' belongs to somebody else", dir);
+	if (strncmp(dir, SHARED_TMP, sizeof(SHARED_TMP) - 1) != 0)
+		return 0;
+	(void)snprintf(parent, sizeof(parent), "%.*s",
+		(int)(sizeof(SHARED_TMP) - 1 + strcspn(dir + sizeof(SHARED_TMP) - 1, "/")),
+		dir);
+	if (lstat(parent, &st) < 0)
+		return error_sys(err, errno, "'%s'", parent);
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
+		return error_set(err, ERR_PERMISSION, "'%s' belongs to somebody else", parent);
 	return 0;
+}
+
+static int make_dir(const char *dir, struct error *err)
+{
+	return dir_make(dir, 0700, err) < 0 ? -1 : check_owner(dir, err);
 }
 
 static int create(const struct sim_place *place, sim_node_file_fn *load, struct error *err)
@@ -194,6 +205,8 @@ int sim_place_open(const struct sim_place *place, sim_node_file_fn *load,
 
 	if (!place->dir[0])
 		return SIM_PLACE_E_NONE;
+	if (access(place->dir, F_OK) == 0 && check_owner(place->dir, err) < 0)
+		return -1;
 	r = sim_state_open(place->dir, &s, err);
 	if (r == SIM_STATE_E_NONE) {
 		if (!place->node[0])

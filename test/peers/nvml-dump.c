@@ -347,6 +347,9 @@ static void dump_events(nvmlDevice_t d)
 	printf("register(0) = %d\n", nvmlDeviceRegisterEvents(d, 0, set));
 	printf("register(0x40) = %d\n", nvmlDeviceRegisterEvents(d, 0x40, set));
 	printf("register(0x8) = %d\n", nvmlDeviceRegisterEvents(d, 8, set));
+	for (int bit = 0; bit < 64; bit++)
+		printf("register(1 << %d) = %d\n", bit,
+			nvmlDeviceRegisterEvents(d, 1ULL << bit, set));
 	printf("wait(0) = %d\n", nvmlEventSetWait_v2(set, &data, 0));
 	printf("wait(NULL) = %d\n", nvmlEventSetWait_v2(set, NULL, 0));
 	printf("free = %d\n", nvmlEventSetFree(set));
@@ -431,7 +434,7 @@ static void dump_lookup(nvmlDevice_t d)
 {
 	nvmlDevice_t other = NULL;
 	nvmlPciInfo_t p = { 0 };
-	char text[8];
+	char text[8] = "zzzzzzz";
 	const char *bad_uuids[] = { "", "GPU-x", "GPU-00000000-0000-0000-0000-000000000000",
 		"MIG-x" };
 	const char *bad_ids[] = { "", "zz", "00000000:FE:00.0", "0000:fe:00.0", "fe:00.0",

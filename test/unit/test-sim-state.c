@@ -530,6 +530,53 @@ static void fake_root__shows_numa_nodes_and_device_files(void **state)
 	assert_string_equal(text, "1\n");
 }
 
+static const char *empty_env(const char *name)
+{
+	return strcmp(name, "GPUSLICE_SIM_NODE") ? NULL : "p3.2xlarge";
+}
+
+static const char *runtime_env(const char *name)
+{
+	return strcmp(name, "XDG_RUNTIME_DIR") ? empty_env(name) : "/run/user/7";
+}
+
+static void place__has_a_default_of_ones_own(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct sim_place place;
+	char want[128];
+
+	(void)state;
+	assert_ok(sim_place_from_env(&place, empty_env, &err), &err);
+	(void)snprintf(want, sizeof(want), "/tmp/gpuslice-sim-%u/p3.2xlarge",
+		(unsigned)geteuid());
+	assert_string_equal(place.dir, want);
+	assert_ok(sim_place_from_env(&place, runtime_env, &err), &err);
+	assert_string_equal(place.dir, "/run/user/7/gpuslice-sim/p3.2xlarge");
+	assert_error(sim_place_of(&place, "p3.9xlarge", NULL, &err), &err,
+		"unknown node model");
+	assert_error(sim_place_of(&place, "./no.yaml", NULL, &err), &err, "No such file");
+}
+
+/* Somebody else's directory in the shared /tmp, at the place of ours. */
+static void place__refuses_a_directory_of_others(void **state)
+{
+	struct sim_place place = { .node = "p3.2xlarge" };
+	struct error err = ERROR_INIT;
+	struct sim_state *s = NULL;
+	char parent[64];
+
+	(void)state;
+	(void)snprintf(parent, sizeof(parent), "/tmp/gpuslice-sim-test%d", (int)getpid());
+	(void)snprintf(place.dir, sizeof(place.dir), "%s/node", parent);
+	assert_int_equal(mkdir(parent, 0777), 0);
+	assert_int_equal(chmod(parent, 0777), 0);
+	assert_int_equal(mkdir(place.dir, 0700), 0);
+	assert_error(sim_place_open(&place, NULL, &s, &err), &err, "belongs to somebody else");
+	assert_int_equal(rmdir(place.dir), 0);
+	assert_int_equal(rmdir(parent), 0);
+}
+
 static void create__force_makes_it_anew_in_place(void **state)
 {
 	struct sim_control c = { .state = NULL };
@@ -562,6 +609,8 @@ int main(void)
 		TEST(readers__never_see_a_mixture),
 		TEST(writers__lose_no_change),
 		TEST(create__racing_processes_share_one_node),
+		cmocka_unit_test(place__has_a_default_of_ones_own),
+		cmocka_unit_test(place__refuses_a_directory_of_others),
 		TEST(create__force_makes_it_anew_in_place),
 		TEST(state_file__of_another_shape_is_refused),
 		TEST(hang__blocks_one_gpu_and_no_other),

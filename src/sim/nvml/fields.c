@@ -94,13 +94,44 @@ static uint64_t link_version(const struct sim_gpu *g, unsigned int link, nvmlRet
 	return link_ok(g, link, r) ? g->keys.nvlink_version : 0;
 }
 
+/* Totals over all links end with Hopper, which counts for each link (measured). */
 static uint64_t link_errors(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
 {
 	(void)scope;
-	if (!g->keys.nvlink_links)
+	if (!g->keys.nvlink_links || g->keys.architecture >= NVML_DEVICE_ARCH_HOPPER)
 		*r = NVML_ERROR_NOT_SUPPORTED;
 	return g->keys.nvlink_errors * g->keys.nvlink_links;
 }
+
+static uint64_t hopper_link(const struct sim_gpu *g, unsigned int link, nvmlReturn_t *r,
+	uint64_t value)
+{
+	if (g->keys.architecture < NVML_DEVICE_ARCH_HOPPER)
+		*r = NVML_ERROR_NOT_SUPPORTED;
+	else
+		(void)link_ok(g, link, r);
+	return value;
+}
+
+static uint64_t hopper_link_errors(const struct sim_gpu *g, unsigned int link, nvmlReturn_t *r)
+{
+	return hopper_link(g, link, r, g->keys.nvlink_errors);
+}
+
+/* Power state, power thresholds and their unit, as an idle H200 has them (measured). */
+#define HOPPER_LINK(name, value)                                                          \
+	static uint64_t name(const struct sim_gpu *g, unsigned int link, nvmlReturn_t *r) \
+	{                                                                                 \
+		return hopper_link(g, link, r, value);                                    \
+	}
+
+HOPPER_LINK(link_zero, 0)
+HOPPER_LINK(link_power_state, 1)
+HOPPER_LINK(link_power_threshold, 500)
+HOPPER_LINK(link_power_threshold_max, 8191)
+HOPPER_LINK(link_power_threshold_min, 1)
+HOPPER_LINK(link_power_threshold_unit, 0)
+HOPPER_LINK(link_power_threshold_supported, 2)
 
 /* Traffic over NVLink is not simulated: the counters exist and stand. */
 static uint64_t link_traffic(const struct sim_gpu *g, unsigned int link, nvmlReturn_t *r)
@@ -244,10 +275,16 @@ static const struct field fields[] = {
 	KEY(143, ULL, REMAPPED_ROWS, remapped_uncorrected),
 	KEY(144, ULL, REMAPPED_ROWS, remapped_pending),
 	KEY(145, ULL, REMAPPED_ROWS, remapped_failure),
-	FN(147, NVML_VALUE_TYPE_DOUBLE, FIELD_VALUES, switch_links),
+	FN(146, U, NVLINK, link_zero),
+	FN(147, U, FIELD_VALUES, switch_links),
+	FN(161, ULL, NVLINK, hopper_link_errors),
+	FN(162, ULL, NVLINK, hopper_link_errors),
+	FN(163, ULL, NVLINK, hopper_link_errors),
 	FN(164, U, NVLINK, link_speed),
 	FN(165, U, NVLINK, link_state),
 	FN(166, U, NVLINK, link_version),
+	FN(167, U, NVLINK, link_power_state),
+	FN(168, U, NVLINK, link_power_threshold),
 	FN(169, U, PCIE, zero),
 	FN(173, U, PCIE, zero),
 	FN(174, U, PCIE, zero),
@@ -276,6 +313,10 @@ static const struct field fields[] = {
 	FN(197, U, PCIE, pcie_tx),
 	FN(198, U, PCIE, pcie_rx),
 	FN(199, U, FIELD_VALUES, one_if_mig),
+	FN(200, U, NVLINK, link_power_threshold_max),
+	FN(223, U, NVLINK, link_power_threshold_min),
+	FN(224, U, NVLINK, link_power_threshold_unit),
+	FN(225, U, NVLINK, link_power_threshold_supported),
 	FN(226, U, FIELD_VALUES, zero),
 	FN(227, U, FIELD_VALUES, zero),
 	FN(228, U, FIELD_VALUES, zero),
@@ -339,7 +380,7 @@ static void answer(const struct sim_gpu *g, nvmlFieldValue_t *v, uint64_t now_us
 		__builtin_memcpy(&value, (const char *)&g->keys + f->key, f->size);
 	if (v->nvmlReturn)
 		return;
-	v->valueType = f->type;
+	v->valueType = f->fn == switch_links && !g->keys.nvlink_links ? 0 : f->type;
 	v->value.ullVal = value; /* little-endian: narrower members read the low bytes */
 }
 

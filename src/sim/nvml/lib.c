@@ -186,11 +186,8 @@ nvmlReturn_t text_out(const char *text, size_t size, char *to, unsigned int len)
 {
 	size_t n = strnlen(text, size);
 
-	if (n >= len) {
-		if (len)
-			*to = '\0';
+	if (n >= len)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
-	}
 	memcpy(to, text, n);
 	to[n] = '\0';
 	return NVML_SUCCESS;

@@ -52,7 +52,7 @@ uint32_t gpu_slot(nvmlDevice_t d);
 /* The checks on a slot alone, for look-ups that have no handle yet. */
 nvmlReturn_t slot_check(const struct sim_state *s, uint32_t slot, enum sim_group group);
 
-/* Text of at most @size bytes into the caller's buffer; 7 and empty if it is too small. */
+/* Text of at most @size bytes into the caller's buffer; 7, buffer untouched, if it is too small. */
 nvmlReturn_t text_out(const char *text, size_t size, char *to, unsigned int len);
 
 /* Init's counterpart for state changes by the library itself: 4 unless root. */

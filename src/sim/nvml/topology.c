@@ -162,7 +162,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, unsig
 	link = a != b && linked(&t.a, gpu_slot(b));
 	if (index == 5) /* not documented; OK even for a GPU and itself (measured) */
 		*status = NVML_P2P_STATUS_OK;
-	else if (a == b)
+	else if (a == b || index == 4) /* over PCIe alone: not on any board seen */
 		*status = NVML_P2P_STATUS_NOT_SUPPORTED;
 	else if (index == NVML_P2P_CAPS_INDEX_NVLINK || index == NVML_P2P_CAPS_INDEX_ATOMICS)
 		*status = link ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_NOT_SUPPORTED;
@@ -213,6 +213,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t d, unsigned int link
 EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t d, unsigned int link,
 	unsigned int cap, unsigned int *value)
 {
+	/* V100 and A100: plausible; Hopper says yes to all (measured). */
 	static const unsigned int caps[] = { 1, 0, 1, 0, 0, 1 };
 	struct sim_gpu g;
 	/* The only one that refuses a high link before it looks for NVLink (measured). */
@@ -222,7 +223,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t d, unsigned int l
 		return r;
 	if (cap >= ARRAY_LEN(caps))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	*value = g.links[link].active ? caps[cap] : 0;
+	*value = g.links[link].active &&
+		 (caps[cap] || g.keys.architecture >= NVML_DEVICE_ARCH_HOPPER);
 	return NVML_SUCCESS;
 }
 
@@ -244,6 +246,16 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned
 	l = &g.links[link];
 	if (!l->active)
 		return NVML_ERROR_NOT_SUPPORTED;
+	if (l->remote_bus == SIM_BUS_HIDDEN) {
+		*pci = (nvmlPciInfo_t){ .domain = UINT32_MAX,
+			.bus = 0xFF,
+			.device = 0xFF,
+			.pciDeviceId = UINT32_MAX,
+			.pciSubSystemId = UINT32_MAX,
+			.busId = "FFFFFFFF:FF:FF.0",
+			.busIdLegacy = "FFFF:FF:FF.0" };
+		return NVML_SUCCESS;
+	}
 	*pci = (nvmlPciInfo_t){ .bus = l->remote_bus,
 		.device = l->remote_device,
 		.pciDeviceId = NVSWITCH_PCI_ID };
@@ -288,6 +300,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t d, unsigned int
 	struct sim_gpu g;
 	nvmlReturn_t r = enter_link(d, link, n && counter <= 4, &g);
 
+	if (r == NVML_ERROR_INVALID_ARGUMENT && n && counter <= 4 &&
+		link >= g.keys.nvlink_links)
+		return NVML_ERROR_NOT_SUPPORTED; /* not 2, unlike its siblings (measured) */
 	if (r == NVML_SUCCESS)
 		*n = g.keys.nvlink_errors;
 	return r;
