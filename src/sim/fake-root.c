@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/place.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -15,14 +16,28 @@ struct sys_file {
 	char text[64];
 };
 
+/*
+ * Whole or not at all, since several processes may make the node at once; but without the fsync of
+ * file_write_atomic(): after a crash of the machine there is no node to go on with.
+ */
 static int write_file(const char *dir, const char *name, const char *text, struct error *err)
 {
-	char path[SIM_PATH_MAX];
+	char path[SIM_PATH_MAX], temp[SIM_PATH_MAX + 16];
+	CLEANUP(closep) int fd = -1;
 
 	if (path_join(path, sizeof(path), dir, name, err) < 0)
 		return -1;
-	return access(path, F_OK) == 0 ? 0
-				       : file_write_atomic(path, text, strlen(text), 0644, err);
+	if (access(path, F_OK) == 0)
+		return 0;
+	(void)snprintf(temp, sizeof(temp), "%s.XXXXXX", path);
+	fd = mkostemp(temp, O_CLOEXEC);
+	if (fd < 0)
+		return error_sys(err, errno, "create '%s'", temp);
+	if (fd_write_all(fd, text, strlen(text), err) == 0 && fchmod(fd, 0644) == 0 &&
+		rename(temp, path) == 0)
+		return 0;
+	(void)unlink(temp);
+	return error_sys(err, errno, "write '%s'", path);
 }
 
 /* DIR/sys/bus/pci/devices/0000:00:1e.0: four digits of domain, lower case. */
@@ -35,12 +50,12 @@ static int sys_dir(const char *dir, const struct sim_keys *k, char *ret, struct 
 	return path_join(ret, SIM_PATH_MAX, dir, rel, err);
 }
 
-#define SYS_FILES 8
+#define SYS_FILES 5
 
 static void sys_files(const struct sim_keys *k, struct sys_file *f)
 {
 	static const char *const names[SYS_FILES] = { "numa_node", "class", "vendor", "device",
-		"subsystem_vendor", "subsystem_device", "local_cpulist", "enable" };
+		"local_cpulist" };
 
 	for (int i = 0; i < SYS_FILES; i++)
 		f[i] = (struct sys_file){ .name = names[i] };
@@ -48,10 +63,7 @@ static void sys_files(const struct sim_keys *k, struct sys_file *f)
 	(void)snprintf(f[1].text, sizeof(f[1].text), "0x030200\n");
 	(void)snprintf(f[2].text, sizeof(f[2].text), "0x%04x\n", SIM_PCI_VENDOR);
 	(void)snprintf(f[3].text, sizeof(f[3].text), "0x%04x\n", k->pci_device_id);
-	(void)snprintf(f[4].text, sizeof(f[4].text), "0x%04x\n", k->pci_subsystem_id & 0xFFFF);
-	(void)snprintf(f[5].text, sizeof(f[5].text), "0x%04x\n", k->pci_subsystem_id >> 16);
-	(void)snprintf(f[6].text, sizeof(f[6].text), "0-15\n");
-	(void)snprintf(f[7].text, sizeof(f[7].text), "1\n");
+	(void)snprintf(f[4].text, sizeof(f[4].text), "0-15\n");
 }
 
 static int write_gpu(const char *dir, const char *dev, const struct sim_keys *k,

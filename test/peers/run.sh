@@ -85,6 +85,7 @@ check_plugin() {
 		echo "$model: device plugin: skipped, needs root"
 		return
 	fi
+	: >"$devices"
 	mkdir -p "$work/kubelet" /var/lib/kubelet/device-plugins
 	unshare -m sh -c 'mount --bind "$1" /var/lib/kubelet/device-plugins && exec "$2" --kubelet-socket "" --device-discovery-strategy nvml' \
 		sh "$work/kubelet" "$bin/nvidia-device-plugin" >"$work/plugin.log" 2>&1 &
