@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "config/config.h"
+#include "kube/unix-socket.h"
 
 #include <libgen.h>
 #include <limits.h>
@@ -22,18 +23,24 @@ struct config_watch {
 	char unreadable[ERROR_MSG_MAX]; /* last reason reported; "" while readable */
 	uv_fs_event_t dirs[N_DIRS];
 	char watched[N_DIRS][PATH_MAX]; /* "": not watching */
+	struct file_id id[N_DIRS];      /* the directory that had this name then */
 	uv_timer_t settle, poll;
 	int closing;
 };
 
 static void on_event(uv_fs_event_t *h, const char *name, int events, int status);
 
-/* Watches @dir in the given slot, unless it does already. A directory that is away is tried again
- * with each poll. */
+/* Watches @dir in the given slot, unless it does already; a watch stays with the directory that it
+ * was made for, whatever has the name now. One that is away is tried again with each poll. */
 static void watch_dir(struct config_watch *w, int slot, const char *dir)
 {
-	if (!strcmp(w->watched[slot], dir))
+	struct file_id id = { 0 };
+	char self[PATH_MAX];
+	bool there = path_join(self, sizeof(self), dir, ".", NULL) == 0 && file_id_get(self, &id);
+
+	if (there && !strcmp(w->watched[slot], dir) && file_id_equal(&id, &w->id[slot]))
 		return;
+	w->id[slot] = id;
 	(void)uv_fs_event_stop(&w->dirs[slot]);
 	w->watched[slot][0] = '\0';
 	if (strlen(dir) < sizeof(w->watched[slot]) &&

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/kubelet-watch.h"
 
+#include "base/fd.h"
+#include "kube/unix-socket.h"
+
 #include <limits.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define POLL_MS 1000
 
 struct kubelet_watch {
-	char dir[PATH_MAX];
+	char dir[PATH_MAX], self[PATH_MAX]; /* the second ends in "/." */
 	void (*look)(void *arg);
 	void *arg;
 	uv_fs_event_t event;
 	uv_timer_t poll;
 	bool watching;
-	dev_t dev;
-	ino_t inode;
+	struct file_id id; /* of the directory that is watched */
 	int closing;
 };
 
@@ -33,20 +35,19 @@ static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
 /* Watches the directory that has the name now. True if that is another than before. */
 static bool rewatch(struct kubelet_watch *w)
 {
-	struct stat st;
+	struct file_id id;
 
-	if (stat(w->dir, &st) < 0) {
+	if (!file_id_get(w->self, &id)) {
 		if (w->watching)
 			(void)uv_fs_event_stop(&w->event);
 		w->watching = false;
 		return false;
 	}
-	if (w->watching && st.st_dev == w->dev && st.st_ino == w->inode)
+	if (w->watching && file_id_equal(&id, &w->id))
 		return false;
 	(void)uv_fs_event_stop(&w->event);
 	w->watching = uv_fs_event_start(&w->event, on_event, w->dir, 0) == 0;
-	w->dev = st.st_dev;
-	w->inode = st.st_ino;
+	w->id = id;
 	return true;
 }
 
@@ -63,11 +64,13 @@ int kubelet_watch_start(struct kubelet_watch **ret, uv_loop_t *loop, const char 
 {
 	struct kubelet_watch *w;
 
-	if (strlen(dir) >= sizeof(w->dir))
-		return error_set(err, ERR_LIMIT, "'%s': the path is too long", dir);
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return error_nomem(err);
+	if (path_join(w->self, sizeof(w->self), dir, ".", err) < 0) {
+		free(w);
+		return -1;
+	}
 	memcpy(w->dir, dir, strlen(dir) + 1);
 	w->look = look;
 	w->arg = arg;

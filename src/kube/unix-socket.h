@@ -24,7 +24,8 @@ struct file_id {
 	uint32_t nsec;
 };
 
-bool file_id_get(const char *path, struct file_id *ret); /* false: there is no such file */
+/* Of a link, not of what it leads to: ask for "<dir>/." to get a directory. False: no such file. */
+bool file_id_get(const char *path, struct file_id *ret);
 bool file_id_equal(const struct file_id *a, const struct file_id *b);
 
 /* The path fits into a socket address; else ERR_LIMIT. */
