@@ -86,6 +86,21 @@ static int try_config(const struct agent *a, const struct config *c, struct erro
 	return a->node.inv ? offer_new(&offer, a->node.inv, c, err) : 0;
 }
 
+/*
+ * An empty file is a good config at start: all defaults. When it takes the place of another it is a
+ * file that somebody is about to write, or could not write on a full disk; the defaults would take
+ * the slices away from under the pods.
+ */
+static int refuse_empty(const struct agent *a, const char *text, size_t len, struct error *err)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (!strchr(" \t\r\n", text[i]) || text[i] == '\0')
+			return 0;
+	}
+	return error_set(err, ERR_INVALID,
+		"'%s' is empty; 'version: v1' alone stands for the defaults", a->config_path);
+}
+
 static void refuse_config(struct agent *a, const struct error *err)
 {
 	log_error("config refused, keeping the one in force", LOG_STR("reason", err->msg));
@@ -116,7 +131,9 @@ static void on_config(void *arg, const char *text, size_t len)
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	struct error err = ERROR_INIT;
 
-	if (parse_config(a, text, len, &c, &warnings, &err) < 0 || try_config(a, c, &err) < 0) {
+	if (refuse_empty(a, text, len, &err) < 0 ||
+		parse_config(a, text, len, &c, &warnings, &err) < 0 ||
+		try_config(a, c, &err) < 0) {
 		refuse_config(a, &err);
 		return;
 	}
