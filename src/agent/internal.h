@@ -75,6 +75,7 @@ struct agent {
 	struct rpc *rpc;
 	struct agent_plugin **plugins; /* sorted as they came */
 	size_t n_plugins;
+	bool served; /* a plugin's socket has been ours, at least once */
 	struct kubelet_watch *kubelet_watch;
 	struct holders *holders;
 

@@ -121,14 +121,16 @@ void agent_plugin_start(struct agent_plugin *p)
 	} else if (plugin_start(&p->plugin, a->rpc, a->plugin_dir, a->kubelet_socket, p->name,
 			   &ops, p, &err) == 0) {
 		p->why[0] = '\0';
+		a->served = true;
 		return;
 	}
 	if (strcmp(p->why, err.msg) != 0)
 		log_warn("cannot serve the kubelet yet, trying again",
 			LOG_STR("resource", p->name), LOG_STR("reason", err.msg));
 	memcpy(p->why, err.msg, sizeof(p->why));
-	/* Two agents on one node would fight over the socket: the second one says so and ends. */
-	if (err.code == ERR_EXISTS)
+	/* Two agents on one node would fight over the socket: the second one says so and ends. One
+	 * that serves, or has served, has other resources to look after. */
+	if (err.code == ERR_EXISTS && !a->served)
 		agent_fail(a, &err);
 }
 

@@ -7,6 +7,10 @@
 
 #define DUE_MIN_MS 100 /* so that a date in the past cannot make the loop spin */
 
+/* When to try again to serve what could not be served. Most reasons end with an event in the
+ * kubelet's directory, but not a full disk. */
+#define SERVE_AGAIN_NS (2 * NS_PER_SEC)
+
 /* --- what changed, for the log --- */
 
 static struct agent_seen_gpu *seen_of(struct agent *a, const char *uuid)
@@ -142,15 +146,28 @@ static void act(struct agent *a)
 	a->n_plugins = kept;
 }
 
-/* --- the clock of the health machines --- */
+/* --- the clock --- */
 
 static void on_due(uv_timer_t *t)
 {
 	struct agent *a = t->data;
+	const struct health_policy *policy = &a->config.config->health;
+	uint64_t now = time_mono_ns();
 
-	(void)node_tick(&a->node, &a->config.config->health, time_mono_ns());
-	gpu_monitor_probe(a->monitor);
+	if (now >= node_due(&a->node, policy)) {
+		(void)node_tick(&a->node, policy, now);
+		gpu_monitor_probe(a->monitor);
+	}
 	agent_reconcile(a);
+}
+
+static bool all_served(const struct agent *a)
+{
+	for (size_t i = 0; i < a->n_plugins; i++) {
+		if (!a->plugins[i]->plugin)
+			return false;
+	}
+	return true;
 }
 
 static void arm_timer(struct agent *a)
@@ -158,6 +175,8 @@ static void arm_timer(struct agent *a)
 	uint64_t due = node_due(&a->node, &a->config.config->health);
 	uint64_t now = time_mono_ns();
 
+	if (due > now + SERVE_AGAIN_NS && !all_served(a))
+		due = now + SERVE_AGAIN_NS;
 	if (due == UINT64_MAX)
 		(void)uv_timer_stop(&a->due);
 	else
