@@ -4,6 +4,7 @@
 #include "agent/options.h"
 #include "base/fd.h"
 #include "base/time.h"
+#include "kube/unix-socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -288,6 +289,18 @@ static int copy_path(char *to, size_t cap, const char *option, const char *path,
 	return 0;
 }
 
+/* Said at the start: with such a directory no kubelet could ever be reached. */
+static int check_kubelet_socket(const struct agent *a, struct error *err)
+{
+	char path[PATH_MAX];
+
+	if (a->kubelet_socket) /* "": never register */
+		return *a->kubelet_socket ? unix_path_check(a->kubelet_socket, err) : 0;
+	if (path_join(path, sizeof(path), a->plugin_dir, "kubelet.sock", err) < 0)
+		return -1;
+	return unix_path_check(path, err) < 0 ? error_prefix(err, "--kubelet-dir") : 0;
+}
+
 static int set_paths(struct agent *a, const struct agent_options *o, struct error *err)
 {
 	if (copy_path(a->kubelet_dir, sizeof(a->kubelet_dir), "kubelet-dir", o->kubelet_dir,
@@ -306,7 +319,7 @@ static int set_paths(struct agent *a, const struct agent_options *o, struct erro
 		if (!a->kubelet_socket)
 			return error_nomem(err);
 	}
-	return 0;
+	return check_kubelet_socket(a, err);
 }
 
 static int start_all(struct agent *a, const struct agent_options *o, struct error *err)

@@ -36,7 +36,8 @@ static void watch_dir(struct config_watch *w, int slot, const char *dir)
 {
 	struct file_id id = { 0 };
 	char self[PATH_MAX];
-	bool there = path_join(self, sizeof(self), dir, ".", NULL) == 0 && file_id_get(self, &id);
+	bool there =
+		path_join(self, sizeof(self), dir, ".", NULL) == 0 && file_id_get(self, &id);
 
 	if (there && !strcmp(w->watched[slot], dir) && file_id_equal(&id, &w->id[slot]))
 		return;

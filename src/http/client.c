@@ -7,6 +7,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/un.h>
+
+#define UNIX_PATH_CAP sizeof(((struct sockaddr_un *)NULL)->sun_path)
 
 static size_t on_data(char *data, size_t size, size_t n, void *arg)
 {
@@ -54,6 +57,10 @@ int http_call(const char *address, const char *method, const char *path, const c
 	CLEANUP(buf_fini) struct buf url = BUF_INIT(4096);
 	bool local = !strncmp(address, "unix:", 5);
 
+	if (local && strlen(address + 5) >= UNIX_PATH_CAP)
+		return error_set(err, ERR_LIMIT,
+			"connect to '%s': a unix socket path has at most %zu bytes", address,
+			UNIX_PATH_CAP - 1);
 	buf_printf(&url, "http://%s%s",
 		local             ? "localhost"
 		: *address == ':' ? "localhost"
