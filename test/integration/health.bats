@@ -39,3 +39,159 @@ in_step() {
 	sim hang 1 off
 	eventually 10 offers 12
 }
+
+@test "an XID takes all slices of its GPU and no other's, and they come back" {
+	local lists
+	node_up 4
+	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
+	eventually 10 pods 5
+	sim xid 1 48
+	eventually 5 offers 16 12
+	in_step
+	health_is 1 unhealthy 48
+	health_is 0 healthy
+	pods 5 # nobody is thrown out
+	scale 13
+	eventually 10 pods 12 1 # a slice of the sick GPU was held, so one stays short
+	eventually 10 offers 16
+	eventually 10 pods 13
+	nothing_twice
+	lists=$(message_counts)
+	[[ $lists == 16$'\n'12$'\n'16 ]] # together, not one by one
+}
+
+@test "application errors are ignored, and counted" {
+	node_up 2
+	sim xid 0 13
+	sim xid 0 31
+	sim xid 3 45
+	eventually 5 status '.gpus[0].xids == 2 and .gpus[3].xids == 1'
+	health_is 0 healthy
+	[[ $(times agent 'XID reported.*action=ignored') == 3 ]]
+	never_below 8
+}
+
+@test "NVIDIA's variables: what is switched off and on" {
+	local row disable enable acts xid
+	for row in 'all||0 0' 'xids||0 0' 'all|48|1 0' '48||0 1' '|13|1 1' 'all|all|1 1' '48|48|1 1' 'x,48||0 1'; do
+		IFS='|' read -r disable enable acts <<<"$row"
+		export DP_DISABLE_HEALTHCHECKS=$disable DP_ENABLE_HEALTHCHECKS=$enable
+		node_up 2
+		for xid in 48 74; do
+			sim xid 0 $xid
+			eventually 5 status ".gpus[0].lastXid == $xid" || return 1
+			if [[ ${acts% *} == 1 ]]; then
+				logged agent "XID reported.*xid=$xid .*action=\"GPU unhealthy\""
+				eventually 10 offers 8
+			else
+				logged agent "XID reported.*xid=$xid .*action=ignored"
+			fi || {
+				echo "disable='$disable' enable='$enable' xid=$xid"
+				return 1
+			}
+			acts=${acts#* }
+		done
+		stop agent && stop kubelet
+	done
+}
+
+@test "a GPU that is lost goes alone and comes back" {
+	node_up 4
+	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
+	eventually 10 pods 5
+	sim lose 2
+	eventually 10 offers 16 12
+	in_step
+	health_is 2 unhealthy
+	scale 9
+	eventually 10 pods 9
+	k get pods -o json | jq -e --arg lost "$(status '.gpus[2].uuid')" \
+		'[.items[].gpuslice.grants[].ids[] | select(startswith($lost))] | length <= 2'
+	sim return 2
+	eventually 15 offers 16
+	never_below 12
+}
+
+@test "a GPU that cannot be read is shown with the reason, the others serve" {
+	sim create
+	sim fail 3 name UNKNOWN
+	sim fail 1 uuid UNKNOWN
+	kubelet
+	sharing 4 >"$NODE_DIR/config.yaml"
+	agent --config-file "$NODE_DIR/config.yaml"
+	eventually 10 offers 12 8 # without a UUID there is nothing to offer it by
+	health_is 3 unhealthy 'nvmlDeviceGetName: Unknown Error'
+	health_is 1 unhealthy 'nvmlDeviceGetUUID: Unknown Error'
+	status '.notes[0] | contains("GPU 1: not offered, its UUID is unknown")'
+	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
+	eventually 10 pods 5
+	sim fail 1 uuid SUCCESS
+	eventually 10 offers 16 12
+	sim fail 0 handle UNKNOWN
+	eventually 10 offers 16 8
+	sim fail 0 handle SUCCESS
+	sim fail 3 name SUCCESS
+	eventually 10 offers 16
+	pods 5
+}
+
+@test "plugged in and pulled out while it runs" {
+	node_up 4
+	sim add
+	eventually 15 offers 20
+	sim remove 4
+	eventually 15 offers 20 16
+	never_below 16
+	status '.gpus[4] | .health == "unhealthy" and (.reason | length > 0)'
+}
+
+@test "the driver is unloaded and loaded again: all unhealthy with the reason, then all back" {
+	node_up 4
+	sim driver unload
+	eventually 15 offers 16 0
+	status '.nvml.state == "down" and (.nvml.error.message | length > 0)'
+	health_is 0 unhealthy
+	sim driver load
+	eventually 30 offers 16
+	status '.nvml.state == "up"'
+}
+
+@test "a driver that comes later is found; one that must be there at start is missed" {
+	sim create
+	sim driver unload
+	kubelet
+	sharing 4 >"$NODE_DIR/config.yaml"
+	run timeout 20 "$GPUSLICED" --config-file "$NODE_DIR/config.yaml" --fail-on-init-error=true
+	((status == 1))
+	[[ $output == *'nvml init failed'* ]]
+	agent --config-file "$NODE_DIR/config.yaml"
+	eventually 10 status '.nvml.state == "down"'
+	sim driver load
+	eventually 30 offers 16
+}
+
+# An XID that nobody listens for is lost, so it is raised until somebody does.
+xid_is_heard() {
+	sim xid 1 48
+	offers 16 12
+}
+
+@test "the NVML worker is killed again and again, and nobody notices" {
+	local i pid
+	node_up 4
+	for i in {1..5}; do
+		pid=
+		while [[ -z $pid ]]; do
+			pid=$(pgrep -P "${PID[agent]}") || sleep 0.02
+		done
+		kill -KILL "$pid"
+		eventually 10 test ! -e "/proc/$pid"
+	done
+	eventually 15 status '.nvml.state == "up"'
+	eventually 15 offers 16
+	never_below 16
+	eventually 10 xid_is_heard # the new worker listens
+	eventually 10 offers 16
+	stop agent
+	eventually 5 workers_are 0
+}

@@ -1,0 +1,185 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Kubelets that come late, go, come back, lose files, answer late or not at all, and agents that
+# are one too many.
+
+bats_require_minimum_version 1.5.0
+load lib
+load cluster
+
+setup_file() {
+	stage_programs
+}
+
+setup() {
+	node_setup p3.8xlarge
+}
+
+teardown() {
+	node_teardown
+}
+
+@test "the directory is not there yet when the agent starts" {
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 4 >"$CONFIG"
+	rm -r "$GPUSLICE_KUBELET_DIR"
+	agent --config-file "$CONFIG"
+	eventually 5 status '.resources[0] | .capacity == 16 and .state == "waiting" and (.reason | contains("device-plugins"))'
+	kubelet
+	eventually 10 offers 16
+	[[ $(times agent 'cannot serve the kubelet yet') == 1 ]]
+}
+
+@test "the kubelet comes after the agent, goes, and comes back" {
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 4 >"$CONFIG"
+	agent --config-file "$CONFIG"
+	eventually 5 status '.resources[0].state == "waiting"'
+	kubelet
+	eventually 10 offers 16
+	stop kubelet
+	eventually 10 status '.resources[0].state == "waiting"'
+	kubelet
+	eventually 10 offers 16
+	stop kubelet KILL || true
+	kubelet
+	eventually 10 offers 16
+	eventually 5 status '.resources[0].state == "registered"'
+}
+
+@test "sockets are deleted under it" {
+	local before
+	node_up 4
+	before=$(stat -c %i:%W "$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.sock")
+	k fault delete-sockets
+	eventually 10 test -S "$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.sock"
+	[[ $(stat -c %i:%W "$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.sock") != "$before" ]]
+	# The stream was not touched: nothing to register again.
+	k get resources -o json | jq -e '.counts.registrations == 1 and .items[0].connected'
+	never_below 16
+	k fault drop-streams
+	eventually 10 offers 16
+	k get resources -o json | jq -e '.counts.registrations == 2'
+}
+
+@test "the whole directory is replaced" {
+	node_up 4
+	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
+	eventually 10 pods 5
+	mv "$GPUSLICE_KUBELET_DIR/device-plugins" "$GPUSLICE_KUBELET_DIR/old"
+	k restart
+	eventually 10 test -S "$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.sock"
+	eventually 10 offers 16
+	pods 5
+	rm -r "$GPUSLICE_KUBELET_DIR/device-plugins"
+	mkdir "$GPUSLICE_KUBELET_DIR/device-plugins"
+	k restart --killed
+	eventually 10 offers 16
+	pods 5
+}
+
+@test "registrations are refused: it goes on trying, and says it once for each reason" {
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 4 >"$CONFIG"
+	kubelet
+	k fault refuse 3
+	agent --config-file "$CONFIG"
+	eventually 15 offers 16
+	k get resources -o json | jq -e '.counts | .refusedRegistrations == 3 and .registrations == 1'
+	[[ $(times agent 'not registered with the kubelet') == 1 ]]
+}
+
+@test "answers come late, later than the agent waits, or never" {
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 4 >"$CONFIG"
+	kubelet
+	k fault delay 1500
+	agent --config-file "$CONFIG"
+	eventually 10 offers 16
+	# Pods are not held up by a kubelet that is slow with its other answers.
+	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
+	eventually 10 pods 5
+	eventually 10 status '.holders.known and .resources[0].used == 5'
+	k fault clear
+	k fault never-answer on
+	k restart
+	eventually 15 status '.resources[0] | .state == "waiting" and (.reason | contains("register"))'
+	k fault clear
+	k restart
+	eventually 15 offers 16
+	pods 5
+}
+
+@test "a second stream, and one that never reads, harm neither the first nor the agent" {
+	local i
+	node_up 2
+	k fault duplicate-stream
+	k fault slow-reader
+	k fault slow-reader
+	for i in {3..40}; do
+		sharing "$i" | put "$CONFIG"
+		((i % 10)) || eventually 5 offers $((4 * i))
+	done
+	eventually 5 offers 160
+	k fault duplicate-stream
+	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
+	eventually 5 pods 5
+	k get resources -o json | jq -e '.counts.registrations == 1'
+	never_below 8
+	stop agent # is not held up by those who do not read
+}
+
+@test "the end of an old stream does not take the new registration with it" {
+	local i
+	node_up 4
+	k fault reregister-race on
+	for i in {1..5}; do
+		k fault drop-streams
+		eventually 10 offers 16
+	done
+	# A new agent while the old one's stream is still open to the kubelet.
+	for i in {1..3}; do
+		stop agent KILL || true
+		agent --config-file "$CONFIG"
+		eventually 10 offers 16
+	done
+	eventually 5 status '.resources[0].state == "registered"'
+	offers 16
+}
+
+# refuses WHY OPTION...: a second agent ends with 1 and says why; the first one is unharmed.
+refuses() {
+	local why=$1 socket=$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.sock before
+	shift
+	before=$(stat -c %i:%W "$socket")
+	run timeout 20 "$GPUSLICED" --config-file "$CONFIG" "$@"
+	[[ $status == 1 && $output == *"$why"* ]] || {
+		echo "status $status, wanted '$why': $output"
+		return 1
+	}
+	[[ $(stat -c %i:%W "$socket") == "$before" ]]
+	"$GPUSLICE" status --json | jq -e '.resources[0].state == "registered"'
+	offers 16
+}
+
+@test "a second agent refuses: same run directory, same kubelet directory" {
+	node_up 4
+	refuses "another gpusliced (pid ${PID[agent]}) has the run directory '$GPUSLICE_RUN_DIR'"
+	refuses "another process serves '$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.sock'" \
+		--run-dir "$NODE_DIR/run2"
+	k get resources -o json | jq -e '.counts.registrations == 1'
+	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
+	eventually 10 pods 5
+	never_below 16
+}
+
+@test "a stray file in place of a new resource's socket does not end an agent that serves" {
+	node_up 4
+	echo stray >"$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.shared.sock"
+	sharing 4 'renameByDefault: true' | put "$CONFIG"
+	eventually 10 logged agent 'exists and is no socket'
+	eventually 5 status '.resources[0] | .name == "nvidia.com/gpu.shared" and (.reason | contains("no socket"))'
+	rm "$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.shared.sock"
+	eventually 10 offers 16 16 nvidia.com/gpu.shared
+	running agent
+}
