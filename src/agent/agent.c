@@ -379,6 +379,8 @@ struct agent *agent_stop(struct agent *a)
 {
 	if (!a)
 		return NULL;
+	/* First, because it answers the status requests that wait for the kubelet. */
+	a->holders = holders_free(a->holders);
 	a->local = http_server_stop(a->local);
 	a->tcp = http_server_stop(a->tcp);
 	a->config_watch = config_watch_stop(a->config_watch);
@@ -386,7 +388,6 @@ struct agent *agent_stop(struct agent *a)
 	a->monitor = gpu_monitor_stop(a->monitor);
 	for (size_t i = 0; i < a->n_plugins; i++)
 		(void)agent_plugin_free(a->plugins[i]);
-	a->holders = holders_free(a->holders);
 	uv_close((uv_handle_t *)&a->due, NULL);
 	a->rpc = rpc_free(a->rpc);
 	(void)uv_run(a->loop, UV_RUN_DEFAULT);
