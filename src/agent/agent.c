@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LOCK_NAME "gpusliced.lock"
@@ -90,10 +91,15 @@ static int try_config(const struct agent *a, const struct config *c, struct erro
 /*
  * An empty file is a good config at start: all defaults. When it takes the place of another it is a
  * file that somebody is about to write, or could not write on a full disk; the defaults would take
- * the slices away from under the pods.
+ * the slices away from under the pods. Not so /dev/null, which NVIDIA's config-manager links when no
+ * label chooses a config: nobody is about to write that.
  */
 static int refuse_empty(const struct agent *a, const char *text, size_t len, struct error *err)
 {
+	struct stat st;
+
+	if (stat(a->config_path, &st) == 0 && S_ISCHR(st.st_mode))
+		return 0;
 	for (size_t i = 0; i < len; i++) {
 		if (!strchr(" \t\r\n", text[i]) || text[i] == '\0')
 			return 0;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 void closep(int *fd)
@@ -17,6 +18,11 @@ void closep(int *fd)
 		(void)close(*fd);
 	*fd = -1;
 	errno = keep;
+}
+
+static bool is_dev_null(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
 }
 
 int file_read(const char *path, struct buf *b, struct error *err)
@@ -31,7 +37,8 @@ int file_read(const char *path, struct buf *b, struct error *err)
 		return error_sys(err, errno, "open '%s'", path);
 	if (fstat(fd, &st) < 0)
 		return error_sys(err, errno, "stat '%s'", path);
-	if (!S_ISREG(st.st_mode))
+	/* /dev/null is an empty file: NVIDIA's config-manager links it for "no config". */
+	if (!S_ISREG(st.st_mode) && !is_dev_null(&st))
 		return error_set(err, ERR_INVALID,
 			"read '%s': expected a regular file, found %s", path,
 			S_ISDIR(st.st_mode) ? "a directory" : "something else");

@@ -21,7 +21,7 @@ static inline int steal_fd(int *fd)
 
 /*
  * Reads the whole of @path into @b. A file longer than the ceiling of @b is ERR_LIMIT; what is
- * not a regular file (or a link to one) is ERR_INVALID.
+ * neither a regular file, nor /dev/null, nor a link to one of them, is ERR_INVALID.
  */
 int file_read(const char *path, struct buf *b, struct error *err) MUST_USE;
 

@@ -98,11 +98,87 @@ static void agent_stop__answers_a_status_request_that_waits_for_the_kubelet(void
 	assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+/* --- the config file --- */
+
+static void link_config(const char *target)
+{
+	char path[PATH_MAX], fresh[PATH_MAX];
+
+	assert_int_equal(symlink(target, below_dir(fresh, "config.new")), 0);
+	assert_int_equal(rename(fresh, below_dir(path, "config.yaml")), 0);
+}
+
+/* The agent's status is in @answer. */
+static void get_status(uv_loop_t *loop, char *answer, size_t cap)
+{
+	static const char request[] = "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n";
+	CLEANUP(closep) int client = -1;
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX];
+	ssize_t n;
+
+	assert_ok(unix_connect(below_dir(path, "run/gpusliced.sock"), &client, &err), &err);
+	assert_int_equal(write(client, request, sizeof(request) - 1), sizeof(request) - 1);
+	run_for_ms(loop, 50);
+	n = recv(client, answer, cap - 1, MSG_DONTWAIT);
+	answer[n > 0 ? n : 0] = '\0';
+}
+
+static void agent__takes_dev_null_for_no_config(void **state)
+{
+	static const struct {
+		const char *target, *generation, *says;
+	} rows[] = {
+		{ "/dev/null", "\"generation\":1", "\"sharing\":\"none\"" },
+		{ "shared.yaml", "\"generation\":2", "\"sharing\":\"time-slicing\"" },
+		{ "/dev/null", "\"generation\":3", "\"sharing\":\"none\"" },
+		/* A file that somebody emptied is not meant so. */
+		{ "empty.yaml", "\"generation\":3", "is empty" },
+	};
+	static const char shared[] =
+		"sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu,"
+		" replicas: 4}]}}\n";
+	char kubelet_dir[PATH_MAX], run_dir[PATH_MAX], config[PATH_MAX], path[PATH_MAX];
+	const struct agent_options options = {
+		.nvml_path = "/nonexistent/libnvidia-ml.so.1",
+		.kubelet_dir = below_dir(kubelet_dir, "kubelet"),
+		.run_dir = below_dir(run_dir, "run"),
+		.config_path = below_dir(config, "config.yaml"),
+	};
+	struct error err = ERROR_INIT;
+	struct agent *a = NULL;
+	char answer[8192];
+	uv_loop_t loop;
+
+	(void)state;
+	assert_ok(file_write_atomic(below_dir(path, "shared.yaml"), shared, sizeof(shared) - 1,
+			  0644, &err),
+		&err);
+	assert_ok(file_write_atomic(below_dir(path, "empty.yaml"), "\n", 1, 0644, &err), &err);
+	assert_int_equal(uv_loop_init(&loop), 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		link_config(rows[i].target);
+		if (!a)
+			assert_ok(agent_start(&a, &loop, &options, &err), &err);
+		for (int tries = 0;; tries++) {
+			get_status(&loop, answer, sizeof(answer));
+			if (strstr(answer, rows[i].generation) && strstr(answer, rows[i].says))
+				break;
+			if (tries == 100)
+				fail_msg("row %zu: %s", i, answer);
+		}
+	}
+	a = agent_stop(a);
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			agent_stop__answers_a_status_request_that_waits_for_the_kubelet, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(agent__takes_dev_null_for_no_config, set_up,
 			tear_down),
 	};
 

@@ -168,6 +168,13 @@ static void file_write_atomic__leaves_the_old_file_on_failure(void **state)
 		assert_ok(file_read(path, &b, &err), &err);
 		assert_string_equal(buf_str(&b), "old");
 		assert_error(file_read(dir, &b, &err), &err, "found a directory");
+		assert_error(file_read("/dev/zero", &b, &err), &err, "found something else");
+	}
+	{
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
+
+		assert_ok(file_read("/dev/null", &b, &err), &err);
+		assert_int_equal(b.len, 0);
 	}
 	test_rmdir(dir);
 }
