@@ -1,48 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/internal.h"
 
-#include "base/fd.h"
-#include "core/allocate.h"
+#include "agent/host.h"
 #include "core/prefer.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Device nodes that every container needs besides those of its GPUs, in the order of the answer. */
-static const char *const control_nodes[] = { "/dev/nvidiactl", "/dev/nvidia-uvm",
-	"/dev/nvidia-uvm-tools", "/dev/nvidia-modeset" };
-
-#define IMEX_CHANNEL0 "/dev/nvidia-caps-imex-channels/channel0"
-
-/* Where the host's /dev is seen from here: below the driver root's mount if it has one. */
-static bool node_exists(const struct config *c, const char *node)
-{
-	char path[PATH_MAX];
-
-	if (path_join(path, sizeof(path), c->container_driver_root, "dev", NULL) < 0 ||
-		access(path, F_OK) < 0)
-		return access(node, F_OK) == 0;
-	if (path_join(path, sizeof(path), c->container_driver_root, node + 1, NULL) < 0)
-		return false;
-	return access(path, F_OK) == 0;
-}
-
-static int host_facts(struct alloc_host *host, const struct config *c, struct error *err)
-{
-	for (size_t i = 0; i < ARRAY_LEN(control_nodes); i++) {
-		if (node_exists(c, control_nodes[i]) &&
-			strv_add(&host->control_nodes, control_nodes[i], err) < 0)
-			return -1;
-	}
-	host->imex_channel0 = c->imex_channel0 && node_exists(c, IMEX_CHANNEL0);
-	return 0;
-}
-
-static void alloc_host_fini(struct alloc_host *h)
-{
-	strv_fini(&h->control_nodes);
-}
 
 /* The resource as it is offered now; it may have gone while the kubelet was asking. */
 static const struct resource *resource_of(const struct agent_plugin *p, struct error *err)
@@ -76,7 +40,7 @@ static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct a
 	const struct resource *r = resource_of(p, err);
 	CLEANUP(alloc_host_fini) struct alloc_host host = { .control_nodes = STRV_INIT };
 
-	if (!r || host_facts(&host, c, err) < 0)
+	if (!r || alloc_host_look(&host, c, err) < 0)
 		return -1;
 	return allocation_new(ret, r, p->agent->offered.inv, c, &host, ids, n_ids, err);
 }

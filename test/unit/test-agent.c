@@ -4,6 +4,7 @@
 #include "lib/test.h"
 
 #include "agent/agent.h"
+#include "agent/host.h"
 #include "base/fd.h"
 #include "kube/unix-socket.h"
 
@@ -42,6 +43,72 @@ static int tear_down(void **state)
 	(void)state;
 	test_rmdir(dir);
 	return 0;
+}
+
+/* --- the host's device nodes --- */
+
+static struct config *config_of(const char *text)
+{
+	struct config *c = NULL;
+	struct error err = ERROR_INIT;
+	char yaml[PATH_MAX + 200];
+	int n = snprintf(yaml, sizeof(yaml), "flags: {plugin: {containerDriverRoot: '%s'}}\n%s",
+		dir, text);
+
+	assert_true(n > 0 && (size_t)n < sizeof(yaml));
+	assert_ok(config_parse(&c, "test", 0, yaml, (size_t)n, NULL, NULL, &err), &err);
+	return c;
+}
+
+static void host_has_node__looks_below_the_driver_root_and_in_our_own_dev(void **state)
+{
+	CLEANUP(config_freep) struct config *c = config_of("");
+
+	(void)state;
+	assert_true(host_has_node(c, "/dev/null"));
+	assert_false(host_has_node(c, "/dev/gpuslice-test"));
+	make_dir("dev/gpuslice-test");
+	assert_true(host_has_node(c, "/dev/gpuslice-test"));
+	/* A driver root with a /dev of its own does not hide what the runtime gave us. */
+	assert_true(host_has_node(c, "/dev/null"));
+}
+
+static void alloc_host_look__requires_the_imex_channel_that_is_required(void **state)
+{
+	static const struct {
+		const char *config;
+		bool there, fails, channel;
+	} rows[] = {
+		{ "", false, false, false },
+		{ "", true, false, false },
+		{ "imex: {required: true}", false, false, false },
+		{ "imex: {channelIDs: [0]}", false, false, false },
+		{ "imex: {channelIDs: [0]}", true, false, true },
+		{ "imex: {channelIDs: [0], required: true}", false, true, false },
+		{ "imex: {channelIDs: [0], required: true}", true, false, true },
+	};
+
+	(void)state;
+	for (int there = 0; there < 2; there++) {
+		if (there)
+			make_dir("dev/nvidia-caps-imex-channels/channel0");
+		for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+			CLEANUP(config_freep) struct config *c = NULL;
+			struct alloc_host host = { .control_nodes = STRV_INIT };
+			struct error err = ERROR_INIT;
+
+			if (rows[i].there != there)
+				continue;
+			c = config_of(rows[i].config);
+			if (rows[i].fails)
+				assert_error(alloc_host_look(&host, c, &err), &err,
+					"requested IMEX channel channel0 does not exist");
+			else
+				assert_ok(alloc_host_look(&host, c, &err), &err);
+			assert_int_equal(host.imex_channel0, rows[i].channel);
+			alloc_host_fini(&host);
+		}
+	}
 }
 
 /* --- the end --- */
@@ -175,6 +242,12 @@ static void agent__takes_dev_null_for_no_config(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			host_has_node__looks_below_the_driver_root_and_in_our_own_dev, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			alloc_host_look__requires_the_imex_channel_that_is_required, set_up,
+			tear_down),
 		cmocka_unit_test_setup_teardown(
 			agent_stop__answers_a_status_request_that_waits_for_the_kubelet, set_up,
 			tear_down),
