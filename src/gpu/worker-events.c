@@ -172,6 +172,9 @@ static void deliver(struct worker_events *e, const nvmlEventData_t *data)
 	}
 	worker_head(&m.head, WORKER_XID);
 	e->send(&m);
+	/* NVIDIA's plugin marks every GPU here; a look at all of them finds the one. */
+	if (!s)
+		send_look(e);
 }
 
 /* The set that fits to the GPUs of now. False: there is none yet. */
