@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/prefer-internal.h"
+#include "core/prefer/internal.h"
 
 static bool is_whole_gpus(const struct resource *r, const struct prefer_request *req)
 {

@@ -5,7 +5,7 @@
  * Which devices to prefer for a container (GetPreferredAllocation; device-plugin.md 5.5 and 13.6).
  *
  * Whole GPUs: aligned, the set that NVIDIA's search would choose, ties included, without its
- * cost: exact up to PREFER_EXACT_GPUS available GPUs, above that a heuristic (prefer-search.h).
+ * cost: exact up to PREFER_EXACT_GPUS available GPUs, above that a heuristic (prefer/search.h).
  * Replicas: greedy, distributed over GPUs or packed; a MIG device counts with its parent GPU.
  *
  * Softer than NVIDIA where it breaks admissions: an id in @available that the resource does not

@@ -11,7 +11,7 @@
  * replaced with a pause that doubles (1 s to 16 s) and only the last few are kept.
  * Thread: owner's (time comes in).
  */
-#include "standin/manifest.h"
+#include "standin/manifest/manifest.h"
 #include "standin/scheduler.h"
 
 #define CLUSTER_PODS_MAX    5000

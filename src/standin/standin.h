@@ -11,7 +11,7 @@
  * Thread: loop.
  */
 #include "base/buf.h"
-#include "standin/kubelet.h"
+#include "standin/kubelet/kubelet.h"
 
 #define STANDIN_SOCKET  "stand-in.sock" /* the control API, in the kubelet's directory */
 #define STANDIN_VERSION "v1.36.2+gpuslice-stand-in"

@@ -1,0 +1,783 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/config/test-config-read.h"
+
+#include "base/fd.h"
+#include "config/field.h"
+#include "config/read.h"
+
+#include <jansson.h>
+
+/* Every case of device-plugin.md sections 1.1 to 1.4 and 13.1 to 13.3, and our own keys. */
+
+#define UUID           "4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
+#define TS(rest)       "sharing: {timeSlicing: {resources: [{" rest "}]}}"
+#define DEVICES(value) TS("name: gpu, replicas: 2, devices: " value)
+
+struct row {
+	const char *text, *want;
+};
+
+static void config_parse__takes_nothing_for_all_defaults(void **state)
+{
+	static const char *const texts[] = { "", "{}", "\n", "# only a comment\n", "---\n",
+		"null", "version:", "version: \"\"", "version: v1", "version: null\nflags:\n",
+		"flags: {}", "flags: null", "sharing:", "sharing: {}", "sharing: {mps: null}",
+		"imex: {}", "imex: null", "imex: {channelIDs: []}", "imex: {channelIDs: }",
+		"resources:", "resources: {gpus: [], mig: null}",
+		"health:", "{\"version\":\"v1\"}", "flags: {plugin: null, gfd: {}}",
+		"flags: {migStrategy: , failOnInitError: null}",
+		"flags: {plugin: {deviceListStrategy: null}}", "\xef\xbb\xbfversion: v1\n",
+		"version: v1\r\nflags:\r\n  migStrategy: none\r\n", "sharing: {slices: []}" };
+	struct config *d = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(config_new(&d, &err), &err);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		struct config *c = read_good(texts[i], NULL);
+
+		if (!config_equal(c, d))
+			fail_msg("not the defaults: %s", texts[i]);
+		(void)config_free(c);
+	}
+	(void)config_free(d);
+}
+
+/* The defaults that the table names are those that config_new() sets. */
+static void config_fields__name_the_defaults_of_config_new(void **state)
+{
+	struct config *c = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(config_new(&c, &err), &err);
+	for (size_t i = 0; i < config_n_fields; i++) {
+		const struct field *f = &config_fields[i];
+		const char *at = (const char *)c + f->offset;
+		char text[DURATION_TEXT_MAX];
+
+		assert_int_equal(field_find(f->path) - config_fields, i); /* no row twice */
+		if (!(f->flags & FIELD_STORED))
+			continue;
+		if (f->type == FIELD_STR && strcmp(f->path, "flags.nvidiaDevRoot") != 0)
+			assert_string_equal(f->def, *(char *const *)at);
+		if (f->type == FIELD_BOOL)
+			assert_string_equal(f->def, *(const bool *)at ? "true" : "false");
+		if (f->type == FIELD_WORD)
+			assert_string_equal(f->def, f->words->words[*(const int *)at]);
+		if (f->type == FIELD_DURATION) {
+			duration_text(*(const int64_t *)at, text);
+			assert_string_equal(f->def, text);
+		}
+	}
+	(void)config_free(c);
+}
+
+static void config_parse__reads_every_flag(void **state)
+{
+	struct config *c = read_good("version: v1\n"
+				     "FLAGS:\n"
+				     "  MIGSTRATEGY: mixed\n"
+				     "  failOnInitError: no\n"
+				     "  mpsRoot: /run/mps\n"
+				     "  nvidiaDriverRoot: /run/nvidia/driver\n"
+				     "  gdrcopyEnabled: on\n"
+				     "  gdsEnabled: yes\n"
+				     "  mofedEnabled: True\n"
+				     "  useNodeFeatureAPI: off\n"
+				     "  deviceDiscoveryStrategy: nvml\n"
+				     "  plugin:\n"
+				     "    passDeviceSpecs: y\n"
+				     "    deviceListStrategy: [volume-mounts, cdi-cri]\n"
+				     "    deviceIdStrategy: index\n"
+				     "    cdiAnnotationPrefix: x/\n"
+				     "    nvidiaCTKPath: /ctk\n"
+				     "    containerDriverRoot: /host\n"
+				     "    sharedDevicesAllocationPolicy: packed\n"
+				     "  gfd:\n"
+				     "    oneshot: true\n"
+				     "    noTimestamp: true\n"
+				     "    sleepInterval: 5s\n"
+				     "    outputFile: \"\"\n"
+				     "    machineTypeFile: 7\n"
+				     "imex: {channelIDs: [0.0], required: true}\n",
+		NULL);
+
+	(void)state;
+	assert_int_equal(c->mig_strategy, MIG_STRATEGY_MIXED);
+	assert_false(c->fail_on_init_error);
+	assert_string_equal(c->mps_root, "/run/mps");
+	assert_string_equal(c->driver_root, "/run/nvidia/driver");
+	assert_string_equal(c->dev_root, "/run/nvidia/driver");
+	assert_true(c->gdrcopy && c->gds && c->mofed && c->pass_device_specs);
+	assert_false(c->gfd.use_node_feature_api);
+	assert_int_equal(c->discovery, DISCOVERY_NVML);
+	assert_int_equal(c->device_lists, DEVICE_LIST_VOLUME_MOUNTS | DEVICE_LIST_CDI_CRI);
+	assert_int_equal(c->device_id, DEVICE_ID_INDEX);
+	assert_int_equal(c->allocation, ALLOCATION_PACKED);
+	assert_string_equal(c->cdi_annotation_prefix, "x/");
+	assert_string_equal(c->cdi_hook_path, "/ctk");
+	assert_string_equal(c->container_driver_root, "/host");
+	assert_true(c->gfd.oneshot && c->gfd.no_timestamp);
+	assert_true(c->gfd.sleep_interval_ns == INT64_C(5000000000));
+	assert_string_equal(c->gfd.output_file, "");
+	assert_string_equal(c->gfd.machine_type_file, "7");
+	assert_true(c->imex_channel0 && c->imex_required);
+	assert_string_equal(c->path, "c.yaml");
+	(void)config_free(c);
+	c = read_good("flags: {plugin: {deviceListStrategy: []}}", NULL);
+	assert_int_equal(c->device_lists, 0);
+	(void)config_free(c);
+	c = read_good("flags: {plugin: {deviceListStrategy: volume-mounts}}", NULL);
+	assert_int_equal(c->device_lists, DEVICE_LIST_VOLUME_MOUNTS);
+	(void)config_free(c);
+	c = read_good("flags: {nvidiaDriverRoot: /a, nvidiaDevRoot: /b}", NULL);
+	assert_string_equal(c->dev_root, "/b");
+	(void)config_free(c);
+}
+
+static void config_parse__reads_durations_as_go_does(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t ns;
+		const char *shown;
+	} rows[] = {
+		{ "5", 5, "5ns" },
+		{ "1.5", 1, "1ns" },
+		{ "0", 0, "0s" },
+		{ "\"0s\"", 0, "0s" },
+		{ "\"0\"", 0, "0s" },
+		{ "5s", INT64_C(5000000000), "5s" },
+		{ "1m30s", INT64_C(90000000000), "1m30s" },
+		{ "500ms", INT64_C(500000000), "500ms" },
+		{ "1.5h", INT64_C(5400000000000), "1h30m0s" },
+		{ "\"-5s\"", INT64_C(-5000000000), "-5s" },
+		{ "2500us", INT64_C(2500000), "2.5ms" },
+		{ "1500ns", INT64_C(1500), "1.5\xc2\xb5s" },
+		{ "infinite", INT64_MAX, "infinite" },
+		{ "60000000000", INT64_C(60000000000), "1m0s" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+		char text[128], shown[DURATION_TEXT_MAX];
+		struct config *c;
+		bool small = rows[i].ns > 0 && rows[i].ns <= 5;
+
+		(void)snprintf(text, sizeof(text), "flags: {gfd: {sleepInterval: %s}}",
+			rows[i].text);
+		c = read_good(text, &warnings);
+		assert_true(c->gfd.sleep_interval_ns == rows[i].ns);
+		duration_text(rows[i].ns, shown);
+		assert_string_equal(shown, rows[i].shown);
+		/* One for flags.gfd, one more for nanoseconds. */
+		assert_int_equal(warnings.n, 1 + small);
+		if (small)
+			assert_non_null(strstr(warnings.v[1], "nanoseconds"));
+		(void)config_free(c);
+	}
+	read_bad("flags: {gfd: {sleepInterval: \"60\"}}",
+		"time: missing unit in duration \"60\"");
+	read_bad("flags: {gfd: {sleepInterval: soon}}", "time: invalid duration \"soon\"");
+	read_bad("flags: {gfd: {sleepInterval: yes}}", "invalid duration");
+	read_bad("flags: {gfd: {sleepInterval: []}}", "invalid duration");
+	read_bad("flags: {gfd: {sleepInterval: {}}}", "invalid duration");
+}
+
+static void config_parse__refuses_with_nvidias_text(void **state)
+{
+	static const struct row rows[] = {
+		{ "version: v2", "version: unknown version: v2" },
+		{ "version: 1", "unknown version: 1" },
+		{ "version: 1.0", "unknown version: 1" },
+		{ "sharing: {timeSlicing: }", "no resources specified" },
+		{ "sharing: {timeSlicing: {}}", "no resources specified" },
+		{ "sharing: {timeSlicing: {resources: []}}", "no resources specified" },
+		{ "sharing: {timeSlicing: {resources: null}}", "no resources specified" },
+		{ "sharing: {mps: {}}", "no resources specified" },
+		{ "sharing: {mps: {resources: []}}", "no resources specified" },
+		{ TS(""), "no resource name specified" },
+		{ TS("replicas: 2"), "no resource name specified" },
+		{ "sharing: {timeSlicing: {resources: [null]}}", "no resource name specified" },
+		{ TS("name: gpu"), "no replicas specified" },
+		{ TS("name: gpu, devices: all"), "no replicas specified" },
+		{ TS("name: gpu, devices: all, rename: x"), "no replicas specified" },
+		{ TS("name: gpu, replicas: 1"), "number of replicas must be >= 2" },
+		{ TS("name: gpu, replicas: 0"), "number of replicas must be >= 2" },
+		{ TS("name: gpu, replicas: -1"), "number of replicas must be >= 2" },
+		{ TS("name: gpu, replicas: null"), "number of replicas must be >= 2" },
+		{ TS("name: gpu, replicas: \"4\""),
+			"cannot unmarshal string into Go value of type int" },
+		{ TS("name: gpu, replicas: 2.5"),
+			"cannot unmarshal number 2.5 into Go value of type int" },
+		{ TS("name: gpu, replicas: yes"),
+			"cannot unmarshal bool into Go value of type int" },
+		{ TS("name: gpu, replicas: []"), "cannot unmarshal array" },
+		{ TS("name: gpu, replicas: 40001"), "must be <= 40000" },
+		{ TS("name: gpu, replicas: 99999999999999999999"), "cannot unmarshal number" },
+		{ DEVICES("some"),
+			"devices set as 'some' but the only valid string input is 'all'" },
+		{ DEVICES("null"),
+			"devices set as '' but the only valid string input is 'all'" },
+		{ DEVICES("0"), "devices set as '0' but a count of devices must be > 0" },
+		{ DEVICES("-2"), "devices set as '-2' but a count of devices must be > 0" },
+		{ DEVICES("2.5"), "unrecognized type for devices spec: 2.5" },
+		{ DEVICES("yes"), "unrecognized type for devices spec: true" },
+		{ DEVICES("{a: b}"), "unrecognized type for devices spec: {\"a\":\"b\"}" },
+		{ DEVICES("[-1]"), "unsupported type for device in devices list: -1, string" },
+		{ DEVICES("[\"-1\"]"),
+			"unsupported type for device in devices list: -1, string" },
+		{ DEVICES("[GPU-UUID]"),
+			"unsupported type for device in devices list: GPU-UUID, string" },
+		{ DEVICES("[invalid-UUID]"),
+			"unsupported type for device in devices list: invalid-UUID, string" },
+		{ DEVICES("[MIG-UUID]"),
+			"unsupported type for device in devices list: MIG-UUID" },
+		{ DEVICES("[MIG-GPU-" UUID "]"),
+			"unsupported type for device in devices list" },
+		{ DEVICES("[MIG-GPU-" UUID "/0]"),
+			"unsupported type for device in devices list" },
+		{ DEVICES("[GPU-" UUID "0]"), "unsupported type for device in devices list" },
+		{ DEVICES("[\"0:\"]"), "unsupported type for device in devices list" },
+		{ DEVICES("[[]]"), "unsupported type for device in devices list: []" },
+		{ DEVICES("[1.5]"), "unsupported type for device in devices list: 1.5" },
+		{ DEVICES("[null]"), "unsupported type for device in devices list: null" },
+		{ TS("name: null, replicas: 2"),
+			"incorrect format for resource name 'nvidia.com/'" },
+		{ TS("name: gpu, replicas: 2, rename: "),
+			"incorrect format for resource name 'nvidia.com/'" },
+		{ TS("name: GPU, replicas: 2"),
+			"incorrect format for resource name 'nvidia.com/GPU': [" },
+		{ TS("name: $x$, replicas: 2"),
+			"incorrect format for resource name 'nvidia.com/$x$': [" },
+		{ TS("name: foo.com/gpu, replicas: 2"),
+			"incorrect format for resource name 'nvidia.com/foo.com/gpu': [" },
+		{ TS("name: a/b, replicas: 2"), "resource name 'nvidia.com/a/b': [" },
+		{ TS("name: a..b, replicas: 2"), "incorrect format" },
+		{ TS("name: -a, replicas: 2"), "incorrect format" },
+		{ TS("name: a-.b, replicas: 2"), "incorrect format" },
+		{ TS("name: a., replicas: 2"), "incorrect format" },
+		{ TS("name: gpu, replicas: 2, rename: $x$"), "resource name 'nvidia.com/$x$'" },
+		{ TS("name: 5, replicas: 2"),
+			"cannot unmarshal number 5 into Go value of type string" },
+		{ TS("name: a12345678901234567890123456789012345678901234567890xy, replicas: 2"),
+			"fully-qualified resource name must be 63 characters or less: "
+			"nvidia.com/a12345678901234567890123456789012345678901234567890xy" },
+		{ "resources: {gpus: [{}]}", "resources must have a 'pattern' field set" },
+		{ "resources: {gpus: [null]}", "resources must have a 'pattern' field set" },
+		{ "resources: {gpus: [{name: x}]}",
+			"resources must have a 'pattern' field set" },
+		{ "resources: {mig: [{pattern: x}]}",
+			"resources must have a 'name' field set" },
+		{ "resources: {mig: [{pattern: x, name: X}]}",
+			"incorrect format for resource name" },
+		{ "flags: {plugin: {deviceListStrategy: 5}}", "invalid deviceListStrategy: 5" },
+		{ "flags: {plugin: {deviceListStrategy: [5]}}",
+			"invalid deviceListStrategy: [5]" },
+		{ "imex: {channelIDs: 0}",
+			"cannot unmarshal number 0 into Go value of type []int" },
+		{ "imex: {channelIDs: [2]}", "invalid IMEX config" },
+		{ "imex: {channelIDs: [0, 1]}",
+			"invalid IMEX channel IDs: invalid IMEX config: channelIDs must be [] or [0]; "
+			"found [0 1]" },
+		{ "imex: {channelIDs: [x]}", "cannot unmarshal string" },
+		{ "flags: {failOnInitError: \"true\"}",
+			"cannot unmarshal string into Go value of type bool" },
+		{ "flags: {failOnInitError: 1}", "cannot unmarshal number 1" },
+		{ "flags: []", "flags: expected an object, found []: cannot unmarshal array" },
+		{ "flags: {migStrategy: []}",
+			"cannot unmarshal array into Go value of type string" },
+		{ "sharing: {timeSlicing: {resources: {}}}", "cannot unmarshal object" },
+		{ "sharing: {timeSlicing: {renameByDefault: \"yes\", resources: [{}]}}",
+			"cannot unmarshal string into Go value of type bool" },
+		{ "- a", "expected a config" },
+		{ "text", "cannot unmarshal string" },
+		{ "version: v1\n---\nversion: v1\n", "expected one document" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		read_bad(rows[i].text, rows[i].want);
+}
+
+static void config_parse__says_where_and_what(void **state)
+{
+	static const struct row rows[] = {
+		{ "sharing:\n  timeSlicing:\n    resources:\n    - name: gpu\n      replicas: 1\n",
+			"c.yaml:5:17: sharing.timeSlicing.resources[0].replicas: number of replicas "
+			"must be >= 2; found 1" },
+		{ "flags:\n  failOnInitError: \"true\"\n",
+			"c.yaml:2:20: flags.failOnInitError: expected true or false, found \"true\"" },
+		{ "sharing:\n  timeSlicing:\n    resources:\n    - name: gpu\n      replica: 1\n",
+			"c.yaml:5:7: sharing.timeSlicing.resources[0]: unknown key 'replica'; did you "
+			"mean 'replicas'? Expected one of name, rename, devices, replicas, isolation" },
+		{ "a: b: c", "c.yaml:1:5: expected YAML or JSON, found: " },
+		{ "{\n\t\"version\": \"v2\"}", "c.yaml:2:13: version: unknown version" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		read_bad(rows[i].text, rows[i].want);
+}
+
+static void config_parse__names_the_key_that_was_meant(void **state)
+{
+	static const struct row rows[] = {
+		{ "sharng: {}", "unknown key 'sharng'; did you mean 'sharing'?" },
+		{ "migStrategy: none",
+			"unknown key 'migStrategy'; did you mean 'flags.migStrategy'?" },
+		{ "flags: {passDeviceSpecs: true}",
+			"did you mean 'flags.plugin.passDeviceSpecs'?" },
+		{ "sharing: {timeSlicing: {Resources: []}}",
+			"unknown key 'Resources'; did you mean 'resources' (the case counts here)?" },
+		{ "sharing: {timeSlicing: {resources: [{Name: gpu}]}}", "did you mean 'name'" },
+		{ "resources: {gpus: [{Pattern: x}]}", "did you mean 'pattern'" },
+		{ "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 2, isolation: "
+		  "{mem: 1}}]}}",
+			"isolation: unknown key 'mem'" },
+		{ "zzz: 1",
+			"unknown key 'zzz': expected one of version, flags, resources, sharing, "
+			"imex, health" },
+		{ "apiVersion: v1\nkind: ConfigMap\n", "this is a Kubernetes manifest" },
+		{ "version: v1\nmig-configs: {}\n", "this is a mig-parted config" },
+		{ "health: {cooldwn: 3s}", "did you mean 'cooldown'" },
+		{ "flags: {a: 1, a: 2}", "duplicate key 'a': already given in line 1" },
+		{ "version: v1\nflags: {}\nversion: v1\n",
+			"c.yaml:3:1: duplicate key 'version': already given in line 1" },
+		{ "version: v1\nVersion: v1\n",
+			"c.yaml:2:1: duplicate key 'Version': already given as 'version' in line 1" },
+		{ TS("name: gpu, replicas: 2, replicas: 4"), "duplicate key 'replicas'" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		read_bad(rows[i].text, rows[i].want);
+}
+
+static void config_parse__reads_device_lists(void **state)
+{
+	static const struct {
+		const char *text;
+		enum devices_kind kind;
+		const char *joined;
+	} rows[] = {
+		{ "all", DEVICES_ALL, "" },
+		{ "\"all\"", DEVICES_ALL, "" },
+		{ "2", DEVICES_COUNT, "" },
+		{ "2.0", DEVICES_COUNT, "" },
+		{ "[]", DEVICES_LIST, "" },
+		{ "[0]", DEVICES_LIST, "0 " },
+		{ "[\"0\"]", DEVICES_LIST, "0 " },
+		{ "[\"0:0\"]", DEVICES_LIST, "0:0 " },
+		{ "[GPU-" UUID "]", DEVICES_LIST, "GPU-" UUID " " },
+		{ "[MIG-" UUID "]", DEVICES_LIST, "MIG-" UUID " " },
+		{ "[MIG-GPU-" UUID "/0/0]", DEVICES_LIST, "MIG-GPU-" UUID "/0/0 " },
+		{ "[0, \"0:0\", GPU-" UUID "]", DEVICES_LIST, "0 0:0 GPU-" UUID " " },
+		{ "[\"0\", \"0:0\", \"GPU-" UUID "\"]", DEVICES_LIST, "0 0:0 GPU-" UUID " " },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(1024);
+		char text[512];
+		struct config *c;
+		const struct replicated *e;
+
+		(void)snprintf(text, sizeof(text), DEVICES("%s"), rows[i].text);
+		c = read_good(text, NULL);
+		e = &c->sharing.entries[0];
+		assert_int_equal(e->devices, rows[i].kind);
+		if (rows[i].kind == DEVICES_COUNT)
+			assert_int_equal(e->count, 2);
+		for (size_t k = 0; k < e->list.n; k++)
+			buf_printf(&b, "%s ", e->list.v[k]);
+		assert_string_equal(buf_str(&b), rows[i].joined);
+		(void)config_free(c);
+	}
+}
+
+static void config_parse__reads_sharing(void **state)
+{
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	struct config *c = read_good(
+		"sharing:\n  TimeSlicing:\n    renameByDefault: true\n"
+		"    failRequestsGreaterThanOne: true\n    resources:\n"
+		"    - {name: valid1, replicas: 2}\n"
+		"    - {name: nvidia.com/valid2, replicas: 4.0, rename: valid-shared}\n",
+		&warnings);
+
+	(void)state;
+	assert_int_equal(c->sharing.strategy, SHARING_TIME_SLICING);
+	assert_true(c->sharing.rename_by_default && c->sharing.fail_requests_greater_than_one);
+	assert_int_equal(c->sharing.n_entries, 2);
+	assert_string_equal(c->sharing.entries[0].name, "nvidia.com/valid1");
+	assert_string_equal(c->sharing.entries[0].rename, "");
+	assert_int_equal(c->sharing.entries[0].devices, DEVICES_ALL);
+	assert_int_equal(c->sharing.entries[0].replicas, 2);
+	assert_int_equal(c->sharing.entries[1].replicas, 4);
+	assert_string_equal(c->sharing.entries[1].name, "nvidia.com/valid2");
+	assert_string_equal(c->sharing.entries[1].rename, "nvidia.com/valid-shared");
+	assert_int_equal(c->sharing.entries[1].pos.line, 7);
+	assert_int_equal(warnings.n, 0);
+	(void)config_free(c);
+
+	c = read_good(
+		"flags: {mpsRoot: /m}\nsharing: {mps: {resources: [{name: gpu, replicas: 3}]}, "
+		"timeSlicing: {resources: [{name: gpu, replicas: 2}]}}",
+		&warnings);
+	assert_int_equal(c->sharing.strategy, SHARING_MPS);
+	assert_int_equal(c->sharing.entries[0].replicas, 3);
+	assert_true(c->sharing.fail_requests_greater_than_one);
+	assert_int_equal(warnings.n, 2); /* mpsRoot, timeSlicing */
+	assert_non_null(
+		strstr(warnings.v[1], "sharing.timeSlicing: has no effect: sharing.mps"));
+	(void)config_free(c);
+
+	c = read_good("flags: {mpsRoot: /m}\nsharing: {mps: {failRequestsGreaterThanOne: null, "
+		      "resources: [{name: gpu, replicas: 3}]}}",
+		NULL);
+	assert_true(c->sharing.fail_requests_greater_than_one);
+	(void)config_free(c);
+	c = read_good("flags: {mpsRoot: /m}\nsharing: {mps: {failRequestsGreaterThanOne: no, "
+		      "resources: [{name: gpu, replicas: 3}]}}",
+		NULL);
+	assert_false(c->sharing.fail_requests_greater_than_one);
+	(void)config_free(c);
+
+	c = read_good(
+		"resources: {gpus: [{pattern: \"Tesla *\", name: tesla}], mig: [{pattern: "
+		"1g.*, name: nvidia.com/small}]}",
+		NULL);
+	assert_int_equal(c->n_gpu_patterns, 1);
+	assert_string_equal(c->gpu_patterns[0].pattern, "Tesla *");
+	assert_string_equal(c->gpu_patterns[0].name, "nvidia.com/tesla");
+	assert_string_equal(c->mig_patterns[0].name, "nvidia.com/small");
+	(void)config_free(c);
+}
+
+static void config_parse__applies_anchors_and_merges(void **state)
+{
+	struct config *c = read_good("sharing:\n  timeSlicing:\n    resources:\n"
+				     "    - &a {name: gpu, replicas: 2}\n"
+				     "    - {<<: *a, replicas: 8}\n"
+				     "    - *a\n"
+				     "    - {<<: [*a, {replicas: 5, rename: x}]}\n",
+		NULL);
+
+	(void)state;
+	assert_int_equal(c->sharing.n_entries, 4);
+	assert_string_equal(c->sharing.entries[1].name, "nvidia.com/gpu");
+	assert_int_equal(c->sharing.entries[1].replicas, 8);
+	assert_int_equal(c->sharing.entries[2].replicas, 2);
+	assert_int_equal(c->sharing.entries[3].replicas, 2);
+	assert_string_equal(c->sharing.entries[3].rename, "nvidia.com/x");
+	(void)config_free(c);
+	c = read_good(
+		"flags: {mpsRoot: 'a''''b', nvidiaDriverRoot: '''''''x''', nvidiaDevRoot: 'a''b'}",
+		NULL);
+	assert_string_equal(c->mps_root, "a''b"); /* libfyaml 0.7.12 alone says a''' */
+	assert_string_equal(c->driver_root, "'''x'");
+	assert_string_equal(c->dev_root, "a'b");
+	(void)config_free(c);
+	read_bad("a: *b", "alias '*b' names no anchor");
+	read_bad("flags: &a [*a]", "alias '*a' names no anchor");
+	read_bad("flags: {<<: 5}", "<<: expected an object");
+	read_bad("? [a]\n: b", "expected a text as key");
+	read_bad("version: !mine v1", "expected a value without a tag");
+	c = read_good("version: !!str v1\nflags: {failOnInitError: !!bool yes}", NULL);
+	(void)config_free(c);
+	c = read_good(TS("name: gpu, replicas: 0x10"), NULL);
+	assert_int_equal(c->sharing.entries[0].replicas, 16);
+	(void)config_free(c);
+	c = read_good(TS("name: gpu, replicas: 010"), NULL); /* octal in YAML 1.1 */
+	assert_int_equal(c->sharing.entries[0].replicas, 8);
+	(void)config_free(c);
+}
+
+static void config_parse__warns_of_what_has_no_effect(void **state)
+{
+	static const struct row rows[] = {
+		{ "flags: {gfd: {oneshot: true, noTimestamp: true}}",
+			"flags.gfd: has no effect" },
+		{ "flags:\n  mpsRoot: /x", "c.yaml:2:12: flags.mpsRoot: has no effect" },
+		{ "flags: {useNodeFeatureAPI: true}",
+			"flags.useNodeFeatureAPI: has no effect" },
+		{ "flags: {plugin: {cdiAnnotationPrefix: x}}",
+			"cdiAnnotationPrefix: has no effect" },
+		{ "flags: {plugin: {nvidiaCTKPath: x}}", "nvidiaCTKPath: has no effect" },
+		{ DEVICES("[]"), "devices: an empty list selects no device" },
+		{ DEVICES("[1, \"1\"]"), "devices[1]: 1 is in the list already" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+
+		(void)config_free(read_good(rows[i].text, &warnings));
+		assert_int_equal(warnings.n, 1);
+		if (!strstr(warnings.v[0], rows[i].want))
+			fail_msg("%s -- expected %s", warnings.v[0], rows[i].want);
+	}
+}
+
+static void config_parse__reads_isolation_and_slices(void **state)
+{
+	struct config *c = read_good(
+		TS("name: gpu, replicas: 4, isolation: {memory: 25%, compute: fair, class: latency}"),
+		NULL);
+
+	(void)state;
+	assert_true(c->sharing.entries[0].isolation.present);
+	assert_int_equal(c->sharing.entries[0].isolation.memory, ISOLATION_MEMORY_PERMILLE);
+	assert_int_equal(c->sharing.entries[0].isolation.memory_value, 250);
+	assert_int_equal(c->sharing.entries[0].isolation.compute, ISOLATION_COMPUTE_FAIR);
+	assert_int_equal(c->sharing.entries[0].isolation.class_, SLICE_CLASS_LATENCY);
+	(void)config_free(c);
+	c = read_good(TS("name: gpu, replicas: 4, isolation: {memory: 8Gi}"), NULL);
+	assert_int_equal(c->sharing.entries[0].isolation.memory, ISOLATION_MEMORY_BYTES);
+	assert_true(c->sharing.entries[0].isolation.memory_value == UINT64_C(8) << 30);
+	(void)config_free(c);
+	c = read_good(
+		"sharing:\n  slices:\n  - name: nvidia.com/gpu\n    devices: {product: Tesla T4}\n"
+		"    profiles:\n    - {name: gpu.small, count: 4, memory: 4Gi, class: latency}\n"
+		"    - {name: gpu.large, count: 1, memory: 16Gi, weight: 4}\n",
+		NULL);
+	assert_int_equal(c->n_slices, 1);
+	assert_string_equal(c->slices[0].product, "Tesla T4");
+	assert_string_equal(c->slices[0].profiles[0].name, "nvidia.com/gpu.small");
+	assert_int_equal(c->slices[0].profiles[0].weight, 1);
+	assert_int_equal(c->slices[0].profiles[0].class_, SLICE_CLASS_LATENCY);
+	assert_int_equal(c->slices[0].profiles[1].weight, 4);
+	assert_true(c->slices[0].profiles[1].memory_bytes == UINT64_C(16) << 30);
+	(void)config_free(c);
+}
+
+static void config_parse__refuses_bad_isolation_and_slices(void **state)
+{
+#define ISOLATION(rest) TS("name: gpu, replicas: 4, isolation: {" rest "}")
+#define PROFILE(rest)   "sharing: {slices: [{name: gpu, profiles: [{" rest "}]}]}"
+	static const struct row rows[] = {
+		{ ISOLATION("memory: most"), "expected none, equal, an amount such as 8Gi" },
+		{ ISOLATION("memory: 101%"), "expected from 0.1% to 100%, found '101%'" },
+		{ ISOLATION("memory: 50%"), "4 replicas of 50% are more than the GPU has" },
+		{ ISOLATION("memory: 0"), "an amount such as 8Gi" },
+		{ ISOLATION("memory: []"), "cannot unmarshal array" },
+		{ ISOLATION("compute: some"), "expected none, fair or capped, found 'some'" },
+		{ ISOLATION("class: fast"), "expected batch or latency, found 'fast'" },
+		{ TS("name: gpu, replicas: 2, isolation: x"), "isolation: expected an object" },
+		{ "sharing: {slices: {}}", "expected a list" },
+		{ "sharing: {slices: [{}]}", "no resource name specified" },
+		{ "sharing: {slices: [{name: gpu}]}", "no profiles specified" },
+		{ "sharing: {slices: [{name: gpu, profiles: []}]}", "no profiles specified" },
+		{ "sharing: {slices: [{name: gpu, profiles: x}]}",
+			"expected a list of profiles" },
+		{ "sharing: {slices: [{name: gpu, devices: 2, profiles: []}]}",
+			"expected all, a list of GPUs, or {product: NAME}, found 2" },
+		{ "sharing: {slices: [{name: gpu, devices: {product: }, profiles: []}]}",
+			"expected a product name" },
+		{ "sharing: {slices: [{name: gpu, devices: {prodct: x}, profiles: []}]}",
+			"did you mean 'product'" },
+		{ PROFILE(""), "no resource name specified" },
+		{ PROFILE("name: X"), "incorrect format" },
+		{ PROFILE("name: x"), "no count specified" },
+		{ PROFILE("name: x, count: 0"),
+			"expected a whole number from 1 to 40000, found 0" },
+		{ PROFILE("name: x, count: 1"),
+			"memory: expected an amount such as 4Gi, found ''" },
+		{ PROFILE("name: x, count: 1, memory: big"), "found 'big'" },
+		{ PROFILE("name: x, count: 1, memory: 1Gi, weight: 0"), "from 1 to 1000" },
+		{ PROFILE("name: x, count: 1, memory: 1Gi, class: x"),
+			"expected batch or latency" },
+		{ PROFILE("name: x, count: 40000, memory: 1Gi}, {name: z, count: 1, memory: 1Gi"),
+			"expected at most 40000 slices" },
+		{ PROFILE("name: x, count: 1, memory: 1Gi}, {name: x, count: 1, memory: 1Gi"),
+			"the name nvidia.com/x is already given" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		read_bad(rows[i].text, rows[i].want);
+}
+
+static void config_parse__reads_health(void **state)
+{
+	struct config *c =
+		read_good("health:\n  recovery: no\n  cooldown: 5s\n  resetCooldown: 1m\n"
+			  "  maxCooldown: 2h\n  probes: 3\n  probeInterval: 500ms\n"
+			  "  forgetAfter: 0s\n  ignoreXids: [48, 62]\n  actXids: [13]\n",
+			NULL);
+	const struct health_policy *p = &c->health;
+	static const struct row rows[] = {
+		{ "health: {cooldown: 5}",
+			"expected a duration such as 30s or 1m30s, found 5" },
+		{ "health: {cooldown: -5s}", "expected a duration from 0ms" },
+		{ "health: {probeInterval: 1ms}", "expected a duration from 100ms" },
+		{ "health: {probes: 0}", "expected a whole number from 1 to 1000, found 0" },
+		{ "health: {recovery: 1}", "cannot unmarshal number" },
+		{ "health: {cooldown: 3h}", "not shorter than cooldown" },
+		{ "health: {ignoreXids: 48}", "expected a list of XIDs or all, found 48" },
+		{ "health: {ignoreXids: [x]}", "cannot unmarshal string" },
+		{ "health: {ignoreXids: [0]}", "from 1 to" },
+		{ "health: {ignoreXids: [null]}", "expected a whole number" },
+		{ "health: {ignoreXids: [48], actXids: [48]}",
+			"XID 48 is already in ignoreXids" },
+	};
+
+	(void)state;
+	assert_false(p->recovery);
+	assert_true(p->cooldown_ns == UINT64_C(5000000000));
+	assert_true(p->max_cooldown_ns == UINT64_C(7200000000000));
+	assert_int_equal(p->probes_needed, 3);
+	assert_true(p->probe_interval_ns == 500000000);
+	assert_true(p->forget_after_ns == 0);
+	assert_false(health_policy_acts(p, 48));
+	assert_true(health_policy_acts(p, 13));
+	assert_true(health_policy_acts(p, 79));
+	assert_false(health_policy_acts(p, 43));
+	(void)config_free(c);
+	c = read_good("health: {ignoreXids: all, actXids: [48]}", NULL);
+	assert_true(health_policy_acts(&c->health, 48));
+	assert_false(health_policy_acts(&c->health, 79));
+	(void)config_free(c);
+	c = read_good("health: {actXids: all}", NULL);
+	assert_true(health_policy_acts(&c->health, 13));
+	(void)config_free(c);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		read_bad(rows[i].text, rows[i].want);
+}
+
+static void config_parse__refuses_what_is_for_later(void **state)
+{
+	static const struct row rows[] = {
+		{ "flags: {mpsRoot: /m}\nsharing:\n  mps:\n    resources: [{name: gpu, replicas: 2}]",
+			"c.yaml:4:5: sharing.mps: MPS is not in this version yet; use "
+			"sharing.timeSlicing meanwhile" },
+		{ TS("name: gpu, replicas: 2, isolation: {memory: equal}"),
+			"needs the slice runtime, which this version does not have yet" },
+		{ TS("name: gpu, replicas: 2, isolation: {compute: fair}"), "slice runtime" },
+		{ TS("name: gpu, replicas: 2, isolation: {class: latency}"), "slice runtime" },
+		{ "sharing:\n  slices:\n  - name: gpu\n    profiles: [{name: x, count: 1, memory: 1Gi}]",
+			"c.yaml:3:5: sharing.slices[0]: a software slice needs the slice runtime, which "
+			"this version does not have yet" },
+		{ "flags:\n  plugin:\n    deviceListStrategy: cdi-cri",
+			"c.yaml:3:25: flags.plugin.deviceListStrategy: the cdi-* strategies" },
+		{ "flags: {deviceDiscoveryStrategy: tegra}",
+			"c.yaml:1:34: flags.deviceDiscoveryStrategy: Tegra GPUs are not supported" },
+		{ "flags: {deviceDiscoveryStrategy: vfio}", "VFIO pass-through GPUs" },
+	};
+	struct config_sources sources = { .env = no_env };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct config *c = NULL;
+		struct error err = ERROR_INIT;
+
+		assert_error(config_parse(&c, "c.yaml", 0, rows[i].text, strlen(rows[i].text),
+				     &sources, NULL, &err),
+			&err, rows[i].want);
+		assert_true(err.code == ERR_NOT_YET || err.code == ERR_UNSUPPORTED);
+		c = read_good(rows[i].text, NULL);
+		assert_true(config_unsupported(c, "c.yaml", &err) < 0);
+		(void)config_free(c);
+	}
+	(void)config_free(
+		read_good(TS("name: gpu, replicas: 2, isolation: {memory: none}"), NULL));
+}
+
+/* Prints as NVIDIA's plugin does, and what is printed reads back as the same. */
+static void config_to_json__reads_back(void **state)
+{
+	static const char *const texts[] = {
+		"",
+		"flags: {migStrategy: single, useNodeFeatureAPI: no, gfd: {sleepInterval: infinite}}",
+		"flags: {mpsRoot: /m, plugin: {deviceListStrategy: []}}\nsharing: {mps: {resources: "
+		"[{name: gpu, replicas: 3, devices: [0, 1]}]}}\nimex: {channelIDs: [0]}",
+		"resources: {gpus: [{pattern: a*, name: a}], mig: [{pattern: b, name: b}]}\n"
+		"health: {actXids: all, ignoreXids: [5], cooldown: 1500ms}",
+		TS("name: gpu, replicas: 2, rename: x, devices: 3, isolation: {memory: 12.5%}"),
+		"sharing: {slices: [{name: gpu, devices: {product: T4}, profiles: [{name: x, count: 1, "
+		"memory: 1Gi}]}, {name: gpu, devices: [0], profiles: [{name: x, count: 1, memory: 1}]}]}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		struct config *c = read_good(texts[i], NULL), *again;
+		char *text = config_to_json(c), *text_again, *unset;
+
+		assert_non_null(text);
+		/* Printed as NVIDIA prints it, but refused by NVIDIA's loader and so by ours. */
+		unset = strstr(text, "\"timeSlicing\": {}");
+		if (unset)
+			memset(unset, ' ', strcspn(unset, "}") + 1 + (unset[17] == ','));
+		again = read_good(text, NULL);
+		text_again = config_to_json(again);
+		/* The built-in patterns are printed too, so compare the rest. */
+		assert_true(again->n_gpu_patterns == c->n_gpu_patterns + 1);
+		again->n_gpu_patterns--;
+		free(again->gpu_patterns[c->n_gpu_patterns].pattern);
+		if (c->mig_strategy == MIG_STRATEGY_SINGLE)
+			free(again->mig_patterns[--again->n_mig_patterns].pattern);
+		if (!config_equal(c, again))
+			fail_msg("differs after a round trip:\n%s\n%s", text, text_again);
+		free(text);
+		free(text_again);
+		(void)config_free(c);
+		(void)config_free(again);
+	}
+}
+
+static void config_to_json__has_nvidias_keys(void **state)
+{
+	struct config *c = read_good("flags: {gfd: {sleepInterval: 5}}", NULL);
+	char *text = config_to_json(c);
+	json_t *j = json_loads(text, 0, NULL), *flags = json_object_get(j, "flags");
+	static const char *const keys[] = { "migStrategy", "failOnInitError", "gdrcopyEnabled",
+		"gdsEnabled", "mofedEnabled", "useNodeFeatureAPI", "deviceDiscoveryStrategy" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		assert_non_null(json_object_get(flags, keys[i]));
+	assert_true(json_is_null(json_object_get(flags, "useNodeFeatureAPI")));
+	assert_int_equal(json_object_size(json_object_get(flags, "gfd")), 5);
+	assert_string_equal(json_string_value(json_object_get(json_object_get(flags, "gfd"),
+				    "sleepInterval")),
+		"5ns");
+	assert_int_equal(
+		json_object_size(json_object_get(json_object_get(j, "sharing"), "timeSlicing")),
+		0);
+	json_decref(j);
+	free(text);
+	(void)config_free(c);
+	c = read_good("", NULL);
+	text = config_to_json(c);
+	assert_null(strstr(text, "gfd"));
+	free(text);
+	(void)config_free(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(config_parse__takes_nothing_for_all_defaults),
+		cmocka_unit_test(config_fields__name_the_defaults_of_config_new),
+		cmocka_unit_test(config_parse__reads_every_flag),
+		cmocka_unit_test(config_parse__reads_durations_as_go_does),
+		cmocka_unit_test(config_parse__refuses_with_nvidias_text),
+		cmocka_unit_test(config_parse__says_where_and_what),
+		cmocka_unit_test(config_parse__names_the_key_that_was_meant),
+		cmocka_unit_test(config_parse__reads_device_lists),
+		cmocka_unit_test(config_parse__reads_sharing),
+		cmocka_unit_test(config_parse__applies_anchors_and_merges),
+		cmocka_unit_test(config_parse__warns_of_what_has_no_effect),
+		cmocka_unit_test(config_parse__reads_isolation_and_slices),
+		cmocka_unit_test(config_parse__refuses_bad_isolation_and_slices),
+		cmocka_unit_test(config_parse__reads_health),
+		cmocka_unit_test(config_parse__refuses_what_is_for_later),
+		cmocka_unit_test(config_to_json__reads_back),
+		cmocka_unit_test(config_to_json__has_nvidias_keys),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
