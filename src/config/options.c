@@ -9,7 +9,7 @@ const struct option_def config_options[] = {
 	{ "mig-strategy", NULL, 0, OPTION_STR, { "MIG_STRATEGY" }, "STRATEGY", "none",
 		"how MIG devices are offered: none, single or mixed" },
 	{ "fail-on-init-error", NULL, 0, OPTION_BOOL, { "FAIL_ON_INIT_ERROR" }, NULL, "true",
-		"exit if NVML cannot be used at start, instead of waiting for it" },
+		"exit if NVML cannot be used at start, but only if this is set; else wait" },
 	{ "driver-root", "nvidia-driver-root", 0, OPTION_STR, { "NVIDIA_DRIVER_ROOT" }, "DIR",
 		"/", "root of the driver installation, as the host sees it" },
 	{ "dev-root", "nvidia-dev-root", 0, OPTION_STR, { "NVIDIA_DEV_ROOT" }, "DIR", "",
