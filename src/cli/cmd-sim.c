@@ -308,9 +308,9 @@ static int run_sim(const struct cmd *cmd, const struct options *o, struct error 
 			"which action? 'gpuslice sim --help' lists them");
 	if (rest < (size_t)a->min_args || rest > (size_t)a->max_args)
 		return error_set(err, ERR_INVALID,
-			"%s%s%s: expected %d to %d arguments, found %zu; see 'gpuslice sim --help'",
-			a->word, a->second ? " " : "", a->second ? a->second : "", a->min_args,
-			a->max_args, rest);
+			"%s%s%s: too %s arguments; 'gpuslice sim --help' shows which it takes",
+			a->word, a->second ? " " : "", a->second ? a->second : "",
+			rest < (size_t)a->min_args ? "few" : "many");
 	if (a->needs_node && sim_control_open(&c, option_str(o, "node", NULL),
 				     option_str(o, "dir", NULL), err) < 0)
 		return -1;

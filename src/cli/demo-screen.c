@@ -362,7 +362,7 @@ void demo_draw(struct buf *b, const struct demo_picture *p, unsigned width, unsi
 	end_line(&f);
 	if (p->command) {
 		paint(&f, CYAN);
-		putf(&f, "  $ %s", p->command);
+		putf(&f, "$ %s", p->command); /* the longest fits 80 columns */
 		paint(&f, RESET);
 		end_line(&f);
 		end_line(&f);
