@@ -7,10 +7,15 @@
 
 #include <libgen.h>
 #include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SETTLE_MS 20 /* editors and the kubelet make several events of one change */
-#define POLL_MS   10000
+/* A file that is written in place is read when this long nothing more came: the first half of a
+ * config may be a good one, and take slices away. */
+#define WRITTEN_MS 200
+#define POLL_MS    10000
 
 enum { DIR_OF_NAME, DIR_OF_TARGET, N_DIRS };
 
@@ -22,8 +27,9 @@ struct config_watch {
 	size_t len;
 	char unreadable[ERROR_MSG_MAX]; /* last reason reported; "" while readable */
 	uv_fs_event_t dirs[N_DIRS];
-	char watched[N_DIRS][PATH_MAX]; /* "": not watching */
-	struct file_id id[N_DIRS];      /* the directory that had this name then */
+	char watched[N_DIRS][PATH_MAX];  /* "": not watching */
+	struct file_id id[N_DIRS];       /* the directory that had this name then */
+	char file[N_DIRS][NAME_MAX + 1]; /* our file's name in it */
 	uv_timer_t settle, poll;
 	int closing;
 };
@@ -49,6 +55,14 @@ static void watch_dir(struct config_watch *w, int slot, const char *dir)
 		memcpy(w->watched[slot], dir, strlen(dir) + 1);
 }
 
+static void watch_dir_of(struct config_watch *w, int slot, char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	(void)snprintf(w->file[slot], sizeof(w->file[slot]), "%s", slash ? slash + 1 : path);
+	watch_dir(w, slot, dirname(path));
+}
+
 static void watch_dirs(struct config_watch *w)
 {
 	char name[PATH_MAX], target[PATH_MAX];
@@ -56,9 +70,9 @@ static void watch_dirs(struct config_watch *w)
 	if (strlen(w->path) >= sizeof(name))
 		return;
 	memcpy(name, w->path, strlen(w->path) + 1);
-	watch_dir(w, DIR_OF_NAME, dirname(name));
+	watch_dir_of(w, DIR_OF_NAME, name);
 	if (realpath(w->path, target))
-		watch_dir(w, DIR_OF_TARGET, dirname(target));
+		watch_dir_of(w, DIR_OF_TARGET, target);
 }
 
 static int remember(struct config_watch *w, const char *text, size_t len)
@@ -105,13 +119,16 @@ static void on_settled(uv_timer_t *t)
 static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
 {
 	struct config_watch *w = h->data;
+	ptrdiff_t slot = h - w->dirs;
+	bool written = name && (events & UV_CHANGE) && !strcmp(name, w->file[slot]);
+	uint64_t wait_ms = written ? WRITTEN_MS : SETTLE_MS;
 
-	(void)name;
-	(void)events;
 	/* The directory itself may have gone: let the next look watch it anew. */
 	if (status < 0)
-		w->watched[h - w->dirs][0] = '\0';
-	(void)uv_timer_start(&w->settle, on_settled, SETTLE_MS, 0);
+		w->watched[slot][0] = '\0';
+	if (!uv_is_active((uv_handle_t *)&w->settle) ||
+		uv_timer_get_due_in(&w->settle) < wait_ms)
+		(void)uv_timer_start(&w->settle, on_settled, wait_ms, 0);
 }
 
 static void on_poll(uv_timer_t *t)
