@@ -85,7 +85,7 @@ kill_agent() {
 	node_up 10
 	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
 	eventually 10 pods 5
-	for ((i = 0; i < ${ROUNDS-8}; i++)); do
+	for ((i = 0; i < ${ROUNDS-5}; i++)); do
 		before=$(held)
 		n=$((5 + RANDOM % 30))
 		{

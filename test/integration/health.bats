@@ -82,7 +82,7 @@ in_step() {
 			eventually 5 status ".gpus[0].lastXid == $xid" || return 1
 			if [[ ${acts% *} == 1 ]]; then
 				logged agent "XID reported.*xid=$xid .*action=\"GPU unhealthy\""
-				eventually 10 offers 8
+				eventually 5 health_is 0 unhealthy || health_is 0 probation
 			else
 				logged agent "XID reported.*xid=$xid .*action=ignored"
 			fi || {

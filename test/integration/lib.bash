@@ -4,6 +4,9 @@
 # a directory of their own. Load it with `load lib`. Every wait polls with a deadline; no test
 # sleeps and hopes. After each test nothing that it started may be left.
 
+# A program that fails in front of a filter is a failure: jq 1.6 is content with no input at all.
+set -o pipefail
+
 # Where the build is: Meson says so; by hand it is the Makefile's.
 export GPUSLICE_BUILD=${GPUSLICE_BUILD-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)/build/main}
 PREFIX=${GPUSLICE_PREFIX-/}

@@ -40,7 +40,7 @@ teardown() {
 	sharing 8 >"$NODE_DIR/c.yaml" && mv "$NODE_DIR/c.yaml" "$CONFIG"
 	eventually 10 offers 32
 	status '.config | .lastError == null and .generation == 7'
-	[[ $(times agent 'config refused') == 1 ]]
+	[[ $(times agent 'config refused') == 1 ]] # the missing file
 	never_below 8
 }
 
@@ -55,6 +55,18 @@ teardown() {
 	eventually 5 offers 12
 	sharing 4 >"$NODE_DIR/etc/config.yaml" # seen in the new one, long before the slow look
 	eventually 5 offers 16
+}
+
+@test "a file that is written slowly is read when it is whole" {
+	node_up 10
+	{
+		echo 'version: v1' # a good config by itself, with four devices
+		sleep 0.1
+		sharing 20 | tail -n +2
+	} >"$CONFIG"
+	eventually 10 offers 80
+	never_below 40
+	status '.config.generation == 2'
 }
 
 @test "SIGHUP reads the file again, and says so when nothing changed" {
@@ -156,8 +168,7 @@ refused() {
 	eventually 10 pods 5
 	sharing 4 'renameByDefault: true' | put "$CONFIG"
 	eventually 10 offers 16 16 nvidia.com/gpu.shared
-	# The old name stays at zero for a while, as with the real kubelet.
-	eventually 10 offers 16 0
+	eventually 10 withdrawn $GPU
 	pods 5
 	sed "s|nvidia.com/gpu: 1|nvidia.com/gpu.shared: 1|; s/name: gpu-deployment/name: shared/" \
 		"$FIXTURES/gpu-deployment.yaml" >"$NODE_DIR/shared.yaml"
@@ -165,10 +176,17 @@ refused() {
 	eventually 10 pods 6
 	sharing 4 | put "$CONFIG"
 	eventually 10 offers 16 16
-	eventually 10 offers 16 0 nvidia.com/gpu.shared
+	eventually 10 withdrawn nvidia.com/gpu.shared
 	pods 6
-	never_below 16
-	never_below 16 nvidia.com/gpu.shared
+	# All or, at the end of a name, nothing.
+	[[ $(message_counts | sort -u | tr '\n' ' ') =~ ^(0 )?16\ $ ]]
+	[[ $(message_counts nvidia.com/gpu.shared | sort -u | tr '\n' ' ') =~ ^(0 )?16\ $ ]]
+}
+
+# The kubelet has nothing to give of this resource any more.
+withdrawn() {
+	k get resources -o json | jq -e --arg r "$1" \
+		'[.items[] | select(.name == $r) | .allocatable] | add // 0 | . == 0'
 }
 
 @test "fewer replicas than are held: holders run on, newcomers wait, nothing is given twice" {
