@@ -32,7 +32,8 @@ struct agent_plugin {
 	char name[RESOURCE_NAME_MAX];
 	struct plugin *plugin; /* NULL: could not be started, .why says so */
 	char why[ERROR_MSG_MAX];
-	bool keep; /* used by one pass of reconcile */
+	bool offered;          /* in the last decision */
+	uint64_t retire_at_ns; /* withdrawn: when the socket goes; 0: not withdrawn */
 };
 
 /* What was last logged of a GPU, so that only changes are. */
@@ -62,6 +63,7 @@ struct agent {
 	struct agent_config_state config;
 	struct config_watch *config_watch;
 
+	const char *nvml_path, *sysfs_root; /* borrowed: argv or environment; may be NULL */
 	struct gpu_monitor *monitor;
 	struct node node;
 	bool nvml_answered;     /* an inventory came, at least once */

@@ -11,6 +11,10 @@
  * kubelet's directory, but not a full disk. */
 #define SERVE_AGAIN_NS (2 * NS_PER_SEC)
 
+/* A resource that is withdrawn lists no devices for so long before its socket goes. A kubelet takes
+ * the empty list at once; a stream that just ends would leave it with capacity for five minutes. */
+#define RETIRE_NS NS_PER_SEC
+
 /* --- what changed, for the log --- */
 
 static struct agent_seen_gpu *seen_of(struct agent *a, const char *uuid)
@@ -111,14 +115,30 @@ static struct agent_plugin *add_plugin(struct agent *a, const struct resource *r
 	return p;
 }
 
+/* Withdraws a resource, first its devices, then its socket. False: it can go. */
+static bool retire(struct agent_plugin *p, uint64_t now)
+{
+	const struct resource none = { .n_devices = 0 };
+
+	if (!p->plugin)
+		return false;
+	if (p->retire_at_ns != 0)
+		return now < p->retire_at_ns;
+	log_info("resource is not offered any more", LOG_STR("resource", p->name));
+	agent_plugin_set_devices(p, &none);
+	p->retire_at_ns = now + RETIRE_NS;
+	return true;
+}
+
 /* New resources first, so that a rename never leaves the node with nothing. */
 static void act(struct agent *a)
 {
 	const struct offer *o = a->offered.offer;
+	uint64_t now = time_mono_ns();
 	size_t kept = 0;
 
 	for (size_t i = 0; i < a->n_plugins; i++)
-		a->plugins[i]->keep = false;
+		a->plugins[i]->offered = false;
 	for (uint32_t i = 0; i < o->n; i++) {
 		const struct resource *r = &o->resources[i];
 		struct agent_plugin *p = find_plugin(a, r->name);
@@ -130,18 +150,16 @@ static void act(struct agent *a)
 				LOG_STR("reason", "out of memory"));
 			continue;
 		}
-		p->keep = true;
+		p->offered = true;
+		p->retire_at_ns = 0;
 		agent_plugin_start(p);
 		agent_plugin_set_devices(p, r);
 	}
 	for (size_t i = 0; i < a->n_plugins; i++) {
-		if (a->plugins[i]->keep) {
+		if (a->plugins[i]->offered || retire(a->plugins[i], now))
 			a->plugins[kept++] = a->plugins[i];
-			continue;
-		}
-		log_info("resource is not offered any more",
-			LOG_STR("resource", a->plugins[i]->name));
-		(void)agent_plugin_free(a->plugins[i]);
+		else
+			(void)agent_plugin_free(a->plugins[i]);
 	}
 	a->n_plugins = kept;
 }
@@ -161,22 +179,31 @@ static void on_due(uv_timer_t *t)
 	agent_reconcile(a);
 }
 
-static bool all_served(const struct agent *a)
+/* When a resource has something to wait for: its first socket, or its end. */
+static uint64_t plugins_due(const struct agent *a, uint64_t now)
 {
+	uint64_t due = UINT64_MAX;
+
 	for (size_t i = 0; i < a->n_plugins; i++) {
-		if (!a->plugins[i]->plugin)
-			return false;
+		const struct agent_plugin *p = a->plugins[i];
+		uint64_t own = !p->plugin        ? now + SERVE_AGAIN_NS
+			       : p->retire_at_ns ? p->retire_at_ns
+						 : UINT64_MAX;
+
+		if (own < due)
+			due = own;
 	}
-	return true;
+	return due;
 }
 
 static void arm_timer(struct agent *a)
 {
 	uint64_t due = node_due(&a->node, &a->config.config->health);
 	uint64_t now = time_mono_ns();
+	uint64_t plugins = plugins_due(a, now);
 
-	if (due > now + SERVE_AGAIN_NS && !all_served(a))
-		due = now + SERVE_AGAIN_NS;
+	if (plugins < due)
+		due = plugins;
 	if (due == UINT64_MAX)
 		(void)uv_timer_stop(&a->due);
 	else

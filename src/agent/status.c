@@ -273,10 +273,13 @@ bool agent_ready(const struct agent *a, struct buf *why)
 			a->nvml_down.code ? a->nvml_down.msg : "starting");
 		ready = false;
 	}
-	for (size_t i = 0; i < a->n_plugins; i++) {
+	/* With an empty --kubelet-socket nobody is to be registered with. */
+	for (size_t i = 0; i < a->n_plugins && !(a->kubelet_socket && !*a->kubelet_socket);
+		i++) {
 		const char *text;
 
-		if (state_of(a->plugins[i], &text) != PLUGIN_REGISTERED) {
+		if (a->plugins[i]->offered &&
+			state_of(a->plugins[i], &text) != PLUGIN_REGISTERED) {
 			buf_printf(why, "%s: not registered: %s\n", a->plugins[i]->name,
 				text ? text : "");
 			ready = false;
