@@ -15,10 +15,12 @@
 /* Hints of the worker do not lead to more looks than this. */
 #define HINT_GAP_NS (250 * NS_PER_MS)
 /* Between the closing of the socket and the end of the process. */
-#define ENDING_MAX_NS  (500 * NS_PER_MS)
-#define REAP_MAX_NS    (1 * NS_PER_SEC)
-#define STOP_MAX_NS    (128 * NS_PER_MS)
-#define PACKETS_A_TURN 1024
+#define ENDING_MAX_NS      (500 * NS_PER_MS)
+#define REAP_MAX_NS        (1 * NS_PER_SEC)
+#define SESSION_INTERVALS  6 /* of looks: at least so often a lost GPU is asked about anew */
+#define SESSION_DEFAULT_NS (10 * NS_PER_SEC) /* where looks come only when asked for */
+#define STOP_MAX_NS        (128 * NS_PER_MS)
+#define PACKETS_A_TURN     1024
 
 /* The poll handle of one worker's socket. It outlives the socket by a turn of the loop. */
 struct watch {
@@ -47,6 +49,8 @@ struct gpu_monitor {
 	uint64_t hint_at_ns;   /* UINT64_MAX: no hint */
 	uint64_t looked_at_ns; /* end of the last look */
 	uint64_t interval_ns, next_ns;
+	uint64_t session_wait_ns,
+		session_at_ns; /* for a GPU that needs a new session; 0: none */
 	uint64_t reap_wait_ns, reap_at_ns;
 	bool start_failed; /* in gpu_monitor_start(), to be told on the loop */
 	struct error start_error;
@@ -330,9 +334,31 @@ static int start_worker(struct gpu_monitor *m, uint64_t now, struct error *err)
 }
 
 /*
- * A GPU that is lost or waits for its reset is asked about in a new session each time: the old one
- * would go on saying what it said, and would hold the GPU's device file against the reset.
+ * A GPU that is lost or waits for its reset must be asked about in a new session: the old one would
+ * go on saying what it said, and would hold the GPU's device file against the reset. But a new
+ * session cannot hear the events of the healthy GPUs until it is up, so the old one is replaced
+ * less and less often: after one interval, two, four, at most SESSION_INTERVALS.
  */
+static bool wants_new_session(struct gpu_monitor *m, uint64_t now)
+{
+	uint64_t interval = m->interval_ns ? m->interval_ns : SESSION_DEFAULT_NS;
+
+	if (!look_wants_new_session(&m->client.look)) {
+		m->session_wait_ns = 0;
+		return false;
+	}
+	if (m->session_wait_ns == 0) {
+		m->session_wait_ns = interval;
+		m->session_at_ns = now + interval / 2;
+		return false;
+	}
+	if (now < m->session_at_ns)
+		return false;
+	m->session_wait_ns = earlier(m->session_wait_ns * 2, SESSION_INTERVALS * interval);
+	m->session_at_ns = now + m->session_wait_ns - interval / 2;
+	return true;
+}
+
 static void begin_look(struct gpu_monitor *m, uint64_t now)
 {
 	struct error err = ERROR_INIT;
@@ -341,7 +367,7 @@ static void begin_look(struct gpu_monitor *m, uint64_t now)
 	m->hint_at_ns = UINT64_MAX;
 	if (m->interval_ns)
 		m->next_ns = now + m->interval_ns;
-	if (m->client.pid > 0 && look_wants_new_session(&m->client.look))
+	if (m->client.pid > 0 && wants_new_session(m, now))
 		kill_worker(m);
 	if (m->client.pid > 0) {
 		if (client_probe(&m->client, now, &err) < 0)

@@ -10,6 +10,7 @@
 
 #define BACKOFF_MIN_NS (100 * NS_PER_MS)
 #define BACKOFF_MAX_NS (5 * NS_PER_SEC)
+#define DRAIN_MAX      1024 /* events of one set */
 
 /* Wanted where the GPU has them: the XID itself, and two by which a newer driver says that
  * something about a GPU changed. */
@@ -106,31 +107,6 @@ static void drop_set(struct worker_events *e)
 	e->set = NULL;
 }
 
-/* True: the set is there and at least one GPU is in it. */
-static bool make_set(struct worker_events *e)
-{
-	uint32_t registered = 0, refused = 0;
-
-	drop_set(e);
-	if (PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetCreate, &e->set) !=
-		NVML_SUCCESS) {
-		e->set = NULL;
-		return false;
-	}
-	for (uint32_t i = 0; i < e->n_mine; i++) {
-		if (register_one(e, &e->mine[i]) == NVML_SUCCESS) {
-			registered++;
-		} else if (!e->mine[i].failed) {
-			e->mine[i].failed = true;
-			mark_failed(e, e->mine[i].uuid);
-			refused++;
-		}
-	}
-	if (refused > 0)
-		send_look(e);
-	return registered > 0;
-}
-
 static const struct source *source_of(struct worker_events *e, nvmlDevice_t d)
 {
 	char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
@@ -177,6 +153,61 @@ static void deliver(struct worker_events *e, const nvmlEventData_t *data)
 		send_look(e);
 }
 
+/* Registers all of mine with the set. Returns how many there are in it. */
+static uint32_t register_all(struct worker_events *e)
+{
+	uint32_t registered = 0, refused = 0;
+
+	for (uint32_t i = 0; i < e->n_mine; i++) {
+		if (register_one(e, &e->mine[i]) == NVML_SUCCESS) {
+			registered++;
+		} else if (!e->mine[i].failed) {
+			e->mine[i].failed = true;
+			mark_failed(e, e->mine[i].uuid);
+			refused++;
+		}
+	}
+	if (refused > 0)
+		send_look(e);
+	return registered;
+}
+
+/* Delivers what still waits in @set, past the word that a GPU in it is lost, and frees it. */
+static void drain(struct worker_events *e, nvmlEventSet_t set)
+{
+	for (int i = 0; set && i < DRAIN_MAX; i++) {
+		nvmlEventData_t data = { .gpuInstanceId = NVML_NO_INSTANCE,
+			.computeInstanceId = NVML_NO_INSTANCE };
+		nvmlReturn_t r = PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetWait_v2,
+			set, &data, 0);
+
+		if (r == NVML_SUCCESS)
+			deliver(e, &data);
+		else if (r != NVML_ERROR_GPU_IS_LOST)
+			break;
+	}
+	if (set)
+		(void)PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetFree, set);
+}
+
+/*
+ * Replaces the set by one of all that are mine. The old one listens until the new one does, so no
+ * event falls between; one that comes in that moment is told twice, which makes nothing worse.
+ * True: the set is there and at least one GPU is in it.
+ */
+static bool make_set(struct worker_events *e)
+{
+	nvmlEventSet_t old = e->set;
+	bool good;
+
+	e->set = NULL;
+	if (PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetCreate, &e->set) != NVML_SUCCESS)
+		e->set = NULL;
+	good = e->set && register_all(e) > 0;
+	drain(e, old);
+	return good;
+}
+
 /* The set that fits to the GPUs of now. False: there is none yet. */
 static bool refresh(struct worker_events *e, uint64_t *have)
 {
@@ -221,12 +252,14 @@ static void *run(void *arg)
 			continue;
 		}
 		/*
-		 * NVML does not say which GPU is lost; a look at all of them does. After other
+		 * NVML does not say which GPU is lost; a look at all of them does, and gives us
+		 * the GPUs for a new set. Until then the old one speaks for the others. After other
 		 * errors a new set may do; NVIDIA's plugin goes on with the old one at full speed.
 		 */
 		if (ready && r == NVML_ERROR_GPU_IS_LOST)
 			send_look(e);
-		drop_set(e);
+		else
+			drop_set(e);
 		probe_crumb(&e->probe, WORKER_GPU_NONE, WORKER_STEP_NONE);
 		pause_ns(backoff);
 		backoff = backoff * 2 < BACKOFF_MAX_NS ? backoff * 2 : BACKOFF_MAX_NS;

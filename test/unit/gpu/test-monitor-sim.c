@@ -299,6 +299,32 @@ static void sim__sees_a_gpu_lost_and_back(void **state)
 	stop(&s);
 }
 
+/* The XID comes once, at the worst moment: the loss of another GPU is just being found out. */
+static void sim__hears_the_others_while_a_gpu_is_lost(void **state)
+{
+	static const unsigned pauses_ms[] = { 0, 5, 50, 150, 400 };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(pauses_ms); i++) {
+		struct seen s = { .m = NULL };
+		uint64_t until;
+
+		make_node("p3.8xlarge");
+		start(&s);
+		gpu_monitor_set_interval(s.m, 500 * NS_PER_MS);
+		run_until(&s, s.inventories >= 2); /* events are registered after the first */
+		assert_ok(sim_control_lose(&node, 1, &err), &err);
+		until = time_mono_ns() + pauses_ms[i] * NS_PER_MS;
+		while (time_mono_ns() < until)
+			(void)uv_run(&s.loop, UV_RUN_ONCE);
+		assert_ok(sim_control_xid(&node, 3, 48, &err), &err);
+		run_until(&s, s.xid == 48);
+		assert_string_equal(s.uuid, s.inv->gpus[3].uuid);
+		stop(&s);
+	}
+}
+
 static void sim__sees_gpus_come_and_go(void **state)
 {
 	struct seen s = { .m = NULL };
@@ -355,6 +381,7 @@ int main(void)
 		cmocka_unit_test(sim__follows_the_driver),
 		cmocka_unit_test(sim__delivers_an_xid),
 		cmocka_unit_test(sim__sees_a_gpu_lost_and_back),
+		cmocka_unit_test(sim__hears_the_others_while_a_gpu_is_lost),
 		cmocka_unit_test(sim__sees_gpus_come_and_go),
 		cmocka_unit_test(sim__answers_fast),
 	};
