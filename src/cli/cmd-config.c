@@ -7,6 +7,7 @@
 #include "config/json.h"
 #include "core/offer.h"
 #include "gpu/monitor.h"
+#include "sim/control.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -234,6 +235,7 @@ static int look_at_model(struct check *c, const char *model, const char *nvml,
 	struct error *err)
 {
 	char library[PATH_MAX], dir[] = "/tmp/gpuslice-check.XXXXXX";
+	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
 	struct gpu_monitor_options options = { .nvml_path = library };
 	int r;
 
@@ -245,7 +247,10 @@ static int look_at_model(struct check *c, const char *model, const char *nvml,
 		return error_sys(err, errno, "make a directory '%s'", dir);
 	(void)setenv("GPUSLICE_SIM_NODE", model, 1);
 	(void)setenv("GPUSLICE_SIM_DIR", dir, 1);
-	r = gpu_inventory_once(&c->inv, &options, err);
+	/* Made here, so that a wrong model is this command's own error, not NVML's. */
+	r = sim_control_create(&node, model, dir, /* force= */ false, /* seed= */ 0, err);
+	if (r >= 0)
+		r = gpu_inventory_once(&c->inv, &options, err);
 	(void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return r < 0 ? error_prefix(err, "--node %s", model) : 0;
 }

@@ -358,7 +358,8 @@ static int check_mps(struct reader *r)
 			"none or single");
 	if (!root->str || !*root->str)
 		return read_fail(r, r->mps, &mps, ERR_INVALID,
-			"using MPS requires --mps-root to be specified");
+			"using MPS requires --mps-root to be specified; but MPS itself is not in "
+			"this version yet: use sharing.timeSlicing meanwhile");
 	return 0;
 }
 

@@ -154,7 +154,7 @@ static void add_outlook(struct text *t, const struct health *h, const struct hea
 			add(t, "%sreset needed, ", sep);
 		else
 			add(t, "%s", sep);
-		add(t, "looking again in ");
+		add(t, "looking again after ");
 		add_wait(t, h->retry_at_ns - now_ns);
 	}
 }

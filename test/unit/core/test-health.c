@@ -183,7 +183,7 @@ static void health__driver_trouble_passes(void **state)
 	PLAY(&p, { 1, XID, 13, 0, false, HEALTH_HEALTHY, "" },
 		{ 2, PROBE, GPU_OK, 0, false, HEALTH_HEALTHY, "" },
 		{ 10, XID, 94, 0, true, HEALTH_UNHEALTHY,
-			"XID 94 (contained ECC error): looking again in 30s" },
+			"XID 94 (contained ECC error): looking again after 30s" },
 		{ 20, PROBE, GPU_OK, 0, false, HEALTH_UNHEALTHY, "in 30s" },
 		{ 39, TICK, 0, 0, false, HEALTH_UNHEALTHY, NULL },
 		{ 40, TICK, 0, 0, true, HEALTH_PROBATION,
@@ -191,7 +191,7 @@ static void health__driver_trouble_passes(void **state)
 		{ 41, PROBE, GPU_OK, 0, false, HEALTH_PROBATION, NULL },
 		{ 51, PROBE, GPU_OK, 0, true, HEALTH_HEALTHY, "" });
 	/* Without a tick the probes alone do it; an XID that is not listed has no text. */
-	PLAY(&p, { 10, XID, 555, 0, true, HEALTH_UNHEALTHY, "XID 555: looking again in 30s" },
+	PLAY(&p, { 10, XID, 555, 0, true, HEALTH_UNHEALTHY, "XID 555: looking again after 30s" },
 		{ 40, PROBE, GPU_OK, 0, true, HEALTH_PROBATION, NULL },
 		{ 50, PROBE, GPU_OK, 0, true, HEALTH_HEALTHY, "" });
 }
@@ -257,14 +257,14 @@ static void health__reset_class_waits_long_or_for_the_driver(void **state)
 	/* A driver that cannot say. */
 	PLAY(&p,
 		{ 0, XID, 79, 0, true, HEALTH_UNHEALTHY,
-			"XID 79 (GPU has fallen off the bus): reset needed, looking again in 10m" },
+			"XID 79 (GPU has fallen off the bus): reset needed, looking again after 10m" },
 		{ 599, PROBE, GPU_OK, 0, false, HEALTH_UNHEALTHY, NULL },
 		{ 600, PROBE, GPU_OK, 0, true, HEALTH_PROBATION, NULL },
 		{ 610, PROBE, GPU_OK, 0, true, HEALTH_HEALTHY, "" });
 	/* One that can: its word decides, and no long wait. */
 	PLAY(&p, { 0, PROBE, GPU_OK, GPU_RECOVERY_NONE, false, HEALTH_HEALTHY, "" },
 		{ 1, XID, 48, 0, true, HEALTH_UNHEALTHY,
-			"XID 48 (double bit ECC error): reset needed, looking again in 30s" },
+			"XID 48 (double bit ECC error): reset needed, looking again after 30s" },
 		{ 10, PROBE, GPU_OK, GPU_RECOVERY_RESET_GPU, true, HEALTH_UNHEALTHY,
 			"XID 48 (double bit ECC error): the driver asks for a GPU reset" },
 		{ 900, TICK, 0, 0, false, HEALTH_UNHEALTHY, NULL },
@@ -333,7 +333,7 @@ static void health__a_stuck_gpu_waits(void **state)
 		{ 0, PROBE, GPU_FAULT_STUCK, 0, true, HEALTH_UNHEALTHY, "GPU does not answer" },
 		{ 10, PROBE, GPU_FAULT_STUCK, 0, false, HEALTH_UNHEALTHY, NULL },
 		{ 20, PROBE, GPU_OK, 0, true, HEALTH_UNHEALTHY,
-			"GPU did not answer: looking again in 30s" },
+			"GPU did not answer: looking again after 30s" },
 		{ 39, PROBE, GPU_OK, 0, false, HEALTH_UNHEALTHY, NULL },
 		{ 40, TICK, 0, 0, true, HEALTH_PROBATION, NULL },
 		/* again: twice as long */
