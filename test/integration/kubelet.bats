@@ -130,21 +130,31 @@ teardown() {
 }
 
 @test "the end of an old stream does not take the new registration with it" {
-	local i
+	local i dir=$GPUSLICE_KUBELET_DIR/device-plugins
 	node_up 4
 	k fault reregister-race on
-	for i in {1..5}; do
-		k fault drop-streams
-		eventually 10 offers 16
-	done
-	# A new agent while the old one's stream is still open to the kubelet.
-	for i in {1..3}; do
-		stop agent KILL || true
+	# It looks like another kubelet, so the agent registers while its old stream is open.
+	mv "$dir/kubelet.sock" "$dir/same.sock"
+	ln -s same.sock "$dir/kubelet.sock"
+	eventually 10 registered_times 2
+	eventually 10 offers 16
+	k fault drop-streams
+	eventually 10 registered_times 3
+	eventually 10 offers 16
+	for i in {4..5}; do # and a new agent
+		stop agent KILL || (($? == 137))
 		agent --config-file "$CONFIG"
+		eventually 10 registered_times "$i"
 		eventually 10 offers 16
 	done
 	eventually 5 status '.resources[0].state == "registered"'
-	offers 16
+	# One disconnection for each: none has hit the wrong one.
+	registered_times 5
+	[[ $(times kubelet 'plugin disconnected') == 4 ]]
+}
+
+registered_times() {
+	k get resources -o json | jq -e ".counts.registrations == $1"
 }
 
 # refuses WHY OPTION...: a second agent ends with 1 and says why; the first one is unharmed.
