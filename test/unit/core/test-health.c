@@ -184,14 +184,15 @@ static void health__driver_trouble_passes(void **state)
 		{ 2, PROBE, GPU_OK, 0, false, HEALTH_HEALTHY, "" },
 		{ 10, XID, 94, 0, true, HEALTH_UNHEALTHY,
 			"XID 94 (contained ECC error): looking again after 30s" },
-		{ 20, PROBE, GPU_OK, 0, false, HEALTH_UNHEALTHY, "in 30s" },
+		{ 20, PROBE, GPU_OK, 0, false, HEALTH_UNHEALTHY, "after 30s" },
 		{ 39, TICK, 0, 0, false, HEALTH_UNHEALTHY, NULL },
 		{ 40, TICK, 0, 0, true, HEALTH_PROBATION,
 			"XID 94 (contained ECC error): on probation" },
 		{ 41, PROBE, GPU_OK, 0, false, HEALTH_PROBATION, NULL },
 		{ 51, PROBE, GPU_OK, 0, true, HEALTH_HEALTHY, "" });
 	/* Without a tick the probes alone do it; an XID that is not listed has no text. */
-	PLAY(&p, { 10, XID, 555, 0, true, HEALTH_UNHEALTHY, "XID 555: looking again after 30s" },
+	PLAY(&p,
+		{ 10, XID, 555, 0, true, HEALTH_UNHEALTHY, "XID 555: looking again after 30s" },
 		{ 40, PROBE, GPU_OK, 0, true, HEALTH_PROBATION, NULL },
 		{ 50, PROBE, GPU_OK, 0, true, HEALTH_HEALTHY, "" });
 }
@@ -274,14 +275,14 @@ static void health__reset_class_waits_long_or_for_the_driver(void **state)
 		{ 930, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_PROBATION, NULL },
 		{ 940, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_HEALTHY, "" });
 	/* One that turns out to be able to: the long wait becomes the short one. */
-	PLAY(&p, { 0, XID, 48, 0, true, HEALTH_UNHEALTHY, "in 10m" },
-		{ 10, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_UNHEALTHY, "in 30s" },
+	PLAY(&p, { 0, XID, 48, 0, true, HEALTH_UNHEALTHY, "after 10m" },
+		{ 10, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_UNHEALTHY, "after 30s" },
 		{ 30, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_PROBATION, NULL },
 		{ 40, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_HEALTHY, "" });
 	PLAY(&p,
 		{ 0, XID, 54, 0, true, HEALTH_UNHEALTHY,
 			"XID 54 (auxiliary power is not connected): hardware trouble, looking again "
-			"in 10m" });
+			"after 10m" });
 }
 
 static void health__the_drivers_word_alone_is_enough(void **state)
@@ -338,7 +339,7 @@ static void health__a_stuck_gpu_waits(void **state)
 		{ 40, TICK, 0, 0, true, HEALTH_PROBATION, NULL },
 		/* again: twice as long */
 		{ 41, PROBE, GPU_FAULT_STUCK, 0, true, HEALTH_UNHEALTHY, NULL },
-		{ 100, PROBE, GPU_OK, 0, true, HEALTH_UNHEALTHY, "in 1m" },
+		{ 100, PROBE, GPU_OK, 0, true, HEALTH_UNHEALTHY, "after 1m" },
 		{ 101, TICK, 0, 0, true, HEALTH_PROBATION, NULL },
 		{ 102, PROBE, GPU_OK, 0, false, HEALTH_PROBATION, NULL },
 		{ 103, PROBE, GPU_OK, 0, true, HEALTH_HEALTHY, "" });
@@ -366,7 +367,7 @@ static void health__xid_and_fault_together(void **state)
 	PLAY(&p, { 0, XID, 94, 0, true, HEALTH_UNHEALTHY, NULL },
 		{ 30, PROBE, GPU_OK, 0, true, HEALTH_PROBATION, NULL },
 		{ 31, PROBE, GPU_FAULT_FIELD, 0, true, HEALTH_UNHEALTHY, NULL },
-		{ 32, PROBE, GPU_OK, 0, true, HEALTH_UNHEALTHY, "in 1m" },
+		{ 32, PROBE, GPU_OK, 0, true, HEALTH_UNHEALTHY, "after 1m" },
 		{ 90, PROBE, GPU_OK, 0, false, HEALTH_UNHEALTHY, NULL },
 		{ 91, PROBE, GPU_OK, 0, true, HEALTH_PROBATION, NULL });
 	/* An XID while there is a fault is kept for later. */
