@@ -59,7 +59,8 @@ static void watch_dir_of(struct config_watch *w, int slot, char *path)
 {
 	const char *slash = strrchr(path, '/');
 
-	(void)snprintf(w->file[slot], sizeof(w->file[slot]), "%s", slash ? slash + 1 : path);
+	(void)snprintf(w->file[slot], sizeof(w->file[slot]), "%.*s", NAME_MAX,
+		slash ? slash + 1 : path);
 	watch_dir(w, slot, dirname(path));
 }
 
