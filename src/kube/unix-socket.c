@@ -16,18 +16,19 @@
 bool file_id_get(const char *path, struct file_id *ret)
 {
 	struct statx st;
-	struct statx_timestamp t;
 
-	if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW,
-		    STATX_INO | STATX_TYPE | STATX_BTIME | STATX_CTIME, &st) < 0)
+	if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_TYPE | STATX_BTIME,
+		    &st) < 0)
 		return false;
-	t = st.stx_mask & STATX_BTIME ? st.stx_btime : st.stx_ctime;
 	*ret = (struct file_id){
 		.dev = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor,
 		.ino = st.stx_ino,
-		.sec = t.tv_sec,
-		.nsec = t.tv_nsec,
 	};
+	/* Any other time would change with a chmod or a new entry, and that is the same file. */
+	if (st.stx_mask & STATX_BTIME) {
+		ret->sec = st.stx_btime.tv_sec;
+		ret->nsec = st.stx_btime.tv_nsec;
+	}
 	return true;
 }
 
