@@ -17,6 +17,7 @@
 /* Between the closing of the socket and the end of the process. */
 #define ENDING_MAX_NS      (500 * NS_PER_MS)
 #define REAP_MAX_NS        (1 * NS_PER_SEC)
+#define CRASH_GRACE_NS     (5 * NS_PER_SEC) /* the last good look counts for so long */
 #define SESSION_INTERVALS  6 /* of looks: at least so often a lost GPU is asked about anew */
 #define SESSION_DEFAULT_NS (10 * NS_PER_SEC) /* where looks come only when asked for */
 #define STOP_MAX_NS        (128 * NS_PER_MS)
@@ -189,7 +190,9 @@ static void crashed(struct gpu_monitor *m, const struct error *why, bool tell)
 	m->last_was_crash = true;
 	m->crashes++;
 	back_off(m, BACKOFF_CRASH_NS, now);
-	if (tell || m->crashes >= 2)
+	/* What was seen a moment ago is not forgotten because of some kills in a row. */
+	if (tell || (m->crashes >= 2 &&
+			    (m->looked_at_ns == 0 || now - m->looked_at_ns >= CRASH_GRACE_NS)))
 		m->ops.down(m->arg, why);
 }
 

@@ -75,8 +75,9 @@ stop() {
 }
 
 # eventually SECONDS COMMAND...: until it succeeds, looking every 50 ms; shows its last output else.
+# GPUSLICE_PATIENCE multiplies the seconds, for builds that are slow by design.
 eventually() {
-	local deadline=$((SECONDS + $1 + 1)) out
+	local deadline=$((SECONDS + $1 * ${GPUSLICE_PATIENCE:-1} + 1)) out
 	shift
 	while ! out=$("$@" 2>&1); do
 		if ((SECONDS >= deadline)); then
