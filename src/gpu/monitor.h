@@ -35,9 +35,9 @@ struct gpu_monitor_options {
 struct gpu_monitor_ops {
 	/* A new look at all GPUs; borrowed for the call. Stuck ones are in it with their fault. */
 	void (*inventory)(void *arg, const struct inventory *inv);
-	/* NVML cannot be used now (no driver, no library, version mismatch, worker crashed twice and the last good look is five
-	 * seconds old);
-	 * tried again by itself with back-off, and told each time. */
+	/* NVML cannot be used now: no driver, no library, version mismatch, or the worker crashed
+	 * twice and the last good look is five seconds old. Tried again by itself with back-off,
+	 * and told each time. */
 	void (*down)(void *arg, const struct error *why);
 	/* gi and ci are UINT32_MAX if the event is not about a MIG instance; uuid is "" if NVML did
 	 * not say which GPU it is. */
