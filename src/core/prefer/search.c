@@ -15,7 +15,9 @@ struct exact {
 	uint32_t required;
 	int32_t *score; /* [2^n] of each subset as a set */
 	int32_t *best;  /* [2^n] best total of dividing the subset, or UNKNOWN */
-	int32_t goal;   /* walking down: the total to reach; else the best so far */
+	int32_t most[PREFER_EXACT_GPUS + 1]; /* highest score of a subset of that size */
+	int32_t goal;    /* walking down: the total to reach; else the best so far */
+	int32_t rest[2]; /* what a full, a padded set leaves of the subset adds at most this */
 	bool walking;
 	uint32_t found; /* walking down: the set that reaches it; 0: not yet */
 };
@@ -37,6 +39,8 @@ static bool consider(struct exact *x, uint32_t rest, uint32_t set, bool padded)
 	/* The required places stay together, and never beside an empty one. */
 	if (common && (padded || common != x->required))
 		return false;
+	if (x->score[set] + x->rest[padded] < x->goal + !x->walking)
+		return false; /* whatever comes below */
 	below = divide(x, rest & ~set);
 	if (below == IMPOSSIBLE)
 		return false;
@@ -59,24 +63,33 @@ static bool consider(struct exact *x, uint32_t rest, uint32_t set, bool padded)
 static bool complete(struct exact *x, uint32_t rest, uint32_t set, uint32_t more, uint32_t k,
 	uint32_t pad)
 {
-	if (k == 0)
-		return consider(x, rest, set, /* padded= */ false);
+	uint32_t need = k > pad ? k - pad : k, left = (uint32_t)__builtin_popcount(more);
+
 	/* Below @pad places to go, the empty ones can no longer help. */
-	for (uint32_t need = k > pad ? k - pad : k; (uint32_t)__builtin_popcount(more) >= need;
-		more &= more - 1) {
+	for (; left >= need; left--, more &= more - 1) {
 		uint32_t place = more & -more;
 
-		if (complete(x, rest, set | place, more & ~place & ~(place - 1), k - 1, pad))
+		if (k == 1 ? consider(x, rest, set | place, /* padded= */ false)
+			   : complete(x, rest, set | place, more & ~(place | (place - 1)),
+				     k - 1, pad))
 			return true;
 	}
 	return pad && k == pad && consider(x, rest, set, /* padded= */ true);
 }
 
+/* No division of @places places has a higher total: each set the best of its size. */
+static int32_t ceiling(const struct exact *x, uint32_t places)
+{
+	return (int32_t)(places / x->size) * x->most[x->size] + x->most[places % x->size];
+}
+
 /* Goes through all sets that the lowest place of @rest can be in. */
 static void enumerate(struct exact *x, uint32_t rest)
 {
-	uint32_t first = rest & -rest;
+	uint32_t first = rest & -rest, places = (uint32_t)__builtin_popcount(rest);
 
+	x->rest[false] = places < x->size ? 0 : ceiling(x, places - x->size);
+	x->rest[true] = ceiling(x, places - (x->size - x->pad));
 	complete(x, rest, first, rest & ~first, x->size - 1, pad_left(x, rest) ? x->pad : 0);
 }
 
@@ -84,8 +97,6 @@ static int32_t divide(struct exact *x, uint32_t rest)
 {
 	struct exact sub;
 
-	if (!rest)
-		return 0;
 	if (x->best[rest] == UNKNOWN) {
 		sub = *x;
 		sub.goal = IMPOSSIBLE;
@@ -96,15 +107,21 @@ static int32_t divide(struct exact *x, uint32_t rest)
 	return x->best[rest];
 }
 
-/* The score of each subset: that of the subset without its lowest place, and its links. */
-static void fill_scores(const struct prefer_search *s, int32_t *score)
+/*
+ * The score of each subset: that of the subset without its lowest place, and its links. @most gets
+ * the highest of each size.
+ */
+static void fill_scores(const struct prefer_search *s, int32_t *score, int32_t *most)
 {
 	for (uint32_t set = 1; set < 1u << s->n; set++) {
 		uint32_t a = (uint32_t)__builtin_ctz(set), others = set & (set - 1);
+		int32_t *highest = &most[__builtin_popcount(set)];
 
 		score[set] = score[others];
 		for (uint32_t m = others; m; m &= m - 1)
 			score[set] += (int32_t)s->scores[a * s->n + (uint32_t)__builtin_ctz(m)];
+		if (score[set] > *highest)
+			*highest = score[set];
 	}
 }
 
@@ -147,9 +164,10 @@ int prefer_search_exact(const struct prefer_search *s, struct error *err)
 		best = calloc(subsets, sizeof(*best));
 		if (!score || !best)
 			return error_nomem(err);
-		fill_scores(s, score);
+		fill_scores(s, score, x.most);
 		for (size_t i = 0; i < subsets; i++)
 			best[i] = UNKNOWN;
+		best[0] = 0;
 		x.score = score;
 		x.best = best;
 		set = first_best(&x, (uint32_t)(subsets - 1));
