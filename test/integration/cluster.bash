@@ -16,13 +16,15 @@ sim() {
 }
 
 # sharing REPLICAS [LINE...]: a config; lines are added to timeSlicing. A GPU that was unhealthy may
-# come back within two seconds.
+# come back a little after $COOLDOWN seconds, long enough for a test to see that it was.
+COOLDOWN=$((1 + ${GPUSLICE_PATIENCE:-1}))
+
 sharing() {
-	local replicas=$1
+	local replicas=$1 wait=${COOLDOWN}s
 	shift
 	cat <<-EOF
 		version: v1
-		health: {cooldown: 1s, resetCooldown: 1s, maxCooldown: 1s, probes: 2, probeInterval: 200ms}
+		health: {cooldown: $wait, resetCooldown: $wait, maxCooldown: $wait, probes: 2, probeInterval: 200ms}
 		sharing:
 		  timeSlicing:
 	EOF
@@ -88,6 +90,11 @@ nothing_twice() {
 message_counts() {
 	sed -n "s|.*device list resource=${1-$GPU} devices=[0-9]* healthy=||p" \
 		"$NODE_DIR"/kubelet*.log
+}
+
+# told HEALTHY [RESOURCE]: a message said that so many devices are healthy.
+told() {
+	message_counts "${2-$GPU}" | grep -x "$1"
 }
 
 # never_below N [RESOURCE]: no message had fewer healthy devices.

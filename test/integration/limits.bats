@@ -39,7 +39,7 @@ gpus() {
 	nothing_twice
 	[[ $(held | cut -d ' ' -f 2 | sed 's/::.*//' | sort -u | wc -l) == 60 ]] # distributed
 	sim xid 200 48
-	eventually 10 offers 39936 39780
+	eventually 10 told 39780
 	eventually 15 offers 39936
 	sharing 157 | put "$CONFIG"
 	eventually 10 status '.config.lastError.message | contains("40192") and contains("40000")'

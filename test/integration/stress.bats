@@ -6,6 +6,7 @@
 bats_require_minimum_version 1.5.0
 load lib
 load cluster
+COOLDOWN=1 # more rounds
 
 setup_file() {
 	stage_programs
