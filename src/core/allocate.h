@@ -29,6 +29,9 @@ struct allocation {
 	size_t n_mounts;
 	struct alloc_device *devices;
 	size_t n_devices;
+	struct alloc_env *annotations; /* of the container, for runtimes that read CDI there */
+	size_t n_annotations;
+	struct strv cdi_devices; /* fully qualified names */
 };
 
 /* Facts about the machine that the response depends on. */

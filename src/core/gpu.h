@@ -53,7 +53,11 @@ struct gpu {
 	bool has_minor;
 	bool mig_capable;
 	bool mig_enabled;
-	bool xid_events; /* the GPU reports XIDs through NVML events */
+	bool xid_events;       /* the GPU reports XIDs through NVML events */
+	uint32_t pci_class;    /* 0x030200; 0: unknown */
+	bool fabric_attached;  /* fabric state completed, status success, UUID not zero */
+	char cluster_uuid[40]; /* of the fabric; "" unless attached */
+	uint32_t clique_id;
 	enum gpu_recovery recovery;
 	enum gpu_fault fault;
 	int32_t nvml_code;           /* of the call behind the fault; 0 if none */
@@ -76,6 +80,18 @@ struct gpu_link {
 	uint8_t nvlinks; /* links between the two, 0..36 */
 };
 
+/* One MIG device, under the GPU that it is cut from. */
+struct gpu_mig {
+	uint32_t gpu;   /* position in the inventory */
+	uint32_t index; /* in NVML's list of that GPU's MIG devices */
+	uint32_t gi, ci;
+	char uuid[GPU_UUID_MAX];
+	char profile[32]; /* NVML's name: "1g.5gb", "1c.3g.20gb", "1g.10gb+me" */
+	uint64_t memory_mib;
+	uint32_t multiprocessors, gi_slices, ci_slices;
+	uint32_t copy, decoder, encoder, jpeg, ofa; /* engines */
+};
+
 struct inventory {
 	char driver_version[80]; /* "580.159.04" */
 	char nvml_version[80];
@@ -83,6 +99,8 @@ struct inventory {
 	uint32_t n;             /* <= GPU_NODE_MAX */
 	struct gpu *gpus;       /* [n], sorted by index */
 	struct gpu_link *links; /* [n * n], row-major; NULL: nothing known */
+	uint32_t n_mig;
+	struct gpu_mig *mig; /* [n_mig], by GPU, then index; NULL without */
 };
 
 /* An empty inventory, or one with @n zeroed GPUs and .links allocated, all unknown. */

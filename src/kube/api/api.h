@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One Kubernetes API server over HTTPS: requests on the loop, through libcurl's multi interface.
+ *
+ * Credentials are files where the kubelet rotates them (token, CA): the token is read again every
+ * minute and after a 401, the CA after a failed handshake and every ten minutes. A request that
+ * fails because the server is away is not repeated here: the caller knows whether it still wants it
+ * (api/backoff.h). 429 and 503 carry the server's Retry-After.
+ *
+ * libcurl is opened (dlopen) by the first api_new(), so that a node without an API server pays
+ * nothing for it.
+ * Thread: loop.
+ */
+#include "base/buf.h"
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#define API_BODY_MAX  (8U << 20) /* of one answer, bytes */
+#define API_EVENT_MAX (4U << 20) /* of one line of a watch, bytes */
+#define API_TEXT_MAX  256        /* of a server's message in our errors */
+
+/* Where the server is and who we are. All strings are ours; api_config_fini(). */
+struct api_config {
+	char *server;               /* "https://10.0.0.1:443"; [v6] bracketed */
+	char *ca_file, *ca_data;    /* PEM; both NULL: the system's */
+	char *token_file, *token;   /* token_file wins, as it can be rotated */
+	char *cert_file, *key_file; /* client certificate; or: */
+	char *cert_data, *key_data; /* PEM */
+	char *namespace_;           /* ours; NULL: unknown */
+	bool insecure;              /* kubeconfig's insecure-skip-tls-verify */
+	char *tls_server_name;      /* NULL: that of .server */
+	char *source;               /* for messages: "in-cluster" or the kubeconfig's path */
+};
+
+/*
+ * From the environment (KUBERNETES_SERVICE_HOST, _PORT) and @dir (NULL: the service account's
+ * directory). ERR_NOT_FOUND: this is no pod.
+ */
+int api_config_in_cluster(struct api_config *ret, const char *dir,
+	const char *(*env)(const char *name), struct error *err) MUST_USE;
+
+/* From a kubeconfig file: its current-context. Errors name file:line:column. Relative paths are
+ * relative to the file. exec and auth-provider plugins are refused by name. */
+int api_config_kubeconfig(struct api_config *ret, const char *path, struct error *err) MUST_USE;
+void api_config_fini(struct api_config *c);
+
+struct api;
+
+/* Takes over *config (it is empty afterwards), also on an error. */
+int api_new(struct api **ret, uv_loop_t *loop, struct api_config *config,
+	const char *user_agent, struct error *err) MUST_USE;
+
+/* Ends calls and watches without calling back, frees. Returns NULL. The loop must run once more. */
+struct api *api_free(struct api *a);
+
+const char *api_server(const struct api *a);    /* for messages; borrowed */
+const char *api_namespace(const struct api *a); /* NULL: unknown */
+uint64_t api_requests(const struct api *a);     /* sent since api_new(), watches included */
+
+/* --- one request --- */
+
+struct api_request {
+	const char *method;       /* "GET", "PATCH" */
+	const char *path;         /* with the query; path segments and values already escaped */
+	const char *content_type; /* NULL without a body */
+	const char *body;         /* NULL: none */
+	uint64_t timeout_ns;      /* 0: 30 s */
+};
+
+#define API_MERGE_PATCH "application/merge-patch+json"
+#define API_JSON_PATCH  "application/json-patch+json"
+#define API_APPLY_PATCH "application/apply-patch+yaml"
+#define API_JSON        "application/json"
+
+struct api_reply {
+	int status;              /* HTTP */
+	json_t *body;            /* borrowed; NULL if there was none or it was no JSON */
+	uint64_t retry_after_ns; /* 0: not said */
+};
+
+/*
+ * Exactly one call for each api_send() that returned 0, unless cancelled. @err is NULL for 2xx. Else
+ * it says what was tried and the server's own words, with the code by status: 401, 403
+ * ERR_PERMISSION; 404 ERR_NOT_FOUND; 409 ERR_EXISTS; 400, 422 ERR_INVALID; 410 ERR_NOT_FOUND with
+ * reply->status 410; 429, 5xx and no answer ERR_UNAVAILABLE or ERR_TIMEOUT. @reply->status is 0
+ * without an answer.
+ */
+typedef void api_done(void *arg, const struct api_reply *reply, const struct error *err);
+
+struct api_call;
+
+/* @ret_call may be NULL; it is valid until @done runs. Copies the request. */
+int api_send(struct api *a, const struct api_request *req, api_done *done, void *arg,
+	struct api_call **ret_call, struct error *err) MUST_USE;
+struct api_call *api_cancel(struct api_call *c); /* no callback; NULL is fine; returns NULL */
+
+/* --- one object, watched --- */
+
+struct api_watch;
+
+struct api_watch_ops {
+	/* The object is now so; NULL: it does not exist. Borrowed for the call. */
+	void (*object)(void *arg, json_t *object);
+	/* In touch (NULL), or not and why; called when that changes. Not an end: it tries again by
+	 * itself, with back-off and jitter. */
+	void (*state)(void *arg, const struct error *why);
+};
+
+/*
+ * Lists, then watches the one object @name of @collection ("/api/v1/nodes",
+ * "/api/v1/namespaces/x/configmaps"), with bookmarks; 410 and a deleted object start over. A quiet
+ * server is asked again after its own time-out; a dead connection is noticed 30 s after that.
+ */
+int api_watch_start(struct api_watch **ret, struct api *a, const char *collection,
+	const char *name, const struct api_watch_ops *ops, void *arg,
+	struct error *err) MUST_USE;
+struct api_watch *api_watch_stop(struct api_watch *w); /* returns NULL */
+
+/* Adds @text with all but unreserved characters as %XX. */
+void api_escape(struct buf *b, const char *text);
