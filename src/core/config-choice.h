@@ -16,6 +16,9 @@
 #define CONFIG_NODE_LABEL       "nvidia.com/device-plugin.config"
 #define CONFIG_FALLBACK_DEFAULT "default" /* the entry that "named" looks for */
 
+#define CONFIG_ENTRY_NAME_MAX   254 /* of a ConfigMap's key, with the end */
+#define CONFIG_ENTRIES_MAX      1000
+
 struct config_choice_input {
 	const char *label;            /* value of the node label; NULL or "": none */
 	const char *default_name;     /* NULL or "": none */
@@ -38,7 +41,7 @@ struct config_choice {
 
 /*
  * < 0: ERR_NOT_FOUND, with the name and the names that there are: "specified config X does not
- * exist; there are a, b". The texts begin with NVIDIA's own.
+ * exist (from the node label); there are a, b". The texts begin with NVIDIA's own.
  */
 int config_choose(struct config_choice *ret, const struct config_choice_input *in,
 	struct error *err) MUST_USE;
@@ -47,3 +50,7 @@ const char *config_choice_by_text(enum config_choice_by by); /* "node label"; st
 
 /* ERR_INVALID: "unknown fallback strategy: X". */
 int config_fallbacks_check(const struct strv *fallbacks, struct error *err) MUST_USE;
+
+/* Whether @name can be an entry: a file name of a ConfigMap volume, so no '/', and not one of the
+ * kubelet's own, which begin with "..". */
+bool config_entry_name_ok(const char *name);
