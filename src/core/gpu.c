@@ -49,6 +49,13 @@ int inventory_copy(struct inventory **ret, const struct inventory *from, struct 
 	if (from->n && from->links)
 		memcpy(inv->links, from->links,
 			(size_t)from->n * from->n * sizeof(*from->links));
+	if (from->n_mig) {
+		inv->mig = calloc(from->n_mig, sizeof(*inv->mig));
+		if (!inv->mig)
+			return error_nomem(err);
+		memcpy(inv->mig, from->mig, from->n_mig * sizeof(*from->mig));
+		inv->n_mig = from->n_mig;
+	}
 	*ret = STEAL_PTR(inv);
 	return 0;
 }
@@ -58,6 +65,7 @@ struct inventory *inventory_free(struct inventory *inv)
 	if (inv) {
 		free(inv->gpus);
 		free(inv->links);
+		free(inv->mig);
 		free(inv);
 	}
 	return NULL;

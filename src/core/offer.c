@@ -78,7 +78,7 @@ static bool is_display(const struct gpu *g)
 	       strcmp(g->name, "NVIDIA DGX Display") == 0;
 }
 
-static const char *name_by_pattern(const struct config *config, const struct gpu *g)
+const char *offer_original_name(const struct config *config, const struct gpu *g)
 {
 	for (size_t i = 0; i < config->n_gpu_patterns; i++)
 		if (pattern_match(config->gpu_patterns[i].pattern, g->name))
@@ -93,6 +93,13 @@ static bool has_later_twin(const struct inventory *inv, uint32_t i)
 		if (strcmp(inv->gpus[i].uuid, inv->gpus[j].uuid) == 0)
 			return true;
 	return false;
+}
+
+bool offer_can_have(const struct inventory *inv, uint32_t i)
+{
+	const struct gpu *g = &inv->gpus[i];
+
+	return g->uuid[0] && !is_display(g) && !has_later_twin(inv, i);
 }
 
 static int name_gpus(struct work *w, struct error *err)
@@ -119,7 +126,7 @@ static int name_gpus(struct work *w, struct error *err)
 				g->index, g->uuid);
 		else
 			(void)snprintf(w->names[i], RESOURCE_NAME_MAX, "%s",
-				name_by_pattern(w->config, g));
+				offer_original_name(w->config, g));
 		if (r < 0)
 			return -1;
 	}

@@ -61,6 +61,15 @@ int offer_new(struct offer **ret, const struct inventory *inv, const struct conf
 struct offer *offer_free(struct offer *o); /* returns NULL */
 DEFINE_CLEANUP(struct offer *, offer_free)
 
+/*
+ * The name of a GPU's resource before sharing: the user's patterns, then "nvidia.com/gpu".
+ * Borrowed from @config, or static.
+ */
+const char *offer_original_name(const struct config *config, const struct gpu *g);
+
+/* Whether the GPU at position @i can be offered at all: not a display, and with a UUID of its own. */
+bool offer_can_have(const struct inventory *inv, uint32_t i);
+
 const struct resource *offer_find(const struct offer *o,
 	const char *name); /* borrowed or NULL */
 const struct offer_device *resource_find(const struct resource *r, const char *id);

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/label-set.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+
+/*
+ * The labels of each resource: KEY.product, KEY.count and so on, where KEY is the resource before
+ * renaming. One GPU speaks for a resource, since a label has one value: the first by index, those
+ * without MIG before those with it. NVIDIA lets GPUs of several models write the same labels in
+ * random order.
+ *
+ * Beyond NVIDIA's: a resource of the user's own patterns has labels of its own, and what is shared
+ * follows `devices:` and `rename:`. Which entry means which device must be what offer.c does; a test
+ * compares the two on random configs. They are not built from the offer, which holds an ID for
+ * each replica (megabytes) and knows whole GPUs only.
+ */
+
+#define MIB (UINT64_C(1) << 20)
+
+/* How a resource is shared: the greatest number where its devices differ. */
+struct shared {
+	uint32_t replicas;
+	enum sharing_strategy strategy;
+	const char *mark; /* at the end of the product: "-SHARED" if it keeps its name */
+};
+
+struct view {
+	struct label_set *set;
+	const struct inventory *inv;
+	const struct config *config;
+};
+
+/* Whether a GPU is one that labels speak about. */
+static bool counts(const struct inventory *inv, uint32_t i)
+{
+	return inv->gpus[i].name[0] && offer_can_have(inv, i);
+}
+
+/* A MIG device exists as such only where MIG is on. */
+static bool mig_counts(const struct inventory *inv, const struct gpu_mig *m)
+{
+	return m->gpu < inv->n && inv->gpus[m->gpu].mig_enabled && counts(inv, m->gpu);
+}
+
+/* "1g.10gb+me" is written 1g.10gb.me in names. */
+static void profile_name(char *ret, size_t cap, const struct gpu_mig *m)
+{
+	(void)snprintf(ret, cap, "%s", m->profile);
+	for (char *p = ret; *p; p++)
+		if (*p == '+')
+			*p = '.';
+}
+
+static void mig_builtin_name(char *ret, const struct view *v, const struct gpu_mig *m)
+{
+	char profile[sizeof(m->profile)];
+
+	profile_name(profile, sizeof(profile), m);
+	if (v->config->mig_strategy == MIG_STRATEGY_MIXED)
+		(void)snprintf(ret, RESOURCE_NAME_MAX, "nvidia.com/mig-%s", profile);
+	else
+		(void)snprintf(ret, RESOURCE_NAME_MAX, "%s", LABEL_RESOURCE);
+}
+
+static void mig_resource_name(char *ret, const struct view *v, const struct gpu_mig *m)
+{
+	for (size_t i = 0; i < v->config->n_mig_patterns; i++) {
+		const struct resource_pattern *p = &v->config->mig_patterns[i];
+
+		if (pattern_match(p->pattern, m->profile)) {
+			(void)snprintf(ret, RESOURCE_NAME_MAX, "%s", p->name);
+			return;
+		}
+	}
+	mig_builtin_name(ret, v, m);
+}
+
+/* ---- sharing ---------------------------------------------------------------------------------- */
+
+/* Whether this GPU is offered as a whole: with strategy none all are, MIG or not. */
+static bool is_whole(const struct view *v, uint32_t i)
+{
+	return v->config->mig_strategy == MIG_STRATEGY_NONE || !v->inv->gpus[i].mig_enabled;
+}
+
+static bool is_gpu_of(const struct view *v, uint32_t i, const char *resource)
+{
+	return offer_can_have(v->inv, i) && is_whole(v, i) &&
+	       strcmp(offer_original_name(v->config, &v->inv->gpus[i]), resource) == 0;
+}
+
+static bool is_mig_of(const struct view *v, const struct gpu_mig *m, const char *resource)
+{
+	char name[RESOURCE_NAME_MAX];
+
+	if (v->config->mig_strategy == MIG_STRATEGY_NONE || !mig_counts(v->inv, m))
+		return false;
+	mig_resource_name(name, v, m);
+	return strcmp(name, resource) == 0;
+}
+
+/* A device by index ("0", "0:1") or by UUID, of entry @e; NULL: any. */
+static bool has_device(const struct view *v, const struct replicated *e, const char *ref)
+{
+	char index[24];
+	uint32_t number;
+
+	for (uint32_t i = 0; i < v->inv->n; i++) {
+		const struct gpu *g = &v->inv->gpus[i];
+
+		if (is_gpu_of(v, i, e->name) &&
+			(!ref || (parse_u32(ref, &number) ? number == g->index
+							  : !strcmp(ref, g->uuid))))
+			return true;
+	}
+	for (uint32_t i = 0; i < v->inv->n_mig; i++) {
+		const struct gpu_mig *m = &v->inv->mig[i];
+
+		if (!is_mig_of(v, m, e->name))
+			continue;
+		(void)snprintf(index, sizeof(index), "%" PRIu32 ":%" PRIu32,
+			v->inv->gpus[m->gpu].index, m->index);
+		if (!ref || !strcmp(ref, index) || !strcmp(ref, m->uuid))
+			return true;
+	}
+	return false;
+}
+
+static bool picks_any(const struct view *v, const struct replicated *e)
+{
+	if (e->devices != DEVICES_LIST)
+		return has_device(v, e, NULL);
+	for (size_t i = 0; i < e->list.n; i++)
+		if (has_device(v, e, e->list.v[i]))
+			return true;
+	return false;
+}
+
+static struct shared sharing_of(const struct view *v, const char *resource)
+{
+	const struct sharing *s = &v->config->sharing;
+	struct shared ret = { .replicas = 1, .strategy = SHARING_NONE, .mark = "" };
+
+	for (size_t i = 0; s->strategy != SHARING_NONE && i < s->n_entries; i++) {
+		const struct replicated *e = &s->entries[i];
+		bool renamed = e->rename[0] ? strcmp(e->rename, e->name) != 0
+					    : s->rename_by_default;
+
+		if (e->replicas <= 1 || strcmp(e->name, resource) != 0 || !picks_any(v, e))
+			continue;
+		ret.strategy = s->strategy;
+		if (e->replicas > ret.replicas)
+			ret.replicas = e->replicas;
+		if (!renamed)
+			ret.mark = "-SHARED";
+	}
+	return ret;
+}
+
+static const char *strategy_name(enum sharing_strategy s)
+{
+	switch (s) {
+	case SHARING_NONE:
+		break;
+	case SHARING_TIME_SLICING:
+		return "time-slicing";
+	case SHARING_MPS:
+		return "mps";
+	}
+	return "none";
+}
+
+static void put_sharing(struct label_set *set, const char *key, const struct shared *s)
+{
+	label_put(set, key, "replicas", "%" PRIu32, s->replicas);
+	label_put(set, key, "sharing-strategy", "%s", strategy_name(s->strategy));
+}
+
+/* ---- whole GPUs ------------------------------------------------------------------------------- */
+
+/* Which GPU speaks for @resource (NULL: for all); inv->n: there is none. */
+static uint32_t speaker(const struct view *v, const char *resource)
+{
+	uint32_t found = v->inv->n;
+
+	for (uint32_t i = 0; i < v->inv->n; i++) {
+		const struct gpu *g = &v->inv->gpus[i];
+
+		if (!counts(v->inv, i) ||
+			(resource && strcmp(offer_original_name(v->config, g), resource) != 0))
+			continue;
+		if (!g->mig_enabled)
+			return i;
+		if (found == v->inv->n)
+			found = i;
+	}
+	return found;
+}
+
+static uint32_t count_model(const struct inventory *inv, const char *name)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < inv->n; i++)
+		n += counts(inv, i) && strcmp(inv->gpus[i].name, name) == 0;
+	return n;
+}
+
+static void put_gpu(const struct view *v, const char *key, const struct gpu *g)
+{
+	struct shared s = sharing_of(v, offer_original_name(v->config, g));
+
+	/* A speaker with MIG has none without beside it: nothing is shared as a whole. */
+	if (g->mig_enabled)
+		s = (struct shared){ .replicas = 0, .strategy = SHARING_NONE, .mark = "" };
+	label_put_text(v->set, key, "product", g->name, s.mark);
+	label_put(v->set, key, "count", "%" PRIu32, count_model(v->inv, g->name));
+	put_sharing(v->set, key, &s);
+	if (g->memory_total_bytes / MIB)
+		label_put(v->set, key, "memory", "%" PRIu64, g->memory_total_bytes / MIB);
+}
+
+/* Names by compute capability: the first row with this major number that reaches as far. */
+static const char *family_name(uint32_t major, uint32_t minor)
+{
+	static const struct {
+		uint32_t major, minor_max;
+		const char *name;
+	} families[] = {
+		{ 1, UINT32_MAX, "tesla" },
+		{ 2, UINT32_MAX, "fermi" },
+		{ 3, UINT32_MAX, "kepler" },
+		{ 5, UINT32_MAX, "maxwell" },
+		{ 6, UINT32_MAX, "pascal" },
+		{ 7, 4, "volta" },
+		{ 7, UINT32_MAX, "turing" },
+		{ 8, 8, "ampere" },
+		{ 8, UINT32_MAX, "ada-lovelace" },
+		{ 9, UINT32_MAX, "hopper" },
+		{ 10, UINT32_MAX, "blackwell" },
+		{ 12, UINT32_MAX, "blackwell" },
+		{ 13, UINT32_MAX, "rubin" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(families); i++)
+		if (families[i].major == major && minor <= families[i].minor_max)
+			return families[i].name;
+	return "undefined";
+}
+
+static void put_compute(const struct view *v, const struct gpu *g)
+{
+	if (!g->cc_major)
+		return;
+	label_put(v->set, LABEL_RESOURCE, "family", "%s",
+		family_name(g->cc_major, g->cc_minor));
+	label_put(v->set, LABEL_RESOURCE, "compute.major", "%" PRIu32, g->cc_major);
+	label_put(v->set, LABEL_RESOURCE, "compute.minor", "%" PRIu32, g->cc_minor);
+}
+
+static void note_models(const struct view *v, const struct gpu *chosen)
+{
+	for (uint32_t i = 0; i < v->inv->n; i++) {
+		if (!counts(v->inv, i) || strcmp(v->inv->gpus[i].name, chosen->name) == 0)
+			continue;
+		label_note(v->set,
+			"several GPU models: the labels " LABEL_RESOURCE
+			".* are about '%s' (GPU %" PRIu32 "), not about '%s'",
+			chosen->name, chosen->index, v->inv->gpus[i].name);
+		return;
+	}
+}
+
+static void put_gpus(const struct view *v)
+{
+	uint32_t at = speaker(v, LABEL_RESOURCE);
+
+	if (at == v->inv->n) /* all GPUs have other names: the first speaks for the node */
+		at = speaker(v, NULL);
+	if (at == v->inv->n)
+		return;
+	put_gpu(v, LABEL_RESOURCE, &v->inv->gpus[at]);
+	put_compute(v, &v->inv->gpus[at]);
+	note_models(v, &v->inv->gpus[at]);
+	for (size_t i = 0; i < v->config->n_gpu_patterns; i++) {
+		const char *name = v->config->gpu_patterns[i].name;
+
+		at = strcmp(name, LABEL_RESOURCE) != 0 ? speaker(v, name) : v->inv->n;
+		if (at < v->inv->n)
+			put_gpu(v, name, &v->inv->gpus[at]);
+	}
+}
+
+/* ---- MIG devices ------------------------------------------------------------------------------ */
+
+static void put_mig(const struct view *v, const char *key, const struct gpu_mig *m,
+	uint32_t count)
+{
+	char resource[RESOURCE_NAME_MAX], profile[sizeof(m->profile)], end[64];
+	struct shared s;
+
+	mig_resource_name(resource, v, m);
+	s = sharing_of(v, resource);
+	profile_name(profile, sizeof(profile), m);
+	label_sanitise(profile);
+	(void)snprintf(end, sizeof(end), "-MIG-%s%s", profile, s.mark);
+	label_put_text(v->set, key, "product", v->inv->gpus[m->gpu].name, end);
+	label_put(v->set, key, "count", "%" PRIu32, count);
+	put_sharing(v->set, key, &s);
+	label_put(v->set, key, "memory", "%" PRIu64, m->memory_mib);
+}
+
+static void put_mig_attributes(const struct view *v, const char *key, const struct gpu_mig *m)
+{
+	label_put(v->set, key, "multiprocessors", "%" PRIu32, m->multiprocessors);
+	label_put(v->set, key, "slices.gi", "%" PRIu32, m->gi_slices);
+	label_put(v->set, key, "slices.ci", "%" PRIu32, m->ci_slices);
+	label_put(v->set, key, "engines.copy", "%" PRIu32, m->copy);
+	label_put(v->set, key, "engines.decoder", "%" PRIu32, m->decoder);
+	label_put(v->set, key, "engines.encoder", "%" PRIu32, m->encoder);
+	label_put(v->set, key, "engines.jpeg", "%" PRIu32, m->jpeg);
+	label_put(v->set, key, "engines.ofa", "%" PRIu32, m->ofa);
+}
+
+/* The MIG devices with the same resource, by the one name or the other, as @m. */
+static uint32_t count_mig(const struct view *v, const struct gpu_mig *m,
+	void (*name)(char *ret, const struct view *v, const struct gpu_mig *m), bool *first)
+{
+	char mine[RESOURCE_NAME_MAX], other[RESOURCE_NAME_MAX];
+	uint32_t n = 0;
+
+	name(mine, v, m);
+	*first = true;
+	for (uint32_t i = 0; i < v->inv->n_mig; i++) {
+		const struct gpu_mig *o = &v->inv->mig[i];
+
+		if (!mig_counts(v->inv, o))
+			continue;
+		name(other, v, o);
+		if (strcmp(mine, other) != 0)
+			continue;
+		*first = *first && (n > 0 || o == m);
+		n++;
+	}
+	return n;
+}
+
+/* One set of labels for each resource of MIG devices; the first device speaks for it. */
+static void put_migs(const struct view *v)
+{
+	char builtin[RESOURCE_NAME_MAX], custom[RESOURCE_NAME_MAX];
+	bool first;
+	uint32_t n;
+
+	for (uint32_t i = 0; i < v->inv->n_mig; i++) {
+		const struct gpu_mig *m = &v->inv->mig[i];
+
+		if (!mig_counts(v->inv, m))
+			continue;
+		mig_builtin_name(builtin, v, m);
+		mig_resource_name(custom, v, m);
+		n = count_mig(v, m, mig_builtin_name, &first);
+		if (first) {
+			put_mig(v, builtin, m, n);
+			put_mig_attributes(v, builtin, m);
+		}
+		if (strcmp(builtin, custom) == 0)
+			continue;
+		n = count_mig(v, m, mig_resource_name, &first);
+		if (first)
+			put_mig(v, custom, m, n);
+	}
+}
+
+/* ---- strategies ------------------------------------------------------------------------------- */
+
+/* The first GPU with MIG on; NULL: none. */
+static const struct gpu *first_mig_gpu(const struct inventory *inv)
+{
+	for (uint32_t i = 0; i < inv->n; i++)
+		if (counts(inv, i) && inv->gpus[i].mig_enabled)
+			return &inv->gpus[i];
+	return NULL;
+}
+
+static bool has_mig_device(const struct inventory *inv, uint32_t gpu)
+{
+	for (uint32_t i = 0; i < inv->n_mig; i++)
+		if (inv->mig[i].gpu == gpu)
+			return true;
+	return false;
+}
+
+/* What is wrong with the MIG devices for strategy single, in NVIDIA's order; NULL: nothing. */
+static const char *single_fault(const struct inventory *inv)
+{
+	const struct gpu_mig *one = NULL;
+	bool whole = false;
+
+	for (uint32_t i = 0; i < inv->n; i++) {
+		if (!counts(inv, i))
+			continue;
+		whole = whole || !inv->gpus[i].mig_enabled;
+		if (inv->gpus[i].mig_enabled && !has_mig_device(inv, i))
+			return "a GPU has MIG on and no MIG device";
+	}
+	if (whole)
+		return "MIG is on for some GPUs and off for others";
+	for (uint32_t i = 0; i < inv->n_mig; i++) {
+		if (!mig_counts(inv, &inv->mig[i]))
+			continue;
+		if (one && strcmp(one->profile, inv->mig[i].profile) != 0)
+			return "there are MIG devices of several profiles";
+		one = &inv->mig[i];
+	}
+	return NULL;
+}
+
+static void put_single(const struct view *v)
+{
+	const struct gpu *g = first_mig_gpu(v->inv);
+	const char *fault = g ? single_fault(v->inv) : NULL;
+
+	if (!g)
+		return;
+	if (!fault) {
+		put_migs(v);
+		return;
+	}
+	label_note(v->set, "MIG strategy single: %s; labelled as MIG-INVALID", fault);
+	label_put_text(v->set, LABEL_RESOURCE, "product", g->name, "-MIG-INVALID");
+	label_put(v->set, LABEL_RESOURCE, "count", "0");
+	label_put(v->set, LABEL_RESOURCE, "replicas", "0");
+	label_put(v->set, LABEL_RESOURCE, "sharing-strategy", "%s", "");
+	label_put(v->set, LABEL_RESOURCE, "memory", "0");
+}
+
+void labels_of_gpus(struct label_set *s, const struct inventory *inv,
+	const struct config *config)
+{
+	const struct view v = { .set = s, .inv = inv, .config = config };
+
+	put_gpus(&v);
+	switch (config->mig_strategy) {
+	case MIG_STRATEGY_NONE:
+		break;
+	case MIG_STRATEGY_SINGLE:
+		put_single(&v);
+		break;
+	case MIG_STRATEGY_MIXED:
+		put_migs(&v);
+		break;
+	}
+}
