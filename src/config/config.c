@@ -91,8 +91,6 @@ int config_read_text(struct config **ret, const struct config_text *t,
 	if (read_document(&r, y && y->n ? y->docs[0] : NULL) < 0 || flags_overlay(&r) < 0 ||
 		flags_validate(&r) < 0 || flags_apply(&r) < 0)
 		return -1;
-	flags_place(&r, "flags.plugin.deviceListStrategy", places.device_lists,
-		sizeof(places.device_lists));
 	flags_place(&r, "flags.deviceDiscoveryStrategy", places.discovery,
 		sizeof(places.discovery));
 	if (!t->accept_unsupported && unsupported_check(r.c, t->src.name, &places, err) < 0)

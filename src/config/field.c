@@ -22,8 +22,6 @@ WORDS(sharing, "none", "time-slicing", "mps");
 #define NO_USE(member) FIELD_STORED | FIELD_NO_EFFECT, offsetof(struct config, member)
 #define PLAIN          0, 0
 
-#define NOTE_CDI \
-	"only the cdi-* device list strategies use it, which this version does not have yet"
 #define NOTE_GFD "this version does not write node labels yet"
 
 /* One of sharing.timeSlicing and sharing.mps, which have the same shape. */
@@ -83,10 +81,10 @@ const struct field config_fields[] = {
 		&words_list_strategy, "device-list-strategy", "envvar", NULL },
 	{ "flags.plugin.deviceIDStrategy", FIELD_WORD, AT(device_id), &words_id_strategy,
 		"device-id-strategy", "uuid", NULL },
-	{ "flags.plugin.cdiAnnotationPrefix", FIELD_STR, NO_USE(cdi_annotation_prefix), NULL,
-		"cdi-annotation-prefix", "cdi.k8s.io/", NOTE_CDI },
-	{ "flags.plugin.nvidiaCTKPath", FIELD_STR, NO_USE(cdi_hook_path), NULL,
-		"nvidia-cdi-hook-path", "/usr/bin/nvidia-ctk", NOTE_CDI },
+	{ "flags.plugin.cdiAnnotationPrefix", FIELD_STR, AT(cdi_annotation_prefix), NULL,
+		"cdi-annotation-prefix", "cdi.k8s.io/", NULL },
+	{ "flags.plugin.nvidiaCTKPath", FIELD_STR, AT(cdi_hook_path), NULL,
+		"nvidia-cdi-hook-path", "/usr/bin/nvidia-ctk", NULL },
 	{ "flags.plugin.containerDriverRoot", FIELD_STR, AT(container_driver_root), NULL,
 		"driver-root-ctr-path", "/driver-root", NULL },
 	{ "flags.plugin.sharedDevicesAllocationPolicy", FIELD_WORD, AT(allocation),

@@ -252,17 +252,61 @@ static int overlay_one(struct reader *r, const struct field *f, const struct opt
 	return set_str(r, v, o->str ? o->str : "");
 }
 
-static int warn_option(struct reader *r, const struct options *o, const char *name)
-{
-	const struct option_value *v = option_get(o, name);
-	char text[160];
+/* NVIDIA's words for CDI (device-plugin.md section 6). A note says why a word has no effect here. */
+struct cdi_word {
+	const char *word, *note;
+};
 
-	if (!r->warnings || v->source == OPTION_UNSET || !v->list.n ||
-		(v->list.n == 1 && !*v->list.v[0]))
-		return 0;
-	(void)snprintf(text, sizeof(text),
-		"--%s has no effect: this version does not write CDI specifications yet", name);
-	return strv_add(r->warnings, text, r->err);
+static const struct cdi_word cdi_feature_words[] = {
+	{ "disable-ipc-discoverer", NULL },
+	{ "disable-multiple-csv-devices", "it is for Tegra, which is not supported" },
+	{ "disable-nvsandboxutils", NULL }, /* it is never used */
+	{ "enable-coherent-annotations", "device annotations are not written" },
+	{ "enable-explicit-driver-libraries", NULL },
+	{ "no-additional-gids-for-device-nodes", NULL },
+};
+
+static const struct cdi_word cdi_hook_words[] = {
+	{ "all", NULL },
+	{ "chmod", NULL }, /* it is never written */
+	{ "create-symlinks", NULL },
+	{ "disable-device-node-modification", NULL },
+	{ "enable-cuda-compat", NULL },
+	{ "update-ldcache", NULL },
+};
+
+static const char *word_note(const char *word, const struct cdi_word *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(words[i].word, word))
+			return words[i].note;
+	}
+	return "it is not known";
+}
+
+/* Lists that only flags and variables have. An empty variable is an empty list. */
+static int read_words(struct reader *r, const char *name, const struct cdi_word *words,
+	size_t n, struct strv *ret)
+{
+	const struct option_value *v = option_get(r->sources->options, name);
+	char text[200];
+
+	if (v->list.n > CONFIG_ENTRIES_MAX)
+		return error_set(r->err, ERR_LIMIT, "--%s: expected at most %d words, found %zu",
+			name, CONFIG_ENTRIES_MAX, v->list.n);
+	for (size_t i = 0; v->source != OPTION_UNSET && i < v->list.n; i++) {
+		const char *word = v->list.v[i], *note = word_note(word, words, n);
+
+		if (!*word || strv_has(ret, word))
+			continue;
+		(void)snprintf(text, sizeof(text), "--%s: '%.60s' has no effect: %s", name,
+			word, note ? note : "");
+		if (note && r->warnings && strv_add(r->warnings, text, r->err) < 0)
+			return -1;
+		if (strv_add(ret, word, r->err) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 int flags_overlay(struct reader *r)
@@ -282,9 +326,11 @@ int flags_overlay(struct reader *r)
 			overlay_one(r, f, v, &o->defs[v - o->values]) < 0)
 			return -1;
 	}
-	if (warn_option(r, o, "cdi-feature-flags") < 0)
+	if (read_words(r, "cdi-feature-flags", cdi_feature_words, ARRAY_LEN(cdi_feature_words),
+		    &r->c->cdi_features) < 0)
 		return -1;
-	return warn_option(r, o, "cdi-disable-hooks");
+	return read_words(r, "cdi-disable-hooks", cdi_hook_words, ARRAY_LEN(cdi_hook_words),
+		&r->c->cdi_disabled_hooks);
 }
 
 void flags_place(const struct reader *r, const char *path, char *buf, size_t cap)
@@ -386,7 +432,8 @@ static int check_channels(struct reader *r)
 		found, "]", "");
 }
 
-/* In NVIDIA's order and with its texts (section 3); the CDI check needs NVML and is not ours. */
+/* In NVIDIA's order and with its texts (section 3). That CDI needs NVML is not checked: without NVML
+ * nothing is offered anyhow, and the agent waits for it. */
 int flags_validate(struct reader *r)
 {
 	if (check_words(r, "flags.plugin.deviceListStrategy",
@@ -453,6 +500,9 @@ int flags_apply(struct reader *r)
 	}
 	r->c->fail_on_init_error_set =
 		flags_value(r, "flags.failOnInitError")->source != VALUE_UNSET;
+	r->c->cdi_hook_path_set =
+		flags_value(r, "flags.plugin.nvidiaCTKPath")->source != VALUE_UNSET &&
+		*r->c->cdi_hook_path;
 	if (!*r->c->dev_root || flags_value(r, "flags.nvidiaDevRoot")->source == VALUE_UNSET) {
 		char *same = strdup(r->c->driver_root);
 

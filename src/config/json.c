@@ -261,6 +261,16 @@ static json_t *parent_of(json_t *top, const struct field *f)
 	return o;
 }
 
+/* What has a default and yet is not the same as unset. The plugin has no flag for the first: null
+ * unless it says no. The path of the hooks, once set, asks for hooks. */
+static bool is_unset(const struct config *c, const struct field *f)
+{
+	if (!strcmp(f->path, "flags.useNodeFeatureAPI"))
+		return c->gfd.use_node_feature_api;
+	return !strcmp(f->path, "flags.plugin.nvidiaCTKPath") && !c->cdi_hook_path_set &&
+	       *c->cdi_hook_path;
+}
+
 char *config_to_json(const struct config *c)
 {
 	json_t *top = json_object();
@@ -269,7 +279,6 @@ char *config_to_json(const struct config *c)
 
 	for (size_t i = 0; good && i < config_n_fields; i++) {
 		const struct field *f = &config_fields[i];
-		bool node_feature = !strcmp(f->path, "flags.useNodeFeatureAPI");
 
 		if (!strcmp(f->path, "resources"))
 			good = put(top, f->path, resources(c));
@@ -280,10 +289,8 @@ char *config_to_json(const struct config *c)
 		else if (!strcmp(f->path, "health.actXids"))
 			good = put(parent_of(top, f), field_key(f), xids(&c->health, true));
 		else if ((f->flags & FIELD_STORED) && !is_silent(c, f))
-			/* The plugin has no flag for this one: null unless it says no. */
 			good = put(parent_of(top, f), field_key(f),
-				node_feature && c->gfd.use_node_feature_api ? json_null()
-									    : stored(c, f));
+				is_unset(c, f) ? json_null() : stored(c, f));
 	}
 	text = good ? json_dumps(top, JSON_INDENT(2)) : NULL;
 	json_decref(top);

@@ -28,10 +28,10 @@ const struct option_def config_options[] = {
 	{ "mofed-enabled", NULL, 0, OPTION_BOOL, { "MOFED_ENABLED" }, NULL, "false",
 		"ask the container runtime for Mellanox OFED" },
 	{ "cdi-annotation-prefix", NULL, 0, OPTION_STR, { "CDI_ANNOTATION_PREFIX" }, "PREFIX",
-		"cdi.k8s.io/", "prefix of CDI annotation keys; no effect in this version" },
+		"cdi.k8s.io/", "prefix of the key of the annotation that names CDI devices" },
 	{ "nvidia-cdi-hook-path", "nvidia-ctk-path", 0, OPTION_STR,
 		{ "NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH" }, "PATH", "/usr/bin/nvidia-ctk",
-		"program for CDI hooks on the host; no effect in this version" },
+		"program for CDI hooks on the host; not set: CDI specifications without hooks" },
 	{ "driver-root-ctr-path", "container-driver-root", 0, OPTION_STR,
 		{ "DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT" }, "DIR", "/driver-root",
 		"where the driver root is mounted in this container" },
@@ -52,8 +52,8 @@ const struct option_def config_options[] = {
 	{ "config-file", NULL, 0, OPTION_STR, { "CONFIG_FILE" }, "FILE", "",
 		"configuration file; empty: flags and variables only" },
 	{ "cdi-feature-flags", NULL, 0, OPTION_LIST, { "CDI_FEATURE_FLAGS" }, "LIST", "",
-		"accepted for compatibility; no effect in this version" },
+		"what CDI specifications contain: disable-ipc-discoverer and others" },
 	{ "cdi-disable-hooks", NULL, 0, OPTION_LIST, { "CDI_DISABLE_HOOKS" }, "LIST", "",
-		"accepted for compatibility; no effect in this version" },
+		"CDI hooks to leave out, by name; all: none is written" },
 };
 const size_t config_n_options = ARRAY_LEN(config_options);

@@ -113,7 +113,7 @@ void flags_place(const struct reader *r, const char *path, char *buf, size_t cap
 
 /* config_unsupported() with the places of flags, which struct config does not keep. */
 struct config_places {
-	char device_lists[FLAGS_PLACE_MAX], discovery[FLAGS_PLACE_MAX];
+	char discovery[FLAGS_PLACE_MAX];
 };
 int unsupported_check(const struct config *c, const char *name,
 	const struct config_places *places, struct error *err) MUST_USE;

@@ -45,11 +45,6 @@ int unsupported_check(const struct config *c, const char *name,
 	if (c->n_slices)
 		return refuse(name, c->slices[0].pos, "sharing.slices[0]", err,
 			"a software slice " RUNTIME "; use sharing.timeSlicing meanwhile");
-	if (c->device_lists & (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI))
-		return error_set(err, ERR_NOT_YET,
-			"%s: the cdi-* strategies need CDI specifications, which this version does not "
-			"write yet; use envvar or volume-mounts meanwhile",
-			places->device_lists);
 	if (c->discovery == DISCOVERY_TEGRA || c->discovery == DISCOVERY_VFIO)
 		return error_set(err, ERR_UNSUPPORTED,
 			"%s: %s GPUs are not supported; expected auto or nvml",
@@ -62,8 +57,6 @@ int config_unsupported(const struct config *c, const char *name, struct error *e
 {
 	struct config_places places;
 
-	(void)snprintf(places.device_lists, sizeof(places.device_lists),
-		"%.200s: flags.plugin.deviceListStrategy", name);
 	(void)snprintf(places.discovery, sizeof(places.discovery),
 		"%.200s: flags.deviceDiscoveryStrategy", name);
 	return unsupported_check(c, name, &places, err);

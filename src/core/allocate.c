@@ -87,6 +87,13 @@ static const struct gpu *gpu_of(const struct request *q, const char *id)
 	return d && d->gpu < q->inv->n ? &q->inv->gpus[d->gpu] : NULL;
 }
 
+#define DEVICE_LIST_CDI (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI)
+
+static bool cdi_only(const struct config *config)
+{
+	return config->device_lists && !(config->device_lists & ~DEVICE_LIST_CDI);
+}
+
 static int check(const struct request *q, struct error *err)
 {
 	bool replica = false;
@@ -104,9 +111,11 @@ static int check(const struct request *q, struct error *err)
 			"invalid allocation request for \"%s\": invalid request: maximum request "
 			"size for shared resources is 1; found %zu",
 			q->r->name, q->n_ids);
-	if (q->config->device_lists & (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI))
-		return error_set(err, ERR_NOT_YET,
-			"device list strategies cdi-annotations and cdi-cri come in a later version");
+	if (cdi_only(q->config) && !q->host->cdi.gpu)
+		return error_set(err, ERR_UNAVAILABLE,
+			"invalid allocation request for \"%s\": no CDI specification is in place "
+			"for the container runtime: %s",
+			q->r->name, q->host->cdi.why ? q->host->cdi.why : "not written yet");
 	return 0;
 }
 
@@ -170,12 +179,26 @@ static int add_mounts(struct allocation *a, const struct request *q, const struc
 	return q->host->imex_channel0 ? add_mount(a, "imex/0", err) : 0;
 }
 
+/* A container would start and not find the GPU that a name stands for. */
+static int check_minors(const struct request *q, struct error *err)
+{
+	for (size_t i = 0; i < q->n_ids; i++)
+		if (!gpu_of(q, q->ids[i])->has_minor)
+			return error_set(err, ERR_UNAVAILABLE,
+				"invalid allocation request for \"%s\": the device node of '%s' is "
+				"not known",
+				q->r->name, gpu_of(q, q->ids[i])->uuid);
+	return 0;
+}
+
 static int add_specs(struct allocation *a, const struct request *q, struct error *err)
 {
 	const struct strv *nodes = &q->host->control_nodes;
 	const char *root = q->config->dev_root;
 	char path[32];
 
+	if (check_minors(q, err) < 0)
+		return -1;
 	a->devices = calloc(nodes->n + q->n_ids + 1, sizeof(*a->devices));
 	if (!a->devices)
 		return error_nomem(err);
@@ -183,20 +206,83 @@ static int add_specs(struct allocation *a, const struct request *q, struct error
 		if (add_device(a, root, nodes->v[i], err) < 0)
 			return -1;
 	for (size_t i = 0; i < q->n_ids; i++) { /* a node for each replica, as with NVIDIA */
-		const struct gpu *g = gpu_of(q, q->ids[i]);
-
-		if (!g->has_minor)
-			return error_set(err, ERR_UNAVAILABLE,
-				"invalid allocation request for \"%s\": the device node of '%s' is "
-				"not known",
-				q->r->name, g->uuid);
-		(void)snprintf(path, sizeof(path), "/dev/nvidia%" PRIu32, g->minor);
+		(void)snprintf(path, sizeof(path), "/dev/nvidia%" PRIu32,
+			gpu_of(q, q->ids[i])->minor);
 		if (add_device(a, root, path, err) < 0)
 			return -1;
 	}
 	return q->host->imex_channel0
 		       ? add_device(a, root, "/dev/nvidia-caps-imex-channels/channel0", err)
 		       : 0;
+}
+
+/* --- CDI --- */
+
+static int add_cdi_name(struct allocation *a, const char *class, const char *device,
+	struct error *err)
+{
+	char name[sizeof(CDI_VENDOR) + DEVICE_ID_MAX + 32];
+
+	(void)snprintf(name, sizeof(name), CDI_VENDOR "/%s=%s", class, device);
+	return strv_add(&a->cdi_devices, name, err);
+}
+
+static int name_cdi_devices(struct allocation *a, const struct request *q,
+	const struct strv *devices, struct error *err)
+{
+	const struct alloc_cdi *cdi = &q->host->cdi;
+	const struct {
+		bool wanted;
+		const char *class, *device;
+	} others[] = {
+		{ q->host->imex_channel0 && cdi->imex_channel, "imex-channel", "0" },
+		{ q->config->gdrcopy && cdi->gdrcopy, "gdrcopy", "all" },
+		{ q->config->gds && cdi->gds, "gds", "all" },
+		{ q->config->mofed && cdi->mofed, "mofed", "all" },
+	};
+
+	for (size_t i = 0; i < devices->n; i++)
+		if (add_cdi_name(a, "gpu", devices->v[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (others[i].wanted &&
+			add_cdi_name(a, others[i].class, others[i].device, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int annotate_cdi_devices(struct allocation *a, const struct request *q,
+	struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
+	struct alloc_env *e;
+
+	for (size_t i = 0; i < a->cdi_devices.n; i++)
+		buf_printf(&b, "%s%s", i ? "," : "", a->cdi_devices.v[i]);
+	a->annotations = calloc(1, sizeof(*a->annotations));
+	if (!buf_ok(&b) || !a->annotations)
+		return error_nomem(err);
+	e = &a->annotations[a->n_annotations++];
+	if (asprintf(&e->name, "%snvidia-device-plugin_%s", q->config->cdi_annotation_prefix,
+		    q->host->cdi.response_id) < 0)
+		e->name = NULL;
+	e->value = buf_steal(&b);
+	return e->name && e->value ? 0 : error_nomem(err);
+}
+
+static int add_cdi(struct allocation *a, const struct request *q, const struct strv *devices,
+	struct error *err)
+{
+	if (!q->host->cdi.gpu) /* and another strategy is there: check() */
+		return 0;
+	if (check_minors(q, err) < 0 || name_cdi_devices(a, q, devices, err) < 0)
+		return -1;
+	if (a->cdi_devices.n && q->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS &&
+		annotate_cdi_devices(a, q, err) < 0)
+		return -1;
+	if (!(q->config->device_lists & DEVICE_LIST_CDI_CRI))
+		strv_clear(&a->cdi_devices);
+	return 0;
 }
 
 int allocation_new(struct allocation **ret, const struct resource *r,
@@ -220,8 +306,14 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 	a->envs = calloc(5, sizeof(*a->envs)); /* three options, devices, IMEX */
 	if (!a->envs)
 		return error_nomem(err);
+	if (config->device_lists & DEVICE_LIST_CDI && add_cdi(a, &q, &devices, err) < 0)
+		return -1;
 	if (add_options(a, config, err) < 0)
 		return -1;
+	if (cdi_only(config)) {
+		*ret = STEAL_PTR(a);
+		return 0;
+	}
 	if (config->device_lists & DEVICE_LIST_ENVVAR && add_envvar(a, &q, &devices, err) < 0)
 		return -1;
 	if (config->device_lists & DEVICE_LIST_VOLUME_MOUNTS &&
@@ -249,6 +341,12 @@ struct allocation *allocation_free(struct allocation *a)
 		free(a->devices[i].container_path);
 		free(a->devices[i].host_path);
 	}
+	for (size_t i = 0; i < a->n_annotations; i++) {
+		free(a->annotations[i].name);
+		free(a->annotations[i].value);
+	}
+	strv_fini(&a->cdi_devices);
+	free(a->annotations);
 	free(a->envs);
 	free(a->mounts);
 	free(a->devices);

@@ -34,17 +34,33 @@ struct allocation {
 	struct strv cdi_devices; /* fully qualified names */
 };
 
+#define CDI_VENDOR       "k8s.device-plugin.nvidia.com" /* NVIDIA's, so that its pods resolve */
+#define CDI_RESPONSE_MAX 37 /* a random UUID as text */
+
+/* Which CDI specifications are in place; a name may be given only if it can be resolved. */
+struct alloc_cdi {
+	bool gpu;
+	const char *why; /* not .gpu: the reason, borrowed */
+	bool imex_channel, gdrcopy, gds, mofed;
+	char response_id[CDI_RESPONSE_MAX]; /* makes the annotation's key unique */
+};
+
 /* Facts about the machine that the response depends on. */
 struct alloc_host {
 	struct strv control_nodes; /* those of /dev/nvidiactl, -uvm, -uvm-tools, -modeset that
 				      exist, in that order */
 	bool imex_channel0;        /* configured and present */
+	struct alloc_cdi cdi;      /* of use with the cdi-* strategies only */
 };
 
 /*
  * One container's answer. Errors have the exact texts of section 5.6 and go to the kubelet with
- * gRPC status Unknown. ERR_NOT_YET for the CDI strategies. With device specs, a GPU without a known
- * minor number is an error: its container would start and not find it.
+ * gRPC status Unknown. With device specs or CDI, a GPU without a known minor number is an error: its
+ * container would start and not find it.
+ *
+ * CDI names stand in the order of section 5.8. While the specification of the GPUs is not written,
+ * they are left out where another strategy serves the container; with CDI alone that is
+ * ERR_UNAVAILABLE. With CDI alone there is no device list, mount or node besides.
  *
  * Order of the envs: NVIDIA_GDRCOPY, _GDS, _MOFED, _VISIBLE_DEVICES, _IMEX_CHANNELS, where present.
  * `deviceListStrategy: []` gives no device list; device specs are added all the same. @inv is the

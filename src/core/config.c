@@ -80,6 +80,8 @@ struct config *config_free(struct config *c)
 	free(c->cdi_annotation_prefix);
 	free(c->cdi_hook_path);
 	free(c->container_driver_root);
+	strv_fini(&c->cdi_features);
+	strv_fini(&c->cdi_disabled_hooks);
 	free(c->gfd.output_file);
 	free(c->gfd.machine_type_file);
 	patterns_free(c->gpu_patterns, c->n_gpu_patterns);
@@ -192,6 +194,9 @@ static bool flags_equal(const struct config *a, const struct config *b)
 	       a->allocation == b->allocation &&
 	       text_equal(a->cdi_annotation_prefix, b->cdi_annotation_prefix) &&
 	       text_equal(a->cdi_hook_path, b->cdi_hook_path) &&
+	       a->cdi_hook_path_set == b->cdi_hook_path_set &&
+	       strv_equal(&a->cdi_features, &b->cdi_features) &&
+	       strv_equal(&a->cdi_disabled_hooks, &b->cdi_disabled_hooks) &&
 	       text_equal(a->container_driver_root, b->container_driver_root) &&
 	       a->imex_channel0 == b->imex_channel0 && a->imex_required == b->imex_required;
 }

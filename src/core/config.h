@@ -121,6 +121,8 @@ struct config {
 	enum device_id_strategy device_id;
 	enum allocation_policy allocation;
 	char *cdi_annotation_prefix, *cdi_hook_path, *container_driver_root;
+	bool cdi_hook_path_set; /* somebody asked for NVIDIA's hooks; else we write none */
+	struct strv cdi_features, cdi_disabled_hooks; /* words, as given; "all" hooks */
 	bool imex_channel0, imex_required;
 	struct { /* for labels, later */
 		bool oneshot, no_timestamp, use_node_feature_api;

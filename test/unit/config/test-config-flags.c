@@ -242,7 +242,45 @@ static void config__warns_when_the_file_is_overridden(void **state)
 	assert_ok(read_input(&in, &c, &warnings, &err), &err);
 	assert_int_equal(warnings.n, 2);
 	assert_non_null(strstr(warnings.v[0], "--mig-strategy overrides it"));
-	assert_non_null(strstr(warnings.v[1], "--cdi-feature-flags has no effect"));
+	assert_non_null(strstr(warnings.v[1],
+		"--cdi-feature-flags: 'a' has no effect: it is not known"));
+	(void)config_free(c);
+}
+
+static void config__reads_the_words_for_cdi(void **state)
+{
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	struct error err = ERROR_INIT;
+	struct config *c = NULL;
+	struct input in = { .env = { { "CDI_FEATURE_FLAGS", "" },
+				    { "CDI_DISABLE_HOOKS", "all" },
+				    { "NVIDIA_CTK_PATH", "/usr/bin/nvidia-ctk" } },
+		.args = { "--cdi-feature-flags=disable-ipc-discoverer,disable-ipc-discoverer,"
+			  "enable-coherent-annotations" } };
+
+	(void)state;
+	assert_ok(read_input(&in, &c, &warnings, &err), &err);
+	assert_int_equal(c->cdi_features.n, 2);
+	assert_string_equal(c->cdi_features.v[0], "disable-ipc-discoverer");
+	assert_int_equal(c->cdi_disabled_hooks.n, 1);
+	assert_string_equal(c->cdi_disabled_hooks.v[0], "all");
+	assert_true(c->cdi_hook_path_set); /* though it is the default's path */
+	assert_int_equal(warnings.n, 1);
+	assert_non_null(strstr(warnings.v[0], "'enable-coherent-annotations' has no effect"));
+	(void)config_free(c);
+	c = NULL;
+	in = (struct input){ .env = { { "CDI_FEATURE_FLAGS", "" },
+				     { "NVIDIA_CDI_HOOK_PATH", "" } } };
+	assert_ok(read_input(&in, &c, NULL, &err), &err);
+	assert_int_equal(c->cdi_features.n, 0);
+	assert_false(c->cdi_hook_path_set);
+	(void)config_free(c);
+	c = NULL;
+	in = (struct input){ .file = "flags: {plugin: {nvidiaCTKPath: /x,"
+				     " deviceListStrategy: [envvar, cdi-cri]}}" };
+	assert_ok(read_input(&in, &c, NULL, &err), &err);
+	assert_true(c->cdi_hook_path_set);
+	assert_int_equal(c->device_lists, DEVICE_LIST_ENVVAR | DEVICE_LIST_CDI_CRI);
 	(void)config_free(c);
 }
 
@@ -275,13 +313,9 @@ static void config__names_the_place_of_what_is_for_later(void **state)
 {
 	struct error err = ERROR_INIT;
 	struct config *c = NULL;
-	struct input in = { .env = { { "DEVICE_LIST_STRATEGY", "envvar,cdi-annotations" } } };
+	struct input in = { .args = { "--device-discovery-strategy=tegra" } };
 
 	(void)state;
-	assert_error(read_input(&in, &c, NULL, &err), &err,
-		"$DEVICE_LIST_STRATEGY: the cdi-* strategies");
-	assert_int_equal(err.code, ERR_NOT_YET);
-	in = (struct input){ .args = { "--device-discovery-strategy=tegra" } };
 	assert_error(read_input(&in, &c, NULL, &err), &err,
 		"--device-discovery-strategy: Tegra GPUs are not supported");
 }
@@ -351,6 +385,7 @@ int main(void)
 		cmocka_unit_test(config__follows_the_order_of_precedence),
 		cmocka_unit_test(config__validates_in_nvidias_order),
 		cmocka_unit_test(config__warns_when_the_file_is_overridden),
+		cmocka_unit_test(config__reads_the_words_for_cdi),
 		cmocka_unit_test(config__adds_the_health_variables),
 		cmocka_unit_test(config__names_the_place_of_what_is_for_later),
 		cmocka_unit_test(config_options__are_the_options_of_the_table),

@@ -504,9 +504,6 @@ static void config_parse__warns_of_what_has_no_effect(void **state)
 		{ "flags:\n  mpsRoot: /x", "c.yaml:2:12: flags.mpsRoot: has no effect" },
 		{ "flags: {useNodeFeatureAPI: true}",
 			"flags.useNodeFeatureAPI: has no effect" },
-		{ "flags: {plugin: {cdiAnnotationPrefix: x}}",
-			"cdiAnnotationPrefix: has no effect" },
-		{ "flags: {plugin: {nvidiaCTKPath: x}}", "nvidiaCTKPath: has no effect" },
 		{ DEVICES("[]"), "devices: an empty list selects no device" },
 		{ DEVICES("[1, \"1\"]"), "devices[1]: 1 is in the list already" },
 	};
@@ -661,8 +658,6 @@ static void config_parse__refuses_what_is_for_later(void **state)
 		{ "sharing:\n  slices:\n  - name: gpu\n    profiles: [{name: x, count: 1, memory: 1Gi}]",
 			"c.yaml:3:5: sharing.slices[0]: a software slice needs the slice runtime, which "
 			"this version does not have yet" },
-		{ "flags:\n  plugin:\n    deviceListStrategy: cdi-cri",
-			"c.yaml:3:25: flags.plugin.deviceListStrategy: the cdi-* strategies" },
 		{ "flags: {deviceDiscoveryStrategy: tegra}",
 			"c.yaml:1:34: flags.deviceDiscoveryStrategy: Tegra GPUs are not supported" },
 		{ "flags: {deviceDiscoveryStrategy: vfio}", "VFIO pass-through GPUs" },

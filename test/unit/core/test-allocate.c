@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
+#include "base/buf.h"
 #include "core/allocate.h"
 
 #define GPU  "nvidia.com/gpu"
@@ -177,17 +178,118 @@ static void allocation_new__refuses(void **state)
 	/* two whole GPUs are fine even so */
 	f.config->sharing.fail_requests_greater_than_one = true;
 	EXPECT(&f, IDS("GPU-1", "GPU-0"), "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0 | |");
-	f.config->device_lists |= DEVICE_LIST_CDI_CRI;
-	assert_error(allocate(&f, &a, IDS("GPU-1")), &f.err, "later version");
-	assert_int_equal(f.err.code, ERR_NOT_YET);
-	f.config->device_lists = DEVICE_LIST_CDI_ANNOTATIONS;
-	assert_error(allocate(&f, &a, IDS("GPU-1")), &f.err, "later version");
-	f.config->device_lists = DEVICE_LIST_ENVVAR;
 	f.config->pass_device_specs = true;
 	f.inv->gpus[1].has_minor = false;
 	EXPECT(&f, IDS("GPU-0"),
 		"NVIDIA_VISIBLE_DEVICES=GPU-0 | | /dev/nvidia20:/dev/nvidia20:rw");
 	assert_error(allocate(&f, &a, IDS("GPU-1")), &f.err, "the device node of 'GPU-1'");
+	assert_null(a);
+	teardown(&f);
+}
+
+#define CDI(names) CDI_VENDOR "/" names
+
+/* The vectors of device-plugin.md 13.5, for whole GPUs gpu0 ... = GPU-0 ... */
+static void allocation_new__names_cdi_devices(void **state)
+{
+	static const struct {
+		const char *ids[3], *prefix;
+		bool imex, gdrcopy, gds, mofed;
+		const char *key, *value;
+	} rows[] = {
+		{ { NULL }, "cdi.k8s.io/", 0, 0, 0, 0, NULL, NULL },
+		{ { "GPU-0" }, "cdi.k8s.io/", 0, 0, 0, 0,
+			"cdi.k8s.io/nvidia-device-plugin_uuid", CDI("gpu=GPU-0") },
+		{ { "GPU-0" }, "custom.cdi.k8s.io/", 0, 0, 0, 0,
+			"custom.cdi.k8s.io/nvidia-device-plugin_uuid", CDI("gpu=GPU-0") },
+		{ { "GPU-0", "GPU-1" }, "cdi.k8s.io/", 0, 0, 0, 0,
+			"cdi.k8s.io/nvidia-device-plugin_uuid",
+			CDI("gpu=GPU-0") "," CDI("gpu=GPU-1") },
+		{ { NULL }, "cdi.k8s.io/", 0, 0, 0, 1, "cdi.k8s.io/nvidia-device-plugin_uuid",
+			CDI("mofed=all") },
+		{ { NULL }, "cdi.k8s.io/", 0, 0, 1, 0, "cdi.k8s.io/nvidia-device-plugin_uuid",
+			CDI("gds=all") },
+		{ { "GPU-0" }, "cdi.k8s.io/", 0, 0, 1, 1,
+			"cdi.k8s.io/nvidia-device-plugin_uuid",
+			CDI("gpu=GPU-0") "," CDI("gds=all") "," CDI("mofed=all") },
+		{ { NULL }, "cdi.k8s.io/", 1, 0, 0, 0, "cdi.k8s.io/nvidia-device-plugin_uuid",
+			CDI("imex-channel=0") },
+		{ { "GPU-1" }, "cdi.k8s.io/", 1, 1, 1, 1,
+			"cdi.k8s.io/nvidia-device-plugin_uuid",
+			CDI("gpu=GPU-1") "," CDI("imex-channel=0") "," CDI("gdrcopy=all") "," CDI(
+				"gds=all") "," CDI("mofed=all") },
+	};
+	struct fixture f;
+
+	(void)state;
+	setup(&f, 2, 0);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		for (unsigned lists = 1; lists < 4; lists++) {
+			CLEANUP(buf_fini) struct buf names = BUF_INIT(4096);
+			CLEANUP(allocation_freep) struct allocation *a = NULL;
+			bool annotate = lists & 1, cri = lists & 2;
+
+			f.config->device_lists = (annotate ? DEVICE_LIST_CDI_ANNOTATIONS : 0) |
+						 (cri ? DEVICE_LIST_CDI_CRI : 0);
+			free(f.config->cdi_annotation_prefix);
+			f.config->cdi_annotation_prefix = strdup(rows[i].prefix);
+			f.config->gdrcopy = rows[i].gdrcopy;
+			f.config->gds = rows[i].gds;
+			f.config->mofed = rows[i].mofed;
+			f.config->pass_device_specs = true; /* not with CDI alone */
+			f.host.imex_channel0 = rows[i].imex;
+			f.host.cdi = (struct alloc_cdi){ .gpu = true, .imex_channel = true,
+				.gdrcopy = true, .gds = true, .mofed = true,
+				.response_id = "uuid" };
+			assert_ok(allocate(&f, &a, rows[i].ids), &f.err);
+			assert_int_equal(a->n_annotations, annotate && rows[i].key);
+			if (a->n_annotations) {
+				assert_string_equal(a->annotations[0].name, rows[i].key);
+				assert_string_equal(a->annotations[0].value, rows[i].value);
+			}
+			for (size_t k = 0; k < a->cdi_devices.n; k++)
+				buf_printf(&names, "%s%s", k ? "," : "", a->cdi_devices.v[k]);
+			assert_string_equal(buf_str(&names),
+				cri && rows[i].value ? rows[i].value : "");
+			assert_int_equal(a->n_envs,
+				rows[i].gdrcopy + rows[i].gds + rows[i].mofed);
+			assert_int_equal(a->n_mounts + a->n_devices, 0);
+		}
+	}
+	teardown(&f);
+}
+
+static void allocation_new__names_only_what_can_be_resolved(void **state)
+{
+	struct allocation *a = NULL;
+	struct fixture f;
+
+	(void)state;
+	setup(&f, 2, 2);
+	f.config->device_lists = DEVICE_LIST_CDI_CRI;
+	f.host.cdi.why = "no space left";
+	assert_error(allocate(&f, &a, IDS("GPU-0::1")), &f.err,
+		"invalid allocation request for \"nvidia.com/gpu\": no CDI specification is in "
+		"place for the container runtime: no space left");
+	assert_int_equal(f.err.code, ERR_UNAVAILABLE);
+	/* another strategy serves the container meanwhile */
+	f.config->device_lists |= DEVICE_LIST_ENVVAR;
+	assert_ok(allocate(&f, &a, IDS("GPU-0::1")), &f.err);
+	assert_int_equal(a->cdi_devices.n, 0);
+	assert_string_equal(a->envs[0].value, "GPU-0");
+	a = allocation_free(a);
+	/* replicas of a GPU are one device; the index may be the name */
+	f.host.cdi.gpu = true;
+	f.config->mofed = true;
+	f.config->device_id = DEVICE_ID_INDEX;
+	assert_ok(allocate(&f, &a, IDS("GPU-0::1", "GPU-1::1", "GPU-0::0")), &f.err);
+	assert_int_equal(a->cdi_devices.n, 2);
+	assert_string_equal(a->cdi_devices.v[0], CDI("gpu=10"));
+	assert_string_equal(a->cdi_devices.v[1], CDI("gpu=11"));
+	assert_string_equal(a->envs[1].value, "10,11"); /* with envvar there is both */
+	a = allocation_free(a);
+	f.inv->gpus[1].has_minor = false;
+	assert_error(allocate(&f, &a, IDS("GPU-1::0")), &f.err, "the device node of 'GPU-1'");
 	assert_null(a);
 	teardown(&f);
 }
@@ -271,6 +373,8 @@ int main(void)
 		cmocka_unit_test(allocation_new__mounts_and_options),
 		cmocka_unit_test(allocation_new__passes_device_nodes),
 		cmocka_unit_test(allocation_new__refuses),
+		cmocka_unit_test(allocation_new__names_cdi_devices),
+		cmocka_unit_test(allocation_new__names_only_what_can_be_resolved),
 		cmocka_unit_test(allocation_new__tells_whole_from_shared),
 		cmocka_unit_test(allocation_new__limits_requests_for_replicas),
 		cmocka_unit_test(allocation_new__takes_very_many_replicas),

@@ -120,6 +120,9 @@ static void config_equal__sees_each_field(void **state)
 	CHANGE(c->allocation = ALLOCATION_PACKED);
 	CHANGE(set_text(&c->cdi_annotation_prefix, "x/"));
 	CHANGE(set_text(&c->cdi_hook_path, "/x"));
+	CHANGE(c->cdi_hook_path_set = true);
+	CHANGE(strv_add(&c->cdi_features, "x", NULL) < 0 ? abort() : (void)0);
+	CHANGE(strv_add(&c->cdi_disabled_hooks, "x", NULL) < 0 ? abort() : (void)0);
 	CHANGE(set_text(&c->container_driver_root, "/x"));
 	CHANGE(c->imex_channel0 = true);
 	CHANGE(c->imex_required = true);
@@ -172,7 +175,7 @@ static void config_equal__sees_each_field(void **state)
 	CHANGE(c->health.probe_interval_ns = 1);
 	CHANGE(c->health.forget_after_ns = 1);
 #undef CHANGE
-	assert_int_equal(n, 66);
+	assert_int_equal(n, 69);
 }
 
 int main(void)
