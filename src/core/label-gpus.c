@@ -147,8 +147,8 @@ static struct shared sharing_of(const struct view *v, const char *resource)
 
 	for (size_t i = 0; s->strategy != SHARING_NONE && i < s->n_entries; i++) {
 		const struct replicated *e = &s->entries[i];
-		bool renamed = e->rename[0] ? strcmp(e->rename, e->name) != 0
-					    : s->rename_by_default;
+		bool renamed =
+			e->rename[0] ? strcmp(e->rename, e->name) != 0 : s->rename_by_default;
 
 		if (e->replicas <= 1 || strcmp(e->name, resource) != 0 || !picks_any(v, e))
 			continue;

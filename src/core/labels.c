@@ -108,8 +108,8 @@ static void put_clique(struct label_set *s, const struct summary *sum)
 
 	if (o)
 		label_note(s,
-			"no label " LABEL_RESOURCE ".clique: GPU %" PRIu32
-			" is of %s.%" PRIu32 " and GPU %" PRIu32 " of %s.%" PRIu32,
+			"no label " LABEL_RESOURCE ".clique: GPU %" PRIu32 " is of %s.%" PRIu32
+			" and GPU %" PRIu32 " of %s.%" PRIu32,
 			g->index, g->cluster_uuid, g->clique_id, o->index, o->cluster_uuid,
 			o->clique_id);
 	else if (g)
@@ -170,8 +170,8 @@ static void put_node(struct label_set *s, const struct inventory *inv,
 		return;
 	put_driver(s, inv->driver_version);
 	put_cuda(s, inv->cuda_version);
-	label_put_text(s, LABEL_RESOURCE, "machine", facts->machine ? facts->machine : "unknown",
-		"");
+	label_put_text(s, LABEL_RESOURCE, "machine",
+		facts->machine ? facts->machine : "unknown", "");
 	put_sharing(s, &sum, config);
 	label_put(s, LABEL_RESOURCE, "mode", "%s", mode_name(sum.pci_class));
 	put_clique(s, &sum);

@@ -13,7 +13,7 @@
 #define PCI_CONFIG_MAX      4096 /* bytes, PCI Express */
 
 struct vgpu {
-	enum vgpu_state state; /* ABSENT or PRESENT */
+	enum vgpu_state state;                  /* ABSENT or PRESENT */
 	char host_version[16], host_branch[16]; /* "" if there is no such record */
 };
 
