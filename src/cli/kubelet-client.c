@@ -413,6 +413,11 @@ static void describe_grant(json_t *g, struct buf *b)
 		buf_printf(b, "      %-14s%s from %s (%s)\n",
 			i ? "" : "Device nodes:", text_at(v, "containerPath", NULL),
 			text_at(v, "hostPath", NULL), text_at(v, "permissions", NULL));
+	i = 0;
+	json_object_foreach(json_object_get(g, "annotations"), key, v) buf_printf(b,
+		"      %-14s%s=%s\n", i++ ? "" : "Annotations:", key, json_string_value(v));
+	json_array_foreach(json_object_get(g, "cdiDevices"), i, v)
+		buf_printf(b, "      %-14s%s\n", i ? "" : "CDI devices:", json_string_value(v));
 }
 
 static void describe_containers(json_t *pod, const char *list, const char *head, struct buf *b)

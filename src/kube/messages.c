@@ -445,6 +445,44 @@ void prefer_requests_fini(struct prefer_requests *r)
 
 typedef V1beta1__ContainerAllocateResponse container_response;
 typedef V1beta1__ContainerAllocateResponse__EnvsEntry env_entry;
+typedef V1beta1__ContainerAllocateResponse__AnnotationsEntry annotation_entry;
+
+static bool write_annotations(container_response *to, const struct allocation *from,
+	struct arena *a)
+{
+	annotation_entry *v;
+	void **pointers;
+
+	v = message_array(a, from->n_annotations, sizeof(*v), &pointers);
+	if (!v)
+		return false;
+	for (size_t i = 0; i < from->n_annotations; i++) {
+		v1beta1__container_allocate_response__annotations_entry__init(&v[i]);
+		v[i].key = borrow(from->annotations[i].name);
+		v[i].value = borrow(from->annotations[i].value);
+	}
+	to->n_annotations = from->n_annotations;
+	to->annotations = (annotation_entry **)pointers;
+	return true;
+}
+
+static bool write_cdi_devices(container_response *to, const struct allocation *from,
+	struct arena *a)
+{
+	V1beta1__CDIDevice *v;
+	void **pointers;
+
+	v = message_array(a, from->cdi_devices.n, sizeof(*v), &pointers);
+	if (!v)
+		return false;
+	for (size_t i = 0; i < from->cdi_devices.n; i++) {
+		v1beta1__cdidevice__init(&v[i]);
+		v[i].name = borrow(from->cdi_devices.v[i]);
+	}
+	to->n_cdi_devices = from->cdi_devices.n;
+	to->cdi_devices = (V1beta1__CDIDevice **)pointers;
+	return true;
+}
 
 static bool write_container(container_response *to, const struct allocation *from,
 	struct arena *a)
@@ -484,7 +522,7 @@ static bool write_container(container_response *to, const struct allocation *fro
 	to->mounts = (V1beta1__Mount **)p_mounts;
 	to->n_devices = from->n_devices;
 	to->devices = (V1beta1__DeviceSpec **)p_devices;
-	return true;
+	return write_annotations(to, from, a) && write_cdi_devices(to, from, a);
 }
 
 int allocate_response_encode(struct buf *b, const struct allocation *const *containers,
@@ -505,6 +543,24 @@ int allocate_response_encode(struct buf *b, const struct allocation *const *cont
 	m.n_container_responses = n;
 	m.container_responses = (container_response **)pointers;
 	return message_encode(b, "AllocateResponse", &m.base, err);
+}
+
+static bool read_cdi(struct allocation *to, const container_response *from, struct arena *a)
+{
+	to->annotations = arena_array(a, from->n_annotations, sizeof(*to->annotations));
+	to->cdi_devices.v = arena_array(a, from->n_cdi_devices, sizeof(*to->cdi_devices.v));
+	if (!to->annotations || !to->cdi_devices.v)
+		return false;
+	to->n_annotations = from->n_annotations;
+	to->cdi_devices.n = from->n_cdi_devices;
+	for (size_t i = 0; i < from->n_annotations; i++)
+		to->annotations[i] = (struct alloc_env){
+			.name = from->annotations[i]->key,
+			.value = from->annotations[i]->value,
+		};
+	for (size_t i = 0; i < from->n_cdi_devices; i++)
+		to->cdi_devices.v[i] = from->cdi_devices[i]->name;
+	return true;
 }
 
 static bool read_container(struct allocation *to, const container_response *from,
@@ -543,7 +599,7 @@ static bool read_container(struct allocation *to, const container_response *from
 		if (len < sizeof(d->permissions))
 			memcpy(d->permissions, from->devices[i]->permissions, len);
 	}
-	return true;
+	return read_cdi(to, from, a);
 }
 
 int allocate_response_decode(struct allocate_response *ret, const uint8_t *data, size_t len,

@@ -148,7 +148,6 @@ struct allocate_response {
 
 int allocate_response_encode(struct buf *b, const struct allocation *const *containers,
 	size_t n, struct error *err) MUST_USE;
-/* Annotations and CDI names are not decoded. */
 int allocate_response_decode(struct allocate_response *ret, const uint8_t *data, size_t len,
 	struct error *err) MUST_USE;
 void allocate_response_fini(struct allocate_response *r);

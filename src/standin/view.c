@@ -113,6 +113,7 @@ static void add_response(json_t *o, const struct device_grant *g)
 {
 	CLEANUP(allocate_response_fini) struct allocate_response r = { 0 };
 	json_t *envs = json_object(), *mounts = json_array(), *devices = json_array();
+	json_t *annotations = json_object(), *cdi = json_array();
 
 	if (g->response &&
 		allocate_response_decode(&r, g->response, g->response_len, NULL) == 0 &&
@@ -121,6 +122,11 @@ static void add_response(json_t *o, const struct device_grant *g)
 
 		for (size_t i = 0; i < a->n_envs; i++)
 			SET(envs, a->envs[i].name, json_string(a->envs[i].value));
+		for (size_t i = 0; i < a->n_annotations; i++)
+			SET(annotations, a->annotations[i].name,
+				json_string(a->annotations[i].value));
+		for (size_t i = 0; i < a->cdi_devices.n; i++)
+			ADD(cdi, json_string(a->cdi_devices.v[i]));
 		for (size_t i = 0; i < a->n_mounts; i++)
 			ADD(mounts, json_pack("{s:s, s:s, s:b}", "containerPath",
 					    a->mounts[i].container_path, "hostPath",
@@ -135,6 +141,8 @@ static void add_response(json_t *o, const struct device_grant *g)
 	SET(o, "envs", envs);
 	SET(o, "mounts", mounts);
 	SET(o, "devices", devices);
+	SET(o, "annotations", annotations);
+	SET(o, "cdiDevices", cdi);
 }
 
 static json_t *grants_json(struct standin *s, const struct pod *p)

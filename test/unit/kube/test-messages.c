@@ -82,7 +82,9 @@ static void allocate_response__round_trip(void **state)
 	struct alloc_mount mounts[] = { { (char[]){ "/c" }, (char[]){ "/h" }, true } };
 	struct alloc_device devices[] = { { (char[]){ "/dev/c" }, (char[]){ "/dev/h" },
 		"rwm" } };
-	const struct allocation a = { envs, 2, mounts, 1, devices, 1 }, none = { 0 };
+	const struct allocation a = { envs, 2, mounts, 1, devices, 1, NULL, 0,
+		STRV_INIT },
+				none = { 0 };
 	const struct allocation *const all[] = { &a, &none };
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 	CLEANUP(allocate_response_fini) struct allocate_response back = { 0 };
@@ -103,6 +105,31 @@ static void allocate_response__round_trip(void **state)
 	assert_string_equal(back.v[0].devices[0].host_path, "/dev/h");
 	assert_string_equal(back.v[0].devices[0].permissions, "rwm");
 	assert_int_equal(back.v[1].n_envs, 0);
+}
+
+/* Fields 4 and 5, as the kubelet reads them. */
+static void allocate_response__carries_cdi(void **state)
+{
+	static const char want[] = "\x0a\x13\x22\x08\x0a\x03k/x\x12\x01v\x2a\x07\x0a\x05v/c=d";
+	struct alloc_env annotation = { (char[]){ "k/x" }, (char[]){ "v" } };
+	char name[] = "v/c=d", *names[] = { name };
+	const struct allocation a = { .annotations = &annotation, .n_annotations = 1,
+		.cdi_devices = { .v = names, .n = 1 } };
+	const struct allocation *const all[] = { &a };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
+	CLEANUP(allocate_response_fini) struct allocate_response back = { 0 };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(allocate_response_encode(&b, all, 1, &err), &err);
+	assert_int_equal(b.len, sizeof(want) - 1);
+	assert_memory_equal(b.data, want, b.len);
+	assert_ok(allocate_response_decode(&back, BYTES(&b), &err), &err);
+	assert_int_equal(back.v[0].n_annotations, 1);
+	assert_string_equal(back.v[0].annotations[0].name, "k/x");
+	assert_string_equal(back.v[0].annotations[0].value, "v");
+	assert_int_equal(back.v[0].cdi_devices.n, 1);
+	assert_string_equal(back.v[0].cdi_devices.v[0], "v/c=d");
 }
 
 static void id_lists__round_trip(void **state)
@@ -278,6 +305,7 @@ int main(void)
 		cmocka_unit_test(plugin_devices__have_the_known_bytes),
 		cmocka_unit_test(plugin_devices__keep_node_zero),
 		cmocka_unit_test(allocate_response__round_trip),
+		cmocka_unit_test(allocate_response__carries_cdi),
 		cmocka_unit_test(id_lists__round_trip),
 		cmocka_unit_test(prefer_request__round_trip),
 		cmocka_unit_test(prefer_request__refuses_negative_size),
