@@ -12,7 +12,7 @@ rules() {
 		config:  base core | jansson.h libfyaml.h
 		gpu:     base core | uv.h
 		sim:     base gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
-		kube:    base core | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
+		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
 		http:    base | uv.h microhttpd.h curl/ jansson.h
 		standin: base core config/yaml.h kube http | uv.h jansson.h
 		agent:   base core config gpu kube http | uv.h jansson.h
