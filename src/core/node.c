@@ -120,7 +120,9 @@ static bool gpu_changed(const struct gpu *a, const struct gpu *b)
 	       a->cc_major != b->cc_major || a->cc_minor != b->cc_minor ||
 	       a->memory_total_bytes != b->memory_total_bytes ||
 	       a->mig_capable != b->mig_capable || a->mig_enabled != b->mig_enabled ||
-	       a->xid_events != b->xid_events || a->fault != b->fault;
+	       a->xid_events != b->xid_events || a->fault != b->fault ||
+	       a->pci_class != b->pci_class || a->fabric_attached != b->fabric_attached ||
+	       strcmp(a->cluster_uuid, b->cluster_uuid) != 0 || a->clique_id != b->clique_id;
 }
 
 static bool take_seen(struct place *pl, const struct health_policy *p, const struct gpu *seen,

@@ -119,6 +119,13 @@ static void remember(struct gpu *g, const struct gpu *old)
 		g->mig_capable = true;
 		g->mig_enabled = old->mig_enabled;
 	}
+	if (!g->pci_class)
+		g->pci_class = old->pci_class;
+	if (!g->fabric_attached && old->fabric_attached) {
+		g->fabric_attached = true;
+		memcpy(g->cluster_uuid, old->cluster_uuid, sizeof g->cluster_uuid);
+		g->clique_id = old->clique_id;
+	}
 }
 
 /*

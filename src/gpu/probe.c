@@ -187,26 +187,88 @@ static bool sysfs_address(const char *bus_id, char *ret, size_t cap)
 	return n > 0 && ret[0] != '.';
 }
 
-static int32_t read_numa_node(struct probe *p, const struct gpu *g)
+/* The first line of a file of the GPU's PCI device in sysfs, without its end. */
+static bool read_pci_file(struct probe *p, const struct gpu *g, const char *name, char *ret,
+	size_t cap)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(64);
 	char address[GPU_BUS_ID_MAX], path[512];
-	int64_t node;
 	int len;
 
 	if (!sysfs_address(g->bus_id, address, sizeof address))
-		return -1;
-	len = snprintf(path, sizeof path, "%s/bus/pci/devices/%s/numa_node", p->sysfs, address);
+		return false;
+	len = snprintf(path, sizeof path, "%s/bus/pci/devices/%s/%s", p->sysfs, address, name);
 	if (len < 0 || (size_t)len >= sizeof path)
-		return -1;
+		return false;
 	probe_crumb(p, g->index, WORKER_STEP_SYSFS);
-	if (file_read(path, &b, NULL) < 0 || b.len == 0)
-		return -1;
-	if (b.data[b.len - 1] == '\n')
-		b.data[b.len - 1] = '\0';
-	if (!parse_i64(b.data, &node) || node < 0 || node > INT32_MAX)
+	if (file_read(path, &b, NULL) < 0 || b.len == 0 || b.len >= cap)
+		return false;
+	(void)snprintf(ret, cap, "%.*s", (int)strcspn(buf_str(&b), "\n"), buf_str(&b));
+	return true;
+}
+
+static int32_t read_numa_node(struct probe *p, const struct gpu *g)
+{
+	char text[64];
+	int64_t node;
+
+	if (!read_pci_file(p, g, "numa_node", text, sizeof text) || !parse_i64(text, &node) ||
+		node < 0 || node > INT32_MAX)
 		return -1;
 	return (int32_t)node;
+}
+
+/* "0x030200": base class, subclass and interface, six hexadecimal digits. */
+static uint32_t read_pci_class(struct probe *p, const struct gpu *g)
+{
+	char text[64];
+	uint32_t value = 0;
+
+	if (!read_pci_file(p, g, "class", text, sizeof text) || strlen(text) != 8 ||
+		strncmp(text, "0x", 2) != 0)
+		return 0;
+	for (const char *c = text + 2; *c; c++) {
+		if (!isxdigit((unsigned char)*c))
+			return 0;
+		value = value << 4 |
+			(uint32_t)(isdigit((unsigned char)*c)
+					   ? *c - '0'
+					   : tolower((unsigned char)*c) - 'a' + 10);
+	}
+	return value;
+}
+
+static void set_fabric(struct gpu *g, unsigned char state, nvmlReturn_t status,
+	const unsigned char *uuid, unsigned int clique)
+{
+	static const unsigned char none[NVML_GPU_FABRIC_UUID_LEN];
+	char *to = g->cluster_uuid;
+
+	static_assert(sizeof g->cluster_uuid > 2 * NVML_GPU_FABRIC_UUID_LEN + 4, "with dashes");
+	if (state != NVML_GPU_FABRIC_STATE_COMPLETED || status != NVML_SUCCESS ||
+		memcmp(uuid, none, sizeof none) == 0)
+		return;
+	for (int i = 0; i < NVML_GPU_FABRIC_UUID_LEN; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*to++ = '-';
+		(void)snprintf(to, 3, "%02x", uuid[i]);
+		to += 2;
+	}
+	g->clique_id = clique;
+	g->fabric_attached = true;
+}
+
+/* Drivers before 545 have the older call only. */
+static void read_fabric(struct probe *p, struct gpu *g, nvmlDevice_t d)
+{
+	nvmlGpuFabricInfo_v2_t v2 = { .version =
+					      NVML_STRUCT_VERSION(nvmlGpuFabricInfo_v2_t, 2) };
+	nvmlGpuFabricInfo_t v1 = { .state = NVML_GPU_FABRIC_STATE_NOT_SUPPORTED };
+
+	if (OPTIONAL(nvmlDeviceGetGpuFabricInfoV, d, &v2))
+		set_fabric(g, v2.state, v2.status, v2.clusterUuid, v2.cliqueId);
+	else if (OPTIONAL(nvmlDeviceGetGpuFabricInfo, d, &v1))
+		set_fabric(g, v1.state, v1.status, v1.clusterUuid, v1.cliqueId);
 }
 
 void probe_gpu(struct probe *p, uint32_t index, struct gpu *g, nvmlDevice_t *ret_device)
@@ -240,7 +302,9 @@ void probe_gpu(struct probe *p, uint32_t index, struct gpu *g, nvmlDevice_t *ret
 	if (OPTIONAL(nvmlDeviceGetSupportedEventTypes, d, &events))
 		g->xid_events = (events & NVML_EVENT_XID_CRITICAL) != 0;
 	read_recovery(p, g, d);
+	read_fabric(p, g, d);
 	g->numa_node = read_numa_node(p, g);
+	g->pci_class = read_pci_class(p, g);
 }
 
 static enum gpu_level level_of(unsigned int ancestor)

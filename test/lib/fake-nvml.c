@@ -11,6 +11,7 @@
  *	crash CALL GPU
  *	slow CALL GPU MS           CALL * is any
  *	xid SEQ GPU XID GI CI      delivered once for each new SEQ
+ *	fabric CALL GPU STATE STATUS BYTE   of a call for fabric info; the cluster's UUID is all BYTEs
  *
  * With FAKE_NVML_OLD it is a library from before the _v2 names, with the needed calls alone.
  */
@@ -257,6 +258,53 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t d, int *major, int 
 	ACT(d);
 	*major = 7;
 	*minor = 5;
+	return NVML_SUCCESS;
+}
+
+/* The "fabric" line of @call on @gpu into @words; false: there is none. */
+static bool fabric_line(const char *call, int gpu, char words[WORDS_MAX][64])
+{
+	char line[256];
+	bool found = false;
+	FILE *f = control();
+
+	while (f && !found && fgets(line, sizeof line, f)) {
+		split(line, words);
+		found = strcmp(words[0], "fabric") == 0 && strcmp(words[1], call) == 0 &&
+			number(words[2]) == gpu;
+	}
+	if (f)
+		(void)fclose(f);
+	return found;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t d, nvmlGpuFabricInfo_t *info)
+{
+	char words[WORDS_MAX][64];
+
+	ACT(d);
+	if (!fabric_line(__func__, index_of(d), words))
+		return NVML_ERROR_FUNCTION_NOT_FOUND;
+	*info = (nvmlGpuFabricInfo_t){ .state = (unsigned char)number(words[3]),
+		.status = (nvmlReturn_t)number(words[4]),
+		.cliqueId = 41 };
+	memset(info->clusterUuid, number(words[5]), sizeof info->clusterUuid);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t d, nvmlGpuFabricInfo_v2_t *info)
+{
+	char words[WORDS_MAX][64];
+
+	ACT(d);
+	if (!fabric_line(__func__, index_of(d), words))
+		return NVML_ERROR_FUNCTION_NOT_FOUND;
+	if (info->version != NVML_STRUCT_VERSION(nvmlGpuFabricInfo_v2_t, 2))
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	info->state = (unsigned char)number(words[3]);
+	info->status = (nvmlReturn_t)number(words[4]);
+	info->cliqueId = 42;
+	memset(info->clusterUuid, number(words[5]), sizeof info->clusterUuid);
 	return NVML_SUCCESS;
 }
 

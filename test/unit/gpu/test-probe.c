@@ -146,6 +146,75 @@ static void probe_gpu__contains_what_goes_wrong(void **state)
 	assert_int_equal(g.memory_used_bytes, 100); /* v1 */
 }
 
+static void probe_gpu__reads_the_pci_class(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t value;
+	} rows[] = {
+		{ "0x030200\n", 0x030200 },
+		{ "0x0300aF", 0x0300af },
+		{ "0x03020\n", 0 },
+		{ "0x0302000\n", 0 },
+		{ "03020000\n", 0 },
+		{ "0x03020g\n", 0 },
+		{ "", 0 },
+	};
+	struct probe p = new_probe();
+	nvmlDevice_t d;
+	struct gpu g;
+
+	(void)state;
+	control("gpus 4\n");
+	probe_gpu(&p, 2, &g, &d);
+	assert_int_equal(g.pci_class, 0); /* no such file */
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		write_file(rows[i].text, "bus/pci/devices/0000:a2:1e.0/class");
+		probe_gpu(&p, 2, &g, &d);
+		assert_int_equal(g.pci_class, rows[i].value);
+	}
+}
+
+static void probe_gpu__knows_its_fabric_once_attached(void **state)
+{
+	static const char v2[] = "fabric nvmlDeviceGetGpuFabricInfoV 1";
+	static const struct {
+		const char *what;
+		bool attached;
+	} rows[] = {
+		{ "3 0 171", true }, { "3 0 0", false }, /* no cluster */
+		{ "2 0 171", false },                    /* in progress */
+		{ "3 1 171", false },                    /* completed, without success */
+	};
+	struct probe p = new_probe();
+	nvmlDevice_t d;
+	char text[128];
+	struct gpu g;
+
+	(void)state;
+	control("gpus 4\n");
+	probe_gpu(&p, 1, &g, &d);
+	assert_false(g.fabric_attached);
+	assert_string_equal(g.cluster_uuid, "");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		(void)snprintf(text, sizeof text, "gpus 4\n%s %s\n", v2, rows[i].what);
+		control(text);
+		probe_gpu(&p, 1, &g, &d);
+		assert_int_equal(g.fault, GPU_OK);
+		assert_int_equal(g.fabric_attached, rows[i].attached);
+		assert_string_equal(g.cluster_uuid,
+			rows[i].attached ? "abababab-abab-abab-abab-abababababab" : "");
+		assert_int_equal(g.clique_id, rows[i].attached ? 42 : 0);
+	}
+	control("gpus 4\nfabric nvmlDeviceGetGpuFabricInfo 1 3 0 171\n"); /* the older call */
+	probe_gpu(&p, 1, &g, &d);
+	assert_true(g.fabric_attached);
+	assert_int_equal(g.clique_id, 41);
+	control("error nvmlDeviceGetGpuFabricInfoV 1 15\n");
+	probe_gpu(&p, 1, &g, &d);
+	assert_int_equal(g.fault, GPU_FAULT_LOST);
+}
+
 static void probe_links__counts_by_the_remote_address(void **state)
 {
 	struct probe p = new_probe();
@@ -261,6 +330,33 @@ static void look__fills_in_who_a_sick_gpu_was(void **state)
 	assert_int_equal(feed_gpu(&l, 1, "", GPU_FAULT_LOST), 0);
 	assert_int_equal(feed_end(&l), 1);
 	assert_string_equal(l.last->gpus[1].uuid, "");
+	look_fini(&l);
+}
+
+static void look__remembers_class_and_fabric_of_a_sick_gpu(void **state)
+{
+	struct error err = ERROR_INIT;
+	union worker_msg m = { .gpu = { .gpu = { .uuid = "A",
+						.pci_class = 0x030200,
+						.fabric_attached = true,
+						.cluster_uuid = "c",
+						.clique_id = 7 } } };
+	static struct look l;
+	struct worker_probe q;
+
+	(void)state;
+	look_start(&l, 0, &q);
+	assert_int_equal(feed_begin(&l, 1), 0);
+	assert_int_equal(feed(&l, &m, WORKER_GPU, &err), 0);
+	assert_int_equal(feed_end(&l), 1);
+	look_start(&l, 0, &q);
+	assert_int_equal(feed_begin(&l, 1), 0);
+	assert_int_equal(feed_gpu(&l, 0, "A", GPU_FAULT_LOST), 0);
+	assert_int_equal(feed_end(&l), 1);
+	assert_int_equal(l.last->gpus[0].pci_class, 0x030200);
+	assert_true(l.last->gpus[0].fabric_attached);
+	assert_string_equal(l.last->gpus[0].cluster_uuid, "c");
+	assert_int_equal(l.last->gpus[0].clique_id, 7);
 	look_fini(&l);
 }
 
@@ -387,6 +483,12 @@ static void worker_msg_check__refuses_what_is_no_message(void **state)
 	bytes[offsetof(struct worker_gpu, gpu.mig_enabled)] = 2;
 	assert_error(worker_msg_check(&m, m.head.len, &err), &err, "neither 0 nor 1");
 	m = good;
+	bytes[offsetof(struct worker_gpu, gpu.fabric_attached)] = 2;
+	assert_error(worker_msg_check(&m, m.head.len, &err), &err, "neither 0 nor 1");
+	m = good;
+	memset(m.gpu.gpu.cluster_uuid, 'x', sizeof m.gpu.gpu.cluster_uuid);
+	assert_error(worker_msg_check(&m, m.head.len, &err), &err, "no end");
+	m = good;
 	bytes[offsetof(struct worker_gpu, gpu.fault)] = 99;
 	assert_error(worker_msg_check(&m, m.head.len, &err), &err, "does not exist");
 }
@@ -396,9 +498,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(probe_gpu__reads_everything),
 		cmocka_unit_test(probe_gpu__contains_what_goes_wrong),
+		cmocka_unit_test(probe_gpu__reads_the_pci_class),
+		cmocka_unit_test(probe_gpu__knows_its_fabric_once_attached),
 		cmocka_unit_test(probe_links__counts_by_the_remote_address),
 		cmocka_unit_test(probe_bound_gpus__changes_with_the_driver),
 		cmocka_unit_test(look__fills_in_who_a_sick_gpu_was),
+		cmocka_unit_test(look__remembers_class_and_fabric_of_a_sick_gpu),
 		cmocka_unit_test(look__leaves_a_stuck_gpu_alone_until_its_time),
 		cmocka_unit_test(look__refuses_two_gpus_of_one_uuid),
 		cmocka_unit_test(look__keeps_links_that_were_not_asked_for),
