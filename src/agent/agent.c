@@ -141,140 +141,19 @@ static int start_monitor(struct agent *a, struct error *err)
 	return 0;
 }
 
-/* --- config --- */
-
-static void log_warnings(const struct strv *warnings)
+void agent_gpus_follow_config(struct agent *a, bool moved)
 {
-	for (size_t i = 0; i < warnings->n; i++)
-		log_warn("config", LOG_STR("warning", warnings->v[i]));
-}
-
-static int parse_config(struct agent *a, const char *text, size_t len, struct config **ret,
-	struct strv *warnings, struct error *err)
-{
-	CLEANUP(config_freep) struct config *c = NULL;
-
-	if (config_parse(&c, a->config_path ? a->config_path : "", 0, text, len, &a->sources,
-		    warnings, err) < 0 ||
-		config_unsupported(c, a->config_path ? a->config_path : "options", err) < 0)
-		return -1;
-	*ret = STEAL_PTR(c);
-	return 0;
-}
-
-/* A config that parses may still be impossible on this node (too many devices): try it first. */
-static int try_config(const struct agent *a, const struct config *c, struct error *err)
-{
-	CLEANUP(offer_freep) struct offer *offer = NULL;
-
-	return a->node.inv ? offer_new(&offer, a->node.inv, c, err) : 0;
-}
-
-/*
- * An empty file is a good config at start: all defaults. When it takes the place of another it is a
- * file that somebody is about to write, or could not write on a full disk; the defaults would take
- * the slices away from under the pods. Not so /dev/null, which NVIDIA's config-manager links when no
- * label chooses a config: nobody is about to write that.
- */
-static int refuse_empty(const struct agent *a, const char *text, size_t len, struct error *err)
-{
-	struct stat st;
-
-	if (stat(a->config_path, &st) == 0 && S_ISCHR(st.st_mode))
-		return 0;
-	for (size_t i = 0; i < len; i++) {
-		if (!strchr(" \t\r\n", text[i]) || text[i] == '\0')
-			return 0;
-	}
-	return error_set(err, ERR_INVALID,
-		"'%s' is empty; 'version: v1' alone stands for the defaults", a->config_path);
-}
-
-static void refuse_config(struct agent *a, const struct error *err)
-{
-	log_error("config refused, keeping the one in force", LOG_STR("reason", err->msg));
-	a->config.last_error = *err;
-	a->config.last_error_wall_ns = time_wall_ns();
-}
-
-static void apply_config(struct agent *a, struct config *c, struct strv *warnings)
-{
-	struct agent_config_state *s = &a->config;
-	bool moved = strcmp(s->config->container_driver_root, c->container_driver_root) != 0;
 	struct error err = ERROR_INIT;
 
-	(void)config_free(s->config);
-	s->config = c;
-	strv_fini(&s->warnings);
-	s->warnings = *warnings;
-	*warnings = (struct strv)STRV_INIT;
-	s->since_wall_ns = time_wall_ns();
-	s->generation++;
-	log_warnings(&s->warnings);
-	gpu_monitor_set_interval(a->monitor, c->health.probe_interval_ns);
+	if (!a->monitor) /* about to be started */
+		return;
+	gpu_monitor_set_interval(a->monitor, a->config.config->health.probe_interval_ns);
 	/* The library is looked for below that root: what is known stays until the new one answers. */
 	if (moved) {
 		a->monitor = gpu_monitor_stop(a->monitor);
 		if (start_monitor(a, &err) < 0)
 			agent_fail(a, &err);
 	}
-	agent_reconcile(a);
-}
-
-static void on_config(void *arg, const char *text, size_t len)
-{
-	struct agent *a = arg;
-	CLEANUP(config_freep) struct config *c = NULL;
-	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
-	struct error err = ERROR_INIT;
-
-	if (refuse_empty(a, text, len, &err) < 0 ||
-		parse_config(a, text, len, &c, &warnings, &err) < 0 ||
-		try_config(a, c, &err) < 0) {
-		refuse_config(a, &err);
-		return;
-	}
-	if (a->config.last_error.code != ERR_NONE)
-		log_info("config is good again");
-	error_clear(&a->config.last_error);
-	if (config_equal(c, a->config.config)) {
-		log_info("config read again: no change");
-		return;
-	}
-	apply_config(a, STEAL_PTR(c), &warnings);
-	log_info("config applied", LOG_STR("file", a->config_path),
-		LOG_UINT("generation", a->config.generation));
-}
-
-static void on_config_unreadable(void *arg, const struct error *err)
-{
-	refuse_config(arg, err);
-}
-
-static const struct config_watch_ops config_ops = {
-	.changed = on_config,
-	.unreadable = on_config_unreadable,
-};
-
-/* The first config must be good; there is nothing to fall back to. */
-static int load_first_config(struct agent *a, struct buf *text, struct error *err)
-{
-	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
-	struct error why = ERROR_INIT;
-
-	if (a->config_path && file_read(a->config_path, text, &why) < 0) {
-		/* NVIDIA's words first: people search for them. */
-		error_copy(err, &why);
-		return error_prefix(err, "unable to load config: error opening config file");
-	}
-	if (parse_config(a, buf_str(text), text->len, &a->config.config, &warnings, err) < 0)
-		return -1;
-	a->config.warnings = warnings;
-	warnings = (struct strv)STRV_INIT;
-	a->config.since_wall_ns = time_wall_ns();
-	a->config.generation = 1;
-	log_warnings(&a->config.warnings);
-	return 0;
 }
 
 /* --- kubelet --- */
@@ -327,11 +206,6 @@ static int set_paths(struct agent *a, const struct agent_options *o, struct erro
 		path_join(a->plugin_dir, sizeof(a->plugin_dir), o->kubelet_dir,
 			"device-plugins", err) < 0)
 		return -1;
-	if (o->config_path && *o->config_path) {
-		a->config_path = strdup(o->config_path);
-		if (!a->config_path)
-			return error_nomem(err);
-	}
 	if (o->kubelet_socket) {
 		a->kubelet_socket = strdup(o->kubelet_socket);
 		if (!a->kubelet_socket)
@@ -342,11 +216,10 @@ static int set_paths(struct agent *a, const struct agent_options *o, struct erro
 
 static int start_all(struct agent *a, const struct agent_options *o, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	char pod_resources[PATH_MAX];
 
-	if (set_paths(a, o, err) < 0 || load_first_config(a, &text, err) < 0 ||
-		take_lock(a, err) < 0)
+	if (set_paths(a, o, err) < 0 || take_lock(a, err) < 0 ||
+		agent_config_start(a, o, err) < 0)
 		return -1;
 	/* The worker looks at the GPUs while we set up gRPC. */
 	if (start_monitor(a, err) < 0 || rpc_new(&a->rpc, a->loop, err) < 0 ||
@@ -357,10 +230,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 			a, err) < 0 ||
 		agent_http_start(a, o->listen, err) < 0)
 		return -1;
-	if (!a->config_path)
-		return 0;
-	return config_watch_start(&a->config_watch, a->loop, a->config_path, buf_str(&text),
-		text.len, &config_ops, a, err);
+	return 0;
 }
 
 int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options *options,
@@ -379,6 +249,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	node_init(&a->node);
 	(void)uv_timer_init(loop, &a->due);
 	a->due.data = a;
+	agent_config_init(a);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);
 		return -1;
@@ -389,8 +260,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 
 void agent_reload(struct agent *a)
 {
-	if (a->config_watch)
-		config_watch_look(a->config_watch, true);
+	agent_config_reload(a);
 	gpu_monitor_probe(a->monitor);
 	on_kubelet_dir(a);
 }
@@ -403,7 +273,7 @@ struct agent *agent_stop(struct agent *a)
 	a->holders = holders_free(a->holders);
 	a->local = http_server_stop(a->local);
 	a->tcp = http_server_stop(a->tcp);
-	a->config_watch = config_watch_stop(a->config_watch);
+	agent_config_stop(a);
 	a->kubelet_watch = kubelet_watch_stop(a->kubelet_watch);
 	a->monitor = gpu_monitor_stop(a->monitor);
 	for (size_t i = 0; i < a->n_plugins; i++)
@@ -415,12 +285,10 @@ struct agent *agent_stop(struct agent *a)
 	a->offered.offer = offer_free(a->offered.offer);
 	a->offered.inv = inventory_free(a->offered.inv);
 	node_fini(&a->node);
-	a->config.config = config_free(a->config.config);
-	strv_fini(&a->config.warnings);
+	agent_config_fini(a);
 	free(a->plugins);
 	free(a->seen);
 	free(a->kubelet_socket);
-	free(a->config_path);
 	free(a);
 	return NULL;
 }

@@ -19,14 +19,33 @@
 
 struct agent;
 
+enum labels_where { LABELS_OFF, LABELS_NODE, LABELS_NFD, LABELS_FILE };
+
+/* Where the API server is and what it is used for. "" for what is not given. */
+struct agent_cluster_options {
+	const char *kubeconfig; /* else the service account of the pod, if this is one */
+	const char *node_name;  /* nothing is done through the API without it */
+	const char *namespace_, *pod_name;
+	const char *node_label;    /* key of the label that chooses the config */
+	const char *startup_taint; /* key */
+	enum labels_where labels;
+};
+
 struct agent_options {
 	const char *nvml_path;      /* NULL: look for it */
 	const char *sysfs_root;     /* NULL: /sys */
 	const char *kubelet_dir;    /* holds device-plugins/ and pod-resources/ */
 	const char *kubelet_socket; /* NULL: the one in device-plugins/; "": never register */
 	const char *run_dir;
-	const char *listen;      /* NULL or "": unix socket only */
-	const char *config_path; /* NULL or "": environment and flags only */
+	const char *listen; /* NULL or "": unix socket only */
+	/* At most one of these; NULL or "" for all: environment and flags only. */
+	const char *config_path; /* one file */
+	const char *config_dir;  /* named configs, of which the node's label chooses */
+	const char *config_map;  /* the same through the API: "[namespace/]name" */
+	const char *default_config;
+	struct strv fallbacks; /* strategies without label and default */
+	struct strv warnings;  /* for the log */
+	struct agent_cluster_options cluster;
 	struct config_sources sources;
 };
 

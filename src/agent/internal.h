@@ -5,10 +5,11 @@
  * The agent's state, for the files of this folder only. All of it belongs to the loop thread.
  */
 #include "agent/agent.h"
-#include "agent/config-watch.h"
+#include "agent/config/source.h"
 #include "agent/holders.h"
 #include "agent/kubelet-watch.h"
 #include "base/log.h"
+#include "core/config-choice.h"
 #include "core/node.h"
 #include "core/offer.h"
 #include "gpu/monitor.h"
@@ -44,24 +45,41 @@ struct agent_seen_gpu {
 };
 
 struct agent_config_state {
-	struct config *config; /* in force; never NULL */
-	struct strv warnings;  /* of the config in force */
+	struct config *config; /* in force; never NULL once started */
+	char *where;           /* what messages call it; NULL: flags and variables alone */
+	bool decided; /* else it is that of flags and variables alone, and nothing is offered */
+	struct strv warnings; /* of the config in force */
 	uint64_t since_wall_ns;
-	uint64_t generation;     /* 1 at start, + 1 with each change that was applied */
+	uint64_t generation;     /* 1 for the first that is decided, + 1 with each change */
 	struct error last_error; /* of a newer config that was refused; ERR_NONE: none */
 	uint64_t last_error_wall_ns;
+	char waiting[ERROR_MSG_MAX]; /* why nothing is decided yet; "" */
+
+	const char *file, *dir, *default_name; /* options; borrowed; may be NULL */
+	struct strv fallbacks;
+	struct config_source *source; /* NULL: flags and variables alone */
+	struct buf seen;              /* where and text of what was last looked at */
+	bool forced;                  /* a reload was asked for while a change was written */
+
+	bool label_wanted; /* there is an API server to say the node's label */
+	bool label_known;
+	char label[CONFIG_ENTRY_NAME_MAX]; /* as last known; "": none */
+	uv_timer_t wait;
+	bool waited; /* long enough for the label */
+	bool chosen; /* then: */
+	char entry[CONFIG_ENTRY_NAME_MAX];
+	enum config_choice_by by;
 };
 
 struct agent {
 	uv_loop_t *loop;
 	char kubelet_dir[PATH_MAX], plugin_dir[PATH_MAX], run_dir[PATH_MAX];
-	char *kubelet_socket, *config_path; /* NULL if not given */
+	char *kubelet_socket; /* NULL if not given */
 	struct config_sources sources;
 	uint64_t started_wall_ns;
 	int lock_fd;
 
 	struct agent_config_state config;
-	struct config_watch *config_watch;
 
 	const char *nvml_path, *sysfs_root; /* borrowed: argv or environment; may be NULL */
 	struct gpu_monitor *monitor;
@@ -96,6 +114,22 @@ struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
 
 /* agent.c: ends the loop with an error for main() to report. */
 void agent_fail(struct agent *a, const struct error *err);
+/* Another config is in force; @moved: the driver's library is looked for elsewhere. */
+void agent_gpus_follow_config(struct agent *a, bool moved);
+
+/* config.c: which config is in force. A single file must be good at start. */
+void agent_config_init(struct agent *a);
+int agent_config_start(struct agent *a, const struct agent_options *o,
+	struct error *err) MUST_USE;
+void agent_config_label(struct agent *a, const char *label); /* of our Node; NULL: none */
+void agent_config_reload(struct agent *a);
+void agent_config_stop(struct agent *a);
+void agent_config_fini(struct agent *a);
+
+/* cluster.c: tells the cluster's operator, by an Event on our Node, if there is an API server. */
+enum event_type { EVENT_NORMAL, EVENT_WARNING };
+void agent_event(struct agent *a, enum event_type type, const char *reason, const char *fmt,
+	...) PRINTF(4, 5);
 
 /* http.c */
 int agent_http_start(struct agent *a, const char *listen, struct error *err) MUST_USE;

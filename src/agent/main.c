@@ -61,21 +61,16 @@ static int setup_log(const struct options *o, struct error *err)
 
 static int run(struct program *p, const struct options *o, struct error *err)
 {
-	const struct agent_options options = {
-		.nvml_path = option_str(o, "nvml", NULL),
-		.sysfs_root = option_str(o, "sysfs", NULL),
-		.kubelet_dir = option_str(o, "kubelet-dir", AGENT_KUBELET_DIR),
-		.kubelet_socket = option_str(o, "kubelet-socket", NULL),
-		.run_dir = option_str(o, "run-dir", AGENT_RUN_DIR),
-		.listen = option_str(o, "listen", NULL),
-		.config_path = option_str(o, "config-file", NULL),
-		.sources = { .options = o },
-	};
+	CLEANUP(agent_options_fini) struct agent_options options = { 0 };
 
 	if (o->args.n > 0)
 		return error_set(err, ERR_INVALID,
 			"unexpected argument '%s'; --help shows the usage", o->args.v[0]);
-	if (setup_log(o, err) < 0 || agent_start(&p->agent, &p->loop, &options, err) < 0)
+	if (setup_log(o, err) < 0 || agent_options_read(&options, o, err) < 0)
+		return -1;
+	for (size_t i = 0; i < options.warnings.n; i++)
+		log_warn("options", LOG_STR("warning", options.warnings.v[i]));
+	if (agent_start(&p->agent, &p->loop, &options, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(signal_numbers); i++) {
 		(void)uv_signal_init(&p->loop, &p->signals[i]);

@@ -2,7 +2,9 @@
 #include "agent/options.h"
 
 #include "config/config.h"
+#include "core/config-choice.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct option_def own[] = {
@@ -35,6 +37,72 @@ static const struct option_def own[] = {
 		.arg = "DIR",
 		.def = "/sys",
 		.help = "where the NUMA node of a GPU is read" },
+	{ .name = "config-dir",
+		.type = OPTION_STR,
+		.env = { "CONFIG_FILE_SRCDIR" },
+		.arg = "DIR",
+		.def = "",
+		.help = "directory of named configs, of which the node's label chooses one" },
+	{ .name = "config-map",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_CONFIG_MAP" },
+		.arg = "[NAMESPACE/]NAME",
+		.def = "",
+		.help = "ConfigMap of named configs, read through the API server" },
+	{ .name = "node-label",
+		.type = OPTION_STR,
+		.env = { "NODE_LABEL" },
+		.arg = "KEY",
+		.def = CONFIG_NODE_LABEL,
+		.help = "node label that chooses the config" },
+	{ .name = "default-config",
+		.type = OPTION_STR,
+		.env = { "DEFAULT_CONFIG" },
+		.arg = "NAME",
+		.def = "",
+		.help = "config of a node without that label" },
+	{ .name = "fallback-strategies",
+		.type = OPTION_LIST,
+		.env = { "FALLBACK_STRATEGIES" },
+		.arg = "LIST",
+		.def = "named,single",
+		.help = "without label and default: named, single, empty, in this order" },
+	{ .name = "kubeconfig",
+		.type = OPTION_STR,
+		.env = { "KUBECONFIG" },
+		.arg = "FILE",
+		.def = "",
+		.help = "how to reach the API server; in a pod: its service account" },
+	{ .name = "node-name",
+		.type = OPTION_STR,
+		.env = { "NODE_NAME" },
+		.arg = "NAME",
+		.def = "",
+		.help = "name of this Node; the API server is not used without it" },
+	{ .name = "namespace",
+		.type = OPTION_STR,
+		.env = { "NAMESPACE" },
+		.arg = "NAME",
+		.def = "",
+		.help = "namespace of this pod; empty: as the service account says" },
+	{ .name = "pod-name",
+		.type = OPTION_STR,
+		.env = { "POD_NAME" },
+		.arg = "NAME",
+		.def = "",
+		.help = "name of this pod, which then owns its NodeFeature object" },
+	{ .name = "labels",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_LABELS" },
+		.arg = "WHERE",
+		.def = "off",
+		.help = "write labels about the GPUs: off, node, nfd or file" },
+	{ .name = "startup-taint",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_STARTUP_TAINT" },
+		.arg = "KEY",
+		.def = AGENT_STARTUP_TAINT,
+		.help = "taint to remove once all is registered; empty: none" },
 	{ .name = "log-level",
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_LOG_LEVEL" },
@@ -59,4 +127,137 @@ struct option_def *agent_options(size_t *ret_n)
 	memcpy(all + ARRAY_LEN(own), config_options, config_n_options * sizeof(*all));
 	*ret_n = ARRAY_LEN(own) + config_n_options;
 	return all;
+}
+
+/* --- from options to what the agent is started with --- */
+
+/* The options that name a config, of which one is used. Variables come along with NVIDIA's images
+ * and charts: of those the first of this list that is set counts. */
+static const struct {
+	const char *name, *env;
+} config_options_by_rank[] = {
+	{ "config-map", "GPUSLICE_CONFIG_MAP" },
+	{ "config-dir", "CONFIG_FILE_SRCDIR" },
+	{ "config-file", "CONFIG_FILE" },
+};
+
+static int refuse_second(size_t first, enum option_source first_from, size_t second,
+	enum option_source second_from, struct strv *warnings, struct error *err)
+{
+	char text[200];
+
+	if (second_from == OPTION_FROM_ARGS)
+		return error_set(err, ERR_INVALID, "--%s and --%s: only one can be given",
+			config_options_by_rank[first].name,
+			config_options_by_rank[second].name);
+	(void)snprintf(text, sizeof(text), "%s is not used, since %s%s is given",
+		config_options_by_rank[second].env, first_from == OPTION_FROM_ARGS ? "--" : "",
+		first_from == OPTION_FROM_ARGS ? config_options_by_rank[first].name
+					       : config_options_by_rank[first].env);
+	return strv_add(warnings, text, err);
+}
+
+/* Which of them names the config: one of the command line before one of the environment. */
+static int choose_config_option(const struct options *o, const char **ret,
+	struct strv *warnings, struct error *err)
+{
+	static const enum option_source sources[] = { OPTION_FROM_ARGS, OPTION_FROM_ENV };
+	enum option_source from = OPTION_UNSET;
+	size_t found = 0;
+
+	*ret = "";
+	for (size_t s = 0; s < ARRAY_LEN(sources); s++) {
+		for (size_t i = 0; i < ARRAY_LEN(config_options_by_rank); i++) {
+			const char *name = config_options_by_rank[i].name;
+
+			if (option_get(o, name)->source != sources[s] ||
+				!*option_str(o, name, ""))
+				continue;
+			if (from == OPTION_UNSET) {
+				found = i;
+				from = sources[s];
+				*ret = name;
+			} else if (refuse_second(found, from, i, sources[s], warnings, err) <
+				   0) {
+				return -1;
+			}
+		}
+	}
+	return 0;
+}
+
+static int read_lists(const struct options *o, struct agent_options *ret, struct error *err)
+{
+	const struct option_value *fallbacks = option_get(o, "fallback-strategies");
+
+	if (fallbacks->source != OPTION_UNSET)
+		return strv_copy(&ret->fallbacks, &fallbacks->list, err);
+	return strv_split(&ret->fallbacks, "named,single", ',', err);
+}
+
+int agent_options_read(struct agent_options *ret, const struct options *o, struct error *err)
+{
+	const char *config = NULL;
+
+	*ret = (struct agent_options){
+		.nvml_path = option_str(o, "nvml", NULL),
+		.sysfs_root = option_str(o, "sysfs", NULL),
+		.kubelet_dir = option_str(o, "kubelet-dir", AGENT_KUBELET_DIR),
+		.kubelet_socket = option_str(o, "kubelet-socket", NULL),
+		.run_dir = option_str(o, "run-dir", AGENT_RUN_DIR),
+		.listen = option_str(o, "listen", NULL),
+		.default_config = option_str(o, "default-config", NULL),
+		.cluster = {
+			.kubeconfig = option_str(o, "kubeconfig", ""),
+			.node_name = option_str(o, "node-name", ""),
+			.namespace_ = option_str(o, "namespace", ""),
+			.pod_name = option_str(o, "pod-name", ""),
+			.node_label = option_str(o, "node-label", CONFIG_NODE_LABEL),
+			.startup_taint = option_str(o, "startup-taint", AGENT_STARTUP_TAINT),
+		},
+		.sources = { .options = o },
+	};
+	if (choose_config_option(o, &config, &ret->warnings, err) < 0 ||
+		read_lists(o, ret, err) < 0)
+		return -1;
+	if (!strcmp(config, "config-map"))
+		ret->config_map = option_str(o, config, NULL);
+	else if (!strcmp(config, "config-dir"))
+		ret->config_dir = option_str(o, config, NULL);
+	else if (!strcmp(config, "config-file"))
+		ret->config_path = option_str(o, config, NULL);
+	if (!agent_labels_where_parse(option_str(o, "labels", "off"), &ret->cluster.labels))
+		return error_set(err, ERR_INVALID,
+			"--labels: expected off, node, nfd or file, found '%s'",
+			option_str(o, "labels", "off"));
+	return 0;
+}
+
+void agent_options_fini(struct agent_options *o)
+{
+	strv_fini(&o->fallbacks);
+	strv_fini(&o->warnings);
+}
+
+static const char *const where_names[] = {
+	[LABELS_OFF] = "off",
+	[LABELS_NODE] = "node",
+	[LABELS_NFD] = "nfd",
+	[LABELS_FILE] = "file",
+};
+
+bool agent_labels_where_parse(const char *text, enum labels_where *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(where_names); i++) {
+		if (!strcmp(text, where_names[i])) {
+			*ret = (enum labels_where)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+const char *agent_labels_where_text(enum labels_where where)
+{
+	return where_names[where];
 }

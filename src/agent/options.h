@@ -2,11 +2,22 @@
 #pragma once
 
 /* gpusliced's options: NVIDIA's, from config/, and ours. Thread: main, at start. */
+#include "agent/agent.h"
 #include "base/option.h"
 
-#define AGENT_KUBELET_DIR "/var/lib/kubelet"
-#define AGENT_RUN_DIR     "/run/gpuslice"
-#define AGENT_SOCKET      "gpusliced.sock" /* in the run directory: status over HTTP */
+#define AGENT_KUBELET_DIR   "/var/lib/kubelet"
+#define AGENT_RUN_DIR       "/run/gpuslice"
+#define AGENT_STARTUP_TAINT "gpuslice.io/not-ready"
+#define AGENT_SOCKET        "gpusliced.sock" /* in the run directory: status over HTTP */
 
 /* The whole table, ours first. Yours: free(). NULL: out of memory. */
 struct option_def *agent_options(size_t *ret_n) MUST_USE;
+
+/* What agent_start() wants. Strings stay those of @o; agent_options_fini() also after an error.
+ * Refuses words that are not known, and more than one place for the config. */
+int agent_options_read(struct agent_options *ret, const struct options *o,
+	struct error *err) MUST_USE;
+void agent_options_fini(struct agent_options *o);
+
+bool agent_labels_where_parse(const char *text, enum labels_where *ret);
+const char *agent_labels_where_text(enum labels_where where);

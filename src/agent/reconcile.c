@@ -216,7 +216,9 @@ void agent_reconcile(struct agent *a)
 	if (!a->node.inv)
 		return;
 	log_health(a);
-	decide(a);
+	/* Without a config yet nothing is offered: the first must be the right one. */
+	if (a->config.decided)
+		decide(a);
 	/* Positions of an older offer do not fit the node's GPUs of now: leave its lists alone. */
 	if (a->offered.offer && a->offer_error.code == ERR_NONE)
 		act(a);

@@ -59,7 +59,12 @@ static json_t *config_status(const struct agent *a)
 	const struct agent_config_state *s = &a->config;
 	json_t *o = json_object();
 
-	SET(o, "file", a->config_path ? json_string(a->config_path) : json_null());
+	SET(o, "file", s->where ? json_string(s->where) : json_null());
+	SET(o, "source", s->source ? json_string(config_source_text(s->source)) : json_null());
+	SET(o, "entry", s->chosen ? json_string(s->entry) : json_null());
+	SET(o, "chosenBy", s->chosen ? json_string(config_choice_by_text(s->by)) : json_null());
+	SET(o, "decided", json_boolean(s->decided));
+	SET(o, "waiting", json_string(s->waiting));
 	SET(o, "since", wall_time(s->since_wall_ns));
 	SET(o, "generation", json_integer((json_int_t)s->generation));
 	SET(o, "sharing", json_string(strategy_names[s->config->sharing.strategy]));
@@ -268,6 +273,11 @@ bool agent_ready(const struct agent *a, struct buf *why)
 {
 	bool ready = true;
 
+	if (!a->config.decided) {
+		buf_printf(why, "config: %s\n",
+			*a->config.waiting ? a->config.waiting : a->config.last_error.msg);
+		ready = false;
+	}
 	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE) {
 		buf_printf(why, "nvml: %s\n",
 			a->nvml_down.code ? a->nvml_down.msg : "starting");

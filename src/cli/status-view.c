@@ -132,16 +132,26 @@ static void put_head(struct buf *b, const json_t *root)
 	clean(line[3], sizeof(line[3]), text_of(config, "file"));
 	clean(line[4], sizeof(line[4]), text_of(config, "since"));
 	clean(line[2], sizeof(line[2]), text_of(config, "sharing"));
-	buf_printf(b,
-		"\nConfig    %s, in force since %s (generation %" PRId64 ", sharing %s)\n",
-		*line[3] ? line[3] : "no file", line[4], number_of(config, "generation"),
-		line[2]);
+	if (json_is_false(json_object_get(config, "decided"))) {
+		clean(line[2], sizeof(line[2]), text_of(config, "waiting"));
+		buf_printf(b, "\nConfig    none yet, nothing is offered%s%s\n",
+			*line[2] ? ": " : "", line[2]);
+	} else {
+		buf_printf(b,
+			"\nConfig    %s, in force since %s (generation %" PRId64
+			", sharing %s)\n",
+			*line[3] ? line[3] : "no file", line[4],
+			number_of(config, "generation"), line[2]);
+	}
+	if (*text_of(config, "chosenBy")) {
+		clean(line[3], sizeof(line[3]), text_of(config, "chosenBy"));
+		buf_printf(b, "          chosen by the %s\n", line[3]);
+	}
 	if (json_is_object(last)) {
 		clean(line[0], sizeof(line[0]), text_of(last, "message"));
 		clean(line[1], sizeof(line[1]), text_of(last, "at"));
-		buf_printf(b,
-			"REFUSED   at %s, the config above stays in force:\n          %s\n",
-			line[1], line[0]);
+		buf_printf(b, "REFUSED   at %s, what is above stays:\n          %s\n", line[1],
+			line[0]);
 	}
 }
 

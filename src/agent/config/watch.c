@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/config-watch.h"
+#include "agent/config/watch.h"
 
 #include "base/fd.h"
 #include "config/config.h"
@@ -25,7 +25,7 @@ struct config_watch {
 	char *path;
 	char *text; /* content as last reported */
 	size_t len;
-	char unreadable[ERROR_MSG_MAX]; /* last reason reported; "" while readable */
+	struct error unreadable; /* last reason reported; ERR_NONE while readable */
 	uv_fs_event_t dirs[N_DIRS];
 	char watched[N_DIRS][PATH_MAX];  /* "": not watching */
 	struct file_id id[N_DIRS];       /* the directory that had this name then */
@@ -94,22 +94,34 @@ void config_watch_look(struct config_watch *w, bool force)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(CONFIG_FILE_MAX);
 	struct error err = ERROR_INIT;
-	bool was_unreadable = w->unreadable[0] != '\0';
+	bool was_unreadable = w->unreadable.code != ERR_NONE;
 
 	watch_dirs(w);
 	if (file_read(w->path, &b, &err) < 0) {
-		if (strcmp(w->unreadable, err.msg) != 0) {
-			memcpy(w->unreadable, err.msg, sizeof(w->unreadable));
-			w->ops->unreadable(w->arg, &err);
+		if (strcmp(w->unreadable.msg, err.msg) != 0) {
+			w->unreadable = err;
+			w->ops->changed(w->arg);
 		}
 		return;
 	}
-	w->unreadable[0] = '\0';
+	error_clear(&w->unreadable);
 	if (!force && !was_unreadable && b.len == w->len &&
 		!memcmp(buf_str(&b), w->text, b.len))
 		return;
 	if (remember(w, buf_str(&b), b.len) == 0)
-		w->ops->changed(w->arg, w->text, w->len);
+		w->ops->changed(w->arg);
+}
+
+int config_watch_text(const struct config_watch *w, const char **ret_text, size_t *ret_len,
+	struct error *err)
+{
+	if (w->unreadable.code != ERR_NONE) {
+		error_copy(err, &w->unreadable);
+		return -1;
+	}
+	*ret_text = w->text;
+	*ret_len = w->len;
+	return 0;
 }
 
 static void on_settled(uv_timer_t *t)

@@ -18,10 +18,8 @@
 struct config_watch;
 
 struct config_watch_ops {
-	/* The file's text has changed. Borrowed for the call. */
-	void (*changed)(void *arg, const char *text, size_t len);
-	/* The file cannot be read. Called once for each new reason. */
-	void (*unreadable)(void *arg, const struct error *err);
+	/* The file's text has changed, or why it cannot be read. */
+	void (*changed)(void *arg);
 };
 
 /* @text is the content that the caller has already loaded. */
@@ -31,5 +29,9 @@ int config_watch_start(struct config_watch **ret, uv_loop_t *loop, const char *p
 
 /* Look now; with @force also when the content is the same (SIGHUP). */
 void config_watch_look(struct config_watch *w, bool force);
+
+/* The text as last reported, borrowed until the next look; < 0: why the file cannot be read. */
+int config_watch_text(const struct config_watch *w, const char **ret_text, size_t *ret_len,
+	struct error *err) MUST_USE;
 
 struct config_watch *config_watch_stop(struct config_watch *w);

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/internal.h"
+
+#include "agent/config/kept.h"
+#include "base/fd.h"
+#include "base/time.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+/*
+ * Which config is in force. A single file must be good at the start; named configs may come later,
+ * as the node's label does, and until one is decided nothing is offered: a node that offered the
+ * default first would take slices away from under the pods a moment later. Whatever is wrong
+ * afterwards, the config in force stays.
+ */
+
+/* How long the API server has for its first answer about the label, when nothing was kept from an
+ * earlier run. Then the node does without: default and fallbacks. */
+#define LABEL_WAIT_MS 5000
+
+#define KEPT_NAME "config.json"
+
+/* --- from text to a config that is in force --- */
+
+static void log_warnings(const struct strv *warnings)
+{
+	for (size_t i = 0; i < warnings->n; i++)
+		log_warn("config", LOG_STR("warning", warnings->v[i]));
+}
+
+static int parse(struct agent *a, const char *where, const char *text, size_t len,
+	struct config **ret, struct strv *warnings, struct error *err)
+{
+	CLEANUP(config_freep) struct config *c = NULL;
+
+	if (config_parse(&c, where, 0, text, len, &a->sources, warnings, err) < 0 ||
+		config_unsupported(c, *where ? where : "options", err) < 0)
+		return -1;
+	*ret = STEAL_PTR(c);
+	return 0;
+}
+
+/* A config that parses may still be impossible on this node (too many devices): try it first. */
+static int try_config(const struct agent *a, const struct config *c, struct error *err)
+{
+	CLEANUP(offer_freep) struct offer *offer = NULL;
+
+	return a->node.inv ? offer_new(&offer, a->node.inv, c, err) : 0;
+}
+
+/*
+ * An empty file is a good config at start: all defaults. When it takes the place of another it is a
+ * file that somebody is about to write, or could not write on a full disk; the defaults would take
+ * the slices away from under the pods. Not so /dev/null, which NVIDIA's config-manager links when no
+ * label chooses a config: nobody is about to write that.
+ */
+static int refuse_empty(const struct agent *a, const char *where, const struct buf *text,
+	struct error *err)
+{
+	struct stat st;
+
+	if (!a->config.decided || (stat(where, &st) == 0 && S_ISCHR(st.st_mode)))
+		return 0;
+	for (size_t i = 0; i < text->len; i++) {
+		if (!strchr(" \t\r\n", text->data[i]) || text->data[i] == '\0')
+			return 0;
+	}
+	return error_set(err, ERR_INVALID,
+		"'%s' is empty; 'version: v1' alone stands for the defaults", where);
+}
+
+static void refuse(struct agent *a, const char *reason, const struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+
+	log_error(s->decided ? "config refused, keeping the one in force"
+			     : "config refused, nothing is offered yet",
+		LOG_STR("reason", err->msg));
+	agent_event(a, EVENT_WARNING, reason, "%s%s", err->msg,
+		s->decided ? "; the config in force stays" : "; nothing is offered yet");
+	s->last_error = *err;
+	s->last_error_wall_ns = time_wall_ns();
+}
+
+static void put_in_force(struct agent *a, struct config *c, struct strv *warnings)
+{
+	struct agent_config_state *s = &a->config;
+	bool moved = strcmp(s->config->container_driver_root, c->container_driver_root) != 0;
+
+	(void)config_free(s->config);
+	s->config = c;
+	s->decided = true;
+	strv_fini(&s->warnings);
+	s->warnings = *warnings;
+	*warnings = (struct strv)STRV_INIT;
+	s->since_wall_ns = time_wall_ns();
+	s->generation++;
+	log_warnings(&s->warnings);
+	agent_gpus_follow_config(a, moved);
+	agent_reconcile(a);
+}
+
+static void say_good_again(struct agent *a, const char *where)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (s->last_error.code == ERR_NONE)
+		return;
+	log_info("config is good again");
+	agent_event(a, EVENT_NORMAL, "ConfigApplied", "config %s is good again", where);
+	error_clear(&s->last_error);
+}
+
+/* Takes the text of @where in force, if it is good and says anything new. */
+static int take(struct agent *a, const char *where, const struct buf *text, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(config_freep) struct config *c = NULL;
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	CLEANUP(freep) char *name = strdup(where);
+	bool first = !s->decided;
+
+	if (!name)
+		return error_nomem(err);
+	if (refuse_empty(a, where, text, err) < 0 ||
+		parse(a, where, buf_str(text), text->len, &c, &warnings, err) < 0 ||
+		try_config(a, c, err) < 0)
+		return -1;
+	say_good_again(a, where);
+	free(s->where);
+	s->where = STEAL_PTR(name);
+	if (!first && config_equal(c, s->config)) {
+		log_info("config read again: no change");
+		return 0;
+	}
+	put_in_force(a, STEAL_PTR(c), &warnings);
+	if (first && s->source && config_source_is_file(s->source))
+		return 0;
+	log_info("config applied", LOG_STR("file", where),
+		LOG_UINT("generation", s->generation));
+	if (!first)
+		agent_event(a, EVENT_NORMAL, "ConfigApplied", "config %s is in force", where);
+	return 0;
+}
+
+/* --- named configs --- */
+
+/* For the next start without an API server. A full disk is no reason to do without the config. */
+static void keep(const struct agent *a, const struct config_choice *choice,
+	const struct buf *text)
+{
+	const struct agent_config_state *s = &a->config;
+	struct config_kept k = { .by = choice->by, .text = *text };
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX];
+
+	memcpy(k.label, s->label, sizeof(k.label));
+	memcpy(k.entry, s->entry, sizeof(k.entry));
+	if (path_join(path, sizeof(path), a->run_dir, KEPT_NAME, &err) < 0 ||
+		config_kept_write(&k, path, config_source_text(s->source), &err) < 0)
+		log_warn("the config is not kept for a start without the API server",
+			LOG_STR("reason", err.msg));
+}
+
+static void remember_choice(struct agent_config_state *s, const struct config_choice *c)
+{
+	const char *name = c->name ? c->name : "";
+
+	if (s->chosen && s->by == c->by && !strcmp(s->entry, name))
+		return;
+	s->chosen = true;
+	s->by = c->by;
+	memcpy(s->entry, name, strlen(name) + 1);
+	log_info("config chosen", LOG_STR("entry", s->entry),
+		LOG_STR("by", config_choice_by_text(s->by)));
+}
+
+/* The same entry with the same text as the last time, good or bad, needs no second look. */
+static bool seen_before(struct agent_config_state *s, const char *where, const struct buf *text)
+{
+	struct buf *seen = &s->seen;
+	size_t len = strlen(where) + 1;
+	bool same = buf_ok(seen) && seen->len == len + text->len &&
+		    !memcmp(seen->data, where, len) &&
+		    !memcmp(seen->data + len, buf_str(text), text->len);
+
+	if (same)
+		return true;
+	buf_clear(seen);
+	buf_add(seen, where, len);
+	buf_add(seen, buf_str(text), text->len);
+	return false;
+}
+
+/* What is known of the label: that of the Node, else of the last run; after the wait, none. */
+static bool label_known(const struct agent_config_state *s)
+{
+	return s->label_known || s->waited;
+}
+
+static void waits(struct agent *a, const char *why)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (s->decided || !strcmp(s->waiting, why))
+		return;
+	log_info("config is not decided yet", LOG_STR("reason", why));
+	(void)snprintf(s->waiting, sizeof(s->waiting), "%s", why);
+}
+
+/* The entry that is to be in force now, and its text. > 0: not known yet, .waiting says why. */
+static int choose(struct agent *a, struct strv *names, struct config_choice *ret,
+	struct buf *text, const char **ret_reason, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+	const struct config_choice_input in = { .label = s->label,
+		.default_name = s->default_name,
+		.fallbacks = &s->fallbacks,
+		.names = names };
+	int r = config_source_names(s->source, names, err);
+
+	*ret_reason = "ConfigNotFound";
+	if (r != 0)
+		return r;
+	if (!label_known(s)) {
+		(void)error_set(err, ERR_UNAVAILABLE,
+			"waiting for the API server to say the label of this node");
+		return CONFIG_SOURCE_WAIT;
+	}
+	if (config_choose(ret, &in, err) < 0)
+		return -1;
+	*ret_reason = "ConfigInvalid";
+	return ret->name ? config_source_read(s->source, ret->name, text, err) : 0;
+}
+
+static void look_named(struct agent *a, bool force)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(strv_fini) struct strv names = STRV_INIT;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+	CLEANUP(buf_fini) struct buf where = BUF_INIT(PATH_MAX + CONFIG_ENTRY_NAME_MAX);
+	struct config_choice choice;
+	struct error err = ERROR_INIT;
+	const char *reason;
+	int r = choose(a, &names, &choice, &text, &reason, &err);
+
+	force |= s->forced;
+	s->forced = force && r > 0;
+	/* Once the wait is over a source that has never answered is as good as none. */
+	if (r > 0 && !(s->waited && !s->decided)) {
+		waits(a, err.msg);
+		return;
+	}
+	s->waiting[0] = '\0';
+	if (r != 0) {
+		buf_clear(&s->seen);
+		/* The source is looked at every few seconds: only news are told. */
+		if (force || strcmp(s->last_error.msg, err.msg) != 0)
+			refuse(a, reason, &err);
+		return;
+	}
+	config_source_where(s->source, choice.name ? choice.name : "/dev/null", &where);
+	if (!choice.name) { /* what config-manager links then; refuse_empty() knows it */
+		buf_clear(&where);
+		buf_puts(&where, "/dev/null");
+	}
+	if (!buf_ok(&where) || (seen_before(s, buf_str(&where), &text) && !force))
+		return;
+	if (take(a, buf_str(&where), &text, &err) < 0) {
+		refuse(a, reason, &err);
+		return;
+	}
+	remember_choice(s, &choice);
+	keep(a, &choice, &text);
+}
+
+static void look_file(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+	struct error err = ERROR_INIT;
+
+	if (config_source_read(s->source, "", &text, &err) < 0 ||
+		take(a, config_source_text(s->source), &text, &err) < 0)
+		refuse(a, "ConfigInvalid", &err);
+}
+
+static void look(struct agent *a, bool force)
+{
+	if (config_source_is_file(a->config.source))
+		look_file(a);
+	else
+		look_named(a, force);
+}
+
+static void on_source(void *arg)
+{
+	look(arg, /* force= */ false);
+}
+
+static const struct config_source_ops source_ops = { .changed = on_source };
+
+/* --- the label --- */
+
+void agent_config_label(struct agent *a, const char *label)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (!label)
+		label = "";
+	if (!s->source || config_source_is_file(s->source) ||
+		(s->label_known && !strcmp(s->label, label)))
+		return;
+	s->label_known = true;
+	/* A value of more than 63 characters is no label: the choice says that there is no such. */
+	(void)snprintf(s->label, sizeof(s->label), "%s", label);
+	look(a, /* force= */ false);
+}
+
+static void on_waited(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+
+	a->config.waited = true;
+	if (a->config.decided)
+		return;
+	log_warn("the API server has not answered yet, going on without it",
+		LOG_STR("waited_for", a->config.waiting));
+	look(a, /* force= */ false);
+}
+
+/* What an earlier run has kept is in force at once; the label and the source may change that. */
+static void take_kept(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	struct config_kept k = { .text = BUF_INIT(0) };
+	struct config_choice choice;
+	struct error err = ERROR_INIT;
+	CLEANUP(buf_fini) struct buf where = BUF_INIT(PATH_MAX + CONFIG_ENTRY_NAME_MAX);
+	char path[PATH_MAX];
+
+	if (path_join(path, sizeof(path), a->run_dir, KEPT_NAME, &err) < 0 ||
+		config_kept_read(&k, path, config_source_text(s->source), &err) < 0) {
+		if (err.code != ERR_NOT_FOUND)
+			log_warn("kept config not used", LOG_STR("reason", err.msg));
+		buf_fini(&k.text);
+		return;
+	}
+	choice = (struct config_choice){ .by = k.by, .name = *k.entry ? k.entry : NULL };
+	config_source_where(s->source, choice.name ? choice.name : "", &where);
+	log_info("going on with the config of the last run", LOG_STR("entry", k.entry));
+	if (take(a, buf_str(&where), &k.text, &err) < 0) {
+		log_warn("kept config not used", LOG_STR("reason", err.msg));
+	} else {
+		remember_choice(s, &choice);
+		s->label_known = true;
+		memcpy(s->label, k.label, sizeof(s->label));
+	}
+	buf_fini(&k.text);
+}
+
+/* --- life --- */
+
+static int start_file(struct agent *a, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+	struct error why = ERROR_INIT;
+
+	if (config_source_file(&s->source, a->loop, s->file, &source_ops, a, &why) < 0) {
+		/* NVIDIA's words first: people search for them. */
+		error_copy(err, &why);
+		return error_prefix(err, "unable to load config: error opening config file");
+	}
+	if (config_source_read(s->source, "", &text, err) < 0)
+		return -1;
+	return take(a, s->file, &text, err);
+}
+
+static int start_named(struct agent *a, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (config_source_dir(&s->source, a->loop, s->dir, &source_ops, a, err) < 0)
+		return -1;
+	if (s->label_wanted) {
+		take_kept(a);
+		(void)uv_timer_start(&s->wait, on_waited, LABEL_WAIT_MS, 0);
+	} else {
+		s->label_known = true;
+	}
+	look(a, /* force= */ false);
+	return 0;
+}
+
+int agent_config_start(struct agent *a, const struct agent_options *o, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+
+	s->file = o->config_path && *o->config_path ? o->config_path : NULL;
+	s->dir = o->config_dir && *o->config_dir ? o->config_dir : NULL;
+	s->default_name = o->default_config;
+	if (strv_copy(&s->fallbacks, &o->fallbacks, err) < 0 ||
+		config_fallbacks_check(&s->fallbacks, err) < 0 ||
+		parse(a, "", "", 0, &s->config, &warnings, err) < 0)
+		return -1;
+	if (s->file)
+		return start_file(a, err);
+	if (s->dir)
+		return start_named(a, err);
+	/* Options and variables alone. */
+	s->warnings = warnings;
+	warnings = (struct strv)STRV_INIT;
+	log_warnings(&s->warnings);
+	s->decided = true;
+	s->since_wall_ns = time_wall_ns();
+	s->generation = 1;
+	return 0;
+}
+
+void agent_config_init(struct agent *a)
+{
+	a->config.seen = (struct buf)BUF_INIT(CONFIG_FILE_MAX + 2 * PATH_MAX);
+	(void)uv_timer_init(a->loop, &a->config.wait);
+	a->config.wait.data = a;
+}
+
+void agent_config_reload(struct agent *a)
+{
+	if (!a->config.source)
+		return;
+	if (config_source_is_file(a->config.source))
+		config_source_look(a->config.source);
+	else
+		look(a, /* force= */ true);
+}
+
+void agent_config_stop(struct agent *a)
+{
+	a->config.source = config_source_stop(a->config.source);
+	uv_close((uv_handle_t *)&a->config.wait, NULL);
+}
+
+void agent_config_fini(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+
+	s->config = config_free(s->config);
+	free(s->where);
+	strv_fini(&s->warnings);
+	strv_fini(&s->fallbacks);
+	buf_fini(&s->seen);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The last config that was chosen by name, in a file of the run directory, so that an agent that
+ * starts while the API server is away goes on with it. Lost with the run directory at a reboot.
+ * Thread: loop.
+ */
+#include "base/buf.h"
+#include "base/error.h"
+#include "core/config-choice.h"
+
+struct config_kept {
+	char label[CONFIG_ENTRY_NAME_MAX]; /* of the node then; "": none */
+	char entry[CONFIG_ENTRY_NAME_MAX]; /* "" for CHOICE_EMPTY */
+	enum config_choice_by by;
+	struct buf text; /* yours: buf_fini() */
+};
+
+/* ERR_NOT_FOUND: there is none, or it is of another source than @source. */
+int config_kept_read(struct config_kept *ret, const char *path, const char *source,
+	struct error *err) MUST_USE;
+
+int config_kept_write(const struct config_kept *k, const char *path, const char *source,
+	struct error *err) MUST_USE;
+
+/* The parser by itself. */
+int config_kept_parse(struct config_kept *ret, const char *json, size_t len, const char *source,
+	struct error *err) MUST_USE;

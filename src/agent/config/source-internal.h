@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the kinds of sources share: each embeds a struct config_source as its first member. */
+#include "agent/config/source.h"
+
+struct config_source_kind {
+	int (*names)(struct config_source *s, struct strv *names, struct error *err);
+	int (*read)(struct config_source *s, const char *name, struct buf *text,
+		struct error *err);
+	void (*look)(struct config_source *s);
+	void (*stop)(struct config_source *s); /* frees all but .text, at once or by the loop */
+	char separator; /* between .text and an entry's name; 0: entries have no names */
+};
+
+struct config_source {
+	const struct config_source_kind *kind;
+	const struct config_source_ops *ops;
+	void *arg;
+	char *text; /* for people */
+};
+
+/* Fills @s; on an error nothing is to be undone. */
+int config_source_init(struct config_source *s, const struct config_source_kind *kind,
+	const struct config_source_ops *ops, void *arg, const char *text,
+	struct error *err) MUST_USE;
+void config_source_changed(struct config_source *s);
