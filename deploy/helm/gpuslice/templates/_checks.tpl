@@ -1,0 +1,55 @@
+{{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
+{{- /* What a schema cannot say: values that do not go together. Each message says what to do. */ -}}
+
+{{- define "gpuslice.checks" -}}
+{{- $c := .Values.config -}}
+{{- if .Values.namespace -}}
+{{- fail "\"namespace\" is not a value of this chart: use helm's --namespace, or namespaceOverride" -}}
+{{- end -}}
+{{- if and (eq (include "gpuslice.namespace" .) "default") (not .Values.allowDefaultNamespace) -}}
+{{- fail "refusing to install into the namespace \"default\": use --namespace, or set allowDefaultNamespace=true" -}}
+{{- end -}}
+{{- if and $c.name $c.map -}}
+{{- fail "config.name and config.map are both set: name a ConfigMap that exists, or give the entries, not both" -}}
+{{- end -}}
+{{- if $c.map -}}
+{{- if $c.default -}}
+{{- if not (hasKey $c.map $c.default) -}}
+{{- fail (printf "config.default is %q, but config.map has only: %s" $c.default (keys $c.map | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- else -}}
+{{- $found := has "empty" $c.fallbackStrategies -}}
+{{- if and (has "named" $c.fallbackStrategies) (hasKey $c.map "default") }}{{ $found = true }}{{ end -}}
+{{- if and (has "single" $c.fallbackStrategies) (eq (len $c.map) 1) }}{{ $found = true }}{{ end -}}
+{{- if not $found -}}
+{{- fail (printf "no default for nodes without the label nvidia.com/device-plugin.config: set config.default to one of: %s; or call one \"default\"; or add \"empty\" to config.fallbackStrategies" (keys $c.map | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- end -}}
+{{- else if and $c.default (not $c.name) -}}
+{{- fail (printf "config.default is %q, but there is neither config.map nor config.name" $c.default) -}}
+{{- end -}}
+{{- if and .Values.configViaAPI (not (include "gpuslice.configMapName" .)) -}}
+{{- fail "configViaAPI is true, but there is neither config.map nor config.name" -}}
+{{- end -}}
+{{- if (.Values.nfd).enabled -}}
+{{- fail "nfd.enabled is true, but this chart does not bring Node Feature Discovery: install its own chart (https://kubernetes-sigs.github.io/node-feature-discovery), and set nfd.enabled=false" -}}
+{{- end -}}
+{{- if and (not .Values.devicePlugin.enabled) (eq (include "gpuslice.labelsOutput" .) "off") -}}
+{{- fail "nothing to do: devicePlugin.enabled is false, and there are no labels (gfd.enabled, labels.output)" -}}
+{{- end -}}
+{{- if and (regexMatch "/k8s-device-plugin$" .Values.image.repository) (not (include "gpuslice.foreignImage" .)) -}}
+{{- fail (printf "image.repository is %q, which looks like a mirror of NVIDIA's image: it has no gpusliced; name the image built from deploy/image/Containerfile" .Values.image.repository) -}}
+{{- end -}}
+{{- $strategy := include "gpuslice.deviceListStrategy" . -}}
+{{- range splitList "," $strategy -}}
+{{- if not (has (trim .) (list "" "envvar" "volume-mounts" "cdi-annotations" "cdi-cri")) -}}
+{{- fail (printf "deviceListStrategy has %q; it can have envvar, volume-mounts, cdi-annotations and cdi-cri" (trim .)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (not .Values.toolkit) $strategy (not (contains "cdi-" $strategy)) -}}
+{{- fail (printf "toolkit is false, but deviceListStrategy is %q, which only NVIDIA's container runtime understands: use cdi-annotations and cdi-cri" $strategy) -}}
+{{- end -}}
+{{- if and .Values.validator.enabled (not .Values.toolkit) (has "toolkit" .Values.validator.components) -}}
+{{- fail "validator.components has \"toolkit\", but toolkit is false: leave it out there" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,170 @@
+{{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
+{{- /* A yes is the text "true", a no is empty: that is what `if (include …)` understands. */ -}}
+
+{{- define "gpuslice.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* At most 55 characters, so that "-configs" still makes a name of at most 63. */ -}}
+{{- define "gpuslice.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 55 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 55 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 55 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpuslice.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
+{{- /* Immutable in a DaemonSet, therefore few. */ -}}
+{{- define "gpuslice.selectorLabels" -}}
+{{- if .Values.selectorLabelsOverride -}}
+{{- toYaml .Values.selectorLabelsOverride -}}
+{{- else -}}
+app.kubernetes.io/name: {{ include "gpuslice.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpuslice.podLabels" -}}
+{{- $own := include "gpuslice.selectorLabels" . | fromYaml -}}
+{{- toYaml (merge $own (dict "app.kubernetes.io/component" "agent")) -}}
+{{- end -}}
+
+{{- define "gpuslice.labels" -}}
+{{- $release := dict "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") "app.kubernetes.io/managed-by" .Release.Service "app.kubernetes.io/version" .Chart.AppVersion -}}
+{{- toYaml (merge (include "gpuslice.podLabels" . | fromYaml) $release) -}}
+{{- end -}}
+
+{{- /* NVIDIA's own image, which comes in with a values file of its chart, is not ours to run. */ -}}
+{{- define "gpuslice.foreignImage" -}}
+{{- if eq .Values.image.repository "nvcr.io/nvidia/k8s-device-plugin" }}true{{ end -}}
+{{- end -}}
+
+{{- define "gpuslice.image" -}}
+{{- $i := .Values.image -}}
+{{- if include "gpuslice.foreignImage" . -}}
+localhost/gpuslice:{{ .Chart.AppVersion }}
+{{- else if $i.digest -}}
+{{ $i.repository }}@{{ $i.digest }}
+{{- else -}}
+{{ $i.repository }}:{{ default .Chart.AppVersion $i.tag }}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpuslice.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "gpuslice.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gpuslice.configMapName" -}}
+{{- if .Values.config.map -}}
+{{ include "gpuslice.fullname" . }}-configs
+{{- else -}}
+{{- .Values.config.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* All config texts that the chart knows, in lower case as keys are read without regard to case. */ -}}
+{{- define "gpuslice.configText" -}}
+{{- range .Values.config.map }}{{ . | lower }}{{ "\n" }}{{ end -}}
+{{- end -}}
+
+{{- /* node, nfd, file or off. */ -}}
+{{- define "gpuslice.labelsOutput" -}}
+{{- if .Values.gfd.enabled }}{{ .Values.labels.output }}{{ else }}off{{ end -}}
+{{- end -}}
+
+{{- define "gpuslice.patchesNode" -}}
+{{- if or (eq (include "gpuslice.labelsOutput" .) "node") .Values.startupTaint.enabled }}true{{ end -}}
+{{- end -}}
+
+{{- define "gpuslice.usesAPI" -}}
+{{- if or (include "gpuslice.configMapName" .) (include "gpuslice.patchesNode" .) (eq (include "gpuslice.labelsOutput" .) "nfd") }}true{{ end -}}
+{{- end -}}
+
+{{- /* A list, or a text with commas, as a text with commas. */ -}}
+{{- define "gpuslice.commas" -}}
+{{- if kindIs "slice" . }}{{ join "," . }}{{ else }}{{ . }}{{ end -}}
+{{- end -}}
+
+{{- /* The strategy that is forced on all configs; empty: theirs count. */ -}}
+{{- define "gpuslice.deviceListStrategy" -}}
+{{- $text := include "gpuslice.configText" . -}}
+{{- if .Values.deviceListStrategy -}}
+{{- include "gpuslice.commas" .Values.deviceListStrategy -}}
+{{- else if not (or .Values.toolkit .Values.config.name (contains "deviceliststrategy" $text)) -}}
+cdi-annotations,cdi-cri
+{{- end -}}
+{{- end -}}
+
+{{- /* "possible" WORD: the strategy has it, or no strategy is forced and a config may have it. */ -}}
+{{- define "gpuslice.strategyMayBe" -}}
+{{- $word := index . 0 -}}
+{{- $ := index . 1 -}}
+{{- $forced := include "gpuslice.deviceListStrategy" $ -}}
+{{- if $forced -}}
+{{- if contains $word $forced }}true{{ end -}}
+{{- else if or $.Values.config.name (contains $word (include "gpuslice.configText" $)) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- /* A config that speaks of MIG in any other way than "none", or that the chart cannot see. */ -}}
+{{- define "gpuslice.migPossible" -}}
+{{- $rest := regexReplaceAll "migstrategy[\"']?\\s*:\\s*[\"']?none" (include "gpuslice.configText" .) "" -}}
+{{- if .Values.migStrategy -}}
+{{- if ne .Values.migStrategy "none" }}true{{ end -}}
+{{- else if or .Values.config.name (contains "migstrategy" $rest) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- /* First match, as in NVIDIA's chart. README.md says why for each. */ -}}
+{{- define "gpuslice.securityContext" -}}
+{{- if .Values.securityContext -}}
+{{- toYaml .Values.securityContext -}}
+{{- else if or .Values.compatWithCPUManager (not .Values.toolkit) -}}
+privileged: true
+readOnlyRootFilesystem: true
+{{- else -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+  {{- if or (include "gpuslice.migPossible" .) (include "gpuslice.strategyMayBe" (list "volume-mounts" .)) .Values.labels.vgpu }}
+  add: [SYS_ADMIN]
+  {{- end }}
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+{{- end -}}
+
+{{- /* Host path of the driver root, where it is needed; else empty. */ -}}
+{{- define "gpuslice.driverRoot" -}}
+{{- $cdi := contains "cdi-" (printf "%s%s" (include "gpuslice.deviceListStrategy" .) (include "gpuslice.configText" .)) -}}
+{{- if .Values.nvidiaDriverRoot -}}
+{{- .Values.nvidiaDriverRoot -}}
+{{- else if or $cdi (not .Values.toolkit) -}}
+/
+{{- end -}}
+{{- end -}}
+
+{{- /* The policy needs to know on which node a token is, which its claims say from 1.32 on. */ -}}
+{{- define "gpuslice.nodeRestriction" -}}
+{{- $auto := and (semverCompare ">=1.32.0-0" .Capabilities.KubeVersion.Version) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1") -}}
+{{- $on := ternary $auto .Values.nodeRestriction.enabled (kindIs "invalid" .Values.nodeRestriction.enabled) -}}
+{{- if and $on (include "gpuslice.usesAPI" .) }}true{{ end -}}
+{{- end -}}
+
+{{- define "gpuslice.hostNetwork" -}}
+{{- if or .Values.devicePlugin.enableHostNetwork .Values.gfd.enableHostNetwork }}true{{ end -}}
+{{- end -}}

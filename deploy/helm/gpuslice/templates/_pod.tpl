@@ -1,0 +1,110 @@
+{{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
+
+{{- /* The agent's environment: a list, so that what the user gives can take the place of an entry. */ -}}
+{{- define "gpuslice.env" -}}
+{{- $v := .Values -}}
+{{- $env := list -}}
+{{- range $name, $path := dict "NODE_NAME" "spec.nodeName" "POD_NAME" "metadata.name" "NAMESPACE" "metadata.namespace" "POD_IP" "status.podIP" -}}
+{{- $env = append $env (dict "name" $name "valueFrom" (dict "fieldRef" (dict "fieldPath" $path))) -}}
+{{- end -}}
+{{- /* Brackets do no harm to an IPv4 address, and an IPv6 address needs them. */ -}}
+{{- $own := dict "GPUSLICE_LISTEN" (printf "[$(POD_IP)]:%v" $v.listenPort) "GPUSLICE_LOG_LEVEL" $v.logLevel "GPUSLICE_LOG_FORMAT" $v.logFormat "GPUSLICE_LABELS" (include "gpuslice.labelsOutput" .) "GPUSLICE_STARTUP_TAINT" (ternary $v.startupTaint.key "" $v.startupTaint.enabled) -}}
+{{- if $v.toolkit -}}
+{{- $_ := set $own "NVIDIA_VISIBLE_DEVICES" "all" -}}
+{{- $_ := set $own "NVIDIA_DRIVER_CAPABILITIES" "compute,utility" -}}
+{{- if include "gpuslice.migPossible" . }}{{ $_ := set $own "NVIDIA_MIG_MONITOR_DEVICES" "all" }}{{ end -}}
+{{- end -}}
+{{- if not $v.devicePlugin.enabled }}{{ $_ := set $own "KUBELET_SOCKET" "" }}{{ end -}}
+{{- with include "gpuslice.configMapName" . -}}
+{{- if $v.configViaAPI }}{{ $_ := set $own "GPUSLICE_CONFIG_MAP" . }}{{ else }}{{ $_ := set $own "CONFIG_FILE_SRCDIR" "/available-configs" }}{{ end -}}
+{{- $_ := set $own "DEFAULT_CONFIG" $v.config.default -}}
+{{- $_ := set $own "FALLBACK_STRATEGIES" (join "," $v.config.fallbackStrategies) -}}
+{{- end -}}
+{{- with include "gpuslice.deviceListStrategy" . }}{{ $_ := set $own "DEVICE_LIST_STRATEGY" . }}{{ end -}}
+{{- with $v.cdi.featureFlags }}{{ $_ := set $own "CDI_FEATURE_FLAGS" (include "gpuslice.commas" .) }}{{ end -}}
+{{- /* Not set is not the same as false: only what the user gave goes before the config. */ -}}
+{{- $given := dict "PASS_DEVICE_SPECS" $v.compatWithCPUManager "MIG_STRATEGY" $v.migStrategy "FAIL_ON_INIT_ERROR" $v.failOnInitError "DEVICE_ID_STRATEGY" $v.deviceIDStrategy "DEVICE_DISCOVERY_STRATEGY" $v.deviceDiscoveryStrategy "NVIDIA_DRIVER_ROOT" $v.nvidiaDriverRoot "NVIDIA_DEV_ROOT" $v.nvidiaDevRoot "GDRCOPY_ENABLED" $v.gdrcopyEnabled "GDS_ENABLED" $v.gdsEnabled "MOFED_ENABLED" $v.mofedEnabled "NVIDIA_CDI_HOOK_PATH" $v.cdi.nvidiaHookPath "GFD_NO_TIMESTAMP" (ternary $v.noTimestamp $v.gfd.noTimestamp (kindIs "invalid" $v.gfd.noTimestamp)) "GFD_SLEEP_INTERVAL" (default $v.sleepInterval $v.gfd.sleepInterval) -}}
+{{- range $name, $value := $given -}}
+{{- if not (kindIs "invalid" $value) }}{{ $_ := set $own $name (toString $value) }}{{ end -}}
+{{- end -}}
+{{- range $name, $value := $own -}}
+{{- $env = append $env (dict "name" $name "value" $value) -}}
+{{- end -}}
+{{- range $entry := concat $v.devicePlugin.containers.main.env $v.extraEnv -}}
+{{- $rest := list -}}
+{{- range $env }}{{ if ne .name $entry.name }}{{ $rest = append $rest . }}{{ end }}{{ end -}}
+{{- $env = append $rest $entry -}}
+{{- end -}}
+{{- toYaml $env -}}
+{{- end -}}
+
+{{- /*
+  Host directories and the ConfigMap, each with its mount: a list of {name, mount, volume}. A directory of
+  the kubelet that is not there is an error that the pod's events show; ours are made.
+*/ -}}
+{{- define "gpuslice.volumes" -}}
+{{- $v := .Values -}}
+{{- $made := "DirectoryOrCreate" -}}
+- name: run
+  mount: {mountPath: /run/gpuslice}
+  volume: {hostPath: {path: {{ $v.runDir }}, type: {{ $made }}}}
+{{- if $v.devicePlugin.enabled }}
+- name: device-plugins
+  mount: {mountPath: /var/lib/kubelet/device-plugins}
+  volume: {hostPath: {path: {{ $v.devicePluginPath }}, type: Directory}}
+{{- end }}
+- name: pod-resources
+  mount: {mountPath: /var/lib/kubelet/pod-resources, readOnly: true}
+  volume: {hostPath: {path: {{ $v.kubeletRoot }}/pod-resources, type: Directory}}
+{{- if and (include "gpuslice.configMapName" .) (not $v.configViaAPI) }}
+- name: configs
+  mount: {mountPath: /available-configs, readOnly: true}
+  volume: {configMap: {name: {{ include "gpuslice.configMapName" . }}, optional: true}}
+{{- end }}
+{{- if include "gpuslice.strategyMayBe" (list "cdi-" .) }}
+- name: cdi
+  mount: {mountPath: /var/run/cdi}
+  volume: {hostPath: {path: {{ $v.cdi.dir }}, type: {{ $made }}}}
+{{- end }}
+{{- with include "gpuslice.driverRoot" . }}
+- name: driver-root
+  {{- /* Of "/" the mounts below it are read-only too, if the node can. Elsewhere a driver container may
+         mount its own later, and that must arrive here: the two exclude each other. */}}
+  {{- if and (eq . "/") (semverCompare ">=1.30.0-0" $.Capabilities.KubeVersion.Version) }}
+  mount: {mountPath: /driver-root, readOnly: true, recursiveReadOnly: IfPossible}
+  {{- else }}
+  mount: {mountPath: /driver-root, readOnly: true, mountPropagation: HostToContainer}
+  {{- end }}
+  volume: {hostPath: {path: {{ . }}{{ if ne . "/" }}, type: {{ $made }}{{ end }}}}
+{{- end }}
+{{- if not $v.toolkit }}
+- name: dev
+  mount: {mountPath: /dev, mountPropagation: HostToContainer}
+  volume: {hostPath: {path: /dev, type: Directory}}
+{{- end }}
+{{- if eq (include "gpuslice.labelsOutput" .) "file" }}
+- name: features
+  mount: {mountPath: /etc/kubernetes/node-feature-discovery/features.d}
+  volume: {hostPath: {path: /etc/kubernetes/node-feature-discovery/features.d, type: {{ $made }}}}
+{{- end }}
+{{- if $v.validator.enabled }}
+- name: validations
+  init: true
+  mount: {mountPath: /run/nvidia/validations}
+  volume: {hostPath: {path: {{ $v.validator.outputDir }}, type: {{ $made }}}}
+{{- end }}
+{{- end -}}
+
+{{- /* Whoever narrows the tolerations must still get through the taint that only the agent takes away. */ -}}
+{{- define "gpuslice.tolerations" -}}
+{{- $list := .Values.tolerations | default list -}}
+{{- $key := .Values.startupTaint.key -}}
+{{- $covered := false -}}
+{{- range $list -}}
+{{- if and (eq (default "Equal" .operator) "Exists") (has (default "" .key) (list "" $key)) (not .effect) }}{{ $covered = true }}{{ end -}}
+{{- end -}}
+{{- if and .Values.startupTaint.enabled (not $covered) -}}
+{{- $list = append $list (dict "key" $key "operator" "Exists") -}}
+{{- end -}}
+{{- if $list }}{{ toYaml $list }}{{ end -}}
+{{- end -}}
