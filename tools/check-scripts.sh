@@ -8,7 +8,7 @@ if [[ ${1-} == --help ]]; then
 	exit 0
 fi
 cd "$(dirname "$0")/.."
-mapfile -t scripts < <({ grep -rlE '^#!.*\b(ba)?sh$' tools test .ci 2>/dev/null || true; } | LC_ALL=C sort)
+mapfile -t scripts < <({ grep -rlE '^#!.*\b(ba)?sh$' tools test deploy .ci 2>/dev/null || true; } | LC_ALL=C sort)
 bad=0
 for script in "${scripts[@]}"; do
 	[[ -x $script ]] || { echo "$script: not executable" && bad=1; }

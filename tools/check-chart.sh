@@ -1,0 +1,368 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The Helm chart: lint, what it renders for many values, what it refuses, rights by feature, its README,
+# and the plain manifests made from it. Needs no cluster.
+set -euo pipefail
+
+usage() {
+	cat <<-'EOT'
+		usage: tools/check-chart.sh
+
+		Takes the helm of $HELM, of PATH, or of the cache of test/kube; without one it exits with 77. Needs jq
+		and python3-yaml.
+	EOT
+}
+
+case "${1-}" in
+-h | --help) usage; exit 0 ;;
+esac
+cd "$(dirname "$0")/.."
+chart=deploy/helm/gpuslice
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0 checks=0
+
+find_helm() {
+	local cache=${GPUSLICE_KUBE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/gpuslice/kube} found
+	if [[ -n ${HELM-} ]]; then
+		echo "$HELM"
+	elif command -v helm; then
+		:
+	else
+		for found in "$cache"/helm*/helm .cache/kube/helm*/helm; do
+			[[ ! -x $found ]] || { realpath "$found" && return; }
+		done
+	fi
+}
+
+helm=$(find_helm)
+if [[ -z $helm ]]; then
+	echo "no helm here: set HELM, or let \`make kube-test\` build it"
+	exit 77
+fi
+for need in jq python3; do
+	command -v "$need" >/dev/null || { echo "no $need here" && exit 77; }
+done
+python3 -c 'import yaml' 2>/dev/null || { echo "no python3-yaml here" && exit 77; }
+
+fail() {
+	printf 'FAILED: %s\n' "$*"
+	bad=$((bad + 1))
+}
+
+# A cluster of a fixed version, so that the result does not depend on helm's idea of one.
+render() { "$helm" template gpuslice "$chart" --namespace gpuslice --kube-version 1.36.0 "$@" 2>"$work/stderr"; }
+
+# Kubernetes' YAML as one JSON list.
+to_json() {
+	python3 -c 'import json, sys, yaml
+json.dump([d for d in yaml.safe_load_all(sys.stdin) if d], sys.stdout)'
+}
+
+# accepts WHAT JQ_EXPRESSION HELM_ARGUMENT...: renders, and the expression is true of the list of objects.
+# The functions below save words in it.
+jq_prelude='
+def kind($k): .[] | select(.kind == $k);
+def pod: kind("DaemonSet").spec.template.spec;
+def agent: pod.containers[0];
+def env($n): [agent.env[] | select(.name == $n) | .value // "from a field"] | if length == 1 then .[0] else "\(length) of \($n)" end;
+def no_env($n): [agent.env[] | select(.name == $n)] == [];
+def mount($n): agent.volumeMounts[] | select(.name == $n);
+def volume($n): pod.volumes[] | select(.name == $n);
+def volumes: [pod.volumes[].name] | sort;
+def rules($k): [.[] | select(.kind == $k) | .rules[] | "\(.resources | join(",")): \(.verbs | join(","))"];
+def kinds: [.[].kind] | unique;
+def caps: agent.securityContext | [(.privileged // false), ((.capabilities.add // []) | join(","))];
+'
+
+accepts() {
+	local what=$1 expression=$2 verdict
+	shift 2
+	checks=$((checks + 1))
+	if ! render "$@" >"$work/out.yaml"; then
+		fail "$what: helm refuses: $(head -n 5 "$work/stderr")"
+		return
+	fi
+	to_json <"$work/out.yaml" >"$work/out.json" || { fail "$what: what helm renders is no YAML"; return; }
+	verdict=$(jq -r "$jq_prelude $expression" "$work/out.json" 2>&1) || true
+	[[ $verdict == true ]] || fail "$what: not true ($verdict): $expression"
+}
+
+# refuses TEXT HELM_ARGUMENT...: helm ends with an error that has the text.
+refuses() {
+	local text=$1
+	shift
+	checks=$((checks + 1))
+	if render "$@" >/dev/null; then
+		fail "accepted, though it should say '$text': $*"
+	elif ! grep -qF -- "$text" "$work/stderr"; then
+		fail "the refusal of '$*' lacks '$text': $(cat "$work/stderr")"
+	fi
+}
+
+check_lint() {
+	checks=$((checks + 1))
+	"$helm" lint --strict --namespace gpuslice "$chart" >"$work/lint" 2>&1 || fail "helm lint: $(cat "$work/lint")"
+	local version
+	version=$(sed -n "s/^  version: '\(.*\)',/\1/p" meson.build)
+	grep -qx "appVersion: \"$version\"" "$chart/Chart.yaml" || fail "Chart.yaml: appVersion is not meson.build's $version"
+	grep -q "image.version=\"$version\"" deploy/image/Containerfile || fail "Containerfile: its version is not $version"
+}
+
+# Values files, as a user has them.
+write_values() {
+	# The default values of NVIDIA's chart, by name and value.
+	cat >"$work/nvidia.yaml" <<-'EOT'
+		config: {name: "", map: {}, default: "", fallbackStrategies: [named, single]}
+		compatWithCPUManager: null
+		migStrategy: null
+		failOnInitError: null
+		deviceListStrategy: null
+		deviceIDStrategy: null
+		nvidiaDriverRoot: null
+		nvidiaDevRoot: null
+		gdrcopyEnabled: null
+		gdsEnabled: null
+		mofedEnabled: null
+		deviceDiscoveryStrategy: null
+		nameOverride: ""
+		fullnameOverride: ""
+		namespaceOverride: ""
+		selectorLabelsOverride: {}
+		componentSelectorLabels: {enabled: false}
+		allowDefaultNamespace: false
+		imagePullSecrets: []
+		image: {repository: nvcr.io/nvidia/k8s-device-plugin, pullPolicy: IfNotPresent, tag: ""}
+		updateStrategy: {type: RollingUpdate}
+		podAnnotations: {}
+		podSecurityContext: {}
+		securityContext: {}
+		resources: {}
+		nodeSelector: {}
+		tolerations:
+		- {key: CriticalAddonsOnly, operator: Exists}
+		- {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}
+		priorityClassName: system-node-critical
+		runtimeClassName: null
+		devicePlugin:
+		  enabled: true
+		  containers: {main: {env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}, {name: NVIDIA_DRIVER_CAPABILITIES, value: "compute,utility"}]}}
+		gfd:
+		  enabled: false
+		  nameOverride: gpu-feature-discovery
+		  namespaceOverride: ""
+		  noTimestamp: null
+		  sleepInterval: null
+		  securityContext: {privileged: true}
+		nfd:
+		  nameOverride: node-feature-discovery
+		  master: {config: {extraLabelNs: [nvidia.com]}}
+		  worker: {config: {sources: {pci: {deviceClassWhitelist: ["02", "03"]}}}}
+		mps: {root: /run/nvidia/mps, enableHostPID: true}
+		cdi: {nvidiaHookPath: null, featureFlags: null}
+	EOT
+	cat >"$work/two.yaml" <<-'EOT'
+		config:
+		  map:
+		    a: "version: v1"
+		    b: |-
+		      version: v1
+		      flags: {migStrategy: none}
+	EOT
+	printf 'config: {map: {default: "version: v1\\nflags: {MigStrategy: \\"mixed\\"}"}}\n' >"$work/mig.yaml"
+	printf 'config: {map: {default: "flags: {plugin: {deviceListStrategy: volume-mounts}}"}}\n' >"$work/mounts.yaml"
+	printf 'config: {map: {default: "flags: {plugin: {deviceListStrategy: cdi-cri}}"}}\n' >"$work/cdi.yaml"
+}
+
+none='[false, ""]' admin='[false, "SYS_ADMIN"]' privileged='[true, ""]'
+one=(--set-string 'config.map.default=version: v1')
+
+check_pod() {
+	accepts "defaults" 'volumes == ["device-plugins", "pod-resources", "run"]'
+	accepts "defaults" 'agent.securityContext == {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: ["ALL"]}, seccompProfile: {type: "RuntimeDefault"}}'
+	accepts "defaults" 'pod | (has("hostPID") or has("hostNetwork") or has("hostIPC") or has("shareProcessNamespace")) | not'
+	accepts "defaults" 'kind("DaemonSet").spec.updateStrategy == {type: "RollingUpdate", rollingUpdate: {maxUnavailable: 1, maxSurge: 0}}'
+	accepts "defaults" 'pod | (.terminationGracePeriodSeconds == 10 and .priorityClassName == "system-node-critical" and (.containers | length) == 1)'
+	accepts "defaults" 'pod.tolerations == [{operator: "Exists"}]'
+	accepts "defaults" '[pod.affinity | .. | .key? // empty] == ["feature.node.kubernetes.io/pci-10de.present", "feature.node.kubernetes.io/pci-0302_10de.present", "feature.node.kubernetes.io/pci-0300_10de.present", "feature.node.kubernetes.io/cpu-model.vendor_id", "nvidia.com/gpu.present"]'
+	accepts "defaults" 'agent | (.livenessProbe.httpGet.path == "/healthz" and .readinessProbe.httpGet.path == "/readyz" and .ports == [{name: "http", containerPort: 9400}])'
+	accepts "defaults" 'env("GPUSLICE_LISTEN") == "[$(POD_IP)]:9400" and env("NVIDIA_VISIBLE_DEVICES") == "all"'
+	# What is not given must not be set: a variable goes before the config, even an empty one.
+	accepts "defaults" '[agent.env[].name] - ["GPUSLICE_LABELS", "GPUSLICE_LISTEN", "GPUSLICE_LOG_FORMAT", "GPUSLICE_LOG_LEVEL", "GPUSLICE_STARTUP_TAINT", "NAMESPACE", "NODE_NAME", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES", "POD_IP", "POD_NAME"] == []'
+	accepts "the address is known before what is made of it" '[agent.env[].name] | index("POD_IP") < index("GPUSLICE_LISTEN")'
+
+	accepts "strategies" 'env("MIG_STRATEGY") == "mixed" and env("DEVICE_ID_STRATEGY") == "index" and env("FAIL_ON_INIT_ERROR") == "false" and env("GDS_ENABLED") == "true" and env("NVIDIA_MIG_MONITOR_DEVICES") == "all"' \
+		--set migStrategy=mixed,deviceIDStrategy=index,failOnInitError=false,gdsEnabled=true
+	accepts "list of strategies" 'env("DEVICE_LIST_STRATEGY") == "cdi-annotations,cdi-cri"' --set 'deviceListStrategy={cdi-annotations,cdi-cri}'
+	accepts "gfd" 'env("GFD_NO_TIMESTAMP") == "true" and env("GFD_SLEEP_INTERVAL") == "30s"' --set gfd.noTimestamp=true,gfd.sleepInterval=30s
+	accepts "gfd at the top level" 'env("GFD_NO_TIMESTAMP") == "true" and env("GFD_SLEEP_INTERVAL") == "30s"' --set noTimestamp=true,sleepInterval=30s
+	accepts "gfd off" 'env("GPUSLICE_LABELS") == "off"' --set gfd.enabled=false
+	accepts "labels only" 'env("KUBELET_SOCKET") == "" and (volumes | index("device-plugins")) == null' --set devicePlugin.enabled=false
+	accepts "environment of the user" 'env("GPUSLICE_LOG_LEVEL") == "debug" and env("DP_DISABLE_HEALTHCHECKS") == "xids"' \
+		--set 'extraEnv[0].name=GPUSLICE_LOG_LEVEL,extraEnv[0].value=debug,extraEnv[1].name=DP_DISABLE_HEALTHCHECKS,extraEnv[1].value=xids'
+	accepts "narrow tolerations keep the start-up taint" '[pod.tolerations[].key] == ["nvidia.com/gpu", "gpuslice.io/not-ready"]' \
+		--set 'tolerations[0].key=nvidia.com/gpu,tolerations[0].operator=Exists'
+	accepts "kubelet's root" 'volume("pod-resources").hostPath.path == "/var/lib/k0s/kubelet/pod-resources" and volume("device-plugins").hostPath.path == "/var/lib/kubelet/device-plugins"' \
+		--set kubeletRoot=/var/lib/k0s/kubelet
+	accepts "feature file" 'volumes | index("features") != null' --set labels.output=file
+	accepts "validator" '[pod.initContainers[].command | join(" ")] == ["gpuslice validate driver", "gpuslice validate toolkit"]' --set validator.enabled=true
+	accepts "digest" 'agent.image | startswith("r.example/g@sha256:00")' \
+		--set "image.repository=r.example/g,image.tag=x,image.digest=sha256:$(printf '0%.0s' {1..64})"
+	accepts "selector labels of the user" 'kind("DaemonSet").spec | (.selector.matchLabels == {a: "b"} and .template.metadata.labels.a == "b")' --set selectorLabelsOverride.a=b
+	accepts "no PodMonitor without its API" 'kinds | index("PodMonitor") == null' --set podMonitor.enabled=true
+	accepts "PodMonitor" 'kind("PodMonitor").spec.podMetricsEndpoints[0].port == "http"' --set podMonitor.enabled=true --api-versions monitoring.coreos.com/v1
+	accepts "PodMonitor by force" 'kinds | index("PodMonitor") != null' --set podMonitor.enabled=true,podMonitor.force=true
+	accepts "quota" 'kind("ResourceQuota").spec.scopeSelector.matchExpressions[0].values == ["system-node-critical"]' --set priorityClassQuota=true
+	accepts "NVIDIA's default values" 'agent.image == "localhost/gpuslice:0.1.0" and env("GPUSLICE_LABELS") == "off" and env("NVIDIA_VISIBLE_DEVICES") == "all"' -f "$work/nvidia.yaml"
+}
+
+check_config() {
+	accepts "config.map" '(kind("ConfigMap") | (.metadata.name == "gpuslice-configs" and .data == {default: "version: v1"})) and env("CONFIG_FILE_SRCDIR") == "/available-configs" and env("FALLBACK_STRATEGIES") == "named,single"' "${one[@]}"
+	accepts "config.name" 'volume("configs").configMap == {name: "mine", optional: true} and mount("configs").mountPath == "/available-configs"' --set config.name=mine
+	accepts "a default" 'env("DEFAULT_CONFIG") == "b"' -f "$work/two.yaml" --set config.default=b
+	accepts "fallback to nothing" 'env("FALLBACK_STRATEGIES") == "empty"' -f "$work/two.yaml" --set 'config.fallbackStrategies={empty}'
+	accepts "through the API" 'env("GPUSLICE_CONFIG_MAP") == "gpuslice-configs" and no_env("CONFIG_FILE_SRCDIR") and (volumes | index("configs")) == null' "${one[@]}" --set configViaAPI=true
+	# A change of the config must not restart the agents: the DaemonSet stays the same to the byte.
+	render "${one[@]}" --show-only templates/daemonset.yaml >"$work/before"
+	render --set-string 'config.map.default=version: v2' --show-only templates/daemonset.yaml >"$work/after"
+	checks=$((checks + 1))
+	cmp -s "$work/before" "$work/after" || fail "another config makes another DaemonSet"
+}
+
+check_security() {
+	accepts "config of the chart, without MIG" "caps == $none" "${one[@]}"
+	accepts "configs that all say none" "caps == $none" -f "$work/two.yaml" --set config.default=a
+	accepts "a config with MIG" "caps == $admin" -f "$work/mig.yaml"
+	accepts "the same, forced off" "caps == $none" -f "$work/mig.yaml" --set migStrategy=none
+	accepts "a config that the chart does not see" "caps == $admin" --set config.name=mine
+	accepts "the same, both strategies forced" "caps == $none" --set config.name=mine,migStrategy=none,deviceListStrategy=envvar
+	accepts "migStrategy" "caps == $admin" --set migStrategy=single
+	accepts "volume-mounts" "caps == $admin" --set deviceListStrategy=volume-mounts
+	accepts "volume-mounts in a config" "caps == $admin" -f "$work/mounts.yaml"
+	accepts "vGPU labels" "caps == $admin" --set labels.vgpu=true
+	accepts "CPU manager" "caps == $privileged and env(\"PASS_DEVICE_SPECS\") == \"true\"" --set compatWithCPUManager=true
+	accepts "securityContext of the user" 'agent.securityContext == {runAsGroup: 7}' --set securityContext.runAsGroup=7,compatWithCPUManager=true
+	accepts "no toolkit" "caps == $privileged and env(\"DEVICE_LIST_STRATEGY\") == \"cdi-annotations,cdi-cri\" and no_env(\"NVIDIA_VISIBLE_DEVICES\") and volumes == [\"cdi\", \"dev\", \"device-plugins\", \"driver-root\", \"pod-resources\", \"run\"]" --set toolkit=false
+	accepts "no toolkit, the config says how" 'no_env("DEVICE_LIST_STRATEGY") and (volumes | index("cdi")) != null' -f "$work/cdi.yaml" --set toolkit=false
+	accepts "CDI" 'mount("driver-root").readOnly and mount("driver-root").recursiveReadOnly == "IfPossible" and volume("driver-root").hostPath.path == "/"' --set deviceListStrategy=cdi-cri
+	accepts "CDI in a config" 'volumes | (index("cdi") != null and index("driver-root") != null)' -f "$work/cdi.yaml"
+	accepts "driver container" 'mount("driver-root").mountPropagation == "HostToContainer" and env("NVIDIA_DRIVER_ROOT") == "/run/nvidia/driver"' --set nvidiaDriverRoot=/run/nvidia/driver
+	accepts "an API server that does not know recursiveReadOnly" 'mount("driver-root") | has("recursiveReadOnly") | not' --set deviceListStrategy=cdi-cri --kube-version 1.29.0
+}
+
+# Rights by feature: exactly these rules, and a token only where there is one to use.
+check_rights() {
+	local off=(--set 'labels.output=off,startupTaint.enabled=false') get='"nodes: get,list,watch"'
+	local patch='"nodes: patch"' events='"events: create,patch"' maps='"configmaps: get,list,watch"'
+	accepts "no API" 'kinds == ["DaemonSet", "ServiceAccount"] and pod.automountServiceAccountToken == false' "${off[@]}"
+	accepts "feature file" 'kinds == ["DaemonSet", "ServiceAccount"]' --set labels.output=file,startupTaint.enabled=false
+	accepts "config by label" "rules(\"ClusterRole\") == [$get, $events] and rules(\"Role\") == [] and pod.automountServiceAccountToken" "${off[@]}" "${one[@]}"
+	accepts "config through the API" "rules(\"Role\") == [$maps] and kind(\"Role\").rules[0].resourceNames == [\"gpuslice-configs\"]" "${off[@]}" "${one[@]}" --set configViaAPI=true
+	accepts "start-up taint" "rules(\"ClusterRole\") == [$get, $patch, $events]" --set labels.output=off
+	accepts "labels by patch" "rules(\"ClusterRole\") == [$get, $patch, $events] and rules(\"Role\") == []" --set startupTaint.enabled=false
+	accepts "labels by NFD" "rules(\"ClusterRole\") == [$get, $events] and rules(\"Role\") == [\"nodefeatures: get,list,watch,create,update\", \"pods: get\"]" --set labels.output=nfd,startupTaint.enabled=false
+	accepts "roles of the user" 'kinds | (index("ClusterRole") == null and index("Role") == null)' --set rbac.create=false
+	accepts "account of the user" 'pod.serviceAccountName == "mine" and (kinds | index("ServiceAccount")) == null' --set serviceAccount.create=false,serviceAccount.name=mine
+	accepts "policy" '[.[] | select(.kind == "ValidatingAdmissionPolicy").metadata.name] == ["gpuslice-node"]'
+	accepts "policy with NFD" '[.[] | select(.kind == "ValidatingAdmissionPolicy").metadata.name] == ["gpuslice-node", "gpuslice-nodefeature"]' --set labels.output=nfd
+	accepts "no policy before 1.32" 'kinds | index("ValidatingAdmissionPolicy") == null' --kube-version 1.31.9
+	accepts "no policy if not wanted" 'kinds | index("ValidatingAdmissionPolicy") == null' --set nodeRestriction.enabled=false
+	accepts "policy by force" 'kinds | index("ValidatingAdmissionPolicy") != null' --kube-version 1.31.9 --set nodeRestriction.enabled=true
+}
+
+check_refusals() {
+	refuses "additional properties 'migstrategy' not allowed" --set migstrategy=none
+	refuses "additional properties 'fallbackStrategy' not allowed" --set config.fallbackStrategy=single
+	refuses "at '/migStrategy': value must be one of 'none', 'single', 'mixed'" --set migStrategy=Single
+	refuses "at '/deviceIDStrategy'" --set deviceIDStrategy=name
+	refuses "at '/deviceDiscoveryStrategy'" --set deviceDiscoveryStrategy=tegra
+	refuses "at '/deviceListStrategy/0'" --set 'deviceListStrategy={env}'
+	refuses 'deviceListStrategy has "env"; it can have envvar' --set deviceListStrategy=env
+	refuses "at '/failOnInitError': got string" --set-string failOnInitError=true
+	refuses "at '/gfd/sleepInterval'" --set gfd.sleepInterval=60
+	refuses "at '/gfd/sleepInterval'" --set gfd.sleepInterval=1minute
+	refuses "at '/resources/limits/memory'" --set resources.limits.memory=1GB
+	refuses "at '/updateStrategy/rollingUpdate/maxSurge'" --set updateStrategy.rollingUpdate.maxSurge=1
+	refuses "at '/updateStrategy/rollingUpdate/maxUnavailable'" --set updateStrategy.rollingUpdate.maxUnavailable=0
+	refuses "at '/config/map/default': got object, want string" --set config.map.default.version=v1
+	refuses "invalid propertyName 'a_'" --set-string 'config.map.a_=version: v1'
+	refuses "at '/config/fallbackStrategies/0'" --set 'config.fallbackStrategies={first}'
+	refuses "at '/labels/output'" --set labels.output=api
+	refuses "at '/listenPort'" --set listenPort=0
+	refuses "at '/kubeletRoot'" --set kubeletRoot=var/lib/kubelet
+	refuses "at '/validator/components/0'" --set 'validator.components={plugin}'
+	refuses "at '/startupTaint/key'" --set startupTaint.key=
+	refuses 'refusing to install into the namespace "default"' --namespace default
+	refuses 'refusing to install into the namespace "default"' --set namespaceOverride=default
+	refuses '"namespace" is not a value of this chart' --set namespace=x
+	refuses "config.name and config.map are both set" "${one[@]}" --set config.name=x
+	refuses 'set config.default to one of: a, b' -f "$work/two.yaml"
+	refuses 'config.default is "c", but config.map has only: a, b' -f "$work/two.yaml" --set config.default=c
+	refuses 'there is neither config.map nor config.name' --set config.default=c
+	refuses 'configViaAPI is true, but' --set configViaAPI=true
+	refuses "does not bring Node Feature Discovery" --set nfd.enabled=true
+	refuses "nothing to do" --set devicePlugin.enabled=false,gfd.enabled=false
+	refuses "a mirror of NVIDIA's image" --set image.repository=mirror.example/nvidia/k8s-device-plugin
+	refuses 'toolkit is false, but deviceListStrategy is "envvar"' --set toolkit=false,deviceListStrategy=envvar
+	refuses "toolkit is false: leave it out there" --set toolkit=false,validator.enabled=true
+	refuses "chart requires kubeVersion: >=1.28.0-0" --kube-version 1.27.0
+	accepts "namespace default, if wanted" 'kind("DaemonSet").metadata.namespace == "default"' --namespace default --set allowDefaultNamespace=true
+}
+
+check_readme() {
+	checks=$((checks + 1))
+	deploy/helm/values-table.py "$chart" >"$work/table" || { fail "values-table.py"; return; }
+	sed -n '/^<!-- values: /,/^<!-- end of values/{//!p}' "$chart/README.md" >"$work/readme"
+	diff -u "$work/readme" "$work/table" >"$work/diff" ||
+		fail "README.md and values.yaml differ (deploy/helm/values-table.py $chart --write): $(head -n 20 "$work/diff")"
+	# Every value is in the schema: helm with the defaults alone has shown it. The reverse, for our own levels:
+	python3 - "$chart" >"$work/extra" <<-'EOT' || fail "the schema knows values that values.yaml lacks: $(cat "$work/extra")"
+		import json, sys, yaml
+		chart = sys.argv[1]
+		values = yaml.safe_load(open(f"{chart}/values.yaml"))
+		schema = json.load(open(f"{chart}/values.schema.json"))
+		# NVIDIA's and Helm's, which have no meaning here or are synonyms.
+		foreign = {"namespace", "componentSelectorLabels", "noTimestamp", "sleepInterval", "nfd", "global",
+		           "gfd.enableHostNetwork", "gfd.nameOverride", "gfd.namespaceOverride", "gfd.securityContext",
+		           "gfd.containers", "mps.enableHostPID", "mps.enableHostNetwork", "mps.containers",
+		           "resources.limits", "resources.claims"}
+		def walk(schema, values, path):
+		    for key, below in schema.get("properties", {}).items():
+		        name = f"{path}.{key}".lstrip(".")
+		        if name in foreign:
+		            continue
+		        if not isinstance(values, dict) or key not in values:
+		            yield name
+		        else:
+		            yield from walk(below, values[key], name)
+		extra = list(walk(schema, values, ""))
+		print(", ".join(extra))
+		sys.exit(bool(extra))
+	EOT
+}
+
+check_manifests() {
+	local file
+	checks=$((checks + 1))
+	HELM=$helm deploy/manifests/generate "$work/manifests" || { fail "deploy/manifests/generate"; return; }
+	for file in "$work"/manifests/*/gpuslice.yaml; do
+		diff -u "deploy/manifests/${file#"$work/manifests/"}" "$file" >"$work/diff" ||
+			fail "deploy/manifests is not up to date (deploy/manifests/generate): $(head -n 20 "$work/diff")"
+	done
+	command -v kubectl >/dev/null || return 0
+	kubectl kustomize deploy/manifests/time-slicing >"$work/kustomized" 2>"$work/stderr" || fail "kustomize: $(cat "$work/stderr")"
+	[[ $(grep -c 'replicas: 10\|image: registry.example/gpuslice' "$work/kustomized") == 2 ]] ||
+		fail "the overlay time-slicing does not set replicas and image"
+}
+
+write_values
+check_lint
+check_pod
+check_config
+check_security
+check_rights
+check_refusals
+check_readme
+check_manifests
+echo "$checks checks with $("$helm" version --short), $bad failed"
+[[ $bad == 0 ]]
