@@ -107,11 +107,14 @@ void api_free_memory(struct api *a)
 struct api *api_free(struct api *a)
 {
 	struct api_call *call;
+	struct api_watch *watch;
 
 	if (!a)
 		return NULL;
 	while ((call = LIST_FIRST(&a->calls)))
 		(void)api_cancel(call);
+	while ((watch = LIST_FIRST(&a->watches)))
+		(void)api_watch_stop(watch);
 	a->freed = true;
 	api_loop_fini(a);
 	return NULL;

@@ -111,6 +111,7 @@ struct api_transfer {
 	uint64_t retry_after_ns;
 	unsigned token_generation, ca_generation; /* it was sent with */
 	bool retried;                             /* with new credentials, already */
+	int sys;                                  /* errno of connect(), 0: none */
 	char why[CURL_ERROR_SIZE];                /* libcurl's words */
 };
 

@@ -48,6 +48,20 @@ void api_printable(char *ret, size_t cap, const char *text)
 	ret[n] = '\0';
 }
 
+/* libcurl's words without the " after 12 ms" in them: the same reason shall read the same. */
+static void without_time(char *text)
+{
+	char *begin = strstr(text, " after "), *end;
+	size_t digits;
+
+	if (!begin)
+		return;
+	end = begin + strlen(" after ");
+	digits = strspn(end, "0123456789");
+	if (digits > 0 && !strncmp(end + digits, " ms", 3))
+		memmove(begin, end + digits + 3, strlen(end + digits + 3) + 1);
+}
+
 static int no_answer(const struct api_transfer *t, const char *what, struct error *err)
 {
 	char why[API_TEXT_MAX + 1];
@@ -59,8 +73,12 @@ static int no_answer(const struct api_transfer *t, const char *what, struct erro
 		return error_set(err, ERR_TIMEOUT, "%s: no answer in time", what);
 	if (t->result == CURLE_OUT_OF_MEMORY)
 		return error_nomem(err);
+	if (t->result == CURLE_COULDNT_CONNECT && t->sys)
+		return error_set(err, ERR_UNAVAILABLE, "%s: connect: %s", what,
+			strerror(t->sys));
 	api_printable(why, sizeof(why),
 		*t->why ? t->why : t->api->curl->easy_strerror(t->result));
+	without_time(why);
 	return error_set(err, ERR_UNAVAILABLE, "%s: %s", what, why);
 }
 

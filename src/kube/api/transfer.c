@@ -325,10 +325,13 @@ static void note_end(struct api *a, CURL *easy, CURLcode result)
 {
 	struct api_transfer *t = NULL;
 	curl_off_t seconds = 0;
+	long sys = 0;
 
 	(void)a->curl->easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&t);
 	(void)a->curl->easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds);
+	(void)a->curl->easy_getinfo(easy, CURLINFO_OS_ERRNO, &sys);
 	t->result = result;
+	t->sys = (int)sys;
 	if (seconds > 0 && (uint64_t)seconds < API_RETRY_AFTER_MAX_NS / NS_PER_SEC)
 		t->retry_after_ns = (uint64_t)seconds * NS_PER_SEC;
 	else if (seconds > 0)
