@@ -22,7 +22,8 @@ WORDS(sharing, "none", "time-slicing", "mps");
 #define NO_USE(member) FIELD_STORED | FIELD_NO_EFFECT, offsetof(struct config, member)
 #define PLAIN          0, 0
 
-#define NOTE_GFD "this version does not write node labels yet"
+#define NOTE_INTERVAL "labels are written when something changes, not by the clock"
+#define NOTE_ONESHOT  "the agent goes on; 'gpuslice labels' writes labels once"
 
 /* One of sharing.timeSlicing and sharing.mps, which have the same shape. */
 #define REPLICATED(p, fail)                                                                    \
@@ -70,8 +71,8 @@ const struct field config_fields[] = {
 		NULL },
 	{ "flags.gdsEnabled", FIELD_BOOL, AT(gds), NULL, "gds-enabled", "false", NULL },
 	{ "flags.mofedEnabled", FIELD_BOOL, AT(mofed), NULL, "mofed-enabled", "false", NULL },
-	{ "flags.useNodeFeatureAPI", FIELD_BOOL, NO_USE(gfd.use_node_feature_api), NULL, NULL,
-		"true", NOTE_GFD },
+	{ "flags.useNodeFeatureAPI", FIELD_BOOL, AT(gfd.use_node_feature_api), NULL, NULL,
+		"true", NULL },
 	{ "flags.deviceDiscoveryStrategy", FIELD_WORD, AT(discovery), &words_discovery,
 		"device-discovery-strategy", "auto", NULL },
 	{ "flags.plugin", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
@@ -89,12 +90,13 @@ const struct field config_fields[] = {
 		"driver-root-ctr-path", "/driver-root", NULL },
 	{ "flags.plugin.sharedDevicesAllocationPolicy", FIELD_WORD, AT(allocation),
 		&words_allocation, "shared-devices-allocation-policy", "distributed", NULL },
-	{ "flags.gfd", FIELD_OBJECT, FIELD_NO_EFFECT, 0, NULL, NULL, NULL, NOTE_GFD },
-	{ "flags.gfd.oneshot", FIELD_BOOL, AT(gfd.oneshot), NULL, NULL, "false", NULL },
+	{ "flags.gfd", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
+	{ "flags.gfd.oneshot", FIELD_BOOL, NO_USE(gfd.oneshot), NULL, NULL, "false",
+		NOTE_ONESHOT },
 	{ "flags.gfd.noTimestamp", FIELD_BOOL, AT(gfd.no_timestamp), NULL, NULL, "false",
 		NULL },
-	{ "flags.gfd.sleepInterval", FIELD_DURATION, AT(gfd.sleep_interval_ns), NULL, NULL,
-		"1m0s", NULL },
+	{ "flags.gfd.sleepInterval", FIELD_DURATION, NO_USE(gfd.sleep_interval_ns), NULL, NULL,
+		"1m0s", NOTE_INTERVAL },
 	{ "flags.gfd.outputFile", FIELD_STR, AT(gfd.output_file), NULL, NULL,
 		"/etc/kubernetes/node-feature-discovery/features.d/gfd", NULL },
 	{ "flags.gfd.machineTypeFile", FIELD_STR, AT(gfd.machine_type_file), NULL, NULL,
