@@ -16,7 +16,8 @@ rules() {
 		http:    base | uv.h microhttpd.h curl/ jansson.h
 		standin: base core config/yaml.h kube http | uv.h jansson.h
 		agent:   base core config gpu kube http | uv.h jansson.h
-		cli:     base core config gpu/monitor.h kube http standin sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
+		validate: base core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
+		cli:     base core config gpu/monitor.h kube http standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF
 }
 
@@ -89,7 +90,7 @@ includes() {
 			complain("\"" header "\": name it from src/, as \"" layer "/" header "\"")
 		else if (quoted && !matches(header, ours[layer]))
 			complain(layer " may not include \"" header "\"")
-		else if (!quoted && header ~ /^(base|core|config|gpu|sim|kube|http|standin|agent|cli)\//)
+		else if (!quoted && header ~ /^(base|core|config|gpu|sim|kube|http|standin|agent|validate|cli)\//)
 			complain(header ": headers of ours stand in quotes")
 		if (layer == "core" && matches(header, core_never))
 			complain("core has no input or output, clock, thread or log: " $3)

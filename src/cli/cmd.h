@@ -24,3 +24,4 @@ extern const struct cmd cmd_demo;
 extern const struct cmd cmd_kubelet;
 extern const struct cmd cmd_sim;
 extern const struct cmd cmd_status;
+extern const struct cmd cmd_validate;

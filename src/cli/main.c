@@ -14,6 +14,7 @@ static const struct cmd *const commands[] = {
 	&cmd_kubelet,
 	&cmd_sim,
 	&cmd_status,
+	&cmd_validate,
 };
 
 static int show_usage(FILE *to)
