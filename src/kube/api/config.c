@@ -191,6 +191,11 @@ static int in_cluster_server(struct api_config *c, const char *(*env)(const char
 		c->server = NULL;
 		return error_nomem(err);
 	}
+	/* What api_config_check() would take for a path is a spoilt host or port here. */
+	if (strchr(host, '/') || strchr(port, '/'))
+		return error_set(err, ERR_INVALID,
+			"%s: expected a server like https://10.0.0.1:443, found '%.100s'",
+			c->source, c->server);
 	return 0;
 }
 
