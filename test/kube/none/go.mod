@@ -1,0 +1,3 @@
+module none
+
+go 1.24
