@@ -205,7 +205,7 @@ check_pod() {
 	accepts "kubelet's root" 'volume("pod-resources").hostPath.path == "/var/lib/k0s/kubelet/pod-resources" and volume("device-plugins").hostPath.path == "/var/lib/kubelet/device-plugins"' \
 		--set kubeletRoot=/var/lib/k0s/kubelet
 	accepts "feature file" 'volumes | index("features") != null' --set labels.output=file
-	accepts "validator" '[pod.initContainers[].command | join(" ")] == ["gpuslice validate driver", "gpuslice validate toolkit"]' --set validator.enabled=true
+	accepts "validator" '[pod.initContainers[].command | join(" ")] == ["gpuslice validate driver", "gpuslice validate toolkit"] and ([pod.initContainers[].securityContext | .privileged // false] == [true, false]) and ([agent.volumeMounts[].name] | index("host")) == null' --set validator.enabled=true
 	accepts "digest" 'agent.image | startswith("r.example/g@sha256:00")' \
 		--set "image.repository=r.example/g,image.tag=x,image.digest=sha256:$(printf '0%.0s' {1..64})"
 	accepts "selector labels of the user" 'kind("DaemonSet").spec | (.selector.matchLabels == {a: "b"} and .template.metadata.labels.a == "b")' --set selectorLabelsOverride.a=b
@@ -252,15 +252,15 @@ check_security() {
 
 # Rights by feature: exactly these rules, and a token only where there is one to use.
 check_rights() {
-	local off=(--set 'labels.output=off,startupTaint.enabled=false') get='"nodes: get,list,watch"'
-	local patch='"nodes: patch"' events='"events: create,patch"' maps='"configmaps: get,list,watch"'
+	local off=(--set 'labels.output=off,startupTaint.enabled=false') get='"nodes: list,watch"'
+	local patch='"nodes: patch"' events='"events: create,patch"' maps='"configmaps: list,watch"'
 	accepts "no API" 'kinds == ["DaemonSet", "ServiceAccount"] and pod.automountServiceAccountToken == false' "${off[@]}"
 	accepts "feature file" 'kinds == ["DaemonSet", "ServiceAccount"]' --set labels.output=file,startupTaint.enabled=false
 	accepts "config by label" "rules(\"ClusterRole\") == [$get, $events] and rules(\"Role\") == [] and pod.automountServiceAccountToken" "${off[@]}" "${one[@]}"
 	accepts "config through the API" "rules(\"Role\") == [$maps] and kind(\"Role\").rules[0].resourceNames == [\"gpuslice-configs\"]" "${off[@]}" "${one[@]}" --set configViaAPI=true
 	accepts "start-up taint" "rules(\"ClusterRole\") == [$get, $patch, $events]" --set labels.output=off
 	accepts "labels by patch" "rules(\"ClusterRole\") == [$get, $patch, $events] and rules(\"Role\") == []" --set startupTaint.enabled=false
-	accepts "labels by NFD" "rules(\"ClusterRole\") == [$get, $events] and rules(\"Role\") == [\"nodefeatures: get,list,watch,create,update\", \"pods: get\"]" --set labels.output=nfd,startupTaint.enabled=false
+	accepts "labels by NFD" "rules(\"ClusterRole\") == [$get, $events] and rules(\"Role\") == [\"nodefeatures: get,create,update\", \"pods: get\"]" --set labels.output=nfd,startupTaint.enabled=false
 	accepts "roles of the user" 'kinds | (index("ClusterRole") == null and index("Role") == null)' --set rbac.create=false
 	accepts "account of the user" 'pod.serviceAccountName == "mine" and (kinds | index("ServiceAccount")) == null' --set serviceAccount.create=false,serviceAccount.name=mine
 	accepts "policy" '[.[] | select(.kind == "ValidatingAdmissionPolicy").metadata.name] == ["gpuslice-node"]'
@@ -304,7 +304,7 @@ check_refusals() {
 	refuses "nothing to do" --set devicePlugin.enabled=false,gfd.enabled=false
 	refuses "a mirror of NVIDIA's image" --set image.repository=mirror.example/nvidia/k8s-device-plugin
 	refuses 'toolkit is false, but deviceListStrategy is "envvar"' --set toolkit=false,deviceListStrategy=envvar
-	refuses "toolkit is false: leave it out there" --set toolkit=false,validator.enabled=true
+	refuses "validator.components has \"toolkit\", but toolkit is false" --set toolkit=false,validator.enabled=true
 	refuses "chart requires kubeVersion: >=1.28.0-0" --kube-version 1.27.0
 	accepts "namespace default, if wanted" 'kind("DaemonSet").metadata.namespace == "default"' --namespace default --set allowDefaultNamespace=true
 }

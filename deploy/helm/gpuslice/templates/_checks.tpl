@@ -49,7 +49,9 @@
 {{- if and (not .Values.toolkit) $strategy (not (contains "cdi-" $strategy)) -}}
 {{- fail (printf "toolkit is false, but deviceListStrategy is %q, which only NVIDIA's container runtime understands: use cdi-annotations and cdi-cri" $strategy) -}}
 {{- end -}}
-{{- if and .Values.validator.enabled (not .Values.toolkit) (has "toolkit" .Values.validator.components) -}}
-{{- fail "validator.components has \"toolkit\", but toolkit is false: leave it out there" -}}
+{{- if and .Values.validator.enabled (not .Values.toolkit) -}}
+{{- range without .Values.validator.components "driver" -}}
+{{- fail (printf "validator.components has %q, but toolkit is false, so that nobody gives this container a GPU: leave it out there" .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

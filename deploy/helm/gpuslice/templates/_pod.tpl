@@ -90,8 +90,15 @@
 {{- if $v.validator.enabled }}
 - name: validations
   init: true
-  mount: {mountPath: /run/nvidia/validations}
   volume: {hostPath: {path: {{ $v.validator.outputDir }}, type: {{ $made }}}}
+{{- if has "driver" $v.validator.components }}
+- name: host
+  init: true
+  volume: {hostPath: {path: /}}
+- name: driver-dir
+  init: true
+  volume: {hostPath: {path: {{ include "gpuslice.driverDir" . }}, type: {{ $made }}}}
+{{- end }}
 {{- end }}
 {{- end -}}
 
@@ -107,4 +114,37 @@
 {{- $list = append $list (dict "key" $key "operator" "Exists") -}}
 {{- end -}}
 {{- if $list }}{{ toYaml $list }}{{ end -}}
+{{- end -}}
+
+{{- /* Of a driver container, where there may be one. */ -}}
+{{- define "gpuslice.driverDir" -}}
+{{- if has (default "/" .Values.nvidiaDriverRoot) (list "/") }}/run/nvidia/driver{{ else }}{{ .Values.nvidiaDriverRoot }}{{ end -}}
+{{- end -}}
+
+{{- /* It runs the host's nvidia-smi below the host's root, and makes device nodes that are missing. */ -}}
+{{- define "gpuslice.validateDriver" -}}
+env:
+- {name: WITH_WAIT, value: "true"}
+- {name: OUTPUT_DIR, value: /run/nvidia/validations}
+- {name: DRIVER_INSTALL_DIR, value: {{ include "gpuslice.driverDir" . }}}
+- {name: NVIDIA_VISIBLE_DEVICES, value: void}
+securityContext:
+  privileged: true
+volumeMounts:
+- {name: validations, mountPath: /run/nvidia/validations}
+- {name: host, mountPath: /host, mountPropagation: HostToContainer}
+- {name: driver-dir, mountPath: /run/nvidia/driver, mountPropagation: HostToContainer}
+{{- end -}}
+
+{{- /* Whether a container like the agent's gets its GPUs. */ -}}
+{{- define "gpuslice.validateOther" -}}
+env:
+- {name: WITH_WAIT, value: "true"}
+- {name: OUTPUT_DIR, value: /run/nvidia/validations}
+- {name: NVIDIA_VISIBLE_DEVICES, value: all}
+- {name: NVIDIA_DRIVER_CAPABILITIES, value: "compute,utility"}
+securityContext:
+  {{- include "gpuslice.securityContext" . | nindent 2 }}
+volumeMounts:
+- {name: validations, mountPath: /run/nvidia/validations}
 {{- end -}}
