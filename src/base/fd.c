@@ -79,11 +79,12 @@ int fd_write_all(int fd, const void *data, size_t len, struct error *err)
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode,
 	struct error *err)
 {
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	CLEANUP(closep) int fd = -1;
 	char tmp[PATH_MAX];
 	int n;
 
-	n = snprintf(tmp, sizeof(tmp), "%s.XXXXXX", path);
+	n = snprintf(tmp, sizeof(tmp), "%.*s.%s.XXXXXX", (int)(name - path), path, name);
 	if (n < 0 || (size_t)n >= sizeof(tmp))
 		return error_set(err, ERR_LIMIT, "write '%s': the path is too long", path);
 	fd = mkostemp(tmp, O_CLOEXEC);

@@ -27,7 +27,8 @@ int file_read(const char *path, struct buf *b, struct error *err) MUST_USE;
 
 /*
  * Writes @path as a whole: temporary file beside it, fsync, rename. Readers see the old or the new
- * content, never a part; on any error the old file stays and nothing is left beside it.
+ * content, never a part; on any error the old file stays and nothing is left beside it. The
+ * temporary file's name begins with a dot, for programs that read all others of a directory.
  */
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode,
 	struct error *err) MUST_USE;
