@@ -17,7 +17,7 @@ rules() {
 		standin: base core config/yaml.h kube http | uv.h jansson.h
 		agent:   base core config gpu kube http | uv.h jansson.h
 		validate: base core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
-		cli:     base core config gpu/monitor.h kube http standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
+		cli:     base core config gpu/monitor.h gpu/label-facts.h kube http standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF
 }
 

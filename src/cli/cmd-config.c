@@ -2,29 +2,18 @@
 #include "cli/cmd.h"
 
 #include "base/buf.h"
-#include "base/fd.h"
+#include "cli/node-look.h"
 #include "config/config.h"
 #include "config/json.h"
 #include "core/offer.h"
-#include "gpu/monitor.h"
-#include "sim/control.h"
 
-#include <errno.h>
-#include <ftw.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /*
  * gpuslice config check: reads configs as the agent would, and shows what this node, or a simulated
  * one, would offer with each. Environment and flags of an agent are not known here and not applied.
  */
-
-#ifndef GPUSLICE_SIM_LIBDIR
-#	define GPUSLICE_SIM_LIBDIR ""
-#endif
-#define SIM_LIBRARY "libnvidia-ml.so.1"
 
 static const struct option_def check_options[] = {
 	{ "json", NULL, 0, OPTION_BOOL, { NULL }, NULL, "false", "print JSON" },
@@ -35,9 +24,8 @@ static const struct option_def check_options[] = {
 };
 
 struct check {
-	struct inventory *inv; /* NULL: NVML cannot be asked */
-	struct error nvml;     /* why not */
-	json_t *configs;       /* with --json; NULL else */
+	struct node_look node;
+	json_t *configs; /* with --json; NULL else */
 	unsigned n_good, n_bad, n_warnings;
 	int exit_code; /* of the first error */
 };
@@ -152,7 +140,7 @@ static void add_json(struct check *c, const char *name, const struct config *con
 	if (text)
 		(void)json_object_set_new(j, "config", json_loads(text, 0, NULL));
 	if (o) {
-		(void)json_object_set_new(j, "offers", offer_json(o, c->inv));
+		(void)json_object_set_new(j, "offers", offer_json(o, c->node.inv));
 		(void)json_object_set_new(j, "notes", texts_json(&o->notes));
 	}
 	free(text);
@@ -172,7 +160,7 @@ static void check_one(void *arg, const char *name, const char *text, struct conf
 		return;
 	}
 	c->n_warnings += (unsigned)warnings->n;
-	if (config && c->inv && offer_new(&o, c->inv, config, &why) < 0) {
+	if (config && c->node.inv && offer_new(&o, c->node.inv, config, &why) < 0) {
 		error_prefix(&why, "%s", name);
 		err = &why;
 	}
@@ -183,7 +171,7 @@ static void check_one(void *arg, const char *name, const char *text, struct conf
 	if (!c->configs && !err)
 		printf("%s: good\n", name);
 	if (!c->configs && o)
-		print_offer(o, c->inv);
+		print_offer(o, c->node.inv);
 	for (size_t i = 0; !c->configs && i < warnings->n; i++)
 		printf("  warning: %s\n", warnings->v[i]);
 	if (err)
@@ -196,105 +184,33 @@ static const char *no_env(const char *name)
 	return NULL;
 }
 
-/* The simulated NVML: beside this program's build tree, or where it is installed. */
-static int find_simulator(char *ret, size_t cap, struct error *err)
-{
-	char exe[PATH_MAX];
-	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	char *slash;
-
-	if (len < 0)
-		return error_sys(err, errno, "read '/proc/self/exe'");
-	exe[len] = '\0';
-	slash = strrchr(exe, '/');
-	if (slash)
-		*slash = '\0';
-	(void)snprintf(ret, cap, "%.3000s/../sim/nvml/" SIM_LIBRARY, exe);
-	if (access(ret, R_OK) == 0)
-		return 0;
-	(void)snprintf(ret, cap, "%.3000s/../" GPUSLICE_SIM_LIBDIR "/" SIM_LIBRARY, exe);
-	if (access(ret, R_OK) == 0)
-		return 0;
-	return error_set(err, ERR_NOT_FOUND,
-		"--node: the simulator's " SIM_LIBRARY
-		" is not installed beside this program; --nvml "
-		"names another place");
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	(void)remove(path);
-	return 0;
-}
-
-/* Takes one look at a node that lives as long as this look. */
-static int look_at_model(struct check *c, const char *model, const char *nvml,
-	struct error *err)
-{
-	char library[PATH_MAX], dir[] = "/tmp/gpuslice-check.XXXXXX";
-	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
-	struct gpu_monitor_options options = { .nvml_path = library };
-	int r;
-
-	if (nvml)
-		(void)snprintf(library, sizeof(library), "%s", nvml);
-	else if (find_simulator(library, sizeof(library), err) < 0)
-		return -1;
-	if (!mkdtemp(dir))
-		return error_sys(err, errno, "make a directory '%s'", dir);
-	(void)setenv("GPUSLICE_SIM_NODE", model, 1);
-	(void)setenv("GPUSLICE_SIM_DIR", dir, 1);
-	/* Made here, so that a wrong model is this command's own error, not NVML's. */
-	r = sim_control_create(&node, model, dir, /* force= */ false, /* seed= */ 0, err);
-	if (r >= 0)
-		r = gpu_inventory_once(&c->inv, &options, err);
-	(void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-	return r < 0 ? error_prefix(err, "--node %s", model) : 0;
-}
-
-/* What the command line names must be there; the driver's own NVML may be missing. */
-static int look_at_node(struct check *c, const struct options *o, struct error *err)
-{
-	const char *node = option_str(o, "node", NULL), *nvml = option_str(o, "nvml", NULL);
-	bool named = option_get(o, "nvml")->source == OPTION_FROM_ARGS;
-	struct gpu_monitor_options options = { .nvml_path = nvml };
-
-	if (node)
-		return look_at_model(c, node, named ? nvml : NULL, err);
-	if (gpu_inventory_once(&c->inv, &options, &c->nvml) >= 0 || !named)
-		return 0;
-	error_copy(err, &c->nvml);
-	return -1;
-}
-
 static void print_node(const struct check *c)
 {
 	uint32_t same = 0;
 
-	if (!c->inv) {
+	if (!c->node.inv) {
 		printf("Without GPUs: %s.\nThe configs are checked all the same.\n\n",
-			c->nvml.msg);
+			c->node.nvml.msg);
 		return;
 	}
 	printf("Node:");
-	for (uint32_t i = 0; i < c->inv->n; i++) {
+	for (uint32_t i = 0; i < c->node.inv->n; i++) {
 		same++;
-		if (i + 1 < c->inv->n &&
-			!strcmp(c->inv->gpus[i].name, c->inv->gpus[i + 1].name))
+		if (i + 1 < c->node.inv->n &&
+			!strcmp(c->node.inv->gpus[i].name, c->node.inv->gpus[i + 1].name))
 			continue;
-		printf("%s %u x %s", i + 1 > same ? "," : "", same, c->inv->gpus[i].name);
+		printf("%s %u x %s", i + 1 > same ? "," : "", same, c->node.inv->gpus[i].name);
 		same = 0;
 	}
-	printf("%s, driver %s\n\n", c->inv->n ? "" : " no GPU", c->inv->driver_version);
+	printf("%s, driver %s\n\n", c->node.inv->n ? "" : " no GPU",
+		c->node.inv->driver_version);
 }
 
 static int print_json(struct check *c, struct error *err)
 {
 	json_t *top = json_pack("{s:b, s:o, s:O}", "good", c->n_bad == 0, "nvml",
-		c->inv ? json_null() : json_any_text(c->nvml.msg), "configs", c->configs);
+		c->node.inv ? json_null() : json_any_text(c->node.nvml.msg), "configs",
+		c->configs);
 	char *text = top ? json_dumps(top, JSON_INDENT(2)) : NULL;
 	bool done = text && printf("%s\n", text) > 0;
 
@@ -310,7 +226,7 @@ static int run_check(struct check *c, const struct options *o, struct error *err
 	if (o->args.n < 2)
 		return error_set(err, ERR_INVALID,
 			"check: expected at least one FILE, found none");
-	if (look_at_node(c, o, err) < 0)
+	if (node_look(&c->node, o, NULL, NULL, err) < 0)
 		return -1;
 	if (option_bool(o, "json", false)) {
 		c->configs = json_array();
@@ -339,7 +255,7 @@ static int run_check(struct check *c, const struct options *o, struct error *err
 
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)
 {
-	struct check c = { .inv = NULL };
+	struct check c = { .configs = NULL };
 	int r;
 
 	(void)cmd;
@@ -348,7 +264,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 			o->args.n ? o->args.v[0] : "");
 	r = run_check(&c, o, err);
 	json_decref(c.configs);
-	(void)inventory_free(c.inv);
+	(void)inventory_free(c.node.inv);
 	return r < 0 ? r : c.exit_code;
 }
 

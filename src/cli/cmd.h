@@ -22,6 +22,7 @@ struct cmd {
 extern const struct cmd cmd_config;
 extern const struct cmd cmd_demo;
 extern const struct cmd cmd_kubelet;
+extern const struct cmd cmd_labels;
 extern const struct cmd cmd_sim;
 extern const struct cmd cmd_status;
 extern const struct cmd cmd_validate;

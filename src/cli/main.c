@@ -12,6 +12,7 @@ static const struct cmd *const commands[] = {
 	&cmd_config,
 	&cmd_demo,
 	&cmd_kubelet,
+	&cmd_labels,
 	&cmd_sim,
 	&cmd_status,
 	&cmd_validate,
