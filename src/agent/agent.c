@@ -230,6 +230,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 			a, err) < 0 ||
 		agent_http_start(a, o->listen, err) < 0)
 		return -1;
+	agent_cluster_start(a);
 	return 0;
 }
 
@@ -250,6 +251,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	(void)uv_timer_init(loop, &a->due);
 	a->due.data = a;
 	agent_config_init(a);
+	agent_cluster_init(a, options);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);
 		return -1;
@@ -274,6 +276,7 @@ struct agent *agent_stop(struct agent *a)
 	a->local = http_server_stop(a->local);
 	a->tcp = http_server_stop(a->tcp);
 	agent_config_stop(a);
+	agent_cluster_stop(a);
 	a->kubelet_watch = kubelet_watch_stop(a->kubelet_watch);
 	a->monitor = gpu_monitor_stop(a->monitor);
 	for (size_t i = 0; i < a->n_plugins; i++)
@@ -286,6 +289,7 @@ struct agent *agent_stop(struct agent *a)
 	a->offered.inv = inventory_free(a->offered.inv);
 	node_fini(&a->node);
 	agent_config_fini(a);
+	agent_cluster_fini(a);
 	free(a->plugins);
 	free(a->seen);
 	free(a->kubelet_socket);

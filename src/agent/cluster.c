@@ -1,11 +1,281 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/internal.h"
 
+#include "agent/cluster/patch.h"
+#include "agent/options.h"
+#include "base/time.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Opening libcurl takes longer than all that stands between a start and the registration with the
+ * kubelet. Unless the config waits for the API server, that comes first. */
+#define OPEN_LATER_MS 250
+
+/* Taints of others change at any moment: how long to leave ours after such a collision. */
+#define TAINT_AGAIN_NS (NS_PER_SEC / 2)
+
+/* --- events --- */
+
 void agent_event(struct agent *a, enum event_type type, const char *reason, const char *fmt,
 	...)
 {
-	(void)a;
-	(void)type;
-	(void)reason;
-	(void)fmt;
+	char message[ERROR_MSG_MAX + 64];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	event_send(&a->cluster.events, type, reason, message);
+}
+
+static void on_fight(void *arg, uint32_t rounds)
+{
+	agent_event(arg, EVENT_WARNING, "LabelConflict",
+		"somebody else keeps changing the labels that gpusliced writes (%u times); they "
+		"are put right ever more slowly",
+		rounds);
+}
+
+/* --- the startup taint --- */
+
+/* All that the GPUs and the config give is registered, even if that is nothing. */
+static bool all_is_served(const struct agent *a)
+{
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
+
+	return a->offered.offer && a->offer_error.code == ERR_NONE && agent_ready(a, &why);
+}
+
+static void look_at_taint(struct task *t)
+{
+	const struct agent *a = t->owner;
+	const struct agent_cluster *c = &a->cluster;
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(1024);
+	CLEANUP(freep) char *body = NULL;
+	struct error err = ERROR_INIT;
+	json_t *patch = NULL;
+
+	if (!c->node || node_object_state(c->node) != NODE_PRESENT || !all_is_served(a))
+		return;
+	if (taint_patch(&patch, node_object_taints(c->node), c->options.startup_taint, &err) <
+			0 ||
+		!patch)
+		return;
+	body = json_dumps(patch, JSON_COMPACT);
+	json_decref(patch);
+	buf_puts(&path, "/api/v1/nodes/");
+	api_escape(&path, c->options.node_name);
+	buf_puts(&path, "?fieldManager=gpusliced");
+	if (body && buf_ok(&path))
+		task_send(t, &(struct api_request){ .method = "PATCH",
+				     .path = buf_str(&path),
+				     .content_type = API_JSON_PATCH,
+				     .body = body });
+}
+
+static void taint_done(struct task *t, const struct api_reply *reply, const struct error *err)
+{
+	struct agent_cluster *c = &((struct agent *)t->owner)->cluster;
+
+	if (!err) {
+		c->taint_removed_wall_ns = time_wall_ns();
+		log_info("startup taint removed", LOG_STR("key", c->options.startup_taint));
+		return;
+	}
+	/* The taints are other ones than a moment ago: the watch tells, and we look again. */
+	if (reply->status == 409 || reply->status == 422)
+		task_wait(t, TAINT_AGAIN_NS);
+	else if (task_trouble_is_new(t))
+		log_warn("startup taint not removed, trying again",
+			LOG_STR("reason", err->msg));
+}
+
+/* --- labels --- */
+
+static void set_labels(struct agent *a)
+{
+	struct labels *labels = NULL;
+	struct error err = ERROR_INIT;
+
+	/* Without the driver, or a config, the last labels stay: pods that run were placed by them. */
+	if (!a->cluster.labels.kind || !a->config.decided || !a->nvml_answered ||
+		a->nvml_down.code != ERR_NONE || a->offer_error.code != ERR_NONE)
+		return;
+	if (agent_labels(a, &labels, &err) < 0) {
+		if (strcmp(a->labels_error.msg, err.msg) != 0)
+			log_error("no labels", LOG_STR("reason", err.msg));
+		a->labels_error = err;
+		return;
+	}
+	error_clear(&a->labels_error);
+	label_writer_set(&a->cluster.labels, labels, a->config.config->gfd.output_file);
+}
+
+void agent_cluster_look(struct agent *a)
+{
+	set_labels(a);
+	if (*a->cluster.options.startup_taint && all_is_served(a))
+		task_poke(&a->cluster.taint);
+}
+
+/* --- our Node --- */
+
+static void on_node(void *arg)
+{
+	struct agent *a = arg;
+	struct agent_cluster *c = &a->cluster;
+
+	/* A Node that is gone says nothing about the config: what is in force stays. */
+	if (node_object_state(c->node) == NODE_PRESENT)
+		agent_config_label(a, node_object_label(c->node, c->options.node_label));
+	if (c->labels.where == LABELS_NODE)
+		task_poke(&c->labels.task);
+	agent_cluster_look(a);
+}
+
+static const struct node_object_ops node_ops = { .changed = on_node };
+
+/* --- opening --- */
+
+static void cannot_use(struct agent *a, const struct error *why)
+{
+	a->cluster.possible = false;
+	a->cluster.why = *why;
+	agent_config_without_api(a);
+}
+
+static void on_open(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+	struct agent_cluster *c = &a->cluster;
+	struct error err = ERROR_INIT;
+
+	if (api_new(&c->api, a->loop, &c->config, "gpusliced/" GPUSLICE_VERSION, &err) < 0 ||
+		node_object_start(&c->node, c->api, c->options.node_name, &node_ops, a, &err) <
+			0) {
+		log_error("the API server is not used", LOG_STR("reason", err.msg));
+		cannot_use(a, &err);
+		return;
+	}
+	error_clear(&c->why);
+	log_info("using the API server", LOG_STR("server", api_server(c->api)),
+		LOG_STR("node", c->options.node_name));
+	c->events.task.api = c->api;
+	c->taint.api = c->api;
+	c->labels.task.api = c->api;
+	c->labels.node = c->node;
+	task_poke(&c->events.task);
+	task_poke(&c->labels.task);
+	agent_config_with_api(a, c->api);
+}
+
+static const char *or_empty(const char *text)
+{
+	return text ? text : "";
+}
+
+static const char *get_env(const char *name)
+{
+	return getenv(name);
+}
+
+static int find_server(struct agent_cluster *c, struct error *err)
+{
+	struct error why = ERROR_INIT;
+
+	if (*c->options.kubeconfig)
+		return api_config_kubeconfig(&c->config, c->options.kubeconfig, err);
+	if (api_config_in_cluster(&c->config, NULL, get_env, &why) == 0)
+		return 0;
+	if (why.code != ERR_NOT_FOUND) {
+		error_copy(err, &why);
+		return -1;
+	}
+	return error_set(err, ERR_NOT_FOUND,
+		"no API server is known: this is no pod, and --kubeconfig is not given");
+}
+
+/* What was asked for that cannot be had without the API server. */
+static void say_what_is_missing(const struct agent_options *o, const struct error *why)
+{
+	bool labels = o->cluster.labels == LABELS_NODE || o->cluster.labels == LABELS_NFD;
+	bool map = o->config_map && *o->config_map;
+
+	if (labels || map || *or_empty(o->cluster.kubeconfig) || why->code != ERR_NOT_FOUND)
+		log_warn("the API server is not used", LOG_STR("reason", why->msg),
+			LOG_STR("without", labels && map ? "the ConfigMap, labels on the node"
+					   : map         ? "the ConfigMap"
+					   : labels      ? "labels on the node"
+							 : "events, startup taint"));
+	else if (o->config_dir && *o->config_dir)
+		log_info("the node's label is not read", LOG_STR("reason", why->msg));
+}
+
+void agent_cluster_init(struct agent *a, const struct agent_options *o)
+{
+	struct agent_cluster *c = &a->cluster;
+	struct agent_cluster_options *p = &c->options;
+	struct error err = ERROR_INIT;
+
+	*p = (struct agent_cluster_options){
+		.kubeconfig = or_empty(o->cluster.kubeconfig),
+		.node_name = or_empty(o->cluster.node_name),
+		.namespace_ = or_empty(o->cluster.namespace_),
+		.pod_name = or_empty(o->cluster.pod_name),
+		.node_label = or_empty(o->cluster.node_label),
+		.startup_taint = or_empty(o->cluster.startup_taint),
+		.labels = o->cluster.labels,
+	};
+	(void)uv_timer_init(a->loop, &c->open);
+	c->open.data = a;
+	event_sender_init(&c->events, a->loop);
+	task_init(&c->taint, a->loop, look_at_taint, taint_done);
+	c->taint.owner = a;
+	label_writer_init(&c->labels, a->loop, p->labels);
+	c->labels.fight = on_fight;
+	c->labels.arg = a;
+	c->labels.keep = p->node_label;
+	c->labels.node_name = p->node_name;
+	c->labels.pod_name = p->pod_name;
+	c->labels.namespace_ = c->namespace_;
+	if (find_server(c, &err) == 0 && !*p->node_name)
+		(void)error_set(&err, ERR_INVALID,
+			"the name of this Node is not known: give --node-name or NODE_NAME");
+	c->possible = err.code == ERR_NONE;
+	c->why = err;
+	if (!c->possible) {
+		say_what_is_missing(o, &err);
+		return;
+	}
+	c->events.node = p->node_name;
+	(void)snprintf(c->namespace_, sizeof(c->namespace_), "%s",
+		*p->namespace_ ? p->namespace_ : or_empty(c->config.namespace_));
+}
+
+void agent_cluster_start(struct agent *a)
+{
+	if (a->cluster.possible)
+		(void)uv_timer_start(&a->cluster.open, on_open,
+			a->config.decided ? OPEN_LATER_MS : 0, 0);
+}
+
+void agent_cluster_stop(struct agent *a)
+{
+	struct agent_cluster *c = &a->cluster;
+
+	task_close(&c->events.task);
+	task_close(&c->taint);
+	label_writer_close(&c->labels);
+	c->node = node_object_stop(c->node);
+	if (c->api)
+		c->api = api_free(c->api);
+	uv_close((uv_handle_t *)&c->open, NULL);
+}
+
+void agent_cluster_fini(struct agent *a)
+{
+	label_writer_fini(&a->cluster.labels);
+	api_config_fini(&a->cluster.config);
 }

@@ -146,6 +146,21 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 
 /* --- named configs --- */
 
+static bool is_named(const struct agent_config_state *s)
+{
+	return s->dir || *s->map;
+}
+
+/* What messages call an entry: "/configs/a", "configmap gpu/configs#a". Without a name it is what
+ * config-manager links then, which refuse_empty() knows. */
+static void where_is(const struct agent_config_state *s, const char *name, struct buf *b)
+{
+	if (name)
+		buf_printf(b, "%s%c%s", s->source_text, s->dir ? '/' : '#', name);
+	else
+		buf_puts(b, "/dev/null");
+}
+
 /* For the next start without an API server. A full disk is no reason to do without the config. */
 static void keep(const struct agent *a, const struct config_choice *choice,
 	const struct buf *text)
@@ -158,7 +173,7 @@ static void keep(const struct agent *a, const struct config_choice *choice,
 	memcpy(k.label, s->label, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
 	if (path_join(path, sizeof(path), a->run_dir, KEPT_NAME, &err) < 0 ||
-		config_kept_write(&k, path, config_source_text(s->source), &err) < 0)
+		config_kept_write(&k, path, s->source_text, &err) < 0)
 		log_warn("the config is not kept for a start without the API server",
 			LOG_STR("reason", err.msg));
 }
@@ -218,9 +233,16 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 		.default_name = s->default_name,
 		.fallbacks = &s->fallbacks,
 		.names = names };
-	int r = config_source_names(s->source, names, err);
+	int r;
 
 	*ret_reason = "ConfigNotFound";
+	if (!s->source) {
+		(void)error_set(err, ERR_UNAVAILABLE, "%s: %s", s->source_text,
+			a->cluster.why.code ? a->cluster.why.msg
+					    : "the API server is not asked yet");
+		return CONFIG_SOURCE_WAIT;
+	}
+	r = config_source_names(s->source, names, err);
 	if (r != 0)
 		return r;
 	if (!label_known(s)) {
@@ -260,11 +282,7 @@ static void look_named(struct agent *a, bool force)
 			refuse(a, reason, &err);
 		return;
 	}
-	config_source_where(s->source, choice.name ? choice.name : "/dev/null", &where);
-	if (!choice.name) { /* what config-manager links then; refuse_empty() knows it */
-		buf_clear(&where);
-		buf_puts(&where, "/dev/null");
-	}
+	where_is(s, choice.name, &where);
 	if (!buf_ok(&where) || (seen_before(s, buf_str(&where), &text) && !force))
 		return;
 	if (take(a, buf_str(&where), &text, &err) < 0) {
@@ -288,10 +306,10 @@ static void look_file(struct agent *a)
 
 static void look(struct agent *a, bool force)
 {
-	if (config_source_is_file(a->config.source))
-		look_file(a);
-	else
+	if (is_named(&a->config))
 		look_named(a, force);
+	else
+		look_file(a);
 }
 
 static void on_source(void *arg)
@@ -309,8 +327,7 @@ void agent_config_label(struct agent *a, const char *label)
 
 	if (!label)
 		label = "";
-	if (!s->source || config_source_is_file(s->source) ||
-		(s->label_known && !strcmp(s->label, label)))
+	if (!is_named(s) || (s->label_known && !strcmp(s->label, label)))
 		return;
 	s->label_known = true;
 	/* A value of more than 63 characters is no label: the choice says that there is no such. */
@@ -341,14 +358,14 @@ static void take_kept(struct agent *a)
 	char path[PATH_MAX];
 
 	if (path_join(path, sizeof(path), a->run_dir, KEPT_NAME, &err) < 0 ||
-		config_kept_read(&k, path, config_source_text(s->source), &err) < 0) {
+		config_kept_read(&k, path, s->source_text, &err) < 0) {
 		if (err.code != ERR_NOT_FOUND)
 			log_warn("kept config not used", LOG_STR("reason", err.msg));
 		buf_fini(&k.text);
 		return;
 	}
 	choice = (struct config_choice){ .by = k.by, .name = *k.entry ? k.entry : NULL };
-	config_source_where(s->source, choice.name ? choice.name : "", &where);
+	where_is(s, choice.name, &where);
 	log_info("going on with the config of the last run", LOG_STR("entry", k.entry));
 	if (take(a, buf_str(&where), &k.text, &err) < 0) {
 		log_warn("kept config not used", LOG_STR("reason", err.msg));
@@ -378,20 +395,68 @@ static int start_file(struct agent *a, struct error *err)
 	return take(a, s->file, &text, err);
 }
 
+/* "[namespace/]name", in the pod's namespace without one. */
+static int name_map(struct agent *a, const char *text, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+	const char *slash = strchr(text, '/'), *name = slash ? slash + 1 : text;
+	int len = slash ? (int)(slash - text) : (int)strlen(a->cluster.namespace_);
+
+	if ((slash && len == 0) || len >= (int)sizeof(s->map_namespace) ||
+		!config_entry_name_ok(name))
+		return error_set(err, ERR_INVALID,
+			"--config-map: expected NAME or NAMESPACE/NAME, found '%s'", text);
+	if (len == 0 && a->cluster.possible)
+		return error_set(err, ERR_INVALID,
+			"--config-map %s: the namespace of this pod is not known; give "
+			"NAMESPACE/NAME or --namespace",
+			text);
+	(void)snprintf(s->map_namespace, sizeof(s->map_namespace), "%.*s", len,
+		slash ? text : a->cluster.namespace_);
+	(void)snprintf(s->map, sizeof(s->map), "%s", name);
+	if (asprintf(&s->source_text, "configmap %s/%s", s->map_namespace, s->map) < 0) {
+		s->source_text = NULL;
+		return error_nomem(err);
+	}
+	return 0;
+}
+
 static int start_named(struct agent *a, struct error *err)
 {
 	struct agent_config_state *s = &a->config;
 
-	if (config_source_dir(&s->source, a->loop, s->dir, &source_ops, a, err) < 0)
-		return -1;
-	if (s->label_wanted) {
-		take_kept(a);
-		(void)uv_timer_start(&s->wait, on_waited, LABEL_WAIT_MS, 0);
-	} else {
-		s->label_known = true;
+	if (s->dir) {
+		if (config_source_dir(&s->source, a->loop, s->dir, &source_ops, a, err) < 0)
+			return -1;
+		s->source_text = strdup(config_source_text(s->source));
+		if (!s->source_text)
+			return error_nomem(err);
 	}
+	s->label_wanted = a->cluster.possible;
+	s->waited = !s->label_wanted; /* there is nothing to wait for */
+	if (s->label_wanted || *s->map)
+		take_kept(a);
+	if (s->label_wanted)
+		(void)uv_timer_start(&s->wait, on_waited, LABEL_WAIT_MS, 0);
 	look(a, /* force= */ false);
 	return 0;
+}
+
+void agent_config_with_api(struct agent *a, struct api *api)
+{
+	struct agent_config_state *s = &a->config;
+	struct error err = ERROR_INIT;
+
+	if (*s->map && config_source_map(&s->source, api, s->map_namespace, s->map, &source_ops,
+			       a, &err) < 0)
+		refuse(a, "ConfigNotFound", &err);
+}
+
+void agent_config_without_api(struct agent *a)
+{
+	a->config.waited = true;
+	if (is_named(&a->config))
+		look(a, /* force= */ false);
 }
 
 int agent_config_start(struct agent *a, const struct agent_options *o, struct error *err)
@@ -408,7 +473,9 @@ int agent_config_start(struct agent *a, const struct agent_options *o, struct er
 		return -1;
 	if (s->file)
 		return start_file(a, err);
-	if (s->dir)
+	if (o->config_map && *o->config_map && name_map(a, o->config_map, err) < 0)
+		return -1;
+	if (is_named(s))
 		return start_named(a, err);
 	/* Options and variables alone. */
 	s->warnings = warnings;
@@ -429,12 +496,10 @@ void agent_config_init(struct agent *a)
 
 void agent_config_reload(struct agent *a)
 {
-	if (!a->config.source)
-		return;
-	if (config_source_is_file(a->config.source))
-		config_source_look(a->config.source);
-	else
+	if (is_named(&a->config))
 		look(a, /* force= */ true);
+	else if (a->config.source)
+		config_source_look(a->config.source);
 }
 
 void agent_config_stop(struct agent *a)
@@ -449,6 +514,7 @@ void agent_config_fini(struct agent *a)
 
 	s->config = config_free(s->config);
 	free(s->where);
+	free(s->source_text);
 	strv_fini(&s->warnings);
 	strv_fini(&s->fallbacks);
 	buf_fini(&s->seen);

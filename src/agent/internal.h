@@ -5,6 +5,7 @@
  * The agent's state, for the files of this folder only. All of it belongs to the loop thread.
  */
 #include "agent/agent.h"
+#include "agent/cluster/cluster.h"
 #include "agent/config/source.h"
 #include "agent/holders.h"
 #include "agent/kubelet-watch.h"
@@ -55,7 +56,9 @@ struct agent_config_state {
 	uint64_t last_error_wall_ns;
 	char waiting[ERROR_MSG_MAX]; /* why nothing is decided yet; "" */
 
-	const char *file, *dir, *default_name; /* options; borrowed; may be NULL */
+	const char *file, *dir, *default_name;              /* options; borrowed; may be NULL */
+	char map_namespace[64], map[CONFIG_ENTRY_NAME_MAX]; /* of the ConfigMap; "": none */
+	char *source_text; /* the directory or ConfigMap, for messages; NULL: neither */
 	struct strv fallbacks;
 	struct config_source *source; /* NULL: flags and variables alone */
 	struct buf seen;              /* where and text of what was last looked at */
@@ -99,9 +102,15 @@ struct agent {
 	struct kubelet_watch *kubelet_watch;
 	struct holders *holders;
 
+	struct agent_cluster cluster;
+	struct error labels_error; /* they could not be made */
+
 	struct http_server *local, *tcp;
 	struct error failure;
 };
+
+/* labels.c: the labels that are true now, as GPU feature discovery would have them. */
+int agent_labels(struct agent *a, struct labels **ret, struct error *err) MUST_USE;
 
 /* reconcile.c: decide from what is known now, and act on the difference. */
 void agent_reconcile(struct agent *a);
@@ -122,12 +131,20 @@ void agent_config_init(struct agent *a);
 int agent_config_start(struct agent *a, const struct agent_options *o,
 	struct error *err) MUST_USE;
 void agent_config_label(struct agent *a, const char *label); /* of our Node; NULL: none */
+void agent_config_with_api(struct agent *a, struct api *api);
+void agent_config_without_api(struct agent *a); /* there will be none */
 void agent_config_reload(struct agent *a);
 void agent_config_stop(struct agent *a);
 void agent_config_fini(struct agent *a);
 
-/* cluster.c: tells the cluster's operator, by an Event on our Node, if there is an API server. */
-enum event_type { EVENT_NORMAL, EVENT_WARNING };
+/* cluster.c */
+void agent_cluster_init(struct agent *a, const struct agent_options *o);
+void agent_cluster_start(struct agent *a);
+void agent_cluster_look(struct agent *a); /* what is offered, or served, is something else */
+void agent_cluster_stop(struct agent *a);
+void agent_cluster_fini(struct agent *a);
+
+/* Tells the cluster's operator, by an Event on our Node, if there is an API server. */
 void agent_event(struct agent *a, enum event_type type, const char *reason, const char *fmt,
 	...) PRINTF(4, 5);
 

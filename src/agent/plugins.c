@@ -49,11 +49,13 @@ static void on_state(void *arg, bool registered, const char *why)
 {
 	struct agent_plugin *p = arg;
 
-	if (registered)
+	if (registered) {
 		log_info("registered with the kubelet", LOG_STR("resource", p->name));
-	else if (*why) /* without a reason it is just about to */
+		agent_cluster_look(p->agent);
+	} else if (*why) { /* without a reason it is just about to */
 		log_warn("not registered with the kubelet, trying again",
 			LOG_STR("resource", p->name), LOG_STR("reason", why));
+	}
 }
 
 static const struct plugin_ops ops = {

@@ -45,13 +45,18 @@ static void log_health(struct agent *a)
 		if (!seen ||
 			(seen->ok == ok && (ok || !strcmp(seen->reason, g->health.reason))))
 			continue;
-		if (ok)
+		if (ok) {
 			log_info("GPU is healthy again", LOG_UINT("gpu", g->gpu.index),
 				LOG_STR("uuid", g->gpu.uuid));
-		else
+			agent_event(a, EVENT_NORMAL, "GPUHealthy",
+				"GPU %u (%s) is healthy again", g->gpu.index, g->gpu.uuid);
+		} else {
 			log_warn("GPU is unhealthy", LOG_UINT("gpu", g->gpu.index),
 				LOG_STR("uuid", g->gpu.uuid),
 				LOG_STR("reason", g->health.reason));
+			agent_event(a, EVENT_WARNING, "GPUUnhealthy", "GPU %u (%s): %s",
+				g->gpu.index, g->gpu.uuid, g->health.reason);
+		}
 		seen->ok = ok;
 		memcpy(seen->reason, g->health.reason, sizeof(seen->reason));
 	}
@@ -222,5 +227,6 @@ void agent_reconcile(struct agent *a)
 	/* Positions of an older offer do not fit the node's GPUs of now: leave its lists alone. */
 	if (a->offered.offer && a->offer_error.code == ERR_NONE)
 		act(a);
+	agent_cluster_look(a);
 	arm_timer(a);
 }

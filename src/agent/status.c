@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/internal.h"
 
+#include "agent/cluster/patch.h"
+#include "agent/options.h"
 #include "base/time.h"
 
 #include <jansson.h>
@@ -70,6 +72,73 @@ static json_t *config_status(const struct agent *a)
 	SET(o, "sharing", json_string(strategy_names[s->config->sharing.strategy]));
 	SET(o, "warnings", strings(&s->warnings));
 	SET(o, "lastError", error_or_null(&s->last_error, s->last_error_wall_ns));
+	return o;
+}
+
+static const char *const node_states[] = {
+	[NODE_UNKNOWN] = "unknown",
+	[NODE_ABSENT] = "absent",
+	[NODE_PRESENT] = "present",
+};
+
+static json_t *labels_status(const struct agent *a)
+{
+	const struct label_writer *w = &a->cluster.labels;
+	const struct error *err = a->labels_error.code ? &a->labels_error : &w->task.trouble;
+	json_t *o = json_object();
+
+	SET(o, "where", json_string(agent_labels_where_text(w->where)));
+	SET(o, "count", json_integer(w->want ? (json_int_t)w->want->n : 0));
+	SET(o, "written", json_boolean(w->written));
+	SET(o, "at", wall_time(w->written_wall_ns));
+	SET(o, "error", error_or_null(err, 0));
+	return o;
+}
+
+/* "none": the Node has no such taint; "waiting": it has, and not all is registered yet. */
+static json_t *taint_status(const struct agent_cluster *c)
+{
+	json_t *o = json_object(), *patch = NULL;
+	bool there = c->node &&
+		     taint_patch(&patch, node_object_taints(c->node), c->options.startup_taint,
+			     NULL) == 0 &&
+		     patch;
+	bool known = c->node && node_object_state(c->node) == NODE_PRESENT;
+
+	json_decref(patch);
+	SET(o, "key", json_string(c->options.startup_taint));
+	SET(o, "state",
+		json_string(!*c->options.startup_taint ? "off"
+			    : !known                   ? "unknown"
+			    : there                    ? "waiting"
+						       : "none"));
+	SET(o, "removed", wall_time(c->taint_removed_wall_ns));
+	SET(o, "error", error_or_null(&c->taint.trouble, 0));
+	return o;
+}
+
+static json_t *cluster_status(const struct agent *a)
+{
+	const struct agent_cluster *c = &a->cluster;
+	const struct error *trouble = c->node ? node_object_trouble(c->node) : &c->why;
+	json_t *o = json_object();
+
+	SET(o, "server", c->api ? json_string(api_server(c->api)) : json_null());
+	SET(o, "state",
+		json_string(!c->possible                ? "off"
+			    : !c->node                  ? "starting"
+			    : trouble->code == ERR_NONE ? "in touch"
+							: "away"));
+	SET(o, "error", error_or_null(trouble, 0));
+	SET(o, "node", json_string(c->options.node_name));
+	SET(o, "nodeState",
+		json_string(node_states[c->node ? node_object_state(c->node) : NODE_UNKNOWN]));
+	SET(o, "requests", json_integer(c->api ? (json_int_t)api_requests(c->api) : 0));
+	SET(o, "labels", labels_status(a));
+	SET(o, "startupTaint", taint_status(c));
+	SET(o, "events",
+		json_pack("{s:I, s:o}", "dropped", (json_int_t)c->events.dropped, "error",
+			error_or_null(&c->events.task.trouble, 0)));
 	return o;
 }
 
@@ -256,6 +325,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "now", wall_time(time_wall_ns()));
 	SET(o, "kubeletDir", json_string(a->kubelet_dir));
 	SET(o, "config", config_status(a));
+	SET(o, "cluster", cluster_status(a));
 	SET(o, "nvml", nvml_status(a));
 	SET(o, "gpus", gpus_status(a));
 	SET(o, "resources", resources_status(a, holders));

@@ -155,6 +155,28 @@ static void put_head(struct buf *b, const json_t *root)
 	}
 }
 
+/* One line about the API server, and one for each thing that does not go well there. */
+static void put_cluster(struct buf *b, const json_t *cluster)
+{
+	static const char *const parts[] = { "labels", "startupTaint", "events" };
+	char node[CELL_MAX], state[CELL_MAX], why[CELL_MAX * 4];
+
+	clean(state, sizeof(state), text_of(cluster, "state"));
+	if (!*state || !strcmp(state, "off"))
+		return;
+	clean(node, sizeof(node), text_of(cluster, "node"));
+	clean(why, sizeof(why), text_of(json_object_get(cluster, "error"), "message"));
+	buf_printf(b, "Cluster   node %s, API server %s%s%s\n", node, state, *why ? ": " : "",
+		why);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		const json_t *part = json_object_get(cluster, parts[i]);
+
+		clean(why, sizeof(why), text_of(json_object_get(part, "error"), "message"));
+		if (*why)
+			buf_printf(b, "          %s: %s\n", parts[i], why);
+	}
+}
+
 static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error *err)
 {
 	static const char *const headers[] = { "GPU", "NAME", "MEMORY", "NUMA", "HEALTH",
@@ -286,6 +308,7 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 	char line[CELL_MAX * 4];
 
 	put_head(b, root);
+	put_cluster(b, json_object_get(root, "cluster"));
 	if (put_gpus(b, json_object_get(root, "gpus"), options->colour, err) < 0 ||
 		put_resources(b, resources, options->colour, err) < 0)
 		return -1;

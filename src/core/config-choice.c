@@ -66,7 +66,8 @@ static void list_names(char *ret, size_t cap, const struct strv *names)
 		size_t len = strlen(names->v[i]);
 
 		if (used + len + 2 + sizeof(more) > cap) {
-			memcpy(ret + used, i ? more : more + 2, i ? sizeof(more) : sizeof(more) - 2);
+			memcpy(ret + used, i ? more : more + 2,
+				i ? sizeof(more) : sizeof(more) - 2);
 			return;
 		}
 		if (i > 0) {

@@ -16,8 +16,8 @@
 #define CONFIG_NODE_LABEL       "nvidia.com/device-plugin.config"
 #define CONFIG_FALLBACK_DEFAULT "default" /* the entry that "named" looks for */
 
-#define CONFIG_ENTRY_NAME_MAX   254 /* of a ConfigMap's key, with the end */
-#define CONFIG_ENTRIES_MAX      1000
+#define CONFIG_ENTRY_NAME_MAX 254 /* of a ConfigMap's key, with the end */
+#define CONFIG_ENTRIES_MAX    1000
 
 struct config_choice_input {
 	const char *label;            /* value of the node label; NULL or "": none */

@@ -175,7 +175,6 @@ static const struct config_source_kind dir_kind = {
 	.read = dir_read,
 	.look = dir_look,
 	.stop = dir_stop,
-	.separator = '/',
 };
 
 int config_source_dir(struct config_source **ret, uv_loop_t *loop, const char *path,

@@ -10,7 +10,7 @@ struct config_source_kind {
 		struct error *err);
 	void (*look)(struct config_source *s);
 	void (*stop)(struct config_source *s); /* frees all but .text, at once or by the loop */
-	char separator; /* between .text and an entry's name; 0: entries have no names */
+	bool single;                           /* one text without a name */
 };
 
 struct config_source {

@@ -51,21 +51,12 @@ void config_source_look(struct config_source *s)
 
 bool config_source_is_file(const struct config_source *s)
 {
-	return s->kind->separator == '\0';
+	return s->kind->single;
 }
 
 const char *config_source_text(const struct config_source *s)
 {
 	return s->text;
-}
-
-void config_source_where(const struct config_source *s, const char *name, struct buf *b)
-{
-	buf_puts(b, s->text);
-	if (name && s->kind->separator) {
-		buf_putc(b, s->kind->separator);
-		buf_puts(b, name);
-	}
 }
 
 /* --- one file --- */
@@ -120,6 +111,7 @@ static const struct config_source_kind file_kind = {
 	.read = file_text,
 	.look = file_look,
 	.stop = file_stop,
+	.single = true,
 };
 
 static const struct config_watch_ops file_ops = { .changed = file_changed };

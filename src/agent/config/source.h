@@ -54,6 +54,3 @@ void config_source_look(struct config_source *s);
 
 bool config_source_is_file(const struct config_source *s);
 const char *config_source_text(const struct config_source *s); /* for people; borrowed */
-
-/* What messages call an entry: "/configs/a", "configmap gpu/configs#a". NULL: the source. */
-void config_source_where(const struct config_source *s, const char *name, struct buf *b);

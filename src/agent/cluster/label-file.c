@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cluster/label-writer.h"
+
+#include "agent/cluster/patch.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/time.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * The feature file of node feature discovery: "key=value" lines. It reads every file of the
+ * directory that does not begin with a dot, so the new one gets its name when it is whole.
+ */
+
+#define FILE_MAX (64U << 10) /* what node feature discovery reads */
+#define AGAIN_NS (30 * NS_PER_SEC)
+
+/* The labels of a file as it stands; lines that are none do not matter. NULL: no memory. */
+static json_t *read_labels(const char *path)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(FILE_MAX);
+	json_t *o = json_object();
+	char key[LABEL_KEY_MAX + 1];
+	size_t len, eq;
+
+	if (file_read(path, &b, NULL) < 0)
+		return o;
+	for (const char *line = buf_str(&b); *line; line += len + (line[len] == '\n')) {
+		len = strcspn(line, "\n");
+		eq = strcspn(line, "=\n");
+		if (eq == len || eq >= sizeof(key))
+			continue;
+		memcpy(key, line, eq);
+		key[eq] = '\0';
+		(void)json_object_set_new(o, key, json_stringn(line + eq + 1, len - eq - 1));
+	}
+	return o;
+}
+
+static int write_whole(const char *path, const struct buf *text, struct error *err)
+{
+	const char *slash = strrchr(path, '/');
+	int dir = slash ? (int)(slash - path) + 1 : 0;
+	char hidden[PATH_MAX], parent[PATH_MAX];
+	int n = snprintf(hidden, sizeof(hidden), "%.*s.%s.gpusliced", dir, path, path + dir);
+
+	if (n < 0 || (size_t)n >= sizeof(hidden))
+		return error_set(err, ERR_LIMIT, "write '%s': the path is too long", path);
+	if (dir > 1) {
+		(void)snprintf(parent, sizeof(parent), "%.*s", dir - 1, path);
+		if (dir_make(parent, 0755, err) < 0)
+			return -1;
+	}
+	if (file_write_atomic(hidden, buf_str(text), text->len, 0644, err) < 0)
+		return -1;
+	if (rename(hidden, path) < 0) {
+		(void)error_sys(err, errno, "rename '%s' to '%s'", hidden, path);
+		(void)unlink(hidden);
+		return -1;
+	}
+	return 0;
+}
+
+static int write_labels(struct label_writer *w, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(FILE_MAX);
+	json_t *have = read_labels(w->path);
+	bool same = labels_same(w->want, have);
+
+	json_decref(have);
+	w->sent = w->generation;
+	if (same) {
+		w->written = true;
+		if (w->written_wall_ns == 0)
+			w->written_wall_ns = time_wall_ns();
+		return 0;
+	}
+	for (size_t i = 0; i < w->want->n; i++)
+		buf_printf(&text, "%s=%s\n", w->want->v[i].key, w->want->v[i].value);
+	if (!buf_ok(&text))
+		return error_set(err, ERR_LIMIT, "write '%s': more than %u bytes of labels",
+			w->path, FILE_MAX);
+	if (write_whole(w->path, &text, err) < 0)
+		return -1;
+	(void)label_writer_wrote(w);
+	return 0;
+}
+
+static void look(struct label_writer *w)
+{
+	struct error err = ERROR_INIT;
+
+	if (!w->path || !*w->path)
+		(void)error_set(&err, ERR_INVALID,
+			"no file for the labels: flags.gfd.outputFile is empty");
+	else
+		(void)write_labels(w, &err);
+	w->task.trouble = err;
+	if (task_trouble_is_new(&w->task))
+		log_warn("labels not written, trying again", LOG_STR("reason", err.msg));
+	if (err.code != ERR_NONE)
+		task_wait(&w->task, AGAIN_NS);
+}
+
+static void done(struct label_writer *w, const struct api_reply *reply, const struct error *err)
+{
+	(void)w;
+	(void)reply;
+	(void)err;
+}
+
+const struct label_writer_kind label_writer_file = { .look = look, .done = done };

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cluster/task.h"
+
+#include "base/time.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+static void on_time(uv_timer_t *t)
+{
+	struct task *task = t->data;
+
+	if (!task->call && (task->api || task->local))
+		task->look(task);
+}
+
+void task_init(struct task *t, uv_loop_t *loop, void (*look)(struct task *t),
+	void (*done)(struct task *t, const struct api_reply *reply, const struct error *err))
+{
+	*t = (struct task){ .look = look, .done = done, .backoff = BACKOFF_API };
+	(void)uv_timer_init(loop, &t->timer);
+	t->timer.data = t;
+}
+
+void task_poke(struct task *t)
+{
+	if (t->call)
+		t->again = true;
+	else if ((t->api || t->local) && !uv_is_active((uv_handle_t *)&t->timer))
+		task_wait(t, 0);
+}
+
+void task_wait(struct task *t, uint64_t ns)
+{
+	(void)uv_timer_start(&t->timer, on_time, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
+}
+
+/* Jitter only: zeros for want of randomness are as good as anything. */
+static uint64_t random_number(void)
+{
+	uint64_t n = 0;
+
+	if (getrandom(&n, sizeof(n), GRND_NONBLOCK) < 0)
+		n = time_mono_ns();
+	return n;
+}
+
+static void failed(struct task *t, uint64_t retry_after_ns, const struct error *err)
+{
+	t->trouble = *err;
+	task_wait(t, backoff_next(&t->backoff, retry_after_ns, random_number()));
+}
+
+static void on_reply(void *arg, const struct api_reply *reply, const struct error *err)
+{
+	struct task *t = arg;
+	bool again = t->again;
+
+	t->call = NULL;
+	t->again = false;
+	if (err) {
+		failed(t, reply->retry_after_ns, err);
+	} else {
+		error_clear(&t->trouble);
+		backoff_reset(&t->backoff);
+	}
+	t->done(t, reply, err);
+	if (again)
+		task_poke(t);
+}
+
+void task_send(struct task *t, const struct api_request *req)
+{
+	struct error err = ERROR_INIT;
+
+	(void)uv_timer_stop(&t->timer);
+	t->again = false;
+	if (api_send(t->api, req, on_reply, t, &t->call, &err) < 0)
+		failed(t, 0, &err);
+}
+
+bool task_trouble_is_new(struct task *t)
+{
+	if (!strcmp(t->told, t->trouble.msg))
+		return false;
+	memcpy(t->told, t->trouble.msg, sizeof(t->told));
+	return *t->told != '\0';
+}
+
+void task_close(struct task *t)
+{
+	t->call = api_cancel(t->call);
+	t->api = NULL;
+	uv_close((uv_handle_t *)&t->timer, NULL);
+}
