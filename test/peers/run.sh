@@ -126,4 +126,8 @@ while read -r model gpus product memory family mig; do
 	check_plugin
 	echo "$model: done"
 done < <(models)
+if [[ -x $gpuslice ]]; then
+	# All models there are, unless some are named.
+	"$here/labels.sh" "$bin/gpu-feature-discovery" "$build" "$@" || fail "labels are not NVIDIA's"
+fi
 exit $((failures > 0))
