@@ -282,8 +282,12 @@ static const char *if_there(const char *path, const char *def)
 	return access(path, F_OK) == 0 ? path : def;
 }
 
-static void read_settings(struct validate_settings *s, const struct options *o)
+static int read_settings(struct validate_settings *s, const struct options *o,
+	struct error *err)
 {
+	char name[VALIDATE_NAME_MAX];
+	uint64_t count;
+
 	s->host_root = option_str(o, "host-root", "/");
 	s->host_ctr = option_str(o, "host-root-ctr-path", if_there("/host", "/"));
 	s->driver_dir = option_str(o, "driver-install-dir", DRIVER_DIR);
@@ -300,6 +304,13 @@ static void read_settings(struct validate_settings *s, const struct options *o)
 	s->keep_dev = option_bool(o, "disable-dev-char-symlink-creation", false);
 	s->skip_gpu_init = option_bool(o, "driver-validation-skip-gpu-init", false);
 	s->no_workload = !option_bool(o, "with-workload", true);
+	for (size_t i = 0; i < s->require.n; i++) {
+		if (!validate_require_parse(s->require.v[i], name, sizeof(name), &count))
+			return error_set(err, ERR_INVALID,
+				"--require: expected RESOURCE or RESOURCE=COUNT, found '%.100s'",
+				s->require.v[i]);
+	}
+	return 0;
 }
 
 /* --- what is shown --- */
@@ -417,9 +428,9 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	/* The process that this one starts for CUDA: see validate/cuda-child.h. */
 	if (o->args.n > 0 && strcmp(o->args.v[0], CUDA_CHILD_WORD) == 0)
 		return cuda_child(o->args.n > 1 ? o->args.v[1] : NULL);
-	if (read_components(&run, o, err) < 0 || read_times(&run, &s, o, err) < 0)
+	if (read_components(&run, o, err) < 0 || read_times(&run, &s, o, err) < 0 ||
+		read_settings(&s, o, err) < 0)
 		return -1;
-	read_settings(&s, o);
 	run.output_dir = option_str(o, "output-dir", OUTPUT_DIR);
 	run.cleanup = option_bool(o, "cleanup-all", false);
 	run.wait = option_bool(o, "with-wait", false);

@@ -15,8 +15,7 @@
 #include "base/parse.h"
 #include "validate/resources.h"
 
-/* "RESOURCE" or "RESOURCE=COUNT". False: it is neither. */
-static bool read_require(const char *text, char *ret_name, size_t cap, uint64_t *ret_count)
+bool validate_require_parse(const char *text, char *ret_name, size_t cap, uint64_t *ret_count)
 {
 	const char *eq = strchr(text, '=');
 	size_t len = eq ? (size_t)(eq - text) : strlen(text);
@@ -36,7 +35,7 @@ static bool is_required(void *arg, const char *resource)
 	uint64_t count;
 
 	for (size_t i = 0; i < s->require.n; i++) {
-		if (read_require(s->require.v[i], name, sizeof(name), &count) &&
+		if (validate_require_parse(s->require.v[i], name, sizeof(name), &count) &&
 			strcmp(name, resource) == 0)
 			return true;
 	}
@@ -84,7 +83,7 @@ static bool check_required(const struct validate_settings *s, const struct offer
 	uint64_t count, healthy;
 
 	for (size_t i = 0; i < s->require.n; i++) {
-		if (!read_require(s->require.v[i], name, sizeof(name), &count)) {
+		if (!validate_require_parse(s->require.v[i], name, sizeof(name), &count)) {
 			report_set(r, VALIDATE_FAIL, VALIDATE_CODE_INTERNAL,
 				"'%s' is not RESOURCE or RESOURCE=COUNT", s->require.v[i]);
 			return false;

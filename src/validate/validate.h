@@ -93,6 +93,9 @@ const char *validate_result_name(enum validate_result r);       /* "pass"; stati
 bool validate_component_find(const char *name, enum validate_component *ret,
 	const char **ret_advice);
 
+/* "RESOURCE" or "RESOURCE=COUNT"; without a count it is 1. False: it is neither. */
+bool validate_require_parse(const char *text, char *ret_name, size_t cap, uint64_t *ret_count);
+
 /* Whether the component makes sense on this machine; if not, @why (of @cap bytes) says why. */
 bool validate_applies(enum validate_component c, const struct validate_settings *s, char *why,
 	size_t cap);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The CUDA check against a libcuda in software. This program is also the process that calls it,
+ * as gpuslice is for itself. */
+#include "lib/test.h"
+
+#include <unistd.h>
+
+#include "validate/cuda-child.h"
+#include "validate/cuda-run.h"
+#include "validate/internal.h"
+
+#define A   "GPU-aaaaaaaa-0000-1111-2222-333333333333"
+#define B   "GPU-bbbbbbbb-0000-1111-2222-333333333333"
+#define SEC UINT64_C(1000000000)
+
+/* Where the build has it: beside this program's directory. */
+static const char *fake_cuda(void)
+{
+	static char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
+
+	assert_true(n > 0);
+	path[n] = '\0';
+	(void)snprintf(strrchr(path, '/'), 64, "/../lib/libfake-cuda.so");
+	return path;
+}
+
+static void behave(const char *words)
+{
+	assert_int_equal(setenv("FAKE_CUDA", words, 1), 0);
+}
+
+static struct cuda_run run_on(const char *uuids, uint64_t timeout_ns)
+{
+	struct cuda_run r;
+	struct error err = ERROR_INIT;
+
+	assert_ok(cuda_run(&r, fake_cuda(), uuids, timeout_ns, &err), &err);
+	return r;
+}
+
+static void run__adds_vectors_on_each_device_of_the_list(void **state)
+{
+	struct cuda_run r;
+
+	(void)state;
+	behave("");
+	r = run_on(B "," A, 10 * SEC);
+	assert_int_equal(r.end, CUDA_END_TOLD);
+	assert_int_equal(r.last.value, CUDA_SUCCESS);
+	assert_int_equal(r.count, 2);
+	assert_int_equal(r.n_results, 2);
+	assert_string_equal(r.results[0].uuid, B);
+	assert_string_equal(r.results[1].uuid, A);
+	assert_string_equal(r.results[1].bus_id, "0000:02:00.0");
+	assert_int_equal(r.results[1].value, CUDA_SUCCESS);
+	assert_true(r.results[1].took_ns > 0);
+	cuda_run_fini(&r);
+}
+
+static void run__notices_each_call_that_fails(void **state)
+{
+	static const enum cuda_step steps[] = { CUDA_STEP_cuDeviceGet,
+		CUDA_STEP_cuDeviceGetName, CUDA_STEP_cuDeviceGetUuid_v2,
+		CUDA_STEP_cuDeviceGetPCIBusId, CUDA_STEP_cuDevicePrimaryCtxRetain,
+		CUDA_STEP_cuCtxSetCurrent, CUDA_STEP_cuMemAlloc_v2, CUDA_STEP_cuMemcpyHtoD_v2,
+		CUDA_STEP_cuModuleLoadData, CUDA_STEP_cuModuleGetFunction,
+		CUDA_STEP_cuLaunchKernel, CUDA_STEP_cuCtxSynchronize,
+		CUDA_STEP_cuMemcpyDtoH_v2 };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		char words[128];
+		struct cuda_run r;
+
+		(void)snprintf(words, sizeof(words), "fail=%s:719:%s", cuda_step_name(steps[i]),
+			A);
+		behave(words);
+		r = run_on(A "," B, 10 * SEC);
+		assert_int_equal(r.n_results, 2);
+		assert_int_equal(r.results[0].value, 719);
+		assert_string_equal(cuda_step_name(r.results[0].step),
+			cuda_step_name(steps[i]));
+		assert_int_equal(r.results[1].value, CUDA_SUCCESS);
+		cuda_run_fini(&r);
+	}
+}
+
+static void run__says_where_all_devices_fail(void **state)
+{
+	static const struct {
+		const char *words;
+		int value;
+		const char *text;
+	} rows[] = {
+		{ "fail=cuInit:100", 100, "CUDA_ERROR_NO_DEVICE" },
+		{ "fail=cuInit:803", 803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH" },
+		{ "fail=cuInit:35", 35, "" },
+		{ "fail=cuDeviceGetCount:999", 999, "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct cuda_run r;
+
+		behave(rows[i].words);
+		r = run_on(A, 10 * SEC);
+		assert_int_equal(r.end, CUDA_END_TOLD);
+		assert_int_equal(r.count, -1);
+		assert_int_equal(r.last.value, rows[i].value);
+		assert_int_equal(strncmp(r.last.text, rows[i].text, strlen(rows[i].text)), 0);
+		cuda_run_fini(&r);
+	}
+}
+
+static void run__ends_a_call_that_hangs_and_tells_a_crash(void **state)
+{
+	struct cuda_run r;
+
+	(void)state;
+	behave("hang=cuCtxSynchronize:" B);
+	r = run_on(A "," B, SEC / 5);
+	assert_int_equal(r.end, CUDA_END_HUNG);
+	assert_int_equal(r.last.step, CUDA_STEP_cuCtxSynchronize);
+	assert_int_equal(r.last.device, 1);
+	assert_int_equal(r.n_results, 1);
+	cuda_run_fini(&r);
+	behave("crash=cuInit");
+	r = run_on(A, 10 * SEC);
+	assert_int_equal(r.end, CUDA_END_CRASHED);
+	assert_int_equal(r.last.step, CUDA_STEP_cuInit);
+	assert_true(r.how[0] != '\0');
+	cuda_run_fini(&r);
+}
+
+static void run__says_that_a_library_is_missing_or_none(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct cuda_run r;
+
+	(void)state;
+	behave("");
+	assert_ok(cuda_run(&r, "/nonexistent/libcuda.so.1", NULL, 10 * SEC, &err), &err);
+	assert_int_equal(r.last.value, CUDA_NOTE_NO_LIBRARY);
+	assert_non_null(strstr(r.last.text, "/nonexistent"));
+	cuda_run_fini(&r);
+	assert_ok(cuda_run(&r, "libc.so.6", NULL, 10 * SEC, &err), &err);
+	assert_int_equal(r.last.value, CUDA_NOTE_BAD_LIBRARY);
+	assert_string_equal(r.last.text, "it has no cuInit");
+	cuda_run_fini(&r);
+}
+
+static void run__finds_a_wrong_sum_and_a_kernel_that_did_not_run(void **state)
+{
+	struct cuda_run r;
+
+	(void)state;
+	behave("wrong=" A " lazy=" B);
+	r = run_on(A "," B, 10 * SEC);
+	assert_int_equal(r.n_results, 2);
+	assert_int_equal(r.results[0].value, CUDA_NOTE_WRONG_SUM);
+	assert_non_null(strstr(r.results[0].text, "1 of 50000"));
+	assert_int_equal(r.results[1].value, CUDA_NOTE_WRONG_SUM);
+	assert_non_null(strstr(r.results[1].text, "50000 of 50000"));
+	cuda_run_fini(&r);
+}
+
+static struct cuda_note note(void)
+{
+	return (struct cuda_note){ .magic = CUDA_NOTE_MAGIC,
+		.size = sizeof(struct cuda_note),
+		.type = CUDA_NOTE_RESULT };
+}
+
+static void note__from_a_broken_process_is_refused(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct cuda_note n = note();
+
+	(void)state;
+	assert_ok(cuda_note_check(&n, sizeof(n), &err), &err);
+	assert_error(cuda_note_check(&n, sizeof(n) - 1, &err), &err, "unknown bytes");
+	n.magic++;
+	assert_error(cuda_note_check(&n, sizeof(n), &err), &err, "unknown bytes");
+#define REFUSED(field, value)                                                             \
+	do {                                                                              \
+		n = note();                                                               \
+		n.field = (value);                                                        \
+		assert_error(cuda_note_check(&n, sizeof(n), &err), &err, "out of range"); \
+	} while (0)
+	REFUSED(type, 0);
+	REFUSED(type, CUDA_NOTE_TYPE_COUNT_);
+	REFUSED(step, CUDA_STEP_COUNT_);
+	REFUSED(device, CUDA_DEVICES_MAX);
+	REFUSED(value, -4);
+#undef REFUSED
+	n = note();
+	n.type = CUDA_NOTE_COUNT;
+	n.value = CUDA_DEVICES_MAX + 1;
+	assert_error(cuda_note_check(&n, sizeof(n), &err), &err, "out of range");
+	n = note();
+	memset(n.name, 'x', sizeof(n.name));
+	assert_error(cuda_note_check(&n, sizeof(n), &err), &err, "does not end");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(run__adds_vectors_on_each_device_of_the_list),
+		cmocka_unit_test(run__notices_each_call_that_fails),
+		cmocka_unit_test(run__says_where_all_devices_fail),
+		cmocka_unit_test(run__ends_a_call_that_hangs_and_tells_a_crash),
+		cmocka_unit_test(run__says_that_a_library_is_missing_or_none),
+		cmocka_unit_test(run__finds_a_wrong_sum_and_a_kernel_that_did_not_run),
+		cmocka_unit_test(note__from_a_broken_process_is_refused),
+	};
+
+	if (argc > 3 && strcmp(argv[2], CUDA_CHILD_WORD) == 0)
+		return cuda_child(argv[3]);
+	return cmocka_run_group_tests_name("validate-cuda", tests, NULL, NULL);
+}
