@@ -8,6 +8,7 @@
 #include "core-fixture.h"
 
 #include "core/allocate.h"
+#include "core/labels.h"
 #include "core/node.h"
 #include "core/prefer.h"
 
@@ -72,8 +73,8 @@ void free(void *p)
 #endif
 
 struct all {
-	struct inventory *inv, *inv2;
-	struct config *config;
+	struct inventory *inv, *inv2, *models; /* .models: each GPU is another one */
+	struct config *config, *patterns;      /* .patterns: each model has its resource */
 	struct offer *offer;
 	struct alloc_host host;
 	struct health_policy policy;
@@ -119,6 +120,23 @@ static int call_offer(struct all *a)
 	int r = offer_new(&o, a->inv, a->config, &a->err);
 
 	offer_free(o);
+	return r;
+}
+
+/* More labels than the list has room for at first, and notes. */
+static int call_labels(struct all *a)
+{
+	const struct label_facts facts = { .machine = "m",
+		.vgpu = VGPU_PRESENT,
+		.timestamp_s = 1 };
+	struct strv notes = STRV_INIT;
+	struct labels *l = NULL;
+	int r = labels_new(&l, a->models, a->patterns, &facts, &notes, &a->err);
+
+	if (r >= 0)
+		assert_true(notes.n > 0 && l->n > 64);
+	labels_free(l);
+	strv_fini(&notes);
 	return r;
 }
 
@@ -172,10 +190,26 @@ static int call_observe(struct all *a)
 	return r < 0 ? r : 0;
 }
 
+static void make_models(struct all *a)
+{
+	a->models = fixture_inventory(16);
+	a->patterns = fixture_config();
+	(void)snprintf(a->models->driver_version, sizeof(a->models->driver_version), "580.1");
+	for (uint32_t i = 0; i < a->models->n; i++) {
+		char resource[RESOURCE_NAME_MAX];
+
+		(void)snprintf(a->models->gpus[i].name, sizeof(a->models->gpus[i].name),
+			"Model %u", i);
+		(void)snprintf(resource, sizeof(resource), "nvidia.com/own%u", i);
+		fixture_pattern(a->patterns, a->models->gpus[i].name, resource);
+	}
+}
+
 static void core__survives_every_failing_allocation(void **state)
 {
 	static int (*const calls[])(struct all *) = { call_inventory, call_config, call_env,
-		call_offer, call_greedy, call_aligned, call_allocate, call_observe };
+		call_labels, call_offer, call_greedy, call_aligned, call_allocate,
+		call_observe };
 	static const char *const list[] = { "GPU-0", "GPU-1", "GPU-9", NULL };
 	struct all a = { .inv = fixture_inventory(5), .inv2 = fixture_inventory(3) };
 
@@ -187,6 +221,7 @@ static void core__survives_every_failing_allocation(void **state)
 	a.config->gds = true;
 	a.host.imex_channel0 = true;
 	assert_ok(strv_add(&a.host.control_nodes, "/dev/nvidiactl", &a.err), &a.err);
+	make_models(&a);
 	a.offer = fixture_offer(a.inv, a.config);
 	health_policy_default(&a.policy);
 	assert_true(node_observe(&a.node, &a.policy, a.inv, NULL, 0, &a.err) > 0);
@@ -214,6 +249,8 @@ static void core__survives_every_failing_allocation(void **state)
 	strv_fini(&a.host.control_nodes);
 	offer_free(a.offer);
 	config_free(a.config);
+	config_free(a.patterns);
+	inventory_free(a.models);
 	inventory_free(a.inv);
 	inventory_free(a.inv2);
 }

@@ -234,6 +234,11 @@ static void labels__of_partly_shared_gpus_tell_the_most(void **state)
 	l = mock_labels(inv, c, NULL);
 	assert_resource(l, "gpu", (struct expected){ "3", "MOCKMODEL", "1", "none" });
 	labels_free(l);
+	inv->gpus[2].index = 7; /* NVML's, not our position */
+	l = mock_labels(inv, c, NULL);
+	assert_label(l, "gpu.replicas", "8");
+	labels_free(l);
+	inv->gpus[2].index = 2;
 	fixture_share(c, "nvidia.com/gpu", "nvidia.com/gpu.shared", 4, first);
 	l = mock_labels(inv, c, NULL);
 	assert_resource(l, "gpu", (struct expected){ "3", "MOCKMODEL", "4", "time-slicing" });

@@ -221,6 +221,29 @@ static void labels_mixed__follow_lists_of_devices(void **state)
 	}
 }
 
+static void labels_mixed__know_mig_devices_only_where_mig_is_on(void **state)
+{
+	static const char *const first[] = { "0", NULL };
+	struct inventory *inv = mock_inventory("mc");
+	struct config *c = mig_config(MIG_STRATEGY_MIXED);
+	struct labels *l;
+
+	(void)state;
+	mock_mig(inv, 0, 1, 1, 5);
+	mock_mig(inv, 1, 3, 3, 20);
+	mock_mig(inv, 7, 2, 2, 10);                         /* of no GPU */
+	fixture_share(c, "nvidia.com/gpu", NULL, 2, first); /* it is no GPU as a whole */
+	l = mock_labels(inv, c, NULL);
+	assert_label(l, "mig-1g.5gb.count", "1");
+	assert_label(l, "mig-3g.20gb.count", NULL);
+	assert_label(l, "mig-2g.10gb.count", NULL);
+	assert_label(l, "gpu.count", "2");
+	assert_label(l, "gpu.replicas", "1");
+	labels_free(l);
+	config_free(c);
+	inventory_free(inv);
+}
+
 /* A name of the user's own comes besides NVIDIA's, which stays whole. */
 static void labels_mixed__follow_the_users_patterns(void **state)
 {
@@ -260,6 +283,7 @@ int main(void)
 		cmocka_unit_test(labels_single__of_what_single_cannot_be),
 		cmocka_unit_test(labels_mixed__have_a_key_for_each_profile),
 		cmocka_unit_test(labels_mixed__follow_lists_of_devices),
+		cmocka_unit_test(labels_mixed__know_mig_devices_only_where_mig_is_on),
 		cmocka_unit_test(labels_mixed__follow_the_users_patterns),
 	};
 

@@ -151,6 +151,25 @@ static void labels_new__splits_the_driver_version(void **state)
 	config_free(c);
 }
 
+static void labels_new__splits_the_cuda_version(void **state)
+{
+	struct inventory *inv = mock_inventory("w");
+	struct config *c = fixture_config();
+	struct labels *l;
+
+	(void)state;
+	inv->cuda_version = 12080;
+	l = mock_labels(inv, c, NULL);
+	assert_label(l, "cuda.runtime.major", "12");
+	assert_label(l, "cuda.runtime.minor", "8");
+	assert_label(l, "cuda.runtime-version.major", "12");
+	assert_label(l, "cuda.runtime-version.minor", "8");
+	assert_label(l, "cuda.runtime-version.full", "12.8");
+	labels_free(l);
+	config_free(c);
+	inventory_free(inv);
+}
+
 static void labels_new__names_families(void **state)
 {
 	static const struct {
@@ -527,6 +546,7 @@ int main(void)
 		cmocka_unit_test(labels_new__says_little_without_gpus),
 		cmocka_unit_test(labels_new__leaves_out_what_it_does_not_know),
 		cmocka_unit_test(labels_new__splits_the_driver_version),
+		cmocka_unit_test(labels_new__splits_the_cuda_version),
 		cmocka_unit_test(labels_new__names_families),
 		cmocka_unit_test(labels_new__tells_the_mode_of_all),
 		cmocka_unit_test(labels_new__names_the_clique_that_all_agree_on),

@@ -1,0 +1,96 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# gpuslice labels: what it takes, prints and writes. What the labels are is the unit tests' part.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+setup_file() {
+	stage_programs
+}
+
+setup() {
+	node_setup p3.8xlarge
+	cd "$BATS_TEST_DIRNAME/../data/fixtures"
+}
+
+@test "labels prints sorted lines, and the same as JSON" {
+	run -0 --separate-stderr "$GPUSLICE" labels --no-timestamp
+	[[ $output == *$'\nnvidia.com/gpu.count=4\n'* ]]
+	[[ $output == *$'\nnvidia.com/gpu.product=Tesla-V100-SXM2-16GB\n'* ]]
+	[[ $output != *timestamp* ]]
+	LC_ALL=C sort -c <<<"$output"
+	printf '%s\n' "$output" >"$BATS_TEST_TMPDIR/lines"
+	run -0 --separate-stderr "$GPUSLICE" labels --no-timestamp --json
+	python3 -c 'import json, sys
+lines = dict(l.rstrip("\n").split("=", 1) for l in open(sys.argv[2]))
+assert json.loads(sys.argv[1]) == lines' "$output" "$BATS_TEST_TMPDIR/lines"
+}
+
+@test "labels follow the config, by file or by entry of a ConfigMap" {
+	run -0 --separate-stderr "$GPUSLICE" labels --node p3.2xlarge \
+		--config-file 'time-slicing-config.yaml#p3.2xlarge'
+	[[ $output == *gpu.count=1$'\n'* ]]
+	[[ $output == *gpu.machine=p3.2xlarge$'\n'* ]]
+	[[ $output == *gpu.mode=compute$'\n'* ]]
+	[[ $output == *gpu.product=Tesla-V100-SXM2-16GB-SHARED$'\n'* ]]
+	[[ $output == *gpu.replicas=4$'\n'* ]]
+	run -2 "$GPUSLICE" labels --config-file time-slicing-config.yaml
+	[[ $output == *"expected one config, found 2"* ]]
+	run -2 "$GPUSLICE" labels --config-file 'time-slicing-config.yaml#none'
+	[[ $output == *"expected one config, found 0"* ]]
+	printf 'flags: {gfd: {noTimestamp: true, machineTypeFile: %s/m}}\n' "$BATS_TEST_TMPDIR" \
+		>"$BATS_TEST_TMPDIR/c.yaml"
+	echo ' big  box ' >"$BATS_TEST_TMPDIR/m"
+	run -0 --separate-stderr env GFD_CONFIG_FILE="$BATS_TEST_TMPDIR/c.yaml" "$GPUSLICE" labels
+	[[ $output == *gpu.machine=big-box$'\n'* ]]
+	[[ $output != *timestamp* ]]
+	run -0 --separate-stderr "$GPUSLICE" labels --config-file "$BATS_TEST_TMPDIR/c.yaml" \
+		--no-timestamp=false --machine-type-file /dev/null
+	[[ $output == *gpu.machine=$'\n'* ]]
+	[[ $output == *gfd.timestamp=1* ]]
+	echo 'flags: {migStrategi: none}' >"$BATS_TEST_TMPDIR/c.yaml"
+	run -2 "$GPUSLICE" labels --config-file "$BATS_TEST_TMPDIR/c.yaml"
+	[[ $output == *"c.yaml:1:9: flags: unknown key"* ]]
+}
+
+@test "labels writes a file as gpu-feature-discovery does" {
+	local dir=$BATS_TEST_TMPDIR/features.d
+	mkdir "$dir"
+	run -0 --separate-stderr "$GPUSLICE" labels --oneshot --no-timestamp -o "$dir/gfd"
+	[[ -z $output ]]
+	[[ $(stat -c %a "$dir/gfd") == 644 ]]
+	[[ $(ls -A "$dir") == gfd ]]
+	run -0 --separate-stderr env GFD_OUTPUT_FILE="$dir/two" GFD_USE_NODE_FEATURE_API=true \
+		"$GPUSLICE" labels --no-timestamp
+	cmp "$dir/gfd" "$dir/two"
+	run ! "$GPUSLICE" labels -o "$dir/no/such"
+	[[ $output == *"$dir/no/"* ]]
+	run ! "$GPUSLICE" labels --use-node-feature-api
+	[[ $output == *"written by the agent"* ]]
+}
+
+@test "labels without a driver fail, or say so and print what they can" {
+	local -a nothing=(env -u GPUSLICE_SIM_NODE GPUSLICE_NVML="$BATS_TEST_TMPDIR/none.so" "$GPUSLICE" labels)
+	run -3 "${nothing[@]}"
+	[[ $output == *none.so* ]]
+	run -0 --separate-stderr "${nothing[@]}" --fail-on-init-error=false
+	[[ $output == *gfd.timestamp=* ]]
+	[[ $output != *gpu.count* ]]
+	[[ $stderr == *"note: "*none.so* ]]
+	run -2 "$GPUSLICE" labels --mig-strategy bogus
+	[[ $output == *"unknown MIG strategy: bogus"* ]]
+	run ! "$GPUSLICE" labels --device-discovery-strategy vfio
+	[[ $output == *"expected auto or nvml"* ]]
+	run -2 "$GPUSLICE" labels surplus
+	[[ $output == *"found 'surplus'"* ]]
+}
+
+@test "a node with several models is told, and labelled by the first" {
+	"$GPUSLICE" sim create
+	"$GPUSLICE" sim add T4
+	run -0 --separate-stderr "$GPUSLICE" labels
+	[[ $output == *gpu.count=4$'\n'* ]]
+	[[ $output == *gpu.product=Tesla-V100-SXM2-16GB$'\n'* ]]
+	[[ $stderr == *"note: several GPU models"*"not about 'Tesla T4'"* ]]
+}
