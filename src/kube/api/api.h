@@ -11,6 +11,11 @@
  *
  * libcurl is opened (dlopen) by the first api_new(), so that a node without an API server pays
  * nothing for it.
+ *
+ * No callback runs before the call that asks for it has returned, and each may call anything here:
+ * send, start, cancel or stop its own or any other call and watch, and api_free(). What is ended so
+ * is not called again, even if its answer is there already. Calls and watches keep the loop alive
+ * (uv_run() does not return); an idle client does not. The process ignores SIGPIPE.
  * Thread: loop.
  */
 #include "base/buf.h"
@@ -32,7 +37,7 @@ struct api_config {
 	char *token_file, *token;   /* token_file wins, as it can be rotated */
 	char *cert_file, *key_file; /* client certificate; or: */
 	char *cert_data, *key_data; /* PEM */
-	char *namespace_;           /* ours; NULL: unknown */
+	char *namespace_;           /* ours, a DNS label; NULL: unknown */
 	bool insecure;              /* kubeconfig's insecure-skip-tls-verify */
 	char *tls_server_name;      /* NULL: that of .server */
 	char *source;               /* for messages: "in-cluster" or the kubeconfig's path */
@@ -40,23 +45,32 @@ struct api_config {
 
 /*
  * From the environment (KUBERNETES_SERVICE_HOST, _PORT) and @dir (NULL: the service account's
- * directory). ERR_NOT_FOUND: this is no pod.
+ * directory). ERR_NOT_FOUND: this is no pod. A pod without a token is ERR_INVALID.
  */
 int api_config_in_cluster(struct api_config *ret, const char *dir,
 	const char *(*env)(const char *name), struct error *err) MUST_USE;
 
-/* From a kubeconfig file: its current-context. Errors name file:line:column. Relative paths are
- * relative to the file. exec and auth-provider plugins are refused by name. */
+/*
+ * From a kubeconfig file: its current-context. Errors name file:line:column and show no secret.
+ * Relative paths are relative to the file. What would change whom we talk to or as whom, and is not
+ * done here, is refused by name: exec and auth-provider plugins, passwords, impersonation, proxies.
+ * Of several documents in the file, one is a kubeconfig.
+ */
 int api_config_kubeconfig(struct api_config *ret, const char *path, struct error *err) MUST_USE;
 void api_config_fini(struct api_config *c);
 
 struct api;
 
-/* Takes over *config (it is empty afterwards), also on an error. */
+/*
+ * Takes over *config (it is empty afterwards), also on an error. No file is read and nothing is sent
+ * yet. ERR_INVALID: the address is none, or a token would go over a network in clear text.
+ * ERR_UNSUPPORTED: no usable libcurl; the text names the package.
+ */
 int api_new(struct api **ret, uv_loop_t *loop, struct api_config *config,
 	const char *user_agent, struct error *err) MUST_USE;
 
-/* Ends calls and watches without calling back, frees. Returns NULL. The loop must run once more. */
+/* Ends calls and watches without calling back, frees. Returns NULL. The loop must run once more, for
+ * libuv to let go. NULL is fine. */
 struct api *api_free(struct api *a);
 
 const char *api_server(const struct api *a);    /* for messages; borrowed */
@@ -81,7 +95,7 @@ struct api_request {
 struct api_reply {
 	int status;              /* HTTP */
 	json_t *body;            /* borrowed; NULL if there was none or it was no JSON */
-	uint64_t retry_after_ns; /* 0: not said */
+	uint64_t retry_after_ns; /* 0: not said; an hour at most */
 };
 
 /*
@@ -95,17 +109,20 @@ typedef void api_done(void *arg, const struct api_reply *reply, const struct err
 
 struct api_call;
 
-/* @ret_call may be NULL; it is valid until @done runs. Copies the request. */
+/* @ret_call may be NULL; it is valid until @done has returned. Copies the request. < 0: nothing was
+ * sent: the token or the CA cannot be read, the path is not escaped. */
 int api_send(struct api *a, const struct api_request *req, api_done *done, void *arg,
 	struct api_call **ret_call, struct error *err) MUST_USE;
-struct api_call *api_cancel(struct api_call *c); /* no callback; NULL is fine; returns NULL */
+/* No callback. NULL is fine, and so is a call whose @done is running. Returns NULL. */
+struct api_call *api_cancel(struct api_call *c);
 
 /* --- one object, watched --- */
 
 struct api_watch;
 
 struct api_watch_ops {
-	/* The object is now so; NULL: it does not exist. Borrowed for the call. */
+	/* The object is now so; NULL: it does not exist. Borrowed for the call. Not the same twice
+	 * in a row. */
 	void (*object)(void *arg, json_t *object);
 	/* In touch (NULL), or not and why; called when that changes. Not an end: it tries again by
 	 * itself, with back-off and jitter. */
@@ -114,8 +131,9 @@ struct api_watch_ops {
 
 /*
  * Lists, then watches the one object @name of @collection ("/api/v1/nodes",
- * "/api/v1/namespaces/x/configmaps"), with bookmarks; 410 and a deleted object start over. A quiet
- * server is asked again after its own time-out; a dead connection is noticed 30 s after that.
+ * "/api/v1/namespaces/x/configmaps", escaped), with bookmarks; after 410 it lists again. A quiet
+ * server is asked again after its own time-out; a dead connection is noticed 30 s after that, by
+ * TCP's own means mostly sooner. The first request goes at once.
  */
 int api_watch_start(struct api_watch **ret, struct api *a, const char *collection,
 	const char *name, const struct api_watch_ops *ops, void *arg,

@@ -108,18 +108,31 @@ static size_t host_len(const char *host)
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._");
 }
 
-static bool is_local(const char *host)
+/* 127.0.0.0/8, but not a name that begins like it. */
+static bool is_local(const char *host, size_t len)
 {
-	return !strncmp(host, "127.", 4) || !strncmp(host, "[::1]", 5) ||
-	       (!strncmp(host, "localhost", 9) && (!host[9] || strchr(":/", host[9])));
+	if (len > 4 && !strncmp(host, "127.", 4))
+		return strspn(host, "0123456789.") >= len;
+	return (len == 5 && !strncmp(host, "[::1]", len)) ||
+	       (len == 9 && !strncmp(host, "localhost", len));
+}
+
+/* For messages: without a user and password that do not belong in there. */
+static const char *show_server(char ret[API_SHOWN_MAX], const char *server)
+{
+	const char *at = strrchr(server, '@');
+
+	return api_shown(ret, at ? at : server);
 }
 
 static int check_server(const struct api_config *c, struct error *err)
 {
 	const char *s = c->server, *host;
 	bool plain = !strncmp(s, "http://", 7), secret = c->token || c->token_file;
+	char shown[API_SHOWN_MAX];
 	size_t len, name_len;
 
+	(void)show_server(shown, s);
 	if (strlen(s) > SERVER_MAX)
 		return error_set(err, ERR_LIMIT, "%s: the server's address is longer than %d",
 			c->source, SERVER_MAX);
@@ -128,25 +141,35 @@ static int check_server(const struct api_config *c, struct error *err)
 	if ((!plain && strncmp(s, "https://", 8) != 0) || name_len == 0 || name_len > len ||
 		!is_port(host + name_len, len - name_len))
 		return error_set(err, ERR_INVALID,
-			"%s: expected a server like https://host:6443, found '%.100s'",
-			c->source, s);
+			"%s: expected a server like https://host:6443, found '%s'", c->source,
+			shown);
 	for (const char *p = host + len; *p; p++)
 		if (*p <= ' ' || *p > '~' || strchr("?#\\", *p))
 			return error_set(err, ERR_INVALID,
-				"%s: the path in the server's address '%.100s' has characters that do not belong there",
-				c->source, s);
-	if (plain && secret && !is_local(host))
+				"%s: the path in the server's address '%s' has characters that do not belong there",
+				c->source, shown);
+	if (plain && secret && !is_local(host, name_len))
 		return error_set(err, ERR_INVALID,
-			"%s: a token is not sent in clear text to '%.100s'; expected https://",
-			c->source, s);
+			"%s: a token is not sent in clear text to '%s'; expected https://",
+			c->source, shown);
 	if (plain && c->tls_server_name)
 		return error_set(err, ERR_INVALID,
-			"%s: a TLS server name makes no sense with '%.100s'", c->source, s);
+			"%s: a TLS server name makes no sense with '%s'", c->source, shown);
 	return 0;
+}
+
+static bool is_namespace(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len > 0 && len <= NAMESPACE_MAX &&
+	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
 }
 
 int api_config_check(const struct api_config *c, struct error *err)
 {
+	char shown[API_SHOWN_MAX];
+
 	if (!c->server || !c->source)
 		return error_set(err, ERR_INTERNAL, "an API server without address or source");
 	if (check_server(c, err) < 0)
@@ -159,8 +182,11 @@ int api_config_check(const struct api_config *c, struct error *err)
 		(*c->tls_server_name == '[' ||
 			host_len(c->tls_server_name) != strlen(c->tls_server_name)))
 		return error_set(err, ERR_INVALID,
-			"%s: expected a TLS server name like kubernetes.default.svc, found '%.100s'",
-			c->source, c->tls_server_name);
+			"%s: expected a TLS server name like kubernetes.default.svc, found '%s'",
+			c->source, api_shown(shown, c->tls_server_name));
+	if (c->namespace_ && !is_namespace(c->namespace_))
+		return error_set(err, ERR_INVALID, "%s: expected a namespace, found '%s'",
+			c->source, api_shown(shown, c->namespace_));
 	if (!(c->cert_file || c->cert_data) != !(c->key_file || c->key_data))
 		return error_set(err, ERR_INVALID,
 			"%s: a client certificate and its key must be given together",
@@ -178,6 +204,7 @@ static int in_cluster_server(struct api_config *c, const char *(*env)(const char
 {
 	const char *host = env("KUBERNETES_SERVICE_HOST"),
 		   *port = env("KUBERNETES_SERVICE_PORT");
+	char shown[API_SHOWN_MAX];
 	bool v6;
 
 	if (!port || !*port)
@@ -194,8 +221,8 @@ static int in_cluster_server(struct api_config *c, const char *(*env)(const char
 	/* What api_config_check() would take for a path is a spoilt host or port here. */
 	if (strchr(host, '/') || strchr(port, '/'))
 		return error_set(err, ERR_INVALID,
-			"%s: expected a server like https://10.0.0.1:443, found '%.100s'",
-			c->source, c->server);
+			"%s: expected a server like https://10.0.0.1:443, found '%s'",
+			c->source, show_server(shown, c->server));
 	return 0;
 }
 
@@ -213,7 +240,6 @@ static int in_cluster_namespace(struct api_config *c, const char *dir, struct er
 {
 	CLEANUP(freep) char *path = NULL;
 	CLEANUP(freep) char *text = NULL;
-	size_t len;
 
 	if (file_of(&path, dir, "namespace", err) < 0)
 		return -1;
@@ -223,9 +249,7 @@ static int in_cluster_namespace(struct api_config *c, const char *dir, struct er
 		error_clear(err);
 		return 0;
 	}
-	len = strlen(text);
-	if (len == 0 || len > NAMESPACE_MAX ||
-		strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") != len)
+	if (!is_namespace(text))
 		return error_set(err, ERR_INVALID, "'%s' does not hold a namespace", path);
 	c->namespace_ = STEAL_PTR(text);
 	return 0;

@@ -138,3 +138,6 @@ int api_transfer_error(const struct api_transfer *t, const char *method, const c
 enum error_code api_code_of_status(int status);
 /* Copies at most API_TEXT_MAX bytes of foreign text with nothing unprintable. */
 void api_printable(char *ret, size_t cap, const char *text);
+/* The same for a name or an address in a message. Returns @ret. */
+#define API_SHOWN_MAX 101
+const char *api_shown(char ret[API_SHOWN_MAX], const char *text);

@@ -201,6 +201,7 @@ static int find(struct reader *r, const struct yaml_node *doc, const char *list,
 	const char *key, const char *name, const struct yaml_node **ret)
 {
 	const struct yaml_node *l = yaml_get(doc, list, false), *n;
+	char shown[API_SHOWN_MAX];
 
 	if (l && l->type != YAML_LIST && l->type != YAML_NULL)
 		return FAIL(r, l, "%s: expected a list", list);
@@ -211,18 +212,19 @@ static int find(struct reader *r, const struct yaml_node *doc, const char *list,
 			continue;
 		n = yaml_get(l->items[i], key, false);
 		if (!n || n->type != YAML_OBJECT)
-			return FAIL(r, l->items[i], "%s '%.100s': expected an object '%s'",
-				list, name, key);
+			return FAIL(r, l->items[i], "%s '%s': expected an object '%s'", list,
+				api_shown(shown, name), key);
 		*ret = n;
 		return 0;
 	}
-	return FAIL(r, doc, "%s: there is none called '%.100s'", list, name);
+	return FAIL(r, doc, "%s: there is none called '%s'", list, api_shown(shown, name));
 }
 
 static int read_context(struct reader *r, const struct yaml_node *doc)
 {
 	const char *name = text_of(doc, "current-context"), *cluster_name, *user_name;
 	const struct yaml_node *context = NULL, *cluster = NULL, *user = NULL;
+	char shown[API_SHOWN_MAX];
 
 	if (!name || !*name)
 		return FAIL(r, doc,
@@ -232,12 +234,14 @@ static int read_context(struct reader *r, const struct yaml_node *doc)
 	cluster_name = text_of(context, "cluster");
 	user_name = text_of(context, "user");
 	if (!cluster_name || !*cluster_name)
-		return FAIL(r, context, "contexts '%.100s': it names no cluster", name);
+		return FAIL(r, context, "contexts '%s': it names no cluster",
+			api_shown(shown, name));
 	if (find(r, doc, "clusters", "cluster", cluster_name, &cluster) < 0 ||
 		read_entry(r, context, "context") < 0 || read_entry(r, cluster, "cluster") < 0)
 		return -1;
 	if (!r->c->server)
-		return FAIL(r, cluster, "clusters '%.100s': it has no server", cluster_name);
+		return FAIL(r, cluster, "clusters '%s': it has no server",
+			api_shown(shown, cluster_name));
 	if (!user_name || !*user_name)
 		return 0;
 	return find(r, doc, "users", "user", user_name, &user) < 0

@@ -48,6 +48,12 @@ void api_printable(char *ret, size_t cap, const char *text)
 	ret[n] = '\0';
 }
 
+const char *api_shown(char ret[API_SHOWN_MAX], const char *text)
+{
+	api_printable(ret, API_SHOWN_MAX, text);
+	return ret;
+}
+
 /* libcurl's words without the " after 12 ms" in them: the same reason shall read the same. */
 static void without_time(char *text)
 {
