@@ -276,28 +276,30 @@ static void conclude(struct validate_report *r)
 			"%zu device%s added vectors right", passed, passed == 1 ? "" : "s");
 }
 
-static void check_known(const struct check *c, const struct inventory *inv)
+void validate_cuda_gpus(const struct validate_settings *s, const struct inventory *inv,
+	struct validate_report *r)
 {
+	const struct check c = { .s = s, .r = r };
 	CLEANUP(freep) struct validate_item **whole = calloc(GPU_NODE_MAX, sizeof(*whole));
 	size_t n = 0;
 
 	if (!whole) {
-		report_set(c->r, VALIDATE_FAIL, VALIDATE_CODE_INTERNAL, "out of memory");
+		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_INTERNAL, "out of memory");
 		return;
 	}
 	for (uint32_t i = 0; i < inv->n; i++) {
 		/* NVML's word on a GPU is not CUDA's. */
-		c->r->items[i].result = VALIDATE_SKIP;
+		r->items[i].result = VALIDATE_SKIP;
 		if (!inv->gpus[i].mig_enabled)
-			whole[n++] = &c->r->items[i];
+			whole[n++] = &r->items[i];
 	}
-	if (check_whole(c, whole, n) < 0)
+	if (check_whole(&c, whole, n) < 0)
 		return;
 	for (uint32_t i = 0; i < inv->n; i++) {
 		if (inv->gpus[i].mig_enabled)
-			check_mig(c, inv, i);
+			check_mig(&c, inv, i);
 	}
-	conclude(c->r);
+	conclude(r);
 }
 
 /* What CUDA shows, without NVML's list, or where somebody has chosen already. */
@@ -352,7 +354,7 @@ void validate_cuda(const struct validate_settings *s, struct validate_report *r)
 		return;
 	}
 	if (report_gpus(r, s, or_default(s->host_ctr, "/"), &inv) == 0) {
-		check_known(&c, inv);
+		validate_cuda_gpus(s, inv, r);
 		return;
 	}
 	if (is_final(r->code))

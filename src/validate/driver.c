@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/time.h"
@@ -16,9 +17,8 @@
 #include "validate/driver-root.h"
 #include "validate/files.h"
 
-#define SMI_TIMEOUT_NS   (60 * NS_PER_SEC)
-#define FLAGS_MAX        (64 * 1024)
-#define PROC_MODULES_MAX (1024 * 1024)
+#define SMI_TIMEOUT_NS (60 * NS_PER_SEC)
+#define FLAGS_MAX      (64 * 1024)
 
 /* What the driver container says it has, and the kernel module behind it. */
 static const struct {
@@ -29,37 +29,28 @@ static const struct {
 	{ "GDRCOPY_ENABLED", "gdrdrv" },
 };
 
-static bool is_loaded(const char *modules, const char *name)
+/* sysfs knows modules and what is built into the kernel; /proc/modules only the former. */
+static bool is_loaded(const struct validate_settings *s, const char *name)
 {
-	size_t len = strlen(name);
+	char path[PATH_MAX];
 
-	for (const char *p = modules; *p; p += strcspn(p, "\n"), p += *p == '\n') {
-		if (strncmp(p, name, len) == 0 && p[len] == ' ')
-			return true;
-	}
-	return false;
+	return snprintf(path, sizeof(path), "%s/module/%s", or_default(s->sys_dir, "/sys"),
+		       name) < (int)sizeof(path) &&
+	       access(path, F_OK) == 0;
 }
 
 static bool check_features(const struct validate_settings *s, struct validate_report *r)
 {
 	CLEANUP(buf_fini) struct buf flags = BUF_INIT(FLAGS_MAX);
-	CLEANUP(buf_fini) struct buf modules = BUF_INIT(PROC_MODULES_MAX);
-	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
 
 	if (!s->status_dir || !s->status_dir[0] ||
 		path_join(path, sizeof(path), s->status_dir, ".driver-ctr-ready", NULL) < 0 ||
 		file_read(path, &flags, NULL) < 0)
 		return true;
-	if (path_join(path, sizeof(path), or_default(s->proc_dir, "/proc"), "modules", &err) <
-			0 ||
-		file_read(path, &modules, &err) < 0) {
-		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_INTERNAL, "%s", err.msg);
-		return false;
-	}
 	for (size_t i = 0; i < ARRAY_LEN(features); i++) {
 		if (!driver_flag(buf_str(&flags), features[i].flag) ||
-			is_loaded(buf_str(&modules), features[i].module))
+			is_loaded(s, features[i].module))
 			continue;
 		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_MODULE_MISSING,
 			"the driver container says %s, and the kernel module %s is not loaded",

@@ -11,6 +11,10 @@ void validate_cdi(const struct validate_settings *s, struct validate_report *r);
 void validate_cuda(const struct validate_settings *s, struct validate_report *r);
 void validate_plugin(const struct validate_settings *s, struct validate_report *r);
 
+/* CUDA on the GPUs of @inv, which are the first rows of @r in the same order. */
+void validate_cuda_gpus(const struct validate_settings *s, const struct inventory *inv,
+	struct validate_report *r);
+
 bool validate_cdi_has_spec(const struct validate_settings *s);
 
 /* Sets the verdict; the text is cut to its room, with control characters replaced. */

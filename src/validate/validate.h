@@ -38,7 +38,7 @@ struct validate_settings {
 	const char *own_root;   /* "/"; its dev/ has the nodes that this container was given */
 	const char *status_dir; /* where .driver-ctr-ready would be; NULL: nowhere */
 	const char *dev_char_dir;          /* NULL: dev/char of the device root */
-	const char *proc_dir;              /* "/proc" */
+	const char *proc_dir, *sys_dir;    /* "/proc", "/sys" */
 	const char *nvml_path, *cuda_path; /* libraries; NULL: where the component looks */
 	const char *run_dir;               /* of the agent */
 	const char *kubelet_dir;

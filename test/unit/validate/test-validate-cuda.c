@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "validate/cuda-child.h"
 #include "validate/cuda-run.h"
 #include "validate/internal.h"
@@ -166,6 +167,80 @@ static void run__finds_a_wrong_sum_and_a_kernel_that_did_not_run(void **state)
 	cuda_run_fini(&r);
 }
 
+/* --- MIG --- */
+
+struct mig_case {
+	bool mig[2]; /* of A and B */
+	const char *words;
+	bool instances; /* the driver has some on B */
+	enum validate_result result, rows[2];
+	enum validate_code code;
+};
+
+/* A report on two GPUs, as if NVML had listed them. */
+static void check_two(const struct mig_case *row, const char *proc, struct validate_report *r)
+{
+	const struct validate_settings s = { .cuda_path = fake_cuda(),
+		.proc_dir = proc,
+		.timeout_ns = 10 * SEC };
+	CLEANUP(inventory_freep) struct inventory *inv = NULL;
+	struct error err = ERROR_INIT;
+	static const char *const uuids[] = { A, B };
+
+	assert_ok(inventory_new(&inv, 2, &err), &err);
+	validate_report_init(r, VALIDATE_CUDA);
+	for (uint32_t i = 0; i < 2; i++) {
+		inv->gpus[i].index = inv->gpus[i].minor = i;
+		inv->gpus[i].mig_enabled = row->mig[i];
+		(void)snprintf(inv->gpus[i].uuid, sizeof(inv->gpus[i].uuid), "%s", uuids[i]);
+		assert_non_null(report_item(r, uuids[i]));
+	}
+	behave(row->words);
+	validate_cuda_gpus(&s, inv, r);
+}
+
+static void cuda__passes_gpus_in_mig_mode_without_instances(void **state)
+{
+	static const struct mig_case rows[] = {
+		{ { false, false }, "", false, VALIDATE_PASS, { VALIDATE_PASS, VALIDATE_PASS },
+			VALIDATE_CODE_OK },
+		{ { false, true }, "hide=" B, false, VALIDATE_CONDITION,
+			{ VALIDATE_PASS, VALIDATE_CONDITION }, VALIDATE_CODE_NO_COMPUTE },
+		{ { true, true }, "hide=" A " hide=" B, false, VALIDATE_CONDITION,
+			{ VALIDATE_CONDITION, VALIDATE_CONDITION }, VALIDATE_CODE_NO_COMPUTE },
+		/* An instance is there, and CUDA does not see it. */
+		{ { false, true }, "hide=" B, true, VALIDATE_FAIL,
+			{ VALIDATE_PASS, VALIDATE_FAIL }, VALIDATE_CODE_CUDA_HIDDEN },
+		/* An instance is there, and works. */
+		{ { false, true }, "", true, VALIDATE_PASS, { VALIDATE_PASS, VALIDATE_PASS },
+			VALIDATE_CODE_OK },
+		/* MIG is no excuse for anything else. */
+		{ { false, true }, "fail=cuLaunchKernel:719:" B, false, VALIDATE_FAIL,
+			{ VALIDATE_PASS, VALIDATE_FAIL }, VALIDATE_CODE_CUDA_ERROR },
+		{ { true, false }, "hide=*", false, VALIDATE_FAIL,
+			{ VALIDATE_CONDITION, VALIDATE_FAIL }, VALIDATE_CODE_CUDA_HIDDEN },
+	};
+	char *proc = test_tmpdir();
+	char ci[512];
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	(void)snprintf(ci, sizeof(ci), "%s/driver/nvidia/capabilities/gpu1/mig/gi7/ci0", proc);
+	assert_ok(dir_make(ci, 0755, &err), &err);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct validate_report r;
+
+		check_two(&rows[i], rows[i].instances ? proc : "/nonexistent", &r);
+		assert_string_equal(validate_code_name(r.code),
+			validate_code_name(rows[i].code));
+		assert_int_equal(r.result, rows[i].result);
+		assert_int_equal(r.items[0].result, rows[i].rows[0]);
+		assert_int_equal(r.items[1].result, rows[i].rows[1]);
+		validate_report_fini(&r);
+	}
+	test_rmdir(proc);
+}
+
 static struct cuda_note note(void)
 {
 	return (struct cuda_note){ .magic = CUDA_NOTE_MAGIC,
@@ -213,6 +288,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(run__ends_a_call_that_hangs_and_tells_a_crash),
 		cmocka_unit_test(run__says_that_a_library_is_missing_or_none),
 		cmocka_unit_test(run__finds_a_wrong_sum_and_a_kernel_that_did_not_run),
+		cmocka_unit_test(cuda__passes_gpus_in_mig_mode_without_instances),
 		cmocka_unit_test(note__from_a_broken_process_is_refused),
 	};
 
