@@ -3,11 +3,15 @@
 
 /*
  * The node labels of GPU feature discovery (device-plugin.md section 10), from the same inventory
- * and the same offer as the devices, so that the two never disagree.
+ * and the same config as the offer, so that the two never disagree.
  *
  * Deterministic: with several GPU models the first GPU by index speaks for the node. Values are
  * always legal label values: sanitised as NVIDIA does (10.6), then cut to 63 characters without a
- * trailing '-', '_' or '.'; what was cut is noted. Each key is there once.
+ * trailing '-', '_' or '.'; what was cut is noted. Each key is there once. Health has no part in it:
+ * a sick GPU keeps its labels, and one that is gone has them until it is forgotten (core/node.h).
+ *
+ * Who writes them keeps the old timestamp while labels_equal() says that nothing else changed, and
+ * the last labels while NVML cannot be used: a driver that restarts is no reason to move pods.
  * Thread: any (pure).
  */
 #include "core/config.h"
