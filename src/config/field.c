@@ -22,6 +22,7 @@ WORDS(sharing, "none", "time-slicing", "mps");
 #define NO_USE(member) FIELD_STORED | FIELD_NO_EFFECT, offsetof(struct config, member)
 #define PLAIN          0, 0
 
+#define NOTE_API      "the agent's --labels says where labels are written"
 #define NOTE_INTERVAL "labels are written when something changes, not by the clock"
 #define NOTE_ONESHOT  "the agent goes on; 'gpuslice labels' writes labels once"
 
@@ -71,8 +72,8 @@ const struct field config_fields[] = {
 		NULL },
 	{ "flags.gdsEnabled", FIELD_BOOL, AT(gds), NULL, "gds-enabled", "false", NULL },
 	{ "flags.mofedEnabled", FIELD_BOOL, AT(mofed), NULL, "mofed-enabled", "false", NULL },
-	{ "flags.useNodeFeatureAPI", FIELD_BOOL, AT(gfd.use_node_feature_api), NULL, NULL,
-		"true", NULL },
+	{ "flags.useNodeFeatureAPI", FIELD_BOOL, NO_USE(gfd.use_node_feature_api), NULL, NULL,
+		"true", NOTE_API },
 	{ "flags.deviceDiscoveryStrategy", FIELD_WORD, AT(discovery), &words_discovery,
 		"device-discovery-strategy", "auto", NULL },
 	{ "flags.plugin", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },

@@ -504,6 +504,8 @@ static void config_parse__warns_of_what_has_no_effect(void **state)
 		{ "flags: {gfd: {sleepInterval: 60s, outputFile: /x, machineTypeFile: /y}}",
 			"flags.gfd.sleepInterval: has no effect: labels are written when" },
 		{ "flags:\n  mpsRoot: /x", "c.yaml:2:12: flags.mpsRoot: has no effect" },
+		{ "flags: {useNodeFeatureAPI: true}",
+			"flags.useNodeFeatureAPI: has no effect: the agent's --labels" },
 		{ DEVICES("[]"), "devices: an empty list selects no device" },
 		{ DEVICES("[1, \"1\"]"), "devices[1]: 1 is in the list already" },
 	};
