@@ -186,7 +186,7 @@ static int compare(const struct work *w, struct cuda_note *n)
 	for (unsigned i = VECTOR_LEN; i-- > 0;) {
 		float want = vector_a(i) + vector_b(i);
 
-		if (memcmp(&w->host[i], &want, sizeof(want)) == 0)
+		if (w->host[i] == want)
 			continue;
 		wrong++;
 		first = i;

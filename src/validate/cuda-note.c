@@ -6,7 +6,7 @@
 const char *cuda_step_name(unsigned step)
 {
 	static const char *const names[CUDA_STEP_COUNT_] = { [CUDA_STEP_OPEN] =
-								     "open of " CUDA_SONAME,
+								     "open of libcuda.so.1",
 #define X(name, params) [CUDA_STEP_##name] = #name,
 		CUDA_FUNCTIONS(X)
 #undef X

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/parse.h"
 
 #define NODE_MODE        0666
 #define PROC_DEVICES_MAX (64 * 1024)
@@ -34,12 +35,13 @@ static const struct node control_nodes[] = {
 static unsigned find_major(const char *devices, const char *name)
 {
 	for (const char *p = devices; *p; p += strcspn(p, "\n"), p += *p == '\n') {
-		unsigned number = 0;
-		char found[64];
+		uint32_t number;
+		char digits[16], found[64];
 
 		if (strncmp(p, "Block", 5) == 0)
 			break;
-		if (sscanf(p, "%u %63s", &number, found) == 2 && strcmp(found, name) == 0)
+		if (sscanf(p, "%15s %63s", digits, found) == 2 && strcmp(found, name) == 0 &&
+			parse_u32(digits, &number))
 			return number;
 	}
 	return 0;

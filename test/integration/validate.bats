@@ -117,6 +117,7 @@ make_dev() {
 	ready driver
 	for row in unload:driver-not-loaded mismatch:driver-mismatch no-permission:no-permission; do
 		sim driver "${row%:*}"
+		stderr=
 		run -1 --separate-stderr validate driver cuda
 		[[ $stderr == 'error validating driver: nvml'* ]]
 		ready
