@@ -54,20 +54,6 @@ const char *api_shown(char ret[API_SHOWN_MAX], const char *text)
 	return ret;
 }
 
-/* libcurl's words without the " after 12 ms" in them: the same reason shall read the same. */
-static void without_time(char *text)
-{
-	char *begin = strstr(text, " after "), *end;
-	size_t digits;
-
-	if (!begin)
-		return;
-	end = begin + strlen(" after ");
-	digits = strspn(end, "0123456789");
-	if (digits > 0 && !strncmp(end + digits, " ms", 3))
-		memmove(begin, end + digits + 3, strlen(end + digits + 3) + 1);
-}
-
 static int no_answer(const struct api_transfer *t, const char *what, struct error *err)
 {
 	char why[API_TEXT_MAX + 1];
@@ -79,12 +65,12 @@ static int no_answer(const struct api_transfer *t, const char *what, struct erro
 		return error_set(err, ERR_TIMEOUT, "%s: no answer in time", what);
 	if (t->result == CURLE_OUT_OF_MEMORY)
 		return error_nomem(err);
-	if (t->result == CURLE_COULDNT_CONNECT && t->sys)
+	/* libcurl's own words say after how many milliseconds: another text each time. */
+	if (t->result == CURLE_COULDNT_CONNECT)
 		return error_set(err, ERR_UNAVAILABLE, "%s: connect: %s", what,
-			strerror(t->sys));
+			t->sys ? strerror(t->sys) : "no connection");
 	api_printable(why, sizeof(why),
 		*t->why ? t->why : t->api->curl->easy_strerror(t->result));
-	without_time(why);
 	return error_set(err, ERR_UNAVAILABLE, "%s: %s", what, why);
 }
 
