@@ -92,35 +92,14 @@ static void taint_done(struct task *t, const struct api_reply *reply, const stru
 			LOG_STR("reason", err->msg));
 }
 
-/* --- labels --- */
-
-static void set_labels(struct agent *a)
-{
-	struct labels *labels = NULL;
-	struct error err = ERROR_INIT;
-
-	/* Without the driver, or a config, the last labels stay: pods that run were placed by them. */
-	if (!a->cluster.labels.kind || !a->config.decided || !a->nvml_answered ||
-		a->nvml_down.code != ERR_NONE || a->offer_error.code != ERR_NONE)
-		return;
-	if (agent_labels(a, &labels, &err) < 0) {
-		if (strcmp(a->labels_error.msg, err.msg) != 0)
-			log_error("no labels", LOG_STR("reason", err.msg));
-		a->labels_error = err;
-		return;
-	}
-	error_clear(&a->labels_error);
-	label_writer_set(&a->cluster.labels, labels, a->config.config->gfd.output_file);
-}
+/* --- our Node --- */
 
 void agent_cluster_look(struct agent *a)
 {
-	set_labels(a);
+	agent_labels_look(a);
 	if (*a->cluster.options.startup_taint && all_is_served(a))
 		task_poke(&a->cluster.taint);
 }
-
-/* --- our Node --- */
 
 static void on_node(void *arg)
 {
@@ -136,6 +115,17 @@ static void on_node(void *arg)
 }
 
 static const struct node_object_ops node_ops = { .changed = on_node };
+
+const char *agent_cluster_trouble(const struct agent *a)
+{
+	const struct agent_cluster *c = &a->cluster;
+
+	if (!c->node)
+		return c->why.code ? c->why.msg : "the API server is not asked yet";
+	if (node_object_trouble(c->node)->code != ERR_NONE)
+		return node_object_trouble(c->node)->msg;
+	return node_object_state(c->node) == NODE_ABSENT ? "there is no Node of our name" : "";
+}
 
 /* --- opening --- */
 
@@ -228,6 +218,7 @@ void agent_cluster_init(struct agent *a, const struct agent_options *o)
 		.startup_taint = or_empty(o->cluster.startup_taint),
 		.labels = o->cluster.labels,
 	};
+	agent_labels_init(a);
 	(void)uv_timer_init(a->loop, &c->open);
 	c->open.data = a;
 	event_sender_init(&c->events, a->loop);
@@ -265,6 +256,7 @@ void agent_cluster_stop(struct agent *a)
 {
 	struct agent_cluster *c = &a->cluster;
 
+	agent_labels_stop(a);
 	task_close(&c->events.task);
 	task_close(&c->taint);
 	label_writer_close(&c->labels);
@@ -276,6 +268,7 @@ void agent_cluster_stop(struct agent *a)
 
 void agent_cluster_fini(struct agent *a)
 {
+	agent_labels_fini(a);
 	label_writer_fini(&a->cluster.labels);
 	api_config_fini(&a->cluster.config);
 }

@@ -238,16 +238,15 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 	*ret_reason = "ConfigNotFound";
 	if (!s->source) {
 		(void)error_set(err, ERR_UNAVAILABLE, "%s: %s", s->source_text,
-			a->cluster.why.code ? a->cluster.why.msg
-					    : "the API server is not asked yet");
+			agent_cluster_trouble(a));
 		return CONFIG_SOURCE_WAIT;
 	}
 	r = config_source_names(s->source, names, err);
 	if (r != 0)
 		return r;
 	if (!label_known(s)) {
-		(void)error_set(err, ERR_UNAVAILABLE,
-			"waiting for the API server to say the label of this node");
+		(void)error_set(err, ERR_UNAVAILABLE, "waiting for the label of this node: %s",
+			agent_cluster_trouble(a));
 		return CONFIG_SOURCE_WAIT;
 	}
 	if (config_choose(ret, &in, err) < 0)
@@ -342,8 +341,8 @@ static void on_waited(uv_timer_t *t)
 	a->config.waited = true;
 	if (a->config.decided)
 		return;
-	log_warn("the API server has not answered yet, going on without it",
-		LOG_STR("waited_for", a->config.waiting));
+	log_warn("the label of this node is not known, going on without it",
+		LOG_STR("reason", agent_cluster_trouble(a)));
 	look(a, /* force= */ false);
 }
 

@@ -13,6 +13,7 @@
 #include "core/config-choice.h"
 #include "core/node.h"
 #include "core/offer.h"
+#include "gpu/label-facts.h"
 #include "gpu/monitor.h"
 #include "http/server.h"
 #include "kube/device-plugin.h"
@@ -74,6 +75,17 @@ struct agent_config_state {
 	enum config_choice_by by;
 };
 
+#define AGENT_LABELS_MS 50
+
+struct agent_label_state {
+	uv_timer_t timer;
+	struct label_facts_store facts; /* of: */
+	char *machine_file;
+	uint32_t n_gpus;
+	struct strv fact_notes, notes; /* oddities that were logged */
+	struct error error;            /* the labels could not be made */
+};
+
 struct agent {
 	uv_loop_t *loop;
 	char kubelet_dir[PATH_MAX], plugin_dir[PATH_MAX], run_dir[PATH_MAX];
@@ -103,14 +115,17 @@ struct agent {
 	struct holders *holders;
 
 	struct agent_cluster cluster;
-	struct error labels_error; /* they could not be made */
+	struct agent_label_state labels;
 
 	struct http_server *local, *tcp;
 	struct error failure;
 };
 
-/* labels.c: the labels that are true now, as GPU feature discovery would have them. */
-int agent_labels(struct agent *a, struct labels **ret, struct error *err) MUST_USE;
+/* labels.c: keeps what the label writer wants as the GPUs and the config are. */
+void agent_labels_init(struct agent *a);
+void agent_labels_look(struct agent *a);
+void agent_labels_stop(struct agent *a);
+void agent_labels_fini(struct agent *a);
 
 /* reconcile.c: decide from what is known now, and act on the difference. */
 void agent_reconcile(struct agent *a);
@@ -141,6 +156,7 @@ void agent_config_fini(struct agent *a);
 void agent_cluster_init(struct agent *a, const struct agent_options *o);
 void agent_cluster_start(struct agent *a);
 void agent_cluster_look(struct agent *a); /* what is offered, or served, is something else */
+const char *agent_cluster_trouble(const struct agent *a); /* why the Node is not known */
 void agent_cluster_stop(struct agent *a);
 void agent_cluster_fini(struct agent *a);
 

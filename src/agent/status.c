@@ -65,6 +65,7 @@ static json_t *config_status(const struct agent *a)
 	SET(o, "source", s->source ? json_string(config_source_text(s->source)) : json_null());
 	SET(o, "entry", s->chosen ? json_string(s->entry) : json_null());
 	SET(o, "chosenBy", s->chosen ? json_string(config_choice_by_text(s->by)) : json_null());
+	SET(o, "label", s->label_known && *s->label ? json_string(s->label) : json_null());
 	SET(o, "decided", json_boolean(s->decided));
 	SET(o, "waiting", json_string(s->waiting));
 	SET(o, "since", wall_time(s->since_wall_ns));
@@ -84,7 +85,7 @@ static const char *const node_states[] = {
 static json_t *labels_status(const struct agent *a)
 {
 	const struct label_writer *w = &a->cluster.labels;
-	const struct error *err = a->labels_error.code ? &a->labels_error : &w->task.trouble;
+	const struct error *err = a->labels.error.code ? &a->labels.error : &w->task.trouble;
 	json_t *o = json_object();
 
 	SET(o, "where", json_string(agent_labels_where_text(w->where)));

@@ -6,15 +6,13 @@
 #include "base/log.h"
 #include "base/time.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /*
  * The feature file of node feature discovery: "key=value" lines. It reads every file of the
- * directory that does not begin with a dot, so the new one gets its name when it is whole.
+ * directory that does not begin with a dot, which the temporary file of an atomic write does.
  */
 
 #define FILE_MAX (64U << 10) /* what node feature discovery reads */
@@ -42,28 +40,15 @@ static json_t *read_labels(const char *path)
 	return o;
 }
 
-static int write_whole(const char *path, const struct buf *text, struct error *err)
+static int make_parent(const char *path, struct error *err)
 {
 	const char *slash = strrchr(path, '/');
-	int dir = slash ? (int)(slash - path) + 1 : 0;
-	char hidden[PATH_MAX], parent[PATH_MAX];
-	int n = snprintf(hidden, sizeof(hidden), "%.*s.%s.gpusliced", dir, path, path + dir);
+	char parent[PATH_MAX];
 
-	if (n < 0 || (size_t)n >= sizeof(hidden))
-		return error_set(err, ERR_LIMIT, "write '%s': the path is too long", path);
-	if (dir > 1) {
-		(void)snprintf(parent, sizeof(parent), "%.*s", dir - 1, path);
-		if (dir_make(parent, 0755, err) < 0)
-			return -1;
-	}
-	if (file_write_atomic(hidden, buf_str(text), text->len, 0644, err) < 0)
-		return -1;
-	if (rename(hidden, path) < 0) {
-		(void)error_sys(err, errno, "rename '%s' to '%s'", hidden, path);
-		(void)unlink(hidden);
-		return -1;
-	}
-	return 0;
+	if (!slash || slash == path)
+		return 0;
+	(void)snprintf(parent, sizeof(parent), "%.*s", (int)(slash - path), path);
+	return dir_make(parent, 0755, err);
 }
 
 static int write_labels(struct label_writer *w, struct error *err)
@@ -85,7 +70,8 @@ static int write_labels(struct label_writer *w, struct error *err)
 	if (!buf_ok(&text))
 		return error_set(err, ERR_LIMIT, "write '%s': more than %u bytes of labels",
 			w->path, FILE_MAX);
-	if (write_whole(w->path, &text, err) < 0)
+	if (make_parent(w->path, err) < 0 ||
+		file_write_atomic(w->path, buf_str(&text), text.len, 0644, err) < 0)
 		return -1;
 	(void)label_writer_wrote(w);
 	return 0;
