@@ -292,8 +292,9 @@ static int read_words(struct reader *r, const char *name, const struct cdi_word 
 	char text[200];
 
 	if (v->list.n > CONFIG_ENTRIES_MAX)
-		return error_set(r->err, ERR_LIMIT, "--%s: expected at most %d words, found %zu",
-			name, CONFIG_ENTRIES_MAX, v->list.n);
+		return error_set(r->err, ERR_LIMIT,
+			"--%s: expected at most %d words, found %zu", name, CONFIG_ENTRIES_MAX,
+			v->list.n);
 	for (size_t i = 0; v->source != OPTION_UNSET && i < v->list.n; i++) {
 		const char *word = v->list.v[i], *note = word_note(word, words, n);
 

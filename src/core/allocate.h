@@ -35,7 +35,7 @@ struct allocation {
 };
 
 #define CDI_VENDOR       "k8s.device-plugin.nvidia.com" /* NVIDIA's, so that its pods resolve */
-#define CDI_RESPONSE_MAX 37 /* a random UUID as text */
+#define CDI_RESPONSE_MAX 37                             /* a random UUID as text */
 
 /* Which CDI specifications are in place; a name may be given only if it can be resolved. */
 struct alloc_cdi {

@@ -10,6 +10,7 @@
 #include "gpu/nvml-api.h"
 #include "sim/catalogue.h"
 #include "sim/derive.h"
+#include "sim/fake-root.h"
 #include "sim/node-file.h"
 #include "sim/place.h"
 
@@ -74,6 +75,8 @@ static int recreate(struct sim_control *c, const struct sim_place *place, struct
 	}
 	if (node->head.info.slot_count < old_count)
 		node->head.info.slot_count = old_count;
+	if (strcmp(txn.node->head.driver_version, node->head.driver_version) != 0)
+		sim_fake_driver_remove(c->dir, txn.node->head.driver_version);
 	memcpy(txn.node, node, sizeof(*node));
 	if (sim_fake_root_write(c->dir, node, err) < 0)
 		return -1;

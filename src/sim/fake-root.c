@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/place.h"
+#include "sim/fake-root.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sim/place.h"
 
 /* The files of one PCI device that programs read, as the kernel writes them. */
 struct sys_file {
@@ -20,7 +21,8 @@ struct sys_file {
  * Whole or not at all, since several processes may make the node at once; but without the fsync of
  * file_write_atomic(): after a crash of the machine there is no node to go on with.
  */
-static int write_file(const char *dir, const char *name, const char *text, struct error *err)
+int sim_fake_file(const char *dir, const char *name, const void *data, size_t len, mode_t mode,
+	struct error *err)
 {
 	char path[SIM_PATH_MAX], temp[SIM_PATH_MAX + 16];
 	CLEANUP(closep) int fd = -1;
@@ -33,11 +35,16 @@ static int write_file(const char *dir, const char *name, const char *text, struc
 	fd = mkostemp(temp, O_CLOEXEC);
 	if (fd < 0)
 		return error_sys(err, errno, "create '%s'", temp);
-	if (fd_write_all(fd, text, strlen(text), err) == 0 && fchmod(fd, 0644) == 0 &&
+	if (fd_write_all(fd, data, len, err) == 0 && fchmod(fd, mode) == 0 &&
 		rename(temp, path) == 0)
 		return 0;
 	(void)unlink(temp);
 	return error_sys(err, errno, "write '%s'", path);
+}
+
+static int write_file(const char *dir, const char *name, const char *text, struct error *err)
+{
+	return sim_fake_file(dir, name, text, strlen(text), 0644, err);
 }
 
 /* DIR/sys/bus/pci/devices/0000:00:1e.0: four digits of domain, lower case. */
@@ -66,6 +73,31 @@ static void sys_files(const struct sim_keys *k, struct sys_file *f)
 	(void)snprintf(f[4].text, sizeof(f[4].text), "0-15\n");
 }
 
+/* The GPU's nodes for graphics: what the kernel links them to, and the nodes. */
+static void drm_names(const struct sim_keys *k, char (*ret)[24])
+{
+	(void)snprintf(ret[0], sizeof(ret[0]), "card%u", k->minor + 1);
+	(void)snprintf(ret[1], sizeof(ret[1]), "renderD%u", k->minor + 128);
+}
+
+static int write_drm(const char *sys, const char *dev, const struct sim_keys *k,
+	struct error *err)
+{
+	char names[2][24], drm[SIM_PATH_MAX], dri[SIM_PATH_MAX], path[SIM_PATH_MAX];
+
+	drm_names(k, names);
+	if (path_join(drm, sizeof(drm), sys, "drm", err) < 0 ||
+		path_join(dri, sizeof(dri), dev, "dri", err) < 0 ||
+		dir_make(dri, 0755, err) < 0)
+		return -1;
+	for (int i = 0; i < 2; i++)
+		if (path_join(path, sizeof(path), drm, names[i], err) < 0 ||
+			dir_make(path, 0755, err) < 0 ||
+			sim_fake_file(dri, names[i], "", 0, 0666, err) < 0)
+			return -1;
+	return 0;
+}
+
 static int write_gpu(const char *dir, const char *dev, const struct sim_keys *k,
 	struct error *err)
 {
@@ -79,7 +111,7 @@ static int write_gpu(const char *dir, const char *dev, const struct sim_keys *k,
 		if (write_file(path, files[i].name, files[i].text, err) < 0)
 			return -1;
 	(void)snprintf(name, sizeof(name), "nvidia%u", k->minor);
-	return write_file(dev, name, "", err);
+	return write_file(dev, name, "", err) < 0 ? -1 : write_drm(path, dev, k, err);
 }
 
 int sim_fake_root_write(const char *dir, const struct sim_node *node, struct error *err)
@@ -97,16 +129,25 @@ int sim_fake_root_write(const char *dir, const struct sim_node *node, struct err
 		if (node->head.slots[i].present &&
 			write_gpu(dir, dev, &node->gpus[i].keys, err) < 0)
 			return -1;
-	return 0;
+	return sim_fake_driver_write(dir, node->head.driver_version, err);
 }
 
 void sim_fake_root_remove(const char *dir, const struct sim_keys *keys)
 {
 	struct sys_file files[SYS_FILES];
-	char path[SIM_PATH_MAX], file[SIM_PATH_MAX + 32];
+	char path[SIM_PATH_MAX], file[SIM_PATH_MAX + 64], drm[2][24];
 
 	if (sys_dir(dir, keys, path, NULL) < 0)
 		return;
+	drm_names(keys, drm);
+	for (int i = 0; i < 2; i++) {
+		(void)snprintf(file, sizeof(file), "%s/drm/%s", path, drm[i]);
+		(void)rmdir(file);
+		(void)snprintf(file, sizeof(file), "%s/dev/dri/%s", dir, drm[i]);
+		(void)unlink(file);
+	}
+	(void)snprintf(file, sizeof(file), "%s/drm", path);
+	(void)rmdir(file);
 	sys_files(keys, files);
 	for (int i = 0; i < SYS_FILES; i++) {
 		(void)snprintf(file, sizeof(file), "%s/%s", path, files[i].name);

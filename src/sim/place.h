@@ -15,6 +15,7 @@
  *	DIR/state   sim/state.h
  *	DIR/sys     what the kernel would show: sys/bus/pci/devices/0000:00:1e.0/numa_node …
  *	DIR/dev     nvidia0 …, nvidiactl, nvidia-uvm … as plain files
+ *	DIR/usr     the driver's libraries and programs, by name only; its firmware in DIR/lib
  */
 #include "sim/state.h"
 
@@ -53,7 +54,7 @@ int sim_place_open(const struct sim_place *place, sim_node_file_fn *load,
 int sim_place_build(const struct sim_place *place, sim_node_file_fn *load,
 	struct sim_node *node, struct error *err) MUST_USE;
 
-/* Writes DIR/sys and DIR/dev for the node's GPUs; what is there already stays. */
+/* Writes DIR/sys and DIR/dev for the node's GPUs and the driver's files; what is there stays. */
 int sim_fake_root_write(const char *dir, const struct sim_node *node,
 	struct error *err) MUST_USE;
 

@@ -216,8 +216,8 @@ static void allocation_new__names_cdi_devices(void **state)
 			CDI("imex-channel=0") },
 		{ { "GPU-1" }, "cdi.k8s.io/", 1, 1, 1, 1,
 			"cdi.k8s.io/nvidia-device-plugin_uuid",
-			CDI("gpu=GPU-1") "," CDI("imex-channel=0") "," CDI("gdrcopy=all") "," CDI(
-				"gds=all") "," CDI("mofed=all") },
+			CDI("gpu=GPU-1") "," CDI("imex-channel=0") "," CDI(
+				"gdrcopy=all") "," CDI("gds=all") "," CDI("mofed=all") },
 	};
 	struct fixture f;
 
@@ -238,8 +238,11 @@ static void allocation_new__names_cdi_devices(void **state)
 			f.config->mofed = rows[i].mofed;
 			f.config->pass_device_specs = true; /* not with CDI alone */
 			f.host.imex_channel0 = rows[i].imex;
-			f.host.cdi = (struct alloc_cdi){ .gpu = true, .imex_channel = true,
-				.gdrcopy = true, .gds = true, .mofed = true,
+			f.host.cdi = (struct alloc_cdi){ .gpu = true,
+				.imex_channel = true,
+				.gdrcopy = true,
+				.gds = true,
+				.mofed = true,
 				.response_id = "uuid" };
 			assert_ok(allocate(&f, &a, rows[i].ids), &f.err);
 			assert_int_equal(a->n_annotations, annotate && rows[i].key);

@@ -82,8 +82,7 @@ static void allocate_response__round_trip(void **state)
 	struct alloc_mount mounts[] = { { (char[]){ "/c" }, (char[]){ "/h" }, true } };
 	struct alloc_device devices[] = { { (char[]){ "/dev/c" }, (char[]){ "/dev/h" },
 		"rwm" } };
-	const struct allocation a = { envs, 2, mounts, 1, devices, 1, NULL, 0,
-		STRV_INIT },
+	const struct allocation a = { envs, 2, mounts, 1, devices, 1, NULL, 0, STRV_INIT },
 				none = { 0 };
 	const struct allocation *const all[] = { &a, &none };
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
@@ -113,7 +112,8 @@ static void allocate_response__carries_cdi(void **state)
 	static const char want[] = "\x0a\x13\x22\x08\x0a\x03k/x\x12\x01v\x2a\x07\x0a\x05v/c=d";
 	struct alloc_env annotation = { (char[]){ "k/x" }, (char[]){ "v" } };
 	char name[] = "v/c=d", *names[] = { name };
-	const struct allocation a = { .annotations = &annotation, .n_annotations = 1,
+	const struct allocation a = { .annotations = &annotation,
+		.n_annotations = 1,
 		.cdi_devices = { .v = names, .n = 1 } };
 	const struct allocation *const all[] = { &a };
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
