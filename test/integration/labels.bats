@@ -77,6 +77,7 @@ assert json.loads(sys.argv[1]) == lines' "$output" "$BATS_TEST_TMPDIR/lines"
 	run -0 --separate-stderr "${nothing[@]}" --fail-on-init-error=false
 	[[ $output == *gfd.timestamp=* ]]
 	[[ $output != *gpu.count* ]]
+	# shellcheck disable=SC2154 # set by run
 	[[ $stderr == *"note: "*none.so* ]]
 	run -2 "$GPUSLICE" labels --mig-strategy bogus
 	[[ $output == *"unknown MIG strategy: bogus"* ]]
