@@ -33,6 +33,7 @@ detached() {
 		exec setsid "$@" >"$log" 2>&1 </dev/null
 	) >/dev/null &
 	echo $!
+	disown # no word from the shell when it is killed
 }
 
 # part_start NAME COMMAND...
@@ -98,8 +99,8 @@ kubeconfig_new() {
 cluster_up() {
 	KUBE=$(mktemp -d /tmp/kube.XXXXXX)
 	export KUBE KUBECONFIG=$KUBE/admin.kubeconfig
-	KUBE_BIN=$(kube_bin 1.36) HELM_BIN=$(kube_bin helm)
-	export PATH=$KUBE_BIN:$HELM_BIN:$PATH
+	KUBE_BIN=$(kube_bin 1.36)
+	export KUBE_BIN PATH=$KUBE_BIN:$(kube_bin helm):$PATH
 	stage_programs || return 1
 	mount -t tmpfs -o mode=755 tmpfs "$KUBE" || return 1
 	mkdir -p "$KUBE"/{pki,log,run,nodes,empty,layers} || return 1
@@ -131,7 +132,8 @@ api_start() {
 	part_start apiserver "$KUBE_BIN/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 \
 		--bind-address=0.0.0.0 --secure-port=443 --advertise-address=10.1.0.1 \
 		--tls-cert-file="$KUBE/pki/apiserver.crt" --tls-private-key-file="$KUBE/pki/apiserver.key" \
-		--client-ca-file="$KUBE/pki/ca.crt" --cert-dir="$KUBE/pki" \
+		--client-ca-file="$KUBE/pki/ca.crt" --requestheader-client-ca-file="$KUBE/pki/ca.crt" \
+		--requestheader-allowed-names=front-proxy --cert-dir="$KUBE/pki" \
 		--service-account-issuer=https://kubernetes.default.svc \
 		--service-account-signing-key-file="$KUBE/pki/sa.key" --service-account-key-file="$KUBE/pki/sa.key" \
 		--service-cluster-ip-range=10.0.0.0/24 --authorization-mode=Node,RBAC \
@@ -193,10 +195,10 @@ show_logs() {
 	local file
 	[[ -z ${BATS_TEST_COMPLETED-} ]] || return 0
 	kubectl get nodes,pods -A -o wide 2>&1 | tail -n 60 || true
-	for file in "$KUBE"/log/{apiserver,scheduler,controller-manager}.log "$KUBE"/nodes/*/log/*.log; do
+	for file in "$KUBE"/log/apiserver.log "$KUBE"/nodes/*/log/*.log; do
 		[[ -e $file ]] || continue
 		echo "--- ${file#"$KUBE"/}"
-		tail -n "${KUBE_LOG_LINES:-15}" "$file" | cut -c 1-400
+		tail -n "${KUBE_LOG_LINES:-10}" "$file" | cut -c 1-400
 	done
 }
 
@@ -324,7 +326,7 @@ node_gpus() {
 		cp -L /opt/gpuslice/lib/gpuslice/sim/libnvidia-ml.so.1 "libcuda.so.$1"
 		ln -sf "libnvidia-ml.so.$1" libnvidia-ml.so.1
 		ln -sf "libcuda.so.$1" libcuda.so.1
-		printf "#!/bin/sh\nexec gpuslice sim show\n" >/usr/bin/nvidia-smi
+		printf "#!/bin/sh\nls /dev/nvidia[0-9]*\n" >/usr/bin/nvidia-smi # says as much as a test needs
 		chmod 755 /usr/bin/nvidia-smi' bash "$version"
 }
 
@@ -438,4 +440,45 @@ agent_status() {
 # put_file NODE FILE: standard input replaces it in one step.
 put_file() {
 	node_exec "$1" sh -c 'mkdir -p "${1%/*}" && cat >"$1.new" && mv -T "$1.new" "$1"' sh "$2"
+}
+
+# token_new NODE FILE SERVICE_ACCOUNT [NAMESPACE]: a token in a file of the node; the one that an
+# earlier call gave for this account is refused from now on (at most 10 s later).
+token_new() {
+	local account=$3 ns=${4-default} old new
+	old=$(cat "$KUBE/run/token.$ns.$account" 2>/dev/null || true)
+	new=token-$account-$(date +%s%N)
+	kubectl create secret generic "$new" -n "$ns" >/dev/null &&
+		kubectl create token "$account" -n "$ns" --bound-object-kind Secret --bound-object-name "$new" |
+		put_file "$1" "$2" || return 1
+	printf '%s\n' "$new" >"$KUBE/run/token.$ns.$account"
+	[[ -z $old ]] || kubectl delete secret "$old" -n "$ns" >/dev/null
+}
+
+# run_pod NAME IMAGE SCRIPT [OVERRIDE]: a pod whose container runs the script once; OVERRIDE is YAML
+# (flow style) of further keys of the container.
+run_pod() {
+	kubectl apply -f - <<-EOF
+		apiVersion: v1
+		kind: Pod
+		metadata: {name: "$1"}
+		spec:
+		  restartPolicy: Never
+		  terminationGracePeriodSeconds: 1
+		  tolerations: [{operator: Exists}]
+		  containers:
+		  - {name: main, image: "$2", command: [bash, -c, $(jq -Rs . <<<"$3")]${4:+, $4}}
+	EOF
+}
+
+# pod_is NAME PHASE
+pod_is() {
+	local phase
+	phase=$(kubectl get pod "$1" -o jsonpath='{.status.phase}')
+	[[ $phase == "$2" ]] || { echo "$phase" && return 1; }
+}
+
+# pod_says NAME PATTERN: a line of its log.
+pod_says() {
+	kubectl logs "$1" | grep -E -- "$2"
 }

@@ -29,6 +29,7 @@ type imageService struct {
 	cri.UnimplementedImageServiceServer
 	table []image
 	deny  string
+	root  string
 	mu    sync.Mutex
 	local map[string]bool
 }
@@ -67,7 +68,7 @@ func lines(file string) ([][]string, error) {
 }
 
 func loadImages(o options) (*imageService, error) {
-	s := &imageService{deny: o.deny, local: map[string]bool{}}
+	s := &imageService{deny: o.deny, root: o.root, local: map[string]bool{}}
 	if o.images == "" {
 		return s, nil
 	}
@@ -174,9 +175,10 @@ func (s *imageService) RemoveImage(_ context.Context, r *cri.RemoveImageRequest)
 	return &cri.RemoveImageResponse{}, nil
 }
 
+// ImageFsInfo names a directory of a disk: the kubelet does not find the figures of an overlay.
 func (s *imageService) ImageFsInfo(context.Context, *cri.ImageFsInfoRequest) (*cri.ImageFsInfoResponse, error) {
 	fs := []*cri.FilesystemUsage{{
-		Timestamp: time.Now().UnixNano(), FsId: &cri.FilesystemIdentifier{Mountpoint: "/"},
+		Timestamp: time.Now().UnixNano(), FsId: &cri.FilesystemIdentifier{Mountpoint: s.root},
 		UsedBytes: &cri.UInt64Value{Value: 0}, InodesUsed: &cri.UInt64Value{Value: 0},
 	}}
 	return &cri.ImageFsInfoResponse{ImageFilesystems: fs, ContainerFilesystems: fs}, nil

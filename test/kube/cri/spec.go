@@ -252,7 +252,7 @@ func (r *runtime) injectToolkit(spec *oci.Spec) error {
 			return fmt.Errorf("nvidia-container-cli: device error: %s: unknown device", name)
 		}
 	}
-	control, _ := filepath.Glob("/dev/nvidia[-c]*")
+	control, _ := filepath.Glob("/dev/nvidia[^0-9]*")
 	for _, path := range append(paths, control...) {
 		same := func(d oci.LinuxDevice) bool { return d.Path == path }
 		if slices.ContainsFunc(spec.Linux.Devices, same) {
