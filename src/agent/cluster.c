@@ -109,8 +109,6 @@ static void on_node(void *arg)
 	/* A Node that is gone says nothing about the config: what is in force stays. */
 	if (node_object_state(c->node) == NODE_PRESENT)
 		agent_config_label(a, node_object_label(c->node, c->options.node_label));
-	if (c->labels.where == LABELS_NODE)
-		task_poke(&c->labels.task);
 	agent_cluster_look(a);
 }
 

@@ -50,9 +50,8 @@ static void log_notes(struct agent_label_state *s, struct strv *notes)
 	*notes = old;
 }
 
-static void look(uv_timer_t *t)
+static void remake(struct agent *a)
 {
-	struct agent *a = t->data;
 	struct agent_label_state *s = &a->labels;
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
 	struct labels *labels = NULL;
@@ -71,6 +70,14 @@ static void look(uv_timer_t *t)
 	error_clear(&s->error);
 	log_notes(s, &notes);
 	label_writer_set(&a->cluster.labels, labels, a->config.config->gfd.output_file);
+}
+
+static void look(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+
+	remake(a);
+	task_poke(&a->cluster.labels.task); /* the Node may be another one */
 }
 
 void agent_labels_init(struct agent *a)

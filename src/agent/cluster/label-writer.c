@@ -58,6 +58,9 @@ void label_writer_set(struct label_writer *w, struct labels *want, const char *f
 		free(w->path);
 		w->path = strdup(file);
 	}
+	/* A rest after the last write is over; a wait after a failure is not. */
+	if (w->task.trouble.code == ERR_NONE && !w->task.call)
+		(void)uv_timer_stop(&w->task.timer);
 	task_poke(&w->task);
 }
 

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#define FORBIDDEN_NS (60 * NS_PER_SEC)
+
 static void on_time(uv_timer_t *t)
 {
 	struct task *task = t->data;
@@ -47,6 +49,9 @@ static uint64_t random_number(void)
 
 static void failed(struct task *t, uint64_t retry_after_ns, const struct error *err)
 {
+	/* A right that is missing is not given any moment. */
+	if (err->code == ERR_PERMISSION && retry_after_ns < FORBIDDEN_NS)
+		retry_after_ns = FORBIDDEN_NS;
 	t->trouble = *err;
 	task_wait(t, backoff_next(&t->backoff, retry_after_ns, random_number()));
 }

@@ -1,0 +1,157 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The agent where there is no API server, or one that does not answer; what it does with one is in
+# test/kube. Nothing of the node waits for it, but the first choice of a config by label.
+
+bats_require_minimum_version 1.5.0
+load lib
+load cluster
+
+setup_file() {
+	stage_programs
+}
+
+setup() {
+	node_setup p3.8xlarge
+	unset KUBERNETES_SERVICE_HOST KUBECONFIG NODE_NAME
+	CONFIGS=$NODE_DIR/configs
+	mkdir "$CONFIGS"
+	sharing 2 >"$CONFIGS/a"
+	sharing 3 >"$CONFIGS/b"
+}
+
+teardown() {
+	node_teardown
+}
+
+# dead_server: a kubeconfig whose server refuses connections.
+dead_server() {
+	cat >"$NODE_DIR/kubeconfig" <<-'EOF'
+		apiVersion: v1
+		kind: Config
+		current-context: c
+		clusters: [{name: c, cluster: {server: "https://127.0.0.1:9"}}]
+		users: [{name: u, user: {token: t}}]
+		contexts: [{name: c, context: {cluster: c, user: u}}]
+	EOF
+	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
+}
+
+# registered_within MS: so long it took from the agent's first line to the registration, at most.
+registered_within() {
+	local first last
+	first=$(head -n 1 "$NODE_DIR/agent.log" | cut -d ' ' -f 1)
+	last=$(logged agent 'registered with the kubelet' | head -n 1 | cut -d ' ' -f 1)
+	(($(date -d "$last" +%s%3N) - $(date -d "$first" +%s%3N) <= $1))
+}
+
+@test "without an API server nothing is missed and nothing is said" {
+	kubelet
+	sharing 2 >"$NODE_DIR/config.yaml"
+	agent --config-file "$NODE_DIR/config.yaml"
+	eventually 20 offers 8
+	status '.cluster.state == "off"'
+	[[ $(times agent 'API') == 0 ]]
+}
+
+@test "what needs an API server is named when there is none, and the rest is done" {
+	kubelet
+	agent --config-dir "$CONFIGS" --default-config a --labels node
+	eventually 20 offers 8
+	logged agent 'the API server is not used .*no pod, and --kubeconfig is not given.*labels on the node'
+	status '.cluster.error.message | contains("--kubeconfig is not given")'
+	stop agent
+	agent --config-map gpu/configs
+	eventually 10 status '.config.lastError.message | contains("configmap gpu/configs: no API server is known")'
+	status '.resources == []'
+	stop agent
+	dead_server
+	unset NODE_NAME
+	agent --config-dir "$CONFIGS" --default-config a
+	eventually 20 offers 8
+	logged agent 'the API server is not used .*give --node-name or NODE_NAME'
+}
+
+@test "a server that does not answer holds nothing up but the choice by label" {
+	dead_server
+	kubelet
+	agent --config-file "$CONFIGS/a"
+	eventually 20 offers 8
+	registered_within $((200 * ${GPUSLICE_PATIENCE:-1}))
+	eventually 10 status '.cluster.state == "away" and (.cluster.error.message | contains("127.0.0.1:9"))'
+	run "$GPUSLICE" status
+	[[ $output == *"node node-1, API server away: "* ]]
+	[[ $(curl -s --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://x/readyz) == ok ]]
+	stop agent
+	# By label: five seconds, then the default.
+	agent --config-dir "$CONFIGS" --default-config b
+	status '.config.decided == false and .resources == [] and (.config.waiting | contains("label of this node"))'
+	[[ $(curl -s --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://x/readyz) == "config: waiting for"* ]]
+	eventually 10 offers 12
+	status '.config.chosenBy == "default"'
+	stop agent
+	# The next start goes on with it at once.
+	agent --config-dir "$CONFIGS" --default-config b
+	logged agent 'going on with the config of the last run'
+	eventually 3 offers 12
+	[[ $(times agent 'not known') == 0 ]]
+	sharing 5 >"$CONFIGS/b.new" && mv "$CONFIGS/b.new" "$CONFIGS/b"
+	eventually 10 offers 20
+}
+
+@test "a kept config that is broken or of another directory is not used" {
+	dead_server
+	kubelet
+	echo '{"source": "/elsewhere", "label": "", "entry": "a", "by": 0, "text": "version: v1"}' >"$GPUSLICE_RUN_DIR/config.json"
+	agent --config-dir "$CONFIGS" --default-config b
+	status '.config.decided == false'
+	stop agent
+	head -c 1000 /dev/urandom >"$GPUSLICE_RUN_DIR/config.json"
+	agent --config-dir "$CONFIGS" --default-config b
+	logged agent 'kept config not used'
+	eventually 10 offers 12
+}
+
+@test "a kubeconfig that is wrong is named, and the node goes on" {
+	kubelet
+	echo 'kind: Config' >"$NODE_DIR/kubeconfig"
+	NODE_NAME=n KUBECONFIG=$NODE_DIR/kubeconfig agent --config-file "$CONFIGS/a"
+	eventually 20 offers 8
+	logged agent "the API server is not used .*$NODE_DIR/kubeconfig"
+}
+
+label_is() {
+	[[ $(sed -n "s|^$1=||p" "$NODE_DIR/features.d/gfd") == "$2" ]]
+}
+
+@test "labels go to a feature file, follow the config, and go with the agent" {
+	local config=$NODE_DIR/config.yaml file=$NODE_DIR/features.d/gfd stamp
+	labelled() {
+		sharing "$1"
+		printf 'flags: {gfd: {outputFile: %s}}\n' "$file"
+	}
+	kubelet
+	labelled 2 >"$config"
+	agent --config-file "$config" --labels file
+	eventually 10 label_is nvidia.com/gpu.replicas 2
+	label_is nvidia.com/gpu.count 4
+	label_is nvidia.com/gpu.product Tesla-V100-SXM2-16GB-SHARED
+	[[ $(stat -c %a "$file") == 644 && $(ls -A "$NODE_DIR/features.d") == gfd ]]
+	stamp=$(sed -n 's|^nvidia.com/gfd.timestamp=||p' "$file")
+	[[ $stamp =~ ^[0-9]{10}$ ]]
+	labelled 3 | put "$config"
+	eventually 10 label_is nvidia.com/gpu.replicas 3
+	# Killed, it leaves the file; the next one has nothing to write.
+	stop agent KILL || true
+	sleep 1.1
+	agent --config-file "$config" --labels file
+	eventually 10 status .cluster.labels.written
+	label_is nvidia.com/gfd.timestamp "$stamp"
+	# Without a driver what was true stays.
+	sim driver unload
+	eventually 20 status '.nvml.state == "down"'
+	label_is nvidia.com/gpu.replicas 3
+	sim driver load
+	stop agent
+	[[ ! -e $file ]]
+}
