@@ -73,6 +73,36 @@ static void node_observe__reports_only_changes(void **state)
 	inventory_free(inv);
 }
 
+/* What labels are made from besides the offer. */
+static void node_observe__keeps_class_and_fabric(void **state)
+{
+	struct inventory *inv = fixture_inventory(1);
+	struct gpu *g = &inv->gpus[0];
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	assert_true(observe(&f, inv, 0));
+	g->pci_class = 0x030200;
+	assert_true(observe(&f, inv, 10));
+	g->fabric_attached = true;
+	assert_true(observe(&f, inv, 20));
+	(void)snprintf(g->cluster_uuid, sizeof(g->cluster_uuid), "c");
+	assert_true(observe(&f, inv, 30));
+	g->clique_id = 3;
+	assert_true(observe(&f, inv, 40));
+	assert_false(observe(&f, inv, 50));
+	*g = (struct gpu){ .numa_node = -1, .fault = GPU_FAULT_LOST };
+	(void)snprintf(g->uuid, sizeof(g->uuid), "GPU-0");
+	assert_true(observe(&f, inv, 60));
+	assert_int_equal(f.node.inv->gpus[0].pci_class, 0x030200);
+	assert_true(f.node.inv->gpus[0].fabric_attached);
+	assert_string_equal(f.node.inv->gpus[0].cluster_uuid, "c");
+	assert_int_equal(f.node.inv->gpus[0].clique_id, 3);
+	node_fini(&f.node);
+	inventory_free(inv);
+}
+
 static void node_observe__keeps_a_gone_gpu_and_its_neighbours(void **state)
 {
 	struct inventory *all = fixture_inventory(3), *less = fixture_inventory(3);
@@ -348,6 +378,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(node_observe__reports_only_changes),
+		cmocka_unit_test(node_observe__keeps_class_and_fabric),
 		cmocka_unit_test(node_observe__keeps_a_gone_gpu_and_its_neighbours),
 		cmocka_unit_test(node_tick__forgets_what_is_gone_for_long),
 		cmocka_unit_test(node_observe__recognises_a_gpu_without_a_uuid),
