@@ -196,61 +196,73 @@ static const char *text_of(const struct yaml_node *object, const char *key)
 		       : NULL;
 }
 
-/* The object @key of the element called @name of the list @list; of two, the first, as kubectl. */
-static int find(struct reader *r, const struct yaml_node *doc, const char *list,
-	const char *key, const char *name, const struct yaml_node **ret)
+/* The object @key of the element called @name of the list @list; of two, the first, as kubectl. NULL:
+ * there is none, which is an error. */
+static const struct yaml_node *find(struct reader *r, const struct yaml_node *doc,
+	const char *list, const char *key, const char *name)
 {
 	const struct yaml_node *l = yaml_get(doc, list, false), *n;
 	char shown[API_SHOWN_MAX];
 
-	if (l && l->type != YAML_LIST && l->type != YAML_NULL)
-		return FAIL(r, l, "%s: expected a list", list);
+	(void)api_shown(shown, name);
+	if (l && l->type != YAML_LIST && l->type != YAML_NULL) {
+		(void)FAIL(r, l, "%s: expected a list", list);
+		return NULL;
+	}
 	for (size_t i = 0; l && i < l->n; i++) {
 		const char *found = text_of(l->items[i], "name");
 
 		if (!found || strcmp(found, name) != 0)
 			continue;
 		n = yaml_get(l->items[i], key, false);
-		if (!n || n->type != YAML_OBJECT)
-			return FAIL(r, l->items[i], "%s '%s': expected an object '%s'", list,
-				api_shown(shown, name), key);
-		*ret = n;
-		return 0;
+		if (n && n->type == YAML_OBJECT)
+			return n;
+		(void)FAIL(r, l->items[i], "%s '%s': expected an object '%s'", list, shown,
+			key);
+		return NULL;
 	}
-	return FAIL(r, doc, "%s: there is none called '%s'", list, api_shown(shown, name));
+	(void)FAIL(r, doc, "%s: there is none called '%s'", list, shown);
+	return NULL;
+}
+
+static int read_user(struct reader *r, const struct yaml_node *doc, const char *name)
+{
+	const struct yaml_node *user;
+
+	if (!name || !*name)
+		return 0;
+	user = find(r, doc, "users", "user", name);
+	return user ? read_entry(r, user, "user") : -1;
 }
 
 static int read_context(struct reader *r, const struct yaml_node *doc)
 {
-	const char *name = text_of(doc, "current-context"), *cluster_name, *user_name;
-	const struct yaml_node *context = NULL, *cluster = NULL, *user = NULL;
+	const char *name = text_of(doc, "current-context"), *cluster_name;
+	const struct yaml_node *context, *cluster;
 	char shown[API_SHOWN_MAX];
 
 	if (!name || !*name)
 		return FAIL(r, doc,
 			"current-context: expected the name of a context, found none");
-	if (find(r, doc, "contexts", "context", name, &context) < 0)
+	context = find(r, doc, "contexts", "context", name);
+	if (!context)
 		return -1;
 	cluster_name = text_of(context, "cluster");
-	user_name = text_of(context, "user");
 	if (!cluster_name || !*cluster_name)
 		return FAIL(r, context, "contexts '%s': it names no cluster",
 			api_shown(shown, name));
-	if (find(r, doc, "clusters", "cluster", cluster_name, &cluster) < 0 ||
-		read_entry(r, context, "context") < 0 || read_entry(r, cluster, "cluster") < 0)
+	cluster = find(r, doc, "clusters", "cluster", cluster_name);
+	if (!cluster || read_entry(r, context, "context") < 0 ||
+		read_entry(r, cluster, "cluster") < 0)
 		return -1;
 	if (!r->c->server)
 		return FAIL(r, cluster, "clusters '%s': it has no server",
 			api_shown(shown, cluster_name));
-	if (!user_name || !*user_name)
-		return 0;
-	return find(r, doc, "users", "user", user_name, &user) < 0
-		       ? -1
-		       : read_entry(r, user, "user");
+	return read_user(r, doc, text_of(context, "user"));
 }
 
-/* The one document that is a kubeconfig; others may stand beside it. */
-static int find_document(struct reader *r, const struct yaml *y, const struct yaml_node **ret)
+/* The one document that is a kubeconfig; others may stand beside it. NULL: an error. */
+static const struct yaml_node *find_document(struct reader *r, const struct yaml *y)
 {
 	const struct yaml_node *found = NULL;
 
@@ -260,15 +272,16 @@ static int find_document(struct reader *r, const struct yaml *y, const struct ya
 		if (y->docs[i]->type != YAML_OBJECT ||
 			(kind && *kind && strcmp(kind, "Config") != 0))
 			continue;
-		if (found)
-			return FAIL(r, y->docs[i], "a second kubeconfig in one file");
+		if (found) {
+			(void)FAIL(r, y->docs[i], "a second kubeconfig in one file");
+			return NULL;
+		}
 		found = y->docs[i];
 	}
 	if (!found)
-		return error_set(r->err, ERR_INVALID,
+		(void)error_set(r->err, ERR_INVALID,
 			"%s: expected a kubeconfig (kind: Config), found none", r->src->name);
-	*ret = found;
-	return 0;
+	return found;
 }
 
 /* What is given both ways counts as data, and that is all the rest of the program sees. */
@@ -283,14 +296,16 @@ static void prefer_data(char **file, char *const *data)
 static int read_all(struct reader *r)
 {
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
-	const struct yaml_node *doc = NULL;
+	const struct yaml_node *doc;
 	char *server;
 
 	r->c->source = strdup(r->src->name);
 	if (!r->c->source)
 		return error_nomem(r->err);
-	if (yaml_parse(&y, r->src, r->err) < 0 || find_document(r, y, &doc) < 0 ||
-		read_context(r, doc) < 0)
+	if (yaml_parse(&y, r->src, r->err) < 0)
+		return -1;
+	doc = find_document(r, y);
+	if (!doc || read_context(r, doc) < 0)
 		return -1;
 	prefer_data(&r->c->ca_file, &r->c->ca_data);
 	prefer_data(&r->c->cert_file, &r->c->cert_data);
