@@ -71,6 +71,8 @@ static void take_look(struct agent *a, const struct inventory *inv, const struct
 		log_error("GPUs not updated", LOG_STR("reason", err.msg));
 	else if (r > 0 || !a->offered.offer)
 		agent_reconcile(a);
+	else
+		agent_cdi_look(a);
 }
 
 static void on_inventory(void *arg, const struct inventory *inv)
@@ -246,6 +248,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	a->sources = options->sources;
 	a->nvml_path = options->nvml_path;
 	a->sysfs_root = options->sysfs_root;
+	agent_cdi_init(&a->cdi, options->cdi_dir);
 	a->started_wall_ns = time_wall_ns();
 	node_init(&a->node);
 	(void)uv_timer_init(loop, &a->due);
@@ -287,6 +290,7 @@ struct agent *agent_stop(struct agent *a)
 	closep(&a->lock_fd);
 	a->offered.offer = offer_free(a->offered.offer);
 	a->offered.inv = inventory_free(a->offered.inv);
+	agent_cdi_fini(&a->cdi);
 	node_fini(&a->node);
 	agent_config_fini(a);
 	agent_cluster_fini(a);

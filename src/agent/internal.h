@@ -5,6 +5,7 @@
  * The agent's state, for the files of this folder only. All of it belongs to the loop thread.
  */
 #include "agent/agent.h"
+#include "agent/cdi.h"
 #include "agent/cluster/cluster.h"
 #include "agent/config/source.h"
 #include "agent/holders.h"
@@ -116,6 +117,7 @@ struct agent {
 
 	struct agent_cluster cluster;
 	struct agent_label_state labels;
+	struct agent_cdi cdi;
 
 	struct http_server *local, *tcp;
 	struct error failure;

@@ -3,6 +3,7 @@
 
 #include "config/config.h"
 #include "core/config-choice.h"
+#include "kube/cdi/cdi.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,12 @@ static const struct option_def own[] = {
 		.arg = "DIR",
 		.def = AGENT_RUN_DIR,
 		.help = "where the status socket and the lock are" },
+	{ .name = "cdi-dir",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_CDI_DIR" },
+		.arg = "DIR",
+		.def = CDI_DIR,
+		.help = "where CDI specifications are written, for the strategies cdi-*" },
 	{ .name = "listen",
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_LISTEN" },
@@ -205,6 +212,7 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		.kubelet_dir = option_str(o, "kubelet-dir", AGENT_KUBELET_DIR),
 		.kubelet_socket = option_str(o, "kubelet-socket", NULL),
 		.run_dir = option_str(o, "run-dir", AGENT_RUN_DIR),
+		.cdi_dir = option_str(o, "cdi-dir", CDI_DIR),
 		.listen = option_str(o, "listen", NULL),
 		.default_config = option_str(o, "default-config", NULL),
 		.cluster = {

@@ -354,6 +354,10 @@ bool agent_ready(const struct agent *a, struct buf *why)
 			a->nvml_down.code ? a->nvml_down.msg : "starting");
 		ready = false;
 	}
+	if (a->cdi.error.code != ERR_NONE) {
+		buf_printf(why, "cdi: %s\n", a->cdi.error.msg);
+		ready = false;
+	}
 	/* With an empty --kubelet-socket nobody is to be registered with. */
 	for (size_t i = 0; i < a->n_plugins && !(a->kubelet_socket && !*a->kubelet_socket);
 		i++) {
