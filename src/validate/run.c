@@ -329,9 +329,9 @@ int run_watch(const struct run_options *options, const struct validate_settings 
 				!validate_applies(options->list[i], settings, (char[128]){ 0 },
 					128))
 				continue;
+			/* One that fails does not end the round: the others' files must stay
+			 * true as well. */
 			look_again(&run, &watched[i], &reports[i]);
-			if (reports[i].result == VALIDATE_FAIL)
-				break;
 		}
 	}
 	if (r >= 0) {

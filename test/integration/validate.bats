@@ -140,7 +140,7 @@ make_dev() {
 }
 
 @test "the node's nvidia-smi is run as the node would" {
-	local host=$NODE_DIR/host
+	local host=$NODE_DIR/host file
 	mkdir -p "$host/usr/bin"
 	printf '#!/bin/sh\nexit 0\n' >"$host/usr/bin/nvidia-smi"
 	chmod +x "$host/usr/bin/nvidia-smi"
@@ -152,6 +152,17 @@ make_dev() {
 	# In the node's root there is no shell to run it.
 	found driver '.code == "nvidia-smi-fails" and (.text | contains("/usr/bin/nvidia-smi"))'
 	ready
+	for file in /bin/sh $(ldd /bin/sh | grep -o '/[^ ]*'); do
+		install -D "$file" "$host$file"
+	done
+	validate driver --host-root-ctr-path "$host"
+	found driver '.code == "ok"'
+	printf '#!/bin/sh\n[ -e /mark ] || { echo not here; exit 3; }\n' >"$host/usr/bin/nvidia-smi"
+	run -1 validate driver --host-root-ctr-path "$host"
+	found driver '.text | endswith("status 3: not here")'
+	touch "$host/mark"
+	validate driver --host-root-ctr-path "$host" --driver-validation-skip-gpu-init
+	ready driver
 }
 
 @test "a driver container: library, nvidia-smi and what it says of itself" {
@@ -300,17 +311,30 @@ make_dev() {
 	stop wait || (($? == 1))
 }
 
+# newer FILE TIME: it has been written since.
+newer() {
+	[[ $(stat -c %y "$1") != "$2" ]]
+}
+
 @test "a watcher takes back what is not valid any more, and gives it again" {
-	sim create
-	start watch "$GPUSLICE" validate driver cuda --watch 1s --watch-failures 2
+	node_up 2
+	# The kubelet's plugin check comes first, so that CUDA's process is started beside gRPC's threads.
+	start watch "$GPUSLICE" validate plugin driver cuda --run-dir "$NODE_DIR/none" --watch 1s --watch-failures 2
+	eventually 10 ready driver cuda plugin
+	eventually 10 newer "$OUT/cuda.json" "$(stat -c %y "$OUT/cuda.json")" # the second round
+	stop kubelet
 	eventually 10 ready driver cuda
+	logged watch 'plugin: fails \(2 of 2\): no-plugin'
+	kubelet
+	eventually 10 ready driver cuda plugin
 	sim driver unload
 	eventually 10 logged watch 'driver: fails \(1 of 2\): driver-not-loaded'
-	eventually 10 ready cuda
+	eventually 20 ready # the agent, too, has no GPU left to offer
 	logged watch 'driver: is not ready any more'
+	logged watch 'cuda: fails \(2 of 2\): driver-not-loaded'
 	found driver '.result == "fail"'
 	sim driver load
-	eventually 10 ready driver cuda
+	eventually 30 ready driver cuda plugin
 	kill -TERM "${PID[watch]}"
 	eventually 5 not_running watch
 	stop watch

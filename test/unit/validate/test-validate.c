@@ -328,6 +328,32 @@ static void child__says_how_it_ended_and_what_it_said_last(void **state)
 	}
 }
 
+/* Gone, or dead and not yet collected. */
+static bool is_dead(const char *pid)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%.20s/cmdline", pid);
+	return file_read(path, &b, NULL) < 0 || b.len == 0;
+}
+
+static void child__takes_its_own_children_along(void **state)
+{
+	const char *argv[] = { "/bin/sh", "-c", "sleep 100 & echo $!; exec sleep 100", NULL };
+	const struct child_options o = { .argv = argv };
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(64);
+	struct error err = ERROR_INIT;
+	char pid[24];
+
+	(void)state;
+	assert_error(child_run(&o, 500000000, &out, &err), &err, "did not come back in time");
+	assert_int_equal(sscanf(buf_str(&out), "%23s", pid), 1);
+	for (int i = 0; i < 200 && !is_dead(pid); i++)
+		(void)usleep(10000);
+	assert_true(is_dead(pid));
+}
+
 static void child__that_cannot_start_says_why(void **state)
 {
 	const char *argv[] = { "/nonexistent/x", NULL };
@@ -358,6 +384,7 @@ int main(void)
 		cmocka_unit_test(cdi_spec__names_devices_in_json_and_yaml),
 		cmocka_unit_test(offers__are_read_from_the_status_of_the_agent),
 		cmocka_unit_test(child__says_how_it_ended_and_what_it_said_last),
+		cmocka_unit_test(child__takes_its_own_children_along),
 		cmocka_unit_test(child__that_cannot_start_says_why),
 	};
 
