@@ -174,15 +174,24 @@ in_touch() {
 }
 
 @test "the same event again is counted" {
-	label =nonsense
-	eventually 10 event_count ConfigNotFound 2
+	label =nowhere
+	eventually 10 event_count ConfigNotFound nowhere 1
+	files other=2 # another list of names is no news
+	eventually 10 agent_status a '.config.lastError.message | contains("other")'
+	node_exec a rm /etc/configs/other
+	eventually 10 agent_status a '.config.lastError.message | contains("other") | not'
+	label =two
+	eventually 10 chosen two 'node label'
+	label =nowhere
+	eventually 10 event_count ConfigNotFound nowhere 2
 	label =two
 	eventually 10 chosen two 'node label'
 }
 
+# event_count REASON WORD COUNT: there is one such Event, and it counts so many times.
 event_count() {
-	kubectl get events -n default -o json | jq -e --arg r "$1" --argjson n "$2" \
-		'[.items[] | select(.reason == $r and .source.component == "gpusliced" and (.message | contains("nonsense"))) | .count] == [$n]'
+	kubectl get events -n default -o json | jq -e --arg r "$1" --arg w "$2" --argjson n "$3" \
+		'[.items[] | select(.reason == $r and .source.component == "gpusliced" and (.message | contains($w))) | .count] == [$n]'
 }
 
 @test "who changes our labels is put right, ever more slowly" {

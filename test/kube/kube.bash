@@ -309,8 +309,8 @@ node_make() {
 # variables and directory, which stand for that module and are the same in every container.
 node_gpus() {
 	local minor version
-	NODE_ENV+=("GPUSLICE_SIM_SEED=$(cksum <<<"$1" | cut -d ' ' -f 1)") # no two nodes have the same GPUs
-	node_exec "$1" gpuslice sim create "$2" >/dev/null || return 1
+	# The seed: no two nodes have the same GPUs.
+	node_exec "$1" gpuslice sim create "$2" --seed "$(cksum <<<"$1" | cut -d ' ' -f 1)" >/dev/null || return 1
 	version=$(node_exec "$1" gpuslice sim show --json | jq -r .driver_version)
 	for minor in $(node_exec "$1" gpuslice sim show --json | jq '.gpus[].minor'); do
 		node_exec "$1" mknod -m 666 "/dev/nvidia$minor" c 195 "$minor" || return 1
