@@ -115,7 +115,6 @@ struct api *api_free(struct api *a)
 		(void)api_cancel(call);
 	while ((watch = LIST_FIRST(&a->watches)))
 		(void)api_watch_stop(watch);
-	a->freed = true;
 	api_loop_fini(a);
 	return NULL;
 }

@@ -54,7 +54,6 @@ struct api {
 	char *connect_to; /* where that is, if not where it says; NULL: it is there */
 	char *host;       /* and what to call it */
 	uint64_t requests;
-	bool freed; /* by api_free(); the memory waits for the loop */
 
 	/* loop.c */
 	CURLM *multi;

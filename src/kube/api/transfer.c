@@ -348,8 +348,9 @@ void api_settle(struct api *a)
 	while ((m = a->curl->multi_info_read(a->multi, &left)))
 		if (m->msg == CURLMSG_DONE)
 			note_end(a, m->easy_handle, m->data.result);
-	/* Whoever is called may stop any of them, or free @a. */
-	while (!a->freed && (t = TAILQ_FIRST(&a->news))) {
+	/* Whoever is called may stop any of them, or all by api_free(); @a itself lives on until the
+	 * loop's next turn. */
+	while ((t = TAILQ_FIRST(&a->news))) {
 		unsigned news = t->news;
 
 		if (news & API_NEWS_END)
