@@ -255,6 +255,14 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 	return ret->name ? config_source_read(s->source, ret->name, text, err) : 0;
 }
 
+/* The names that there are stand behind a semicolon; that they change is no news. */
+static bool same_trouble(const char *a, const char *b)
+{
+	size_t len = strcspn(a, ";");
+
+	return len > 0 && len == strcspn(b, ";") && !strncmp(a, b, len);
+}
+
 static void look_named(struct agent *a, bool force)
 {
 	struct agent_config_state *s = &a->config;
@@ -277,8 +285,10 @@ static void look_named(struct agent *a, bool force)
 	if (r != 0) {
 		buf_clear(&s->seen);
 		/* The source is looked at every few seconds: only news are told. */
-		if (force || strcmp(s->last_error.msg, err.msg) != 0)
+		if (force || !same_trouble(s->last_error.msg, err.msg))
 			refuse(a, reason, &err);
+		else
+			s->last_error = err;
 		return;
 	}
 	where_is(s, choice.name, &where);

@@ -155,6 +155,14 @@ static void put_head(struct buf *b, const json_t *root)
 	}
 }
 
+/* What is written through the API server; without one there is something to say. */
+static bool wants_cluster(const json_t *cluster)
+{
+	const char *where = text_of(json_object_get(cluster, "labels"), "where");
+
+	return !strcmp(where, "node") || !strcmp(where, "nfd");
+}
+
 /* One line about the API server, and one for each thing that does not go well there. */
 static void put_cluster(struct buf *b, const json_t *cluster)
 {
@@ -162,7 +170,7 @@ static void put_cluster(struct buf *b, const json_t *cluster)
 	char node[CELL_MAX], state[CELL_MAX], why[CELL_MAX * 4];
 
 	clean(state, sizeof(state), text_of(cluster, "state"));
-	if (!*state || !strcmp(state, "off"))
+	if (!*state || (!strcmp(state, "off") && !wants_cluster(cluster)))
 		return;
 	clean(node, sizeof(node), text_of(cluster, "node"));
 	clean(why, sizeof(why), text_of(json_object_get(cluster, "error"), "message"));

@@ -149,8 +149,10 @@ static void send_one(struct event_sender *s, struct event *e)
 		api_escape(&path, e->name);
 	}
 	buf_puts(&path, "?fieldManager=gpusliced");
-	if (!body || !buf_ok(&path)) { /* it may be that no memory is there for long */
-		task_wait(&s->task, EVENT_PER_NS);
+	if (!body || !buf_ok(&path)) { /* no memory, or no text: the others are not held up */
+		e->told = e->count;
+		s->dropped++;
+		task_wait(&s->task, NS_PER_SEC);
 		return;
 	}
 	s->sent = e;
