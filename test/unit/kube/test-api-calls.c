@@ -472,5 +472,5 @@ int main(void)
 		cmocka_unit_test(curl_open__says_what_is_missing),
 	};
 
-	return cmocka_run_group_tests_name("api", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("api-calls", tests, NULL, NULL);
 }
