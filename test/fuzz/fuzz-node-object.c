@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cluster/patch.h"
+#include "agent/config/kept.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define KEEP "nvidia.com/device-plugin.config"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+/* A label of others, or one that is never ours, is not taken away, whatever our record says. */
+static void check_patch(const json_t *patch)
+{
+	const json_t *labels = json_object_get(json_object_get(patch, "metadata"), "labels");
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)labels, key, value)
+	{
+		if (json_is_null(value) &&
+			(!strcmp(key, KEEP) || (strncmp(key, "nvidia.com/", 11) != 0 &&
+						       strncmp(key, "gpuslice.io/", 12) != 0)))
+			__builtin_trap();
+	}
+}
+
+static void patch_node(const json_t *node)
+{
+	static const struct label wanted[] = { { (char *)(uintptr_t) "nvidia.com/a",
+						       (char *)(uintptr_t) "1" },
+		{ (char *)(uintptr_t)LABEL_TIMESTAMP, (char *)(uintptr_t) "100" } };
+	const struct labels want = { .v = (struct label *)(uintptr_t)wanted, .n = 2 };
+	const json_t *metadata = json_object_get(node, "metadata");
+	const char *record = json_string_value(
+		json_object_get(json_object_get(metadata, "annotations"), LABEL_RECORD));
+	json_t *patch = NULL;
+
+	if (label_patch(&patch, &want, KEEP, json_object_get(metadata, "labels"), record,
+		    NULL) == 0)
+		check_patch(patch);
+	json_decref(patch);
+	if (taint_patch(&patch, json_object_get(json_object_get(node, "spec"), "taints"), "t",
+		    NULL) == 0)
+		json_decref(patch);
+}
+
+/* What the agent reads of its Node, and the config that it kept for a start without a server. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct config_kept k = { .text = BUF_INIT(0) };
+	json_t *node = json_loadb((const char *)data, len, 0, NULL);
+
+	patch_node(node);
+	json_decref(node);
+	if (config_kept_parse(&k, (const char *)data, len, "/c", NULL) == 0 && *k.entry &&
+		!config_entry_name_ok(k.entry))
+		__builtin_trap();
+	buf_fini(&k.text);
+	return 0;
+}
