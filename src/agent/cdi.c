@@ -16,8 +16,7 @@
 
 void agent_cdi_init(struct agent_cdi *c, const char *dir)
 {
-	*c = (struct agent_cdi){ .dir = dir ? dir : CDI_DIR,
-		.key = BUF_INIT(KEY_MAX_BYTES) };
+	*c = (struct agent_cdi){ .dir = dir ? dir : CDI_DIR, .key = BUF_INIT(KEY_MAX_BYTES) };
 }
 
 void agent_cdi_fini(struct agent_cdi *c)
@@ -76,8 +75,8 @@ static bool is_same(const char *path, const char *text)
 	       memcmp(buf_str(&b), text, b.len) == 0;
 }
 
-static int write_class(struct agent_cdi *c, enum cdi_class class_, const struct cdi_found *found,
-	const struct config *config, struct error *err)
+static int write_class(struct agent_cdi *c, enum cdi_class class_,
+	const struct cdi_found *found, const struct config *config, struct error *err)
 {
 	CLEANUP(freep) char *text = NULL;
 	char name[CDI_FILE_NAME_MAX], path[PATH_MAX];

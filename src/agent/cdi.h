@@ -31,4 +31,5 @@ void agent_cdi_fini(struct agent_cdi *c);
 void agent_cdi_look(struct agent *a);
 
 /* What an allocation has to know, with a new random id. .why is borrowed until the next look. */
-int agent_cdi_facts(const struct agent_cdi *c, struct alloc_cdi *ret, struct error *err) MUST_USE;
+int agent_cdi_facts(const struct agent_cdi *c, struct alloc_cdi *ret,
+	struct error *err) MUST_USE;

@@ -19,6 +19,7 @@ struct cmd {
 	int (*run)(const struct cmd *cmd, const struct options *o, struct error *err);
 };
 
+extern const struct cmd cmd_cdi;
 extern const struct cmd cmd_config;
 extern const struct cmd cmd_demo;
 extern const struct cmd cmd_kubelet;

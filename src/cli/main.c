@@ -9,6 +9,7 @@
 
 /* Sorted by name. */
 static const struct cmd *const commands[] = {
+	&cmd_cdi,
 	&cmd_config,
 	&cmd_demo,
 	&cmd_kubelet,

@@ -52,7 +52,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 /* Takes one look at a node that lives as long as this look. */
 static int look_at_model(struct node_look *l, const char *model, const char *nvml,
-	struct error *err)
+	node_use_fn *use, void *arg, struct error *err)
 {
 	char library[PATH_MAX], dir[] = "/tmp/gpuslice-look.XXXXXX", sysfs[64];
 	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
@@ -72,12 +72,20 @@ static int look_at_model(struct node_look *l, const char *model, const char *nvm
 	r = sim_control_create(&node, model, dir, /* force= */ false, /* seed= */ 0, err);
 	if (r >= 0)
 		r = gpu_inventory_once(&l->inv, &options, err);
+	if (r >= 0 && use)
+		r = use(arg, l->inv, dir, err);
 	(void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return r < 0 ? error_prefix(err, "--node %s", model) : 0;
 }
 
 int node_look(struct node_look *ret, const struct options *o, const char *driver_root,
 	const char *sysfs, struct error *err)
+{
+	return node_look_and_use(ret, o, driver_root, sysfs, NULL, NULL, err);
+}
+
+int node_look_and_use(struct node_look *ret, const struct options *o, const char *driver_root,
+	const char *sysfs, node_use_fn *use, void *arg, struct error *err)
 {
 	const char *node = option_str(o, "node", NULL), *nvml = option_str(o, "nvml", NULL);
 	bool named = option_get(o, "nvml")->source == OPTION_FROM_ARGS;
@@ -87,8 +95,10 @@ int node_look(struct node_look *ret, const struct options *o, const char *driver
 
 	*ret = (struct node_look){ .inv = NULL };
 	if (node)
-		return look_at_model(ret, node, named ? nvml : NULL, err);
-	if (gpu_inventory_once(&ret->inv, &options, &ret->nvml) >= 0 || !named)
+		return look_at_model(ret, node, named ? nvml : NULL, use, arg, err);
+	if (gpu_inventory_once(&ret->inv, &options, &ret->nvml) >= 0)
+		return use ? use(arg, ret->inv, NULL, err) : 0;
+	if (!named)
 		return 0;
 	error_copy(err, &ret->nvml);
 	return -1;

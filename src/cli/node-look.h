@@ -20,3 +20,13 @@ struct node_look {
  */
 int node_look(struct node_look *ret, const struct options *o, const char *driver_root,
 	const char *sysfs, struct error *err) MUST_USE;
+
+/*
+ * The same, and calls @use while the node is there, if there are GPUs to look at: @root has the
+ * simulated node's files (dev, sys, usr), and is NULL for this node. What @use returns < 0 is passed
+ * on.
+ */
+typedef int node_use_fn(void *arg, const struct inventory *inv, const char *root,
+	struct error *err);
+int node_look_and_use(struct node_look *ret, const struct options *o, const char *driver_root,
+	const char *sysfs, node_use_fn *use, void *arg, struct error *err) MUST_USE;

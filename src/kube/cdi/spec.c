@@ -401,7 +401,7 @@ int cdi_spec_new(char **ret, enum cdi_class class_, const struct cdi_found *foun
 	struct spec s = { .found = found, .config = config };
 	char kind[CDI_FILE_NAME_MAX];
 	json_t *top, *list, *common = NULL;
-	char *out;
+	char *out = NULL, *json;
 
 	if (found->n_devices[class_] == 0)
 		return CDI_E_EMPTY;
@@ -418,8 +418,11 @@ int cdi_spec_new(char **ret, enum cdi_class class_, const struct cdi_found *foun
 	set(&s, top, "devices", list);
 	if (common)
 		set(&s, top, "containerEdits", common);
-	out = s.failed ? NULL : json_dumps(top, JSON_INDENT(2));
+	json = s.failed ? NULL : json_dumps(top, JSON_INDENT(2));
 	json_decref(top);
+	if (json && asprintf(&out, "%s\n", json) < 0)
+		out = NULL;
+	free(json);
 	if (!out)
 		return error_set(err, ERR_NOMEM,
 			"CDI specification '%s': out of memory, or a path is too long", kind);
