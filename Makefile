@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # A thin front for Meson: each target installs what it needs (tools/setup), then calls one command.
 # `make help` lists the targets. Variables: ONCE=1 (run), PREFIX= DESTDIR= (install),
-# SECONDS= TARGETS= (fuzz), MESON_ARGS= (options of the first configuration).
+# SECONDS= TARGETS= (fuzz), TESTS= (kube-test), MESON_ARGS= (options of the first configuration).
 PREFIX  ?= /usr/local
 DESTDIR ?=
 SECONDS ?= 30
 TARGETS ?=
+TESTS   ?=
 ONCE    ?=
 MESON_ARGS ?=
 
 OBJ   := build/main
 STAGE := build/stage
 
-.PHONY: all build stage run test install fmt lint bench fuzz clean help
+.PHONY: all build stage run test kube-test install fmt lint bench fuzz clean help
 .DEFAULT_GOAL := all
 
 all: stage ## build, and leave a staged install in build/stage (the default)
@@ -36,6 +37,11 @@ run: stage ## main job: the sharing story end to end on a simulated node (ONCE=1
 test: build ## unit tests, corpus replay, and the real programs on simulated nodes
 	@meson test -C $(OBJ) --no-rebuild --print-errorlogs \
 		--suite unit --suite fuzz --suite integration
+
+kube-test: build ## on a real Kubernetes, as root; the first time builds it, 10 minutes; TESTS="story faults" for some
+	@tools/setup build test kube
+	@test/kube/build
+	@GPUSLICE_BUILD='$(abspath $(OBJ))' test/kube/run $(TESTS)
 
 install: build ## install below PREFIX (default /usr/local), under DESTDIR if that is set
 	@DESTDIR='$(abspath $(DESTDIR)/$(PREFIX))' meson install -C $(OBJ) --no-rebuild --quiet
@@ -61,4 +67,4 @@ clean: ## remove all build products
 	@rm -rf build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

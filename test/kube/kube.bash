@@ -100,7 +100,8 @@ cluster_up() {
 	KUBE=$(mktemp -d /tmp/kube.XXXXXX)
 	export KUBE KUBECONFIG=$KUBE/admin.kubeconfig
 	KUBE_BIN=$(kube_bin 1.36)
-	export KUBE_BIN PATH=$KUBE_BIN:$(kube_bin helm):$PATH
+	PATH=$KUBE_BIN:$(kube_bin helm):$PATH
+	export KUBE_BIN PATH
 	stage_programs || return 1
 	mount -t tmpfs -o mode=755 tmpfs "$KUBE" || return 1
 	mkdir -p "$KUBE"/{pki,log,run,nodes,empty,layers} || return 1
@@ -128,6 +129,7 @@ etcd_start() {
 }
 
 # api_start [FLAG...]: and waits until it is ready.
+# shellcheck disable=SC2120 # flags come from tests
 api_start() {
 	part_start apiserver "$KUBE_BIN/kube-apiserver" --etcd-servers=http://127.0.0.1:2379 \
 		--bind-address=0.0.0.0 --secure-port=443 --advertise-address=10.1.0.1 \
@@ -143,6 +145,8 @@ api_start() {
 	eventually 60 kubectl get --raw /readyz
 }
 
+# api_stop [SIGNAL]
+# shellcheck disable=SC2120
 api_stop() {
 	part_stop apiserver "${1-KILL}"
 }
