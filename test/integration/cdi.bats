@@ -1,0 +1,231 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# CDI: the specification of a node, its upkeep, and what a container is given by name.
+bats_require_minimum_version 1.5.0
+load lib
+load cluster
+
+SPEC=k8s.device-plugin.nvidia.com-gpu.json
+DRIVER=580.159.04
+
+setup_file() {
+	stage_programs
+}
+
+setup() {
+	node_setup p3.8xlarge
+	export GPUSLICE_CDI_DIR=$NODE_DIR/cdi
+	CDI=$GPUSLICE_CDI_DIR/$SPEC
+	"$GPUSLICE" sim create >/dev/null
+}
+
+teardown() {
+	node_teardown
+}
+
+# cdi_config STRATEGIES [LINE...]: flags that make the simulated node's files the driver root.
+cdi_config() {
+	local strategies=$1
+	shift
+	sharing 2
+	cat <<-EOF
+		flags:
+		  nvidiaDriverRoot: $GPUSLICE_SIM_DIR
+		  plugin:
+		    deviceListStrategy: $strategies
+		    containerDriverRoot: $GPUSLICE_SIM_DIR
+	EOF
+	((!$#)) || printf '    %s\n' "$@"
+}
+
+# cdi_up STRATEGIES [LINE...]: kubelet and agent, in touch.
+cdi_up() {
+	CONFIG=$NODE_DIR/config.yaml
+	cdi_config "$@" >"$CONFIG"
+	kubelet && agent --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys" || return 1
+	eventually 20 offers 8
+}
+
+# pod NAME: one that asks for a slice.
+pod() {
+	k apply -f - >/dev/null <<-EOF
+		{apiVersion: v1, kind: Pod, metadata: {name: $1}, spec: {restartPolicy: Never, containers: [
+		{name: c, image: x, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+	EOF
+}
+
+# grant JQ_FILTER: of the first pod.
+grant() {
+	k get pods -o json | jq -er ".items[0].gpuslice.grants[0] | $1"
+}
+
+spec() {
+	jq -er "$1" "$CDI"
+}
+
+# readyz: the answer, and its status as the last line.
+readyz() {
+	curl -s -w '%{http_code}\n' --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://localhost/readyz
+}
+
+ready() {
+	readyz | grep -x 200
+}
+
+not_ready() {
+	readyz | grep -E "$1"
+}
+
+file_id() {
+	stat -c '%i %Y' "$CDI"
+}
+
+devices() {
+	[[ $(jq '.devices | length' "$CDI") == "$1" ]]
+}
+
+mounts_driver() {
+	spec ".containerEdits.mounts | any(.hostPath | endswith(\"/libcuda.so.$1\"))"
+}
+
+message() {
+	k get pods -o json | jq -er ".items[] | select(.metadata.name == \"$1\") | .status.message" | grep -F "$2"
+}
+
+@test "the specification is there before the devices, and a pod gets a name that is in it" {
+	cdi_up '[cdi-annotations, cdi-cri]'
+	[ "$(stat -c %a "$CDI")" = 644 ]
+	[ "$(spec .kind)" = k8s.device-plugin.nvidia.com/gpu ]
+	[ "$(spec '.devices | length')" = 4 ]
+	pod a
+	eventually 20 grant '.cdiDevices[0]'
+	name=$(grant '.cdiDevices[0]')
+	[ "${name%=*}" = k8s.device-plugin.nvidia.com/gpu ]
+	spec ".devices[] | select(.name == \"${name#*=}\")"
+	# the same name for older runtimes, under a key of its own
+	grant '.annotations | to_entries[0] | .key' |
+		grep -Ex 'cdi\.k8s\.io/nvidia-device-plugin_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}'
+	[ "$(grant '.annotations | to_entries[0] | .value')" = "$name" ]
+	# nothing by environment, mount or node besides
+	[ "$(grant '.envs + {} | length')" = 0 ]
+	[ "$(grant '[.mounts[], .devices[]] | length')" = 0 ]
+	k describe pods | grep "CDI devices: *$name"
+}
+
+@test "the specification follows the GPUs, the driver and its libraries, and is written only then" {
+	# a node whose driver can be another one
+	rm -r "$GPUSLICE_SIM_DIR"
+	export GPUSLICE_SIM_NODE=$NODE_DIR/node.yaml
+	printf 'model: p3.8xlarge\ndriver: {version: %s}\n' "$DRIVER" >"$GPUSLICE_SIM_NODE"
+	sim create >/dev/null
+	cdi_up cdi-cri 'deviceIDStrategy: index'
+	[ "$(spec '[.devices[].name] | join(" ")')" = "0 1 2 3" ]
+	[ "$(spec .cdiVersion)" = 0.5.0 ]
+	before=$(file_id)
+	cdi_config cdi-cri 'deviceIDStrategy: index' | sed 's/replicas: 2/replicas: 3/' | put "$CONFIG"
+	eventually 20 offers 12
+	[ "$(file_id)" = "$before" ]
+	sim add >/dev/null
+	eventually 20 devices 5
+	# a new driver, while the agent runs
+	mounts_driver "$DRIVER"
+	sed -i 's/version: .*}/version: 590.10}/' "$GPUSLICE_SIM_NODE"
+	sim create --force >/dev/null
+	eventually 20 mounts_driver 590.10
+	! spec ".containerEdits.mounts | any(.hostPath | contains(\"$DRIVER\"))"
+	# what somebody deletes comes back
+	rm "$CDI"
+	eventually 30 test -s "$CDI"
+	[ "$(times agent 'CDI specification written')" -ge 4 ]
+}
+
+@test "what cannot be written is told, refused for CDI alone, and tried again" {
+	: >"$GPUSLICE_CDI_DIR"
+	cdi_up cdi-annotations
+	eventually 10 not_ready "^cdi: .*$GPUSLICE_CDI_DIR"
+	[ "$(readyz | tail -1)" = 503 ]
+	pod a
+	eventually 20 message a "no CDI specification is in place for the container runtime: "
+	logged agent 'error CDI specification not written, trying again'
+	# with another strategy besides, that one serves
+	cdi_config '[envvar, cdi-annotations]' | put "$CONFIG"
+	eventually 20 logged agent 'config applied'
+	pod b
+	eventually 20 pods 1 0 1
+	k get pods -o json | jq -e '.items[] | select(.metadata.name == "b") | .gpuslice.grants[0]
+		| .envs.NVIDIA_VISIBLE_DEVICES != null and .annotations == {}'
+	# a place to write to
+	rm "$GPUSLICE_CDI_DIR"
+	eventually 30 ready
+	logged agent 'CDI specifications are in place again'
+	pod c
+	eventually 20 pods 2 0 1
+	k get pods -o json | jq -e '.items[] | select(.metadata.name == "c") | .gpuslice.grants[0]
+		| .envs.NVIDIA_VISIBLE_DEVICES != null and (.annotations | length) == 1'
+}
+
+@test "no driver files is told; the file of the last run is left alone, and stays at the end" {
+	cdi_up cdi-cri
+	[ -s "$CDI" ]
+	stop agent
+	[ -s "$CDI" ]
+	before=$(file_id)
+	find "$GPUSLICE_SIM_DIR/usr" -name 'libcuda.so*' -delete
+	agent --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+	eventually 20 not_ready "^cdi: no libcuda\.so\.$DRIVER for this machine below"
+	[ "$(file_id)" = "$before" ]
+	sim create --force p3.8xlarge >/dev/null
+	eventually 30 ready
+}
+
+@test "without the strategies nothing is written" {
+	cdi_up envvar
+	eventually 10 ready
+	[ ! -e "$GPUSLICE_CDI_DIR" ]
+}
+
+@test "an explicit hook path asks for NVIDIA's hooks" {
+	NVIDIA_CDI_HOOK_PATH=/usr/bin/nvidia-cdi-hook CDI_DISABLE_HOOKS=enable-cuda-compat cdi_up cdi-cri
+	[ "$(spec '[.containerEdits.hooks[].args[1]] | join(" ")')" = "create-symlinks update-ldcache disable-device-node-modification" ]
+	spec '.containerEdits.hooks | all(.path == "/usr/bin/nvidia-cdi-hook" and .args[0] == "nvidia-cdi-hook")'
+	! logged agent 'no effect'
+}
+
+@test "cdi generate prints what the agent writes" {
+	cdi_up cdi-cri
+	GPUSLICE_SYSFS=$GPUSLICE_SIM_DIR/sys "$GPUSLICE" cdi generate --driver-root "$GPUSLICE_SIM_DIR" \
+		--driver-root-ctr-path "$GPUSLICE_SIM_DIR" -o "$NODE_DIR/spec.json"
+	diff "$NODE_DIR/spec.json" "$CDI"
+	run "$GPUSLICE" cdi generate --class gds --driver-root-ctr-path "$GPUSLICE_SIM_DIR"
+	[ "$status" -eq 3 ]
+	[[ $output == *"this node has no device of class gds"* ]]
+	"$GPUSLICE" cdi generate --node p4d.24xlarge | jq -e '.devices | length == 8'
+}
+
+@test "cdi list shows everybody's devices and tells of bad files" {
+	mkdir "$NODE_DIR/a" "$NODE_DIR/b"
+	"$GPUSLICE" cdi generate --node p3.2xlarge --device-id-strategy index -o "$NODE_DIR/b/gpu.json"
+	cat >"$NODE_DIR/a/net.yaml" <<-EOF
+		cdiVersion: "0.5.0"
+		kind: vendor.example/net
+		devices:
+		- name: eth0
+		  containerEdits: {deviceNodes: [{path: /dev/net/tun}]}
+	EOF
+	cp "$NODE_DIR/a/net.yaml" "$NODE_DIR/b/net.yaml"
+	echo x >"$NODE_DIR/a/README"
+	run --separate-stderr "$GPUSLICE" cdi list --cdi-dir "$NODE_DIR/a" --cdi-dir "$NODE_DIR/b"
+	[ "$status" -eq 0 ]
+	[[ $output == *"k8s.device-plugin.nvidia.com/gpu=0 "*"/b/gpu.json"* ]]
+	[[ $output == *"vendor.example/net=eth0 "*"/b/net.yaml"$'\n'*"/a/net.yaml (hidden by the above)"* ]]
+	echo '{"kind": 1}' >"$NODE_DIR/a/bad.json"
+	cp "$NODE_DIR/b/net.yaml" "$NODE_DIR/b/same.yaml"
+	run --separate-stderr "$GPUSLICE" cdi list --cdi-dir "$NODE_DIR/a,$NODE_DIR/b"
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"/a/bad.json:1:1: cdiVersion: expected a text"* ]]
+	[[ $output == *"/b/net.yaml (in conflict: of no use)"*"/b/same.yaml (in conflict"* ]]
+	[[ $output == *"gpu=0 "* ]]
+	run "$GPUSLICE" cdi list --cdi-dir "$NODE_DIR/none"
+	[ "$status" -eq 0 ]
+	[ "$output" = "no CDI devices" ]
+}
