@@ -38,7 +38,7 @@ teardown() {
 	show_logs
 }
 
-# The rules that the agent needs; each is missed by a test if it is taken away.
+# The rules that the agent needs, and no more: the last test takes them away one by one.
 roles() {
 	kubectl apply -f - <<-'YAML'
 		apiVersion: rbac.authorization.k8s.io/v1
@@ -54,6 +54,7 @@ roles() {
 		rules:
 		- {apiGroups: [""], resources: [configmaps], resourceNames: [configs], verbs: [list, watch]}
 		- {apiGroups: [nfd.k8s-sigs.io], resources: [nodefeatures], verbs: [get, create, update]}
+		- {apiGroups: [""], resources: [pods], verbs: [get]}
 	YAML
 	kubectl create clusterrolebinding agent --clusterrole agent --serviceaccount gpu:agent
 	kubectl create rolebinding agent -n gpu --role agent --serviceaccount gpu:agent
@@ -84,8 +85,13 @@ api_agent() {
 	agent_start a --kubeconfig /etc/agent/kubeconfig --node-name a --namespace gpu "$@"
 }
 
+# label NAME: of the config; - takes it away.
 label() {
-	kubectl label node a --overwrite "$CONFIG_LABEL$1"
+	if [[ $1 == - ]]; then
+		kubectl label node a "$CONFIG_LABEL-"
+	else
+		kubectl label node a --overwrite "$CONFIG_LABEL=$1"
+	fi
 }
 
 node_label() {
@@ -145,7 +151,7 @@ in_touch() {
 }
 
 @test "another label is another config, and no label the default" {
-	label =three
+	label three
 	eventually 10 offers a 12
 	label -
 	eventually 10 offers a 16
@@ -153,38 +159,38 @@ in_touch() {
 	files four=5
 	eventually 10 offers a 20
 	files four=4
-	label =two
+	label two
 	eventually 10 offers a 8
 	eventually 10 node_label nvidia.com/gpu.replicas 2
 }
 
 @test "a label that means nothing is an Event, and so is what is good again" {
-	label =nonsense
+	label nonsense
 	eventually 10 event Warning ConfigNotFound 'specified config nonsense does not exist'
 	offers a 8
 	agent_status a '.config.lastError.message | startswith("specified config nonsense does not exist (from the node label)")'
 	files bad=x
-	label =bad
+	label bad
 	eventually 10 event Warning ConfigInvalid '/etc/configs/bad'
 	offers a 8
-	label =two
+	label two
 	eventually 10 event Normal ConfigApplied 'two is good again'
 	node_exec a rm /etc/configs/bad
 	eventually 5 chosen two 'node label'
 }
 
 @test "the same event again is counted" {
-	label =nowhere
+	label nowhere
 	eventually 10 event_count ConfigNotFound nowhere 1
 	files other=2 # another list of names is no news
 	eventually 10 agent_status a '.config.lastError.message | contains("other")'
 	node_exec a rm /etc/configs/other
 	eventually 10 agent_status a '.config.lastError.message | contains("other") | not'
-	label =two
+	label two
 	eventually 10 chosen two 'node label'
-	label =nowhere
+	label nowhere
 	eventually 10 event_count ConfigNotFound nowhere 2
-	label =two
+	label two
 	eventually 10 chosen two 'node label'
 }
 
@@ -283,7 +289,7 @@ event_count() {
 	agent_status a '.config.file == "configmap gpu/configs#two"'
 	configs two=5 three=3
 	eventually 10 offers a 20
-	label =three
+	label three
 	eventually 10 offers a 12
 	kubectl delete configmap configs -n gpu
 	eventually 10 agent_status a '.config.lastError.message | contains("there is no configmap gpu/configs")'
@@ -294,7 +300,7 @@ event_count() {
 	eventually 10 offers a 12
 	configs two=2 three=4
 	eventually 20 offers a 16
-	label =two
+	label two
 	eventually 10 offers a 8
 }
 
@@ -321,7 +327,7 @@ event_count() {
 	api_agent --config-map configs --labels nfd
 	eventually 20 feature '.spec.labels["nvidia.com/gpu.replicas"] == "2"'
 	feature '.metadata.labels["nfd.node.kubernetes.io/node-name"] == "a" and .spec.features == {flags: {}, attributes: {}, instances: {}}'
-	label =three
+	label three
 	eventually 20 feature '.spec.labels["nvidia.com/gpu.replicas"] == "4"'
 	local version
 	version=$(feature .metadata.resourceVersion)
@@ -331,29 +337,95 @@ event_count() {
 	[[ $(feature .metadata.resourceVersion) == "$version" ]]
 }
 
+@test "the DaemonSet and the pod own the NodeFeature object" {
+	node_stop a agent
+	kubectl apply -n gpu -f - <<-'YAML'
+		apiVersion: apps/v1
+		kind: DaemonSet
+		metadata: {name: gpuslice}
+		spec:
+		  selector: {matchLabels: {app: x}}
+		  template:
+		    metadata: {labels: {app: x}}
+		    spec:
+		      tolerations: [{operator: Exists}]
+		      containers: [{name: main, image: any, command: [sleep, "1000"]}]
+	YAML
+	local pod uid
+	eventually 30 kubectl wait -n gpu --for=condition=Ready pod -l app=x --timeout=1s
+	pod=$(kubectl get pod -n gpu -l app=x -o jsonpath='{.items[0].metadata.name}')
+	uid=$(kubectl get pod -n gpu "$pod" -o jsonpath='{.metadata.uid}')
+	api_agent --config-map configs --labels nfd --pod-name "$pod"
+	eventually 20 feature ".metadata.ownerReferences | map(.kind) == [\"DaemonSet\", \"Pod\"] and .[0].controller and .[1].uid == \"$uid\""
+	eventually 10 agent_status a '.cluster.labels.written and .cluster.labels.error == null'
+}
+
 feature() {
 	kubectl get nodefeature nvidia-features-for-a -n gpu -o json | jq -er "$1"
 }
 
-# without RULE...: the agent's status says what it may not do.
-@test "each rule of the roles is needed" {
+# may RULES...: replaces the verbs of rules: "clusterrole 0 list,watch", with the agent ended before.
+may() {
+	local kind rule verbs
 	node_stop a agent
-	kubectl patch clusterrole agent --type json -p '[{"op": "replace", "path": "/rules/0/verbs", "value": ["list", "watch"]}]'
+	while [[ $# -gt 0 ]]; do
+		read -r kind rule verbs <<<"$1"
+		kubectl patch "$kind" agent -n gpu --type json \
+			-p "[{\"op\": \"replace\", \"path\": \"/rules/$rule/verbs\", \"value\": $(jq -Rc 'split(",")' <<<"$verbs")}]" || return 1
+		shift
+	done
+}
+
+# says KEY TEXT: the error of this part of the status.
+says() {
+	agent_status a ".$1.message | contains(\"$2\")"
+}
+
+@test "each verb of each rule is needed" {
+	may 'clusterrole 0 list,watch'
 	kubectl label node a "$PRODUCT-"
 	api_agent --config-map configs --labels node
-	eventually 20 agent_status a '.cluster.labels.error.message | contains("cannot patch resource")'
+	eventually 20 says cluster.labels.error 'cannot patch resource'
 	eventually 20 offers a 16
-	kubectl patch clusterrole agent --type json -p '[{"op": "replace", "path": "/rules/0/verbs", "value": ["list", "patch"]}]'
-	node_stop a agent
+	may 'clusterrole 0 list,patch'
 	api_agent --config-map configs --labels node
-	eventually 20 agent_status a '.cluster.error.message | contains("cannot watch resource")'
-	kubectl patch clusterrole agent --type json -p '[{"op": "replace", "path": "/rules/0/verbs", "value": ["watch", "patch"]}]'
-	node_stop a agent
+	eventually 20 says cluster.error 'cannot watch resource'
+	may 'clusterrole 0 watch,patch'
 	api_agent --config-map configs --labels node
-	eventually 20 agent_status a '.cluster.error.message | contains("cannot list resource")'
-	kubectl patch clusterrole agent --type json -p '[{"op": "replace", "path": "/rules/0/verbs", "value": ["list", "watch", "patch"]},
-		{"op": "replace", "path": "/rules/1/verbs", "value": ["patch"]}]'
-	eventually 60 in_touch
-	label =nonsense
-	eventually 20 agent_status a '.cluster.events.error.message | contains("cannot create resource")'
+	eventually 20 says cluster.error 'cannot list resource'
+	may 'clusterrole 0 list,watch,patch' 'clusterrole 1 patch'
+	api_agent --config-map configs --labels node
+	eventually 20 in_touch
+	label nonsense
+	eventually 20 says cluster.events.error 'cannot create resource'
+	may 'clusterrole 1 create'
+	api_agent --config-map configs
+	label three
+	eventually 10 chosen three 'node label'
+	label nonsense
+	eventually 10 event Warning ConfigNotFound nonsense
+	label three
+	eventually 10 chosen three 'node label'
+	label nonsense
+	eventually 20 says cluster.events.error 'cannot patch resource'
+	label three
+	may 'clusterrole 1 create,patch' 'role 0 watch'
+	node_exec a rm -f /run/gpuslice/config.json
+	api_agent --config-map configs
+	eventually 20 says config.lastError 'cannot list resource'
+	may 'role 0 list,watch' 'role 1 create,update'
+	api_agent --config-map configs --labels nfd
+	eventually 20 says cluster.labels.error 'cannot get resource'
+	may 'role 1 get,create'
+	kubectl patch nodefeature nvidia-features-for-a -n gpu --type json -p '[{"op": "remove", "path": "/spec/labels"}]'
+	api_agent --config-map configs --labels nfd
+	eventually 20 says cluster.labels.error 'cannot update resource'
+	may 'role 1 get,update'
+	kubectl delete nodefeature nvidia-features-for-a -n gpu
+	api_agent --config-map configs --labels nfd
+	eventually 20 says cluster.labels.error 'cannot create resource'
+	may 'role 1 get,create,update' 'role 2 list'
+	api_agent --config-map configs --labels nfd --pod-name nobody
+	eventually 20 node_log a agent 'will have no owner.*cannot get resource'
+	eventually 20 feature .spec.labels
 }
