@@ -232,7 +232,8 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 	const struct config_choice_input in = { .label = s->label,
 		.default_name = s->default_name,
 		.fallbacks = &s->fallbacks,
-		.names = names };
+		.names = names,
+		.undecided = !s->decided || (s->chosen && s->by == CHOICE_EMPTY) };
 	int r;
 
 	*ret_reason = "ConfigNotFound";
@@ -242,6 +243,12 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 		return CONFIG_SOURCE_WAIT;
 	}
 	r = config_source_names(s->source, names, err);
+	/* A ConfigMap that is not there has no entries, with which "empty" is content. */
+	if (r < 0 && err->code == ERR_NOT_FOUND && label_known(s) &&
+		config_choose(ret, &in, NULL) == 0) {
+		error_clear(err);
+		return 0;
+	}
 	if (r != 0)
 		return r;
 	if (!label_known(s)) {
@@ -351,8 +358,9 @@ static void on_waited(uv_timer_t *t)
 	a->config.waited = true;
 	if (a->config.decided)
 		return;
-	log_warn("the label of this node is not known, going on without it",
-		LOG_STR("reason", agent_cluster_trouble(a)));
+	if (!a->config.label_known)
+		log_warn("the label of this node is not known, going on without it",
+			LOG_STR("reason", agent_cluster_trouble(a)));
 	look(a, /* force= */ false);
 }
 

@@ -114,12 +114,23 @@ static bool fall_back(struct config_choice *ret, const struct config_choice_inpu
 	return false;
 }
 
+static bool begins_empty(const struct config_choice_input *in)
+{
+	if (!in->undecided || (in->label && *in->label) || (in->default_name && *in->default_name))
+		return false;
+	for (size_t i = 0; i < in->fallbacks->n; i++) {
+		if (fallback_of(in->fallbacks->v[i]) == FALLBACK_EMPTY)
+			return true;
+	}
+	return false;
+}
+
 int config_choose(struct config_choice *ret, const struct config_choice_input *in,
 	struct error *err)
 {
 	char list[200];
 
-	if (in->names->n == 0)
+	if (in->names->n == 0 && !begins_empty(in))
 		return error_set(err, ERR_NOT_FOUND, "no configuration files available");
 	if (in->label && *in->label)
 		return pick(ret, in, in->label, CHOICE_LABEL, err);

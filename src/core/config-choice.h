@@ -7,7 +7,8 @@
  * strategies in their order.
  *
  * Unlike NVIDIA's: a bad name is an answer, not the end of the program, and the caller keeps what is
- * in force.
+ * in force. And "empty" counts before there are any entries, so that a node can begin with whole
+ * GPUs; once an entry has been in force, no entries at all are a mistake that must not undo it.
  * Thread: any (pure).
  */
 #include "base/error.h"
@@ -24,6 +25,7 @@ struct config_choice_input {
 	const char *default_name;     /* NULL or "": none */
 	const struct strv *fallbacks; /* of "named", "single", "empty" */
 	const struct strv *names;     /* of the entries that there are, sorted */
+	bool undecided;               /* nothing is in force, or what "empty" stands for */
 };
 
 enum config_choice_by {

@@ -175,3 +175,20 @@ refused_with() {
 	((status == 1))
 	[[ $output == *"unknown fallback strategy: first"* ]]
 }
+
+@test "with the fallback empty whole GPUs are offered until there are entries, and not again after" {
+	volume
+	kubelet
+	agent --config-dir "$CONFIGS" --fallback-strategies named,single,empty
+	eventually 10 offers 4
+	chosen '' 'fallback empty'
+	stop agent
+	agent --config-dir "$CONFIGS" --fallback-strategies named,single,empty
+	eventually 10 offers 4
+	status '.config.lastError == null'
+	volume a=2
+	eventually 10 offers 8
+	volume
+	eventually 10 refused_with '^no configuration files available$'
+	offers 8
+}

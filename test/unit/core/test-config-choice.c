@@ -19,6 +19,7 @@ static void config_choose__takes_label_then_default_then_fallbacks(void **state)
 		const char *label, *def, *fallbacks, *names;
 		const char *name; /* NULL: CHOICE_EMPTY */
 		enum config_choice_by by;
+		bool undecided;
 	} rows[] = {
 		{ "a", "b", "named,single", "a,b,default", "a", CHOICE_LABEL },
 		{ "b", NULL, "", "a,b", "b", CHOICE_LABEL },
@@ -29,6 +30,8 @@ static void config_choose__takes_label_then_default_then_fallbacks(void **state)
 		{ NULL, NULL, "single,named", "default", "default", CHOICE_SINGLE },
 		{ NULL, NULL, "empty,named", "default", NULL, CHOICE_EMPTY },
 		{ NULL, NULL, "named,single,empty", "a,b", NULL, CHOICE_EMPTY },
+		{ NULL, "", "named,single,empty", "", NULL, CHOICE_EMPTY, .undecided = true },
+		{ "a", NULL, "empty", "a", "a", CHOICE_LABEL, .undecided = true },
 	};
 
 	(void)state;
@@ -38,7 +41,8 @@ static void config_choose__takes_label_then_default_then_fallbacks(void **state)
 		const struct config_choice_input in = { .label = rows[i].label,
 			.default_name = rows[i].def,
 			.fallbacks = &fallbacks,
-			.names = &names };
+			.names = &names,
+			.undecided = rows[i].undecided };
 		struct config_choice c = { .by = CHOICE_DEFAULT };
 		struct error err = ERROR_INIT;
 
@@ -57,6 +61,7 @@ static void config_choose__says_nvidias_words_and_what_there_is(void **state)
 {
 	static const struct {
 		const char *label, *def, *fallbacks, *names, *says;
+		bool undecided;
 	} rows[] = {
 		{ "x", "a", "named", "a,b",
 			"specified config x does not exist (from the node label); there are a, b" },
@@ -69,6 +74,11 @@ static void config_choose__says_nvidias_words_and_what_there_is(void **state)
 			"there are a, b" },
 		{ NULL, NULL, "", "a", "all fallbacks failed" },
 		{ "x", "x", "empty", "", "no configuration files available" },
+		{ NULL, NULL, "empty", "", "no configuration files available" },
+		{ "x", NULL, "empty", "", "no configuration files available", .undecided = true },
+		{ NULL, "x", "empty", "", "no configuration files available", .undecided = true },
+		{ NULL, NULL, "named,single", "", "no configuration files available",
+			.undecided = true },
 	};
 
 	(void)state;
@@ -78,7 +88,8 @@ static void config_choose__says_nvidias_words_and_what_there_is(void **state)
 		const struct config_choice_input in = { .label = rows[i].label,
 			.default_name = rows[i].def,
 			.fallbacks = &fallbacks,
-			.names = &names };
+			.names = &names,
+			.undecided = rows[i].undecided };
 		struct config_choice c = { .name = "untouched" };
 		struct error err = ERROR_INIT;
 
