@@ -6,10 +6,13 @@
 # simulated libnvidia-ml.so.1 through LD_LIBRARY_PATH and must see the GPUs of the model. Programs
 # are built once from the Go module proxy into .cache/peers. Exit 77: no Go here; the device plugin
 # is skipped without root, since its socket's place is compiled in.
+#
+# Our CDI specifications go through the CDI project's own library (cdi/): loading as a container
+# runtime does, version, injection of devices.
 set -euo pipefail
 
 if [[ ${1-} == --help ]]; then
-	sed -n '3,8s/^# \{0,1\}//p' "$0"
+	sed -n '3,11s/^# \{0,1\}//p' "$0"
 	exit 0
 fi
 
@@ -40,6 +43,7 @@ build_programs() {
 		(cd "$here/plugin" && go build -ldflags "$ldflags" -o "$bin/" \
 			github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin \
 			github.com/NVIDIA/k8s-device-plugin/cmd/gpu-feature-discovery)
+	(cd "$here/cdi" && go build -o "$bin/cdi" .)
 	[[ -x $bin/plugin-client ]] || (cd "$here/plugin" && go build -o "$bin/plugin-client" ./client)
 }
 
@@ -112,6 +116,43 @@ check_plugin() {
 	plugin_pid=
 }
 
+# spec CLASS [OPTION...]: as the agent writes it, with the node's files as the driver root.
+spec() {
+	local class=$1
+	shift
+	GPUSLICE_NVML=$libdir/libnvidia-ml.so.1 "$gpuslice" cdi generate --class "$class" \
+		--driver-root "$work/node" --driver-root-ctr-path "$work/node" --sysfs "$work/node/sys" \
+		-o "$work/cdi/k8s.device-plugin.nvidia.com-$class.json" "$@"
+}
+
+# Our CDI specifications in the hands of the CDI project's own library. Nodes must be real ones to be
+# injected, which root can make.
+check_cdi() {
+	local node uuid kind=k8s.device-plugin.nvidia.com log=$work/cdi.log
+	local -a names=()
+	[[ -x $gpuslice ]] || return 0
+	mkdir -p "$work/cdi"
+	touch "$work/node/dev/nvidia-fs0"
+	chgrp 44 "$work/node/dev/dri/card1" 2>/dev/null && chmod 660 "$work/node/dev/dri/card1"
+	if ((!UID)); then
+		for node in $(cd "$work/node" && find dev -type f); do
+			mkdir -p "$work/nodes/${node%/*}"
+			mknod "$work/nodes/$node" c 1 3 || break
+		done
+		uuid=$("$gpuslice" sim show --json | sed -n 's/.*"uuid": "\(.*\)",/\1/p' | head -1)
+		names=("$kind/gpu=$uuid" "$kind/gds=all")
+	fi
+	spec gpu --dev-root "$work/nodes" && spec gds --dev-root "$work/nodes" &&
+		"$bin/cdi" "$work/cdi" "${names[@]}" >"$log" 2>&1 ||
+		fail "$model: CDI: $(cat "$log")"
+	grep -q 'cdiVersion=0.[57].0' "$log" || fail "$model: CDI: $(cat "$log")"
+	cat "$log"
+	# with NVIDIA's hooks, and names that are numbers
+	spec gpu --device-id-strategy index --nvidia-cdi-hook-path /usr/bin/nvidia-ctk &&
+		"$bin/cdi" "$work/cdi" >"$log" 2>&1 || fail "$model: CDI with hooks: $(cat "$log")"
+	grep "^$kind/gpu" "$log"
+}
+
 build_programs
 work=$(mktemp -d)
 trap '[[ -z $plugin_pid ]] || kill "$plugin_pid"; rm -rf "$work"' EXIT
@@ -124,6 +165,7 @@ while read -r model gpus product memory family mig; do
 		fail "$model: conformance: $(grep -m3 FAIL "$work/conformance.log")"
 	check_labels
 	check_plugin
+	check_cdi
 	echo "$model: done"
 done < <(models)
 if [[ -x $gpuslice ]]; then
