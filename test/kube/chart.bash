@@ -58,3 +58,9 @@ gpus_after() {
 figure() {
 	echo "# figure: $*" >&3
 }
+
+# For teardown(): the end of each agent's log, if the test has failed.
+show_agents() {
+	[[ -z ${BATS_TEST_COMPLETED-} ]] || return 0
+	kubectl logs -n "$NS" -l app.kubernetes.io/name=gpuslice --prefix --tail 25 2>&1 | cut -c 1-300 || true
+}

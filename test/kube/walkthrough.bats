@@ -28,6 +28,8 @@ teardown_file() {
 }
 
 teardown() {
+	show_agents
+	NS=kube-system show_agents
 	show_logs
 }
 
@@ -60,7 +62,7 @@ shared() {
 
 @test "the chart, before its ConfigMap is there: whole GPUs, 4 of 5 pods run" {
 	NS=kube-system chart install gpuslice --set config.name=nvidia-device-plugin --set 'config.fallbackStrategies={named,single,empty}'
-	NS=kube-system eventually 60 agents 2
+	NS=kube-system eventually 30 agents 2
 	eventually 20 offers gpu 4
 	eventually 20 has_label gpu nvidia.com/gpu.product Tesla-V100-SXM2-16GB
 	kubectl apply -f "$FIXTURES/cifar10-train-deploy.yaml"
