@@ -178,11 +178,16 @@ static void keep(const struct agent *a, const struct config_choice *choice,
 			LOG_STR("reason", err.msg));
 }
 
+static bool is_choice(const struct agent_config_state *s, const struct config_choice *c)
+{
+	return s->chosen && s->by == c->by && !strcmp(s->entry, c->name ? c->name : "");
+}
+
 static void remember_choice(struct agent_config_state *s, const struct config_choice *c)
 {
 	const char *name = c->name ? c->name : "";
 
-	if (s->chosen && s->by == c->by && !strcmp(s->entry, name))
+	if (is_choice(s, c))
 		return;
 	s->chosen = true;
 	s->by = c->by;
@@ -299,9 +304,13 @@ static void look_named(struct agent *a, bool force)
 		return;
 	}
 	where_is(s, choice.name, &where);
-	if (!buf_ok(&where) || (seen_before(s, buf_str(&where), &text) && !force))
+	if (!buf_ok(&where))
 		return;
-	if (take(a, buf_str(&where), &text, &err) < 0) {
+	/* The same config may be chosen by something else now. */
+	if (seen_before(s, buf_str(&where), &text) && !force) {
+		if (s->last_error.code != ERR_NONE || is_choice(s, &choice))
+			return;
+	} else if (take(a, buf_str(&where), &text, &err) < 0) {
 		refuse(a, reason, &err);
 		return;
 	}
@@ -388,6 +397,8 @@ static void take_kept(struct agent *a)
 		log_warn("kept config not used", LOG_STR("reason", err.msg));
 	} else {
 		remember_choice(s, &choice);
+		(void)seen_before(s, buf_str(&where),
+			&k.text); /* not again, if it is still so */
 		s->label_known = true;
 		memcpy(s->label, k.label, sizeof(s->label));
 	}

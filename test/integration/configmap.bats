@@ -104,7 +104,8 @@ refused_with() {
 	kubelet
 	agent --config-dir "$CONFIGS" --default-config a
 	eventually 10 refused_with '^error getting list of configuration files: open .*No such file'
-	status '(.resources | length) == 0 and .config.decided == false and (.gpus | length) == 4'
+	eventually 10 status '(.gpus | length) == 4'
+	status '(.resources | length) == 0 and .config.decided == false'
 	run "$GPUSLICE" status
 	[[ $output == *"nothing is offered"* ]]
 	volume a=2
