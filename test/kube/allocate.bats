@@ -9,6 +9,7 @@ load kube
 setup_file() {
 	cluster_up
 	node_add a p3.8xlarge
+	node_add plain p3.8xlarge --runtime runc
 }
 
 teardown_file() {
@@ -19,29 +20,33 @@ teardown() {
 	show_logs
 	kubectl delete pods --all --force --grace-period=0 >/dev/null 2>&1 || true
 	node_stop a agent
+	node_stop plain agent
 }
 
-# asks NAME [AGENT_OPTION...]: a pod with a GPU and a variable of its own; its record goes to $asked.
+# asks NAME [AGENT_OPTION...]: a pod on $node with a GPU and a variable of its own; what the runtime
+# was asked for goes to $asked.
+node=a
+
 asks() {
-	local name=$1
+	local name=$1 held=".resources[0].slices[] | select(.holder.pod == \"$1\") | .gpu"
 	shift
-	agent_start a "$@" && eventually 20 offers a 4 || return 1
+	agent_start "$node" "$@" && eventually 20 offers "$node" 4 || return 1
 	kubectl apply -f - <<-EOF
 		apiVersion: v1
 		kind: Pod
 		metadata: {name: $name}
 		spec:
+		  nodeName: $node
 		  terminationGracePeriodSeconds: 1
 		  containers:
 		  - {name: main, image: any, env: [{name: MINE, value: "1"}], resources: {limits: {nvidia.com/gpu: 1}}}
 	EOF
 	eventually 30 pod_is "$name" Running || return 1
 	asked=$BATS_TEST_TMPDIR/asked
-	record a "select(.pod == \"$name\")" >"$asked"
-	gpu=$(agent_status a ".resources[0].slices[] | select(.holder.pod == \"$name\") | .gpu") ||
-		{ eventually 10 agent_status a ".resources[0].slices[] | select(.holder.pod == \"$name\")" &&
-			gpu=$(agent_status a ".resources[0].slices[] | select(.holder.pod == \"$name\") | .gpu"); }
-	uuid=$(sim a show --json | jq -r ".gpus[$gpu].uuid")
+	record "$node" "select(.pod == \"$name\")" >"$asked"
+	eventually 10 agent_status "$node" "$held"
+	gpu=$(agent_status "$node" "$held")
+	uuid=$(sim "$node" show --json | jq -r ".gpus[$gpu].uuid")
 }
 
 @test "envvar: the GPU's UUID comes before the pod's own variables, and nothing else does" {
@@ -78,6 +83,24 @@ asks() {
 	[[ $(kubectl exec index -- nvidia-smi) == "/dev/nvidia$gpu" ]]
 }
 
+# On a node whose runtime is not NVIDIA's: what is in the container, CDI has put there.
+@test "cdi-cri: the runtime applies the agent's specification, and a container has its GPU alone" {
+	node=plain
+	asks cdi-cri --device-list-strategy cdi-cri
+	jq -e '.cdi | length > 0' "$asked"
+	jq -e '[.env[].name] | index("NVIDIA_VISIBLE_DEVICES") == null' "$asked"
+	[[ $(kubectl exec cdi-cri -- sh -c 'ls /dev/nvidia[0-9]*') == "/dev/nvidia$gpu" ]]
+	kubectl exec cdi-cri -- test -c /dev/nvidiactl
+}
+
+@test "cdi-annotations: the same by annotations of the container" {
+	node=plain
+	asks cdi-annotations --device-list-strategy cdi-annotations
+	jq -e '[.annotations | keys[] | select(startswith("cdi.k8s.io/"))] | length > 0' "$asked"
+	jq -e '.cdi == []' "$asked"
+	[[ $(kubectl exec cdi-annotations -- sh -c 'ls /dev/nvidia[0-9]*') == "/dev/nvidia$gpu" ]]
+}
+
 @test "a pod that names all GPUs itself gets all of them: the environment isolates nobody" {
 	agent_start a
 	eventually 20 offers a 4
@@ -86,6 +109,7 @@ asks() {
 		kind: Pod
 		metadata: {name: greedy}
 		spec:
+		  nodeName: a
 		  containers:
 		  - name: main
 		    image: any

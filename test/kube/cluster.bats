@@ -137,33 +137,6 @@ restarted() {
 	eventually 20 eval 'kubectl get events | grep "GPU-nobody: unknown device"'
 }
 
-@test "CDI devices are applied as container runtimes do, from the node's directories" {
-	put_file a /var/run/cdi/example.yaml <<-'EOF'
-		cdiVersion: "0.6.0"
-		kind: example.com/gpu
-		devices:
-		- name: "0"
-		  containerEdits:
-		    env: [FROM_CDI=yes]
-		    deviceNodes: [{path: /dev/nvidia3}]
-		    mounts: [{hostPath: /usr/bin/nvidia-smi, containerPath: /opt/cdi/smi, options: [ro, bind]}]
-	EOF
-	kubectl apply -f - <<-'EOF'
-		apiVersion: v1
-		kind: Pod
-		metadata: {name: cdi, annotations: {cdi.k8s.io/test: example.com/gpu=0}}
-		spec:
-		  restartPolicy: Never
-		  containers:
-		  - name: main
-		    image: any
-		    command: [bash, -c, "[[ $FROM_CDI == yes && -c /dev/nvidia3 && ! -e /dev/nvidia0 ]] && grep nvidia /opt/cdi/smi"]
-	EOF
-	eventually 20 pod_is cdi Succeeded
-	kubectl delete pod cdi --force --grace-period=0
-	record a 'select(.pod == "cdi") | .annotations["cdi.k8s.io/test"]'
-}
-
 @test "an image that cannot be pulled backs off, and runs when it can" {
 	image_deny a 'bad/*'
 	kubectl run bad --image=bad/image:1

@@ -97,8 +97,10 @@ kubeconfig_new() {
 
 # cluster_up: etcd, API server, scheduler, controller-manager and an empty cluster.
 cluster_up() {
-	KUBE=$(mktemp -d /tmp/kube.XXXXXX)
-	export KUBE KUBECONFIG=$KUBE/admin.kubeconfig
+	# The same for all, since each file has its own mounts; never removed, since that would take the
+	# mount from another one that runs now.
+	export KUBE=/run/gpuslice-kube KUBECONFIG=/run/gpuslice-kube/admin.kubeconfig
+	mkdir -p "$KUBE"
 	KUBE_BIN=$(kube_bin 1.36)
 	PATH=$KUBE_BIN:$(kube_bin helm):$PATH
 	export KUBE_BIN PATH
@@ -191,7 +193,7 @@ cluster_down() {
 			[[ ! -d $name/log ]] || cp -r "$name/log" "$KEEP/${BATS_TEST_FILENAME##*/}/$(basename "$name")"
 		done
 	fi
-	umount -l "$KUBE" && rmdir "$KUBE"
+	umount -l "$KUBE"
 }
 
 # For teardown(): the end of each log, if the test has failed.
