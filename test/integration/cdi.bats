@@ -1,7 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # CDI: the specification of a node, its upkeep, and what a container is given by name.
-bats_require_minimum_version 1.5.0
 load lib
 load cluster
 
@@ -132,7 +131,7 @@ message() {
 	sed -i 's/version: .*}/version: 590.10}/' "$GPUSLICE_SIM_NODE"
 	sim create --force >/dev/null
 	eventually 20 mounts_driver 590.10
-	! spec ".containerEdits.mounts | any(.hostPath | contains(\"$DRIVER\"))"
+	spec ".containerEdits.mounts | any(.hostPath | contains(\"$DRIVER\")) | not"
 	# what somebody deletes comes back
 	rm "$CDI"
 	eventually 30 test -s "$CDI"
@@ -188,7 +187,7 @@ message() {
 	NVIDIA_CDI_HOOK_PATH=/usr/bin/nvidia-cdi-hook CDI_DISABLE_HOOKS=enable-cuda-compat cdi_up cdi-cri
 	[ "$(spec '[.containerEdits.hooks[].args[1]] | join(" ")')" = "create-symlinks update-ldcache disable-device-node-modification" ]
 	spec '.containerEdits.hooks | all(.path == "/usr/bin/nvidia-cdi-hook" and .args[0] == "nvidia-cdi-hook")'
-	! logged agent 'no effect'
+	[ "$(times agent 'no effect')" = 0 ]
 }
 
 @test "cdi generate prints what the agent writes" {
@@ -214,15 +213,15 @@ message() {
 	EOF
 	cp "$NODE_DIR/a/net.yaml" "$NODE_DIR/b/net.yaml"
 	echo x >"$NODE_DIR/a/README"
-	run --separate-stderr "$GPUSLICE" cdi list --cdi-dir "$NODE_DIR/a" --cdi-dir "$NODE_DIR/b"
+	run "$GPUSLICE" cdi list --cdi-dir "$NODE_DIR/a" --cdi-dir "$NODE_DIR/b"
 	[ "$status" -eq 0 ]
 	[[ $output == *"k8s.device-plugin.nvidia.com/gpu=0 "*"/b/gpu.json"* ]]
 	[[ $output == *"vendor.example/net=eth0 "*"/b/net.yaml"$'\n'*"/a/net.yaml (hidden by the above)"* ]]
 	echo '{"kind": 1}' >"$NODE_DIR/a/bad.json"
 	cp "$NODE_DIR/b/net.yaml" "$NODE_DIR/b/same.yaml"
-	run --separate-stderr "$GPUSLICE" cdi list --cdi-dir "$NODE_DIR/a,$NODE_DIR/b"
+	run "$GPUSLICE" cdi list --cdi-dir "$NODE_DIR/a,$NODE_DIR/b"
 	[ "$status" -eq 2 ]
-	[[ $stderr == *"/a/bad.json:1:1: cdiVersion: expected a text"* ]]
+	[[ $output == *"/a/bad.json:1:1: cdiVersion: expected a text"* ]]
 	[[ $output == *"/b/net.yaml (in conflict: of no use)"*"/b/same.yaml (in conflict"* ]]
 	[[ $output == *"gpu=0 "* ]]
 	run "$GPUSLICE" cdi list --cdi-dir "$NODE_DIR/none"
