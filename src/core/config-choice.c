@@ -116,7 +116,8 @@ static bool fall_back(struct config_choice *ret, const struct config_choice_inpu
 
 static bool begins_empty(const struct config_choice_input *in)
 {
-	if (!in->undecided || (in->label && *in->label) || (in->default_name && *in->default_name))
+	if (!in->undecided || (in->label && *in->label) ||
+		(in->default_name && *in->default_name))
 		return false;
 	for (size_t i = 0; i < in->fallbacks->n; i++) {
 		if (fallback_of(in->fallbacks->v[i]) == FALLBACK_EMPTY)

@@ -156,6 +156,10 @@ in_touch() {
 	label -
 	eventually 10 offers a 16
 	chosen four default
+	label four # the same config, by another choice
+	eventually 10 chosen four 'node label'
+	label -
+	eventually 10 chosen four default
 	files four=5
 	eventually 10 offers a 20
 	files four=4

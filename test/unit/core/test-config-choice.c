@@ -75,8 +75,10 @@ static void config_choose__says_nvidias_words_and_what_there_is(void **state)
 		{ NULL, NULL, "", "a", "all fallbacks failed" },
 		{ "x", "x", "empty", "", "no configuration files available" },
 		{ NULL, NULL, "empty", "", "no configuration files available" },
-		{ "x", NULL, "empty", "", "no configuration files available", .undecided = true },
-		{ NULL, "x", "empty", "", "no configuration files available", .undecided = true },
+		{ "x", NULL, "empty", "", "no configuration files available",
+			.undecided = true },
+		{ NULL, "x", "empty", "", "no configuration files available",
+			.undecided = true },
 		{ NULL, NULL, "named,single", "", "no configuration files available",
 			.undecided = true },
 	};
