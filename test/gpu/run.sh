@@ -78,7 +78,7 @@ start_agent() {
 	gpusliced --config-file "$tmp/config.yaml" >>"$tmp/agent.log" 2>&1 &
 	agent=$!
 	pids+=("$agent")
-	within 20 gpuslice status
+	within 20 gpuslice status || { sed 's/^/  /' "$tmp/agent.log"; exit 1; }
 }
 
 pods() { gpuslice kubelet get pods -o json | python3 -c '
