@@ -9,12 +9,10 @@
 
 #include "base/fd.h"
 
-#if defined(__x86_64__)
-#	define OUR_MACHINE EM_X86_64
-#elif defined(__aarch64__)
+#if defined(__aarch64__)
 #	define OUR_MACHINE EM_AARCH64
 #else
-#	error "which ELF machine is this?"
+#	define OUR_MACHINE EM_X86_64
 #endif
 
 struct image {
