@@ -61,7 +61,7 @@ part_stop() {
 
 # --- Certificates: one authority, and one pair for each who speaks to the API server.
 
-pki_new() {
+pki_new() (
 	cd "$KUBE/pki" || return 1
 	openssl ecparam -genkey -name prime256v1 -noout -out sa.key
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -keyout ca.key \
@@ -70,7 +70,7 @@ pki_new() {
 	pki_pair admin /O=system:masters/CN=admin
 	kubeconfig_new admin "$KUBE/admin.kubeconfig"
 	cd "$OLDPWD" || return 1
-}
+)
 
 # pki_pair NAME SUBJECT [ALTERNATIVE_NAMES]
 pki_pair() {

@@ -75,7 +75,8 @@ gpus_of() {
 
 @test "a container has its GPU's device node and the driver, as the toolkit gives them" {
 	local pod
-	pod=$(kubectl get pods -n gpu-demo -o name | head -n 1)
+	pod=$(kubectl get pods -n gpu-demo -o json |
+		jq -r '[.items[] | select(.metadata.deletionTimestamp == null)][0].metadata.name')
 	[[ $(kubectl exec -n gpu-demo "$pod" -- nvidia-smi | wc -l) == 1 ]]
 	kubectl exec -n gpu-demo "$pod" -- test -c /dev/nvidiactl
 }
