@@ -69,7 +69,6 @@ pki_new() (
 	pki_pair apiserver /CN=kube-apiserver "IP:10.0.0.1,IP:10.1.0.1,IP:127.0.0.1,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:localhost"
 	pki_pair admin /O=system:masters/CN=admin
 	kubeconfig_new admin "$KUBE/admin.kubeconfig"
-	cd "$OLDPWD" || return 1
 )
 
 # pki_pair NAME SUBJECT [ALTERNATIVE_NAMES]
