@@ -163,6 +163,8 @@ static uint32_t hash_template(const struct pod_spec *s)
 			(void)snprintf(number, sizeof(number), "%u", c->wants[k].n);
 			h = fnv32(fnv32(h, c->wants[k].resource), number);
 		}
+		for (size_t k = 0; k < c->env.n; k++)
+			h = fnv32(fnv32(h, c->env.v[k].key), c->env.v[k].value);
 	}
 	return h;
 }

@@ -94,6 +94,7 @@ static void container_fini(struct container *c)
 	for (size_t i = 0; i < c->n_wants; i++)
 		free(c->wants[i].resource);
 	free(c->wants);
+	str_map_fini(&c->env);
 }
 
 struct pod_spec *pod_spec_ref(struct pod_spec *s)
@@ -183,7 +184,8 @@ static bool text_equal(const char *a, const char *b)
 static bool container_equal(const struct container *a, const struct container *b)
 {
 	if (!text_equal(a->name, b->name) || !text_equal(a->image, b->image) ||
-		a->init != b->init || a->sidecar != b->sidecar || a->n_wants != b->n_wants)
+		a->init != b->init || a->sidecar != b->sidecar || a->n_wants != b->n_wants ||
+		!map_equal(&a->env, &b->env))
 		return false;
 	for (size_t i = 0; i < a->n_wants; i++) {
 		if (container_wants(b, a->wants[i].resource) != a->wants[i].n)

@@ -57,6 +57,7 @@ struct container {
 	bool sidecar; /* init and restartPolicy: Always */
 	struct quantity *wants;
 	size_t n_wants;
+	struct str_map env; /* with a value in the manifest; of equal names the last one */
 };
 
 /* What a pod is made of. Immutable once made and shared by reference. */

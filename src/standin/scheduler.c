@@ -31,9 +31,10 @@ static uint64_t allocatable(const struct node_view *node, const char *resource)
 	return 0;
 }
 
-/* NodeResourcesFit names all resources that are short; true if there is one. */
+/* NodeResourcesFit names all resources that are short; true if there is one. *ret_hopeless: the
+ * pod wants more than the node has, whoever runs there. */
 static bool short_of(const struct node_view *node, struct pod *const *pods, size_t n,
-	const struct pod *p, struct buf *why)
+	const struct pod *p, struct buf *why, bool *ret_hopeless)
 {
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
 	size_t n_bound = 0, n_short = 0;
@@ -49,9 +50,11 @@ static bool short_of(const struct node_view *node, struct pod *const *pods, size
 	for (size_t i = 0; i < names.n; i++) {
 		uint64_t used = scheduler_requested(pods, n, names.v[i]);
 		uint64_t have = allocatable(node, names.v[i]);
+		uint64_t wanted = pod_spec_request(p->spec, names.v[i]);
 
-		if (pod_spec_request(p->spec, names.v[i]) + used <= have)
+		if (wanted + used <= have)
 			continue;
+		*ret_hopeless |= wanted > have;
 		buf_printf(why, "%s1 Insufficient %s", n_short++ ? ", " : "", names.v[i]);
 	}
 	return n_short > 0;
@@ -74,7 +77,8 @@ static bool unresolvable(const struct node_view *node, const struct pod *p, stru
 		if (strcmp(t->effect, "PreferNoSchedule") == 0 ||
 			taint_tolerated(t, p->spec->tolerations, p->spec->n_tolerations))
 			continue;
-		buf_printf(why, "1 node(s) had untolerated taint {%s: %s}", t->key, t->value);
+		buf_puts(why,
+			"1 node(s) had untolerated taint(s)"); /* 1.36 does not say which */
 		return true;
 	}
 	if (!str_map_covers(node->labels, &p->spec->node_selector)) {
@@ -93,9 +97,10 @@ bool scheduler_fits(const struct node_view *node, struct pod *const *pods, size_
 	*ret_why = NULL;
 	buf_puts(&why, "0/1 nodes are available: ");
 	hopeless = unresolvable(node, p, &why);
-	if (!hopeless && !short_of(node, pods, n, p, &why))
+	if (!hopeless && !short_of(node, pods, n, p, &why, &hopeless))
 		return true;
-	buf_printf(&why, ". preemption: 0/1 nodes are available: 1 %s.",
+	/* Two plugins were asked for room: resource claims come with a comma, preemption last. */
+	buf_printf(&why, ". " SCHEDULER_NO_ROOM "preemption: 0/1 nodes are available: 1 %s.",
 		hopeless ? "Preemption is not helpful for scheduling"
 			 : "No preemption victims found for incoming pod");
 	*ret_why = buf_steal(&why);

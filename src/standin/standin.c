@@ -62,8 +62,11 @@ const struct node_view *standin_node(struct standin *s)
 {
 	const struct device_manager *devices = kubelet_devices(s->kubelet);
 	size_t n = device_manager_n_resources(devices);
-	struct node_resource *grown = reallocarray(s->resources, n ? n : 1, sizeof(*grown));
+	struct node_resource *grown;
 
+	if (!kubelet_runs(s->kubelet))
+		return &s->view; /* what it said last: nobody else writes the node's status */
+	grown = reallocarray(s->resources, n ? n : 1, sizeof(*grown));
 	if (grown)
 		s->resources = grown;
 	else

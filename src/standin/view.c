@@ -169,6 +169,35 @@ static json_t *grants_json(struct standin *s, const struct pod *p)
 	return list;
 }
 
+/* What each container's program sees of the plugin's variables and its own: these come last. */
+static json_t *env_json(struct standin *s, const struct pod *p)
+{
+	const struct device_manager *m = kubelet_devices(standin_kubelet(s));
+	json_t *all = json_object();
+
+	for (size_t i = 0; i < p->spec->n_containers; i++) {
+		const struct container *c = &p->spec->containers[i];
+		json_t *env = json_object();
+
+		for (size_t k = 0; k < device_manager_n_grants(m); k++) {
+			const struct device_grant *g = device_manager_grant(m, k);
+			json_t *o;
+
+			if (strcmp(g->pod_uid, p->uid) != 0 ||
+				strcmp(g->container, c->name) != 0)
+				continue;
+			o = json_object();
+			add_response(o, g);
+			(void)json_object_update(env, json_object_get(o, "envs"));
+			json_decref(o);
+		}
+		for (size_t k = 0; k < c->env.n; k++)
+			SET(env, c->env.v[k].key, json_string(c->env.v[k].value));
+		SET(all, c->name, env);
+	}
+	return all;
+}
+
 static json_t *events_json(const struct pod *p)
 {
 	json_t *list = json_array();
@@ -227,6 +256,7 @@ json_t *view_pods(struct standin *s, const char *namespace_, const char *name)
 		SET(own, "deployment", p->owner ? json_string(p->owner) : json_null());
 		SET(own, "ageNs", age(p->created_ns));
 		SET(own, "grants", grants_json(s, p));
+		SET(own, "env", env_json(s, p));
 		SET(own, "events", events_json(p));
 		SET(o, "gpuslice", own);
 		ADD(items, o);

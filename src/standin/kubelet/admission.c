@@ -28,7 +28,22 @@ static struct pod *pod_of(const struct admission *a)
 	return cluster_pod_by_uid(a->k->cluster, a->uid);
 }
 
-/* The end of an admission that has no call under way. */
+/* Its event tells why; of a pod that is not admitted the status says that, too. */
+static void fail_pod(const struct admission *a, struct pod *p, const char *reason,
+	const char *message)
+{
+	CLEANUP(freep) char *status = NULL;
+
+	if (asprintf(&status, "%s%s", a->starting ? "" : "Pod was rejected: ", message) < 0)
+		status = NULL;
+	(void)pod_set_status(p, POD_FAILED, reason, status ? status : message);
+	pod_event(p, time_mono_ns(), true, reason, "kubelet", message);
+	device_manager_release(a->k->devices, p->uid);
+	log_warn("pod failed", LOG_STR("pod", p->name), LOG_STR("reason", reason),
+		LOG_STR("message", message));
+}
+
+/* The end of an admission that has no call under way; @reason and @message of a failed one. */
 static void finish(struct admission *a, enum pod_phase phase, const char *reason,
 	const char *message)
 {
@@ -36,20 +51,12 @@ static void finish(struct admission *a, enum pod_phase phase, const char *reason
 	struct pod *p = pod_of(a);
 
 	k->admission = NULL;
-	if (p) {
-		(void)pod_set_status(p, phase, reason, message);
-		if (phase == POD_RUNNING) {
-			p->started_ns = time_mono_ns();
-			pod_event(p, p->started_ns, false, "Started", "kubelet",
-				"Started containers");
-		} else {
-			pod_event(p, time_mono_ns(), true, reason, "kubelet",
-				message ? message : "");
-			device_manager_release(k->devices, p->uid);
-			log_warn("pod failed", LOG_STR("pod", p->name),
-				LOG_STR("reason", reason),
-				LOG_STR("message", message ? message : ""));
-		}
+	if (p && phase == POD_RUNNING) {
+		(void)pod_set_status(p, phase, NULL, NULL);
+		p->started_ns = time_mono_ns();
+		pod_event(p, p->started_ns, false, "Started", "kubelet", "Started containers");
+	} else if (p) {
+		fail_pod(a, p, reason, message);
 	}
 	admission_free(a);
 	kubelet_changed(k);

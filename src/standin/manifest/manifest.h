@@ -17,6 +17,7 @@
 #define MANIFEST_OBJECTS_MAX    1000
 #define MANIFEST_REPLICAS_MAX   100000
 #define MANIFEST_CONTAINERS_MAX 64
+#define MANIFEST_ENV_MAX        1000    /* variables of one container */
 #define MANIFEST_QUANTITY_MAX   1000000 /* of one extended resource in one container */
 
 struct manifest {

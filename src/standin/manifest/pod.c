@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "standin/manifest/manifest.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,21 @@ static bool native_resource(const char *name)
 	       strstr(name, "kubernetes.io/") != NULL;
 }
 
+/* "3000m" is 3. */
+static bool read_milli(const char *text, uint64_t *ret)
+{
+	size_t len = strlen(text);
+	char digits[16];
+
+	if (len < 2 || len > sizeof(digits) || text[len - 1] != 'm')
+		return false;
+	(void)snprintf(digits, sizeof(digits), "%.*s", (int)(len - 1), text);
+	if (!parse_u64(digits, ret) || *ret % 1000 != 0)
+		return false;
+	*ret /= 1000;
+	return true;
+}
+
 /* A quantity of an extended resource: "1", 1, "2k"; whole and not negative. */
 static int read_quantity(const struct reading *r, const struct yaml_node *value,
 	const struct yaml_node *key, const char *path, uint32_t *ret)
@@ -38,10 +54,12 @@ static int read_quantity(const struct reading *r, const struct yaml_node *value,
 		return invalid_at(r, value,
 			"%s: Invalid value: \"%.40s\": must be greater than or equal to 0",
 			path, text);
-	if (!parse_bytes(text, &n)) {
-		bool milli = text[0] && text[strlen(text) - 1] == 'm';
-
-		if (milli || parse_double(text, &d))
+	if (!parse_bytes(text, &n) && !read_milli(text, &n)) {
+		if (parse_double(text, &d) && d < MANIFEST_QUANTITY_MAX) /* as "500m" */
+			return invalid_at(r, value,
+				"%s: Invalid value: \"%.0fm\": must be an integer", path,
+				ceil(d * 1000));
+		if (parse_double(text, &d) || (*text && text[strlen(text) - 1] == 'm'))
 			return invalid_at(r, value,
 				"%s: Invalid value: \"%.40s\": must be an integer", path, text);
 		return invalid_at(r, value,
@@ -92,8 +110,8 @@ static int read_limits(const struct reading *r, const struct yaml_node *limits,
 				at, name);
 		if (!extended_resource_valid(name))
 			return invalid_at(r, k,
-				"%s: Invalid value: \"%.80s\": not a valid extended "
-				"resource name",
+				"%s: Invalid value: \"%.80s\": doesn't follow extended "
+				"resource name standard",
 				at, name);
 		if (c->n_wants == 64)
 			return invalid_at(r, k, "%s: more than 64 extended resources", path);
@@ -139,6 +157,41 @@ static int check_requests(const struct reading *r, const struct yaml_node *reque
 	return 0;
 }
 
+/* Variables with a value; those that come from elsewhere (valueFrom) are not looked at. */
+static int read_env(const struct reading *r, const struct yaml_node *node, const char *path,
+	struct str_map *ret)
+{
+	const struct yaml_node *list = node_get(node, "env");
+	char at[PATH_MAX_ + 32];
+
+	(void)snprintf(at, sizeof(at), "%s.env", path);
+	if (expect_type(r, list, node_key(node, "env"), YAML_LIST, at) < 0)
+		return -1;
+	if (node_items(list) > MANIFEST_ENV_MAX)
+		return invalid_at(r, list, "%s: more than %d", at, MANIFEST_ENV_MAX);
+	for (size_t i = 0; i < node_items(list); i++) {
+		const struct yaml_node *item = list->items[i];
+		CLEANUP(freep) char *name = NULL;
+		CLEANUP(freep) char *value = NULL;
+
+		(void)snprintf(at, sizeof(at), "%s.env[%zu]", path, i);
+		if (expect_type(r, item, NULL, YAML_OBJECT, at) < 0)
+			return -1;
+		(void)snprintf(at, sizeof(at), "%s.env[%zu].name", path, i);
+		if (read_str(r, item, "name", at, &name) < 0)
+			return -1;
+		if (!name || !*name)
+			return invalid_at(r, item, "%s: Required value", at);
+		(void)snprintf(at, sizeof(at), "%s.env[%zu].value", path, i);
+		if (read_str(r, item, "value", at, &value) < 0)
+			return -1;
+		if (!node_get(item, "valueFrom") &&
+			str_map_set(ret, name, value ? value : "", r->err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int read_container(const struct reading *r, const struct yaml_node *node,
 	const char *path, bool init, struct container *ret)
 {
@@ -173,9 +226,9 @@ static int read_container(const struct reading *r, const struct yaml_node *node,
 		expect_type(r, limits, node_key(resources, "limits"), YAML_OBJECT, at) < 0 ||
 		expect_type(r, requests, node_key(resources, "requests"), YAML_OBJECT, at) <
 			0 ||
-		read_limits(r, limits, at, ret) < 0)
+		read_limits(r, limits, at, ret) < 0 || check_requests(r, requests, at, ret) < 0)
 		return -1;
-	return check_requests(r, requests, at, ret);
+	return read_env(r, node, path, &ret->env);
 }
 
 static int read_containers(const struct reading *r, const struct yaml_node *spec,

@@ -101,6 +101,28 @@ static void manifest_parse__reads_json_and_anchors(void **state)
 	assert_int_equal(pod_spec_request(m->objects[0].spec, "nvidia.com/gpu"), 2);
 }
 
+static void manifest_parse__takes_variables_and_thousandths(void **state)
+{
+	CLEANUP(manifest_freep) struct manifest *m = NULL;
+	struct error err = ERROR_INIT;
+	const struct container *c;
+
+	(void)state;
+	assert_ok(
+		parse(&m,
+			POD("{containers: [{name: c, image: i, resources: {limits: "
+			    "{nvidia.com/gpu: 3000m}}, env: [{name: A, value: x}, {name: B}, "
+			    "{name: A, value: z}, {name: Node, valueFrom: {fieldRef: {fieldPath: "
+			    "spec.nodeName}}}]}]}"),
+			&err),
+		&err);
+	c = &m->objects[0].spec->containers[0];
+	assert_int_equal(c->wants[0].n, 3);
+	assert_int_equal(c->env.n, 2);
+	assert_string_equal(str_map_get(&c->env, "A"), "z"); /* the last one */
+	assert_string_equal(str_map_get(&c->env, "B"), "");
+}
+
 static void manifest_parse__says_what_the_api_server_says(void **state)
 {
 	static const struct {
@@ -147,8 +169,16 @@ static void manifest_parse__says_what_the_api_server_says(void **state)
 		{ POD("{tolerations: [{value: a}], " CONTAINER "}"), "",
 			"operator must be Exists when `key` is empty" },
 		{ POD_LIMITS("{limits: {nvidia.com/gpu: 0.5}}"), "",
-			"limits[nvidia.com/gpu]: Invalid value: \"0.5\": must be an integer" },
-		{ POD_LIMITS("{limits: {nvidia.com/gpu: 500m}}"), "", "must be an integer" },
+			"limits[nvidia.com/gpu]: Invalid value: \"500m\": must be an integer" },
+		{ POD_LIMITS("{limits: {nvidia.com/gpu: 1500m}}"), "",
+			"limits[nvidia.com/gpu]: Invalid value: \"1500m\": must be an integer" },
+		{ POD_LIMITS("{limits: {nvidia.com/gpu: 1e300}}"), "", "must be an integer" },
+		{ POD_LIMITS("{limits: {nvidia.com/_gpu: 1}}"), "",
+			"doesn't follow extended resource name standard" },
+		{ POD("{containers: [{name: c, image: i, env: [{value: a}]}]}"), "",
+			"spec.containers[0].env[0].name: Required value" },
+		{ POD("{containers: [{name: c, image: i, env: [{name: A, value: 1}]}]}"), "",
+			"spec.containers[0].env[0].value: expected string, found number 1" },
 		{ POD_LIMITS("{limits: {nvidia.com/gpu: -1}}"), "",
 			"must be greater than or equal to 0" },
 		{ POD_LIMITS("{limits: {nvidia.com/gpu: many}}"), "", "quantities must match" },
@@ -301,6 +331,7 @@ int main(void)
 		cmocka_unit_test(manifest_parse__reads_the_users_deployment),
 		cmocka_unit_test(manifest_parse__reads_several_documents_and_lists),
 		cmocka_unit_test(manifest_parse__reads_json_and_anchors),
+		cmocka_unit_test(manifest_parse__takes_variables_and_thousandths),
 		cmocka_unit_test(manifest_parse__says_what_the_api_server_says),
 		cmocka_unit_test(manifest_load__takes_or_refuses_the_users_files),
 		cmocka_unit_test(pod_spec_request__counts_init_containers_as_the_scheduler),

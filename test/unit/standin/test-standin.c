@@ -471,6 +471,9 @@ static void kubelet__fails_a_pod_whose_allocation_fails(void **state)
 	pod = standin_cluster(f->s)->pods[0];
 	assert_string_equal(pod->reason, "UnexpectedAdmissionError");
 	assert_string_equal(pod->message,
+		"Pod was rejected: Allocate failed due to rpc error: code = Unknown desc = invalid "
+		"allocation request, which is unexpected");
+	assert_string_equal(pod->events[pod->n_events - 1].text,
 		"Allocate failed due to rpc error: code = Unknown desc = invalid allocation request, "
 		"which is unexpected");
 	assert_int_equal(count(f).granted, 0);
@@ -514,6 +517,28 @@ static void kubelet__restarts_with_its_pods_and_without_its_devices(void **state
 	WAIT_FOR(f, count(f).allocatable == 2);
 	assert_int_equal(count(f).granted, 1);
 	assert_int_equal(tally(f).running, 1);
+	fixture_free(f);
+}
+
+/* Nobody else writes the node's status, so the scheduler goes on with what it says. */
+static void standin_node__stays_while_the_kubelet_is_away(void **state)
+{
+	struct fixture *f = fixture_new();
+	struct plugin p = { .devices = "a b" };
+
+	(void)state;
+	plugin_start(f, &p, "p.sock");
+	WAIT_FOR(f, count(f).allocatable == 2);
+	WAIT_FOR(f, standin_node(f->s)->n_resources == 1);
+	standin_kill(f->s, /* killed= */ false);
+	assert_int_equal(standin_node(f->s)->resources[0].capacity, 2);
+	assert_int_equal(standin_node(f->s)->resources[0].allocatable, 2);
+	apply_pods(f, 1, 1);
+	WAIT_FOR(f, tally(f).starting == 1);
+	rpc_server_close(p.server);
+	assert_ok(standin_revive(f->s, &f->err), &f->err);
+	assert_int_equal(standin_node(f->s)->resources[0].capacity, 0);
+	WAIT_FOR(f, tally(f).failed == 1); /* bound, and its devices are not there yet */
 	fixture_free(f);
 }
 
@@ -659,8 +684,8 @@ static void kubelet__admits_again_what_a_restart_has_interrupted(void **state)
 	assert_ok(standin_revive(f->s, &f->err), &f->err);
 	WAIT_FOR(f, tally(f).failed == 1);
 	assert_string_equal(standin_cluster(f->s)->pods[0]->message,
-		"Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
-		"nvidia.com/gpu, which is unexpected");
+		"Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate "
+		"unhealthy devices nvidia.com/gpu, which is unexpected");
 	plugin_start(f, &p, "p.sock");
 	WAIT_FOR(f, tally(f).running == 1);
 	fixture_free(f);
@@ -752,6 +777,7 @@ int main(void)
 		cmocka_unit_test(kubelet__fails_a_pod_whose_allocation_fails),
 		cmocka_unit_test(kubelet__calls_pre_start_where_it_is_wanted),
 		cmocka_unit_test(kubelet__restarts_with_its_pods_and_without_its_devices),
+		cmocka_unit_test(standin_node__stays_while_the_kubelet_is_away),
 		cmocka_unit_test(kubelet__disconnects_the_new_plugin_only_with_the_race),
 		cmocka_unit_test(standin_fault__makes_registration_fail_as_asked),
 		cmocka_unit_test(standin_fault__breaks_streams_and_sockets),
