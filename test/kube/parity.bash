@@ -23,14 +23,13 @@ teardown() {
 	local gpu
 	show_logs
 	kubectl delete deployments --all --wait=false >/dev/null
-	kubectl delete pods --all --force --grace-period=0 >/dev/null 2>&1
+	kubectl delete pods --all --force --grace-period=0 --wait=false >/dev/null 2>&1
 	agent_off TERM
 	node_runs $NODE kubelet || kubelet_start $NODE
 	kubectl patch node $NODE --type=json -p '[{"op": "remove", "path": "/spec/taints"}]' >/dev/null 2>&1 || true
 	for gpu in 0 1 2 3; do
 		sim $NODE reset $gpu
 	done
-	kubectl delete events --all >/dev/null
 	eventually 20 no_pods
 }
 
