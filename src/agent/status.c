@@ -63,6 +63,8 @@ static json_t *config_status(const struct agent *a)
 
 	SET(o, "file", s->where ? json_string(s->where) : json_null());
 	SET(o, "source", s->source ? json_string(config_source_text(s->source)) : json_null());
+	SET(o, "sourceError",
+		error_or_null(s->source ? config_source_trouble(s->source) : NULL, 0));
 	SET(o, "entry", s->chosen ? json_string(s->entry) : json_null());
 	SET(o, "chosenBy", s->chosen ? json_string(config_choice_by_text(s->by)) : json_null());
 	SET(o, "label", s->label_known && *s->label ? json_string(s->label) : json_null());

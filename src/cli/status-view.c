@@ -147,6 +147,11 @@ static void put_head(struct buf *b, const json_t *root)
 		clean(line[3], sizeof(line[3]), text_of(config, "chosenBy"));
 		buf_printf(b, "          chosen by the %s\n", line[3]);
 	}
+	if (*text_of(json_object_get(config, "sourceError"), "message")) {
+		clean(line[0], sizeof(line[0]),
+			text_of(json_object_get(config, "sourceError"), "message"));
+		buf_printf(b, "          changes are not seen: %s\n", line[0]);
+	}
 	if (json_is_object(last)) {
 		clean(line[0], sizeof(line[0]), text_of(last, "message"));
 		clean(line[1], sizeof(line[1]), text_of(last, "at"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/config/source-internal.h"
 
+#include "base/log.h"
 #include "config/config.h"
 #include "core/config-choice.h"
 
@@ -74,10 +75,19 @@ static void on_state(void *arg, const struct error *why)
 {
 	struct map_source *m = arg;
 
+	/* That the server is away is said for all who need it; a right is missing for this alone. */
+	if (why && why->code == ERR_PERMISSION && strcmp(why->msg, m->trouble.msg) != 0)
+		log_warn("changes of the configs are not seen", LOG_STR("source", m->source.text),
+			LOG_STR("reason", why->msg));
 	error_clear(&m->trouble);
 	error_copy(&m->trouble, why);
 	if (m->state == MAP_UNKNOWN)
 		config_source_changed(&m->source);
+}
+
+static const struct error *map_trouble(const struct config_source *s)
+{
+	return &((const struct map_source *)s)->trouble;
 }
 
 static void map_look(struct config_source *s)
@@ -98,6 +108,7 @@ static const struct config_source_kind map_kind = {
 	.names = map_names,
 	.read = map_read,
 	.look = map_look,
+	.trouble = map_trouble,
 	.stop = map_stop,
 };
 

@@ -54,6 +54,11 @@ bool config_source_is_file(const struct config_source *s)
 	return s->kind->single;
 }
 
+const struct error *config_source_trouble(const struct config_source *s)
+{
+	return s->kind->trouble ? s->kind->trouble(s) : NULL;
+}
+
 const char *config_source_text(const struct config_source *s)
 {
 	return s->text;

@@ -52,5 +52,9 @@ int config_source_read(struct config_source *s, const char *name, struct buf *te
 /* Look now, whatever was noticed. */
 void config_source_look(struct config_source *s);
 
+/* Why changes do not arrive at present, while what is known stays; NULL or ERR_NONE: they do.
+ * Borrowed. */
+const struct error *config_source_trouble(const struct config_source *s);
+
 bool config_source_is_file(const struct config_source *s);
 const char *config_source_text(const struct config_source *s); /* for people; borrowed */
