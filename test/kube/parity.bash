@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # The words of parity.bats on a real Kubernetes, one node for all cases. They are explained in
-# ../integration/parity.bash, which has them for the stand-in kubelet.
+# ../integration/parity.bash, which has them for the stand-in kubelet. KUBELET=1.34 or 1.35 in the
+# environment is an older kubelet.
 
 load ../integration/lib
 load kube
@@ -11,7 +12,7 @@ CONFIG=/etc/gpuslice/config.yaml
 
 setup_file() {
 	cluster_up
-	node_add $NODE p3.8xlarge
+	node_add $NODE p3.8xlarge --kubelet "${KUBELET-1.36}"
 }
 
 teardown_file() {
