@@ -77,8 +77,8 @@ static void on_state(void *arg, const struct error *why)
 
 	/* That the server is away is said for all who need it; a right is missing for this alone. */
 	if (why && why->code == ERR_PERMISSION && strcmp(why->msg, m->trouble.msg) != 0)
-		log_warn("changes of the configs are not seen", LOG_STR("source", m->source.text),
-			LOG_STR("reason", why->msg));
+		log_warn("changes of the configs are not seen",
+			LOG_STR("source", m->source.text), LOG_STR("reason", why->msg));
 	error_clear(&m->trouble);
 	error_copy(&m->trouble, why);
 	if (m->state == MAP_UNKNOWN)
