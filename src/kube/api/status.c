@@ -43,7 +43,7 @@ void api_printable(char *ret, size_t cap, const char *text)
 {
 	size_t n = 0;
 
-	for (; text[n] && n < cap - 1 && n < API_TEXT_MAX; n++)
+	for (; n < cap - 1 && n < API_TEXT_MAX && text[n]; n++)
 		ret[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
 	ret[n] = '\0';
 }

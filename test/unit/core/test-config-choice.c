@@ -21,15 +21,15 @@ static void config_choose__takes_label_then_default_then_fallbacks(void **state)
 		enum config_choice_by by;
 		bool undecided;
 	} rows[] = {
-		{ "a", "b", "named,single", "a,b,default", "a", CHOICE_LABEL },
-		{ "b", NULL, "", "a,b", "b", CHOICE_LABEL },
-		{ NULL, "b", "named,single", "a,b,default", "b", CHOICE_DEFAULT },
-		{ "", "b", "named", "a,b,default", "b", CHOICE_DEFAULT },
-		{ NULL, NULL, "named,single", "a,default", "default", CHOICE_NAMED },
-		{ NULL, "", "named,single", "only", "only", CHOICE_SINGLE },
-		{ NULL, NULL, "single,named", "default", "default", CHOICE_SINGLE },
-		{ NULL, NULL, "empty,named", "default", NULL, CHOICE_EMPTY },
-		{ NULL, NULL, "named,single,empty", "a,b", NULL, CHOICE_EMPTY },
+		{ "a", "b", "named,single", "a,b,default", "a", CHOICE_LABEL, false },
+		{ "b", NULL, "", "a,b", "b", CHOICE_LABEL, false },
+		{ NULL, "b", "named,single", "a,b,default", "b", CHOICE_DEFAULT, false },
+		{ "", "b", "named", "a,b,default", "b", CHOICE_DEFAULT, false },
+		{ NULL, NULL, "named,single", "a,default", "default", CHOICE_NAMED, false },
+		{ NULL, "", "named,single", "only", "only", CHOICE_SINGLE, false },
+		{ NULL, NULL, "single,named", "default", "default", CHOICE_SINGLE, false },
+		{ NULL, NULL, "empty,named", "default", NULL, CHOICE_EMPTY, false },
+		{ NULL, NULL, "named,single,empty", "a,b", NULL, CHOICE_EMPTY, false },
 		{ NULL, "", "named,single,empty", "", NULL, CHOICE_EMPTY, .undecided = true },
 		{ "a", NULL, "empty", "a", "a", CHOICE_LABEL, .undecided = true },
 	};
@@ -64,17 +64,20 @@ static void config_choose__says_nvidias_words_and_what_there_is(void **state)
 		bool undecided;
 	} rows[] = {
 		{ "x", "a", "named", "a,b",
-			"specified config x does not exist (from the node label); there are a, b" },
+			"specified config x does not exist (from the node label); there are a, b",
+			false },
 		{ NULL, "x", "named", "a,default",
 			"specified config x does not exist (from the default); there are a, "
-			"default" },
-		{ "../a", NULL, "", "a", "specified config ../a does not exist" },
+			"default",
+			false },
+		{ "../a", NULL, "", "a", "specified config ../a does not exist", false },
 		{ NULL, NULL, "named,single", "a,b",
 			"no config was set, no default was provided, and all fallbacks failed; "
-			"there are a, b" },
-		{ NULL, NULL, "", "a", "all fallbacks failed" },
-		{ "x", "x", "empty", "", "no configuration files available" },
-		{ NULL, NULL, "empty", "", "no configuration files available" },
+			"there are a, b",
+			false },
+		{ NULL, NULL, "", "a", "all fallbacks failed", false },
+		{ "x", "x", "empty", "", "no configuration files available", false },
+		{ NULL, NULL, "empty", "", "no configuration files available", false },
 		{ "x", NULL, "empty", "", "no configuration files available",
 			.undecided = true },
 		{ NULL, "x", "empty", "", "no configuration files available",
