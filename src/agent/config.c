@@ -15,9 +15,16 @@
  * afterwards, the config in force stays.
  */
 
-/* How long the API server has for its first answer about the label, when nothing was kept from an
- * earlier run. Then the node does without: default and fallbacks. */
-#define LABEL_WAIT_MS 5000
+/*
+ * How long the API server has to say the label, when nothing was kept from an earlier run: three
+ * attempts to connect to one that is silent, as after a reboot. Then the node does without: default
+ * and fallbacks. A verdict that lasts (connections are refused, there is no such Node, a right is
+ * missing) ends the wait before. A Node that was deleted and is back without its label is given the
+ * same time to get it.
+ */
+#define LABEL_WAIT_NS (30 * NS_PER_SEC)
+#define VERDICT_NS    (10 * NS_PER_SEC)
+#define WAIT_LOOK_MS  500
 
 #define KEPT_NAME "config.json"
 
@@ -213,10 +220,14 @@ static bool seen_before(struct agent_config_state *s, const char *where, const s
 	return false;
 }
 
-/* What is known of the label: that of the Node, else of the last run; after the wait, none. */
+/*
+ * What is known of the label: that of the Node, else of the last run; after the wait, none. A
+ * ConfigMap comes from the server that knows the label, so that time alone proves nothing there: it
+ * may answer for the one a moment before the other, and the default would be in force in between.
+ */
 static bool label_known(const struct agent_config_state *s)
 {
-	return s->label_known || s->waited;
+	return s->label_known || (s->waited && (!*s->map || s->no_node));
 }
 
 static void waits(struct agent *a, const char *why)
@@ -346,13 +357,21 @@ static const struct config_source_ops source_ops = { .changed = on_source };
 
 /* --- the label --- */
 
-void agent_config_label(struct agent *a, const char *label)
+static void on_wait(uv_timer_t *t);
+
+static void start_wait(struct agent_config_state *s)
+{
+	s->wait_since_ns = time_mono_ns();
+	s->verdict_since_ns = 0;
+	(void)uv_timer_start(&s->wait, on_wait, WAIT_LOOK_MS, WAIT_LOOK_MS);
+}
+
+static void set_label(struct agent *a, const char *label)
 {
 	struct agent_config_state *s = &a->config;
 
-	if (!label)
-		label = "";
-	if (!is_named(s) || (s->label_known && !strcmp(s->label, label)))
+	s->node_is_new = false;
+	if (s->label_known && !strcmp(s->label, label))
 		return;
 	s->label_known = true;
 	/* A value of more than 63 characters is no label: the choice says that there is no such. */
@@ -360,14 +379,70 @@ void agent_config_label(struct agent *a, const char *label)
 	look(a, /* force= */ false);
 }
 
-static void on_waited(uv_timer_t *t)
+void agent_config_label(struct agent *a, const char *label)
+{
+	struct agent_config_state *s = &a->config;
+	const char *uid = node_object_uid(a->cluster.node);
+	bool other = *s->node_uid && strcmp(s->node_uid, uid) != 0;
+
+	if (!is_named(s))
+		return;
+	(void)snprintf(s->node_uid, sizeof(s->node_uid), "%s", uid);
+	if (other && !label && s->label_known && *s->label) {
+		log_info("the Node is a new one, waiting for its label",
+			LOG_STR("label", s->label));
+		s->node_is_new = true;
+		start_wait(s);
+	}
+	if (label || !s->node_is_new)
+		set_label(a, label ? label : "");
+}
+
+/* That we shall not be told the label soon. */
+static bool is_verdict(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	const struct node_object *n = a->cluster.node;
+	const struct error *why = n ? node_object_trouble(n) : NULL;
+
+	s->no_node = n && (node_object_state(n) == NODE_ABSENT || why->code == ERR_PERMISSION);
+	/* Not that it was not asked yet, nor silence. */
+	return s->no_node || (n && why->code == ERR_UNAVAILABLE &&
+				     strcmp(why->msg, s->not_asked.msg) != 0);
+}
+
+/* The time is over. */
+static bool has_waited(struct agent *a, uint64_t now)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (!is_verdict(a))
+		s->verdict_since_ns = 0;
+	else if (s->verdict_since_ns == 0)
+		s->verdict_since_ns = now;
+	return now - s->wait_since_ns >= LABEL_WAIT_NS ||
+	       (s->verdict_since_ns && now - s->verdict_since_ns >= VERDICT_NS);
+}
+
+static void on_wait(uv_timer_t *t)
 {
 	struct agent *a = t->data;
+	struct agent_config_state *s = &a->config;
+	bool known = label_known(s);
 
-	a->config.waited = true;
-	if (a->config.decided)
+	if (s->node_is_new) {
+		if (time_mono_ns() - s->wait_since_ns >= LABEL_WAIT_NS)
+			set_label(a, "");
 		return;
-	if (!a->config.label_known)
+	}
+	if (s->decided || s->label_known) {
+		(void)uv_timer_stop(t);
+		return;
+	}
+	if (!has_waited(a, time_mono_ns()) || (s->waited && known == label_known(s)))
+		return;
+	s->waited = true;
+	if (label_known(s))
 		log_warn("the label of this node is not known, going on without it",
 			LOG_STR("reason", agent_cluster_trouble(a)));
 	look(a, /* force= */ false);
@@ -465,7 +540,7 @@ static int start_named(struct agent *a, struct error *err)
 	if (s->label_wanted || *s->map)
 		take_kept(a);
 	if (s->label_wanted)
-		(void)uv_timer_start(&s->wait, on_waited, LABEL_WAIT_MS, 0);
+		start_wait(s);
 	look(a, /* force= */ false);
 	return 0;
 }
@@ -475,6 +550,7 @@ void agent_config_with_api(struct agent *a, struct api *api)
 	struct agent_config_state *s = &a->config;
 	struct error err = ERROR_INIT;
 
+	s->not_asked = *node_object_trouble(a->cluster.node);
 	if (*s->map && config_source_map(&s->source, api, s->map_namespace, s->map, &source_ops,
 			       a, &err) < 0)
 		refuse(a, "ConfigNotFound", &err);

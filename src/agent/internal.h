@@ -69,8 +69,14 @@ struct agent_config_state {
 	bool label_wanted; /* there is an API server to say the node's label */
 	bool label_known;
 	char label[CONFIG_ENTRY_NAME_MAX]; /* as last known; "": none */
-	uv_timer_t wait;
-	bool waited; /* long enough for the label */
+	char node_uid[64];         /* of the Node that last said; "": none did */
+	bool node_is_new;          /* it has no label yet; that of the one before counts */
+	uv_timer_t wait;           /* looks at: */
+	uint64_t wait_since_ns;    /* monotonic */
+	uint64_t verdict_since_ns; /* it is clear that the label will not come; 0: it is not */
+	struct error not_asked;    /* what is told before the Node was asked for */
+	bool no_node;              /* there is none, or we may not see it */
+	bool waited;               /* long enough for the label */
 	bool chosen; /* then: */
 	char entry[CONFIG_ENTRY_NAME_MAX];
 	enum config_choice_by by;

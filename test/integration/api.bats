@@ -37,6 +37,19 @@ dead_server() {
 	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
 }
 
+# silent_server: the same with a server that takes connections and never says a word.
+silent_server() {
+	local port=$NODE_DIR/port
+	start silent python3 -c '
+import socket, sys, time
+s = socket.create_server(("127.0.0.1", 0))
+open(sys.argv[1], "w").write(str(s.getsockname()[1]))
+time.sleep(600)' "$port"
+	eventually 10 test -s "$port"
+	dead_server
+	sed -i "s/127.0.0.1:9/127.0.0.1:$(<"$port")/" "$KUBECONFIG"
+}
+
 # registered_within MS: so long it took from the agent's first line to the registration, at most.
 registered_within() {
 	local first last
@@ -83,11 +96,11 @@ registered_within() {
 	[[ $output == *"node node-1, API server away: "* ]]
 	[[ $(curl -s --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://x/readyz) == ok ]]
 	stop agent
-	# By label: five seconds, then the default.
+	# By label: ten seconds of refused connections, then the default.
 	agent --config-dir "$CONFIGS" --default-config b
 	status '.config.decided == false and .resources == [] and (.config.waiting | contains("label of this node"))'
 	[[ $(curl -s --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://x/readyz) == "config: waiting for"* ]]
-	eventually 10 offers 12
+	eventually 20 offers 12
 	status '.config.chosenBy == "default"'
 	stop agent
 	# The next start goes on with it at once.
@@ -109,7 +122,27 @@ registered_within() {
 	head -c 1000 /dev/urandom >"$GPUSLICE_RUN_DIR/config.json"
 	agent --config-dir "$CONFIGS" --default-config b
 	logged agent 'kept config not used'
-	eventually 10 offers 12
+	eventually 20 offers 12
+}
+
+@test "a server that is silent, as after a reboot, is waited for longer than one attempt" {
+	kubelet
+	silent_server
+	agent --config-dir "$CONFIGS" --default-config b
+	eventually 20 status '.cluster.error.message | contains("no answer in time")'
+	status '.config.decided == false'
+	eventually 30 offers 12
+	status '.config.chosenBy == "default"'
+	stop agent
+	stop silent KILL || true
+	# A ConfigMap comes from that server: no time decides that there is no label.
+	rm "$GPUSLICE_RUN_DIR/config.json"
+	dead_server
+	agent --config-map gpu/configs --default-config b
+	eventually 20 status '.config.lastError.message | contains("configmap gpu/configs: ")'
+	status '.config.decided == false and .resources == []'
+	logged agent 'config refused, nothing is offered yet'
+	[[ $(times agent 'going on without') == 0 ]]
 }
 
 @test "a kubeconfig that is wrong is named, and the node goes on" {

@@ -251,7 +251,7 @@ event_count() {
 	node_exec a rm -r /run/gpuslice
 	api_agent --config-dir /etc/configs --default-config four --labels node
 	agent_status a '(.resources | length) == 0 and (.config.waiting | contains("label of this node"))'
-	eventually 8 chosen four default
+	eventually 20 chosen four default
 	node_log a agent 'label of this node is not known'
 	api_start
 	eventually 60 chosen two 'node label'
