@@ -17,18 +17,18 @@ static int drain(struct stream *s, size_t *ret_bytes)
 	int r;
 
 	while ((r = stream_next(s, &line, &len, &err)) == STREAM_LINE) {
-		struct event e;
+		struct watch_event e;
 
 		if (len == 0 || len > LINE_MAX_BYTES || line[len] != '\0' ||
 			memchr(line, '\n', len))
 			abort();
 		*ret_bytes += len;
-		if (event_parse(&e, line, len, &err) < 0)
+		if (watch_event_parse(&e, line, len, &err) < 0)
 			continue;
 		if (!e.object || strlen(object_name(e.object)) > len)
 			abort();
 		(void)object_version(e.object);
-		event_fini(&e);
+		watch_event_fini(&e);
 	}
 	if (r < 0 && err.code != ERR_LIMIT)
 		abort();

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/api/backoff.h"
 
+#include "base/time.h"
+
+#include <sys/random.h>
+
 uint64_t backoff_next(struct backoff *b, uint64_t retry_after_ns, uint64_t random)
 {
 	uint64_t wait = b->min_ns;
@@ -13,10 +17,21 @@ uint64_t backoff_next(struct backoff *b, uint64_t retry_after_ns, uint64_t rando
 	if (b->failures < UINT32_MAX)
 		b->failures++;
 	wait -= random % (wait / 2 + 1);
+	retry_after_ns += random % (retry_after_ns / 4 + 1);
 	return wait > retry_after_ns ? wait : retry_after_ns;
 }
 
 void backoff_reset(struct backoff *b)
 {
 	b->failures = 0;
+}
+
+uint64_t backoff_random(void)
+{
+	uint64_t r;
+
+	/* Before the kernel has entropy, any spread will do. */
+	if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != sizeof(r))
+		r = time_mono_ns();
+	return r;
 }

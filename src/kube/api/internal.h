@@ -65,8 +65,6 @@ struct api {
 	LIST_HEAD(, api_watch) watches;
 };
 
-uint64_t api_random(void);
-
 /* --- loop.c --- */
 
 int api_loop_init(struct api *a, struct error *err) MUST_USE;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/api/internal.h"
 
-#include <sys/random.h>
-
 #define IDLE_CONNECTIONS_MAX 4 /* kept for the next request */
 
 /* One socket of libcurl. Its memory lives until libuv lets go of the handle. */
@@ -12,16 +10,6 @@ struct api_socket {
 	struct api *api;
 	curl_socket_t fd;
 };
-
-uint64_t api_random(void)
-{
-	uint64_t r;
-
-	/* Before the kernel has entropy, any spread will do. */
-	if (getrandom(&r, sizeof r, GRND_NONBLOCK) != sizeof r)
-		r = uv_hrtime();
-	return r;
-}
 
 static void on_socket_closed(uv_handle_t *h)
 {

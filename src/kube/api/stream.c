@@ -61,17 +61,17 @@ bool stream_is_inside(const struct stream *s)
 
 /* --- events --- */
 
-int event_parse(struct event *ret, const char *line, size_t len, struct error *err)
+int watch_event_parse(struct watch_event *ret, const char *line, size_t len, struct error *err)
 {
 	static const struct {
 		const char *name;
-		enum event_type type;
+		enum watch_event_type type;
 	} types[] = {
-		{ "ADDED", EVENT_OBJECT },
-		{ "MODIFIED", EVENT_OBJECT },
-		{ "DELETED", EVENT_DELETED },
-		{ "BOOKMARK", EVENT_BOOKMARK },
-		{ "ERROR", EVENT_ERROR },
+		{ "ADDED", WATCH_EVENT_OBJECT },
+		{ "MODIFIED", WATCH_EVENT_OBJECT },
+		{ "DELETED", WATCH_EVENT_DELETED },
+		{ "BOOKMARK", WATCH_EVENT_BOOKMARK },
+		{ "ERROR", WATCH_EVENT_ERROR },
 	};
 	json_error_t why;
 	json_t *document = json_loadb(line, len, 0, &why);
@@ -81,7 +81,7 @@ int event_parse(struct event *ret, const char *line, size_t len, struct error *e
 	for (size_t i = 0; type && json_is_object(object) && i < ARRAY_LEN(types); i++) {
 		if (strcmp(types[i].name, type) != 0)
 			continue;
-		*ret = (struct event){ types[i].type, object, document };
+		*ret = (struct watch_event){ types[i].type, object, document };
 		return 0;
 	}
 	json_decref(document);
@@ -89,10 +89,10 @@ int event_parse(struct event *ret, const char *line, size_t len, struct error *e
 		!document ? "it is no JSON" : "expected a known \"type\" and an \"object\"");
 }
 
-void event_fini(struct event *e)
+void watch_event_fini(struct watch_event *e)
 {
 	json_decref(e->document);
-	*e = (struct event){ .document = NULL };
+	*e = (struct watch_event){ .document = NULL };
 }
 
 static const char *metadata_text(const json_t *object, const char *key)

@@ -45,17 +45,17 @@ int stream_next(struct stream *s, const char **ret, size_t *ret_len,
 /* Is there a line that has begun and not ended? */
 bool stream_is_inside(const struct stream *s);
 
-enum event_type { EVENT_OBJECT, EVENT_DELETED, EVENT_BOOKMARK, EVENT_ERROR };
+enum watch_event_type { WATCH_EVENT_OBJECT, WATCH_EVENT_DELETED, WATCH_EVENT_BOOKMARK, WATCH_EVENT_ERROR };
 
-struct event {
-	enum event_type type;
+struct watch_event {
+	enum watch_event_type type;
 	json_t *object; /* owned by .document */
 	json_t *document;
 };
 
-/* One line as an event. ERR_INVALID: it is none. ADDED and MODIFIED are EVENT_OBJECT. */
-int event_parse(struct event *ret, const char *line, size_t len, struct error *err) MUST_USE;
-void event_fini(struct event *e);
+/* One line as an event. ERR_INVALID: it is none. ADDED and MODIFIED are WATCH_EVENT_OBJECT. */
+int watch_event_parse(struct watch_event *ret, const char *line, size_t len, struct error *err) MUST_USE;
+void watch_event_fini(struct watch_event *e);
 
 /* The object's .metadata.resourceVersion, NULL without one that could go into a query. Borrowed. */
 #define RESOURCE_VERSION_MAX 128

@@ -30,7 +30,8 @@ struct api_watch {
 	char *collection, *name;
 	enum phase phase;
 	bool stopped;
-	uv_timer_t timer; /* WAITING: the next attempt; WATCHING: the end of our patience */
+	uv_timer_t timer; /* WAITING: the next attempt; WATCHING: the end of our patience, which is
+			   * short until the answer's head is there */
 	uint32_t asked_s; /* of this WATCHING */
 	uint64_t began_ns;
 	struct api_transfer transfer;
@@ -104,12 +105,12 @@ static void attempt_soon(struct api_watch *w)
 {
 	uint64_t jitter = w->api->intervals.jitter_ns;
 
-	attempt_in(w, jitter ? api_random() % (jitter + 1) : 0);
+	attempt_in(w, jitter ? backoff_random() % (jitter + 1) : 0);
 }
 
 static void attempt_later(struct api_watch *w, uint64_t retry_after_ns)
 {
-	attempt_in(w, backoff_next(&w->backoff, retry_after_ns, api_random()));
+	attempt_in(w, backoff_next(&w->backoff, retry_after_ns, backoff_random()));
 	if (w->backoff.failures >= LIST_AFTER_FAILURES)
 		w->version[0] = '\0';
 }
@@ -202,17 +203,17 @@ static void status_event(struct api_watch *w, const json_t *status)
 	lost(w, &err, 0);
 }
 
-static void take_event(struct api_watch *w, const struct event *e)
+static void take_event(struct api_watch *w, const struct watch_event *e)
 {
-	if (e->type == EVENT_ERROR) {
+	if (e->type == WATCH_EVENT_ERROR) {
 		status_event(w, e->object);
 		return;
 	}
 	set_version(w->version, object_version(e->object));
 	note_good(w);
-	if (e->type == EVENT_BOOKMARK || strcmp(object_name(e->object), w->name) != 0)
+	if (e->type == WATCH_EVENT_BOOKMARK || strcmp(object_name(e->object), w->name) != 0)
 		return;
-	tell_object(w, e->type == EVENT_DELETED ? NULL : e->object);
+	tell_object(w, e->type == WATCH_EVENT_DELETED ? NULL : e->object);
 }
 
 /* Each event may end this phase, or the watch. */
@@ -225,13 +226,13 @@ static void take_lines(struct api_watch *w)
 
 	while (!w->stopped && w->phase == WATCHING &&
 		(r = stream_next(&w->stream, &line, &len, &err)) > 0) {
-		struct event e;
+		struct watch_event e;
 
-		r = event_parse(&e, line, len, &err);
+		r = watch_event_parse(&e, line, len, &err);
 		if (r < 0)
 			break;
 		take_event(w, &e);
-		event_fini(&e);
+		watch_event_fini(&e);
 	}
 	if (r >= 0)
 		return;
@@ -325,7 +326,7 @@ static int ask(struct api_watch *w, struct error *err)
 	api_escape(&path, w->name);
 	if (!list) {
 		w->asked_s = in->watch_min_s +
-			     (uint32_t)(api_random() % (in->watch_max_s - in->watch_min_s + 1));
+			     (uint32_t)(backoff_random() % (in->watch_max_s - in->watch_min_s + 1));
 		buf_printf(&path,
 			"&watch=1&allowWatchBookmarks=true&timeoutSeconds=%" PRIu32
 			"&resourceVersion=",
@@ -343,7 +344,7 @@ static int ask(struct api_watch *w, struct error *err)
 	if (list)
 		(void)uv_timer_stop(&w->timer); /* the transfer has its own time-out */
 	else
-		set_timer(w, w->asked_s * NS_PER_SEC + in->idle_ns);
+		set_timer(w, in->call_ns); /* for the head; deliver() goes on */
 	return 0;
 }
 
@@ -366,10 +367,12 @@ static void on_timer(uv_timer_t *timer)
 		attempt(w);
 		return;
 	}
-	note_good(w);
+	if (w->transfer.status == 200)
+		note_good(w);
 	(void)error_set(&err, ERR_TIMEOUT,
-		"watch of '%.80s%.120s': the connection is silent for too long",
-		w->api->config.server, w->collection);
+		"watch of '%.80s%.120s': %s", w->api->config.server, w->collection,
+		w->transfer.status ? "the connection is silent for too long"
+				   : "no answer in time");
 	lost(w, &err, 0);
 }
 

@@ -342,7 +342,11 @@ static void backoff_next__stays_in_bounds(void **state)
 		full = full * 2 > b.max_ns ? b.max_ns : full * 2;
 	}
 	assert_int_equal(full, 30 * NS_PER_SEC);
-	assert_int_equal(backoff_next(&b, 99 * NS_PER_SEC, 7), 99 * NS_PER_SEC);
+	assert_int_equal(backoff_next(&b, 100 * NS_PER_SEC, 0), 100 * NS_PER_SEC);
+	assert_int_equal(backoff_next(&b, 100 * NS_PER_SEC, 25 * NS_PER_SEC), 125 * NS_PER_SEC);
+	for (uint64_t r = 0; r < 50; r++)
+		assert_in_range(backoff_next(&b, 100 * NS_PER_SEC, r * 0x9e3779b97f4a7c15U),
+			100 * NS_PER_SEC, 125 * NS_PER_SEC);
 	b.failures = UINT32_MAX;
 	assert_int_equal(backoff_next(&b, 0, 0), 30 * NS_PER_SEC);
 	assert_int_equal(b.failures, UINT32_MAX);

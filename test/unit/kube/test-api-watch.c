@@ -403,6 +403,30 @@ static void api_watch__idle_connection(void **state)
 	stop(&w);
 }
 
+/* Connected, and no answer: that is no quiet watch. */
+static void api_watch__needs_a_head_in_time(void **state)
+{
+	struct env *e = *state;
+	struct watcher w = { .objects = 0 };
+
+	SCRIPT(e, { .answer = LIST("10", ""), .hang_up = true }, { .silent = true },
+		{ .silent = true }, { .answer = HEAD });
+	start(e, &w);
+	e->api->intervals.call_ns = 200 * NS_PER_MS;
+	run(e, &w.states, 2);
+	assert_int_equal(w.why.code, ERR_TIMEOUT);
+	assert_non_null(strstr(w.why.msg, "no answer in time"));
+	assert_int_equal(e->requests, 2);
+	/* Which is not forgotten at the next one, and over with a head, for the whole time. */
+	run(e, &w.states, 3);
+	assert_int_equal(w.why.code, ERR_NONE);
+	assert_int_equal(e->requests, 4);
+	run_for_ms(e, 500);
+	assert_int_equal(w.states, 3);
+	assert_int_equal(e->requests, 4);
+	stop(&w);
+}
+
 static void api_watch__asks_for_a_random_time(void **state)
 {
 	struct env *e = *state;
@@ -575,6 +599,7 @@ int main(void)
 		API_TEST(api_watch__refuses_bad_lists),
 		API_TEST(api_watch__limits_events),
 		API_TEST(api_watch__idle_connection),
+		API_TEST(api_watch__needs_a_head_in_time),
 		API_TEST(api_watch__asks_for_a_random_time),
 		API_TEST(api_watch__quick_ends_back_off),
 		API_TEST(api_watch__repeats_with_new_token),
