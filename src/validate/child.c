@@ -114,6 +114,27 @@ static int open_pair(bool notes, int pair[2], struct error *err)
 	return r < 0 ? error_sys(err, errno, "duplicate a descriptor") : 0;
 }
 
+/*
+ * What the child tells until its end of the pipe closes, which is when it has become the program:
+ * the number of bytes, 0 if it has; < 0: the time is over.
+ */
+static ssize_t hear_of_start(int fd, uint64_t deadline_ns, struct trouble *ret)
+{
+	for (;;) {
+		uint64_t now = time_mono_ns();
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		ssize_t n;
+
+		if (now >= deadline_ns)
+			return -1;
+		if (poll(&p, 1, (int)((deadline_ns - now) / NS_PER_MS) + 1) <= 0)
+			continue;
+		n = read(fd, ret, sizeof(*ret));
+		if (n >= 0 || errno != EINTR)
+			return n < 0 ? 0 : n;
+	}
+}
+
 int child_start(struct child *c, const struct child_options *o, struct error *err)
 {
 	CLEANUP(freep) char **env = join_env(o->env);
@@ -123,7 +144,9 @@ int child_start(struct child *c, const struct child_options *o, struct error *er
 	CLEANUP(closep) int say = -1;
 	int pair[2] = { -1, -1 };
 	struct trouble t;
+	struct child started;
 	char *const *argv;
+	ssize_t n;
 	pid_t pid;
 	int r;
 
@@ -148,13 +171,18 @@ int child_start(struct child *c, const struct child_options *o, struct error *er
 		become(o, argv, env, theirs, say);
 	closep(&say);
 	say = -1;
-	while ((r = (int)read(hear, &t, sizeof(t))) < 0 && errno == EINTR)
-		;
-	if (r == (int)sizeof(t)) {
-		(void)waitpid(pid, NULL, 0);
-		return start_error(o, &t, err);
+	started = (struct child){ .pid = pid, .fd = steal_fd(&mine) };
+	n = hear_of_start(hear, o->deadline_ns, &t);
+	if (n < 0)
+		(void)error_set(err, ERR_TIMEOUT, "'%s' could not be started in time",
+			o->argv[0]);
+	else if (n == (ssize_t)sizeof(t))
+		(void)start_error(o, &t, err);
+	if (n != 0) {
+		child_fini(&started);
+		return -1;
 	}
-	*c = (struct child){ .pid = pid, .fd = steal_fd(&mine) };
+	*c = started;
 	return 0;
 }
 
@@ -246,9 +274,11 @@ int child_run(const struct child_options *options, uint64_t timeout_ns, struct b
 {
 	uint64_t deadline = time_mono_ns() + timeout_ns;
 	CLEANUP(child_fini) struct child c = CHILD_INIT;
+	struct child_options o = *options;
 	char how[96], line[LAST_LINE];
 
-	if (child_start(&c, options, err) < 0)
+	o.deadline_ns = deadline;
+	if (child_start(&c, &o, err) < 0)
 		return -1;
 	if (!read_output(c.fd, deadline, output))
 		return error_set(err, ERR_TIMEOUT, "'%s' did not come back in time",

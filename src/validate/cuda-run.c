@@ -95,7 +95,10 @@ int cuda_run(struct cuda_run *ret, const char *library, const char *uuids, uint6
 		NULL };
 	/* The compiled kernel is not worth a cache in somebody's home. */
 	const char *const env[] = { "CUDA_CACHE_DISABLE=1", uuids ? visible : NULL, NULL };
-	const struct child_options options = { .argv = argv, .env = env, .notes = true };
+	const struct child_options options = { .argv = argv,
+		.env = env,
+		.deadline_ns = time_mono_ns() + allowed_ns(CUDA_STEP_OPEN, timeout_ns),
+		.notes = true };
 
 	*ret = (struct cuda_run){ .count = -1 };
 	ret->results = calloc(CUDA_DEVICES_MAX, sizeof(*ret->results));

@@ -2,6 +2,7 @@
 #include "lib/test.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -369,6 +370,21 @@ static void child__that_cannot_start_says_why(void **state)
 	assert_error(child_run(&o, 1000000000, &out, &err), &err, "change the root to");
 }
 
+/* As on a file system that does not answer. */
+static void child__that_does_not_become_the_program_in_time_is_ended(void **state)
+{
+	const char *argv[] = { "/bin/sleep", "100", NULL };
+	struct child_options o = { .argv = argv, .deadline_ns = 1 };
+	CLEANUP(child_fini) struct child c = CHILD_INIT;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_error(child_start(&c, &o, &err), &err,
+		"'/bin/sleep' could not be started in time");
+	assert_int_equal(err.code, ERR_TIMEOUT);
+	assert_int_equal(waitpid(-1, NULL, 0), -1); /* none is left */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -386,6 +402,7 @@ int main(void)
 		cmocka_unit_test(child__says_how_it_ended_and_what_it_said_last),
 		cmocka_unit_test(child__takes_its_own_children_along),
 		cmocka_unit_test(child__that_cannot_start_says_why),
+		cmocka_unit_test(child__that_does_not_become_the_program_in_time_is_ended),
 	};
 
 	return cmocka_run_group_tests_name("validate", tests, NULL, NULL);
