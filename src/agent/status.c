@@ -101,14 +101,11 @@ static json_t *labels_status(const struct agent *a)
 /* "none": the Node has no such taint; "waiting": it has, and not all is registered yet. */
 static json_t *taint_status(const struct agent_cluster *c)
 {
-	json_t *o = json_object(), *patch = NULL;
-	bool there = c->node &&
-		     taint_patch(&patch, node_object_taints(c->node), c->options.startup_taint,
-			     NULL) == 0 &&
-		     patch;
+	json_t *o = json_object();
+	bool there =
+		c->node && taint_is(node_object_taints(c->node), c->options.startup_taint);
 	bool known = c->node && node_object_state(c->node) == NODE_PRESENT;
 
-	json_decref(patch);
 	SET(o, "key", json_string(c->options.startup_taint));
 	SET(o, "state",
 		json_string(!*c->options.startup_taint ? "off"
@@ -354,6 +351,10 @@ bool agent_ready(const struct agent *a, struct buf *why)
 	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE) {
 		buf_printf(why, "nvml: %s\n",
 			a->nvml_down.code ? a->nvml_down.msg : "starting");
+		ready = false;
+	}
+	if (a->offer_error.code != ERR_NONE) {
+		buf_printf(why, "offer: %s\n", a->offer_error.msg);
 		ready = false;
 	}
 	if (a->cdi.error.code != ERR_NONE) {

@@ -145,6 +145,15 @@ static bool has_key(const json_t *taint, const char *key)
 	return k && !strcmp(k, key);
 }
 
+bool taint_is(const json_t *taints, const char *key)
+{
+	for (size_t i = 0; i < json_array_size(taints); i++) {
+		if (has_key(json_array_get(taints, i), key))
+			return true;
+	}
+	return false;
+}
+
 int taint_patch(json_t **ret, const json_t *taints, const char *key, struct error *err)
 {
 	json_t *rest = json_array(), *was;

@@ -34,6 +34,9 @@ int label_patch(json_t **ret, const struct labels *want, const char *keep, const
 int taint_patch(json_t **ret, const json_t *taints, const char *key,
 	struct error *err) MUST_USE;
 
+/* Whether @taints (array or NULL) has one with @key. */
+bool taint_is(const json_t *taints, const char *key);
+
 /* Whether @have (object of strings or NULL) says what @want says, but for the timestamp. */
 bool labels_same(const struct labels *want, const json_t *have);
 
