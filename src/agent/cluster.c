@@ -11,10 +11,7 @@
 
 /* Opening libcurl takes longer than all that stands between a start and the registration with the
  * kubelet. Unless the config waits for the API server, that comes first. */
-#define OPEN_LATER_MS 250
-
-/* Taints of others change at any moment: how long to leave ours after such a collision. */
-#define TAINT_AGAIN_NS (NS_PER_SEC / 2)
+#define OPEN_LATER_NS (250 * NS_PER_MS)
 
 /* --- events --- */
 
@@ -60,9 +57,15 @@ static void look_at_taint(struct task *t)
 	if (!c->node || node_object_state(c->node) != NODE_PRESENT || !all_is_served(a))
 		return;
 	if (taint_patch(&patch, node_object_taints(c->node), c->options.startup_taint, &err) <
-			0 ||
-		!patch)
+		0) {
+		t->trouble = err;
+		task_complain(t);
 		return;
+	}
+	if (!patch) {
+		task_reached(t);
+		return;
+	}
 	body = json_dumps(patch, JSON_COMPACT);
 	json_decref(patch);
 	buf_puts(&path, "/api/v1/nodes/");
@@ -84,12 +87,9 @@ static void taint_done(struct task *t, const struct api_reply *reply, const stru
 		log_info("startup taint removed", LOG_STR("key", c->options.startup_taint));
 		return;
 	}
-	/* The taints are other ones than a moment ago: the watch tells, and we look again. */
-	if (reply->status == 409 || reply->status == 422)
-		task_wait(t, TAINT_AGAIN_NS);
-	else if (task_trouble_is_new(t))
-		log_warn("startup taint not removed, trying again",
-			LOG_STR("reason", err->msg));
+	/* Taints of others change at any moment: the watch tells, and we look again. */
+	if ((reply->status != 409 && reply->status != 422) || task_fails_often(t))
+		task_complain(t);
 }
 
 /* --- our Node --- */
@@ -134,12 +134,69 @@ static void cannot_use(struct agent *a, const struct error *why)
 	agent_config_without_api(a);
 }
 
+static const char *or_empty(const char *text)
+{
+	return text ? text : "";
+}
+
+static const char *get_env(const char *name)
+{
+	return getenv(name);
+}
+
+/* Where the server is, and our namespace. On an error *ret_lasts says whether that will ever be
+ * otherwise: the files of a node that is just set up come later than we, and may be half written. */
+static int find_server(struct agent_cluster *c, bool *ret_lasts, struct error *err)
+{
+	const struct agent_cluster_options *o = &c->options;
+	struct error why = ERROR_INIT;
+	int r = *o->kubeconfig ? api_config_kubeconfig(&c->config, o->kubeconfig, &why)
+			       : api_config_in_cluster(&c->config, NULL, get_env, &why);
+
+	*ret_lasts = false;
+	if (r < 0 && !*o->kubeconfig && why.code == ERR_NOT_FOUND) {
+		*ret_lasts = true;
+		return error_set(err, ERR_NOT_FOUND,
+			"no API server is known: this is no pod, and --kubeconfig is not given");
+	}
+	if (r < 0) {
+		error_copy(err, &why);
+		return -1;
+	}
+	c->found = true;
+	(void)snprintf(c->namespace_, sizeof(c->namespace_), "%s",
+		*o->namespace_ ? o->namespace_ : or_empty(c->config.namespace_));
+	return 0;
+}
+
+static bool find_again(struct agent_cluster *c)
+{
+	struct error err = ERROR_INIT;
+	bool lasts;
+
+	if (c->found || find_server(c, &lasts, &err) == 0)
+		return true;
+	c->why = err;
+	return false;
+}
+
+static void on_open(uv_timer_t *t);
+
+static void open_in(struct agent_cluster *c, uint64_t ns)
+{
+	(void)uv_timer_start(&c->open, on_open, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
+}
+
 static void on_open(uv_timer_t *t)
 {
 	struct agent *a = t->data;
 	struct agent_cluster *c = &a->cluster;
 	struct error err = ERROR_INIT;
 
+	if (!find_again(c)) {
+		open_in(c, backoff_next(&c->look_again, 0, backoff_random()));
+		return;
+	}
 	if (api_new(&c->api, a->loop, &c->config, "gpusliced/" GPUSLICE_VERSION, &err) < 0 ||
 		node_object_start(&c->node, c->api, c->options.node_name, &node_ops, a, &err) <
 			0) {
@@ -159,40 +216,17 @@ static void on_open(uv_timer_t *t)
 	agent_config_with_api(a, c->api);
 }
 
-static const char *or_empty(const char *text)
-{
-	return text ? text : "";
-}
-
-static const char *get_env(const char *name)
-{
-	return getenv(name);
-}
-
-static int find_server(struct agent_cluster *c, struct error *err)
-{
-	struct error why = ERROR_INIT;
-
-	if (*c->options.kubeconfig)
-		return api_config_kubeconfig(&c->config, c->options.kubeconfig, err);
-	if (api_config_in_cluster(&c->config, NULL, get_env, &why) == 0)
-		return 0;
-	if (why.code != ERR_NOT_FOUND) {
-		error_copy(err, &why);
-		return -1;
-	}
-	return error_set(err, ERR_NOT_FOUND,
-		"no API server is known: this is no pod, and --kubeconfig is not given");
-}
-
 /* What was asked for that cannot be had without the API server. */
-static void say_what_is_missing(const struct agent_options *o, const struct error *why)
+static void say_what_is_missing(const struct agent_options *o, const struct error *why,
+	bool lasts)
 {
 	bool labels = o->cluster.labels == LABELS_NODE || o->cluster.labels == LABELS_NFD;
 	bool map = o->config_map && *o->config_map;
 
 	if (labels || map || *or_empty(o->cluster.kubeconfig) || why->code != ERR_NOT_FOUND)
-		log_warn("the API server is not used", LOG_STR("reason", why->msg),
+		log_warn(lasts ? "the API server is not used"
+			       : "the API server is not used yet, looking for it again",
+			LOG_STR("reason", why->msg),
 			LOG_STR("without", labels && map ? "the ConfigMap, labels on the node"
 					   : map         ? "the ConfigMap"
 					   : labels      ? "labels on the node"
@@ -206,6 +240,7 @@ void agent_cluster_init(struct agent *a, const struct agent_options *o)
 	struct agent_cluster *c = &a->cluster;
 	struct agent_cluster_options *p = &c->options;
 	struct error err = ERROR_INIT;
+	bool lasts = false;
 
 	*p = (struct agent_cluster_options){
 		.kubeconfig = or_empty(o->cluster.kubeconfig),
@@ -220,7 +255,7 @@ void agent_cluster_init(struct agent *a, const struct agent_options *o)
 	(void)uv_timer_init(a->loop, &c->open);
 	c->open.data = a;
 	event_sender_init(&c->events, a->loop);
-	task_init(&c->taint, a->loop, look_at_taint, taint_done);
+	task_init(&c->taint, a->loop, "startup taint not removed yet", look_at_taint, taint_done);
 	c->taint.owner = a;
 	label_writer_init(&c->labels, a->loop, p->labels);
 	c->labels.fight = on_fight;
@@ -229,25 +264,24 @@ void agent_cluster_init(struct agent *a, const struct agent_options *o)
 	c->labels.node_name = p->node_name;
 	c->labels.pod_name = p->pod_name;
 	c->labels.namespace_ = c->namespace_;
-	if (find_server(c, &err) == 0 && !*p->node_name)
+	c->look_again = (struct backoff)BACKOFF_API;
+	(void)snprintf(c->namespace_, sizeof(c->namespace_), "%s", p->namespace_);
+	if (find_server(c, &lasts, &err) == 0 && !*p->node_name)
 		(void)error_set(&err, ERR_INVALID,
 			"the name of this Node is not known: give --node-name or NODE_NAME");
-	c->possible = err.code == ERR_NONE;
+	lasts |= !*p->node_name;
+	c->possible = err.code == ERR_NONE || !lasts;
 	c->why = err;
-	if (!c->possible) {
-		say_what_is_missing(o, &err);
-		return;
-	}
-	c->events.node = p->node_name;
-	(void)snprintf(c->namespace_, sizeof(c->namespace_), "%s",
-		*p->namespace_ ? p->namespace_ : or_empty(c->config.namespace_));
+	if (err.code != ERR_NONE)
+		say_what_is_missing(o, &err, lasts);
+	if (c->possible)
+		c->events.node = p->node_name;
 }
 
 void agent_cluster_start(struct agent *a)
 {
 	if (a->cluster.possible)
-		(void)uv_timer_start(&a->cluster.open, on_open,
-			a->config.decided ? OPEN_LATER_MS : 0, 0);
+		open_in(&a->cluster, a->config.decided ? OPEN_LATER_NS : 0);
 }
 
 void agent_cluster_stop(struct agent *a)

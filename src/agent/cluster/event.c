@@ -195,6 +195,7 @@ static void on_done(struct task *t, const struct api_reply *reply, const struct 
 		   reply->status != 401) {
 		/* Refused for good (403: no such right): do not insist on this one. */
 		e->told = e->count;
+		task_complain(t);
 	}
 	s->sent = NULL;
 	if (event_list_next(&s->list))
@@ -203,7 +204,7 @@ static void on_done(struct task *t, const struct api_reply *reply, const struct 
 
 void event_sender_init(struct event_sender *s, uv_loop_t *loop)
 {
-	task_init(&s->task, loop, on_look, on_done);
+	task_init(&s->task, loop, "event not sent", on_look, on_done);
 	s->tokens = EVENT_BURST;
 	s->tokens_at_ns = time_mono_ns();
 }

@@ -86,11 +86,13 @@ static void look(struct label_writer *w)
 			"no file for the labels: flags.gfd.outputFile is empty");
 	else
 		(void)write_labels(w, &err);
+	if (err.code == ERR_NONE) {
+		task_reached(&w->task);
+		return;
+	}
 	w->task.trouble = err;
-	if (task_trouble_is_new(&w->task))
-		log_warn("labels not written, trying again", LOG_STR("reason", err.msg));
-	if (err.code != ERR_NONE)
-		task_wait(&w->task, AGAIN_NS);
+	task_complain(&w->task);
+	task_wait(&w->task, AGAIN_NS);
 }
 
 static void done(struct label_writer *w, const struct api_reply *reply, const struct error *err)

@@ -54,8 +54,7 @@ static void look(struct label_writer *w)
 	if (!w->namespace_ || !*w->namespace_) {
 		(void)error_set(&w->task.trouble, ERR_INVALID,
 			"no namespace for the NodeFeature object: give --namespace");
-		if (task_trouble_is_new(&w->task))
-			log_warn("labels not written", LOG_STR("reason", w->task.trouble.msg));
+		task_complain(&w->task);
 		return;
 	}
 	w->owners_known |= !*w->pod_name;
@@ -109,8 +108,10 @@ static void take_owners(struct label_writer *w, const json_t *pod)
 static void owners_done(struct label_writer *w, const struct api_reply *reply,
 	const struct error *err)
 {
-	if (err && reply->status != 403 && reply->status != 404)
+	if (err && reply->status != 403 && reply->status != 404) {
+		task_complain(&w->task);
 		return; /* again after the wait */
+	}
 	if (err)
 		log_warn("the NodeFeature object will have no owner and stay for ever",
 			LOG_STR("reason", err->msg));
@@ -178,6 +179,7 @@ static void write_object(struct label_writer *w, const json_t *have)
 
 	if (have && is_so(w, have, spec)) {
 		json_decref(spec);
+		task_reached(&w->task);
 		w->written = true;
 		task_wait(&w->task, RECHECK_NS);
 		return;
@@ -206,9 +208,7 @@ static void say_trouble(struct label_writer *w, const struct api_reply *reply)
 			"discovery installed?)");
 	if (undefined || reply->status == 403)
 		task_wait(&w->task, SLOW_NS);
-	if (task_trouble_is_new(&w->task))
-		log_warn("labels not written, trying again",
-			LOG_STR("reason", w->task.trouble.msg));
+	task_complain(&w->task);
 }
 
 static void done(struct label_writer *w, const struct api_reply *reply, const struct error *err)
@@ -217,10 +217,10 @@ static void done(struct label_writer *w, const struct api_reply *reply, const st
 		owners_done(w, reply, err);
 	} else if (w->step == NFD_READ && (!err || reply->status == 404)) {
 		write_object(w, err ? NULL : reply->body);
-	} else if (err && reply->status == 409) {
-		task_wait(&w->task, 0); /* somebody else was first: read it again */
 	} else if (err) {
-		say_trouble(w, reply);
+		/* After a collision it is read again, as after any other failure. */
+		if (reply->status != 409 || task_fails_often(&w->task))
+			say_trouble(w, reply);
 	} else if (w->step == NFD_WRITE) {
 		task_wait(&w->task, label_writer_wrote(w) ? RECHECK_NS : 0);
 	}

@@ -80,10 +80,12 @@ static void look(struct label_writer *w)
 	if (label_patch(&patch, w->want, w->keep, node_object_labels(w->node),
 		    node_object_annotation(w->node, LABEL_RECORD), &err) < 0) {
 		w->task.trouble = err;
+		task_complain(&w->task);
 		task_wait(&w->task, SETTLE_NS);
 		return;
 	}
 	if (!patch) {
+		task_reached(&w->task);
 		w->written = true;
 		(void)snprintf(w->uid, sizeof(w->uid), "%s", node_object_uid(w->node));
 		return;
@@ -101,11 +103,9 @@ static void look(struct label_writer *w)
 
 static void done(struct label_writer *w, const struct api_reply *reply, const struct error *err)
 {
-	(void)reply;
 	if (err) {
-		if (task_trouble_is_new(&w->task))
-			log_warn("labels not written, trying again",
-				LOG_STR("reason", err->msg));
+		if (reply->status != 409 || task_fails_often(&w->task))
+			task_complain(&w->task);
 		return;
 	}
 	task_wait(&w->task, label_writer_wrote(w) ? SETTLE_NS : 0);

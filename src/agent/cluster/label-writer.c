@@ -35,8 +35,16 @@ void label_writer_init(struct label_writer *w, uv_loop_t *loop, enum labels_wher
 {
 	*w = (struct label_writer){ .where = where, .kind = kinds[where], .keep = "" };
 	w->drift = (struct backoff){ .min_ns = NS_PER_SEC, .max_ns = 300 * NS_PER_SEC };
-	task_init(&w->task, loop, on_look, on_done);
+	task_init(&w->task, loop, "labels not written yet", on_look, on_done);
 	w->task.local = where == LABELS_FILE;
+}
+
+/* Only ours: what stands there before we have written may be somebody else's. */
+static void remove_file(struct label_writer *w)
+{
+	if (w->path && w->written_wall_ns != 0)
+		(void)unlink(w->path);
+	w->written_wall_ns = 0;
 }
 
 void label_writer_set(struct label_writer *w, struct labels *want, const char *file)
@@ -53,8 +61,7 @@ void label_writer_set(struct label_writer *w, struct labels *want, const char *f
 	w->generation++;
 	w->written = false;
 	if (w->where == LABELS_FILE && (!w->path || strcmp(w->path, file) != 0)) {
-		if (w->path)
-			(void)unlink(w->path);
+		remove_file(w);
 		free(w->path);
 		w->path = strdup(file);
 	}
@@ -77,8 +84,7 @@ bool label_writer_wrote(struct label_writer *w)
 
 void label_writer_close(struct label_writer *w)
 {
-	if (w->path && w->written_wall_ns != 0)
-		(void)unlink(w->path);
+	remove_file(w);
 	task_close(&w->task);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cluster/node-object.h"
 
+#include "base/log.h"
+
 #include <string.h>
 
 enum part { LABELS, ANNOTATIONS, TAINTS, N_PARTS };
@@ -21,6 +23,7 @@ struct node_object {
 	char uid[64];
 	enum node_object_state state;
 	struct error trouble;
+	bool away; /* as the log has it */
 	json_t *parts[N_PARTS]; /* NULL: the object has none */
 };
 
@@ -64,6 +67,13 @@ static void on_state(void *arg, const struct error *why)
 {
 	struct node_object *n = arg;
 
+	/* Called when the trouble is another one, not at each try. */
+	if (why)
+		log_warn("no touch with the API server, trying again",
+			LOG_STR("reason", why->msg));
+	else if (n->away)
+		log_info("in touch with the API server again");
+	n->away = why;
 	error_clear(&n->trouble);
 	error_copy(&n->trouble, why);
 }

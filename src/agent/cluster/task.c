@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cluster/task.h"
 
+#include "base/log.h"
 #include "base/time.h"
 
 #include <string.h>
-#include <sys/random.h>
 
 #define FORBIDDEN_NS (60 * NS_PER_SEC)
+#define OFTEN        4 /* failures in a row */
 
 static void on_time(uv_timer_t *t)
 {
@@ -16,10 +17,13 @@ static void on_time(uv_timer_t *t)
 		task->look(task);
 }
 
-void task_init(struct task *t, uv_loop_t *loop, void (*look)(struct task *t),
+void task_init(struct task *t, uv_loop_t *loop, const char *complaint,
+	void (*look)(struct task *t),
 	void (*done)(struct task *t, const struct api_reply *reply, const struct error *err))
 {
-	*t = (struct task){ .look = look, .done = done, .backoff = BACKOFF_API };
+	*t = (struct task){
+		.look = look, .done = done, .complaint = complaint, .backoff = BACKOFF_API
+	};
 	(void)uv_timer_init(loop, &t->timer);
 	t->timer.data = t;
 }
@@ -37,23 +41,13 @@ void task_wait(struct task *t, uint64_t ns)
 	(void)uv_timer_start(&t->timer, on_time, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
 }
 
-/* Jitter only: zeros for want of randomness are as good as anything. */
-static uint64_t random_number(void)
-{
-	uint64_t n = 0;
-
-	if (getrandom(&n, sizeof(n), GRND_NONBLOCK) < 0)
-		n = time_mono_ns();
-	return n;
-}
-
 static void failed(struct task *t, uint64_t retry_after_ns, const struct error *err)
 {
 	/* A right that is missing is not given any moment. */
 	if (err->code == ERR_PERMISSION && retry_after_ns < FORBIDDEN_NS)
 		retry_after_ns = FORBIDDEN_NS;
 	t->trouble = *err;
-	task_wait(t, backoff_next(&t->backoff, retry_after_ns, random_number()));
+	task_wait(t, backoff_next(&t->backoff, retry_after_ns, backoff_random()));
 }
 
 static void on_reply(void *arg, const struct api_reply *reply, const struct error *err)
@@ -63,12 +57,10 @@ static void on_reply(void *arg, const struct api_reply *reply, const struct erro
 
 	t->call = NULL;
 	t->again = false;
-	if (err) {
+	if (err)
 		failed(t, reply->retry_after_ns, err);
-	} else {
-		error_clear(&t->trouble);
-		backoff_reset(&t->backoff);
-	}
+	else if (t->writes)
+		task_reached(t);
 	t->done(t, reply, err);
 	if (again)
 		task_poke(t);
@@ -80,16 +72,33 @@ void task_send(struct task *t, const struct api_request *req)
 
 	(void)uv_timer_stop(&t->timer);
 	t->again = false;
-	if (api_send(t->api, req, on_reply, t, &t->call, &err) < 0)
-		failed(t, 0, &err);
+	t->writes = strcmp(req->method, "GET") != 0;
+	if (api_send(t->api, req, on_reply, t, &t->call, &err) == 0)
+		return;
+	failed(t, 0, &err);
+	task_complain(t);
 }
 
-bool task_trouble_is_new(struct task *t)
+void task_reached(struct task *t)
+{
+	error_clear(&t->trouble);
+	backoff_reset(&t->backoff);
+	if (*t->told)
+		log_info("well again", LOG_STR("was", t->complaint));
+	t->told[0] = '\0';
+}
+
+void task_complain(struct task *t)
 {
 	if (!strcmp(t->told, t->trouble.msg))
-		return false;
+		return;
 	memcpy(t->told, t->trouble.msg, sizeof(t->told));
-	return *t->told != '\0';
+	log_warn(t->complaint, LOG_STR("reason", t->trouble.msg));
+}
+
+bool task_fails_often(const struct task *t)
+{
+	return t->backoff.failures >= OFTEN;
 }
 
 void task_close(struct task *t)
