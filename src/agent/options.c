@@ -3,6 +3,7 @@
 
 #include "config/config.h"
 #include "core/config-choice.h"
+#include "kube/api/api.h"
 #include "kube/cdi/cdi.h"
 
 #include <stdio.h>
@@ -238,6 +239,11 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		return error_set(err, ERR_INVALID,
 			"--labels: expected off, node, nfd or file, found '%s'",
 			option_str(o, "labels", "off"));
+	if (*ret->cluster.namespace_ && !api_namespace_ok(ret->cluster.namespace_))
+		return error_set(err, ERR_INVALID,
+			"--namespace: expected the name of a namespace (a-z, 0-9, '-'; at most 63 "
+			"characters), found '%.80s'",
+			ret->cluster.namespace_);
 	return 0;
 }
 

@@ -153,6 +153,29 @@ registered_within() {
 	logged agent "the API server is not used .*$NODE_DIR/kubeconfig"
 }
 
+@test "a kubeconfig that comes later, or is mended, is used then" {
+	kubelet
+	export NODE_NAME=node-1 KUBECONFIG=$NODE_DIR/kubeconfig
+	agent --config-file "$CONFIGS/a"
+	eventually 20 offers 8
+	eventually 10 logged agent "not used yet, looking for it again .*$KUBECONFIG"
+	status '.cluster.state == "starting" and (.cluster.error.message | contains("kubeconfig"))'
+	echo 'kind: Config' >"$KUBECONFIG"
+	eventually 10 status '.cluster.error.message | contains("current-context")'
+	dead_server
+	eventually 10 status '.cluster.state == "away" and (.cluster.error.message | contains("127.0.0.1:9"))'
+	eventually 10 logged agent 'no touch with the API server, trying again .*127.0.0.1:9'
+	[[ $(times agent 'not used yet') == 1 ]]
+}
+
+@test "a namespace that is none is refused at the start" {
+	local name
+	for name in Gpu a/b -x "$(printf 'a%.0s' {1..64})"; do
+		run -1 "$GPUSLICED" --namespace "$name"
+		[[ $output == *"--namespace: expected the name of a namespace"* ]]
+	done
+}
+
 label_is() {
 	[[ $(sed -n "s|^$1=||p" "$NODE_DIR/features.d/gfd") == "$2" ]]
 }

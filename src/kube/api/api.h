@@ -59,6 +59,9 @@ int api_config_in_cluster(struct api_config *ret, const char *dir,
 int api_config_kubeconfig(struct api_config *ret, const char *path, struct error *err) MUST_USE;
 void api_config_fini(struct api_config *c);
 
+/* Is it the name of a namespace, a DNS label? */
+bool api_namespace_ok(const char *text);
+
 struct api;
 
 /*

@@ -158,11 +158,11 @@ static int check_server(const struct api_config *c, struct error *err)
 	return 0;
 }
 
-static bool is_namespace(const char *text)
+bool api_namespace_ok(const char *text)
 {
 	size_t len = strlen(text);
 
-	return len > 0 && len <= NAMESPACE_MAX &&
+	return len > 0 && len <= NAMESPACE_MAX && *text != '-' && text[len - 1] != '-' &&
 	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
 }
 
@@ -184,7 +184,7 @@ int api_config_check(const struct api_config *c, struct error *err)
 		return error_set(err, ERR_INVALID,
 			"%s: expected a TLS server name like kubernetes.default.svc, found '%s'",
 			c->source, api_shown(shown, c->tls_server_name));
-	if (c->namespace_ && !is_namespace(c->namespace_))
+	if (c->namespace_ && !api_namespace_ok(c->namespace_))
 		return error_set(err, ERR_INVALID, "%s: expected a namespace, found '%s'",
 			c->source, api_shown(shown, c->namespace_));
 	if (!(c->cert_file || c->cert_data) != !(c->key_file || c->key_data))
@@ -249,7 +249,7 @@ static int in_cluster_namespace(struct api_config *c, const char *dir, struct er
 		error_clear(err);
 		return 0;
 	}
-	if (!is_namespace(text))
+	if (!api_namespace_ok(text))
 		return error_set(err, ERR_INVALID, "'%s' does not hold a namespace", path);
 	c->namespace_ = STEAL_PTR(text);
 	return 0;
