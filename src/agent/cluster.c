@@ -255,7 +255,8 @@ void agent_cluster_init(struct agent *a, const struct agent_options *o)
 	(void)uv_timer_init(a->loop, &c->open);
 	c->open.data = a;
 	event_sender_init(&c->events, a->loop);
-	task_init(&c->taint, a->loop, "startup taint not removed yet", look_at_taint, taint_done);
+	task_init(&c->taint, a->loop, "startup taint not removed yet", look_at_taint,
+		taint_done);
 	c->taint.owner = a;
 	label_writer_init(&c->labels, a->loop, p->labels);
 	c->labels.fight = on_fight;

@@ -15,13 +15,13 @@
 struct agent_cluster {
 	struct agent_cluster_options options; /* no NULL in it */
 	struct api_config config;             /* taken by .api once that is open */
-	bool possible;    /* an API server is known, or will be, and we know our Node's name */
-	bool found;       /* .config is there */
+	bool possible; /* an API server is known, or will be, and we know our Node's name */
+	bool found;    /* .config is there */
 	struct backoff look_again; /* for it */
-	struct error why; /* why the API is not used, now or at all; ERR_NONE: it is */
+	struct error why;          /* why the API is not used, now or at all; ERR_NONE: it is */
 	struct api *api;
 	char namespace_[64]; /* of this pod; "": unknown */
-	uv_timer_t open; /* looks for the server, then opens .api */
+	uv_timer_t open;     /* looks for the server, then opens .api */
 	struct node_object *node;
 	struct event_sender events;
 	struct label_writer labels;

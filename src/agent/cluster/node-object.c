@@ -23,7 +23,7 @@ struct node_object {
 	char uid[64];
 	enum node_object_state state;
 	struct error trouble;
-	bool away; /* as the log has it */
+	bool away;              /* as the log has it */
 	json_t *parts[N_PARTS]; /* NULL: the object has none */
 };
 

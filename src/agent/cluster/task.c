@@ -21,9 +21,10 @@ void task_init(struct task *t, uv_loop_t *loop, const char *complaint,
 	void (*look)(struct task *t),
 	void (*done)(struct task *t, const struct api_reply *reply, const struct error *err))
 {
-	*t = (struct task){
-		.look = look, .done = done, .complaint = complaint, .backoff = BACKOFF_API
-	};
+	*t = (struct task){ .look = look,
+		.done = done,
+		.complaint = complaint,
+		.backoff = BACKOFF_API };
 	(void)uv_timer_init(loop, &t->timer);
 	t->timer.data = t;
 }

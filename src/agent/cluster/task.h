@@ -24,10 +24,10 @@ struct task {
 	/* An answer came; @err is NULL if it was a good one. May send again. */
 	void (*done)(struct task *t, const struct api_reply *reply, const struct error *err);
 	struct backoff backoff;
-	struct error trouble; /* why it is not so yet; ERR_NONE: it is, or was not tried */
-	bool writes;          /* what is under way changes something */
-	bool again;           /* poked while a request was under way */
-	const char *complaint; /* for the log: "labels not written yet" */
+	struct error trouble;     /* why it is not so yet; ERR_NONE: it is, or was not tried */
+	bool writes;              /* what is under way changes something */
+	bool again;               /* poked while a request was under way */
+	const char *complaint;    /* for the log: "labels not written yet" */
 	char told[ERROR_MSG_MAX]; /* the trouble that the log has; "": none */
 	void *owner; /* for .look and .done, where the task is not a first member */
 };

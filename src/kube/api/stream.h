@@ -45,7 +45,12 @@ int stream_next(struct stream *s, const char **ret, size_t *ret_len,
 /* Is there a line that has begun and not ended? */
 bool stream_is_inside(const struct stream *s);
 
-enum watch_event_type { WATCH_EVENT_OBJECT, WATCH_EVENT_DELETED, WATCH_EVENT_BOOKMARK, WATCH_EVENT_ERROR };
+enum watch_event_type {
+	WATCH_EVENT_OBJECT,
+	WATCH_EVENT_DELETED,
+	WATCH_EVENT_BOOKMARK,
+	WATCH_EVENT_ERROR
+};
 
 struct watch_event {
 	enum watch_event_type type;
@@ -54,7 +59,8 @@ struct watch_event {
 };
 
 /* One line as an event. ERR_INVALID: it is none. ADDED and MODIFIED are WATCH_EVENT_OBJECT. */
-int watch_event_parse(struct watch_event *ret, const char *line, size_t len, struct error *err) MUST_USE;
+int watch_event_parse(struct watch_event *ret, const char *line, size_t len,
+	struct error *err) MUST_USE;
 void watch_event_fini(struct watch_event *e);
 
 /* The object's .metadata.resourceVersion, NULL without one that could go into a query. Borrowed. */

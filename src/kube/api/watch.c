@@ -30,8 +30,9 @@ struct api_watch {
 	char *collection, *name;
 	enum phase phase;
 	bool stopped;
-	uv_timer_t timer; /* WAITING: the next attempt; WATCHING: the end of our patience, which is
-			   * short until the answer's head is there */
+	/* WAITING: the next attempt; WATCHING: the end of our patience, short until the answer has
+	 * begun. */
+	uv_timer_t timer;
 	uint32_t asked_s; /* of this WATCHING */
 	uint64_t began_ns;
 	struct api_transfer transfer;
@@ -325,8 +326,9 @@ static int ask(struct api_watch *w, struct error *err)
 	buf_printf(&path, "%s?fieldSelector=metadata.name%%3D", w->collection);
 	api_escape(&path, w->name);
 	if (!list) {
-		w->asked_s = in->watch_min_s +
-			     (uint32_t)(backoff_random() % (in->watch_max_s - in->watch_min_s + 1));
+		w->asked_s =
+			in->watch_min_s +
+			(uint32_t)(backoff_random() % (in->watch_max_s - in->watch_min_s + 1));
 		buf_printf(&path,
 			"&watch=1&allowWatchBookmarks=true&timeoutSeconds=%" PRIu32
 			"&resourceVersion=",
@@ -369,8 +371,8 @@ static void on_timer(uv_timer_t *timer)
 	}
 	if (w->transfer.status == 200)
 		note_good(w);
-	(void)error_set(&err, ERR_TIMEOUT,
-		"watch of '%.80s%.120s': %s", w->api->config.server, w->collection,
+	(void)error_set(&err, ERR_TIMEOUT, "watch of '%.80s%.120s': %s", w->api->config.server,
+		w->collection,
 		w->transfer.status ? "the connection is silent for too long"
 				   : "no answer in time");
 	lost(w, &err, 0);

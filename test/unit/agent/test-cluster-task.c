@@ -125,9 +125,7 @@ static void label_writer__backs_off_from_refused_features(void **state)
 		struct step read = { .expects = "GET ",
 			.answer = ANSWER("200 OK", "{\"metadata\":{}}"),
 			.hang_up = true };
-		struct step put = { .expects = "PUT ",
-			.answer = refusals[i],
-			.hang_up = true };
+		struct step put = { .expects = "PUT ", .answer = refusals[i], .hang_up = true };
 		struct step steps[] = { read, put, read, put, read, put, read, put };
 
 		label_writer_init(&w, &e->loop, LABELS_NFD);
