@@ -10,24 +10,36 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
-#define LOOK_EVERY_NS (10 * NS_PER_SEC)
-#define KEY_MAX_BYTES (GPU_NODE_MAX * 256)
+#define LOOK_EVERY_NS   (10 * NS_PER_SEC)
+#define SEARCH_EVERY_NS (600 * NS_PER_SEC) /* for what no stat() shows */
+#define KEY_MAX_BYTES   (GPU_NODE_MAX * 256)
+#define STAMP_MAX_BYTES (1U << 20)
 
 void agent_cdi_init(struct agent_cdi *c, const char *dir)
 {
-	*c = (struct agent_cdi){ .dir = dir ? dir : CDI_DIR, .key = BUF_INIT(KEY_MAX_BYTES) };
+	*c = (struct agent_cdi){ .dir = dir ? dir : CDI_DIR, 
+		.watched = STRV_INIT,
+		.stamp = BUF_INIT(STAMP_MAX_BYTES),
+		.key = BUF_INIT(KEY_MAX_BYTES) };
 }
 
 void agent_cdi_fini(struct agent_cdi *c)
 {
 	buf_fini(&c->key);
+	buf_fini(&c->stamp);
+	strv_fini(&c->watched);
+}
+
+static bool has_cdi(const struct config *c)
+{
+	return c->device_lists & (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI);
 }
 
 static bool wanted(const struct agent *a)
 {
-	return a->config.decided && a->config.config->device_lists &
-					    (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI);
+	return a->config.decided && has_cdi(a->config.config);
 }
 
 /* --- when --- */
@@ -47,21 +59,69 @@ static void make_key(const struct agent *a, struct buf *b)
 	}
 }
 
+/* Of a node, only what it is: the times of some change with their use. */
+static void stamp_path(struct buf *b, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0) {
+		buf_puts(b, "-\n");
+		return;
+	}
+	buf_printf(b, "%ju %ju %o %u %ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino,
+		st.st_mode, st.st_gid, (uintmax_t)st.st_rdev);
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+		buf_printf(b, " %jd %jd.%09ld", (intmax_t)st.st_size,
+			(intmax_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	buf_putc(b, '\n');
+}
+
+static void make_stamp(const struct agent_cdi *c, struct buf *b)
+{
+	for (size_t i = 0; i < c->watched.n; i++)
+		stamp_path(b, c->watched.v[i]);
+}
+
+/* Keeps @now as *last; true: it was another. */
+static bool keep_news(struct buf *last, const struct buf *now)
+{
+	if (buf_ok(now) && buf_ok(last) && now->len == last->len &&
+		memcmp(buf_str(now), buf_str(last), now->len) == 0)
+		return false;
+	buf_clear(last);
+	buf_add(last, buf_str(now), now->len);
+	return true;
+}
+
+/*
+ * The stamp is made before the search, by the paths of the last one, so that nothing that changes
+ * meanwhile is missed: the second look of all searches again.
+ */
 static bool is_due(struct agent *a)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KEY_MAX_BYTES);
+	CLEANUP(buf_fini) struct buf stamp = BUF_INIT(STAMP_MAX_BYTES);
 	struct agent_cdi *c = &a->cdi;
 	uint64_t now = time_mono_ns();
-	bool changed;
+	bool due;
 
 	make_key(a, &key);
-	changed = key.len != c->key.len || strcmp(buf_str(&key), buf_str(&c->key)) != 0;
-	if (!changed && c->looked_ns && now - c->looked_ns < LOOK_EVERY_NS)
+	due = keep_news(&c->key, &key);
+	if (!due && c->looked_ns && now - c->looked_ns < LOOK_EVERY_NS)
 		return false;
 	c->looked_ns = now;
-	buf_clear(&c->key);
-	buf_puts(&c->key, buf_str(&key));
-	return true;
+	make_stamp(c, &stamp);
+	due |= keep_news(&c->stamp, &stamp);
+	due |= c->watched.n == 0 || now - c->searched_ns >= SEARCH_EVERY_NS ||
+	       c->error.code != ERR_NONE || c->other_error.code != ERR_NONE;
+	if (due)
+		c->searched_ns = now;
+	return due;
+}
+
+uint64_t agent_cdi_due(const struct agent_cdi *c)
+{
+	return c->looked_ns ? c->looked_ns + LOOK_EVERY_NS : UINT64_MAX;
 }
 
 /* --- what --- */
@@ -98,51 +158,76 @@ static int write_class(struct agent_cdi *c, enum cdi_class class_,
 	return 0;
 }
 
-static int write_all(struct agent *a, struct error *err)
+/* What the search has looked at, and the files themselves. */
+static int watch(struct agent_cdi *c, struct cdi_found *found, struct error *err)
+{
+	char name[CDI_FILE_NAME_MAX], path[PATH_MAX];
+
+	for (size_t i = 0; i < CDI_CLASSES; i++) {
+		cdi_file_name(name, (enum cdi_class)i);
+		if (path_join(path, sizeof(path), c->dir, name, err) < 0 ||
+			strv_add(&found->watched, path, err) < 0)
+			return -1;
+	}
+	strv_fini(&c->watched);
+	c->watched = found->watched;
+	found->watched = (struct strv)STRV_INIT;
+	return 0;
+}
+
+/* @err is of the GPUs, @other of the other classes. */
+static void write_all(struct agent *a, struct error *err, struct error *other)
 {
 	CLEANUP(cdi_found_freep) struct cdi_found *found = NULL;
 	const struct config *config = a->config.config;
 	struct agent_cdi *c = &a->cdi;
-	int failed = 0;
 
 	/* Without the right driver files, what was written before would give wrong ones. */
 	memset(c->written, 0, sizeof(c->written));
 	if (cdi_search(&found, config, a->node.inv, a->sysfs_root, err) < 0)
-		return -1;
+		return;
 	for (size_t i = 0; i < CDI_CLASSES; i++) {
 		struct error why = ERROR_INIT;
 		int r = write_class(c, (enum cdi_class)i, found, config, &why);
 
 		c->written[i] = r == 0;
-		if (r < 0) {
-			failed = -1;
-			error_copy(err, &why);
-		}
+		if (r < 0)
+			error_copy(i == CDI_GPU ? err : other, &why);
 	}
-	return failed;
+	/* Without the list every look is a search. */
+	if (watch(c, found, NULL) < 0)
+		strv_clear(&c->watched);
+}
+
+/* Takes @now for *last, and logs what is new of it. */
+static void tell(struct error *last, const struct error *now, const char *again)
+{
+	if (now->code != ERR_NONE && strcmp(last->msg, now->msg) != 0)
+		log_error("CDI specification not written, trying again",
+			LOG_STR("reason", now->msg));
+	else if (now->code == ERR_NONE && last->code != ERR_NONE)
+		log_info(again);
+	*last = *now;
 }
 
 void agent_cdi_look(struct agent *a)
 {
 	struct agent_cdi *c = &a->cdi;
-	struct error err = ERROR_INIT;
+	struct error err = ERROR_INIT, other = ERROR_INIT;
 
 	if (!wanted(a) || !a->node.inv) {
 		memset(c->written, 0, sizeof(c->written));
 		error_clear(&c->error);
+		error_clear(&c->other_error);
+		strv_clear(&c->watched);
 		c->looked_ns = 0;
 		return;
 	}
 	if (!is_due(a))
 		return;
-	if (write_all(a, &err) < 0) {
-		if (err.code != ERR_NONE && strcmp(c->error.msg, err.msg) != 0)
-			log_error("CDI specification not written, trying again",
-				LOG_STR("reason", err.msg));
-	} else if (c->error.code != ERR_NONE) {
-		log_info("CDI specifications are in place again");
-	}
-	c->error = err;
+	write_all(a, &err, &other);
+	tell(&c->error, &err, "CDI specifications are in place again");
+	tell(&c->other_error, &other, "CDI specifications of other devices are in place again");
 }
 
 /* --- for an allocation --- */
@@ -166,7 +251,8 @@ static int random_uuid(char *ret, struct error *err)
 	return 0;
 }
 
-int agent_cdi_facts(const struct agent_cdi *c, struct alloc_cdi *ret, struct error *err)
+int agent_cdi_facts(const struct agent_cdi *c, const struct config *config,
+	struct alloc_cdi *ret, struct error *err)
 {
 	*ret = (struct alloc_cdi){
 		.gpu = c->written[CDI_GPU],
@@ -176,5 +262,5 @@ int agent_cdi_facts(const struct agent_cdi *c, struct alloc_cdi *ret, struct err
 		.gds = c->written[CDI_GDS],
 		.mofed = c->written[CDI_MOFED],
 	};
-	return random_uuid(ret->response_id, err);
+	return has_cdi(config) ? random_uuid(ret->response_id, err) : 0;
 }

@@ -41,7 +41,7 @@ static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct a
 	CLEANUP(alloc_host_fini) struct alloc_host host = { .control_nodes = STRV_INIT };
 
 	if (!r || alloc_host_look(&host, c, err) < 0 ||
-		agent_cdi_facts(&p->agent->cdi, &host.cdi, err) < 0)
+		agent_cdi_facts(&p->agent->cdi, c, &host.cdi, err) < 0)
 		return -1;
 	return allocation_new(ret, r, p->agent->offered.inv, c, &host, ids, n_ids, err);
 }

@@ -205,10 +205,12 @@ static void arm_timer(struct agent *a)
 {
 	uint64_t due = node_due(&a->node, &a->config.config->health);
 	uint64_t now = time_mono_ns();
-	uint64_t plugins = plugins_due(a, now);
+	uint64_t plugins = plugins_due(a, now), cdi = agent_cdi_due(&a->cdi);
 
 	if (plugins < due)
 		due = plugins;
+	if (cdi < due)
+		due = cdi;
 	if (due == UINT64_MAX)
 		(void)uv_timer_stop(&a->due);
 	else

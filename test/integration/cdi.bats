@@ -177,6 +177,26 @@ message() {
 	eventually 30 ready
 }
 
+@test "a deleted file is seen while the GPUs are looked at once a minute" {
+	CONFIG=$NODE_DIR/config.yaml
+	cdi_config cdi-cri | sed 's/probeInterval: 200ms/probeInterval: 60s/' >"$CONFIG"
+	kubelet && agent --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+	eventually 20 offers 8
+	rm "$CDI"
+	eventually 15 test -s "$CDI"
+}
+
+@test "what cannot be written of another class is told, and no matter of the node" {
+	mkdir -p "$GPUSLICE_SIM_DIR/dev/infiniband" "$GPUSLICE_CDI_DIR/${SPEC/gpu/mofed}/x"
+	: >"$GPUSLICE_SIM_DIR/dev/infiniband/rdma_cm"
+	MOFED_ENABLED=true cdi_up cdi-cri
+	eventually 10 logged agent 'error CDI specification not written, trying again .*mofed'
+	eventually 10 ready
+	rm -r "$GPUSLICE_CDI_DIR/${SPEC/gpu/mofed}"
+	eventually 20 test -s "$GPUSLICE_CDI_DIR/${SPEC/gpu/mofed}"
+	logged agent 'CDI specifications of other devices are in place again'
+}
+
 @test "without the strategies nothing is written" {
 	cdi_up envvar
 	eventually 10 ready

@@ -79,6 +79,9 @@ struct cdi_found {
 	struct cdi_edits common; /* of class gpu, besides the libraries */
 	struct cdi_device *devices[CDI_CLASSES];
 	size_t n_devices[CDI_CLASSES];
+	/* Files and directories, as they are seen from here and whether they are there or not, by
+	 * which it shows when another search would find something else. */
+	struct strv watched;
 };
 
 /*

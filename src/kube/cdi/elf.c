@@ -15,6 +15,8 @@
 #	define OUR_MACHINE EM_X86_64
 #endif
 
+#define DYNAMIC_BLOCK 64 /* entries that are read at once; most libraries have fewer */
+
 struct image {
 	elf_read_fn *read;
 	void *arg;
@@ -49,15 +51,18 @@ static int read_segments(struct image *e)
 	return 0;
 }
 
-/* Where the file has what is loaded at @address. */
-static bool file_offset(const struct image *e, uint64_t address, uint64_t *ret)
+/* Where the file has what is loaded at @address, and how many bytes of it. */
+static bool file_offset(const struct image *e, uint64_t address, uint64_t *ret,
+	uint64_t *ret_len)
 {
 	for (uint16_t i = 0; i < e->n_segments; i++) {
 		const Elf64_Phdr *p = &e->segments[i];
 
 		if (p->p_type == PT_LOAD && address >= p->p_vaddr &&
-			address - p->p_vaddr < p->p_filesz)
+			address - p->p_vaddr < p->p_filesz) {
+			*ret_len = p->p_filesz - (address - p->p_vaddr);
 			return !__builtin_add_overflow(address - p->p_vaddr, p->p_offset, ret);
+		}
 	}
 	return false;
 }
@@ -67,50 +72,59 @@ struct dynamic {
 	uint64_t soname, strings; /* offset in the strings; address of them */
 };
 
+/* False: the last entry. */
+static bool take_entry(const Elf64_Dyn *d, struct dynamic *ret)
+{
+	if (d->d_tag == DT_SONAME) {
+		ret->soname = d->d_un.d_val;
+		ret->has_soname = true;
+	} else if (d->d_tag == DT_STRTAB) {
+		ret->strings = d->d_un.d_ptr;
+		ret->has_strings = true;
+	}
+	return d->d_tag != DT_NULL;
+}
+
 static int read_dynamic(struct image *e, const Elf64_Phdr *p, struct dynamic *ret)
 {
-	uint64_t n = p->p_filesz / sizeof(Elf64_Dyn), offset = p->p_offset;
-	Elf64_Dyn d;
+	uint64_t n = p->p_filesz / sizeof(Elf64_Dyn), offset = p->p_offset, some;
+	Elf64_Dyn block[DYNAMIC_BLOCK];
 
 	if (n > ELF_DYNAMIC_MAX || p->p_offset > INT64_MAX)
 		return broken(e, "an odd dynamic section");
-	for (uint64_t i = 0; i < n; i++, offset += sizeof(d)) {
-		if (!e->read(e->arg, offset, &d, sizeof(d)))
+	for (; n > 0; n -= some, offset += some * sizeof(*block)) {
+		some = n < DYNAMIC_BLOCK ? n : DYNAMIC_BLOCK;
+		if (!e->read(e->arg, offset, block, some * sizeof(*block)))
 			return broken(e, "its dynamic section is cut off");
-		if (d.d_tag == DT_NULL)
-			break;
-		if (d.d_tag == DT_SONAME) {
-			ret->soname = d.d_un.d_val;
-			ret->has_soname = true;
-		} else if (d.d_tag == DT_STRTAB) {
-			ret->strings = d.d_un.d_ptr;
-			ret->has_strings = true;
-		}
+		for (uint64_t i = 0; i < some; i++)
+			if (!take_entry(&block[i], ret))
+				return 0;
 	}
 	return 0;
 }
 
-/* Up to its end, byte by byte: the string may be the last thing in the file. */
-static int read_name(struct image *e, uint64_t offset, char *ret)
+/* At @offset, where the strings have @len bytes more. */
+static int read_name(struct image *e, uint64_t offset, uint64_t len, char *ret)
 {
 	char name[ELF_SONAME_MAX];
+	const char *end;
 
-	for (size_t i = 0; i < sizeof(name); i++) {
-		if (offset > INT64_MAX || !e->read(e->arg, offset + i, &name[i], 1))
-			return broken(e, "its SONAME is cut off");
-		if (name[i] != '\0')
-			continue;
-		memcpy(ret, name, i + 1);
-		return i ? 0 : ELF_E_NONE;
-	}
-	return broken(e, "its SONAME does not end");
+	if (len > sizeof(name))
+		len = sizeof(name);
+	if (offset > INT64_MAX || !e->read(e->arg, offset, name, len))
+		return broken(e, "its SONAME is cut off");
+	end = memchr(name, '\0', len);
+	if (!end)
+		return broken(e, "its SONAME does not end");
+	memcpy(ret, name, (size_t)(end - name) + 1);
+	return end > name ? 0 : ELF_E_NONE;
 }
 
 int elf_soname(char *ret, elf_read_fn *read, void *arg, struct error *err)
 {
 	struct image e = { .read = read, .arg = arg, .err = err };
 	struct dynamic d = { 0 };
-	uint64_t strings;
+	uint64_t strings, len;
 
 	if (read_segments(&e) < 0)
 		return -1;
@@ -120,10 +134,10 @@ int elf_soname(char *ret, elf_read_fn *read, void *arg, struct error *err)
 			return -1;
 	if (!d.has_soname)
 		return ELF_E_NONE;
-	if (!d.has_strings || !file_offset(&e, d.strings, &strings) ||
+	if (!d.has_strings || !file_offset(&e, d.strings, &strings, &len) || d.soname >= len ||
 		__builtin_add_overflow(strings, d.soname, &strings))
 		return broken(&e, "its SONAME is nowhere");
-	return read_name(&e, strings, ret);
+	return read_name(&e, strings, len - d.soname, ret);
 }
 
 static bool read_fd(void *arg, uint64_t offset, void *to, size_t len)

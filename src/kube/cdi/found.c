@@ -90,6 +90,7 @@ struct cdi_found *cdi_found_free(struct cdi_found *f)
 			edits_fini(&f->devices[c][i].edits);
 		free(f->devices[c]);
 	}
+	strv_fini(&f->watched);
 	free(f->driver_root);
 	free(f);
 	return NULL;

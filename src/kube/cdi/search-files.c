@@ -60,7 +60,8 @@ static int search_firmware(struct search *s)
 
 		(void)snprintf(dir, sizeof(dir), "%s/nvidia/%s", firmware_dirs[i],
 			s->found->driver_version);
-		if (root_list(&names, s->seen, dir, "gsp*.bin", s->err) < 0)
+		if (search_watch(s, s->seen, dir) < 0 ||
+			root_list(&names, s->seen, dir, "gsp*.bin", s->err) < 0)
 			return -1;
 		for (size_t k = 0; k < names.n; k++) {
 			(void)snprintf(path, sizeof(path), "%s/%s", dir, names.v[k]);

@@ -148,7 +148,7 @@ static int keep(struct search *s, const char *dir, const char *sub, const char *
 	l->real = strdup(real);
 	if (!l->dir || !l->sub || !l->name || !l->real)
 		return error_nomem(s->err);
-	return add_names(s, l, soname);
+	return search_watch(s, s->seen, real) < 0 ? -1 : add_names(s, l, soname);
 }
 
 static const char *last_part(const char *path)
@@ -185,7 +185,8 @@ static int look_for(struct search *s, const char *dir, const char *sub, const ch
 
 	if (join(path, dir, sub, "") < 0)
 		return 0;
-	if (root_list(&names, s->seen, path, pattern, s->err) < 0)
+	if (search_watch(s, s->seen, path) < 0 ||
+		root_list(&names, s->seen, path, pattern, s->err) < 0)
 		return -1;
 	for (size_t i = 0; i < names.n; i++)
 		if (look_at(s, dir, sub, names.v[i], exact) < 0)

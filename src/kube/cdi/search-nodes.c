@@ -27,15 +27,19 @@ static const char *dev_root(const struct search *s, size_t i)
 	return roots[i];
 }
 
-static bool stat_node(const struct search *s, const char *node, struct stat *ret)
+/* > 0: it is there. */
+static int stat_node(struct search *s, const char *node, struct stat *ret)
 {
 	char path[PATH_MAX];
 
-	for (size_t i = 0; i < DEV_ROOTS; i++)
+	for (size_t i = 0; i < DEV_ROOTS; i++) {
+		if (search_watch(s, dev_root(s, i), node) < 0)
+			return -1;
 		if (root_join(path, sizeof(path), dev_root(s, i), node, NULL) == 0 &&
 			stat(path, ret) == 0)
-			return true;
-	return false;
+			return 1;
+	}
+	return 0;
 }
 
 static int add_node(struct search *s, struct cdi_edits *to, const char *path, uint32_t gid)
@@ -64,7 +68,8 @@ static int add_nodes(struct search *s, struct cdi_edits *to, const char *dir,
 		CLEANUP(strv_fini) struct strv names = STRV_INIT;
 		char path[PATH_MAX];
 
-		if (root_list(&names, dev_root(s, i), dir, pattern, s->err) < 0)
+		if (search_watch(s, dev_root(s, i), dir) < 0 ||
+			root_list(&names, dev_root(s, i), dir, pattern, s->err) < 0)
 			return -1;
 		for (size_t k = 0; k < names.n; k++) {
 			(void)snprintf(path, sizeof(path), "%s/%s", dir, names.v[k]);
@@ -142,16 +147,19 @@ static int search_drm(struct search *s, struct cdi_edits *to, const struct gpu *
 	if (!kernel_address(address, sizeof(address), g->bus_id))
 		return 0;
 	(void)snprintf(path, sizeof(path), "/bus/pci/devices/%s/drm", address);
-	if (root_list(&names, s->sysfs, path, "*", s->err) < 0)
+	if (search_watch(s, s->sysfs, path) < 0 ||
+		root_list(&names, s->sysfs, path, "*", s->err) < 0)
 		return -1;
 	for (size_t i = 0; i < names.n; i++) {
 		const char *n = names.v[i];
+		int there;
 
 		(void)snprintf(path, sizeof(path), DRI "/%s", n);
 		if ((strncmp(n, "card", 4) != 0 && strncmp(n, "renderD", 7) != 0) ||
-			!search_name_plain(n) || !stat_node(s, path, &st))
+			!search_name_plain(n))
 			continue;
-		if (add_node(s, to, path, group_of(&st)) < 0)
+		there = stat_node(s, path, &st);
+		if (there < 0 || (there && add_node(s, to, path, group_of(&st)) < 0))
 			return -1;
 	}
 	return add_link(s, to, address, "card") < 0 || add_link(s, to, address, "render") < 0
@@ -236,10 +244,13 @@ int search_nodes(struct search *s)
 {
 	struct stat st;
 
-	for (size_t i = 0; i < ARRAY_LEN(control_nodes); i++)
-		if (stat_node(s, control_nodes[i], &st) &&
-			add_node(s, &s->found->common, control_nodes[i], 0) < 0)
+	for (size_t i = 0; i < ARRAY_LEN(control_nodes); i++) {
+		int there = stat_node(s, control_nodes[i], &st);
+
+		if (there < 0 ||
+			(there && add_node(s, &s->found->common, control_nodes[i], 0) < 0))
 			return -1;
+	}
 	for (uint32_t i = 0; i < s->inv->n; i++)
 		if (search_gpu(s, &s->inv->gpus[i]) < 0)
 			return -1;

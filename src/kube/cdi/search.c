@@ -17,6 +17,17 @@ bool search_name_plain(const char *name)
 			    "0123456789._+-") == len;
 }
 
+int search_watch(struct search *s, const char *root, const char *path)
+{
+	char real[PATH_MAX], at[PATH_MAX];
+	bool there = root_resolve(real, sizeof(real), root, path, NULL, NULL) == 0;
+
+	if (root_join(at, sizeof(at), root, there ? real : path, NULL) < 0 ||
+		strv_has(&s->found->watched, at))
+		return 0;
+	return strv_add(&s->found->watched, at, s->err);
+}
+
 int search_add_file(struct search *s, struct cdi_edits *to, enum cdi_file_kind kind,
 	const char *path)
 {
@@ -25,6 +36,8 @@ int search_add_file(struct search *s, struct cdi_edits *to, enum cdi_file_kind k
 	struct stat st;
 	bool good;
 
+	if (search_watch(s, s->seen, path) < 0)
+		return -1;
 	if (root_resolve(real, sizeof(real), s->seen, path, &st, NULL) < 0)
 		return 0;
 	good = kind == CDI_FILE ? S_ISREG(st.st_mode)

@@ -21,6 +21,9 @@ int search_nodes(struct search *s) MUST_USE;
 /* Whether the directory of libraries below @root has the libcuda of this driver version. */
 bool search_has_driver(const char *root, const char *version);
 
+/* Notes that the result depends on what is at @path below @root. */
+int search_watch(struct search *s, const char *root, const char *path) MUST_USE;
+
 /* "a-b_c+1.so": may stand in a path, a pattern and JSON as it is. */
 bool search_name_plain(const char *name);
 

@@ -249,6 +249,25 @@ static void cdi_search__looks_at_the_driver_root_itself(void **state)
 	teardown(&f);
 }
 
+/* What is not there is watched as well: it may come. */
+static void cdi_search__says_by_what_a_change_would_show(void **state)
+{
+	static const char *const rows[] = { LIBS, LIBS "/libcuda.so." VERSION, "/usr/lib64",
+		"/usr/bin/nvidia-smi", "/etc/vulkan/icd.d/nvidia_icd.json",
+		"/run/nvidia-persistenced/socket", "/dev/nvidia-modeset" };
+	struct cdi_found *found;
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	found = search(&f);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (!strv_has(&found->watched, path_of(&f, rows[i])))
+			fail_msg("'%s' is not watched", rows[i]);
+	(void)cdi_found_free(found);
+	teardown(&f);
+}
+
 static void cdi_search__adds_nodes_for_graphics(void **state)
 {
 	struct fixture f;
@@ -465,6 +484,7 @@ int main(void)
 		cmocka_unit_test(cdi_search__follows_links_inside_the_root),
 		cmocka_unit_test(cdi_search__passes_over_what_is_no_library),
 		cmocka_unit_test(cdi_search__looks_at_the_driver_root_itself),
+		cmocka_unit_test(cdi_search__says_by_what_a_change_would_show),
 		cmocka_unit_test(cdi_search__adds_nodes_for_graphics),
 		cmocka_unit_test(cdi_search__leaves_out_what_cannot_be_given),
 		cmocka_unit_test(cdi_search__finds_the_other_classes),
