@@ -65,6 +65,17 @@ bool strv_has(const struct strv *s, const char *text)
 	return false;
 }
 
+static int by_bytes(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void strv_sort(struct strv *s)
+{
+	if (s->n > 1)
+		qsort(s->v, s->n, sizeof(*s->v), by_bytes);
+}
+
 bool strv_equal(const struct strv *a, const struct strv *b)
 {
 	if (a->n != b->n)

@@ -22,6 +22,7 @@ int strv_add(struct strv *s, const char *text, struct error *err) MUST_USE; /* c
 int strv_addn(struct strv *s, const char *text, size_t len, struct error *err) MUST_USE;
 int strv_copy(struct strv *to, const struct strv *from, struct error *err) MUST_USE;
 bool strv_has(const struct strv *s, const char *text);
+void strv_sort(struct strv *s); /* by bytes */
 bool strv_equal(const struct strv *a, const struct strv *b);
 
 /* Splits at @sep and trims blanks off each element; "" gives one empty element, as Go does. */

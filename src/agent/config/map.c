@@ -16,11 +16,6 @@ struct map_source {
 	struct error trouble; /* why the server is not in touch */
 };
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int map_names(struct config_source *s, struct strv *names, struct error *err)
 {
 	struct map_source *m = (struct map_source *)s;
@@ -43,8 +38,7 @@ static int map_names(struct config_source *s, struct strv *names, struct error *
 			strv_add(names, name, err) < 0)
 			return -1;
 	}
-	if (names->n > 1)
-		qsort(names->v, names->n, sizeof(*names->v), by_name);
+	strv_sort(names);
 	return 0;
 }
 

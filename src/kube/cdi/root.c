@@ -120,11 +120,6 @@ int root_resolve(char *ret, size_t cap, const char *root, const char *path, stru
 	return 0;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 int root_list(struct strv *ret, const char *root, const char *path, const char *pattern,
 	struct error *err)
 {
@@ -143,7 +138,7 @@ int root_list(struct strv *ret, const char *root, const char *path, const char *
 		if (fnmatch(pattern, e->d_name, FNM_PERIOD) == 0)
 			r = strv_add(ret, e->d_name, err);
 	(void)closedir(dir);
-	if (r == 0 && ret->n > 1)
-		qsort(ret->v, ret->n, sizeof(*ret->v), by_text);
+	if (r == 0)
+		strv_sort(ret);
 	return r;
 }

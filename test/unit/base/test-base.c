@@ -37,6 +37,24 @@ static void error_prefix__keeps_the_text_and_the_code(void **state)
 	assert_int_equal(error_set(NULL, ERR_INVALID, "nobody asked"), -1);
 }
 
+static void strv_sort__sorts_by_bytes(void **state)
+{
+	CLEANUP(strv_fini) struct strv v = STRV_INIT;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	strv_sort(&v); /* none is sorted */
+	assert_ok(strv_split(&v, "b,a10,B,a,a9", ',', &err), &err);
+	strv_sort(&v);
+	assert_int_equal(v.n, 5);
+	assert_string_equal(v.v[0], "B");
+	assert_string_equal(v.v[1], "a");
+	assert_string_equal(v.v[2], "a10");
+	assert_string_equal(v.v[3], "a9");
+	assert_string_equal(v.v[4], "b");
+	assert_null(v.v[5]);
+}
+
 static void buf_add__stops_at_its_ceiling(void **state)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(8);
@@ -318,6 +336,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(error_class__has_a_row_for_every_code),
 		cmocka_unit_test(error_prefix__keeps_the_text_and_the_code),
+		cmocka_unit_test(strv_sort__sorts_by_bytes),
 		cmocka_unit_test(buf_add__stops_at_its_ceiling),
 		cmocka_unit_test(parse_duration__takes_what_go_takes),
 		cmocka_unit_test(parse_bytes__takes_kubernetes_quantities),
