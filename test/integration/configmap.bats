@@ -162,6 +162,18 @@ refused_with() {
 	never_below 40
 }
 
+@test "who never stops writing is read all the same" {
+	mkdir "$CONFIGS"
+	sharing 10 >"$CONFIGS/a"
+	kubelet
+	agent --config-dir "$CONFIGS" --default-config a
+	eventually 20 offers 40
+	start writer bash -c 'while echo x >"$1"; do sleep 0.1; done' - "$CONFIGS/noise"
+	sharing 20 | put "$CONFIGS/a"
+	eventually 5 offers 80
+	stop writer KILL || true
+}
+
 @test "CONFIG_FILE of a chart yields to its directory, options exclude each other" {
 	volume a=2
 	kubelet

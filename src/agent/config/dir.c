@@ -22,6 +22,8 @@
 /* A file that is written in place is read when this long nothing more came: the first half of a
  * config may be a good one, and take slices away. */
 #define WRITTEN_MS 200
+/* Who never stops writing is read all the same: so long after the first event, at most. */
+#define SETTLED_MS 2000
 #define POLL_MS    10000
 #define MISSING_MS 1000 /* the same while there is nothing to watch */
 
@@ -31,6 +33,7 @@ struct dir_source {
 	uv_fs_event_t event;
 	uv_timer_t settle, poll;
 	bool watching;
+	uint64_t unsettled_ms; /* since then (the loop's clock), while .settle runs */
 	struct file_id id; /* of the directory that is watched */
 	int closing;
 };
@@ -42,11 +45,6 @@ static bool is_file(const char *dir, const char *name)
 
 	return path_join(path, sizeof(path), dir, name, NULL) == 0 && stat(path, &st) == 0 &&
 	       !S_ISDIR(st.st_mode);
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static int list(const struct dir_source *d, DIR *dir, struct strv *names, struct error *err)
@@ -63,8 +61,7 @@ static int list(const struct dir_source *d, DIR *dir, struct strv *names, struct
 		if (strv_add(names, e->d_name, err) < 0)
 			return -1;
 	}
-	if (names->n > 1)
-		qsort(names->v, names->n, sizeof(*names->v), by_name);
+	strv_sort(names);
 	return 0;
 }
 
@@ -106,10 +103,18 @@ static void on_settled(uv_timer_t *t)
 	config_source_changed(t->data);
 }
 
+/* Not before @ms from now have passed. */
 static void look_in(struct dir_source *d, uint64_t ms)
 {
-	if (!uv_is_active((uv_handle_t *)&d->settle) || uv_timer_get_due_in(&d->settle) < ms)
-		(void)uv_timer_start(&d->settle, on_settled, ms, 0);
+	bool active = uv_is_active((uv_handle_t *)&d->settle);
+	uint64_t now = uv_now(d->settle.loop), left;
+
+	if (!active)
+		d->unsettled_ms = now;
+	left = d->unsettled_ms + SETTLED_MS > now ? d->unsettled_ms + SETTLED_MS - now : 0;
+	if (active && uv_timer_get_due_in(&d->settle) >= ms)
+		return;
+	(void)uv_timer_start(&d->settle, on_settled, ms < left ? ms : left, 0);
 }
 
 static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
@@ -123,7 +128,7 @@ static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
 /* Watches the directory that has the name now. */
 static void rewatch(struct dir_source *d)
 {
-	struct file_id id;
+	struct file_id id = { 0 };
 	bool there = file_id_get(d->self, &id);
 
 	if (there && d->watching && file_id_equal(&id, &d->id))
@@ -140,9 +145,11 @@ static void dir_look(struct config_source *s)
 	config_source_changed(s);
 }
 
+/* What the poll finds may be half written as well. */
 static void on_poll(uv_timer_t *t)
 {
-	dir_look(t->data);
+	rewatch(t->data);
+	look_in(t->data, SETTLE_MS);
 }
 
 static void dir_release(struct dir_source *d)
