@@ -67,9 +67,13 @@ static void take_look(struct agent *a, const struct inventory *inv, const struct
 	int r = node_observe(&a->node, &a->config.config->health, inv, why, time_mono_ns(),
 		&err);
 
-	if (r < 0)
+	if (r < 0) {
 		log_error("GPUs not updated", LOG_STR("reason", err.msg));
-	else if (r > 0 || !a->offered.offer)
+		return;
+	}
+	if (r > 0)
+		agent_config_gpus_changed(a);
+	if (r > 0 || !a->offered.offer)
 		agent_reconcile(a);
 	else
 		agent_cdi_look(a);

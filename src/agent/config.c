@@ -48,12 +48,14 @@ static int parse(struct agent *a, const char *where, const char *text, size_t le
 	return 0;
 }
 
-/* A config that parses may still be impossible on this node (too many devices): try it first. */
-static int try_config(const struct agent *a, const struct config *c, struct error *err)
+/* A config that parses may still be impossible on this node (too many devices): try it first. With
+ * other GPUs it may be possible. */
+static int try_config(struct agent *a, const struct config *c, struct error *err)
 {
 	CLEANUP(offer_freep) struct offer *offer = NULL;
 
-	return a->node.inv ? offer_new(&offer, a->node.inv, c, err) : 0;
+	a->config.refused_by_node = a->node.inv && offer_new(&offer, a->node.inv, c, err) < 0;
+	return a->config.refused_by_node ? -1 : 0;
 }
 
 /*
@@ -81,6 +83,8 @@ static void refuse(struct agent *a, const char *reason, const struct error *err)
 {
 	struct agent_config_state *s = &a->config;
 
+	if (s->trying_again && !strcmp(s->last_error.msg, err->msg))
+		return;
 	log_error(s->decided ? "config refused, keeping the one in force"
 			     : "config refused, nothing is offered yet",
 		LOG_STR("reason", err->msg));
@@ -128,6 +132,7 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 	CLEANUP(freep) char *name = strdup(where);
 	bool first = !s->decided;
 
+	s->refused_by_node = false;
 	if (!name)
 		return error_nomem(err);
 	if (refuse_empty(a, where, text, err) < 0 ||
@@ -351,6 +356,18 @@ static void look(struct agent *a, bool force)
 static void on_source(void *arg)
 {
 	look(arg, /* force= */ false);
+}
+
+void agent_config_gpus_changed(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (!s->refused_by_node || !s->source)
+		return;
+	buf_clear(&s->seen);
+	s->trying_again = true;
+	look(a, /* force= */ false);
+	s->trying_again = false;
 }
 
 static const struct config_source_ops source_ops = { .changed = on_source };

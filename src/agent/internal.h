@@ -56,6 +56,8 @@ struct agent_config_state {
 	uint64_t generation;     /* 1 for the first that is decided, + 1 with each change */
 	struct error last_error; /* of a newer config that was refused; ERR_NONE: none */
 	uint64_t last_error_wall_ns;
+	bool refused_by_node;        /* the last one, as it does not fit these GPUs */
+	bool trying_again;           /* for other GPUs: no news unless it is */
 	char waiting[ERROR_MSG_MAX]; /* why nothing is decided yet; "" */
 
 	const char *file, *dir, *default_name;              /* options; borrowed; may be NULL */
@@ -156,6 +158,7 @@ int agent_config_start(struct agent *a, const struct agent_options *o,
 void agent_config_label(struct agent *a, const char *label); /* of our Node; NULL: none */
 void agent_config_with_api(struct agent *a, struct api *api);
 void agent_config_without_api(struct agent *a); /* there will be none */
+void agent_config_gpus_changed(struct agent *a);
 void agent_config_reload(struct agent *a);
 void agent_config_stop(struct agent *a);
 void agent_config_fini(struct agent *a);
