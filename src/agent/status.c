@@ -232,6 +232,12 @@ static const struct pod_device *holder_of(const struct holder_index *index,
 	return found ? *found : NULL;
 }
 
+static json_t *holder_status(const struct pod_device *h)
+{
+	return json_pack("{s:s, s:s, s:s}", "namespace", h->namespace_, "pod", h->pod,
+		"container", h->container);
+}
+
 static json_t *slice_status(const struct agent *a, const struct resource *r,
 	const struct offer_device *d, const struct holder_index *holders)
 {
@@ -243,9 +249,7 @@ static json_t *slice_status(const struct agent *a, const struct resource *r,
 	SET(o, "gpu", json_integer(gpu->index));
 	SET(o, "healthy", json_boolean(health_ok(&a->node.gpus[d->gpu].health)));
 	SET(o, "holder",
-		!h ? json_null()
-		   : json_pack("{s:s, s:s, s:s}", "namespace", h->namespace_, "pod", h->pod,
-			     "container", h->container));
+h ? holder_status(h) : json_null());
 	return o;
 }
 
@@ -313,6 +317,43 @@ static json_t *resources_status(const struct agent *a, const struct pod_devices 
 	return list;
 }
 
+/* --- what pods hold of this node's GPUs from before the offer of now --- */
+
+static const struct gpu *gpu_of_id(const struct inventory *inv, const char *id)
+{
+	size_t len = device_id_physical_len(id);
+
+	for (uint32_t i = 0; inv && i < inv->n; i++) {
+		if (strlen(inv->gpus[i].uuid) == len && !memcmp(inv->gpus[i].uuid, id, len))
+			return &inv->gpus[i];
+	}
+	return NULL;
+}
+
+static bool is_offered(const struct offer *offer, const struct pod_device *d)
+{
+	const struct resource *r = offer ? offer_find(offer, d->resource) : NULL;
+
+	return r && resource_find(r, d->id);
+}
+
+static json_t *earlier_status(const struct agent *a, const struct pod_devices *holders)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; holders && i < holders->n; i++) {
+		const struct pod_device *d = &holders->v[i];
+		const struct gpu *gpu = gpu_of_id(a->node.inv, d->id);
+
+		if (gpu && !is_offered(a->offered.offer, d))
+			(void)json_array_append_new(list,
+				json_pack("{s:s, s:s, s:I, s:o}", "resource", d->resource, "id",
+					d->id, "gpu", (json_int_t)gpu->index, "holder",
+					holder_status(d)));
+	}
+	return list;
+}
+
 char *agent_status_json(const struct agent *a, const struct pod_devices *holders,
 	const struct error *holders_error)
 {
@@ -329,6 +370,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "nvml", nvml_status(a));
 	SET(o, "gpus", gpus_status(a));
 	SET(o, "resources", resources_status(a, holders));
+	SET(o, "earlier", earlier_status(a, holders));
 	SET(o, "holders",
 		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
 			error_or_null(holders_error, 0)));

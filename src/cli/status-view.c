@@ -9,6 +9,7 @@
 #define CELL_MAX 160
 #define COLUMNS  8
 #define ROWS_MAX 65536
+#define EARLIER_NAMES 4 /* of pods in one line */
 #define RED      "\033[31m"
 #define YELLOW   "\033[33m"
 #define GREEN    "\033[32m"
@@ -263,16 +264,24 @@ static int put_resources(struct buf *b, const json_t *list, bool colour, struct 
 	return 0;
 }
 
-static void slice_row(struct row *r, const json_t *resource, const json_t *slice)
+static const char *health_text(const json_t *slice)
+{
+	const json_t *healthy = json_object_get(slice, "healthy");
+
+	return !healthy                ? "not offered" /* one of an earlier config */
+	       : json_is_true(healthy) ? "healthy"
+				       : "unhealthy";
+}
+
+static void slice_row(struct row *r, const char *resource, const json_t *slice)
 {
 	const json_t *h = json_object_get(slice, "holder");
 	char ns[CELL_MAX / 4], pod[CELL_MAX / 3], container[CELL_MAX / 4];
 
-	clean(r->cells[0], CELL_MAX, text_of(resource, "name"));
+	clean(r->cells[0], CELL_MAX, resource);
 	(void)snprintf(r->cells[1], CELL_MAX, "%" PRId64, number_of(slice, "gpu"));
 	clean(r->cells[2], CELL_MAX, text_of(slice, "id"));
-	(void)snprintf(r->cells[3], CELL_MAX, "%s",
-		json_is_true(json_object_get(slice, "healthy")) ? "healthy" : "unhealthy");
+	(void)snprintf(r->cells[3], CELL_MAX, "%s", health_text(slice));
 	if (!json_is_object(h)) {
 		(void)snprintf(r->cells[4], CELL_MAX, "free");
 		r->colour = GREEN;
@@ -284,21 +293,47 @@ static void slice_row(struct row *r, const json_t *resource, const json_t *slice
 	(void)snprintf(r->cells[4], CELL_MAX, "%s/%s (%s)", ns, pod, container);
 }
 
-static int put_slices(struct buf *b, const json_t *resource, bool colour, struct error *err)
+/* @resource: of all of the list; NULL: each says its own. */
+static int put_slices(struct buf *b, const char *resource, const json_t *list, bool colour,
+	struct error *err)
 {
 	static const char *const headers[] = { "RESOURCE", "GPU", "SLICE", "HEALTH",
 		"HELD BY" };
-	const json_t *list = json_object_get(resource, "slices");
 	size_t n = 0;
 	CLEANUP(freep) struct row *rows = new_rows(list, &n, err);
 
 	if (!rows)
 		return -1;
-	for (size_t i = 0; i < n; i++)
-		slice_row(&rows[i], resource, json_array_get(list, i));
+	for (size_t i = 0; i < n; i++) {
+		const json_t *slice = json_array_get(list, i);
+
+		slice_row(&rows[i], resource ? resource : text_of(slice, "resource"), slice);
+	}
 	buf_putc(b, '\n');
 	put_table(b, headers, ARRAY_LEN(headers), rows, n, colour);
 	return 0;
+}
+
+/* Who holds what is not offered any more, by name as far as one line goes. */
+static void put_earlier(struct buf *b, const json_t *list)
+{
+	size_t n = json_array_size(list);
+	char ns[CELL_MAX / 4], pod[CELL_MAX];
+
+	if (n == 0)
+		return;
+	buf_printf(b, "\nEarlier   %zu %s of an earlier config %s still held: ", n,
+		n == 1 ? "device" : "devices", n == 1 ? "is" : "are");
+	for (size_t i = 0; i < n && i < EARLIER_NAMES; i++) {
+		const json_t *h = json_object_get(json_array_get(list, i), "holder");
+
+		clean(ns, sizeof(ns), text_of(h, "namespace"));
+		clean(pod, sizeof(pod), text_of(h, "pod"));
+		buf_printf(b, "%s%s/%s", i ? ", " : "", ns, pod);
+	}
+	if (n > EARLIER_NAMES)
+		buf_printf(b, " and %zu more", n - EARLIER_NAMES);
+	buf_putc(b, '\n');
 }
 
 static void put_list(struct buf *b, const char *title, const json_t *list)
@@ -318,6 +353,7 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 {
 	const json_t *resources = json_object_get(root, "resources");
 	const json_t *holders = json_object_get(root, "holders");
+	const json_t *earlier = json_object_get(root, "earlier");
 	char line[CELL_MAX * 4];
 
 	put_head(b, root);
@@ -326,9 +362,16 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 		put_resources(b, resources, options->colour, err) < 0)
 		return -1;
 	for (size_t i = 0; options->slices && i < json_array_size(resources); i++) {
-		if (put_slices(b, json_array_get(resources, i), options->colour, err) < 0)
+		const json_t *r = json_array_get(resources, i);
+
+		if (put_slices(b, text_of(r, "name"), json_object_get(r, "slices"),
+			    options->colour, err) < 0)
 			return -1;
 	}
+	if (options->slices && json_array_size(earlier) > 0 &&
+		put_slices(b, NULL, earlier, options->colour, err) < 0)
+		return -1;
+	put_earlier(b, earlier);
 	if (!json_is_true(json_object_get(holders, "known"))) {
 		clean(line, sizeof(line),
 			text_of(json_object_get(holders, "error"), "message"));

@@ -64,6 +64,10 @@ waits_for_a_gpu() {
 	nothing_twice
 	# Who ran before runs on, with the GPU that it had.
 	[[ -z $(comm -23 <(echo "$before") <(held)) ]]
+	# Those hold whole GPUs, which are not offered any more.
+	eventually 10 status '.resources[0].used == 16 and ([.earlier[].gpu] | sort) == [0, 1, 2, 3]'
+	"$GPUSLICE" status | grep -E '^Earlier +4 devices of an earlier config are still held: gpu-demo/'
+	[[ $("$GPUSLICE" status --slices | grep -c ' not offered .*gpu-demo/') == 4 ]]
 	scale 41
 	eventually 10 pods 40 1
 	nothing_twice

@@ -66,10 +66,14 @@ gpus_of() {
 @test "status names the pods that hold the slices" {
 	# Who began before the GPUs were divided holds a whole one, which is no slice.
 	eventually 30 agent_status gpu '.resources[0] | .capacity == 40 and .used == 16'
+	agent_status gpu '[.earlier[] | .resource == "nvidia.com/gpu" and .holder.namespace == "gpu-demo"] == [true, true, true, true]'
+	agent_status gpu '([.earlier[].gpu] | sort) == [0, 1, 2, 3]'
+	node_exec gpu gpuslice status | grep -E '^Earlier +4 devices of an earlier config are still held: gpu-demo/'
+	[[ $(node_exec gpu gpuslice status --slices | grep -c ' not offered .*gpu-demo/') == 4 ]]
 	kubectl rollout restart -n gpu-demo $DEPLOYMENT
 	kubectl rollout status -n gpu-demo $DEPLOYMENT --timeout 90s
 	eventually 60 pods 20
-	eventually 60 agent_status gpu '.resources[0].used == 20'
+	eventually 60 agent_status gpu '.resources[0].used == 20 and .earlier == []'
 	[[ $(node_exec gpu gpuslice status --slices | grep -c gpu-demo/tensorflow-cifar10-deployment) == 20 ]]
 }
 

@@ -40,6 +40,52 @@ static void status_view__shows_what_an_operator_asks(void **state)
 	assert_null(strchr(buf_str(&b), '\033'));
 }
 
+/* Of pods that began before the GPUs were divided. */
+#define EARLIER(pod)                                                                        \
+	"{\"resource\":\"nvidia.com/gpu\",\"id\":\"GPU-a\",\"gpu\":3,\"holder\":{"             \
+	"\"namespace\":\"ns\",\"pod\":\"" pod "\",\"container\":\"c\"}}"
+
+static void status_view__names_who_holds_what_is_not_offered_any_more(void **state)
+{
+	static const struct {
+		const char *list, *line;
+		bool slices, row;
+	} rows[] = {
+		{ "", NULL, true, false },
+		{ EARLIER("p1"),
+			"\nEarlier   1 device of an earlier config is still held: ns/p1\n", true,
+			true },
+		{ EARLIER("p1"), "still held: ns/p1\n", false, false },
+		{ EARLIER("p1") "," EARLIER("p\\u001b"),
+			"2 devices of an earlier config are still held: ns/p1, ns/p?\n", true,
+			true },
+		{ EARLIER("p1") "," EARLIER("p2") "," EARLIER("p3") "," EARLIER("p4") "," EARLIER(
+			  "p5"),
+			"5 devices of an earlier config are still held: ns/p1, ns/p2, ns/p3, ns/p4 "
+			"and 1 more\n",
+			true, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct status_view_options options = { .slices = rows[i].slices };
+		CLEANUP(buf_fini) struct buf json = BUF_INIT(1 << 16);
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+		struct error err = ERROR_INIT;
+
+		buf_printf(&json, HEAD "\"gpus\":[],\"resources\":[],\"earlier\":[%s]}",
+			rows[i].list);
+		assert_ok(status_view(&b, buf_str(&json), json.len, &options, &err), &err);
+		if (rows[i].line && !strstr(buf_str(&b), rows[i].line))
+			fail_msg("row %zu: '%s' is missing in:\n%s", i, rows[i].line,
+				buf_str(&b));
+		assert_int_equal(strstr(buf_str(&b), "Earlier") != NULL, rows[i].line != NULL);
+		assert_int_equal(strstr(buf_str(&b), "nvidia.com/gpu  3    GPU-a  not offered  "
+						     "ns/p1 (c)\n") != NULL,
+			rows[i].row);
+	}
+}
+
 static void status_view__lets_no_control_character_through(void **state)
 {
 	static const char evil[] =
@@ -76,6 +122,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(status_view__shows_what_an_operator_asks),
+		cmocka_unit_test(status_view__names_who_holds_what_is_not_offered_any_more),
 		cmocka_unit_test(status_view__lets_no_control_character_through),
 		cmocka_unit_test(status_view__refuses_what_is_no_status),
 	};
