@@ -185,6 +185,7 @@ static void on_done(struct task *t, const struct api_reply *reply, const struct 
 	if (!err || (reply->status == 409 && e->told == 0)) {
 		/* A 409 of a new name: an answer that got lost, we have made it. */
 		e->told = s->sent_count;
+		task_reached(t);
 	} else if (reply->status == 404 && e->told > 0) {
 		/* The server keeps events for an hour: this one starts anew. */
 		e->name[0] = '\0';

@@ -74,6 +74,7 @@ static void task__is_over_its_trouble_with_a_write_alone(void **state)
 	assert_int_equal(x.task.trouble.code, ERR_NONE);
 	assert_string_equal(x.task.told, ""); /* the same trouble would be news again */
 	task_close(&x.task);
+	run_for_ms(e, 1); /* the loop lets go of it */
 }
 
 static void task_send__tries_again_what_cannot_be_sent(void **state)
@@ -97,6 +98,7 @@ static void task_send__tries_again_what_cannot_be_sent(void **state)
 	run(e, &x.answers, 1);
 	assert_int_equal(x.task.trouble.code, ERR_NONE);
 	task_close(&x.task);
+	run_for_ms(e, 1); /* the loop lets go of it */
 	free(token);
 }
 
