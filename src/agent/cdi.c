@@ -19,7 +19,7 @@
 
 void agent_cdi_init(struct agent_cdi *c, const char *dir)
 {
-	*c = (struct agent_cdi){ .dir = dir ? dir : CDI_DIR, 
+	*c = (struct agent_cdi){ .dir = dir ? dir : CDI_DIR,
 		.watched = STRV_INIT,
 		.stamp = BUF_INIT(STAMP_MAX_BYTES),
 		.key = BUF_INIT(KEY_MAX_BYTES) };

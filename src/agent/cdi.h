@@ -21,9 +21,9 @@ struct agent_cdi {
 	struct error other_error;  /* the same of the other classes: no matter of the node */
 	uint64_t looked_ns;        /* last look; 0: never, and none is due */
 	uint64_t searched_ns;      /* last search for the driver's files */
-	struct strv watched;       /* by which it shows that a search would find something else */
-	struct buf stamp;          /* what was there before the last search */
-	struct buf key;            /* the GPUs, driver and config that it was made for */
+	struct strv watched; /* by which it shows that a search would find something else */
+	struct buf stamp;    /* what was there before the last search */
+	struct buf key;      /* the GPUs, driver and config that it was made for */
 };
 
 void agent_cdi_init(struct agent_cdi *c, const char *dir);

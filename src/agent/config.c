@@ -424,8 +424,8 @@ static bool is_verdict(struct agent *a)
 
 	s->no_node = n && (node_object_state(n) == NODE_ABSENT || why->code == ERR_PERMISSION);
 	/* Not that it was not asked yet, nor silence. */
-	return s->no_node || (n && why->code == ERR_UNAVAILABLE &&
-				     strcmp(why->msg, s->not_asked.msg) != 0);
+	return s->no_node ||
+	       (n && why->code == ERR_UNAVAILABLE && strcmp(why->msg, s->not_asked.msg) != 0);
 }
 
 /* The time is over. */

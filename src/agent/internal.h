@@ -71,7 +71,7 @@ struct agent_config_state {
 	bool label_wanted; /* there is an API server to say the node's label */
 	bool label_known;
 	char label[CONFIG_ENTRY_NAME_MAX]; /* as last known; "": none */
-	char node_uid[64];         /* of the Node that last said; "": none did */
+	char node_uid[64];                 /* of the Node that last said; "": none did */
 	bool node_is_new;          /* it has no label yet; that of the one before counts */
 	uv_timer_t wait;           /* looks at: */
 	uint64_t wait_since_ns;    /* monotonic */
@@ -79,7 +79,7 @@ struct agent_config_state {
 	struct error not_asked;    /* what is told before the Node was asked for */
 	bool no_node;              /* there is none, or we may not see it */
 	bool waited;               /* long enough for the label */
-	bool chosen; /* then: */
+	bool chosen;               /* then: */
 	char entry[CONFIG_ENTRY_NAME_MAX];
 	enum config_choice_by by;
 };

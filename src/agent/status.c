@@ -102,8 +102,7 @@ static json_t *labels_status(const struct agent *a)
 static json_t *taint_status(const struct agent_cluster *c)
 {
 	json_t *o = json_object();
-	bool there =
-		c->node && taint_is(node_object_taints(c->node), c->options.startup_taint);
+	bool there = c->node && taint_is(node_object_taints(c->node), c->options.startup_taint);
 	bool known = c->node && node_object_state(c->node) == NODE_PRESENT;
 
 	SET(o, "key", json_string(c->options.startup_taint));
@@ -248,8 +247,7 @@ static json_t *slice_status(const struct agent *a, const struct resource *r,
 	SET(o, "id", json_string(d->id));
 	SET(o, "gpu", json_integer(gpu->index));
 	SET(o, "healthy", json_boolean(health_ok(&a->node.gpus[d->gpu].health)));
-	SET(o, "holder",
-h ? holder_status(h) : json_null());
+	SET(o, "holder", h ? holder_status(h) : json_null());
 	return o;
 }
 

@@ -6,15 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CELL_MAX 160
-#define COLUMNS  8
-#define ROWS_MAX 65536
+#define CELL_MAX      160
+#define COLUMNS       8
+#define ROWS_MAX      65536
 #define EARLIER_NAMES 4 /* of pods in one line */
-#define RED      "\033[31m"
-#define YELLOW   "\033[33m"
-#define GREEN    "\033[32m"
-#define BOLD     "\033[1m"
-#define PLAIN    "\033[0m"
+#define RED           "\033[31m"
+#define YELLOW        "\033[33m"
+#define GREEN         "\033[32m"
+#define BOLD          "\033[1m"
+#define PLAIN         "\033[0m"
 
 /* --- reading a peer's JSON --- */
 

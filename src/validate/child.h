@@ -29,7 +29,7 @@ struct child_options {
 		*env;     /* "NAME=value" over the own environment; ends with NULL; or NULL */
 	const char *root; /* chroot first; NULL or "/": no */
 	uint64_t deadline_ns; /* to become the program; monotonic */
-	bool notes;       /* .fd is a packet socket, descriptor 3 there; else its output */
+	bool notes;           /* .fd is a packet socket, descriptor 3 there; else its output */
 };
 
 /* ERR_PERMISSION: chroot is not allowed. ERR_NOT_FOUND: no such program. ERR_TIMEOUT: the program is

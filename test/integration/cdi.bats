@@ -192,7 +192,7 @@ message() {
 	MOFED_ENABLED=true cdi_up cdi-cri
 	eventually 10 logged agent 'error CDI specification not written, trying again .*mofed'
 	eventually 10 ready
-	rm -r "$GPUSLICE_CDI_DIR/${SPEC/gpu/mofed}"
+	rm -r "${GPUSLICE_CDI_DIR:?}/${SPEC/gpu/mofed}"
 	eventually 20 test -s "$GPUSLICE_CDI_DIR/${SPEC/gpu/mofed}"
 	logged agent 'CDI specifications of other devices are in place again'
 }

@@ -34,7 +34,7 @@ struct dir_source {
 	uv_timer_t settle, poll;
 	bool watching;
 	uint64_t unsettled_ms; /* since then (the loop's clock), while .settle runs */
-	struct file_id id; /* of the directory that is watched */
+	struct file_id id;     /* of the directory that is watched */
 	int closing;
 };
 

@@ -41,8 +41,8 @@ static void status_view__shows_what_an_operator_asks(void **state)
 }
 
 /* Of pods that began before the GPUs were divided. */
-#define EARLIER(pod)                                                                        \
-	"{\"resource\":\"nvidia.com/gpu\",\"id\":\"GPU-a\",\"gpu\":3,\"holder\":{"             \
+#define EARLIER(pod)                                                               \
+	"{\"resource\":\"nvidia.com/gpu\",\"id\":\"GPU-a\",\"gpu\":3,\"holder\":{" \
 	"\"namespace\":\"ns\",\"pod\":\"" pod "\",\"container\":\"c\"}}"
 
 static void status_view__names_who_holds_what_is_not_offered_any_more(void **state)
@@ -53,14 +53,14 @@ static void status_view__names_who_holds_what_is_not_offered_any_more(void **sta
 	} rows[] = {
 		{ "", NULL, true, false },
 		{ EARLIER("p1"),
-			"\nEarlier   1 device of an earlier config is still held: ns/p1\n", true,
-			true },
+			"\nEarlier   1 device of an earlier config is still held: ns/p1\n",
+			true, true },
 		{ EARLIER("p1"), "still held: ns/p1\n", false, false },
 		{ EARLIER("p1") "," EARLIER("p\\u001b"),
 			"2 devices of an earlier config are still held: ns/p1, ns/p?\n", true,
 			true },
-		{ EARLIER("p1") "," EARLIER("p2") "," EARLIER("p3") "," EARLIER("p4") "," EARLIER(
-			  "p5"),
+		{ EARLIER("p1") "," EARLIER("p2") "," EARLIER("p3") "," EARLIER(
+			  "p4") "," EARLIER("p5"),
 			"5 devices of an earlier config are still held: ns/p1, ns/p2, ns/p3, ns/p4 "
 			"and 1 more\n",
 			true, true },
