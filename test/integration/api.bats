@@ -145,6 +145,81 @@ registered_within() {
 	[[ $(times agent 'going on without') == 0 ]]
 }
 
+# fake_api: an API server whose objects are the files of $API.
+fake_api() {
+	API=$NODE_DIR/api
+	mkdir "$API"
+	start api python3 "$BATS_TEST_DIRNAME/fake-api.py" "$API"
+	eventually 10 test -s "$API/port"
+	cat >"$NODE_DIR/kubeconfig" <<-EOF
+		apiVersion: v1
+		kind: Config
+		current-context: c
+		clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(<"$API/port")"}}]
+		users: [{name: u, user: {}}]
+		contexts: [{name: c, context: {cluster: c, user: u}}]
+	EOF
+	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
+}
+
+# node UID [ENTRY]: our Node, with the label of that entry.
+node() {
+	jq -n --arg uid "$1" --arg entry "${2-}" '{metadata: {name: "node-1", uid: $uid, labels:
+		(if $entry == "" then {} else {"nvidia.com/device-plugin.config": $entry} end)}}' | put "$API/nodes"
+}
+
+new_nodes() {
+	[[ $(times agent 'the Node is a new one, waiting for its label') == "$1" ]]
+}
+
+chosen() {
+	status ".config | .entry == \"$1\" and .chosenBy == \"$2\" and .lastError == null"
+}
+
+@test "with --config-map no default is in force before the Node has said its label" {
+	fake_api
+	kubelet
+	jq -n --rawfile a "$CONFIGS/a" --rawfile b "$CONFIGS/b" \
+		'{metadata: {name: "configs", uid: "1"}, data: {a: $a, b: $b}}' | put "$API/configmaps"
+	: >"$API/nodes.fail"
+	agent --config-map gpu/configs --default-config b
+	# The time is over, and the ConfigMap is there.
+	eventually 20 status '.config.lastError.message | contains("waiting for the label")'
+	status '.config.decided == false and .resources == [] and .config.sourceError == null'
+	node 1 a
+	rm "$API/nodes.fail"
+	eventually 40 chosen a 'node label'
+	eventually 5 offers 8
+	status '.config.generation == 1'
+}
+
+@test "without a Node the default is taken after a while; a new Node has time to get its label" {
+	fake_api
+	kubelet
+	agent --config-dir "$CONFIGS" --default-config b
+	eventually 20 chosen b default
+	node 1 a
+	eventually 10 chosen a 'node label'
+	eventually 5 offers 8
+	rm "$API/nodes"
+	eventually 10 status '.cluster.nodeState == "absent"'
+	node 2
+	eventually 10 new_nodes 1
+	node 2 b
+	eventually 10 chosen b 'node label'
+	node 3
+	eventually 10 new_nodes 2
+	chosen b 'node label'
+	never_below 8
+	eventually 40 chosen b default
+	eventually 5 offers 12
+	# The same Node that loses its label has been told to.
+	node 3 a
+	eventually 10 chosen a 'node label'
+	node 3
+	eventually 5 chosen b default
+}
+
 @test "a kubeconfig that is wrong is named, and the node goes on" {
 	kubelet
 	echo 'kind: Config' >"$NODE_DIR/kubeconfig"
