@@ -452,14 +452,14 @@ static void on_wait(uv_timer_t *t)
 			set_label(a, "");
 		return;
 	}
-	if (s->decided || s->label_known) {
+	if (s->decided || (s->waited && s->label_known)) {
 		(void)uv_timer_stop(t);
 		return;
 	}
 	if (!has_waited(a, time_mono_ns()) || (s->waited && known == label_known(s)))
 		return;
 	s->waited = true;
-	if (label_known(s))
+	if (!known && label_known(s))
 		log_warn("the label of this node is not known, going on without it",
 			LOG_STR("reason", agent_cluster_trouble(a)));
 	look(a, /* force= */ false);

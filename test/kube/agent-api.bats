@@ -274,7 +274,7 @@ offers_here() {
 	node_log a agent 'label of this node is not known'
 	api_start
 	eventually 60 chosen two 'node label'
-	eventually 20 offers a 8
+	eventually 90 offers a 8 # as above
 }
 
 @test "the Node is deleted and comes back: the config stays, labels and taint are seen to" {
@@ -435,7 +435,8 @@ says() {
 	may 'clusterrole 1 create,patch' 'role 0 watch'
 	node_exec a rm -f /run/gpuslice/config.json
 	api_agent --config-map configs
-	eventually 20 says config.lastError 'cannot list resource'
+	eventually 20 says config.sourceError 'cannot list resource'
+	eventually 40 says config.lastError 'cannot list resource'
 	may 'role 0 list,watch' 'role 1 create,update'
 	api_agent --config-map configs --labels nfd
 	eventually 20 says cluster.labels.error 'cannot get resource'
