@@ -82,13 +82,15 @@ takes_a_pod() {
 }
 
 @test "a kubelet is away for a while: the agent waits, and the other node does not notice" {
-	local before
+	local before here
 	containers >"$BATS_TEST_TMPDIR/before"
 	before=$(registrations b)
+	here=$(registrations a)
 	kubelet_stop a KILL
 	takes_a_pod b
 	node_runs a agent
 	kubelet_start a
+	eventually 20 registered_since a "$here" # the Node says what the kubelet before said
 	eventually 30 offers a 8
 	[[ $(registrations b) == "$before" ]]
 	eventually 10 same_containers
