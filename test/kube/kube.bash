@@ -218,7 +218,7 @@ node_exec() {
 	local pid
 	pid=$(cat "$KUBE/nodes/$1/pid") || return 1
 	shift
-	nsenter -t "$pid" -m -n -p -u -i -r -w -- env "${NODE_ENV[@]}" "$@"
+	nsenter -t "$pid" -m -n -p -u -i -r -w -- env -u KUBECONFIG "${NODE_ENV[@]}" "$@"
 }
 NODE_ENV=(PATH=/opt/gpuslice/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin NO_COLOR=1 "GPUSLICE_SIM_DIR=$SIM_DIR")
 
@@ -379,6 +379,7 @@ kubelet_config() {
 		syncFrequency: ${KUBELET_SYNC:-10s}
 		nodeStatusUpdateFrequency: ${KUBELET_STATUS:-1s}
 		serializeImagePulls: false
+		registryPullQPS: 0
 		imageGCHighThresholdPercent: 100
 		evictionHard: {memory.available: "1Mi"}
 	EOF
