@@ -107,8 +107,8 @@ gpus_of() {
 	kubectl scale deployment/time-slicing-verification --replicas 36
 	eventually 90 pods 36 0 app=time-slicing-verification
 	[[ $(kubectl get pods --field-selector spec.nodeName=small -o name | wc -l) == 4 ]]
-	for pod in $(kubectl get pods -o name --field-selector spec.nodeName=small | head -n 1) \
-		$(kubectl get pods -o name --field-selector spec.nodeName=gpu | head -n 1); do
+	for pod in $(kubectl get pods -o jsonpath='pod/{.items[0].metadata.name}' --field-selector spec.nodeName=small) \
+		$(kubectl get pods -o jsonpath='pod/{.items[0].metadata.name}' --field-selector spec.nodeName=gpu); do
 		eventually 20 eval "kubectl logs $pod | grep -x 'Test PASSED'"
 	done
 	kubectl delete deployment time-slicing-verification --grace-period=0 --force --wait=false

@@ -137,7 +137,7 @@ shared() {
 	eventually 120 pods 36 0 $VERIFY
 	local node pod
 	for node in gpu small; do
-		pod=$(kubectl get pods -l $VERIFY --field-selector "spec.nodeName=$node" -o name | head -n 1)
+		pod=$(kubectl get pods -l $VERIFY --field-selector "spec.nodeName=$node" -o 'jsonpath={.items[0].metadata.name}')
 		eventually 20 eval "kubectl logs $pod | grep -x 'Test PASSED'"
 	done
 	[[ $(kubectl get pods -l $VERIFY --field-selector spec.nodeName=small -o name | wc -l) == 4 ]]
