@@ -45,11 +45,11 @@ same_containers() {
 }
 
 registered_since() {
-	(($(node_exec "$1" grep -c 'registered with the kubelet' /var/log/node/agent.log) > $2))
+	(($(node_exec "$1" grep -c 'info registered with the kubelet' /var/log/node/agent.log) > $2))
 }
 
 registrations() {
-	node_exec "$1" grep -c 'registered with the kubelet' /var/log/node/agent.log
+	node_exec "$1" grep -c 'info registered with the kubelet' /var/log/node/agent.log
 }
 
 # takes_a_pod NODE: one more pod, on this node, gets a GPU and goes again.
