@@ -252,7 +252,7 @@ static void cdi_search__looks_at_the_driver_root_itself(void **state)
 /* What is not there is watched as well: it may come. */
 static void cdi_search__says_by_what_a_change_would_show(void **state)
 {
-	static const char *const rows[] = { LIBS, LIBS "/libcuda.so." VERSION, "/usr/lib64",
+	static const char *const rows[] = { LIBS, (LIBS "/libcuda.so." VERSION), "/usr/lib64",
 		"/usr/bin/nvidia-smi", "/etc/vulkan/icd.d/nvidia_icd.json",
 		"/run/nvidia-persistenced/socket", "/dev/nvidia-modeset" };
 	struct cdi_found *found;
