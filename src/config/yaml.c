@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/buf.h"
+#include "base/utf8.h"
 #include "config/yaml-scalar.h"
 
 #define ANCHORS_MAX 1000
@@ -464,52 +465,15 @@ static int take_event(struct builder *b, struct fy_event *e)
 	return 0;
 }
 
-/* Length of the UTF-8 character at @p, 0 if it is none (too short, too long a form, surrogate). */
-static size_t utf8_len(const unsigned char *p, size_t left)
-{
-	size_t n = *p < 0x80   ? 1
-		   : *p < 0xc2 ? 0
-		   : *p < 0xe0 ? 2
-		   : *p < 0xf0 ? 3
-		   : *p < 0xf5 ? 4
-			       : 0;
-
-	if (n > left)
-		return 0;
-	for (size_t i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	}
-	if (n == 3 && ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f)))
-		return 0;
-	if (n == 4 && ((*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f)))
-		return 0;
-	return n;
-}
-
-/* Nothing but text may reach the YAML parser. */
+/* Nothing but text may reach the YAML parser: libfyaml 0.7.12 does not return from some other. */
 static int check_text(const struct yaml_source *src, struct error *err)
 {
-	const unsigned char *p = (const unsigned char *)src->text;
-	uint32_t line = 1, column = 1;
+	struct utf8_place bad;
 
-	for (size_t i = 0; i < src->len;) {
-		size_t n = utf8_len(p + i, src->len - i);
-		bool control = (p[i] < 0x20 && p[i] != '\n' && p[i] != '\r' && p[i] != '\t') ||
-			       p[i] == 0x7f;
-
-		if (!n || control)
-			return yaml_fail(src, line + src->line_offset,
-				column + src->column_offset, ERR_INVALID, err,
-				"expected UTF-8 text, found the byte 0x%02x", p[i]);
-		column++;
-		if (p[i] == '\n') {
-			line++;
-			column = 1;
-		}
-		i += n;
-	}
-	return 0;
+	if (utf8_is_text(src->text, src->len, &bad))
+		return 0;
+	return yaml_fail(src, bad.line + src->line_offset, bad.column + src->column_offset,
+		ERR_INVALID, err, "expected UTF-8 text, found the byte 0x%02x", bad.byte);
 }
 
 /* The parser's first complaint, in our form. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "kube/messages.h"
 
 #define CHUNK_BYTES 4096U
@@ -106,53 +107,6 @@ static void allocator_free(void *arena, void *p)
 {
 	(void)arena;
 	(void)p;
-}
-
-/* How many bytes the character at @s has; 0: it is none. Stops at the final NUL by itself, which
- * is no continuation byte. Table 3-7 of the Unicode standard. */
-static size_t utf8_char(const unsigned char *s)
-{
-	unsigned char low = 0x80, high = 0xbf;
-	size_t n, i;
-
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] >= 0xc2 && s[0] <= 0xdf) {
-		n = 2;
-	} else if (s[0] >= 0xe0 && s[0] <= 0xef) {
-		n = 3;
-		if (s[0] == 0xe0)
-			low = 0xa0;
-		else if (s[0] == 0xed)
-			high = 0x9f;
-	} else if (s[0] >= 0xf0 && s[0] <= 0xf4) {
-		n = 4;
-		if (s[0] == 0xf0)
-			low = 0x90;
-		else if (s[0] == 0xf4)
-			high = 0x8f;
-	} else {
-		return 0;
-	}
-	if (s[1] < low || s[1] > high)
-		return 0;
-	for (i = 2; i < n; i++)
-		if (s[i] < 0x80 || s[i] > 0xbf)
-			return 0;
-	return n;
-}
-
-bool utf8_is_valid(const char *text)
-{
-	const unsigned char *s = (const unsigned char *)text;
-	size_t n;
-
-	for (; *s; s += n) {
-		n = utf8_char(s);
-		if (n == 0)
-			return false;
-	}
-	return true;
 }
 
 static int check_strings(const ProtobufCMessage *m, const char *what, struct error *err);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the messages have in common, for messages*.c only: memory with a ceiling for decoding,
- * UTF-8, and packing into a buf.
+ * What the messages have in common, for messages*.c only: memory with a ceiling for decoding, and
+ * packing into a buf.
  *
  * protobuf-c allocates what the bytes tell it to: two bytes make an empty message of 50. An arena
  * with a ceiling bounds that, is quicker than one malloc for each string, and is given back as a
@@ -24,8 +24,6 @@ DEFINE_CLEANUP(struct arena *, arena_free)
 
 /* Room for @n things of @size; n may be 0, then it is not NULL either. */
 void *arena_array(struct arena *a, size_t n, size_t size);
-
-bool utf8_is_valid(const char *text);
 
 /*
  * Decodes @data into a message that lives in a new arena, *ret_arena, and checks its strings.

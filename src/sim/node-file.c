@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
+#include "base/utf8.h"
 #include "sim/catalogue.h"
 
 /* One `key: value` of a mapping, and where an error about it is. */
@@ -395,43 +396,16 @@ static int syntax_error(const struct parser *p, struct error *err)
 	return error_set(err, ERR_INVALID, "%s:%d:%d: %s", p->path, e->line, e->column, e->msg);
 }
 
-/* Bytes of the UTF-8 character at @p; 0 if it is none. Overlong forms and surrogates pass. */
-static size_t utf8_len(const unsigned char *p, size_t left)
-{
-	size_t n = *p < 0x80   ? 1
-		   : *p < 0xC2 ? 0
-		   : *p < 0xE0 ? 2
-		   : *p < 0xF0 ? 3
-		   : *p < 0xF5 ? 4
-			       : 0;
-
-	if (n > left)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((p[i] & 0xC0) != 0x80)
-			return 0;
-	return n;
-}
-
 /* libfyaml 0.7.12 does not return from some text that is no text; so that never reaches it. */
 static int check_text(const struct parser *p, const char *text, size_t len, struct error *err)
 {
-	size_t line = 1, start = 0;
+	struct utf8_place bad;
 
-	for (size_t i = 0, n; i < len; i += n) {
-		unsigned char c = (unsigned char)text[i];
-
-		n = utf8_len((const unsigned char *)text + i, len - i);
-		if (!n || c == 0x7F || (c < 0x20 && c != '\n' && c != '\r' && c != '\t'))
-			return error_set(err, ERR_INVALID,
-				"%s:%zu:%zu: expected UTF-8 text, found the byte 0x%02x",
-				p->path, line, i - start + 1, c);
-		if (c == '\n') {
-			line++;
-			start = i + 1;
-		}
-	}
-	return 0;
+	if (utf8_is_text(text, len, &bad))
+		return 0;
+	return error_set(err, ERR_INVALID,
+		"%s:%u:%u: expected UTF-8 text, found the byte 0x%02x", p->path, bad.line,
+		bad.column, bad.byte);
 }
 
 static int load(struct parser *p, const char *text, size_t len, struct error *err)

@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "base/strv.h"
 #include "base/time.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -331,6 +332,63 @@ static void log_limit_pass__counts_per_window(void **state)
 	assert_int_equal(l.suppressed, 1);
 }
 
+static void utf8_is_valid__knows_the_rules(void **state)
+{
+	static const struct {
+		const char *text;
+		bool valid;
+	} rows[] = {
+		{ "", true },
+		{ "plain", true },
+		{ "\xc3\xa9", true },
+		{ "\xe2\x82\xac", true },
+		{ "\xf0\x9f\x98\x80", true },
+		{ "\xf4\x8f\xbf\xbf", true },
+		{ "\xef\xbf\xbf", true },
+		{ "\x80", false },             /* continuation without a start */
+		{ "\xc3", false },             /* cut */
+		{ "\xe2\x82", false },         /* cut */
+		{ "\xc0\xaf", false },         /* overlong */
+		{ "\xe0\x9f\xbf", false },     /* overlong */
+		{ "\xf0\x8f\xbf\xbf", false }, /* overlong */
+		{ "\xed\xa0\x80", false },     /* surrogate */
+		{ "\xf4\x90\x80\x80", false }, /* beyond U+10FFFF */
+		{ "\xf5\x80\x80\x80", false },
+		{ "a\xff", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (utf8_is_valid(rows[i].text) != rows[i].valid)
+			fail_msg("row %zu", i);
+}
+
+static void utf8_is_text__says_which_byte_is_none(void **state)
+{
+	static const struct {
+		const char *text;
+		struct utf8_place bad;
+	} rows[] = {
+		{ "a\n\xc3\xa9\t\xe0\x9f\xbf", { 2, 3, 0xe0 } },
+		{ "%x\xf0\x8c\x90\x8a", { 1, 3, 0xf0 } }, /* libfyaml does not return from it */
+		{ "\x1b[1m", { 1, 1, 0x1b } },
+		{ "\r\n\x7f", { 2, 1, 0x7f } },
+		{ "a\xe2\x82", { 1, 2, 0xe2 } },
+	};
+	struct utf8_place bad;
+
+	(void)state;
+	assert_true(utf8_is_text("a: \xf0\x9f\x98\x80\r\n\tb", 11, &bad));
+	assert_false(utf8_is_text("a\0b", 3, &bad));
+	assert_int_equal(bad.column, 2);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_false(utf8_is_text(rows[i].text, strlen(rows[i].text), &bad));
+		assert_int_equal(bad.line, rows[i].bad.line);
+		assert_int_equal(bad.column, rows[i].bad.column);
+		assert_int_equal(bad.byte, rows[i].bad.byte);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +404,8 @@ int main(void)
 		cmocka_unit_test(options_parse__says_what_is_wrong),
 		cmocka_unit_test(options_parse__leaves_the_command_alone),
 		cmocka_unit_test(log_limit_pass__counts_per_window),
+		cmocka_unit_test(utf8_is_valid__knows_the_rules),
+		cmocka_unit_test(utf8_is_text__says_which_byte_is_none),
 	};
 
 	return cmocka_run_group_tests_name("base", tests, NULL, NULL);

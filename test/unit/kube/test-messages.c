@@ -266,38 +266,6 @@ static void encode__holds_to_the_kubelets_limit(void **state)
 	free(v);
 }
 
-static void utf8_is_valid__knows_the_rules(void **state)
-{
-	static const struct {
-		const char *text;
-		bool valid;
-	} rows[] = {
-		{ "", true },
-		{ "plain", true },
-		{ "\xc3\xa9", true },
-		{ "\xe2\x82\xac", true },
-		{ "\xf0\x9f\x98\x80", true },
-		{ "\xf4\x8f\xbf\xbf", true },
-		{ "\xef\xbf\xbf", true },
-		{ "\x80", false },             /* continuation without a start */
-		{ "\xc3", false },             /* cut */
-		{ "\xe2\x82", false },         /* cut */
-		{ "\xc0\xaf", false },         /* overlong */
-		{ "\xe0\x9f\xbf", false },     /* overlong */
-		{ "\xf0\x8f\xbf\xbf", false }, /* overlong */
-		{ "\xed\xa0\x80", false },     /* surrogate */
-		{ "\xf4\x90\x80\x80", false }, /* beyond U+10FFFF */
-		{ "\xf5\x80\x80\x80", false },
-		{ "a\xff", false },
-	};
-	size_t i;
-
-	(void)state;
-	for (i = 0; i < ARRAY_LEN(rows); i++)
-		if (utf8_is_valid(rows[i].text) != rows[i].valid)
-			fail_msg("row %zu", i);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,7 +280,6 @@ int main(void)
 		cmocka_unit_test(decode__refuses_garbage),
 		cmocka_unit_test(decode__bounds_counts_and_memory),
 		cmocka_unit_test(encode__holds_to_the_kubelets_limit),
-		cmocka_unit_test(utf8_is_valid__knows_the_rules),
 	};
 
 	return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
