@@ -152,6 +152,19 @@ refused() {
 	k get resources -o json | jq -e '.counts.registrations == 1'
 }
 
+@test "a config that does not fit these GPUs is taken when they change" {
+	node_up 2
+	sharing 2 | sed 's/^health: {/&forgetAfter: 1s, /' | put "$CONFIG"
+	eventually 10 status '.config.generation == 2'
+	sharing 10001 | sed 's/^health: {/&forgetAfter: 1s, /' | put "$CONFIG"
+	eventually 10 status '.config.lastError.message | contains("40004")'
+	offers 8
+	sim remove 3
+	eventually 20 offers 30003
+	status '.config | .lastError == null and .generation == 3'
+	refused 1
+}
+
 @test "a file that may not be read is refused" {
 	((EUID)) || skip "root may read everything"
 	node_up 2

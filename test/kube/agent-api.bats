@@ -445,7 +445,8 @@ says() {
 	api_agent --config-map configs --labels nfd
 	eventually 20 says cluster.labels.error 'cannot update resource'
 	may 'role 1 get,update'
-	kubectl delete nodefeature nvidia-features-for-a -n gpu
+	bash -euo pipefail -c "$(page_command labels 'kubectl --namespace gpuslice get nodefeatures' | sed 's/namespace gpuslice/namespace gpu/g')"
+	run ! feature .
 	api_agent --config-map configs --labels nfd
 	eventually 20 says cluster.labels.error 'cannot create resource'
 	may 'role 1 get,create,update' 'role 2 list'

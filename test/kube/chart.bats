@@ -245,12 +245,9 @@ restarts() {
 	kubectl get node a -o json | jq -e '.metadata.annotations | has("gpuslice.io/labels")'
 	[[ $(node_exec a ls -A /var/lib/kubelet/device-plugins) == $'kubelet.sock\nkubelet_internal_checkpoint' ]]
 	same_users
-	# The command of docs/migrate.md takes the labels away.
-	local key
-	for key in $(kubectl get node a -o json | jq -r '.metadata.annotations["gpuslice.io/labels"] | split(",")[]'); do
-		kubectl label node a "$key-"
-	done
-	kubectl annotate node a gpuslice.io/labels-
+	# The command of docs/labels.md takes the labels away.
+	bash -euo pipefail -c "$(page_command labels 'for node in')"
+	run ! eval 'kubectl get nodes -o yaml | grep gpuslice.io/labels'
 	kubectl get node a -o json | jq -e '[.metadata.labels | keys[] | select(startswith("nvidia.com/"))] == ["nvidia.com/gpu.present"]'
 }
 

@@ -461,6 +461,13 @@ token_new() {
 	[[ -z $old ]] || kubectl delete secret "$old" -n "$ns" >/dev/null
 }
 
+# page_command PAGE START: the block of code in docs/PAGE.md whose first line begins with START.
+page_command() {
+	local page=$BATS_TEST_DIRNAME/../../docs/$1.md
+	awk -v start="$2" '/^```/ { on = 0 } before ~ /^```/ && index($0, start) == 1 { on = 1 } on { print } { before = $0 }' \
+		"$page" | grep . || { echo "no command '$2' in $page" && return 1; }
+}
+
 # run_pod NAME IMAGE SCRIPT [OVERRIDE]: a pod whose container runs the script once; OVERRIDE is YAML
 # (flow style) of further keys of the container.
 run_pod() {

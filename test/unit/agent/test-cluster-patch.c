@@ -170,7 +170,7 @@ static void labels_json__has_the_timestamp_that_was_there(void **state)
 static void taint_patch__takes_our_key_alone_and_only_from_what_was_seen(void **state)
 {
 	static const struct {
-		const char *taints, *patch;
+		const char *taints, *patch; /* no patch: it has none with our key */
 	} rows[] = {
 		{ NULL, NULL },
 		{ "[]", NULL },
@@ -194,6 +194,7 @@ static void taint_patch__takes_our_key_alone_and_only_from_what_was_seen(void **
 		struct error err = ERROR_INIT;
 
 		assert_ok(taint_patch(&patch, taints, "t", &err), &err);
+		assert_int_equal(taint_is(taints, "t"), rows[i].patch != NULL);
 		assert_json(patch, rows[i].patch);
 		json_decref(taints);
 	}
