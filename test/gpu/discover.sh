@@ -20,29 +20,12 @@ case "${1-}" in
 -h | --help) usage; exit 0 ;;
 esac
 [[ $# -ge 1 && $# -le 2 ]] || { usage >&2; exit 2; }
-stage=$(cd "$1" && pwd)
+# shellcheck source=test/gpu/lib.bash
+source "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
+use_stage "$1"
 gfd=${2-}
-if [[ -d $stage/deps ]]; then
-	export LD_LIBRARY_PATH=$stage/deps${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
-PATH=$stage/bin:$PATH
-tmp=$(mktemp -d /tmp/gsgpu.XXXXXX)
 mkdir "$tmp/cdi"
 trap 'rm -rf "$tmp"' EXIT
-failed=0
-export NO_COLOR=1
-
-heading() { printf '\n== %s\n' "$*"; }
-
-# expect WHAT EXPECTED FOUND
-expect() {
-	if [[ $2 == "$3" ]]; then
-		printf 'ok    %s: %s\n' "$1" "$3"
-	else
-		printf 'FAIL  %s: expected %s, found %s\n' "$1" "$2" "$3"
-		failed=1
-	fi
-}
 
 # show COMMAND...: with its output and its exit status.
 show() {

@@ -17,15 +17,11 @@ case "${1-}" in
 -h | --help) usage; exit 0 ;;
 esac
 [[ $# -eq 1 ]] || { usage >&2; exit 2; }
-stage=$(cd "$1" && pwd)
-if [[ -d $stage/deps ]]; then
-	export LD_LIBRARY_PATH=$stage/deps${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
-PATH=$stage/bin:$PATH
-tmp=$(mktemp -d /tmp/gsgpu.XXXXXX)
-failed=0
+# shellcheck source=test/gpu/lib.bash
+source "$(dirname "${BASH_SOURCE[0]}")/lib.bash"
+use_stage "$1"
 pids=()
-export GPUSLICE_KUBELET_DIR=$tmp/kubelet GPUSLICE_RUN_DIR=$tmp/run NO_COLOR=1
+export GPUSLICE_KUBELET_DIR=$tmp/kubelet GPUSLICE_RUN_DIR=$tmp/run
 mkdir -p "$GPUSLICE_KUBELET_DIR/device-plugins" "$GPUSLICE_RUN_DIR"
 
 finish() {
@@ -38,18 +34,7 @@ finish() {
 }
 trap finish EXIT
 
-heading() { printf '\n== %s\n' "$*"; }
 show() { printf '$ %s\n' "$*"; "$@" 2>&1 | sed 's/^/  /'; }
-
-# expect WHAT EXPECTED FOUND
-expect() {
-	if [[ $2 == "$3" ]]; then
-		printf 'ok    %s: %s\n' "$1" "$3"
-	else
-		printf 'FAIL  %s: expected %s, found %s\n' "$1" "$2" "$3"
-		failed=1
-	fi
-}
 
 # within SECONDS COMMAND...: until it succeeds.
 within() {

@@ -332,21 +332,7 @@ offers_here() {
 	api_agent --config-map configs --labels nfd
 	eventually 20 agent_status a '.cluster.labels.error.message | contains("does not know NodeFeature objects")'
 	node_stop a agent
-	kubectl apply -f - <<-'YAML'
-		apiVersion: apiextensions.k8s.io/v1
-		kind: CustomResourceDefinition
-		metadata: {name: nodefeatures.nfd.k8s-sigs.io}
-		spec:
-		  group: nfd.k8s-sigs.io
-		  scope: Namespaced
-		  names: {kind: NodeFeature, plural: nodefeatures, singular: nodefeature, listKind: NodeFeatureList}
-		  versions:
-		  - name: v1alpha1
-		    served: true
-		    storage: true
-		    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
-	YAML
-	kubectl wait --for=condition=Established crd/nodefeatures.nfd.k8s-sigs.io
+	define_nodefeatures
 	api_agent --config-map configs --labels nfd
 	eventually 20 feature '.spec.labels["nvidia.com/gpu.replicas"] == "2"'
 	feature '.metadata.labels["nfd.node.kubernetes.io/node-name"] == "a" and .spec.features == {flags: {}, attributes: {}, instances: {}}'

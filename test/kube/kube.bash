@@ -461,6 +461,25 @@ token_new() {
 	[[ -z $old ]] || kubectl delete secret "$old" -n "$ns" >/dev/null
 }
 
+# define_nodefeatures: makes the API server know the NodeFeature objects of node feature discovery.
+define_nodefeatures() {
+	kubectl apply -f - <<-'YAML'
+		apiVersion: apiextensions.k8s.io/v1
+		kind: CustomResourceDefinition
+		metadata: {name: nodefeatures.nfd.k8s-sigs.io}
+		spec:
+		  group: nfd.k8s-sigs.io
+		  scope: Namespaced
+		  names: {kind: NodeFeature, plural: nodefeatures, singular: nodefeature, listKind: NodeFeatureList}
+		  versions:
+		  - name: v1alpha1
+		    served: true
+		    storage: true
+		    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+	YAML
+	kubectl wait --for=condition=Established crd/nodefeatures.nfd.k8s-sigs.io
+}
+
 # page_command PAGE START: the block of code in docs/PAGE.md whose first line begins with START.
 page_command() {
 	local page=$BATS_TEST_DIRNAME/../../docs/$1.md

@@ -212,21 +212,7 @@ patch_node() {
 }
 
 @test "labels by NFD: nothing is denied, each right is used, and missed" {
-	kubectl apply -f - <<-'YAML'
-		apiVersion: apiextensions.k8s.io/v1
-		kind: CustomResourceDefinition
-		metadata: {name: nodefeatures.nfd.k8s-sigs.io}
-		spec:
-		  group: nfd.k8s-sigs.io
-		  scope: Namespaced
-		  names: {kind: NodeFeature, plural: nodefeatures, singular: nodefeature, listKind: NodeFeatureList}
-		  versions:
-		  - name: v1alpha1
-		    served: true
-		    storage: true
-		    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
-	YAML
-	kubectl wait --for=condition=Established crd/nodefeatures.nfd.k8s-sigs.io
+	define_nodefeatures
 	local denied
 	denied=$(answers 403 403)
 	release upgrade 2 --set labels.output=nfd
