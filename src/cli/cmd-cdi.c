@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "cli/cdi-list.h"
 #include "cli/node-look.h"
+#include "cli/output.h"
 #include "cli/table.h"
 #include "kube/cdi/cdi.h"
 
@@ -47,7 +48,7 @@ static const struct option_def options[] = {
 	{ "nvml", NULL, 0, OPTION_STR, { "GPUSLICE_NVML" }, "PATH", NULL,
 		"NVML library to ask for the GPUs, instead of the driver's" },
 	{ "output", NULL, 'o', OPTION_STR, { NULL }, "FILE", NULL,
-		"generate: write this file, not standard output" },
+		"generate: write this file, a regular one as a whole; -: standard output" },
 	{ "sysfs", NULL, 0, OPTION_STR, { "GPUSLICE_SYSFS" }, "DIR", "/sys",
 		"where the graphics nodes of a GPU are read" },
 };
@@ -132,7 +133,6 @@ static int make_spec(void *arg, const struct inventory *inv, const char *root,
 static int generate(struct work *w, struct error *err)
 {
 	const char *class_ = option_str(w->o, "class", "gpu");
-	const char *output = option_str(w->o, "output", NULL);
 	struct node_look node = { .inv = NULL };
 	int r;
 
@@ -149,12 +149,9 @@ static int generate(struct work *w, struct error *err)
 		r = -1;
 	}
 	(void)inventory_free(node.inv);
-	if (r < 0)
-		return r;
-	if (output)
-		return file_write_atomic(output, w->text, strlen(w->text), 0644, err);
-	return fputs(w->text, stdout) < 0 ? error_set(err, ERR_IO, "write to standard output")
-					  : 0;
+	return r < 0 ? r
+		     : output_write(option_str(w->o, "output", NULL), w->text, strlen(w->text),
+			       err);
 }
 
 static int run_generate(const struct options *o, struct error *err)

@@ -2,9 +2,9 @@
 #include "cli/cmd.h"
 
 #include "base/buf.h"
-#include "base/fd.h"
 #include "base/time.h"
 #include "cli/node-look.h"
+#include "cli/output.h"
 #include "config/config.h"
 #include "config/json.h"
 #include "core/labels.h"
@@ -48,7 +48,7 @@ static const struct option_def options[] = {
 	{ "oneshot", NULL, 0, OPTION_BOOL, { "GFD_ONESHOT" }, NULL, "true",
 		"accepted for compatibility: labels are made once in any case" },
 	{ "output-file", "output", 'o', OPTION_STR, { "GFD_OUTPUT_FILE" }, "FILE", "",
-		"write this file, as a whole; empty: standard output" },
+		"write this file, a regular one as a whole; - or empty: standard output" },
 	{ "sleep-interval", NULL, 0, OPTION_DURATION, { "GFD_SLEEP_INTERVAL" }, "TIME", "60s",
 		"accepted for compatibility, without effect" },
 	{ "sysfs", NULL, 0, OPTION_STR, { "GPUSLICE_SYSFS" }, "DIR", "/sys",
@@ -246,7 +246,6 @@ static int as_json(const struct labels *l, struct buf *b, struct error *err)
 static int show(const struct work *w, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX);
-	const char *path = option_str(w->o, "output-file", "");
 
 	for (size_t i = 0; i < w->notes.n; i++)
 		(void)fprintf(stderr, "gpuslice labels: note: %s\n", w->notes.v[i]);
@@ -259,10 +258,7 @@ static int show(const struct work *w, struct error *err)
 	}
 	if (!buf_ok(&b))
 		return error_set(err, ERR_LIMIT, "more than %u bytes of labels", OUTPUT_MAX);
-	if (path[0])
-		return file_write_atomic(path, buf_str(&b), b.len, 0644, err);
-	(void)fputs(buf_str(&b), stdout);
-	return 0;
+	return output_write(option_str(w->o, "output-file", NULL), buf_str(&b), b.len, err);
 }
 
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)

@@ -70,6 +70,48 @@ assert json.loads(sys.argv[1]) == lines' "$output" "$BATS_TEST_TMPDIR/lines"
 	[[ $output == *"written by the agent"* ]]
 }
 
+@test "labels leave a FIFO and a link in place, and write to what they are" {
+	local dir=$BATS_TEST_TMPDIR/out pipe
+	mkdir "$dir"
+	"$GPUSLICE" labels --no-timestamp >"$dir/want"
+	# both ends, so that nobody waits for the other
+	mkfifo "$dir/fifo"
+	exec {pipe}<>"$dir/fifo"
+	run -0 --separate-stderr "$GPUSLICE" labels --no-timestamp -o "$dir/fifo"
+	[[ -z $output && -p $dir/fifo ]]
+	timeout 5 head -n "$(wc -l <"$dir/want")" <&"$pipe" | cmp - "$dir/want"
+	ln -s fifo "$dir/link-to-fifo"
+	run -0 "$GPUSLICE" labels --no-timestamp -o "$dir/link-to-fifo"
+	[[ -L $dir/link-to-fifo && -p $dir/fifo ]]
+	exec {pipe}<&-
+	# the file behind a link is replaced, as a whole
+	mkdir "$dir/a"
+	echo old >"$dir/a/file"
+	ln "$dir/a/file" "$dir/old"
+	ln -s a/file "$dir/link"
+	run -0 "$GPUSLICE" labels --no-timestamp -o "$dir/link"
+	[[ -L $dir/link && $(<"$dir/old") == old ]]
+	cmp "$dir/a/file" "$dir/want"
+	ln -s none "$dir/nowhere"
+	run -3 "$GPUSLICE" labels -o "$dir/nowhere"
+	[[ $output == *"$dir/nowhere': this link leads nowhere"* && -L $dir/nowhere ]]
+	run ! "$GPUSLICE" labels -o "$dir/a"
+	[[ $output == *"open '$dir/a': Is a directory"* ]]
+}
+
+@test "labels take - for standard output, and a link to it" {
+	local dir=$BATS_TEST_TMPDIR
+	cd "$dir"
+	"$GPUSLICE" labels --no-timestamp >want
+	run -0 --separate-stderr "$GPUSLICE" labels --no-timestamp -o -
+	[[ $output == "$(<want)" && ! -e - ]]
+	# the link is made here: as root, a mistake would take away the one in /dev
+	ln -s /proc/self/fd/1 stdout
+	{ echo before && "$GPUSLICE" labels --no-timestamp -o "$dir/stdout" && echo after; } >got
+	[[ -L stdout && $(head -n 1 got) == before && $(tail -n 1 got) == after ]]
+	sed '1d;$d' got | cmp - want
+}
+
 @test "labels without a driver fail, or say so and print what they can" {
 	local -a nothing=(env -u GPUSLICE_SIM_NODE GPUSLICE_NVML="$BATS_TEST_TMPDIR/none.so" "$GPUSLICE" labels)
 	run -3 "${nothing[@]}"
