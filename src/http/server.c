@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/parse.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define IDLE_TIMEOUT_S 30U
+#define PORT_MAX       65535
 
 struct http_server {
 	struct MHD_Daemon *daemon;
@@ -240,17 +242,25 @@ static int listen_unix(struct http_server *s, const char *path, unsigned mode, i
 	return 0;
 }
 
-/* "host:port", ":port", "[v6]:port" to the two words that getaddrinfo() wants. */
+/*
+ * "host:port", ":port", "[v6]:port" to the two words that getaddrinfo() wants. It would take any
+ * number and keep the low 16 bits.
+ */
 static int split_address(const char *address, char *host, size_t cap, const char **ret_port,
 	struct error *err)
 {
 	const char *colon = strrchr(address, ':');
 	const char *from = address;
+	uint32_t port;
 	size_t len;
 
 	if (!colon || !colon[1])
 		return error_set(err, ERR_INVALID,
 			"listen on '%s': expected host:port, :port or unix:/path", address);
+	if (!parse_u32(colon + 1, &port) || port > PORT_MAX)
+		return error_set(err, ERR_INVALID,
+			"listen on '%s': expected a port from 0 to %d, found '%.60s'", address,
+			PORT_MAX, colon + 1);
 	len = (size_t)(colon - address);
 	if (len >= 2 && from[0] == '[' && from[len - 1] == ']') {
 		from++;

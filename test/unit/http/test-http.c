@@ -186,12 +186,40 @@ static void http_server__refuses_an_address_in_use(void **state)
 	test_rmdir(dir);
 }
 
+static void http_server__refuses_a_port_that_is_none(void **state)
+{
+	static const char *const rows[][2] = {
+		{ "127.0.0.1:999999", "expected a port from 0 to 65535, found '999999'" },
+		{ "127.0.0.1:65536", "from 0 to 65535, found '65536'" },
+		{ ":65537", "from 0 to 65535, found '65537'" },
+		{ ":-1", "from 0 to 65535, found '-1'" },
+		{ "[::1]:4294967296", "from 0 to 65535, found '4294967296'" },
+		{ "127.0.0.1:http", "from 0 to 65535, found 'http'" },
+		{ "127.0.0.1:80x", "from 0 to 65535, found '80x'" },
+	};
+	struct http_server *server = NULL;
+	uv_loop_t loop;
+
+	(void)state;
+	(void)uv_loop_init(&loop);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct error err = ERROR_INIT;
+
+		assert_error(
+			http_server_start(&server, &loop, rows[i][0], 0, handle, NULL, &err),
+			&err, rows[i][1]);
+		assert_null(server);
+	}
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(http_server__answers_now_and_later),
 		cmocka_unit_test(http_server__survives_a_client_that_gives_up),
 		cmocka_unit_test(http_server__refuses_an_address_in_use),
+		cmocka_unit_test(http_server__refuses_a_port_that_is_none),
 	};
 
 	return cmocka_run_group_tests_name("http", tests, NULL, NULL);
