@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/status-view.h"
 
+#include "base/strv.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -314,26 +316,47 @@ static int put_slices(struct buf *b, const char *resource, const json_t *list, b
 	return 0;
 }
 
-/* Who holds what is not offered any more, by name as far as one line goes. */
-static void put_earlier(struct buf *b, const json_t *list)
+/* The pods that hold what is in @list: sorted, and each once. */
+static int holders_of(struct strv *ret, const json_t *list, struct error *err)
 {
-	size_t n = json_array_size(list);
-	char ns[CELL_MAX / 4], pod[CELL_MAX];
+	CLEANUP(strv_fini) struct strv all = STRV_INIT;
 
-	if (n == 0)
-		return;
-	buf_printf(b, "\nEarlier   %zu %s of an earlier config %s still held: ", n,
-		n == 1 ? "device" : "devices", n == 1 ? "is" : "are");
-	for (size_t i = 0; i < n && i < EARLIER_NAMES; i++) {
+	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *h = json_object_get(json_array_get(list, i), "holder");
+		char ns[CELL_MAX], pod[CELL_MAX * 2], name[CELL_MAX * 3 + 1];
 
 		clean(ns, sizeof(ns), text_of(h, "namespace"));
 		clean(pod, sizeof(pod), text_of(h, "pod"));
-		buf_printf(b, "%s%s/%s", i ? ", " : "", ns, pod);
+		(void)snprintf(name, sizeof(name), "%s/%s", ns, pod);
+		if (strv_add(&all, name, err) < 0)
+			return -1;
 	}
-	if (n > EARLIER_NAMES)
-		buf_printf(b, " and %zu more", n - EARLIER_NAMES);
+	strv_sort(&all);
+	for (size_t i = 0; i < all.n; i++)
+		if ((i == 0 || strcmp(all.v[i - 1], all.v[i]) != 0) &&
+			strv_add(ret, all.v[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+/* Who holds what is not offered any more, by name as far as one line goes. */
+static int put_earlier(struct buf *b, const json_t *list, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv pods = STRV_INIT;
+	size_t n = json_array_size(list);
+
+	if (n == 0)
+		return 0;
+	if (holders_of(&pods, list, err) < 0)
+		return -1;
+	buf_printf(b, "\nEarlier   %zu %s of an earlier config %s still held: ", n,
+		n == 1 ? "device" : "devices", n == 1 ? "is" : "are");
+	for (size_t i = 0; i < pods.n && i < EARLIER_NAMES; i++)
+		buf_printf(b, "%s%s", i ? ", " : "", pods.v[i]);
+	if (pods.n > EARLIER_NAMES)
+		buf_printf(b, " and %zu more", pods.n - EARLIER_NAMES);
 	buf_putc(b, '\n');
+	return 0;
 }
 
 static void put_list(struct buf *b, const char *title, const json_t *list)
@@ -371,7 +394,8 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 	if (options->slices && json_array_size(earlier) > 0 &&
 		put_slices(b, NULL, earlier, options->colour, err) < 0)
 		return -1;
-	put_earlier(b, earlier);
+	if (put_earlier(b, earlier, err) < 0)
+		return -1;
 	if (!json_is_true(json_object_get(holders, "known"))) {
 		clean(line, sizeof(line),
 			text_of(json_object_get(holders, "error"), "message"));

@@ -64,6 +64,15 @@ static void status_view__names_who_holds_what_is_not_offered_any_more(void **sta
 			"5 devices of an earlier config are still held: ns/p1, ns/p2, ns/p3, ns/p4 "
 			"and 1 more\n",
 			true, true },
+		/* one pod with several devices, also in turn with another */
+		{ EARLIER("p1") "," EARLIER("p2") "," EARLIER("p1"),
+			"3 devices of an earlier config are still held: ns/p1, ns/p2\n", true,
+			true },
+		{ EARLIER("p1") "," EARLIER("p1") "," EARLIER("p2") "," EARLIER(
+			  "p3") "," EARLIER("p4") "," EARLIER("p5") "," EARLIER("p6"),
+			"7 devices of an earlier config are still held: ns/p1, ns/p2, ns/p3, ns/p4 "
+			"and 2 more\n",
+			true, true },
 	};
 
 	(void)state;
