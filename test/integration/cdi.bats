@@ -204,6 +204,7 @@ message() {
 }
 
 @test "an explicit hook path asks for NVIDIA's hooks" {
+	"$GPUSLICED" --help | grep -F 'if not set, CDI specifications have no hooks [$NVIDIA_CDI_HOOK_PATH'
 	NVIDIA_CDI_HOOK_PATH=/usr/bin/nvidia-cdi-hook CDI_DISABLE_HOOKS=enable-cuda-compat cdi_up cdi-cri
 	[ "$(spec '[.containerEdits.hooks[].args[1]] | join(" ")')" = "create-symlinks update-ldcache disable-device-node-modification" ]
 	spec '.containerEdits.hooks | all(.path == "/usr/bin/nvidia-cdi-hook" and .args[0] == "nvidia-cdi-hook")'
@@ -219,6 +220,24 @@ message() {
 	[ "$status" -eq 3 ]
 	[[ $output == *"this node has no device of class gds"* ]]
 	"$GPUSLICE" cdi generate --node p4d.24xlarge | jq -e '.devices | length == 8'
+}
+
+@test "cdi generate leaves a FIFO and a link in place, and takes - for standard output" {
+	"$GPUSLICE" cdi generate --node p3.2xlarge >"$NODE_DIR/want"
+	mkfifo "$NODE_DIR/fifo"
+	timeout 20 cat "$NODE_DIR/fifo" >"$NODE_DIR/got" 3>&- &
+	timeout 10 "$GPUSLICE" cdi generate --node p3.2xlarge -o "$NODE_DIR/fifo"
+	[ -p "$NODE_DIR/fifo" ]
+	wait $!
+	cmp "$NODE_DIR/got" "$NODE_DIR/want"
+	echo old >"$NODE_DIR/file"
+	ln -s file "$NODE_DIR/link"
+	"$GPUSLICE" cdi generate --node p3.2xlarge -o "$NODE_DIR/link"
+	[ -L "$NODE_DIR/link" ]
+	cmp "$NODE_DIR/file" "$NODE_DIR/want"
+	cd "$NODE_DIR"
+	"$GPUSLICE" cdi generate --node p3.2xlarge -o - | cmp - want
+	[ ! -e - ]
 }
 
 @test "cdi list shows everybody's devices and tells of bad files" {
