@@ -151,25 +151,19 @@ static int read_device(const struct reader *r, const struct yaml_node *n,
 	return strv_add(&ret->devices, name->text, r->err);
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* By way of a sorted copy of the pointers: a hostile file may have thousands. */
+/* By way of a sorted copy: a hostile file may have thousands. */
 static int check_unique(const struct reader *r, const struct yaml_node *at,
 	const struct strv *names)
 {
-	CLEANUP(freep) char **sorted = calloc(names->n, sizeof(*sorted));
+	CLEANUP(strv_fini) struct strv sorted = STRV_INIT;
 
-	if (!sorted)
-		return error_nomem(r->err);
-	memcpy(sorted, names->v, names->n * sizeof(*sorted));
-	qsort(sorted, names->n, sizeof(*sorted), by_text);
-	for (size_t i = 1; i < names->n; i++)
-		if (!strcmp(sorted[i - 1], sorted[i]))
+	if (strv_copy(&sorted, names, r->err) < 0)
+		return -1;
+	strv_sort(&sorted);
+	for (size_t i = 1; i < sorted.n; i++)
+		if (!strcmp(sorted.v[i - 1], sorted.v[i]))
 			return yaml_fail(r->src, at->line, at->column, ERR_INVALID, r->err,
-				"device '%s' is there twice", sorted[i]);
+				"device '%s' is there twice", sorted.v[i]);
 	return 0;
 }
 

@@ -150,11 +150,6 @@ uint64_t pod_spec_request(const struct pod_spec *s, const char *resource)
 	return app + sidecars > init_max ? app + sidecars : init_max;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 int pod_spec_resources(const struct pod_spec *s, struct strv *ret, struct error *err)
 {
 	for (size_t i = 0; i < s->n_containers; i++) {
@@ -166,8 +161,7 @@ int pod_spec_resources(const struct pod_spec *s, struct strv *ret, struct error 
 				return -1;
 		}
 	}
-	if (ret->n > 1)
-		qsort(ret->v, ret->n, sizeof(*ret->v), by_text);
+	strv_sort(ret);
 	return 0;
 }
 
