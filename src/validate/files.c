@@ -32,13 +32,20 @@ static int remove_file(const char *path, struct error *err)
 	return 0;
 }
 
-int files_begin(const char *dir, enum validate_component c, struct error *err)
+static int remove_of(const char *dir, enum validate_component c, const char *ending,
+	struct error *err)
 {
 	char path[PATH_MAX];
 
-	if (dir_make(dir, DIR_MODE, err) < 0 || path_of(path, dir, c, "-ready", err) < 0)
+	return path_of(path, dir, c, ending, err) < 0 ? -1 : remove_file(path, err);
+}
+
+int files_begin(const char *dir, enum validate_component c, struct error *err)
+{
+	/* The ready file first: it is what others wait for. */
+	if (dir_make(dir, DIR_MODE, err) < 0 || remove_of(dir, c, "-ready", err) < 0)
 		return -1;
-	return remove_file(path, err);
+	return remove_of(dir, c, ".json", err);
 }
 
 /* "" where the kernel does not say. */
@@ -89,18 +96,40 @@ int files_write(const char *dir, const struct validate_report *r, struct error *
 	json_auto_t *json = files_json(r);
 	char path[PATH_MAX];
 
+	/* Removing needs neither memory nor room on the disk, so it does not wait for them. */
+	if (!valid && remove_of(dir, r->component, "-ready", err) < 0)
+		return -1;
 	text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
 	buf_printf(&b, "%s\n", text ? text : "");
 	if (!text || !buf_ok(&b) || !buf_ok(&r->ready))
 		return error_nomem(err);
 	/* The JSON comes first, for whoever waits for the ready file may read it at once. */
 	if (path_of(path, dir, r->component, ".json", err) < 0 ||
-		file_write_atomic(path, buf_str(&b), b.len, FILE_MODE, err) < 0 ||
-		path_of(path, dir, r->component, "-ready", err) < 0)
+		file_write_atomic(path, buf_str(&b), b.len, FILE_MODE, err) < 0)
 		return -1;
 	if (!valid)
-		return remove_file(path, err);
-	return file_write_atomic(path, buf_str(&r->ready), r->ready.len, FILE_MODE, err);
+		return 0;
+	return path_of(path, dir, r->component, "-ready", err) < 0
+		       ? -1
+		       : file_write_atomic(path, buf_str(&r->ready), r->ready.len, FILE_MODE,
+				 err);
+}
+
+/* ".driver-ready.k3ZpQ0": what file_write_atomic() leaves when it is killed. */
+static bool is_left_over(const char *name)
+{
+	static const char *const endings[] = { "-ready", ".json" };
+	char start[64];
+
+	for (size_t i = 0; i < ARRAY_LEN(endings) * VALIDATE_COUNT_; i++) {
+		int n = snprintf(start, sizeof(start), ".%s%s.",
+			validate_component_name((enum validate_component)(i / 2)),
+			endings[i % 2]);
+
+		if (strncmp(name, start, (size_t)n) == 0 && strlen(name + n) == 6)
+			return true;
+	}
+	return false;
 }
 
 static bool is_status_file(const char *name)
@@ -109,7 +138,7 @@ static bool is_status_file(const char *name)
 	char json[64];
 
 	if (name[0] == '.')
-		return false;
+		return is_left_over(name);
 	if (len > 6 && strcmp(name + len - 6, "-ready") == 0)
 		return true;
 	for (int i = 0; i < VALIDATE_COUNT_; i++) {

@@ -14,14 +14,21 @@
 
 #include <jansson.h>
 
-/* Makes the directory if need be, and removes the ready file: not valid, or being looked at. */
+/*
+ * Makes the directory if need be, and removes both files: nothing is known yet, or any more. What
+ * ends in the middle of a look then leaves no verdict of an older one.
+ */
 int files_begin(const char *dir, enum validate_component c, struct error *err) MUST_USE;
 
-/* Writes what the report says: the ready file on a pass, none after a failure; the JSON always. */
+/*
+ * Writes what the report says: the ready file on a pass, none after a failure; the JSON always. Also
+ * where that cannot be written, no ready file outlives a failure.
+ */
 int files_write(const char *dir, const struct validate_report *r, struct error *err) MUST_USE;
 
-/* Removes *-ready of all components, also those of the operator's, and our JSON files. What the
- * driver container left (.driver-ctr-ready) stays: it is not ours. */
+/* Removes *-ready of all components, also those of the operator's, our JSON files, and what a write
+ * of ours that was killed left over. What the driver container left (.driver-ctr-ready) stays: it
+ * is not ours. */
 int files_cleanup(const char *dir, struct error *err) MUST_USE;
 
 /* The JSON of a report; yours: json_decref(). NULL: out of memory. */

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
 #include <time.h>
@@ -27,6 +29,13 @@ struct run {
 	int changes; /* inotify */
 	int signals; /* signalfd; -1: signals are left alone */
 	int status;  /* watch descriptor of the status directory; -1 */
+	/* Files of these were removed or written by us, so they are ours to take back. */
+	bool ours[VALIDATE_COUNT_];
+	bool unsaved[VALIDATE_COUNT_]; /* the files are not as the last report says */
+	/* Held by the main thread but while a component runs: see guard(). */
+	pthread_mutex_t lock;
+	pthread_t guard;
+	int done; /* eventfd: the guard is to end; -1: there is none */
 };
 
 static void say(const struct run *run, const char *fmt, ...) PRINTF(2, 3);
@@ -49,23 +58,84 @@ static bool has_files(const struct run *run)
 	return run->o->output_dir && run->o->output_dir[0];
 }
 
-/* --- waiting --- */
+/* --- the end by a signal --- */
+
+static void take_back(struct run *run)
+{
+	struct error err = ERROR_INIT;
+
+	for (int c = 0; has_files(run) && c < VALIDATE_COUNT_; c++) {
+		if (run->ours[c] &&
+			files_begin(run->o->output_dir, (enum validate_component)c, &err) < 0)
+			say(run, "%s", err.msg);
+	}
+}
+
+/*
+ * A thread that ends the process when a signal comes while a component runs, for that may take
+ * minutes when the driver hangs. A lock and not a signal handler, so that no file is being written
+ * then, and gRPC's threads do not matter. Children go with their parent: PR_SET_PDEATHSIG.
+ */
+static void *guard(void *arg)
+{
+	struct run *run = arg;
+	struct pollfd p[2] = { { .fd = run->done, .events = POLLIN },
+		{ .fd = run->signals, .events = POLLIN } };
+
+	while (poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	(void)pthread_mutex_lock(&run->lock);
+	/* In between the main thread may have seen the signal itself, or have come to the end. */
+	if (poll(p, 2, 0) > 0 && !p[0].revents && p[1].revents) {
+		say(run, "interrupted while a component was validated");
+		if (run->o->watch_ns)
+			take_back(run);
+		_exit(run->o->watch_ns ? 0 : 1);
+	}
+	(void)pthread_mutex_unlock(&run->lock);
+	return NULL;
+}
 
 static void run_fini(struct run *run)
 {
+	if (run->done >= 0)
+		(void)eventfd_write(run->done, 1);
+	(void)pthread_mutex_unlock(&run->lock);
+	if (run->done >= 0)
+		(void)pthread_join(run->guard, NULL);
+	(void)pthread_mutex_destroy(&run->lock);
+	closep(&run->done);
 	closep(&run->changes);
 	closep(&run->signals);
+}
+
+static int start_guard(struct run *run, struct error *err)
+{
+	int r;
+
+	run->done = eventfd(0, EFD_CLOEXEC);
+	if (run->done < 0)
+		return error_sys(err, errno, "wait for signals");
+	r = pthread_create(&run->guard, NULL, guard, run);
+	if (r == 0)
+		return 0;
+	closep(&run->done);
+	run->done = -1;
+	return error_sys(err, r, "start a thread");
 }
 
 static int run_init(struct run *run, const struct run_options *o,
 	const struct validate_settings *s, struct error *err)
 {
 	sigset_t set;
+	int r = 0;
 
-	*run = (struct run){ .o = o, .s = s, .signals = -1, .status = -1 };
+	*run = (struct run){ .o = o, .s = s, .signals = -1, .status = -1, .done = -1 };
 	run->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (run->changes < 0)
 		return error_sys(err, errno, "watch directories");
+	(void)pthread_mutex_init(&run->lock, NULL);
+	(void)pthread_mutex_lock(&run->lock);
 	if (!o->wait && !o->watch_ns)
 		return 0;
 	(void)sigemptyset(&set);
@@ -73,12 +143,16 @@ static int run_init(struct run *run, const struct run_options *o,
 	(void)sigaddset(&set, SIGINT);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	run->signals = signalfd(-1, &set, SFD_CLOEXEC);
-	if (run->signals < 0) {
+	if (run->signals < 0)
+		r = error_sys(err, errno, "wait for signals");
+	if (r < 0 || start_guard(run, err) < 0) {
 		run_fini(run);
-		return error_sys(err, errno, "wait for signals");
+		return -1;
 	}
 	return 0;
 }
+
+/* --- waiting --- */
 
 /* Directories may come and go; adding one that is watched changes nothing. */
 static void watch_dirs(struct run *run)
@@ -163,30 +237,61 @@ static void output_failed(struct validate_report *r, const struct error *err)
 }
 
 /* The files as the report says; what cannot be written makes a pass a failure. */
-static void keep(const struct run *run, struct validate_report *r)
+static void keep(struct run *run, struct validate_report *r)
+{
+	enum validate_component c = r->component;
+	struct error err = ERROR_INIT;
+
+	if (!has_files(run))
+		return;
+	run->ours[c] = true;
+	if (files_write(run->o->output_dir, r, &err) == 0) {
+		run->unsaved[c] = false;
+		return;
+	}
+	/* The report of a failure has no room for another. */
+	if (r->result == VALIDATE_FAIL && !run->unsaved[c])
+		say(run, "%s: %s", validate_component_name(c), err.msg);
+	run->unsaved[c] = true;
+	output_failed(r, &err);
+}
+
+/* No files from here on, until there is a report. */
+static int begin(struct run *run, enum validate_component c, struct validate_report *r)
 {
 	struct error err = ERROR_INIT;
 
-	if (has_files(run) && files_write(run->o->output_dir, r, &err) < 0)
-		output_failed(r, &err);
+	if (!has_files(run))
+		return 0;
+	run->ours[c] = true;
+	if (files_begin(run->o->output_dir, c, &err) == 0)
+		return 0;
+	run->unsaved[c] = true;
+	output_failed(r, &err);
+	return -1;
+}
+
+/* Validates; meanwhile a signal ends the process. */
+static void look(struct run *run, enum validate_component c, struct validate_report *r)
+{
+	(void)pthread_mutex_unlock(&run->lock);
+	validate_component(c, run->s, r);
+	(void)pthread_mutex_lock(&run->lock);
 }
 
 /* Returns RUN_ENDED or 0. */
 static int one(struct run *run, enum validate_component c, struct validate_report *r)
 {
 	char last[sizeof(r->text)] = "";
-	struct error err = ERROR_INIT;
 	uint64_t start = time_mono_ns();
 	char age[TIME_AGE_MAX];
 
-	if (has_files(run) && files_begin(run->o->output_dir, c, &err) < 0) {
-		output_failed(r, &err);
+	if (begin(run, c, r) < 0)
 		return 0;
-	}
 	for (unsigned n = 1;; n++) {
 		validate_report_fini(r);
 		watch_dirs(run);
-		validate_component(c, run->s, r);
+		look(run, c, r);
 		if (r->result != VALIDATE_FAIL || !run->o->wait || strcmp(last, r->text) != 0)
 			keep(run, r);
 		if (r->result != VALIDATE_FAIL || !run->o->wait)
@@ -214,13 +319,23 @@ static int round_of(struct run *run, struct validate_report *reports)
 
 	for (size_t i = 0; i < o->n; i++) {
 		struct validate_report *r = &reports[i];
+		bool applies =
+			!o->skip || validate_applies(o->list[i], run->s, why, sizeof(why));
 
+		if (r->result == VALIDATE_FAIL) { /* the clean-up, before the round */
+			failed = validate_component_name(o->list[i]);
+			continue;
+		}
 		if (failed) {
 			report_set(r, VALIDATE_SKIP, VALIDATE_CODE_SKIPPED, "%s failed first",
 				failed);
+			/* An older pass does not hold any more; what makes no sense here is
+			 * somebody else's. */
+			if (applies)
+				(void)begin(run, o->list[i], r);
 			continue;
 		}
-		if (o->skip && !validate_applies(o->list[i], run->s, why, sizeof(why))) {
+		if (!applies) {
 			report_set(r, VALIDATE_SKIP, VALIDATE_CODE_SKIPPED, "%s", why);
 			continue;
 		}
@@ -232,12 +347,15 @@ static int round_of(struct run *run, struct validate_report *reports)
 	return 0;
 }
 
-static int first_round(struct run *run, struct validate_report *reports, struct error *err)
+static int first_round(struct run *run, struct validate_report *reports)
 {
+	struct error err = ERROR_INIT;
+
 	for (size_t i = 0; i < run->o->n; i++)
 		validate_report_init(&reports[i], run->o->list[i]);
-	if (has_files(run) && run->o->cleanup && files_cleanup(run->o->output_dir, err) < 0)
-		return -1;
+	if (has_files(run) && run->o->cleanup && run->o->n > 0 &&
+		files_cleanup(run->o->output_dir, &err) < 0)
+		output_failed(&reports[0], &err);
 	return round_of(run, reports);
 }
 
@@ -252,7 +370,7 @@ int run_round(const struct run_options *options, const struct validate_settings 
 			validate_report_init(&reports[i], options->list[i]);
 		return -1;
 	}
-	r = first_round(&run, reports, err);
+	r = first_round(&run, reports);
 	run_fini(&run);
 	return r;
 }
@@ -268,7 +386,7 @@ static void look_again(struct run *run, struct watched *w, struct validate_repor
 	const char *name = validate_component_name(c);
 
 	validate_report_fini(r);
-	validate_component(c, run->s, r);
+	look(run, c, r);
 	if (r->result != VALIDATE_FAIL) {
 		if (!w->valid)
 			say(run, "%s: passes: %s", name, r->text);
@@ -278,8 +396,11 @@ static void look_again(struct run *run, struct watched *w, struct validate_repor
 		return;
 	}
 	w->failures++;
-	if (!w->valid && w->failures > run->o->watch_failures)
+	if (!w->valid && w->failures > run->o->watch_failures) {
+		if (run->unsaved[c])
+			keep(run, r);
 		return;
+	}
 	say(run, "%s: fails (%u of %u): %s: %s", name, (unsigned)w->failures,
 		(unsigned)run->o->watch_failures, validate_code_name(r->code), r->text);
 	if (w->failures < run->o->watch_failures)
@@ -288,17 +409,6 @@ static void look_again(struct run *run, struct watched *w, struct validate_repor
 		say(run, "%s: is not ready any more", name);
 	w->valid = false;
 	keep(run, r);
-}
-
-static void take_back(struct run *run, const struct validate_report *reports)
-{
-	struct error err = ERROR_INIT;
-
-	for (size_t i = 0; has_files(run) && i < run->o->n; i++) {
-		if (reports[i].result != VALIDATE_SKIP &&
-			files_begin(run->o->output_dir, run->o->list[i], &err) < 0)
-			say(run, "%s", err.msg);
-	}
 }
 
 int run_watch(const struct run_options *options, const struct validate_settings *settings,
@@ -313,10 +423,12 @@ int run_watch(const struct run_options *options, const struct validate_settings 
 			validate_report_init(&reports[i], options->list[i]);
 		return -1;
 	}
-	r = first_round(&run, reports, err);
+	r = first_round(&run, reports);
 	for (size_t i = 0; i < options->n && r == 0; i++) {
-		watched[i].valid = reports[i].result != VALIDATE_FAIL;
-		watched[i].failures = watched[i].valid ? 0 : options->watch_failures;
+		enum validate_result result = reports[i].result;
+
+		watched[i].valid = result != VALIDATE_FAIL && result != VALIDATE_SKIP;
+		watched[i].failures = result == VALIDATE_FAIL ? options->watch_failures : 0;
 		say(&run, "%s: %s: %s", validate_component_name(options->list[i]),
 			validate_result_name(reports[i].result), reports[i].text);
 	}
@@ -334,10 +446,7 @@ int run_watch(const struct run_options *options, const struct validate_settings 
 			look_again(&run, &watched[i], &reports[i]);
 		}
 	}
-	if (r >= 0) {
-		take_back(&run, reports);
-		r = RUN_ENDED;
-	}
+	take_back(&run);
 	run_fini(&run);
-	return r;
+	return RUN_ENDED;
 }

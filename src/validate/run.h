@@ -7,8 +7,10 @@
  * A component is not looked at when one before it failed. With .wait a failure is tried again after
  * the interval, or as soon as something changes in a directory that matters (inotify). Watching
  * goes on after the first round: a component that fails .watch_failures times in a row loses its
- * ready file, and gets it back when it passes. SIGTERM and SIGINT end both; a watcher then takes
- * back what it vouched for.
+ * ready file, and gets it back when it passes; files that could not be written are tried again in
+ * the next round. SIGTERM and SIGINT end both; a watcher then takes back what it vouched for. A
+ * signal that comes while a component runs ends the process at once, with status 0 for a watcher
+ * and 1 else.
  * Thread: main; blocks.
  */
 #include "validate/validate.h"

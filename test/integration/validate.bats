@@ -345,6 +345,97 @@ newer() {
 @test "a directory that cannot be written is a failure with advice" {
 	run -1 validate driver -o /proc/nowhere
 	[[ $output == *output-dir*'what to do: mount a writable directory'* ]]
+	# A clean-up before changes nothing about that. The one that is left out may have an older file.
+	local clean
+	for clean in '' -r; do
+		run -1 --separate-stderr validate driver cuda $clean -o "$GPUSLICE"
+		[[ $output == *'driver '*' output-dir '*'Not a directory'*'cuda '*' output-dir '* ]]
+	done
 	run -0 validate driver -o ''
 	[[ ! -e $OUT ]]
+}
+
+@test "what a failure before it leaves out is not valid any more" {
+	validate driver cuda
+	touch "$OUT/toolkit-ready" # of another container: it makes no sense in this one
+	sim driver unload
+	run -1 validate
+	ready toolkit
+	[[ -e $OUT/driver.json && ! -e $OUT/cuda.json ]]
+	rm "$OUT/toolkit-ready"
+	# A watcher that goes takes only what is its own along.
+	sim driver load
+	validate driver cuda
+	touch "$OUT/toolkit-ready"
+	sim driver unload
+	start watch "$GPUSLICE" validate --watch 60s
+	eventually 10 logged watch 'cuda: skipped: driver failed first'
+	ready toolkit
+	kill -TERM "${PID[watch]}"
+	stop watch
+	ready toolkit
+	[[ ! -e $OUT/driver.json ]]
+}
+
+@test "a watcher that cannot write takes a pass back all the same, and writes later" {
+	sim create
+	start watch "$GPUSLICE" validate driver --watch 1s --watch-failures 2
+	eventually 10 ready driver
+	# No file can take the place of a directory. Moved there at once, for it writes all the time.
+	mkdir "$OUT/full"
+	eventually 5 put_in_the_way
+	sim driver unload
+	eventually 10 logged watch 'driver: fails \(2 of 2\): driver-not-loaded'
+	eventually 5 ready
+	logged watch "driver: .*Is a directory"
+	rmdir "$OUT/driver.json"
+	eventually 10 found driver '.code == "driver-not-loaded"'
+	ready
+	stop watch
+}
+
+put_in_the_way() {
+	rm -f "$OUT/driver.json"
+	mv -T "$OUT/full" "$OUT/driver.json"
+}
+
+# children NAME: of the program there is a process of CUDA's.
+children() {
+	CHILD=$(pgrep -P "${PID[$1]}" -f cuda) && [[ -n $CHILD ]]
+}
+
+@test "a signal ends it while the driver hangs, and no ready file stays" {
+	local status
+	sim create
+	FAKE_CUDA=hang=cuInit start watch "$GPUSLICE" validate driver cuda --watch 60s
+	eventually 10 ready driver
+	eventually 10 children watch
+	children watch
+	kill -TERM "${PID[watch]}"
+	eventually 5 not_running watch
+	stop watch
+	ready
+	[[ ! -e $OUT/driver.json ]]
+	eventually 5 gone "$CHILD"
+	# Waiting, it leaves what has passed.
+	FAKE_CUDA=hang=cuInit start wait "$GPUSLICE" validate driver cuda --with-wait
+	eventually 10 children wait
+	kill -INT "${PID[wait]}"
+	eventually 5 not_running wait
+	status=0
+	stop wait || status=$?
+	((status == 1))
+	logged wait 'interrupted while a component was validated'
+	ready driver
+	# NVML's process is another one.
+	sim hang 1 forever
+	start watch "$GPUSLICE" validate driver --watch 60s --timeout 60s
+	eventually 10 ready
+	kill -TERM "${PID[watch]}"
+	eventually 5 not_running watch
+	stop watch
+}
+
+gone() {
+	! kill -0 "$1"
 }

@@ -210,12 +210,45 @@ static void files__come_with_a_pass_and_go_with_a_failure(void **state)
 	validate_report_fini(&r);
 }
 
+static void files__of_an_older_look_go_before_the_next(void **state)
+{
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	touch("cuda-ready");
+	touch("cuda.json");
+	touch("driver.json");
+	assert_ok(files_begin(dir, VALIDATE_CUDA, &err), &err);
+	assert_false(exists("cuda-ready"));
+	assert_false(exists("cuda.json"));
+	assert_true(exists("driver.json"));
+}
+
+static void files__no_pass_outlives_a_failure_that_cannot_be_written(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct validate_report r;
+	char sub[512];
+
+	(void)state;
+	/* No file can take the place of a directory. */
+	assert_ok(path_join(sub, sizeof(sub), dir, "driver.json", &err), &err);
+	assert_int_equal(mkdir(sub, 0755), 0);
+	touch("driver-ready");
+	validate_report_init(&r, VALIDATE_DRIVER);
+	report_set(&r, VALIDATE_FAIL, VALIDATE_CODE_NOT_LOADED, "gone");
+	assert_error(files_write(dir, &r, &err), &err, "Is a directory");
+	assert_false(exists("driver-ready"));
+	validate_report_fini(&r);
+}
+
 static void cleanup__leaves_what_is_not_a_status_file(void **state)
 {
 	static const char *const gone[] = { "driver-ready", "mofed-ready", "cuda-ready",
-		"driver.json", "plugin.json" };
+		"driver.json", "plugin.json", ".driver-ready.a1B2c3", ".plugin.json.XyZ019" };
 	static const char *const stays[] = { ".driver-ctr-ready", "workload-type", "x.json",
-		"-ready" };
+		"-ready", ".driver-ctr-ready.a1B2c3", ".driver-ready", ".driver-ready.a1B2c",
+		".cuda.json.a1B2c3d" };
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -395,6 +428,11 @@ int main(void)
 		cmocka_unit_test(assign__is_read_back_by_a_shell_as_it_was),
 		cmocka_unit_test_setup_teardown(files__come_with_a_pass_and_go_with_a_failure,
 			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(files__of_an_older_look_go_before_the_next,
+			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			files__no_pass_outlives_a_failure_that_cannot_be_written, set_up,
+			tear_down),
 		cmocka_unit_test_setup_teardown(cleanup__leaves_what_is_not_a_status_file,
 			set_up, tear_down),
 		cmocka_unit_test(cdi_spec__names_devices_in_json_and_yaml),
