@@ -184,8 +184,10 @@ static void write_all(struct agent *a, struct error *err, struct error *other)
 
 	/* Without the right driver files, what was written before would give wrong ones. */
 	memset(c->written, 0, sizeof(c->written));
-	if (cdi_search(&found, config, a->node.inv, a->sysfs_root, err) < 0)
+	if (cdi_search(&found, config, a->node.inv, a->sysfs_root, err) < 0) {
+		*other = c->other_error; /* nothing is known that is new */
 		return;
+	}
 	for (size_t i = 0; i < CDI_CLASSES; i++) {
 		struct error why = ERROR_INIT;
 		int r = write_class(c, (enum cdi_class)i, found, config, &why);

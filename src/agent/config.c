@@ -7,6 +7,7 @@
 
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /*
  * Which config is in force. A single file must be good at the start; named configs may come later,
@@ -173,21 +174,27 @@ static void where_is(const struct agent_config_state *s, const char *name, struc
 		buf_puts(b, "/dev/null");
 }
 
-/* For the next start without an API server. A full disk is no reason to do without the config. */
-static void keep(const struct agent *a, const struct config_choice *choice,
-	const struct buf *text)
+/*
+ * For the next start without an API server. A full disk is no reason to do without the config; but
+ * what was kept before must not come back, and keeping is tried again with the next look.
+ */
+static void keep(struct agent *a, const struct config_choice *choice, const struct buf *text)
 {
-	const struct agent_config_state *s = &a->config;
+	struct agent_config_state *s = &a->config;
 	struct config_kept k = { .by = choice->by, .text = *text };
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
 
 	memcpy(k.label, s->label, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
-	if (path_join(path, sizeof(path), a->run_dir, KEPT_NAME, &err) < 0 ||
+	memcpy(k.node_uid, s->node_uid, sizeof(k.node_uid));
+	if (path_join(path, sizeof(path), a->run_dir, KEPT_NAME, &err) == 0 &&
 		config_kept_write(&k, path, s->source_text, &err) < 0)
+		(void)unlink(path);
+	if (err.code != ERR_NONE && !s->unkept)
 		log_warn("the config is not kept for a start without the API server",
 			LOG_STR("reason", err.msg));
+	s->unkept = err.code != ERR_NONE;
 }
 
 static bool is_choice(const struct agent_config_state *s, const struct config_choice *c)
@@ -304,8 +311,9 @@ static void look_named(struct agent *a, bool force)
 
 	force |= s->forced;
 	s->forced = force && r > 0;
-	/* Once the wait is over a source that has never answered is as good as none. */
-	if (r > 0 && !(s->waited && !s->decided)) {
+	/* Once the wait is over a server that has never answered is as good as none; a directory
+	 * that is being written will be whole in a moment. */
+	if (r > 0 && !(s->waited && !s->decided && *s->map)) {
 		waits(a, err.msg);
 		return;
 	}
@@ -324,7 +332,7 @@ static void look_named(struct agent *a, bool force)
 		return;
 	/* The same config may be chosen by something else now. */
 	if (seen_before(s, buf_str(&where), &text) && !force) {
-		if (s->last_error.code != ERR_NONE || is_choice(s, &choice))
+		if (s->last_error.code != ERR_NONE || (is_choice(s, &choice) && !s->unkept))
 			return;
 	} else if (take(a, buf_str(&where), &text, &err) < 0) {
 		refuse(a, reason, &err);
@@ -404,6 +412,7 @@ void agent_config_label(struct agent *a, const char *label)
 
 	if (!is_named(s))
 		return;
+	s->unkept |= strcmp(s->node_uid, uid) != 0;
 	(void)snprintf(s->node_uid, sizeof(s->node_uid), "%s", uid);
 	if (other && !label && s->label_known && *s->label) {
 		log_info("the Node is a new one, waiting for its label",
@@ -441,6 +450,14 @@ static bool has_waited(struct agent *a, uint64_t now)
 	       (s->verdict_since_ns && now - s->verdict_since_ns >= VERDICT_NS);
 }
 
+/* A Node that is gone, or that we cannot see, says nothing about its label. */
+static bool node_is_seen(const struct agent *a)
+{
+	const struct node_object *n = a->cluster.node;
+
+	return node_object_state(n) == NODE_PRESENT && node_object_trouble(n)->code == ERR_NONE;
+}
+
 static void on_wait(uv_timer_t *t)
 {
 	struct agent *a = t->data;
@@ -448,7 +465,9 @@ static void on_wait(uv_timer_t *t)
 	bool known = label_known(s);
 
 	if (s->node_is_new) {
-		if (time_mono_ns() - s->wait_since_ns >= LABEL_WAIT_NS)
+		if (!node_is_seen(a))
+			start_wait(s);
+		else if (time_mono_ns() - s->wait_since_ns >= LABEL_WAIT_NS)
 			set_label(a, "");
 		return;
 	}
@@ -493,6 +512,7 @@ static void take_kept(struct agent *a)
 			&k.text); /* not again, if it is still so */
 		s->label_known = true;
 		memcpy(s->label, k.label, sizeof(s->label));
+		memcpy(s->node_uid, k.node_uid, sizeof(s->node_uid));
 	}
 	buf_fini(&k.text);
 }
@@ -528,9 +548,10 @@ static int name_map(struct agent *a, const char *text, struct error *err)
 			"--config-map: expected NAME or NAMESPACE/NAME, found '%s'", text);
 	if (len == 0 && a->cluster.possible)
 		return error_set(err, ERR_INVALID,
-			"--config-map %s: the namespace of this pod is not known; give "
+			"--config-map %s: the namespace of this pod is not known%s%s; give "
 			"NAMESPACE/NAME or --namespace",
-			text);
+			text, a->cluster.found ? "" : ": ",
+			a->cluster.found ? "" : a->cluster.why.msg);
 	(void)snprintf(s->map_namespace, sizeof(s->map_namespace), "%.*s", len,
 		slash ? text : a->cluster.namespace_);
 	(void)snprintf(s->map, sizeof(s->map), "%s", name);

@@ -73,6 +73,7 @@ struct agent_config_state {
 	char label[CONFIG_ENTRY_NAME_MAX]; /* as last known; "": none */
 	char node_uid[64];                 /* of the Node that last said; "": none did */
 	bool node_is_new;          /* it has no label yet; that of the one before counts */
+	bool unkept;               /* what is kept for the next start is not what is in force */
 	uv_timer_t wait;           /* looks at: */
 	uint64_t wait_since_ns;    /* monotonic */
 	uint64_t verdict_since_ns; /* it is clear that the label will not come; 0: it is not */

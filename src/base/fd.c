@@ -76,6 +76,12 @@ int fd_write_all(int fd, const void *data, size_t len, struct error *err)
 	return 0;
 }
 
+/* For messages: the same failure again has the same text, and is not news. */
+static void name_pattern(char *tmp)
+{
+	memset(tmp + strlen(tmp) - 6, 'X', 6);
+}
+
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode,
 	struct error *err)
 {
@@ -88,8 +94,12 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
 	if (n < 0 || (size_t)n >= sizeof(tmp))
 		return error_set(err, ERR_LIMIT, "write '%s': the path is too long", path);
 	fd = mkostemp(tmp, O_CLOEXEC);
-	if (fd < 0)
-		return error_sys(err, errno, "create '%s'", tmp);
+	if (fd < 0) {
+		int e = errno;
+
+		name_pattern(tmp);
+		return error_sys(err, e, "create '%s'", tmp);
+	}
 	if (fd_write_all(fd, data, len, err) < 0) {
 		(void)error_prefix(err, "'%s'", path);
 		goto undo;
@@ -99,8 +109,11 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
 		goto undo;
 	}
 	if (rename(tmp, path) < 0) {
-		(void)error_sys(err, errno, "rename '%s' to '%s'", tmp, path);
-		goto undo;
+		int e = errno;
+
+		(void)unlink(tmp);
+		name_pattern(tmp);
+		return error_sys(err, e, "rename '%s' to '%s'", tmp, path);
 	}
 	return 0;
 undo:

@@ -220,6 +220,44 @@ chosen() {
 	eventually 5 chosen b default
 }
 
+@test "a Node that is replaced while the agent is away has the same time for its label" {
+	fake_api
+	kubelet
+	node 1 a
+	agent --config-dir "$CONFIGS" --default-config b
+	eventually 10 chosen a 'node label'
+	stop agent
+	node 2
+	agent --config-dir "$CONFIGS" --default-config b
+	eventually 10 new_nodes 1
+	# It is gone again: that says nothing, however long it lasts.
+	rm "$API/nodes"
+	eventually 10 status '.cluster.nodeState == "absent"'
+	sleep 31
+	chosen a 'node label'
+	node 2 b
+	eventually 10 chosen b 'node label'
+}
+
+@test "a choice that cannot be kept does not leave the one before; it is kept when it can be" {
+	local kept=$GPUSLICE_RUN_DIR/config.json
+	fake_api
+	kubelet
+	node 1 a
+	tiny "$GPUSLICE_RUN_DIR" size=64k
+	agent --config-dir "$CONFIGS" --default-config b
+	eventually 10 chosen a 'node label'
+	eventually 10 jq -e '.entry == "a"' "$kept"
+	head -c 65536 /dev/zero >"$GPUSLICE_RUN_DIR/fill" 2>/dev/null || true
+	node 1 b
+	eventually 10 chosen b 'node label'
+	eventually 10 logged agent 'not kept .*No space left'
+	[[ ! -e $kept ]]
+	rm "$GPUSLICE_RUN_DIR/fill"
+	eventually 15 jq -e '.entry == "b" and .node == "1"' "$kept"
+	[[ $(times agent 'is not kept') == 1 ]]
+}
+
 @test "a kubeconfig that is wrong is named, and the node goes on" {
 	kubelet
 	echo 'kind: Config' >"$NODE_DIR/kubeconfig"

@@ -16,12 +16,7 @@ setup() {
 }
 
 teardown() {
-	local status=0 dir
-	node_teardown || status=1
-	for dir in "${MOUNTED[@]-}"; do
-		[[ -z $dir ]] || umount -l "$dir"
-	done
-	return $status
+	node_teardown
 }
 
 # back PODS: the agent is started again; all is as it was.
@@ -132,14 +127,6 @@ kept() {
 		eventually 10 offers 40
 	done
 	tidy
-}
-
-# tiny DIR OPTIONS: a file system of its own that is full at once.
-tiny() {
-	((!EUID)) || skip "only root may mount"
-	mkdir -p "$1"
-	mount -t tmpfs -o "$2" tmpfs "$1" 2>/dev/null || skip "may not mount here"
-	MOUNTED+=("$1")
 }
 
 # fill DIR: until there is no inode and no block left.

@@ -142,9 +142,17 @@ no_leftovers() {
 	}
 }
 
+# tiny DIR OPTIONS: a file system of its own that is full at once.
+tiny() {
+	((!EUID)) || skip "only root may mount"
+	mkdir -p "$1"
+	mount -t tmpfs -o "$2" tmpfs "$1" 2>/dev/null || skip "may not mount here"
+	MOUNTED+=("$1")
+}
+
 # For teardown(): ends what still runs, shows the logs of a failed test, finds what was left.
 node_teardown() {
-	local name status=0 file pid
+	local name status=0 file pid dir
 	[[ -n ${NODE_DIR-} ]] || return 0
 	if [[ -z ${BATS_TEST_COMPLETED-} ]]; then
 		for file in "$NODE_DIR"/*.log; do
@@ -160,5 +168,8 @@ node_teardown() {
 		done
 		status=1
 	fi
+	for dir in "${MOUNTED[@]-}"; do
+		[[ -z $dir ]] || umount -l "$dir"
+	done
 	return $status
 }

@@ -144,7 +144,7 @@ static bool is_so(const struct label_writer *w, const json_t *have, json_t *spec
 			  : json_array_size(owners) == 0);
 }
 
-/* @have may be NULL; what else is in its metadata stays. */
+/* @have has metadata or is NULL; what else is in them stays. NULL: no memory. */
 static char *object_text(const struct label_writer *w, const json_t *have, json_t *spec)
 {
 	json_t *o = have ? json_deep_copy(have)
@@ -156,6 +156,10 @@ static char *object_text(const struct label_writer *w, const json_t *have, json_
 	char *text = NULL;
 	int r;
 
+	if (!metadata) {
+		json_decref(o);
+		return NULL;
+	}
 	if (!json_is_object(labels)) {
 		labels = json_object();
 		(void)json_object_set_new(metadata, "labels", labels);
@@ -188,6 +192,7 @@ static void write_object(struct label_writer *w, const json_t *have)
 	json_decref(spec);
 	if (!body) {
 		(void)error_nomem(&w->task.trouble);
+		task_complain(&w->task);
 		task_wait(&w->task, SLOW_NS);
 		return;
 	}
@@ -211,10 +216,20 @@ static void say_trouble(struct label_writer *w, const struct api_reply *reply)
 	task_complain(&w->task);
 }
 
+static bool is_object(const json_t *body)
+{
+	return json_is_object(json_object_get(body, "metadata"));
+}
+
 static void done(struct label_writer *w, const struct api_reply *reply, const struct error *err)
 {
 	if (w->step == NFD_OWNERS) {
 		owners_done(w, reply, err);
+	} else if (w->step == NFD_READ && !err && !is_object(reply->body)) {
+		(void)error_set(&w->task.trouble, ERR_INVALID,
+			"expected a NodeFeature object from the API server, found other JSON");
+		task_complain(&w->task);
+		task_wait(&w->task, SLOW_NS);
 	} else if (w->step == NFD_READ && (!err || reply->status == 404)) {
 		write_object(w, err ? NULL : reply->body);
 	} else if (err) {

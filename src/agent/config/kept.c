@@ -5,6 +5,7 @@
 #include "config/config.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Escapes make a text longer in JSON; six bytes for one is the worst. */
@@ -23,6 +24,7 @@ static bool name_of(char ret[CONFIG_ENTRY_NAME_MAX], const json_t *o, const char
 static int take(struct config_kept *k, const json_t *o, const char *source, struct error *err)
 {
 	const char *from = json_string_value(json_object_get(o, "source"));
+	const char *uid = json_string_value(json_object_get(o, "node"));
 	const json_t *text = json_object_get(o, "text");
 	json_int_t by = json_integer_value(json_object_get(o, "by"));
 
@@ -33,6 +35,7 @@ static int take(struct config_kept *k, const json_t *o, const char *source, stru
 	if (strcmp(from, source) != 0)
 		return error_set(err, ERR_NOT_FOUND, "the kept config is of '%s'", from);
 	k->by = (enum config_choice_by)by;
+	(void)snprintf(k->node_uid, sizeof(k->node_uid), "%s", uid ? uid : "");
 	k->text = (struct buf)BUF_INIT(CONFIG_FILE_MAX);
 	buf_add(&k->text, json_string_value(text), json_string_length(text));
 	return buf_ok(&k->text) ? 0 : error_nomem(err);
@@ -67,8 +70,9 @@ int config_kept_read(struct config_kept *ret, const char *path, const char *sour
 int config_kept_write(const struct config_kept *k, const char *path, const char *source,
 	struct error *err)
 {
-	json_t *o = json_pack("{s:s, s:s, s:s, s:i, s:s%}", "source", source, "label", k->label,
-		"entry", k->entry, "by", (int)k->by, "text", buf_str(&k->text), k->text.len);
+	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s%}", "source", source, "label",
+		k->label, "entry", k->entry, "node", k->node_uid, "by", (int)k->by, "text",
+		buf_str(&k->text), k->text.len);
 	CLEANUP(freep) char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
 
 	json_decref(o);

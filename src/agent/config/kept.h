@@ -13,6 +13,7 @@
 struct config_kept {
 	char label[CONFIG_ENTRY_NAME_MAX]; /* of the node then; "": none */
 	char entry[CONFIG_ENTRY_NAME_MAX]; /* "" for CHOICE_EMPTY */
+	char node_uid[64];                 /* of the Node that said so; "": unknown */
 	enum config_choice_by by;
 	struct buf text; /* yours: buf_fini() */
 };

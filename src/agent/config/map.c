@@ -75,7 +75,8 @@ static void on_state(void *arg, const struct error *why)
 			LOG_STR("source", m->source.text), LOG_STR("reason", why->msg));
 	error_clear(&m->trouble);
 	error_copy(&m->trouble, why);
-	if (m->state == MAP_UNKNOWN)
+	/* When all is well again the object follows. */
+	if (why && m->state == MAP_UNKNOWN)
 		config_source_changed(&m->source);
 }
 

@@ -146,6 +146,33 @@ static void label_writer__backs_off_from_refused_features(void **state)
 	}
 }
 
+static void label_writer__takes_no_object_for_another(void **state)
+{
+	static const char *const odd[] = { ANSWER("200 OK", "{}"), ANSWER("200 OK", "[]"),
+		ANSWER("200 OK", "{\"metadata\":[]}") };
+	struct env *e = *state;
+
+	api_open(e, "secret", NULL);
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
+		struct label_writer w;
+
+		label_writer_init(&w, &e->loop, LABELS_NFD);
+		w.node_name = "n-1";
+		w.namespace_ = "gpu";
+		w.pod_name = "";
+		make_quick(&w.task, e->api);
+		SCRIPT(e, { .expects = "GET ", .answer = odd[i], .hang_up = true });
+		label_writer_set(&w, one_label(), "");
+		run(e, &e->requests, 1);
+		run_for_ms(e, 20);
+		assert_int_equal(w.task.trouble.code, ERR_INVALID);
+		assert_string_equal(w.task.told, w.task.trouble.msg);
+		label_writer_close(&w);
+		run_for_ms(e, 10);
+		label_writer_fini(&w);
+	}
+}
+
 static void label_writer__leaves_files_of_others(void **state)
 {
 	struct env *e = *state;
@@ -179,6 +206,7 @@ int main(void)
 		API_TEST(task__is_over_its_trouble_with_a_write_alone),
 		API_TEST(task_send__tries_again_what_cannot_be_sent),
 		API_TEST(label_writer__backs_off_from_refused_features),
+		API_TEST(label_writer__takes_no_object_for_another),
 		API_TEST(label_writer__leaves_files_of_others),
 	};
 

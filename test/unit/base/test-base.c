@@ -163,7 +163,7 @@ static void parse_numbers__refuse_anything_around_the_value(void **state)
 
 static void file_write_atomic__leaves_the_old_file_on_failure(void **state)
 {
-	struct error err = ERROR_INIT;
+	struct error err = ERROR_INIT, again;
 	char *dir = test_tmpdir();
 	char path[256];
 	struct stat st;
@@ -177,6 +177,10 @@ static void file_write_atomic__leaves_the_old_file_on_failure(void **state)
 		"/nowhere");
 	/* A directory in the file's place; who reads the directory sees no half file meanwhile. */
 	assert_error(file_write_atomic(dir, "new", 3, 0644, &err), &err, "/.gs.");
+	again = err;
+	assert_error(file_write_atomic(dir, "new", 3, 0644, &err), &err, again.msg);
+	assert_error(file_write_atomic("/nowhere/at/all", "new", 3, 0644, &err), &err,
+		"create '/nowhere/at/.all.XXXXXX'");
 	{
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(2);
 
