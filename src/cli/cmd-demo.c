@@ -4,15 +4,12 @@
 #include "base/time.h"
 #include "cli/cmd.h"
 #include "cli/demo-screen.h"
+#include "cli/temp-dir.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 /*
@@ -22,7 +19,7 @@
  */
 
 #define RESOURCE     "nvidia.com/gpu"
-#define DIR_PREFIX   "gpuslice-demo."
+#define TMPDIR_MAX   20 /* bytes: sockets are below it, and their paths have 107 */
 #define STEP_TIMEOUT (10 * NS_PER_SEC)
 #define SETTLE_NS    (120 * NS_PER_MS) /* a state that holds this long is the answer */
 #define TICK_MS      25
@@ -61,8 +58,7 @@ struct demo {
 
 	struct demo_places places;
 	struct demo_screen screen;
-	char dir[48];
-	int lock_fd; /* held while the directory is in use */
+	struct temp_dir dir;
 	unsigned n_nodes;
 	struct demo_node node;
 	bool real; /* the machine's own GPUs */
@@ -306,7 +302,7 @@ static const struct standin_ops ops = { .changed = NULL };
 static int change_node(struct demo *d, const char *model, const char *manifest,
 	const char *namespace_, const char *config_map, const char *entry, struct error *err)
 {
-	char dir[64];
+	char dir[64], name[16];
 	struct demo_node_options o = { .places = &d->places,
 		.dir = dir,
 		.model = d->real ? NULL : model,
@@ -315,8 +311,9 @@ static int change_node(struct demo *d, const char *model, const char *manifest,
 		.entry = entry };
 
 	demo_node_stop(&d->node);
-	(void)snprintf(dir, sizeof(dir), "%s/%u", d->dir, ++d->n_nodes);
-	if (demo_node_start(&d->node, &d->loop, &o, &ops, NULL, err) < 0 ||
+	(void)snprintf(name, sizeof(name), "%u", ++d->n_nodes);
+	if (path_join(dir, sizeof(dir), d->dir.path, name, err) < 0 ||
+		demo_node_start(&d->node, &d->loop, &o, &ops, NULL, err) < 0 ||
 		apply(d, manifest, err) < 0)
 		return -1;
 	(void)snprintf(d->headline, sizeof(d->headline), "%s%s: %u × %s",
@@ -449,7 +446,8 @@ static int make_footer(struct demo *d, struct error *err)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(8192);
 	char env[64];
 
-	if (path_join(env, sizeof(env), d->dir, "env", err) < 0 || write_env(d, env, err) < 0)
+	if (path_join(env, sizeof(env), d->dir.path, "env", err) < 0 ||
+		write_env(d, env, err) < 0)
 		return -1;
 	buf_puts(&b, "  All of this runs on. In another terminal:\n");
 	buf_printf(&b, "    . %s\n", env);
@@ -489,52 +487,6 @@ static int stay_up(struct demo *d, struct error *err)
 
 /* --- start --- */
 
-/* Directories of demos that were killed: their lock is free. */
-static void remove_stale(const char *base)
-{
-	DIR *dir = opendir(base);
-	struct dirent *e;
-
-	while (dir && (e = readdir(dir))) {
-		char path[PATH_MAX], lock[PATH_MAX];
-		CLEANUP(closep) int fd = -1;
-
-		if (strncmp(e->d_name, DIR_PREFIX, strlen(DIR_PREFIX)) != 0 ||
-			path_join(path, sizeof(path), base, e->d_name, NULL) < 0 ||
-			path_join(lock, sizeof(lock), path, "lock", NULL) < 0)
-			continue;
-		fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-			demo_remove_tree(path);
-	}
-	if (dir)
-		(void)closedir(dir);
-}
-
-/* A short directory: a socket's path has 107 bytes. */
-static int make_dir(struct demo *d, struct error *err)
-{
-	const char *base = getenv("TMPDIR");
-	char lock[64];
-
-	if (!base || *base != '/' || strlen(base) > 20)
-		base = "/tmp";
-	remove_stale(base);
-	(void)snprintf(d->dir, sizeof(d->dir), "%s/" DIR_PREFIX "XXXXXX", base);
-	if (!mkdtemp(d->dir)) {
-		int sys = errno;
-
-		*d->dir = '\0';
-		return error_sys(err, sys, "make a directory in '%s'", base);
-	}
-	if (path_join(lock, sizeof(lock), d->dir, "lock", err) < 0)
-		return -1;
-	d->lock_fd = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (d->lock_fd < 0 || flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return error_sys(err, errno, "lock '%s'", lock);
-	return 0;
-}
-
 static void choose_gpus(struct demo *d, const struct options *o)
 {
 	struct inventory *inv = NULL;
@@ -563,7 +515,7 @@ static int play(struct demo *d, const struct options *o, struct error *err)
 
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)
 {
-	struct demo d = { .once = option_bool(o, "once", false), .lock_fd = -1 };
+	struct demo d = { .once = option_bool(o, "once", false), .dir = TEMP_DIR_INIT };
 	bool plain = option_bool(o, "plain", false) || d.once;
 	int rc;
 
@@ -572,7 +524,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		return error_set(err, ERR_INVALID, "unexpected argument '%s'", o->args.v[0]);
 	if (demo_places_find(&d.places, option_str(o, "examples", NULL), err) < 0)
 		return -1;
-	rc = make_dir(&d, err);
+	rc = temp_dir_make(&d.dir, "gpuslice-demo.", TMPDIR_MAX, err);
 	log_setup(LOG_ERROR, LOG_TEXT);
 	if (rc == 0) {
 		demo_screen_init(&d.screen, plain);
@@ -589,9 +541,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		close_loop(&d);
 	}
 	demo_screen_fini(&d.screen);
-	if (*d.dir)
-		demo_remove_tree(d.dir);
-	closep(&d.lock_fd);
+	temp_dir_remove(&d.dir);
 	free(d.footer);
 	if (rc == 0 && d.failed && d.once)
 		return 1;

@@ -3,11 +3,11 @@
 
 #include "base/fd.h"
 #include "base/time.h"
+#include "cli/temp-dir.h"
 #include "gpu/monitor.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,20 +77,6 @@ int demo_places_find(struct demo_places *p, const char *examples, struct error *
 }
 
 /* --- files --- */
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	(void)remove(path);
-	return 0;
-}
-
-void demo_remove_tree(const char *dir)
-{
-	(void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-}
 
 static int make_dirs(struct demo_node *n, const char *dir, struct error *err)
 {
@@ -309,6 +295,6 @@ void demo_node_stop(struct demo_node *n)
 	standin = standin_stop(standin);
 	n->gpus = inventory_free(n->gpus);
 	if (*n->dir)
-		demo_remove_tree(n->dir);
+		tree_remove(n->dir);
 	*n = (struct demo_node){ .agent = 0 };
 }

@@ -57,5 +57,3 @@ void demo_node_stop(struct demo_node *n);
 
 /* Looks for GPUs of this machine: 0 and an inventory with at least one, or < 0 with the reason. */
 int demo_real_gpus(struct inventory **ret, struct error *err) MUST_USE;
-
-void demo_remove_tree(const char *dir);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/node-look.h"
 
+#include "base/fd.h"
+#include "cli/temp-dir.h"
 #include "gpu/monitor.h"
 #include "sim/control.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #	define GPUSLICE_SIM_LIBDIR ""
 #endif
 #define SIM_LIBRARY "libnvidia-ml.so.1"
+#define TMPDIR_MAX  512 /* bytes: files are some levels below it */
 
 /* The simulated NVML: beside this program's build tree, or where it is installed. */
 static int find_simulator(char *ret, size_t cap, struct error *err)
@@ -41,20 +43,12 @@ static int find_simulator(char *ret, size_t cap, struct error *err)
 		"names another place");
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	(void)remove(path);
-	return 0;
-}
-
 /* Takes one look at a node that lives as long as this look. */
 static int look_at_model(struct node_look *l, const char *model, const char *nvml,
 	node_use_fn *use, void *arg, struct error *err)
 {
-	char library[PATH_MAX], dir[] = "/tmp/gpuslice-look.XXXXXX", sysfs[64];
+	char library[PATH_MAX], dir[PATH_MAX], sysfs[PATH_MAX];
+	CLEANUP(temp_dir_remove) struct temp_dir tmp = TEMP_DIR_INIT;
 	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
 	struct gpu_monitor_options options = { .nvml_path = library, .sysfs_root = sysfs };
 	int r;
@@ -63,9 +57,11 @@ static int look_at_model(struct node_look *l, const char *model, const char *nvm
 		(void)snprintf(library, sizeof(library), "%s", nvml);
 	else if (find_simulator(library, sizeof(library), err) < 0)
 		return -1;
-	if (!mkdtemp(dir))
-		return error_sys(err, errno, "make a directory '%s'", dir);
-	(void)snprintf(sysfs, sizeof(sysfs), "%s/sys", dir);
+	if (temp_dir_make(&tmp, "gpuslice-look.", TMPDIR_MAX, err) < 0 ||
+		path_join(dir, sizeof(dir), tmp.path, "node", err) < 0 ||
+		path_join(sysfs, sizeof(sysfs), dir, "sys", err) < 0 ||
+		dir_make(dir, 0700, err) < 0)
+		return -1;
 	(void)setenv("GPUSLICE_SIM_NODE", model, 1);
 	(void)setenv("GPUSLICE_SIM_DIR", dir, 1);
 	/* Made here, so that a wrong model is this command's own error, not NVML's. */
@@ -74,7 +70,6 @@ static int look_at_model(struct node_look *l, const char *model, const char *nvm
 		r = gpu_inventory_once(&l->inv, &options, err);
 	if (r >= 0 && use)
 		r = use(arg, l->inv, dir, err);
-	(void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return r < 0 ? error_prefix(err, "--node %s", model) : 0;
 }
 

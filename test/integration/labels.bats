@@ -112,6 +112,27 @@ assert json.loads(sys.argv[1]) == lines' "$output" "$BATS_TEST_TMPDIR/lines"
 	sed '1d;$d' got | cmp - want
 }
 
+@test "a simulated node is in TMPDIR, and what a killed look left is removed by the next" {
+	local dir=$BATS_TEST_TMPDIR/tmp pipe
+	mkdir "$dir" "$dir/gpuslice-look.other"
+	export TMPDIR=$dir
+	: >"$dir/gpuslice-look.other/lock"
+	mkdir "$dir/gpuslice-look.unlocked"
+	# one in use, and one that is none of ours
+	mkdir "$dir/gpuslice-look.used" "$dir/gpuslice-demo.x"
+	: >"$dir/gpuslice-demo.x/lock"
+	exec {pipe}>"$dir/gpuslice-look.used/lock"
+	flock "$pipe"
+	run -0 --separate-stderr "$GPUSLICE" labels --node p3.2xlarge
+	exec {pipe}>&-
+	[[ $(cd "$dir" && echo *) == 'gpuslice-demo.x gpuslice-look.unlocked gpuslice-look.used' ]]
+	# it must be able to make one there
+	export TMPDIR=$dir/none
+	run -3 "$GPUSLICE" labels --node p3.2xlarge
+	[[ $output == *"make a directory in '$dir/none'"* ]]
+	TMPDIR=relative run -0 "$GPUSLICE" labels --node p3.2xlarge
+}
+
 @test "labels without a driver fail, or say so and print what they can" {
 	local -a nothing=(env -u GPUSLICE_SIM_NODE GPUSLICE_NVML="$BATS_TEST_TMPDIR/none.so" "$GPUSLICE" labels)
 	run -3 "${nothing[@]}"
