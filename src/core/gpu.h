@@ -53,6 +53,9 @@ struct gpu {
 	bool has_minor;
 	bool mig_capable;
 	bool mig_enabled;
+	bool mig_pending;        /* another MIG mode waits for a reset */
+	bool changing;           /* the agent's word, not NVML's: its MIG layout is being changed, so
+				    what stands in the inventory may stay, and nothing is missed */
 	bool xid_events;       /* the GPU reports XIDs through NVML events */
 	uint32_t pci_class;    /* 0x030200; 0: unknown */
 	bool fabric_attached;  /* fabric state completed, status success, UUID not zero */
@@ -90,6 +93,9 @@ struct gpu_mig {
 	uint64_t memory_mib;
 	uint32_t multiprocessors, gi_slices, ci_slices;
 	uint32_t copy, decoder, encoder, jpeg, ofa; /* engines */
+	bool has_minors;
+	uint32_t gi_minor, ci_minor; /* N of /dev/nvidia-caps/nvidia-capN; valid if has_minors */
+	char reason[GPU_REASON_MAX]; /* why it cannot be used, for people; "": it can */
 };
 
 struct inventory {

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Named MIG layouts (mig.md section 1) and what they mean for the GPUs of a node.
+ *
+ * A config is a list of entries that are applied in order; the last that matches a GPU decides.
+ * config/mig.h reads and writes them. Beside mig-parted's counts, `mig-devices` may be a list of
+ * {profile, start} of ours: GPU instances at given places.
+ * Thread: any (pure).
+ */
+#include "base/strv.h"
+#include "core/mig/layout.h"
+
+#define MIG_CONFIGS_MAX   4096 /* named configs of one file */
+#define MIG_ENTRIES_MAX   1024 /* entries of one config */
+#define MIG_DEVICES_MAX   64   /* rows of one `mig-devices` */
+#define MIG_FILTERS_MAX   256
+#define MIG_NAME_MAX      128
+#define MIG_COUNT_MAX     1000000
+
+struct mig_pci { /* as in filters: (device << 16) | vendor */
+	uint32_t device, subsystem;
+};
+
+struct mig_filter {
+	uint32_t device, subsystem;
+	bool any_subsystem;
+	bool never; /* not a number, as with NVIDIA: matches nothing; .text says what stood there */
+	char text[48];
+};
+
+struct mig_device_row {
+	struct mig_profile profile;
+	uint32_t count;
+	uint32_t start; /* MIG_START_ANY unless the list form gives it; then count is 1 */
+};
+
+struct mig_entry {
+	uint32_t line;
+	bool all; /* devices: all; else the indexes: */
+	uint32_t *devices;
+	size_t n_devices;
+	struct mig_filter *filters; /* none: every GPU */
+	size_t n_filters;
+	bool enabled;
+	struct mig_device_row *rows; /* in the order of the file */
+	size_t n_rows;
+};
+
+struct mig_config {
+	char name[MIG_NAME_MAX];
+	uint32_t line;
+	struct mig_entry *entries;
+	size_t n;
+};
+
+struct mig_configs {
+	struct mig_config *configs; /* in the order of the file */
+	size_t n;
+};
+
+struct mig_configs *mig_configs_free(struct mig_configs *c); /* returns NULL */
+DEFINE_CLEANUP(struct mig_configs *, mig_configs_free)
+
+/* The config @name; NULL or "": the only one. Errors have mig-parted's texts (section 3). */
+int mig_configs_select(const struct mig_configs *c, const char *name,
+	const struct mig_config **ret, struct error *err) MUST_USE;
+
+/* One GPU of a node, as configs see it. */
+struct mig_node_gpu {
+	uint32_t index; /* NVML's */
+	char uuid[96], bus_id[32];
+	struct mig_pci pci;
+	struct mig_layout layout;
+	struct mig_state state;
+	struct error fault; /* ERR_NONE, or why it could not be read: it is then left alone */
+};
+
+struct mig_node {
+	uint32_t n;
+	struct mig_node_gpu *gpus; /* by index */
+};
+
+/* Whether @e is about this GPU. */
+bool mig_entry_matches(const struct mig_entry *e, const struct mig_node_gpu *g);
+
+/* The last entry of @c that matches @g; NULL: none does, and the GPU is left as it is. */
+const struct mig_entry *mig_config_entry(const struct mig_config *c,
+	const struct mig_node_gpu *g);
+
+/*
+ * What @e wants of @g: rows expanded, sorted as mig-parted sorts them, CIs of one GI profile packed
+ * into GIs (section 6.3). Notes for people go to @notes (a name that was guessed). Errors:
+ * ERR_INVALID a profile that this GPU has not; ERR_LIMIT more instances than any GPU can have.
+ */
+int mig_entry_want(const struct mig_entry *e, const struct mig_node_gpu *g,
+	struct mig_want *ret, struct strv *notes, struct error *err) MUST_USE;
+
+/*
+ * mig-parted's questions (section 5): is @c applied? 1: yes; 0: no, and @why says of which GPU and
+ * what differs; < 0: error. @mode_only: only the modes.
+ */
+int mig_config_assert(const struct mig_config *c, const struct mig_node *node, bool mode_only,
+	struct error *why, struct error *err) MUST_USE;
+
+/* What the node is, as a config with one name (section 9). */
+int mig_config_export(struct mig_configs **ret, const struct mig_node *node, const char *name,
+	struct error *err) MUST_USE;
+
+/* What the node's GPUs can be, as configs (section 11). */
+int mig_config_generate(struct mig_configs **ret, const struct mig_node *node,
+	struct error *err) MUST_USE;
