@@ -38,7 +38,9 @@ struct mig_device_row {
 
 struct mig_entry {
 	uint32_t line;
-	bool all; /* devices: all; else the indexes: */
+	bool all;         /* devices: all; else the indexes: */
+	bool filter_text; /* one filter, not in a list: only for printing */
+	bool has_rows;    /* `mig-devices` was there, if only as {}: only for printing */
 	uint32_t *devices;
 	size_t n_devices;
 	struct mig_filter *filters; /* none: every GPU */
@@ -62,6 +64,13 @@ struct mig_configs {
 
 struct mig_configs *mig_configs_free(struct mig_configs *c); /* returns NULL */
 DEFINE_CLEANUP(struct mig_configs *, mig_configs_free)
+
+/* The config @name; NULL: none of that name. Borrowed. */
+const struct mig_config *mig_configs_find(const struct mig_configs *c, const char *name);
+
+/* Moves to the end of @to what @from has under other names; @from keeps the rest. */
+int mig_configs_add_missing(struct mig_configs *to, struct mig_configs *from,
+	struct error *err) MUST_USE;
 
 /* The config @name; NULL or "": the only one. Errors have mig-parted's texts (section 3). */
 int mig_configs_select(const struct mig_configs *c, const char *name,
@@ -90,24 +99,49 @@ const struct mig_entry *mig_config_entry(const struct mig_config *c,
 	const struct mig_node_gpu *g);
 
 /*
+ * What people should know of @c on this node, a line each: a GPU index that does not exist, a filter
+ * that matches nothing for what it is. Neither is an error (section 4).
+ */
+int mig_config_notes(const struct mig_config *c, const struct mig_node *node, struct strv *notes,
+	struct error *err) MUST_USE;
+
+/*
+ * Whether @g is what @e wants (section 5.2): the mode, and the same count of each instance by name;
+ * where the list form gives places, at these. A count of 0 is never equal, as with mig-parted. A
+ * GPU instance without compute instances is nothing that a config can want. @why (may be NULL)
+ * says what differs. Where this holds there is nothing to do.
+ */
+bool mig_entry_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
+	struct error *why);
+
+/*
  * What @e wants of @g: rows expanded, sorted as mig-parted sorts them, CIs of one GI profile packed
- * into GIs (section 6.3). Notes for people go to @notes (a name that was guessed). Errors:
- * ERR_INVALID a profile that this GPU has not; ERR_LIMIT more instances than any GPU can have.
+ * into GIs (section 6.3); where mig_entry_applied(), what is there. Notes for people go to @notes
+ * (a name that was guessed; may be NULL).
+ *
+ * Returns 0 with *ret; 1: the GPU has no MIG and is to be left alone (`devices: all`, or disabled).
+ * Errors: ERR_INVALID a profile that this GPU has not; ERR_LIMIT more instances than any GPU can
+ * have; ERR_UNSUPPORTED an index that names a GPU without MIG.
  */
 int mig_entry_want(const struct mig_entry *e, const struct mig_node_gpu *g,
 	struct mig_want *ret, struct strv *notes, struct error *err) MUST_USE;
 
 /*
  * mig-parted's questions (section 5): is @c applied? 1: yes; 0: no, and @why says of which GPU and
- * what differs; < 0: error. @mode_only: only the modes.
+ * what differs; < 0: error. @mode_only: only the modes of the GPUs that @c is about; else every GPU
+ * of the node has to be covered too. A GPU that could not be read is not applied.
  */
 int mig_config_assert(const struct mig_config *c, const struct mig_node *node, bool mode_only,
 	struct error *why, struct error *err) MUST_USE;
 
-/* What the node is, as a config with one name (section 9). */
+/*
+ * What the node is, as a config with one name (section 9). GPUs that could not be read are left
+ * out.
+ */
 int mig_config_export(struct mig_configs **ret, const struct mig_node *node, const char *name,
 	struct error *err) MUST_USE;
 
-/* What the node's GPUs can be, as configs (section 11). */
+/* What the node's GPUs can be, as configs in the order of their names (section 11).
+ * ERR_NOT_FOUND: no GPU with MIG, or none that says its profiles. */
 int mig_config_generate(struct mig_configs **ret, const struct mig_node *node,
 	struct error *err) MUST_USE;
