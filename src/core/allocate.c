@@ -9,6 +9,8 @@
 
 #define MOUNT_ROOT "/var/run/nvidia-container-devices"
 #define TEXT_MAX   (8 * 1024 * 1024) /* of NVIDIA_VISIBLE_DEVICES: any list of ids fits */
+#define NODES_MAX  3                 /* of one device: the GPU's, and a MIG device's two */
+#define NODE_PATH_MAX  48                /* of such a node */
 
 /* Both texts are copied. A name that is there already gets the new value. */
 static int add_env(struct allocation *a, const char *name, const char *value, struct error *err)
@@ -80,11 +82,39 @@ struct request {
 	size_t n_ids;
 };
 
-static const struct gpu *gpu_of(const struct request *q, const char *id)
+/* What a known id stands for: a GPU, or a MIG device of it. */
+struct physical {
+	const struct gpu *gpu;
+	const struct gpu_mig *mig; /* NULL: the whole GPU */
+};
+
+static bool find(struct physical *ret, const struct request *q, const char *id)
 {
 	const struct offer_device *d = resource_find(q->r, id);
 
-	return d && d->gpu < q->inv->n ? &q->inv->gpus[d->gpu] : NULL;
+	if (!d || d->gpu >= q->inv->n || (d->mig != OFFER_WHOLE && d->mig >= q->inv->n_mig))
+		return false;
+	ret->gpu = &q->inv->gpus[d->gpu];
+	ret->mig = d->mig == OFFER_WHOLE ? NULL : &q->inv->mig[d->mig];
+	return true;
+}
+
+/* As find(), of an id that check() has found. */
+static struct physical physical_of(const struct request *q, const char *id)
+{
+	struct physical p = { NULL, NULL };
+
+	(void)find(&p, q, id);
+	return p;
+}
+
+/* NVML's index: "0" of a GPU, "0:1" of its MIG device. */
+static void index_text(const struct physical *p, char *ret, size_t cap)
+{
+	if (p->mig)
+		(void)snprintf(ret, cap, "%" PRIu32 ":%" PRIu32, p->gpu->index, p->mig->index);
+	else
+		(void)snprintf(ret, cap, "%" PRIu32, p->gpu->index);
 }
 
 #define DEVICE_LIST_CDI (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI)
@@ -99,7 +129,9 @@ static int check(const struct request *q, struct error *err)
 	bool replica = false;
 
 	for (size_t i = 0; i < q->n_ids; i++) {
-		if (!gpu_of(q, q->ids[i]))
+		struct physical p;
+
+		if (!find(&p, q, q->ids[i]))
 			return error_set(err, ERR_INVALID,
 				"invalid allocation request for \"%s\": invalid request: unknown "
 				"device: %s",
@@ -123,11 +155,11 @@ static int check(const struct request *q, struct error *err)
 static int list_devices(const struct request *q, struct strv *ret, struct error *err)
 {
 	for (size_t i = 0; i < q->n_ids; i++) {
+		const struct physical p = physical_of(q, q->ids[i]);
 		char text[DEVICE_ID_MAX];
 
 		if (q->config->device_id == DEVICE_ID_INDEX)
-			(void)snprintf(text, sizeof(text), "%" PRIu32,
-				gpu_of(q, q->ids[i])->index);
+			index_text(&p, text, sizeof(text));
 		else /* known ids fit: they come from the resource */
 			(void)snprintf(text, sizeof(text), "%.*s",
 				(int)device_id_physical_len(q->ids[i]), q->ids[i]);
@@ -179,37 +211,60 @@ static int add_mounts(struct allocation *a, const struct request *q, const struc
 	return q->host->imex_channel0 ? add_mount(a, "imex/0", err) : 0;
 }
 
-/* A container would start and not find the GPU that a name stands for. */
+/* A container would start and not find the device that a name stands for. */
 static int check_minors(const struct request *q, struct error *err)
 {
-	for (size_t i = 0; i < q->n_ids; i++)
-		if (!gpu_of(q, q->ids[i])->has_minor)
+	for (size_t i = 0; i < q->n_ids; i++) {
+		const struct physical p = physical_of(q, q->ids[i]);
+
+		if (!p.gpu->has_minor)
 			return error_set(err, ERR_UNAVAILABLE,
 				"invalid allocation request for \"%s\": the device node of '%s' is "
 				"not known",
-				q->r->name, gpu_of(q, q->ids[i])->uuid);
+				q->r->name, p.gpu->uuid);
+		if (p.mig && !p.mig->has_minors)
+			return error_set(err, ERR_UNAVAILABLE,
+				"invalid allocation request for \"%s\": the capability nodes of "
+				"'%s' are not known",
+				q->r->name, p.mig->uuid);
+	}
 	return 0;
+}
+
+/* The nodes of one device, in NVIDIA's order. Returns how many. */
+static size_t node_paths(const struct physical *p, char ret[NODES_MAX][NODE_PATH_MAX])
+{
+	(void)snprintf(ret[0], NODE_PATH_MAX, "/dev/nvidia%" PRIu32, p->gpu->minor);
+	if (!p->mig)
+		return 1;
+	(void)snprintf(ret[1], NODE_PATH_MAX, "/dev/nvidia-caps/nvidia-cap%" PRIu32,
+		p->mig->gi_minor);
+	(void)snprintf(ret[2], NODE_PATH_MAX, "/dev/nvidia-caps/nvidia-cap%" PRIu32,
+		p->mig->ci_minor);
+	return 3;
 }
 
 static int add_specs(struct allocation *a, const struct request *q, struct error *err)
 {
 	const struct strv *nodes = &q->host->control_nodes;
 	const char *root = q->config->dev_root;
-	char path[32];
+	char paths[NODES_MAX][NODE_PATH_MAX];
 
 	if (check_minors(q, err) < 0)
 		return -1;
-	a->devices = calloc(nodes->n + q->n_ids + 1, sizeof(*a->devices));
+	a->devices = calloc(nodes->n + q->n_ids * NODES_MAX + 1, sizeof(*a->devices));
 	if (!a->devices)
 		return error_nomem(err);
 	for (size_t i = 0; i < nodes->n; i++)
 		if (add_device(a, root, nodes->v[i], err) < 0)
 			return -1;
-	for (size_t i = 0; i < q->n_ids; i++) { /* a node for each replica, as with NVIDIA */
-		(void)snprintf(path, sizeof(path), "/dev/nvidia%" PRIu32,
-			gpu_of(q, q->ids[i])->minor);
-		if (add_device(a, root, path, err) < 0)
-			return -1;
+	for (size_t i = 0; i < q->n_ids; i++) { /* nodes for each replica, as with NVIDIA */
+		const struct physical p = physical_of(q, q->ids[i]);
+		size_t n = node_paths(&p, paths);
+
+		for (size_t k = 0; k < n; k++)
+			if (add_device(a, root, paths[k], err) < 0)
+				return -1;
 	}
 	return q->host->imex_channel0
 		       ? add_device(a, root, "/dev/nvidia-caps-imex-channels/channel0", err)

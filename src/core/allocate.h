@@ -56,7 +56,8 @@ struct alloc_host {
 /*
  * One container's answer. Errors have the exact texts of section 5.6 and go to the kubelet with
  * gRPC status Unknown. With device specs or CDI, a GPU without a known minor number is an error: its
- * container would start and not find it.
+ * container would start and not find it; the same of a MIG device without its two capabilities. A
+ * MIG device brings the node of its GPU, which gives no access to anything without a capability.
  *
  * CDI names stand in the order of section 5.8. While the specification of the GPUs is not written,
  * they are left out where another strategy serves the container; with CDI alone that is

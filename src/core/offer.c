@@ -6,24 +6,25 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "core/offer-units.h"
 #include "core/resource.h"
 
-/* A resource in the making: for each GPU, whether it is in it as a whole and how many replicas. */
+/* A resource in the making: for each unit, whether it is in it unshared, and how many replicas. */
 struct draft {
 	char name[RESOURCE_NAME_MAX];
 	char original[RESOURCE_NAME_MAX];
-	uint32_t *replicas; /* [n] 0: no replica of this GPU */
-	bool *plain;        /* [n] */
+	uint32_t *replicas; /* [units.n] 0: no replica of it */
+	bool *plain;        /* [units.n] */
 };
 
 struct work {
 	const struct inventory *inv;
 	const struct config *config;
 	struct offer *offer;
-	char (*names)[RESOURCE_NAME_MAX]; /* [inv->n] resource by pattern; "": not offered */
-	bool *shared;                     /* [inv->n] picked by a sharing entry */
-	uint32_t *by_entry;               /* [inv->n] the entry that did, + 1 */
-	struct draft *drafts;             /* room for every GPU and every entry */
+	struct offer_units units;
+	bool *shared;         /* [units.n] picked by a sharing entry */
+	uint32_t *by_entry;   /* [units.n] the entry that did, + 1 */
+	struct draft *drafts; /* room for every unit and every entry */
 	uint32_t n_drafts;
 };
 
@@ -34,7 +35,7 @@ static void work_fini(struct work *w)
 		free(w->drafts[i].plain);
 	}
 	free(w->drafts);
-	free(w->names);
+	free(w->units.v);
 	free(w->shared);
 	free(w->by_entry);
 	offer_free(w->offer);
@@ -72,71 +73,10 @@ static int note_entry(struct work *w, const struct replicated *e, struct error *
 	return note(w, err, "sharing of '%s': %s", e->name, text);
 }
 
-static bool is_display(const struct gpu *g)
-{
-	return strcmp(g->name, "DGX Display") == 0 ||
-	       strcmp(g->name, "NVIDIA DGX Display") == 0;
-}
-
-const char *offer_original_name(const struct config *config, const struct gpu *g)
-{
-	for (size_t i = 0; i < config->n_gpu_patterns; i++)
-		if (pattern_match(config->gpu_patterns[i].pattern, g->name))
-			return config->gpu_patterns[i].name;
-	return "nvidia.com/gpu"; /* the built-in `*` */
-}
-
-/* Of two GPUs with one UUID the later counts, as in NVIDIA's device map. */
-static bool has_later_twin(const struct inventory *inv, uint32_t i)
-{
-	for (uint32_t j = i + 1; j < inv->n; j++)
-		if (strcmp(inv->gpus[i].uuid, inv->gpus[j].uuid) == 0)
-			return true;
-	return false;
-}
-
-bool offer_can_have(const struct inventory *inv, uint32_t i)
-{
-	const struct gpu *g = &inv->gpus[i];
-
-	return g->uuid[0] && !is_display(g) && !has_later_twin(inv, i);
-}
-
-static int name_gpus(struct work *w, struct error *err)
-{
-	for (uint32_t i = 0; i < w->inv->n; i++) {
-		const struct gpu *g = &w->inv->gpus[i];
-		int r = 0;
-
-		if (is_display(g))
-			continue;
-		if (!g->uuid[0])
-			r = note(w, err,
-				"GPU %" PRIu32 ": not offered, its UUID is unknown%s%s",
-				g->index, g->reason[0] ? ": " : "", g->reason);
-		else if (g->mig_enabled && w->config->mig_strategy != MIG_STRATEGY_NONE)
-			r = note(w, err,
-				"GPU %" PRIu32 " (%s): not offered, MIG is on and MIG devices "
-				"come in a later version",
-				g->index, g->uuid);
-		else if (has_later_twin(w->inv, i))
-			r = note(w, err,
-				"GPU %" PRIu32
-				" (%s): not offered, another GPU has the same UUID",
-				g->index, g->uuid);
-		else
-			(void)snprintf(w->names[i], RESOURCE_NAME_MAX, "%s",
-				offer_original_name(w->config, g));
-		if (r < 0)
-			return -1;
-	}
-	return 0;
-}
-
 static int draft_get(struct draft **ret, struct work *w, const char *name, const char *original,
 	struct error *err)
 {
-	uint32_t room = w->inv->n ? w->inv->n : 1;
+	uint32_t room = w->units.n ? w->units.n : 1;
 	struct draft *d;
 
 	for (uint32_t i = 0; i < w->n_drafts; i++) {
@@ -158,18 +98,35 @@ static int draft_get(struct draft **ret, struct work *w, const char *name, const
 
 static bool is_of(const struct work *w, uint32_t i, const struct replicated *e)
 {
-	return w->names[i][0] && strcmp(w->names[i], e->name) == 0;
+	return strcmp(w->units.v[i].name, e->name) == 0;
 }
 
-/* The GPU of entry @e at NVML index @index, or inv->n. One that is gone only if no other has it. */
-static uint32_t at_index(const struct work *w, const struct replicated *e, uint32_t index)
+/* "0" is a GPU by NVML's index, "0:1" one of its MIG devices. */
+static bool parse_index(const char *ref, uint32_t *gpu, uint32_t *mig)
 {
-	uint32_t found = w->inv->n;
+	const char *colon = strchr(ref, ':');
+	char first[16];
 
-	for (uint32_t i = 0; i < w->inv->n; i++) {
-		const struct gpu *g = &w->inv->gpus[i];
+	*mig = OFFER_WHOLE;
+	if (!colon)
+		return parse_u32(ref, gpu);
+	(void)snprintf(first, sizeof(first), "%.*s", (int)(colon - ref), ref);
+	return parse_u32(first, gpu) && parse_u32(colon + 1, mig);
+}
 
-		if (g->index != index || !is_of(w, i, e))
+/* The unit of entry @e at that index, or units.n. Of a GPU that is gone only if no other has it. */
+static uint32_t at_index(const struct work *w, const struct replicated *e, uint32_t gpu,
+	uint32_t mig)
+{
+	uint32_t found = w->units.n;
+
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		const struct offer_unit *u = &w->units.v[i];
+		const struct gpu *g = &w->inv->gpus[u->gpu];
+		uint32_t index =
+			u->mig == OFFER_WHOLE ? OFFER_WHOLE : w->inv->mig[u->mig].index;
+
+		if (g->index != gpu || index != mig || !is_of(w, i, e))
 			continue;
 		if (g->fault != GPU_FAULT_GONE)
 			return i;
@@ -178,38 +135,61 @@ static uint32_t at_index(const struct work *w, const struct replicated *e, uint3
 	return found;
 }
 
+/* By its own UUID, or as old drivers call a MIG device: "MIG-<UUID of the GPU>/<gi>/<ci>". */
+static bool is_called(const struct work *w, const struct offer_unit *u, const char *ref)
+{
+	char legacy[GPU_UUID_MAX + 32];
+
+	if (strcmp(u->uuid, ref) == 0)
+		return true;
+	if (u->mig == OFFER_WHOLE)
+		return false;
+	(void)snprintf(legacy, sizeof(legacy), "MIG-%s/%" PRIu32 "/%" PRIu32,
+		w->inv->gpus[u->gpu].uuid, w->inv->mig[u->mig].gi, w->inv->mig[u->mig].ci);
+	return strcmp(legacy, ref) == 0;
+}
+
 static int pick_one(struct work *w, const struct replicated *e, const char *ref, bool *picks,
 	struct error *err)
 {
-	bool mig = strncmp(ref, "MIG-", 4) == 0 || strchr(ref, ':');
-	uint32_t index, i = w->inv->n;
-	bool by_index = false;
+	uint32_t gpu, mig, i = w->units.n;
+	bool by_index = parse_index(ref, &gpu, &mig);
 
-	if (parse_u32(ref, &index)) {
-		by_index = true;
-		i = at_index(w, e, index);
-	} else if (!mig) {
-		for (i = 0; i < w->inv->n; i++)
-			if (is_of(w, i, e) && strcmp(w->inv->gpus[i].uuid, ref) == 0)
+	if (by_index)
+		i = at_index(w, e, gpu, mig);
+	else
+		for (i = 0; i < w->units.n; i++)
+			if (is_of(w, i, e) && is_called(w, &w->units.v[i], ref))
 				break;
-	} else {
-		by_index = strncmp(ref, "MIG-", 4) != 0;
-	}
-	if (i < w->inv->n) {
+	if (i < w->units.n) {
 		picks[i] = true;
 		return 0;
 	}
-	return note_entry(w, e, err, "no matching device %s: %s%s",
-		by_index ? "at index" : "with UUID", ref,
-		mig ? " (MIG devices come in a later version)" : "");
+	return note_entry(w, e, err, "no matching device %s: %s",
+		by_index ? "at index" : "with UUID", ref);
 }
 
-/* Marks in @picks the GPUs that @e means. */
+/* The first @want of the entry, those that can be had before the others. */
+static void pick_first(struct work *w, const struct replicated *e, uint32_t want, bool *picks)
+{
+	uint32_t n = 0;
+
+	for (int bad = 0; bad < 2; bad++) {
+		for (uint32_t i = 0; i < w->units.n && n < want; i++) {
+			if (is_of(w, i, e) && !w->units.v[i].why == !bad) {
+				picks[i] = true;
+				n++;
+			}
+		}
+	}
+}
+
+/* Marks in @picks the units that @e means. */
 static int pick(struct work *w, const struct replicated *e, bool *picks, struct error *err)
 {
-	uint32_t have = 0, want = UINT32_MAX;
+	uint32_t have = 0;
 
-	for (uint32_t i = 0; i < w->inv->n; i++)
+	for (uint32_t i = 0; i < w->units.n; i++)
 		have += is_of(w, i, e);
 	if (!have)
 		return note_entry(w, e, err, "this node has no such device");
@@ -219,19 +199,12 @@ static int pick(struct work *w, const struct replicated *e, bool *picks, struct 
 				return -1;
 		return 0;
 	}
-	if (e->devices == DEVICES_COUNT)
-		want = e->count;
-	for (uint32_t i = 0, n = 0; i < w->inv->n && n < want; i++) {
-		if (is_of(w, i, e)) {
-			picks[i] = true;
-			n++;
-		}
-	}
-	if (e->devices == DEVICES_COUNT && want > have)
+	pick_first(w, e, e->devices == DEVICES_COUNT ? e->count : UINT32_MAX, picks);
+	if (e->devices == DEVICES_COUNT && e->count > have)
 		return note_entry(w, e, err,
 			"requested %" PRIu32 " devices to be replicated, but only %" PRIu32
 			" devices available",
-			want, have);
+			e->count, have);
 	return 0;
 }
 
@@ -252,14 +225,14 @@ static int target_name(char *ret, const struct config *config, const struct repl
 static int share(struct work *w, uint32_t at, bool *picks, struct error *err)
 {
 	const struct replicated *e = &w->config->sharing.entries[at];
-	char name[RESOURCE_NAME_MAX], other[RESOURCE_NAME_MAX];
+	char name[RESOURCE_NAME_MAX], other[RESOURCE_NAME_MAX], unit[UNIT_TEXT_MAX];
 	struct draft *d = NULL;
 	bool told = false;
 
-	memset(picks, 0, w->inv->n * sizeof(*picks));
+	memset(picks, 0, w->units.n * sizeof(*picks));
 	if (target_name(name, w->config, e, err) < 0 || pick(w, e, picks, err) < 0)
 		return -1;
-	for (uint32_t i = 0; i < w->inv->n; i++) {
+	for (uint32_t i = 0; i < w->units.n; i++) {
 		if (!picks[i])
 			continue;
 		if (!d && draft_get(&d, w, name, e->name, err) < 0)
@@ -272,10 +245,10 @@ static int share(struct work *w, uint32_t at, bool *picks, struct error *err)
 				    &w->config->sharing.entries[w->by_entry[i] - 1], err) < 0)
 				return -1;
 			told = strcmp(name, other) != 0;
-			if (told &&
-				note_entry(w, e, err,
-					"GPU %" PRIu32 " is offered twice, as '%s' and as '%s'",
-					w->inv->gpus[i].index, other, name) < 0)
+			offer_unit_text(&w->units.v[i], w->inv, unit);
+			if (told && note_entry(w, e, err,
+					    "%s is offered twice, as '%s' and as '%s'", unit,
+					    other, name) < 0)
 				return -1;
 		}
 		w->by_entry[i] = at + 1;
@@ -286,7 +259,7 @@ static int share(struct work *w, uint32_t at, bool *picks, struct error *err)
 static int share_all(struct work *w, struct error *err)
 {
 	const struct sharing *s = &w->config->sharing;
-	CLEANUP(freep) bool *picks = calloc(w->inv->n ? w->inv->n : 1, sizeof(*picks));
+	CLEANUP(freep) bool *picks = calloc(w->units.n ? w->units.n : 1, sizeof(*picks));
 
 	if (!picks)
 		return error_nomem(err);
@@ -302,28 +275,31 @@ static int keep_plain(struct work *w, struct error *err)
 {
 	struct draft *d;
 
-	for (uint32_t i = 0; i < w->inv->n; i++) {
-		if (!w->names[i][0] || w->shared[i])
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		const char *name = w->units.v[i].name;
+
+		if (w->shared[i])
 			continue;
-		if (draft_get(&d, w, w->names[i], w->names[i], err) < 0)
+		if (draft_get(&d, w, name, name, err) < 0)
 			return -1;
 		d->plain[i] = true;
 	}
 	return 0;
 }
 
-static int add_device(struct resource *r, const struct inventory *inv, uint32_t gpu,
-	uint32_t replica, bool plain, struct error *err)
+static int add_device(struct resource *r, const struct offer_unit *u, uint32_t replica,
+	bool plain, struct error *err)
 {
 	struct offer_device *d = &r->devices[r->n_devices++];
-	const char *uuid = inv->gpus[gpu].uuid;
 
-	d->gpu = gpu;
+	d->gpu = u->gpu;
+	d->mig = u->mig;
 	d->replica = replica;
+	d->why = u->why;
 	if (plain)
-		(void)snprintf(d->id, sizeof(d->id), "%s", uuid);
-	else if (!device_id_make(d->id, sizeof(d->id), uuid, replica))
-		return error_set(err, ERR_LIMIT, "device ID of '%s' is too long", uuid);
+		(void)snprintf(d->id, sizeof(d->id), "%s", u->uuid);
+	else if (!device_id_make(d->id, sizeof(d->id), u->uuid, replica))
+		return error_set(err, ERR_LIMIT, "device ID of '%s' is too long", u->uuid);
 	return 0;
 }
 
@@ -336,7 +312,7 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 	(void)snprintf(r->name, sizeof(r->name), "%s", d->name);
 	(void)snprintf(r->original, sizeof(r->original), "%s", d->original);
 	r->replicas = 1;
-	for (uint32_t i = 0; i < w->inv->n; i++) {
+	for (uint32_t i = 0; i < w->units.n; i++) {
 		n += (uint64_t)d->plain[i] + d->replicas[i];
 		if (d->replicas[i]) {
 			r->strategy = s->strategy;
@@ -353,11 +329,11 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 	r->devices = calloc(n ? n : 1, sizeof(*r->devices));
 	if (!r->devices)
 		return error_nomem(err);
-	for (uint32_t i = 0; i < w->inv->n; i++) {
-		if (d->plain[i] && add_device(r, w->inv, i, 0, /* plain= */ true, err) < 0)
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		if (d->plain[i] && add_device(r, &w->units.v[i], 0, /* plain= */ true, err) < 0)
 			return -1;
 		for (uint32_t k = 0; k < d->replicas[i]; k++)
-			if (add_device(r, w->inv, i, k, /* plain= */ false, err) < 0)
+			if (add_device(r, &w->units.v[i], k, /* plain= */ false, err) < 0)
 				return -1;
 	}
 	return resource_build_index(r, err);
@@ -387,17 +363,20 @@ int offer_new(struct offer **ret, const struct inventory *inv, const struct conf
 	struct error *err)
 {
 	CLEANUP(work_fini) struct work w = { .inv = inv, .config = config };
-	size_t room = inv->n ? inv->n : 1;
+	size_t room;
 
 	w.offer = calloc(1, sizeof(*w.offer));
-	w.names = calloc(room, sizeof(*w.names));
+	if (!w.offer)
+		return error_nomem(err);
+	if (offer_units_make(&w.units, inv, config, &w.offer->notes, err) < 0)
+		return -1;
+	room = (size_t)w.units.n + 1;
 	w.shared = calloc(room, sizeof(*w.shared));
 	w.by_entry = calloc(room, sizeof(*w.by_entry));
 	w.drafts = calloc(room + config->sharing.n_entries, sizeof(*w.drafts));
-	if (!w.offer || !w.names || !w.shared || !w.by_entry || !w.drafts)
+	if (!w.shared || !w.by_entry || !w.drafts)
 		return error_nomem(err);
-	if (name_gpus(&w, err) < 0 || share_all(&w, err) < 0 || keep_plain(&w, err) < 0 ||
-		finish_all(&w, err) < 0)
+	if (share_all(&w, err) < 0 || keep_plain(&w, err) < 0 || finish_all(&w, err) < 0)
 		return -1;
 	if (config->n_slices &&
 		note(&w, err, "sharing.slices: software slices come in a later version") < 0)

@@ -6,18 +6,33 @@
  * of "decide": a pure function, deterministic, the same for every caller (agent, `config check`,
  * tests). Health is not part of it: an unhealthy GPU keeps its devices, so that they can come back.
  *
- * Steps (device-plugin.md sections 4 and 5.3): each usable GPU gets a resource by pattern; each
- * sharing entry in order picks devices of its resource and replicates them, under a new name if
- * so configured. Devices that no entry picks stay plain under the original name.
+ * Steps (device-plugin.md sections 4, 5.3 and 7): each usable GPU or MIG device gets a resource by
+ * pattern and MIG strategy; each sharing entry in order picks devices of its resource and
+ * replicates them, under a new name if so configured. Devices that no entry picks stay plain under
+ * the original name.
+ *
+ * MIG strategies. none: GPUs are whole, whatever their MIG mode. mixed: a GPU with MIG on is its
+ * MIG devices, "nvidia.com/mig-<profile>" each. single: the same, all of them "nvidia.com/gpu".
+ * The user's patterns for profiles go before those names. Where NVIDIA's plugin ends because the
+ * node cannot be like that, here it costs the devices that are in the way (.why), and the rest
+ * serves:
+ *  - single: a resource holds one type of MIG device, by all of its attributes. The type of which
+ *    there are most serves, of equals the one that comes first; other types, and whole GPUs of a
+ *    resource that MIG devices serve, are listed and cannot be had;
+ *  - a GPU with MIG on and no MIG device: single lists the GPU and it cannot be had; mixed offers
+ *    nothing of it; a note either way, unless its layout is being changed (struct gpu.changing);
+ *  - mixed: a compute instance smaller than its GPU instance ("1c.3g.20gb") has no name of its own
+ *    and is left out with a note, unless a pattern names it;
+ *  - MPS: MIG devices are listed and cannot be had.
  *
  * Entries see the original devices, not each other's result: two entries that share one GPU under
  * the same name give the greater number of replicas; under different names the GPU is in both
- * (and a note says so). `devices: N` picks the first N by index.
+ * (and a note says so). `devices: N` picks the first N by index, those that can be had first.
  *
  * A sharing entry that asks for more than the node has is applied as far as it goes, and a note
  * says what is missing. A count too great takes all devices; of a list, those that exist are
  * shared; what no entry picks stays plain. So a wrong entry never takes a GPU away, and never
- * shares one that it does not mean. GPUs that cannot be offered (no UUID, MIG devices) are noted
+ * shares one that it does not mean. What cannot be offered (no UUID, or that of another) is noted,
  * and the others are not touched by it. The display GPU of a DGX station is left out without a
  * note, as with NVIDIA.
  * Thread: any (pure).
@@ -28,6 +43,8 @@
 #define DEVICE_ID_MAX 128 /* "<uuid>::<replica>" */
 
 #define OFFER_WHOLE UINT32_MAX
+#define OFFER_GPU   "nvidia.com/gpu"
+#define OFFER_MIG   "nvidia.com/mig-"
 
 struct offer_device {
 	char id[DEVICE_ID_MAX];
@@ -44,7 +61,7 @@ struct resource {
 	enum sharing_strategy strategy; /* SHARING_NONE: plain devices */
 	uint32_t replicas;              /* 1 for plain devices; the greatest if they differ */
 	bool fail_requests_greater_than_one;
-	struct offer_device *devices; /* sorted by GPU, then replica */
+	struct offer_device *devices; /* sorted by GPU, MIG device, replica */
 	uint32_t n_devices;
 	uint32_t *index; /* hash of ids to positions + 1, for resource_find(); NULL: none */
 	uint32_t index_slots; /* a power of two */

@@ -6,7 +6,8 @@
  *
  * Whole GPUs: aligned, the set that NVIDIA's search would choose, ties included, without its
  * cost: exact up to PREFER_EXACT_GPUS available GPUs, above that a heuristic (prefer/search.h).
- * Replicas: greedy, distributed over GPUs or packed; a MIG device counts with its parent GPU.
+ * Replicas and MIG devices: greedy, distributed or packed, first by how many replicas of a device
+ * are taken, then by how much of its GPU is: so MIG devices are gathered on a GPU by `packed`.
  *
  * Softer than NVIDIA where it breaks admissions: an id in @available that the resource does not
  * have is passed over, and a GPU with a fault is left out as long as enough others are there.

@@ -69,6 +69,8 @@ bool resource_equal(const struct resource *a, const struct resource *b)
 	for (uint32_t i = 0; i < a->n_devices; i++)
 		if (strcmp(a->devices[i].id, b->devices[i].id) != 0 ||
 			a->devices[i].gpu != b->devices[i].gpu ||
+			a->devices[i].mig != b->devices[i].mig ||
+			!a->devices[i].why != !b->devices[i].why ||
 			a->devices[i].replica != b->devices[i].replica)
 			return false;
 	return true;

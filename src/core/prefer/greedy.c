@@ -1,48 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/prefer/internal.h"
 
-/* The devices of one GPU: a run in the resource, which is sorted by GPU. */
+#include <string.h>
+
+/* How much of one device, or of a GPU with all its MIG devices, is taken. */
+struct load {
+	uint32_t allocated;
+	uint32_t picked; /* in this call */
+};
+
+/* The replicas of one device: a run in the resource, which is sorted. */
 struct group {
 	uint32_t first, end;
 	uint32_t cursor;     /* candidates before it are taken */
 	uint32_t candidates; /* left */
-	uint32_t allocated;
-	uint32_t picked; /* in this call */
+	struct load load;
+	struct load *gpu; /* of all devices of this resource on the same GPU */
 };
 
 struct greedy {
 	const struct resource *r;
 	const char **candidates; /* [n_devices] the caller's id, or NULL */
 	struct group *groups;
-	uint32_t n_groups;
+	struct load *gpus;
+	uint32_t n_groups, n_gpus;
 };
+
+static bool is_same_device(const struct offer_device *a, const struct offer_device *b)
+{
+	size_t len = device_id_physical_len(a->id);
+
+	return device_id_physical_len(b->id) == len && memcmp(a->id, b->id, len) == 0;
+}
 
 static void group_devices(struct greedy *g)
 {
 	for (uint32_t i = 0; i < g->r->n_devices; i++) {
-		struct group *last = g->n_groups ? &g->groups[g->n_groups - 1] : NULL;
+		const struct offer_device *d = &g->r->devices[i], *before = i ? d - 1 : NULL;
+		struct group *x;
 
-		if (!last || g->r->devices[last->first].gpu != g->r->devices[i].gpu) {
-			last = &g->groups[g->n_groups++];
-			*last = (struct group){ .first = i, .cursor = i };
-		}
-		last->end = i + 1;
-		last->candidates += g->candidates[i] != NULL;
-	}
-	for (uint32_t k = 0; k < g->n_groups; k++) {
-		struct group *x = &g->groups[k];
-
-		x->allocated = x->end - x->first - x->candidates;
+		if (!before || before->gpu != d->gpu)
+			g->n_gpus++;
+		if (!before || !is_same_device(before, d))
+			g->groups[g->n_groups++] = (struct group){ .first = i,
+				.cursor = i,
+				.gpu = &g->gpus[g->n_gpus - 1] };
+		x = &g->groups[g->n_groups - 1];
+		x->end = i + 1;
+		x->candidates += g->candidates[i] != NULL;
+		x->load.allocated += g->candidates[i] == NULL;
+		x->gpu->allocated += g->candidates[i] == NULL;
 	}
 }
 
-/* True if @a is the better choice; equal ones are taken in the order of the GPUs. */
+/* < 0: @a is loaded less. */
+static int load_cmp(uint32_t a, uint32_t b, enum allocation_policy policy)
+{
+	int r = a < b ? -1 : a > b;
+
+	return policy == ALLOCATION_PACKED ? -r : r;
+}
+
+/*
+ * True if @a is the better choice; equal ones are taken in order. The device counts before its
+ * GPU: replicas are spread over MIG devices of one GPU too, and devices without replicas, which are
+ * free or taken, go by their GPU.
+ */
 static bool better(const struct group *a, const struct group *b, enum allocation_policy policy)
 {
-	if (a->allocated != b->allocated)
-		return policy == ALLOCATION_PACKED ? a->allocated > b->allocated
-						   : a->allocated < b->allocated;
-	return a->picked < b->picked;
+	int r = load_cmp(a->load.allocated, b->load.allocated, policy);
+
+	if (!r)
+		r = load_cmp(a->gpu->allocated, b->gpu->allocated, policy);
+	if (!r && a->load.picked != b->load.picked)
+		return a->load.picked < b->load.picked;
+	return r ? r < 0 : a->gpu->picked < b->gpu->picked;
 }
 
 static const char *pick(struct greedy *g, enum allocation_policy policy)
@@ -57,8 +89,10 @@ static const char *pick(struct greedy *g, enum allocation_policy policy)
 	while (!g->candidates[best->cursor])
 		best->cursor++;
 	best->candidates--;
-	best->allocated++;
-	best->picked++;
+	best->load.allocated++;
+	best->load.picked++;
+	best->gpu->allocated++;
+	best->gpu->picked++;
 	return g->candidates[best->cursor++];
 }
 
@@ -69,10 +103,13 @@ int prefer_greedy(const struct resource *r, enum allocation_policy policy,
 	uint32_t room = r->n_devices ? r->n_devices : 1;
 	CLEANUP(freep) const char **candidates = calloc(room, sizeof(*candidates));
 	CLEANUP(freep) struct group *groups = calloc(room, sizeof(*groups));
-	struct greedy g = { .r = r, .candidates = candidates, .groups = groups };
+	CLEANUP(freep) struct load *gpus = calloc(room, sizeof(*gpus));
+	struct greedy g = {
+		.r = r, .candidates = candidates, .groups = groups, .gpus = gpus
+	};
 	size_t n_candidates = 0;
 
-	if (!candidates || !groups)
+	if (!candidates || !groups || !gpus)
 		return error_nomem(err);
 	for (size_t i = 0; i < req->n_available; i++) {
 		const struct offer_device *d = resource_find(r, req->available[i]);

@@ -186,12 +186,10 @@ static void offer_new__honours_devices(void **state)
 	CASE(2, "gpu=0 1", "sharing of 'nvidia.com/gpu': no matching device at index: 5",
 		fixture_share(c, GPU, NULL, 2, LIST("5")));
 	CASE(1, "gpu=0",
-		"sharing of 'nvidia.com/gpu': no matching device at index: 0:0 (MIG devices come in "
-		"a later version)",
+		"sharing of 'nvidia.com/gpu': no matching device at index: 0:0",
 		fixture_share(c, GPU, NULL, 2, LIST("0:0")));
 	CASE(1, "gpu=0",
-		"sharing of 'nvidia.com/gpu': no matching device with UUID: MIG-x (MIG devices come "
-		"in a later version)",
+		"sharing of 'nvidia.com/gpu': no matching device with UUID: MIG-x",
 		fixture_share(c, GPU, NULL, 2, LIST("MIG-x")));
 	CASE(1, "gpu=0", NULL, fixture_share(c, GPU, NULL, 2, NULL)->devices = DEVICES_LIST);
 	CASE(1, "gpu=0", "sharing of 'nvidia.com/mig-1g.5gb': this node has no such device",
@@ -251,14 +249,6 @@ static void offer_new__contains_what_cannot_be_offered(void **state)
 	/* a fault alone does not take it away: health says the rest */
 	CASE(2, "gpu=0 1", NULL, inv->gpus[0].fault = GPU_FAULT_LOST);
 	CASE(2, "gpu=0 1", NULL, inv->gpus[0].mig_enabled = true);
-	CASE(2, "gpu=1",
-		"GPU 0 (GPU-0): not offered, MIG is on and MIG devices come in a later version",
-		inv->gpus[0].mig_enabled = true;
-		c->mig_strategy = MIG_STRATEGY_SINGLE);
-	CASE(2, "gpu=1",
-		"GPU 0 (GPU-0): not offered, MIG is on and MIG devices come in a later version",
-		inv->gpus[0].mig_enabled = true;
-		c->mig_strategy = MIG_STRATEGY_MIXED);
 	CASE(3, "gpu=2", NULL, (void)snprintf(inv->gpus[0].name, GPU_NAME_MAX, "DGX Display");
 		(void)snprintf(inv->gpus[1].name, GPU_NAME_MAX, "NVIDIA DGX Display"));
 	CASE(2, "gpu=0", "GPU 0 (GPU-0): not offered, another GPU has the same UUID",
@@ -365,7 +355,9 @@ static void resource_equal__sees_each_difference(void **state)
 	DIFFERS(r->n_devices--);
 	DIFFERS(r->devices[1].id[0] = 'x');
 	DIFFERS(r->devices[1].gpu = 1);
+	DIFFERS(r->devices[1].mig = 0);
 	DIFFERS(r->devices[1].replica = 2);
+	DIFFERS(r->devices[1].why = 1);
 #undef DIFFERS
 	assert_true(resource_equal(&a->resources[0], r));
 	offer_free(a);
