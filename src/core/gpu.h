@@ -21,6 +21,7 @@
 #define GPU_BUS_ID_MAX 32
 #define GPU_REASON_MAX 192
 #define GPU_NODE_MAX   256 /* GPUs of one node that we handle */
+#define GPU_MIG_MAX    16  /* MIG devices of one GPU; 7 is the most so far */
 
 enum gpu_fault {
 	GPU_OK,
@@ -83,13 +84,19 @@ struct gpu_link {
 	uint8_t nvlinks; /* links between the two, 0..36 */
 };
 
-/* One MIG device, under the GPU that it is cut from. */
+#define GPU_PROFILE_MAX 32
+
+/*
+ * One MIG device, under the GPU that it is cut from. One of which something cannot be read is listed
+ * with a .reason; without it there are a UUID, a profile and the minors. A UUID may come again for
+ * another profile, since it is made of the ids of GPU, GI and CI, and those are places.
+ */
 struct gpu_mig {
 	uint32_t gpu;   /* position in the inventory */
 	uint32_t index; /* in NVML's list of that GPU's MIG devices */
 	uint32_t gi, ci;
-	char uuid[GPU_UUID_MAX];
-	char profile[32]; /* NVML's name: "1g.5gb", "1c.3g.20gb", "1g.10gb+me" */
+	char uuid[GPU_UUID_MAX];       /* "MIG-..."; "" if it could not be read */
+	char profile[GPU_PROFILE_MAX]; /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me" (mig.md 2.1) */
 	uint64_t memory_mib;
 	uint32_t multiprocessors, gi_slices, ci_slices;
 	uint32_t copy, decoder, encoder, jpeg, ofa; /* engines */
@@ -115,6 +122,11 @@ int inventory_copy(struct inventory **ret, const struct inventory *from,
 	struct error *err) MUST_USE;
 struct inventory *inventory_free(struct inventory *inv); /* returns NULL */
 DEFINE_CLEANUP(struct inventory *, inventory_free)
+
+/* Adds copies of @n MIG devices (at most GPU_MIG_MAX) of the GPU at position @gpu, behind those that
+ * are there. */
+int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig *mig, uint32_t n,
+	struct error *err) MUST_USE;
 
 /* Borrowed; NULL: no such GPU. */
 const struct gpu *inventory_find(const struct inventory *inv, const char *uuid);

@@ -50,6 +50,7 @@ int client_init(struct client *c, const struct gpu_monitor_options *options, boo
 	if (copy_text(&c->nvml_path, options->nvml_path, err) < 0 ||
 		copy_text(&c->driver_root, options->driver_root, err) < 0 ||
 		copy_text(&c->sysfs_root, options->sysfs_root, err) < 0 ||
+		copy_text(&c->procfs_root, options->procfs_root, err) < 0 ||
 		copy_text(&c->worker_path, options->worker_path, err) < 0) {
 		client_fini(c);
 		return -1;
@@ -67,6 +68,7 @@ void client_fini(struct client *c)
 	free(c->nvml_path);
 	free(c->driver_root);
 	free(c->sysfs_root);
+	free(c->procfs_root);
 	free(c->worker_path);
 	*c = (struct client){ .sock = -1 };
 }
@@ -129,7 +131,7 @@ static int move_up(int *fd, struct error *err)
 static int spawn(const struct client *c, int sock, int crumbs, pid_t *ret, struct error *err)
 {
 	char path[PATH_MAX];
-	const char *words[10];
+	const char *words[12];
 	char *argv[ARRAY_LEN(words)];
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -151,6 +153,10 @@ static int spawn(const struct client *c, int sock, int crumbs, pid_t *ret, struc
 	if (c->sysfs_root) {
 		words[n++] = "--sysfs";
 		words[n++] = c->sysfs_root;
+	}
+	if (c->procfs_root) {
+		words[n++] = "--procfs";
+		words[n++] = c->procfs_root;
 	}
 	if (!c->events)
 		words[n++] = "--no-events";
@@ -286,6 +292,7 @@ int client_receive(struct client *c, enum client_news *ret_news, union worker_ms
 	case WORKER_PROBE:
 	case WORKER_BEGIN:
 	case WORKER_GPU:
+	case WORKER_MIG:
 	case WORKER_LINKS:
 	case WORKER_END:
 	case WORKER_TYPE_COUNT_:
@@ -317,6 +324,7 @@ static uint64_t limit_ns(const struct client *c, enum worker_slot slot, unsigned
 		return slot == WORKER_SLOT_EVENTS ? 0 : OTHER_FACTOR * c->call_timeout_ns;
 	case WORKER_STEP_OPEN:
 	case WORKER_STEP_SYSFS:
+	case WORKER_STEP_PROCFS:
 		return OTHER_FACTOR * c->call_timeout_ns;
 	case NVML_CALL_nvmlInit_v2:
 		return INIT_FACTOR * c->call_timeout_ns;

@@ -29,7 +29,7 @@ struct client_watch {
 };
 
 struct client {
-	char *nvml_path, *driver_root, *sysfs_root, *worker_path;
+	char *nvml_path, *driver_root, *sysfs_root, *procfs_root, *worker_path;
 	bool events;
 	uint64_t call_timeout_ns, stuck_retry_ns;
 

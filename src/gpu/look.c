@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void look_fini(struct look *l)
@@ -50,6 +51,7 @@ void look_start(struct look *l, uint64_t now_ns, struct worker_probe *ret)
 	l->active = true;
 	l->n_got = 0;
 	memset(l->got, 0, sizeof l->got);
+	memset(l->got_mig, 0, sizeof l->got_mig);
 	memset(l->row, 0, sizeof l->row);
 }
 
@@ -85,6 +87,15 @@ static int feed_gpu(struct look *l, const struct gpu *g, struct error *err)
 	return 0;
 }
 
+static int feed_mig(struct look *l, const struct worker_mig *m, struct error *err)
+{
+	if (!l->next || m->gpu >= l->next->n || !l->got[m->gpu] || l->got_mig[m->gpu] ||
+		!l->next->gpus[m->gpu].mig_enabled)
+		return bad(err, "MIG devices of a GPU that has none to come");
+	l->got_mig[m->gpu] = true;
+	return inventory_add_mig(l->next, m->gpu, m->mig, m->n, err);
+}
+
 static int feed_links(struct look *l, const struct worker_links *k, struct error *err)
 {
 	if (!l->next || !l->next->links || k->n != l->next->n || l->row[k->row])
@@ -118,6 +129,7 @@ static void remember(struct gpu *g, const struct gpu *old)
 	if (!g->mig_capable && old->mig_capable) {
 		g->mig_capable = true;
 		g->mig_enabled = old->mig_enabled;
+		g->mig_pending = old->mig_pending;
 	}
 	if (!g->pci_class)
 		g->pci_class = old->pci_class;
@@ -159,6 +171,22 @@ static void set_stuck(struct gpu *g, const char *reason)
 	g->fault = GPU_FAULT_STUCK;
 	g->nvml_code = 0;
 	(void)snprintf(g->reason, sizeof g->reason, "%s", reason);
+}
+
+static void refuse_mig_twins(struct inventory *inv)
+{
+	for (uint32_t i = 0; i < inv->n_mig; i++) {
+		struct gpu_mig *m = &inv->mig[i];
+
+		for (uint32_t k = 0; k < i && m->uuid[0]; k++) {
+			if (strcmp(m->uuid, inv->mig[k].uuid) != 0)
+				continue;
+			(void)snprintf(m->reason, sizeof m->reason,
+				"it has the UUID of MIG device %u:%u", inv->mig[k].gpu,
+				inv->mig[k].index);
+			m->uuid[0] = '\0';
+		}
+	}
 }
 
 /* Two GPUs of one UUID cannot be told apart by anybody: the second one is out. */
@@ -205,9 +233,49 @@ static void keep_links(struct inventory *next, const struct inventory *last)
 	}
 }
 
+/* The rows of the GPU at position @from of @inv. */
+static uint32_t mig_of(const struct inventory *inv, uint32_t from,
+	struct gpu_mig ret[GPU_MIG_MAX])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < inv->n_mig && n < GPU_MIG_MAX; i++) {
+		if (inv->mig[i].gpu == from)
+			ret[n++] = inv->mig[i];
+	}
+	return n;
+}
+
+/*
+ * Puts the MIG devices in order: those that came, and those of before (@old[i]: where GPU i was;
+ * -1: not known) of GPUs in MIG mode of which none came.
+ */
+static int sort_migs(struct look *l, const int *old, struct error *err)
+{
+	struct inventory *next = l->next;
+	struct inventory came = { .n_mig = next->n_mig, .mig = next->mig };
+	struct gpu_mig rows[GPU_MIG_MAX];
+	int r = 0;
+
+	next->n_mig = 0;
+	next->mig = NULL;
+	for (uint32_t i = 0; i < next->n && r == 0; i++) {
+		uint32_t n = 0;
+
+		if (l->got_mig[i])
+			n = mig_of(&came, i, rows);
+		else if (old[i] >= 0 && next->gpus[i].mig_enabled)
+			n = mig_of(l->last, (uint32_t)old[i], rows);
+		r = inventory_add_mig(next, i, rows, n, err);
+	}
+	free(came.mig);
+	return r;
+}
+
 static int feed_end(struct look *l, struct error *err)
 {
 	struct inventory *next = l->next;
+	int was[GPU_NODE_MAX];
 	uint32_t skipped = 0;
 
 	if (!next)
@@ -216,6 +284,10 @@ static int feed_end(struct look *l, struct error *err)
 		skipped += l->marks[i].skipped;
 	if (l->n_got + skipped != next->n)
 		return bad(err, "fewer GPUs than it announced");
+	for (uint32_t i = 0; i < next->n; i++)
+		if (next->gpus[i].fault == GPU_OK && next->gpus[i].mig_enabled && l->got[i] &&
+			!l->got_mig[i])
+			return bad(err, "a GPU in MIG mode without the list of its devices");
 	refuse_twins(next);
 	for (uint32_t i = 0; i < next->n; i++) {
 		struct gpu *g = &next->gpus[i];
@@ -226,9 +298,13 @@ static int feed_end(struct look *l, struct error *err)
 			set_stuck(g, l->marks[i].reason);
 		}
 		old = g->fault == GPU_OK ? NULL : who_was(l->last, next, g);
+		was[i] = old ? (int)(old - l->last->gpus) : -1;
 		if (old)
 			remember(g, old);
 	}
+	if (sort_migs(l, was, err) < 0)
+		return -1;
+	refuse_mig_twins(next);
 	keep_links(next, l->last);
 	for (uint32_t i = 0; i < GPU_NODE_MAX; i++) {
 		struct look_mark *m = &l->marks[i];
@@ -255,6 +331,9 @@ int look_feed(struct look *l, const union worker_msg *m, struct error *err)
 					      : bad(err, "an old answer");
 	case WORKER_GPU:
 		return m->gpu.seq == l->seq ? feed_gpu(l, &m->gpu.gpu, err)
+					    : bad(err, "an old answer");
+	case WORKER_MIG:
+		return m->mig.seq == l->seq ? feed_mig(l, &m->mig, err)
 					    : bad(err, "an old answer");
 	case WORKER_LINKS:
 		return m->links.seq == l->seq ? feed_links(l, &m->links, err)

@@ -9,6 +9,7 @@
  * until its time has come, and is listed as stuck, as it was last known. Since NVML's index is all
  * that one has of a GPU that must not be touched, a change of the number of GPUs ends that.
  *
+ * MIG devices of a GPU of which no list came, since it is stuck or its calls fail, stay as they were.
  * The links of a pair are asked for once, and kept as long as both GPUs are listed.
  * Pure data: no I/O, no clock. Thread: owner's.
  */
@@ -30,7 +31,7 @@ struct look {
 	bool active;
 	uint32_t seq;
 	uint32_t n_got;
-	bool got[GPU_NODE_MAX], row[GPU_NODE_MAX];
+	bool got[GPU_NODE_MAX], got_mig[GPU_NODE_MAX], row[GPU_NODE_MAX];
 	struct look_mark marks[GPU_NODE_MAX]; /* by NVML index */
 };
 
@@ -43,7 +44,7 @@ void look_start(struct look *l, uint64_t now_ns, struct worker_probe *ret);
 void look_abandon(struct look *l);
 
 /*
- * Takes a BEGIN, GPU, LINKS or END that worker_msg_check() has passed. Returns 1 when the look is
+ * Takes a BEGIN, GPU, MIG, LINKS or END that worker_msg_check() has passed. Returns 1 when the look is
  * complete and .last is new; 0 while it goes on; < 0: the worker does not keep to the protocol.
  */
 int look_feed(struct look *l, const union worker_msg *m, struct error *err) MUST_USE;

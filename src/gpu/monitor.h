@@ -25,7 +25,8 @@ struct gpu_monitor_options {
 	const char *nvml_path; /* library to open; NULL or "": by the rules below */
 	const char *
 		driver_root; /* container driver root: searched as NVIDIA's plugin does; NULL */
-	const char *sysfs_root; /* "/sys" if NULL: for numa_node */
+	const char *sysfs_root;  /* "/sys" if NULL: for numa_node */
+	const char *procfs_root; /* "/proc" if NULL: for the capabilities of MIG instances */
 	const char *
 		worker_path; /* the worker program; NULL: beside the running program's libexec */
 	uint64_t call_timeout_ns; /* one NVML call; default 5 s if 0 */

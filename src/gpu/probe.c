@@ -35,26 +35,27 @@ void probe_text(char *to, size_t cap, const char *from)
 	to[i] = '\0';
 }
 
-/* The fault of a call that said @r. The first one stays: what comes after is mostly its echo. */
+void probe_fault(struct gpu *g, enum gpu_fault fault, const char *why)
+{
+	if (g->fault != GPU_OK)
+		return;
+	g->fault = fault;
+	probe_text(g->reason, sizeof g->reason, why);
+}
+
 static void set_fault(struct probe *p, struct gpu *g, enum gpu_fault fault, enum nvml_call call,
 	nvmlReturn_t r)
 {
 	char text[GPU_REASON_MAX];
 
-	if (g->fault != GPU_OK)
-		return;
-	g->fault = fault;
-	g->nvml_code = (int32_t)r;
+	if (g->fault == GPU_OK)
+		g->nvml_code = (int32_t)r;
 	(void)snprintf(text, sizeof text, "%s: %s", nvml_call_name(call),
 		nvml_strerror(p->nvml, r));
-	probe_text(g->reason, sizeof g->reason, text);
+	probe_fault(g, fault, text);
 }
 
-/*
- * Looks at the result of an optional call. True: it worked. What says that the GPU as a whole is
- * gone is a fault even here; probing ends then, for calls on a lost GPU can take long.
- */
-static bool optional(struct probe *p, struct gpu *g, enum nvml_call call, nvmlReturn_t r)
+bool probe_optional(struct probe *p, struct gpu *g, enum nvml_call call, nvmlReturn_t r)
 {
 	if (r == NVML_ERROR_GPU_IS_LOST)
 		set_fault(p, g, GPU_FAULT_LOST, call, r);
@@ -63,21 +64,22 @@ static bool optional(struct probe *p, struct gpu *g, enum nvml_call call, nvmlRe
 	return r == NVML_SUCCESS;
 }
 
-static bool needed(struct probe *p, struct gpu *g, enum nvml_call call, nvmlReturn_t r)
+bool probe_needed(struct probe *p, struct gpu *g, enum nvml_call call, nvmlReturn_t r)
 {
-	if (optional(p, g, call, r))
+	if (probe_optional(p, g, call, r))
 		return true;
 	set_fault(p, g, GPU_FAULT_FIELD, call, r);
 	return false;
 }
 
-#define OPTIONAL(name, ...)                                                   \
-	(g->fault == GPU_OK || g->fault == GPU_FAULT_FIELD                    \
-			? optional(p, g, NVML_CALL_##name,                    \
-				  PROBE_CALL(p, g->index, name, __VA_ARGS__)) \
+/* Not asked of a GPU that is lost: its calls can take long. */
+#define OPTIONAL(name, ...)                                                         \
+	(g->fault == GPU_OK || g->fault == GPU_FAULT_FIELD                          \
+			? probe_optional(p, g, NVML_CALL_##name,                    \
+				  PROBE_CALL(p, g->index, name, __VA_ARGS__))       \
 			: false)
 #define NEEDED(name, ...) \
-	needed(p, g, NVML_CALL_##name, PROBE_CALL(p, g->index, name, __VA_ARGS__))
+	probe_needed(p, g, NVML_CALL_##name, PROBE_CALL(p, g->index, name, __VA_ARGS__))
 
 static void read_identity(struct probe *p, struct gpu *g, nvmlDevice_t d)
 {
@@ -298,6 +300,7 @@ void probe_gpu(struct probe *p, uint32_t index, struct gpu *g, nvmlDevice_t *ret
 	if (OPTIONAL(nvmlDeviceGetMigMode, d, &value, &pending)) {
 		g->mig_capable = true;
 		g->mig_enabled = value == NVML_DEVICE_MIG_ENABLE;
+		g->mig_pending = pending != value;
 	}
 	if (OPTIONAL(nvmlDeviceGetSupportedEventTypes, d, &events))
 		g->xid_events = (events & NVML_EVENT_XID_CRITICAL) != 0;

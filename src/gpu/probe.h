@@ -16,6 +16,7 @@
 struct probe {
 	const struct nvml *nvml;
 	const char *sysfs;       /* "/sys" */
+	const char *procfs;      /* "/proc" */
 	_Atomic uint64_t *crumb; /* where to say what is being done; never NULL */
 	uint32_t count;          /* of crumbs */
 };
@@ -26,6 +27,16 @@ void probe_crumb(struct probe *p, uint32_t gpu, unsigned step);
 /* A call of NVML with its crumb: PROBE_CALL(p, 3, nvmlDeviceGetUUID, d, buf, sizeof buf). */
 #define PROBE_CALL(p, gpu, name, ...) \
 	(probe_crumb((p), (gpu), NVML_CALL_##name), (p)->nvml->name(__VA_ARGS__))
+
+/* Gives @g a fault, unless it has one: what comes after the first is mostly its echo. */
+void probe_fault(struct gpu *g, enum gpu_fault fault, const char *why);
+
+/*
+ * Look at the result @r of a @call about @g. True: it worked. What says that the GPU as a whole is
+ * gone is its fault even after an optional call; after a needed one any failure is.
+ */
+bool probe_optional(struct probe *p, struct gpu *g, enum nvml_call call, nvmlReturn_t r);
+bool probe_needed(struct probe *p, struct gpu *g, enum nvml_call call, nvmlReturn_t r);
 
 /* Reads the GPU @index. *ret_device is NULL if there is no handle. Never fails: see g->fault. */
 void probe_gpu(struct probe *p, uint32_t index, struct gpu *g, nvmlDevice_t *ret_device);

@@ -12,9 +12,10 @@
 #define BACKOFF_MAX_NS (5 * NS_PER_SEC)
 #define DRAIN_MAX      1024 /* events of one set */
 
-/* Wanted where the GPU has them: the XID itself, and two by which a newer driver says that
- * something about a GPU changed. */
-#define HINT_EVENTS (NVML_EVENT_GPU_UNAVAILABLE | NVML_EVENT_RECOVERY_ACTION)
+/* Wanted where the GPU has them, beside the XID: the driver says by them that something about a GPU
+ * changed. */
+#define HINT_EVENTS \
+	(NVML_EVENT_MIG_CONFIG | NVML_EVENT_GPU_UNAVAILABLE | NVML_EVENT_RECOVERY_ACTION)
 
 struct source {
 	nvmlDevice_t device;
@@ -49,7 +50,7 @@ int worker_events_new(struct worker_events **ret, const struct nvml *nvml,
 		free(e);
 		return error_nomem(err);
 	}
-	e->probe = (struct probe){ .nvml = nvml, .sysfs = "", .crumb = crumb };
+	e->probe = (struct probe){ .nvml = nvml, .sysfs = "", .procfs = "", .crumb = crumb };
 	e->send = send;
 	(void)pthread_mutex_init(&e->lock, NULL);
 	*ret = e;

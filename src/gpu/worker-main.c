@@ -19,6 +19,7 @@
 
 #include "base/option.h"
 #include "gpu/nvml.h"
+#include "gpu/probe-mig.h"
 #include "gpu/probe.h"
 #include "gpu/worker-events.h"
 #include "gpu/worker-proto.h"
@@ -34,6 +35,11 @@ static const struct option_def option_defs[] = {
 		.arg = "DIR",
 		.def = "/sys",
 		.help = "where sysfs is mounted" },
+	{ .name = "procfs",
+		.type = OPTION_STR,
+		.arg = "DIR",
+		.def = "/proc",
+		.help = "where procfs is mounted" },
 	{ .name = "no-events", .type = OPTION_BOOL, .help = "do not wait for XID events" },
 };
 
@@ -48,6 +54,8 @@ struct worker {
 	uint32_t n;
 	struct gpu gpus[GPU_NODE_MAX]; /* [n], by index; left alone ones have no device */
 	nvmlDevice_t devices[GPU_NODE_MAX];
+	struct probe_caps caps;
+	struct probe_mig migs[GPU_NODE_MAX]; /* by index */
 	struct gpu_link links[GPU_NODE_MAX * GPU_NODE_MAX];
 };
 
@@ -126,6 +134,16 @@ static void send_gpu(const struct gpu *g, uint32_t seq)
 	send_msg(&m);
 }
 
+static void send_mig(const struct worker *w, uint32_t index, uint32_t seq)
+{
+	const struct probe_mig *from = &w->migs[index];
+	union worker_msg m = { .mig = { .seq = seq, .gpu = index, .n = from->n } };
+
+	memcpy(m.mig.mig, from->mig, from->n * sizeof m.mig.mig[0]);
+	worker_head(&m.head, WORKER_MIG);
+	send_msg(&m);
+}
+
 static bool all_known(const struct worker *w, const struct worker_probe *q)
 {
 	for (uint32_t i = 0; i < w->n; i++) {
@@ -184,8 +202,10 @@ static void look(struct worker *w, const struct worker_probe *q)
 	}
 	w->n = count < GPU_NODE_MAX ? count : GPU_NODE_MAX;
 	send_begin(w, q->seq);
+	probe_caps_forget(&w->caps);
 	for (uint32_t i = 0; i < w->n; i++) {
 		struct gpu *g = &w->gpus[i];
+		bool has_list = false;
 
 		if (skipped(q, i)) {
 			*g = (struct gpu){ .index = i };
@@ -193,11 +213,18 @@ static void look(struct worker *w, const struct worker_probe *q)
 			continue;
 		}
 		probe_gpu(&w->probe, i, g, &w->devices[i]);
+		if (!g->mig_enabled)
+			w->migs[i] = (struct probe_mig){ .n = 0 };
+		else
+			has_list = probe_mig(&w->probe, g, w->devices[i], &w->caps,
+				&w->migs[i]);
 		if (w->events && worker_events_failed(w->events, g->uuid))
 			g->xid_events = false;
 		if (g->fault == GPU_FAULT_LOST || g->fault == GPU_FAULT_RESET)
 			w->devices[i] = NULL;
 		send_gpu(g, q->seq);
+		if (has_list)
+			send_mig(w, i, q->seq);
 	}
 	send_links(w, q);
 	m.end = (struct worker_end){ .seq = q->seq };
@@ -256,7 +283,9 @@ static int start(struct worker *w, const struct options *o)
 	w->crumbs = page;
 	w->probe = (struct probe){ .nvml = &w->nvml,
 		.sysfs = option_str(o, "sysfs", "/sys"),
+		.procfs = option_str(o, "procfs", "/proc"),
 		.crumb = &w->crumbs->slot[WORKER_SLOT_PROBE] };
+	probe_caps_init(&w->caps);
 	w->nvml_path = option_str(o, "nvml", NULL);
 	w->driver_root = option_str(o, "driver-root", NULL);
 	serve(w, !option_bool(o, "no-events", false));

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "gpu/mig-minors.h"
+
 static_assert(sizeof(struct gpu_link) == 2, "rows of links are bytes");
 
 static const uint32_t lengths[WORKER_TYPE_COUNT_] = {
@@ -16,6 +18,7 @@ static const uint32_t lengths[WORKER_TYPE_COUNT_] = {
 	[WORKER_LOOK] = sizeof(struct worker_head),
 	[WORKER_ERROR] = sizeof(struct worker_error),
 	[WORKER_REINIT] = sizeof(struct worker_head),
+	[WORKER_MIG] = sizeof(struct worker_mig),
 };
 
 static uint64_t fnv(uint64_t h, const void *data, size_t len)
@@ -58,6 +61,8 @@ const char *worker_step_name(unsigned step)
 		return "the opening of the NVML library";
 	if (step == WORKER_STEP_SYSFS)
 		return "a file in sysfs";
+	if (step == WORKER_STEP_PROCFS)
+		return "a file in procfs";
 	if (step == WORKER_STEP_NONE)
 		return "the worker";
 	return nvml_call_name(step);
@@ -110,8 +115,11 @@ static int check_gpu(const struct gpu *g, struct error *err)
 		!IS_TEXT(g->cluster_uuid) || !IS_TEXT(g->reason))
 		return bad(err, "a text of a GPU has control characters or no end");
 	if (!is_bool(&g->has_minor) || !is_bool(&g->mig_capable) || !is_bool(&g->mig_enabled) ||
+		!is_bool(&g->mig_pending) || !is_bool(&g->changing) ||
 		!is_bool(&g->xid_events) || !is_bool(&g->fabric_attached))
 		return bad(err, "a flag of a GPU is neither 0 nor 1");
+	if (g->changing)
+		return bad(err, "a GPU that is being changed, which is not for it to say");
 	if (!is_enum(&g->recovery, GPU_RECOVERY_DRAIN + 1) ||
 		!is_enum(&g->fault, GPU_FAULT_GONE + 1))
 		return bad(err, "a fault or recovery action that does not exist");
@@ -119,6 +127,33 @@ static int check_gpu(const struct gpu *g, struct error *err)
 		return bad(err, "a GPU index out of range");
 	if (g->fault == GPU_OK && !g->uuid[0])
 		return bad(err, "a good GPU without UUID");
+	return 0;
+}
+
+static int check_mig_device(const struct gpu_mig *m, struct error *err)
+{
+	if (!IS_TEXT(m->uuid) || !IS_TEXT(m->profile) || !IS_TEXT(m->reason))
+		return bad(err, "a text of a MIG device has control characters or no end");
+	if (!is_bool(&m->has_minors))
+		return bad(err, "a flag of a MIG device is neither 0 nor 1");
+	if (m->gi_minor > MIG_MINOR_MAX || m->ci_minor > MIG_MINOR_MAX)
+		return bad(err, "a minor number out of range");
+	if (!m->reason[0] && (!m->uuid[0] || !m->profile[0] || !m->has_minors))
+		return bad(err, "a good MIG device without UUID, profile or minors");
+	return 0;
+}
+
+static int check_mig(const struct worker_mig *m, struct error *err)
+{
+	if (m->gpu >= GPU_NODE_MAX || m->n > GPU_MIG_MAX)
+		return bad(err, "MIG devices out of range");
+	for (uint32_t i = 0; i < m->n; i++) {
+		if (m->mig[i].gpu != m->gpu ||
+			(i > 0 && m->mig[i].index <= m->mig[i - 1].index))
+			return bad(err, "MIG devices out of order");
+		if (check_mig_device(&m->mig[i], err) < 0)
+			return -1;
+	}
 	return 0;
 }
 
@@ -154,6 +189,8 @@ static int check_body(const union worker_msg *m, struct error *err)
 		return 0;
 	case WORKER_GPU:
 		return check_gpu(&m->gpu.gpu, err);
+	case WORKER_MIG:
+		return check_mig(&m->mig, err);
 	case WORKER_LINKS:
 		return check_links(&m->links, err);
 	case WORKER_XID:

@@ -6,7 +6,7 @@
  *
  *	agent                        gpuslice-nvml
  *	  │ ── PROBE (skip, known) ──▶ │     one look at all GPUs but those to skip
- *	  │ ◀── BEGIN, GPU…, LINKS…, END
+ *	  │ ◀── BEGIN, (GPU, MIG?)…, LINKS…, END
  *	  │ ◀── XID, LOOK              │     at any time
  *	  │ ◀── ERROR or REINIT        │     last words: the worker ends after them
  *
@@ -38,6 +38,7 @@ enum worker_type {
 	WORKER_LOOK,   /* something happened that is worth a look */
 	WORKER_ERROR,  /* NVML cannot be used */
 	WORKER_REINIT, /* GPUs came or went: only a new NVML session will see it */
+	WORKER_MIG,    /* all MIG devices of a GPU in MIG mode, behind its GPU */
 	WORKER_TYPE_COUNT_,
 };
 
@@ -65,6 +66,15 @@ struct worker_gpu {
 	struct worker_head head;
 	uint32_t seq, padding;
 	struct gpu gpu;
+};
+
+/* Not sent of a GPU whose list could not be read: then those known before stay. */
+struct worker_mig {
+	struct worker_head head;
+	uint32_t seq;
+	uint32_t gpu; /* NVML index, in each of .mig as well */
+	uint32_t n, padding;
+	struct gpu_mig mig[GPU_MIG_MAX]; /* by index */
 };
 
 struct worker_links { /* one row of the matrix */
@@ -95,6 +105,7 @@ union worker_msg {
 	struct worker_probe probe;
 	struct worker_begin begin;
 	struct worker_gpu gpu;
+	struct worker_mig mig;
 	struct worker_links links;
 	struct worker_end end;
 	struct worker_xid xid;
@@ -123,6 +134,7 @@ enum worker_slot { WORKER_SLOT_PROBE, WORKER_SLOT_EVENTS, WORKER_SLOT_COUNT_ };
 enum {
 	WORKER_STEP_OPEN = NVML_CALL_COUNT_, /* dlopen() */
 	WORKER_STEP_SYSFS,
+	WORKER_STEP_PROCFS,
 	WORKER_STEP_COUNT_,
 	WORKER_STEP_NONE = 0xFFFF,
 };
