@@ -15,7 +15,9 @@
 #define MIG_CONFIGS_MAX   4096 /* named configs of one file */
 #define MIG_ENTRIES_MAX   1024 /* entries of one config */
 #define MIG_DEVICES_MAX   64   /* rows of one `mig-devices` */
+#define MIG_INDEXES_MAX   1024 /* in `devices` of one entry */
 #define MIG_FILTERS_MAX   256
+#define MIG_FILTER_MAX    47
 #define MIG_NAME_MAX      128
 #define MIG_COUNT_MAX     1000000
 
@@ -27,7 +29,7 @@ struct mig_filter {
 	uint32_t device, subsystem;
 	bool any_subsystem;
 	bool never; /* not a number, as with NVIDIA: matches nothing; .text says what stood there */
-	char text[48];
+	char text[MIG_FILTER_MAX + 1]; /* cut, and then .never, if longer */
 };
 
 struct mig_device_row {
@@ -91,6 +93,10 @@ struct mig_node {
 	struct mig_node_gpu *gpus; /* by index */
 };
 
+/* "0x20B010DE" or "0x20B010DE:0x134F10DE", in any base that Go reads; all else matches nothing. */
+void mig_filter_parse(struct mig_filter *ret, const char *text);
+bool mig_filter_matches(const struct mig_filter *f, const struct mig_pci *pci);
+
 /* Whether @e is about this GPU. */
 bool mig_entry_matches(const struct mig_entry *e, const struct mig_node_gpu *g);
 
@@ -99,8 +105,8 @@ const struct mig_entry *mig_config_entry(const struct mig_config *c,
 	const struct mig_node_gpu *g);
 
 /*
- * What people should know of @c on this node, a line each: a GPU index that does not exist, a filter
- * that matches nothing for what it is. Neither is an error (section 4).
+ * What people should know of @c on this node, a line each: a GPU index that does not exist, a GPU
+ * that no entry is about. Neither is an error (section 4).
  */
 int mig_config_notes(const struct mig_config *c, const struct mig_node *node, struct strv *notes,
 	struct error *err) MUST_USE;
@@ -112,6 +118,10 @@ int mig_config_notes(const struct mig_config *c, const struct mig_node *node, st
  * says what differs. Where this holds there is nothing to do.
  */
 bool mig_entry_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
+	struct error *why);
+
+/* Whether its mode is (section 5.1): the current one, not the pending. */
+bool mig_entry_mode_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 	struct error *why);
 
 /*
@@ -127,12 +137,12 @@ int mig_entry_want(const struct mig_entry *e, const struct mig_node_gpu *g,
 	struct mig_want *ret, struct strv *notes, struct error *err) MUST_USE;
 
 /*
- * mig-parted's questions (section 5): is @c applied? 1: yes; 0: no, and @why says of which GPU and
- * what differs; < 0: error. @mode_only: only the modes of the GPUs that @c is about; else every GPU
- * of the node has to be covered too. A GPU that could not be read is not applied.
+ * mig-parted's question (section 5): is @c applied? If not, @why says of which GPU and what differs.
+ * @mode_only: only the modes of the GPUs that @c is about; else every GPU of the node has to be
+ * covered too. A GPU that could not be read has nothing applied.
  */
-int mig_config_assert(const struct mig_config *c, const struct mig_node *node, bool mode_only,
-	struct error *why, struct error *err) MUST_USE;
+bool mig_config_assert(const struct mig_config *c, const struct mig_node *node, bool mode_only,
+	struct error *why) MUST_USE;
 
 /*
  * What the node is, as a config with one name (section 9). GPUs that could not be read are left
