@@ -114,8 +114,6 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 	const struct health_policy *policy = &a->config.config->health;
 	const char *action = "ignored";
 
-	(void)gi;
-	(void)ci;
 	if (!*uuid)
 		action = "looking at all GPUs"; /* the monitor does */
 	else if (health_policy_acts(policy, xid))
@@ -123,7 +121,7 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 	log_warn("XID reported", LOG_STR("uuid", *uuid ? uuid : "unknown"),
 		LOG_UINT("xid", xid), LOG_STR("what", xid_text(xid)),
 		LOG_STR("action", action));
-	if (node_xid(&a->node, policy, uuid, xid, time_mono_ns()))
+	if (node_xid(&a->node, policy, uuid, gi, ci, xid, time_mono_ns()))
 		agent_reconcile(a);
 }
 

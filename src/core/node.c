@@ -13,7 +13,9 @@ void node_fini(struct node *n)
 {
 	n->inv = inventory_free(n->inv);
 	free(n->gpus);
+	free(n->migs);
 	n->gpus = NULL;
+	n->migs = NULL;
 }
 
 #define NOBODY UINT32_MAX
@@ -197,16 +199,146 @@ static bool links_equal(const struct inventory *a, const struct inventory *b)
 	return true;
 }
 
+/* ---- MIG devices ------------------------------------------------------------------------------ */
+
+static bool mig_same_type(const struct gpu_mig *a, const struct gpu_mig *b)
+{
+	return strcmp(a->profile, b->profile) == 0 && a->memory_mib == b->memory_mib &&
+	       a->multiprocessors == b->multiprocessors && a->gi_slices == b->gi_slices &&
+	       a->ci_slices == b->ci_slices && a->copy == b->copy && a->decoder == b->decoder &&
+	       a->encoder == b->encoder && a->jpeg == b->jpeg && a->ofa == b->ofa;
+}
+
+static bool mig_equal(const struct gpu_mig *a, const struct gpu_mig *b)
+{
+	return a->gpu == b->gpu && a->index == b->index && a->gi == b->gi && a->ci == b->ci &&
+	       strcmp(a->uuid, b->uuid) == 0 && mig_same_type(a, b) &&
+	       a->has_minors == b->has_minors && a->gi_minor == b->gi_minor &&
+	       a->ci_minor == b->ci_minor && strcmp(a->reason, b->reason) == 0;
+}
+
+/* The known device of the GPU at position @old that @seen is; NOBODY: a new one. */
+static uint32_t find_mig(const struct node *n, uint32_t old, const struct gpu_mig *seen)
+{
+	for (uint32_t i = 0; old != NOBODY && i < n->inv->n_mig; i++) {
+		const struct gpu_mig *m = &n->inv->mig[i];
+
+		if (m->gpu != old)
+			continue;
+		if (!seen->uuid[0] ? m->gi == seen->gi && m->ci == seen->ci
+				   : strcmp(m->uuid, seen->uuid) == 0)
+			return seen->reason[0] || mig_same_type(m, seen) ? i : NOBODY;
+	}
+	return NOBODY;
+}
+
+static bool probe_mig(struct health *h, const struct health_policy *p, const struct gpu *g,
+	const struct gpu_mig *m, uint64_t now_ns)
+{
+	struct gpu seen = *g;
+
+	if (seen.fault == GPU_OK && m->reason[0])
+		set_fault(&seen, GPU_FAULT_FIELD, m->reason);
+	return health_probe(h, p, &seen, now_ns);
+}
+
+/* The MIG devices of the next state, in the making. */
+struct migs {
+	struct gpu_mig *mig; /* room for all that are known or seen */
+	struct health *health;
+	uint32_t n;
+};
+
+/* Takes over one device: as it was (@seen NULL), or as it is seen, new if @old is NOBODY. */
+static void take_mig(struct migs *to, const struct node *n, uint32_t old,
+	const struct gpu_mig *seen, uint32_t gpu, uint64_t now_ns)
+{
+	struct gpu_mig *m = &to->mig[to->n];
+	struct health *h = &to->health[to->n++];
+
+	if (old == NOBODY)
+		health_init(h, now_ns);
+	else
+		*h = n->migs[old];
+	*m = seen && (old == NOBODY || !seen->reason[0]) ? *seen : n->inv->mig[old];
+	if (seen && old != NOBODY) {
+		m->index = seen->index;
+		memcpy(m->reason, seen->reason, sizeof(m->reason));
+	}
+	m->gpu = gpu;
+}
+
+/* As seen; those of a GPU in trouble, or not seen, as they were. */
+static void take_migs(struct migs *to, const struct node *n, const struct inventory *seen,
+	const struct place *pl, uint32_t gpu, uint64_t now_ns)
+{
+	bool fresh = pl->seen != NOBODY &&
+		     (pl->old == NOBODY || seen->gpus[pl->seen].fault == GPU_OK);
+
+	for (uint32_t i = 0; fresh && i < seen->n_mig; i++)
+		if (seen->mig[i].gpu == pl->seen)
+			take_mig(to, n, find_mig(n, pl->old, &seen->mig[i]), &seen->mig[i], gpu,
+				now_ns);
+	for (uint32_t i = 0; !fresh && pl->old != NOBODY && i < n->inv->n_mig; i++)
+		if (n->inv->mig[i].gpu == pl->old)
+			take_mig(to, n, i, NULL, gpu, now_ns);
+}
+
+static int make_migs(struct migs *to, const struct node *n, const struct inventory *seen,
+	const struct place *places, uint32_t n_places, uint64_t now_ns, struct error *err)
+{
+	size_t room = (size_t)seen->n_mig + (n->inv ? n->inv->n_mig : 0);
+
+	*to = (struct migs){ .n = 0 };
+	if (room == 0)
+		return 0;
+	to->mig = calloc(room, sizeof(*to->mig));
+	to->health = calloc(room, sizeof(*to->health));
+	if (!to->mig || !to->health) {
+		free(to->mig);
+		free(to->health);
+		return error_nomem(err);
+	}
+	for (uint32_t i = 0; i < n_places; i++)
+		take_migs(to, n, seen, &places[i], i, now_ns);
+	return 0;
+}
+
+/* Probes all, of the GPUs that were looked at. True if a health changed. */
+static bool probe_migs(struct node *n, const struct health_policy *p, uint64_t now_ns)
+{
+	bool changed = false;
+
+	for (uint32_t i = 0; i < n->inv->n_mig; i++) {
+		const struct gpu_mig *m = &n->inv->mig[i];
+
+		changed |= probe_mig(&n->migs[i], p, &n->inv->gpus[m->gpu], m, now_ns);
+	}
+	return changed;
+}
+
+static bool migs_changed(const struct inventory *a, const struct inventory *b)
+{
+	if (a->n_mig != b->n_mig)
+		return true;
+	for (uint32_t i = 0; i < a->n_mig; i++)
+		if (!mig_equal(&a->mig[i], &b->mig[i]))
+			return true;
+	return false;
+}
+
+/* ---- the next state --------------------------------------------------------------------------- */
+
 /*
  * Builds the next state from @places and puts it in the place of the old one. Returns 1 if
- * versions, order or links differ from before, 0 if not.
+ * versions, order, links or MIG devices differ from before, 0 if not.
  */
 static int commit(struct node *n, const struct inventory *seen, const struct place *places,
-	uint32_t n_places, struct error *err)
+	uint32_t n_places, uint64_t now_ns, struct error *err)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	CLEANUP(freep) struct node_gpu *gpus = NULL;
-	const struct inventory *facts = seen ? seen : n->inv;
+	struct migs migs;
 	bool changed;
 
 	if (inventory_new(&inv, n_places, err) < 0)
@@ -214,6 +346,10 @@ static int commit(struct node *n, const struct inventory *seen, const struct pla
 	gpus = calloc(n_places ? n_places : 1, sizeof(*gpus));
 	if (!gpus)
 		return error_nomem(err);
+	if (make_migs(&migs, n, seen, places, n_places, now_ns, err) < 0)
+		return -1;
+	inv->mig = migs.mig;
+	inv->n_mig = migs.n;
 	for (uint32_t i = 0; i < n_places; i++) {
 		gpus[i] = places[i].gpu;
 		inv->gpus[i] = places[i].gpu.gpu;
@@ -221,21 +357,22 @@ static int commit(struct node *n, const struct inventory *seen, const struct pla
 			inv->links[(size_t)i * n_places + j] =
 				merge_link(n, seen, &places[i], &places[j]);
 	}
-	if (facts) {
-		memcpy(inv->driver_version, facts->driver_version, sizeof(inv->driver_version));
-		memcpy(inv->nvml_version, facts->nvml_version, sizeof(inv->nvml_version));
-		inv->cuda_version = facts->cuda_version;
-	}
+	memcpy(inv->driver_version, seen->driver_version, sizeof(inv->driver_version));
+	memcpy(inv->nvml_version, seen->nvml_version, sizeof(inv->nvml_version));
+	inv->cuda_version = seen->cuda_version;
 	changed = !n->inv || n->inv->n != n_places ||
 		  strcmp(n->inv->driver_version, inv->driver_version) != 0 ||
 		  strcmp(n->inv->nvml_version, inv->nvml_version) != 0 ||
-		  n->inv->cuda_version != inv->cuda_version || !links_equal(n->inv, inv);
+		  n->inv->cuda_version != inv->cuda_version || !links_equal(n->inv, inv) ||
+		  migs_changed(n->inv, inv);
 	for (uint32_t i = 0; !changed && i < n_places; i++)
 		changed = places[i].old != i;
 	inventory_free(n->inv);
 	free(n->gpus);
+	free(n->migs);
 	n->inv = STEAL_PTR(inv);
 	n->gpus = STEAL_PTR(gpus);
+	n->migs = migs.health;
 	return changed;
 }
 
@@ -255,7 +392,7 @@ static int observe_none(struct node *n, const struct health_policy *p, const str
 		n->inv->gpus[i] = g->gpu;
 		changed |= health_probe(&g->health, p, &g->gpu, now_ns);
 	}
-	return changed;
+	return n->inv && probe_migs(n, p, now_ns) ? 1 : changed;
 }
 
 int node_observe(struct node *n, const struct health_policy *p, const struct inventory *seen,
@@ -302,19 +439,80 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 		n_places++;
 	}
 	qsort(places, n_places, sizeof(*places), place_cmp);
-	r = commit(n, seen, places, n_places, err);
+	r = commit(n, seen, places, n_places, now_ns, err);
 	if (r < 0)
 		return -1;
+	changed |= probe_migs(n, p, now_ns);
 	n->observed_ns = now_ns;
 	return changed || r > 0;
 }
 
-bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, uint32_t xid,
-	uint64_t now_ns)
+/* ---- between two looks ------------------------------------------------------------------------ */
+
+static bool is_in(const struct gpu_mig *m, uint32_t gpu, uint32_t gi, uint32_t ci)
+{
+	return m->gpu == gpu && (gi == NODE_XID_ALL || m->gi == gi) &&
+	       (ci == NODE_XID_ALL || m->ci == ci);
+}
+
+bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, uint32_t gi,
+	uint32_t ci, uint32_t xid, uint64_t now_ns)
 {
 	uint32_t i = find_uuid(n, uuid);
+	bool changed = false;
 
-	return i != NOBODY && health_xid(&n->gpus[i].health, p, xid, now_ns);
+	if (i == NOBODY)
+		return false;
+	/* Where MIG is off, as far as is known, there is only the GPU to strike. */
+	if ((gi == NODE_XID_ALL && ci == NODE_XID_ALL) || !n->gpus[i].gpu.mig_enabled)
+		return health_xid(&n->gpus[i].health, p, xid, now_ns);
+	n->gpus[i].health.xid_count++;
+	n->gpus[i].health.last_xid = xid;
+	for (uint32_t k = 0; k < n->inv->n_mig; k++)
+		if (is_in(&n->inv->mig[k], i, gi, ci))
+			changed |= health_xid(&n->migs[k], p, xid, now_ns);
+	return changed;
+}
+
+uint32_t node_mig(const struct node *n, const char *uuid)
+{
+	for (uint32_t i = 0; uuid[0] && n->inv && i < n->inv->n_mig; i++)
+		if (strcmp(n->inv->mig[i].uuid, uuid) == 0)
+			return i;
+	return NOBODY;
+}
+
+bool node_device_ok(const struct node *n, uint32_t gpu, const char *mig, const char **ret_why)
+{
+	const struct health *h = NULL;
+
+	if (gpu < known(n))
+		h = &n->gpus[gpu].health;
+	for (uint32_t i = 0; h && health_ok(h) && i < n->inv->n_mig; i++)
+		if (n->inv->mig[i].gpu == gpu &&
+			(!mig || strcmp(n->inv->mig[i].uuid, mig) == 0))
+			h = &n->migs[i];
+	if (h && health_ok(h) && mig && node_mig(n, mig) == NOBODY)
+		h = NULL;
+	if (ret_why)
+		*ret_why = h ? h->reason : "it is not there any more";
+	return h && health_ok(h);
+}
+
+/* Takes the MIG devices of GPU @i out; those of later GPUs move with these. */
+static void forget_migs(struct node *n, uint32_t i)
+{
+	struct inventory *inv = n->inv;
+	uint32_t to = 0;
+
+	for (uint32_t k = 0; k < inv->n_mig; k++) {
+		if (inv->mig[k].gpu == i)
+			continue;
+		inv->mig[to] = inv->mig[k];
+		inv->mig[to].gpu -= inv->mig[to].gpu > i;
+		n->migs[to++] = n->migs[k];
+	}
+	inv->n_mig = to;
 }
 
 /* Takes GPU @i out in place; no memory is needed, so it cannot fail. */
@@ -323,6 +521,7 @@ static void forget(struct node *n, uint32_t i)
 	struct inventory *inv = n->inv;
 	uint32_t was = inv->n, to = 0;
 
+	forget_migs(n, i);
 	for (uint32_t a = 0; inv->links && a < was; a++)
 		for (uint32_t b = 0; b < was; b++)
 			if (a != i && b != i)
@@ -345,6 +544,8 @@ bool node_tick(struct node *n, const struct health_policy *p, uint64_t now_ns)
 		changed |= health_tick(&n->gpus[i].health, p, now_ns);
 		i++;
 	}
+	for (uint32_t i = 0; n->inv && i < n->inv->n_mig; i++)
+		changed |= health_tick(&n->migs[i], p, now_ns);
 	return changed;
 }
 
@@ -361,6 +562,10 @@ uint64_t node_due(const struct node *n, const struct health_policy *p)
 		if (!n->gpus[i].present && !__builtin_add_overflow(n->gpus[i].last_seen_ns,
 						   p->forget_after_ns, &t))
 			due = t < due ? t : due;
+	}
+	for (uint32_t i = 0; n->inv && i < n->inv->n_mig; i++) {
+		t = health_due(&n->migs[i], p);
+		due = t < due ? t : due;
 	}
 	return due;
 }

@@ -5,6 +5,11 @@
  * All GPUs that this node is known to have, with their health: the memory of the reconcile loop
  * between two looks at NVML. A GPU that disappears stays listed as unhealthy ("gone") until it is
  * forgotten, one that comes back keeps its history, and a sick one never touches the others.
+ *
+ * A MIG device has a health of its own, for XIDs that name its instance and for what cannot be read
+ * of it; and it is never better than its GPU. It is one and the same as long as it has the same
+ * UUID and attributes: a UUID is made of places, and comes again when another instance is cut there.
+ * Of devices that are not there any more nothing is kept.
  * Thread: owner's (no I/O, no clock, no lock).
  */
 #include "core/gpu.h"
@@ -20,6 +25,7 @@ struct node_gpu {
 struct node {
 	struct inventory *inv; /* the known GPUs, in the order of .gpus; links as last seen */
 	struct node_gpu *gpus; /* [inv->n], sorted by index, then UUID */
+	struct health *migs;   /* [inv->n_mig] of each MIG device by itself */
 	uint64_t observed_ns;  /* last call of node_observe() */
 };
 
@@ -32,8 +38,9 @@ void node_fini(struct node *n);
  *
  * GPUs are recognised by UUID. One whose UUID could not be read is taken for the known GPU at the
  * same bus address, else with the same index, that is not in the look otherwise. A GPU with a
- * fault keeps name, minor number and everything else that was known of it, and its links, so that
- * it stays in its resource.
+ * fault keeps name, minor number and everything else that was known of it, its MIG devices and its
+ * links, so that it stays in its resource. A MIG device with a .reason keeps what was known of it;
+ * one without a UUID is the one that was known in the same instances.
  *
  * Returns > 0 if anything that is offered or its health changed, 0 if not; < 0 for lack of memory
  * or more GPUs than GPU_NODE_MAX, and then nothing changed.
@@ -41,9 +48,26 @@ void node_fini(struct node *n);
 int node_observe(struct node *n, const struct health_policy *p, const struct inventory *seen,
 	const struct error *why, uint64_t now_ns, struct error *err) MUST_USE;
 
-/* An XID event of the GPU @uuid; an unknown UUID changes nothing. True if health changed. */
-bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, uint32_t xid,
-	uint64_t now_ns);
+#define NODE_XID_ALL UINT32_MAX /* NVML's word for: not about one instance */
+
+/*
+ * An XID event of the GPU @uuid; an unknown UUID changes nothing. @gi and @ci: which instances it is
+ * about, each NODE_XID_ALL if it does not say. One that says neither strikes the GPU; else it
+ * strikes the MIG devices in these instances, which may be none of those that are known, and is
+ * counted for the GPU. True if health changed.
+ */
+bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, uint32_t gi,
+	uint32_t ci, uint32_t xid, uint64_t now_ns);
+
+/* Position of a MIG device in .inv, or UINT32_MAX. */
+uint32_t node_mig(const struct node *n, const char *uuid);
+
+/*
+ * Whether the GPU at position @gpu, or its MIG device @mig (a UUID; NULL: the whole GPU), can be had.
+ * A GPU as a whole is as good as the worst of its MIG devices. *ret_why, unless NULL: the reason, ""
+ * if it can; valid until the node changes.
+ */
+bool node_device_ok(const struct node *n, uint32_t gpu, const char *mig, const char **ret_why);
 
 /* The passing of time: cool-downs end, gone GPUs are forgotten. True if anything changed. */
 bool node_tick(struct node *n, const struct health_policy *p, uint64_t now_ns);

@@ -30,6 +30,41 @@ static inline struct inventory *fixture_inventory(uint32_t n)
 	return inv;
 }
 
+/*
+ * Cuts a MIG device "MIG-<gpu>-<index>" with profile "<ci>c.<gi>g.<gb>gb", or "<gi>g.<gb>gb", from
+ * the GPU at position @gpu and switches its MIG mode on. GPUs in order. Valid until the next.
+ */
+static inline struct gpu_mig *fixture_mig(struct inventory *inv, uint32_t gpu, uint32_t ci,
+	uint32_t gi, uint32_t gb)
+{
+	struct gpu_mig *m;
+	uint32_t index = 0;
+
+	inv->mig = realloc(inv->mig, (inv->n_mig + 1) * sizeof(*m));
+	assert_non_null(inv->mig);
+	m = &inv->mig[inv->n_mig];
+	for (uint32_t i = 0; i < inv->n_mig; i++)
+		index += inv->mig[i].gpu == gpu;
+	*m = (struct gpu_mig){ .gpu = gpu,
+		.index = index,
+		.gi = 7 + index,
+		.memory_mib = (uint64_t)gb << 10,
+		.multiprocessors = 14 * ci,
+		.gi_slices = gi,
+		.ci_slices = ci,
+		.has_minors = true,
+		.gi_minor = 100 * gpu + 10 * index,
+		.ci_minor = 100 * gpu + 10 * index + 1 };
+	(void)snprintf(m->uuid, sizeof(m->uuid), "MIG-%u-%u", inv->gpus[gpu].index, index);
+	if (ci == gi)
+		(void)snprintf(m->profile, sizeof(m->profile), "%ug.%ugb", gi, gb);
+	else
+		(void)snprintf(m->profile, sizeof(m->profile), "%uc.%ug.%ugb", ci, gi, gb);
+	inv->gpus[gpu].mig_enabled = true;
+	inv->n_mig++;
+	return m;
+}
+
 static inline struct config *fixture_config(void)
 {
 	struct error err = ERROR_INIT;

@@ -3,7 +3,8 @@
 
 #include "core/node.h"
 
-#define S NS_PER_SEC
+#define S   NS_PER_SEC
+#define ALL NODE_XID_ALL
 
 struct fixture {
 	struct node node;
@@ -247,7 +248,7 @@ static void node_observe__lists_twins_once_each(void **state)
 		observe(&f, inv, at);
 		assert_int_equal(f.node.inv->n, 3); /* and GPU-1, which is gone */
 	}
-	assert_true(node_xid(&f.node, &f.policy, "GPU-0", 94, 100 * S));
+	assert_true(node_xid(&f.node, &f.policy, "GPU-0", ALL, ALL, 94, 100 * S));
 	observe(&f, inv, 101);
 	assert_int_equal((int)health_ok(&f.node.gpus[0].health) +
 				 (int)health_ok(&f.node.gpus[1].health) +
@@ -290,11 +291,11 @@ static void node_xid__strikes_one_gpu(void **state)
 
 	(void)state;
 	setup(&f);
-	assert_false(node_xid(&f.node, &f.policy, "GPU-0", 79, 0));
+	assert_false(node_xid(&f.node, &f.policy, "GPU-0", ALL, ALL, 79, 0));
 	observe(&f, all, 0);
-	assert_false(node_xid(&f.node, &f.policy, "GPU-7", 79, 0));
-	assert_false(node_xid(&f.node, &f.policy, "", 79, 0));
-	assert_true(node_xid(&f.node, &f.policy, "GPU-1", 94, 5 * S));
+	assert_false(node_xid(&f.node, &f.policy, "GPU-7", ALL, ALL, 79, 0));
+	assert_false(node_xid(&f.node, &f.policy, "", ALL, ALL, 79, 0));
+	assert_true(node_xid(&f.node, &f.policy, "GPU-1", ALL, ALL, 94, 5 * S));
 	assert_true(health_ok(&f.node.gpus[0].health));
 	assert_false(health_ok(&f.node.gpus[1].health));
 	observe(&f, all, 30);
