@@ -89,7 +89,7 @@ int mig_minors_fill(const char *text, size_t len, uint32_t gpu, struct gpu_mig *
 	unsigned number = 1;
 
 	clear(mig, n, NO_MINOR);
-	for (const char *at = text; at < end; at = next + 1, number++) {
+	for (const char *at = text; at < end; at = next < end ? next + 1 : end, number++) {
 		struct line l;
 
 		next = memchr(at, '\n', (size_t)(end - at));

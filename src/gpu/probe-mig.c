@@ -163,6 +163,7 @@ static bool name_profile(struct reader *r, struct gpu_mig *m, const struct probe
 	const char *attributes = mig_profile_attributes(from->number);
 	uint32_t gb = mig_profile_gb(from->memory_mib, r->g->memory_total_bytes >> 20);
 	struct mig_profile name = { .g = from->slices, .gb = gb };
+	struct error err = ERROR_INIT;
 	char text[MIG_PROFILE_NAME_MAX];
 
 	if (attributes && gb > 0)
@@ -171,6 +172,11 @@ static bool name_profile(struct reader *r, struct gpu_mig *m, const struct probe
 		return false;
 	name.c = m->ci_slices;
 	mig_profile_format(&name, text);
+	/* Others take names apart again, so one of slices that cannot be must not get to them. */
+	if (mig_profile_parse(&name, text, &err) < 0) {
+		set_reason(m, err.msg);
+		return false;
+	}
 	if (strlen(text) >= sizeof m->profile) {
 		set_reason(m, "the name of its profile is too long");
 		return false;

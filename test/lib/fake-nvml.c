@@ -11,10 +11,16 @@
  *	crash CALL GPU
  *	slow CALL GPU MS           CALL * is any
  *	xid SEQ GPU XID GI CI      delivered once for each new SEQ
+ *	memory MIB                 of each GPU (default 1000 bytes)
+ *	migmode GPU PENDING        it is in MIG mode, and PENDING (0 or 1) after its next reset
+ *	mig GPU INDEX GI CI ID SLICES   a MIG device: its place in the list, instances, the id of the
+ *	                           GI's profile and the CI's slices; it is "GPU" 100 * GPU + 100 +
+ *	                           INDEX of the lines above
  *	fabric CALL GPU STATE STATUS BYTE   of a call for fabric info; the cluster's UUID is all BYTEs
  *
  * With FAKE_NVML_OLD it is a library from before the _v2 names, with the needed calls alone.
  */
+#include "base/error.h"
 #include "base/parse.h"
 #include "gpu/nvml-api.h"
 
@@ -99,14 +105,14 @@ static int number(const char *text)
 	return parse_i64(text, &v) ? (int)v : 0;
 }
 
-#	define WORDS_MAX 6
+#	define WORDS_MAX 8
 
 /* Splits a line at blanks; missing words are "". */
 static void split(const char *line, char words[WORDS_MAX][64])
 {
 	memset(words, 0, WORDS_MAX * sizeof words[0]);
-	(void)sscanf(line, "%63s %63s %63s %63s %63s %63s", words[0], words[1], words[2],
-		words[3], words[4], words[5]);
+	(void)sscanf(line, "%63s %63s %63s %63s %63s %63s %63s %63s", words[0], words[1],
+		words[2], words[3], words[4], words[5], words[6], words[7]);
 }
 
 static nvmlReturn_t act(const char *call, int gpu)
@@ -168,6 +174,39 @@ static nvmlDevice_t device_of(unsigned int index)
 	return (nvmlDevice_t)(uintptr_t)(1000 + index);
 }
 
+/* The first line of @word whose next words are @a and, if it is not -1, @b. False: there is none. */
+static bool find_line(const char *word, int a, int b, char words[WORDS_MAX][64])
+{
+	char line[256];
+	bool found = false;
+	FILE *f = control();
+
+	while (f && !found && fgets(line, sizeof line, f)) {
+		split(line, words);
+		found = strcmp(words[0], word) == 0 && number(words[1]) == a &&
+			(b == -1 || number(words[2]) == b);
+	}
+	if (f)
+		(void)fclose(f);
+	return found;
+}
+
+static unsigned long long memory_bytes(void)
+{
+	char line[256], words[WORDS_MAX][64];
+	unsigned long long bytes = 1000;
+	FILE *f = control();
+
+	while (f && fgets(line, sizeof line, f)) {
+		split(line, words);
+		if (strcmp(words[0], "memory") == 0)
+			bytes = (unsigned long long)number(words[1]) << 20;
+	}
+	if (f)
+		(void)fclose(f);
+	return bytes;
+}
+
 #	define ACT(d)                                                  \
 		do {                                                    \
 			nvmlReturn_t act_ = act(__func__, index_of(d)); \
@@ -212,11 +251,180 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len)
 	return NVML_SUCCESS;
 }
 
+/* ---- MIG -------------------------------------------------------------------------------------- */
+
+#	define MIG_FIRST  100 /* as the numbers of GPUs: 100 * (GPU + 1) + index */
+#	define GI_HANDLES 5000
+
+static const struct profile {
+	unsigned int number, id, slices, ofa;
+	unsigned long long memory_mib;
+	const char *name;
+} profiles[] = {
+	{ 0, 19, 1, 0, 4864, "MIG 1g.5gb" },
+	{ 2, 9, 3, 0, 20096, "MIG 3g.20gb" },
+	{ 7, 20, 1, 1, 4864, "MIG 1g.5gb+me" },
+	{ 17, 32, 3, 0, 20096, "MIG 3g.20gb+gfx" }, /* the attributes of number 2 */
+	{ 25, 60, 2, 0, 9984, "MIG 2g.11gb+new" },  /* of a driver to come */
+	{ 26, 61, 2, 1, 9984, "new" },
+};
+#	define PROFILE_NUMBERS 27
+
+/* The "mig" line of a MIG device's handle. */
+static bool mig_line(nvmlDevice_t d, char words[WORDS_MAX][64])
+{
+	int index = index_of(d);
+
+	return index >= MIG_FIRST &&
+	       find_line("mig", index / MIG_FIRST - 1, index % MIG_FIRST, words);
+}
+
+#	define MIG_LINE(d)                                         \
+		char words[WORDS_MAX][64];                          \
+		ACT(d);                                             \
+		if (!mig_line(d, words))                            \
+			return NVML_ERROR_INVALID_ARGUMENT
+
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *text, unsigned int len)
 {
+	char words[WORDS_MAX][64];
+
 	ACT(d);
-	(void)snprintf(text, len, "GPU-fake-%d", index_of(d));
+	if (mig_line(d, words))
+		(void)snprintf(text, len, "MIG-fake-%s-%s-%s", words[1], words[3], words[4]);
+	else
+		(void)snprintf(text, len, "GPU-fake-%d", index_of(d));
 	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned int *current, unsigned int *pending)
+{
+	char words[WORDS_MAX][64];
+
+	ACT(d);
+	if (!find_line("migmode", index_of(d), -1, words))
+		return NVML_ERROR_NOT_SUPPORTED;
+	*current = NVML_DEVICE_MIG_ENABLE;
+	*pending = (unsigned int)number(words[2]);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t d, unsigned int *n)
+{
+	ACT(d);
+	*n = 7;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned int index,
+	nvmlDevice_t *mig)
+{
+	char words[WORDS_MAX][64];
+
+	ACT(d);
+	if (!find_line("mig", index_of(d), (int)index, words))
+		return index < 6 ? NVML_ERROR_NOT_FOUND : NVML_ERROR_INVALID_ARGUMENT;
+	*mig = device_of(MIG_FIRST * ((unsigned int)index_of(d) + 1) + index);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t d, unsigned int *id)
+{
+	MIG_LINE(d);
+	*id = (unsigned int)number(words[3]);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t d, unsigned int *id)
+{
+	MIG_LINE(d);
+	*id = (unsigned int)number(words[4]);
+	return NVML_SUCCESS;
+}
+
+static const struct profile *profile_of(int id)
+{
+	static const struct profile none = { .id = 99, .slices = 1, .memory_mib = 1 };
+
+	for (size_t i = 0; i < ARRAY_LEN(profiles); i++) {
+		if ((int)profiles[i].id == id)
+			return &profiles[i];
+	}
+	return &none;
+}
+
+nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t d, nvmlDeviceAttributes_t *a)
+{
+	const struct profile *p;
+
+	MIG_LINE(d);
+	p = profile_of(number(words[5]));
+	*a = (nvmlDeviceAttributes_t){ .multiprocessorCount =
+					       14 * (unsigned int)number(words[6]),
+		.sharedCopyEngineCount = p->slices,
+		.sharedOfaCount = p->ofa,
+		.gpuInstanceSliceCount = p->slices,
+		.computeInstanceSliceCount = (unsigned int)number(words[6]),
+		.memorySizeMB = p->memory_mib };
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t d, unsigned int number,
+	nvmlGpuInstanceProfileInfo_t *info)
+{
+	ACT(d);
+	for (size_t i = 0; i < ARRAY_LEN(profiles); i++) {
+		const struct profile *p = &profiles[i];
+
+		if (p->number != number)
+			continue;
+		*info = (nvmlGpuInstanceProfileInfo_t){ .id = p->id,
+			.sliceCount = p->slices,
+			.copyEngineCount = p->slices,
+			.ofaCount = p->ofa,
+			.memorySizeMB = p->memory_mib };
+		return NVML_SUCCESS;
+	}
+	return number < PROFILE_NUMBERS ? NVML_ERROR_NOT_SUPPORTED
+					: NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t d, unsigned int number,
+	nvmlGpuInstanceProfileInfo_v2_t *info)
+{
+	ACT(d);
+	if (info->version != NVML_STRUCT_VERSION(nvmlGpuInstanceProfileInfo_v2_t, 2))
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	for (size_t i = 0; i < ARRAY_LEN(profiles); i++) {
+		if (profiles[i].number == number)
+			(void)snprintf(info->name, sizeof info->name, "%s", profiles[i].name);
+	}
+	return NVML_SUCCESS;
+}
+
+/* A handle is the GPU and the GI's id. */
+nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t d, unsigned int id, nvmlGpuInstance_t *gi)
+{
+	ACT(d);
+	*gi = (nvmlGpuInstance_t)(uintptr_t)(GI_HANDLES + index_of(d) * MIG_FIRST + (int)id);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t handle, nvmlGpuInstanceInfo_t *info)
+{
+	int gpu = (int)((uintptr_t)handle - GI_HANDLES) / MIG_FIRST;
+	int gi = (int)((uintptr_t)handle - GI_HANDLES) % MIG_FIRST;
+	char words[WORDS_MAX][64];
+	nvmlReturn_t r = act(__func__, gpu);
+
+	for (int i = 0; i < 7 && r == NVML_SUCCESS; i++) {
+		if (!find_line("mig", gpu, i, words) || number(words[3]) != gi)
+			continue;
+		*info = (nvmlGpuInstanceInfo_t){ .id = (unsigned int)gi,
+			.profileId = (unsigned int)number(words[5]) };
+		return NVML_SUCCESS;
+	}
+	return r == NVML_SUCCESS ? NVML_ERROR_INVALID_ARGUMENT : r;
 }
 
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *pci)
@@ -237,7 +445,7 @@ nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t d, unsigned int *minor)
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *memory)
 {
 	ACT(d);
-	*memory = (nvmlMemory_t){ .total = 1000, .free = 900, .used = 100 };
+	*memory = (nvmlMemory_t){ .total = memory_bytes(), .free = 900, .used = 100 };
 	return NVML_SUCCESS;
 }
 
@@ -246,7 +454,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *memory)
 	ACT(d);
 	if (memory->version != NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2))
 		return NVML_ERROR_FUNCTION_NOT_FOUND;
-	memory->total = 1000;
+	memory->total = memory_bytes();
 	memory->used = 20;
 	memory->reserved = 80;
 	memory->free = 900;
