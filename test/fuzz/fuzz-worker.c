@@ -50,6 +50,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 						!l.last->gpus[i].uuid[0]))
 					__builtin_trap();
 			}
+			for (uint32_t i = 0; i < l.last->n_mig; i++) {
+				const struct gpu_mig *d = &l.last->mig[i];
+
+				if (d->gpu >= l.last->n || !l.last->gpus[d->gpu].mig_enabled ||
+					(i > 0 && d->gpu < d[-1].gpu) ||
+					(!d->uuid[0] && !d->reason[0]))
+					__builtin_trap();
+			}
 			(void)look_wants_new_session(&l);
 		}
 		(void)look_retry_at(&l);
