@@ -75,6 +75,19 @@ int mig_configs_select(const struct mig_configs *c, const char *name,
 	return 0;
 }
 
+bool mig_entry_needs_list(const struct mig_entry *e)
+{
+	for (size_t i = 0; i < e->n_rows; i++) {
+		if (e->rows[i].start != MIG_START_ANY)
+			return true;
+		for (size_t k = 0; k < i; k++) {
+			if (mig_profile_equal(&e->rows[i].profile, &e->rows[k].profile))
+				return true;
+		}
+	}
+	return false;
+}
+
 static bool lists(const struct mig_entry *e, uint32_t index)
 {
 	for (size_t i = 0; i < e->n_devices; i++) {

@@ -52,6 +52,9 @@ struct mig_entry {
 	size_t n_rows;
 };
 
+/* Whether only the list form can say what @e has: a place, or one profile in two rows. */
+bool mig_entry_needs_list(const struct mig_entry *e);
+
 struct mig_config {
 	char name[MIG_NAME_MAX];
 	uint32_t line;

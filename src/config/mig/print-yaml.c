@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/mig/print.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "config/mig.h"
+#include "config/yaml-scalar.h"
+
+/*
+ * Named layouts as mig-parted prints them with go-yaml v2.4: names in an order that counts digits
+ * as numbers, filters and indexes in one line that breaks behind column 80, texts in quotes where
+ * they would be read as something else. Source: https://github.com/go-yaml/yaml/tree/v2.4.0
+ * (sorter.go, encode.go, emitterc.go). A very long text with blanks is not broken, which it reads
+ * the same.
+ */
+
+#define WIDTH 80
+
+static bool is_letter(unsigned char c)
+{
+	return isalpha(c) || c >= 0x80;
+}
+
+/* The number that @s has at @i, and where it ends. */
+static uint64_t number_at(const char *s, size_t i, uint64_t n, size_t *end)
+{
+	for (; isdigit((unsigned char)s[i]); i++)
+		n = n * 10 + (uint64_t)(s[i] - '0');
+	*end = i;
+	return n;
+}
+
+/* A zero inside a number must not count as leading one: was there a digit other than 0 before? */
+static bool inside_number(const char *s, size_t i)
+{
+	while (i > 0 && isdigit((unsigned char)s[i - 1])) {
+		if (s[--i] != '0')
+			return true;
+	}
+	return false;
+}
+
+static int compare_texts(const char *a, const char *b)
+{
+	bool digits = false;
+	size_t i = 0, end_a, end_b;
+	uint64_t number_a, number_b, lead;
+	bool letter_a, letter_b;
+
+	for (; a[i] && a[i] == b[i]; i++)
+		digits = isdigit((unsigned char)a[i]);
+	if (!a[i] || !b[i])
+		return (a[i] != 0) - (b[i] != 0);
+	letter_a = is_letter((unsigned char)a[i]);
+	letter_b = is_letter((unsigned char)b[i]);
+	if (letter_a && letter_b)
+		return (unsigned char)a[i] < (unsigned char)b[i] ? -1 : 1;
+	if (letter_a || letter_b)
+		return digits == letter_a ? -1 : 1;
+	lead = (a[i] == '0' || b[i] == '0') && inside_number(a, i);
+	number_a = number_at(a, i, lead, &end_a);
+	number_b = number_at(b, i, lead, &end_b);
+	if (number_a != number_b)
+		return number_a < number_b ? -1 : 1;
+	if (end_a != end_b)
+		return end_a < end_b ? -1 : 1;
+	return (unsigned char)a[i] < (unsigned char)b[i] ? -1 : 1;
+}
+
+/* 1:20 is 80 in YAML 1.1; go-yaml reads it as a text but puts it in quotes. */
+static bool is_base_60(const char *s)
+{
+	bool colon = false;
+
+	if (*s == '+' || *s == '-')
+		s++;
+	if (!isdigit((unsigned char)*s))
+		return false;
+	s += strspn(s, "0123456789_");
+	while (*s == ':') {
+		size_t n = strspn(++s, "0123456789");
+
+		if (!n || n > 2 || (n == 2 && *s > '5'))
+			return false;
+		s += n;
+		colon = true;
+	}
+	if (*s == '.')
+		s += 1 + strspn(s + 1, "0123456789_");
+	return colon && !*s;
+}
+
+/* Four digits, "-", then what may be a date: in quotes for sure. */
+static bool looks_like_date(const char *s)
+{
+	return strspn(s, "0123456789") == 4 && s[4] == '-';
+}
+
+/* Whether the bare text would be read as something else than a text. */
+static bool is_other(const char *text)
+{
+	struct yaml_node n = { .type = YAML_STR };
+	char *copy = strdup(text);
+	bool other;
+
+	if (!copy)
+		return true; /* in quotes it is right as well */
+	n.text = copy;
+	n.len = strlen(copy);
+	yaml_resolve(&n);
+	other = n.type != YAML_STR || is_base_60(text) || looks_like_date(text) ||
+		!strcmp(text, "<<");
+	free(copy);
+	return other;
+}
+
+static bool has_blank_after(const char *p)
+{
+	return !p[1] || strchr(" \t\r\n", p[1]);
+}
+
+/* Whether the emitter lets the text stand bare: by its first character, and inside. */
+static bool may_be_plain(const char *text, bool in_flow)
+{
+	size_t len = strlen(text);
+
+	if (!len || text[0] == ' ' || text[len - 1] == ' ' || !strncmp(text, "---", 3) ||
+		!strncmp(text, "...", 3) || strchr("#,[]{}&*!|>'\"%@`", text[0]))
+		return false;
+	if (strchr("?:-", text[0]) &&
+		(has_blank_after(text) || (in_flow && text[0] != '-')))
+		return false;
+	for (const char *p = text + 1; *p; p++) {
+		if ((*p == ':' && (in_flow || has_blank_after(p))) ||
+			(*p == '#' && p[-1] == ' ') || (in_flow && strchr(",?[]{}", *p)))
+			return false;
+	}
+	return true;
+}
+
+static bool has_controls(const char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			return true;
+	}
+	return false;
+}
+
+static void put_double(struct buf *b, const char *text)
+{
+	buf_putc(b, '"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			buf_printf(b, "\\%c", *text);
+		else if (*text == '\t' || *text == '\n' || *text == '\r')
+			buf_printf(b, "\\%c", *text == '\t' ? 't' : *text == '\n' ? 'n' : 'r');
+		else if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			buf_printf(b, "\\x%02X", (unsigned char)*text);
+		else
+			buf_putc(b, *text);
+	}
+	buf_putc(b, '"');
+}
+
+static void put_single(struct buf *b, const char *text)
+{
+	buf_putc(b, '\'');
+	for (; *text; text++)
+		buf_puts(b, *text == '\'' ? "''" : (const char[2]){ *text, '\0' });
+	buf_putc(b, '\'');
+}
+
+static void put_text(struct buf *b, const char *text, bool in_flow)
+{
+	if (has_controls(text) || is_other(text))
+		put_double(b, text);
+	else if (may_be_plain(text, in_flow))
+		buf_puts(b, text);
+	else
+		put_single(b, text);
+}
+
+/* Characters since the last line break. */
+static size_t column(const struct buf *b)
+{
+	size_t n = 0;
+
+	for (size_t i = b->len; i > 0 && b->data[i - 1] != '\n'; i--)
+		n += ((unsigned char)b->data[i - 1] & 0xc0) != 0x80;
+	return n;
+}
+
+/* Before element @i of a list in one line. */
+static void put_separator(struct buf *b, size_t i)
+{
+	if (i)
+		buf_putc(b, ',');
+	if (i && column(b) > WIDTH)
+		buf_puts(b, "\n     ");
+	if (i)
+		buf_putc(b, ' ');
+}
+
+static void print_filters(struct buf *b, const struct mig_entry *e)
+{
+	if (e->filter_text && e->n_filters) {
+		put_text(b, e->filters[0].text, false);
+		return;
+	}
+	buf_putc(b, '[');
+	for (size_t i = 0; i < e->n_filters; i++) {
+		put_separator(b, i);
+		put_text(b, e->filters[i].text, true);
+	}
+	buf_putc(b, ']');
+}
+
+static void print_devices(struct buf *b, const struct mig_entry *e)
+{
+	if (e->all) {
+		buf_puts(b, "all");
+		return;
+	}
+	buf_putc(b, '[');
+	for (size_t i = 0; i < e->n_devices; i++) {
+		put_separator(b, i);
+		buf_printf(b, "%u", e->devices[i]);
+	}
+	buf_putc(b, ']');
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct mig_device_row *const *x = a, *const *y = b;
+	char one[MIG_PROFILE_NAME_MAX], two[MIG_PROFILE_NAME_MAX];
+
+	mig_profile_format(&(*x)->profile, one);
+	mig_profile_format(&(*y)->profile, two);
+	return compare_texts(one, two);
+}
+
+static void print_counts(struct buf *b, const struct mig_entry *e)
+{
+	const struct mig_device_row *sorted[MIG_DEVICES_MAX];
+	char name[MIG_PROFILE_NAME_MAX];
+
+	for (size_t i = 0; i < e->n_rows; i++)
+		sorted[i] = &e->rows[i];
+	qsort(sorted, e->n_rows, sizeof(struct mig_device_row *), compare_rows);
+	for (size_t i = 0; i < e->n_rows; i++) {
+		mig_profile_format(&sorted[i]->profile, name);
+		buf_puts(b, "      ");
+		put_text(b, name, false);
+		buf_printf(b, ": %u\n", sorted[i]->count);
+	}
+}
+
+/* Our list form. */
+static void print_places(struct buf *b, const struct mig_entry *e)
+{
+	char name[MIG_PROFILE_NAME_MAX];
+
+	for (size_t i = 0; i < e->n_rows; i++) {
+		const struct mig_device_row *row = &e->rows[i];
+
+		mig_profile_format(&row->profile, name);
+		buf_puts(b, "    - {profile: ");
+		put_text(b, name, true);
+		if (row->start != MIG_START_ANY)
+			buf_printf(b, ", start: %u}\n", row->start);
+		else
+			buf_printf(b, ", count: %u}\n", row->count);
+	}
+}
+
+static void print_entry(struct buf *b, const struct mig_entry *e)
+{
+	buf_puts(b, e->n_filters ? "  - device-filter: " : "  - devices: ");
+	if (e->n_filters) {
+		print_filters(b, e);
+		buf_puts(b, "\n    devices: ");
+	}
+	print_devices(b, e);
+	buf_printf(b, "\n    mig-enabled: %s\n    mig-devices:%s\n",
+		e->enabled ? "true" : "false", e->n_rows ? "" : " {}");
+	if (e->n_rows && mig_entry_needs_list(e))
+		print_places(b, e);
+	else
+		print_counts(b, e);
+}
+
+static int compare_configs(const void *a, const void *b)
+{
+	const struct mig_config *const *x = a, *const *y = b;
+
+	return compare_texts((*x)->name, (*y)->name);
+}
+
+char *mig_configs_to_yaml(const struct mig_configs *c)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_PRINT_MAX);
+	CLEANUP(freep) const struct mig_config **sorted = NULL;
+
+	sorted = calloc(c->n + 1, sizeof(struct mig_config *));
+	if (!sorted)
+		return NULL;
+	for (size_t i = 0; i < c->n; i++)
+		sorted[i] = &c->configs[i];
+	qsort(sorted, c->n, sizeof(struct mig_config *), compare_configs);
+	buf_puts(&b, c->n ? "version: v1\nmig-configs:\n" : "version: v1\n");
+	for (size_t i = 0; i < c->n; i++) {
+		buf_puts(&b, "  ");
+		put_text(&b, sorted[i]->name, false);
+		buf_puts(&b, sorted[i]->n ? ":\n" : ": []\n");
+		for (size_t k = 0; k < sorted[i]->n; k++)
+			print_entry(&b, &sorted[i]->entries[k]);
+	}
+	return buf_steal(&b);
+}
