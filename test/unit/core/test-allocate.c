@@ -369,6 +369,104 @@ static void allocation_new__takes_very_many_replicas(void **state)
 	teardown(&f);
 }
 
+/* GPUs 10 and 11 with two MIG devices each: minors 20 and 21, capabilities 0 1, 10 11, 100 ... */
+static void setup_mig(struct fixture *f, uint32_t replicas)
+{
+	*f = (struct fixture){ .inv = fixture_inventory(2), .config = fixture_config() };
+	for (uint32_t i = 0; i < 2; i++) {
+		f->inv->gpus[i].index = 10 + i;
+		f->inv->gpus[i].minor = 20 + i;
+	}
+	for (uint32_t i = 0; i < 4; i++)
+		(void)fixture_mig(f->inv, i / 2, 1, 1, 5);
+	f->config->mig_strategy = MIG_STRATEGY_MIXED;
+	if (replicas)
+		fixture_share(f->config, "nvidia.com/mig-1g.5gb", NULL, replicas, NULL);
+	f->offer = fixture_offer(f->inv, f->config);
+}
+
+#define NODE(path) "/host" path ":" path ":rw"
+
+static void allocation_new__gives_mig_devices(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	setup_mig(&f, 0);
+	EXPECT(&f, IDS("MIG-11-0"), "NVIDIA_VISIBLE_DEVICES=MIG-11-0 | |");
+	EXPECT(&f, IDS("MIG-11-0", "MIG-10-1"), "NVIDIA_VISIBLE_DEVICES=MIG-11-0,MIG-10-1 | |");
+	f.config->device_id = DEVICE_ID_INDEX;
+	EXPECT(&f, IDS("MIG-11-0", "MIG-10-1"), "NVIDIA_VISIBLE_DEVICES=11:0,10:1 | |");
+	f.config->device_lists = DEVICE_LIST_VOLUME_MOUNTS;
+	EXPECT(&f, IDS("MIG-11-0"), "NVIDIA_VISIBLE_DEVICES=" ROOT " | " ROOT "/11:0 |");
+	f.config->device_id = DEVICE_ID_UUID;
+	EXPECT(&f, IDS("MIG-11-0"), "NVIDIA_VISIBLE_DEVICES=" ROOT " | " ROOT "/MIG-11-0 |");
+	/* nodes: of the GPU, then of the GPU instance and of the compute instance */
+	f.config->device_lists = DEVICE_LIST_ENVVAR;
+	f.config->pass_device_specs = true;
+	free(f.config->dev_root);
+	f.config->dev_root = strdup("/host");
+	assert_ok(strv_add(&f.host.control_nodes, "/dev/nvidiactl", &f.err), &f.err);
+	EXPECT(&f, IDS("MIG-11-1"),
+		"NVIDIA_VISIBLE_DEVICES=MIG-11-1 | | " NODE("/dev/nvidiactl") " " NODE(
+			"/dev/nvidia21") " " NODE("/dev/nvidia-caps/nvidia-cap110") " "
+			NODE("/dev/nvidia-caps/nvidia-cap111"));
+	/* two of one GPU name it twice, as with NVIDIA */
+	EXPECT(&f, IDS("MIG-10-0", "MIG-10-1"),
+		"NVIDIA_VISIBLE_DEVICES=MIG-10-0,MIG-10-1 | | " NODE("/dev/nvidiactl") " " NODE(
+			"/dev/nvidia20") " " NODE("/dev/nvidia-caps/nvidia-cap0") " "
+			NODE("/dev/nvidia-caps/nvidia-cap1") " " NODE("/dev/nvidia20") " "
+			NODE("/dev/nvidia-caps/nvidia-cap10") " "
+			NODE("/dev/nvidia-caps/nvidia-cap11"));
+	teardown(&f);
+	setup_mig(&f, 2);
+	EXPECT(&f, IDS("MIG-11-0::1", "MIG-11-0::0", "MIG-10-0::0"),
+		"NVIDIA_VISIBLE_DEVICES=MIG-11-0,MIG-10-0 | |");
+	teardown(&f);
+}
+
+static void allocation_new__never_gives_the_gpu_for_a_mig_device(void **state)
+{
+	struct allocation *a = NULL;
+	struct fixture f;
+
+	(void)state;
+	setup_mig(&f, 0);
+	assert_error(allocate(&f, &a, IDS("GPU-0")), &f.err, "unknown device: GPU-0");
+	assert_error(allocate(&f, &a, IDS("MIG-10-0::0")), &f.err,
+		"unknown device: MIG-10-0::0");
+	/* without its capabilities a container would find nothing, or everything */
+	f.inv->mig[1].has_minors = false;
+	EXPECT(&f, IDS("MIG-10-1"), "NVIDIA_VISIBLE_DEVICES=MIG-10-1 | |");
+	f.config->pass_device_specs = true;
+	assert_error(allocate(&f, &a, IDS("MIG-10-0", "MIG-10-1")), &f.err,
+		"invalid allocation request for \"nvidia.com/mig-1g.5gb\": the capability nodes of "
+		"'MIG-10-1' are not known");
+	assert_int_equal(f.err.code, ERR_UNAVAILABLE);
+	assert_ok(allocate(&f, &a, IDS("MIG-10-0")), &f.err);
+	a = allocation_free(a);
+	f.config->pass_device_specs = false;
+	f.config->device_lists = DEVICE_LIST_CDI_CRI;
+	f.host.cdi.gpu = true;
+	assert_error(allocate(&f, &a, IDS("MIG-10-1")), &f.err,
+		"the capability nodes of 'MIG-10-1' are not known");
+	f.inv->gpus[0].has_minor = false;
+	assert_error(allocate(&f, &a, IDS("MIG-10-0")), &f.err,
+		"the device node of 'GPU-0' is not known");
+	assert_ok(allocate(&f, &a, IDS("MIG-11-0")), &f.err);
+	assert_int_equal(a->cdi_devices.n, 1);
+	assert_string_equal(a->cdi_devices.v[0], CDI_VENDOR "/gpu=MIG-11-0");
+	a = allocation_free(a);
+	f.config->device_id = DEVICE_ID_INDEX;
+	assert_ok(allocate(&f, &a, IDS("MIG-11-0")), &f.err);
+	assert_string_equal(a->cdi_devices.v[0], CDI_VENDOR "/gpu=11:0");
+	a = allocation_free(a);
+	/* an offer of another inventory names nothing here */
+	f.inv->n_mig = 2;
+	assert_error(allocate(&f, &a, IDS("MIG-11-0")), &f.err, "unknown device: MIG-11-0");
+	teardown(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -381,6 +479,8 @@ int main(void)
 		cmocka_unit_test(allocation_new__tells_whole_from_shared),
 		cmocka_unit_test(allocation_new__limits_requests_for_replicas),
 		cmocka_unit_test(allocation_new__takes_very_many_replicas),
+		cmocka_unit_test(allocation_new__gives_mig_devices),
+		cmocka_unit_test(allocation_new__never_gives_the_gpu_for_a_mig_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

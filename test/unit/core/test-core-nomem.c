@@ -76,9 +76,12 @@ struct all {
 	struct inventory *inv, *inv2, *models; /* .models: each GPU is another one */
 	struct config *config, *patterns;      /* .patterns: each model has its resource */
 	struct offer *offer;
+	struct inventory *cut, *cut2; /* with MIG devices */
+	struct config *mig;           /* of .cut: */
+	struct offer *mig_offer;
 	struct alloc_host host;
 	struct health_policy policy;
-	struct node node;
+	struct node node, mig_node;
 	struct error err;
 };
 
@@ -190,6 +193,64 @@ static int call_observe(struct all *a)
 	return r < 0 ? r : 0;
 }
 
+/* Strategy single with several types, and an entry for some: all kinds of notes. */
+static int call_mig_offer(struct all *a)
+{
+	struct offer *o = NULL;
+	int r = offer_new(&o, a->cut, a->mig, &a->err);
+
+	if (r >= 0)
+		assert_int_equal(o->notes.n, 4);
+	offer_free(o);
+	return r;
+}
+
+static int call_mig_prefer(struct all *a)
+{
+	static const char *const ids[] = { "MIG-0-0", "MIG-0-1", "MIG-1-0" };
+
+	return call_prefer(a, ids, 3, &a->mig_offer->resources[0]);
+}
+
+static int call_mig_allocate(struct all *a)
+{
+	static const char *const ids[] = { "MIG-0-0", "MIG-0-1" };
+	struct allocation *alloc = NULL;
+	int r = allocation_new(&alloc, &a->mig_offer->resources[0], a->cut, a->config, &a->host,
+		ids, 2, &a->err);
+
+	allocation_free(alloc);
+	return r;
+}
+
+static int call_mig_observe(struct all *a)
+{
+	const struct inventory *before = a->mig_node.inv;
+	int r = node_observe(&a->mig_node, &a->policy, a->cut2, NULL, 30 * NS_PER_SEC, &a->err);
+
+	if (r < 0)
+		assert_ptr_equal(a->mig_node.inv, before);
+	assert_int_equal(a->mig_node.inv->n_mig, r < 0 ? 3 : 2);
+	return r < 0 ? r : 0;
+}
+
+static void make_migs(struct all *a)
+{
+	a->cut = fixture_inventory(4); /* GPU 2 is empty, GPU 3 whole */
+	(void)fixture_mig(a->cut, 0, 1, 1, 5);
+	(void)fixture_mig(a->cut, 0, 1, 1, 5);
+	(void)fixture_mig(a->cut, 1, 3, 3, 20);
+	a->cut->gpus[2].mig_enabled = true;
+	a->cut2 = fixture_inventory(4);
+	(void)fixture_mig(a->cut2, 0, 2, 2, 10);
+	(void)fixture_mig(a->cut2, 3, 2, 2, 10);
+	a->mig = fixture_config();
+	a->mig->mig_strategy = MIG_STRATEGY_SINGLE;
+	a->mig_offer = fixture_offer(a->cut, a->mig);
+	fixture_share(a->mig, "nvidia.com/gpu", NULL, 2,
+		(const char *const[]){ "0:1", "9:9", NULL });
+}
+
 static void make_models(struct all *a)
 {
 	a->models = fixture_inventory(16);
@@ -209,7 +270,8 @@ static void core__survives_every_failing_allocation(void **state)
 {
 	static int (*const calls[])(struct all *) = { call_inventory, call_config, call_env,
 		call_labels, call_offer, call_greedy, call_aligned, call_allocate,
-		call_observe };
+		call_observe, call_mig_offer, call_mig_prefer, call_mig_allocate,
+		call_mig_observe };
 	static const char *const list[] = { "GPU-0", "GPU-1", "GPU-9", NULL };
 	struct all a = { .inv = fixture_inventory(5), .inv2 = fixture_inventory(3) };
 
@@ -222,9 +284,11 @@ static void core__survives_every_failing_allocation(void **state)
 	a.host.imex_channel0 = true;
 	assert_ok(strv_add(&a.host.control_nodes, "/dev/nvidiactl", &a.err), &a.err);
 	make_models(&a);
+	make_migs(&a);
 	a.offer = fixture_offer(a.inv, a.config);
 	health_policy_default(&a.policy);
 	assert_true(node_observe(&a.node, &a.policy, a.inv, NULL, 0, &a.err) > 0);
+	assert_true(node_observe(&a.mig_node, &a.policy, a.cut, NULL, 0, &a.err) > 0);
 	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
 		long n;
 		int r = -1;
@@ -246,6 +310,7 @@ static void core__survives_every_failing_allocation(void **state)
 			fail_msg("call %zu: %d after %ld failures: %s", i, r, n - 1, a.err.msg);
 	}
 	node_fini(&a.node);
+	node_fini(&a.mig_node);
 	strv_fini(&a.host.control_nodes);
 	offer_free(a.offer);
 	config_free(a.config);
@@ -253,6 +318,10 @@ static void core__survives_every_failing_allocation(void **state)
 	inventory_free(a.models);
 	inventory_free(a.inv);
 	inventory_free(a.inv2);
+	inventory_free(a.cut);
+	inventory_free(a.cut2);
+	offer_free(a.mig_offer);
+	config_free(a.mig);
 }
 
 int main(void)

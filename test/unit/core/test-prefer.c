@@ -453,6 +453,73 @@ static void prefer_choose__packs_mig_siblings(void **state)
 	inventory_free(inv);
 }
 
+/* "0:1::0" is replica 0 of MIG device 0:1; without replicas "0:1". */
+static void mig_prefers(int line, uint32_t n_gpus, uint32_t migs, uint32_t replicas,
+	enum allocation_policy policy, const char *const *taken, const char *const *required,
+	size_t size, const char *result)
+{
+	struct inventory *inv = fixture_inventory(n_gpus);
+	struct config *c = fixture_config();
+	const char *available[64], *ids[64], *must[8];
+	struct prefer_request req = { .available = available, .required = must, .size = size };
+	struct error err = ERROR_INIT;
+	char text[512] = "";
+	struct offer *o;
+	size_t n, len = 0;
+
+	for (uint32_t i = 0; i < n_gpus * migs; i++)
+		(void)fixture_mig(inv, i / migs, 1, 1, 5);
+	c->mig_strategy = MIG_STRATEGY_SINGLE;
+	if (replicas)
+		fixture_share(c, "nvidia.com/gpu", NULL, replicas, NULL);
+	o = fixture_offer(inv, c);
+	for (uint32_t i = 0; i < o->resources[0].n_devices; i++) {
+		const char *id = o->resources[0].devices[i].id;
+		bool free_ = true;
+
+		for (const char *const *t = taken; *t; t++)
+			free_ = free_ && strcmp(*t, id + 4) != 0;
+		for (const char *const *t = required; *t; t++)
+			if (strcmp(*t, id + 4) == 0)
+				must[req.n_required++] = id;
+		if (free_)
+			available[req.n_available++] = id;
+	}
+	assert_ok(prefer_choose(&o->resources[0], inv, policy, &req, ids, &n, &err), &err);
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s", i ? " " : "",
+			ids[i] + 4);
+	if (strcmp(text, result) != 0)
+		fail_msg("line %d: %s", line, text);
+	offer_free(o);
+	config_free(c);
+	inventory_free(inv);
+}
+
+#define IDS(...) ((const char *const[]){ __VA_ARGS__ NULL })
+#define MIG(n_gpus, migs, replicas, policy, taken, required, size, result)                    \
+	mig_prefers(__LINE__, n_gpus, migs, replicas, ALLOCATION_##policy, taken, required, size, \
+		result)
+
+static void prefer_choose__spreads_mig_devices(void **state)
+{
+	(void)state;
+	/* without replicas the GPU decides; NVIDIA's packed would take the first */
+	MIG(3, 3, 0, DISTRIBUTED, IDS(), IDS(), 3, "0-0 1-0 2-0");
+	MIG(3, 3, 0, DISTRIBUTED, IDS(), IDS(), 4, "0-0 1-0 2-0 0-1");
+	MIG(3, 3, 0, PACKED, IDS(), IDS(), 4, "0-0 0-1 0-2 1-0");
+	MIG(3, 3, 0, PACKED, IDS("2-0", ), IDS(), 3, "2-1 2-2 0-0");
+	MIG(3, 3, 0, DISTRIBUTED, IDS("0-0", "2-1", ), IDS(), 2, "1-0 0-1");
+	MIG(3, 3, 0, PACKED, IDS(), IDS("1-1", ), 2, "1-1 1-0");
+	MIG(3, 3, 0, DISTRIBUTED, IDS(), IDS("0-1", ), 2, "0-1 1-0");
+	/* with replicas the device does, as with NVIDIA, and the GPU among equal ones */
+	MIG(2, 2, 2, DISTRIBUTED, IDS(), IDS(), 4, "0-0::0 1-0::0 0-1::0 1-1::0");
+	MIG(1, 2, 2, DISTRIBUTED, IDS(), IDS(), 2, "0-0::0 0-1::0");
+	MIG(2, 2, 2, PACKED, IDS(), IDS(), 4, "0-0::0 0-0::1 0-1::0 0-1::1");
+	MIG(2, 2, 2, PACKED, IDS("1-1::0", ), IDS(), 3, "1-1::1 1-0::0 1-0::1");
+	MIG(2, 2, 2, DISTRIBUTED, IDS("1-1::0", ), IDS(), 3, "0-0::0 1-0::0 0-1::0");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -465,6 +532,7 @@ int main(void)
 		cmocka_unit_test(prefer_choose__greedy_properties),
 		cmocka_unit_test(prefer_choose__takes_very_many_replicas),
 		cmocka_unit_test(prefer_choose__packs_mig_siblings),
+		cmocka_unit_test(prefer_choose__spreads_mig_devices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
