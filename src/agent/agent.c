@@ -113,14 +113,20 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 	struct agent *a = arg;
 	const struct health_policy *policy = &a->config.config->health;
 	const char *action = "ignored";
+	bool whole = gi == NODE_XID_ALL && ci == NODE_XID_ALL;
+	char instance[32] = "";
 
 	if (!*uuid)
 		action = "looking at all GPUs"; /* the monitor does */
 	else if (health_policy_acts(policy, xid))
-		action = "GPU unhealthy";
+		action = whole ? "GPU unhealthy" : "MIG device unhealthy";
+	if (!whole)
+		(void)snprintf(instance, sizeof(instance), "%" PRId64 "/%" PRId64,
+			gi == NODE_XID_ALL ? -1 : (int64_t)gi,
+			ci == NODE_XID_ALL ? -1 : (int64_t)ci);
 	log_warn("XID reported", LOG_STR("uuid", *uuid ? uuid : "unknown"),
-		LOG_UINT("xid", xid), LOG_STR("what", xid_text(xid)),
-		LOG_STR("action", action));
+		LOG_STR("instance", instance), LOG_UINT("xid", xid),
+		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
 	if (node_xid(&a->node, policy, uuid, gi, ci, xid, time_mono_ns()))
 		agent_reconcile(a);
 }

@@ -40,7 +40,7 @@ struct agent_plugin {
 	uint64_t retire_at_ns; /* withdrawn: when the socket goes; 0: not withdrawn */
 };
 
-/* What was last logged of a GPU, so that only changes are. */
+/* What was last logged of a GPU or MIG device, so that only changes are. */
 struct agent_seen_gpu {
 	char uuid[GPU_UUID_MAX];
 	char reason[GPU_REASON_MAX];
@@ -145,6 +145,8 @@ void agent_reconcile(struct agent *a);
 struct agent_plugin *agent_plugin_new(struct agent *a, const char *name);
 void agent_plugin_start(struct agent_plugin *p); /* tries; .why says why not */
 void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r);
+/* Whether a device that is offered can be had; *ret_why, unless NULL: why not, for people. */
+bool agent_device_ok(const struct agent *a, const struct offer_device *d, const char **ret_why);
 struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
 
 /* agent.c: ends the loop with an error for main() to report. */

@@ -101,9 +101,22 @@ void agent_plugin_start(struct agent_plugin *p)
 		agent_fail(a, &err);
 }
 
+/* The offer was made from a copy of the node's inventory: GPUs have the same positions. MIG devices
+ * may have others, as some are taken from the copy while a layout is changed. */
+bool agent_device_ok(const struct agent *a, const struct offer_device *d, const char **ret_why)
+{
+	const char *mig =
+		d->mig == OFFER_WHOLE ? NULL : a->offered.inv->mig[d->mig].uuid;
+
+	if (!d->why)
+		return node_device_ok(&a->node, d->gpu, mig, ret_why);
+	if (ret_why)
+		*ret_why = a->offered.offer->notes.v[d->why - 1];
+	return false;
+}
+
 void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r)
 {
-	const struct node *node = &p->agent->node;
 	const struct inventory *inv = p->agent->offered.inv;
 	CLEANUP(freep) struct plugin_device *devices = NULL;
 	struct error err = ERROR_INIT;
@@ -118,10 +131,9 @@ void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r)
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct offer_device *d = &r->devices[i];
 
-		/* The offer was made from a copy of the node's inventory: same positions. */
 		devices[i] = (struct plugin_device){
 			.id = d->id,
-			.healthy = health_ok(&node->gpus[d->gpu].health),
+			.healthy = agent_device_ok(p->agent, d, NULL),
 			.numa_node = inv->gpus[d->gpu].numa_node,
 		};
 	}

@@ -35,31 +35,86 @@ static struct agent_seen_gpu *seen_of(struct agent *a, const char *uuid)
 	return more;
 }
 
+static void tell_gpu(struct agent *a, const struct gpu *g, const struct health *h)
+{
+	if (health_ok(h)) {
+		log_info("GPU is healthy again", LOG_UINT("gpu", g->index),
+			LOG_STR("uuid", g->uuid));
+		agent_event(a, EVENT_NORMAL, "GPUHealthy", "GPU %u (%s) is healthy again",
+			g->index, g->uuid);
+	} else {
+		log_warn("GPU is unhealthy", LOG_UINT("gpu", g->index),
+			LOG_STR("uuid", g->uuid), LOG_STR("reason", h->reason));
+		agent_event(a, EVENT_WARNING, "GPUUnhealthy", "GPU %u (%s): %s", g->index,
+			g->uuid, h->reason);
+	}
+}
+
+static void tell_mig(struct agent *a, const struct gpu *g, const struct gpu_mig *m,
+	const struct health *h)
+{
+	if (health_ok(h)) {
+		log_info("MIG device is healthy again", LOG_UINT("gpu", g->index),
+			LOG_UINT("mig", m->index), LOG_STR("uuid", m->uuid));
+		agent_event(a, EVENT_NORMAL, "GPUHealthy",
+			"MIG device %u:%u (%s) is healthy again", g->index, m->index, m->uuid);
+	} else {
+		log_warn("MIG device is unhealthy", LOG_UINT("gpu", g->index),
+			LOG_UINT("mig", m->index), LOG_STR("uuid", m->uuid),
+			LOG_STR("profile", m->profile), LOG_STR("reason", h->reason));
+		agent_event(a, EVENT_WARNING, "GPUUnhealthy", "MIG device %u:%u (%s): %s",
+			g->index, m->index, m->uuid, h->reason);
+	}
+}
+
+/* Whether @h is news of the device; it is kept as told. */
+static bool is_news(struct agent_seen_gpu *seen, const struct health *h)
+{
+	bool ok = health_ok(h);
+
+	if (seen->ok == ok && (ok || !strcmp(seen->reason, h->reason)))
+		return false;
+	seen->ok = ok;
+	memcpy(seen->reason, h->reason, sizeof(seen->reason));
+	return true;
+}
+
+/* MIG devices that are not there any more: layouts come and go, and must not add up. */
+static void drop_old_migs(struct agent *a)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < a->n_seen; i++) {
+		if (strncmp(a->seen[i].uuid, "MIG-", 4) != 0 ||
+			node_mig(&a->node, a->seen[i].uuid) != UINT32_MAX)
+			a->seen[kept++] = a->seen[i];
+	}
+	a->n_seen = kept;
+}
+
 static void log_health(struct agent *a)
 {
-	for (uint32_t i = 0; a->node.inv && i < a->node.inv->n; i++) {
+	const struct inventory *inv = a->node.inv;
+
+	for (uint32_t i = 0; i < inv->n; i++) {
 		const struct node_gpu *g = &a->node.gpus[i];
 		struct agent_seen_gpu *seen = seen_of(a, g->gpu.uuid);
-		bool ok = health_ok(&g->health);
 
-		if (!seen ||
-			(seen->ok == ok && (ok || !strcmp(seen->reason, g->health.reason))))
-			continue;
-		if (ok) {
-			log_info("GPU is healthy again", LOG_UINT("gpu", g->gpu.index),
-				LOG_STR("uuid", g->gpu.uuid));
-			agent_event(a, EVENT_NORMAL, "GPUHealthy",
-				"GPU %u (%s) is healthy again", g->gpu.index, g->gpu.uuid);
-		} else {
-			log_warn("GPU is unhealthy", LOG_UINT("gpu", g->gpu.index),
-				LOG_STR("uuid", g->gpu.uuid),
-				LOG_STR("reason", g->health.reason));
-			agent_event(a, EVENT_WARNING, "GPUUnhealthy", "GPU %u (%s): %s",
-				g->gpu.index, g->gpu.uuid, g->health.reason);
-		}
-		seen->ok = ok;
-		memcpy(seen->reason, g->health.reason, sizeof(seen->reason));
+		if (seen && is_news(seen, &g->health))
+			tell_gpu(a, &g->gpu, &g->health);
 	}
+	for (uint32_t i = 0; i < inv->n_mig; i++) {
+		const struct gpu_mig *m = &inv->mig[i];
+		const struct node_gpu *g = &a->node.gpus[m->gpu];
+		struct agent_seen_gpu *seen;
+
+		if (!health_ok(&g->health)) /* is said of the GPU */
+			continue;
+		seen = seen_of(a, m->uuid);
+		if (seen && is_news(seen, &a->node.migs[i]))
+			tell_mig(a, &g->gpu, m, &a->node.migs[i]);
+	}
+	drop_old_migs(a);
 }
 
 /* --- decide --- */

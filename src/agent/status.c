@@ -169,6 +169,11 @@ static json_t *gpu_status(const struct node_gpu *g)
 	SET(o, "numaNode", g->gpu.numa_node < 0 ? json_null() : json_integer(g->gpu.numa_node));
 	SET(o, "memoryTotalBytes", json_integer((json_int_t)g->gpu.memory_total_bytes));
 	SET(o, "memoryUsedBytes", json_integer((json_int_t)g->gpu.memory_used_bytes));
+	SET(o, "mig",
+		json_string(!g->gpu.mig_capable && !g->gpu.mig_enabled ? "none"
+			    : g->gpu.mig_enabled                       ? "on"
+								       : "off"));
+	SET(o, "migPending", json_boolean(g->gpu.mig_pending));
 	SET(o, "computeCapability", json_sprintf("%u.%u", g->gpu.cc_major, g->gpu.cc_minor));
 	SET(o, "health", json_string(health_state_name(g->health.state)));
 	SET(o, "reason", json_string(g->health.reason));
@@ -176,15 +181,6 @@ static json_t *gpu_status(const struct node_gpu *g)
 	SET(o, "lastXid", g->health.last_xid ? json_integer(g->health.last_xid) : json_null());
 	SET(o, "xids", json_integer((json_int_t)g->health.xid_count));
 	return o;
-}
-
-static json_t *gpus_status(const struct agent *a)
-{
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; a->node.inv && i < a->node.inv->n; i++)
-		(void)json_array_append_new(list, gpu_status(&a->node.gpus[i]));
-	return list;
 }
 
 /* Order of the index of holders: by resource, then id. */
@@ -237,18 +233,87 @@ static json_t *holder_status(const struct pod_device *h)
 		"container", h->container);
 }
 
+static void set_index(json_t *o, const char *key, const struct gpu *gpu,
+	const struct gpu_mig *mig)
+{
+	SET(o, key, json_sprintf("%u:%u", gpu->index, mig->index));
+}
+
 static json_t *slice_status(const struct agent *a, const struct resource *r,
 	const struct offer_device *d, const struct holder_index *holders)
 {
-	const struct gpu *gpu = &a->offered.inv->gpus[d->gpu];
+	const struct inventory *inv = a->offered.inv;
+	const struct gpu *gpu = &inv->gpus[d->gpu];
 	const struct pod_device *h = holder_of(holders, r->name, d->id);
 	json_t *o = json_object();
+	const char *why;
+	bool ok = agent_device_ok(a, d, &why);
 
 	SET(o, "id", json_string(d->id));
 	SET(o, "gpu", json_integer(gpu->index));
-	SET(o, "healthy", json_boolean(health_ok(&a->node.gpus[d->gpu].health)));
+	if (d->mig != OFFER_WHOLE) {
+		set_index(o, "mig", gpu, &inv->mig[d->mig]);
+		SET(o, "profile", json_string(inv->mig[d->mig].profile));
+	}
+	SET(o, "healthy", json_boolean(ok));
+	SET(o, "reason", json_string(ok ? "" : why));
 	SET(o, "holder", h ? holder_status(h) : json_null());
 	return o;
+}
+
+/* The pods that hold a physical device, replicas of it too, by any resource. */
+static json_t *holders_status(const struct pod_devices *list, const char *uuid)
+{
+	size_t len = strlen(uuid);
+	json_t *all = json_array();
+
+	for (size_t i = 0; len && i < list->n; i++)
+		if (device_id_physical_len(list->v[i].id) == len &&
+			!memcmp(list->v[i].id, uuid, len))
+			(void)json_array_append_new(all, holder_status(&list->v[i]));
+	return all;
+}
+
+static json_t *mig_status(const struct node *n, const struct gpu_mig *m, const struct health *h,
+	const struct pod_devices *holders)
+{
+	const struct node_gpu *g = &n->gpus[m->gpu];
+	/* It is never better than its GPU. */
+	const struct health *shown = health_ok(&g->health) ? h : &g->health;
+	json_t *o = json_object();
+
+	set_index(o, "index", &g->gpu, m);
+	SET(o, "uuid", json_string(m->uuid));
+	SET(o, "profile", json_string(m->profile));
+	SET(o, "gi", json_integer(m->gi));
+	SET(o, "ci", json_integer(m->ci));
+	SET(o, "memoryBytes", json_integer((json_int_t)(m->memory_mib << 20)));
+	SET(o, "multiprocessors", json_integer(m->multiprocessors));
+	SET(o, "health", json_string(health_state_name(shown->state)));
+	SET(o, "reason", json_string(shown->reason));
+	SET(o, "since", mono_time(shown->since_ns));
+	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());
+	SET(o, "xids", json_integer((json_int_t)h->xid_count));
+	SET(o, "holders", holders ? holders_status(holders, m->uuid) : json_null());
+	return o;
+}
+
+static json_t *gpus_status(const struct agent *a, const struct pod_devices *holders)
+{
+	const struct node *n = &a->node;
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; n->inv && i < n->inv->n; i++) {
+		json_t *o = gpu_status(&n->gpus[i]), *migs = json_array();
+
+		for (uint32_t k = 0; k < n->inv->n_mig; k++)
+			if (n->inv->mig[k].gpu == i)
+				(void)json_array_append_new(migs,
+					mig_status(n, &n->inv->mig[k], &n->migs[k], holders));
+		SET(o, "migDevices", migs);
+		(void)json_array_append_new(list, o);
+	}
+	return list;
 }
 
 static const struct agent_plugin *plugin_of(const struct agent *a, const char *name)
@@ -283,7 +348,7 @@ static json_t *resource_status(const struct agent *a, const struct resource *r,
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct offer_device *d = &r->devices[i];
 
-		healthy += health_ok(&a->node.gpus[d->gpu].health);
+		healthy += agent_device_ok(a, d, NULL);
 		used += holder_of(holders, r->name, d->id) != NULL;
 		(void)json_array_append_new(slices, slice_status(a, r, d, holders));
 	}
@@ -317,15 +382,22 @@ static json_t *resources_status(const struct agent *a, const struct pod_devices 
 
 /* --- what pods hold of this node's GPUs from before the offer of now --- */
 
-static const struct gpu *gpu_of_id(const struct inventory *inv, const char *id)
+/* Whether @id is a GPU of this node, or a MIG device: those that are gone are of none any more, and
+ * no other plugin calls a device so. *ret: the GPU; NULL: not known. */
+static bool is_ours(const struct inventory *inv, const char *id, const struct gpu **ret)
 {
 	size_t len = device_id_physical_len(id);
 
+	*ret = NULL;
 	for (uint32_t i = 0; inv && i < inv->n; i++) {
 		if (strlen(inv->gpus[i].uuid) == len && !memcmp(inv->gpus[i].uuid, id, len))
-			return &inv->gpus[i];
+			*ret = &inv->gpus[i];
 	}
-	return NULL;
+	for (uint32_t i = 0; inv && i < inv->n_mig; i++) {
+		if (strlen(inv->mig[i].uuid) == len && !memcmp(inv->mig[i].uuid, id, len))
+			*ret = &inv->gpus[inv->mig[i].gpu];
+	}
+	return *ret || !strncmp(id, "MIG-", 4);
 }
 
 static bool is_offered(const struct offer *offer, const struct pod_device *d)
@@ -341,12 +413,13 @@ static json_t *earlier_status(const struct agent *a, const struct pod_devices *h
 
 	for (size_t i = 0; holders && i < holders->n; i++) {
 		const struct pod_device *d = &holders->v[i];
-		const struct gpu *gpu = gpu_of_id(a->node.inv, d->id);
+		const struct gpu *gpu;
 
-		if (gpu && !is_offered(a->offered.offer, d))
+		if (is_ours(a->node.inv, d->id, &gpu) && !is_offered(a->offered.offer, d))
 			(void)json_array_append_new(list,
-				json_pack("{s:s, s:s, s:I, s:o}", "resource", d->resource, "id",
-					d->id, "gpu", (json_int_t)gpu->index, "holder",
+				json_pack("{s:s, s:s, s:o, s:o}", "resource", d->resource, "id",
+					d->id, "gpu",
+					gpu ? json_integer(gpu->index) : json_null(), "holder",
 					holder_status(d)));
 	}
 	return list;
@@ -366,7 +439,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "config", config_status(a));
 	SET(o, "cluster", cluster_status(a));
 	SET(o, "nvml", nvml_status(a));
-	SET(o, "gpus", gpus_status(a));
+	SET(o, "gpus", gpus_status(a, holders));
 	SET(o, "resources", resources_status(a, holders));
 	SET(o, "earlier", earlier_status(a, holders));
 	SET(o, "holders",
