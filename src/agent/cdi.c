@@ -14,7 +14,7 @@
 
 #define LOOK_EVERY_NS   (10 * NS_PER_SEC)
 #define SEARCH_EVERY_NS (600 * NS_PER_SEC) /* for what no stat() shows */
-#define KEY_MAX_BYTES   (GPU_NODE_MAX * 256)
+#define KEY_MAX_BYTES   (1U << 20)
 #define STAMP_MAX_BYTES (1U << 20)
 
 void agent_cdi_init(struct agent_cdi *c, const char *dir)
@@ -56,6 +56,13 @@ static void make_key(const struct agent *a, struct buf *b)
 		buf_printf(b, "%s %" PRIu32 " %d %" PRIu32 " %d %d %s\n", g->uuid, g->index,
 			g->has_minor, g->minor, g->mig_enabled, g->fault == GPU_FAULT_GONE,
 			g->bus_id);
+	}
+	for (uint32_t i = 0; i < inv->n_mig; i++) {
+		const struct gpu_mig *m = &inv->mig[i];
+
+		buf_printf(b, "%s %" PRIu32 ":%" PRIu32 " %s %d %d %" PRIu32 " %" PRIu32 "\n",
+			m->uuid, m->gpu, m->index, m->profile, m->reason[0] != '\0',
+			m->has_minors, m->gi_minor, m->ci_minor);
 	}
 }
 

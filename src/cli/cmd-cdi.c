@@ -49,6 +49,8 @@ static const struct option_def options[] = {
 		"NVML library to ask for the GPUs, instead of the driver's" },
 	{ "output", NULL, 'o', OPTION_STR, { NULL }, "FILE", NULL,
 		"generate: write this file, a regular one as a whole; -: standard output" },
+	{ "procfs", NULL, 0, OPTION_STR, { "GPUSLICE_PROCFS" }, "DIR", "/proc",
+		"where the capabilities of MIG instances are read" },
 	{ "sysfs", NULL, 0, OPTION_STR, { "GPUSLICE_SYSFS" }, "DIR", "/sys",
 		"where the graphics nodes of a GPU are read" },
 };
@@ -133,6 +135,8 @@ static int make_spec(void *arg, const struct inventory *inv, const char *root,
 static int generate(struct work *w, struct error *err)
 {
 	const char *class_ = option_str(w->o, "class", "gpu");
+	const struct node_roots roots = { .sysfs = option_str(w->o, "sysfs", NULL),
+		.procfs = option_str(w->o, "procfs", NULL) };
 	struct node_look node = { .inv = NULL };
 	int r;
 
@@ -142,8 +146,8 @@ static int generate(struct work *w, struct error *err)
 			class_);
 	if (make_config(&w->config, w->o, err) < 0)
 		return -1;
-	r = node_look_and_use(&node, w->o, w->config->container_driver_root,
-		option_str(w->o, "sysfs", NULL), make_spec, w, err);
+	r = node_look_and_use(&node, w->o, w->config->container_driver_root, &roots, make_spec,
+		w, err);
 	if (r >= 0 && !node.inv) {
 		error_copy(err, &node.nvml);
 		r = -1;

@@ -49,6 +49,8 @@ static const struct option_def options[] = {
 		"accepted for compatibility: labels are made once in any case" },
 	{ "output-file", "output", 'o', OPTION_STR, { "GFD_OUTPUT_FILE" }, "FILE", "",
 		"write this file, a regular one as a whole; - or empty: standard output" },
+	{ "procfs", NULL, 0, OPTION_STR, { "GPUSLICE_PROCFS" }, "DIR", "/proc",
+		"where the capabilities of MIG instances are read" },
 	{ "sleep-interval", NULL, 0, OPTION_DURATION, { "GFD_SLEEP_INTERVAL" }, "TIME", "60s",
 		"accepted for compatibility, without effect" },
 	{ "sysfs", NULL, 0, OPTION_STR, { "GPUSLICE_SYSFS" }, "DIR", "/sys",
@@ -138,8 +140,10 @@ static int look(const struct work *w, const struct config *c, struct node_look *
 	struct error *err)
 {
 	const char *root = option_str(w->o, "driver-root-ctr-path", c->container_driver_root);
+	const struct node_roots roots = { .sysfs = option_str(w->o, "sysfs", NULL),
+		.procfs = option_str(w->o, "procfs", NULL) };
 
-	if (node_look(node, w->o, root, option_str(w->o, "sysfs", NULL), err) < 0)
+	if (node_look(node, w->o, root, &roots, err) < 0)
 		return -1;
 	if (node->inv)
 		return 0;

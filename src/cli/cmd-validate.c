@@ -135,6 +135,12 @@ static const struct option_def options[] = {
 		.arg = "DIR",
 		.def = "/",
 		.help = "toolkit: root whose dev/ must have the device nodes" },
+	{ .name = "procfs",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_PROCFS" },
+		.arg = "DIR",
+		.def = "/proc",
+		.help = "where device numbers and the capabilities of MIG instances are read" },
 	{ .name = "require",
 		.type = OPTION_LIST,
 		.arg = "RESOURCE[=COUNT],...",
@@ -298,6 +304,7 @@ static int read_settings(struct validate_settings *s, const struct options *o,
 	s->nvml_path = option_str(o, "nvml", NULL);
 	s->cuda_path = option_str(o, "cuda", NULL);
 	s->run_dir = option_str(o, "run-dir", NULL);
+	s->proc_dir = option_str(o, "procfs", NULL);
 	s->kubelet_dir = option_str(o, "kubelet-dir", NULL);
 	s->cdi_dirs = option_get(o, "cdi-dirs")->list; /* borrowed */
 	s->require = option_get(o, "require")->list;

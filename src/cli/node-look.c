@@ -47,10 +47,12 @@ static int find_simulator(char *ret, size_t cap, struct error *err)
 static int look_at_model(struct node_look *l, const char *model, const char *nvml,
 	node_use_fn *use, void *arg, struct error *err)
 {
-	char library[PATH_MAX], dir[PATH_MAX], sysfs[PATH_MAX];
+	char library[PATH_MAX], dir[PATH_MAX], sysfs[PATH_MAX], procfs[PATH_MAX];
 	CLEANUP(temp_dir_remove) struct temp_dir tmp = TEMP_DIR_INIT;
 	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
-	struct gpu_monitor_options options = { .nvml_path = library, .sysfs_root = sysfs };
+	struct gpu_monitor_options options = { .nvml_path = library,
+		.sysfs_root = sysfs,
+		.procfs_root = procfs };
 	int r;
 
 	if (nvml)
@@ -60,6 +62,7 @@ static int look_at_model(struct node_look *l, const char *model, const char *nvm
 	if (temp_dir_make(&tmp, "gpuslice-look.", TMPDIR_MAX, err) < 0 ||
 		path_join(dir, sizeof(dir), tmp.path, "node", err) < 0 ||
 		path_join(sysfs, sizeof(sysfs), dir, "sys", err) < 0 ||
+		path_join(procfs, sizeof(procfs), dir, "proc", err) < 0 ||
 		dir_make(dir, 0700, err) < 0)
 		return -1;
 	(void)setenv("GPUSLICE_SIM_NODE", model, 1);
@@ -74,19 +77,20 @@ static int look_at_model(struct node_look *l, const char *model, const char *nvm
 }
 
 int node_look(struct node_look *ret, const struct options *o, const char *driver_root,
-	const char *sysfs, struct error *err)
+	const struct node_roots *roots, struct error *err)
 {
-	return node_look_and_use(ret, o, driver_root, sysfs, NULL, NULL, err);
+	return node_look_and_use(ret, o, driver_root, roots, NULL, NULL, err);
 }
 
 int node_look_and_use(struct node_look *ret, const struct options *o, const char *driver_root,
-	const char *sysfs, node_use_fn *use, void *arg, struct error *err)
+	const struct node_roots *roots, node_use_fn *use, void *arg, struct error *err)
 {
 	const char *node = option_str(o, "node", NULL), *nvml = option_str(o, "nvml", NULL);
 	bool named = option_get(o, "nvml")->source == OPTION_FROM_ARGS;
 	struct gpu_monitor_options options = { .nvml_path = nvml,
 		.driver_root = driver_root,
-		.sysfs_root = sysfs };
+		.sysfs_root = roots ? roots->sysfs : NULL,
+		.procfs_root = roots ? roots->procfs : NULL };
 
 	*ret = (struct node_look){ .inv = NULL };
 	if (node)

@@ -16,17 +16,21 @@ struct node_look {
 /*
  * What the command line names (a model, a library) must be there: else < 0. The driver's own NVML
  * may be missing: .inv is then NULL and .nvml says why. @o has options "node" and "nvml";
- * @driver_root and @sysfs may be NULL.
+ * @driver_root and @roots may be NULL.
  */
+struct node_roots {
+	const char *sysfs, *procfs; /* NULL: "/sys", "/proc" */
+};
+
 int node_look(struct node_look *ret, const struct options *o, const char *driver_root,
-	const char *sysfs, struct error *err) MUST_USE;
+	const struct node_roots *roots, struct error *err) MUST_USE;
 
 /*
  * The same, and calls @use while the node is there, if there are GPUs to look at: @root has the
- * simulated node's files (dev, sys, usr), and is NULL for this node. What @use returns < 0 is passed
+ * simulated node's files (dev, proc, sys, usr), and is NULL for this node. What @use returns < 0 is passed
  * on.
  */
 typedef int node_use_fn(void *arg, const struct inventory *inv, const char *root,
 	struct error *err);
 int node_look_and_use(struct node_look *ret, const struct options *o, const char *driver_root,
-	const char *sysfs, node_use_fn *use, void *arg, struct error *err) MUST_USE;
+	const struct node_roots *roots, node_use_fn *use, void *arg, struct error *err) MUST_USE;

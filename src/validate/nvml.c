@@ -98,6 +98,7 @@ int report_gpus(struct validate_report *r, const struct validate_settings *s,
 	const struct gpu_monitor_options options = {
 		.nvml_path = s->nvml_path,
 		.driver_root = driver_root,
+		.procfs_root = s->proc_dir,
 		.call_timeout_ns = s->timeout_ns,
 	};
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;

@@ -8,8 +8,8 @@
  *	cdi_search()    looks for driver files and device nodes: facts of this host
  *	cdi_spec_new()  from facts and config to the text of one specification: pure
  *
- * A device is a name and a list of nodes, so that a MIG device (parent and two capabilities) needs
- * nothing new. All paths of the facts are those of a container; where a file lies on the host is
+ * A device is a name and a list of nodes: a GPU has one, and a MIG device its GPU's and the two
+ * capabilities of its instances. All paths of the facts are those of a container; where a file lies on the host is
  * the driver root or the device root before it.
  * Thread: any.
  */
@@ -87,8 +87,8 @@ struct cdi_found {
 /*
  * Looks at the host as far as it can be seen from here: below the container driver root, below the
  * driver root, or at "/", whichever has the libcuda of the driver's version. ERR_NOT_FOUND if none
- * has: without it there is nothing to give to a container. GPUs without a minor number or a good
- * name, and those in MIG mode, are left out. @sysfs_root NULL: "/sys". Blocks as files do.
+ * has: without it there is nothing to give to a container. GPUs and MIG devices without a minor
+ * number or a good name are left out; a GPU in MIG mode is there as its MIG devices. @sysfs_root NULL: "/sys". Blocks as files do.
  */
 int cdi_search(struct cdi_found **ret, const struct config *config, const struct inventory *inv,
 	const char *sysfs_root, struct error *err) MUST_USE;

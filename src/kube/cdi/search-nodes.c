@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/mig/profile.h"
 #include "kube/cdi/root.h"
 
 static const char *const control_nodes[] = { "/dev/nvidiactl", "/dev/nvidia-uvm",
@@ -175,27 +176,96 @@ static bool has_device(const struct cdi_found *f, enum cdi_class c, const char *
 	return false;
 }
 
-static int search_gpu(struct search *s, const struct gpu *g)
+/* A new device of class gpu with the GPU's node; NULL in *ret if there is none to give under this
+ * name. One that is gone has given its index and its minor number back. */
+static int add_gpu(struct search *s, const struct gpu *g, const char *name,
+	struct cdi_device **ret)
 {
-	char name[CDI_NAME_MAX], path[32];
+	char path[32];
+
+	*ret = NULL;
+	if (!g->has_minor || g->fault == GPU_FAULT_GONE || !cdi_device_name_valid(name) ||
+		has_device(s->found, CDI_GPU, name))
+		return 0;
+	*ret = add_device(s, CDI_GPU, name);
+	if (!*ret)
+		return -1;
+	(void)snprintf(path, sizeof(path), "/dev/nvidia%" PRIu32, g->minor);
+	return add_node(s, &(*ret)->edits, path, 0);
+}
+
+static int search_whole(struct search *s, const struct gpu *g)
+{
 	struct cdi_device *d;
+	char name[CDI_NAME_MAX];
 
 	if (s->config->device_id == DEVICE_ID_INDEX)
 		(void)snprintf(name, sizeof(name), "%" PRIu32, g->index);
 	else
 		(void)snprintf(name, sizeof(name), "%s", g->uuid);
-	/* A GPU in MIG mode is reached through its MIG devices only. One that is gone has given its
-	 * index and its minor number back. */
-	if (!g->has_minor || g->mig_enabled || g->fault == GPU_FAULT_GONE ||
-		!cdi_device_name_valid(name) || has_device(s->found, CDI_GPU, name))
+	if (add_gpu(s, g, name, &d) < 0)
+		return -1;
+	return d ? search_drm(s, &d->edits, g) : 0;
+}
+
+static int add_capability(struct search *s, struct cdi_edits *to, uint32_t minor)
+{
+	char path[48];
+
+	(void)snprintf(path, sizeof(path), "/dev/nvidia-caps/nvidia-cap%" PRIu32, minor);
+	return add_node(s, to, path, 0);
+}
+
+/* Only such a profile has the engines for graphics. */
+static bool has_graphics(const struct gpu_mig *m)
+{
+	struct mig_profile p;
+	size_t len = 0;
+
+	if (mig_profile_parse(&p, m->profile, NULL) < 0 || p.attributes[0] != '+')
+		return false;
+	for (const char *at = p.attributes + 1; *at; at += len + (at[len] == ',')) {
+		len = strcspn(at, ",");
+		if (len == 3 && strncmp(at, "gfx", len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The GPU's node with the access to the GPU instance and to the compute instance. */
+static int search_mig(struct search *s, const struct gpu *g, const struct gpu_mig *m)
+{
+	struct cdi_device *d;
+	char name[CDI_NAME_MAX];
+
+	if (m->reason[0] || !m->has_minors)
 		return 0;
-	d = add_device(s, CDI_GPU, name);
+	if (s->config->device_id == DEVICE_ID_INDEX)
+		(void)snprintf(name, sizeof(name), "%" PRIu32 ":%" PRIu32, g->index, m->index);
+	else
+		(void)snprintf(name, sizeof(name), "%s", m->uuid);
+	if (add_gpu(s, g, name, &d) < 0)
+		return -1;
 	if (!d)
+		return 0;
+	if (add_capability(s, &d->edits, m->gi_minor) < 0 ||
+		add_capability(s, &d->edits, m->ci_minor) < 0)
 		return -1;
-	(void)snprintf(path, sizeof(path), "/dev/nvidia%" PRIu32, g->minor);
-	if (add_node(s, &d->edits, path, 0) < 0)
-		return -1;
-	return search_drm(s, &d->edits, g);
+	return has_graphics(m) ? search_drm(s, &d->edits, g) : 0;
+}
+
+/* A GPU in MIG mode is reached through its MIG devices only. */
+static int search_gpu(struct search *s, uint32_t position)
+{
+	const struct gpu *g = &s->inv->gpus[position];
+
+	if (!g->mig_enabled)
+		return search_whole(s, g);
+	for (uint32_t i = 0; i < s->inv->n_mig; i++) {
+		if (s->inv->mig[i].gpu == position && search_mig(s, g, &s->inv->mig[i]) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* --- the other classes --- */
@@ -252,7 +322,7 @@ int search_nodes(struct search *s)
 			return -1;
 	}
 	for (uint32_t i = 0; i < s->inv->n; i++)
-		if (search_gpu(s, &s->inv->gpus[i]) < 0)
+		if (search_gpu(s, i) < 0)
 			return -1;
 	return search_others(s);
 }

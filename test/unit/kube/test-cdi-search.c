@@ -307,6 +307,90 @@ static void cdi_search__adds_nodes_for_graphics(void **state)
 	teardown(&f);
 }
 
+static void add_mig(struct fixture *f, uint32_t gpu, uint32_t index, const char *profile)
+{
+	struct gpu_mig m = { .index = index,
+		.has_minors = true,
+		.gi_minor = 66 + 9 * index,
+		.ci_minor = 67 + 9 * index };
+
+	(void)snprintf(m.uuid, sizeof(m.uuid), "MIG-%u-%u", gpu, index);
+	(void)snprintf(m.profile, sizeof(m.profile), "%s", profile);
+	f->inv->gpus[gpu].mig_enabled = true;
+	assert_ok(inventory_add_mig(f->inv, gpu, &m, 1, &f->err), &f->err);
+}
+
+static void expect_nodes(const struct cdi_device *d, const char *name, const char *nodes)
+{
+	char text[256] = "";
+
+	assert_string_equal(d->name, name);
+	for (size_t i = 0; i < d->edits.n_nodes; i++)
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s",
+			i ? " " : "", d->edits.nodes[i].path);
+	assert_string_equal(text, nodes);
+}
+
+static void cdi_search__has_mig_devices_with_their_capabilities(void **state)
+{
+	const struct cdi_device *d;
+	struct cdi_found *found;
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	put_dir(&f, "/sys/bus/pci/devices/0000:01:1e.0/drm/card1");
+	put_dir(&f, "/sys/bus/pci/devices/0000:02:1e.0/drm/card2");
+	put(&f, "/dev/dri/card1", "", 0666);
+	put(&f, "/dev/dri/card2", "", 0666);
+	f.inv->gpus[1].minor = 5;
+	add_mig(&f, 1, 0, "1g.5gb");
+	add_mig(&f, 1, 1, "1c.2g.48gb+gfx,me"); /* graphics */
+	add_mig(&f, 1, 2, "1g.24gb-gfx");       /* none */
+	add_mig(&f, 1, 3, "1g.24gb+gfxx");      /* another word */
+	found = search(&f);
+	d = found->devices[CDI_GPU];
+	assert_int_equal(found->n_devices[CDI_GPU], 5);
+	expect_nodes(&d[0], "GPU-0", "/dev/nvidia0 /dev/dri/card1");
+	expect_nodes(&d[1], "MIG-1-0",
+		"/dev/nvidia5 /dev/nvidia-caps/nvidia-cap66 /dev/nvidia-caps/nvidia-cap67");
+	expect_nodes(&d[2], "MIG-1-1",
+		"/dev/nvidia5 /dev/nvidia-caps/nvidia-cap75 /dev/nvidia-caps/nvidia-cap76 "
+		"/dev/dri/card2");
+	assert_int_equal(d[3].edits.n_nodes, 3);
+	assert_int_equal(d[4].edits.n_nodes, 3);
+	(void)cdi_found_free(found);
+	f.config->device_id = DEVICE_ID_INDEX;
+	found = search(&f);
+	d = found->devices[CDI_GPU];
+	assert_string_equal(d[0].name, "0");
+	assert_string_equal(d[1].name, "1:0");
+	assert_string_equal(d[4].name, "1:3");
+	(void)cdi_found_free(found);
+	/* what something is wrong with, and what has no capabilities */
+	(void)snprintf(f.inv->mig[0].reason, sizeof(f.inv->mig[0].reason), "unreadable");
+	f.inv->mig[1].has_minors = false;
+	f.config->device_id = DEVICE_ID_UUID;
+	found = search(&f);
+	assert_int_equal(found->n_devices[CDI_GPU], 3);
+	assert_string_equal(found->devices[CDI_GPU][1].name, "MIG-1-2");
+	(void)cdi_found_free(found);
+	f.inv->gpus[1].fault = GPU_FAULT_STUCK; /* its pods keep it */
+	found = search(&f);
+	assert_int_equal(found->n_devices[CDI_GPU], 3);
+	(void)cdi_found_free(found);
+	f.inv->gpus[1].fault = GPU_FAULT_GONE;
+	found = search(&f);
+	assert_int_equal(found->n_devices[CDI_GPU], 1);
+	(void)cdi_found_free(found);
+	f.inv->gpus[1].fault = GPU_OK;
+	f.inv->gpus[1].mig_enabled = false; /* MIG devices of a GPU that has none any more */
+	found = search(&f);
+	assert_int_equal(found->n_devices[CDI_GPU], 2);
+	(void)cdi_found_free(found);
+	teardown(&f);
+}
+
 static void cdi_search__leaves_out_what_cannot_be_given(void **state)
 {
 	struct fixture f;
@@ -486,6 +570,7 @@ int main(void)
 		cmocka_unit_test(cdi_search__looks_at_the_driver_root_itself),
 		cmocka_unit_test(cdi_search__says_by_what_a_change_would_show),
 		cmocka_unit_test(cdi_search__adds_nodes_for_graphics),
+		cmocka_unit_test(cdi_search__has_mig_devices_with_their_capabilities),
 		cmocka_unit_test(cdi_search__leaves_out_what_cannot_be_given),
 		cmocka_unit_test(cdi_search__finds_the_other_classes),
 		cmocka_unit_test(cdi_search__obeys_the_feature_flags),
