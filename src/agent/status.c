@@ -274,10 +274,29 @@ static json_t *holders_status(const struct pod_devices *list, const char *uuid)
 	return all;
 }
 
-static json_t *mig_status(const struct node *n, const struct gpu_mig *m, const struct health *h,
+/* Why the device @uuid is listed and cannot be had, whatever its health; "": it is not so. */
+static const char *refusal(const struct agent *a, const char *uuid)
+{
+	const struct offer *offer = a->offered.offer;
+	char id[DEVICE_ID_MAX];
+
+	if (!uuid[0] || !device_id_make(id, sizeof(id), uuid, 0))
+		return "";
+	for (uint32_t i = 0; offer && i < offer->n; i++) {
+		const struct offer_device *d = resource_find(&offer->resources[i], uuid);
+
+		if (!d)
+			d = resource_find(&offer->resources[i], id);
+		if (d && d->why)
+			return offer->notes.v[d->why - 1];
+	}
+	return "";
+}
+
+static json_t *mig_status(const struct agent *a, const struct gpu_mig *m, const struct health *h,
 	const struct pod_devices *holders)
 {
-	const struct node_gpu *g = &n->gpus[m->gpu];
+	const struct node_gpu *g = &a->node.gpus[m->gpu];
 	/* It is never better than its GPU. */
 	const struct health *shown = health_ok(&g->health) ? h : &g->health;
 	json_t *o = json_object();
@@ -291,6 +310,7 @@ static json_t *mig_status(const struct node *n, const struct gpu_mig *m, const s
 	SET(o, "multiprocessors", json_integer(m->multiprocessors));
 	SET(o, "health", json_string(health_state_name(shown->state)));
 	SET(o, "reason", json_string(shown->reason));
+	SET(o, "refused", json_string(refusal(a, m->uuid)));
 	SET(o, "since", mono_time(shown->since_ns));
 	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());
 	SET(o, "xids", json_integer((json_int_t)h->xid_count));
@@ -309,7 +329,8 @@ static json_t *gpus_status(const struct agent *a, const struct pod_devices *hold
 		for (uint32_t k = 0; k < n->inv->n_mig; k++)
 			if (n->inv->mig[k].gpu == i)
 				(void)json_array_append_new(migs,
-					mig_status(n, &n->inv->mig[k], &n->migs[k], holders));
+					mig_status(a, &n->inv->mig[k], &n->migs[k], holders));
+		SET(o, "refused", json_string(refusal(a, n->inv->gpus[i].uuid)));
 		SET(o, "migDevices", migs);
 		(void)json_array_append_new(list, o);
 	}

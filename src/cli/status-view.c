@@ -193,6 +193,17 @@ static void put_cluster(struct buf *b, const json_t *cluster)
 	}
 }
 
+/* Health as the kubelet sees it: one that cannot be had for another reason is not healthy. */
+static void put_health(struct row *r, const json_t *o, size_t health, size_t reason)
+{
+	const char *refused = text_of(o, "refused");
+	bool ok = !strcmp(text_of(o, "health"), "healthy");
+
+	clean(r->cells[health], CELL_MAX, ok && *refused ? "unhealthy" : text_of(o, "health"));
+	clean(r->cells[reason], CELL_MAX, ok ? refused : text_of(o, "reason"));
+	r->colour = ok && !*refused ? NULL : RED;
+}
+
 static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error *err)
 {
 	static const char *const headers[] = { "GPU", "NAME", "MEMORY", "NUMA", "HEALTH",
@@ -206,10 +217,15 @@ static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error
 		const json_t *g = json_array_get(list, i),
 			     *numa = json_object_get(g, "numaNode");
 		struct row *r = &rows[i];
-		bool ok = !strcmp(text_of(g, "health"), "healthy");
+		const char *mig = json_is_true(json_object_get(g, "migPending"))
+					  ? " (MIG mode changes with a reset)"
+				  : !strcmp(text_of(g, "mig"), "on") ? " (MIG)"
+								     : "";
+		char name[CELL_MAX - 40];
 
 		(void)snprintf(r->cells[0], CELL_MAX, "%" PRId64, number_of(g, "index"));
-		clean(r->cells[1], CELL_MAX, text_of(g, "name"));
+		clean(name, sizeof(name), text_of(g, "name"));
+		(void)snprintf(r->cells[1], CELL_MAX, "%s%s", name, mig);
 		(void)snprintf(r->cells[2], CELL_MAX, "%" PRId64 " MiB",
 			number_of(g, "memoryTotalBytes") >> 20);
 		if (json_is_integer(numa))
@@ -217,17 +233,70 @@ static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error
 				(int64_t)json_integer_value(numa));
 		else
 			r->cells[3][0] = '-';
-		clean(r->cells[4], CELL_MAX, text_of(g, "health"));
 		(void)snprintf(r->cells[5], CELL_MAX, "%" PRId64, number_of(g, "xids"));
 		clean(r->cells[6], CELL_MAX, text_of(g, "uuid"));
-		clean(r->cells[7], CELL_MAX, text_of(g, "reason"));
-		r->colour = ok ? NULL : RED;
+		put_health(r, g, 4, 7);
 	}
 	buf_putc(b, '\n');
 	if (n == 0)
 		buf_puts(b, "No GPUs.\n");
 	else
 		put_table(b, headers, COLUMNS, rows, n, colour);
+	return 0;
+}
+
+/* "team/pod (container)", and how many more: replicas have several. */
+static void put_holders(char *cell, const json_t *holders)
+{
+	const json_t *h = json_array_get(holders, 0);
+	char ns[CELL_MAX / 4], pod[CELL_MAX / 3], container[CELL_MAX / 4], more[32] = "";
+	size_t n = json_array_size(holders);
+
+	if (n == 0) {
+		(void)snprintf(cell, CELL_MAX, json_is_array(holders) ? "-" : "?");
+		return;
+	}
+	clean(ns, sizeof(ns), text_of(h, "namespace"));
+	clean(pod, sizeof(pod), text_of(h, "pod"));
+	clean(container, sizeof(container), text_of(h, "container"));
+	if (n > 1)
+		(void)snprintf(more, sizeof(more), " and %zu more", n - 1);
+	(void)snprintf(cell, CELL_MAX, "%s/%s (%s)%s", ns, pod, container, more);
+}
+
+/* The MIG devices of all GPUs, if there are any. */
+static int put_migs(struct buf *b, const json_t *gpus, bool colour, struct error *err)
+{
+	static const char *const headers[] = { "MIG", "PROFILE", "MEMORY", "HEALTH", "XIDS",
+		"UUID", "HELD BY", "REASON" };
+	CLEANUP(freep) struct row *rows = NULL;
+	size_t n = 0, room;
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < json_array_size(gpus); i++)
+		(void)json_array_extend(all,
+			json_object_get(json_array_get(gpus, i), "migDevices"));
+	rows = new_rows(all, &room, err);
+	for (; rows && n < room; n++) {
+		const json_t *m = json_array_get(all, n);
+		struct row *r = &rows[n];
+
+		clean(r->cells[0], CELL_MAX, text_of(m, "index"));
+		clean(r->cells[1], CELL_MAX, text_of(m, "profile"));
+		(void)snprintf(r->cells[2], CELL_MAX, "%" PRId64 " MiB",
+			number_of(m, "memoryBytes") >> 20);
+		(void)snprintf(r->cells[4], CELL_MAX, "%" PRId64, number_of(m, "xids"));
+		clean(r->cells[5], CELL_MAX, text_of(m, "uuid"));
+		put_holders(r->cells[6], json_object_get(m, "holders"));
+		put_health(r, m, 3, 7);
+	}
+	json_decref(all);
+	if (!rows)
+		return -1;
+	if (n > 0) {
+		buf_putc(b, '\n');
+		put_table(b, headers, COLUMNS, rows, n, colour);
+	}
 	return 0;
 }
 
@@ -281,7 +350,12 @@ static void slice_row(struct row *r, const char *resource, const json_t *slice)
 	char ns[CELL_MAX / 4], pod[CELL_MAX / 3], container[CELL_MAX / 4];
 
 	clean(r->cells[0], CELL_MAX, resource);
-	(void)snprintf(r->cells[1], CELL_MAX, "%" PRId64, number_of(slice, "gpu"));
+	if (*text_of(slice, "mig"))
+		clean(r->cells[1], CELL_MAX, text_of(slice, "mig"));
+	else if (json_is_integer(json_object_get(slice, "gpu")))
+		(void)snprintf(r->cells[1], CELL_MAX, "%" PRId64, number_of(slice, "gpu"));
+	else /* a MIG device that is not there any more */
+		r->cells[1][0] = '-';
 	clean(r->cells[2], CELL_MAX, text_of(slice, "id"));
 	(void)snprintf(r->cells[3], CELL_MAX, "%s", health_text(slice));
 	if (!json_is_object(h)) {
@@ -377,11 +451,13 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 	const json_t *resources = json_object_get(root, "resources");
 	const json_t *holders = json_object_get(root, "holders");
 	const json_t *earlier = json_object_get(root, "earlier");
+	const json_t *gpus = json_object_get(root, "gpus");
 	char line[CELL_MAX * 4];
 
 	put_head(b, root);
 	put_cluster(b, json_object_get(root, "cluster"));
-	if (put_gpus(b, json_object_get(root, "gpus"), options->colour, err) < 0 ||
+	if (put_gpus(b, gpus, options->colour, err) < 0 ||
+		put_migs(b, gpus, options->colour, err) < 0 ||
 		put_resources(b, resources, options->colour, err) < 0)
 		return -1;
 	for (size_t i = 0; options->slices && i < json_array_size(resources); i++) {

@@ -95,6 +95,53 @@ static void status_view__names_who_holds_what_is_not_offered_any_more(void **sta
 	}
 }
 
+/* A GPU cut into three: one is fine and held twice, one was struck, one is refused. */
+#define MIG(index, health, reason, refused, holders)                                             \
+	"{\"index\":\"0:" #index "\",\"uuid\":\"MIG-" #index "\",\"profile\":\"1g.5gb\","            \
+	"\"memoryBytes\":5100273664,\"health\":\"" health "\",\"reason\":\"" reason                  \
+	"\",\"refused\":\"" refused "\",\"xids\":" #index ",\"holders\":" holders "}"
+
+#define POD(pod) "{\"namespace\":\"ns\",\"pod\":\"" pod "\",\"container\":\"c\"}"
+
+static const char cut_up[] = HEAD
+	"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-a\",\"name\":\"A100\",\"mig\":\"on\",\"migPending\":false,"
+	"\"health\":\"healthy\",\"refused\":\"\",\"migDevices\":["
+	MIG(0, "healthy", "", "", "[" POD("p") "," POD("q") "]") ","
+	MIG(1, "unhealthy", "XID 48", "other type", "[" POD("r") "]") ","
+	MIG(2, "healthy", "", "other\\u001b type", "null") ","
+	MIG(3, "healthy", "", "", "[]") "]},"
+	"{\"index\":1,\"name\":\"A100\",\"mig\":\"off\",\"migPending\":true,\"health\":\"healthy\","
+	"\"refused\":\"MIG is off\"}],"
+	"\"resources\":[{\"name\":\"nvidia.com/gpu\",\"state\":\"registered\",\"slices\":["
+	"{\"id\":\"MIG-0\",\"gpu\":0,\"mig\":\"0:0\",\"healthy\":true,\"holder\":null}]}],"
+	"\"earlier\":[{\"resource\":\"nvidia.com/gpu\",\"id\":\"MIG-9\",\"gpu\":null,\"holder\":"
+	POD("s") "}]}";
+
+static void status_view__shows_mig_devices(void **state)
+{
+	static const char *const wanted[] = {
+		"\n0    A100 (MIG)                            0 MiB",
+		"\n1    A100 (MIG mode changes with a reset)  0 MiB   -     unhealthy  0            MIG is off\n",
+		"\nMIG  PROFILE  MEMORY    HEALTH     XIDS  UUID   HELD BY              REASON\n",
+		"\n0:0  1g.5gb   4864 MiB  healthy    0     MIG-0  ns/p (c) and 1 more  \n",
+		"\n0:1  1g.5gb   4864 MiB  unhealthy  1     MIG-1  ns/r (c)             XID 48\n",
+		"\n0:2  1g.5gb   4864 MiB  unhealthy  2     MIG-2  ?                    other? type\n",
+		"\n0:3  1g.5gb   4864 MiB  healthy    3     MIG-3  -                    \n",
+		"\nnvidia.com/gpu  0:0  MIG-0  healthy  free\n",
+		"\nnvidia.com/gpu  -    MIG-9  not offered  ns/s (c)\n",
+	};
+	const struct status_view_options options = { .slices = true };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, cut_up, sizeof(cut_up) - 1, &options, &err), &err);
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+		if (!strstr(buf_str(&b), wanted[i]))
+			fail_msg("'%s' is missing in:\n%s", wanted[i], buf_str(&b));
+	}
+}
+
 static void status_view__lets_no_control_character_through(void **state)
 {
 	static const char evil[] =
@@ -132,6 +179,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(status_view__shows_what_an_operator_asks),
 		cmocka_unit_test(status_view__names_who_holds_what_is_not_offered_any_more),
+		cmocka_unit_test(status_view__shows_mig_devices),
 		cmocka_unit_test(status_view__lets_no_control_character_through),
 		cmocka_unit_test(status_view__refuses_what_is_no_status),
 	};
