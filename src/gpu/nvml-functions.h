@@ -167,6 +167,7 @@
 	X(nvmlDeviceGetAttributes_v2, (nvmlDevice_t mig, nvmlDeviceAttributes_t *attributes))      \
 	X(nvmlDeviceGetGpuInstanceProfileInfo, (nvmlDevice_t d, unsigned int profile, nvmlGpuInstanceProfileInfo_t *info)) \
 	X(nvmlDeviceGetGpuInstanceProfileInfoV, (nvmlDevice_t d, unsigned int profile, nvmlGpuInstanceProfileInfo_v2_t *info)) \
+	X(nvmlDeviceGetGpuInstanceProfileInfoByIdV, (nvmlDevice_t d, unsigned int profile_id, nvmlGpuInstanceProfileInfo_v2_t *info)) \
 	X(nvmlDeviceGetGpuInstancePossiblePlacements_v2, (nvmlDevice_t d, unsigned int profile_id, nvmlGpuInstancePlacement_t *placements, unsigned int *n)) \
 	X(nvmlDeviceGetGpuInstanceRemainingCapacity, (nvmlDevice_t d, unsigned int profile_id, unsigned int *n)) \
 	X(nvmlDeviceCreateGpuInstance, (nvmlDevice_t d, unsigned int profile_id, nvmlGpuInstance_t *gi)) \
@@ -178,6 +179,7 @@
 	X(nvmlGpuInstanceGetComputeInstanceProfileInfo, (nvmlGpuInstance_t gi, unsigned int profile, unsigned int engine, nvmlComputeInstanceProfileInfo_t *info)) \
 	X(nvmlGpuInstanceGetComputeInstanceProfileInfoV, (nvmlGpuInstance_t gi, unsigned int profile, unsigned int engine, nvmlComputeInstanceProfileInfo_v2_t *info)) \
 	X(nvmlGpuInstanceGetComputeInstanceRemainingCapacity, (nvmlGpuInstance_t gi, unsigned int profile_id, unsigned int *n)) \
+	X(nvmlGpuInstanceGetComputeInstancePossiblePlacements, (nvmlGpuInstance_t gi, unsigned int profile_id, nvmlComputeInstancePlacement_t *placements, unsigned int *n)) \
 	X(nvmlGpuInstanceCreateComputeInstance, (nvmlGpuInstance_t gi, unsigned int profile_id, nvmlComputeInstance_t *ci)) \
 	X(nvmlGpuInstanceCreateComputeInstanceWithPlacement, (nvmlGpuInstance_t gi, unsigned int profile_id, const nvmlComputeInstancePlacement_t *placement, nvmlComputeInstance_t *ci)) \
 	X(nvmlComputeInstanceDestroy, (nvmlComputeInstance_t ci))                                  \

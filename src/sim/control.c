@@ -11,6 +11,7 @@
 #include "sim/catalogue.h"
 #include "sim/derive.h"
 #include "sim/fake-root.h"
+#include "sim/mig.h"
 #include "sim/node-file.h"
 #include "sim/place.h"
 
@@ -68,6 +69,8 @@ static int recreate(struct sim_control *c, const struct sim_place *place, struct
 		return -1;
 	old_count = txn.node->head.info.slot_count;
 	for (uint32_t i = 0; i < old_count; i++) {
+		txn.node->gpus[i].mig.gi_count = 0;
+		sim_caps_remove(c->dir, txn.node);
 		if (txn.node->head.slots[i].present)
 			sim_fake_root_remove(c->dir, &txn.node->gpus[i].keys);
 		node->head.slots[i].epoch = txn.node->head.slots[i].epoch + 1;
@@ -80,8 +83,7 @@ static int recreate(struct sim_control *c, const struct sim_place *place, struct
 	memcpy(txn.node, node, sizeof(*node));
 	if (sim_fake_root_write(c->dir, node, err) < 0)
 		return -1;
-	sim_txn_commit(&txn);
-	return 0;
+	return sim_txn_commit_files(&txn, SIM_ALL_SLOTS, err);
 }
 
 int sim_control_create(struct sim_control *c, const char *node, const char *dir, bool force,
@@ -146,6 +148,75 @@ int sim_control_find(const struct sim_control *c, const char *gpu, uint32_t *ret
 		"no GPU '%.60s': expected an index, UUID or PCI bus id", gpu);
 }
 
+static bool has_device(struct sim_gpu *g, uint32_t gi, uint32_t ci)
+{
+	struct sim_gi *in = sim_gi_find(g, gi);
+
+	return in && sim_ci_find(in, ci);
+}
+
+/* The MIG device of @g with this UUID, in the form of today or of old drivers. */
+static bool names_device(const struct sim_gpu *g, const char *text, uint32_t *ret_gi,
+	uint32_t *ret_ci)
+{
+	char uuid[SIM_MIG_UUID_MAX], old[96];
+
+	for (uint32_t i = 0; i < g->mig.gi_count; i++)
+		for (uint32_t k = 0; k < g->mig.gis[i].ci_count; k++) {
+			*ret_gi = g->mig.gis[i].id;
+			*ret_ci = g->mig.gis[i].cis[k].id;
+			sim_mig_uuid(&g->keys, *ret_gi, *ret_ci, uuid);
+			(void)snprintf(old, sizeof(old), "MIG-%.*s/%u/%u",
+				(int)sizeof(g->keys.uuid), g->keys.uuid, *ret_gi, *ret_ci);
+			if (!strcmp(text, uuid) || !strcmp(text, old))
+				return true;
+		}
+	return false;
+}
+
+/* "0:9:0": three numbers, which no PCI bus id is. */
+static bool read_triple(const char *text, uint32_t ret[3])
+{
+	char copy[64], *save = NULL, *word;
+	int n = 0;
+
+	if (strlen(text) >= sizeof(copy))
+		return false;
+	(void)snprintf(copy, sizeof(copy), "%s", text);
+	for (word = strtok_r(copy, ":", &save); word; word = strtok_r(NULL, ":", &save))
+		if (n == 3 || !parse_u32(word, &ret[n++]))
+			return false;
+	return n == 3;
+}
+
+int sim_control_find_device(const struct sim_control *c, const char *text, uint32_t *slot,
+	uint32_t *gi, uint32_t *ci, struct error *err)
+{
+	struct sim_node_head head;
+	struct sim_gpu g;
+	uint32_t ids[3];
+
+	sim_state_read(c->state, &SIM_PART_HEAD(&head), 1);
+	if (read_triple(text, ids) && sim_node_slot_of_index(&head, ids[0], slot)) {
+		sim_state_read(c->state, &SIM_PART_GPU_ALL(*slot, &g), 1);
+		*gi = ids[1];
+		*ci = ids[2];
+		if (has_device(&g, *gi, *ci))
+			return 0;
+	} else if (strncmp(text, "MIG-", 4) != 0) {
+		*gi = *ci = SIM_NO_INSTANCE;
+		return sim_control_find(c, text, slot, err);
+	}
+	for (*slot = 0; *slot < head.info.slot_count && *slot < SIM_MAX_GPUS; ++*slot) {
+		if (!head.slots[*slot].present)
+			continue;
+		sim_state_read(c->state, &SIM_PART_GPU_ALL(*slot, &g), 1);
+		if (names_device(&g, text, gi, ci))
+			return 0;
+	}
+	return error_set(err, ERR_NOT_FOUND, "no MIG device '%.60s'", text);
+}
+
 /* Begins a transaction on one GPU, with its counters settled. */
 static int begin(struct sim_control *c, uint32_t slot, struct sim_txn *txn,
 	struct sim_gpu **ret, struct error *err)
@@ -161,28 +232,40 @@ static int begin(struct sim_control *c, uint32_t slot, struct sim_txn *txn,
 	return 0;
 }
 
-static void post(struct sim_txn *txn, uint32_t slot, uint64_t type, uint64_t data)
+static void post_on(struct sim_txn *txn, uint32_t slot, uint32_t gi, uint32_t ci, uint64_t type,
+	uint64_t data)
 {
 	sim_txn_post(txn, (struct sim_event){ .type = type,
 				  .data = data,
 				  .slot = slot,
 				  .epoch = txn->node->head.slots[slot].epoch,
-				  .gi = NVML_NO_INSTANCE,
-				  .ci = NVML_NO_INSTANCE });
+				  .gi = gi,
+				  .ci = ci });
+}
+
+static void post(struct sim_txn *txn, uint32_t slot, uint64_t type, uint64_t data)
+{
+	post_on(txn, slot, SIM_NO_INSTANCE, SIM_NO_INSTANCE, type, data);
 }
 
 /* Faults. */
 
-int sim_control_xid(struct sim_control *c, uint32_t slot, uint64_t xid, struct error *err)
+int sim_control_xid_on(struct sim_control *c, uint32_t slot, uint32_t gi, uint32_t ci,
+	uint64_t xid, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_gpu *g = NULL;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
-	post(&txn, slot, NVML_EVENT_XID_CRITICAL, xid);
+	post_on(&txn, slot, gi, ci, NVML_EVENT_XID_CRITICAL, xid);
 	sim_txn_commit(&txn);
 	return 0;
+}
+
+int sim_control_xid(struct sim_control *c, uint32_t slot, uint64_t xid, struct error *err)
+{
+	return sim_control_xid_on(c, slot, SIM_NO_INSTANCE, SIM_NO_INSTANCE, xid, err);
 }
 
 int sim_control_lose(struct sim_control *c, uint32_t slot, struct error *err)
@@ -251,12 +334,36 @@ int sim_control_reset(struct sim_control *c, uint32_t slot, struct error *err)
 		return -1;
 	g->keys = g->born;
 	memcpy(g->fail, g->born_fail, sizeof(g->fail));
-	g->process_count = 0;
-	sim_gpu_sum_processes(g);
+	sim_mig_reset(g);
 	txn.node->head.slots[slot].lost = 0;
 	sim_hang_set(c->state, slot, 0, 0, 0);
-	sim_txn_commit(&txn);
-	return 0;
+	return sim_txn_commit_files(&txn, slot, err);
+}
+
+static void reboot_gpu(struct sim_gpu *g, struct sim_slot *slot)
+{
+	sim_mig_reboot(g);
+	g->keys.ecc = g->keys.ecc_pending;
+	g->keys.ecc_corrected_volatile = g->keys.ecc_uncorrected_volatile = 0;
+	g->energy_mj = g->pcie_kb[0] = g->pcie_kb[1] = 0;
+	g->energy_at_ns = time_wall_ns();
+	slot->lost = 0;
+	slot->epoch++;
+}
+
+int sim_control_reboot(struct sim_control *c, struct error *err)
+{
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+
+	if (sim_txn_begin(c->state, &txn, err) < 0)
+		return -1;
+	for (uint32_t slot = 0; slot < txn.node->head.info.slot_count; slot++) {
+		if (txn.node->head.slots[slot].present)
+			reboot_gpu(&txn.node->gpus[slot], &txn.node->head.slots[slot]);
+		sim_hang_set(c->state, slot, 0, 0, 0);
+	}
+	txn.node->head.info.driver = SIM_DRIVER_LOADED;
+	return sim_txn_commit_files(&txn, SIM_ALL_SLOTS, err);
 }
 
 /* Hot-plug and driver. */
@@ -294,10 +401,10 @@ int sim_control_remove(struct sim_control *c, uint32_t slot, struct error *err)
 		return -1;
 	txn.node->head.slots[slot].present = 0;
 	post(&txn, slot, SIM_EVENT_LOST, 0);
+	sim_caps_remove(c->dir, txn.node);
 	sim_fake_root_remove(c->dir, &g->keys);
 	sim_hang_set(c->state, slot, 0, 0, 0);
-	sim_txn_commit(&txn);
-	return 0;
+	return sim_txn_commit_files(&txn, slot, err);
 }
 
 static const char *const driver_names[] = {
@@ -344,11 +451,34 @@ static bool take_process(struct sim_gpu *g, uint32_t i)
 	return true;
 }
 
+/* What is free for a process on the GPU or, with MIG on, on the GPU instance; -1: no such. */
+static int free_bytes(struct sim_gpu *g, const struct sim_process *p, uint64_t *ret,
+	struct error *err)
+{
+	const struct sim_mig_table *t = sim_mig_table(&g->keys);
+	struct sim_gi *gi;
+	uint64_t total, used;
+
+	*ret = g->keys.memory_total - g->keys.memory_reserved - sim_memory_used_bytes(g);
+	if (!g->mig.enabled || !t)
+		return 0;
+	gi = p->gi == SIM_NO_INSTANCE ? NULL : sim_gi_find(g, p->gi);
+	if (!gi || !sim_ci_find(gi, p->ci))
+		return error_set(err, ERR_NOT_FOUND,
+			"MIG is on: expected a MIG device of this GPU, found none with the ids %d and %d",
+			(int)p->gi, (int)p->ci);
+	total = (uint64_t)sim_gi_profile(g, gi)->memory_mib << 20;
+	used = ((uint64_t)t->idle_mib << 20) + sim_mig_process_bytes(g, gi->id, SIM_NO_INSTANCE);
+	*ret = used < total ? total - used : 0;
+	return 0;
+}
+
 int sim_control_process_start(struct sim_control *c, uint32_t slot, const struct sim_process *p,
 	struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_gpu *g = NULL;
+	uint64_t room = 0;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
@@ -360,15 +490,18 @@ int sim_control_process_start(struct sim_control *c, uint32_t slot, const struct
 		return error_set(err, ERR_LIMIT, "a GPU holds at most %d processes",
 			SIM_MAX_PROCESSES);
 	sim_gpu_sum_processes(g);
-	if (p->memory_bytes >
-		g->keys.memory_total - g->keys.memory_reserved - sim_memory_used_bytes(g))
+	if (free_bytes(g, p, &room, err) < 0)
+		return -1;
+	if (p->memory_bytes > room)
 		return error_set(err, ERR_LIMIT,
-			"the GPU has %llu bytes free, the process wants %llu",
-			(unsigned long long)(g->keys.memory_total - g->keys.memory_reserved -
-					     sim_memory_used_bytes(g)),
+			"the %s has %llu bytes free, the process wants %llu",
+			g->mig.enabled ? "GPU instance" : "GPU", (unsigned long long)room,
 			(unsigned long long)p->memory_bytes);
 	g->processes[g->process_count] = *p;
 	g->processes[g->process_count].started_us = time_wall_ns() / 1000;
+	if (!g->mig.enabled)
+		g->processes[g->process_count].gi = g->processes[g->process_count].ci =
+			SIM_NO_INSTANCE;
 	g->process_count++;
 	sim_gpu_sum_processes(g);
 	sim_txn_commit(&txn);

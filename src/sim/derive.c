@@ -81,7 +81,7 @@ uint64_t sim_memory_used_bytes(const struct sim_gpu *g)
 	const struct sim_keys *k = &g->keys;
 	uint64_t room =
 		k->memory_total > k->memory_reserved ? k->memory_total - k->memory_reserved : 0;
-	uint64_t used = g->process_memory + k->memory_other;
+	uint64_t used = g->process_memory + g->mig.idle_bytes + k->memory_other;
 
 	return used < room ? used : room;
 }

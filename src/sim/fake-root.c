@@ -129,6 +129,9 @@ int sim_fake_root_write(const char *dir, const struct sim_node *node, struct err
 		if (node->head.slots[i].present &&
 			write_gpu(dir, dev, &node->gpus[i].keys, err) < 0)
 			return -1;
+	if (sim_caps_write_static(dir, node, err) < 0 ||
+		sim_caps_add(dir, node, SIM_ALL_SLOTS, false, err) < 0)
+		return -1;
 	return sim_fake_driver_write(dir, node->head.driver_version, err);
 }
 
@@ -154,6 +157,11 @@ void sim_fake_root_remove(const char *dir, const struct sim_keys *keys)
 		(void)unlink(file);
 	}
 	(void)rmdir(path);
+	(void)snprintf(file, sizeof(file), "%s/proc/driver/nvidia/capabilities/gpu%u/mig", dir,
+		keys->minor);
+	(void)rmdir(file);
+	file[strlen(file) - strlen("/mig")] = '\0';
+	(void)rmdir(file);
 	(void)snprintf(file, sizeof(file), "%s/dev/nvidia%u", dir, keys->minor);
 	(void)unlink(file);
 }

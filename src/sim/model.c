@@ -8,6 +8,7 @@
 
 #include "base/parse.h"
 #include "gpu/nvml-api.h"
+#include "sim/mig.h"
 
 #define ROW_(member, type, min, max, help)                  \
 	{ #member, type, offsetof(struct sim_keys, member), \
@@ -199,12 +200,20 @@ void sim_bus_id(const struct sim_keys *keys, char *ret)
 
 void sim_gpu_sum_processes(struct sim_gpu *gpu)
 {
+	const struct sim_mig_table *t = sim_mig_table(&gpu->keys);
+
 	gpu->process_load = 0;
 	gpu->process_memory = 0;
 	for (uint32_t i = 0; i < gpu->process_count; i++) {
-		gpu->process_load += gpu->processes[i].sm_percent;
-		gpu->process_memory += gpu->processes[i].memory_bytes;
+		const struct sim_process *p = &gpu->processes[i];
+
+		/* On an instance, percent are of that instance. */
+		gpu->process_load +=
+			(p->sm_percent * sim_mig_share_percent(gpu, p->gi, p->ci) + 99) / 100;
+		gpu->process_memory += p->memory_bytes;
 	}
 	if (gpu->process_load > 100)
 		gpu->process_load = 100;
+	gpu->mig.idle_bytes =
+		t ? ((uint64_t)gpu->mig.gi_count * t->idle_mib << 20) : 0;
 }

@@ -61,6 +61,9 @@
 	U(memory_bus_bits, 1, 16384, "memory bus width") \
 	U(virtualization, 0, 4, "0 none, 1 pass-through") \
 	U(mig_capable, 0, 1, "MIG mode can be asked for") \
+	U(mig_reset_required, 0, 1, "MIG mode changes only with a reset or reboot") \
+	U(mig_busy, 0, 1, "a client holds the GPU: MIG mode cannot change now") \
+	U(mig_query_needs_mode, 0, 1, "MIG profiles are told only with MIG on, as by old drivers") \
 	U(gpm, 0, 1, "GPM metrics are there") \
 	U(mem_temp, 0, 1, "memory temperature sensor is there") \
 	C(event_types, "mask of supported event types") \
@@ -223,6 +226,39 @@ struct sim_process {
 	char name[48];
 };
 
+/*
+ * MIG of one GPU: mode and instances (sim/mig.h has the rules). Serials are never used twice on a GPU
+ * (up to 16 bits of them), so that a handle of an instance that was destroyed is told from one of a
+ * newer instance with the same ids.
+ */
+#define SIM_MAX_GIS 8 /* on one GPU */
+#define SIM_MAX_CIS 8 /* in one GPU instance */
+
+struct sim_ci {
+	uint32_t id;
+	uint32_t number;      /* NVML's enumerator of its profile, which is its id too */
+	uint32_t start, size; /* compute slices inside its GPU instance */
+	uint32_t serial;
+	uint32_t compute_mode;
+};
+
+struct sim_gi {
+	uint32_t id;
+	uint32_t profile; /* position in the product's table */
+	uint32_t start;   /* memory slot */
+	uint32_t serial;
+	uint32_t ci_count, pad;
+	struct sim_ci cis[SIM_MAX_CIS]; /* by id */
+};
+
+struct sim_mig {
+	uint32_t enabled, pending; /* mode now, and after the next reset */
+	uint32_t serial;           /* the last one given out */
+	uint32_t gi_count;
+	uint64_t idle_bytes; /* what the instances use by themselves */
+	struct sim_gi gis[SIM_MAX_GIS]; /* by id */
+};
+
 /* One GPU. What a call needs comes first; the process table is read only by those who ask. */
 struct sim_gpu {
 	struct sim_keys keys;
@@ -234,13 +270,13 @@ struct sim_gpu {
 	uint32_t process_count;
 	uint32_t process_load;   /* sum of sm_percent, at most 100 */
 	uint64_t process_memory; /* sum of memory_bytes */
-	uint8_t mig[2048];       /* kept for MIG, zero */
+	struct sim_mig mig;
 	struct sim_process processes[SIM_MAX_PROCESSES];
 	struct sim_keys born; /* what a reset goes back to */
 	uint16_t born_fail[SIM_GROUP_ROOM];
 };
 
-#define SIM_GPU_CORE_BYTES offsetof(struct sim_gpu, mig)
+#define SIM_GPU_CORE_BYTES offsetof(struct sim_gpu, mig.gis)
 
 /* Whether a slot holds a GPU, and which one in its history: a stale handle has another epoch. */
 struct sim_slot {
@@ -298,5 +334,5 @@ uint32_t sim_node_index_of_slot(const struct sim_node_head *head, uint32_t slot)
 /* "00000000:00:1E.0", the eight-digit upper-case form. @ret has 32 bytes. */
 void sim_bus_id(const struct sim_keys *keys, char *ret);
 
-/* Brings process_count's sums up to date after a change of the table. */
+/* Brings the sums up to date after a change of the process table or of MIG instances. */
 void sim_gpu_sum_processes(struct sim_gpu *gpu);

@@ -102,9 +102,13 @@ int sim_place_from_env(struct sim_place *place, const char *(*env)(const char *n
 
 	const char *seed = env ? env(SIM_ENV_SEED) : getenv(SIM_ENV_SEED);
 	const char *runtime = env ? env("XDG_RUNTIME_DIR") : getenv("XDG_RUNTIME_DIR");
+	const char *dev = env ? env(SIM_ENV_DEV) : getenv(SIM_ENV_DEV);
 
 	if (place_of(place, node, dir, runtime, err) < 0)
 		return -1;
+	if (dev && strlen(dev) >= sizeof(place->dev))
+		return error_set(err, ERR_LIMIT, SIM_ENV_DEV ": path too long");
+	(void)snprintf(place->dev, sizeof(place->dev), "%s", dev ? dev : "");
 	if (seed && seed[0] && !parse_u64(seed, &place->seed))
 		return error_set(err, ERR_INVALID,
 			SIM_ENV_SEED ": expected a number, found '%.40s'", seed);

@@ -9,12 +9,18 @@
  *	                   $XDG_RUNTIME_DIR/gpuslice-sim/NAME or /tmp/gpuslice-sim-UID/NAME
  *	GPUSLICE_SIM_SEED  a number: other UUIDs and serial numbers than another node of the model
  *
+ *	GPUSLICE_SIM_DEV   a container's /dev, for the library: only GPUs whose nvidiaN is there exist,
+ *	                   and MIG devices whose two nvidia-caps/nvidia-capN are. Changing MIG then
+ *	                   needs nvidia-cap1, looking at all instances nvidia-cap2. As the kernel
+ *	                   would have it; without the variable the process is on the host.
+ *
  * The first who asks creates the state from the node model; everybody later shares it. A directory
  * that was made from another node than the one asked for is an error, never a mixture.
  *
  *	DIR/state   sim/state.h
  *	DIR/sys     what the kernel would show: sys/bus/pci/devices/0000:00:1e.0/numa_node …
  *	DIR/dev     nvidia0 …, nvidiactl, nvidia-uvm … as plain files
+ *	DIR/proc    what the driver shows of MIG, see sim/fake-root.h; device nodes in DIR/dev/nvidia-caps
  *	DIR/usr     the driver's libraries and programs, by name only; its firmware in DIR/lib
  */
 #include "sim/state.h"
@@ -22,6 +28,7 @@
 #define SIM_ENV_NODE "GPUSLICE_SIM_NODE"
 #define SIM_ENV_DIR  "GPUSLICE_SIM_DIR"
 #define SIM_ENV_SEED "GPUSLICE_SIM_SEED"
+#define SIM_ENV_DEV  "GPUSLICE_SIM_DEV"
 
 /* How to read a node file: sim_node_file_load(), or a loader of the plug-in that has it. */
 typedef int sim_node_file_fn(const char *path, struct sim_node *node, struct error *err);
@@ -31,6 +38,7 @@ struct sim_place {
 	char dir[SIM_PATH_MAX];  /* absolute or as given; "" if neither variable is set */
 	char node[SIM_PATH_MAX]; /* model name, or the real path of a node file */
 	bool is_file;
+	char dev[SIM_PATH_MAX]; /* "": on the host */
 	uint64_t seed; /* of a model; a node file has its own */
 };
 

@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/time.h"
+#include "sim/fake-root.h"
 
 struct ring_slot {
 	_Atomic uint64_t number; /* of the event in it, plus 1; 0 while it is being written */
@@ -33,9 +34,10 @@ struct state_file {
 	_Atomic uint64_t generation; /* copy generation & 1 is current */
 	_Atomic uint64_t ring_head;  /* number of the next event */
 	_Atomic uint32_t ring_word;  /* futex: changes with ring_head */
-	uint32_t pad;
+	_Atomic uint32_t files_open; /* files of MIG instances may not be those of the node */
 	struct ring_slot ring[SIM_RING_EVENTS];
 	struct hang_cell hang[SIM_MAX_GPUS];
+	_Atomic uint64_t counts[SIM_COUNT_KINDS];
 	_Atomic uint64_t copies[2][sizeof(struct sim_node) / 8];
 };
 
@@ -47,7 +49,7 @@ struct sim_state {
 	struct state_file *file;
 	dev_t dev;
 	ino_t ino;
-	char path[SIM_PATH_MAX];
+	char path[SIM_PATH_MAX], dir[SIM_PATH_MAX];
 };
 
 /* File. */
@@ -67,6 +69,7 @@ int sim_state_open(const char *dir, struct sim_state **ret, struct error *err)
 		return error_nomem(err);
 	if (state_path(dir, s->path, err) < 0)
 		return -1;
+	(void)snprintf(s->dir, sizeof(s->dir), "%s", dir);
 	fd = open(s->path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return SIM_STATE_E_NONE;
@@ -108,6 +111,11 @@ bool sim_state_is_current(const struct sim_state *s, const char *dir)
 
 	return state_path(dir, path, NULL) == 0 && !strcmp(path, s->path) &&
 	       stat(path, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino;
+}
+
+const char *sim_state_dir(const struct sim_state *s)
+{
+	return s->dir;
 }
 
 uint64_t sim_state_generation(const struct sim_state *s)
@@ -307,7 +315,7 @@ static void ring_put(struct state_file *f, const struct sim_event *event)
 	atomic_store_explicit(&f->ring_word, (uint32_t)(number + 1), memory_order_release);
 }
 
-void sim_txn_commit(struct sim_txn *txn)
+static void publish(struct sim_txn *txn)
 {
 	struct state_file *f = txn->state->file;
 	uint64_t generation = atomic_load_explicit(&f->generation, memory_order_relaxed);
@@ -320,7 +328,27 @@ void sim_txn_commit(struct sim_txn *txn)
 		ring_put(f, &txn->events[i]);
 	if (txn->event_count)
 		futex_wake_all(&f->ring_word);
+}
+
+void sim_txn_commit(struct sim_txn *txn)
+{
+	publish(txn);
 	sim_txn_end(txn);
+}
+
+int sim_txn_commit_files(struct sim_txn *txn, uint32_t slot, struct error *err)
+{
+	struct state_file *f = txn->state->file;
+	bool repair = atomic_exchange(&f->files_open, 1);
+
+	if (sim_caps_add(txn->state->dir, txn->node, repair ? SIM_ALL_SLOTS : slot, repair,
+		    err) < 0)
+		return -1;
+	publish(txn);
+	sim_caps_remove(txn->state->dir, txn->node);
+	atomic_store(&f->files_open, 0);
+	sim_txn_end(txn);
+	return 0;
 }
 
 void sim_txn_end(struct sim_txn *txn)
@@ -428,4 +456,16 @@ void sim_hang_wait(const struct sim_state *s, uint32_t slot)
 	deadline = add_sat(time_mono_ns(), ns);
 	while (time_mono_ns() < deadline && atomic_load(&c->word) == word)
 		futex_wait_until(&c->word, word, deadline);
+}
+
+/* Counting. */
+
+void sim_count(const struct sim_state *s, enum sim_count kind)
+{
+	atomic_fetch_add_explicit(&s->file->counts[kind], 1, memory_order_relaxed);
+}
+
+uint64_t sim_count_read(const struct sim_state *s, enum sim_count kind)
+{
+	return atomic_load_explicit(&s->file->counts[kind], memory_order_relaxed);
 }

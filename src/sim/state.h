@@ -10,8 +10,12 @@
  * any instruction leaves the old state whole and the lock free (the kernel drops it), and readers
  * take no lock: they copy what they need and start again if the counter has moved meanwhile.
  *
- * Beside the copies lie two things that are used without the lock: the ring of events, which only
- * grows, and one "hang" cell for each GPU.
+ * Beside the copies lie three things that are used without the lock: the ring of events, which only
+ * grows, one "hang" cell for each GPU, and counters of NVML calls.
+ *
+ * The capability files of MIG instances (sim/fake-root.h) follow the node: a writer that changes
+ * instances makes new files before the change is visible and removes old ones after it. A mark
+ * says that it is at it; the next such writer who finds the mark puts all files right.
  *
  * Thread: any. Fork: a child goes on with the same mapping; a lock is never inherited.
  */
@@ -20,7 +24,7 @@
 #include <stdatomic.h>
 
 #define SIM_STATE_MAGIC   UINT32_C(0x534C4753) /* "SGLS" */
-#define SIM_STATE_VERSION 1
+#define SIM_STATE_VERSION 2
 #define SIM_STATE_FILE    "state"
 #define SIM_RING_EVENTS   256 /* a power of two; older ones are gone for a slow reader */
 
@@ -46,6 +50,9 @@ int sim_state_open(const char *dir, struct sim_state **ret, struct error *err) M
  */
 #define SIM_STATE_E_EXISTS 2
 int sim_state_create(const char *dir, const struct sim_node *node, struct error *err) MUST_USE;
+
+/* The directory it was opened in. */
+const char *sim_state_dir(const struct sim_state *s);
 
 struct sim_state *sim_state_close(struct sim_state *s); /* returns NULL; NULL is fine */
 
@@ -76,6 +83,9 @@ void sim_state_read(const struct sim_state *s, const struct sim_part *parts, siz
 #define SIM_PART_GPU(slot, to) /* without the process table */                                 \
 	((struct sim_part){ offsetof(struct sim_node, gpus) + (slot) * sizeof(struct sim_gpu), \
 		SIM_GPU_CORE_BYTES, (to) })
+#define SIM_PART_GPU_MIG(slot, to) /* with instances, without the process table */             \
+	((struct sim_part){ offsetof(struct sim_node, gpus) + (slot) * sizeof(struct sim_gpu), \
+		offsetof(struct sim_gpu, processes), (to) })
 #define SIM_PART_GPU_ALL(slot, to)                                                             \
 	((struct sim_part){ offsetof(struct sim_node, gpus) + (slot) * sizeof(struct sim_gpu), \
 		sizeof(struct sim_gpu), (to) })
@@ -104,6 +114,13 @@ struct sim_txn {
 int sim_txn_begin(struct sim_state *s, struct sim_txn *txn, struct error *err) MUST_USE;
 void sim_txn_post(struct sim_txn *txn, struct sim_event event);
 void sim_txn_commit(struct sim_txn *txn);
+
+/*
+ * The same where MIG instances of the GPU in @slot may have changed (SIM_ALL_SLOTS: of any), with
+ * their files. On failure nothing has changed, and the transaction goes on.
+ */
+#define SIM_ALL_SLOTS UINT32_MAX
+int sim_txn_commit_files(struct sim_txn *txn, uint32_t slot, struct error *err) MUST_USE;
 void sim_txn_end(struct sim_txn *txn);
 
 /* Events. */
@@ -137,3 +154,14 @@ void sim_hang_wait(const struct sim_state *s, uint32_t slot);
 
 /* How long a call would block now; 0: not at all. */
 uint64_t sim_hang_ns(const struct sim_state *s, uint32_t slot);
+
+/* Counting. */
+
+enum sim_count {
+	SIM_COUNT_CALLS,   /* NVML calls after init that found a node */
+	SIM_COUNT_CHANGES, /* of them: MIG mode set, instances made and destroyed, as far as they got */
+	SIM_COUNT_KINDS
+};
+
+void sim_count(const struct sim_state *s, enum sim_count kind);
+uint64_t sim_count_read(const struct sim_state *s, enum sim_count kind);

@@ -134,7 +134,7 @@ EXPORT nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long 
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_EVENTS, true, &g);
 
 	if (r == NVML_SUCCESS)
-		r = lib_enter(&s);
+		r = lib_again(&s);
 	if (r)
 		return r;
 	(void)handle_read(d, &h);
@@ -230,8 +230,8 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t handle, nvmlEventData_t *
 	}
 	r = wait_event(handle, &e, timeout_ms);
 	if (r == NVML_SUCCESS)
-		*data = (nvmlEventData_t){ .device = handle_of(
-						   (struct handle){ e.slot, e.epoch }),
+		*data = (nvmlEventData_t){ .device = handle_of((struct handle){
+						   .slot = e.slot, .epoch = e.epoch }),
 			.eventType = e.type,
 			.eventData = e.data,
 			.gpuInstanceId = e.gi,

@@ -150,11 +150,18 @@ static uint64_t zero(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *
 	return 0;
 }
 
-static uint64_t one_if_mig(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
+static uint64_t mig_without_reset(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
 {
 	(void)scope;
 	(void)r;
-	return g->keys.mig_capable;
+	return g->keys.mig_capable && g->keys.architecture >= NVML_DEVICE_ARCH_HOPPER;
+}
+
+static uint64_t mig_query_any_time(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
+{
+	(void)scope;
+	(void)r;
+	return g->keys.mig_capable && !g->keys.mig_query_needs_mode;
 }
 
 /* Degrees from a threshold to the limit that the margin counts down to; none before Hopper. */
@@ -297,7 +304,7 @@ static const struct field fields[] = {
 	FN(181, U, PCIE, zero),
 	FN(182, U, PCIE, zero),
 	FN(183, U, PCIE, zero),
-	FN(184, U, FIELD_VALUES, one_if_mig),
+	FN(184, U, FIELD_VALUES, mig_without_reset),
 	FN(185, U, POWER, power),
 	FN(186, U, POWER, power),
 	KEY(187, U, POWER_LIMIT, power_min_mw),
@@ -312,7 +319,7 @@ static const struct field fields[] = {
 	FN(196, I, THRESHOLDS, tlimit_max),
 	FN(197, U, PCIE, pcie_tx),
 	FN(198, U, PCIE, pcie_rx),
-	FN(199, U, FIELD_VALUES, one_if_mig),
+	FN(199, U, FIELD_VALUES, mig_query_any_time),
 	FN(200, U, NVLINK, link_power_threshold_max),
 	FN(223, U, NVLINK, link_power_threshold_min),
 	FN(224, U, NVLINK, link_power_threshold_unit),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "sim/mig.h"
 #include "sim/nvml/lib.h"
 
 #define SAMPLE_MAGIC UINT64_C(0x6770736C67706D31)
@@ -29,7 +30,8 @@ static bool is_sample(const struct nvmlGpmSample_st *s)
 EXPORT nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t d, nvmlGpmSupport_t *support)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_HANDLE, support != NULL, &g);
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_HANDLE, support != NULL, &g, &t);
 
 	if (r)
 		return r;
@@ -71,31 +73,53 @@ EXPORT nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
 	return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t d, nvmlGpmSample_t sample)
+/*
+ * A sample of a GPU, or of one GPU instance: PCIe traffic is known only of the whole. @of is what
+ * both samples of a metric must be of.
+ */
+static nvmlReturn_t take(const struct sim_gpu *g, const struct sim_gi *gi, nvmlDevice_t of,
+	nvmlGpmSample_t sample)
 {
-	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_GPM, is_sample(sample), &g);
-
-	if (r)
-		return r;
-	if (!g.keys.gpm)
+	if (!g->keys.gpm)
 		return NVML_ERROR_NOT_SUPPORTED;
-	sample->device = d;
+	sample->device = of;
 	sample->at_ns = time_wall_ns();
-	sample->load_percent = sim_load_percent(&g);
-	sample->memory_percent = sim_memory_load_percent(&g);
+	sample->load_percent = gi ? sim_mig_load_percent(g, gi->id) : sim_load_percent(g);
+	sample->memory_percent = gi ? sample->load_percent / 2 : sim_memory_load_percent(g);
 	for (unsigned int i = 0; i < 2; i++)
-		sample->pcie_kb[i] = sim_pcie_kb(&g, i, sample->at_ns);
+		sample->pcie_kb[i] = gi ? 0 : sim_pcie_kb(g, i, sample->at_ns);
 	return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned int gi, nvmlGpmSample_t sample)
+EXPORT nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t d, nvmlGpmSample_t sample)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_GPM, is_sample(sample), &g);
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_GPM, is_sample(sample), &g, &t);
 
-	(void)gi;
-	return r ? r : NVML_ERROR_INVALID_ARGUMENT; /* a GPU without MIG (measured) */
+	return r ? r : take(&g, t.gi, d, sample);
+}
+
+EXPORT nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned int id, nvmlGpmSample_t sample)
+{
+	struct sim_gpu g;
+	struct target t;
+	nvmlReturn_t r =
+		any_enter(d, 1U << HANDLE_GPU, SIM_GROUP_GPM, is_sample(sample), &g, &t);
+	const struct sim_gi *gi;
+
+	if (r)
+		return r;
+	gi = sim_gi_find(&g, id);
+	if (!gi || !(lib_may_monitor() || lib_sees_instance(&g.keys, id, SIM_NO_INSTANCE)))
+		return NVML_ERROR_INVALID_ARGUMENT; /* as a GPU without MIG says (measured) */
+	return take(&g, gi,
+		handle_of((struct handle){ .slot = t.handle.slot,
+			.epoch = t.handle.epoch,
+			.kind = HANDLE_GI,
+			.gi = id,
+			.serial = gi->serial }),
+		sample);
 }
 
 EXPORT nvmlReturn_t nvmlGpmQueryIfStreamingEnabled(nvmlDevice_t d, unsigned int *state)

@@ -50,8 +50,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t d, unsigned int
 	unsigned int counter, unsigned int location, unsigned long long *n)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_ECC_COUNTERS,
-		n && ecc_args(type, counter) && location <= NVML_MEMORY_LOCATION_SRAM, &g);
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_ECC_COUNTERS,
+		n && ecc_args(type, counter) && location <= NVML_MEMORY_LOCATION_SRAM, &g, &t);
 	bool old;
 
 	if (r)
@@ -62,7 +63,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t d, unsigned int
 				: location != NVML_MEMORY_LOCATION_DRAM &&
 						   location != NVML_MEMORY_LOCATION_SRAM))
 		return NVML_ERROR_NOT_SUPPORTED;
-	*n = location == NVML_MEMORY_LOCATION_DRAM ? ecc_count(&g.keys, type, counter) : 0;
+	/* Errors are kept for the GPU; an instance has had none. */
+	*n = location == NVML_MEMORY_LOCATION_DRAM && t.kind == HANDLE_GPU
+		     ? ecc_count(&g.keys, type, counter)
+		     : 0;
 	return NVML_SUCCESS;
 }
 
@@ -125,6 +129,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t d, unsigned int *corr
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_REMAPPED_ROWS,
 		corrected && uncorrected && pending && failed, &g);
 
+	if (r == NVML_SUCCESS && g.mig.gi_count)
+		return NVML_ERROR_NOT_SUPPORTED;
 	if (r == NVML_SUCCESS) {
 		*corrected = g.keys.remapped_corrected;
 		*uncorrected = g.keys.remapped_uncorrected;

@@ -4,10 +4,42 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/mig.h"
 #include "sim/nvml/lib.h"
 
-GETTER_TEXT(nvmlDeviceGetName, NAME, name)
-GETTER_TEXT(nvmlDeviceGetUUID, UUID, uuid)
+/* A MIG device is called like its GPU and its profile: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
+EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len)
+{
+	char name[sizeof(((struct sim_keys *)0)->name) + SIM_NAME_MAX + 8], profile[SIM_NAME_MAX];
+	struct sim_gpu g;
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_NAME, text != NULL, &g, &t);
+
+	if (r)
+		return r;
+	if (t.kind == HANDLE_GPU)
+		return text_out(g.keys.name, sizeof(g.keys.name), text, len);
+	sim_mig_name(sim_gi_profile(&g, t.gi), t.ci->size, profile);
+	(void)snprintf(name, sizeof(name), "%.*s MIG %s", (int)sizeof(g.keys.name), g.keys.name,
+		profile);
+	return text_out(name, sizeof(name), text, len);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *text, unsigned int len)
+{
+	char uuid[SIM_MIG_UUID_MAX];
+	struct sim_gpu g;
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_UUID, text != NULL, &g, &t);
+
+	if (r)
+		return r;
+	if (t.kind == HANDLE_GPU)
+		return text_out(g.keys.uuid, sizeof(g.keys.uuid), text, len);
+	sim_mig_uuid(&g.keys, t.gi->id, t.ci->id, uuid);
+	return text_out(uuid, sizeof(uuid), text, len);
+}
+
 GETTER_TEXT(nvmlDeviceGetSerial, SERIAL, serial)
 GETTER_TEXT(nvmlDeviceGetVbiosVersion, VBIOS, vbios)
 GETTER_TEXT(nvmlDeviceGetBoardPartNumber, BOARD, part_number)
@@ -25,15 +57,29 @@ GETTER_U32(nvmlDeviceGetVirtualizationMode, VIRTUALIZATION, g.keys.virtualizatio
 GETTER_U32(nvmlDeviceGetDisplayMode, BOARD, NVML_FEATURE_DISABLED)
 GETTER_U32(nvmlDeviceGetDisplayActive, BOARD, NVML_FEATURE_DISABLED)
 
+/* The index of a MIG device counts those of its GPU that the process sees. */
+static nvmlReturn_t mig_index(const struct sim_gpu *g, const struct target *t,
+	unsigned int *index)
+{
+	uint32_t gi, ci;
+
+	for (*index = 0; mig_device_by_index(g, *index, &gi, &ci); ++*index)
+		if (g->mig.gis[gi].id == t->gi->id && g->mig.gis[gi].cis[ci].id == t->ci->id)
+			return NVML_SUCCESS;
+	return NVML_ERROR_NOT_FOUND;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t d, unsigned int *index)
 {
-	const struct sim_state *s;
 	struct sim_node_head head;
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_INDEX, index != NULL, &g);
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_INDEX, index != NULL, &g, &t);
 
+	if (r == NVML_SUCCESS && t.kind == HANDLE_MIG)
+		return mig_index(&g, &t, index);
 	if (r == NVML_SUCCESS)
-		r = lib_enter_node(true, &s, &head);
+		r = lib_seen_head(&head);
 	if (r == NVML_SUCCESS)
 		*index = sim_node_index_of_slot(&head, gpu_slot(d));
 	return r;

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "sim/fake-root.h"
+#include "sim/mig.h"
 #include "sim/node-file.h"
 #include "sim/place.h"
 
@@ -20,6 +22,7 @@
  */
 struct session {
 	struct sim_state *state;
+	char dev[SIM_PATH_MAX]; /* device nodes of the container; "": not in one */
 	struct session *older;
 };
 
@@ -45,34 +48,47 @@ static void complain(const char *text)
 
 /* Handles. */
 
-/* 63..48 tag, 47..32 epoch, 31..16 kept for instance ids of MIG, 15..0 slot. */
+/*
+ * 63..48 tag and kind, 47..32 epoch, 31..16 serial of the instance, 15..12 GI, 11..8 CI, 7..0 slot.
+ * The low half is the slot alone for a GPU.
+ */
 #define HANDLE_TAG UINT64_C(0x6E76)
+
+static_assert(SIM_MAX_GPUS <= 256 && SIM_MIG_GI_IDS <= 16 && SIM_MAX_CIS <= 16,
+	"bits of a handle");
 
 nvmlDevice_t handle_of(struct handle h)
 {
-	return (nvmlDevice_t)(uintptr_t)(HANDLE_TAG << 48 | (uint64_t)(h.epoch & 0xFFFF) << 32 |
-					 h.slot);
+	return (nvmlDevice_t)(uintptr_t)((HANDLE_TAG + h.kind) << 48 |
+					 (uint64_t)(h.epoch & 0xFFFF) << 32 |
+					 (uint64_t)(h.serial & 0xFFFF) << 16 |
+					 (uint64_t)(h.gi & 0xF) << 12 |
+					 (uint64_t)(h.ci & 0xF) << 8 | (h.slot & 0xFF));
 }
 
 bool handle_read(nvmlDevice_t d, struct handle *ret)
 {
-	uint64_t v = (uintptr_t)d;
+	uint64_t v = (uintptr_t)d, kind = (v >> 48) - HANDLE_TAG;
 
-	if (v >> 48 != HANDLE_TAG || (v >> 16 & 0xFFFF) != 0 || (v & 0xFFFF) >= SIM_MAX_GPUS)
+	if (kind >= HANDLE_KINDS || (kind == HANDLE_GPU && (v & 0xFFFFFF00)))
 		return false;
-	ret->slot = v & 0xFFFF;
-	ret->epoch = v >> 32 & 0xFFFF;
+	*ret = (struct handle){ .slot = v & 0xFF,
+		.epoch = v >> 32 & 0xFFFF,
+		.kind = (enum handle_kind)kind,
+		.gi = v >> 12 & 0xF,
+		.ci = v >> 8 & 0xF,
+		.serial = v >> 16 & 0xFFFF };
 	return true;
 }
 
 uint32_t gpu_slot(nvmlDevice_t d)
 {
-	return (uint32_t)((uintptr_t)d & 0xFFFF) % SIM_MAX_GPUS;
+	return (uint32_t)((uintptr_t)d & 0xFF) % SIM_MAX_GPUS;
 }
 
 /* Entry. */
 
-nvmlReturn_t lib_enter(const struct sim_state **ret)
+nvmlReturn_t lib_again(const struct sim_state **ret)
 {
 	const struct session *session;
 
@@ -81,6 +97,15 @@ nvmlReturn_t lib_enter(const struct sim_state **ret)
 	session = atomic_load_explicit(&current, memory_order_acquire);
 	*ret = session->state;
 	return NVML_SUCCESS;
+}
+
+nvmlReturn_t lib_enter(const struct sim_state **ret)
+{
+	nvmlReturn_t r = lib_again(ret);
+
+	if (r == NVML_SUCCESS)
+		sim_count(*ret, SIM_COUNT_CALLS);
+	return r;
 }
 
 int lib_stub(void)
@@ -103,6 +128,36 @@ static nvmlReturn_t driver_code(uint32_t driver)
 	return driver < ARRAY_LEN(codes) ? codes[driver] : NVML_ERROR_UNKNOWN;
 }
 
+static bool in_container(void)
+{
+	return atomic_load(&current)->dev[0];
+}
+
+static nvmlReturn_t read_head(const struct sim_state *s, struct sim_node_head *head)
+{
+	struct sim_gpu g;
+
+	sim_state_read(s, &SIM_PART_HEAD(head), 1);
+	if (head->info.slot_count > SIM_MAX_GPUS)
+		head->info.slot_count = SIM_MAX_GPUS;
+	for (uint32_t i = 0; in_container() && i < head->info.slot_count; i++) {
+		if (!head->slots[i].present)
+			continue;
+		sim_state_read(s, &SIM_PART_GPU(i, &g), 1);
+		head->slots[i].present = lib_sees_gpu(&g.keys);
+	}
+	return head->info.driver == SIM_DRIVER_UNLOADED ? NVML_ERROR_DRIVER_NOT_LOADED
+							: NVML_SUCCESS;
+}
+
+nvmlReturn_t lib_seen_head(struct sim_node_head *head)
+{
+	const struct sim_state *s;
+	nvmlReturn_t r = lib_again(&s);
+
+	return r ? r : read_head(s, head);
+}
+
 nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret,
 	struct sim_node_head *head)
 {
@@ -110,13 +165,7 @@ nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret,
 
 	if (r)
 		return r;
-	if (!args_ok)
-		return NVML_ERROR_INVALID_ARGUMENT;
-	sim_state_read(*ret, &SIM_PART_HEAD(head), 1);
-	if (head->info.slot_count > SIM_MAX_GPUS)
-		head->info.slot_count = SIM_MAX_GPUS;
-	return head->info.driver == SIM_DRIVER_UNLOADED ? NVML_ERROR_DRIVER_NOT_LOADED
-							: NVML_SUCCESS;
+	return args_ok ? read_head(*ret, head) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 /* Reads the GPU of a handle; what is wrong with the handle comes out as a code. */
@@ -136,41 +185,147 @@ static nvmlReturn_t read_gpu(const struct sim_state *s, struct handle h,
 	return slot.present && !slot.lost ? NVML_SUCCESS : NVML_ERROR_GPU_IS_LOST;
 }
 
-static nvmlReturn_t enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g,
-	bool all)
+/*
+ * What a MIG device answers where only its GPU can: refused as an argument by functions that say
+ * what and where the board is, not supported by those that measure it.
+ */
+static nvmlReturn_t refuse_mig(enum sim_group group)
 {
-	const struct sim_state *s;
-	struct handle h;
-	nvmlReturn_t r = lib_enter(&s);
+	static const enum sim_group arguments[] = { SIM_GROUP_BOARD, SIM_GROUP_EVENTS,
+		SIM_GROUP_HANDLE, SIM_GROUP_INFOROM, SIM_GROUP_MIG, SIM_GROUP_MINOR,
+		SIM_GROUP_MODULE_ID, SIM_GROUP_NVLINK, SIM_GROUP_PCI, SIM_GROUP_SERIAL,
+		SIM_GROUP_TOPOLOGY, SIM_GROUP_VBIOS };
+
+	for (size_t i = 0; i < ARRAY_LEN(arguments); i++)
+		if (arguments[i] == group)
+			return NVML_ERROR_INVALID_ARGUMENT;
+	return NVML_ERROR_NOT_SUPPORTED;
+}
+
+/* The instances of a GPU that was read; an index never leads out of a table. */
+void lib_clamp(struct sim_gpu *g)
+{
+	if (g->process_count > SIM_MAX_PROCESSES)
+		g->process_count = SIM_MAX_PROCESSES;
+	if (g->mig.gi_count > SIM_MAX_GIS)
+		g->mig.gi_count = SIM_MAX_GIS;
+	for (uint32_t i = 0; i < g->mig.gi_count; i++)
+		if (g->mig.gis[i].ci_count > SIM_MAX_CIS)
+			g->mig.gis[i].ci_count = SIM_MAX_CIS;
+}
+
+/* Finds the instance of a handle; false: it was destroyed. */
+static bool find_target(struct sim_gpu *g, const struct handle *h, struct target *t)
+{
+	*t = (struct target){ .kind = h->kind, .handle = *h };
+	if (h->kind == HANDLE_GPU)
+		return true;
+	t->gi = sim_gi_find(g, h->gi);
+	if (!t->gi || h->kind == HANDLE_GI)
+		return t->gi && t->gi->serial == h->serial;
+	t->ci = sim_ci_find(t->gi, h->ci);
+	return t->ci && t->ci->serial == h->serial;
+}
+
+struct entry {
+	const struct sim_state *state;
+	struct handle handle;
+	bool all; /* the GPU with its tables */
+};
+
+/* The part of entering that begins with a handle of ours; what is read is in *g. */
+static nvmlReturn_t enter_gpu(const struct entry *e, struct sim_gpu *g)
+{
+	uint32_t slot = e->handle.slot;
+	struct sim_part part = e->all ? SIM_PART_GPU_ALL(slot, g) : SIM_PART_GPU(slot, g);
+	nvmlReturn_t r = read_gpu(e->state, e->handle, part);
+
+	if (r == NVML_SUCCESS && sim_hang_ns(e->state, slot)) {
+		sim_hang_wait(e->state, slot);
+		/* The world may have changed meanwhile. */
+		r = read_gpu(e->state, e->handle, part);
+	}
+	if (r == NVML_SUCCESS && e->all)
+		lib_clamp(g);
+	return r;
+}
+
+/* A handle of a GPU alone. Instances are looked up only to tell a live handle from a stale one. */
+static nvmlReturn_t enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g,
+	bool all, bool again)
+{
+	struct entry e = { .all = all };
+	struct target t;
+	nvmlReturn_t r = again ? lib_again(&e.state) : lib_enter(&e.state);
 
 	if (r)
 		return r;
-	if (!args_ok || !handle_read(d, &h))
+	if (!args_ok || !handle_read(d, &e.handle) || e.handle.kind > HANDLE_MIG)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	r = read_gpu(s, h, all ? SIM_PART_GPU_ALL(h.slot, g) : SIM_PART_GPU(h.slot, g));
+	e.all = all || e.handle.kind == HANDLE_MIG;
+	if (e.handle.kind == HANDLE_GPU) {
+		r = enter_gpu(&e, g);
+		return r ? r : (nvmlReturn_t)g->fail[group];
+	}
+	/* The caller's *g may be read only in part: it is not needed. */
+	struct sim_gpu whole;
+	r = enter_gpu(&e, &whole);
 	if (r)
 		return r;
-	if (sim_hang_ns(s, h.slot)) {
-		sim_hang_wait(s, h.slot);
-		/* The world may have changed meanwhile. */
-		r = read_gpu(s, h, all ? SIM_PART_GPU_ALL(h.slot, g) : SIM_PART_GPU(h.slot, g));
-		if (r)
-			return r;
-	}
-	if (all && g->process_count > SIM_MAX_PROCESSES)
-		g->process_count = SIM_MAX_PROCESSES;
-	return (nvmlReturn_t)g->fail[group];
+	return find_target(&whole, &e.handle, &t) ? refuse_mig(group)
+						  : NVML_ERROR_INVALID_ARGUMENT;
 }
 
 nvmlReturn_t gpu_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g)
 {
-	return enter(d, group, args_ok, g, false);
+	return enter(d, group, args_ok, g, false, false);
 }
 
 nvmlReturn_t gpu_enter_all(nvmlDevice_t d, enum sim_group group, bool args_ok,
 	struct sim_gpu *g)
 {
-	return enter(d, group, args_ok, g, true);
+	return enter(d, group, args_ok, g, true, false);
+}
+
+nvmlReturn_t gpu_again(nvmlDevice_t d, enum sim_group group, struct sim_gpu *g)
+{
+	return enter(d, group, true, g, false, true);
+}
+
+static nvmlReturn_t enter_any(const void *handle, unsigned kinds, enum sim_group group,
+	bool args_ok, struct sim_gpu *g, struct target *t, bool again)
+{
+	struct entry e = { .all = true };
+	nvmlReturn_t r = again ? lib_again(&e.state) : lib_enter(&e.state);
+
+	if (r)
+		return r;
+	if (!args_ok || !handle_read((nvmlDevice_t)(uintptr_t)handle, &e.handle) ||
+		!(kinds >> e.handle.kind & 1))
+		return NVML_ERROR_INVALID_ARGUMENT;
+	r = enter_gpu(&e, g);
+	if (r)
+		return r;
+	return find_target(g, &e.handle, t) ? (nvmlReturn_t)g->fail[group]
+					    : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t any_enter(const void *handle, unsigned kinds, enum sim_group group, bool args_ok,
+	struct sim_gpu *g, struct target *t)
+{
+	return enter_any(handle, kinds, group, args_ok, g, t, false);
+}
+
+nvmlReturn_t any_again(const void *handle, unsigned kinds, enum sim_group group,
+	struct sim_gpu *g, struct target *t)
+{
+	return enter_any(handle, kinds, group, true, g, t, true);
+}
+
+nvmlReturn_t device_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g,
+	struct target *t)
+{
+	return any_enter(d, 1U << HANDLE_GPU | 1U << HANDLE_MIG, group, args_ok, g, t);
 }
 
 nvmlReturn_t slot_check(const struct sim_state *s, uint32_t slot, enum sim_group group)
@@ -179,7 +334,71 @@ nvmlReturn_t slot_check(const struct sim_state *s, uint32_t slot, enum sim_group
 	struct sim_gpu g;
 
 	sim_state_read(s, &SIM_PART_SLOT(slot, &row), 1);
-	return gpu_enter(handle_of((struct handle){ slot, row.epoch }), group, true, &g);
+	return gpu_again(handle_of((struct handle){ .slot = slot, .epoch = row.epoch }), group,
+		&g);
+}
+
+/* What the process sees. */
+
+static bool has_node(const char *rel)
+{
+	const char *dev = atomic_load(&current)->dev;
+	char path[SIM_PATH_MAX + 64];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dev, rel);
+	return access(path, F_OK) == 0;
+}
+
+static bool has_cap(uint32_t minor)
+{
+	char rel[48];
+
+	(void)snprintf(rel, sizeof(rel), "nvidia-caps/nvidia-cap%u", minor);
+	return has_node(rel);
+}
+
+bool lib_sees_gpu(const struct sim_keys *k)
+{
+	char rel[32];
+
+	(void)snprintf(rel, sizeof(rel), "nvidia%u", k->minor);
+	return !in_container() || has_node(rel);
+}
+
+bool lib_sees_instance(const struct sim_keys *k, uint32_t gi, uint32_t ci)
+{
+	return !in_container() ||
+	       (has_cap(sim_cap_minor(k->minor, gi, SIM_NO_INSTANCE)) &&
+		       (ci == SIM_NO_INSTANCE || has_cap(sim_cap_minor(k->minor, gi, ci))));
+}
+
+bool lib_may_config(void)
+{
+	return in_container() ? has_cap(SIM_CAP_CONFIG) && geteuid() == 0 : geteuid() == 0;
+}
+
+bool lib_may_monitor(void)
+{
+	return in_container() ? has_cap(SIM_CAP_MONITOR) : geteuid() == 0;
+}
+
+nvmlReturn_t lib_change(const struct target *t, struct sim_txn *txn, struct sim_gpu **g)
+{
+	const struct sim_slot *slot;
+	struct target now;
+
+	if (sim_txn_begin(atomic_load(&current)->state, txn, NULL) < 0)
+		return NVML_ERROR_UNKNOWN;
+	slot = &txn->node->head.slots[t->handle.slot];
+	*g = &txn->node->gpus[t->handle.slot];
+	lib_clamp(*g);
+	if (!slot->present || (slot->epoch & 0xFFFF) != t->handle.epoch ||
+		!find_target(*g, &t->handle, &now)) {
+		sim_txn_end(txn);
+		return NVML_ERROR_INVALID_ARGUMENT;
+	}
+	sim_settle(*g, time_wall_ns());
+	return NVML_SUCCESS;
 }
 
 nvmlReturn_t text_out(const char *text, size_t size, char *to, unsigned int len)
@@ -238,12 +457,13 @@ static int load_node_file(const char *path, struct sim_node *node, struct error 
 	return fn(path, node, err);
 }
 
-/* Makes @s the state in use, unless it is the one in use already. */
-static int use_state(struct sim_state *s, const char *dir, struct error *err)
+/* Makes @s the state in use, unless it is the one in use already, seen from the same place. */
+static int use_state(struct sim_state *s, const struct sim_place *place, struct error *err)
 {
 	struct session *old = atomic_load(&current), *new;
 
-	if (old && sim_state_is_current(old->state, dir)) {
+	if (old && sim_state_is_current(old->state, place->dir) &&
+		!strcmp(old->dev, place->dev)) {
 		(void)sim_state_close(s);
 		return 0;
 	}
@@ -253,6 +473,7 @@ static int use_state(struct sim_state *s, const char *dir, struct error *err)
 		return error_nomem(err);
 	}
 	*new = (struct session){ .state = s, .older = old };
+	memcpy(new->dev, place->dev, sizeof(new->dev));
 	atomic_store(&current, new);
 	return 0;
 }
@@ -274,7 +495,7 @@ static nvmlReturn_t open_state(struct error *err)
 		return NVML_ERROR_DRIVER_NOT_LOADED;
 	if (r < 0)
 		return NVML_ERROR_UNKNOWN;
-	if (use_state(s, place.dir, err) < 0)
+	if (use_state(s, &place, err) < 0)
 		return NVML_ERROR_MEMORY;
 	sim_state_read(atomic_load(&current)->state, &SIM_PART_INFO(&info), 1);
 	return driver_code(info.driver);

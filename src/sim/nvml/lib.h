@@ -9,8 +9,12 @@
  * answer, from a private copy of the GPU's state. So no call holds a lock, and a call on one GPU
  * never waits for another.
  *
- * A handle is a number, not a pointer: a tag, the slot and the epoch of the GPU in it, and room for
- * the instance ids of MIG. A stale one is told from a good one without memory being touched.
+ * A handle is a number, not a pointer: a tag that says of what kind it is, the slot and the epoch of
+ * the GPU in it, and for MIG the instance ids with a serial. A stale one is told from a good one
+ * without memory being touched.
+ *
+ * A MIG device is an nvmlDevice_t as well. Functions that begin with gpu_enter() refuse it; those that
+ * take it begin with device_enter().
  *
  * As a guest in other programs the library never exits, never asserts, installs no handlers but
  * for fork, and writes to stderr only why init was refused, at most 16 lines a process.
@@ -22,17 +26,31 @@
 #include "sim/nvml/stub.h"
 #include "sim/state.h"
 
+enum handle_kind { HANDLE_GPU, HANDLE_MIG, HANDLE_GI, HANDLE_CI, HANDLE_KINDS };
+
 struct handle {
 	uint32_t slot, epoch;
+	enum handle_kind kind;
+	uint32_t gi, ci;
+	uint32_t serial; /* of the compute instance; of the GPU instance for HANDLE_GI */
 };
 
 nvmlDevice_t handle_of(struct handle h);
 bool handle_read(nvmlDevice_t d, struct handle *ret); /* false: not one of ours */
 
-/* NVML_SUCCESS once initialized, with the state in *ret, which stays mapped for good. */
+/*
+ * NVML_SUCCESS once initialized, with the state in *ret, which stays mapped for good. Counts the
+ * call: what a function does further begins with lib_again() and gpu_again().
+ */
 nvmlReturn_t lib_enter(const struct sim_state **ret);
+nvmlReturn_t lib_again(const struct sim_state **ret);
 
-/* The same, and reads the head of the node, with its slots. 9 if the driver is unloaded. */
+/*
+ * The same, and reads the head of the node, with its slots. 9 if the driver is unloaded. In a
+ * container, the slots of GPUs that it does not see are empty. lib_seen_head(): inside a function
+ * that has begun already.
+ */
+nvmlReturn_t lib_seen_head(struct sim_node_head *head);
 nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret,
 	struct sim_node_head *head);
 
@@ -42,12 +60,60 @@ nvmlReturn_t lib_enter_node(bool args_ok, const struct sim_state **ret,
  */
 nvmlReturn_t gpu_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g);
 
-/* The same with the process table. */
+/* What a handle is of: a GPU, or also an instance, inside the GPU that was read. */
+struct target {
+	enum handle_kind kind;
+	struct handle handle;
+	struct sim_gi *gi; /* NULL for a GPU */
+	struct sim_ci *ci; /* NULL for a GPU or GI */
+};
+
+/*
+ * The same with the process table, for a handle of one of @kinds (bits 1 << HANDLE_*). The GPU is
+ * read with all it has.
+ */
+nvmlReturn_t any_enter(const void *handle, unsigned kinds, enum sim_group group, bool args_ok,
+	struct sim_gpu *g, struct target *t);
+
+nvmlReturn_t any_again(const void *handle, unsigned kinds, enum sim_group group,
+	struct sim_gpu *g, struct target *t);
+
+/* A GPU or a MIG device. */
+nvmlReturn_t device_enter(nvmlDevice_t d, enum sim_group group, bool args_ok, struct sim_gpu *g,
+	struct target *t);
+
+/* One GPU with its process table and its instances. */
 nvmlReturn_t gpu_enter_all(nvmlDevice_t d, enum sim_group group, bool args_ok,
 	struct sim_gpu *g);
 
+/* gpu_enter() inside a function that has begun already: the call is not counted again. */
+nvmlReturn_t gpu_again(nvmlDevice_t d, enum sim_group group, struct sim_gpu *g);
+
 /* The slot of a handle that gpu_enter() has accepted. */
 uint32_t gpu_slot(nvmlDevice_t d);
+
+/*
+ * What a container sees: with GPUSLICE_SIM_DEV only GPUs and instances whose device nodes are there,
+ * else all. lib_may_config(): may change MIG; lib_may_monitor(): may look at all instances. Both need
+ * root or, in a container, the capability's node. Only after lib_enter().
+ */
+bool lib_sees_gpu(const struct sim_keys *k);
+bool lib_sees_instance(const struct sim_keys *k, uint32_t gi, uint32_t ci);
+bool lib_may_config(void);
+bool lib_may_monitor(void);
+
+/* The positions of the MIG device with @index in the tables of @g; false: there is none. */
+bool mig_device_by_index(const struct sim_gpu *g, uint32_t index, uint32_t *gi, uint32_t *ci);
+
+/* The handle of the one at these positions. */
+nvmlDevice_t mig_device_handle(const struct sim_gpu *g, uint32_t slot, uint32_t epoch,
+	uint32_t gi, uint32_t ci);
+
+/* Counts of a GPU that was read without gpu_enter(): none leads out of its table. */
+void lib_clamp(struct sim_gpu *g);
+
+/* Begins a change of the GPU of a handle that was entered; false: it is another one by now. */
+nvmlReturn_t lib_change(const struct target *t, struct sim_txn *txn, struct sim_gpu **g);
 
 /* The checks on a slot alone, for look-ups that have no handle yet. */
 nvmlReturn_t slot_check(const struct sim_state *s, uint32_t slot, enum sim_group group);

@@ -1,23 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What a GPU does at the moment: memory, load, power, temperature, clocks, PCIe, modes. */
-#include "sim/nvml/lib.h"
+#include <unistd.h>
 
 #include "base/time.h"
+#include "sim/mig.h"
+#include "sim/nvml/lib.h"
 
 #define SAMPLING_PERIOD_US 100000 /* of the engine utilisations (measured) */
 
 /* Memory. */
 
+/* Total, reserved and used bytes. A MIG device has those of its GPU instance. */
+struct amounts {
+	uint64_t total, reserved, used;
+};
+
+static struct amounts memory_of(const struct sim_gpu *g, const struct target *t)
+{
+	const struct sim_mig_table *table = sim_mig_table(&g->keys);
+	struct amounts m = { .total = g->keys.memory_total,
+		.reserved = g->keys.memory_reserved,
+		.used = sim_memory_used_bytes(g) };
+
+	if (t->kind == HANDLE_GPU || !table)
+		return m;
+	m.reserved = 0;
+	m.total = (uint64_t)sim_gi_profile(g, t->gi)->memory_mib << 20;
+	m.used = ((uint64_t)table->idle_mib << 20) +
+		 sim_mig_process_bytes(g, t->gi->id, SIM_NO_INSTANCE);
+	m.used = m.used < m.total ? m.used : m.total;
+	return m;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *memory)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_MEMORY, memory != NULL, &g);
+	struct target t;
+	struct amounts m;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_MEMORY, memory != NULL, &g, &t);
 
 	if (r)
 		return r;
-	memory->total = g.keys.memory_total;
-	memory->used = sim_memory_used_bytes(&g) + g.keys.memory_reserved;
+	m = memory_of(&g, &t);
+	memory->total = m.total;
+	memory->used = m.used + m.reserved;
 	memory->free = memory->total - memory->used;
 	return NVML_SUCCESS;
 }
@@ -25,40 +52,58 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *memory
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *memory)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_MEMORY, memory != NULL, &g);
+	struct target t;
+	struct amounts m;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_MEMORY, memory != NULL, &g, &t);
 
 	if (r)
 		return r;
 	if (memory->version != NVML_STRUCT_VERSION(*memory, 2))
 		return NVML_ERROR_FUNCTION_NOT_FOUND; /* not 25 (measured) */
-	memory->total = g.keys.memory_total;
-	memory->reserved = g.keys.memory_reserved;
-	memory->used = sim_memory_used_bytes(&g);
+	m = memory_of(&g, &t);
+	memory->total = m.total;
+	memory->reserved = m.reserved;
+	memory->used = m.used;
 	memory->free = memory->total - memory->reserved - memory->used;
 	return NVML_SUCCESS;
+}
+
+/* A MIG device has the share of its memory slots, less 1 MiB (as listed for a 1g of H100). */
+static uint64_t bar1_total(const struct sim_gpu *g, const struct target *t)
+{
+	const struct sim_mig_table *table = sim_mig_table(&g->keys);
+
+	if (t->kind == HANDLE_GPU || !table)
+		return g->keys.bar1_total;
+	return g->keys.bar1_total * sim_gi_profile(g, t->gi)->size / table->layout->slots -
+	       (1U << 20);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t d, nvmlBAR1Memory_t *memory)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_BAR1, memory != NULL, &g);
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_BAR1, memory != NULL, &g, &t);
+	uint64_t used;
 
 	if (r)
 		return r;
-	memory->bar1Total = g.keys.bar1_total;
-	memory->bar1Used =
-		g.keys.bar1_used < g.keys.bar1_total ? g.keys.bar1_used : g.keys.bar1_total;
+	used = t.kind == HANDLE_GPU ? g.keys.bar1_used : 0;
+	memory->bar1Total = bar1_total(&g, &t);
+	memory->bar1Used = used < memory->bar1Total ? used : memory->bar1Total;
 	memory->bar1Free = memory->bar1Total - memory->bar1Used;
 	return NVML_SUCCESS;
 }
 
-/* Load. */
+/* Load. With MIG on there is none of the whole GPU, and none of an instance but by GPM. */
 
 EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *rates)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_UTILIZATION, rates != NULL, &g);
 
+	if (r == NVML_SUCCESS && g.mig.enabled)
+		return NVML_ERROR_NOT_SUPPORTED;
 	if (r == NVML_SUCCESS) {
 		rates->gpu = sim_load_percent(&g);
 		rates->memory = sim_memory_load_percent(&g);
@@ -73,6 +118,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilizatio
 		struct sim_gpu g;                                                           \
 		nvmlReturn_t r = gpu_enter(d, SIM_GROUP_##group, percent && period_us, &g); \
                                                                                             \
+		if (r == NVML_SUCCESS && g.mig.enabled)                                     \
+			return NVML_ERROR_NOT_SUPPORTED;                                    \
 		if (r == NVML_SUCCESS) {                                                    \
 			*percent = g.keys.key;                                              \
 			*period_us = SAMPLING_PERIOD_US;                                    \
@@ -331,7 +378,17 @@ EXPORT nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t d, unsigned int cou
 /* Modes. */
 
 GETTER_U32(nvmlDeviceGetPersistenceMode, PERSISTENCE, g.keys.persistence)
-GETTER_U32(nvmlDeviceGetComputeMode, COMPUTE_MODE, g.keys.compute_mode)
+
+EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t d, unsigned int *mode)
+{
+	struct sim_gpu g;
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_COMPUTE_MODE, mode != NULL, &g, &t);
+
+	if (r == NVML_SUCCESS)
+		*mode = t.ci ? t.ci->compute_mode : g.keys.compute_mode;
+	return r;
+}
 
 EXPORT nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t d, unsigned int mode)
 {
@@ -339,20 +396,38 @@ EXPORT nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t d, unsigned int mo
 		offsetof(struct sim_keys, persistence), mode);
 }
 
+/* With MIG on each MIG device has its own, and the GPU none that could be set. */
 EXPORT nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t d, unsigned int mode)
 {
-	if (mode ==
-		NVML_COMPUTEMODE_EXCLUSIVE_THREAD) /* long gone; works as exclusive process */
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+	struct sim_gpu g, *now;
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_COMPUTE_MODE,
+		mode <= NVML_COMPUTEMODE_EXCLUSIVE_PROCESS, &g, &t);
+
+	if (r)
+		return r;
+	if (geteuid() != 0)
+		return NVML_ERROR_NO_PERMISSION;
+	if (t.kind == HANDLE_GPU && g.mig.enabled)
+		return NVML_ERROR_NOT_SUPPORTED;
+	if (mode == NVML_COMPUTEMODE_EXCLUSIVE_THREAD) /* long gone; works as exclusive process */
 		mode = NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
-	return gpu_set_u32(d, SIM_GROUP_COMPUTE_MODE,
-		mode <= NVML_COMPUTEMODE_EXCLUSIVE_PROCESS,
-		offsetof(struct sim_keys, compute_mode), mode);
+	r = lib_change(&t, &txn, &now);
+	if (r)
+		return r;
+	if (t.kind == HANDLE_GPU)
+		now->keys.compute_mode = mode;
+	else
+		sim_ci_find(sim_gi_find(now, t.handle.gi), t.handle.ci)->compute_mode = mode;
+	sim_txn_commit(&txn);
+	return NVML_SUCCESS;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceSetPowerManagementLimit(nvmlDevice_t d, unsigned int mw)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_POWER_LIMIT, true, &g);
+	nvmlReturn_t r = gpu_again(d, SIM_GROUP_POWER_LIMIT, &g);
 
 	if (r)
 		return r;

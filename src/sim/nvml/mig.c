@@ -1,98 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * MIG as a GPU shows it on which MIG is off. The mode machine and instances come later; profile
- * queries, which a real driver answers with MIG off too, say NOT_SUPPORTED until then.
- */
+/* MIG of a GPU as a whole: its mode, what it can be cut into, and its MIG devices. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/mig.h"
 #include "sim/nvml/lib.h"
 
-#define PROFILE_COUNT 17 /* GPU instance profiles that driver 580 knows */
+#define NAME_PREFIX "MIG "
 
-/* A group check for calls that only say so much. */
-static nvmlReturn_t mig_enter(nvmlDevice_t d, bool args_ok, nvmlReturn_t answer)
-{
-	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_MIG, args_ok, &g);
-
-	return r ? r : answer;
-}
+/* Mode. */
 
 EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned int *current,
 	unsigned int *pending)
 {
-	nvmlReturn_t r = mig_enter(d, current && pending, NVML_SUCCESS);
+	struct sim_gpu g;
+	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_MIG, current && pending, &g);
 
-	if (r == NVML_SUCCESS)
-		*current = *pending = NVML_DEVICE_MIG_DISABLE;
-	return r;
+	if (r)
+		return r;
+	if (!sim_mig_table(&g.keys))
+		return NVML_ERROR_NOT_SUPPORTED;
+	*current = g.mig.enabled;
+	*pending = g.mig.pending;
+	return NVML_SUCCESS;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t d, unsigned int mode,
 	nvmlReturn_t *activation)
 {
-	return mig_enter(d, mode <= 1 && activation, NVML_ERROR_NOT_SUPPORTED);
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+	const struct sim_state *s;
+	struct sim_gpu g, *now;
+	struct target t;
+	nvmlReturn_t r = any_enter(d, 1U << HANDLE_GPU, SIM_GROUP_MIG, mode <= 1 && activation,
+		&g, &t);
+
+	if (r)
+		return r;
+	if (!sim_mig_table(&g.keys))
+		return NVML_ERROR_NOT_SUPPORTED;
+	if (!lib_may_config())
+		return NVML_ERROR_NO_PERMISSION;
+	r = lib_again(&s);
+	if (r == NVML_SUCCESS)
+		r = lib_change(&t, &txn, &now);
+	if (r)
+		return r;
+	sim_count(s, SIM_COUNT_CHANGES);
+	r = sim_mig_set_mode(now, mode, activation);
+	if (r)
+		return r;
+	return sim_txn_commit_files(&txn, t.handle.slot, NULL) < 0 ? NVML_ERROR_UNKNOWN
+								    : NVML_SUCCESS;
 }
 
-/* These three answer for GPUs without MIG as well. */
+/* MIG devices. */
+
 EXPORT nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t d, unsigned int *count)
 {
 	struct sim_gpu g;
 	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_HANDLE, count != NULL, &g);
+	const struct sim_mig_table *t;
 
-	if (r == NVML_SUCCESS)
-		*count = 0;
-	return r;
+	if (r)
+		return r;
+	t = sim_mig_table(&g.keys);
+	*count = t && g.mig.enabled ? t->layout->slices : 0;
+	return NVML_SUCCESS;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t d, unsigned int *is_mig)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_HANDLE, is_mig != NULL, &g);
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_HANDLE, is_mig != NULL, &g, &t);
 
 	if (r == NVML_SUCCESS)
-		*is_mig = 0;
+		*is_mig = t.kind == HANDLE_MIG;
 	return r;
+}
+
+bool mig_device_by_index(const struct sim_gpu *g, uint32_t index, uint32_t *gi, uint32_t *ci)
+{
+	for (uint32_t i = 0; i < g->mig.gi_count; i++) {
+		const struct sim_gi *in = &g->mig.gis[i];
+
+		for (uint32_t k = 0; k < in->ci_count; k++)
+			if (lib_sees_instance(&g->keys, in->id, in->cis[k].id) &&
+				index-- == 0) {
+				*gi = i;
+				*ci = k;
+				return true;
+			}
+	}
+	return false;
+}
+
+nvmlDevice_t mig_device_handle(const struct sim_gpu *g, uint32_t slot, uint32_t epoch,
+	uint32_t gi, uint32_t ci)
+{
+	const struct sim_gi *in = &g->mig.gis[gi];
+
+	return handle_of((struct handle){ .slot = slot,
+		.epoch = epoch,
+		.kind = HANDLE_MIG,
+		.gi = in->id,
+		.ci = in->cis[ci].id,
+		.serial = in->cis[ci].serial });
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned int index,
 	nvmlDevice_t *mig)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_HANDLE, mig != NULL, &g);
+	struct target t;
+	nvmlReturn_t r =
+		any_enter(d, 1U << HANDLE_GPU, SIM_GROUP_HANDLE, mig != NULL, &g, &t);
+	const struct sim_mig_table *table;
+	uint32_t gi, ci;
 
-	(void)index;
-	return r ? r : NVML_ERROR_NOT_FOUND;
+	if (r)
+		return r;
+	table = sim_mig_table(&g.keys);
+	if (!table || !g.mig.enabled)
+		return NVML_ERROR_NOT_FOUND;
+	if (index >= table->layout->slices)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (!mig_device_by_index(&g, index, &gi, &ci))
+		return NVML_ERROR_NOT_FOUND;
+	*mig = mig_device_handle(&g, t.handle.slot, t.handle.epoch, gi, ci);
+	return NVML_SUCCESS;
+}
+
+/* Only for MIG devices: a whole GPU is an invalid argument (measured). */
+static nvmlReturn_t mig_enter(nvmlDevice_t d, bool args_ok, struct sim_gpu *g, struct target *t)
+{
+	return any_enter(d, 1U << HANDLE_MIG, SIM_GROUP_HANDLE, args_ok, g, t);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mig,
 	nvmlDevice_t *d)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(mig, SIM_GROUP_HANDLE, d != NULL, &g);
+	struct target t;
+	nvmlReturn_t r = mig_enter(mig, d != NULL, &g, &t);
 
-	return r ? r : NVML_ERROR_INVALID_ARGUMENT; /* not a MIG handle (measured) */
+	if (r == NVML_SUCCESS)
+		*d = handle_of((struct handle){
+			.slot = t.handle.slot, .epoch = t.handle.epoch });
+	return r;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t mig, unsigned int *id)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(mig, SIM_GROUP_HANDLE, id != NULL, &g);
+	struct target t;
+	nvmlReturn_t r = mig_enter(mig, id != NULL, &g, &t);
 
-	return r ? r : NVML_ERROR_INVALID_ARGUMENT;
+	if (r == NVML_SUCCESS)
+		*id = t.gi->id;
+	return r;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t mig, unsigned int *id)
 {
-	return nvmlDeviceGetGpuInstanceId(mig, id);
+	struct sim_gpu g;
+	struct target t;
+	nvmlReturn_t r = mig_enter(mig, id != NULL, &g, &t);
+
+	if (r == NVML_SUCCESS)
+		*id = t.ci->id;
+	return r;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t mig,
 	nvmlDeviceAttributes_t *attributes)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(mig, SIM_GROUP_HANDLE, attributes != NULL, &g);
+	struct target t;
+	nvmlReturn_t r = device_enter(mig, SIM_GROUP_HANDLE, attributes != NULL, &g, &t);
+	const struct sim_mig_profile *p;
+	struct sim_ci_shape shape;
 
-	return r ? r : NVML_ERROR_NOT_SUPPORTED; /* a whole GPU (measured) */
+	if (r)
+		return r;
+	if (t.kind == HANDLE_GPU || !sim_mig_table(&g.keys))
+		return NVML_ERROR_NOT_SUPPORTED; /* a whole GPU (measured) */
+	p = sim_gi_profile(&g, t.gi);
+	shape = sim_ci_shape(sim_mig_table(&g.keys), p, t.ci->number);
+	*attributes = (nvmlDeviceAttributes_t){ .multiprocessorCount = shape.sms,
+		.sharedCopyEngineCount = p->engines[SIM_ENGINE_COPY],
+		.sharedDecoderCount = p->engines[SIM_ENGINE_DECODE],
+		.sharedEncoderCount = p->engines[SIM_ENGINE_ENCODE],
+		.sharedJpegCount = p->engines[SIM_ENGINE_JPEG],
+		.sharedOfaCount = p->engines[SIM_ENGINE_OFA],
+		.gpuInstanceSliceCount = p->slices,
+		.computeInstanceSliceCount = shape.slices,
+		.memorySizeMB = p->memory_mib };
+	return NVML_SUCCESS;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t mig,
@@ -101,37 +207,172 @@ EXPORT nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t mig,
 	return nvmlDeviceGetAttributes_v2(mig, attributes);
 }
 
-static nvmlReturn_t profile(nvmlDevice_t d, unsigned int number, bool args_ok)
+/* Profiles of GPU instances. */
+
+/* The start of what is asked about profiles; with MIG off, old drivers answer nothing. */
+static nvmlReturn_t profiles_enter(nvmlDevice_t d, bool args_ok, struct sim_gpu *g,
+	const struct sim_mig_table **table)
 {
-	return mig_enter(d, args_ok && number < PROFILE_COUNT, NVML_ERROR_NOT_SUPPORTED);
+	struct target t;
+	nvmlReturn_t r = any_enter(d, 1U << HANDLE_GPU, SIM_GROUP_MIG, args_ok, g, &t);
+
+	if (r)
+		return r;
+	*table = sim_mig_table(&g->keys);
+	return *table && (g->mig.enabled || !g->keys.mig_query_needs_mode)
+		       ? NVML_SUCCESS
+		       : NVML_ERROR_NOT_SUPPORTED;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t d, unsigned int number,
 	nvmlGpuInstanceProfileInfo_t *info)
 {
-	return profile(d, number, info != NULL);
+	const struct sim_mig_profile *p;
+	const struct sim_mig_table *t;
+	struct sim_gpu g;
+	nvmlReturn_t r = profiles_enter(d, info && number < SIM_MIG_GI_NUMBERS, &g, &t);
+
+	if (r)
+		return r;
+	p = sim_mig_by_number(t, number);
+	if (!p)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*info = (nvmlGpuInstanceProfileInfo_t){ .id = p->id,
+		.sliceCount = p->slices,
+		.instanceCount = p->max,
+		.multiprocessorCount = p->sms,
+		.copyEngineCount = p->engines[SIM_ENGINE_COPY],
+		.decoderCount = p->engines[SIM_ENGINE_DECODE],
+		.encoderCount = p->engines[SIM_ENGINE_ENCODE],
+		.jpegCount = p->engines[SIM_ENGINE_JPEG],
+		.ofaCount = p->engines[SIM_ENGINE_OFA],
+		.memorySizeMB = p->memory_mib };
+	return NVML_SUCCESS;
+}
+
+static bool known_version(unsigned int version)
+{
+	return version == NVML_STRUCT_VERSION(nvmlGpuInstanceProfileInfo_v2_t, 2) ||
+	       version == NVML_STRUCT_VERSION(nvmlGpuInstanceProfileInfo_v3_t, 3);
+}
+
+/*
+ * The version word is an input only: 0 comes back (measured). In version 3 the name lies 8 bytes
+ * earlier, which driver 580 itself gets wrong and we do not.
+ */
+static void fill_versioned(const struct sim_mig_profile *p,
+	nvmlGpuInstanceProfileInfo_v2_t *info)
+{
+	nvmlGpuInstanceProfileInfo_v3_t *v3 = (void *)info;
+
+	if (info->version == NVML_STRUCT_VERSION(*v3, 3)) {
+		*v3 = (nvmlGpuInstanceProfileInfo_v3_t){ .id = p->id,
+			.sliceCount = p->slices,
+			.instanceCount = p->max,
+			.multiprocessorCount = p->sms,
+			.copyEngineCount = p->engines[SIM_ENGINE_COPY],
+			.decoderCount = p->engines[SIM_ENGINE_DECODE],
+			.encoderCount = p->engines[SIM_ENGINE_ENCODE],
+			.jpegCount = p->engines[SIM_ENGINE_JPEG],
+			.ofaCount = p->engines[SIM_ENGINE_OFA],
+			.memorySizeMB = p->memory_mib,
+			.capabilities =
+				p->gfx ? NVML_GPU_INSTANCE_PROFILE_CAPS_GFX : 0 };
+		(void)snprintf(v3->name, sizeof(v3->name), NAME_PREFIX "%s", p->name);
+		return;
+	}
+	*info = (nvmlGpuInstanceProfileInfo_v2_t){ .id = p->id,
+		.sliceCount = p->slices,
+		.instanceCount = p->max,
+		.multiprocessorCount = p->sms,
+		.copyEngineCount = p->engines[SIM_ENGINE_COPY],
+		.decoderCount = p->engines[SIM_ENGINE_DECODE],
+		.encoderCount = p->engines[SIM_ENGINE_ENCODE],
+		.jpegCount = p->engines[SIM_ENGINE_JPEG],
+		.ofaCount = p->engines[SIM_ENGINE_OFA],
+		.memorySizeMB = p->memory_mib };
+	(void)snprintf(info->name, sizeof(info->name), NAME_PREFIX "%s", p->name);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t d, unsigned int number,
 	nvmlGpuInstanceProfileInfo_v2_t *info)
 {
-	return profile(d, number, info != NULL);
+	const struct sim_mig_profile *p;
+	const struct sim_mig_table *t;
+	struct sim_gpu g;
+	nvmlReturn_t r = profiles_enter(d,
+		info && number < SIM_MIG_GI_NUMBERS && known_version(info->version), &g, &t);
+
+	if (r)
+		return r;
+	p = sim_mig_by_number(t, number);
+	if (!p)
+		return NVML_ERROR_NOT_SUPPORTED;
+	fill_versioned(p, info);
+	return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t d, unsigned int profile_id,
-	nvmlGpuInstance_t *gis, unsigned int *n)
+EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(nvmlDevice_t d, unsigned int id,
+	nvmlGpuInstanceProfileInfo_v2_t *info)
 {
-	nvmlReturn_t r = mig_enter(d, gis && n, NVML_SUCCESS);
+	const struct sim_mig_profile *p;
+	const struct sim_mig_table *t;
+	struct sim_gpu g;
+	nvmlReturn_t r = profiles_enter(d, info && known_version(info->version), &g, &t);
 
-	(void)profile_id;
-	if (r == NVML_SUCCESS)
-		*n = 0;
-	return r;
+	if (r)
+		return r;
+	p = sim_mig_by_id(t, id);
+	if (!p)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	fill_versioned(p, info);
+	return NVML_SUCCESS;
 }
 
-EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t d, unsigned int id,
-	nvmlGpuInstance_t *gi)
+/* Without an array the number alone; with one it is filled without a look at *n (measured). */
+EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t d,
+	unsigned int id, nvmlGpuInstancePlacement_t *placements, unsigned int *n)
 {
-	(void)id;
-	return mig_enter(d, gi != NULL, NVML_ERROR_NOT_FOUND);
+	const struct sim_mig_profile *p;
+	const struct sim_mig_table *t;
+	struct sim_gpu g;
+	nvmlReturn_t r = profiles_enter(d, n != NULL, &g, &t);
+
+	if (r)
+		return r;
+	p = sim_mig_by_id(t, id);
+	if (!p)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*n = 0;
+	for (uint32_t start = 0; start < SIM_MIG_SLOTS_MAX; start++) {
+		if (!(p->starts >> start & 1))
+			continue;
+		if (placements)
+			placements[*n] = (nvmlGpuInstancePlacement_t){ start, p->size };
+		++*n;
+	}
+	return NVML_SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements(nvmlDevice_t d, unsigned int id,
+	nvmlGpuInstancePlacement_t *placements, unsigned int *n)
+{
+	return nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, id, placements, n);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t d, unsigned int id,
+	unsigned int *n)
+{
+	const struct sim_mig_profile *p;
+	const struct sim_mig_table *t;
+	struct sim_gpu g;
+	nvmlReturn_t r = profiles_enter(d, n != NULL, &g, &t);
+
+	if (r)
+		return r;
+	p = sim_mig_by_id(t, id);
+	if (!p)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*n = sim_gi_room(&g, p);
+	return NVML_SUCCESS;
 }

@@ -33,27 +33,43 @@ static void put_detail(void *array, unsigned int i, const struct sim_process *p)
 		.computeInstanceId = p->ci };
 }
 
-/* Too small: 7 and the number needed; nothing to report: 0, also with no array at all. */
-static nvmlReturn_t list(nvmlDevice_t d, enum sim_process_kind kind, unsigned int *n,
-	void *array, put_fn *put)
+/* Whether a process belongs into the list: of a MIG device, those that run on it. */
+static bool listed(const struct sim_process *p, enum sim_process_kind kind,
+	const struct target *t)
 {
-	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter_all(d, SIM_GROUP_PROCESSES, n && (array || *n == 0), &g);
-	unsigned int room, have = 0;
+	return p->kind == kind && (!t->ci || (p->gi == t->gi->id && p->ci == t->ci->id));
+}
 
-	if (r)
-		return r;
-	room = *n;
-	for (uint32_t i = 0; i < g.process_count; i++)
-		have += g.processes[i].kind == kind;
+/* Too small: 7 and the number needed; nothing to report: 0, also with no array at all. */
+static nvmlReturn_t list_of(const struct sim_gpu *g, const struct target *t,
+	enum sim_process_kind kind, unsigned int *n, void *array, put_fn *put)
+{
+	unsigned int room = *n, have = 0;
+
+	/* Who may see all instances' processes at once may look at all instances. */
+	if (t->kind == HANDLE_GPU && g->mig.enabled && !lib_may_monitor())
+		return NVML_ERROR_NO_PERMISSION;
+	for (uint32_t i = 0; i < g->process_count; i++)
+		have += listed(&g->processes[i], kind, t);
 	*n = have;
 	if (have > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	have = 0;
-	for (uint32_t i = 0; i < g.process_count; i++)
-		if (g.processes[i].kind == kind)
-			put(array, have++, &g.processes[i]);
+	for (uint32_t i = 0; i < g->process_count; i++)
+		if (listed(&g->processes[i], kind, t))
+			put(array, have++, &g->processes[i]);
 	return NVML_SUCCESS;
+}
+
+static nvmlReturn_t list(nvmlDevice_t d, enum sim_process_kind kind, unsigned int *n,
+	void *array, put_fn *put)
+{
+	struct sim_gpu g;
+	struct target t;
+	nvmlReturn_t r =
+		device_enter(d, SIM_GROUP_PROCESSES, n && (array || *n == 0), &g, &t);
+
+	return r ? r : list_of(&g, &t, kind, n, array, put);
 }
 
 #define LIST(name, kind)                                                             \
@@ -81,16 +97,18 @@ EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t d,
 	nvmlProcessDetailList_v1_t *detail)
 {
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter(d, SIM_GROUP_PROCESSES, detail != NULL, &g);
+	struct target t;
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_PROCESSES, detail != NULL, &g, &t);
 
 	if (r)
 		return r;
 	if (detail->version != NVML_STRUCT_VERSION(*detail, 1))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-	if (detail->mode > SIM_PROCESS_MPS)
+	if (detail->mode > SIM_PROCESS_MPS ||
+		(!detail->procArray && detail->numProcArrayEntries))
 		return NVML_ERROR_INVALID_ARGUMENT;
-	return list(d, (enum sim_process_kind)detail->mode, &detail->numProcArrayEntries,
-		detail->procArray, put_detail);
+	return list_of(&g, &t, (enum sim_process_kind)detail->mode,
+		&detail->numProcArrayEntries, detail->procArray, put_detail);
 }
 
 /*
@@ -108,6 +126,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d,
 
 	if (r)
 		return r;
+	if (g.mig.enabled)
+		return NVML_ERROR_NOT_SUPPORTED;
 	if (!samples) {
 		*n = SAMPLE_ROOM;
 		return NVML_ERROR_INSUFFICIENT_SIZE;

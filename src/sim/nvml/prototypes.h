@@ -45,7 +45,9 @@
 	X(nvmlGpmQueryIfStreamingEnabled, (nvmlDevice_t d, unsigned int *state)) \
 	X(nvmlDeviceSetPowerManagementLimit, (nvmlDevice_t d, unsigned int mw)) \
 	X(nvmlDeviceSetEccMode, (nvmlDevice_t d, unsigned int mode)) \
-	X(nvmlDeviceGetAttributes, (nvmlDevice_t mig, nvmlDeviceAttributes_t *attributes))
+	X(nvmlDeviceGetAttributes, (nvmlDevice_t mig, nvmlDeviceAttributes_t *attributes)) \
+	X(nvmlDeviceGetGpuInstancePossiblePlacements, (nvmlDevice_t d, unsigned int profile_id, nvmlGpuInstancePlacement_t *placements, unsigned int *n)) \
+	X(nvmlComputeInstanceGetInfo, (nvmlComputeInstance_t ci, nvmlComputeInstanceInfo_t *info))
 /* clang-format on */
 
 #define PROTOTYPE_(name, params) nvmlReturn_t name params;

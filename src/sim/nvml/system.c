@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "sim/mig.h"
 #include "sim/nvml/lib.h"
 
 EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned int len)
@@ -162,7 +163,8 @@ static nvmlReturn_t hand_out(const struct sim_state *s, const struct sim_node_he
 	nvmlReturn_t r = slot_check(s, slot, SIM_GROUP_HANDLE);
 
 	if (r == NVML_SUCCESS)
-		*d = handle_of((struct handle){ slot, head->slots[slot].epoch });
+		*d = handle_of((struct handle){
+			.slot = slot, .epoch = head->slots[slot].epoch });
 	return r;
 }
 
@@ -224,13 +226,60 @@ static nvmlReturn_t look_up(const struct sim_state *s, const struct sim_node_hea
 	return NVML_ERROR_NOT_FOUND;
 }
 
+/*
+ * The MIG device of @g that @uuid names, by position in the tables: by its UUID, or in the form of old
+ * drivers, "MIG-GPU-<uuid>/<gi>/<ci>".
+ */
+static bool find_mig(const struct sim_gpu *g, const char *uuid, uint32_t *gi, uint32_t *ci)
+{
+	char text[SIM_MIG_UUID_MAX], old[96];
+
+	for (uint32_t i = 0; mig_device_by_index(g, i, gi, ci); i++) {
+		uint32_t gi_id = g->mig.gis[*gi].id, ci_id = g->mig.gis[*gi].cis[*ci].id;
+
+		sim_mig_uuid(&g->keys, gi_id, ci_id, text);
+		(void)snprintf(old, sizeof(old), "MIG-%.*s/%u/%u", (int)sizeof(g->keys.uuid),
+			g->keys.uuid, gi_id, ci_id);
+		if (!strcmp(uuid, text) || !strcmp(uuid, old))
+			return true;
+	}
+	return false;
+}
+
+static nvmlReturn_t look_up_mig(const struct sim_state *s, const struct sim_node_head *head,
+	const char *uuid, nvmlDevice_t *d)
+{
+	struct sim_gpu g;
+	uint32_t gi, ci;
+
+	for (uint32_t slot = 0; slot < head->info.slot_count; slot++) {
+		nvmlReturn_t r;
+
+		if (!head->slots[slot].present)
+			continue;
+		sim_state_read(s, &SIM_PART_GPU_MIG(slot, &g), 1);
+		g.process_count = 0; /* not read */
+		lib_clamp(&g);
+		if (!find_mig(&g, uuid, &gi, &ci))
+			continue;
+		r = slot_check(s, slot, SIM_GROUP_HANDLE);
+		if (r == NVML_SUCCESS)
+			*d = mig_device_handle(&g, slot, head->slots[slot].epoch, gi, ci);
+		return r;
+	}
+	return NVML_ERROR_NOT_FOUND;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *d)
 {
 	const struct sim_state *s;
 	struct sim_node_head head;
 	nvmlReturn_t r = lib_enter_node(uuid && d, &s, &head);
 
-	return r ? r : look_up(s, &head, match_uuid, uuid, d);
+	if (r)
+		return r;
+	return strncmp(uuid, "MIG-", 4) ? look_up(s, &head, match_uuid, uuid, d)
+					: look_up_mig(s, &head, uuid, d);
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *d)

@@ -70,12 +70,11 @@ struct two {
 
 static nvmlReturn_t enter_two(nvmlDevice_t a, nvmlDevice_t b, bool args_ok, struct two *t)
 {
-	const struct sim_state *s;
 	nvmlReturn_t r = gpu_enter(a, SIM_GROUP_TOPOLOGY, args_ok, &t->a);
 
 	if (r == NVML_SUCCESS)
-		r = gpu_enter(b, SIM_GROUP_TOPOLOGY, true, &t->b);
-	return r ? r : lib_enter_node(true, &s, &t->head);
+		r = gpu_again(b, SIM_GROUP_TOPOLOGY, &t->b);
+	return r ? r : lib_seen_head(&t->head);
 }
 
 static unsigned int level_between(const struct sim_node_head *head, const struct sim_keys *a,
@@ -111,7 +110,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t d, unsigned in
 	unsigned int room, have = 0;
 
 	if (r == NVML_SUCCESS)
-		r = lib_enter_node(true, &s, &head);
+		r = lib_seen_head(&head);
+	if (r == NVML_SUCCESS)
+		r = lib_again(&s);
 	if (r)
 		return r;
 	room = *n;
@@ -123,7 +124,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t d, unsigned in
 			continue;
 		if (devices && have < room)
 			devices[have] =
-				handle_of((struct handle){ slot, head.slots[slot].epoch });
+				handle_of((struct handle){
+					.slot = slot, .epoch = head.slots[slot].epoch });
 		have++;
 	}
 	*n = have;
@@ -240,7 +242,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned
 	nvmlReturn_t r = enter_link(d, link, pci != NULL, &g);
 
 	if (r == NVML_SUCCESS)
-		r = lib_enter(&s);
+		r = lib_again(&s);
 	if (r)
 		return r;
 	l = &g.links[link];
