@@ -25,7 +25,7 @@ struct mig_gi_profile {
 	uint32_t slices, max, multiprocessors;
 	uint64_t memory_mib;
 	uint32_t copy, decoder, encoder, jpeg, ofa; /* engines */
-	uint32_t size;                              /* slots of one instance */
+	uint32_t size;                              /* slots of one instance, at least one */
 	uint32_t starts;                            /* bit s: may start at slot s */
 };
 
@@ -73,14 +73,38 @@ struct mig_want {
 	struct mig_want_gi gi[MIG_GIS_MAX];
 };
 
-/* The position in @l of the GI profile @name (its c is not looked at): by its text, else the one
- * with the same slices, eighths of memory and attributes, as names change with the driver (then
- * *guessed is true); -1: this GPU has none. @guessed may be NULL. */
+/*
+ * Whether the others here can work with what a peer said: numbers within the limits above, positions
+ * that exist, starts that lie on the GPU, names that end. ERR_INVALID says what is not. Every
+ * function of geometry.h and plan.h looks first.
+ */
+int mig_layout_check(const struct mig_layout *l, struct error *err) MUST_USE;
+int mig_state_check(const struct mig_layout *l, const struct mig_state *s,
+	struct error *err) MUST_USE;
+int mig_want_check(const struct mig_layout *l, const struct mig_want *w,
+	struct error *err) MUST_USE;
+
+/*
+ * The position in @l of the GI profile @name (its c is not looked at), -1: this GPU has none.
+ *
+ * By its text; else, as names change with the driver (7g.79gb for 7g.80gb), the one with the same
+ * slices and attributes whose share of the memory comes nearest, if that is the same eighth and
+ * within 4 %: drift seen so far is up to 3.3 % (24 for 23.25 GB), other products' names are mostly
+ * farther away. *guessed says so and may be NULL.
+ */
 int mig_layout_find(const struct mig_layout *l, const struct mig_profile *name, bool *guessed);
 
-/* The name of what CI @ci of @gi is: "1c.3g.20gb". */
+/* The name of a CI of @ci_slices in a GI of @profile: "1c.3g.20gb"; 0 slices: of the GI. */
 void mig_layout_name(const struct mig_layout *l, uint32_t profile, uint32_t ci_slices,
 	char ret[MIG_PROFILE_NAME_MAX]);
 
 /* What @s is, as a wish: the same instances at the same places. */
 void mig_want_of_state(const struct mig_state *s, struct mig_want *ret);
+
+/* Which CIs of @gi can stay where @want is wanted: same slices, busy ones first, then lowest ids,
+ * so that what is free lies together. */
+struct mig_ci_match {
+	uint32_t kept;   /* bit i: CI i of @gi stays */
+	uint32_t served; /* bit i: and is what ci i of @want asks for */
+};
+struct mig_ci_match mig_match_cis(const struct mig_gi *gi, const struct mig_want_gi *want);

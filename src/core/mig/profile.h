@@ -21,8 +21,9 @@
 #define MIG_ATTRIBUTES_MAX     32
 
 struct mig_profile {
-	uint32_t c, g, gb;                   /* each 1..MIG_PROFILE_NUMBER_MAX */
-	char attributes[MIG_ATTRIBUTES_MAX]; /* with the sign, sorted: "+gfx,me", "-me"; "": none */
+	uint32_t c, g, gb; /* each 1..MIG_PROFILE_NUMBER_MAX */
+	char attributes
+		[MIG_ATTRIBUTES_MAX]; /* with the sign, sorted: "+gfx,me", "-me"; "": none */
 };
 
 /*
