@@ -72,9 +72,11 @@ static int run_list(struct sim_control *c, char *const *args, const struct optio
 		sim_list_keys(&b);
 	else if (!strcmp(args[0], "groups"))
 		sim_list_groups(&b);
+	else if (!strcmp(args[0], "mig"))
+		sim_list_mig(&b);
 	else
 		return error_set(err, ERR_INVALID,
-			"expected models, keys or groups, found '%.40s'", args[0]);
+			"expected models, keys, groups or mig, found '%.40s'", args[0]);
 	return print(&b, err);
 }
 
@@ -90,13 +92,36 @@ static int run_list_models(struct sim_control *c, char *const *args, const struc
 static int run_xid(struct sim_control *c, char *const *args, const struct options *o,
 	struct error *err)
 {
-	uint32_t slot, xid;
+	uint32_t slot, gi, ci, xid;
 
 	(void)o;
 	if (!parse_u32(args[1], &xid))
 		return error_set(err, ERR_INVALID, "expected an XID number, found '%.40s'",
 			args[1]);
-	return gpu_arg(c, args, &slot, err) < 0 ? -1 : sim_control_xid(c, slot, xid, err);
+	if (sim_control_find_device(c, args[0], &slot, &gi, &ci, err) < 0)
+		return -1;
+	return sim_control_xid_on(c, slot, gi, ci, xid, err);
+}
+
+static int run_reboot(struct sim_control *c, char *const *args, const struct options *o,
+	struct error *err)
+{
+	(void)args;
+	(void)o;
+	return sim_control_reboot(c, err);
+}
+
+static int run_calls(struct sim_control *c, char *const *args, const struct options *o,
+	struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX_BYTES);
+
+	(void)args;
+	(void)o;
+	buf_printf(&b, "calls %llu\nmig_changes %llu\n",
+		(unsigned long long)sim_count_read(c->state, SIM_COUNT_CALLS),
+		(unsigned long long)sim_count_read(c->state, SIM_COUNT_CHANGES));
+	return print(&b, err);
 }
 
 static int run_lose(struct sim_control *c, char *const *args, const struct options *o,
@@ -229,7 +254,7 @@ static int run_process_start(struct sim_control *c, char *const *args, const str
 {
 	const char *memory = option_str(o, "memory", "0");
 	uint64_t pid = option_uint(o, "pid", 0), sm = option_uint(o, "sm", 0);
-	struct sim_process p = { .gi = SIM_NO_INSTANCE, .ci = SIM_NO_INSTANCE };
+	struct sim_process p = { .pid = 0 };
 	uint32_t slot;
 
 	if (pid == 0 || pid > INT32_MAX)
@@ -245,8 +270,9 @@ static int run_process_start(struct sim_control *c, char *const *args, const str
 	p.sm_percent = (uint32_t)sm;
 	p.mem_percent = (uint32_t)sm / 2;
 	(void)snprintf(p.name, sizeof(p.name), "%s", option_str(o, "name", "simulated"));
-	return gpu_arg(c, args, &slot, err) < 0 ? -1
-						: sim_control_process_start(c, slot, &p, err);
+	if (sim_control_find_device(c, args[0], &slot, &p.gi, &p.ci, err) < 0)
+		return -1;
+	return sim_control_process_start(c, slot, &p, err);
 }
 
 static int run_process_stop(struct sim_control *c, char *const *args, const struct options *o,
@@ -263,6 +289,7 @@ static int run_process_stop(struct sim_control *c, char *const *args, const stru
 
 static const struct action actions[] = {
 	{ "add", NULL, 0, 1, true, run_add },
+	{ "calls", NULL, 0, 0, true, run_calls },
 	{ "create", NULL, 0, 1, false, run_create },
 	{ "driver", NULL, 1, 1, true, run_driver },
 	{ "fail", NULL, 3, 3, true, run_fail },
@@ -272,6 +299,7 @@ static const struct action actions[] = {
 	{ "lose", NULL, 1, 1, true, run_lose },
 	{ "process", "start", 1, 1, true, run_process_start },
 	{ "process", "stop", 1, 1, true, run_process_stop },
+	{ "reboot", NULL, 0, 0, true, run_reboot },
 	{ "remove", NULL, 1, 1, true, run_remove },
 	{ "reset", NULL, 1, 1, true, run_reset },
 	{ "return", NULL, 1, 1, true, run_return },
@@ -364,7 +392,7 @@ static const struct option_def options[] = {
 		.type = OPTION_UINT,
 		.arg = "PERCENT",
 		.def = "0",
-		.help = "process start: share of the GPU that it uses" },
+		.help = "process start: share of the GPU or MIG device that it uses" },
 };
 
 const struct cmd cmd_sim = {
@@ -374,21 +402,26 @@ const struct cmd cmd_sim = {
 	.description =
 		"The node is the one that GPUSLICE_SIM_NODE and GPUSLICE_SIM_DIR name; every program that\n"
 		"loads the simulated libnvidia-ml.so.1 with the same variables sees each change at once.\n"
-		"GPU is an index, a UUID or a PCI bus id.\n\n"
+		"GPU is an index, a UUID or a PCI bus id; DEVICE is a GPU or a MIG device, by its UUID or as\n"
+		"INDEX:GI:CI.\n\n"
 		"Actions:\n"
 		"  create [NODE]             make the node: a model, or a node file\n"
 		"  show [--json]             the node's GPUs and what is wrong with them\n"
-		"  list models|keys|groups   what there is to choose from (list-models: the same)\n"
-		"  xid GPU N                 send XID N to all who listen\n"
+		"  list models|keys|groups|mig\n"
+		"                            what there is to choose from (list-models: the same)\n"
+		"  calls                     how many NVML calls the node has had, and how many changed MIG\n"
+		"  xid DEVICE N              send XID N to all who listen\n"
 		"  lose GPU                  fall off the bus: XID 79, every call says GPU is lost\n"
 		"  return GPU                come back\n"
 		"  hang GPU MS|forever|off   block each call on this GPU [--calls N] [--for MS]\n"
 		"  fail GPU GROUP CODE       let a group of functions answer CODE; SUCCESS: work again\n"
 		"  set GPU KEY VALUE         change a figure\n"
-		"  reset GPU                 as it was made: no faults, no processes\n"
+		"  reset GPU                 as it was made: no faults, no processes, no MIG instances\n"
+		"  reboot                    restart the node: no processes, no MIG instances, new handles;\n"
+		"                            MIG mode stays on Ampere and goes off on later GPUs\n"
 		"  add [PRODUCT]             plug in one more GPU\n"
 		"  remove GPU                unplug one\n"
-		"  process start GPU --pid PID [--memory BYTES] [--sm PERCENT] [--kind KIND] [--name NAME]\n"
+		"  process start DEVICE --pid PID [--memory BYTES] [--sm PERCENT] [--kind KIND] [--name NAME]\n"
 		"  process stop PID          take it off all GPUs\n"
 		"  driver load|unload|mismatch|no-permission\n\n"
 		"Example:\n"

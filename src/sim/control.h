@@ -96,3 +96,4 @@ int sim_control_show(const struct sim_control *c, struct buf *b, struct error *e
 void sim_list_models(struct buf *b);
 void sim_list_keys(struct buf *b);
 void sim_list_groups(struct buf *b);
+void sim_list_mig(struct buf *b); /* profiles of each product */

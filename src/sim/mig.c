@@ -65,6 +65,17 @@ struct sim_ci_shape sim_ci_shape(const struct sim_mig_table *t, const struct sim
 	return shape;
 }
 
+uint32_t sim_ci_default(const struct sim_mig_table *t, const struct sim_mig_profile *p)
+{
+	uint32_t number = 0;
+
+	if (p->number == GI_DOUBLE_MEMORY)
+		return CI_DOUBLE_MEMORY;
+	while (sim_ci_shape(t, p, number).slices != p->slices)
+		number++;
+	return number;
+}
+
 void sim_mig_name(const struct sim_mig_profile *p, uint32_t ci_slices, char *ret)
 {
 	if (ci_slices && ci_slices != p->slices)

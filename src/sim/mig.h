@@ -84,6 +84,9 @@ struct sim_ci_shape {
 struct sim_ci_shape sim_ci_shape(const struct sim_mig_table *t, const struct sim_mig_profile *p,
 	uint32_t number);
 
+/* The CI profile that is all of a GI of @p. */
+uint32_t sim_ci_default(const struct sim_mig_table *t, const struct sim_mig_profile *p);
+
 /* "1g.5gb", "1c.3g.20gb". @ret has SIM_NAME_MAX bytes. */
 void sim_mig_name(const struct sim_mig_profile *p, uint32_t ci_slices, char *ret);
 

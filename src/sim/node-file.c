@@ -10,6 +10,7 @@
 #include "base/parse.h"
 #include "base/utf8.h"
 #include "sim/catalogue.h"
+#include "sim/mig.h"
 
 /* One `key: value` of a mapping, and where an error about it is. */
 struct pair {
@@ -193,6 +194,7 @@ static void change_product(struct sim_gpu *g, const struct sim_product *product)
 
 	g->keys = product->keys;
 	memcpy(g->fail, product->fail, sizeof(g->fail));
+	memset(&g->mig, 0, sizeof(g->mig));
 	memcpy(g->keys.uuid, old.uuid, sizeof(old.uuid));
 	memcpy(g->keys.serial, old.serial, sizeof(old.serial));
 	g->keys.minor = old.minor;
@@ -224,6 +226,8 @@ static int on_gpu_key(struct parser *p, const struct pair *pair, void *arg, stru
 
 	if (!strcmp(pair->key, "index") || !strcmp(pair->key, "product"))
 		return 0; /* read before */
+	if (!strcmp(pair->key, "mig"))
+		return 0; /* read behind */
 	if (!strcmp(pair->key, "fail"))
 		return each(p, pair, on_fail, g, err);
 	if (!key)
@@ -236,13 +240,69 @@ static int on_gpu_key(struct parser *p, const struct pair *pair, void *arg, stru
 	return at(p, pair->key_node, pair->value, err);
 }
 
-/* A mapping of keys for one GPU: the product first, since it resets the others. */
+/* "3g.20gb" or "3g.20gb@4": a GPU instance with one compute instance, which is all of it. */
+static int add_instance(struct parser *p, const struct pair *pair, struct sim_gpu *g,
+	struct error *err)
+{
+	const struct sim_mig_table *t = sim_mig_table(&g->keys);
+	uint32_t start = SIM_MIG_ANY, gi, ci, i = 0;
+	const struct sim_mig_profile *profile;
+	char text[SIM_NAME_MAX], *at;
+
+	if (scalar(p, pair, text, sizeof(text), err) < 0)
+		return -1;
+	at = strchr(text, '@');
+	if (at)
+		*at++ = '\0';
+	if (at && (!parse_u32(at, &start) || start >= SIM_MIG_SLOTS_MAX))
+		return fail(p, pair, err, "expected a memory slot behind '@', found '%s'", at);
+	while (i < t->profile_count && strcmp(t->profiles[i].name, text) != 0)
+		i++;
+	if (i == t->profile_count)
+		return fail(p, pair, err,
+			"expected a MIG profile of %s (gpuslice sim list mig), found '%s'",
+			t->product, text);
+	profile = &t->profiles[i];
+	if (sim_gi_create(g, profile->id, start, profile->size, &gi))
+		return fail(p, pair, err, "no room for '%s'", text);
+	if (sim_ci_create(g, gi, sim_ci_default(t, profile), SIM_MIG_ANY, 0, &ci))
+		return fail(p, pair, err, "no room in '%s'", text);
+	return 0;
+}
+
+/* MIG on, with these instances in this order. */
+static int on_mig(struct parser *p, const struct pair *pair, void *arg, struct error *err)
+{
+	struct sim_gpu *g = arg;
+	struct fy_node *item;
+	void *iter = NULL;
+
+	if (strcmp(pair->key, "mig") != 0)
+		return 0;
+	if (!sim_mig_table(&g->keys))
+		return fail(p, pair, err, "the product has no MIG");
+	if (!pair->value || !fy_node_is_sequence(pair->value))
+		return fail(p, pair, err, "expected a list, found %s", kind_of(pair->value));
+	g->mig.pending = NVML_DEVICE_MIG_ENABLE;
+	sim_mig_reset(g);
+	while ((item = fy_node_sequence_iterate(pair->value, &iter)) != NULL) {
+		struct pair one = *pair;
+
+		one.value = item;
+		if (add_instance(p, &one, g, err) < 0)
+			return -1;
+	}
+	sim_gpu_sum_processes(g);
+	return 0;
+}
+
+/* A mapping of keys for one GPU: the product first, since it resets the others, MIG last. */
 static int apply_gpu(struct parser *p, const struct pair *of, struct sim_gpu *g,
 	struct error *err)
 {
-	if (each(p, of, on_product, g, err) < 0)
+	if (each(p, of, on_product, g, err) < 0 || each(p, of, on_gpu_key, g, err) < 0)
 		return -1;
-	return each(p, of, on_gpu_key, g, err);
+	return each(p, of, on_mig, g, err);
 }
 
 static int on_index(struct parser *p, const struct pair *pair, void *arg, struct error *err)

@@ -15,6 +15,9 @@
  *	  product: T4
  *	  memory_total: 8Gi
  *	  fail: {power: NOT_SUPPORTED, energy: 999}
+ *	- index: 2
+ *	  product: A100-SXM4-40GB
+ *	  mig: [3g.20gb@4, 2g.10gb, 1g.5gb]  # MIG on with these instances; [] with none
  *
  * Every error names file:line:column, the key, what was expected and what was found. The parser
  * needs libfyaml; everything else in the simulator does not. Thread: any.

@@ -12,6 +12,7 @@
 #include "gpu/nvml-api.h"
 #include "sim/catalogue.h"
 #include "sim/derive.h"
+#include "sim/mig.h"
 
 static struct sim_node *snapshot(const struct sim_control *c, struct error *err)
 {
@@ -73,13 +74,58 @@ static json_t *processes_json(const struct sim_gpu *g)
 	for (uint32_t i = 0; i < g->process_count && i < SIM_MAX_PROCESSES; i++) {
 		const struct sim_process *p = &g->processes[i];
 
-		(void)json_array_append_new(a,
-			json_pack("{s:I s:s s:s s:I s:I}", "pid", (json_int_t)p->pid, "kind",
-				kinds[p->kind % 3], "name", p->name, "memory_bytes",
-				(json_int_t)p->memory_bytes, "sm_percent",
-				(json_int_t)p->sm_percent));
+		json_t *o = json_pack("{s:I s:s s:s s:I s:I}", "pid", (json_int_t)p->pid, "kind",
+			kinds[p->kind % 3], "name", p->name, "memory_bytes",
+			(json_int_t)p->memory_bytes, "sm_percent", (json_int_t)p->sm_percent);
+
+		if (p->gi != SIM_NO_INSTANCE) {
+			(void)json_object_set_new(o, "gi", json_integer(p->gi));
+			(void)json_object_set_new(o, "ci", json_integer(p->ci));
+		}
+		(void)json_array_append_new(a, o);
 	}
 	return a;
+}
+
+static json_t *cis_json(const struct sim_gpu *g, const struct sim_gi *gi)
+{
+	json_t *a = json_array();
+	char name[SIM_NAME_MAX], uuid[SIM_MIG_UUID_MAX];
+
+	for (uint32_t i = 0; i < gi->ci_count && i < SIM_MAX_CIS; i++) {
+		const struct sim_ci *ci = &gi->cis[i];
+
+		sim_mig_name(sim_gi_profile(g, gi), ci->size, name);
+		sim_mig_uuid(&g->keys, gi->id, ci->id, uuid);
+		(void)json_array_append_new(a,
+			json_pack("{s:I s:s s:I s:I s:I s:s}", "ci", (json_int_t)ci->id, "name",
+				name, "profile_id", (json_int_t)ci->number, "start",
+				(json_int_t)ci->start, "size", (json_int_t)ci->size, "uuid",
+				uuid));
+	}
+	return a;
+}
+
+/* Null for a GPU that cannot do MIG. */
+static json_t *mig_json(const struct sim_gpu *g)
+{
+	json_t *a;
+
+	if (!sim_mig_table(&g->keys))
+		return json_null();
+	a = json_array();
+	for (uint32_t i = 0; i < g->mig.gi_count && i < SIM_MAX_GIS; i++) {
+		const struct sim_gi *gi = &g->mig.gis[i];
+		const struct sim_mig_profile *p = sim_gi_profile(g, gi);
+
+		(void)json_array_append_new(a,
+			json_pack("{s:I s:s s:I s:I s:I s:o}", "gi", (json_int_t)gi->id, "name",
+				p->name, "profile_id", (json_int_t)p->id, "start",
+				(json_int_t)gi->start, "size", (json_int_t)p->size,
+				"compute_instances", cis_json(g, gi)));
+	}
+	return json_pack("{s:b s:b s:o}", "enabled", g->mig.enabled, "pending", g->mig.pending,
+		"gpu_instances", a);
 }
 
 static json_t *links_json(const struct sim_node *n, const struct sim_gpu *g)
@@ -124,6 +170,7 @@ static json_t *gpu_json(const struct sim_control *c, const struct sim_node *n, u
 		json_integer((json_int_t)sim_memory_used_bytes(g)));
 	(void)json_object_set_new(o, "fail", fail_json(g));
 	(void)json_object_set_new(o, "links", links_json(n, g));
+	(void)json_object_set_new(o, "mig", mig_json(g));
 	(void)json_object_set_new(o, "processes", processes_json(g));
 	return o;
 }
@@ -140,11 +187,13 @@ int sim_control_show_json(const struct sim_control *c, struct buf *b, struct err
 	for (uint32_t i = 0; i < n->head.info.slot_count; i++)
 		if (n->head.slots[i].present)
 			(void)json_array_append_new(gpus, gpu_json(c, n, i));
-	root = json_pack("{s:s s:s s:s s:s s:s s:I s:I s:o}", "name", n->head.name, "node",
+	root = json_pack("{s:s s:s s:s s:s s:s s:I s:I s:I s:I s:o}", "name", n->head.name, "node",
 		n->head.spec, "directory", c->dir, "driver",
 		sim_driver_name(n->head.info.driver), "driver_version", n->head.driver_version,
 		"cuda_version", (json_int_t)n->head.info.cuda_version, "generation",
-		(json_int_t)sim_state_generation(c->state), "gpus", gpus);
+		(json_int_t)sim_state_generation(c->state), "calls",
+		(json_int_t)sim_count_read(c->state, SIM_COUNT_CALLS), "mig_changes",
+		(json_int_t)sim_count_read(c->state, SIM_COUNT_CHANGES), "gpus", gpus);
 	text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
 	json_decref(root);
 	if (!text)
@@ -152,6 +201,29 @@ int sim_control_show_json(const struct sim_control *c, struct buf *b, struct err
 	buf_puts(b, text);
 	buf_putc(b, '\n');
 	return 0;
+}
+
+/* Mode, where it is not plainly off, and a line for each MIG device; a GI without any has one too. */
+static void describe_mig(const struct sim_gpu *g, struct buf *b)
+{
+	char name[SIM_NAME_MAX], uuid[SIM_MIG_UUID_MAX];
+
+	for (uint32_t i = 0; i < g->mig.gi_count && i < SIM_MAX_GIS; i++) {
+		const struct sim_gi *gi = &g->mig.gis[i];
+		const struct sim_mig_profile *p = sim_gi_profile(g, gi);
+
+		if (!gi->ci_count)
+			buf_printf(b, "     gi %u at %u:%u  %s  no compute instance\n", gi->id,
+				gi->start, p->size, p->name);
+		for (uint32_t k = 0; k < gi->ci_count && k < SIM_MAX_CIS; k++) {
+			const struct sim_ci *ci = &gi->cis[k];
+
+			sim_mig_name(p, ci->size, name);
+			sim_mig_uuid(&g->keys, gi->id, ci->id, uuid);
+			buf_printf(b, "     gi %u at %u:%u  ci %u at %u:%u  %s  %s\n", gi->id,
+				gi->start, p->size, ci->id, ci->start, ci->size, uuid, name);
+		}
+	}
 }
 
 static void describe_trouble(const struct sim_control *c, const struct sim_node *n,
@@ -195,8 +267,14 @@ int sim_control_show(const struct sim_control *c, struct buf *b, struct error *e
 			(sim_memory_used_bytes(g) + g->keys.memory_reserved) >> 20,
 			g->keys.memory_total >> 20, sim_load_percent(g), sim_power_mw(g) / 1000,
 			sim_temperature_c(g), g->process_count);
+		if (g->mig.enabled || g->mig.pending)
+			buf_printf(b, "  MIG %s%s", g->mig.enabled ? "on" : "off",
+				g->mig.enabled == g->mig.pending ? ""
+				: g->mig.pending		 ? " (on after a reset)"
+								 : " (off after a reset)");
 		describe_trouble(c, n, i, b);
 		buf_putc(b, '\n');
+		describe_mig(g, b);
 	}
 	return buf_ok(b) ? 0 : error_nomem(err);
 }
@@ -218,7 +296,34 @@ void sim_list_models(struct buf *b)
 
 		buf_printf(b, "  %-18s %-44s %6" PRIu64 " MiB  %u.%u  %s%s\n", k->product,
 			k->name, k->memory_total >> 20, k->cc_major, k->cc_minor,
-			sim_products[i].evidence, k->mig_capable ? ", MIG" : "");
+			sim_products[i].evidence, sim_mig_table(k) ? ", MIG" : "");
+	}
+}
+
+void sim_list_mig(struct buf *b)
+{
+	buf_puts(b, "Profile, enumerator, id, slices, most, SMs, copy/decode/encode/jpeg/ofa engines, MiB,\n"
+		    "starts:size in memory slots; M measured, S listed, D documented, I inferred\n");
+	for (size_t i = 0; i < sim_mig_table_count; i++) {
+		const struct sim_mig_table *t = &sim_mig_tables[i];
+
+		buf_printf(b, "\n%s: %u memory slots, %u compute slices\n", t->product,
+			t->layout->slots, t->layout->slices);
+		for (uint32_t k = 0; k < t->profile_count; k++) {
+			const struct sim_mig_profile *p = &t->profiles[k];
+			const char *comma = "";
+
+			buf_printf(b, "  %-16s %2u %2u  %u %u  %3u  %u/%u/%u/%u/%u  %6u  {", p->name,
+				p->number, p->id, p->slices, p->max, p->sms, p->engines[0],
+				p->engines[1], p->engines[2], p->engines[3], p->engines[4],
+				p->memory_mib);
+			for (uint32_t s = 0; s < SIM_MIG_SLOTS_MAX; s++)
+				if (p->starts >> s & 1) {
+					buf_printf(b, "%s%u", comma, s);
+					comma = ",";
+				}
+			buf_printf(b, "}:%u  %c\n", p->size, p->evidence);
+		}
 	}
 }
 

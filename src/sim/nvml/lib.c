@@ -374,12 +374,12 @@ bool lib_sees_instance(const struct sim_keys *k, uint32_t gi, uint32_t ci)
 
 bool lib_may_config(void)
 {
-	return in_container() ? has_cap(SIM_CAP_CONFIG) && geteuid() == 0 : geteuid() == 0;
+	return geteuid() == 0 && (!in_container() || has_cap(SIM_CAP_CONFIG));
 }
 
 bool lib_may_monitor(void)
 {
-	return in_container() ? has_cap(SIM_CAP_MONITOR) : geteuid() == 0;
+	return !in_container() || has_cap(SIM_CAP_MONITOR);
 }
 
 nvmlReturn_t lib_change(const struct target *t, struct sim_txn *txn, struct sim_gpu **g)
