@@ -137,12 +137,45 @@ static int take_option(struct options *o, const char *name, size_t len, const ch
 	return set_value(d, v, where, text, err);
 }
 
+static bool is_letter(const struct options *o, char letter)
+{
+	for (size_t i = 0; i < o->n_defs; i++) {
+		if (letter && o->defs[i].letter == letter)
+			return true;
+	}
+	return false;
+}
+
+/* "-msf": a word behind one dash that is no name, but letters of ours only. */
+static bool is_bundle(const struct options *o, const char *word, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (!is_letter(o, word[i]))
+			return false;
+	}
+	return len > 1;
+}
+
+/* All letters but the last are bools; "=value" and the next word belong to the last. */
+static int take_bundle(struct options *o, const char *word, size_t len, const char *text,
+	const char *next, bool *ret_used_next, const char **forms, struct error *err)
+{
+	for (size_t i = 0; i < len; i++) {
+		bool last = i + 1 == len;
+
+		if (take_option(o, word + i, 1, last ? text : NULL, last ? next : NULL,
+			    ret_used_next, forms, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int read_args(struct options *o, int argc, char *const *argv, unsigned flags,
 	const char **forms, struct error *err)
 {
 	for (int i = 1; i < argc; i++) {
-		const char *word = argv[i], *eq;
-		bool used_next;
+		const char *word = argv[i], *eq, *next = i + 1 < argc ? argv[i + 1] : NULL;
+		bool used_next, one_dash = word[0] == '-' && word[1] != '-';
 		size_t len;
 
 		if (word[0] != '-' || !word[1] || !strcmp(word, "--")) {
@@ -166,9 +199,16 @@ static int read_args(struct options *o, int argc, char *const *argv, unsigned fl
 				return OPTIONS_HELP;
 			if (!strcmp(word, "version") || !strcmp(word, "v"))
 				return OPTIONS_VERSION;
+			if (one_dash && is_bundle(o, word, len)) {
+				if (take_bundle(o, word, len, eq ? eq + 1 : NULL, next,
+					    &used_next, forms, err) < 0)
+					return -1;
+				i += used_next;
+				continue;
+			}
 		}
-		if (take_option(o, word, len, eq ? eq + 1 : NULL,
-			    i + 1 < argc ? argv[i + 1] : NULL, &used_next, forms, err) < 0)
+		if (take_option(o, word, len, eq ? eq + 1 : NULL, next, &used_next, forms,
+			    err) < 0)
 			return -1;
 		i += used_next;
 	}

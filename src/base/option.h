@@ -6,6 +6,7 @@
  * and the check of the man pages all read it.
  *
  * Long options take two dashes or one, and "=value" or the next word; a bool takes "=value" only.
+ * Letters can stand behind one dash together: "-ms" is "-m -s", and "-kf x" is "-k -f x".
  * Lists are split at commas, and the option may be given several times. The command line replaces
  * the environment. An environment variable that is set but empty counts as set for strings, lists
  * and bools ("" / one empty element / false) and as absent for the rest, which is what NVIDIA's

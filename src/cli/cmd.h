@@ -15,15 +15,23 @@ struct cmd {
 	const struct option_def *options;
 	size_t n_options;
 	unsigned option_flags; /* enum options_flags */
+	/* Ends with NULL: commands of its own, named "mig apply"; .run is then never called, but for
+	 * the options before the command, if there are any. NULL: none. */
+	const struct cmd *const *commands;
+	int exit_code; /* of every failure; 0: by the kind of error (base/error.h) */
 	/* Returns 0, an exit code > 0 that it has explained itself, or < 0 with @err set. */
 	int (*run)(const struct cmd *cmd, const struct options *o, struct error *err);
 };
+
+/* Prints what --help prints. Returns an exit code. */
+int cmd_help(const struct cmd *cmd);
 
 extern const struct cmd cmd_cdi;
 extern const struct cmd cmd_config;
 extern const struct cmd cmd_demo;
 extern const struct cmd cmd_kubelet;
 extern const struct cmd cmd_labels;
+extern const struct cmd cmd_mig;
 extern const struct cmd cmd_sim;
 extern const struct cmd cmd_status;
 extern const struct cmd cmd_validate;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
+#include "base/time.h"
 #include "cli/cmd.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@ static const struct cmd *const commands[] = {
 	&cmd_demo,
 	&cmd_kubelet,
 	&cmd_labels,
+	&cmd_mig,
 	&cmd_sim,
 	&cmd_status,
 	&cmd_validate,
@@ -32,7 +35,15 @@ static int show_usage(FILE *to)
 	return to == stdout ? EXIT_SUCCESS : 2;
 }
 
-static int show_help(const struct cmd *cmd)
+/* The name of a command inside another: "apply" of "mig apply". */
+static const char *last_word(const struct cmd *cmd)
+{
+	const char *space = strrchr(cmd->name, ' ');
+
+	return space ? space + 1 : cmd->name;
+}
+
+int cmd_help(const struct cmd *cmd)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
 
@@ -40,6 +51,13 @@ static int show_help(const struct cmd *cmd)
 		cmd->usage, cmd->summary[0] & ~0x20, cmd->summary + 1);
 	if (cmd->description)
 		buf_printf(&b, "%s\n", cmd->description);
+	if (cmd->commands)
+		buf_puts(&b, "Commands:\n");
+	for (size_t i = 0; cmd->commands && cmd->commands[i]; i++)
+		buf_printf(&b, "  %-15s %s\n", last_word(cmd->commands[i]),
+			cmd->commands[i]->summary);
+	if (cmd->commands)
+		buf_putc(&b, '\n');
 	options_help(&b, cmd->options, cmd->n_options);
 	return fputs(buf_str(&b), stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -49,10 +67,42 @@ static void options_finip(struct options *o)
 	options_fini(o);
 }
 
+/* Started under the name of NVIDIA's program, whose scripts read its log. */
+#define MIG_PARTED "nvidia-mig-parted"
+
+static bool as_mig_parted;
+
 static int report(const struct cmd *cmd, const struct error *err)
 {
-	(void)fprintf(stderr, "gpuslice %s: %s\n", cmd->name, err->msg);
-	return error_class(err->code)->exit_code;
+	char now[TIME_RFC3339_MAX];
+
+	time_rfc3339(time_wall_ns(), now);
+	if (as_mig_parted)
+		(void)fprintf(stderr, "time=\"%.19sZ\" level=fatal msg=\"%c%s\"\n", now,
+			toupper((unsigned char)err->msg[0]), err->msg[0] ? err->msg + 1 : "");
+	else
+		(void)fprintf(stderr, "gpuslice %s: %s\n", cmd->name, err->msg);
+	return cmd->exit_code ? cmd->exit_code : error_class(err->code)->exit_code;
+}
+
+static int run(const struct cmd *cmd, int argc, char **argv);
+
+/* The words behind the options of @cmd are a command of its own. */
+static int run_inner(const struct cmd *cmd, const struct options *o, struct error *err)
+{
+	const char *word = o->args.n ? o->args.v[0] : NULL;
+
+	if (!word)
+		return error_set(err, ERR_INVALID,
+			"which command? 'gpuslice %s --help' lists them", cmd->name);
+	if (cmd->run && cmd->run(cmd, o, err) < 0)
+		return -1;
+	for (size_t i = 0; cmd->commands[i]; i++) {
+		if (!strcmp(word, last_word(cmd->commands[i])))
+			return run(cmd->commands[i], (int)o->args.n, o->args.v);
+	}
+	return error_set(err, ERR_INVALID,
+		"unknown command '%.40s'; 'gpuslice %s --help' lists them", word, cmd->name);
 }
 
 static int run(const struct cmd *cmd, int argc, char **argv)
@@ -63,11 +113,11 @@ static int run(const struct cmd *cmd, int argc, char **argv)
 		NULL, &err);
 
 	if (r == OPTIONS_HELP)
-		return show_help(cmd);
+		return cmd_help(cmd);
 	if (r == OPTIONS_VERSION)
 		return printf("gpuslice %s\n", GPUSLICE_VERSION) < 0;
 	if (r == 0)
-		r = cmd->run(cmd, &o, &err);
+		r = cmd->commands ? run_inner(cmd, &o, &err) : cmd->run(cmd, &o, &err);
 	if (r < 0)
 		return report(cmd, &err);
 	/* Output that did not arrive (full disk) is a failure too. */
@@ -76,16 +126,31 @@ static int run(const struct cmd *cmd, int argc, char **argv)
 	return r;
 }
 
+/* `gpuslice help mig apply` */
+static const struct cmd *find_inner(const struct cmd *cmd, const char *word)
+{
+	for (size_t i = 0; word && cmd->commands && cmd->commands[i]; i++) {
+		if (!strcmp(word, last_word(cmd->commands[i])))
+			return cmd->commands[i];
+	}
+	return cmd;
+}
+
 int main(int argc, char **argv)
 {
+	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+
 	(void)signal(SIGPIPE, SIG_IGN);
 	log_setup(LOG_WARN, LOG_TEXT);
+	as_mig_parted = argc > 0 && !strcmp(slash ? slash + 1 : argv[0], MIG_PARTED);
+	if (as_mig_parted)
+		return run(&cmd_mig, argc, argv);
 	if (argc < 2)
 		return show_usage(stderr);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		for (size_t i = 0; argc > 2 && i < ARRAY_LEN(commands); i++) {
 			if (!strcmp(argv[2], commands[i]->name))
-				return show_help(commands[i]);
+				return cmd_help(find_inner(commands[i], argv[3]));
 		}
 		return show_usage(stdout);
 	}

@@ -409,13 +409,12 @@ static int make_jobs(struct run *r, struct error *err)
 {
 	const struct mig_node *node;
 
-	if (mig_editor_read(r->e, /* clients= */ false, &node, err) < 0)
+	if (!r->e->fresh && mig_editor_read(r->e, /* clients= */ false, &node, err) < 0)
 		return -1;
-	r->jobs = calloc(node->n ? node->n : 1, sizeof(*r->jobs));
-	if (!r->jobs)
-		return error_nomem(err);
-	r->n = node->n;
-	return 0;
+	r->e->fresh = false;
+	r->n = r->e->node.n;
+	r->jobs = calloc(r->n ? r->n : 1, sizeof(*r->jobs));
+	return r->jobs ? 0 : error_nomem(err);
 }
 
 int mig_editor_apply(struct mig_editor *e, const struct mig_apply *a, struct error *err)
@@ -424,6 +423,7 @@ int mig_editor_apply(struct mig_editor *e, const struct mig_apply *a, struct err
 	struct error why = ERROR_INIT;
 	int k = call_hook(&r, MIG_HOOK_APPLY_START, err);
 
+	e->fresh = e->fresh && !has_hook(&r, MIG_HOOK_APPLY_START);
 	if (k == 0)
 		k = make_jobs(&r, err);
 	if (k == 0)

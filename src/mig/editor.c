@@ -89,6 +89,7 @@ int mig_editor_read(struct mig_editor *e, bool clients, const struct mig_node **
 		if (e->gpus[i].product)
 			e->node.gpus[i].layout = e->gpus[i].product->layout;
 	}
+	e->fresh = true;
 	*ret = &e->node;
 	return 0;
 }

@@ -106,7 +106,7 @@ struct mig_apply {
 #define MIG_APPLY_PENDING 1 /* done, but that a mode waits for a reset */
 
 /*
- * Makes the node what is wanted. Returns 0 or MIG_APPLY_PENDING (with the reason in @err); < 0: the
+ * Makes the node what is wanted, from what was read just before, or else reads it. Returns 0 or MIG_APPLY_PENDING (with the reason in @err); < 0: the
  * first thing that went wrong, and each GPU's result was told. ERR_UNAVAILABLE: an instance in use
  * would have to go; ERR_LIMIT: it cannot be placed; ERR_CANCELLED: stopped.
  */

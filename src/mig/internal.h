@@ -9,6 +9,7 @@ struct mig_editor {
 	struct mig_session session;
 	struct mig_node node;
 	struct mig_gpu *gpus; /* as node.gpus */
+	bool fresh;           /* read, and nothing has been done since */
 };
 
 /* Reads GPU @g anew as far as it changes; a failure is its fault. With what uses it: @clients. */
