@@ -33,11 +33,12 @@ struct check {
 /* A row of what a node offers. */
 struct row {
 	uint32_t gpus, min, max; /* GPUs that have devices of it; devices of one GPU */
+	uint32_t refused;        /* devices that are listed and cannot be had; a note says why */
 };
 
 static struct row row_of(const struct resource *r, const struct inventory *inv)
 {
-	struct row row = { 0, UINT32_MAX, 0 };
+	struct row row = { .min = UINT32_MAX };
 
 	for (uint32_t g = 0; g < inv->n; g++) {
 		uint32_t n = 0;
@@ -50,6 +51,8 @@ static struct row row_of(const struct resource *r, const struct inventory *inv)
 		if (n > row.max)
 			row.max = n;
 	}
+	for (uint32_t i = 0; i < r->n_devices; i++)
+		row.refused += r->devices[i].why != 0;
 	if (!row.gpus)
 		row.min = 0;
 	return row;
@@ -78,14 +81,17 @@ static void print_offer(const struct offer *o, const struct inventory *inv)
 	for (uint32_t i = 0; i < o->n; i++) {
 		const struct resource *r = &o->resources[i];
 		struct row row = row_of(r, inv);
-		char per[32];
+		char per[32], refused[48] = "";
 
 		if (row.min == row.max)
 			(void)snprintf(per, sizeof(per), "%u", row.max);
 		else
 			(void)snprintf(per, sizeof(per), "%u to %u", row.min, row.max);
-		printf("  %-36s %8u %6u %9s  %s\n", r->name, r->n_devices, row.gpus, per,
-			sharing_name(r->strategy));
+		if (row.refused)
+			(void)snprintf(refused, sizeof(refused), ", %u of them unhealthy",
+				row.refused);
+		printf("  %-36s %8u %6u %9s  %s%s\n", r->name, r->n_devices, row.gpus, per,
+			sharing_name(r->strategy), refused);
 	}
 	for (size_t i = 0; i < o->notes.n; i++)
 		printf("  note: %s\n", o->notes.v[i]);
@@ -109,8 +115,9 @@ static json_t *offer_json(const struct offer *o, const struct inventory *inv)
 		struct row row = row_of(r, inv);
 
 		(void)json_array_append_new(list,
-			json_pack("{s:s, s:I, s:I, s:I, s:I, s:s}", "name", r->name, "devices",
-				(json_int_t)r->n_devices, "gpus", (json_int_t)row.gpus,
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s}", "name", r->name,
+				"devices", (json_int_t)r->n_devices, "refused",
+				(json_int_t)row.refused, "gpus", (json_int_t)row.gpus,
 				"perGpuMin", (json_int_t)row.min, "perGpuMax",
 				(json_int_t)row.max, "sharing", sharing_name(r->strategy)));
 	}
@@ -202,6 +209,8 @@ static void print_node(const struct check *c)
 		printf("%s %u x %s", i + 1 > same ? "," : "", same, c->node.inv->gpus[i].name);
 		same = 0;
 	}
+	if (c->node.inv->n_mig)
+		printf(", %u MIG devices", c->node.inv->n_mig);
 	printf("%s, driver %s\n\n", c->node.inv->n ? "" : " no GPU",
 		c->node.inv->driver_version);
 }

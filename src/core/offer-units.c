@@ -236,12 +236,15 @@ static bool is_same_type(const struct gpu_mig *a, const struct gpu_mig *b)
 	       a->jpeg == b->jpeg && a->ofa == b->ofa;
 }
 
-/* The MIG device of a unit that can be had as far as is known yet; NULL: it is none. */
-static const struct gpu_mig *good_mig(const struct work *w, uint32_t i)
+/*
+ * The MIG device of a unit, if its type is known and counts; else NULL. What cannot be read of it
+ * for now is a matter of health, and must not make another type the one that serves.
+ */
+static const struct gpu_mig *typed_mig(const struct work *w, uint32_t i)
 {
 	const struct offer_unit *u = &w->units->v[i];
 
-	if (u->mig == OFFER_WHOLE || u->why || w->inv->mig[u->mig].reason[0])
+	if (u->mig == OFFER_WHOLE || u->why || !w->inv->mig[u->mig].profile[0])
 		return NULL;
 	return &w->inv->mig[u->mig];
 }
@@ -258,13 +261,13 @@ static const struct gpu_mig *leader(const struct work *w, uint32_t first)
 	uint32_t most = 0;
 
 	for (uint32_t i = first; i < w->units->n; i++) {
-		const struct gpu_mig *m = good_mig(w, i), *o;
+		const struct gpu_mig *m = typed_mig(w, i), *o;
 		uint32_t n = 0;
 
 		if (!m || !is_beside(w, first, i))
 			continue;
 		for (uint32_t k = first; k < w->units->n; k++) {
-			o = good_mig(w, k);
+			o = typed_mig(w, k);
 			n += o && is_beside(w, first, k) && is_same_type(m, o);
 		}
 		if (n > most) {
@@ -307,7 +310,7 @@ static int settle_single(struct work *w, struct error *err)
 			one = leader(w, first);
 		for (uint32_t i = first; one && i < w->units->n; i++) {
 			struct offer_unit *u = &w->units->v[i];
-			const struct gpu_mig *m = good_mig(w, i);
+			const struct gpu_mig *m = typed_mig(w, i);
 
 			if (u->why || !is_beside(w, first, i) ||
 				(u->mig != OFFER_WHOLE && (!m || is_same_type(m, one))))

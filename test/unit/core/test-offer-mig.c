@@ -398,7 +398,16 @@ static void offer_new__contains_what_cannot_be_offered(void **state)
 	CASE(1, SINGLE, "gpu=MIG-0-0 MIG-0-1 MIG-0-2", NULL, small(inv, 0); small(inv, 0);
 		small(inv, 0); (void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "x");
 		(void)snprintf(inv->mig[1].reason, GPU_REASON_MAX, "x");
-		inv->mig[0].memory_mib = 0; inv->mig[1].memory_mib = 0);
+		inv->mig[0].memory_mib = 0; inv->mig[0].profile[0] = '\0';
+		inv->mig[1].memory_mib = 0; inv->mig[1].profile[0] = '\0');
+	/* while its type is known it counts: no other takes over for that long */
+	CASE(2, SINGLE, "gpu=GPU-0! MIG-1-0 MIG-1-1 MIG-1-2!",
+		"GPU 0 (GPU-0): unhealthy, MIG is off there, and with strategy single "
+		"'nvidia.com/gpu' is the MIG devices '1g.5gb' of this node",
+		small(inv, 1);
+		small(inv, 1); large(inv, 1);
+		(void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "minors: not there");
+		(void)snprintf(inv->mig[1].reason, GPU_REASON_MAX, "minors: not there"));
 	CASE(1, MIXED, "", "GPU 0 (GPU-0): its MIG devices '' are not offered, no resource pattern "
 			   "matches the profile",
 		small(inv, 0);
