@@ -89,6 +89,7 @@ static void on_inventory(void *arg, const struct inventory *inv)
 	a->nvml_answered = true;
 	error_clear(&a->nvml_down);
 	take_look(a, inv, NULL);
+	agent_mig_looked(a);
 }
 
 static void on_nvml_down(void *arg, const struct error *why)
@@ -106,6 +107,7 @@ static void on_nvml_down(void *arg, const struct error *why)
 		log_warn("NVML cannot be used, trying again", LOG_STR("reason", why->msg));
 	a->nvml_down = *why;
 	take_look(a, NULL, why);
+	agent_mig_look(a);
 }
 
 static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
@@ -143,12 +145,19 @@ static int start_monitor(struct agent *a, struct error *err)
 		.nvml_path = a->nvml_path,
 		.driver_root = a->config.config->container_driver_root,
 		.sysfs_root = a->sysfs_root,
+		.procfs_root = a->procfs_root,
 	};
 
 	if (gpu_monitor_start(&a->monitor, a->loop, &options, &monitor_ops, a, err) < 0)
 		return -1;
 	gpu_monitor_set_interval(a->monitor, a->config.config->health.probe_interval_ns);
 	return 0;
+}
+
+void agent_probe(struct agent *a)
+{
+	if (!a->mig.released)
+		gpu_monitor_probe(a->monitor);
 }
 
 void agent_gpus_follow_config(struct agent *a, bool moved)
@@ -238,7 +247,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 		holders_new(&a->holders, a->rpc, pod_resources, err) < 0 ||
 		kubelet_watch_start(&a->kubelet_watch, a->loop, a->plugin_dir, on_kubelet_dir,
 			a, err) < 0 ||
-		agent_http_start(a, o->listen, err) < 0)
+		agent_http_start(a, o->listen, err) < 0 || agent_mig_start(a, err) < 0)
 		return -1;
 	agent_cluster_start(a);
 	return 0;
@@ -256,6 +265,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	a->sources = options->sources;
 	a->nvml_path = options->nvml_path;
 	a->sysfs_root = options->sysfs_root;
+	a->procfs_root = options->procfs_root;
 	agent_cdi_init(&a->cdi, options->cdi_dir);
 	a->started_wall_ns = time_wall_ns();
 	node_init(&a->node);
@@ -263,6 +273,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	a->due.data = a;
 	agent_config_init(a);
 	agent_cluster_init(a, options);
+	agent_mig_init(a, options);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);
 		return -1;
@@ -274,7 +285,8 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 void agent_reload(struct agent *a)
 {
 	agent_config_reload(a);
-	gpu_monitor_probe(a->monitor);
+	agent_probe(a);
+	agent_mig_look(a);
 	on_kubelet_dir(a);
 }
 
@@ -282,7 +294,8 @@ struct agent *agent_stop(struct agent *a)
 {
 	if (!a)
 		return NULL;
-	/* First, because it answers the status requests that wait for the kubelet. */
+	agent_mig_stop(a);
+	/* Early, because it answers the status requests that wait for the kubelet. */
 	a->holders = holders_free(a->holders);
 	a->local = http_server_stop(a->local);
 	a->tcp = http_server_stop(a->tcp);
@@ -302,6 +315,7 @@ struct agent *agent_stop(struct agent *a)
 	node_fini(&a->node);
 	agent_config_fini(a);
 	agent_cluster_fini(a);
+	agent_mig_fini(a);
 	free(a->plugins);
 	free(a->seen);
 	free(a->kubelet_socket);

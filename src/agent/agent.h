@@ -31,9 +31,20 @@ struct agent_cluster_options {
 	enum labels_where labels;
 };
 
+/* The MIG manager. NULL or "" for what is not given. */
+struct agent_mig_options {
+	bool enabled, force, with_reboot, shutdown_clients;
+	const char *default_name; /* layout of a node without the label; none: leave MIG alone */
+	const char *config_file;  /* a file, or a directory with config.yaml in it */
+	const char *config_map;   /* the same through the API: [namespace/]name, key config.yaml */
+	const char *hooks_file, *clients_file, *state_file, *reboot_command, *host_root;
+	const char *operator_namespace; /* where validators are to run again */
+};
+
 struct agent_options {
 	const char *nvml_path;      /* NULL: look for it */
 	const char *sysfs_root;     /* NULL: /sys */
+	const char *procfs_root;    /* NULL: /proc */
 	const char *kubelet_dir;    /* holds device-plugins/ and pod-resources/ */
 	const char *kubelet_socket; /* NULL: the one in device-plugins/; "": never register */
 	const char *run_dir;
@@ -47,6 +58,7 @@ struct agent_options {
 	struct strv fallbacks; /* strategies without label and default */
 	struct strv warnings;  /* for the log */
 	struct agent_cluster_options cluster;
+	struct agent_mig_options mig;
 	struct config_sources sources;
 };
 

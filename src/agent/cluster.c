@@ -54,7 +54,8 @@ static void look_at_taint(struct task *t)
 	struct error err = ERROR_INIT;
 	json_t *patch = NULL;
 
-	if (!c->node || node_object_state(c->node) != NODE_PRESENT || !all_is_served(a))
+	if (!c->node || node_object_state(c->node) != NODE_PRESENT || !all_is_served(a) ||
+		!agent_mig_settled(a))
 		return;
 	if (taint_patch(&patch, node_object_taints(c->node), c->options.startup_taint, &err) <
 		0) {
@@ -109,6 +110,7 @@ static void on_node(void *arg)
 	/* A Node that is gone says nothing about the config: what is in force stays. */
 	if (node_object_state(c->node) == NODE_PRESENT)
 		agent_config_label(a, node_object_label(c->node, c->options.node_label));
+	agent_mig_look(a);
 	agent_cluster_look(a);
 }
 
@@ -214,6 +216,7 @@ static void on_open(uv_timer_t *t)
 	task_poke(&c->events.task);
 	task_poke(&c->labels.task);
 	agent_config_with_api(a, c->api);
+	agent_mig_with_api(a, c->api);
 }
 
 /* What was asked for that cannot be had without the API server. */

@@ -539,22 +539,16 @@ static int start_file(struct agent *a, struct error *err)
 static int name_map(struct agent *a, const char *text, struct error *err)
 {
 	struct agent_config_state *s = &a->config;
-	const char *slash = strchr(text, '/'), *name = slash ? slash + 1 : text;
-	int len = slash ? (int)(slash - text) : (int)strlen(a->cluster.namespace_);
 
-	if ((slash && len == 0) || len >= (int)sizeof(s->map_namespace) ||
-		!config_entry_name_ok(name))
-		return error_set(err, ERR_INVALID,
-			"--config-map: expected NAME or NAMESPACE/NAME, found '%s'", text);
-	if (len == 0 && a->cluster.possible)
+	if (config_map_name("config-map", text, a->cluster.namespace_, s->map_namespace, s->map,
+		    err) < 0)
+		return -1;
+	if (!*s->map_namespace && a->cluster.possible)
 		return error_set(err, ERR_INVALID,
 			"--config-map %s: the namespace of this pod is not known%s%s; give "
 			"NAMESPACE/NAME or --namespace",
 			text, a->cluster.found ? "" : ": ",
 			a->cluster.found ? "" : a->cluster.why.msg);
-	(void)snprintf(s->map_namespace, sizeof(s->map_namespace), "%.*s", len,
-		slash ? text : a->cluster.namespace_);
-	(void)snprintf(s->map, sizeof(s->map), "%s", name);
 	if (asprintf(&s->source_text, "configmap %s/%s", s->map_namespace, s->map) < 0) {
 		s->source_text = NULL;
 		return error_nomem(err);

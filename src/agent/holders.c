@@ -4,10 +4,12 @@
 #include "base/fd.h"
 #include "base/time.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define FRESH_NS   NS_PER_SEC
 #define TIMEOUT_NS (2 * NS_PER_SEC)
@@ -26,6 +28,7 @@ struct holders {
 	struct pod_devices *list; /* last good answer */
 	uint64_t listed_ns;
 	bool asking;
+	bool stale; /* what is asked now began too early for somebody who waits */
 	struct waiter *waiters;
 };
 
@@ -72,18 +75,7 @@ struct holders *holders_free(struct holders *h)
 	return NULL;
 }
 
-static void listed(void *arg, struct pod_devices *list, const struct error *err)
-{
-	struct holders *h = arg;
-
-	h->asking = false;
-	if (list) {
-		(void)pod_devices_free(h->list);
-		h->list = list;
-		h->listed_ns = time_mono_ns();
-	}
-	answer_all(h, list ? NULL : err);
-}
+static void listed(void *arg, struct pod_devices *list, const struct error *err);
 
 /* A kubelet that restarted has a new socket under the old name: dial again. */
 static int dial(struct holders *h, struct error *err)
@@ -99,6 +91,35 @@ static int dial(struct holders *h, struct error *err)
 		rpc_client_close(STEAL_PTR(h->client));
 	h->inode = st.st_ino;
 	return rpc_dial(h->rpc, h->path, &h->client, err);
+}
+
+static void ask(struct holders *h)
+{
+	struct error err = ERROR_INIT;
+
+	if (dial(h, &err) < 0 || pod_resources_list(h->client, TIMEOUT_NS, listed, h, &err) < 0)
+		answer_all(h, &err);
+	else
+		h->asking = true;
+}
+
+static void listed(void *arg, struct pod_devices *list, const struct error *err)
+{
+	struct holders *h = arg;
+
+	h->asking = false;
+	if (list) {
+		(void)pod_devices_free(h->list);
+		h->list = list;
+		h->listed_ns = h->stale ? 0 : time_mono_ns();
+	}
+	if (h->stale && list) {
+		h->stale = false;
+		ask(h);
+		return;
+	}
+	h->stale = false;
+	answer_all(h, list ? NULL : err);
 }
 
 void holders_ask(struct holders *h,
@@ -120,10 +141,21 @@ void holders_ask(struct holders *h,
 	}
 	*w = (struct waiter){ .done = done, .arg = arg, .next = h->waiters };
 	h->waiters = w;
-	if (h->asking)
-		return;
-	if (dial(h, &err) < 0 || pod_resources_list(h->client, TIMEOUT_NS, listed, h, &err) < 0)
-		answer_all(h, &err);
-	else
-		h->asking = true;
+	if (!h->asking)
+		ask(h);
+}
+
+void holders_ask_anew(struct holders *h,
+	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
+	void *arg)
+{
+	h->listed_ns = 0;
+	/* What is under way may have been answered already. */
+	h->stale = h->asking;
+	holders_ask(h, done, arg);
+}
+
+bool holders_absent(const struct holders *h)
+{
+	return access(h->path, F_OK) < 0 && errno == ENOENT;
 }

@@ -8,6 +8,8 @@
  */
 #include "kube/pod-resources.h"
 
+#include <stdbool.h>
+
 struct holders;
 
 /* @path: .../pod-resources/kubelet.sock; need not exist yet. */
@@ -22,3 +24,11 @@ struct holders *holders_free(struct holders *h);
 void holders_ask(struct holders *h,
 	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
 	void *arg);
+
+/* The same, never with an answer from before. */
+void holders_ask_anew(struct holders *h,
+	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
+	void *arg);
+
+/* There is no such socket: no kubelet runs here, and so no pod. */
+bool holders_absent(const struct holders *h);

@@ -10,6 +10,7 @@
 #include "agent/config/source.h"
 #include "agent/holders.h"
 #include "agent/kubelet-watch.h"
+#include "agent/mig/manager.h"
 #include "base/log.h"
 #include "core/config-choice.h"
 #include "core/node.h"
@@ -106,7 +107,8 @@ struct agent {
 
 	struct agent_config_state config;
 
-	const char *nvml_path, *sysfs_root; /* borrowed: argv or environment; may be NULL */
+	/* Borrowed: argv or environment; may be NULL. */
+	const char *nvml_path, *sysfs_root, *procfs_root;
 	struct gpu_monitor *monitor;
 	struct node node;
 	bool nvml_answered;     /* an inventory came, at least once */
@@ -127,6 +129,7 @@ struct agent {
 	struct agent_cluster cluster;
 	struct agent_label_state labels;
 	struct agent_cdi cdi;
+	struct agent_mig mig;
 
 	struct http_server *local, *tcp;
 	struct error failure;
@@ -151,6 +154,8 @@ struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
 
 /* agent.c: ends the loop with an error for main() to report. */
 void agent_fail(struct agent *a, const struct error *err);
+/* A look at NVML, unless the GPUs are to be let alone while their mode changes. */
+void agent_probe(struct agent *a);
 /* Another config is in force; @moved: the driver's library is looked for elsewhere. */
 void agent_gpus_follow_config(struct agent *a, bool moved);
 
@@ -177,6 +182,19 @@ void agent_cluster_fini(struct agent *a);
 /* Tells the cluster's operator, by an Event on our Node, if there is an API server. */
 void agent_event(struct agent *a, enum event_type type, const char *reason, const char *fmt,
 	...) PRINTF(4, 5);
+
+/* mig.c: the MIG manager (mig/manager.h). */
+void agent_mig_init(struct agent *a, const struct agent_options *o);
+int agent_mig_start(struct agent *a, struct error *err) MUST_USE;
+void agent_mig_with_api(struct agent *a, struct api *api);
+void agent_mig_look(struct agent *a);   /* the Node, the layouts or the GPUs may be other ones */
+void agent_mig_looked(struct agent *a); /* NVML was looked at, and that is in .node */
+/* Takes from @inv, a copy of the node's, what is not to be offered now. */
+void agent_mig_mask(const struct agent *a, struct inventory *inv);
+bool agent_mig_settled(const struct agent *a); /* what was wanted at the start has been tried */
+json_t *agent_mig_status(const struct agent *a);
+void agent_mig_stop(struct agent *a);
+void agent_mig_fini(struct agent *a);
 
 /* http.c */
 int agent_http_start(struct agent *a, const char *listen, struct error *err) MUST_USE;

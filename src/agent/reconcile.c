@@ -127,8 +127,9 @@ static void decide(struct agent *a)
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	struct error err = ERROR_INIT;
 
-	if (inventory_copy(&inv, a->node.inv, &err) < 0 ||
-		offer_new(&offer, inv, a->config.config, &err) < 0) {
+	if (inventory_copy(&inv, a->node.inv, &err) == 0)
+		agent_mig_mask(a, inv);
+	if (!inv || offer_new(&offer, inv, a->config.config, &err) < 0) {
 		if (strcmp(a->offer_error.msg, err.msg) != 0)
 			log_error("cannot decide what to offer, keeping the last",
 				LOG_STR("reason", err.msg));
@@ -234,7 +235,7 @@ static void on_due(uv_timer_t *t)
 
 	if (now >= node_due(&a->node, policy)) {
 		(void)node_tick(&a->node, policy, now);
-		gpu_monitor_probe(a->monitor);
+		agent_probe(a);
 	}
 	agent_reconcile(a);
 }

@@ -459,6 +459,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "kubeletDir", json_string(a->kubelet_dir));
 	SET(o, "config", config_status(a));
 	SET(o, "cluster", cluster_status(a));
+	SET(o, "mig", agent_mig_status(a));
 	SET(o, "nvml", nvml_status(a));
 	SET(o, "gpus", gpus_status(a, holders));
 	SET(o, "resources", resources_status(a, holders));

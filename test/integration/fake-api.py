@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""fake-api.py DIR: the reading half of an API server, as far as an agent asks it.
+"""fake-api.py DIR: an API server, as far as an agent asks it.
 
 DIR/nodes and DIR/configmaps are the one object of their kind, as JSON; without the file there is
 none. While DIR/KIND.fail is there, every question about that kind is answered by 503. Lists and
-watches follow the files; all else is 404. The port is written to DIR/port.
+watches follow the files. DIR/pods is a list of pods, all on that node; what is deleted goes from it.
+Merge patches of the node are made and added to DIR/patches, Events to DIR/events, a line each. All
+else is 404. The port is written to DIR/port.
 """
 import http.server
 import json
 import os
 import signal
 import sys
+import threading
 import time
 
 DIR = sys.argv[1]
@@ -23,6 +26,34 @@ def load(kind):
             return json.load(f)
     except FileNotFoundError:
         return None
+
+
+LOCK = threading.Lock()
+
+
+def store(kind, item):
+    path = os.path.join(DIR, kind)
+    with open(path + ".api", "w", encoding="utf-8") as f:
+        json.dump(item, f)
+    os.rename(path + ".api", path)
+
+
+def add_line(name, item):
+    with open(os.path.join(DIR, name), "a", encoding="utf-8") as f:
+        f.write(json.dumps(item) + "\n")
+
+
+def merge(to, patch):
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    to = dict(to) if isinstance(to, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            to.pop(key, None)
+        else:
+            to[key] = merge(to.get(key), value)
+    return to
 
 
 def versioned(item):
@@ -56,7 +87,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         path, _, query = self.path.partition("?")
         kind = path.rsplit("/", 1)[-1]
-        if kind not in ("nodes", "configmaps"):
+        if kind == "pods":
+            self.pods(path)
+        elif kind not in ("nodes", "configmaps"):
             self.answer(404)
         elif os.path.exists(os.path.join(DIR, kind + ".fail")):
             self.answer(503)
@@ -69,10 +102,51 @@ class Handler(http.server.BaseHTTPRequestHandler):
             version = {"resourceVersion": str(time.monotonic_ns())}
             self.answer(200, {"metadata": version, "items": items})
 
-    def do_PATCH(self):
-        self.answer(404)
+    def pods(self, path):
+        parts = path.split("/")
+        items = load("pods") or []
+        if "namespaces" in parts:
+            items = [p for p in items if p["metadata"]["namespace"] == parts[4]]
+        self.answer(503 if os.path.exists(os.path.join(DIR, "pods.fail")) else 200, {"items": items})
 
-    do_POST = do_PUT = do_PATCH
+    def body(self):
+        return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"null")
+
+    def do_POST(self):
+        body = self.body()
+        if self.path.partition("?")[0].endswith("/events"):
+            add_line("events", body)
+            self.answer(201, body)
+        else:
+            self.answer(404)
+
+    def do_PATCH(self):
+        kind, body = self.path.partition("?")[0].split("/")[-2], self.body()
+        node = load("nodes")
+        if kind == "events":
+            add_line("events", body)
+            self.answer(200, body)
+        elif kind != "nodes" or not node or "merge-patch" not in self.headers["Content-Type"]:
+            self.answer(404)
+        elif os.path.exists(os.path.join(DIR, "nodes.fail")):
+            self.answer(503)
+        else:
+            with LOCK:
+                node = merge(load("nodes"), body)
+                store("nodes", node)
+                add_line("patches", body)
+            self.answer(200, node)
+
+    def do_DELETE(self):
+        parts = self.path.split("/")
+        with LOCK:
+            pods = load("pods") or []
+            left = [p for p in pods if (p["metadata"]["namespace"], p["metadata"]["name"]) != (parts[4], parts[6])]
+            store("pods", left)
+        self.answer(200 if len(left) < len(pods) else 404, {})
+
+    def do_PUT(self):
+        self.answer(404)
 
     def log_message(self, *args):
         pass

@@ -109,6 +109,20 @@ static const struct config_source_kind map_kind = {
 
 static const struct api_watch_ops watch_ops = { .object = on_object, .state = on_state };
 
+int config_map_name(const char *option, const char *text, const char *own, char namespace_[64],
+	char name[CONFIG_ENTRY_NAME_MAX], struct error *err)
+{
+	const char *slash = strchr(text, '/'), *last = slash ? slash + 1 : text;
+	int len = slash ? (int)(slash - text) : (int)strlen(own);
+
+	if ((slash && len == 0) || len >= 64 || !config_entry_name_ok(last))
+		return error_set(err, ERR_INVALID,
+			"--%s: expected NAME or NAMESPACE/NAME, found '%s'", option, text);
+	(void)snprintf(namespace_, 64, "%.*s", len, slash ? text : own);
+	(void)snprintf(name, CONFIG_ENTRY_NAME_MAX, "%s", last);
+	return 0;
+}
+
 int config_source_map(struct config_source **ret, struct api *api, const char *namespace_,
 	const char *name, const struct config_source_ops *ops, void *arg, struct error *err)
 {

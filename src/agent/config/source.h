@@ -10,6 +10,7 @@
  */
 #include "base/buf.h"
 #include "base/strv.h"
+#include "core/config-choice.h"
 #include "kube/api/api.h"
 
 struct config_source;
@@ -31,6 +32,11 @@ int config_source_dir(struct config_source **ret, uv_loop_t *loop, const char *p
 int config_source_map(struct config_source **ret, struct api *api, const char *namespace_,
 	const char *name, const struct config_source_ops *ops, void *arg,
 	struct error *err) MUST_USE;
+
+/* Splits "[NAMESPACE/]NAME", in @own without a namespace ("": it stays empty). ERR_INVALID names
+ * @option. */
+int config_map_name(const char *option, const char *text, const char *own, char namespace_[64],
+	char name[CONFIG_ENTRY_NAME_MAX], struct error *err) MUST_USE;
 
 struct config_source *config_source_stop(struct config_source *s); /* returns NULL */
 

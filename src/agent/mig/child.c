@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/mig/child.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/time.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KILL_AFTER_MS 5000 /* from SIGTERM to SIGKILL, and from there to giving up */
+#define DRAIN_MS      1000 /* for output that is under way when the process has ended */
+#define READ_BYTES    16384
+#define ERROR_LINES   50 /* of standard error that are logged */
+
+/* Variables of NVIDIA's tool, which ours reads too: what to do is said by the arguments alone. */
+#define FOREIGN_ENV "MIG_PARTED_"
+
+extern char **environ;
+
+enum { IN, OUT, ERR, N_PIPES };
+
+struct mig_child {
+	uv_process_t process;
+	uv_pipe_t pipes[N_PIPES];
+	uv_timer_t timer;
+	uv_write_t write;
+	const struct mig_child_ops *ops; /* NULL: nobody listens any more */
+	void *arg;
+	char *input;
+	uint64_t silence_ns;
+	unsigned handles; /* that are open or being closed */
+	enum { RUNS, TERMED, KILLED, EXITED } stage;
+	bool closing;
+	bool open[N_PIPES];
+	struct buf line;
+	unsigned error_lines;
+	char words[MIG_CHILD_WORDS_MAX];
+	size_t n_words;
+	struct mig_child_end end;
+	char chunk[READ_BYTES];
+};
+
+/* --- the end --- */
+
+static void on_closed(uv_handle_t *h)
+{
+	struct mig_child *c = h->data;
+
+	if (--c->handles > 0)
+		return;
+	buf_fini(&c->line);
+	free(c->input);
+	free(c);
+}
+
+static void close_handle(struct mig_child *c, void *handle)
+{
+	(void)c;
+	if (!uv_is_closing(handle))
+		uv_close(handle, on_closed);
+}
+
+static void close_all(struct mig_child *c)
+{
+	if (c->closing)
+		return;
+	c->closing = true;
+	close_handle(c, &c->timer);
+	for (size_t i = 0; i < N_PIPES; i++)
+		close_handle(c, &c->pipes[i]);
+	close_handle(c, &c->process);
+}
+
+static void tell(struct mig_child *c)
+{
+	const struct mig_child_ops *ops = STEAL_PTR(c->ops);
+
+	c->end.words = c->words;
+	if (ops)
+		ops->ended(c->arg, &c->end);
+	close_all(c);
+}
+
+static void signal_group(const struct mig_child *c, int number)
+{
+	if (c->process.pid > 0 && c->stage != EXITED)
+		(void)kill(-c->process.pid, number);
+}
+
+static void on_time(uv_timer_t *t)
+{
+	struct mig_child *c = t->data;
+
+	switch (c->stage) {
+	case RUNS:
+		c->end.silent = c->end.error.code == ERR_NONE;
+		c->stage = TERMED;
+		signal_group(c, SIGTERM);
+		(void)uv_timer_start(t, on_time, KILL_AFTER_MS, 0);
+		break;
+	case TERMED:
+		c->stage = KILLED;
+		signal_group(c, SIGKILL);
+		(void)uv_timer_start(t, on_time, KILL_AFTER_MS, 0);
+		break;
+	case KILLED: /* it hangs in the kernel */
+		c->end.status = -1;
+		tell(c);
+		break;
+	case EXITED: /* somebody else holds its output open */
+		tell(c);
+		break;
+	}
+}
+
+static void refuse(struct mig_child *c, const struct error *err)
+{
+	if (c->stage != RUNS)
+		return;
+	c->end.error = *err;
+	(void)uv_timer_start(&c->timer, on_time, 0, 0);
+}
+
+static void look_at_end(struct mig_child *c)
+{
+	if (c->stage != EXITED || c->closing)
+		return;
+	if (!c->open[OUT] && !c->open[ERR])
+		tell(c);
+	else
+		(void)uv_timer_start(&c->timer, on_time, DRAIN_MS, 0);
+}
+
+static void on_exit_(uv_process_t *p, int64_t status, int number)
+{
+	struct mig_child *c = p->data;
+
+	c->end.status = (int)status;
+	c->end.signal = number;
+	if (c->stage != RUNS) /* what it has started is to end too */
+		signal_group(c, SIGKILL);
+	c->stage = EXITED;
+	look_at_end(c);
+}
+
+/* --- output --- */
+
+static void take_line(struct mig_child *c)
+{
+	struct error err = ERROR_INIT;
+	int r = 0;
+
+	if (!buf_ok(&c->line))
+		r = error_set(&err, ERR_LIMIT, "a line of more than %d bytes",
+			MIG_CHILD_LINE_MAX);
+	else if (c->ops && c->ops->line && c->stage == RUNS && c->line.len > 0)
+		r = c->ops->line(c->arg, buf_str(&c->line), c->line.len, &err);
+	buf_clear(&c->line);
+	if (r < 0)
+		refuse(c, &err);
+}
+
+static void take_output(struct mig_child *c, const char *data, size_t len)
+{
+	while (len > 0) {
+		const char *end = memchr(data, '\n', len);
+		size_t part = end ? (size_t)(end - data) : len;
+
+		buf_add(&c->line, data, part);
+		/* A line that has no end is not waited for. */
+		if (end || !buf_ok(&c->line))
+			take_line(c);
+		part += end != NULL;
+		data += part;
+		len -= part;
+	}
+}
+
+static void end_words(struct mig_child *c)
+{
+	if (c->n_words == 0)
+		return;
+	c->words[c->n_words] = '\0';
+	c->n_words = 0;
+	if (c->error_lines++ < ERROR_LINES)
+		log_info("mig", LOG_STR("program", c->words));
+}
+
+static void take_errors(struct mig_child *c, const char *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (data[i] == '\n')
+			end_words(c);
+		else if (c->n_words < sizeof(c->words) - 1)
+			c->words[c->n_words++] = data[i];
+	}
+}
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+	struct mig_child *c = h->data;
+
+	(void)suggested;
+	*buf = uv_buf_init(c->chunk, sizeof(c->chunk));
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
+{
+	struct mig_child *c = s->data;
+	bool out = s == (uv_stream_t *)&c->pipes[OUT];
+
+	if (n > 0) {
+		if (c->stage == RUNS)
+			(void)uv_timer_start(&c->timer, on_time, c->silence_ns / NS_PER_MS, 0);
+		if (out)
+			take_output(c, buf->base, (size_t)n);
+		else
+			take_errors(c, buf->base, (size_t)n);
+		return;
+	}
+	if (n == 0)
+		return;
+	c->open[out ? OUT : ERR] = false;
+	close_handle(c, s);
+	if (!out)
+		end_words(c);
+	else if (c->line.len > 0)
+		take_line(c);
+	look_at_end(c);
+}
+
+static void on_written(uv_write_t *w, int status)
+{
+	struct mig_child *c = w->data;
+
+	(void)status; /* it may end without having read all: its own words say why */
+	close_handle(c, &c->pipes[IN]);
+}
+
+/* --- the start --- */
+
+static char **make_env(void)
+{
+	size_t n = 0, kept = 0;
+	char **env;
+
+	while (environ[n])
+		n++;
+	env = calloc(n + 1, sizeof(*env));
+	for (size_t i = 0; env && i < n; i++) {
+		if (strncmp(environ[i], FOREIGN_ENV, sizeof(FOREIGN_ENV) - 1) != 0)
+			env[kept++] = environ[i];
+	}
+	return env;
+}
+
+static int spawn(struct mig_child *c, uv_loop_t *loop, const char *const *argv)
+{
+	char **env = make_env();
+	uv_stdio_container_t stdio[N_PIPES] = {
+		[IN] = { .flags = c->input ? UV_CREATE_PIPE | UV_READABLE_PIPE : UV_IGNORE },
+		[OUT] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
+		[ERR] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
+	};
+	const uv_process_options_t o = {
+		.exit_cb = on_exit_,
+		.file = argv[0],
+		.args = (char **)(uintptr_t)argv,
+		.env = env,
+		.flags = UV_PROCESS_DETACHED,
+		.stdio_count = N_PIPES,
+		.stdio = stdio,
+	};
+	int r;
+
+	for (size_t i = 0; i < N_PIPES; i++)
+		stdio[i].data.stream = (uv_stream_t *)&c->pipes[i];
+	r = env ? uv_spawn(loop, &c->process, &o) : UV_ENOMEM;
+	free(env);
+	return r;
+}
+
+static void feed(struct mig_child *c, size_t len)
+{
+	uv_buf_t b = uv_buf_init(c->input, (unsigned)len);
+
+	c->write.data = c;
+	if (!c->input ||
+		uv_write(&c->write, (uv_stream_t *)&c->pipes[IN], &b, 1, on_written) != 0)
+		close_handle(c, &c->pipes[IN]);
+}
+
+int mig_child_start(struct mig_child **ret, uv_loop_t *loop, const char *const *argv,
+	const char *input, size_t input_len, uint64_t silence_ns,
+	const struct mig_child_ops *ops, void *arg, struct error *err)
+{
+	struct mig_child *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return error_nomem(err);
+	if (input) {
+		c->input = malloc(input_len + 1);
+		if (!c->input) {
+			free(c);
+			return error_nomem(err);
+		}
+		memcpy(c->input, input, input_len);
+	}
+	c->line = (struct buf)BUF_INIT(MIG_CHILD_LINE_MAX);
+	c->silence_ns = silence_ns;
+	for (size_t i = 0; i < N_PIPES; i++) {
+		(void)uv_pipe_init(loop, &c->pipes[i], 0);
+		c->pipes[i].data = c;
+	}
+	(void)uv_timer_init(loop, &c->timer);
+	c->timer.data = c->process.data = c;
+	c->handles = N_PIPES + 2; /* uv_spawn() makes its handle one also when it fails */
+	r = spawn(c, loop, argv);
+	if (r != 0) {
+		close_all(c);
+		return error_set(err, ERR_IO, "run '%s': %s", argv[0], uv_strerror(r));
+	}
+	c->ops = ops;
+	c->arg = arg;
+	c->open[OUT] = c->open[ERR] = true;
+	(void)uv_read_start((uv_stream_t *)&c->pipes[OUT], on_alloc, on_read);
+	(void)uv_read_start((uv_stream_t *)&c->pipes[ERR], on_alloc, on_read);
+	(void)uv_timer_start(&c->timer, on_time, silence_ns / NS_PER_MS, 0);
+	feed(c, input_len);
+	*ret = c;
+	return 0;
+}
+
+struct mig_child *mig_child_stop(struct mig_child *c)
+{
+	if (!c || c->closing)
+		return NULL;
+	c->ops = NULL;
+	if (c->stage == EXITED)
+		close_all(c);
+	else if (c->stage == RUNS)
+		on_time(&c->timer);
+	return NULL;
+}

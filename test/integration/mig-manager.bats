@@ -1,0 +1,499 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The MIG manager with an API server and a tool that both only pretend: what it asks for, in which
+# order, and that whatever fails is put back. With the real tool on simulated GPUs: mig-layout.bats.
+
+bats_require_minimum_version 1.5.0
+load lib
+load cluster
+
+setup_file() {
+	stage_programs
+}
+
+setup() {
+	node_setup p3.8xlarge
+	unset KUBERNETES_SERVICE_HOST KUBECONFIG NODE_NAME
+	export FAKE_MIG=$NODE_DIR/mig GPUSLICE_TOOL=$BATS_TEST_DIRNAME/fake-mig
+	mkdir "$FAKE_MIG" "$NODE_DIR/host"
+	MANAGER=(--mig-manager --mig-strategy mixed --host-root-mount "$NODE_DIR/host")
+	fake_api
+}
+
+teardown() {
+	node_teardown
+}
+
+# fake_api: an API server whose objects are the files of $API.
+fake_api() {
+	API=$NODE_DIR/api
+	mkdir "$API"
+	start api python3 "$BATS_TEST_DIRNAME/fake-api.py" "$API"
+	eventually 10 test -s "$API/port"
+	cat >"$NODE_DIR/kubeconfig" <<-EOF2
+		apiVersion: v1
+		kind: Config
+		current-context: c
+		clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(<"$API/port")"}}]
+		users: [{name: u, user: {}}]
+		contexts: [{name: c, context: {cluster: c, user: u}}]
+	EOF2
+	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
+}
+
+# node [KEY=VALUE...]: our Node, with these labels alone.
+node() {
+	printf '%s\n' "$@" | jq -R . | jq -s '{metadata: {name: "node-1", uid: "1", labels:
+		([.[] | select(. != "") | capture("^(?<key>[^=]*)=(?<value>.*)$")] | from_entries)}}' | put "$API/nodes"
+}
+
+# label KEY=VALUE, or KEY-
+label() {
+	local filter='.metadata.labels[$k] = $v'
+	[[ $1 == *=* ]] || filter='del(.metadata.labels[$k])'
+	jq --arg k "${1%%[=-]}" --arg v "${1#*=}" "$filter" "$API/nodes" >/dev/null || return 1
+	if [[ $1 == *=* ]]; then
+		jq --arg k "${1%%=*}" --arg v "${1#*=}" '.metadata.labels[$k] = $v' "$API/nodes" | put "$API/nodes"
+	else
+		jq --arg k "${1%-}" 'del(.metadata.labels[$k])' "$API/nodes" | put "$API/nodes"
+	fi
+}
+
+label_is() {
+	jq -e --arg k "$1" --arg v "${2-}" '(.metadata.labels[$k] // "") == $v' "$API/nodes"
+}
+
+state_is() {
+	label_is nvidia.com/mig.config.state "$1"
+}
+
+reason_has() {
+	jq -e --arg v "$1" '.metadata.annotations["gpuslice.io/mig.config.reason"] | contains($v)' "$API/nodes"
+}
+
+# The values that the state had, in order.
+states() {
+	jq -r '.metadata.labels["nvidia.com/mig.config.state"]? // empty' "$API/patches" | tr '\n' ' '
+}
+
+calls() {
+	grep -c "^$1" "$FAKE_MIG/calls" || true
+}
+
+event_has() {
+	jq -e --arg r "$1" --arg m "${2-}" 'select(.reason == $r and (.message | contains($m)))' "$API/events"
+}
+
+# manager [OPTION...]: kubelet and agent in touch; the fake tool knows the GPUs.
+manager() {
+	[[ -e $FAKE_MIG/uuids ]] || sim show --json | jq -r '.gpus[].uuid' >"$FAKE_MIG/uuids"
+	[[ -n ${PID[kubelet]-} ]] || kubelet
+	agent "${MANAGER[@]}" "$@"
+}
+
+# behave dry|apply: the tool answers so, as standard input says.
+behave() {
+	put "$FAKE_MIG/$1"
+}
+
+@test "without a label and a default MIG is left alone" {
+	node
+	manager
+	eventually 20 offers 4
+	sleep 1
+	[[ ! -e $FAKE_MIG/calls && ! -e $API/patches ]]
+	status '.mig.enabled and .mig.config == null'
+}
+
+@test "the label is followed: pending, then success, and again with another" {
+	node nvidia.com/mig.config=all-1g.5gb
+	manager
+	eventually 20 state_is success
+	[[ $(states) == "pending success " ]]
+	reason_has "all-1g.5gb: applied, 4 of 4 GPUs changed"
+	eventually 5 event_has MigConfigApplied all-1g.5gb
+	status '.mig.state == "success" and .mig.config == "all-1g.5gb" and .mig.nvmlCalls == 7 and .mig.phase == "rest"'
+	[[ $(calls dry-run) == 1 && $(calls apply) == 1 ]]
+	offers 4
+	label nvidia.com/mig.config=all-balanced
+	eventually 10 reason_has all-balanced
+	state_is success
+	[[ $(<"$FAKE_MIG/now") == all-balanced ]]
+	label_is nvidia.com/mig.config all-balanced
+	# Nothing else happens without a reason.
+	sleep 1
+	[[ $(calls dry-run) == 2 && $(states) == "pending success pending success " ]]
+}
+
+@test "what is applied already is success at once, and nobody is paused" {
+	echo all-1g.5gb >"$FAKE_MIG/now"
+	node nvidia.com/mig.config=all-1g.5gb nvidia.com/gpu.deploy.dcgm=true
+	manager
+	eventually 20 state_is success
+	[[ $(states) == "success " && $(calls apply) == 0 ]]
+	! grep paused "$API/patches"
+}
+
+@test "the default is used without the label, and without an API server" {
+	node
+	# V100s have no MIG: the default is not for them.
+	manager --mig-config-default all-disabled
+	eventually 20 offers 4
+	status '.mig.config == null'
+	stop agent
+	unset KUBECONFIG NODE_NAME
+	export GPUSLICE_SIM_NODE=p4d.24xlarge GPUSLICE_SIM_DIR=$NODE_DIR/sim2
+	mkdir "$GPUSLICE_SIM_DIR"
+	rm "$FAKE_MIG/uuids"
+	manager --mig-config-default all-disabled
+	eventually 20 status '.mig.state == "success" and .mig.chosenBy == "default"'
+	[[ $(<"$FAKE_MIG/now") == all-disabled ]]
+}
+
+@test "clients are paused while a mode changes, waited for, and run again with their own values" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true nvidia.com/gpu.deploy.dcgm-exporter=false \
+		nvidia.com/gpu.deploy.client=team-a nvidia.com/gpu.deploy.nvsm= nvidia.com/other=true
+	pods_of dcgm
+	behave apply <<<'step "one"; sleep 1'
+	manager
+	eventually 20 label_is nvidia.com/gpu.deploy.dcgm paused-for-mig-change
+	label_is nvidia.com/gpu.deploy.client paused-for-mig-change
+	label_is nvidia.com/gpu.deploy.dcgm-exporter false
+	label_is nvidia.com/gpu.deploy.nvsm ''
+	label_is nvidia.com/other true
+	state_is pending
+	sleep 1
+	[[ $(calls apply) == 0 ]]
+	offers 4
+	echo '[]' | put "$API/pods"
+	eventually 10 state_is success
+	label_is nvidia.com/gpu.deploy.dcgm true
+	label_is nvidia.com/gpu.deploy.client team-a
+	label_is nvidia.com/gpu.deploy.dcgm-exporter false
+	jq -e '.metadata.annotations | has("gpuslice.io/mig.paused") | not' "$API/nodes"
+	offers 4
+}
+
+# pods_of CLIENT [NAMESPACE/NAME]: one pod that the deploy label of this client keeps here.
+pods_of() {
+	local pod=${2-gpu-operator/pod-1}
+	jq -n --arg k "nvidia.com/gpu.deploy.$1" --arg ns "${pod%/*}" --arg name "${pod#*/}" \
+		'[{metadata: {namespace: $ns, name: $name, labels: {}}, spec: {nodeSelector: {($k): "true"}}}]' | put "$API/pods"
+}
+
+@test "our own pod is never paused away" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.device-plugin=true nvidia.com/gpu.deploy.dcgm=true
+	pods_of device-plugin gpu/gpusliced-1
+	manager --namespace gpu --pod-name gpusliced-1
+	eventually 20 state_is success
+	grep dcgm "$API/patches"
+	! grep 'device-plugin.*paused' "$API/patches"
+}
+
+@test "devices are withdrawn while they change, and back before success" {
+	node nvidia.com/mig.config=a
+	behave apply <<<'step "one"; touch "$FAKE_MIG/at"; while [[ -e $FAKE_MIG/at ]]; do sleep 0.1; done'
+	manager
+	eventually 20 test -e "$FAKE_MIG/at"
+	status '[.resources[] | .capacity] | add // 0 | . == 0'
+	[[ $(workers | wc -l) == 0 ]]
+	status '.mig.phase == "applying" and .mig.step == "GPU 0: one" and .mig.state == "pending"'
+	rm "$FAKE_MIG/at"
+	eventually 10 state_is success
+	offers 4
+}
+
+@test "what a pod holds is not touched until it is free; trying again disturbs nobody" {
+	node nvidia.com/gpu.deploy.dcgm=true
+	manager
+	eventually 20 offers 4
+	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
+	scale 1
+	eventually 10 pods 1
+	label nvidia.com/mig.config=a
+	eventually 20 state_is failed
+	reason_has "a: in use by pod gpu-demo/"
+	eventually 5 event_has MigConfigFailed "in use by pod"
+	# The client, which may have been the user, is paused once only.
+	label_is nvidia.com/gpu.deploy.dcgm true
+	offers 4
+	pods 1
+	sleep 11
+	(($(calls dry-run) >= 2 && $(calls apply) == 0))
+	[[ $(states) == "pending failed " ]]
+	scale 0
+	eventually 15 state_is success
+	[[ $(calls apply) == 1 ]]
+}
+
+@test "--mig-force does not ask who holds what" {
+	node
+	manager --mig-force
+	eventually 20 offers 4
+	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
+	scale 1
+	eventually 10 pods 1
+	label nvidia.com/mig.config=a
+	eventually 20 state_is success
+}
+
+@test "what is refused touches nothing, and another label is tried at once" {
+	node nvidia.com/mig.config=nonsense nvidia.com/gpu.deploy.dcgm=true
+	behave dry <<-'EOF2'
+		[[ $name != nonsense ]] || finish false not-found "there is no such layout"
+	EOF2
+	manager
+	eventually 20 state_is failed
+	reason_has "nonsense: there is no such layout"
+	[[ $(states) == "failed " && $(calls apply) == 0 ]]
+	! grep paused "$API/patches"
+	offers 4
+	label nvidia.com/mig.config=a
+	eventually 5 state_is success
+}
+
+# Whatever goes wrong, at whichever point.
+fails_and_recovers() { # PATTERN [STATES]
+	eventually 40 state_is failed
+	reason_has "$1"
+	[[ $(states) == "pending failed " ]]
+	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
+	offers 4
+	eventually 5 event_has MigConfigFailed "$1"
+	rm -f "$FAKE_MIG/apply" "$FAKE_MIG/dry"
+	label nvidia.com/mig.config=b
+	eventually 10 state_is success
+	label_is nvidia.com/gpu.deploy.dcgm true
+}
+
+@test "an apply that fails is failed with its reason, and everything is put back" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	behave apply <<<'planned 2 null; step "one"; results failed; finish false io "create GPU instance: no"'
+	manager
+	fails_and_recovers "a: create GPU instance: no"
+	# A failure after a success of the same process is put back just the same.
+	rm "$API/patches"
+	behave apply <<<'finish false io "second"'
+	label nvidia.com/mig.config=a
+	fails_and_recovers second
+}
+
+@test "a tool that dies, talks nonsense, or says no end is failed" {
+	local -A cases=(
+		['ended with signal 9']='step "one"; kill -9 $$'
+		['expected a JSON object']='echo Hello; sleep 20'
+		['ended with status 3']='step "one"; echo "oh no" >&2; exit 3'
+		['GPUs']='for i in $(seq 300); do printf "{\"event\":\"planned\",\"gpu\":1,\"uuid\":\"u$i\",\"steps\":1}\n"; done; sleep 20'
+	)
+	local pattern
+	node nvidia.com/gpu.deploy.dcgm=true
+	manager
+	for pattern in "${!cases[@]}"; do
+		rm -f "$API/patches" "$API/events"
+		behave apply <<<"${cases[$pattern]}"
+		label nvidia.com/mig.config=a
+		fails_and_recovers "$pattern"
+	done
+}
+
+@test "a tool that hangs is ended, even if it does not listen, and the step is named" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	behave apply <<<'trap "" TERM; step "set MIG mode on"; while :; do sleep 0.2; done'
+	GPUSLICE_MIG_SILENCE=2s manager
+	fails_and_recovers "said nothing for 2 s and was ended at: GPU 0: set MIG mode on"
+}
+
+@test "a tool that is not there is failed" {
+	node nvidia.com/mig.config=a
+	GPUSLICE_TOOL=$NODE_DIR/none manager
+	eventually 20 state_is failed
+	reason_has "$NODE_DIR/none"
+}
+
+@test "clients that do not go are failed with the pod's name" {
+	skip "takes five minutes" # by hand
+}
+
+@test "killed while it applies, the next one finds the label, the paused clients and the layout" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	behave apply <<<'step "one"; touch "$FAKE_MIG/at"; while [[ -e $FAKE_MIG/at ]]; do sleep 0.1; done'
+	manager
+	eventually 20 test -e "$FAKE_MIG/at"
+	stop agent KILL || true
+	state_is pending
+	label_is nvidia.com/gpu.deploy.dcgm paused-for-mig-change
+	rm "$FAKE_MIG/at" "$FAKE_MIG/apply"
+	manager
+	eventually 20 state_is success
+	label_is nvidia.com/gpu.deploy.dcgm true
+	offers 4
+}
+
+@test "a pending that nobody works on, without a label, is taken away" {
+	node nvidia.com/mig.config.state=pending nvidia.com/gpu.deploy.dcgm=paused-for-mig-change
+	manager
+	eventually 20 state_is ''
+	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
+}
+
+@test "the label may change and go while clients are waited for" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	pods_of dcgm
+	manager
+	eventually 20 state_is pending
+	label nvidia.com/mig.config=b
+	sleep 1
+	label nvidia.com/mig.config-
+	eventually 10 state_is ''
+	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
+	[[ $(calls apply) == 0 ]]
+	echo '[]' | put "$API/pods"
+	label nvidia.com/mig.config=b
+	eventually 10 state_is success
+	[[ $(<"$FAKE_MIG/now") == b ]]
+}
+
+@test "layouts come from a file, and its new text is applied" {
+	local config=$NODE_DIR/layouts/config.yaml
+	mkdir "$NODE_DIR/layouts"
+	node nvidia.com/mig.config=a
+	manager --mig-config-file "$config"
+	eventually 20 state_is failed
+	reason_has "has no config.yaml"
+	echo 'version: v1 # 1' >"$config"
+	eventually 10 state_is success
+	[[ $(<"$FAKE_MIG/text") == "version: v1 # 1" ]]
+	echo 'version: v1 # 2' | put "$config"
+	eventually 10 grep -q 2 "$FAKE_MIG/text"
+	[[ $(calls dry-run) == 2 ]]
+	state_is success
+}
+
+@test "layouts come from a ConfigMap through the API" {
+	node nvidia.com/mig.config=a
+	jq -n '{metadata: {name: "mig", uid: "1"}, data: {"config.yaml": "one"}}' | put "$API/configmaps"
+	manager --mig-config-map gpu/mig
+	eventually 20 state_is success
+	[[ $(<"$FAKE_MIG/text") == one ]]
+	jq -n '{metadata: {name: "mig", uid: "1"}, data: {"config.yaml": "two"}}' | put "$API/configmaps"
+	eventually 10 grep -q two "$FAKE_MIG/text"
+	rm "$API/configmaps"
+	eventually 10 state_is failed
+	reason_has "configmap gpu/mig"
+}
+
+@test "where a reset is needed: failed without a reboot" {
+	node nvidia.com/mig.config=a
+	behave apply <<<'results pending; finish false reset-required "GPU 0 waits for a reset"'
+	manager
+	eventually 20 state_is failed
+	reason_has "GPU 0 waits for a reset; a reset of the GPU or a reboot of the host is needed"
+}
+
+@test "with a reboot: rebooting, once; if that does not help, failed" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	behave apply <<<'results pending; finish false reset-required "GPU 0 waits for a reset"'
+	manager --mig-with-reboot --mig-reboot-command "touch $NODE_DIR/rebooted"
+	eventually 20 test -e "$NODE_DIR/rebooted"
+	state_is rebooting
+	label_is nvidia.com/gpu.deploy.dcgm paused-for-mig-change
+	# The host goes down; the mode has not changed when it is back.
+	stop agent KILL || true
+	rm "$NODE_DIR/rebooted"
+	manager --mig-with-reboot --mig-reboot-command "touch $NODE_DIR/rebooted"
+	eventually 20 state_is failed
+	reason_has "rebooted for this already"
+	label_is nvidia.com/gpu.deploy.dcgm true
+	[[ ! -e $NODE_DIR/rebooted ]]
+	# An agent that starts again does not reboot again.
+	stop agent
+	manager --mig-with-reboot --mig-reboot-command "touch $NODE_DIR/rebooted"
+	eventually 20 status '.mig.state == "failed"'
+	[[ ! -e $NODE_DIR/rebooted ]]
+	# Where it helped all is well, and another reboot for the same is possible.
+	rm "$FAKE_MIG/apply"
+	label nvidia.com/mig.config=b
+	eventually 10 state_is success
+	eventually 5 jq -e '.metadata.annotations | has("gpuslice.io/mig.config.rebooted") | not' "$API/nodes"
+}
+
+@test "services of the host stop and start again in reverse, also after an agent that was killed" {
+	local host=$NODE_DIR/host
+	# chroot and systemctl, as far as they are asked.
+	mkdir "$NODE_DIR/bin"
+	cat >"$NODE_DIR/bin/chroot" <<-'EOF2'
+		#!/bin/bash
+		echo "${@:3}" >>"$1/log"
+		[[ $3 != is-active || $4 != idle.service ]]
+	EOF2
+	chmod +x "$NODE_DIR/bin/chroot"
+	printf 'version: v1\nsystemd-services: [a.service, idle.service, b.service]\n' >"$NODE_DIR/clients.yaml"
+	node nvidia.com/mig.config=a
+	behave apply <<<'step "one"; touch "$FAKE_MIG/at"; while [[ -e $FAKE_MIG/at ]]; do sleep 0.1; done'
+	PATH=$NODE_DIR/bin:$PATH manager --mig-shutdown-host-gpu-clients --mig-gpu-clients-file "$NODE_DIR/clients.yaml"
+	eventually 20 test -e "$FAKE_MIG/at"
+	[[ $(tr '\n' ' ' <"$host/log") == "is-active a.service stop a.service is-active idle.service is-active b.service stop b.service " ]]
+	stop agent KILL || true
+	rm "$FAKE_MIG/at" "$FAKE_MIG/apply" "$host/log"
+	eventually 5 no_tool
+	PATH=$NODE_DIR/bin:$PATH manager --mig-shutdown-host-gpu-clients --mig-gpu-clients-file "$NODE_DIR/clients.yaml"
+	eventually 20 state_is success
+	[[ $(grep start "$host/log" | tr '\n' ' ') == "start b.service start a.service " ]]
+	[[ ! -e $GPUSLICE_RUN_DIR/mig-services ]]
+}
+
+no_tool() {
+	! leftovers | grep fake-mig
+}
+
+@test "the layout is kept where NVIDIA's boot service looks for it" {
+	local file=$NODE_DIR/host/etc/systemd/system/nvidia-mig-manager.service.d/override.conf
+	mkdir -p "${file%/*}" "$NODE_DIR/bin"
+	touch "$file"
+	printf '#!/bin/bash\necho "${@:3}" >>"$1/log"\n' >"$NODE_DIR/bin/chroot"
+	chmod +x "$NODE_DIR/bin/chroot"
+	node nvidia.com/mig.config=a
+	PATH=$NODE_DIR/bin:$PATH manager
+	eventually 20 state_is success
+	grep -x 'Environment="MIG_PARTED_SELECTED_CONFIG=a"' "$file"
+	grep -x daemon-reload "$NODE_DIR/host/log"
+}
+
+@test "validators run again after a change with clients, where that is wanted" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	jq -n '[["op", "v1", "nvidia-operator-validator"], ["op", "v2", "nvidia-cuda-validator"],
+		["op", "x", "other"], ["y", "v1", "nvidia-operator-validator"]]
+		| map({metadata: {namespace: .[0], name: .[1], labels: {app: .[2]}}, spec: {}})' | put "$API/pods"
+	manager --mig-operator-namespace op
+	eventually 20 state_is success
+	eventually 5 pods_left "op/x y/v1"
+}
+
+pods_left() {
+	[[ $(jq -r '[.[] | "\(.metadata.namespace)/\(.metadata.name)"] | join(" ")' "$API/pods") == "$1" ]]
+}
+
+@test "options that cannot be are refused at the start" {
+	run -1 "$GPUSLICED" --mig-manager --mig-config-file a --mig-config-map b
+	[[ $output == *"only one can be given"* ]]
+	run -1 "$GPUSLICED" --mig-manager --mig-config-default 'a"b'
+	[[ $output == *"expected the name of a MIG layout"* ]]
+	echo 'version: v2' >"$NODE_DIR/clients.yaml"
+	run -1 "$GPUSLICED" --mig-manager --mig-gpu-clients-file "$NODE_DIR/clients.yaml"
+	[[ $output == *"clients.yaml:1:1: version: expected v1"* ]]
+}
+
+@test "many changes in a row leak no process and no memory worth the name" {
+	local i
+	node nvidia.com/mig.config=a
+	manager
+	eventually 20 state_is success
+	for i in $(seq 20); do
+		label "nvidia.com/mig.config=l$i"
+		eventually 10 reason_has "l$i: applied"
+	done
+	eventually 5 no_tool
+	workers_are 1
+	[[ $(find "/proc/${PID[agent]}/fd" | wc -l) -lt 60 ]]
+	[[ $(find "$GPUSLICE_RUN_DIR" -type f -o -type s | wc -l) -le 4 ]]
+}
