@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/mig/print.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "config/mig.h"
 #include "config/yaml-scalar.h"
 
@@ -43,31 +43,63 @@ static bool inside_number(const char *s, size_t i)
 	return false;
 }
 
-static int compare_texts(const char *a, const char *b)
+/*
+ * Digits before letters, and numbers by their value. With "1g", "2g" and "10g" this runs in a circle
+ * (10g < 1g < 2g < 10g), in Go too, which then prints now this and now that.
+ */
+static bool is_less(const char *a, const char *b)
 {
-	bool digits = false;
 	size_t i = 0, end_a, end_b;
 	uint64_t number_a, number_b, lead;
-	bool letter_a, letter_b;
 
-	for (; a[i] && a[i] == b[i]; i++)
-		digits = isdigit((unsigned char)a[i]);
+	while (a[i] && a[i] == b[i])
+		i++;
 	if (!a[i] || !b[i])
-		return (a[i] != 0) - (b[i] != 0);
-	letter_a = is_letter((unsigned char)a[i]);
-	letter_b = is_letter((unsigned char)b[i]);
-	if (letter_a && letter_b)
-		return (unsigned char)a[i] < (unsigned char)b[i] ? -1 : 1;
-	if (letter_a || letter_b)
-		return digits == letter_a ? -1 : 1;
+		return b[i] != '\0';
+	if (is_letter((unsigned char)a[i]) || is_letter((unsigned char)b[i]))
+		return is_letter((unsigned char)b[i]) &&
+		       (!is_letter((unsigned char)a[i]) ||
+			       (unsigned char)a[i] < (unsigned char)b[i]);
 	lead = (a[i] == '0' || b[i] == '0') && inside_number(a, i);
 	number_a = number_at(a, i, lead, &end_a);
 	number_b = number_at(b, i, lead, &end_b);
 	if (number_a != number_b)
-		return number_a < number_b ? -1 : 1;
-	if (end_a != end_b)
-		return end_a < end_b ? -1 : 1;
-	return (unsigned char)a[i] < (unsigned char)b[i] ? -1 : 1;
+		return number_a < number_b;
+	return end_a != end_b ? end_a < end_b : (unsigned char)a[i] < (unsigned char)b[i];
+}
+
+/* What is printed below a name. */
+struct named {
+	char name[MIG_NAME_MAX]; /* profiles' are shorter */
+	const void *item;
+};
+static_assert(MIG_NAME_MAX >= MIG_PROFILE_NAME_MAX, "room for both");
+
+static int compare_bytes(const void *a, const void *b)
+{
+	return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+/* By bytes first, so that a circle comes out the same each time; then each to its place among those
+ * before it, which unlike qsort() needs no order without circles. */
+static void sort_names(struct named *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), compare_bytes);
+	for (size_t i = 1; i < n; i++) {
+		struct named moved = v[i];
+		size_t low = 0, high = i;
+
+		while (low < high) {
+			size_t middle = (low + high) / 2;
+
+			if (is_less(moved.name, v[middle].name))
+				high = middle;
+			else
+				low = middle + 1;
+		}
+		memmove(&v[low + 1], &v[low], (i - low) * sizeof(*v));
+		v[low] = moved;
+	}
 }
 
 /* 1:20 is 80 in YAML 1.1; go-yaml reads it as a text but puts it in quotes. */
@@ -99,6 +131,19 @@ static bool looks_like_date(const char *s)
 	return strspn(s, "0123456789") == 4 && s[4] == '-';
 }
 
+/* ".inf", "-.INF", ".NaN": no numbers to our reader, which JSON has none of. */
+static bool is_no_number(const char *s)
+{
+	static const char *const words[] = { ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF" };
+	bool sign = *s == '+' || *s == '-';
+
+	for (size_t i = sign ? 3 : 0; i < ARRAY_LEN(words); i++) {
+		if (!strcmp(s + sign, words[i]))
+			return true;
+	}
+	return false;
+}
+
 /* Whether the bare text would be read as something else than a text. */
 static bool is_other(const char *text)
 {
@@ -111,8 +156,8 @@ static bool is_other(const char *text)
 	n.text = copy;
 	n.len = strlen(copy);
 	yaml_resolve(&n);
-	other = n.type != YAML_STR || is_base_60(text) || looks_like_date(text) ||
-		!strcmp(text, "<<");
+	other = n.type != YAML_STR || is_no_number(text) || is_base_60(text) ||
+		looks_like_date(text) || !strcmp(text, "<<");
 	free(copy);
 	return other;
 }
@@ -233,29 +278,21 @@ static void print_devices(struct buf *b, const struct mig_entry *e)
 	buf_putc(b, ']');
 }
 
-static int compare_rows(const void *a, const void *b)
-{
-	const struct mig_device_row *const *x = a, *const *y = b;
-	char one[MIG_PROFILE_NAME_MAX], two[MIG_PROFILE_NAME_MAX];
-
-	mig_profile_format(&(*x)->profile, one);
-	mig_profile_format(&(*y)->profile, two);
-	return compare_texts(one, two);
-}
-
 static void print_counts(struct buf *b, const struct mig_entry *e)
 {
-	const struct mig_device_row *sorted[MIG_DEVICES_MAX];
-	char name[MIG_PROFILE_NAME_MAX];
+	struct named sorted[MIG_DEVICES_MAX];
 
-	for (size_t i = 0; i < e->n_rows; i++)
-		sorted[i] = &e->rows[i];
-	qsort(sorted, e->n_rows, sizeof(struct mig_device_row *), compare_rows);
 	for (size_t i = 0; i < e->n_rows; i++) {
-		mig_profile_format(&sorted[i]->profile, name);
+		mig_profile_format(&e->rows[i].profile, sorted[i].name);
+		sorted[i].item = &e->rows[i];
+	}
+	sort_names(sorted, e->n_rows);
+	for (size_t i = 0; i < e->n_rows; i++) {
+		const struct mig_device_row *row = sorted[i].item;
+
 		buf_puts(b, "      ");
-		put_text(b, name, false);
-		buf_printf(b, ": %u\n", sorted[i]->count);
+		put_text(b, sorted[i].name, false);
+		buf_printf(b, ": %u\n", row->count);
 	}
 }
 
@@ -293,31 +330,27 @@ static void print_entry(struct buf *b, const struct mig_entry *e)
 		print_counts(b, e);
 }
 
-static int compare_configs(const void *a, const void *b)
-{
-	const struct mig_config *const *x = a, *const *y = b;
-
-	return compare_texts((*x)->name, (*y)->name);
-}
-
 char *mig_configs_to_yaml(const struct mig_configs *c)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_PRINT_MAX);
-	CLEANUP(freep) const struct mig_config **sorted = NULL;
+	CLEANUP(freep) struct named *sorted = calloc(c->n + 1, sizeof(*sorted));
 
-	sorted = calloc(c->n + 1, sizeof(struct mig_config *));
 	if (!sorted)
 		return NULL;
-	for (size_t i = 0; i < c->n; i++)
-		sorted[i] = &c->configs[i];
-	qsort(sorted, c->n, sizeof(struct mig_config *), compare_configs);
+	for (size_t i = 0; i < c->n; i++) {
+		memcpy(sorted[i].name, c->configs[i].name, sizeof(c->configs[i].name));
+		sorted[i].item = &c->configs[i];
+	}
+	sort_names(sorted, c->n);
 	buf_puts(&b, c->n ? "version: v1\nmig-configs:\n" : "version: v1\n");
 	for (size_t i = 0; i < c->n; i++) {
+		const struct mig_config *config = sorted[i].item;
+
 		buf_puts(&b, "  ");
-		put_text(&b, sorted[i]->name, false);
-		buf_puts(&b, sorted[i]->n ? ":\n" : ": []\n");
-		for (size_t k = 0; k < sorted[i]->n; k++)
-			print_entry(&b, &sorted[i]->entries[k]);
+		put_text(&b, config->name, false);
+		buf_puts(&b, config->n ? ":\n" : ": []\n");
+		for (size_t k = 0; k < config->n; k++)
+			print_entry(&b, &config->entries[k]);
 	}
 	return buf_steal(&b);
 }
