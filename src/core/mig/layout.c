@@ -198,7 +198,7 @@ struct mig_ci_match mig_match_cis(const struct mig_gi *gi, const struct mig_want
 	struct mig_ci_match m = { 0 };
 
 	for (int busy = 1; busy >= 0; busy--) {
-		for (uint32_t i = 0; i < gi->n_ci; i++) {
+		for (uint32_t i = gi->n_ci; i-- > 0;) {
 			uint32_t bit = gi->ci[i].busy == (bool)busy
 					       ? unserved(want, m.served, gi->ci[i].slices)
 					       : 0;

@@ -101,8 +101,11 @@ void mig_layout_name(const struct mig_layout *l, uint32_t profile, uint32_t ci_s
 /* What @s is, as a wish: the same instances at the same places. */
 void mig_want_of_state(const struct mig_state *s, struct mig_want *ret);
 
-/* Which CIs of @gi can stay where @want is wanted: same slices, busy ones first, then lowest ids,
- * so that what is free lies together. */
+/*
+ * Which CIs of @gi can stay where @want is wanted: those with the same slices, busy ones first, then
+ * the highest ids. Places inside a GI are the driver's choice; those who came last lie behind, and
+ * the larger a CI, the more it has to start in front.
+ */
 struct mig_ci_match {
 	uint32_t kept;   /* bit i: CI i of @gi stays */
 	uint32_t served; /* bit i: and is what ci i of @want asks for */

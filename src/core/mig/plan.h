@@ -23,7 +23,7 @@ enum mig_action {
 struct mig_step {
 	enum mig_action action;
 	bool enabled;
-	uint32_t gi, ci;         /* ids; .gi MIG_NEW_GI: made by step .made of this plan */
+	uint32_t gi, ci; /* ids; .gi MIG_NEW_GI: made by step .made of this plan */
 	uint32_t made;
 	uint32_t profile, start; /* of the GI, in every action but MIG_SET_MODE */
 	uint32_t slices;         /* of the CI */
@@ -42,15 +42,24 @@ enum mig_plan_flags {
 };
 
 /*
+ * Fewest steps: what is as wanted is not touched, and a GI that is where and what is wanted keeps
+ * its place while its CIs are changed. First all CIs that go, then all GIs that go, then what is
+ * new, in the order of the wish; so, with the same wish, going on from any of the steps takes the
+ * others, and no more.
+ *
  * No steps: all is as wanted. A wish to switch MIG off destroys all instances first; one to switch
- * it on with instances has the mode as its first step, and is planned for an empty GPU.
+ * it on with instances has the mode as its first step, and is planned for an empty GPU. The mode is
+ * set also where only the pending one differs. With MIG_PLAN_MODE_ONLY the wish's instances do not
+ * count, and today's stay unless MIG is switched off.
+ *
  * ERR_UNAVAILABLE: a busy instance would have to go; ERR_LIMIT: it cannot be placed;
- * ERR_UNSUPPORTED: the GPU has no MIG. Nothing that is refused has changed anything.
+ * ERR_UNSUPPORTED: the GPU has no MIG; ERR_INVALID: layout, state or wish is none (layout.h). *ret
+ * is then not written.
  */
 int mig_plan_make(struct mig_plan *ret, const struct mig_layout *layout,
 	const struct mig_state *have, const struct mig_want *want, unsigned flags,
 	struct error *err) MUST_USE;
 
-/* "destroy GPU instance 7 (1g.5gb at 4)" for people; cut to @cap. */
+/* "destroy GPU instance 7 (1g.5gb at 4)" for people; cut to @cap bytes with its end. */
 void mig_step_text(const struct mig_layout *layout, const struct mig_step *s, char *ret,
 	size_t cap);
