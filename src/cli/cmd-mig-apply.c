@@ -62,6 +62,16 @@ static bool blind(const struct mig_node_gpu *g, bool enabled, struct mig_want *r
 	return true;
 }
 
+/* Who shows it says which GPU it is about. */
+static void without_gpu(const struct mig_node_gpu *g, struct error *err)
+{
+	char prefix[32];
+	size_t len = (size_t)snprintf(prefix, sizeof(prefix), "GPU %u: ", g->index);
+
+	if (!strncmp(err->msg, prefix, len))
+		memmove(err->msg, err->msg + len, strlen(err->msg + len) + 1);
+}
+
 static int want_config(struct change *c, const struct mig_node_gpu *g, struct mig_want *ret,
 	struct error *err)
 {
@@ -78,6 +88,8 @@ static int want_config(struct change *c, const struct mig_node_gpu *g, struct mi
 	if (blind(g, e->enabled, ret))
 		return 0;
 	r = mig_entry_want(e, g, ret, &notes, err);
+	if (r < 0)
+		without_gpu(g, err);
 	if (r >= 0)
 		tell_notes(c, &notes);
 	return r > 0 ? leave(err, "it has no MIG") : r;
@@ -94,7 +106,12 @@ static int want_saved(struct change *c, const struct mig_node_gpu *g, struct mig
 		error_copy(err, &g->fault);
 		return error_prefix(err, "it cannot be read");
 	}
-	return blind(g, s->enabled, ret) ? 0 : mig_checkpoint_want(s, g, ret, err);
+	if (blind(g, s->enabled, ret))
+		return 0;
+	if (mig_checkpoint_want(s, g, ret, err) == 0)
+		return 0;
+	without_gpu(g, err);
+	return -1;
 }
 
 static int want(void *arg, const struct mig_node_gpu *g, struct mig_want *ret,
@@ -373,7 +390,7 @@ static int run_apply(const struct cmd *cmd, const struct options *o, struct erro
 		r = load_hooks(&hooks, &c, err);
 	if (r == 0) {
 		r = change_node(&c, err);
-		if (r < 0 && strncmp(err->msg, "error selecting", 15) != 0)
+		if (r < 0 && !c.progress.json && strncmp(err->msg, "error selecting", 15) != 0)
 			(void)error_prefix(err, "error applying MIG configuration with hooks");
 	}
 	return finish(&c, r, "MIG configuration applied successfully", err);
@@ -397,7 +414,7 @@ static int run_restore(const struct cmd *cmd, const struct options *o, struct er
 		r = load_hooks(&hooks, &c, err);
 	if (r == 0) {
 		r = change_node(&c, err);
-		if (r < 0)
+		if (r < 0 && !c.progress.json)
 			(void)error_prefix(err, "error restoring MIG configuration");
 	}
 	return finish(&c, r, "MIG configuration restored successfully", err);

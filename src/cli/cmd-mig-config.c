@@ -55,7 +55,6 @@ static int run_assert(const struct cmd *cmd, const struct options *o, struct err
 	static const char *const needed[] = { "config-file", NULL };
 	CLEANUP(mig_configs_freep) struct mig_configs *configs = NULL;
 	CLEANUP(mig_editor_closep) struct mig_editor *e = NULL;
-	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
 	bool mode_only = option_bool(o, "mode-only", false);
 	const struct mig_config *config;
 	struct error why = ERROR_INIT;
@@ -67,10 +66,8 @@ static int run_assert(const struct cmd *cmd, const struct options *o, struct err
 		puts("Selected MIG configuration is valid");
 		return 0;
 	}
-	if (open_and_read(&e, o, &node, err) < 0 ||
-		mig_config_notes(config, node, &notes, err) < 0)
+	if (open_and_read(&e, o, &node, err) < 0)
 		return -1;
-	mig_tool_notes(&notes);
 	if (!mig_config_assert(config, node, mode_only, &why))
 		return error_set(err, ERR_NOT_FOUND,
 			"assertion failure: selected configuration not currently applied: %s",

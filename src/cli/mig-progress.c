@@ -170,7 +170,8 @@ void mig_progress_gpu(struct mig_progress *p, const struct mig_node_gpu *g,
 		say_json(p, j);
 		return;
 	}
-	if (result != MIG_RESULT_SAME) /* that was said with the plan */
+	/* That all is well was said with the plan, and of what is left alone there is a note. */
+	if (result != MIG_RESULT_SAME && !(why && why->code == ERR_NOT_FOUND))
 		(void)fprintf(p->to, "GPU %u: %s%s%s\n", g->index, name, *reason ? ": " : "",
 			reason);
 	(void)fflush(p->to);

@@ -69,10 +69,14 @@ static int call_hook(const struct run *r, enum mig_hook_point p, struct error *e
 	return has_hook(r, p) ? r->a->hook(r->a->arg, p, err) : 0;
 }
 
-static void note_first(struct run *r, const struct error *why)
+/* What the whole run ends with; @j is where that was, or NULL. */
+static void note_first(struct run *r, const struct mig_job *j, const struct error *why)
 {
-	if (!r->first.code)
-		r->first = *why;
+	if (r->first.code)
+		return;
+	r->first = *why;
+	if (j)
+		(void)error_prefix(&r->first, "GPU %u", j->g->pub->index);
 }
 
 static void end(struct run *r, struct mig_job *j, enum mig_result result,
@@ -80,9 +84,11 @@ static void end(struct run *r, struct mig_job *j, enum mig_result result,
 {
 	j->ended = true;
 	if (result == MIG_RESULT_FAILED || result == MIG_RESULT_UNDONE)
-		note_first(r, why);
-	if (result == MIG_RESULT_PENDING && !r->waits.code)
+		note_first(r, j, why);
+	if (result == MIG_RESULT_PENDING && !r->waits.code) {
 		r->waits = *why;
+		(void)error_prefix(&r->waits, "GPU %u", j->g->pub->index);
+	}
 	if (r->a->gpu)
 		r->a->gpu(r->a->arg, j->g->pub, result, why);
 }
@@ -113,7 +119,7 @@ static void stop(struct run *r)
 
 	(void)error_set(&why, ERR_CANCELLED,
 		"stopped by a signal between two steps; run the same command again to go on");
-	note_first(r, &why);
+	note_first(r, NULL, &why);
 	leave_rest(r, ERR_CANCELLED, "not come to before the signal");
 }
 
@@ -198,7 +204,7 @@ static void settle(struct run *r)
 		end(r, j, MIG_RESULT_PENDING, &e);
 	}
 	if (r->over && why.code) {
-		note_first(r, &why);
+		note_first(r, NULL, &why);
 		leave_rest(r, why.code, "not come to, as NVML does not start again");
 	}
 }
@@ -209,7 +215,7 @@ static void go_back(struct run *r, struct mig_job *j, const struct error *why)
 	struct error back = ERROR_INIT, e = *why;
 	int k;
 
-	note_first(r, why);
+	note_first(r, j, why);
 	if (!j->touched) {
 		end(r, j, MIG_RESULT_FAILED, why);
 		return;
@@ -246,8 +252,6 @@ static void plan_all(struct run *r)
 		j->g = &r->e->gpus[i];
 		j->before = j->g->pub->state;
 		k = mig_job_ask(j, r->a, &why);
-		if (k < 0)
-			(void)error_prefix(&why, "GPU %u", j->g->pub->index);
 		if (k == 0 && mig_job_plan(j, r->a, &why) == 0)
 			continue;
 		end(r, j, k > 0 ? MIG_RESULT_SKIPPED : MIG_RESULT_FAILED, &why);
@@ -268,8 +272,6 @@ static void check_clients(struct run *r, bool modes_only)
 			continue;
 		j->checked = true;
 		k = mig_read_clients(&r->e->session, j->g, &why);
-		if (k < 0)
-			(void)error_prefix(&why, "GPU %u", j->g->pub->index);
 		if (k < 0 || mig_job_plan(j, r->a, &why) < 0)
 			end(r, j, MIG_RESULT_FAILED, &why);
 	}
@@ -376,7 +378,7 @@ static void hook_or_leave(struct run *r, enum mig_hook_point p)
 
 	if (r->over || call_hook(r, p, &why) == 0)
 		return;
-	note_first(r, &why);
+	note_first(r, NULL, &why);
 	leave_rest(r, why.code, "not come to, as a hook failed");
 }
 
@@ -431,7 +433,7 @@ int mig_editor_apply(struct mig_editor *e, const struct mig_apply *a, struct err
 	free(r.jobs);
 	/* Its own error counts if there was no other. */
 	if (call_hook(&r, MIG_HOOK_APPLY_EXIT, &why) < 0 && k == 0)
-		note_first(&r, &why);
+		note_first(&r, NULL, &why);
 	if (k < 0)
 		return k;
 	if (r.first.code) {

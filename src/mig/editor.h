@@ -97,6 +97,7 @@ struct mig_apply {
 	void (*step)(void *arg, const struct mig_node_gpu *g, const struct mig_step *s,
 		uint32_t n, uint32_t of, bool undo);
 	void (*resetting)(void *arg, const struct mig_node_gpu *g);
+	/* How it ended; @why does not name the GPU, and is NULL where all is well. */
 	void (*gpu)(void *arg, const struct mig_node_gpu *g, enum mig_result result,
 		const struct error *why);
 	void (*note)(void *arg, const char *text);

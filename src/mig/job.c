@@ -33,25 +33,21 @@ int mig_job_ask(struct mig_job *j, const struct mig_apply *a, struct error *err)
 	return 0;
 }
 
-static int gpu_prefix(const struct mig_job *j, struct error *err)
+/* "<why> (process on this GPU: 4711); <what helps>" */
+static int in_use(const struct mig_gpu *g, const char *why, struct error *err)
 {
-	return error_prefix(err, "GPU %u", j->g->pub->index);
-}
-
-/* "<what>: process 4711 uses it; <what helps>" */
-static void add_clients(const struct mig_gpu *g, struct error *err)
-{
-	char pids[96] = "";
+	char pids[96] = "", who[128] = "";
 	size_t len = 0;
 
 	for (uint32_t i = 0; i < g->n_clients && i < PIDS_SHOWN && len < sizeof(pids); i++)
 		len += (size_t)snprintf(pids + len, sizeof(pids) - len, "%s%u", i ? ", " : "",
 			g->clients[i].pid);
 	if (g->n_clients)
-		(void)error_set(err, err->code, "%s (process%s on this GPU: %s%s)", err->msg,
+		(void)snprintf(who, sizeof(who), " (process%s on this GPU: %s%s)",
 			g->n_clients == 1 ? "" : "es", pids,
 			g->n_clients > PIDS_SHOWN ? ", ..." : "");
-	(void)error_set(err, err->code, "%s; end what uses it, or use --force", err->msg);
+	return error_set(err, ERR_UNAVAILABLE, "%s%s; end what uses it, or use --force", why,
+		who);
 }
 
 int mig_job_plan(struct mig_job *j, const struct mig_apply *a, struct error *err)
@@ -66,16 +62,12 @@ int mig_job_plan(struct mig_job *j, const struct mig_apply *a, struct error *err
 	j->made = (struct mig_made){ { NULL } };
 	if (mig_plan_make(&j->plan, &g->layout, &g->state, &j->want, flags, &why) < 0) {
 		if (why.code == ERR_UNAVAILABLE)
-			add_clients(j->g, &why);
+			return in_use(j->g, why.msg, err);
 		error_copy(err, &why);
-		return gpu_prefix(j, err);
+		return -1;
 	}
-	if (!any && j->g->n_clients && mig_job_mode_step(j)) {
-		(void)error_set(err, ERR_UNAVAILABLE,
-			"its MIG mode would change while it is in use");
-		add_clients(j->g, err);
-		return gpu_prefix(j, err);
-	}
+	if (!any && j->g->n_clients && mig_job_mode_step(j))
+		return in_use(j->g, "its MIG mode would change while it is in use", err);
 	return 0;
 }
 
@@ -85,10 +77,10 @@ int mig_job_look(struct mig_job *j, struct mig_editor *e, const struct mig_apply
 	bool was_blind = j->blind;
 
 	if (mig_editor_look(e, j->g, j->checked, err) < 0)
-		return gpu_prefix(j, err);
+		return -1;
 	if (was_blind && j->g->pub->state.enabled) {
 		if (!j->undoing && mig_job_ask(j, a, err) < 0)
-			return gpu_prefix(j, err);
+			return -1;
 		j->blind = false;
 	}
 	return mig_job_plan(j, a, err);
@@ -110,11 +102,9 @@ int mig_job_run(struct mig_job *j, struct mig_editor *e, const struct mig_apply 
 		j->touched = true;
 		r = mig_step_do(&e->session, j->g, &j->plan, j->next, &j->made, err);
 		if (r < 0)
-			return gpu_prefix(j, err);
+			return -1;
 		j->next++;
 		j->waits = r == MIG_STEP_PENDING;
-		if (j->waits)
-			(void)gpu_prefix(j, err);
 		if (j->waits || (mode && mode_only))
 			return 0;
 	}
@@ -131,10 +121,9 @@ int mig_job_verify(struct mig_job *j, struct mig_editor *e, const struct mig_app
 	if (!j->plan.n)
 		return 0;
 	mig_step_text(&j->g->pub->layout, &j->plan.steps[0], text, sizeof(text));
-	(void)error_set(err, ERR_INTERNAL,
+	return error_set(err, ERR_INTERNAL,
 		"all steps are done, and still it would need: %s; is another program changing it?",
 		text);
-	return gpu_prefix(j, err);
 }
 
 int mig_job_turn(struct mig_job *j, struct mig_editor *e, const struct mig_apply *a,

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What is to be done on one GPU, and how far that is. Inside src/mig only. Thread: one. */
+/*
+ * What is to be done on one GPU, and how far that is. Errors do not name the GPU: who tells them
+ * does. Inside src/mig only. Thread: one.
+ */
 #include "mig/internal.h"
 #include "mig/step.h"
 
@@ -30,8 +33,8 @@ const struct mig_step *mig_job_mode_step(const struct mig_job *j);
 int mig_job_ask(struct mig_job *j, const struct mig_apply *a, struct error *err) MUST_USE;
 
 /*
- * Plans from the state that was read last. Until .checked nothing counts as in use. Refusals name
- * the GPU and, of what is in use, the processes.
+ * Plans from the state that was read last. Until .checked nothing counts as in use; of what is, the
+ * refusal names the processes.
  */
 int mig_job_plan(struct mig_job *j, const struct mig_apply *a, struct error *err) MUST_USE;
 
@@ -43,7 +46,7 @@ int mig_job_look(struct mig_job *j, struct mig_editor *e, const struct mig_apply
 
 /*
  * Does the steps that are left; @mode_only: up to the one that sets the mode. 0: they are done
- * (.waits: the mode waits); MIG_JOB_STOPPED: somebody wants us to stop; errors name the GPU.
+ * (.waits: the mode waits); MIG_JOB_STOPPED: somebody wants us to stop; errors name the step.
  */
 int mig_job_run(struct mig_job *j, struct mig_editor *e, const struct mig_apply *a,
 	bool mode_only, struct error *err) MUST_USE;
