@@ -186,27 +186,67 @@ static bool may_be_plain(const char *text, bool in_flow)
 	return true;
 }
 
+/*
+ * The length of a character at @p that must be escaped, with its number: controls, and what YAML
+ * takes for a line break or passes over. 0: any other.
+ */
+static size_t control_at(const char *p, unsigned *ret)
+{
+	static const struct {
+		const char *bytes;
+		unsigned number;
+	} others[] = { { "\xe2\x80\xa8", 0x2028 }, { "\xe2\x80\xa9", 0x2029 },
+		{ "\xef\xbb\xbf", 0xfeff } };
+	unsigned char c = (unsigned char)*p;
+
+	*ret = c;
+	if ((c && c < 0x20) || c == 0x7f)
+		return 1;
+	if (c == 0xc2 && (unsigned char)p[1] < 0xa0) {
+		*ret = (unsigned char)p[1];
+		return 2;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		*ret = others[i].number;
+		if (!strncmp(p, others[i].bytes, 3))
+			return 3;
+	}
+	return 0;
+}
+
 static bool has_controls(const char *text)
 {
+	unsigned number;
+
 	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+		if (control_at(text, &number))
 			return true;
 	}
 	return false;
 }
 
+static void put_control(struct buf *b, unsigned number)
+{
+	if (number == '\t' || number == '\n' || number == '\r')
+		buf_printf(b, "\\%c", number == '\t' ? 't' : number == '\n' ? 'n' : 'r');
+	else
+		buf_printf(b, number <= 0xff ? "\\x%02X" : "\\u%04X", number);
+}
+
 static void put_double(struct buf *b, const char *text)
 {
 	buf_putc(b, '"');
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
+	while (*text) {
+		unsigned number;
+		size_t len = control_at(text, &number);
+
+		if (len)
+			put_control(b, number);
+		else if (*text == '"' || *text == '\\')
 			buf_printf(b, "\\%c", *text);
-		else if (*text == '\t' || *text == '\n' || *text == '\r')
-			buf_printf(b, "\\%c", *text == '\t' ? 't' : *text == '\n' ? 'n' : 'r');
-		else if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			buf_printf(b, "\\x%02X", (unsigned char)*text);
 		else
 			buf_putc(b, *text);
+		text += len ? len : 1;
 	}
 	buf_putc(b, '"');
 }

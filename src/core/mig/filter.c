@@ -61,13 +61,28 @@ static bool number(const char *text, uint32_t *ret)
 	return digit;
 }
 
+/* What does not fit ends with dots, so that it is no number either. */
+static void keep_text(struct mig_filter *f, const char *text)
+{
+	size_t len = strlen(text);
+
+	if (len > MIG_FILTER_MAX) {
+		len = MIG_FILTER_MAX - 3;
+		while (len && ((unsigned char)text[len] & 0xc0) == 0x80)
+			len--; /* not in the middle of a character */
+		(void)snprintf(f->text, sizeof(f->text), "%.*s...", (int)len, text);
+	} else {
+		memcpy(f->text, text, len + 1);
+	}
+}
+
 void mig_filter_parse(struct mig_filter *ret, const char *text)
 {
 	const char *colon = strchr(text, ':');
 	char first[sizeof(ret->text)];
 	struct mig_filter f = { .any_subsystem = !colon };
 
-	(void)snprintf(f.text, sizeof(f.text), "%s", text);
+	keep_text(&f, text);
 	(void)snprintf(first, sizeof(first), "%.*s",
 		colon && colon - text < MIG_FILTER_MAX ? (int)(colon - text) : MIG_FILTER_MAX,
 		text);
