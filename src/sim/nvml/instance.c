@@ -57,8 +57,7 @@ static nvmlReturn_t change_end(nvmlReturn_t r, const struct target *t, struct si
 	if (r)
 		return r;
 	sim_gpu_sum_processes(g);
-	return sim_txn_commit_files(txn, t->handle.slot, NULL) < 0 ? NVML_ERROR_UNKNOWN
-								     : NVML_SUCCESS;
+	return lib_change_mig(t, txn);
 }
 
 /* GPU instances. */

@@ -401,6 +401,17 @@ nvmlReturn_t lib_change(const struct target *t, struct sim_txn *txn, struct sim_
 	return NVML_SUCCESS;
 }
 
+nvmlReturn_t lib_change_mig(const struct target *t, struct sim_txn *txn)
+{
+	sim_txn_post(txn, (struct sim_event){ .type = NVML_EVENT_MIG_CONFIG,
+				  .slot = t->handle.slot,
+				  .epoch = txn->node->head.slots[t->handle.slot].epoch,
+				  .gi = SIM_NO_INSTANCE,
+				  .ci = SIM_NO_INSTANCE });
+	return sim_txn_commit_files(txn, t->handle.slot, NULL) < 0 ? NVML_ERROR_UNKNOWN
+								     : NVML_SUCCESS;
+}
+
 nvmlReturn_t text_out(const char *text, size_t size, char *to, unsigned int len)
 {
 	size_t n = strnlen(text, size);

@@ -116,6 +116,9 @@ void lib_clamp(struct sim_gpu *g);
 /* Begins a change of the GPU of a handle that was entered; false: it is another one by now. */
 nvmlReturn_t lib_change(const struct target *t, struct sim_txn *txn, struct sim_gpu **g);
 
+/* Ends a change of the GPU's MIG layout: files, and an event for those who want to know of it. */
+nvmlReturn_t lib_change_mig(const struct target *t, struct sim_txn *txn);
+
 /* The checks on a slot alone, for look-ups that have no handle yet. */
 nvmlReturn_t slot_check(const struct sim_state *s, uint32_t slot, enum sim_group group);
 

@@ -51,8 +51,7 @@ EXPORT nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t d, unsigned int mode,
 	r = sim_mig_set_mode(now, mode, activation);
 	if (r)
 		return r;
-	return sim_txn_commit_files(&txn, t.handle.slot, NULL) < 0 ? NVML_ERROR_UNKNOWN
-								    : NVML_SUCCESS;
+	return lib_change_mig(&t, &txn);
 }
 
 /* MIG devices. */

@@ -5,6 +5,7 @@
 
 #include "base/time.h"
 #include "gpu/monitor.h"
+#include "gpu/nvml.h"
 #include "sim/control.h"
 
 #include <limits.h>
@@ -25,7 +26,7 @@ struct seen {
 	uint32_t xid, gi;
 };
 
-static char lib[PATH_MAX], worker[PATH_MAX], sysfs[PATH_MAX];
+static char lib[PATH_MAX], worker[PATH_MAX], sysfs[PATH_MAX], procfs[PATH_MAX];
 static char *dir;
 static struct sim_control node;
 
@@ -54,6 +55,7 @@ static void make_node(const char *model)
 	assert_int_equal(setenv("GPUSLICE_SIM_NODE", model, 1), 0);
 	assert_int_equal(setenv("GPUSLICE_SIM_DIR", dir, 1), 0);
 	(void)snprintf(sysfs, sizeof sysfs, "%s/sys", dir);
+	(void)snprintf(procfs, sizeof procfs, "%s/proc", dir);
 	assert_ok(sim_control_open(&node, NULL, NULL, &err), &err);
 }
 
@@ -68,6 +70,7 @@ static struct gpu_monitor_options options(void)
 {
 	return (struct gpu_monitor_options){ .nvml_path = lib,
 		.sysfs_root = sysfs,
+		.procfs_root = procfs,
 		.worker_path = worker,
 		.call_timeout_ns = CALL_TIMEOUT_NS,
 		.stuck_retry_ns = NS_PER_SEC };
@@ -348,6 +351,155 @@ static void sim__sees_gpus_come_and_go(void **state)
 	stop(&s);
 }
 
+/* ---- MIG -------------------------------------------------------------------------------------- */
+
+/* NVML in this process, as somebody else than the worker who cuts GPUs. */
+static nvmlDevice_t other_nvml(struct nvml *n, uint32_t gpu)
+{
+	struct error err = ERROR_INIT;
+	nvmlDevice_t d = NULL;
+
+	assert_ok(nvml_open(n, lib, &err), &err);
+	assert_ok(nvml_init(n, &err), &err);
+	assert_int_equal(n->nvmlDeviceGetHandleByIndex_v2(gpu, &d), NVML_SUCCESS);
+	return d;
+}
+
+static nvmlDevice_t mig_on(struct nvml *n, uint32_t gpu)
+{
+	nvmlReturn_t status = NVML_ERROR_UNKNOWN;
+	nvmlDevice_t d = NULL;
+
+	assert_int_equal(n->nvmlDeviceGetHandleByIndex_v2(gpu, &d), NVML_SUCCESS);
+	assert_int_equal(n->nvmlDeviceSetMigMode(d, NVML_DEVICE_MIG_ENABLE, &status),
+		NVML_SUCCESS);
+	assert_int_equal(status, NVML_SUCCESS);
+	assert_int_equal(n->nvmlDeviceGetHandleByIndex_v2(gpu, &d), NVML_SUCCESS);
+	return d;
+}
+
+/* A GPU instance of the profile with this id, and a compute instance of all of it. */
+static nvmlComputeInstance_t cut(struct nvml *n, nvmlDevice_t d, unsigned id,
+	unsigned ci_number, nvmlGpuInstance_t *gi)
+{
+	nvmlComputeInstanceProfileInfo_t info = { .id = 0 };
+	nvmlComputeInstance_t ci = NULL;
+
+	assert_int_equal(n->nvmlDeviceCreateGpuInstance(d, id, gi), NVML_SUCCESS);
+	assert_int_equal(
+		n->nvmlGpuInstanceGetComputeInstanceProfileInfo(*gi, ci_number, 0, &info),
+		NVML_SUCCESS);
+	assert_int_equal(n->nvmlGpuInstanceCreateComputeInstance(*gi, info.id, &ci),
+		NVML_SUCCESS);
+	return ci;
+}
+
+/* The node's count of calls, once there are none for a while: no look is owed, events are waited for. */
+static uint64_t calls_at_rest(struct seen *s)
+{
+	uint64_t n = sim_count_read(node.state, SIM_COUNT_CALLS), since = time_mono_ns();
+
+	while (time_mono_ns() - since < 400 * NS_PER_MS) {
+		uint64_t now = sim_count_read(node.state, SIM_COUNT_CALLS);
+
+		if (now != n)
+			since = time_mono_ns();
+		n = now;
+		(void)uv_run(&s->loop, UV_RUN_ONCE);
+	}
+	return n;
+}
+
+static uint64_t calls_of_a_look(struct seen *s)
+{
+	uint64_t before = calls_at_rest(s);
+
+	gpu_monitor_probe(s->m);
+	return calls_at_rest(s) - before;
+}
+
+static void sim__shows_mig_devices_and_their_changes(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct nvml n;
+	nvmlDevice_t d;
+	nvmlGpuInstance_t gi;
+	nvmlComputeInstance_t ci;
+	const struct gpu_mig *m;
+
+	(void)state;
+	make_node("p4d.24xlarge");
+	(void)other_nvml(&n, 0);
+	d = mig_on(&n, 3);
+	(void)cut(&n, d, 19, 0, &gi);
+	ci = cut(&n, d, 9, 1, &gi); /* two of its three slices */
+	start(&s);
+	run_until(&s, s.inventories == 1);
+	assert_true(s.inv->gpus[3].mig_enabled);
+	assert_false(s.inv->gpus[3].mig_pending);
+	assert_false(s.inv->gpus[2].mig_enabled);
+	assert_int_equal(s.inv->n_mig, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		m = &s.inv->mig[i];
+		assert_string_equal(m->reason, "");
+		assert_int_equal(m->gpu, 3);
+		assert_int_equal(m->index, i);
+		assert_int_equal(strncmp(m->uuid, "MIG-", 4), 0);
+		assert_true(m->has_minors);
+		assert_int_equal(m->ci_minor, m->gi_minor + 1);
+	}
+	m = strcmp(s.inv->mig[0].profile, "1g.5gb") == 0 ? &s.inv->mig[1] : &s.inv->mig[0];
+	assert_string_equal(m->profile, "2c.3g.20gb");
+	assert_int_equal(m->memory_mib, 20096);
+	assert_int_equal(m->gi_slices, 3);
+	assert_int_equal(m->ci_slices, 2);
+	assert_int_equal(m->multiprocessors, 28);
+
+	/* The events come once they are registered, which is right after the first look; no interval
+	 * is set, so nothing else makes it look again. */
+	(void)calls_at_rest(&s);
+	assert_int_equal(n.nvmlComputeInstanceDestroy(ci), NVML_SUCCESS);
+	run_until(&s, s.inv->n_mig == 1);
+	assert_string_equal(s.inv->mig[0].profile, "1g.5gb");
+	(void)cut(&n, d, 20, 0, &gi);
+	run_until(&s, s.inv->n_mig == 2);
+	assert_int_equal(s.downs, 0);
+	nvml_close(&n);
+	stop(&s);
+}
+
+/* Docs tell how much a look asks of a full node. */
+static void sim__looks_at_a_full_node_with_few_calls(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct nvml n;
+	uint64_t whole, full;
+
+	(void)state;
+	make_node("p4d.24xlarge");
+	start(&s);
+	run_until(&s, s.inventories == 1);
+	whole = calls_of_a_look(&s);
+
+	(void)other_nvml(&n, 0);
+	for (uint32_t g = 0; g < 8; g++) {
+		nvmlDevice_t d = mig_on(&n, g);
+		nvmlGpuInstance_t gi;
+
+		for (int i = 0; i < 7; i++)
+			(void)cut(&n, d, 19, 0, &gi);
+	}
+	nvml_close(&n);
+	run_until(&s, s.inv->n_mig == 56);
+	full = calls_of_a_look(&s);
+	print_message("# NVML calls of a look: %llu without MIG, %llu with 56 MIG devices\n",
+		(unsigned long long)whole, (unsigned long long)full);
+	/* handle, UUID and attributes of each; some of the thread for events may be among them */
+	assert_in_range(full, whole + 3 * 56 - 4, whole + 3 * 56 + 4);
+	assert_int_equal(s.inv->n_mig, 56);
+	stop(&s);
+}
+
 /* Not a limit, a number to read: the first look has to fit into the start of the agent. */
 static void sim__answers_fast(void **state)
 {
@@ -383,6 +535,8 @@ int main(void)
 		cmocka_unit_test(sim__sees_a_gpu_lost_and_back),
 		cmocka_unit_test(sim__hears_the_others_while_a_gpu_is_lost),
 		cmocka_unit_test(sim__sees_gpus_come_and_go),
+		cmocka_unit_test(sim__shows_mig_devices_and_their_changes),
+		cmocka_unit_test(sim__looks_at_a_full_node_with_few_calls),
 		cmocka_unit_test(sim__answers_fast),
 	};
 
