@@ -105,8 +105,7 @@ void agent_plugin_start(struct agent_plugin *p)
  * may have others, as some are taken from the copy while a layout is changed. */
 bool agent_device_ok(const struct agent *a, const struct offer_device *d, const char **ret_why)
 {
-	const char *mig =
-		d->mig == OFFER_WHOLE ? NULL : a->offered.inv->mig[d->mig].uuid;
+	const char *mig = d->mig == OFFER_WHOLE ? NULL : a->offered.inv->mig[d->mig].uuid;
 
 	if (!d->why)
 		return node_device_ok(&a->node, d->gpu, mig, ret_why);

@@ -293,8 +293,8 @@ static const char *refusal(const struct agent *a, const char *uuid)
 	return "";
 }
 
-static json_t *mig_status(const struct agent *a, const struct gpu_mig *m, const struct health *h,
-	const struct pod_devices *holders)
+static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
+	const struct health *h, const struct pod_devices *holders)
 {
 	const struct node_gpu *g = &a->node.gpus[m->gpu];
 	/* It is never better than its GPU. */

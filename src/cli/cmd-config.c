@@ -33,7 +33,7 @@ struct check {
 /* A row of what a node offers. */
 struct row {
 	uint32_t gpus, min, max; /* GPUs that have devices of it; devices of one GPU */
-	uint32_t refused;        /* devices that are listed and cannot be had; a note says why */
+	uint32_t refused; /* devices that are listed and cannot be had; a note says why */
 };
 
 static struct row row_of(const struct resource *r, const struct inventory *inv)

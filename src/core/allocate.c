@@ -7,10 +7,10 @@
 
 #include "base/buf.h"
 
-#define MOUNT_ROOT "/var/run/nvidia-container-devices"
-#define TEXT_MAX   (8 * 1024 * 1024) /* of NVIDIA_VISIBLE_DEVICES: any list of ids fits */
-#define NODES_MAX  3                 /* of one device: the GPU's, and a MIG device's two */
-#define NODE_PATH_MAX  48                /* of such a node */
+#define MOUNT_ROOT    "/var/run/nvidia-container-devices"
+#define TEXT_MAX      (8 * 1024 * 1024) /* of NVIDIA_VISIBLE_DEVICES: any list of ids fits */
+#define NODES_MAX     3                 /* of one device: the GPU's, and a MIG device's two */
+#define NODE_PATH_MAX 48                /* of such a node */
 
 /* Both texts are copied. A name that is there already gets the new value. */
 static int add_env(struct allocation *a, const char *name, const char *value, struct error *err)

@@ -106,8 +106,7 @@ static bool is_part_of_instance(const char *profile)
 /* False: strategy and patterns give it no resource. */
 static bool mig_name(char *ret, const struct config *config, const struct gpu_mig *m)
 {
-	const char *name =
-		by_pattern(config->mig_patterns, config->n_mig_patterns, m->profile);
+	const char *name = by_pattern(config->mig_patterns, config->n_mig_patterns, m->profile);
 
 	if (!name && config->mig_strategy == MIG_STRATEGY_SINGLE)
 		name = OFFER_GPU;
@@ -163,14 +162,16 @@ static int add_mig(struct work *w, uint32_t i, struct error *err)
 			g->index, m->index, m->uuid);
 	if (!mig_name(name, w->config, m))
 		return note(w, NULL, err,
-			"GPU %" PRIu32 " (%s): its MIG devices '%s' are not offered, no resource "
+			"GPU %" PRIu32
+			" (%s): its MIG devices '%s' are not offered, no resource "
 			"pattern matches the profile",
 			g->index, g->uuid, m->profile);
 	u = add(w, m->gpu, i);
 	memcpy(u->name, name, sizeof(u->name));
 	if (w->config->sharing.strategy == SHARING_MPS)
 		return note(w, &u->why, err,
-			"GPU %" PRIu32 " (%s): its MIG devices are unhealthy, sharing using MPS is "
+			"GPU %" PRIu32
+			" (%s): its MIG devices are unhealthy, sharing using MPS is "
 			"not supported for MIG devices",
 			g->index, g->uuid);
 	return 0;

@@ -48,10 +48,10 @@
 
 struct offer_device {
 	char id[DEVICE_ID_MAX];
-	uint32_t gpu;     /* position in the inventory */
-	uint32_t mig;     /* position in the inventory's MIG devices; OFFER_WHOLE: a whole GPU */
+	uint32_t gpu; /* position in the inventory */
+	uint32_t mig; /* position in the inventory's MIG devices; OFFER_WHOLE: a whole GPU */
 	uint32_t replica; /* 0 for an unshared device */
-	uint32_t why;     /* position + 1 in the notes of why it is listed but cannot be had; 0 */
+	uint32_t why; /* position + 1 in the notes of why it is listed but cannot be had; 0 */
 };
 
 struct resource {

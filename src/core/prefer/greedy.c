@@ -104,9 +104,7 @@ int prefer_greedy(const struct resource *r, enum allocation_policy policy,
 	CLEANUP(freep) const char **candidates = calloc(room, sizeof(*candidates));
 	CLEANUP(freep) struct group *groups = calloc(room, sizeof(*groups));
 	CLEANUP(freep) struct load *gpus = calloc(room, sizeof(*gpus));
-	struct greedy g = {
-		.r = r, .candidates = candidates, .groups = groups, .gpus = gpus
-	};
+	struct greedy g = { .r = r, .candidates = candidates, .groups = groups, .gpus = gpus };
 	size_t n_candidates = 0;
 
 	if (!candidates || !groups || !gpus)

@@ -96,26 +96,26 @@ static void status_view__names_who_holds_what_is_not_offered_any_more(void **sta
 }
 
 /* A GPU cut into three: one is fine and held twice, one was struck, one is refused. */
-#define MIG(index, health, reason, refused, holders)                                             \
-	"{\"index\":\"0:" #index "\",\"uuid\":\"MIG-" #index "\",\"profile\":\"1g.5gb\","            \
-	"\"memoryBytes\":5100273664,\"health\":\"" health "\",\"reason\":\"" reason                  \
+#define MIG(index, health, reason, refused, holders)                                      \
+	"{\"index\":\"0:" #index "\",\"uuid\":\"MIG-" #index "\",\"profile\":\"1g.5gb\"," \
+	"\"memoryBytes\":5100273664,\"health\":\"" health "\",\"reason\":\"" reason       \
 	"\",\"refused\":\"" refused "\",\"xids\":" #index ",\"holders\":" holders "}"
 
 #define POD(pod) "{\"namespace\":\"ns\",\"pod\":\"" pod "\",\"container\":\"c\"}"
 
 static const char cut_up[] = HEAD
 	"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-a\",\"name\":\"A100\",\"mig\":\"on\",\"migPending\":false,"
-	"\"health\":\"healthy\",\"refused\":\"\",\"migDevices\":["
-	MIG(0, "healthy", "", "", "[" POD("p") "," POD("q") "]") ","
-	MIG(1, "unhealthy", "XID 48", "other type", "[" POD("r") "]") ","
-	MIG(2, "healthy", "", "other\\u001b type", "null") ","
-	MIG(3, "healthy", "", "", "[]") "]},"
-	"{\"index\":1,\"name\":\"A100\",\"mig\":\"off\",\"migPending\":true,\"health\":\"healthy\","
-	"\"refused\":\"MIG is off\"}],"
-	"\"resources\":[{\"name\":\"nvidia.com/gpu\",\"state\":\"registered\",\"slices\":["
-	"{\"id\":\"MIG-0\",\"gpu\":0,\"mig\":\"0:0\",\"healthy\":true,\"holder\":null}]}],"
-	"\"earlier\":[{\"resource\":\"nvidia.com/gpu\",\"id\":\"MIG-9\",\"gpu\":null,\"holder\":"
-	POD("s") "}]}";
+	"\"health\":\"healthy\",\"refused\":\"\",\"migDevices\":[" MIG(0, "healthy", "", "",
+		"[" POD("p") "," POD("q") "]") "," MIG(1, "unhealthy", "XID 48", "other type",
+		"[" POD("r") "]") "," MIG(2, "healthy", "", "other\\u001b type",
+		"null") "," MIG(3, "healthy", "", "",
+		"[]") "]},"
+		      "{\"index\":1,\"name\":\"A100\",\"mig\":\"off\",\"migPending\":true,\"health\":\"healthy\","
+		      "\"refused\":\"MIG is off\"}],"
+		      "\"resources\":[{\"name\":\"nvidia.com/gpu\",\"state\":\"registered\",\"slices\":["
+		      "{\"id\":\"MIG-0\",\"gpu\":0,\"mig\":\"0:0\",\"healthy\":true,\"holder\":null}]}],"
+		      "\"earlier\":[{\"resource\":\"nvidia.com/gpu\",\"id\":\"MIG-9\",\"gpu\":null,\"holder\":" POD(
+			      "s") "}]}";
 
 static void status_view__shows_mig_devices(void **state)
 {

@@ -408,16 +408,12 @@ static void allocation_new__gives_mig_devices(void **state)
 	f.config->dev_root = strdup("/host");
 	assert_ok(strv_add(&f.host.control_nodes, "/dev/nvidiactl", &f.err), &f.err);
 	EXPECT(&f, IDS("MIG-11-1"),
-		"NVIDIA_VISIBLE_DEVICES=MIG-11-1 | | " NODE("/dev/nvidiactl") " " NODE(
-			"/dev/nvidia21") " " NODE("/dev/nvidia-caps/nvidia-cap110") " "
-			NODE("/dev/nvidia-caps/nvidia-cap111"));
+		"NVIDIA_VISIBLE_DEVICES=MIG-11-1 | | " NODE("/dev/nvidiactl") " " NODE("/dev/nvidia21") " " NODE(
+			"/dev/nvidia-caps/nvidia-cap110") " " NODE("/dev/nvidia-caps/nvidia-cap111"));
 	/* two of one GPU name it twice, as with NVIDIA */
 	EXPECT(&f, IDS("MIG-10-0", "MIG-10-1"),
-		"NVIDIA_VISIBLE_DEVICES=MIG-10-0,MIG-10-1 | | " NODE("/dev/nvidiactl") " " NODE(
-			"/dev/nvidia20") " " NODE("/dev/nvidia-caps/nvidia-cap0") " "
-			NODE("/dev/nvidia-caps/nvidia-cap1") " " NODE("/dev/nvidia20") " "
-			NODE("/dev/nvidia-caps/nvidia-cap10") " "
-			NODE("/dev/nvidia-caps/nvidia-cap11"));
+		"NVIDIA_VISIBLE_DEVICES=MIG-10-0,MIG-10-1 | | " NODE("/dev/nvidiactl") " " NODE("/dev/nvidia20") " " NODE("/dev/nvidia-caps/nvidia-cap0") " " NODE(
+			"/dev/nvidia-caps/nvidia-cap1") " " NODE("/dev/nvidia20") " " NODE("/dev/nvidia-caps/nvidia-cap10") " " NODE("/dev/nvidia-caps/nvidia-cap11"));
 	teardown(&f);
 	setup_mig(&f, 2);
 	EXPECT(&f, IDS("MIG-11-0::1", "MIG-11-0::0", "MIG-10-0::0"),

@@ -269,9 +269,8 @@ static void make_models(struct all *a)
 static void core__survives_every_failing_allocation(void **state)
 {
 	static int (*const calls[])(struct all *) = { call_inventory, call_config, call_env,
-		call_labels, call_offer, call_greedy, call_aligned, call_allocate,
-		call_observe, call_mig_offer, call_mig_prefer, call_mig_allocate,
-		call_mig_observe };
+		call_labels, call_offer, call_greedy, call_aligned, call_allocate, call_observe,
+		call_mig_offer, call_mig_prefer, call_mig_allocate, call_mig_observe };
 	static const char *const list[] = { "GPU-0", "GPU-1", "GPU-9", NULL };
 	struct all a = { .inv = fixture_inventory(5), .inv2 = fixture_inventory(3) };
 

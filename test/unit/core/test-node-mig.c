@@ -86,9 +86,9 @@ static void node_xid__strikes_the_instances_that_it_names(void **state)
 		{ ALL, 0, "GPU-0", "+++ -+-+" },
 		{ ALL, ALL, "GPU-0", "-++ ---+" },
 		{ 3, 0, "GPU-1", "+++ +++-" },
-		{ 5, 0, "GPU-0", "+++ ++++" },      /* none of those that are known */
-		{ 9, 1, "GPU-0", "+++ ++++" },      /* both must be its own */
-		{ 3, 0, "GPU-2", "++- ++++" },      /* MIG is off there */
+		{ 5, 0, "GPU-0", "+++ ++++" }, /* none of those that are known */
+		{ 9, 1, "GPU-0", "+++ ++++" }, /* both must be its own */
+		{ 3, 0, "GPU-2", "++- ++++" }, /* MIG is off there */
 		{ ALL, ALL, "GPU-2", "++- ++++" },
 		{ 3, 0, "GPU-9", "+++ ++++" },
 	};
@@ -232,11 +232,11 @@ static void node_observe__follows_the_layout(void **state)
 	(void)state;
 	assert_false(observe(&f, inv, 10));
 	/* each thing that is offered or shown of a device is a change, once */
-#define CHANGES(statement)                    \
-	do {                                  \
-		last = &inv->mig[3];          \
-		statement;                    \
-		assert_true(observe(&f, inv, 11)); \
+#define CHANGES(statement)                          \
+	do {                                        \
+		last = &inv->mig[3];                \
+		statement;                          \
+		assert_true(observe(&f, inv, 11));  \
 		assert_false(observe(&f, inv, 12)); \
 	} while (0)
 	CHANGES(last->index = 2);

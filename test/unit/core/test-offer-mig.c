@@ -14,7 +14,8 @@
  * "gpu=GPU-0 MIG-1-0! ...; mig-1g.5gb=..." without "nvidia.com/"; "!" is for what cannot be had.
  * Its reason must be a note about that GPU.
  */
-static void offer_text(const struct offer *o, const struct inventory *inv, char *ret, size_t cap)
+static void offer_text(const struct offer *o, const struct inventory *inv, char *ret,
+	size_t cap)
 {
 	size_t len = 0;
 
@@ -30,7 +31,8 @@ static void offer_text(const struct offer *o, const struct inventory *inv, char 
 
 			len += (size_t)snprintf(ret + len, cap - len, "%s%s%s", k ? " " : "",
 				d->id, d->why ? "!" : "");
-			(void)snprintf(about, sizeof(about), "GPU %u (", inv->gpus[d->gpu].index);
+			(void)snprintf(about, sizeof(about), "GPU %u (",
+				inv->gpus[d->gpu].index);
 			assert_true(d->why <= o->notes.n);
 			if (d->why)
 				assert_non_null(strstr(o->notes.v[d->why - 1], about));
@@ -119,7 +121,7 @@ static void offer_new__follows_the_strategy(void **state)
 	/* no GPU with MIG on */
 	for (size_t i = 0; i < ARRAY_LEN(all); i++)
 		CASE(2, all[i], "gpu=GPU-0 GPU-1", NULL, inv->gpus[1].mig_capable = true);
-	/* all with MIG on, one profile */
+		/* all with MIG on, one profile */
 #define ONE small(inv, 0), small(inv, 0), small(inv, 1)
 	CASE(2, NONE, "gpu=GPU-0 GPU-1", NULL, ONE);
 	CASE(2, SINGLE, "gpu=MIG-0-0 MIG-0-1 MIG-1-0", NULL, ONE);
@@ -322,7 +324,8 @@ static void offer_new__shares_mig_devices(void **state)
 	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0 MIG-0-1 MIG-1-0 MIG-1-1::0 MIG-1-1::1", NULL, FOUR;
 		fixture_share(c, MIG_1G, NULL, 2, LIST(UUID)));
 	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0::0 MIG-0-0::1 MIG-0-1::0 MIG-0-1::1 MIG-1-0 MIG-1-1",
-		NULL, FOUR; struct replicated *e = fixture_share(c, MIG_1G, NULL, 2, NULL);
+		NULL, FOUR;
+		struct replicated *e = fixture_share(c, MIG_1G, NULL, 2, NULL);
 		e->devices = DEVICES_COUNT; e->count = 2);
 	/* what they do not mean: another GPU, an index of the GPU, another resource */
 	CASE(2, MIXED, "mig-1g.5gb=MIG-0-0 MIG-0-1 MIG-1-0 MIG-1-1",
@@ -385,7 +388,8 @@ static void offer_new__contains_what_cannot_be_offered(void **state)
 {
 	(void)state;
 	CASE(1, MIXED, "mig-1g.5gb=MIG-0-1",
-		"MIG device 0:0: not offered, its UUID is unknown: unknown error", small(inv, 0);
+		"MIG device 0:0: not offered, its UUID is unknown: unknown error",
+		small(inv, 0);
 		small(inv, 0); inv->mig[0].uuid[0] = '\0';
 		(void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "unknown error"));
 	CASE(1, MIXED, "mig-1g.5gb=MIG-0-0",
@@ -408,8 +412,9 @@ static void offer_new__contains_what_cannot_be_offered(void **state)
 		small(inv, 1); large(inv, 1);
 		(void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "minors: not there");
 		(void)snprintf(inv->mig[1].reason, GPU_REASON_MAX, "minors: not there"));
-	CASE(1, MIXED, "", "GPU 0 (GPU-0): its MIG devices '' are not offered, no resource pattern "
-			   "matches the profile",
+	CASE(1, MIXED, "",
+		"GPU 0 (GPU-0): its MIG devices '' are not offered, no resource pattern "
+		"matches the profile",
 		small(inv, 0);
 		inv->mig[0].profile[0] = '\0');
 	/* so it is with a GPU of them: its MIG devices go where it goes */
@@ -482,7 +487,8 @@ static void offer_new__holds_its_invariants(void **state)
 				if (c->mig_strategy == NONE)
 					assert_int_equal(d->mig, OFFER_WHOLE);
 				else if (!d->why)
-					assert_int_equal(d->mig == OFFER_WHOLE, !g->mig_enabled);
+					assert_int_equal(d->mig == OFFER_WHOLE,
+						!g->mig_enabled);
 				if (d->why)
 					continue;
 				/* what serves is of one kind */

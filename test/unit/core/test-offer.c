@@ -185,11 +185,9 @@ static void offer_new__honours_devices(void **state)
 		fixture_share(c, GPU, NULL, 2, LIST("GPU-9", "1"))->pos.line = 7);
 	CASE(2, "gpu=0 1", "sharing of 'nvidia.com/gpu': no matching device at index: 5",
 		fixture_share(c, GPU, NULL, 2, LIST("5")));
-	CASE(1, "gpu=0",
-		"sharing of 'nvidia.com/gpu': no matching device at index: 0:0",
+	CASE(1, "gpu=0", "sharing of 'nvidia.com/gpu': no matching device at index: 0:0",
 		fixture_share(c, GPU, NULL, 2, LIST("0:0")));
-	CASE(1, "gpu=0",
-		"sharing of 'nvidia.com/gpu': no matching device with UUID: MIG-x",
+	CASE(1, "gpu=0", "sharing of 'nvidia.com/gpu': no matching device with UUID: MIG-x",
 		fixture_share(c, GPU, NULL, 2, LIST("MIG-x")));
 	CASE(1, "gpu=0", NULL, fixture_share(c, GPU, NULL, 2, NULL)->devices = DEVICES_LIST);
 	CASE(1, "gpu=0", "sharing of 'nvidia.com/mig-1g.5gb': this node has no such device",

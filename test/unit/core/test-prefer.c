@@ -497,9 +497,9 @@ static void mig_prefers(int line, uint32_t n_gpus, uint32_t migs, uint32_t repli
 }
 
 #define IDS(...) ((const char *const[]){ __VA_ARGS__ NULL })
-#define MIG(n_gpus, migs, replicas, policy, taken, required, size, result)                    \
-	mig_prefers(__LINE__, n_gpus, migs, replicas, ALLOCATION_##policy, taken, required, size, \
-		result)
+#define MIG(n_gpus, migs, replicas, policy, taken, required, size, result)                  \
+	mig_prefers(__LINE__, n_gpus, migs, replicas, ALLOCATION_##policy, taken, required, \
+		size, result)
 
 static void prefer_choose__spreads_mig_devices(void **state)
 {
