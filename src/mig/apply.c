@@ -187,16 +187,15 @@ static void settle(struct run *r)
 	for (uint32_t i = 0; i < r->n; i++) {
 		struct mig_job *j = &r->jobs[i];
 		const struct mig_state *s = &j->g->pub->state;
+		bool waits = j->waits && (r->over || s->enabled != s->pending_enabled);
 		struct error e = ERROR_INIT;
 
-		if (!j->waits)
-			continue;
-		j->waits = !r->over && s->enabled != s->pending_enabled;
-		if (j->ended || (!j->waits && !r->over))
+		j->waits = false;
+		if (!waits || j->ended)
 			continue;
 		(void)error_set(&e, ERR_UNAVAILABLE,
-			"GPU %u: MIG mode is to be %s and waits for a reset%s%s",
-			j->g->pub->index, s->pending_enabled ? "on" : "off",
+			"MIG mode is to be %s and waits for a reset%s%s",
+			s->pending_enabled ? "on" : "off",
 			r->a->skip_reset ? " (--skip-reset)"
 			: k < 0          ? ": "
 					 : ", which had no effect; reboot the node",
