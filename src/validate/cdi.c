@@ -114,44 +114,65 @@ static void dirs_text(const struct validate_settings *s, char *ret, size_t cap)
 	}
 }
 
-/* Named by UUID or index; a GPU in MIG mode also when one of its MIG devices is named, as "0:1". */
-static bool is_named(const struct strv *names, const struct gpu *g)
+static void miss(struct validate_report *r, struct validate_item *item, const char *kind,
+	const char *index, const char *uuid)
 {
-	char index[16];
-	size_t len;
-
-	(void)snprintf(index, sizeof(index), "%u", (unsigned)g->index);
-	if (strv_has(names, g->uuid) || strv_has(names, index))
-		return true;
-	len = strlen(index);
-	index[len++] = ':';
-	for (size_t i = 0; g->mig_enabled && i < names->n; i++) {
-		if (strncmp(names->v[i], index, len) == 0 ||
-			strncmp(names->v[i], "MIG-", 4) == 0)
-			return true;
+	if (item) {
+		item->result = VALIDATE_FAIL;
+		item->code = VALIDATE_CODE_SPEC_STALE;
+		(void)snprintf(item->text, sizeof(item->text), "no CDI spec names it");
 	}
-	return false;
+	report_set(r, VALIDATE_FAIL, VALIDATE_CODE_SPEC_STALE, "no CDI spec names %s %s (%s)",
+		kind, index, uuid);
 }
 
+/* A MIG device of which NVML could not read something is left out of specs for that. */
+static void judge_mig(const struct found *f, const struct gpu *g, const struct gpu_mig *m,
+	struct validate_report *r)
+{
+	struct validate_item *item = report_item(r, m->uuid[0] ? m->uuid : "MIG device");
+	char index[32];
+
+	(void)snprintf(index, sizeof(index), "%u:%u", (unsigned)g->index, (unsigned)m->index);
+	if (item)
+		(void)snprintf(item->detail, sizeof(item->detail), "%s %s", index, m->profile);
+	if (m->reason[0]) {
+		if (item) {
+			item->result = VALIDATE_CONDITION;
+			item->code = VALIDATE_CODE_UNHEALTHY;
+			report_text(item->text, sizeof(item->text), m->reason);
+		}
+		if (r->result != VALIDATE_FAIL)
+			report_set(r, VALIDATE_CONDITION, VALIDATE_CODE_UNHEALTHY,
+				"MIG device %s cannot be given: %s", index, m->reason);
+	} else if (!strv_has(&f->names, m->uuid) && !strv_has(&f->names, index)) {
+		miss(r, item, "MIG device", index, m->uuid);
+	}
+}
+
+/* Devices are named by UUID or index. A GPU in MIG mode is there as its MIG devices. */
 static void judge(const struct found *f, const struct inventory *inv, struct validate_report *r)
 {
 	for (uint32_t i = 0; i < inv->n && i < r->n_items; i++) {
 		const struct gpu *g = &inv->gpus[i];
+		char index[16];
 
-		/* An empty GPU in MIG mode has nothing that a spec could name. */
-		if (is_named(&f->names, g) || g->mig_enabled)
-			continue;
-		r->items[i].result = VALIDATE_FAIL;
-		r->items[i].code = VALIDATE_CODE_SPEC_STALE;
-		(void)snprintf(r->items[i].text, sizeof(r->items[i].text),
-			"no CDI spec names it");
-		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_SPEC_STALE,
-			"no CDI spec names GPU %u (%s)", (unsigned)g->index, g->uuid);
+		(void)snprintf(index, sizeof(index), "%u", (unsigned)g->index);
+		if (!g->mig_enabled && !strv_has(&f->names, g->uuid) &&
+			!strv_has(&f->names, index))
+			miss(r, &r->items[i], "GPU", index, g->uuid);
 	}
-	if (r->result != VALIDATE_FAIL)
+	for (uint32_t i = 0; i < inv->n_mig; i++) {
+		const struct gpu_mig *m = &inv->mig[i];
+
+		if (m->gpu < inv->n && inv->gpus[m->gpu].mig_enabled)
+			judge_mig(f, &inv->gpus[m->gpu], m, r);
+	}
+	if (r->result == VALIDATE_PASS)
 		report_set(r, VALIDATE_PASS, VALIDATE_CODE_OK,
-			"%u CDI spec%s with %zu devices, and every GPU is named", f->specs,
-			f->specs == 1 ? "" : "s", f->names.n);
+			"%u CDI spec%s with %zu devices, and every GPU%s is named", f->specs,
+			f->specs == 1 ? "" : "s", f->names.n,
+			inv->n_mig > 0 ? " and MIG device" : "");
 }
 
 void validate_cdi(const struct validate_settings *s, struct validate_report *r)

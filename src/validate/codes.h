@@ -40,7 +40,7 @@
 	/* cdi */ \
 	X(NO_SPEC, "cdi-no-spec", "let the agent write the spec (deviceListStrategy cdi-cri or cdi-annotations), or mount the node's CDI directories; --cdi-dirs names them") \
 	X(SPEC_BAD, "cdi-bad-spec", "make the spec anew: remove the file and restart the agent") \
-	X(SPEC_STALE, "cdi-stale-spec", "the spec does not name a GPU that is here: remove the file and restart the agent") \
+	X(SPEC_STALE, "cdi-stale-spec", "the spec does not name a GPU or MIG device that is here: remove the file and restart the agent") \
 	/* cuda */ \
 	X(CUDA_MISSING, "cuda-library-missing", "libcuda.so.1 comes with the driver: NVIDIA_DRIVER_CAPABILITIES must have compute; with --cuda, check the path") \
 	X(CUDA_NO_DEVICE, "cuda-no-device", "CUDA sees no GPU: check CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES and that /dev/nvidia-uvm is there") \

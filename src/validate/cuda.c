@@ -5,8 +5,9 @@
  *
  * All GPUs without MIG are tried by one process, since most of the time goes into its start. What
  * it leaves untried, because a GPU hung, crashed it or hid those behind it, is tried alone. GPUs are
- * named by UUID, so NVML's and CUDA's order do not matter. A GPU in MIG mode without instances is
- * no device for CUDA, and nothing is wrong with that.
+ * named by UUID, so NVML's and CUDA's order do not matter. A CUDA process sees one MIG device, so
+ * each has a process of its own. A GPU in MIG mode without instances is no device for CUDA, and
+ * nothing is wrong with that.
  */
 #include "validate/internal.h"
 
@@ -217,24 +218,42 @@ static bool has_instances(const struct validate_settings *s, const struct gpu *g
 	return any;
 }
 
+/* What NVML could not read of it is for the plugin to mind; only without a name there is no trial. */
+static void check_mig_device(const struct check *c, const struct gpu *g,
+	const struct gpu_mig *m)
+{
+	struct validate_item *item;
+	char name[VALIDATE_NAME_MAX];
+
+	(void)snprintf(name, sizeof(name), "MIG device %u:%u", (unsigned)g->index,
+		(unsigned)m->index);
+	item = report_item(c->r, m->uuid[0] ? m->uuid : name);
+	if (!item)
+		return;
+	(void)snprintf(item->detail, sizeof(item->detail), "%s %s", g->bus_id, m->profile);
+	if (m->uuid[0])
+		settle_alone(c, item);
+	else
+		fail_item(item, VALIDATE_CODE_NVML_ERROR, m->reason);
+}
+
 static void check_mig(const struct check *c, const struct inventory *inv, uint32_t position)
 {
 	const struct gpu *g = &inv->gpus[position];
 	struct validate_item *item = &c->r->items[position];
-	bool any = false;
+	unsigned n = 0;
 
 	for (uint32_t i = 0; i < inv->n_mig; i++) {
-		struct validate_item *mig;
-
 		if (inv->mig[i].gpu != position)
 			continue;
-		any = true;
-		mig = report_item(c->r, inv->mig[i].uuid);
-		if (mig)
-			settle_alone(c, mig);
+		check_mig_device(c, g, &inv->mig[i]);
+		n++;
 	}
-	if (any)
-		return; /* its MIG devices speak for it */
+	if (n > 0) { /* they speak for it */
+		(void)snprintf(item->text, sizeof(item->text), "in MIG mode: %u MIG device%s", n,
+			n == 1 ? "" : "s");
+		return;
+	}
 	settle_alone(c, item);
 	if (item->code == VALIDATE_CODE_CUDA_HIDDEN && !has_instances(c->s, g)) {
 		item->result = VALIDATE_CONDITION;

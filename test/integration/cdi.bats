@@ -197,6 +197,80 @@ message() {
 	logged agent 'CDI specifications of other devices are in place again'
 }
 
+# mig_device PROFILE: CDI's name and nodes of the only one, from what NVML and the kernel driver say.
+mig_device() {
+	sim show --json | jq -er --arg p "$1" --rawfile minors "$GPUSLICE_SIM_DIR/proc/driver/nvidia-caps/mig-minors" '
+		def minor($key): $minors | capture("(^|\n)" + $key + "/access (?<n>[0-9]+)\n").n;
+		[.gpus[] as $g | $g.mig.gpu_instances[]? as $gi | $gi.compute_instances[]? | select(.name == $p)
+			| [.uuid, "/dev/nvidia\($g.minor)"]
+			+ ["gpu\($g.minor)/gi\($gi.gi)", "gpu\($g.minor)/gi\($gi.gi)/ci\(.ci)"
+				| "/dev/nvidia-caps/nvidia-cap" + minor(.)]]
+		| if length == 1 then .[0] | join(" ") else error("not one") end'
+}
+
+# in_spec NAME: its name and nodes, as mig_device prints them.
+in_spec() {
+	spec "[.devices[] | select(.name == \"$1\") | .name, .containerEdits.deviceNodes[].path] | join(\" \")"
+}
+
+# mig_up: a node with one GPU cut into 1g.5gb and 3g.20gb, kubelet and agent.
+mig_up() {
+	rm -r "$GPUSLICE_SIM_DIR"
+	export GPUSLICE_SIM_NODE=p4d.24xlarge
+	sim create >/dev/null
+	cut_gpu 0 on && cut_gpu 0 19 9 || return 1
+	CONFIG=$NODE_DIR/config.yaml
+	cdi_config "$@" | sed 's/^flags:$/&\n  migStrategy: mixed/' >"$CONFIG"
+	kubelet && agent --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys" --procfs "$GPUSLICE_SIM_DIR/proc" || return 1
+	eventually 20 offers 14
+	eventually 20 offers 1 1 nvidia.com/mig-1g.5gb
+	eventually 20 offers 1 1 nvidia.com/mig-3g.20gb
+}
+
+@test "MIG devices are in the specification with their GPU and two capabilities, and pods get them" {
+	mig_up cdi-cri
+	[ "$(spec '.devices | length')" = 9 ]
+	want=$(mig_device 1g.5gb)
+	[ "$(in_spec "${want%% *}")" = "$want" ]
+	want=$(mig_device 3g.20gb)
+	[ "$(in_spec "${want%% *}")" = "$want" ]
+	k apply -f - >/dev/null <<-EOF
+		{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {restartPolicy: Never, containers: [
+		{name: c, image: x, resources: {limits: {nvidia.com/mig-3g.20gb: 1}}}]}}
+	EOF
+	eventually 20 grant '.cdiDevices[0]'
+	[ "$(grant '.cdiDevices[0]')" = "k8s.device-plugin.nvidia.com/gpu=${want%% *}" ]
+	# what the agent writes is what the tool prints
+	GPUSLICE_SYSFS=$GPUSLICE_SIM_DIR/sys GPUSLICE_PROCFS=$GPUSLICE_SIM_DIR/proc "$GPUSLICE" cdi generate \
+		--driver-root "$GPUSLICE_SIM_DIR" --driver-root-ctr-path "$GPUSLICE_SIM_DIR" | diff - "$CDI"
+	"$GPUSLICE" cdi list --cdi-dir "$GPUSLICE_CDI_DIR" | grep -F "gpu=${want%% *} "
+}
+
+@test "the specification follows a layout that somebody else changes, before a pod gets the new device" {
+	mig_up cdi-cri 'deviceIDStrategy: index'
+	[ "$(spec '[.devices[].name] | join(" ")')" = "0:0 0:1 1 2 3 4 5 6 7" ]
+	k apply -f - >/dev/null <<-EOF
+		{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {restartPolicy: Never, containers: [
+		{name: c, image: x, resources: {limits: {nvidia.com/mig-2g.10gb: 1}}}]}}
+	EOF
+	cut_gpu 0 none && cut_gpu 0 14 || return 1
+	eventually 20 grant '.cdiDevices[0]'
+	want=$(mig_device 2g.10gb)
+	[ "$(in_spec 0:0)" = "0:0 ${want#* }" ]
+	[ "$(grant '.cdiDevices[0]')" = "k8s.device-plugin.nvidia.com/gpu=0:0" ]
+	[ "$(spec '[.devices[].name] | join(" ")')" = "0:0 1 2 3 4 5 6 7" ]
+}
+
+@test "a MIG device without capabilities is unhealthy for that, and not in the specification" {
+	mig_up cdi-cri
+	# the list of a driver that has none for 3g.20gb
+	sed -i '/^gpu0\/gi[12]\//d' "$GPUSLICE_SIM_DIR/proc/driver/nvidia-caps/mig-minors"
+	eventually 20 offers 1 0 nvidia.com/mig-3g.20gb
+	offers 1 1 nvidia.com/mig-1g.5gb
+	offers 14
+	status '.. | strings | select(contains("has no capabilities of GPU instance"))'
+}
+
 @test "without the strategies nothing is written" {
 	cdi_up envvar
 	eventually 10 ready

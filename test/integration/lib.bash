@@ -102,6 +102,11 @@ agent_answers_or_ended() {
 	not_running agent || "$GPUSLICE" status --json >/dev/null
 }
 
+# cut_gpu GPU on|off|none|ID...: MIG by NVML alone (test/lib/mig-cut.c), as somebody else does it.
+cut_gpu() {
+	"$GPUSLICE_BUILD/test/lib/mig-cut" "$SIM_NVML" "$@"
+}
+
 # kubelet [OPTION...]: starts the stand-in kubelet and waits for its registration socket.
 kubelet() {
 	start kubelet "$GPUSLICE" kubelet --kubelet-dir "$GPUSLICE_KUBELET_DIR" "$@"

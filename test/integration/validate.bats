@@ -261,6 +261,42 @@ make_dev() {
 	found cuda '.code == "cuda-no-device"'
 }
 
+@test "MIG devices: each is tried, has to be in a spec, and counts as what is offered" {
+	export GPUSLICE_SIM_NODE=p4d.24xlarge
+	local procfs=$GPUSLICE_SIM_DIR/proc uuid
+	sim create
+	for gpu in 0 1 2 3 4 5 6 7; do
+		cut_gpu $gpu on
+	done
+	# to CUDA a GPU in MIG mode is no device
+	FAKE_CUDA=$(sim show --json | jq -r '[.gpus[] | "hide=" + .uuid] | join(" ")')
+	export FAKE_CUDA
+	validate cuda
+	found cuda '.code == "no-compute-device" and ([.items[].result] | all(. == "condition"))'
+	cut_gpu 5 19 9
+	validate cuda --procfs "$procfs"
+	found cuda '.code == "no-compute-device" and (.text | startswith("2 devices added vectors right; 7 GPUs"))
+		and (.items[8:] | map(.name[:4] + .result) == ["MIG-pass", "MIG-pass"])'
+	uuid=$(jq -r '.items[9].name' "$OUT/cuda.json")
+	run -1 env FAKE_CUDA="$FAKE_CUDA fail=cuCtxSynchronize:719:$uuid" "$GPUSLICE" validate cuda
+	found cuda '.code == "cuda-error" and .items[9].result == "fail" and .items[8].result == "pass"'
+	mkdir "$NODE_DIR/cdi"
+	"$GPUSLICE" cdi generate --driver-root-ctr-path "$GPUSLICE_SIM_DIR" --procfs "$procfs" -o "$NODE_DIR/cdi/nvidia.json"
+	validate cdi --cdi-dirs "$NODE_DIR/cdi" --procfs "$procfs"
+	found cdi '.code == "ok" and (.text | endswith("and every GPU and MIG device is named"))'
+	cut_gpu 5 14
+	run -1 validate cdi --cdi-dirs "$NODE_DIR/cdi" --procfs "$procfs"
+	found cdi '.code == "cdi-stale-spec" and (.text | startswith("no CDI spec names MIG device 5:"))
+		and ([.items[8:][].result] | sort == ["fail", "pass", "pass"])'
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 2 | sed '1a flags: {migStrategy: mixed}' >"$CONFIG"
+	kubelet && agent --config-file "$CONFIG" --procfs "$procfs"
+	eventually 20 offers 1 1 nvidia.com/mig-2g.10gb
+	validate plugin --require nvidia.com/mig-2g.10gb=1,nvidia.com/mig-1g.5gb
+	found plugin '.code == "ok" and (.items | length) == 3'
+	run -1 validate plugin --require nvidia.com/mig-1g.5gb=2
+}
+
 @test "plugin: what the agent has registered, by any name" {
 	node_up 4
 	validate plugin --require nvidia.com/gpu=16

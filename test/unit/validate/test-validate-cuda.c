@@ -241,6 +241,77 @@ static void cuda__passes_gpus_in_mig_mode_without_instances(void **state)
 	test_rmdir(proc);
 }
 
+#define MIG_A "MIG-a74f29e3-da03-5596-b70d-8abe3f9bc866"
+#define MIG_B "MIG-d0662b2b-c694-55c9-b385-3506db6c3324"
+
+/* Two GPUs, the second one in MIG mode with two MIG devices, as if NVML had listed them. */
+static void check_mig_devices(const char *words, const char *first_uuid,
+	struct validate_report *r)
+{
+	const struct validate_settings s = { .cuda_path = fake_cuda(),
+		.proc_dir = "/nonexistent",
+		.timeout_ns = 10 * SEC };
+	struct gpu_mig mig[] = { { .index = 0, .profile = "1g.5gb" },
+		{ .index = 3, .profile = "1g.5gb", .uuid = MIG_B } };
+	CLEANUP(inventory_freep) struct inventory *inv = NULL;
+	struct error err = ERROR_INIT;
+	static const char *const uuids[] = { A, B };
+
+	(void)snprintf(mig[0].uuid, sizeof(mig[0].uuid), "%s", first_uuid);
+	(void)snprintf(mig[0].reason, sizeof(mig[0].reason), "unreadable");
+	assert_ok(inventory_new(&inv, 2, &err), &err);
+	validate_report_init(r, VALIDATE_CUDA);
+	for (uint32_t i = 0; i < 2; i++) {
+		inv->gpus[i].index = inv->gpus[i].minor = i;
+		(void)snprintf(inv->gpus[i].uuid, sizeof(inv->gpus[i].uuid), "%s", uuids[i]);
+		assert_non_null(report_item(r, uuids[i]));
+	}
+	inv->gpus[1].mig_enabled = true;
+	assert_ok(inventory_add_mig(inv, 1, mig, ARRAY_LEN(mig), &err), &err);
+	behave(words);
+	validate_cuda_gpus(&s, inv, r);
+}
+
+static void cuda__tries_each_mig_device(void **state)
+{
+	struct validate_report r;
+
+	(void)state;
+	/* A CUDA process sees one of them: what stands behind the first in a list is not there. */
+	check_mig_devices("", MIG_A, &r);
+	assert_int_equal(r.result, VALIDATE_PASS);
+	assert_string_equal(r.text, "3 devices added vectors right");
+	assert_int_equal(r.n_items, 4);
+	assert_int_equal(r.items[1].result, VALIDATE_SKIP);
+	assert_string_equal(r.items[1].text, "in MIG mode: 2 MIG devices");
+	assert_string_equal(r.items[2].name, MIG_A);
+	assert_int_equal(r.items[2].result, VALIDATE_PASS);
+	assert_string_equal(r.items[3].name, MIG_B);
+	assert_int_equal(r.items[3].result, VALIDATE_PASS);
+	validate_report_fini(&r);
+
+	check_mig_devices("wrong=" MIG_B, MIG_A, &r);
+	assert_int_equal(r.result, VALIDATE_FAIL);
+	assert_int_equal(r.code, VALIDATE_CODE_CUDA_WRONG);
+	assert_int_equal(r.items[2].result, VALIDATE_PASS);
+	assert_int_equal(r.items[3].result, VALIDATE_FAIL);
+	assert_non_null(strstr(r.text, MIG_B));
+	validate_report_fini(&r);
+
+	/* NVML lists it, so it is not a GPU without instances. */
+	check_mig_devices("hide=" MIG_A, MIG_A, &r);
+	assert_int_equal(r.code, VALIDATE_CODE_CUDA_HIDDEN);
+	assert_int_equal(r.items[2].result, VALIDATE_FAIL);
+	validate_report_fini(&r);
+
+	check_mig_devices("", "", &r); /* there is no name to try it by */
+	assert_int_equal(r.result, VALIDATE_FAIL);
+	assert_string_equal(r.items[2].name, "MIG device 1:0");
+	assert_string_equal(r.items[2].text, "unreadable");
+	assert_int_equal(r.items[3].result, VALIDATE_PASS);
+	validate_report_fini(&r);
+}
+
 static struct cuda_note note(void)
 {
 	return (struct cuda_note){ .magic = CUDA_NOTE_MAGIC,
@@ -289,6 +360,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(run__says_that_a_library_is_missing_or_none),
 		cmocka_unit_test(run__finds_a_wrong_sum_and_a_kernel_that_did_not_run),
 		cmocka_unit_test(cuda__passes_gpus_in_mig_mode_without_instances),
+		cmocka_unit_test(cuda__tries_each_mig_device),
 		cmocka_unit_test(note__from_a_broken_process_is_refused),
 	};
 
