@@ -6,11 +6,13 @@
  *	nvmlDeviceGetClockInfo(0,1) = 0 345
  *
  * so that a real driver and the simulator can be compared with diff (compare.sh, which knows what
- * moves by nature). Usage: nvml-dump [LIBRARY]. It reads only: no setter is called.
+ * moves by nature). Usage: nvml-dump [--mig] [LIBRARY]; --mig: only what is about MIG, and more of it. It
+ * reads only: no setter is called, and MIG is asked about as it is, which on most machines is off.
  */
 #include "gpu/nvml-api.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@ NVML_FUNCTIONS(X)
 #undef X
 
 static void *lib;
+static bool only_mig;
 
 static void load(const char *path)
 {
@@ -355,6 +358,87 @@ static void dump_events(nvmlDevice_t d)
 	printf("free = %d\n", nvmlEventSetFree(set));
 }
 
+/*
+ * A profile by the other two ways. Driver 580 writes the name of version 3 eight bytes too far and
+ * wrong: it has a line of its own.
+ */
+static void dump_profile(nvmlDevice_t d, unsigned int number, unsigned int id)
+{
+	nvmlGpuInstanceProfileInfo_v3_t v3 = { .version = NVML_STRUCT_VERSION(v3, 3) };
+	nvmlGpuInstanceProfileInfo_v2_t v2 = { .version = NVML_STRUCT_VERSION(v2, 2) };
+	nvmlGpuInstance_t gis[16];
+	unsigned int n = 99;
+	int r = nvmlDeviceGetGpuInstanceProfileInfoV(d, number, (void *)&v3);
+
+	printf("profileV3(%u) = %d version %x id %u slices %u max %u sm %u ce %u dec %u enc %u jpg %u ofa %u mb %llu\n",
+		number, r, v3.version, v3.id, v3.sliceCount, v3.instanceCount,
+		v3.multiprocessorCount, v3.copyEngineCount, v3.decoderCount, v3.encoderCount,
+		v3.jpegCount, v3.ofaCount, v3.memorySizeMB);
+	printf("profileV3 name(%u) '%.96s' at +8 '%.88s' capabilities %x\n", number, v3.name,
+		v3.name + 8, v3.capabilities);
+	if (!nvmlDeviceGetGpuInstanceProfileInfoByIdV) {
+		printf("nvmlDeviceGetGpuInstanceProfileInfoByIdV missing\n");
+	} else {
+		r = nvmlDeviceGetGpuInstanceProfileInfoByIdV(d, id, &v2);
+		printf("profile by id(%u) = %d version %x id %u '%s' sm %u mb %llu\n", id, r,
+			v2.version, v2.id, v2.name, v2.multiprocessorCount, v2.memorySizeMB);
+	}
+	r = nvmlDeviceGetGpuInstances(d, id, gis, &n);
+	printf("instances(%u) = %d %u\n", id, r, n);
+}
+
+/* Refusals of queries, as far as a GPU without instances can be asked. */
+static void dump_mig_refusals(nvmlDevice_t d)
+{
+	static const unsigned int versions[] = { 0, 1, 0x01000030, 0x02000098, 0x03000098,
+		0x04000098, 0x02000030 };
+	unsigned int n = 99;
+	nvmlDevice_t mig = NULL;
+	nvmlGpuInstance_t gis[16], gi = NULL;
+	nvmlGpuInstanceInfo_t info;
+	nvmlComputeInstanceProfileInfo_t ci;
+	nvmlMemory_t memory;
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		nvmlGpuInstanceProfileInfo_v2_t v = { .version = versions[i] };
+
+		printf("profileV version %08x = %d\n", versions[i],
+			nvmlDeviceGetGpuInstanceProfileInfoV(d, 0, &v));
+		v.version = versions[i];
+		if (nvmlDeviceGetGpuInstanceProfileInfoByIdV)
+			printf("profile by id version %08x = %d\n", versions[i],
+				nvmlDeviceGetGpuInstanceProfileInfoByIdV(d, 0, &v));
+	}
+	if (nvmlDeviceGetGpuInstanceProfileInfoByIdV) {
+		nvmlGpuInstanceProfileInfo_v2_t v = { .version = NVML_STRUCT_VERSION(v, 2) };
+
+		printf("profile by id 99 = %d\n",
+			nvmlDeviceGetGpuInstanceProfileInfoByIdV(d, 99, &v));
+	}
+	for (unsigned int i = 0; i < 16; i++) {
+		printf("gi by id(%u) = %d\n", i, nvmlDeviceGetGpuInstanceById(d, i, &gi));
+		printf("mig by index(%u) = %d\n", i,
+			nvmlDeviceGetMigDeviceHandleByIndex(d, i, &mig));
+	}
+	printf("profile null = %d\n", nvmlDeviceGetGpuInstanceProfileInfo(d, 0, NULL));
+	printf("instances(99) = %d\n", nvmlDeviceGetGpuInstances(d, 99, gis, &n));
+	printf("instances null = %d\n", nvmlDeviceGetGpuInstances(d, 0, NULL, &n));
+	printf("capacity(99) = %d\n", nvmlDeviceGetGpuInstanceRemainingCapacity(d, 99, &n));
+	printf("capacity null = %d\n", nvmlDeviceGetGpuInstanceRemainingCapacity(d, 0, NULL));
+	printf("placements null = %d\n",
+		nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, 0, NULL, NULL));
+	printf("gi info of null = %d\n", nvmlGpuInstanceGetInfo(NULL, &info));
+	printf("ci profile of null = %d\n",
+		nvmlGpuInstanceGetComputeInstanceProfileInfo(NULL, 0, 0, &ci));
+	printf("mig mode null = %d\n", nvmlDeviceGetMigMode(d, NULL, NULL));
+	printf("memory of null = %d\n", nvmlDeviceGetMemoryInfo(NULL, &memory));
+	printf("by old uuid = %d\n",
+		nvmlDeviceGetHandleByUUID("MIG-GPU-00000000-0000-0000-0000-000000000000/1/0",
+			&mig));
+	printf("by mig uuid = %d\n",
+		nvmlDeviceGetHandleByUUID("MIG-00000000-0000-5000-8000-000000000000", &mig));
+}
+
 static void dump_mig(nvmlDevice_t d)
 {
 	nvmlDevice_t other = NULL;
@@ -392,6 +476,8 @@ static void dump_mig(nvmlDevice_t d)
 				printf(" %u:%u", places[k].start, places[k].size);
 		r = nvmlDeviceGetGpuInstanceRemainingCapacity(d, p.id, &cap);
 		printf(" capacity = %d %u\n", r, cap);
+		if (only_mig)
+			dump_profile(d, i, p.id);
 	}
 	printf("placements(99) = %d\n", nvmlDeviceGetGpuInstancePossiblePlacements_v2(d, 99,
 						NULL, &(unsigned int){ 0 }));
@@ -470,6 +556,9 @@ int main(int argc, char **argv)
 	unsigned int n = 0;
 	int cuda = 0, r;
 
+	only_mig = argc > 1 && !strcmp(argv[1], "--mig");
+	argv += only_mig;
+	argc -= only_mig;
 	load(argc > 1 ? argv[1] : NVML_SONAME);
 	printf("before init: count = %d shutdown = %d\n", nvmlDeviceGetCount_v2(&n),
 		nvmlShutdown());
@@ -489,6 +578,12 @@ int main(int argc, char **argv)
 		nvmlDevice_t d = NULL, other = NULL;
 
 		printf("---- GPU %u = %d\n", i, nvmlDeviceGetHandleByIndex_v2(i, &d));
+		if (only_mig) {
+			S(nvmlDeviceGetName, d);
+			dump_mig(d);
+			dump_mig_refusals(d);
+			continue;
+		}
 		(void)nvmlDeviceGetHandleByIndex_v2((i + 1) % n, &other);
 		dump_identity(d);
 		dump_state(d);
