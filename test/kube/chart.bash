@@ -6,13 +6,14 @@ CHART=$BATS_TEST_DIRNAME/../../deploy/helm/gpuslice
 NS=gpuslice # of the release; a suite may set another
 CONFIG_LABEL=nvidia.com/device-plugin.config
 
-# chart ACTION RELEASE [OPTION...]: `helm install` or `helm upgrade`. The one value that every node
-# of these clusters needs is where its PCI tree is.
+# chart ACTION RELEASE [OPTION...]: `helm install` or `helm upgrade`. What every node of these clusters
+# needs is where its PCI tree is, and the driver's list of capabilities.
 chart() {
 	local action=$1 release=$2
 	shift 2
 	helm "$action" "$release" "$CHART" --namespace "$NS" \
-		--set "extraEnv[0].name=GPUSLICE_SYSFS,extraEnv[0].value=$SIM_DIR/sys" "$@"
+		--set "extraEnv[0].name=GPUSLICE_SYSFS,extraEnv[0].value=$SIM_DIR/sys" \
+		--set "extraEnv[1].name=GPUSLICE_PROCFS,extraEnv[1].value=$SIM_DIR/proc" "$@"
 }
 
 # agents READY [DAEMONSET]: so many pods of the present template are ready, and there are no others.

@@ -296,7 +296,8 @@ node_make() {
 	rm -f "$dir/ready"
 	detached "$dir/log/init.log" unshare --mount --net --pid --uts --ipc --fork --kill-child \
 		"$KUBE_HERE/node-init" "$name" "$dir" "$(kube_bin "$kubelet"):/opt/kubelet" \
-		"$(kube_bin cri):/opt/cri" "$STAGE:/opt/gpuslice" "$KUBE/layers:/opt/layers" \
+		"$(kube_bin cri):/opt/cri" "$STAGE:/opt/gpuslice" "$GPUSLICE_BUILD/test/lib:/opt/gpuslice-test" \
+		"$KUBE/layers:/opt/layers" \
 		"$dir/log:/var/log/node" "$dir/etc:/etc/node" >"$dir/unshare"
 	eventually 20 test -s "$dir/ready" || { cat "$dir/log/init.log" && return 1; }
 	pgrep -P "$(cat "$dir/unshare")" >"$dir/pid"
@@ -331,8 +332,22 @@ node_gpus() {
 		cp -L /opt/gpuslice/lib/gpuslice/sim/libnvidia-ml.so.1 "libcuda.so.$1"
 		ln -sf "libnvidia-ml.so.$1" libnvidia-ml.so.1
 		ln -sf "libcuda.so.$1" libcuda.so.1
-		printf "#!/bin/sh\nls /dev/nvidia[0-9]*\n" >/usr/bin/nvidia-smi # says as much as a test needs
-		chmod 755 /usr/bin/nvidia-smi' bash "$version"
+		cp /opt/gpuslice-test/nvidia-smi /usr/bin/' bash "$version" || return 1
+	node_capabilities "$1"
+}
+
+# node_capabilities NAME: the device nodes of all MIG instances that its GPUs can have.
+node_capabilities() {
+	node_exec "$1" gpuslice sim show --json | jq -e 'any(.gpus[]; .mig_capable == 1)' >/dev/null || return 0
+	node_exec "$1" python3 -c '
+import os, stat, sys
+os.makedirs("/dev/nvidia-caps", exist_ok=True)
+for line in open(sys.argv[1] + "/proc/driver/nvidia-caps/mig-minors"):
+    key, minor = line.split()
+    gpu = key.split("/")[0]
+    if gpu in ("config", "monitor") or os.path.exists(gpu.replace("gpu", "/dev/nvidia", 1)):
+        os.mknod(f"/dev/nvidia-caps/nvidia-cap{minor}", stat.S_IFCHR | 0o444, os.makedev(236, int(minor)))
+' "$SIM_DIR"
 }
 
 # sim NAME ACTION...: `gpuslice sim` on the node.
@@ -347,7 +362,8 @@ cri_start() {
 	node_start "$1" cri /opt/cri/cri serve --listen /run/cri.sock --state /run/cri \
 		--record /var/log/node/record.jsonl --images /opt/layers/table --layers /opt/layers \
 		--root /.image --deny /etc/node/deny --ip "$(cat "$dir/ip")" --default-runtime "$(cat "$dir/runtime")" \
-		--gpuslice /opt/gpuslice/bin/gpuslice --env "GPUSLICE_SIM_DIR=$SIM_DIR" --mount "$SIM_DIR"
+		--gpuslice /opt/gpuslice/bin/gpuslice --env "GPUSLICE_SIM_DIR=$SIM_DIR" \
+		--env GPUSLICE_SIM_DEV=/dev --mount "$SIM_DIR"
 	eventually 10 node_exec "$1" test -S /run/cri.sock
 }
 
@@ -434,7 +450,8 @@ record() {
 agent_start() {
 	local node=$1
 	shift
-	node_start "$node" agent gpusliced --nvml /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1 --sysfs "$SIM_DIR/sys" "$@"
+	node_start "$node" agent gpusliced --nvml /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1 \
+		--sysfs "$SIM_DIR/sys" --procfs "$SIM_DIR/proc" "$@"
 	eventually 20 agent_status "$node" .
 }
 

@@ -188,6 +188,51 @@ type simGPU struct {
 	Index int    `json:"index"`
 	Minor int    `json:"minor"`
 	UUID  string `json:"uuid"`
+	MIG   struct {
+		GPUInstances []struct {
+			GI               int `json:"gi"`
+			ComputeInstances []struct {
+				CI   int    `json:"ci"`
+				UUID string `json:"uuid"`
+			} `json:"compute_instances"`
+		} `json:"gpu_instances"`
+	} `json:"mig"`
+}
+
+// migNodes are the device nodes of the GPU's MIG device that has this UUID or index ("0:1"): the
+// GPU's, and the capabilities of its two instances; none if it is not one of them.
+func (g *simGPU) migNodes(name string, minors map[string]string) []string {
+	n := 0
+	for _, gi := range g.MIG.GPUInstances {
+		for _, ci := range gi.ComputeInstances {
+			index := fmt.Sprintf("%d:%d", g.Index, n)
+			n++
+			if name != ci.UUID && name != index {
+				continue
+			}
+			key := fmt.Sprintf("gpu%d/gi%d", g.Minor, gi.GI)
+			return []string{fmt.Sprintf("/dev/nvidia%d", g.Minor),
+				capability(minors[key+"/access"]),
+				capability(minors[fmt.Sprintf("%s/ci%d/access", key, ci.CI)])}
+		}
+	}
+	return nil
+}
+
+func capability(minor string) string {
+	return "/dev/nvidia-caps/nvidia-cap" + minor
+}
+
+// migMinors is the driver's list of capabilities and the minor numbers of their nodes.
+func (r *runtime) migMinors() map[string]string {
+	minors := map[string]string{}
+	text, _ := os.ReadFile(lookup(r.env, "GPUSLICE_SIM_DIR") + "/proc/driver/nvidia-caps/mig-minors")
+	for _, line := range strings.Split(string(text), "\n") {
+		if key, minor, ok := strings.Cut(line, " "); ok {
+			minors[key] = minor
+		}
+	}
+	return minors
 }
 
 func (r *runtime) gpus() ([]simGPU, error) {
@@ -239,10 +284,15 @@ func (r *runtime) injectToolkit(spec *oci.Spec) error {
 	if err != nil {
 		return err
 	}
+	minors := r.migMinors()
 	var paths []string
 	for _, name := range want {
 		found := name == "all"
 		for _, g := range gpus {
+			if nodes := g.migNodes(name, minors); nodes != nil {
+				found = true
+				paths = append(paths, nodes...)
+			}
 			if name == "all" || name == g.UUID || name == strconv.Itoa(g.Index) {
 				found = true
 				paths = append(paths, fmt.Sprintf("/dev/nvidia%d", g.Minor))
@@ -250,6 +300,12 @@ func (r *runtime) injectToolkit(spec *oci.Spec) error {
 		}
 		if !found {
 			return fmt.Errorf("nvidia-container-cli: device error: %s: unknown device", name)
+		}
+	}
+	for variable, key := range map[string]string{"NVIDIA_MIG_CONFIG_DEVICES": "config",
+		"NVIDIA_MIG_MONITOR_DEVICES": "monitor"} {
+		if lookup(spec.Process.Env, variable) == "all" {
+			paths = append(paths, capability(minors[key]))
 		}
 	}
 	control, _ := filepath.Glob("/dev/nvidia[^0-9]*")
