@@ -468,7 +468,8 @@ static int free_bytes(struct sim_gpu *g, const struct sim_process *p, uint64_t *
 			"MIG is on: expected a MIG device of this GPU, found none with the ids %d and %d",
 			(int)p->gi, (int)p->ci);
 	total = (uint64_t)sim_gi_profile(g, gi)->memory_mib << 20;
-	used = ((uint64_t)t->idle_mib << 20) + sim_mig_process_bytes(g, gi->id, SIM_NO_INSTANCE);
+	used = ((uint64_t)t->idle_mib << 20) +
+	       sim_mig_process_bytes(g, gi->id, SIM_NO_INSTANCE);
 	*ret = used < total ? total - used : 0;
 	return 0;
 }

@@ -19,15 +19,15 @@
 #include "sim/mig.h"
 #include "sim/place.h"
 
-#define CAPS_OF_GI    9 /* its own and those of eight compute instances */
-#define CAPS_OF_GPU   (SIM_MIG_GI_IDS * CAPS_OF_GI)
-#define CAPS_FIRST    3
-#define GPUS_LISTED   32 /* by the driver, whether they are there or not */
+#define CAPS_OF_GI      9 /* its own and those of eight compute instances */
+#define CAPS_OF_GPU     (SIM_MIG_GI_IDS * CAPS_OF_GI)
+#define CAPS_FIRST      3
+#define GPUS_LISTED     32 /* by the driver, whether they are there or not */
 #define ACCESS_TEXT_MAX 96
 #define NODE_NAME_MAX   32
-#define MODE_CONFIG   0400
-#define MODE_MONITOR  0444
-#define MODE_INSTANCE 0444
+#define MODE_CONFIG     0400
+#define MODE_MONITOR    0444
+#define MODE_INSTANCE   0444
 
 #define PROC "proc/driver/nvidia/capabilities"
 #define DEV  "dev/nvidia-caps"
@@ -176,8 +176,8 @@ static int add(const char *dir, const struct cap *c, bool anew, struct error *er
 		return -1;
 	if (!anew && access(path, F_OK) == 0)
 		return 0;
-	if (put(dev, name, "", MODE_INSTANCE, err) < 0 ||
-		access_dir(dir, c, proc, err) < 0 || dir_make(proc, 0755, err) < 0)
+	if (put(dev, name, "", MODE_INSTANCE, err) < 0 || access_dir(dir, c, proc, err) < 0 ||
+		dir_make(proc, 0755, err) < 0)
 		return -1;
 	return put(proc, "access", text, 0444, err);
 }

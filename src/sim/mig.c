@@ -42,7 +42,8 @@ const struct sim_mig_profile *sim_gi_profile(const struct sim_gpu *g, const stru
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
 
 	/* The keys of a GPU may be changed to another product under its instances. */
-	return t ? &t->profiles[gi->profile % t->profile_count] : &sim_mig_tables[0].profiles[0];
+	return t ? &t->profiles[gi->profile % t->profile_count]
+		 : &sim_mig_tables[0].profiles[0];
 }
 
 struct sim_ci_shape sim_ci_shape(const struct sim_mig_table *t, const struct sim_mig_profile *p,
@@ -251,7 +252,8 @@ bool sim_mig_in_use(const struct sim_gpu *g, uint32_t gi, uint32_t ci)
 	return false;
 }
 
-static uint32_t ci_sms(const struct sim_gpu *g, const struct sim_gi *gi, const struct sim_ci *ci)
+static uint32_t ci_sms(const struct sim_gpu *g, const struct sim_gi *gi,
+	const struct sim_ci *ci)
 {
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
 

@@ -36,8 +36,14 @@
 #define SIM_MIG_GI_IDS       15 /* GI ids are below */
 #define SIM_MIG_UUID_MAX     48
 
-enum sim_engine { SIM_ENGINE_COPY, SIM_ENGINE_DECODE, SIM_ENGINE_ENCODE, SIM_ENGINE_JPEG,
-	SIM_ENGINE_OFA, SIM_ENGINE_COUNT };
+enum sim_engine {
+	SIM_ENGINE_COPY,
+	SIM_ENGINE_DECODE,
+	SIM_ENGINE_ENCODE,
+	SIM_ENGINE_JPEG,
+	SIM_ENGINE_OFA,
+	SIM_ENGINE_COUNT
+};
 
 struct sim_mig_layout {
 	uint8_t slots, slices;

@@ -214,6 +214,5 @@ void sim_gpu_sum_processes(struct sim_gpu *gpu)
 	}
 	if (gpu->process_load > 100)
 		gpu->process_load = 100;
-	gpu->mig.idle_bytes =
-		t ? ((uint64_t)gpu->mig.gi_count * t->idle_mib << 20) : 0;
+	gpu->mig.idle_bytes = t ? ((uint64_t)gpu->mig.gi_count * t->idle_mib << 20) : 0;
 }

@@ -255,7 +255,7 @@ struct sim_mig {
 	uint32_t enabled, pending; /* mode now, and after the next reset */
 	uint32_t serial;           /* the last one given out */
 	uint32_t gi_count;
-	uint64_t idle_bytes; /* what the instances use by themselves */
+	uint64_t idle_bytes;            /* what the instances use by themselves */
 	struct sim_gi gis[SIM_MAX_GIS]; /* by id */
 };
 

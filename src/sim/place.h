@@ -39,7 +39,7 @@ struct sim_place {
 	char node[SIM_PATH_MAX]; /* model name, or the real path of a node file */
 	bool is_file;
 	char dev[SIM_PATH_MAX]; /* "": on the host */
-	uint64_t seed; /* of a model; a node file has its own */
+	uint64_t seed;          /* of a model; a node file has its own */
 };
 
 /* Reads the variables through @env (NULL: getenv). */

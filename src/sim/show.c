@@ -74,8 +74,8 @@ static json_t *processes_json(const struct sim_gpu *g)
 	for (uint32_t i = 0; i < g->process_count && i < SIM_MAX_PROCESSES; i++) {
 		const struct sim_process *p = &g->processes[i];
 
-		json_t *o = json_pack("{s:I s:s s:s s:I s:I}", "pid", (json_int_t)p->pid, "kind",
-			kinds[p->kind % 3], "name", p->name, "memory_bytes",
+		json_t *o = json_pack("{s:I s:s s:s s:I s:I}", "pid", (json_int_t)p->pid,
+			"kind", kinds[p->kind % 3], "name", p->name, "memory_bytes",
 			(json_int_t)p->memory_bytes, "sm_percent", (json_int_t)p->sm_percent);
 
 		if (p->gi != SIM_NO_INSTANCE) {
@@ -187,8 +187,8 @@ int sim_control_show_json(const struct sim_control *c, struct buf *b, struct err
 	for (uint32_t i = 0; i < n->head.info.slot_count; i++)
 		if (n->head.slots[i].present)
 			(void)json_array_append_new(gpus, gpu_json(c, n, i));
-	root = json_pack("{s:s s:s s:s s:s s:s s:I s:I s:I s:I s:o}", "name", n->head.name, "node",
-		n->head.spec, "directory", c->dir, "driver",
+	root = json_pack("{s:s s:s s:s s:s s:s s:I s:I s:I s:I s:o}", "name", n->head.name,
+		"node", n->head.spec, "directory", c->dir, "driver",
 		sim_driver_name(n->head.info.driver), "driver_version", n->head.driver_version,
 		"cuda_version", (json_int_t)n->head.info.cuda_version, "generation",
 		(json_int_t)sim_state_generation(c->state), "calls",
@@ -270,7 +270,7 @@ int sim_control_show(const struct sim_control *c, struct buf *b, struct error *e
 		if (g->mig.enabled || g->mig.pending)
 			buf_printf(b, "  MIG %s%s", g->mig.enabled ? "on" : "off",
 				g->mig.enabled == g->mig.pending ? ""
-				: g->mig.pending		 ? " (on after a reset)"
+				: g->mig.pending                 ? " (on after a reset)"
 								 : " (off after a reset)");
 		describe_trouble(c, n, i, b);
 		buf_putc(b, '\n');
@@ -302,8 +302,9 @@ void sim_list_models(struct buf *b)
 
 void sim_list_mig(struct buf *b)
 {
-	buf_puts(b, "Profile, enumerator, id, slices, most, SMs, copy/decode/encode/jpeg/ofa engines, MiB,\n"
-		    "starts:size in memory slots; M measured, S listed, D documented, I inferred\n");
+	buf_puts(b,
+		"Profile, enumerator, id, slices, most, SMs, copy/decode/encode/jpeg/ofa engines, MiB,\n"
+		"starts:size in memory slots; M measured, S listed, D documented, I inferred\n");
 	for (size_t i = 0; i < sim_mig_table_count; i++) {
 		const struct sim_mig_table *t = &sim_mig_tables[i];
 
@@ -313,10 +314,10 @@ void sim_list_mig(struct buf *b)
 			const struct sim_mig_profile *p = &t->profiles[k];
 			const char *comma = "";
 
-			buf_printf(b, "  %-16s %2u %2u  %u %u  %3u  %u/%u/%u/%u/%u  %6u  {", p->name,
-				p->number, p->id, p->slices, p->max, p->sms, p->engines[0],
-				p->engines[1], p->engines[2], p->engines[3], p->engines[4],
-				p->memory_mib);
+			buf_printf(b, "  %-16s %2u %2u  %u %u  %3u  %u/%u/%u/%u/%u  %6u  {",
+				p->name, p->number, p->id, p->slices, p->max, p->sms,
+				p->engines[0], p->engines[1], p->engines[2], p->engines[3],
+				p->engines[4], p->memory_mib);
 			for (uint32_t s = 0; s < SIM_MIG_SLOTS_MAX; s++)
 				if (p->starts >> s & 1) {
 					buf_printf(b, "%s%u", comma, s);

@@ -158,7 +158,7 @@ uint64_t sim_hang_ns(const struct sim_state *s, uint32_t slot);
 /* Counting. */
 
 enum sim_count {
-	SIM_COUNT_CALLS,   /* NVML calls after init that found a node */
+	SIM_COUNT_CALLS, /* NVML calls after init that found a node */
 	SIM_COUNT_CHANGES, /* of them: MIG mode set, instances made and destroyed, as far as they got */
 	SIM_COUNT_KINDS
 };

@@ -230,8 +230,8 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t handle, nvmlEventData_t *
 	}
 	r = wait_event(handle, &e, timeout_ms);
 	if (r == NVML_SUCCESS)
-		*data = (nvmlEventData_t){ .device = handle_of((struct handle){
-						   .slot = e.slot, .epoch = e.epoch }),
+		*data = (nvmlEventData_t){ .device = handle_of((struct handle){ .slot = e.slot,
+						   .epoch = e.epoch }),
 			.eventType = e.type,
 			.eventData = e.data,
 			.gpuInstanceId = e.gi,

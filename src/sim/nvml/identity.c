@@ -10,7 +10,8 @@
 /* A MIG device is called like its GPU and its profile: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
 EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len)
 {
-	char name[sizeof(((struct sim_keys *)0)->name) + SIM_NAME_MAX + 8], profile[SIM_NAME_MAX];
+	char name[sizeof(((struct sim_keys *)0)->name) + SIM_NAME_MAX + 8],
+		profile[SIM_NAME_MAX];
 	struct sim_gpu g;
 	struct target t;
 	nvmlReturn_t r = device_enter(d, SIM_GROUP_NAME, text != NULL, &g, &t);

@@ -357,8 +357,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t gi,
 		return r;
 	*n = 0;
 	for (uint32_t i = 0; i < t.gi->ci_count; i++)
-		if (t.gi->cis[i].number == profile_id &&
-			may_see(&g, t.gi->id, t.gi->cis[i].id))
+		if (t.gi->cis[i].number == profile_id && may_see(&g, t.gi->id, t.gi->cis[i].id))
 			cis[(*n)++] = instance_handle(&t, HANDLE_CI, t.gi, &t.gi->cis[i]);
 	return NVML_SUCCESS;
 }

@@ -409,7 +409,7 @@ nvmlReturn_t lib_change_mig(const struct target *t, struct sim_txn *txn)
 				  .gi = SIM_NO_INSTANCE,
 				  .ci = SIM_NO_INSTANCE });
 	return sim_txn_commit_files(txn, t->handle.slot, NULL) < 0 ? NVML_ERROR_UNKNOWN
-								     : NVML_SUCCESS;
+								   : NVML_SUCCESS;
 }
 
 nvmlReturn_t text_out(const char *text, size_t size, char *to, unsigned int len)

@@ -411,7 +411,8 @@ EXPORT nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t d, unsigned int mode)
 		return NVML_ERROR_NO_PERMISSION;
 	if (t.kind == HANDLE_GPU && g.mig.enabled)
 		return NVML_ERROR_NOT_SUPPORTED;
-	if (mode == NVML_COMPUTEMODE_EXCLUSIVE_THREAD) /* long gone; works as exclusive process */
+	if (mode ==
+		NVML_COMPUTEMODE_EXCLUSIVE_THREAD) /* long gone; works as exclusive process */
 		mode = NVML_COMPUTEMODE_EXCLUSIVE_PROCESS;
 	r = lib_change(&t, &txn, &now);
 	if (r)

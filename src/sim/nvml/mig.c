@@ -33,8 +33,8 @@ EXPORT nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t d, unsigned int mode,
 	const struct sim_state *s;
 	struct sim_gpu g, *now;
 	struct target t;
-	nvmlReturn_t r = any_enter(d, 1U << HANDLE_GPU, SIM_GROUP_MIG, mode <= 1 && activation,
-		&g, &t);
+	nvmlReturn_t r =
+		any_enter(d, 1U << HANDLE_GPU, SIM_GROUP_MIG, mode <= 1 && activation, &g, &t);
 
 	if (r)
 		return r;
@@ -114,8 +114,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned
 {
 	struct sim_gpu g;
 	struct target t;
-	nvmlReturn_t r =
-		any_enter(d, 1U << HANDLE_GPU, SIM_GROUP_HANDLE, mig != NULL, &g, &t);
+	nvmlReturn_t r = any_enter(d, 1U << HANDLE_GPU, SIM_GROUP_HANDLE, mig != NULL, &g, &t);
 	const struct sim_mig_table *table;
 	uint32_t gi, ci;
 
@@ -146,8 +145,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t mi
 	nvmlReturn_t r = mig_enter(mig, d != NULL, &g, &t);
 
 	if (r == NVML_SUCCESS)
-		*d = handle_of((struct handle){
-			.slot = t.handle.slot, .epoch = t.handle.epoch });
+		*d = handle_of(
+			(struct handle){ .slot = t.handle.slot, .epoch = t.handle.epoch });
 	return r;
 }
 
@@ -275,8 +274,7 @@ static void fill_versioned(const struct sim_mig_profile *p,
 			.jpegCount = p->engines[SIM_ENGINE_JPEG],
 			.ofaCount = p->engines[SIM_ENGINE_OFA],
 			.memorySizeMB = p->memory_mib,
-			.capabilities =
-				p->gfx ? NVML_GPU_INSTANCE_PROFILE_CAPS_GFX : 0 };
+			.capabilities = p->gfx ? NVML_GPU_INSTANCE_PROFILE_CAPS_GFX : 0 };
 		(void)snprintf(v3->name, sizeof(v3->name), NAME_PREFIX "%s", p->name);
 		return;
 	}

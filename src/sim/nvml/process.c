@@ -66,8 +66,7 @@ static nvmlReturn_t list(nvmlDevice_t d, enum sim_process_kind kind, unsigned in
 {
 	struct sim_gpu g;
 	struct target t;
-	nvmlReturn_t r =
-		device_enter(d, SIM_GROUP_PROCESSES, n && (array || *n == 0), &g, &t);
+	nvmlReturn_t r = device_enter(d, SIM_GROUP_PROCESSES, n && (array || *n == 0), &g, &t);
 
 	return r ? r : list_of(&g, &t, kind, n, array, put);
 }

@@ -163,8 +163,8 @@ static nvmlReturn_t hand_out(const struct sim_state *s, const struct sim_node_he
 	nvmlReturn_t r = slot_check(s, slot, SIM_GROUP_HANDLE);
 
 	if (r == NVML_SUCCESS)
-		*d = handle_of((struct handle){
-			.slot = slot, .epoch = head->slots[slot].epoch });
+		*d = handle_of(
+			(struct handle){ .slot = slot, .epoch = head->slots[slot].epoch });
 	return r;
 }
 

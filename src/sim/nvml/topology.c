@@ -123,9 +123,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t d, unsigned in
 		if (level_between(&head, &g.keys, &other.keys) != level)
 			continue;
 		if (devices && have < room)
-			devices[have] =
-				handle_of((struct handle){
-					.slot = slot, .epoch = head.slots[slot].epoch });
+			devices[have] = handle_of((struct handle){ .slot = slot,
+				.epoch = head.slots[slot].epoch });
 		have++;
 	}
 	*n = have;

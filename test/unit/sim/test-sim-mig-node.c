@@ -489,7 +489,8 @@ _Noreturn static void cut_for_ever(void)
 				nvmlGpuInstanceCreateComputeInstance(gis[i], 0, &cis[i]))
 				_exit(1);
 		for (unsigned int i = 0; i < 7; i++)
-			if (nvmlComputeInstanceDestroy(cis[i]) || nvmlGpuInstanceDestroy(gis[i]))
+			if (nvmlComputeInstanceDestroy(cis[i]) ||
+				nvmlGpuInstanceDestroy(gis[i]))
 				_exit(1);
 	}
 }
@@ -653,8 +654,7 @@ static void container__sees_what_its_device_nodes_are(void **state)
 	ci = ci_new(gi, 0);
 	(void)ci_new(gi_at(f.gpus[3], P3G, 0), 2);
 	for (unsigned int i = 0; i < 2; i++)
-		assert_int_equal(
-			nvmlDeviceGetUUID(mig_device(f.gpus[3], i), uuid[i], 96), 0);
+		assert_int_equal(nvmlDeviceGetUUID(mig_device(f.gpus[3], i), uuid[i], 96), 0);
 	(void)snprintf(path, sizeof(path), "%s/nvidia-caps", dev);
 	assert_int_equal(mkdir(path, 0755), 0);
 	enter_container(dev);
@@ -670,7 +670,8 @@ static void container__sees_what_its_device_nodes_are(void **state)
 	assert_int_equal(n, 3);
 	assert_int_equal(nvmlDeviceGetIndex(d, &n), 0);
 	assert_int_equal(n, 0);
-	assert_int_equal(nvmlDeviceGetMigDeviceHandleByIndex(d, 0, &mig), 6); /* one of two nodes */
+	assert_int_equal(nvmlDeviceGetMigDeviceHandleByIndex(d, 0, &mig),
+		6); /* one of two nodes */
 	touch_cap(dev, sim_cap_minor(3, 9, 0));
 	/* The 1g is the second of the GPU, and the only one here. */
 	only = mig_device(d, 0);

@@ -47,63 +47,63 @@ static const struct {
 	unsigned int devices;
 } products[] = {
 	{ "a100-40-1",
-		{ "1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb", [7] = "1g.5gb+me",
-			[9] = "1g.10gb" },
+		{ "1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb",
+			"7g.40gb", [7] = "1g.5gb+me", [9] = "1g.10gb" },
 		7 },
 	{ "p4d.24xlarge",
-		{ "1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb", [7] = "1g.5gb+me",
-			[9] = "1g.10gb" },
+		{ "1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb",
+			"7g.40gb", [7] = "1g.5gb+me", [9] = "1g.10gb" },
 		7 },
 	{ "a100-80-1",
-		{ "1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb", [7] = "1g.10gb+me",
-			[9] = "1g.20gb" },
+		{ "1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb",
+			"7g.80gb", [7] = "1g.10gb+me", [9] = "1g.20gb" },
 		7 },
 	{ "a30-1",
-		{ "1g.6gb", "2g.12gb", [3] = "4g.24gb", [7] = "1g.6gb+me",
-			[8] = "2g.12gb+me" },
+		{ "1g.6gb", "2g.12gb", [3] = "4g.24gb", [7] = "1g.6gb+me", [8] = "2g.12gb+me" },
 		4 },
 	{ "h100-1",
-		{ "1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb", [7] = "1g.10gb+me",
-			[9] = "1g.20gb" },
+		{ "1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb",
+			"7g.80gb", [7] = "1g.10gb+me", [9] = "1g.20gb" },
 		7 },
 	{ "h100-pcie-1",
-		{ "1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb", [7] = "1g.10gb+me",
-			[9] = "1g.20gb" },
+		{ "1g.10gb", "2g.20gb", "3g.40gb", "4g.40gb",
+			"7g.80gb", [7] = "1g.10gb+me", [9] = "1g.20gb" },
 		7 },
 	{ "h100-nvl-1",
-		{ "1g.12gb", "2g.24gb", "3g.47gb", "4g.47gb", "7g.94gb", [7] = "1g.12gb+me",
-			[9] = "1g.24gb" },
+		{ "1g.12gb", "2g.24gb", "3g.47gb", "4g.47gb",
+			"7g.94gb", [7] = "1g.12gb+me", [9] = "1g.24gb" },
 		7 },
 	{ "gh200-96-1",
-		{ "1g.12gb", "2g.24gb", "3g.48gb", "4g.48gb", "7g.96gb", [7] = "1g.12gb+me",
-			[9] = "1g.24gb" },
+		{ "1g.12gb", "2g.24gb", "3g.48gb", "4g.48gb",
+			"7g.96gb", [7] = "1g.12gb+me", [9] = "1g.24gb" },
 		7 },
 	{ "gh200-144-1",
-		{ "1g.18gb", "2g.36gb", "3g.72gb", "4g.72gb", "7g.144gb", [7] = "1g.18gb+me",
-			[9] = "1g.36gb" },
+		{ "1g.18gb", "2g.36gb", "3g.72gb", "4g.72gb",
+			"7g.144gb", [7] = "1g.18gb+me", [9] = "1g.36gb" },
 		7 },
 	{ "h200-1",
-		{ "1g.18gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb", [7] = "1g.18gb+me",
-			[9] = "1g.35gb" },
+		{ "1g.18gb", "2g.35gb", "3g.71gb", "4g.71gb",
+			"7g.141gb", [7] = "1g.18gb+me", [9] = "1g.35gb" },
 		7 },
 	{ "b200-1",
-		{ "1g.23gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb", [7] = "1g.23gb+me",
-			[9] = "1g.45gb" },
+		{ "1g.23gb", "2g.45gb", "3g.90gb", "4g.90gb",
+			"7g.180gb", [7] = "1g.23gb+me", [9] = "1g.45gb" },
 		7 },
 	{ "gb200-1",
-		{ "1g.23gb", "2g.47gb", "3g.93gb", "4g.93gb", "7g.186gb", [7] = "1g.23gb+me",
-			[9] = "1g.47gb" },
+		{ "1g.23gb", "2g.47gb", "3g.93gb", "4g.93gb",
+			"7g.186gb", [7] = "1g.23gb+me", [9] = "1g.47gb" },
 		7 },
 	{ "b300-1",
-		{ "1g.34gb", "2g.67gb", "3g.135gb", "4g.135gb", "7g.269gb", [7] = "1g.34gb+me",
-			[9] = "1g.67gb" },
+		{ "1g.34gb", "2g.67gb", "3g.135gb", "4g.135gb",
+			"7g.269gb", [7] = "1g.34gb+me", [9] = "1g.67gb" },
 		7 },
 	{ "gb300-1",
-		{ "1g.35gb", "2g.70gb", "3g.139gb", "4g.139gb", "7g.278gb", [7] = "1g.35gb+me",
-			[9] = "1g.70gb" },
+		{ "1g.35gb", "2g.70gb", "3g.139gb", "4g.139gb",
+			"7g.278gb", [7] = "1g.35gb+me", [9] = "1g.70gb" },
 		7 },
 	{ "rtx-pro-6000-1",
-		{ "1g.24gb", "2g.48gb", [3] = "4g.96gb", [7] = "1g.24gb+me", [10] = "1g.24gb+gfx",
+		{ "1g.24gb",
+			"2g.48gb", [3] = "4g.96gb", [7] = "1g.24gb+me", [10] = "1g.24gb+gfx",
 			[11] = "2g.48gb+gfx", [12] = "4g.96gb+gfx", [13] = "1g.24gb-me",
 			[14] = "2g.48gb-me", [15] = "1g.24gb+me.all", [16] = "2g.48gb+me.all" },
 		4 },
@@ -154,8 +154,8 @@ static void check_profile(unsigned int number, const char *name)
 	assert_int_equal(v3.decoderCount, v2.decoderCount);
 	assert_int_equal(gi_room(gpu, plain.id), plain.instanceCount);
 	by_id = (nvmlGpuInstanceProfileInfo_v3_t){ .version = NVML_STRUCT_VERSION(by_id, 3) };
-	assert_int_equal(nvmlDeviceGetGpuInstanceProfileInfoByIdV(gpu, plain.id, (void *)&by_id),
-		0);
+	assert_int_equal(
+		nvmlDeviceGetGpuInstanceProfileInfoByIdV(gpu, plain.id, (void *)&by_id), 0);
 	assert_string_equal(by_id.name, want);
 }
 
@@ -273,8 +273,8 @@ static void capacity__follows_the_observed_sequence(void **state)
 			(void)gi_at(gpu, rows[i].id, rows[i].start);
 		for (size_t k = 0; k < ARRAY_LEN(ids); k++)
 			if (gi_room(gpu, ids[k]) != rows[i].room[k])
-				fail_msg("step %zu: room for profile %u is %u, not %u", i, ids[k],
-					gi_room(gpu, ids[k]), rows[i].room[k]);
+				fail_msg("step %zu: room for profile %u is %u, not %u", i,
+					ids[k], gi_room(gpu, ids[k]), rows[i].room[k]);
 	}
 }
 
@@ -409,7 +409,8 @@ static void compute__profiles_of_each_gpu_instance(void **state)
 		{ P2G, { { 2, 1, 16 }, { 1, 2, 32 } } },
 		{ P3G, { { 3, 1, 16 }, { 1, 2, 32 }, { 1, 3, 60 } } },
 		{ P4G, { { 4, 1, 16 }, { 2, 2, 32 }, { 0, 0, 0 }, { 1, 4, 64 } } },
-		{ P7G, { { 7, 1, 16 }, { 3, 2, 32 }, { 2, 3, 48 }, { 1, 4, 64 }, { 1, 7, 132 } } },
+		{ P7G, { { 7, 1, 16 }, { 3, 2, 32 }, { 2, 3, 48 }, { 1, 4, 64 },
+			       { 1, 7, 132 } } },
 		{ P1G_DOUBLE, { { 1, 1, 26 }, [7] = { 1, 1, 26 } } },
 	};
 
@@ -420,18 +421,19 @@ static void compute__profiles_of_each_gpu_instance(void **state)
 
 		for (unsigned int k = 0; k < SIM_MIG_CI_NUMBERS; k++) {
 			nvmlComputeInstanceProfileInfo_v2_t v2 = {
-				.version = NVML_STRUCT_VERSION(v2, 2) };
+				.version = NVML_STRUCT_VERSION(v2, 2)
+			};
 			nvmlComputeInstanceProfileInfo_t info;
 			nvmlComputeInstancePlacement_t places[8];
 			unsigned int n = 0;
-			nvmlReturn_t r = nvmlGpuInstanceGetComputeInstanceProfileInfo(gi, k, 0,
-				&info);
+			nvmlReturn_t r =
+				nvmlGpuInstanceGetComputeInstanceProfileInfo(gi, k, 0, &info);
 
 			if (!rows[i].want[k].max) {
 				assert_int_equal(r, 3);
 				assert_int_equal(
-					nvmlGpuInstanceGetComputeInstanceRemainingCapacity(gi, k,
-						&n),
+					nvmlGpuInstanceGetComputeInstanceRemainingCapacity(gi,
+						k, &n),
 					2);
 				continue;
 			}
@@ -441,10 +443,11 @@ static void compute__profiles_of_each_gpu_instance(void **state)
 			assert_int_equal(info.sliceCount, rows[i].want[k].slices);
 			assert_int_equal(info.multiprocessorCount, rows[i].want[k].sms);
 			assert_int_equal(
-				nvmlGpuInstanceGetComputeInstanceProfileInfoV(gi, k, 0, &v2), 0);
+				nvmlGpuInstanceGetComputeInstanceProfileInfoV(gi, k, 0, &v2),
+				0);
 			assert_int_equal(v2.id, k);
-			assert_int_equal(nvmlGpuInstanceGetComputeInstanceRemainingCapacity(gi,
-						 k, &n),
+			assert_int_equal(
+				nvmlGpuInstanceGetComputeInstanceRemainingCapacity(gi, k, &n),
 				0);
 			assert_int_equal(n, rows[i].want[k].max);
 			assert_int_equal(nvmlGpuInstanceGetComputeInstancePossiblePlacements(gi,
@@ -761,13 +764,13 @@ static void changes__need_root(void **state)
 
 		if (seteuid(65534))
 			_exit(99);
-		_exit(nvmlDeviceSetMigMode(gpu, 0, &activation) != 4 ? 1
-		      : nvmlDeviceCreateGpuInstance(gpu, P1G, &made) != 4 ? 2
-		      : nvmlGpuInstanceCreateComputeInstance(gi, 0, &ci) != 4 ? 3
-		      : nvmlGpuInstanceDestroy(gi) != 4 ? 4
-		      : nvmlDeviceGetGpuInstanceById(gpu, 1, &made) ? 5
-		      : nvmlDeviceGetGpuInstanceRemainingCapacity(gpu, P1G, &n) ? 6
-										 : 0);
+		_exit(nvmlDeviceSetMigMode(gpu, 0, &activation) != 4              ? 1
+			: nvmlDeviceCreateGpuInstance(gpu, P1G, &made) != 4       ? 2
+			: nvmlGpuInstanceCreateComputeInstance(gi, 0, &ci) != 4   ? 3
+			: nvmlGpuInstanceDestroy(gi) != 4                         ? 4
+			: nvmlDeviceGetGpuInstanceById(gpu, 1, &made)             ? 5
+			: nvmlDeviceGetGpuInstanceRemainingCapacity(gpu, P1G, &n) ? 6
+										  : 0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
