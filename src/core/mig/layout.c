@@ -8,7 +8,7 @@
 
 static_assert(MIG_CIS_MAX <= 32 && MIG_GIS_MAX <= 32, "one bit each");
 
-static int profile_check(const struct mig_layout *l, uint32_t i, struct error *err)
+static int check_profile(const struct mig_layout *l, uint32_t i, struct error *err)
 {
 	const struct mig_gi_profile *p = &l->profiles[i];
 
@@ -40,8 +40,49 @@ int mig_layout_check(const struct mig_layout *l, struct error *err)
 			"%" PRIu32 " MIG memory slots, expected at most %d", l->slots,
 			MIG_SLOTS_MAX);
 	for (uint32_t i = 0; i < l->n; i++)
-		if (profile_check(l, i, err) < 0)
+		if (check_profile(l, i, err) < 0)
 			return -1;
+	return 0;
+}
+
+/* What steps name has to be one instance. */
+static int check_ids(const struct mig_state *s, const struct mig_gi *gi, struct error *err)
+{
+	bool ok = gi->id != MIG_ID_NONE;
+
+	for (const struct mig_gi *other = s->gi; other < gi; other++)
+		ok = ok && other->id != gi->id;
+	if (!ok)
+		return error_set(err, ERR_INVALID,
+			"GPU instance %" PRIu32 ": its id is not its own", gi->id);
+	for (uint32_t i = 0; i < gi->n_ci; i++) {
+		ok = gi->ci[i].id != MIG_ID_NONE;
+		for (uint32_t j = 0; j < i; j++)
+			ok = ok && gi->ci[j].id != gi->ci[i].id;
+		if (!ok)
+			return error_set(err, ERR_INVALID,
+				"compute instance %" PRIu32 " of GPU instance %" PRIu32
+				": its id is not its own",
+				gi->ci[i].id, gi->id);
+	}
+	return 0;
+}
+
+static int check_gi(const struct mig_layout *l, const struct mig_gi *gi, struct error *err)
+{
+	if (gi->profile >= l->n)
+		return error_set(err, ERR_INVALID,
+			"GPU instance %" PRIu32 ": its profile is none of this GPU's", gi->id);
+	if (gi->start > l->slots - l->profiles[gi->profile].size)
+		return error_set(err, ERR_INVALID,
+			"GPU instance %" PRIu32 ": starts at memory slot %" PRIu32
+			", too late for this GPU's %" PRIu32,
+			gi->id, gi->start, l->slots);
+	if (gi->n_ci > MIG_CIS_MAX)
+		return error_set(err, ERR_INVALID,
+			"GPU instance %" PRIu32 ": %" PRIu32
+			" compute instances, expected at most %d",
+			gi->id, gi->n_ci, MIG_CIS_MAX);
 	return 0;
 }
 
@@ -50,28 +91,13 @@ int mig_state_check(const struct mig_layout *l, const struct mig_state *s, struc
 	if (s->n > MIG_GIS_MAX)
 		return error_set(err, ERR_INVALID,
 			"%" PRIu32 " GPU instances, expected at most %d", s->n, MIG_GIS_MAX);
-	for (uint32_t i = 0; i < s->n; i++) {
-		const struct mig_gi *gi = &s->gi[i];
-
-		if (gi->profile >= l->n)
-			return error_set(err, ERR_INVALID,
-				"GPU instance %" PRIu32 ": its profile is none of this GPU's",
-				gi->id);
-		if (gi->start > l->slots - l->profiles[gi->profile].size)
-			return error_set(err, ERR_INVALID,
-				"GPU instance %" PRIu32 ": starts at memory slot %" PRIu32
-				", too late for this GPU's %" PRIu32,
-				gi->id, gi->start, l->slots);
-		if (gi->n_ci > MIG_CIS_MAX)
-			return error_set(err, ERR_INVALID,
-				"GPU instance %" PRIu32 ": %" PRIu32
-				" compute instances, expected at most %d",
-				gi->id, gi->n_ci, MIG_CIS_MAX);
-	}
+	for (uint32_t i = 0; i < s->n; i++)
+		if (check_gi(l, &s->gi[i], err) < 0 || check_ids(s, &s->gi[i], err) < 0)
+			return -1;
 	return 0;
 }
 
-static int want_gi_check(const struct mig_layout *l, const struct mig_want_gi *w,
+static int check_want_gi(const struct mig_layout *l, const struct mig_want_gi *w,
 	struct error *err)
 {
 	char name[MIG_PROFILE_NAME_MAX];
@@ -110,7 +136,7 @@ int mig_want_check(const struct mig_layout *l, const struct mig_want *w, struct 
 		return error_set(err, ERR_INVALID,
 			"%" PRIu32 " GPU instances wanted with MIG disabled", w->n);
 	for (uint32_t i = 0; i < w->n; i++)
-		if (want_gi_check(l, &w->gi[i], err) < 0)
+		if (check_want_gi(l, &w->gi[i], err) < 0)
 			return -1;
 	return 0;
 }

@@ -17,6 +17,7 @@
 #define MIG_GIS_MAX      16 /* of one GPU */
 #define MIG_CIS_MAX      8  /* of one GI */
 #define MIG_START_ANY    UINT32_MAX
+#define MIG_ID_NONE      UINT32_MAX /* no instance has this id */
 
 struct mig_gi_profile {
 	struct mig_profile name; /* c == g */
@@ -75,7 +76,7 @@ struct mig_want {
 
 /*
  * Whether the others here can work with what a peer said: numbers within the limits above, positions
- * that exist, starts that lie on the GPU, names that end. ERR_INVALID says what is not. Every
+ * that exist, starts that lie on the GPU, names that end, ids that differ. ERR_INVALID says what is not. Every
  * function of geometry.h and plan.h looks first.
  */
 int mig_layout_check(const struct mig_layout *l, struct error *err) MUST_USE;

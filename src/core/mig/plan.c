@@ -134,8 +134,7 @@ int mig_plan_make(struct mig_plan *ret, const struct mig_layout *layout,
 		t.want = want->enabled ? &on : &off;
 	if (check(layout, have, t.want, err) < 0)
 		return -1;
-	mode_right = !have->capable ||
-		     (have->enabled == want->enabled && have->pending_enabled == want->enabled);
+	mode_right = have->enabled == want->enabled && have->pending_enabled == want->enabled;
 	if (want->enabled && !mode_right)
 		add(&t, mode);
 	if (mode_only && want->enabled) {

@@ -17,7 +17,7 @@ enum mig_action {
 	MIG_CREATE_CI,  /* in .gi, or in the GI that step .made makes; .slices */
 };
 
-#define MIG_NEW_GI    UINT32_MAX
+#define MIG_NEW_GI    MIG_ID_NONE
 #define MIG_STEPS_MAX (1 + 2 * MIG_GIS_MAX * (1 + MIG_CIS_MAX))
 
 struct mig_step {

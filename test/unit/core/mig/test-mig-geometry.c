@@ -336,6 +336,40 @@ static void mig_geometry_place__moves_nothing_without_need(void **state)
 	assert_int_equal(p[0].kept, 1);
 }
 
+static void mig_geometry_place__would_rather_keep_two_gis_than_one_with_its_ci(void **state)
+{
+	static const struct mig_layout l = { .slots = 6,
+		.slices = 9,
+		.n = 3,
+		.profiles = { { .size = 2, .starts = AT(0) | AT(2), .max = 1, .slices = 1 },
+			{ .size = 1, .starts = 0x3f, .max = 2, .slices = 1 },
+			{ .size = 2, .starts = AT(0) | AT(4), .max = 1, .slices = 1 } } };
+	static const struct mig_state s = { .capable = true,
+		.enabled = true,
+		.n = 3,
+		.gi = { { .id = 1,
+				.profile = 0,
+				.start = 0,
+				.n_ci = 1,
+				.ci = { { .slices = 1 } } },
+			{ .id = 2, .profile = 1, .start = 4 },
+			{ .id = 3, .profile = 1, .start = 5 } } };
+	struct mig_want w = { .enabled = true, .n = 4 };
+	struct mig_place p[MIG_GIS_MAX];
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	for (uint32_t i = 0; i < w.n; i++)
+		w.gi[i] = (struct mig_want_gi){ .profile = i % 3, .start = MIG_START_ANY };
+	w.gi[0].n_ci = w.gi[0].ci[0] = 1;
+	w.gi[3].profile = 1;
+	/* The new one of two slots goes to 0 or to 4: both cost as many steps. */
+	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err);
+	assert_int_equal(p[2].start, 0);
+	assert_int_equal(p[0].kept, -1);
+	assert_int_equal(p[1].kept + p[3].kept, 3);
+}
+
 static void mig_geometry_place__says_why_not(void **state)
 {
 	static const struct {
@@ -500,9 +534,10 @@ static void mig_geometry__takes_hostile_layouts(void **state)
 	for (uint32_t i = 0; i < w.n; i++) {
 		w.gi[i] =
 			(struct mig_want_gi){ .profile = 2 * (i % 3), .start = MIG_START_ANY };
-		s.gi[i] = (struct mig_gi){ .profile = 2 * (i % 3),
-			.start = 0,
-			.n_ci = MIG_CIS_MAX };
+		s.gi[i] =
+			(struct mig_gi){ .id = i, .profile = 2 * (i % 3), .n_ci = MIG_CIS_MAX };
+		for (uint32_t j = 0; j < MIG_CIS_MAX; j++)
+			s.gi[i].ci[j].id = j;
 	}
 	/* It may be cut short, but it ends, with something that is legal. */
 	assert_ok(mig_geometry_place(&l, &s, &w, MIG_KEEP_BUSY, p, &err), &err);
@@ -548,6 +583,8 @@ int main(void)
 		cmocka_unit_test(mig_geometry_fits__knows_the_corollaries),
 		cmocka_unit_test(mig_geometry_place__leaves_large_holes),
 		cmocka_unit_test(mig_geometry_place__moves_nothing_without_need),
+		cmocka_unit_test(
+			mig_geometry_place__would_rather_keep_two_gis_than_one_with_its_ci),
 		cmocka_unit_test(mig_geometry_place__says_why_not),
 		cmocka_unit_test(mig_geometry_place__names_what_is_in_use),
 		cmocka_unit_test(mig_geometry_place__is_as_good_as_brute_force),

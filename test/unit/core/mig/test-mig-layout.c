@@ -73,6 +73,18 @@ static void mig_state_check__refuses_what_cannot_be(void **state)
 	assert_error(mig_state_check(&l, &s, &err), &err, "none of this GPU's");
 	s.gi[0] = (struct mig_gi){ .id = 5, .n_ci = MIG_CIS_MAX + 1 };
 	assert_error(mig_state_check(&l, &s, &err), &err, "9 compute instances");
+	s.gi[0].n_ci = 2; /* both with id 0 */
+	assert_error(mig_state_check(&l, &s, &err), &err,
+		"compute instance 0 of GPU instance 5: its id is not its own");
+	s.gi[0].ci[1].id = MIG_ID_NONE;
+	assert_error(mig_state_check(&l, &s, &err), &err, "compute instance 4294967295 of");
+	s.gi[0].ci[1].id = 1;
+	s.gi[1] = s.gi[0];
+	assert_ok(mig_state_check(&l, &s, &err), &err);
+	s.n = 2;
+	assert_error(mig_state_check(&l, &s, &err), &err, "GPU instance 5: its id is not");
+	s.gi[1].id = MIG_ID_NONE;
+	assert_error(mig_state_check(&l, &s, &err), &err, "GPU instance 4294967295: its id");
 	s.n = MIG_GIS_MAX + 1;
 	assert_error(mig_state_check(&l, &s, &err), &err, "17 GPU instances");
 	assert_int_equal(err.code, ERR_INVALID);

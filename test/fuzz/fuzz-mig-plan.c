@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz/fuzz.h"
+
+#include "core/mig/plan.h"
+
+#include <string.h>
+
+/*
+ * A layout and a state as a driver may report them, and a wish. Each number is one byte; from 250 on
+ * it stands for something that no GPU has.
+ */
+struct input {
+	const uint8_t *data;
+	size_t size;
+};
+
+static uint32_t number(struct input *in)
+{
+	static const uint32_t odd[] = { 32, 33, 1u << 31, UINT32_MAX - 1, UINT32_MAX, 17 };
+	uint8_t byte = in->size ? *in->data : 0;
+
+	in->data += in->size > 0;
+	in->size -= in->size > 0;
+	return byte < 250 ? byte : odd[byte - 250];
+}
+
+static struct mig_layout layout_of(struct input *in)
+{
+	struct mig_layout l = { .memory_total_mib = 40960 };
+
+	l.slots = number(in);
+	l.slices = number(in);
+	l.n = number(in);
+	for (uint32_t i = 0; i < l.n && i < MIG_PROFILES_MAX; i++) {
+		struct mig_gi_profile *p = &l.profiles[i];
+
+		p->number = number(in);
+		p->slices = number(in);
+		p->max = number(in);
+		p->size = number(in);
+		p->starts = number(in) << 4 ^ number(in);
+		p->memory_mib = number(in);
+		p->decoder = number(in);
+		p->name = (struct mig_profile){ .c = 1, .g = p->slices, .gb = number(in) };
+		memset(p->name.attributes, 'a', number(in) % (MIG_ATTRIBUTES_MAX + 1));
+	}
+	return l;
+}
+
+static struct mig_state state_of(struct input *in)
+{
+	uint32_t mode = number(in);
+	struct mig_state s = { .capable = !(mode & 1),
+		.enabled = !(mode & 2),
+		.pending_enabled = !(mode & 4),
+		.n = number(in) };
+
+	for (uint32_t i = 0; i < s.n && i < MIG_GIS_MAX; i++) {
+		struct mig_gi *gi = &s.gi[i];
+
+		gi->id = number(in);
+		gi->profile = number(in);
+		gi->start = number(in);
+		gi->n_ci = number(in);
+		for (uint32_t j = 0; j < gi->n_ci && j < MIG_CIS_MAX; j++) {
+			gi->ci[j].id = j;
+			gi->ci[j].slices = number(in);
+			gi->ci[j].busy = number(in) & 1;
+		}
+	}
+	return s;
+}
+
+static struct mig_want want_of(struct input *in)
+{
+	struct mig_want w = { .enabled = !(number(in) & 1), .n = number(in) };
+
+	for (uint32_t i = 0; i < w.n && i < MIG_GIS_MAX; i++) {
+		struct mig_want_gi *gi = &w.gi[i];
+
+		gi->profile = number(in);
+		gi->start = number(in);
+		gi->n_ci = number(in);
+		for (uint32_t j = 0; j < gi->n_ci && j < MIG_CIS_MAX; j++)
+			gi->ci[j] = number(in);
+	}
+	return w;
+}
+
+static void check(bool ok)
+{
+	if (!ok)
+		__builtin_trap();
+}
+
+/* Places that are the profiles', and no two on one slot. */
+static void check_places(const struct mig_layout *l, const struct mig_state *s,
+	const struct mig_want *w, const struct mig_place *places)
+{
+	uint64_t used = 0;
+
+	for (uint32_t i = 0; i < w->n; i++) {
+		const struct mig_gi_profile *p = &l->profiles[w->gi[i].profile];
+		uint64_t slots = ((1ull << p->size) - 1) << places[i].start;
+
+		check(places[i].start < l->slots && p->starts >> places[i].start & 1);
+		check(w->gi[i].start == MIG_START_ANY || w->gi[i].start == places[i].start);
+		check(!(used & slots));
+		used |= slots;
+		if (places[i].kept >= 0)
+			check((uint32_t)places[i].kept < s->n &&
+				s->gi[places[i].kept].profile == w->gi[i].profile &&
+				s->gi[places[i].kept].start == places[i].start);
+	}
+}
+
+static void check_plan(const struct mig_layout *l, const struct mig_state *s,
+	const struct mig_plan *p)
+{
+	check(p->n <= MIG_STEPS_MAX && !((uint64_t)p->kept >> s->n) &&
+		!(p->untouched & ~p->kept));
+	for (uint32_t i = 0; i < p->n; i++) {
+		char text[256];
+
+		mig_step_text(l, &p->steps[i], text, sizeof(text));
+		check(strlen(text) > 0);
+		if (p->steps[i].action == MIG_CREATE_CI && p->steps[i].gi == MIG_NEW_GI)
+			check(p->steps[i].made < i &&
+				p->steps[p->steps[i].made].action == MIG_CREATE_GI);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { .data = data, .size = size };
+	struct mig_layout l = layout_of(&in);
+	struct mig_state s = state_of(&in);
+	struct mig_want w = want_of(&in), same;
+	unsigned flags = number(&in);
+	struct mig_place places[MIG_GIS_MAX];
+	struct error err = ERROR_INIT;
+	struct mig_plan p;
+
+	if (mig_geometry_place(&l, &s, &w, MIG_KEEP_MOST, places, &err) == 0)
+		check_places(&l, &s, &w, places);
+	else
+		check(err.code == ERR_LIMIT || err.code == ERR_INVALID);
+	if (mig_plan_make(&p, &l, &s, &w, flags, &err) == 0)
+		check_plan(&l, &s, &p);
+	for (uint32_t i = 0; i <= MIG_PROFILES_MAX; i++)
+		check(mig_geometry_room(&l, &s, i) <= MIG_GIS_MAX);
+	mig_want_of_state(&s, &same);
+	if (mig_plan_make(&p, &l, &s, &same, 0, &err) == 0) {
+		check_plan(&l, &s, &p);
+		check(!s.capable || p.n <= 1); /* the mode, if another one is pending */
+	}
+	return 0;
+}
