@@ -17,6 +17,7 @@ struct reader {
 	struct probe_mig *keep;
 	struct gpu_mig before[GPU_MIG_MAX]; /* of the last look */
 	nvmlDeviceAttributes_t had[GPU_MIG_MAX];
+	bool had_twin[GPU_MIG_MAX];
 	uint32_t n_before;
 };
 
@@ -81,6 +82,8 @@ static void read_profiles(struct reader *r)
 			nvmlDeviceGetGpuInstanceProfileInfo, r->device, number, &info);
 		struct probe_profile *row = &k->profiles[k->n_profiles];
 
+		if (result == NVML_ERROR_GPU_IS_LOST)
+			k->n_profiles = 0; /* not the whole table */
 		if (result == NVML_ERROR_INVALID_ARGUMENT ||
 			result == NVML_ERROR_GPU_IS_LOST)
 			return;
@@ -115,24 +118,6 @@ static const struct probe_profile *find_profile(struct reader *r, uint32_t id)
 			return &k->profiles[i];
 	}
 	return NULL;
-}
-
-/* Whether the attributes of @m may be those of two profiles. */
-static bool is_ambiguous(const struct probe_mig *k, const struct gpu_mig *m)
-{
-	const struct probe_profile like = { .slices = m->gi_slices,
-		.copy = m->copy,
-		.decoder = m->decoder,
-		.encoder = m->encoder,
-		.jpeg = m->jpeg,
-		.ofa = m->ofa,
-		.memory_mib = m->memory_mib };
-
-	for (uint32_t i = 0; i < k->n_profiles; i++) {
-		if (k->profiles[i].has_twin && same_attributes(&k->profiles[i], &like))
-			return true;
-	}
-	return false;
 }
 
 /* NVML's own name of the profile. The struct of version 2: driver 580 misplaces the name in 3. */
@@ -196,8 +181,10 @@ static bool read_profile(struct reader *r, struct gpu_mig *m)
 		!WORKED(m, nvmlGpuInstanceGetInfo, gi, &info))
 		return false;
 	profile = find_profile(r, info.profileId);
-	if (profile)
+	if (profile) {
+		r->keep->has_twin[m - r->keep->mig] = profile->has_twin;
 		return name_profile(r, m, profile);
+	}
 	(void)snprintf(text, sizeof text, "the GPU has no GPU instance profile with id %u",
 		info.profileId);
 	set_reason(m, text);
@@ -244,8 +231,8 @@ static const struct gpu_mig *known(const struct reader *r, const struct gpu_mig 
 		const struct gpu_mig *b = &r->before[i];
 
 		if (strcmp(b->uuid, m->uuid) == 0)
-			return b->profile[0] && memcmp(&r->had[i], a, sizeof *a) == 0 &&
-					       !is_ambiguous(r->keep, m)
+			return b->profile[0] && !r->had_twin[i] &&
+					       memcmp(&r->had[i], a, sizeof *a) == 0
 				       ? b
 				       : NULL;
 	}
@@ -260,6 +247,7 @@ static void read_device(struct reader *r, uint32_t index, nvmlDevice_t d)
 	unsigned int gi = 0, ci = 0;
 
 	memset(a, 0, sizeof *a);
+	r->keep->has_twin[r->keep->n - 1] = false;
 	*m = (struct gpu_mig){ .gpu = r->g->index, .index = index };
 	if (!read_uuid(r, m, d) || !read_attributes(r, m, d, a))
 		return;
@@ -395,6 +383,7 @@ bool probe_mig(struct probe *p, struct gpu *g, nvmlDevice_t d, struct probe_caps
 	r.n_before = keep->n;
 	memcpy(r.before, keep->mig, sizeof r.before);
 	memcpy(r.had, keep->attributes, sizeof r.had);
+	memcpy(r.had_twin, keep->has_twin, sizeof r.had_twin);
 	keep->n = 0;
 	good = read_list(&r);
 	if (good)

@@ -40,6 +40,7 @@ struct probe_mig {
 	uint32_t n;
 	struct gpu_mig mig[GPU_MIG_MAX]; /* what probe_mig() found */
 	nvmlDeviceAttributes_t attributes[GPU_MIG_MAX];
+	bool has_twin[GPU_MIG_MAX]; /* of the device's profile */
 };
 
 void probe_caps_init(struct probe_caps *c);
