@@ -191,6 +191,7 @@ static void node_observe__of_a_faulty_gpu_keeps_its_devices(void **state)
 	(void)error_set(&why, ERR_UNAVAILABLE, "no driver");
 	assert_int_equal(node_observe(&f.node, &f.policy, NULL, &why, 2010 * S, &f.err), 1);
 	HEALTH(&f, "--- ----");
+	assert_int_equal(node_due(&f.node, &f.policy), 2020 * S); /* all were looked at */
 	assert_int_equal(node_observe(&f.node, &f.policy, NULL, &why, 2020 * S, &f.err), 0);
 	observe(&f, all, 2030);
 	observe(&f, all, 2040);
