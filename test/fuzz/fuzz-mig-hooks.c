@@ -15,7 +15,9 @@ static void check(int r, bool made, const struct error *err)
 /* A hooks file and a GPU clients file: each text is given to both readers. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct yaml_source src = { .name = "h.yaml", .text = (const char *)data, .len = size };
+	const struct yaml_source src = { .name = "h.yaml",
+		.text = (const char *)data,
+		.len = size };
 	struct strv warnings = STRV_INIT, services = STRV_INIT;
 	struct mig_hooks *h = NULL;
 	struct error err = ERROR_INIT;

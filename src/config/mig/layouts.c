@@ -263,8 +263,8 @@ static int read_rows(struct reader *r, const struct yaml_node *n, const struct w
 	for (size_t i = 0; i < e->n_rows; i++)
 		any |= e->rows[i].count > 0;
 	if (e->n_rows && !any)
-		return read_fail(r, n, w, ERR_INVALID,
-			"%sall counts for all MigProfiles are 0", bad_devices);
+		return read_fail(r, n, w, ERR_INVALID, "%sall counts for all MigProfiles are 0",
+			bad_devices);
 	for (size_t i = 0; i < e->n_rows; i++) {
 		if (!e->rows[i].count &&
 			read_warn(r, n, w,

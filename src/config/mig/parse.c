@@ -69,9 +69,10 @@ static int check_version(struct reader *r, const struct yaml_node *top)
 	if (!n)
 		return read_fail(r, top, NULL, ERR_INVALID,
 			"unable to parse with missing 'version' field%s",
-			manifest ? "; this is a Kubernetes manifest, and the config is the text of "
-				   "an entry under its data"
-				 : "");
+			manifest
+				? "; this is a Kubernetes manifest, and the config is the text of "
+				  "an entry under its data"
+				: "");
 	if (n->type != YAML_STR && n->type != YAML_NULL)
 		return mig_type_error(r, n, &w, SUPPORTED_VERSION, "string");
 	if (strcmp(n->text, SUPPORTED_VERSION) != 0)

@@ -147,19 +147,13 @@ static bool is_no_number(const char *s)
 /* Whether the bare text would be read as something else than a text. */
 static bool is_other(const char *text)
 {
-	struct yaml_node n = { .type = YAML_STR };
-	char *copy = strdup(text);
-	bool other;
+	char copy[MIG_NAME_MAX]; /* filters and profiles are shorter */
+	struct yaml_node n = { .type = YAML_STR, .text = copy };
 
-	if (!copy)
-		return true; /* in quotes it is right as well */
-	n.text = copy;
-	n.len = strlen(copy);
+	n.len = (size_t)snprintf(copy, sizeof(copy), "%s", text);
 	yaml_resolve(&n);
-	other = n.type != YAML_STR || is_no_number(text) || is_base_60(text) ||
-		looks_like_date(text) || !strcmp(text, "<<");
-	free(copy);
-	return other;
+	return n.type != YAML_STR || is_no_number(text) || is_base_60(text) ||
+	       looks_like_date(text) || !strcmp(text, "<<");
 }
 
 static bool has_blank_after(const char *p)
@@ -175,8 +169,7 @@ static bool may_be_plain(const char *text, bool in_flow)
 	if (!len || text[0] == ' ' || text[len - 1] == ' ' || !strncmp(text, "---", 3) ||
 		!strncmp(text, "...", 3) || strchr("#,[]{}&*!|>'\"%@`", text[0]))
 		return false;
-	if (strchr("?:-", text[0]) &&
-		(has_blank_after(text) || (in_flow && text[0] != '-')))
+	if (strchr("?:-", text[0]) && (has_blank_after(text) || (in_flow && text[0] != '-')))
 		return false;
 	for (const char *p = text + 1; *p; p++) {
 		if ((*p == ':' && (in_flow || has_blank_after(p))) ||

@@ -24,8 +24,10 @@ static void save(struct mig_saved_gpu *s, const struct mig_node_gpu *g)
 		const struct mig_gi *gi = &g->state.gi[i];
 		const struct mig_gi_profile *p = &g->layout.profiles[gi->profile];
 
-		s->gi[i] = (struct mig_saved_gi){ .profile = p->number, .start = gi->start,
-			.size = p->size, .n_ci = gi->n_ci };
+		s->gi[i] = (struct mig_saved_gi){ .profile = p->number,
+			.start = gi->start,
+			.size = p->size,
+			.n_ci = gi->n_ci };
 		for (uint32_t c = 0; c < gi->n_ci; c++)
 			s->gi[i].ci[c] = (struct mig_saved_ci){ .profile = gi->ci[c].number,
 				.engine = gi->ci[c].engine };
@@ -85,7 +87,8 @@ static int want_gi(const struct mig_saved_gi *s, const struct mig_node_gpu *g,
 			"where this GPU has no place for it",
 			g->index, g->uuid, s->profile, s->start, s->size);
 	*ret = (struct mig_want_gi){ .profile = (uint32_t)(p - g->layout.profiles),
-		.start = s->start, .n_ci = s->n_ci };
+		.start = s->start,
+		.n_ci = s->n_ci };
 	for (uint32_t i = 0; i < s->n_ci; i++) {
 		if (s->ci[i].engine || s->ci[i].profile >= ARRAY_LEN(ci_slices))
 			return error_set(err, ERR_INVALID,

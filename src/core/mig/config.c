@@ -125,8 +125,8 @@ static bool node_has(const struct mig_node *node, uint32_t index)
 	return false;
 }
 
-int mig_config_notes(const struct mig_config *c, const struct mig_node *node, struct strv *notes,
-	struct error *err)
+int mig_config_notes(const struct mig_config *c, const struct mig_node *node,
+	struct strv *notes, struct error *err)
 {
 	char text[MIG_NAME_MAX + 160], place[32];
 

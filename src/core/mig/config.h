@@ -12,14 +12,14 @@
 #include "base/strv.h"
 #include "core/mig/layout.h"
 
-#define MIG_CONFIGS_MAX   4096 /* named configs of one file */
-#define MIG_ENTRIES_MAX   1024 /* entries of one config */
-#define MIG_DEVICES_MAX   64   /* rows of one `mig-devices` */
-#define MIG_INDEXES_MAX   1024 /* in `devices` of one entry */
-#define MIG_FILTERS_MAX   256
-#define MIG_FILTER_MAX    47
-#define MIG_NAME_MAX      128
-#define MIG_COUNT_MAX     1000000
+#define MIG_CONFIGS_MAX 4096 /* named configs of one file */
+#define MIG_ENTRIES_MAX 1024 /* entries of one config */
+#define MIG_DEVICES_MAX 64   /* rows of one `mig-devices` */
+#define MIG_INDEXES_MAX 1024 /* in `devices` of one entry */
+#define MIG_FILTERS_MAX 256
+#define MIG_FILTER_MAX  47
+#define MIG_NAME_MAX    128
+#define MIG_COUNT_MAX   1000000
 
 struct mig_pci { /* as in filters: (device << 16) | vendor */
 	uint32_t device, subsystem;
@@ -111,8 +111,8 @@ const struct mig_entry *mig_config_entry(const struct mig_config *c,
  * What people should know of @c on this node, a line each: a GPU index that does not exist, a GPU
  * that no entry is about. Neither is an error (section 4).
  */
-int mig_config_notes(const struct mig_config *c, const struct mig_node *node, struct strv *notes,
-	struct error *err) MUST_USE;
+int mig_config_notes(const struct mig_config *c, const struct mig_node *node,
+	struct strv *notes, struct error *err) MUST_USE;
 
 /*
  * Whether @g is what @e wants (section 5.2): the mode, and the same count of each instance by name;

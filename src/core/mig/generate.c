@@ -6,9 +6,10 @@
 
 /* Configs that the GPUs of a node make possible, from their own profiles (mig.md section 11). */
 
-#define KINDS_MAX         64 /* of GPUs in one node */
-#define PCI_A30           0x20B710DEU
-#define DEVICE_DGX_SCREEN 0x1FB0U /* the display adapter of a DGX Station, which looks like a GPU */
+#define KINDS_MAX 64 /* of GPUs in one node */
+#define PCI_A30   0x20B710DEU
+#define DEVICE_DGX_SCREEN \
+	0x1FB0U /* the display adapter of a DGX Station, which looks like a GPU */
 
 /* The kinds of GPUs, by PCI id; each stands for all of its kind. */
 struct kinds {
@@ -114,7 +115,8 @@ static int add_filter(const struct kinds *k, struct mig_entry *e, const struct m
 static int add_row(struct mig_entry *e, const struct mig_profile *p, uint32_t count,
 	struct error *err)
 {
-	const struct mig_device_row row = { .profile = *p, .count = count,
+	const struct mig_device_row row = { .profile = *p,
+		.count = count,
 		.start = MIG_START_ANY };
 
 	return mig_entry_add_row(e, &row, err);
@@ -263,8 +265,7 @@ int mig_config_generate(struct mig_configs **ret, const struct mig_node *node,
 
 	if (find_kinds(&k, node, err) < 0 || mig_configs_new(&all, err) < 0 ||
 		add_plain(all, "all-disabled", false, err) < 0 ||
-		add_plain(all, "all-enabled", true, err) < 0 ||
-		add_balanced(all, &k, err) < 0)
+		add_plain(all, "all-enabled", true, err) < 0 || add_balanced(all, &k, err) < 0)
 		return -1;
 	for (size_t i = 0; i < k.n; i++) {
 		const struct mig_layout *l = &k.gpus[i]->layout;

@@ -97,8 +97,8 @@ static bool row_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 				    count_wanted(e, &g->layout, &k, true)))
 		return true;
 	if (!row->count)
-		(void)snprintf(text, sizeof(text),
-			"%s with the count 0 can never be applied", name);
+		(void)snprintf(text, sizeof(text), "%s with the count 0 can never be applied",
+			name);
 	else if (have == want)
 		(void)snprintf(text, sizeof(text), "expected a %s at slot %u", name,
 			row->start);
@@ -227,8 +227,9 @@ static int not_found(const struct mig_node_gpu *g, const struct mig_profile *p,
 			name);
 	}
 	mig_profile_format(p, name);
-	return error_set(err, ERR_INVALID, "GPU %u: MIG profile \"%s\" not found on this GPU%s%s",
-		g->index, name, *has ? ", which has " : "", has);
+	return error_set(err, ERR_INVALID,
+		"GPU %u: MIG profile \"%s\" not found on this GPU%s%s", g->index, name,
+		*has ? ", which has " : "", has);
 }
 
 static int note_guess(const struct mig_node_gpu *g, const struct mig_device_row *row,
@@ -246,8 +247,8 @@ static int note_guess(const struct mig_node_gpu *g, const struct mig_device_row 
 	return strv_add(notes, text, err);
 }
 
-static int expand(const struct mig_entry *e, const struct mig_node_gpu *g,
-	struct mig_want *ret, struct strv *notes, struct error *err)
+static int expand(const struct mig_entry *e, const struct mig_node_gpu *g, struct mig_want *ret,
+	struct strv *notes, struct error *err)
 {
 	struct item items[WANTED_MAX];
 	struct mig_want w = { .enabled = true };

@@ -149,7 +149,8 @@ static void mig_configs__of_the_user_fit_what_they_are_for(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(mig_configs_load(&c, TEST_FIXTURES "/default-mig-parted-config.yaml", NULL, &err),
+	assert_ok(mig_configs_load(&c, TEST_FIXTURES "/default-mig-parted-config.yaml", NULL,
+			  &err),
 		&err);
 	for (size_t i = 0; i < c->n; i++)
 		assert_int_equal(fits(&c->configs[i], &g, &w, &err), 1);
@@ -167,11 +168,13 @@ static void mig_hooks__are_read(void **state)
 	struct mig_hooks *h = NULL;
 	const struct mig_hook_list *l;
 	struct strv warnings = STRV_INIT;
-	struct yaml_source src = source_of("version: v1\nhooks: {apply-strat: [{command: x}], apply-exit: }");
+	struct yaml_source src =
+		source_of("version: v1\nhooks: {apply-strat: [{command: x}], apply-exit: }");
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(mig_hooks_load(&h, TEST_SOURCE "/test/data/mig/hooks.yaml", &warnings, &err), &err);
+	assert_ok(mig_hooks_load(&h, TEST_SOURCE "/test/data/mig/hooks.yaml", &warnings, &err),
+		&err);
 	assert_int_equal(warnings.n, 0);
 	assert_null(mig_hooks_find(h, "pre-apply-config"));
 	l = mig_hooks_find(h, "apply-start");
@@ -209,7 +212,8 @@ static void mig_hooks__are_refused_whole(void **state)
 		{ "version: v1\nhook: {}", "f:2:1: unexpected field: hook" },
 		{ "version: v1\nhooks: []", "hooks: json: cannot unmarshal array" },
 		{ "version: v1\nhooks: {a: {}}", "hooks.a: json: cannot unmarshal object" },
-		{ "version: v1\nhooks: {apply-exit: [x]}", "hooks.apply-exit[0]: json: cannot" },
+		{ "version: v1\nhooks: {apply-exit: [x]}",
+			"hooks.apply-exit[0]: json: cannot" },
 		{ "version: v1\nhooks: {apply-exit: [{}]}", "missing required field: command" },
 		{ "version: v1\nhooks: {apply-exit: [{command: \"\"}]}",
 			"missing required field: command" },
@@ -223,7 +227,8 @@ static void mig_hooks__are_refused_whole(void **state)
 			"envs: json: cannot unmarshal array" },
 		{ "version: v1\nhooks: {apply-exit: [{command: x, envs: {a=b: c}}]}",
 			"expected the name of a variable, found 'a=b'" },
-		{ "version: v1\nhooks: {apply-exit: [{command: x, envs: {a: []}}]}", "envs.a: " },
+		{ "version: v1\nhooks: {apply-exit: [{command: x, envs: {a: []}}]}",
+			"envs.a: " },
 	};
 	struct error err = ERROR_INIT;
 
@@ -246,8 +251,9 @@ static void mig_clients__are_read(void **state)
 		{ "version: v1\nservices: []", "unexpected field: services" },
 		{ "version: v1\nsystemd-services: x", "cannot unmarshal string" },
 		{ "version: v1\nsystemd-services: [a, {}]", "systemd-services[1]: " },
-		{ "version: v1\nsystemd-services: [a, --now]", "f:2:23: systemd-services: expected the "
-							       "name of a service, found '--now'" },
+		{ "version: v1\nsystemd-services: [a, --now]",
+			"f:2:23: systemd-services: expected the "
+			"name of a service, found '--now'" },
 		{ "version: v1\nsystemd-services: [\"\"]", "expected the name of a service" },
 		{ "version: v1\nsystemd-services: [../x]", "expected the name of a service" },
 	};
@@ -255,7 +261,8 @@ static void mig_clients__are_read(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(mig_clients_load(&s, TEST_SOURCE "/test/data/mig/clients.yaml", NULL, &err), &err);
+	assert_ok(mig_clients_load(&s, TEST_SOURCE "/test/data/mig/clients.yaml", NULL, &err),
+		&err);
 	assert_int_equal(s.n, 9);
 	assert_string_equal(s.v[0], "nvsm.service");
 	assert_string_equal(s.v[8], "dcgm-exporter.service");
@@ -276,11 +283,12 @@ static void mig_checkpoint__is_read_and_printed_byte_for_byte(void **state)
 		"\"MigMode\":1,\"GpuInstances\":[{\"ProfileID\":0,\"Placement\":{\"Start\":6,"
 		"\"Size\":1},\"ComputeInstances\":null}]}]}}",
 	};
-	static const char old[] = "{\"version\": \"v1\", \"MIGSTATE\": {\"devices\": [{\"UUID\": "
-				  "\"GPU-1\", \"MigMode\": 1, \"GpuInstances\": [{\"ProfileId\": "
-				  "3, \"Placement\": {\"Start\": 0, \"Size\": 4}, "
-				  "\"ComputeInstances\": [{\"ProfileId\": 3, \"EngProfileId\": "
-				  "0}]}]}]}}";
+	static const char old[] =
+		"{\"version\": \"v1\", \"MIGSTATE\": {\"devices\": [{\"UUID\": "
+		"\"GPU-1\", \"MigMode\": 1, \"GpuInstances\": [{\"ProfileId\": "
+		"3, \"Placement\": {\"Start\": 0, \"Size\": 4}, "
+		"\"ComputeInstances\": [{\"ProfileId\": 3, \"EngProfileId\": "
+		"0}]}]}]}}";
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_FILE_MAX);
 	struct mig_checkpoint *c = NULL;
 	struct error err = ERROR_INIT;
@@ -288,7 +296,8 @@ static void mig_checkpoint__is_read_and_printed_byte_for_byte(void **state)
 
 	(void)state;
 	assert_ok(file_read(TEST_SOURCE "/test/data/mig/checkpoint.json", &b, &err), &err);
-	assert_ok(mig_checkpoint_load(&c, TEST_SOURCE "/test/data/mig/checkpoint.json", &err), &err);
+	assert_ok(mig_checkpoint_load(&c, TEST_SOURCE "/test/data/mig/checkpoint.json", &err),
+		&err);
 	assert_int_equal(c->n, 2);
 	assert_true(c->gpus[0].enabled && !c->gpus[1].enabled);
 	assert_int_equal(c->gpus[0].gi[1].n_ci, 2);
@@ -325,7 +334,8 @@ static void mig_checkpoint__is_refused_whole(void **state)
 		{ "{Version: v2}", "c:1:11: unknown version: \"v2\"" },
 		{ "{Version: v1}", "missing required field: MigState" },
 		{ "{Version: v1, MigState: {}, x: 1}", "unexpected field: x" },
-		{ "{Version: v1, MigState: {Devices: {}}}", "expected a list or null, found {}" },
+		{ "{Version: v1, MigState: {Devices: {}}}",
+			"expected a list or null, found {}" },
 		{ "{Version: v1, MigState: {Devices: [{}]}}", "expected the UUID of a GPU" },
 		{ "{Version: v1, MigState: {Devices: [{UUID: a}, {UUID: a}]}}",
 			"Devices[1].UUID: a is there already" },
@@ -351,8 +361,8 @@ static void mig_checkpoint__is_refused_whole(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct mig_checkpoint *c = NULL;
 
-		assert_error(mig_checkpoint_parse(&c, "c", rows[i].text, strlen(rows[i].text),
-				     &err),
+		assert_error(
+			mig_checkpoint_parse(&c, "c", rows[i].text, strlen(rows[i].text), &err),
 			&err, rows[i].want);
 		assert_null(c);
 	}

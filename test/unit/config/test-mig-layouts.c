@@ -58,7 +58,8 @@ static void mig_configs_parse__refuses_with_the_texts_of_mig_parted(void **state
 			"at least one entry in 'x' is required" },
 		{ "version: v1\nmig-configs:\n  x: {}\n", "3:6", "cannot unmarshal object" },
 		{ HEAD "x\n", "4:5", "cannot unmarshal string into Go value of type map" },
-		{ "version: v1\nmig-configs: {a: [null]}", "2:19", "missing required field: devices" },
+		{ "version: v1\nmig-configs: {a: [null]}", "2:19",
+			"missing required field: devices" },
 		{ ENTRY("mig-enabled: false"), "4:5", "missing required field: devices" },
 		{ ENTRY("devices: all"), "4:5", "missing required field: mig-enabled" },
 		{ ENTRY("devices: all, mig-enabled: false, x: 1"), "4:40",
@@ -98,7 +99,8 @@ static void mig_configs_parse__refuses_with_the_texts_of_mig_parted(void **state
 		{ ON("{1g.5gb: 0, 2g.10gb: 0}"), "4:52",
 			"error validating values in 'mig-devices' field: all counts for all "
 			"MigProfiles are 0" },
-		{ ON("{1g.5gb: x}"), "4:61", "cannot unmarshal string into Go value of type int" },
+		{ ON("{1g.5gb: x}"), "4:61",
+			"cannot unmarshal string into Go value of type int" },
 		{ ON("{1g.5gb: 1000001}"), "4:61", "expected a count of at most 1000000" },
 		{ ON("5"), "4:52", "cannot unmarshal number into Go value" },
 		/* Our list form. */
@@ -111,7 +113,8 @@ static void mig_configs_parse__refuses_with_the_texts_of_mig_parted(void **state
 			"expected a slot of the GPU's memory from 0 to 31, found 32" },
 		{ ON("[{profile: 1g.5gb, start: 0, count: 2}]"), "4:53",
 			"expected one instance at one start, found the count 2" },
-		{ ON("[{profile: 1g.5gb, count: 0}]"), "4:52", "all counts for all MigProfiles" },
+		{ ON("[{profile: 1g.5gb, count: 0}]"), "4:52",
+			"all counts for all MigProfiles" },
 		{ "version: v1\n---\nversion: v1\n", "3:1", "expected one document" },
 		{ "version: v1\nversion: v1\n", "2:1", "duplicate key" },
 	};
@@ -119,7 +122,8 @@ static void mig_configs_parse__refuses_with_the_texts_of_mig_parted(void **state
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		const struct yaml_source src = { .name = "m.yaml", .text = rows[i].text,
+		const struct yaml_source src = { .name = "m.yaml",
+			.text = rows[i].text,
 			.len = strlen(rows[i].text) };
 		struct mig_configs *c = NULL;
 		char place[32];
@@ -272,10 +276,10 @@ static void mig_configs_parse__has_limits(void **state)
 	} rows[] = {
 		{ "version: v1\nmig-configs: {", "c#: [{devices: all, mig-enabled: false}]",
 			"}\n", "expected at most 4096 configs", MIG_CONFIGS_MAX },
-		{ "version: v1\nmig-configs: {a: [", "{devices: all, mig-enabled: false}", "]}\n",
-			"expected at most 1024 entries", MIG_ENTRIES_MAX },
-		{ "version: v1\nmig-configs: {a: [{mig-enabled: false, devices: [", "1#", "]}]}\n",
-			"expected at most 1024 GPU indexes", MIG_INDEXES_MAX },
+		{ "version: v1\nmig-configs: {a: [", "{devices: all, mig-enabled: false}",
+			"]}\n", "expected at most 1024 entries", MIG_ENTRIES_MAX },
+		{ "version: v1\nmig-configs: {a: [{mig-enabled: false, devices: [", "1#",
+			"]}]}\n", "expected at most 1024 GPU indexes", MIG_INDEXES_MAX },
 		{ "version: v1\nmig-configs: {a: [{mig-enabled: false, devices: all, "
 		  "device-filter: [",
 			"\"#\"", "]}]}\n", "expected at most 256 filters", MIG_FILTERS_MAX },
@@ -307,7 +311,8 @@ static void mig_configs_parse__has_limits(void **state)
 
 		memset(name, 'x', len);
 		(void)snprintf(text, sizeof(text),
-			"version: v1\nmig-configs: {%s: [{devices: all, mig-enabled: false}]}", name);
+			"version: v1\nmig-configs: {%s: [{devices: all, mig-enabled: false}]}",
+			name);
 		src.len = strlen(text);
 		assert_int_equal(mig_configs_parse(&c, &src, NULL, &err) == 0,
 			len < MIG_NAME_MAX);
@@ -361,16 +366,15 @@ static void mig_configs_print__is_byte_for_byte_what_go_prints(void **state)
 
 static void mig_configs_print__prints_the_list_form(void **state)
 {
-	static const char yaml[] =
-		"version: v1\n"
-		"mig-configs:\n"
-		"  a:\n"
-		"  - devices: [0]\n"
-		"    mig-enabled: true\n"
-		"    mig-devices:\n"
-		"    - {profile: 3g.20gb, start: 4}\n"
-		"    - {profile: 1g.10gb+me, count: 1}\n"
-		"    - {profile: '1g.10gb+gfx,me', count: 2}\n";
+	static const char yaml[] = "version: v1\n"
+				   "mig-configs:\n"
+				   "  a:\n"
+				   "  - devices: [0]\n"
+				   "    mig-enabled: true\n"
+				   "    mig-devices:\n"
+				   "    - {profile: 3g.20gb, start: 4}\n"
+				   "    - {profile: 1g.10gb+me, count: 1}\n"
+				   "    - {profile: '1g.10gb+gfx,me', count: 2}\n";
 	struct mig_configs *c = read_text(yaml, NULL), *d;
 	char *text = mig_configs_to_yaml(c), *json = mig_configs_to_json(c);
 
@@ -402,8 +406,8 @@ static void mig_configs_parse__reads_the_file_of_the_user(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(mig_configs_load(&c, TEST_FIXTURES "/default-mig-parted-config.yaml", &warnings,
-			  &err),
+	assert_ok(mig_configs_load(&c, TEST_FIXTURES "/default-mig-parted-config.yaml",
+			  &warnings, &err),
 		&err);
 	assert_int_equal(warnings.n, 0);
 	assert_int_equal(c->n, ARRAY_LEN(names));

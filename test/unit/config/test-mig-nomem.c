@@ -19,13 +19,13 @@ static bool fails(void)
 	return countdown >= 0 && countdown-- == 0;
 }
 
-#define WRAP(ret, name, params, args)   \
-	ret __real_##name params;       \
-	ret __wrap_##name params;       \
-	ret __wrap_##name params        \
-	{                               \
-		if (fails())            \
-			return NULL;    \
+#define WRAP(ret, name, params, args)      \
+	ret __real_##name params;          \
+	ret __wrap_##name params;          \
+	ret __wrap_##name params           \
+	{                                  \
+		if (fails())               \
+			return NULL;       \
 		return __real_##name args; \
 	}
 WRAP(void *, malloc, (size_t n), (n))
@@ -125,7 +125,8 @@ static int generate(struct error *err)
 
 	if (mig_builtin_configs(&c, &node, err) < 0)
 		return -1;
-	json = mig_configs_to_json(c);
+	yaml = mig_configs_to_yaml(c);
+	json = yaml ? mig_configs_to_json(c) : NULL;
 	return json ? 0 : error_nomem(err);
 }
 
@@ -140,7 +141,7 @@ static int notes(struct error *err)
 
 static void mig_files__survive_each_allocation_that_fails(void **state)
 {
-	static int (*const calls[])(struct error *err) = { parse_layouts, parse_hooks,
+	static int (*const calls[])(struct error * err) = { parse_layouts, parse_hooks,
 		parse_clients, parse_checkpoint, make_checkpoint, export, generate, notes };
 
 	(void)state;

@@ -506,7 +506,8 @@ static void mig_config_export__is_what_is_there(void **state)
 		struct mig_checkpoint *saved = NULL;
 
 		for (uint32_t i = 0; i < node.n; i++) {
-			uint32_t k = round % 2 ? 0 : next_random(&seed) % (uint32_t)ARRAY_LEN(kinds);
+			uint32_t k =
+				round % 2 ? 0 : next_random(&seed) % (uint32_t)ARRAY_LEN(kinds);
 
 			gpus[i] = gpu_of(i, kinds[k].id, kinds[k].pci);
 			gpus[i].state.capable = next_random(&seed) % 5 > 0;
