@@ -185,30 +185,40 @@ int mig_read_layout(struct mig_session *s, struct mig_gpu *g, struct error *err)
 
 /* Compute instances. */
 
-static int read_ci_kinds(struct mig_session *s, struct mig_product *product, uint32_t profile,
-	nvmlGpuInstance_t gi, struct error *err)
+/* 1: asked and there; 0: this GI has none of that number; < 0: error. *@end: nor any higher one. */
+static int ask_kind(struct mig_session *s, struct mig_ci_kinds *k, nvmlGpuInstance_t gi,
+	uint32_t number, bool *end, struct error *err)
+{
+	nvmlComputeInstanceProfileInfo_t info = { .id = 0 };
+	nvmlReturn_t r = MIG_CALL(s, nvmlGpuInstanceGetComputeInstanceProfileInfo, gi, number,
+		NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, &info);
+
+	*end = r == NVML_ERROR_INVALID_ARGUMENT;
+	if (*end || r == NVML_ERROR_NOT_SUPPORTED)
+		return 0;
+	if (result(s, err, NVML_CALL_nvmlGpuInstanceGetComputeInstanceProfileInfo, r) < 0)
+		return -1;
+	if (k->n == MIG_CI_KINDS_MAX)
+		return error_set(err, ERR_LIMIT, "more than %d compute instance profiles",
+			MIG_CI_KINDS_MAX);
+	k->kinds[k->n++] = (struct mig_ci_kind){ .number = number,
+		.id = info.id,
+		.slices = info.sliceCount,
+		.multiprocessors = info.multiprocessorCount };
+	return 1;
+}
+
+static int read_ci_kinds(struct mig_session *s, struct mig_ci_kinds *ret, nvmlGpuInstance_t gi,
+	struct error *err)
 {
 	struct mig_ci_kinds k = { .known = true };
+	bool end = false;
 
-	for (uint32_t number = 0; number < MIG_NUMBERS_MAX && k.n < MIG_CI_KINDS_MAX;
-		number++) {
-		nvmlComputeInstanceProfileInfo_t info = { .id = 0 };
-		nvmlReturn_t r = MIG_CALL(s, nvmlGpuInstanceGetComputeInstanceProfileInfo, gi,
-			number, NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, &info);
-
-		if (r == NVML_ERROR_INVALID_ARGUMENT)
-			break;
-		if (r == NVML_ERROR_NOT_SUPPORTED)
-			continue;
-		if (result(s, err, NVML_CALL_nvmlGpuInstanceGetComputeInstanceProfileInfo, r) <
-			0)
+	for (uint32_t number = 0; number < MIG_NUMBERS_MAX && !end; number++) {
+		if (ask_kind(s, &k, gi, number, &end, err) < 0)
 			return -1;
-		k.kinds[k.n++] = (struct mig_ci_kind){ .number = number,
-			.id = info.id,
-			.slices = info.sliceCount,
-			.multiprocessors = info.multiprocessorCount };
 	}
-	product->ci[profile] = k;
+	*ret = k;
 	return 0;
 }
 
@@ -228,15 +238,44 @@ static const struct mig_ci_kind *best_kind(const struct mig_ci_kinds *k, uint32_
 	return best;
 }
 
+/*
+ * The CI over a whole GI is nearly all that is ever asked for, and has the number that its slices
+ * have had on all products so far. If it has all multiprocessors of the GI it is the one, and the
+ * others need not be asked.
+ */
+static int guess_whole(struct mig_session *s, struct mig_ci_kinds *k,
+	const struct mig_gi_profile *p, nvmlGpuInstance_t gi, struct error *err)
+{
+	static const uint32_t
+		numbers[] = { [1] = 0, [2] = 1, [3] = 2, [4] = 3, [6] = 6, [7] = 4, [8] = 5 };
+	struct mig_ci_kinds one = { .n = 0 };
+	bool end;
+
+	if (k->n || p->slices >= ARRAY_LEN(numbers) || p->slices == 5)
+		return 0;
+	if (ask_kind(s, &one, gi, numbers[p->slices], &end, err) < 0)
+		return -1;
+	if (one.n && one.kinds[0].slices == p->slices &&
+		one.kinds[0].multiprocessors == p->multiprocessors)
+		*k = one;
+	return 0;
+}
+
 const struct mig_ci_kind *mig_read_ci_kind(struct mig_session *s, struct mig_product *product,
 	uint32_t profile, nvmlGpuInstance_t gi, uint32_t slices, struct error *err)
 {
+	const struct mig_gi_profile *p = &product->layout.profiles[profile];
 	struct mig_ci_kinds *k = &product->ci[profile];
 	const struct mig_ci_kind *found;
 
-	if (!k->known && read_ci_kinds(s, product, profile, gi, err) < 0)
+	if (!k->known && slices == p->slices && guess_whole(s, k, p, gi, err) < 0)
 		return NULL;
 	found = best_kind(k, slices);
+	if (!k->known && !found) {
+		if (read_ci_kinds(s, k, gi, err) < 0)
+			return NULL;
+		found = best_kind(k, slices);
+	}
 	if (!found) {
 		char name[MIG_PROFILE_NAME_MAX];
 
@@ -293,17 +332,20 @@ static int read_cis_of(struct mig_session *s, struct mig_gpu *g, uint32_t at,
 static int read_cis(struct mig_session *s, struct mig_gpu *g, uint32_t at, struct error *err)
 {
 	uint32_t profile = g->pub->state.gi[at].profile;
-	uint32_t whole = g->product->layout.profiles[profile].slices, slices = 0;
-	const struct mig_ci_kinds *k = &g->product->ci[profile];
-	const struct mig_ci_kind *first =
+	uint32_t whole = g->product->layout.profiles[profile].slices, slices = 0, first;
+	struct mig_ci_kinds *k = &g->product->ci[profile];
+	const struct mig_ci_kind *kind =
 		mig_read_ci_kind(s, g->product, profile, g->gi[at], whole, err);
 
-	if (!first)
+	if (!kind || read_cis_of(s, g, at, kind, &slices, err) < 0)
 		return -1;
-	if (read_cis_of(s, g, at, first, &slices, err) < 0)
+	if (slices >= whole)
+		return 0;
+	first = kind->number;
+	if (!k->known && read_ci_kinds(s, k, g->gi[at], err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < k->n && slices < whole; i++) {
-		if (&k->kinds[i] != first &&
+		if (k->kinds[i].number != first &&
 			read_cis_of(s, g, at, &k->kinds[i], &slices, err) < 0)
 			return -1;
 	}

@@ -20,7 +20,7 @@ struct mig_ci_kind {
 
 /* The CI profiles of one GI profile: asked of a GI, of which there need not be one yet. */
 struct mig_ci_kinds {
-	bool known;
+	bool known; /* all of them; else at most the one over the whole GI */
 	uint32_t n;
 	struct mig_ci_kind kinds[MIG_CI_KINDS_MAX]; /* by number */
 };
