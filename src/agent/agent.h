@@ -34,9 +34,11 @@ struct agent_cluster_options {
 /* The MIG manager. NULL or "" for what is not given. */
 struct agent_mig_options {
 	bool enabled, force, with_reboot, shutdown_clients;
-	const char *default_name; /* layout of a node without the label; none: leave MIG alone */
-	const char *config_file;  /* a file, or a directory with config.yaml in it */
-	const char *config_map;   /* the same through the API: [namespace/]name, key config.yaml */
+	const char
+		*default_name;   /* layout of a node without the label; none: leave MIG alone */
+	const char *config_file; /* a file, or a directory with config.yaml in it */
+	const char
+		*config_map; /* the same through the API: [namespace/]name, key config.yaml */
 	const char *hooks_file, *clients_file, *state_file, *reboot_command, *host_root;
 	const char *operator_namespace; /* where validators are to run again */
 };

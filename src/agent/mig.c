@@ -173,6 +173,7 @@ void agent_mig_look(struct agent *a)
 	if (!m->started)
 		return;
 	see_node(a);
+	task_poke(&m->marks);
 	if (!a->nvml_answered && a->nvml_down.code == ERR_NONE) {
 		waits(m, "the GPUs are not known yet");
 		return;
