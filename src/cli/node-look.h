@@ -33,4 +33,5 @@ int node_look(struct node_look *ret, const struct options *o, const char *driver
 typedef int node_use_fn(void *arg, const struct inventory *inv, const char *root,
 	struct error *err);
 int node_look_and_use(struct node_look *ret, const struct options *o, const char *driver_root,
-	const struct node_roots *roots, node_use_fn *use, void *arg, struct error *err) MUST_USE;
+	const struct node_roots *roots, node_use_fn *use, void *arg,
+	struct error *err) MUST_USE;

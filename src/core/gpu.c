@@ -71,8 +71,8 @@ struct inventory *inventory_free(struct inventory *inv)
 	return NULL;
 }
 
-int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig *mig, uint32_t n,
-	struct error *err)
+int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig *mig,
+	uint32_t n, struct error *err)
 {
 	struct gpu_mig *all;
 

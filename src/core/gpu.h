@@ -54,11 +54,11 @@ struct gpu {
 	bool has_minor;
 	bool mig_capable;
 	bool mig_enabled;
-	bool mig_pending;        /* another MIG mode waits for a reset */
-	bool changing;           /* the agent's word, not NVML's: its MIG layout is being changed, so
+	bool mig_pending;   /* another MIG mode waits for a reset */
+	bool changing;      /* the agent's word, not NVML's: its MIG layout is being changed, so
 				    what stands in the inventory may stay, and nothing is missed */
-	bool xid_events;       /* the GPU reports XIDs through NVML events */
-	uint32_t pci_class;    /* 0x030200; 0: unknown */
+	bool xid_events;    /* the GPU reports XIDs through NVML events */
+	uint32_t pci_class; /* 0x030200; 0: unknown */
 	bool fabric_attached;  /* fabric state completed, status success, UUID not zero */
 	char cluster_uuid[40]; /* of the fabric; "" unless attached */
 	uint32_t clique_id;
@@ -101,7 +101,8 @@ struct gpu_mig {
 	uint32_t multiprocessors, gi_slices, ci_slices;
 	uint32_t copy, decoder, encoder, jpeg, ofa; /* engines */
 	bool has_minors;
-	uint32_t gi_minor, ci_minor; /* N of /dev/nvidia-caps/nvidia-capN; valid if has_minors */
+	uint32_t gi_minor,
+		ci_minor; /* N of /dev/nvidia-caps/nvidia-capN; valid if has_minors */
 	char reason[GPU_REASON_MAX]; /* why it cannot be used, for people; "": it can */
 };
 
@@ -125,8 +126,8 @@ DEFINE_CLEANUP(struct inventory *, inventory_free)
 
 /* Adds copies of @n MIG devices (at most GPU_MIG_MAX) of the GPU at position @gpu, behind those that
  * are there. */
-int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig *mig, uint32_t n,
-	struct error *err) MUST_USE;
+int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig *mig,
+	uint32_t n, struct error *err) MUST_USE;
 
 /* Borrowed; NULL: no such GPU. */
 const struct gpu *inventory_find(const struct inventory *inv, const char *uuid);

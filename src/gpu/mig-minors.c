@@ -104,8 +104,7 @@ int mig_minors_fill(const char *text, size_t len, uint32_t gpu, struct gpu_mig *
 			give(&l, mig, n);
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		mig[i].has_minors =
-			mig[i].gi_minor != NO_MINOR && mig[i].ci_minor != NO_MINOR;
+		mig[i].has_minors = mig[i].gi_minor != NO_MINOR && mig[i].ci_minor != NO_MINOR;
 		if (!mig[i].has_minors)
 			mig[i].gi_minor = mig[i].ci_minor = 0;
 	}

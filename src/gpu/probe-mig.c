@@ -45,7 +45,8 @@ static void set_reason(struct gpu_mig *m, const char *text)
 }
 
 /* Whether the call about the device @m worked; if not, why is its reason. */
-static bool worked(struct reader *r, struct gpu_mig *m, enum nvml_call call, nvmlReturn_t result)
+static bool worked(struct reader *r, struct gpu_mig *m, enum nvml_call call,
+	nvmlReturn_t result)
 {
 	char text[GPU_REASON_MAX];
 
@@ -57,9 +58,8 @@ static bool worked(struct reader *r, struct gpu_mig *m, enum nvml_call call, nvm
 	return false;
 }
 
-#define WORKED(m, name, ...)        \
-	worked(r, m, NVML_CALL_##name, \
-		PROBE_CALL(r->p, r->g->index, name, __VA_ARGS__))
+#define WORKED(m, name, ...) \
+	worked(r, m, NVML_CALL_##name, PROBE_CALL(r->p, r->g->index, name, __VA_ARGS__))
 
 /* ---- profiles --------------------------------------------------------------------------------- */
 
@@ -84,8 +84,7 @@ static void read_profiles(struct reader *r)
 
 		if (result == NVML_ERROR_GPU_IS_LOST)
 			k->n_profiles = 0; /* not the whole table */
-		if (result == NVML_ERROR_INVALID_ARGUMENT ||
-			result == NVML_ERROR_GPU_IS_LOST)
+		if (result == NVML_ERROR_INVALID_ARGUMENT || result == NVML_ERROR_GPU_IS_LOST)
 			return;
 		if (result != NVML_SUCCESS)
 			continue;
@@ -124,9 +123,8 @@ static const struct probe_profile *find_profile(struct reader *r, uint32_t id)
 static bool own_name(struct reader *r, struct gpu_mig *m, const struct probe_profile *from,
 	struct mig_profile *ret)
 {
-	nvmlGpuInstanceProfileInfo_v2_t info = {
-		.version = NVML_STRUCT_VERSION(nvmlGpuInstanceProfileInfo_v2_t, 2)
-	};
+	nvmlGpuInstanceProfileInfo_v2_t info = { .version = NVML_STRUCT_VERSION(
+							 nvmlGpuInstanceProfileInfo_v2_t, 2) };
 	struct error err = ERROR_INIT;
 	const char *name = info.name;
 
@@ -293,7 +291,8 @@ static int fill_minors(struct reader *r, struct probe_caps *caps, struct error *
 		return -1;
 	}
 	if (!r->g->has_minor)
-		return error_set(err, ERR_NOT_FOUND, "the minor number of the GPU is not known");
+		return error_set(err, ERR_NOT_FOUND,
+			"the minor number of the GPU is not known");
 	return mig_minors_fill(buf_str(&caps->text), caps->text.len, r->g->minor, k->mig, k->n,
 		err);
 }
@@ -317,7 +316,8 @@ static void give_minors(struct reader *r, struct probe_caps *caps)
 			(void)snprintf(text, sizeof text, "capabilities: %.150s", err.msg);
 		else
 			(void)snprintf(text, sizeof text,
-				"'%.80s/" MIG_MINORS_PATH "' has no capabilities of GPU instance "
+				"'%.80s/" MIG_MINORS_PATH
+				"' has no capabilities of GPU instance "
 				"%u and compute instance %u",
 				r->p->procfs, k->mig[i].gi, k->mig[i].ci);
 		set_reason(&k->mig[i], text);

@@ -73,10 +73,10 @@ bool probe_needed(struct probe *p, struct gpu *g, enum nvml_call call, nvmlRetur
 }
 
 /* Not asked of a GPU that is lost: its calls can take long. */
-#define OPTIONAL(name, ...)                                                         \
-	(g->fault == GPU_OK || g->fault == GPU_FAULT_FIELD                          \
-			? probe_optional(p, g, NVML_CALL_##name,                    \
-				  PROBE_CALL(p, g->index, name, __VA_ARGS__))       \
+#define OPTIONAL(name, ...)                                                   \
+	(g->fault == GPU_OK || g->fault == GPU_FAULT_FIELD                    \
+			? probe_optional(p, g, NVML_CALL_##name,              \
+				  PROBE_CALL(p, g->index, name, __VA_ARGS__)) \
 			: false)
 #define NEEDED(name, ...) \
 	probe_needed(p, g, NVML_CALL_##name, PROBE_CALL(p, g->index, name, __VA_ARGS__))

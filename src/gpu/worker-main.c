@@ -216,8 +216,8 @@ static void look(struct worker *w, const struct worker_probe *q)
 		if (!g->mig_enabled)
 			w->migs[i] = (struct probe_mig){ .n = 0 };
 		else
-			has_list = probe_mig(&w->probe, g, w->devices[i], &w->caps,
-				&w->migs[i]);
+			has_list =
+				probe_mig(&w->probe, g, w->devices[i], &w->caps, &w->migs[i]);
 		if (w->events && worker_events_failed(w->events, g->uuid))
 			g->xid_events = false;
 		if (g->fault == GPU_FAULT_LOST || g->fault == GPU_FAULT_RESET)

@@ -250,8 +250,8 @@ static void check_mig(const struct check *c, const struct inventory *inv, uint32
 		n++;
 	}
 	if (n > 0) { /* they speak for it */
-		(void)snprintf(item->text, sizeof(item->text), "in MIG mode: %u MIG device%s", n,
-			n == 1 ? "" : "s");
+		(void)snprintf(item->text, sizeof(item->text), "in MIG mode: %u MIG device%s",
+			n, n == 1 ? "" : "s");
 		return;
 	}
 	settle_alone(c, item);

@@ -253,8 +253,8 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len)
 
 /* ---- MIG -------------------------------------------------------------------------------------- */
 
-#	define MIG_FIRST  100 /* as the numbers of GPUs: 100 * (GPU + 1) + index */
-#	define GI_HANDLES 5000
+#	define MIG_FIRST       100 /* as the numbers of GPUs: 100 * (GPU + 1) + index */
+#	define GI_HANDLES      5000
 
 static const struct profile {
 	unsigned int number, id, slices, ofa;
@@ -279,11 +279,11 @@ static bool mig_line(nvmlDevice_t d, char words[WORDS_MAX][64])
 	       find_line("mig", index / MIG_FIRST - 1, index % MIG_FIRST, words);
 }
 
-#	define MIG_LINE(d)                                         \
-		char words[WORDS_MAX][64];                          \
-		ACT(d);                                             \
-		if (!mig_line(d, words))                            \
-			return NVML_ERROR_INVALID_ARGUMENT
+#	define MIG_LINE(d)                \
+		char words[WORDS_MAX][64]; \
+		ACT(d);                    \
+		if (!mig_line(d, words))   \
+		return NVML_ERROR_INVALID_ARGUMENT
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *text, unsigned int len)
 {
@@ -403,7 +403,8 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t d, unsigned int n
 }
 
 /* A handle is the GPU and the GI's id. */
-nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t d, unsigned int id, nvmlGpuInstance_t *gi)
+nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t d, unsigned int id,
+	nvmlGpuInstance_t *gi)
 {
 	ACT(d);
 	*gi = (nvmlGpuInstance_t)(uintptr_t)(GI_HANDLES + index_of(d) * MIG_FIRST + (int)id);

@@ -147,7 +147,8 @@ int main(int argc, char **argv)
 	nvmlReturn_t r;
 
 	if (argc < 4 || !parse_u32(argv[2], &index)) {
-		(void)fprintf(stderr, "usage: mig-cut LIBRARY GPU on|off|none|ID[:SLICES]...\n");
+		(void)fprintf(stderr,
+			"usage: mig-cut LIBRARY GPU on|off|none|ID[:SLICES]...\n");
 		return 2;
 	}
 	if (nvml_open(&c.nvml, argv[1], &err) < 0 || nvml_init(&c.nvml, &err) < 0) {

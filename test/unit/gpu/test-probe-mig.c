@@ -158,7 +158,8 @@ static void probe_mig__names_profiles(void **state)
 		{ TWO_GPUS "mig 1 0 7 0 60 1\n", "1c.2g.11gb+new", "" },
 		/* with more memory in all, the same profile has another name */
 		{ "gpus 2\nmemory 81559\nmigmode 1 1\nmig 1 0 7 0 19 1\n", "1g.10gb", "" },
-		{ "gpus 2\nmigmode 1 1\nmig 1 0 7 0 19 1\n", "1g.5gb", "" }, /* of unknown memory */
+		{ "gpus 2\nmigmode 1 1\nmig 1 0 7 0 19 1\n", "1g.5gb",
+			"" }, /* of unknown memory */
 		{ TWO_GPUS "mig 1 0 7 0 61 2\n", "", "MIG profile 'new': expected compute" },
 		{ TWO_GPUS "mig 1 0 7 0 77 1\n", "", "no GPU instance profile with id 77" },
 		{ TWO_GPUS "mig 1 0 7 0 19 0\n", "", "MIG profile '0c.1g.5gb'" },
@@ -186,7 +187,8 @@ static void probe_mig__contains_what_goes_wrong(void **state)
 		enum gpu_fault fault;
 		const char *reason; /* of the first device, or of the GPU */
 	} rows[] = {
-		{ "error nvmlDeviceGetUUID 200 999\n", true, GPU_OK, "nvmlDeviceGetUUID: fake" },
+		{ "error nvmlDeviceGetUUID 200 999\n", true, GPU_OK,
+			"nvmlDeviceGetUUID: fake" },
 		{ "error nvmlDeviceGetAttributes_v2 200 3\n", true, GPU_OK,
 			"nvmlDeviceGetAttributes_v2: fake" },
 		{ "error nvmlDeviceGetGpuInstanceId 200 3\n", true, GPU_OK,
@@ -497,12 +499,12 @@ static void worker_msg_check__refuses_what_is_no_mig_device(void **state)
 	unsigned char *flag = (unsigned char *)&m.mig.mig[1].has_minors;
 
 	(void)state;
-#define REFUSED(change, text)                                                          \
-	do {                                                                           \
-		m = good;                                                              \
-		change;                                                                \
-		worker_head(&m.head, WORKER_MIG);                                      \
-		assert_error(worker_msg_check(&m, m.head.len, &err), &err, text);      \
+#define REFUSED(change, text)                                                     \
+	do {                                                                      \
+		m = good;                                                         \
+		change;                                                           \
+		worker_head(&m.head, WORKER_MIG);                                 \
+		assert_error(worker_msg_check(&m, m.head.len, &err), &err, text); \
 	} while (0)
 	m = good;
 	worker_head(&m.head, WORKER_MIG);
