@@ -8,6 +8,15 @@
 
 #define ALL UINT32_MAX
 
+static uint32_t take_number(const char **at)
+{
+	uint32_t n = 0;
+
+	for (; **at >= '0' && **at <= '9'; ++*at)
+		n = n * 10 + (uint32_t)(**at - '0');
+	return n;
+}
+
 /* "4g.20gb@0 1g.5gb*3 2g.10gb": names, with a start or a count. */
 static struct mig_want want_of(const struct mig_layout *l, const char *text)
 {
@@ -16,18 +25,18 @@ static struct mig_want want_of(const struct mig_layout *l, const char *text)
 	while (*text) {
 		char name[MIG_PROFILE_NAME_MAX];
 		size_t len = strcspn(text, " @*");
+		char sign = text[len];
 		uint32_t start = MIG_START_ANY, n = 1;
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)len, text);
-		text += len;
-		if (*text == '@')
-			start = (uint32_t)strtoul(text + 1, NULL, 10);
-		if (*text == '*')
-			n = (uint32_t)strtoul(text + 1, NULL, 10);
+		text += len + (sign != '\0');
+		if (sign == '@')
+			start = take_number(&text);
+		if (sign == '*')
+			n = take_number(&text);
 		while (n--)
 			w.gi[w.n++] = (struct mig_want_gi){ .profile = profile_at(l, name),
 				.start = start };
-		text += strcspn(text, " ");
 		text += *text == ' ';
 	}
 	return w;
@@ -444,6 +453,17 @@ static void mig_geometry_place__names_what_is_in_use(void **state)
 	assert_int_equal(p[1].kept, 0);
 }
 
+static void check_room(uint32_t number, const struct mig_layout *l, const struct mig_state *s)
+{
+	struct naive_placed v[MIG_GIS_MAX + MIG_SLOTS_MAX];
+
+	for (uint32_t i = 0; i < s->n; i++)
+		v[i] = (struct naive_placed){ s->gi[i].profile, s->gi[i].start };
+	for (uint32_t i = 0; i < l->n && naive_enough(l, v, s->n); i++)
+		if (mig_geometry_room(l, s, i) != naive_room(l, v, s->n, i, 0))
+			fail_msg("case %u: room for profile %u", number, i);
+}
+
 /* One random case against naive.h. */
 static bool check_case(uint32_t number)
 {
@@ -495,11 +515,7 @@ static bool check_case(uint32_t number)
 	if ((r == 0) != (busy == best.worth.busy))
 		fail_msg("case %u: %u of %u busy can stay, but it is %d: %s", number,
 			best.worth.busy, busy, r, err.msg);
-	for (uint32_t i = 0; i < s.n; i++)
-		v[i] = (struct naive_placed){ s.gi[i].profile, s.gi[i].start };
-	for (uint32_t i = 0; i < l.n && naive_enough(&l, v, s.n); i++)
-		if (mig_geometry_room(&l, &s, i) != naive_room(&l, v, s.n, i, 0))
-			fail_msg("case %u: room for profile %u", number, i);
+	check_room(number, &l, &s);
 	return true;
 }
 
