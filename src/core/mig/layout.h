@@ -76,8 +76,9 @@ struct mig_want {
 
 /*
  * Whether the others here can work with what a peer said: numbers within the limits above, positions
- * that exist, starts that lie on the GPU, names that end, ids that differ. ERR_INVALID says what is not. Every
- * function of geometry.h and plan.h looks first.
+ * that exist, starts that lie on the GPU, names that end, ids that differ. ERR_INVALID says what is
+ * not; a wish for more than a GI or a GPU can ever have is ERR_LIMIT. Every function of geometry.h
+ * and plan.h looks first.
  */
 int mig_layout_check(const struct mig_layout *l, struct error *err) MUST_USE;
 int mig_state_check(const struct mig_layout *l, const struct mig_state *s,
