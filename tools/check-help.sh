@@ -57,17 +57,28 @@ help=$("$bin/gpusliced" --help)
 compare gpusliced "$page" "$(help_options <<<"$help")" "$(section "$page" '# OPTIONS' | page_options)"
 variables_in "$page" "$help"
 
+# commands_of [WORD]: those that the help of gpuslice, or of one of its commands, lists.
+commands_of() {
+	"$bin/gpuslice" "$@" --help |
+		awk -v word="${1-}" '/^Commands:/ { on = 1; next } /^[^ ]|^$/ { on = 0 } on { print word (word ? " " : "") $1 }'
+}
+
 page=$man/gpuslice.1.scd
-commands=$("$bin/gpuslice" --help | awk '/^Commands:/ { on = 1; next } /^[^ ]|^$/ { on = 0 } on { print $1 }')
+commands=$(commands_of)
 [[ -n $commands ]] || { echo "gpuslice --help lists no commands" && bad=1; }
+for command in $commands; do
+	inner=$(commands_of "$command")
+	[[ -z $inner ]] || commands+=$'\n'$inner
+done
 compare "gpuslice" "$page (commands)" "$(LC_ALL=C sort <<<"$commands")" \
 	"$(sed -n 's/^## gpuslice //p' "$page" | LC_ALL=C sort)"
 common=$(section "$page" '# OPTIONS' | page_options)
-for command in $commands; do
-	help=$("$bin/gpuslice" "$command" --help)
+while read -r command; do
+	# shellcheck disable=SC2086 # "mig apply" is two words
+	help=$("$bin/gpuslice" $command --help)
 	compare "gpuslice $command" "$page" "$(help_options <<<"$help")" \
 		"$({ section "$page" "## gpuslice $command" | page_options && echo "$common"; } | LC_ALL=C sort -u)"
 	variables_in "$page" "$help"
-done
+done <<<"$commands"
 [[ $bad == 0 ]] && echo "man pages and --help agree"
 exit $bad
