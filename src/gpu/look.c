@@ -289,6 +289,8 @@ static int feed_end(struct look *l, struct error *err)
 			!l->got_mig[i])
 			return bad(err, "a GPU in MIG mode without the list of its devices");
 	refuse_twins(next);
+	for (size_t i = 0; i < ARRAY_LEN(was); i++)
+		was[i] = -1;
 	for (uint32_t i = 0; i < next->n; i++) {
 		struct gpu *g = &next->gpus[i];
 		const struct gpu *old;
@@ -298,9 +300,10 @@ static int feed_end(struct look *l, struct error *err)
 			set_stuck(g, l->marks[i].reason);
 		}
 		old = g->fault == GPU_OK ? NULL : who_was(l->last, next, g);
-		was[i] = old ? (int)(old - l->last->gpus) : -1;
-		if (old)
+		if (old) {
+			was[i] = (int)(old - l->last->gpus);
 			remember(g, old);
+		}
 	}
 	if (sort_migs(l, was, err) < 0)
 		return -1;
