@@ -13,6 +13,9 @@
 /* The tool says something before each step; the slowest is a reset of the GPUs. */
 #define SILENCE_NS  (60 * NS_PER_SEC)
 #define SILENCE_ENV "GPUSLICE_MIG_SILENCE"
+/* For the pods of GPU clients to go: NVIDIA's. */
+#define CLIENTS_NS  (300 * NS_PER_SEC)
+#define CLIENTS_ENV "GPUSLICE_MIG_CLIENTS"
 #define TOOL_ENV    "GPUSLICE_TOOL"
 #define TOOL_NAME   "gpuslice"
 
@@ -334,12 +337,19 @@ static const char *or_empty(const char *text)
 	return text ? text : "";
 }
 
+/* Tests are less patient. */
+static uint64_t wait_of(const char *name, uint64_t usual_ns)
+{
+	const char *text = getenv(name);
+	int64_t ns;
+
+	return text && parse_duration(text, &ns) && ns > 0 ? (uint64_t)ns : usual_ns;
+}
+
 void agent_mig_init(struct agent *a, const struct agent_options *o)
 {
 	struct agent_mig *m = &a->mig;
 	struct agent_mig_options *p = &m->options;
-	const char *silence = getenv(SILENCE_ENV);
-	int64_t ns;
 
 	*p = o->mig;
 	p->default_name = or_empty(p->default_name);
@@ -351,9 +361,8 @@ void agent_mig_init(struct agent *a, const struct agent_options *o)
 	p->reboot_command = or_empty(p->reboot_command);
 	p->host_root = or_empty(p->host_root);
 	p->operator_namespace = or_empty(p->operator_namespace);
-	m->silence_ns = SILENCE_NS;
-	if (silence && parse_duration(silence, &ns) && ns > 0)
-		m->silence_ns = (uint64_t)ns;
+	m->silence_ns = wait_of(SILENCE_ENV, SILENCE_NS);
+	m->clients_ns = wait_of(CLIENTS_ENV, CLIENTS_NS);
 	(void)uv_timer_init(a->loop, &m->timer);
 	m->timer.data = a;
 	mig_node_init(a);

@@ -6,6 +6,7 @@
 bats_require_minimum_version 1.5.0
 load lib
 load cluster
+load mig-manager
 
 setup_file() {
 	stage_programs
@@ -22,80 +23,6 @@ setup() {
 
 teardown() {
 	node_teardown
-}
-
-# fake_api: an API server whose objects are the files of $API.
-fake_api() {
-	API=$NODE_DIR/api
-	mkdir "$API"
-	start api python3 "$BATS_TEST_DIRNAME/fake-api.py" "$API"
-	eventually 10 test -s "$API/port"
-	cat >"$NODE_DIR/kubeconfig" <<-EOF2
-		apiVersion: v1
-		kind: Config
-		current-context: c
-		clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(<"$API/port")"}}]
-		users: [{name: u, user: {}}]
-		contexts: [{name: c, context: {cluster: c, user: u}}]
-	EOF2
-	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
-}
-
-# node [KEY=VALUE...]: our Node, with these labels alone.
-node() {
-	printf '%s\n' "$@" | jq -R . | jq -s '{metadata: {name: "node-1", uid: "1", labels:
-		([.[] | select(. != "") | capture("^(?<key>[^=]*)=(?<value>.*)$")] | from_entries)}}' | put "$API/nodes"
-}
-
-# label KEY=VALUE, or KEY-
-label() {
-	local filter='.metadata.labels[$k] = $v'
-	[[ $1 == *=* ]] || filter='del(.metadata.labels[$k])'
-	jq --arg k "${1%%[=-]}" --arg v "${1#*=}" "$filter" "$API/nodes" >/dev/null || return 1
-	if [[ $1 == *=* ]]; then
-		jq --arg k "${1%%=*}" --arg v "${1#*=}" '.metadata.labels[$k] = $v' "$API/nodes" | put "$API/nodes"
-	else
-		jq --arg k "${1%-}" 'del(.metadata.labels[$k])' "$API/nodes" | put "$API/nodes"
-	fi
-}
-
-label_is() {
-	jq -e --arg k "$1" --arg v "${2-}" '(.metadata.labels[$k] // "") == $v' "$API/nodes"
-}
-
-state_is() {
-	label_is nvidia.com/mig.config.state "$1"
-}
-
-reason_has() {
-	jq -e --arg v "$1" '.metadata.annotations["gpuslice.io/mig.config.reason"] | contains($v)' "$API/nodes"
-}
-
-# states_were STATE...: these and no other, in order.
-states_were() {
-	[[ $(states) == "$* " ]] || {
-		echo "the states were: $(states)"
-		return 1
-	}
-}
-
-states() {
-	jq -r '.metadata.labels["nvidia.com/mig.config.state"]? // empty' "$API/patches" | uniq | tr '\n' ' '
-}
-
-calls() {
-	grep -c "^$1" "$FAKE_MIG/calls" || true
-}
-
-event_has() {
-	jq -e --arg r "$1" --arg m "${2-}" 'select(.reason == $r and (.message | contains($m)))' "$API/events"
-}
-
-# manager [OPTION...]: kubelet and agent in touch; the fake tool knows the GPUs.
-manager() {
-	[[ -e $FAKE_MIG/uuids ]] || sim show --json | jq -r '.gpus[].uuid' >"$FAKE_MIG/uuids"
-	[[ -n ${PID[kubelet]-} ]] || kubelet
-	agent "${MANAGER[@]}" "$@"
 }
 
 # behave dry|apply: the tool answers so, as standard input says.
@@ -181,13 +108,6 @@ behave() {
 	label_is nvidia.com/gpu.deploy.dcgm-exporter false
 	jq -e '.metadata.annotations | has("gpuslice.io/mig.paused") | not' "$API/nodes"
 	offers 4
-}
-
-# pods_of CLIENT [NAMESPACE/NAME]: one pod that the deploy label of this client keeps here.
-pods_of() {
-	local pod=${2-gpu-operator/pod-1}
-	jq -n --arg k "nvidia.com/gpu.deploy.$1" --arg ns "${pod%/*}" --arg name "${pod#*/}" \
-		'[{metadata: {namespace: $ns, name: $name, labels: {}}, spec: {nodeSelector: {($k): "true"}}}]' | put "$API/pods"
 }
 
 @test "our own pod is never paused away" {
@@ -321,7 +241,22 @@ fails_and_recovers() { # PATTERN [STATES]
 }
 
 @test "clients that do not go are failed with the pod's name" {
-	skip "takes five minutes" # by hand
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	pods_of dcgm op/dcgm-1
+	GPUSLICE_MIG_CLIENTS=2s manager
+	eventually 20 state_is failed
+	reason_has "waited for op/dcgm-1"
+	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
+	[[ $(calls apply) == 0 ]]
+	offers 4
+	# Neither does it go on before it knows.
+	touch "$API/pods.fail"
+	label nvidia.com/mig.config=b
+	eventually 20 reason_has "b: GPU clients did not go in time"
+	rm "$API/pods.fail"
+	echo '[]' | put "$API/pods"
+	label nvidia.com/mig.config=c
+	eventually 10 state_is success
 }
 
 @test "killed while it applies, the next one finds the label, the paused clients and the layout" {

@@ -10,9 +10,9 @@
 
 /* An allocation that is under way when devices are withdrawn ends in this time. */
 #define WITHDRAW_MS   200
-#define CLIENTS_NS    (300 * NS_PER_SEC) /* for the pods of GPU clients to go, as NVIDIA's */
 #define RELEASE_NS    (10 * NS_PER_SEC)
 #define REGISTER_NS   (60 * NS_PER_SEC) /* for the new devices to be registered */
+#define PROBE_NS      (500 * NS_PER_MS)
 #define REBOOT_NS     (600 * NS_PER_SEC)
 #define API_NS        (60 * NS_PER_SEC)
 #define TOOL_ARGS_MAX 32
@@ -70,7 +70,7 @@ static int on_line(void *arg, const char *line, size_t len, struct error *err)
 	if (mig_report_line(&m->report, line, len, err) < 0)
 		return -1;
 	if (strcmp(before, m->report.doing) != 0 && m->phase == MIG_APPLY)
-		log_info("MIG", LOG_STR("step", m->report.doing));
+		log_debug("MIG", LOG_STR("step", m->report.doing));
 	if (*m->report.note && m->phase == MIG_APPLY)
 		log_warn("MIG", LOG_STR("note", m->report.note));
 	return 0;
@@ -319,6 +319,11 @@ static void tick_pause(struct agent *a)
 
 	if (m->call)
 		return;
+	if (time_mono_ns() - m->phase_since_ns > m->clients_ns) {
+		fail_text(a, ERR_TIMEOUT, "GPU clients did not go in time: waited for %s",
+			m->waits_for);
+		return;
+	}
 	if (!m->own_known || mig_node_shows(a))
 		ask_pods(a);
 	else
@@ -331,12 +336,6 @@ static void enter_pause(struct agent *a)
 	if (a->mig.own_known)
 		mig_node_clients(a, MIG_CLIENTS_PAUSE);
 	tick_pause(a);
-}
-
-static void late_pause(struct agent *a)
-{
-	fail_text(a, ERR_TIMEOUT, "GPU clients did not go within 5 minutes: waited for %s",
-		a->mig.waits_for);
 }
 
 /* --- WITHDRAW: nobody gets what goes, and who has it? --- */
@@ -569,6 +568,33 @@ static bool is_seen(const struct agent_mig *m)
 	return m->looks >= m->looks_wanted;
 }
 
+/* Every MIG device of the GPUs in question can be given to a pod: its capabilities are there. */
+static bool devices_are_whole(const struct agent *a, struct buf *why)
+{
+	const struct inventory *inv = a->node.inv;
+
+	for (uint32_t i = 0; inv && i < inv->n_mig; i++) {
+		const struct gpu_mig *d = &inv->mig[i];
+
+		if (!*d->reason || !mig_report_has(&a->mig.report, inv->gpus[d->gpu].uuid))
+			continue;
+		buf_printf(why, "MIG device %s (%s): %s", d->uuid, d->profile, d->reason);
+		return false;
+	}
+	return true;
+}
+
+static void probe_again(struct agent *a)
+{
+	struct agent_mig *m = &a->mig;
+	uint64_t now = time_mono_ns();
+
+	if (now - m->probed_ns < PROBE_NS)
+		return;
+	m->probed_ns = now;
+	gpu_monitor_probe(a->monitor);
+}
+
 static void tick_settle(struct agent *a)
 {
 	struct agent_mig *m = &a->mig;
@@ -580,6 +606,10 @@ static void tick_settle(struct agent *a)
 		m->masked = false;
 		mig_mask_fini(&m->mask);
 		agent_reconcile(a);
+	}
+	if (m->outcome.code == ERR_NONE && !devices_are_whole(a, &why)) {
+		probe_again(a);
+		return;
 	}
 	if (m->outcome.code != ERR_NONE || agent_ready(a, &why))
 		enter(a, MIG_RESTORE);
@@ -600,10 +630,11 @@ static void late_settle(struct agent *a)
 	struct agent_mig *m = &a->mig;
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 
-	(void)agent_ready(a, &why);
+	if (devices_are_whole(a, &why))
+		(void)agent_ready(a, &why);
 	if (m->outcome.code == ERR_NONE)
 		(void)error_set(&m->outcome, ERR_TIMEOUT,
-			"the devices are not registered: %.*s",
+			"applied, but the devices cannot be had: %.*s",
 			(int)strcspn(buf_str(&why), "\n"), buf_str(&why));
 	m->masked = false;
 	mig_mask_fini(&m->mask);
@@ -731,8 +762,7 @@ static const struct {
 } phases[MIG_PHASES] = {
 	[MIG_REST] = { .text = "rest" },
 	[MIG_PLAN] = { .text = "planning", .enter = enter_plan },
-	[MIG_PAUSE] = { "pausing GPU clients", enter_pause, tick_pause, 1000, CLIENTS_NS,
-		late_pause },
+	[MIG_PAUSE] = { "pausing GPU clients", enter_pause, tick_pause, 1000, 0, NULL },
 	[MIG_WITHDRAW] = { "withdrawing devices", enter_withdraw, tick_withdraw, WITHDRAW_MS, 0,
 		NULL },
 	[MIG_HOST] = { .text = "stopping services", .enter = enter_host },

@@ -50,8 +50,8 @@ struct agent_mig {
 	char tool[PATH_MAX];
 	char map_namespace[64], map[CONFIG_ENTRY_NAME_MAX];
 	char dir[PATH_MAX], entry[CONFIG_ENTRY_NAME_MAX]; /* of the config file */
-	struct config_source *source; /* NULL: the built-in layouts, or no API server yet */
-	uint64_t silence_ns;
+	struct config_source *source;    /* NULL: the built-in layouts, or no API server yet */
+	uint64_t silence_ns, clients_ns; /* how long the tool, and clients, are waited for */
 
 	enum mig_phase phase;
 	uv_timer_t timer; /* next look in the phase */
@@ -80,7 +80,7 @@ struct agent_mig {
 	bool own_known;
 	char waits_for[600]; /* a pod */
 	uint64_t looks;      /* of NVML so far */
-	uint64_t looks_wanted;
+	uint64_t looks_wanted, probed_ns;
 	struct error outcome; /* ERR_NONE: good */
 	bool in_use;
 	struct mig_host host;

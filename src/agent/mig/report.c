@@ -33,7 +33,7 @@ static bool number(const json_t *o, const char *key, uint32_t *ret)
 	return true;
 }
 
-static struct mig_report_gpu *find(struct mig_report *r, const char *uuid)
+static struct mig_report_gpu *find(const struct mig_report *r, const char *uuid)
 {
 	for (uint32_t i = 0; i < r->n; i++) {
 		if (!strcmp(r->gpus[i].uuid, uuid))
@@ -218,6 +218,11 @@ int mig_report_line(struct mig_report *r, const char *line, size_t len, struct e
 	ret = take(r, o, err);
 	json_decref(o);
 	return ret;
+}
+
+bool mig_report_has(const struct mig_report *r, const char *uuid)
+{
+	return find(r, uuid) != NULL;
 }
 
 bool mig_report_changes(const struct mig_report *r)

@@ -48,5 +48,8 @@ int mig_report_line(struct mig_report *r, const char *line, size_t len,
 	struct error *err) MUST_USE;
 void mig_report_fini(struct mig_report *r); /* and ready for the next run */
 
+/* Whether the config is about this GPU. */
+bool mig_report_has(const struct mig_report *r, const char *uuid);
+
 /* Whether some GPU is to be changed. */
 bool mig_report_changes(const struct mig_report *r);

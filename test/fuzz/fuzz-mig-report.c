@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/mig/host.h"
+#include "agent/mig/marks.h"
+#include "agent/mig/mask.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void check(const struct mig_report *r)
+{
+	if (r->n > GPU_NODE_MAX)
+		abort();
+	for (uint32_t i = 0; i < r->n; i++) {
+		if (r->gpus[i].n_stay > MIG_STAY_MAX || !*r->gpus[i].uuid ||
+			!mig_report_has(r, r->gpus[i].uuid))
+			abort();
+	}
+}
+
+static void report(const char *text, size_t len)
+{
+	struct mig_report r = { 0 };
+	const char *end = text + len;
+
+	while (text < end) {
+		const char *nl = memchr(text, '\n', (size_t)(end - text));
+		size_t part = (size_t)((nl ? nl : end) - text);
+
+		if (mig_report_line(&r, text, part, NULL) < 0)
+			break;
+		check(&r);
+		text += part + (nl != NULL);
+	}
+	mig_report_fini(&r);
+}
+
+static void services(const char *text, size_t len)
+{
+	CLEANUP(strv_fini) struct strv names = STRV_INIT;
+
+	if (mig_services_parse(&names, "f", text, len, NULL) < 0)
+		return;
+	for (size_t i = 0; i < names.n; i++) {
+		if (names.v[i][0] == '-' || !names.v[i][0] || strpbrk(names.v[i], " /;\n"))
+			abort();
+	}
+}
+
+/* As labels and as pods: what comes from the API server. */
+static void node(const char *text, size_t len)
+{
+	json_t *o = json_loadb(text, len, 0, NULL), *patch = NULL;
+	const struct mig_marks_now now = { .labels = json_object_get(o, "labels"),
+		.reason = json_string_value(json_object_get(o, "reason")),
+		.old = json_string_value(json_object_get(o, "old")) };
+	const char *own[MIG_CLIENTS_MAX + 1];
+	char name[64];
+
+	for (int i = MIG_CLIENTS_KEEP; i <= MIG_CLIENTS_RUN; i++) {
+		const struct mig_marks want = { .state = "x", .clients = (enum mig_clients)i };
+
+		if (mig_marks_patch(&patch, &want, &now, NULL) == 0)
+			json_decref(patch);
+	}
+	(void)mig_clients_wait(now.labels, json_object_get(o, "items"), name, sizeof(name));
+	mig_clients_own(json_object_get(o, "items"), "a", "b", own);
+	json_decref(o);
+}
+
+/* What the tool says to the MIG manager, the list of services, and the API server. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	CLEANUP(freep) char *text = malloc(len + 1);
+
+	if (!text)
+		return 0;
+	memcpy(text, data, len);
+	text[len] = '\0';
+	report(text, len);
+	services(text, len);
+	node(text, len);
+	return 0;
+}

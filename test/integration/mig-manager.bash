@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Words for tests of the MIG manager. Load it after lib and cluster; $MANAGER has its options.
+
+# fake_api: an API server whose objects are the files of $API.
+fake_api() {
+	API=$NODE_DIR/api
+	mkdir "$API"
+	start api python3 "$BATS_TEST_DIRNAME/fake-api.py" "$API"
+	eventually 10 test -s "$API/port"
+	cat >"$NODE_DIR/kubeconfig" <<-EOF
+		apiVersion: v1
+		kind: Config
+		current-context: c
+		clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(<"$API/port")"}}]
+		users: [{name: u, user: {}}]
+		contexts: [{name: c, context: {cluster: c, user: u}}]
+	EOF
+	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
+}
+
+# node [KEY=VALUE...]: our Node, with these labels alone.
+node() {
+	printf '%s\n' "$@" | jq -R . | jq -s '{metadata: {name: "node-1", uid: "1", labels:
+		([.[] | select(. != "") | capture("^(?<key>[^=]*)=(?<value>.*)$")] | from_entries)}}' | put "$API/nodes"
+}
+
+# label KEY=VALUE, or KEY-
+label() {
+	local filter='.metadata.labels[$k] = $v'
+	[[ $1 == *=* ]] || filter='del(.metadata.labels[$k])'
+	jq --arg k "${1%%[=-]}" --arg v "${1#*=}" "$filter" "$API/nodes" >/dev/null || return 1
+	if [[ $1 == *=* ]]; then
+		jq --arg k "${1%%=*}" --arg v "${1#*=}" '.metadata.labels[$k] = $v' "$API/nodes" | put "$API/nodes"
+	else
+		jq --arg k "${1%-}" 'del(.metadata.labels[$k])' "$API/nodes" | put "$API/nodes"
+	fi
+}
+
+label_is() {
+	jq -e --arg k "$1" --arg v "${2-}" '(.metadata.labels[$k] // "") == $v' "$API/nodes"
+}
+
+state_is() {
+	label_is nvidia.com/mig.config.state "$1"
+}
+
+reason_has() {
+	jq -e --arg v "$1" '.metadata.annotations["gpuslice.io/mig.config.reason"] | contains($v)' "$API/nodes"
+}
+
+# states_were STATE...: these and no other, in order.
+states_were() {
+	[[ $(states) == "$* " ]] || {
+		echo "the states were: $(states)"
+		return 1
+	}
+}
+
+states() {
+	jq -r '.metadata.labels["nvidia.com/mig.config.state"]? // empty' "$API/patches" | uniq | tr '\n' ' '
+}
+
+calls() {
+	grep -c "^$1" "$FAKE_MIG/calls" || true
+}
+
+event_has() {
+	jq -e --arg r "$1" --arg m "${2-}" 'select(.reason == $r and (.message | contains($m)))' "$API/events"
+}
+
+# manager [OPTION...]: kubelet and agent in touch; the fake tool knows the GPUs.
+manager() {
+	[[ ! -v FAKE_MIG || -e $FAKE_MIG/uuids ]] || sim show --json | jq -r '.gpus[].uuid' >"$FAKE_MIG/uuids"
+	[[ -n ${PID[kubelet]-} ]] || kubelet
+	agent "${MANAGER[@]}" "$@"
+}
+
+# pods_of CLIENT [NAMESPACE/NAME]: one pod that the deploy label of this client keeps here.
+pods_of() {
+	local pod=${2-gpu-operator/pod-1}
+	jq -n --arg k "nvidia.com/gpu.deploy.$1" --arg ns "${pod%/*}" --arg name "${pod#*/}" \
+		'[{metadata: {namespace: $ns, name: $name, labels: {}}, spec: {nodeSelector: {($k): "true"}}}]' | put "$API/pods"
+}
