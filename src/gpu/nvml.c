@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/root.h"
+
 /* What stands in for a missing symbol. One for each, because a call through a pointer of another
  * type is undefined, and the sanitizers say so. */
 #pragma GCC diagnostic push
@@ -82,26 +84,25 @@ const char *nvml_strerror(const struct nvml *n, nvmlReturn_t code)
 
 /*
  * The order of NVIDIA's device plugin (reference: device-plugin.md section 3); the library that is
- * found is opened by its resolved name, as there.
+ * found is opened by its resolved name, as there. But links are followed as a process in that root
+ * would: an absolute one of a driver container does not lead to a library of ours.
  */
 static bool find_below(char ret[PATH_MAX], const char *root)
 {
-	static const char *const dirs[] = {
-		"usr/lib64",
-		"usr/lib/x86_64-linux-gnu",
-		"usr/lib/aarch64-linux-gnu",
-		"lib64",
-		"lib/x86_64-linux-gnu",
-		"lib/aarch64-linux-gnu",
+	static const char *const paths[] = {
+		"/usr/lib64/" NVML_SONAME,
+		"/usr/lib/x86_64-linux-gnu/" NVML_SONAME,
+		"/usr/lib/aarch64-linux-gnu/" NVML_SONAME,
+		"/lib64/" NVML_SONAME,
+		"/lib/x86_64-linux-gnu/" NVML_SONAME,
+		"/lib/aarch64-linux-gnu/" NVML_SONAME,
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
-		char path[PATH_MAX];
-		int len = snprintf(path, sizeof path, "%s/%s/%s", root, dirs[i], NVML_SONAME);
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		char real[PATH_MAX];
 
-		if (len < 0 || (size_t)len >= sizeof path)
-			continue;
-		if (realpath(path, ret))
+		if (root_resolve(real, sizeof real, root, paths[i], NULL, NULL) == 0 &&
+			root_join(ret, PATH_MAX, root, real, NULL) == 0)
 			return true;
 	}
 	return false;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/root.h"
 #include "validate/child.h"
 #include "validate/internal.h"
 
@@ -30,12 +31,12 @@ static const char *const smi_paths[] = {
 };
 
 static const char *const library_paths[] = {
-	"usr/lib64/libnvidia-ml.so.1",
-	"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
-	"usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1",
-	"lib64/libnvidia-ml.so.1",
-	"lib/x86_64-linux-gnu/libnvidia-ml.so.1",
-	"lib/aarch64-linux-gnu/libnvidia-ml.so.1",
+	"/usr/lib64/libnvidia-ml.so.1",
+	"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+	"/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1",
+	"/lib64/libnvidia-ml.so.1",
+	"/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+	"/lib/aarch64-linux-gnu/libnvidia-ml.so.1",
 };
 
 /* What @path is when everything in it is resolved below @root. False: it is not there. */
@@ -90,11 +91,12 @@ static bool find_library(struct driver_root *r)
 	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_LEN(library_paths); i++) {
-		int n = snprintf(r->library, sizeof(r->library), "%s/%s", r->here,
-			library_paths[i]);
+		char real[PATH_MAX];
 
-		if (n > 0 && (size_t)n < sizeof(r->library) &&
-			stat_in_root(r->here, library_paths[i], &st) && S_ISREG(st.st_mode))
+		if (root_resolve(real, sizeof(real), r->here, library_paths[i], &st, NULL) ==
+				0 &&
+			S_ISREG(st.st_mode) &&
+			root_join(r->library, sizeof(r->library), r->here, real, NULL) == 0)
 			return true;
 	}
 	r->library[0] = '\0';
@@ -141,14 +143,15 @@ int driver_root_smi(const struct driver_root *root, bool version, uint64_t timeo
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf output = BUF_INIT(OUTPUT_MAX);
-	char path[PATH_MAX], preload[PATH_MAX + 16];
+	char path[PATH_MAX], real[PATH_MAX], preload[PATH_MAX + 16];
 	const char *argv[] = { root->smi, version ? "--version" : NULL, NULL };
 	const char *env[] = { preload, NULL };
 	struct child_options o = { .argv = argv, .root = root->here };
 
 	if (root->kind == DRIVER_ROOT_CONTAINER) {
 		/* Not by chroot: the container's root has neither /proc nor all of /dev. */
-		if (path_join(path, sizeof(path), root->here, root->smi + 1, err) < 0)
+		if (root_resolve(real, sizeof(real), root->here, root->smi, NULL, err) < 0 ||
+			root_join(path, sizeof(path), root->here, real, err) < 0)
 			return -1;
 		(void)snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", root->library);
 		argv[0] = path;

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "kube/cdi/root.h"
+#include "base/root.h"
 
 /* The driver's programs, and where one looks for programs: of two the first counts. */
 static const char *const programs[] = {

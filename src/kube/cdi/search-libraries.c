@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/root.h"
 #include "kube/cdi/elf.h"
-#include "kube/cdi/root.h"
 
 /*
  * Where distributions and installers put the driver's 64-bit libraries, in order: of two libraries

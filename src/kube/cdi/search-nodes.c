@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/root.h"
 #include "core/mig/profile.h"
-#include "kube/cdi/root.h"
 
 static const char *const control_nodes[] = { "/dev/nvidiactl", "/dev/nvidia-uvm",
 	"/dev/nvidia-uvm-tools", "/dev/nvidia-modeset" };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kube/cdi/root.h"
+#include "base/root.h"
 
 bool search_name_plain(const char *name)
 {

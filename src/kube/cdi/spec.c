@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/root.h"
 #include "core/allocate.h"
-#include "kube/cdi/root.h"
 
 /*
  * Where a loader looks without a cache of libraries: Debian's family, then Red Hat's. A library goes

@@ -152,6 +152,13 @@ static void nvml_find__searches_as_nvidias_plugin_does(void **state)
 			rows[i].found);
 		assert_string_equal(ret, want);
 	}
+	/* An absolute link leads inside of that root. */
+	(void)snprintf(path, sizeof path, "%s/usr/lib64/libnvidia-ml.so.1", dir);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink("/lib64/libnvidia-ml.so.1.2.3", path), 0);
+	assert_ok(nvml_find(ret, NULL, dir, &err), &err);
+	(void)snprintf(want, sizeof want, "%s/lib64/libnvidia-ml.so.1.2.3", dir);
+	assert_string_equal(ret, want);
 	assert_ok(nvml_find(ret, "/mine.so", dir, &err), &err);
 	assert_string_equal(ret, "/mine.so");
 	test_rmdir(dir);

@@ -2,9 +2,9 @@
 #include "lib/test.h"
 
 #include "base/fd.h"
+#include "base/root.h"
 #include "kube/cdi/cdi.h"
 #include "kube/cdi/elf.h"
-#include "kube/cdi/root.h"
 #include "sim/fake-root.h"
 
 #include <limits.h>

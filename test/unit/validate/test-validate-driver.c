@@ -131,6 +131,13 @@ static void root__of_a_driver_container_needs_the_library(void **state)
 	assert_int_equal(r.kind, DRIVER_ROOT_CONTAINER);
 	assert_string_equal(r.node, "/run/nvidia/driver");
 	assert_string_equal(r.library, at("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"));
+	/* An absolute link of the container leads inside of it. */
+	assert_int_equal(mkdir(at("driver/usr/lib64"), 0755), 0);
+	assert_int_equal(symlink("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+				 at("driver/usr/lib64/libnvidia-ml.so.1")),
+		0);
+	assert_string_equal(find().library,
+		at("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"));
 	driver_root_dev(&s, &r, &node, &here);
 	assert_string_equal(node, "/");
 	assert_int_equal(mkdir(at("driver/dev"), 0755), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube/cdi/root.h"
+#include "base/root.h"
 
 #include <dirent.h>
 #include <errno.h>
