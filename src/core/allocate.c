@@ -73,6 +73,12 @@ static int add_device(struct allocation *a, const char *dev_root, const char *pa
 	return d->container_path && d->host_path ? 0 : error_nomem(err);
 }
 
+/* What a known id stands for: a GPU, or a MIG device of it. */
+struct physical {
+	const struct gpu *gpu;
+	const struct gpu_mig *mig; /* NULL: the whole GPU */
+};
+
 struct request {
 	const struct resource *r;
 	const struct inventory *inv;
@@ -80,12 +86,7 @@ struct request {
 	const struct alloc_host *host;
 	const char *const *ids;
 	size_t n_ids;
-};
-
-/* What a known id stands for: a GPU, or a MIG device of it. */
-struct physical {
-	const struct gpu *gpu;
-	const struct gpu_mig *mig; /* NULL: the whole GPU */
+	struct physical *of; /* [n_ids] what they stand for: check() */
 };
 
 static bool find(struct physical *ret, const struct request *q, const char *id)
@@ -97,15 +98,6 @@ static bool find(struct physical *ret, const struct request *q, const char *id)
 	ret->gpu = &q->inv->gpus[d->gpu];
 	ret->mig = d->mig == OFFER_WHOLE ? NULL : &q->inv->mig[d->mig];
 	return true;
-}
-
-/* As find(), of an id that check() has found. */
-static struct physical physical_of(const struct request *q, const char *id)
-{
-	struct physical p = { NULL, NULL };
-
-	(void)find(&p, q, id);
-	return p;
 }
 
 /* NVML's index: "0" of a GPU, "0:1" of its MIG device. */
@@ -129,9 +121,7 @@ static int check(const struct request *q, struct error *err)
 	bool replica = false;
 
 	for (size_t i = 0; i < q->n_ids; i++) {
-		struct physical p;
-
-		if (!find(&p, q, q->ids[i]))
+		if (!find(&q->of[i], q, q->ids[i]))
 			return error_set(err, ERR_INVALID,
 				"invalid allocation request for \"%s\": invalid request: unknown "
 				"device: %s",
@@ -155,11 +145,10 @@ static int check(const struct request *q, struct error *err)
 static int list_devices(const struct request *q, struct strv *ret, struct error *err)
 {
 	for (size_t i = 0; i < q->n_ids; i++) {
-		const struct physical p = physical_of(q, q->ids[i]);
 		char text[DEVICE_ID_MAX];
 
 		if (q->config->device_id == DEVICE_ID_INDEX)
-			index_text(&p, text, sizeof(text));
+			index_text(&q->of[i], text, sizeof(text));
 		else /* known ids fit: they come from the resource */
 			(void)snprintf(text, sizeof(text), "%.*s",
 				(int)device_id_physical_len(q->ids[i]), q->ids[i]);
@@ -215,18 +204,18 @@ static int add_mounts(struct allocation *a, const struct request *q, const struc
 static int check_minors(const struct request *q, struct error *err)
 {
 	for (size_t i = 0; i < q->n_ids; i++) {
-		const struct physical p = physical_of(q, q->ids[i]);
+		const struct physical *p = &q->of[i];
 
-		if (!p.gpu->has_minor)
+		if (!p->gpu->has_minor)
 			return error_set(err, ERR_UNAVAILABLE,
 				"invalid allocation request for \"%s\": the device node of '%s' is "
 				"not known",
-				q->r->name, p.gpu->uuid);
-		if (p.mig && !p.mig->has_minors)
+				q->r->name, p->gpu->uuid);
+		if (p->mig && !p->mig->has_minors)
 			return error_set(err, ERR_UNAVAILABLE,
 				"invalid allocation request for \"%s\": the capability nodes of "
 				"'%s' are not known",
-				q->r->name, p.mig->uuid);
+				q->r->name, p->mig->uuid);
 	}
 	return 0;
 }
@@ -259,8 +248,7 @@ static int add_specs(struct allocation *a, const struct request *q, struct error
 		if (add_device(a, root, nodes->v[i], err) < 0)
 			return -1;
 	for (size_t i = 0; i < q->n_ids; i++) { /* nodes for each replica, as with NVIDIA */
-		const struct physical p = physical_of(q, q->ids[i]);
-		size_t n = node_paths(&p, paths);
+		size_t n = node_paths(&q->of[i], paths);
 
 		for (size_t k = 0; k < n; k++)
 			if (add_device(a, root, paths[k], err) < 0)
@@ -344,15 +332,19 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 	const struct inventory *inv, const struct config *config, const struct alloc_host *host,
 	const char *const *ids, size_t n_ids, struct error *err)
 {
+	CLEANUP(freep) struct physical *of = calloc(n_ids + 1, sizeof(*of));
 	const struct request q = { .r = r,
 		.inv = inv,
 		.config = config,
 		.host = host,
 		.ids = ids,
-		.n_ids = n_ids };
+		.n_ids = n_ids,
+		.of = of };
 	CLEANUP(allocation_freep) struct allocation *a = NULL;
 	CLEANUP(strv_fini) struct strv devices = STRV_INIT;
 
+	if (!of)
+		return error_nomem(err);
 	if (check(&q, err) < 0 || list_devices(&q, &devices, err) < 0)
 		return -1;
 	a = calloc(1, sizeof(*a));

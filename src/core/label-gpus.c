@@ -46,12 +46,12 @@ static bool mig_counts(const struct inventory *inv, const struct gpu_mig *m)
 	return m->gpu < inv->n && inv->gpus[m->gpu].mig_enabled && counts(inv, m->gpu);
 }
 
-/* "1g.10gb+me" is written 1g.10gb.me in names. */
+/* "1g.24gb+gfx,me" is written 1g.24gb.gfx.me in names. */
 static void profile_name(char *ret, size_t cap, const struct gpu_mig *m)
 {
 	(void)snprintf(ret, cap, "%s", m->profile);
 	for (char *p = ret; *p; p++)
-		if (*p == '+')
+		if (*p == '+' || *p == ',')
 			*p = '.';
 }
 

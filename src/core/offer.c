@@ -9,12 +9,17 @@
 #include "core/offer-units.h"
 #include "core/resource.h"
 
-/* A resource in the making: for each unit, whether it is in it unshared, and how many replicas. */
+/* What of one unit is in a resource; nothing: none. */
+struct share {
+	uint32_t replicas;
+	bool plain; /* unshared */
+};
+
+/* A resource in the making. */
 struct draft {
 	char name[RESOURCE_NAME_MAX];
 	char original[RESOURCE_NAME_MAX];
-	uint32_t *replicas; /* [units.n] 0: no replica of it */
-	bool *plain;        /* [units.n] */
+	struct share *of; /* [units.n] */
 };
 
 struct work {
@@ -30,10 +35,8 @@ struct work {
 
 static void work_fini(struct work *w)
 {
-	for (uint32_t i = 0; i < w->n_drafts; i++) {
-		free(w->drafts[i].replicas);
-		free(w->drafts[i].plain);
-	}
+	for (uint32_t i = 0; i < w->n_drafts; i++)
+		free(w->drafts[i].of);
 	free(w->drafts);
 	free(w->units.v);
 	free(w->shared);
@@ -73,27 +76,25 @@ static int note_entry(struct work *w, const struct replicated *e, struct error *
 	return note(w, err, "sharing of '%s': %s", e->name, text);
 }
 
-static int draft_get(struct draft **ret, struct work *w, const char *name, const char *original,
+/* What there is of each unit in the resource @name, which may be a new one; NULL: out of memory. */
+static struct share *shares_of(struct work *w, const char *name, const char *original,
 	struct error *err)
 {
-	uint32_t room = w->units.n ? w->units.n : 1;
 	struct draft *d;
 
-	for (uint32_t i = 0; i < w->n_drafts; i++) {
-		if (strcmp(w->drafts[i].name, name) == 0) {
-			*ret = &w->drafts[i];
-			return 0;
-		}
+	for (uint32_t i = 0; i < w->n_drafts; i++)
+		if (strcmp(w->drafts[i].name, name) == 0)
+			return w->drafts[i].of;
+	d = &w->drafts[w->n_drafts];
+	d->of = calloc(w->units.n + 1, sizeof(*d->of));
+	if (!d->of) {
+		(void)error_nomem(err);
+		return NULL;
 	}
-	d = &w->drafts[w->n_drafts++];
 	(void)snprintf(d->name, sizeof(d->name), "%s", name);
 	(void)snprintf(d->original, sizeof(d->original), "%s", original);
-	d->replicas = calloc(room, sizeof(*d->replicas));
-	d->plain = calloc(room, sizeof(*d->plain));
-	if (!d->replicas || !d->plain)
-		return error_nomem(err);
-	*ret = d;
-	return 0;
+	w->n_drafts++;
+	return d->of;
 }
 
 static bool is_of(const struct work *w, uint32_t i, const struct replicated *e)
@@ -226,7 +227,7 @@ static int share(struct work *w, uint32_t at, bool *picks, struct error *err)
 {
 	const struct replicated *e = &w->config->sharing.entries[at];
 	char name[RESOURCE_NAME_MAX], other[RESOURCE_NAME_MAX], unit[UNIT_TEXT_MAX];
-	struct draft *d = NULL;
+	struct share *of = NULL;
 	bool told = false;
 
 	memset(picks, 0, w->units.n * sizeof(*picks));
@@ -235,10 +236,12 @@ static int share(struct work *w, uint32_t at, bool *picks, struct error *err)
 	for (uint32_t i = 0; i < w->units.n; i++) {
 		if (!picks[i])
 			continue;
-		if (!d && draft_get(&d, w, name, e->name, err) < 0)
+		if (!of)
+			of = shares_of(w, name, e->name, err);
+		if (!of)
 			return -1;
-		if (d->replicas[i] < e->replicas)
-			d->replicas[i] = e->replicas;
+		if (of[i].replicas < e->replicas)
+			of[i].replicas = e->replicas;
 		w->shared[i] = true;
 		if (w->by_entry[i] && !told) {
 			if (target_name(other, w->config,
@@ -273,16 +276,17 @@ static int share_all(struct work *w, struct error *err)
 
 static int keep_plain(struct work *w, struct error *err)
 {
-	struct draft *d;
+	struct share *of;
 
 	for (uint32_t i = 0; i < w->units.n; i++) {
 		const char *name = w->units.v[i].name;
 
 		if (w->shared[i])
 			continue;
-		if (draft_get(&d, w, name, name, err) < 0)
+		of = shares_of(w, name, name, err);
+		if (!of)
 			return -1;
-		d->plain[i] = true;
+		of[i].plain = true;
 	}
 	return 0;
 }
@@ -313,13 +317,13 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 	(void)snprintf(r->original, sizeof(r->original), "%s", d->original);
 	r->replicas = 1;
 	for (uint32_t i = 0; i < w->units.n; i++) {
-		n += (uint64_t)d->plain[i] + d->replicas[i];
-		if (d->replicas[i]) {
+		n += (uint64_t)d->of[i].plain + d->of[i].replicas;
+		if (d->of[i].replicas) {
 			r->strategy = s->strategy;
 			r->fail_requests_greater_than_one = s->fail_requests_greater_than_one;
 		}
-		if (d->replicas[i] > r->replicas)
-			r->replicas = d->replicas[i];
+		if (d->of[i].replicas > r->replicas)
+			r->replicas = d->of[i].replicas;
 	}
 	*total += n;
 	if (*total > OFFER_DEVICES_MAX)
@@ -330,9 +334,10 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 	if (!r->devices)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < w->units.n; i++) {
-		if (d->plain[i] && add_device(r, &w->units.v[i], 0, /* plain= */ true, err) < 0)
+		if (d->of[i].plain &&
+			add_device(r, &w->units.v[i], 0, /* plain= */ true, err) < 0)
 			return -1;
-		for (uint32_t k = 0; k < d->replicas[i]; k++)
+		for (uint32_t k = 0; k < d->of[i].replicas; k++)
 			if (add_device(r, &w->units.v[i], k, /* plain= */ false, err) < 0)
 				return -1;
 	}

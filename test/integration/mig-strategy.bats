@@ -152,6 +152,9 @@ mig_is() {
 	eventually 20 offers 28 28 $SMALL
 	eventually 5 offers 8 8 $LARGE
 	never_below 28 $SMALL
+	# who holds what is not there any more is shown, of no GPU
+	eventually 5 status '.earlier | length >= 4 and all(.gpu == null and (.id | startswith("MIG-")) and .holder.namespace == "gpu-demo")'
+	"$GPUSLICE" status --slices | grep -E "^$SMALL +- +MIG-.* not offered +gpu-demo/small"
 	[[ $(times agent 'NVML answers') == 1 && $(times agent 'registered with the kubelet') == 2 ]]
 	layout all-1g.5gb
 	eventually 20 offers 56 56 $SMALL

@@ -168,6 +168,7 @@ static void labels_mixed__have_a_key_for_each_profile(void **state)
 	mock_mig(inv, 0, 1, 1, 5);
 	mock_mig(inv, 0, 1, 1, 5);
 	(void)snprintf(mock_mig(inv, 0, 1, 1, 10)->profile, 32, "1g.10gb+me");
+	(void)snprintf(mock_mig(inv, 0, 1, 1, 24)->profile, 32, "1g.24gb+gfx,me");
 	fixture_share(c, "nvidia.com/gpu", "nvidia.com/gpu.shared", 4, NULL);
 	fixture_share(c, "nvidia.com/mig-1g.5gb", NULL, 2, NULL);
 	l = mock_labels(inv, c, NULL);
@@ -178,6 +179,7 @@ static void labels_mixed__have_a_key_for_each_profile(void **state)
 	assert_label(l, "gpu.memory", "300");
 	assert_label(l, "gpu.slices.gi", NULL);
 	assert_label(l, "mig-3g.20gb.count", "1");
+	assert_label(l, "mig-1g.24gb.gfx.me.count", "1");
 	assert_label(l, "mig-3g.20gb.product", "MOCKMODEL-MIG-3g.20gb");
 	assert_label(l, "mig-3g.20gb.replicas", "1");
 	assert_label(l, "mig-3g.20gb.sharing-strategy", "none");
