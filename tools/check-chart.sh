@@ -250,6 +250,26 @@ check_security() {
 	accepts "an API server that does not know recursiveReadOnly" 'mount("driver-root") | has("recursiveReadOnly") | not' --set deviceListStrategy=cdi-cri --kube-version 1.29.0
 }
 
+check_mig_manager() {
+	local on=(--set migManager.enabled=true) host='pod.volumes[] | select(.name == "host-root")'
+	accepts "off by default" 'no_env("GPUSLICE_MIG_MANAGER") and no_env("NVIDIA_MIG_CONFIG_DEVICES")'
+	accepts "on with a MIG strategy" "env(\"GPUSLICE_MIG_MANAGER\") == \"true\" and env(\"NVIDIA_MIG_CONFIG_DEVICES\") == \"all\" and env(\"NVIDIA_MIG_MONITOR_DEVICES\") == \"all\" and caps == $admin" --set migStrategy=mixed
+	accepts "off in spite of it" 'no_env("GPUSLICE_MIG_MANAGER")' --set migStrategy=mixed,migManager.enabled=false
+	accepts "on with a default" "env(\"MIG_CONFIG_DEFAULT\") == \"all-disabled\" and caps == $admin" --set migManager.config.default=all-disabled
+	accepts "layouts in a volume" 'env("MIG_CONFIG_FILE") == "/mig-layouts/config.yaml" and volume("mig-layouts").configMap == {name: "mine", optional: true} and no_env("CONFIG_FILE_SRCDIR")' --set migManager.config.name=mine
+	accepts "layouts through the API" 'env("GPUSLICE_MIG_CONFIG_MAP") == "mine" and (volumes | index("mig-layouts")) == null and (kind("Role").rules[0].resourceNames == ["mine"])' --set migManager.config.name=mine,configViaAPI=true
+	accepts "both ConfigMaps" 'kind("Role").rules[0].resourceNames == ["gpuslice-configs", "mine"]' "${one[@]}" --set migManager.config.name=mine,configViaAPI=true
+	accepts "no host's root without need" "[$host] == []" "${on[@]}"
+	accepts "reboot" "env(\"WITH_REBOOT\") == \"true\" and ($host | .hostPath.path) == \"/\" and caps == $privileged" "${on[@]}" --set migManager.withReboot=true
+	accepts "services of the host" "env(\"GPU_CLIENTS_FILE\") == \"/gpu-clients/clients.yaml\" and env(\"WITH_SHUTDOWN_HOST_GPU_CLIENTS\") == \"true\" and volume(\"gpu-clients\").configMap.name == \"c\" and caps == $privileged" "${on[@]}" --set migManager.gpuClientsConfig.name=c
+	accepts "rights" 'rules("ClusterRole") == ["nodes: list,watch", "nodes: patch", "pods: list", "events: create,patch"] and rules("Role") == []' "${on[@]}" --set labels.output=off,startupTaint.enabled=false
+	accepts "validators" '[.[] | select(.kind == "Role") | .metadata.namespace] == ["op"] and rules("Role") == ["pods: list,delete"] and env("GPUSLICE_MIG_OPERATOR_NAMESPACE") == "op"' "${on[@]}" --set migManager.operatorNamespace=op
+	refuses "values of migManager are set, but it is off" --set migManager.withReboot=true
+	refuses "values of migManager are set, but it is off" --set migManager.enabled=false,migManager.config.default=x
+	refuses "at '/migManager/config/default'" --set-string 'migManager.config.default=a"b'
+	refuses "additional properties 'withreboot' not allowed" --set migManager.withreboot=true
+}
+
 # Rights by feature: exactly these rules, and a token only where there is one to use.
 check_rights() {
 	local off=(--set 'labels.output=off,startupTaint.enabled=false') get='"nodes: list,watch"'
@@ -360,6 +380,7 @@ check_lint
 check_pod
 check_config
 check_security
+check_mig_manager
 check_rights
 check_refusals
 check_readme

@@ -28,8 +28,8 @@
 {{- else if and $c.default (not $c.name) -}}
 {{- fail (printf "config.default is %q, but there is neither config.map nor config.name" $c.default) -}}
 {{- end -}}
-{{- if and .Values.configViaAPI (not (include "gpuslice.configMapName" .)) -}}
-{{- fail "configViaAPI is true, but there is neither config.map nor config.name" -}}
+{{- if and .Values.configViaAPI (not (or (include "gpuslice.configMapName" .) .Values.migManager.config.name)) -}}
+{{- fail "configViaAPI is true, but there is neither config.map nor config.name nor migManager.config.name" -}}
 {{- end -}}
 {{- if (.Values.nfd).enabled -}}
 {{- fail "nfd.enabled is true, but this chart does not bring Node Feature Discovery: install its own chart (https://kubernetes-sigs.github.io/node-feature-discovery), and set nfd.enabled=false" -}}
@@ -39,6 +39,10 @@
 {{- end -}}
 {{- if and (regexMatch "/k8s-device-plugin$" .Values.image.repository) (not (include "gpuslice.foreignImage" .)) -}}
 {{- fail (printf "image.repository is %q, which looks like a mirror of NVIDIA's image: it has no gpusliced; name the image built from deploy/image/Containerfile" .Values.image.repository) -}}
+{{- end -}}
+{{- $m := .Values.migManager -}}
+{{- if and (not (include "gpuslice.migManager" .)) (or $m.config.name $m.config.default $m.gpuClientsConfig.name $m.withReboot $m.force $m.operatorNamespace) -}}
+{{- fail "values of migManager are set, but it is off: set migManager.enabled=true, or migStrategy" -}}
 {{- end -}}
 {{- $strategy := include "gpuslice.deviceListStrategy" . -}}
 {{- range splitList "," $strategy -}}

@@ -83,8 +83,18 @@ localhost/gpuslice:{{ .Chart.AppVersion }}
 {{- if .Values.gfd.enabled }}{{ .Values.labels.output }}{{ else }}off{{ end -}}
 {{- end -}}
 
+{{- define "gpuslice.migManager" -}}
+{{- $m := .Values.migManager -}}
+{{- if ternary (or (has .Values.migStrategy (list "single" "mixed")) $m.config.name $m.config.default) $m.enabled (kindIs "invalid" $m.enabled) }}true{{ end -}}
+{{- end -}}
+
+{{- /* The MIG manager stops services of the host, or reboots it. */ -}}
+{{- define "gpuslice.migHost" -}}
+{{- if and (include "gpuslice.migManager" .) (or .Values.migManager.withReboot .Values.migManager.gpuClientsConfig.name) }}true{{ end -}}
+{{- end -}}
+
 {{- define "gpuslice.patchesNode" -}}
-{{- if or (eq (include "gpuslice.labelsOutput" .) "node") .Values.startupTaint.enabled }}true{{ end -}}
+{{- if or (include "gpuslice.migManager" .) (eq (include "gpuslice.labelsOutput" .) "node") .Values.startupTaint.enabled }}true{{ end -}}
 {{- end -}}
 
 {{- define "gpuslice.usesAPI" -}}
@@ -132,7 +142,7 @@ true
 {{- define "gpuslice.securityContext" -}}
 {{- if .Values.securityContext -}}
 {{- toYaml .Values.securityContext -}}
-{{- else if or .Values.compatWithCPUManager (not .Values.toolkit) -}}
+{{- else if or .Values.compatWithCPUManager (not .Values.toolkit) (include "gpuslice.migHost" .) -}}
 privileged: true
 readOnlyRootFilesystem: true
 {{- else -}}
@@ -140,7 +150,7 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
-  {{- if or (include "gpuslice.migPossible" .) (include "gpuslice.strategyMayBe" (list "volume-mounts" .)) .Values.labels.vgpu }}
+  {{- if or (include "gpuslice.migManager" .) (include "gpuslice.migPossible" .) (include "gpuslice.strategyMayBe" (list "volume-mounts" .)) .Values.labels.vgpu }}
   add: [SYS_ADMIN]
   {{- end }}
 seccompProfile:

@@ -12,7 +12,21 @@
 {{- if $v.toolkit -}}
 {{- $_ := set $own "NVIDIA_VISIBLE_DEVICES" "all" -}}
 {{- $_ := set $own "NVIDIA_DRIVER_CAPABILITIES" "compute,utility" -}}
-{{- if include "gpuslice.migPossible" . }}{{ $_ := set $own "NVIDIA_MIG_MONITOR_DEVICES" "all" }}{{ end -}}
+{{- if or (include "gpuslice.migPossible" .) (include "gpuslice.migManager" .) }}{{ $_ := set $own "NVIDIA_MIG_MONITOR_DEVICES" "all" }}{{ end -}}
+{{- if include "gpuslice.migManager" . }}{{ $_ := set $own "NVIDIA_MIG_CONFIG_DEVICES" "all" }}{{ end -}}
+{{- end -}}
+{{- if include "gpuslice.migManager" . -}}
+{{- $m := $v.migManager -}}
+{{- $_ := set $own "GPUSLICE_MIG_MANAGER" "true" -}}
+{{- with $m.config.default }}{{ $_ := set $own "MIG_CONFIG_DEFAULT" . }}{{ end -}}
+{{- with $m.config.name }}{{ if $v.configViaAPI }}{{ $_ := set $own "GPUSLICE_MIG_CONFIG_MAP" . }}{{ else }}{{ $_ := set $own "MIG_CONFIG_FILE" "/mig-layouts/config.yaml" }}{{ end }}{{ end -}}
+{{- if $m.gpuClientsConfig.name -}}
+{{- $_ := set $own "GPU_CLIENTS_FILE" "/gpu-clients/clients.yaml" -}}
+{{- $_ := set $own "WITH_SHUTDOWN_HOST_GPU_CLIENTS" "true" -}}
+{{- end -}}
+{{- if $m.withReboot }}{{ $_ := set $own "WITH_REBOOT" "true" }}{{ end -}}
+{{- if $m.force }}{{ $_ := set $own "GPUSLICE_MIG_FORCE" "true" }}{{ end -}}
+{{- with $m.operatorNamespace }}{{ $_ := set $own "GPUSLICE_MIG_OPERATOR_NAMESPACE" . }}{{ end -}}
 {{- end -}}
 {{- if not $v.devicePlugin.enabled }}{{ $_ := set $own "KUBELET_SOCKET" "" }}{{ end -}}
 {{- with include "gpuslice.configMapName" . -}}
@@ -60,6 +74,21 @@
 - name: configs
   mount: {mountPath: /available-configs, readOnly: true}
   volume: {configMap: {name: {{ include "gpuslice.configMapName" . }}, optional: true}}
+{{- end }}
+{{- if and (include "gpuslice.migManager" .) $v.migManager.config.name (not $v.configViaAPI) }}
+- name: mig-layouts
+  mount: {mountPath: /mig-layouts, readOnly: true}
+  volume: {configMap: {name: {{ $v.migManager.config.name }}, optional: true}}
+{{- end }}
+{{- if include "gpuslice.migHost" . }}
+- name: host-root
+  mount: {mountPath: /host, mountPropagation: HostToContainer}
+  volume: {hostPath: {path: {{ $v.migManager.hostRoot }}, type: Directory}}
+{{- with $v.migManager.gpuClientsConfig.name }}
+- name: gpu-clients
+  mount: {mountPath: /gpu-clients, readOnly: true}
+  volume: {configMap: {name: {{ . }}}}
+{{- end }}
 {{- end }}
 {{- if include "gpuslice.strategyMayBe" (list "cdi-" .) }}
 - name: cdi
