@@ -193,6 +193,30 @@ static void put_cluster(struct buf *b, const json_t *cluster)
 	}
 }
 
+/* The MIG manager, if it has anything to say. */
+static void put_mig_manager(struct buf *b, const json_t *mig)
+{
+	char config[CELL_MAX], state[CELL_MAX], phase[CELL_MAX], text[CELL_MAX * 4];
+
+	clean(config, sizeof(config), text_of(mig, "config"));
+	clean(state, sizeof(state), text_of(mig, "state"));
+	clean(phase, sizeof(phase), text_of(mig, "phase"));
+	clean(text, sizeof(text), text_of(mig, "waiting"));
+	if (*text)
+		buf_printf(b, "MIG       waiting: %s\n", text);
+	if (!*config)
+		return;
+	buf_printf(b, "MIG       %s, %s", config, *state ? state : "not tried yet");
+	if (*phase && strcmp(phase, "rest") != 0)
+		buf_printf(b, ": %s", phase);
+	clean(text, sizeof(text), text_of(mig, "step"));
+	if (*text)
+		buf_printf(b, ", %s", text);
+	clean(text, sizeof(text), text_of(mig, "reason"));
+	buf_printf(b, "%s%s\n", !strcmp(state, "failed") ? "\n          " : "",
+		!strcmp(state, "failed") ? text : "");
+}
+
 /* Health as the kubelet sees it: one that cannot be had for another reason is not healthy. */
 static void put_health(struct row *r, const json_t *o, size_t health, size_t reason)
 {
@@ -456,6 +480,7 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 
 	put_head(b, root);
 	put_cluster(b, json_object_get(root, "cluster"));
+	put_mig_manager(b, json_object_get(root, "mig"));
 	if (put_gpus(b, gpus, options->colour, err) < 0 ||
 		put_migs(b, gpus, options->colour, err) < 0 ||
 		put_resources(b, resources, options->colour, err) < 0)
