@@ -311,15 +311,6 @@ static uint32_t next_serial(struct sim_gpu *g)
 	return g->mig.serial;
 }
 
-/* Whether a process runs on the GPU outside of any instance. */
-static bool whole_in_use(const struct sim_gpu *g)
-{
-	for (uint32_t i = 0; i < g->process_count; i++)
-		if (g->processes[i].gi == SIM_NO_INSTANCE)
-			return true;
-	return false;
-}
-
 /* The start that is wanted, or the driver's choice, in *start. */
 static nvmlReturn_t choose_start(const struct sim_gpu *g, const struct sim_mig_profile *p,
 	uint32_t size, uint32_t *start)
@@ -353,7 +344,7 @@ nvmlReturn_t sim_gi_create(struct sim_gpu *g, uint32_t profile_id, uint32_t star
 		return NVML_ERROR_NOT_SUPPORTED;
 	if (!p)
 		return NVML_ERROR_INVALID_ARGUMENT;
-	if (whole_in_use(g))
+	if (g->keys.mig_busy)
 		return NVML_ERROR_IN_USE;
 	r = choose_start(g, p, size, &start);
 	if (r)

@@ -18,7 +18,8 @@
  *
  * Mode. Hopper and later change it at once; Ampere needs a reset of the GPU, which its driver does
  * by itself: then it is at once, too. Both wait while a process is on the GPU or the key mig_busy
- * is set (IN_USE), and with the key mig_reset_required until a reset or reboot. Mode cannot be
+ * is set (IN_USE, which keeps GIs from being made as well), and with the key mig_reset_required
+ * until a reset or reboot. Mode cannot be
  * switched off while there are instances. A reset destroys instances and makes the pending mode
  * the current one; a reboot does the same, after which Hopper and later are off.
  *

@@ -62,7 +62,7 @@
 	U(virtualization, 0, 4, "0 none, 1 pass-through") \
 	U(mig_capable, 0, 1, "MIG mode can be asked for") \
 	U(mig_reset_required, 0, 1, "MIG mode changes only with a reset or reboot") \
-	U(mig_busy, 0, 1, "a client holds the GPU: MIG mode cannot change now") \
+	U(mig_busy, 0, 1, "a client holds the GPU: no change of MIG mode, no new GPU instance") \
 	U(mig_query_needs_mode, 0, 1, "MIG profiles are told only with MIG on, as by old drivers") \
 	U(gpm, 0, 1, "GPM metrics are there") \
 	U(mem_temp, 0, 1, "memory temperature sensor is there") \

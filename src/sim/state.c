@@ -341,8 +341,7 @@ int sim_txn_commit_files(struct sim_txn *txn, uint32_t slot, struct error *err)
 	struct state_file *f = txn->state->file;
 	bool repair = atomic_exchange(&f->files_open, 1);
 
-	if (sim_caps_add(txn->state->dir, txn->node, repair ? SIM_ALL_SLOTS : slot, repair,
-		    err) < 0)
+	if (sim_caps_add(txn->state->dir, txn->node, slot, repair, err) < 0)
 		return -1;
 	publish(txn);
 	sim_caps_remove(txn->state->dir, txn->node);

@@ -14,8 +14,10 @@
  * grows, one "hang" cell for each GPU, and counters of NVML calls.
  *
  * The capability files of MIG instances (sim/fake-root.h) follow the node: a writer that changes
- * instances makes new files before the change is visible and removes old ones after it. A mark
- * says that it is at it; the next such writer who finds the mark puts all files right.
+ * instances makes new files before the change is visible, and removes what the node does not have
+ * after it. So an instance that is seen has its files, and what a killed writer left behind goes
+ * with the next change. A mark says that a writer is at it; who finds it makes its files anew, as
+ * some may be half done.
  *
  * Thread: any. Fork: a child goes on with the same mapping; a lock is never inherited.
  */

@@ -150,6 +150,7 @@ static void mode__waits_while_the_gpu_is_in_use(void **state)
 {
 	struct sim_process p = { .pid = 5 };
 	struct error err = ERROR_INIT;
+	nvmlGpuInstance_t gi;
 
 	(void)state;
 	set_key("mig_busy", "1");
@@ -162,6 +163,8 @@ static void mode__waits_while_the_gpu_is_in_use(void **state)
 	expect_mode(0, 1);
 	set_mode(1, 0, 0);
 	expect_mode(1, 1);
+	set_key("mig_busy", "1");
+	assert_int_equal(nvmlDeviceCreateGpuInstance(gpu, P1G, &gi), NVML_ERROR_IN_USE);
 }
 
 static void mode__stays_on_while_there_are_instances(void **state)
