@@ -151,6 +151,8 @@ static void begin(struct agent *a, const char *name, struct buf *text, const str
 	struct agent_mig *m = &a->mig;
 
 	if (strcmp(m->key, m->tried) != 0) {
+		/* Another wish than that of the last boot. */
+		m->rebooting &= !*m->tried;
 		m->failures = 0;
 		m->paused_in_vain = false;
 		m->told[0] = '\0';

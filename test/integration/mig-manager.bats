@@ -67,7 +67,7 @@ behave() {
 	eventually 20 state_is success
 	states_were success
 	[[ $(calls apply) == 0 ]]
-	! grep paused "$API/patches"
+	run ! grep paused "$API/patches"
 }
 
 @test "the default is used without the label, and without an API server" {
@@ -116,7 +116,7 @@ behave() {
 	manager --namespace gpu --pod-name gpusliced-1
 	eventually 20 state_is success
 	grep dcgm "$API/patches"
-	! grep 'device-plugin.*paused' "$API/patches"
+	run ! grep 'device-plugin.*paused' "$API/patches"
 }
 
 @test "devices are withdrawn while they change, and back before success" {
@@ -176,7 +176,7 @@ behave() {
 	reason_has "nonsense: there is no such layout"
 	states_were failed
 	[[ $(calls apply) == 0 ]]
-	! grep paused "$API/patches"
+	run ! grep paused "$API/patches"
 	offers 4
 	label nvidia.com/mig.config=a
 	eventually 5 state_is success

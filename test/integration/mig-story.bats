@@ -26,8 +26,11 @@ teardown() {
 
 # applied NAME: it is, and said so.
 applied() {
-	eventually 20 reason_has "$1: applied"
-	state_is success
+	eventually 20 is_applied "$1"
+}
+
+is_applied() {
+	state_is success && reason_has "$1: applied"
 }
 
 # geometry: where everything lies, a line for each GPU.
@@ -183,7 +186,7 @@ cmp_geometry() {
 	for i in 0.05 0.15 0.25 0.3 0.35 0.4 0.45 0.5 0.6; do
 		label nvidia.com/mig.config=all-1g.5gb
 		sleep "$i"
-		kill -KILL $(leftovers | grep -E 'gpusliced|gpuslice mi[g]|gpuslice-nvm[l]' | cut -d ' ' -f 1) || true
+		leftovers | grep -E 'gpusliced|gpuslice mi[g]|gpuslice-nvm[l]' | cut -d ' ' -f 1 | xargs -r kill -KILL || true
 		wait "${PID[agent]}" || true
 		unset "PID[agent]"
 		manager

@@ -73,7 +73,7 @@ struct agent_mig {
 	struct mig_report report;
 	struct mig_mask mask;
 	bool takes; /* .mask: somebody may have to be stopped */
-	bool masked, released, paused, applied, rebooted_now, superseded;
+	bool masked, released, paused, applied, rebooted_now;
 	bool paused_in_vain; /* for .tried: what is in use is not a client's */
 	struct api_call *call;
 	const char *own[MIG_CLIENTS_MAX + 1];
