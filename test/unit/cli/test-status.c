@@ -142,6 +142,41 @@ static void status_view__shows_mig_devices(void **state)
 	}
 }
 
+static void status_view__says_what_the_mig_manager_does(void **state)
+{
+	static const struct {
+		const char *mig, *text; /* NULL: not a word */
+	} rows[] = {
+		{ "{\"enabled\":false}", NULL },
+		{ "{\"enabled\":true,\"config\":null,\"waiting\":\"\",\"phase\":\"rest\"}",
+			NULL },
+		{ "{\"config\":null,\"waiting\":\"the API server\"}",
+			"MIG       waiting: the API server\n" },
+		{ "{\"config\":\"a\",\"state\":\"success\",\"phase\":\"rest\",\"reason\":\"r\"}",
+			"MIG       a, success\n" },
+		{ "{\"config\":\"a\",\"state\":\"\",\"phase\":\"planning\"}",
+			"MIG       a, not tried yet: planning\n" },
+		{ "{\"config\":\"a\",\"state\":\"pending\",\"phase\":\"applying\",\"step\":\"GPU 0: x\"}",
+			"MIG       a, pending: applying, GPU 0: x\n" },
+		{ "{\"config\":\"a\",\"state\":\"failed\",\"phase\":\"rest\",\"reason\":\"a: no\\u001b\"}",
+			"MIG       a, failed\n          a: no?\n" },
+	};
+	const struct status_view_options options = { 0 };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20), json = BUF_INIT(1 << 16);
+
+		buf_printf(&json, HEAD "\"gpus\":[],\"resources\":[],\"mig\":%s}", rows[i].mig);
+		assert_ok(status_view(&b, buf_str(&json), json.len, &options, &err), &err);
+		if (rows[i].text && !strstr(buf_str(&b), rows[i].text))
+			fail_msg("row %zu: '%s' is missing in:\n%s", i, rows[i].text,
+				buf_str(&b));
+		assert_int_equal(strstr(buf_str(&b), "MIG  ") != NULL, rows[i].text != NULL);
+	}
+}
+
 static void status_view__lets_no_control_character_through(void **state)
 {
 	static const char evil[] =
@@ -180,6 +215,7 @@ int main(void)
 		cmocka_unit_test(status_view__shows_what_an_operator_asks),
 		cmocka_unit_test(status_view__names_who_holds_what_is_not_offered_any_more),
 		cmocka_unit_test(status_view__shows_mig_devices),
+		cmocka_unit_test(status_view__says_what_the_mig_manager_does),
 		cmocka_unit_test(status_view__lets_no_control_character_through),
 		cmocka_unit_test(status_view__refuses_what_is_no_status),
 	};
