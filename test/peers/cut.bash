@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Simulated nodes with MIG for NVIDIA's programs: cutting them, and showing their files where those
+# programs look. The node is that of GPUSLICE_SIM_NODE and GPUSLICE_SIM_DIR.
+
+# cut_node GPUSLICE LAYOUTS NAME: as NAME of the file, or else of the built-in configs, says.
+cut_node() {
+	local -a from=(--builtin)
+	[[ $3 == - ]] && return
+	if grep -q "^  $3:" "$2"; then
+		from=(-f "$2")
+	fi
+	"$1" mig apply "${from[@]}" -c "$3" --run-dir "$GPUSLICE_SIM_DIR.run" >"$GPUSLICE_SIM_DIR.cut" 2>&1 ||
+		{ echo "$GPUSLICE_SIM_NODE cannot be cut to $3: $(tail -1 "$GPUSLICE_SIM_DIR.cut")" && return 1; }
+}
+
+# Whether there can be a mount namespace.
+has_mounts() {
+	[[ $(id -u) == 0 ]] && unshare -m true 2>/dev/null
+}
+
+# node_files GPUSLICE: makes the node, and its PCI devices as NVIDIA's library reads them, which have more
+# files than simulated ones: nothing in those is of interest here.
+node_files() {
+	local device pci=$GPUSLICE_SIM_DIR.pci
+	[[ ! -d $pci ]] || return 0
+	"$1" sim create >/dev/null
+	cp -rL "$GPUSLICE_SIM_DIR/sys/bus/pci/devices" "$pci"
+	for device in "$pci"/*; do
+		head -c 256 /dev/zero >"$device/config"
+		printf '0x0000000000000000 0x0000000000000000 0x0000000000000000\n%.0s' {1..13} >"$device/resource"
+	done
+}
+
+# on_node COMMAND...: with the node's PCI devices in /sys and its driver's files in /proc. Without root
+# it just runs: programs find no PCI devices then.
+on_node() {
+	if ! has_mounts; then
+		"$@"
+		return
+	fi
+	# shellcheck disable=SC2016 # for the other shell
+	unshare -m sh -c 'dir=$1; shift
+		mount --bind "$dir.pci" /sys/bus/pci/devices &&
+		if [ -d "$dir/proc/driver" ]; then mount --bind "$dir/proc/driver" /proc/driver; fi &&
+		exec "$@"' sh "$GPUSLICE_SIM_DIR" "$@"
+}
