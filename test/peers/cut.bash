@@ -32,16 +32,32 @@ node_files() {
 	done
 }
 
-# on_node COMMAND...: with the node's PCI devices in /sys and its driver's files in /proc. Without root
-# it just runs: programs find no PCI devices then.
+# device_nodes: character devices in place of the node's files in /dev, and the few of them that any
+# program needs.
+device_nodes() {
+	local dev=$GPUSLICE_SIM_DIR.dev file n=0
+	rm -rf "$dev"
+	mkdir "$dev"
+	while read -r file; do
+		mkdir -p "$dev/${file%/*}"
+		mknod "$dev/$file" c 195 "$((n++))"
+	done < <(cd "$GPUSLICE_SIM_DIR/dev" && find . -type f)
+	mknod -m 666 "$dev/null" c 1 3
+	mknod -m 666 "$dev/zero" c 1 5
+	mknod -m 666 "$dev/urandom" c 1 9
+}
+
+# on_node COMMAND...: with the node's PCI devices in /sys, its driver's files in /proc and, if device_nodes
+# made them, its nodes in /dev. Without root it just runs: programs find no PCI devices then.
 on_node() {
 	if ! has_mounts; then
-		"$@"
+		${ON_NODE-} "$@"
 		return
 	fi
 	# shellcheck disable=SC2016 # for the other shell
-	unshare -m sh -c 'dir=$1; shift
+	${ON_NODE-} unshare -m sh -c 'dir=$1; shift
 		mount --bind "$dir.pci" /sys/bus/pci/devices &&
 		if [ -d "$dir/proc/driver" ]; then mount --bind "$dir/proc/driver" /proc/driver; fi &&
+		if [ -d "$dir.dev" ]; then mount --bind "$dir.dev" /dev; fi &&
 		exec "$@"' sh "$GPUSLICE_SIM_DIR" "$@"
 }

@@ -15,22 +15,29 @@ struct mig_checkpoint *mig_checkpoint_free(struct mig_checkpoint *c)
 	return NULL;
 }
 
+static void save_gi(struct mig_saved_gi *s, const struct mig_gi *gi,
+	const struct mig_gi_profile *p)
+{
+	*s = (struct mig_saved_gi){ .profile = p->number,
+		.start = gi->start,
+		.size = p->size,
+		.n_ci = gi->n_ci };
+	for (uint32_t c = 0; c < gi->n_ci; c++)
+		s->ci[c] = (struct mig_saved_ci){ .profile = gi->ci[c].number,
+			.engine = gi->ci[c].engine };
+}
+
+/* By profile, as mig-parted lists them: it compares checkpoints with the node by position. */
 static void save(struct mig_saved_gpu *s, const struct mig_node_gpu *g)
 {
 	(void)snprintf(s->uuid, sizeof(s->uuid), "%s", g->uuid);
 	s->enabled = g->state.enabled;
-	s->n = g->state.n;
-	for (uint32_t i = 0; i < s->n; i++) {
-		const struct mig_gi *gi = &g->state.gi[i];
-		const struct mig_gi_profile *p = &g->layout.profiles[gi->profile];
-
-		s->gi[i] = (struct mig_saved_gi){ .profile = p->number,
-			.start = gi->start,
-			.size = p->size,
-			.n_ci = gi->n_ci };
-		for (uint32_t c = 0; c < gi->n_ci; c++)
-			s->gi[i].ci[c] = (struct mig_saved_ci){ .profile = gi->ci[c].number,
-				.engine = gi->ci[c].engine };
+	for (uint32_t p = 0; p < g->layout.n; p++) {
+		for (uint32_t i = 0; i < g->state.n; i++) {
+			if (g->state.gi[i].profile == p)
+				save_gi(&s->gi[s->n++], &g->state.gi[i],
+					&g->layout.profiles[p]);
+		}
 	}
 }
 
