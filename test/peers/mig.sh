@@ -120,7 +120,7 @@ measure() {
 
 if [[ $bench ]]; then
 	node p4d.24xlarge
-	for i in 1 2 3; do
+	for _ in 1 2 3; do
 		echo "gpuslice mig       $(measure ours apply -f "$map" -c all-balanced)"
 		echo "nvidia-mig-parted  $(measure theirs apply -f "$map" -c all-balanced)"
 	done
