@@ -10,8 +10,8 @@
  *	GPUSLICE_SIM_SEED  a number: other UUIDs and serial numbers than another node of the model
  *
  *	GPUSLICE_SIM_DEV   a container's /dev, for the library: only GPUs whose nvidiaN is there exist,
- *	                   and MIG devices whose two nvidia-caps/nvidia-capN are. Changing MIG then
- *	                   needs nvidia-cap1, looking at all instances nvidia-cap2. As the kernel
+ *	                   and MIG devices whose two nvidia-caps/nvidia-capN are; with nvidia-cap2 all
+ *	                   MIG devices of those GPUs. Changing MIG then needs nvidia-cap1. As the kernel
  *	                   would have it; without the variable the process is on the host.
  *
  * The first who asks creates the state from the node model; everybody later shares it. A directory

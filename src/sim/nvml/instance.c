@@ -109,12 +109,6 @@ EXPORT nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t gi)
 	return r ? r : change_end(sim_gi_destroy(g, t.handle.gi), &t, &txn, g);
 }
 
-/* Looking at instances needs the whole GPU's monitor capability, or the instance's own. */
-static bool may_see(const struct sim_gpu *g, uint32_t gi, uint32_t ci)
-{
-	return lib_may_monitor() || lib_sees_instance(&g->keys, gi, ci);
-}
-
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t d, unsigned int profile_id,
 	nvmlGpuInstance_t *gis, unsigned int *n)
 {
@@ -133,7 +127,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t d, unsigned int profi
 	*n = 0;
 	for (uint32_t i = 0; i < g.mig.gi_count; i++)
 		if (sim_gi_profile(&g, &g.mig.gis[i])->id == profile_id &&
-			may_see(&g, g.mig.gis[i].id, SIM_NO_INSTANCE))
+			lib_sees_instance(&g.keys, g.mig.gis[i].id, SIM_NO_INSTANCE))
 			gis[(*n)++] = instance_handle(&t, HANDLE_GI, &g.mig.gis[i], NULL);
 	return NVML_SUCCESS;
 }
@@ -151,7 +145,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t d, unsigned int id
 	if (!sim_mig_table(&g.keys))
 		return NVML_ERROR_NOT_SUPPORTED;
 	in = sim_gi_find(&g, id);
-	if (!in || !may_see(&g, id, SIM_NO_INSTANCE))
+	if (!in || !lib_sees_instance(&g.keys, id, SIM_NO_INSTANCE))
 		return NVML_ERROR_NOT_FOUND;
 	*gi = instance_handle(&t, HANDLE_GI, in, NULL);
 	return NVML_SUCCESS;
@@ -357,7 +351,8 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t gi,
 		return r;
 	*n = 0;
 	for (uint32_t i = 0; i < t.gi->ci_count; i++)
-		if (t.gi->cis[i].number == profile_id && may_see(&g, t.gi->id, t.gi->cis[i].id))
+		if (t.gi->cis[i].number == profile_id &&
+			lib_sees_instance(&g.keys, t.gi->id, t.gi->cis[i].id))
 			cis[(*n)++] = instance_handle(&t, HANDLE_CI, t.gi, &t.gi->cis[i]);
 	return NVML_SUCCESS;
 }
@@ -373,7 +368,7 @@ EXPORT nvmlReturn_t nvmlGpuInstanceGetComputeInstanceById(nvmlGpuInstance_t gi, 
 	if (r)
 		return r;
 	in = sim_ci_find(t.gi, id);
-	if (!in || !may_see(&g, t.gi->id, id))
+	if (!in || !lib_sees_instance(&g.keys, t.gi->id, id))
 		return NVML_ERROR_NOT_FOUND;
 	*ci = instance_handle(&t, HANDLE_CI, t.gi, in);
 	return NVML_SUCCESS;

@@ -367,7 +367,7 @@ bool lib_sees_gpu(const struct sim_keys *k)
 
 bool lib_sees_instance(const struct sim_keys *k, uint32_t gi, uint32_t ci)
 {
-	return !in_container() ||
+	return lib_may_monitor() ||
 	       (has_cap(sim_cap_minor(k->minor, gi, SIM_NO_INSTANCE)) &&
 		       (ci == SIM_NO_INSTANCE || has_cap(sim_cap_minor(k->minor, gi, ci))));
 }

@@ -95,8 +95,8 @@ uint32_t gpu_slot(nvmlDevice_t d);
 /*
  * What a container sees: with GPUSLICE_SIM_DEV only GPUs and instances whose device nodes are there,
  * else all. lib_may_config(): may change MIG, which needs root; lib_may_monitor(): may look at all
- * instances, which anybody may (mode 0444). In a container both need the capability's node too. Only
- * after lib_enter().
+ * instances, which anybody may (mode 0444): agents that list the MIG devices of a node have no other
+ * capability. In a container both need the capability's node too. Only after lib_enter().
  */
 bool lib_sees_gpu(const struct sim_keys *k);
 bool lib_sees_instance(const struct sim_keys *k, uint32_t gi, uint32_t ci);

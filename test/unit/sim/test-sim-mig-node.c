@@ -699,6 +699,8 @@ static void container__sees_what_its_device_nodes_are(void **state)
 	/* With the node of all instances, and that of changing them. */
 	touch_cap(dev, SIM_CAP_MONITOR);
 	assert_int_equal(nvmlDeviceGetGpuInstanceById(d, 2, &instance), 0);
+	assert_int_equal(nvmlDeviceGetMigDeviceHandleByIndex(d, 1, &mig), 0);
+	assert_int_equal(nvmlDeviceGetHandleByUUID(uuid[0], &mig), 0);
 	assert_int_equal(nvmlDeviceGetComputeRunningProcesses_v3(d, &n, infos), 0);
 	assert_int_equal(nvmlDeviceCreateGpuInstance(d, P1G, &instance), 4);
 	touch_cap(dev, SIM_CAP_CONFIG);
