@@ -170,13 +170,32 @@ static int take_bundle(struct options *o, const char *word, size_t len, const ch
 	return 0;
 }
 
+/* The option word @word, behind its dashes; *ret_used_next: its value was @next. */
+static int read_option(struct options *o, const char *word, bool one_dash, const char *next,
+	bool *ret_used_next, const char **forms, struct error *err)
+{
+	const char *eq = strchr(word, '='), *text = eq ? eq + 1 : NULL;
+	size_t len = eq ? (size_t)(eq - word) : strlen(word);
+
+	*ret_used_next = false;
+	if (!find_long(o, word, len)) {
+		if (!strcmp(word, "help") || !strcmp(word, "h"))
+			return OPTIONS_HELP;
+		if (!strcmp(word, "version") || !strcmp(word, "v"))
+			return OPTIONS_VERSION;
+		if (one_dash && is_bundle(o, word, len))
+			return take_bundle(o, word, len, text, next, ret_used_next, forms, err);
+	}
+	return take_option(o, word, len, text, next, ret_used_next, forms, err);
+}
+
 static int read_args(struct options *o, int argc, char *const *argv, unsigned flags,
 	const char **forms, struct error *err)
 {
 	for (int i = 1; i < argc; i++) {
-		const char *word = argv[i], *eq, *next = i + 1 < argc ? argv[i + 1] : NULL;
+		const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
 		bool used_next, one_dash = word[0] == '-' && word[1] != '-';
-		size_t len;
+		int r;
 
 		if (word[0] != '-' || !word[1] || !strcmp(word, "--")) {
 			bool rest = !strcmp(word, "--") || (flags & OPTIONS_STOP_AT_ARG);
@@ -191,25 +210,10 @@ static int read_args(struct options *o, int argc, char *const *argv, unsigned fl
 				return 0;
 			continue;
 		}
-		word += word[1] == '-' ? 2 : 1;
-		eq = strchr(word, '=');
-		len = eq ? (size_t)(eq - word) : strlen(word);
-		if (!find_long(o, word, len)) {
-			if (!strcmp(word, "help") || !strcmp(word, "h"))
-				return OPTIONS_HELP;
-			if (!strcmp(word, "version") || !strcmp(word, "v"))
-				return OPTIONS_VERSION;
-			if (one_dash && is_bundle(o, word, len)) {
-				if (take_bundle(o, word, len, eq ? eq + 1 : NULL, next,
-					    &used_next, forms, err) < 0)
-					return -1;
-				i += used_next;
-				continue;
-			}
-		}
-		if (take_option(o, word, len, eq ? eq + 1 : NULL, next, &used_next, forms,
-			    err) < 0)
-			return -1;
+		r = read_option(o, word + (one_dash ? 1 : 2), one_dash, next, &used_next, forms,
+			err);
+		if (r)
+			return r;
 		i += used_next;
 	}
 	return 0;

@@ -33,8 +33,9 @@ struct mig_editor *mig_editor_close(struct mig_editor *e)
 	if (!e)
 		return NULL;
 	forget(e);
+	/* The library stays loaded: the process is at its end, and unloading frees nothing of what
+	 * such a library keeps. */
 	mig_session_stop(&e->session);
-	nvml_close(&e->session.nvml);
 	free(e);
 	return NULL;
 }
