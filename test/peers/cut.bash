@@ -48,7 +48,7 @@ device_nodes() {
 }
 
 # on_node COMMAND...: with the node's PCI devices in /sys, its driver's files in /proc and, if device_nodes
-# made them, its nodes in /dev. Without root it just runs: programs find no PCI devices then.
+# made them, its nodes in /dev and in its own dev. Without root it just runs: programs find no PCI devices then.
 on_node() {
 	if ! has_mounts; then
 		${ON_NODE-} "$@"
@@ -58,6 +58,6 @@ on_node() {
 	${ON_NODE-} unshare -m sh -c 'dir=$1; shift
 		mount --bind "$dir.pci" /sys/bus/pci/devices &&
 		if [ -d "$dir/proc/driver" ]; then mount --bind "$dir/proc/driver" /proc/driver; fi &&
-		if [ -d "$dir.dev" ]; then mount --bind "$dir.dev" /dev; fi &&
+		if [ -d "$dir.dev" ]; then mount --bind "$dir.dev" "$dir/dev" && mount --bind "$dir.dev" /dev; fi &&
 		exec "$@"' sh "$GPUSLICE_SIM_DIR" "$@"
 }

@@ -45,6 +45,7 @@ build_programs() {
 			github.com/NVIDIA/k8s-device-plugin/cmd/gpu-feature-discovery)
 	(cd "$here/cdi" && go build -o "$bin/cdi" .)
 	[[ -x $bin/plugin-client ]] || (cd "$here/plugin" && go build -o "$bin/plugin-client" ./client)
+	(cd "$here/plugin" && go build -o "$bin/plugin-kubelet" ./kubelet)
 }
 
 # model gpus product memory family mig
