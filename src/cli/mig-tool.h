@@ -22,7 +22,7 @@ extern const struct cmd mig_cmd_status;
 	{                                                                     \
 		.name = "debug", .letter = 'd', .type = OPTION_BOOL,          \
 		.env = { "MIG_PARTED_DEBUG" },                                \
-		.help = "show what hooks and nvidia-smi print, and all notes" \
+		.help = "show what hooks and nvidia-smi print" \
 	}
 #define MIG_OPTION_NVML                                                                        \
 	{                                                                                      \

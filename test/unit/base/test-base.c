@@ -233,6 +233,7 @@ static const struct option_def defs[] = {
 		.env = { "EMPTY" },
 		.help = "a flag" },
 	{ .name = "num",
+		.letter = 'n',
 		.type = OPTION_UINT,
 		.env = { "NUMBER" },
 		.arg = "N",
@@ -281,6 +282,29 @@ static void options_parse__orders_arguments_over_environment(void **state)
 	assert_true(option_bool(&o, "flag", false));
 	assert_true(option_get(&o, "wait")->ns == INT64_MAX);
 	assert_int_equal(o.args.n, 1);
+	options_fini(&o);
+}
+
+static void options_parse__takes_letters_together(void **state)
+{
+	static const char *const forms[] = { "-fn 9 x", "-fn=9 x", "-ffn 9 x" };
+	struct error err = ERROR_INIT;
+	struct options o;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+		assert_ok(parse_words(&o, 0, &err, forms[i]), &err);
+		assert_true(option_bool(&o, "flag", false));
+		assert_int_equal(option_uint(&o, "num", 0), 9);
+		assert_int_equal(o.args.n, 1);
+		options_fini(&o);
+	}
+	/* Behind two dashes it is a name; a value is the last letter's alone. */
+	assert_int_equal(parse_words(&o, 0, &err, "--fn 9"), -1);
+	options_fini(&o);
+	assert_int_equal(parse_words(&o, 0, &err, "-nf 9"), -1);
+	options_fini(&o);
+	assert_int_equal(parse_words(&o, 0, &err, "-fx"), -1);
 	options_fini(&o);
 }
 
@@ -405,6 +429,7 @@ int main(void)
 		cmocka_unit_test(parse_numbers__refuse_anything_around_the_value),
 		cmocka_unit_test(file_write_atomic__leaves_the_old_file_on_failure),
 		cmocka_unit_test(options_parse__orders_arguments_over_environment),
+		cmocka_unit_test(options_parse__takes_letters_together),
 		cmocka_unit_test(options_parse__says_what_is_wrong),
 		cmocka_unit_test(options_parse__leaves_the_command_alone),
 		cmocka_unit_test(log_limit_pass__counts_per_window),
