@@ -18,11 +18,10 @@ extern const struct cmd mig_cmd_restore;
 extern const struct cmd mig_cmd_status;
 
 /* Rows that many option tables have. */
-#define MIG_OPTION_DEBUG                                                      \
-	{                                                                     \
-		.name = "debug", .letter = 'd', .type = OPTION_BOOL,          \
-		.env = { "MIG_PARTED_DEBUG" },                                \
-		.help = "show what hooks and nvidia-smi print" \
+#define MIG_OPTION_DEBUG                                                                      \
+	{                                                                                     \
+		.name = "debug", .letter = 'd', .type = OPTION_BOOL,                          \
+		.env = { "MIG_PARTED_DEBUG" }, .help = "show what hooks and nvidia-smi print" \
 	}
 #define MIG_OPTION_NVML                                                                        \
 	{                                                                                      \
