@@ -37,8 +37,7 @@ build_programs() {
 	PATH=$PATH:/usr/local/go/bin
 	command -v go >/dev/null || exit 77
 	mkdir -p "$bin"
-	[[ -x $bin/conformance ]] ||
-		(cd "$here/conformance" && CGO_CFLAGS=-Wno-deprecated-declarations go build -o "$bin/" .)
+	(cd "$here/conformance" && CGO_CFLAGS=-Wno-deprecated-declarations go build -o "$bin/" .)
 	[[ -x $bin/gpu-feature-discovery && -x $bin/nvidia-device-plugin ]] ||
 		(cd "$here/plugin" && go build -ldflags "$ldflags" -o "$bin/" \
 			github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin \
@@ -57,6 +56,8 @@ models() {
 		p4d.24xlarge  8 NVIDIA-A100-SXM4-40GB  40960 ampere true
 		h100-1        1 NVIDIA-H100-80GB-HBM3  81559 hopper true
 		p5.48xlarge   8 NVIDIA-H100-80GB-HBM3  81559 hopper true
+		a30-1         1 NVIDIA-A30             24576 ampere true
+		g7e.2xlarge   1 NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition 97887 blackwell true
 	EOT
 }
 
@@ -162,7 +163,9 @@ while read -r model gpus product memory family mig; do
 	[[ $# == 0 || " $* " == *" $model "* ]] || continue
 	rm -rf "${work:?}"/*
 	export GPUSLICE_SIM_NODE=$model GPUSLICE_SIM_DIR=$work/node
-	"$bin/conformance" "$gpus" "$product" >"$work/conformance.log" 2>&1 ||
+	cuts=()
+	[[ $mig == false ]] || cuts=(mig)
+	"$bin/conformance" "$gpus" "$product" "${cuts[@]}" >"$work/conformance.log" 2>&1 ||
 		fail "$model: conformance: $(grep -m3 FAIL "$work/conformance.log")"
 	check_labels
 	check_plugin

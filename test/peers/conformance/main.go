@@ -4,7 +4,8 @@
 // binding: all symbols of its header, every GPU, and the two-call patterns that Go programs rely
 // on. It prints what it sees, and exits 1 if anything is not as on a real machine.
 //
-// Usage: conformance GPUS NAME, with dashes for the blanks in the name
+// Usage: conformance GPUS NAME [mig], with dashes for the blanks in the name; mig: cuts the first GPU as
+// well, to each of its profiles
 package main
 
 import (
@@ -167,8 +168,8 @@ func checkGpm(d nvml.Device, major int) {
 }
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: conformance GPUS NAME")
+	if len(os.Args) != 3 && (len(os.Args) != 4 || os.Args[3] != "mig") {
+		fmt.Fprintln(os.Stderr, "usage: conformance GPUS NAME [mig]")
 		os.Exit(2)
 	}
 	want, err := strconv.Atoi(os.Args[1])
@@ -191,6 +192,9 @@ func main() {
 	fmt.Printf("driver %s, CUDA %d, %d GPUs\n", driver, cuda, count)
 	for i := 0; i < count; i++ {
 		checkDevice(i, os.Args[2])
+	}
+	if len(os.Args) == 4 {
+		checkCuts()
 	}
 	_, ret = nvml.DeviceGetHandleByIndex(count)
 	is(ret, nvml.ERROR_INVALID_ARGUMENT, "handle behind the last")
