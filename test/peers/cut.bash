@@ -14,9 +14,11 @@ cut_node() {
 		{ echo "$GPUSLICE_SIM_NODE cannot be cut to $3: $(tail -1 "$GPUSLICE_SIM_DIR.cut")" && return 1; }
 }
 
-# Whether there can be a mount namespace.
+# Whether there can be a mount namespace; 0 or 1, looked at once.
+no_mounts=0
+[[ $(id -u) == 0 ]] && unshare -m true 2>/dev/null || no_mounts=1
 has_mounts() {
-	[[ $(id -u) == 0 ]] && unshare -m true 2>/dev/null
+	return "$no_mounts"
 }
 
 # node_files GPUSLICE: makes the node, and its PCI devices as NVIDIA's library reads them, which have more

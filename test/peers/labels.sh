@@ -97,11 +97,15 @@ long_values() {
 }
 
 compare() {
-	local model=$1 name=$2
+	local model=$1 name=$2 status=0 other
 
 	config "$name" >"$work/$name"
-	if ! labels theirs "$name" "$gfd" --device-discovery-strategy=nvml ||
-		! labels ours "$name" "$gpuslice" labels; then
+	labels theirs "$name" "$gfd" --device-discovery-strategy=nvml &
+	other=$!
+	labels ours "$name" "$gpuslice" labels || status=1
+	wait "$other" || status=1
+	if ((status)); then
+		echo "FAIL $model, $name"
 		failures=$((failures + 1))
 		return
 	fi
