@@ -217,17 +217,52 @@ static bool mig_equal(const struct gpu_mig *a, const struct gpu_mig *b)
 	       a->ci_minor == b->ci_minor && strcmp(a->reason, b->reason) == 0;
 }
 
-/* The known device of the GPU at position @old that @seen is; NOBODY: a new one. */
-static uint32_t find_mig(const struct node *n, uint32_t old, const struct gpu_mig *seen)
+/* The first MIG device of the GPU at position @gpu or of a later one; they are sorted by GPU. */
+static uint32_t first_mig(const struct inventory *inv, uint32_t gpu)
 {
-	for (uint32_t i = 0; old != NOBODY && i < n->inv->n_mig; i++) {
-		const struct gpu_mig *m = &n->inv->mig[i];
+	uint32_t low = 0, high = inv->n_mig;
 
-		if (m->gpu != old)
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (inv->mig[mid].gpu < gpu)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Whether the GPU at position @gpu has a MIG device @uuid. */
+static bool has_mig(const struct inventory *inv, uint32_t gpu, const char *uuid)
+{
+	for (uint32_t i = first_mig(inv, gpu); i < inv->n_mig && inv->mig[i].gpu == gpu; i++)
+		if (strcmp(inv->mig[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * The known device of the GPU at position @old that @at of the look @seen is; NOBODY: a new one. One
+ * that does not say its UUID is the one at its place in NVML's list, for its instances may not be
+ * known either; but never one that is seen by its UUID.
+ */
+static uint32_t find_mig(const struct node *n, uint32_t old, const struct inventory *seen,
+	uint32_t at)
+{
+	const struct gpu_mig *s = &seen->mig[at];
+	const struct inventory *inv = n->inv;
+
+	if (old == NOBODY)
+		return NOBODY;
+	for (uint32_t i = first_mig(inv, old); i < inv->n_mig && inv->mig[i].gpu == old; i++) {
+		const struct gpu_mig *m = &inv->mig[i];
+
+		if (s->uuid[0] ? strcmp(m->uuid, s->uuid) != 0 : m->index != s->index)
 			continue;
-		if (!seen->uuid[0] ? m->gi == seen->gi && m->ci == seen->ci
-				   : strcmp(m->uuid, seen->uuid) == 0)
-			return seen->reason[0] || mig_same_type(m, seen) ? i : NOBODY;
+		if (s->uuid[0])
+			return s->reason[0] || mig_same_type(m, s) ? i : NOBODY;
+		return m->uuid[0] && has_mig(seen, s->gpu, m->uuid) ? NOBODY : i;
 	}
 	return NOBODY;
 }
@@ -277,7 +312,7 @@ static void take_migs(struct migs *to, const struct node *n, const struct invent
 
 	for (uint32_t i = 0; fresh && i < seen->n_mig; i++)
 		if (seen->mig[i].gpu == pl->seen)
-			take_mig(to, n, find_mig(n, pl->old, &seen->mig[i]), &seen->mig[i], gpu,
+			take_mig(to, n, find_mig(n, pl->old, seen, i), &seen->mig[i], gpu,
 				now_ns);
 	for (uint32_t i = 0; !fresh && pl->old != NOBODY && i < n->inv->n_mig; i++)
 		if (n->inv->mig[i].gpu == pl->old)
@@ -385,10 +420,10 @@ static int observe_none(struct node *n, const struct health_policy *p, const str
 	for (uint32_t i = 0; i < known(n); i++) {
 		struct node_gpu *g = &n->gpus[i];
 
-		if (!g->present)
-			continue; /* stays "gone", which is the stronger word */
-		set_fault(&g->gpu, stuck ? GPU_FAULT_STUCK : GPU_FAULT_FIELD,
-			why && why->msg[0] ? why->msg : "NVML cannot be used");
+		/* One that is gone stays so, which is the stronger word; but it was looked for. */
+		if (g->present)
+			set_fault(&g->gpu, stuck ? GPU_FAULT_STUCK : GPU_FAULT_FIELD,
+				why && why->msg[0] ? why->msg : "NVML cannot be used");
 		n->inv->gpus[i] = g->gpu;
 		changed |= health_probe(&g->health, p, &g->gpu, now_ns);
 	}
@@ -485,14 +520,18 @@ uint32_t node_mig(const struct node *n, const char *uuid)
 bool node_device_ok(const struct node *n, uint32_t gpu, const char *mig, const char **ret_why)
 {
 	const struct health *h = NULL;
+	bool there = !mig;
 
 	if (gpu < known(n))
 		h = &n->gpus[gpu].health;
-	for (uint32_t i = 0; h && health_ok(h) && i < n->inv->n_mig; i++)
-		if (n->inv->mig[i].gpu == gpu &&
-			(!mig || strcmp(n->inv->mig[i].uuid, mig) == 0))
-			h = &n->migs[i];
-	if (h && health_ok(h) && mig && node_mig(n, mig) == NOBODY)
+	for (uint32_t i = h ? first_mig(n->inv, gpu) : 0;
+		h && health_ok(h) && i < n->inv->n_mig && n->inv->mig[i].gpu == gpu; i++) {
+		if (mig && strcmp(n->inv->mig[i].uuid, mig) != 0)
+			continue;
+		h = &n->migs[i];
+		there = true;
+	}
+	if (h && health_ok(h) && !there)
 		h = NULL;
 	if (ret_why)
 		*ret_why = h ? h->reason : "it is not there any more";

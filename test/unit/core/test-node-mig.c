@@ -305,7 +305,7 @@ static void node_observe__keeps_what_was_known_of_an_unreadable_device(void **st
 	const char *why;
 
 	(void)state;
-	/* one without attributes, one without a UUID, recognised by its instances */
+	/* one without attributes, one without a UUID, recognised by its place */
 	(void)snprintf(bad->mig[0].reason, GPU_REASON_MAX, "attributes: unknown error");
 	bad->mig[0].profile[0] = '\0';
 	bad->mig[0].memory_mib = 0;
@@ -332,6 +332,42 @@ static void node_observe__keeps_what_was_known_of_an_unreadable_device(void **st
 	fini(&f, inv);
 }
 
+/* Where the UUID cannot be read, the instances may not be known either: both are 0 then. */
+static void node_observe__does_not_take_a_nameless_device_for_another(void **state)
+{
+	struct fixture f = { .err = ERROR_INIT };
+	struct inventory *inv = fixture_inventory(1), *bad;
+	const char *why;
+
+	(void)state;
+	node_init(&f.node);
+	health_policy_default(&f.policy);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct gpu_mig *m = fixture_mig(inv, 0, 1, 7, 40);
+
+		m->gi = 0;
+		m->ci = i;
+	}
+	observe(&f, inv, 0);
+	assert_ok(inventory_copy(&bad, inv, &f.err), &f.err);
+	bad->mig[2] = (struct gpu_mig){ .index = 2, .reason = "UUID: unknown error" };
+	assert_true(observe(&f, bad, 10));
+	HEALTH(&f, "+ ++-");
+	assert_string_equal(f.node.inv->mig[2].uuid, "MIG-0-2");
+	assert_int_equal(f.node.inv->mig[2].ci, 2);
+	assert_false(node_device_ok(&f.node, 0, "MIG-0-2", &why));
+	assert_string_equal(why, "UUID: unknown error");
+	/* the one that was at its place is seen at another: it is a new one, of which nothing is known */
+	bad->mig[1] = inv->mig[2];
+	bad->mig[1].index = 1;
+	observe(&f, bad, 20);
+	assert_int_equal(f.node.inv->n_mig, 3);
+	assert_string_equal(f.node.inv->mig[1].uuid, "MIG-0-2");
+	assert_string_equal(f.node.inv->mig[2].uuid, "");
+	inventory_free(bad);
+	fini(&f, inv);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +378,7 @@ int main(void)
 		cmocka_unit_test(node_observe__follows_the_layout),
 		cmocka_unit_test(node_observe__starts_new_instances_healthy),
 		cmocka_unit_test(node_observe__keeps_what_was_known_of_an_unreadable_device),
+		cmocka_unit_test(node_observe__does_not_take_a_nameless_device_for_another),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
