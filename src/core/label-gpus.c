@@ -32,18 +32,20 @@ struct view {
 	struct label_set *set;
 	const struct inventory *inv;
 	const struct config *config;
+	bool can_have
+		[GPU_NODE_MAX]; /* offer_can_have() of each GPU, which compares it with all */
 };
 
 /* Whether a GPU is one that labels speak about. */
-static bool counts(const struct inventory *inv, uint32_t i)
+static bool counts(const struct view *v, uint32_t i)
 {
-	return inv->gpus[i].name[0] && offer_can_have(inv, i);
+	return v->inv->gpus[i].name[0] && v->can_have[i];
 }
 
 /* A MIG device exists as such only where MIG is on. */
-static bool mig_counts(const struct inventory *inv, const struct gpu_mig *m)
+static bool mig_counts(const struct view *v, const struct gpu_mig *m)
 {
-	return m->gpu < inv->n && inv->gpus[m->gpu].mig_enabled && counts(inv, m->gpu);
+	return m->gpu < v->inv->n && v->inv->gpus[m->gpu].mig_enabled && counts(v, m->gpu);
 }
 
 /* "1g.24gb+gfx,me" is written 1g.24gb.gfx.me in names. */
@@ -89,7 +91,7 @@ static bool is_whole(const struct view *v, uint32_t i)
 
 static bool is_gpu_of(const struct view *v, uint32_t i, const char *resource)
 {
-	return offer_can_have(v->inv, i) && is_whole(v, i) &&
+	return v->can_have[i] && is_whole(v, i) &&
 	       strcmp(offer_original_name(v->config, &v->inv->gpus[i]), resource) == 0;
 }
 
@@ -97,16 +99,24 @@ static bool is_mig_of(const struct view *v, const struct gpu_mig *m, const char 
 {
 	char name[RESOURCE_NAME_MAX];
 
-	if (v->config->mig_strategy == MIG_STRATEGY_NONE || !mig_counts(v->inv, m))
+	if (v->config->mig_strategy == MIG_STRATEGY_NONE || !mig_counts(v, m))
 		return false;
 	mig_resource_name(name, v, m);
 	return strcmp(name, resource) == 0;
 }
 
+static bool is_at(const struct view *v, const struct gpu_mig *m, const char *ref)
+{
+	char index[24];
+
+	(void)snprintf(index, sizeof(index), "%" PRIu32 ":%" PRIu32, v->inv->gpus[m->gpu].index,
+		m->index);
+	return strcmp(ref, index) == 0;
+}
+
 /* A device by index ("0", "0:1") or by UUID, of entry @e; NULL: any. */
 static bool has_device(const struct view *v, const struct replicated *e, const char *ref)
 {
-	char index[24];
 	uint32_t number;
 
 	for (uint32_t i = 0; i < v->inv->n; i++) {
@@ -122,9 +132,7 @@ static bool has_device(const struct view *v, const struct replicated *e, const c
 
 		if (!is_mig_of(v, m, e->name))
 			continue;
-		(void)snprintf(index, sizeof(index), "%" PRIu32 ":%" PRIu32,
-			v->inv->gpus[m->gpu].index, m->index);
-		if (!ref || !strcmp(ref, index) || !strcmp(ref, m->uuid))
+		if (!ref || is_at(v, m, ref) || offer_mig_is_called(v->inv, m, ref))
 			return true;
 	}
 	return false;
@@ -190,7 +198,7 @@ static uint32_t speaker(const struct view *v, const char *resource)
 	for (uint32_t i = 0; i < v->inv->n; i++) {
 		const struct gpu *g = &v->inv->gpus[i];
 
-		if (!counts(v->inv, i) ||
+		if (!counts(v, i) ||
 			(resource && strcmp(offer_original_name(v->config, g), resource) != 0))
 			continue;
 		if (!g->mig_enabled)
@@ -201,12 +209,12 @@ static uint32_t speaker(const struct view *v, const char *resource)
 	return found;
 }
 
-static uint32_t count_model(const struct inventory *inv, const char *name)
+static uint32_t count_model(const struct view *v, const char *name)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < inv->n; i++)
-		n += counts(inv, i) && strcmp(inv->gpus[i].name, name) == 0;
+	for (uint32_t i = 0; i < v->inv->n; i++)
+		n += counts(v, i) && strcmp(v->inv->gpus[i].name, name) == 0;
 	return n;
 }
 
@@ -218,7 +226,7 @@ static void put_gpu(const struct view *v, const char *key, const struct gpu *g)
 	if (g->mig_enabled)
 		s = (struct shared){ .replicas = 0, .strategy = SHARING_NONE, .mark = "" };
 	label_put_text(v->set, key, "product", g->name, s.mark);
-	label_put(v->set, key, "count", "%" PRIu32, count_model(v->inv, g->name));
+	label_put(v->set, key, "count", "%" PRIu32, count_model(v, g->name));
 	put_sharing(v->set, key, &s);
 	if (g->memory_total_bytes / MIB)
 		label_put(v->set, key, "memory", "%" PRIu64, g->memory_total_bytes / MIB);
@@ -265,7 +273,7 @@ static void put_compute(const struct view *v, const struct gpu *g)
 static void note_models(const struct view *v, const struct gpu *chosen)
 {
 	for (uint32_t i = 0; i < v->inv->n; i++) {
-		if (!counts(v->inv, i) || strcmp(v->inv->gpus[i].name, chosen->name) == 0)
+		if (!counts(v, i) || strcmp(v->inv->gpus[i].name, chosen->name) == 0)
 			continue;
 		label_note(v->set,
 			"several GPU models: the labels " LABEL_RESOURCE
@@ -326,24 +334,25 @@ static void put_mig_attributes(const struct view *v, const char *key, const stru
 	label_put(v->set, key, "engines.ofa", "%" PRIu32, m->ofa);
 }
 
-/* The MIG devices with the same resource, by the one name or the other, as @m. */
+/* How many MIG devices have the same resource, by the one name or the other, as @m; 0: one before it
+ * has, and speaks for it. */
 static uint32_t count_mig(const struct view *v, const struct gpu_mig *m,
-	void (*name)(char *ret, const struct view *v, const struct gpu_mig *m), bool *first)
+	void (*name)(char *ret, const struct view *v, const struct gpu_mig *m))
 {
 	char mine[RESOURCE_NAME_MAX], other[RESOURCE_NAME_MAX];
 	uint32_t n = 0;
 
 	name(mine, v, m);
-	*first = true;
 	for (uint32_t i = 0; i < v->inv->n_mig; i++) {
 		const struct gpu_mig *o = &v->inv->mig[i];
 
-		if (!mig_counts(v->inv, o))
+		if (!mig_counts(v, o))
 			continue;
 		name(other, v, o);
 		if (strcmp(mine, other) != 0)
 			continue;
-		*first = *first && (n > 0 || o == m);
+		if (n == 0 && o != m)
+			return 0;
 		n++;
 	}
 	return n;
@@ -353,25 +362,24 @@ static uint32_t count_mig(const struct view *v, const struct gpu_mig *m,
 static void put_migs(const struct view *v)
 {
 	char builtin[RESOURCE_NAME_MAX], custom[RESOURCE_NAME_MAX];
-	bool first;
 	uint32_t n;
 
 	for (uint32_t i = 0; i < v->inv->n_mig; i++) {
 		const struct gpu_mig *m = &v->inv->mig[i];
 
-		if (!mig_counts(v->inv, m))
+		if (!mig_counts(v, m))
 			continue;
 		mig_builtin_name(builtin, v, m);
 		mig_resource_name(custom, v, m);
-		n = count_mig(v, m, mig_builtin_name, &first);
-		if (first) {
+		n = count_mig(v, m, mig_builtin_name);
+		if (n) {
 			put_mig(v, builtin, m, n);
 			put_mig_attributes(v, builtin, m);
 		}
 		if (strcmp(builtin, custom) == 0)
 			continue;
-		n = count_mig(v, m, mig_resource_name, &first);
-		if (first)
+		n = count_mig(v, m, mig_resource_name);
+		if (n)
 			put_mig(v, custom, m, n);
 	}
 }
@@ -379,11 +387,11 @@ static void put_migs(const struct view *v)
 /* ---- strategies ------------------------------------------------------------------------------- */
 
 /* The first GPU with MIG on; NULL: none. */
-static const struct gpu *first_mig_gpu(const struct inventory *inv)
+static const struct gpu *first_mig_gpu(const struct view *v)
 {
-	for (uint32_t i = 0; i < inv->n; i++)
-		if (counts(inv, i) && inv->gpus[i].mig_enabled)
-			return &inv->gpus[i];
+	for (uint32_t i = 0; i < v->inv->n; i++)
+		if (counts(v, i) && v->inv->gpus[i].mig_enabled)
+			return &v->inv->gpus[i];
 	return NULL;
 }
 
@@ -396,13 +404,14 @@ static bool has_mig_device(const struct inventory *inv, uint32_t gpu)
 }
 
 /* What is wrong with the MIG devices for strategy single, in NVIDIA's order; NULL: nothing. */
-static const char *single_fault(const struct inventory *inv)
+static const char *single_fault(const struct view *v)
 {
+	const struct inventory *inv = v->inv;
 	const struct gpu_mig *one = NULL;
 	bool whole = false;
 
 	for (uint32_t i = 0; i < inv->n; i++) {
-		if (!counts(inv, i))
+		if (!counts(v, i))
 			continue;
 		whole = whole || !inv->gpus[i].mig_enabled;
 		if (inv->gpus[i].mig_enabled && !has_mig_device(inv, i))
@@ -411,7 +420,7 @@ static const char *single_fault(const struct inventory *inv)
 	if (whole)
 		return "MIG is on for some GPUs and off for others";
 	for (uint32_t i = 0; i < inv->n_mig; i++) {
-		if (!mig_counts(inv, &inv->mig[i]))
+		if (!mig_counts(v, &inv->mig[i]))
 			continue;
 		if (one && strcmp(one->profile, inv->mig[i].profile) != 0)
 			return "there are MIG devices of several profiles";
@@ -422,8 +431,8 @@ static const char *single_fault(const struct inventory *inv)
 
 static void put_single(const struct view *v)
 {
-	const struct gpu *g = first_mig_gpu(v->inv);
-	const char *fault = g ? single_fault(v->inv) : NULL;
+	const struct gpu *g = first_mig_gpu(v);
+	const char *fault = g ? single_fault(v) : NULL;
 
 	if (!g)
 		return;
@@ -442,8 +451,10 @@ static void put_single(const struct view *v)
 void labels_of_gpus(struct label_set *s, const struct inventory *inv,
 	const struct config *config)
 {
-	const struct view v = { .set = s, .inv = inv, .config = config };
+	struct view v = { .set = s, .inv = inv, .config = config };
 
+	for (uint32_t i = 0; i < inv->n && i < GPU_NODE_MAX; i++)
+		v.can_have[i] = offer_can_have(inv, i);
 	put_gpus(&v);
 	switch (config->mig_strategy) {
 	case MIG_STRATEGY_NONE:

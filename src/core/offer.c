@@ -136,18 +136,22 @@ static uint32_t at_index(const struct work *w, const struct replicated *e, uint3
 	return found;
 }
 
-/* By its own UUID, or as old drivers call a MIG device: "MIG-<UUID of the GPU>/<gi>/<ci>". */
-static bool is_called(const struct work *w, const struct offer_unit *u, const char *ref)
+bool offer_mig_is_called(const struct inventory *inv, const struct gpu_mig *m, const char *ref)
 {
 	char legacy[GPU_UUID_MAX + 32];
 
-	if (strcmp(u->uuid, ref) == 0)
+	if (strcmp(m->uuid, ref) == 0)
 		return true;
-	if (u->mig == OFFER_WHOLE)
-		return false;
 	(void)snprintf(legacy, sizeof(legacy), "MIG-%s/%" PRIu32 "/%" PRIu32,
-		w->inv->gpus[u->gpu].uuid, w->inv->mig[u->mig].gi, w->inv->mig[u->mig].ci);
+		inv->gpus[m->gpu].uuid, m->gi, m->ci);
 	return strcmp(legacy, ref) == 0;
+}
+
+static bool is_called(const struct work *w, const struct offer_unit *u, const char *ref)
+{
+	if (u->mig == OFFER_WHOLE)
+		return strcmp(u->uuid, ref) == 0;
+	return offer_mig_is_called(w->inv, &w->inv->mig[u->mig], ref);
 }
 
 static int pick_one(struct work *w, const struct replicated *e, const char *ref, bool *picks,

@@ -91,6 +91,9 @@ const char *offer_original_name(const struct config *config, const struct gpu *g
 /* Whether the GPU at position @i can be offered at all: not a display, and with a UUID of its own. */
 bool offer_can_have(const struct inventory *inv, uint32_t i);
 
+/* Whether @ref is its UUID, or what old drivers call it: "MIG-<UUID of the GPU>/<gi>/<ci>". */
+bool offer_mig_is_called(const struct inventory *inv, const struct gpu_mig *m, const char *ref);
+
 const struct resource *offer_find(const struct offer *o,
 	const char *name); /* borrowed or NULL */
 const struct offer_device *resource_find(const struct resource *r, const char *id);

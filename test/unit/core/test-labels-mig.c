@@ -197,11 +197,12 @@ static void labels_mixed__have_a_key_for_each_profile(void **state)
 	inventory_free(inv);
 }
 
-/* Sharing of some MIG devices, by UUID and by "GPU:device". */
+/* Sharing of some MIG devices, by UUID, new and old, and by "GPU:device". */
 static void labels_mixed__follow_lists_of_devices(void **state)
 {
-	static const char *const refs[] = { "MIG-1-1", "1:1", "1:0", "1:9", "1", "GPU-1" };
-	static const char *const replicas[] = { "3", "3", "1", "1", "1", "1" };
+	static const char *const refs[] = { "MIG-1-1", "1:1", "1:0", "1:9", "1", "GPU-1",
+		"MIG-GPU-1/9/2", "MIG-GPU-1/9/1" };
+	static const char *const replicas[] = { "3", "3", "1", "1", "1", "1", "3", "1" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(refs); i++) {
@@ -213,6 +214,8 @@ static void labels_mixed__follow_lists_of_devices(void **state)
 		mock_mig(inv, 0, 1, 1, 5);
 		mock_mig(inv, 1, 3, 3, 20);
 		mock_mig(inv, 1, 1, 1, 5);
+		inv->mig[2].gi = 9;
+		inv->mig[2].ci = 2;
 		fixture_share(c, "nvidia.com/mig-1g.5gb", NULL, 3, list);
 		l = mock_labels(inv, c, NULL);
 		assert_label(l, "mig-1g.5gb.replicas", replicas[i]);
@@ -276,6 +279,36 @@ static void labels_mixed__follow_the_users_patterns(void **state)
 	inventory_free(inv);
 }
 
+/* A node at every limit is no reason for the agent to be away for half a minute. */
+static void labels_mixed__of_the_greatest_node_are_made_at_once(void **state)
+{
+	const uint32_t n = GPU_NODE_MAX * GPU_MIG_MAX;
+	struct inventory *inv = fixture_inventory(GPU_NODE_MAX);
+	struct config *c = mig_config(MIG_STRATEGY_MIXED);
+	struct labels *l;
+	uint64_t start;
+
+	(void)state;
+	(void)snprintf(inv->driver_version, sizeof(inv->driver_version), "580.65.06");
+	(void)mock_mig(inv, 0, 1, 1, 5);
+	inv->mig = realloc(inv->mig, n * sizeof(*inv->mig));
+	assert_non_null(inv->mig);
+	for (uint32_t i = 0; i < n; i++) {
+		inv->mig[i] = inv->mig[0];
+		inv->mig[i].gpu = i / GPU_MIG_MAX;
+		inv->mig[i].index = i % GPU_MIG_MAX;
+		inv->gpus[i / GPU_MIG_MAX].mig_enabled = true;
+	}
+	inv->n_mig = n;
+	start = time_mono_ns();
+	l = mock_labels(inv, c, NULL);
+	assert_true(time_mono_ns() - start < 3 * NS_PER_SEC);
+	assert_label(l, "mig-1g.5gb.count", "4096");
+	labels_free(l);
+	config_free(c);
+	inventory_free(inv);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +318,7 @@ int main(void)
 		cmocka_unit_test(labels_single__of_what_single_cannot_be),
 		cmocka_unit_test(labels_mixed__have_a_key_for_each_profile),
 		cmocka_unit_test(labels_mixed__follow_lists_of_devices),
+		cmocka_unit_test(labels_mixed__of_the_greatest_node_are_made_at_once),
 		cmocka_unit_test(labels_mixed__know_mig_devices_only_where_mig_is_on),
 		cmocka_unit_test(labels_mixed__follow_the_users_patterns),
 	};
