@@ -175,6 +175,7 @@ done < <(models)
 if [[ -x $gpuslice ]]; then
 	# All models there are, unless some are named.
 	"$here/labels.sh" "$bin/gpu-feature-discovery" "$build" "$@" || fail "labels are not NVIDIA's"
+	"$here/devices.sh" "$bin" "$build" "$@" || fail "MIG devices are not NVIDIA's"
 	if ((!UID)); then
 		"$here/mig.sh" "$build" || fail "MIG is not as with nvidia-mig-parted"
 	fi
