@@ -6,6 +6,8 @@
 
 #include "core/mig/config-build.h"
 
+#define NAMES_MAX 240 /* of the names that a message lists */
+
 static void config_fini(struct mig_config *c)
 {
 	for (size_t i = 0; i < c->n; i++) {
@@ -56,21 +58,41 @@ int mig_configs_add_missing(struct mig_configs *to, struct mig_configs *from, st
 	return r;
 }
 
+/* "; there are a, b and 3 more", cut to what one line bears. */
+static void names_text(const struct mig_configs *c, char *ret, size_t cap)
+{
+	size_t len = 0, i;
+
+	ret[0] = '\0';
+	for (i = 0; i < c->n && len + strlen(c->configs[i].name) + 32 < cap; i++)
+		len += (size_t)snprintf(ret + len, cap - len, "%s%s",
+			i          ? ", "
+			: c->n > 1 ? "; there are "
+				   : "; there is ",
+			c->configs[i].name);
+	if (i && i < c->n)
+		(void)snprintf(ret + len, cap - len, " and %zu more", c->n - i);
+}
+
 int mig_configs_select(const struct mig_configs *c, const char *name,
 	const struct mig_config **ret, struct error *err)
 {
 	const struct mig_config *found;
+	char names[NAMES_MAX];
 
+	names_text(c, names, sizeof(names));
 	if (!name)
 		name = "";
 	if (!*name && c->n > 1)
 		return error_set(err, ERR_INVALID,
 			"missing required flag 'selected-config' when more than one config "
-			"available");
+			"available%s",
+			names);
 	found = !*name && c->n == 1 ? &c->configs[0] : mig_configs_find(c, name);
 	if (!found)
-		return error_set(err, ERR_NOT_FOUND, "selected mig-config not present: %.160s",
-			name);
+		return error_set(err, ERR_NOT_FOUND,
+			"selected mig-config not present: %.160s%s", name,
+			c->n ? names : "; there is none");
 	*ret = found;
 	return 0;
 }
@@ -125,6 +147,43 @@ static bool node_has(const struct mig_node *node, uint32_t index)
 	return false;
 }
 
+/* One note for all GPUs that no entry is about: "GPUs 1-3, 5". */
+static int note_left(const struct mig_config *c, const struct mig_node *node,
+	struct strv *notes, struct error *err)
+{
+	char text[MIG_NAME_MAX + 320], list[160] = "";
+	uint32_t n = 0;
+	size_t len = 0;
+
+	for (uint32_t i = 0, to; i < node->n; i = to + 1) {
+		to = i;
+		if (mig_config_entry(c, &node->gpus[i]))
+			continue;
+		while (to + 1 < node->n &&
+			node->gpus[to + 1].index == node->gpus[to].index + 1 &&
+			!mig_config_entry(c, &node->gpus[to + 1]))
+			to++;
+		if (len < sizeof(list))
+			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u",
+				n ? ", " : "", node->gpus[i].index);
+		if (to > i && len < sizeof(list))
+			len += (size_t)snprintf(list + len, sizeof(list) - len, "-%u",
+				node->gpus[to].index);
+		n += to - i + 1;
+	}
+	if (!n)
+		return 0;
+	len = (size_t)snprintf(text, sizeof(text),
+		"config '%s' has no entry for GPU%s %s, which stay%s as %s", c->name,
+		n > 1 ? "s" : "", list, n > 1 ? "" : "s", n > 1 ? "they are" : "it is");
+	/* Then it is most likely a filter for other GPUs. */
+	if (n == node->n && len < sizeof(text))
+		(void)snprintf(text + len, sizeof(text) - len,
+			"; GPU %u is 0x%08X to a device-filter", node->gpus[0].index,
+			node->gpus[0].pci.device);
+	return strv_add(notes, text, err);
+}
+
 int mig_config_notes(const struct mig_config *c, const struct mig_node *node,
 	struct strv *notes, struct error *err)
 {
@@ -146,14 +205,5 @@ int mig_config_notes(const struct mig_config *c, const struct mig_node *node,
 				return -1;
 		}
 	}
-	for (uint32_t i = 0; i < node->n; i++) {
-		if (mig_config_entry(c, &node->gpus[i]))
-			continue;
-		(void)snprintf(text, sizeof(text),
-			"config '%s' has no entry for GPU %u, which stays as it is", c->name,
-			node->gpus[i].index);
-		if (strv_add(notes, text, err) < 0)
-			return -1;
-	}
-	return 0;
+	return note_left(c, node, notes, err);
 }
