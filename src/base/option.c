@@ -116,7 +116,7 @@ static int take_option(struct options *o, const char *name, size_t len, const ch
 			"unknown option '%s%.*s'; --help lists the options",
 			len == 1 ? "-" : "--", (int)len, name);
 	v = &o->values[d - o->defs];
-	(void)snprintf(where, sizeof(where), "--%.*s", (int)len, name);
+	(void)snprintf(where, sizeof(where), "%s%.*s", len == 1 ? "-" : "--", (int)len, name);
 	if (forms[d - o->defs] && strncmp(forms[d - o->defs], name, len) != 0)
 		return error_set(err, ERR_INVALID,
 			"Cannot use two forms of the same flag: %s %s", d->name,

@@ -48,10 +48,13 @@ static void places_text(const struct mig_gi_profile *p, char *ret, size_t cap)
 
 static json_t *gpu_json(const struct mig_node_gpu *g, const char *name)
 {
-	json_t *j = json_pack("{s:I, s:o, s:o, s:o, s:s}", "index", (json_int_t)g->index,
-		"uuid", json_any_text(g->uuid), "busId", json_any_text(g->bus_id), "name",
-		json_any_text(name), "mig", mode_text(&g->state));
+	char filter[16];
+	json_t *j;
 
+	(void)snprintf(filter, sizeof(filter), "0x%08X", g->pci.device);
+	j = json_pack("{s:I, s:o, s:o, s:s, s:o, s:s}", "index", (json_int_t)g->index, "uuid",
+		json_any_text(g->uuid), "busId", json_any_text(g->bus_id), "deviceFilter",
+		filter, "name", json_any_text(name), "mig", mode_text(&g->state));
 	if (g->fault.code)
 		(void)json_object_set_new(j, "fault", json_any_text(g->fault.msg));
 	return j;
@@ -248,7 +251,7 @@ static void status_text(const struct look *l, struct buf *b)
 		"UUID", NULL };
 	CLEANUP(table_fini) struct table t = { .columns = 0 };
 	struct pids pids = { .gi = UINT32_MAX, .ci = UINT32_MAX };
-	bool any = false;
+	const char *before = "Room for ";
 
 	mig_editor_each_client(l->e, l->g->index, add_pid, &pids);
 	if (pids.len)
@@ -260,7 +263,6 @@ static void status_text(const struct look *l, struct buf *b)
 		status_rows(l, &l->g->state.gi[i], &t);
 	if (table_has_rows(&t))
 		table_print(&t, b);
-	buf_puts(b, "Room for one of:");
 	for (uint32_t i = 0; i < l->g->layout.n; i++) {
 		char name[MIG_PROFILE_NAME_MAX];
 		uint32_t n = room(l->g, i);
@@ -268,10 +270,10 @@ static void status_text(const struct look *l, struct buf *b)
 		if (!n)
 			continue;
 		mig_layout_name(&l->g->layout, i, l->g->layout.profiles[i].slices, name);
-		buf_printf(b, "%s %u x %s", any ? "," : "", n, name);
-		any = true;
+		buf_printf(b, "%s%u x %s", before, n, name);
+		before = ", or ";
 	}
-	buf_puts(b, any ? "\n" : " nothing more\n");
+	buf_puts(b, *before == ',' ? "\n" : "Room for nothing more\n");
 }
 
 /* Both */
@@ -301,7 +303,10 @@ static int look(struct look *l, bool status, struct buf *b, json_t *list, struct
 		buf_printf(b, "cannot be read: %s\n", g->fault.msg);
 		return 0;
 	}
-	buf_printf(b, "%s\n", mode_text(&g->state));
+	buf_puts(b, mode_text(&g->state));
+	if (!status)
+		buf_printf(b, ", device-filter 0x%08X", g->pci.device);
+	buf_puts(b, "\n");
 	if (status)
 		status_text(l, b);
 	else

@@ -132,7 +132,7 @@ static int open_error(const char *path, struct error *err)
 	if (!strchr(path, '/')) {
 		if (why && strstr(why, "No such file"))
 			return error_set(err, ERR_NOT_FOUND,
-				"no %s in the library search path: there is no NVIDIA driver here, or its libraries are not mounted (--nvml or --driver-root-ctr-path say where they are)",
+				"no %s in the library search path: there is no NVIDIA driver here, or its libraries are not mounted (--nvml says where they are, or the option for the root of the driver)",
 				path);
 		return error_set(err, ERR_UNSUPPORTED, "open %s: %s", path, why ? why : "?");
 	}

@@ -194,12 +194,15 @@ static void settle(struct run *r)
 		if (!waits || j->ended)
 			continue;
 		(void)error_set(&e, ERR_UNAVAILABLE,
-			"MIG mode is to be %s and waits for a reset%s%s",
+			"MIG mode is to be %s and waits for a reset%s%s%s",
 			s->pending_enabled ? "on" : "off",
 			r->a->skip_reset ? " (--skip-reset)"
 			: k < 0          ? ": "
 					 : ", which had no effect; reboot the node",
-			k < 0 ? why.msg : "");
+			k < 0 ? why.msg : "",
+			r->a->skip_reset || k < 0
+				? "; reset it (nvidia-smi -r) or reboot, and run the command again"
+				: "");
 		end(r, j, MIG_RESULT_PENDING, &e);
 	}
 	if (r->over && why.code) {

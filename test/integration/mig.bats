@@ -381,6 +381,7 @@ smi() {
 	run -1 mig assert -mf "$DEFAULT_MAP" -c all-balanced
 	run -1 mig apply --builtin -c all-balanced -s -o json
 	end_is false reset-required
+	grep -qF '(--skip-reset); reset it (nvidia-smi -r) or reboot, and run the command again' <<<"$output"
 	run -0 mig apply --builtin -c all-balanced -m
 	[[ $(geometry) == '["on",[]]' ]]
 	mig assert -m -f "$DEFAULT_MAP" -c all-balanced
@@ -444,6 +445,7 @@ smi() {
 		{version: v1, mig-configs: {a: []}}|at least one entry in 'a' is required
 		{version: v1, mig-configs: {a: [{mig-enabled: false}]}}|missing required field: devices
 		{version: v1, mig-configs: {a: [{devices: all}]}}|missing required field: mig-enabled
+		{version: v1, mig-configs: {a: [{devices: all, mig-enable: false}]}}|missing required field: mig-enabled; unexpected field: mig-enable
 		{version: v1, mig-configs: {a: [{devices: some, mig-enabled: false}]}}|invalid string input for 'devices': some
 		{version: v1, mig-configs: {a: [{devices: all, mig-enabled: true}]}}|missing required field 'mig-devices' when 'mig-enabled' is true
 		{version: v1, mig-configs: {a: [{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 1}}]}}|MIG devices included when 'mig-enabled' is false
@@ -460,9 +462,15 @@ smi() {
 	# shellcheck disable=SC2154 # run sets it
 	grep -q "missing required flags 'config-file'" <<<"$stderr"
 	run -1 mig apply -f "$file"
-	grep -q "error selecting MIG config: missing required flag 'selected-config' when more than one config available" <<<"$output"
+	grep -q "error selecting MIG config: missing required flag 'selected-config' when more than one config available; there are all-disabled, " <<<"$output"
 	run -1 mig apply -f "$file" -c nope
-	grep -q "error selecting MIG config: selected mig-config not present: nope" <<<"$output"
+	grep -q "error selecting MIG config: selected mig-config not present: nope; there are all-disabled, .* more$" <<<"$output"
+	run -1 mig apply -f - -c nope <<<"$(config it '{devices: all, mig-enabled: false}')"
+	grep -q "selected mig-config not present: nope; there is it$" <<<"$output"
+	run -1 mig apply -f - </dev/null
+	grep -q "selected mig-config not present: ; there is none$" <<<"$output"
+	run -1 mig apply -f
+	grep -q -- " -f: expected text, found nothing$" <<<"$output"
 	run -1 mig apply -f /nowhere
 	grep -q "error parsing config file: read error: " <<<"$output"
 	run -1 mig assert -f "$file" -c all-1g.5gb
@@ -483,7 +491,7 @@ smi() {
 	[[ $output == "MIG configuration checkpointed successfully" ]]
 	ln -s "$GPUSLICE" "$BATS_TEST_TMPDIR/nvidia-mig-parted"
 	run -1 "$BATS_TEST_TMPDIR/nvidia-mig-parted" -d apply -f "$file" -c nope
-	grep -qE '^time="[0-9TZ:-]+" level=fatal msg="Error selecting MIG config: selected mig-config not present: nope"$' <<<"$output"
+	grep -qE '^time="[0-9TZ:-]+" level=fatal msg="Error selecting MIG config: selected mig-config not present: nope; there are [^"]+ more"$' <<<"$output"
 }
 
 @test "a GPU without MIG is left alone by 'all', and refused by its index" {
@@ -619,11 +627,26 @@ smi() {
 	sim process start 0:1:0 --pid 31
 	run -0 mig status
 	grep -qE '^3g.20gb +4:4 +1 +0 +31 +MIG-' <<<"$output"
-	grep -q 'nothing more' <<<"$output"
+	grep -qx 'Room for nothing more' <<<"$output"
 	mig list -o json | jq -e '.[0].profiles | map(select(.name == "1g.5gb"))[0] | .free == 0 and .max == 7 and .starts == [0,1,2,3,4,5,6]'
 	sim process stop 31
 	apply -f - <<<"$(want '1g.5gb: 2')"
 	mig status -o json | jq -e '.[0].room["1g.5gb"] == 5'
+	run -0 mig status
+	grep -q '^Room for 5 x 1g.5gb, or ' <<<"$output"
+}
+
+@test "a config that is about none of the GPUs, or some, says so once, and what a filter has to be" {
+	local other='{device-filter: "0x233010DE", devices: all, mig-enabled: true, mig-devices: {3g.40gb: 2}}'
+	node p4d.24xlarge
+	run -0 mig apply -f - <<<"$(config it "$other")"
+	grep -qxF "note: config 'it' has no entry for GPUs 0-7, which stay as they are; GPU 0 is 0x20B010DE to a device-filter" <<<"$output"
+	run -0 mig apply -f - <<<"$(config it '{devices: [1, 5], mig-enabled: false}')"
+	grep -qxF "note: config 'it' has no entry for GPUs 0, 2-4, 6-7, which stay as they are" <<<"$output"
+	[[ $(grep -c ^note: <<<"$output") == 1 ]]
+	run -0 mig list
+	grep -q '^GPU 0 .*: MIG off, device-filter 0x20B010DE$' <<<"$output"
+	mig status -o json | jq -e '.[0].deviceFilter == "0x20B010DE"'
 }
 
 @test "a full change of eight GPUs takes few calls" {

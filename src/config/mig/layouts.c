@@ -279,24 +279,32 @@ static int check_keys(struct reader *r, const struct yaml_node *n, const struct 
 {
 	static const char *const keys[] = { "device-filter", "devices", "mig-enabled",
 		"mig-devices" };
+	const struct yaml_node *other = NULL;
 
 	if (n->type != YAML_OBJECT && n->type != YAML_NULL)
 		return mig_type_error(r, n, w, "an object with `devices` and `mig-enabled`",
 			"map[string]json.RawMessage");
-	for (size_t i = 1; i <= 2; i++) {
-		if (!yaml_get(n, keys[i], false))
-			return read_fail(r, n, w, ERR_INVALID, "missing required field: %s",
-				keys[i]);
-	}
-	for (size_t i = 0; i < n->n; i++) {
+	for (size_t i = 0; i < n->n && !other; i++) {
 		bool known = false;
 
 		for (size_t k = 0; k < ARRAY_LEN(keys); k++)
 			known |= !strcmp(n->pairs[i].key->text, keys[k]);
 		if (!known)
-			return mig_unexpected(r, n->pairs[i].key, w,
-				"device-filter, devices, mig-enabled or mig-devices");
+			other = n->pairs[i].key;
 	}
+	/* A key that is misspelt is both missing and unexpected: NVIDIA's words, and what helps. */
+	for (size_t i = 1; i <= 2; i++) {
+		if (yaml_get(n, keys[i], false))
+			continue;
+		if (other)
+			return read_fail(r, other, w, ERR_INVALID,
+				"missing required field: %s; unexpected field: %.80s", keys[i],
+				other->text);
+		return read_fail(r, n, w, ERR_INVALID, "missing required field: %s", keys[i]);
+	}
+	if (other)
+		return mig_unexpected(r, other, w,
+			"device-filter, devices, mig-enabled or mig-devices");
 	return 0;
 }
 
