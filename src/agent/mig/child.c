@@ -117,12 +117,20 @@ static void on_time(uv_timer_t *t)
 	}
 }
 
+/* It ended by itself, or has not: then what it says counts. Its end may be seen before its words. */
+static bool is_heard(const struct mig_child *c)
+{
+	return c->stage == RUNS ||
+	       (c->stage == EXITED && !c->end.silent && c->end.error.code == ERR_NONE);
+}
+
 static void refuse(struct mig_child *c, const struct error *err)
 {
-	if (c->stage != RUNS)
+	if (!is_heard(c))
 		return;
 	c->end.error = *err;
-	(void)uv_timer_start(&c->timer, on_time, 0, 0);
+	if (c->stage == RUNS)
+		(void)uv_timer_start(&c->timer, on_time, 0, 0);
 }
 
 static void look_at_end(struct mig_child *c)
@@ -157,7 +165,7 @@ static void take_line(struct mig_child *c)
 	if (!buf_ok(&c->line))
 		r = error_set(&err, ERR_LIMIT, "a line of more than %d bytes",
 			MIG_CHILD_LINE_MAX);
-	else if (c->ops && c->ops->line && c->stage == RUNS && c->line.len > 0)
+	else if (c->ops && c->ops->line && is_heard(c) && c->line.len > 0)
 		r = c->ops->line(c->arg, buf_str(&c->line), c->line.len, &err);
 	buf_clear(&c->line);
 	if (r < 0)
