@@ -55,6 +55,13 @@ teardown() {
 	eventually 5 offers 12
 	sharing 4 >"$NODE_DIR/etc/config.yaml" # seen in the new one, long before the slow look
 	eventually 5 offers 16
+	local n
+	for n in 5 6; do # and with a time between in which there is none; more often than there are slow looks
+		mv "$NODE_DIR/etc" "$NODE_DIR/etc.older"
+		eventually 5 status '.config.lastError.message | contains("No such file")'
+		sharing $n >"$NODE_DIR/etc.older/config.yaml" && mv "$NODE_DIR/etc.older" "$NODE_DIR/etc"
+		eventually 4 offers $((4 * n))
+	done
 }
 
 @test "a file that is written slowly is read when it is whole" {

@@ -16,6 +16,7 @@
  * config may be a good one, and take slices away. */
 #define WRITTEN_MS 200
 #define POLL_MS    10000
+#define MISSING_MS 1000 /* there is no directory to watch: it may come any moment */
 
 enum { DIR_OF_NAME, DIR_OF_TARGET, N_DIRS };
 
@@ -64,6 +65,14 @@ static void watch_dir_of(struct config_watch *w, int slot, char *path)
 	watch_dir(w, slot, dirname(path));
 }
 
+static void set_poll(struct config_watch *w, uint64_t ms)
+{
+	if (uv_timer_get_repeat(&w->poll) == ms)
+		return;
+	uv_timer_set_repeat(&w->poll, ms);
+	(void)uv_timer_again(&w->poll);
+}
+
 static void watch_dirs(struct config_watch *w)
 {
 	char name[PATH_MAX], target[PATH_MAX];
@@ -72,6 +81,7 @@ static void watch_dirs(struct config_watch *w)
 		return;
 	memcpy(name, w->path, strlen(w->path) + 1);
 	watch_dir_of(w, DIR_OF_NAME, name);
+	set_poll(w, *w->watched[DIR_OF_NAME] ? POLL_MS : MISSING_MS);
 	if (realpath(w->path, target))
 		watch_dir_of(w, DIR_OF_TARGET, target);
 }
