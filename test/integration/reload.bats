@@ -57,9 +57,10 @@ teardown() {
 	eventually 5 offers 16
 	local n
 	for n in 5 6; do # and with a time between in which there is none; more often than there are slow looks
-		mv "$NODE_DIR/etc" "$NODE_DIR/etc.older"
+		mkdir "$NODE_DIR/etc.$n" && sharing $n >"$NODE_DIR/etc.$n/config.yaml"
+		mv "$NODE_DIR/etc" "$NODE_DIR/etc.before.$n"
 		eventually 5 status '.config.lastError.message | contains("No such file")'
-		sharing $n >"$NODE_DIR/etc.older/config.yaml" && mv "$NODE_DIR/etc.older" "$NODE_DIR/etc"
+		mv "$NODE_DIR/etc.$n" "$NODE_DIR/etc"
 		eventually 4 offers $((4 * n))
 	done
 }
