@@ -3,6 +3,7 @@
 
 #include "base/time.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define DUE_MIN_MS 100 /* so that a date in the past cannot make the loop spin */
@@ -17,22 +18,47 @@
 
 /* --- what changed, for the log --- */
 
-static struct agent_seen_gpu *seen_of(struct agent *a, const char *uuid)
+/* The search begins at *at, behind the last that was found: they are asked for in one order mostly.
+ * NULL: out of memory. */
+static struct agent_seen_gpu *seen_of(struct agent *a, const char *key, bool mig, size_t *at)
 {
 	struct agent_seen_gpu *more;
 
 	for (size_t i = 0; i < a->n_seen; i++) {
-		if (!strcmp(a->seen[i].uuid, uuid))
-			return &a->seen[i];
+		size_t k = (*at + i) % a->n_seen;
+
+		if (a->seen[k].mig != mig || strcmp(a->seen[k].key, key) != 0)
+			continue;
+		*at = k + 1;
+		return &a->seen[k];
 	}
 	more = reallocarray(a->seen, a->n_seen + 1, sizeof(*more));
 	if (!more)
 		return NULL;
 	a->seen = more;
 	more = &a->seen[a->n_seen++];
-	*more = (struct agent_seen_gpu){ .ok = true };
-	memcpy(more->uuid, uuid, sizeof(more->uuid));
+	*more = (struct agent_seen_gpu){ .ok = true, .mig = mig };
+	(void)snprintf(more->key, sizeof(more->key), "%s", key);
+	*at = a->n_seen;
 	return more;
+}
+
+/* Those without a UUID must not be taken for each other, or each would be news again and again. */
+static struct agent_seen_gpu *seen_gpu(struct agent *a, const struct gpu *g, size_t *at)
+{
+	char place[16];
+
+	(void)snprintf(place, sizeof(place), "%u", g->index);
+	return seen_of(a, g->uuid[0] ? g->uuid : place, false, at);
+}
+
+static struct agent_seen_gpu *seen_mig(struct agent *a, const struct gpu *g,
+	const struct gpu_mig *m, size_t *at)
+{
+	char place[32];
+
+	(void)snprintf(place, sizeof(place), "%u:%u", g->index, m->index);
+	return seen_of(a, m->uuid[0] ? m->uuid : place, true, at);
 }
 
 static void tell_gpu(struct agent *a, const struct gpu *g, const struct health *h)
@@ -85,9 +111,10 @@ static void drop_old_migs(struct agent *a)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < a->n_seen; i++) {
-		if (strncmp(a->seen[i].uuid, "MIG-", 4) != 0 ||
-			node_mig(&a->node, a->seen[i].uuid) != UINT32_MAX)
-			a->seen[kept++] = a->seen[i];
+		if (a->seen[i].mig && !a->seen[i].here)
+			continue;
+		a->seen[kept] = a->seen[i];
+		a->seen[kept++].here = false;
 	}
 	a->n_seen = kept;
 }
@@ -95,10 +122,11 @@ static void drop_old_migs(struct agent *a)
 static void log_health(struct agent *a)
 {
 	const struct inventory *inv = a->node.inv;
+	size_t at = 0;
 
 	for (uint32_t i = 0; i < inv->n; i++) {
 		const struct node_gpu *g = &a->node.gpus[i];
-		struct agent_seen_gpu *seen = seen_of(a, g->gpu.uuid);
+		struct agent_seen_gpu *seen = seen_gpu(a, &g->gpu, &at);
 
 		if (seen && is_news(seen, &g->health))
 			tell_gpu(a, &g->gpu, &g->health);
@@ -106,12 +134,13 @@ static void log_health(struct agent *a)
 	for (uint32_t i = 0; i < inv->n_mig; i++) {
 		const struct gpu_mig *m = &inv->mig[i];
 		const struct node_gpu *g = &a->node.gpus[m->gpu];
-		struct agent_seen_gpu *seen;
+		struct agent_seen_gpu *seen = seen_mig(a, &g->gpu, m, &at);
 
-		if (!health_ok(&g->health)) /* is said of the GPU */
+		if (!seen)
 			continue;
-		seen = seen_of(a, m->uuid);
-		if (seen && is_news(seen, &a->node.migs[i]))
+		seen->here = true;
+		/* What ails the GPU is said of the GPU. */
+		if (health_ok(&g->health) && is_news(seen, &a->node.migs[i]))
 			tell_mig(a, &g->gpu, m, &a->node.migs[i]);
 	}
 	drop_old_migs(a);

@@ -302,3 +302,16 @@ mig_is() {
 	mv "$minors.away" "$minors"
 	eventually 20 offers 8 8 $LARGE
 }
+
+@test "MIG devices that do not say who they are are told apart, and of each once" {
+	export FAKE_NVML=$NODE_DIR/nvml GPUSLICE_NVML=$GPUSLICE_BUILD/test/lib/libfake-nvml.so
+	printf '%s\n' 'gpus 1' 'memory 40960' 'migmode 0 1' 'mig 0 0 7 0 19 1' 'mig 0 1 8 0 19 1' \
+		'error nvmlDeviceGetUUID 100 3' 'error nvmlDeviceGetUUID 101 999' >"$FAKE_NVML"
+	mig_up mixed
+	eventually 20 status '[.gpus[].migDevices[].health] == ["unhealthy", "unhealthy"]'
+	for generation in 2 3; do # each is another decision
+		strategy mixed | sed "s/probes: 2/probes: 1$generation/" | put "$CONFIG"
+		eventually 10 status ".config.generation == $generation"
+	done
+	[[ $(times agent 'MIG device is unhealthy') == 2 ]]
+}
