@@ -175,6 +175,29 @@ static void node_tick__forgets_what_is_gone_for_long(void **state)
 	inventory_free(less);
 }
 
+/* Else whoever looks when that is due would look without a pause. */
+static void node_due__is_never_past_after_a_look_in_vain(void **state)
+{
+	struct inventory *all = fixture_inventory(3), *less = fixture_inventory(3);
+	struct error why = { .code = ERR_UNAVAILABLE, .msg = "no driver" };
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	observe(&f, all, 0);
+	take_out(less, 1);
+	observe(&f, less, 10);
+	assert_true(node_observe(&f.node, &f.policy, NULL, &why, 100 * S, NULL) >= 0);
+	assert_true(node_due(&f.node, &f.policy) == 110 * S);
+	assert_int_equal(by_uuid(&f, "GPU-1")->gpu.fault, GPU_FAULT_GONE);
+	assert_string_equal(by_uuid(&f, "GPU-1")->health.reason,
+		"GPU is gone: NVML does not list it any more");
+	assert_string_equal(by_uuid(&f, "GPU-0")->health.reason, "no driver");
+	node_fini(&f.node);
+	inventory_free(all);
+	inventory_free(less);
+}
+
 /* A lost GPU often answers nothing at all, not even its UUID. */
 static void node_observe__recognises_a_gpu_without_a_uuid(void **state)
 {
@@ -382,6 +405,7 @@ int main(void)
 		cmocka_unit_test(node_observe__keeps_class_and_fabric),
 		cmocka_unit_test(node_observe__keeps_a_gone_gpu_and_its_neighbours),
 		cmocka_unit_test(node_tick__forgets_what_is_gone_for_long),
+		cmocka_unit_test(node_due__is_never_past_after_a_look_in_vain),
 		cmocka_unit_test(node_observe__recognises_a_gpu_without_a_uuid),
 		cmocka_unit_test(node_observe__lists_a_gpu_that_never_had_a_uuid),
 		cmocka_unit_test(node_observe__lists_twins_once_each),
