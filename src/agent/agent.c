@@ -73,10 +73,12 @@ static void take_look(struct agent *a, const struct inventory *inv, const struct
 	}
 	if (r > 0)
 		agent_config_gpus_changed(a);
-	if (r > 0 || !a->offered.offer)
+	if (r > 0 || !a->offered.offer) {
 		agent_reconcile(a);
-	else
+	} else {
 		agent_cdi_look(a);
+		agent_set_due(a);
+	}
 }
 
 static void on_inventory(void *arg, const struct inventory *inv)
@@ -172,6 +174,8 @@ void agent_gpus_follow_config(struct agent *a, bool moved)
 		a->monitor = gpu_monitor_stop(a->monitor);
 		if (start_monitor(a, &err) < 0)
 			agent_fail(a, &err);
+		else if (a->mig.released)
+			gpu_monitor_release(a->monitor);
 	}
 }
 

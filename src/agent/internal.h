@@ -116,6 +116,7 @@ struct agent {
 	bool nvml_answered;     /* an inventory came, at least once */
 	struct error nvml_down; /* ERR_NONE while NVML works */
 	uv_timer_t due;         /* core/node.h's clock */
+	uint64_t asked_ns;      /* when it last asked for a look */
 	struct agent_seen_gpu *seen;
 	size_t n_seen;
 
@@ -145,6 +146,7 @@ void agent_labels_fini(struct agent *a);
 
 /* reconcile.c: decide from what is known now, and act on the difference. */
 void agent_reconcile(struct agent *a);
+void agent_set_due(struct agent *a); /* after a look that changed nothing */
 
 /* plugins.c */
 struct agent_plugin *agent_plugin_new(struct agent *a, const char *name);
@@ -189,7 +191,7 @@ void agent_event(struct agent *a, enum event_type type, const char *reason, cons
 void agent_mig_init(struct agent *a, const struct agent_options *o);
 int agent_mig_start(struct agent *a, struct error *err) MUST_USE;
 void agent_mig_with_api(struct agent *a, struct api *api);
-void agent_mig_look(struct agent *a);   /* the Node, the layouts or the GPUs may be other ones */
+void agent_mig_look(struct agent *a); /* the Node, the layouts or the GPUs may be other ones */
 void agent_mig_looked(struct agent *a); /* NVML was looked at, and that is in .node */
 /* Takes from @inv, a copy of the node's, what is not to be offered now. */
 void agent_mig_mask(const struct agent *a, struct inventory *inv);

@@ -8,6 +8,9 @@
 
 #define DUE_MIN_MS 100 /* so that a date in the past cannot make the loop spin */
 
+/* A look that was asked for is not asked for again before. */
+#define ASK_AGAIN_NS NS_PER_SEC
+
 /* When to try again to serve what could not be served. Most reasons end with an event in the
  * kubelet's directory, but not a full disk. */
 #define SERVE_AGAIN_NS (2 * NS_PER_SEC)
@@ -264,6 +267,7 @@ static void on_due(uv_timer_t *t)
 
 	if (now >= node_due(&a->node, policy)) {
 		(void)node_tick(&a->node, policy, now);
+		a->asked_ns = now;
 		agent_probe(a);
 	}
 	agent_reconcile(a);
@@ -286,10 +290,18 @@ static uint64_t plugins_due(const struct agent *a, uint64_t now)
 	return due;
 }
 
-static void arm_timer(struct agent *a)
+/* An answer may take long: NVML hangs or crashes, or nobody is to open it now. */
+static uint64_t look_due(const struct agent *a, uint64_t now)
 {
 	uint64_t due = node_due(&a->node, &a->config.config->health);
-	uint64_t now = time_mono_ns();
+	uint64_t again = a->asked_ns + ASK_AGAIN_NS;
+
+	return due <= now && a->asked_ns && now < again ? again : due;
+}
+
+void agent_set_due(struct agent *a)
+{
+	uint64_t now = time_mono_ns(), due = look_due(a, now);
 	uint64_t plugins = plugins_due(a, now), cdi = agent_cdi_due(&a->cdi);
 
 	if (plugins < due)
@@ -317,5 +329,5 @@ void agent_reconcile(struct agent *a)
 	if (a->offered.offer && a->offer_error.code == ERR_NONE)
 		act(a);
 	agent_cluster_look(a);
-	arm_timer(a);
+	agent_set_due(a);
 }
