@@ -4,6 +4,7 @@
 #include "agent/cluster/patch.h"
 #include "agent/options.h"
 #include "base/time.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ void agent_event(struct agent *a, enum event_type type, const char *reason, cons
 	va_start(ap, fmt);
 	(void)vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
+	utf8_make_valid(message);
 	event_send(&a->cluster.events, type, reason, message);
 }
 

@@ -88,15 +88,18 @@ static void wish_nothing(struct agent *a)
 	const char *state = n ? node_object_label(n, MIG_STATE_LABEL) : NULL;
 
 	waits(m, "");
+	m->text_since_ns = 0;
 	m->key[0] = m->tried[0] = '\0';
 	m->drift_known = false;
 	m->retry_at_ns = 0;
+	m->rebooting = false;
 	if (m->phase != MIG_REST && !mig_attempt_interrupt(a))
 		return;
 	if (state && (!strcmp(state, "pending") || !strcmp(state, "rebooting")))
 		mig_node_say(a, "", "");
 	if (m->want.clients != MIG_CLIENTS_RUN)
 		mig_node_clients(a, MIG_CLIENTS_RUN);
+	mig_attempt_clean(a);
 }
 
 /* --- when --- */
@@ -135,6 +138,24 @@ static bool is_time(struct agent *a)
 static void on_retry(uv_timer_t *t)
 {
 	agent_mig_look(t->data);
+}
+
+/* Whether to go on waiting for the layouts. Not for ever: somebody waits for the state, and an agent
+ * before us may have paused clients. */
+static bool waits_for_text(struct agent_mig *m, const char *why)
+{
+	uint64_t now = time_mono_ns();
+
+	waits(m, why);
+	if (m->phase != MIG_REST)
+		return true;
+	if (!m->text_since_ns)
+		m->text_since_ns = now;
+	if (now - m->text_since_ns >= m->silence_ns)
+		return false;
+	(void)uv_timer_start(&m->timer, on_retry,
+		(m->text_since_ns + m->silence_ns - now) / NS_PER_MS + 1, 0);
+	return true;
 }
 
 static void arm(struct agent_mig *m)
@@ -186,6 +207,7 @@ void agent_mig_look(struct agent *a)
 	m->by = find_wish(a, &name);
 	if (m->by == MIG_WISH_UNKNOWN) {
 		waits(m, agent_cluster_trouble(a));
+		m->text_since_ns = 0;
 		return;
 	}
 	if (m->by == MIG_WISH_NONE) {
@@ -193,12 +215,15 @@ void agent_mig_look(struct agent *a)
 		return;
 	}
 	r = read_text(a, &text, &err);
-	if (r > 0) {
-		waits(m, err.msg);
+	if (r > 0 && waits_for_text(m, err.msg))
 		return;
+	if (r <= 0) {
+		m->text_since_ns = 0;
+		waits(m, "");
 	}
-	waits(m, "");
-	if (r < 0)
+	if (r > 0) /* whatever keeps it from us: one wish, as the words may change */
+		mig_wish_key(name, "?", 1, m->key);
+	else if (r < 0)
 		mig_wish_key(name, err.msg, strlen(err.msg), m->key);
 	else
 		mig_wish_key(name, buf_str(&text), text.len, m->key);
@@ -278,6 +303,7 @@ static int start_file(struct agent *a, const char *path, struct error *err)
 
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
 		len = (int)strlen(path);
+		slash = path;
 		entry = MIG_CONFIG_KEY;
 	}
 	if (len >= (int)sizeof(m->dir) || !config_entry_name_ok(entry))

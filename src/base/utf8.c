@@ -39,6 +39,16 @@ bool utf8_is_valid(const char *text)
 	return true;
 }
 
+void utf8_make_valid(char *text)
+{
+	if (utf8_is_valid(text))
+		return;
+	for (; *text; text++) {
+		if ((unsigned char)*text >= 0x80)
+			*text = '?';
+	}
+}
+
 static bool is_control(unsigned char c)
 {
 	return (c < 0x20 && c != '\n' && c != '\r' && c != '\t') || c == 0x7f;

@@ -442,3 +442,108 @@ pods_left() {
 	[[ $(find "/proc/${PID[agent]}/fd" | wc -l) -lt 60 ]]
 	[[ $(find "$GPUSLICE_RUN_DIR" -type f -o -type s | wc -l) -le 4 ]]
 }
+
+@test "words that are no UTF-8 are said all the same" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	behave apply <<<'step "one"; printf "broken \\xff\\xfe here\\n" >&2; exit 3'
+	manager
+	fails_and_recovers "broken ?? here"
+}
+
+@test "services that a dead agent stopped start again, also where nothing is wanted any more" {
+	mkdir "$NODE_DIR/bin"
+	printf '#!/bin/bash\necho "${@:3}" >>"$1/log"\n' >"$NODE_DIR/bin/chroot"
+	chmod +x "$NODE_DIR/bin/chroot"
+	mkdir -p "$GPUSLICE_RUN_DIR"
+	printf 'a.service\nb.service\n' >"$GPUSLICE_RUN_DIR/mig-services"
+	node
+	PATH=$NODE_DIR/bin:$PATH manager
+	eventually 20 test -e "$NODE_DIR/host/log"
+	eventually 5 test ! -e "$GPUSLICE_RUN_DIR/mig-services"
+	[[ $(tr '\n' ' ' <"$NODE_DIR/host/log") == "start b.service start a.service " ]]
+	# Then a label is followed as ever.
+	label nvidia.com/mig.config=a
+	eventually 10 state_is success
+}
+
+@test "layouts that cannot be read are failed after a while, and paused clients run again" {
+	node nvidia.com/mig.config=a nvidia.com/mig.config.state=pending nvidia.com/gpu.deploy.dcgm=paused-for-mig-change
+	touch "$API/configmaps.fail"
+	GPUSLICE_MIG_SILENCE=2s manager --mig-config-map gpu/mig
+	eventually 20 state_is failed
+	reason_has "a: configmap gpu/mig"
+	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
+	[[ ! -e $FAKE_MIG/calls ]]
+	# Not again and again, and at once when it can be read.
+	sleep 1
+	states_were failed
+	jq -n '{metadata: {name: "mig", uid: "1"}, data: {"config.yaml": "one"}}' | put "$API/configmaps"
+	rm "$API/configmaps.fail"
+	eventually 40 state_is success
+	[[ $(<"$FAKE_MIG/text") == one ]]
+}
+
+@test "a new driver root while a mode changes does not open the GPUs again" {
+	local config=$NODE_DIR/config.yaml
+	printf 'version: v1\nflags: {plugin: {containerDriverRoot: /one}}\n' >"$config"
+	node nvidia.com/mig.config=a
+	behave apply <<<'step "one"; touch "$FAKE_MIG/at"; while [[ -e $FAKE_MIG/at ]]; do sleep 0.1; done'
+	manager --config-file "$config"
+	eventually 20 test -e "$FAKE_MIG/at"
+	workers_are 0
+	printf 'version: v1\nflags: {plugin: {containerDriverRoot: /two}}\n' | put "$config"
+	kill -HUP "${PID[agent]}"
+	eventually 10 grep -q 'config applied' "$NODE_DIR/agent.log"
+	sleep 1
+	workers_are 0
+	rm "$FAKE_MIG/at"
+	eventually 10 state_is success
+	offers 4
+}
+
+@test "the reason names the layout that is wanted now, also while clients are waited for" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	pods_of dcgm
+	manager
+	eventually 20 reason_has "a: being applied"
+	label nvidia.com/mig.config=b
+	eventually 10 reason_has "b: being applied"
+	state_is pending
+	echo '[]' | put "$API/pods"
+	eventually 10 state_is success
+}
+
+@test "a Node that is made anew while clients are waited for is marked anew" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	pods_of dcgm
+	manager
+	eventually 20 label_is nvidia.com/gpu.deploy.dcgm paused-for-mig-change
+	rm "$API/nodes"
+	sleep 3
+	[[ $(calls apply) == 0 ]]
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	eventually 10 label_is nvidia.com/gpu.deploy.dcgm paused-for-mig-change
+	[[ $(calls apply) == 0 ]]
+	state_is pending
+	echo '[]' | put "$API/pods"
+	eventually 10 state_is success
+	label_is nvidia.com/gpu.deploy.dcgm true
+}
+
+@test "an agent that ends in any phase leaves no tool, and the next one goes on" {
+	local phase
+	node nvidia.com/gpu.deploy.dcgm=true
+	for phase in dry apply; do
+		rm -f "$FAKE_MIG/at"
+		behave "$phase" <<<'step "one"; touch "$FAKE_MIG/at"; sleep 60'
+		label "nvidia.com/mig.config=$phase"
+		manager
+		eventually 20 test -e "$FAKE_MIG/at"
+		stop agent
+		eventually 2 no_tool
+		rm "$FAKE_MIG/$phase"
+	done
+	manager
+	eventually 20 state_is success
+	label_is nvidia.com/gpu.deploy.dcgm true
+}

@@ -2,6 +2,7 @@
 #include "agent/mig/attempt.h"
 
 #include "base/time.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -102,6 +103,7 @@ static void finish_badly(struct agent *a)
 
 	(void)snprintf(text, sizeof(text), "%s: %.*s", m->name,
 		(int)(sizeof(text) - sizeof(m->name) - 3), m->outcome.msg);
+	utf8_make_valid(text);
 	m->good = false;
 	m->drift_known = false;
 	m->failures++;
@@ -218,6 +220,27 @@ bool mig_attempt_interrupt(struct agent *a)
 	m->call = api_cancel(m->call);
 	mig_enter(a, MIG_REST);
 	return true;
+}
+
+static void on_cleaned(void *arg, const struct error *err)
+{
+	struct agent *a = arg;
+
+	(void)err; /* each service has its line in the log */
+	mig_enter(a, MIG_REST);
+	agent_mig_look(a);
+}
+
+void mig_attempt_clean(struct agent *a)
+{
+	struct agent_mig *m = &a->mig;
+
+	if (m->host.stopped.n == 0)
+		return;
+	m->phase = MIG_RESTORE; /* whatever is wanted meanwhile waits */
+	m->host.done = on_cleaned;
+	m->host.arg = a;
+	mig_host_start(&m->host);
 }
 
 void mig_attempt_look(struct agent *a)

@@ -145,11 +145,24 @@ static void finish(struct mig_host *h, const struct error *err)
 	h->done(h->arg, err);
 }
 
+/* The others are started all the same. */
+static void not_started(struct mig_host *h, const struct error *err)
+{
+	log_error("a service of the host does not start", LOG_STR("reason", err->msg));
+	if (h->first.code == ERR_NONE)
+		h->first = *err;
+	next_service(h);
+}
+
 static void run(struct mig_host *h, const char *const *argv, uint64_t ns)
 {
 	struct error err = ERROR_INIT;
 
-	if (mig_child_start(&h->child, h->loop, argv, NULL, 0, ns, &child_ops, h, &err) < 0)
+	if (mig_child_start(&h->child, h->loop, argv, NULL, 0, ns, &child_ops, h, &err) == 0)
+		return;
+	if (h->step == MIG_HOST_START)
+		not_started(h, &err);
+	else
 		finish(h, &err);
 }
 
@@ -201,9 +214,8 @@ static void started(struct mig_host *h, const struct mig_child_end *end)
 
 	if (end->silent || end->status != 0) {
 		describe(end, "start service", name, &err);
-		log_error("a service of the host does not start", LOG_STR("reason", err.msg));
-		if (h->first.code == ERR_NONE)
-			h->first = err;
+		not_started(h, &err);
+		return;
 	}
 	next_service(h);
 }

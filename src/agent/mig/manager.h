@@ -61,6 +61,7 @@ struct agent_mig {
 	enum mig_wish_by by;
 	char key[MIG_WISH_KEY_MAX];
 	char waiting[ERROR_MSG_MAX]; /* why that is not known yet; "" */
+	uint64_t text_since_ns;      /* since when only the text is waited for; 0: it is not */
 	bool rebooting;              /* the Node said so when we came */
 	bool node_seen;
 
@@ -113,6 +114,8 @@ void mig_attempt_start(struct agent *a);
 /* Another wish: an attempt that has changed nothing yet begins anew. True: it does; else the wish
  * is looked at when it has ended. */
 bool mig_attempt_interrupt(struct agent *a);
+/* At rest, where nothing is wanted: starts what an agent before us stopped. */
+void mig_attempt_clean(struct agent *a);
 void mig_attempt_look(struct agent *a);   /* the Node or the plugins may be other ones */
 void mig_attempt_looked(struct agent *a); /* NVML was looked at */
 void mig_attempt_stop(struct agent *a);

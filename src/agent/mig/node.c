@@ -2,6 +2,7 @@
 #include "agent/internal.h"
 
 #include "base/time.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -105,6 +106,7 @@ static const char *keep(char *to, size_t cap, const char *text)
 	if (!text)
 		return NULL;
 	(void)snprintf(to, cap, "%s", text);
+	utf8_make_valid(to); /* else no JSON could have it, and the clients would stay paused */
 	return to;
 }
 

@@ -21,9 +21,9 @@ static void begin_change(struct agent *a)
 	struct agent_mig *m = &a->mig;
 	char text[MIG_WISH_NAME_MAX + 64];
 
-	if (!strcmp(m->state, "pending"))
-		return;
 	(void)snprintf(text, sizeof(text), "%s: being applied", m->name);
+	if (!strcmp(m->state, "pending") && !strcmp(m->reason, text))
+		return;
 	mig_node_say(a, "pending", text);
 	log_info("changing the MIG layout", LOG_STR("config", m->name));
 	agent_event(a, EVENT_NORMAL, "MigConfigPending", "%s", text);
@@ -135,6 +135,9 @@ static void on_pods(void *arg, const struct api_reply *reply, const struct error
 		mig_node_clients(a, MIG_CLIENTS_PAUSE);
 		return;
 	}
+	/* The Node may have been made anew since: then nobody is paused yet. */
+	if (!mig_node_shows(a))
+		return;
 	if (mig_clients_wait(node_object_labels(a->cluster.node), items, m->waits_for,
 		    sizeof(m->waits_for)))
 		return;

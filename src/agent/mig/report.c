@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/mig/report.h"
 
+#include "base/utf8.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +22,7 @@ static void copy(char *to, size_t cap, const json_t *text)
 	const char *s = json_string_value(text);
 
 	(void)snprintf(to, cap, "%s", s ? s : "");
+	utf8_make_valid(to);
 }
 
 static bool number(const json_t *o, const char *key, uint32_t *ret)
@@ -114,6 +117,7 @@ static int on_step(struct mig_report *r, const json_t *o, struct error *err)
 	if (!text || !number(o, "gpu", &gpu))
 		return bad(err, "step", text ? "gpu" : "text");
 	(void)snprintf(r->doing, sizeof(r->doing), "GPU %u: %s", gpu, text);
+	utf8_make_valid(r->doing);
 	return 0;
 }
 
@@ -124,6 +128,7 @@ static int on_hook(struct mig_report *r, const json_t *o, struct error *err)
 	if (!name)
 		return bad(err, "hook", "name");
 	(void)snprintf(r->doing, sizeof(r->doing), "hook %s", name);
+	utf8_make_valid(r->doing);
 	return 0;
 }
 
