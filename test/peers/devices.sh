@@ -50,6 +50,7 @@ table() {
 		p4d.24xlarge one-empty mixed - specs mig-3g.20gb=14
 		p4d.24xlarge one-empty single - specs gpu=14/15 | refused
 		p4d.24xlarge several mixed - index,specs gpu=2 mig-1g.5gb=14 mig-1g.5gb.me=2 mig-1g.10gb=2 mig-2g.10gb=4 mig-7g.40gb=1 | gpu=2 mig-1g.10gb=2 mig-1g.5gb=16 mig-2g.10gb=4 mig-7g.40gb=1
+		p4d.24xlarge several mixed patterns index,specs gpu=2 mig-1g.10gb=2 mig-1g.5gb=16 mig-2g.10gb=4 mig-7g.40gb=1
 		p4d.24xlarge parts single - specs gpu=48
 		p4d.24xlarge parts mixed - specs | mig-3g.20gb=48
 		p4d.24xlarge all-enabled mixed - specs
@@ -84,6 +85,7 @@ config() {
 	gpu) echo 'sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}' ;;
 	mig) echo 'sharing: {timeSlicing: {resources: [{name: nvidia.com/mig-1g.5gb, replicas: 3}]}}' ;;
 	renamed) echo 'sharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/mig-1g.5gb, replicas: 2}]}}' ;;
+	patterns) echo 'resources: {mig: [{pattern: "1g.5gb*", name: mig-1g.5gb}]}' ;; # which NVIDIA's drops
 	one) echo 'sharing: {timeSlicing: {failRequestsGreaterThanOne: true, resources: [{name: nvidia.com/mig-1g.5gb, replicas: 3}]}}' ;;
 	esac
 }
