@@ -5,13 +5,12 @@
 #include "agent/agent.h"
 #include "base/option.h"
 
-#define AGENT_KUBELET_DIR   "/var/lib/kubelet"
-#define AGENT_RUN_DIR       "/run/gpuslice"
-#define AGENT_STARTUP_TAINT "gpuslice.io/not-ready"
-#define AGENT_HOST_ROOT     "/host"
-#define AGENT_MIG_STATE_FILE                                            \
-	"/etc/systemd/system/nvidia-mig-manager.service.d/override.conf"
-#define AGENT_SOCKET        "gpusliced.sock" /* in the run directory: status over HTTP */
+#define AGENT_KUBELET_DIR    "/var/lib/kubelet"
+#define AGENT_RUN_DIR        "/run/gpuslice"
+#define AGENT_STARTUP_TAINT  "gpuslice.io/not-ready"
+#define AGENT_HOST_ROOT      "/host"
+#define AGENT_MIG_STATE_FILE "/etc/systemd/system/nvidia-mig-manager.service.d/override.conf"
+#define AGENT_SOCKET         "gpusliced.sock" /* in the run directory: status over HTTP */
 
 /* The whole table, ours first. Yours: free(). NULL: out of memory. */
 struct option_def *agent_options(size_t *ret_n) MUST_USE;
