@@ -77,6 +77,7 @@ static int want_config(struct change *c, const struct mig_node_gpu *g, struct mi
 {
 	const struct mig_entry *e = mig_config_entry(c->config, g);
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
+	char text[64];
 	int r;
 
 	if (!e)
@@ -90,6 +91,11 @@ static int want_config(struct change *c, const struct mig_node_gpu *g, struct mi
 	r = mig_entry_want(e, g, ret, &notes, err);
 	if (r < 0)
 		without_gpu(g, err);
+	if (r > 0 && e->enabled) { /* wanted of all GPUs, and of this one it cannot be */
+		(void)snprintf(text, sizeof(text), "GPU %u has no MIG and is left alone",
+			g->index);
+		(void)!strv_add(&notes, text, NULL);
+	}
 	if (r >= 0)
 		tell_notes(c, &notes);
 	return r > 0 ? leave(err, "it has no MIG") : r;

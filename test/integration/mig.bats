@@ -498,6 +498,10 @@ smi() {
 	node p3.2xlarge
 	run -0 mig apply -f - -o json <<<"$(want '1g.5gb: 1')"
 	result_is 0 skipped
+	run -0 mig apply -f - <<<"$(want '1g.5gb: 1')"
+	[[ $(grep -cx 'note: GPU 0 has no MIG and is left alone' <<<"$output") == 1 ]]
+	run -0 mig apply -f - <<<"$(config it '{devices: all, mig-enabled: false}')"
+	[[ $output == "MIG configuration applied successfully" ]]
 	run -1 mig apply -f - -o json <<<"$(config it '{devices: [0], mig-enabled: true, mig-devices: {1g.5gb: 1}}')"
 	grep -q 'non MIG-capable GPU' <<<"$output"
 }
