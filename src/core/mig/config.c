@@ -6,7 +6,7 @@
 
 #include "core/mig/config-build.h"
 
-#define NAMES_MAX 240 /* of the names that a message lists */
+#define NAMES_MAX 140 /* of the names that a message lists: annotations and Events are short */
 
 static void config_fini(struct mig_config *c)
 {
