@@ -530,20 +530,52 @@ pods_left() {
 	label_is nvidia.com/gpu.deploy.dcgm true
 }
 
-@test "an agent that ends in any phase leaves no tool, and the next one goes on" {
+@test "an agent that ends in any phase leaves no program, and the next one goes on" {
 	local phase
+	local -a options=(--mig-shutdown-host-gpu-clients --mig-gpu-clients-file "$NODE_DIR/clients.yaml"
+		--mig-with-reboot --mig-reboot-command "sleep 60")
+	mkdir "$NODE_DIR/bin"
+	cat >"$NODE_DIR/bin/chroot" <<-'EOF2'
+		#!/bin/bash
+		[[ ! -e $1/block-$3 ]] || sleep 60
+	EOF2
+	chmod +x "$NODE_DIR/bin/chroot"
+	printf 'version: v1\nsystemd-services: [a.service]\n' >"$NODE_DIR/clients.yaml"
 	node nvidia.com/gpu.deploy.dcgm=true
-	for phase in dry apply; do
-		rm -f "$FAKE_MIG/at"
-		behave "$phase" <<<'step "one"; touch "$FAKE_MIG/at"; sleep 60'
+	for phase in planning pausing stopping applying registering starting rebooting; do
+		case $phase in
+		planning) behave dry <<<'step "one"; sleep 60' ;;
+		pausing) pods_of dcgm ;;
+		stopping) touch "$NODE_DIR/host/block-stop" ;;
+		applying) behave apply <<<'step "one"; sleep 60' ;;
+		registering) behave apply <<<'echo "$name" >"$FAKE_MIG/now"; results changed; kill -STOP "$(<"$FAKE_MIG/kubelet")"; sleep 2; finish true' ;;
+		starting) touch "$NODE_DIR/host/block-start" ;;
+		rebooting) behave apply <<<'finish false reset-required "GPU 0 waits for a reset"' ;;
+		esac
 		label "nvidia.com/mig.config=$phase"
-		manager
-		eventually 20 test -e "$FAKE_MIG/at"
+		PATH=$NODE_DIR/bin:$PATH manager "${options[@]}"
+		echo "${PID[kubelet]}" >"$FAKE_MIG/kubelet"
+		eventually 20 in_phase "$phase"
 		stop agent
-		eventually 2 no_tool
-		rm "$FAKE_MIG/$phase"
+		kill -CONT "${PID[kubelet]}"
+		eventually 2 no_programs
+		rm -f "$FAKE_MIG/dry" "$FAKE_MIG/apply" "$NODE_DIR/host"/block-*
+		echo '[]' | put "$API/pods"
 	done
-	manager
+	label nvidia.com/mig.config=a
+	PATH=$NODE_DIR/bin:$PATH manager "${options[@]}"
 	eventually 20 state_is success
+	reason_has "a: applied"
 	label_is nvidia.com/gpu.deploy.dcgm true
+	[[ ! -e $GPUSLICE_RUN_DIR/mig-services ]]
+	offers 4
+}
+
+# in_phase WORD: the first of its name; a reboot is one when its command runs.
+in_phase() {
+	status ".mig.phase | startswith(\"$1\")" && { [[ $1 != rebooting ]] || leftovers | grep 'sleep 60'; }
+}
+
+no_programs() {
+	! leftovers | grep -E 'fake-mig|chroot|sleep'
 }
