@@ -68,7 +68,6 @@ mig export >"$tmp/export.yaml"
 mig export -o json >"$tmp/export.json"
 mig checkpoint -f "$tmp/checkpoint.json" >/dev/null
 if [[ -n $peer ]]; then
-	show theirs "$peer" --version
 	theirs "$peer" export >"$tmp/peer.yaml"
 	theirs "$peer" export -o json >"$tmp/peer.json"
 	theirs "$peer" checkpoint -f "$tmp/peer-checkpoint.json" >/dev/null
