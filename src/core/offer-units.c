@@ -149,6 +149,7 @@ static int add_mig(struct work *w, uint32_t i, struct error *err)
 	const struct gpu *g = &w->inv->gpus[m->gpu];
 	char name[RESOURCE_NAME_MAX];
 	struct offer_unit *u;
+	bool named;
 
 	if (!m->uuid[0])
 		return note(w, NULL, err,
@@ -160,7 +161,13 @@ static int add_mig(struct work *w, uint32_t i, struct error *err)
 			"MIG device %" PRIu32 ":%" PRIu32
 			" (%s): not offered, another MIG device has the same UUID",
 			g->index, m->index, m->uuid);
-	if (!mig_name(name, w->config, m))
+	named = mig_name(name, w->config, m);
+	if (!named && !m->profile[0])
+		return note(w, NULL, err,
+			"MIG device %" PRIu32 ":%" PRIu32
+			" (%s): not offered, its profile is unknown%s%s",
+			g->index, m->index, m->uuid, m->reason[0] ? ": " : "", m->reason);
+	if (!named)
 		return note(w, NULL, err,
 			"GPU %" PRIu32
 			" (%s): its MIG devices '%s' are not offered, no resource "

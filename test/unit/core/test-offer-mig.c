@@ -413,9 +413,10 @@ static void offer_new__contains_what_cannot_be_offered(void **state)
 		(void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "minors: not there");
 		(void)snprintf(inv->mig[1].reason, GPU_REASON_MAX, "minors: not there"));
 	CASE(1, MIXED, "",
-		"GPU 0 (GPU-0): its MIG devices '' are not offered, no resource pattern "
-		"matches the profile",
+		"MIG device 0:0 (MIG-0-0): not offered, its profile is unknown: GetInfo: "
+		"unknown error",
 		small(inv, 0);
+		(void)snprintf(inv->mig[0].reason, GPU_REASON_MAX, "GetInfo: unknown error");
 		inv->mig[0].profile[0] = '\0');
 	/* so it is with a GPU of them: its MIG devices go where it goes */
 	CASE(2, MIXED, "gpu=GPU-0", "GPU 1: not offered, its UUID is unknown", small(inv, 1);
