@@ -579,3 +579,119 @@ in_phase() {
 no_programs() {
 	! leftovers | grep -E 'fake-mig|chroot|sleep'
 }
+
+# held: an apply that waits at its first step for release.
+hold_apply() {
+	behave apply <<<'step "one"; touch "$FAKE_MIG/at"; while [[ -e $FAKE_MIG/at ]]; do sleep 0.1; done'
+}
+
+release() {
+	rm "$FAKE_MIG/apply" "$FAKE_MIG/at"
+}
+
+@test "a label that changes while a layout is applied is followed afterwards; changed back, it was not" {
+	node nvidia.com/mig.config=a
+	hold_apply
+	manager
+	eventually 20 test -e "$FAKE_MIG/at"
+	label nvidia.com/mig.config=b
+	sleep 0.5
+	label nvidia.com/mig.config=a
+	sleep 0.5
+	release
+	eventually 10 state_is success
+	sleep 1
+	states_were pending success
+	[[ $(calls dry-run) == 1 && $(<"$FAKE_MIG/now") == a ]]
+	hold_apply
+	label nvidia.com/mig.config=b
+	eventually 20 test -e "$FAKE_MIG/at"
+	label nvidia.com/mig.config=c
+	sleep 0.5
+	release
+	eventually 10 reason_has "c: applied"
+	state_is success
+	[[ $(<"$FAKE_MIG/now") == c ]]
+}
+
+@test "a label that goes while a layout is applied leaves nobody paused and nothing pending" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	hold_apply
+	manager
+	eventually 20 test -e "$FAKE_MIG/at"
+	label nvidia.com/mig.config-
+	sleep 0.5
+	release
+	eventually 10 label_is nvidia.com/gpu.deploy.dcgm true
+	eventually 5 state_is ''
+	offers 4
+	label nvidia.com/mig.config=a
+	eventually 10 state_is success
+	[[ $(calls apply) == 1 ]]
+}
+
+@test "a Node that is deleted and made anew while a layout is applied is told how it ended" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	hold_apply
+	manager
+	eventually 20 test -e "$FAKE_MIG/at"
+	rm "$API/nodes"
+	sleep 0.5
+	release
+	sleep 1
+	offers 4
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	eventually 10 state_is success
+	label_is nvidia.com/gpu.deploy.dcgm true
+	[[ $(calls apply) == 1 ]]
+}
+
+@test "a ConfigMap that goes while its layout is applied is failed afterwards" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	jq -n '{metadata: {name: "mig", uid: "1"}, data: {"config.yaml": "one"}}' | put "$API/configmaps"
+	hold_apply
+	manager --mig-config-map gpu/mig
+	eventually 20 test -e "$FAKE_MIG/at"
+	rm "$API/configmaps"
+	sleep 0.5
+	release
+	eventually 10 state_is failed
+	reason_has "configmap gpu/mig"
+	label_is nvidia.com/gpu.deploy.dcgm true
+	offers 4
+}
+
+@test "without the API server a change ends as ever, and is told when the server is back" {
+	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
+	hold_apply
+	manager
+	eventually 20 test -e "$FAKE_MIG/at"
+	touch "$API/nodes.fail"
+	release
+	eventually 10 status '.mig.state == "success" and .mig.phase == "rest"'
+	offers 4
+	label_is nvidia.com/gpu.deploy.dcgm paused-for-mig-change
+	rm "$API/nodes.fail"
+	eventually 40 state_is success
+	label_is nvidia.com/gpu.deploy.dcgm true
+}
+
+@test "a service that does not start is failed until it does" {
+	mkdir "$NODE_DIR/bin"
+	printf '#!/bin/bash\n[[ $3 != start || $4 != a.service || ! -e $1/broken ]] && echo "$3 $4" >>"$1/log"\n' >"$NODE_DIR/bin/chroot"
+	chmod +x "$NODE_DIR/bin/chroot"
+	touch "$NODE_DIR/host/broken"
+	printf 'version: v1\nsystemd-services: [a.service, b.service]\n' >"$NODE_DIR/clients.yaml"
+	node nvidia.com/mig.config=a
+	PATH=$NODE_DIR/bin:$PATH manager --mig-shutdown-host-gpu-clients --mig-gpu-clients-file "$NODE_DIR/clients.yaml"
+	eventually 20 state_is failed
+	reason_has "start service a.service"
+	grep -x "start b.service" "$NODE_DIR/host/log"
+	sleep 11
+	state_is failed
+	[[ $(grep -c "start b.service" "$NODE_DIR/host/log") == 1 ]]
+	rm "$NODE_DIR/host/broken"
+	eventually 30 state_is success
+	grep -x "start a.service" "$NODE_DIR/host/log"
+	[[ ! -e $GPUSLICE_RUN_DIR/mig-services && $(calls apply) == 1 ]]
+}

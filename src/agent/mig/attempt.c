@@ -200,7 +200,7 @@ void mig_attempt_start(struct agent *a)
 
 	error_clear(&m->outcome);
 	m->takes = m->paused = m->applied = m->rebooted_now = false;
-	m->in_use = false;
+	m->in_use = m->cleaned = false;
 	mig_mask_fini(&m->mask);
 	if (m->source_error.code != ERR_NONE) {
 		mig_report_fini(&m->report);
@@ -235,8 +235,9 @@ void mig_attempt_clean(struct agent *a)
 {
 	struct agent_mig *m = &a->mig;
 
-	if (m->host.stopped.n == 0)
+	if (m->host.stopped.n == 0 || m->cleaned)
 		return;
+	m->cleaned = true;
 	m->phase = MIG_RESTORE; /* whatever is wanted meanwhile waits */
 	m->host.done = on_cleaned;
 	m->host.arg = a;

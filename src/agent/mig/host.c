@@ -145,7 +145,7 @@ static void finish(struct mig_host *h, const struct error *err)
 	h->done(h->arg, err);
 }
 
-/* The others are started all the same. */
+/* The others are started all the same; this one is the next time. */
 static void not_started(struct mig_host *h, const struct error *err)
 {
 	log_error("a service of the host does not start", LOG_STR("reason", err->msg));
@@ -209,14 +209,18 @@ static void stop_one(struct mig_host *h, bool active)
 
 static void started(struct mig_host *h, const struct mig_child_end *end)
 {
-	const char *name = h->stopped.v[h->next];
+	char **at = &h->stopped.v[h->next];
 	struct error err = ERROR_INIT;
 
-	if (end->silent || end->status != 0) {
-		describe(end, "start service", name, &err);
+	if (end->silent || end->status != 0 || end->signal != 0) {
+		describe(end, "start service", *at, &err);
 		not_started(h, &err);
 		return;
 	}
+	free(*at);
+	h->stopped.n--;
+	memmove(at, at + 1, (h->stopped.n - h->next) * sizeof(*at));
+	h->stopped.v[h->stopped.n] = NULL;
 	next_service(h);
 }
 
@@ -262,7 +266,6 @@ static void next_service(struct mig_host *h)
 			systemctl(h, "start", h->stopped.v[--h->next], START_NS);
 			return;
 		}
-		strv_clear(&h->stopped);
 		if (keep_stopped(h, &none) < 0)
 			log_warn("list of stopped services stays", LOG_STR("reason", none.msg));
 		finish(h, &h->first);

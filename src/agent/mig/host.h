@@ -50,7 +50,8 @@ void mig_host_cancel(struct mig_host *h);
 
 /* Stops those of .services that are active. */
 void mig_host_stop(struct mig_host *h);
-/* Starts those of .stopped, the last first; goes on with the others where one does not start. */
+/* Starts those of .stopped, the last first; goes on with the others where one does not
+ * start, which then stays in it. */
 void mig_host_start(struct mig_host *h);
 /* systemctl daemon-reload. */
 void mig_host_reload(struct mig_host *h);

@@ -75,6 +75,7 @@ struct agent_mig {
 	struct mig_mask mask;
 	bool takes; /* .mask: somebody may have to be stopped */
 	bool masked, released, paused, applied, rebooted_now;
+	bool cleaned;        /* services were started with nothing wanted */
 	bool paused_in_vain; /* for .tried: what is in use is not a client's */
 	struct api_call *call;
 	const char *own[MIG_CLIENTS_MAX + 1];
