@@ -82,3 +82,26 @@ pods_of() {
 	jq -n --arg k "nvidia.com/gpu.deploy.$1" --arg ns "${pod%/*}" --arg name "${pod#*/}" \
 		'[{metadata: {namespace: $ns, name: $name, labels: {}}, spec: {nodeSelector: {($k): "true"}}}]' | put "$API/pods"
 }
+
+# behave dry|apply: the tool answers so, as standard input says.
+behave() {
+	put "$FAKE_MIG/$1"
+}
+
+# fails_and_recovers PATTERN: whatever goes wrong, at whichever point, all is put back.
+fails_and_recovers() {
+	eventually 40 state_is failed
+	reason_has "$1"
+	states_were pending failed
+	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
+	offers 4
+	eventually 5 event_has MigConfigFailed "$1"
+	rm -f "$FAKE_MIG/apply" "$FAKE_MIG/dry"
+	label nvidia.com/mig.config=b
+	eventually 10 state_is success
+	label_is nvidia.com/gpu.deploy.dcgm true
+}
+
+no_tool() {
+	! leftovers | grep fake-mig
+}
