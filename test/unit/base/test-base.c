@@ -391,6 +391,27 @@ static void utf8_is_valid__knows_the_rules(void **state)
 			fail_msg("row %zu", i);
 }
 
+static void utf8_make_valid__leaves_what_is_valid(void **state)
+{
+	static const struct {
+		const char *text, *made;
+	} rows[] = {
+		{ "", "" },
+		{ "gr\303\266\303\237e", "gr\303\266\303\237e" },
+		{ "broken \xff", "broken ?" },
+		{ "cut \303", "cut ?" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char text[32];
+
+		(void)snprintf(text, sizeof(text), "%s", rows[i].text);
+		utf8_make_valid(text);
+		assert_string_equal(text, rows[i].made);
+	}
+}
+
 static void utf8_is_text__says_which_byte_is_none(void **state)
 {
 	static const struct {
@@ -434,6 +455,7 @@ int main(void)
 		cmocka_unit_test(options_parse__leaves_the_command_alone),
 		cmocka_unit_test(log_limit_pass__counts_per_window),
 		cmocka_unit_test(utf8_is_valid__knows_the_rules),
+		cmocka_unit_test(utf8_make_valid__leaves_what_is_valid),
 		cmocka_unit_test(utf8_is_text__says_which_byte_is_none),
 	};
 
