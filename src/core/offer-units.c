@@ -272,7 +272,7 @@ static const struct gpu_mig *leader(const struct work *w, uint32_t first)
 		const struct gpu_mig *m = typed_mig(w, i), *o;
 		uint32_t n = 0;
 
-		if (!m || !is_beside(w, first, i))
+		if (!m || !is_beside(w, first, i) || (best && is_same_type(m, best)))
 			continue;
 		for (uint32_t k = first; k < w->units->n; k++) {
 			o = typed_mig(w, k);
