@@ -155,11 +155,11 @@ teardown() {
 
 # in_phase WORD: the first of its name; a reboot is one when its command runs.
 in_phase() {
-	status ".mig.phase | startswith(\"$1\")" && { [[ $1 != rebooting ]] || leftovers | grep 'sleep 60'; }
+	status ".mig.phase | startswith(\"$1\")" && { [[ $1 != rebooting ]] || leftovers | grep 'slee[p] 60'; }
 }
 
 no_programs() {
-	! leftovers | grep -E 'fake-mig|chroot|sleep'
+	! leftovers | grep -E 'fake-mi[g]|chroo[t]|slee[p]'
 }
 
 # held: an apply that waits at its first step for release.

@@ -103,5 +103,5 @@ fails_and_recovers() {
 }
 
 no_tool() {
-	! leftovers | grep fake-mig
+	! leftovers | grep 'fake-mi[g]'
 }
