@@ -227,3 +227,72 @@ on_each() {
 	eventually 30 offers p4d 8
 	eventually 20 migs 1g.5gb 0
 }
+
+# --- NVIDIA's GPU clients beside us, and nodes without its toolkit.
+
+# Of the GPU operator: a DaemonSet whose nodes are chosen by a label that the MIG manager pauses.
+exporter() {
+	kubectl apply -f - <<-EOF
+		apiVersion: apps/v1
+		kind: DaemonSet
+		metadata: {name: nvidia-dcgm-exporter, namespace: gpuslice}
+		spec:
+		  selector: {matchLabels: {app: nvidia-dcgm-exporter}}
+		  template:
+		    metadata: {labels: {app: nvidia-dcgm-exporter}}
+		    spec:
+		      terminationGracePeriodSeconds: 1
+		      nodeSelector: {nvidia.com/gpu.deploy.dcgm-exporter: "true"}
+		      containers: [{name: main, image: any}]
+	EOF
+}
+
+exporters() {
+	kubectl get pods -n gpuslice -l app=nvidia-dcgm-exporter -o json | jq -r \
+		'[.items[] | select(.metadata.deletionTimestamp == null and .status.phase == "Running")][].metadata.uid'
+}
+
+an_exporter_runs() {
+	[[ -n $(exporters) ]]
+}
+
+@test "a GPU client of the operator is stopped for the change, and runs again after it" {
+	local before
+	exporter
+	kubectl label node p4d nvidia.com/gpu.deploy.dcgm-exporter=true
+	eventually 30 an_exporter_runs
+	before=$(exporters)
+	layout all-balanced
+	eventually 60 state success
+	has_label p4d nvidia.com/gpu.deploy.dcgm-exporter true
+	eventually 30 an_exporter_runs
+	[[ $(exporters) != "$before" ]]
+	kubectl delete daemonset -n gpuslice nvidia-dcgm-exporter --wait=false
+}
+
+@test "strategy single, shared twice, through CDI on a node without NVIDIA's toolkit" {
+	node_add plain h100-1 --runtime runc
+	node_exec plain gpuslice mig apply --builtin -c all-1g.10gb --nvml /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1
+	put_file plain /etc/gpuslice.yaml <<-'EOF'
+		version: v1
+		flags: {migStrategy: single, plugin: {deviceListStrategy: [cdi-cri]}}
+		sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}
+	EOF
+	agent_start plain --config-file /etc/gpuslice.yaml
+	eventually 20 offers plain 14
+	kubectl apply -f - <<-'EOF'
+		apiVersion: v1
+		kind: Pod
+		metadata: {name: cdi}
+		spec:
+		  nodeName: plain
+		  terminationGracePeriodSeconds: 1
+		  containers: [{name: main, image: any, resources: {limits: {nvidia.com/gpu: 1}}}]
+	EOF
+	eventually 30 pod_is cdi Running
+	record plain 'select(.pod == "cdi") | .cdi | length == 1'
+	# The GPU, and the capabilities of one GPU instance and one compute instance.
+	[[ $(kubectl exec cdi -- sh -c 'ls /dev/nvidia[0-9]* /dev/nvidia-caps/*' | wc -l) == 3 ]]
+	kubectl exec cdi -- nvidia-smi | tee "$BATS_TEST_TMPDIR/seen"
+	[[ $(grep -cE '^  1g\.10gb MIG-[0-9a-f-]{36} 9984 MiB$' "$BATS_TEST_TMPDIR/seen") == 1 && $(wc -l <"$BATS_TEST_TMPDIR/seen") == 2 ]]
+}
