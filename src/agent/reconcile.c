@@ -299,7 +299,8 @@ static uint64_t look_due(const struct agent *a, uint64_t now)
 	return due <= now && a->asked_ns && now < again ? again : due;
 }
 
-void agent_set_due(struct agent *a)
+/* Milliseconds; UINT64_MAX: there is nothing to wait for. */
+static uint64_t due_in(const struct agent *a)
 {
 	uint64_t now = time_mono_ns(), due = look_due(a, now);
 	uint64_t plugins = plugins_due(a, now), cdi = agent_cdi_due(&a->cdi);
@@ -309,10 +310,26 @@ void agent_set_due(struct agent *a)
 	if (cdi < due)
 		due = cdi;
 	if (due == UINT64_MAX)
+		return due;
+	return due > now ? (due - now) / NS_PER_MS + DUE_MIN_MS : DUE_MIN_MS;
+}
+
+static void arm_timer(struct agent *a)
+{
+	uint64_t ms = due_in(a);
+
+	if (ms == UINT64_MAX)
 		(void)uv_timer_stop(&a->due);
 	else
-		(void)uv_timer_start(&a->due, on_due,
-			due > now ? (due - now) / NS_PER_MS + DUE_MIN_MS : DUE_MIN_MS, 0);
+		(void)uv_timer_start(&a->due, on_due, ms, 0);
+}
+
+/* Never later than it is: what waits for its next try would wait for ever, look after look. */
+void agent_set_due(struct agent *a)
+{
+	if (!uv_is_active((uv_handle_t *)&a->due) ||
+		due_in(a) < uv_timer_get_due_in(&a->due))
+		arm_timer(a);
 }
 
 void agent_reconcile(struct agent *a)
@@ -329,5 +346,5 @@ void agent_reconcile(struct agent *a)
 	if (a->offered.offer && a->offer_error.code == ERR_NONE)
 		act(a);
 	agent_cluster_look(a);
-	agent_set_due(a);
+	arm_timer(a);
 }
