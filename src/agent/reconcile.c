@@ -327,8 +327,7 @@ static void arm_timer(struct agent *a)
 /* Never later than it is: what waits for its next try would wait for ever, look after look. */
 void agent_set_due(struct agent *a)
 {
-	if (!uv_is_active((uv_handle_t *)&a->due) ||
-		due_in(a) < uv_timer_get_due_in(&a->due))
+	if (!uv_is_active((uv_handle_t *)&a->due) || due_in(a) < uv_timer_get_due_in(&a->due))
 		arm_timer(a);
 }
 

@@ -49,8 +49,8 @@ static struct mig_child *start(struct heard *h, const char *script, uint64_t sil
 	struct error err = ERROR_INIT;
 	struct mig_child *c = NULL;
 
-	if (uv_loop_init(&h->loop) < 0 || mig_child_start(&c, &h->loop, argv, NULL, 0,
-						   silence_ns, &ops, h, &err) < 0)
+	if (uv_loop_init(&h->loop) < 0 ||
+		mig_child_start(&c, &h->loop, argv, NULL, 0, silence_ns, &ops, h, &err) < 0)
 		fail_msg("%s", err.msg);
 	return c;
 }
@@ -125,8 +125,8 @@ static void child__that_is_stopped_is_not_heard(void **state)
 	struct heard h = { .ends = 0 };
 
 	(void)state;
-	assert_null(mig_child_stop(start(&h, "trap 'echo late' TERM; sleep 50 & wait",
-		10 * NS_PER_SEC)));
+	assert_null(mig_child_stop(
+		start(&h, "trap 'echo late' TERM; sleep 50 & wait", 10 * NS_PER_SEC)));
 	finish(&h);
 	assert_string_equal(h.lines, "");
 	assert_int_equal(h.ends, 0);
