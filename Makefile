@@ -34,6 +34,8 @@ stage: build
 run: stage ## main job: the sharing story end to end on a simulated node (ONCE=1: ends by itself)
 	@exec $(STAGE)/bin/gpuslice demo $(if $(filter-out 0,$(ONCE)),--once)
 
+# The integration suites wait more than they compute.
+test: export MESON_TESTTHREADS ?= $(shell echo $$((2 * $$(nproc))))
 test: build ## unit tests, corpus replay, and the real programs on simulated nodes
 	@meson test -C $(OBJ) --no-rebuild --print-errorlogs \
 		--suite unit --suite fuzz --suite integration
