@@ -97,7 +97,7 @@ static void descend(struct search *s, uint32_t i, uint32_t used, uint32_t worth)
 		return;
 	}
 	starts = it->starts;
-	if (it->twin)
+	if (i > 0 && it->twin) /* the first never is, which compilers do not see */
 		starts &= ~(UINT32_MAX >> (MIG_SLOTS_MAX - 1 - s->start[i - 1]));
 	/* What stays is tried first: with it, most of the rest is not worth a look. */
 	for (int stay = 1; stay >= 0; stay--) {
