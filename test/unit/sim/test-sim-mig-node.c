@@ -347,7 +347,7 @@ static void control__finds_devices_by_all_their_names(void **state)
 
 static bool read_text(const char *rel, char *ret, size_t cap)
 {
-	char path[512];
+	char path[1024];
 	size_t n;
 	FILE *file;
 
