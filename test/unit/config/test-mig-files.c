@@ -145,7 +145,7 @@ static void mig_configs__of_the_user_fit_what_they_are_for(void **state)
 {
 	struct mig_node_gpu g = gpu_of(0, A100_40, 0x20B0);
 	struct mig_configs *c = NULL;
-	struct mig_want w;
+	struct mig_want w = { 0 };
 	struct error err = ERROR_INIT;
 
 	(void)state;
