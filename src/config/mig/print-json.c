@@ -99,7 +99,7 @@ static void print_devices(struct buf *b, const struct mig_entry *e)
 
 static void print_counts(struct buf *b, const struct mig_entry *e)
 {
-	const struct mig_device_row *sorted[MIG_DEVICES_MAX];
+	const struct mig_device_row *sorted[MIG_DEVICES_MAX] = { NULL };
 	char name[MIG_PROFILE_NAME_MAX];
 
 	for (size_t i = 0; i < e->n_rows; i++)

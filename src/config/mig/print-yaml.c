@@ -313,7 +313,7 @@ static void print_devices(struct buf *b, const struct mig_entry *e)
 
 static void print_counts(struct buf *b, const struct mig_entry *e)
 {
-	struct named sorted[MIG_DEVICES_MAX];
+	struct named sorted[MIG_DEVICES_MAX] = { 0 };
 
 	for (size_t i = 0; i < e->n_rows; i++) {
 		mig_profile_format(&e->rows[i].profile, sorted[i].name);

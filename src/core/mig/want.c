@@ -250,7 +250,7 @@ static int note_guess(const struct mig_node_gpu *g, const struct mig_device_row 
 static int expand(const struct mig_entry *e, const struct mig_node_gpu *g, struct mig_want *ret,
 	struct strv *notes, struct error *err)
 {
-	struct item items[WANTED_MAX];
+	struct item items[WANTED_MAX] = { 0 };
 	struct mig_want w = { .enabled = true };
 	size_t n = 0;
 

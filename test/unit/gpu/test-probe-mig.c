@@ -530,7 +530,9 @@ static void worker_msg_check__refuses_what_is_no_mig_device(void **state)
 	memcpy(m.mig.mig[1].reason, "x", 2);
 	worker_head(&m.head, WORKER_MIG);
 	assert_ok(worker_msg_check(&m, m.head.len, &err), &err);
-	m = (union worker_msg){ .gpu = { .gpu = { .uuid = "A", .changing = true } } };
+	memset(&m, 0, sizeof(m));
+	m.gpu.gpu.uuid[0] = 'A';
+	m.gpu.gpu.changing = true;
 	worker_head(&m.head, WORKER_GPU);
 	assert_error(worker_msg_check(&m, m.head.len, &err), &err, "being changed");
 }
