@@ -102,8 +102,14 @@ agent_answers_or_ended() {
 	not_running agent || "$GPUSLICE" status --json >/dev/null
 }
 
+# For tests that cut GPUs: the driver lets nobody else, nor does the simulator.
+root_cuts() {
+	((!EUID)) || skip "only root may change MIG"
+}
+
 # cut_gpu GPU on|off|none|ID...: MIG by NVML alone (test/lib/mig-cut.c), as somebody else does it.
 cut_gpu() {
+	root_cuts
 	"$GPUSLICE_BUILD/test/lib/mig-cut" "$SIM_NVML" "$@"
 }
 

@@ -12,6 +12,7 @@ setup_file() {
 }
 
 setup() {
+	root_cuts
 	node_setup p4d.24xlarge
 	unset KUBERNETES_SERVICE_HOST KUBECONFIG NODE_NAME
 	mkdir "$NODE_DIR/host"

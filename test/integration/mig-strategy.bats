@@ -16,6 +16,7 @@ setup_file() {
 }
 
 setup() {
+	root_cuts
 	node_setup p4d.24xlarge
 	export GPUSLICE_PROCFS=$GPUSLICE_SIM_DIR/proc
 	sim create >/dev/null

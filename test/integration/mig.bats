@@ -15,6 +15,7 @@ setup_file() {
 }
 
 setup() {
+	root_cuts
 	node_setup a100-40-1
 }
 
