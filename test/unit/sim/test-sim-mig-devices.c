@@ -399,5 +399,6 @@ int main(void)
 		ON(garbage__is_refused, h100),
 	};
 
+	ONLY_ROOT();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -800,5 +800,6 @@ int main(void)
 		ON(recreate__takes_instances_along, a100),
 	};
 
+	ONLY_ROOT();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
