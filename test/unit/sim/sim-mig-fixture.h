@@ -9,6 +9,39 @@
 /* Profile ids of the seven-slice layout. */
 enum { P1G = 19, P1G_ME = 20, P1G_DOUBLE = 15, P2G = 14, P3G = 9, P4G = 5, P7G = 0 };
 
+/* The node of a test and its first GPU. */
+static struct sim_fixture f;
+static nvmlDevice_t gpu;
+
+static inline void begin(const char *model)
+{
+	sim_fixture_begin(&f, model);
+	gpu = f.gpus[0];
+}
+
+#define BEGIN(name, model)                           \
+	static inline int begin_##name(void **state) \
+	{                                            \
+		(void)state;                         \
+		begin(model);                        \
+		return 0;                            \
+	}
+BEGIN(a100, "a100-40-1")
+BEGIN(p4d, "p4d.24xlarge")
+BEGIN(h100, "h100-1")
+BEGIN(v100, "p3.2xlarge")
+#undef BEGIN
+
+static inline int end(void **state)
+{
+	(void)state;
+	assert_int_equal(unsetenv("GPUSLICE_SIM_DEV"), 0);
+	sim_fixture_end(&f);
+	return 0;
+}
+
+#define ON(test, model) cmocka_unit_test_setup_teardown(test, begin_##model, end)
+
 /* For main(): the driver lets nobody else change MIG, nor does the simulator. */
 #define ONLY_ROOT()                                                         \
 	do {                                                                \
@@ -83,4 +116,21 @@ static inline nvmlDevice_t mig_device(nvmlDevice_t d, unsigned int index)
 
 	assert_int_equal(nvmlDeviceGetMigDeviceHandleByIndex(d, index, &mig), NVML_SUCCESS);
 	return mig;
+}
+
+static inline void expect_mode(unsigned int current, unsigned int pending)
+{
+	unsigned int a = 77, b = 77;
+
+	assert_int_equal(nvmlDeviceGetMigMode(gpu, &a, &b), NVML_SUCCESS);
+	assert_int_equal(a, current);
+	assert_int_equal(b, pending);
+}
+
+static inline void reboot(void)
+{
+	struct error err = ERROR_INIT;
+
+	assert_ok(sim_control_reboot(&f.control, &err), &err);
+	assert_int_equal(nvmlDeviceGetHandleByIndex_v2(0, &gpu), NVML_SUCCESS);
 }

@@ -6,32 +6,6 @@
  */
 #include "sim-mig-fixture.h"
 
-static struct sim_fixture f;
-static nvmlDevice_t gpu;
-
-static int begin_a100(void **state)
-{
-	(void)state;
-	sim_fixture_begin(&f, "a100-40-1");
-	gpu = f.gpus[0];
-	return 0;
-}
-
-static int begin_h100(void **state)
-{
-	(void)state;
-	sim_fixture_begin(&f, "h100-1");
-	gpu = f.gpus[0];
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	sim_fixture_end(&f);
-	return 0;
-}
-
 static void clear(void)
 {
 	struct error err = ERROR_INIT;
@@ -384,8 +358,6 @@ static void garbage__is_refused(void **state)
 	assert_int_equal(nvmlDeviceGetGpuInstances(gpu, 99, &gi, &n), 2);
 	assert_int_equal(nvmlDeviceGetGpuInstanceById(gpu, 0, &gi), 6);
 }
-
-#define ON(test, model) cmocka_unit_test_setup_teardown(test, begin_##model, end)
 
 int main(void)
 {

@@ -2,43 +2,13 @@
 
 /*
  * MIG on a simulated GPU, through NVML: what each product can be cut into, where GPU instances lie, what
- * is refused with which code. Instances and their handles: test-sim-mig-devices.c; modes, files and
- * processes: test-sim-mig-node.c.
+ * is refused with which code. Instances and their handles: test-sim-mig-devices.c; modes and
+ * processes: test-sim-mig-node.c; files: test-sim-mig-files.c.
  */
 #include "sim-mig-fixture.h"
 
 #include <math.h>
 #include <sys/wait.h>
-
-static struct sim_fixture f;
-static nvmlDevice_t gpu; /* the first */
-
-static void begin(const char *model)
-{
-	sim_fixture_begin(&f, model);
-	gpu = f.gpus[0];
-}
-
-static int begin_a100(void **state)
-{
-	(void)state;
-	begin("a100-40-1");
-	return 0;
-}
-
-static int begin_h100(void **state)
-{
-	(void)state;
-	begin("h100-1");
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	sim_fixture_end(&f);
-	return 0;
-}
 
 /* ---- tables ------------------------------------------------------------------------------------ */
 
@@ -448,8 +418,6 @@ static void calls__are_counted_once_each(void **state)
 	assert_int_equal(sim_count_read(s, SIM_COUNT_CALLS) - calls, 5);
 	assert_int_equal(sim_count_read(s, SIM_COUNT_CHANGES) - changes, 3);
 }
-
-#define ON(test, model) cmocka_unit_test_setup_teardown(test, begin_##model, end)
 
 int main(void)
 {
