@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 
-
 /* ---- mode -------------------------------------------------------------------------------------- */
 
 static void set_mode(unsigned int mode, nvmlReturn_t want, nvmlReturn_t want_activation)
