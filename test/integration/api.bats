@@ -145,23 +145,6 @@ registered_within() {
 	[[ $(times agent 'going on without') == 0 ]]
 }
 
-# fake_api: an API server whose objects are the files of $API.
-fake_api() {
-	API=$NODE_DIR/api
-	mkdir "$API"
-	start api python3 "$BATS_TEST_DIRNAME/fake-api.py" "$API"
-	eventually 10 test -s "$API/port"
-	cat >"$NODE_DIR/kubeconfig" <<-EOF
-		apiVersion: v1
-		kind: Config
-		current-context: c
-		clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(<"$API/port")"}}]
-		users: [{name: u, user: {}}]
-		contexts: [{name: c, context: {cluster: c, user: u}}]
-	EOF
-	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
-}
-
 # node UID [ENTRY]: our Node, with the label of that entry.
 node() {
 	jq -n --arg uid "$1" --arg entry "${2-}" '{metadata: {name: "node-1", uid: $uid, labels:

@@ -140,3 +140,20 @@ tidy() {
 	diff <(printf '%s\n' "${plugins[@]##*/}" "${run[@]##*/}" | grep -v '^\.\[' | sort) \
 		<(printf '%s\n' kubelet.sock nvidia-gpu.sock gpusliced.lock gpusliced.sock | sort)
 }
+
+# fake_api: an API server whose objects are the files of $API.
+fake_api() {
+	API=$NODE_DIR/api
+	mkdir "$API"
+	start api python3 "$BATS_TEST_DIRNAME/fake-api.py" "$API"
+	eventually 10 test -s "$API/port"
+	cat >"$NODE_DIR/kubeconfig" <<-EOF
+		apiVersion: v1
+		kind: Config
+		current-context: c
+		clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(<"$API/port")"}}]
+		users: [{name: u, user: {}}]
+		contexts: [{name: c, context: {cluster: c, user: u}}]
+	EOF
+	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
+}

@@ -13,12 +13,7 @@ setup_file() {
 }
 
 setup() {
-	node_setup p3.8xlarge
-	unset KUBERNETES_SERVICE_HOST KUBECONFIG NODE_NAME
-	export FAKE_MIG=$NODE_DIR/mig GPUSLICE_TOOL=$BATS_TEST_DIRNAME/fake-mig
-	mkdir "$FAKE_MIG" "$NODE_DIR/host"
-	MANAGER=(--mig-manager --mig-strategy mixed --host-root-mount "$NODE_DIR/host")
-	fake_api
+	manager_setup
 }
 
 teardown() {

@@ -2,21 +2,14 @@
 # shellcheck shell=bash
 # Words for tests of the MIG manager. Load it after lib and cluster; $MANAGER has its options.
 
-# fake_api: an API server whose objects are the files of $API.
-fake_api() {
-	API=$NODE_DIR/api
-	mkdir "$API"
-	start api python3 "$BATS_TEST_DIRNAME/fake-api.py" "$API"
-	eventually 10 test -s "$API/port"
-	cat >"$NODE_DIR/kubeconfig" <<-EOF
-		apiVersion: v1
-		kind: Config
-		current-context: c
-		clusters: [{name: c, cluster: {server: "http://127.0.0.1:$(<"$API/port")"}}]
-		users: [{name: u, user: {}}]
-		contexts: [{name: c, context: {cluster: c, user: u}}]
-	EOF
-	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
+# manager_setup: a node with an API server and a tool that both only pretend.
+manager_setup() {
+	node_setup p3.8xlarge
+	unset KUBERNETES_SERVICE_HOST KUBECONFIG NODE_NAME
+	export FAKE_MIG=$NODE_DIR/mig GPUSLICE_TOOL=$BATS_TEST_DIRNAME/fake-mig
+	mkdir "$FAKE_MIG" "$NODE_DIR/host"
+	MANAGER=(--mig-manager --mig-strategy mixed --host-root-mount "$NODE_DIR/host")
+	fake_api
 }
 
 # node [KEY=VALUE...]: our Node, with these labels alone.

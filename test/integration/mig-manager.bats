@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # The MIG manager with an API server and a tool that both only pretend: what it asks for, in which
-# order, and that whatever fails is put back. With the real tool on simulated GPUs: mig-layout.bats.
+# order, and that whatever fails is put back. With the real tool on simulated GPUs: mig-story.bats.
 
 bats_require_minimum_version 1.5.0
 load lib
@@ -13,12 +13,7 @@ setup_file() {
 }
 
 setup() {
-	node_setup p3.8xlarge
-	unset KUBERNETES_SERVICE_HOST KUBECONFIG NODE_NAME
-	export FAKE_MIG=$NODE_DIR/mig GPUSLICE_TOOL=$BATS_TEST_DIRNAME/fake-mig
-	mkdir "$FAKE_MIG" "$NODE_DIR/host"
-	MANAGER=(--mig-manager --mig-strategy mixed --host-root-mount "$NODE_DIR/host")
-	fake_api
+	manager_setup
 }
 
 teardown() {
