@@ -164,6 +164,7 @@ mig_pod() {
 	manager
 	eventually 30 cmp_geometry
 	eventually 10 offers 8 8 nvidia.com/mig-3g.20gb
+	eventually 20 reason_has "all-balanced: applied, 8 of 8 GPUs changed" # not that of the one before
 	# By hand: one instance less on GPU 0.
 	cat >"$NODE_DIR/hand.yaml" <<-'EOF'
 		version: v1
