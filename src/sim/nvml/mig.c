@@ -222,19 +222,41 @@ static nvmlReturn_t profiles_enter(nvmlDevice_t d, bool args_ok, struct sim_gpu 
 		       : NVML_ERROR_NOT_SUPPORTED;
 }
 
+/* What a profile's number (the enumerator) stands for on this product. */
+static nvmlReturn_t number_enter(nvmlDevice_t d, unsigned int number, bool args_ok,
+	struct sim_gpu *g, const struct sim_mig_profile **ret)
+{
+	const struct sim_mig_table *t;
+	nvmlReturn_t r = profiles_enter(d, args_ok && number < SIM_MIG_GI_NUMBERS, g, &t);
+
+	if (r)
+		return r;
+	*ret = sim_mig_by_number(t, number);
+	return *ret ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+}
+
+/* What a profile's id (the number that instances are made by) stands for. */
+static nvmlReturn_t id_enter(nvmlDevice_t d, unsigned int id, bool args_ok, struct sim_gpu *g,
+	const struct sim_mig_profile **ret)
+{
+	const struct sim_mig_table *t;
+	nvmlReturn_t r = profiles_enter(d, args_ok, g, &t);
+
+	if (r)
+		return r;
+	*ret = sim_mig_by_id(t, id);
+	return *ret ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t d, unsigned int number,
 	nvmlGpuInstanceProfileInfo_t *info)
 {
 	const struct sim_mig_profile *p;
-	const struct sim_mig_table *t;
 	struct sim_gpu g;
-	nvmlReturn_t r = profiles_enter(d, info && number < SIM_MIG_GI_NUMBERS, &g, &t);
+	nvmlReturn_t r = number_enter(d, number, info != NULL, &g, &p);
 
 	if (r)
 		return r;
-	p = sim_mig_by_number(t, number);
-	if (!p)
-		return NVML_ERROR_NOT_SUPPORTED;
 	*info = (nvmlGpuInstanceProfileInfo_t){ .id = p->id,
 		.sliceCount = p->slices,
 		.instanceCount = p->max,
@@ -295,16 +317,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t d, unsigne
 	nvmlGpuInstanceProfileInfo_v2_t *info)
 {
 	const struct sim_mig_profile *p;
-	const struct sim_mig_table *t;
 	struct sim_gpu g;
-	nvmlReturn_t r = profiles_enter(d,
-		info && number < SIM_MIG_GI_NUMBERS && known_version(info->version), &g, &t);
+	nvmlReturn_t r = number_enter(d, number, info && known_version(info->version), &g, &p);
 
 	if (r)
 		return r;
-	p = sim_mig_by_number(t, number);
-	if (!p)
-		return NVML_ERROR_NOT_SUPPORTED;
 	fill_versioned(p, info);
 	return NVML_SUCCESS;
 }
@@ -313,15 +330,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoByIdV(nvmlDevice_t d, uns
 	nvmlGpuInstanceProfileInfo_v2_t *info)
 {
 	const struct sim_mig_profile *p;
-	const struct sim_mig_table *t;
 	struct sim_gpu g;
-	nvmlReturn_t r = profiles_enter(d, info && known_version(info->version), &g, &t);
+	nvmlReturn_t r = id_enter(d, id, info && known_version(info->version), &g, &p);
 
 	if (r)
 		return r;
-	p = sim_mig_by_id(t, id);
-	if (!p)
-		return NVML_ERROR_INVALID_ARGUMENT;
 	fill_versioned(p, info);
 	return NVML_SUCCESS;
 }
@@ -331,15 +344,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t d
 	unsigned int id, nvmlGpuInstancePlacement_t *placements, unsigned int *n)
 {
 	const struct sim_mig_profile *p;
-	const struct sim_mig_table *t;
 	struct sim_gpu g;
-	nvmlReturn_t r = profiles_enter(d, n != NULL, &g, &t);
+	nvmlReturn_t r = id_enter(d, id, n != NULL, &g, &p);
 
 	if (r)
 		return r;
-	p = sim_mig_by_id(t, id);
-	if (!p)
-		return NVML_ERROR_INVALID_ARGUMENT;
 	*n = 0;
 	for (uint32_t start = 0; start < SIM_MIG_SLOTS_MAX; start++) {
 		if (!(p->starts >> start & 1))
@@ -361,15 +370,11 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t d, un
 	unsigned int *n)
 {
 	const struct sim_mig_profile *p;
-	const struct sim_mig_table *t;
 	struct sim_gpu g;
-	nvmlReturn_t r = profiles_enter(d, n != NULL, &g, &t);
+	nvmlReturn_t r = id_enter(d, id, n != NULL, &g, &p);
 
 	if (r)
 		return r;
-	p = sim_mig_by_id(t, id);
-	if (!p)
-		return NVML_ERROR_INVALID_ARGUMENT;
 	*n = sim_gi_room(&g, p);
 	return NVML_SUCCESS;
 }
