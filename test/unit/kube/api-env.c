@@ -241,19 +241,13 @@ char *http_answer(const char *status, const char *headers, const char *body)
 
 /* --- the test's side --- */
 
-static void on_late(uv_timer_t *t)
-{
-	((struct env *)t->data)->late = true;
-}
-
 int api_env_setup(void **state)
 {
 	struct env *e = calloc(1, sizeof(*e));
 
 	assert_non_null(e);
 	assert_int_equal(uv_loop_init(&e->loop), 0);
-	assert_int_equal(uv_timer_init(&e->loop, &e->timer), 0);
-	e->timer.data = e;
+	patience_init(&e->patience, &e->loop);
 	LIST_INIT(&e->conns);
 	e->dir = test_tmpdir();
 	stub_listen(e);
@@ -267,7 +261,7 @@ int api_env_teardown(void **state)
 
 	e->api = api_free(e->api);
 	stub_close(e);
-	uv_close((uv_handle_t *)&e->timer, NULL);
+	patience_close(&e->patience);
 	assert_int_equal(uv_run(&e->loop, UV_RUN_DEFAULT), 0);
 	assert_int_equal(uv_loop_close(&e->loop), 0);
 	stub_script(e, NULL, 0);
@@ -296,21 +290,12 @@ void api_open(struct env *e, const char *token, const char *token_file)
 
 void run(struct env *e, const unsigned *counter, unsigned until)
 {
-	e->late = false;
-	(void)uv_timer_start(&e->timer, on_late, 20000, 0);
-	while (*counter < until && !e->late)
-		(void)uv_run(&e->loop, UV_RUN_ONCE);
-	(void)uv_timer_stop(&e->timer);
-	if (e->late)
-		fail_msg("waited in vain for %u, have %u", until, *counter);
+	patience_run(&e->patience, counter, until, 20000);
 }
 
 void run_for_ms(struct env *e, unsigned ms)
 {
-	e->late = false;
-	(void)uv_timer_start(&e->timer, on_late, ms, 0);
-	while (!e->late)
-		(void)uv_run(&e->loop, UV_RUN_ONCE);
+	patience_run_for(&e->patience, ms);
 }
 
 char *write_file(struct env *e, const char *name, const char *text)

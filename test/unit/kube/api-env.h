@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "kube/api/api.h"
 #include "kube/api/internal.h"
+#include "lib/patience.h"
 
 #include <uv.h>
 
@@ -30,8 +31,7 @@ struct stub_conn;
 
 struct env {
 	uv_loop_t loop;
-	uv_timer_t timer;
-	bool late;
+	struct patience patience;
 	char *dir;
 
 	uv_tcp_t listener;

@@ -9,18 +9,9 @@
 
 struct env env;
 
-void plugin_env_time_out(uv_timer_t *t)
-{
-	(void)t;
-	env.timed_out = true;
-}
-
 void run_for_ms(unsigned ms)
 {
-	env.timed_out = false;
-	(void)uv_timer_start(&env.timer, plugin_env_time_out, ms, 0);
-	while (!env.timed_out)
-		(void)uv_run(&env.loop, UV_RUN_ONCE);
+	patience_run_for(&env.patience, ms);
 }
 
 /* --- the kubelet --- */
@@ -242,7 +233,7 @@ int plugin_env_setup(void **state)
 	(void)state;
 	memset(&env, 0, sizeof(env));
 	assert_int_equal(uv_loop_init(&env.loop), 0);
-	assert_int_equal(uv_timer_init(&env.loop, &env.timer), 0);
+	patience_init(&env.patience, &env.loop);
 	assert_int_equal(uv_timer_init(&env.loop, &env.kubelet.late), 0);
 	env.kubelet.late.data = &env.kubelet;
 	assert_ok(rpc_new(&env.rpc, &env.loop, &err), &err);
@@ -263,7 +254,7 @@ int plugin_env_teardown(void **state)
 	kubelet_stop(&env.kubelet);
 	plugin_devices_fini(&env.kubelet.devices);
 	env.rpc = rpc_free(env.rpc);
-	uv_close((uv_handle_t *)&env.timer, NULL);
+	patience_close(&env.patience);
 	uv_close((uv_handle_t *)&env.kubelet.late, NULL);
 	assert_int_equal(uv_run(&env.loop, UV_RUN_DEFAULT), 0);
 	assert_int_equal(uv_loop_close(&env.loop), 0);

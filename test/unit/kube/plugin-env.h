@@ -6,6 +6,7 @@
 
 #include "base/time.h"
 #include "kube/device-plugin.h"
+#include "lib/patience.h"
 
 #define RESOURCE "nvidia.com/gpu"
 
@@ -32,8 +33,7 @@ struct kubelet {
 
 struct env {
 	uv_loop_t loop;
-	uv_timer_t timer;
-	bool timed_out;
+	struct patience patience;
 	struct rpc *rpc;
 	char *dir;
 	char kubelet_path[108], plugin_path[108];
@@ -49,18 +49,15 @@ extern struct env env;
 int plugin_env_setup(void **state);
 int plugin_env_teardown(void **state);
 
-void plugin_env_time_out(uv_timer_t *t);
-
 /* Turns the loop until the condition holds; fails after @ms. */
-#define run_until(condition, ms)                                              \
-	do {                                                                  \
-		env.timed_out = false;                                        \
-		(void)uv_timer_start(&env.timer, plugin_env_time_out, ms, 0); \
-		while (!(condition) && !env.timed_out)                        \
-			(void)uv_run(&env.loop, UV_RUN_ONCE);                 \
-		(void)uv_timer_stop(&env.timer);                              \
-		if (!(condition))                                             \
-			fail_msg("in vain: %s (%s)", #condition, env.why);    \
+#define run_until(condition, ms)                                           \
+	do {                                                               \
+		patience_start(&env.patience, ms);                         \
+		while (!(condition) && patience_turn(&env.patience))       \
+			;                                                  \
+		patience_stop(&env.patience);                              \
+		if (!(condition))                                          \
+			fail_msg("in vain: %s (%s)", #condition, env.why); \
 	} while (0)
 
 void run_for_ms(unsigned ms);

@@ -3,12 +3,6 @@
 
 #include "base/fd.h"
 
-static void on_late(uv_timer_t *t)
-{
-	((struct env *)t->data)->late = true;
-	uv_stop(t->loop);
-}
-
 int rpc_env_setup(void **state)
 {
 	struct env *e = calloc(1, sizeof(*e));
@@ -16,8 +10,7 @@ int rpc_env_setup(void **state)
 
 	assert_non_null(e);
 	assert_int_equal(uv_loop_init(&e->loop), 0);
-	assert_int_equal(uv_timer_init(&e->loop, &e->timer), 0);
-	e->timer.data = e;
+	patience_init(&e->patience, &e->loop);
 	assert_ok(rpc_new(&e->rpc, &e->loop, &err), &err);
 	e->dir = test_tmpdir();
 	assert_ok(path_join(e->path, sizeof(e->path), e->dir, "nvidia-gpu.sock", &err), &err);
@@ -30,7 +23,7 @@ int rpc_env_teardown(void **state)
 	struct env *e = *state;
 
 	e->rpc = rpc_free(e->rpc);
-	uv_close((uv_handle_t *)&e->timer, NULL);
+	patience_close(&e->patience);
 	assert_int_equal(uv_run(&e->loop, UV_RUN_DEFAULT), 0);
 	assert_int_equal(uv_loop_close(&e->loop), 0);
 	test_rmdir(e->dir);
@@ -40,21 +33,12 @@ int rpc_env_teardown(void **state)
 
 void run(struct env *e, const unsigned *counter, unsigned until)
 {
-	e->late = false;
-	(void)uv_timer_start(&e->timer, on_late, 20000, 0);
-	while (*counter < until && !e->late)
-		(void)uv_run(&e->loop, UV_RUN_ONCE);
-	(void)uv_timer_stop(&e->timer);
-	if (e->late)
-		fail_msg("waited in vain for %u, have %u", until, *counter);
+	patience_run(&e->patience, counter, until, 20000);
 }
 
 void run_for_ms(struct env *e, unsigned ms)
 {
-	e->late = false;
-	(void)uv_timer_start(&e->timer, on_late, ms, 0);
-	while (!e->late)
-		(void)uv_run(&e->loop, UV_RUN_ONCE);
+	patience_run_for(&e->patience, ms);
 }
 
 /* --- the server that the tests talk to --- */

@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "kube/rpc.h"
+#include "lib/patience.h"
 
 #define FRESH(type, name) \
 	static type name; \
@@ -17,8 +18,7 @@
 
 struct env {
 	uv_loop_t loop;
-	uv_timer_t timer;
-	bool late;
+	struct patience patience;
 	struct rpc *rpc;
 	char *dir;
 	char path[108]; /* of the server's socket */
