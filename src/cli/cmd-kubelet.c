@@ -265,7 +265,8 @@ const struct cmd cmd_kubelet = {
 		"  get KIND [NAME] [-o json|wide] pods, nodes, resources, deployments, configmaps\n"
 		"  describe pod NAME              with the environment, mounts and devices it was given\n"
 		"  label KEY=VALUE | KEY-         label the node\n"
-		"  restart [--down TIME]          stop and start the kubelet; pods keep running\n"
+		"  restart [--down TIME] [--killed]\n"
+		"                                 stop and start the kubelet; pods keep running\n"
 		"  fault [NAME [ARG]]             make something go wrong; without NAME, list what can\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),

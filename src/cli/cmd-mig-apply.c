@@ -466,15 +466,13 @@ static int run_restore(const struct cmd *cmd, const struct options *o, struct er
 	}
 
 /* The agent gives them to whatever it runs. */
-#define OPTION_CHANGE_PROCFS                                            \
-	{                                                               \
-		.name = "procfs", .type = OPTION_STR, .arg = "DIR",     \
-		.help = "accepted as other commands do, without effect" \
+#define OPTION_CHANGE_PROCFS                                                           \
+	{                                                                              \
+		.name = "procfs", .type = OPTION_STR, .arg = "DIR", .help = MIG_UNUSED \
 	}
-#define OPTION_CHANGE_SYSFS                                             \
-	{                                                               \
-		.name = "sysfs", .type = OPTION_STR, .arg = "DIR",      \
-		.help = "accepted as other commands do, without effect" \
+#define OPTION_CHANGE_SYSFS                                                           \
+	{                                                                             \
+		.name = "sysfs", .type = OPTION_STR, .arg = "DIR", .help = MIG_UNUSED \
 	}
 
 static const struct option_def apply_options[] = {
@@ -487,8 +485,8 @@ static const struct option_def apply_options[] = {
 		.env = { "MIG_PARTED_CONFIG_FILE" },
 		.arg = "FILE",
 		.help = "configs by name; - is standard input" },
-	MIG_OPTION_DEBUG,
-	MIG_OPTION_DRIVER_ROOT,
+	MIG_OPTION_DEBUG(MIG_DEBUG_SHOWS),
+	MIG_OPTION_DRIVER_ROOT("where the driver's files are: NVML, and nvidia-smi for resets"),
 	OPTION_CHANGE_DRY_RUN,
 	OPTION_CHANGE_FORCE,
 	OPTION_CHANGE_HOOKS,
@@ -529,8 +527,8 @@ static const struct option_def restore_options[] = {
 		.env = { "MIG_PARTED_CHECKPOINT_FILE" },
 		.arg = "FILE",
 		.help = "what mig checkpoint wrote" },
-	MIG_OPTION_DEBUG,
-	MIG_OPTION_DRIVER_ROOT,
+	MIG_OPTION_DEBUG(MIG_DEBUG_SHOWS),
+	MIG_OPTION_DRIVER_ROOT("where the driver's files are: NVML, and nvidia-smi for resets"),
 	OPTION_CHANGE_DRY_RUN,
 	OPTION_CHANGE_FORCE,
 	OPTION_CHANGE_HOOKS,

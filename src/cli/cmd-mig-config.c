@@ -84,8 +84,8 @@ static const struct option_def assert_options[] = {
 		.env = { "MIG_PARTED_CONFIG_FILE" },
 		.arg = "FILE",
 		.help = "configs by name; - is standard input" },
-	MIG_OPTION_DEBUG,
-	MIG_OPTION_DRIVER_ROOT,
+	MIG_OPTION_DEBUG(MIG_UNUSED),
+	MIG_OPTION_DRIVER_ROOT("where the driver's files are"),
 	{ .name = "mode-only",
 		.letter = 'm',
 		.type = OPTION_BOOL,
@@ -146,8 +146,8 @@ static const struct option_def export_options[] = {
 		.arg = "NAME",
 		.def = "current",
 		.help = "the name that the config gets" },
-	MIG_OPTION_DEBUG,
-	MIG_OPTION_DRIVER_ROOT,
+	MIG_OPTION_DEBUG(MIG_UNUSED),
+	MIG_OPTION_DRIVER_ROOT("where the driver's files are"),
 	MIG_OPTION_NVML,
 	OPTION_FORMAT,
 };
@@ -181,8 +181,8 @@ static int run_generate(const struct cmd *cmd, const struct options *o, struct e
 }
 
 static const struct option_def generate_options[] = {
-	MIG_OPTION_DEBUG,
-	MIG_OPTION_DRIVER_ROOT,
+	MIG_OPTION_DEBUG(MIG_UNUSED),
+	MIG_OPTION_DRIVER_ROOT("where the driver's files are"),
 	MIG_OPTION_NVML,
 	{ .name = "output-file",
 		.letter = 'f',
@@ -232,8 +232,8 @@ static const struct option_def checkpoint_options[] = {
 		.env = { "MIG_PARTED_CHECKPOINT_FILE" },
 		.arg = "FILE",
 		.help = "what to write" },
-	MIG_OPTION_DEBUG,
-	MIG_OPTION_DRIVER_ROOT,
+	MIG_OPTION_DEBUG(MIG_UNUSED),
+	MIG_OPTION_DRIVER_ROOT("where the driver's files are"),
 	MIG_OPTION_NVML,
 };
 

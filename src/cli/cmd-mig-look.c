@@ -20,8 +20,9 @@
 		.def = "text", .help = "text or json"                                        \
 	}
 
-static const struct option_def look_options[] = { MIG_OPTION_DEBUG, MIG_OPTION_DRIVER_ROOT,
-	MIG_OPTION_NVML, OPTION_FORMAT };
+static const struct option_def look_options[] = { MIG_OPTION_DEBUG(MIG_UNUSED),
+	MIG_OPTION_DRIVER_ROOT("where the driver's files are"), MIG_OPTION_NVML,
+	OPTION_FORMAT };
 
 static const char *mode_text(const struct mig_state *s)
 {

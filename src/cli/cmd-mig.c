@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct option_def options[] = { MIG_OPTION_DEBUG };
+static const struct option_def options[] = { MIG_OPTION_DEBUG(MIG_DEBUG_SHOWS) };
 
 static const struct cmd *const commands[] = { &mig_cmd_apply, &mig_cmd_assert,
 	&mig_cmd_checkpoint, &mig_cmd_export, &mig_cmd_generate_config, &mig_cmd_list,

@@ -17,21 +17,23 @@ extern const struct cmd mig_cmd_list;
 extern const struct cmd mig_cmd_restore;
 extern const struct cmd mig_cmd_status;
 
-/* Rows that many option tables have. */
-#define MIG_OPTION_DEBUG                                                                      \
-	{                                                                                     \
-		.name = "debug", .letter = 'd', .type = OPTION_BOOL,                          \
-		.env = { "MIG_PARTED_DEBUG" }, .help = "show what hooks and nvidia-smi print" \
+/* Rows that many option tables have, with the help that is true there. */
+#define MIG_UNUSED      "accepted as other commands do, without effect"
+#define MIG_DEBUG_SHOWS "show what hooks and nvidia-smi print"
+#define MIG_OPTION_DEBUG(text)                                       \
+	{                                                            \
+		.name = "debug", .letter = 'd', .type = OPTION_BOOL, \
+		.env = { "MIG_PARTED_DEBUG" }, .help = (text)        \
 	}
 #define MIG_OPTION_NVML                                                                        \
 	{                                                                                      \
 		.name = "nvml", .type = OPTION_STR, .env = { "GPUSLICE_NVML" }, .arg = "PATH", \
 		.help = "NVML library, instead of the driver's"                                \
 	}
-#define MIG_OPTION_DRIVER_ROOT                                                          \
-	{                                                                               \
-		.name = "driver-root", .type = OPTION_STR, .arg = "DIR", .def = "/",    \
-		.help = "where the driver's files are: NVML, and nvidia-smi for resets" \
+#define MIG_OPTION_DRIVER_ROOT(text)                                                 \
+	{                                                                            \
+		.name = "driver-root", .type = OPTION_STR, .arg = "DIR", .def = "/", \
+		.help = (text)                                                       \
 	}
 
 /*
