@@ -281,11 +281,16 @@ static void check_clients(struct run *r, bool modes_only)
 		leave_rest(r, ERR_CANCELLED, "not changed, as another GPU is in use");
 }
 
+/* Each plan once; a GPU that tells its profiles later has a second one then. */
 static void announce(struct run *r)
 {
 	for (uint32_t i = 0; i < r->n && r->a->planned; i++) {
-		if (r->jobs[i].wanted && !r->jobs[i].ended)
-			r->a->planned(r->a->arg, r->jobs[i].g->pub, &r->jobs[i].plan);
+		struct mig_job *j = &r->jobs[i];
+
+		if (!j->wanted || j->ended || j->announced)
+			continue;
+		j->announced = !j->blind;
+		r->a->planned(r->a->arg, j->g->pub, &j->plan);
 	}
 }
 
@@ -319,7 +324,7 @@ static void set_modes(struct run *r, bool enabled)
 /* GPUs that tell their profiles since MIG is on. */
 static void plan_blind(struct run *r)
 {
-	bool any = false, bad = false;
+	bool bad = false;
 
 	for (uint32_t i = 0; i < r->n && !r->over; i++) {
 		struct mig_job *j = &r->jobs[i];
@@ -327,7 +332,6 @@ static void plan_blind(struct run *r)
 
 		if (!j->blind || j->ended)
 			continue;
-		any = true;
 		if (mig_job_look(j, r->e, r->a, &why) == 0)
 			continue;
 		bad = true;
@@ -336,7 +340,7 @@ static void plan_blind(struct run *r)
 	if (bad)
 		leave_rest(r, ERR_CANCELLED,
 			"not changed, as what is wanted of another GPU cannot be");
-	else if (any)
+	else if (!r->over)
 		announce(r);
 }
 

@@ -14,15 +14,16 @@ struct mig_job {
 	struct mig_state before; /* to go back to */
 	struct mig_plan plan;    /* of the state as it was read last */
 	struct mig_made made;
-	uint32_t next; /* step of the plan */
-	uint32_t past; /* steps of earlier plans that were done */
-	bool wanted;   /* else it is left alone */
-	bool blind;    /* its profiles are told when MIG is on: planned then */
-	bool checked;  /* who uses it was looked at */
-	bool undoing;  /* the plan leads back */
-	bool touched;  /* a step was done */
-	bool waits;    /* its mode, for a reset */
-	bool ended;    /* the result was told */
+	uint32_t next;  /* step of the plan */
+	uint32_t past;  /* steps of earlier plans that were done */
+	bool wanted;    /* else it is left alone */
+	bool blind;     /* its profiles are told when MIG is on: planned then */
+	bool checked;   /* who uses it was looked at */
+	bool undoing;   /* the plan leads back */
+	bool touched;   /* a step was done */
+	bool waits;     /* its mode, for a reset */
+	bool announced; /* the plan was told, with all its steps */
+	bool ended;     /* the result was told */
 };
 
 /* Whether there are steps left, and the mode step among them (NULL: none). */

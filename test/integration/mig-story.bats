@@ -80,6 +80,16 @@ mig_pod() {
 	[[ $output == *"MIG"*"all-disabled"*"success"* ]]
 }
 
+@test "GPUs that tell their profiles only in MIG mode follow the label at once" {
+	local i
+	for i in {0..7}; do sim set "$i" mig_query_needs_mode 1; done
+	node nvidia.com/mig.config=all-balanced
+	manager
+	applied all-balanced
+	reason_has "8 of 8 GPUs changed"
+	states_were pending success
+}
+
 @test "only what differs is touched: a pod on an instance that stays runs on" {
 	node nvidia.com/mig.config=all-balanced
 	manager

@@ -329,6 +329,12 @@ other_is_done() {
 	end_is false limit
 	result_is 0 undone
 	[[ $(geometry) == '["off",[]]' ]]
+	# Only such a GPU has a second plan.
+	node h200-2
+	sim set 0 mig_query_needs_mode 1
+	sim set 1 mig_query_needs_mode 1
+	run -0 mig apply -o json -f - <<<"$(config it '{devices: [0], mig-enabled: true, mig-devices: {7g.141gb: 1}}' '{devices: [1], mig-enabled: false}')"
+	[[ $(grep '"event":"planned"' <<<"$output" | jq -c '[.gpu, .steps]' | paste -sd' ') == "[0,1] [1,0] [0,2]" ]]
 }
 
 # smi: an nvidia-smi that resets, or says that it cannot.

@@ -84,6 +84,27 @@ static int read_stay(struct mig_report_gpu *g, const json_t *list, struct error 
 	return 0;
 }
 
+/* A GPU that tells its profiles only while MIG is on is planned once more, after that step. */
+static struct mig_report_gpu *planned_gpu(struct mig_report *r, const char *uuid,
+	struct error *err)
+{
+	struct mig_report_gpu *g = find(r, uuid);
+
+	if (!g) {
+		g = add(r, err);
+		if (g)
+			memcpy(g->uuid, uuid, strlen(uuid) + 1);
+		return g;
+	}
+	if (!r->stepped) {
+		(void)error_set(err, ERR_INVALID, "gpuslice mig: GPU %s is planned twice",
+			uuid);
+		return NULL;
+	}
+	g->n_stay = 0;
+	return g;
+}
+
 static int on_planned(struct mig_report *r, const json_t *o, struct error *err)
 {
 	const char *mode = json_string_value(json_object_get(o, "mode"));
@@ -92,13 +113,9 @@ static int on_planned(struct mig_report *r, const json_t *o, struct error *err)
 
 	if (!uuid || !*uuid || strlen(uuid) >= GPU_UUID_MAX)
 		return bad(err, "planned", "uuid");
-	if (find(r, uuid))
-		return error_set(err, ERR_INVALID, "gpuslice mig: GPU %s is planned twice",
-			uuid);
-	g = add(r, err);
+	g = planned_gpu(r, uuid, err);
 	if (!g)
 		return -1;
-	memcpy(g->uuid, uuid, strlen(uuid) + 1);
 	if (!number(o, "gpu", &g->index))
 		return bad(err, "planned", "gpu");
 	if (!number(o, "steps", &g->steps))
@@ -116,6 +133,7 @@ static int on_step(struct mig_report *r, const json_t *o, struct error *err)
 
 	if (!text || !number(o, "gpu", &gpu))
 		return bad(err, "step", text ? "gpu" : "text");
+	r->stepped = true;
 	(void)snprintf(r->doing, sizeof(r->doing), "GPU %u: %s", gpu, text);
 	utf8_make_valid(r->doing);
 	return 0;

@@ -22,7 +22,7 @@ enum mig_mode_change { MIG_MODE_STAYS, MIG_MODE_ON, MIG_MODE_OFF };
 struct mig_report_gpu {
 	uint32_t index; /* NVML's */
 	char uuid[GPU_UUID_MAX];
-	uint32_t steps; /* 0: it is as wanted */
+	uint32_t steps; /* of the last plan; 0: it is as wanted */
 	enum mig_mode_change mode;
 	uint32_t n_stay;
 	struct {
@@ -37,6 +37,7 @@ struct mig_report {
 	struct mig_report_gpu *gpus; /* in the order they were planned */
 	char doing[MIG_TEXT_MAX];    /* the last step or hook that began; "" */
 	char note[MIG_TEXT_MAX];     /* of the last line, if that was one; "" */
+	bool stepped;                /* a step has begun */
 	bool ended, ok;
 	char code[32]; /* error_class name, "reset-required" or "" */
 	char reason[MIG_TEXT_MAX];

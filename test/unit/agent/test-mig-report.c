@@ -61,6 +61,31 @@ static void mig_report__takes_the_lines_of_a_run(void **state)
 	assert_int_equal(r.n, 0);
 }
 
+static void mig_report__takes_a_second_plan_after_a_step(void **state)
+{
+	static const char *const lines[] = {
+		"{\"event\":\"planned\",\"gpu\":0,\"uuid\":\"a\",\"steps\":1,\"mode\":\"enable\","
+		"\"stay\":[{\"gi\":1,\"ci\":0}]}",
+		"{\"event\":\"hook\",\"name\":\"pre-apply-mode\",\"command\":\"x\"}",
+		"{\"event\":\"step\",\"gpu\":0,\"text\":\"enable MIG\"}",
+		"{\"event\":\"planned\",\"gpu\":0,\"uuid\":\"a\",\"steps\":8,\"mode\":null,"
+		"\"stay\":[]}",
+	};
+	struct mig_report r = { 0 };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(line(&r, lines[0], &err), &err);
+	assert_ok(line(&r, lines[1], &err), &err);
+	assert_error(line(&r, lines[3], &err), &err, "planned twice");
+	assert_ok(line(&r, lines[2], &err), &err);
+	assert_ok(line(&r, lines[3], &err), &err);
+	assert_int_equal(r.n, 1);
+	assert_int_equal(r.gpus[0].steps, 8);
+	assert_int_equal(r.gpus[0].n_stay, 0);
+	mig_report_fini(&r);
+}
+
 static void mig_report__refuses_what_is_not_our_tool(void **state)
 {
 	static const struct {
@@ -262,6 +287,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mig_report__takes_the_lines_of_a_run),
+		cmocka_unit_test(mig_report__takes_a_second_plan_after_a_step),
 		cmocka_unit_test(mig_report__refuses_what_is_not_our_tool),
 		cmocka_unit_test(mig_report__has_limits),
 		cmocka_unit_test(mig_mask__takes_what_goes_and_no_more),
