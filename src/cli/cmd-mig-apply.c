@@ -65,11 +65,17 @@ static bool blind(const struct mig_node_gpu *g, bool enabled, struct mig_want *r
 /* Who shows it says which GPU it is about. */
 static void without_gpu(const struct mig_node_gpu *g, struct error *err)
 {
-	char prefix[32];
-	size_t len = (size_t)snprintf(prefix, sizeof(prefix), "GPU %u: ", g->index);
+	char prefix[32 + sizeof(g->uuid)];
 
-	if (!strncmp(err->msg, prefix, len))
-		memmove(err->msg, err->msg + len, strlen(err->msg + len) + 1);
+	for (int i = 0; i < 2; i++) {
+		size_t len =
+			(size_t)(i ? snprintf(prefix, sizeof(prefix), "GPU %u (%s): ", g->index,
+					     g->uuid)
+				   : snprintf(prefix, sizeof(prefix), "GPU %u: ", g->index));
+
+		if (!strncmp(err->msg, prefix, len))
+			memmove(err->msg, err->msg + len, strlen(err->msg + len) + 1);
+	}
 }
 
 static int want_config(struct change *c, const struct mig_node_gpu *g, struct mig_want *ret,

@@ -432,6 +432,9 @@ smi() {
 	sed -i 's/GPU-......../GPU-00000000/' "$BATS_TEST_TMPDIR/again"
 	run -1 mig restore -f "$BATS_TEST_TMPDIR/again"
 	grep -q "which is not on this node" <<<"$output"
+	sed 's/"Start":0/"Start":3/' "$BATS_TEST_TMPDIR/saved" >"$BATS_TEST_TMPDIR/again"
+	run -1 mig restore -f "$BATS_TEST_TMPDIR/again"
+	grep -q "^GPU 0: failed: the checkpoint has a GPU instance of profile number .* at 3:4, where" <<<"$output"
 }
 
 @test "files that are wrong are refused with NVIDIA's words" {
