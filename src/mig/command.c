@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 
 #define OUTPUT_MAX    (64 * 1024)
 #define LAST_LINE_MAX 200
+#define END_POLL_MS   50
 #define RESET_TRIES   6
 #define RESET_WAIT_NS (1500 * NS_PER_MS)
 
@@ -63,29 +65,43 @@ static void last_line(const struct buf *b, char *ret, size_t cap)
 	ret[n] = '\0';
 }
 
-static void read_output(int fd, bool show, struct buf *b)
+static void take_output(struct buf *b, const char *part, size_t n, bool show)
 {
-	char part[4096];
-
-	for (;;) {
-		ssize_t n = read(fd, part, sizeof(part));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return;
-		if (show)
-			(void)!write(STDERR_FILENO, part, (size_t)n);
-		if (b->len + (size_t)n > OUTPUT_MAX)
-			buf_clear(b); /* its last line is what counts */
-		buf_add(b, part, (size_t)n);
-	}
+	if (show)
+		(void)!write(STDERR_FILENO, part, n);
+	if (b->len + n > OUTPUT_MAX)
+		buf_clear(b); /* its last line is what counts */
+	buf_add(b, part, n);
 }
 
-static int wait_for(pid_t pid, int *status, struct error *err)
+/*
+ * Its output up to its end. What it leaves running behind it may keep the pipe open, or write, for
+ * ever: of that only what is in the pipe counts.
+ */
+static int follow(pid_t pid, int fd, bool show, struct buf *b, int *status, struct error *err)
 {
-	while (waitpid(pid, status, 0) < 0) {
-		if (errno != EINTR)
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	bool ended = false;
+	size_t late = 0;
+	char part[4096];
+
+	while (late < OUTPUT_MAX) {
+		int ready = poll(&p, 1, ended ? 0 : END_POLL_MS);
+		ssize_t n = ready > 0 ? read(fd, part, sizeof(part)) : 0;
+
+		if (n > 0) {
+			take_output(b, part, (size_t)n, show);
+			late += ended ? (size_t)n : 0;
+		} else if (ready > 0 && (n == 0 || errno != EINTR)) {
+			break;
+		} else if (ready == 0 && ended) {
+			break;
+		}
+		ended = ended || waitpid(pid, status, WNOHANG) == pid;
+	}
+	while (!ended) {
+		ended = waitpid(pid, status, 0) == pid;
+		if (!ended && errno != EINTR)
 			return error_sys(err, errno, "wait for process %d", (int)pid);
 	}
 	return 0;
@@ -124,8 +140,7 @@ int mig_command_run(const struct mig_command *c, struct error *err)
 		become(c, out);
 	closep(&out);
 	out = -1;
-	read_output(in, c->show, &output);
-	if (wait_for(pid, &status, err) < 0)
+	if (follow(pid, in, c->show, &output, &status, err) < 0)
 		return -1;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;

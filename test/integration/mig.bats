@@ -569,6 +569,22 @@ smi() {
 	[[ $(devices) == '1g.5gb 2, 2g.10gb 1, 3g.20gb 1' ]]
 }
 
+@test "a hook ends with its process, whatever that leaves running, and keeps its last line" {
+	cat >"$BATS_TEST_TMPDIR/hooks" <<-EOF
+		version: v1
+		hooks:
+		  apply-start:
+		  - {command: sh, args: [-c, "sleep 60 & echo \$! >$BATS_TEST_TMPDIR/pid"]}
+		  - {command: sh, args: [-c, "yes flood &"]}
+		  apply-exit:
+		  - {command: sh, args: [-c, "yes | head -c 1000000; echo the end; sleep 60 & echo \$! >>$BATS_TEST_TMPDIR/pid; exit 3"]}
+	EOF
+	run -1 timeout 20 "$GPUSLICE" mig apply --builtin -c all-balanced -k "$BATS_TEST_TMPDIR/hooks"
+	xargs kill <"$BATS_TEST_TMPDIR/pid"
+	grep -q "hook apply-exit: 'sh' ended with exit status 3: the end$" <<<"$output"
+	[[ $(devices) == '1g.5gb 2, 2g.10gb 1, 3g.20gb 1' ]]
+}
+
 @test "clients that a hook ends are not in the way" {
 	apply --builtin -c all-1g.5gb
 	sim process start 0:7:0 --pid 99
