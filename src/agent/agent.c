@@ -40,7 +40,8 @@ static int take_lock(struct agent *a, struct error *err)
 	if (dir_make(a->run_dir, 0755, err) < 0 ||
 		path_join(path, sizeof(path), a->run_dir, LOCK_NAME, err) < 0)
 		return -1;
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	/* Nobody else may open it: a reader can hold a lock too. */
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return error_sys(err, errno, "open '%s'", path);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {

@@ -53,7 +53,8 @@ int mig_lock_take(const char *run_dir, uint64_t wait_ns, const volatile sig_atom
 	if (path_join(path, sizeof(path), run_dir, "mig.lock", err) < 0 ||
 		dir_make(run_dir, 0755, err) < 0)
 		return -1;
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	/* Nobody else may open it: a reader can hold a lock too. */
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return error_sys(err, errno, "open '%s'", path);
 	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {

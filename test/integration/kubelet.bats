@@ -175,6 +175,8 @@ refuses() {
 @test "a second agent refuses: same run directory, same kubelet directory" {
 	node_up 4
 	refuses "another gpusliced (pid ${PID[agent]}) has the run directory '$GPUSLICE_RUN_DIR'"
+	# Nor may another user keep it from us.
+	[[ $(stat -c %a "$GPUSLICE_RUN_DIR/gpusliced.lock") == 600 ]]
 	refuses "another process serves '$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.sock'" \
 		--run-dir "$NODE_DIR/run2"
 	k get resources -o json | jq -e '.counts.registrations == 1'

@@ -622,6 +622,8 @@ smi() {
 	grep -q "process 12345 changes the MIG layout" <<<"$output"
 	exec 8>&-
 	apply --builtin -c all-1g.5gb
+	# Nor may another user keep it from us.
+	[[ $(stat -c %a "$GPUSLICE_RUN_DIR/mig.lock") == 600 ]]
 }
 
 @test "a signal ends it between two steps, and the next run goes on" {
