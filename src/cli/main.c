@@ -4,10 +4,13 @@
 #include "cli/cmd.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Sorted by name. */
 static const struct cmd *const commands[] = {
@@ -85,6 +88,22 @@ static int report(const struct cmd *cmd, const struct error *err)
 	return cmd->exit_code ? cmd->exit_code : error_class(err->code)->exit_code;
 }
 
+/* Output that did not arrive (full disk), some line of it or the end, is a failure too. */
+static int arrived(const struct cmd *cmd, int r)
+{
+	struct error err = ERROR_INIT;
+
+	if (fflush(stdout) != 0)
+		(void)error_sys(&err, errno, "write to standard output");
+	else if (ferror(stdout))
+		(void)error_set(&err, ERR_IO,
+			"write to standard output: some of it did not arrive");
+	else
+		return r;
+	(void)report(cmd, &err);
+	return r ? r : EXIT_FAILURE;
+}
+
 static int run(const struct cmd *cmd, int argc, char **argv);
 
 /* The words behind the options of @cmd are a command of its own. */
@@ -120,10 +139,7 @@ static int run(const struct cmd *cmd, int argc, char **argv)
 		r = cmd->commands ? run_inner(cmd, &o, &err) : cmd->run(cmd, &o, &err);
 	if (r < 0)
 		return report(cmd, &err);
-	/* Output that did not arrive (full disk) is a failure too. */
-	if (fflush(stdout) != 0)
-		return EXIT_FAILURE;
-	return r;
+	return cmd->commands ? r : arrived(cmd, r);
 }
 
 /* `gpuslice help mig apply` */
@@ -136,10 +152,24 @@ static const struct cmd *find_inner(const struct cmd *cmd, const char *word)
 	return cmd;
 }
 
+/*
+ * Who starts us with a standard descriptor closed does not want our words in the file that would be
+ * opened in its place: a lock, or a device of the driver. Opened the wrong way round, so that using
+ * them still fails.
+ */
+static void keep_standard_fds(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+			(void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
 
+	keep_standard_fds();
 	(void)signal(SIGPIPE, SIG_IGN);
 	log_setup(LOG_WARN, LOG_TEXT);
 	as_mig_parted = argc > 0 && !strcmp(slash ? slash + 1 : argv[0], MIG_PARTED);

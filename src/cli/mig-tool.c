@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/mig-tool.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,7 @@ int mig_tool_print(char *text, struct error *err)
 	if (!text)
 		return error_nomem(err);
 	r = fputs(text, stdout) < 0 || fflush(stdout) != 0
-		    ? error_set(err, ERR_IO, "write to standard output")
+		    ? error_sys(err, errno, "write to standard output")
 		    : 0;
 	free(text);
 	return r;

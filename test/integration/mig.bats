@@ -626,6 +626,24 @@ smi() {
 	[[ $(stat -c %a "$GPUSLICE_RUN_DIR/mig.lock") == 600 ]]
 }
 
+@test "output that does not arrive is a failure that is said, and never in another file" {
+	local at=(apply --builtin -c)
+	apply --builtin -c all-balanced
+	for form in text json; do
+		run -1 --separate-stderr bash -c '"$GPUSLICE" mig "$@" >/dev/full' - "${at[@]}" all-balanced -o "$form"
+		# shellcheck disable=SC2154 # run sets it
+		[[ $stderr == "gpuslice mig apply: write to standard output: "* ]]
+		run -1 --separate-stderr bash -c '"$GPUSLICE" mig "$@" >&-' - "${at[@]}" all-balanced -o "$form"
+		[[ $stderr == "gpuslice mig apply: write to standard output: "* ]]
+		grep -qxE '[0-9]+' "$GPUSLICE_RUN_DIR/mig.lock"
+	done
+	run -1 --separate-stderr bash -c '"$GPUSLICE" mig status >/dev/full'
+	[[ $stderr == "gpuslice mig status: write to standard output: No space left on device" ]]
+	run -1 --separate-stderr bash -c '"$GPUSLICE" mig apply -f - <&-'
+	[[ $stderr == *"read error: standard input: "* ]]
+	[[ $(devices) == '1g.5gb 2, 2g.10gb 1, 3g.20gb 1' ]]
+}
+
 @test "a signal ends it between two steps, and the next run goes on" {
 	apply --builtin -c all-1g.5gb
 	sim hang 0 50
