@@ -43,6 +43,23 @@ teardown() {
 	eventually 10 state_is success
 }
 
+@test "of a list of stopped services what is a service starts, and the rest is told" {
+	mkdir "$NODE_DIR/bin"
+	printf '#!/bin/bash\necho "${@:3}" >>"$1/log"\n' >"$NODE_DIR/bin/chroot"
+	chmod +x "$NODE_DIR/bin/chroot"
+	printf 'a.service\n\n--root=/\n\001\377 b.service' >"$GPUSLICE_RUN_DIR/mig-services"
+	node nvidia.com/mig.config=a
+	PATH=$NODE_DIR/bin:$PATH manager
+	eventually 10 state_is success
+	[[ $(<"$NODE_DIR/host/log") == "start a.service" ]]
+	[[ ! -e $GPUSLICE_RUN_DIR/mig-services ]]
+	logged agent "no name of a service file=$GPUSLICE_RUN_DIR/mig-services found=\"?--root="
+	stop agent
+	mkdir "$GPUSLICE_RUN_DIR/mig-services"
+	agent "${MANAGER[@]}"
+	logged agent "not known reason=.*mig-services': expected a regular file, found a directory"
+}
+
 @test "layouts that cannot be read are failed after a while, and paused clients run again" {
 	node nvidia.com/mig.config=a nvidia.com/mig.config.state=pending nvidia.com/gpu.deploy.dcgm=paused-for-mig-change
 	touch "$API/configmaps.fail"

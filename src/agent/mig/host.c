@@ -21,16 +21,15 @@
 
 /* --- the list of services --- */
 
-static bool is_service(const struct yaml_node *n)
+static bool is_service(const char *text, size_t len)
 {
-	if (n->type != YAML_STR || n->len == 0 || n->len > MIG_SERVICE_NAME_MAX ||
-		n->text[0] == '-')
+	if (len == 0 || len > MIG_SERVICE_NAME_MAX || text[0] == '-')
 		return false;
-	for (size_t i = 0; i < n->len; i++) {
-		if (!isalnum((unsigned char)n->text[i]) && !strchr(":_.@-\\", n->text[i]))
+	for (size_t i = 0; i < len; i++) {
+		if (!isalnum((unsigned char)text[i]) && !strchr(":_.@-\\", text[i]))
 			return false;
 	}
-	return memchr(n->text, '\0', n->len) == NULL;
+	return memchr(text, '\0', len) == NULL;
 }
 
 static int add_services(struct strv *ret, const struct yaml_source *src,
@@ -47,7 +46,7 @@ static int add_services(struct strv *ret, const struct yaml_source *src,
 	for (size_t i = 0; i < list->n; i++) {
 		const struct yaml_node *n = list->items[i];
 
-		if (!is_service(n))
+		if (n->type != YAML_STR || !is_service(n->text, n->len))
 			return yaml_fail(src, n->line, n->column, ERR_INVALID, err,
 				"expected the name of a systemd service, found %s",
 				yaml_show(n, shown, sizeof(shown)));
@@ -98,17 +97,33 @@ static int keep_stopped(const struct mig_host *h, struct error *err)
 	return file_write_atomic(h->stopped_path, buf_str(&b), b.len, 0600, err);
 }
 
+/* What is no name there is passed over: it would fail with each attempt, for ever. */
 static void read_stopped(struct mig_host *h)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_SERVICES_FILE);
+	struct error err = ERROR_INIT;
+	char shown[80];
 	const char *p;
 
-	if (file_read(h->stopped_path, &b, NULL) < 0)
+	if (file_read(h->stopped_path, &b, &err) < 0) {
+		if (err.sys != ENOENT)
+			log_warn("services that were stopped are not known",
+				LOG_STR("reason", err.msg));
 		return;
+	}
 	for (p = buf_str(&b); *p; p += strcspn(p, "\n"), p += *p == '\n') {
-		if (strcspn(p, "\n") > 0 && h->stopped.n < MIG_SERVICES_MAX &&
-			strv_addn(&h->stopped, p, strcspn(p, "\n"), NULL) < 0)
+		size_t len = strcspn(p, "\n");
+
+		if (len == 0)
+			continue;
+		if (!is_service(p, len)) {
+			(void)snprintf(shown, sizeof(shown), "%.*s", (int)len, p);
+			log_warn("a line is no name of a service",
+				LOG_STR("file", h->stopped_path), LOG_STR("found", shown));
+		} else if (h->stopped.n < MIG_SERVICES_MAX &&
+			   strv_addn(&h->stopped, p, len, NULL) < 0) {
 			return;
+		}
 	}
 }
 
