@@ -5,15 +5,17 @@
 DIR/nodes and DIR/configmaps are the one object of their kind, as JSON; without the file there is
 none. While DIR/KIND.fail is there, every question about that kind is answered by 503. Lists and
 watches follow the files. DIR/pods is a list of pods, all on that node; what is deleted goes from it.
-Merge patches of the node are made and added to DIR/patches, Events to DIR/events, a line each. All
-else is 404. The port is written to DIR/port.
+Merge patches of the node are added to DIR/patches and made, Events to DIR/events, a line each. What a
+watch said last is DIR/KIND.sent. All else is 404. The port is written to DIR/port. Who holds the lock
+of DIR/lock (flock) can read an object and write it again: no patch comes in between.
 """
+import contextlib
+import fcntl
 import http.server
 import json
 import os
 import signal
 import sys
-import threading
 import time
 
 DIR = sys.argv[1]
@@ -28,14 +30,19 @@ def load(kind):
         return None
 
 
-LOCK = threading.Lock()
+@contextlib.contextmanager
+def locked():
+    with open(os.path.join(DIR, "lock"), "a", encoding="utf-8") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
 
 
 def store(kind, item):
     path = os.path.join(DIR, kind)
-    with open(path + ".api", "w", encoding="utf-8") as f:
+    new = f"{path}.{time.monotonic_ns()}"
+    with open(new, "w", encoding="utf-8") as f:
         json.dump(item, f)
-    os.rename(path + ".api", path)
+    os.rename(new, path)
 
 
 def add_line(name, item):
@@ -81,6 +88,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 event = {"type": change, "object": versioned(dict(now or was))}
                 self.wfile.write(json.dumps(event).encode() + b"\n")
                 self.wfile.flush()
+                store(kind + ".sent", event)
                 was = now
             time.sleep(LOOK_S)
 
@@ -122,24 +130,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_PATCH(self):
         kind, body = self.path.partition("?")[0].split("/")[-2], self.body()
-        node = load("nodes")
         if kind == "events":
             add_line("events", body)
             self.answer(200, body)
-        elif kind != "nodes" or not node or "merge-patch" not in self.headers["Content-Type"]:
+        elif kind != "nodes" or "merge-patch" not in self.headers["Content-Type"]:
             self.answer(404)
         elif os.path.exists(os.path.join(DIR, "nodes.fail")):
             self.answer(503)
         else:
-            with LOCK:
-                node = merge(load("nodes"), body)
-                store("nodes", node)
-                add_line("patches", body)
-            self.answer(200, node)
+            with locked():
+                node = load("nodes")
+                if node:
+                    add_line("patches", body)  # who sees the Node sees its patches
+                    node = merge(node, body)
+                    store("nodes", node)
+            self.answer(200 if node else 404, node)
 
     def do_DELETE(self):
         parts = self.path.split("/")
-        with LOCK:
+        with locked():
             pods = load("pods") or []
             left = [p for p in pods if (p["metadata"]["namespace"], p["metadata"]["name"]) != (parts[4], parts[6])]
             store("pods", left)

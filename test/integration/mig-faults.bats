@@ -92,7 +92,7 @@ teardown() {
 	workers_are 0
 	rm "$FAKE_MIG/at"
 	eventually 10 state_is success
-	offers 4
+	offered 4
 }
 
 @test "the reason names the layout that is wanted now, also while clients are waited for" {
@@ -112,7 +112,7 @@ teardown() {
 	pods_of dcgm
 	manager
 	eventually 20 label_is nvidia.com/gpu.deploy.dcgm paused-for-mig-change
-	rm "$API/nodes"
+	no_node
 	sleep 3
 	[[ $(calls apply) == 0 ]]
 	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
@@ -152,7 +152,7 @@ teardown() {
 		eventually 20 in_phase "$phase"
 		stop agent
 		kill -CONT "${PID[kubelet]}"
-		eventually 2 no_programs
+		eventually 5 no_programs
 		rm -f "$FAKE_MIG/dry" "$FAKE_MIG/apply" "$NODE_DIR/host"/block-*
 		echo '[]' | put "$API/pods"
 	done
@@ -162,7 +162,7 @@ teardown() {
 	reason_has "a: applied"
 	label_is nvidia.com/gpu.deploy.dcgm true
 	[[ ! -e $GPUSLICE_RUN_DIR/mig-services ]]
-	offers 4
+	offered 4
 }
 
 # in_phase WORD: the first of its name; a reboot is one when its command runs.
@@ -189,9 +189,9 @@ release() {
 	manager
 	eventually 20 test -e "$FAKE_MIG/at"
 	label nvidia.com/mig.config=b
-	sleep 0.5
+	seen
 	label nvidia.com/mig.config=a
-	sleep 0.5
+	seen
 	release
 	eventually 10 state_is success
 	sleep 1
@@ -201,7 +201,7 @@ release() {
 	label nvidia.com/mig.config=b
 	eventually 20 test -e "$FAKE_MIG/at"
 	label nvidia.com/mig.config=c
-	sleep 0.5
+	seen
 	release
 	eventually 10 reason_has "c: applied"
 	state_is success
@@ -214,11 +214,11 @@ release() {
 	manager
 	eventually 20 test -e "$FAKE_MIG/at"
 	label nvidia.com/mig.config-
-	sleep 0.5
+	seen
 	release
 	eventually 10 label_is nvidia.com/gpu.deploy.dcgm true
 	eventually 5 state_is ''
-	offers 4
+	offered 4
 	label nvidia.com/mig.config=a
 	eventually 10 state_is success
 	[[ $(calls apply) == 1 ]]
@@ -229,11 +229,11 @@ release() {
 	hold_apply
 	manager
 	eventually 20 test -e "$FAKE_MIG/at"
-	rm "$API/nodes"
-	sleep 0.5
+	no_node
+	eventually 10 status '.cluster.nodeState == "absent"'
 	release
-	sleep 1
-	offers 4
+	eventually 10 status '.mig.phase == "rest"'
+	offered 4
 	node nvidia.com/mig.config=a nvidia.com/gpu.deploy.dcgm=true
 	eventually 10 state_is success
 	label_is nvidia.com/gpu.deploy.dcgm true
@@ -247,12 +247,12 @@ release() {
 	manager --mig-config-map gpu/mig
 	eventually 20 test -e "$FAKE_MIG/at"
 	rm "$API/configmaps"
-	sleep 0.5
+	seen configmaps
 	release
 	eventually 10 state_is failed
 	reason_has "configmap gpu/mig"
 	label_is nvidia.com/gpu.deploy.dcgm true
-	offers 4
+	eventually 10 offers 4
 }
 
 @test "without the API server a change ends as ever, and is told when the server is back" {
@@ -263,7 +263,7 @@ release() {
 	touch "$API/nodes.fail"
 	release
 	eventually 10 status '.mig.state == "success" and .mig.phase == "rest"'
-	offers 4
+	offered 4
 	label_is nvidia.com/gpu.deploy.dcgm paused-for-mig-change
 	rm "$API/nodes.fail"
 	eventually 40 state_is success

@@ -12,6 +12,14 @@ manager_setup() {
 	fake_api
 }
 
+# at_once COMMAND...: no patch of the agent comes between what it reads and what it writes.
+at_once() {
+	(
+		flock 9
+		"$@"
+	) 9>"$API/lock"
+}
+
 # node [KEY=VALUE...]: our Node, with these labels alone.
 node() {
 	printf '%s\n' "$@" | jq -R . | jq -s '{metadata: {name: "node-1", uid: "1", labels:
@@ -20,6 +28,10 @@ node() {
 
 # label KEY=VALUE, or KEY-
 label() {
+	at_once relabel "$1"
+}
+
+relabel() {
 	local filter='.metadata.labels[$k] = $v'
 	[[ $1 == *=* ]] || filter='del(.metadata.labels[$k])'
 	jq --arg k "${1%%[=-]}" --arg v "${1#*=}" "$filter" "$API/nodes" >/dev/null || return 1
@@ -28,6 +40,22 @@ label() {
 	else
 		jq --arg k "${1%-}" 'del(.metadata.labels[$k])' "$API/nodes" | put "$API/nodes"
 	fi
+}
+
+# no_node: it is deleted.
+no_node() {
+	at_once rm "$API/nodes"
+}
+
+# seen [KIND]: the agent has heard of the Node, or the ConfigMap, as it is now.
+seen() {
+	eventually 10 sent "${1-nodes}" && status . >/dev/null
+}
+
+sent() {
+	local now='""'
+	[[ ! -e $API/$1 ]] || now=$(jq -cS . "$API/$1")
+	[[ $(jq -cS 'if .type == "DELETED" then "" else .object | del(.metadata.resourceVersion) end' "$API/$1.sent") == "$now" ]]
 }
 
 label_is() {
@@ -69,6 +97,13 @@ manager() {
 	agent "${MANAGER[@]}" "$@"
 }
 
+# offered DEVICES [RESOURCE]: so many are registered now, as is promised before "success"; the kubelet,
+# which asks for the list then, has them in a moment.
+offered() {
+	status "any(.resources[]; .name == \"${2-$GPU}\" and .capacity == $1 and .state == \"registered\")" &&
+		eventually 5 offers "$1" "$1" "${2-$GPU}"
+}
+
 # pods_of CLIENT [NAMESPACE/NAME]: one pod that the deploy label of this client keeps here.
 pods_of() {
 	local pod=${2-gpu-operator/pod-1}
@@ -87,7 +122,7 @@ fails_and_recovers() {
 	reason_has "$1"
 	states_were pending failed
 	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
-	offers 4
+	eventually 10 offers 4
 	eventually 5 event_has MigConfigFailed "$1"
 	rm -f "$FAKE_MIG/apply" "$FAKE_MIG/dry"
 	label nvidia.com/mig.config=b

@@ -38,7 +38,7 @@ teardown() {
 	eventually 5 event_has MigConfigApplied all-1g.5gb
 	status '.mig.state == "success" and .mig.config == "all-1g.5gb" and .mig.nvmlCalls == 7 and .mig.phase == "rest"'
 	[[ $(calls dry-run) == 1 && $(calls apply) == 1 ]]
-	offers 4
+	offered 4
 	label nvidia.com/mig.config=all-balanced
 	eventually 10 reason_has 'all-balanced: applied'
 	state_is success
@@ -90,14 +90,14 @@ teardown() {
 	state_is pending
 	sleep 1
 	[[ $(calls apply) == 0 ]]
-	offers 4
+	eventually 10 offers 4
 	echo '[]' | put "$API/pods"
 	eventually 10 state_is success
 	label_is nvidia.com/gpu.deploy.dcgm true
 	label_is nvidia.com/gpu.deploy.client team-a
 	label_is nvidia.com/gpu.deploy.dcgm-exporter false
 	jq -e '.metadata.annotations | has("gpuslice.io/mig.paused") | not' "$API/nodes"
-	offers 4
+	offered 4
 }
 
 @test "our own pod is never paused away" {
@@ -119,7 +119,7 @@ teardown() {
 	status '.mig.phase == "applying" and .mig.step == "GPU 0: one" and .mig.state == "pending"'
 	rm "$FAKE_MIG/at"
 	eventually 10 state_is success
-	offers 4
+	offered 4
 }
 
 @test "what a pod holds is not touched until it is free; trying again disturbs nobody" {
@@ -135,14 +135,19 @@ teardown() {
 	eventually 5 event_has MigConfigFailed "in use by pod"
 	# The client, which may have been the user, is paused once only.
 	label_is nvidia.com/gpu.deploy.dcgm true
-	offers 4
+	eventually 10 offers 4
 	pods 1
-	sleep 11
-	(($(calls dry-run) >= 2 && $(calls apply) == 0))
+	eventually 20 tried_again
+	sleep 1 # and has ended
+	[[ $(calls apply) == 0 ]]
 	states_were pending failed
 	scale 0
-	eventually 15 state_is success
+	eventually 20 state_is success
 	[[ $(calls apply) == 1 ]]
+}
+
+tried_again() {
+	(($(calls dry-run) >= 2))
 }
 
 @test "--mig-force does not ask who holds what" {
@@ -167,7 +172,7 @@ teardown() {
 	states_were failed
 	[[ $(calls apply) == 0 ]]
 	run ! grep paused "$API/patches"
-	offers 4
+	eventually 10 offers 4
 	label nvidia.com/mig.config=a
 	eventually 5 state_is success
 }
@@ -224,7 +229,7 @@ teardown() {
 	reason_has "waited for op/dcgm-1"
 	eventually 5 label_is nvidia.com/gpu.deploy.dcgm true
 	[[ $(calls apply) == 0 ]]
-	offers 4
+	eventually 10 offers 4
 	# Neither does it go on before it knows.
 	touch "$API/pods.fail"
 	label nvidia.com/mig.config=b
@@ -247,7 +252,7 @@ teardown() {
 	manager
 	eventually 20 state_is success
 	label_is nvidia.com/gpu.deploy.dcgm true
-	offers 4
+	offered 4
 }
 
 @test "a pending that nobody works on, without a label, is taken away" {
@@ -281,7 +286,7 @@ teardown() {
 	manager --mig-config-file "$config"
 	eventually 20 state_is failed
 	reason_has "has no config.yaml"
-	echo 'version: v1 # 1' >"$config"
+	echo 'version: v1 # 1' | put "$config"
 	eventually 10 state_is success
 	[[ $(<"$FAKE_MIG/text") == "version: v1 # 1" ]]
 	echo 'version: v1 # 2' | put "$config"

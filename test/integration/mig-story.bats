@@ -63,14 +63,14 @@ mig_pod() {
 	label nvidia.com/mig.config=all-1g.5gb
 	applied all-1g.5gb
 	states_were pending success
-	offers 0
-	offers 56 56 nvidia.com/mig-1g.5gb
+	eventually 5 offers 0
+	offered 56 nvidia.com/mig-1g.5gb
 	label nvidia.com/mig.config=all-balanced
 	applied all-balanced
 	reason_has "8 of 8 GPUs changed"
-	offers 16 16 nvidia.com/mig-1g.5gb
-	offers 8 8 nvidia.com/mig-2g.10gb
-	offers 8 8 nvidia.com/mig-3g.20gb
+	offered 16 nvidia.com/mig-1g.5gb
+	offered 8 nvidia.com/mig-2g.10gb
+	offered 8 nvidia.com/mig-3g.20gb
 	# Two of each GPU stayed where they were, and were offered all the time.
 	never_below 16 nvidia.com/mig-1g.5gb
 	label nvidia.com/mig.config=all-disabled
@@ -108,8 +108,8 @@ mig_pod() {
 	manager --mig-config-file "$NODE_DIR/layouts.yaml"
 	eventually 20 status '.mig.state == "success" and .mig.config == "one"'
 	pods 1
-	offers 7 7 nvidia.com/mig-3g.20gb
-	offers 1 1 nvidia.com/mig-7g.40gb
+	offered 7 nvidia.com/mig-3g.20gb
+	offered 1 nvidia.com/mig-7g.40gb
 }
 
 @test "what a pod holds is not destroyed; when it goes, the layout comes" {
@@ -120,10 +120,10 @@ mig_pod() {
 	eventually 10 pods 1
 	label nvidia.com/mig.config=all-7g.40gb
 	failed_as "in use by pod default/holder"
-	offers 56 56 nvidia.com/mig-1g.5gb
+	eventually 10 offers 56 56 nvidia.com/mig-1g.5gb
 	k delete pod holder
 	eventually 30 state_is success
-	offers 8 8 nvidia.com/mig-7g.40gb
+	offered 8 nvidia.com/mig-7g.40gb
 }
 
 @test "a process that no pod explains is seen by the driver" {
@@ -133,7 +133,7 @@ mig_pod() {
 	sim process start 0:9:0 --pid $$ || sim process start "$(status '[.resources[].slices[]?.id | select(startswith("MIG-"))][0]' | tr -d \")" --pid $$
 	label nvidia.com/mig.config=all-7g.40gb
 	failed_as "$$"
-	offers 56 56 nvidia.com/mig-1g.5gb
+	eventually 10 offers 56 56 nvidia.com/mig-1g.5gb
 }
 
 @test "a name that is not there, a profile that this GPU has not, a layout that does not fit" {
@@ -152,13 +152,13 @@ mig_pod() {
 	label nvidia.com/mig.config=too-much
 	eventually 10 reason_has "too-much: "
 	[[ $(sim calls) == *" 0 "* || $(sim calls) == *"changed MIG: 0"* ]] || sim calls
-	offers 8
+	eventually 10 offers 8
 	# A custom layout added to the file makes the same label right.
 	label nvidia.com/mig.config=mine
 	eventually 10 reason_has "mine: "
 	sed '$a\  mine: [{devices: all, mig-enabled: true, mig-devices: {2g.10gb: 3}}]' "$NODE_DIR/layouts.yaml" | put "$NODE_DIR/layouts.yaml"
 	applied mine
-	offers 24 24 nvidia.com/mig-2g.10gb
+	offered 24 nvidia.com/mig-2g.10gb
 }
 
 @test "instances that a reset or a reboot took are made again; what a person changed is told" {
@@ -222,5 +222,5 @@ cmp_geometry() {
 	label_is nvidia.com/gpu.deploy.dcgm true
 	sim hang 2 off
 	eventually 60 state_is success
-	offers 56 56 nvidia.com/mig-1g.5gb
+	offered 56 nvidia.com/mig-1g.5gb
 }
