@@ -41,6 +41,29 @@ put() {
 	cat >"$1.new" && mv -T "$1.new" "$1"
 }
 
+# rewrite FILE: puts standard input into the file itself, by one write. A loaded machine may take long
+# between two, and the agent would read the first half.
+rewrite() {
+	local text
+	text=$(cat)
+	printf '%s\n' "$text" >"$1"
+}
+
+# rewrite_slowly FILE: the config of standard input, so that its first line is there alone for a moment.
+# Nothing is started in between that could make the moment a long one.
+rewrite_slowly() {
+	local first rest moment
+	IFS= read -r first
+	rest=$(cat)
+	exec {moment}<> <(:)
+	{
+		printf '%s\n' "$first"
+		read -rt 0.05 -u "$moment" || true
+		printf '%s\n' "$rest"
+	} >"$1"
+	exec {moment}>&-
+}
+
 # node_up REPLICAS [OPTION...]: kubelet and agent with a config file in $CONFIG, both in touch.
 node_up() {
 	local replicas=$1 gpus

@@ -149,11 +149,8 @@ refused_with() {
 	agent --config-dir "$CONFIGS/"
 	eventually 20 offers 40
 	chosen a 'fallback single'
-	{
-		echo 'version: v1' # a good config by itself, with four devices
-		sleep 0.1
-		sharing 20 | tail -n +2
-	} >"$CONFIGS/a"
+	# Its first line is a good config by itself, with four devices.
+	sharing 20 | rewrite_slowly "$CONFIGS/a"
 	eventually 10 offers 80
 	status '.config.generation == 2'
 	: >"$CONFIGS/a"

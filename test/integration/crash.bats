@@ -185,7 +185,7 @@ fill() {
 	offers 40 || offers 80 # one page may hold all that matters
 	: >"$etc/config.yaml"
 	eventually 10 status '.config.lastError.message | contains("is empty")'
-	sharing 11 >"$etc/config.yaml"
+	sharing 11 | rewrite "$etc/config.yaml"
 	eventually 10 offers 44
 	never_below 40
 }

@@ -32,7 +32,7 @@ in_step() {
 		timeout 5 "$GPUSLICE" status --json >/dev/null
 		sleep 0.05
 	done
-	sharing 3 >"$CONFIG"
+	sharing 3 | rewrite "$CONFIG"
 	eventually 10 offers 12
 	sim xid 2 48
 	eventually 10 offers 12 9
@@ -42,6 +42,7 @@ in_step() {
 
 @test "an XID takes all slices of its GPU and no other's, and they come back" {
 	local lists
+	COOLDOWN=8 # for all that is to be seen before the GPU is well again
 	node_up 4
 	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
 	eventually 10 pods 5
@@ -52,8 +53,8 @@ in_step() {
 	health_is 0 healthy
 	pods 5 # nobody is thrown out
 	scale 13
-	eventually 10 pods 12 1 # a slice of the sick GPU was held, so one stays short
-	eventually 10 offers 16
+	eventually 5 pods 12 1 # a slice of the sick GPU was held, so one stays short
+	eventually 20 offers 16
 	eventually 10 pods 13
 	nothing_twice
 	lists=$(message_counts)

@@ -21,7 +21,7 @@ teardown() {
 
 @test "edited in place, renamed over, linked elsewhere, removed and back" {
 	node_up 2
-	sharing 4 >"$CONFIG"
+	sharing 4 | rewrite "$CONFIG"
 	eventually 10 offers 16
 	sharing 5 | put "$CONFIG"
 	eventually 10 offers 20
@@ -30,7 +30,7 @@ teardown() {
 	sharing 7 >"$NODE_DIR/b/config.yaml"
 	ln -s a/config.yaml "$CONFIG.new" && mv -T "$CONFIG.new" "$CONFIG"
 	eventually 10 offers 24
-	sharing 3 >"$NODE_DIR/a/config.yaml" # what the link leads to
+	sharing 3 | rewrite "$NODE_DIR/a/config.yaml" # what the link leads to
 	eventually 10 offers 12
 	ln -s b/config.yaml "$CONFIG.new" && mv -T "$CONFIG.new" "$CONFIG"
 	eventually 10 offers 28
@@ -53,7 +53,7 @@ teardown() {
 	eventually 20 offers 8
 	mv "$NODE_DIR/etc" "$NODE_DIR/etc.old" && mv "$NODE_DIR/etc.new" "$NODE_DIR/etc"
 	eventually 5 offers 12
-	sharing 4 >"$NODE_DIR/etc/config.yaml" # seen in the new one, long before the slow look
+	sharing 4 | rewrite "$NODE_DIR/etc/config.yaml" # seen in the new one, long before the slow look
 	eventually 5 offers 16
 	local n
 	for n in 5 6; do # and with a time between in which there is none; more often than there are slow looks
@@ -67,11 +67,8 @@ teardown() {
 
 @test "a file that is written slowly is read when it is whole" {
 	node_up 10
-	{
-		echo 'version: v1' # a good config by itself, with four devices
-		sleep 0.1
-		sharing 20 | tail -n +2
-	} >"$CONFIG"
+	# Its first line is a good config by itself, with four devices.
+	sharing 20 | rewrite_slowly "$CONFIG"
 	eventually 10 offers 80
 	never_below 40
 	status '.config.generation == 2'
