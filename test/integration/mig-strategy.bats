@@ -220,6 +220,7 @@ mig_is() {
 
 @test "MIG devices are time-sliced, all of a profile or some by index" {
 	layout half
+	COOLDOWN=5 # for all that is to be seen before the device is well again
 	mig_up mixed 'sharing: {timeSlicing: {resources: [{name: nvidia.com/mig-1g.5gb, replicas: 3}]}}'
 	eventually 20 offers 84 84 $SMALL
 	eventually 5 offers 8 8 $LARGE
@@ -245,6 +246,7 @@ mig_is() {
 
 @test "a fault of a GPU takes all of its MIG devices and no others" {
 	layout all-1g.5gb
+	COOLDOWN=5
 	mig_up single
 	eventually 20 offers 56
 	sim xid 2 48

@@ -646,7 +646,7 @@ smi() {
 
 @test "a signal ends it between two steps, and the next run goes on" {
 	apply --builtin -c all-1g.5gb
-	sim hang 0 50
+	sim hang 0 100 # about two seconds for the steps after the third
 	start apply "$GPUSLICE" mig apply --builtin -c all-balanced
 	eventually 20 logged apply '\[3/14\]'
 	local status=0

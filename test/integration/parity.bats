@@ -213,6 +213,7 @@ per_gpu() {
 	before=$(grants)
 	for signal in TERM KILL; do
 		kubelet_off $signal
+		soon agent_says '.resources[0].state != "registered"'
 		offers 8
 		running_are 5
 		kubelet_on
@@ -391,7 +392,7 @@ per_gpu() {
 	begin < <(config 1)
 	soon offers 4
 	deployment d 3
-	pod slow "{terminationGracePeriodSeconds: 4, containers: [{name: main, image: any, $(limits 1),
+	pod slow "{terminationGracePeriodSeconds: 12, containers: [{name: main, image: any, $(limits 1),
 		command: [bash, -c, \"trap '' TERM; while :; do sleep 1; done\"]}]}"
 	soon running_are 4
 	gpu_pod next
