@@ -238,7 +238,7 @@ event_count() {
 	eventually 5 agent_status a '.resources[0].capacity == 12'
 	node_log a agent 'going on with the config of the last run'
 	((SECONDS - start >= 60)) || sleep $((60 - (SECONDS - start)))
-	offers_here 12
+	eventually 20 offers_here 12
 	api_start
 	eventually 60 in_touch
 	eventually 20 offers a 12
@@ -260,8 +260,8 @@ offers_here() {
 	sleep 11 # so long the API server may take the old one from its cache
 	kubectl label node a "$PRODUCT-"
 	eventually 30 node_label "$PRODUCT" Tesla-V100-SXM2-16GB-SHARED
-	in_touch
-	agent_status a '.cluster.labels | .written and .error == null'
+	eventually 5 in_touch
+	eventually 5 agent_status a '.cluster.labels | .written and .error == null'
 }
 
 @test "without the server and without memory it waits a little, then takes the default" {
@@ -308,8 +308,8 @@ offers_here() {
 @test "the ConfigMap is read through the API, and its deletion changes nothing" {
 	node_stop a agent
 	api_agent --config-map configs
+	eventually 20 agent_status a '.config.file == "configmap gpu/configs#two"'
 	eventually 20 offers a 8
-	agent_status a '.config.file == "configmap gpu/configs#two"'
 	configs two=5 three=3
 	eventually 10 offers a 20
 	label three

@@ -30,7 +30,7 @@ node=a
 asks() {
 	local name=$1 held=".resources[0].slices[] | select(.holder.pod == \"$1\") | .gpu"
 	shift
-	agent_start "$node" "$@" && eventually 20 offers "$node" 4 || return 1
+	agent_start "$node" "$@" && eventually 20 registered && eventually 20 offers "$node" 4 || return 1
 	kubectl apply -f - <<-EOF
 		apiVersion: v1
 		kind: Pod
@@ -47,6 +47,11 @@ asks() {
 	eventually 10 agent_status "$node" "$held"
 	gpu=$(agent_status "$node" "$held")
 	uuid=$(sim "$node" show --json | jq -r ".gpus[$gpu].uuid")
+}
+
+# registered: the agent of now; what the Node says may still be about the one before.
+registered() {
+	agent_status "$node" '.resources[0].state == "registered"'
 }
 
 @test "envvar: the GPU's UUID comes before the pod's own variables, and nothing else does" {
@@ -103,6 +108,7 @@ asks() {
 
 @test "a pod that names all GPUs itself gets all of them: the environment isolates nobody" {
 	agent_start a
+	eventually 20 registered
 	eventually 20 offers a 4
 	kubectl apply -f - <<-'EOF'
 		apiVersion: v1

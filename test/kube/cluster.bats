@@ -149,11 +149,12 @@ restarted() {
 	local seconds=1$$ process # on the host it has another number, and its duration tells it from others
 	kubectl run stays --image=any --command -- sleep $seconds
 	eventually 20 pod_is stays Running
+	eventually 10 pgrep -x -f "sleep $seconds"
 	process=$(pgrep -x -f "sleep $seconds")
 	kubelet_stop a KILL
 	[[ -e /proc/$process ]]
 	kubelet_start a
-	eventually 20 eval 'node_log a kubelet "SyncLoop ADD"'
+	eventually 20 grep "SyncLoop ADD" "$KUBE/nodes/a/log/kubelet.log" # of this start
 	[[ $(kubectl get pod stays -o json | jq '.status.containerStatuses[0].restartCount') == 0 ]]
 	node_off a
 	# The new machine's kubelet may start the pod anew; this process is gone.

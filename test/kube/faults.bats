@@ -44,14 +44,6 @@ same_containers() {
 	diff <(containers) "$BATS_TEST_TMPDIR/before"
 }
 
-registered_since() {
-	(($(node_exec "$1" grep -c 'info registered with the kubelet' /var/log/node/agent.log) > $2))
-}
-
-registrations() {
-	node_exec "$1" grep -c 'info registered with the kubelet' /var/log/node/agent.log
-}
-
 # takes_a_pod NODE: one more pod, on this node, gets a GPU and goes again.
 takes_a_pod() {
 	kubectl apply -f - <<-EOF

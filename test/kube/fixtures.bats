@@ -78,7 +78,7 @@ answers() {
 	eventually 60 pods 0
 	{ echo 'apiVersion: v1' && cat "$FIXTURES/dcgmproftester-pod.yaml"; } | kubectl apply -f -
 	eventually 30 pod_is dcgmproftester-1 Succeeded
-	pod_says dcgmproftester-1 '--no-dcgm-validation'
+	eventually 5 pod_says dcgmproftester-1 '--no-dcgm-validation'
 	sed 's/^  template:/  selector: {matchLabels: {app: a}}\n  template:\n    metadata: {labels: {app: a}}/' \
 		"$FIXTURES/gpu-app.yaml" | kubectl apply -f -
 	eventually 10 pods 0 1 app=a

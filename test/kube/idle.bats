@@ -32,6 +32,14 @@ asked() {
 	jq -r --arg u $ACCOUNT 'select(.user.username == $u) | .auditID + .stage' "$KUBE/log/audit.jsonl" | wc -l
 }
 
+# quiet: it has asked nothing for five seconds.
+quiet() {
+	local before
+	before=$(asked)
+	sleep 5
+	[[ $(asked) == "$before" ]]
+}
+
 # resident PROGRAM: kB of its one process on the node.
 resident() {
 	node_exec a bash -c 'awk "/^VmRSS/ { print \$2 }" "/proc/$(pgrep -x "$1")/status"' bash "$1"
@@ -46,7 +54,7 @@ resident() {
 	eventually 60 agents 1
 	eventually 20 offers a 40
 	eventually 20 has_label a nvidia.com/gpu.replicas 10
-	sleep 5 # the last Event
+	eventually 60 quiet # after the last Event
 	before=$(asked)
 	sleep "$seconds"
 	figure "requests in $seconds idle seconds: $(($(asked) - before)), all from the start: $before"

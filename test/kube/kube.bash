@@ -460,6 +460,16 @@ agent_status() {
 	node_exec "$1" gpuslice status --json | jq -er "${2-.}"
 }
 
+# registrations NODE: how often this agent has registered; registered_since NODE COUNT: more often. After
+# a kubelet's restart the Node says for a while what the kubelet before said.
+registrations() {
+	node_exec "$1" grep -c 'info registered with the kubelet' /var/log/node/agent.log
+}
+
+registered_since() {
+	(($(registrations "$1") > $2))
+}
+
 # put_file NODE FILE: standard input replaces it in one step.
 put_file() {
 	node_exec "$1" sh -c 'mkdir -p "${1%/*}" && cat >"$1.new" && mv -T "$1.new" "$1"' sh "$2"

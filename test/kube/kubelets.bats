@@ -20,13 +20,15 @@ teardown() {
 
 # works VERSION: registers, allocates, restarts, allocates again.
 works() {
-	local node=k${1/./-}
+	local node=k${1/./-} before
 	node_add "$node" g4dn.12xlarge --kubelet "$1"
 	kubectl get node "$node" -o json | jq -e --arg v "v$1." '.status.nodeInfo.kubeletVersion | startswith($v)'
 	agent_start "$node" --pass-device-specs
 	eventually 20 offers "$node" 4
 	run_gpu_pod "first-$node" "$node"
+	before=$(registrations "$node")
 	kubelet_stop "$node" KILL && kubelet_start "$node"
+	eventually 30 registered_since "$node" "$before"
 	eventually 30 offers "$node" 4
 	run_gpu_pod "second-$node" "$node"
 	[[ $(kubectl get pod "first-$node" -o json | jq '.status.containerStatuses[0].restartCount') == 0 ]]

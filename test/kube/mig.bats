@@ -45,12 +45,21 @@ state() {
 		'.metadata.annotations["gpuslice.io/mig.config.reason"] // "" | if test($p) then true else error(.) end'
 }
 
-# went LAYOUT WORD...: the states that the label has had since the layout was asked for.
+# went LAYOUT WORD...: the last states that the label has had since the layout was asked for.
 went() {
 	local want=$1
 	shift
-	[[ $(awk -v since="$(cat "$BATS_FILE_TMPDIR/asked")" -v want="$want" \
-		'$1 >= since && $2 == want && $3 != last { printf "%s ", last = $3 }' "$KUBE/log/states.log") == *"$* " ]]
+	[[ $(states "$want") == *"$* " ]]
+}
+
+# has_been LAYOUT WORD: one of them, whatever came after it.
+has_been() {
+	[[ " $(states "$1")" == *" $2 "* ]]
+}
+
+states() {
+	awk -v since="$(cat "$BATS_FILE_TMPDIR/asked")" -v want="$1" \
+		'$1 >= since && $2 == want && $3 != last { printf "%s ", last = $3 }' "$KUBE/log/states.log"
 }
 
 # migs PROFILE COUNT [ALLOCATABLE]
@@ -96,12 +105,12 @@ on_each() {
 @test "label all-1g.5gb: pending, then success, and 56 instances instead of 8 GPUs" {
 	layout all-1g.5gb
 	eventually 60 state success
-	went all-1g.5gb pending success
+	eventually 10 went all-1g.5gb pending success
 	eventually 20 migs 1g.5gb 56
 	eventually 20 offers p4d 0
 	eventually 20 has_label p4d nvidia.com/mig-1g.5gb.count 56
 	eventually 20 has_label p4d nvidia.com/mig.strategy mixed
-	told MigConfigApplied all-1g.5gb
+	eventually 10 told MigConfigApplied all-1g.5gb
 	figure "label to allocatable, 8 GPUs to 56 instances: at most $(awk "BEGIN { printf \"%.1f\", $(date +%s.%N) - $(cat "$BATS_FILE_TMPDIR/asked") }") s"
 }
 
@@ -145,7 +154,7 @@ on_each() {
 	sees 1g.5gb 4864 mig1-5
 	sees 2g.10gb 9984 mig2-10
 	sees 3g.20gb 20096 mig3-20
-	agent_status p4d '[.resources[] | select(.name | startswith("nvidia.com/mig-")) | .used] | sort == [8, 8, 16]'
+	eventually 10 agent_status p4d '[.resources[] | select(.name | startswith("nvidia.com/mig-")) | .used] | sort == [8, 8, 16]'
 }
 
 # --- What else users do, and what goes wrong.
@@ -221,7 +230,7 @@ on_each() {
 
 @test "the agent is killed in the middle of a change: its successor ends it" {
 	layout all-disabled
-	eventually 30 went all-disabled pending
+	eventually 30 has_been all-disabled pending
 	kubectl delete pod -n gpuslice "$(agent_pod p4d)" --grace-period=0 --force
 	eventually 90 state success
 	eventually 30 offers p4d 8
@@ -263,7 +272,7 @@ an_exporter_runs() {
 	eventually 30 an_exporter_runs
 	before=$(exporters)
 	layout all-balanced
-	eventually 60 state success
+	eventually 60 state success '^all-balanced: applied' # not that of the layout before
 	has_label p4d nvidia.com/gpu.deploy.dcgm-exporter true
 	eventually 30 an_exporter_runs
 	[[ $(exporters) != "$before" ]]

@@ -60,8 +60,10 @@ label() {
 	kubectl label node $NODE "$1"
 }
 
+# Registered: what the Node says may still be about the agent before.
 agent_on() {
-	agent_start $NODE --config-file $CONFIG
+	agent_start $NODE --config-file $CONFIG &&
+		eventually 20 agent_status $NODE '(.resources | length) > 0 and all(.resources[]; .state == "registered")'
 }
 
 agent_off() {

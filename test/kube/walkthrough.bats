@@ -62,7 +62,7 @@ shared() {
 
 @test "the chart, before its ConfigMap is there: whole GPUs, 4 of 5 pods run" {
 	NS=kube-system chart install gpuslice --set config.name=nvidia-device-plugin --set 'config.fallbackStrategies={named,single,empty}'
-	NS=kube-system eventually 30 agents 2
+	NS=kube-system eventually 60 agents 2
 	eventually 20 offers gpu 4
 	eventually 20 has_label gpu nvidia.com/gpu.product Tesla-V100-SXM2-16GB
 	kubectl apply -f "$FIXTURES/cifar10-train-deploy.yaml"
@@ -170,6 +170,6 @@ shared() {
 
 @test "a label that the ConfigMap does not have keeps what is there, and says so at the node" {
 	# "gpu" still says p3.2xlarge, and its agent is new: what it had last is in force.
-	offers gpu 16
-	kubectl describe node gpu | grep -E 'Warning +ConfigNotFound .*p3.2xlarge'
+	eventually 10 offers gpu 16
+	eventually 10 eval "kubectl describe node gpu | grep -E 'Warning +ConfigNotFound .*p3.2xlarge'"
 }
