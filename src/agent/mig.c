@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/time.h"
+#include "config/mig.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -339,14 +340,11 @@ static int start_source(struct agent *a, struct error *err)
 
 static int read_services(struct agent_mig *m, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(MIG_SERVICES_FILE);
 	const char *path = m->options.clients_file;
 
-	if (!*path)
-		return 0;
-	if (file_read(path, &text, err) < 0)
+	if (*path && mig_services_load(&m->host.services, path, NULL, err) < 0)
 		return error_prefix(err, "--mig-gpu-clients-file");
-	return mig_services_parse(&m->host.services, path, buf_str(&text), text.len, err);
+	return 0;
 }
 
 static int check_default(const char *name, struct error *err)

@@ -25,8 +25,9 @@
 #include "core/mig/config.h"
 #include "core/mig/hooks.h"
 
-#define MIG_FILE_MAX    (1U << 20) /* bytes; a ConfigMap cannot be larger either */
-#define MIG_CLIENTS_MAX 256        /* services of one GPU clients file */
+#define MIG_FILE_MAX         (1U << 20) /* bytes; a ConfigMap cannot be larger either */
+#define MIG_SERVICES_MAX     64         /* of one GPU clients file */
+#define MIG_SERVICE_NAME_MAX 255
 
 int mig_configs_parse(struct mig_configs **ret, const struct yaml_source *src,
 	struct strv *warnings, struct error *err) MUST_USE;
@@ -38,11 +39,13 @@ int mig_hooks_parse(struct mig_hooks **ret, const struct yaml_source *src,
 int mig_hooks_load(struct mig_hooks **ret, const char *path, struct strv *warnings,
 	struct error *err) MUST_USE;
 
-/* The systemd services, in the order of the file, added to @ret. */
-int mig_clients_parse(struct strv *ret, const struct yaml_source *src, struct strv *warnings,
+/* The systemd services of a GPU clients file, in its order, added to @ret. */
+int mig_services_parse(struct strv *ret, const struct yaml_source *src, struct strv *warnings,
 	struct error *err) MUST_USE;
-int mig_clients_load(struct strv *ret, const char *path, struct strv *warnings,
+int mig_services_load(struct strv *ret, const char *path, struct strv *warnings,
 	struct error *err) MUST_USE;
+/* Whether @len bytes can be the name of a service: no option, no path, no second word. */
+bool mig_service_is(const char *text, size_t len);
 
 /* @name is what messages call it. */
 int mig_checkpoint_parse(struct mig_checkpoint **ret, const char *name, const char *text,

@@ -30,9 +30,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				abort();
 	}
 	error_clear(&err);
-	r = mig_clients_parse(&services, &src, &warnings, &err);
+	r = mig_services_parse(&services, &src, &warnings, &err);
 	if (r < 0 && (services.n || !*err.msg))
 		abort();
+	for (size_t i = 0; i < services.n; i++) {
+		if (services.v[i][0] == '-' || !services.v[i][0] ||
+			strpbrk(services.v[i], " /;\n"))
+			abort();
+	}
 	(void)mig_hooks_free(h);
 	strv_fini(&services);
 	strv_fini(&warnings);

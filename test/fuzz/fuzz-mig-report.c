@@ -37,18 +37,6 @@ static void report(const char *text, size_t len)
 	mig_report_fini(&r);
 }
 
-static void services(const char *text, size_t len)
-{
-	CLEANUP(strv_fini) struct strv names = STRV_INIT;
-
-	if (mig_services_parse(&names, "f", text, len, NULL) < 0)
-		return;
-	for (size_t i = 0; i < names.n; i++) {
-		if (names.v[i][0] == '-' || !names.v[i][0] || strpbrk(names.v[i], " /;\n"))
-			abort();
-	}
-}
-
 /* As labels and as pods: what comes from the API server. */
 static void node(const char *text, size_t len)
 {
@@ -70,7 +58,7 @@ static void node(const char *text, size_t len)
 	json_decref(o);
 }
 
-/* What the tool says to the MIG manager, the list of services, and the API server. */
+/* What the tool says to the MIG manager, and the API server. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	CLEANUP(freep) char *text = malloc(len + 1);
@@ -80,7 +68,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	memcpy(text, data, len);
 	text[len] = '\0';
 	report(text, len);
-	services(text, len);
 	node(text, len);
 	return 0;
 }

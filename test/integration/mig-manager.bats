@@ -402,7 +402,7 @@ pods_left() {
 	[[ $output == *"expected the name of a MIG layout"* ]]
 	echo 'version: v2' >"$NODE_DIR/clients.yaml"
 	run -1 "$GPUSLICED" --mig-manager --mig-gpu-clients-file "$NODE_DIR/clients.yaml"
-	[[ $output == *"clients.yaml:1:1: version: expected v1"* ]]
+	[[ $output == *"clients.yaml:1:10: version: unknown version: v2; expected v1"* ]]
 }
 
 @test "many changes in a row leak no process and no memory worth the name" {

@@ -4,9 +4,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "config/yaml.h"
+#include "config/mig.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,65 +17,6 @@
 #define START_NS  (120 * NS_PER_SEC)
 #define REBOOT_NS (60 * NS_PER_SEC) /* for the command to be taken */
 #define WORDS_MAX 32
-
-/* --- the list of services --- */
-
-static bool is_service(const char *text, size_t len)
-{
-	if (len == 0 || len > MIG_SERVICE_NAME_MAX || text[0] == '-')
-		return false;
-	for (size_t i = 0; i < len; i++) {
-		if (!isalnum((unsigned char)text[i]) && !strchr(":_.@-\\", text[i]))
-			return false;
-	}
-	return memchr(text, '\0', len) == NULL;
-}
-
-static int add_services(struct strv *ret, const struct yaml_source *src,
-	const struct yaml_node *list, struct error *err)
-{
-	char shown[YAML_SHOW_MAX];
-
-	if (list->type == YAML_NULL)
-		return 0;
-	if (list->type != YAML_LIST || list->n > MIG_SERVICES_MAX)
-		return yaml_fail(src, list->line, list->column, ERR_INVALID, err,
-			"systemd-services: expected a list of at most %d names",
-			MIG_SERVICES_MAX);
-	for (size_t i = 0; i < list->n; i++) {
-		const struct yaml_node *n = list->items[i];
-
-		if (n->type != YAML_STR || !is_service(n->text, n->len))
-			return yaml_fail(src, n->line, n->column, ERR_INVALID, err,
-				"expected the name of a systemd service, found %s",
-				yaml_show(n, shown, sizeof(shown)));
-		if (strv_add(ret, n->text, err) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-int mig_services_parse(struct strv *ret, const char *name, const char *text, size_t len,
-	struct error *err)
-{
-	const struct yaml_source src = { .name = name, .text = text, .len = len };
-	CLEANUP(yaml_freep) struct yaml *y = NULL;
-	const struct yaml_node *root, *version, *list;
-
-	if (yaml_parse(&y, &src, err) < 0)
-		return -1;
-	root = y->n == 1 ? y->docs[0] : NULL;
-	if (!root || root->type != YAML_OBJECT)
-		return error_set(err, ERR_INVALID,
-			"%s: expected an object with 'version: v1' and 'systemd-services'",
-			name);
-	version = yaml_get(root, "version", /* fold_case= */ false);
-	if (!version || version->type != YAML_STR || strcmp(version->text, "v1") != 0)
-		return yaml_fail(&src, root->line, root->column, ERR_INVALID, err,
-			"version: expected v1");
-	list = yaml_get(root, "systemd-services", /* fold_case= */ false);
-	return list ? add_services(ret, &src, list, err) : 0;
-}
 
 /* --- which were stopped --- */
 
@@ -116,7 +56,7 @@ static void read_stopped(struct mig_host *h)
 
 		if (len == 0)
 			continue;
-		if (!is_service(p, len)) {
+		if (!mig_service_is(p, len)) {
 			(void)snprintf(shown, sizeof(shown), "%.*s", (int)len, p);
 			log_warn("a line is no name of a service",
 				LOG_STR("file", h->stopped_path), LOG_STR("found", shown));

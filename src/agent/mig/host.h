@@ -12,13 +12,7 @@
 #include "base/buf.h"
 #include "base/strv.h"
 
-#define MIG_SERVICES_MAX     64
-#define MIG_SERVICE_NAME_MAX 255
-#define MIG_SERVICES_FILE    (64 * 1024) /* bytes */
-
-/* The systemd-services of a GPU clients file (version v1). Errors name file, line and column. */
-int mig_services_parse(struct strv *ret, const char *name, const char *text, size_t len,
-	struct error *err) MUST_USE;
+#define MIG_SERVICES_FILE (64 * 1024) /* bytes of the file that says which were stopped */
 
 struct mig_host {
 	uv_loop_t *loop;

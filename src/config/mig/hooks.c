@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/mig/parse.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -210,7 +211,37 @@ int mig_hooks_load(struct mig_hooks **ret, const char *path, struct strv *warnin
 	return 0;
 }
 
-int mig_clients_parse(struct strv *ret, const struct yaml_source *src, struct strv *warnings,
+bool mig_service_is(const char *text, size_t len)
+{
+	if (len == 0 || len > MIG_SERVICE_NAME_MAX || text[0] == '-')
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		if (!isalnum((unsigned char)text[i]) &&
+			(text[i] == '\0' || !strchr(":_.@-\\", text[i])))
+			return false;
+	}
+	return true;
+}
+
+static int read_services(struct reader *r, const struct yaml_node *list, const struct where *w,
+	struct strv *ret)
+{
+	char shown[YAML_SHOW_MAX];
+
+	if (read_strings(r, list, w, MIG_SERVICES_MAX, ret) < 0)
+		return -1;
+	for (size_t i = 0; i < ret->n; i++) {
+		const struct yaml_node *n = list->items[i];
+
+		if (n->type != YAML_STR || !mig_service_is(n->text, n->len))
+			return read_fail(r, n, w, ERR_INVALID,
+				"expected the name of a service, found %s",
+				yaml_show(n, shown, sizeof(shown)));
+	}
+	return 0;
+}
+
+int mig_services_parse(struct strv *ret, const struct yaml_source *src, struct strv *warnings,
 	struct error *err)
 {
 	static const struct where w = { NULL, "systemd-services", 0 };
@@ -222,21 +253,18 @@ int mig_clients_parse(struct strv *ret, const struct yaml_source *src, struct st
 
 	if (mig_top(&r, &tree, &top) < 0)
 		return -1;
-	for (size_t i = 0; top && i < top->n; i++) {
+	if (!top)
+		return error_set(r.err, ERR_INVALID,
+			"%s: expected an object with version and systemd-services", src->name);
+	for (size_t i = 0; i < top->n; i++) {
 		const struct yaml_pair *p = &top->pairs[i];
 
 		if (!strcmp(p->key->text, "version"))
 			continue;
 		if (strcmp(p->key->text, w.key) != 0)
 			return mig_unexpected(&r, p->key, NULL, "version or systemd-services");
-		if (read_strings(&r, p->value, &w, MIG_CLIENTS_MAX, &services) < 0)
+		if (read_services(&r, p->value, &w, &services) < 0)
 			return -1;
-	}
-	for (size_t i = 0; i < services.n; i++) {
-		if (!*services.v[i] || strchr(services.v[i], '/') || services.v[i][0] == '-')
-			return read_fail(&r, yaml_get(top, w.key, false)->items[i], &w,
-				ERR_INVALID, "expected the name of a service, found '%.80s'",
-				services.v[i]);
 	}
 	for (size_t i = 0; i < services.n; i++) {
 		if (!strv_has(ret, services.v[i]) && strv_add(ret, services.v[i], r.err) < 0)
@@ -245,7 +273,7 @@ int mig_clients_parse(struct strv *ret, const struct yaml_source *src, struct st
 	return 0;
 }
 
-int mig_clients_load(struct strv *ret, const char *path, struct strv *warnings,
+int mig_services_load(struct strv *ret, const char *path, struct strv *warnings,
 	struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_FILE_MAX);
@@ -253,7 +281,7 @@ int mig_clients_load(struct strv *ret, const char *path, struct strv *warnings,
 
 	if (mig_file_read(path, &b, &src, err) < 0)
 		return -1;
-	if (mig_clients_parse(ret, &src, warnings, err) < 0)
+	if (mig_services_parse(ret, &src, warnings, err) < 0)
 		return error_prefix(err, "unmarshal error");
 	return 0;
 }

@@ -246,43 +246,6 @@ static void mig_mask__of_new_instances_alone_takes_nobody_anything(void **state)
 	inventory_free(inv);
 }
 
-/* --- services --- */
-
-static void mig_services__are_names_and_nothing_else(void **state)
-{
-	static const struct {
-		const char *text, *error; /* NULL: good */
-	} cases[] = {
-		{ "version: v1\nsystemd-services: [nvsm.service, a@b-c_1.service]\n", NULL },
-		{ "version: v1\n", NULL },
-		{ "version: v1\nsystemd-services:\n", NULL },
-		{ "version: v2\nsystemd-services: []\n", "f:1:1: version: expected v1" },
-		{ "systemd-services: []\n", "expected v1" },
-		{ "[]", "expected an object" },
-		{ "", "expected an object" },
-		{ "version: v1\nsystemd-services: x\n",
-			"f:2:19: systemd-services: expected a list" },
-		{ "version: v1\nsystemd-services: [--force]\n", "f:2:20: expected the name" },
-		{ "version: v1\nsystemd-services: ['a b']\n", "expected the name" },
-		{ "version: v1\nsystemd-services: ['']\n", "expected the name" },
-		{ "version: v1\nsystemd-services: [1]\n", "found 1" },
-	};
-	struct error err = ERROR_INIT;
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		CLEANUP(strv_fini) struct strv names = STRV_INIT;
-		const char *text = cases[i].text;
-
-		if (cases[i].error)
-			assert_error(mig_services_parse(&names, "f", text, strlen(text), &err),
-				&err, cases[i].error);
-		else
-			assert_ok(mig_services_parse(&names, "f", text, strlen(text), &err),
-				&err);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -293,7 +256,6 @@ int main(void)
 		cmocka_unit_test(mig_mask__takes_what_goes_and_no_more),
 		cmocka_unit_test(mig_mask__finds_who_holds_what_goes),
 		cmocka_unit_test(mig_mask__of_new_instances_alone_takes_nobody_anything),
-		cmocka_unit_test(mig_services__are_names_and_nothing_else),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -242,34 +242,55 @@ static void mig_hooks__are_refused_whole(void **state)
 	}
 }
 
-static void mig_clients__are_read(void **state)
+static void mig_services__are_names_and_nothing_else(void **state)
 {
 	static const struct {
 		const char *text, *want;
 	} rows[] = {
+		{ "", "f: expected an object with version" },
+		{ "[]", "expected an object with `version`" },
+		{ "{}", "expected an object with version" },
 		{ "systemd-services: []", "missing 'version' field" },
+		{ "version: v2\nsystemd-services: []", "expected v1" },
 		{ "version: v1\nservices: []", "unexpected field: services" },
+		{ "version: v1\nsystemd_services: [a]", "unexpected field: systemd_services" },
 		{ "version: v1\nsystemd-services: x", "cannot unmarshal string" },
 		{ "version: v1\nsystemd-services: [a, {}]", "systemd-services[1]: " },
 		{ "version: v1\nsystemd-services: [a, --now]",
-			"f:2:23: systemd-services: expected the "
-			"name of a service, found '--now'" },
+			"f:2:23: systemd-services: expected the name of a service, found" },
+		{ "version: v1\nsystemd-services: ['a b']", "expected the name of a service" },
+		{ "version: v1\nsystemd-services: [1]", "found 1" },
 		{ "version: v1\nsystemd-services: [\"\"]", "expected the name of a service" },
 		{ "version: v1\nsystemd-services: [../x]", "expected the name of a service" },
+	};
+	static const struct {
+		const char *text;
+		size_t n;
+	} good[] = {
+		{ "version: v1\nsystemd-services: [nvsm.service, a@b-c_1.service]\n", 2 },
+		{ "version: v1\n", 0 },
+		{ "version: v1\nsystemd-services:\n", 0 },
 	};
 	struct strv s = STRV_INIT;
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	assert_ok(mig_clients_load(&s, TEST_SOURCE "/test/data/mig/clients.yaml", NULL, &err),
+	assert_ok(mig_services_load(&s, TEST_SOURCE "/test/data/mig/clients.yaml", NULL, &err),
 		&err);
 	assert_int_equal(s.n, 9);
 	assert_string_equal(s.v[0], "nvsm.service");
 	assert_string_equal(s.v[8], "dcgm-exporter.service");
+	for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+		CLEANUP(strv_fini) struct strv names = STRV_INIT;
+		struct yaml_source src = source_of(good[i].text);
+
+		assert_ok(mig_services_parse(&names, &src, NULL, &err), &err);
+		assert_int_equal(names.n, good[i].n);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct yaml_source src = source_of(rows[i].text);
 
-		assert_error(mig_clients_parse(&s, &src, NULL, &err), &err, rows[i].want);
+		assert_error(mig_services_parse(&s, &src, NULL, &err), &err, rows[i].want);
 		assert_int_equal(s.n, 9);
 	}
 	strv_fini(&s);
@@ -377,7 +398,7 @@ int main(void)
 		cmocka_unit_test(mig_configs__of_the_user_fit_what_they_are_for),
 		cmocka_unit_test(mig_hooks__are_read),
 		cmocka_unit_test(mig_hooks__are_refused_whole),
-		cmocka_unit_test(mig_clients__are_read),
+		cmocka_unit_test(mig_services__are_names_and_nothing_else),
 		cmocka_unit_test(mig_checkpoint__is_read_and_printed_byte_for_byte),
 		cmocka_unit_test(mig_checkpoint__is_refused_whole),
 	};

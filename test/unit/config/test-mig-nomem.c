@@ -87,7 +87,7 @@ static int parse_clients(struct error *err)
 	CLEANUP(strv_fini) struct strv services = STRV_INIT;
 	const struct yaml_source src = { .name = "c", .text = text, .len = strlen(text) };
 
-	return mig_clients_parse(&services, &src, NULL, err);
+	return mig_services_parse(&services, &src, NULL, err);
 }
 
 static int parse_checkpoint(struct error *err)
