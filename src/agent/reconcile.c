@@ -266,7 +266,9 @@ static void on_due(uv_timer_t *t)
 	uint64_t now = time_mono_ns();
 
 	if (now >= node_due(&a->node, policy)) {
-		(void)node_tick(&a->node, policy, now);
+		/* A GPU that is forgotten may be why the config did not fit. */
+		if (node_tick(&a->node, policy, now))
+			agent_config_gpus_changed(a);
 		a->asked_ns = now;
 		agent_probe(a);
 	}

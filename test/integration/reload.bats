@@ -159,9 +159,9 @@ refused() {
 
 @test "a config that does not fit these GPUs is taken when they change" {
 	node_up 2
-	sharing 2 | sed 's/^health: {/&forgetAfter: 1s, /' | put "$CONFIG"
+	sharing 2 | sed 's/^health: {/&forgetAfter: 1310ms, /' | put "$CONFIG"
 	eventually 10 status '.config.generation == 2'
-	sharing 10001 | sed 's/^health: {/&forgetAfter: 1s, /' | put "$CONFIG"
+	sharing 10001 | sed 's/^health: {/&forgetAfter: 1310ms, /' | put "$CONFIG"
 	eventually 10 status '.config.lastError.message | contains("40004")'
 	offers 8
 	sim remove 3
