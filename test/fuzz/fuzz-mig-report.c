@@ -14,8 +14,11 @@ static void check(const struct mig_report *r)
 	if (r->n > GPU_NODE_MAX)
 		abort();
 	for (uint32_t i = 0; i < r->n; i++) {
-		if (r->gpus[i].n_stay > MIG_STAY_MAX || !*r->gpus[i].uuid ||
-			!mig_report_has(r, r->gpus[i].uuid))
+		const struct mig_report_gpu *g = &r->gpus[i];
+
+		/* Without a UUID a GPU is not planned. */
+		if (g->n_stay > MIG_STAY_MAX || (g->steps && !*g->uuid) ||
+			mig_report_has(r, g->uuid) != (*g->uuid != '\0'))
 			abort();
 	}
 }

@@ -157,21 +157,28 @@ static int on_note(struct mig_report *r, const json_t *o, struct error *err)
 	return 0;
 }
 
-/* Of a GPU that could not be planned there is only this. */
+/*
+ * Of a GPU that could not be planned there is only this; of one that does not even tell its UUID,
+ * with "" for it.
+ */
 static int on_gpu(struct mig_report *r, const json_t *o, struct error *err)
 {
 	const char *uuid = json_string_value(json_object_get(o, "uuid"));
-	struct mig_report_gpu *g = uuid ? find(r, uuid) : NULL;
+	struct mig_report_gpu *g = NULL;
+	uint32_t index;
 
 	if (!uuid || strlen(uuid) >= GPU_UUID_MAX)
 		return bad(err, "gpu", "uuid");
+	if (!number(o, "gpu", &index))
+		return bad(err, "gpu", "gpu");
+	if (*uuid)
+		g = find(r, uuid);
 	if (!g) {
 		g = add(r, err);
 		if (!g)
 			return -1;
 		memcpy(g->uuid, uuid, strlen(uuid) + 1);
-		if (!number(o, "gpu", &g->index))
-			return bad(err, "gpu", "gpu");
+		g->index = index;
 	}
 	copy(g->result, sizeof(g->result), json_object_get(o, "result"));
 	copy(g->reason, sizeof(g->reason), json_object_get(o, "reason"));
@@ -245,7 +252,7 @@ int mig_report_line(struct mig_report *r, const char *line, size_t len, struct e
 
 bool mig_report_has(const struct mig_report *r, const char *uuid)
 {
-	return find(r, uuid) != NULL;
+	return *uuid && find(r, uuid);
 }
 
 bool mig_report_changes(const struct mig_report *r)

@@ -118,6 +118,29 @@ static void mig_report__refuses_what_is_not_our_tool(void **state)
 	mig_report_fini(&r);
 }
 
+static void mig_report__keeps_gpus_apart_that_tell_no_uuid(void **state)
+{
+	struct mig_report r = { 0 };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		char text[120];
+
+		(void)snprintf(text, sizeof(text),
+			"{\"event\":\"gpu\",\"gpu\":%u,\"uuid\":\"\",\"result\":\"failed\","
+			"\"reason\":\"lost %u\"}",
+			i, i);
+		assert_ok(line(&r, text, &err), &err);
+	}
+	assert_int_equal(r.n, 2);
+	assert_string_equal(r.gpus[0].reason, "lost 0");
+	assert_string_equal(r.gpus[1].reason, "lost 1");
+	assert_int_equal(r.gpus[1].index, 1);
+	assert_false(mig_report_has(&r, ""));
+	mig_report_fini(&r);
+}
+
 static void mig_report__has_limits(void **state)
 {
 	struct mig_report r = { 0 };
@@ -252,6 +275,7 @@ int main(void)
 		cmocka_unit_test(mig_report__takes_the_lines_of_a_run),
 		cmocka_unit_test(mig_report__takes_a_second_plan_after_a_step),
 		cmocka_unit_test(mig_report__refuses_what_is_not_our_tool),
+		cmocka_unit_test(mig_report__keeps_gpus_apart_that_tell_no_uuid),
 		cmocka_unit_test(mig_report__has_limits),
 		cmocka_unit_test(mig_mask__takes_what_goes_and_no_more),
 		cmocka_unit_test(mig_mask__finds_who_holds_what_goes),
