@@ -465,32 +465,28 @@ static int take_event(struct builder *b, struct fy_event *e)
 	return 0;
 }
 
-/* Whether the indicator @c stands at @i, as a word of its own; some breaks are not ASCII. */
-static bool is_indicator(const struct yaml_source *src, size_t i, char c)
-{
-	return src->text[i] == c && (i + 1 == src->len || strchr(" \t\r\n", src->text[i + 1]) ||
-					    (unsigned char)src->text[i + 1] >= 0x80);
-}
-
 /*
- * libfyaml 0.7.12 refuses a tab before the indicator of a block, and frees a key twice over it where
- * a key with a '?' of its own is open. So that never reaches it: a text with a '?' and such a tab.
+ * libfyaml 0.7.12 frees a key twice where a '?' begins one and what follows a tab behind a ':' is
+ * wrong. So a text with both never reaches it; nobody needs the two together.
  */
 static int check_tabs(const struct yaml_source *src, struct error *err)
 {
 	uint32_t line = 1, column = 1, tab_line = 0, tab_column = 0;
-	bool asks = false, tab = false;
+	bool begins = true, colon = false, asks = false;
 
 	for (size_t i = 0; i < src->len; i++, column++) {
-		bool dash = is_indicator(src, i, '-'), ask = is_indicator(src, i, '?');
+		char c = src->text[i];
 
-		asks |= ask;
-		if (tab && !tab_line && (dash || ask)) {
+		asks |= c == '?' && begins;
+		if (c == '\t' && colon && !tab_line) {
 			tab_line = line;
 			tab_column = column;
 		}
-		tab = src->text[i] == '\t' || (tab && src->text[i] == ' ');
-		if (src->text[i] == '\n') {
+		colon = c == ':' || (colon && c == ' ');
+		/* Other indicators, breaks that are not ASCII, and a byte order mark. */
+		begins = c == '\n' || c == '\r' || (unsigned char)c >= 0x80 ||
+			 (begins && strchr(" \t-?:", c));
+		if (c == '\n') {
 			line++;
 			column = 0;
 		}
@@ -498,7 +494,8 @@ static int check_tabs(const struct yaml_source *src, struct error *err)
 	if (!asks || !tab_line)
 		return 0;
 	return yaml_fail(src, tab_line + src->line_offset, tab_column + src->column_offset,
-		ERR_INVALID, err, "expected spaces before this, found a tab");
+		ERR_INVALID, err,
+		"expected spaces behind the ':' in a text with '?' keys, found a tab");
 }
 
 /* Nothing but text may reach the YAML parser: libfyaml 0.7.12 does not return from some other. */
