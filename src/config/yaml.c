@@ -119,20 +119,26 @@ static struct yaml_node *new_node(struct builder *b, enum yaml_type type)
 
 /*
  * libfyaml 0.7.12 reads 'a''''b' as a''' and leaks memory over it, so a single-quoted text in which two
- * escaped quotes meet is decoded here. Returns 1 with *ret (yours), 0 if libfyaml may do it.
+ * escaped quotes meet is decoded here. Of some double-quoted texts of several lines that end with a
+ * carriage return it leaks memory too: those are refused. Returns 1 with *ret (yours), 0 if libfyaml
+ * may do it.
  */
 static int decode_quotes(struct builder *b, struct fy_token *token, char **ret)
 {
 	const struct fy_mark *from = fy_token_start_mark(token), *to = fy_token_end_mark(token);
+	enum fy_scalar_style style = fy_token_scalar_style(token);
 	const char *raw;
 	size_t len, n = 0;
 
-	if (fy_token_scalar_style(token) != FYSS_SINGLE_QUOTED || !from || !to ||
-		from->input_pos > to->input_pos || to->input_pos > b->len)
+	if (!from || !to || from->input_pos > to->input_pos || to->input_pos > b->len)
 		return 0;
 	raw = b->text + from->input_pos;
 	len = to->input_pos - from->input_pos;
-	if (!memmem(raw, len, "''''", 4))
+	if (style == FYSS_DOUBLE_QUOTED && memchr(raw, '\r', len))
+		return fail_here(b, ERR_INVALID,
+			"expected a text of one line or with plain line feeds in double quotes, "
+			"found a carriage return in it");
+	if (style != FYSS_SINGLE_QUOTED || !memmem(raw, len, "''''", 4))
 		return 0;
 	if (memchr(raw, '\n', len) || memchr(raw, '\r', len))
 		return fail_here(b, ERR_INVALID,
