@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the ledger remembers of the things that hold memory: pointers, handles, arrays, pools. One
+ * table for all, keyed by kind and value, in shards with a lock each that no driver call is made
+ * under. Memory comes from mmap, grows by doubling, is never given back, and is zero in a child of
+ * fork. Thread: any.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+enum row_kind {
+	ROW_FREE, /* no row */
+	ROW_POINTER,  /* key: device pointer of cuMemAlloc and its like */
+	ROW_CHUNK,    /* key: address of a 2 MiB chunk of small pointers; .count pointers lie in it */
+	ROW_MANAGED,
+	ROW_HANDLE,   /* key: CUmemGenericAllocationHandle; .count handles and mappings */
+	ROW_MAPPING,  /* key: address of a mapping; .other: its handle */
+	ROW_ARRAY,
+	ROW_MIPMAP,
+	ROW_POOL,
+	ROW_GRAPH,
+	ROW_GRAPH_EXEC,
+	ROW_EXTERNAL,
+	ROW_IPC,
+	ROW_CONTEXT,
+};
+
+struct row {
+	uint64_t bytes; /* charged */
+	uint64_t other; /* as the kind says */
+	uint64_t context; /* that it dies with; 0: none */
+	uint32_t count;
+	int32_t gpu; /* of the slice */
+};
+
+/* False: no memory; a warning was given. An old row of the same key is replaced. */
+bool row_put(enum row_kind kind, uint64_t key, const struct row *row);
+bool row_get(enum row_kind kind, uint64_t key, struct row *ret);
+bool row_take(enum row_kind kind, uint64_t key, struct row *ret); /* and removes it */
+
+/*
+ * Adds to a row's count under its lock. The new count; -1: no such row. *ret, unless NULL: the row
+ * as it is then. A row whose count falls to 0 is removed.
+ */
+int64_t row_count(enum row_kind kind, uint64_t key, int delta, struct row *ret);
+
+/* Takes out every row that lives in @context and hands each to @fn, which may take no rows. */
+void rows_drop_context(uint64_t context,
+	void (*fn)(enum row_kind kind, uint64_t key, const struct row *row, void *arg), void *arg);
+/* The same for each row of a kind, which stays. */
+void rows_each(enum row_kind kind,
+	void (*fn)(enum row_kind kind, uint64_t key, const struct row *row, void *arg), void *arg);
