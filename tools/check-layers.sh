@@ -8,17 +8,20 @@ set -euo pipefail
 rules() {
 	cat <<-'EOF'
 		base:    |
+		abi:     |
+		runtime: abi gpu/nvml-api.h |
+		arbiter: abi base core | uv.h jansson.h
 		core:    base |
 		config:  base core | jansson.h libfyaml.h
 		gpu:     base core | uv.h
 		mig:     base core config gpu |
-		sim:     base gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
+		sim:     base abi gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
 		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
 		http:    base | uv.h microhttpd.h curl/ jansson.h
 		standin: base core config/yaml.h kube http | uv.h jansson.h
-		agent:   base core config gpu kube http | uv.h jansson.h
+		agent:   base abi core config gpu kube http | uv.h jansson.h
 		validate: base core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
-		cli:     base core config gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http mig standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
+		cli:     base abi core config gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http mig standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF
 }
 
@@ -91,7 +94,7 @@ includes() {
 			complain("\"" header "\": name it from src/, as \"" layer "/" header "\"")
 		else if (quoted && !matches(header, ours[layer]))
 			complain(layer " may not include \"" header "\"")
-		else if (!quoted && header ~ /^(base|core|config|gpu|mig|sim|kube|http|standin|agent|validate|cli)\//)
+		else if (!quoted && header ~ /^(base|abi|core|config|gpu|mig|runtime|arbiter|sim|kube|http|standin|agent|validate|cli)\//)
 			complain(header ": headers of ours stand in quotes")
 		if (layer == "core" && matches(header, core_never))
 			complain("core has no input or output, clock, thread or log: " $3)
@@ -108,7 +111,7 @@ if grep -rnE --include="*.c" '\btime_(mono|wall)_ns\(' src/core; then
 fi
 
 # The simulator is no part of what is shipped but for the tool's own `sim` command.
-if grep -nE '\bsim_(lib|dep|core|model|control)[a-z_]*\b' src/{base,core,config,gpu,mig,kube,http,standin,agent}/meson.build; then
+if grep -nE '\bsim_(lib|dep|core|model|control)[a-z_]*\b' src/{base,core,config,gpu,mig,runtime,arbiter,kube,http,standin,agent}/meson.build; then
 	echo "only src/sim, src/cli and test link parts of the simulator"
 	exit 1
 fi
