@@ -16,6 +16,7 @@ WORDS(allocation, "distributed", "packed");
 WORDS(memory, "none", "equal");
 WORDS(compute, "none", "fair", "capped");
 WORDS(class, "batch", "latency");
+WORDS(unhooked, "report", "stop");
 WORDS(sharing, "none", "time-slicing", "mps");
 
 #define AT(member)     FIELD_STORED, offsetof(struct config, member)
@@ -44,9 +45,11 @@ WORDS(sharing, "none", "time-slicing", "mps");
 			&words_memory, NULL, "none", NULL },                                   \
 		{ p ".resources[].isolation.compute", FIELD_WORD, FIELD_OURS, 0,               \
 			&words_compute, NULL, "none", NULL },                                  \
+		{ p ".resources[].isolation.class", FIELD_WORD, FIELD_OURS, 0, &words_class,   \
+			NULL, "batch", NULL },                                                 \
 	{                                                                                      \
-		p ".resources[].isolation.class", FIELD_WORD, FIELD_OURS, 0, &words_class,     \
-			NULL, "batch", NULL                                                    \
+		p ".resources[].isolation.unhooked", FIELD_WORD, FIELD_OURS, 0,                \
+			&words_unhooked, NULL, "report", NULL                                  \
 	}
 
 #define HEALTH(key, type, member, def)                                                \

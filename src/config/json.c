@@ -128,6 +128,7 @@ static json_t *isolation(const struct isolation *i)
 		(void)put(o, "memory", json_string(memory));
 		(void)put(o, "compute", json_string(words_compute.words[i->compute]));
 		(void)put(o, "class", json_string(words_class.words[i->class_]));
+		(void)put(o, "unhooked", json_string(words_unhooked.words[i->unhooked]));
 	}
 	return o;
 }

@@ -8,6 +8,7 @@
 
 #include "base/parse.h"
 #include "core/offer.h"
+#include "core/slice.h"
 
 /* `sharing.timeSlicing`, `sharing.mps` and `resources`. */
 
@@ -237,6 +238,11 @@ static int read_memory(struct reader *r, const struct yaml_node *n, const struct
 				"%.1f%%",
 				e->replicas, text, (double)at_most_permille / 10);
 	} else if (parse_bytes(text, &iso->memory_value) && iso->memory_value > 0) {
+		if (iso->memory_value < SLICE_GRAIN)
+			return read_fail(r, n, w, ERR_INVALID,
+				"expected at least 2Mi, in which a GPU gives out its memory, found "
+				"'%.60s'",
+				text);
 		iso->memory = ISOLATION_MEMORY_BYTES;
 	} else {
 		return read_fail(r, n, w, ERR_INVALID, "expected %s, found '%.60s'", expected,
@@ -250,7 +256,7 @@ static int read_isolation(struct reader *r, const struct yaml_node *n, const str
 {
 	struct isolation *iso = &e->isolation;
 	const struct where memory = { w, "memory", 0 }, compute = { w, "compute", 0 };
-	const struct where class = { w, "class", 0 };
+	const struct where class = { w, "class", 0 }, unhooked = { w, "unhooked", 0 };
 	char path[80];
 	int word, set;
 
@@ -269,6 +275,11 @@ static int read_isolation(struct reader *r, const struct yaml_node *n, const str
 		set = read_word(r, read_key(n, path, "class"), &class, &words_class, &word);
 	if (set > 0)
 		iso->class_ = (enum slice_class)word;
+	if (set >= 0)
+		set = read_word(r, read_key(n, path, "unhooked"), &unhooked, &words_unhooked,
+			&word);
+	if (set > 0)
+		iso->unhooked = (enum isolation_unhooked)word;
 	return set < 0 ? -1 : 0;
 }
 

@@ -9,7 +9,7 @@
  * takes one block out here.
  */
 
-#define RUNTIME "needs the slice runtime, which this version does not have yet"
+#define LATER "comes in a later version"
 
 static int refuse(const char *name, struct config_pos pos, const char *key, struct error *err,
 	const char *text)
@@ -19,11 +19,11 @@ static int refuse(const char *name, struct config_pos pos, const char *key, stru
 	return yaml_fail(&src, pos.line, pos.column, ERR_NOT_YET, err, "%s: %s", key, text);
 }
 
-static bool isolates(const struct isolation *i)
+/* Shares of the GPU's time; of its memory they are in force. */
+static bool isolates_compute(const struct isolation *i)
 {
 	return i->present &&
-	       (i->memory != ISOLATION_MEMORY_NONE || i->compute != ISOLATION_COMPUTE_NONE ||
-		       i->class_ != SLICE_CLASS_BATCH);
+	       (i->compute != ISOLATION_COMPUTE_NONE || i->class_ != SLICE_CLASS_BATCH);
 }
 
 int unsupported_check(const struct config *c, const char *name,
@@ -37,14 +37,15 @@ int unsupported_check(const struct config *c, const char *name,
 	for (size_t i = 0; i < c->sharing.n_entries; i++) {
 		(void)snprintf(key, sizeof(key), "sharing.timeSlicing.resources[%zu].isolation",
 			i);
-		if (isolates(&c->sharing.entries[i].isolation))
+		if (isolates_compute(&c->sharing.entries[i].isolation))
 			return refuse(name, c->sharing.entries[i].isolation.pos, key, err,
-				"isolation of replicas " RUNTIME
-				"; without it, time-slicing enforces nothing");
+				"isolation of compute " LATER
+				"; of this, only 'memory' is enforced yet");
 	}
 	if (c->n_slices)
 		return refuse(name, c->slices[0].pos, "sharing.slices[0]", err,
-			"a software slice " RUNTIME "; use sharing.timeSlicing meanwhile");
+			"software slices of any size " LATER
+			"; use sharing.timeSlicing with isolation.memory meanwhile");
 	if (c->discovery == DISCOVERY_TEGRA || c->discovery == DISCOVERY_VFIO)
 		return error_set(err, ERR_UNSUPPORTED,
 			"%s: %s GPUs are not supported; expected auto or nvml",

@@ -116,7 +116,7 @@ static bool isolation_equal(const struct isolation *a, const struct isolation *b
 {
 	return a->present == b->present && a->memory == b->memory &&
 	       a->memory_value == b->memory_value && a->compute == b->compute &&
-	       a->class_ == b->class_;
+	       a->class_ == b->class_ && a->unhooked == b->unhooked;
 }
 
 static bool entry_equal(const struct replicated *a, const struct replicated *b)

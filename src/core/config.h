@@ -55,6 +55,7 @@ enum isolation_compute {
 	ISOLATION_COMPUTE_FAIR,
 	ISOLATION_COMPUTE_CAPPED
 };
+enum isolation_unhooked { UNHOOKED_REPORT, UNHOOKED_STOP };
 enum slice_class { SLICE_CLASS_BATCH, SLICE_CLASS_LATENCY };
 
 struct isolation {
@@ -63,6 +64,7 @@ struct isolation {
 	uint64_t memory_value; /* bytes or permille of the GPU, as .memory says */
 	enum isolation_compute compute;
 	enum slice_class class_;
+	enum isolation_unhooked unhooked; /* processes that use the GPU past the libraries */
 	struct config_pos pos;
 };
 

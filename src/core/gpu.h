@@ -46,11 +46,12 @@ struct gpu {
 	uint32_t minor;          /* of /dev/nvidiaN; valid if has_minor */
 	char uuid[GPU_UUID_MAX]; /* "GPU-..."; "" if it could not be read */
 	char name[GPU_NAME_MAX];
-	char bus_id[GPU_BUS_ID_MAX]; /* NVML form, "00000000:00:1E.0"; "" if unknown */
-	int32_t numa_node;           /* -1: unknown */
-	uint32_t cc_major, cc_minor; /* CUDA compute capability; 0.0 if unknown */
-	uint64_t memory_total_bytes; /* 0: unknown */
-	uint64_t memory_used_bytes;  /* includes what the driver reserves */
+	char bus_id[GPU_BUS_ID_MAX];  /* NVML form, "00000000:00:1E.0"; "" if unknown */
+	int32_t numa_node;            /* -1: unknown */
+	uint32_t cc_major, cc_minor;  /* CUDA compute capability; 0.0 if unknown */
+	uint64_t memory_total_bytes;  /* 0: unknown */
+	uint64_t memory_used_bytes;   /* includes what the driver reserves */
+	uint64_t memory_usable_bytes; /* what CUDA calls total: without that; 0: unknown */
 	bool has_minor;
 	bool mig_capable;
 	bool mig_enabled;
@@ -97,7 +98,7 @@ struct gpu_mig {
 	uint32_t gi, ci;
 	char uuid[GPU_UUID_MAX];       /* "MIG-..."; "" if it could not be read */
 	char profile[GPU_PROFILE_MAX]; /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me" (mig.md 2.1) */
-	uint64_t memory_mib;
+	uint64_t memory_mib;           /* what CUDA calls total, too */
 	uint32_t multiprocessors, gi_slices, ci_slices;
 	uint32_t copy, decoder, encoder, jpeg, ofa; /* engines */
 	bool has_minors;

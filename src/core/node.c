@@ -121,6 +121,7 @@ static bool gpu_changed(const struct gpu *a, const struct gpu *b)
 	       strcmp(a->bus_id, b->bus_id) != 0 || a->numa_node != b->numa_node ||
 	       a->cc_major != b->cc_major || a->cc_minor != b->cc_minor ||
 	       a->memory_total_bytes != b->memory_total_bytes ||
+	       a->memory_usable_bytes != b->memory_usable_bytes ||
 	       a->mig_capable != b->mig_capable || a->mig_enabled != b->mig_enabled ||
 	       a->xid_events != b->xid_events || a->fault != b->fault ||
 	       a->pci_class != b->pci_class || a->fabric_attached != b->fabric_attached ||

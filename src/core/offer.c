@@ -8,11 +8,13 @@
 #include "base/parse.h"
 #include "core/offer-units.h"
 #include "core/resource.h"
+#include "core/slice.h"
 
 /* What of one unit is in a resource; nothing: none. */
 struct share {
 	uint32_t replicas;
-	bool plain; /* unshared */
+	uint32_t entry; /* that says so */
+	bool plain;     /* unshared */
 };
 
 /* A resource in the making. */
@@ -227,6 +229,15 @@ static int target_name(char *ret, const struct config *config, const struct repl
 	return 0;
 }
 
+/* Whether @e counts before the entry that has shared the same unit under the same name. */
+static bool replaces(const struct work *w, const struct share *s, const struct replicated *e)
+{
+	if (s->replicas != e->replicas)
+		return s->replicas < e->replicas;
+	return w->config->sharing.entries[s->entry].isolation.memory == ISOLATION_MEMORY_NONE &&
+	       e->isolation.memory != ISOLATION_MEMORY_NONE;
+}
+
 static int share(struct work *w, uint32_t at, bool *picks, struct error *err)
 {
 	const struct replicated *e = &w->config->sharing.entries[at];
@@ -244,8 +255,8 @@ static int share(struct work *w, uint32_t at, bool *picks, struct error *err)
 			of = shares_of(w, name, e->name, err);
 		if (!of)
 			return -1;
-		if (of[i].replicas < e->replicas)
-			of[i].replicas = e->replicas;
+		if (replaces(w, &of[i], e))
+			of[i] = (struct share){ .replicas = e->replicas, .entry = at };
 		w->shared[i] = true;
 		if (w->by_entry[i] && !told) {
 			if (target_name(other, w->config,
@@ -295,8 +306,9 @@ static int keep_plain(struct work *w, struct error *err)
 	return 0;
 }
 
+/* @share: as in struct offer_device. */
 static int add_device(struct resource *r, const struct offer_unit *u, uint32_t replica,
-	bool plain, struct error *err)
+	uint32_t share, struct error *err)
 {
 	struct offer_device *d = &r->devices[r->n_devices++];
 
@@ -304,7 +316,8 @@ static int add_device(struct resource *r, const struct offer_unit *u, uint32_t r
 	d->mig = u->mig;
 	d->replica = replica;
 	d->why = u->why;
-	if (plain)
+	d->share = share;
+	if (!share)
 		(void)snprintf(d->id, sizeof(d->id), "%s", u->uuid);
 	else if (!device_id_make(d->id, sizeof(d->id), u->uuid, replica))
 		return error_set(err, ERR_LIMIT, "device ID of '%s' is too long", u->uuid);
@@ -335,17 +348,66 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 			"resource '%s': %" PRIu64 " devices make more than %d on this node",
 			r->name, n, OFFER_DEVICES_MAX);
 	r->devices = calloc(n ? n : 1, sizeof(*r->devices));
-	if (!r->devices)
+	r->shares = calloc(s->n_entries + 1, sizeof(*r->shares));
+	if (!r->devices || !r->shares)
 		return error_nomem(err);
+	for (size_t i = 0; i < s->n_entries; i++)
+		r->shares[i] = (struct offer_share){ .replicas = s->entries[i].replicas,
+			.isolation = s->entries[i].isolation };
+	r->n_shares = (uint32_t)s->n_entries;
 	for (uint32_t i = 0; i < w->units.n; i++) {
-		if (d->of[i].plain &&
-			add_device(r, &w->units.v[i], 0, /* plain= */ true, err) < 0)
+		if (d->of[i].plain && add_device(r, &w->units.v[i], 0, /* share= */ 0, err) < 0)
 			return -1;
 		for (uint32_t k = 0; k < d->of[i].replicas; k++)
-			if (add_device(r, &w->units.v[i], k, /* plain= */ false, err) < 0)
+			if (add_device(r, &w->units.v[i], k, d->of[i].entry + 1, err) < 0)
 				return -1;
 	}
 	return resource_build_index(r, err);
+}
+
+/* --- memory limits that do not fit --- */
+
+/* Tells of a unit whose replicas, of all resources, may use more than it has. */
+static int note_limits(struct work *w, uint32_t i, struct error *err)
+{
+	const struct replicated *e = NULL;
+	uint64_t usable = slice_usable(w->inv, w->units.v[i].gpu, w->units.v[i].mig), sum = 0;
+	char unit[UNIT_TEXT_MAX];
+
+	for (uint32_t k = 0; k < w->n_drafts; k++) {
+		const struct share *s = &w->drafts[k].of[i];
+		const struct replicated *own = &w->config->sharing.entries[s->entry];
+
+		if (!s->replicas || own->isolation.memory == ISOLATION_MEMORY_NONE)
+			continue;
+		e = own;
+		/* At most 40000 replicas, of at most 2^63 bytes together: as a sum it may be cut. */
+		if (__builtin_add_overflow(sum,
+			    s->replicas *
+				    (slice_limit(&own->isolation, s->replicas, usable, 1) >>
+					    20),
+			    &sum))
+			sum = UINT64_MAX;
+	}
+	if (!e)
+		return 0;
+	offer_unit_text(&w->units.v[i], w->inv, unit);
+	if (!usable)
+		return note_entry(w, e, err,
+			"the memory of %s is not known, so pods cannot be given a part of it",
+			unit);
+	if (e->isolation.memory == ISOLATION_MEMORY_BYTES && e->isolation.memory_value > usable)
+		return note_entry(w, e, err,
+			"isolation.memory is more than %s has (%" PRIu64
+			" MiB), so it limits nothing there",
+			unit, usable >> 20);
+	if (sum > usable >> 20)
+		return note_entry(w, e, err,
+			"the memory limits of all replicas of %s come to %" PRIu64
+			" MiB, and it has %" PRIu64
+			" MiB: a pod may be refused memory that its limit would allow",
+			unit, sum, usable >> 20);
+	return 0;
 }
 
 static int draft_cmp(const void *a, const void *b)
@@ -385,7 +447,12 @@ int offer_new(struct offer **ret, const struct inventory *inv, const struct conf
 	w.drafts = calloc(room + config->sharing.n_entries, sizeof(*w.drafts));
 	if (!w.shared || !w.by_entry || !w.drafts)
 		return error_nomem(err);
-	if (share_all(&w, err) < 0 || keep_plain(&w, err) < 0 || finish_all(&w, err) < 0)
+	if (share_all(&w, err) < 0 || keep_plain(&w, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < w.units.n && config->sharing.n_entries; i++)
+		if (note_limits(&w, i, err) < 0)
+			return -1;
+	if (finish_all(&w, err) < 0)
 		return -1;
 	if (config->n_slices &&
 		note(&w, err, "sharing.slices: software slices come in a later version") < 0)

@@ -26,8 +26,8 @@
  *  - MPS: MIG devices are listed and cannot be had.
  *
  * Entries see the original devices, not each other's result: two entries that share one GPU under
- * the same name give the greater number of replicas; under different names the GPU is in both
- * (and a note says so). `devices: N` picks the first N by index, those that can be had first.
+ * the same name give the greater number of replicas, and the isolation of that entry (of equal ones
+ * the first that isolates); under different names the GPU is in both (and a note says so). `devices: N` picks the first N by index, those that can be had first.
  *
  * A sharing entry that asks for more than the node has is applied as far as it goes, and a note
  * says what is missing. A count too great takes all devices; of a list, those that exist are
@@ -35,6 +35,9 @@
  * shares one that it does not mean. What cannot be offered (no UUID, or that of another) is noted,
  * and the others are not touched by it. The display GPU of a DGX station is left out without a
  * note, as with NVIDIA.
+ *
+ * Memory limits of the replicas of a GPU that come to more than it has are offered as they are
+ * written, with a note; one that is more than the whole GPU counts as the whole (core/slice.h).
  * Thread: any (pure).
  */
 #include "core/config.h"
@@ -51,7 +54,14 @@ struct offer_device {
 	uint32_t gpu; /* position in the inventory */
 	uint32_t mig; /* position in the inventory's MIG devices; OFFER_WHOLE: a whole GPU */
 	uint32_t replica; /* 0 for an unshared device */
-	uint32_t why; /* position + 1 in the notes of why it is listed but cannot be had; 0 */
+	uint32_t why;   /* position + 1 in the notes of why it is listed but cannot be had; 0 */
+	uint32_t share; /* position + 1 in the resource's shares; 0: not shared */
+};
+
+/* How the physical devices are shared that a sharing entry has picked. */
+struct offer_share {
+	uint32_t replicas;
+	struct isolation isolation;
 };
 
 struct resource {
@@ -63,6 +73,8 @@ struct resource {
 	bool fail_requests_greater_than_one;
 	struct offer_device *devices; /* sorted by GPU, MIG device, replica */
 	uint32_t n_devices;
+	struct offer_share *shares; /* of all sharing entries, in their order */
+	uint32_t n_shares;
 	uint32_t *index; /* hash of ids to positions + 1, for resource_find(); NULL: none */
 	uint32_t index_slots; /* a power of two */
 };

@@ -38,6 +38,7 @@ int resource_build_index(struct resource *r, struct error *err)
 void resource_fini(struct resource *r)
 {
 	free(r->devices);
+	free(r->shares);
 	free(r->index);
 }
 

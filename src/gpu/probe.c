@@ -116,10 +116,11 @@ static void read_memory(struct probe *p, struct gpu *g, nvmlDevice_t d)
 
 	if (OPTIONAL(nvmlDeviceGetMemoryInfo_v2, d, &v2)) {
 		g->memory_total_bytes = v2.total;
+		g->memory_usable_bytes = v2.total > v2.reserved ? v2.total - v2.reserved : 0;
 		if (__builtin_add_overflow(v2.used, v2.reserved, &g->memory_used_bytes))
 			g->memory_used_bytes = v2.total;
 	} else if (OPTIONAL(nvmlDeviceGetMemoryInfo, d, &v1)) {
-		g->memory_total_bytes = v1.total;
+		g->memory_total_bytes = g->memory_usable_bytes = v1.total;
 		g->memory_used_bytes = v1.used;
 	}
 }

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/slice.h"
+
+#include <string.h>
+
+#define PERMILLE_ALL 1000
+
+uint64_t slice_usable(const struct inventory *inv, uint32_t gpu, uint32_t mig)
+{
+	if (mig != OFFER_WHOLE)
+		return mig < inv->n_mig ? inv->mig[mig].memory_mib << 20 : 0;
+	return gpu < inv->n ? inv->gpus[gpu].memory_usable_bytes : 0;
+}
+
+uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint64_t usable,
+	uint32_t k)
+{
+	uint64_t one = 0, all;
+
+	switch (isolation->memory) {
+	case ISOLATION_MEMORY_NONE:
+		return SLICE_UNLIMITED;
+	case ISOLATION_MEMORY_EQUAL:
+		one = usable / (replicas ? replicas : 1);
+		break;
+	case ISOLATION_MEMORY_PERMILLE: /* a card of 2^53 bytes would be enough to overflow */
+		one = usable / PERMILLE_ALL * isolation->memory_value +
+		      usable % PERMILLE_ALL * isolation->memory_value / PERMILLE_ALL;
+		break;
+	case ISOLATION_MEMORY_BYTES:
+		one = isolation->memory_value;
+		break;
+	}
+	one -= one % SLICE_GRAIN;
+	if (usable == 0)
+		return isolation->memory == ISOLATION_MEMORY_BYTES &&
+				       !__builtin_mul_overflow(one, k, &all)
+			       ? all
+			       : 0;
+	if (__builtin_mul_overflow(one, k, &all) || all > usable)
+		return usable;
+	return all;
+}
+
+/* One physical device of the request, and how many of its replicas are asked for. */
+struct part {
+	const struct offer_device *device; /* the first of them */
+	uint32_t count;
+};
+
+static int count_parts(struct part *parts, uint32_t *ret_n, const struct resource *r,
+	const char *const *ids, size_t n_ids, struct error *err)
+{
+	*ret_n = 0;
+	for (size_t i = 0; i < n_ids; i++) {
+		const struct offer_device *d = resource_find(r, ids[i]);
+		uint32_t at = 0;
+
+		if (!d)
+			continue;
+		while (at < *ret_n &&
+			(parts[at].device->gpu != d->gpu || parts[at].device->mig != d->mig))
+			at++;
+		if (at == SLICE_PLAN_GPUS)
+			return error_set(err, ERR_LIMIT,
+				"resource \"%s\": a slice has at most %d physical devices, and more "
+				"are asked for",
+				r->name, SLICE_PLAN_GPUS);
+		if (at == *ret_n)
+			parts[(*ret_n)++] = (struct part){ .device = d };
+		parts[at].count++;
+	}
+	return 0;
+}
+
+static int plan_part(struct slice_plan *plan, const struct part *p, const struct resource *r,
+	const struct inventory *inv, struct error *err)
+{
+	static const struct isolation none = { .memory = ISOLATION_MEMORY_NONE };
+	const struct offer_device *d = p->device;
+	const struct offer_share *s =
+		d->share && d->share <= r->n_shares ? &r->shares[d->share - 1] : NULL;
+	const struct isolation *isolation = s ? &s->isolation : &none;
+	struct slice_gpu *g = &plan->gpus[plan->n++];
+	const char *uuid =
+		d->mig == OFFER_WHOLE ? inv->gpus[d->gpu].uuid : inv->mig[d->mig].uuid;
+
+	memcpy(g->uuid, uuid, strlen(uuid) + 1);
+	g->memory = slice_limit(isolation, s ? s->replicas : 1,
+		slice_usable(inv, d->gpu, d->mig), p->count);
+	if (g->memory == SLICE_UNLIMITED)
+		return 0;
+	plan->wanted = true;
+	if (isolation->unhooked > plan->unhooked)
+		plan->unhooked = isolation->unhooked;
+	if (g->memory == 0)
+		return error_set(err, ERR_UNAVAILABLE,
+			"resource \"%s\": the memory of '%s' is not known, so no part of it can be "
+			"given (isolation.memory)",
+			r->name, uuid);
+	return 0;
+}
+
+int slice_plan_make(struct slice_plan *ret, const struct resource *r,
+	const struct inventory *inv, const char *const *ids, size_t n_ids, struct error *err)
+{
+	struct part parts[SLICE_PLAN_GPUS];
+	bool isolates = false;
+	uint32_t n;
+
+	*ret = (struct slice_plan){ .wanted = false };
+	for (uint32_t i = 0; i < r->n_shares; i++)
+		isolates = isolates || r->shares[i].isolation.memory != ISOLATION_MEMORY_NONE;
+	if (!isolates) /* many devices are fine without a slice */
+		return 0;
+	if (count_parts(parts, &n, r, ids, n_ids, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < n; i++)
+		if (plan_part(ret, &parts[i], r, inv, err) < 0)
+			return -1;
+	return 0;
+}
+
+bool slice_plan_equal(const struct slice_plan *a, const struct slice_plan *b)
+{
+	if (a->wanted != b->wanted || a->unhooked != b->unhooked || a->n != b->n)
+		return false;
+	for (uint32_t i = 0; i < a->n; i++)
+		if (a->gpus[i].memory != b->gpus[i].memory ||
+			strcmp(a->gpus[i].uuid, b->gpus[i].uuid) != 0)
+			return false;
+	return true;
+}

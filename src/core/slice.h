@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the config's `isolation` gives a container: how much memory of which GPU. One slice is one
+ * allocation. Of k replicas of one physical device it has k times what one has, and one row for each
+ * physical device.
+ *
+ * equal: the part of one replica is what CUDA calls the total of the device, divided by its replicas;
+ * a percentage is of the same total; an amount is taken as it is. All are rounded down to SLICE_GRAIN,
+ * in which GPUs give out memory, and no slice has more than the device. The sum of all replicas is
+ * not looked at here: a user who wrote amounts that come to more than the card gets them, and a note
+ * (core/offer.h).
+ *
+ * Whole GPUs and MIG devices that are not shared have no isolation: they are walls already. Replicas of
+ * a MIG device are divided as those of a GPU are; its total is that of the MIG device.
+ * Thread: any (pure).
+ */
+#include "core/offer.h"
+
+#define SLICE_GRAIN     (UINT64_C(2) << 20)
+#define SLICE_PLAN_GPUS 16 /* physical devices of one slice */
+#define SLICE_UNLIMITED UINT64_MAX
+
+struct slice_gpu {
+	char uuid[GPU_UUID_MAX];
+	uint64_t memory; /* bytes; SLICE_UNLIMITED */
+};
+
+struct slice_plan {
+	bool wanted; /* else there is nothing to enforce, and the rest says nothing */
+	enum isolation_unhooked unhooked; /* the strictest of those that its devices have */
+	uint32_t n;
+	struct slice_gpu gpus[SLICE_PLAN_GPUS]; /* in the order of the ids */
+};
+
+/* What CUDA calls the total of a device at these positions of the inventory; 0: not known. */
+uint64_t slice_usable(const struct inventory *inv, uint32_t gpu, uint32_t mig);
+
+/*
+ * Bytes of @k replicas of a device that has @usable and is divided into @replicas. SLICE_UNLIMITED
+ * if nothing is to be enforced; 0 if it cannot be said, since @usable is not known (0).
+ */
+uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint64_t usable,
+	uint32_t k);
+
+/*
+ * The slice of a container that gets @ids of @r. ERR_UNAVAILABLE: the memory of a device is not known.
+ * ERR_LIMIT: more physical devices than a slice can have. ids that are not in @r are not looked at.
+ */
+int slice_plan_make(struct slice_plan *ret, const struct resource *r,
+	const struct inventory *inv, const char *const *ids, size_t n_ids,
+	struct error *err) MUST_USE;
+
+bool slice_plan_equal(const struct slice_plan *a, const struct slice_plan *b);
