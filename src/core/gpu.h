@@ -107,6 +107,17 @@ struct gpu_mig {
 	char reason[GPU_REASON_MAX]; /* why it cannot be used, for people; "": it can */
 };
 
+/* A process that has a GPU open, as NVML knows it. */
+struct gpu_process {
+	uint64_t bytes;  /* of GPU memory; GPU_BYTES_UNKNOWN */
+	uint32_t pid;    /* in our PID namespace */
+	uint32_t gi, ci; /* MIG instances; GPU_NO_INSTANCE: the GPU is not in MIG mode */
+	uint32_t padding;
+};
+
+#define GPU_BYTES_UNKNOWN UINT64_MAX
+#define GPU_NO_INSTANCE   UINT32_MAX
+
 struct inventory {
 	char driver_version[80]; /* "580.159.04" */
 	char nvml_version[80];

@@ -254,6 +254,25 @@ int client_probe(struct client *c, uint64_t now_ns, struct error *err)
 	return error_sys(err, errno, "ask the NVML worker");
 }
 
+int client_read(struct client *c, uint32_t seq, const uint16_t *gpus, uint32_t n,
+	uint64_t now_ns, struct error *err)
+{
+	union worker_msg m = { .read = { .seq = seq, .n = n } };
+
+	memcpy(m.read.gpus, gpus, n * sizeof m.read.gpus[0]);
+	worker_head(&m.head, WORKER_READ);
+	if (!c->look.active && !c->reading) {
+		for (size_t i = 0; i < WORKER_SLOT_COUNT_; i++)
+			c->watch[i].still_ns = c->watch[i].gpu_ns = 0;
+		c->checked_at_ns = now_ns;
+	}
+	c->reading = true;
+	if (send(c->sock, &m, m.head.len, MSG_NOSIGNAL) >= 0 || errno == EPIPE ||
+		errno == ECONNRESET) /* as in client_probe() */
+		return 0;
+	return error_sys(err, errno, "ask the NVML worker");
+}
+
 /* ---- messages --------------------------------------------------------------------------------- */
 
 int client_receive(struct client *c, enum client_news *ret_news, union worker_msg *ret,
@@ -289,7 +308,15 @@ int client_receive(struct client *c, enum client_news *ret_news, union worker_ms
 	case WORKER_ERROR:
 		*ret_news = CLIENT_ERROR;
 		return 0;
+	case WORKER_PROCESSES:
+		*ret_news = CLIENT_PROCESSES;
+		return 0;
+	case WORKER_READ_END:
+		c->reading = false;
+		*ret_news = CLIENT_READ_END;
+		return 0;
 	case WORKER_PROBE:
+	case WORKER_READ:
 	case WORKER_BEGIN:
 	case WORKER_GPU:
 	case WORKER_MIG:
@@ -311,7 +338,7 @@ uint64_t client_period_ns(const struct client *c)
 {
 	uint64_t period = c->call_timeout_ns / 8;
 
-	if (!c->look.active && period < IDLE_PERIOD_NS)
+	if (!c->look.active && !c->reading && period < IDLE_PERIOD_NS)
 		return IDLE_PERIOD_NS;
 	return period < NS_PER_MS ? NS_PER_MS : period;
 }
@@ -385,7 +412,7 @@ bool client_check(struct client *c, uint64_t now_ns, struct error *err)
 		uint64_t v = atomic_load_explicit(&c->crumbs->slot[i], memory_order_acquire);
 		struct worker_crumb b = crumb_of(v), before = crumb_of(w->crumb);
 		uint64_t limit = limit_ns(c, (enum worker_slot)i, b.step);
-		bool waits = i == WORKER_SLOT_PROBE && !c->look.active;
+		bool waits = i == WORKER_SLOT_PROBE && !c->look.active && !c->reading;
 
 		w->still_ns = v == w->crumb ? w->still_ns + dt : 0;
 		w->gpu_ns = on_gpu(b) && b.gpu == before.gpu ? w->gpu_ns + dt : 0;
@@ -414,6 +441,7 @@ static void close_all(struct client *c)
 	if (c->sock >= 0)
 		(void)close(c->sock);
 	c->sock = -1;
+	c->reading = false;
 	look_abandon(&c->look);
 }
 

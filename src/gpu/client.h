@@ -38,6 +38,7 @@ struct client {
 	struct worker_crumbs *crumbs;
 	struct client_watch watch[WORKER_SLOT_COUNT_];
 	uint64_t checked_at_ns;
+	bool reading;  /* a READ has not been answered to its end */
 	bool hung_gpu; /* what client_check() found last was about one GPU */
 	uint64_t last_crumbs[WORKER_SLOT_COUNT_]; /* of the worker that ended last */
 
@@ -53,9 +54,11 @@ enum client_news {
 	CLIENT_INVENTORY, /* client.look.last is new */
 	CLIENT_XID,       /* in the message */
 	CLIENT_LOOK,
-	CLIENT_REINIT, /* the worker ends; start another */
-	CLIENT_ERROR,  /* NVML cannot be used: the text is in the message; the worker ends */
-	CLIENT_CLOSED, /* the worker's end of the socket is closed */
+	CLIENT_PROCESSES, /* in the message */
+	CLIENT_READ_END,  /* in the message */
+	CLIENT_REINIT,    /* the worker ends; start another */
+	CLIENT_ERROR,     /* NVML cannot be used: the text is in the message; the worker ends */
+	CLIENT_CLOSED,    /* the worker's end of the socket is closed */
 };
 
 int client_init(struct client *c, const struct gpu_monitor_options *options, bool events,
@@ -66,11 +69,15 @@ void client_fini(struct client *c); /* kills */
 int client_start(struct client *c, uint64_t now_ns, struct error *err) MUST_USE;
 int client_probe(struct client *c, uint64_t now_ns, struct error *err) MUST_USE;
 
+/* Asks who uses the @n GPUs (NVML indexes); the answers have @seq. There is a worker. */
+int client_read(struct client *c, uint32_t seq, const uint16_t *gpus, uint32_t n,
+	uint64_t now_ns, struct error *err) MUST_USE;
+
 /* Reads one packet. < 0: the worker does not keep to the protocol and is to be killed. */
 int client_receive(struct client *c, enum client_news *ret_news, union worker_msg *ret,
 	struct error *err) MUST_USE;
 
-/* How often to call client_check(): rarely while no look is under way. */
+/* How often to call client_check(): rarely while nothing is under way. */
 uint64_t client_period_ns(const struct client *c);
 
 /*

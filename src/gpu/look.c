@@ -344,6 +344,9 @@ int look_feed(struct look *l, const union worker_msg *m, struct error *err)
 	case WORKER_END:
 		return m->end.seq == l->seq ? feed_end(l, err) : bad(err, "an old answer");
 	case WORKER_PROBE:
+	case WORKER_READ:
+	case WORKER_PROCESSES:
+	case WORKER_READ_END:
 	case WORKER_XID:
 	case WORKER_LOOK:
 	case WORKER_ERROR:

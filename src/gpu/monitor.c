@@ -6,6 +6,7 @@
 
 #include "base/time.h"
 #include "gpu/client.h"
+#include "gpu/reading.h"
 
 #define BACKOFF_CRASH_NS  (100 * NS_PER_MS)
 #define BACKOFF_DRIVER_NS (1 * NS_PER_SEC)
@@ -53,6 +54,7 @@ struct gpu_monitor {
 	uint64_t session_wait_ns,
 		session_at_ns; /* for a GPU that needs a new session; 0: none */
 	uint64_t reap_wait_ns, reap_at_ns;
+	struct reading reading;
 	bool start_failed; /* in gpu_monitor_start(), to be told on the loop */
 	struct error start_error;
 };
@@ -82,6 +84,7 @@ static void drop_watch(struct gpu_monitor *m)
 static void kill_worker(struct gpu_monitor *m)
 {
 	drop_watch(m);
+	m->reading.broken = m->reading.active; /* told by run(), not in the middle of this */
 	client_kill(&m->client);
 	m->ending = false;
 	m->reap_wait_ns = NS_PER_MS;
@@ -99,7 +102,7 @@ static uint64_t due(const struct gpu_monitor *m, uint64_t now)
 	uint64_t at = UINT64_MAX;
 	const struct client *c = &m->client;
 
-	if (m->start_failed)
+	if (m->start_failed || m->reading.broken)
 		return now;
 	if (m->ending)
 		at = earlier(at, now + NS_PER_MS);
@@ -258,6 +261,12 @@ static bool take(struct gpu_monitor *m, enum client_news news, const union worke
 		return true;
 	case CLIENT_XID:
 		m->ops.xid(m->arg, msg->xid.uuid, msg->xid.xid, msg->xid.gi, msg->xid.ci);
+		return true;
+	case CLIENT_PROCESSES:
+		reading_take(&m->reading, &msg->processes);
+		return true;
+	case CLIENT_READ_END:
+		reading_end(&m->reading, msg->read_end.seq, m->client.look.last);
 		return true;
 	case CLIENT_LOOK:
 		m->hint_at_ns = m->looked_at_ns + HINT_GAP_NS;
@@ -424,6 +433,12 @@ static void run(struct gpu_monitor *m)
 	reap(m, now);
 	if (!m->stopped)
 		watch_worker(m, now);
+	if (!m->stopped && m->reading.broken) {
+		struct error err = ERROR_INIT;
+
+		(void)error_set(&err, ERR_UNAVAILABLE, "the NVML worker ended meanwhile");
+		reading_fail(&m->reading, &err);
+	}
 	if (m->stopped || m->paused)
 		return;
 	if (m->interval_ns && now >= m->next_ns) {
@@ -508,6 +523,28 @@ void gpu_monitor_release(struct gpu_monitor *m)
 	schedule(m);
 }
 
+int gpu_monitor_processes(struct gpu_monitor *m, const char *const *uuids, uint32_t n,
+	gpu_processes_done *done, void *arg, struct error *err)
+{
+	uint16_t gpus[GPU_NODE_MAX];
+	uint32_t n_gpus;
+
+	if (m->client.pid == 0 || m->ending || m->paused || !m->client.look.last)
+		return error_set(err, ERR_UNAVAILABLE, "NVML cannot be asked now");
+	if (m->reading.active) /* nobody waits for the older one any more */
+		reading_fini(&m->reading);
+	if (reading_begin(&m->reading, uuids, n, &m->client.look, gpus, &n_gpus, err) < 0)
+		return -1;
+	m->reading.done = done;
+	m->reading.arg = arg;
+	if (client_read(&m->client, m->reading.seq, gpus, n_gpus, time_mono_ns(), err) < 0) {
+		reading_fini(&m->reading);
+		return -1;
+	}
+	schedule(m);
+	return 0;
+}
+
 bool gpu_monitor_released(struct gpu_monitor *m)
 {
 	return client_reap(&m->client) && m->client.pid == 0;
@@ -539,6 +576,7 @@ struct gpu_monitor *gpu_monitor_stop(struct gpu_monitor *m)
 	if (!m)
 		return NULL;
 	m->stopped = true;
+	reading_fini(&m->reading);
 	kill_worker(m);
 	(void)uv_timer_start(&m->timer, on_stopped_timer, 0, 0);
 	return NULL;

@@ -61,6 +61,27 @@ void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns);
 void gpu_monitor_release(struct gpu_monitor *m);
 bool gpu_monitor_released(struct gpu_monitor *m);
 
+/* Who uses one GPU or MIG device. */
+struct gpu_processes {
+	const char *uuid; /* as it was asked for */
+	bool known;       /* else .reason says why not */
+	char reason[GPU_REASON_MAX];
+	struct gpu_process *v;
+	uint32_t n;
+};
+
+/* @list has a row for each UUID; NULL: @err says why nothing could be read. Borrowed for the call. */
+typedef void gpu_processes_done(void *arg, const struct gpu_processes *list, uint32_t n,
+	const struct error *err);
+
+/*
+ * Asks NVML who uses these GPUs and MIG devices, and calls @done later, unless the monitor is stopped or
+ * asked again before. NVML is asked after this call, by the worker with its deadlines: a GPU that hangs is
+ * marked as stuck, as in a look. ERR_UNAVAILABLE: there is no worker now, or nothing is known yet.
+ */
+int gpu_monitor_processes(struct gpu_monitor *m, const char *const *uuids, uint32_t n,
+	gpu_processes_done *done, void *arg, struct error *err) MUST_USE;
+
 /* Kills and frees; callbacks do not run any more. Pending libuv handles close as the loop runs on,
  * which takes as long as the worker takes to end, and a quarter of a second at most. */
 struct gpu_monitor *gpu_monitor_stop(struct gpu_monitor *m);

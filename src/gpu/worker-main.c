@@ -20,6 +20,7 @@
 #include "base/option.h"
 #include "gpu/nvml.h"
 #include "gpu/probe-mig.h"
+#include "gpu/probe-processes.h"
 #include "gpu/probe.h"
 #include "gpu/worker-events.h"
 #include "gpu/worker-proto.h"
@@ -57,6 +58,7 @@ struct worker {
 	struct probe_caps caps;
 	struct probe_mig migs[GPU_NODE_MAX]; /* by index */
 	struct gpu_link links[GPU_NODE_MAX * GPU_NODE_MAX];
+	struct probe_processes processes;
 };
 
 /* Whoever reads is the only reason for this process. */
@@ -234,6 +236,49 @@ static void look(struct worker *w, const struct worker_probe *q)
 		die(&err);
 }
 
+/* ---- who uses a GPU --------------------------------------------------------------------------- */
+
+static void send_processes(struct worker *w, const struct probe_processes *list, uint32_t index,
+	uint32_t seq)
+{
+	uint32_t sent = 0;
+
+	do { /* also an empty list is an answer */
+		union worker_msg m = { .processes = { .seq = seq,
+					       .gpu = index,
+					       .code = list->code,
+					       .call = list->call } };
+		uint32_t n = list->n - sent;
+
+		if (n > WORKER_PROCESSES_MAX)
+			n = WORKER_PROCESSES_MAX;
+		m.processes.n = n;
+		memcpy(m.processes.uuid, w->gpus[index].uuid, sizeof m.processes.uuid);
+		if (n > 0)
+			memcpy(m.processes.v, &list->v[sent], n * sizeof m.processes.v[0]);
+		worker_head(&m.head, WORKER_PROCESSES);
+		send_msg(&m);
+		sent += n;
+	} while (sent < list->n);
+}
+
+static void read_processes(struct worker *w, const struct worker_read *q)
+{
+	union worker_msg m = { .read_end = { .seq = q->seq } };
+
+	for (uint32_t i = 0; i < q->n; i++) {
+		uint32_t index = q->gpus[i];
+
+		/* A GPU that the last look left alone, or found lost, is not touched. */
+		if (index >= w->n || !w->devices[index])
+			continue;
+		probe_processes(&w->probe, index, w->devices[index], &w->processes);
+		send_processes(w, &w->processes, index, q->seq);
+	}
+	worker_head(&m.head, WORKER_READ_END);
+	send_msg(&m);
+}
+
 static void serve(struct worker *w, bool events)
 {
 	for (;;) {
@@ -247,6 +292,10 @@ static void serve(struct worker *w, bool events)
 			_exit(0);
 		if (worker_msg_check(&m, (size_t)n <= sizeof m ? (size_t)n : 0, &err) < 0)
 			die(&err);
+		if (m.head.type == WORKER_READ) {
+			read_processes(w, &m.read);
+			probe_crumb(&w->probe, WORKER_GPU_NONE, WORKER_STEP_NONE);
+		}
 		if (m.head.type != WORKER_PROBE)
 			continue;
 		if (!w->ready)

@@ -19,6 +19,9 @@ static const uint32_t lengths[WORKER_TYPE_COUNT_] = {
 	[WORKER_ERROR] = sizeof(struct worker_error),
 	[WORKER_REINIT] = sizeof(struct worker_head),
 	[WORKER_MIG] = sizeof(struct worker_mig),
+	[WORKER_READ] = sizeof(struct worker_read),
+	[WORKER_PROCESSES] = sizeof(struct worker_processes),
+	[WORKER_READ_END] = sizeof(struct worker_read_end),
 };
 
 static uint64_t fnv(uint64_t h, const void *data, size_t len)
@@ -176,6 +179,17 @@ static int check_probe(const struct worker_probe *p, struct error *err)
 	return 0;
 }
 
+static int check_processes(const struct worker_processes *p, struct error *err)
+{
+	if (p->gpu >= GPU_NODE_MAX || p->n > WORKER_PROCESSES_MAX)
+		return bad(err, "processes out of range");
+	if (!IS_TEXT(p->uuid))
+		return bad(err, "a UUID that is not text");
+	if (p->code != 0 && p->n > 0)
+		return bad(err, "a list of processes that could not be read");
+	return 0;
+}
+
 static int check_body(const union worker_msg *m, struct error *err)
 {
 	switch ((enum worker_type)m->head.type) {
@@ -200,9 +214,14 @@ static int check_body(const union worker_msg *m, struct error *err)
 			m->error.code >= ERR_COUNT_)
 			return bad(err, "an error that is none");
 		return 0;
+	case WORKER_READ:
+		return m->read.n <= GPU_NODE_MAX ? 0 : bad(err, "a list that is too long");
+	case WORKER_PROCESSES:
+		return check_processes(&m->processes, err);
 	case WORKER_END:
 	case WORKER_LOOK:
 	case WORKER_REINIT:
+	case WORKER_READ_END:
 		return 0;
 	case WORKER_TYPE_COUNT_:
 	default:

@@ -7,6 +7,8 @@
  *	agent                        gpuslice-nvml
  *	  │ ── PROBE (skip, known) ──▶ │     one look at all GPUs but those to skip
  *	  │ ◀── BEGIN, (GPU, MIG?)…, LINKS…, END
+ *	  │ ── READ (GPUs) ──────────▶ │     who uses them, now; also while a look is under way
+ *	  │ ◀── PROCESSES…, READ_END
  *	  │ ◀── XID, LOOK              │     at any time
  *	  │ ◀── ERROR or REINIT        │     last words: the worker ends after them
  *
@@ -39,6 +41,9 @@ enum worker_type {
 	WORKER_ERROR,  /* NVML cannot be used */
 	WORKER_REINIT, /* GPUs came or went: only a new NVML session will see it */
 	WORKER_MIG,    /* all MIG devices of a GPU in MIG mode, behind its GPU */
+	WORKER_READ,
+	WORKER_PROCESSES, /* of one GPU; of one with very many, several in a row */
+	WORKER_READ_END,
 	WORKER_TYPE_COUNT_,
 };
 
@@ -100,6 +105,30 @@ struct worker_error {
 	char text[ERROR_MSG_MAX];
 };
 
+struct worker_read {
+	struct worker_head head;
+	uint32_t seq, n;
+	uint16_t gpus[GPU_NODE_MAX]; /* NVML indexes */
+};
+
+#define WORKER_PROCESSES_MAX 256
+
+struct worker_processes {
+	struct worker_head head;
+	uint32_t seq;
+	uint32_t gpu;  /* NVML index */
+	int32_t code;  /* of the call that said no; 0: the list is good */
+	uint32_t call; /* that one: enum nvml_call */
+	uint32_t n, padding;
+	char uuid[GPU_UUID_MAX]; /* of that GPU in the last look */
+	struct gpu_process v[WORKER_PROCESSES_MAX];
+};
+
+struct worker_read_end {
+	struct worker_head head;
+	uint32_t seq;
+};
+
 union worker_msg {
 	struct worker_head head;
 	struct worker_probe probe;
@@ -110,6 +139,9 @@ union worker_msg {
 	struct worker_end end;
 	struct worker_xid xid;
 	struct worker_error error;
+	struct worker_read read;
+	struct worker_processes processes;
+	struct worker_read_end read_end;
 };
 
 /* Different for any two builds that could misunderstand each other. */
