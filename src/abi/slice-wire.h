@@ -31,7 +31,7 @@ enum slice_op {
 };
 
 struct slice_head {
-	uint32_t op; /* enum slice_op */
+	uint32_t op;  /* enum slice_op */
 	uint32_t tag; /* of the request, repeated in its answer */
 };
 
@@ -50,7 +50,9 @@ struct slice_hello {
 	uint32_t version; /* SLICE_WIRE_VERSION */
 	uint32_t flags;
 	uint32_t pid; /* as the process knows itself */
-	uint32_t unused;
+	/* With SLICE_HELLO_AGAIN: the tag of a SLICE_WANT whose answer never came, else 0. If it was
+	 * granted all the same, the bytes become credit. So a tag is not 0, and not that of the last one. */
+	uint32_t unanswered;
 	char name[SLICE_NAME_MAX];
 };
 
@@ -88,12 +90,14 @@ struct slice_want {
 
 struct slice_grant {
 	struct slice_head head;
-	uint32_t status; /* SLICE_OK, or SLICE_NO_ROOM: not even with all unused credit of the slice */
+	uint32_t
+		status; /* SLICE_OK, or SLICE_NO_ROOM: not even with all unused credit of the slice */
 	uint32_t unused;
 	uint64_t free_bytes; /* of the slice on that GPU, now */
 };
 
-/* The slice as it is now. Processes from number @first on, in the order of their registration. */
+/* The slice as it is now. Entries of processes (below) from number @first on, in the order of their
+ * registration. */
 struct slice_view {
 	struct slice_head head;
 	uint32_t first, unused;
@@ -104,14 +108,14 @@ struct slice_view {
 struct slice_viewed {
 	struct slice_head head;
 	uint32_t gpu_count;
-	uint32_t process_count; /* of all; those below are the ones from .first on */
+	uint32_t process_count; /* entries of all; those below are the ones from .first on */
 	uint32_t here, unused;
 	struct {
 		uint64_t limit, used, peak;
 	} gpus[SLICE_GPUS_MAX];
-	struct { /* one for each GPU that a process uses */
-		uint32_t pid;       /* in the process's own PID namespace */
-		uint32_t host_pid;  /* as the driver knows it */
+	struct { /* one for each GPU that a process uses; all its registrations together */
+		uint32_t pid;      /* in the process's own PID namespace */
+		uint32_t host_pid; /* as the driver knows it */
 		uint32_t gpu, unused;
 		uint64_t used;
 	} processes[SLICE_VIEW_PROCESSES];
