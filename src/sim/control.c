@@ -452,14 +452,15 @@ static bool take_process(struct sim_gpu *g, uint32_t i)
 }
 
 /* What is free for a process on the GPU or, with MIG on, on the GPU instance; -1: no such. */
-static int free_bytes(struct sim_gpu *g, const struct sim_process *p, uint64_t *ret,
-	struct error *err)
+static int free_bytes(struct sim_gpu *g, const struct sim_process *p, uint64_t cuda_bytes,
+	uint64_t *ret, struct error *err)
 {
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
 	struct sim_gi *gi;
 	uint64_t total, used;
 
 	*ret = g->keys.memory_total - g->keys.memory_reserved - sim_memory_used_bytes(g);
+	*ret -= cuda_bytes < *ret ? cuda_bytes : *ret;
 	if (!g->mig.enabled || !t)
 		return 0;
 	gi = p->gi == SIM_NO_INSTANCE ? NULL : sim_gi_find(g, p->gi);
@@ -479,10 +480,11 @@ int sim_control_process_start(struct sim_control *c, uint32_t slot, const struct
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_gpu *g = NULL;
-	uint64_t room = 0;
+	uint64_t room = 0, cuda_bytes = 0;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
+	(void)sim_usage_read(c->state, slot, NULL, &cuda_bytes);
 	for (uint32_t i = 0; i < g->process_count; i++)
 		if (g->processes[i].pid == p->pid && g->processes[i].kind == p->kind &&
 			take_process(g, i))
@@ -491,7 +493,7 @@ int sim_control_process_start(struct sim_control *c, uint32_t slot, const struct
 		return error_set(err, ERR_LIMIT, "a GPU holds at most %d processes",
 			SIM_MAX_PROCESSES);
 	sim_gpu_sum_processes(g);
-	if (free_bytes(g, p, &room, err) < 0)
+	if (free_bytes(g, p, cuda_bytes, &room, err) < 0)
 		return -1;
 	if (p->memory_bytes > room)
 		return error_set(err, ERR_LIMIT,

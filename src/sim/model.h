@@ -130,7 +130,14 @@
 	U(nvlink_version, 0, 7, "NVLink generation") \
 	U(nvlink_mbps, 0, 1000000, "speed of one link") \
 	C(nvlink_errors, "CRC errors of each link") \
-	U(fabric_state, 0, 3, "NVSwitch fabric: 0 not supported, 3 completed")
+	U(fabric_state, 0, 3, "NVSwitch fabric: 0 not supported, 3 completed") \
+	U(cuda_slice_us, 1, 10000000, "CUDA: time slice of a context") \
+	U(cuda_switch_us, 0, 10000000, "CUDA: time lost when another context takes its turn") \
+	U(cuda_mps, 0, 1, "CUDA: new contexts run side by side, as under MPS") \
+	U(cuda_copy_mbps, 1, 10000000, "CUDA: MB/s of a copy to or from the host") \
+	U(cuda_local_mbps, 1, 100000000, "CUDA: MB/s of a copy inside the GPU") \
+	U(cuda_free_ms, 0, 600000, "CUDA: memory of a dead process comes back so late") \
+	B(cuda_context, "CUDA: memory of a process's first context, 0: derived")
 /* clang-format on */
 
 #define SIM_MEMBER_T(member, size, help)     char member[size];

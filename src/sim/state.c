@@ -28,6 +28,21 @@ struct hang_cell {
 	_Atomic uint32_t word; /* futex: changes when the hang does */
 };
 
+struct usage_table {
+	_Atomic uint32_t seq; /* odd: being written */
+	_Atomic uint32_t count;
+	_Atomic uint64_t total;
+	struct {
+		_Atomic uint32_t pid;
+		_Atomic uint64_t bytes;
+	} rows[SIM_MAX_PROCESSES];
+};
+
+struct fault_cell {
+	_Atomic uint64_t at; /* so many more until it begins, this one counted */
+	_Atomic uint32_t times, value;
+};
+
 struct state_file {
 	uint32_t magic, version;
 	uint64_t size_bytes;
@@ -38,6 +53,8 @@ struct state_file {
 	struct ring_slot ring[SIM_RING_EVENTS];
 	struct hang_cell hang[SIM_MAX_GPUS];
 	_Atomic uint64_t counts[SIM_COUNT_KINDS];
+	struct usage_table usage[SIM_MAX_GPUS];
+	struct fault_cell faults[SIM_MAX_GPUS][SIM_CUDA_FAULTS];
 	_Atomic uint64_t copies[2][sizeof(struct sim_node) / 8];
 };
 
@@ -160,7 +177,7 @@ static void node_store(_Atomic uint64_t *to, const struct sim_node *node, uint32
 		offsetof(struct sim_node, gpus) + clamp_slots(slots) * sizeof(struct sim_gpu));
 }
 
-void sim_state_read(const struct sim_state *s, const struct sim_part *parts, size_t n)
+void sim_state_read_bare(const struct sim_state *s, const struct sim_part *parts, size_t n)
 {
 	struct state_file *f = s->file;
 	uint64_t before = atomic_load_explicit(&f->generation, memory_order_acquire), after;
@@ -180,6 +197,112 @@ void sim_state_read(const struct sim_state *s, const struct sim_part *parts, siz
 			return;
 		before = atomic_load_explicit(&f->generation, memory_order_acquire);
 	}
+}
+
+/* What CUDA holds. */
+
+#define USAGE_TRIES 100000 /* a writer that was killed in the middle must not stop readers */
+
+void sim_usage_write(struct sim_state *s, uint32_t slot, const struct sim_usage *rows, size_t n,
+	uint64_t total)
+{
+	struct usage_table *t = &s->file->usage[slot % SIM_MAX_GPUS];
+	uint32_t seq = atomic_load_explicit(&t->seq, memory_order_relaxed) | 1;
+
+	n = n > SIM_MAX_PROCESSES ? SIM_MAX_PROCESSES : n;
+	atomic_store_explicit(&t->seq, seq, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	for (size_t i = 0; i < n; i++) {
+		atomic_store_explicit(&t->rows[i].pid, rows[i].pid, memory_order_relaxed);
+		atomic_store_explicit(&t->rows[i].bytes, rows[i].bytes, memory_order_relaxed);
+	}
+	atomic_store_explicit(&t->count, (uint32_t)n, memory_order_relaxed);
+	atomic_store_explicit(&t->total, total, memory_order_relaxed);
+	atomic_store_explicit(&t->seq, seq + 1, memory_order_release);
+}
+
+size_t sim_usage_read(const struct sim_state *s, uint32_t slot, struct sim_usage *rows,
+	uint64_t *total)
+{
+	const struct usage_table *t = &s->file->usage[slot % SIM_MAX_GPUS];
+	size_t n = 0;
+
+	for (int i = 0; i < USAGE_TRIES; i++) {
+		uint32_t seq = atomic_load_explicit(&t->seq, memory_order_acquire);
+
+		n = atomic_load_explicit(&t->count, memory_order_relaxed);
+		n = n > SIM_MAX_PROCESSES ? SIM_MAX_PROCESSES : n;
+		*total = atomic_load_explicit(&t->total, memory_order_relaxed);
+		for (size_t k = 0; rows && k < n; k++)
+			rows[k] = (struct sim_usage){
+				.pid = atomic_load_explicit(&t->rows[k].pid,
+					memory_order_relaxed),
+				.bytes = atomic_load_explicit(&t->rows[k].bytes,
+					memory_order_relaxed),
+			};
+		atomic_thread_fence(memory_order_acquire);
+		if (!(seq & 1) && atomic_load_explicit(&t->seq, memory_order_relaxed) == seq)
+			break;
+	}
+	return n;
+}
+
+#define GPU_AT(slot) (offsetof(struct sim_node, gpus) + (slot) * sizeof(struct sim_gpu))
+
+/* Whether @part holds bytes @from to @to of the node. */
+static bool holds(const struct sim_part *part, size_t from, size_t to)
+{
+	return part->offset <= from && part->offset + part->len >= to;
+}
+
+static void add_usage_rows(const struct sim_part *part, size_t gpu_at,
+	const struct sim_usage *rows, size_t n)
+{
+	char *at = (char *)part->to + (gpu_at - part->offset);
+	struct sim_process *processes =
+		(struct sim_process *)(void *)(at + offsetof(struct sim_gpu, processes));
+	uint32_t count;
+
+	memcpy(&count, at + offsetof(struct sim_gpu, process_count), sizeof(count));
+	for (uint32_t i = 0; i < count && i < SIM_MAX_PROCESSES; i++)
+		for (size_t k = 0; k < n; k++)
+			if (processes[i].pid == rows[k].pid &&
+				processes[i].kind == SIM_PROCESS_COMPUTE)
+				processes[i].memory_bytes = rows[k].bytes;
+}
+
+static void add_usage(const struct sim_state *s, const struct sim_part *part)
+{
+	struct sim_usage rows[SIM_MAX_PROCESSES];
+	size_t first = part->offset < GPU_AT(0)
+			       ? 0
+			       : (part->offset - GPU_AT(0)) / sizeof(struct sim_gpu);
+
+	for (size_t slot = first;
+		slot < SIM_MAX_GPUS && GPU_AT(slot) < part->offset + part->len; slot++) {
+		size_t sum_at = GPU_AT(slot) + offsetof(struct sim_gpu, process_memory);
+		bool all = holds(part, GPU_AT(slot), GPU_AT(slot + 1));
+		uint64_t total = 0, sum;
+		size_t n;
+
+		if (!holds(part, sum_at, sum_at + sizeof(sum)))
+			continue;
+		n = sim_usage_read(s, (uint32_t)slot, all ? rows : NULL, &total);
+		if (!n && !total)
+			continue;
+		memcpy(&sum, (char *)part->to + (sum_at - part->offset), sizeof(sum));
+		sum += total;
+		memcpy((char *)part->to + (sum_at - part->offset), &sum, sizeof(sum));
+		if (all)
+			add_usage_rows(part, GPU_AT(slot), rows, n);
+	}
+}
+
+void sim_state_read(const struct sim_state *s, const struct sim_part *parts, size_t n)
+{
+	sim_state_read_bare(s, parts, n);
+	for (size_t i = 0; i < n; i++)
+		add_usage(s, &parts[i]);
 }
 
 /* Creating. */
@@ -467,4 +590,46 @@ void sim_count(const struct sim_state *s, enum sim_count kind)
 uint64_t sim_count_read(const struct sim_state *s, enum sim_count kind)
 {
 	return atomic_load_explicit(&s->file->counts[kind], memory_order_relaxed);
+}
+
+/* Faults of CUDA. */
+
+void sim_cuda_fault_set(struct sim_state *s, uint32_t slot, enum sim_cuda_fault kind,
+	uint64_t at, uint32_t times, uint32_t value)
+{
+	struct fault_cell *c = &s->file->faults[slot % SIM_MAX_GPUS][kind];
+
+	atomic_store(&c->times, 0);
+	atomic_store(&c->at, at ? at : 1);
+	atomic_store(&c->value, value);
+	atomic_store(&c->times, times);
+}
+
+bool sim_cuda_fault_hit(struct sim_state *s, uint32_t slot, enum sim_cuda_fault kind,
+	uint32_t *value)
+{
+	struct fault_cell *c = &s->file->faults[slot % SIM_MAX_GPUS][kind];
+	uint32_t times = atomic_load_explicit(&c->times, memory_order_acquire);
+
+	if (!times)
+		return false;
+	if (atomic_load(&c->at) > 1) {
+		atomic_fetch_sub(&c->at, 1);
+		return false;
+	}
+	*value = atomic_load(&c->value);
+	/* Set anew meanwhile: then this one was the last of the old. */
+	if (times != SIM_HANG_CALLS)
+		(void)atomic_compare_exchange_strong(&c->times, &times, times - 1);
+	return true;
+}
+
+uint32_t sim_cuda_fault_armed(const struct sim_state *s, uint32_t slot,
+	enum sim_cuda_fault kind, uint64_t *at, uint32_t *value)
+{
+	const struct fault_cell *c = &s->file->faults[slot % SIM_MAX_GPUS][kind];
+
+	*at = atomic_load(&c->at);
+	*value = atomic_load(&c->value);
+	return atomic_load(&c->times);
 }

@@ -10,8 +10,9 @@
  * any instruction leaves the old state whole and the lock free (the kernel drops it), and readers
  * take no lock: they copy what they need and start again if the counter has moved meanwhile.
  *
- * Beside the copies lie three things that are used without the lock: the ring of events, which only
- * grows, one "hang" cell for each GPU, and counters of NVML calls.
+ * Beside the copies lie things that are used without the lock: the ring of events, which only grows,
+ * one "hang" cell for each GPU, counters of NVML calls, and for CUDA (sim/device) faults to come and how
+ * much each process holds: that changes with each allocation, and a transaction copies the node.
  *
  * The capability files of MIG instances (sim/fake-root.h) follow the node: a writer that changes
  * instances makes new files before the change is visible, and removes what the node does not have
@@ -26,7 +27,7 @@
 #include <stdatomic.h>
 
 #define SIM_STATE_MAGIC   UINT32_C(0x534C4753) /* "SGLS" */
-#define SIM_STATE_VERSION 2
+#define SIM_STATE_VERSION 3
 #define SIM_STATE_FILE    "state"
 #define SIM_RING_EVENTS   256 /* a power of two; older ones are gone for a slow reader */
 
@@ -71,8 +72,12 @@ struct sim_part {
 	void *to;
 };
 
-/* Copies all the parts as they were at one moment. */
+/*
+ * Copies all the parts as they were at one moment. What CUDA holds (sim_usage_write()) is added to the
+ * rows of its processes and to the sum; sim_state_read_bare() leaves that out, as a transaction does.
+ */
 void sim_state_read(const struct sim_state *s, const struct sim_part *parts, size_t n);
+void sim_state_read_bare(const struct sim_state *s, const struct sim_part *parts, size_t n);
 
 #define SIM_PART_HEAD(to) ((struct sim_part){ 0, sizeof(struct sim_node_head), (to) })
 #define SIM_PART_INFO(to)                                         \
@@ -167,3 +172,45 @@ enum sim_count {
 
 void sim_count(const struct sim_state *s, enum sim_count kind);
 uint64_t sim_count_read(const struct sim_state *s, enum sim_count kind);
+
+/* What CUDA holds. */
+
+struct sim_usage {
+	uint32_t pid;
+	uint64_t bytes;
+};
+
+/*
+ * From now on these processes of the GPU in @slot hold so much, and all of them with what is nobody's
+ * @total. Readers see all of the old or all of the new rows. One writer only: the node's device daemon.
+ */
+void sim_usage_write(struct sim_state *s, uint32_t slot, const struct sim_usage *rows, size_t n,
+	uint64_t total);
+
+/* Reads them; returns how many, at most SIM_MAX_PROCESSES, which is the room of @rows (or NULL). */
+size_t sim_usage_read(const struct sim_state *s, uint32_t slot, struct sim_usage *rows,
+	uint64_t *total);
+
+/* Faults of CUDA. */
+
+enum sim_cuda_fault {
+	SIM_CUDA_OOM,   /* an allocation answers "no memory"; a context's counts as one */
+	SIM_CUDA_ERROR, /* a kernel ends its context with error ->value */
+	SIM_CUDA_HANG,  /* a kernel does not end */
+	SIM_CUDA_FAULTS,
+};
+
+/*
+ * Arms @kind on the GPU in @slot: from the @at-th allocation or kernel on (1: the next), for @times of
+ * them; @times 0: never mind. Counted over all processes.
+ */
+void sim_cuda_fault_set(struct sim_state *s, uint32_t slot, enum sim_cuda_fault kind,
+	uint64_t at, uint32_t times, uint32_t value);
+
+/* Counts one; true: it is to fail, with *value. Called by the device daemon. */
+bool sim_cuda_fault_hit(struct sim_state *s, uint32_t slot, enum sim_cuda_fault kind,
+	uint32_t *value);
+
+/* How many more will fail; 0: not armed. */
+uint32_t sim_cuda_fault_armed(const struct sim_state *s, uint32_t slot,
+	enum sim_cuda_fault kind, uint64_t *at, uint32_t *value);
