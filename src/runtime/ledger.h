@@ -26,7 +26,8 @@
 #include <stdbool.h>
 
 #define LEDGER_GRANULE (UINT64_C(2) << 20) /* what the driver maps memory in */
-#define LEDGER_NONE    (-1) /* no GPU of the slice: nothing is counted */
+#define LEDGER_NONE    (-1)                /* no GPU of the slice: nothing is counted */
+#define LEDGER_UNKNOWN (-2) /* in a slice that does not answer: nothing can be charged */
 
 enum charge_kind {
 	CHARGE_SEEN,   /* NVML counts it for this process */
@@ -44,28 +45,56 @@ struct charge {
 /* 0, or CUDA_ERROR_OUT_OF_MEMORY with nothing held. Each success must be followed by charge_end(). */
 CUresult charge_begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind);
 
-/* The operation is over and took @bytes; more than the bound is charged all the same, if need be
- * beyond the limit, as it is a fact by then. */
+/*
+ * The operation is over and took @bytes. More than the bound is charged all the same, as it is a fact
+ * by then: from the credit, else asked for, else it is a debt. With a debt no charge succeeds until
+ * it is paid, by what is released or what the arbiter has again.
+ */
 void charge_end(struct charge *c, uint64_t bytes);
 
-/* @bytes of an earlier charge are free in the driver. */
+/*
+ * Around a driver call that frees. The arbiter compares with NVML only while no operation is under
+ * way: were it to look between the driver's free and our giving back, it would take the bytes for
+ * overhead that has gone, and they would come back twice. Never fails. @bytes of @kind came free.
+ *
+ *	charge_free_begin(&c, row.gpu, CHARGE_SEEN);
+ *	r = REAL(cuMemFree_v2)(ptr);
+ *	charge_free_end(&c, r ? 0 : row.bytes);
+ */
+void charge_free_begin(struct charge *c, int gpu, enum charge_kind kind);
+void charge_free_end(struct charge *c, uint64_t bytes);
+
+/* @bytes of an earlier charge are free in the driver: within an operation of the caller's, as above,
+ * or else found afterwards. */
 void charge_release(int gpu, uint64_t bytes, enum charge_kind kind);
 
 /* A fact found afterwards: @bytes more (or less, negative) are in use than were charged. */
 void charge_adjust(int gpu, int64_t bytes, enum charge_kind kind);
 
-/* The slice's number of a device, of the current context's device; LEDGER_NONE if it has none. */
+/* @bytes charged as SEEN may be in use by others still, as somebody was given a handle of them: from
+ * now on only NVML tells. They stay used until the arbiter has compared. */
+void charge_disown(int gpu, uint64_t bytes);
+
+/* The slice's number of a device, of the current context's device; LEDGER_NONE if it has none,
+ * LEDGER_UNKNOWN if the arbiter never answered. (In runtime/cuda/device.c.) */
 int ledger_device_gpu(CUdevice device);
 int ledger_current_gpu(void);
 
 /* Whether anything is limited at all: the cheap test at the head of a hook. Registers if need be. */
 bool ledger_active(void);
 
-/* Limit and use of the slice on a GPU of it. False: not known (LINK_DOWN, LEDGER_NONE). */
+/*
+ * Limit and use of the slice on a GPU of it. While the arbiter is away, "used" is all but what this
+ * process can still have. False: not known (never registered, LEDGER_NONE). One system call and more,
+ * unless the process is alone in its slice.
+ */
 bool ledger_view(int gpu, uint64_t *limit, uint64_t *used);
 
+/* Of this process alone: used, less what hooks charged. Contexts, code, stacks. 0: not known. */
+uint64_t ledger_overhead(int gpu);
+
 /* What is called, at most once a charge, when a charge does not fit: gives back what it can of
- * cached memory of @gpu. Set at load time, by the pools. */
+ * cached memory of @gpu. NULL here, weakly: whoever has such memory defines it with its function. */
 extern void (*ledger_on_full)(int gpu);
 
 static inline uint64_t granules(uint64_t bytes)

@@ -25,13 +25,18 @@ enum link_state {
 
 #define LINK_DEADLINE_MS 10000 /* for an arbiter that restarts, or a node that starts */
 
+/* Known to be in no slice, for good: a child cannot be in one either. What link_open() says, for the
+ * price of a load. */
+extern _Atomic bool link_off;
+
 /* Registers if need be. @memory: wants a page (the CUDA library); else it only looks (NVML). */
 enum link_state link_open(bool memory);
 
-/* The page, or NULL if not LINK_UP. Valid for the life of the process (not of its children). */
+/* The page, or NULL if this process never was LINK_UP. It stays when the arbiter goes: what is granted
+ * is granted. Valid for the life of the process (not of its children). */
 struct slice_page *link_page(void);
 
-/* The welcome: uuids and limits as of registration. Only after link_open() said LINK_UP. */
+/* The welcome: uuids and limits as of the first registration. Only after link_open() said LINK_UP. */
 const struct slice_welcome *link_welcome(void);
 
 /*

@@ -11,12 +11,12 @@
 #include <stdint.h>
 
 enum row_kind {
-	ROW_FREE, /* no row */
-	ROW_POINTER,  /* key: device pointer of cuMemAlloc and its like */
-	ROW_CHUNK,    /* key: address of a 2 MiB chunk of small pointers; .count pointers lie in it */
+	ROW_FREE,    /* no row */
+	ROW_POINTER, /* key: device pointer of cuMemAlloc and its like */
+	ROW_CHUNK, /* key: address of a 2 MiB chunk of small pointers; .count pointers lie in it */
 	ROW_MANAGED,
-	ROW_HANDLE,   /* key: CUmemGenericAllocationHandle; .count handles and mappings */
-	ROW_MAPPING,  /* key: address of a mapping; .other: its handle */
+	ROW_HANDLE,  /* key: CUmemGenericAllocationHandle; .count handles and mappings */
+	ROW_MAPPING, /* key: address of a mapping; .other: its handle */
 	ROW_ARRAY,
 	ROW_MIPMAP,
 	ROW_POOL,
@@ -28,8 +28,8 @@ enum row_kind {
 };
 
 struct row {
-	uint64_t bytes; /* charged */
-	uint64_t other; /* as the kind says */
+	uint64_t bytes;   /* charged */
+	uint64_t other;   /* as the kind says */
 	uint64_t context; /* that it dies with; 0: none */
 	uint32_t count;
 	int32_t gpu; /* of the slice */
@@ -46,9 +46,17 @@ bool row_take(enum row_kind kind, uint64_t key, struct row *ret); /* and removes
  */
 int64_t row_count(enum row_kind kind, uint64_t key, int delta, struct row *ret);
 
+/*
+ * Adds one to the count of the row of this key, or puts *row, whose count is then 1: of many threads
+ * that come at once, exactly one has put it. The new count; -1: no memory, a warning was given.
+ */
+int64_t row_join(enum row_kind kind, uint64_t key, const struct row *row);
+
 /* Takes out every row that lives in @context and hands each to @fn, which may take no rows. */
 void rows_drop_context(uint64_t context,
-	void (*fn)(enum row_kind kind, uint64_t key, const struct row *row, void *arg), void *arg);
+	void (*fn)(enum row_kind kind, uint64_t key, const struct row *row, void *arg),
+	void *arg);
 /* The same for each row of a kind, which stays. */
 void rows_each(enum row_kind kind,
-	void (*fn)(enum row_kind kind, uint64_t key, const struct row *row, void *arg), void *arg);
+	void (*fn)(enum row_kind kind, uint64_t key, const struct row *row, void *arg),
+	void *arg);

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/link.h"
+
+#include "abi/slice-dir.h"
+#include "runtime/sys.h"
+#include "runtime/warn.h"
+#include "runtime/wiped.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/un.h>
+
+#ifndef F_GET_SEALS
+#	define F_GET_SEALS 1034
+#endif
+#ifndef F_SEAL_SHRINK
+#	define F_SEAL_SHRINK 2
+#	define F_SEAL_GROW   4
+#endif
+
+#define RETRY_MS       300 /* for each later try, while the arbiter cannot be reached */
+#define BACK_OFF_MS    100 /* between two such tries, doubled up to the most */
+#define BACK_OFF_MAX   5000
+#define COMPARE_MS     1000
+#define PAUSE_MS       2 /* between two connects of one try, doubled up to the most */
+#define PAUSE_MAX      100
+#define EXCHANGE_TRIES 3 /* of one request, if the other end goes away each time */
+
+/* A descriptor of ours in a process that may close what it does not know and open another there. */
+struct own_fd {
+	bool have;
+	int fd;
+	dev_t dev;
+	ino_t ino;
+};
+
+struct link {
+	_Atomic uint32_t state;   /* 0: not looked yet; else enum link_state + 1 */
+	_Atomic int64_t next_try; /* LINK_DOWN: not before this, on sys_now()'s clock */
+	_Atomic(struct slice_page *) page; /* set once; stays when the arbiter goes */
+	struct slice_welcome
+		welcome; /* written before .state first says LINK_UP, then never again */
+
+	struct sys_lock lock; /* guards what follows, and the conversation on the socket */
+	bool have_welcome, memory;
+	struct own_fd socket, page_fd;
+	uint32_t tag;
+	int back_off;
+	char dir[1024];
+};
+
+static _Atomic(void *) root;
+_Atomic bool link_off;
+
+/* The parent's descriptors, which its child has open but knows of only by this. */
+static struct own_fd inherited[2];
+
+static struct link *link_get(void)
+{
+	return wiped_get(&root, sizeof(struct link));
+}
+
+static bool own_fd_is(const struct own_fd *o)
+{
+	struct stat st;
+
+	return o->have && !sys_fstat(o->fd, &st) && st.st_dev == o->dev && st.st_ino == o->ino;
+}
+
+static void own_fd_close(struct own_fd *o)
+{
+	if (own_fd_is(o))
+		(void)sys_close(o->fd);
+	o->have = false;
+}
+
+/* Takes over @fd. */
+static bool own_fd_set(struct own_fd *o, int fd)
+{
+	struct stat st;
+
+	if (sys_fstat(fd, &st)) {
+		(void)sys_close(fd);
+		return false;
+	}
+	*o = (struct own_fd){ .have = true, .fd = fd, .dev = st.st_dev, .ino = st.st_ino };
+	return true;
+}
+
+/* Whether the process is in a slice; then where that lies. */
+static bool find_dir(struct link *l)
+{
+	const char *dir = SLICE_CONTAINER_DIR;
+
+	if (access(dir, F_OK) && (errno == ENOENT || errno == ENOTDIR))
+		dir = secure_getenv(SLICE_DIR_VARIABLE);
+	if (!dir || !*dir)
+		return false;
+	(void)snprintf(l->dir, sizeof(l->dir), "%s", dir);
+	return true;
+}
+
+/* The directory of a socket whose path is too long for an address is opened and named by that. */
+static int connect_socket(const struct link *l)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = (int)syscall(SYS_socket, AF_UNIX,
+		SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int dir = -1, r;
+
+	if (fd < 0)
+		return -1;
+	if (strlen(l->dir) + sizeof("/" SLICE_SOCKET) <= sizeof(a.sun_path)) {
+		(void)snprintf(a.sun_path, sizeof(a.sun_path), "%.90s/" SLICE_SOCKET, l->dir);
+	} else {
+		dir = sys_open(l->dir, O_PATH | O_DIRECTORY);
+		(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/" SLICE_SOCKET,
+			dir);
+	}
+	r = sys_connect(fd, &a, sizeof(a));
+	if (dir >= 0)
+		(void)sys_close(dir);
+	if (!r)
+		return fd;
+	(void)sys_close(fd);
+	return -1;
+}
+
+static bool send_packet(int fd, const void *packet, size_t len, int pass, int64_t deadline)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec v = { .iov_len = len };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+
+	memcpy(&v.iov_base, &packet, sizeof(packet)); /* an iovec has no const */
+	if (pass >= 0) {
+		m.msg_control = &control;
+		m.msg_controllen = sizeof(control);
+		control.head = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS,
+			.cmsg_len = CMSG_LEN(sizeof(int)) };
+		memcpy(CMSG_DATA(&control.head), &pass, sizeof(pass));
+	}
+	return sys_sendmsg(fd, &m, deadline) == (ssize_t)len;
+}
+
+/* Keeps the first descriptor that came, if one is wanted, and closes all others. */
+static void take_fds(struct msghdr *m, int *ret)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		size_t n = c->cmsg_len < CMSG_LEN(0)
+				   ? 0
+				   : (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			if (ret && *ret < 0)
+				*ret = fd;
+			else
+				(void)sys_close(fd);
+		}
+	}
+}
+
+/* One packet of exactly @len bytes that answers @ask. */
+static bool recv_packet(int fd, const struct slice_head *ask, uint32_t op, void *packet,
+	size_t len, int *passed, int64_t deadline)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(4 * sizeof(int))];
+	} control = { 0 };
+	struct iovec v = { .iov_base = packet, .iov_len = len };
+	struct msghdr m = { .msg_iov = &v,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control) };
+	ssize_t n = sys_recvmsg(fd, &m, deadline);
+	struct slice_head head;
+
+	if (n < 0)
+		return false;
+	take_fds(&m, passed);
+	if (n >= (ssize_t)sizeof(head))
+		memcpy(&head, packet, sizeof(head));
+	if (n == (ssize_t)len && !(m.msg_flags & MSG_TRUNC) && head.op == op &&
+		head.tag == ask->tag)
+		return true;
+	errno = n ? EPROTO : EPIPE;
+	return false;
+}
+
+/* Maps the page that came. NULL: it is none of ours. */
+static struct slice_page *map_page(int fd)
+{
+	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+	struct slice_page *p;
+	struct stat st;
+
+	if (sys_fstat(fd, &st) || st.st_size != SLICE_PAGE_BYTES ||
+		(syscall(SYS_fcntl, fd, F_GET_SEALS, 0L) & seals) != seals)
+		return NULL;
+	p = mmap(NULL, SLICE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	if (p->magic == SLICE_PAGE_MAGIC && p->version == SLICE_PAGE_VERSION &&
+		p->bytes == SLICE_PAGE_BYTES && p->gpu_count <= SLICE_GPUS_MAX && p->serial &&
+		!madvise(p, SLICE_PAGE_BYTES, MADV_DONTFORK))
+		return p;
+	(void)munmap(p, SLICE_PAGE_BYTES);
+	return NULL;
+}
+
+static void fill_hello(struct slice_hello *h, uint32_t tag, uint32_t flags)
+{
+	int fd = sys_open("/proc/self/comm", O_RDONLY);
+	ssize_t n = fd < 0 ? 0 : sys_read(fd, h->name, sizeof(h->name) - 1);
+
+	if (fd >= 0)
+		(void)sys_close(fd);
+	h->name[n > 0 ? n : 0] = '\0';
+	h->name[strcspn(h->name, "\n")] = '\0';
+	h->head = (struct slice_head){ .op = SLICE_HELLO, .tag = tag };
+	h->version = SLICE_WIRE_VERSION;
+	h->flags = flags;
+	h->pid = (uint32_t)getpid();
+}
+
+enum outcome { DONE, AGAIN, REFUSED };
+
+/* What the answer to a hello makes of the link. @page_fd: -1, or taken over. */
+static enum outcome welcome_in(struct link *l, struct slice_welcome *w, bool again, int page_fd)
+{
+	struct slice_page *page = NULL;
+
+	w->reason[sizeof(w->reason) - 1] = '\0';
+	w->slice[sizeof(w->slice) - 1] = '\0';
+	if (again || !l->memory || w->status != SLICE_OK) {
+		if (page_fd >= 0)
+			(void)sys_close(page_fd);
+	} else if (page_fd < 0 || !(page = map_page(page_fd)) ||
+		   !own_fd_set(&l->page_fd, page_fd)) {
+		warn_once(WARN_BAD_PAGE,
+			"what the slice's arbiter sent is no page of version %d",
+			SLICE_PAGE_VERSION);
+		if (page_fd >= 0 && !page)
+			(void)sys_close(page_fd);
+		return REFUSED;
+	}
+	if (w->status != SLICE_OK || w->gpu_count > SLICE_GPUS_MAX ||
+		(page && page->gpu_count != w->gpu_count)) {
+		warn_once(WARN_NOT_ADMITTED, "not admitted to the slice: %s",
+			w->reason[0] ? w->reason : "no reason was given");
+		if (page) {
+			own_fd_close(&l->page_fd);
+			(void)munmap(page, SLICE_PAGE_BYTES);
+		}
+		return REFUSED;
+	}
+	if (!l->have_welcome)
+		l->welcome = *w;
+	l->have_welcome = true;
+	if (page)
+		atomic_store_explicit(&l->page, page, memory_order_release);
+	return DONE;
+}
+
+/* Connects and registers, once. The lock is held. */
+static enum outcome register_here(struct link *l, int64_t deadline)
+{
+	bool again = atomic_load_explicit(&l->page, memory_order_relaxed) != NULL;
+	uint32_t flags = (l->memory ? SLICE_HELLO_MEMORY : 0) | (again ? SLICE_HELLO_AGAIN : 0);
+	struct slice_hello hello = { 0 };
+	struct slice_welcome w = { 0 };
+	enum outcome r = AGAIN;
+	int fd, page_fd = -1;
+
+	if (again && !own_fd_is(&l->page_fd))
+		return REFUSED; /* somebody closed it: the page is for this arbiter's life only */
+	fd = connect_socket(l);
+	if (fd < 0)
+		return AGAIN;
+	fill_hello(&hello, ++l->tag, flags);
+	if (send_packet(fd, &hello, sizeof(hello), again ? l->page_fd.fd : -1, deadline) &&
+		recv_packet(fd, &hello.head, SLICE_WELCOME, &w, sizeof(w), &page_fd, deadline))
+		r = welcome_in(l, &w, again, page_fd);
+	else if (page_fd >= 0)
+		(void)sys_close(page_fd);
+	if (r != DONE)
+		(void)sys_close(fd);
+	else if (!own_fd_set(&l->socket, fd))
+		r = AGAIN;
+	inherited[0] = l->socket;
+	inherited[1] = l->page_fd;
+	return r;
+}
+
+static void set_state(struct link *l, enum link_state s)
+{
+	atomic_store_explicit(&l->state, (uint32_t)s + 1, memory_order_release);
+}
+
+static void go_down(struct link *l)
+{
+	l->back_off = l->back_off ? 2 * l->back_off : BACK_OFF_MS;
+	if (l->back_off > BACK_OFF_MAX)
+		l->back_off = BACK_OFF_MAX;
+	atomic_store(&l->next_try, sys_now() + l->back_off);
+	set_state(l, LINK_DOWN);
+}
+
+/* Registers, trying until the deadline. The lock is held. */
+static bool reach(struct link *l, int64_t deadline)
+{
+	for (int64_t pause = PAUSE_MS;; pause = 2 * pause < PAUSE_MAX ? 2 * pause : PAUSE_MAX) {
+		enum outcome r = register_here(l, deadline);
+
+		if (r == DONE) {
+			l->back_off = 0;
+			set_state(l, LINK_UP);
+			return true;
+		}
+		if (r == REFUSED)
+			break;
+		if (sys_now() + pause >= deadline) {
+			warn_once(WARN_NO_ARBITER,
+				"the arbiter of this slice does not answer in %s", l->dir);
+			break;
+		}
+		(void)sys_wait(-1, 0, sys_now() + pause);
+	}
+	go_down(l);
+	return false;
+}
+
+/* Until when a try that begins now may last; < 0: too early for one. */
+static int64_t deadline_now(const struct link *l)
+{
+	int64_t now = sys_now();
+
+	if (atomic_load(&l->state) != (uint32_t)LINK_DOWN + 1)
+		return now + LINK_DEADLINE_MS;
+	return now < atomic_load(&l->next_try) ? -1 : now + RETRY_MS;
+}
+
+/* The first look of this process, or of a child after its fork. The lock is held. */
+static void open_first(struct link *l)
+{
+	own_fd_close(&inherited[0]);
+	own_fd_close(&inherited[1]);
+	if (find_dir(l)) {
+		(void)reach(l, sys_now() + LINK_DEADLINE_MS);
+		return;
+	}
+	set_state(l, LINK_NO_SLICE);
+	atomic_store(&link_off, true);
+}
+
+static bool settled(struct link *l, bool memory, enum link_state *ret)
+{
+	uint32_t s = atomic_load_explicit(&l->state, memory_order_acquire);
+
+	if (!s)
+		return false;
+	*ret = (enum link_state)(s - 1);
+	switch (*ret) {
+	case LINK_NO_SLICE:
+		return true;
+	case LINK_UP:
+		return !memory || atomic_load_explicit(&l->page, memory_order_acquire);
+	case LINK_DOWN:
+		return deadline_now(l) < 0;
+	}
+	return true;
+}
+
+enum link_state link_open(bool memory)
+{
+	enum link_state r = LINK_DOWN;
+	struct link *l;
+	int e = errno;
+
+	if (atomic_load_explicit(&link_off, memory_order_relaxed))
+		return LINK_NO_SLICE;
+	l = link_get();
+	if (!l)
+		return LINK_DOWN;
+	if (settled(l, memory, &r))
+		return r;
+	sys_lock(&l->lock);
+	if (!settled(l, memory, &r)) {
+		if (memory && !l->memory) {
+			l->memory = true;
+			own_fd_close(&l->socket);
+		}
+		if (!atomic_load(&l->state))
+			open_first(l);
+		else
+			(void)reach(l, deadline_now(l));
+		r = (enum link_state)(atomic_load(&l->state) - 1);
+	}
+	sys_unlock(&l->lock);
+	errno = e;
+	return r;
+}
+
+struct slice_page *link_page(void)
+{
+	struct link *l = atomic_load_explicit(&root, memory_order_acquire);
+
+	return l ? atomic_load_explicit(&l->page, memory_order_acquire) : NULL;
+}
+
+const struct slice_welcome *link_welcome(void)
+{
+	return &link_get()->welcome;
+}
+
+/* One question and its answer on the connection that there is. The lock is held. */
+static bool exchange(struct link *l, void *ask, size_t ask_len, uint32_t op, void *answer,
+	size_t answer_len, int64_t deadline)
+{
+	struct slice_head head;
+
+	if (!own_fd_is(&l->socket)) {
+		errno = EPIPE;
+		return false;
+	}
+	memcpy(&head, ask, sizeof(head));
+	head.tag = ++l->tag;
+	memcpy(ask, &head, sizeof(head));
+	return send_packet(l->socket.fd, ask, ask_len, -1, deadline) &&
+	       recv_packet(l->socket.fd, &head, op, answer, answer_len, NULL, deadline);
+}
+
+/*
+ * The same, with a new connection where that is needed. An answer that was lost on the way, as the
+ * arbiter died between granting and saying so, is asked for again: the bytes of the first grant
+ * then count as used until the arbiter next compares with the driver.
+ */
+static bool request(struct link *l, void *ask, size_t ask_len, uint32_t op, void *answer,
+	size_t answer_len)
+{
+	int64_t deadline = deadline_now(l);
+
+	for (int n = 0; deadline >= 0 && n < EXCHANGE_TRIES; n++) {
+		if (!own_fd_is(&l->socket) && !reach(l, deadline))
+			return false;
+		if (exchange(l, ask, ask_len, op, answer, answer_len, deadline))
+			return true;
+		own_fd_close(&l->socket);
+		if (errno == ETIMEDOUT)
+			break;
+	}
+	if (deadline >= 0) {
+		warn_once(WARN_NO_ARBITER, "the arbiter of this slice does not answer in %s",
+			l->dir);
+		go_down(l);
+	}
+	return false;
+}
+
+/* For questions that only a registered process can ask. */
+static struct link *link_registered(void)
+{
+	struct link *l = atomic_load_explicit(&root, memory_order_acquire);
+	uint32_t s = l ? atomic_load_explicit(&l->state, memory_order_acquire) : 0;
+
+	return s == (uint32_t)LINK_UP + 1 || s == (uint32_t)LINK_DOWN + 1 ? l : NULL;
+}
+
+static bool ask(void *question, size_t len, uint32_t op, void *answer, size_t answer_len)
+{
+	struct link *l = link_registered();
+	int e = errno;
+	bool ok;
+
+	if (!l)
+		return false;
+	sys_lock(&l->lock);
+	ok = request(l, question, len, op, answer, answer_len);
+	sys_unlock(&l->lock);
+	errno = e;
+	return ok;
+}
+
+int link_want(unsigned int gpu, uint64_t bytes, uint64_t *free_bytes)
+{
+	struct slice_want want = { .head.op = SLICE_WANT, .gpu = gpu, .bytes = bytes };
+	struct slice_grant grant = { 0 };
+
+	if (!ask(&want, sizeof(want), SLICE_GRANT, &grant, sizeof(grant)))
+		return -1;
+	if (free_bytes)
+		*free_bytes = grant.free_bytes;
+	return grant.status == SLICE_OK ? SLICE_OK : SLICE_NO_ROOM;
+}
+
+int link_view(unsigned int first, struct slice_viewed *ret)
+{
+	struct slice_view view = { .head.op = SLICE_VIEW, .first = first };
+
+	if (!ask(&view, sizeof(view), SLICE_VIEWED, ret, sizeof(*ret)))
+		return -1;
+	if (ret->gpu_count > SLICE_GPUS_MAX)
+		ret->gpu_count = SLICE_GPUS_MAX;
+	if (ret->here > SLICE_VIEW_PROCESSES)
+		ret->here = SLICE_VIEW_PROCESSES;
+	return 0;
+}
+
+void link_compare(unsigned int gpu)
+{
+	struct slice_compare compare = { .head.op = SLICE_COMPARE, .gpu = gpu };
+	struct slice_compared compared;
+	struct link *l = link_registered();
+	int e = errno;
+
+	if (!l)
+		return;
+	sys_lock(&l->lock);
+	/* A new connection makes the arbiter compare anyway: no wait for one. */
+	if (own_fd_is(&l->socket) &&
+		!exchange(l, &compare, sizeof(compare), SLICE_COMPARED, &compared,
+			sizeof(compared), sys_now() + COMPARE_MS))
+		own_fd_close(&l->socket);
+	sys_unlock(&l->lock);
+	errno = e;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * System calls, a lock and a clock for guests in somebody's process. The calls go by syscall(): the
+ * wrappers of libc can be cancelled (pthread_cancel) while they hold our lock, can be replaced by
+ * other preloaded libraries, and some have versions that an old libc lacks (fstat, fcntl64).
+ * All restart after EINTR. Thread: any.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* 0: free, 1: held, 2: held and waited for. Zeroed memory is a free lock. Not recursive. */
+struct sys_lock {
+	_Atomic uint32_t word;
+};
+
+static inline void sys_lock(struct sys_lock *l)
+{
+	uint32_t was = 0;
+
+	if (atomic_compare_exchange_strong(&l->word, &was, 1))
+		return;
+	if (was != 2)
+		was = atomic_exchange(&l->word, 2);
+	while (was) {
+		int e = errno;
+
+		(void)syscall(SYS_futex, &l->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+		errno = e;
+		was = atomic_exchange(&l->word, 2);
+	}
+}
+
+static inline void sys_unlock(struct sys_lock *l)
+{
+	if (atomic_exchange(&l->word, 0) == 2) {
+		int e = errno;
+
+		(void)syscall(SYS_futex, &l->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		errno = e;
+	}
+}
+
+/* Milliseconds of the monotonic clock. */
+static inline int64_t sys_now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Until one of @events comes on @fd (< 0: only sleeps) or the clock shows @deadline. False: it does. */
+static inline bool sys_wait(int fd, short events, int64_t deadline)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	for (;;) {
+		int64_t left = deadline - sys_now();
+		struct timespec t;
+
+		if (left <= 0)
+			return false;
+		t = (struct timespec){ .tv_sec = left / 1000,
+			.tv_nsec = left % 1000 * 1000000 };
+		if (syscall(SYS_ppoll, &p, fd < 0 ? 0L : 1L, &t, NULL, 0L) > 0)
+			return true;
+	}
+}
+
+static inline int sys_close(int fd)
+{
+	return (int)syscall(SYS_close, fd); /* after EINTR it is closed all the same */
+}
+
+static inline int sys_open(const char *path, int flags)
+{
+	long fd;
+
+	do
+		fd = syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0);
+	while (fd < 0 && errno == EINTR);
+	return (int)fd;
+}
+
+static inline ssize_t sys_read(int fd, void *buf, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = syscall(SYS_read, fd, buf, len);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+static inline int sys_fstat(int fd, struct stat *ret)
+{
+	return (int)syscall(SYS_fstat, fd, ret);
+}
+
+/* On a socket that does not block. 0, or -1; EAGAIN: the other end's queue is full. */
+static inline int sys_connect(int fd, const void *address, uint32_t len)
+{
+	long r;
+
+	do
+		r = syscall(SYS_connect, fd, address, len);
+	while (r < 0 && errno == EINTR);
+	return (int)r;
+}
+
+/* On a socket that does not block, until the deadline (ETIMEDOUT). */
+static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int64_t deadline)
+{
+	for (;;) {
+		ssize_t n = syscall(SYS_sendmsg, fd, m, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+			return n;
+		if (errno == EAGAIN && !sys_wait(fd, POLLOUT, deadline)) {
+			errno = ETIMEDOUT;
+			return -1;
+		}
+	}
+}
+
+static inline ssize_t sys_recvmsg(int fd, struct msghdr *m, int64_t deadline)
+{
+	size_t room = m->msg_controllen;
+
+	for (;;) {
+		ssize_t n;
+
+		m->msg_controllen = room;
+		n = syscall(SYS_recvmsg, fd, m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+			return n;
+		if (errno == EAGAIN && !sys_wait(fd, POLLIN, deadline)) {
+			errno = ETIMEDOUT;
+			return -1;
+		}
+	}
+}
