@@ -46,6 +46,8 @@ struct link {
 	bool have_welcome, memory;
 	struct own_fd socket, page_fd;
 	uint32_t tag;
+	uint32_t
+		unanswered; /* of a SLICE_WANT that may have been granted all the same; 0: none */
 	int back_off;
 	char dir[1024];
 };
@@ -268,9 +270,16 @@ static enum outcome welcome_in(struct link *l, struct slice_welcome *w, bool aga
 	if (!l->have_welcome)
 		l->welcome = *w;
 	l->have_welcome = true;
+	l->unanswered = 0;
 	if (page)
 		atomic_store_explicit(&l->page, page, memory_order_release);
 	return DONE;
+}
+
+/* Never 0, which means none. */
+static uint32_t next_tag(struct link *l)
+{
+	return ++l->tag ? l->tag : ++l->tag;
 }
 
 /* Connects and registers, once. The lock is held. */
@@ -288,7 +297,8 @@ static enum outcome register_here(struct link *l, int64_t deadline)
 	fd = connect_socket(l);
 	if (fd < 0)
 		return AGAIN;
-	fill_hello(&hello, ++l->tag, flags);
+	fill_hello(&hello, next_tag(l), flags);
+	hello.unanswered = again ? l->unanswered : 0;
 	if (send_packet(fd, &hello, sizeof(hello), again ? l->page_fd.fd : -1, deadline) &&
 		recv_packet(fd, &hello.head, SLICE_WELCOME, &w, sizeof(w), &page_fd, deadline))
 		r = welcome_in(l, &w, again, page_fd);
@@ -435,17 +445,18 @@ static bool exchange(struct link *l, void *ask, size_t ask_len, uint32_t op, voi
 		return false;
 	}
 	memcpy(&head, ask, sizeof(head));
-	head.tag = ++l->tag;
+	head.tag = next_tag(l);
 	memcpy(ask, &head, sizeof(head));
-	return send_packet(l->socket.fd, ask, ask_len, -1, deadline) &&
-	       recv_packet(l->socket.fd, &head, op, answer, answer_len, NULL, deadline);
+	if (send_packet(l->socket.fd, ask, ask_len, -1, deadline) &&
+		recv_packet(l->socket.fd, &head, op, answer, answer_len, NULL, deadline))
+		return true;
+	if (head.op == SLICE_WANT)
+		l->unanswered = head.tag;
+	return false;
 }
 
-/*
- * The same, with a new connection where that is needed. An answer that was lost on the way, as the
- * arbiter died between granting and saying so, is asked for again: the bytes of the first grant
- * then count as used until the arbiter next compares with the driver.
- */
+/* The same, with a new connection where that is needed. What was granted with nobody there to hear it
+ * becomes credit when we register again, and is asked for anew. */
 static bool request(struct link *l, void *ask, size_t ask_len, uint32_t op, void *answer,
 	size_t answer_len)
 {
