@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The symbols of a loaded ELF object, read as the dynamic loader does, without it: the libraries
+ * import none of its dl* functions, which live elsewhere in each generation of the C library.
+ */
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+struct image {
+	uintptr_t base; /* added to the addresses in the file */
+	const Elf64_Sym *symbols;
+	const char *strings;
+	const uint16_t *versions; /* NULL: none */
+	const uint32_t *hash;     /* DT_HASH; NULL: none */
+	const char *soname;       /* NULL: none */
+
+	/* DT_GNU_HASH; NULL: none. chain[i] belongs to symbols[first + i]. */
+	const uint32_t *gnu;
+	const Elf64_Addr *bloom;
+	const uint32_t *buckets, *chain;
+	uint32_t bucket_count, first, bloom_words, bloom_shift;
+};
+
+/* @dynamic: the object's dynamic section in memory. False: it has no symbols. */
+bool image_of(uintptr_t base, const Elf64_Dyn *dynamic, struct image *ret);
+bool image_of_phdr(const struct dl_phdr_info *info, struct image *ret);
+
+/* This library. */
+void image_self(struct image *ret);
+bool image_is_self(const struct dl_phdr_info *info);
+
+/* Number of a symbol that is defined under @name, in its default version; 0: there is none. */
+uint32_t image_find(const struct image *im, const char *name);
+/* Its address; NULL: there is none. */
+void *image_address(const struct image *im, const char *name);
+
+/* How many symbols there are, the undefined included. */
+uint32_t image_count(const struct image *im);
+
+/* Whether others find it by name: a function or variable that is defined and not hidden. */
+bool image_offers(const struct image *im, uint32_t symbol);
+
+uint32_t gnu_hash(const char *name);
+
+#pragma GCC visibility pop
