@@ -30,7 +30,7 @@
 #define SLICES_MAX          4096
 
 /* In the container. */
-#define SLICE_CONTAINER_DIR "/run/gpuslice"
+#define SLICE_CONTAINER_DIR "/run/gpuslice/slice" /* not the agent's own directory on a node */
 #define SLICE_PRELOAD_FILE  "/etc/ld.so.preload"
 
 /* Where the libraries lie in the container: one directory a version, read-only. */
