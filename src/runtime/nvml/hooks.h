@@ -5,7 +5,6 @@
  * declares them, and those that it calls besides. */
 #include "gpu/nvml-api.h"
 #include "runtime/forward/forward.h"
-#include "runtime/forward/nvml-slots.h"
 #include "runtime/nvml/settings.h"
 
 typedef struct nvmlProcessUtilizationInfo_v1_st {

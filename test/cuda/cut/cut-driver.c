@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A libcuda.so.1 that stands between the slice library and the driver, and ends or fails at the nth
+ * call of those that change anything: so a process dies at each place where a hook is half done.
+ *
+ *	GPUSLICE_CUT_DRIVER  the real library
+ *	GPUSLICE_CUT_AT      at which call, from 1; absent or 0: never
+ *	GPUSLICE_CUT_WHEN    before, after: SIGKILL there; fail: error 2 in place of the call
+ *	GPUSLICE_CUT_COUNT   a file that takes the number of calls when the process ends
+ *
+ * Every function has one shape: the sixteen words in which the ABI passes arguments, looked at by
+ * nobody but the real one. None of those here has a floating point number.
+ */
+#include "abi/cuda-functions.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORDS(X) \
+	X(w0)    \
+	X(w1) X(w2) X(w3) X(w4) X(w5) X(w6) X(w7) X(w8) X(w9) X(w10) X(w11) X(w12) X(w13) X(w14)
+#define PARAMETER(x) uintptr_t x,
+#define ARGUMENT(x)  x,
+
+typedef CUresult any_fn(WORDS(PARAMETER) uintptr_t w15);
+
+enum cut_when { CUT_BEFORE, CUT_AFTER, CUT_FAIL };
+
+static struct {
+	atomic_int state; /* 0 not read, 1 being read, 2 read */
+	unsigned int at;
+	enum cut_when when;
+	atomic_uint calls;
+	int count_file;
+	void *driver;
+} cut = { .count_file = -1 };
+
+/* No constructor: what the slice library may not do we do not either. */
+static void prepare(void)
+{
+	int none = 0;
+	const char *text;
+
+	if (atomic_load(&cut.state) == 2)
+		return;
+	if (!atomic_compare_exchange_strong(&cut.state, &none, 1)) {
+		while (atomic_load(&cut.state) != 2)
+			(void)usleep(100);
+		return;
+	}
+	text = getenv("GPUSLICE_CUT_AT");
+	cut.at = text ? (unsigned int)strtoul(text, NULL, 10) : 0;
+	text = getenv("GPUSLICE_CUT_WHEN");
+	cut.when = text && strcmp(text, "after") == 0  ? CUT_AFTER
+		   : text && strcmp(text, "fail") == 0 ? CUT_FAIL
+						       : CUT_BEFORE;
+	text = getenv("GPUSLICE_CUT_COUNT");
+	if (text)
+		cut.count_file = open(text, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	text = getenv("GPUSLICE_CUT_DRIVER");
+	cut.driver = dlopen(text ? text : "", RTLD_NOW | RTLD_LOCAL);
+	if (!cut.driver) {
+		(void)fprintf(stderr, "cut-driver: %s\n", dlerror());
+		_exit(99);
+	}
+	atomic_store(&cut.state, 2);
+}
+
+/* The number of this call; its file is always up to date, as nobody knows when the end comes. */
+static unsigned int count(void)
+{
+	unsigned int n = atomic_fetch_add(&cut.calls, 1) + 1;
+	char text[16];
+	int len;
+
+	if (cut.count_file >= 0) {
+		len = snprintf(text, sizeof(text), "%10u\n", n);
+		(void)!pwrite(cut.count_file, text, (size_t)len, 0);
+	}
+	return n;
+}
+
+static CUresult pass(any_fn *real, WORDS(PARAMETER) uintptr_t w15)
+{
+	unsigned int n;
+	CUresult r;
+
+	if (!real)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	n = count();
+	if (n == cut.at && cut.when == CUT_BEFORE)
+		(void)kill(getpid(), SIGKILL);
+	if (n == cut.at && cut.when == CUT_FAIL)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = real(WORDS(ARGUMENT) w15);
+	if (n == cut.at && cut.when == CUT_AFTER)
+		(void)kill(getpid(), SIGKILL);
+	return r;
+}
+
+/* Those that only read are passed on, and not counted. */
+static int only_reads(const char *name)
+{
+	return strstr(name, "Get") || strstr(name, "Query") || strstr(name, "IsCapturing") ||
+	       strcmp(name, "cuInit") == 0 || strcmp(name, "cuDeviceTotalMem_v2") == 0;
+}
+
+#define FUNCTION(name, parameters)                                                           \
+	CUresult name(WORDS(PARAMETER) uintptr_t w15);                                       \
+	__attribute__((visibility("default"))) CUresult name(WORDS(PARAMETER) uintptr_t w15) \
+	{                                                                                    \
+		static _Atomic(any_fn *) real;                                               \
+		any_fn *fn = real;                                                           \
+                                                                                             \
+		if (!fn) {                                                                   \
+			prepare();                                                           \
+			*(void **)&fn = dlsym(cut.driver, #name);                            \
+			real = fn;                                                           \
+		}                                                                            \
+		if (fn && only_reads(#name))                                                 \
+			return fn(WORDS(ARGUMENT) w15);                                      \
+		return pass(fn, WORDS(ARGUMENT) w15);                                        \
+	}
+
+CUDA_FUNCTIONS(FUNCTION)

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the programs here share: the driver's functions by dlopen(), as a framework finds them, NVML's
+ * the same way, and the slice as the arbiter sees it. They run unchanged on the simulator and on real
+ * GPUs; each prints lines of key=value, the last with result=ok or result=failed, and exits 0 or 1; 77
+ * where there is no driver.
+ */
+#include "abi/cuda-functions.h"
+#include "abi/slice-wire.h"
+#include "gpu/nvml-api.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#define NO_DRIVER_EXIT 77
+#define MIB            (UINT64_C(1) << 20)
+
+/* A function that the driver lacks is NULL. */
+extern struct cuda_table {
+#define X(name, params) CUresult(*name) params;
+	CUDA_FUNCTIONS(X)
+#undef X
+} cu;
+
+extern struct nvml_api {
+#define X(name, params) nvmlReturn_t(*name) params;
+	NVML_FUNCTIONS(X)
+#undef X
+} nvml;
+
+/* Ends the program where it cannot go on; @what says what was tried. */
+void must(CUresult r, const char *what);
+void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Loads libcuda and initialises it; 77 without one. Not done by what only looks at NVML. */
+void cuda_open(void);
+/* The primary context of device @ordinal becomes the thread's own. */
+CUdevice cuda_start(int ordinal, CUcontext *context);
+/* Loads libnvidia-ml.so.1, initialises it. */
+void nvml_open(void);
+/* NVML's handle of a CUDA device, by its UUID, which is written to @uuid as NVML does (41 bytes). */
+nvmlDevice_t nvml_of(CUdevice device, char *uuid);
+nvmlDevice_t nvml_by_uuid(const char *uuid);
+
+/* The text of kernels.ptx, which lies next to the program (or where GPUSLICE_TEST_PTX says). */
+const char *kernels(const char *argv0);
+
+/* What NVML has of a process's memory on a device; 0: it does not use it. */
+struct physical {
+	unsigned int pid;
+	unsigned long long bytes;
+};
+#define PHYSICAL_MAX 1024
+unsigned int nvml_physical(nvmlDevice_t device, struct physical *ret);
+unsigned long long physical_of(const struct physical *p, unsigned int n, pid_t pid);
+
+/* The slice of a directory, as one who only looks. -1: not answered. */
+int look_open(const char *slice_dir);
+int look(int fd, unsigned int first, struct slice_viewed *ret);
+
+double ms_since(uint64_t start_ns);
+void sleep_us(unsigned int us);
+uint64_t number(const char *text,
+	const char *what);                     /* with K, M, G, Ki, Mi, Gi; ends the program */
+double median(double *values, unsigned int n); /* sorts */
