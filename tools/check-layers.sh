@@ -19,7 +19,7 @@ rules() {
 		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
 		http:    base | uv.h microhttpd.h curl/ jansson.h
 		standin: base core config/yaml.h kube http | uv.h jansson.h
-		agent:   base abi core config gpu kube http | uv.h jansson.h
+		agent:   base abi core config gpu kube http arbiter/control.h | uv.h jansson.h
 		validate: base core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
 		cli:     base abi core config gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http mig standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF

@@ -252,7 +252,8 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 		holders_new(&a->holders, a->rpc, pod_resources, err) < 0 ||
 		kubelet_watch_start(&a->kubelet_watch, a->loop, a->plugin_dir, on_kubelet_dir,
 			a, err) < 0 ||
-		agent_http_start(a, o->listen, err) < 0 || agent_mig_start(a, err) < 0)
+		agent_slices_start(a, err) < 0 || agent_http_start(a, o->listen, err) < 0 ||
+		agent_mig_start(a, err) < 0)
 		return -1;
 	agent_cluster_start(a);
 	return 0;
@@ -279,6 +280,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	agent_config_init(a);
 	agent_cluster_init(a, options);
 	agent_mig_init(a, options);
+	agent_slices_init(a, &options->slices);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);
 		return -1;
@@ -300,6 +302,7 @@ struct agent *agent_stop(struct agent *a)
 	if (!a)
 		return NULL;
 	agent_mig_stop(a);
+	agent_slices_stop(a);
 	/* Early, because it answers the status requests that wait for the kubelet. */
 	a->holders = holders_free(a->holders);
 	a->local = http_server_stop(a->local);
@@ -321,6 +324,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_config_fini(a);
 	agent_cluster_fini(a);
 	agent_mig_fini(a);
+	agent_slices_fini(a);
 	free(a->plugins);
 	free(a->seen);
 	free(a->kubelet_socket);

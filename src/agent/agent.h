@@ -12,6 +12,7 @@
  * shared with other threads.
  * Thread: loop.
  */
+#include "agent/slices/slices.h"
 #include "base/error.h"
 #include "config/config.h"
 
@@ -51,7 +52,8 @@ struct agent_options {
 	const char *kubelet_socket; /* NULL: the one in device-plugins/; "": never register */
 	const char *run_dir;
 	const char *cdi_dir; /* where CDI specifications are written; NULL: /var/run/cdi */
-	const char *listen;  /* NULL or "": unix socket only */
+	struct agent_slices_options slices;
+	const char *listen; /* NULL or "": unix socket only */
 	/* At most one of these; NULL or "" for all: environment and flags only. */
 	const char *config_path; /* one file */
 	const char *config_dir;  /* named configs, of which the node's label chooses */

@@ -42,6 +42,13 @@ static void reply_status(void *arg, const struct pod_devices *list, const struct
 	}
 }
 
+static void ask_holders(void *arg)
+{
+	struct status_request *r = arg;
+
+	holders_ask(r->agent->holders, reply_status, r);
+}
+
 static void get_status(struct agent *a, struct http_exchange *x)
 {
 	struct status_request *r = malloc(sizeof(*r));
@@ -53,7 +60,7 @@ static void get_status(struct agent *a, struct http_exchange *x)
 		return;
 	}
 	*r = (struct status_request){ .agent = a, .exchange = x };
-	holders_ask(a->holders, reply_status, r);
+	agent_slices_refresh(a, ask_holders, r);
 }
 
 static const struct route {

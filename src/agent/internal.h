@@ -133,6 +133,7 @@ struct agent {
 	struct agent_label_state labels;
 	struct agent_cdi cdi;
 	struct agent_mig mig;
+	struct agent_slices slices;
 
 	struct http_server *local, *tcp;
 	struct error failure;

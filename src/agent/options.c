@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/options.h"
 
+#include "abi/slice-dir.h"
+#include "base/time.h"
 #include "config/config.h"
 #include "core/config-choice.h"
 #include "kube/api/api.h"
@@ -27,6 +29,24 @@ static const struct option_def own[] = {
 		.arg = "DIR",
 		.def = AGENT_RUN_DIR,
 		.help = "where the status socket and the lock are" },
+	{ .name = "state-dir",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_STATE_DIR" },
+		.arg = "DIR",
+		.def = SLICE_STATE_DIR,
+		.help = "where slices are kept over reboots; the same path as on the host" },
+	{ .name = "runtime-dir",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_RUNTIME_DIR" },
+		.arg = "DIR",
+		.def = "",
+		.help = "where the slice libraries are; empty: what belongs to this program" },
+	{ .name = "slice-keep",
+		.type = OPTION_DURATION,
+		.env = { "GPUSLICE_SLICE_KEEP" },
+		.arg = "DURATION",
+		.def = "10m",
+		.help = "how long a slice is kept that no pod holds" },
 	{ .name = "cdi-dir",
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_CDI_DIR" },
@@ -314,6 +334,11 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		.kubelet_socket = option_str(o, "kubelet-socket", NULL),
 		.run_dir = option_str(o, "run-dir", AGENT_RUN_DIR),
 		.cdi_dir = option_str(o, "cdi-dir", CDI_DIR),
+		.slices = {
+			.state_dir = option_str(o, "state-dir", SLICE_STATE_DIR),
+			.runtime_dir = option_str(o, "runtime-dir", NULL),
+			.keep_ns = AGENT_SLICE_KEEP_NS,
+		},
 		.listen = option_str(o, "listen", NULL),
 		.default_config = option_str(o, "default-config", NULL),
 		.cluster = {
@@ -326,6 +351,8 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		},
 		.sources = { .options = o },
 	};
+	if (option_get(o, "slice-keep")->source != OPTION_UNSET)
+		ret->slices.keep_ns = (uint64_t)option_get(o, "slice-keep")->ns;
 	read_mig(o, &ret->mig);
 	if (choose_config_option(o, &config, &ret->warnings, err) < 0 ||
 		read_lists(o, ret, err) < 0)

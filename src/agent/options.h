@@ -3,6 +3,7 @@
 
 /* gpusliced's options: NVIDIA's, from config/, and ours. Thread: main, at start. */
 #include "agent/agent.h"
+#include "base/time.h"
 #include "base/option.h"
 
 #define AGENT_KUBELET_DIR    "/var/lib/kubelet"
@@ -10,6 +11,7 @@
 #define AGENT_STARTUP_TAINT  "gpuslice.io/not-ready"
 #define AGENT_HOST_ROOT      "/host"
 #define AGENT_MIG_STATE_FILE "/etc/systemd/system/nvidia-mig-manager.service.d/override.conf"
+#define AGENT_SLICE_KEEP_NS  (600 * NS_PER_SEC)
 #define AGENT_SOCKET         "gpusliced.sock" /* in the run directory: status over HTTP */
 
 /* The whole table, ours first. Yours: free(). NULL: out of memory. */

@@ -39,11 +39,16 @@ static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct a
 	const struct config *c = p->agent->config.config;
 	const struct resource *r = resource_of(p, err);
 	CLEANUP(alloc_host_fini) struct alloc_host host = { .control_nodes = STRV_INIT };
+	CLEANUP(allocation_freep) struct allocation *answer = NULL;
 
 	if (!r || alloc_host_look(&host, c, err) < 0 ||
 		agent_cdi_facts(&p->agent->cdi, c, &host.cdi, err) < 0)
 		return -1;
-	return allocation_new(ret, r, p->agent->offered.inv, c, &host, ids, n_ids, err);
+	if (allocation_new(&answer, r, p->agent->offered.inv, c, &host, ids, n_ids, err) < 0 ||
+		agent_slices_allocate(p->agent, r, ids, n_ids, answer, err) < 0)
+		return -1;
+	*ret = STEAL_PTR(answer);
+	return 0;
 }
 
 static void on_state(void *arg, bool registered, const char *why)

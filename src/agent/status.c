@@ -464,6 +464,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "gpus", gpus_status(a, holders));
 	SET(o, "resources", resources_status(a, holders));
 	SET(o, "earlier", earlier_status(a, holders));
+	SET(o, "slices", agent_slices_status(a, holders));
 	SET(o, "holders",
 		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
 			error_or_null(holders_error, 0)));
@@ -494,6 +495,10 @@ bool agent_ready(const struct agent *a, struct buf *why)
 	}
 	if (a->cdi.error.code != ERR_NONE) {
 		buf_printf(why, "cdi: %s\n", a->cdi.error.msg);
+		ready = false;
+	}
+	if (*agent_slices_trouble(a)) {
+		buf_printf(why, "slices: %s\n", agent_slices_trouble(a));
 		ready = false;
 	}
 	/* With an empty --kubelet-socket nobody is to be registered with. */

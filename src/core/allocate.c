@@ -372,6 +372,22 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 	return 0;
 }
 
+int allocation_add_mount(struct allocation *a, const char *host_path,
+	const char *container_path, struct error *err)
+{
+	struct alloc_mount *more = reallocarray(a->mounts, a->n_mounts + 1, sizeof(*more));
+	struct alloc_mount *m;
+
+	if (!more)
+		return error_nomem(err);
+	a->mounts = more;
+	m = &more[a->n_mounts++];
+	*m = (struct alloc_mount){ .host_path = strdup(host_path),
+		.container_path = strdup(container_path),
+		.read_only = true };
+	return m->host_path && m->container_path ? 0 : error_nomem(err);
+}
+
 struct allocation *allocation_free(struct allocation *a)
 {
 	if (!a)

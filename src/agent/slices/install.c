@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/slices/install.h"
+
+#include "abi/slice-dir.h"
+#include "agent/slices/file.h"
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LIBS_DIR    "lib"
+#define NEW_PREFIX  ".new-"
+#define LIBRARY_MAX (32 << 20) /* bytes of one library */
+#define DIR_MODE    0755
+#define LIB_MODE    0755
+#define TEXT_MODE   0644
+
+/* In the order in which ld.so is to load them. */
+static const struct {
+	const char *name;
+	const char *build_dir; /* in the build tree, beside that of this program */
+} libraries[] = {
+	{ SLICE_LIB_CUDA, "../runtime/cuda" },
+	{ SLICE_LIB_NVML, "../runtime/nvml" },
+};
+
+static const char preload_text[] = SLICE_CONTAINER_LIB_DIR
+	"/" SLICE_LIB_CUDA "\n" SLICE_CONTAINER_LIB_DIR "/" SLICE_LIB_NVML "\n";
+
+struct bundle {
+	struct buf content[ARRAY_LEN(libraries)];
+	char name[SLICE_LIB_NAME_MAX];
+};
+
+static void bundle_fini(struct bundle *b)
+{
+	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
+		buf_fini(&b->content[i]);
+}
+
+int slice_libs_path(char *ret, const char *state_dir, const char *name, const char *file,
+	struct error *err)
+{
+	int n = snprintf(ret, PATH_MAX, "%s/" LIBS_DIR "%s%s%s%s", state_dir, *name ? "/" : "",
+		name, file ? "/" : "", file ? file : "");
+
+	if (n < 0 || n >= PATH_MAX)
+		return error_set(err, ERR_LIMIT, "'%.200s': the path is too long", state_dir);
+	return 0;
+}
+
+/* --- what there is to install --- */
+
+static bool try_path(char ret[PATH_MAX], const char *dir, const char *below, const char *name)
+{
+	int n = snprintf(ret, PATH_MAX, "%s/%s%s%s", dir, below, *below ? "/" : "", name);
+
+	return n > 0 && n < PATH_MAX && access(ret, R_OK) == 0;
+}
+
+static int find_library(size_t i, const char *runtime_dir, char ret[PATH_MAX],
+	struct error *err)
+{
+	char exe[PATH_MAX], *slash;
+	ssize_t len;
+
+	if (runtime_dir && *runtime_dir) {
+		if (try_path(ret, runtime_dir, "", libraries[i].name))
+			return 0;
+		return error_set(err, ERR_NOT_FOUND, "no library %s in '%.200s'",
+			libraries[i].name, runtime_dir);
+	}
+	len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	exe[len > 0 ? len : 0] = '\0';
+	slash = strrchr(exe, '/');
+	if (slash)
+		*slash = '\0';
+	if (try_path(ret, exe, "../lib/gpuslice", libraries[i].name) ||
+		try_path(ret, exe, libraries[i].build_dir, libraries[i].name))
+		return 0;
+	return error_set(err, ERR_NOT_FOUND,
+		"no library %s in ../lib/gpuslice beside this program; is it installed as a whole?",
+		libraries[i].name);
+}
+
+/* FNV-1a of 64 bits: it tells builds apart, nobody is kept from making two alike. */
+static uint64_t hash(uint64_t h, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+static int read_bundle(struct bundle *b, const char *runtime_dir, struct error *err)
+{
+	uint64_t h = hash(UINT64_C(0xcbf29ce484222325), preload_text, sizeof(preload_text));
+
+	for (size_t i = 0; i < ARRAY_LEN(libraries); i++) {
+		char path[PATH_MAX];
+
+		if (find_library(i, runtime_dir, path, err) < 0 ||
+			file_read(path, &b->content[i], err) < 0)
+			return -1;
+		if (b->content[i].len < 4 || memcmp(b->content[i].data, "\177ELF", 4) != 0)
+			return error_set(err, ERR_INVALID, "'%s' is no library", path);
+		h = hash(h, &b->content[i].len, sizeof(b->content[i].len));
+		h = hash(h, b->content[i].data, b->content[i].len);
+	}
+	(void)snprintf(b->name, sizeof(b->name), "%.40s-%016" PRIx64, GPUSLICE_VERSION, h);
+	return 0;
+}
+
+/* --- putting it in place --- */
+
+static int put_file(int dir, const char *name, const void *data, size_t len, mode_t mode,
+	struct error *err)
+{
+	CLEANUP(closep)
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+
+	if (fd < 0)
+		return error_sys(err, errno, "make '%s'", name);
+	if (fd_write_all(fd, data, len, err) < 0)
+		return -1;
+	if (fchmod(fd, mode) < 0 || fsync(fd) < 0)
+		return error_sys(err, errno, "write '%s'", name);
+	return 0;
+}
+
+static int fill_dir(const char *path, const struct bundle *b, struct error *err)
+{
+	CLEANUP(closep) int dir = -1;
+
+	if (mkdir(path, DIR_MODE) < 0)
+		return error_sys(err, errno, "make '%s'", path);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir < 0 || fchmod(dir, DIR_MODE) < 0)
+		return error_sys(err, errno, "open '%s'", path);
+	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
+		if (put_file(dir, libraries[i].name, b->content[i].data, b->content[i].len,
+			    LIB_MODE, err) < 0)
+			return error_prefix(err, "%s", path);
+	if (put_file(dir, SLICE_LIBS_PRELOAD, preload_text, strlen(preload_text), TEXT_MODE,
+		    err) < 0)
+		return error_prefix(err, "%s", path);
+	return fsync(dir) < 0 ? error_sys(err, errno, "flush '%s'", path) : 0;
+}
+
+static void remove_dir(const char *path)
+{
+	DIR *d = opendir(path);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			(void)unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		(void)closedir(d);
+	(void)rmdir(path);
+}
+
+/* All files of the directory are there and as long as they should be. */
+static bool is_whole(const char *state_dir, const struct bundle *b)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
+		if (slice_libs_path(path, state_dir, b->name, libraries[i].name, NULL) < 0 ||
+			stat(path, &st) < 0 || (size_t)st.st_size != b->content[i].len)
+			return false;
+	return slice_libs_path(path, state_dir, b->name, SLICE_LIBS_PRELOAD, NULL) == 0 &&
+	       stat(path, &st) == 0 && (size_t)st.st_size == strlen(preload_text);
+}
+
+static int install(const char *state_dir, const struct bundle *b, struct error *err)
+{
+	char parent[PATH_MAX], path[PATH_MAX], temp[PATH_MAX], name[64];
+
+	(void)snprintf(name, sizeof(name), NEW_PREFIX "%d", (int)getpid());
+	if (slice_libs_path(parent, state_dir, "", NULL, err) < 0 ||
+		slice_libs_path(path, state_dir, b->name, NULL, err) < 0 ||
+		slice_libs_path(temp, state_dir, name, NULL, err) < 0 ||
+		dir_make(parent, DIR_MODE, err) < 0)
+		return -1;
+	/* What somebody has broken is out of the way first; who has it mapped keeps it. */
+	if (access(path, F_OK) == 0) {
+		remove_dir(temp);
+		if (rename(path, temp) < 0)
+			return error_sys(err, errno, "rename '%s'", path);
+	}
+	remove_dir(temp);
+	if (fill_dir(temp, b, err) < 0) {
+		remove_dir(temp);
+		return -1;
+	}
+	if (rename(temp, path) < 0) {
+		(void)error_sys(err, errno, "rename '%s'", temp);
+		remove_dir(temp);
+		return -1;
+	}
+	return 0;
+}
+
+int slice_libs_install(char *ret_name, const char *state_dir, const char *runtime_dir,
+	struct error *err)
+{
+	CLEANUP(bundle_fini)
+	struct bundle b = { .content = { BUF_INIT(LIBRARY_MAX), BUF_INIT(LIBRARY_MAX) } };
+
+	if (read_bundle(&b, runtime_dir, err) < 0)
+		return -1;
+	if (!is_whole(state_dir, &b) && install(state_dir, &b, err) < 0)
+		return -1;
+	memcpy(ret_name, b.name, sizeof(b.name));
+	return 0;
+}
+
+void slice_libs_sweep(const char *state_dir, const struct strv *keep)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	DIR *d = slice_libs_path(path, state_dir, "", NULL, NULL) == 0 ? opendir(path) : NULL;
+
+	while (d && (e = readdir(d))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+			strv_has(keep, e->d_name))
+			continue;
+		if (slice_libs_path(path, state_dir, e->d_name, NULL, NULL) == 0)
+			remove_dir(path);
+	}
+	if (d)
+		(void)closedir(d);
+}

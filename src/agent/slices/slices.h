@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Slices of containers whose config isolates memory: made at Allocate, changed with the config, taken
+ * away when nobody can need them any more (slices/life.h). The arbiter enforces what their files say.
+ * Thread: loop.
+ */
+#include "agent/slices/arbiter.h"
+#include "agent/slices/store.h"
+#include "core/allocate.h"
+#include "kube/pod-resources.h"
+
+struct agent;
+struct gpu_processes;
+
+/* Borrowed: argv or environment. */
+struct agent_slices_options {
+	const char *state_dir;
+	const char *runtime_dir; /* of the libraries; NULL or "": beside this program */
+	uint64_t keep_ns;        /* a slice that no pod holds */
+};
+
+struct agent_slices {
+	struct agent_slices_options options;
+	struct slice_store store;
+	bool wanted;                  /* by the config in force */
+	char lib[SLICE_LIB_NAME_MAX]; /* in place for new slices; "": see: */
+	struct error lib_error;
+	struct arbiter_link *arbiter;
+	json_t *seen; /* what the arbiter said last; NULL: nothing, or it is away: */
+	struct error seen_error;
+	uv_timer_t timer;    /* looks whose slices may go */
+	bool looking;        /* that is under way */
+	struct strv unsaved; /* paths to flush to the disk */
+	uv_work_t save;
+	struct strv saving; /* being flushed by the pool's thread, which alone reads it */
+	bool saves, stopped;
+	json_int_t reading_seq; /* the arbiter's question under way */
+};
+
+void agent_slices_init(struct agent *a, const struct agent_slices_options *options);
+int agent_slices_start(struct agent *a, struct error *err) MUST_USE;
+
+/* The config or what is offered is another one: limits of slices, libraries and arbiter follow. */
+void agent_slices_look(struct agent *a);
+
+/*
+ * Gives an allocation of @ids its slice, if the config wants one: the directory is there and @to has its
+ * mounts afterwards. Nothing is left behind on an error.
+ */
+int agent_slices_allocate(struct agent *a, const struct resource *r, const char *const *ids,
+	size_t n_ids, struct allocation *to, struct error *err) MUST_USE;
+
+/* Asks the arbiter what slices use; .seen is of now when @done is called, or .seen_error says why not. */
+void agent_slices_refresh(struct agent *a, void (*done)(void *arg), void *arg);
+
+/* The part of /v1/status (docs/status.md). A new reference. */
+json_t *agent_slices_status(const struct agent *a, const struct pod_devices *holders);
+
+/* Why pods cannot be given slices; "" if they can. Borrowed. */
+const char *agent_slices_trouble(const struct agent *a);
+
+void agent_slices_stop(struct agent *a);
+void agent_slices_fini(struct agent *a);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/slices/slices.h"
+
+#include "agent/internal.h"
+#include "agent/slices/life.h"
+#include "base/time.h"
+
+#include <string.h>
+
+#define SET(object, key, value) (void)json_object_set_new((object), (key), (value))
+
+static const char *const arbiter_states
+	[] = { [ARBITER_OFF] = "off", [ARBITER_AWAY] = "away", [ARBITER_UP] = "up" };
+
+static json_t *error_or_null(const struct error *err)
+{
+	if (err->code == ERR_NONE)
+		return json_null();
+	return json_pack("{s:s, s:s}", "code", error_class(err->code)->name, "message",
+		err->msg);
+}
+
+static json_t *arbiter_status(const struct agent_slices *s)
+{
+	const char *why = "";
+	int pid = 0;
+	enum arbiter_state state =
+		s->arbiter ? arbiter_link_state(s->arbiter, &pid, &why) : ARBITER_OFF;
+	json_t *o = json_object();
+
+	SET(o, "state", json_string(arbiter_states[state]));
+	SET(o, "pid", pid ? json_integer(pid) : json_null());
+	SET(o, "reason", json_string(state == ARBITER_UP ? s->seen_error.msg : why));
+	return o;
+}
+
+/* The index of the GPU or MIG device that is called so: 0 or "0:1"; null: it is not here now. */
+static json_t *index_of(const struct agent *a, const char *uuid)
+{
+	const struct inventory *inv = a->node.inv;
+
+	for (uint32_t i = 0; inv && i < inv->n; i++)
+		if (!strcmp(inv->gpus[i].uuid, uuid))
+			return json_integer(inv->gpus[i].index);
+	for (uint32_t i = 0; inv && i < inv->n_mig; i++)
+		if (!strcmp(inv->mig[i].uuid, uuid))
+			return json_sprintf("%u:%u", inv->gpus[inv->mig[i].gpu].index,
+				inv->mig[i].index);
+	return json_null();
+}
+
+/* A number of the arbiter's, or null where it said none. */
+static json_t *number(const json_t *from, const char *key)
+{
+	json_t *v = json_object_get(from, key);
+
+	return json_is_integer(v) ? json_incref(v) : json_null();
+}
+
+static const json_t *by_uuid(const json_t *list, const char *uuid)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+		const char *own = json_string_value(json_object_get(o, "uuid"));
+
+		if (own && !strcasecmp(own, uuid))
+			return o;
+	}
+	return NULL;
+}
+
+static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
+	const json_t *seen)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < f->plan.n; i++) {
+		const struct slice_gpu *g = &f->plan.gpus[i];
+		const json_t *now = by_uuid(json_object_get(seen, "gpus"), g->uuid);
+		json_t *o = json_object();
+
+		SET(o, "uuid", json_string(g->uuid));
+		SET(o, "index", index_of(a, g->uuid));
+		SET(o, "limitBytes",
+			g->memory == SLICE_UNLIMITED ? json_null()
+						     : json_integer((json_int_t)g->memory));
+		SET(o, "usedBytes", number(now, "used"));
+		SET(o, "peakBytes", number(now, "peak"));
+		SET(o, "unhookedBytes", number(now, "unhooked_used"));
+		SET(o, "over", json_boolean(json_is_true(json_object_get(now, "over"))));
+		(void)json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static json_t *used_status(const struct agent *a, const json_t *gpus)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < json_array_size(gpus); i++) {
+		const json_t *g = json_array_get(gpus, i);
+		const char *uuid = json_string_value(json_object_get(g, "uuid"));
+
+		if (uuid)
+			(void)json_array_append_new(list,
+				json_pack("{s:s, s:o, s:o, s:o}", "uuid", uuid, "index",
+					index_of(a, uuid), "usedBytes", number(g, "used"),
+					"peakBytes", number(g, "peak")));
+	}
+	return list;
+}
+
+/* The arbiter's processes, with and without its libraries. */
+static json_t *processes_status(const struct agent *a, const json_t *from)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < json_array_size(from); i++) {
+		const json_t *p = json_array_get(from, i);
+		const char *name = json_string_value(json_object_get(p, "name"));
+		json_t *o = json_object();
+
+		SET(o, "pid", number(p, "host_pid"));
+		SET(o, "containerPid", number(p, "pid"));
+		SET(o, "name", json_string(name ? name : ""));
+		SET(o, "usedBytes", number(p, "used"));
+		SET(o, "peakBytes", number(p, "peak"));
+		SET(o, "gpus", used_status(a, json_object_get(p, "gpus")));
+		(void)json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static json_t *created(uint64_t s)
+{
+	char text[TIME_RFC3339_MAX];
+
+	if (!s)
+		return json_null();
+	time_rfc3339(s * NS_PER_SEC, text);
+	return json_string(text);
+}
+
+static json_t *slice_status(const struct agent *a, const struct slice *slice,
+	const json_t *seen, const struct pod_devices *holders)
+{
+	const struct slice_file *f = &slice->file;
+	const struct pod_device *h = slice->superseded ? NULL : slice_holder(f, holders);
+	const char *error = json_string_value(json_object_get(seen, "error"));
+	json_t *o = json_object(), *devices = json_array();
+
+	for (size_t i = 0; i < f->devices.n; i++)
+		(void)json_array_append_new(devices, json_string(f->devices.v[i]));
+	SET(o, "id", json_string(f->id));
+	SET(o, "resource", json_string(f->resource));
+	SET(o, "devices", devices);
+	SET(o, "created", created(f->created_s));
+	SET(o, "libraries", json_string(f->lib));
+	SET(o, "unhooked", json_string(f->plan.unhooked == UNHOOKED_STOP ? "stop" : "report"));
+	SET(o, "holder",
+		h ? json_pack("{s:s, s:s, s:s}", "namespace", h->namespace_, "pod", h->pod,
+			    "container", h->container)
+		  : json_null());
+	SET(o, "superseded", json_boolean(slice->superseded));
+	SET(o, "known", json_boolean(seen != NULL));
+	SET(o, "error", error ? json_string(error) : json_null());
+	SET(o, "gpus", gpus_status(a, f, seen));
+	SET(o, "processes", processes_status(a, json_object_get(seen, "processes")));
+	SET(o, "unhookedProcesses",
+		processes_status(a, json_object_get(seen, "unhooked_processes")));
+	SET(o, "stopped", number(seen, "stopped"));
+	return o;
+}
+
+/* The arbiter's slices by their ids, borrowed; a new reference. */
+static json_t *by_id(const json_t *seen)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < json_array_size(seen); i++) {
+		json_t *s = json_array_get(seen, i);
+		const char *id = json_string_value(json_object_get(s, "id"));
+
+		if (id)
+			(void)json_object_set(o, id, s);
+	}
+	return o;
+}
+
+json_t *agent_slices_status(const struct agent *a, const struct pod_devices *holders)
+{
+	const struct agent_slices *s = &a->slices;
+	json_t *o = json_object(), *list = json_array(), *broken = json_array();
+	json_t *seen = by_id(s->seen);
+
+	for (size_t i = 0; i < s->store.n; i++)
+		(void)json_array_append_new(list,
+			slice_status(a, s->store.v[i],
+				json_object_get(seen, s->store.v[i]->file.id), holders));
+	for (size_t i = 0; i < s->store.broken.n; i++)
+		(void)json_array_append_new(broken, json_string(s->store.broken.v[i]));
+	json_decref(seen);
+	SET(o, "wanted", json_boolean(s->wanted));
+	SET(o, "stateDir", json_string(s->store.state_dir));
+	SET(o, "libraries", *s->lib ? json_string(s->lib) : json_null());
+	SET(o, "error", s->wanted ? error_or_null(&s->lib_error) : json_null());
+	SET(o, "arbiter", arbiter_status(s));
+	SET(o, "broken", broken);
+	SET(o, "list", list);
+	return o;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/slices/store.h"
+
+#include "abi/slice-dir.h"
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NEW_PREFIX ".new-" /* of a directory in the making, or going */
+#define DIR_MODE   0755    /* the container's user may be any */
+#define FILE_MODE  0644
+/* On the host none but root has anything to do in there: mounts do not ask. */
+#define PARENT_MODE 0700
+
+static struct slice *slice_free(struct slice *s)
+{
+	if (s)
+		slice_file_fini(&s->file);
+	free(s);
+	return NULL;
+}
+DEFINE_CLEANUP(struct slice *, slice_free)
+
+void slice_store_fini(struct slice_store *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		(void)slice_free(s->v[i]);
+	free(s->v);
+	strv_fini(&s->broken);
+	*s = (struct slice_store){ .n = 0 };
+}
+
+/* --- directories --- */
+
+/* Removes a directory of the slices' directory with its files. None there is fine. */
+static int remove_dir(const struct slice_store *s, const char *name, struct error *err)
+{
+	CLEANUP(closep) int parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = parent < 0 ? -1
+			    : openat(parent, name,
+				      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!d) {
+		if (fd >= 0)
+			(void)close(fd);
+		return errno == ENOENT ? 0
+				       : error_sys(err, errno, "open '%s/%s'", s->dir, name);
+	}
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			(void)unlinkat(dirfd(d), e->d_name, 0); /* what stays shows below */
+	(void)closedir(d);
+	if (unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return error_sys(err, errno, "remove '%s/%s'", s->dir, name);
+	return 0;
+}
+
+static int write_file(int dir, const char *name, const char *text, struct error *err)
+{
+	CLEANUP(closep)
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+		FILE_MODE);
+
+	if (fd < 0)
+		return error_sys(err, errno, "make '%s'", name);
+	if (fchmod(fd, FILE_MODE) < 0) /* whatever our umask says */
+		return error_sys(err, errno, "chmod '%s'", name);
+	return fd_write_all(fd, text, strlen(text), err);
+}
+
+/* The whole directory under @temp, then under its name. */
+static int make_dir(const struct slice_store *s, const struct slice_file *f, const char *temp,
+	const char *text, struct error *err)
+{
+	CLEANUP(closep) int parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(closep) int dir = -1;
+
+	if (parent < 0)
+		return error_sys(err, errno, "open '%s'", s->dir);
+	if (mkdirat(parent, temp, DIR_MODE) < 0)
+		return error_sys(err, errno, "make '%s/%s'", s->dir, temp);
+	dir = openat(parent, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 || fchmod(dir, DIR_MODE) < 0)
+		return error_sys(err, errno, "open '%s/%s'", s->dir, temp);
+	if (write_file(dir, SLICE_FILE, text, err) < 0)
+		return error_prefix(err, "%s/%s", s->dir, temp);
+	if (renameat(parent, temp, parent, f->id) < 0)
+		return error_sys(err, errno, "rename '%s/%s'", s->dir, temp);
+	return 0;
+}
+
+int slice_store_path(const struct slice_store *s, const struct slice *slice, char *ret,
+	struct error *err)
+{
+	return path_join(ret, PATH_MAX, s->dir, slice->file.id, err);
+}
+
+/* --- load --- */
+
+static int append(struct slice_store *s, struct slice *slice, struct error *err)
+{
+	struct slice **more;
+
+	/* Doubling, from any number that came from a load. */
+	if ((s->n & (s->n - 1)) == 0) {
+		more = reallocarray(s->v, s->n ? s->n * 2 : 1, sizeof(*more));
+		if (!more)
+			return error_nomem(err);
+		s->v = more;
+	}
+	s->v[s->n++] = slice;
+	return 0;
+}
+
+static int read_slice(const struct slice_store *s, const char *id, struct slice_file *ret,
+	struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_FILE_MAX);
+	char path[PATH_MAX], name[SLICE_ID_DIGITS + sizeof(SLICE_FILE) + 1];
+
+	(void)snprintf(name, sizeof(name), "%s/" SLICE_FILE, id);
+	if (path_join(path, sizeof(path), s->dir, name, err) < 0 ||
+		file_read(path, &b, err) < 0)
+		return -1;
+	if (slice_file_parse(ret, buf_str(&b), b.len, err) < 0)
+		return error_prefix(err, "%s", path);
+	if (strcmp(ret->id, id) == 0)
+		return 0;
+	slice_file_fini(ret);
+	return error_set(err, ERR_INVALID, "%s: the id is not that of its directory", path);
+}
+
+static int load_one(struct slice_store *s, const char *name, struct error *err)
+{
+	CLEANUP(slice_freep) struct slice *slice = NULL;
+	struct error why = ERROR_INIT;
+
+	if (!strncmp(name, NEW_PREFIX, strlen(NEW_PREFIX))) {
+		(void)remove_dir(s, name, &why); /* the next start tries again */
+		return 0;
+	}
+	if (!slice_id_ok(name))
+		return 0;
+	slice = calloc(1, sizeof(*slice));
+	if (!slice)
+		return error_nomem(err);
+	if (read_slice(s, name, &slice->file, &why) < 0) {
+		if (why.code == ERR_NOMEM)
+			return error_nomem(err);
+		return strv_add(&s->broken, why.msg, err);
+	}
+	if (append(s, slice, err) < 0)
+		return -1;
+	(void)STEAL_PTR(slice);
+	return 0;
+}
+
+int slice_store_load(struct slice_store *s, const char *state_dir, struct error *err)
+{
+	struct dirent *e;
+	DIR *d;
+	int r = 0;
+
+	*s = (struct slice_store){ .n = 0 };
+	if (state_dir[0] != '/' || strlen(state_dir) >= sizeof(s->state_dir))
+		return error_set(err, ERR_INVALID,
+			"--state-dir: expected an absolute path, as the host has it, found '%.200s'",
+			state_dir);
+	memcpy(s->state_dir, state_dir, strlen(state_dir) + 1);
+	if (path_join(s->dir, sizeof(s->dir), state_dir, SLICES_DIR, err) < 0)
+		return -1;
+	d = opendir(s->dir);
+	if (!d)
+		return errno == ENOENT ? 0 : error_sys(err, errno, "open '%s'", s->dir);
+	while (r == 0 && (e = readdir(d)))
+		r = load_one(s, e->d_name, err);
+	(void)closedir(d);
+	return r;
+}
+
+/* --- changes --- */
+
+static int new_id(char ret[SLICE_ID_DIGITS + 1], struct error *err)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char bits[SLICE_ID_DIGITS / 2];
+
+	if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+		return error_sys(err, errno, "random bits for a slice");
+	for (size_t i = 0; i < sizeof(bits); i++) {
+		ret[2 * i] = digits[bits[i] >> 4];
+		ret[2 * i + 1] = digits[bits[i] & 15];
+	}
+	ret[SLICE_ID_DIGITS] = '\0';
+	return 0;
+}
+
+static void supersede(struct slice_store *s, const struct slice *by, uint64_t now_ns)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct slice *old = s->v[i];
+		bool shares = false;
+
+		if (old == by || old->superseded ||
+			strcmp(old->file.resource, by->file.resource) != 0 ||
+			by->file.created_s < old->file.created_s + SLICE_SIBLING_S)
+			continue;
+		for (size_t k = 0; k < by->file.devices.n && !shares; k++)
+			shares = strv_has(&old->file.devices, by->file.devices.v[k]);
+		if (!shares)
+			continue;
+		old->superseded = true;
+		old->superseded_ns = now_ns;
+	}
+}
+
+static int fill(struct slice_file *f, const char *resource, const char *const *ids,
+	size_t n_ids, const struct slice_plan *plan, const char *lib, uint64_t wall_s,
+	struct error *err)
+{
+	(void)snprintf(f->resource, sizeof(f->resource), "%s", resource);
+	(void)snprintf(f->lib, sizeof(f->lib), "%s", lib);
+	f->plan = *plan;
+	f->created_s = wall_s;
+	for (size_t i = 0; i < n_ids; i++)
+		if (strv_add(&f->devices, ids[i], err) < 0)
+			return -1;
+	return new_id(f->id, err);
+}
+
+int slice_store_add(struct slice_store *s, struct slice **ret, const char *resource,
+	const char *const *ids, size_t n_ids, const struct slice_plan *plan, const char *lib,
+	uint64_t now_ns, uint64_t wall_s, struct error *err)
+{
+	CLEANUP(slice_freep) struct slice *slice = calloc(1, sizeof(*slice));
+	CLEANUP(freep) char *text = NULL;
+	char temp[sizeof(NEW_PREFIX) + SLICE_ID_DIGITS];
+	struct error why = ERROR_INIT;
+
+	if (!slice)
+		return error_nomem(err);
+	if (s->n >= SLICES_MAX)
+		return error_set(err, ERR_LIMIT, "there are %d slices on this node already",
+			SLICES_MAX);
+	if (fill(&slice->file, resource, ids, n_ids, plan, lib, wall_s, err) < 0)
+		return -1;
+	text = slice_file_text(&slice->file);
+	if (!text)
+		return error_nomem(err);
+	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", slice->file.id);
+	if (access(s->dir, F_OK) < 0 && (dir_make(s->state_dir, DIR_MODE, err) < 0 ||
+						dir_make(s->dir, PARENT_MODE, err) < 0))
+		return -1;
+	if (append(s, slice, err) < 0)
+		return -1;
+	if (make_dir(s, &slice->file, temp, text, err) < 0) {
+		s->n--;
+		(void)remove_dir(s, temp, &why);
+		return -1;
+	}
+	*ret = STEAL_PTR(slice);
+	supersede(s, *ret, now_ns);
+	return 0;
+}
+
+int slice_store_change(struct slice_store *s, struct slice *slice,
+	const struct slice_plan *plan, struct error *err)
+{
+	struct slice_plan before = slice->file.plan;
+	CLEANUP(freep) char *text = NULL;
+	CLEANUP(closep) int dir = -1;
+	char path[PATH_MAX];
+
+	if (slice_store_path(s, slice, path, err) < 0)
+		return -1;
+	slice->file.plan = *plan;
+	text = slice_file_text(&slice->file);
+	slice->file.plan = before;
+	if (!text)
+		return error_nomem(err);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return error_sys(err, errno, "open '%s'", path);
+	if (write_file(dir, "." SLICE_FILE, text, err) < 0)
+		return error_prefix(err, "%s", path);
+	if (renameat(dir, "." SLICE_FILE, dir, SLICE_FILE) < 0)
+		return error_sys(err, errno, "rename '%s/" SLICE_FILE "'", path);
+	slice->file.plan = *plan;
+	return 0;
+}
+
+int slice_store_remove(struct slice_store *s, struct slice *slice, struct error *err)
+{
+	char from[PATH_MAX], to[PATH_MAX], temp[sizeof(NEW_PREFIX) + SLICE_ID_DIGITS];
+
+	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", slice->file.id);
+	if (slice_store_path(s, slice, from, err) < 0 ||
+		path_join(to, sizeof(to), s->dir, temp, err) < 0)
+		return -1;
+	/* At once for the arbiter; what is left of it, if we are killed here, goes at the next start. */
+	if (rename(from, to) < 0 && errno != ENOENT)
+		return error_sys(err, errno, "rename '%s'", from);
+	(void)remove_dir(s, temp, NULL);
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->v[i] != slice)
+			continue;
+		/* The order stays: it is that of the node's status. */
+		memmove(&s->v[i], &s->v[i + 1], (s->n - i - 1) * sizeof(*s->v));
+		s->n--;
+		break;
+	}
+	(void)slice_free(slice);
+	return 0;
+}
+
+const struct slice *slice_store_find(const struct slice_store *s, const char *id)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (!strcmp(s->v[i]->file.id, id))
+			return s->v[i];
+	return NULL;
+}
