@@ -208,7 +208,7 @@ void charge_end(struct charge *c, uint64_t bytes)
 		note_peak(g, c->gpu);
 	atomic_fetch_add(&g->done, 1);
 	if (bytes && (c->kind == CHARGE_HIDDEN || debt(c->gpu)))
-		link_compare((unsigned int)c->gpu);
+		ledger_compare(c->gpu);
 	c->gpu = LEDGER_NONE;
 }
 
@@ -227,7 +227,7 @@ void charge_free_end(struct charge *c, uint64_t bytes)
 	give_back(g, c->gpu, uncount(g, c->kind, bytes));
 	atomic_fetch_add(&g->done, 1);
 	if (bytes && c->kind == CHARGE_HIDDEN)
-		link_compare((unsigned int)c->gpu);
+		ledger_compare(c->gpu);
 	c->gpu = LEDGER_NONE;
 }
 
@@ -260,7 +260,7 @@ void charge_disown(int gpu, uint64_t bytes)
 	atomic_fetch_add(&g->begun, 1);
 	(void)uncount(g, CHARGE_SEEN, bytes);
 	atomic_fetch_add(&g->done, 1);
-	link_compare((unsigned int)gpu);
+	ledger_compare(gpu);
 }
 
 bool ledger_active(void)
@@ -290,6 +290,21 @@ bool ledger_view(int gpu, uint64_t *limit, uint64_t *used)
 	*used = atomic_load(&g->credit);
 	*used = *limit > *used ? *limit - *used : 0;
 	return true;
+}
+
+void ledger_compare(int gpu)
+{
+	if (gpu_page(gpu))
+		link_compare((unsigned int)gpu);
+}
+
+bool ledger_limit(int gpu, uint64_t *limit)
+{
+	struct slice_gpu_page *g = gpu_page(gpu);
+
+	if (g)
+		*limit = atomic_load(&g->limit);
+	return g != NULL;
 }
 
 uint64_t ledger_overhead(int gpu)

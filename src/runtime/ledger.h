@@ -90,6 +90,12 @@ bool ledger_active(void);
  */
 bool ledger_view(int gpu, uint64_t *limit, uint64_t *used);
 
+/* Asks the arbiter to look at NVML soon: what no hook counted has changed. Best effort. */
+void ledger_compare(int gpu);
+
+/* The limit alone, from the page. */
+bool ledger_limit(int gpu, uint64_t *limit);
+
 /* Of this process alone: used, less what hooks charged. Contexts, code, stacks. 0: not known. */
 uint64_t ledger_overhead(int gpu);
 

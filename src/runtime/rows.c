@@ -172,29 +172,57 @@ bool row_take(enum row_kind kind, uint64_t key, struct row *ret)
 	return slot != NULL;
 }
 
-int64_t row_count(enum row_kind kind, uint64_t key, int delta, struct row *ret)
+static int64_t count(enum row_kind kind, uint64_t key, const uint64_t *context, int delta,
+	struct row *ret)
 {
 	struct table *t = table_get();
 	struct shard *s = t ? shard_of(t, kind, key) : NULL;
 	struct slot *slot;
-	int64_t count = -1;
+	int64_t n = -1;
 
 	if (!s)
 		return -1;
 	sys_lock(&s->lock);
 	slot = look(s, kind, key);
-	if (slot) {
-		count = (int64_t)slot->row.count + delta;
-		if (count < 0)
-			count = 0;
-		slot->row.count = (uint32_t)count;
+	if (slot && (!context || slot->row.context == *context)) {
+		n = (int64_t)slot->row.count + delta;
+		if (n < 0)
+			n = 0;
+		slot->row.count = (uint32_t)n;
 		if (ret)
 			*ret = slot->row;
-		if (!count)
+		if (!n)
 			erase(s, slot);
 	}
 	sys_unlock(&s->lock);
-	return count;
+	return n;
+}
+
+int64_t row_count(enum row_kind kind, uint64_t key, int delta, struct row *ret)
+{
+	return count(kind, key, NULL, delta, ret);
+}
+
+int64_t row_count_of(enum row_kind kind, uint64_t key, uint64_t context, int delta,
+	struct row *ret)
+{
+	return count(kind, key, &context, delta, ret);
+}
+
+bool row_mark(enum row_kind kind, uint64_t key, uint64_t bits)
+{
+	struct table *t = table_get();
+	struct shard *s = t ? shard_of(t, kind, key) : NULL;
+	struct slot *slot;
+
+	if (!s)
+		return false;
+	sys_lock(&s->lock);
+	slot = look(s, kind, key);
+	if (slot)
+		slot->row.other |= bits;
+	sys_unlock(&s->lock);
+	return slot != NULL;
 }
 
 int64_t row_join(enum row_kind kind, uint64_t key, const struct row *row)

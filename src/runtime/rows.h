@@ -16,7 +16,7 @@ enum row_kind {
 	ROW_CHUNK, /* key: address of a 2 MiB chunk of small pointers; .count pointers lie in it */
 	ROW_MANAGED,
 	ROW_HANDLE,  /* key: CUmemGenericAllocationHandle; .count handles and mappings */
-	ROW_MAPPING, /* key: address of a mapping; .other: its handle */
+	ROW_MAPPING, /* key: address of a mapping; .other: its handle, .bytes: its length */
 	ROW_ARRAY,
 	ROW_MIPMAP,
 	ROW_POOL,
@@ -45,6 +45,13 @@ bool row_take(enum row_kind kind, uint64_t key, struct row *ret); /* and removes
  * as it is then. A row whose count falls to 0 is removed.
  */
 int64_t row_count(enum row_kind kind, uint64_t key, int delta, struct row *ret);
+
+/* The same, if the row's .context is @context: of handles, which of those that had this key it is. */
+int64_t row_count_of(enum row_kind kind, uint64_t key, uint64_t context, int delta,
+	struct row *ret);
+
+/* Sets bits of a row's .other. False: no such row. */
+bool row_mark(enum row_kind kind, uint64_t key, uint64_t bits);
 
 /*
  * Adds one to the count of the row of this key, or puts *row, whose count is then 1: of many threads

@@ -14,7 +14,6 @@
 /* What pthread_atfork() comes to; that itself lies in another library on old systems. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
 	void *dso) __attribute__((weak));
-extern void *__dso_handle __attribute__((visibility("hidden")));
 
 /* Only for kernels without MADV_WIPEONFORK. */
 static struct {
@@ -45,7 +44,7 @@ static void wipe_by_hand(void *memory, size_t bytes)
 		break;
 	}
 	if (__register_atfork && !atomic_flag_test_and_set(&registered))
-		(void)__register_atfork(NULL, NULL, wipe_in_child, &__dso_handle);
+		(void)__register_atfork(NULL, NULL, wipe_in_child, by_hand);
 }
 
 void *wiped_map(size_t bytes)
