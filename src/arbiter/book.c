@@ -311,6 +311,8 @@ static void slice_remove(struct book *b, struct book_slice *s)
 {
 	struct book_slice **at = &b->slices;
 
+	if (b->removed)
+		b->removed(b->arg, s);
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
@@ -450,7 +452,8 @@ struct book_member *book_restore(struct book *b, struct book_slice *s, struct bo
 	struct book_task *t = book_task_find(b, rec->pid, rec->start);
 	struct book_member *m;
 
-	if (b->n_members >= BOOK_MEMBERS_MAX || s->n_members >= BOOK_SLICE_MAX)
+	if (b->n_members >= BOOK_MEMBERS_MAX || s->n_members >= BOOK_SLICE_MAX ||
+		(t && t->n_members >= BOOK_TASK_MAX))
 		return NULL;
 	m = calloc(1, sizeof(*m));
 	if (!m)
@@ -638,6 +641,8 @@ static void unlink_from_task(struct book *b, struct book_member *m)
 	*link = m->next_of_task;
 	if (--t->n_members > 0)
 		return;
+	if (b->ended)
+		b->ended(b->arg, t);
 	while (*at != t)
 		at = &(*at)->next;
 	*at = t->next;

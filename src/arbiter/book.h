@@ -33,10 +33,10 @@
 #define BOOK_EXTRA_PART  16
 #define BOOK_EXTRA_MAX   (UINT64_C(64) << 20)
 #define BOOK_GRANT_MAX   (UINT64_C(1) << 56) /* no sum of these overflows */
-#define BOOK_CAS_TRIES   64 /* against a process that changes its credit all the time */
-#define BOOK_TASKS_MAX   4096
+#define BOOK_CAS_TRIES   64   /* against a process that changes its credit all the time */
 #define BOOK_MEMBERS_MAX 4096 /* of the node */
 #define BOOK_SLICE_MAX   1024 /* members of one slice */
+#define BOOK_TASK_MAX    64 /* members of one task: libraries that were loaded several times */
 #define BOOK_BUCKETS     1024
 #define BOOK_NOTHING     UINT64_MAX /* of a figure: not known */
 
@@ -109,14 +109,16 @@ struct book {
 	struct book_slice *slices;
 	struct book_task *buckets[BOOK_BUCKETS];
 	unsigned int n_slices, n_members, n_tasks;
-	/* Before a member goes, so that the owner releases page and record; the record is still filled. */
+	/* Before a member, the last member's task, a slice that is gone: for what .user holds. None of
+	 * them may change the book. */
 	void (*dropped)(void *arg, struct book_member *m);
+	void (*ended)(void *arg, struct book_task *t);
+	void (*removed)(void *arg, struct book_slice *s);
 	void *arg;
 };
 
 void book_init(struct book *b);
-void book_fini(
-	struct book *b); /* forgets all, records stay as they are; .dropped is not called */
+void book_fini(struct book *b); /* forgets all without a word; the records stay as they are */
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 

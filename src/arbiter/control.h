@@ -56,8 +56,9 @@
  *	< {"op": "subscribed"}
  *
  * From then on the arbiter asks, never again before the last one was answered or CONTROL_READ_WAIT_MS
- * are over: every CONTROL_READ_EVERY_MS while a process is registered (or a slice is to be watched
- * for processes past the libraries), and CONTROL_READ_SOON_MS after SLICE_COMPARE.
+ * are over: every CONTROL_READ_EVERY_MS while a process is registered, every CONTROL_READ_IDLE_MS
+ * while there are slices without any (there may be processes past the libraries), and
+ * CONTROL_READ_SOON_MS after SLICE_COMPARE.
  *
  *	< {"op": "read", "seq": 17, "gpus": ["GPU-...", "MIG-..."]}
  *	> {"op": "reading", "seq": 17, "gpus": [
@@ -78,6 +79,7 @@
 #define CONTROL_ANSWER_MAX    (32 * 1024 * 1024)
 #define CONTROL_CLIENTS_MAX   32
 #define CONTROL_READ_EVERY_MS 500
+#define CONTROL_READ_IDLE_MS  2000
 #define CONTROL_READ_SOON_MS  2
 #define CONTROL_READ_WAIT_MS  5000
 #define CONTROL_GPUS_MAX      256  /* of a reading */

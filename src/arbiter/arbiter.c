@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "arbiter/internal.h"
+
+#include "arbiter/proc.h"
+#include "base/fd.h"
+#include "base/time.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* Two descriptors for each process, and the system's default is for interactive programs. */
+static void raise_descriptors(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+static int open_journal(struct arbiter *a, struct error *err)
+{
+	char path[PATH_MAX], boot[40];
+
+	if (path_join(path, sizeof(path), a->o.run_dir, JOURNAL_FILE, err) < 0)
+		return -1;
+	proc_boot_id(a->o.procfs, boot, sizeof(boot));
+	return journal_open(&a->journal, path, boot, time_wall_ns(), err);
+}
+
+int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_options *o,
+	struct error *err)
+{
+	struct arbiter *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return error_nomem(err);
+	a->loop = loop;
+	a->o = *o;
+	raise_descriptors();
+	if (dir_make(a->o.run_dir, 0755, err) < 0 || open_journal(a, err) < 0) {
+		free(a);
+		return -1;
+	}
+	a->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	book_init(&a->book);
+	a->book.arg = a;
+	a->book.dropped = conns_on_dropped;
+	a->book.ended = conns_on_ended;
+	a->book.removed = slices_on_removed;
+	readings_start(a);
+	/* What is held already comes first: nothing is served before it is counted. The slices know
+	 * their limits by then, but the loop has not run, so nobody was answered. */
+	if (slices_start(a, err) < 0) {
+		readings_stop(a);
+		journal_close(&a->journal);
+		closep(&a->spare_fd);
+		free(a);
+		return -1;
+	}
+	conns_restore(a);
+	*ret = a;
+	if (control_start(a, err) < 0) {
+		arbiter_stop(a);
+		return -1;
+	}
+	log_info("arbiter serves", LOG_STR("slices", a->slices_dir),
+		LOG_UINT("count", a->n_slices), LOG_STR("run", a->o.run_dir));
+	return 0;
+}
+
+void arbiter_reload(struct arbiter *a)
+{
+	slices_scan(a);
+}
+
+void arbiter_stop(struct arbiter *a)
+{
+	control_stop(a);
+	readings_stop(a);
+	conns_stop(a);
+	slices_stop(a);
+	unhooked_stop(a);
+	book_fini(&a->book);
+	journal_close(&a->journal);
+}
+
+void arbiter_free(struct arbiter *a)
+{
+	free(a);
+}

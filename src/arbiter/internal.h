@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The arbiter's parts that do input and output, all on one loop:
+ *
+ *	slices.c    the directory of slices: their files and sockets
+ *	conn.c      connections of processes, their registration, and their end
+ *	control.c   the agent's socket; status.c: its answer
+ *	readings.c  when NVML is asked, what the figures change; unhooked.c: processes past the libraries
+ *	arbiter.c   start, restore, stop
+ *
+ * Thread: loop. Blocks: never, but for small files on local disks.
+ */
+#include "arbiter/arbiter.h"
+#include "arbiter/book.h"
+#include "arbiter/journal.h"
+#include "arbiter/request.h"
+#include "arbiter/slice-file.h"
+#include "base/log.h"
+
+#include <sys/stat.h>
+#include <uv.h>
+
+#define CONNS_MAX          8192 /* of the node */
+#define SLICE_CONNS_MAX    2048
+#define CONN_HELLO_NS      (10 * NS_PER_SEC) /* for the first packet */
+#define CONN_BATCH         16 /* packets of one connection before others have their turn */
+#define ACCEPT_BATCH       64
+#define RESCAN_MS          10000
+#define SETTLE_MS          10 /* several events of one change */
+#define UNHOOKED_MAX       4096
+#define UNHOOKED_STOP_SEEN 2 /* readings in a row before a process is stopped */
+#define PAGE_NAME          "gpuslice-page"
+
+/* ---- descriptors on the loop ------------------------------------------------------------------ */
+
+struct watch {
+	uv_poll_t poll;
+	int fd; /* owned */
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+/* Calls @fn whenever @fd can be read or has hung up. Owns @fd, also on failure. */
+int watch_start(struct watch **ret, uv_loop_t *loop, int fd, void (*fn)(void *arg), void *arg,
+	struct error *err) MUST_USE;
+struct watch *watch_stop(struct watch *w); /* closes; @fn is not called again. NULL */
+
+/*
+ * A listening socket as @name in the directory @dir, put there whole: whoever connects finds the old
+ * or the new one. Descriptor, or < 0.
+ */
+int socket_listen(const char *dir, const char *name, int type, mode_t mode,
+	struct error *err) MUST_USE;
+
+/* ---- slices ----------------------------------------------------------------------------------- */
+
+struct slice {
+	struct arbiter *arbiter;
+	struct slice *next;
+	char id[SLICE_ID_MAX];
+	struct slice_def def;    /* in force; .n_gpus 0: none yet */
+	struct book_slice *book; /* NULL until there was a good file */
+	struct error refused;    /* why the present file is not in force */
+	struct watch *listener;
+	ino_t socket_ino;
+	uv_fs_event_t *events;
+	struct stat seen; /* of the file, as last read */
+	bool found;       /* by the present scan */
+	bool dirty;       /* to be looked at */
+	unsigned int n_conns;
+	unsigned int n_stopped;
+	struct log_limit noise;
+};
+
+int slices_start(struct arbiter *a, struct error *err) MUST_USE;
+void slices_stop(struct arbiter *a);
+void slices_scan(struct arbiter *a);
+void slices_on_removed(void *arbiter, struct book_slice *b);
+
+/* A slice of which only its members' records are left. NULL: no memory. */
+struct book_slice *slices_orphan(struct arbiter *a, const struct book_record *rec);
+
+/* ---- connections ------------------------------------------------------------------------------ */
+
+/* What a member has besides the book's data; in its .user. */
+struct side {
+	struct conn *conn; /* NULL: it ended */
+	struct slice_page *page;
+	ino_t page_ino; /* of the memfd */
+};
+
+struct conn {
+	struct conn *prev, *next; /* of the arbiter */
+	struct arbiter *arbiter;
+	struct slice *slice;
+	struct watch *watch;
+	int pidfd; /* until a task has it */
+	uint32_t pid;
+	uint64_t start, image, since_ns;
+	bool greeted;
+	struct book_member *member; /* NULL: it only looks */
+};
+
+void conns_accept(void *slice);
+void conns_stop_slice(struct slice *s); /* those that have no member */
+void conns_stop(struct arbiter *a);
+void conns_expire(struct arbiter *a, uint64_t now_ns);
+
+/* Notices processes that executed another program. */
+void conns_look_for_exec(struct arbiter *a);
+
+/* The book's callbacks. */
+void conns_on_dropped(void *arbiter, struct book_member *m);
+void conns_on_ended(void *arbiter, struct book_task *t);
+
+/* Members that an earlier arbiter left. */
+void conns_restore(struct arbiter *a);
+
+/* ---- control, readings ------------------------------------------------------------------------ */
+
+struct unhooked {
+	struct unhooked *next;
+	uint32_t pid;
+	uint64_t start;
+	char slice[SLICE_ID_MAX]; /* "": of none */
+	char name[SLICE_NAME_MAX];
+	unsigned int times;  /* seen in so many readings */
+	uint64_t generation; /* of the last one */
+	bool stopped;
+	uint64_t bytes[SLICE_GPUS_MAX];
+};
+
+int control_start(struct arbiter *a, struct error *err) MUST_USE;
+void control_stop(struct arbiter *a);
+bool control_subscribed(const struct arbiter *a);
+bool control_ask(struct arbiter *a, uint64_t seq, const char *gpus_json);
+
+/* The answer to status, as text to be freed; NULL: no memory. @id: that slice only, or NULL. */
+char *status_text(struct arbiter *a, const char *id);
+
+void readings_start(struct arbiter *a);
+void readings_stop(struct arbiter *a);
+void readings_soon(struct arbiter *a);
+void readings_subscribed(struct arbiter *a);
+void readings_take(struct arbiter *a, const struct reading *r);
+
+void unhooked_take(struct arbiter *a, const struct reading *r);
+void unhooked_stop(struct arbiter *a);
+
+/* ---- all of it -------------------------------------------------------------------------------- */
+
+struct readings {
+	uv_timer_t timer;
+	uint64_t seq, asked_ns, taken_ns; /* 0: none */
+	bool waiting;
+	bool soon; /* as soon as the present one is answered */
+	uint64_t generation;
+};
+
+struct arbiter {
+	uv_loop_t *loop;
+	struct arbiter_options o;
+	char slices_dir[PATH_MAX];
+	struct book book;
+	struct journal journal;
+	struct slice *slices;
+	bool scan_wanted;
+	ino_t slices_ino;
+	dev_t slices_dev;
+	uv_fs_event_t *slices_events;
+	uv_timer_t rescan, settle;
+	struct conn *conns;
+	unsigned int n_conns, n_slices;
+	struct control *control;
+	struct readings readings;
+	struct unhooked *unhooked;
+	unsigned int n_unhooked;
+	struct log_limit noise;
+	int spare_fd; /* given up to accept, and refuse, when there are no descriptors left */
+};

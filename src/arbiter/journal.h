@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The records of the book (arbiter/book.h) in a file that is mapped shared, so that they are there
+ * for the next arbiter however this one ends: the kernel keeps what was stored. It needs no write
+ * and no flush, as it must not outlive a reboot: no process does. A file of another boot, version or
+ * size is begun anew; then arbiters believe what the processes' pages say.
+ *
+ * The file is locked by the arbiter that has it: there is one. Thread: loop.
+ */
+#include "arbiter/book.h"
+
+#define JOURNAL_FILE    "arbiter.book"
+#define JOURNAL_RECORDS BOOK_MEMBERS_MAX
+
+struct journal {
+	int fd;
+	struct journal_head *head;   /* mapped, before the records */
+	struct book_record *records; /* [JOURNAL_RECORDS] */
+};
+
+/*
+ * @boot: the kernel's boot ID. @wall_ns: the wall clock, from which serials start in a new file, so that
+ * none of a lost one comes again. ERR_EXISTS: another arbiter has it.
+ */
+int journal_open(struct journal *j, const char *path, const char *boot, uint64_t wall_ns,
+	struct error *err) MUST_USE;
+void journal_close(struct journal *j);
+
+/* A free record, or NULL: all are in use. It is in use as soon as book_record_fill() was there. */
+struct book_record *journal_record(struct journal *j);
+
+/* Records from this one on were never used: looking at them would only cost memory. */
+size_t journal_touched(const struct journal *j);
+
+/* A number that no page had yet; never 0. */
+uint64_t journal_serial(struct journal *j);

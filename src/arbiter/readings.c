@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* When NVML is asked, by way of the agent, and what its figures change. */
+#include "arbiter/internal.h"
+
+#include "arbiter/control.h"
+#include "base/time.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#define EXEC_LOOK_EVERY 4 /* looks for replaced programs: each so many readings */
+
+static bool wanted(const json_t *list, const char *uuid)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach(list, i, one)
+	{
+		if (!strcasecmp(json_string_value(one), uuid))
+			return false;
+	}
+	return true;
+}
+
+/* The GPUs of all slices, each once, as JSON text to be freed; NULL: none, or no memory. */
+static char *gpus_to_read(const struct arbiter *a)
+{
+	json_t *list = json_array();
+	char *text = NULL;
+
+	for (const struct slice *s = a->slices; list && s; s = s->next) {
+		for (unsigned int i = 0; s->book && i < s->def.n_gpus; i++) {
+			if (json_array_size(list) < CONTROL_GPUS_MAX &&
+				wanted(list, s->def.gpus[i].text))
+				(void)json_array_append_new(list,
+					json_string(s->def.gpus[i].text));
+		}
+	}
+	if (json_array_size(list) > 0)
+		text = json_dumps(list, JSON_COMPACT);
+	json_decref(list);
+	return text;
+}
+
+static void ask(struct arbiter *a)
+{
+	struct readings *r = &a->readings;
+	char *gpus;
+
+	if (!control_subscribed(a))
+		return;
+	if (++r->generation % EXEC_LOOK_EVERY == 0)
+		conns_look_for_exec(a);
+	gpus = gpus_to_read(a);
+	if (!gpus)
+		return;
+	book_snapshot(&a->book);
+	r->soon = false;
+	r->asked_ns = time_mono_ns();
+	r->waiting = control_ask(a, ++r->seq, gpus);
+	free(gpus);
+}
+
+static void on_timer(uv_timer_t *t);
+
+/* Arms the timer for the next question. */
+static void plan(struct arbiter *a)
+{
+	struct readings *r = &a->readings;
+	uint64_t wait = a->book.n_members ? CONTROL_READ_EVERY_MS : CONTROL_READ_IDLE_MS;
+
+	if (r->waiting)
+		wait = CONTROL_READ_WAIT_MS;
+	else if (r->soon)
+		wait = CONTROL_READ_SOON_MS;
+	(void)uv_timer_start(&r->timer, on_timer, wait, 0);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	struct arbiter *a = t->data;
+
+	/* Not answered in time: the next answer with that number says nothing any more. */
+	a->readings.waiting = false;
+	ask(a);
+	plan(a);
+}
+
+void readings_soon(struct arbiter *a)
+{
+	struct readings *r = &a->readings;
+
+	if (r->soon || !control_subscribed(a))
+		return;
+	r->soon = true;
+	if (!r->waiting)
+		plan(a);
+}
+
+void readings_subscribed(struct arbiter *a)
+{
+	a->readings.waiting = false;
+	a->readings.soon = true;
+	plan(a);
+}
+
+void readings_take(struct arbiter *a, const struct reading *reading)
+{
+	struct readings *r = &a->readings;
+
+	if (!r->waiting || reading->seq != r->seq)
+		return;
+	r->waiting = false;
+	r->taken_ns = time_mono_ns();
+	for (unsigned int i = 0; i < BOOK_BUCKETS; i++) {
+		struct book_task *next;
+
+		for (struct book_task *t = a->book.buckets[i]; t; t = next) {
+			bool gone = false;
+
+			next = t->next;
+			for (size_t k = 0; k < reading->n && !gone; k++) {
+				const struct reading_process *p =
+					reading_find(&reading->gpus[k], t->pid);
+				unsigned int left = a->book.n_tasks;
+
+				if (p && !p->known)
+					continue;
+				(void)book_compare(&a->book, t, reading->gpus[k].uuid,
+					p ? p->bytes : 0);
+				/* Its last member may have gone with it. */
+				gone = a->book.n_tasks != left;
+			}
+		}
+	}
+	unhooked_take(a, reading);
+	plan(a);
+}
+
+void readings_start(struct arbiter *a)
+{
+	(void)uv_timer_init(a->loop, &a->readings.timer);
+	a->readings.timer.data = a;
+	plan(a);
+}
+
+void readings_stop(struct arbiter *a)
+{
+	uv_close((uv_handle_t *)&a->readings.timer, NULL);
+}
