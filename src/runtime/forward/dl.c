@@ -231,6 +231,21 @@ static uintptr_t nothing(const char *file)
 	return (uintptr_t)(strchr(file, '/') ? file : forward_absent_name);
 }
 
+static uintptr_t ours_if(const char *file, bool there)
+{
+	return there ? (uintptr_t)forward_soname : nothing(file);
+}
+
+/* What the loader is to open instead of @file. A path that is no library is its business. */
+static uintptr_t load_and_name(const char *file)
+{
+	bool path = strchr(file, '/') != NULL;
+
+	if (path && !find_is_library(file))
+		return (uintptr_t)file;
+	return ours_if(file, forward_load_from(path ? file : NULL));
+}
+
 /* Called by dlopen's entry with its arguments, which it may change. Returns where to jump to. */
 void *forward_dlopen(uintptr_t args[3]);
 void *forward_dlmopen(uintptr_t args[3]);
@@ -241,14 +256,10 @@ void *forward_dlopen(uintptr_t args[3])
 	int saved = errno;
 	void *next = behind_us(&next_dlopen, "dlopen");
 
-	if (file && is_our_name(file)) {
-		/* RTLD_NOLOAD asks whether the driver is loaded, which it is once we have loaded it. */
-		bool there = args[1] & RTLD_NOLOAD
-				     ? forward_loaded()
-				     : forward_load_from(strchr(file, '/') ? file : NULL);
-
-		args[0] = there ? (uintptr_t)forward_soname : nothing(file);
-	}
+	/* RTLD_NOLOAD asks whether the driver is loaded, which it is once we have loaded it. */
+	if (file && is_our_name(file))
+		args[0] = args[1] & RTLD_NOLOAD ? ours_if(file, forward_loaded())
+						: load_and_name(file);
 	errno = saved;
 	return next;
 }
@@ -268,9 +279,7 @@ void *forward_dlmopen(uintptr_t args[3])
 	void *next = behind_us(&next_dlmopen, "dlmopen");
 
 	if (file && is_our_name(file) && (Lmid_t)args[0] == LM_ID_BASE) {
-		args[1] = forward_load_from(strchr(file, '/') ? file : NULL)
-				  ? (uintptr_t)forward_soname
-				  : nothing(file);
+		args[1] = load_and_name(file);
 	} else if (file && is_our_name(file)) {
 		const char *self = own_path();
 

@@ -41,17 +41,31 @@ static size_t read_all(int fd, unsigned char *to, size_t size)
 	return n;
 }
 
-static bool try_path(const char *path, void *arg)
+static size_t read_head(const char *path, unsigned char head[HEAD_BYTES])
 {
-	const struct trial *t = arg;
-	unsigned char head[HEAD_BYTES];
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t n;
 
 	if (fd < 0)
-		return false;
-	n = read_all(fd, head, sizeof(head));
+		return 0;
+	n = read_all(fd, head, HEAD_BYTES);
 	close(fd);
+	return n;
+}
+
+bool find_is_library(const char *path)
+{
+	unsigned char head[HEAD_BYTES];
+
+	return file_is_library(head, read_head(path, head));
+}
+
+static bool try_path(const char *path, void *arg)
+{
+	const struct trial *t = arg;
+	unsigned char head[HEAD_BYTES];
+	size_t n = read_head(path, head);
+
 	return file_is_library(head, n) && !file_is_ours(head, n) && t->use(path, t->arg);
 }
 

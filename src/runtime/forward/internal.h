@@ -37,6 +37,8 @@ bool forward_loaded(void);
  * says true. */
 bool find_real(const char *first, bool (*use)(const char *path, void *arg), void *arg);
 
+bool find_is_library(const char *path);
+
 /* complete.c: makes what is found by name in this library what is found in @real. Called once, with
  * no other such call under way, or again after a fork in the middle of it. */
 void complete_names(const struct image *real);
