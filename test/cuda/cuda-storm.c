@@ -36,6 +36,7 @@ struct storm {
 	uint64_t limit;
 	unsigned int processes;
 	nvmlDevice_t nvml;
+	int arbiter;
 	struct child child[PROCESSES_MAX];
 	struct child tenant;
 	unsigned long looks, views;
@@ -112,7 +113,29 @@ static bool running(const struct child *c)
 	return kill(c->pid, 0) == 0;
 }
 
-static void watch(struct storm *s, int arbiter)
+/* The slice as it is now; the arbiter may have been started anew in between. */
+static bool see(struct storm *s, struct slice_viewed *v)
+{
+	if (s->arbiter >= 0 && look(s->arbiter, 0, v) == 0)
+		return true;
+	if (s->arbiter >= 0)
+		(void)close(s->arbiter);
+	s->arbiter = look_open(s->slice);
+	return false;
+}
+
+static void must_see(struct storm *s, struct slice_viewed *v)
+{
+	uint64_t at = time_mono_ns();
+
+	while (!see(s, v)) {
+		if (ms_since(at) > SETTLE_MS)
+			die("the arbiter does not answer");
+		sleep_us(10000);
+	}
+}
+
+static void watch(struct storm *s)
 {
 	static struct physical p[PHYSICAL_MAX];
 	struct slice_viewed v;
@@ -124,7 +147,7 @@ static void watch(struct storm *s, int arbiter)
 	if (sum > s->largest)
 		s->largest = sum;
 	s->looks++;
-	if (arbiter >= 0 && s->looks % 16 == 0 && look(arbiter, 0, &v) == 0) {
+	if (s->slice && s->looks % 16 == 0 && see(s, &v)) {
 		s->views++;
 		if (v.gpus[0].used > s->most_used)
 			s->most_used = v.gpus[0].used;
@@ -168,15 +191,14 @@ static unsigned long long used_of(const struct slice_viewed *v, pid_t pid)
 }
 
 /* Bytes by which the arbiter's book and NVML differ, over all processes. */
-static unsigned long long difference(struct storm *s, int arbiter)
+static unsigned long long difference(struct storm *s)
 {
 	static struct physical p[PHYSICAL_MAX];
 	struct slice_viewed v;
 	unsigned long long sum = 0;
 	unsigned int n;
 
-	if (look(arbiter, 0, &v) != 0)
-		die("the arbiter does not answer");
+	must_see(s, &v);
 	n = nvml_physical(s->nvml, p);
 	for (unsigned int i = 0; i < s->processes; i++) {
 		unsigned long long book = used_of(&v, s->child[i].pid);
@@ -187,13 +209,13 @@ static unsigned long long difference(struct storm *s, int arbiter)
 	return sum;
 }
 
-static unsigned long long settle(struct storm *s, int arbiter, double *ms)
+static unsigned long long settle(struct storm *s, double *ms)
 {
 	uint64_t at = time_mono_ns();
 	unsigned long long off;
 
 	do {
-		off = difference(s, arbiter);
+		off = difference(s);
 		*ms = ms_since(at);
 		if (off)
 			sleep_us(5000);
@@ -201,14 +223,13 @@ static unsigned long long settle(struct storm *s, int arbiter, double *ms)
 	return off;
 }
 
-static unsigned long long left(int arbiter, double *ms)
+static unsigned long long left(struct storm *s, double *ms)
 {
 	uint64_t at = time_mono_ns();
 	struct slice_viewed v;
 
 	do {
-		if (look(arbiter, 0, &v) != 0)
-			die("the arbiter does not answer");
+		must_see(s, &v);
 		*ms = ms_since(at);
 		if (v.gpus[0].used)
 			sleep_us(2000);
@@ -221,11 +242,11 @@ static int storm(struct storm *s)
 	unsigned long quiet = 0, busy = 0, wrong = 0, errors = 0;
 	unsigned long long off = 0, over, rest = 0;
 	double quiet_ms = 0, busy_ms = 0, settle_ms = 0, rest_ms = 0;
-	int arbiter = s->slice ? look_open(s->slice) : -1;
 	bool ok;
 	uint64_t at, end;
 
-	if (s->slice && arbiter < 0)
+	s->arbiter = s->slice ? look_open(s->slice) : -1;
+	if (s->slice && s->arbiter < 0)
 		die("the arbiter does not answer in %s", s->slice);
 	if (s->neighbour) {
 		s->tenant = start(s, "--tenant", s->neighbour, 0);
@@ -247,7 +268,7 @@ static int storm(struct storm *s)
 	at = time_mono_ns();
 	end = at + s->o.seconds * NS_PER_SEC;
 	while (time_mono_ns() < end)
-		watch(s, arbiter);
+		watch(s);
 	if (s->neighbour) {
 		busy_ms = ms_since(at);
 		busy = rounds_of(s, &wrong, &errors) - busy;
@@ -256,18 +277,18 @@ static int storm(struct storm *s)
 		if (!running(&s->child[i]))
 			die("process %d is gone", (int)s->child[i].pid);
 		while (!has_said(&s->child[i]))
-			watch(s, arbiter);
+			watch(s);
 		reap(s, &s->child[i]);
 	}
-	watch(s, arbiter);
-	if (arbiter >= 0)
-		off = settle(s, arbiter, &settle_ms);
+	watch(s);
+	if (s->slice)
+		off = settle(s, &settle_ms);
 	for (unsigned int i = 0; i < s->processes; i++)
 		(void)fclose(s->child[i].in);
 	for (unsigned int i = 0; i < s->processes; i++)
 		(void)waitpid(s->child[i].pid, NULL, 0);
-	if (arbiter >= 0)
-		rest = left(arbiter, &rest_ms);
+	if (s->slice)
+		rest = left(s, &rest_ms);
 	if (s->neighbour) {
 		(void)fclose(s->tenant.in);
 		(void)waitpid(s->tenant.pid, NULL, 0);
