@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/cuda/gpu.h"
+
+#include "sim/cuda/node.h"
+
+static struct sim_device client = SIM_DEVICE_INIT;
+static bool connected;
+
+CUresult gpu_connect(void)
+{
+	struct error err = ERROR_INIT;
+
+	if (connected)
+		return CUDA_SUCCESS;
+	if (sim_device_connect(&client, node_dir(), (const void *)gpu_connect, &err) < 0)
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	connected = true;
+	return CUDA_SUCCESS;
+}
+
+struct sim_device *gpu_client(void)
+{
+	return &client;
+}
+
+struct sim_device_page *gpu_page(void)
+{
+	return client.page;
+}
+
+void gpu_forget(void)
+{
+	if (connected)
+		sim_device_forget(&client);
+}
+
+CUresult gpu_call(struct sim_device_request q, struct sim_device_reply *r, int send_fd,
+	int *recv_fd)
+{
+	struct sim_device_reply own;
+	CUresult err = gpu_connect();
+
+	if (recv_fd)
+		*recv_fd = -1;
+	return err ? err : sim_device_call(&client, &q, r ? r : &own, send_fd, recv_fd);
+}
+
+CUresult gpu_info(const struct device *d, uint64_t *free_bytes, uint64_t *total)
+{
+	struct sim_device_reply r;
+	CUresult err = gpu_call(
+		(struct sim_device_request){ .op = SIM_DEVICE_MEM_INFO, .slot = d->slot }, &r,
+		-1, NULL);
+
+	if (err)
+		return err;
+	*free_bytes = r.bytes;
+	*total = r.total;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Memory pools, and the memory of graphs. With the lock. */
+#include "sim/cuda/memory.h"
+#include "sim/cuda/stream.h"
+
+#define POOL_GROWTH (32 * MIB) /* pools and graphs take memory in multiples of it (measured) */
+
+/* cuMemFree() of memory of a pool or graph, when nothing runs any more. */
+CUresult pool_free_now(struct range *r);
+
+/* Gives back what pools of the device keep without need; true: something was. */
+bool pools_release(struct device *d);
+
+struct pool *pool_current(struct device *d); /* NULL: no memory */
+
+/* Memory of graphs: kept for the next one that needs as much, until it is trimmed. */
+CUresult graph_memory_take(struct device *d, uint64_t bytes, struct phys **ret);
+void graph_memory_give(struct device *d, struct phys *p);
+void graph_memory_used(struct device *d, int64_t change);
+
+/* The pool that a range is of; NULL: none. */
+void *pool_handle_of(const struct range *r);
+
+/* Frees what a graph allocated, from outside of it (graph-memory.c). */
+CUresult graph_free(struct range *r);

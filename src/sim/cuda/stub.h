@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the generated stubs need: they must not see the prototypes, which have parameters. */
+#define EXPORT __attribute__((visibility("default")))
+#define WEAK   __attribute__((visibility("default"), weak))
+
+/* The answer of a function that is not simulated: 3 before cuInit(), else 801. */
+unsigned int lib_stub(void);
