@@ -3,6 +3,7 @@
 
 #include "base/strv.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -457,6 +458,175 @@ static int put_earlier(struct buf *b, const json_t *list, struct error *err)
 	return 0;
 }
 
+static void put_list(struct buf *b, const char *title, const json_t *list);
+
+/* --- slices with a memory limit --- */
+
+static void put_mib(char *cell, const json_t *bytes, const char *none)
+{
+	if (json_is_integer(bytes))
+		(void)snprintf(cell, CELL_MAX, "%" PRId64 " MiB",
+			(int64_t)(json_integer_value(bytes) >> 20));
+	else
+		(void)snprintf(cell, CELL_MAX, "%s", none);
+}
+
+static void put_index(char *cell, const json_t *o)
+{
+	const json_t *index = json_object_get(o, "index");
+
+	if (json_is_string(index))
+		clean(cell, CELL_MAX, json_string_value(index));
+	else if (json_is_integer(index))
+		(void)snprintf(cell, CELL_MAX, "%" PRId64, (int64_t)json_integer_value(index));
+	else
+		(void)snprintf(cell, CELL_MAX, "-");
+}
+
+static void put_holder(char *cell, const json_t *slice)
+{
+	const json_t *h = json_object_get(slice, "holder");
+	char ns[CELL_MAX / 3], pod[CELL_MAX / 3], container[CELL_MAX / 3 - 8];
+
+	if (!json_is_object(h)) {
+		(void)snprintf(cell, CELL_MAX, "-");
+		return;
+	}
+	clean(ns, sizeof(ns), text_of(h, "namespace"));
+	clean(pod, sizeof(pod), text_of(h, "pod"));
+	clean(container, sizeof(container), text_of(h, "container"));
+	(void)snprintf(cell, CELL_MAX, "%s/%s (%s)", ns, pod, container);
+}
+
+/* What is wrong with a slice, in a word. */
+static const char *slice_note(const json_t *slice, const json_t *gpu)
+{
+	if (json_is_true(json_object_get(gpu, "over")))
+		return "OVER ITS LIMIT";
+	if (*text_of(slice, "error"))
+		return text_of(slice, "error");
+	if (json_array_size(json_object_get(slice, "unhookedProcesses")) > 0)
+		return "has processes past the libraries";
+	return "";
+}
+
+enum {
+	WALL_SLICE,
+	WALL_GPU,
+	WALL_LIMIT,
+	WALL_USED,
+	WALL_PEAK,
+	WALL_WHO,
+	WALL_NOTE,
+	WALL_COLUMNS
+};
+
+static void wall_row(struct row *r, const json_t *slice, const json_t *gpu)
+{
+	char id[CELL_MAX];
+
+	clean(id, sizeof(id), text_of(slice, "id"));
+	(void)snprintf(r->cells[WALL_SLICE], CELL_MAX, "%.8s", id);
+	put_index(r->cells[WALL_GPU], gpu);
+	put_mib(r->cells[WALL_LIMIT], json_object_get(gpu, "limitBytes"), "none");
+	put_mib(r->cells[WALL_USED], json_object_get(gpu, "usedBytes"), "?");
+	put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"), "?");
+	put_holder(r->cells[WALL_WHO], slice);
+	clean(r->cells[WALL_NOTE], CELL_MAX, slice_note(slice, gpu));
+	r->colour = json_is_true(json_object_get(gpu, "over")) ? RED
+		    : r->cells[WALL_NOTE][0]                   ? YELLOW
+							       : NULL;
+}
+
+static void process_row(struct row *r, const json_t *process, const json_t *gpu, bool unhooked)
+{
+	char name[CELL_MAX / 2];
+
+	clean(name, sizeof(name), text_of(process, "name"));
+	put_index(r->cells[WALL_GPU], gpu);
+	put_mib(r->cells[WALL_USED], json_object_get(gpu, "usedBytes"), "?");
+	put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"), "?");
+	(void)snprintf(r->cells[WALL_WHO], CELL_MAX, "  %s (pid %" PRId64 ")", name,
+		number_of(process, "pid"));
+	if (unhooked)
+		(void)snprintf(r->cells[WALL_NOTE], CELL_MAX, "past the libraries");
+	r->colour = unhooked ? YELLOW : NULL;
+}
+
+static size_t count_rows(const json_t *slice)
+{
+	static const char *const lists[] = { "processes", "unhookedProcesses" };
+	size_t n = json_array_size(json_object_get(slice, "gpus"));
+
+	for (size_t k = 0; k < ARRAY_LEN(lists); k++) {
+		const json_t *list = json_object_get(slice, lists[k]);
+
+		for (size_t i = 0; i < json_array_size(list); i++)
+			n += json_array_size(json_object_get(json_array_get(list, i), "gpus"));
+	}
+	return n;
+}
+
+static void put_processes(struct row *rows, size_t *n, const json_t *list, bool unhooked)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *p = json_array_get(list, i), *gpus = json_object_get(p, "gpus");
+
+		for (size_t k = 0; k < json_array_size(gpus); k++)
+			process_row(&rows[(*n)++], p, json_array_get(gpus, k), unhooked);
+	}
+}
+
+static int put_wall_table(struct buf *b, const json_t *list, bool colour, struct error *err)
+{
+	static const char *const headers[] = { "SLICE", "GPU", "LIMIT", "USED", "PEAK",
+		"HELD BY, PROCESSES", "NOTE" };
+	size_t room = 0, n = 0;
+	struct row *rows;
+
+	static_assert(ARRAY_LEN(headers) == WALL_COLUMNS, "a header for each column");
+	for (size_t i = 0; i < json_array_size(list); i++)
+		room += count_rows(json_array_get(list, i));
+	if (room == 0)
+		return 0;
+	if (room > ROWS_MAX)
+		return error_set(err, ERR_LIMIT, "the agent's status has more than %d rows",
+			ROWS_MAX);
+	rows = calloc(room, sizeof(*rows));
+	if (!rows)
+		return error_nomem(err);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *s = json_array_get(list, i), *gpus = json_object_get(s, "gpus");
+
+		for (size_t k = 0; k < json_array_size(gpus); k++)
+			wall_row(&rows[n++], s, json_array_get(gpus, k));
+		put_processes(rows, &n, json_object_get(s, "processes"), false);
+		put_processes(rows, &n, json_object_get(s, "unhookedProcesses"), true);
+	}
+	buf_putc(b, '\n');
+	put_table(b, headers, WALL_COLUMNS, rows, n, colour);
+	free(rows);
+	return 0;
+}
+
+/* Nothing at all where memory is not isolated. */
+static int put_walls(struct buf *b, const json_t *slices, bool colour, struct error *err)
+{
+	const json_t *arbiter = json_object_get(slices, "arbiter");
+	const json_t *broken = json_object_get(slices, "broken");
+	char line[CELL_MAX * 4];
+
+	clean(line, sizeof(line), text_of(json_object_get(slices, "error"), "message"));
+	if (*line)
+		buf_printf(b, "\nSlices    cannot be given: %s\n", line);
+	clean(line, sizeof(line), text_of(arbiter, "reason"));
+	if (!strcmp(text_of(arbiter, "state"), "away") ||
+		(!strcmp(text_of(arbiter, "state"), "up") && *line))
+		buf_printf(b, "\nArbiter   away, slices keep what they have: %s\n", line);
+	put_list(b, "Broken", broken);
+	return put_wall_table(b, json_object_get(slices, "list"), colour, err);
+}
+
 static void put_list(struct buf *b, const char *title, const json_t *list)
 {
 	char line[CELL_MAX * 4];
@@ -494,6 +664,8 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 	}
 	if (options->slices && json_array_size(earlier) > 0 &&
 		put_slices(b, NULL, earlier, options->colour, err) < 0)
+		return -1;
+	if (put_walls(b, json_object_get(root, "slices"), options->colour, err) < 0)
 		return -1;
 	if (put_earlier(b, earlier, err) < 0)
 		return -1;

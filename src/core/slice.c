@@ -93,6 +93,11 @@ static int plan_part(struct slice_plan *plan, const struct part *p, const struct
 	plan->wanted = true;
 	if (isolation->unhooked > plan->unhooked)
 		plan->unhooked = isolation->unhooked;
+	if (g->memory == 0 && slice_usable(inv, d->gpu, d->mig))
+		return error_set(err, ERR_INVALID,
+			"resource \"%s\": a replica's part of '%s' is less than 2 MiB of memory "
+			"(isolation.memory)",
+			r->name, uuid);
 	if (g->memory == 0)
 		return error_set(err, ERR_UNAVAILABLE,
 			"resource \"%s\": the memory of '%s' is not known, so no part of it can be "

@@ -39,13 +39,15 @@ uint64_t slice_usable(const struct inventory *inv, uint32_t gpu, uint32_t mig);
 
 /*
  * Bytes of @k replicas of a device that has @usable and is divided into @replicas. SLICE_UNLIMITED
- * if nothing is to be enforced; 0 if it cannot be said, since @usable is not known (0).
+ * if nothing is to be enforced; 0 if it cannot be said, since @usable is not known (0), or if a
+ * replica's part is less than SLICE_GRAIN.
  */
 uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint64_t usable,
 	uint32_t k);
 
 /*
  * The slice of a container that gets @ids of @r. ERR_UNAVAILABLE: the memory of a device is not known.
+ * ERR_INVALID: there is none of it for a replica.
  * ERR_LIMIT: more physical devices than a slice can have. ids that are not in @r are not looked at.
  */
 int slice_plan_make(struct slice_plan *ret, const struct resource *r,

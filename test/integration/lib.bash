@@ -33,6 +33,7 @@ node_setup() {
 	export GPUSLICE_TEST=$BATS_TEST_TMPDIR # the mark by which left-over processes are found
 	export GPUSLICE_SIM_NODE=${1-p3.8xlarge} GPUSLICE_SIM_DIR=$NODE_DIR/sim
 	export GPUSLICE_KUBELET_DIR=$NODE_DIR/kubelet GPUSLICE_RUN_DIR=$NODE_DIR/run
+	export GPUSLICE_STATE_DIR=$NODE_DIR/state
 	export GPUSLICE_NVML=$SIM_NVML
 	export NO_COLOR=1
 	mkdir -p "$GPUSLICE_SIM_DIR" "$GPUSLICE_KUBELET_DIR/device-plugins" "$GPUSLICE_RUN_DIR"

@@ -23,13 +23,11 @@
 #define TEXT_MODE   0644
 
 /* In the order in which ld.so is to load them. */
-static const struct {
-	const char *name;
-	const char *build_dir; /* in the build tree, beside that of this program */
-} libraries[] = {
-	{ SLICE_LIB_CUDA, "../runtime/cuda" },
-	{ SLICE_LIB_NVML, "../runtime/nvml" },
-};
+static const char *const libraries[] = { SLICE_LIB_CUDA, SLICE_LIB_NVML };
+
+/* From the directory of this program: installed, and in the build tree. */
+#define INSTALLED "../lib/gpuslice"
+#define BUILT     "../runtime"
 
 static const char preload_text[] = SLICE_CONTAINER_LIB_DIR
 	"/" SLICE_LIB_CUDA "\n" SLICE_CONTAINER_LIB_DIR "/" SLICE_LIB_NVML "\n";
@@ -72,22 +70,23 @@ static int find_library(size_t i, const char *runtime_dir, char ret[PATH_MAX],
 	ssize_t len;
 
 	if (runtime_dir && *runtime_dir) {
-		if (try_path(ret, runtime_dir, "", libraries[i].name))
+		if (try_path(ret, runtime_dir, "", libraries[i]))
 			return 0;
-		return error_set(err, ERR_NOT_FOUND, "no library %s in '%.200s'",
-			libraries[i].name, runtime_dir);
+		return error_set(err, ERR_NOT_FOUND, "no library %s in '%.200s'", libraries[i],
+			runtime_dir);
 	}
 	len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 	exe[len > 0 ? len : 0] = '\0';
 	slash = strrchr(exe, '/');
 	if (slash)
 		*slash = '\0';
-	if (try_path(ret, exe, "../lib/gpuslice", libraries[i].name) ||
-		try_path(ret, exe, libraries[i].build_dir, libraries[i].name))
+	if (try_path(ret, exe, INSTALLED, libraries[i]) ||
+		try_path(ret, exe, BUILT, libraries[i]))
 		return 0;
 	return error_set(err, ERR_NOT_FOUND,
-		"no library %s in ../lib/gpuslice beside this program; is it installed as a whole?",
-		libraries[i].name);
+		"no library %s in " INSTALLED
+		" beside this program; is it installed as a whole?",
+		libraries[i]);
 }
 
 /* FNV-1a of 64 bits: it tells builds apart, nobody is kept from making two alike. */
@@ -146,8 +145,8 @@ static int fill_dir(const char *path, const struct bundle *b, struct error *err)
 	if (dir < 0 || fchmod(dir, DIR_MODE) < 0)
 		return error_sys(err, errno, "open '%s'", path);
 	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
-		if (put_file(dir, libraries[i].name, b->content[i].data, b->content[i].len,
-			    LIB_MODE, err) < 0)
+		if (put_file(dir, libraries[i], b->content[i].data, b->content[i].len, LIB_MODE,
+			    err) < 0)
 			return error_prefix(err, "%s", path);
 	if (put_file(dir, SLICE_LIBS_PRELOAD, preload_text, strlen(preload_text), TEXT_MODE,
 		    err) < 0)
@@ -175,7 +174,7 @@ static bool is_whole(const char *state_dir, const struct bundle *b)
 	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
-		if (slice_libs_path(path, state_dir, b->name, libraries[i].name, NULL) < 0 ||
+		if (slice_libs_path(path, state_dir, b->name, libraries[i], NULL) < 0 ||
 			stat(path, &st) < 0 || (size_t)st.st_size != b->content[i].len)
 			return false;
 	return slice_libs_path(path, state_dir, b->name, SLICE_LIBS_PRELOAD, NULL) == 0 &&
