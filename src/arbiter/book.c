@@ -341,6 +341,14 @@ static void shrink(struct book_slice *s, unsigned int gpu)
 	}
 }
 
+void book_shrink(struct book *b)
+{
+	for (struct book_slice *s = b->slices; s; s = s->next) {
+		for (unsigned int i = 0; i < s->n_gpus; i++)
+			shrink(s, i);
+	}
+}
+
 void book_slice_limit(struct book_slice *s, unsigned int gpu, uint64_t limit)
 {
 	s->gpus[gpu].limit = limit;

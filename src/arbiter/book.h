@@ -130,6 +130,12 @@ struct book_slice *book_slice_new(struct book *b, const char *id, unsigned int n
 /* Other limits, at once: credit that is above the new one is taken back. */
 void book_slice_limit(struct book_slice *s, unsigned int gpu, uint64_t limit);
 
+/*
+ * Where more is granted than the limit, what processes have freed since is taken back. They can use it
+ * again until then, as nobody asks for what lies in the credit; so it is to be called now and then.
+ */
+void book_shrink(struct book *b);
+
 /* No such slice any more. Freed here if it has no members, else with the last one. */
 void book_slice_gone(struct book *b, struct book_slice *s);
 

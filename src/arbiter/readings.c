@@ -84,6 +84,7 @@ static void on_timer(uv_timer_t *t)
 
 	/* Not answered in time: the next answer with that number says nothing any more. */
 	a->readings.waiting = false;
+	book_shrink(&a->book);
 	ask(a);
 	plan(a);
 }
