@@ -155,7 +155,7 @@ static int child(const struct bench *b)
 	s.nvml = nvml_of(s.device, uuid);
 	must(cu.cuStreamCreate(&s.stream, 1), "cuStreamCreate");
 	must(cu.cuModuleLoadData(&module, kernels(b->argv0)), "cuModuleLoadData");
-	must(cu.cuModuleGetFunction(&s.kernel, module, "empty"), "cuModuleGetFunction");
+	must(cu.cuModuleGetFunction(&s.kernel, module, "nop"), "cuModuleGetFunction");
 	must(cu.cuMemAlloc_v2(&neighbour, 1024), "cuMemAlloc_v2");
 	for (unsigned int i = 0; i < ROWS; i++)
 		(void)printf("%.1f%c", measure(&s, &rows[i]), i + 1 < ROWS ? ' ' : '\n');

@@ -355,7 +355,7 @@ int storm_worker(const struct storm_options *o)
 	return 0;
 }
 
-#define TENANT_BYTES (64 * MIB)
+#define TENANT_BYTES (8 * MIB)
 #define TENANT_LOOK  4096
 
 int storm_tenant(const struct storm_options *o)

@@ -17,6 +17,6 @@ struct storm_options {
 /* Threads that allocate and free by all ways at once. Returns the exit status. */
 int storm_worker(const struct storm_options *o);
 
-/* One who lives in peace next door: works on 64 MiB of its own and checks it; for each line on its
+/* One who lives in peace next door: works on memory of its own and checks it; for each line on its
  * standard input tells how many rounds it has done and how many bytes were wrong. */
 int storm_tenant(const struct storm_options *o);

@@ -517,7 +517,9 @@ static void reset(struct walk *w)
 	(void)expect(w, "cuStreamDestroy_v2", cu.cuStreamDestroy_v2(w->stream), CUDA_SUCCESS);
 	(void)expect(w, "cuDevicePrimaryCtxReset_v2", cu.cuDevicePrimaryCtxReset_v2(w->device),
 		CUDA_SUCCESS);
-	/* The reference to it is still held. */
+	/* Whoever goes on asks for it again. */
+	(void)expect(w, "cuDevicePrimaryCtxRetain",
+		cu.cuDevicePrimaryCtxRetain(&w->context, w->device), CUDA_SUCCESS);
 	(void)expect(w, "cuCtxSetCurrent", cu.cuCtxSetCurrent(w->context), CUDA_SUCCESS);
 	(void)expect(w, "cuStreamCreate", cu.cuStreamCreate(&w->stream, 1), CUDA_SUCCESS);
 }
