@@ -89,6 +89,13 @@ __attribute__((constructor)) static void reenter(void)
 #	define A8(n)  A1(n##0) A1(n##1) A1(n##2) A1(n##3) A1(n##4) A1(n##5) A1(n##6) A1(n##7)
 #	define A64(n) A8(n##0) A8(n##1) A8(n##2) A8(n##3) A8(n##4) A8(n##5) A8(n##6) A8(n##7)
 A64(A)
+#	ifdef MANY /* than there is room for */
+#		define A512(n)   \
+			A64(n##0) \
+			A64(n##1) A64(n##2) A64(n##3) A64(n##4) A64(n##5) A64(n##6) A64(n##7)
+A512(B)
+A512(C)
+#	endif
 
 /* Flag 2 has a variant of its own; version 1 is too old for all. */
 unsigned int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags,

@@ -8,6 +8,7 @@
  * glibc has them in libdl.so.2 up to 2.33, in libc.so.6 from 2.34 on. A program on an old one need
  * not have loaded libdl.so.2 at all: then we load it, by what name service switches use there.
  */
+#include "runtime/forward/file.h"
 #include "runtime/forward/internal.h"
 
 #include <dlfcn.h>
@@ -190,20 +191,6 @@ bool dl_directories(bool defaults, bool (*use)(const char *dir, void *arg), void
 	return false;
 }
 
-/* libcuda.so, libcuda.so.1, libcuda.so.580.159.04: not libcudart.so, nor libcuda.so.1.bak. */
-static bool is_our_name(const char *file)
-{
-	const char *slash = strrchr(file, '/'), *base = slash ? slash + 1 : file;
-	size_t stem = strlen(forward_soname) - 2; /* less ".1" */
-
-	if (strncmp(base, forward_soname, stem) != 0)
-		return false;
-	for (base += stem; *base; base += strspn(base, "0123456789"))
-		if (*base++ != '.' || *base < '0' || *base > '9')
-			return false;
-	return true;
-}
-
 /* What answers instead of a loader that has no such function: nobody can have meant to call it. */
 static void *no_function(void)
 {
@@ -257,7 +244,7 @@ void *forward_dlopen(uintptr_t args[3])
 	void *next = behind_us(&next_dlopen, "dlopen");
 
 	/* RTLD_NOLOAD asks whether the driver is loaded, which it is once we have loaded it. */
-	if (file && is_our_name(file))
+	if (file && file_has_name(file, forward_soname))
 		args[0] = args[1] & RTLD_NOLOAD ? ours_if(file, forward_loaded())
 						: load_and_name(file);
 	errno = saved;
@@ -278,9 +265,9 @@ void *forward_dlmopen(uintptr_t args[3])
 	int saved = errno;
 	void *next = behind_us(&next_dlmopen, "dlmopen");
 
-	if (file && is_our_name(file) && (Lmid_t)args[0] == LM_ID_BASE) {
+	if (file && file_has_name(file, forward_soname) && (Lmid_t)args[0] == LM_ID_BASE) {
 		args[1] = load_and_name(file);
-	} else if (file && is_our_name(file)) {
+	} else if (file && file_has_name(file, forward_soname)) {
 		const char *self = own_path();
 
 		if (!find_real(NULL, is_there, NULL))

@@ -66,3 +66,16 @@ bool file_is_ours(const unsigned char *bytes, size_t size)
 	}
 	return false;
 }
+
+bool file_has_name(const char *path, const char *soname)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	size_t stem = strlen(soname) - strlen(".1");
+
+	if (strncmp(base, soname, stem) != 0)
+		return false;
+	for (base += stem; *base; base += strspn(base, "0123456789"))
+		if (*base++ != '.' || *base < '0' || *base > '9')
+			return false;
+	return true;
+}

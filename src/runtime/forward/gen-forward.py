@@ -44,9 +44,18 @@ def gnu_hash(name):
     return h
 
 
-def spare_names():
-    names = ["spare_" + "".join(pairs) for pairs in itertools.product(["bA", "ab"], repeat=9)]
-    assert len(names) == SPARES and len({gnu_hash(name) for name in names}) == 1
+def spare_names(others):
+    """Names whose bucket holds none of the others, whatever number of buckets the linker takes:
+    GNU ld one of a row of primes, lld a quarter of the symbols."""
+    sizes = [263, 521, 1031, 2053, (len(others) + SPARES) // 4]
+    taken = [{gnu_hash(name) % n for name in others} for n in sizes]
+    for i in itertools.count():
+        first = f"spare{i}_"
+        h = gnu_hash(first + "ab" * 9)
+        if all(h % n not in t for n, t in zip(sizes, taken)):
+            break
+    names = [first + "".join(pairs) for pairs in itertools.product(["bA", "ab"], repeat=9)]
+    assert len(names) == SPARES and {gnu_hash(name) for name in names} == {h}
     return names
 
 
@@ -69,7 +78,8 @@ def library(path, soname, out, out_map, with_hooks=True):
         offsets.append(at)
         at += len(name) + 1
     hooks = [(i, name) for i, (name, hook) in enumerate(rows) if hook]
-    spares = spare_names()
+    public = [name for name, _ in rows] + ["dlopen", "dlmopen"]
+    spares = spare_names(public)
     lines = [
         "/* Made by gen-forward.py. */",
         '#include "runtime/forward/entry.h"',
@@ -99,9 +109,8 @@ def library(path, soname, out, out_map, with_hooks=True):
     ]
     with open(out, "w", encoding="ascii") as f:
         f.write("\n".join(lines))
-    exported = [name for name, _ in rows] + ["dlopen", "dlmopen"] + spares
     with open(out_map, "w", encoding="ascii") as f:
-        f.write("{\nglobal:\n" + "".join(f"\t{name};\n" for name in exported) + "local:\n\t*;\n};\n")
+        f.write("{\nglobal:\n" + "".join(f"\t{name};\n" for name in public + spares) + "local:\n\t*;\n};\n")
 
 
 def main(args):

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loader's cache and the head of a library's file, as an image may have them. */
+#include "fuzz/fuzz.h"
+
+#include "runtime/forward/cache.h"
+#include "runtime/forward/file.h"
+
+#include <string.h>
+
+static bool use(const char *path, void *arg)
+{
+	*(size_t *)arg += strlen(path);
+	return false;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t total = 0;
+
+	cache_each(data, size, "libcuda.so.1", CACHE_FLAGS, use, &total);
+	if (file_is_ours(data, size) && !file_is_library(data, size))
+		__builtin_trap();
+	return 0;
+}
