@@ -173,6 +173,49 @@ static int run_hang(struct sim_control *c, char *const *args, const struct optio
 	return 0;
 }
 
+/* "oom", "hang", or the number of the error that kills a context. */
+static int read_cuda_fault(const char *text, enum sim_cuda_fault *kind, uint32_t *value,
+	struct error *err)
+{
+	*value = 0;
+	if (!strcmp(text, "oom")) {
+		*kind = SIM_CUDA_OOM;
+		return 0;
+	}
+	if (!strcmp(text, "hang")) {
+		*kind = SIM_CUDA_HANG;
+		return 0;
+	}
+	*kind = SIM_CUDA_ERROR;
+	if (parse_u32(text, value) && *value >= 700 && *value <= 999)
+		return 0;
+	return error_set(err, ERR_INVALID,
+		"expected oom, hang, off or a CUDA error like 700 or 719, found '%.40s'", text);
+}
+
+static int run_cuda_fault(struct sim_control *c, char *const *args, const struct options *o,
+	struct error *err)
+{
+	uint64_t at = option_uint(o, "at", 1), calls = option_uint(o, "calls", 1);
+	bool off = !strcmp(args[1], "off");
+	enum sim_cuda_fault kind = SIM_CUDA_OOM;
+	uint32_t slot, value = 0;
+
+	if (!off && read_cuda_fault(args[1], &kind, &value, err) < 0)
+		return -1;
+	if (at == 0 || calls == 0 || calls > SIM_HANG_CALLS)
+		return error_set(err, ERR_INVALID, "--at or --calls is out of range");
+	if (gpu_arg(c, args, &slot, err) < 0)
+		return -1;
+	if (!off) {
+		sim_cuda_fault_set(c->state, slot, kind, at, (uint32_t)calls, value);
+		return 0;
+	}
+	for (int i = 0; i < SIM_CUDA_FAULTS; i++)
+		sim_cuda_fault_set(c->state, slot, (enum sim_cuda_fault)i, 1, 0, 0);
+	return 0;
+}
+
 static int run_fail(struct sim_control *c, char *const *args, const struct options *o,
 	struct error *err)
 {
@@ -291,6 +334,7 @@ static const struct action actions[] = {
 	{ "add", NULL, 0, 1, true, run_add },
 	{ "calls", NULL, 0, 0, true, run_calls },
 	{ "create", NULL, 0, 1, false, run_create },
+	{ "cuda-fault", NULL, 2, 2, true, run_cuda_fault },
 	{ "driver", NULL, 1, 1, true, run_driver },
 	{ "fail", NULL, 3, 3, true, run_fail },
 	{ "hang", NULL, 2, 2, true, run_hang },
@@ -346,10 +390,15 @@ static int run_sim(const struct cmd *cmd, const struct options *o, struct error 
 }
 
 static const struct option_def options[] = {
+	{ .name = "at",
+		.type = OPTION_UINT,
+		.arg = "N",
+		.def = "1",
+		.help = "cuda-fault: the N-th allocation or kernel from now" },
 	{ .name = "calls",
 		.type = OPTION_UINT,
 		.arg = "N",
-		.help = "hang: only the next N calls" },
+		.help = "hang: only the next N calls; cuda-fault: so many, else one" },
 	{ .name = "dir",
 		.type = OPTION_STR,
 		.arg = "DIR",
@@ -414,6 +463,10 @@ const struct cmd cmd_sim = {
 		"  lose GPU                  fall off the bus: XID 79, every call says GPU is lost\n"
 		"  return GPU                come back\n"
 		"  hang GPU MS|forever|off   block each call on this GPU [--calls N] [--for MS]\n"
+		"  cuda-fault GPU oom|hang|ERROR|off\n"
+		"                            let a CUDA allocation find no memory, a kernel never end, or one\n"
+		"                            kill its context with ERROR (700, 719), with an XID [--at N]\n"
+		"                            [--calls N]\n"
 		"  fail GPU GROUP CODE       let a group of functions answer CODE; SUCCESS: work again\n"
 		"  set GPU KEY VALUE         change a figure\n"
 		"  reset GPU                 as it was made: no faults, no processes, no MIG instances\n"

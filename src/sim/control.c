@@ -325,6 +325,12 @@ int sim_control_set(struct sim_control *c, uint32_t slot, const char *key, const
 	return 0;
 }
 
+static void forget_cuda_faults(struct sim_control *c, uint32_t slot)
+{
+	for (int i = 0; i < SIM_CUDA_FAULTS; i++)
+		sim_cuda_fault_set(c->state, slot, (enum sim_cuda_fault)i, 1, 0, 0);
+}
+
 int sim_control_reset(struct sim_control *c, uint32_t slot, struct error *err)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
@@ -337,6 +343,7 @@ int sim_control_reset(struct sim_control *c, uint32_t slot, struct error *err)
 	sim_mig_reset(g);
 	txn.node->head.slots[slot].lost = 0;
 	sim_hang_set(c->state, slot, 0, 0, 0);
+	forget_cuda_faults(c, slot);
 	return sim_txn_commit_files(&txn, slot, err);
 }
 

@@ -87,6 +87,26 @@ static json_t *processes_json(const struct sim_gpu *g)
 	return a;
 }
 
+/* Faults that wait for their turn. */
+static json_t *cuda_faults_json(const struct sim_control *c, uint32_t slot)
+{
+	static const char *const names[SIM_CUDA_FAULTS] = { "oom", "error", "hang" };
+	json_t *o = json_object();
+
+	for (int i = 0; i < SIM_CUDA_FAULTS; i++) {
+		uint32_t value, times;
+		uint64_t at;
+
+		times = sim_cuda_fault_armed(c->state, slot, (enum sim_cuda_fault)i, &at,
+			&value);
+		if (times)
+			(void)json_object_set_new(o, names[i],
+				json_pack("{s:I s:I s:I}", "at", (json_int_t)at, "calls",
+					(json_int_t)times, "value", (json_int_t)value));
+	}
+	return o;
+}
+
 static json_t *cis_json(const struct sim_gpu *g, const struct sim_gi *gi)
 {
 	json_t *a = json_array();
@@ -169,6 +189,7 @@ static json_t *gpu_json(const struct sim_control *c, const struct sim_node *n, u
 	(void)json_object_set_new(o, "memory_used",
 		json_integer((json_int_t)sim_memory_used_bytes(g)));
 	(void)json_object_set_new(o, "fail", fail_json(g));
+	(void)json_object_set_new(o, "cuda_faults", cuda_faults_json(c, slot));
 	(void)json_object_set_new(o, "links", links_json(n, g));
 	(void)json_object_set_new(o, "mig", mig_json(g));
 	(void)json_object_set_new(o, "processes", processes_json(g));
@@ -237,6 +258,13 @@ static void describe_trouble(const struct sim_control *c, const struct sim_node 
 		buf_puts(b, " hangs");
 	else if (hang_ns)
 		buf_printf(b, " hangs %" PRIu64 " ms", hang_ns / NS_PER_MS);
+	for (int i = 0; i < SIM_CUDA_FAULTS; i++) {
+		uint64_t at;
+		uint32_t value;
+
+		if (sim_cuda_fault_armed(c->state, slot, (enum sim_cuda_fault)i, &at, &value))
+			buf_puts(b, " cuda-fault");
+	}
 	for (int i = 0; i < SIM_GROUP_COUNT; i++)
 		if (n->gpus[slot].fail[i] != n->gpus[slot].born_fail[i])
 			buf_printf(b, " %s:%s", sim_group_name((enum sim_group)i),
