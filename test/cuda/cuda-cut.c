@@ -27,7 +27,7 @@
 
 struct cut {
 	const char *preload, *slice, *driver, *shim, *when;
-	char count_file[64];
+	char count_file[64], driver_link[64];
 	char **program;
 	int arbiter;
 	unsigned int from, to, every, seconds;
@@ -50,7 +50,7 @@ static pid_t start(const struct cut *c, unsigned int at, const char *when)
 	(void)setenv("LD_LIBRARY_PATH", path, 1);
 	(void)setenv("LD_PRELOAD", c->preload, 1);
 	(void)setenv("GPUSLICE_SLICE_DIR", c->slice, 1);
-	(void)setenv("GPUSLICE_CUT_DRIVER", c->driver, 1);
+	(void)setenv("GPUSLICE_CUT_DRIVER", c->driver_link, 1);
 	(void)setenv("GPUSLICE_CUT_COUNT", c->count_file, 1);
 	(void)setenv("GPUSLICE_CUT_WHEN", when, 1);
 	(void)setenv("GPUSLICE_CUT_AT", text, 1);
@@ -79,8 +79,26 @@ static int wait_for(pid_t pid, bool *hung)
 	return status;
 }
 
-/* Until the slice uses nothing, and NVML has none of its processes. Bytes that stay. */
-static unsigned long long left(struct cut *c)
+/* Whether NVML still has the process on any GPU. */
+static bool on_gpu(pid_t pid)
+{
+	static struct physical p[PHYSICAL_MAX];
+	unsigned int count = 0;
+	nvmlDevice_t d;
+
+	if (nvml.nvmlDeviceGetCount_v2(&count))
+		die("nvmlDeviceGetCount_v2");
+	for (unsigned int i = 0; i < count; i++) {
+		if (nvml.nvmlDeviceGetHandleByIndex_v2(i, &d))
+			continue;
+		if (physical_of(p, nvml_physical(d, p), pid))
+			return true;
+	}
+	return false;
+}
+
+/* Until the slice uses nothing, and NVML has not the process any more. Bytes that stay. */
+static unsigned long long left(struct cut *c, pid_t pid)
 {
 	uint64_t at = time_mono_ns();
 	struct slice_viewed v;
@@ -88,7 +106,7 @@ static unsigned long long left(struct cut *c)
 	for (;;) {
 		if (look(c->arbiter, 0, &v) != 0)
 			die("the arbiter does not answer");
-		if (v.gpus[0].used == 0 || ms_since(at) > SETTLE_MS)
+		if ((v.gpus[0].used == 0 && !on_gpu(pid)) || ms_since(at) > SETTLE_MS)
 			break;
 		sleep_us(500);
 	}
@@ -122,7 +140,7 @@ static void run(struct cut *c, unsigned int at, const char *when)
 		c->killed++;
 	else
 		c->ended++;
-	rest = left(c);
+	rest = left(c, pid);
 	/* Only a kill that was asked for is one. */
 	if (rest || hung || (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL) ||
 		(strcmp(when, "fail") == 0 && WIFSIGNALED(status))) {
@@ -131,6 +149,12 @@ static void run(struct cut *c, unsigned int at, const char *when)
 			hung, status);
 		(void)fflush(stdout);
 	}
+}
+
+static void clear(const struct cut *c)
+{
+	(void)unlink(c->count_file);
+	(void)unlink(c->driver_link);
 }
 
 int main(int argc, char **argv)
@@ -170,14 +194,22 @@ int main(int argc, char **argv)
 		    "-- PROGRAM...");
 	c.program = argv + i + 1;
 	(void)snprintf(c.count_file, sizeof(c.count_file), "/tmp/cuda-cut.%d", (int)getpid());
+	/* By the driver's own name the slice library would be found again. */
+	(void)snprintf(c.driver_link, sizeof(c.driver_link), "/tmp/cuda-cut.%d.so",
+		(int)getpid());
+	if (symlink(c.driver, c.driver_link) != 0)
+		die("link %s: %s", c.driver_link, strerror(errno));
 	c.arbiter = look_open(c.slice);
 	if (c.arbiter < 0)
 		die("the arbiter does not answer in %s", c.slice);
+	nvml_open();
 	status = wait_for(start(&c, 0, "before"), &hung);
-	if (status || hung)
+	if (status || hung) {
+		clear(&c);
 		die("the program fails by itself, status %d", status);
+	}
 	calls = counted(&c);
-	if (left(&c))
+	if (left(&c, 0))
 		die("the program leaves something by itself");
 	if (!c.to || c.to > calls)
 		c.to = calls;
@@ -193,7 +225,7 @@ int main(int argc, char **argv)
 			break;
 		}
 	}
-	(void)unlink(c.count_file);
+	clear(&c);
 	(void)printf(
 		"cut result=%s calls=%u runs=%u killed=%u ended=%u failures=%u complete=%d "
 		"worst_return_ms=%.1f\n",
