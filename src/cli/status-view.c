@@ -274,7 +274,7 @@ static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error
 static void put_holders(char *cell, const json_t *holders)
 {
 	const json_t *h = json_array_get(holders, 0);
-	char ns[CELL_MAX / 4], pod[CELL_MAX / 3], container[CELL_MAX / 4], more[32] = "";
+	char ns[CELL_MAX / 4], pod[CELL_MAX / 3], container[CELL_MAX / 5], more[32] = "";
 	size_t n = json_array_size(holders);
 
 	if (n == 0) {

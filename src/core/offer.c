@@ -31,6 +31,7 @@ struct work {
 	struct offer_units units;
 	bool *shared;         /* [units.n] picked by a sharing entry */
 	uint32_t *by_entry;   /* [units.n] the entry that did, + 1 */
+	bool *noted;          /* [n_entries] that its limits do not fit */
 	struct draft *drafts; /* room for every unit and every entry */
 	uint32_t n_drafts;
 };
@@ -43,6 +44,7 @@ static void work_fini(struct work *w)
 	free(w->units.v);
 	free(w->shared);
 	free(w->by_entry);
+	free(w->noted);
 	offer_free(w->offer);
 }
 
@@ -367,7 +369,10 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 
 /* --- memory limits that do not fit --- */
 
-/* Tells of a unit whose replicas, of all resources, may use more than it has. */
+/*
+ * Tells of a unit whose replicas, of all resources, may use more than it has. Once for each entry, for the
+ * first unit: the others of a node are mostly the same.
+ */
 static int note_limits(struct work *w, uint32_t i, struct error *err)
 {
 	const struct replicated *e = NULL;
@@ -389,8 +394,9 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 			    &sum))
 			sum = UINT64_MAX;
 	}
-	if (!e)
+	if (!e || w->noted[e - w->config->sharing.entries])
 		return 0;
+	w->noted[e - w->config->sharing.entries] = true;
 	offer_unit_text(&w->units.v[i], w->inv, unit);
 	if (!usable)
 		return note_entry(w, e, err,
@@ -407,6 +413,7 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 			" MiB, and it has %" PRIu64
 			" MiB: a pod may be refused memory that its limit would allow",
 			unit, sum, usable >> 20);
+	w->noted[e - w->config->sharing.entries] = false;
 	return 0;
 }
 
@@ -444,8 +451,9 @@ int offer_new(struct offer **ret, const struct inventory *inv, const struct conf
 	room = (size_t)w.units.n + 1;
 	w.shared = calloc(room, sizeof(*w.shared));
 	w.by_entry = calloc(room, sizeof(*w.by_entry));
+	w.noted = calloc(config->sharing.n_entries + 1, sizeof(*w.noted));
 	w.drafts = calloc(room + config->sharing.n_entries, sizeof(*w.drafts));
-	if (!w.shared || !w.by_entry || !w.drafts)
+	if (!w.shared || !w.by_entry || !w.noted || !w.drafts)
 		return error_nomem(err);
 	if (share_all(&w, err) < 0 || keep_plain(&w, err) < 0)
 		return -1;

@@ -82,7 +82,7 @@ grant() {
 
 # id_of POD: its slice.
 id_of() {
-	grant "$1" '.mounts[] | select(.containerPath == "/run/gpuslice") | .hostPath | split("/") | last'
+	grant "$1" '.mounts[] | select(.containerPath == "/run/gpuslice/slice") | .hostPath | split("/") | last'
 }
 
 has_slice() {
@@ -122,7 +122,7 @@ failed() {
 		[[ $id =~ ^[0-9a-f]{32}$ ]]
 		# All of it is there when the answer is, and read-only.
 		grant "${strategy//[^a-z]/}" '.mounts | map(select(.readOnly)) | map(.containerPath)
-			| (index("/run/gpuslice") and index("/usr/local/gpuslice/lib") and index("/etc/ld.so.preload"))'
+			| (index("/run/gpuslice/slice") and index("/usr/local/gpuslice/lib") and index("/etc/ld.so.preload"))'
 		for path in $(grant "${strategy//[^a-z]/}" '.mounts[] | select(.containerPath | test("gpuslice|preload")) | .hostPath'); do
 			[[ -e $path ]]
 		done
