@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ANSWER_MS 20000
+
+int client_connect(struct slice_client *c, const char *slice_dir)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+
+	if (slice_dir) {
+		memset(c, 0, sizeof(*c));
+		c->page_fd = c->fd = -1;
+		(void)snprintf(c->path, sizeof(c->path), "%s/socket", slice_dir);
+	}
+	closep(&c->fd);
+	if (strlen(c->path) >= sizeof(at.sun_path))
+		return -1;
+	memcpy(at.sun_path, c->path, strlen(c->path) + 1);
+	c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	return connect(c->fd, (const struct sockaddr *)&at, sizeof(at));
+}
+
+static int send_packet(struct slice_client *c, const void *data, size_t len, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .room = { 0 } };
+	struct iovec part = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
+	struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		m.msg_control = control.room;
+		m.msg_controllen = sizeof(control.room);
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.head), &fd, sizeof(int));
+	}
+	return sendmsg(c->fd, &m, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -1;
+}
+
+static int receive_packet(struct slice_client *c, void *ret, size_t cap, int *fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = { .iov_base = ret, .iov_len = cap };
+	struct msghdr m = { .msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control.room,
+		.msg_controllen = sizeof(control.room) };
+	struct pollfd p = { .fd = c->fd, .events = POLLIN };
+	ssize_t n;
+
+	if (poll(&p, 1, ANSWER_MS) != 1)
+		return -1;
+	n = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC);
+	if (n > 0 && CMSG_FIRSTHDR(&m) && fd)
+		memcpy(fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(*fd));
+	return n > 0 ? (int)n : -1;
+}
+
+int client_hello(struct slice_client *c, uint32_t flags)
+{
+	struct slice_hello h = { .head = { .op = SLICE_HELLO, .tag = ++c->tag },
+		.version = SLICE_WIRE_VERSION,
+		.flags = flags,
+		.pid = (uint32_t)getpid(),
+		.unanswered = c->unanswered,
+		.name = "client" };
+	int fd = -1;
+
+	if (send_packet(c, &h, sizeof(h), flags & SLICE_HELLO_AGAIN ? c->page_fd : -1) < 0 ||
+		receive_packet(c, &c->welcome, sizeof(c->welcome), &fd) != sizeof(c->welcome))
+		return -1;
+	if (fd >= 0) {
+		c->page_fd = fd;
+		c->page =
+			mmap(NULL, SLICE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (c->page == MAP_FAILED)
+			return -1;
+	}
+	if (c->welcome.status == SLICE_OK)
+		c->unanswered = 0;
+	return (int)c->welcome.status;
+}
+
+int client_again(struct slice_client *c, int tries)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	while (tries-- > 0) {
+		if (client_connect(c, NULL) == 0) {
+			int r = client_hello(c, SLICE_HELLO_MEMORY | SLICE_HELLO_AGAIN);
+
+			if (r >= 0)
+				return r;
+		}
+		(void)nanosleep(&ms, NULL);
+	}
+	return -1;
+}
+
+int client_call(struct slice_client *c, void *request, size_t len, void *ret, size_t cap)
+{
+	struct slice_head *head = request;
+
+	head->tag = ++c->tag;
+	if (send_packet(c, request, len, -1) < 0)
+		return -1;
+	return receive_packet(c, ret, cap, NULL);
+}
+
+int client_want(struct slice_client *c, unsigned int gpu, uint64_t bytes, uint64_t *free_bytes)
+{
+	struct slice_want w = { .head = { .op = SLICE_WANT }, .gpu = gpu, .bytes = bytes };
+	struct slice_grant g;
+
+	if (client_call(c, &w, sizeof(w), &g, sizeof(g)) != sizeof(g)) {
+		c->unanswered = c->tag;
+		return -1;
+	}
+	if (free_bytes)
+		*free_bytes = g.free_bytes;
+	return (int)g.status;
+}
+
+int client_view(struct slice_client *c, unsigned int first, struct slice_viewed *ret)
+{
+	struct slice_view v = { .head = { .op = SLICE_VIEW }, .first = first };
+
+	return client_call(c, &v, sizeof(v), ret, sizeof(*ret)) == sizeof(*ret) ? 0 : -1;
+}
+
+int client_compare(struct slice_client *c, unsigned int gpu)
+{
+	struct slice_compare q = { .head = { .op = SLICE_COMPARE }, .gpu = gpu };
+	struct slice_compared r;
+
+	return client_call(c, &q, sizeof(q), &r, sizeof(r)) == sizeof(r) ? 0 : -1;
+}
+
+bool client_take(struct slice_client *c, unsigned int gpu, uint64_t bytes)
+{
+	struct slice_gpu_page *p = &c->page->gpus[gpu];
+	uint64_t credit = atomic_load(&p->credit);
+	int r;
+
+	atomic_fetch_add(&p->begun, 1);
+	while (credit >= bytes) {
+		if (atomic_compare_exchange_weak(&p->credit, &credit, credit - bytes)) {
+			atomic_fetch_add(&p->seen, bytes);
+			atomic_fetch_add(&p->done, 1);
+			return true;
+		}
+	}
+	while ((r = client_want(c, gpu, bytes, NULL)) < 0) {
+		if (client_again(c, 10000) != SLICE_OK)
+			break;
+	}
+	if (r == SLICE_OK)
+		atomic_fetch_add(&p->seen, bytes);
+	atomic_fetch_add(&p->done, 1);
+	return r == SLICE_OK;
+}
+
+void client_give(struct slice_client *c, unsigned int gpu, uint64_t bytes)
+{
+	struct slice_gpu_page *p = &c->page->gpus[gpu];
+
+	atomic_fetch_add(&p->begun, 1);
+	atomic_fetch_sub(&p->seen, bytes);
+	atomic_fetch_add(&p->credit, bytes);
+	atomic_fetch_add(&p->done, 1);
+}
+
+void client_hang_up(struct slice_client *c)
+{
+	closep(&c->fd);
+}
+
+void client_close(struct slice_client *c)
+{
+	if (c->page)
+		(void)munmap(c->page, SLICE_PAGE_BYTES);
+	c->page = NULL;
+	closep(&c->page_fd);
+	closep(&c->fd);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A process's end of a slice, as plain as can be: what runtime/link.c and ledger.c do, for tests and
+ * measurements of the arbiter. One thread for each client.
+ */
+#include "abi/slice-wire.h"
+
+#include <stdbool.h>
+
+struct slice_client {
+	char path[128]; /* of the slice's socket */
+	int fd, page_fd;
+	uint32_t tag, unanswered;
+	struct slice_page *page;
+	struct slice_welcome welcome;
+};
+
+/* 0, or -1: nobody answers there. */
+int client_connect(struct slice_client *c, const char *slice_dir);
+
+/* The status of the welcome, or -1. Without SLICE_HELLO_AGAIN a page comes along. */
+int client_hello(struct slice_client *c, uint32_t flags);
+
+/* Connects again and tells its page, until the arbiter answers or @tries of 1 ms are over. */
+int client_again(struct slice_client *c, int tries);
+
+/* The status, or -1: the connection ended. */
+int client_want(struct slice_client *c, unsigned int gpu, uint64_t bytes, uint64_t *free_bytes);
+int client_view(struct slice_client *c, unsigned int first, struct slice_viewed *ret);
+int client_compare(struct slice_client *c, unsigned int gpu);
+
+/* One request and its answer. Length of that, or -1. */
+int client_call(struct slice_client *c, void *request, size_t len, void *ret, size_t cap);
+
+/* From the credit, or by asking, also across a restart of the arbiter. Then it is used. */
+bool client_take(struct slice_client *c, unsigned int gpu, uint64_t bytes);
+void client_give(struct slice_client *c, unsigned int gpu, uint64_t bytes);
+
+void client_hang_up(struct slice_client *c); /* keeps the page */
+void client_close(struct slice_client *c);
