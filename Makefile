@@ -13,7 +13,7 @@ MESON_ARGS ?=
 OBJ   := build/main
 STAGE := build/stage
 
-.PHONY: all build stage run test kube-test install fmt lint bench fuzz clean help
+.PHONY: all build stage run test kube-test loader-test install fmt lint bench fuzz clean help
 .DEFAULT_GOAL := all
 
 all: stage ## build, and leave a staged install in build/stage (the default)
@@ -45,6 +45,11 @@ kube-test: build ## on a real Kubernetes, as root; the first time builds it, 10 
 	@test/kube/build
 	@GPUSLICE_BUILD='$(abspath $(OBJ))' test/kube/run $(TESTS)
 
+loader-test: build ## preload libraries on several C libraries, as root; GPUSLICE_LOADER="bullseye trixie" fetches those
+	@tools/setup build test loader
+	@GPUSLICE_LOADER='$(or $(GPUSLICE_LOADER),host bullseye trixie musl)' meson test -C $(OBJ) \
+		--no-rebuild --print-errorlogs --suite loader
+
 install: build ## install below PREFIX (default /usr/local), under DESTDIR if that is set
 	@DESTDIR='$(abspath $(DESTDIR)/$(PREFIX))' meson install -C $(OBJ) --no-rebuild --quiet
 
@@ -69,4 +74,4 @@ clean: ## remove all build products
 	@rm -rf build
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
