@@ -1,0 +1,364 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The slice runtime on a real GPU: what the simulator cannot prove. Changes no setting of the card.
+# Never part of the default tests.
+# Parts are called by their names:
+# shellcheck disable=SC2317
+set -euo pipefail
+
+usage() {
+	cat <<-'EOF'
+	Usage: test/gpu/slice.sh pack BUILD DIR
+	       test/gpu/slice.sh DIR OUT [PART...]
+
+	The first puts together in DIR what the second needs, from the build directory BUILD: libraries,
+	arbiter, test programs. The second runs the parts (default: all that take one GPU) and writes
+	OUT/results.txt, a line of key=value for each figure, and OUT/transcript.txt. Each part has its own
+	time; a part that fails stops no other. Exit 1 if one failed.
+
+	Parts: machine walk full smi view pytorch expandable decode loader nccl nccl2 jax cupy triton
+	starts tenants storm cut bench
+	"sim" in place of the parts: a run of those that need no framework, on the simulated GPU.
+
+	SLICE_SECONDS: of the storm (60) and of each tenant (20). CUT_SECONDS: of the cuts (120).
+	EOF
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+GIB=$((1 << 30))
+
+pack() { # BUILD DIR
+	local build=$1 dir=$2 file
+	mkdir -p "$dir"/{lib,bin/cut,deps,sim}
+	cp -L "$build"/src/runtime/libgpuslice-{cuda,nvml}.so "$dir/lib/"
+	cp -L "$build/src/arbiter/gpuslice-arbiter" "$dir/bin/"
+	for file in cuda-walk cuda-storm cuda-cut cuda-bench cuda-hold cuda-feed nvml-look kernels.ptx; do
+		cp -L "$build/test/cuda/$file" "$dir/bin/"
+	done
+	cp -L "$build/test/cuda/cut/libcuda.so.1" "$dir/bin/cut/"
+	cp -L "$build/src/sim/cuda/libcuda.so.1" "$build/src/sim/nvml/libnvidia-ml.so.1" \
+		"$build/src/sim/device/gpuslice-sim-gpu" "$build/src/cli/gpuslice" "$dir/sim/"
+	# The C library and its loader belong to the machine.
+	ldd "$dir"/bin/gpuslice-arbiter "$dir"/bin/cuda-feed | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+		sort -u | grep -vE '/(libc|libm|libdl|libpthread|librt|libresolv|ld-linux[^/]*)\.so' |
+		xargs -r cp -L -t "$dir/deps"
+	strip --strip-debug "$dir"/lib/*.so "$dir"/bin/cuda-* "$dir"/bin/nvml-look "$dir"/bin/gpuslice-arbiter \
+		"$dir"/bin/cut/*.so.1 "$dir"/deps/* 2>/dev/null || true
+	du -sh "$dir"
+}
+
+case "${1-}" in
+-h | --help) usage; exit 0 ;;
+pack)
+	[[ $# -eq 3 ]] || { usage >&2; exit 2; }
+	pack "$2" "$3"
+	exit 0
+	;;
+esac
+[[ $# -ge 2 ]] || { usage >&2; exit 2; }
+dir=$(cd "$1" && pwd)
+mkdir -p "$2"
+out=$(cd "$2" && pwd)
+shift 2
+parts=("$@")
+simulated=
+if [[ ${parts[*]-} == sim ]]; then
+	simulated=1
+	parts=(machine walk full view starts storm cut bench)
+fi
+[[ ${#parts[@]} -gt 0 ]] || parts=(machine walk full smi view pytorch expandable decode loader nccl jax cupy
+	triton starts tenants storm cut bench)
+work=$(mktemp -d /tmp/gsslice.XXXXXX)
+seconds=${SLICE_SECONDS-}
+PRELOAD=$dir/lib/libgpuslice-cuda.so:$dir/lib/libgpuslice-nvml.so
+failed=0
+pids=()
+
+finish() {
+	local pid
+	for pid in "${pids[@]-}"; do
+		[[ -z $pid ]] || kill -TERM "$pid" 2>/dev/null || true
+	done
+	wait 2>/dev/null || true
+	rm -rf "$work"
+}
+trap finish EXIT
+
+note() { tee -a "$out/transcript.txt"; }
+result() { printf '%s\n' "$*" | tee -a "$out/results.txt" | note; }
+
+within() { # SECONDS COMMAND...
+	local end=$((SECONDS + $1 + 1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		((SECONDS < end)) || return 1
+		sleep 0.05
+	done
+}
+
+own_libraries() { # COMMAND...: with the libraries of the bundle, which no framework should see
+	LD_LIBRARY_PATH=$dir/deps${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"
+}
+
+value() { # KEY TEXT
+	sed -nE "s/^(.* )?$1=([^ ]*).*/\2/p" <<<"$2" | tail -1
+}
+
+start_node() {
+	if [[ $simulated ]]; then
+		export GPUSLICE_SIM_NODE=h100-1 GPUSLICE_SIM_DIR=$work/sim GPUSLICE_SIM_GPU=$dir/sim/gpuslice-sim-gpu
+		export LD_LIBRARY_PATH=$dir/sim
+		driver=$dir/sim/libcuda.so.1
+	else
+		driver=$(ldconfig -p | awk '$1 == "libcuda.so.1" && /x86-64|AArch64/ { print $NF; exit }')
+		[[ $driver ]] || driver=$(find / -xdev -name libcuda.so.1 -not -path "$dir/*" 2>/dev/null | head -1)
+	fi
+	export GPUSLICE_STATE_DIR=$work/state GPUSLICE_RUN_DIR=$work/run
+	mkdir -p "$work/state/slices" "$work/run"
+	chmod 755 "$work"
+	own_libraries "$dir/bin/gpuslice-arbiter" >"$work/arbiter.log" 2>&1 &
+	pids+=("$!")
+	within 10 test -S "$work/run/arbiter.sock" || { cat "$work/arbiter.log"; exit 1; }
+	own_libraries "$dir/bin/cuda-feed" "$work/run/arbiter.sock" --again >"$work/feed.log" 2>&1 &
+	pids+=("$!")
+	machine=$("$dir/bin/nvml-look")
+	uuid=$(value uuid "$(head -1 <<<"$machine")")
+}
+
+slice_dir() { printf '%s/state/slices/%032x' "$work" "'$1"; }
+
+slice() { # NAME BYTES [UUID...]: of each GPU that is named, or of the first
+	local at gpus="" one
+	at=$(slice_dir "$1")
+	mkdir -p "$at"
+	for one in "${@:3}"; do
+		gpus+=${gpus:+,}"{\"uuid\": \"$one\", \"memory\": $2}"
+	done
+	[[ $gpus ]] || gpus="{\"uuid\": \"$uuid\", \"memory\": $2}"
+	printf '{"version": 1, "id": "%s", "resource": "nvidia.com/gpu", "devices": ["%s::%s"], "gpus": [%s],
+		"unhooked": "report"}\n' "${at##*/}" "$uuid" "$1" "$gpus" >"$at/slice.json.new"
+	mv "$at/slice.json.new" "$at/slice.json"
+	within 5 test -S "$at/socket"
+}
+
+# in_slice NAME COMMAND...: as a container has it, by mounts, where that is allowed; else by variables.
+mounts=
+try_mounts() {
+	unshare -m true 2>/dev/null && [[ ! $simulated ]] || return 0
+	# The places of the mounts must be there; a node that has them of its own keeps them.
+	[[ ! -e /run/gpuslice ]] || return 0
+	mounts=1
+}
+in_slice() {
+	local at
+	at=$(slice_dir "$1")
+	shift
+	if [[ $mounts ]]; then
+		# shellcheck disable=SC2016
+		unshare -m bash -c '
+			mount --make-rprivate / && mount -t tmpfs tmpfs /run &&
+			mkdir -p /run/gpuslice/slice && mount --bind "$1" /run/gpuslice/slice &&
+			tr : "\n" <<<"$2" >/run/gpuslice/preload || exit 99
+			[[ -e /etc/ld.so.preload ]] || : >/etc/ld.so.preload
+			mount --bind /run/gpuslice/preload /etc/ld.so.preload || exit 99
+			shift 2
+			exec "$@"' in_slice "$at" "$PRELOAD" "$@"
+	else
+		env LD_PRELOAD="$PRELOAD" GPUSLICE_SLICE_DIR="$at" "$@"
+	fi
+}
+
+# Nothing of the slice may be left in use.
+clean() { # NAME
+	local i text=""
+	for i in $(seq 100); do
+		text=$(in_slice "$1" "$dir/bin/nvml-look" | head -1)
+		[[ $(value used "$text") != 0 ]] || { result "left slice=$1 used=0 tries=$i"; return 0; }
+		sleep 0.1
+	done
+	result "left slice=$1 result=failed used=$(value used "$text")"
+	return 1
+}
+
+python() { # SLICE PROGRAM [ARGUMENT...]
+	local slice=$1 program=$2
+	shift 2
+	(cd "$here/slice" && in_slice "$slice" env CUBLAS_WORKSPACE_CONFIG=:4096:8 PYTHONDONTWRITEBYTECODE=1 \
+		python3 "$program" "$@")
+}
+
+# last NAME COMMAND...: its last line of key=value becomes a result.
+last() {
+	local name=$1 text status=0
+	shift
+	text=$("$@" 2>&1) || status=$?
+	printf '%s\n' "$text" | note >/dev/null
+	grep -E '^[a-z-]+ (name|result)=|^neighbour ' <<<"$text" | while read -r line; do
+		result "$name: $line"
+	done
+	((status == 0)) || { printf '%s\n' "$text" | tail -15; result "$name: result=failed status=$status"; }
+	return "$status"
+}
+
+part_machine() {
+	local line
+	while read -r line; do result "machine: $line"; done <<<"$machine"
+	result "machine: kernel=$(uname -r) libc=$(getconf GNU_LIBC_VERSION | tr ' ' -) cores=$(nproc) driver=$driver mounts=${mounts:-0}"
+	[[ $simulated ]] || nvidia-smi --query-gpu=name,driver_version,compute_mode,mig.mode.current,persistence_mode,clocks.sm,temperature.gpu \
+		--format=csv,noheader | while read -r line; do result "machine: smi=${line// /}"; done
+}
+
+part_walk() {
+	slice w $((20 * GIB))
+	last walk-bare "$dir/bin/cuda-walk"
+	last walk-no-slice env LD_PRELOAD="$PRELOAD" "$dir/bin/cuda-walk"
+	last walk in_slice w "$dir/bin/cuda-walk" --limit $((20 * GIB)) --verbose
+	clean w
+}
+
+part_full() {
+	local text
+	slice f $((6 * GIB))
+	text=$(in_slice f "$dir/bin/cuda-hold" --until-full 64Mi)
+	result "full: $text"
+	[[ $(value last "$text") == 2 && $(value total "$text") == $((6 * GIB)) &&
+		$(value nvml_total "$text") == $((6 * GIB)) && $(value device_total "$text") == $((6 * GIB)) ]]
+	# A context does not fit: also error 2.
+	slice t $((64 << 20))
+	text=$(in_slice t "$dir/bin/cuda-hold" --bytes 1Mi)
+	result "full: tiny $text"
+	[[ $(value last "$text") == 2 ]]
+	clean f && clean t
+}
+
+part_smi() {
+	local holder text
+	slice s $((8 * GIB)) && slice n $((8 * GIB))
+	mkfifo "$work/smi.in"
+	in_slice n "$dir/bin/cuda-hold" --bytes 1Gi --wait <"$work/smi.in" >"$work/smi.out" &
+	holder=$!
+	exec 7>"$work/smi.in"
+	within 30 test -s "$work/smi.out"
+	text=$(in_slice s nvidia-smi)
+	printf '%s\n' "$text" | note >/dev/null
+	result "smi: slice $(in_slice s nvidia-smi --query-gpu=memory.total,memory.used,memory.free --format=csv,noheader,nounits | tr -d ' ')"
+	result "smi: apps=$(in_slice s nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader | wc -l)"
+	result "smi: neighbour apps=$(in_slice n nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader | tr -d ' ' | paste -sd ' ')"
+	result "smi: node $(nvidia-smi --query-gpu=memory.total,memory.used --format=csv,noheader,nounits | tr -d ' ')"
+	[[ $(in_slice s nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits) == 8192 ]]
+	[[ $(in_slice s nvidia-smi --query-compute-apps=pid --format=csv,noheader | wc -l) == 0 ]]
+	[[ $(in_slice n nvidia-smi --query-compute-apps=pid --format=csv,noheader | wc -l) == 1 ]]
+	exec 7>&-
+	wait "$holder"
+	clean n
+}
+
+part_view() {
+	slice v $((8 * GIB))
+	result "view: bare $("$dir/bin/nvml-look" --time | head -1)"
+	result "view: slice $(in_slice v "$dir/bin/nvml-look" --time --set | head -1)"
+	[[ $(value set "$(in_slice v "$dir/bin/nvml-look" --set | head -1)") == 4 ]]
+}
+
+part_pytorch() { slice p $((10 * GIB)); last pytorch python p pytorch.py $((10 * GIB)); clean p; }
+part_expandable() {
+	slice p $((10 * GIB))
+	PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True last expandable python p pytorch.py $((10 * GIB))
+	PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync last malloc-async python p pytorch.py $((10 * GIB))
+	clean p
+}
+part_decode() {
+	slice d $((10 * GIB))
+	local i
+	for i in 1 2 3; do
+		last "decode-bare" env PYTHONDONTWRITEBYTECODE=1 python3 "$here/slice/decode.py"
+		last "decode" python d decode.py
+	done
+	clean d
+}
+part_loader() { slice l $((10 * GIB)); last loader python l loader.py; clean l; }
+part_nccl() { slice c $((10 * GIB)); last nccl python c nccl.py 1; clean c; }
+part_nccl2() {
+	local second
+	second=$(value uuid "$(sed -n 2p <<<"$machine")")
+	[[ $second ]] || { result "nccl2: result=skipped gpus=1"; return 0; }
+	slice e $((10 * GIB)) "$uuid" "$second"
+	last nccl2 python e nccl.py 2
+	clean e
+}
+part_jax() { slice j $((10 * GIB)); last jax python j jax_fill.py $((10 * GIB)); clean j; }
+part_cupy() { slice u $((10 * GIB)); last cupy python u cupy_fill.py $((10 * GIB)); clean u; }
+part_triton() { slice r $((10 * GIB)); last triton python r triton_add.py; clean r; }
+
+part_starts() {
+	slice x $((8 * GIB))
+	last starts "$dir/bin/cuda-bench" --preload "$PRELOAD" --slice "$(slice_dir x)" --rounds 5 --starts 1,300
+	clean x
+}
+
+part_tenants() {
+	local half=$((40 * 1000 * 1000 * 1000)) t=${seconds:-20} round other
+	slice g "$half" && slice h "$half"
+	for round in 1 2 3; do
+		for other in quiet greedy; do
+			python g tenant.py "$other" $((t + 15)) >"$work/other.out" 2>&1 &
+			local pid=$!
+			sleep 8
+			last "tenants round=$round beside=$other" python h tenant.py work "$t"
+			wait "$pid" || { cat "$work/other.out"; return 1; }
+			result "tenants round=$round neighbour: $(grep '^tenant-' "$work/other.out")"
+		done
+	done
+	clean g && clean h
+}
+
+part_storm() {
+	slice o $((20 * GIB)) && slice q $((4 * GIB))
+	last storm own_libraries "$dir/bin/cuda-storm" --preload "$PRELOAD" --slice "$(slice_dir o)" \
+		--limit $((20 * GIB)) --processes 8 --threads 8 --seconds "${seconds:-60}" --neighbour "$(slice_dir q)"
+	clean o
+}
+
+part_cut() {
+	slice k $((4 * GIB))
+	# All in turn as far as the time goes, then more widely spread.
+	last cut "$dir/bin/cuda-cut" --preload "$PRELOAD" --slice "$(slice_dir k)" --driver "$driver" \
+		--shim "$dir/bin/cut" --seconds "${CUT_SECONDS-120}" --every "${CUT_EVERY-5}" -- \
+		"$dir/bin/cuda-walk" --limit $((4 * GIB))
+	clean k
+}
+
+part_bench() {
+	slice y $((20 * GIB))
+	last bench "$dir/bin/cuda-bench" --preload "$PRELOAD" --slice "$(slice_dir y)" --rounds "${BENCH_ROUNDS-9}"
+	clean y
+}
+
+# Seconds that a part may take; the rest: 120.
+declare -A time_of=([storm]=200 [cut]=240 [bench]=240 [tenants]=300 [starts]=200 [decode]=240 [loader]=200)
+
+start_node
+try_mounts
+: >"$out/results.txt"
+: >"$out/transcript.txt"
+for part in "${parts[@]}"; do
+	declare -F "part_$part" >/dev/null || { result "$part: result=unknown"; failed=1; continue; }
+	printf '\n== %s\n' "$part" | note
+	begin=$SECONDS
+	# A process group of its own, so that what a part leaves goes with it.
+	status=0
+	set -m
+	(set +m -e; "part_$part") >>"$out/transcript.txt" 2>&1 &
+	pid=$!
+	set +m
+	while kill -0 "$pid" 2>/dev/null && ((SECONDS - begin < ${time_of[$part]-120})); do sleep 0.2; done
+	if kill -0 "$pid" 2>/dev/null; then
+		result "$part: result=failed reason=timeout"
+	fi
+	kill -KILL -- "-$pid" 2>/dev/null || true
+	wait "$pid" 2>/dev/null || status=$?
+	((status == 0)) || failed=1
+	result "part=$part status=$status seconds=$((SECONDS - begin))"
+done
+cat "$work/feed.log" "$work/arbiter.log" >>"$out/transcript.txt" 2>/dev/null || true
+exit "$failed"
