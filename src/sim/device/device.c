@@ -94,6 +94,7 @@ struct device_client {
 	struct stream **streams; /* by index */
 	struct view **events;
 	uint32_t stream_cursor, event_cursor;
+	uint32_t stream_top, event_top; /* places behind these were never given */
 	struct share shares[SIM_MAX_GPUS];
 };
 
@@ -550,7 +551,7 @@ static void client_stop(struct device_client *c)
 	for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
 		if (c->contexts[i].engine)
 			context_end(&c->contexts[i]);
-	for (uint32_t i = 0; c->events && i < SIM_DEVICE_EVENTS_MAX; i++)
+	for (uint32_t i = 0; c->events && i < c->event_top; i++)
 		if (c->events[i])
 			view_end(c->events[i]);
 	free(STEAL_PTR(c->streams));
@@ -641,7 +642,7 @@ static void context_end(struct context *c)
 	struct device_client *client = c->client;
 	struct share *s = &client->shares[c->slot];
 
-	for (uint32_t i = 0; client->streams && i < SIM_DEVICE_STREAMS_MAX; i++) {
+	for (uint32_t i = 0; client->streams && i < client->stream_top; i++) {
 		struct stream *t = client->streams[i];
 
 		if (!t || t->context != c)
@@ -788,6 +789,7 @@ static uint32_t do_stream_create(struct device_client *c, const struct sim_devic
 	}
 	c->streams[i] = s;
 	c->stream_cursor = i + 1;
+	c->stream_top = i >= c->stream_top ? i + 1 : c->stream_top;
 	atomic_store(&c->page->streams[i].completed, 0);
 	atomic_store(&c->page->streams[i].host_seq, 0);
 	a->reply.object = i;
@@ -833,6 +835,7 @@ static struct view *view_new(struct device_client *c, struct event *v)
 	v->views = w;
 	c->events[i] = w;
 	c->event_cursor = i + 1;
+	c->event_top = i >= c->event_top ? i + 1 : c->event_top;
 	atomic_store(&c->page->events[i].completed, engine_event_completed(v->engine));
 	atomic_store(&c->page->events[i].recorded, engine_event_recorded(v->engine));
 	atomic_store(&c->page->events[i].time_ns, 0);

@@ -80,6 +80,7 @@ struct engine {
 	struct link delays; /* streams, the first to end first */
 	struct link pokes;  /* streams whose first command is to be looked at */
 	uint32_t gpu_count;
+	uint32_t used; /* GPUs behind these have never had a context */
 	struct gpu gpus[];
 };
 
@@ -234,6 +235,7 @@ struct engine_context *engine_context_new(struct engine *e, uint32_t gpu, bool m
 	if (mps)
 		g->mps = c->group;
 	c->group->contexts++;
+	e->used = gpu >= e->used ? gpu + 1 : e->used;
 	c->gpu = g;
 	c->user = user;
 	list_init(&c->streams);
@@ -767,7 +769,7 @@ static void settle(struct engine *e)
 static void settle_all(struct engine *e)
 {
 	settle(e);
-	for (uint32_t i = 0; i < e->gpu_count; i++)
+	for (uint32_t i = 0; i < e->used; i++)
 		schedule(&e->gpus[i]);
 }
 
@@ -782,9 +784,9 @@ void engine_advance(struct engine *e, uint64_t now_ns)
 			next = e->now_ns;
 		ns = next - e->now_ns;
 		e->now_ns = next;
-		for (uint32_t i = 0; i < e->gpu_count; i++)
+		for (uint32_t i = 0; i < e->used; i++)
 			gpu_pass(&e->gpus[i], ns);
-		for (uint32_t i = 0; i < e->gpu_count; i++) {
+		for (uint32_t i = 0; i < e->used; i++) {
 			gpu_finish(&e->gpus[i]);
 			copies_finish(&e->gpus[i]);
 		}
@@ -807,7 +809,7 @@ uint64_t engine_next(const struct engine *e)
 {
 	uint64_t next = ENGINE_NEVER, t;
 
-	for (uint32_t i = 0; i < e->gpu_count; i++) {
+	for (uint32_t i = 0; i < e->used; i++) {
 		t = gpu_next(&e->gpus[i]);
 		next = t < next ? t : next;
 		for (int k = 0; k < SIM_DEVICE_COPIES; k++)

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz/fuzz.h"
+
+#include "sim/device/device.h"
+#include "sim/place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * Packets of two clients to the simulated GPUs. The input is a row of records: a byte (bit 0: of which
+ * client, bits 1 to 3: how much time passes first, bit 4: the client goes and another comes), a byte with
+ * the length in units of 8, the packet. A client that breaks the protocol goes; nothing else may happen
+ * to the other one, and when both are gone nothing is held.
+ */
+static struct sim_state *state;
+static char dir[] = "/tmp/gpuslice-fuzz.XXXXXX";
+
+static void remove_node(void)
+{
+	char command[64];
+
+	(void)snprintf(command, sizeof(command), "rm -rf %s", dir);
+	(void)!system(command);
+}
+
+static void make_node(void)
+{
+	struct sim_place place;
+
+	if (!mkdtemp(dir) || sim_place_of(&place, "p3.8xlarge", dir, NULL) < 0 ||
+		sim_place_open(&place, NULL, &state, NULL) != 0)
+		abort();
+	(void)atexit(remove_node);
+}
+
+static void close_answer(const struct device_answer *a)
+{
+	if (a->close_fd && a->fd >= 0)
+		(void)close(a->fd);
+}
+
+static struct device_client *fresh(struct device *d, uint32_t pid, uint64_t now)
+{
+	struct sim_device_request hello = { .op = SIM_DEVICE_HELLO,
+		.bytes = SIM_DEVICE_VERSION };
+	struct device_client *c = device_client_new(d, pid);
+	struct device_answer a;
+
+	if (!c || !device_packet(c, &hello, sizeof(hello), -1, now, &a) || !a.send ||
+		a.reply.status != 0)
+		abort();
+	return c;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct device *d = NULL;
+	struct device_client *clients[2];
+	uint64_t now = 0, total = 0;
+
+	if (!state)
+		make_node();
+	if (device_new(state, &d, NULL) < 0)
+		abort();
+	for (uint32_t i = 0; i < 2; i++)
+		clients[i] = fresh(d, i + 1, now);
+	while (size >= 2) {
+		union { /* aligned as a packet is */
+			uint64_t align;
+			unsigned char bytes[255 * 8];
+		} packet;
+		unsigned who = data[0] & 1, step = data[0] >> 1 & 7, go = data[0] >> 4 & 1;
+		size_t len = (size_t)data[1] * 8;
+		struct device_answer a;
+		bool ok;
+
+		data += 2;
+		size -= 2;
+		len = len < size ? len : size;
+		memcpy(packet.bytes, data, len);
+		data += len;
+		size -= len;
+		now += UINT64_C(1) << step * 4;
+		device_advance(d, now);
+		ok = device_packet(clients[who], packet.bytes, len, -1, now, &a);
+		close_answer(&a);
+		if (!ok || go) {
+			device_client_gone(clients[who], now);
+			clients[who] = fresh(d, who + 1, now);
+		}
+	}
+	for (int i = 0; i < 2; i++)
+		device_client_gone(clients[i], now);
+	device_exports(d); /* all their descriptors are closed */
+	for (uint32_t slot = 0; slot < 4; slot++)
+		if (sim_usage_read(state, slot, NULL, &total) != 0 || total != 0)
+			abort();
+	(void)device_free(d);
+	return 0;
+}
