@@ -25,7 +25,7 @@
 #define STARTS_MAX 1024
 
 struct bench {
-	const char *argv0, *preload, *slice;
+	const char *preload, *slice;
 	int ordinal;
 	unsigned int rounds;
 };
@@ -154,7 +154,7 @@ static int child(const struct bench *b)
 	s.device = cuda_start(b->ordinal, &context);
 	s.nvml = nvml_of(s.device, uuid);
 	must(cu.cuStreamCreate(&s.stream, 1), "cuStreamCreate");
-	must(cu.cuModuleLoadData(&module, kernels(b->argv0)), "cuModuleLoadData");
+	must(cu.cuModuleLoadData(&module, kernels()), "cuModuleLoadData");
 	must(cu.cuModuleGetFunction(&s.kernel, module, "nop"), "cuModuleGetFunction");
 	must(cu.cuMemAlloc_v2(&neighbour, 1024), "cuMemAlloc_v2");
 	for (unsigned int i = 0; i < ROWS; i++)
@@ -322,7 +322,7 @@ static int init_only(const struct bench *b)
 
 int main(int argc, char **argv)
 {
-	struct bench b = { .argv0 = argv[0], .rounds = 5 };
+	struct bench b = { .rounds = 5 };
 	const char *mode = "", *counts = NULL;
 	char exec[] = "--exec", init[] = "--init";
 

@@ -101,17 +101,20 @@ nvmlDevice_t nvml_of(CUdevice device, char *uuid)
 	return nvml_by_uuid(uuid);
 }
 
-const char *kernels(const char *argv0)
+const char *kernels(void)
 {
 	static char text[256 * 1024];
 	char path[4096];
-	const char *named = getenv("GPUSLICE_TEST_PTX"), *slash = strrchr(argv0, '/');
+	const char *named = getenv("GPUSLICE_TEST_PTX");
+	char self[4000] = "", *slash;
 	FILE *f;
 
 	if (text[0])
 		return text;
-	(void)snprintf(path, sizeof(path), "%.*skernels.ptx",
-		slash ? (int)(slash - argv0 + 1) : 0, argv0);
+	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
+		die("/proc/self/exe: %s", strerror(errno));
+	slash = strrchr(self, '/');
+	(void)snprintf(path, sizeof(path), "%.*skernels.ptx", (int)(slash - self + 1), self);
 	f = fopen(named ? named : path, "re");
 	if (!f)
 		die("open %s: %s", named ? named : path, strerror(errno));

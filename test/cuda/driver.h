@@ -46,7 +46,7 @@ nvmlDevice_t nvml_of(CUdevice device, char *uuid);
 nvmlDevice_t nvml_by_uuid(const char *uuid);
 
 /* The text of kernels.ptx, which lies next to the program (or where GPUSLICE_TEST_PTX says). */
-const char *kernels(const char *argv0);
+const char *kernels(void);
 
 /* What NVML has of a process's memory on a device; 0: it does not use it. */
 struct physical {

@@ -364,8 +364,7 @@ static void module(struct walk *w)
 {
 	CUmodule m;
 
-	if (!expect(w, "cuModuleLoadData", cu.cuModuleLoadData(&m, kernels(w->argv0)),
-		    CUDA_SUCCESS))
+	if (!expect(w, "cuModuleLoadData", cu.cuModuleLoadData(&m, kernels()), CUDA_SUCCESS))
 		return;
 	agree(w, "loaded");
 	(void)expect(w, "cuModuleUnload", cu.cuModuleUnload(m), CUDA_SUCCESS);
@@ -380,7 +379,7 @@ static void library(struct walk *w)
 		(void)lacks(w, "library", CUDA_ERROR_NOT_SUPPORTED);
 		return;
 	}
-	r = cu.cuLibraryLoadData(&l, kernels(w->argv0), NULL, NULL, 0, NULL, NULL, 0);
+	r = cu.cuLibraryLoadData(&l, kernels(), NULL, NULL, 0, NULL, NULL, 0);
 	if (lacks(w, "library", r) || !expect(w, "cuLibraryLoadData", r, CUDA_SUCCESS))
 		return;
 	agree(w, "loaded");

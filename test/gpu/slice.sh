@@ -96,9 +96,8 @@ within() { # SECONDS COMMAND...
 	done
 }
 
-own_libraries() { # COMMAND...: with the libraries of the bundle, which no framework should see
-	LD_LIBRARY_PATH=$dir/deps${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"
-}
+# For programs that need the libraries of the bundle, which no framework should see.
+own_libraries() { own=(env "LD_LIBRARY_PATH=$dir/deps${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"); }
 
 value() { # KEY TEXT
 	sed -nE "s/^(.* )?$1=([^ ]*).*/\2/p" <<<"$2" | tail -1
@@ -116,10 +115,11 @@ start_node() {
 	export GPUSLICE_STATE_DIR=$work/state GPUSLICE_RUN_DIR=$work/run
 	mkdir -p "$work/state/slices" "$work/run"
 	chmod 755 "$work"
-	own_libraries "$dir/bin/gpuslice-arbiter" >"$work/arbiter.log" 2>&1 &
+	own_libraries
+	"${own[@]}" "$dir/bin/gpuslice-arbiter" >"$work/arbiter.log" 2>&1 &
 	pids+=("$!")
 	within 10 test -S "$work/run/arbiter.sock" || { cat "$work/arbiter.log"; exit 1; }
-	own_libraries "$dir/bin/cuda-feed" "$work/run/arbiter.sock" --again >"$work/feed.log" 2>&1 &
+	"${own[@]}" "$dir/bin/cuda-feed" "$work/run/arbiter.sock" --again >"$work/feed.log" 2>&1 &
 	pids+=("$!")
 	machine=$("$dir/bin/nvml-look")
 	uuid=$(value uuid "$(head -1 <<<"$machine")")
@@ -314,7 +314,7 @@ part_tenants() {
 
 part_storm() {
 	slice o $((20 * GIB)) && slice q $((4 * GIB))
-	last storm own_libraries "$dir/bin/cuda-storm" --preload "$PRELOAD" --slice "$(slice_dir o)" \
+	last storm "$dir/bin/cuda-storm" --preload "$PRELOAD" --slice "$(slice_dir o)" \
 		--limit $((20 * GIB)) --processes 8 --threads 8 --seconds "${seconds:-60}" --neighbour "$(slice_dir q)"
 	clean o
 }
