@@ -105,7 +105,7 @@ extern void (*ledger_on_full)(int gpu);
 
 static inline uint64_t granules(uint64_t bytes)
 {
-	uint64_t n = (bytes + LEDGER_GRANULE - 1) / LEDGER_GRANULE;
+	uint64_t n = bytes / LEDGER_GRANULE + (bytes % LEDGER_GRANULE != 0);
 
 	return n > UINT64_MAX / LEDGER_GRANULE ? UINT64_MAX : n * LEDGER_GRANULE;
 }

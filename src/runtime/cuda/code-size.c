@@ -94,8 +94,6 @@ uint64_t code_bytes(const void *image, size_t len)
 
 	if (!p || len < 8)
 		return 0;
-	if (is_text(*p)) /* PTX; what follows here begins with none */
-		return len == CODE_LEN_UNKNOWN ? strlen(image) : strnlen(image, len);
 	if (!memcmp(p, "\177ELF", 4))
 		return elf_bytes(p, len);
 	if (word(p, 4) == FAT_MAGIC)
@@ -106,5 +104,7 @@ uint64_t code_bytes(const void *image, size_t len)
 		if (inner && word(inner, 4) == FAT_MAGIC)
 			return fat_bytes(inner, CODE_LEN_UNKNOWN);
 	}
+	if (is_text(*p)) /* PTX */
+		return len == CODE_LEN_UNKNOWN ? strlen(image) : strnlen(image, len);
 	return 0;
 }

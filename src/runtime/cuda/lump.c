@@ -116,7 +116,11 @@ static void trim(struct lump *l)
 		(void)REAL(cuDeviceGraphMemTrim)(atomic_load(&l->device));
 }
 
-/* Sets the charge to what the driver holds; how many bytes more that is. */
+/*
+ * Sets the charge to what the driver holds and calls under way may still add; how many bytes more
+ * that is. What such a call has added already counts twice here, so that only a size beyond all that
+ * is charged makes it more: growth that no bound foresaw.
+ */
 static int64_t settle(struct lump *l)
 {
 	uint64_t w = atomic_load(&l->word), now, want;
@@ -124,7 +128,10 @@ static int64_t settle(struct lump *l)
 	do {
 		if (!held(l, &now))
 			return 0;
-		want = granules(now) / LEDGER_GRANULE + outstanding(w);
+		now = granules(now) / LEDGER_GRANULE;
+		want = now + outstanding(w);
+		if (want > charged(w))
+			want = now > charged(w) ? now : charged(w);
 		if (want == charged(w))
 			return 0;
 	} while (!atomic_compare_exchange_strong(&l->word, &w,

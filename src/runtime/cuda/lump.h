@@ -9,7 +9,7 @@
  *
  * One word has all of it, in granules: charged, of that outstanding (the bounds of calls under way)
  * and a number that changes with every change. Whoever ends a call reads the word, then the driver's
- * size, and sets charged = size + outstanding by one compare-and-swap on the word as it was: a call
+ * size, and lowers charged to size + outstanding by one compare-and-swap on the word as it was: a call
  * that began since makes it fail, one that ended before has shown its growth in the size. So charged
  * is never under what the driver holds, and no growth is charged twice, with any number of threads.
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cuda/stream.h"
 
+#include "runtime/cuda/lump.h"
 #include "runtime/cuda/quiet.h"
 #include "runtime/sys.h"
 
@@ -37,11 +38,13 @@ CUresult stream_device(CUstream stream, bool own, CUdevice *ret)
 bool stream_wait(CUstream stream, bool own)
 {
 	int64_t end = sys_now() + STREAM_WAIT_MS;
+	struct lump_wait w;
 	unsigned int mode;
 	CUresult r;
 
 	if (stream_captures(stream, own))
 		return false;
+	lump_wait_begin(&w);
 	mode = quiet_begin();
 	for (;;) {
 		r = own ? REAL(cuStreamQuery_ptsz)(stream) : REAL(cuStreamQuery)(stream);
@@ -54,5 +57,6 @@ bool stream_wait(CUstream stream, bool own)
 		r = own ? REAL(cuStreamSynchronize_ptsz)(stream)
 			: REAL(cuStreamSynchronize)(stream);
 	quiet_end(mode);
+	lump_wait_end(&w);
 	return !r;
 }
