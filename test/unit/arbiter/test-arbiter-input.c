@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/test.h"
+
+#include "abi/slice-dir.h"
+#include "arbiter/journal.h"
+#include "arbiter/packet.h"
+#include "arbiter/proc.h"
+#include "arbiter/request.h"
+#include "arbiter/slice-file.h"
+#include "base/fd.h"
+
+#define ID "0123456789abcdef0123456789abcdef"
+#define U1 "GPU-00112233-4455-6677-8899-aabbccddeeff"
+#define U2 "MIG-00112233-4455-6677-8899-AABBCCDDEE00"
+
+static void slice_def_read__takes_what_the_agent_writes(void **state)
+{
+	static const char text[] =
+		"{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"nvidia.com/gpu\","
+		"\"devices\": [\"" U1 "::0\", \"" U1 "::1\"], \"later\": {},"
+		"\"gpus\": [{\"uuid\": \"" U1 "\", \"memory\": 4294967296}, {\"uuid\": \"" U2
+		"\"}], \"unhooked\": \"stop\"}";
+	struct error err = ERROR_INIT;
+	struct slice_def d;
+
+	(void)state;
+	assert_ok(slice_def_read(&d, "f", ID, text, strlen(text), &err), &err);
+	assert_string_equal(d.id, ID);
+	assert_string_equal(d.resource, "nvidia.com/gpu");
+	assert_int_equal(d.devices.n, 2);
+	assert_true(d.stop_unhooked);
+	assert_int_equal(d.n_gpus, 2);
+	assert_string_equal(d.gpus[0].text, U1);
+	assert_int_equal(d.gpus[0].uuid[1], 0x11);
+	assert_int_equal(d.gpus[0].limit, UINT64_C(4294967296));
+	assert_int_equal(d.gpus[1].uuid[14], 0xee);
+	assert_true(d.gpus[1].limit == SLICE_NO_LIMIT);
+	slice_def_fini(&d);
+}
+
+#define HEAD "{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"r\""
+
+static void slice_def_read__names_what_is_wrong(void **state)
+{
+	static const struct {
+		const char *text, *error;
+	} rows[] = {
+		{ "", "f:1:0: " },
+		{ "[]", "f: the file: expected an object, found a list" },
+		{ "{\"version\": 1, \"version\": 1}", "f:1:" },
+		{ "{}", "f: version: expected 1, found nothing" },
+		{ "{\"version\": 2}", "f: version: expected 1, found 2" },
+		{ "{\"version\": 1}", "f: id: expected a text" },
+		{ "{\"version\": 1, \"id\": \"ff\"}",
+			"f: id: expected the name of its directory, found 'ff'" },
+		{ "{\"version\": 1, \"id\": \"" ID "\"}", "f: resource: expected a text" },
+		{ HEAD "}", "f: gpus: expected a list of 1 to 16 GPUs, found nothing" },
+		{ HEAD ", \"gpus\": []}", "f: gpus: expected a list of 1 to 16 GPUs" },
+		{ HEAD ", \"gpus\": [7]}", "f: gpus[0]: expected an object, found 7" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"GPU-1\"}]}",
+			"f: gpus[0].uuid: expected GPU- or MIG- and a UUID, found 'GPU-1'" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}, {\"uuid\": \"" U1 "\"}]}",
+			"f: gpus[1].uuid: expected each GPU once" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"memory\": 0}]}",
+			"f: gpus[0].memory: expected bytes, from 1 to 2^56, found 0" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"memory\": -1}]}", "found -1" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"memory\": 1.5}]}",
+			"found a number with a fraction" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"memory\": null}]}",
+			"found null" },
+		{ HEAD ", \"devices\": 1, \"gpus\": [{\"uuid\": \"" U1 "\"}]}",
+			"f: devices: " },
+		{ HEAD ", \"devices\": [1], \"gpus\": [{\"uuid\": \"" U1 "\"}]}",
+			"f: devices[0]: expected a device ID, found 1" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"unhooked\": \"kill\"}",
+			"f: unhooked: expected report or stop, found 'kill'" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"unhooked\": true}",
+			"f: unhooked: expected report or stop, found true" },
+	};
+	struct error err = ERROR_INIT;
+	struct slice_def d;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_error(
+			slice_def_read(&d, "f", ID, rows[i].text, strlen(rows[i].text), &err),
+			&err, rows[i].error);
+}
+
+static void slice_id_valid__knows_32_hex_digits(void **state)
+{
+	(void)state;
+	assert_true(slice_id_valid(ID));
+	assert_false(slice_id_valid(""));
+	assert_false(slice_id_valid(ID "0"));
+	assert_false(slice_id_valid("0123456789ABCDEF0123456789abcdef"));
+	assert_false(slice_id_valid("../3456789abcdef0123456789abcdef"));
+}
+
+static void packet_read__takes_requests_of_their_length_only(void **state)
+{
+	static const struct {
+		uint32_t op;
+		size_t bytes;
+	} rows[] = { { SLICE_HELLO, sizeof(struct slice_hello) },
+		{ SLICE_WANT, sizeof(struct slice_want) },
+		{ SLICE_VIEW, sizeof(struct slice_view) },
+		{ SLICE_COMPARE, sizeof(struct slice_compare) } };
+	char data[128] = { 0 };
+	union packet p;
+
+	(void)state;
+	for (uint32_t op = 0; op < 12; op++) {
+		for (size_t len = 0; len < sizeof(data); len++) {
+			bool good = false;
+
+			for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+				good |= rows[i].op == op && rows[i].bytes == len;
+			memcpy(data, &op, sizeof(op));
+			assert_int_equal(packet_read(&p, data, len, 1, NULL) == 0, good);
+		}
+	}
+}
+
+static void packet_read__refuses_what_is_out_of_range(void **state)
+{
+	struct slice_want w = { .head = { .op = SLICE_WANT }, .gpu = 2 };
+	struct slice_compare c = { .head = { .op = SLICE_COMPARE }, .gpu = 2 };
+	struct slice_hello h = { .head = { .op = SLICE_HELLO },
+		.version = SLICE_WIRE_VERSION,
+		.flags = SLICE_HELLO_MEMORY | SLICE_HELLO_AGAIN };
+	struct error err = ERROR_INIT;
+	union packet p;
+
+	(void)state;
+	assert_error(packet_read(&p, &w, sizeof(w), 2, &err), &err, "a GPU below 2, found 2");
+	assert_error(packet_read(&p, &c, sizeof(c), 0, &err), &err, "a GPU below 0, found 2");
+	assert_ok(packet_read(&p, &w, sizeof(w), 3, &err), &err);
+	assert_ok(packet_read(&p, &h, sizeof(h), 0, &err), &err);
+	h.flags |= 4;
+	assert_error(packet_read(&p, &h, sizeof(h), 0, &err), &err, "unknown flags");
+	h.version++;
+	assert_ok(packet_read(&p, &h, sizeof(h), 0, &err), &err);
+	memset(h.name, 'x', sizeof(h.name));
+	assert_error(packet_read(&p, &h, sizeof(h), 0, &err), &err, "the name has no end");
+}
+
+static int read_line(struct request *r, const char *line, struct error *err)
+{
+	return request_read(r, line, strlen(line), err);
+}
+
+static void request_read__takes_a_reading(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct request r;
+
+	(void)state;
+	assert_ok(read_line(&r,
+			  "{\"op\": \"reading\", \"seq\": 17, \"gpus\": ["
+			  "{\"uuid\": \"" U1 "\", \"processes\": [{\"pid\": 9, \"bytes\": 5},"
+			  "{\"pid\": 3}, {\"pid\": 9, \"bytes\": 7}]},"
+			  "{\"uuid\": \"" U2 "\", \"error\": \"lost\"}]}",
+			  &err),
+		&err);
+	assert_int_equal(r.op, REQUEST_READING);
+	assert_int_equal(r.reading.seq, 17);
+	/* The one that could not be read is not there. */
+	assert_int_equal(r.reading.n, 1);
+	assert_int_equal(r.reading.gpus[0].n, 2);
+	assert_int_equal(reading_find(&r.reading.gpus[0], 9)->bytes, 7);
+	assert_true(reading_find(&r.reading.gpus[0], 9)->known);
+	assert_false(reading_find(&r.reading.gpus[0], 3)->known);
+	assert_null(reading_find(&r.reading.gpus[0], 4));
+	request_fini(&r);
+	assert_ok(read_line(&r, "{\"op\": \"status\"}", &err), &err);
+	assert_false(r.has_slice);
+	assert_ok(read_line(&r, "{\"op\": \"status\", \"slice\": \"" ID "\"}", &err), &err);
+	assert_string_equal(r.slice, ID);
+	assert_ok(read_line(&r, "{\"op\": \"status\", \"slice\": \"none\"}", &err), &err);
+	assert_true(r.has_slice);
+	assert_string_equal(r.slice, "");
+	assert_ok(read_line(&r, "{\"op\": \"readings\"}", &err), &err);
+	assert_int_equal(r.op, REQUEST_READINGS);
+}
+
+static void request_read__refuses_the_rest(void **state)
+{
+	static const struct {
+		const char *line, *error;
+	} rows[] = {
+		{ "", "control: column" },
+		{ "7", "control: column" },
+		{ "{}", "expected an object with 'op'" },
+		{ "{\"op\": 1}", "expected an object with 'op'" },
+		{ "{\"op\": \"x\"}", "no 'op' is called 'x'" },
+		{ "{\"op\": \"status\", \"slice\": 1}", "the ID of a slice" },
+		{ "{\"op\": \"reading\"}", "a number of the reading" },
+		{ "{\"op\": \"reading\", \"seq\": 0, \"gpus\": []}",
+			"a number of the reading" },
+		{ "{\"op\": \"reading\", \"seq\": 1}", "a list of GPUs" },
+		{ "{\"op\": \"reading\", \"seq\": 1, \"gpus\": [{}]}", "the UUID of a GPU" },
+		{ "{\"op\": \"reading\", \"seq\": 1, \"gpus\": [{\"uuid\": \"" U1 "\"}]}",
+			"a list of processes" },
+		{ "{\"op\": \"reading\", \"seq\": 1, \"gpus\": [{\"uuid\": \"" U1
+		  "\", \"processes\": []}, {\"uuid\": \"" U1 "\", \"processes\": []}]}",
+			"each GPU once" },
+		{ "{\"op\": \"reading\", \"seq\": 1, \"gpus\": [{\"uuid\": \"" U1
+		  "\", \"processes\": [{\"pid\": 0}]}]}",
+			"a PID" },
+		{ "{\"op\": \"reading\", \"seq\": 1, \"gpus\": [{\"uuid\": \"" U1
+		  "\", \"processes\": [{\"pid\": 1, \"bytes\": -1}]}]}",
+			"bytes" },
+	};
+	struct error err = ERROR_INIT;
+	struct request r;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_error(read_line(&r, rows[i].line, &err), &err, rows[i].error);
+}
+
+static void proc_stat_parse__is_not_misled_by_names(void **state)
+{
+	struct proc_stat a, b;
+
+	(void)state;
+	assert_true(proc_stat_parse("7 (a) b) S 1 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4711 9 9 "
+				    "18446744073709551615 94000 5 140000 0 0\n",
+		&a));
+	assert_int_equal(a.start, 4711);
+	assert_true(a.image != 0);
+	assert_true(proc_stat_parse("7 (x) S 1 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4711 9 9 "
+				    "18446744073709551615 94000 5 150000 0 0\n",
+		&b));
+	assert_true(a.image != b.image);
+	/* Where it is not ours to see. */
+	assert_true(proc_stat_parse(
+		"7 (x) S 1 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4711 9 9 9 1 1 0 0 0\n", &b));
+	assert_int_equal(b.image, 0);
+	assert_false(proc_stat_parse("7 (x) S 1 2 3", &b));
+	assert_false(proc_stat_parse("", &b));
+}
+
+static void proc_slice_parse__finds_the_mounted_directory(void **state)
+{
+	static const struct {
+		const char *mountinfo, *id;
+	} rows[] = {
+		{ "64 63 254:0 /var/lib/gpuslice/slices/" ID " " SLICE_CONTAINER_DIR
+		  " ro - ext4 x y\n",
+			ID },
+		{ "1 2 0:1 / / rw - x y z\n64 63 254:0 /slices/" ID " " SLICE_CONTAINER_DIR
+		  " ro\n",
+			ID },
+		/* Another place, another directory, something mounted over it. */
+		{ "64 63 254:0 /slices/" ID " " SLICE_CONTAINER_DIR "x ro - ext4 x y\n", NULL },
+		{ "64 63 254:0 /other/" ID " " SLICE_CONTAINER_DIR " ro - ext4 x y\n", NULL },
+		{ "64 63 254:0 /slices/short " SLICE_CONTAINER_DIR " ro - ext4 x y\n", NULL },
+		{ "64 63 254:0 /slices/" ID " " SLICE_CONTAINER_DIR " ro\n"
+		  "65 63 254:0 / " SLICE_CONTAINER_DIR " ro\n",
+			NULL },
+		{ "", NULL },
+		{ "\n\n64", NULL },
+		{ "1 2 3", NULL },
+	};
+	char id[SLICE_ID_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(proc_slice_parse(rows[i].mountinfo, id), rows[i].id != NULL);
+		if (rows[i].id)
+			assert_string_equal(id, rows[i].id);
+	}
+}
+
+static void journal__is_kept_for_this_boot_and_one_owner(void **state)
+{
+	char *dir = test_tmpdir(), path[300];
+	struct error err = ERROR_INIT;
+	struct journal j, other;
+	struct book_record *r;
+	uint64_t serial;
+
+	(void)state;
+	assert_ok(path_join(path, sizeof(path), dir, "book", &err), &err);
+	assert_ok(journal_open(&j, path, "boot-1", 1000, &err), &err);
+	assert_int_equal(journal_touched(&j), 0);
+	r = journal_record(&j);
+	assert_non_null(r);
+	atomic_store(&r->state, BOOK_USED);
+	assert_ptr_not_equal(journal_record(&j), r);
+	serial = journal_serial(&j);
+	assert_true(serial > 1000);
+	assert_error(journal_open(&other, path, "boot-1", 1, &err), &err, "another arbiter");
+	journal_close(&j);
+	assert_ok(journal_open(&j, path, "boot-1", 1, &err), &err);
+	assert_int_equal(journal_touched(&j), 2);
+	assert_int_equal(atomic_load(&j.records[0].state), BOOK_USED);
+	assert_true(journal_serial(&j) > serial);
+	journal_close(&j);
+	assert_ok(journal_open(&j, path, "boot-2", 5000000, &err), &err);
+	assert_int_equal(journal_touched(&j), 0);
+	assert_int_equal(atomic_load(&j.records[0].state), BOOK_FREE);
+	journal_close(&j);
+	/* Anything at all in its place. */
+	assert_ok(file_write_atomic(path, "short", 5, 0600, &err), &err);
+	assert_ok(journal_open(&j, path, "boot-2", 1, &err), &err);
+	for (size_t i = 0; i < JOURNAL_RECORDS; i++) {
+		r = journal_record(&j);
+		assert_non_null(r);
+		atomic_store(&r->state, BOOK_USED);
+	}
+	assert_null(journal_record(&j));
+	journal_close(&j);
+	test_rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slice_def_read__takes_what_the_agent_writes),
+		cmocka_unit_test(slice_def_read__names_what_is_wrong),
+		cmocka_unit_test(slice_id_valid__knows_32_hex_digits),
+		cmocka_unit_test(packet_read__takes_requests_of_their_length_only),
+		cmocka_unit_test(packet_read__refuses_what_is_out_of_range),
+		cmocka_unit_test(request_read__takes_a_reading),
+		cmocka_unit_test(request_read__refuses_the_rest),
+		cmocka_unit_test(proc_stat_parse__is_not_misled_by_names),
+		cmocka_unit_test(proc_slice_parse__finds_the_mounted_directory),
+		cmocka_unit_test(journal__is_kept_for_this_boot_and_one_owner),
+	};
+
+	return cmocka_run_group_tests_name("arbiter-input", tests, NULL, NULL);
+}
