@@ -122,8 +122,7 @@ static struct lump *lump_on(CUdevice device)
 /* What a launch holds: a row has one bound, the largest of its devices'. */
 struct launch {
 	struct lump_op ops[SLICE_GPUS_MAX];
-	uint32_t devices;
-	bool resident;
+	uint32_t devices; /* that .ops has one for */
 };
 
 static void launch_end(struct launch *l)
@@ -198,23 +197,23 @@ static CUresult run(run_fn fn, CUgraphExec exec, CUstream stream, bool own)
 	uint64_t order = order_of(stream, own);
 	struct launch l = { .devices = 0 };
 	struct row row;
-	uint32_t epoch = 0;
+	bool fresh;
 	CUresult r;
 
 	if (!row_get(ROW_GRAPH_EXEC, (uint64_t)(uintptr_t)exec, &row) ||
 		stream_captures(stream, own))
 		return fn(exec, stream);
-	if (!begin_resident(&l, &row, order)) {
+	fresh = !begin_resident(&l, &row, order);
+	if (fresh) {
 		r = launch_begin(&l, (uint32_t)row.other, row.bytes);
 		if (r && stream_wait(stream, own))
 			r = launch_begin(&l, (uint32_t)row.other, row.bytes);
 		if (r)
 			return r;
-		epoch = 1;
 	}
 	r = fn(exec, stream);
 	/* Still one of the lump's users, so nothing of ours has trimmed since. */
-	if (!r && epoch)
+	if (!r && fresh)
 		note_resident(exec, &row, order);
 	launch_end(&l);
 	return r;
@@ -285,10 +284,14 @@ static CUresult make_begin(struct making *m, CUgraph graph, unsigned long long f
 
 static void make_end(struct making *m, CUresult r, const CUgraphExec *exec)
 {
+	struct row old;
+
 	if (!m->active)
 		return;
 	if (!r && m->row.other)
 		(void)row_put(ROW_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec, &m->row);
+	else if (!r && expected()) /* what went with its context left its row behind */
+		(void)row_take(ROW_GRAPH_EXEC, (uint64_t)(uintptr_t)*exec, &old);
 	launch_end(&m->upload);
 	charge_end(&m->code, r ? 0 : m->code.bytes);
 }
