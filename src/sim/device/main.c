@@ -444,7 +444,7 @@ static const char usage[] =
 static int read_args(char *const *argv, struct server *s, uint32_t *idle_ms, uint32_t *ready_fd,
 	struct error *err)
 {
-	for (int i = 1; argv[i]; i++) {
+	for (int i = 1; argv[i]; i += 2) {
 		const char *value = argv[i + 1];
 
 		if (!value)
@@ -455,7 +455,6 @@ static int read_args(char *const *argv, struct server *s, uint32_t *idle_ms, uin
 			 (strcmp(argv[i], "--ready-fd") != 0 || !parse_u32(value, ready_fd)))
 			return error_set(err, ERR_INVALID, "unknown option '%.40s %.40s'",
 				argv[i], value);
-		i++;
 	}
 	if (!s->dir)
 		return error_set(err, ERR_INVALID, "--dir is missing");
