@@ -132,6 +132,14 @@ static void host_drop(struct range *r)
 	range_remove(r);
 }
 
+static void foreign_drop(struct range *r)
+{
+	CUdeviceptr at = r->kind == RANGE_IPC ? r->start - r->offset : r->start;
+
+	range_remove(r);
+	space_give(at);
+}
+
 static CUresult free_range(struct range *r)
 {
 	switch ((int)r->kind) {
@@ -140,6 +148,9 @@ static CUresult free_range(struct range *r)
 		return CUDA_SUCCESS;
 	case RANGE_MANAGED:
 		managed_drop(r);
+		return CUDA_SUCCESS;
+	case RANGE_EXTERNAL:
+		foreign_drop(r);
 		return CUDA_SUCCESS;
 	case RANGE_POOL:
 	case RANGE_GRAPH:
@@ -164,7 +175,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 	r = range_at(p);
 	if (!r || r->start != p || r->freeing ||
 		(r->kind != RANGE_PLAIN && r->kind != RANGE_MANAGED && r->kind != RANGE_POOL &&
-			r->kind != RANGE_GRAPH))
+			r->kind != RANGE_GRAPH && r->kind != RANGE_EXTERNAL))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	err = capture_unsafe();
 	if (err)
@@ -433,13 +444,10 @@ void memory_drop_all(struct context *c)
 		case RANGE_REGISTERED:
 			host_drop(r);
 			break;
-		case RANGE_IPC: {
-			CUdeviceptr at = r->start;
-
-			range_remove(r);
-			space_give(at);
+		case RANGE_IPC:
+		case RANGE_EXTERNAL:
+			foreign_drop(r);
 			break;
-		}
 		default:
 			i++; /* of the device, not of the context */
 		}

@@ -126,6 +126,7 @@ static void deactivate(struct context *c)
 	stream_drop_all(c);
 	queue_forget(c);
 	modules_drop_all(c);
+	arrays_drop_all(c);
 	memory_drop_all(c);
 	(void)gpu_call((struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_DESTROY,
 			       .object = (uint32_t)c->daemon_id },

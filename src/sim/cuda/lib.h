@@ -108,6 +108,8 @@ struct context {
 	struct context *next;
 	struct phys *code[CODE_MAX]; /* memory of modules */
 	size_t code_count, code_used;
+	struct array *arrays;
+	struct mipmap *mipmaps;
 };
 
 /* What is to be done on a stream, or by a node of a graph. */

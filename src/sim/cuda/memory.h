@@ -22,6 +22,7 @@ struct phys {
 
 /* @flags: SIM_DEVICE_MEM_*. Start with one reference; phys_adopt() takes @fd. */
 CUresult phys_new(struct device *d, uint64_t bytes, unsigned flags, struct phys **ret);
+CUresult phys_new_host(uint64_t bytes, struct phys **ret);
 CUresult phys_adopt(struct device *d, uint64_t id, uint64_t bytes, int fd, struct phys **ret);
 struct phys *phys_ref(struct phys *p);
 void phys_drop(struct phys *p); /* NULL is fine; the last one gives the memory back */
@@ -96,6 +97,7 @@ CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes);
 
 struct array {
 	struct obj obj;
+	struct array *next; /* of the context */
 	CUDA_ARRAY3D_DESCRIPTOR desc;
 	struct context *ctx;
 	struct range *range;

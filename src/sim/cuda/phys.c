@@ -58,6 +58,23 @@ CUresult phys_new(struct device *d, uint64_t bytes, unsigned flags, struct phys 
 	return err;
 }
 
+CUresult phys_new_host(uint64_t bytes, struct phys **ret)
+{
+	struct phys *p = malloc(sizeof(*p));
+	void *cpu = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (!p || cpu == MAP_FAILED) {
+		if (cpu != MAP_FAILED)
+			(void)munmap(cpu, bytes);
+		free(p);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*p = (struct phys){ .bytes = bytes, .refs = 1, .cpu = cpu };
+	*ret = p;
+	return CUDA_SUCCESS;
+}
+
 struct phys *phys_ref(struct phys *p)
 {
 	p->refs++;

@@ -18,6 +18,7 @@ struct pool *pool_current(struct device *d); /* NULL: no memory */
 /* Memory of graphs: kept for the next one that needs as much, until it is trimmed. */
 CUresult graph_memory_take(struct device *d, uint64_t bytes, struct phys **ret);
 void graph_memory_give(struct device *d, struct phys *p);
+bool graph_memory_trim(struct device *d); /* true: something was given back */
 void graph_memory_used(struct device *d, int64_t change);
 
 /* The pool that a range is of; NULL: none. */

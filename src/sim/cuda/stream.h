@@ -45,6 +45,8 @@ struct stream {
 	uint64_t joined;      /* command of this one that the legacy stream waits for */
 	uint64_t wait_until;  /* of those who wait for several */
 	struct capture *capture;
+	struct graph_node **deps; /* of the next node, while it captures */
+	size_t dep_count;
 };
 
 struct event {
@@ -120,6 +122,7 @@ bool place_is_host(unsigned type, const void *host, CUdeviceptr device);
 
 /* What a context has, when it goes. */
 void modules_drop_all(struct context *c);
+void arrays_drop_all(struct context *c);
 void memory_drop_all(struct context *c);
 
 /* A launch as work; moves nothing on failure. */
