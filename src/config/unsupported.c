@@ -9,8 +9,6 @@
  * takes one block out here.
  */
 
-#define LATER "comes in a later version"
-
 static int refuse(const char *name, struct config_pos pos, const char *key, struct error *err,
 	const char *text)
 {
@@ -39,12 +37,12 @@ int unsupported_check(const struct config *c, const char *name,
 			i);
 		if (isolates_compute(&c->sharing.entries[i].isolation))
 			return refuse(name, c->sharing.entries[i].isolation.pos, key, err,
-				"isolation of compute " LATER
+				"isolation of compute comes in a later version"
 				"; of this, only 'memory' is enforced yet");
 	}
 	if (c->n_slices)
 		return refuse(name, c->slices[0].pos, "sharing.slices[0]", err,
-			"software slices of any size " LATER
+			"software slices of any size come in a later version"
 			"; use sharing.timeSlicing with isolation.memory meanwhile");
 	if (c->discovery == DISCOVERY_TEGRA || c->discovery == DISCOVERY_VFIO)
 		return error_set(err, ERR_UNSUPPORTED,

@@ -103,6 +103,11 @@ limit_is() {
 	[[ $(slice "$1" '.gpus[0].memory') == "$2" ]]
 }
 
+# shows PATTERN: as a line of status for people.
+shows() {
+	"$GPUSLICE" status | grep -E -- "$1"
+}
+
 failed() {
 	k get pods -o json | jq -e --arg p "$1" '.items[] | select(.metadata.name == $p) | .status.phase == "Failed"'
 }
@@ -276,13 +281,13 @@ failed() {
 	eventually 20 offers 16
 	pod one
 	eventually 20 has_slice one
-	old=$(status -r .slices.libraries)
+	old=$(status .slices.libraries)
 	[[ -e $GPUSLICE_STATE_DIR/lib/$old/libgpuslice-nvml.so ]]
 	printf x >>"$NODE_DIR/runtime/libgpuslice-nvml.so"
 	stop agent
 	agent_up --slice-keep 1s
 	eventually 20 offers 16
-	[[ $(status -r .slices.libraries) != "$old" ]]
+	[[ $(status .slices.libraries) != "$old" ]]
 	[[ -e $GPUSLICE_STATE_DIR/lib/$old/libgpuslice-nvml.so ]]
 	k delete pod one >/dev/null
 	eventually 30 slice_count 0
@@ -340,7 +345,7 @@ failed() {
 	eventually 20 status '.slices.arbiter | .state == "away" and (.reason | test("exited with status 3"))'
 	status '.slices.list[0] | .known == false and .gpus[0].usedBytes == null'
 	"$GPUSLICE" status | grep -E "^Arbiter   away, slices keep what they have: .*exited with status 3"
-	"$GPUSLICE" status | grep -E "^$(id_of one | cut -c 1-8)  [0-3]  *4096 MiB  \?  *\?  *default/one \(c\)"
+	eventually 20 shows "^$(id_of one | cut -c 1-8)  [0-3]  *4096 MiB  \?  *\?  *default/one \(c\)"
 }
 
 @test "two agents of one node never have two arbiters" {

@@ -487,6 +487,8 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 void agent_slices_init(struct agent *a, const struct agent_slices_options *options)
 {
 	a->slices.options = *options;
+	if (!options->state_dir)
+		a->slices.options.state_dir = SLICE_STATE_DIR;
 	(void)uv_timer_init(a->loop, &a->slices.timer);
 	a->slices.timer.data = a;
 }

@@ -16,7 +16,7 @@ struct gpu_processes;
 
 /* Borrowed: argv or environment. */
 struct agent_slices_options {
-	const char *state_dir;
+	const char *state_dir;   /* NULL: SLICE_STATE_DIR */
 	const char *runtime_dir; /* of the libraries; NULL or "": beside this program */
 	uint64_t keep_ns;        /* a slice that no pod holds */
 };

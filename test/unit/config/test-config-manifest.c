@@ -102,7 +102,7 @@ static void config_each__points_into_the_outer_file(void **state)
 			"m.yaml#any:4:40: flags.plugin.deviceIDStrategy: invalid" },
 		{ "kind: ConfigMap\ndata:\n  any: |\n    sharing: {slices: [{name: g, profiles: "
 		  "[{name: x, count: 1, memory: 1}]}]}\n",
-			"m.yaml#any:4:24: sharing.slices[0]: a software slice" },
+			"m.yaml#any:4:24: sharing.slices[0]: software slices" },
 	};
 
 	(void)state;

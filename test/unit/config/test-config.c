@@ -537,6 +537,11 @@ static void config_parse__reads_isolation_and_slices(void **state)
 	c = read_good(TS("name: gpu, replicas: 4, isolation: {memory: 8Gi}"), NULL);
 	assert_int_equal(c->sharing.entries[0].isolation.memory, ISOLATION_MEMORY_BYTES);
 	assert_true(c->sharing.entries[0].isolation.memory_value == UINT64_C(8) << 30);
+	assert_int_equal(c->sharing.entries[0].isolation.unhooked, UNHOOKED_REPORT);
+	(void)config_free(c);
+	c = read_good(TS("name: gpu, replicas: 4, isolation: {memory: equal, unhooked: stop}"),
+		NULL);
+	assert_int_equal(c->sharing.entries[0].isolation.unhooked, UNHOOKED_STOP);
 	(void)config_free(c);
 	c = read_good(
 		"sharing:\n  slices:\n  - name: nvidia.com/gpu\n    devices: {product: Tesla T4}\n"
@@ -563,6 +568,8 @@ static void config_parse__refuses_bad_isolation_and_slices(void **state)
 		{ ISOLATION("memory: 50%"), "4 replicas of 50% are more than the GPU has" },
 		{ ISOLATION("memory: 0"), "an amount such as 8Gi" },
 		{ ISOLATION("memory: []"), "cannot unmarshal array" },
+		{ ISOLATION("memory: 1Mi"), "expected at least 2Mi" },
+		{ ISOLATION("unhooked: ignore"), "expected report or stop, found 'ignore'" },
 		{ ISOLATION("compute: some"), "expected none, fair or capped, found 'some'" },
 		{ ISOLATION("class: fast"), "expected batch or latency, found 'fast'" },
 		{ TS("name: gpu, replicas: 2, isolation: x"), "isolation: expected an object" },
@@ -653,13 +660,16 @@ static void config_parse__refuses_what_is_for_later(void **state)
 		{ "flags: {mpsRoot: /m}\nsharing:\n  mps:\n    resources: [{name: gpu, replicas: 2}]",
 			"c.yaml:4:5: sharing.mps: MPS is not in this version yet; use "
 			"sharing.timeSlicing meanwhile" },
-		{ TS("name: gpu, replicas: 2, isolation: {memory: equal}"),
-			"needs the slice runtime, which this version does not have yet" },
-		{ TS("name: gpu, replicas: 2, isolation: {compute: fair}"), "slice runtime" },
-		{ TS("name: gpu, replicas: 2, isolation: {class: latency}"), "slice runtime" },
+		{ TS("name: gpu, replicas: 2, isolation: {compute: fair}"),
+			"isolation of compute comes in a later version; of this, only 'memory' is "
+			"enforced yet" },
+		{ TS("name: gpu, replicas: 2, isolation: {memory: equal, compute: capped}"),
+			"isolation of compute" },
+		{ TS("name: gpu, replicas: 2, isolation: {class: latency}"),
+			"isolation of compute" },
 		{ "sharing:\n  slices:\n  - name: gpu\n    profiles: [{name: x, count: 1, memory: 1Gi}]",
-			"c.yaml:3:5: sharing.slices[0]: a software slice needs the slice runtime, which "
-			"this version does not have yet" },
+			"c.yaml:3:5: sharing.slices[0]: software slices of any size come in a later "
+			"version" },
 		{ "flags: {deviceDiscoveryStrategy: tegra}",
 			"c.yaml:1:34: flags.deviceDiscoveryStrategy: Tegra GPUs are not supported" },
 		{ "flags: {deviceDiscoveryStrategy: vfio}", "VFIO pass-through GPUs" },
@@ -679,8 +689,21 @@ static void config_parse__refuses_what_is_for_later(void **state)
 		assert_true(config_unsupported(c, "c.yaml", &err) < 0);
 		(void)config_free(c);
 	}
-	(void)config_free(
-		read_good(TS("name: gpu, replicas: 2, isolation: {memory: none}"), NULL));
+	static const char *const in_force[] = { "memory: none", "memory: equal", "memory: 8Gi",
+		"memory: 25%, unhooked: stop", "memory: equal, compute: none, class: batch" };
+
+	for (size_t i = 0; i < ARRAY_LEN(in_force); i++) {
+		struct error err = ERROR_INIT;
+		struct config *c = NULL;
+		char text[200];
+
+		(void)snprintf(text, sizeof(text),
+			TS("name: gpu, replicas: 2, isolation: {%s}"), in_force[i]);
+		assert_ok(
+			config_parse(&c, "c.yaml", 0, text, strlen(text), &sources, NULL, &err),
+			&err);
+		(void)config_free(c);
+	}
 }
 
 /* Prints as NVIDIA's plugin does, and what is printed reads back as the same. */

@@ -152,6 +152,7 @@ static void config_equal__sees_each_field(void **state)
 	CHANGE(c->sharing.entries[0].isolation.memory_value = 1);
 	CHANGE(c->sharing.entries[0].isolation.compute = ISOLATION_COMPUTE_FAIR);
 	CHANGE(c->sharing.entries[0].isolation.class_ = SLICE_CLASS_LATENCY);
+	CHANGE(c->sharing.entries[0].isolation.unhooked = UNHOOKED_STOP);
 	CHANGE(c->slices[0].name[0] = 'x');
 	CHANGE(c->slices[0].devices = DEVICES_COUNT);
 	CHANGE(assert_ok(strv_add(&c->slices[0].list, "2", &err), &err));
@@ -175,7 +176,7 @@ static void config_equal__sees_each_field(void **state)
 	CHANGE(c->health.probe_interval_ns = 1);
 	CHANGE(c->health.forget_after_ns = 1);
 #undef CHANGE
-	assert_int_equal(n, 69);
+	assert_int_equal(n, 70);
 }
 
 int main(void)

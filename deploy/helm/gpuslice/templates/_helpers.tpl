@@ -138,6 +138,17 @@ true
 {{- end -}}
 {{- end -}}
 
+{{- /* A config of the chart that isolates. One that it cannot see does not count: the host's PIDs are not given
+       on suspicion, and without them and the state directory the agent refuses such pods, with the reason. */ -}}
+{{- define "gpuslice.slices" -}}
+{{- $s := .Values.slices.enabled -}}
+{{- if kindIs "invalid" $s -}}
+{{- if contains "isolation" (include "gpuslice.configText" .) }}true{{ end -}}
+{{- else if $s -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- /* First match, as in NVIDIA's chart. README.md says why for each. */ -}}
 {{- define "gpuslice.securityContext" -}}
 {{- if .Values.securityContext -}}
@@ -148,10 +159,13 @@ readOnlyRootFilesystem: true
 {{- else -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
+{{- $add := list -}}
+{{- if include "gpuslice.slices" . }}{{ $add = concat $add (list "KILL" "SYS_PTRACE") }}{{ end -}}
+{{- if or (include "gpuslice.migManager" .) (include "gpuslice.migPossible" .) (include "gpuslice.strategyMayBe" (list "volume-mounts" .)) .Values.labels.vgpu }}{{ $add = append $add "SYS_ADMIN" }}{{ end }}
 capabilities:
   drop: [ALL]
-  {{- if or (include "gpuslice.migManager" .) (include "gpuslice.migPossible" .) (include "gpuslice.strategyMayBe" (list "volume-mounts" .)) .Values.labels.vgpu }}
-  add: [SYS_ADMIN]
+  {{- if $add }}
+  add: [{{ join ", " $add }}]
   {{- end }}
 seccompProfile:
   type: RuntimeDefault

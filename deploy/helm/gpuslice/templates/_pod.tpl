@@ -28,6 +28,7 @@
 {{- if $m.force }}{{ $_ := set $own "GPUSLICE_MIG_FORCE" "true" }}{{ end -}}
 {{- with $m.operatorNamespace }}{{ $_ := set $own "GPUSLICE_MIG_OPERATOR_NAMESPACE" . }}{{ end -}}
 {{- end -}}
+{{- if include "gpuslice.slices" . }}{{ $_ := set $own "GPUSLICE_STATE_DIR" $v.slices.stateDir }}{{ end -}}
 {{- if not $v.devicePlugin.enabled }}{{ $_ := set $own "KUBELET_SOCKET" "" }}{{ end -}}
 {{- with include "gpuslice.configMapName" . -}}
 {{- if $v.configViaAPI }}{{ $_ := set $own "GPUSLICE_CONFIG_MAP" . }}{{ else }}{{ $_ := set $own "CONFIG_FILE_SRCDIR" "/available-configs" }}{{ end -}}
@@ -62,6 +63,12 @@
 - name: run
   mount: {mountPath: /run/gpuslice}
   volume: {hostPath: {path: {{ $v.runDir }}, type: {{ $made }}}}
+{{- if include "gpuslice.slices" . }}
+{{- /* Under the host's own path: what lies in there is mounted into pods. */}}
+- name: state
+  mount: {mountPath: {{ $v.slices.stateDir }}}
+  volume: {hostPath: {path: {{ $v.slices.stateDir }}, type: {{ $made }}}}
+{{- end }}
 {{- if $v.devicePlugin.enabled }}
 - name: device-plugins
   mount: {mountPath: /var/lib/kubelet/device-plugins}
