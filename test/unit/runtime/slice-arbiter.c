@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -247,6 +248,12 @@ static void on_packet(struct test_arbiter *a, struct ta_process *p)
 		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	switch (packet.head.op) {
 	case SLICE_HELLO:
+		/* It was killed, and reaped, before it came to be read. */
+		if (kill(p->pid, 0) && errno == ESRCH) {
+			(void)close(p->fd);
+			p->known = false;
+			break;
+		}
 		on_hello(a, p, &packet.hello, fd);
 		break;
 	case SLICE_WANT:
