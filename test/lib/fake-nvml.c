@@ -16,6 +16,8 @@
  *	mig GPU INDEX GI CI ID SLICES   a MIG device: its place in the list, instances, the id of the
  *	                           GI's profile and the CI's slices; it is "GPU" 100 * GPU + 100 +
  *	                           INDEX of the lines above
+ *	process LIST GPU PID MIB GI CI   one that uses the GPU, by the list "compute" or "graphics";
+ *	                           MIB or GI -1: NVML does not know it, or there is no MIG
  *	fabric CALL GPU STATE STATUS BYTE   of a call for fabric info; the cluster's UUID is all BYTEs
  *
  * With FAKE_NVML_OLD it is a library from before the _v2 names, with the needed calls alone.
@@ -249,6 +251,50 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int len)
 	ACT(d);
 	(void)snprintf(text, len, "Fake \x01GPU");
 	return NVML_SUCCESS;
+}
+
+/* ---- processes -------------------------------------------------------------------------------- */
+
+static nvmlReturn_t processes(const char *list, nvmlDevice_t d, unsigned int *n,
+	nvmlProcessInfo_t *infos)
+{
+	char line[256], words[WORDS_MAX][64];
+	unsigned int room = *n;
+	FILE *f = control();
+
+	*n = 0;
+	while (f && fgets(line, sizeof line, f)) {
+		split(line, words);
+		if (strcmp(words[0], "process") != 0 || strcmp(words[1], list) != 0 ||
+			number(words[2]) != index_of(d))
+			continue;
+		if (*n < room)
+			infos[*n] = (nvmlProcessInfo_t){ .pid = (unsigned int)number(words[3]),
+				.usedGpuMemory = number(words[4]) < 0
+							 ? NVML_VALUE_NOT_AVAILABLE
+							 : (unsigned long long)number(words[4])
+								   << 20,
+				.gpuInstanceId = (unsigned int)number(words[5]),
+				.computeInstanceId = (unsigned int)number(words[6]) };
+		++*n;
+	}
+	if (f)
+		(void)fclose(f);
+	return *n > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned int *n,
+	nvmlProcessInfo_t *infos)
+{
+	ACT(d);
+	return processes("compute", d, n, infos);
+}
+
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t d, unsigned int *n,
+	nvmlProcessInfo_t *infos)
+{
+	ACT(d);
+	return processes("graphics", d, n, infos);
 }
 
 /* ---- MIG -------------------------------------------------------------------------------------- */

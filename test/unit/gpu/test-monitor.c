@@ -605,12 +605,158 @@ static void once__says_why_not(void **state)
 	assert_null(inv);
 }
 
+/* ---- who uses the GPUs ------------------------------------------------------------------------ */
+
+struct told {
+	int times;
+	bool failed;
+	uint32_t n;
+	bool known[4];
+	char reason[4][GPU_REASON_MAX];
+	uint32_t n_processes[4];
+	struct gpu_process v[4][8];
+};
+
+static void on_processes(void *arg, const struct gpu_processes *list, uint32_t n,
+	const struct error *err)
+{
+	struct told *t = arg;
+
+	t->times++;
+	t->failed = err != NULL;
+	t->n = n;
+	for (uint32_t i = 0; list && i < n && i < 4; i++) {
+		t->known[i] = list[i].known;
+		memcpy(t->reason[i], list[i].reason, sizeof t->reason[i]);
+		t->n_processes[i] = list[i].n;
+		for (uint32_t k = 0; k < list[i].n && k < 8; k++)
+			t->v[i][k] = list[i].v[k];
+	}
+}
+
+static void ask(struct seen *s, const char *const *uuids, uint32_t n, struct told *t)
+{
+	struct error err = ERROR_INIT;
+
+	*t = (struct told){ .times = 0 };
+	assert_ok(gpu_monitor_processes(s->m, uuids, n, on_processes, t, &err), &err);
+	run_until(s, t->times == 1);
+}
+
+static void monitor__says_who_uses_a_gpu(void **state)
+{
+	static const char *const uuids[] = { "gpu-fake-1", "GPU-fake-0", "GPU-nobody" };
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+	struct told t;
+
+	(void)state;
+	control("gpus 2\nprocess compute 0 11 100 -1 -1\nprocess graphics 0 11 300 -1 -1\n"
+		"process compute 0 12 -1 -1 -1\nprocess graphics 0 13 5 -1 -1\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	ask(&s, uuids, 3, &t);
+	assert_int_equal(t.n, 3);
+	/* Nobody is an answer too, and no such GPU is another. */
+	assert_true(t.known[0] && t.n_processes[0] == 0);
+	assert_false(t.known[2]);
+	assert_string_equal(t.reason[2], "there is no such GPU");
+	/* One in both lists stands once, with the larger figure. */
+	assert_true(t.known[1]);
+	assert_int_equal(t.n_processes[1], 3);
+	assert_int_equal(t.v[1][0].pid, 11);
+	assert_true(t.v[1][0].bytes == UINT64_C(300) << 20);
+	assert_int_equal(t.v[1][1].pid, 12);
+	assert_true(t.v[1][1].bytes == GPU_BYTES_UNKNOWN);
+	assert_int_equal(t.v[1][2].pid, 13);
+
+	/* Each answer is of now. */
+	control("gpus 2\nprocess compute 1 14 1 -1 -1\n"
+		"error nvmlDeviceGetComputeRunningProcesses_v3 0 999\n");
+	ask(&s, uuids, 2, &t);
+	assert_int_equal(t.n_processes[0], 1);
+	assert_false(t.known[1]);
+	assert_string_equal(t.reason[1], "nvmlDeviceGetComputeRunningProcesses_v3: error 999");
+	stop(&s);
+}
+
+static void monitor__says_who_uses_a_mig_device(void **state)
+{
+	static const char *const uuids[] = { "MIG-fake-0-7-0", "MIG-fake-0-8-0", "GPU-fake-0" };
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+	struct told t;
+
+	(void)state;
+	control("gpus 1\nmemory 40960\nmigmode 0 1\nmig 0 0 7 0 19 1\nmig 0 1 8 0 19 1\n"
+		"process compute 0 11 100 7 0\nprocess compute 0 11 200 8 0\n"
+		"process compute 0 12 300 8 0\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	ask(&s, uuids, 3, &t);
+	assert_int_equal(t.n_processes[0], 1);
+	assert_true(t.v[0][0].pid == 11 && t.v[0][0].bytes == UINT64_C(100) << 20);
+	assert_int_equal(t.n_processes[1], 2);
+	assert_true(t.v[1][0].pid == 11 && t.v[1][0].bytes == UINT64_C(200) << 20);
+	assert_int_equal(t.n_processes[2], 3);
+	stop(&s);
+}
+
+/* A GPU that hangs then is treated as in a look, and who asks hears of it. */
+static void monitor__tells_when_a_gpu_hangs_over_its_processes(void **state)
+{
+	static const char *const uuids[] = { "GPU-fake-0", "GPU-fake-1" };
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+	struct told t;
+
+	(void)state;
+	control("gpus 2\n");
+	start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	control("gpus 2\nhang nvmlDeviceGetComputeRunningProcesses_v3 1\n");
+	ask(&s, uuids, 2, &t);
+	assert_true(t.failed);
+	run_until(&s, s.inventories >= 2 && s.inv->gpus[1].fault == GPU_FAULT_STUCK);
+	/* The other one can be asked about. */
+	run_until(&s, s.inventories >= 3);
+	ask(&s, uuids, 2, &t);
+	assert_true(!t.failed && t.known[0] && !t.known[1]);
+	assert_string_equal(t.reason[1], "it cannot be asked now");
+	stop(&s);
+}
+
+/* With nothing known yet, or the worker gone, there is an error at once, and no call later. */
+static void monitor__cannot_ask_without_a_worker(void **state)
+{
+	static const char *const uuids[] = { "GPU-fake-0" };
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+	struct error err = ERROR_INIT;
+	struct told t = { .times = 0 };
+
+	(void)state;
+	control("gpus 1\n");
+	start(&s, &o);
+	assert_error(gpu_monitor_processes(s.m, uuids, 1, on_processes, &t, &err), &err,
+		"NVML cannot be asked now");
+	run_until(&s, s.inventories == 1);
+	error_clear(&err);
+	assert_ok(gpu_monitor_processes(s.m, uuids, 1, on_processes, &t, &err), &err);
+	stop(&s); /* with the question under way */
+	assert_int_equal(t.times, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(monitor__tells_what_there_is),
 		cmocka_unit_test(monitor__takes_its_time_in_spite_of_the_interval),
 		cmocka_unit_test(monitor__contains_a_gpu_that_hangs),
+		cmocka_unit_test(monitor__says_who_uses_a_gpu),
+		cmocka_unit_test(monitor__says_who_uses_a_mig_device),
+		cmocka_unit_test(monitor__tells_when_a_gpu_hangs_over_its_processes),
+		cmocka_unit_test(monitor__cannot_ask_without_a_worker),
 		cmocka_unit_test(monitor__starts_with_a_gpu_that_hangs),
 		cmocka_unit_test(monitor__contains_a_gpu_that_is_slow_in_all),
 		cmocka_unit_test(monitor__contains_a_gpu_whose_events_hang),
