@@ -538,7 +538,7 @@ static void fill(struct group *q)
 		uint32_t width = k->width && k->width < share ? k->width : share;
 
 		next = l->next;
-		if (s->context->used && s->context->used + width > share)
+		if (share < all && s->context->used && s->context->used + width > share)
 			continue;
 		if (q->used && q->used + width > all)
 			return;

@@ -282,6 +282,26 @@ static void a_full_share__does_not_hold_back_others(void **state)
 		engine_context_free(c[i]);
 }
 
+/* A wide kernel is not starved by narrow ones that come after it, of whatever context. */
+static void a_full_gpu__is_taken_in_order(void **state)
+{
+	struct engine_context *c[3];
+	struct lane l[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		c[i] = engine_context_new(e, 0, true, 0, NULL);
+		open_lane(&l[i], c[i]);
+		kernel(&l[i], MS, i == 1 ? 80 : 30);
+	}
+	run_until(10 * MS);
+	assert_int_equal(l[0].at[1], MS);
+	assert_int_equal(l[1].at[1], 2 * MS);
+	assert_int_equal(l[2].at[1], 3 * MS);
+	for (int i = 0; i < 3; i++)
+		engine_context_free(c[i]);
+}
+
 static void priority__goes_first(void **state)
 {
 	struct engine_context *c = engine_context_new(e, 0, false, 0, NULL);
@@ -503,6 +523,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(mps__runs_contexts_side_by_side, begin, end),
 		cmocka_unit_test_setup_teardown(a_full_share__does_not_hold_back_others, begin,
 			end),
+		cmocka_unit_test_setup_teardown(a_full_gpu__is_taken_in_order, begin, end),
 		cmocka_unit_test_setup_teardown(priority__goes_first, begin, end),
 		cmocka_unit_test_setup_teardown(events__order_streams, begin, end),
 		cmocka_unit_test_setup_teardown(a_stream__waits_for_another_and_for_the_host,
