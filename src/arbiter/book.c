@@ -663,7 +663,7 @@ static void unlink_from_slice(struct book_member *m)
 	struct book_slice *s = m->slice;
 	struct book_member **link = &s->members;
 
-	while (*link != m)
+	while (*link && *link != m)
 		link = &(*link)->next;
 	*link = m->next;
 	if (!m->next)

@@ -168,7 +168,8 @@ static void identify(struct conn *c, int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0)
 		return;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &c->pidfd, &fd_len) < 0)
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &c->pidfd, &fd_len) < 0 &&
+		errno == ENOPROTOOPT)
 		c->pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
 	if (c->pidfd < 0)
 		return;
@@ -757,6 +758,10 @@ static bool adopt_fd(void *arg, int fd)
 	}
 	side->page = page;
 	side->page_ino = ino;
+	/* Of a slice whose file is not there, or wrong: what its processes were told holds. */
+	for (unsigned int i = 0; m->slice->gone && i < m->slice->n_gpus; i++)
+		book_slice_limit(m->slice, i,
+			atomic_load_explicit(&page->gpus[i].limit, memory_order_relaxed));
 	book_adopt(m, page);
 	return true;
 }
@@ -774,8 +779,11 @@ static bool restore_one(struct arbiter *a, struct book_record *rec)
 	if (pidfd < 0 || !proc_stat(a->o.procfs, rec->pid, &st) || st.start != rec->start)
 		return false;
 	s = slices_orphan(a, rec);
-	if (!s || s->n_gpus != rec->gpu_count)
+	if (!s || s->n_gpus != rec->gpu_count) {
+		log_error("slice has other GPUs now than its process",
+			LOG_STR("slice", rec->slice), LOG_UINT("pid", rec->pid));
 		return false;
+	}
 	m = book_restore(&a->book, s, rec);
 	if (!m)
 		return false;

@@ -29,6 +29,7 @@
 #define ACCEPT_BATCH       64
 #define RESCAN_MS          10000
 #define SETTLE_MS          10 /* several events of one change */
+#define SLICE_BUCKETS      1024
 #define UNHOOKED_MAX       4096
 #define UNHOOKED_STOP_SEEN 2 /* readings in a row before a process is stopped */
 #define PAGE_NAME          "gpuslice-page"
@@ -58,7 +59,7 @@ int socket_listen(const char *dir, const char *name, int type, mode_t mode,
 
 struct slice {
 	struct arbiter *arbiter;
-	struct slice *next;
+	struct slice *next, *next_in_bucket;
 	char id[SLICE_ID_MAX];
 	struct slice_def def;    /* in force; .n_gpus 0: none yet */
 	struct book_slice *book; /* NULL until there was a good file */
@@ -165,7 +166,7 @@ struct arbiter {
 	char slices_dir[PATH_MAX];
 	struct book book;
 	struct journal journal;
-	struct slice *slices;
+	struct slice *slices, *buckets[SLICE_BUCKETS];
 	bool scan_wanted;
 	ino_t slices_ino;
 	dev_t slices_dev;

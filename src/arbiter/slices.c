@@ -48,12 +48,21 @@ static uv_fs_event_t *events_stop(uv_fs_event_t *h)
 	return NULL;
 }
 
+static struct slice **bucket_of(struct arbiter *a, const char *id)
+{
+	uint32_t hash = 0;
+
+	for (const char *c = id + 24; *c; c++)
+		hash = hash * 31 + (unsigned char)*c;
+	return &a->buckets[hash % SLICE_BUCKETS];
+}
+
 static struct slice *find(struct arbiter *a, const char *id)
 {
-	struct slice *s = a->slices;
+	struct slice *s = *bucket_of(a, id);
 
 	while (s && strcmp(s->id, id) != 0)
-		s = s->next;
+		s = s->next_in_bucket;
 	return s;
 }
 
@@ -192,7 +201,7 @@ static void look_at_socket(struct slice *s, const char *dir)
 
 static void gone(struct slice *s)
 {
-	if (!s->def.n_gpus && !s->listener)
+	if (!s->listener && (!s->book || s->book->gone))
 		return;
 	log_info("slice is gone", LOG_STR("slice", s->id),
 		LOG_UINT("processes", s->book ? s->book->n_members : 0));
@@ -244,6 +253,8 @@ static void add(struct arbiter *a, const char *id)
 		memcpy(s->id, id, strlen(id) + 1);
 		s->next = a->slices;
 		a->slices = s;
+		s->next_in_bucket = *bucket_of(a, id);
+		*bucket_of(a, id) = s;
 		a->n_slices++;
 	}
 	s->found = true;
@@ -257,6 +268,15 @@ static struct slice *slice_free(struct slice *s)
 	slice_def_fini(&s->def);
 	free(s);
 	return NULL;
+}
+
+static void take_out_of_bucket(struct arbiter *a, const struct slice *s)
+{
+	struct slice **at = bucket_of(a, s->id);
+
+	while (*at && *at != s)
+		at = &(*at)->next_in_bucket;
+	*at = s->next_in_bucket;
 }
 
 /* Those whose directory is away, once nobody needs them. */
@@ -274,6 +294,7 @@ static void sweep(struct arbiter *a)
 			continue;
 		}
 		*at = s->next;
+		take_out_of_bucket(a, s);
 		a->n_slices--;
 		(void)slice_free(s);
 	}
@@ -372,13 +393,12 @@ int slices_start(struct arbiter *a, struct error *err)
 
 struct book_slice *slices_orphan(struct arbiter *a, const struct book_record *rec)
 {
-	uint64_t limits[SLICE_GPUS_MAX];
+	/* Nothing more is granted until the file says how much, or a page what it was. */
+	static const uint64_t limits[SLICE_GPUS_MAX];
 	struct book_slice *b = book_slice_find(&a->book, rec->slice);
 
 	if (b)
 		return b;
-	for (unsigned int i = 0; i < SLICE_GPUS_MAX; i++)
-		limits[i] = SLICE_NO_LIMIT;
 	b = book_slice_new(&a->book, rec->slice, rec->gpu_count, rec->uuids, limits);
 	if (b)
 		b->gone = true;

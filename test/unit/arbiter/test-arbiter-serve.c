@@ -164,7 +164,9 @@ static int setup(void **state)
 	(void)snprintf(e->run, sizeof(e->run), "%s/run", e->dir);
 	assert_ok(dir_make(e->slice, 0755, &err), &err);
 	e->shared = mmap(NULL, sizeof(*e->shared), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		MAP_SHARED | MAP_ANONYMOUS,
+		/* cppcheck-suppress invalidFunctionArg */
+		-1, 0);
 	assert_ptr_not_equal(e->shared, MAP_FAILED);
 	write_limit(e, GIB, "report");
 	start_arbiter(e);
@@ -694,6 +696,27 @@ static void restart__believes_pages_when_the_book_is_lost(void **state)
 	client_close(&c);
 }
 
+static void restart__with_a_wrong_file_drops_no_limit(void **state)
+{
+	struct env *e = *state;
+	struct slice_client c;
+
+	assert_int_equal(client_connect(&c, e->slice), 0);
+	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+	assert_true(client_take(&c, 0, 700 * MIB));
+	end_arbiter(e, SIGKILL);
+	write_slice(e, "{");
+	start_arbiter(e);
+	assert_int_equal(client_again(&c, 50), -1);
+	assert_int_equal(atomic_load(&c.page->gpus[0].limit), GIB);
+	write_limit(e, GIB, "report");
+	assert_int_equal(client_again(&c, 20000), SLICE_OK);
+	assert_int_equal(gpu_figure(e, "used"), 700 * MIB);
+	assert_true(client_take(&c, 0, 324 * MIB));
+	assert_false(client_take(&c, 0, 1));
+	client_close(&c);
+}
+
 static void second__arbiter_is_refused(void **state)
 {
 	struct env *e = *state;
@@ -967,6 +990,7 @@ int main(void)
 		TEST(page__that_is_not_the_given_one_is_refused),
 		TEST(restart__counts_what_is_held_and_finds_the_pages),
 		TEST(restart__believes_pages_when_the_book_is_lost),
+		TEST(restart__with_a_wrong_file_drops_no_limit),
 		TEST(second__arbiter_is_refused),
 		TEST(control__answers_garbage_once_and_ends),
 		TEST(unhooked__process_is_counted_and_reported),

@@ -31,11 +31,12 @@ static struct book_slice *slice_new(struct book *b, const char *id, uint64_t lim
 static enum slice_status join(struct book *b, struct book_slice *s, struct client *c,
 	uint32_t pid)
 {
-	static uint64_t serial;
+	static uint64_t last;
+	const uint64_t serial = ++last;
 	const struct book_who who = { .pid = pid,
 		.ns_pid = 7,
 		.start = 100,
-		.serial = ++serial,
+		.serial = serial,
 		.name = "tester" };
 	enum slice_status r;
 
