@@ -120,6 +120,12 @@ static void serve(int fd)
 	(void)fclose(out);
 }
 
+static void on_term(int number)
+{
+	(void)number;
+	_exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	bool again = argc == 3 && strcmp(argv[2], "--again") == 0;
@@ -127,6 +133,7 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		die("usage: cuda-feed SOCKET [--again]");
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGTERM, on_term);
 	nvml_open();
 	do {
 		int fd = dial(argv[1]);

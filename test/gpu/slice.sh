@@ -128,16 +128,16 @@ start_node() {
 slice_dir() { printf '%s/state/slices/%032x' "$work" "'$1"; }
 
 slice() { # NAME BYTES [UUID...]: of each GPU that is named, or of the first
-	local at gpus="" one
+	local at new=$work/new gpus="" one
 	at=$(slice_dir "$1")
-	mkdir -p "$at"
+	mkdir -p "$new"
 	for one in "${@:3}"; do
 		gpus+=${gpus:+,}"{\"uuid\": \"$one\", \"memory\": $2}"
 	done
 	[[ $gpus ]] || gpus="{\"uuid\": \"$uuid\", \"memory\": $2}"
 	printf '{"version": 1, "id": "%s", "resource": "nvidia.com/gpu", "devices": ["%s::%s"], "gpus": [%s],
-		"unhooked": "report"}\n' "${at##*/}" "$uuid" "$1" "$gpus" >"$at/slice.json.new"
-	mv "$at/slice.json.new" "$at/slice.json"
+		"unhooked": "report"}\n' "${at##*/}" "$uuid" "$1" "$gpus" >"$new/slice.json"
+	if [[ -d $at ]]; then mv "$new/slice.json" "$at/"; else mv "$new" "$at"; fi
 	within 5 test -S "$at/socket"
 }
 
@@ -228,12 +228,14 @@ part_full() {
 	text=$(in_slice t "$dir/bin/cuda-hold" --bytes 1Mi)
 	result "full: tiny $text"
 	[[ $(value last "$text") == 2 ]]
-	clean f && clean t
+	clean f
+	clean t
 }
 
 part_smi() {
 	local holder text
-	slice s $((8 * GIB)) && slice n $((8 * GIB))
+	slice s $((8 * GIB))
+	slice n $((8 * GIB))
 	mkfifo "$work/smi.in"
 	in_slice n "$dir/bin/cuda-hold" --bytes 1Gi --wait <"$work/smi.in" >"$work/smi.out" &
 	holder=$!
@@ -298,7 +300,8 @@ part_starts() {
 
 part_tenants() {
 	local half=$((40 * 1000 * 1000 * 1000)) t=${seconds:-20} round other
-	slice g "$half" && slice h "$half"
+	slice g "$half"
+	slice h "$half"
 	for round in 1 2 3; do
 		for other in quiet greedy; do
 			python g tenant.py "$other" $((t + 15)) >"$work/other.out" 2>&1 &
@@ -309,11 +312,13 @@ part_tenants() {
 			result "tenants round=$round neighbour: $(grep '^tenant-' "$work/other.out")"
 		done
 	done
-	clean g && clean h
+	clean g
+	clean h
 }
 
 part_storm() {
-	slice o $((20 * GIB)) && slice q $((4 * GIB))
+	slice o $((20 * GIB))
+	slice q $((4 * GIB))
 	last storm "$dir/bin/cuda-storm" --preload "$PRELOAD" --slice "$(slice_dir o)" \
 		--limit $((20 * GIB)) --processes 8 --threads 8 --seconds "${seconds:-60}" --neighbour "$(slice_dir q)"
 	clean o
