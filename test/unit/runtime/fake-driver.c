@@ -94,6 +94,16 @@ static void unlock(int *unused)
 	(void)pthread_mutex_unlock(&lock);
 }
 
+static void others(void (**what)(void))
+{
+	void (*fn)(void) = *what;
+
+	if (fn) {
+		*what = NULL;
+		fn();
+	}
+}
+
 /* The arbiter. */
 
 struct slice_page *link_page(void)
@@ -206,6 +216,7 @@ static CUresult pool_alloc(CUdeviceptr *ptr, size_t bytes, int n, CUstream strea
 	struct pool *p = &pools[n];
 	CUresult r;
 
+	others(&fake.meanwhile);
 	LOCKED;
 	if (s->capturing) {
 		nodes[s->graph][node_count[s->graph]++] =
@@ -238,7 +249,10 @@ static CUresult pool_alloc(CUdeviceptr *ptr, size_t bytes, int n, CUstream strea
 
 static CUresult real_alloc(CUdeviceptr *ptr, size_t bytes, CUstream stream)
 {
-	return pool_alloc(ptr, bytes, current_pool, stream);
+	CUresult r = pool_alloc(ptr, bytes, current_pool, stream);
+
+	others(&fake.after);
+	return r;
 }
 
 static CUresult real_alloc_own(CUdeviceptr *ptr, size_t bytes, CUstream stream)
@@ -591,6 +605,7 @@ static CUresult real_launch(CUgraphExec exec, CUstream stream)
 {
 	uint64_t need;
 
+	others(&fake.meanwhile);
 	LOCKED;
 	fake.calls++;
 	if (stream_of(stream)->capturing)

@@ -28,6 +28,9 @@ struct fake {
 	unsigned int trims, destroyed;
 	_Atomic unsigned int own_calls; /* of variants whose stream 0 is the thread's */
 	size_t max_size;                /* of the last pool made */
+	/* What other threads do while the next call runs, before and after it grows something. */
+	void (*meanwhile)(void);
+	void (*after)(void);
 };
 
 extern struct fake fake;

@@ -10,13 +10,13 @@ static const char ptx[] = ".version 7.0\n.target sm_70\n";
 /* A file with one section of @bytes that it does not hold. */
 static size_t make_elf(unsigned char *p, uint64_t bytes)
 {
-	static const unsigned char head[] = { 0x7f, 'E', 'L', 'F', 2, 1, 1 };
+	const uint64_t head = 0x00010102464c457f; /* 0x7f "ELF", 64-bit, little-endian */
 	const uint64_t at = 128, flags = 3;
 	const uint16_t entry = 64, count = 2;
 	const uint32_t nobits = 8;
 
 	memset(p, 0, 256);
-	memcpy(p, head, sizeof(head));
+	memcpy(p, &head, 8);
 	memcpy(p + 40, &at, 8);
 	memcpy(p + 58, &entry, 2);
 	memcpy(p + 60, &count, 2);
@@ -28,14 +28,13 @@ static size_t make_elf(unsigned char *p, uint64_t bytes)
 
 static size_t make_fat(unsigned char *p, uint64_t bytes, uint64_t packed)
 {
-	const uint32_t magic = 0xba55ed50, e_header = 64;
-	const uint16_t version = 1, header = 16, kind = 2;
+	const uint64_t head = 0x00100001ba55ed50; /* magic, version 1, 16 bytes of header */
+	const uint32_t e_header = 64;
+	const uint16_t kind = 2;
 	uint64_t e_size = make_elf(p + 16 + 64, bytes), size = 64 + e_size;
 
 	memset(p, 0, 16 + 64);
-	memcpy(p, &magic, 4);
-	memcpy(p + 4, &version, 2);
-	memcpy(p + 6, &header, 2);
+	memcpy(p, &head, 8);
 	memcpy(p + 8, &size, 8);
 	memcpy(p + 16, &kind, 2);
 	memcpy(p + 16 + 4, &e_header, 4);

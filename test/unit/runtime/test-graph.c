@@ -211,6 +211,30 @@ static void full__takes_the_graphs_memory_back(void **state)
 	assert_int_equal(cuGraphExecDestroy(e), 0);
 }
 
+static void others_trim(void)
+{
+	lumps_trim(0);
+}
+
+static void launch__again_is_not_trimmed_under_its_hands(void **state)
+{
+	CUgraph g = fake_graph();
+	CUgraphExec e;
+
+	(void)state;
+	graph_expect_memory();
+	fake_node_alloc(g, 192 * MIB);
+	e = instantiate(g);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(cuGraphLaunch(e, fake_stream(1)), 0);
+		fake.meanwhile = others_trim;
+	}
+	fake.meanwhile = NULL;
+	assert_exact();
+	assert_int_equal(fake_used(), 192 * MIB);
+	assert_int_equal(cuGraphExecDestroy(e), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +246,7 @@ int main(void)
 		T(launch__is_refused_at_the_limit),
 		T(launch__into_a_capture_takes_nothing),
 		T(instantiate__with_upload_takes_it_then),
+		T(launch__again_is_not_trimmed_under_its_hands),
 		T(full__takes_the_graphs_memory_back),
 #undef T
 	};

@@ -334,6 +334,43 @@ static void no_slice__is_passed_through(void **state)
 	fake_new(256 * MIB);
 }
 
+/* What the bounds of calls under way are for, in the middle of an allocation. */
+
+static void others_wait(void)
+{
+	assert_int_equal(cuStreamSynchronize(fake_stream(2)), 0);
+	assert_int_equal(fake_used(), 64 * MIB);
+	lumps_trim(0);
+	assert_int_equal(fake_used(), 64 * MIB);
+}
+
+static CUdeviceptr second;
+
+static void others_alloc(void)
+{
+	second = alloc(20 * MIB);
+	assert_int_equal(fake_used(), 96 * MIB);
+}
+
+static void a_call_under_way__keeps_its_bound(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	fake.meanwhile = others_wait;
+	fake.after = others_wait;
+	p = alloc(64 * MIB);
+	assert_exact();
+	release(p);
+	assert_int_equal(cuCtxSynchronize(), 0);
+	fake.meanwhile = others_alloc;
+	p = alloc(64 * MIB);
+	assert_int_equal(fake_used(), 96 * MIB);
+	assert_exact();
+	release(p);
+	release(second);
+}
+
 static void *racer(void *arg)
 {
 	unsigned int seed = (unsigned int)(uintptr_t)arg;
@@ -397,6 +434,7 @@ int main(void)
 		T(shrunk_unseen__is_left_to_the_comparison),
 		T(free__of_plain_memory_is_plain),
 		T(no_slice__is_passed_through),
+		T(a_call_under_way__keeps_its_bound),
 		T(threads__lose_and_double_nothing),
 #undef T
 	};
