@@ -10,7 +10,7 @@ import struct
 import sys
 
 PAGE = 65536  # the largest that a kernel of ours has, on AArch64
-PT_LOAD, PT_DYNAMIC, PF_X = 1, 2, 1
+PT_LOAD, PT_DYNAMIC, SHF_EXECINSTR = 1, 2, 4
 DT_STRTAB, DT_SYMTAB, DT_GNU_HASH = 5, 6, 0x6FFFFEF5
 
 
@@ -21,32 +21,28 @@ def main(path):
     phoff, phentsize, phnum = struct.unpack_from("<Q", data, 32)[0], *struct.unpack_from("<HH", data, 54)
     loads, dynamic = [], None
     for i in range(phnum):
-        kind, flags, offset, vaddr, _, filesz, memsz, _ = struct.unpack_from(
+        kind, _, offset, vaddr, _, filesz, memsz, _ = struct.unpack_from(
             "<IIQQQQQQ", data, phoff + i * phentsize
         )
         if kind == PT_LOAD:
-            loads.append((vaddr, vaddr + memsz, offset, flags))
+            loads.append((vaddr, vaddr + memsz, offset))
         elif kind == PT_DYNAMIC:
             dynamic = (offset, filesz)
     tags = dict(struct.unpack_from("<qQ", data, dynamic[0] + i) for i in range(0, dynamic[1], 16))
 
     def at(vaddr):
-        for start, end, offset, _ in loads:
+        for start, end, offset in loads:
             if start <= vaddr < end:
                 return vaddr - start + offset
         sys.exit(f"{path}: address {vaddr:#x} is in no segment")
 
     problems = []
-    for name, tag in (("names' hashes", DT_GNU_HASH), ("symbols", DT_SYMTAB)):
-        for start, end, _, flags in loads:
-            if start - start % page <= tags[tag] < end + -end % page and flags & PF_X:
-                problems.append(f"the {name} share pages with code")
     table = at(tags[DT_GNU_HASH])
     buckets, first, bloom, _ = struct.unpack_from("<IIII", data, table)
     bucket_at = table + 16 + bloom * 8
     chain_at = bucket_at + buckets * 4
     strings, symbols = at(tags[DT_STRTAB]), at(tags[DT_SYMTAB])
-    longest, seen = 0, []
+    longest, seen, last = 0, [], first
     for b in range(buckets):
         i = struct.unpack_from("<I", data, bucket_at + 4 * b)[0]
         chain = []
@@ -54,6 +50,7 @@ def main(path):
             word = struct.unpack_from("<I", data, chain_at + 4 * (i - first))[0]
             name_at = strings + struct.unpack_from("<I", data, symbols + 24 * i)[0]
             chain.append(data[name_at : data.index(b"\0", name_at)].decode())
+            last = max(last, i)
             i = 0 if word & 1 else i + 1
         spare = [re.match("spare[0-9]+_", name) is not None for name in chain]
         if any(spare):
@@ -65,6 +62,19 @@ def main(path):
     for spare in seen:
         if spare != sorted(spare):
             problems.append("a symbol stands behind the spare ones in their bucket: give them another name (gen-forward.py)")
+    shoff, shentsize, shnum = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
+    code = []
+    for i in range(shnum):
+        _, _, flags, addr, _, size = struct.unpack_from("<IIQQQQ", data, shoff + i * shentsize)
+        if flags & SHF_EXECINSTR:
+            code.append((addr, addr + size))
+    for name, start, size in (
+        ("names' hashes", tags[DT_GNU_HASH], chain_at + 4 * (last + 1 - first) - table),
+        ("symbols", tags[DT_SYMTAB], 24 * (last + 1)),
+    ):
+        low, high = start - start % page, start + size + -(start + size) % page
+        if any(low < end and begin < high for begin, end in code):
+            problems.append(f"the {name} share pages with code")
     for problem in problems:
         print(f"{path}: {problem}")
     print(f"{buckets} buckets, the longest of {longest}")

@@ -12,7 +12,8 @@
  *   read the table at the same time: they see the old chain or the new one.
  *
  * Symbols may have any address, so the new ones are the real library's own; names may lie anywhere
- * in our 4 GiB, so they are in .bss. The pages are private copies from then on.
+ * in our 4 GiB, so they are in .bss. All our symbols have the same version (none), so that table
+ * stays as it is. The pages are private copies from then on; none of them holds code.
  */
 #include "runtime/forward/internal.h"
 #include "runtime/warn.h"
@@ -50,8 +51,7 @@ static bool unlock(struct table *t, int access)
 	uint32_t n = image_count(&t->im);
 
 	return protect(t->im.gnu, &t->im.chain[n - t->im.first], access) &&
-	       protect(t->im.symbols, t->im.symbols + n, access) &&
-	       (!t->im.versions || protect(t->im.versions, t->im.versions + n, access));
+		protect(t->im.symbols, t->im.symbols + n, access);
 }
 
 static bool find_spares(struct table *t)
@@ -81,8 +81,6 @@ static bool find_spares(struct table *t)
 static void copy_symbol(struct table *t, uint32_t to, uint32_t from)
 {
 	((Elf64_Sym *)(uintptr_t)t->im.symbols)[to] = t->im.symbols[from];
-	if (t->im.versions)
-		((uint16_t *)(uintptr_t)t->im.versions)[to] = t->im.versions[from];
 }
 
 /* The place of a copy of bucket @b's chain with one free place at its end; 0: no room. Spares are
@@ -149,8 +147,6 @@ static bool add_name(struct table *t, const char *name, const struct image *real
 	s->st_other = 0;
 	s->st_value = real->base + real->symbols[symbol].st_value - t->im.base;
 	s->st_size = real->symbols[symbol].st_size;
-	if (t->im.versions)
-		((uint16_t *)(uintptr_t)t->im.versions)[place] = 1;
 	*chain_of(t, place) = h | 1;
 
 	bloom = (Elf64_Addr *)(uintptr_t)&t->im.bloom[h / bits % t->im.bloom_words];
