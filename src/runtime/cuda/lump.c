@@ -87,19 +87,36 @@ static CUmemoryPool pool_of(const struct lump *l)
 	return (CUmemoryPool)(uintptr_t)atomic_load(&l->key);
 }
 
-static bool held(const struct lump *l, uint64_t *ret)
+static bool no_such(CUresult r)
 {
+	return r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* False: not known. A pool goes without a word when its device is reset. */
+static bool held(struct lump *l, uint64_t *ret)
+{
+	CUresult r;
+
 	*ret = 0;
 	switch (atomic_load(&l->kind)) {
 	case LUMP_POOL:
-		return !REAL(cuMemPoolGetAttribute)(pool_of(l),
+		r = REAL(cuMemPoolGetAttribute)(pool_of(l),
 			CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, ret);
+		break;
 	case LUMP_GRAPH:
-		return !REAL(cuDeviceGetGraphMemAttribute)(atomic_load(&l->device),
+		r = REAL(cuDeviceGetGraphMemAttribute)(atomic_load(&l->device),
 			CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, ret);
+		break;
 	default:
 		return false;
 	}
+	if (r == CUDA_SUCCESS) {
+		if (!(atomic_load(&l->flags) & LUMP_READ))
+			atomic_fetch_or(&l->flags, LUMP_READ);
+		return true;
+	}
+	*ret = 0;
+	return no_such(r) && atomic_load(&l->flags) & LUMP_READ;
 }
 
 /* What is cached goes back to the system. The caller is one of the users. */
@@ -178,7 +195,11 @@ static bool reap(struct lump *l)
 		return false;
 	if (atomic_load(&l->flags) & LUMP_DYING) {
 		settle_within(l);
-		gone = held(l, &now) && !now && !REAL(cuMemPoolDestroy)(pool_of(l));
+		if (held(l, &now) && !now) {
+			CUresult r = REAL(cuMemPoolDestroy)(pool_of(l));
+
+			gone = !r || no_such(r);
+		}
 	}
 	if (gone)
 		clear(l);
@@ -189,9 +210,13 @@ static bool reap(struct lump *l)
 void lump_forget(struct lump *l)
 {
 	int32_t nobody = 0;
+	uint64_t w;
 
 	if (!atomic_compare_exchange_strong(&l->users, &nobody, -1))
 		return;
+	w = atomic_exchange(&l->word, 0);
+	if (charged(w))
+		charge_disown(atomic_load(&l->gpu), charged(w) * LEDGER_GRANULE);
 	clear(l);
 	atomic_store(&l->users, 0);
 }

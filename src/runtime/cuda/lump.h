@@ -50,6 +50,7 @@ struct lump {
 enum {
 	LUMP_OURS = 1,  /* a pool that this process created */
 	LUMP_DYING = 2, /* destroyed by the program, kept until it holds nothing */
+	LUMP_READ = 4,  /* its size could be read once: an error now means that it is gone */
 };
 
 struct lump_op {
@@ -76,7 +77,8 @@ void lump_end(struct lump_op *op);
  * soon as it holds nothing, as nobody could read its size after that. */
 CUresult lump_retire(struct lump *l);
 
-/* What cost nothing is gone, and its key may come again for something else. */
+/* It is gone, and its key may come again for something else. What it was charged with is left to the
+ * arbiter. */
 void lump_forget(struct lump *l);
 
 /*

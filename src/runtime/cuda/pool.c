@@ -230,9 +230,11 @@ HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
 	struct lump *l = lump_find(LUMP_POOL, key_of(pool));
+	uint32_t flags = l ? atomic_load(&l->flags) : 0;
 	CUresult r;
 
-	if (l && (atomic_load(&l->flags) & LUMP_OURS) && atomic_load(&l->gpu) >= 0)
+	/* CUDA 11.2 does not tell what a pool holds: no use waiting for nothing there. */
+	if (flags & LUMP_OURS && flags & LUMP_READ && atomic_load(&l->gpu) >= 0)
 		return lump_retire(l);
 	r = REAL(cuMemPoolDestroy)(pool);
 	if (!r && l)

@@ -304,6 +304,13 @@ void fake_unseen_sync(void)
 	waited();
 }
 
+void fake_reset(void)
+{
+	LOCKED;
+	for (int i = 2; i < POOLS; i++)
+		pools[i].there = false;
+}
+
 static CUresult real_sync(CUstream stream)
 {
 	CUresult r;
@@ -378,7 +385,7 @@ static CUresult real_get_attribute(CUmemoryPool pool, unsigned int attribute, vo
 
 	LOCKED;
 	r = unsafe();
-	if (r || !p->there)
+	if (r || !p->there || fake.old_driver)
 		return r ? r : CUDA_ERROR_INVALID_VALUE;
 	assert_int_equal(attribute, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
 	*(uint64_t *)value = p->reserved;

@@ -54,3 +54,4 @@ unsigned int fake_thread_mode(void);
 
 /* As calls that no hook sees. */
 void fake_unseen_sync(void);
+void fake_reset(void);

@@ -262,6 +262,49 @@ static void create__makes_no_pool_larger_than_the_slice(void **state)
 	assert_int_equal(cuMemPoolDestroy(pool), 0);
 }
 
+static void reset__leaves_its_pools_to_the_comparison(void **state)
+{
+	CUmemoryPool pool;
+	CUdeviceptr p;
+
+	(void)state;
+	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
+	fake_reset();
+	assert_int_equal(cuCtxSynchronize(), 0);
+	assert_int_equal(fake_page.gpus[0].seen, 0);
+	link_compare(0);
+	assert_exact();
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+	/* The handle comes again. */
+	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
+	assert_int_equal(fake_used(), 32 * MIB);
+	release(p);
+	assert_int_equal(cuCtxSynchronize(), 0);
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+}
+
+/* CUDA 11.2: the bounds are all there is, until the pool is gone. */
+static void size_unknown__is_charged_in_full(void **state)
+{
+	CUmemoryPool pool;
+	CUdeviceptr p;
+
+	(void)state;
+	fake.old_driver = true;
+	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p, 40 * MIB, pool, NULL), 0);
+	assert_int_equal(fake_used(), 64 * MIB);
+	release(p);
+	fake_unseen_sync();
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+	assert_int_equal(fake.destroyed, 1);
+	link_compare(0);
+	fake.old_driver = false;
+	assert_exact();
+}
+
 static void pools_of_others_cost_nothing(void **state)
 {
 	CUmemPoolProps host = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -430,6 +473,8 @@ int main(void)
 		T(destroy__keeps_a_pool_until_it_holds_nothing),
 		T(destroy__of_an_empty_pool_is_at_once),
 		T(create__makes_no_pool_larger_than_the_slice),
+		T(reset__leaves_its_pools_to_the_comparison),
+		T(size_unknown__is_charged_in_full),
 		T(pools_of_others_cost_nothing),
 		T(shrunk_unseen__is_left_to_the_comparison),
 		T(free__of_plain_memory_is_plain),
