@@ -74,10 +74,13 @@ struct event {
 
 /* What a client has on one GPU. */
 struct share {
-	uint64_t bytes; /* shown by NVML */
-	uint64_t base;  /* of them, what the process takes as long as it has a context */
+	uint64_t bytes;        /* shown by NVML */
+	uint64_t base;         /* of them, what the process takes as long as it has a context */
+	uint64_t busy_ns;      /* of contexts that are gone */
+	uint64_t seen_busy_ns; /* of all, when it was last measured */
 	uint32_t contexts;
-	bool listed; /* in NVML's list */
+	uint32_t percent; /* of the last interval, that its kernels ran */
+	bool listed;      /* in NVML's list */
 };
 
 struct device_client {
@@ -120,6 +123,7 @@ struct device {
 	uint32_t client_count, gone_count;
 	struct event *events;
 	uint64_t last_event_id;
+	uint64_t measured_ns, measured_mono_ns; /* by the simulated and by the real clock */
 	struct slot slots[SIM_MAX_GPUS];
 };
 
@@ -652,6 +656,7 @@ static void context_end(struct context *c)
 		client->streams[i] = NULL;
 		free(t);
 	}
+	s->busy_ns += engine_context_busy_ns(c->engine);
 	engine_context_free(c->engine);
 	uncharge(client, c->slot, c->bytes);
 	*c = (struct context){ .engine = NULL };
@@ -1195,6 +1200,76 @@ bool device_packet(struct device_client *c, const void *packet, size_t len, int 
 	return true;
 }
 
+/* Load. */
+
+#define MEASURE_NS (250 * NS_PER_MS)
+
+static uint64_t busy_of(const struct device_client *c, uint32_t slot)
+{
+	uint64_t ns = c->shares[slot].busy_ns;
+
+	for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
+		if (c->contexts[i].engine && c->contexts[i].slot == slot)
+			ns += engine_context_busy_ns(c->contexts[i].engine);
+	return ns;
+}
+
+/* The percentage of the interval that each process computed. True: one has changed. */
+static bool measure_clients(struct device *d, uint64_t interval_ns)
+{
+	bool changed = false;
+
+	for (struct device_client *c = d->clients; c; c = c->next)
+		for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
+			struct share *s = &c->shares[slot];
+			uint64_t busy, percent;
+
+			if (!s->listed)
+				continue;
+			busy = busy_of(c, slot);
+			percent = (busy - s->seen_busy_ns) * 100 / interval_ns;
+			s->seen_busy_ns = busy;
+			percent = percent > 100 ? 100 : percent;
+			changed = changed || percent != s->percent;
+			s->percent = (uint32_t)percent;
+		}
+	return changed;
+}
+
+static void show_load(struct sim_gpu *g, const struct device *d, uint32_t slot)
+{
+	sim_settle(g, time_wall_ns());
+	for (const struct device_client *c = d->clients; c; c = c->next)
+		for (uint32_t i = 0; c->shares[slot].listed && i < g->process_count; i++) {
+			struct sim_process *p = &g->processes[i];
+
+			if (p->pid != c->pid || p->kind != SIM_PROCESS_COMPUTE)
+				continue;
+			p->sm_percent = c->shares[slot].percent;
+			p->mem_percent = p->sm_percent / 2;
+		}
+	sim_gpu_sum_processes(g);
+}
+
+static void measure(struct device *d, uint64_t now_ns)
+{
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+	uint64_t mono_ns = time_mono_ns(), interval_ns = now_ns - d->measured_ns;
+
+	/* So often for people, however fast the simulated clock goes. */
+	if (now_ns == UINT64_MAX || now_ns <= d->measured_ns ||
+		mono_ns - d->measured_mono_ns < MEASURE_NS)
+		return;
+	d->measured_ns = now_ns;
+	d->measured_mono_ns = mono_ns;
+	if (!measure_clients(d, interval_ns) || sim_txn_begin(d->state, &txn, NULL) < 0)
+		return;
+	for (uint32_t slot = 0; slot < txn.node->head.info.slot_count; slot++)
+		if (d->slots[slot].usable)
+			show_load(&txn.node->gpus[slot], d, slot);
+	sim_txn_commit(&txn);
+}
+
 /* Time. */
 
 void device_advance(struct device *d, uint64_t now_ns)
@@ -1202,6 +1277,7 @@ void device_advance(struct device *d, uint64_t now_ns)
 	node_read(d, false);
 	if (now_ns != UINT64_MAX)
 		engine_advance(d->engine, now_ns);
+	measure(d, now_ns);
 	if (!d->gone_count)
 		return;
 	for (struct device_client *c = d->clients, *next; c; c = next) {

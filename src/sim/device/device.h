@@ -53,7 +53,10 @@ struct device_answer {
 bool device_packet(struct device_client *c, const void *packet, size_t len, int fd,
 	uint64_t now_ns, struct device_answer *ret);
 
-/* Lets time pass; looks at the node if that has changed; frees what is due. */
+/*
+ * Lets time pass; looks at the node if that has changed; frees what is due; every quarter of a second
+ * tells NVML how busy each process was.
+ */
 void device_advance(struct device *d, uint64_t now_ns);
 uint64_t device_next_ns(const struct device *d); /* when to call it next; UINT64_MAX: no need */
 

@@ -36,7 +36,7 @@
 #define NEW_SOCKET      SIM_DEVICE_SOCKET ".new"
 #define LOCK_PATIENCE   (5 * NS_PER_SEC) /* for one that is just ending */
 #define IDLE_DEFAULT_MS 10000
-#define LOOK_NS         (500 * NS_PER_MS) /* whether the node is still there */
+#define LOOK_NS         (300 * NS_PER_MS) /* whether the node is still there, and who is busy */
 #define EVENTS          64
 #define PACKETS_AT_ONCE 32 /* of one client, before others have their turn */
 #define BACKLOG         512

@@ -381,6 +381,30 @@ static void event__has_the_time(void **state)
 	sim_device_close(&other);
 }
 
+static void a_busy_process__shows_in_nvml(void **state)
+{
+	uint32_t stream = new_stream(&d, new_context(&d, 0));
+	struct sim_device_command c = { .kind = SIM_DEVICE_KERNEL,
+		.stream = stream,
+		.seq = 1,
+		.amount = 3 * NS_PER_SEC };
+	nvmlUtilization_t u = { .gpu = 0 };
+
+	(void)state;
+	assert_true(sim_device_submit(&d, &c, 1));
+	for (int i = 0; i < 2500 && u.gpu < 90; i++) {
+		(void)usleep(1000);
+		assert_int_equal(nvmlDeviceGetUtilizationRates(f.gpus[0], &u), NVML_SUCCESS);
+	}
+	assert_in_range(u.gpu, 90, 100);
+	assert_true(wait_stream(&d, stream, 1));
+	for (int i = 0; i < 10000 && u.gpu; i++) {
+		(void)usleep(1000);
+		assert_int_equal(nvmlDeviceGetUtilizationRates(f.gpus[0], &u), NVML_SUCCESS);
+	}
+	assert_int_equal(u.gpu, 0);
+}
+
 static void a_wrong_number__ends_the_connection(void **state)
 {
 	uint32_t stream = new_stream(&d, new_context(&d, 0));
@@ -703,6 +727,7 @@ int main(void)
 		TEST(memory__is_opened_by_id_and_cookie),
 		TEST(stream__tells_through_the_page),
 		TEST(event__has_the_time),
+		TEST(a_busy_process__shows_in_nvml),
 		TEST(a_wrong_number__ends_the_connection),
 		TEST(fault__out_of_memory_at_the_third),
 		TEST(fault__kills_the_context_and_posts_an_xid),
