@@ -60,7 +60,9 @@ static struct own_fd inherited[2];
 
 static struct link *link_get(void)
 {
-	return wiped_get(&root, sizeof(struct link));
+	struct link *l = wiped_get(&root, sizeof(*l));
+
+	return l;
 }
 
 static bool own_fd_is(const struct own_fd *o)

@@ -41,7 +41,9 @@ static _Atomic(void *) root;
 
 static struct contexts *contexts_get(void)
 {
-	return wiped_get(&root, sizeof(struct contexts));
+	struct contexts *s = wiped_get(&root, sizeof(*s));
+
+	return s;
 }
 
 static uint64_t clamp(uint64_t n, uint64_t least, uint64_t most)

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-const uint8_t ta_uuid[SLICE_UUID_BYTES] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+uint8_t ta_uuid[SLICE_UUID_BYTES] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
 static void must(bool ok, const char *what)
 {
@@ -102,6 +102,7 @@ static int new_page(struct test_arbiter *a, struct ta_process *p)
 		page->serial = ++a->serial;
 		memcpy(page->gpus[0].uuid, ta_uuid, sizeof(ta_uuid));
 		atomic_store(&page->gpus[0].limit, a->limit);
+		atomic_store(&page->gpus[0].alone, atomic_load(&a->alone));
 	}
 	p->page = page;
 	p->page_fd = fd;

@@ -35,6 +35,7 @@ struct test_arbiter {
 	_Atomic bool mute;      /* reads nothing */
 	_Atomic bool generous;  /* all that is left comes as credit with the first grant */
 	_Atomic int hang_up_at; /* this WANT from now is granted, and nobody told: 1 the next */
+	_Atomic bool alone;     /* new pages say so */
 	_Atomic bool take_all;  /* credit of everybody, once; false again when it is done */
 	_Atomic int restart_ms; /* hangs up, is away so long, comes back; 0 again when it did */
 	_Atomic unsigned int status; /* of the next welcomes */
@@ -64,5 +65,5 @@ void ta_reap(struct test_arbiter *a, pid_t pid,
 
 uint64_t ta_granted_sum(struct test_arbiter *a);
 
-/* The UUID of its only GPU. */
-extern const uint8_t ta_uuid[SLICE_UUID_BYTES];
+/* The UUID of its only GPU; may be set before ta_start(). */
+extern uint8_t ta_uuid[SLICE_UUID_BYTES];

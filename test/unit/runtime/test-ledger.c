@@ -366,7 +366,7 @@ static void charge__survives_a_kill_at_any_instruction(void **state)
 	(void)state;
 	driver_new();
 	for (int round = 0; round < ROUNDS; round++) {
-		pid_t pids[N];
+		pid_t pids[N] = { 0 };
 		int go[2];
 
 		memset(driver, 0, sizeof(*driver));

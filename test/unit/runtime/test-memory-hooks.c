@@ -960,7 +960,7 @@ static void hooks__survive_a_kill_at_any_instruction(void **state)
 
 	(void)state;
 	for (int round = 0; round < ROUNDS; round++) {
-		pid_t pids[N];
+		pid_t pids[N] = { 0 };
 		int go[2];
 
 		driver_new();

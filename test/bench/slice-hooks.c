@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the hooks add to a call: nanoseconds of the real library's entry and of ours, side by side in
+ * turns, in no slice and in one. Works with whatever driver there is; on the simulated one only the
+ * difference means something.
+ *
+ * usage: bench-slice-hooks LIBGPUSLICE-CUDA.SO LIBCUDA.SO.1
+ */
+#include "slice-arbiter.h"
+
+#include "abi/cuda-functions.h"
+#include "abi/slice-dir.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUNDS 21
+#define LIMIT  (UINT64_C(1) << 40)
+
+#define DECLARE(name, params) CUresult name params;
+CUDA_FUNCTIONS(DECLARE)
+#undef DECLARE
+
+#define CALLS(X)               \
+	X(cuInit)              \
+	X(cuDeviceGet)         \
+	X(cuDeviceGetUuid)     \
+	X(cuCtxCreate_v2)      \
+	X(cuMemAlloc_v2)       \
+	X(cuMemFree_v2)        \
+	X(cuMemGetInfo_v2)     \
+	X(cuModuleLoadData)    \
+	X(cuModuleGetFunction) \
+	X(cuCtxSynchronize)    \
+	X(cuLaunchKernel)
+
+struct driver {
+#define X(name) __typeof__(&name) name;
+	CALLS(X)
+#undef X
+};
+
+static const char empty_kernel[] =
+	".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry empty()\n{\n\tret;\n}\n";
+
+static CUfunction function;
+
+static int load(const char *path, struct driver *d)
+{
+	void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	if (!lib) {
+		(void)fprintf(stderr, "%s\n", dlerror());
+		return -1;
+	}
+#define X(name)                                    \
+	*(void **)(&d->name) = dlsym(lib, #name);  \
+	if (!d->name) {                            \
+		(void)fprintf(stderr, #name "\n"); \
+		return -1;                         \
+	}
+	CALLS(X)
+#undef X
+	return 0;
+}
+
+static double now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void pair(const struct driver *d, size_t bytes)
+{
+	CUdeviceptr p = 0;
+
+	if (d->cuMemAlloc_v2(&p, bytes) || d->cuMemFree_v2(p))
+		abort();
+}
+
+static void small_pair(const struct driver *d)
+{
+	pair(d, 1024);
+}
+
+static void large_pair(const struct driver *d)
+{
+	pair(d, 4 << 20);
+}
+
+static void info(const struct driver *d)
+{
+	size_t f, t;
+
+	(void)d->cuMemGetInfo_v2(&f, &t);
+}
+
+static void launch(const struct driver *d)
+{
+	(void)d->cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+}
+
+static const struct {
+	const char *name;
+	void (*call)(const struct driver *d);
+	int times; /* a round */
+} calls[] = {
+	{ "cuMemAlloc + cuMemFree, 1 KiB beside another", small_pair, 1000 },
+	{ "cuMemAlloc + cuMemFree, 4 MiB", large_pair, 200 },
+	{ "cuMemGetInfo", info, 1000 },
+	{ "cuLaunchKernel", launch, 1000 },
+};
+
+static double round_of(const struct driver *d, size_t n)
+{
+	double began = now_ns();
+
+	for (int i = 0; i < calls[n].times; i++)
+		calls[n].call(d);
+	began = (now_ns() - began) / calls[n].times;
+	(void)d->cuCtxSynchronize();
+	return began;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int measure(const char *ours, const char *real, const char *where)
+{
+	struct driver o, r;
+	CUdevice device;
+	CUcontext context;
+	CUdeviceptr neighbour;
+	CUmodule module;
+	CUresult status;
+
+	if (load(ours, &o) || load(real, &r))
+		return 1;
+	status = o.cuInit(0);
+	if (!status)
+		status = o.cuDeviceGet(&device, 0);
+	if (!status)
+		status = o.cuCtxCreate_v2(&context, 0, device);
+	if (!status)
+		status = o.cuMemAlloc_v2(&neighbour, 1024);
+	if (status) {
+		(void)fprintf(stderr, "%s: CUDA error %u\n", where, status);
+		return 1;
+	}
+	if (o.cuModuleLoadData(&module, empty_kernel) ||
+		o.cuModuleGetFunction(&function, module, "empty"))
+		printf("# no kernel here: the launches are refused ones\n");
+	for (size_t n = 0; n < sizeof(calls) / sizeof(calls[0]); n++) {
+		double theirs[ROUNDS], mine[ROUNDS];
+
+		for (int i = 0; i < ROUNDS; i++) {
+			theirs[i] = round_of(&r, n);
+			mine[i] = round_of(&o, n);
+		}
+		qsort(theirs, ROUNDS, sizeof(theirs[0]), ascending);
+		qsort(mine, ROUNDS, sizeof(mine[0]), ascending);
+		printf("%-12s %-44s real %9.1f  ours %9.1f  added %+8.1f ns\n", where,
+			calls[n].name, theirs[ROUNDS / 2], mine[ROUNDS / 2],
+			mine[ROUNDS / 2] - theirs[ROUNDS / 2]);
+	}
+	return 0;
+}
+
+/* In a process of its own: what the libraries found out holds for a process's life. */
+static int in_child(const char *ours, const char *real, const char *where, const char *dir)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		if (dir)
+			(void)setenv(SLICE_DIR_VARIABLE, dir, 1);
+		else
+			(void)unsetenv(SLICE_DIR_VARIABLE);
+		status = measure(ours, real, where);
+		(void)fflush(stdout);
+		_exit(status);
+	}
+	return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 1;
+}
+
+/* The arbiter must name the GPU before it serves: asked in a child, as a parent's driver is no child's. */
+static int ask_uuid(const char *real)
+{
+	int fds[2], status = -1;
+	pid_t pid;
+
+	if (pipe(fds))
+		return 1;
+	pid = fork();
+	if (!pid) {
+		struct driver r;
+		CUdevice device;
+		CUuuid uuid;
+
+		if (load(real, &r) || r.cuInit(0) || r.cuDeviceGet(&device, 0) ||
+			r.cuDeviceGetUuid(&uuid, device) ||
+			write(fds[1], &uuid, sizeof(uuid)) != sizeof(uuid))
+			_exit(1);
+		_exit(0);
+	}
+	if (waitpid(pid, &status, 0) != pid || status ||
+		read(fds[0], ta_uuid, sizeof(ta_uuid)) != sizeof(ta_uuid))
+		return 1;
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	char dir[] = "/tmp/gs-bench.XXXXXX", path[64];
+	struct test_arbiter *arbiter = ta_new();
+	int r;
+
+	if (argc != 3) {
+		(void)fprintf(stderr,
+			"usage: bench-slice-hooks LIBGPUSLICE-CUDA.SO LIBCUDA.SO.1\n");
+		return 2;
+	}
+	if (ask_uuid(argv[2])) {
+		(void)fprintf(stderr, "no GPU: skipped\n");
+		return 77;
+	}
+	r = in_child(argv[1], argv[2], "no slice", NULL);
+	if (!mkdtemp(dir)) {
+		perror(dir);
+		return 1;
+	}
+	ta_start(arbiter, dir, LIMIT);
+	atomic_store(&arbiter->generous, true);
+	atomic_store(&arbiter->alone, true);
+	r |= in_child(argv[1], argv[2], "in a slice", dir);
+	ta_fini(arbiter);
+	(void)snprintf(path, sizeof(path), "%s/" SLICE_SOCKET, dir);
+	(void)unlink(path);
+	(void)rmdir(dir);
+	return r;
+}
