@@ -267,29 +267,26 @@ CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s)
 static CUresult copy(CUDA_MEMCPY3D c, CUstream h, bool wait)
 {
 	struct work w = { .kind = WORK_COPY, .copy = c };
+	struct stream *s;
 	CUresult r = lib_enter();
 
 	if (r)
 		return r;
-	if (!c.WidthInBytes || !c.Height || !c.Depth) {
-		struct stream *s;
-
-		return lib_leave(stream_of(h, &s));
+	r = stream_of(h, &s);
+	if (r || !c.WidthInBytes || !c.Height || !c.Depth)
+		return lib_leave(r);
+	if (s->capture) {
+		if (!wait)
+			return lib_leave(capture_put(s, &w));
+		return lib_leave(capture_unsafe_in(s));
 	}
-	if (!wait) {
-		r = copy_check(&c);
+	r = copy_check(&c);
+	if (!wait)
 		wait = is_pageable(c.srcMemoryType, c.srcHost, c.srcDevice) ||
 		       is_pageable(c.dstMemoryType, c.dstHost, c.dstDevice);
-	}
 	(void)lib_leave(r);
-	if (r) {
-		/* Without a context that is what is wrong. */
-		CUcontext now = NULL;
-
-		return cuCtxGetCurrent(&now) == CUDA_SUCCESS && !now
-			       ? CUDA_ERROR_INVALID_CONTEXT
-			       : r;
-	}
+	if (r)
+		return r;
 	return wait ? submit_wait(h, &w) : submit(h, &w);
 }
 
@@ -514,7 +511,7 @@ static CUresult set(CUDA_MEMSET_NODE_PARAMS p, CUstream h, bool wait)
 	if (r)
 		return r;
 	r = stream_of(h, &s);
-	if (r == CUDA_SUCCESS)
+	if (r == CUDA_SUCCESS && !s->capture)
 		r = set_check(&p);
 	(void)lib_leave(r);
 	if (r || !p.width || !p.height)
