@@ -15,6 +15,7 @@
 
 #define LOOK_MAX_MS 30000 /* how often slices are looked at whether they may go */
 #define LOOK_MIN_MS 50
+#define SPARE_MS    20 /* after an allocation, since others mostly follow at once */
 
 static bool wants_slices(const struct config *c)
 {
@@ -331,6 +332,25 @@ static void on_refreshed(void *arg)
 	holders_ask(a->holders, on_holders, a);
 }
 
+/* --- directories that lie ready --- */
+
+static void on_spare(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+	struct error err = ERROR_INIT;
+
+	/* One a turn. What is wrong shows when a slice is to be made. */
+	if (slice_store_prepare(&a->slices.store, &err))
+		(void)uv_timer_start(t, on_spare, 1, 0);
+}
+
+static void prepare(struct agent *a)
+{
+	uv_update_time(a->loop);
+	if (a->slices.wanted && !a->slices.stopped)
+		(void)uv_timer_start(&a->slices.spare, on_spare, SPARE_MS, 0);
+}
+
 /* --- libraries --- */
 
 static void install_libs(struct agent *a)
@@ -431,6 +451,7 @@ void agent_slices_look(struct agent *a)
 	if (a->offered.offer && a->config.decided && a->offer_error.code == ERR_NONE)
 		change_limits(a);
 	want_arbiter(a);
+	prepare(a);
 	arm(a);
 }
 
@@ -478,6 +499,7 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 	}
 	save_slice(a, slice);
 	want_arbiter(a);
+	prepare(a);
 	arm(a);
 	return 0;
 }
@@ -491,6 +513,8 @@ void agent_slices_init(struct agent *a, const struct agent_slices_options *optio
 		a->slices.options.state_dir = SLICE_STATE_DIR;
 	(void)uv_timer_init(a->loop, &a->slices.timer);
 	a->slices.timer.data = a;
+	(void)uv_timer_init(a->loop, &a->slices.spare);
+	a->slices.spare.data = a;
 }
 
 int agent_slices_start(struct agent *a, struct error *err)
@@ -519,6 +543,7 @@ void agent_slices_stop(struct agent *a)
 	s->stopped = true;
 	s->arbiter = arbiter_link_stop(s->arbiter);
 	uv_close((uv_handle_t *)&s->timer, NULL);
+	uv_close((uv_handle_t *)&s->spare, NULL);
 }
 
 void agent_slices_fini(struct agent *a)

@@ -32,6 +32,7 @@ struct agent_slices {
 	struct error seen_error;
 	uv_timer_t timer;    /* looks whose slices may go */
 	bool looking;        /* that is under way */
+	uv_timer_t spare;    /* makes directories ready for new slices */
 	struct strv unsaved; /* paths to flush to the disk */
 	uv_work_t save;
 	struct strv saving; /* being flushed by the pool's thread, which alone reads it */

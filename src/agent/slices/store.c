@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define NEW_PREFIX ".new-" /* of a directory in the making, or going */
-#define DIR_MODE   0755    /* the container's user may be any */
+#define TEMP_MAX   (sizeof(NEW_PREFIX) + SLICE_ID_DIGITS)
+#define DIR_MODE   0755 /* the container's user may be any */
 #define FILE_MODE  0644
 /* On the host none but root has anything to do in there: mounts do not ask. */
 #define PARENT_MODE 0700
@@ -28,8 +29,17 @@ static struct slice *slice_free(struct slice *s)
 }
 DEFINE_CLEANUP(struct slice *, slice_free)
 
+static void temp_name(char ret[TEMP_MAX], uint32_t number);
+static int remove_dir(const struct slice_store *s, const char *name, struct error *err);
+
 void slice_store_fini(struct slice_store *s)
 {
+	for (; s->taken < s->made; s->taken++) {
+		char temp[TEMP_MAX];
+
+		temp_name(temp, s->taken);
+		(void)remove_dir(s, temp, NULL);
+	}
 	for (size_t i = 0; i < s->n; i++)
 		(void)slice_free(s->v[i]);
 	free(s->v);
@@ -77,9 +87,8 @@ static int write_file(int dir, const char *name, const char *text, struct error 
 	return fd_write_all(fd, text, strlen(text), err);
 }
 
-/* The whole directory under @temp, then under its name. */
-static int make_dir(const struct slice_store *s, const struct slice_file *f, const char *temp,
-	const char *text, struct error *err)
+/* A directory in the making: with its file, which is still empty. */
+static int make_dir(const struct slice_store *s, const char *temp, struct error *err)
 {
 	CLEANUP(closep) int parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CLEANUP(closep) int dir = -1;
@@ -91,11 +100,71 @@ static int make_dir(const struct slice_store *s, const struct slice_file *f, con
 	dir = openat(parent, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0 || fchmod(dir, DIR_MODE) < 0)
 		return error_sys(err, errno, "open '%s/%s'", s->dir, temp);
-	if (write_file(dir, SLICE_FILE, text, err) < 0)
+	if (write_file(dir, SLICE_FILE, "", err) < 0)
 		return error_prefix(err, "%s/%s", s->dir, temp);
-	if (renameat(parent, temp, parent, f->id) < 0)
-		return error_sys(err, errno, "rename '%s/%s'", s->dir, temp);
 	return 0;
+}
+
+static int make_parents(const struct slice_store *s, struct error *err)
+{
+	if (access(s->dir, F_OK) == 0)
+		return 0;
+	return dir_make(s->state_dir, DIR_MODE, err) < 0 ? -1
+							 : dir_make(s->dir, PARENT_MODE, err);
+}
+
+static void temp_name(char ret[TEMP_MAX], uint32_t number)
+{
+	(void)snprintf(ret, TEMP_MAX, NEW_PREFIX "%u", number);
+}
+
+bool slice_store_prepare(struct slice_store *s, struct error *err)
+{
+	char temp[TEMP_MAX];
+
+	if (s->made - s->taken >= SLICE_SPARES)
+		return false;
+	temp_name(temp, s->made);
+	if (make_parents(s, err) < 0)
+		return false;
+	if (make_dir(s, temp, err) < 0) {
+		(void)remove_dir(s, temp, NULL);
+		return false;
+	}
+	s->made++;
+	return s->made - s->taken < SLICE_SPARES;
+}
+
+/* Fills one that lies ready, or is made now, and gives it its name. */
+static int fill_dir(struct slice_store *s, const char *id, const char *text, struct error *err)
+{
+	CLEANUP(closep) int parent = -1;
+	CLEANUP(closep) int dir = -1;
+	char temp[TEMP_MAX];
+
+	temp_name(temp, s->taken);
+	if (s->made == s->taken) {
+		if (make_parents(s, err) < 0 || make_dir(s, temp, err) < 0) {
+			(void)remove_dir(s, temp, NULL);
+			return -1;
+		}
+		s->made++;
+	}
+	s->taken++;
+	parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = parent < 0
+		      ? -1
+		      : openat(parent, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		(void)error_sys(err, errno, "open '%s/%s'", s->dir, temp);
+	else if (write_file(dir, SLICE_FILE, text, err) < 0)
+		(void)error_prefix(err, "%s/%s", s->dir, temp);
+	else if (renameat(parent, temp, parent, id) < 0)
+		(void)error_sys(err, errno, "rename '%s/%s'", s->dir, temp);
+	else
+		return 0;
+	(void)remove_dir(s, temp, NULL);
+	return -1;
 }
 
 int slice_store_path(const struct slice_store *s, const struct slice *slice, char *ret,
@@ -243,8 +312,6 @@ int slice_store_add(struct slice_store *s, struct slice **ret, const char *resou
 {
 	CLEANUP(slice_freep) struct slice *slice = calloc(1, sizeof(*slice));
 	CLEANUP(freep) char *text = NULL;
-	char temp[sizeof(NEW_PREFIX) + SLICE_ID_DIGITS];
-	struct error why = ERROR_INIT;
 
 	if (!slice)
 		return error_nomem(err);
@@ -256,15 +323,10 @@ int slice_store_add(struct slice_store *s, struct slice **ret, const char *resou
 	text = slice_file_text(&slice->file);
 	if (!text)
 		return error_nomem(err);
-	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", slice->file.id);
-	if (access(s->dir, F_OK) < 0 && (dir_make(s->state_dir, DIR_MODE, err) < 0 ||
-						dir_make(s->dir, PARENT_MODE, err) < 0))
-		return -1;
 	if (append(s, slice, err) < 0)
 		return -1;
-	if (make_dir(s, &slice->file, temp, text, err) < 0) {
+	if (fill_dir(s, slice->file.id, text, err) < 0) {
 		s->n--;
-		(void)remove_dir(s, temp, &why);
 		return -1;
 	}
 	*ret = STEAL_PTR(slice);
@@ -300,7 +362,7 @@ int slice_store_change(struct slice_store *s, struct slice *slice,
 
 int slice_store_remove(struct slice_store *s, struct slice *slice, struct error *err)
 {
-	char from[PATH_MAX], to[PATH_MAX], temp[sizeof(NEW_PREFIX) + SLICE_ID_DIGITS];
+	char from[PATH_MAX], to[PATH_MAX], temp[TEMP_MAX];
 
 	(void)snprintf(temp, sizeof(temp), NEW_PREFIX "%s", slice->file.id);
 	if (slice_store_path(s, slice, from, err) < 0 ||

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/time.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -157,6 +158,48 @@ static void slice_store__finds_again_what_it_made(void **state)
 	join(half, path, "lost+found");
 	assert_int_equal(access(half, F_OK), 0);
 	slice_store_fini(&again);
+	test_rmdir(dir);
+}
+
+static int entries(const char *dir)
+{
+	DIR *d = opendir(dir);
+	int n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		(void)closedir(d);
+	return n - 2;
+}
+
+/* Directories that lie ready are used up, made anew, and gone with the agent. */
+static void slice_store__has_directories_ready(void **state)
+{
+	char *dir = test_tmpdir(), path[PATH_MAX];
+	struct error err = ERROR_INIT;
+	struct slice_store s;
+	struct slice *slice;
+
+	(void)state;
+	assert_ok(slice_store_load(&s, dir, &err), &err);
+	join(path, dir, SLICES_DIR);
+	while (slice_store_prepare(&s, &err))
+		;
+	assert_int_equal(err.code, ERR_NONE);
+	assert_int_equal(entries(path), SLICE_SPARES);
+	for (int i = 0; i < SLICE_SPARES + 3; i++)
+		assert_ok(slice_store_add(&s, &slice, "r", ids, 1, &plan, "lib", 1, 1000, &err),
+			&err);
+	assert_int_equal(entries(path), SLICE_SPARES + 3);
+	(void)slice_store_prepare(&s, &err);
+	assert_int_equal(entries(path), SLICE_SPARES + 4);
+	slice_store_fini(&s);
+	assert_int_equal(entries(path), SLICE_SPARES + 3);
+	assert_ok(slice_store_load(&s, dir, &err), &err);
+	assert_int_equal(s.n, SLICE_SPARES + 3);
+	assert_int_equal(s.broken.n, 0);
+	slice_store_fini(&s);
 	test_rmdir(dir);
 }
 
@@ -361,6 +404,7 @@ int main(void)
 		cmocka_unit_test(slice_file__reads_back_what_it_writes),
 		cmocka_unit_test(slice_file__refuses_what_it_is_not),
 		cmocka_unit_test(slice_store__finds_again_what_it_made),
+		cmocka_unit_test(slice_store__has_directories_ready),
 		cmocka_unit_test(slice_store__wants_an_absolute_path),
 		cmocka_unit_test(slice_store__supersedes_what_had_the_same_devices),
 		cmocka_unit_test(slice_life__follows_the_table),

@@ -177,6 +177,72 @@ static void status_view__says_what_the_mig_manager_does(void **state)
 	}
 }
 
+/* One slice over its limit, one with a process past the libraries on a MIG device. */
+#define SLICE(id, gpus, processes, unhooked, holder)                       \
+	"{\"id\":\"" id "\",\"gpus\":[" gpus "],\"processes\":[" processes \
+	"],\"unhookedProcesses\":[" unhooked "],\"holder\":" holder "}"
+#define PROCESS(pid, name, index)                                            \
+	"{\"pid\":" pid ",\"name\":\"" name "\",\"gpus\":[{\"index\":" index \
+	",\"usedBytes\":1073741824,\"peakBytes\":2147483648}]}"
+
+static const char walls[] = HEAD
+	"\"gpus\":[],\"resources\":[],\"slices\":{\"arbiter\":{\"state\":\"up\",\"reason\":\"\"},"
+	"\"list\":[" SLICE("0123456789abcdef",
+		"{\"index\":0,\"limitBytes\":1073741824,\"usedBytes\":2147483648,"
+		"\"peakBytes\":3221225472,\"over\":true}",
+		PROCESS("4711", "py\\u001bthon", "0"), "",
+		POD("p")) "," SLICE("fedcba9876543210",
+		"{\"index\":\"1:0\",\"limitBytes\":null,\"usedBytes\":null,\"peakBytes\":null}",
+		"", PROCESS("4712", "static", "\"1:0\""), "null") "]}}";
+
+static void status_view__shows_slices_and_their_processes(void **state)
+{
+	static const char *const wanted[] = {
+		"\nSLICE     GPU  LIMIT     USED      PEAK      HELD BY, PROCESSES    NOTE\n",
+		"\n01234567  0    1024 MiB  2048 MiB  3072 MiB  ns/p (c)              OVER ITS LIMIT\n",
+		"\n          0              1024 MiB  2048 MiB    py?thon (pid 4711)  \n",
+		"\nfedcba98  1:0  none      ?         ?         -                     has processes past "
+		"the libraries\n",
+		"\n          1:0            1024 MiB  2048 MiB    static (pid 4712)   past the "
+		"libraries\n",
+	};
+	static const struct {
+		const char *slices, *line; /* NULL: not a word */
+	} rows[] = {
+		{ "{\"wanted\":false,\"arbiter\":{\"state\":\"off\",\"reason\":\"\"},\"list\":[]}",
+			NULL },
+		{ "{\"arbiter\":{\"state\":\"up\",\"reason\":\"\"},\"list\":[]}", NULL },
+		{ "{\"arbiter\":{\"state\":\"away\",\"reason\":\"no\\u001b\"}}",
+			"\nArbiter   away, slices keep what they have: no?\n" },
+		{ "{\"error\":{\"message\":\"no library\"}}",
+			"\nSlices    cannot be given: no library\n" },
+		{ "{\"broken\":[\"x: bad\"]}", "\nBroken    x: bad\n" },
+	};
+	const struct status_view_options options = { 0 };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, walls, sizeof(walls) - 1, &options, &err), &err);
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+		if (!strstr(buf_str(&b), wanted[i]))
+			fail_msg("'%s' is missing in:\n%s", wanted[i], buf_str(&b));
+	}
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(buf_fini) struct buf json = BUF_INIT(1 << 16), text = BUF_INIT(1 << 20);
+
+		buf_printf(&json, HEAD "\"gpus\":[],\"resources\":[],\"slices\":%s}",
+			rows[i].slices);
+		assert_ok(status_view(&text, buf_str(&json), json.len, &options, &err), &err);
+		if (rows[i].line && !strstr(buf_str(&text), rows[i].line))
+			fail_msg("row %zu: '%s' is missing in:\n%s", i, rows[i].line,
+				buf_str(&text));
+		if (!rows[i].line)
+			assert_null(strstr(buf_str(&text), "rbiter"));
+		assert_null(strstr(buf_str(&text), "LIMIT"));
+	}
+}
+
 static void status_view__lets_no_control_character_through(void **state)
 {
 	static const char evil[] =
@@ -216,6 +282,7 @@ int main(void)
 		cmocka_unit_test(status_view__names_who_holds_what_is_not_offered_any_more),
 		cmocka_unit_test(status_view__shows_mig_devices),
 		cmocka_unit_test(status_view__says_what_the_mig_manager_does),
+		cmocka_unit_test(status_view__shows_slices_and_their_processes),
 		cmocka_unit_test(status_view__lets_no_control_character_through),
 		cmocka_unit_test(status_view__refuses_what_is_no_status),
 	};
