@@ -225,10 +225,11 @@ static void charge__has_nothing_where_the_arbiter_refuses(void **state)
 
 /* ---- many at once ----------------------------------------------------------------------------- */
 
-/* A driver that knows only how much it holds, for all processes that share it. */
+/* A driver that knows only how much it holds, for all processes that share it. A kill between two of its
+ * words leaves the total too low, never too high: no false alarm. */
 struct driver {
 	_Atomic uint64_t total;
-	_Atomic uint64_t of[16]; /* of each process; never more than is in .total */
+	_Atomic uint64_t of[16]; /* of each process; never less than it has in .total */
 	_Atomic uint64_t over;   /* how often the total was above the limit */
 	_Atomic uint64_t refused, done;
 	_Atomic bool stop;
@@ -239,15 +240,15 @@ static int me; /* which of the processes */
 
 static void driver_alloc(uint64_t bytes)
 {
-	if (atomic_fetch_add(&driver->total, bytes) + bytes > LIMIT)
-		atomic_fetch_add(&driver->over, 1);
 	atomic_fetch_add(&driver->of[me], bytes);
+	if ((int64_t)(atomic_fetch_add(&driver->total, bytes) + bytes) > (int64_t)LIMIT)
+		atomic_fetch_add(&driver->over, 1);
 }
 
 static void driver_free(uint64_t bytes)
 {
-	atomic_fetch_sub(&driver->of[me], bytes);
 	atomic_fetch_sub(&driver->total, bytes);
+	atomic_fetch_sub(&driver->of[me], bytes);
 }
 
 #define HELD_MAX 16

@@ -82,16 +82,17 @@ static uint64_t held(void)
 
 static void hold(uint64_t bytes)
 {
-	if (atomic_fetch_add(&shared->total, bytes) + bytes > LIMIT)
-		atomic_fetch_add(&shared->over, 1);
+	/* A kill between these two leaves the total too low, never too high: no false alarm. */
 	atomic_fetch_add(&shared->of[me], bytes);
+	if ((int64_t)(atomic_fetch_add(&shared->total, bytes) + bytes) > (int64_t)LIMIT)
+		atomic_fetch_add(&shared->over, 1);
 	CHECK(!d.strict || used() >= held());
 }
 
 static void unhold(uint64_t bytes)
 {
-	atomic_fetch_sub(&shared->of[me], bytes);
 	atomic_fetch_sub(&shared->total, bytes);
+	atomic_fetch_sub(&shared->of[me], bytes);
 	CHECK(!d.strict || used() >= held());
 }
 
