@@ -224,7 +224,7 @@ HOOK CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
 	l = note(*pool, &props->location, props->allocType);
 	if (l)
 		atomic_fetch_or(&l->flags, LUMP_OURS);
-	return r;
+	return CUDA_SUCCESS;
 }
 
 HOOK CUresult cuMemPoolDestroy(CUmemoryPool pool)
