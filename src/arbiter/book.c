@@ -802,7 +802,6 @@ static void raise_used(struct book_member *m, unsigned int gpu, uint64_t bytes)
 	make_room(m->slice, gpu, bytes, m, true);
 	tell_alone(m->slice, gpu, m);
 	grant(m, gpu, bytes, 0);
-	shrink(m->slice, gpu);
 	(void)book_slice_used(m->slice, gpu);
 }
 

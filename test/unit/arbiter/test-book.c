@@ -559,6 +559,39 @@ static void adopt__finishes_or_takes_back_what_was_under_way(void **state)
 	}
 }
 
+static void want__whose_answer_is_lost_becomes_credit(void **state)
+{
+	struct book b;
+	struct client c;
+	struct book_slice *s;
+
+	(void)state;
+	book_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	assert_int_equal(book_want(c.m, 0, 700 * MIB, 41, NULL), SLICE_OK);
+	assert_int_equal(book_used(c.m, 0), 700 * MIB);
+	/* The connection broke, the arbiter is the same. */
+	book_unanswered(c.m, 40);
+	assert_int_equal(book_used(c.m, 0), 700 * MIB);
+	book_unanswered(c.m, 41);
+	assert_int_equal(book_used(c.m, 0), 0);
+	/* Refused: there is nothing to give back. */
+	assert_true(take(&c, 0, GIB, false));
+	assert_int_equal(book_want(c.m, 0, MIB, 42, NULL), SLICE_NO_ROOM);
+	book_unanswered(c.m, 42);
+	assert_int_equal(book_used(c.m, 0), GIB);
+	/* It is another arbiter. */
+	give(&c, 0, GIB);
+	assert_int_equal(book_want(c.m, 0, 300 * MIB, 43, NULL), SLICE_OK);
+	restart(&b, &s, GIB, &c, 1);
+	book_adopt(c.m, &c.page);
+	assert_int_equal(book_used(c.m, 0), 300 * MIB);
+	book_unanswered(c.m, 43);
+	assert_int_equal(book_used(c.m, 0), 0);
+	book_fini(&b);
+}
+
 /* ---- anything, in any order ------------------------------------------------------------------- */
 
 #define CLIENTS 12
@@ -726,6 +759,7 @@ int main(void)
 		cmocka_unit_test(restore__counts_all_that_is_granted_until_the_page_is_there),
 		cmocka_unit_test(restore__refuses_records_that_are_not_whole),
 		cmocka_unit_test(adopt__finishes_or_takes_back_what_was_under_way),
+		cmocka_unit_test(want__whose_answer_is_lost_becomes_credit),
 		cmocka_unit_test(book__holds_whatever_happens),
 	};
 
