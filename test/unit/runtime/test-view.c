@@ -166,7 +166,7 @@ static int begin(void **state)
 	fake.view[0].gpus[0].limit = GIB;
 	fake.view[0].gpus[1].limit = 4 * GIB;
 	fake.view[0].gpus[1].used = 3 * GIB + 512;
-	fake.view[0].process_count = 3;
+	fake.view[0].process_count = 4;
 	fake.view[0].here = 2;
 	fake.view[0].processes[0].pid = 7;
 	fake.view[0].processes[0].host_pid = 5000;
@@ -177,10 +177,13 @@ static int begin(void **state)
 	fake.view[0].processes[1].gpu = 0;
 	fake.view[0].processes[1].used = GIB;
 	fake.view[1] = fake.view[0];
-	fake.view[1].here = 1;
+	fake.view[1].here = 2;
 	fake.view[1].processes[0].pid = 9;
 	fake.view[1].processes[0].host_pid = 5002;
 	fake.view[1].processes[0].used = GIB + 512;
+	fake.view[1].processes[1].pid = 10; /* has no context yet: NVML would not list it */
+	fake.view[1].processes[1].gpu = 1;
+	fake.view[1].processes[1].used = 0;
 	memset(forward_slots, 0, sizeof(forward_slots));
 	forward_slots[SLOT_nvmlDeviceGetUUID] = (void *)real_uuid;
 	forward_slots[SLOT_nvmlDeviceGetMemoryInfo] = (void *)real_memory;
