@@ -4,6 +4,7 @@
 #include "sim/device/device.h"
 #include "sim/place.h"
 
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +19,17 @@
 static struct sim_state *state;
 static char dir[] = "/tmp/gpuslice-fuzz.XXXXXX";
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st;
+	(void)type;
+	(void)at;
+	return remove(path);
+}
+
 static void remove_node(void)
 {
-	char command[64];
-
-	(void)snprintf(command, sizeof(command), "rm -rf %s", dir);
-	(void)!system(command);
+	(void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static void make_node(void)

@@ -838,7 +838,7 @@ static bool queue_grow(struct engine_stream *s)
 	q = calloc(room, sizeof(*q));
 	if (!q)
 		return false;
-	for (uint64_t i = 0; i < used; i++)
+	for (uint64_t i = 0; s->room && i < used; i++)
 		q[i] = s->queue[(s->first + i) % s->room];
 	free(s->queue);
 	s->queue = q;

@@ -163,7 +163,7 @@ static void let_go(struct memory_book *b, struct hold *h)
 	struct memory_holder *old_owner = owner_of(m);
 	struct hold **at = &m->holds;
 
-	while (*at != h)
+	while (*at && *at != h)
 		at = &(*at)->next_of_memory;
 	*at = h->next_of_memory;
 	*h->at = h->next;
