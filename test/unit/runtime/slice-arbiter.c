@@ -2,12 +2,14 @@
 #include "slice-arbiter.h"
 
 #include "abi/slice-dir.h"
-#include "lib/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
