@@ -21,8 +21,10 @@
 #define CONTEXT_LEAST (UINT64_C(64) << 20) /* what one is taken for that seems smaller */
 #define CONTEXT_MOST \
 	(UINT64_C(1) << 30) /* the overhead of one with large modules is no measure */
-#define GREEN_BYTES (UINT64_C(64) << 20) /* a green context beside its primary one */
-#define DEVICES_MAX 128
+#define GREEN_BYTES  (UINT64_C(64) << 20) /* a green context beside its primary one */
+#define DEVICES_MAX  128
+#define LOOK_MS      200 /* for the arbiter to look at NVML */
+#define LOOK_EACH_MS 10
 
 enum primary_state { IDLE, DECIDING, LIVE };
 
@@ -69,6 +71,24 @@ static uint64_t context_bound(int gpu)
 		largest = now > largest ? now : largest;
 	}
 	return largest ? granules(largest) : CONTEXT_BYTES;
+}
+
+/*
+ * Charges for one more. What is hidden may be less than is charged for it, as of contexts that have
+ * just gone: before it is refused the arbiter may look once more.
+ */
+static CUresult charge_context(struct charge *c, int gpu)
+{
+	CUresult r = charge_begin(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
+
+	if (!r || !ledger_overhead(gpu))
+		return r;
+	ledger_compare(gpu);
+	for (int64_t end = sys_now() + LOOK_MS; r && sys_now() < end;) {
+		(void)sys_wait(-1, 0, sys_now() + LOOK_EACH_MS);
+		r = charge_begin(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
+	}
+	return r;
 }
 
 static void count_live(int gpu, int by)
@@ -136,7 +156,7 @@ static CUresult primary_begin(struct primary *p, struct charge *c, int gpu, CUde
 		ledger_compare(gpu);
 		return CUDA_SUCCESS;
 	}
-	r = charge_begin(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
+	r = charge_context(c, gpu);
 	if (!r)
 		count_live(gpu, 1);
 	atomic_store(&p->state, r ? IDLE : LIVE);
@@ -232,7 +252,9 @@ static CUresult create_begin(struct charge *c, CUdevice device)
 {
 	int gpu = ledger_active() ? ledger_device_gpu(device) : LEDGER_NONE;
 
-	return charge_begin(c, gpu, gpu == LEDGER_NONE ? 0 : context_bound(gpu), CHARGE_HIDDEN);
+	if (gpu == LEDGER_NONE)
+		return charge_begin(c, gpu, 0, CHARGE_HIDDEN);
+	return charge_context(c, gpu);
 }
 
 static CUresult create_end(struct charge *c, CUresult r, const CUcontext *context)

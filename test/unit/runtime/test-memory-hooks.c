@@ -826,6 +826,35 @@ static void contexts__are_charged_once_for_many_threads(void **state)
 	in_child(primary);
 }
 
+static void *look_later(void *arg)
+{
+	(void)usleep(30 * 1000);
+	atomic_fetch_add(&page()->credit, 600 * MIB);
+	return arg;
+}
+
+/* The first one has gone, which the arbiter has yet to see. */
+static void one_by_one(void)
+{
+	pthread_t looker;
+	CUcontext c;
+	int compares;
+
+	CHECK(!cuCtxCreate_v2(&c, 0, 3) && !cuCtxDestroy_v2(c) && used() == 600 * MIB);
+	compares = arbiter->compares;
+	CHECK(cuCtxCreate_v2(&c, 0, 3) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(arbiter->compares == compares + 1);
+	CHECK(!pthread_create(&looker, NULL, look_later, NULL));
+	CHECK(!cuCtxCreate_v2(&c, 0, 3) && used() == 600 * MIB);
+	CHECK(!pthread_join(looker, NULL));
+}
+
+static void contexts__wait_for_a_look_before_they_are_refused(void **state)
+{
+	(void)state;
+	in_child(one_by_one);
+}
+
 static void own_context(void)
 {
 	CUcontext c;
@@ -1033,6 +1062,7 @@ int main(void)
 		cmocka_unit_test(handles__cost_until_the_last_reference),
 		cmocka_unit_test(charges__cover_the_driver_in_every_order),
 		cmocka_unit_test(contexts__are_charged_once_for_many_threads),
+		cmocka_unit_test(contexts__wait_for_a_look_before_they_are_refused),
 		cmocka_unit_test(contexts__take_what_is_in_them_along),
 		cmocka_unit_test(hooks__survive_a_kill_at_any_instruction),
 		cmocka_unit_test(hooks__hold_the_limit_with_many_threads),
