@@ -14,24 +14,19 @@ static _Atomic(unsigned int) said; /* a bit for each cause */
 
 void warn_once(enum warn_cause cause, const char *fmt, ...)
 {
-	static const char prefix[] = "gpuslice: ";
-	char line[WARN_BYTES];
+	char text[WARN_BYTES], line[WARN_BYTES + 16];
 	unsigned int bit = 1U << (unsigned int)cause;
-	size_t at = sizeof(prefix) - 1;
 	int saved = errno, n;
 	va_list args;
 
 	if (atomic_fetch_or_explicit(&said, bit, memory_order_relaxed) & bit)
 		return;
-	memcpy(line, prefix, at);
 	va_start(args, fmt);
-	n = vsnprintf(line + at, sizeof(line) - at - 1, fmt, args);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	if (n > 0)
-		at += (size_t)n < sizeof(line) - at - 1 ? (size_t)n : sizeof(line) - at - 2;
-	line[at++] = '\n';
+	n = snprintf(line, sizeof(line), "gpuslice: %s\n", text);
 	/* Nobody is left to tell that it could not be said. */
-	if (write(STDERR_FILENO, line, at) < 0)
+	if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
 		errno = 0;
 	errno = saved;
 }

@@ -51,7 +51,7 @@ static bool unlock(struct table *t, int access)
 	uint32_t n = image_count(&t->im);
 
 	return protect(t->im.gnu, &t->im.chain[n - t->im.first], access) &&
-		protect(t->im.symbols, t->im.symbols + n, access);
+	       protect(t->im.symbols, t->im.symbols + n, access);
 }
 
 static bool find_spares(struct table *t)

@@ -72,14 +72,9 @@ static bool try_path(const char *path, void *arg)
 static bool try_directory(const char *dir, void *arg)
 {
 	char path[PATH_BYTES];
-	size_t n = strlen(dir), m = strlen(forward_soname) + 1;
+	int n = snprintf(path, sizeof(path), "%s/%s", dir, forward_soname);
 
-	if (n + 1 + m > sizeof(path))
-		return false;
-	memcpy(path, dir, n);
-	path[n] = '/';
-	memcpy(path + n + 1, forward_soname, m);
-	return try_path(path, arg);
+	return n > 0 && (size_t)n < sizeof(path) && try_path(path, arg);
 }
 
 /* The cache is read, not mapped: who truncates it must not kill us. */

@@ -194,7 +194,7 @@ static size_t make_library(unsigned char bytes[512], const char *owner)
 	memcpy(bytes + 256, &n[0], 12);
 	memcpy(bytes + 268, "GNU", 4);
 	memcpy(bytes + 288, &n[1], 12);
-	memcpy(bytes + 300, owner, strlen(owner));
+	memcpy(bytes + 300, owner, strlen(owner) + 1);
 	return 512;
 }
 
