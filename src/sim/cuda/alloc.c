@@ -167,19 +167,17 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
 	struct range *r;
 	CUresult err;
 
-	if (!p)
-		return lib_is_orphan() ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
 	err = lib_enter();
 	if (err)
 		return err;
+	err = capture_unsafe();
+	if (err || !p)
+		return lib_leave(err);
 	r = range_at(p);
 	if (!r || r->start != p || r->freeing ||
 		(r->kind != RANGE_PLAIN && r->kind != RANGE_MANAGED && r->kind != RANGE_POOL &&
 			r->kind != RANGE_GRAPH && r->kind != RANGE_EXTERNAL))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	err = capture_unsafe();
-	if (err)
-		return lib_leave(err);
 	c = r->ctx;
 	r->freeing = true; /* nobody else may */
 	if (c->active)
@@ -278,12 +276,12 @@ EXPORT CUresult cuMemFreeHost(void *p)
 
 	if (err)
 		return err;
+	err = capture_unsafe();
+	if (err || !p)
+		return lib_leave(err);
 	r = range_at((uintptr_t)p);
 	if (!r || r->start != (uintptr_t)p || r->kind != RANGE_HOST)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	err = capture_unsafe();
-	if (err)
-		return lib_leave(err);
 	r->freeing = true;
 	if (r->ctx->active)
 		(void)device_wait_free(r->ctx);

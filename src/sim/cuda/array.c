@@ -142,7 +142,10 @@ static CUresult enter(CUarray h, bool args_ok, struct array **ret)
 	*ret = (struct array *)h;
 	if (!args_ok)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
-	return obj_is(h, OBJ_ARRAY) ? CUDA_SUCCESS : lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (!h)
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	/* One that was destroyed (measured). */
+	return obj_is(h, OBJ_ARRAY) ? CUDA_SUCCESS : lib_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
 static void unlist(struct array *a)

@@ -280,7 +280,9 @@ static CUresult copy(CUDA_MEMCPY3D c, CUstream h, bool wait)
 			return lib_leave(capture_put(s, &w));
 		return lib_leave(capture_unsafe_in(s));
 	}
-	r = copy_check(&c);
+	r = s->kind == STREAM_LEGACY ? capture_legacy(s->ctx) : CUDA_SUCCESS;
+	if (r == CUDA_SUCCESS)
+		r = copy_check(&c);
 	if (!wait)
 		wait = is_pageable(c.srcMemoryType, c.srcHost, c.srcDevice) ||
 		       is_pageable(c.dstMemoryType, c.dstHost, c.dstDevice);

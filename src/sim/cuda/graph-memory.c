@@ -2,7 +2,7 @@
 
 /*
  * Memory of graphs. A launch (or an upload) takes what all its allocations need at once, in multiples of
- * 32 MiB; when nobody uses that any more the device keeps it for the next graph until it is trimmed.
+ * 32 MiB, and counts as used as a whole (measured); when nobody uses that any more the device keeps it for the next graph until it is trimmed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +106,7 @@ CUresult graph_block_new(struct device *d, uint64_t bytes, struct graph_block **
 		free(b);
 		return r;
 	}
+	graph_memory_used(d, (int64_t)b->phys->bytes);
 	*ret = b;
 	return CUDA_SUCCESS;
 }
@@ -114,6 +115,7 @@ void graph_block_drop(struct graph_block *b)
 {
 	if (!b || --b->refs)
 		return;
+	graph_memory_used(b->device, -(int64_t)b->phys->bytes);
 	graph_memory_give(b->device, b->phys);
 	free(b);
 }
@@ -179,7 +181,6 @@ CUresult graph_alloc_begin(struct graph_alloc *a, struct graph_block *b, uint64_
 	}
 	a->range->offset = offset;
 	a->live = true;
-	graph_memory_used(a->device, (int64_t)a->range->span);
 	return CUDA_SUCCESS;
 }
 
@@ -189,7 +190,6 @@ void graph_alloc_end(struct graph_alloc *a)
 	if (!a->live)
 		return;
 	a->live = false;
-	graph_memory_used(a->device, -(int64_t)a->range->span);
 	maybe_free(a);
 }
 

@@ -70,18 +70,24 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int versi
 	unsigned int own = CU_GET_PROC_ADDRESS_SUCCESS;
 	CUresult r = look_up(name, function, version, flags, &own);
 
-	if (r != CUDA_SUCCESS)
-		return r;
-	if (status)
+	if (r == CUDA_SUCCESS && status)
 		*status = own;
-	else if (own != CU_GET_PROC_ADDRESS_SUCCESS)
-		return CUDA_ERROR_NOT_FOUND;
-	return CUDA_SUCCESS;
+	return r;
 }
 
+/* The first version has no status: it says by its result that there is nothing, and changes nothing. */
 EXPORT CUresult cuGetProcAddress(const char *name, void **function, int version, uint64_t flags)
 {
-	return cuGetProcAddress_v2(name, function, version, flags, NULL);
+	unsigned status = CU_GET_PROC_ADDRESS_SUCCESS;
+	void *found;
+	CUresult r = look_up(name, function ? &found : NULL, version, flags, &status);
+
+	if (r != CUDA_SUCCESS)
+		return r;
+	if (status != CU_GET_PROC_ADDRESS_SUCCESS)
+		return CUDA_ERROR_NOT_FOUND;
+	*function = found;
+	return CUDA_SUCCESS;
 }
 
 /* The tables of the vendor's own libraries are not simulated. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define FILE_MAX_BYTES (UINT64_C(256) << 20)
+#define PTX_NEWEST     90 /* of CUDA 13.0 */
 
 static struct module *modules;
 
@@ -130,6 +131,8 @@ static CUresult load(struct context *c, const char *text, bool library, struct m
 
 	if (!ptx_is(text))
 		return CUDA_ERROR_INVALID_IMAGE;
+	if (ptx_is_too_new(text, PTX_NEWEST))
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 	r = take_code(c, strlen(text));
 	m = r ? NULL : obj_new(OBJ_MODULE, sizeof(struct module));
 	if (!m)

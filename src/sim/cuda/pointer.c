@@ -107,7 +107,7 @@ static const struct range *live(CUdeviceptr p)
 {
 	const struct range *r = range_at(p);
 
-	return r && !r->freeing ? r : NULL;
+	return r && !r->freeing && p - r->start < r->bytes ? r : NULL;
 }
 
 EXPORT CUresult cuPointerGetAttribute(void *ret, unsigned int attribute, CUdeviceptr p)
@@ -161,7 +161,7 @@ EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *bytes, CUdev
 	if (r)
 		return r;
 	range = live(p);
-	if (!range || p - range->start >= range->bytes)
+	if (!range)
 		return lib_leave(CUDA_ERROR_NOT_FOUND);
 	if (start)
 		*start = range->start;

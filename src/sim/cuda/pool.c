@@ -309,8 +309,12 @@ static CUresult alloc_async(CUdeviceptr *ret, size_t bytes, struct pool *p, CUst
 
 	if (r)
 		return r;
-	if (!ret || !bytes)
+	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!bytes) {
+		*ret = 0; /* no error here (measured) */
+		return CUDA_SUCCESS;
+	}
 	p = p ? p : pool_current(s->ctx->device);
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;

@@ -51,6 +51,15 @@ bool ptx_is(const char *text)
 	return strncmp(skip(text), ".version", 8) == 0;
 }
 
+bool ptx_is_too_new(const char *text, unsigned newest)
+{
+	char *end;
+	unsigned long major = strtoul(skip(text) + 8, &end, 10);
+	unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+
+	return major > newest / 10 || major * 10 + minor > newest;
+}
+
 /* Bytes of ".u32" and the like; 0: no type. */
 static size_t type_bytes(const char *t)
 {
@@ -187,12 +196,21 @@ int ptx_next(const char **at, struct ptx_entry *ret)
 {
 	const char *p = *at;
 	char t[TOKEN_MAX];
-	bool managed = false;
+	bool managed = false, declares = false;
 
 	while (true) {
+		bool begins_line;
+
+		p = skip(p);
+		begins_line = p > *at && p[-1] == '\n';
 		p = token(p, t);
 		if (!t[0])
 			return 0;
+		/* A line of its own begins with a directive. */
+		if (begins_line && !declares && t[0] != '.' && is_word(t[0]))
+			return -1;
+		declares = (declares || !strcmp(t, ".func") || !strcmp(t, ".extern")) &&
+			   t[0] != ';' && t[0] != '{';
 		if (t[0] == '{') {
 			p = body(p);
 			if (!p)

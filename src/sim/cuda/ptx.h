@@ -30,3 +30,6 @@ int ptx_next(const char **at, struct ptx_entry *ret);
 
 /* Begins with what each PTX text has: comments, then .version. */
 bool ptx_is(const char *text);
+
+/* Whether the version of such a text is above @newest, major * 10 + minor. */
+bool ptx_is_too_new(const char *text, unsigned newest);

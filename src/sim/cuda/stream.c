@@ -519,25 +519,18 @@ static CUresult value(CUstream h, enum work_kind kind, CUdeviceptr at, uint64_t 
 	return at && at % (wide ? 8 : 4) == 0 ? submit(h, &w) : CUDA_ERROR_INVALID_VALUE;
 }
 
-#define VALUE(name, kind, type, wide)                                                          \
-	EXPORT CUresult name(CUstream h, CUdeviceptr at, type v, unsigned int flags)           \
-	{                                                                                      \
-		return value(h, kind, at, v, flags, wide);                                     \
-	}                                                                                      \
-	EXPORT CUresult name##_ptsz(CUstream h, CUdeviceptr at, type v, unsigned int flags)    \
-	{                                                                                      \
-		return value(PER_THREAD(h), kind, at, v, flags, wide);                         \
-	}                                                                                      \
-	EXPORT CUresult name##_v2(CUstream h, CUdeviceptr at, type v, unsigned int flags)      \
-	{                                                                                      \
-		return value(h, kind, at, v, flags, wide);                                     \
-	}                                                                                      \
-	EXPORT CUresult name##_v2_ptsz(CUstream h, CUdeviceptr at, type v, unsigned int flags) \
-	{                                                                                      \
-		return value(PER_THREAD(h), kind, at, v, flags, wide);                         \
+/* The first versions are not supported by drivers of this age (measured): they stay stubs. */
+#define VALUE(name, kind, type, wide)                                                       \
+	EXPORT CUresult name(CUstream h, CUdeviceptr at, type v, unsigned int flags)        \
+	{                                                                                   \
+		return value(h, kind, at, v, flags, wide);                                  \
+	}                                                                                   \
+	EXPORT CUresult name##_ptsz(CUstream h, CUdeviceptr at, type v, unsigned int flags) \
+	{                                                                                   \
+		return value(PER_THREAD(h), kind, at, v, flags, wide);                      \
 	}
 
-VALUE(cuStreamWaitValue32, WORK_WAIT_VALUE, uint32_t, false)
-VALUE(cuStreamWaitValue64, WORK_WAIT_VALUE, uint64_t, true)
-VALUE(cuStreamWriteValue32, WORK_WRITE_VALUE, uint32_t, false)
-VALUE(cuStreamWriteValue64, WORK_WRITE_VALUE, uint64_t, true)
+VALUE(cuStreamWaitValue32_v2, WORK_WAIT_VALUE, uint32_t, false)
+VALUE(cuStreamWaitValue64_v2, WORK_WAIT_VALUE, uint64_t, true)
+VALUE(cuStreamWriteValue32_v2, WORK_WRITE_VALUE, uint32_t, false)
+VALUE(cuStreamWriteValue64_v2, WORK_WRITE_VALUE, uint64_t, true)

@@ -209,9 +209,11 @@ EXPORT CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset,
 	if (r)
 		return r;
 	m = memory_of(h);
-	if (!m || !bytes || p % GRANULE || bytes % GRANULE || offset % GRANULE || flags ||
-		bytes > m->phys->bytes || offset > m->phys->bytes - bytes ||
-		!space_covers(p, bytes) || !range_clear(p, bytes))
+	if (!m || !bytes || p % GRANULE || flags)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (offset || bytes % GRANULE)
+		return lib_leave(CUDA_ERROR_NOT_SUPPORTED); /* measured */
+	if (bytes > m->phys->bytes || !space_covers(p, bytes) || !range_clear(p, bytes))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	if (!range_add((struct range){ .start = p,
 		    .bytes = bytes,
@@ -242,6 +244,17 @@ static bool each_mapped(CUdeviceptr p, uint64_t bytes)
 	return true;
 }
 
+/* Whether no mapping reaches over an end of the piece. What is not mapped is no error. */
+static bool whole_mapped(CUdeviceptr p, uint64_t bytes)
+{
+	const struct range *first = range_at(p), *last = range_at(p + bytes - 1);
+
+	return space_covers(p, bytes) &&
+	       (!first || (first->kind == RANGE_MAPPED && first->start == p)) &&
+	       (!last ||
+		       (last->kind == RANGE_MAPPED && last->start + last->bytes == p + bytes));
+}
+
 EXPORT CUresult cuMemUnmap(CUdeviceptr p, size_t bytes)
 {
 	struct range *range;
@@ -249,7 +262,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr p, size_t bytes)
 
 	if (r)
 		return r;
-	if (!bytes || p % GRANULE || bytes % GRANULE || !each_mapped(p, bytes))
+	if (!bytes || p % GRANULE || bytes % GRANULE || !whole_mapped(p, bytes))
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	while ((range = range_after(p)) && range->start < p + bytes) {
 		struct memory *m = range->owner;

@@ -277,7 +277,7 @@ static void arrays__take_memory_and_hold_bytes(void **state)
 	assert_cuda(cuMemcpyAtoH_v2(out, a, 16, sizeof(out)));
 	assert_memory_equal(in, out, sizeof(in));
 	assert_cuda(cuArrayDestroy(a));
-	assert_cuda_is(cuArrayDestroy(a), CUDA_ERROR_INVALID_HANDLE);
+	assert_cuda_is(cuArrayDestroy(a), CUDA_ERROR_CONTEXT_IS_DESTROYED);
 	assert_cuda(cuMipmappedArrayCreate(&m, &d, 5));
 	assert_cuda(cuMipmappedArrayGetLevel(&level, m, 4));
 	assert_cuda(cuArray3DGetDescriptor_v2(&d, level));
