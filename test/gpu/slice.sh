@@ -80,6 +80,9 @@ finish() {
 		[[ -z $pid ]] || kill -TERM "$pid" 2>/dev/null || true
 	done
 	wait 2>/dev/null || true
+	# The daemon that is the simulated GPU.
+	pgrep -f -- "--dir $work/sim" | xargs -r kill 2>/dev/null || true
+	[[ -z ${made_preload-} ]] || rm -f /etc/ld.so.preload
 	rm -rf "$work"
 }
 trap finish EXIT
@@ -143,11 +146,14 @@ slice() { # NAME BYTES [UUID...]: of each GPU that is named, or of the first
 
 # in_slice NAME COMMAND...: as a container has it, by mounts, where that is allowed; else by variables.
 mounts=
+made_preload=
 try_mounts() {
-	unshare -m true 2>/dev/null && [[ ! $simulated ]] || return 0
+	unshare -m true 2>/dev/null || return 0
 	# The places of the mounts must be there; a node that has them of its own keeps them.
 	[[ ! -e /run/gpuslice ]] || return 0
 	mounts=1
+	# A mount needs a file to lie on.
+	[[ -e /etc/ld.so.preload ]] || { : >/etc/ld.so.preload && made_preload=1; }
 }
 in_slice() {
 	local at
@@ -159,7 +165,6 @@ in_slice() {
 			mount --make-rprivate / && mount -t tmpfs tmpfs /run &&
 			mkdir -p /run/gpuslice/slice && mount --bind "$1" /run/gpuslice/slice &&
 			tr : "\n" <<<"$2" >/run/gpuslice/preload || exit 99
-			[[ -e /etc/ld.so.preload ]] || : >/etc/ld.so.preload
 			mount --bind /run/gpuslice/preload /etc/ld.so.preload || exit 99
 			shift 2
 			exec "$@"' in_slice "$at" "$PRELOAD" "$@"

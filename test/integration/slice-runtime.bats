@@ -236,7 +236,7 @@ total_is() { # SLICE BYTES
 	export GPUSLICE_SIM_GPU=$STAGE/libexec/gpuslice/gpuslice-sim-gpu
 	run timeout 250 "$PROGRAMS/cuda-cut" --preload "$PRELOAD" --slice "$(slice_dir a)" \
 		--driver "$STAGE/lib/gpuslice/sim/libcuda.so.1" --shim "$PROGRAMS/cut" \
-		--from "$((RANDOM % ${CUT_EVERY-23} + 1))" --every "${CUT_EVERY-23}" --when before,after,fail \
+		--from "$((RANDOM % ${CUT_EVERY-61} + 1))" --every "${CUT_EVERY-61}" --when before,after,fail \
 		-- "$PROGRAMS/cuda-walk" --limit $((4 * GIB))
 	echo "$output"
 	[[ $status -eq 0 && $output == *"cut result=ok"* ]]
