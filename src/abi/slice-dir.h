@@ -22,12 +22,12 @@
  *	 "gpus": [{"uuid": "GPU-...", "memory": 4294967296}],   // bytes; absent: no limit
  *	 "unhooked": "report"}                   // or "stop": processes that use the GPU past the libraries
  */
-#define SLICE_STATE_DIR     "/var/lib/gpuslice"
-#define SLICES_DIR          "slices"
-#define SLICE_FILE          "slice.json"
-#define SLICE_FILE_MAX      (64 * 1024)
-#define SLICE_SOCKET        "socket"
-#define SLICES_MAX          4096
+#define SLICE_STATE_DIR "/var/lib/gpuslice"
+#define SLICES_DIR      "slices"
+#define SLICE_FILE      "slice.json"
+#define SLICE_FILE_MAX  (64 * 1024)
+#define SLICE_SOCKET    "socket"
+#define SLICES_MAX      4096
 
 /* In the container. */
 #define SLICE_CONTAINER_DIR "/run/gpuslice/slice" /* not the agent's own directory on a node */

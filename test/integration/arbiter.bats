@@ -16,8 +16,8 @@ setup_file() {
 
 setup() {
 	node_setup
-	STATE=$NODE_DIR/state
-	mkdir -p "$STATE/slices"
+	SLICES=$NODE_DIR/state # of the arbiter
+	mkdir -p "$SLICES/slices"
 }
 
 teardown() {
@@ -26,14 +26,14 @@ teardown() {
 
 # slice ID MEMORY: as the agent writes it.
 slice() {
-	mkdir -p "$STATE/slices/$1"
+	mkdir -p "$SLICES/slices/$1"
 	printf '{"version": 1, "id": "%s", "resource": "nvidia.com/gpu", "devices": ["%s::0"], "gpus": [{"uuid": "%s", "memory": %s}]}' \
-		"$1" "$UUID" "$UUID" "$2" >"$STATE/slices/$1/.new"
-	mv "$STATE/slices/$1/.new" "$STATE/slices/$1/slice.json"
+		"$1" "$UUID" "$UUID" "$2" >"$SLICES/slices/$1/.new"
+	mv "$SLICES/slices/$1/.new" "$SLICES/slices/$1/slice.json"
 }
 
 arbiter() {
-	start arbiter "$ARBITER" --state-dir "$STATE" --run-dir "$GPUSLICE_RUN_DIR" "$@"
+	start arbiter "$ARBITER" --state-dir "$SLICES" --run-dir "$GPUSLICE_RUN_DIR"
 	eventually 10 ask '{"op": "status"}' || {
 		show_log arbiter
 		return 1
@@ -77,13 +77,13 @@ is() {
 	slice "$ID" 4294967296
 	arbiter
 	is ".slices | length == 1 and .[0].gpus[0].limit == 4294967296"
-	[[ -S $STATE/slices/$ID/socket && $(stat -c %a "$STATE/slices/$ID/socket") == 666 ]]
+	[[ -S $SLICES/slices/$ID/socket && $(stat -c %a "$SLICES/slices/$ID/socket") == 666 ]]
 	[[ $(stat -c %a "$GPUSLICE_RUN_DIR/arbiter.sock") == 600 ]]
 	slice "$ID" 1073741824
 	eventually 10 is '.slices[0].gpus[0].limit == 1073741824'
 	slice fedcba98765432100123456789abcdef 1
 	eventually 10 is '.slices | length == 2'
-	rm -r "$STATE/slices/fedcba98765432100123456789abcdef"
+	rm -r "$SLICES/slices/fedcba98765432100123456789abcdef"
 	eventually 15 is '.slices | length == 1'
 }
 
@@ -99,38 +99,40 @@ is() {
 }
 
 @test "what is no slice is left alone" {
-	mkdir "$STATE/slices/notes"
-	printf x >"$STATE/slices/file"
+	mkdir "$SLICES/slices/notes"
+	printf x >"$SLICES/slices/file"
 	slice "$ID" 4294967296
 	arbiter
 	is '.slices | length == 1'
-	[[ ! -e $STATE/slices/notes/socket ]]
+	[[ ! -e $SLICES/slices/notes/socket ]]
 }
 
 @test "a deleted socket is served again" {
 	slice "$ID" 4294967296
 	arbiter
-	rm "$STATE/slices/$ID/socket"
-	eventually 15 test -S "$STATE/slices/$ID/socket"
+	rm "$SLICES/slices/$ID/socket"
+	eventually 15 test -S "$SLICES/slices/$ID/socket"
 }
 
 @test "a long path of the state directory does no harm" {
-	STATE=$NODE_DIR/$(printf 'd%.0s' {1..200})
+	# shellcheck disable=SC2030 # of this test only
+	SLICES=$NODE_DIR/$(printf 'd%.0s' {1..200})
 	slice "$ID" 4294967296
 	arbiter
-	[[ -S $STATE/slices/$ID/socket ]]
+	[[ -S $SLICES/slices/$ID/socket ]]
 }
 
 @test "kill -9 and start again; SIGTERM ends it cleanly; a second one is refused" {
 	slice "$ID" 4294967296
 	arbiter
-	run -1 "$ARBITER" --state-dir "$STATE" --run-dir "$GPUSLICE_RUN_DIR"
+	# shellcheck disable=SC2031
+	run -1 "$ARBITER" --state-dir "$SLICES" --run-dir "$GPUSLICE_RUN_DIR"
 	[[ $output == *"another arbiter has this directory"* ]]
 	stop arbiter KILL || true
 	arbiter
 	is '.slices | length == 1'
 	stop arbiter
-	! grep -E '^[^ ]* (error|warn) ' "$NODE_DIR/arbiter.log"
+	run ! grep -E '^[^ ]* (error|warn) ' "$NODE_DIR/arbiter.log"
 }
 
 @test "it is small and idle" {

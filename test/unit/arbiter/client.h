@@ -8,6 +8,7 @@
 #include "abi/slice-wire.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct slice_client {
 	char path[128]; /* of the slice's socket */
