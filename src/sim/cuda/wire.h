@@ -23,7 +23,7 @@
  * sim_device_page), so that asking costs a load and waiting a futex.
  *
  * Units: bytes; nanoseconds of the simulated GPU, which run scaled to real time (GPUSLICE_SIM_SPEED of
- * the daemon's environment, default 1.0: the same speed).
+ * the daemon's environment, in percent: 100, the default, is the same speed).
  */
 #include <stdatomic.h>
 #include <stdint.h>

@@ -40,9 +40,8 @@
 #define EVENTS          64
 #define PACKETS_AT_ONCE 32 /* of one client, before others have their turn */
 #define BACKLOG         512
-#define FDS_MAX         4 /* that come with one packet: one is asked for */
-#define SPEED_MIN       1e-6
-#define SPEED_MAX       1e6
+#define FDS_MAX         4       /* that come with one packet: one is asked for */
+#define SPEED_MAX       1000000 /* percent of real time */
 
 struct conn {
 	int fd, pid_fd; /* pid_fd: -1 without pidfds */
@@ -423,16 +422,14 @@ static int run(struct server *s, int ready_fd, struct error *err)
 static int read_speed(double *ret, struct error *err)
 {
 	const char *text = getenv("GPUSLICE_SIM_SPEED");
-	char *end;
+	uint32_t percent = 100;
 
-	*ret = 1.0;
-	if (!text || !text[0])
-		return 0;
-	*ret = strtod(text, &end);
-	if (*end || !(*ret >= SPEED_MIN && *ret <= SPEED_MAX))
+	if (text && text[0] &&
+		(!parse_u32(text, &percent) || percent == 0 || percent > SPEED_MAX))
 		return error_set(err, ERR_INVALID,
-			"GPUSLICE_SIM_SPEED: expected a factor like 10 or 0.1, found '%.40s'",
-			text);
+			"GPUSLICE_SIM_SPEED: expected a percentage from 1 to %d, found '%.40s'",
+			SPEED_MAX, text);
+	*ret = percent / 100.0;
 	return 0;
 }
 
