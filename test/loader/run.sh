@@ -193,7 +193,7 @@ matrix() {
 	check "posix_spawn without environment" "ours 1 4711" $c spawn $c dlopen libcuda.so.1
 	check "vfork and exec without environment" "ours 1 4711" $c vfork $c dlopen libcuda.so.1
 	check "exec" "ours 1 4711" $c exec $c dlopen libcuda.so.1
-	check "setuid" "ours 1 4711" UID=65534 /t/bin/client-setuid dlopen libcuda.so.1
+	check "setuid" "ours 1 4711" UID=nobody /t/bin/client-setuid dlopen libcuda.so.1
 	check "16 threads look names up while the driver is loaded" "0 bad" $c race
 	check "LD_LIBRARY_PATH goes before the cache" "ours 2 4711" LD_LIBRARY_PATH=/t/nowhere:/t/compat $c dlopen libcuda.so.1
 	check "LD_LIBRARY_PATH with a copy of ours and with no library" "ours 2 4711" \
