@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The CUDA driver's ABI as numbers: sizes, offsets and constants as we know them, compared with
+ * cuda-api.h at compile time and with the vendor's header where that is installed
+ * (test/unit/abi). Types, members and constants have the same names in both.
+ */
+
+/* clang-format off */
+/* S(type, size) */
+#define CUDA_LAYOUT_SIZES(S) \
+	S(CUuuid, 16) \
+	S(CUipcMemHandle, 64) \
+	S(CUipcEventHandle, 64) \
+	S(CUmemLocation, 8) \
+	S(CUmemAllocationProp, 32) \
+	S(CUmemPoolProps, 88) \
+	S(CUmemAccessDesc, 12) \
+	S(CUmemPoolPtrExportData, 64) \
+	S(CUDA_ARRAY_DESCRIPTOR, 24) \
+	S(CUDA_ARRAY3D_DESCRIPTOR, 40) \
+	S(CUDA_MEMCPY2D, 128) \
+	S(CUDA_MEMCPY3D, 200) \
+	S(CUDA_KERNEL_NODE_PARAMS_v1, 56) \
+	S(CUDA_KERNEL_NODE_PARAMS, 72) \
+	S(CUDA_MEMSET_NODE_PARAMS, 40) \
+	S(CUDA_HOST_NODE_PARAMS, 16) \
+	S(CUDA_MEM_ALLOC_NODE_PARAMS, 120) \
+	S(CUgraphNodeParams, 256) \
+	S(CUDA_GRAPH_INSTANTIATE_PARAMS, 32) \
+	S(CUlaunchConfig, 56) \
+	S(CUctxCreateParams, 24) \
+	S(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, 104) \
+	S(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, 88) \
+	S(CUdevice, 4) \
+	S(CUdeviceptr, 8) \
+	S(CUmemGenericAllocationHandle, 8) \
+	S(CUresult, 4)
+
+/* O(type, member, offset) */
+#define CUDA_LAYOUT_OFFSETS(O) \
+	O(CUmemLocation, id, 4) \
+	O(CUmemAllocationProp, requestedHandleTypes, 4) \
+	O(CUmemAllocationProp, location, 8) \
+	O(CUmemAllocationProp, win32HandleMetaData, 16) \
+	O(CUmemAllocationProp, allocFlags, 24) \
+	O(CUmemAllocationProp, allocFlags.usage, 26) \
+	O(CUmemPoolProps, handleTypes, 4) \
+	O(CUmemPoolProps, location, 8) \
+	O(CUmemPoolProps, maxSize, 24) \
+	O(CUmemPoolProps, usage, 32) \
+	O(CUmemAccessDesc, flags, 8) \
+	O(CUDA_ARRAY_DESCRIPTOR, Format, 16) \
+	O(CUDA_ARRAY_DESCRIPTOR, NumChannels, 20) \
+	O(CUDA_ARRAY3D_DESCRIPTOR, Depth, 16) \
+	O(CUDA_ARRAY3D_DESCRIPTOR, Format, 24) \
+	O(CUDA_ARRAY3D_DESCRIPTOR, NumChannels, 28) \
+	O(CUDA_ARRAY3D_DESCRIPTOR, Flags, 32) \
+	O(CUDA_MEMCPY2D, srcMemoryType, 16) \
+	O(CUDA_MEMCPY2D, srcDevice, 32) \
+	O(CUDA_MEMCPY2D, srcPitch, 48) \
+	O(CUDA_MEMCPY2D, dstXInBytes, 56) \
+	O(CUDA_MEMCPY2D, dstMemoryType, 72) \
+	O(CUDA_MEMCPY2D, dstDevice, 88) \
+	O(CUDA_MEMCPY2D, dstPitch, 104) \
+	O(CUDA_MEMCPY2D, WidthInBytes, 112) \
+	O(CUDA_MEMCPY2D, Height, 120) \
+	O(CUDA_MEMCPY3D, srcLOD, 24) \
+	O(CUDA_MEMCPY3D, srcMemoryType, 32) \
+	O(CUDA_MEMCPY3D, srcDevice, 48) \
+	O(CUDA_MEMCPY3D, srcPitch, 72) \
+	O(CUDA_MEMCPY3D, srcHeight, 80) \
+	O(CUDA_MEMCPY3D, dstXInBytes, 88) \
+	O(CUDA_MEMCPY3D, dstMemoryType, 120) \
+	O(CUDA_MEMCPY3D, dstDevice, 136) \
+	O(CUDA_MEMCPY3D, dstArray, 144) \
+	O(CUDA_MEMCPY3D, dstPitch, 160) \
+	O(CUDA_MEMCPY3D, WidthInBytes, 176) \
+	O(CUDA_MEMCPY3D, Depth, 192) \
+	O(CUDA_KERNEL_NODE_PARAMS, gridDimX, 8) \
+	O(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes, 32) \
+	O(CUDA_KERNEL_NODE_PARAMS, kernelParams, 40) \
+	O(CUDA_KERNEL_NODE_PARAMS, extra, 48) \
+	O(CUDA_KERNEL_NODE_PARAMS, kern, 56) \
+	O(CUDA_KERNEL_NODE_PARAMS, ctx, 64) \
+	O(CUDA_MEMSET_NODE_PARAMS, pitch, 8) \
+	O(CUDA_MEMSET_NODE_PARAMS, value, 16) \
+	O(CUDA_MEMSET_NODE_PARAMS, elementSize, 20) \
+	O(CUDA_MEMSET_NODE_PARAMS, width, 24) \
+	O(CUDA_MEMSET_NODE_PARAMS, height, 32) \
+	O(CUDA_HOST_NODE_PARAMS, userData, 8) \
+	O(CUDA_MEM_ALLOC_NODE_PARAMS, accessDescs, 88) \
+	O(CUDA_MEM_ALLOC_NODE_PARAMS, accessDescCount, 96) \
+	O(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize, 104) \
+	O(CUDA_MEM_ALLOC_NODE_PARAMS, dptr, 112) \
+	O(CUgraphNodeParams, reserved1, 16) \
+	O(CUgraphNodeParams, alloc, 16) \
+	O(CUgraphNodeParams, free.dptr, 16) \
+	O(CUgraphNodeParams, reserved2, 248) \
+	O(CUDA_GRAPH_INSTANTIATE_PARAMS, hUploadStream, 8) \
+	O(CUDA_GRAPH_INSTANTIATE_PARAMS, hErrNode_out, 16) \
+	O(CUDA_GRAPH_INSTANTIATE_PARAMS, result_out, 24) \
+	O(CUlaunchConfig, sharedMemBytes, 24) \
+	O(CUlaunchConfig, hStream, 32) \
+	O(CUlaunchConfig, attrs, 40) \
+	O(CUlaunchConfig, numAttrs, 48) \
+	O(CUctxCreateParams, execAffinityParams, 0) \
+	O(CUctxCreateParams, numExecAffinityParams, 8) \
+	O(CUctxCreateParams, cigParams, 16) \
+	O(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, handle, 8) \
+	O(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size, 24) \
+	O(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, flags, 32) \
+	O(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, size, 8) \
+	O(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, flags, 16)
+
+/* C(constant, value) */
+#define CUDA_LAYOUT_CONSTANTS(C) \
+	C(CU_MEM_LOCATION_TYPE_INVALID, 0) \
+	C(CU_MEM_LOCATION_TYPE_DEVICE, 1) \
+	C(CU_MEM_LOCATION_TYPE_HOST, 2) \
+	C(CU_MEM_LOCATION_TYPE_HOST_NUMA, 3) \
+	C(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 4) \
+	C(CU_MEM_ALLOCATION_TYPE_PINNED, 1) \
+	C(CU_MEM_ALLOCATION_TYPE_MANAGED, 2) \
+	C(CU_MEM_HANDLE_TYPE_NONE, 0) \
+	C(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1) \
+	C(CU_MEM_HANDLE_TYPE_FABRIC, 8) \
+	C(CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, 1) \
+	C(CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 2) \
+	C(CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 3) \
+	C(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4) \
+	C(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, 5) \
+	C(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 6) \
+	C(CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 7) \
+	C(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 8) \
+	C(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT, 0) \
+	C(CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, 1) \
+	C(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, 2) \
+	C(CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH, 3) \
+	C(CU_LIMIT_STACK_SIZE, 0) \
+	C(CU_LIMIT_PRINTF_FIFO_SIZE, 1) \
+	C(CU_LIMIT_MALLOC_HEAP_SIZE, 2) \
+	C(CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 3) \
+	C(CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 4) \
+	C(CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 5) \
+	C(CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 6) \
+	C(CU_MEM_ATTACH_GLOBAL, 1) \
+	C(CU_MEM_ATTACH_HOST, 2) \
+	C(CU_MEM_ATTACH_SINGLE, 4) \
+	C(CU_GET_PROC_ADDRESS_LEGACY_STREAM, 1) \
+	C(CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, 2) \
+	C(CU_GET_PROC_ADDRESS_SUCCESS, 0) \
+	C(CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, 1) \
+	C(CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, 2) \
+	C(CU_GRAPH_NODE_TYPE_KERNEL, 0) \
+	C(CU_GRAPH_NODE_TYPE_MEMCPY, 1) \
+	C(CU_GRAPH_NODE_TYPE_MEMSET, 2) \
+	C(CU_GRAPH_NODE_TYPE_HOST, 3) \
+	C(CU_GRAPH_NODE_TYPE_GRAPH, 4) \
+	C(CU_GRAPH_NODE_TYPE_EMPTY, 5) \
+	C(CU_GRAPH_NODE_TYPE_WAIT_EVENT, 6) \
+	C(CU_GRAPH_NODE_TYPE_EVENT_RECORD, 7) \
+	C(CU_GRAPH_NODE_TYPE_MEM_ALLOC, 10) \
+	C(CU_GRAPH_NODE_TYPE_MEM_FREE, 11) \
+	C(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16) \
+	C(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 39) \
+	C(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102) \
+	C(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 115) \
+	C(CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 133) \
+	C(CU_POINTER_ATTRIBUTE_CONTEXT, 1) \
+	C(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2) \
+	C(CU_POINTER_ATTRIBUTE_IS_MANAGED, 8) \
+	C(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, 9) \
+	C(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, 11) \
+	C(CU_POINTER_ATTRIBUTE_RANGE_SIZE, 12) \
+	C(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, 17)
+/* clang-format on */
