@@ -222,8 +222,6 @@ void range_remove(struct range *r)
 	free(r);
 }
 
-/* What lies where. */
-
 CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct piece *ret)
 {
 	const struct range *r = range_after(p);
@@ -242,7 +240,17 @@ CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct piece *ret)
 	if (in >= r->bytes || (r->kind == RANGE_MAPPED && !r->access))
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret = (struct piece){ .bytes = r->bytes - in < bytes ? r->bytes - in : bytes };
-	if (r->phys) {
+	if (r->kind == RANGE_POOL) {
+		uint64_t offset;
+		struct phys *slot = pool_slot(r, p, &offset);
+
+		if (!slot || !phys_cpu(slot))
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		if (ret->bytes > slot->bytes - offset)
+			ret->bytes = slot->bytes - offset;
+		ret->cpu = phys_cpu(slot) + offset;
+		ret->pin = phys_ref(slot);
+	} else if (r->phys) {
 		ret->cpu = phys_cpu(r->phys);
 		if (!ret->cpu)
 			return CUDA_ERROR_OUT_OF_MEMORY;
@@ -254,23 +262,4 @@ CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct piece *ret)
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	return CUDA_SUCCESS;
-}
-
-bool memory_valid(CUdeviceptr p, uint64_t bytes)
-{
-	while (bytes) {
-		const struct range *r = range_at(p);
-		uint64_t in;
-
-		if (!r || (!r->phys && !r->cpu && r->kind != RANGE_GRAPH))
-			return false;
-		in = p - r->start;
-		if (in >= r->bytes)
-			return false;
-		if (r->bytes - in >= bytes)
-			return true;
-		bytes -= r->bytes - in;
-		p += r->bytes - in;
-	}
-	return true;
 }

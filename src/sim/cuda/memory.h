@@ -78,8 +78,8 @@ struct piece {
 };
 CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct piece *ret);
 
-/* Whether all of it is memory of a device, or of the host that a device may use. */
-bool memory_valid(CUdeviceptr p, uint64_t bytes);
+/* The memory of a pool (pool.c) behind one address of a range of it. */
+struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset);
 
 /* Plain memory of a context, with the driver's rounding. */
 CUresult plain_new(struct context *c, uint64_t bytes, enum range_kind kind, struct range **ret);

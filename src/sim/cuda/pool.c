@@ -9,24 +9,19 @@
 
 #define UNIT UINT64_C(512)
 
-/* A piece of a segment: in use, or freed in a queue that may not have got there yet. */
+/* A piece of a pool: in use, or freed in a queue that may not have got there yet. */
 struct block {
 	struct block *next; /* by address */
 	struct range *range;
 	struct pool *pool;
-	struct segment *segment;
 	struct queue *queue; /* freed: a reference; NULL: in use */
 	uint64_t seq;
 };
 
-struct segment {
-	struct segment *next;
-	CUdeviceptr start;
-	uint64_t bytes;
-	struct phys *phys;
-	struct block *blocks;
-};
-
+/*
+ * A pool has addresses for all that the device has, and memory behind as many slots of 32 MiB of them as are
+ * needed: what lies in it may reach from one slot into the next (measured).
+ */
 struct pool {
 	struct obj obj;
 	struct pool *next; /* of all */
@@ -35,7 +30,10 @@ struct pool {
 	bool is_default, destroyed, imported;
 	int reuse[3];
 	uint64_t threshold, reserved, reserved_high, used, used_high;
-	struct segment *segments, **segments_end;
+	CUdeviceptr start;
+	size_t slot_count;
+	struct phys **slots; /* NULL: nothing there now */
+	struct block *blocks;
 	unsigned access[MAX_DEVICES];
 };
 
@@ -43,15 +41,24 @@ static struct pool *pools;
 
 static CUresult pool_new(struct device *d, const CUmemPoolProps *props, struct pool **ret)
 {
+	uint64_t bytes = (d->keys.memory_total + POOL_GROWTH - 1) / POOL_GROWTH * POOL_GROWTH;
 	struct pool *p = obj_new(OBJ_POOL, sizeof(struct pool));
 
 	if (!p)
 		return CUDA_ERROR_OUT_OF_MEMORY;
+	p->start = space_take(bytes, GRANULE, 0);
+	p->slot_count = bytes / POOL_GROWTH;
+	p->slots = p->start ? calloc(p->slot_count, sizeof(struct phys *)) : NULL;
+	if (!p->slots) {
+		if (p->start)
+			space_give(p->start);
+		obj_drop(p, OBJ_POOL);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	p->device = d;
 	p->props = *props;
 	for (int i = 0; i < 3; i++)
 		p->reuse[i] = 1;
-	p->segments_end = &p->segments;
 	p->access[d - lib.devices] = 3;
 	p->next = pools;
 	pools = p;
@@ -91,9 +98,9 @@ static void block_drop(struct block **link)
 	free(b);
 }
 
-static void reclaim(struct segment *s, const struct queue *by)
+static void reclaim(struct pool *p, const struct queue *by)
 {
-	for (struct block **link = &s->blocks; *link;) {
+	for (struct block **link = &p->blocks; *link;) {
 		if (is_over(*link, by))
 			block_drop(link);
 		else
@@ -109,30 +116,40 @@ static void pool_drop(struct pool *p)
 		link = &(*link)->next;
 	if (*link)
 		*link = p->next;
+	space_give(p->start);
+	free(p->slots);
 	obj_drop(p, OBJ_POOL);
 }
 
-/* Gives segments back that nobody uses, down to @keep bytes. */
+static void slot_drop(struct pool *p, size_t i)
+{
+	p->reserved -= POOL_GROWTH;
+	phys_drop(p->slots[i]);
+	p->slots[i] = NULL;
+}
+
+/* Gives memory back that nobody uses, down to @keep bytes. */
 static bool trim(struct pool *p, uint64_t keep)
 {
-	struct segment **link = &p->segments, *s;
+	CUdeviceptr free_from = p->start; /* behind the block before */
+	const struct block *b;
 	bool some = false;
 
-	while ((s = *link)) {
-		reclaim(s, NULL);
-		if (s->blocks || p->reserved <= keep || p->reserved - s->bytes < keep) {
-			link = &s->next;
-			continue;
+	reclaim(p, NULL);
+	b = p->blocks;
+	for (size_t i = 0; i < p->slot_count && p->reserved > keep; i++) {
+		CUdeviceptr from = p->start + i * POOL_GROWTH, to = from + POOL_GROWTH;
+
+		while (b && b->range->start < to) {
+			free_from = b->range->start + b->range->span;
+			b = b->next;
 		}
-		*link = s->next;
-		p->reserved -= s->bytes;
-		phys_drop(s->phys);
-		space_give(s->start);
-		free(s);
+		if (!p->slots[i] || free_from > from || p->reserved - POOL_GROWTH < keep)
+			continue;
+		slot_drop(p, i);
 		some = true;
 	}
-	p->segments_end = link;
-	if (p->destroyed && !p->segments)
+	if (p->destroyed && !p->blocks)
 		pool_drop(p);
 	return some;
 }
@@ -162,69 +179,78 @@ bool pools_release(struct device *d)
 }
 
 /* The place of the first gap of @bytes; NULL: none. */
-static struct block **find_gap(struct segment *s, uint64_t bytes, CUdeviceptr *at)
+static struct block **find_gap(struct pool *p, uint64_t bytes, CUdeviceptr *at)
 {
-	struct block **link = &s->blocks;
+	struct block **link = &p->blocks;
 
-	*at = s->start;
+	*at = p->start;
 	for (; *link; link = &(*link)->next) {
 		if ((*link)->range->start - *at >= bytes)
 			return link;
 		*at = (*link)->range->start + (*link)->range->span;
 	}
-	return s->start + s->bytes - *at >= bytes ? link : NULL;
+	return p->start + p->slot_count * POOL_GROWTH - *at >= bytes ? link : NULL;
 }
 
-static CUresult segment_new(struct pool *p, uint64_t bytes, struct segment **ret)
+/* Memory for all slots of a piece; all or nothing. */
+static CUresult back(struct pool *p, CUdeviceptr at, uint64_t bytes)
 {
-	struct segment *s = calloc(1, sizeof(*s));
-	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+	size_t first = (at - p->start) / POOL_GROWTH;
+	size_t last = (at + bytes - 1 - p->start) / POOL_GROWTH;
+	uint64_t need = 0, before = p->reserved;
+	CUresult r = CUDA_SUCCESS;
 
-	if (!s)
-		return r;
-	s->bytes = (bytes + POOL_GROWTH - 1) / POOL_GROWTH * POOL_GROWTH;
-	if (!p->props.maxSize || p->reserved + s->bytes <= p->props.maxSize)
-		s->start = space_take(s->bytes, GRANULE, 0);
-	if (s->start)
-		r = phys_new(p->device, s->bytes, 0, &s->phys);
-	if (r) {
-		if (s->start)
-			space_give(s->start);
-		free(s);
-		return r;
+	for (size_t i = first; i <= last; i++)
+		need += p->slots[i] ? 0 : POOL_GROWTH;
+	if (need && p->props.maxSize && before + need > p->props.maxSize)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	for (size_t i = first; i <= last && !r; i++) {
+		if (p->slots[i])
+			continue;
+		r = phys_new(p->device, POOL_GROWTH, 0, &p->slots[i]);
+		if (r)
+			p->slots[i] = NULL;
+		else
+			p->reserved += POOL_GROWTH;
 	}
-	*p->segments_end = s;
-	p->segments_end = &s->next;
-	p->reserved += s->bytes;
-	if (p->reserved > p->reserved_high)
+	if (r)
+		(void)trim(p, before);
+	else if (p->reserved > p->reserved_high)
 		p->reserved_high = p->reserved;
-	*ret = s;
-	return CUDA_SUCCESS;
+	return r;
+}
+
+struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset)
+{
+	const struct pool *p = ((const struct block *)r->owner)->pool;
+
+	*offset = (at - p->start) % POOL_GROWTH;
+	return p->slots[(at - p->start) / POOL_GROWTH];
 }
 
 static CUresult pool_alloc(struct pool *p, struct stream *stream, uint64_t bytes,
 	CUdeviceptr *ret)
 {
 	uint64_t span = (bytes + UNIT - 1) & ~(UNIT - 1);
-	struct block **link = NULL, *b;
+	struct block **link, *b;
 	CUdeviceptr at = 0;
-	struct segment *s;
 	CUresult r;
 
 	if (bytes > UINT64_MAX / 4)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	for (s = p->segments; s && !link; s = link ? s : s->next) {
-		reclaim(s, stream->queue);
-		link = find_gap(s, span, &at);
+	reclaim(p, stream->queue);
+	link = find_gap(p, span, &at);
+	if (!link)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	r = back(p, at, span);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && pools_release(p->device)) {
+		link = find_gap(p, span, &at); /* blocks may have gone */
+		r = back(p, at, span);
 	}
-	if (!link) {
-		r = segment_new(p, span, &s);
-		if (r == CUDA_ERROR_OUT_OF_MEMORY && pools_release(p->device))
-			r = segment_new(p, span, &s);
-		if (r)
-			return r;
-		link = find_gap(s, span, &at);
-	}
+	if (r)
+		return r;
+	/* A failure to take memory may have let blocks go: the place again. */
+	link = find_gap(p, span, &at);
 	b = calloc(1, sizeof(*b));
 	if (b)
 		b->range = range_add((struct range){ .start = at,
@@ -233,20 +259,15 @@ static CUresult pool_alloc(struct pool *p, struct stream *stream, uint64_t bytes
 			.kind = RANGE_POOL,
 			.ctx = stream->ctx,
 			.device = p->device,
-			.phys = phys_ref(s->phys),
-			.offset = at - s->start,
 			.owner = b });
 	if (!b || !b->range) {
-		if (b)
-			phys_drop(s->phys);
 		free(b);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	b->pool = p;
-	b->segment = s;
 	b->next = *link;
 	*link = b;
-	p->used += span;
+	p->used += bytes;
 	if (p->used > p->used_high)
 		p->used_high = p->used;
 	*ret = at;
@@ -258,7 +279,7 @@ static void mark_freed(struct range *r)
 	struct block *b = r->owner;
 
 	r->freeing = true;
-	b->pool->used -= r->span;
+	b->pool->used -= r->bytes;
 }
 
 CUresult memory_free_in(struct stream *s, CUdeviceptr p)
@@ -292,10 +313,10 @@ CUresult pool_free_now(struct range *r)
 		return graph_free(r);
 	mark_freed(r);
 	p = b->pool;
-	for (link = &b->segment->blocks; *link != b;)
+	for (link = &p->blocks; *link != b;)
 		link = &(*link)->next;
 	block_drop(link);
-	if (p->reserved > p->threshold)
+	if (p->reserved > p->threshold || p->destroyed)
 		(void)trim(p, p->threshold);
 	return CUDA_SUCCESS;
 }
