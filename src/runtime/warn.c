@@ -11,28 +11,22 @@ _Static_assert(WARN_CAUSES <= WARN_LINES, "each cause has its line");
 
 static unsigned int said; /* a bit for each cause */
 
-static void say(const char *fmt, va_list args)
-{
-	char text[WARN_BYTES], line[WARN_BYTES + 16];
-	int saved = errno, n;
-
-	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it does not see the va_start() */
-	(void)vsnprintf(text, sizeof(text), fmt, args);
-	n = snprintf(line, sizeof(line), "gpuslice: %s\n", text);
-	/* Nobody is left to tell that it could not be said. */
-	if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
-		errno = 0;
-	errno = saved;
-}
-
 void warn_once(enum warn_cause cause, const char *fmt, ...)
 {
+	char text[WARN_BYTES], line[WARN_BYTES + 16];
 	unsigned int bit = 1U << (unsigned int)cause;
+	int saved = errno, n;
 	va_list args;
 
 	if (__atomic_fetch_or(&said, bit, __ATOMIC_RELAXED) & bit)
 		return;
 	va_start(args, fmt);
-	say(fmt, args);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it does not see the va_start() */
+	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
+	n = snprintf(line, sizeof(line), "gpuslice: %s\n", text);
+	/* Nobody is left to tell that it could not be said. */
+	if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
+		errno = 0;
+	errno = saved;
 }

@@ -119,7 +119,7 @@ static bool use_file(const char *path, void *arg)
 
 bool forward_load_from(const char *path)
 {
-	struct image real;
+	struct image real = { 0 };
 	int saved = errno;
 	bool found;
 
