@@ -358,15 +358,16 @@ int main(int argc, char **argv)
 		die("1 to %d rounds", ROUNDS_MAX);
 	if (!counts)
 		calls(&b);
-	while (counts && *counts) {
-		unsigned int n = (unsigned int)strtoul(counts, NULL, 10);
-		const char *comma = strchr(counts, ',');
+	for (; counts; counts = strchr(counts, ',') ? strchr(counts, ',') + 1 : NULL) {
+		char word[16];
+		uint64_t n;
 
+		(void)snprintf(word, sizeof(word), "%.*s", (int)strcspn(counts, ","), counts);
+		n = number(word, "--starts");
 		if (n < 1 || n > STARTS_MAX)
 			die("--starts: 1 to %d", STARTS_MAX);
-		starts(&b, exec, "exec", n);
-		starts(&b, init, "init", n);
-		counts = comma ? comma + 1 : NULL;
+		starts(&b, exec, "exec", (unsigned int)n);
+		starts(&b, init, "init", (unsigned int)n);
 	}
 	(void)printf("bench result=ok rounds=%u\n", b.rounds);
 	return 0;

@@ -91,7 +91,7 @@ nvmlDevice_t nvml_of(CUdevice device, char *uuid)
 	size_t at = 4;
 
 	must(cu.cuDeviceGetUuid_v2(&id, device), "cuDeviceGetUuid_v2");
-	memcpy(uuid, "GPU-", 4);
+	(void)snprintf(uuid, 5, "GPU-");
 	for (unsigned int i = 0; i < 16; i++) {
 		if (i == 4 || i == 6 || i == 8 || i == 10)
 			uuid[at++] = '-';

@@ -281,9 +281,11 @@ int ipc_child(const char *text, int ordinal)
 	unsigned char byte = 0;
 
 	for (unsigned int i = 0; i < sizeof(handle.reserved); i++) {
-		char hex[3] = { text[2 * i], text[2 * i + 1], '\0' };
+		unsigned char byte_i = 0;
 
-		handle.reserved[i] = (char)strtoul(hex, NULL, 16);
+		if (sscanf(text + 2 * i, "%2hhx", &byte_i) != 1)
+			return 1;
+		handle.reserved[i] = (char)byte_i;
 	}
 	cuda_open();
 	(void)cuda_start(ordinal, &context);

@@ -7,6 +7,16 @@
 #include "runtime/nvml/hooks.h"
 #include "runtime/nvml/slice.h"
 
+static nvmlReturn_t ask(nvmlDevice_t device, nvmlMemory_t *ret)
+{
+	return REAL(nvmlDeviceGetMemoryInfo)(device, ret);
+}
+
+static nvmlReturn_t ask_v2(nvmlDevice_t device, nvmlMemory_v2_t *ret)
+{
+	return REAL(nvmlDeviceGetMemoryInfo_v2)(device, ret);
+}
+
 /* Total and free of the GPU become those of the slice, if it is one of a limit. */
 static nvmlReturn_t shrink(nvmlDevice_t device, struct memory_figures *gpu, bool *slice,
 	bool with_reserved)
@@ -25,8 +35,7 @@ static nvmlReturn_t shrink(nvmlDevice_t device, struct memory_figures *gpu, bool
 	if (with_reserved && limit > gpu->total / 2) {
 		nvmlMemory_v2_t v2 = { .version = NVML_STRUCT_VERSION(v2, 2) };
 
-		if (REAL(nvmlDeviceGetMemoryInfo_v2)(device, &v2) == NVML_SUCCESS &&
-			v2.reserved < gpu->total)
+		if (ask_v2(device, &v2) == NVML_SUCCESS && v2.reserved < gpu->total)
 			gpu->total -= v2.reserved;
 	}
 	*gpu = figures_memory(limit, used, gpu->total, gpu->free);
@@ -42,8 +51,8 @@ HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *mem
 	bool slice;
 
 	if (!slice_is() || !memory)
-		return REAL(nvmlDeviceGetMemoryInfo)(device, memory);
-	r = REAL(nvmlDeviceGetMemoryInfo)(device, &real);
+		return ask(device, memory);
+	r = ask(device, &real);
 	if (r)
 		return r;
 	f = (struct memory_figures){ real.total, real.free, real.used };
@@ -61,11 +70,11 @@ HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_
 	bool slice;
 
 	if (!slice_is() || !memory)
-		return REAL(nvmlDeviceGetMemoryInfo_v2)(device, memory);
+		return ask_v2(device, memory);
 	if (memory->version != NVML_STRUCT_VERSION(real, 2))
 		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 	real = *memory;
-	r = REAL(nvmlDeviceGetMemoryInfo_v2)(device, &real);
+	r = ask_v2(device, &real);
 	if (r)
 		return r;
 	f = (struct memory_figures){ real.total - real.reserved, real.free, real.used };

@@ -13,6 +13,7 @@
  * nobody but the real one. None of those here has a floating point number.
  */
 #include "abi/cuda-functions.h"
+#include "base/parse.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ enum cut_when { CUT_BEFORE, CUT_AFTER, CUT_FAIL };
 
 static struct {
 	atomic_int state; /* 0 not read, 1 being read, 2 read */
-	unsigned int at;
+	uint32_t at;
 	enum cut_when when;
 	atomic_uint calls;
 	int count_file;
@@ -57,7 +58,8 @@ static void prepare(void)
 		return;
 	}
 	text = getenv("GPUSLICE_CUT_AT");
-	cut.at = text ? (unsigned int)strtoul(text, NULL, 10) : 0;
+	if (!text || !parse_u32(text, &cut.at))
+		cut.at = 0;
 	text = getenv("GPUSLICE_CUT_WHEN");
 	cut.when = text && strcmp(text, "after") == 0  ? CUT_AFTER
 		   : text && strcmp(text, "fail") == 0 ? CUT_FAIL

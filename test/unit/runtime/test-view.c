@@ -29,7 +29,7 @@ static struct {
 	unsigned int settings;
 } fake;
 
-static nvmlDevice_t const device = (nvmlDevice_t)0x1000, other = (nvmlDevice_t)0x2000;
+static nvmlDevice_t device = (nvmlDevice_t)0x1000, other = (nvmlDevice_t)0x2000;
 
 enum link_state link_open(bool memory)
 {
