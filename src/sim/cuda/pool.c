@@ -3,6 +3,7 @@
 /* Stream-ordered memory. */
 #include "sim/cuda/pool.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -392,7 +393,8 @@ EXPORT CUresult cuMemFreeAsync(CUdeviceptr p, CUstream h)
 		return lib_leave(r);
 	range = range_at(p);
 	if (!s->capture && range && range->start == p && !range->freeing &&
-		(range->kind == RANGE_PLAIN || range->kind == RANGE_MANAGED)) {
+		(range->kind == RANGE_PLAIN || range->kind == RANGE_MANAGED ||
+			range->kind == RANGE_EXTERNAL)) {
 		/* Memory of cuMemAlloc() too; as that waits. */
 		(void)lib_leave(r);
 		r = cuStreamSynchronize(h);
@@ -551,6 +553,129 @@ EXPORT CUresult cuMemPoolGetAccess(unsigned int *ret, CUmemoryPool h, CUmemLocat
 		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
 	*ret = p->access[at->id];
 	return lib_leave(CUDA_SUCCESS);
+}
+
+/*
+ * Sharing: the descriptor of a pool only stands for the wish, the data of a pointer names the memory. What
+ * lies in two slots cannot be shared here.
+ */
+struct pool_data {
+	uint64_t id, cookie, offset, bytes;
+	uint32_t slot, unused;
+};
+
+_Static_assert(sizeof(struct pool_data) <= sizeof(CUmemPoolPtrExportData), "it holds it");
+
+EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret, CUmemoryPool h, unsigned int type,
+	unsigned long long flags)
+{
+	struct pool *p;
+	CUresult r = enter(h, ret && !flags, &p);
+	int fd;
+
+	if (r)
+		return r;
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		!(p->props.handleTypes & type) || p->imported)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		memcpy(ret, &fd, sizeof(fd));
+	return lib_leave(fd >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM);
+}
+
+EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret, void *os_handle,
+	unsigned int type, unsigned long long flags)
+{
+	CUmemPoolProps props = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.handleTypes = type,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 } };
+	struct pool *p;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!ret || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		fcntl((int)(intptr_t)os_handle, F_GETFD) < 0)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	r = pool_new(&lib.devices[0], &props, &p);
+	if (r == CUDA_SUCCESS) {
+		p->imported = true;
+		*ret = (CUmemoryPool)p;
+	}
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret, CUdeviceptr p)
+{
+	struct range *range;
+	struct phys *first, *last;
+	struct pool_data data = { 0 };
+	uint64_t end;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	range = range_at(p);
+	if (!ret || !range || range->kind != RANGE_POOL || range->freeing)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	first = pool_slot(range, range->start, &data.offset);
+	last = pool_slot(range, range->start + range->bytes - 1, &end);
+	if (first != last)
+		return lib_leave(CUDA_ERROR_NOT_SUPPORTED);
+	data.id = first->id;
+	data.cookie = first->cookie;
+	data.bytes = range->bytes;
+	data.slot = range->device->slot;
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret, &data, sizeof(data));
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret, CUmemoryPool h,
+	CUmemPoolPtrExportData *from)
+{
+	struct sim_device_reply reply;
+	struct pool_data data;
+	struct context *c;
+	struct phys *phys;
+	struct pool *p;
+	CUdeviceptr at;
+	int fd = -1;
+	CUresult r = enter(h, ret && from, &p);
+
+	if (r)
+		return r;
+	memcpy(&data, from, sizeof(data));
+	c = ctx_current(&r);
+	if (!r && !p->imported)
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r && gpu_call((struct sim_device_request){ .op = SIM_DEVICE_MEM_OPEN,
+				   .id = data.id,
+				   .cookie = data.cookie },
+			  &reply, -1, &fd))
+		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r)
+		r = phys_adopt(p->device, reply.id, reply.bytes, fd, &phys);
+	if (r)
+		return lib_leave(r);
+	at = data.offset < phys->bytes && data.bytes <= phys->bytes - data.offset
+		     ? space_take(data.bytes, GRANULE, 0)
+		     : 0;
+	if (at && range_add((struct range){ .start = at,
+			  .bytes = data.bytes,
+			  .kind = RANGE_EXTERNAL,
+			  .ctx = c,
+			  .device = p->device,
+			  .phys = phys,
+			  .offset = data.offset })) {
+		*ret = at;
+		return lib_leave(CUDA_SUCCESS);
+	}
+	if (at)
+		space_give(at);
+	phys_drop(phys);
+	return lib_leave(CUDA_ERROR_INVALID_VALUE);
 }
 
 /* The pools of a device. */
