@@ -331,9 +331,9 @@ part_storm() {
 
 part_cut() {
 	slice k $((4 * GIB))
-	# All in turn as far as the time goes, then more widely spread.
+	# Spread over the whole walk: a run takes seconds on a real GPU.
 	last cut "$dir/bin/cuda-cut" --preload "$PRELOAD" --slice "$(slice_dir k)" --driver "$driver" \
-		--shim "$dir/bin/cut" --seconds "${CUT_SECONDS-120}" --every "${CUT_EVERY-5}" -- \
+		--shim "$dir/bin/cut" --seconds "${CUT_SECONDS-120}" --every "${CUT_EVERY-41}" -- \
 		"$dir/bin/cuda-walk" --limit $((4 * GIB))
 	clean k
 }
