@@ -75,9 +75,9 @@ static void decode(struct buf *to, const char *text)
 static int find_ids(struct strv *ret, const struct buf *b, struct error *err)
 {
 	static const char mark[] = "/" SLICES_DIR "/";
-	const char *p = b->data, *end = b->data ? b->data + b->len : NULL;
+	const char *p = buf_str(b), *end = p + b->len;
 
-	while (p && (p = memmem(p, (size_t)(end - p), mark, sizeof(mark) - 1))) {
+	while ((p = memmem(p, (size_t)(end - p), mark, sizeof(mark) - 1)) != NULL) {
 		char id[SLICE_ID_DIGITS + 1] = "";
 
 		p += sizeof(mark) - 1;
