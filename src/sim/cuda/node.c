@@ -57,7 +57,7 @@ static void read_uuid(const char *text, unsigned char *ret)
 			v = (unsigned)((*c | 32) - 'a' + 10);
 		else
 			continue;
-		ret[n / 2] = (unsigned char)(ret[n / 2] << 4 | v);
+		ret[n / 2] = (unsigned char)((unsigned)ret[n / 2] << 4 | v);
 		n++;
 	}
 }

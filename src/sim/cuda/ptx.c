@@ -97,7 +97,7 @@ static size_t type_bytes(const char *t)
 static const char *variable(const char *p, char *name, size_t *align, size_t *bytes)
 {
 	char t[TOKEN_MAX];
-	size_t count = 1, vector = 1, size = 0;
+	size_t count = 1, vector = 1, size = 0, times;
 
 	*align = 0;
 	name[0] = '\0';
@@ -120,9 +120,10 @@ static const char *variable(const char *p, char *name, size_t *align, size_t *by
 			p = token(p, t);
 			if (t[0] == ']')
 				continue;
-			count *= strtoul(t, NULL, 0);
-			if (count > BYTES_MAX)
+			times = strtoul(t, NULL, 0);
+			if (times > BYTES_MAX || count > BYTES_MAX / 32 / (times ? times : 1))
 				return NULL;
+			count *= times;
 		} else if (t[0] != '.' && t[0] != ']' && is_word(t[0]) &&
 			   !isdigit((unsigned char)t[0])) {
 			memcpy(name, t, sizeof(t));
