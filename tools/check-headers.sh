@@ -34,11 +34,12 @@ done
 
 read -ra flags <<<"$(pkg-config --cflags libuv grpc_unsecure libprotobuf-c jansson libfyaml \
 	libmicrohttpd libcurl 2>/dev/null)"
-flags+=(-std=gnu17 -D_GNU_SOURCE -DGPUSLICE_VERSION='"0"' -Isrc -Itest -Wall -Wextra -Werror)
+flags+=(-std=gnu17 -D_GNU_SOURCE -DGPUSLICE_VERSION='"0"' -DTEST_SOURCE='""' -Isrc -Itest -Wall -Wextra -Werror)
 flags+=(-Wno-unused-function -Wno-unused-const-variable)
 while read -r dir; do
 	flags+=("-I$dir")
 done < <(find "$build" -name '*.pb-c.h' -printf '%h\n' 2>/dev/null | sort -u)
+flags+=("-I$build/src") # headers that the build makes, by their layer: "runtime/forward/slots.h"
 export cc
 printf '%s\0' "${headers[@]}" | xargs -0 -I{} -P "$(nproc)" bash -c '
 	header=$1 && shift

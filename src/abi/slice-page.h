@@ -36,18 +36,21 @@
 struct slice_gpu_page {
 	/* The arbiter writes these; the process reads. */
 	_Alignas(64) uint8_t uuid[SLICE_UUID_BYTES]; /* as in "GPU-..." or "MIG-...", binary */
-	_Atomic uint64_t limit;   /* of the slice on this GPU: what CUDA and NVML show as total */
+	_Atomic uint64_t limit; /* of the slice on this GPU: what CUDA and NVML show as total */
 	_Atomic uint64_t granted; /* to this process, what it uses included */
 	_Atomic uint32_t seq;     /* odd while .granted and .credit change together */
-	_Atomic uint32_t alone;   /* 1: no other process of the slice has anything granted here, so
+	_Atomic uint32_t
+		alone; /* 1: no other process of the slice has anything granted here, so
 				     free = limit - (granted - credit) */
 	/* Both write this, by compare-and-swap alone. */
 	_Alignas(64) _Atomic uint64_t credit;
 	/* The process writes these; the arbiter reads. */
-	_Alignas(64) _Atomic uint64_t seen; /* hooks' charges that NVML shows for this process */
-	_Atomic uint64_t unseen;            /* hooks' charges that it does not: managed memory */
-	_Atomic uint64_t peak;              /* the most that was used */
-	_Atomic uint64_t begun, done;       /* operations that change the above; equal: none is under way,
+	_Alignas(
+		64) _Atomic uint64_t seen; /* hooks' charges that NVML shows for this process */
+	_Atomic uint64_t unseen;           /* hooks' charges that it does not: managed memory */
+	_Atomic uint64_t peak;             /* the most that was used */
+	_Atomic uint64_t begun,
+		done; /* operations that change the above; equal: none is under way,
 					       so what NVML shows can be compared */
 };
 

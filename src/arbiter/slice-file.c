@@ -113,7 +113,7 @@ static int read_devices(const struct reader *r, struct slice_def *d, const json_
 		return expected(r, "devices", "a list of at most 1024 device IDs", list);
 	json_array_foreach(list, i, one)
 	{
-		char key[32];
+		char key[48];
 
 		(void)snprintf(key, sizeof(key), "devices[%zu]", i);
 		if (!json_is_string(one) || json_string_length(one) >= SLICE_DEF_RESOURCE_MAX)
@@ -128,7 +128,7 @@ static int read_gpu(const struct reader *r, struct slice_def *d, size_t i, const
 {
 	const json_t *uuid = json_object_get(one, "uuid"),
 		     *memory = json_object_get(one, "memory");
-	char key[32];
+	char key[48];
 
 	(void)snprintf(key, sizeof(key), "gpus[%zu]", i);
 	if (!json_is_object(one))

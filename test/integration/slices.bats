@@ -194,11 +194,13 @@ failed() {
 	eventually 20 slice "$id" '.gpus[0] | has("memory") | not'
 	pod free
 	eventually 20 grant free '.envs | has("NVIDIA_VISIBLE_DEVICES")'
-	! has_slice free
+	run has_slice free
+	[[ ${status:?} != 0 ]]
 	# Back again: the pod that has a slice is limited anew, the other stays without.
 	isolated 'memory: 1Gi' | put "$CONFIG"
 	eventually 20 limit_is "$id" 1073741824
-	! has_slice free
+	run has_slice free
+	[[ ${status:?} != 0 ]]
 	slice_count 1
 }
 

@@ -8,6 +8,7 @@
 #include "gpu/nvml-api.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* One process of the slice on one GPU. */
 struct own_process {

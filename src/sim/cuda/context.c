@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parse.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/stream.h"
 
@@ -76,9 +77,9 @@ struct context *ctx_of(CUcontext h)
 static unsigned mps_percent(void)
 {
 	const char *text = getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
-	unsigned long v = text ? strtoul(text, NULL, 10) : 0;
+	uint32_t v;
 
-	return v > 0 && v <= 100 ? (unsigned)v : 0;
+	return text && parse_u32(text, &v) && v <= 100 ? v : 0;
 }
 
 CUresult ctx_activate(struct context *c)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/parse.h"
 #include <strings.h>
 #include <unistd.h>
 
@@ -85,11 +87,15 @@ static void add_device(struct device *table, unsigned *n, uint32_t slot,
 static bool find_visible(const char *word, size_t len, const struct device *all, unsigned n,
 	unsigned *ret)
 {
+	char digits[16];
 	unsigned found = 0;
 
 	if (len && strspn(word, "0123456789") >= len) {
-		*ret = (unsigned)strtoul(word, NULL, 10);
-		return *ret < n;
+		if (len >= sizeof(digits))
+			return false;
+		memcpy(digits, word, len);
+		digits[len] = '\0';
+		return parse_u32(digits, ret) && *ret < n;
 	}
 	if (len < 5 || strncmp(word, "GPU-", 4) != 0)
 		return false;

@@ -51,11 +51,31 @@ bool ptx_is(const char *text)
 	return strncmp(skip(text), ".version", 8) == 0;
 }
 
+/* The number at the head of @p, decimal or 0x hexadecimal; more than BYTES_MAX stays just that.
+ * *end, unless NULL: what follows it. */
+static size_t number(const char *p, const char **end)
+{
+	unsigned base = p[0] == '0' && (p[1] == 'x' || p[1] == 'X') ? 16 : 10;
+	size_t n = 0;
+
+	for (p += base == 16 ? 2 : 0;
+		base == 16 ? isxdigit((unsigned char)*p) : isdigit((unsigned char)*p); p++) {
+		unsigned digit = isdigit((unsigned char)*p)
+					 ? (unsigned)(*p - '0')
+					 : (unsigned)(tolower((unsigned char)*p) - 'a' + 10);
+
+		n = n > BYTES_MAX ? n : n * base + digit;
+	}
+	if (end)
+		*end = p;
+	return n;
+}
+
 bool ptx_is_too_new(const char *text, unsigned newest)
 {
-	char *end;
-	unsigned long major = strtoul(skip(text) + 8, &end, 10);
-	unsigned long minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+	const char *end;
+	size_t major = number(skip(skip(text) + 8), &end);
+	size_t minor = *end == '.' ? number(end + 1, NULL) : 0;
 
 	return major > newest / 10 || major * 10 + minor > newest;
 }
@@ -111,7 +131,7 @@ static const char *variable(const char *p, char *name, size_t *align, size_t *by
 		p = next;
 		if (!strcmp(t, ".align")) {
 			p = token(p, t);
-			*align = strtoul(t, NULL, 10);
+			*align = number(t, NULL);
 		} else if (!strcmp(t, ".v2") || !strcmp(t, ".v4")) {
 			vector = (size_t)(t[2] - '0');
 		} else if (type_bytes(t)) {
@@ -120,7 +140,7 @@ static const char *variable(const char *p, char *name, size_t *align, size_t *by
 			p = token(p, t);
 			if (t[0] == ']')
 				continue;
-			times = strtoul(t, NULL, 0);
+			times = number(t, NULL);
 			if (times > BYTES_MAX || count > BYTES_MAX / 32 / (times ? times : 1))
 				return NULL;
 			count *= times;
