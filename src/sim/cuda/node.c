@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/parse.h"
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/parse.h"
 #include "sim/node-file.h"
 #include "sim/place.h"
 
