@@ -2,6 +2,7 @@
 #include "runtime/ledger.h"
 
 #include "runtime/link.h"
+#include "runtime/sys.h"
 #include "runtime/wiped.h"
 
 /*
@@ -15,9 +16,13 @@
  * within .begun and .done.
  */
 
+#define BOUNDS_WAIT_MS 20 /* at the limit, for bounds of other calls to come back */
+
 struct ledger {
 	/* In use with nothing granted for it. The whole process's: its memory goes with it. */
 	_Atomic uint64_t debt[SLICE_GPUS_MAX];
+	/* Reserved for calls under way: what they do not take comes back. */
+	_Atomic uint64_t bounds[SLICE_GPUS_MAX];
 };
 
 static _Atomic(void *) root;
@@ -53,9 +58,16 @@ static uint64_t take_some(_Atomic uint64_t *word, uint64_t bytes)
 	return n;
 }
 
-static _Atomic uint64_t *debt_of(int gpu)
+static struct ledger *ledger_get(void)
 {
 	struct ledger *l = wiped_get(&root, sizeof(*l));
+
+	return l;
+}
+
+static _Atomic uint64_t *debt_of(int gpu)
+{
+	struct ledger *l = ledger_get();
 
 	return l ? &l->debt[gpu] : NULL;
 }
@@ -167,6 +179,52 @@ static uint64_t uncount(struct slice_gpu_page *g, enum charge_kind kind, uint64_
 	return n && bytes ? take_some(n, bytes) : 0;
 }
 
+static void note_bound(int gpu, uint64_t bytes)
+{
+	struct ledger *l = ledger_get();
+
+	if (l)
+		atomic_fetch_add(&l->bounds[gpu], bytes);
+}
+
+/*
+ * A bound is more than what its call will take, so what does not fit now may fit when the calls of
+ * other threads are over. Whoever waits here has nothing reserved that another would wait for.
+ */
+static bool reserve_after_others(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+{
+	struct ledger *l = ledger_get();
+	int64_t end = sys_now() + BOUNDS_WAIT_MS;
+
+	while (l && pay_debt(g, gpu)) {
+		/* Read before we ask: what comes back in between, the asking finds. */
+		uint64_t others = atomic_load(&l->bounds[gpu]), left = 0;
+
+		if (take(&g->credit, bytes) ||
+			link_want((unsigned int)gpu, bytes, &left) == SLICE_OK)
+			return true;
+		if (!others || left + others < bytes || sys_now() >= end)
+			break;
+		(void)sys_wait(-1, 0, sys_now() + 1);
+	}
+	return false;
+}
+
+/* With the bound noted; on failure it is not. */
+static bool reserve_bound(struct slice_gpu_page *g, int gpu, uint64_t bound)
+{
+	note_bound(gpu, bound);
+	if (__builtin_expect(reserve(g, gpu, bound), 1))
+		return true;
+	note_bound(gpu, -bound);
+	if (ledger_on_full)
+		ledger_on_full(gpu);
+	if (bound > atomic_load(&g->limit) || !reserve_after_others(g, gpu, bound))
+		return false;
+	note_bound(gpu, bound);
+	return true;
+}
+
 CUresult charge_begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind)
 {
 	struct slice_gpu_page *g;
@@ -180,14 +238,10 @@ CUresult charge_begin(struct charge *c, int gpu, uint64_t bound, enum charge_kin
 	atomic_fetch_add(&g->begun, 1);
 	if (!bound)
 		return CUDA_SUCCESS;
-	if (!reserve(g, gpu, bound)) {
-		if (ledger_on_full)
-			ledger_on_full(gpu);
-		if (!ledger_on_full || !reserve(g, gpu, bound)) {
-			atomic_fetch_add(&g->done, 1);
-			c->gpu = LEDGER_NONE;
-			return CUDA_ERROR_OUT_OF_MEMORY;
-		}
+	if (!reserve_bound(g, gpu, bound)) {
+		atomic_fetch_add(&g->done, 1);
+		c->gpu = LEDGER_NONE;
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	c->bytes = bound;
 	return CUDA_SUCCESS;
@@ -204,6 +258,8 @@ void charge_end(struct charge *c, uint64_t bytes)
 	count(g, c->kind, bytes);
 	if (bytes < c->bytes)
 		give_back(g, c->gpu, c->bytes - bytes);
+	if (c->bytes)
+		note_bound(c->gpu, -c->bytes);
 	if (bytes)
 		note_peak(g, c->gpu);
 	atomic_fetch_add(&g->done, 1);

@@ -15,8 +15,9 @@
  *
  * "Bound" must be no less than what the driver can take, in physical granules. Beyond the credit of
  * the page the arbiter is asked; at the limit our own pools are trimmed once (ledger_on_full) and it
- * is tried again; then the answer is CUDA_ERROR_OUT_OF_MEMORY (2), which frameworks know how to
- * handle. In no slice, or on a GPU that the slice does not name, all this costs a load and a branch.
+ * is tried again, for some milliseconds if bounds of other threads may come back that would do; then
+ * the answer is CUDA_ERROR_OUT_OF_MEMORY (2), which frameworks know how to handle. In no slice, or on
+ * a GPU that the slice does not name, all this costs a load and a branch.
  *
  * A charge is one compare-and-swap on the page's credit: no lock, no system call, and no instruction
  * after which a kill would leave anything held. Thread: any. Bytes everywhere.

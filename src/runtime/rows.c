@@ -237,7 +237,8 @@ int64_t row_join(enum row_kind kind, uint64_t key, const struct row *row)
 	sys_lock(&s->lock);
 	slot = look(s, kind, key);
 	if (slot) {
-		count = (int64_t)++slot->row.count;
+		if (slot->row.gpu == row->gpu)
+			count = (int64_t)++slot->row.count;
 	} else if ((slot = place(s, kind, key))) {
 		slot->row = *row;
 		slot->row.count = 1;

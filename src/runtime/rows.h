@@ -55,7 +55,8 @@ bool row_mark(enum row_kind kind, uint64_t key, uint64_t bits);
 
 /*
  * Adds one to the count of the row of this key, or puts *row, whose count is then 1: of many threads
- * that come at once, exactly one has put it. The new count; -1: no memory, a warning was given.
+ * that come at once, exactly one has put it. The new count; -1: the row that is there is of another
+ * GPU, or there is no memory and a warning was given.
  */
 int64_t row_join(enum row_kind kind, uint64_t key, const struct row *row);
 

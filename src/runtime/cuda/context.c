@@ -12,6 +12,7 @@
  */
 #include "abi/slice-page.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/lump.h"
 #include "runtime/ledger.h"
 #include "runtime/rows.h"
 #include "runtime/sys.h"
@@ -163,23 +164,33 @@ static CUresult primary_begin(struct primary *p, struct charge *c, int gpu, CUde
 	return r;
 }
 
-static void primary_end(struct primary *p, struct charge *c, int gpu, CUdevice device,
-	CUresult r)
+/* Nobody is charged for it any more; if it is there all the same, this thread is. */
+static void primary_uncharged(struct primary *p, int gpu)
 {
 	uint32_t idle = IDLE;
 
+	if (!atomic_compare_exchange_strong(&p->state, &idle, LIVE))
+		return;
+	count_live(gpu, 1);
+	charge_adjust(gpu, (int64_t)context_bound(gpu), CHARGE_HIDDEN);
+}
+
+static void primary_end(struct primary *p, struct charge *c, int gpu, CUdevice device,
+	CUresult r)
+{
 	if (c->gpu == LEDGER_NONE) {
 		/* The one that was charged failed, or it was destroyed meanwhile: this one made it. */
-		if (!r && atomic_compare_exchange_strong(&p->state, &idle, LIVE)) {
-			count_live(gpu, 1);
-			charge_adjust(gpu, (int64_t)context_bound(gpu), CHARGE_HIDDEN);
-		}
+		if (!r)
+			primary_uncharged(p, gpu);
 		return;
 	}
 	if (r && !primary_active(device)) {
 		atomic_store(&p->state, IDLE);
 		count_live(gpu, -1);
 		charge_end(c, 0);
+		/* Another thread made it since we looked, and saw us in charge of it. */
+		if (primary_active(device))
+			primary_uncharged(p, gpu);
 		return;
 	}
 	charge_end(c, c->bytes);
@@ -230,13 +241,16 @@ HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 #define LEAVE(name, reset)                                                       \
 	HOOK CUresult name(CUdevice device)                                      \
 	{                                                                        \
+		struct lump_wait pools;                                          \
 		struct charge c;                                                 \
 		CUresult r;                                                      \
                                                                                  \
 		if (!ledger_active())                                            \
 			return REAL(name)(device);                               \
+		lump_wait_begin(&pools);                                         \
 		charge_free_begin(&c, ledger_device_gpu(device), CHARGE_HIDDEN); \
 		r = REAL(name)(device);                                          \
+		lump_wait_end(&pools);                                           \
 		primary_left(&c, device, r, reset);                              \
 		return r;                                                        \
 	}

@@ -16,9 +16,11 @@
  * counting: the new pointer joins the old row, whose granule then stays.
  *
  * A pointer's own row goes before the driver frees, as another thread may be given the same address
- * at once, and comes back if the driver refuses.
+ * at once, and comes back if the driver refuses. A free waits for the GPU, and a pool's pointer is
+ * freed for good by it: pools may shrink (lump.h).
  */
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/lump.h"
 #include "runtime/ledger.h"
 #include "runtime/rows.h"
 
@@ -171,11 +173,14 @@ struct freeing {
 	uint64_t pointer;
 	struct row row;
 	struct charge charge;
+	struct lump_wait pools;
 };
 
 static void free_begin(struct freeing *f, uint64_t pointer)
 {
-	*f = (struct freeing){ .pointer = pointer };
+	f->kind = ROW_FREE;
+	f->pointer = pointer;
+	lump_wait_begin(&f->pools);
 	if (row_take(ROW_POINTER, pointer, &f->row))
 		f->kind = ROW_POINTER;
 	else if (row_take(ROW_MANAGED, pointer, &f->row))
@@ -188,11 +193,13 @@ static void free_begin(struct freeing *f, uint64_t pointer)
 
 static void free_end(struct freeing *f, CUresult r)
 {
-	uint64_t bytes = f->row.bytes;
 	struct row chunk;
+	uint64_t bytes;
 
+	lump_wait_end(&f->pools);
 	if (f->kind == ROW_FREE)
 		return;
+	bytes = f->row.bytes;
 	if (r) {
 		bytes = 0;
 		if (!row_put(f->kind, f->pointer, &f->row))

@@ -92,8 +92,10 @@ HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 		return r;
 	if (!r) {
 		/* The last reference of another has gone in the driver, and not here yet. */
-		if (row_take(ROW_HANDLE, *handle, &old))
-			charge_disown(old.gpu, old.bytes);
+		if (row_take(ROW_HANDLE, *handle, &old)) {
+			old.other |= HANDLE_EXPORTED; /* for NVML to tell */
+			give_back(&old);
+		}
 		if (!row_put(ROW_HANDLE, *handle, &row))
 			c.kind = CHARGE_HIDDEN;
 	}

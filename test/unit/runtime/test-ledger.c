@@ -132,6 +132,49 @@ static void charge__trims_once_at_the_limit_then_says_out_of_memory(void **state
 	in_child(at_the_limit);
 }
 
+static void *end_later(void *arg)
+{
+	(void)usleep(5000);
+	charge_end(arg, 10 * MIB);
+	return NULL;
+}
+
+/* A bound of another thread is in the way, of which most comes back. */
+static void bounds_in_the_way(void)
+{
+	struct charge other, c;
+	pthread_t thread;
+	int wants;
+
+	CHECK(ledger_active());
+	CHECK(!charge_begin(&other, GPU, LIMIT - 100 * MIB, CHARGE_SEEN));
+	CHECK(!pthread_create(&thread, NULL, end_later, &other));
+	CHECK(!charge_begin(&c, GPU, 200 * MIB, CHARGE_SEEN));
+	charge_end(&c, 200 * MIB);
+	CHECK(!pthread_join(thread, NULL) && used() == 210 * MIB);
+	/* Not even all of it would do: nobody waits. */
+	CHECK(!charge_begin(&other, GPU, 100 * MIB, CHARGE_SEEN));
+	wants = arbiter->wants;
+	CHECK(charge_begin(&c, GPU, LIMIT - 200 * MIB, CHARGE_SEEN) ==
+		CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(arbiter->wants == wants + 2);
+	/* It would do, but does not come. */
+	CHECK(charge_begin(&c, GPU, LIMIT - 250 * MIB, CHARGE_SEEN) ==
+		CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(arbiter->wants > wants + 5);
+	charge_end(&other, 0);
+	wants = arbiter->wants;
+	CHECK(charge_begin(&c, GPU, LIMIT, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(arbiter->wants == wants + 2);
+	CHECK(used() == 210 * MIB && page()->begun == page()->done);
+}
+
+static void charge__waits_for_bounds_of_others_at_the_limit(void **state)
+{
+	(void)state;
+	in_child(bounds_in_the_way);
+}
+
 static void beyond_the_bound(void)
 {
 	uint64_t limit, in_use;
@@ -523,6 +566,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(charge__keeps_used_seen_and_peak),
 		cmocka_unit_test(charge__trims_once_at_the_limit_then_says_out_of_memory),
+		cmocka_unit_test(charge__waits_for_bounds_of_others_at_the_limit),
 		cmocka_unit_test(charge_end__owes_what_nothing_was_granted_for),
 		cmocka_unit_test(charge__leaves_what_is_hidden_to_the_arbiter),
 		cmocka_unit_test(charge__does_nothing_in_no_slice),
