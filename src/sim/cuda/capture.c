@@ -15,10 +15,17 @@ static struct capture *captures; /* that have not ended */
 
 static _Thread_local unsigned thread_mode;
 
+static void drop_some(struct capture *c, unsigned refs)
+{
+	c->refs -= refs;
+	if (!c->refs)
+		free(c);
+}
+
 static void drop(struct capture *c)
 {
-	if (c && --c->refs == 0)
-		free(c);
+	if (c)
+		drop_some(c, 1);
 }
 
 static CUresult state_of(const struct capture *c)
@@ -104,8 +111,7 @@ static void end(struct capture *c)
 		for (struct stream *s = ctx->streams; s; s = s->next)
 			if (s->capture == c)
 				leave(s);
-	drop(c); /* the list's */
-	drop(c);
+	drop_some(c, 2); /* the list's, and the stream's */
 }
 
 /* A stream goes: with the one that began it, a capture ends. */

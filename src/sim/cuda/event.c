@@ -107,7 +107,7 @@ CUresult event_record(struct stream *s, struct event *e, bool node)
 
 EXPORT CUresult cuEventRecord(CUevent h, CUstream stream)
 {
-	struct event *e;
+	struct event *e = NULL;
 	struct stream *s;
 	CUresult r;
 
@@ -140,7 +140,7 @@ EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent h, CUstream stream, unsigned
 
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned int flags)
 {
-	struct event *e;
+	struct event *e = NULL;
 	struct stream *s;
 	CUresult r = enter(h, &e);
 
@@ -167,7 +167,7 @@ EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent h, unsigned int 
 
 EXPORT CUresult cuEventQuery(CUevent h)
 {
-	struct event *e;
+	struct event *e = NULL;
 	CUresult r = enter(h, &e);
 
 	if (r)
@@ -189,7 +189,7 @@ EXPORT CUresult cuEventSynchronize(CUevent h)
 {
 	struct sim_device_event_cell *at;
 	struct context *c;
-	struct event *e;
+	struct event *e = NULL;
 	uint64_t until;
 	CUresult r = enter(h, &e);
 
@@ -222,7 +222,7 @@ EXPORT CUresult cuEventSynchronize(CUevent h)
 
 EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 {
-	struct event *e, *f;
+	struct event *e = NULL, *f;
 	CUresult r = enter(to, &e);
 
 	if (r)
@@ -254,7 +254,7 @@ EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to)
 
 EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret, CUevent h)
 {
-	struct event *e;
+	struct event *e = NULL;
 	CUresult r = enter(h, &e);
 
 	if (r)

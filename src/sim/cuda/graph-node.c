@@ -359,7 +359,7 @@ static CUresult set_exec(CUresult r, struct entry_of_exec *e, struct work *w)
 	EXPORT CUresult exec_name exec_params                                    \
 	{                                                                        \
 		struct work w = { .kind = WORK_EMPTY };                          \
-		struct entry_of_exec *e;                                         \
+		struct entry_of_exec *e = NULL;                                  \
 		CUresult r = enter_exec(x, h, work_kind, args_ok, &e);           \
                                                                                  \
 		return r ? r : set_exec(make, e, &w);                            \

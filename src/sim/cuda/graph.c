@@ -272,7 +272,7 @@ EXPORT CUresult cuGraphCreate(CUgraph *ret, unsigned int flags)
 
 EXPORT CUresult cuGraphDestroy(CUgraph h)
 {
-	struct graph *g;
+	struct graph *g = NULL;
 	CUresult r = enter(h, true, &g);
 
 	if (r)
@@ -285,7 +285,7 @@ EXPORT CUresult cuGraphDestroy(CUgraph h)
 
 EXPORT CUresult cuGraphClone(CUgraph *ret, CUgraph h)
 {
-	struct graph *g, *new;
+	struct graph *g = NULL, *new;
 	CUresult r = enter(h, ret != NULL, &g);
 
 	if (r)
@@ -298,7 +298,7 @@ EXPORT CUresult cuGraphClone(CUgraph *ret, CUgraph h)
 
 EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *ret, CUgraphNode original, CUgraph h)
 {
-	struct graph *g;
+	struct graph *g = NULL;
 	CUresult r = enter(h, ret && obj_is(original, OBJ_NODE), &g);
 
 	if (r)
@@ -309,7 +309,7 @@ EXPORT CUresult cuGraphNodeFindInClone(CUgraphNode *ret, CUgraphNode original, C
 
 EXPORT CUresult cuGraphNodeGetType(CUgraphNode h, unsigned int *ret)
 {
-	struct graph_node *n;
+	struct graph_node *n = NULL;
 	CUresult r = enter_node(h, ret != NULL, &n);
 
 	if (r)
@@ -320,7 +320,7 @@ EXPORT CUresult cuGraphNodeGetType(CUgraphNode h, unsigned int *ret)
 
 EXPORT CUresult cuGraphDestroyNode(CUgraphNode h)
 {
-	struct graph_node *n, **link;
+	struct graph_node *n = NULL, **link;
 	CUresult r = enter_node(h, true, &n);
 
 	if (r)
@@ -360,7 +360,7 @@ static void end_list(CUgraphNode *list, size_t *room, size_t have)
 
 static CUresult list_nodes(CUgraph h, CUgraphNode *list, size_t *room, bool roots)
 {
-	struct graph *g;
+	struct graph *g = NULL;
 	size_t have = 0;
 	CUresult r = enter(h, room != NULL, &g);
 
@@ -385,7 +385,7 @@ EXPORT CUresult cuGraphGetRootNodes(CUgraph h, CUgraphNode *list, size_t *n)
 
 EXPORT CUresult cuGraphGetEdges(CUgraph h, CUgraphNode *from, CUgraphNode *to, size_t *n)
 {
-	struct graph *g;
+	struct graph *g = NULL;
 	size_t have = 0, count;
 	CUresult r = enter(h, n && !from == !to, &g);
 
@@ -405,7 +405,7 @@ EXPORT CUresult cuGraphGetEdges(CUgraph h, CUgraphNode *from, CUgraphNode *to, s
 
 EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode h, CUgraphNode *list, size_t *n)
 {
-	struct graph_node *node;
+	struct graph_node *node = NULL;
 	size_t have = 0;
 	CUresult r = enter_node(h, n != NULL, &node);
 
@@ -419,7 +419,7 @@ EXPORT CUresult cuGraphNodeGetDependencies(CUgraphNode h, CUgraphNode *list, siz
 
 EXPORT CUresult cuGraphNodeGetDependentNodes(CUgraphNode h, CUgraphNode *list, size_t *n)
 {
-	struct graph_node *node;
+	struct graph_node *node = NULL;
 	size_t have = 0;
 	CUresult r = enter_node(h, n != NULL, &node);
 
@@ -470,7 +470,7 @@ EXPORT CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode h, CUgraphNode *list
 EXPORT CUresult cuGraphAddDependencies(CUgraph h, const CUgraphNode *from,
 	const CUgraphNode *to, size_t n)
 {
-	struct graph *g;
+	struct graph *g = NULL;
 	CUresult r = enter(h, !n || (from && to), &g);
 
 	if (r)

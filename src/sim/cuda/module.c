@@ -251,7 +251,7 @@ EXPORT CUresult cuModuleUnload(CUmodule h)
 
 static CUresult find_function(const void *h, const char *name, void *ret)
 {
-	struct module *m;
+	struct module *m = NULL;
 	CUresult r = enter(h, ret && name, &m);
 
 	if (r)
@@ -266,7 +266,7 @@ static CUresult find_function(const void *h, const char *name, void *ret)
 
 static CUresult find_variable(const void *h, const char *name, CUdeviceptr *ret, size_t *bytes)
 {
-	struct module *m;
+	struct module *m = NULL;
 	CUresult r = enter(h, name && (ret || bytes), &m);
 
 	if (r)
@@ -284,7 +284,7 @@ static CUresult find_variable(const void *h, const char *name, CUdeviceptr *ret,
 
 static CUresult count(const void *h, unsigned *ret)
 {
-	struct module *m;
+	struct module *m = NULL;
 	CUresult r = enter(h, ret != NULL, &m);
 
 	if (r)
@@ -297,7 +297,7 @@ static CUresult count(const void *h, unsigned *ret)
 
 static CUresult enumerate(const void *h, void **ret, unsigned n)
 {
-	struct module *m;
+	struct module *m = NULL;
 	CUresult r = enter(h, ret != NULL, &m);
 
 	if (r)
@@ -401,7 +401,7 @@ EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *ret, const char *path, unsigned
 
 EXPORT CUresult cuLibraryUnload(CUlibrary h)
 {
-	struct module *m;
+	struct module *m = NULL;
 	CUresult r = enter(h, true, &m);
 
 	if (r)
@@ -427,7 +427,7 @@ EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *ret, unsigned int n, CUlibra
 
 EXPORT CUresult cuLibraryGetModule(CUmodule *ret, CUlibrary h)
 {
-	struct module *m;
+	struct module *m = NULL;
 	CUresult r = enter(h, ret != NULL, &m);
 
 	if (r)
@@ -460,7 +460,7 @@ static CUresult function_of(const void *h, bool args_ok, struct function **ret)
 
 static CUresult get_attribute(int *ret, unsigned attribute, const void *h)
 {
-	struct function *f;
+	struct function *f = NULL;
 	CUresult r = function_of(h, ret && attribute < FUNC_ATTRIBUTES, &f);
 
 	if (r)
@@ -471,7 +471,7 @@ static CUresult get_attribute(int *ret, unsigned attribute, const void *h)
 
 static CUresult set_attribute(unsigned attribute, int v, const void *h)
 {
-	struct function *f;
+	struct function *f = NULL;
 	CUresult r = function_of(h, attribute >= 8 && attribute < FUNC_ATTRIBUTES, &f);
 
 	if (r)
@@ -484,7 +484,7 @@ static CUresult set_attribute(unsigned attribute, int v, const void *h)
 
 static CUresult param_info(const void *h, size_t i, size_t *offset, size_t *size)
 {
-	struct function *f;
+	struct function *f = NULL;
 	CUresult r = function_of(h, offset != NULL, &f);
 
 	if (r)
@@ -499,7 +499,7 @@ static CUresult param_info(const void *h, size_t i, size_t *offset, size_t *size
 
 static CUresult name_of(const void *h, const char **ret)
 {
-	struct function *f;
+	struct function *f = NULL;
 	CUresult r = function_of(h, ret != NULL, &f);
 
 	if (r)
@@ -510,7 +510,7 @@ static CUresult name_of(const void *h, const char **ret)
 
 static CUresult module_of(const void *h, void *ret)
 {
-	struct function *f;
+	struct function *f = NULL;
 	CUresult r = function_of(h, ret != NULL, &f);
 
 	if (r)
@@ -623,7 +623,7 @@ EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction h, unsigned int config)
 EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret, CUfunction h,
 	int block, size_t shared, unsigned int flags)
 {
-	struct function *f;
+	struct function *f = NULL;
 	CUresult r = function_of(h, ret && block > 0 && block <= 1024 && flags <= 1, &f);
 	int by_threads, by_shared, most;
 
@@ -646,7 +646,7 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret, CUfunction
 EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction h,
 	CUoccupancyB2DSize dynamic, size_t shared, int limit, unsigned int flags)
 {
-	struct function *f;
+	struct function *f = NULL;
 	CUresult r = function_of(h, grid && block && flags <= 1, &f);
 	int per_sm, size = limit > 0 && limit < 1024 ? limit / 32 * 32 : 1024;
 
@@ -671,7 +671,7 @@ EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfuncti
 EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret, CUfunction h, int blocks,
 	int block)
 {
-	struct function *f;
+	struct function *f = NULL;
 	CUresult r = function_of(h, ret && blocks > 0 && block > 0, &f);
 
 	if (r)
