@@ -382,13 +382,12 @@ static void register_new(struct conn *c, const struct slice_hello *h)
 	(void)welcome(c, h, SLICE_OK, NULL, fd);
 }
 
-static struct book_member *member_by_serial(struct book *b, uint64_t serial)
+/* Of this slice only: what one slice's process writes into its page does not reach another's. */
+static struct book_member *member_by_serial(struct book_slice *s, uint64_t serial)
 {
-	for (struct book_slice *s = b->slices; s; s = s->next) {
-		for (struct book_member *m = s->members; m; m = m->next) {
-			if (m->rec->serial == serial)
-				return m;
-		}
+	for (struct book_member *m = s->members; m; m = m->next) {
+		if (m->rec->serial == serial)
+			return m;
 	}
 	return NULL;
 }
@@ -413,32 +412,35 @@ static struct slice_page *accept_page(int fd, ino_t *ino)
 	return page;
 }
 
-/* The book has nothing of this page: it was lost. What the page says is all there is to know. */
-static struct book_member *believe(struct conn *c, const struct slice_hello *h,
-	const struct slice_page *page)
+static bool page_fits(const struct slice_page *page, const struct book_slice *s)
 {
-	struct arbiter *a = c->arbiter;
-	struct book_slice *s = c->slice->book;
-	struct book_record *rec = journal_record(&a->journal);
-	char name[SLICE_NAME_MAX];
-	struct book_who who = who_is(c, h, name);
-	struct book_member *m;
-
-	if (!rec || page->gpu_count != s->n_gpus)
-		return NULL;
+	if (page->gpu_count != s->n_gpus)
+		return false;
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
 		if (memcmp(page->gpus[i].uuid, s->gpus[i].uuid, SLICE_UUID_BYTES) != 0)
-			return NULL;
+			return false;
 	}
-	who.serial = page->serial;
-	book_record_fill(rec, s, &who, page);
+	return true;
+}
+
+/* The book has nothing of this page: it was lost. What the page says is all there is to know. */
+static struct book_member *believe(struct arbiter *a, struct book_slice *s,
+	struct book_who *who, const struct slice_page *page)
+{
+	struct book_record *rec = journal_record(&a->journal);
+	struct book_member *m;
+
+	if (!rec || !page_fits(page, s))
+		return NULL;
+	who->serial = page->serial;
+	book_record_fill(rec, s, who, page);
 	m = book_restore(&a->book, s, rec);
 	if (!m) {
 		atomic_store_explicit(&rec->state, BOOK_FREE, memory_order_seq_cst);
 		return NULL;
 	}
 	log_warn("process has a page that the book does not know, believing it",
-		LOG_STR("slice", s->id), LOG_UINT("pid", c->pid), LOG_STR("name", name));
+		LOG_STR("slice", s->id), LOG_UINT("pid", who->pid), LOG_STR("name", who->name));
 	return m;
 }
 
@@ -446,14 +448,28 @@ static struct book_member *believe(struct conn *c, const struct slice_hello *h,
 static const char *take_again(struct conn *c, const struct slice_hello *h,
 	struct slice_page *page, ino_t ino, bool *adopted)
 {
-	struct book_member *m = member_by_serial(&c->arbiter->book, page->serial);
+	struct book_slice *s = c->slice->book;
+	struct book_member *m = member_by_serial(s, page->serial);
 	const struct side *side;
 
-	if (!m)
-		m = believe(c, h, page);
-	if (!m)
-		return "the page does not fit the slice";
-	if (m->slice != c->slice->book || m->task->pid != c->pid || m->task->start != c->start)
+	if (!m) {
+		char name[SLICE_NAME_MAX];
+		struct book_who who = who_is(c, h, name);
+
+		m = believe(c->arbiter, s, &who, page);
+		/* It has somebody who looks after it from the first moment. */
+		if (m && attach(c, m, page, ino) < 0) {
+			book_member_drop(&c->arbiter->book, m);
+			return "no memory";
+		}
+		if (!m)
+			return "the page does not fit the slice";
+		*adopted = true;
+		book_adopt(m, page);
+		book_unanswered(m, h->unanswered);
+		return NULL;
+	}
+	if (m->task->pid != c->pid || m->task->start != c->start)
 		return "the page is another process's";
 	side = m->user;
 	if (side && side->page && side->page_ino != ino)
@@ -716,6 +732,8 @@ static void refuse_one(struct slice *s)
 
 	closep(&a->spare_fd);
 	fd = accept4(s->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0 && errno != EAGAIN)
+		slices_pause(s);
 	closep(&fd);
 	a->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 10, 1))
@@ -733,10 +751,13 @@ void conns_accept(void *arg)
 			add_conn(s, fd);
 			continue;
 		}
+		if (errno == EINTR || errno == ECONNABORTED)
+			continue;
 		if (errno == EMFILE || errno == ENFILE)
 			refuse_one(s);
-		if (errno != EINTR && errno != ECONNABORTED)
-			return;
+		else if (errno != EAGAIN)
+			slices_pause(s);
+		return;
 	}
 }
 
@@ -759,9 +780,12 @@ static bool adopt_fd(void *arg, int fd)
 	side->page = page;
 	side->page_ino = ino;
 	/* Of a slice whose file is not there, or wrong: what its processes were told holds. */
-	for (unsigned int i = 0; m->slice->gone && i < m->slice->n_gpus; i++)
-		book_slice_limit(m->slice, i,
-			atomic_load_explicit(&page->gpus[i].limit, memory_order_relaxed));
+	for (unsigned int i = 0; i < m->slice->n_gpus; i++) {
+		if (m->slice->gone || m->slice->gpus[i].limit == SLICE_LIMIT_NOT_KNOWN)
+			book_slice_limit(m->slice, i,
+				atomic_load_explicit(&page->gpus[i].limit,
+					memory_order_relaxed));
+	}
 	book_adopt(m, page);
 	return true;
 }
@@ -775,12 +799,16 @@ static bool restore_one(struct arbiter *a, struct book_record *rec)
 	struct book_member *m;
 	struct proc_stat st;
 
+	if (pidfd < 0 && errno != ESRCH)
+		log_error("process of an earlier arbiter cannot be watched, it is not counted",
+			LOG_STR("slice", rec->slice), LOG_UINT("pid", rec->pid),
+			LOG_STR("reason", strerror(errno)));
 	/* Of another start time: the PID came again. One that is dying is still counted. */
 	if (pidfd < 0 || !proc_stat(a->o.procfs, rec->pid, &st) || st.start != rec->start)
 		return false;
 	s = slices_orphan(a, rec);
-	if (!s || s->n_gpus != rec->gpu_count) {
-		log_error("slice has other GPUs now than its process",
+	if (!s) {
+		log_error("processes of one slice have different GPUs, one is not counted",
 			LOG_STR("slice", rec->slice), LOG_UINT("pid", rec->pid));
 		return false;
 	}
@@ -820,6 +848,92 @@ void conns_restore(struct arbiter *a)
 	if (kept)
 		log_info("processes of an earlier arbiter", LOG_UINT("processes", kept),
 			LOG_UINT("pages", pages));
+}
+
+/* ---- processes that the book lost ------------------------------------------------------------- */
+
+struct lost {
+	struct book_slice *slice;
+	struct slice_page *page;
+	ino_t ino;
+};
+
+/* The newest of the process's own: a child has its parent's open too, and those are older. */
+static bool keep_newest(void *arg, int fd)
+{
+	struct lost *l = arg;
+	CLEANUP(closep) int owned = fd;
+	ino_t ino = 0;
+	struct slice_page *page = accept_page(owned, &ino);
+
+	if (!page)
+		return false;
+	if (!page_fits(page, l->slice) || member_by_serial(l->slice, page->serial) ||
+		(l->page && page->serial <= l->page->serial)) {
+		(void)munmap(page, SLICE_PAGE_BYTES);
+		return false;
+	}
+	if (l->page)
+		(void)munmap(l->page, SLICE_PAGE_BYTES);
+	l->page = page;
+	l->ino = ino;
+	return false;
+}
+
+/* Takes over the page, or unmaps it. */
+static bool restore_lost(struct arbiter *a, struct lost *l, struct book_who *who, int *pidfd)
+{
+	struct book_member *m = believe(a, l->slice, who, l->page);
+	struct error err = ERROR_INIT;
+	struct side *side = m ? calloc(1, sizeof(*side)) : NULL;
+
+	if (side)
+		m->user = side;
+	if (!side || watch_task(a, m->task, pidfd, &err) < 0) {
+		if (m)
+			book_member_drop(&a->book, m);
+		(void)munmap(l->page, SLICE_PAGE_BYTES);
+		return false;
+	}
+	side->page = l->page;
+	side->page_ino = l->ino;
+	book_adopt(m, l->page);
+	return true;
+}
+
+bool conns_find_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice)
+{
+	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct lost l = { .slice = book_slice_find(&a->book, slice) };
+	char name[SLICE_NAME_MAX];
+	struct book_who who = { .pid = pid, .start = start, .name = name };
+	struct proc_stat st;
+
+	if (!l.slice || l.slice->gone || pidfd < 0 || !proc_stat(a->o.procfs, pid, &st) ||
+		st.start != start)
+		return false;
+	proc_each_memfd(a->o.procfs, pid, PAGE_NAME, keep_newest, &l);
+	if (!l.page)
+		return false;
+	who.image = st.image;
+	who.ns_pid = proc_ns_pid(a->o.procfs, pid);
+	proc_name(a->o.procfs, pid, name);
+	return restore_lost(a, &l, &who, &pidfd);
+}
+
+static bool found_one(void *arg, int fd)
+{
+	*(bool *)arg = true;
+	(void)close(fd);
+	return true;
+}
+
+bool conns_has_page(const struct arbiter *a, uint32_t pid)
+{
+	bool found = false;
+
+	proc_each_memfd(a->o.procfs, pid, PAGE_NAME, found_one, &found);
+	return found;
 }
 
 void conns_look_for_exec(struct arbiter *a)

@@ -22,13 +22,16 @@
 #include <sys/stat.h>
 #include <uv.h>
 
-#define CONNS_MAX          8192 /* of the node */
-#define SLICE_CONNS_MAX    2048
-#define CONN_HELLO_NS      (10 * NS_PER_SEC) /* for the first packet */
-#define CONN_BATCH         16 /* packets of one connection before others have their turn */
-#define ACCEPT_BATCH       64
-#define RESCAN_MS          10000
-#define SETTLE_MS          10 /* several events of one change */
+#define CONNS_MAX       8192 /* of the node */
+#define SLICE_CONNS_MAX 2048
+#define CONN_HELLO_NS   (10 * NS_PER_SEC) /* for the first packet */
+#define CONN_BATCH      16 /* packets of one connection before others have their turn */
+#define ACCEPT_BATCH    64
+#define RESCAN_MS       10000
+#define RESCAN_BLIND_MS 1000 /* where the kernel gives no events: inotify's limits */
+#define SETTLE_MS       10   /* several events of one change */
+#define PAUSE_MS \
+	200 /* of a socket that cannot be accepted from, or it would wake us for ever */
 #define SLICE_BUCKETS      1024
 #define UNHOOKED_MAX       4096
 #define UNHOOKED_STOP_SEEN 2 /* readings in a row before a process is stopped */
@@ -46,6 +49,7 @@ struct watch {
 /* Calls @fn whenever @fd can be read or has hung up. Owns @fd, also on failure. */
 int watch_start(struct watch **ret, uv_loop_t *loop, int fd, void (*fn)(void *arg), void *arg,
 	struct error *err) MUST_USE;
+void watch_pause(struct watch *w, bool paused);
 struct watch *watch_stop(struct watch *w); /* closes; @fn is not called again. NULL */
 
 /*
@@ -64,6 +68,8 @@ struct slice {
 	struct slice_def def;    /* in force; .n_gpus 0: none yet */
 	struct book_slice *book; /* NULL until there was a good file */
 	struct error refused;    /* why the present file is not in force */
+	bool deaf;               /* .refused: there is no socket */
+	bool paused;             /* .listener */
 	struct watch *listener;
 	ino_t socket_ino;
 	uv_fs_event_t *events;
@@ -80,8 +86,20 @@ void slices_stop(struct arbiter *a);
 void slices_scan(struct arbiter *a);
 void slices_on_removed(void *arbiter, struct book_slice *b);
 
-/* A slice of which only its members' records are left. NULL: no memory. */
+/*
+ * The slice of a record that an earlier arbiter left. If its file is not there or names other GPUs, it has
+ * the record's, until its processes are gone. A limit that is not known is
+ * SLICE_LIMIT_NOT_KNOWN: nothing is granted until a page says what it was. NULL: another
+ * member has other GPUs, or no memory.
+ */
+#define SLICE_LIMIT_NOT_KNOWN 0 /* no file has it */
 struct book_slice *slices_orphan(struct arbiter *a, const struct book_record *rec);
+
+/* Does not wake for this slice's listener for PAUSE_MS. */
+void slices_pause(struct slice *s);
+
+/* A GPU of the slice as NVML writes it. */
+void slice_gpu_text(const struct slice *s, unsigned int gpu, char ret[SLICE_UUID_TEXT]);
 
 /* ---- connections ------------------------------------------------------------------------------ */
 
@@ -111,6 +129,13 @@ void conns_expire(struct arbiter *a, uint64_t now_ns);
 
 /* Notices processes that executed another program. */
 void conns_look_for_exec(struct arbiter *a);
+
+/*
+ * A process of the slice @slice (an id) that the book does not have: where the process holds a page of
+ * ours the book was lost, and it is taken in again by its page. False: there is none.
+ */
+bool conns_find_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice);
+bool conns_has_page(const struct arbiter *a, uint32_t pid);
 
 /* The book's callbacks. */
 void conns_on_dropped(void *arbiter, struct book_member *m);

@@ -52,6 +52,7 @@ static int map_file(struct journal *j, const char *path, struct error *err)
 {
 	struct stat st;
 	void *at;
+	int r;
 
 	if (flock(j->fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno == EWOULDBLOCK)
@@ -64,6 +65,10 @@ static int map_file(struct journal *j, const char *path, struct error *err)
 	if ((size_t)st.st_size != journal_bytes &&
 		(ftruncate(j->fd, 0) < 0 || ftruncate(j->fd, (off_t)journal_bytes) < 0))
 		return error_sys(err, errno, "size '%s'", path);
+	/* Without it a full file system would show as a signal at the first look. */
+	r = posix_fallocate(j->fd, 0, sizeof(struct journal_head));
+	if (r)
+		return error_sys(err, r, "room for '%s'", path);
 	at = mmap(NULL, journal_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, j->fd, 0);
 	if (at == MAP_FAILED)
 		return error_sys(err, errno, "map '%s'", path);
@@ -74,7 +79,10 @@ static int map_file(struct journal *j, const char *path, struct error *err)
 int journal_open(struct journal *j, const char *path, const char *boot, uint64_t wall_ns,
 	struct error *err)
 {
+	int r;
+
 	*j = (struct journal){ .fd = -1 };
+	(void)snprintf(j->path, sizeof(j->path), "%s", path);
 	j->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (j->fd < 0)
 		return error_sys(err, errno, "open '%s'", path);
@@ -85,8 +93,11 @@ int journal_open(struct journal *j, const char *path, const char *boot, uint64_t
 	if (!is_ours(j->head, boot)) {
 		atomic_store_explicit(&j->head->magic, 0, memory_order_seq_cst);
 		/* Zero without touching each page of it. */
-		if (ftruncate(j->fd, 0) < 0 || ftruncate(j->fd, (off_t)journal_bytes) < 0) {
-			(void)error_sys(err, errno, "size '%s'", path);
+		r = ftruncate(j->fd, 0) < 0 || ftruncate(j->fd, (off_t)journal_bytes) < 0
+			    ? errno
+			    : posix_fallocate(j->fd, 0, sizeof(struct journal_head));
+		if (r) {
+			(void)error_sys(err, r, "size '%s'", path);
 			journal_close(j);
 			return -1;
 		}
@@ -111,6 +122,17 @@ size_t journal_touched(const struct journal *j)
 	return n < JOURNAL_RECORDS ? n : JOURNAL_RECORDS;
 }
 
+bool journal_lost(const struct journal *j)
+{
+	struct stat there, ours;
+
+	if (fstat(j->fd, &ours) < 0)
+		return false;
+	if (stat(j->path, &there) < 0)
+		return errno == ENOENT || errno == ENOTDIR;
+	return there.st_dev != ours.st_dev || there.st_ino != ours.st_ino;
+}
+
 struct book_record *journal_record(struct journal *j)
 {
 	size_t n = journal_touched(j);
@@ -121,7 +143,10 @@ struct book_record *journal_record(struct journal *j)
 		if (atomic_load_explicit(&r->state, memory_order_acquire) != BOOK_USED)
 			return r;
 	}
-	if (n == JOURNAL_RECORDS)
+	if (n == JOURNAL_RECORDS ||
+		posix_fallocate(j->fd,
+			(off_t)(sizeof(struct journal_head) + n * sizeof(struct book_record)),
+			sizeof(struct book_record)) != 0)
 		return NULL;
 	atomic_store_explicit(&j->head->touched, (uint32_t)n + 1, memory_order_seq_cst);
 	return &j->records[n];

@@ -11,11 +11,14 @@
  */
 #include "arbiter/book.h"
 
+#include <limits.h>
+
 #define JOURNAL_FILE    "arbiter.book"
 #define JOURNAL_RECORDS BOOK_MEMBERS_MAX
 
 struct journal {
 	int fd;
+	char path[PATH_MAX];
 	struct journal_head *head;   /* mapped, before the records */
 	struct book_record *records; /* [JOURNAL_RECORDS] */
 };
@@ -28,7 +31,10 @@ int journal_open(struct journal *j, const char *path, const char *boot, uint64_t
 	struct error *err) MUST_USE;
 void journal_close(struct journal *j);
 
-/* A free record, or NULL: all are in use. It is in use as soon as book_record_fill() was there. */
+/* The file's name leads to another file now, or to none. */
+bool journal_lost(const struct journal *j);
+
+/* A free record, or NULL: all are in use, or there is no room for one more on the file system. It is in use as soon as book_record_fill() was there. */
 struct book_record *journal_record(struct journal *j);
 
 /* Records from this one on were never used: looking at them would only cost memory. */

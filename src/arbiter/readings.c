@@ -31,11 +31,12 @@ static char *gpus_to_read(const struct arbiter *a)
 	char *text = NULL;
 
 	for (const struct slice *s = a->slices; list && s; s = s->next) {
-		for (unsigned int i = 0; s->book && i < s->def.n_gpus; i++) {
-			if (json_array_size(list) < CONTROL_GPUS_MAX &&
-				wanted(list, s->def.gpus[i].text))
-				(void)json_array_append_new(list,
-					json_string(s->def.gpus[i].text));
+		for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
+			char uuid[SLICE_UUID_TEXT];
+
+			slice_gpu_text(s, i, uuid);
+			if (json_array_size(list) < CONTROL_GPUS_MAX && wanted(list, uuid))
+				(void)json_array_append_new(list, json_string(uuid));
 		}
 	}
 	if (json_array_size(list) > 0)

@@ -190,12 +190,17 @@ static void look_at_socket(struct slice *s, const char *dir)
 		(s->listener && lstat(path, &st) == 0 && st.st_ino == s->socket_ino))
 		return;
 	s->listener = watch_stop(s->listener);
+	s->paused = false;
 	fd = socket_listen(dir, SLICE_SOCKET, SOCK_SEQPACKET, 0666, &err);
 	if (fd < 0 ||
 		watch_start(&s->listener, s->arbiter->loop, fd, conns_accept, s, &err) < 0) {
 		refuse(s, &err);
+		s->deaf = true;
 		return;
 	}
+	if (s->deaf)
+		error_clear(&s->refused);
+	s->deaf = false;
 	s->socket_ino = lstat(path, &st) == 0 ? st.st_ino : 0;
 }
 
@@ -344,12 +349,28 @@ static void on_settled(uv_timer_t *t)
 	if (a->scan_wanted) {
 		a->scan_wanted = false;
 		slices_scan(a);
-		return;
 	}
 	for (struct slice *s = a->slices; s; s = s->next) {
+		if (s->paused && s->listener) {
+			s->paused = false;
+			watch_pause(s->listener, false);
+		}
 		if (s->dirty)
 			look(s);
 	}
+}
+
+void slices_pause(struct slice *s)
+{
+	struct arbiter *a = s->arbiter;
+
+	if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 10, 1))
+		log_error("connections cannot be accepted, trying again",
+			LOG_STR("slice", s->id), LOG_STR("reason", strerror(errno)));
+	s->paused = true;
+	watch_pause(s->listener, true);
+	if (!uv_is_active((uv_handle_t *)&a->settle))
+		(void)uv_timer_start(&a->settle, on_settled, PAUSE_MS, 0);
 }
 
 static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
@@ -368,12 +389,31 @@ static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
 		(void)uv_timer_start(&a->settle, on_settled, SETTLE_MS, 0);
 }
 
+/* Whether a change could be missed until the next scan. */
+static bool is_blind(const struct arbiter *a)
+{
+	bool blind = !a->slices_events;
+
+	for (const struct slice *s = a->slices; s && !blind; s = s->next)
+		blind = !s->events && s->listener;
+	return blind;
+}
+
 static void on_rescan(uv_timer_t *t)
 {
 	struct arbiter *a = t->data;
 
+	/* Whoever starts next begins another book, and the two would give out the memory twice. */
+	if (journal_lost(&a->journal)) {
+		log_error(
+			"the run directory was taken away, ending for an arbiter with a new one",
+			LOG_STR("run", a->o.run_dir));
+		uv_stop(a->loop);
+		return;
+	}
 	slices_scan(a);
 	conns_expire(a, time_mono_ns());
+	(void)uv_timer_start(t, on_rescan, is_blind(a) ? RESCAN_BLIND_MS : RESCAN_MS, 0);
 }
 
 int slices_start(struct arbiter *a, struct error *err)
@@ -386,23 +426,81 @@ int slices_start(struct arbiter *a, struct error *err)
 	(void)uv_timer_init(a->loop, &a->rescan);
 	(void)uv_timer_init(a->loop, &a->settle);
 	a->rescan.data = a->settle.data = a;
-	(void)uv_timer_start(&a->rescan, on_rescan, RESCAN_MS, RESCAN_MS);
 	slices_scan(a);
+	(void)uv_timer_start(&a->rescan, on_rescan, is_blind(a) ? RESCAN_BLIND_MS : RESCAN_MS,
+		0);
 	return 0;
+}
+
+static bool has_gpus_of(const struct book_slice *b, const struct book_record *rec)
+{
+	if (b->n_gpus != rec->gpu_count)
+		return false;
+	for (unsigned int i = 0; i < b->n_gpus; i++) {
+		if (memcmp(b->gpus[i].uuid, rec->uuids[i], SLICE_UUID_BYTES) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Limits of the file for those GPUs of the record that it has too. */
+static void limits_for(const struct book_slice *b, const struct book_record *rec,
+	uint64_t *limits)
+{
+	for (unsigned int i = 0; i < rec->gpu_count; i++) {
+		for (unsigned int k = 0; k < b->n_gpus; k++) {
+			if (!memcmp(b->gpus[k].uuid, rec->uuids[i], SLICE_UUID_BYTES))
+				limits[i] = b->gpus[k].limit;
+		}
+	}
 }
 
 struct book_slice *slices_orphan(struct arbiter *a, const struct book_record *rec)
 {
-	/* Nothing more is granted until the file says how much, or a page what it was. */
-	static const uint64_t limits[SLICE_GPUS_MAX];
+	uint64_t limits[SLICE_GPUS_MAX] = { SLICE_LIMIT_NOT_KNOWN };
 	struct book_slice *b = book_slice_find(&a->book, rec->slice);
+	struct slice *s = b ? b->user : NULL;
 
-	if (b)
+	if (b && has_gpus_of(b, rec))
 		return b;
+	if (b && b->n_members)
+		return NULL;
+	if (b) {
+		limits_for(b, rec, limits);
+		book_slice_gone(&a->book, b);
+	}
 	b = book_slice_new(&a->book, rec->slice, rec->gpu_count, rec->uuids, limits);
-	if (b)
-		b->gone = true;
+	if (!b)
+		return NULL;
+	b->gone = !s;
+	if (s) {
+		/* As if it had been told of the file after the processes. */
+		struct error err = ERROR_INIT;
+
+		s->book = b;
+		b->user = s;
+		(void)error_set(&err, ERR_INVALID,
+			"gpus: expected those that its processes have, found others");
+		refuse(s, &err);
+		memset(&s->seen, 0, sizeof(s->seen));
+	}
 	return b;
+}
+
+void slice_gpu_text(const struct slice *s, unsigned int gpu, char ret[SLICE_UUID_TEXT])
+{
+	const uint8_t *u = s->book->gpus[gpu].uuid;
+
+	for (unsigned int i = 0; i < s->def.n_gpus; i++) {
+		if (!memcmp(s->def.gpus[i].uuid, u, SLICE_UUID_BYTES)) {
+			memcpy(ret, s->def.gpus[i].text, SLICE_UUID_TEXT);
+			return;
+		}
+	}
+	(void)snprintf(ret, SLICE_UUID_TEXT,
+		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12],
+		u[13], u[14], u[15]);
 }
 
 void slices_on_removed(void *arg, struct book_slice *b)

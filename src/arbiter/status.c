@@ -20,9 +20,12 @@ static json_t *number_or_null(uint64_t v, uint64_t null)
 	return v == null ? json_null() : number(v);
 }
 
-static const char *uuid_text(const struct slice *s, unsigned int gpu)
+static json_t *uuid_json(const struct slice *s, unsigned int gpu)
 {
-	return gpu < s->def.n_gpus ? s->def.gpus[gpu].text : "";
+	char text[SLICE_UUID_TEXT];
+
+	slice_gpu_text(s, gpu, text);
+	return json_string(text);
 }
 
 static json_t *slice_gpus(struct slice *s)
@@ -34,8 +37,8 @@ static json_t *slice_gpus(struct slice *s)
 		uint64_t used = book_slice_used(s->book, i);
 
 		(void)json_array_append_new(list,
-			json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:b}", "uuid",
-				uuid_text(s, i), "limit",
+			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "uuid",
+				uuid_json(s, i), "limit",
 				number_or_null(g->limit, SLICE_NO_LIMIT), "used", number(used),
 				"peak", number(g->peak), "granted", number(g->granted),
 				"unhooked_used", number(g->unhooked), "over",
@@ -98,7 +101,7 @@ static json_t *process(const struct slice *s, const struct book_member *m)
 		if (!sums.granted && !sums.peak)
 			continue;
 		(void)json_array_append_new(gpus,
-			json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "uuid", uuid_text(s, i),
+			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "uuid", uuid_json(s, i),
 				"used", number(sums.used), "granted", number(sums.granted),
 				"peak", number(sums.peak), "overhead", number(sums.overhead),
 				"physical", number_or_null(sums.physical, BOOK_NOTHING)));
@@ -133,7 +136,7 @@ static json_t *unhooked(const struct arbiter *a, const struct slice *s)
 		for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
 			if (u->bytes[i])
 				(void)json_array_append_new(gpus,
-					json_pack("{s:s, s:o}", "uuid", uuid_text(s, i), "used",
+					json_pack("{s:o, s:o}", "uuid", uuid_json(s, i), "used",
 						number(u->bytes[i])));
 		}
 		(void)json_array_append_new(list,

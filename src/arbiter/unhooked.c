@@ -27,7 +27,8 @@ static struct unhooked *find(struct arbiter *a, uint32_t pid, uint64_t start)
 	return u;
 }
 
-static struct unhooked *add(struct arbiter *a, uint32_t pid, uint64_t start)
+static struct unhooked *add(struct arbiter *a, uint32_t pid, uint64_t start,
+	const char slice[SLICE_ID_MAX])
 {
 	struct unhooked *u;
 
@@ -38,8 +39,7 @@ static struct unhooked *add(struct arbiter *a, uint32_t pid, uint64_t start)
 		return NULL;
 	u->pid = pid;
 	u->start = start;
-	if (!proc_slice(a->o.procfs, pid, u->slice))
-		u->slice[0] = '\0';
+	memcpy(u->slice, slice, sizeof(u->slice));
 	proc_name(a->o.procfs, pid, u->name);
 	u->next = a->unhooked;
 	a->unhooked = u;
@@ -88,8 +88,15 @@ static void take_process(struct arbiter *a, const struct reading_gpu *g,
 	if (!proc_stat(a->o.procfs, p->pid, &st) || is_member(a, p->pid, st.start))
 		return;
 	u = find(a, p->pid, st.start);
-	if (!u)
-		u = add(a, p->pid, st.start);
+	if (!u) {
+		char slice[SLICE_ID_MAX] = "";
+
+		if (!proc_slice(a->o.procfs, p->pid, slice))
+			slice[0] = '\0';
+		if (*slice && conns_find_lost(a, p->pid, st.start, slice))
+			return;
+		u = add(a, p->pid, st.start, slice);
+	}
 	s = u && *u->slice ? slice_of(a, u) : NULL;
 	if (!u)
 		return;
@@ -111,6 +118,9 @@ static bool stop_process(struct arbiter *a, const struct unhooked *u)
 
 	if (pidfd < 0 || !proc_stat(a->o.procfs, u->pid, &st) || st.start != u->start ||
 		!proc_slice(a->o.procfs, u->pid, slice) || strcmp(slice, u->slice) != 0)
+		return false;
+	/* It has the libraries: that it is not registered is our fault, or it is about to be. */
+	if (conns_has_page(a, u->pid))
 		return false;
 	if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0) {
 		log_warn("process past the libraries cannot be stopped",

@@ -58,6 +58,14 @@ int watch_start(struct watch **ret, uv_loop_t *loop, int fd, void (*fn)(void *ar
 	return 0;
 }
 
+void watch_pause(struct watch *w, bool paused)
+{
+	if (paused)
+		(void)uv_poll_stop(&w->poll);
+	else
+		(void)uv_poll_start(&w->poll, UV_READABLE, on_poll);
+}
+
 struct watch *watch_stop(struct watch *w)
 {
 	if (!w)
