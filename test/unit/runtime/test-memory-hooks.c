@@ -4,6 +4,7 @@
 #include "slice-arbiter.h"
 
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/lump.h"
 #include "runtime/ledger.h"
 #include "runtime/link.h"
 
@@ -35,6 +36,9 @@
 #define SPAN    2048
 #define SLOT    (UINT64_C(64) << 10)
 #define HANDLES 64
+#define LOW_MAX 16
+#define LOW     (64 * MIB) /* between low pointers */
+#define IN_POOL 0x5000     /* the pool's pointer, and its handle */
 #define SMALL   (1 * MIB)
 
 struct shared {
@@ -63,6 +67,10 @@ static struct {
 	void (*before)(void), (*after)(void);
 	bool strict; /* one thread: what is held is never more than what is charged */
 	uint64_t real_free;
+	int context_refs;
+	uint64_t pool;         /* that it holds */
+	bool unmaps;           /* with the addresses, else they are refused */
+	uint64_t low[LOW_MAX]; /* of pointers that fit into 32 bits */
 } d;
 
 static struct slice_gpu_page *page(void)
@@ -221,7 +229,61 @@ static CUresult d_managed(CUdeviceptr *ret, size_t bytes, unsigned int flags)
 
 static CUresult d_managed_or_free(CUdeviceptr p)
 {
+	if (p == IN_POOL && d.pool) {
+		unhold(d.pool);
+		d.pool = 0;
+		return CUDA_SUCCESS;
+	}
 	return p < BASE ? d_fail() : d_free(p);
+}
+
+static CUresult d_pool_attribute(CUmemoryPool pool, unsigned int attribute, void *value)
+{
+	CHECK(attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+	*(uint64_t *)value = d.pool;
+	return (uintptr_t)pool == IN_POOL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The first versions of functions. One thread. */
+
+static CUresult d_alloc_low(CUdeviceptr_v1 *ret, unsigned int bytes)
+{
+	CUresult r = d_fail();
+
+	for (unsigned int i = 1; i < LOW_MAX && !r; i++) {
+		if (d.low[i])
+			continue;
+		d.low[i] = granules(bytes);
+		hold(d.low[i]);
+		*ret = i * (unsigned int)LOW;
+		return CUDA_SUCCESS;
+	}
+	return r ? r : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult d_pitch_low(CUdeviceptr_v1 *ret, unsigned int *pitch, unsigned int width,
+	unsigned int height, unsigned int element)
+{
+	(void)element;
+	*pitch = (width + 511) / 512 * 512;
+	return d_alloc_low(ret, *pitch * height);
+}
+
+static CUresult d_free_low(CUdeviceptr_v1 p)
+{
+	CUresult r = d_fail();
+
+	if (r || p % LOW || p / LOW >= LOW_MAX || !d.low[p / LOW])
+		return r ? r : CUDA_ERROR_INVALID_VALUE;
+	unhold(d.low[p / LOW]);
+	d.low[p / LOW] = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult d_info_low(unsigned int *free_bytes, unsigned int *total)
+{
+	*free_bytes = *total = UINT32_MAX;
+	return CUDA_SUCCESS;
 }
 
 static void drop_handle(size_t i)
@@ -313,6 +375,21 @@ static CUresult d_retain_handle(CUmemGenericAllocationHandle *h, void *address)
 	return CUDA_SUCCESS;
 }
 
+/* Of its own export a process is given the handle that it has. */
+static CUresult d_import(CUmemGenericAllocationHandle *h, void *shared_handle,
+	unsigned int type)
+{
+	(void)type;
+	*h = *(CUmemGenericAllocationHandle *)shared_handle;
+	d.handles[*h - 1000].refs++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult d_address_free(CUdeviceptr p, size_t bytes)
+{
+	return d.unmaps ? d_unmap(p, bytes) : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult d_export(void *shared_handle, CUmemGenericAllocationHandle h, unsigned int type,
 	unsigned long long flags)
 {
@@ -361,6 +438,35 @@ static CUresult d_primary_release(CUdevice device)
 	return CUDA_SUCCESS;
 }
 
+static CUresult d_primary_reset(CUdevice device)
+{
+	unhold(d.pool);
+	d.pool = 0;
+	d.primary_refs = 1;
+	return d_primary_release(device);
+}
+
+static CUresult d_green_create(CUgreenCtx *context, CUdevResourceDesc desc, CUdevice device,
+	unsigned int flags)
+{
+	CUcontext primary;
+	CUresult r;
+
+	(void)desc;
+	(void)flags;
+	r = d_primary_retain(&primary, device);
+	*context = (CUgreenCtx)((char *)&d + d.primary_refs);
+	return r;
+}
+
+static CUresult d_green_destroy(CUgreenCtx context)
+{
+	CUresult r = d_fail();
+
+	(void)context;
+	return r ? r : d_primary_release(3);
+}
+
 static CUresult d_primary_state(CUdevice device, unsigned int *flags, int *active)
 {
 	(void)device;
@@ -376,6 +482,7 @@ static CUresult d_ctx_create(CUcontext *context, unsigned int flags, CUdevice de
 	(void)flags;
 	(void)device;
 	d.contexts++;
+	d.context_refs = 1;
 	*context = (CUcontext)&d.contexts;
 	hold(300 * MIB);
 	return d_fail();
@@ -392,6 +499,21 @@ static CUresult d_ctx_destroy(CUcontext context)
 		d.contexts--;
 	}
 	return r;
+}
+
+static CUresult d_attach(CUcontext *context, unsigned int flags)
+{
+	(void)flags;
+	*context = (CUcontext)&d.contexts;
+	d.context_refs++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult d_detach(CUcontext context)
+{
+	if (!d.fail && --d.context_refs)
+		return CUDA_SUCCESS;
+	return d_ctx_destroy(context);
 }
 
 static CUresult d_current(CUcontext *context)
@@ -475,6 +597,19 @@ void *forward_resolve(unsigned int slot)
 }
 
 #define SLOTS(X)                                           \
+	X(cuMemAlloc, d_alloc_low)                         \
+	X(cuMemAllocPitch, d_pitch_low)                    \
+	X(cuMemFree, d_free_low)                           \
+	X(cuMemGetInfo, d_info_low)                        \
+	X(cuMemPoolGetAttribute, d_pool_attribute)         \
+	X(cuMemImportFromShareableHandle, d_import)        \
+	X(cuMemAddressFree, d_address_free)                \
+	X(cuDevicePrimaryCtxReset, d_primary_reset)        \
+	X(cuDevicePrimaryCtxReset_v2, d_primary_reset)     \
+	X(cuGreenCtxCreate, d_green_create)                \
+	X(cuGreenCtxDestroy, d_green_destroy)              \
+	X(cuCtxAttach, d_attach)                           \
+	X(cuCtxDetach, d_detach)                           \
 	X(cuMemAlloc_v2, d_alloc)                          \
 	X(cuMemFree_v2, d_managed_or_free)                 \
 	X(cuMemAllocPitch_v2, d_pitch)                     \
@@ -722,6 +857,12 @@ static void alloc_other(void)
 	CHECK(!cuMemAlloc_v2(&other, 100));
 }
 
+static void pool_shrinks(void)
+{
+	unhold(d.pool);
+	d.pool = 0;
+}
+
 static void unmap_other(void)
 {
 	CHECK(!cuMemUnmap(BASE * 2, G));
@@ -877,6 +1018,178 @@ static void contexts__take_what_is_in_them_along(void **state)
 {
 	(void)state;
 	in_child(own_context);
+}
+
+static void attached(void)
+{
+	CUcontext c, again;
+	CUdeviceptr p;
+
+	CHECK(!cuCtxCreate_v2(&c, 0, 3) && !cuCtxAttach(&again, 0) && again == c);
+	CHECK(!cuMemAlloc_v2(&p, 100 * MIB) && !cuCtxDetach(c));
+	CHECK(used() == 700 * MIB && page()->seen == 100 * MIB && d.contexts == 1);
+	d.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
+	CHECK(cuCtxDetach(c) == CUDA_ERROR_ILLEGAL_ADDRESS && page()->seen == 100 * MIB);
+	CHECK(!cuCtxDetach(c) && page()->seen == 0 && !d.contexts && !held());
+	CHECK(used() == 600 * MIB && arbiter->compares >= 2);
+}
+
+static void contexts__end_with_their_last_detach(void **state)
+{
+	(void)state;
+	in_child(attached);
+}
+
+static void green(void)
+{
+	CUgreenCtx first, second;
+	CUdeviceptr p;
+	int compares;
+
+	CHECK(!cuGreenCtxCreate(&first, NULL, 3, 0) && used() == 664 * MIB);
+	CHECK(!cuGreenCtxCreate(&second, NULL, 3, 0) && used() == 728 * MIB);
+	CHECK(page()->seen == 0 && held() == PRIMARY);
+	d.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
+	CHECK(cuGreenCtxDestroy(first) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(!cuGreenCtxDestroy(first) && held() == PRIMARY);
+	compares = arbiter->compares;
+	CHECK(!cuGreenCtxDestroy(second) && !held() && arbiter->compares > compares);
+	/* As the arbiter does when it has looked. */
+	atomic_fetch_add(&page()->credit, 728 * MIB);
+	CHECK(!cuMemAlloc_v2(&p, 400 * MIB));
+	CHECK(cuGreenCtxCreate(&first, NULL, 3, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(used() == 400 * MIB && held() == 400 * MIB);
+	/* The driver does not: the next one is charged for the primary context anew. */
+	CHECK(!cuMemFree_v2(p) && used() == 0);
+	d.fail = CUDA_ERROR_NOT_SUPPORTED;
+	CHECK(cuGreenCtxCreate(&first, NULL, 3, 0) == CUDA_ERROR_NOT_SUPPORTED && used() == 0);
+	CHECK(!cuGreenCtxCreate(&first, NULL, 3, 0) && used() == 664 * MIB);
+}
+
+static void green_contexts__are_charged_with_their_primary_one(void **state)
+{
+	(void)state;
+	in_child(green);
+}
+
+static void make_pool(uint64_t bytes)
+{
+	struct lump *l = lump_of(LUMP_POOL, IN_POOL, 3, 0, CHARGE_SEEN);
+	struct lump_op op;
+
+	CHECK(l && !lump_begin(&op, l, bytes));
+	hold(bytes);
+	d.pool = bytes;
+	lump_end(&op);
+	CHECK(page()->seen >= bytes);
+}
+
+static void reset(void)
+{
+	CUcontext c;
+	CUdeviceptr p;
+
+	for (int i = 0; i < 2; i++) {
+		CHECK(!cuDevicePrimaryCtxRetain(&c, 3) && !cuDevicePrimaryCtxRetain(&c, 3));
+		CHECK(!cuMemAlloc_v2(&p, 100 * MIB) && !cuMemAlloc_v2(&p, 100));
+		make_pool(64 * MIB);
+		CHECK(used() == 766 * MIB && held() == 166 * MIB + PRIMARY);
+		CHECK(!(i ? cuDevicePrimaryCtxReset_v2(3) : cuDevicePrimaryCtxReset(3)));
+		CHECK(!held() && page()->seen == 0 && used() == 600 * MIB);
+		atomic_fetch_add(&page()->credit, 600 * MIB);
+	}
+	CHECK(used() == 0);
+}
+
+static void reset__gives_all_but_the_context_back(void **state)
+{
+	(void)state;
+	in_child(reset);
+}
+
+static void pool_pointer(void)
+{
+	CUdeviceptr p;
+
+	make_pool(32 * MIB);
+	CHECK(!cuMemAlloc_v2(&p, 100) && used() == 34 * MIB);
+	CHECK(!cuMemFree_v2(IN_POOL) && used() == G && page()->seen == G);
+	/* A pool shrinks while another pointer is freed, which waits for the GPU. */
+	make_pool(32 * MIB);
+	d.after = pool_shrinks;
+	CHECK(!cuMemFree_v2(p) && used() == 0 && page()->seen == 0 && !held());
+}
+
+static void free__lets_pools_shrink(void **state)
+{
+	(void)state;
+	in_child(pool_pointer);
+}
+
+static void imported(void)
+{
+	CUmemAllocationProp prop = { .type = 1,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 3 } };
+	CUmemGenericAllocationHandle h, again;
+
+	CHECK(!cuMemCreate(&h, 4 * MIB, &prop, 0));
+	CHECK(!cuMemExportToShareableHandle(&again, h, 1, 0));
+	CHECK(!cuMemImportFromShareableHandle(&again, &h, 1) && again == h);
+	CHECK(used() == 4 * MIB && !cuMemRelease(h) && page()->seen == 4 * MIB);
+	/* Now only NVML knows whether somebody else has it. */
+	CHECK(!cuMemRelease(again) && page()->seen == 0 && used() == 4 * MIB && !held());
+}
+
+static void handles__that_are_imported_again_cost_once(void **state)
+{
+	(void)state;
+	in_child(imported);
+}
+
+static void addresses(void)
+{
+	CUmemAllocationProp prop = { .type = 1,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 3 } };
+	CUmemGenericAllocationHandle h;
+	const uint64_t at = BASE * 2;
+
+	CHECK(!cuMemCreate(&h, 2 * MIB, &prop, 0));
+	CHECK(!cuMemMap(at, G, 0, h, 0) && !cuMemMap(at + G, G, 0, h, 0) && !cuMemRelease(h));
+	CHECK(cuMemAddressFree(at, 2 * G) == CUDA_ERROR_INVALID_VALUE && used() == 2 * MIB);
+	d.unmaps = true;
+	CHECK(!cuMemAddressFree(at, 2 * G) && !held() && used() == 0 && page()->seen == 0);
+	CHECK(!cuMemAddressFree(at, 2 * G) && used() == 0);
+}
+
+static void mappings__go_with_their_addresses_if_the_driver_lets_them(void **state)
+{
+	(void)state;
+	in_child(addresses);
+}
+
+static void first_versions(void)
+{
+	unsigned int f, t, pitch;
+	CUdeviceptr_v1 p, q;
+
+	CHECK(!cuMemAlloc(&p, 3 * MIB) && used() == 4 * MIB);
+	CHECK(!cuMemAllocPitch(&q, &pitch, 1000, 5, 4) && pitch == 1024 && used() == 6 * MIB);
+	CHECK(!cuMemGetInfo(&f, &t) && f == LIMIT - 6 * MIB && t == LIMIT);
+	CHECK(cuMemAlloc(&q, LIMIT) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(cuMemAllocPitch(&q, &pitch, LIMIT, 1, 4) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(cuMemAllocPitch(&q, &pitch, UINT32_MAX, UINT32_MAX, 4) ==
+		CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(cuMemFree(5) == CUDA_ERROR_INVALID_VALUE && used() == 6 * MIB);
+	d.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
+	CHECK(cuMemFree(p) == CUDA_ERROR_ILLEGAL_ADDRESS && used() == 6 * MIB);
+	CHECK(!cuMemFree(p) && used() == 2 * MIB);
+	CHECK(!cuMemFree(2 * (unsigned int)LOW) && used() == 0 && !held());
+}
+
+static void first_versions__are_charged_as_the_second_ones(void **state)
+{
+	(void)state;
+	in_child(first_versions);
 }
 
 /* ---- many at once ----------------------------------------------------------------------------- */
@@ -1064,6 +1377,13 @@ int main(void)
 		cmocka_unit_test(contexts__are_charged_once_for_many_threads),
 		cmocka_unit_test(contexts__wait_for_a_look_before_they_are_refused),
 		cmocka_unit_test(contexts__take_what_is_in_them_along),
+		cmocka_unit_test(contexts__end_with_their_last_detach),
+		cmocka_unit_test(green_contexts__are_charged_with_their_primary_one),
+		cmocka_unit_test(reset__gives_all_but_the_context_back),
+		cmocka_unit_test(free__lets_pools_shrink),
+		cmocka_unit_test(handles__that_are_imported_again_cost_once),
+		cmocka_unit_test(mappings__go_with_their_addresses_if_the_driver_lets_them),
+		cmocka_unit_test(first_versions__are_charged_as_the_second_ones),
 		cmocka_unit_test(hooks__survive_a_kill_at_any_instruction),
 		cmocka_unit_test(hooks__hold_the_limit_with_many_threads),
 	};
