@@ -240,7 +240,7 @@ static CUresult enter(const void *h, bool args_ok, struct module **ret)
 
 EXPORT CUresult cuModuleUnload(CUmodule h)
 {
-	struct module *m;
+	struct module *m = NULL;
 	CUresult r = enter(h, true, &m);
 
 	if (r)
