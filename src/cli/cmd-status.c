@@ -28,7 +28,7 @@ static const struct option_def options[] = {
 	{ .name = "slices",
 		.letter = 's',
 		.type = OPTION_BOOL,
-		.help = "show every slice and who holds it" },
+		.help = "show every replica and who holds it" },
 	{ .name = "json", .type = OPTION_BOOL, .help = "print the agent's answer as it is" },
 };
 
