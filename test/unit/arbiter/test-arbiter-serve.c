@@ -845,6 +845,169 @@ static void unhooked__process_is_stopped_where_the_slice_says_so(void **state)
 	(void)waitpid(other, NULL, 0);
 }
 
+/* NVML is asked once, and has the process in slot 0 with @bytes for that time only. */
+static void read_once(struct env *e, struct slice_client *c, uint64_t bytes)
+{
+	json_t *j = NULL;
+
+	assert_int_equal(client_compare(c, 0), 0);
+	do {
+		json_decref(j);
+		j = next_line(e, 20000);
+		assert_non_null(j);
+	} while (strcmp(op_of(j), "read") != 0);
+	atomic_store(&e->shared->bytes[0], bytes);
+	answer_reading(e, j);
+	atomic_store(&e->shared->bytes[0], 0);
+	json_decref(j);
+	json_decref(status(e));
+}
+
+static void unhooked__process_is_stopped_after_two_readings_in_a_row_only(void **state)
+{
+	struct env *e = *state;
+	pid_t pid = unhooked_process(e);
+	struct slice_client c;
+
+	write_limit(e, GIB, "stop");
+	if (!atomic_load(&e->shared->failed)) {
+		atomic_store(&e->shared->bytes[0], 0);
+		assert_int_equal(client_connect(&c, e->slice), 0);
+		assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+		subscribe(e);
+		for (int i = 0; i < 3; i++) {
+			read_once(e, &c, 300 * MIB);
+			read_once(e, &c, 0);
+		}
+		wait_ms(50);
+		assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+		read_once(e, &c, 300 * MIB);
+		assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+		read_once(e, &c, 300 * MIB);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		client_close(&c);
+	} else {
+		print_message("# skipped: no mount namespaces\n");
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, 0);
+	}
+}
+
+/* An idle process says nothing to the new arbiter, and NVML shows it all the same. */
+static void lost__process_of_a_lost_book_is_found_by_its_page(void **state)
+{
+	struct env *e = *state;
+	char book[300];
+	pid_t pid = child(e);
+
+	if (pid == 0) {
+		struct slice_client c;
+
+		if (!enter_slice(e) || client_connect(&c, e->slice) < 0 ||
+			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK ||
+			!client_take(&c, 0, 700 * MIB))
+			atomic_store(&e->shared->failed, 1);
+		atomic_store(&e->shared->ready, 1);
+		for (;;)
+			(void)pause();
+	}
+	wait_for(&e->shared->ready, 1);
+	if (!atomic_load(&e->shared->failed)) {
+		write_limit(e, GIB, "stop");
+		end_arbiter(e, SIGKILL);
+		(void)snprintf(book, sizeof(book), "%s/arbiter.book", e->run);
+		assert_int_equal(unlink(book), 0);
+		start_arbiter(e);
+		assert_int_equal(gpu_figure(e, "used"), 0);
+		atomic_store(&e->shared->pid[0], (uint32_t)pid);
+		atomic_store(&e->shared->bytes[0], 700 * MIB);
+		subscribe(e);
+		assert_true(eventually(e, "used", 700 * MIB));
+		wait_ms(1200);
+		assert_int_equal(gpu_figure(e, "unhooked_used"), 0);
+		assert_int_equal(gpu_figure(e, "used"), 700 * MIB);
+		assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	} else {
+		print_message("# skipped: no mount namespaces\n");
+	}
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	atomic_store(&e->shared->bytes[0], 0);
+	assert_true(eventually(e, "granted", 0));
+}
+
+static void lost__run_directory_ends_the_arbiter(void **state)
+{
+	struct env *e = *state;
+	char book[300];
+	int status_of_it = 0;
+
+	(void)snprintf(book, sizeof(book), "%s/arbiter.book", e->run);
+	assert_int_equal(unlink(book), 0);
+	assert_int_equal(waitpid(e->arbiter, &status_of_it, 0), e->arbiter);
+	assert_true(WIFEXITED(status_of_it) && WEXITSTATUS(status_of_it) == 0);
+	e->arbiter = 0;
+}
+
+static void write_other_gpus(const struct env *e)
+{
+	write_slice(e,
+		"{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"nvidia.com/gpu\","
+		" \"devices\": [\"a\"], \"gpus\": ["
+		"{\"uuid\": \"GPU-ffffffff-4455-6677-8899-aabbccddeeff\", \"memory\": 1073741824},"
+		"{\"uuid\": \"" UUID "\", \"memory\": 536870912}]}");
+}
+
+static json_t *first_slice(struct env *e, json_t **top)
+{
+	*top = status(e);
+	return json_array_get(json_object_get(*top, "slices"), 0);
+}
+
+static void restart__with_other_gpus_in_the_file_keeps_those_of_the_processes(void **state)
+{
+	struct env *e = *state;
+	struct slice_client c, other;
+	const json_t *slice, *gpus;
+	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
+	size_t n = 0;
+	json_t *top;
+
+	assert_int_equal(client_connect(&c, e->slice), 0);
+	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+	assert_true(client_take(&c, 0, 300 * MIB));
+	end_arbiter(e, SIGKILL);
+	write_other_gpus(e);
+	start_arbiter(e);
+	slice = first_slice(e, &top);
+	gpus = json_object_get(slice, "gpus");
+	assert_int_equal(json_array_size(gpus), 1);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(gpus, 0), "uuid")),
+		UUID);
+	assert_non_null(strstr(json_string_value(json_object_get(slice, "error")), "gpus"));
+	json_decref(top);
+	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
+	/* The file's limit of that GPU. */
+	assert_int_equal(gpu_figure(e, "limit"), 512 * MIB);
+	assert_true(client_take(&c, 0, 100 * MIB));
+	assert_int_equal(client_connect(&other, e->slice), 0);
+	assert_int_equal(client_hello(&other, SLICE_HELLO_MEMORY), SLICE_OK);
+	assert_false(client_take(&other, 0, 200 * MIB));
+	client_give(&c, 0, 400 * MIB);
+	client_close(&c);
+	client_close(&other);
+	/* Those processes are this one, which does not end: as if it had executed another program. */
+	end_arbiter(e, SIGTERM);
+	(void)snprintf(c.path, sizeof(c.path), "%s/arbiter.book", e->run);
+	assert_int_equal(unlink(c.path), 0);
+	start_arbiter(e);
+	while (n != 2) {
+		n = json_array_size(json_object_get(first_slice(e, &top), "gpus"));
+		json_decref(top);
+		assert_true(time_mono_ns() < end);
+	}
+}
+
 /* ---- many at once ----------------------------------------------------------------------------- */
 
 static void processes__register_at_the_same_time(void **state)
@@ -995,6 +1158,10 @@ int main(void)
 		TEST(control__answers_garbage_once_and_ends),
 		TEST(unhooked__process_is_counted_and_reported),
 		TEST(unhooked__process_is_stopped_where_the_slice_says_so),
+		TEST(unhooked__process_is_stopped_after_two_readings_in_a_row_only),
+		TEST(lost__process_of_a_lost_book_is_found_by_its_page),
+		TEST(lost__run_directory_ends_the_arbiter),
+		TEST(restart__with_other_gpus_in_the_file_keeps_those_of_the_processes),
 		TEST(processes__register_at_the_same_time),
 		TEST(load__with_the_arbiter_killed_never_passes_the_limit),
 	};
