@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PROGRAM        "gpuslice-arbiter"
@@ -26,6 +27,8 @@
 #define LONG_LIFE_NS   (10 * NS_PER_SEC) /* it has not ended "again" */
 #define HUNG_NS \
 	(10 * NS_PER_SEC) /* without the answer that is due, another connection is tried */
+#define REPLACE_NS      (100 * NS_PER_MS) /* an arbiter that is asked to end takes so long */
+#define PROGRAM_MAX     (256 << 20)
 #define READ_BYTES      65536
 #define STATUS_QUESTION "{\"op\":\"status\"}\n"
 #define SUBSCRIBE       "{\"op\":\"readings\"}\n"
@@ -62,7 +65,7 @@ struct arbiter_link {
 	void *arg;
 	char run_dir[PATH_MAX], state_dir[PATH_MAX], socket[PATH_MAX];
 	char *program;
-	bool wanted, stopped;
+	bool wanted, stopped, replaced;
 	struct wire *wire;   /* NULL: not connected */
 	struct child *child; /* NULL: none of ours runs */
 	int peer_pid;
@@ -255,6 +258,54 @@ static int peer_pid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len) == 0 ? (int)c.pid : 0;
 }
 
+static int find_program(const struct arbiter_link *l, char ret[PATH_MAX], struct error *err);
+
+static bool same_content(const char *one, const char *other)
+{
+	CLEANUP(buf_fini) struct buf a = BUF_INIT(PROGRAM_MAX);
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(PROGRAM_MAX);
+
+	return file_read(one, &a, NULL) == 0 && file_read(other, &b, NULL) == 0 &&
+	       a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+/* Whether it runs another program than we would start. What cannot be looked at is as good as ours. */
+static bool is_other_build(const struct arbiter_link *l, int pid)
+{
+	char own[PATH_MAX], exe[64], name[PATH_MAX];
+	const char *base;
+	struct stat a, b;
+	ssize_t len;
+
+	(void)snprintf(exe, sizeof(exe), "/proc/%d/exe", pid);
+	len = pid > 0 ? readlink(exe, name, sizeof(name) - 1) : -1;
+	if (len < 0 || find_program(l, own, NULL) < 0)
+		return false;
+	name[len] = '\0';
+	base = strrchr(name, '/');
+	if (!base || strncmp(base + 1, PROGRAM, strlen(PROGRAM)) != 0)
+		return false;
+	if (stat(own, &a) < 0 || stat(exe, &b) < 0 || a.st_size > PROGRAM_MAX ||
+		(a.st_dev == b.st_dev && a.st_ino == b.st_ino))
+		return false;
+	return a.st_size != b.st_size || !same_content(own, exe);
+}
+
+/* True: the arbiter behind the socket is on its way out. */
+static bool replace(struct arbiter_link *l, int pid)
+{
+	if (l->replaced || (l->child && l->child->process.pid == pid) ||
+		!is_other_build(l, pid))
+		return false;
+	l->replaced = true;
+	if (kill(pid, SIGTERM) < 0)
+		return false;
+	log_info("an arbiter of another build is there, ours takes its place",
+		LOG_INT("pid", pid));
+	l->start_at_ns = time_mono_ns() + REPLACE_NS;
+	return true;
+}
+
 static int dial(struct arbiter_link *l, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
@@ -264,6 +315,8 @@ static int dial(struct arbiter_link *l, struct error *err)
 	if (unix_connect(l->socket, &fd, err) < 0)
 		return -1;
 	pid = peer_pid(fd);
+	if (replace(l, pid))
+		return error_set(err, ERR_UNAVAILABLE, "an arbiter of another build is ending");
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return error_nomem(err);
@@ -419,6 +472,14 @@ static void look_for_it(struct arbiter_link *l, uint64_t now)
 	}
 }
 
+/* It starts, or will in a moment. */
+static bool is_near(const struct arbiter_link *l, uint64_t now)
+{
+	if (l->wire)
+		return false;
+	return l->child ? now - l->started_ns < START_NS : now + BACKOFF_NS >= l->start_at_ns;
+}
+
 static void tick(struct arbiter_link *l)
 {
 	uint64_t now = time_mono_ns();
@@ -430,9 +491,7 @@ static void tick(struct arbiter_link *l)
 		look_for_it(l, now);
 	if ((l->wanted && !l->wire) || l->waiters)
 		(void)uv_timer_start(&l->timer, on_timer,
-			!l->wire && l->child && now - l->started_ns < START_NS ? TICK_FAST_MS
-									       : TICK_MS,
-			0);
+			is_near(l, now) ? TICK_FAST_MS : TICK_MS, 0);
 	else
 		(void)uv_timer_stop(&l->timer);
 }
@@ -476,7 +535,7 @@ void arbiter_link_want(struct arbiter_link *l, bool wanted)
 		return;
 	l->wanted = wanted;
 	if (!wanted) {
-		int pid = l->peer_pid;
+		int pid = l->peer_pid || !l->child ? l->peer_pid : l->child->process.pid;
 
 		if (pid > 0) {
 			log_info("no slice is left, the arbiter may end", LOG_INT("pid", pid));

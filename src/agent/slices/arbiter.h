@@ -7,6 +7,8 @@
  *
  *	wanted, somebody answers on its control socket   it is adopted: an earlier agent's, or a service's
  *	wanted, nobody does                              started, and again when it ends, with back-off
+ *	the same, and it is another build than ours      asked to end, and ours is started: at an upgrade. Once,
+ *	                                                 or two agents would fight
  *	not wanted any more                              asked to end (SIGTERM)
  *	the agent ends                                   it lives on
  *

@@ -181,6 +181,23 @@ static bool is_whole(const char *state_dir, const struct bundle *b)
 	       stat(path, &st) == 0 && (size_t)st.st_size == strlen(preload_text);
 }
 
+static bool is_file(const char *state_dir, const char *name, const char *file)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	return slice_libs_path(path, state_dir, name, file, NULL) == 0 &&
+	       stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+bool slice_libs_there(const char *state_dir, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
+		if (!is_file(state_dir, name, libraries[i]))
+			return false;
+	return is_file(state_dir, name, SLICE_LIBS_PRELOAD);
+}
+
 static int install(const char *state_dir, const struct bundle *b, struct error *err)
 {
 	char parent[PATH_MAX], path[PATH_MAX], temp[PATH_MAX], name[64];

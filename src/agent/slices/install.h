@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "base/strv.h"
 
+#include <stdbool.h>
+
 /*
  * Installs what is in @runtime_dir; NULL or "": what belongs to this program (../lib/gpuslice beside it, or
  * its build tree). *ret_name (SLICE_LIB_NAME_MAX) is the directory's name; if it is there already nothing is
@@ -20,6 +22,12 @@
  */
 int slice_libs_install(char *ret_name, const char *state_dir, const char *runtime_dir,
 	struct error *err) MUST_USE;
+
+/*
+ * Whether all of it is still there. Container runtimes make a directory of a source of a mount that is not,
+ * and with a directory as /etc/ld.so.preload a container would run without a limit. Three looks at files.
+ */
+bool slice_libs_there(const char *state_dir, const char *name);
 
 /* Removes the directories that are not in @keep. */
 void slice_libs_sweep(const char *state_dir, const struct strv *keep);

@@ -71,11 +71,10 @@ static void decode(struct buf *to, const char *text)
 	}
 }
 
-/* "/slices/<id>" wherever it stands. */
-static int find_ids(struct strv *ret, const struct buf *b, struct error *err)
+int slice_ids_in(struct strv *ret, const char *text, size_t len, struct error *err)
 {
 	static const char mark[] = "/" SLICES_DIR "/";
-	const char *p = buf_str(b), *end = p + b->len;
+	const char *p = text, *end = p + len;
 
 	while ((p = memmem(p, (size_t)(end - p), mark, sizeof(mark) - 1)) != NULL) {
 		char id[SLICE_ID_DIGITS + 1] = "";
@@ -115,7 +114,7 @@ int slice_checkpoint_ids(struct strv *ret, const char *text, size_t len, struct 
 			break;
 		}
 		decode(&b, answer);
-		r = buf_ok(&b) ? find_ids(ret, &b, err) : error_nomem(err);
+		r = buf_ok(&b) ? slice_ids_in(ret, buf_str(&b), b.len, err) : error_nomem(err);
 	}
 	json_decref(root);
 	return r;

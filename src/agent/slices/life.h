@@ -13,6 +13,9 @@
  *	it is not known whether one does         lives
  *	no pod has held them for @keep           goes when no process is left
  *
+ * Before one goes it is looked whether any process has it mounted all the same (slices/mounts.h): the
+ * kubelet's notes may have been deleted under containers that run.
+ *
  * While the arbiter cannot say whether a process is left, it takes @keep once more.
  * Thread: any (pure).
  */
@@ -34,6 +37,12 @@ bool slice_life_ends(struct slice *s, const struct slice_facts *f, uint64_t now_
 /* The first device of the list that is one of the slice's; NULL: none. Borrowed. */
 const struct pod_device *slice_holder(const struct slice_file *f,
 	const struct pod_devices *list);
+
+/*
+ * "/slices/<id>" wherever it stands in a text, as in /proc/PID/mountinfo of who has that slice mounted.
+ * Adds the ids to @ret.
+ */
+int slice_ids_in(struct strv *ret, const char *text, size_t len, struct error *err) MUST_USE;
 
 /*
  * Which slices the kubelet's checkpoint of its device manager names, a file that is private to the kubelet: it

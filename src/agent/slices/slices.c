@@ -5,6 +5,7 @@
 #include "agent/internal.h"
 #include "agent/slices/install.h"
 #include "agent/slices/life.h"
+#include "agent/slices/mounts.h"
 #include "base/fd.h"
 #include "base/time.h"
 
@@ -220,17 +221,14 @@ static enum slice_known yes_or_no(bool known, bool yes)
 	return !known ? SLICE_UNKNOWN : yes ? SLICE_YES : SLICE_NO;
 }
 
-/* What the arbiter said of the slice; NULL: nothing. Borrowed. */
-static const json_t *seen_of(const struct agent_slices *s, const char *id)
+/* A set of texts. */
+static json_t *set_of(const struct strv *v)
 {
-	for (size_t i = 0; i < json_array_size(s->seen); i++) {
-		const json_t *o = json_array_get(s->seen, i);
-		const char *text = json_string_value(json_object_get(o, "id"));
+	json_t *o = json_object();
 
-		if (text && !strcmp(text, id))
-			return o;
-	}
-	return NULL;
+	for (size_t i = 0; i < v->n; i++)
+		(void)json_object_set_new(o, v->v[i], json_true());
+	return o;
 }
 
 static bool is_busy(const json_t *seen)
@@ -286,25 +284,52 @@ static void remove_slice(struct agent *a, struct slice *slice)
 		log_info("slice removed, nobody has it any more", LOG_STR("slice", id));
 }
 
+/* Which slices are mounted by containers, found when it first matters. */
+struct mounts {
+	struct strv ids;
+	bool known, tried;
+};
+
+static bool may_be_mounted(struct mounts *m, const char *id)
+{
+	struct error err = ERROR_INIT;
+
+	if (!m->tried)
+		m->known = slice_mounts_find(&m->ids, "/proc", &err) == 0;
+	if (!m->tried && !m->known)
+		log_warn("no slice is removed: who has them mounted cannot be seen",
+			LOG_STR("reason", err.msg));
+	m->tried = true;
+	return !m->known || strv_has(&m->ids, id);
+}
+
 static void look_at_all(struct agent *a, const struct pod_devices *holders, bool held_known)
 {
 	CLEANUP(strv_fini) struct strv named = STRV_INIT;
+	struct mounts mounts = { .ids = STRV_INIT };
 	struct agent_slices *s = &a->slices;
 	uint64_t now = time_mono_ns();
 	bool named_known = named_slices(a, &named);
+	json_t *names = set_of(&named), *seen = slices_by_id(s->seen);
 	size_t before = s->store.n;
 
 	for (size_t i = s->store.n; i-- > 0;) {
 		struct slice *slice = s->store.v[i];
+		const char *id = slice->file.id;
+		const json_t *one = json_object_get(seen, id);
 		const struct slice_facts facts = {
-			.named = yes_or_no(named_known, strv_has(&named, slice->file.id)),
+			.named = yes_or_no(named_known, json_object_get(names, id)),
 			.held = yes_or_no(held_known, slice_holder(&slice->file, holders)),
-			.busy = yes_or_no(s->seen != NULL, is_busy(seen_of(s, slice->file.id))),
+			.busy = yes_or_no(one != NULL, is_busy(one)),
 		};
 
-		if (slice_life_ends(slice, &facts, now, s->options.keep_ns))
+		if (slice_life_ends(slice, &facts, now, s->options.keep_ns) &&
+			!may_be_mounted(&mounts, id))
 			remove_slice(a, slice);
 	}
+	strv_fini(&mounts.ids);
+	json_decref(names);
+	json_decref(seen);
 	if (s->store.n != before) {
 		sweep_libs(a);
 		want_arbiter(a);
@@ -484,6 +509,11 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 		return -1;
 	if (!plan.wanted)
 		return 0;
+	if (*s->lib && !slice_libs_there(s->store.state_dir, s->lib)) {
+		log_error("the slice libraries were taken away, installing them again",
+			LOG_STR("version", s->lib));
+		s->lib[0] = '\0';
+	}
 	install_libs(a);
 	if (!*s->lib)
 		return error_set(err, ERR_UNAVAILABLE,

@@ -59,6 +59,9 @@ void agent_slices_refresh(struct agent *a, void (*done)(void *arg), void *arg);
 /* The part of /v1/status (docs/status.md). A new reference. */
 json_t *agent_slices_status(const struct agent *a, const struct pod_devices *holders);
 
+/* The arbiter's list of slices by their ids. A new reference. */
+json_t *slices_by_id(const json_t *seen);
+
 /* Why pods cannot be given slices; "" if they can. Borrowed. */
 const char *agent_slices_trouble(const struct agent *a);
 

@@ -172,8 +172,7 @@ static json_t *slice_status(const struct agent *a, const struct slice *slice,
 	return o;
 }
 
-/* The arbiter's slices by their ids, borrowed; a new reference. */
-static json_t *by_id(const json_t *seen)
+json_t *slices_by_id(const json_t *seen)
 {
 	json_t *o = json_object();
 
@@ -191,7 +190,7 @@ json_t *agent_slices_status(const struct agent *a, const struct pod_devices *hol
 {
 	const struct agent_slices *s = &a->slices;
 	json_t *o = json_object(), *list = json_array(), *broken = json_array();
-	json_t *seen = by_id(s->seen);
+	json_t *seen = slices_by_id(s->seen);
 
 	for (size_t i = 0; i < s->store.n; i++)
 		(void)json_array_append_new(list,

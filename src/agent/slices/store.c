@@ -3,11 +3,13 @@
 
 #include "abi/slice-dir.h"
 #include "base/fd.h"
+#include "base/time.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -135,12 +137,25 @@ bool slice_store_prepare(struct slice_store *s, struct error *err)
 	return s->made - s->taken < SLICE_SPARES;
 }
 
+/* Whether the next one that lies ready still does; somebody may have cleaned up. */
+static bool spare_is_there(const struct slice_store *s)
+{
+	char temp[TEMP_MAX], path[PATH_MAX];
+
+	temp_name(temp, s->taken);
+	return s->made != s->taken && path_join(path, sizeof(path), s->dir, temp, NULL) == 0 &&
+	       access(path, F_OK) == 0;
+}
+
 /* Fills one that lies ready, or is made now, and gives it its name. */
 static int fill_dir(struct slice_store *s, const char *id, const char *text, struct error *err)
 {
 	CLEANUP(closep) int parent = -1;
 	CLEANUP(closep) int dir = -1;
 	char temp[TEMP_MAX];
+
+	while (s->made != s->taken && !spare_is_there(s))
+		s->taken++;
 
 	temp_name(temp, s->taken);
 	if (s->made == s->taken) {
@@ -233,6 +248,29 @@ static int load_one(struct slice_store *s, const char *name, struct error *err)
 	return 0;
 }
 
+static int by_age(const void *a, const void *b)
+{
+	const struct slice_file *x = &(*(struct slice *const *)a)->file,
+				*y = &(*(struct slice *const *)b)->file;
+
+	if (x->created_s != y->created_s)
+		return x->created_s < y->created_s ? -1 : 1;
+	return strcmp(x->id, y->id);
+}
+
+static void supersede(struct slice_store *s, const struct slice *by, uint64_t now_ns);
+
+/* The oldest first, and what the files say of each other. */
+static void order(struct slice_store *s)
+{
+	uint64_t now = time_mono_ns();
+
+	if (s->n > 1)
+		qsort(s->v, s->n, sizeof(struct slice *), by_age);
+	for (size_t i = 1; i < s->n; i++)
+		supersede(s, s->v[i], now);
+}
+
 int slice_store_load(struct slice_store *s, const char *state_dir, struct error *err)
 {
 	struct dirent *e;
@@ -253,6 +291,8 @@ int slice_store_load(struct slice_store *s, const char *state_dir, struct error 
 	while (r == 0 && (e = readdir(d)))
 		r = load_one(s, e->d_name, err);
 	(void)closedir(d);
+	if (r == 0)
+		order(s);
 	return r;
 }
 
