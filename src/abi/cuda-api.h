@@ -253,6 +253,20 @@ typedef struct CUmemAllocationProp_st {
 	} allocFlags;
 } CUmemAllocationProp;
 
+enum { CU_MEM_OPERATION_TYPE_MAP = 1, CU_MEM_OPERATION_TYPE_UNMAP = 2 };
+
+/* Of a sparse array. */
+struct CUarrayMapInfo {
+	unsigned int resourceType;
+	void *resource;
+	unsigned int subresourceType;
+	unsigned long long subresource[4];
+	unsigned int memOperationType, memHandleType;
+	CUmemGenericAllocationHandle memHandle;
+	unsigned long long offset;
+	unsigned int deviceBitMask, flags, reserved[2];
+};
+
 typedef struct CUmemPoolProps_st {
 	unsigned int allocType, handleTypes;
 	CUmemLocation location;

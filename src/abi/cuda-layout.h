@@ -14,6 +14,7 @@
 	S(CUipcMemHandle, 64) \
 	S(CUipcEventHandle, 64) \
 	S(CUmemLocation, 8) \
+	S(CUarrayMapInfo, 96) \
 	S(CUmemAllocationProp, 32) \
 	S(CUmemPoolProps, 88) \
 	S(CUmemAccessDesc, 12) \
@@ -41,6 +42,8 @@
 /* O(type, member, offset) */
 #define CUDA_LAYOUT_OFFSETS(O) \
 	O(CUmemLocation, id, 4) \
+	O(CUarrayMapInfo, memOperationType, 56) \
+	O(CUarrayMapInfo, memHandle, 64) \
 	O(CUmemAllocationProp, requestedHandleTypes, 4) \
 	O(CUmemAllocationProp, location, 8) \
 	O(CUmemAllocationProp, win32HandleMetaData, 16) \

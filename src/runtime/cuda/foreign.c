@@ -6,12 +6,14 @@
  * on the GPU: the arbiter is asked to look.
  *
  * Not hooked, as they take nothing of this process: IPC handles (who opens one maps its owner's
- * memory), pools' exported pointers, and graphics (GL, EGL, VDPAU): mapped for each frame, found by
+ * memory, and NVML counts none of it for the opener, H100), pools' exported pointers, and graphics (GL, EGL, VDPAU): mapped for each frame, found by
  * the regular comparison.
  */
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/vmm.h"
 #include "runtime/ledger.h"
 #include "runtime/link.h"
+#include "runtime/rows.h"
 
 static CUresult compared(CUresult r, int gpu)
 {
@@ -43,10 +45,13 @@ HOOK CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle multicast, CUdev
 	return r || !ledger_active() ? r : compared(r, ledger_device_gpu(device));
 }
 
+/* What is bound may stay after its last handle and mapping are gone here. */
 HOOK CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t at,
 	CUmemGenericAllocationHandle memory, size_t offset, size_t bytes,
 	unsigned long long flags)
 {
+	if (ledger_active())
+		(void)row_mark(ROW_HANDLE, memory, HANDLE_LENT);
 	return compared_here(
 		REAL(cuMulticastBindMem)(multicast, at, memory, offset, bytes, flags));
 }
@@ -54,6 +59,10 @@ HOOK CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t 
 HOOK CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, size_t at,
 	CUdeviceptr memory, size_t bytes, unsigned long long flags)
 {
+	struct row row;
+
+	if (ledger_active() && row_get(ROW_MAPPING, memory, &row))
+		(void)row_mark(ROW_HANDLE, row.other, HANDLE_LENT);
 	return compared_here(REAL(cuMulticastBindAddr)(multicast, at, memory, bytes, flags));
 }
 

@@ -9,18 +9,15 @@
  * after it, so the row outlives the memory; by then the driver may have given the same handle for
  * other memory, so rows carry a number of their own (.context) that must match.
  *
- * Memory that was exported may be held by whoever got it, or by the descriptor itself. When the last
- * of our own references goes, only NVML can tell whether the memory is gone.
+ * Memory that was exported may be held by whoever got it, or by the descriptor itself; memory that was
+ * mapped into a sparse array is held by that. When the last of our own references goes, only NVML can
+ * tell whether the memory is gone.
  */
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/vmm.h"
 #include "runtime/ledger.h"
 #include "runtime/link.h"
 #include "runtime/rows.h"
-
-enum {
-	HANDLE_EXPORTED = 1,
-	HANDLE_UNSEEN = 2, /* NVML does not count it */
-};
 
 /* Not the address of any context. Numbers that a child uses again are of rows that it has not. */
 static uint64_t next_number(void)
@@ -38,7 +35,7 @@ static enum charge_kind kind_of(const struct row *handle)
 /* Its last reference is gone in the driver; within an operation of the caller's. */
 static void give_back(const struct row *handle)
 {
-	if (handle->other & HANDLE_EXPORTED && kind_of(handle) == CHARGE_SEEN)
+	if (handle->other & HANDLE_LENT && kind_of(handle) == CHARGE_SEEN)
 		charge_disown(handle->gpu, handle->bytes);
 	else
 		charge_release(handle->gpu, handle->bytes, kind_of(handle));
@@ -93,7 +90,7 @@ HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 	if (!r) {
 		/* The last reference of another has gone in the driver, and not here yet. */
 		if (row_take(ROW_HANDLE, *handle, &old)) {
-			old.other |= HANDLE_EXPORTED; /* for NVML to tell */
+			old.other |= HANDLE_LENT; /* for NVML to tell */
 			give_back(&old);
 		}
 		if (!row_put(ROW_HANDLE, *handle, &row))
@@ -208,8 +205,42 @@ HOOK CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationH
 	unsigned int type, unsigned long long flags)
 {
 	if (ledger_active())
-		(void)row_mark(ROW_HANDLE, handle, HANDLE_EXPORTED);
+		(void)row_mark(ROW_HANDLE, handle, HANDLE_LENT);
 	return REAL(cuMemExportToShareableHandle)(shared, handle, type, flags);
+}
+
+/* Before the call: what is mapped may be released by another thread as soon as it is there. */
+static void lend(const CUarrayMapInfo *maps, unsigned int n)
+{
+	for (unsigned int i = 0; maps && i < n; i++)
+		if (maps[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
+			(void)row_mark(ROW_HANDLE, maps[i].memHandle, HANDLE_LENT);
+}
+
+/* What is unmapped is free, if at all, when the stream has come to it. */
+static CUresult lent(CUresult r)
+{
+	int gpu = r ? LEDGER_NONE : ledger_current_gpu();
+
+	if (gpu >= 0)
+		ledger_compare(gpu);
+	return r;
+}
+
+HOOK CUresult cuMemMapArrayAsync(CUarrayMapInfo *maps, unsigned int n, CUstream stream)
+{
+	if (!ledger_active())
+		return REAL(cuMemMapArrayAsync)(maps, n, stream);
+	lend(maps, n);
+	return lent(REAL(cuMemMapArrayAsync)(maps, n, stream));
+}
+
+HOOK CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *maps, unsigned int n, CUstream stream)
+{
+	if (!ledger_active())
+		return REAL(cuMemMapArrayAsync_ptsz)(maps, n, stream);
+	lend(maps, n);
+	return lent(REAL(cuMemMapArrayAsync_ptsz)(maps, n, stream));
 }
 
 /* Whoever made it pays. If that was this process the driver may give the handle that is known. */

@@ -385,6 +385,14 @@ static CUresult d_import(CUmemGenericAllocationHandle *h, void *shared_handle,
 	return CUDA_SUCCESS;
 }
 
+static CUresult d_map_array(CUarrayMapInfo *maps, unsigned int n, CUstream stream)
+{
+	(void)maps;
+	(void)n;
+	(void)stream;
+	return CUDA_SUCCESS;
+}
+
 static CUresult d_address_free(CUdeviceptr p, size_t bytes)
 {
 	return d.unmaps ? d_unmap(p, bytes) : CUDA_ERROR_INVALID_VALUE;
@@ -603,6 +611,8 @@ void *forward_resolve(unsigned int slot)
 	X(cuMemGetInfo, d_info_low)                        \
 	X(cuMemPoolGetAttribute, d_pool_attribute)         \
 	X(cuMemImportFromShareableHandle, d_import)        \
+	X(cuMemMapArrayAsync, d_map_array)                 \
+	X(cuMemMapArrayAsync_ptsz, d_map_array)            \
 	X(cuMemAddressFree, d_address_free)                \
 	X(cuDevicePrimaryCtxReset, d_primary_reset)        \
 	X(cuDevicePrimaryCtxReset_v2, d_primary_reset)     \
@@ -1146,6 +1156,28 @@ static void handles__that_are_imported_again_cost_once(void **state)
 	in_child(imported);
 }
 
+static void in_array(void)
+{
+	CUmemAllocationProp prop = { .type = 1,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 3 } };
+	CUarrayMapInfo map = { .memOperationType = CU_MEM_OPERATION_TYPE_MAP };
+	CUmemGenericAllocationHandle h;
+
+	/* The array holds it, which no call of the driver's tells us. */
+	CHECK(!cuMemCreate(&h, 4 * MIB, &prop, 0));
+	map.memHandle = h;
+	d.handles[h - 1000].maps = 1;
+	CHECK(!cuMemMapArrayAsync(&map, 1, NULL) && !cuMemRelease(h));
+	CHECK(held() == 4 * MIB && used() == 4 * MIB && page()->seen == 0);
+	CHECK(!cuMemMapArrayAsync_ptsz(&map, 0, NULL) && arbiter->compares >= 3);
+}
+
+static void handles__of_sparse_arrays_are_left_to_nvml(void **state)
+{
+	(void)state;
+	in_child(in_array);
+}
+
 static void addresses(void)
 {
 	CUmemAllocationProp prop = { .type = 1,
@@ -1382,6 +1414,7 @@ int main(void)
 		cmocka_unit_test(reset__gives_all_but_the_context_back),
 		cmocka_unit_test(free__lets_pools_shrink),
 		cmocka_unit_test(handles__that_are_imported_again_cost_once),
+		cmocka_unit_test(handles__of_sparse_arrays_are_left_to_nvml),
 		cmocka_unit_test(mappings__go_with_their_addresses_if_the_driver_lets_them),
 		cmocka_unit_test(first_versions__are_charged_as_the_second_ones),
 		cmocka_unit_test(hooks__survive_a_kill_at_any_instruction),
