@@ -109,6 +109,8 @@ cluster_up() {
 	cp -r "$KUBE_HERE"/images/. "$KUBE/layers/"
 	mkdir -p "$KUBE/layers/gpuslice/usr"
 	cp -r "$STAGE"/. "$KUBE/layers/gpuslice/usr/"
+	mkdir -p "$KUBE/layers/cuda-programs/usr/bin"
+	cp "$GPUSLICE_BUILD"/test/cuda/{cuda-hold,nvml-look} "$KUBE/layers/cuda-programs/usr/bin/"
 	: >"$KUBE/deny"
 	ip addr add 10.0.0.1/32 dev lo &&
 		ip link add kube0 type bridge && ip addr add 10.1.0.1/16 dev kube0 && ip link set kube0 up || return 1
@@ -329,7 +331,7 @@ node_gpus() {
 		mknod -m 666 /dev/nvidia-uvm-tools c 511 1
 		cd /usr/lib/x86_64-linux-gnu
 		cp -L /opt/gpuslice/lib/gpuslice/sim/libnvidia-ml.so.1 "libnvidia-ml.so.$1"
-		cp -L /opt/gpuslice/lib/gpuslice/sim/libnvidia-ml.so.1 "libcuda.so.$1"
+		cp -L /opt/gpuslice/lib/gpuslice/sim/libcuda.so.1 "libcuda.so.$1"
 		ln -sf "libnvidia-ml.so.$1" libnvidia-ml.so.1
 		ln -sf "libcuda.so.$1" libcuda.so.1
 		cp /opt/gpuslice-test/nvidia-smi /usr/bin/' bash "$version" || return 1
@@ -348,6 +350,13 @@ for line in open(sys.argv[1] + "/proc/driver/nvidia-caps/mig-minors"):
     if gpu in ("config", "monitor") or os.path.exists(gpu.replace("gpu", "/dev/nvidia", 1)):
         os.mknod(f"/dev/nvidia-caps/nvidia-cap{minor}", stat.S_IFCHR | 0o444, os.makedev(236, int(minor)))
 ' "$SIM_DIR"
+}
+
+# gpu_start NAME: from now on programs can do work on the node's GPUs. Without this the first one would start
+# the daemon that is them, in its own container, and the node's processes would have the PIDs of that.
+gpu_start() {
+	node_start "$1" gpu /opt/gpuslice/libexec/gpuslice/gpuslice-sim-gpu --dir "$SIM_DIR" --idle-ms 3600000
+	eventually 10 node_exec "$1" test -S "$SIM_DIR/cuda.sock"
 }
 
 # sim NAME ACTION...: `gpuslice sim` on the node.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -100,10 +101,34 @@ func (l *logFile) copy(stream string, from io.ReadCloser, done *sync.WaitGroup) 
 	}
 }
 
+// ownPids is false for a container that shares the node's PIDs.
+func (c *container) ownPids() bool {
+	return c.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid() != cri.NamespaceMode_NODE
+}
+
+// killAll ends who is left of a container whose first process has ended: without PIDs of its own the kernel
+// does not. Real runtimes know them by their control group, this one by the mounts that they have.
+func killAll(mounts string) {
+	for found := true; found; {
+		found = false
+		list, _ := filepath.Glob("/proc/[0-9]*/ns/mnt")
+		for _, path := range list {
+			if is, _ := os.Readlink(path); is != mounts {
+				continue
+			}
+			pid, _ := strconv.Atoi(strings.Split(path, "/")[2])
+			found = syscall.Kill(pid, syscall.SIGKILL) == nil || found
+		}
+		if found {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
 // command is the process in namespaces of its own, as far as the pod asks for them.
 func (c *container) command(in *os.File, report, stdout, stderr *os.File) *exec.Cmd {
 	flags := syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
-	if c.config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetPid() != cri.NamespaceMode_NODE {
+	if c.ownPids() {
 		flags |= syscall.CLONE_NEWPID
 	}
 	return &exec.Cmd{
@@ -174,8 +199,12 @@ func (c *container) run(text []byte, failed chan<- error) {
 		failed <- errors.New(strings.TrimSpace(string(report)))
 		return
 	}
+	mounts, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", cmd.Process.Pid))
 	failed <- nil
 	_ = cmd.Wait()
+	if !c.ownPids() && mounts != "" {
+		killAll(mounts)
+	}
 	copies.Wait()
 	code := cmd.ProcessState.ExitCode()
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
