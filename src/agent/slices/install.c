@@ -167,18 +167,44 @@ static void remove_dir(const char *path)
 	(void)rmdir(path);
 }
 
-/* All files of the directory are there and as long as they should be. */
-static bool is_whole(const char *state_dir, const struct bundle *b)
+static bool is_right(int dir, const char *name, size_t len)
 {
-	char path[PATH_MAX];
 	struct stat st;
 
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	       (size_t)st.st_size == len;
+}
+
+/* The file is as long as it should be, or is put there whole. */
+static int repair_file(int dir, const char *name, const void *data, size_t len, mode_t mode,
+	struct error *err)
+{
+	static const char temp[] = NEW_PREFIX "file";
+
+	if (is_right(dir, name, len))
+		return 0;
+	(void)unlinkat(dir, temp, 0);
+	/* Container runtimes make directories of what is not there. */
+	(void)unlinkat(dir, name, AT_REMOVEDIR);
+	if (put_file(dir, temp, data, len, mode, err) < 0)
+		return -1;
+	if (renameat(dir, temp, dir, name) < 0)
+		return error_sys(err, errno, "rename '%s'", name);
+	return 0;
+}
+
+/*
+ * A directory that is there keeps its place, whatever is wrong with it: containers that run have it mounted, and
+ * what they start next is to find the libraries.
+ */
+static int repair(int dir, const struct bundle *b, struct error *err)
+{
 	for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
-		if (slice_libs_path(path, state_dir, b->name, libraries[i], NULL) < 0 ||
-			stat(path, &st) < 0 || (size_t)st.st_size != b->content[i].len)
-			return false;
-	return slice_libs_path(path, state_dir, b->name, SLICE_LIBS_PRELOAD, NULL) == 0 &&
-	       stat(path, &st) == 0 && (size_t)st.st_size == strlen(preload_text);
+		if (repair_file(dir, libraries[i], b->content[i].data, b->content[i].len,
+			    LIB_MODE, err) < 0)
+			return -1;
+	return repair_file(dir, SLICE_LIBS_PRELOAD, preload_text, strlen(preload_text),
+		TEXT_MODE, err);
 }
 
 static bool is_file(const char *state_dir, const char *name, const char *file)
@@ -198,8 +224,22 @@ bool slice_libs_there(const char *state_dir, const char *name)
 	return is_file(state_dir, name, SLICE_LIBS_PRELOAD);
 }
 
+static int make_new(const char *path, const char *temp, const struct bundle *b,
+	struct error *err)
+{
+	remove_dir(temp);
+	if (fill_dir(temp, b, err) == 0) {
+		if (rename(temp, path) == 0)
+			return 0;
+		(void)error_sys(err, errno, "rename '%s'", temp);
+	}
+	remove_dir(temp);
+	return -1;
+}
+
 static int install(const char *state_dir, const struct bundle *b, struct error *err)
 {
+	CLEANUP(closep) int dir = -1;
 	char parent[PATH_MAX], path[PATH_MAX], temp[PATH_MAX], name[64];
 
 	(void)snprintf(name, sizeof(name), NEW_PREFIX "%d", (int)getpid());
@@ -208,23 +248,10 @@ static int install(const char *state_dir, const struct bundle *b, struct error *
 		slice_libs_path(temp, state_dir, name, NULL, err) < 0 ||
 		dir_make(parent, DIR_MODE, err) < 0)
 		return -1;
-	/* What somebody has broken is out of the way first; who has it mapped keeps it. */
-	if (access(path, F_OK) == 0) {
-		remove_dir(temp);
-		if (rename(path, temp) < 0)
-			return error_sys(err, errno, "rename '%s'", path);
-	}
-	remove_dir(temp);
-	if (fill_dir(temp, b, err) < 0) {
-		remove_dir(temp);
-		return -1;
-	}
-	if (rename(temp, path) < 0) {
-		(void)error_sys(err, errno, "rename '%s'", temp);
-		remove_dir(temp);
-		return -1;
-	}
-	return 0;
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir < 0)
+		return make_new(path, temp, b, err);
+	return repair(dir, b, err) < 0 ? error_prefix(err, "%s", path) : 0;
 }
 
 int slice_libs_install(char *ret_name, const char *state_dir, const char *runtime_dir,
@@ -235,7 +262,7 @@ int slice_libs_install(char *ret_name, const char *state_dir, const char *runtim
 
 	if (read_bundle(&b, runtime_dir, err) < 0)
 		return -1;
-	if (!is_whole(state_dir, &b) && install(state_dir, &b, err) < 0)
+	if (install(state_dir, &b, err) < 0)
 		return -1;
 	memcpy(ret_name, b.name, sizeof(b.name));
 	return 0;

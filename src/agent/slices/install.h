@@ -6,8 +6,8 @@
  * file that is mounted as /etc/ld.so.preload. They come from our own installation, since the host's
  * file system is where a mount must come from, and this program may run in a container.
  *
- * A directory is made whole under another name, flushed and renamed; it is never changed after, since
- * processes have its files mapped, and stays as long as a slice names it.
+ * A directory is made whole under another name, flushed and renamed. Its files are never written to after, since
+ * processes have them mapped; one that is missing is put in its place. It stays as long as a slice names it.
  * Thread: loop. Blocks: on files.
  */
 #include "base/error.h"

@@ -5,15 +5,21 @@
 #include "agent/slices/file.h"
 #include "agent/slices/install.h"
 #include "agent/slices/life.h"
+#include "agent/slices/mounts.h"
 #include "agent/slices/store.h"
 #include "base/fd.h"
 #include "base/time.h"
 
 #include <dirent.h>
 #include <limits.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define GIB (UINT64_C(1) << 30)
@@ -203,6 +209,49 @@ static void slice_store__has_directories_ready(void **state)
 	test_rmdir(dir);
 }
 
+static void slice_store__does_without_what_was_taken_away(void **state)
+{
+	char *dir = test_tmpdir(), path[PATH_MAX];
+	struct error err = ERROR_INIT;
+	struct slice_store s;
+	struct slice *slice;
+
+	(void)state;
+	assert_ok(slice_store_load(&s, dir, &err), &err);
+	while (slice_store_prepare(&s, &err))
+		;
+	join(path, dir, SLICES_DIR);
+	test_rmdir(strdup(path));
+	assert_ok(slice_store_add(&s, &slice, "r", ids, 1, &plan, "lib", 1, 1000, &err), &err);
+	assert_int_equal(entries(path), 1);
+	slice_store_fini(&s);
+	test_rmdir(dir);
+}
+
+/* Also by an agent that starts anew, in the order of their age. */
+static void slice_store__knows_who_came_after(void **state)
+{
+	char *dir = test_tmpdir();
+	struct error err = ERROR_INIT;
+	struct slice_store s;
+	struct slice *slice;
+
+	(void)state;
+	assert_ok(slice_store_load(&s, dir, &err), &err);
+	for (uint64_t at = 3; at > 0; at--)
+		assert_ok(slice_store_add(&s, &slice, "r", ids, 1, &plan, "lib", 1, at * 1000,
+				  &err),
+			&err);
+	slice_store_fini(&s);
+	assert_ok(slice_store_load(&s, dir, &err), &err);
+	for (uint64_t i = 0; i < 3; i++) {
+		assert_true(s.v[i]->file.created_s == (i + 1) * 1000);
+		assert_true(s.v[i]->superseded == (i < 2));
+	}
+	slice_store_fini(&s);
+	test_rmdir(dir);
+}
+
 static void slice_store__wants_an_absolute_path(void **state)
 {
 	struct slice_store s;
@@ -338,6 +387,60 @@ static void slice_checkpoint__is_searched_for_ids(void **state)
 	}
 }
 
+/* A process in a mount namespace of its own, that has the slice mounted: as a container. */
+static pid_t container(const char *slice_dir, const char *at)
+{
+	int ready[2];
+	char c = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		c = unshare(CLONE_NEWNS) == 0 &&
+		    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+		    mount(slice_dir, at, NULL, MS_BIND, NULL) == 0;
+		(void)!write(ready[1], &c, 1);
+		for (;;)
+			(void)pause();
+	}
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	(void)close(ready[0]);
+	(void)close(ready[1]);
+	if (c)
+		return pid;
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	return 0;
+}
+
+static void slice_mounts__are_found_in_other_namespaces(void **state)
+{
+	char *dir = test_tmpdir(), slice[PATH_MAX], at[PATH_MAX];
+	CLEANUP(strv_fini) struct strv before = STRV_INIT;
+	CLEANUP(strv_fini) struct strv during = STRV_INIT;
+	struct error err = ERROR_INIT;
+	pid_t pid;
+
+	(void)state;
+	join(slice, dir, SLICES_DIR "/" ID);
+	join(at, dir, "at");
+	assert_ok(dir_make(slice, 0755, &err), &err);
+	assert_ok(dir_make(at, 0755, &err), &err);
+	assert_ok(slice_mounts_find(&before, "/proc", &err), &err);
+	pid = container(slice, at);
+	if (pid) {
+		assert_ok(slice_mounts_find(&during, "/proc", &err), &err);
+		assert_true(during.n > before.n && strv_has(&during, ID));
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, 0);
+	} else {
+		print_message("# skipped: no mount namespaces\n");
+	}
+	test_rmdir(dir);
+}
+
 /* --- the libraries --- */
 
 static void put(const char *dir, const char *name, const char *text)
@@ -353,7 +456,7 @@ static void slice_libs__are_never_changed_in_place(void **state)
 {
 	char *from = test_tmpdir(), *to = test_tmpdir();
 	char one[SLICE_LIB_NAME_MAX], same[SLICE_LIB_NAME_MAX], two[SLICE_LIB_NAME_MAX];
-	char path[PATH_MAX];
+	char path[PATH_MAX], dir[PATH_MAX];
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 	CLEANUP(strv_fini) struct strv keep = STRV_INIT;
 	struct error err = ERROR_INIT;
@@ -392,8 +495,23 @@ static void slice_libs__are_never_changed_in_place(void **state)
 	/* A part of it is missing: made whole. */
 	assert_ok(slice_libs_path(path, to, two, SLICE_LIB_CUDA, &err), &err);
 	assert_int_equal(unlink(path), 0);
+	assert_false(slice_libs_there(to, two));
+	assert_ok(slice_libs_path(dir, to, two, NULL, &err), &err);
+	assert_int_equal(stat(dir, &before), 0);
 	assert_ok(slice_libs_install(same, to, from, &err), &err);
 	assert_int_equal(access(path, F_OK), 0);
+	assert_true(slice_libs_there(to, two));
+	/* In the directory that containers have mounted. */
+	assert_int_equal(stat(dir, &after), 0);
+	assert_true(before.st_ino == after.st_ino);
+
+	/* As a container runtime leaves it that did not find the source of a mount. */
+	assert_ok(slice_libs_path(path, to, two, SLICE_LIBS_PRELOAD, &err), &err);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0755), 0);
+	assert_false(slice_libs_there(to, two));
+	assert_ok(slice_libs_install(same, to, from, &err), &err);
+	assert_true(slice_libs_there(to, two));
 	test_rmdir(from);
 	test_rmdir(to);
 }
@@ -405,11 +523,14 @@ int main(void)
 		cmocka_unit_test(slice_file__refuses_what_it_is_not),
 		cmocka_unit_test(slice_store__finds_again_what_it_made),
 		cmocka_unit_test(slice_store__has_directories_ready),
+		cmocka_unit_test(slice_store__does_without_what_was_taken_away),
+		cmocka_unit_test(slice_store__knows_who_came_after),
 		cmocka_unit_test(slice_store__wants_an_absolute_path),
 		cmocka_unit_test(slice_store__supersedes_what_had_the_same_devices),
 		cmocka_unit_test(slice_life__follows_the_table),
 		cmocka_unit_test(slice_life__begins_anew_when_held),
 		cmocka_unit_test(slice_checkpoint__is_searched_for_ids),
+		cmocka_unit_test(slice_mounts__are_found_in_other_namespaces),
 		cmocka_unit_test(slice_libs__are_never_changed_in_place),
 	};
 
