@@ -334,6 +334,44 @@ failed() {
 	eventually 20 status '.slices.list[0] | .known and .gpus[0].usedBytes == 0'
 }
 
+@test "an arbiter of another build is replaced, once" {
+	local first second dir
+	for dir in old new; do
+		mkdir "$NODE_DIR/$dir"
+		ln -s "$STAGE/libexec/gpuslice/gpuslice-nvml" "$NODE_DIR/$dir/"
+		cp "$STAGE/libexec/gpuslice/gpuslice-arbiter" "$NODE_DIR/$dir/"
+	done
+	printf x >>"$NODE_DIR/new/gpuslice-arbiter"
+	GPUSLICE_LIBEXEC=$NODE_DIR/old up 'memory: 4Gi'
+	eventually 20 status '.slices.arbiter.state == "up"'
+	first=$(one_arbiter)
+	stop agent
+	GPUSLICE_LIBEXEC=$NODE_DIR/new agent_up
+	eventually 20 status ".slices.arbiter | .state == \"up\" and .pid != $first"
+	second=$(one_arbiter)
+	[[ $(readlink "/proc/$second/exe") == "$NODE_DIR/new/gpuslice-arbiter" ]]
+	grep "an arbiter of another build is there" "$NODE_DIR"/agent*.log
+	stop agent
+	GPUSLICE_LIBEXEC=$NODE_DIR/new agent_up
+	eventually 20 status '.slices.arbiter.state == "up"'
+	[[ $(one_arbiter) == "$second" ]]
+}
+
+@test "libraries that were taken away under a running agent are there for the next container" {
+	local lib
+	up 'memory: 4Gi'
+	pod one
+	eventually 20 has_slice one
+	lib=$GPUSLICE_STATE_DIR/lib/$(status .slices.libraries)
+	rm "$lib/ld.so.preload"
+	mkdir "$lib/ld.so.preload"
+	rm -r "$SLICES"/.new-*
+	pod two
+	eventually 20 has_slice two
+	[[ -f $lib/ld.so.preload && $(wc -l <"$lib/ld.so.preload") == 2 ]]
+	[[ -e $SLICES/$(id_of two)/slice.json ]]
+}
+
 @test "while the arbiter is away status says so, and pods are given slices" {
 	local libexec=$NODE_DIR/libexec
 	mkdir "$libexec"
