@@ -24,7 +24,7 @@ static const struct option_def option_defs[] = {
 		.help = "where the control socket and the book of grants are" },
 	{ .name = "procfs",
 		.type = OPTION_STR,
-		.env = { "GPUSLICE_PROCFS" },
+		/* Not GPUSLICE_PROCFS, which the agent has too: there it may be the driver's list only. */
 		.arg = "DIR",
 		.def = ARBITER_PROCFS,
 		.help = "where procfs is mounted, of the node's PID namespace" },
