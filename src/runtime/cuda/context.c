@@ -120,7 +120,12 @@ static void release_row(enum row_kind kind, uint64_t key, const struct row *row,
 {
 	(void)key;
 	(void)arg;
-	charge_release(row->gpu, row->bytes, kind == ROW_MANAGED ? CHARGE_UNSEEN : CHARGE_SEEN);
+	/* Where others may have it still, only NVML tells (memory.c). */
+	if ((kind == ROW_POINTER || kind == ROW_CHUNK) && row->other & 1)
+		charge_disown(row->gpu, row->bytes);
+	else
+		charge_release(row->gpu, row->bytes,
+			kind == ROW_MANAGED ? CHARGE_UNSEEN : CHARGE_SEEN);
 }
 
 /* Ends an operation after which a context is no more. */

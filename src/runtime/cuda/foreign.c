@@ -5,9 +5,9 @@
  * (multicast). Nothing is charged for it, as its owner pays, but the driver may keep books of its own
  * on the GPU: the arbiter is asked to look.
  *
- * Not hooked, as they take nothing of this process: IPC handles (who opens one maps its owner's
- * memory, and NVML counts none of it for the opener, H100), pools' exported pointers, and graphics (GL, EGL, VDPAU): mapped for each frame, found by
- * the regular comparison.
+ * Not hooked, as they take nothing of this process: the opening of IPC handles (who opens one maps its
+ * owner's memory, which NVML counts for the owner while that has it), pools' exported pointers, and
+ * graphics (GL, EGL, VDPAU): mapped for each frame, found by the regular comparison.
  */
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/vmm.h"
@@ -36,6 +36,12 @@ HOOK CUresult cuImportExternalMemory(CUexternalMemory *memory,
 HOOK CUresult cuDestroyExternalMemory(CUexternalMemory memory)
 {
 	return compared_here(REAL(cuDestroyExternalMemory)(memory));
+}
+
+/* The memory is counted for who closes it, if its owner has freed it meanwhile. */
+HOOK CUresult cuIpcCloseMemHandle(CUdeviceptr memory)
+{
+	return compared_here(REAL(cuIpcCloseMemHandle)(memory));
 }
 
 HOOK CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle multicast, CUdevice device)

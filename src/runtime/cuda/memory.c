@@ -18,6 +18,9 @@
  * A pointer's own row goes before the driver frees, as another thread may be given the same address
  * at once, and comes back if the driver refuses. A free waits for the GPU, and a pool's pointer is
  * freed for good by it: pools may shrink (lump.h).
+ *
+ * Memory that was given to other processes by an IPC handle stays while one of them has it open; from
+ * its free on NVML counts it for that one (H100). So what it was charged with is left to NVML then.
  */
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/lump.h"
@@ -25,7 +28,8 @@
 #include "runtime/rows.h"
 
 #define SMALL_MAX     (UINT64_C(1) << 20)
-#define PITCH_ALIGN   512                  /* of a row, on all GPUs since 2012 */
+#define LENT          UINT64_C(1) /* in .other of pointers and chunks, beside an address */
+#define PITCH_ALIGN   512         /* of a row, on all GPUs since 2012 */
 #define MANAGED_ALIGN (UINT64_C(64) << 10) /* pages of the GPU that a small one takes */
 
 static uint64_t round_up(uint64_t bytes, uint64_t to)
@@ -193,19 +197,23 @@ static void free_begin(struct freeing *f, uint64_t pointer)
 
 static void free_end(struct freeing *f, CUresult r)
 {
-	struct row chunk;
+	struct row gone = f->row;
 	uint64_t bytes;
 
 	lump_wait_end(&f->pools);
 	if (f->kind == ROW_FREE)
 		return;
-	bytes = f->row.bytes;
+	bytes = gone.bytes;
 	if (r) {
 		bytes = 0;
 		if (!row_put(f->kind, f->pointer, &f->row))
 			charge_disown(f->row.gpu, f->row.bytes);
-	} else if (f->row.other) {
-		bytes = row_count(ROW_CHUNK, f->row.other, -1, &chunk) ? 0 : chunk.bytes;
+	} else if (gone.other & ~LENT) {
+		bytes = row_count(ROW_CHUNK, gone.other & ~LENT, -1, &gone) ? 0 : gone.bytes;
+	}
+	if (bytes && gone.other & LENT) {
+		charge_disown(gone.gpu, bytes);
+		bytes = 0;
 	}
 	charge_free_end(&f->charge, bytes);
 }
@@ -234,4 +242,23 @@ HOOK CUresult cuMemFree(CUdeviceptr_v1 dptr)
 	r = REAL(cuMemFree)(dptr);
 	free_end(&f, r);
 	return r;
+}
+
+/* The handle is of all that the pointer lies in. */
+HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
+{
+	CUdeviceptr base = dptr;
+	struct row row;
+	size_t bytes;
+
+	if (!ledger_active())
+		return REAL(cuIpcGetMemHandle)(handle, dptr);
+	if (REAL(cuMemGetAddressRange_v2)(&base, &bytes, dptr))
+		base = dptr;
+	if (row_get(ROW_POINTER, base, &row)) {
+		(void)row_mark(ROW_POINTER, base, LENT);
+		if (row.other & ~LENT)
+			(void)row_mark(ROW_CHUNK, row.other & ~LENT, LENT);
+	}
+	return REAL(cuIpcGetMemHandle)(handle, dptr);
 }

@@ -385,6 +385,21 @@ static CUresult d_import(CUmemGenericAllocationHandle *h, void *shared_handle,
 	return CUDA_SUCCESS;
 }
 
+static CUresult d_ipc_handle(CUipcMemHandle *handle, CUdeviceptr p)
+{
+	memset(handle, 0, sizeof(*handle));
+	return p >= BASE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult d_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr p)
+{
+	bool small = d.slots[(p - BASE) / G];
+
+	*base = small ? p : p / G * G;
+	*bytes = small ? SLOT : d.length[(p - BASE) / G] * G;
+	return CUDA_SUCCESS;
+}
+
 static CUresult d_map_array(CUarrayMapInfo *maps, unsigned int n, CUstream stream)
 {
 	(void)maps;
@@ -611,6 +626,8 @@ void *forward_resolve(unsigned int slot)
 	X(cuMemGetInfo, d_info_low)                        \
 	X(cuMemPoolGetAttribute, d_pool_attribute)         \
 	X(cuMemImportFromShareableHandle, d_import)        \
+	X(cuIpcGetMemHandle, d_ipc_handle)                 \
+	X(cuMemGetAddressRange_v2, d_range)                \
 	X(cuMemMapArrayAsync, d_map_array)                 \
 	X(cuMemMapArrayAsync_ptsz, d_map_array)            \
 	X(cuMemAddressFree, d_address_free)                \
@@ -1178,6 +1195,37 @@ static void handles__of_sparse_arrays_are_left_to_nvml(void **state)
 	in_child(in_array);
 }
 
+static void ipc(void)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr p, q, small, beside;
+	CUcontext c;
+
+	CHECK(!cuMemAlloc_v2(&p, 10 * MIB) && !cuMemAlloc_v2(&q, 6 * MIB));
+	CHECK(!cuMemAlloc_v2(&small, 100) && !cuMemAlloc_v2(&beside, 100));
+	CHECK(!cuIpcGetMemHandle(&handle, p + 5) && !cuIpcGetMemHandle(&handle, small));
+	/* Others may have it open: the arbiter finds whose it is. */
+	CHECK(!cuMemFree_v2(p) && page()->seen == 8 * MIB && used() == 18 * MIB);
+	CHECK(arbiter->compares == 1);
+	/* The handle was of the whole chunk. */
+	CHECK(!cuMemFree_v2(small) && page()->seen == 8 * MIB);
+	CHECK(!cuMemFree_v2(beside) && page()->seen == 6 * MIB && used() == 18 * MIB);
+	CHECK(!cuMemFree_v2(q) && page()->seen == 0 && used() == 12 * MIB);
+	/* The next ones are the process's alone. */
+	CHECK(!cuMemAlloc_v2(&p, 10 * MIB) && !cuMemFree_v2(p) && used() == 12 * MIB);
+	CHECK(!cuMemAlloc_v2(&p, 100) && !cuMemFree_v2(p) && used() == 12 * MIB && !held());
+	/* With its context. */
+	CHECK(!cuCtxCreate_v2(&c, 0, 3) && !cuMemAlloc_v2(&p, 10 * MIB));
+	CHECK(!cuIpcGetMemHandle(&handle, p) && used() == 622 * MIB);
+	CHECK(!cuCtxDestroy_v2(c) && page()->seen == 0 && used() == 622 * MIB);
+}
+
+static void free__of_what_others_may_have_is_left_to_nvml(void **state)
+{
+	(void)state;
+	in_child(ipc);
+}
+
 static void addresses(void)
 {
 	CUmemAllocationProp prop = { .type = 1,
@@ -1415,6 +1463,7 @@ int main(void)
 		cmocka_unit_test(free__lets_pools_shrink),
 		cmocka_unit_test(handles__that_are_imported_again_cost_once),
 		cmocka_unit_test(handles__of_sparse_arrays_are_left_to_nvml),
+		cmocka_unit_test(free__of_what_others_may_have_is_left_to_nvml),
 		cmocka_unit_test(mappings__go_with_their_addresses_if_the_driver_lets_them),
 		cmocka_unit_test(first_versions__are_charged_as_the_second_ones),
 		cmocka_unit_test(hooks__survive_a_kill_at_any_instruction),
