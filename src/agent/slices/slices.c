@@ -303,6 +303,28 @@ static bool may_be_mounted(struct mounts *m, const char *id)
 	return !m->known || strv_has(&m->ids, id);
 }
 
+/*
+ * Whether the kubelet names a newer slice that has a device of this one, which it does not name. Then this one's
+ * pod is gone, also where both were made within SLICE_SIBLING_S: an init container's it would name.
+ */
+static bool is_replaced(const struct slice_store *s, size_t at, const json_t *names)
+{
+	const struct slice_file *old = &s->v[at]->file;
+
+	if (json_object_get(names, old->id))
+		return false;
+	for (size_t i = at + 1; i < s->n; i++) {
+		const struct slice_file *f = &s->v[i]->file;
+
+		if (!json_object_get(names, f->id) || strcmp(f->resource, old->resource) != 0)
+			continue;
+		for (size_t k = 0; k < f->devices.n; k++)
+			if (strv_has(&old->devices, f->devices.v[k]))
+				return true;
+	}
+	return false;
+}
+
 static void look_at_all(struct agent *a, const struct pod_devices *holders, bool held_known)
 {
 	CLEANUP(strv_fini) struct strv named = STRV_INIT;
@@ -323,6 +345,10 @@ static void look_at_all(struct agent *a, const struct pod_devices *holders, bool
 			.busy = yes_or_no(one != NULL, is_busy(one)),
 		};
 
+		if (named_known && !slice->superseded && is_replaced(&s->store, i, names)) {
+			slice->superseded = true;
+			slice->superseded_ns = now;
+		}
 		if (slice_life_ends(slice, &facts, now, s->options.keep_ns) &&
 			!may_be_mounted(&mounts, id))
 			remove_slice(a, slice);
