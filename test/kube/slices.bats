@@ -95,11 +95,8 @@ of() {
 }
 
 limit_of() {
+	eventually 20 of "$1" .id # the kubelet is asked now and then who has what
 	of "$1" '.gpus[0].limitBytes'
-}
-
-used_mib() {
-	of "$1" ".gpus[0].usedBytes / $MIB | floor"
 }
 
 # uses POD JQ_CONDITION: of what its slice uses, in MiB.
@@ -292,7 +289,7 @@ arbiter_is_not() {
 	eventually 40 slice_count 3
 	eventually 20 works two
 	shows two $((2 * limit))
-	of two '.devices | length == 2'
+	eventually 20 of two '.devices | length == 2'
 	[[ $(of two .id | wc -l) == 1 ]]
 	[[ $(value last "$(in_pod two cuda-hold --until-full 512Mi)") == 2 ]]
 	kubectl delete pod a b two
@@ -300,6 +297,7 @@ arbiter_is_not() {
 	cuda_pod last gpu
 	eventually 30 pod_is last Running
 	eventually 40 slice_count 1
+	eventually 20 of last .id
 	[[ $(of last .id) == "$(slice_dirs)" ]]
 }
 
