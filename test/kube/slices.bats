@@ -59,7 +59,7 @@ cuda_pod() {
 in_pod() {
 	local name=$1
 	shift
-	kubectl exec "$name" -- "$@"
+	timeout 60 kubectl exec "$name" -- "$@"
 }
 
 # ask POD [WORD]: the next line of its program.
