@@ -533,6 +533,9 @@ static void wall_row(struct row *r, const json_t *slice, const json_t *gpu)
 	put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"), "?");
 	put_holder(r->cells[WALL_WHO], slice);
 	clean(r->cells[WALL_NOTE], CELL_MAX, slice_note(slice, gpu));
+	if (!r->cells[WALL_NOTE][0] && number_of(slice, "stopped") > 0)
+		(void)snprintf(r->cells[WALL_NOTE], CELL_MAX,
+			"%" PRId64 " past the libraries stopped", number_of(slice, "stopped"));
 	r->colour = json_is_true(json_object_get(gpu, "over")) ? RED
 		    : r->cells[WALL_NOTE][0]                   ? YELLOW
 							       : NULL;
@@ -545,7 +548,7 @@ static void process_row(struct row *r, const json_t *process, const json_t *gpu,
 	clean(name, sizeof(name), text_of(process, "name"));
 	put_index(r->cells[WALL_GPU], gpu);
 	put_mib(r->cells[WALL_USED], json_object_get(gpu, "usedBytes"), "?");
-	put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"), "?");
+	put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"), unhooked ? "-" : "?");
 	(void)snprintf(r->cells[WALL_WHO], CELL_MAX, "  %s (pid %" PRId64 ")", name,
 		number_of(process, "pid"));
 	if (unhooked)
