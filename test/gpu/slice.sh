@@ -237,24 +237,36 @@ part_full() {
 	clean t
 }
 
+# As in a container, where the driver shows only the processes of the own PID namespace.
+pod() { # SLICE COMMAND...
+	in_slice "$1" unshare --pid --fork --mount-proc "${@:2}"
+}
+
 part_smi() {
-	local holder text
+	local holder query=(nvidia-smi --format=csv,noheader,nounits)
 	slice s $((8 * GIB))
 	slice n $((8 * GIB))
 	mkfifo "$work/smi.in"
-	in_slice n "$dir/bin/cuda-hold" --bytes 1Gi --wait <"$work/smi.in" >"$work/smi.out" &
+	# shellcheck disable=SC2016
+	pod n bash -c '"$1/bin/cuda-hold" --bytes 1Gi --wait <"$2/smi.in" >"$2/smi.out" &
+		until [[ -s $2/smi.out ]]; do sleep 0.05; done
+		nvidia-smi >"$2/smi.n"
+		nvidia-smi --format=csv,noheader,nounits --query-compute-apps=pid,used_memory >"$2/smi.apps"
+		touch "$2/smi.done"
+		wait' _ "$dir" "$work" &
 	holder=$!
 	exec 7>"$work/smi.in"
-	within 30 test -s "$work/smi.out"
-	text=$(in_slice s nvidia-smi)
-	printf '%s\n' "$text" | note >/dev/null
-	result "smi: slice $(in_slice s nvidia-smi --query-gpu=memory.total,memory.used,memory.free --format=csv,noheader,nounits | tr -d ' ')"
-	result "smi: apps=$(in_slice s nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader | wc -l)"
-	result "smi: neighbour apps=$(in_slice n nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader | tr -d ' ' | paste -sd ' ')"
-	result "smi: node $(nvidia-smi --query-gpu=memory.total,memory.used --format=csv,noheader,nounits | tr -d ' ')"
-	[[ $(in_slice s nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits) == 8192 ]]
-	[[ $(in_slice s nvidia-smi --query-compute-apps=pid --format=csv,noheader | wc -l) == 0 ]]
-	[[ $(in_slice n nvidia-smi --query-compute-apps=pid --format=csv,noheader | wc -l) == 1 ]]
+	within 30 test -e "$work/smi.done"
+	pod s nvidia-smi | note >/dev/null
+	note <"$work/smi.n" >/dev/null
+	result "smi: slice $(pod s "${query[@]}" --query-gpu=memory.total,memory.used,memory.free | tr -d ' ')"
+	result "smi: slice apps=$(pod s "${query[@]}" --query-compute-apps=pid,used_memory | wc -l)"
+	result "smi: neighbour apps=$(tr -d ' ' <"$work/smi.apps" | paste -sd ' ')"
+	result "smi: slice in the node's PID namespace apps=$(in_slice s "${query[@]}" --query-compute-apps=pid | wc -l)"
+	result "smi: node $("${query[@]}" --query-gpu=memory.total,memory.used | tr -d ' ')"
+	[[ $(pod s "${query[@]}" --query-gpu=memory.total) == 8192 ]]
+	[[ $(pod s "${query[@]}" --query-compute-apps=pid | wc -l) == 0 ]]
+	[[ $(wc -l <"$work/smi.apps") == 1 ]]
 	exec 7>&-
 	wait "$holder"
 	clean n
@@ -345,7 +357,7 @@ part_bench() {
 }
 
 # Seconds that a part may take; the rest: 120.
-declare -A time_of=([storm]=200 [cut]=240 [bench]=240 [tenants]=300 [starts]=200 [decode]=240 [loader]=200)
+declare -A time_of=([storm]=$((${seconds:-60} + 140)) [cut]=240 [bench]=240 [tenants]=300 [starts]=200 [decode]=240 [loader]=200)
 
 start_node
 try_mounts

@@ -135,7 +135,7 @@ static void mute(void)
 		CHECK(link_open(true) == LINK_DOWN && link_want(0, 1, NULL) == -1);
 	CHECK(sys_now() - began < LINK_DEADLINE_MS);
 	atomic_store(&arbiter->mute, false);
-	(void)usleep(1000 * 1000);
+	(void)usleep(999 * 1000);
 	CHECK(link_open(true) == LINK_UP);
 	atomic_store(&arbiter->mute, true);
 	(void)usleep(20 * 1000);
@@ -186,7 +186,9 @@ static int open_fds(void)
 	DIR *d = opendir("/proc/self/fd");
 	int n = 0;
 
-	while (d && readdir(d))
+	if (!d)
+		return -1;
+	while (readdir(d))
 		n++;
 	(void)closedir(d);
 	return n;

@@ -679,7 +679,9 @@ static void driver_new(void)
 	d.stack = 1024;
 	if (!shared)
 		shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+			MAP_SHARED | MAP_ANONYMOUS,
+			/* cppcheck-suppress invalidFunctionArg */
+			-1, 0);
 	memset(shared, 0, sizeof(*shared));
 }
 
@@ -1348,7 +1350,7 @@ static void hooks__hold_the_limit_with_many_threads(void **state)
 	atomic_store(&arbiter->unkind, true);
 	for (uintptr_t i = 0; i < 8; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, race, (void *)i), 0);
-	(void)usleep(1000 * 1000);
+	(void)usleep(999 * 1000);
 	atomic_store(&shared->stop, true);
 	for (size_t i = 0; i < 8; i++)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
