@@ -243,7 +243,7 @@ pod() { # SLICE COMMAND...
 }
 
 part_smi() {
-	local holder query=(nvidia-smi --format=csv,noheader,nounits)
+	local holder query=(nvidia-smi "--format=csv,noheader,nounits")
 	slice s $((8 * GIB))
 	slice n $((8 * GIB))
 	mkfifo "$work/smi.in"
