@@ -92,12 +92,6 @@ CUresult lib_enter(void)
 	return CUDA_SUCCESS;
 }
 
-CUresult lib_leave(CUresult r)
-{
-	(void)pthread_mutex_unlock(&lib.lock);
-	return r;
-}
-
 CUresult lib_enter_device(CUdevice d, struct device **ret)
 {
 	CUresult r = lib_enter();

@@ -191,8 +191,14 @@ extern struct lib lib;
  */
 CUresult lib_enter(void);
 CUresult lib_enter_ctx(struct context **ret);
-CUresult lib_leave(CUresult r); /* frees the lock, returns @r */
 CUresult lib_enter_device(CUdevice d, struct device **ret);
+
+/* Its end: frees the lock, returns @r. Here, so that each file sees that an error stays one. */
+static inline CUresult lib_leave(CUresult r)
+{
+	(void)pthread_mutex_unlock(&lib.lock);
+	return r;
+}
 
 /* True in the child of a fork of an initialized process. */
 bool lib_is_orphan(void);
