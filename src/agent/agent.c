@@ -252,7 +252,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 		holders_new(&a->holders, a->rpc, pod_resources, err) < 0 ||
 		kubelet_watch_start(&a->kubelet_watch, a->loop, a->plugin_dir, on_kubelet_dir,
 			a, err) < 0 ||
-		agent_slices_start(a, err) < 0 || agent_http_start(a, o->listen, err) < 0 ||
+		agent_http_start(a, o->listen, err) < 0 || agent_slices_start(a, err) < 0 ||
 		agent_mig_start(a, err) < 0)
 		return -1;
 	agent_cluster_start(a);
