@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/parse.h"
@@ -27,17 +26,24 @@ static atomic_bool ready, orphan;
 
 static struct obj *unused[OBJ_KINDS];
 
+/* All blocks, so that a leak checker finds what objects hold. */
+static struct block {
+	_Alignas(16) struct block *next;
+	_Alignas(16) char objects[];
+} * blocks;
+
 /* Cuts a fresh block into objects of one kind; it is never given back. */
 static bool refill(enum obj_kind kind, size_t size)
 {
 	size_t n = size > BLOCK_BYTES / 4 ? 1 : BLOCK_BYTES / size;
-	char *block = mmap(NULL, size * n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		-1, 0);
+	struct block *block = calloc(1, sizeof(*block) + size * n);
 
-	if (block == MAP_FAILED)
+	if (!block)
 		return false;
+	block->next = blocks;
+	blocks = block;
 	while (n-- > 0) {
-		struct obj *o = (struct obj *)(void *)(block + n * size);
+		struct obj *o = (struct obj *)(void *)(block->objects + n * size);
 
 		o->next = unused[kind];
 		unused[kind] = o;

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define UNIT UINT64_C(512)
@@ -41,15 +40,6 @@ struct pool {
 
 static struct pool *pools;
 
-/* Like objects, out of sight of a leak checker, which does not look into those. */
-static struct phys **slots_new(size_t n)
-{
-	void *p = mmap(NULL, n * sizeof(struct phys *), PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
 static CUresult pool_new(struct device *d, const CUmemPoolProps *props, struct pool **ret)
 {
 	uint64_t bytes = (d->keys.memory_total + POOL_GROWTH - 1) / POOL_GROWTH * POOL_GROWTH;
@@ -59,7 +49,7 @@ static CUresult pool_new(struct device *d, const CUmemPoolProps *props, struct p
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	p->start = space_take(bytes, GRANULE, 0);
 	p->slot_count = bytes / POOL_GROWTH;
-	p->slots = p->start ? slots_new(p->slot_count) : NULL;
+	p->slots = p->start ? calloc(p->slot_count, sizeof(struct phys *)) : NULL;
 	if (!p->slots) {
 		if (p->start)
 			space_give(p->start);
@@ -128,7 +118,7 @@ static void pool_drop(struct pool *p)
 	if (*link)
 		*link = p->next;
 	space_give(p->start);
-	(void)munmap(p->slots, p->slot_count * sizeof(struct phys *));
+	free(p->slots);
 	obj_drop(p, OBJ_POOL);
 }
 
