@@ -79,6 +79,8 @@ static void on_death(void *arg)
 
 	log_debug("process is gone", LOG_UINT("pid", d->task->pid));
 	book_task_gone(&a->book, d->task);
+	/* What others have open of its memory stays, and is theirs from now on. */
+	readings_soon(a);
 }
 
 void conns_on_ended(void *arbiter, struct book_task *t)
