@@ -185,10 +185,12 @@ clean() { # NAME
 	return 1
 }
 
-python() { # SLICE PROGRAM [ARGUMENT...]
-	local slice=$1 program=$2
+python() { # SLICE or "" for none, PROGRAM [ARGUMENT...]
+	local slice=$1 program=$2 place=()
 	shift 2
-	(cd "$here/slice" && in_slice "$slice" env CUBLAS_WORKSPACE_CONFIG=:4096:8 PYTHONDONTWRITEBYTECODE=1 \
+	[[ -z $slice ]] || place=(in_slice "$slice")
+	# cuBLAS takes another workspace, and another time, without this: bare programs have it too.
+	(cd "$here/slice" && "${place[@]}" env CUBLAS_WORKSPACE_CONFIG=:4096:8 PYTHONDONTWRITEBYTECODE=1 \
 		python3 "$program" "$@")
 }
 
@@ -290,8 +292,8 @@ part_decode() {
 	slice d $((10 * GIB))
 	local i
 	for i in 1 2 3; do
-		last "decode-bare" env PYTHONDONTWRITEBYTECODE=1 python3 "$here/slice/decode.py"
-		last "decode" python d decode.py
+		last "decode-bare" python "" decode.py 2000
+		last "decode" python d decode.py 2000
 	done
 	clean d
 }
