@@ -280,7 +280,7 @@ EXPORT CUresult cuMemFreeHost(void *p)
 	if (err || !p)
 		return lib_leave(err);
 	r = range_at((uintptr_t)p);
-	if (!r || r->start != (uintptr_t)p || r->kind != RANGE_HOST)
+	if (!r || r->start != (uintptr_t)p || r->freeing || r->kind != RANGE_HOST)
 		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	r->freeing = true;
 	if (r->ctx->active)

@@ -80,6 +80,16 @@ static bool add_deps(struct stream *s, struct graph_node *const *deps, size_t n)
 	return ok;
 }
 
+/* Whether all of them are nodes of that graph. */
+static bool are_nodes_of(const CUgraphNode *nodes, size_t n, const struct graph *g)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!obj_is(nodes[i], OBJ_NODE) ||
+			((const struct graph_node *)nodes[i])->graph != g)
+			return false;
+	return true;
+}
+
 /* The stream has nothing to do with a capture any more. */
 static void leave(struct stream *s)
 {
@@ -403,16 +413,21 @@ EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream h, CUgraph g, const CUgraph
 	const CUgraphEdgeData *data, size_t n, unsigned int mode)
 {
 	struct stream *s;
-	CUresult r = enter(h, obj_is(g, OBJ_GRAPH) && (deps || !n), &s);
+	CUresult r = enter(h, deps || !n, &s);
 
 	(void)data;
 	if (r)
 		return r;
+	if (!obj_is(g, OBJ_GRAPH) || !are_nodes_of(deps, n, (struct graph *)g))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	r = begin(s, (struct graph *)g, mode);
-	if (r == CUDA_SUCCESS)
-		s->capture->to_graph = true;
-	if (r == CUDA_SUCCESS && !set_deps(s, (struct graph_node *const *)deps, n))
+	if (r)
+		return lib_leave(r);
+	s->capture->to_graph = true;
+	if (!set_deps(s, (struct graph_node *const *)deps, n)) {
+		end(s->capture);
 		r = CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	return lib_leave(r);
 }
 
@@ -534,10 +549,8 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream h, CUgraphNode *deps,
 		return r;
 	if (!s->capture)
 		return lib_leave(CUDA_ERROR_ILLEGAL_STATE);
-	for (size_t i = 0; i < n; i++)
-		if (!obj_is(deps[i], OBJ_NODE) ||
-			((struct graph_node *)deps[i])->graph != s->capture->graph)
-			return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!are_nodes_of(deps, n, s->capture->graph))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
 	ok = flags ? set_deps(s, (struct graph_node **)deps, n)
 		   : add_deps(s, (struct graph_node **)deps, n);
 	return lib_leave(ok ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);

@@ -313,7 +313,7 @@ static CUresult destroy(CUcontext h)
 	struct context *c = ctx_of(h);
 
 	if (!c || c->primary)
-		return c ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_CONTEXT;
+		return CUDA_ERROR_INVALID_CONTEXT;
 	deactivate(c);
 	unlist(c);
 	obj_drop(c, OBJ_CONTEXT);

@@ -212,11 +212,12 @@ static CUresult put_entry(struct exec *e, struct entry_of_exec *at, struct strea
 
 	if (!at->enabled)
 		return CUDA_SUCCESS;
-	switch ((int)at->work.kind) {
-	case WORK_ALLOC:
+	if (at->alloc) {
 		r = graph_alloc_begin(at->alloc, e->block, *offset);
 		*offset += at->alloc->range->span;
 		return r;
+	}
+	switch ((int)at->work.kind) {
 	case WORK_FREE:
 		range = range_at(at->work.free);
 		if (!range || range->kind != RANGE_GRAPH)

@@ -498,7 +498,8 @@ EXPORT CUresult cuGraphRemoveDependencies(CUgraph h, const CUgraphNode *from,
 	for (size_t i = 0; i < n && !r; i++) {
 		struct graph_node *b = (struct graph_node *)to[i];
 
-		r = obj_is(b, OBJ_NODE) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+		r = obj_is(b, OBJ_NODE) && b->graph == g ? CUDA_SUCCESS
+							 : CUDA_ERROR_INVALID_VALUE;
 		for (size_t k = 0; !r && k < b->dep_count; k++)
 			if (b->deps[k] == (struct graph_node *)from[i])
 				b->deps[k--] = b->deps[--b->dep_count];

@@ -109,8 +109,9 @@ void modules_drop_all(struct context *c)
 /* Code lies in memory of the context that is not given back before the context is. */
 static CUresult take_code(struct context *c, size_t bytes)
 {
-	c->code_used += (bytes + 4095) & ~(size_t)4095;
-	while (c->code_used > c->code_count * GRANULE && c->code_count < CODE_MAX) {
+	size_t used = c->code_used + ((bytes + 4095) & ~(size_t)4095);
+
+	while (used > c->code_count * GRANULE && c->code_count < CODE_MAX) {
 		CUresult r = phys_new(c->device, GRANULE, SIM_DEVICE_MEM_NO_FD,
 			&c->code[c->code_count]);
 
@@ -118,6 +119,7 @@ static CUresult take_code(struct context *c, size_t bytes)
 			return r;
 		c->code_count++;
 	}
+	c->code_used = used;
 	return CUDA_SUCCESS;
 }
 
@@ -620,18 +622,24 @@ EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction h, unsigned int config)
 
 /* Occupancy, by threads and blocks alone. */
 
+#define BLOCK_SHARED 1024 /* of the shared memory, what each block costs by itself */
+
 EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret, CUfunction h,
 	int block, size_t shared, unsigned int flags)
 {
 	struct function *f = NULL;
 	CUresult r = function_of(h, ret && block > 0 && block <= 1024 && flags <= 1, &f);
 	int by_threads, by_shared, most;
+	const struct device *d;
+	size_t per_sm;
 
 	if (r)
 		return r;
-	by_threads = device_attribute(f->module->ctx->device, 39) / ((block + 31) / 32 * 32);
-	by_shared = device_attribute(f->module->ctx->device, 81) / ((int)shared + 1024);
-	most = device_attribute(f->module->ctx->device, 106);
+	d = f->module->ctx->device;
+	per_sm = (size_t)device_attribute(d, 81);
+	by_threads = device_attribute(d, 39) / ((block + 31) / 32 * 32);
+	by_shared = shared < per_sm ? (int)(per_sm / (shared + BLOCK_SHARED)) : 0;
+	most = device_attribute(d, 106);
 	*ret = by_threads < most ? by_threads : most;
 	*ret = by_shared < *ret ? by_shared : *ret;
 	return lib_leave(CUDA_SUCCESS);
@@ -673,9 +681,11 @@ EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret, CUfunction 
 {
 	struct function *f = NULL;
 	CUresult r = function_of(h, ret && blocks > 0 && block > 0, &f);
+	int each;
 
 	if (r)
 		return r;
-	*ret = (size_t)(device_attribute(f->module->ctx->device, 81) / blocks - 1024);
+	each = device_attribute(f->module->ctx->device, 81) / blocks;
+	*ret = each > BLOCK_SHARED ? (size_t)(each - BLOCK_SHARED) : 0;
 	return lib_leave(CUDA_SUCCESS);
 }

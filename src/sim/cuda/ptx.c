@@ -51,6 +51,15 @@ bool ptx_is(const char *text)
 	return strncmp(skip(text), ".version", 8) == 0;
 }
 
+/* What a decimal or hexadecimal digit stands for; 16: none of them. */
+static unsigned digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return (unsigned)(c - '0');
+	c = (char)(c | 0x20);
+	return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : 16;
+}
+
 /* The number at the head of @p, decimal or 0x hexadecimal; more than BYTES_MAX stays just that.
  * *end, unless NULL: what follows it. */
 static size_t number(const char *p, const char **end)
@@ -58,14 +67,8 @@ static size_t number(const char *p, const char **end)
 	unsigned base = p[0] == '0' && (p[1] == 'x' || p[1] == 'X') ? 16 : 10;
 	size_t n = 0;
 
-	for (p += base == 16 ? 2 : 0;
-		base == 16 ? isxdigit((unsigned char)*p) : isdigit((unsigned char)*p); p++) {
-		unsigned digit = isdigit((unsigned char)*p)
-					 ? (unsigned)(*p - '0')
-					 : (unsigned)(tolower((unsigned char)*p) - 'a' + 10);
-
-		n = n > BYTES_MAX ? n : n * base + digit;
-	}
+	for (p += base == 16 ? 2 : 0; *p && digit(*p) < base; p++)
+		n = n > BYTES_MAX ? n : n * base + digit(*p);
 	if (end)
 		*end = p;
 	return n;
@@ -133,7 +136,7 @@ static const char *variable(const char *p, char *name, size_t *align, size_t *by
 			p = token(p, t);
 			*align = number(t, NULL);
 		} else if (!strcmp(t, ".v2") || !strcmp(t, ".v4")) {
-			vector = (size_t)(t[2] - '0');
+			vector = !strcmp(t, ".v2") ? 2 : 4;
 		} else if (type_bytes(t)) {
 			size = type_bytes(t);
 		} else if (t[0] == '[') {

@@ -163,12 +163,11 @@ CUresult queue_put_host(struct queue *q, struct work *w)
 	if (!i)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*i = (struct item){ .seq = q->last + 1, .work = *w };
+	*w = (struct work){ .kind = WORK_EMPTY };
 	*q->items_end = i;
 	q->items_end = &i->next;
-	err = queue_put(q, (struct sim_device_command){ .kind = SIM_DEVICE_HOST });
-	if (err == CUDA_SUCCESS)
-		*w = (struct work){ .kind = WORK_EMPTY };
-	return err; /* else the context is gone, and the item with it or with the queue */
+	/* If this fails the context or the daemon is gone, and the item goes with the queue. */
+	return queue_put(q, (struct sim_device_command){ .kind = SIM_DEVICE_HOST });
 }
 
 /* The threads. */

@@ -292,6 +292,56 @@ static void capture__is_broken_by_what_it_forbids(void **state)
 	assert_cuda(cuStreamDestroy_v2(other));
 }
 
+static void capture__into_a_graph_takes_nodes_of_it_alone(void **state)
+{
+	CUgraphNode mine, foreign, none = NULL;
+	CUgraph g, other, back;
+	CUstream s;
+	size_t n = 0;
+
+	(void)state;
+	assert_cuda(cuStreamCreate(&s, 1));
+	assert_cuda(cuGraphCreate(&g, 0));
+	assert_cuda(cuGraphCreate(&other, 0));
+	assert_cuda(cuGraphAddEmptyNode(&mine, g, NULL, 0));
+	assert_cuda(cuGraphAddEmptyNode(&foreign, other, NULL, 0));
+	assert_cuda_is(cuStreamBeginCaptureToGraph(s, g, &none, NULL, 1, 0),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_cuda_is(cuStreamBeginCaptureToGraph(s, g, &foreign, NULL, 1, 0),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_cuda_is(cuStreamEndCapture(s, &back), CUDA_ERROR_ILLEGAL_STATE);
+	assert_cuda(cuStreamBeginCaptureToGraph(s, g, &mine, NULL, 1, 0));
+	assert_cuda(run_spin(s, 1));
+	assert_cuda(cuStreamEndCapture(s, &back));
+	assert_ptr_equal(back, g);
+	assert_cuda(cuGraphGetEdges(g, NULL, NULL, &n));
+	assert_int_equal(n, 1);
+	assert_cuda_is(cuGraphRemoveDependencies(other, &mine, &mine, 1),
+		CUDA_ERROR_INVALID_VALUE);
+	assert_cuda(cuGraphDestroy(other));
+	assert_cuda(cuGraphDestroy(g));
+	assert_cuda(cuStreamDestroy_v2(s));
+}
+
+static void occupancy__is_none_of_blocks_that_do_not_fit(void **state)
+{
+	size_t bytes = 1;
+	int n = -1;
+
+	(void)state;
+	assert_cuda(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 1024, 0));
+	assert_int_equal(n, 2);
+	assert_cuda(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 32, 100 * 1024));
+	assert_int_equal(n, 2);
+	/* What fits into no int, and what would make a divisor of 0. */
+	assert_cuda(cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, spin, 32, SIZE_MAX - 1023));
+	assert_int_equal(n, 0);
+	assert_cuda(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, spin, 2, 32));
+	assert_int_equal(bytes, 233472 / 2 - 1024);
+	assert_cuda(cuOccupancyAvailableDynamicSMemPerBlock(&bytes, spin, 1000, 32));
+	assert_int_equal(bytes, 0);
+}
+
 static uint64_t graph_memory(unsigned attribute)
 {
 	uint64_t v = 0;
@@ -488,6 +538,8 @@ int main(void)
 		cmocka_unit_test(callbacks_and_values__take_their_turn),
 		cmocka_unit_test(capture__makes_a_graph_of_what_streams_do),
 		cmocka_unit_test(capture__is_broken_by_what_it_forbids),
+		cmocka_unit_test(capture__into_a_graph_takes_nodes_of_it_alone),
+		cmocka_unit_test(occupancy__is_none_of_blocks_that_do_not_fit),
 		cmocka_unit_test(graphs__take_memory_when_launched_and_keep_it),
 		cmocka_unit_test(capture__of_pool_calls_makes_memory_nodes),
 		cmocka_unit_test(graphs__can_be_cloned_nested_and_updated),
