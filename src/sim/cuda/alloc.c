@@ -83,6 +83,16 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *ret, unsigned int bytes)
 
 /* Managed memory lies at one address for the CPU and the device, and takes none of the device's. */
 
+/* Fresh pages in place of what is there. */
+static bool map_at(CUdeviceptr at, uint64_t bytes, int prot)
+{
+	void *want = (void *)(uintptr_t)at;
+	const void *p = mmap(want, bytes, prot,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+	return p == want;
+}
+
 EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret, size_t bytes, unsigned int flags)
 {
 	uint64_t span = (bytes + GRANULE - 1) & ~(GRANULE - 1);
@@ -97,9 +107,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret, size_t bytes, unsigned int f
 	at = bytes < UINT64_MAX / 4 ? space_take(span, GRANULE, 0) : 0;
 	if (!at)
 		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
-	if (mmap((void *)(uintptr_t)at, span, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-		    0) == MAP_FAILED ||
+	if (!map_at(at, span, PROT_READ | PROT_WRITE) ||
 		!range_add((struct range){ .start = at,
 			.bytes = bytes,
 			.span = span,
@@ -119,8 +127,7 @@ static void managed_drop(struct range *r)
 {
 	CUdeviceptr at = r->start;
 
-	(void)mmap((void *)(uintptr_t)at, r->span, PROT_NONE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	(void)map_at(at, r->span, PROT_NONE);
 	range_remove(r);
 	space_give(at);
 }

@@ -121,7 +121,7 @@ static void end(struct capture *c)
 		for (struct stream *s = ctx->streams; s; s = s->next)
 			if (s->capture == c)
 				leave(s);
-	drop_some(c, 2); /* the list's, and the stream's */
+	drop_some(c, 2); /* the list's, and its own */
 }
 
 /* A stream goes: with the one that began it, a capture ends. */
@@ -129,14 +129,12 @@ void capture_forget(struct stream *s)
 {
 	struct capture *c = s->capture;
 	struct graph *g = c->to_graph ? NULL : c->graph;
+	bool began = s == c->origin;
 
-	if (s != c->origin) {
-		leave(s);
+	leave(s); /* by itself: it is in its context's list no more */
+	if (!began)
 		return;
-	}
 	end(c);
-	if (s->capture) /* not in its context's list any more */
-		leave(s);
 	if (g)
 		graph_drop(g);
 }

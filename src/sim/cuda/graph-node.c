@@ -54,7 +54,8 @@ static CUresult from_host(const CUDA_HOST_NODE_PARAMS *h, struct work *w)
 
 static CUresult from_event(CUevent e, enum work_kind kind, struct work *w)
 {
-	*w = (struct work){ .kind = kind, .event = { .event = (struct event *)e } };
+	*w = (struct work){ .kind = kind };
+	w->event.event = (struct event *)e;
 	return obj_is(e, OBJ_EVENT) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 

@@ -141,7 +141,7 @@ static const char *variable(const char *p, char *name, size_t *align, size_t *by
 			size = type_bytes(t);
 		} else if (t[0] == '[') {
 			p = token(p, t);
-			if (t[0] == ']')
+			if (!strcmp(t, "]"))
 				continue;
 			times = number(t, NULL);
 			if (times > BYTES_MAX || count > BYTES_MAX / 32 / (times ? times : 1))
