@@ -258,7 +258,6 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		die("usage: bench-arbiter ARBITER");
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		/* cppcheck-suppress invalidFunctionArg */
 		-1, 0);
 	if (shared == MAP_FAILED)
 		die("no memory");

@@ -164,9 +164,7 @@ static int setup(void **state)
 	(void)snprintf(e->run, sizeof(e->run), "%s/run", e->dir);
 	assert_ok(dir_make(e->slice, 0755, &err), &err);
 	e->shared = mmap(NULL, sizeof(*e->shared), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS,
-		/* cppcheck-suppress invalidFunctionArg */
-		-1, 0);
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(e->shared, MAP_FAILED);
 	write_limit(e, GIB, "report");
 	start_arbiter(e);

@@ -558,9 +558,7 @@ static void fork__does_not_hang_amid_charges(void **state)
 	if (!pid) {
 		alarm(60);
 		driver = mmap(NULL, sizeof(*driver), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS,
-			/* cppcheck-suppress invalidFunctionArg */
-			-1, 0);
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		ta_start(arbiter, dir, LIMIT);
 		atomic_store(&arbiter->unkind, true);
 		CHECK(ledger_active());

@@ -679,9 +679,7 @@ static void driver_new(void)
 	d.stack = 1024;
 	if (!shared)
 		shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS,
-			/* cppcheck-suppress invalidFunctionArg */
-			-1, 0);
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	memset(shared, 0, sizeof(*shared));
 }
 
