@@ -316,7 +316,9 @@ int main(int argc, char **argv)
 	if (strcmp(what, "again") == 0)
 		return again_and_again();
 	if (strcmp(what, "fork") == 0) {
-		if (file && !dlopen(file, RTLD_NOW))
+		void *before = file ? dlopen(file, RTLD_NOW) : NULL;
+
+		if (file && !before)
 			return 1;
 		pid = fork();
 		return pid == 0 ? open_and_look("libcuda.so.1", RTLD_NOW) : child_status(pid);
