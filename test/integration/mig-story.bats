@@ -168,7 +168,8 @@ mig_pod() {
 	geometry >"$NODE_DIR/before"
 	sim reset 3
 	eventually 30 cmp_geometry
-	applied all-balanced
+	eventually 20 reason_has "all-balanced: applied, 1 of 8 GPUs changed"
+	state_is success
 	stop agent
 	sim reboot
 	manager

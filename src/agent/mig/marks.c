@@ -133,12 +133,17 @@ static int run_clients(json_t *labels, json_t *annotations, const struct mig_mar
 static int fill(json_t *labels, json_t *annotations, const struct mig_marks *want,
 	const struct mig_marks_now *now, struct error *err)
 {
-	if (differs(want->state, value(now->labels, MIG_STATE_LABEL)) &&
-		set(labels, MIG_STATE_LABEL, want->state, err) < 0)
-		return -1;
-	if (differs(want->reason, now->reason) &&
-		set(annotations, MIG_REASON, want->reason, err) < 0)
-		return -1;
+	/*
+	 * Together, for @now may be behind what the Node says: else a state stands there for a moment
+	 * with the reason of another.
+	 */
+	if (differs(want->state, value(now->labels, MIG_STATE_LABEL)) ||
+		differs(want->reason, now->reason)) {
+		if (want->state && set(labels, MIG_STATE_LABEL, want->state, err) < 0)
+			return -1;
+		if (want->reason && set(annotations, MIG_REASON, want->reason, err) < 0)
+			return -1;
+	}
 	if (differs(want->rebooted, now->rebooted) &&
 		set(annotations, MIG_REBOOTED, want->rebooted, err) < 0)
 		return -1;
