@@ -37,6 +37,8 @@ SLICE_AT(slice_gpu_page, unseen, 136);
 SLICE_AT(slice_gpu_page, peak, 144);
 SLICE_AT(slice_gpu_page, begun, 152);
 SLICE_AT(slice_gpu_page, done, 160);
+SLICE_AT(slice_gpu_page, packed, 168);
+SLICE_AT(slice_gpu_page, packed_in, 176);
 SLICE_SIZE(slice_gpu_page, 192);
 
 SLICE_AT(slice_head, op, 0);

@@ -32,6 +32,7 @@
 #define SLICE_GPUS_MAX     16
 #define SLICE_UUID_BYTES   16
 #define SLICE_NO_LIMIT     UINT64_MAX
+#define SLICE_GRANULE      (UINT64_C(2) << 20) /* what the driver maps memory in */
 
 struct slice_gpu_page {
 	/* The arbiter writes these; the process reads. */
@@ -52,6 +53,9 @@ struct slice_gpu_page {
 	_Atomic uint64_t begun,
 		done; /* operations that change the above; equal: none is under way,
 					       so what NVML shows can be compared */
+	/* Of .seen: charges for what shares granules in places that only the driver knows. It has as
+	 * many granules for it as .packed bytes need, or more, up to .packed_in. */
+	_Atomic uint64_t packed, packed_in;
 };
 
 struct slice_page {

@@ -53,6 +53,18 @@ static uint64_t charged_by_hooks(const struct book_member *m, unsigned int gpu, 
 	return seen_only ? seen : seen + unseen;
 }
 
+/* Of what hooks charged as seen: at most so much may not be there (abi/slice-page.h). */
+static uint64_t doubtful(const struct book_member *m, unsigned int gpu)
+{
+	const struct slice_gpu_page *p = &m->page->gpus[gpu];
+	uint64_t in = min_u64(atomic_load_explicit(&p->packed_in, memory_order_acquire),
+		charged_by_hooks(m, gpu, true));
+	uint64_t least = min_u64(atomic_load_explicit(&p->packed, memory_order_acquire), in);
+
+	least = (least + SLICE_GRANULE - 1) / SLICE_GRANULE * SLICE_GRANULE;
+	return in > least ? in - least : 0;
+}
+
 uint64_t book_overhead(const struct book_member *m, unsigned int gpu)
 {
 	uint64_t used = book_used(m, gpu), charged;
@@ -769,7 +781,7 @@ static int gpu_of(const struct book_slice *s, const uint8_t *uuid)
 
 /* What the driver has for a process, taken apart: by hooks of those members that go on, and else. */
 struct taken {
-	uint64_t used, charged, seen;
+	uint64_t used, charged, seen, doubtful;
 	struct book_member *first; /* a member that goes on */
 };
 
@@ -788,6 +800,7 @@ static bool add_up(struct book_task *t, const uint8_t *uuid, struct taken *ret)
 		ret->used += book_used(m, (unsigned int)gpu);
 		ret->charged += charged_by_hooks(m, (unsigned int)gpu, false);
 		ret->seen += charged_by_hooks(m, (unsigned int)gpu, true);
+		ret->doubtful += doubtful(m, (unsigned int)gpu);
 		/* What was read is of the quiet time if it still is. */
 		if (quiet_at(m, (unsigned int)gpu) != m->gpus[gpu].begun)
 			return false;
@@ -857,7 +870,7 @@ static bool compare_execed(struct book *b, struct book_task *t, const uint8_t *u
 bool book_compare(struct book *b, struct book_task *t, const uint8_t *uuid, uint64_t bytes)
 {
 	struct taken now;
-	uint64_t overhead, wanted;
+	uint64_t overhead, least, most;
 	bool changed = false;
 	bool execed = false;
 
@@ -877,14 +890,19 @@ bool book_compare(struct book *b, struct book_task *t, const uint8_t *uuid, uint
 	if (!now.first)
 		return false;
 	overhead = now.used > now.charged ? now.used - now.charged : 0;
-	wanted = bytes > now.seen ? bytes - now.seen : 0;
-	if (wanted > overhead) {
+	least = bytes > now.seen ? bytes - now.seen : 0;
+	/*
+	 * What is in doubt is in the overhead or not. As it was is best: were it taken off now, it would
+	 * be missing when the doubtful charges are released.
+	 */
+	most = bytes - min_u64(bytes, now.seen - min_u64(now.seen, now.doubtful));
+	if (least > overhead) {
 		/* More is charged than used where a page was spoiled: never count less than physical. */
 		raise_used(now.first, (unsigned int)gpu_of(now.first->slice, uuid),
-			wanted - overhead);
+			least - overhead);
 		changed = true;
-	} else if (wanted < overhead) {
-		changed = lower_overhead(t, uuid, overhead - wanted);
+	} else if (most < overhead) {
+		changed = lower_overhead(t, uuid, overhead - most);
 	}
 	return changed;
 }

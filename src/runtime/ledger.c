@@ -307,6 +307,16 @@ void charge_adjust(int gpu, int64_t bytes, enum charge_kind kind)
 	}
 }
 
+void charge_packed(int gpu, int64_t bytes, int64_t in)
+{
+	struct slice_gpu_page *g = gpu_page(gpu);
+
+	if (!g)
+		return;
+	atomic_fetch_add(&g->packed, (uint64_t)bytes);
+	atomic_fetch_add(&g->packed_in, (uint64_t)in);
+}
+
 void charge_disown(int gpu, uint64_t bytes)
 {
 	struct slice_gpu_page *g = gpu_page(gpu);

@@ -23,11 +23,12 @@
  * after which a kill would leave anything held. Thread: any. Bytes everywhere.
  */
 #include "abi/cuda-api.h"
+#include "abi/slice-page.h"
 
 #include <stdbool.h>
 
-#define LEDGER_GRANULE (UINT64_C(2) << 20) /* what the driver maps memory in */
-#define LEDGER_NONE    (-1)                /* no GPU of the slice: nothing is counted */
+#define LEDGER_GRANULE SLICE_GRANULE
+#define LEDGER_NONE    (-1) /* no GPU of the slice: nothing is counted */
 #define LEDGER_UNKNOWN (-2) /* in a slice that does not answer: nothing can be charged */
 
 enum charge_kind {
@@ -71,6 +72,12 @@ void charge_release(int gpu, uint64_t bytes, enum charge_kind kind);
 
 /* A fact found afterwards: @bytes more (or less, negative) are in use than were charged. */
 void charge_adjust(int gpu, int64_t bytes, enum charge_kind kind);
+
+/*
+ * @bytes more (or less, negative) share granules in places that only the driver knows, and of what is
+ * charged as SEEN @in bytes more are for such. Within an operation of the caller's.
+ */
+void charge_packed(int gpu, int64_t bytes, int64_t in);
 
 /* @bytes charged as SEEN may be in use by others still, as somebody was given a handle of them: from
  * now on only NVML tells. They stay used until the arbiter has compared. */

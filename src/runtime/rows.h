@@ -17,8 +17,9 @@ enum row_kind {
 	ROW_MANAGED,
 	ROW_HANDLE,  /* key: CUmemGenericAllocationHandle; .count handles and mappings */
 	ROW_MAPPING, /* key: address of a mapping; .other: its handle, .bytes: its length */
-	ROW_ARRAY,
-	ROW_MIPMAP,
+	ROW_ARRAY, /* key: handle; .other: of a small one, its chunk and texels (array-chunk.c) */
+	ROW_MIPMAP,      /* the same */
+	ROW_ARRAY_CHUNK, /* key: a number; .count arrays are counted in it */
 	ROW_POOL,
 	ROW_GRAPH,
 	ROW_GRAPH_EXEC,

@@ -85,14 +85,17 @@ static uint64_t block_for(uint64_t n, uint64_t least, uint64_t most)
 	return b;
 }
 
-/* One level of one layer. */
+/* One level of one layer; @padded: as it lies in memory, else its texels alone. */
 static uint64_t level_bytes(const struct format *f, unsigned int channels, uint64_t w,
-	uint64_t h, uint64_t depth)
+	uint64_t h, uint64_t depth, bool padded)
 {
 	uint64_t columns = w / f->block + (w % f->block != 0);
 	uint64_t rows = h / f->block + (h % f->block != 0);
-	uint64_t row = up(times(columns, (uint64_t)f->bytes * channels), GOB_WIDTH);
+	uint64_t row = times(columns, (uint64_t)f->bytes * channels);
 
+	if (!padded)
+		return times(times(row, rows), depth);
+	row = up(row, GOB_WIDTH);
 	if (depth > 1)
 		return times(times(row, up(rows, GOB_HEIGHT)),
 			up(depth, block_for(depth, 1, SLICES_MAX)));
@@ -105,7 +108,7 @@ static uint64_t at_level(uint64_t n, unsigned int level)
 	return n ? n : 1;
 }
 
-uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
+static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels, bool padded)
 {
 	struct format f = format_of(d->Format);
 	unsigned int channels = f.channels ? f.channels : d->NumChannels;
@@ -117,11 +120,23 @@ uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
 	/* More levels than there can be are an error of the driver's. */
 	for (unsigned int i = 0; i < levels && i < 64; i++) {
 		uint64_t n = level_bytes(&f, channels, at_level(d->Width, i),
-			at_level(d->Height, i), flat ? 1 : at_level(d->Depth, i));
+			at_level(d->Height, i), flat ? 1 : at_level(d->Depth, i), padded);
 
 		if (__builtin_add_overflow(sum, n, &sum))
 			return UINT64_MAX;
 	}
 	sum = times(sum, layers);
+	if (!padded) /* of the first plane; of an unknown format nothing is known */
+		return f.first ? sum : 0;
 	return sum > UINT64_MAX / 3 ? UINT64_MAX : sum * f.halves / 2;
+}
+
+uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
+{
+	return bytes_of(d, levels, true);
+}
+
+uint64_t array_texels(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels)
+{
+	return bytes_of(d, levels, false);
 }

@@ -22,3 +22,6 @@ enum {
 /* Bytes of an array of @levels mipmaps (1: of none), before rounding to granules. 0: it takes none of
  * its own. UINT64_MAX: too large for a number. */
 uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels);
+
+/* The same at the least, without padding: less than that no driver takes. */
+uint64_t array_texels(const CUDA_ARRAY3D_DESCRIPTOR *d, unsigned int levels);

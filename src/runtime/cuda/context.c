@@ -11,6 +11,7 @@
  * them wait for the context.
  */
 #include "abi/slice-page.h"
+#include "runtime/cuda/array-chunk.h"
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/lump.h"
 #include "runtime/ledger.h"
@@ -120,6 +121,7 @@ static void release_row(enum row_kind kind, uint64_t key, const struct row *row,
 {
 	(void)key;
 	(void)arg;
+	array_chunk_gone(kind, row);
 	/* Where others may have it still, only NVML tells (memory.c). */
 	if ((kind == ROW_POINTER || kind == ROW_CHUNK) && row->other & 1)
 		charge_disown(row->gpu, row->bytes);

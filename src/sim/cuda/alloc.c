@@ -440,6 +440,7 @@ void memory_drop_all(struct context *c)
 		switch ((int)r->kind) {
 		case RANGE_PLAIN:
 		case RANGE_MODULE:
+		case RANGE_ARRAY:
 			plain_drop(r);
 			break;
 		case RANGE_MANAGED:

@@ -76,9 +76,9 @@ EXPORT CUresult cuArray3DCreate_v2(CUarray *ret, const CUDA_ARRAY3D_DESCRIPTOR *
 	bytes = shape(a);
 	r = bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	if (r == CUDA_SUCCESS && !(desc->Flags & FLAG_DEFERRED)) {
-		r = plain_new(c, bytes, RANGE_MODULE, &a->range);
+		r = plain_new(c, bytes, RANGE_ARRAY, &a->range);
 		if (r == CUDA_ERROR_OUT_OF_MEMORY && pools_release(c->device))
-			r = plain_new(c, bytes, RANGE_MODULE, &a->range);
+			r = plain_new(c, bytes, RANGE_ARRAY, &a->range);
 	}
 	if (r) {
 		obj_drop(a, OBJ_ARRAY);
@@ -268,7 +268,7 @@ static CUresult mipmap_fill(struct mipmap *m, const CUDA_ARRAY3D_DESCRIPTOR *des
 		at[i] = total;
 		total += (bytes + 511) & ~UINT64_C(511);
 	}
-	r = plain_new(m->ctx, total, RANGE_MODULE, &m->range);
+	r = plain_new(m->ctx, total, RANGE_ARRAY, &m->range);
 	for (unsigned i = 0; i < levels && !r; i++)
 		m->arrays[i]->at = m->range->start + at[i];
 	return r;

@@ -39,6 +39,7 @@ enum range_kind {
 	RANGE_IPC,
 	RANGE_EXTERNAL,
 	RANGE_MODULE,
+	RANGE_ARRAY,
 };
 
 struct range {

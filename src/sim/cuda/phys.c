@@ -100,9 +100,9 @@ unsigned char *phys_cpu(struct phys *p)
 }
 
 /*
- * Plain memory: up to 1 MiB in units of 512 bytes, in the first place where it fits in any of the
- * context's chunks of a granule; more in granules of its own (measured). A chunk without users goes
- * back at once.
+ * Plain memory, arrays and variables of modules: up to 1 MiB in units of 512 bytes, in the first place
+ * where it fits in any of the context's chunks for this kind, of a granule each; more in granules of
+ * its own (measured). A chunk without users goes back at once.
  */
 #define SMALL_MAX MIB
 #define UNIT      UINT64_C(512)
@@ -111,6 +111,7 @@ unsigned char *phys_cpu(struct phys *p)
 struct chunk {
 	struct chunk *next, **link;
 	struct context *ctx;
+	enum range_kind kind;
 	CUdeviceptr start;
 	struct phys *phys;
 	unsigned used;
@@ -134,7 +135,7 @@ static size_t find_run(const struct chunk *c, size_t n)
 	return UNITS;
 }
 
-static CUresult chunk_new(struct context *ctx, struct chunk **ret)
+static CUresult chunk_new(struct context *ctx, enum range_kind kind, struct chunk **ret)
 {
 	struct chunk *c = calloc(1, sizeof(*c));
 	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
@@ -151,6 +152,7 @@ static CUresult chunk_new(struct context *ctx, struct chunk **ret)
 		return err;
 	}
 	c->ctx = ctx;
+	c->kind = kind;
 	c->link = chunks_end;
 	*chunks_end = c;
 	chunks_end = &c->next;
@@ -177,10 +179,10 @@ static CUresult small_new(struct context *ctx, uint64_t bytes, enum range_kind k
 	struct chunk *c;
 
 	for (c = chunks; c; c = c->next)
-		if (c->ctx == ctx && (at = find_run(c, n)) < UNITS)
+		if (c->ctx == ctx && c->kind == kind && (at = find_run(c, n)) < UNITS)
 			break;
 	if (!c) {
-		CUresult err = chunk_new(ctx, &c);
+		CUresult err = chunk_new(ctx, kind, &c);
 
 		if (err)
 			return err;

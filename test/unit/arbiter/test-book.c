@@ -252,6 +252,49 @@ static void compare__sets_what_no_hook_charged(void **state)
 	book_fini(&b);
 }
 
+/* Where things share granules, what is charged may be more than there is. */
+static void compare__does_not_take_doubtful_charges_off(void **state)
+{
+	struct book b;
+	struct client c;
+	struct book_slice *s;
+	struct slice_gpu_page *p = &c.page.gpus[0];
+
+	(void)state;
+	book_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	assert_true(take(&c, 0, 100 * MIB, false));
+	assert_true(take(&c, 0, 518 * MIB, true));
+	/* Two charges of a granule, of which the driver may have put the second into the first. */
+	assert_true(take(&c, 0, 4 * MIB, false));
+	atomic_store(&p->packed, MIB);
+	atomic_store(&p->packed_in, 4 * MIB);
+	book_snapshot(&b);
+	assert_false(book_compare(&b, c.m->task, uuids[0], 620 * MIB));
+	assert_false(book_compare(&b, c.m->task, uuids[0], 622 * MIB));
+	assert_int_equal(book_overhead(c.m, 0), 518 * MIB);
+	/* One granule is no doubt at all. */
+	assert_true(book_compare(&b, c.m->task, uuids[0], 619 * MIB));
+	assert_int_equal(book_overhead(c.m, 0), 517 * MIB);
+	assert_true(book_compare(&b, c.m->task, uuids[0], 623 * MIB));
+	assert_int_equal(book_overhead(c.m, 0), 519 * MIB);
+	/* They go, and all of what there was stays charged. */
+	give(&c, 0, 4 * MIB);
+	atomic_store(&p->packed, 0);
+	atomic_store(&p->packed_in, 0);
+	assert_int_equal(book_used(c.m, 0), 619 * MIB);
+	book_snapshot(&b);
+	assert_false(book_compare(&b, c.m->task, uuids[0], 619 * MIB));
+	/* Nonsense on the page takes nothing off, and puts nothing on. */
+	atomic_store(&p->packed, UINT64_MAX);
+	atomic_store(&p->packed_in, UINT64_MAX);
+	assert_false(book_compare(&b, c.m->task, uuids[0], 619 * MIB));
+	atomic_store(&p->packed, 0);
+	assert_false(book_compare(&b, c.m->task, uuids[0], 619 * MIB));
+	book_fini(&b);
+}
+
 static void compare__leaves_busy_processes_alone(void **state)
 {
 	struct book b;
@@ -748,6 +791,7 @@ int main(void)
 		cmocka_unit_test(alone__is_told_before_another_has_anything),
 		cmocka_unit_test(limit__lowered_takes_credit_and_then_grants_nothing),
 		cmocka_unit_test(compare__sets_what_no_hook_charged),
+		cmocka_unit_test(compare__does_not_take_doubtful_charges_off),
 		cmocka_unit_test(compare__leaves_busy_processes_alone),
 		cmocka_unit_test(compare__adds_up_all_registrations_of_a_process),
 		cmocka_unit_test(exec__is_counted_until_a_reading_shows_the_memory_gone),

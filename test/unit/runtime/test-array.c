@@ -65,6 +65,8 @@ static void create__charges_what_was_measured(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(measured) / sizeof(*measured); i++) {
 		fake_new(1024 * MIB);
+		assert_true(array_texels(&measured[i].d, measured[i].levels) <=
+			    array_bytes(&measured[i].d, measured[i].levels));
 		for (unsigned int k = 0; k < measured[i].count; k++)
 			assert_int_equal(create(&arrays[k], &measured[i].d, measured[i].levels),
 				0);
@@ -108,13 +110,20 @@ static void small__give_a_chunk_back_with_its_last(void **state)
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(cuArray3DCreate_v2(&arrays[i], &d), 0);
 	assert_int_equal(fake_used(), 4 * MIB);
+	assert_int_equal(fake_page.gpus[0].packed, 4 * MIB);
+	assert_int_equal(fake_page.gpus[0].packed_in, 4 * MIB);
 	assert_int_equal(cuArrayDestroy(arrays[0]), 0);
 	assert_int_equal(cuArrayDestroy(arrays[2]), 0);
 	assert_int_equal(fake_used(), 4 * MIB);
+	/* Two arrays are left, which the driver may have in one chunk. */
+	assert_int_equal(fake_page.gpus[0].packed, 2 * MIB);
+	assert_int_equal(fake_page.gpus[0].packed_in, 4 * MIB);
 	assert_int_equal(cuArrayDestroy(arrays[1]), 0);
 	assert_int_equal(fake_used(), 2 * MIB);
 	assert_int_equal(cuArrayDestroy(arrays[3]), 0);
 	assert_int_equal(fake_used(), 0);
+	assert_int_equal(fake_page.gpus[0].packed, 0);
+	assert_int_equal(fake_page.gpus[0].packed_in, 0);
 }
 
 static void array_bytes__of_nonsense_is_a_number(void **state)
@@ -127,8 +136,10 @@ static void array_bytes__of_nonsense_is_a_number(void **state)
 	/* NV12: a plane of a byte, and half of that; unknown formats are taken for the largest. */
 	d = (CUDA_ARRAY3D_DESCRIPTOR){ 1024, 1024, 0, 0xb0, 3, 0 };
 	assert_true(array_bytes(&d, 1) >= 3 * MIB / 2);
+	assert_int_equal(array_texels(&d, 1), MIB);
 	d.Format = 0x77;
 	assert_true(array_bytes(&d, 1) >= 36 * MIB);
+	assert_int_equal(array_texels(&d, 1), 0);
 }
 
 int main(void)
