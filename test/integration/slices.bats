@@ -240,8 +240,7 @@ failed() {
 	eventually 20 has_slice three
 	slice_count 3
 	id=$(id_of one) named=$(id_of two)
-	jq -n --arg a "$(printf 'x%s\001' "$SLICES/$named" | base64 -w 0)" \
-		'{Data: {PodDeviceEntries: [{AllocResp: $a}]}, Checksum: 0}' >"$GPUSLICE_KUBELET_DIR/device-plugins/kubelet_internal_checkpoint"
+	named_by_kubelet "$named"
 	k delete pod one >/dev/null
 	k delete pod two >/dev/null
 	eventually 30 slice_count 2
@@ -250,6 +249,35 @@ failed() {
 	eventually 30 slice_count 1
 	has_slice three
 	[[ -e $SLICES/$(id_of three) ]]
+}
+
+# named_by_kubelet ID: alone, in its checkpoint.
+named_by_kubelet() {
+	jq -n --arg a "$(printf 'x%s\001' "$SLICES/$1" | base64 -w 0)" \
+		'{Data: {PodDeviceEntries: [{AllocResp: $a}]}, Checksum: 0}' |
+		put "$GPUSLICE_KUBELET_DIR/device-plugins/kubelet_internal_checkpoint"
+}
+
+@test "two pods on one device, one soon after the other: each its slice, and the first one goes" {
+	local first second
+	isolated 'memory: 4Gi' >"$CONFIG"
+	kubelet
+	agent_up --slice-keep 2s
+	eventually 20 offers 16
+	pod one 16
+	eventually 20 has_slice one
+	first=$(id_of one)
+	named_by_kubelet "$first"
+	eventually 20 status ".slices.list | length == 1 and .[0].holder.pod == \"one\""
+	k delete pod one >/dev/null
+	pod two 16
+	eventually 20 has_slice two
+	second=$(id_of two)
+	[[ $first != "$second" ]]
+	named_by_kubelet "$second"
+	eventually 30 slice_count 1
+	[[ -e $SLICES/$second ]]
+	eventually 20 status ".slices.list | length == 1 and .[0].id == \"$second\" and .[0].holder.pod == \"two\""
 }
 
 @test "without its libraries no container starts that should have a limit" {
