@@ -49,7 +49,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 	book_init(&a->book);
 	a->book.arg = a;
 	a->book.dropped = conns_on_dropped;
-	a->book.ended = conns_on_ended;
+	a->book.ended = task_on_ended;
 	a->book.removed = slices_on_removed;
 	readings_start(a);
 	/* What is held already comes first: nothing is served before it is counted. The slices know
@@ -61,7 +61,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 		free(a);
 		return -1;
 	}
-	conns_restore(a);
+	restore_book(a);
 	*ret = a;
 	if (control_start(a, err) < 0) {
 		arbiter_stop(a);

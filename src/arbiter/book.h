@@ -152,6 +152,9 @@ void book_slice_unhooked(struct book_slice *s, unsigned int gpu, uint64_t bytes)
 struct book_task *book_task_find(const struct book *b, uint32_t pid, uint64_t start);
 struct book_task *book_task_by_pid(const struct book *b, uint32_t pid); /* the newest */
 
+/* Of this slice only: what one slice's process writes into its page does not reach another's. NULL: none. */
+struct book_member *book_member_by_serial(struct book_slice *s, uint64_t serial);
+
 /*
  * A process registers. @rec is a free record, which is filled (its .serial, .pid, .start, .name, ...
  * from the arguments) and marked used as the last of all; @page is filled too.

@@ -5,7 +5,8 @@
  * The arbiter's parts that do input and output, all on one loop:
  *
  *	slices.c    the directory of slices: their files and sockets
- *	conn.c      connections of processes, their registration, and their end
+ *	conn.c      connections of processes; register.c: their first packet; page.c: their pages
+ *	task.c      when a process is gone; restore.c: those that were there before this arbiter
  *	control.c   the agent's socket; status.c: its answer
  *	readings.c  when NVML is asked, what the figures change; unhooked.c: processes past the libraries
  *	arbiter.c   start, restore, stop
@@ -127,22 +128,52 @@ void conns_stop_slice(struct slice *s); /* those that have no member */
 void conns_stop(struct arbiter *a);
 void conns_expire(struct arbiter *a, uint64_t now_ns);
 
-/* Notices processes that executed another program. */
-void conns_look_for_exec(struct arbiter *a);
+void conn_close(struct conn *c);
+/* False: the connection is closed. @page_fd < 0: without one. */
+bool conn_answer(struct conn *c, const void *data, size_t len, int page_fd);
+void conn_hello(struct conn *c, const struct slice_hello *h, int fd);
+
+/* A book's callback. */
+void conns_on_dropped(void *arbiter, struct book_member *m);
+
+/* ---- pages ------------------------------------------------------------------------------------ */
+
+/* A page and its memfd. Descriptor, or -1. *ino: of the memfd. */
+int page_new(struct slice_page **ret, ino_t *ino);
+
+/* Maps a page that a process has: sealed, and of the right size, so that it cannot be cut off under our
+ * hands. NULL: it is none. */
+struct slice_page *page_accept(int fd, ino_t *ino);
+
+/* Whether it is of the GPUs of the slice. */
+bool page_fits(const struct slice_page *page, const struct book_slice *s);
+
+/* ---- processes -------------------------------------------------------------------------------- */
+
+/* Gives the task the pidfd, if it has none; it ends in the book when the process is gone. < 0: it could
+ * not be watched. */
+int task_watch(struct arbiter *a, struct book_task *t, int *pidfd, struct error *err);
+
+/* A book's callback. */
+void task_on_ended(void *arbiter, struct book_task *t);
+
+/* Members that an earlier arbiter left. */
+void restore_book(struct arbiter *a);
+
+/* The book has nothing of this page: it was lost. What the page says is all there is to know. NULL: it
+ * does not fit the slice, or no memory. */
+struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
+	struct book_who *who, const struct slice_page *page);
 
 /*
  * A process of the slice @slice (an id) that the book does not have: where the process holds a page of
  * ours the book was lost, and it is taken in again by its page. False: there is none.
  */
-bool conns_find_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice);
-bool conns_has_page(const struct arbiter *a, uint32_t pid);
+bool restore_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice);
+bool restore_has_page(const struct arbiter *a, uint32_t pid);
 
-/* The book's callbacks. */
-void conns_on_dropped(void *arbiter, struct book_member *m);
-void conns_on_ended(void *arbiter, struct book_task *t);
-
-/* Members that an earlier arbiter left. */
-void conns_restore(struct arbiter *a);
+/* Notices processes that executed another program. */
+void restore_look_for_exec(struct arbiter *a);
 
 /* ---- control, readings ------------------------------------------------------------------------ */
 

@@ -53,7 +53,7 @@ static void ask(struct arbiter *a)
 	if (!control_subscribed(a))
 		return;
 	if (++r->generation % EXEC_LOOK_EVERY == 0)
-		conns_look_for_exec(a);
+		restore_look_for_exec(a);
 	gpus = gpus_to_read(a);
 	if (!gpus)
 		return;

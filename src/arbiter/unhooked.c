@@ -93,7 +93,7 @@ static void take_process(struct arbiter *a, const struct reading_gpu *g,
 
 		if (!proc_slice(a->o.procfs, p->pid, slice))
 			slice[0] = '\0';
-		if (*slice && conns_find_lost(a, p->pid, st.start, slice))
+		if (*slice && restore_lost(a, p->pid, st.start, slice))
 			return;
 		u = add(a, p->pid, st.start, slice);
 	}
@@ -120,7 +120,7 @@ static bool stop_process(struct arbiter *a, const struct unhooked *u)
 		!proc_slice(a->o.procfs, u->pid, slice) || strcmp(slice, u->slice) != 0)
 		return false;
 	/* It has the libraries: that it is not registered is our fault, or it is about to be. */
-	if (conns_has_page(a, u->pid))
+	if (restore_has_page(a, u->pid))
 		return false;
 	if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0) {
 		log_warn("process past the libraries cannot be stopped",

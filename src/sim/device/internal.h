@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The parts of the device:
+ *
+ *	device.c   packets and time
+ *	request.c  what a packet asks for: contexts, streams, events, memory
+ *	peer.c     clients, and the end of all that they have
+ *	node.c     the node's state, what the engine tells, start and stop
+ *	usage.c    what NVML shows of it
+ */
+#include "sim/device/device.h"
+#include "sim/device/engine.h"
+#include "sim/device/memory.h"
+
+/* Answers, as CUDA numbers them. */
+enum {
+	OK = 0,
+	BAD_VALUE = 1,
+	NO_MEMORY = 2,
+	UNAVAILABLE = 46,
+	BAD_DEVICE = 101,
+	BAD_CONTEXT = 201,
+	OS_ERROR = 304,
+	BAD_HANDLE = 400,
+	ILLEGAL_ADDRESS = 700,
+	LAUNCH_FAILED = 719,
+	NOT_SUPPORTED = 801,
+	TOO_MANY_CONTEXTS = 808,
+};
+
+#define COMM_MAX 16
+
+struct context {
+	struct engine_context *engine; /* NULL: free place */
+	struct device_client *client;
+	uint32_t index, slot;
+	uint64_t bytes; /* it takes, without what its process takes */
+	uint64_t more;  /* of them, not for stacks */
+};
+
+struct stream {
+	struct device_client *client;
+	struct engine_stream *engine;
+	struct context *context;
+	uint32_t index;
+	bool dying;
+};
+
+/* What one client sees of an event. */
+struct view {
+	struct event *event;
+	struct device_client *client;
+	uint32_t index;
+	struct view *next; /* of the same event */
+};
+
+struct event {
+	struct engine_event *engine;
+	struct view *views;
+	uint64_t id, cookie;
+	struct event *next, **at;
+};
+
+/* What a client has on one GPU. */
+struct share {
+	uint64_t bytes;        /* shown by NVML */
+	uint64_t base;         /* of them, what the process takes as long as it has a context */
+	uint64_t busy_ns;      /* of contexts that are gone */
+	uint64_t seen_busy_ns; /* of all, when it was last measured */
+	uint32_t contexts;
+	uint32_t percent; /* of the last interval, that its kernels ran */
+	bool listed;      /* in NVML's list */
+};
+
+struct device_client {
+	struct device *device;
+	struct device_client *next, **at;
+	uint32_t pid;
+	char name[COMM_MAX + 1];
+	struct memory_holder holder;
+	bool gone;
+	uint64_t free_at_ns; /* of one that is gone: by the simulated clock */
+	int page_fd;
+	struct sim_device_page *page; /* NULL: no hello yet */
+	struct context contexts[SIM_DEVICE_CONTEXTS_MAX];
+	struct stream **streams; /* by index */
+	struct view **events;
+	uint32_t stream_cursor, event_cursor;
+	uint32_t stream_top, event_top; /* places behind these were never given */
+	struct share shares[SIM_MAX_GPUS];
+};
+
+/* What of the node's state is looked at all the time. */
+struct slot {
+	bool usable;
+	uint32_t epoch;
+	bool mig, mps;
+	uint64_t room;    /* bytes that CUDA may have in all */
+	uint64_t total;   /* as CUDA shows it */
+	uint64_t used;    /* by CUDA */
+	uint64_t context; /* of a process's first, 0: derived */
+	uint64_t free_ns;
+	uint32_t sm_count;
+};
+
+struct device {
+	struct sim_state *state;
+	uint64_t generation;
+	struct engine *engine;
+	struct memory_book *memories;
+	struct device_client *clients;
+	uint32_t client_count, gone_count;
+	struct event *events;
+	uint64_t last_event_id;
+	uint64_t measured_ns, measured_mono_ns; /* by the simulated and by the real clock */
+	struct slot slots[SIM_MAX_GPUS];
+};
+
+/* device.c: wakes who waits for a word of a shared page; the same after a number that clients wait for. */
+void device_wake(const void *word);
+void device_publish(_Atomic uint64_t *completed, _Atomic uint32_t *waiters, uint64_t value);
+
+/* node.c: looks at the node's state, if it has changed or @first. */
+void node_read(struct device *d, bool first);
+/* Whether kernels of the context's process run now, for NVML. */
+void node_show_busy(const struct context *c);
+
+/* usage.c: the sums of a GPU; and of one where memory may have gone over to a process that is not listed. */
+void usage_show(struct device *d, uint32_t slot);
+void usage_show_again(struct device *d, uint32_t slot);
+/* The row of a process; its bytes are told by usage_show(). False: no room, or it was not there. */
+bool usage_list(struct device_client *c, uint32_t slot);
+void usage_unlist(struct device_client *c); /* where it has nothing any more */
+bool usage_remove_row(struct sim_gpu *g, uint32_t pid);
+uint64_t usage_free_bytes(const struct slot *s);
+/* Memory changed hands: of the memory book. */
+void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
+	struct memory_holder *to, bool lives);
+/* How busy each process was since the last time. */
+void usage_measure(struct device *d, uint64_t now_ns);
+
+/* peer.c */
+void peer_free(struct device_client *c);
+
+/* request.c: does what a packet asks for. False: the peer broke the protocol. */
+bool device_request(struct device_client *c, const struct sim_device_request *q, int fd,
+	uint64_t now_ns, struct device_answer *a);
+struct stream *request_stream(struct device_client *c, uint32_t object); /* NULL: none */
+struct view *request_event(const struct device_client *c, uint32_t object);
+/* A context with its streams; one client's view of an event. */
+void request_context_end(struct context *c);
+void request_view_end(struct view *w);
