@@ -130,8 +130,13 @@ static int apply(struct slice *s, const struct slice_def *d, struct error *err)
 		if (s->book->gpus[i].limit == d->gpus[i].limit)
 			continue;
 		book_slice_limit(s->book, i, d->gpus[i].limit);
-		log_info("limit changed", LOG_STR("slice", s->id),
-			LOG_STR("gpu", d->gpus[i].text), LOG_UINT("memory", d->gpus[i].limit));
+		if (d->gpus[i].limit == SLICE_NO_LIMIT)
+			log_info("limit taken away", LOG_STR("slice", s->id),
+				LOG_STR("gpu", d->gpus[i].text));
+		else
+			log_info("limit changed", LOG_STR("slice", s->id),
+				LOG_STR("gpu", d->gpus[i].text),
+				LOG_UINT("memory", d->gpus[i].limit));
 	}
 	return 0;
 }

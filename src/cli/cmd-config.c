@@ -5,8 +5,9 @@
 #include "cli/node-look.h"
 #include "config/config.h"
 #include "config/json.h"
-#include "core/offer.h"
+#include "core/slice.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,11 +35,40 @@ struct check {
 struct row {
 	uint32_t gpus, min, max; /* GPUs that have devices of it; devices of one GPU */
 	uint32_t refused; /* devices that are listed and cannot be had; a note says why */
+	uint64_t memory_min,
+		memory_max; /* bytes of a replica's slice; SLICE_UNLIMITED: no limit; 0: not known */
 };
+
+static uint64_t memory_of(const struct resource *r, uint32_t device,
+	const struct inventory *inv)
+{
+	const char *const id = r->devices[device].id;
+	struct slice_plan plan;
+
+	if (slice_plan_make(&plan, r, inv, &id, 1, NULL) < 0)
+		return 0;
+	return plan.wanted ? plan.gpus[0].memory : SLICE_UNLIMITED;
+}
+
+static void put_memory(char *cell, size_t cap, uint64_t bytes)
+{
+	if (bytes == SLICE_UNLIMITED)
+		(void)snprintf(cell, cap, "-");
+	else if (!bytes)
+		(void)snprintf(cell, cap, "?");
+	else
+		(void)snprintf(cell, cap, "%" PRIu64 " MiB", bytes >> 20);
+}
+
+static json_t *memory_json(uint64_t bytes)
+{
+	return bytes && bytes != SLICE_UNLIMITED ? json_integer((json_int_t)bytes)
+						 : json_null();
+}
 
 static struct row row_of(const struct resource *r, const struct inventory *inv)
 {
-	struct row row = { .min = UINT32_MAX };
+	struct row row = { .min = UINT32_MAX, .memory_min = SLICE_UNLIMITED };
 
 	for (uint32_t g = 0; g < inv->n; g++) {
 		uint32_t n = 0;
@@ -51,8 +81,15 @@ static struct row row_of(const struct resource *r, const struct inventory *inv)
 		if (n > row.max)
 			row.max = n;
 	}
-	for (uint32_t i = 0; i < r->n_devices; i++)
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		uint64_t memory = memory_of(r, i, inv);
+
 		row.refused += r->devices[i].why != 0;
+		if (memory < row.memory_min)
+			row.memory_min = memory;
+		if (memory > row.memory_max)
+			row.memory_max = memory;
+	}
 	if (!row.gpus)
 		row.min = 0;
 	return row;
@@ -74,14 +111,14 @@ static const char *sharing_name(enum sharing_strategy s)
 static void print_offer(const struct offer *o, const struct inventory *inv)
 {
 	if (o->n)
-		printf("  %-36s %8s %6s %9s  %s\n", "RESOURCE", "DEVICES", "GPUS", "PER GPU",
-			"SHARING");
+		printf("  %-36s %8s %6s %9s  %-12s  %s\n", "RESOURCE", "DEVICES", "GPUS",
+			"PER GPU", "SHARING", "MEMORY EACH");
 	else
 		printf("  nothing is offered\n");
 	for (uint32_t i = 0; i < o->n; i++) {
 		const struct resource *r = &o->resources[i];
 		struct row row = row_of(r, inv);
-		char per[32], refused[48] = "";
+		char per[32], refused[48] = "", memory[64], most[32];
 
 		if (row.min == row.max)
 			(void)snprintf(per, sizeof(per), "%u", row.max);
@@ -90,8 +127,13 @@ static void print_offer(const struct offer *o, const struct inventory *inv)
 		if (row.refused)
 			(void)snprintf(refused, sizeof(refused), ", %u of them unhealthy",
 				row.refused);
-		printf("  %-36s %8u %6u %9s  %s%s\n", r->name, r->n_devices, row.gpus, per,
-			sharing_name(r->strategy), refused);
+		put_memory(memory, sizeof(memory), row.memory_min);
+		put_memory(most, sizeof(most), row.memory_max);
+		if (strcmp(memory, most) != 0)
+			(void)snprintf(memory + strlen(memory), sizeof(memory) - strlen(memory),
+				" to %s", most);
+		printf("  %-36s %8u %6u %9s  %-12s  %s%s\n", r->name, r->n_devices, row.gpus,
+			per, sharing_name(r->strategy), memory, refused);
 	}
 	for (size_t i = 0; i < o->notes.n; i++)
 		printf("  note: %s\n", o->notes.v[i]);
@@ -115,11 +157,13 @@ static json_t *offer_json(const struct offer *o, const struct inventory *inv)
 		struct row row = row_of(r, inv);
 
 		(void)json_array_append_new(list,
-			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s}", "name", r->name,
-				"devices", (json_int_t)r->n_devices, "refused",
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:o}", "name",
+				r->name, "devices", (json_int_t)r->n_devices, "refused",
 				(json_int_t)row.refused, "gpus", (json_int_t)row.gpus,
 				"perGpuMin", (json_int_t)row.min, "perGpuMax",
-				(json_int_t)row.max, "sharing", sharing_name(r->strategy)));
+				(json_int_t)row.max, "sharing", sharing_name(r->strategy),
+				"memoryMinBytes", memory_json(row.memory_min), "memoryMaxBytes",
+				memory_json(row.memory_max)));
 	}
 	return list;
 }

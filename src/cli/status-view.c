@@ -483,19 +483,24 @@ static void put_index(char *cell, const json_t *o)
 		(void)snprintf(cell, CELL_MAX, "-");
 }
 
-static void put_holder(char *cell, const json_t *slice)
+static void put_pod(char *cell, const json_t *h)
 {
-	const json_t *h = json_object_get(slice, "holder");
 	char ns[CELL_MAX / 3], pod[CELL_MAX / 3], container[CELL_MAX / 3 - 8];
 
-	if (!json_is_object(h)) {
-		(void)snprintf(cell, CELL_MAX, "-");
-		return;
-	}
 	clean(ns, sizeof(ns), text_of(h, "namespace"));
 	clean(pod, sizeof(pod), text_of(h, "pod"));
 	clean(container, sizeof(container), text_of(h, "container"));
 	(void)snprintf(cell, CELL_MAX, "%s/%s (%s)", ns, pod, container);
+}
+
+static void put_holder(char *cell, const json_t *slice)
+{
+	const json_t *h = json_object_get(slice, "holder");
+
+	if (json_is_object(h))
+		put_pod(cell, h);
+	else
+		(void)snprintf(cell, CELL_MAX, "-");
 }
 
 /* What is wrong with a slice, in a word. */
@@ -612,6 +617,21 @@ static int put_wall_table(struct buf *b, const json_t *list, bool colour, struct
 	return 0;
 }
 
+static void put_unlimited(struct buf *b, const json_t *list)
+{
+	char holder[CELL_MAX], resource[CELL_MAX];
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+
+		put_pod(holder, o);
+		clean(resource, sizeof(resource), text_of(o, "resource"));
+		buf_printf(b,
+			"%s%-9s %s, %s: started before it isolated memory; create it anew\n",
+			i ? "" : "\n", i ? "" : "No limit", holder, resource);
+	}
+}
+
 /* Nothing at all where memory is not isolated. */
 static int put_walls(struct buf *b, const json_t *slices, bool colour, struct error *err)
 {
@@ -627,6 +647,7 @@ static int put_walls(struct buf *b, const json_t *slices, bool colour, struct er
 		(!strcmp(text_of(arbiter, "state"), "up") && *line))
 		buf_printf(b, "\nArbiter   away, slices keep what they have: %s\n", line);
 	put_list(b, "Broken", broken);
+	put_unlimited(b, json_object_get(slices, "unlimited"));
 	return put_wall_table(b, json_object_get(slices, "list"), colour, err);
 }
 

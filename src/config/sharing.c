@@ -280,6 +280,9 @@ static int read_isolation(struct reader *r, const struct yaml_node *n, const str
 			&word);
 	if (set > 0)
 		iso->unhooked = (enum isolation_unhooked)word;
+	if (set > 0 && iso->memory == ISOLATION_MEMORY_NONE)
+		return read_warn(r, read_key(n, path, "unhooked"), &unhooked,
+			"has no effect without isolation.memory");
 	return set < 0 ? -1 : 0;
 }
 

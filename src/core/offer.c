@@ -376,6 +376,7 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 static int note_limits(struct work *w, uint32_t i, struct error *err)
 {
 	const struct replicated *e = NULL;
+	uint32_t replicas = 0;
 	uint64_t usable = slice_usable(w->inv, w->units.v[i].gpu, w->units.v[i].mig), sum = 0;
 	char unit[UNIT_TEXT_MAX];
 
@@ -386,6 +387,7 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 		if (!s->replicas || own->isolation.memory == ISOLATION_MEMORY_NONE)
 			continue;
 		e = own;
+		replicas = s->replicas;
 		/* At most 40000 replicas, of at most 2^63 bytes together: as a sum it may be cut. */
 		if (__builtin_add_overflow(sum,
 			    s->replicas *
@@ -413,6 +415,12 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 			" MiB, and it has %" PRIu64
 			" MiB: a pod may be refused memory that its limit would allow",
 			unit, sum, usable >> 20);
+	sum = slice_limit(&e->isolation, replicas, usable, 1);
+	if (sum < SLICE_CONTEXT_ROOM)
+		return note_entry(w, e, err,
+			"a replica of %s has %" PRIu64 " MiB, and a program needs %" PRIu64
+			" MiB for its first CUDA context: it will not start",
+			unit, sum >> 20, (uint64_t)SLICE_CONTEXT_ROOM >> 20);
 	w->noted[e - w->config->sharing.entries] = false;
 	return 0;
 }

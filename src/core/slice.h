@@ -18,8 +18,10 @@
  */
 #include "core/offer.h"
 
-#define SLICE_GRAIN     (UINT64_C(2) << 20)
-#define SLICE_PLAN_GPUS 16 /* physical devices of one slice */
+#define SLICE_GRAIN (UINT64_C(2) << 20)
+#define SLICE_CONTEXT_ROOM \
+	(UINT64_C(600) << 20) /* what a process needs for its first context */
+#define SLICE_PLAN_GPUS 16    /* physical devices of one slice */
 #define SLICE_UNLIMITED UINT64_MAX
 
 struct slice_gpu {

@@ -211,6 +211,21 @@ total_is() { # SLICE BYTES
 	(($(value refused "$output") > 0))
 }
 
+@test "a GPU that the slice does not name is not limited by it" {
+	stop feed
+	stop arbiter
+	export GPUSLICE_SIM_NODE=p3.8xlarge GPUSLICE_SIM_DIR=$NODE_DIR/sim4
+	UUID=$("$GPUSLICE" sim show --json | jq -er '.gpus[1].uuid')
+	start_arbiter
+	slice b $((1 * GIB))
+	run in_slice b "$PROGRAMS/cuda-hold" --device 1 --bytes 2Gi
+	echo "$output"
+	[[ $output == *" held=0 count=0 last=2 "* && $output == *" total=1073741824 "* ]]
+	run in_slice b "$PROGRAMS/cuda-hold" --device 0 --bytes 2Gi
+	echo "$output"
+	[[ $status -eq 0 && $output == *" held=2147483648 "* ]]
+}
+
 @test "the arbiter is killed and started again under load" {
 	start storm "$PROGRAMS/cuda-storm" --preload "$PRELOAD" --slice "$(slice_dir a)" --limit $((4 * GIB)) \
 		--processes 3 --threads 2 --seconds 5

@@ -280,6 +280,32 @@ named_by_kubelet() {
 	eventually 20 status ".slices.list | length == 1 and .[0].id == \"$second\" and .[0].holder.pod == \"two\""
 }
 
+@test "a pod from before isolation is named, and takes over nobody's slice" {
+	local id
+	up 'memory: 4Gi'
+	pod one 16
+	eventually 20 has_slice one
+	id=$(id_of one)
+	k delete pod one >/dev/null
+	isolated 'memory: none' | put "$CONFIG"
+	eventually 20 status '.slices.wanted == false'
+	pod two 16
+	eventually 20 pods 1
+	isolated 'memory: 4Gi' | put "$CONFIG"
+	eventually 20 status '.slices.wanted and (.slices.unlimited | length == 1 and .[0].pod == "two" and (.[0].devices | length == 16))'
+	status ".slices.list | all(.id != \"$id\" or .holder == null)"
+	shows "^No limit +default/two \(c\), nvidia.com/gpu: "
+	# Also for an agent that did not see it.
+	stop agent
+	agent_up
+	eventually 20 status ".slices.unlimited[0].pod == \"two\" and (.slices.list | all(.id != \"$id\" or .holder == null))"
+	k delete pod two >/dev/null
+	eventually 20 status '.slices.unlimited == []'
+	pod three
+	eventually 20 has_slice three
+	status '.slices.unlimited == []'
+}
+
 @test "without its libraries no container starts that should have a limit" {
 	up 'memory: 4Gi'
 	mkdir "$NODE_DIR/empty"

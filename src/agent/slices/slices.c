@@ -2,6 +2,7 @@
 #include "agent/slices/slices.h"
 
 #include "abi/slice-dir.h"
+#include "abi/slice-page.h"
 #include "agent/internal.h"
 #include "agent/slices/install.h"
 #include "agent/slices/life.h"
@@ -506,6 +507,9 @@ void agent_slices_look(struct agent *a)
 	arm(a);
 }
 
+_Static_assert(SLICE_CONTEXT_ROOM == SLICE_CONTEXT_BYTES,
+	"what we tell users is what is set aside");
+
 /* --- allocate --- */
 
 static int add_mounts(const struct agent_slices *s, const struct slice *slice,
@@ -533,8 +537,10 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 
 	if (slice_plan_make(&plan, r, a->offered.inv, ids, n_ids, err) < 0)
 		return -1;
-	if (!plan.wanted)
+	if (!plan.wanted) {
+		slice_store_pass(&s->store, r->name, ids, n_ids, time_mono_ns());
 		return 0;
+	}
 	if (*s->lib && !slice_libs_there(s->store.state_dir, s->lib)) {
 		log_error("the slice libraries were taken away, installing them again",
 			LOG_STR("version", s->lib));

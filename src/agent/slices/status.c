@@ -186,6 +186,62 @@ json_t *slices_by_id(const json_t *seen)
 	return o;
 }
 
+/* --- who has no slice --- */
+
+static bool in_a_slice(const struct agent_slices *s, const struct pod_device *h)
+{
+	for (size_t i = 0; i < s->store.n; i++) {
+		const struct slice *slice = s->store.v[i];
+
+		if (!slice->superseded && !strcmp(slice->file.resource, h->resource) &&
+			strv_has(&slice->file.devices, h->id))
+			return true;
+	}
+	return false;
+}
+
+/* By the config of now the container of this device would have a limit, and it has none. */
+static bool lacks_limit(const struct agent *a, const struct pod_device *h)
+{
+	const struct resource *r = offer_find(a->offered.offer, h->resource);
+	const char *const id = h->id;
+	struct slice_plan plan;
+
+	return r && resource_find(r, id) && !in_a_slice(&a->slices, h) &&
+	       slice_plan_make(&plan, r, a->offered.inv, &id, 1, NULL) == 0 && plan.wanted;
+}
+
+static bool same_container(const struct pod_device *x, const struct pod_device *y)
+{
+	return !strcmp(x->pod, y->pod) && !strcmp(x->namespace_, y->namespace_) &&
+	       !strcmp(x->container, y->container) && !strcmp(x->resource, y->resource);
+}
+
+/* Containers that were started before their resource isolated memory: a row for each. */
+static json_t *unlimited_status(const struct agent *a, const struct pod_devices *holders)
+{
+	json_t *list = json_array(), *devices = NULL;
+	const struct pod_device *last = NULL;
+
+	for (size_t i = 0; holders && a->offered.offer && i < holders->n; i++) {
+		const struct pod_device *h = &holders->v[i];
+
+		if (!lacks_limit(a, h))
+			continue;
+		if (!last || !same_container(last, h)) {
+			json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:[]}", "namespace",
+				h->namespace_, "pod", h->pod, "container", h->container,
+				"resource", h->resource, "devices");
+
+			devices = json_object_get(o, "devices");
+			(void)json_array_append_new(list, o);
+		}
+		(void)json_array_append_new(devices, json_string(h->id));
+		last = h;
+	}
+	return list;
+}
+
 json_t *agent_slices_status(const struct agent *a, const struct pod_devices *holders)
 {
 	const struct agent_slices *s = &a->slices;
@@ -206,5 +262,6 @@ json_t *agent_slices_status(const struct agent *a, const struct pod_devices *hol
 	SET(o, "arbiter", arbiter_status(s));
 	SET(o, "broken", broken);
 	SET(o, "list", list);
+	SET(o, "unlimited", unlimited_status(a, holders));
 	return o;
 }

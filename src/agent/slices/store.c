@@ -19,6 +19,8 @@
 #define TEMP_MAX   (sizeof(NEW_PREFIX) + SLICE_ID_DIGITS)
 #define DIR_MODE   0755 /* the container's user may be any */
 #define FILE_MODE  0644
+#define PASSED \
+	".passed" /* in the directory of a slice whose devices went to a container without one */
 /* On the host none but root has anything to do in there: mounts do not ask. */
 #define PARENT_MODE 0700
 
@@ -223,6 +225,16 @@ static int read_slice(const struct slice_store *s, const char *id, struct slice_
 	return error_set(err, ERR_INVALID, "%s: the id is not that of its directory", path);
 }
 
+/* Whether the mark of slice_store_pass() lies there. */
+static bool is_passed(const struct slice_store *s, const char *id)
+{
+	char path[PATH_MAX], name[SLICE_ID_DIGITS + sizeof(PASSED) + 1];
+
+	(void)snprintf(name, sizeof(name), "%s/" PASSED, id);
+	return path_join(path, sizeof(path), s->dir, name, NULL) == 0 &&
+	       access(path, F_OK) == 0;
+}
+
 static int load_one(struct slice_store *s, const char *name, struct error *err)
 {
 	CLEANUP(slice_freep) struct slice *slice = NULL;
@@ -241,6 +253,10 @@ static int load_one(struct slice_store *s, const char *name, struct error *err)
 		if (why.code == ERR_NOMEM)
 			return error_nomem(err);
 		return strv_add(&s->broken, why.msg, err);
+	}
+	if (is_passed(s, name)) {
+		slice->superseded = true;
+		slice->superseded_ns = time_mono_ns();
 	}
 	if (append(s, slice, err) < 0)
 		return -1;
@@ -329,6 +345,32 @@ static void supersede(struct slice_store *s, const struct slice *by, uint64_t no
 			continue;
 		old->superseded = true;
 		old->superseded_ns = now_ns;
+	}
+}
+
+void slice_store_pass(struct slice_store *s, const char *resource, const char *const *ids,
+	size_t n_ids, uint64_t now_ns)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct slice *old = s->v[i];
+		char path[PATH_MAX];
+		bool shares = false;
+
+		if (old->superseded || strcmp(old->file.resource, resource) != 0)
+			continue;
+		for (size_t k = 0; k < n_ids && !shares; k++)
+			shares = strv_has(&old->file.devices, ids[k]);
+		if (!shares)
+			continue;
+		old->superseded = true;
+		old->superseded_ns = now_ns;
+		if (slice_store_path(s, old, path, NULL) == 0) {
+			CLEANUP(closep)
+			int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+			if (dir >= 0)
+				(void)write_file(dir, PASSED, "", NULL);
+		}
 	}
 }
 

@@ -45,6 +45,13 @@ int slice_store_add(struct slice_store *s, struct slice **ret, const char *resou
 	const char *const *ids, size_t n_ids, const struct slice_plan *plan, const char *lib,
 	uint64_t now_ns, uint64_t wall_s, struct error *err) MUST_USE;
 
+/*
+ * @ids of @resource are given out without a slice: those that have any of them are superseded, also for the
+ * agent after this one, as far as the disk allows.
+ */
+void slice_store_pass(struct slice_store *s, const char *resource, const char *const *ids,
+	size_t n_ids, uint64_t now_ns);
+
 /* Makes one more directory ready; true: call again, there are not SLICE_SPARES yet. */
 #define SLICE_SPARES 16
 bool slice_store_prepare(struct slice_store *s, struct error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts: memory that no size is given for. A bound is charged before one is made and is hidden
- * (ledger.h): the arbiter's next look at NVML makes it true. The bound is CONTEXT_BYTES (an H100's
+ * (ledger.h): the arbiter's next look at NVML makes it true. The bound is SLICE_CONTEXT_BYTES (an H100's
  * takes 518 MiB) until this process has seen what one of its own is.
  *
  * Everything in a context goes with it: rows name theirs.
@@ -19,7 +19,6 @@
 #include "runtime/sys.h"
 #include "runtime/wiped.h"
 
-#define CONTEXT_BYTES (UINT64_C(600) << 20)
 #define CONTEXT_LEAST (UINT64_C(64) << 20) /* what one is taken for that seems smaller */
 #define CONTEXT_MOST \
 	(UINT64_C(1) << 30) /* the overhead of one with large modules is no measure */
@@ -62,7 +61,7 @@ static uint64_t context_bound(int gpu)
 	uint64_t largest;
 
 	if (!s)
-		return CONTEXT_BYTES;
+		return SLICE_CONTEXT_BYTES;
 	largest = atomic_load(&s->gpus[gpu].largest);
 	/* While there is one, all overhead is that one's. */
 	if (atomic_load(&s->gpus[gpu].live) == 1) {
@@ -72,7 +71,7 @@ static uint64_t context_bound(int gpu)
 			atomic_store(&s->gpus[gpu].largest, now);
 		largest = now > largest ? now : largest;
 	}
-	return largest ? granules(largest) : CONTEXT_BYTES;
+	return largest ? granules(largest) : SLICE_CONTEXT_BYTES;
 }
 
 /*

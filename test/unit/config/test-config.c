@@ -523,6 +523,7 @@ static void config_parse__warns_of_what_has_no_effect(void **state)
 
 static void config_parse__reads_isolation_and_slices(void **state)
 {
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	struct config *c = read_good(
 		TS("name: gpu, replicas: 4, isolation: {memory: 25%, compute: fair, class: latency}"),
 		NULL);
@@ -542,6 +543,11 @@ static void config_parse__reads_isolation_and_slices(void **state)
 	c = read_good(TS("name: gpu, replicas: 4, isolation: {memory: equal, unhooked: stop}"),
 		NULL);
 	assert_int_equal(c->sharing.entries[0].isolation.unhooked, UNHOOKED_STOP);
+	(void)config_free(c);
+	c = read_good(TS("name: gpu, replicas: 4, isolation: {unhooked: stop}"), &warnings);
+	assert_int_equal(warnings.n, 1);
+	assert_non_null(strstr(warnings.v[0],
+		"resources[0].isolation.unhooked: has no effect without isolation.memory"));
 	(void)config_free(c);
 	c = read_good(
 		"sharing:\n  slices:\n  - name: nvidia.com/gpu\n    devices: {product: Tesla T4}\n"

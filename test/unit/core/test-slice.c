@@ -226,6 +226,11 @@ static void offer__notes_limits_that_do_not_fit(void **state)
 			"16384 MiB" },
 		{ BYTES, 17 * GIB, "isolation.memory is more than GPU 0 has (16384 MiB)" },
 		{ PART, 250, NULL },
+		{ BYTES, SLICE_CONTEXT_ROOM, NULL },
+		{ BYTES, SLICE_CONTEXT_ROOM - 1,
+			"a replica of GPU 0 has 598 MiB, and a program needs 600 MiB for its first "
+			"CUDA context" },
+		{ PART, 20, "a replica of GPU 0 has 326 MiB" },
 	};
 
 	(void)state;
