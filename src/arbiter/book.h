@@ -32,7 +32,7 @@
  * left, at most so much. */
 #define BOOK_EXTRA_PART  16
 #define BOOK_EXTRA_MAX   (UINT64_C(64) << 20)
-#define BOOK_GRANT_MAX   (UINT64_C(1) << 56) /* no sum of these overflows */
+#define BOOK_GRANT_MAX   (UINT64_C(1) << 48) /* no sum over a slice or a node overflows */
 #define BOOK_CAS_TRIES   64   /* against a process that changes its credit all the time */
 #define BOOK_MEMBERS_MAX 4096 /* of the node */
 #define BOOK_SLICE_MAX   1024 /* members of one slice */

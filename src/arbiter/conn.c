@@ -23,6 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define FDS_MAX 253 /* that the kernel lets a packet have: SCM_MAX_FD */
+
 #ifndef SO_PEERPIDFD
 #	define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
@@ -128,30 +130,31 @@ static bool is_alive(int pidfd)
  * The peer's PID, a pidfd, its start time. Where the kernel has no SO_PEERPIDFD the PID could be
  * another process's by now, but only if the peer died since it connected; then the new one is
  * younger than the connection, which is looked at as soon as it comes. A peer that is not to be
- * seen here keeps pid 0.
+ * seen here keeps pid 0. False: there are no descriptors or memory for it now.
  */
-static void identify(struct conn *c, int fd)
+static bool identify(struct conn *c, int fd)
 {
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred), fd_len = sizeof(c->pidfd);
 	struct proc_stat st;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0)
-		return;
+		return true;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &c->pidfd, &fd_len) < 0 &&
 		errno == ENOPROTOOPT)
 		c->pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
 	if (c->pidfd < 0)
-		return;
+		return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
 	(void)fcntl(c->pidfd, F_SETFD, FD_CLOEXEC);
 	if (!proc_stat(c->arbiter->o.procfs, (uint32_t)cred.pid, &st))
-		return;
+		return true;
 	/* Still the one that the pidfd is of, so what was read is its. */
 	if (!is_alive(c->pidfd))
-		return;
+		return true;
 	c->pid = (uint32_t)cred.pid;
 	c->start = st.start;
 	c->image = st.image;
+	return true;
 }
 
 /* ---- requests --------------------------------------------------------------------------------- */
@@ -273,16 +276,26 @@ static void dispatch(struct conn *c, const union packet *p, int fd)
 	}
 }
 
-/* The one descriptor that may come along; those that do not fit the kernel closes. */
-static int fd_of(struct msghdr *m)
+/* The one descriptor that may come along, owned; others are closed: a peer may send as many as it likes. */
+static int take_fd(struct msghdr *m)
 {
-	const struct cmsghdr *head = CMSG_FIRSTHDR(m);
-	int fd = -1;
+	int first = -1;
 
-	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-		head->cmsg_len == CMSG_LEN(sizeof(fd)))
-		memcpy(&fd, CMSG_DATA(head), sizeof(fd));
-	return fd;
+	for (struct cmsghdr *head = CMSG_FIRSTHDR(m); head; head = CMSG_NXTHDR(m, head)) {
+		if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= head->cmsg_len;
+			at += sizeof(int)) {
+			int fd;
+
+			memcpy(&fd, (const char *)head + at, sizeof(fd));
+			if (first < 0)
+				first = fd;
+			else
+				(void)close(fd);
+		}
+	}
+	return first;
 }
 
 /* One packet. False: there is none, or the connection is closed. */
@@ -290,7 +303,7 @@ static bool receive(struct conn *c)
 {
 	union {
 		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
+		char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
 	} control;
 	char data[SLICE_PACKET_MAX];
 	struct iovec part = { .iov_base = data, .iov_len = sizeof(data) };
@@ -311,7 +324,7 @@ static bool receive(struct conn *c)
 		conn_close(c);
 		return false;
 	}
-	fd = fd_of(&m);
+	fd = take_fd(&m);
 	if ((m.msg_flags & MSG_TRUNC) ||
 		packet_read(&p, data, (size_t)n, c->slice->book ? c->slice->book->n_gpus : 0,
 			&err) < 0) {
@@ -359,7 +372,12 @@ static void add_conn(struct slice *s, int fd)
 	c->slice = s;
 	c->pidfd = -1;
 	c->since_ns = time_mono_ns();
-	identify(c, fd);
+	/* Unanswered it tries again, where a refusal would be for good. */
+	if (!identify(c, fd)) {
+		(void)close(fd);
+		free(c);
+		return;
+	}
 	if (watch_start(&c->watch, a->loop, fd, on_packet, c, &err) < 0) {
 		closep(&c->pidfd);
 		free(c);

@@ -59,13 +59,15 @@ static bool stat_word(const char *text, unsigned int index, uint64_t *ret)
 
 bool proc_stat_parse(const char *text, struct proc_stat *ret)
 {
-	/* Fields of proc_pid_stat(5): 22 starttime, 26 startcode, 28 startstack. */
-	uint64_t start, code = 0, stack = 0;
+	/* Fields of proc_pid_stat(5): 4 ppid, 22 starttime, 26 startcode, 28 startstack. */
+	uint64_t parent = 0, start, code = 0, stack = 0;
 
 	if (!stat_word(text, 22, &start))
 		return false;
 	(void)stat_word(text, 26, &code);
 	(void)stat_word(text, 28, &stack);
+	(void)stat_word(text, 4, &parent);
+	ret->parent = parent <= UINT32_MAX ? (uint32_t)parent : 0;
 	ret->start = start;
 	/* Both are 0 or 1 where we may not see them, or where the process is about to end. */
 	ret->image = code > 1 && stack > 1 ? code * UINT64_C(0x9e3779b97f4a7c15) ^ stack : 0;
@@ -178,6 +180,21 @@ bool proc_slice(const char *procfs, uint32_t pid, char ret[SLICE_ID_MAX])
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(PROC_MOUNTS_MAX);
 
 	return read_file(&b, procfs, pid, "mountinfo") && proc_slice_parse(buf_str(&b), ret);
+}
+
+bool proc_slice_nearest(const char *procfs, uint32_t pid, char ret[SLICE_ID_MAX])
+{
+	struct proc_stat st;
+
+	/* The node's first process is nobody's. */
+	for (int i = 0; pid > 1 && i < PROC_ANCESTORS; i++) {
+		if (proc_slice(procfs, pid, ret))
+			return true;
+		if (!proc_stat(procfs, pid, &st))
+			return false;
+		pid = st.parent;
+	}
+	return false;
 }
 
 void proc_boot_id(const char *procfs, char *ret, size_t cap)

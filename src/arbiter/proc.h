@@ -10,8 +10,10 @@
 /* So much of a file is looked at. */
 #define PROC_MOUNTS_MAX (1024 * 1024)
 #define PROC_FDS_MAX    65536
+#define PROC_ANCESTORS  64
 
 struct proc_stat {
+	uint32_t parent;
 	uint64_t start; /* clock ticks after boot; with the PID it names a process */
 	uint64_t
 		image; /* where its stack and code lie: another value, another program. 0: not told */
@@ -30,6 +32,9 @@ void proc_printable(char *name);
 
 /* The slice whose directory the process sees at SLICE_CONTAINER_DIR; false: none. */
 bool proc_slice(const char *procfs, uint32_t pid, char ret[SLICE_ID_MAX]);
+/* The same, or that of the nearest ancestor that sees one: containers within a container, and programs that
+ * changed their root, see no such directory. */
+bool proc_slice_nearest(const char *procfs, uint32_t pid, char ret[SLICE_ID_MAX]);
 bool proc_slice_parse(const char *mountinfo, char ret[SLICE_ID_MAX]);
 
 /* The kernel's boot ID into @ret of @cap bytes, "" if not told. */

@@ -329,6 +329,7 @@ static void watch_slices_dir(struct arbiter *a)
 void slices_scan(struct arbiter *a)
 {
 	const struct dirent *e;
+	bool all = true;
 	DIR *dir;
 
 	watch_slices_dir(a);
@@ -338,13 +339,16 @@ void slices_scan(struct arbiter *a)
 		return;
 	for (struct slice *s = a->slices; s; s = s->next)
 		s->found = false;
-	while (dir && (e = readdir(dir))) {
+	while (dir && (errno = 0, e = readdir(dir))) {
 		if (slice_id_valid(e->d_name))
 			add(a, e->d_name);
 	}
-	if (dir)
+	if (dir) {
+		all = errno == 0;
 		(void)closedir(dir);
-	sweep(a);
+	}
+	if (all)
+		sweep(a);
 }
 
 static void on_settled(uv_timer_t *t)

@@ -91,7 +91,7 @@ static void take_process(struct arbiter *a, const struct reading_gpu *g,
 	if (!u) {
 		char slice[SLICE_ID_MAX] = "";
 
-		if (!proc_slice(a->o.procfs, p->pid, slice))
+		if (!proc_slice_nearest(a->o.procfs, p->pid, slice))
 			slice[0] = '\0';
 		if (*slice && restore_lost(a, p->pid, st.start, slice))
 			return;
@@ -117,7 +117,7 @@ static bool stop_process(struct arbiter *a, const struct unhooked *u)
 	struct proc_stat st;
 
 	if (pidfd < 0 || !proc_stat(a->o.procfs, u->pid, &st) || st.start != u->start ||
-		!proc_slice(a->o.procfs, u->pid, slice) || strcmp(slice, u->slice) != 0)
+		!proc_slice_nearest(a->o.procfs, u->pid, slice) || strcmp(slice, u->slice) != 0)
 		return false;
 	/* It has the libraries: that it is not registered is our fault, or it is about to be. */
 	if (restore_has_page(a, u->pid))

@@ -317,7 +317,7 @@ void charge_packed(int gpu, int64_t bytes, int64_t in)
 	atomic_fetch_add(&g->packed_in, (uint64_t)in);
 }
 
-void charge_disown(int gpu, uint64_t bytes)
+void charge_disown_quietly(int gpu, uint64_t bytes)
 {
 	struct slice_gpu_page *g = gpu_page(gpu);
 
@@ -326,7 +326,13 @@ void charge_disown(int gpu, uint64_t bytes)
 	atomic_fetch_add(&g->begun, 1);
 	(void)uncount(g, CHARGE_SEEN, bytes);
 	atomic_fetch_add(&g->done, 1);
-	ledger_compare(gpu);
+}
+
+void charge_disown(int gpu, uint64_t bytes)
+{
+	charge_disown_quietly(gpu, bytes);
+	if (bytes)
+		ledger_compare(gpu);
 }
 
 bool ledger_active(void)

@@ -82,6 +82,8 @@ void charge_packed(int gpu, int64_t bytes, int64_t in);
 /* @bytes charged as SEEN may be in use by others still, as somebody was given a handle of them: from
  * now on only NVML tells. They stay used until the arbiter has compared. */
 void charge_disown(int gpu, uint64_t bytes);
+/* The same without asking for a comparison: the caller does, once for many. */
+void charge_disown_quietly(int gpu, uint64_t bytes);
 
 /* The slice's number of a device, of the current context's device; LEDGER_NONE if it has none,
  * LEDGER_UNKNOWN if the arbiter never answered. (In runtime/cuda/device.c.) */

@@ -3,6 +3,9 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define WARN_LINES 16
 #define WARN_BYTES 512
@@ -25,8 +28,8 @@ void warn_once(enum warn_cause cause, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	n = snprintf(line, sizeof(line), "gpuslice: %s\n", text);
-	/* Nobody is left to tell that it could not be said. */
-	if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0)
+	/* Not write(), which can be cancelled, and somebody may hold a lock here. Nobody is left to tell that it could not be said. */
+	if (n > 0 && syscall(SYS_write, STDERR_FILENO, line, (size_t)n) < 0)
 		errno = 0;
 	errno = saved;
 }

@@ -304,8 +304,10 @@ int slice_store_load(struct slice_store *s, const char *state_dir, struct error 
 	d = opendir(s->dir);
 	if (!d)
 		return errno == ENOENT ? 0 : error_sys(err, errno, "open '%s'", s->dir);
-	while (r == 0 && (e = readdir(d)))
+	while (r == 0 && (errno = 0, e = readdir(d)))
 		r = load_one(s, e->d_name, err);
+	if (r == 0 && errno != 0)
+		r = error_sys(err, errno, "read '%s'", s->dir);
 	(void)closedir(d);
 	if (r == 0)
 		order(s);

@@ -123,7 +123,7 @@ static void release_row(enum row_kind kind, uint64_t key, const struct row *row,
 	array_chunk_gone(kind, row);
 	/* Where others may have it still, only NVML tells (memory.c). */
 	if ((kind == ROW_POINTER || kind == ROW_CHUNK) && row->other & 1)
-		charge_disown(row->gpu, row->bytes);
+		charge_disown_quietly(row->gpu, row->bytes); /* context_gone() compares */
 	else
 		charge_release(row->gpu, row->bytes,
 			kind == ROW_MANAGED ? CHARGE_UNSEEN : CHARGE_SEEN);

@@ -24,6 +24,7 @@
  */
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/lump.h"
+#include "runtime/cuda/vmm.h"
 #include "runtime/ledger.h"
 #include "runtime/rows.h"
 
@@ -244,15 +245,13 @@ HOOK CUresult cuMemFree(CUdeviceptr_v1 dptr)
 	return r;
 }
 
-/* The handle is of all that the pointer lies in. */
-HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
+/* Somebody else may have it open from now on: all that the pointer lies in. */
+static void lend(CUdeviceptr dptr)
 {
 	CUdeviceptr base = dptr;
 	struct row row;
 	size_t bytes;
 
-	if (!ledger_active())
-		return REAL(cuIpcGetMemHandle)(handle, dptr);
 	if (REAL(cuMemGetAddressRange_v2)(&base, &bytes, dptr))
 		base = dptr;
 	if (row_get(ROW_POINTER, base, &row)) {
@@ -260,5 +259,20 @@ HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
 		if (row.other & ~LENT)
 			(void)row_mark(ROW_CHUNK, row.other & ~LENT, LENT);
 	}
+}
+
+HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
+{
+	if (ledger_active())
+		lend(dptr);
 	return REAL(cuIpcGetMemHandle)(handle, dptr);
+}
+
+/* A dma-buf, for a network card or another program. Mappings are lent by their handle (vmm.c). */
+HOOK CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t bytes,
+	unsigned int type, unsigned long long flags)
+{
+	if (ledger_active() && !mapping_lend(dptr, bytes))
+		lend(dptr);
+	return REAL(cuMemGetHandleForAddressRange)(handle, dptr, bytes, type, flags);
 }

@@ -201,6 +201,18 @@ HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, 
 	return r;
 }
 
+bool mapping_lend(CUdeviceptr dptr, size_t bytes)
+{
+	CUdeviceptr at = dptr;
+	struct row row;
+
+	while (at - dptr < bytes && row_get(ROW_MAPPING, at, &row) && row.bytes) {
+		(void)row_mark(ROW_HANDLE, row.other, HANDLE_LENT);
+		at += row.bytes;
+	}
+	return at != dptr;
+}
+
 HOOK CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle handle,
 	unsigned int type, unsigned long long flags)
 {

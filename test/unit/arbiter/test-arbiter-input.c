@@ -229,6 +229,7 @@ static void proc_stat_parse__is_not_misled_by_names(void **state)
 				    "18446744073709551615 94000 5 140000 0 0\n",
 		&a));
 	assert_int_equal(a.start, 4711);
+	assert_int_equal(a.parent, 1);
 	assert_true(a.image != 0);
 	assert_true(proc_stat_parse("7 (x) S 1 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 4711 9 9 "
 				    "18446744073709551615 94000 5 150000 0 0\n",
@@ -240,6 +241,57 @@ static void proc_stat_parse__is_not_misled_by_names(void **state)
 	assert_int_equal(b.image, 0);
 	assert_false(proc_stat_parse("7 (x) S 1 2 3", &b));
 	assert_false(proc_stat_parse("", &b));
+}
+
+static void put(const char *dir, const char *pid, const char *name, const char *text)
+{
+	char path[4096];
+	struct error err = ERROR_INIT;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, pid);
+	assert_ok(dir_make(path, 0755, &err), &err);
+	(void)snprintf(path, sizeof(path), "%s/%s/%s", dir, pid, name);
+	assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
+}
+
+/* 30 is in a container (20) that a pod's container (10) runs; 40 is the node's; 50 is its own parent. */
+static void proc_slice_nearest__asks_the_ancestors(void **state)
+{
+	static const char mounted[] = "1 2 0:1 / / rw\n64 63 254:0 /var/lib/gpuslice/slices/" ID
+				      " " SLICE_CONTAINER_DIR " ro\n";
+	static const struct {
+		const char *pid, *stat, *mounts;
+	} rows[] = {
+		{ "10", "10 (a) S 7 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
+			mounted },
+		{ "20", "20 (b) S 10 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
+			"1 2 0:1 / / rw\n" },
+		{ "30", "30 (c) S 20 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
+			"1 2 0:1 / / rw\n" },
+		{ "40", "40 (d) S 1 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
+			"1 2 0:1 / / rw\n" },
+		{ "50", "50 (e) S 50 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
+			"" },
+		{ "1", "1 (init) S 0 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
+			mounted },
+	};
+	char id[SLICE_ID_MAX], *dir = test_tmpdir();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		put(dir, rows[i].pid, "stat", rows[i].stat);
+		put(dir, rows[i].pid, "mountinfo", rows[i].mounts);
+	}
+	assert_true(proc_slice_nearest(dir, 10, id));
+	assert_string_equal(id, ID);
+	memset(id, 0, sizeof(id));
+	assert_true(proc_slice_nearest(dir, 30, id));
+	assert_string_equal(id, ID);
+	assert_false(proc_slice(dir, 30, id));
+	assert_false(proc_slice_nearest(dir, 40, id));
+	assert_false(proc_slice_nearest(dir, 50, id));
+	assert_false(proc_slice_nearest(dir, 60, id));
+	test_rmdir(dir);
 }
 
 static void proc_slice_parse__finds_the_mounted_directory(void **state)
@@ -327,6 +379,7 @@ int main(void)
 		cmocka_unit_test(request_read__takes_a_reading),
 		cmocka_unit_test(request_read__refuses_the_rest),
 		cmocka_unit_test(proc_stat_parse__is_not_misled_by_names),
+		cmocka_unit_test(proc_slice_nearest__asks_the_ancestors),
 		cmocka_unit_test(proc_slice_parse__finds_the_mounted_directory),
 		cmocka_unit_test(journal__is_kept_for_this_boot_and_one_owner),
 	};

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/time.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -1008,6 +1009,61 @@ static void restart__with_other_gpus_in_the_file_keeps_those_of_the_processes(vo
 
 /* ---- many at once ----------------------------------------------------------------------------- */
 
+static size_t descriptors_of(pid_t pid)
+{
+	char path[64];
+	size_t n = 0;
+	DIR *dir;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	(void)closedir(dir);
+	return n;
+}
+
+/* A question with @n descriptors, and its answer. */
+static void ask_with_descriptors(struct slice_client *c, size_t n)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(253 * sizeof(int))];
+	} control = { .room = { 0 } };
+	struct slice_compare ask = { .head = { .op = SLICE_COMPARE, .tag = ++c->tag } };
+	struct slice_compared answer;
+	struct iovec part = { .iov_base = &ask, .iov_len = sizeof(ask) };
+	struct msghdr m = { .msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control.room,
+		.msg_controllen = CMSG_SPACE(n * sizeof(int)) };
+
+	control.head.cmsg_level = SOL_SOCKET;
+	control.head.cmsg_type = SCM_RIGHTS;
+	control.head.cmsg_len = CMSG_LEN(n * sizeof(int));
+	for (size_t i = 0; i < n; i++)
+		memcpy(control.room + CMSG_LEN(i * sizeof(int)), &c->fd, sizeof(int));
+	assert_int_equal(sendmsg(c->fd, &m, MSG_NOSIGNAL), sizeof(ask));
+	assert_int_equal(recv(c->fd, &answer, sizeof(answer), 0), sizeof(answer));
+}
+
+static void descriptors__that_a_process_sends_are_closed(void **state)
+{
+	static const size_t counts[] = { 1, 2, 3, 253 };
+	struct env *e = *state;
+	struct slice_client c;
+	size_t before;
+
+	assert_int_equal(client_connect(&c, e->slice), 0);
+	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+	before = descriptors_of(e->arbiter);
+	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+		ask_with_descriptors(&c, counts[i]);
+	assert_int_equal(descriptors_of(e->arbiter), before);
+	client_close(&c);
+}
+
 static void processes__register_at_the_same_time(void **state)
 {
 	struct env *e = *state;
@@ -1163,6 +1219,7 @@ int main(void)
 		TEST(lost__process_of_a_lost_book_is_found_by_its_page),
 		TEST(lost__run_directory_ends_the_arbiter),
 		TEST(restart__with_other_gpus_in_the_file_keeps_those_of_the_processes),
+		TEST(descriptors__that_a_process_sends_are_closed),
 		TEST(processes__register_at_the_same_time),
 		TEST(load__with_the_arbiter_killed_never_passes_the_limit),
 	};

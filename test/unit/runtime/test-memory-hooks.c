@@ -391,6 +391,16 @@ static CUresult d_ipc_handle(CUipcMemHandle *handle, CUdeviceptr p)
 	return p >= BASE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+static CUresult d_address_handle(void *handle, CUdeviceptr p, size_t bytes, unsigned int type,
+	unsigned long long flags)
+{
+	(void)bytes;
+	(void)type;
+	(void)flags;
+	*(int *)handle = -1;
+	return p >= BASE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult d_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr p)
 {
 	bool small = d.slots[(p - BASE) / G];
@@ -627,6 +637,7 @@ void *forward_resolve(unsigned int slot)
 	X(cuMemPoolGetAttribute, d_pool_attribute)         \
 	X(cuMemImportFromShareableHandle, d_import)        \
 	X(cuIpcGetMemHandle, d_ipc_handle)                 \
+	X(cuMemGetHandleForAddressRange, d_address_handle) \
 	X(cuMemGetAddressRange_v2, d_range)                \
 	X(cuMemMapArrayAsync, d_map_array)                 \
 	X(cuMemMapArrayAsync_ptsz, d_map_array)            \
@@ -1200,6 +1211,7 @@ static void ipc(void)
 	CUipcMemHandle handle;
 	CUdeviceptr p, q, small, beside;
 	CUcontext c;
+	int fd;
 
 	CHECK(!cuMemAlloc_v2(&p, 10 * MIB) && !cuMemAlloc_v2(&q, 6 * MIB));
 	CHECK(!cuMemAlloc_v2(&small, 100) && !cuMemAlloc_v2(&beside, 100));
@@ -1214,10 +1226,14 @@ static void ipc(void)
 	/* The next ones are the process's alone. */
 	CHECK(!cuMemAlloc_v2(&p, 10 * MIB) && !cuMemFree_v2(p) && used() == 12 * MIB);
 	CHECK(!cuMemAlloc_v2(&p, 100) && !cuMemFree_v2(p) && used() == 12 * MIB && !held());
+	/* A dma-buf is such a handle too. */
+	CHECK(!cuMemAlloc_v2(&p, 10 * MIB));
+	CHECK(!cuMemGetHandleForAddressRange(&fd, p, 10 * MIB, 1, 0));
+	CHECK(!cuMemFree_v2(p) && page()->seen == 0 && used() == 22 * MIB);
 	/* With its context. */
 	CHECK(!cuCtxCreate_v2(&c, 0, 3) && !cuMemAlloc_v2(&p, 10 * MIB));
-	CHECK(!cuIpcGetMemHandle(&handle, p) && used() == 622 * MIB);
-	CHECK(!cuCtxDestroy_v2(c) && page()->seen == 0 && used() == 622 * MIB);
+	CHECK(!cuIpcGetMemHandle(&handle, p) && used() == 632 * MIB);
+	CHECK(!cuCtxDestroy_v2(c) && page()->seen == 0 && used() == 632 * MIB);
 }
 
 static void free__of_what_others_may_have_is_left_to_nvml(void **state)
