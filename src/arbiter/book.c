@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
 /* Who is in which slice. Pure; what is granted is credit.c's. */
 #include "arbiter/book-credit.h"
 
