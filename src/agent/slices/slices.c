@@ -507,6 +507,7 @@ void agent_slices_look(struct agent *a)
 	arm(a);
 }
 
+/* NOLINTNEXTLINE(misc-redundant-expression): equal is what they are to be */
 _Static_assert(SLICE_CONTEXT_ROOM == SLICE_CONTEXT_BYTES,
 	"what we tell users is what is set aside");
 
