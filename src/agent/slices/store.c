@@ -331,19 +331,26 @@ static int new_id(char ret[SLICE_ID_DIGITS + 1], struct error *err)
 	return 0;
 }
 
+/* Whether a slice that is not superseded yet has any of the devices. */
+static bool has_any(const struct slice *s, const char *resource, const char *const *ids,
+	size_t n)
+{
+	if (s->superseded || strcmp(s->file.resource, resource) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (strv_has(&s->file.devices, ids[i]))
+			return true;
+	return false;
+}
+
 static void supersede(struct slice_store *s, const struct slice *by, uint64_t now_ns)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct slice *old = s->v[i];
-		bool shares = false;
 
-		if (old == by || old->superseded ||
-			strcmp(old->file.resource, by->file.resource) != 0 ||
-			by->file.created_s < old->file.created_s + SLICE_SIBLING_S)
-			continue;
-		for (size_t k = 0; k < by->file.devices.n && !shares; k++)
-			shares = strv_has(&old->file.devices, by->file.devices.v[k]);
-		if (!shares)
+		if (old == by || by->file.created_s < old->file.created_s + SLICE_SIBLING_S ||
+			!has_any(old, by->file.resource,
+				(const char *const *)by->file.devices.v, by->file.devices.n))
 			continue;
 		old->superseded = true;
 		old->superseded_ns = now_ns;
@@ -356,13 +363,8 @@ void slice_store_pass(struct slice_store *s, const char *resource, const char *c
 	for (size_t i = 0; i < s->n; i++) {
 		struct slice *old = s->v[i];
 		char path[PATH_MAX];
-		bool shares = false;
 
-		if (old->superseded || strcmp(old->file.resource, resource) != 0)
-			continue;
-		for (size_t k = 0; k < n_ids && !shares; k++)
-			shares = strv_has(&old->file.devices, ids[k]);
-		if (!shares)
+		if (!has_any(old, resource, ids, n_ids))
 			continue;
 		old->superseded = true;
 		old->superseded_ns = now_ns;
