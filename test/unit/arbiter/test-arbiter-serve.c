@@ -1058,9 +1058,10 @@ static void descriptors__that_a_process_sends_are_closed(void **state)
 	assert_int_equal(client_connect(&c, e->slice), 0);
 	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
 	before = descriptors_of(e->arbiter);
-	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
-		ask_with_descriptors(&c, counts[i]);
-	assert_int_equal(descriptors_of(e->arbiter), before);
+	for (size_t i = 0; i < 10 * ARRAY_LEN(counts); i++)
+		ask_with_descriptors(&c, counts[i % ARRAY_LEN(counts)]);
+	/* It opens and closes files of its own meanwhile. */
+	assert_true(descriptors_of(e->arbiter) < before + 8);
 	client_close(&c);
 }
 
