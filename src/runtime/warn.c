@@ -28,7 +28,8 @@ void warn_once(enum warn_cause cause, const char *fmt, ...)
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	n = snprintf(line, sizeof(line), "gpuslice: %s\n", text);
-	/* Not write(), which can be cancelled, and somebody may hold a lock here. Nobody is left to tell that it could not be said. */
+	/* Not write(), which can be cancelled, and somebody may hold a lock here. Nobody is left to
+	 * tell that it could not be said. */
 	if (n > 0 && syscall(SYS_write, STDERR_FILENO, line, (size_t)n) < 0)
 		errno = 0;
 	errno = saved;

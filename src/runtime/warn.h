@@ -14,7 +14,6 @@ enum warn_cause {
 	WARN_NOT_ADMITTED, /* the arbiter refused this process */
 	WARN_BAD_PAGE,
 	WARN_NEW_NAMES, /* more unknown names than there is room for */
-	WARN_NOT_LIMITED, /* the process goes on without a limit, as it is in no slice as it seems */
 	WARN_NO_ROOM_FOR_ROWS,
 	WARN_CAUSES
 };

@@ -20,6 +20,25 @@ setup() {
 	[[ $output == *"2 good, 0 bad, 0 warnings"* ]]
 }
 
+@test "config check shows how much memory a replica gets, and where that is too little" {
+	cat >"$BATS_TEST_TMPDIR/s.yaml" <<-'EOF'
+		version: v1
+		sharing:
+		  timeSlicing:
+		    resources:
+		    - {name: nvidia.com/gpu, devices: [0, 1], replicas: 4, isolation: {memory: equal}}
+		    - {name: nvidia.com/gpu, devices: [2], replicas: 40, isolation: {memory: equal}}
+		    - {name: nvidia.com/gpu, devices: [3], replicas: 2, rename: nvidia.com/open, isolation: {unhooked: stop}}
+	EOF
+	run "$GPUSLICE" config check --node p3.8xlarge "$BATS_TEST_TMPDIR/s.yaml"
+	[ "$status" -eq 0 ]
+	[[ $output == *"MEMORY EACH"*"nvidia.com/gpu "*"398 MiB to 3984 MiB"*"nvidia.com/open "*"time-slicing  -"* ]]
+	[[ $output == *"(line 6): a replica of GPU 2 has 398 MiB, and a program needs 600 MiB"* ]]
+	[[ $output == *"s.yaml:7:"*"isolation.unhooked: has no effect without isolation.memory"* ]]
+	run "$GPUSLICE" config check --json --node p3.8xlarge "$BATS_TEST_TMPDIR/s.yaml"
+	jq -e '.configs[0].offers | map([.memoryMinBytes, .memoryMaxBytes]) == [[417333248, 4177526784], [null, null]]' <<<"$output"
+}
+
 @test "config check reads all files and points at each mistake" {
 	printf 'kind: ConfigMap\ndata:\n  any: |\n    version: v2\n' >"$BATS_TEST_TMPDIR/a.yaml"
 	printf 'flags: {migStrategi: none}\n' >"$BATS_TEST_TMPDIR/b.yaml"

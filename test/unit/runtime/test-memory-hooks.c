@@ -1169,6 +1169,8 @@ static void imported(void)
 	CUmemAllocationProp prop = { .type = 1,
 		.location = { CU_MEM_LOCATION_TYPE_DEVICE, 3 } };
 	CUmemGenericAllocationHandle h, again;
+	const uint64_t at = BASE * 2;
+	int fd;
 
 	CHECK(!cuMemCreate(&h, 4 * MIB, &prop, 0));
 	CHECK(!cuMemExportToShareableHandle(&again, h, 1, 0));
@@ -1176,6 +1178,11 @@ static void imported(void)
 	CHECK(used() == 4 * MIB && !cuMemRelease(h) && page()->seen == 4 * MIB);
 	/* Now only NVML knows whether somebody else has it. */
 	CHECK(!cuMemRelease(again) && page()->seen == 0 && used() == 4 * MIB && !held());
+	/* The same by a dma-buf of where it is mapped. */
+	CHECK(!cuMemCreate(&h, 2 * MIB, &prop, 0) && !cuMemMap(at, 2 * MIB, 0, h, 0));
+	CHECK(!cuMemGetHandleForAddressRange(&fd, at, 2 * MIB, 1, 0));
+	CHECK(!cuMemUnmap(at, 2 * MIB) && page()->seen == 2 * MIB);
+	CHECK(!cuMemRelease(h) && page()->seen == 0 && used() == 6 * MIB && !held());
 }
 
 static void handles__that_are_imported_again_cost_once(void **state)
