@@ -259,6 +259,8 @@ arbiter_is_not() {
 	eventually 30 pods 4 0 app=cuda
 	eventually 20 of a '.gpus[0].usedBytes > 0'
 	diff "$BATS_FILE_TMPDIR/slices" <(slice_dirs)
+	# A kubelet refuses exec ("pod does not exist") until the API server has told it of its pods.
+	eventually 30 in_pod a true
 	[[ $(value last "$(ask a more)") == 0 ]]
 	no_restarts
 }
