@@ -159,7 +159,8 @@ void book_record_fill(struct book_record *r, const struct book_slice *s,
 			memory_order_relaxed);
 	}
 	atomic_store_explicit(&r->want_state, BOOK_WANT_NONE, memory_order_relaxed);
-	r->want_tag = r->want_gpu = r->unused = 0;
+	r->want_tag = r->want_gpu = 0;
+	atomic_store_explicit(&r->kept, 0, memory_order_relaxed);
 	r->want_bytes = r->want_before = 0;
 	r->check = record_check(r);
 	/* From here on an arbiter after this one would find it. */
@@ -313,11 +314,83 @@ void book_task_gone(struct book *b, struct book_task *t)
 		book_member_drop(b, t->members);
 }
 
-void book_execed(struct book_member *m)
+void book_abandon(struct book_member *m)
 {
 	for (unsigned int i = 0; i < m->slice->n_gpus; i++)
 		book_note_peak(m, i);
-	m->execed = true;
+	m->abandoned = true;
+	m->asked = false;
+	atomic_store_explicit(&m->rec->kept, 0, memory_order_seq_cst);
+}
+
+bool book_has_nothing(const struct book_member *m)
+{
+	for (unsigned int i = 0; i < m->slice->n_gpus; i++) {
+		if (book_granted(m, i))
+			return false;
+	}
+	return true;
+}
+
+void book_task_dead(struct book *b, struct book_task *t)
+{
+	struct book_member *m = t->members, *next;
+
+	t->dead = true;
+	/* The task goes with its last member. */
+	for (; m; m = next) {
+		next = m->next_of_task;
+		if (book_has_nothing(m))
+			book_member_drop(b, m);
+		else
+			book_abandon(m);
+	}
+}
+
+static bool is_kept(const struct book_member *m)
+{
+	return atomic_load_explicit(&m->rec->kept, memory_order_relaxed) != 0;
+}
+
+bool book_slice_awaits(const struct book_slice *s, unsigned int gpu)
+{
+	for (const struct book_member *m = s->members; m; m = m->next) {
+		if (m->abandoned && !is_kept(m) && book_granted(m, gpu))
+			return true;
+	}
+	return false;
+}
+
+void book_compared(struct book *b)
+{
+	for (struct book_slice *s = b->slices; s; s = s->next) {
+		for (struct book_member *m = s->members; m; m = m->next) {
+			if (m->abandoned && m->asked)
+				atomic_store_explicit(&m->rec->kept, 1, memory_order_seq_cst);
+		}
+	}
+}
+
+static bool waits_for_reading(const struct book_task *t)
+{
+	for (const struct book_member *m = t->members; t->dead && m; m = m->next_of_task) {
+		if (!is_kept(m))
+			return true;
+	}
+	return false;
+}
+
+void book_give_up(struct book *b)
+{
+	for (unsigned int i = 0; i < BOOK_BUCKETS; i++) {
+		struct book_task *next;
+
+		for (struct book_task *t = b->buckets[i]; t; t = next) {
+			next = t->next;
+			if (waits_for_reading(t))
+				book_task_gone(b, t);
+		}
+	}
 }
 
 void book_fini(struct book *b)

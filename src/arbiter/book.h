@@ -59,7 +59,8 @@ struct book_record {
 	uint64_t check;
 	/* The last request: its tag, and what .granted was in the page before. Valid by .want_state. */
 	_Atomic uint32_t want_state;
-	uint32_t want_tag, want_gpu, unused;
+	uint32_t want_tag, want_gpu;
+	_Atomic uint32_t kept; /* by a process that is gone, as a reading since showed */
 	uint64_t want_bytes, want_before;
 	_Atomic uint64_t granted[SLICE_GPUS_MAX];
 };
@@ -87,6 +88,7 @@ struct book_task {
 	uint32_t pid, n_members;
 	uint64_t start;
 	struct book_member *members;
+	bool dead; /* gone: see book_task_dead() */
 	void *user;
 };
 
@@ -96,7 +98,8 @@ struct book_member {
 	struct book_task *task;
 	struct slice_page *page; /* NULL: not known (yet); all that is granted counts as used */
 	struct book_record *rec;
-	bool execed; /* its program was replaced by another: see book_execed() */
+	bool abandoned; /* nobody will write its page again: see book_abandon() */
+	bool asked;     /* NVML was, since then */
 	struct {
 		uint64_t peak, most; /* bytes used, granted */
 		uint64_t physical;   /* of the whole process; BOOK_NOTHING */
@@ -206,27 +209,47 @@ uint64_t book_used(const struct book_member *m, unsigned int gpu);
 uint64_t book_peak(struct book_member *m, unsigned int gpu);
 uint64_t book_overhead(const struct book_member *m, unsigned int gpu);
 
+/* On no GPU is anything granted to it. */
+bool book_has_nothing(const struct book_member *m);
+
 /* The process is gone, and the driver has freed what it had. Frees the task and its members. */
 void book_task_gone(struct book *b, struct book_task *t);
+
+/*
+ * The process is gone. The driver has freed what it had, unless a child of it lives that has its files
+ * open: then NVML lists the PID that is no more. All its members are abandoned; those that hold nothing
+ * are dropped. Frees the task with its last member.
+ */
+void book_task_dead(struct book *b, struct book_task *t);
+
+/* Nobody reads NVML any more: what waits for a reading of a process that is gone is free. */
+void book_give_up(struct book *b);
 
 /* This member holds nothing any more. Frees the task with its last member. */
 void book_member_drop(struct book *b, struct book_member *m);
 
 /*
- * The process executes another program now (same PID, same start time), so nobody will ever write
- * this page again. The driver frees the memory about then, but no sooner than we notice: it is
+ * The process executes another program now (same PID, same start time) or is gone, so nobody will ever
+ * write this page again. The driver frees the memory about then, but no sooner than we notice: it is
  * counted until a reading shows how much the process has beyond its other members.
  */
-void book_execed(struct book_member *m);
+void book_abandon(struct book_member *m);
+
+/* A member that was abandoned has memory on the GPU, and no reading since then has said whether it is still there. */
+bool book_slice_awaits(const struct book_slice *s, unsigned int gpu);
 
 /* ---- what NVML says --------------------------------------------------------------------------- */
 
-/* Before NVML is asked: which members do nothing now. */
+/* Before NVML is asked: which members do nothing now, and which are abandoned. */
 void book_snapshot(struct book *b);
 
 /*
  * NVML said, of a moment since the last book_snapshot(), that the process has @bytes on the GPU
  * @uuid. Sets what no hook charged: more is added even beyond the limit, as it is taken already;
- * less is given back. Does nothing for a process that was or is at work. True: a change.
+ * less is given back. Does nothing for a process that was or is at work. True: a change. Its last
+ * member may have gone with it, and then the task.
  */
 bool book_compare(struct book *b, struct book_task *t, const uint8_t *uuid, uint64_t bytes);
+
+/* All comparisons since the last book_snapshot() are made: what abandoned members still have stays. */
+void book_compared(struct book *b);

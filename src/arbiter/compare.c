@@ -26,6 +26,7 @@ void book_snapshot(struct book *b)
 		for (struct book_member *m = s->members; m; m = m->next) {
 			for (unsigned int i = 0; i < s->n_gpus; i++)
 				m->gpus[i].begun = quiet_at(m, i);
+			m->asked = m->abandoned;
 		}
 	}
 }
@@ -64,7 +65,7 @@ static bool add_up(struct book_task *t, const uint8_t *uuid, struct taken *ret)
 	for (struct book_member *m = t->members; m; m = m->next_of_task) {
 		int gpu = gpu_of(m->slice, uuid);
 
-		if (gpu < 0 || m->execed)
+		if (gpu < 0 || m->abandoned)
 			continue;
 		if (quiet_at(m, (unsigned int)gpu) == BOOK_NOTHING ||
 			quiet_at(m, (unsigned int)gpu) != m->gpus[gpu].begun)
@@ -98,7 +99,7 @@ static bool lower_overhead(struct book_task *t, const uint8_t *uuid, uint64_t by
 		int gpu = gpu_of(m->slice, uuid);
 		uint64_t part;
 
-		if (gpu < 0 || m->execed)
+		if (gpu < 0 || m->abandoned)
 			continue;
 		part = min_u64(book_overhead(m, (unsigned int)gpu), left);
 		if (part)
@@ -109,7 +110,7 @@ static bool lower_overhead(struct book_task *t, const uint8_t *uuid, uint64_t by
 }
 
 /* What members of a program that is no more have: all of the process that the others do not. */
-static bool compare_execed(struct book *b, struct book_task *t, const uint8_t *uuid,
+static bool compare_abandoned(struct book *b, struct book_task *t, const uint8_t *uuid,
 	uint64_t bytes)
 {
 	struct book_member *next;
@@ -118,20 +119,19 @@ static bool compare_execed(struct book *b, struct book_task *t, const uint8_t *u
 
 	for (struct book_member *m = t->members; m && n > 0; m = next, n--) {
 		int gpu = gpu_of(m->slice, uuid);
-		uint64_t granted, all = 0;
+		uint64_t granted;
 
 		next = m->next_of_task;
-		if (gpu < 0 || !m->execed)
+		if (gpu < 0 || !m->abandoned)
 			continue;
 		granted = book_granted(m, (unsigned int)gpu);
-		if (granted > bytes) {
+		/* What was asked before it was abandoned may be older than its last allocation. */
+		if (granted > bytes && m->asked) {
 			book_give_back(m, (unsigned int)gpu, granted - bytes);
 			changed = true;
 		}
 		bytes -= min_u64(bytes, granted);
-		for (unsigned int i = 0; i < m->slice->n_gpus; i++)
-			all += book_granted(m, i);
-		if (!all) {
+		if (book_has_nothing(m)) {
 			book_member_drop(b, m);
 			changed = true;
 		}
@@ -144,7 +144,7 @@ bool book_compare(struct book *b, struct book_task *t, const uint8_t *uuid, uint
 	struct taken now;
 	uint64_t overhead, least, most;
 	bool changed = false;
-	bool execed = false;
+	bool abandoned = false;
 
 	bytes = min_u64(bytes, BOOK_GRANT_MAX);
 	for (struct book_member *m = t->members; m; m = m->next_of_task) {
@@ -152,13 +152,13 @@ bool book_compare(struct book *b, struct book_task *t, const uint8_t *uuid, uint
 
 		if (gpu >= 0)
 			m->gpus[gpu].physical = bytes;
-		execed |= gpu >= 0 && m->execed;
+		abandoned |= gpu >= 0 && m->abandoned;
 	}
 	if (!add_up(t, uuid, &now))
 		return false;
 	/* Of a replaced program first: what is left of it is not the new one's overhead. */
-	if (execed)
-		return compare_execed(b, t, uuid, bytes > now.used ? bytes - now.used : 0);
+	if (abandoned)
+		return compare_abandoned(b, t, uuid, bytes > now.used ? bytes - now.used : 0);
 	if (!now.first)
 		return false;
 	overhead = now.used > now.charged ? now.used - now.charged : 0;

@@ -9,6 +9,7 @@
  */
 #include "arbiter/internal.h"
 
+#include "arbiter/control.h"
 #include "arbiter/packet.h"
 #include "arbiter/proc.h"
 #include "base/fd.h"
@@ -31,15 +32,6 @@
 
 /* ---- ends ------------------------------------------------------------------------------------- */
 
-static bool has_nothing(const struct book_member *m)
-{
-	for (unsigned int i = 0; i < m->slice->n_gpus; i++) {
-		if (book_granted(m, i))
-			return false;
-	}
-	return true;
-}
-
 void conn_close(struct conn *c)
 {
 	struct arbiter *a = c->arbiter;
@@ -60,7 +52,7 @@ void conn_close(struct conn *c)
 	closep(&c->pidfd);
 	free(c);
 	/* Nothing to remember: should it come again, its page says so too. */
-	if (m && has_nothing(m))
+	if (m && book_has_nothing(m))
 		book_member_drop(&a->book, m);
 }
 
@@ -183,6 +175,18 @@ bool conn_answer(struct conn *c, const void *data, size_t len, int page_fd)
 	return false;
 }
 
+/*
+ * What a process had that is gone is free only when NVML says so, a few milliseconds later: whoever asks
+ * for it meanwhile waits, and reads nothing else.
+ */
+static bool may_wait(struct conn *c, const struct slice_want *w)
+{
+	struct arbiter *a = c->arbiter;
+
+	return book_slice_awaits(c->slice->book, w->gpu) && control_subscribed(a) &&
+	       time_mono_ns() - c->want_ns < CONTROL_READ_WAIT_MS * NS_PER_MS;
+}
+
 static void on_want(struct conn *c, const struct slice_want *w)
 {
 	struct slice_grant g = { .head = { .op = SLICE_GRANT, .tag = w->head.tag } };
@@ -192,7 +196,27 @@ static void on_want(struct conn *c, const struct slice_want *w)
 		return;
 	}
 	g.status = book_want(c->member, w->gpu, w->bytes, w->head.tag, &g.free_bytes);
-	(void)conn_answer(c, &g, sizeof(g), -1);
+	c->waits = g.status == SLICE_NO_ROOM && may_wait(c, w);
+	watch_pause(c->watch, c->waits);
+	if (!c->waits) {
+		(void)conn_answer(c, &g, sizeof(g), -1);
+		return;
+	}
+	c->want = *w;
+	readings_soon(c->arbiter);
+}
+
+void conns_go_on(struct arbiter *a)
+{
+	struct conn *next;
+
+	for (struct conn *c = a->conns; c; c = next) {
+		const struct slice_want w = c->want;
+
+		next = c->next;
+		if (c->waits)
+			on_want(c, &w);
+	}
 }
 
 /* Is it the first one of its process in the list of the slice? */
@@ -265,6 +289,7 @@ static void dispatch(struct conn *c, const union packet *p, int fd)
 		conn_hello(c, &p->hello, fd);
 		break;
 	case SLICE_WANT:
+		c->want_ns = time_mono_ns();
 		on_want(c, &p->want);
 		break;
 	case SLICE_VIEW:
@@ -345,7 +370,7 @@ static void on_packet(void *arg)
 {
 	struct conn *c = arg;
 
-	for (int i = 0; i < CONN_BATCH && receive(c); i++)
+	for (int i = 0; i < CONN_BATCH && receive(c) && !c->waits; i++)
 		;
 }
 

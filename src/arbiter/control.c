@@ -51,6 +51,7 @@ static void client_close(struct client *c)
 	c->closing = true;
 	if (k->subscriber == c) {
 		k->subscriber = NULL;
+		readings_lost(k->arbiter);
 		log_info("nobody reads NVML for the arbiter");
 	}
 	if (c->prev)

@@ -38,6 +38,7 @@
  *	        {"pid": 7,                      // in its own PID namespace
  *	         "host_pid": 4711, "name": "python3",
  *	         "connected": true,             // false: its connection ended and it has not come back
+ *	         "ended": false,                // true: it is gone, but a child of it keeps its memory
  *	         "used": 0, "peak": 0,          // sums over its GPUs
  *	         "gpus": [{"uuid": "GPU-...", "used": 0, "granted": 0, "peak": 0,
  *	           "overhead": 0,               // part of "used" that no hook charged

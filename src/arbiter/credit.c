@@ -13,7 +13,7 @@ uint64_t book_granted(const struct book_member *m, unsigned int gpu)
 /* Unused, and no more than was granted whatever the page says. */
 static uint64_t credit_of(const struct book_member *m, unsigned int gpu)
 {
-	if (!m->page || m->execed)
+	if (!m->page || m->abandoned)
 		return 0;
 	return min_u64(atomic_load_explicit(&m->page->gpus[gpu].credit, memory_order_acquire),
 		book_granted(m, gpu));
@@ -39,7 +39,7 @@ uint64_t book_overhead(const struct book_member *m, unsigned int gpu)
 {
 	uint64_t used = book_used(m, gpu), charged;
 
-	if (!m->page || m->execed)
+	if (!m->page || m->abandoned)
 		return 0;
 	charged = book_charged(m, gpu, false);
 	return used > charged ? used - charged : 0;
@@ -49,7 +49,7 @@ void book_note_peak(struct book_member *m, unsigned int gpu)
 {
 	uint64_t peak = book_used(m, gpu);
 
-	if (m->page && !m->execed)
+	if (m->page && !m->abandoned)
 		peak = max_u64(peak,
 			atomic_load_explicit(&m->page->gpus[gpu].peak, memory_order_relaxed));
 	/* No more was ever used than was granted, whatever the page says. */
@@ -134,7 +134,7 @@ void book_grant(struct book_member *m, unsigned int gpu, uint64_t used, uint64_t
 	uint64_t granted = book_granted(m, gpu) + used + credit;
 
 	set_record(m, gpu, granted);
-	if (m->page && !m->execed) {
+	if (m->page && !m->abandoned) {
 		struct slice_gpu_page *p = &m->page->gpus[gpu];
 		uint32_t odd = page_begin(p);
 
@@ -182,7 +182,7 @@ void book_give_back(struct book_member *m, unsigned int gpu, uint64_t bytes)
 	uint64_t granted = book_granted(m, gpu);
 
 	bytes = min_u64(bytes, granted);
-	if (m->page && !m->execed) {
+	if (m->page && !m->abandoned) {
 		struct slice_gpu_page *p = &m->page->gpus[gpu];
 		uint32_t odd = page_begin(p);
 
@@ -240,7 +240,7 @@ void book_tell_alone(struct book_slice *s, unsigned int gpu, const struct book_m
 		/* Also one that has nothing yet: it is alone if all others have nothing either. */
 		bool alone = !s->gpus[gpu].unhooked && (n == 0 || (n == 1 && one == m));
 
-		if (m->page && !m->execed)
+		if (m->page && !m->abandoned)
 			atomic_store_explicit(&m->page->gpus[gpu].alone, alone,
 				memory_order_seq_cst);
 	}
@@ -337,7 +337,7 @@ void book_unanswered(struct book_member *m, uint32_t tag)
 	uint32_t odd;
 
 	if (atomic_load_explicit(&r->want_state, memory_order_acquire) != BOOK_WANT_DONE ||
-		r->want_tag != tag || gpu >= m->slice->n_gpus || !m->page || m->execed)
+		r->want_tag != tag || gpu >= m->slice->n_gpus || !m->page || m->abandoned)
 		return;
 	atomic_store_explicit(&r->want_state, BOOK_WANT_NONE, memory_order_seq_cst);
 	back = min_u64(r->want_bytes, book_used(m, gpu));
@@ -370,7 +370,7 @@ enum slice_status book_want(struct book_member *m, unsigned int gpu, uint64_t by
 
 	left = min_u64(left, BOOK_GRANT_MAX);
 	/* Without a page there is nowhere to put it. An unhooked neighbour can use more than the limit. */
-	if (m->page && !m->execed && bytes <= left) {
+	if (m->page && !m->abandoned && bytes <= left) {
 		extra = min_u64((left - bytes) / BOOK_EXTRA_PART, BOOK_EXTRA_MAX);
 		book_make_room(s, gpu, bytes + extra, m, false);
 		book_make_room(s, gpu, bytes, m, true);

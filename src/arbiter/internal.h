@@ -121,12 +121,18 @@ struct conn {
 	uint64_t start, image, since_ns;
 	bool greeted;
 	struct book_member *member; /* NULL: it only looks */
+	struct slice_want want;     /* .waits: for the next reading, and not answered yet */
+	uint64_t want_ns;           /* since when */
+	bool waits;
 };
 
 void conns_accept(void *slice);
 void conns_stop_slice(struct slice *s); /* those that have no member */
 void conns_stop(struct arbiter *a);
 void conns_expire(struct arbiter *a, uint64_t now_ns);
+
+/* There was a reading, or there will be none: requests that waited for it. */
+void conns_go_on(struct arbiter *a);
 
 void conn_close(struct conn *c);
 /* False: the connection is closed. @page_fd < 0: without one. */
@@ -150,8 +156,8 @@ bool page_fits(const struct slice_page *page, const struct book_slice *s);
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
-/* Gives the task the pidfd, if it has none; it ends in the book when the process is gone. < 0: it could
- * not be watched. */
+/* Gives the task the pidfd, if it has none; what becomes of it when the process is gone: book_task_dead(). < 0: it
+ * could not be watched. */
 int task_watch(struct arbiter *a, struct book_task *t, int *pidfd, struct error *err);
 
 /* A book's callback. */
@@ -201,6 +207,7 @@ void readings_start(struct arbiter *a);
 void readings_stop(struct arbiter *a);
 void readings_soon(struct arbiter *a);
 void readings_subscribed(struct arbiter *a);
+void readings_lost(struct arbiter *a); /* nobody reads NVML for us */
 void readings_take(struct arbiter *a, const struct reading *r);
 
 void unhooked_take(struct arbiter *a, const struct reading *r);

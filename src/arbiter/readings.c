@@ -84,7 +84,8 @@ static void on_timer(uv_timer_t *t)
 	struct arbiter *a = t->data;
 
 	/* Not answered in time: the next answer with that number says nothing any more. */
-	a->readings.waiting = false;
+	if (a->readings.waiting)
+		readings_lost(a);
 	book_shrink(&a->book);
 	ask(a);
 	plan(a);
@@ -106,6 +107,13 @@ void readings_subscribed(struct arbiter *a)
 	a->readings.waiting = false;
 	a->readings.soon = true;
 	plan(a);
+}
+
+void readings_lost(struct arbiter *a)
+{
+	a->readings.waiting = false;
+	book_give_up(&a->book);
+	conns_go_on(a);
 }
 
 void readings_take(struct arbiter *a, const struct reading *reading)
@@ -137,7 +145,9 @@ void readings_take(struct arbiter *a, const struct reading *reading)
 			}
 		}
 	}
+	book_compared(&a->book);
 	unhooked_take(a, reading);
+	conns_go_on(a);
 	plan(a);
 }
 

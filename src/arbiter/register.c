@@ -60,10 +60,10 @@ static void find_execed(struct conn *c)
 	for (struct book_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
 		const struct side *side = m->user;
 
-		if (m->execed || (side && side->conn) || !m->rec->image || !c->image ||
+		if (m->abandoned || (side && side->conn) || !m->rec->image || !c->image ||
 			m->rec->image == c->image)
 			continue;
-		book_execed(m);
+		book_abandon(m);
 		readings_soon(c->arbiter);
 	}
 }
@@ -179,7 +179,7 @@ static const char *take_again(struct conn *c, const struct slice_hello *h,
 	}
 	if (*adopted)
 		book_adopt(m, page);
-	m->execed = false; /* it is in use, as we see */
+	m->abandoned = false; /* it is in use, as we see */
 	book_unanswered(m, h->unanswered);
 	return NULL;
 }

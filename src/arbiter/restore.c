@@ -44,7 +44,22 @@ static bool adopt_fd(void *arg, int fd)
 	return true;
 }
 
-/* False: the process is gone, so nothing of it is left. */
+/* What a process left that is gone: a reading found it still there. False: nothing. */
+static bool restore_kept(struct arbiter *a, struct book_record *rec)
+{
+	struct book_slice *s;
+	struct book_member *m;
+
+	if (!atomic_load_explicit(&rec->kept, memory_order_relaxed))
+		return false;
+	s = slices_orphan(a, rec);
+	m = s ? book_restore(&a->book, s, rec) : NULL;
+	if (m)
+		m->abandoned = m->task->dead = true;
+	return m != NULL;
+}
+
+/* False: there is nothing of it any more, or it cannot be known. */
 static bool restore_one(struct arbiter *a, struct book_record *rec)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
@@ -59,7 +74,7 @@ static bool restore_one(struct arbiter *a, struct book_record *rec)
 			LOG_STR("reason", strerror(errno)));
 	/* Of another start time: the PID came again. One that is dying is still counted. */
 	if (pidfd < 0 || !proc_stat(a->o.procfs, rec->pid, &st) || st.start != rec->start)
-		return false;
+		return restore_kept(a, rec);
 	s = slices_orphan(a, rec);
 	if (!s) {
 		log_error("processes of one slice have different GPUs, one is not counted",
@@ -75,7 +90,7 @@ static bool restore_one(struct arbiter *a, struct book_record *rec)
 		return false;
 	}
 	if (rec->image && st.image && rec->image != st.image)
-		book_execed(m);
+		book_abandon(m);
 	else
 		proc_each_memfd(a->o.procfs, rec->pid, PAGE_NAME, adopt_fd, m);
 	return true;
@@ -219,11 +234,11 @@ void restore_look_for_exec(struct arbiter *a)
 			const struct side *side = m->user;
 			struct proc_stat st;
 
-			if (m->execed || !m->rec->image || (side && side->conn) ||
+			if (m->abandoned || !m->rec->image || (side && side->conn) ||
 				!proc_stat(a->o.procfs, m->task->pid, &st) || !st.image ||
 				st.image == m->rec->image || st.start != m->task->start)
 				continue;
-			book_execed(m);
+			book_abandon(m);
 		}
 	}
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* When a process is gone: then, and no sooner, what it had is free. */
+/*
+ * When a process is gone. What it had is free then, and no sooner, unless a child of it lives: NVML is asked,
+ * where somebody reads it.
+ */
 #include "arbiter/internal.h"
 
 #include "base/fd.h"
@@ -18,7 +21,11 @@ static void on_death(void *arg)
 	struct arbiter *a = d->arbiter;
 
 	log_debug("process is gone", LOG_UINT("pid", d->task->pid));
-	book_task_gone(&a->book, d->task);
+	d->watch = watch_stop(d->watch);
+	if (control_subscribed(a))
+		book_task_dead(&a->book, d->task);
+	else
+		book_task_gone(&a->book, d->task);
 	/* What others have open of its memory stays, and is theirs from now on. */
 	readings_soon(a);
 }

@@ -53,7 +53,7 @@ static bool is_member(const struct arbiter *a, uint32_t pid, uint64_t start)
 	const struct book_task *t = book_task_find(&a->book, pid, start);
 
 	for (const struct book_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
-		if (!m->execed)
+		if (!m->abandoned)
 			return true;
 	}
 	return false;

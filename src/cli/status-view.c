@@ -558,7 +558,10 @@ static void process_row(struct row *r, const json_t *process, const json_t *gpu,
 		number_of(process, "pid"));
 	if (unhooked)
 		(void)snprintf(r->cells[WALL_NOTE], CELL_MAX, "past the libraries");
-	r->colour = unhooked ? YELLOW : NULL;
+	else if (json_is_true(json_object_get(process, "ended")))
+		(void)snprintf(r->cells[WALL_NOTE], CELL_MAX,
+			"has ended, a child keeps its memory");
+	r->colour = r->cells[WALL_NOTE][0] ? YELLOW : NULL;
 }
 
 static size_t count_rows(const json_t *slice)

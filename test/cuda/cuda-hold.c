@@ -6,7 +6,8 @@
  *	cuda-hold [--device N] [--bytes BYTES | --until-full PIECE] [--managed] [--wait]
  *
  * Says what it has; with --wait it answers each line on its standard input until that ends: "look"
- * with the figures as they are then, "more" after one more allocation of the same size.
+ * with the figures as they are then, "more" after one more allocation of the same size, "fork" after it
+ * has a child, which does nothing for a minute.
  */
 #include "cuda/driver.h"
 
@@ -19,6 +20,7 @@ struct hold {
 	uint64_t held, count;
 	CUresult last;
 	bool managed;
+	pid_t child;
 };
 
 static CUresult take(struct hold *h, uint64_t bytes)
@@ -46,15 +48,29 @@ static void say(const struct hold *h)
 	(void)cu.cuDeviceTotalMem_v2(&device, h->device);
 	if (nvml.nvmlDeviceGetComputeRunningProcesses_v3(h->nvml, &n, infos) != NVML_SUCCESS)
 		n = 0;
-	(void)printf("pid=%d held=%llu count=%llu last=%u info=%u free=%zu total=%zu "
+	(void)printf("pid=%d child=%d held=%llu count=%llu last=%u info=%u free=%zu total=%zu "
 		     "device_total=%zu nvml=%d nvml_total=%llu nvml_used=%llu nvml_free=%llu "
 		     "processes=%u pids=",
-		(int)getpid(), (unsigned long long)h->held, (unsigned long long)h->count,
-		h->last, r, free, total, device, (int)nr, m.total, m.used, m.free, n);
+		(int)getpid(), (int)h->child, (unsigned long long)h->held,
+		(unsigned long long)h->count, h->last, r, free, total, device, (int)nr, m.total,
+		m.used, m.free, n);
 	for (unsigned int i = 0; i < n; i++)
 		(void)printf("%s%u", i ? "," : "", infos[i].pid);
 	(void)printf("\n");
 	(void)fflush(stdout);
+}
+
+static pid_t idle_child(void)
+{
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	(void)alarm(60);
+	(void)close(STDIN_FILENO);
+	(void)close(STDOUT_FILENO);
+	for (;;)
+		(void)pause();
 }
 
 int main(int argc, char **argv)
@@ -96,6 +112,8 @@ int main(int argc, char **argv)
 	while (wait && fgets(line, sizeof(line), stdin)) {
 		if (strcmp(line, "more\n") == 0)
 			(void)take(&h, bytes ? bytes : piece);
+		else if (strcmp(line, "fork\n") == 0)
+			h.child = idle_child();
 		say(&h);
 	}
 	return 0;

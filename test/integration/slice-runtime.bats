@@ -182,6 +182,25 @@ total_is() { # SLICE BYTES
 	eventually 5 used_is b 0
 }
 
+@test "a child that outlives its parent keeps the memory, and so does the slice" {
+	local child parent out
+	slice b $((2 * GIB))
+	hold one b --bytes 1Gi
+	out=$(ask one fork)
+	parent=$(value pid "$out") child=$(value child "$out")
+	kill -9 "$parent"
+	let_go one
+	# The driver lists the process that is gone, and CUDA, NVML and the slice go by that.
+	sleep 0.5
+	[[ $(value pids "$("$PROGRAMS/nvml-look")") == "$parent":* ]]
+	run -0 in_slice b "$PROGRAMS/cuda-hold" --bytes 1Gi
+	[[ $(value last "$output") == 2 ]]
+	kill -9 "$child"
+	eventually 5 used_is b 0
+	run -0 in_slice b "$PROGRAMS/cuda-hold" --bytes 1Gi
+	[[ $(value last "$output") == 0 ]]
+}
+
 @test "a limit changes while programs run" {
 	slice b $((2 * GIB))
 	hold one b --until-full 128Mi

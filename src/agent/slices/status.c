@@ -123,6 +123,7 @@ static json_t *processes_status(const struct agent *a, const json_t *from)
 		SET(o, "pid", number(p, "host_pid"));
 		SET(o, "containerPid", number(p, "pid"));
 		SET(o, "name", json_string(name ? name : ""));
+		SET(o, "ended", json_boolean(json_is_true(json_object_get(p, "ended"))));
 		SET(o, "usedBytes", number(p, "used"));
 		SET(o, "peakBytes", number(p, "peak"));
 		SET(o, "gpus", used_status(a, json_object_get(p, "gpus")));

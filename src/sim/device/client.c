@@ -252,6 +252,8 @@ void sim_device_close(struct sim_device *d)
 
 void sim_device_forget(struct sim_device *d)
 {
+	/* Open it stays: until this process ends too the parent's death frees nothing, as with the real files. */
+	d->fd = -1;
 	drop(d);
 	d->mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }

@@ -6,7 +6,8 @@
  * libcuda.so.1 and tests call. libc only.
  *
  * Thread: any; requests of several threads take turns, commands do not wait for them. Fork: the child
- * calls sim_device_forget() and may then connect for itself.
+ * calls sim_device_forget() and may then connect for itself; what its parent has is freed when both have
+ * ended, as with the driver's files.
  */
 #include "base/error.h"
 #include "sim/cuda/wire.h"

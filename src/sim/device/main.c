@@ -44,7 +44,7 @@
 #define SPEED_MAX       1000000 /* percent of real time */
 
 struct conn {
-	int fd, pid_fd; /* pid_fd: -1 without pidfds */
+	int fd;
 	struct device_client *client;
 	struct conn *next, **at;
 	bool dead;
@@ -106,7 +106,6 @@ static void conn_end(struct server *s, struct conn *c)
 	c->dead = true;
 	device_client_gone(c->client, now_ns(s));
 	closep(&c->fd);
-	closep(&c->pid_fd);
 }
 
 /* Connections are freed when no event can name them any more. */
@@ -149,15 +148,13 @@ static void accept_one(struct server *s, int fd)
 		return;
 	}
 	c->fd = fd;
-	/* A child that inherited the connection must not keep a dead process's memory. */
-	c->pid_fd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
 	c->next = s->conns;
 	if (c->next)
 		c->next->at = &c->next;
 	c->at = &s->conns;
 	s->conns = c;
-	if (!watch(s->epoll, fd, EPOLLIN, c) || !watch(s->gone_epoll, fd, EPOLLRDHUP, c) ||
-		(c->pid_fd >= 0 && !watch(s->gone_epoll, c->pid_fd, EPOLLIN, c)))
+	/* A child that inherited it keeps it open, and with it a dead parent's memory: so does the driver. */
+	if (!watch(s->epoll, fd, EPOLLIN, c) || !watch(s->gone_epoll, fd, EPOLLRDHUP, c))
 		conn_end(s, c);
 }
 

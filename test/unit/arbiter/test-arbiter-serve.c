@@ -446,6 +446,100 @@ static void death__returns_memory_and_hanging_up_does_not(void **state)
 	assert_int_equal(gpu_figure(e, "peak"), 500 * MIB);
 }
 
+/* A process that asks for @bytes at .go, and then ends: with 0, or the refusal. */
+static pid_t asker(struct env *e, uint64_t bytes)
+{
+	uint32_t ready = atomic_load(&e->shared->ready);
+	pid_t pid = child(e);
+	struct slice_client c;
+
+	if (pid == 0) {
+		if (client_connect(&c, e->slice) < 0 ||
+			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK)
+			_exit(100);
+		atomic_fetch_add(&e->shared->ready, 1);
+		wait_for(&e->shared->go, 1);
+		_exit(client_want(&c, 0, bytes, NULL));
+	}
+	wait_for(&e->shared->ready, ready + 1);
+	return pid;
+}
+
+static int answer_to(pid_t asker)
+{
+	int status = 0;
+
+	assert_int_equal(waitpid(asker, &status, 0), asker);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void death__returns_nothing_while_a_child_keeps_the_memory(void **state)
+{
+	struct env *e = *state;
+	pid_t one = holder(e, 300 * MIB, false);
+	pid_t other = asker(e, 800 * MIB);
+	json_t *j;
+	const json_t *p;
+
+	atomic_store(&e->shared->pid[0], (uint32_t)one);
+	atomic_store(&e->shared->bytes[0], 300 * MIB);
+	subscribe(e);
+	(void)kill(one, SIGKILL);
+	(void)waitpid(one, NULL, 0);
+	/* With its credit, which nobody gives back. */
+	assert_true(gpu_figure(e, "used") >= 300 * MIB);
+	assert_true(eventually(e, "used", 300 * MIB));
+	wait_ms(50);
+	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
+	j = status(e);
+	p = json_array_get(
+		json_object_get(json_array_get(json_object_get(j, "slices"), 0), "processes"),
+		0);
+	assert_int_equal(json_integer_value(json_object_get(p, "host_pid")), one);
+	assert_true(json_is_true(json_object_get(p, "ended")));
+	json_decref(j);
+	/* That is known, so nobody waits for it. */
+	atomic_store(&e->shared->go, 1);
+	assert_int_equal(answer_to(other), SLICE_NO_ROOM);
+	end_arbiter(e, SIGKILL);
+	start_arbiter(e);
+	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
+	subscribe(e);
+	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
+	atomic_store(&e->shared->bytes[0], 0);
+	assert_true(eventually(e, "granted", 0));
+}
+
+static void death__makes_others_wait_for_the_reading_and_refuses_none(void **state)
+{
+	struct env *e = *state;
+	pid_t one = holder(e, 900 * MIB, false), two;
+	pid_t other = asker(e, 800 * MIB);
+
+	subscribe(e);
+	(void)kill(one, SIGKILL);
+	(void)waitpid(one, NULL, 0);
+	atomic_store(&e->shared->go, 1);
+	/* No reading is answered. */
+	wait_ms(100);
+	assert_int_equal(waitpid(other, NULL, WNOHANG), 0);
+	assert_true(eventually(e, "granted", 0));
+	assert_int_equal(answer_to(other), SLICE_OK);
+
+	/* The reader goes while somebody waits. */
+	two = holder(e, 900 * MIB, false);
+	atomic_store(&e->shared->go, 0);
+	other = asker(e, 800 * MIB);
+	(void)kill(two, SIGKILL);
+	(void)waitpid(two, NULL, 0);
+	atomic_store(&e->shared->go, 1);
+	wait_ms(50);
+	assert_int_equal(open_control(e), 0);
+	assert_int_equal(answer_to(other), SLICE_OK);
+	assert_true(eventually(e, "granted", 0));
+}
+
 static void process__that_executes_is_counted_until_nvml_shows_it_gone(void **state)
 {
 	struct env *e = *state;
@@ -1202,6 +1296,8 @@ int main(void)
 		TEST(process__that_only_looks_has_no_page),
 		TEST(process__of_another_version_is_told),
 		TEST(death__returns_memory_and_hanging_up_does_not),
+		TEST(death__returns_nothing_while_a_child_keeps_the_memory),
+		TEST(death__makes_others_wait_for_the_reading_and_refuses_none),
 		TEST(process__that_executes_is_counted_until_nvml_shows_it_gone),
 		TEST(reading__sets_what_no_hook_charged),
 		TEST(limit__changes_while_processes_run),

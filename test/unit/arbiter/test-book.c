@@ -365,7 +365,7 @@ static void exec__is_counted_until_a_reading_shows_the_memory_gone(void **state)
 	s = slice_new(&b, "a", GIB);
 	assert_int_equal(join(&b, s, &old, 1), SLICE_OK);
 	assert_true(take(&old, 0, 700 * MIB, false));
-	book_execed(old.m);
+	book_abandon(old.m);
 	assert_int_equal(join(&b, s, &new, 1), SLICE_OK);
 	assert_false(take(&new, 0, 400 * MIB, false));
 	assert_true(take(&new, 0, 100 * MIB, false));
@@ -378,6 +378,67 @@ static void exec__is_counted_until_a_reading_shows_the_memory_gone(void **state)
 	assert_int_equal(b.n_members, 1);
 	assert_int_equal(book_slice_used(s, 0), 100 * MIB);
 	assert_int_equal(atomic_load(&old.rec.state), BOOK_FREE);
+	book_fini(&b);
+}
+
+static void death__is_counted_until_a_reading_says_whether_a_child_has_the_memory(void **state)
+{
+	struct book b;
+	struct client dead, idle, c;
+	struct book_slice *s;
+	struct book_task *t;
+
+	(void)state;
+	book_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &dead, 1), SLICE_OK);
+	assert_int_equal(join(&b, s, &idle, 1), SLICE_OK);
+	assert_int_equal(join(&b, s, &c, 2), SLICE_OK);
+	t = dead.m->task;
+	assert_true(take(&dead, 0, 700 * MIB, false));
+	/* Asked before it died: says nothing of what it took since then. */
+	book_snapshot(&b);
+	assert_true(take(&dead, 0, 100 * MIB, false));
+	book_task_dead(&b, t);
+	assert_int_equal(atomic_load(&idle.rec.state), BOOK_FREE);
+	assert_true(book_slice_awaits(s, 0));
+	assert_false(book_slice_awaits(s, 1));
+	assert_false(book_compare(&b, t, uuids[0], 700 * MIB));
+	book_compared(&b);
+	assert_true(book_slice_awaits(s, 0));
+	assert_false(take(&c, 0, 300 * MIB, false));
+
+	book_snapshot(&b);
+	assert_true(book_compare(&b, t, uuids[0], 600 * MIB));
+	book_compared(&b);
+	assert_false(book_slice_awaits(s, 0));
+	assert_int_equal(atomic_load(&dead.rec.kept), 1);
+	book_give_up(&b);
+	assert_int_equal(book_slice_used(s, 0), 600 * MIB);
+	assert_true(take(&c, 0, 300 * MIB, false));
+	assert_true(book_compare(&b, t, uuids[0], 0));
+	assert_int_equal(book_slice_used(s, 0), 300 * MIB);
+	assert_int_equal(b.n_tasks, 1);
+	book_fini(&b);
+}
+
+static void death__that_no_reading_follows_sets_all_free(void **state)
+{
+	struct book b;
+	struct client dead, c;
+	struct book_slice *s;
+
+	(void)state;
+	book_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &dead, 1), SLICE_OK);
+	assert_int_equal(join(&b, s, &c, 2), SLICE_OK);
+	assert_true(take(&dead, 1, 700 * MIB, false));
+	assert_true(take(&c, 1, 100 * MIB, false));
+	book_task_dead(&b, dead.m->task);
+	book_give_up(&b);
+	assert_int_equal(book_slice_used(s, 1), 100 * MIB);
+	assert_int_equal(b.n_tasks, 1);
 	book_fini(&b);
 }
 
@@ -795,6 +856,9 @@ int main(void)
 		cmocka_unit_test(compare__leaves_busy_processes_alone),
 		cmocka_unit_test(compare__adds_up_all_registrations_of_a_process),
 		cmocka_unit_test(exec__is_counted_until_a_reading_shows_the_memory_gone),
+		cmocka_unit_test(
+			death__is_counted_until_a_reading_says_whether_a_child_has_the_memory),
+		cmocka_unit_test(death__that_no_reading_follows_sets_all_free),
 		cmocka_unit_test(unhooked__counts_against_the_slice),
 		cmocka_unit_test(peak__outlives_the_process),
 		cmocka_unit_test(page__that_is_spoiled_harms_no_sum),
