@@ -320,6 +320,7 @@ void book_abandon(struct book_member *m)
 		book_note_peak(m, i);
 	m->abandoned = true;
 	m->asked = false;
+	m->missed = 0;
 	atomic_store_explicit(&m->rec->kept, 0, memory_order_seq_cst);
 }
 
@@ -332,22 +333,14 @@ bool book_has_nothing(const struct book_member *m)
 	return true;
 }
 
-void book_task_dead(struct book *b, struct book_task *t)
+void book_task_dead(struct book_task *t)
 {
-	struct book_member *m = t->members, *next;
-
 	t->dead = true;
-	/* The task goes with its last member. */
-	for (; m; m = next) {
-		next = m->next_of_task;
-		if (book_has_nothing(m))
-			book_member_drop(b, m);
-		else
-			book_abandon(m);
-	}
+	for (struct book_member *m = t->members; m; m = m->next_of_task)
+		book_abandon(m);
 }
 
-static bool is_kept(const struct book_member *m)
+bool book_is_kept(const struct book_member *m)
 {
 	return atomic_load_explicit(&m->rec->kept, memory_order_relaxed) != 0;
 }
@@ -355,18 +348,49 @@ static bool is_kept(const struct book_member *m)
 bool book_slice_awaits(const struct book_slice *s, unsigned int gpu)
 {
 	for (const struct book_member *m = s->members; m; m = m->next) {
-		if (m->abandoned && !is_kept(m) && book_granted(m, gpu))
+		if (m->abandoned && !book_is_kept(m) && !m->missed && book_granted(m, gpu))
 			return true;
 	}
 	return false;
 }
 
+static bool was_read(const struct book_member *m)
+{
+	for (unsigned int i = 0; i < m->slice->n_gpus; i++) {
+		if (!m->gpus[i].read)
+			return false;
+	}
+	return true;
+}
+
+/* What a reading makes of an abandoned member. */
+static void judge(struct book *b, struct book_member *m)
+{
+	if (!was_read(m)) {
+		if (++m->missed >= BOOK_MISSED_MAX && m->task->dead)
+			book_member_drop(b, m);
+		return;
+	}
+	m->missed = 0;
+	if (book_has_nothing(m))
+		book_member_drop(b, m);
+	else
+		atomic_store_explicit(&m->rec->kept, 1, memory_order_seq_cst);
+}
+
 void book_compared(struct book *b)
 {
-	for (struct book_slice *s = b->slices; s; s = s->next) {
-		for (struct book_member *m = s->members; m; m = m->next) {
+	struct book_slice *next_slice;
+
+	for (struct book_slice *s = b->slices; s; s = next_slice) {
+		struct book_member *next;
+
+		/* A slice that is gone goes with its last member. */
+		next_slice = s->next;
+		for (struct book_member *m = s->members; m; m = next) {
+			next = m->next;
 			if (m->abandoned && m->asked)
-				atomic_store_explicit(&m->rec->kept, 1, memory_order_seq_cst);
+				judge(b, m);
 		}
 	}
 }
@@ -374,7 +398,7 @@ void book_compared(struct book *b)
 static bool waits_for_reading(const struct book_task *t)
 {
 	for (const struct book_member *m = t->members; t->dead && m; m = m->next_of_task) {
-		if (!is_kept(m))
+		if (!book_is_kept(m))
 			return true;
 	}
 	return false;

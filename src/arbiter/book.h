@@ -38,6 +38,7 @@
 #define BOOK_SLICE_MAX   1024 /* members of one slice */
 #define BOOK_TASK_MAX    64 /* members of one task: libraries that were loaded several times */
 #define BOOK_BUCKETS     1024
+#define BOOK_MISSED_MAX  20         /* readings */
 #define BOOK_NOTHING     UINT64_MAX /* of a figure: not known */
 
 enum book_want_state { BOOK_WANT_NONE, BOOK_WANT_BEGUN, BOOK_WANT_DONE };
@@ -98,12 +99,14 @@ struct book_member {
 	struct book_task *task;
 	struct slice_page *page; /* NULL: not known (yet); all that is granted counts as used */
 	struct book_record *rec;
-	bool abandoned; /* nobody will write its page again: see book_abandon() */
-	bool asked;     /* NVML was, since then */
+	bool abandoned;  /* nobody will write its page again: see book_abandon() */
+	bool asked;      /* NVML was, since then */
+	uint32_t missed; /* readings since then that lacked one of its GPUs, in a row */
 	struct {
 		uint64_t peak, most; /* bytes used, granted */
 		uint64_t physical;   /* of the whole process; BOOK_NOTHING */
 		uint64_t begun;      /* at the last book_snapshot(); BOOK_NOTHING: busy */
+		bool read;           /* since the last book_snapshot(), and compared */
 	} gpus[SLICE_GPUS_MAX];
 	void *user;
 };
@@ -217,12 +220,11 @@ void book_task_gone(struct book *b, struct book_task *t);
 
 /*
  * The process is gone. The driver has freed what it had, unless a child of it lives that has its files
- * open: then NVML lists the PID that is no more. All its members are abandoned; those that hold nothing
- * are dropped. Frees the task with its last member.
+ * open: then NVML lists the PID that is no more. All its members are abandoned.
  */
-void book_task_dead(struct book *b, struct book_task *t);
+void book_task_dead(struct book_task *t);
 
-/* Nobody reads NVML any more: what waits for a reading of a process that is gone is free. */
+/* Nobody reads NVML any more: what a process had that is gone is free, unless a reading has shown it since. */
 void book_give_up(struct book *b);
 
 /* This member holds nothing any more. Frees the task with its last member. */
@@ -235,7 +237,7 @@ void book_member_drop(struct book *b, struct book_member *m);
  */
 void book_abandon(struct book_member *m);
 
-/* A member that was abandoned has memory on the GPU, and no reading since then has said whether it is still there. */
+/* A member that was abandoned has memory on the GPU, and there was no reading since then. */
 bool book_slice_awaits(const struct book_slice *s, unsigned int gpu);
 
 /* ---- what NVML says --------------------------------------------------------------------------- */
@@ -246,10 +248,14 @@ void book_snapshot(struct book *b);
 /*
  * NVML said, of a moment since the last book_snapshot(), that the process has @bytes on the GPU
  * @uuid. Sets what no hook charged: more is added even beyond the limit, as it is taken already;
- * less is given back. Does nothing for a process that was or is at work. True: a change. Its last
- * member may have gone with it, and then the task.
+ * less is given back. Does nothing for a process that was or is at work. BOOK_NOTHING: the process is
+ * there, but its figure is not known. True: a change.
  */
-bool book_compare(struct book *b, struct book_task *t, const uint8_t *uuid, uint64_t bytes);
+bool book_compare(struct book_task *t, const uint8_t *uuid, uint64_t bytes);
 
-/* All comparisons since the last book_snapshot() are made: what abandoned members still have stays. */
+/*
+ * All comparisons since the last book_snapshot() are made. Of the abandoned members those that have
+ * nothing any more are dropped, and with the last one the task; the others stay. Those of a process that
+ * is gone, of whose GPUs one could not be read BOOK_MISSED_MAX times in a row, are given up.
+ */
 void book_compared(struct book *b);

@@ -24,8 +24,10 @@ void book_snapshot(struct book *b)
 {
 	for (struct book_slice *s = b->slices; s; s = s->next) {
 		for (struct book_member *m = s->members; m; m = m->next) {
-			for (unsigned int i = 0; i < s->n_gpus; i++)
+			for (unsigned int i = 0; i < s->n_gpus; i++) {
 				m->gpus[i].begun = quiet_at(m, i);
+				m->gpus[i].read = false;
+			}
 			m->asked = m->abandoned;
 		}
 	}
@@ -110,42 +112,45 @@ static bool lower_overhead(struct book_task *t, const uint8_t *uuid, uint64_t by
 }
 
 /* What members of a program that is no more have: all of the process that the others do not. */
-static bool compare_abandoned(struct book *b, struct book_task *t, const uint8_t *uuid,
-	uint64_t bytes)
+static bool compare_abandoned(struct book_task *t, const uint8_t *uuid, uint64_t bytes)
 {
-	struct book_member *next;
+	struct book_member *last = NULL;
 	bool changed = false;
-	unsigned int n = t->n_members;
 
-	for (struct book_member *m = t->members; m && n > 0; m = next, n--) {
+	for (struct book_member *m = t->members; m; m = m->next_of_task) {
 		int gpu = gpu_of(m->slice, uuid);
 		uint64_t granted;
 
-		next = m->next_of_task;
-		if (gpu < 0 || !m->abandoned)
+		/* What was asked before it was abandoned may be older than its last allocation. */
+		if (gpu < 0 || !m->abandoned || !m->asked)
+			continue;
+		m->gpus[gpu].read = true;
+		if (bytes == BOOK_NOTHING)
 			continue;
 		granted = book_granted(m, (unsigned int)gpu);
-		/* What was asked before it was abandoned may be older than its last allocation. */
-		if (granted > bytes && m->asked) {
+		if (granted > bytes) {
 			book_give_back(m, (unsigned int)gpu, granted - bytes);
 			changed = true;
 		}
 		bytes -= min_u64(bytes, granted);
-		if (book_has_nothing(m)) {
-			book_member_drop(b, m);
-			changed = true;
-		}
+		last = m;
 	}
-	return changed;
+	/* A living process is raised with the members that go on. */
+	if (!last || !t->dead || !bytes)
+		return changed;
+	raise_used(last, (unsigned int)gpu_of(last->slice, uuid), bytes);
+	return true;
 }
 
-bool book_compare(struct book *b, struct book_task *t, const uint8_t *uuid, uint64_t bytes)
+bool book_compare(struct book_task *t, const uint8_t *uuid, uint64_t bytes)
 {
 	struct taken now;
 	uint64_t overhead, least, most;
 	bool changed = false;
 	bool abandoned = false;
 
+	if (bytes == BOOK_NOTHING)
+		return compare_abandoned(t, uuid, bytes);
 	bytes = min_u64(bytes, BOOK_GRANT_MAX);
 	for (struct book_member *m = t->members; m; m = m->next_of_task) {
 		int gpu = gpu_of(m->slice, uuid);
@@ -158,7 +163,7 @@ bool book_compare(struct book *b, struct book_task *t, const uint8_t *uuid, uint
 		return false;
 	/* Of a replaced program first: what is left of it is not the new one's overhead. */
 	if (abandoned)
-		return compare_abandoned(b, t, uuid, bytes > now.used ? bytes - now.used : 0);
+		return compare_abandoned(t, uuid, bytes > now.used ? bytes - now.used : 0);
 	if (!now.first)
 		return false;
 	overhead = now.used > now.charged ? now.used - now.charged : 0;

@@ -187,8 +187,9 @@ static bool may_wait(struct conn *c, const struct slice_want *w)
 	       time_mono_ns() - c->want_ns < CONTROL_READ_WAIT_MS * NS_PER_MS;
 }
 
-static void on_want(struct conn *c, const struct slice_want *w)
+static void on_want(struct conn *c, const struct slice_want *w, bool wait)
 {
+	bool waited = c->waits;
 	struct slice_grant g = { .head = { .op = SLICE_GRANT, .tag = w->head.tag } };
 
 	if (!c->member) {
@@ -196,8 +197,9 @@ static void on_want(struct conn *c, const struct slice_want *w)
 		return;
 	}
 	g.status = book_want(c->member, w->gpu, w->bytes, w->head.tag, &g.free_bytes);
-	c->waits = g.status == SLICE_NO_ROOM && may_wait(c, w);
-	watch_pause(c->watch, c->waits);
+	c->waits = wait && g.status == SLICE_NO_ROOM && may_wait(c, w);
+	if (c->waits != waited)
+		watch_pause(c->watch, c->waits);
 	if (!c->waits) {
 		(void)conn_answer(c, &g, sizeof(g), -1);
 		return;
@@ -206,7 +208,7 @@ static void on_want(struct conn *c, const struct slice_want *w)
 	readings_soon(c->arbiter);
 }
 
-void conns_go_on(struct arbiter *a)
+void conns_go_on(struct arbiter *a, bool wait)
 {
 	struct conn *next;
 
@@ -215,7 +217,7 @@ void conns_go_on(struct arbiter *a)
 
 		next = c->next;
 		if (c->waits)
-			on_want(c, &w);
+			on_want(c, &w, wait);
 	}
 }
 
@@ -290,7 +292,7 @@ static void dispatch(struct conn *c, const union packet *p, int fd)
 		break;
 	case SLICE_WANT:
 		c->want_ns = time_mono_ns();
-		on_want(c, &p->want);
+		on_want(c, &p->want, true);
 		break;
 	case SLICE_VIEW:
 		on_view(c, &p->view);

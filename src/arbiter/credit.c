@@ -66,13 +66,17 @@ uint64_t book_peak(struct book_member *m, unsigned int gpu)
 uint64_t book_slice_used(struct book_slice *s, unsigned int gpu)
 {
 	uint64_t used = s->gpus[gpu].unhooked;
+	bool known = true;
 
 	for (struct book_member *m = s->members; m; m = m->next) {
 		used += book_used(m, gpu);
 		book_note_peak(m, gpu);
 		s->gpus[gpu].peak = max_u64(s->gpus[gpu].peak, m->gpus[gpu].peak);
+		known = known && (!m->abandoned || book_is_kept(m));
 	}
-	s->gpus[gpu].peak = max_u64(s->gpus[gpu].peak, used);
+	/* What is not known to be there is no peak. */
+	if (known)
+		s->gpus[gpu].peak = max_u64(s->gpus[gpu].peak, used);
 	return used;
 }
 

@@ -99,8 +99,8 @@ struct book_slice *slices_orphan(struct arbiter *a, const struct book_record *re
 /* Does not wake for this slice's listener for PAUSE_MS. */
 void slices_pause(struct slice *s);
 
-/* A GPU of the slice as NVML writes it. */
-void slice_gpu_text(const struct slice *s, unsigned int gpu, char ret[SLICE_UUID_TEXT]);
+/* A GPU of the slice as NVML writes it; where its file is gone, as a whole GPU. */
+void slice_gpu_text(const struct book_slice *b, unsigned int gpu, char ret[SLICE_UUID_TEXT]);
 
 /* ---- connections ------------------------------------------------------------------------------ */
 
@@ -131,8 +131,8 @@ void conns_stop_slice(struct slice *s); /* those that have no member */
 void conns_stop(struct arbiter *a);
 void conns_expire(struct arbiter *a, uint64_t now_ns);
 
-/* There was a reading, or there will be none: requests that waited for it. */
-void conns_go_on(struct arbiter *a);
+/* There was a reading, or there will be none and nobody is to @wait: requests that waited for it. */
+void conns_go_on(struct arbiter *a, bool wait);
 
 void conn_close(struct conn *c);
 /* False: the connection is closed. @page_fd < 0: without one. */

@@ -4,6 +4,7 @@
 #include "arbiter/internal.h"
 
 #include "arbiter/control.h"
+#include "arbiter/proc.h"
 #include "base/time.h"
 
 #include <jansson.h>
@@ -30,8 +31,9 @@ static char *gpus_to_read(const struct arbiter *a)
 	json_t *list = json_array();
 	char *text = NULL;
 
-	for (const struct slice *s = a->slices; list && s; s = s->next) {
-		for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
+	/* Those of the book: also where only a process is left of a slice. */
+	for (const struct book_slice *s = a->book.slices; list && s; s = s->next) {
+		for (unsigned int i = 0; i < s->n_gpus; i++) {
 			char uuid[SLICE_UUID_TEXT];
 
 			slice_gpu_text(s, i, uuid);
@@ -55,10 +57,10 @@ static void ask(struct arbiter *a)
 	if (++r->generation % EXEC_LOOK_EVERY == 0)
 		restore_look_for_exec(a);
 	gpus = gpus_to_read(a);
+	r->soon = false;
 	if (!gpus)
 		return;
 	book_snapshot(&a->book);
-	r->soon = false;
 	r->asked_ns = time_mono_ns();
 	r->waiting = control_ask(a, ++r->seq, gpus);
 	free(gpus);
@@ -113,7 +115,33 @@ void readings_lost(struct arbiter *a)
 {
 	a->readings.waiting = false;
 	book_give_up(&a->book);
-	conns_go_on(a);
+	conns_go_on(a, false);
+}
+
+/* What NVML has of the task; another process's, where the PID of one that is gone came again, is not. */
+static uint64_t bytes_of(const struct arbiter *a, const struct book_task *t,
+	const struct reading_process *p)
+{
+	struct proc_stat st;
+
+	if (!p || (t->dead && proc_stat(a->o.procfs, t->pid, &st) && st.start != t->start))
+		return 0;
+	return p->known ? p->bytes : BOOK_NOTHING;
+}
+
+/* Of the processes that are @dead, or of the others. */
+static void compare(struct arbiter *a, const struct reading *reading, bool dead)
+{
+	for (unsigned int i = 0; i < BOOK_BUCKETS; i++) {
+		for (struct book_task *t = a->book.buckets[i]; t; t = t->next) {
+			for (size_t k = 0; t->dead == dead && k < reading->n; k++) {
+				const struct reading_process *p =
+					reading_find(&reading->gpus[k], t->pid);
+
+				(void)book_compare(t, reading->gpus[k].uuid, bytes_of(a, t, p));
+			}
+		}
+	}
 }
 
 void readings_take(struct arbiter *a, const struct reading *reading)
@@ -124,30 +152,12 @@ void readings_take(struct arbiter *a, const struct reading *reading)
 		return;
 	r->waiting = false;
 	r->taken_ns = time_mono_ns();
-	for (unsigned int i = 0; i < BOOK_BUCKETS; i++) {
-		struct book_task *next;
-
-		for (struct book_task *t = a->book.buckets[i]; t; t = next) {
-			bool gone = false;
-
-			next = t->next;
-			for (size_t k = 0; k < reading->n && !gone; k++) {
-				const struct reading_process *p =
-					reading_find(&reading->gpus[k], t->pid);
-				unsigned int left = a->book.n_tasks;
-
-				if (p && !p->known)
-					continue;
-				(void)book_compare(&a->book, t, reading->gpus[k].uuid,
-					p ? p->bytes : 0);
-				/* Its last member may have gone with it. */
-				gone = a->book.n_tasks != left;
-			}
-		}
-	}
+	/* What those who are gone have left may be others' now: it is counted once only. */
+	compare(a, reading, true);
+	compare(a, reading, false);
 	book_compared(&a->book);
 	unhooked_take(a, reading);
-	conns_go_on(a);
+	conns_go_on(a, true);
 	plan(a);
 }
 

@@ -180,6 +180,7 @@ static const char *take_again(struct conn *c, const struct slice_hello *h,
 	if (*adopted)
 		book_adopt(m, page);
 	m->abandoned = false; /* it is in use, as we see */
+	atomic_store_explicit(&m->rec->kept, 0, memory_order_seq_cst);
 	book_unanswered(m, h->unanswered);
 	return NULL;
 }
@@ -203,8 +204,10 @@ static void register_again(struct conn *c, const struct slice_hello *h, int fd)
 void conn_hello(struct conn *c, const struct slice_hello *h, int fd)
 {
 	const struct book_slice *b = c->slice->book;
+	const struct book_task *t = book_task_find(&c->arbiter->book, c->pid, c->start);
 
-	if (c->greeted) {
+	/* A child that has its dead parent's connection is not the parent. */
+	if (c->greeted || (t && t->dead)) {
 		conn_close(c);
 		return;
 	}

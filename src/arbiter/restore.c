@@ -10,6 +10,7 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -59,6 +60,14 @@ static bool restore_kept(struct arbiter *a, struct book_record *rec)
 	return m != NULL;
 }
 
+/* Also a zombie has. */
+static bool has_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
 /* False: there is nothing of it any more, or it cannot be known. */
 static bool restore_one(struct arbiter *a, struct book_record *rec)
 {
@@ -68,12 +77,15 @@ static bool restore_one(struct arbiter *a, struct book_record *rec)
 	struct book_member *m;
 	struct proc_stat st;
 
-	if (pidfd < 0 && errno != ESRCH)
+	if (pidfd < 0 && errno != ESRCH) {
 		log_error("process of an earlier arbiter cannot be watched, it is not counted",
 			LOG_STR("slice", rec->slice), LOG_UINT("pid", rec->pid),
 			LOG_STR("reason", strerror(errno)));
+		return false;
+	}
 	/* Of another start time: the PID came again. One that is dying is still counted. */
-	if (pidfd < 0 || !proc_stat(a->o.procfs, rec->pid, &st) || st.start != rec->start)
+	if (pidfd < 0 || !proc_stat(a->o.procfs, rec->pid, &st) || st.start != rec->start ||
+		has_ended(pidfd))
 		return restore_kept(a, rec);
 	s = slices_orphan(a, rec);
 	if (!s) {

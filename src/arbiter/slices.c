@@ -496,11 +496,12 @@ struct book_slice *slices_orphan(struct arbiter *a, const struct book_record *re
 	return b;
 }
 
-void slice_gpu_text(const struct slice *s, unsigned int gpu, char ret[SLICE_UUID_TEXT])
+void slice_gpu_text(const struct book_slice *b, unsigned int gpu, char ret[SLICE_UUID_TEXT])
 {
-	const uint8_t *u = s->book->gpus[gpu].uuid;
+	const uint8_t *u = b->gpus[gpu].uuid;
+	const struct slice *s = b->user;
 
-	for (unsigned int i = 0; i < s->def.n_gpus; i++) {
+	for (unsigned int i = 0; s && i < s->def.n_gpus; i++) {
 		if (!memcmp(s->def.gpus[i].uuid, u, SLICE_UUID_BYTES)) {
 			memcpy(ret, s->def.gpus[i].text, SLICE_UUID_TEXT);
 			return;

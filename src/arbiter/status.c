@@ -24,7 +24,7 @@ static json_t *uuid_json(const struct slice *s, unsigned int gpu)
 {
 	char text[SLICE_UUID_TEXT];
 
-	slice_gpu_text(s, gpu, text);
+	slice_gpu_text(s->book, gpu, text);
 	return json_string(text);
 }
 

@@ -23,7 +23,7 @@ static void on_death(void *arg)
 	log_debug("process is gone", LOG_UINT("pid", d->task->pid));
 	d->watch = watch_stop(d->watch);
 	if (control_subscribed(a))
-		book_task_dead(&a->book, d->task);
+		book_task_dead(d->task);
 	else
 		book_task_gone(&a->book, d->task);
 	/* What others have open of its memory stays, and is theirs from now on. */

@@ -52,6 +52,9 @@ static bool is_member(const struct arbiter *a, uint32_t pid, uint64_t start)
 {
 	const struct book_task *t = book_task_find(&a->book, pid, start);
 
+	/* A zombie: what its child keeps is counted in the book. */
+	if (t && t->dead)
+		return true;
 	for (const struct book_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
 		if (!m->abandoned)
 			return true;
