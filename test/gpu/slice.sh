@@ -17,7 +17,7 @@ usage() {
 	time; a part that fails stops no other. Exit 1 if one failed.
 
 	Parts: machine walk full smi view pytorch expandable decode loader nccl nccl2 jax cupy triton
-	starts tenants storm cut bench
+	starts tenants child storm cut bench
 	"sim" in place of the parts: a run of those that need no framework, on the simulated GPU.
 
 	SLICE_SECONDS: of the storm (60) and of each tenant (20). CUT_SECONDS: of the cuts (120).
@@ -64,10 +64,10 @@ parts=("$@")
 simulated=
 if [[ ${parts[*]-} == sim ]]; then
 	simulated=1
-	parts=(machine walk full view starts storm cut bench)
+	parts=(machine walk full view starts child storm cut bench)
 fi
 [[ ${#parts[@]} -gt 0 ]] || parts=(machine walk full smi view pytorch expandable decode loader nccl jax cupy
-	triton starts tenants storm cut bench)
+	triton starts tenants child storm cut bench)
 work=$(mktemp -d /tmp/gsslice.XXXXXX)
 seconds=${SLICE_SECONDS-}
 PRELOAD=$dir/lib/libgpuslice-cuda.so:$dir/lib/libgpuslice-nvml.so
@@ -299,6 +299,35 @@ part_decode() {
 }
 part_loader() { slice l $((10 * GIB)); last loader python l loader.py; clean l; }
 part_nccl() { slice c $((10 * GIB)); last nccl python c nccl.py 1; clean c; }
+# A child made by fork that outlives its parent keeps the parent's memory in the driver: does the slice know?
+part_child() {
+	local text parent child
+	slice k $((8 * GIB))
+	mkfifo "$work/k.in"
+	in_slice k "$dir/bin/cuda-hold" --bytes 4Gi --wait <"$work/k.in" >"$work/k.out" &
+	exec 7>"$work/k.in"
+	within 30 test -s "$work/k.out"
+	echo fork >&7
+	# shellcheck disable=SC2016
+	within 30 bash -c '[[ $(wc -l <"$1") == 2 ]]' _ "$work/k.out"
+	text=$(tail -1 "$work/k.out")
+	parent=$(value pid "$text") child=$(value child "$text")
+	kill -9 "$parent"
+	exec 7>&-
+	sleep 1
+	text=$(in_slice k "$dir/bin/nvml-look" | head -1)
+	result "child: parent=$parent is dead, used=$(value used "$text") driver=$(value pids "$("$dir/bin/nvml-look" | head -1)")"
+	(($(value used "$text") > 4 * GIB))
+	text=$(in_slice k "$dir/bin/cuda-hold" --bytes 4Gi)
+	result "child: another 4 GiB last=$(value last "$text")"
+	[[ $(value last "$text") == 2 ]]
+	kill -9 "$child"
+	clean k
+	text=$(in_slice k "$dir/bin/cuda-hold" --bytes 4Gi)
+	result "child: and after the child's end last=$(value last "$text")"
+	[[ $(value last "$text") == 0 ]]
+	clean k
+}
 part_nccl2() {
 	local second
 	second=$(value uuid "$(sed -n 2p <<<"$machine")")
