@@ -165,7 +165,8 @@ int device_exports_fd(const struct device *d)
 
 void device_exports(struct device *d)
 {
-	memory_exports_closed(d->memories);
+	if (!memory_exports_closed(d->memories))
+		return;
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
 		if (d->slots[slot].usable)
 			usage_show_again(d, slot);

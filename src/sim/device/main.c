@@ -229,8 +229,9 @@ static bool serve_packet(struct server *s, struct conn *c)
 		return false;
 	if (n > 0)
 		take_fds(&m, &fd);
-	/* Who is gone by now is gone before this one gets anything. */
+	/* Who is gone by now is gone before this one gets anything, and so is memory that nobody has. */
 	reap(s);
+	device_exports(s->device);
 	if (c->dead)
 		return false;
 	ok = n > 0 && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&

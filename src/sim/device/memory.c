@@ -313,14 +313,18 @@ static void export_end(struct memory_book *b, struct export *x)
 	memory_settle(b, m, owner);
 }
 
-void memory_exports_closed(struct memory_book *b)
+bool memory_exports_closed(struct memory_book *b)
 {
+	uint32_t before = b->export_count;
 	struct epoll_event ev[EPOLL_ROOM];
 	int n;
 
+	if (!before)
+		return false;
 	do {
 		n = epoll_wait(b->epoll, ev, EPOLL_ROOM, 0);
 		for (int i = 0; i < n; i++)
 			export_end(b, ev[i].data.ptr);
 	} while (n == EPOLL_ROOM);
+	return b->export_count != before;
 }

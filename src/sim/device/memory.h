@@ -56,4 +56,4 @@ uint32_t memory_exports(const struct memory_book *b);
 
 /* Readable when memory_exports_closed() has something to do. */
 int memory_exports_fd(const struct memory_book *b);
-void memory_exports_closed(struct memory_book *b);
+bool memory_exports_closed(struct memory_book *b);

@@ -292,7 +292,7 @@ static void other_process(int from)
 	CUipcMemHandle h;
 	CUdeviceptr p;
 	CUcontext c;
-	char text[8];
+	char text[8] = "";
 
 	if (read(from, &h, sizeof(h)) != (ssize_t)sizeof(h) || cuInit(0) ||
 		cuDevicePrimaryCtxRetain(&c, 0) || cuCtxSetCurrent(c))
