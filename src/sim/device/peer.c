@@ -94,8 +94,11 @@ void device_client_gone(struct device_client *c, uint64_t now_ns)
 	struct device *d = c->device;
 	uint64_t wait_ns = 0;
 
-	if (now_ns != UINT64_MAX)
+	if (now_ns != UINT64_MAX) {
+		/* How slow a death is may just have been set. */
+		node_read(d, false);
 		engine_advance(d->engine, now_ns);
+	}
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
 		if (c->shares[slot].bytes && d->slots[slot].free_ns > wait_ns)
 			wait_ns = d->slots[slot].free_ns;
