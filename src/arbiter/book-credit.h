@@ -18,9 +18,6 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 /* Raises the peak of a member to what it uses now. */
 void book_note_peak(struct book_member *m, unsigned int gpu);
 
-/* The process is gone, and a reading since has shown what it has. */
-bool book_is_kept(const struct book_member *m);
-
 /* Of what the hooks charged: all, or what NVML sees. */
 uint64_t book_charged(const struct book_member *m, unsigned int gpu, bool seen_only);
 

@@ -237,6 +237,9 @@ void book_member_drop(struct book *b, struct book_member *m);
  */
 void book_abandon(struct book_member *m);
 
+/* It was abandoned, and a reading since has shown that it still has memory. */
+bool book_is_kept(const struct book_member *m);
+
 /* A member that was abandoned has memory on the GPU, and there was no reading since then. */
 bool book_slice_awaits(const struct book_slice *s, unsigned int gpu);
 

@@ -108,8 +108,9 @@ static json_t *process(const struct slice *s, const struct book_member *m)
 	}
 	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:o, s:o, s:o}", "pid",
 		(json_int_t)m->rec->ns_pid, "host_pid", (json_int_t)m->rec->pid, "name",
-		m->rec->name, "connected", (int)connected(m), "ended", (int)m->task->dead,
-		"used", number(used), "peak", number(peak), "gpus", gpus);
+		m->rec->name, "connected", (int)connected(m), "ended",
+		(int)(m->task->dead && book_is_kept(m)), "used", number(used), "peak",
+		number(peak), "gpus", gpus);
 }
 
 static json_t *processes(const struct slice *s)
