@@ -64,7 +64,7 @@ lint: build ## format, layers, headers, banned calls, scripts, clang-tidy, cppch
 	@tools/check-cppcheck.sh
 
 bench: stage ## benchmarks, with the figures they are held against
-	@meson test -C $(OBJ) --no-rebuild --benchmark --verbose
+	@meson test -C $(OBJ) --no-rebuild --benchmark --verbose --timeout-multiplier 4
 
 fuzz: ## each fuzz target for SECONDS (default 30); TARGETS="config sim-node" for some
 	@tools/setup build test fuzz

@@ -27,11 +27,13 @@
 #define RACERS 8
 
 struct shared {
-	_Atomic uint32_t ready, go;
+	_Atomic uint32_t ready;
 	_Atomic uint64_t took[STARTS]; /* 0: it did not work */
 };
 
 static struct shared *shared;
+static int
+	gate[2]; /* a pipe: those who begin at once sleep on it until its last writer is gone */
 static char slice[128];
 
 static void die(const char *what)
@@ -90,12 +92,37 @@ static pid_t start_arbiter(const char *program, const char *dir)
 	return -1;
 }
 
-static void wait_for(_Atomic uint32_t *word, uint32_t value)
+static void gate_make(void)
+{
+	(void)fflush(stdout);
+	atomic_store(&shared->ready, 0);
+	if (pipe2(gate, O_CLOEXEC) < 0)
+		die("no pipe");
+}
+
+/* In a child. It sleeps: 300 that polled would leave the parent no processor to fork with. */
+static void gate_wait(void)
+{
+	char byte;
+
+	(void)close(gate[1]);
+	atomic_fetch_add(&shared->ready, 1);
+	(void)read(gate[0], &byte, 1);
+	(void)close(gate[0]);
+}
+
+/* Once N children wait. Returns the time they began at. */
+static uint64_t gate_open(size_t n)
 {
 	const struct timespec ms = { .tv_nsec = 1000000 };
+	uint64_t began;
 
-	while (atomic_load(word) < value)
+	while (atomic_load(&shared->ready) < n)
 		(void)nanosleep(&ms, NULL);
+	began = time_mono_ns();
+	(void)close(gate[1]);
+	(void)close(gate[0]);
+	return began;
 }
 
 /* Connect to page mapped; the process itself is there already. */
@@ -105,9 +132,8 @@ static _Noreturn void register_once(size_t i, bool at_once)
 	uint64_t began;
 	bool good;
 
-	atomic_fetch_add(&shared->ready, 1);
-	while (at_once && !atomic_load(&shared->go))
-		(void)usleep(200);
+	if (at_once)
+		gate_wait();
 	began = time_mono_ns();
 	good = client_connect(&c, slice) == 0 &&
 	       client_hello(&c, SLICE_HELLO_MEMORY) == SLICE_OK;
@@ -121,9 +147,7 @@ static void registrations(size_t n, bool at_once)
 	pid_t pids[STARTS];
 	uint64_t began = 0, whole;
 
-	(void)fflush(stdout);
-	atomic_store(&shared->ready, 0);
-	atomic_store(&shared->go, 0);
+	gate_make();
 	for (size_t i = 0; i < n; i++) {
 		pids[i] = fork();
 		if (pids[i] == 0)
@@ -132,13 +156,13 @@ static void registrations(size_t n, bool at_once)
 			(void)waitpid(pids[i], NULL, 0);
 	}
 	if (at_once) {
-		wait_for(&shared->ready, (uint32_t)n);
-		began = time_mono_ns();
-		atomic_store(&shared->go, 1);
+		began = gate_open(n);
 		for (size_t i = 0; i < n; i++)
 			(void)waitpid(pids[i], NULL, 0);
 	}
 	whole = time_mono_ns() - began;
+	if (!at_once)
+		(void)gate_open(0);
 	for (size_t i = 0; i < n; i++) {
 		took[i] = atomic_load(&shared->took[i]);
 		if (!took[i])
@@ -188,25 +212,20 @@ static void calls_at_once(void)
 	pid_t pids[RACERS];
 	uint64_t began, took;
 
-	(void)fflush(stdout);
-	atomic_store(&shared->ready, 0);
-	atomic_store(&shared->go, 0);
+	gate_make();
 	for (size_t i = 0; i < RACERS; i++) {
 		pids[i] = fork();
 		if (pids[i] == 0) {
 			struct slice_client c;
 
 			open_client(&c);
-			atomic_fetch_add(&shared->ready, 1);
-			wait_for(&shared->go, 1);
+			gate_wait();
 			for (size_t k = 0; k < CALLS; k++)
 				one_call(&c);
 			_exit(0);
 		}
 	}
-	wait_for(&shared->ready, RACERS);
-	began = time_mono_ns();
-	atomic_store(&shared->go, 1);
+	began = gate_open(RACERS);
 	for (size_t i = 0; i < RACERS; i++)
 		(void)waitpid(pids[i], NULL, 0);
 	took = time_mono_ns() - began;
