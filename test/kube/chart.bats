@@ -96,6 +96,11 @@ restarts() {
 		jq -e --argjson n "$2" '.status.containerStatuses[0] | .ready and .restartCount == $n'
 }
 
+# not_ready NODE: the agent's container there.
+not_ready() {
+	kubectl get pod -n $NS "$(agent_pod "$1")" -o json | jq -e '.status.containerStatuses[0].ready | not'
+}
+
 @test "the namespace default is refused, and one that is restricted says so" {
 	NS=default run -1 chart install gpuslice
 	[[ $output == *'refusing to install into the namespace "default"'* ]]
@@ -203,13 +208,15 @@ restarts() {
 	local pid
 	pid=$(node_exec b pgrep -x gpusliced)
 	node_exec b kill -STOP "$pid"
-	eventually 20 eval 'kubectl get pod -n $NS $(agent_pod b) -o json | jq -e ".status.containerStatuses[0].ready | not"'
+	# At the worst 5 s until the next probe, three that take their 5 s each, and the kubelet's word of
+	# it; its liveness probe would end it after 45 s at the soonest.
+	GPUSLICE_PATIENCE=1 eventually 40 not_ready b
 	same_users
 }
 
 @test "a lost driver makes it unready, and nothing restarts it" {
 	sim a driver unload
-	eventually 60 eval 'kubectl get pod -n $NS $(agent_pod a) -o json | jq -e ".status.containerStatuses[0].ready | not"'
+	eventually 60 not_ready a
 	sim a driver load
 	eventually 60 restarts a 1
 	eventually 20 offers a 8

@@ -86,7 +86,7 @@ shared() {
 }
 
 @test "a kubelet as Kubernetes sets it has the ConfigMap in two minutes" {
-	eventually 120 offers usual 10
+	GPUSLICE_PATIENCE=1 eventually 120 offers usual 10
 	figure "mounted ConfigMap, 'kubectl apply' to allocatable: $(gpus_after usual "$(since volume)" 10) s" \
 		"with the kubelet's defaults (sync 1m, status 10s), $(gpus_after gpu "$(since volume)" 40) s with the test's (10s, 1s)"
 	NS=kube-system agents 2
