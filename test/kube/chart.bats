@@ -98,7 +98,7 @@ restarts() {
 
 # not_ready NODE: the agent's container there.
 not_ready() {
-	kubectl get pod -n $NS "$(agent_pod "$1")" -o json | jq -e '.status.containerStatuses[0].ready | not'
+	kubectl get pod -n $NS "$(agent_pod "$1")" -o json | jq -e '.status.containerStatuses[0].ready == false'
 }
 
 @test "the namespace default is refused, and one that is restricted says so" {
