@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How long the arbiter takes from what a process says to what another one's gate does: alone, and with 300
+ * processes of 60 slices, whose memory is asked for, read and shown all the time. The gates are watched
+ * without sleeping, so it is the arbiter's time and the kernel's for one wake-up.
+ *
+ *	revoked    a process of class latency says that it begins: the gate of the one that has the turn closes
+ *	resumed    it says that it is idle: that gate opens again (after the little while that it is waited for)
+ *	killed     the process that has the turn is killed: the next one's gate opens
+ *
+ *	bench-turns ARBITER
+ */
+#include "../unit/arbiter/client.h"
+
+#include "lib/test.h"
+
+#include "arbiter/control.h"
+#include "base/fd.h"
+#include "base/time.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define UUID    "GPU-00112233-4455-6677-8899-aabbccddeeff"
+#define SLICES  60
+#define PROCS   300
+#define ROUNDS  2000
+#define KILLS   100
+#define MIB     UINT64_C(1048576)
+#define LATENCY 90 /* numbers of slices */
+#define BATCH   91
+#define DYING   92
+
+static char dir[128], run[160];
+static _Atomic uint32_t *ready;
+static pid_t pids[PROCS];
+
+static void die(const char *what)
+{
+	(void)fprintf(stderr, "bench-turns: %s\n", what);
+	exit(1);
+}
+
+static const char *slice_dir(unsigned int slice)
+{
+	static char path[192];
+
+	(void)snprintf(path, sizeof(path), "%s/slices/0123456789abcdef0123456789abcd%02u", dir,
+		slice);
+	return path;
+}
+
+static void write_slice(unsigned int slice, const char *class)
+{
+	struct error err = ERROR_INIT;
+	char text[512], path[256];
+
+	(void)snprintf(text, sizeof(text),
+		"{\"version\": 1, \"id\": \"0123456789abcdef0123456789abcd%02u\","
+		" \"resource\": \"nvidia.com/gpu\", \"gpus\": [{\"uuid\": \"" UUID
+		"\", \"memory\": 1073741824}], \"compute\": \"turns\", \"class\": \"%s\"}",
+		slice, class);
+	(void)snprintf(path, sizeof(path), "%s/slice.json", slice_dir(slice));
+	if (dir_make(slice_dir(slice), 0755, &err) < 0 ||
+		file_write_atomic(path, text, strlen(text), 0644, &err) < 0)
+		die(err.msg);
+}
+
+static pid_t child(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+static void wait_ms(long ms)
+{
+	const struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+
+	(void)nanosleep(&t, NULL);
+}
+
+static void join(struct slice_client *c, unsigned int slice, uint32_t flags)
+{
+	for (int i = 0; i < 10000; i++) {
+		if (client_connect(c, slice_dir(slice)) == 0) {
+			if (client_hello(c, flags) != SLICE_OK)
+				die("not welcome");
+			return;
+		}
+		wait_ms(1);
+	}
+	die("the arbiter does not answer");
+}
+
+static pid_t start_arbiter(const char *program)
+{
+	pid_t pid = child();
+
+	if (pid == 0) {
+		(void)execl(program, program, "--state-dir", dir, "--run-dir", run,
+			"--log-level", "error", (char *)NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+/* ---- load ------------------------------------------------------------------------------------- */
+
+/* Has memory and a seat; every tenth asks for more all the time. */
+static _Noreturn void process(unsigned int number)
+{
+	struct slice_client memory, turns;
+
+	join(&memory, number % SLICES, SLICE_HELLO_MEMORY);
+	join(&turns, number % SLICES, SLICE_HELLO_TURNS);
+	if (!client_take(&memory, 0, MIB))
+		_exit(1);
+	atomic_fetch_add(ready, 1);
+	for (;;) {
+		wait_ms(number % 10 ? 1000 : 10);
+		if (number % 10 == 0)
+			(void)client_want(&memory, 0, 1024 * MIB, NULL);
+	}
+}
+
+static void answer(int fd, const char *line)
+{
+	static char text[64 * 1024];
+	const char *seq = strstr(line, "\"seq\":") + strlen("\"seq\":");
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text),
+		"{\"op\": \"reading\", \"seq\": %.*s, \"gpus\": [{\"uuid\": \"" UUID
+		"\", \"processes\": [",
+		(int)strspn(seq, "0123456789"), seq);
+	for (size_t i = 0; i < PROCS; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+			"%s{\"pid\": %d, \"bytes\": 543162368}", i ? ", " : "", (int)pids[i]);
+	n += (size_t)snprintf(text + n, sizeof(text) - n, "]}]}\n");
+	(void)write(fd, text, n);
+}
+
+/* Reads NVML for the arbiter, and asks for the status four times a second. */
+static _Noreturn void agent(void)
+{
+	static char data[4 * 1024 * 1024];
+	static const char subscribe[] = "{\"op\": \"readings\"}\n",
+			  status[] = "{\"op\": \"status\"}\n";
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	size_t len = 0;
+
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%.90s/%s", run, CONTROL_SOCKET);
+	if (connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
+		_exit(1);
+	(void)write(fd, subscribe, sizeof(subscribe) - 1);
+	for (;;) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		char *end;
+		ssize_t n;
+
+		if (poll(&p, 1, 250) == 0) {
+			(void)write(fd, status, sizeof(status) - 1);
+			continue;
+		}
+		n = read(fd, data + len, sizeof(data) - 1 - len);
+		if (n <= 0)
+			_exit(1);
+		len += (size_t)n;
+		data[len] = '\0';
+		while ((end = strchr(data, '\n'))) {
+			*end = '\0';
+			if (strstr(data, "\"op\":\"read\""))
+				answer(fd, data);
+			len -= (size_t)(end + 1 - data);
+			memmove(data, end + 1, len + 1);
+		}
+	}
+}
+
+/* ---- what is measured ------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void show(const char *what, uint64_t *took, size_t n)
+{
+	qsort(took, n, sizeof(*took), by_value);
+	printf("  %-9s p50 %8.1f us   p99 %8.1f us   max %8.1f us\n", what,
+		(double)took[n / 2] / 1e3, (double)took[n * 99 / 100] / 1e3,
+		(double)took[n - 1] / 1e3);
+}
+
+/* Until the gate is open, or closed. */
+static uint64_t watch(const struct slice_client *c, bool open, uint64_t began)
+{
+	uint64_t now;
+
+	while ((client_gate(c, 0) != TURN_CLOSED) != open) {
+		(void)sched_yield(); /* the arbiter may have been put on this processor */
+		if (time_mono_ns() - began > 10 * NS_PER_SEC)
+			die("a gate does not move");
+	}
+	now = time_mono_ns();
+	return now - began;
+}
+
+static void want(struct slice_client *c)
+{
+	do {
+		if (client_say(c, 0, false, true) < 0)
+			die("a connection ended");
+	} while (!client_wait_gate(c, 0, true, 100));
+}
+
+static void revocations(void)
+{
+	static uint64_t closed[ROUNDS], opened[ROUNDS];
+	struct slice_client l, b;
+
+	join(&l, LATENCY, SLICE_HELLO_TURNS);
+	join(&b, BATCH, SLICE_HELLO_TURNS);
+	want(&b);
+	for (size_t i = 0; i < ROUNDS; i++) {
+		uint64_t began;
+
+		wait_ms(1 + (long)(i % 3));
+		began = time_mono_ns();
+		if (client_say(&l, 0, true, false) < 0)
+			die("a connection ended");
+		closed[i] = watch(&b, false, began);
+		(void)client_say(&b, 0, false, true);
+		began = time_mono_ns();
+		if (client_say(&l, 0, false, false) < 0)
+			die("a connection ended");
+		opened[i] = watch(&b, true, began);
+	}
+	show("revoked", closed, ROUNDS);
+	show("resumed", opened, ROUNDS);
+	client_close(&l);
+	client_close(&b);
+}
+
+static void deaths(void)
+{
+	static uint64_t took[KILLS];
+	struct slice_client b;
+
+	join(&b, BATCH, SLICE_HELLO_TURNS);
+	for (size_t i = 0; i < KILLS; i++) {
+		uint32_t before = atomic_load(ready);
+		struct slice_client c;
+		uint64_t began;
+		pid_t pid = child();
+
+		if (pid == 0) {
+			join(&c, DYING, SLICE_HELLO_TURNS);
+			want(&c);
+			/* It is to have the turn when it is killed, so it says no more. */
+			atomic_fetch_add(ready, 1);
+			for (;;)
+				(void)pause();
+		}
+		while (atomic_load(ready) == before)
+			wait_ms(1);
+		(void)client_say(&b, 0, false, true);
+		/* Its turn may just be over. */
+		wait_ms(1);
+		began = time_mono_ns();
+		(void)kill(pid, SIGKILL);
+		took[i] = watch(&b, true, began);
+		(void)waitpid(pid, NULL, 0);
+		(void)client_say(&b, 0, false, false);
+		wait_ms(5);
+	}
+	show("killed", took, KILLS);
+	client_close(&b);
+}
+
+int main(int argc, char **argv)
+{
+	char *tmp = test_tmpdir();
+	pid_t arbiter, reader;
+
+	if (argc != 2)
+		die("usage: bench-turns ARBITER");
+	(void)snprintf(dir, sizeof(dir), "%.100s", tmp);
+	(void)snprintf(run, sizeof(run), "%.100s/run", tmp);
+	ready = mmap(NULL, sizeof(*ready), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
+	if (ready == MAP_FAILED)
+		die("no memory");
+	for (unsigned int i = 0; i < SLICES; i++)
+		write_slice(i, "batch");
+	write_slice(LATENCY, "latency");
+	write_slice(BATCH, "batch");
+	write_slice(DYING, "batch");
+	arbiter = start_arbiter(argv[1]);
+	printf("alone\n");
+	revocations();
+	deaths();
+	(void)fflush(stdout);
+	atomic_store(ready, 0);
+	for (unsigned int i = 0; i < PROCS; i++) {
+		pids[i] = child();
+		if (pids[i] == 0)
+			process(i);
+	}
+	while (atomic_load(ready) < PROCS)
+		wait_ms(1);
+	reader = child();
+	if (reader == 0)
+		agent();
+	printf("with %d processes\n", PROCS);
+	revocations();
+	deaths();
+	for (unsigned int i = 0; i < PROCS; i++)
+		(void)kill(pids[i], SIGKILL);
+	(void)kill(reader, SIGKILL);
+	(void)kill(arbiter, SIGTERM);
+	while (wait(NULL) > 0)
+		;
+	test_rmdir(tmp);
+	return 0;
+}
