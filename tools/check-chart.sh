@@ -271,14 +271,15 @@ check_mig_manager() {
 }
 
 check_slices() {
-	local shared='pod.hostPID == true and env("GPUSLICE_STATE_DIR") == "/var/lib/gpuslice" and mount("state").mountPath == volume("state").hostPath.path' ptrace='[false, "KILL,SYS_PTRACE"]'
+	local shared='pod.hostPID == true and env("GPUSLICE_STATE_DIR") == "/var/lib/gpuslice" and mount("state").mountPath == volume("state").hostPath.path' ptrace='[false, "KILL,SYS_NICE,SYS_PTRACE"]'
 	local isolated=(--set-string 'config.map.default=sharing: {timeSlicing: {resources: [{name: gpu\, replicas: 2\, isolation: {memory: equal}}]}}')
 	accepts "no slices without isolation" 'no_env("GPUSLICE_STATE_DIR") and (pod | has("hostPID") | not) and (volumes | index("state")) == null' "${one[@]}"
 	accepts "a config that isolates" "$shared and caps == $ptrace" "${isolated[@]}"
+	accepts "the same for profiles" "$shared" --set-string 'config.map.default=sharing: {slices: [{name: gpu\, profiles: [{name: small\, memory: 2Gi}]}]}'
 	accepts "the same, off" 'pod | has("hostPID") | not' "${isolated[@]}" --set slices.enabled=false
 	accepts "a config that the chart does not see" 'pod | has("hostPID") | not' --set config.name=mine
 	accepts "the same, on" "$shared" --set config.name=mine,slices.enabled=true
-	accepts "with MIG" 'caps == [false, "KILL,SYS_PTRACE,SYS_ADMIN"]' --set slices.enabled=true,migStrategy=mixed
+	accepts "with MIG" 'caps == [false, "KILL,SYS_NICE,SYS_PTRACE,SYS_ADMIN"]' --set slices.enabled=true,migStrategy=mixed
 	accepts "another directory" 'env("GPUSLICE_STATE_DIR") == "/data/g" and mount("state").mountPath == "/data/g" and volume("state").hostPath.path == "/data/g"' --set slices.enabled=true,slices.stateDir=/data/g
 	accepts "the same rights of the API" 'kinds | index("Role") == null' --set slices.enabled=true
 	refuses "additional properties 'dir' not allowed" --set slices.dir=/x

@@ -10,8 +10,9 @@ rules() {
 		base:    |
 		abi:     |
 		runtime: abi gpu/nvml-api.h |
-		arbiter: abi base core | uv.h jansson.h
+		arbiter: abi base core turns | uv.h jansson.h
 		core:    base |
+		turns:   base |
 		config:  base core | jansson.h libfyaml.h
 		gpu:     base core | uv.h
 		mig:     base core config gpu |
@@ -20,7 +21,7 @@ rules() {
 		http:    base | uv.h microhttpd.h curl/ jansson.h
 		standin: base core config/yaml.h kube http | uv.h jansson.h
 		agent:   base abi core config gpu kube http arbiter/control.h | uv.h jansson.h
-		validate: base core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
+		validate: base abi core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
 		cli:     base abi core config gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http mig standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF
 }
@@ -94,10 +95,10 @@ includes() {
 			complain("\"" header "\": name it from src/, as \"" layer "/" header "\"")
 		else if (quoted && !matches(header, ours[layer]))
 			complain(layer " may not include \"" header "\"")
-		else if (!quoted && header ~ /^(base|abi|core|config|gpu|mig|runtime|arbiter|sim|kube|http|standin|agent|validate|cli)\//)
+		else if (!quoted && header ~ /^(base|abi|core|config|gpu|mig|runtime|arbiter|turns|sim|kube|http|standin|agent|validate|cli)\//)
 			complain(header ": headers of ours stand in quotes")
-		if (layer == "core" && matches(header, core_never))
-			complain("core has no input or output, clock, thread or log: " $3)
+		if (layer ~ /^(core|turns)$/ && matches(header, core_never))
+			complain(layer " has no input or output, clock, thread or log: " $3)
 	}
 	END {
 		printf "%d includes, %d wrong\n", n, bad

@@ -166,7 +166,6 @@ typedef struct CUlogsCallbackHandle_st *CUlogsCallbackHandle;
 
 typedef struct CUDA_ARRAY_MEMORY_REQUIREMENTS CUDA_ARRAY_MEMORY_REQUIREMENTS;
 typedef struct CUDA_ARRAY_SPARSE_PROPERTIES CUDA_ARRAY_SPARSE_PROPERTIES;
-typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS CUDA_BATCH_MEM_OP_NODE_PARAMS;
 typedef struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC
 	CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
 typedef struct CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC;
@@ -174,11 +173,6 @@ typedef struct CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS CUDA_EXTERNAL_SEMAPHORE_SIG
 typedef struct CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS;
 typedef struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS CUDA_EXT_SEM_SIGNAL_NODE_PARAMS;
 typedef struct CUDA_EXT_SEM_WAIT_NODE_PARAMS CUDA_EXT_SEM_WAIT_NODE_PARAMS;
-typedef struct CUDA_LAUNCH_PARAMS CUDA_LAUNCH_PARAMS;
-typedef struct CUDA_MEMCPY2D_v1 CUDA_MEMCPY2D_v1;
-typedef struct CUDA_MEMCPY3D_BATCH_OP CUDA_MEMCPY3D_BATCH_OP;
-typedef struct CUDA_MEMCPY3D_PEER CUDA_MEMCPY3D_PEER;
-typedef struct CUDA_MEMCPY3D_v1 CUDA_MEMCPY3D_v1;
 typedef struct CUDA_RESOURCE_DESC CUDA_RESOURCE_DESC;
 typedef struct CUDA_RESOURCE_VIEW_DESC CUDA_RESOURCE_VIEW_DESC;
 typedef struct CUDA_TEXTURE_DESC CUDA_TEXTURE_DESC;
@@ -193,11 +187,8 @@ typedef struct CUexecAffinityParam CUexecAffinityParam;
 typedef struct CUgraphEdgeData CUgraphEdgeData;
 typedef struct CUgraphExecUpdateResultInfo CUgraphExecUpdateResultInfo;
 typedef struct CUkernelNodeAttrValue CUkernelNodeAttrValue;
-typedef struct CUmemDecompressParams CUmemDecompressParams;
-typedef struct CUmemcpyAttributes CUmemcpyAttributes;
 typedef struct CUmulticastObjectProp CUmulticastObjectProp;
 typedef struct CUstreamAttrValue CUstreamAttrValue;
-typedef struct CUstreamBatchMemOpParams CUstreamBatchMemOpParams;
 typedef struct CUtensorMap CUtensorMap;
 
 #define CU_STREAM_LEGACY     ((CUstream)1)
@@ -378,6 +369,59 @@ typedef struct CUDA_MEMCPY3D_st {
 	size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
+typedef struct CUDA_MEMCPY2D_v1_st {
+	unsigned int srcXInBytes, srcY, srcMemoryType;
+	const void *srcHost;
+	CUdeviceptr_v1 srcDevice;
+	CUarray srcArray;
+	unsigned int srcPitch, dstXInBytes, dstY, dstMemoryType;
+	void *dstHost;
+	CUdeviceptr_v1 dstDevice;
+	CUarray dstArray;
+	unsigned int dstPitch, WidthInBytes, Height;
+} CUDA_MEMCPY2D_v1;
+
+typedef struct CUDA_MEMCPY3D_v1_st {
+	unsigned int srcXInBytes, srcY, srcZ, srcLOD, srcMemoryType;
+	const void *srcHost;
+	CUdeviceptr_v1 srcDevice;
+	CUarray srcArray;
+	void *reserved0;
+	unsigned int srcPitch, srcHeight, dstXInBytes, dstY, dstZ, dstLOD, dstMemoryType;
+	void *dstHost;
+	CUdeviceptr_v1 dstDevice;
+	CUarray dstArray;
+	void *reserved1;
+	unsigned int dstPitch, dstHeight, WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D_v1;
+
+typedef struct CUDA_MEMCPY3D_PEER_st {
+	size_t srcXInBytes, srcY, srcZ, srcLOD;
+	unsigned int srcMemoryType;
+	const void *srcHost;
+	CUdeviceptr srcDevice;
+	CUarray srcArray;
+	CUcontext srcContext;
+	size_t srcPitch, srcHeight;
+	size_t dstXInBytes, dstY, dstZ, dstLOD;
+	unsigned int dstMemoryType;
+	void *dstHost;
+	CUdeviceptr dstDevice;
+	CUarray dstArray;
+	CUcontext dstContext;
+	size_t dstPitch, dstHeight;
+	size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D_PEER;
+
+typedef struct CUmemDecompressParams_st {
+	size_t srcNumBytes, dstNumBytes;
+	uint32_t *dstActBytes; /* out */
+	const void *src;
+	void *dst;
+	unsigned int algo;
+	unsigned char padding[20];
+} CUmemDecompressParams;
+
 typedef struct CUDA_KERNEL_NODE_PARAMS_v1_st {
 	CUfunction func;
 	unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
@@ -454,6 +498,91 @@ typedef struct CUlaunchConfig_st {
 	void *attrs;
 	unsigned int numAttrs;
 } CUlaunchConfig;
+
+enum {
+	CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+	CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+	CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT = 7,
+};
+
+typedef struct CUlaunchAttribute_st { /* CUlaunchConfig.attrs: an array of them */
+	unsigned int id;
+	char pad[4];
+	union {
+		char bytes[64];
+		int number; /* of those whose value is one */
+	} value;
+} CUlaunchAttribute;
+
+typedef struct CUDA_LAUNCH_PARAMS_st {
+	CUfunction function;
+	unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+		sharedMemBytes;
+	CUstream hStream;
+	void **kernelParams;
+} CUDA_LAUNCH_PARAMS;
+
+enum {
+	CU_STREAM_MEM_OP_WAIT_VALUE_32 = 1,
+	CU_STREAM_MEM_OP_WRITE_VALUE_32 = 2,
+	CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES = 3,
+	CU_STREAM_MEM_OP_WAIT_VALUE_64 = 4,
+	CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5,
+	CU_STREAM_MEM_OP_BARRIER = 6,
+};
+
+typedef union CUstreamBatchMemOpParams_union {
+	unsigned int operation;
+	struct {
+		unsigned int operation;
+		CUdeviceptr address;
+		union {
+			uint32_t value;
+			uint64_t value64;
+		};
+		unsigned int flags;
+		CUdeviceptr alias;
+	} waitValue, writeValue;
+	uint64_t pad[6];
+} CUstreamBatchMemOpParams;
+
+typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS_st {
+	CUcontext ctx;
+	unsigned int count;
+	CUstreamBatchMemOpParams *paramArray;
+	unsigned int flags;
+} CUDA_BATCH_MEM_OP_NODE_PARAMS;
+
+typedef struct CUmemcpyAttributes_st {
+	unsigned int srcAccessOrder; /* 1 in the stream's order, 2 during the call, 3 any */
+	CUmemLocation srcLocHint, dstLocHint;
+	unsigned int flags;
+} CUmemcpyAttributes;
+
+typedef struct CUmemcpy3DOperand_st {
+	unsigned int type; /* 1 pointer, 2 array */
+	union {
+		struct {
+			CUdeviceptr ptr;
+			size_t rowLength, layerHeight; /* elements; 0: as the extent */
+			CUmemLocation locHint;
+		} ptr;
+		struct {
+			CUarray array;
+			struct {
+				size_t x, y, z;
+			} offset;
+		} array;
+	} op;
+} CUmemcpy3DOperand;
+
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st {
+	CUmemcpy3DOperand src, dst;
+	struct {
+		size_t width, height, depth;
+	} extent;
+	unsigned int srcAccessOrder, flags;
+} CUDA_MEMCPY3D_BATCH_OP;
 
 typedef struct CUctxCreateParams_st {
 	void *execAffinityParams;

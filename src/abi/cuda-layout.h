@@ -23,6 +23,8 @@
 	S(CUDA_ARRAY3D_DESCRIPTOR, 40) \
 	S(CUDA_MEMCPY2D, 128) \
 	S(CUDA_MEMCPY3D, 200) \
+	S(CUDA_MEMCPY3D_PEER, 200) \
+	S(CUmemDecompressParams, 64) \
 	S(CUDA_KERNEL_NODE_PARAMS_v1, 56) \
 	S(CUDA_KERNEL_NODE_PARAMS, 72) \
 	S(CUDA_MEMSET_NODE_PARAMS, 40) \
@@ -31,6 +33,12 @@
 	S(CUgraphNodeParams, 256) \
 	S(CUDA_GRAPH_INSTANTIATE_PARAMS, 32) \
 	S(CUlaunchConfig, 56) \
+	S(CUlaunchAttribute, 72) \
+	S(CUDA_LAUNCH_PARAMS, 56) \
+	S(CUstreamBatchMemOpParams, 48) \
+	S(CUDA_BATCH_MEM_OP_NODE_PARAMS, 32) \
+	S(CUmemcpyAttributes, 24) \
+	S(CUDA_MEMCPY3D_BATCH_OP, 112) \
 	S(CUctxCreateParams, 24) \
 	S(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, 104) \
 	S(CUDA_EXTERNAL_MEMORY_BUFFER_DESC, 88) \
@@ -81,6 +89,14 @@
 	O(CUDA_MEMCPY3D, dstPitch, 160) \
 	O(CUDA_MEMCPY3D, WidthInBytes, 176) \
 	O(CUDA_MEMCPY3D, Depth, 192) \
+	O(CUDA_MEMCPY3D_PEER, srcContext, 64) \
+	O(CUDA_MEMCPY3D_PEER, dstContext, 152) \
+	O(CUDA_MEMCPY3D_PEER, WidthInBytes, 176) \
+	O(CUDA_MEMCPY3D_PEER, Depth, 192) \
+	O(CUmemDecompressParams, dstNumBytes, 8) \
+	O(CUmemDecompressParams, algo, 40) \
+	O(CUDA_LAUNCH_PARAMS, hStream, 40) \
+	O(CUDA_LAUNCH_PARAMS, kernelParams, 48) \
 	O(CUDA_KERNEL_NODE_PARAMS, gridDimX, 8) \
 	O(CUDA_KERNEL_NODE_PARAMS, sharedMemBytes, 32) \
 	O(CUDA_KERNEL_NODE_PARAMS, kernelParams, 40) \
@@ -108,6 +124,8 @@
 	O(CUlaunchConfig, hStream, 32) \
 	O(CUlaunchConfig, attrs, 40) \
 	O(CUlaunchConfig, numAttrs, 48) \
+	O(CUlaunchAttribute, value, 8) \
+	O(CUDA_MEMCPY3D_BATCH_OP, extent, 80) \
 	O(CUctxCreateParams, execAffinityParams, 0) \
 	O(CUctxCreateParams, numExecAffinityParams, 8) \
 	O(CUctxCreateParams, cigParams, 16) \

@@ -19,7 +19,11 @@
  *
  *	{"version": 1, "id": "<32 hex digits>", "resource": "nvidia.com/gpu",
  *	 "devices": ["GPU-...::0"],              // device IDs of the kubelet
- *	 "gpus": [{"uuid": "GPU-...", "memory": 4294967296}],   // bytes; absent: no limit
+ *	 "gpus": [{"uuid": "GPU-...",
+ *	           "memory": 4294967296,         // bytes; absent: no limit
+ *	           "weight": 1, "cap": 250000}], // with "compute"; cap: millionths of the GPU, absent: none
+ *	 "compute": "turns",                     // absent: no turns; weight and cap say nothing then
+ *	 "class": "batch",                       // or "latency"
  *	 "unhooked": "report"}                   // or "stop": processes that use the GPU past the libraries
  */
 #define SLICE_STATE_DIR "/var/lib/gpuslice"

@@ -7,6 +7,7 @@
  * file of each program or library that has one end.
  */
 #include "abi/slice-wire.h"
+#include "abi/turn-page.h"
 
 #include <stddef.h>
 
@@ -23,6 +24,7 @@ SLICE_AT(slice_page, version, 4);
 SLICE_AT(slice_page, bytes, 8);
 SLICE_AT(slice_page, gpu_count, 12);
 SLICE_AT(slice_page, serial, 16);
+SLICE_AT(slice_page, turns, 24);
 SLICE_AT(slice_page, gpus, 64);
 SLICE_SIZE(slice_page, 64 + 16 * 192);
 
@@ -90,9 +92,40 @@ SLICE_AT(slice_compare, gpu, 8);
 SLICE_SIZE(slice_compare, 16);
 SLICE_SIZE(slice_compared, 8);
 
+SLICE_AT(slice_state, gpu, 8);
+SLICE_AT(slice_state, generation, 12);
+SLICE_AT(slice_state, busy, 16);
+SLICE_AT(slice_state, wants, 20);
+SLICE_AT(slice_state, idle_ns, 24);
+SLICE_SIZE(slice_state, 32);
+
+SLICE_AT(turn_page, magic, 0);
+SLICE_AT(turn_page, version, 4);
+SLICE_AT(turn_page, bytes, 8);
+SLICE_AT(turn_page, gpu_count, 12);
+SLICE_AT(turn_page, serial, 16);
+SLICE_AT(turn_page, gpus, 64);
+SLICE_SIZE(turn_page, 64 + 16 * 256);
+
+SLICE_AT(turn_gpu_page, gate, 0);
+SLICE_AT(turn_gpu_page, cap, 4);
+SLICE_AT(turn_gpu_page, window_ns, 8);
+SLICE_AT(turn_gpu_page, tail_ns, 16);
+SLICE_AT(turn_gpu_page, turn_ns, 24);
+SLICE_AT(turn_gpu_page, charged_ns, 32);
+SLICE_AT(turn_gpu_page, begun, 64);
+SLICE_AT(turn_gpu_page, ended, 128);
+SLICE_AT(turn_gpu_page, done, 192);
+SLICE_AT(turn_gpu_page, copies, 200);
+SLICE_AT(turn_gpu_page, bytes, 208);
+SLICE_AT(turn_gpu_page, waits, 216);
+SLICE_AT(turn_gpu_page, wait_ns, 224);
+SLICE_AT(turn_gpu_page, meter_ns, 232);
+SLICE_SIZE(turn_gpu_page, 256);
+
 _Static_assert(SLICE_HELLO == 1 && SLICE_WELCOME == 2 && SLICE_WANT == 3 && SLICE_GRANT == 4 &&
 		       SLICE_VIEW == 5 && SLICE_VIEWED == 6 && SLICE_COMPARE == 7 &&
-		       SLICE_COMPARED == 8,
+		       SLICE_COMPARED == 8 && SLICE_STATE == 9,
 	"numbers of packets");
 _Static_assert(SLICE_OK == 0 && SLICE_NO_ROOM == 1 && SLICE_BAD_VERSION == 2 &&
 		       SLICE_GONE == 3 && SLICE_TOO_MANY == 4 && SLICE_REFUSED == 5,

@@ -64,6 +64,7 @@ struct slice_page {
 	uint32_t bytes; /* SLICE_PAGE_BYTES */
 	uint32_t gpu_count;
 	uint64_t serial; /* of this registration; never 0, never used again by this arbiter */
+	_Atomic uint32_t turns; /* 1: the slice takes turns (abi/turn-page.h); may change */
 	_Alignas(64) struct slice_gpu_page gpus[SLICE_GPUS_MAX];
 };
 

@@ -28,6 +28,7 @@ enum slice_op {
 	SLICE_VIEWED,
 	SLICE_COMPARE,
 	SLICE_COMPARED,
+	SLICE_STATE,
 };
 
 struct slice_head {
@@ -44,6 +45,14 @@ struct slice_head {
  */
 #define SLICE_HELLO_MEMORY UINT32_C(1)
 #define SLICE_HELLO_AGAIN  UINT32_C(2)
+/*
+ * A connection for turns, beside that for memory: the answer carries a page of abi/turn-page.h instead,
+ * and after it only SLICE_STATE comes, which is never answered: what the arbiter has to say is in the
+ * page. The process has its seats on the GPUs for as long as this connection is there (and no longer
+ * than it lives): until then it is waited for, after that nothing of it counts. With SLICE_HELLO_AGAIN
+ * the page that it has is sent along and kept. SLICE_REFUSED: this slice has no turns.
+ */
+#define SLICE_HELLO_TURNS UINT32_C(4)
 
 struct slice_hello {
 	struct slice_head head;
@@ -132,6 +141,27 @@ struct slice_compare {
 
 struct slice_compared {
 	struct slice_head head;
+};
+
+/*
+ * Where a process stands on a GPU, all of it each time. It counts only if @generation is the gate's
+ * present one: one that crosses a change of the gate is lost, so after each change that a process sees
+ * while it has work in flight or wants some it says anew where it stands. What the arbiter takes for
+ * granted after a change: whoever wanted has work in flight and wants no more, if the gate opened; all
+ * else is as it was.
+ *
+ * Parked is what is in flight of a process of which nothing gets on while a stream of it stands at something
+ * that another thread, or another process, is to do: it may be a thread that stands at this gate.
+ * Behind a closed gate it takes no time of the GPU, so such a process is not busy; it wants as any other.
+ * Where the gate is not closed what is in flight is never parked.
+ */
+struct slice_state {
+	struct slice_head head;
+	uint32_t gpu;        /* place in the page */
+	uint32_t generation; /* the gate's, in units of TURN_GENERATION */
+	uint32_t busy;       /* 1: has work in flight that is not parked */
+	uint32_t wants;      /* 1: stands before the closed gate with more */
+	uint64_t idle_ns;    /* not .busy: since so long */
 };
 
 _Static_assert(sizeof(struct slice_viewed) <= SLICE_PACKET_MAX, "a view fits into a packet");

@@ -2,7 +2,7 @@
 #include "agent/agent.h"
 
 #include "agent/options.h"
-#include "base/log.h"
+#include "base/log-option.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -42,23 +42,6 @@ static int show_help(const struct option_def *defs, size_t n)
 	return fputs(buf_str(&b), stdout) < 0;
 }
 
-static int setup_log(const struct options *o, struct error *err)
-{
-	const char *level = option_str(o, "log-level", "info");
-	const char *format = option_str(o, "log-format", "text");
-	enum log_level l;
-	enum log_format f;
-
-	if (!log_level_parse(level, &l))
-		return error_set(err, ERR_INVALID,
-			"--log-level: expected error, warn, info or debug, found '%s'", level);
-	if (!log_format_parse(format, &f))
-		return error_set(err, ERR_INVALID,
-			"--log-format: expected text or json, found '%s'", format);
-	log_setup(l, f);
-	return 0;
-}
-
 static int run(struct program *p, const struct options *o, struct error *err)
 {
 	CLEANUP(agent_options_fini) struct agent_options options = { 0 };
@@ -66,7 +49,7 @@ static int run(struct program *p, const struct options *o, struct error *err)
 	if (o->args.n > 0)
 		return error_set(err, ERR_INVALID,
 			"unexpected argument '%s'; --help shows the usage", o->args.v[0]);
-	if (setup_log(o, err) < 0 || agent_options_read(&options, o, err) < 0)
+	if (log_option_setup(o, err) < 0 || agent_options_read(&options, o, err) < 0)
 		return -1;
 	for (size_t i = 0; i < options.warnings.n; i++)
 		log_warn("options", LOG_STR("warning", options.warnings.v[i]));

@@ -2,6 +2,7 @@
 #include "agent/options.h"
 
 #include "abi/slice-dir.h"
+#include "base/log-option.h"
 #include "base/time.h"
 #include "config/config.h"
 #include "core/config-choice.h"
@@ -211,18 +212,7 @@ static const struct option_def own[] = {
 		.arg = "DIR",
 		.def = AGENT_HOST_ROOT,
 		.help = "where the root of the host is mounted" },
-	{ .name = "log-level",
-		.type = OPTION_STR,
-		.env = { "GPUSLICE_LOG_LEVEL" },
-		.arg = "LEVEL",
-		.def = "info",
-		.help = "error, warn, info or debug" },
-	{ .name = "log-format",
-		.type = OPTION_STR,
-		.env = { "GPUSLICE_LOG_FORMAT" },
-		.arg = "FORMAT",
-		.def = "text",
-		.help = "text or json" },
+	LOG_OPTIONS,
 };
 
 struct option_def *agent_options(size_t *ret_n)

@@ -151,6 +151,14 @@ static void log_health(struct agent *a)
 
 /* --- decide --- */
 
+/* What was not told before. */
+static void log_news(const char *what, const struct strv *now, const struct strv *before)
+{
+	for (size_t i = 0; i < now->n; i++)
+		if (!before || !strv_has(before, now->v[i]))
+			log_warn(what, LOG_STR("reason", now->v[i]));
+}
+
 /* Replaces what is offered by the decision from what is known now. On an error (no memory, too
  * many devices) the old offer stays in force, with its own copy of the inventory. */
 static void decide(struct agent *a)
@@ -169,11 +177,10 @@ static void decide(struct agent *a)
 		return;
 	}
 	error_clear(&a->offer_error);
-	for (size_t i = 0; i < offer->notes.n; i++) {
-		if (!a->offered.offer || !strv_has(&a->offered.offer->notes, offer->notes.v[i]))
-			log_warn("not offered as configured",
-				LOG_STR("reason", offer->notes.v[i]));
-	}
+	log_news("the config does not fit this node", &offer->warnings,
+		a->offered.offer ? &a->offered.offer->warnings : NULL);
+	log_news("not offered as configured", &offer->notes,
+		a->offered.offer ? &a->offered.offer->notes : NULL);
 	a->offered.offer = offer_free(a->offered.offer);
 	a->offered.inv = inventory_free(a->offered.inv);
 	a->offered.offer = STEAL_PTR(offer);

@@ -4,6 +4,7 @@
 #include "agent/cluster/patch.h"
 #include "agent/options.h"
 #include "base/time.h"
+#include "core/slice.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -54,7 +55,20 @@ static const char *const strategy_names[] = {
 	[SHARING_NONE] = "none",
 	[SHARING_TIME_SLICING] = "time-slicing",
 	[SHARING_MPS] = "mps",
+	[SHARING_SLICES] = "slices",
 };
+
+/* What the config shares by: "time-slicing", "slices", or both. */
+static json_t *sharing_status(const struct config *c)
+{
+	const char *name = strategy_names[c->sharing.strategy];
+
+	if (!c->n_slices)
+		return json_string(name);
+	return c->sharing.strategy == SHARING_NONE
+		       ? json_string(strategy_names[SHARING_SLICES])
+		       : json_sprintf("%s, %s", name, strategy_names[SHARING_SLICES]);
+}
 
 static json_t *config_status(const struct agent *a)
 {
@@ -72,7 +86,7 @@ static json_t *config_status(const struct agent *a)
 	SET(o, "waiting", json_string(s->waiting));
 	SET(o, "since", wall_time(s->since_wall_ns));
 	SET(o, "generation", json_integer((json_int_t)s->generation));
-	SET(o, "sharing", json_string(strategy_names[s->config->sharing.strategy]));
+	SET(o, "sharing", sharing_status(s->config));
 	SET(o, "warnings", strings(&s->warnings));
 	SET(o, "lastError", error_or_null(&s->last_error, s->last_error_wall_ns));
 	return o;
@@ -278,7 +292,7 @@ static json_t *holders_status(const struct pod_devices *list, const char *uuid)
 static const char *refusal(const struct agent *a, const char *uuid)
 {
 	const struct offer *offer = a->offered.offer;
-	char id[DEVICE_ID_MAX];
+	char id[DEVICE_ID_MAX], cut[DEVICE_ID_MAX];
 
 	if (!uuid[0] || !device_id_make(id, sizeof(id), uuid, 0))
 		return "";
@@ -287,14 +301,71 @@ static const char *refusal(const struct agent *a, const char *uuid)
 
 		if (!d)
 			d = resource_find(&offer->resources[i], id);
+		if (!d && device_id_make_slice(cut, sizeof(cut), uuid, offer->resources[i].name,
+				  0))
+			d = resource_find(&offer->resources[i], cut);
 		if (d && d->why)
 			return offer->notes.v[d->why - 1];
 	}
 	return "";
 }
 
+/* --- what a device is cut into --- */
+
+static json_t *profile_status(const struct resource *r, uint32_t first, uint32_t n,
+	uint32_t used, const struct inventory *inv, const struct holder_index *holders)
+{
+	const struct offer_device *d = &r->devices[first];
+	const struct offer_share *s = &r->shares[d->share - 1];
+	uint64_t memory =
+		slice_limit(&s->isolation, s->replicas, slice_usable(inv, d->gpu, d->mig), 1);
+	struct slice_gpu time;
+	json_t *o = json_object();
+
+	slice_time(&time, s, 1);
+	SET(o, "resource", json_string(r->name));
+	SET(o, "slices", json_integer(n));
+	SET(o, "used", holders->known ? json_integer(used) : json_null());
+	SET(o, "memoryBytes",
+		memory && memory != SLICE_UNLIMITED ? json_integer((json_int_t)memory)
+						    : json_null());
+	SET(o, "weight", json_integer(time.weight));
+	SET(o, "capMillionths", time.cap ? json_integer(time.cap) : json_null());
+	SET(o, "compute", json_string(time.cap ? "capped" : "fair"));
+	SET(o, "class",
+		json_string(s->isolation.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch"));
+	return o;
+}
+
+/* Of the GPU or MIG device @uuid; by that, since positions in the offer may be others. */
+static json_t *profiles_status(const struct agent *a, const char *uuid,
+	const struct holder_index *holders)
+{
+	const struct offer *offer = a->offer_error.code ? NULL : a->offered.offer;
+	json_t *list = json_array();
+	char id[DEVICE_ID_MAX];
+
+	for (uint32_t i = 0; uuid[0] && offer && i < offer->n; i++) {
+		const struct resource *r = &offer->resources[i];
+		const struct offer_device *d = NULL;
+		uint32_t n = 0, used = 0;
+
+		if (r->strategy == SHARING_SLICES &&
+			device_id_make_slice(id, sizeof(id), uuid, r->name, 0))
+			d = resource_find(r, id);
+		if (!d)
+			continue;
+		for (; d + n < r->devices + r->n_devices && d[n].share == d->share; n++)
+			used += holder_of(holders, r->name, d[n].id) != NULL;
+		(void)json_array_append_new(list, profile_status(r, (uint32_t)(d - r->devices),
+							  n, used, a->offered.inv, holders));
+	}
+	return list;
+}
+
 static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
-	const struct health *h, const struct pod_devices *holders)
+	const struct health *h, const struct pod_devices *holders,
+	const struct holder_index *index)
 {
 	const struct node_gpu *g = &a->node.gpus[m->gpu];
 	/* It is never better than its GPU. */
@@ -315,11 +386,13 @@ static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
 	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());
 	SET(o, "xids", json_integer((json_int_t)h->xid_count));
 	SET(o, "holders", holders ? holders_status(holders, m->uuid) : json_null());
+	SET(o, "profiles", profiles_status(a, m->uuid, index));
 	return o;
 }
 
 static json_t *gpus_status(const struct agent *a, const struct pod_devices *holders)
 {
+	struct holder_index index = index_holders(holders);
 	const struct node *n = &a->node;
 	json_t *list = json_array();
 
@@ -329,11 +402,14 @@ static json_t *gpus_status(const struct agent *a, const struct pod_devices *hold
 		for (uint32_t k = 0; k < n->inv->n_mig; k++)
 			if (n->inv->mig[k].gpu == i)
 				(void)json_array_append_new(migs,
-					mig_status(a, &n->inv->mig[k], &n->migs[k], holders));
+					mig_status(a, &n->inv->mig[k], &n->migs[k], holders,
+						&index));
 		SET(o, "refused", json_string(refusal(a, n->inv->gpus[i].uuid)));
+		SET(o, "profiles", profiles_status(a, n->inv->gpus[i].uuid, &index));
 		SET(o, "migDevices", migs);
 		(void)json_array_append_new(list, o);
 	}
+	free(index.v);
 	return list;
 }
 
@@ -468,6 +544,8 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "holders",
 		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
 			error_or_null(holders_error, 0)));
+	SET(o, "warnings",
+		a->offered.offer ? strings(&a->offered.offer->warnings) : json_array());
 	SET(o, "notes", a->offered.offer ? strings(&a->offered.offer->notes) : json_array());
 	SET(o, "error", error_or_null(&a->offer_error, 0));
 	text = json_dumps(o, JSON_COMPACT);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/* Start, restore, stop: in the order that each needs the others in. */
 #include "arbiter/internal.h"
 
-#include "arbiter/proc.h"
+#include "arbiter/process/proc.h"
+#include "arbiter/turns/turn.h"
 #include "base/fd.h"
 #include "base/time.h"
 
@@ -45,6 +48,11 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 		free(a);
 		return -1;
 	}
+	if (turn_start(a, err) < 0) {
+		journal_close(&a->journal);
+		free(a);
+		return -1;
+	}
 	a->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	book_init(&a->book);
 	a->book.arg = a;
@@ -54,15 +62,12 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 	readings_start(a);
 	/* What is held already comes first: nothing is served before it is counted. The slices know
 	 * their limits by then, but the loop has not run, so nobody was answered. */
+	*ret = a;
 	if (slices_start(a, err) < 0) {
-		readings_stop(a);
-		journal_close(&a->journal);
-		closep(&a->spare_fd);
-		free(a);
+		arbiter_stop(a);
 		return -1;
 	}
 	restore_book(a);
-	*ret = a;
 	if (control_start(a, err) < 0) {
 		arbiter_stop(a);
 		return -1;
@@ -83,6 +88,7 @@ void arbiter_stop(struct arbiter *a)
 	readings_stop(a);
 	conns_stop(a);
 	slices_stop(a);
+	turn_stop(a);
 	unhooked_stop(a);
 	book_fini(&a->book);
 	journal_close(&a->journal);

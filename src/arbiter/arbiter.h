@@ -6,7 +6,7 @@
  * grants memory, and tells and learns the rest on the control socket (arbiter/control.h).
  *
  * It needs no agent to serve, and can be killed at any moment: what is granted stands in a file of the
- * run directory (arbiter/journal.h), processes keep what they have, and the next arbiter finds their
+ * run directory (arbiter/book/journal.h), processes keep what they have, and the next arbiter finds their
  * pages again, by itself where it may look into them, else when they register again.
  */
 #include "base/error.h"
@@ -25,9 +25,12 @@ struct arbiter_options {
 	char procfs[PATH_MAX];
 };
 
-/* The loop must run for anything to happen; after arbiter_stop() once more, so that handles close. */
+/*
+ * The loop must run for anything to happen; after arbiter_stop() once more, so that handles close. Where it cannot
+ * start, *ret may be one that is stopped already; then too the loop runs before arbiter_free().
+ */
 int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_options *o,
 	struct error *err) MUST_USE;
 void arbiter_reload(struct arbiter *a); /* looks at all slices again */
 void arbiter_stop(struct arbiter *a);
-void arbiter_free(struct arbiter *a); /* after the loop ran out */
+void arbiter_free(struct arbiter *a); /* after the loop ran out; NULL is none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who is in which slice. Pure; what is granted is credit.c's. */
-#include "arbiter/book-credit.h"
+/* Who is in which slice. Pure; what is granted is book/credit.c's. */
+#include "arbiter/book/internal.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -90,6 +90,15 @@ struct book_member *book_member_by_serial(struct book_slice *s, uint64_t serial)
 			return m;
 	}
 	return NULL;
+}
+
+bool book_member_is_first(const struct book_member *m)
+{
+	for (const struct book_member *o = m->task->members; o; o = o->next_of_task) {
+		if (o != m && o->slice == m->slice && o->rec->serial < m->rec->serial)
+			return false;
+	}
+	return true;
 }
 
 struct book_task *book_task_by_pid(const struct book *b, uint32_t pid)

@@ -10,7 +10,7 @@
  *	      └─ member ──┘		registration of it: one page. A process can have several.
  *
  * What a member is granted stands in its record, which lies in a file that outlives this program
- * (arbiter/journal.h) or, in tests, anywhere. The record is never behind: it is raised before the
+ * (arbiter/book/journal.h) or, in tests, anywhere. The record is never behind: it is raised before the
  * page and lowered after it. So after a kill at any instruction the record of a member is no less
  * than what its process can hold, and book_adopt() finds what was under way from the page.
  *
@@ -160,6 +160,8 @@ struct book_task *book_task_by_pid(const struct book *b, uint32_t pid); /* the n
 
 /* Of this slice only: what one slice's process writes into its page does not reach another's. NULL: none. */
 struct book_member *book_member_by_serial(struct book_slice *s, uint64_t serial);
+/* Of its process's registrations in this slice the oldest: the one that is shown, for all of them. */
+bool book_member_is_first(const struct book_member *m);
 
 /*
  * A process registers. @rec is a free record, which is filled (its .serial, .pid, .start, .name, ...

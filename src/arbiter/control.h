@@ -20,20 +20,36 @@
  *	< {"op": "status", "version": 1,
  *	   "readings": {"subscribed": true,     // an agent is there that reads NVML
  *	                "age_ms": 120},         // of the last reading; null: none yet
+ *	   "gpus": [{"uuid": "GPU-...",         // those on which slices take turns
+ *	             "busy_ns": 0,              // of their time: anybody of these slices had work there
+ *	             "together": false}],       // true: no turns now, as they would leave the GPU idle
  *	   "slices": [
  *	     {"id": "<32 hex digits>", "resource": "nvidia.com/gpu", "devices": ["GPU-...::0"],
  *	      "unhooked": "report",             // the policy, as in slice.json
  *	      "gone": false,                    // true: its directory is, its processes are not yet
  *	      "error": null,                    // or why the present slice.json is not in force
  *	      "stopped": 0,                     // unhooked processes that were killed
+ *	      "compute": "turns",               // null: takes no turns
+ *	      "compute_error": null,            // or why it takes none although it should, or not all
+ *	                                        // of its processes do
+ *	      "class": "batch",                 // or "latency"
  *	      "gpus": [{"uuid": "GPU-...",
  *	        "limit": 4294967296,            // null: none
  *	        "used": 0,                      // by its processes, those past the libraries included
  *	        "peak": 0,                      // the most that "used" was
  *	        "granted": 0,                   // set aside for its processes; used <= granted
  *	        "unhooked_used": 0,             // part of "used": processes past the libraries
- *	        "over": false}],                // more is granted than the limit: it was lowered, or the
+ *	        "over": false,                  // more is granted than the limit: it was lowered, or the
  *	                                        // driver took more than could be known beforehand
+ *	                                        // with turns, or after it had some, also TIME (below) and:
+ *	        "weight": 1,
+ *	        "cap": null,                    // or millionths of the GPU
+ *	        "turn": true,                   // has the turn now
+ *	        "demoted": false,               // of class latency, but beyond its share now
+ *	        "stuck": false,                 // has work that did not end in 10 s since its turn ended,
+ *	                                        // or a process of it is stopped
+ *	        "turns": 0,                     // that it has had
+ *	        "queue_ns": 0}],                // in which some process of it wanted and had no turn
  *	      "processes": [
  *	        {"pid": 7,                      // in its own PID namespace
  *	         "host_pid": 4711, "name": "python3",
@@ -42,13 +58,29 @@
  *	         "used": 0, "peak": 0,          // sums over its GPUs
  *	         "gpus": [{"uuid": "GPU-...", "used": 0, "granted": 0, "peak": 0,
  *	           "overhead": 0,               // part of "used" that no hook charged
- *	           "physical": 0}]}],           // what NVML said last; null: nothing yet
+ *	           "physical": 0,               // what NVML said last; null: nothing yet
+ *	                                        // with turns also TIME, and:
+ *	           "stuck": false}]}],          // nothing of its work ends, for 10 s since its gate closed
  *	      "unhooked_processes": [
  *	        {"host_pid": 4712, "name": "nvtool",
  *	         "gpus": [{"uuid": "GPU-...", "used": 0}]}]}]}
  *
+ * TIME is seven keys, of a slice on one GPU and of a process there. None of them ever becomes less, whatever
+ * ends or is killed, until the slice's directory is removed or the node starts again:
+ *
+ *	"charged_ns": 0,   // GPU time. The sum over all slices of a GPU, those that are gone too, is its "busy_ns"
+ *	"launches": 0,     // submissions: kernels and graphs
+ *	"copies": 0,       // and copies, fills, batches, host functions and the like,
+ *	"bytes": 0,        // and their bytes
+ *	"waits": 0,        // submissions that waited for a turn,
+ *	"wait_ns": 0,      // so long, all threads together
+ *	"meter_ns": 0      // threads waited in their own turn, for the end of work before
+ *
+ * Of a process they begin with its registration; what the slice has is the sum of those that are there and
+ * of those that have ended.
+ *
  * "processes" has one entry for each process, also where it registered several times (dlmopen); it
- * holds the GPUs on which anything is or was used. Processes that only look have no entry.
+ * holds the GPUs on which anything is or was used, or on which it takes turns. Processes that only look have no entry.
  *
  * readings. A connection becomes the source of NVML's figures. There is one at a time: a newer one
  * replaces the older, whose connection ends.

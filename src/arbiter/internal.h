@@ -2,20 +2,28 @@
 #pragma once
 
 /*
- * The arbiter's parts that do input and output, all on one loop:
+ * The arbiter's parts that do input and output, all on one loop, and what each offers the others:
  *
- *	slices.c    the directory of slices: their files and sockets
- *	conn.c      connections of processes; register.c: their first packet; page.c: their pages
- *	task.c      when a process is gone; restore.c: those that were there before this arbiter
- *	control.c   the agent's socket; status.c: its answer
- *	readings.c  when NVML is asked, what the figures change; unhooked.c: processes past the libraries
- *	arbiter.c   start, restore, stop
+ *	slices/    the directory of slices: their files and sockets
+ *	conn/      connections of processes: conn.c; their first packet: register.c; what they ask for then:
+ *	           requests.c; their pages: page.c
+ *	process/   what the kernel says of processes: proc.c; when one is gone: task.c; those that were there
+ *	           before this arbiter: restore.c; those past the libraries: unhooked.c
+ *	control/   the agent's socket: control.c; its status: status.c; when NVML is asked, and what the figures
+ *	           change: readings.c
+ *	turns/     turns on the GPUs, and what they cost; turn.h there is the map
+ *	watch.c    descriptors on the loop, sockets that listen
+ *	arbiter.c  start, restore, stop
+ *
+ * Without input or output are what they are made of: who has been granted how much (book.h, book/), and what
+ * came from outside, read (packet.h, request.h, slice-file.h).
  *
  * Thread: loop. Blocks: never, but for small files on local disks.
  */
 #include "arbiter/arbiter.h"
 #include "arbiter/book.h"
-#include "arbiter/journal.h"
+#include "arbiter/book/journal.h"
+#include "arbiter/packet.h"
 #include "arbiter/request.h"
 #include "arbiter/slice-file.h"
 #include "base/log.h"
@@ -31,8 +39,8 @@
 #define RESCAN_MS       10000
 #define RESCAN_BLIND_MS 1000 /* where the kernel gives no events: inotify's limits */
 #define SETTLE_MS       10   /* several events of one change */
-#define PAUSE_MS \
-	200 /* of a socket that cannot be accepted from, or it would wake us for ever */
+/* Of a socket that cannot be accepted from: it would wake us for ever. */
+#define PAUSE_MS           200
 #define SLICE_BUCKETS      1024
 #define UNHOOKED_MAX       4096
 #define UNHOOKED_STOP_SEEN 2 /* readings in a row before a process is stopped */
@@ -80,11 +88,15 @@ struct slice {
 	unsigned int n_conns;
 	unsigned int n_stopped;
 	struct log_limit noise;
+	struct turn_slice *turn; /* NULL: never had turns */
 };
 
+/* slices_stop() also where it failed. */
 int slices_start(struct arbiter *a, struct error *err) MUST_USE;
 void slices_stop(struct arbiter *a);
 void slices_scan(struct arbiter *a);
+/* NULL: none. */
+struct slice *slices_find(struct arbiter *a, const char *id);
 void slices_on_removed(void *arbiter, struct book_slice *b);
 
 /*
@@ -124,10 +136,11 @@ struct conn {
 	struct slice_want want;     /* .waits: for the next reading, and not answered yet */
 	uint64_t want_ns;           /* since when */
 	bool waits;
+	struct turn_conn *turn; /* it is one for turns, and read in turns/conn.c; no .member */
 };
 
 void conns_accept(void *slice);
-void conns_stop_slice(struct slice *s); /* those that have no member */
+void conns_stop_slice(struct slice *s); /* those that have neither member nor turns */
 void conns_stop(struct arbiter *a);
 void conns_expire(struct arbiter *a, uint64_t now_ns);
 
@@ -135,20 +148,30 @@ void conns_expire(struct arbiter *a, uint64_t now_ns);
 void conns_go_on(struct arbiter *a, bool wait);
 
 void conn_close(struct conn *c);
+/* A packet that came, and the descriptor with it or -1. The connection may be closed by it. */
+void conn_request(struct conn *c, const union packet *p, int fd);
 /* False: the connection is closed. @page_fd < 0: without one. */
 bool conn_answer(struct conn *c, const void *data, size_t len, int page_fd);
 void conn_hello(struct conn *c, const struct slice_hello *h, int fd);
+/* The answer to a hello. False: the connection is closed. */
+bool conn_welcome(struct conn *c, const struct slice_hello *h, enum slice_status status,
+	const char *reason, int page_fd);
 
 /* A book's callback. */
 void conns_on_dropped(void *arbiter, struct book_member *m);
 
 /* ---- pages ------------------------------------------------------------------------------------ */
 
+/* A memfd of @bytes that nobody can make smaller, mapped. Descriptor, or -1. */
+int page_make(const char *name, size_t bytes, void **ret, ino_t *ino);
+/* Maps one of a process, if it is of @bytes and sealed, so that it cannot be cut off under our hands. NULL: it
+ * is not. */
+void *page_map(int fd, size_t bytes, ino_t *ino);
+
 /* A page and its memfd. Descriptor, or -1. *ino: of the memfd. */
 int page_new(struct slice_page **ret, ino_t *ino);
 
-/* Maps a page that a process has: sealed, and of the right size, so that it cannot be cut off under our
- * hands. NULL: it is none. */
+/* Maps a page that a process has. NULL: it is none. */
 struct slice_page *page_accept(int fd, ino_t *ino);
 
 /* Whether it is of the GPUs of the slice. */
@@ -156,8 +179,8 @@ bool page_fits(const struct slice_page *page, const struct book_slice *s);
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
-/* Gives the task the pidfd, if it has none; what becomes of it when the process is gone: book_task_dead(). < 0: it
- * could not be watched. */
+/* Gives the task the pidfd, if it has none; what becomes of it when the process is gone: book_task_dead().
+ * < 0: it could not be watched. */
 int task_watch(struct arbiter *a, struct book_task *t, int *pidfd, struct error *err);
 
 /* A book's callback. */
@@ -241,6 +264,7 @@ struct arbiter {
 	struct readings readings;
 	struct unhooked *unhooked;
 	unsigned int n_unhooked;
+	struct turn *turn;
 	struct log_limit noise;
 	int spare_fd; /* given up to accept, and refuse, when there are no descriptors left */
 };

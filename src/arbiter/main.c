@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/* gpuslice-arbiter: options, signals, the loop. */
 #include "abi/slice-dir.h"
 #include "arbiter/arbiter.h"
-#include "base/log.h"
+#include "base/log-option.h"
 #include "base/option.h"
 
 #include <signal.h>
@@ -28,18 +30,7 @@ static const struct option_def option_defs[] = {
 		.arg = "DIR",
 		.def = ARBITER_PROCFS,
 		.help = "where procfs is mounted, of the node's PID namespace" },
-	{ .name = "log-level",
-		.type = OPTION_STR,
-		.env = { "GPUSLICE_LOG_LEVEL" },
-		.arg = "LEVEL",
-		.def = "info",
-		.help = "error, warn, info or debug" },
-	{ .name = "log-format",
-		.type = OPTION_STR,
-		.env = { "GPUSLICE_LOG_FORMAT" },
-		.arg = "FORMAT",
-		.def = "text",
-		.help = "text or json" },
+	LOG_OPTIONS,
 };
 
 struct program {
@@ -68,28 +59,12 @@ static int show_help(void)
 
 	buf_puts(&b,
 		"Usage: gpuslice-arbiter [OPTION]...\n"
-		"Grants the memory of the node's slices to their processes. gpusliced starts\n"
-		"it; either can be restarted without the other, and without the pods.\n\n");
+		"Grants the memory of the node's slices to their processes, and gives them\n"
+		"their turns on the GPUs. gpusliced starts it; either can be restarted without\n"
+		"the other, and without the pods.\n\n");
 	options_help(&b, option_defs, ARRAY_LEN(option_defs));
 	buf_puts(&b, "\nSIGHUP looks at all slices again.\n");
 	return fputs(buf_str(&b), stdout) < 0 || fflush(stdout) != 0;
-}
-
-static int setup_log(const struct options *o, struct error *err)
-{
-	const char *level = option_str(o, "log-level", "info");
-	const char *format = option_str(o, "log-format", "text");
-	enum log_level l;
-	enum log_format f;
-
-	if (!log_level_parse(level, &l))
-		return error_set(err, ERR_INVALID,
-			"--log-level: expected error, warn, info or debug, found '%s'", level);
-	if (!log_format_parse(format, &f))
-		return error_set(err, ERR_INVALID,
-			"--log-format: expected text or json, found '%s'", format);
-	log_setup(l, f);
-	return 0;
 }
 
 static int read_dir(char *ret, const struct options *o, const char *name, const char *def,
@@ -111,7 +86,7 @@ static int run(struct program *p, const struct options *o, struct error *err)
 	if (o->args.n > 0)
 		return error_set(err, ERR_INVALID,
 			"unexpected argument '%s'; --help shows the usage", o->args.v[0]);
-	if (setup_log(o, err) < 0 ||
+	if (log_option_setup(o, err) < 0 ||
 		read_dir(options.state_dir, o, "state-dir", SLICE_STATE_DIR, err) < 0 ||
 		read_dir(options.run_dir, o, "run-dir", ARBITER_RUN_DIR, err) < 0 ||
 		read_dir(options.procfs, o, "procfs", ARBITER_PROCFS, err) < 0)

@@ -13,6 +13,7 @@ union packet {
 	struct slice_want want;
 	struct slice_view view;
 	struct slice_compare compare;
+	struct slice_state state;
 };
 
 /*

@@ -3,6 +3,7 @@
 
 #include "abi/slice-dir.h"
 #include "arbiter/book.h"
+#include "turns/turns.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -124,6 +125,24 @@ static int read_devices(const struct reader *r, struct slice_def *d, const json_
 	return 0;
 }
 
+/* Of a GPU of the list: a number from 1 to @most; @def if it is absent. */
+static int read_share(const struct reader *r, size_t i, const json_t *gpu, const char *name,
+	uint32_t most, uint32_t def, uint32_t *ret)
+{
+	const json_t *j = json_object_get(gpu, name);
+	char key[48], what[48];
+
+	*ret = def;
+	if (!j)
+		return 0;
+	(void)snprintf(key, sizeof(key), "gpus[%zu].%s", i, name);
+	(void)snprintf(what, sizeof(what), "a number from 1 to %u", most);
+	if (!json_is_integer(j) || json_integer_value(j) < 1 || json_integer_value(j) > most)
+		return expected(r, key, what, j);
+	*ret = (uint32_t)json_integer_value(j);
+	return 0;
+}
+
 static int read_gpu(const struct reader *r, struct slice_def *d, size_t i, const json_t *one)
 {
 	const json_t *uuid = json_object_get(one, "uuid"),
@@ -142,6 +161,9 @@ static int read_gpu(const struct reader *r, struct slice_def *d, size_t i, const
 		if (!memcmp(d->gpus[k].uuid, d->gpus[i].uuid, SLICE_UUID_BYTES))
 			return expected(r, key, "each GPU once", uuid);
 	}
+	if (read_share(r, i, one, "weight", TURNS_WEIGHT_MAX, 1, &d->gpus[i].weight) < 0 ||
+		read_share(r, i, one, "cap", TURNS_CAP_ONE, 0, &d->gpus[i].cap) < 0)
+		return -1;
 	d->gpus[i].limit = SLICE_NO_LIMIT;
 	if (!memory)
 		return 0;
@@ -170,15 +192,29 @@ static int read_gpus(const struct reader *r, struct slice_def *d, const json_t *
 	return 0;
 }
 
-static int read_unhooked(const struct reader *r, struct slice_def *d, const json_t *top)
+/* *ret: it is the second of the two words. The first one where the key is absent. */
+static int read_choice(const struct reader *r, const json_t *top, const char *key,
+	const char *first, const char *second, bool *ret)
 {
-	const json_t *j = json_object_get(top, "unhooked");
-	const char *word = j ? json_string_value(j) : "report";
+	const json_t *j = json_object_get(top, key);
+	const char *word = j ? json_string_value(j) : first;
+	char what[64];
 
-	if (!word || (strcmp(word, "report") != 0 && strcmp(word, "stop") != 0))
-		return expected(r, "unhooked", "report or stop", j);
-	d->stop_unhooked = !strcmp(word, "stop");
+	(void)snprintf(what, sizeof(what), "%s or %s", first, second);
+	if (!word || (strcmp(word, first) != 0 && strcmp(word, second) != 0))
+		return expected(r, key, what, j);
+	*ret = !strcmp(word, second);
 	return 0;
+}
+
+static int read_compute(const struct reader *r, struct slice_def *d, const json_t *top)
+{
+	const json_t *j = json_object_get(top, "compute");
+
+	if (j && (!json_is_string(j) || strcmp(json_string_value(j), "turns") != 0))
+		return expected(r, "compute", "turns, or no such key", j);
+	d->turns = j != NULL;
+	return read_choice(r, top, "class", "batch", "latency", &d->latency);
 }
 
 static int read_top(const struct reader *r, struct slice_def *d, const char *id,
@@ -196,9 +232,10 @@ static int read_top(const struct reader *r, struct slice_def *d, const char *id,
 		return expected(r, "id", "the name of its directory",
 			json_object_get(top, "id"));
 	if (read_text(r, top, "resource", d->resource, sizeof(d->resource)) < 0 ||
-		read_devices(r, d, top) < 0 || read_gpus(r, d, top) < 0)
+		read_devices(r, d, top) < 0 || read_gpus(r, d, top) < 0 ||
+		read_compute(r, d, top) < 0)
 		return -1;
-	return read_unhooked(r, d, top);
+	return read_choice(r, top, "unhooked", "report", "stop", &d->stop_unhooked);
 }
 
 int slice_def_read(struct slice_def *ret, const char *path, const char *id, const char *text,

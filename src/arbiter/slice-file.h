@@ -18,11 +18,13 @@ struct slice_def {
 	char resource[SLICE_DEF_RESOURCE_MAX];
 	struct strv devices;
 	bool stop_unhooked;
+	bool turns, latency; /* compute is "turns"; class is "latency" */
 	unsigned int n_gpus;
 	struct {
 		char text[SLICE_UUID_TEXT];
 		uint8_t uuid[SLICE_UUID_BYTES];
-		uint64_t limit; /* SLICE_NO_LIMIT: none */
+		uint64_t limit;       /* SLICE_NO_LIMIT: none */
+		uint32_t weight, cap; /* of its time; cap in millionths, 0: none */
 	} gpus[SLICE_GPUS_MAX];
 };
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+
+/* Descriptors on the loop, as one that is owned and one callback; and sockets that listen. */
 #include "arbiter/internal.h"
 
 #include "base/fd.h"

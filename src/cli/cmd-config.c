@@ -24,6 +24,8 @@ static const struct option_def check_options[] = {
 		"NVML library to ask for the GPUs, instead of the driver's" },
 };
 
+#define MEMORY_WIDTH 22
+
 struct check {
 	struct node_look node;
 	json_t *configs; /* with --json; NULL else */
@@ -37,17 +39,24 @@ struct row {
 	uint32_t refused; /* devices that are listed and cannot be had; a note says why */
 	uint64_t memory_min,
 		memory_max; /* bytes of a replica's slice; SLICE_UNLIMITED: no limit; 0: not known */
+	bool compute;       /* some of them take turns */
+	uint32_t weight;           /* of one of those */
+	uint32_t cap_min, cap_max; /* millionths; 0: none */
+	enum slice_class class_;
 };
 
-static uint64_t memory_of(const struct resource *r, uint32_t device,
+/* What a container with this device alone would get. .gpus[0].memory is 0 if it cannot be said. */
+static struct slice_plan plan_of(const struct resource *r, uint32_t device,
 	const struct inventory *inv)
 {
 	const char *const id = r->devices[device].id;
 	struct slice_plan plan;
 
 	if (slice_plan_make(&plan, r, inv, &id, 1, NULL) < 0)
-		return 0;
-	return plan.wanted ? plan.gpus[0].memory : SLICE_UNLIMITED;
+		plan.gpus[0].memory = 0;
+	else if (!plan.wanted)
+		plan.gpus[0].memory = SLICE_UNLIMITED;
+	return plan;
 }
 
 static void put_memory(char *cell, size_t cap, uint64_t bytes)
@@ -66,6 +75,21 @@ static json_t *memory_json(uint64_t bytes)
 						 : json_null();
 }
 
+static void add_time(struct row *row, const struct slice_plan *plan)
+{
+	const struct slice_gpu *g = &plan->gpus[0];
+
+	if (!plan->compute)
+		return;
+	if (!row->compute || g->cap < row->cap_min)
+		row->cap_min = g->cap;
+	if (g->cap > row->cap_max)
+		row->cap_max = g->cap;
+	row->compute = true;
+	row->weight = g->weight;
+	row->class_ = plan->class_;
+}
+
 static struct row row_of(const struct resource *r, const struct inventory *inv)
 {
 	struct row row = { .min = UINT32_MAX, .memory_min = SLICE_UNLIMITED };
@@ -82,8 +106,10 @@ static struct row row_of(const struct resource *r, const struct inventory *inv)
 			row.max = n;
 	}
 	for (uint32_t i = 0; i < r->n_devices; i++) {
-		uint64_t memory = memory_of(r, i, inv);
+		struct slice_plan plan = plan_of(r, i, inv);
+		uint64_t memory = plan.gpus[0].memory;
 
+		add_time(&row, &plan);
 		row.refused += r->devices[i].why != 0;
 		if (memory < row.memory_min)
 			row.memory_min = memory;
@@ -104,37 +130,79 @@ static const char *sharing_name(enum sharing_strategy s)
 		return "time-slicing";
 	case SHARING_MPS:
 		return "mps";
+	case SHARING_SLICES:
+		return "slices";
 	}
 	return "none";
 }
 
+/* "weight 4, at most 25.0%, latency" */
+static void put_time(char *cell, size_t cap, const struct row *row)
+{
+	char most[64] = "";
+
+	if (!row->compute) {
+		(void)snprintf(cell, cap, "-");
+		return;
+	}
+	if (row->cap_max && row->cap_min != row->cap_max)
+		(void)snprintf(most, sizeof(most), ", at most %.1f%% to %.1f%%",
+			row->cap_min / 1e4, row->cap_max / 1e4);
+	else if (row->cap_max)
+		(void)snprintf(most, sizeof(most), ", at most %.1f%%", row->cap_max / 1e4);
+	(void)snprintf(cell, cap, "weight %" PRIu32 "%s%s", row->weight, most,
+		row->class_ == SLICE_CLASS_LATENCY ? ", latency" : "");
+}
+
+static bool has_time(const struct offer *o, const struct inventory *inv)
+{
+	for (uint32_t i = 0; i < o->n; i++)
+		if (row_of(&o->resources[i], inv).compute)
+			return true;
+	return false;
+}
+
+static void print_row(const struct resource *r, const struct row *row, bool time)
+{
+	char per[32], refused[48] = "", memory[64], most[32], share[96] = "";
+
+	if (row->min == row->max)
+		(void)snprintf(per, sizeof(per), "%u", row->max);
+	else
+		(void)snprintf(per, sizeof(per), "%u to %u", row->min, row->max);
+	if (row->refused)
+		(void)snprintf(refused, sizeof(refused), ", %u of them unhealthy",
+			row->refused);
+	put_memory(memory, sizeof(memory), row->memory_min);
+	put_memory(most, sizeof(most), row->memory_max);
+	if (strcmp(memory, most) != 0)
+		(void)snprintf(memory + strlen(memory), sizeof(memory) - strlen(memory),
+			" to %s", most);
+	if (time)
+		put_time(share, sizeof(share), row);
+	printf("  %-36s %8u %6u %9s  %-12s  %-*s%s%s%s\n", r->name, r->n_devices, row->gpus,
+		per, sharing_name(r->strategy), time ? MEMORY_WIDTH : 0, memory,
+		time ? "  " : "", share, refused);
+}
+
+/* The time of replicas is shown where a resource divides it. */
 static void print_offer(const struct offer *o, const struct inventory *inv)
 {
+	bool time = has_time(o, inv);
+
 	if (o->n)
-		printf("  %-36s %8s %6s %9s  %-12s  %s\n", "RESOURCE", "DEVICES", "GPUS",
-			"PER GPU", "SHARING", "MEMORY EACH");
+		printf("  %-36s %8s %6s %9s  %-12s  %-*s%s\n", "RESOURCE", "DEVICES", "GPUS",
+			"PER GPU", "SHARING", time ? MEMORY_WIDTH : 0, "MEMORY EACH",
+			time ? "  TIME EACH" : "");
 	else
 		printf("  nothing is offered\n");
 	for (uint32_t i = 0; i < o->n; i++) {
-		const struct resource *r = &o->resources[i];
-		struct row row = row_of(r, inv);
-		char per[32], refused[48] = "", memory[64], most[32];
+		struct row row = row_of(&o->resources[i], inv);
 
-		if (row.min == row.max)
-			(void)snprintf(per, sizeof(per), "%u", row.max);
-		else
-			(void)snprintf(per, sizeof(per), "%u to %u", row.min, row.max);
-		if (row.refused)
-			(void)snprintf(refused, sizeof(refused), ", %u of them unhealthy",
-				row.refused);
-		put_memory(memory, sizeof(memory), row.memory_min);
-		put_memory(most, sizeof(most), row.memory_max);
-		if (strcmp(memory, most) != 0)
-			(void)snprintf(memory + strlen(memory), sizeof(memory) - strlen(memory),
-				" to %s", most);
-		printf("  %-36s %8u %6u %9s  %-12s  %s%s\n", r->name, r->n_devices, row.gpus,
-			per, sharing_name(r->strategy), memory, refused);
+		print_row(&o->resources[i], &row, time);
 	}
+	for (size_t i = 0; i < o->warnings.n; i++)
+		printf("  warning: %s\n", o->warnings.v[i]);
 	for (size_t i = 0; i < o->notes.n; i++)
 		printf("  note: %s\n", o->notes.v[i]);
 }
@@ -148,6 +216,17 @@ static json_t *texts_json(const struct strv *list)
 	return a;
 }
 
+static json_t *time_json(const struct row *row)
+{
+	if (!row->compute)
+		return json_null();
+	return json_pack("{s:s, s:I, s:o, s:o, s:s}", "compute",
+		row->cap_max ? "capped" : "fair", "weight", (json_int_t)row->weight,
+		"capMinMillionths", row->cap_max ? json_integer(row->cap_min) : json_null(),
+		"capMaxMillionths", row->cap_max ? json_integer(row->cap_max) : json_null(),
+		"class", row->class_ == SLICE_CLASS_LATENCY ? "latency" : "batch");
+}
+
 static json_t *offer_json(const struct offer *o, const struct inventory *inv)
 {
 	json_t *list = json_array();
@@ -157,28 +236,35 @@ static json_t *offer_json(const struct offer *o, const struct inventory *inv)
 		struct row row = row_of(r, inv);
 
 		(void)json_array_append_new(list,
-			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:o}", "name",
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:o, s:o}", "name",
 				r->name, "devices", (json_int_t)r->n_devices, "refused",
 				(json_int_t)row.refused, "gpus", (json_int_t)row.gpus,
 				"perGpuMin", (json_int_t)row.min, "perGpuMax",
 				(json_int_t)row.max, "sharing", sharing_name(r->strategy),
 				"memoryMinBytes", memory_json(row.memory_min), "memoryMaxBytes",
-				memory_json(row.memory_max)));
+				memory_json(row.memory_max), "time", time_json(&row)));
 	}
 	return list;
 }
 
-static void print_error(struct check *c, const struct error *err)
+/* The first, which gives the exit status, and what else is wrong there. */
+static void print_error(struct check *c, const struct error *err, const struct strv *more)
 {
 	c->n_bad++;
 	if (!c->exit_code)
 		c->exit_code = error_class(err->code)->exit_code;
 	(void)fflush(stdout);
 	(void)fprintf(stderr, "%s\n", err->msg);
+	for (size_t i = 0; i < more->n; i++)
+		(void)fprintf(stderr, "%s\n", more->v[i]);
+	if (more->n + 1 >= CONFIG_MISTAKES_MAX)
+		(void)fprintf(stderr, "These are the first %d mistakes; there may be more.\n",
+			CONFIG_MISTAKES_MAX);
 }
 
 static void add_json(struct check *c, const char *name, const struct config *config,
-	const struct offer *o, const struct strv *warnings, const struct error *err)
+	const struct offer *o, const struct strv *warnings, const struct error *err,
+	const struct strv *mistakes)
 {
 	json_t *j = json_pack("{s:o, s:b, s:o}", "name", json_any_text(name), "good",
 		err == NULL, "warnings", texts_json(warnings));
@@ -186,20 +272,24 @@ static void add_json(struct check *c, const char *name, const struct config *con
 
 	if (err)
 		(void)json_object_set_new(j, "error",
-			json_pack("{s:s, s:o}", "kind", error_class(err->code)->name, "text",
-				json_any_text(err->msg)));
+			json_pack("{s:s, s:o, s:o}", "kind", error_class(err->code)->name,
+				"text", json_any_text(err->msg), "more", texts_json(mistakes)));
 	if (text)
 		(void)json_object_set_new(j, "config", json_loads(text, 0, NULL));
 	if (o) {
+		json_t *more = texts_json(&o->warnings);
+
 		(void)json_object_set_new(j, "offers", offer_json(o, c->node.inv));
+		(void)json_array_extend(json_object_get(j, "warnings"), more);
 		(void)json_object_set_new(j, "notes", texts_json(&o->notes));
+		json_decref(more);
 	}
 	free(text);
 	(void)json_array_append_new(c->configs, j);
 }
 
 static void check_one(void *arg, const char *name, const char *text, struct config *config,
-	const struct strv *warnings, const struct error *err)
+	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
 	struct check *c = arg;
 	CLEANUP(offer_freep) struct offer *o = NULL;
@@ -216,17 +306,18 @@ static void check_one(void *arg, const char *name, const char *text, struct conf
 		err = &why;
 	}
 	if (c->configs)
-		add_json(c, name, err ? NULL : config, o, warnings, err);
+		add_json(c, name, err ? NULL : config, o, warnings, err, more);
 	if (!err)
 		c->n_good++;
 	if (!c->configs && !err)
 		printf("%s: good\n", name);
 	if (!c->configs && o)
 		print_offer(o, c->node.inv);
+	c->n_warnings += o ? (unsigned)o->warnings.n : 0;
 	for (size_t i = 0; !c->configs && i < warnings->n; i++)
 		printf("  warning: %s\n", warnings->v[i]);
 	if (err)
-		print_error(c, err);
+		print_error(c, err, more);
 }
 
 static const char *no_env(const char *name)
@@ -295,8 +386,8 @@ static int run_check(struct check *c, const struct options *o, struct error *err
 		if (config_each(o->args.v[i], &sources, check_one, c, &why) >= 0)
 			continue;
 		if (c->configs)
-			add_json(c, o->args.v[i], NULL, NULL, &none, &why);
-		print_error(c, &why);
+			add_json(c, o->args.v[i], NULL, NULL, &none, &why, &none);
+		print_error(c, &why, &none);
 	}
 	if (c->configs)
 		return print_json(c, err);
@@ -328,7 +419,8 @@ const struct cmd cmd_config = {
 	.description =
 		"Each FILE is a sharing config (version: v1) or a Kubernetes manifest with ConfigMaps,\n"
 		"of which every entry is checked; - is standard input. All files are checked; mistakes\n"
-		"are told as FILE:LINE:COLUMN on standard error and make the exit status non-zero.\n"
+		"are told as FILE:LINE:COLUMN on standard error, of each config up to 20, but for those\n"
+		"that come of another one, and make the exit status non-zero.\n"
 		"Flags and variables of an agent are not applied.\n"
 		"\n"
 		"  gpuslice config check time-slicing-config.yaml\n"

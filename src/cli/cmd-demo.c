@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cli/cmd.h"
-#include "cli/demo-screen.h"
+#include "cli/demo/screen.h"
 #include "cli/temp-dir.h"
 
 #include <signal.h>

@@ -16,7 +16,7 @@
 
 /*
  * gpuslice labels: the node labels that the agent would write, once, in the form of a feature file.
- * It takes the flags and variables of gpu-feature-discovery (device-plugin.md 2.2), but for those of
+ * It takes the flags and variables of gpu-feature-discovery, but for those of
  * the NodeFeature object, which the agent writes; --oneshot is what it always does.
  */
 
@@ -174,12 +174,13 @@ static int make(struct work *w, struct config *c, struct error *err)
 }
 
 static void each_config(void *arg, const char *name, const char *text, struct config *config,
-	const struct strv *warnings, const struct error *err)
+	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
 	const char *entry = strrchr(name, '#');
 	struct work *w = arg;
 	int r = 0;
 
+	(void)more; /* `config check` tells them */
 	if (!text || (w->entry && (!entry || strcmp(entry + 1, w->entry) != 0)) || w->n++ > 0)
 		return;
 	for (size_t i = 0; i < warnings->n && r >= 0; i++)

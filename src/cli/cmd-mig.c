@@ -4,7 +4,7 @@
  * gpuslice mig: the partition editor, with nvidia-mig-parted's commands, options, words and exit
  * statuses. Under that name (a link to this program) its scripts find what they know.
  */
-#include "cli/mig-tool.h"
+#include "cli/mig/tool.h"
 
 #include <stdio.h>
 #include <stdlib.h>

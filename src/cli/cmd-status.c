@@ -2,7 +2,7 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "cli/cmd.h"
-#include "cli/status-view.h"
+#include "cli/status/view.h"
 #include "http/client.h"
 
 #include <limits.h>

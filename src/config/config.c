@@ -47,14 +47,42 @@ static int read_document(struct reader *r, const struct yaml_node *top)
 		return -1;
 	if (top && top->type != YAML_OBJECT && top->type != YAML_NULL)
 		return read_type_error(r, top, NULL, "a config, which is an object", "Config");
-	if (read_object(r, top, NULL, "") < 0)
+	if (read_on(r, read_object(r, top, NULL, "")) < 0)
 		return -1;
 	if (top && top->type == YAML_NULL)
 		top = NULL;
-	if (read_flags(r, top) < 0 || read_resources(r, top) < 0 || read_sharing(r, top) < 0 ||
-		read_health(r, top) < 0)
+	if (read_on(r, read_flags(r, top)) < 0 || read_on(r, read_resources(r, top)) < 0 ||
+		read_on(r, read_sharing(r, top)) < 0 || read_on(r, read_health(r, top)) < 0)
 		return -1;
 	return 0;
+}
+
+/* What is right and not in this version is told beside mistakes too: it may be that they need no mending. */
+static int check_whole(struct reader *r, const struct config_text *t)
+{
+	struct config_places places;
+
+	if (flags_overlay(r) < 0 || read_on(r, flags_validate(r)) < 0)
+		return -1;
+	if (r->n_mistakes == 0 && flags_apply(r) < 0)
+		return -1;
+	flags_place(r, "flags.deviceDiscoveryStrategy", places.discovery,
+		sizeof(places.discovery));
+	if (t->accept_unsupported || (r->n_mistakes > 0 && r->mps_refused))
+		return 0;
+	return unsupported_check(r->c, t->src.name, &places, r->err);
+}
+
+/* The mistakes so far, the first of them as the error. */
+static int tell_mistakes(struct reader *r, int ret)
+{
+	if (r->n_mistakes == 0 || (ret < 0 && r->err->code == ERR_NOMEM))
+		return ret;
+	if (ret < 0 && r->err->code != ERR_NONE &&
+		strv_add(r->mistakes, r->err->msg, r->err) < 0)
+		return -1;
+	*r->err = r->first;
+	return -1;
 }
 
 static int copy_text(char **to, const char *text, struct error *err)
@@ -68,7 +96,7 @@ static int copy_text(char **to, const char *text, struct error *err)
 	return 0;
 }
 
-int config_read_text(struct config **ret, const struct config_text *t,
+int config_read_text(struct config **ret_config, const struct config_text *t,
 	const struct config_sources *sources, struct strv *warnings, struct error *err)
 {
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
@@ -76,8 +104,9 @@ int config_read_text(struct config **ret, const struct config_text *t,
 	struct reader r = { .src = &t->src,
 		.sources = sources,
 		.warnings = warnings,
+		.mistakes = t->mistakes,
 		.err = err };
-	struct config_places places;
+	int ret;
 
 	assert(config_n_fields <= CONFIG_FIELDS_MAX);
 	if (config_new(&r.c, err) < 0 || copy_text(&r.c->path, t->path, err) < 0 ||
@@ -88,14 +117,12 @@ int config_read_text(struct config **ret, const struct config_text *t,
 	if (y && y->n > 1)
 		return read_fail(&r, y->docs[1], NULL, ERR_INVALID,
 			"expected one document, found the start of another one");
-	if (read_document(&r, y && y->n ? y->docs[0] : NULL) < 0 || flags_overlay(&r) < 0 ||
-		flags_validate(&r) < 0 || flags_apply(&r) < 0)
+	ret = read_document(&r, y && y->n ? y->docs[0] : NULL);
+	if (ret >= 0)
+		ret = check_whole(&r, t);
+	if (tell_mistakes(&r, ret) < 0)
 		return -1;
-	flags_place(&r, "flags.deviceDiscoveryStrategy", places.discovery,
-		sizeof(places.discovery));
-	if (!t->accept_unsupported && unsupported_check(r.c, t->src.name, &places, err) < 0)
-		return -1;
-	*ret = STEAL_PTR(r.c);
+	*ret_config = STEAL_PTR(r.c);
 	return 0;
 }
 

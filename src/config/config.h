@@ -3,7 +3,7 @@
 
 /*
  * Reads NVIDIA's `version: v1` configuration, with our keys, into core's struct config: file,
- * environment and command line, in their order of precedence (device-plugin.md sections 1 to 4).
+ * environment and command line, in their order of precedence.
  *
  * Every error names file:line:column, the key, what was expected and what was found. What is
  * accepted but has no effect here gives one warning each, never silence. Nothing is applied by
@@ -13,9 +13,10 @@
 #include "base/option.h"
 #include "core/config.h"
 
-#define CONFIG_FILE_MAX (1U << 20) /* bytes; a ConfigMap cannot be larger either */
+#define CONFIG_FILE_MAX     (1U << 20) /* bytes; a ConfigMap cannot be larger either */
+#define CONFIG_MISTAKES_MAX 20         /* that are told of one config */
 
-/* NVIDIA's flags and variables of section 2.1, as rows to put into a program's option table. */
+/* The flags and variables of nvidia-device-plugin, as rows to put into a program's option table. */
 extern const struct option_def config_options[];
 extern const size_t config_n_options;
 
@@ -54,18 +55,20 @@ int config_parse_any(struct config **ret, const char *name, uint32_t line_offset
 
 /*
  * ERR_NOT_YET or ERR_UNSUPPORTED, with the place in the file @name, if the config asks for something
- * that this version has not got: MPS, isolation, slices, Tegra, VFIO. All other functions here
+ * that this version has not got: MPS, Tegra, VFIO. All other functions here
  * that return a config have asked already.
  */
 int config_unsupported(const struct config *c, const char *name, struct error *err) MUST_USE;
 
 /*
  * One config of a file: @name is "file.yaml#entry" or "file.yaml"; either @config or @err is set,
- * and both are borrowed. Of a manifest that holds no config, both are NULL and so is @text, and
+ * and both are borrowed. @err is the first mistake, and @more are those that do not come of it, all
+ * together CONFIG_MISTAKES_MAX. Of a manifest that holds no config, both are NULL and so is @text, and
  * @warnings has one line that says so.
  */
 typedef void config_each_fn(void *arg, const char *name, const char *text,
-	struct config *config, const struct strv *warnings, const struct error *err);
+	struct config *config, const struct strv *warnings, const struct error *err,
+	const struct strv *more);
 
 /*
  * A file that may be a plain config or Kubernetes manifests with ConfigMaps (several documents,
@@ -81,5 +84,5 @@ int config_each_text(const char *path, const char *text, size_t len,
 	struct error *err) MUST_USE;
 
 /* The configuration in force as NVIDIA's plugin prints it at start: indented JSON, null for what
- * is unset (section 1.2). Yours: free(). */
+ * is unset, as by NVIDIA's. Yours: free(). */
 char *config_to_json(const struct config *c) MUST_USE;

@@ -15,6 +15,7 @@ WORDS(id_strategy, "uuid", "index");
 WORDS(allocation, "distributed", "packed");
 WORDS(memory, "none", "equal");
 WORDS(compute, "none", "fair", "capped");
+WORDS(profile_compute, "fair", "capped");
 WORDS(class, "batch", "latency");
 WORDS(unhooked, "report", "stop");
 WORDS(sharing, "none", "time-slicing", "mps");
@@ -135,8 +136,12 @@ const struct field config_fields[] = {
 		NULL },
 	{ "sharing.slices[].profiles[].weight", FIELD_INT, FIELD_OURS, 0, NULL, NULL, "1",
 		NULL },
+	{ "sharing.slices[].profiles[].compute", FIELD_WORD, FIELD_OURS, 0,
+		&words_profile_compute, NULL, "fair", NULL },
 	{ "sharing.slices[].profiles[].class", FIELD_WORD, FIELD_OURS, 0, &words_class, NULL,
 		"batch", NULL },
+	{ "sharing.slices[].profiles[].unhooked", FIELD_WORD, FIELD_OURS, 0, &words_unhooked,
+		NULL, "report", NULL },
 	{ "imex", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
 	{ "imex.channelIDs", FIELD_IMEX, AT(imex_channel0), NULL, "imex-channel-ids", "",
 		NULL },

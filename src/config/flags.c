@@ -169,7 +169,7 @@ static int read_level(struct reader *r, const struct yaml_node *object, const st
 		if (!is_flag(f) || !field_is_in(f, pattern))
 			continue;
 		n = read_key(object, pattern, field_key(f));
-		if (n && file_value(r, f, n, &inner) < 0)
+		if (n && read_on(r, file_value(r, f, n, &inner)) < 0)
 			return -1;
 	}
 	return 0;
@@ -183,7 +183,11 @@ static int read_group(struct reader *r, const struct yaml_node *parent, const st
 	const struct yaml_node *n = parent ? yaml_get(parent, field_key(f), true) : NULL;
 	int there = read_object(r, n, &w, pattern);
 
-	*ret = there > 0 ? n : NULL;
+	*ret = NULL;
+	if (there < 0 && n && n->type == YAML_OBJECT && read_on(r, there) == 0)
+		there = 1; /* what it has besides is known */
+	if (there > 0)
+		*ret = n;
 	if (there <= 0)
 		return there;
 	assert(n); /* it is there */
@@ -198,9 +202,9 @@ int read_flags(struct reader *r, const struct yaml_node *top)
 	const struct where w = { NULL, "flags", 0 };
 	const struct yaml_node *flags, *unused;
 
-	if (read_group(r, top, NULL, "flags", &flags) < 0 ||
-		read_group(r, flags, &w, "flags.plugin", &unused) < 0 ||
-		read_group(r, flags, &w, "flags.gfd", &unused) < 0)
+	if (read_on(r, read_group(r, top, NULL, "flags", &flags)) < 0 ||
+		read_on(r, read_group(r, flags, &w, "flags.plugin", &unused)) < 0 ||
+		read_on(r, read_group(r, flags, &w, "flags.gfd", &unused)) < 0)
 		return -1;
 	return read_group(r, top, NULL, "imex", &unused);
 }
@@ -252,7 +256,7 @@ static int overlay_one(struct reader *r, const struct field *f, const struct opt
 	return set_str(r, v, o->str ? o->str : "");
 }
 
-/* NVIDIA's words for CDI (device-plugin.md section 6). A note says why a word has no effect here. */
+/* NVIDIA's words for CDI (--device-list-strategy). A note says why a word has no effect here. */
 struct cdi_word {
 	const char *word, *note;
 };
@@ -399,14 +403,18 @@ static int check_mps(struct reader *r)
 
 	if (!r->mps)
 		return 0;
+	r->mps_refused = true;
 	if (mig->str && !strcmp(mig->str, "mixed"))
 		return refuse(r, "flags.migStrategy",
-			"using --mig-strategy=mixed is not supported with MPS", "", "",
-			"none or single");
+			"using --mig-strategy=mixed is not supported with MPS", "",
+			"; but MPS itself is not in this version yet: use sharing.timeSlicing "
+			"meanwhile",
+			"");
 	if (!root->str || !*root->str)
 		return read_fail(r, r->mps, &mps, ERR_INVALID,
 			"using MPS requires --mps-root to be specified; but MPS itself is not in "
 			"this version yet: use sharing.timeSlicing meanwhile");
+	r->mps_refused = false;
 	return 0;
 }
 
@@ -433,20 +441,22 @@ static int check_channels(struct reader *r)
 		found, "]", "");
 }
 
-/* In NVIDIA's order and with its texts (section 3). That CDI needs NVML is not checked: without NVML
+/* In NVIDIA's order and with its texts. That CDI needs NVML is not checked: without NVML
  * nothing is offered anyhow, and the agent waits for it. */
 int flags_validate(struct reader *r)
 {
-	if (check_words(r, "flags.plugin.deviceListStrategy",
-		    "invalid --device-list-strategy option: invalid strategy: ") < 0 ||
-		check_words(r, "flags.plugin.deviceIDStrategy",
-			"invalid --device-id-strategy option: ") < 0 ||
-		check_words(r, "flags.plugin.sharedDevicesAllocationPolicy",
-			"invalid --shared-devices-allocation-policy option: ") < 0 ||
-		check_mps(r) < 0 ||
-		check_words(r, "flags.deviceDiscoveryStrategy",
-			"invalid --device-discovery-strategy option ") < 0 ||
-		check_words(r, "flags.migStrategy", "unknown MIG strategy: ") < 0)
+	if (read_on(r, check_words(r, "flags.plugin.deviceListStrategy",
+			       "invalid --device-list-strategy option: invalid strategy: ")) <
+			0 ||
+		read_on(r, check_words(r, "flags.plugin.deviceIDStrategy",
+				   "invalid --device-id-strategy option: ")) < 0 ||
+		read_on(r, check_words(r, "flags.plugin.sharedDevicesAllocationPolicy",
+				   "invalid --shared-devices-allocation-policy option: ")) <
+			0 ||
+		read_on(r, check_mps(r)) < 0 ||
+		read_on(r, check_words(r, "flags.deviceDiscoveryStrategy",
+				   "invalid --device-discovery-strategy option ")) < 0 ||
+		read_on(r, check_words(r, "flags.migStrategy", "unknown MIG strategy: ")) < 0)
 		return -1;
 	return check_channels(r);
 }

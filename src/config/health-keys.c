@@ -116,18 +116,22 @@ int read_health(struct reader *r, const struct yaml_node *top)
 		return -1;
 	if (!set)
 		return read_environment(r);
-	if (read_bool(r, read_key(n, "health", "recovery"), &recovery, &p->recovery) < 0 ||
-		read_span(r, n, &w, "cooldown", 0, &p->cooldown_ns) < 0 ||
-		read_span(r, n, &w, "resetCooldown", 0, &p->reset_cooldown_ns) < 0 ||
-		read_span(r, n, &w, "maxCooldown", 0, &p->max_cooldown_ns) < 0 ||
-		read_range(r, read_key(n, "health", "probes"), &probes, 1, PROBES_MAX,
-			&p->probes_needed) < 0 ||
-		read_span(r, n, &w, "probeInterval", PROBE_INTERVAL_MIN,
-			&p->probe_interval_ns) < 0 ||
-		read_span(r, n, &w, "forgetAfter", 0, &p->forget_after_ns) < 0 ||
-		read_xids(r, n, &w, "ignoreXids", false, &p->disabled) < 0 ||
-		read_xids(r, n, &w, "actXids", true, &p->act_on_all) < 0)
+	if (read_on(r, read_bool(r, read_key(n, "health", "recovery"), &recovery,
+			       &p->recovery)) < 0 ||
+		read_on(r, read_span(r, n, &w, "cooldown", 0, &p->cooldown_ns)) < 0 ||
+		read_on(r, read_span(r, n, &w, "resetCooldown", 0, &p->reset_cooldown_ns)) <
+			0 ||
+		read_on(r, read_span(r, n, &w, "maxCooldown", 0, &p->max_cooldown_ns)) < 0 ||
+		read_on(r, read_range(r, read_key(n, "health", "probes"), &probes, 1,
+				   PROBES_MAX, &p->probes_needed)) < 0 ||
+		read_on(r, read_span(r, n, &w, "probeInterval", PROBE_INTERVAL_MIN,
+				   &p->probe_interval_ns)) < 0 ||
+		read_on(r, read_span(r, n, &w, "forgetAfter", 0, &p->forget_after_ns)) < 0 ||
+		read_on(r, read_xids(r, n, &w, "ignoreXids", false, &p->disabled)) < 0 ||
+		read_on(r, read_xids(r, n, &w, "actXids", true, &p->act_on_all)) < 0)
 		return -1;
+	if (r->n_mistakes) /* what is compared may not be what was meant */
+		return 0;
 	if (p->max_cooldown_ns < p->cooldown_ns || p->max_cooldown_ns < p->reset_cooldown_ns)
 		return read_fail(r, read_key(n, "health", "maxCooldown") ?: n, &max,
 			ERR_INVALID,

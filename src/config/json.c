@@ -112,23 +112,36 @@ static json_t *texts(const struct strv *list)
 	return a;
 }
 
+#define MEMORY_TEXT_MAX 40
+
+static const char *memory_text(const struct isolation *i, char ret[MEMORY_TEXT_MAX])
+{
+	(void)snprintf(ret, MEMORY_TEXT_MAX, "none");
+	if (i->memory == ISOLATION_MEMORY_EQUAL)
+		(void)snprintf(ret, MEMORY_TEXT_MAX, "equal");
+	else if (i->memory == ISOLATION_MEMORY_PERMILLE)
+		(void)snprintf(ret, MEMORY_TEXT_MAX, "%.15g%%", (double)i->memory_value / 10);
+	else if (i->memory == ISOLATION_MEMORY_BYTES)
+		(void)snprintf(ret, MEMORY_TEXT_MAX, "%llu",
+			(unsigned long long)i->memory_value);
+	return ret;
+}
+
+static void put_words(json_t *o, const struct isolation *i)
+{
+	(void)put(o, "compute", json_string(words_compute.words[i->compute]));
+	(void)put(o, "class", json_string(words_class.words[i->class_]));
+	(void)put(o, "unhooked", json_string(words_unhooked.words[i->unhooked]));
+}
+
 static json_t *isolation(const struct isolation *i)
 {
 	json_t *o = json_object();
-	char memory[32] = "none";
+	char memory[MEMORY_TEXT_MAX];
 
-	if (i->memory == ISOLATION_MEMORY_EQUAL)
-		(void)snprintf(memory, sizeof(memory), "equal");
-	else if (i->memory == ISOLATION_MEMORY_PERMILLE)
-		(void)snprintf(memory, sizeof(memory), "%.15g%%", (double)i->memory_value / 10);
-	else if (i->memory == ISOLATION_MEMORY_BYTES)
-		(void)snprintf(memory, sizeof(memory), "%llu",
-			(unsigned long long)i->memory_value);
 	if (o) {
-		(void)put(o, "memory", json_string(memory));
-		(void)put(o, "compute", json_string(words_compute.words[i->compute]));
-		(void)put(o, "class", json_string(words_class.words[i->class_]));
-		(void)put(o, "unhooked", json_string(words_unhooked.words[i->unhooked]));
+		(void)put(o, "memory", json_string(memory_text(i, memory)));
+		put_words(o, i);
 	}
 	return o;
 }
@@ -169,6 +182,23 @@ static json_t *replicated(const struct sharing *s)
 	return o;
 }
 
+static json_t *profile(const struct slice_profile *p)
+{
+	json_t *o = json_object();
+	char memory[MEMORY_TEXT_MAX];
+
+	if (!o)
+		return NULL;
+	(void)put(o, "name", json_string(p->name));
+	if (p->count)
+		(void)put(o, "count", json_integer(p->count));
+	if (p->isolation.memory != ISOLATION_MEMORY_NONE)
+		(void)put(o, "memory", json_string(memory_text(&p->isolation, memory)));
+	(void)put(o, "weight", json_integer(p->weight));
+	put_words(o, &p->isolation);
+	return o;
+}
+
 static json_t *slices(const struct config *c)
 {
 	json_t *list = json_array();
@@ -177,16 +207,8 @@ static json_t *slices(const struct config *c)
 		const struct slice_set *s = &c->slices[i];
 		json_t *profiles = json_array();
 
-		for (size_t k = 0; profiles && k < s->n_profiles; k++) {
-			const struct slice_profile *p = &s->profiles[k];
-
-			(void)json_array_append_new(profiles,
-				json_pack("{s:s, s:I, s:I, s:I, s:s}", "name", p->name, "count",
-					(json_int_t)p->count, "memory",
-					(json_int_t)p->memory_bytes, "weight",
-					(json_int_t)p->weight, "class",
-					words_class.words[p->class_]));
-		}
+		for (size_t k = 0; profiles && k < s->n_profiles; k++)
+			(void)json_array_append_new(profiles, profile(&s->profiles[k]));
 		(void)json_array_append_new(list,
 			json_pack("{s:s, s:o, s:o}", "name", s->name, "devices",
 				s->product                   ? json_pack("{s:o}", "product",

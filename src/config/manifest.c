@@ -95,11 +95,11 @@ static void place(const struct yaml_source *outer, const struct yaml_node *n,
 static int walk_entry(struct walk *w, const struct yaml_node *key,
 	const struct yaml_node *value)
 {
-	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT, more = STRV_INIT;
 	CLEANUP(config_freep) struct config *c = NULL;
 	CLEANUP(freep) char *name = NULL;
 	struct error why = ERROR_INIT;
-	struct config_text t = { .path = w->path, .entry = key->text };
+	struct config_text t = { .path = w->path, .entry = key->text, .mistakes = &more };
 	int r;
 
 	if (asprintf(&name, "%s#%s", w->path, key->text) < 0) {
@@ -122,7 +122,7 @@ static int walk_entry(struct walk *w, const struct yaml_node *key,
 		return error_nomem(w->err);
 	w->n++;
 	w->each(w->arg, name, value->type == YAML_STR ? value->text : "", c, &warnings,
-		r < 0 ? &why : NULL);
+		r < 0 ? &why : NULL, &more);
 	return 0;
 }
 
@@ -130,6 +130,7 @@ static int walk_entry(struct walk *w, const struct yaml_node *key,
 static int skip(struct walk *w, const struct yaml_node *n, const char *why)
 {
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
+	const struct strv none = STRV_INIT;
 	const struct yaml_node *meta = yaml_get(n, "metadata", false);
 	char text[320];
 
@@ -139,7 +140,7 @@ static int skip(struct walk *w, const struct yaml_node *n, const char *why)
 		(void)snprintf(w->first_kind, sizeof(w->first_kind), "%s", text_of(n, "kind"));
 	if (strv_add(&notes, text, w->err) < 0)
 		return -1;
-	w->each(w->arg, w->path, NULL, NULL, &notes, NULL);
+	w->each(w->arg, w->path, NULL, NULL, &notes, NULL, &none);
 	return 0;
 }
 
@@ -192,16 +193,16 @@ static int walk_manifest(struct walk *w, const struct yaml_node *n)
 
 static int walk_plain(struct walk *w)
 {
-	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT, more = STRV_INIT;
 	CLEANUP(config_freep) struct config *c = NULL;
 	struct error why = ERROR_INIT;
-	struct config_text t = { .path = w->path, .src = *w->src };
+	struct config_text t = { .path = w->path, .src = *w->src, .mistakes = &more };
 	int r = config_read_text(&c, &t, w->sources, &warnings, &why);
 
 	if (r < 0 && why.code == ERR_NOMEM)
 		return error_nomem(w->err);
 	w->n++;
-	w->each(w->arg, w->path, w->src->text, c, &warnings, r < 0 ? &why : NULL);
+	w->each(w->arg, w->path, w->src->text, c, &warnings, r < 0 ? &why : NULL, &more);
 	return 0;
 }
 

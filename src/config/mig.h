@@ -4,15 +4,15 @@
 /*
  * The files of MIG, read into core's plain types and printed as mig-parted prints them:
  *
- *	named layouts	core/mig/config.h	YAML or JSON	mig.md section 1, and our list form:
+ *	named layouts	core/mig/config.h	YAML or JSON	mig-parted's api/spec/v1, and our list form:
  *
  *		mig-devices:
  *		- {profile: 3g.20gb, start: 4}
  *		- {profile: 1g.5gb, count: 2}
  *
- *	hooks		core/mig/hooks.h	YAML or JSON	section 7
- *	GPU clients	struct strv		YAML or JSON	section 13.4
- *	checkpoint	core/mig/checkpoint.h	JSON		section 10
+ *	hooks		core/mig/hooks.h	YAML or JSON	mig-parted's api/hooks/v1
+ *	GPU clients	struct strv		YAML or JSON	k8s-mig-manager's clients.yaml
+ *	checkpoint	core/mig/checkpoint.h	JSON		mig-parted's api/checkpoint/v1
  *
  * Errors of the parse functions are ERR_INVALID or ERR_LIMIT and begin with "name:line:column: ",
  * with mig-parted's words in them. The load functions read a file ("-": standard input) and put
@@ -61,7 +61,7 @@ char *mig_configs_to_yaml(const struct mig_configs *c) MUST_USE;
 char *mig_configs_to_json(const struct mig_configs *c) MUST_USE;
 char *mig_checkpoint_to_json(const struct mig_checkpoint *c) MUST_USE;
 
-/* The default map (section 15), built into the program from mig-default.yaml. */
+/* The default map, built into the program from mig-default.yaml. */
 extern const char mig_default_yaml[];
 extern const size_t mig_default_yaml_len;
 int mig_default_configs(struct mig_configs **ret, struct error *err) MUST_USE;

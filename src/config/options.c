@@ -2,7 +2,7 @@
 #include "config/config.h"
 
 /*
- * Flags and variables of nvidia-device-plugin 0.20.0 (device-plugin.md section 2.1), in the order
+ * Flags and variables of nvidia-device-plugin 0.20.0, in the order
  * of that program's --help.
  */
 const struct option_def config_options[] = {

@@ -38,6 +38,19 @@ int read_fail(struct reader *r, const struct yaml_node *at, const struct where *
 		path, *path ? ": " : "", text);
 }
 
+int read_on(struct reader *r, int ret)
+{
+	if (ret >= 0 || !r->mistakes ||
+		(r->err->code != ERR_INVALID && r->err->code != ERR_LIMIT))
+		return ret;
+	if (r->n_mistakes++ == 0)
+		r->first = *r->err;
+	else if (strv_add(r->mistakes, r->err->msg, r->err) < 0)
+		return -1;
+	error_clear(r->err);
+	return r->n_mistakes < CONFIG_MISTAKES_MAX ? 0 : -1;
+}
+
 int read_warn(struct reader *r, const struct yaml_node *at, const struct where *w,
 	const char *fmt, ...)
 {
@@ -200,6 +213,7 @@ int read_object(struct reader *r, const struct yaml_node *n, const struct where 
 {
 	bool exact = is_exact(pattern);
 	const struct yaml_node *seen[CONFIG_FIELDS_MAX] = { NULL };
+	int bad = 0;
 
 	if (!n || n->type == YAML_NULL)
 		return 0;
@@ -215,15 +229,21 @@ int read_object(struct reader *r, const struct yaml_node *n, const struct where 
 				       : strcasecmp(key->text, field_key(&config_fields[i])) !=
 							0)))
 			i++;
-		if (i == config_n_fields)
-			return unknown_key(r, key, w, pattern);
-		if (seen[i])
-			return read_fail(r, key, w, ERR_INVALID,
-				"duplicate key '%s': already given as '%s' in line %u",
-				key->text, seen[i]->text, seen[i]->line);
-		seen[i] = key;
+		if (i < config_n_fields && !seen[i]) {
+			seen[i] = key;
+			continue;
+		}
+		if (read_on(r, bad) < 0) /* of several the last one is the error */
+			return -1;
+		bad = i == config_n_fields
+			      ? unknown_key(r, key, w, pattern)
+			      : read_fail(r, key, w, ERR_INVALID,
+					"duplicate key '%s': already given as '%s' in line %u",
+					key->text, seen[i]->text, seen[i]->line);
+		if (!r->mistakes)
+			return -1;
 	}
-	return 1;
+	return bad < 0 ? -1 : 1;
 }
 
 const struct yaml_node *read_key(const struct yaml_node *object, const char *pattern,

@@ -39,6 +39,10 @@ struct reader {
 	const struct yaml_source *src;        /* .text NULL: there is no file */
 	const struct config_sources *sources; /* may be NULL */
 	struct strv *warnings;                /* may be NULL */
+	struct strv *mistakes; /* behind the first; NULL: reading ends at the first */
+	struct error first;    /* of the mistakes; ERR_NONE: none so far */
+	size_t n_mistakes;
+	bool mps_refused; /* one of them says that there is no MPS */
 	struct error *err;
 	struct config *c;
 	struct value values[CONFIG_FIELDS_MAX];     /* by row of config_fields */
@@ -48,6 +52,12 @@ struct reader {
 /* "file:line:column: key.path: text". Returns -1. */
 int read_fail(struct reader *r, const struct yaml_node *at, const struct where *w,
 	enum error_code code, const char *fmt, ...) PRINTF(5, 6);
+
+/*
+ * Whether reading goes on behind what has returned @ret: 0 after a mistake that is kept for later, while more
+ * are wanted, else @ret. To be asked where what follows does not depend on what was wrong.
+ */
+int read_on(struct reader *r, int ret) MUST_USE;
 
 /* The same form as a warning. < 0 only for lack of memory. */
 int read_warn(struct reader *r, const struct yaml_node *at, const struct where *w,
@@ -95,6 +105,26 @@ int read_slices(struct reader *r, const struct yaml_node *sharing,
 	const struct where *w) MUST_USE;
 int read_health(struct reader *r, const struct yaml_node *top) MUST_USE;
 
+/* What is below an `isolation` of the entry @pattern, which has so many replicas. */
+int read_isolation(struct reader *r, const struct yaml_node *n, const struct where *w,
+	const char *pattern, uint32_t replicas, struct isolation *iso) MUST_USE;
+/* none | equal | 8Gi | 25%; @replicas 0: of a profile, which has no `equal`. As read_text(). */
+int read_isolation_memory(struct reader *r, const struct yaml_node *n, const struct where *w,
+	uint32_t replicas, struct isolation *iso) MUST_USE;
+/* `compute`, `class` and `unhooked` of the object @n; @replicas as above; where .compute is set before, it
+ * is a profile's. */
+int read_isolation_words(struct reader *r, const struct yaml_node *n, const struct where *w,
+	const char *pattern, uint32_t replicas, struct isolation *iso) MUST_USE;
+
+/* Warns of entries without compute, of the list @entries that has been read, that share a GPU with others that
+ * have it. */
+int check_turns(struct reader *r, const struct yaml_node *entries, const struct where *w,
+	const char *pattern) MUST_USE;
+
+/* What in @sharing.slices is meant twice, or has the name of something else. Everything has been read. */
+int check_slices(struct reader *r, const struct yaml_node *slices,
+	const struct where *w) MUST_USE;
+
 /* One element of a `devices` list as text, checked. */
 int read_device_ref(struct reader *r, const struct yaml_node *n, const struct where *w,
 	struct strv *list) MUST_USE;
@@ -102,7 +132,7 @@ int read_device_ref(struct reader *r, const struct yaml_node *n, const struct wh
 int read_resource_name(struct reader *r, const struct yaml_node *n, const struct where *w,
 	char *ret) MUST_USE;
 
-/* Flags and variables over the file, then the checks of section 3, then into the config. */
+/* Flags and variables over the file, then NVIDIA's checks, then into the config. */
 int flags_overlay(struct reader *r) MUST_USE;
 int flags_validate(struct reader *r) MUST_USE;
 int flags_apply(struct reader *r) MUST_USE;
@@ -123,6 +153,7 @@ struct config_text {
 	const char *path, *entry; /* for struct config; entry may be NULL */
 	struct yaml_source src;
 	bool accept_unsupported;
+	struct strv *mistakes; /* behind the first, which is the error; NULL: it ends there */
 };
 int config_read_text(struct config **ret, const struct config_text *t,
 	const struct config_sources *sources, struct strv *warnings,

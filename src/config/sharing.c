@@ -6,15 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/parse.h"
 #include "core/offer.h"
-#include "core/slice.h"
 
 /* `sharing.timeSlicing`, `sharing.mps` and `resources`. */
 
 #define PREFIX        "nvidia.com/"
 #define NAME_MAX_FULL 63
-#define PERMILLE_ALL  1000
 
 static bool is_subdomain(const char *text)
 {
@@ -204,88 +201,6 @@ static int read_replicas(struct reader *r, const struct yaml_node *n, const stru
 	return 0;
 }
 
-/* none | equal | 8Gi | 25% */
-static int read_memory(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const struct replicated *e, struct isolation *iso)
-{
-	static const char expected[] =
-		"none, equal, an amount such as 8Gi, or a part such as 25%";
-	const char *text = NULL;
-	size_t len;
-	int set = read_text(r, n, w, /* strict= */ false, &text);
-	double percent;
-	uint32_t at_most_permille;
-
-	if (set <= 0)
-		return set;
-	len = strlen(text);
-	if (!strcmp(text, "none") || !strcmp(text, "equal")) {
-		iso->memory = *text == 'n' ? ISOLATION_MEMORY_NONE : ISOLATION_MEMORY_EQUAL;
-	} else if (len > 1 && len < 16 && text[len - 1] == '%') {
-		char number[16];
-
-		memcpy(number, text, len - 1);
-		number[len - 1] = '\0';
-		if (!parse_double(number, &percent) || percent < 0.1 || percent > 100)
-			return read_fail(r, n, w, ERR_INVALID,
-				"expected from 0.1%% to 100%%, found '%s'", text);
-		iso->memory = ISOLATION_MEMORY_PERMILLE;
-		iso->memory_value = (uint64_t)(percent * 10 + 0.5);
-		at_most_permille = PERMILLE_ALL / e->replicas;
-		if (iso->memory_value * e->replicas > PERMILLE_ALL)
-			return read_fail(r, n, w, ERR_INVALID,
-				"%u replicas of %s are more than the GPU has; expected at most "
-				"%.1f%%",
-				e->replicas, text, (double)at_most_permille / 10);
-	} else if (parse_bytes(text, &iso->memory_value) && iso->memory_value > 0) {
-		if (iso->memory_value < SLICE_GRAIN)
-			return read_fail(r, n, w, ERR_INVALID,
-				"expected at least 2Mi, in which a GPU gives out its memory, found "
-				"'%.60s'",
-				text);
-		iso->memory = ISOLATION_MEMORY_BYTES;
-	} else {
-		return read_fail(r, n, w, ERR_INVALID, "expected %s, found '%.60s'", expected,
-			text);
-	}
-	return 1;
-}
-
-static int read_isolation(struct reader *r, const struct yaml_node *n, const struct where *w,
-	const char *pattern, struct replicated *e)
-{
-	struct isolation *iso = &e->isolation;
-	const struct where memory = { w, "memory", 0 }, compute = { w, "compute", 0 };
-	const struct where class = { w, "class", 0 }, unhooked = { w, "unhooked", 0 };
-	char path[80];
-	int word, set;
-
-	(void)snprintf(path, sizeof(path), "%s.isolation", pattern);
-	set = read_object(r, n, w, path);
-	if (set <= 0)
-		return set;
-	iso->present = true;
-	iso->pos = (struct config_pos){ n->line, n->column };
-	if (read_memory(r, read_key(n, path, "memory"), &memory, e, iso) < 0)
-		return -1;
-	set = read_word(r, read_key(n, path, "compute"), &compute, &words_compute, &word);
-	if (set > 0)
-		iso->compute = (enum isolation_compute)word;
-	if (set >= 0)
-		set = read_word(r, read_key(n, path, "class"), &class, &words_class, &word);
-	if (set > 0)
-		iso->class_ = (enum slice_class)word;
-	if (set >= 0)
-		set = read_word(r, read_key(n, path, "unhooked"), &unhooked, &words_unhooked,
-			&word);
-	if (set > 0)
-		iso->unhooked = (enum isolation_unhooked)word;
-	if (set > 0 && iso->memory == ISOLATION_MEMORY_NONE)
-		return read_warn(r, read_key(n, path, "unhooked"), &unhooked,
-			"has no effect without isolation.memory");
-	return set < 0 ? -1 : 0;
-}
-
 /* In the order of NVIDIA's decoder, so that of several errors the same one is told. */
 static int read_entry(struct reader *r, const struct yaml_node *n, const struct where *w,
 	const char *pattern, struct replicated *e)
@@ -302,8 +217,8 @@ static int read_entry(struct reader *r, const struct yaml_node *n, const struct 
 	v = set ? read_key(n, pattern, "name") : NULL;
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
-	if (read_resource_name(r, v, &name, e->name) < 0 ||
-		read_devices(r, read_key(n, pattern, "devices"), &devices, e) < 0)
+	if (read_on(r, read_resource_name(r, v, &name, e->name)) < 0 ||
+		read_on(r, read_devices(r, read_key(n, pattern, "devices"), &devices, e)) < 0)
 		return -1;
 	v = read_key(n, pattern, "replicas");
 	if (!v)
@@ -311,9 +226,10 @@ static int read_entry(struct reader *r, const struct yaml_node *n, const struct 
 	if (read_replicas(r, v, &replicas, e) < 0)
 		return -1;
 	v = read_key(n, pattern, "rename");
-	if (v && read_resource_name(r, v, &rename, e->rename) < 0)
+	if (v && read_on(r, read_resource_name(r, v, &rename, e->rename)) < 0)
 		return -1;
-	return read_isolation(r, read_key(n, pattern, "isolation"), &isolation, pattern, e);
+	return read_isolation(r, read_key(n, pattern, "isolation"), &isolation, pattern,
+		e->replicas, &e->isolation);
 }
 
 static void replicated_fini(struct replicated *e, size_t n)
@@ -350,10 +266,10 @@ static int read_replicated(struct reader *r, const struct yaml_node *n, const st
 		return read_fail(r, entries, &list, ERR_LIMIT,
 			"expected at most %d entries, found %zu", CONFIG_ENTRIES_MAX,
 			entries->n);
-	if (read_bool(r, read_key(n, pattern, rename.key), &rename, &s->rename_by_default) <
-			0 ||
-		read_bool(r, read_key(n, pattern, fail.key), &fail,
-			&s->fail_requests_greater_than_one) < 0)
+	if (read_on(r, read_bool(r, read_key(n, pattern, rename.key), &rename,
+			       &s->rename_by_default)) < 0 ||
+		read_on(r, read_bool(r, read_key(n, pattern, fail.key), &fail,
+				   &s->fail_requests_greater_than_one)) < 0)
 		return -1;
 	s->entries = calloc(entries->n, sizeof(*s->entries));
 	if (!s->entries)
@@ -363,10 +279,11 @@ static int read_replicated(struct reader *r, const struct yaml_node *n, const st
 	for (size_t i = 0; i < entries->n; i++) {
 		struct where item = { &list, NULL, i };
 
-		if (read_entry(r, entries->items[i], &item, row, &s->entries[i]) < 0)
+		if (read_on(r, read_entry(r, entries->items[i], &item, row, &s->entries[i])) <
+			0)
 			return -1;
 	}
-	return 0;
+	return r->n_mistakes ? 0 : check_turns(r, entries, &list, row);
 }
 
 int read_sharing(struct reader *r, const struct yaml_node *top)
@@ -384,9 +301,9 @@ int read_sharing(struct reader *r, const struct yaml_node *top)
 		r->mps->type == YAML_NULL) /* unlike timeSlicing, where null is an error */
 		r->mps = NULL;
 	if (r->time_slicing &&
-		read_replicated(r, r->time_slicing, &ts, SHARING_TIME_SLICING) < 0)
+		read_on(r, read_replicated(r, r->time_slicing, &ts, SHARING_TIME_SLICING)) < 0)
 		return -1;
-	if (r->mps && read_replicated(r, r->mps, &mps, SHARING_MPS) < 0)
+	if (r->mps && read_on(r, read_replicated(r, r->mps, &mps, SHARING_MPS)) < 0)
 		return -1;
 	if (r->mps && r->time_slicing &&
 		read_warn(r, r->time_slicing, &ts,
@@ -446,7 +363,7 @@ static int read_patterns(struct reader *r, const struct yaml_node *resources,
 	for (size_t i = 0; i < n->n; i++) {
 		struct where item = { &w, NULL, i };
 
-		if (read_pattern(r, n->items[i], &item, row, &(*ret)[i]) < 0)
+		if (read_on(r, read_pattern(r, n->items[i], &item, row, &(*ret)[i])) < 0)
 			return -1;
 	}
 	return 0;
@@ -460,7 +377,8 @@ int read_resources(struct reader *r, const struct yaml_node *top)
 
 	if (set <= 0)
 		return set;
-	if (read_patterns(r, n, &w, "gpus", &r->c->gpu_patterns, &r->c->n_gpu_patterns) < 0)
+	if (read_on(r, read_patterns(r, n, &w, "gpus", &r->c->gpu_patterns,
+			       &r->c->n_gpu_patterns)) < 0)
 		return -1;
 	return read_patterns(r, n, &w, "mig", &r->c->mig_patterns, &r->c->n_mig_patterns);
 }

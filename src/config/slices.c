@@ -4,55 +4,51 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/parse.h"
 #include "core/offer.h"
 
 /* `sharing.slices`: software partitions of any size. */
 
 #define ROW         "sharing.slices[]"
 #define PROFILE_ROW ROW ".profiles[]"
-#define WEIGHT_MAX  1000
 
 static int read_profile(struct reader *r, const struct yaml_node *n, const struct where *w,
 	struct slice_profile *p)
 {
 	const struct where name = { w, "name", 0 }, count = { w, "count", 0 };
 	const struct where memory = { w, "memory", 0 }, weight = { w, "weight", 0 };
-	const struct where class = { w, "class", 0 };
 	const struct yaml_node *v;
-	const char *text = NULL;
-	int word, set = read_object(r, n, w, PROFILE_ROW);
+	int set = read_object(r, n, w, PROFILE_ROW), limit;
 
 	if (set < 0)
 		return -1;
 	p->pos = (struct config_pos){ n->line, n->column };
+	p->isolation = (struct isolation){ .present = true,
+		.compute = ISOLATION_COMPUTE_FAIR,
+		.pos = p->pos };
 	v = set ? read_key(n, PROFILE_ROW, "name") : NULL;
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
-	if (read_resource_name(r, v, &name, p->name) < 0)
+	if (read_on(r, read_resource_name(r, v, &name, p->name)) < 0)
 		return -1;
 	set = read_range(r, read_key(n, PROFILE_ROW, "count"), &count, 1, OFFER_DEVICES_MAX,
 		&p->count);
-	if (set < 0)
+	if (read_on(r, set) < 0)
 		return -1;
-	if (!set)
-		return read_fail(r, n, w, ERR_INVALID,
-			"no count specified; expected how many slices of this profile each GPU has");
-	v = read_key(n, PROFILE_ROW, "memory");
-	set = read_text(r, v, &memory, /* strict= */ false, &text);
-	if (set < 0)
+	limit = read_isolation_memory(r, read_key(n, PROFILE_ROW, "memory"), &memory,
+		/* replicas= */ 0, &p->isolation);
+	if (read_on(r, limit) < 0)
 		return -1;
-	if (!set || !parse_bytes(text, &p->memory_bytes) || !p->memory_bytes)
-		return read_fail(r, v ? v : n, &memory, ERR_INVALID,
-			"expected an amount such as 4Gi, found '%.60s'", text ? text : "");
+	if (!set && limit >= 0 && p->isolation.memory == ISOLATION_MEMORY_NONE &&
+		read_on(r,
+			read_fail(r, n, w, ERR_INVALID,
+				"expected a count, or memory by which as many are offered as fit, "
+				"found neither")) < 0)
+		return -1;
 	p->weight = 1;
-	if (read_range(r, read_key(n, PROFILE_ROW, "weight"), &weight, 1, WEIGHT_MAX,
-		    &p->weight) < 0)
+	if (read_on(r, read_range(r, read_key(n, PROFILE_ROW, "weight"), &weight, 1,
+			       PROFILE_WEIGHT_MAX, &p->weight)) < 0)
 		return -1;
-	set = read_word(r, read_key(n, PROFILE_ROW, "class"), &class, &words_class, &word);
-	if (set > 0)
-		p->class_ = (enum slice_class)word;
-	return set < 0 ? -1 : 0;
+	return read_isolation_words(r, n, w, PROFILE_ROW, /* replicas= */ 0, &p->isolation);
 }
 
 static int read_slice_devices(struct reader *r, const struct yaml_node *n,
@@ -114,9 +110,9 @@ static int read_profiles(struct reader *r, const struct yaml_node *n, const stru
 		struct where item = { w, NULL, i };
 		struct slice_profile *p = &s->profiles[i];
 
-		if (read_profile(r, n->items[i], &item, p) < 0)
+		if (read_on(r, read_profile(r, n->items[i], &item, p)) < 0)
 			return -1;
-		for (size_t k = 0; k < i; k++) {
+		for (size_t k = 0; k < i && *p->name; k++) {
 			if (!strcmp(s->profiles[k].name, p->name))
 				return read_fail(r, n->items[i], &item, ERR_INVALID,
 					"the name %s is already given in line %u", p->name,
@@ -129,6 +125,29 @@ static int read_profiles(struct reader *r, const struct yaml_node *n, const stru
 				OFFER_DEVICES_MAX, (unsigned long long)total);
 	}
 	return 0;
+}
+
+static int read_set(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct slice_set *s)
+{
+	const struct where name = { w, "name", 0 }, devices = { w, "devices", 0 };
+	const struct where profiles = { w, "profiles", 0 };
+	const struct yaml_node *v;
+	int set = read_object(r, n, w, ROW);
+
+	if (set < 0)
+		return -1;
+	s->pos = (struct config_pos){ n->line, n->column };
+	v = set ? read_key(n, ROW, "name") : NULL;
+	if (!v)
+		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
+	if (read_on(r, read_resource_name(r, v, &name, s->name)) < 0 ||
+		read_on(r, read_slice_devices(r, read_key(n, ROW, "devices"), &devices, s)) < 0)
+		return -1;
+	v = read_key(n, ROW, "profiles");
+	if (!v)
+		return read_fail(r, n, w, ERR_INVALID, "no profiles specified");
+	return read_profiles(r, v, &profiles, s);
 }
 
 int read_slices(struct reader *r, const struct yaml_node *sharing, const struct where *up)
@@ -150,28 +169,10 @@ int read_slices(struct reader *r, const struct yaml_node *sharing, const struct 
 		return error_nomem(r->err);
 	r->c->n_slices = n->n;
 	for (size_t i = 0; i < n->n; i++) {
-		const struct yaml_node *item = n->items[i], *v;
-		const struct where at = { &w, NULL, i }, name = { &at, "name", 0 };
-		const struct where devices = { &at, "devices", 0 },
-				   profiles = { &at, "profiles", 0 };
-		struct slice_set *s = &r->c->slices[i];
-		int set = read_object(r, item, &at, ROW);
+		const struct where at = { &w, NULL, i };
 
-		if (set < 0)
-			return -1;
-		s->pos = (struct config_pos){ item->line, item->column };
-		v = set ? read_key(item, ROW, "name") : NULL;
-		if (!v)
-			return read_fail(r, item, &at, ERR_INVALID,
-				"no resource name specified");
-		if (read_resource_name(r, v, &name, s->name) < 0 ||
-			read_slice_devices(r, read_key(item, ROW, "devices"), &devices, s) < 0)
-			return -1;
-		v = read_key(item, ROW, "profiles");
-		if (!v)
-			return read_fail(r, item, &at, ERR_INVALID, "no profiles specified");
-		if (read_profiles(r, v, &profiles, s) < 0)
+		if (read_on(r, read_set(r, n->items[i], &at, &r->c->slices[i])) < 0)
 			return -1;
 	}
-	return 0;
+	return r->n_mistakes ? 0 : check_slices(r, n, &w);
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What a container is given for the devices that the kubelet chose (Allocate; device-plugin.md 5.6
- * and 5.7): environment, mounts and device nodes. Health is not consulted, as with NVIDIA.
+ * What a container is given for the devices that the kubelet chose (Allocate): environment, mounts
+ * and device nodes. Health is not consulted, as with NVIDIA.
  * Thread: any (pure: which control nodes exist is an argument).
  */
 #include "core/offer.h"
@@ -54,12 +54,12 @@ struct alloc_host {
 };
 
 /*
- * One container's answer. Errors have the exact texts of section 5.6 and go to the kubelet with
+ * One container's answer. Errors have the exact texts of NVIDIA's plugin and go to the kubelet with
  * gRPC status Unknown. With device specs or CDI, a GPU without a known minor number is an error: its
  * container would start and not find it; the same of a MIG device without its two capabilities. A
  * MIG device brings the node of its GPU, which gives no access to anything without a capability.
  *
- * CDI names stand in the order of section 5.8. While the specification of the GPUs is not written,
+ * CDI names stand in the order of NVIDIA's plugin. While the specification of the GPUs is not written,
  * they are left out where another strategy serves the container; with CDI alone that is
  * ERR_UNAVAILABLE. With CDI alone there is no device list, mount or node besides.
  *

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Which of several named configs a node uses: NVIDIA's config-manager (device-plugin.md 11.1) as a
- * pure function. The label chooses; without one the default; without a default the fallback
- * strategies in their order.
+ * Which of several named configs a node uses: NVIDIA's config-manager as a pure function. The
+ * label chooses; without one the default; without a default the fallback strategies in their
+ * order.
  *
  * Unlike NVIDIA's: a bad name is an answer, not the end of the program, and the caller keeps what is
  * in force. And "empty" counts before there are any entries, so that a node can begin with whole

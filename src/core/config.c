@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The paths and prefixes of device-plugin.md section 1.2; the rest is in config_new(). */
+/* The paths and prefixes that are NVIDIA's defaults; the rest is in config_new(). */
 static int default_strings(struct config *c)
 {
 	const struct {
@@ -94,6 +94,43 @@ struct config *config_free(struct config *c)
 	return NULL;
 }
 
+bool isolation_enforces(const struct isolation *i)
+{
+	return i->memory != ISOLATION_MEMORY_NONE || i->compute != ISOLATION_COMPUTE_NONE;
+}
+
+static bool takes_turns(const struct replicated *e)
+{
+	return e->isolation.compute != ISOLATION_COMPUTE_NONE;
+}
+
+bool replicated_mix_turns(const struct replicated *a, const struct replicated *b)
+{
+	return takes_turns(a) != takes_turns(b) && strcmp(a->name, b->name) == 0 &&
+	       strcmp(*a->rename ? a->rename : a->name, *b->rename ? b->rename : b->name) != 0;
+}
+
+static bool means_none(const struct replicated *e)
+{
+	return e->devices == DEVICES_LIST && e->list.n == 0;
+}
+
+bool replicated_surely_meet(const struct replicated *a, const struct replicated *b)
+{
+	if (means_none(a) || means_none(b))
+		return false;
+	return a->devices == DEVICES_ALL || b->devices == DEVICES_ALL ||
+	       (a->devices == DEVICES_COUNT && b->devices == DEVICES_COUNT);
+}
+
+bool config_wants_slices(const struct config *c)
+{
+	for (size_t i = 0; i < c->sharing.n_entries; i++)
+		if (isolation_enforces(&c->sharing.entries[i].isolation))
+			return true;
+	return c->n_slices > 0;
+}
+
 /* NULL stands for "" in a half-built object and for "none" in an optional field. */
 static bool text_equal(const char *a, const char *b)
 {
@@ -144,8 +181,8 @@ static bool profiles_equal(const struct slice_profile *a, const struct slice_pro
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(a[i].name, b[i].name) != 0 || a[i].count != b[i].count ||
-			a[i].memory_bytes != b[i].memory_bytes || a[i].weight != b[i].weight ||
-			a[i].class_ != b[i].class_)
+			a[i].weight != b[i].weight ||
+			!isolation_equal(&a[i].isolation, &b[i].isolation))
 			return false;
 	return true;
 }

@@ -33,7 +33,8 @@ enum device_list_strategy { /* a set */
 	DEVICE_LIST_CDI_CRI = 1 << 3,
 };
 
-enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS };
+/* Of a config the first three; `slices` stand beside them, and are a strategy of resources only. */
+enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS, SHARING_SLICES };
 
 /* Pattern of a product name or MIG profile to a resource: whole match, `*` is any run. */
 struct resource_pattern {
@@ -89,21 +90,22 @@ struct sharing {
 	struct config_pos pos;
 };
 
+#define PROFILE_WEIGHT_MAX 1000
+
 struct slice_profile {
 	char name[RESOURCE_NAME_MAX];
-	uint32_t count;
-	uint64_t memory_bytes;
-	uint32_t weight;
-	enum slice_class class_;
+	uint32_t count;  /* on each device; 0: as many as fit in what the others leave */
+	uint32_t weight; /* 1 to PROFILE_WEIGHT_MAX */
+	struct isolation isolation; /* .memory is not EQUAL, .compute is not NONE */
 	struct config_pos pos;
 };
 
 /* One entry of sharing.slices. */
 struct slice_set {
 	char name[RESOURCE_NAME_MAX]; /* the resource whose GPUs are cut */
-	enum devices_kind devices;
+	enum devices_kind devices;    /* not DEVICES_COUNT */
 	struct strv list;
-	char *product; /* devices: {product: X}; NULL otherwise */
+	char *product; /* devices: {product: X}, `*` is any run of characters; NULL otherwise */
 	struct slice_profile *profiles;
 	size_t n_profiles;
 	struct config_pos pos;
@@ -140,10 +142,24 @@ struct config {
 	struct health_policy health;
 };
 
-/* All defaults of device-plugin.md section 1.2, nothing shared. */
+/* All defaults of NVIDIA's device plugin, nothing shared. */
 int config_new(struct config **ret, struct error *err) MUST_USE;
 struct config *config_free(struct config *c); /* returns NULL */
 DEFINE_CLEANUP(struct config *, config_free)
+
+/* Whether there is anything in it that a slice enforces. */
+bool isolation_enforces(const struct isolation *i);
+
+/*
+ * Two entries that would offer a GPU of both under two names, of which only one takes turns: who has the
+ * other takes the GPU from it. The second: whether there is such a GPU wherever there are GPUs of theirs;
+ * false where only the node can tell, as of two lists.
+ */
+bool replicated_mix_turns(const struct replicated *a, const struct replicated *b);
+bool replicated_surely_meet(const struct replicated *a, const struct replicated *b);
+
+/* Whether containers of this config have slices. */
+bool config_wants_slices(const struct config *c);
 
 /* True if both say the same; positions, path and entry do not count. */
 bool config_equal(const struct config *a, const struct config *b);

@@ -97,7 +97,7 @@ struct gpu_mig {
 	uint32_t index; /* in NVML's list of that GPU's MIG devices */
 	uint32_t gi, ci;
 	char uuid[GPU_UUID_MAX];       /* "MIG-..."; "" if it could not be read */
-	char profile[GPU_PROFILE_MAX]; /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me" (mig.md 2.1) */
+	char profile[GPU_PROFILE_MAX]; /* "1g.5gb", "1c.3g.20gb", "1g.10gb+me" */
 	uint64_t memory_mib;           /* what CUDA calls total, too */
 	uint32_t multiprocessors, gi_slices, ci_slices;
 	uint32_t copy, decoder, encoder, jpeg, ofa; /* engines */

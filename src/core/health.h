@@ -40,7 +40,7 @@
 
 #define XID_LIST_MAX 64
 
-/* What an XID says about the GPU. Source of the classes: see the table in xid.c. */
+/* What an XID says about the GPU. Source of the classes: see the table in health/xid.c. */
 enum xid_class {
 	XID_APPLICATION, /* the program's fault; the GPU is fine */
 	XID_DRIVER,      /* driver or firmware trouble that passes; cool down and probe */
@@ -71,10 +71,10 @@ struct health_policy {
 void health_policy_default(struct health_policy *p);
 
 /*
- * Adds the meaning of NVIDIA's two variables (device-plugin.md sections 8, 12 and 13.7, fixed
- * semantics: "disable all, enable 48" acts on 48). NULL: not set. Malformed elements are skipped
- * and named in @ret_skipped (may be NULL); empty ones are skipped without a word. On an error (no
- * memory, more than XID_LIST_MAX numbers) *p is as before.
+ * Adds the meaning of NVIDIA's two variables, as they are meant: "disable all, enable 48" acts on
+ * 48. NULL: not set. Malformed elements are skipped and named in @ret_skipped (may be NULL); empty
+ * ones are skipped without a word. On an error (no memory, more than XID_LIST_MAX numbers) *p is
+ * as before.
  */
 int health_policy_env(struct health_policy *p, const char *disable, const char *enable,
 	struct strv *ret_skipped, struct error *err) MUST_USE;

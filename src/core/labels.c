@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/label-set.h"
+#include "core/labels/set.h"
 
 #define NVIDIA        "nvidia.com/"
 #define TIMESTAMP_KEY NVIDIA "gfd.timestamp"
@@ -14,9 +14,9 @@
 #define PCI_CLASS_3D  UINT32_C(0x030200)
 
 /*
- * The labels of the node as a whole (device-plugin.md 10.2). Where NVIDIA's program exits (a driver
- * version of another form, MPS beside MIG), these leave a label out, or say "false", with a note: a
- * node keeps the labels that can be told.
+ * The labels of the node as a whole. Where NVIDIA's program exits (a driver version of another
+ * form, MPS beside MIG), these leave a label out, or say "false", with a note: a node keeps the
+ * labels that can be told.
  */
 
 static void put_driver(struct label_set *s, const char *version)

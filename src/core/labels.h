@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The node labels of GPU feature discovery (device-plugin.md section 10), from the same inventory
- * and the same config as the offer, so that the two never disagree.
+ * The node labels of GPU feature discovery, from the same inventory and the same config as the
+ * offer, so that the two never disagree.
  *
  * Deterministic: with several GPU models the first GPU by index speaks for the node. Values are
  * always legal label values: sanitised as NVIDIA does (10.6), then cut to 63 characters without a

@@ -5,22 +5,24 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/parse.h"
-#include "core/offer-units.h"
-#include "core/resource.h"
+#include "core/offer/units.h"
+#include "core/offer/pick.h"
+#include "core/offer/slices.h"
+#include "core/offer/resource.h"
 #include "core/slice.h"
 
 /* What of one unit is in a resource; nothing: none. */
 struct share {
-	uint32_t replicas;
-	uint32_t entry; /* that says so */
-	bool plain;     /* unshared */
+	uint32_t replicas; /* or slices */
+	uint32_t entry;    /* that says so; of slices the position in the cuts */
+	bool plain;        /* unshared */
 };
 
 /* A resource in the making. */
 struct draft {
 	char name[RESOURCE_NAME_MAX];
 	char original[RESOURCE_NAME_MAX];
+	bool cut;         /* slices of a profile */
 	struct share *of; /* [units.n] */
 };
 
@@ -29,7 +31,9 @@ struct work {
 	const struct config *config;
 	struct offer *offer;
 	struct offer_units units;
-	bool *shared;         /* [units.n] picked by a sharing entry */
+	struct offer_cuts cuts;
+	bool *shared;         /* [units.n] picked by a sharing entry, or cut */
+	bool *cut;            /* [units.n] */
 	uint32_t *by_entry;   /* [units.n] the entry that did, + 1 */
 	bool *noted;          /* [n_entries] that its limits do not fit */
 	struct draft *drafts; /* room for every unit and every entry */
@@ -42,7 +46,9 @@ static void work_fini(struct work *w)
 		free(w->drafts[i].of);
 	free(w->drafts);
 	free(w->units.v);
+	free(w->cuts.v);
 	free(w->shared);
+	free(w->cut);
 	free(w->by_entry);
 	free(w->noted);
 	offer_free(w->offer);
@@ -81,13 +87,13 @@ static int note_entry(struct work *w, const struct replicated *e, struct error *
 }
 
 /* What there is of each unit in the resource @name, which may be a new one; NULL: out of memory. */
-static struct share *shares_of(struct work *w, const char *name, const char *original,
+static struct share *shares_of(struct work *w, const char *name, const char *original, bool cut,
 	struct error *err)
 {
 	struct draft *d;
 
 	for (uint32_t i = 0; i < w->n_drafts; i++)
-		if (strcmp(w->drafts[i].name, name) == 0)
+		if (strcmp(w->drafts[i].name, name) == 0 && w->drafts[i].cut == cut)
 			return w->drafts[i].of;
 	d = &w->drafts[w->n_drafts];
 	d->of = calloc(w->units.n + 1, sizeof(*d->of));
@@ -97,6 +103,7 @@ static struct share *shares_of(struct work *w, const char *name, const char *ori
 	}
 	(void)snprintf(d->name, sizeof(d->name), "%s", name);
 	(void)snprintf(d->original, sizeof(d->original), "%s", original);
+	d->cut = cut;
 	w->n_drafts++;
 	return d->of;
 }
@@ -106,76 +113,17 @@ static bool is_of(const struct work *w, uint32_t i, const struct replicated *e)
 	return strcmp(w->units.v[i].name, e->name) == 0;
 }
 
-/* "0" is a GPU by NVML's index, "0:1" one of its MIG devices. */
-static bool parse_index(const char *ref, uint32_t *gpu, uint32_t *mig)
-{
-	const char *colon = strchr(ref, ':');
-	char first[16];
-
-	*mig = OFFER_WHOLE;
-	if (!colon)
-		return parse_u32(ref, gpu);
-	(void)snprintf(first, sizeof(first), "%.*s", (int)(colon - ref), ref);
-	return parse_u32(first, gpu) && parse_u32(colon + 1, mig);
-}
-
-/* The unit of entry @e at that index, or units.n. Of a GPU that is gone only if no other has it. */
-static uint32_t at_index(const struct work *w, const struct replicated *e, uint32_t gpu,
-	uint32_t mig)
-{
-	uint32_t found = w->units.n;
-
-	for (uint32_t i = 0; i < w->units.n; i++) {
-		const struct offer_unit *u = &w->units.v[i];
-		const struct gpu *g = &w->inv->gpus[u->gpu];
-		uint32_t index =
-			u->mig == OFFER_WHOLE ? OFFER_WHOLE : w->inv->mig[u->mig].index;
-
-		if (g->index != gpu || index != mig || !is_of(w, i, e))
-			continue;
-		if (g->fault != GPU_FAULT_GONE)
-			return i;
-		found = i;
-	}
-	return found;
-}
-
-bool offer_mig_is_called(const struct inventory *inv, const struct gpu_mig *m, const char *ref)
-{
-	char legacy[GPU_UUID_MAX + 32];
-
-	if (strcmp(m->uuid, ref) == 0)
-		return true;
-	(void)snprintf(legacy, sizeof(legacy), "MIG-%s/%" PRIu32 "/%" PRIu32,
-		inv->gpus[m->gpu].uuid, m->gi, m->ci);
-	return strcmp(legacy, ref) == 0;
-}
-
-static bool is_called(const struct work *w, const struct offer_unit *u, const char *ref)
-{
-	if (u->mig == OFFER_WHOLE)
-		return strcmp(u->uuid, ref) == 0;
-	return offer_mig_is_called(w->inv, &w->inv->mig[u->mig], ref);
-}
-
 static int pick_one(struct work *w, const struct replicated *e, const char *ref, bool *picks,
 	struct error *err)
 {
-	uint32_t gpu, mig, i = w->units.n;
-	bool by_index = parse_index(ref, &gpu, &mig);
+	uint32_t i = offer_pick(&w->units, w->inv, e->name, ref);
 
-	if (by_index)
-		i = at_index(w, e, gpu, mig);
-	else
-		for (i = 0; i < w->units.n; i++)
-			if (is_of(w, i, e) && is_called(w, &w->units.v[i], ref))
-				break;
 	if (i < w->units.n) {
 		picks[i] = true;
 		return 0;
 	}
 	return note_entry(w, e, err, "no matching device %s: %s",
-		by_index ? "at index" : "with UUID", ref);
+		offer_ref_is_index(ref) ? "at index" : "with UUID", ref);
 }
 
 /* The first @want of the entry, those that can be had before the others. */
@@ -236,41 +184,94 @@ static bool replaces(const struct work *w, const struct share *s, const struct r
 {
 	if (s->replicas != e->replicas)
 		return s->replicas < e->replicas;
-	return w->config->sharing.entries[s->entry].isolation.memory == ISOLATION_MEMORY_NONE &&
-	       e->isolation.memory != ISOLATION_MEMORY_NONE;
+	return !isolation_enforces(&w->config->sharing.entries[s->entry].isolation) &&
+	       isolation_enforces(&e->isolation);
+}
+
+/* Takes out of @picks what is cut into slices, with a note. */
+static int leave_cut(struct work *w, const struct replicated *e, bool *picks, struct error *err)
+{
+	char unit[UNIT_TEXT_MAX];
+
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		if (!picks[i] || !w->cut[i])
+			continue;
+		picks[i] = false;
+		offer_unit_text(&w->units.v[i], w->inv, unit);
+		if (note_entry(w, e, err, "%s is cut into slices, and is left so", unit) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Of @e and @other one takes turns on the unit, and the other one does not. Where they meet whatever the node
+ * is like, the reader of the config has warned. */
+static int warn_mixed(struct work *w, const struct replicated *e,
+	const struct replicated *other, const char *unit, struct error *err)
+{
+	const struct replicated *free =
+		e->isolation.compute == ISOLATION_COMPUTE_NONE ? e : other;
+	char text[ERROR_MSG_MAX], line[24] = "";
+
+	if (!replicated_mix_turns(e, other) || replicated_surely_meet(e, other))
+		return 0;
+	if (free->pos.line)
+		(void)snprintf(line, sizeof(line), " (line %" PRIu32 ")", free->pos.line);
+	(void)snprintf(text, sizeof(text),
+		"sharing of '%s'%s: without isolation.compute who has %s takes no turns on %s, and "
+		"takes it from those that do",
+		free->name, line, *free->rename ? free->rename : free->name, unit);
+	return strv_has(&w->offer->warnings, text) ? 0
+						   : strv_add(&w->offer->warnings, text, err);
+}
+
+/* > 0: another entry has offered the unit under another name than @name, which is noted. */
+static int note_twice(struct work *w, uint32_t i, const struct replicated *e, const char *name,
+	struct error *err)
+{
+	char other[RESOURCE_NAME_MAX], unit[UNIT_TEXT_MAX];
+
+	if (!w->by_entry[i])
+		return 0;
+	if (target_name(other, w->config, &w->config->sharing.entries[w->by_entry[i] - 1],
+		    err) < 0)
+		return -1;
+	if (strcmp(name, other) == 0)
+		return 0;
+	offer_unit_text(&w->units.v[i], w->inv, unit);
+	if (warn_mixed(w, e, &w->config->sharing.entries[w->by_entry[i] - 1], unit, err) < 0)
+		return -1;
+	return note_entry(w, e, err, "%s is offered twice, as '%s' and as '%s'", unit, other,
+		       name) < 0
+		       ? -1
+		       : 1;
 }
 
 static int share(struct work *w, uint32_t at, bool *picks, struct error *err)
 {
 	const struct replicated *e = &w->config->sharing.entries[at];
-	char name[RESOURCE_NAME_MAX], other[RESOURCE_NAME_MAX], unit[UNIT_TEXT_MAX];
+	char name[RESOURCE_NAME_MAX];
 	struct share *of = NULL;
-	bool told = false;
+	int told = 0;
 
 	memset(picks, 0, w->units.n * sizeof(*picks));
-	if (target_name(name, w->config, e, err) < 0 || pick(w, e, picks, err) < 0)
+	if (target_name(name, w->config, e, err) < 0 || pick(w, e, picks, err) < 0 ||
+		leave_cut(w, e, picks, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < w->units.n; i++) {
 		if (!picks[i])
 			continue;
 		if (!of)
-			of = shares_of(w, name, e->name, err);
+			of = shares_of(w, name, e->name, false, err);
 		if (!of)
 			return -1;
 		if (replaces(w, &of[i], e))
 			of[i] = (struct share){ .replicas = e->replicas, .entry = at };
 		w->shared[i] = true;
-		if (w->by_entry[i] && !told) {
-			if (target_name(other, w->config,
-				    &w->config->sharing.entries[w->by_entry[i] - 1], err) < 0)
-				return -1;
-			told = strcmp(name, other) != 0;
-			offer_unit_text(&w->units.v[i], w->inv, unit);
-			if (told && note_entry(w, e, err,
-					    "%s is offered twice, as '%s' and as '%s'", unit,
-					    other, name) < 0)
-				return -1;
-		}
+		if (!told)
+			told = note_twice(w, i, e, name, err);
+		if (told < 0)
+			return -1;
 		w->by_entry[i] = at + 1;
 	}
 	return 0;
@@ -291,6 +292,22 @@ static int share_all(struct work *w, struct error *err)
 	return 0;
 }
 
+/* Before all else: what is cut is not shared besides. */
+static int cut_all(struct work *w, struct error *err)
+{
+	for (size_t k = 0; k < w->cuts.n; k++) {
+		const struct offer_cut *c = &w->cuts.v[k];
+		struct share *of = shares_of(w, c->profile->name, c->set->name, true, err);
+
+		if (!of)
+			return -1;
+		of[c->unit] = (struct share){ .replicas = c->count, .entry = (uint32_t)k };
+		w->shared[c->unit] = true;
+		w->cut[c->unit] = true;
+	}
+	return 0;
+}
+
 static int keep_plain(struct work *w, struct error *err)
 {
 	struct share *of;
@@ -300,7 +317,7 @@ static int keep_plain(struct work *w, struct error *err)
 
 		if (w->shared[i])
 			continue;
-		of = shares_of(w, name, name, err);
+		of = shares_of(w, name, name, false, err);
 		if (!of)
 			return -1;
 		of[i].plain = true;
@@ -308,9 +325,9 @@ static int keep_plain(struct work *w, struct error *err)
 	return 0;
 }
 
-/* @share: as in struct offer_device. */
+/* @share: as in struct offer_device; @profile: NULL, or whose slices they are. */
 static int add_device(struct resource *r, const struct offer_unit *u, uint32_t replica,
-	uint32_t share, struct error *err)
+	uint32_t share, const char *profile, struct error *err)
 {
 	struct offer_device *d = &r->devices[r->n_devices++];
 
@@ -321,9 +338,88 @@ static int add_device(struct resource *r, const struct offer_unit *u, uint32_t r
 	d->share = share;
 	if (!share)
 		(void)snprintf(d->id, sizeof(d->id), "%s", u->uuid);
-	else if (!device_id_make(d->id, sizeof(d->id), u->uuid, replica))
+	else if (profile ? !device_id_make_slice(d->id, sizeof(d->id), u->uuid, profile,
+				   replica)
+			 : !device_id_make(d->id, sizeof(d->id), u->uuid, replica))
 		return error_set(err, ERR_LIMIT, "device ID of '%s' is too long", u->uuid);
 	return 0;
+}
+
+static int add_devices(struct resource *r, const struct offer_unit *u, uint32_t n,
+	uint32_t share, const char *profile, struct error *err)
+{
+	for (uint32_t k = 0; k < n; k++)
+		if (add_device(r, u, k, share, profile, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* Slices of a profile may be another part of each device: a share for each. */
+static int finish_cut(struct work *w, const struct draft *d, struct resource *r,
+	struct error *err)
+{
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		const struct share *s = &d->of[i];
+		const struct offer_cut *c = &w->cuts.v[s->entry];
+
+		if (!s->replicas)
+			continue;
+		r->shares[r->n_shares++] = (struct offer_share){ .replicas = c->count,
+			.weight = c->profile->weight,
+			.weights = c->weights,
+			.isolation = c->profile->isolation };
+		if (add_devices(r, &w->units.v[i], c->count, r->n_shares, d->name, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int finish_shared(struct work *w, const struct draft *d, struct resource *r,
+	struct error *err)
+{
+	const struct sharing *s = &w->config->sharing;
+
+	for (size_t i = 0; i < s->n_entries; i++)
+		r->shares[i] = (struct offer_share){ .replicas = s->entries[i].replicas,
+			.weight = 1,
+			.weights = s->entries[i].replicas,
+			.isolation = s->entries[i].isolation };
+	r->n_shares = (uint32_t)s->n_entries;
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		const struct offer_unit *u = &w->units.v[i];
+
+		if (d->of[i].plain && add_device(r, u, 0, /* share= */ 0, NULL, err) < 0)
+			return -1;
+		if (add_devices(r, u, d->of[i].replicas, d->of[i].entry + 1, NULL, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The line of the config that makes most of these devices; 0: not from a file. */
+static uint32_t line_of(const struct work *w, const struct draft *d)
+{
+	const struct share *most = NULL;
+
+	for (uint32_t i = 0; i < w->units.n; i++)
+		if (d->of[i].replicas && (!most || d->of[i].replicas > most->replicas))
+			most = &d->of[i];
+	if (!most)
+		return 0;
+	return d->cut ? w->cuts.v[most->entry].profile->pos.line
+		      : w->config->sharing.entries[most->entry].pos.line;
+}
+
+static int too_many(const struct work *w, const struct draft *d, uint64_t n, struct error *err)
+{
+	uint32_t line = line_of(w, d);
+	char text[24] = "";
+
+	if (line)
+		(void)snprintf(text, sizeof(text), " (line %" PRIu32 ")", line);
+	return error_set(err, ERR_LIMIT,
+		"resource '%s'%s: %" PRIu64 " devices make more than %d on this node", d->name,
+		text, n, OFFER_DEVICES_MAX);
 }
 
 static int finish(struct work *w, const struct draft *d, uint64_t *total, struct error *err)
@@ -338,32 +434,22 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 	for (uint32_t i = 0; i < w->units.n; i++) {
 		n += (uint64_t)d->of[i].plain + d->of[i].replicas;
 		if (d->of[i].replicas) {
-			r->strategy = s->strategy;
-			r->fail_requests_greater_than_one = s->fail_requests_greater_than_one;
+			r->strategy = d->cut ? SHARING_SLICES : s->strategy;
+			r->fail_requests_greater_than_one =
+				!d->cut && s->fail_requests_greater_than_one;
 		}
 		if (d->of[i].replicas > r->replicas)
 			r->replicas = d->of[i].replicas;
 	}
 	*total += n;
 	if (*total > OFFER_DEVICES_MAX)
-		return error_set(err, ERR_LIMIT,
-			"resource '%s': %" PRIu64 " devices make more than %d on this node",
-			r->name, n, OFFER_DEVICES_MAX);
+		return too_many(w, d, n, err);
 	r->devices = calloc(n ? n : 1, sizeof(*r->devices));
-	r->shares = calloc(s->n_entries + 1, sizeof(*r->shares));
+	r->shares = calloc((d->cut ? w->units.n : s->n_entries) + 1, sizeof(*r->shares));
 	if (!r->devices || !r->shares)
 		return error_nomem(err);
-	for (size_t i = 0; i < s->n_entries; i++)
-		r->shares[i] = (struct offer_share){ .replicas = s->entries[i].replicas,
-			.isolation = s->entries[i].isolation };
-	r->n_shares = (uint32_t)s->n_entries;
-	for (uint32_t i = 0; i < w->units.n; i++) {
-		if (d->of[i].plain && add_device(r, &w->units.v[i], 0, /* share= */ 0, err) < 0)
-			return -1;
-		for (uint32_t k = 0; k < d->of[i].replicas; k++)
-			if (add_device(r, &w->units.v[i], k, d->of[i].entry + 1, err) < 0)
-				return -1;
-	}
+	if (d->cut ? finish_cut(w, d, r, err) < 0 : finish_shared(w, d, r, err) < 0)
+		return -1;
 	return resource_build_index(r, err);
 }
 
@@ -382,9 +468,12 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 
 	for (uint32_t k = 0; k < w->n_drafts; k++) {
 		const struct share *s = &w->drafts[k].of[i];
-		const struct replicated *own = &w->config->sharing.entries[s->entry];
+		const struct replicated *own;
 
-		if (!s->replicas || own->isolation.memory == ISOLATION_MEMORY_NONE)
+		if (w->drafts[k].cut || !s->replicas)
+			continue;
+		own = &w->config->sharing.entries[s->entry];
+		if (own->isolation.memory == ISOLATION_MEMORY_NONE)
 			continue;
 		e = own;
 		replicas = s->replicas;
@@ -456,22 +545,23 @@ int offer_new(struct offer **ret, const struct inventory *inv, const struct conf
 		return error_nomem(err);
 	if (offer_units_make(&w.units, inv, config, &w.offer->notes, err) < 0)
 		return -1;
+	if (offer_slices_cut(&w.cuts, &w.units, inv, config, &w.offer->notes,
+		    &w.offer->warnings, err) < 0)
+		return -1;
 	room = (size_t)w.units.n + 1;
 	w.shared = calloc(room, sizeof(*w.shared));
+	w.cut = calloc(room, sizeof(*w.cut));
 	w.by_entry = calloc(room, sizeof(*w.by_entry));
 	w.noted = calloc(config->sharing.n_entries + 1, sizeof(*w.noted));
-	w.drafts = calloc(room + config->sharing.n_entries, sizeof(*w.drafts));
-	if (!w.shared || !w.by_entry || !w.noted || !w.drafts)
+	w.drafts = calloc(room + config->sharing.n_entries + w.cuts.n, sizeof(*w.drafts));
+	if (!w.shared || !w.cut || !w.by_entry || !w.noted || !w.drafts)
 		return error_nomem(err);
-	if (share_all(&w, err) < 0 || keep_plain(&w, err) < 0)
+	if (cut_all(&w, err) < 0 || share_all(&w, err) < 0 || keep_plain(&w, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < w.units.n && config->sharing.n_entries; i++)
 		if (note_limits(&w, i, err) < 0)
 			return -1;
 	if (finish_all(&w, err) < 0)
-		return -1;
-	if (config->n_slices &&
-		note(&w, err, "sharing.slices: software slices come in a later version") < 0)
 		return -1;
 	*ret = STEAL_PTR(w.offer);
 	return 0;
@@ -485,6 +575,7 @@ struct offer *offer_free(struct offer *o)
 		resource_fini(&o->resources[i]);
 	free(o->resources);
 	strv_fini(&o->notes);
+	strv_fini(&o->warnings);
 	free(o);
 	return NULL;
 }

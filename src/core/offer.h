@@ -6,10 +6,10 @@
  * of "decide": a pure function, deterministic, the same for every caller (agent, `config check`,
  * tests). Health is not part of it: an unhealthy GPU keeps its devices, so that they can come back.
  *
- * Steps (device-plugin.md sections 4, 5.3 and 7): each usable GPU or MIG device gets a resource by
- * pattern and MIG strategy; each sharing entry in order picks devices of its resource and
- * replicates them, under a new name if so configured. Devices that no entry picks stay plain under
- * the original name.
+ * Steps, as NVIDIA's plugin has them: each usable GPU or MIG device gets a resource by pattern and
+ * MIG strategy; each sharing entry in order picks devices of its resource and replicates them,
+ * under a new name if so configured. Devices that no entry picks stay plain under the original
+ * name.
  *
  * MIG strategies. none: GPUs are whole, whatever their MIG mode. mixed: a GPU with MIG on is its
  * MIG devices, "nvidia.com/mig-<profile>" each. single: the same, all of them "nvidia.com/gpu".
@@ -36,6 +36,9 @@
  * and the others are not touched by it. The display GPU of a DGX station is left out without a
  * note, as with NVIDIA.
  *
+ * What `slices` cuts is cut first (core/offer/slices.h), and is neither shared besides nor whole; a note
+ * says so where an entry means it too.
+ *
  * Memory limits of the replicas of a GPU that come to more than it has are offered as they are
  * written, with a note; one that is more than the whole GPU counts as the whole (core/slice.h).
  * Thread: any (pure).
@@ -43,7 +46,7 @@
 #include "core/config.h"
 #include "core/gpu.h"
 
-#define DEVICE_ID_MAX 128 /* "<uuid>::<replica>" */
+#define DEVICE_ID_MAX 128 /* "<uuid>::<replica>", "<uuid>::<profile>::<number>" */
 
 #define OFFER_WHOLE UINT32_MAX
 #define OFFER_GPU   "nvidia.com/gpu"
@@ -58,9 +61,11 @@ struct offer_device {
 	uint32_t share; /* position + 1 in the resource's shares; 0: not shared */
 };
 
-/* How the physical devices are shared that a sharing entry has picked. */
+/* How the physical devices are shared that a sharing entry has picked, or one that is cut into slices. */
 struct offer_share {
-	uint32_t replicas;
+	uint32_t replicas; /* of one device; of a profile: slices of it */
+	uint32_t weight;   /* of one of them */
+	uint64_t weights;  /* of all that the device is divided into, by other profiles too */
 	struct isolation isolation;
 };
 
@@ -68,12 +73,14 @@ struct resource {
 	char name[RESOURCE_NAME_MAX];
 	char original
 		[RESOURCE_NAME_MAX]; /* before renaming; of the first entry if there are more */
-	enum sharing_strategy strategy; /* SHARING_NONE: plain devices */
-	uint32_t replicas;              /* 1 for plain devices; the greatest if they differ */
+	enum sharing_strategy
+		strategy;  /* SHARING_NONE: plain devices; SHARING_SLICES: a profile */
+	uint32_t replicas; /* 1 for plain devices; the greatest if they differ */
 	bool fail_requests_greater_than_one;
 	struct offer_device *devices; /* sorted by GPU, MIG device, replica */
 	uint32_t n_devices;
-	struct offer_share *shares; /* of all sharing entries, in their order */
+	struct offer_share *shares; /* of all sharing entries, in their order; of a profile: of
+				       each device that has it */
 	uint32_t n_shares;
 	uint32_t *index; /* hash of ids to positions + 1, for resource_find(); NULL: none */
 	uint32_t index_slots; /* a power of two */
@@ -83,6 +90,8 @@ struct offer {
 	struct resource *resources; /* sorted by name */
 	uint32_t n;
 	struct strv notes; /* for people: what could not be offered and why */
+	struct strv
+		warnings; /* the same, of what nobody gets or who takes it from the others */
 };
 
 /* Total devices of one node; kubelet takes 4 MiB in one message. */
@@ -113,9 +122,16 @@ const struct offer_device *resource_find(const struct resource *r, const char *i
 /* The same in all that is offered, and the same positions in the inventory. */
 bool resource_equal(const struct resource *a, const struct resource *b);
 
-/* Replica IDs (section 4.2). device_id_make() returns false if the id does not fit. */
+/* Replica IDs, as NVIDIA's plugin makes them: UUID::N. device_id_make() returns false if the id does not
+ * fit. */
 bool device_id_make(char *ret, size_t cap, const char *uuid, uint32_t replica);
-bool device_id_is_replica(const char *id);
+/*
+ * The same of a slice of a profile, whose resource is named @resource: "GPU-...::gpu.small::0". The name is
+ * in it, so no two profiles of a device share an id, and each keeps its ids whatever becomes of the others.
+ */
+bool device_id_make_slice(char *ret, size_t cap, const char *uuid, const char *resource,
+	uint32_t number);
+bool device_id_is_replica(const char *id);     /* or a slice */
 size_t device_id_physical_len(const char *id); /* up to the first "::" */
 
 /* `*` matches any run of characters; the rest is literal; the whole text must match. */

@@ -2,12 +2,15 @@
 #pragma once
 
 /*
- * Which devices to prefer for a container (GetPreferredAllocation; device-plugin.md 5.5 and 13.6).
+ * Which devices to prefer for a container (GetPreferredAllocation).
  *
  * Whole GPUs: aligned, the set that NVIDIA's search would choose, ties included, without its
  * cost: exact up to PREFER_EXACT_GPUS available GPUs, above that a heuristic (prefer/search.h).
  * Replicas and MIG devices: greedy, distributed or packed, first by how many replicas of a device
  * are taken, then by how much of its GPU is: so MIG devices are gathered on a GPU by `packed`.
+ *
+ * Several slices of a profile come from one device where one has room for all, chosen in the same way:
+ * together they are one larger slice there (core/slice.h).
  *
  * Softer than NVIDIA where it breaks admissions: an id in @available that the resource does not
  * have is passed over, and a GPU with a fault is left out as long as enough others are there.

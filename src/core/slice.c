@@ -73,36 +73,64 @@ static int count_parts(struct part *parts, uint32_t *ret_n, const struct resourc
 	return 0;
 }
 
+void slice_time(struct slice_gpu *ret, const struct offer_share *s, uint32_t k)
+{
+	uint64_t weight = (uint64_t)s->weight * k;
+	uint64_t all = s->weights > weight ? s->weights : weight, cap;
+
+	ret->weight = weight < SLICE_WEIGHT_MAX ? (uint32_t)weight : SLICE_WEIGHT_MAX;
+	ret->cap = 0;
+	if (s->isolation.compute != ISOLATION_COMPUTE_CAPPED)
+		return;
+	cap = all ? weight * SLICE_CAP_ALL / all : SLICE_CAP_ALL; /* 40 millions, times one */
+	ret->cap = cap ? (uint32_t)cap : 1;                       /* 0 would be no cap */
+}
+
+static int plan_memory(struct slice_gpu *g, const struct part *p, const struct resource *r,
+	const struct inventory *inv, const struct offer_share *s, struct error *err)
+{
+	const struct offer_device *d = p->device;
+
+	g->memory = slice_limit(&s->isolation, s->replicas, slice_usable(inv, d->gpu, d->mig),
+		p->count);
+	if (g->memory == 0 && slice_usable(inv, d->gpu, d->mig))
+		return error_set(err, ERR_INVALID,
+			"resource \"%s\": a replica's part of '%s' is less than 2 MiB of memory "
+			"(isolation.memory)",
+			r->name, g->uuid);
+	if (g->memory == 0)
+		return error_set(err, ERR_UNAVAILABLE,
+			"resource \"%s\": the memory of '%s' is not known, so no part of it can be "
+			"given (isolation.memory)",
+			r->name, g->uuid);
+	return 0;
+}
+
 static int plan_part(struct slice_plan *plan, const struct part *p, const struct resource *r,
 	const struct inventory *inv, struct error *err)
 {
-	static const struct isolation none = { .memory = ISOLATION_MEMORY_NONE };
+	static const struct offer_share none = { .replicas = 1, .weight = 1, .weights = 1 };
 	const struct offer_device *d = p->device;
 	const struct offer_share *s =
-		d->share && d->share <= r->n_shares ? &r->shares[d->share - 1] : NULL;
-	const struct isolation *isolation = s ? &s->isolation : &none;
+		d->share && d->share <= r->n_shares ? &r->shares[d->share - 1] : &none;
 	struct slice_gpu *g = &plan->gpus[plan->n++];
 	const char *uuid =
 		d->mig == OFFER_WHOLE ? inv->gpus[d->gpu].uuid : inv->mig[d->mig].uuid;
 
 	memcpy(g->uuid, uuid, strlen(uuid) + 1);
-	g->memory = slice_limit(isolation, s ? s->replicas : 1,
-		slice_usable(inv, d->gpu, d->mig), p->count);
-	if (g->memory == SLICE_UNLIMITED)
+	if (plan_memory(g, p, r, inv, s, err) < 0)
+		return -1;
+	slice_time(g, s, p->count);
+	if (!isolation_enforces(&s->isolation))
 		return 0;
 	plan->wanted = true;
-	if (isolation->unhooked > plan->unhooked)
-		plan->unhooked = isolation->unhooked;
-	if (g->memory == 0 && slice_usable(inv, d->gpu, d->mig))
-		return error_set(err, ERR_INVALID,
-			"resource \"%s\": a replica's part of '%s' is less than 2 MiB of memory "
-			"(isolation.memory)",
-			r->name, uuid);
-	if (g->memory == 0)
-		return error_set(err, ERR_UNAVAILABLE,
-			"resource \"%s\": the memory of '%s' is not known, so no part of it can be "
-			"given (isolation.memory)",
-			r->name, uuid);
+	if (s->isolation.unhooked > plan->unhooked)
+		plan->unhooked = s->isolation.unhooked;
+	if (s->isolation.compute == ISOLATION_COMPUTE_NONE)
+		return 0;
+	if (!plan->compute || s->isolation.class_ == SLICE_CLASS_BATCH)
+		plan->class_ = s->isolation.class_;
+	plan->compute = true;
 	return 0;
 }
 
@@ -115,7 +143,7 @@ int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 
 	*ret = (struct slice_plan){ .wanted = false };
 	for (uint32_t i = 0; i < r->n_shares; i++)
-		isolates = isolates || r->shares[i].isolation.memory != ISOLATION_MEMORY_NONE;
+		isolates = isolates || isolation_enforces(&r->shares[i].isolation);
 	if (!isolates) /* many devices are fine without a slice */
 		return 0;
 	if (count_parts(parts, &n, r, ids, n_ids, err) < 0)
@@ -126,13 +154,29 @@ int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 	return 0;
 }
 
+void slice_plan_open(struct slice_plan *plan)
+{
+	plan->unhooked = UNHOOKED_REPORT;
+	plan->compute = false;
+	plan->class_ = SLICE_CLASS_BATCH;
+	for (uint32_t i = 0; i < plan->n; i++) {
+		plan->gpus[i].memory = SLICE_UNLIMITED;
+		plan->gpus[i].weight = 1;
+		plan->gpus[i].cap = 0;
+	}
+}
+
 bool slice_plan_equal(const struct slice_plan *a, const struct slice_plan *b)
 {
-	if (a->wanted != b->wanted || a->unhooked != b->unhooked || a->n != b->n)
+	if (a->wanted != b->wanted || a->unhooked != b->unhooked || a->n != b->n ||
+		a->compute != b->compute || (a->compute && a->class_ != b->class_))
 		return false;
-	for (uint32_t i = 0; i < a->n; i++)
-		if (a->gpus[i].memory != b->gpus[i].memory ||
-			strcmp(a->gpus[i].uuid, b->gpus[i].uuid) != 0)
+	for (uint32_t i = 0; i < a->n; i++) {
+		const struct slice_gpu *x = &a->gpus[i], *y = &b->gpus[i];
+
+		if (x->memory != y->memory || strcmp(x->uuid, y->uuid) != 0 ||
+			(a->compute && (x->weight != y->weight || x->cap != y->cap)))
 			return false;
+	}
 	return true;
 }

@@ -2,9 +2,13 @@
 #pragma once
 
 /*
- * What the config's `isolation` gives a container: how much memory of which GPU. One slice is one
- * allocation. Of k replicas of one physical device it has k times what one has, and one row for each
- * physical device.
+ * What the config's `isolation` and `slices` give a container: how much memory and time of which GPU. One
+ * slice is one allocation. Of k replicas, or k slices of a profile, of one physical device it has k times
+ * what one has, and one row for each physical device.
+ *
+ * Time: a replica weighs 1, a slice of a profile what that says. Where it is capped, it has its part of all
+ * that the device is divided into and no more: of `replicas`, or of the weights of all slices there. A
+ * container has the class latency if all its devices that isolate compute say so.
  *
  * equal: the part of one replica is what CUDA calls the total of the device, divided by its replicas;
  * a percentage is of the same total; an amount is taken as it is. All are rounded down to SLICE_GRAIN,
@@ -24,17 +28,28 @@
 #define SLICE_PLAN_GPUS 16    /* physical devices of one slice */
 #define SLICE_UNLIMITED UINT64_MAX
 
+#define SLICE_WEIGHT_MAX 10000   /* what turns can tell apart: TURNS_WEIGHT_MAX */
+#define SLICE_CAP_ALL    1000000 /* the whole GPU */
+#define SLICE_CAP_MIN    1000    /* the least that a config should say */
+
 struct slice_gpu {
 	char uuid[GPU_UUID_MAX];
 	uint64_t memory; /* bytes; SLICE_UNLIMITED */
+	uint32_t weight; /* 1 to SLICE_WEIGHT_MAX; says nothing without .compute */
+	uint32_t cap;    /* millionths of the GPU, at most SLICE_CAP_ALL; 0: none */
 };
 
 struct slice_plan {
-	bool wanted; /* else there is nothing to enforce, and the rest says nothing */
+	bool wanted;  /* else there is nothing to enforce, and the rest says nothing */
+	bool compute; /* it takes turns on the GPU */
+	enum slice_class class_;          /* says nothing without .compute */
 	enum isolation_unhooked unhooked; /* the strictest of those that its devices have */
 	uint32_t n;
 	struct slice_gpu gpus[SLICE_PLAN_GPUS]; /* in the order of the ids */
 };
+
+/* What @k of @s are of the time of one device; .memory is not touched. */
+void slice_time(struct slice_gpu *ret, const struct offer_share *s, uint32_t k);
 
 /* What CUDA calls the total of a device at these positions of the inventory; 0: not known. */
 uint64_t slice_usable(const struct inventory *inv, uint32_t gpu, uint32_t mig);
@@ -56,4 +71,8 @@ int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 	const struct inventory *inv, const char *const *ids, size_t n_ids,
 	struct error *err) MUST_USE;
 
+/* Isolation was taken away: what nothing is enforced of any more. The slice stays one. */
+void slice_plan_open(struct slice_plan *plan);
+
+/* The same in all that says something. */
 bool slice_plan_equal(const struct slice_plan *a, const struct slice_plan *b);

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/label-set.h"
+#include "core/labels/set.h"
 
 /* PCI Local Bus Specification 3.0, chapter 6 and appendix H. */
 enum {

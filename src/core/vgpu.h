@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What a vGPU tells its guest about the host, in a capability of its PCI configuration space
- * (device-plugin.md 10.7): signature "VF", then records of an id, a length and data, of which
- * record 0 holds version and branch of the host's driver.
+ * What a vGPU tells its guest about the host, in a capability of its PCI configuration space:
+ * signature "VF", then records of an id, a length and data, of which record 0 holds version and
+ * branch of the host's driver.
  * Thread: any (pure).
  */
 #include "core/labels.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "gpu/client.h"
-#include "gpu/reading.h"
+#include "gpu/client/client.h"
+#include "gpu/client/reading.h"
 
 #define BACKOFF_CRASH_NS  (100 * NS_PER_MS)
 #define BACKOFF_DRIVER_NS (1 * NS_PER_SEC)

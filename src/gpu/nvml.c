@@ -83,9 +83,9 @@ const char *nvml_strerror(const struct nvml *n, nvmlReturn_t code)
 }
 
 /*
- * The order of NVIDIA's device plugin (reference: device-plugin.md section 3); the library that is
- * found is opened by its resolved name, as there. But links are followed as a process in that root
- * would: an absolute one of a driver container does not lead to a library of ours.
+ * The order of NVIDIA's device plugin; the library that is found is opened by its resolved name,
+ * as there. But links are followed as a process in that root would: an absolute one of a driver
+ * container does not lead to a library of ours.
  */
 static bool find_below(char ret[PATH_MAX], const char *root)
 {

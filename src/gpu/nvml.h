@@ -9,7 +9,7 @@
  * asks whether a symbol is there, and an old driver never stops a start.
  *
  * The functions have numbers as well, by which one process can tell another where it is
- * (gpu/worker-proto.h). The numbers are only valid within one build.
+ * (gpu/worker/proto.h). The numbers are only valid within one build.
  *
  * NVML keeps device files open from its init on, even of GPUs that nobody asks about (measured
  * with driver 580), and a library that was loaded cannot be replaced by that of an upgraded driver.

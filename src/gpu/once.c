@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/time.h"
-#include "gpu/client.h"
+#include "gpu/client/client.h"
 
 #define ENDING_MAX_NS (500 * NS_PER_MS)
 /* Starts of the worker for one answer: each GPU may hang once, and a crash is tried once more. */

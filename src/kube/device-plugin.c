@@ -144,9 +144,9 @@ static void forget_watch(struct watch *w)
 
 /*
  * Kubelets up to 1.36 key their clients by resource name alone: when an old stream ends after a
- * new registration, they disconnect the new one (kubernetes.md 1.4). So before we register, our
- * streams are ended and the kubelet has hung up, which it does once it has taken note. A peer that
- * does not hang up is waited for a second only.
+ * new registration, they disconnect the new one. So before we register, our streams are ended and
+ * the kubelet has hung up, which it does once it has taken note. A peer that does not hang up is
+ * waited for a second only.
  */
 static bool drained(struct plugin *p, uint64_t now)
 {

@@ -227,53 +227,82 @@ static int id_lists_alloc(struct id_lists *ret, struct arena *a, size_t n, const
 	return 0;
 }
 
-int allocate_request_encode(struct buf *b, const struct id_list *containers, size_t n,
-	struct error *err)
+/*
+ * Two messages are lists of lists of ids: a field that repeats a message, which has a field that
+ * repeats a string, and nothing else. They go by protobuf-c's description of that field, since
+ * each has C types of its own.
+ */
+static size_t get_list(const ProtobufCMessage *m, void *ret_pointer)
 {
-	CLEANUP(arena_freep) struct arena *a = build_arena();
-	V1beta1__AllocateRequest m = V1BETA1__ALLOCATE_REQUEST__INIT;
-	V1beta1__ContainerAllocateRequest *v;
-	void **pointers;
-	size_t i;
+	const ProtobufCFieldDescriptor *f = m->descriptor->fields;
+	size_t n;
 
-	v = a ? message_array(a, n, sizeof(*v), &pointers) : NULL;
-	if (!v)
-		return error_nomem(err);
-	for (i = 0; i < n; i++) {
-		v1beta1__container_allocate_request__init(&v[i]);
-		v[i].n_devices_ids = containers[i].n;
-		v[i].devices_ids = borrow_list(&containers[i]);
-	}
-	m.n_container_requests = n;
-	m.container_requests = (V1beta1__ContainerAllocateRequest **)pointers;
-	return message_encode(b, "AllocateRequest", &m.base, err);
+	memcpy(&n, (const char *)m + f->quantifier_offset, sizeof(n));
+	memcpy(ret_pointer, (const char *)m + f->offset, sizeof(void *));
+	return n;
 }
 
-int allocate_request_decode(struct id_lists *ret, const uint8_t *data, size_t len,
-	struct error *err)
+static void set_list(ProtobufCMessage *m, size_t n, const void *pointer)
 {
-	static const char what[] = "AllocateRequest";
-	CLEANUP(arena_freep) struct arena *a = NULL;
-	const V1beta1__AllocateRequest *m;
-	ProtobufCMessage *base;
-	struct id_lists l = { .n = 0 };
-	size_t i, total = 0;
+	const ProtobufCFieldDescriptor *f = m->descriptor->fields;
 
-	if (message_decode(&v1beta1__allocate_request__descriptor, what, data, len, &base, &a,
-		    err) < 0)
+	memcpy((char *)m + f->quantifier_offset, &n, sizeof(n));
+	memcpy((char *)m + f->offset, &pointer, sizeof(pointer));
+}
+
+static int id_lists_encode(struct buf *b, ProtobufCMessage *m, const struct id_list *containers,
+	size_t n, struct error *err)
+{
+	const ProtobufCMessageDescriptor *type = m->descriptor->fields->descriptor;
+	CLEANUP(arena_freep) struct arena *a = build_arena();
+	void **pointers;
+
+	if (!a || !message_array(a, n, type->sizeof_message, &pointers))
+		return error_nomem(err);
+	for (size_t i = 0; i < n; i++) {
+		type->message_init(pointers[i]);
+		set_list(pointers[i], containers[i].n, containers[i].v);
+	}
+	set_list(m, n, pointers);
+	return message_encode(b, m->descriptor->short_name, m, err);
+}
+
+static int id_lists_decode(struct id_lists *ret, const ProtobufCMessageDescriptor *type,
+	const uint8_t *data, size_t len, struct error *err)
+{
+	CLEANUP(arena_freep) struct arena *a = NULL;
+	const char *what = type->short_name;
+	ProtobufCMessage *base, **containers;
+	struct id_lists l = { .n = 0 };
+	size_t n, total = 0;
+
+	if (message_decode(type, what, data, len, &base, &a, err) < 0)
 		return -1;
-	m = (const V1beta1__AllocateRequest *)base;
-	if (id_lists_alloc(&l, a, m->n_container_requests, what, err) < 0)
+	n = get_list(base, &containers);
+	if (id_lists_alloc(&l, a, n, what, err) < 0)
 		return -1;
-	for (i = 0; i < l.n; i++) {
-		l.v[i].v = (const char *const *)m->container_requests[i]->devices_ids;
-		l.v[i].n = m->container_requests[i]->n_devices_ids;
+	for (size_t i = 0; i < n; i++) {
+		l.v[i].n = get_list(containers[i], &l.v[i].v);
 		if (count_ids(&total, l.v[i].n, what, err) < 0)
 			return -1;
 	}
 	*ret = l;
 	ret->owner = STEAL_PTR(a);
 	return 0;
+}
+
+int allocate_request_encode(struct buf *b, const struct id_list *containers, size_t n,
+	struct error *err)
+{
+	V1beta1__AllocateRequest m = V1BETA1__ALLOCATE_REQUEST__INIT;
+
+	return id_lists_encode(b, &m.base, containers, n, err);
+}
+
+int allocate_request_decode(struct id_lists *ret, const uint8_t *data, size_t len,
+	struct error *err)
+{
+	return id_lists_decode(ret, &v1beta1__allocate_request__descriptor, data, len, err);
 }
 
 int pre_start_request_encode(struct buf *b, const struct id_list *ids, struct error *err)
@@ -312,50 +341,16 @@ int pre_start_request_decode(struct id_lists *ret, const uint8_t *data, size_t l
 int prefer_response_encode(struct buf *b, const struct id_list *containers, size_t n,
 	struct error *err)
 {
-	CLEANUP(arena_freep) struct arena *a = build_arena();
 	V1beta1__PreferredAllocationResponse m = V1BETA1__PREFERRED_ALLOCATION_RESPONSE__INIT;
-	V1beta1__ContainerPreferredAllocationResponse *v;
-	void **pointers;
-	size_t i;
 
-	v = a ? message_array(a, n, sizeof(*v), &pointers) : NULL;
-	if (!v)
-		return error_nomem(err);
-	for (i = 0; i < n; i++) {
-		v1beta1__container_preferred_allocation_response__init(&v[i]);
-		v[i].n_device_ids = containers[i].n;
-		v[i].device_ids = borrow_list(&containers[i]);
-	}
-	m.n_container_responses = n;
-	m.container_responses = (V1beta1__ContainerPreferredAllocationResponse **)pointers;
-	return message_encode(b, "PreferredAllocationResponse", &m.base, err);
+	return id_lists_encode(b, &m.base, containers, n, err);
 }
 
 int prefer_response_decode(struct id_lists *ret, const uint8_t *data, size_t len,
 	struct error *err)
 {
-	static const char what[] = "PreferredAllocationResponse";
-	CLEANUP(arena_freep) struct arena *a = NULL;
-	const V1beta1__PreferredAllocationResponse *m;
-	ProtobufCMessage *base;
-	struct id_lists l = { .n = 0 };
-	size_t i, total = 0;
-
-	if (message_decode(&v1beta1__preferred_allocation_response__descriptor, what, data, len,
-		    &base, &a, err) < 0)
-		return -1;
-	m = (const V1beta1__PreferredAllocationResponse *)base;
-	if (id_lists_alloc(&l, a, m->n_container_responses, what, err) < 0)
-		return -1;
-	for (i = 0; i < l.n; i++) {
-		l.v[i].v = (const char *const *)m->container_responses[i]->device_ids;
-		l.v[i].n = m->container_responses[i]->n_device_ids;
-		if (count_ids(&total, l.v[i].n, what, err) < 0)
-			return -1;
-	}
-	*ret = l;
-	ret->owner = STEAL_PTR(a);
-	return 0;
+	return id_lists_decode(ret, &v1beta1__preferred_allocation_response__descriptor, data,
+		len, err);
 }
 
 /* --- preferred allocation: the request --- */

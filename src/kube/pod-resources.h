@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Who holds which device: the kubelet's PodResources v1 API (kubernetes.md section 2), as plain
- * data, and its client. One List per look; RESOURCE_EXHAUSTED means "ask later".
+ * Who holds which device: the kubelet's PodResources v1 API, as plain data, and its client. One
+ * List per look; RESOURCE_EXHAUSTED means "ask later".
  * Thread: loop for the client; any for the data.
  */
 #include "kube/rpc.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * The order of a change (mig.md section 6), made safe:
+ * The order of a change, which is mig-parted's, made safe:
  *
  *	apply-start
  *	read, plan every GPU			what cannot be is refused here

@@ -24,7 +24,7 @@ struct profile_answer {
 	bool named; /* .info.name is NVML's */
 };
 
-/* The v3 struct is left alone: driver 580 writes its name to the wrong place (nvml.md 6). */
+/* The v3 struct is left alone: driver 580 writes its name to the wrong place. */
 static nvmlReturn_t ask_profile(struct mig_session *s, nvmlDevice_t d, uint32_t number,
 	struct profile_answer *ret)
 {
@@ -60,8 +60,8 @@ static nvmlReturn_t ask_profile(struct mig_session *s, nvmlDevice_t d, uint32_t 
 }
 
 /*
- * The name is computed (mig.md 2.1), as names change with the driver. Attributes come from the
- * number, and of numbers newer than this program from NVML's own name.
+ * The name is computed (core/mig/profile.h), as names change with the driver. Attributes come from
+ * the number, and of numbers newer than this program from NVML's own name.
  */
 static bool name_profile(struct mig_gi_profile *p, const struct profile_answer *a,
 	uint64_t total_mib)
@@ -223,8 +223,8 @@ static int read_ci_kinds(struct mig_session *s, struct mig_ci_kinds *ret, nvmlGp
 }
 
 /*
- * Of several profiles with as many slices, the one with the most multiprocessors: the double-memory
- * 1g instance has a larger default CI than its plain one ("rev1", mig.md 16.5).
+ * Of several profiles with as many slices, the one with the most multiprocessors: the
+ * double-memory 1g instance has a larger default CI than its plain one (NVML's "rev1").
  */
 static const struct mig_ci_kind *best_kind(const struct mig_ci_kinds *k, uint32_t slices)
 {

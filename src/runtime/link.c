@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/link.h"
 
-#include "abi/slice-dir.h"
-#include "runtime/sys.h"
+#include "runtime/socket.h"
 #include "runtime/warn.h"
 #include "runtime/wiped.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/un.h>
-
-#ifndef F_GET_SEALS
-#	define F_GET_SEALS 1034
-#endif
-#ifndef F_SEAL_SHRINK
-#	define F_SEAL_SHRINK 2
-#	define F_SEAL_GROW   4
-#endif
 
 #define RETRY_MS       300 /* for each later try, while the arbiter cannot be reached */
 #define BACK_OFF_MS    100 /* between two such tries, doubled up to the most */
@@ -26,14 +15,6 @@
 #define PAUSE_MS       2 /* between two connects of one try, doubled up to the most */
 #define PAUSE_MAX      100
 #define EXCHANGE_TRIES 3 /* of one request, if the other end goes away each time */
-
-/* A descriptor of ours in a process that may close what it does not know and open another there. */
-struct own_fd {
-	bool have;
-	int fd;
-	dev_t dev;
-	ino_t ino;
-};
 
 struct link {
 	_Atomic uint32_t state;   /* 0: not looked yet; else enum link_state + 1 */
@@ -49,7 +30,7 @@ struct link {
 	uint32_t
 		unanswered; /* of a SLICE_WANT that may have been granted all the same; 0: none */
 	int back_off;
-	char dir[1024];
+	char dir[SOCKET_DIR_MAX];
 };
 
 static _Atomic(void *) root;
@@ -65,177 +46,17 @@ static struct link *link_get(void)
 	return l;
 }
 
-static bool own_fd_is(const struct own_fd *o)
-{
-	struct stat st;
-
-	return o->have && !sys_fstat(o->fd, &st) && st.st_dev == o->dev && st.st_ino == o->ino;
-}
-
-static void own_fd_close(struct own_fd *o)
-{
-	if (own_fd_is(o))
-		(void)sys_close(o->fd);
-	o->have = false;
-}
-
-/* Takes over @fd. */
-static bool own_fd_set(struct own_fd *o, int fd)
-{
-	struct stat st;
-
-	if (sys_fstat(fd, &st)) {
-		(void)sys_close(fd);
-		return false;
-	}
-	*o = (struct own_fd){ .have = true, .fd = fd, .dev = st.st_dev, .ino = st.st_ino };
-	return true;
-}
-
-/* Whether the process is in a slice; then where that lies. */
-static bool find_dir(struct link *l)
-{
-	const char *dir = SLICE_CONTAINER_DIR;
-
-	if (access(dir, F_OK) && (errno == ENOENT || errno == ENOTDIR))
-		dir = secure_getenv(SLICE_DIR_VARIABLE);
-	if (!dir || !*dir)
-		return false;
-	(void)snprintf(l->dir, sizeof(l->dir), "%s", dir);
-	return true;
-}
-
-/* The directory of a socket whose path is too long for an address is opened and named by that. */
-static int connect_socket(const struct link *l)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	int fd = (int)syscall(SYS_socket, AF_UNIX,
-		SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int dir = -1, r;
-
-	if (fd < 0)
-		return -1;
-	if (strlen(l->dir) + sizeof("/" SLICE_SOCKET) <= sizeof(a.sun_path)) {
-		(void)snprintf(a.sun_path, sizeof(a.sun_path), "%.90s/" SLICE_SOCKET, l->dir);
-	} else {
-		dir = sys_open(l->dir, O_PATH | O_DIRECTORY);
-		(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/" SLICE_SOCKET,
-			dir);
-	}
-	r = sys_connect(fd, &a, sizeof(a));
-	if (dir >= 0)
-		(void)sys_close(dir);
-	if (!r)
-		return fd;
-	(void)sys_close(fd);
-	return -1;
-}
-
-static bool send_packet(int fd, const void *packet, size_t len, int pass, int64_t deadline)
-{
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec v = { .iov_len = len };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
-
-	memcpy(&v.iov_base, &packet, sizeof(packet)); /* an iovec has no const */
-	if (pass >= 0) {
-		m.msg_control = &control;
-		m.msg_controllen = sizeof(control);
-		control.head = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS,
-			.cmsg_len = CMSG_LEN(sizeof(int)) };
-		memcpy(CMSG_DATA(&control.head), &pass, sizeof(pass));
-	}
-	return sys_sendmsg(fd, &m, deadline) == (ssize_t)len;
-}
-
-/* Keeps the first descriptor that came, if one is wanted, and closes all others. */
-static void take_fds(struct msghdr *m, int *ret)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		size_t n = c->cmsg_len < CMSG_LEN(0)
-				   ? 0
-				   : (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
-			if (ret && *ret < 0)
-				*ret = fd;
-			else
-				(void)sys_close(fd);
-		}
-	}
-}
-
-/* One packet of exactly @len bytes that answers @ask. */
-static bool recv_packet(int fd, const struct slice_head *ask, uint32_t op, void *packet,
-	size_t len, int *passed, int64_t deadline)
-{
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(4 * sizeof(int))];
-	} control = { 0 };
-	struct iovec v = { .iov_base = packet, .iov_len = len };
-	struct msghdr m = { .msg_iov = &v,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control) };
-	ssize_t n = sys_recvmsg(fd, &m, deadline);
-	struct slice_head head;
-
-	if (n < 0)
-		return false;
-	take_fds(&m, passed);
-	if (n >= (ssize_t)sizeof(head))
-		memcpy(&head, packet, sizeof(head));
-	if (n == (ssize_t)len && !(m.msg_flags & MSG_TRUNC) && head.op == op &&
-		head.tag == ask->tag)
-		return true;
-	errno = n ? EPROTO : EPIPE;
-	return false;
-}
-
 /* Maps the page that came. NULL: it is none of ours. */
 static struct slice_page *map_page(int fd)
 {
-	const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-	struct slice_page *p;
-	struct stat st;
+	struct slice_page *p = socket_map_page(fd, SLICE_PAGE_BYTES);
 
-	if (sys_fstat(fd, &st) || st.st_size != SLICE_PAGE_BYTES ||
-		(syscall(SYS_fcntl, fd, F_GET_SEALS, 0L) & seals) != seals)
-		return NULL;
-	p = mmap(NULL, SLICE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED)
-		return NULL;
-	if (p->magic == SLICE_PAGE_MAGIC && p->version == SLICE_PAGE_VERSION &&
-		p->bytes == SLICE_PAGE_BYTES && p->gpu_count <= SLICE_GPUS_MAX && p->serial &&
-		!madvise(p, SLICE_PAGE_BYTES, MADV_DONTFORK))
+	if (!p || (p->magic == SLICE_PAGE_MAGIC && p->version == SLICE_PAGE_VERSION &&
+			  p->bytes == SLICE_PAGE_BYTES && p->gpu_count <= SLICE_GPUS_MAX &&
+			  p->serial))
 		return p;
 	(void)munmap(p, SLICE_PAGE_BYTES);
 	return NULL;
-}
-
-static void fill_hello(struct slice_hello *h, uint32_t tag, uint32_t flags)
-{
-	int fd = sys_open("/proc/self/comm", O_RDONLY);
-	ssize_t n = fd < 0 ? 0 : sys_read(fd, h->name, sizeof(h->name) - 1);
-
-	if (fd >= 0)
-		(void)sys_close(fd);
-	h->name[n > 0 ? n : 0] = '\0';
-	h->name[strcspn(h->name, "\n")] = '\0';
-	h->head = (struct slice_head){ .op = SLICE_HELLO, .tag = tag };
-	h->version = SLICE_WIRE_VERSION;
-	h->flags = flags;
-	h->pid = (uint32_t)getpid();
 }
 
 enum outcome { DONE, AGAIN, REFUSED };
@@ -296,13 +117,14 @@ static enum outcome register_here(struct link *l, int64_t deadline)
 
 	if (again && !own_fd_is(&l->page_fd))
 		return REFUSED; /* somebody closed it: the page is for this arbiter's life only */
-	fd = connect_socket(l);
+	fd = socket_connect(l->dir);
 	if (fd < 0)
 		return AGAIN;
-	fill_hello(&hello, next_tag(l), flags);
+	socket_hello(&hello, next_tag(l), flags);
 	hello.unanswered = again ? l->unanswered : 0;
-	if (send_packet(fd, &hello, sizeof(hello), again ? l->page_fd.fd : -1, deadline) &&
-		recv_packet(fd, &hello.head, SLICE_WELCOME, &w, sizeof(w), &page_fd, deadline))
+	if (socket_send(fd, &hello, sizeof(hello), again ? l->page_fd.fd : -1, deadline) &&
+		socket_receive(fd, &hello.head, SLICE_WELCOME, &w, sizeof(w), &page_fd,
+			deadline))
 		r = welcome_in(l, &w, again, page_fd);
 	else if (page_fd >= 0)
 		(void)sys_close(page_fd);
@@ -368,7 +190,7 @@ static void open_first(struct link *l)
 {
 	own_fd_close(&inherited[0]);
 	own_fd_close(&inherited[1]);
-	if (find_dir(l)) {
+	if (socket_find_dir(l->dir)) {
 		(void)reach(l, sys_now() + LINK_DEADLINE_MS);
 		return;
 	}
@@ -449,8 +271,8 @@ static bool exchange(struct link *l, void *ask, size_t ask_len, uint32_t op, voi
 	memcpy(&head, ask, sizeof(head));
 	head.tag = next_tag(l);
 	memcpy(ask, &head, sizeof(head));
-	if (send_packet(l->socket.fd, ask, ask_len, -1, deadline) &&
-		recv_packet(l->socket.fd, &head, op, answer, answer_len, NULL, deadline))
+	if (socket_send(l->socket.fd, ask, ask_len, -1, deadline) &&
+		socket_receive(l->socket.fd, &head, op, answer, answer_len, NULL, deadline))
 		return true;
 	if (head.op == SLICE_WANT)
 		l->unanswered = head.tag;

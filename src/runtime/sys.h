@@ -42,6 +42,14 @@ static inline void sys_lock(struct sys_lock *l)
 	}
 }
 
+/* False: somebody has it. */
+static inline bool sys_trylock(struct sys_lock *l)
+{
+	uint32_t was = 0;
+
+	return atomic_compare_exchange_strong(&l->word, &was, 1);
+}
+
 static inline void sys_unlock(struct sys_lock *l)
 {
 	if (atomic_exchange(&l->word, 0) == 2) {
@@ -59,6 +67,40 @@ static inline int64_t sys_now(void)
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &t);
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Nanoseconds of it. */
+static inline uint64_t sys_now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Sleeps while *word is @value, until somebody wakes it or @ns are over; UINT64_MAX: no end. May wake for
+ * nothing. @shared: the word lies in memory that another process has too. */
+static inline void sys_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns,
+	bool shared)
+{
+	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000),
+		.tv_nsec = (long)(ns % 1000000000) };
+
+	(void)syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, value,
+		ns == UINT64_MAX ? NULL : &t, NULL, 0);
+}
+
+/* So many of those who sleep there, within the process. */
+static inline void sys_futex_wake_some(_Atomic uint32_t *word, int n)
+{
+	(void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+/* All who sleep there. */
+static inline void sys_futex_wake(_Atomic uint32_t *word, bool shared)
+{
+	(void)syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, INT32_MAX,
+		NULL, NULL, 0);
 }
 
 /* Until one of @events comes on @fd (< 0: only sleeps) or the clock shows @deadline. False: it does. */

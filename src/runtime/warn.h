@@ -15,6 +15,7 @@ enum warn_cause {
 	WARN_BAD_PAGE,
 	WARN_NEW_NAMES, /* more unknown names than there is room for */
 	WARN_NO_ROOM_FOR_ROWS,
+	WARN_NO_TURNS, /* work is not held */
 	WARN_CAUSES
 };
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The catalogue (catalogue.yaml, compiled in) and how a node is built from it. Building is pure:
- * the same model and seed always give the same node, UUIDs and serial numbers included.
+ * The catalogue (catalogue/catalogue.yaml, compiled in) and how a node is built from it. Building is
+ * pure: the same model and seed always give the same node, UUIDs and serial numbers included.
  * Thread: any.
  */
 #include "sim/model.h"

@@ -3,7 +3,7 @@
 
 /*
  * The rules of MIG on one simulated GPU: pure functions on struct sim_gpu, with NVML's codes. What
- * each product can do is in mig.yaml, compiled in.
+ * each product can do is in catalogue/mig.yaml, compiled in.
  *
  * Placement. A GPU instance (GI) lies on `size` neighbouring memory slots from one of its profile's
  * starts. It can be made if a start is free and compute slices, engines and the profile's own
@@ -53,7 +53,7 @@ struct sim_mig_layout {
 
 struct sim_mig_profile {
 	const char *name; /* "1g.5gb" */
-	char evidence;    /* M, S, D or I: see mig.yaml */
+	char evidence;    /* M, S, D or I: see catalogue/mig.yaml */
 	uint8_t number, id, slices, max, size, gfx;
 	uint32_t starts; /* bit s: may start at slot s */
 	uint8_t order_count, order[SIM_MIG_SLOTS_MAX];

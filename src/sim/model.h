@@ -133,6 +133,7 @@
 	U(fabric_state, 0, 3, "NVSwitch fabric: 0 not supported, 3 completed") \
 	U(cuda_slice_us, 1, 10000000, "CUDA: time slice of a context") \
 	U(cuda_switch_us, 0, 10000000, "CUDA: time lost when another context takes its turn") \
+	U(cuda_preempt_us, 0, 10000000, "CUDA: time lost besides when kernels of the last one still ran") \
 	U(cuda_mps, 0, 1, "CUDA: new contexts run side by side, as under MPS") \
 	U(cuda_copy_mbps, 1, 10000000, "CUDA: MB/s of a copy to or from the host") \
 	U(cuda_local_mbps, 1, 100000000, "CUDA: MB/s of a copy inside the GPU") \

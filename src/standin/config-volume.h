@@ -3,8 +3,8 @@
 
 /*
  * A ConfigMap as the kubelet mounts it: each key a symlink to ..data/KEY, ..data a symlink to a
- * directory with the date in its name, and an update one rename of ..data. So a reader sees the old
- * set or the new one, and a watcher of the files' inodes sees nothing (kubernetes.md section 3.3).
+ * directory with the date in its name, and an update one rename of ..data. So a reader sees the
+ * old set or the new one, and a watcher of the files' inodes sees nothing.
  * Thread: any.
  */
 #include "standin/object.h"

@@ -3,7 +3,7 @@
 
 /*
  * The process that calls CUDA. `gpuslice validate` starts itself anew with these two words, with a
- * packet socket as descriptor 3 (validate/cuda-note.h). It may hang or crash at any time.
+ * packet socket as descriptor 3 (validate/cuda/note.h). It may hang or crash at any time.
  */
 #define CUDA_CHILD_WORD "cuda-child"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Time of one GetPreferredAllocation, beside what the reference's search took (device-plugin.md
- * 5.5, one server core, all links equal). Links that differ at random leave the search the most to
- * look at. Fails if a row of 16 GPUs takes more than 10 ms.
+ * Time of one GetPreferredAllocation, beside what the search of NVIDIA's plugin took (one server
+ * core, all links equal). Links that differ at random leave the search the most to look at. Fails
+ * if a row of 16 GPUs takes more than 10 ms.
  */
 #include <inttypes.h>
 #include <stdio.h>

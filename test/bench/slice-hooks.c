@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the hooks add to a call: nanoseconds of the real library's entry and of ours, side by side in
- * turns, in no slice and in one. Works with whatever driver there is; on the simulated one only the
- * difference means something.
+ * turns, in no slice, in one, and in one that takes turns and whose gate is open. Works with whatever
+ * driver there is; on the simulated one only the difference means something. Launches also from several
+ * threads at once: the time of a launch, of all together.
  *
  * usage: bench-slice-hooks LIBGPUSLICE-CUDA.SO LIBCUDA.SO.1
  */
 #include "slice-arbiter.h"
+#include "turn-arbiter.h"
 
 #include "abi/cuda-functions.h"
 #include "abi/slice-dir.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROUNDS 21
-#define LIMIT  (UINT64_C(1) << 40)
+#define ROUNDS      21
+#define THREADS_MAX 8
+#define A_THREAD    500 /* launches a round */
+#define LIMIT       (UINT64_C(1) << 40)
 
 #define DECLARE(name, params) CUresult name params;
 CUDA_FUNCTIONS(DECLARE)
@@ -38,6 +43,8 @@ CUDA_FUNCTIONS(DECLARE)
 	X(cuModuleLoadData)    \
 	X(cuModuleGetFunction) \
 	X(cuCtxSynchronize)    \
+	X(cuCtxSetCurrent)     \
+	X(cuStreamCreate)      \
 	X(cuLaunchKernel)
 
 struct driver {
@@ -118,6 +125,7 @@ static const struct {
 	{ "cuMemGetInfo", info, 1000 },
 	{ "cuLaunchKernel", launch, 1000 },
 };
+#define LAUNCH 3
 
 static double round_of(const struct driver *d, size_t n)
 {
@@ -130,6 +138,49 @@ static double round_of(const struct driver *d, size_t n)
 	return began;
 }
 
+/* Threads, each with its stream. */
+static struct worker {
+	pthread_t thread;
+	const struct driver *driver;
+	CUcontext context;
+	CUstream stream;
+	pthread_barrier_t *start;
+} workers[THREADS_MAX];
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+
+	(void)w->driver->cuCtxSetCurrent(w->context);
+	(void)pthread_barrier_wait(w->start);
+	for (int i = 0; i < A_THREAD; i++)
+		(void)w->driver->cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, w->stream, NULL,
+			NULL);
+	return NULL;
+}
+
+static double threads_of(const struct driver *d, unsigned int n)
+{
+	pthread_barrier_t start;
+	double began;
+
+	(void)pthread_barrier_init(&start, NULL, n + 1);
+	for (unsigned int i = 0; i < n; i++) {
+		workers[i].driver = d;
+		workers[i].start = &start;
+		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
+			abort();
+	}
+	(void)pthread_barrier_wait(&start);
+	began = now_ns();
+	for (unsigned int i = 0; i < n; i++)
+		(void)pthread_join(workers[i].thread, NULL);
+	began = (now_ns() - began) / (n * A_THREAD);
+	(void)d->cuCtxSynchronize();
+	(void)pthread_barrier_destroy(&start);
+	return began;
+}
+
 static int ascending(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -137,7 +188,16 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int measure(const char *ours, const char *real, const char *where)
+static void show(const char *where, const char *what, double *theirs, double *mine)
+{
+	qsort(theirs, ROUNDS, sizeof(*theirs), ascending);
+	qsort(mine, ROUNDS, sizeof(*mine), ascending);
+	printf("%-12s %-44s real %9.1f  ours %9.1f  added %+8.1f ns\n", where, what,
+		theirs[ROUNDS / 2], mine[ROUNDS / 2], mine[ROUNDS / 2] - theirs[ROUNDS / 2]);
+}
+
+/* @launches: nothing else, as there is no memory to be had. */
+static int measure(const char *ours, const char *real, const char *where, bool launches)
 {
 	struct driver o, r;
 	CUdevice device;
@@ -153,8 +213,12 @@ static int measure(const char *ours, const char *real, const char *where)
 		status = o.cuDeviceGet(&device, 0);
 	if (!status)
 		status = o.cuCtxCreate_v2(&context, 0, device);
-	if (!status)
+	if (!status && !launches)
 		status = o.cuMemAlloc_v2(&neighbour, 1024);
+	for (unsigned int i = 0; i < THREADS_MAX && !status; i++) {
+		workers[i].context = context;
+		status = o.cuStreamCreate(&workers[i].stream, 1);
+	}
 	if (status) {
 		(void)fprintf(stderr, "%s: CUDA error %u\n", where, status);
 		return 1;
@@ -162,24 +226,32 @@ static int measure(const char *ours, const char *real, const char *where)
 	if (o.cuModuleLoadData(&module, empty_kernel) ||
 		o.cuModuleGetFunction(&function, module, "empty"))
 		printf("# no kernel here: the launches are refused ones\n");
-	for (size_t n = 0; n < sizeof(calls) / sizeof(calls[0]); n++) {
+	for (size_t n = launches ? LAUNCH : 0; n < sizeof(calls) / sizeof(calls[0]); n++) {
 		double theirs[ROUNDS], mine[ROUNDS];
 
 		for (int i = 0; i < ROUNDS; i++) {
 			theirs[i] = round_of(&r, n);
 			mine[i] = round_of(&o, n);
 		}
-		qsort(theirs, ROUNDS, sizeof(theirs[0]), ascending);
-		qsort(mine, ROUNDS, sizeof(mine[0]), ascending);
-		printf("%-12s %-44s real %9.1f  ours %9.1f  added %+8.1f ns\n", where,
-			calls[n].name, theirs[ROUNDS / 2], mine[ROUNDS / 2],
-			mine[ROUNDS / 2] - theirs[ROUNDS / 2]);
+		show(where, calls[n].name, theirs, mine);
+	}
+	for (unsigned int n = 2; n <= THREADS_MAX; n *= 2) {
+		double theirs[ROUNDS], mine[ROUNDS];
+		char what[64];
+
+		for (int i = 0; i < ROUNDS; i++) {
+			theirs[i] = threads_of(&r, n);
+			mine[i] = threads_of(&o, n);
+		}
+		(void)snprintf(what, sizeof(what), "cuLaunchKernel, %u threads", n);
+		show(where, what, theirs, mine);
 	}
 	return 0;
 }
 
 /* In a process of its own: what the libraries found out holds for a process's life. */
-static int in_child(const char *ours, const char *real, const char *where, const char *dir)
+static int in_child(const char *ours, const char *real, const char *where, const char *dir,
+	bool launches)
 {
 	int status = -1;
 	pid_t pid = fork();
@@ -189,7 +261,7 @@ static int in_child(const char *ours, const char *real, const char *where, const
 			(void)setenv(SLICE_DIR_VARIABLE, dir, 1);
 		else
 			(void)unsetenv(SLICE_DIR_VARIABLE);
-		status = measure(ours, real, where);
+		status = measure(ours, real, where, launches);
 		(void)fflush(stdout);
 		_exit(status);
 	}
@@ -224,10 +296,20 @@ static int ask_uuid(const char *real)
 	return 0;
 }
 
+static void remove_dir(const char *dir)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "%s/" SLICE_SOCKET, dir);
+	(void)unlink(path);
+	(void)rmdir(dir);
+}
+
 int main(int argc, char **argv)
 {
-	char dir[] = "/tmp/gs-bench.XXXXXX", path[64];
+	char dir[] = "/tmp/gs-bench.XXXXXX", turns[] = "/tmp/gs-bench.XXXXXX";
 	struct test_arbiter *arbiter = ta_new();
+	static struct turn_arbiter turn_arbiter;
 	int r;
 
 	if (argc != 3) {
@@ -239,18 +321,20 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "no GPU: skipped\n");
 		return 77;
 	}
-	r = in_child(argv[1], argv[2], "no slice", NULL);
-	if (!mkdtemp(dir)) {
+	r = in_child(argv[1], argv[2], "no slice", NULL, false);
+	if (!mkdtemp(dir) || !mkdtemp(turns)) {
 		perror(dir);
 		return 1;
 	}
 	ta_start(arbiter, dir, LIMIT);
 	atomic_store(&arbiter->generous, true);
 	atomic_store(&arbiter->alone, true);
-	r |= in_child(argv[1], argv[2], "in a slice", dir);
+	r |= in_child(argv[1], argv[2], "in a slice", dir, false);
 	ta_fini(arbiter);
-	(void)snprintf(path, sizeof(path), "%s/" SLICE_SOCKET, dir);
-	(void)unlink(path);
-	(void)rmdir(dir);
+	tu_start(&turn_arbiter, turns, 1);
+	r |= in_child(argv[1], argv[2], "gate open", turns, true);
+	tu_kill(&turn_arbiter);
+	remove_dir(dir);
+	remove_dir(turns);
 	return r;
 }

@@ -47,6 +47,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		} else if (packet_read(&p, data, len, 1, NULL) == 0) {
 			if (p.head.op == SLICE_WANT)
 				(void)book_want(m, p.want.gpu, p.want.bytes, p.head.tag, NULL);
+			else if (p.head.op == SLICE_STATE &&
+				 (p.state.gpu >= 1 || p.state.busy > 1 || p.state.wants > 1 ||
+					 p.state.generation > 0xffffff))
+				__builtin_trap();
 			else if (p.head.op == SLICE_HELLO)
 				book_unanswered(m, p.hello.unanswered);
 		}

@@ -2,6 +2,7 @@
 #include "fuzz/fuzz.h"
 
 #include "arbiter/slice-file.h"
+#include "turns/turns.h"
 
 #include <string.h>
 
@@ -20,7 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (d.n_gpus < 1 || d.n_gpus > SLICE_GPUS_MAX || !slice_id_valid(d.id))
 		__builtin_trap();
 	for (unsigned int i = 0; i < d.n_gpus; i++) {
-		if (!d.gpus[i].limit || strlen(d.gpus[i].text) != SLICE_UUID_TEXT - 1)
+		if (!d.gpus[i].limit || strlen(d.gpus[i].text) != SLICE_UUID_TEXT - 1 ||
+			d.gpus[i].weight < 1 || d.gpus[i].weight > TURNS_WEIGHT_MAX ||
+			d.gpus[i].cap > TURNS_CAP_ONE)
 			__builtin_trap();
 	}
 	slice_def_fini(&d);

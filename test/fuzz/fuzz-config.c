@@ -2,7 +2,9 @@
 #include "fuzz/fuzz.h"
 
 #include "config/config.h"
+#include "core/slice.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,76 @@ static const char *no_env(const char *name)
 {
 	(void)name;
 	return NULL;
+}
+
+#define MIB (UINT64_C(1) << 20)
+
+/* Two GPUs of different size, one with a MIG device, one whose memory is not known. */
+static struct inventory *node(void)
+{
+	static const struct gpu_mig mig = { .uuid = "MIG-0",
+		.profile = "3g.20gb",
+		.memory_mib = 20096 };
+	struct inventory *inv = NULL;
+
+	if (inventory_new(&inv, 4, NULL) < 0)
+		abort();
+	for (uint32_t i = 0; i < inv->n; i++) {
+		struct gpu *g = &inv->gpus[i];
+
+		g->index = i;
+		g->memory_usable_bytes = i < 3 ? (i + 1) * 9999 * MIB : 0;
+		(void)snprintf(g->uuid, sizeof(g->uuid), "GPU-%u", i);
+		(void)snprintf(g->name, sizeof(g->name), i ? "Tesla T4" : "NVIDIA A100");
+	}
+	inv->gpus[0].mig_enabled = true;
+	if (inventory_add_mig(inv, 0, &mig, 1, NULL) < 0)
+		abort();
+	return inv;
+}
+
+/* Of profiles no more than a GPU has, memory and time, whatever the config says. */
+static void check_slices(const struct offer *o, const struct inventory *inv)
+{
+	uint64_t memory[4] = { 0 }, caps[4] = { 0 };
+
+	for (uint32_t i = 0; i < o->n; i++) {
+		const struct resource *r = &o->resources[i];
+
+		for (uint32_t k = 0; k < r->n_devices && r->strategy == SHARING_SLICES; k++) {
+			const char *const id = r->devices[k].id;
+			uint32_t gpu = r->devices[k].gpu;
+			struct slice_plan plan;
+
+			if (slice_plan_make(&plan, r, inv, &id, 1, NULL) < 0)
+				continue; /* of unknown memory */
+			if (!plan.wanted || plan.gpus[0].cap > SLICE_CAP_ALL ||
+				!plan.gpus[0].weight)
+				abort();
+			caps[gpu] += plan.gpus[0].cap;
+			if (plan.gpus[0].memory != SLICE_UNLIMITED && gpu < 3)
+				memory[gpu] += plan.gpus[0].memory;
+		}
+	}
+	for (uint32_t g = 0; g < 3;
+		g++) /* the least cap is 1, which may be more than the part */
+		if (memory[g] > (g ? inv->gpus[g].memory_usable_bytes : 20096 * MIB) ||
+			caps[g] > SLICE_CAP_ALL + OFFER_DEVICES_MAX)
+			abort();
+}
+
+static void offer(struct config *c)
+{
+	struct inventory *inv = node();
+	struct offer *o = NULL;
+
+	for (int s = MIG_STRATEGY_NONE; s <= MIG_STRATEGY_MIXED; s++) {
+		c->mig_strategy = (enum mig_strategy)s;
+		if (offer_new(&o, inv, c, NULL) == 0 && s == MIG_STRATEGY_MIXED)
+			check_slices(o, inv);
+		o = offer_free(o);
+	}
+	(void)inventory_free(inv);
 }
 
 /* One config. What is accepted must print, and say whether it is for a later version. */
@@ -36,6 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		if (again && !config_equal(c, again))
 			abort();
+		offer(c);
 	}
 	(void)config_free(c);
 	(void)config_free(again);

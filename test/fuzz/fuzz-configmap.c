@@ -12,11 +12,12 @@ static const char *no_env(const char *name)
 }
 
 static void count(void *arg, const char *name, const char *text, struct config *config,
-	const struct strv *warnings, const struct error *err)
+	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
 	int *n = arg;
 
-	if (!name || !warnings || (config && err) || (text && !config && !err))
+	if (!name || !warnings || (!err && more->n) || more->n >= CONFIG_MISTAKES_MAX ||
+		(config && err) || (text && !config && !err))
 		abort();
 	*n += text != NULL;
 }

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "validate/cdi-spec.h"
-#include "validate/cuda-note.h"
-#include "validate/driver-root.h"
-#include "validate/resources.h"
+#include "validate/cdi/spec.h"
+#include "validate/cuda/note.h"
+#include "validate/driver/root.h"
+#include "validate/plugin/resources.h"
 
 #define TEXT_MAX (64 * 1024)
 

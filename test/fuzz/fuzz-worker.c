@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "gpu/look.h"
-#include "gpu/worker-proto.h"
+#include "gpu/client/look.h"
+#include "gpu/worker/proto.h"
 
 #include <string.h>
 

@@ -27,16 +27,6 @@ gfd=${2-}
 mkdir "$tmp/cdi"
 trap 'rm -rf "$tmp"' EXIT
 
-# show COMMAND...: with its output and its exit status.
-show() {
-	local status=0
-	printf '$ %s\n' "$*"
-	"$@" >"$tmp/shown" 2>&1 || status=$?
-	sed 's/^/  /' "$tmp/shown"
-	((status == 0)) || printf '  exit status %d\n' "$status"
-	return $status
-}
-
 smi() { nvidia-smi --query-gpu="$1" --format=csv,noheader,nounits | head -n 1; }
 label() { sed -n "s|^nvidia.com/$1=||p" "$tmp/labels"; }
 

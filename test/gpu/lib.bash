@@ -26,3 +26,13 @@ expect() {
 		failed=1
 	fi
 }
+
+# show COMMAND...: with its output and its exit status, which it returns.
+show() {
+	local status=0
+	printf '$ %s\n' "$*"
+	"$@" >"$tmp/shown" 2>&1 || status=$?
+	sed 's/^/  /' "$tmp/shown"
+	((status == 0)) || printf '  exit status %d\n' "$status"
+	return $status
+}

@@ -32,7 +32,7 @@ pack() { # BUILD DIR
 	mkdir -p "$dir"/{lib,bin/cut,deps,sim}
 	cp -L "$build"/src/runtime/libgpuslice-{cuda,nvml}.so "$dir/lib/"
 	cp -L "$build/src/arbiter/gpuslice-arbiter" "$dir/bin/"
-	for file in cuda-walk cuda-storm cuda-cut cuda-bench cuda-hold cuda-feed nvml-look kernels.ptx; do
+	for file in cuda-walk cuda-storm cuda-cut cuda-bench cuda-hold cuda-feed cuda-burn cuda-latency cuda-launch cuda-mix nvml-look kernels.ptx; do
 		cp -L "$build/test/cuda/$file" "$dir/bin/"
 	done
 	cp -L "$build/test/cuda/cut/libcuda.so.1" "$dir/bin/cut/"

@@ -135,6 +135,114 @@ is() {
 	run ! grep -E '^[^ ]* (error|warn) ' "$NODE_DIR/arbiter.log"
 }
 
+# turns ID: a slice that takes turns, with the weight WEIGHT or 1.
+turns() {
+	mkdir -p "$SLICES/slices/$1"
+	printf '{"version": 1, "id": "%s", "resource": "nvidia.com/gpu", "gpus": [{"uuid": "%s", "weight": %s}], "compute": "turns", "class": "batch"}' \
+		"$1" "$UUID" "${WEIGHT:-1}" >"$SLICES/slices/$1/.new"
+	mv "$SLICES/slices/$1/.new" "$SLICES/slices/$1/slice.json"
+}
+
+# tenant ID: a process of the slice that takes turns. It says each line of its input, "BUSY WANTS", and with
+# "+N" counts N launches; "again" registers anew with its page.
+tenant() {
+	python3 -c '
+import array, mmap, os, socket, struct, sys, time
+path = sys.argv[1]
+page = fd = None
+def hello():
+    global page, fd
+    for _ in range(2000):
+        try:
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            s.connect(path)
+            body = struct.pack("<6I32s", 1, 1, 1, 4 | (2 if page else 0), os.getpid(), 0, b"tenant")
+            with_fd = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))] if page else []
+            s.sendmsg([body], with_fd)
+            data, anc, _, _ = s.recvmsg(4096, socket.CMSG_SPACE(4))
+            if data:
+                break
+        except OSError:
+            pass
+        time.sleep(0.01)
+    status = struct.unpack("<4I", data[:16])[3]
+    if anc:
+        fd = struct.unpack("i", anc[0][2][:4])[0]
+        page = mmap.mmap(fd, 8192)
+    print("status", status, flush=True)
+    return s
+s = hello()
+for line in sys.stdin:
+    if line.startswith("again"):
+        s = hello()
+    elif line.startswith("+"):
+        n, = struct.unpack_from("<Q", page, 64 + 128)
+        struct.pack_into("<Q", page, 64 + 128, n + int(line))
+    else:
+        busy, wants = map(int, line.split())
+        gate, = struct.unpack_from("<I", page, 64)
+        s.send(struct.pack("<6IQ", 9, 0, 0, gate >> 8, busy, wants, 0))
+    print("done", flush=True)' "$SLICES/slices/$1/socket"
+}
+
+@test "accounts of turns survive kill -9, and a process comes back with its page" {
+	turns "$ID"
+	arbiter
+	mkfifo "$NODE_DIR/in"
+	tenant "$ID" <"$NODE_DIR/in" >"$NODE_DIR/out" 3>&- &
+	PID["tenant"]=$!
+	exec 7>"$NODE_DIR/in"
+	eventually 10 grep -q 'status 0' "$NODE_DIR/out"
+	echo '0 1' >&7
+	echo '+5' >&7
+	eventually 10 is '.slices[0].gpus[0] | .turn and .launches == 5 and .charged_ns > 0 and .weight == 1'
+	WEIGHT=7 turns "$ID"
+	eventually 10 is '.slices[0].gpus[0].weight == 7'
+	charged=$(ask '{"op": "status"}' | jq '.slices[0].gpus[0].charged_ns')
+	stop arbiter KILL || true
+	echo '+5' >&7
+	arbiter 7>&- # or the end of the tenant's input would not be seen
+	is ".slices[0].gpus[0] | .launches == 5 and .charged_ns >= $charged and .turns == 1"
+	is ".gpus[0].busy_ns >= $charged"
+	echo again >&7
+	eventually 10 is '.slices[0].gpus[0].launches == 10'
+	[[ $(grep -c 'status 0' "$NODE_DIR/out") == 2 ]]
+	exec 7>&-
+	wait "${PID["tenant"]}"
+	unset "PID[tenant]"
+	eventually 10 is '.slices[0].processes == []'
+	is ".slices[0].gpus[0] | .launches == 10 and .charged_ns >= $charged"
+}
+
+@test "work that does not end loses the turn, and is said once when it begins and ends" {
+	local other=fedcba98765432100123456789abcdef
+	turns "$ID"
+	turns "$other"
+	arbiter
+	mkfifo "$NODE_DIR/in" "$NODE_DIR/in2"
+	tenant "$ID" <"$NODE_DIR/in" >"$NODE_DIR/out" 3>&- &
+	PID["tenant"]=$!
+	tenant "$other" <"$NODE_DIR/in2" >"$NODE_DIR/out2" 3>&- &
+	PID["other"]=$!
+	exec 7>"$NODE_DIR/in" 8>"$NODE_DIR/in2"
+	eventually 10 grep -q 'status 0' "$NODE_DIR/out"
+	eventually 10 grep -q 'status 0' "$NODE_DIR/out2"
+	echo '0 1' >&7
+	eventually 10 is ".slices[] | select(.id == \"$ID\").gpus[0].turn"
+	echo '0 1' >&8
+	eventually 10 is ".slices[] | select(.id == \"$other\").gpus[0].turn"
+	is "[.slices[].gpus[0].stuck] == [false, false]"
+	eventually 20 is ".slices[] | select(.id == \"$ID\").gpus[0].stuck"
+	is ".slices[] | select(.id == \"$other\").gpus[0] | .turn and (.stuck | not)"
+	[[ $(grep -c 'does not end' "$NODE_DIR/arbiter.log") == 1 ]]
+	echo '0 0' >&7
+	eventually 10 is "[.slices[].gpus[0].stuck] == [false, false]"
+	eventually 10 grep -q 'work on a GPU that did not end is over' "$NODE_DIR/arbiter.log"
+	exec 7>&- 8>&-
+	wait "${PID["tenant"]}" "${PID["other"]}"
+	unset "PID[tenant]" "PID[other]"
+}
+
 @test "it is small and idle" {
 	local i before after
 	for ((i = 0; i < 200; i++)); do

@@ -49,11 +49,42 @@ setup() {
 	[[ $output == *"2 good, 2 bad"* ]]
 }
 
+@test "config check tells all mistakes of a config" {
+	printf 'flags: {migStrategi: none}\nsharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 1}]\n' >"$BATS_TEST_TMPDIR/a.yaml"
+	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/a.yaml"
+	[ "$status" -eq 2 ]
+	[[ $output == *"a.yaml:1:9: flags: unknown key"*"a.yaml:4:39: sharing.timeSlicing.resources[0].replicas: number of replicas must be >= 2"* ]]
+	[[ $output == *"0 good, 1 bad"* ]]
+	output=$("$GPUSLICE" config check --json "$BATS_TEST_TMPDIR/a.yaml" 2>/dev/null) || [ $? -eq 2 ]
+	jq -e '.configs[0].error | (.text | contains("migStrategi")) and (.more | length == 1 and (.[0] | contains("replicas: number")))' <<<"$output"
+	seq -f 'key%g: 1' 100 >"$BATS_TEST_TMPDIR/a.yaml"
+	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/a.yaml"
+	[[ $(grep -c "unknown key" <<<"$output") == 20 && $output == *"the first 20 mistakes; there may be more"* ]]
+}
+
 @test "config check refuses what is for later with a status of its own" {
 	printf 'flags: {mpsRoot: /m}\nsharing:\n  mps:\n    resources: [{name: gpu, replicas: 2}]\n' >"$BATS_TEST_TMPDIR/m.yaml"
 	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/m.yaml"
 	[ "$status" -eq 6 ]
 	[[ $output == *"m.yaml:4:5: sharing.mps: MPS is not in this version yet"* ]]
+}
+
+# What a file is says what is in it, not a list: one with a ConfigMap or the keys of a config is for checking, any
+# other one is pods that ask for GPUs.
+@test "config check takes every config of examples/" {
+	local file configs=0
+	for file in "$BATS_TEST_DIRNAME"/../../examples/*; do
+		run "$GPUSLICE" config check --node p3.8xlarge "$file"
+		echo "$output"
+		if grep -qE '^kind: ConfigMap|^ *(version|sharing|flags):' "$file"; then
+			[[ $status -eq 0 && $output == *" 0 bad, 0 warnings"* && $output != *"note: "* ]]
+			configs=$((configs + 1))
+		else
+			[[ $output == *": expected a config (version: v1) or a ConfigMap with one, found "* ]]
+			grep -q '^kind: ' "$file" && grep -q '^ *nvidia.com/gpu.*: ' "$file"
+		fi
+	done
+	((configs > 0))
 }
 
 @test "config check works without a GPU" {

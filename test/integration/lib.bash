@@ -145,6 +145,20 @@ leftovers() {
 	done
 }
 
+# The arbiters of this test, by process id.
+arbiters() {
+	leftovers | awk '$2 ~ /gpuslice-arbiter$/ {print $1}'
+}
+
+# end_agent: with the arbiter that it started, which outlives it, as it should; nobody ends that but us.
+end_agent() {
+	local pid
+	stop agent || true
+	for pid in $(arbiters); do
+		[[ $pid == "${PID[arbiter]-}" ]] || kill "$pid" || true
+	done
+}
+
 no_leftovers() {
 	local left
 	left=$(leftovers)

@@ -35,7 +35,7 @@ gpus() {
 	k get resources -o json | jq -e '[.items[0].devices[].numaNode] | unique == [0, 1]'
 	k apply -f "$FIXTURES/cifar10-train-deploy.yaml"
 	scale 60
-	eventually 20 pods 60
+	eventually 60 pods 60
 	nothing_twice
 	[[ $(held | cut -d ' ' -f 2 | sed 's/::.*//' | sort -u | wc -l) == 60 ]] # distributed
 	sim xid 200 48

@@ -5,73 +5,25 @@
 # STORM_SECONDS and CUT_EVERY make two of them longer and closer.
 
 load lib
-
-GIB=1073741824
+load slice
 
 setup_file() {
 	stage_programs
 }
 
 setup() {
-	node_setup h100-1
-	export GPUSLICE_STATE_DIR=$NODE_DIR/state
-	mkdir -p "$GPUSLICE_STATE_DIR/slices"
-	# The driver, as the loader finds it; the libraries stand in front of it by LD_PRELOAD.
-	export LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim
-	PRELOAD=$STAGE/lib/gpuslice/libgpuslice-cuda.so:$STAGE/lib/gpuslice/libgpuslice-nvml.so
-	PROGRAMS=$GPUSLICE_BUILD/test/cuda
-	UUID=$("$GPUSLICE" sim show --json | jq -er '.gpus[0].uuid')
+	slice_node_setup
 	start_arbiter
 	slice a $((4 * GIB))
 }
 
 teardown() {
-	# The daemon that is the GPU stays a while, for the next process.
-	local pid
-	for pid in $(leftovers | grep gpuslice-sim-gpu | cut -d ' ' -f 1); do
-		kill "$pid" 2>/dev/null || true
-	done
-	node_teardown
-}
-
-# The arbiter, and who reads NVML for it in place of the agent.
-start_arbiter() {
-	start arbiter "$STAGE/libexec/gpuslice/gpuslice-arbiter"
-	eventually 10 test -S "$GPUSLICE_RUN_DIR/arbiter.sock"
-	[[ -n ${PID[feed]-} ]] || start feed "$PROGRAMS/cuda-feed" "$GPUSLICE_RUN_DIR/arbiter.sock" --again
-}
-
-slice_dir() {
-	printf '%s/slices/%032x' "$GPUSLICE_STATE_DIR" "'$1"
+	slice_node_teardown
 }
 
 # slice NAME BYTES: makes the slice, or changes its limit.
 slice() {
-	local dir new=$NODE_DIR/slice.new
-	dir=$(slice_dir "$1")
-	mkdir -p "$new"
-	printf '{"version": 1, "id": "%s", "resource": "nvidia.com/gpu", "devices": ["%s::%s"],
-		"gpus": [{"uuid": "%s", "memory": %s}], "unhooked": "report"}\n' \
-		"${dir##*/}" "$UUID" "$1" "$UUID" "$2" >"$new/slice.json"
-	if [[ -d $dir ]]; then
-		mv "$new/slice.json" "$dir/slice.json"
-	else
-		mv "$new" "$dir"
-	fi
-	eventually 5 test -S "$dir/socket"
-}
-
-# in_slice NAME COMMAND...
-in_slice() {
-	local dir
-	dir=$(slice_dir "$1")
-	shift
-	env LD_PRELOAD="$PRELOAD" GPUSLICE_SLICE_DIR="$dir" "$@"
-}
-
-# value KEY TEXT: of key=value.
-value() {
-	sed -nE "s/^(.* )?$1=([^ ]*).*/\2/p" <<<"$2" | tail -1
+	put_slice "$1" "\"memory\": $2"
 }
 
 # hold NAME SLICE OPTION...: cuda-hold in the background, answering on ask.

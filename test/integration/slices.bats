@@ -15,18 +15,9 @@ setup() {
 	"$GPUSLICE" sim create >/dev/null
 }
 
-# The arbiter outlives the agent, as it should; nobody ends it but us.
 teardown() {
-	local pid
-	stop agent || true
-	for pid in $(arbiters); do
-		kill "$pid" || true
-	done
+	end_agent
 	node_teardown
-}
-
-arbiters() {
-	leftovers | awk '$2 ~ /gpuslice-arbiter$/ {print $1}'
 }
 
 one_arbiter() {
@@ -294,11 +285,20 @@ named_by_kubelet() {
 	isolated 'memory: 4Gi' | put "$CONFIG"
 	eventually 20 status '.slices.wanted and (.slices.unlimited | length == 1 and .[0].pod == "two" and (.[0].devices | length == 16))'
 	status ".slices.list | all(.id != \"$id\" or .holder == null)"
-	shows "^No limit +default/two \(c\), nvidia.com/gpu: "
+	shows "^No slice +default/two \(c\), nvidia.com/gpu: "
 	# Also for an agent that did not see it.
 	stop agent
 	agent_up
 	eventually 20 status ".slices.unlimited[0].pod == \"two\" and (.slices.list | all(.id != \"$id\" or .holder == null))"
+	# And where its devices are offered no more, but the same GPUs are cut in another way.
+	{
+		isolated 'memory: 4Gi' | sed '/^sharing:/,$d'
+		printf 'sharing:\n  slices:\n  - name: nvidia.com/gpu\n    profiles:\n    - {name: nvidia.com/gpu.small, count: 2, memory: 2Gi}\n'
+	} | put "$CONFIG"
+	eventually 20 status '[.resources[].name] == ["nvidia.com/gpu.small"] and (.slices.unlimited | length == 1 and .[0].pod == "two")'
+	shows "^No slice +default/two \(c\), nvidia.com/gpu: "
+	isolated 'memory: 4Gi' | put "$CONFIG"
+	eventually 20 offers 16
 	k delete pod two >/dev/null
 	eventually 20 status '.slices.unlimited == []'
 	pod three

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A libcuda.so.1 without a GPU: the driver API of validate/cuda-api.h in software. It runs one
+ * A libcuda.so.1 without a GPU: the driver API of validate/cuda/calls.h in software. It runs one
  * kernel, the vector add, when it finds its name in the PTX text, and refuses calls in a wrong
  * order as the real one does. It has one device for each UUID of CUDA_VISIBLE_DEVICES, as the
  * driver does, or FAKE_CUDA_COUNT of them (1), and misbehaves as FAKE_CUDA says, words apart by
@@ -17,8 +17,8 @@
  * "*" is any device.
  */
 #include "base/parse.h"
-#include "validate/cuda-api.h"
-#include "validate/vector-add.h"
+#include "validate/cuda/calls.h"
+#include "validate/cuda/vector-add.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -31,28 +31,28 @@
 #define BLOCKS_MAX  16
 
 #define X(name, params) CUresult name params;
-CUDA_FUNCTIONS(X)
+CUDA_CALLS(X)
 #undef X
 
-struct CUctx_st {
+struct CUcontext_st {
 	CUdevice device;
 };
 
-struct CUmod_st {
+struct CUmodule_st {
 	int loaded;
 };
 
-struct CUfunc_st {
+struct CUfunction_st {
 	int found;
 };
 
 static bool initialized;
 static int count;
 static char uuids[DEVICES_MAX][64];
-static struct CUctx_st contexts[DEVICES_MAX];
+static struct CUcontext_st contexts[DEVICES_MAX];
 static CUcontext current;
-static struct CUmod_st module;
-static struct CUfunc_st function;
+static struct CUmodule_st module;
+static struct CUfunction_st function;
 static void *blocks[BLOCKS_MAX];
 
 /* Whether the words of FAKE_CUDA ask for @what on @call and @device. @ret_code: of a fail. */
@@ -195,7 +195,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 		unsigned byte;
 
 		if (*p != '-' && sscanf(p++, "%2x", &byte) == 1)
-			uuid->bytes[n++] = (unsigned char)byte;
+			uuid->bytes[n++] = (char)byte;
 	}
 	return n == sizeof(uuid->bytes) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include <cmocka.h>
 
@@ -52,3 +53,10 @@
 /* Makes a directory below $TMPDIR or /tmp that test_rmdir() removes with all in it. */
 char *test_tmpdir(void);
 void test_rmdir(char *dir); /* also frees the name; NULL is fine */
+
+/* Writes a file @name below @dir, and the directories that it needs, with exactly this @mode. */
+void test_write(const char *dir, const char *name, const void *data, size_t len, mode_t mode);
+
+/* Where the build has a file, @name from the directory of this program: "../lib/libfake-nvml.so".
+ * @ret has PATH_MAX bytes and is returned. */
+char *test_built(char *ret, const char *name);

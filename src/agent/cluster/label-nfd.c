@@ -8,7 +8,7 @@
 #include <string.h>
 
 /*
- * The NodeFeature object of NVIDIA's feature discovery (device-plugin.md 10.8), under the same
+ * The NodeFeature object of NVIDIA's feature discovery, under the same
  * name, so that the one takes over from the other. It is read before it is written: only a
  * difference is, and nothing that others put into it is lost.
  *

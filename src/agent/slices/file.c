@@ -17,6 +17,10 @@ static_assert(SLICE_UNLIMITED == SLICE_NO_LIMIT, "one number means no limit");
 #define FILE_DEVICES   4096
 #define FILE_UUID_CHAR "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-/"
 
+#define COMPUTE_TURNS "turns"
+
+static const char *const
+	class_names[] = { [SLICE_CLASS_BATCH] = "batch", [SLICE_CLASS_LATENCY] = "latency" };
 static const char
 	*const unhooked_names[] = { [UNHOOKED_REPORT] = "report", [UNHOOKED_STOP] = "stop" };
 
@@ -57,6 +61,20 @@ static int take_text(char *to, size_t cap, const json_t *root, const char *key,
 	return 0;
 }
 
+/* A whole number from 1 to @max; absent: *ret stays. */
+static int take_number(uint32_t *ret, const json_t *o, const char *key, const char *path,
+	uint32_t max, const char *expected, struct error *err)
+{
+	const json_t *v = json_object_get(o, key);
+
+	if (!v)
+		return 0;
+	if (!json_is_integer(v) || json_integer_value(v) < 1 || json_integer_value(v) > max)
+		return bad(err, path, expected);
+	*ret = (uint32_t)json_integer_value(v);
+	return 0;
+}
+
 static int take_gpu(struct slice_gpu *g, const json_t *o, struct error *err)
 {
 	const json_t *memory = json_object_get(o, "memory");
@@ -66,6 +84,13 @@ static int take_gpu(struct slice_gpu *g, const json_t *o, struct error *err)
 	if (!*g->uuid || g->uuid[strspn(g->uuid, FILE_UUID_CHAR)])
 		return bad(err, "gpus[].uuid", "a UUID");
 	g->memory = SLICE_UNLIMITED;
+	g->weight = 1;
+	g->cap = 0;
+	if (take_number(&g->weight, o, "weight", "gpus[].weight", SLICE_WEIGHT_MAX,
+		    "from 1 to 10000", err) < 0 ||
+		take_number(&g->cap, o, "cap", "gpus[].cap", SLICE_CAP_ALL, "from 1 to 1000000",
+			err) < 0)
+		return -1;
 	if (!memory)
 		return 0;
 	if (!json_is_integer(memory) || json_integer_value(memory) <= 0)
@@ -78,6 +103,8 @@ static int take_plan(struct slice_plan *plan, const json_t *root, struct error *
 {
 	const json_t *gpus = json_object_get(root, "gpus");
 	const char *unhooked = json_string_value(json_object_get(root, "unhooked"));
+	const char *compute = json_string_value(json_object_get(root, "compute"));
+	const char *class = json_string_value(json_object_get(root, "class"));
 	size_t n = json_array_size(gpus);
 
 	if (n == 0 || n > SLICE_PLAN_GPUS)
@@ -86,6 +113,10 @@ static int take_plan(struct slice_plan *plan, const json_t *root, struct error *
 		if (take_gpu(&plan->gpus[plan->n], json_array_get(gpus, plan->n), err) < 0)
 			return -1;
 	plan->wanted = true;
+	plan->compute = compute && !strcmp(compute, COMPUTE_TURNS);
+	plan->class_ = class && !strcmp(class, class_names[SLICE_CLASS_LATENCY])
+			       ? SLICE_CLASS_LATENCY
+			       : SLICE_CLASS_BATCH;
 	plan->unhooked = unhooked && !strcmp(unhooked, unhooked_names[UNHOOKED_STOP])
 				 ? UNHOOKED_STOP
 				 : UNHOOKED_REPORT;
@@ -152,34 +183,50 @@ int slice_file_parse(struct slice_file *ret, const char *json, size_t len, struc
 	return r;
 }
 
+static json_t *gpu_json(const struct slice_plan *plan, const struct slice_gpu *g)
+{
+	json_t *o = json_pack("{s:s}", "uuid", g->uuid);
+	size_t keys = 1;
+
+	if (g->memory != SLICE_UNLIMITED && ++keys)
+		(void)json_object_set_new(o, "memory", json_integer((json_int_t)g->memory));
+	if (plan->compute && ++keys)
+		(void)json_object_set_new(o, "weight", json_integer(g->weight));
+	if (plan->compute && g->cap && ++keys)
+		(void)json_object_set_new(o, "cap", json_integer(g->cap));
+	if (json_object_size(o) == keys)
+		return o;
+	json_decref(o);
+	return NULL;
+}
+
 char *slice_file_text(const struct slice_file *f)
 {
+	const struct slice_plan *plan = &f->plan;
 	json_t *root = json_object(), *devices = json_array(), *gpus = json_array();
 	char *text = NULL;
 
 	for (size_t i = 0; i < f->devices.n; i++)
 		(void)json_array_append_new(devices, json_string(f->devices.v[i]));
-	for (uint32_t i = 0; i < f->plan.n; i++) {
-		const struct slice_gpu *g = &f->plan.gpus[i];
-		json_t *o = json_pack("{s:s}", "uuid", g->uuid);
-
-		if (g->memory != SLICE_UNLIMITED)
-			(void)json_object_set_new(o, "memory",
-				json_integer((json_int_t)g->memory));
-		(void)json_array_append_new(gpus, o);
-	}
+	for (uint32_t i = 0; i < plan->n; i++)
+		(void)json_array_append_new(gpus, gpu_json(plan, &plan->gpus[i]));
 	(void)json_object_set_new(root, "version", json_integer(FILE_VERSION));
 	(void)json_object_set_new(root, "id", json_string(f->id));
 	(void)json_object_set_new(root, "resource", json_string(f->resource));
 	(void)json_object_set_new(root, "devices", devices);
 	(void)json_object_set_new(root, "gpus", gpus);
+	if (plan->compute) {
+		(void)json_object_set_new(root, "compute", json_string(COMPUTE_TURNS));
+		(void)json_object_set_new(root, "class",
+			json_string(class_names[plan->class_]));
+	}
 	(void)json_object_set_new(root, "unhooked",
-		json_string(unhooked_names[f->plan.unhooked]));
+		json_string(unhooked_names[plan->unhooked]));
 	(void)json_object_set_new(root, "lib", json_string(f->lib));
 	(void)json_object_set_new(root, "created", json_integer((json_int_t)f->created_s));
 	/* With all of it or not at all: a part of a slice could be one without a limit. */
-	if (json_object_size(root) == 8 && json_array_size(devices) == f->devices.n &&
-		json_array_size(gpus) == f->plan.n)
+	if (json_object_size(root) == (plan->compute ? 10 : 8) &&
+		json_array_size(devices) == f->devices.n && json_array_size(gpus) == plan->n)
 		text = json_dumps(root, JSON_COMPACT);
 	json_decref(root);
 	return text;

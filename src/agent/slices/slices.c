@@ -19,14 +19,6 @@
 #define LOOK_MIN_MS 50
 #define SPARE_MS    20 /* after an allocation, since others mostly follow at once */
 
-static bool wants_slices(const struct config *c)
-{
-	for (size_t i = 0; i < c->sharing.n_entries; i++)
-		if (c->sharing.entries[i].isolation.memory != ISOLATION_MEMORY_NONE)
-			return true;
-	return false;
-}
-
 const char *agent_slices_trouble(const struct agent *a)
 {
 	return a->slices.wanted && !*a->slices.lib ? a->slices.lib_error.msg : "";
@@ -168,7 +160,9 @@ static void on_status(void *arg, const json_t *status, const struct error *err)
 	struct agent_slices *s = &r->a->slices;
 
 	json_decref(s->seen);
+	json_decref(s->seen_gpus);
 	s->seen = status ? json_incref(json_object_get(status, "slices")) : NULL;
+	s->seen_gpus = status ? json_incref(json_object_get(status, "gpus")) : NULL;
 	error_clear(&s->seen_error);
 	if (err)
 		s->seen_error = *err;
@@ -459,9 +453,7 @@ static bool plan_now(const struct agent *a, const struct slice *slice, struct sl
 		return true;
 	/* Isolation was taken away: the wall goes, the slice stays for the pod's figures. */
 	*ret = f->plan;
-	ret->unhooked = UNHOOKED_REPORT;
-	for (uint32_t i = 0; i < ret->n; i++)
-		ret->gpus[i].memory = SLICE_UNLIMITED;
+	slice_plan_open(ret);
 	return true;
 }
 
@@ -486,7 +478,11 @@ static void change_limits(struct agent *a)
 			LOG_STR("resource", slice->file.resource),
 			LOG_UINT("mib", plan.gpus[0].memory == SLICE_UNLIMITED
 						? 0
-						: plan.gpus[0].memory >> 20));
+						: plan.gpus[0].memory >> 20),
+			LOG_STR("compute", !plan.compute      ? "none"
+					   : plan.gpus[0].cap ? "capped"
+							      : "fair"),
+			LOG_UINT("weight", plan.gpus[0].weight));
 	}
 }
 
@@ -496,7 +492,7 @@ void agent_slices_look(struct agent *a)
 
 	if (s->stopped || !s->arbiter)
 		return;
-	s->wanted = a->config.decided && wants_slices(a->config.config);
+	s->wanted = a->config.decided && config_wants_slices(a->config.config);
 	if (s->wanted)
 		install_libs(a);
 	/* Positions of an older offer do not fit: as in agent_reconcile(). */
@@ -550,9 +546,9 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 	install_libs(a);
 	if (!*s->lib)
 		return error_set(err, ERR_UNAVAILABLE,
-			"resource \"%s\" isolates memory, and without its libraries a container "
+			"resource \"%s\" isolates %s, and without its libraries a container "
 			"would have no limit: %s",
-			r->name, s->lib_error.msg);
+			r->name, plan.compute ? "compute" : "memory", s->lib_error.msg);
 	if (slice_store_add(&s->store, &slice, r->name, ids, n_ids, &plan, s->lib,
 		    time_mono_ns(), time_wall_ns() / NS_PER_SEC, err) < 0)
 		return error_prefix(err, "resource \"%s\": no slice", r->name);
@@ -620,4 +616,5 @@ void agent_slices_fini(struct agent *a)
 	strv_fini(&s->unsaved);
 	strv_fini(&s->saving);
 	json_decref(s->seen);
+	json_decref(s->seen_gpus);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Slices of containers whose config isolates memory: made at Allocate, changed with the config, taken
+ * Slices of containers whose config isolates memory or compute: made at Allocate, changed with the config, taken
  * away when nobody can need them any more (slices/life.h). The arbiter enforces what their files say.
  * Thread: loop.
  */
@@ -28,7 +28,8 @@ struct agent_slices {
 	char lib[SLICE_LIB_NAME_MAX]; /* in place for new slices; "": see: */
 	struct error lib_error;
 	struct arbiter_link *arbiter;
-	json_t *seen; /* what the arbiter said last; NULL: nothing, or it is away: */
+	json_t *seen;      /* what the arbiter said last; NULL: nothing, or it is away: */
+	json_t *seen_gpus; /* and of GPUs on which slices take turns; as .seen */
 	struct error seen_error;
 	uv_timer_t timer;    /* looks whose slices may go */
 	bool looking;        /* that is under way */

@@ -57,6 +57,38 @@ static json_t *number(const json_t *from, const char *key)
 	return json_is_integer(v) ? json_incref(v) : json_null();
 }
 
+/* The arbiter's account of a slice or a process on one GPU; null: it has none. */
+static json_t *time_status(const json_t *now)
+{
+	static const struct {
+		const char *key, *from;
+	} rows[] = {
+		{ "chargedNs", "charged_ns" },
+		{ "queueNs", "queue_ns" }, /* of a slice only, as the next */
+		{ "turns", "turns" },
+		{ "launches", "launches" },
+		{ "copies", "copies" },
+		{ "copiedBytes", "bytes" },
+		{ "waits", "waits" },
+		{ "waitNs", "wait_ns" },
+		{ "meterNs", "meter_ns" },
+	};
+	json_t *o;
+
+	if (!json_is_integer(json_object_get(now, rows[0].from)))
+		return json_null();
+	o = json_object();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (json_object_get(now, rows[i].from))
+			SET(o, rows[i].key, number(now, rows[i].from));
+	return o;
+}
+
+static bool is_true(const json_t *o, const char *key)
+{
+	return json_is_true(json_object_get(o, key));
+}
+
 static const json_t *by_uuid(const json_t *list, const char *uuid)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
@@ -84,10 +116,17 @@ static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
 		SET(o, "limitBytes",
 			g->memory == SLICE_UNLIMITED ? json_null()
 						     : json_integer((json_int_t)g->memory));
+		SET(o, "weight", f->plan.compute ? json_integer(g->weight) : json_null());
+		SET(o, "capMillionths",
+			f->plan.compute && g->cap ? json_integer(g->cap) : json_null());
 		SET(o, "usedBytes", number(now, "used"));
 		SET(o, "peakBytes", number(now, "peak"));
 		SET(o, "unhookedBytes", number(now, "unhooked_used"));
-		SET(o, "over", json_boolean(json_is_true(json_object_get(now, "over"))));
+		SET(o, "over", json_boolean(is_true(now, "over")));
+		SET(o, "time", time_status(now));
+		SET(o, "turn", json_boolean(is_true(now, "turn")));
+		SET(o, "demoted", json_boolean(is_true(now, "demoted")));
+		SET(o, "stuck", json_boolean(is_true(now, "stuck")));
 		(void)json_array_append_new(list, o);
 	}
 	return list;
@@ -103,9 +142,10 @@ static json_t *used_status(const struct agent *a, const json_t *gpus)
 
 		if (uuid)
 			(void)json_array_append_new(list,
-				json_pack("{s:s, s:o, s:o, s:o}", "uuid", uuid, "index",
-					index_of(a, uuid), "usedBytes", number(g, "used"),
-					"peakBytes", number(g, "peak")));
+				json_pack("{s:s, s:o, s:o, s:o, s:o, s:b}", "uuid", uuid,
+					"index", index_of(a, uuid), "usedBytes",
+					number(g, "used"), "peakBytes", number(g, "peak"),
+					"time", time_status(g), "stuck", is_true(g, "stuck")));
 	}
 	return list;
 }
@@ -142,12 +182,22 @@ static json_t *created(uint64_t s)
 	return json_string(text);
 }
 
+/* As the config says it. */
+static const char *compute_of(const struct slice_plan *plan)
+{
+	for (uint32_t i = 0; plan->compute && i < plan->n; i++)
+		if (plan->gpus[i].cap)
+			return "capped";
+	return plan->compute ? "fair" : "none";
+}
+
 static json_t *slice_status(const struct agent *a, const struct slice *slice,
 	const json_t *seen, const struct pod_devices *holders)
 {
 	const struct slice_file *f = &slice->file;
 	const struct pod_device *h = slice->superseded ? NULL : slice_holder(f, holders);
 	const char *error = json_string_value(json_object_get(seen, "error"));
+	const char *no_turns = json_string_value(json_object_get(seen, "compute_error"));
 	json_t *o = json_object(), *devices = json_array();
 
 	for (size_t i = 0; i < f->devices.n; i++)
@@ -157,6 +207,9 @@ static json_t *slice_status(const struct agent *a, const struct slice *slice,
 	SET(o, "devices", devices);
 	SET(o, "created", created(f->created_s));
 	SET(o, "libraries", json_string(f->lib));
+	SET(o, "compute", json_string(compute_of(&f->plan)));
+	SET(o, "class",
+		json_string(f->plan.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch"));
 	SET(o, "unhooked", json_string(f->plan.unhooked == UNHOOKED_STOP ? "stop" : "report"));
 	SET(o, "holder",
 		h ? json_pack("{s:s, s:s, s:s}", "namespace", h->namespace_, "pod", h->pod,
@@ -165,6 +218,7 @@ static json_t *slice_status(const struct agent *a, const struct slice *slice,
 	SET(o, "superseded", json_boolean(slice->superseded));
 	SET(o, "known", json_boolean(seen != NULL));
 	SET(o, "error", error ? json_string(error) : json_null());
+	SET(o, "computeError", no_turns ? json_string(no_turns) : json_null());
 	SET(o, "gpus", gpus_status(a, f, seen));
 	SET(o, "processes", processes_status(a, json_object_get(seen, "processes")));
 	SET(o, "unhookedProcesses",
@@ -201,15 +255,41 @@ static bool in_a_slice(const struct agent_slices *s, const struct pod_device *h)
 	return false;
 }
 
-/* By the config of now the container of this device would have a limit, and it has none. */
-static bool lacks_limit(const struct agent *a, const struct pod_device *h)
+static bool is_isolated(const struct agent *a, const struct resource *r, const char *id)
 {
-	const struct resource *r = offer_find(a->offered.offer, h->resource);
-	const char *const id = h->id;
 	struct slice_plan plan;
 
-	return r && resource_find(r, id) && !in_a_slice(&a->slices, h) &&
-	       slice_plan_make(&plan, r, a->offered.inv, &id, 1, NULL) == 0 && plan.wanted;
+	return slice_plan_make(&plan, r, a->offered.inv, &id, 1, NULL) == 0 && plan.wanted;
+}
+
+/* Of an earlier config: whether slices are offered of the GPU that it is of. */
+static bool is_beside_slices(const struct agent *a, const char *id)
+{
+	size_t len = device_id_physical_len(id);
+
+	for (uint32_t i = 0; i < a->offered.offer->n; i++) {
+		const struct resource *r = &a->offered.offer->resources[i];
+
+		for (uint32_t k = 0; k < r->n_devices; k++) {
+			const char *other = r->devices[k].id;
+
+			if (device_id_physical_len(other) == len && !memcmp(other, id, len) &&
+				is_isolated(a, r, other))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* By the config of now the container of this device would have a slice, and it has none. */
+static bool lacks_slice(const struct agent *a, const struct pod_device *h)
+{
+	const struct resource *r = offer_find(a->offered.offer, h->resource);
+
+	if (in_a_slice(&a->slices, h))
+		return false;
+	return r && resource_find(r, h->id) ? is_isolated(a, r, h->id)
+					    : is_beside_slices(a, h->id);
 }
 
 static bool same_container(const struct pod_device *x, const struct pod_device *y)
@@ -218,7 +298,7 @@ static bool same_container(const struct pod_device *x, const struct pod_device *
 	       !strcmp(x->container, y->container) && !strcmp(x->resource, y->resource);
 }
 
-/* Containers that were started before their resource isolated memory: a row for each. */
+/* Containers that were started before their GPU was divided into slices: a row for each. */
 static json_t *unlimited_status(const struct agent *a, const struct pod_devices *holders)
 {
 	json_t *list = json_array(), *devices = NULL;
@@ -227,7 +307,7 @@ static json_t *unlimited_status(const struct agent *a, const struct pod_devices 
 	for (size_t i = 0; holders && a->offered.offer && i < holders->n; i++) {
 		const struct pod_device *h = &holders->v[i];
 
-		if (!lacks_limit(a, h))
+		if (!lacks_slice(a, h))
 			continue;
 		if (!last || !same_container(last, h)) {
 			json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:[]}", "namespace",
@@ -239,6 +319,25 @@ static json_t *unlimited_status(const struct agent *a, const struct pod_devices 
 		}
 		(void)json_array_append_new(devices, json_string(h->id));
 		last = h;
+	}
+	return list;
+}
+
+/* GPUs on which slices take turns, and how long any of them had work there. */
+static json_t *busy_status(const struct agent *a)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < json_array_size(a->slices.seen_gpus); i++) {
+		const json_t *g = json_array_get(a->slices.seen_gpus, i);
+		const char *uuid = json_string_value(json_object_get(g, "uuid"));
+
+		if (uuid)
+			(void)json_array_append_new(list,
+				json_pack("{s:s, s:o, s:o, s:b}", "uuid", uuid, "index",
+					index_of(a, uuid), "busyNs", number(g, "busy_ns"),
+					"together",
+					json_is_true(json_object_get(g, "together"))));
 	}
 	return list;
 }
@@ -262,6 +361,7 @@ json_t *agent_slices_status(const struct agent *a, const struct pod_devices *hol
 	SET(o, "error", s->wanted ? error_or_null(&s->lib_error) : json_null());
 	SET(o, "arbiter", arbiter_status(s));
 	SET(o, "broken", broken);
+	SET(o, "gpus", busy_status(a));
 	SET(o, "list", list);
 	SET(o, "unlimited", unlimited_status(a, holders));
 	return o;

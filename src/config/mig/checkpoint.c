@@ -8,8 +8,8 @@
 #include "config/mig/print.h"
 
 /*
- * The checkpoint (mig.md section 10). It is JSON, which our YAML reader reads as well and knows the
- * places of. Go's decoder does not look at the case of keys, and releases of mig-parted have
+ * mig-parted's checkpoint (its api/checkpoint/v1). It is JSON, which our YAML reader reads as well and
+ * knows the places of. Go's decoder does not look at the case of keys, and releases of mig-parted have
  * written ProfileID and ProfileId: neither do we.
  */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /*
- * The hooks file and the GPU clients file (mig.md sections 7 and 13.4). mig-parted's decoder looks
+ * The hooks file of mig-parted and the GPU clients file of k8s-mig-manager. mig-parted's decoder looks
  * at no version and passes over keys that it does not know; a hook that silently does not run is
  * what nobody wants, so both are errors here, as is a hook without a command.
  */

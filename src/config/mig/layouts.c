@@ -8,7 +8,7 @@
 #include "core/mig/config-build.h"
 
 /*
- * Named layouts: mig-parted's grammar and its texts (mig.md section 1), with the place before them,
+ * Named layouts: mig-parted's grammar and its texts (its api/spec/v1), with the place before them,
  * and our list form of `mig-devices`. What mig-parted takes in silence though it can never have an
  * effect gives a warning here.
  */

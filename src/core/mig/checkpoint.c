@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Slices of a compute instance, by NVML's enumerator of its profile (mig.md 16.5). */
+/* Slices of a compute instance, by NVML's enumerator of its profile. */
 static const uint32_t ci_slices[] = { 1, 2, 3, 4, 7, 8, 6, 1, 7 };
 
 struct mig_checkpoint *mig_checkpoint_free(struct mig_checkpoint *c)

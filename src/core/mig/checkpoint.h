@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The MIG state of a node as mig-parted's checkpoint keeps it (mig.md section 10): by UUID, with
- * NVML's enumerators of profiles, which mean the same on every product, and with places.
- * config/mig.h reads and writes its JSON.
+ * The MIG state of a node as mig-parted's checkpoint keeps it: by UUID, with NVML's enumerators of
+ * profiles, which mean the same on every product, and with places. config/mig.h reads and writes
+ * its JSON.
  * Thread: any (pure).
  */
 #include "core/mig/config.h"

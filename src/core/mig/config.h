@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Named MIG layouts (mig.md section 1) and what they mean for the GPUs of a node.
+ * Named MIG layouts, in mig-parted's terms, and what they mean for the GPUs of a node.
  *
  * A config is a list of entries that are applied in order; the last that matches a GPU decides.
  * config/mig.h reads and writes them. Beside mig-parted's counts, `mig-devices` may be a list of
@@ -77,7 +77,7 @@ const struct mig_config *mig_configs_find(const struct mig_configs *c, const cha
 int mig_configs_add_missing(struct mig_configs *to, struct mig_configs *from,
 	struct error *err) MUST_USE;
 
-/* The config @name; NULL or "": the only one. Errors have mig-parted's texts (section 3). */
+/* The config @name; NULL or "": the only one. Errors have mig-parted's texts. */
 int mig_configs_select(const struct mig_configs *c, const char *name,
 	const struct mig_config **ret, struct error *err) MUST_USE;
 
@@ -109,13 +109,13 @@ const struct mig_entry *mig_config_entry(const struct mig_config *c,
 
 /*
  * What people should know of @c on this node, a line each: a GPU index that does not exist, a GPU
- * that no entry is about. Neither is an error (section 4).
+ * that no entry is about. Neither is an error.
  */
 int mig_config_notes(const struct mig_config *c, const struct mig_node *node,
 	struct strv *notes, struct error *err) MUST_USE;
 
 /*
- * Whether @g is what @e wants (section 5.2): the mode, and the same count of each instance by name;
+ * Whether @g is what @e wants: the mode, and the same count of each instance by name;
  * where the list form gives places, at these. A count of 0 is never equal, as with mig-parted. A
  * GPU instance without compute instances is nothing that a config can want. @why (may be NULL)
  * says what differs. Where this holds there is nothing to do.
@@ -123,13 +123,13 @@ int mig_config_notes(const struct mig_config *c, const struct mig_node *node,
 bool mig_entry_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 	struct error *why);
 
-/* Whether its mode is (section 5.1): the current one, not the pending. */
+/* Whether its mode is: the current one, not the pending. */
 bool mig_entry_mode_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
 	struct error *why);
 
 /*
  * What @e wants of @g: rows expanded, sorted as mig-parted sorts them, CIs of one GI profile packed
- * into GIs (section 6.3); where mig_entry_applied(), what is there. Notes for people go to @notes
+ * into GIs; where mig_entry_applied(), what is there. Notes for people go to @notes
  * (a name that was guessed; may be NULL).
  *
  * Returns 0 with *ret; 1: the GPU has no MIG and is to be left alone (`devices: all`, or disabled).
@@ -140,7 +140,7 @@ int mig_entry_want(const struct mig_entry *e, const struct mig_node_gpu *g,
 	struct mig_want *ret, struct strv *notes, struct error *err) MUST_USE;
 
 /*
- * mig-parted's question (section 5): is @c applied? If not, @why says of which GPU and what differs.
+ * mig-parted's question: is @c applied? If not, @why says of which GPU and what differs.
  * @mode_only: only the modes of the GPUs that @c is about; else every GPU of the node has to be
  * covered too. A GPU that could not be read has nothing applied.
  */
@@ -148,13 +148,13 @@ bool mig_config_assert(const struct mig_config *c, const struct mig_node *node, 
 	struct error *why) MUST_USE;
 
 /*
- * What the node is, as a config with one name (section 9). GPUs that could not be read are left
- * out.
+ * What the node is, as a config with one name, as mig-parted exports it. GPUs that could not be read are
+ * left out.
  */
 int mig_config_export(struct mig_configs **ret, const struct mig_node *node, const char *name,
 	struct error *err) MUST_USE;
 
-/* What the node's GPUs can be, as configs in the order of their names (section 11).
+/* What the node's GPUs can be, as configs in the order of their names.
  * ERR_NOT_FOUND: no GPU with MIG, or none that says its profiles. */
 int mig_config_generate(struct mig_configs **ret, const struct mig_node *node,
 	struct error *err) MUST_USE;

@@ -3,10 +3,10 @@
 
 #include <inttypes.h>
 
-#include "core/mig/budget.h"
-#include "core/mig/list.h"
-#include "core/mig/search.h"
-#include "core/mig/slots.h"
+#include "core/mig/geometry/budget.h"
+#include "core/mig/geometry/list.h"
+#include "core/mig/geometry/search.h"
+#include "core/mig/geometry/slots.h"
 
 static bool usable(const struct mig_layout *layout, const struct mig_state *have)
 {

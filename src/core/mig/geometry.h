@@ -5,8 +5,8 @@
  * Where GPU instances can lie. Exact: the search is exhaustive, which at 12 slots and 7 instances
  * is small, and bounded (MIG_SEARCH_MAX steps; never reached by a layout that NVML reported).
  *
- * The rule (mig.md 17.1): an instance starts at one of its profile's starts, slots do not overlap,
- * compute slices and engines suffice, and there are at most .max of a profile.
+ * The rule: an instance starts at one of its profile's starts, slots do not overlap, compute
+ * slices and engines suffice, and there are at most .max of a profile.
  *
  * Functions that cannot fail say "nothing fits" of a layout or state that does not pass
  * mig_layout_check() or mig_state_check().
@@ -36,7 +36,7 @@ struct mig_place {
  *	the most busy CIs kept, then the most GIs and CIs kept together (which is the fewest steps),
  *	then the most GIs;
  *	the most room left for further instances, of the largest profiles first. This is where NVML
- *	itself puts them (mig.md 17.3): a first 3g.20gb at 4, as a 4g.20gb could only be at 0;
+ *	itself puts them: a first 3g.20gb at 4, as a 4g.20gb could only be at 0;
  *	the lowest starts, of the largest instances first.
  *
  * Deterministic. ERR_LIMIT: it cannot be, and the text counts what is wanted and what there is;

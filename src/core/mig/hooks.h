@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Commands around a change of MIG (mig.md section 7). config/mig.h reads them from a file.
+ * Commands around a change of MIG. config/mig.h reads them from a file.
  * Thread: any (plain data).
  */
 #include "base/strv.h"

@@ -7,7 +7,7 @@
  * A GPU instance (GI) lies on neighbouring slots of the GPU's memory: 8 on most, 4 on A30, 12 on
  * RTX PRO 6000. Its profile says how many slots, where it may start, and how many compute slices
  * it takes. Compute instances (CI) share the slices of their GI. All of it is what NVML says of
- * this GPU: ids mean something else on other products (mig.md 16).
+ * this GPU: ids mean something else on other products.
  * Thread: any (plain data).
  */
 #include "core/mig/profile.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Names of MIG profiles (mig.md section 2):
+ * Names of MIG profiles:
  *
  *	[ C "c." ] G "g." N "gb" [ "+" attr { "," attr } | "-" attr { "," attr } ]
  *
@@ -40,7 +40,7 @@ bool mig_profile_equal(const struct mig_profile *a, const struct mig_profile *b)
 /* As part of a resource, label or config name: "+" and "," become "." (1g.10gb.me), "-" stays. */
 void mig_profile_word(const struct mig_profile *p, char ret[MIG_PROFILE_NAME_MAX]);
 
-/* Which eighth of the GPU's memory @memory_mib reaches into (section 2.1): 1 to 8 for a share of
+/* Which eighth of the GPU's memory @memory_mib reaches into: 1 to 8 for a share of
  * it. 0 if a size is 0 or absurd (beyond 4 PiB). */
 uint32_t mig_profile_eighths(uint64_t memory_mib, uint64_t total_mib);
 
@@ -51,5 +51,5 @@ uint32_t mig_profile_gb(uint64_t memory_mib, uint64_t total_mib);
  * a number that we do not know, to be read from NVML's own name. Static. */
 const char *mig_profile_attributes(uint32_t number);
 
-/* Whether a GPU instance of @g slices is offered with compute instances of @c (section 2.2). */
+/* Whether a GPU instance of @g slices is offered with compute instances of @c. */
 bool mig_profile_shape_ok(uint32_t c, uint32_t g);

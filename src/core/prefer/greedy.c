@@ -77,6 +77,40 @@ static bool better(const struct group *a, const struct group *b, enum allocation
 	return r ? r < 0 : a->gpu->picked < b->gpu->picked;
 }
 
+/*
+ * One device for all of @n slices of a profile, since together they are one larger slice only there: that
+ * of the required ones if there are any, else the best that has room. NULL: they must be spread.
+ */
+static struct group *one_for_all(struct greedy *g, enum allocation_policy policy,
+	const struct offer_device *required, size_t n)
+{
+	struct group *best = NULL;
+
+	for (uint32_t k = 0; k < g->n_groups; k++) {
+		struct group *x = &g->groups[k];
+
+		if (x->candidates < n ||
+			(required && !is_same_device(&g->r->devices[x->first], required)))
+			continue;
+		if (!best || better(x, best, policy))
+			best = x;
+	}
+	return best;
+}
+
+/* The next candidate of one device, which has one. */
+static const char *pick_from(struct greedy *g, struct group *x)
+{
+	while (!g->candidates[x->cursor])
+		x->cursor++;
+	x->candidates--;
+	x->load.allocated++;
+	x->load.picked++;
+	x->gpu->allocated++;
+	x->gpu->picked++;
+	return g->candidates[x->cursor++];
+}
+
 static const char *pick(struct greedy *g, enum allocation_policy policy)
 {
 	struct group *best = NULL;
@@ -84,16 +118,7 @@ static const char *pick(struct greedy *g, enum allocation_policy policy)
 	for (uint32_t k = 0; k < g->n_groups; k++)
 		if (g->groups[k].candidates && (!best || better(&g->groups[k], best, policy)))
 			best = &g->groups[k];
-	if (!best)
-		return NULL;
-	while (!g->candidates[best->cursor])
-		best->cursor++;
-	best->candidates--;
-	best->load.allocated++;
-	best->load.picked++;
-	best->gpu->allocated++;
-	best->gpu->picked++;
-	return g->candidates[best->cursor++];
+	return best ? pick_from(g, best) : NULL;
 }
 
 int prefer_greedy(const struct resource *r, enum allocation_policy policy,
@@ -105,6 +130,7 @@ int prefer_greedy(const struct resource *r, enum allocation_policy policy,
 	CLEANUP(freep) struct group *groups = calloc(room, sizeof(*groups));
 	CLEANUP(freep) struct load *gpus = calloc(room, sizeof(*gpus));
 	struct greedy g = { .r = r, .candidates = candidates, .groups = groups, .gpus = gpus };
+	struct group *one = NULL;
 	size_t n_candidates = 0;
 
 	if (!candidates || !groups || !gpus)
@@ -131,8 +157,12 @@ int prefer_greedy(const struct resource *r, enum allocation_policy policy,
 	group_devices(&g);
 	for (size_t i = 0; i < req->n_required; i++)
 		ret_ids[i] = req->required[i];
+	if (r->strategy == SHARING_SLICES && req->size > 1)
+		one = one_for_all(&g, policy,
+			req->n_required ? resource_find(r, req->required[0]) : NULL,
+			req->size - req->n_required);
 	for (size_t i = req->n_required; i < req->size; i++)
-		ret_ids[i] = pick(&g, policy);
+		ret_ids[i] = one ? pick_from(&g, one) : pick(&g, policy);
 	*ret_n = req->size;
 	return 0;
 }

@@ -3,7 +3,7 @@
 
 /*
  * CDI specifications: what a container runtime adds to a container that is given a GPU
- * (device-plugin.md section 6; docs/cdi.md has the reasons).
+ * (docs/cdi.md has the reasons).
  *
  *	cdi_search()    looks for driver files and device nodes: facts of this host
  *	cdi_spec_new()  from facts and config to the text of one specification: pure

@@ -9,14 +9,19 @@
  * A device's primary context is shared by all that retain it, often by many threads at once. One of
  * them is charged. The others wait until that is decided, then go on into the driver, which lets
  * them wait for the context.
+ *
+ * The keeper of the process's turns (turns/keeper.h) is told of each context that its marks are to be
+ * in, and before one may go. A green context's work is in its primary one's marks.
  */
 #include "abi/slice-page.h"
-#include "runtime/cuda/array-chunk.h"
+#include "runtime/cuda/memory/array-chunk.h"
+#include "runtime/cuda/work/capture.h"
 #include "runtime/cuda/device.h"
-#include "runtime/cuda/lump.h"
+#include "runtime/cuda/memory/lump.h"
 #include "runtime/ledger.h"
 #include "runtime/rows.h"
 #include "runtime/sys.h"
+#include "runtime/turns/keeper.h"
 #include "runtime/wiped.h"
 
 #define CONTEXT_LEAST (UINT64_C(64) << 20) /* what one is taken for that seems smaller */
@@ -33,6 +38,7 @@ struct contexts {
 	struct primary {
 		_Atomic uint32_t state;
 		_Atomic uint64_t context;
+		_Atomic uint32_t held; /* times, by what went through our hooks */
 	} primaries[DEVICES_MAX];
 	struct {
 		_Atomic uint32_t live;
@@ -120,8 +126,12 @@ static void release_row(enum row_kind kind, uint64_t key, const struct row *row,
 {
 	(void)key;
 	(void)arg;
+	if (kind == ROW_CAPTURE) {
+		capture_row_gone(row);
+		return;
+	}
 	array_chunk_gone(kind, row);
-	/* Where others may have it still, only NVML tells (memory.c). */
+	/* Where others may have it still, only NVML tells (memory/alloc.c). */
 	if ((kind == ROW_POINTER || kind == ROW_CHUNK) && row->other & 1)
 		charge_disown_quietly(row->gpu, row->bytes); /* context_gone() compares */
 	else
@@ -137,6 +147,74 @@ static void context_gone(struct charge *c, uint64_t context)
 	rows_drop_context(context, release_row, NULL);
 	charge_free_end(c, 0);
 	ledger_compare(gpu);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------ */
+
+static void mark(const CUcontext *context, int gpu, CUresult r)
+{
+	if (!r && context && gpu >= 0)
+		keeper_context(*context, (unsigned int)gpu);
+}
+
+/* The primary context of a device where another holds it: that it is asked for by retaining does not
+ * change who does. */
+static void mark_primary(struct primary *p, int gpu, CUdevice device)
+{
+	CUcontext context = NULL;
+
+	if (gpu < 0 || REAL(cuDevicePrimaryCtxRetain)(&context, device))
+		return;
+	atomic_store(&p->context, (uintptr_t)context);
+	(void)atomic_fetch_add(&p->held, 1); /* by the other one */
+	keeper_context(context, (unsigned int)gpu);
+	(void)REAL(cuDevicePrimaryCtxRelease_v2)(device);
+}
+
+/* A primary context that may go. */
+struct leaving {
+	struct primary *primary;
+	CUcontext context;
+	bool told; /* the keeper was, before it */
+	bool reset;
+};
+
+/* Before it. It is the last one that ends the context; who retained it where no hook was is not counted,
+ * so others may hold it still. @reset: it goes, whoever holds it. */
+static struct leaving unmark_begin(CUdevice device, bool reset)
+{
+	struct leaving l = { .primary = primary_of(device), .reset = reset };
+	uint32_t held;
+
+	if (!l.primary)
+		return l;
+	held = reset ? atomic_exchange(&l.primary->held, 0) : atomic_load(&l.primary->held);
+	while (!reset && held &&
+		!atomic_compare_exchange_weak(&l.primary->held, &held, held - 1))
+		;
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
+	l.context = (CUcontext)(uintptr_t)atomic_load(&l.primary->context);
+	l.told = l.context && (reset || held <= 1);
+	if (l.told)
+		keeper_context_leaves(l.context);
+	return l;
+}
+
+/* After it. That it is active may mean that another one has its handle since. */
+static void unmark_end(const struct leaving *l, CUdevice device, CUresult r)
+{
+	bool active = l->context && primary_active(device);
+
+	if (l->primary && r && !l->reset)
+		(void)atomic_fetch_add(&l->primary->held, 1);
+	if (!l->context || (!l->told && active))
+		return;
+	if (!active || (l->reset && !r))
+		keeper_context_gone(l->context);
+	else
+		keeper_context_stays(l->context);
+	if (active)
+		mark(&l->context, ledger_device_gpu(device), CUDA_SUCCESS);
 }
 
 /* ---- primary contexts ------------------------------------------------------------------------- */
@@ -233,7 +311,10 @@ static CUresult retain(CUcontext *context, CUdevice device)
 	r = REAL(cuDevicePrimaryCtxRetain)(context, device);
 	if (!r && context)
 		atomic_store(&p->context, (uintptr_t)*context);
+	if (!r)
+		(void)atomic_fetch_add(&p->held, 1);
 	primary_end(p, &c, gpu, device, r);
+	mark(context, gpu, r);
 	return r;
 }
 
@@ -248,16 +329,19 @@ HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 	HOOK CUresult name(CUdevice device)                                      \
 	{                                                                        \
 		struct lump_wait pools;                                          \
+		struct leaving leaving;                                          \
 		struct charge c;                                                 \
 		CUresult r;                                                      \
                                                                                  \
 		if (!ledger_active())                                            \
 			return REAL(name)(device);                               \
+		leaving = unmark_begin(device, reset);                           \
 		lump_wait_begin(&pools);                                         \
 		charge_free_begin(&c, ledger_device_gpu(device), CHARGE_HIDDEN); \
 		r = REAL(name)(device);                                          \
 		lump_wait_end(&pools);                                           \
 		primary_left(&c, device, r, reset);                              \
+		unmark_end(&leaving, device, r);                                 \
 		return r;                                                        \
 	}
 
@@ -286,6 +370,7 @@ static CUresult create_end(struct charge *c, CUresult r, const CUcontext *contex
 		(void)row_put(ROW_CONTEXT, (uintptr_t)*context, &row);
 	}
 	charge_end(c, r ? 0 : c->bytes);
+	mark(context, row.gpu, r);
 	return r;
 }
 
@@ -329,6 +414,8 @@ HOOK CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsi
 
 struct destroying {
 	bool known, last;
+	bool all;  /* it goes, however often it was attached */
+	bool told; /* the keeper was, before it; also of one that was made where no hook was */
 	uint64_t context;
 	struct row row;
 	struct charge charge;
@@ -337,7 +424,7 @@ struct destroying {
 /* The row goes first: the next context may be given the same handle. */
 static void destroy_begin(struct destroying *d, CUcontext context, bool all)
 {
-	*d = (struct destroying){ .context = (uintptr_t)context };
+	*d = (struct destroying){ .context = (uintptr_t)context, .all = all };
 	if (!context || !ledger_active())
 		return;
 	if (all)
@@ -346,12 +433,23 @@ static void destroy_begin(struct destroying *d, CUcontext context, bool all)
 		d->known = row_get(ROW_CONTEXT, d->context, &d->row);
 	if (!all && d->known)
 		d->last = !row_count(ROW_CONTEXT, d->context, -1, NULL);
+	d->told = d->last || !d->known;
+	if (d->told)
+		keeper_context_leaves(context);
 	if (d->known)
 		charge_free_begin(&d->charge, d->row.gpu, CHARGE_HIDDEN);
 }
 
 static CUresult destroy_end(struct destroying *d, CUresult r)
 {
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
+	CUcontext context = (CUcontext)(uintptr_t)d->context;
+
+	/* How often one that is not known was attached only the driver knows. */
+	if (d->told && (r || (!d->known && !d->all)))
+		keeper_context_stays(context);
+	else if (d->told)
+		keeper_context_gone(context);
 	if (!d->known)
 		return r;
 	if (r && d->last)
@@ -427,11 +525,14 @@ HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUde
 		(void)row_put(ROW_CONTEXT, (uintptr_t)*context, &row);
 	primary_end(p, &primary, gpu, device, r);
 	charge_end(&green, r ? 0 : green.bytes);
+	if (!r)
+		mark_primary(p, gpu, device);
 	return r;
 }
 
 HOOK CUresult cuGreenCtxDestroy(CUgreenCtx context)
 {
+	struct leaving leaving;
 	struct charge c;
 	struct row row;
 	CUresult r;
@@ -440,11 +541,13 @@ HOOK CUresult cuGreenCtxDestroy(CUgreenCtx context)
 	if (!context || !ledger_active() || !row_take(ROW_CONTEXT, (uintptr_t)context, &row))
 		return REAL(cuGreenCtxDestroy)(context);
 	gpu = row.gpu;
+	leaving = unmark_begin((CUdevice)row.other, false);
 	charge_free_begin(&c, gpu, CHARGE_HIDDEN);
 	r = REAL(cuGreenCtxDestroy)(context);
 	if (r)
 		(void)row_put(ROW_CONTEXT, (uintptr_t)context, &row);
 	primary_left(&c, (CUdevice)row.other, r, false);
+	unmark_end(&leaving, (CUdevice)row.other, r);
 	if (!r)
 		ledger_compare(gpu);
 	return r;

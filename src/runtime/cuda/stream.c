@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cuda/stream.h"
 
-#include "runtime/cuda/lump.h"
+#include "runtime/cuda/memory/lump.h"
 #include "runtime/cuda/quiet.h"
 #include "runtime/sys.h"
 

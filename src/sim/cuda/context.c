@@ -125,6 +125,7 @@ static void deactivate(struct context *c)
 		if (ctx_check(c) == CUDA_SUCCESS)
 			(void)ctx_wait(c);
 	stream_drop_all(c);
+	fence_drop(c);
 	queue_forget(c);
 	modules_drop_all(c);
 	arrays_drop_all(c);

@@ -34,8 +34,8 @@ def rows(path):
 
 names = []
 for place, words in rows(sys.argv[1]):
-    if not re.fullmatch(r"cu\w+", words[0]) or words[1:] not in ([], ["hook"]):
-        sys.exit(f"{place}: expected NAME or NAME hook, found {' '.join(words)!r}")
+    if not re.fullmatch(r"cu\w+", words[0]):  # the marks after it are not ours
+        sys.exit(f"{place}: expected NAME [MARK...], found {' '.join(words)!r}")
     names.append(words[0])
 if len(set(names)) != len(names):
     sys.exit(f"{sys.argv[1]}: a name is there twice")

@@ -17,7 +17,7 @@ struct lib lib = { .lock = PTHREAD_MUTEX_INITIALIZER,
 	.work = PTHREAD_COND_INITIALIZER,
 	.driver_version = 13000 };
 
-static atomic_bool ready, orphan;
+static atomic_bool ready, orphan, ended;
 
 /* Objects. */
 
@@ -90,8 +90,21 @@ bool lib_is_orphan(void)
 	return atomic_load_explicit(&orphan, memory_order_relaxed);
 }
 
+bool lib_has_ended(void)
+{
+	return atomic_load_explicit(&ended, memory_order_relaxed);
+}
+
+/* Threads of the program may still be in calls: nothing is taken down, the process's end does that. */
+static void on_exit_begun(void)
+{
+	atomic_store(&ended, true);
+}
+
 CUresult lib_enter(void)
 {
+	if (lib_has_ended())
+		return CUDA_ERROR_DEINITIALIZED;
 	if (!atomic_load_explicit(&ready, memory_order_acquire) || lib_is_orphan())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	(void)pthread_mutex_lock(&lib.lock);
@@ -178,6 +191,7 @@ static void begin(void)
 	lib.launch_ns = env_ns("GPUSLICE_SIM_LAUNCH_NS");
 	lib.event_ns = env_ns("GPUSLICE_SIM_EVENT_NS");
 	(void)pthread_atfork(NULL, NULL, fork_child);
+	(void)atexit(on_exit_begun);
 }
 
 EXPORT CUresult cuInit(unsigned int flags)
@@ -187,6 +201,8 @@ EXPORT CUresult cuInit(unsigned int flags)
 
 	if (flags)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (lib_has_ended())
+		return CUDA_ERROR_DEINITIALIZED;
 	if (lib_is_orphan())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	(void)pthread_once(&once, begin);

@@ -5,13 +5,20 @@
  * The simulated libcuda.so.1: what all its functions share.
  *
  * One lock guards everything in a process: handles, the address map, the queues of the streams. It is
- * never held while device memory is copied, a callback of the program runs, or somebody waits. Three
- * threads do the work of the streams (engine.c), from the first context on; the device daemon
+ * never held while device memory is copied, a callback of the program runs, or somebody waits. Two
+ * threads do the work of the streams (stream/queue.c), from the first context on; the device daemon
  * (sim/device) has what processes share: memory, and whose turn it is on the GPU.
+ *
+ * What several parts need is declared beside this; how each is done lies in a folder:
+ *
+ *	memory/  what lies where: allocations, arrays, pools, virtual memory; copies
+ *	stream/  streams, events, and the queues and threads behind them
+ *	graph/   graphs, and streams that capture
+ *	module/  modules, and the launch of their kernels
  *
  * A call runs: initialized? (3), a context? (201; 709 if it is gone; the sticky error of a broken
  * one), arguments (1), handles (400), capture (900 to 908), then what it does. In the child of a fork of
- * an initialized process all answer 3.
+ * an initialized process all answer 3; once exit() has begun all answer 4.
  *
  * Handles are pointers to objects whose memory is only ever used again for the same kind: a handle of
  * a destroyed object is told from a live one without touching memory of others.
@@ -105,6 +112,8 @@ struct context {
 	uint64_t limit_bytes; /* device memory that the limits cost */
 	CUresult error;       /* what broke it; sticky */
 	struct stream *legacy, *streams;
+	struct queue *fence; /* of events of the whole context */
+	struct queue *gate;  /* of events that all of it waits for */
 	struct context *next;
 	struct phys *code[CODE_MAX]; /* memory of modules */
 	size_t code_count, code_used;
@@ -138,6 +147,7 @@ struct work {
 			unsigned grid[3], block[3], shared;
 			unsigned char *args; /* ours, as the kernel reads them */
 			size_t args_len;
+			bool programmatic; /* may begin before the one in front has ended: told only */
 		} kernel;
 		CUDA_MEMCPY3D copy;
 		CUDA_MEMSET_NODE_PARAMS set;
@@ -202,6 +212,7 @@ static inline CUresult lib_leave(CUresult r)
 
 /* True in the child of a fork of an initialized process. */
 bool lib_is_orphan(void);
+bool lib_has_ended(void); /* exit() has begun */
 
 /* The calling thread's context or NULL; a destroyed one: @r. */
 struct context *ctx_current(CUresult *r);

@@ -81,6 +81,8 @@ CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct piece *ret);
 
 /* The memory of a pool (pool.c) behind one address of a range of it. */
 struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset);
+/* The same where a block was that work on its way still uses; *bytes until its end. False: none was. */
+bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct phys **slot, uint64_t *offset);
 
 /* Plain memory of a context, with the driver's rounding. */
 CUresult plain_new(struct context *c, uint64_t bytes, enum range_kind kind, struct range **ret);

@@ -6,7 +6,15 @@
 #include "sim/cuda/stream.h"
 
 /* Kernels whose names say what they do; all others take a while and do nothing. */
-enum kernel { KERNEL_OTHER, KERNEL_SPIN, KERNEL_FILL32, KERNEL_ADD32, KERNEL_NOP };
+enum kernel {
+	KERNEL_OTHER,
+	KERNEL_SPIN,
+	KERNEL_FILL32,
+	KERNEL_ADD32,
+	KERNEL_STEP32,
+	KERNEL_BURN,
+	KERNEL_NOP
+};
 
 #define FUNC_ATTRIBUTES 16
 

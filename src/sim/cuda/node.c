@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cuda/node.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +8,8 @@
 #include <unistd.h>
 
 #include "base/parse.h"
-#include "sim/node-file.h"
-#include "sim/place.h"
+#include "sim/node-plugin.h"
 
-#define PLUGIN_FILE    "gpuslice-sim-node-file.so"
 #define DRIVER_VERSION 13000
 
 static struct sim_state *state;
@@ -20,28 +17,6 @@ static struct sim_state *state;
 const char *node_dir(void)
 {
 	return sim_state_dir(state);
-}
-
-/* Node files need a YAML parser: the plug-in of the simulated NVML, beside us, has it. */
-static int load_node_file(const char *path, struct sim_node *node, struct error *err)
-{
-	char plugin[SIM_PATH_MAX];
-	sim_node_file_fn *fn = NULL;
-	const char *slash;
-	Dl_info info;
-	void *h;
-
-	if (!dladdr((const void *)node_open, &info) || !(slash = strrchr(info.dli_fname, '/')))
-		return error_set(err, ERR_UNAVAILABLE, "cannot tell where this library lies");
-	(void)snprintf(plugin, sizeof(plugin), "%.*s/" PLUGIN_FILE,
-		(int)(slash - info.dli_fname), info.dli_fname);
-	h = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
-	if (h)
-		*(void **)&fn = dlsym(h, "gpuslice_sim_node_file_load");
-	if (!fn)
-		return error_set(err, ERR_UNAVAILABLE, "node files need %s: %s", PLUGIN_FILE,
-			dlerror());
-	return fn(path, node, err);
 }
 
 /* "GPU-8-4-4-4-12" as bytes. */
@@ -169,7 +144,7 @@ CUresult node_open(void)
 	lib.driver_version = DRIVER_VERSION;
 	if (sim_place_from_env(&place, NULL, &err) < 0)
 		return CUDA_ERROR_NO_DEVICE;
-	if (!state && sim_place_open(&place, load_node_file, &state, &err) != 0) {
+	if (!state && sim_place_open(&place, sim_node_plugin_load, &state, &err) != 0) {
 		state = NULL;
 		return CUDA_ERROR_NO_DEVICE;
 	}

@@ -24,5 +24,17 @@ void graph_memory_used(struct device *d, int64_t change);
 /* The pool that a range is of; NULL: none. */
 void *pool_handle_of(const struct range *r);
 
-/* Frees what a graph allocated, from outside of it (graph-memory.c). */
+/* Frees what a graph allocated, from outside of it (graph/memory.c). */
 CUresult graph_free(struct range *r);
+
+/*
+ * What blocks were whose memory the same queue uses again: work in front of that still uses it as it was
+ * (memory/pool-ghost.c).
+ */
+struct ghost;
+/* Until @seq of @queue is done. False: no memory. */
+bool ghost_add(struct ghost **list, CUdeviceptr start, CUdeviceptr end, struct queue *queue,
+	uint64_t seq);
+void ghosts_go(struct ghost **list); /* those that are over */
+/* The end of one that has something of @from to @to, or 0. */
+CUdeviceptr ghost_end(const struct ghost *list, CUdeviceptr from, CUdeviceptr to);

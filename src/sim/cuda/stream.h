@@ -3,10 +3,13 @@
 
 /*
  * Streams: commands go to the daemon, which runs them in order in its own time; what they do to
- * memory and to the program is done by two threads of ours when their turn has come (host.c).
+ * memory and to the program is done by two threads of ours when their turn has come (stream/queue.c).
  * All of it needs the lock; functions that wait free it meanwhile.
  */
 #include "sim/cuda/gpu.h"
+
+/* Behind a launch that runs 1,021 have room in a stream, the next blocks: as an H100. */
+#define LAUNCHES_MAX 1022
 
 /* What a queue has for our own threads: with a HOST command of the same number. */
 struct item {
@@ -20,10 +23,13 @@ struct queue {
 	struct queue *next;
 	struct context *ctx;
 	uint32_t id;
-	unsigned refs;     /* its stream, memory that was freed in it */
-	bool gone;         /* its context is */
-	uint64_t last;     /* the number of the last command */
-	uint64_t cpu_last; /* of the last one for our threads */
+	unsigned refs;      /* its stream, memory that was freed in it */
+	bool gone;          /* its context is */
+	uint64_t last;      /* the number of the last command */
+	uint64_t cpu_last;  /* of the last one for our threads */
+	uint64_t fenced;    /* command that the context's fence waits for */
+	uint64_t *launches; /* the last commands of the last LAUNCHES_MAX launches, a ring */
+	unsigned launch_at;
 	struct item *items, **items_end;
 };
 
@@ -42,6 +48,7 @@ struct stream {
 	uint64_t id;
 	struct queue *queue;
 	uint64_t legacy_seen; /* command of the legacy stream that was waited for */
+	uint64_t gate_seen;   /* of the context's gate */
 	uint64_t joined;      /* command of this one that the legacy stream waits for */
 	uint64_t wait_until;  /* of those who wait for several */
 	struct capture *capture;
@@ -80,7 +87,10 @@ CUresult submit_wait(CUstream h, struct work *w);
 
 CUresult stream_wait(struct stream *s); /* for all that is in it now */
 bool stream_idle(const struct stream *s);
-CUresult ctx_wait(struct context *c);         /* for all its streams */
+CUresult ctx_wait(struct context *c); /* for all its streams */
+/* What the context waits for, its next command waits for (stream/fence.c). */
+CUresult gate_wait(struct stream *s);
+void fence_drop(struct context *c);           /* it goes */
 CUresult device_wait_free(struct context *c); /* what a free waits for */
 
 bool queue_done(const struct queue *q, uint64_t seq);
@@ -89,6 +99,13 @@ struct queue *queue_ref(struct queue *q);
 void queue_drop(struct queue *q);
 CUresult queue_new(struct context *c, int priority, struct queue **ret);
 CUresult queue_put(struct queue *q, struct sim_device_command c);
+/* The same, one behind the other; @n is at most what queue_reserve() was asked for. */
+CUresult queue_put_many(struct queue *q, struct sim_device_command *c, size_t n);
+/* Waits until so many more commands have room; at most SIM_DEVICE_QUEUE_MAX / 2. */
+CUresult queue_reserve(struct queue *q, uint64_t n);
+/* Before a launch: waits while too many are on the way. *waited: the lock was free meanwhile. */
+CUresult queue_launch_room(struct queue *q, bool *waited);
+void queue_launched(struct queue *q);
 CUresult queue_put_host(struct queue *q, struct work *w);
 void queue_forget(struct context *c); /* it is gone, with all its streams in the daemon */
 struct queue *queues_all(void);
@@ -109,9 +126,14 @@ CUresult capture_wait(struct stream *s, struct event *e);
 void capture_event_forget(struct event *e);
 CUresult capture_event_touched(struct event *e);
 CUresult event_record(struct stream *s, struct event *e, bool node);
+uint64_t event_target(const struct event *e); /* recordings until it has happened */
+bool event_is_shared(const struct event *e);  /* other processes may record it */
 CUresult capture_alloc(struct stream *s, const CUmemPoolProps *props, uint64_t bytes,
 	CUdeviceptr *ret);
 void capture_forget(struct stream *s);
+
+/* The arguments of a wait for, or a write of, a value in memory. */
+bool value_ok(enum work_kind kind, CUdeviceptr at, unsigned flags, bool wide);
 
 /* Memory that a stream frees when its turn has come (pool.c). */
 CUresult memory_free_in(struct stream *s, CUdeviceptr p);
@@ -130,6 +152,6 @@ CUresult kernel_work(const void *function, const unsigned *grid, const unsigned 
 	unsigned shared, void **params, void **extra, struct work *ret);
 
 /* How long a kernel runs, and what it does. */
-uint64_t kernel_ns(const struct work *w);
+uint64_t kernel_ns(const struct work *w, unsigned sm_count);
 bool kernel_has_effect(const struct work *w);
 void kernel_effect(const struct work *w);

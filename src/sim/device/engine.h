@@ -10,7 +10,9 @@
  *	- Each context is a time-slice group of its GPU. One group has the compute engine at a time, for a
  *	  slice; then the next in the round that has work gets it. Groups without work are skipped, a group
  *	  without rivals goes on, and one that runs dry hands over at once. Taking over from another group costs
- *	  the switch time, in which nobody computes. Kernels that lose the engine go on later where they were.
+ *	  the switch time, in which nobody computes, and some more where kernels are interrupted. Those go on
+ *	  later where they were. (Measured: 4 that saturate an H100 get 90.1 to 90.8 % of one, the last of them
+ *	  waits 7 ms; who hands over between kernels each 20 ms loses 0.6 %, each 5 ms 2.6 %.)
  *	- Under MPS the contexts of a GPU are one group, each with at most its share of the multiprocessors;
  *	  a kernel that is wider than the share takes longer in proportion.
  *	- Inside a group kernels start in the order in which they became ready (higher priority first), side
@@ -34,7 +36,8 @@
 
 struct engine_gpu_config {
 	uint64_t slice_ns, switch_ns;
-	uint32_t width; /* multiprocessors */
+	uint64_t preempt_ns; /* of a switch that takes the engine from kernels that run */
+	uint32_t width;      /* multiprocessors */
 	uint32_t host_mbps, local_mbps;
 };
 

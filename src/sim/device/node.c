@@ -121,6 +121,7 @@ static void slot_read(struct device *d, const struct sim_node_head *head, uint32
 	engine_gpu_set(d->engine, i,
 		&(struct engine_gpu_config){ .slice_ns = (uint64_t)k->cuda_slice_us * 1000,
 			.switch_ns = (uint64_t)k->cuda_switch_us * 1000,
+			.preempt_ns = (uint64_t)k->cuda_preempt_us * 1000,
 			.width = k->sm_count,
 			.host_mbps = k->cuda_copy_mbps,
 			.local_mbps = k->cuda_local_mbps });

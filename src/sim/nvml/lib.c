@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/nvml/lib.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +9,8 @@
 #include "base/time.h"
 #include "sim/fake-root.h"
 #include "sim/mig.h"
-#include "sim/node-file.h"
-#include "sim/place.h"
+#include "sim/node-plugin.h"
 
-#define PLUGIN_FILE  "gpuslice-sim-node-file.so"
 #define STDERR_LINES 16
 
 /*
@@ -445,29 +442,6 @@ nvmlReturn_t gpu_set_u32(nvmlDevice_t d, enum sim_group group, bool value_ok, si
 
 /* Init. */
 
-/* Node files need a YAML parser, which would be a dependency: a plug-in beside us has it. */
-static int load_node_file(const char *path, struct sim_node *node, struct error *err)
-{
-	char plugin[SIM_PATH_MAX];
-	sim_node_file_fn *fn = NULL;
-	const char *slash;
-	Dl_info info;
-	void *h;
-
-	if (!dladdr((const void *)handle_of, &info) || !(slash = strrchr(info.dli_fname, '/')))
-		return error_set(err, ERR_UNAVAILABLE, "cannot tell where this library lies");
-	(void)snprintf(plugin, sizeof(plugin), "%.*s/" PLUGIN_FILE,
-		(int)(slash - info.dli_fname), info.dli_fname);
-	h = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
-	if (h)
-		*(void **)&fn = dlsym(h, "gpuslice_sim_node_file_load");
-	if (!fn)
-		return error_set(err, ERR_UNAVAILABLE,
-			"node files need %s beside this library, or run gpuslice sim create first: %s",
-			PLUGIN_FILE, dlerror());
-	return fn(path, node, err);
-}
-
 /* Makes @s the state in use, unless it is the one in use already, seen from the same place. */
 static int use_state(struct sim_state *s, const struct sim_place *place, struct error *err)
 {
@@ -498,7 +472,7 @@ static nvmlReturn_t open_state(struct error *err)
 
 	if (sim_place_from_env(&place, NULL, err) < 0)
 		return NVML_ERROR_UNKNOWN;
-	r = sim_place_open(&place, load_node_file, &s, err);
+	r = sim_place_open(&place, sim_node_plugin_load, &s, err);
 	if (r == SIM_PLACE_E_NONE && place.dir[0])
 		(void)error_set(err, ERR_NOT_FOUND,
 			"no node in '%s', and " SIM_ENV_NODE " names none", place.dir);

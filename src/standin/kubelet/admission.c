@@ -83,14 +83,20 @@ static bool was_dropped(struct admission *a)
 
 static void advance(struct admission *a);
 
-static void fail_status(struct admission *a, enum rpc_status status, const char *text)
+/* Whether the answer of a call counts; else @a is gone, or its pod has failed. */
+static bool succeeded(struct admission *a, enum rpc_status status, const char *text)
 {
 	char full[ERROR_MSG_MAX];
 	struct error err = ERROR_INIT;
 
+	if (was_dropped(a))
+		return false;
+	if (status == RPC_OK)
+		return true;
 	kubelet_status_text(full, sizeof(full), status, text);
 	(void)error_set(&err, ERR_UNAVAILABLE, "%s", full);
 	fail(a, &err);
+	return false;
 }
 
 /* Sends one call of the choice's plugin. */
@@ -114,12 +120,8 @@ static void on_allocated(void *arg, enum rpc_status status, const char *text,
 	struct admission *a = arg;
 	struct error err = ERROR_INIT;
 
-	if (was_dropped(a))
+	if (!succeeded(a, status, text))
 		return;
-	if (status != RPC_OK) {
-		fail_status(a, status, text);
-		return;
-	}
 	if (allocate_response_decode(&response, reply, len, &err) < 0 ||
 		(response.n == 0 &&
 			error_set(&err, ERR_INVALID,
@@ -155,12 +157,8 @@ static void on_preferred(void *arg, enum rpc_status status, const char *text,
 	struct admission *a = arg;
 	struct error err = ERROR_INIT;
 
-	if (was_dropped(a))
+	if (!succeeded(a, status, text))
 		return;
-	if (status != RPC_OK) {
-		fail_status(a, status, text);
-		return;
-	}
 	if (prefer_response_decode(&lists, reply, len, &err) < 0 ||
 		device_manager_choose(a->k->devices, &a->choice, lists.n ? lists.v[0].v : NULL,
 			lists.n ? lists.v[0].n : 0, &err) < 0) {

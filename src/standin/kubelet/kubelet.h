@@ -3,8 +3,8 @@
 
 /*
  * A kubelet as device plugins see it: registration, ListAndWatch, allocation at pod admission and
- * the PodResources API, on real sockets in a directory of the caller's (kubernetes.md sections
- * 1.3 to 1.6, 2 and 8). It runs no containers: an admitted pod is Running.
+ * the PodResources API, on real sockets in a directory of the caller's. It runs no containers: an
+ * admitted pod is Running.
  *
  * Pods come from a cluster (standin/cluster.h): kubelet_step() admits the ones that are bound, one
  * after the other as the real one does.

@@ -21,6 +21,8 @@ CUDA_LAYOUT_CONSTANTS(C)
 #undef C
 static_assert(sizeof(CUDA_ARRAY_DESCRIPTOR_v1) == 16, "of 32-bit times");
 static_assert(sizeof(CUDA_ARRAY3D_DESCRIPTOR_v1) == 24, "of 32-bit times");
+static_assert(sizeof(CUDA_MEMCPY2D_v1) == 96, "of 32-bit times");
+static_assert(sizeof(CUDA_MEMCPY3D_v1) == 144, "of 32-bit times");
 static_assert(sizeof(CUdeviceptr_v1) == 4, "of 32-bit times");
 
 /* cmocka 1.1.5 says "not ok" for a skipped test in TAP; without the header there is no test. */

@@ -28,7 +28,8 @@
 static const struct slice_plan plan = { .wanted = true,
 	.unhooked = UNHOOKED_STOP,
 	.n = 2,
-	.gpus = { { "GPU-a", 4 * GIB }, { "GPU-b", SLICE_UNLIMITED } } };
+	.gpus = { { .uuid = "GPU-a", .memory = 4 * GIB },
+		{ .uuid = "GPU-b", .memory = SLICE_UNLIMITED } } };
 static const char *const ids[] = { "GPU-a::0", "GPU-b::1" };
 
 static void join(char *ret, const char *dir, const char *name)
@@ -63,6 +64,27 @@ static void slice_file__reads_back_what_it_writes(void **state)
 	assert_true(slice_plan_equal(&back.plan, &plan));
 	assert_true(strv_equal(&back.devices, &f.devices));
 	assert_true(back.created_s == 1700000000);
+	slice_file_fini(&back);
+
+	/* Without compute there is not a word on it; with it what abi/slice-dir.h says. */
+	assert_null(strstr(text, "weight"));
+	assert_null(strstr(text, "cap"));
+	assert_null(strstr(text, "compute"));
+	assert_null(strstr(text, "class"));
+	free(text);
+	f.plan.compute = true;
+	f.plan.class_ = SLICE_CLASS_LATENCY;
+	f.plan.gpus[0].weight = 7;
+	f.plan.gpus[0].cap = 250000;
+	f.plan.gpus[1].weight = 1;
+	text = slice_file_text(&f);
+	assert_non_null(text);
+	assert_non_null(strstr(text,
+		"{\"uuid\":\"GPU-a\",\"memory\":4294967296,\"weight\":7,\"cap\":250000},"
+		"{\"uuid\":\"GPU-b\",\"weight\":1}"));
+	assert_non_null(strstr(text, "\"compute\":\"turns\",\"class\":\"latency\""));
+	assert_ok(slice_file_parse(&back, text, strlen(text), &err), &err);
+	assert_true(slice_plan_equal(&back.plan, &f.plan));
 	slice_file_fini(&f);
 	slice_file_fini(&back);
 }
@@ -93,6 +115,13 @@ static void slice_file__refuses_what_it_is_not(void **state)
 			"gpus[].memory" },
 		{ FILE_("1", ID, "[\"d\"]", "[{\"uuid\":\"a\",\"memory\":null}]"),
 			"gpus[].memory" },
+		{ FILE_("1", ID, "[\"d\"]", "[{\"uuid\":\"a\",\"weight\":0}]"),
+			"gpus[].weight" },
+		{ FILE_("1", ID, "[\"d\"]", "[{\"uuid\":\"a\",\"weight\":10001}]"),
+			"gpus[].weight" },
+		{ FILE_("1", ID, "[\"d\"]", "[{\"uuid\":\"a\",\"cap\":1.5}]"), "gpus[].cap" },
+		{ FILE_("1", ID, "[\"d\"]", "[{\"uuid\":\"a\",\"cap\":1000001}]"),
+			"gpus[].cap" },
 	};
 
 	(void)state;

@@ -4,11 +4,13 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -88,11 +90,15 @@ int client_hello(struct slice_client *c, uint32_t flags)
 		receive_packet(c, &c->welcome, sizeof(c->welcome), &fd) != sizeof(c->welcome))
 		return -1;
 	if (fd >= 0) {
+		bool turns = flags & SLICE_HELLO_TURNS;
+		void *at = mmap(NULL, turns ? TURN_PAGE_BYTES : SLICE_PAGE_BYTES,
+			PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
 		c->page_fd = fd;
-		c->page =
-			mmap(NULL, SLICE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (c->page == MAP_FAILED)
+		if (at == MAP_FAILED)
 			return -1;
+		c->page = turns ? NULL : at;
+		c->turns = turns ? at : NULL;
 	}
 	if (c->welcome.status == SLICE_OK)
 		c->unanswered = 0;
@@ -105,7 +111,9 @@ int client_again(struct slice_client *c, int tries)
 
 	while (tries-- > 0) {
 		if (client_connect(c, NULL) == 0) {
-			int r = client_hello(c, SLICE_HELLO_MEMORY | SLICE_HELLO_AGAIN);
+			int r = client_hello(c,
+				(c->turns ? SLICE_HELLO_TURNS : SLICE_HELLO_MEMORY) |
+					SLICE_HELLO_AGAIN);
 
 			if (r >= 0)
 				return r;
@@ -188,6 +196,48 @@ void client_give(struct slice_client *c, unsigned int gpu, uint64_t bytes)
 	atomic_fetch_add(&p->done, 1);
 }
 
+int client_say(struct slice_client *c, unsigned int gpu, bool busy, bool wants)
+{
+	struct slice_state s = { .head = { .op = SLICE_STATE },
+		.gpu = gpu,
+		.generation = atomic_load(&c->turns->gpus[gpu].gate) / TURN_GENERATION,
+		.busy = busy,
+		.wants = wants };
+
+	return send_packet(c, &s, sizeof(s), -1);
+}
+
+uint32_t client_gate(const struct slice_client *c, unsigned int gpu)
+{
+	return atomic_load(&c->turns->gpus[gpu].gate) & TURN_STATE;
+}
+
+static uint64_t mono_ms(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+bool client_wait_gate(const struct slice_client *c, unsigned int gpu, bool open, int ms)
+{
+	_Atomic uint32_t *gate = &c->turns->gpus[gpu].gate;
+	/* Nobody wakes for a gate that closes. */
+	const struct timespec look = { .tv_nsec = open ? 100000000 : 200000 };
+	uint64_t end = mono_ms() + (uint64_t)ms;
+
+	for (;;) {
+		uint32_t now = atomic_load(gate);
+
+		if (((now & TURN_STATE) != TURN_CLOSED) == open)
+			return true;
+		if (mono_ms() >= end)
+			return false;
+		(void)syscall(SYS_futex, gate, FUTEX_WAIT, now, &look, NULL, 0);
+	}
+}
+
 void client_hang_up(struct slice_client *c)
 {
 	closep(&c->fd);
@@ -198,6 +248,9 @@ void client_close(struct slice_client *c)
 	if (c->page)
 		(void)munmap(c->page, SLICE_PAGE_BYTES);
 	c->page = NULL;
+	if (c->turns)
+		(void)munmap(c->turns, TURN_PAGE_BYTES);
+	c->turns = NULL;
 	closep(&c->page_fd);
 	closep(&c->fd);
 }

@@ -6,6 +6,7 @@
  * measurements of the arbiter. One thread for each client.
  */
 #include "abi/slice-wire.h"
+#include "abi/turn-page.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@ struct slice_client {
 	uint32_t tag, unanswered;
 	struct slice_page *page;
 	struct slice_welcome welcome;
+	struct turn_page *turns; /* of a connection for turns, in place of .page */
 };
 
 /* 0, or -1: nobody answers there. */
@@ -24,7 +26,8 @@ int client_connect(struct slice_client *c, const char *slice_dir);
 /* The status of the welcome, or -1. Without SLICE_HELLO_AGAIN a page comes along. */
 int client_hello(struct slice_client *c, uint32_t flags);
 
-/* Connects again and tells its page, until the arbiter answers or @tries of 1 ms are over. */
+/* Connects again and tells its page, until the arbiter answers or @tries of 1 ms are over. For turns: where it
+ * has such a page. */
 int client_again(struct slice_client *c, int tries);
 
 /* The status, or -1: the connection ended. */
@@ -38,6 +41,13 @@ int client_call(struct slice_client *c, void *request, size_t len, void *ret, si
 /* From the credit, or by asking, also across a restart of the arbiter. Then it is used. */
 bool client_take(struct slice_client *c, unsigned int gpu, uint64_t bytes);
 void client_give(struct slice_client *c, unsigned int gpu, uint64_t bytes);
+
+/* For turns: SLICE_STATE, with the generation that the gate has now. -1: the connection ended. */
+int client_say(struct slice_client *c, unsigned int gpu, bool busy, bool wants);
+/* TURN_OPEN, TURN_METERED, TURN_CLOSED. */
+uint32_t client_gate(const struct slice_client *c, unsigned int gpu);
+/* Sleeps until the gate lets work through, or, if not @open, until it does not. False: @ms are over. */
+bool client_wait_gate(const struct slice_client *c, unsigned int gpu, bool open, int ms);
 
 void client_hang_up(struct slice_client *c); /* keeps the page */
 void client_close(struct slice_client *c);

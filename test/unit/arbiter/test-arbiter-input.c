@@ -2,12 +2,17 @@
 #include "lib/test.h"
 
 #include "abi/slice-dir.h"
-#include "arbiter/journal.h"
+#include "arbiter/book/journal.h"
 #include "arbiter/packet.h"
-#include "arbiter/proc.h"
+#include "arbiter/process/proc.h"
 #include "arbiter/request.h"
 #include "arbiter/slice-file.h"
 #include "base/fd.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define ID "0123456789abcdef0123456789abcdef"
 #define U1 "GPU-00112233-4455-6677-8899-aabbccddeeff"
@@ -35,6 +40,30 @@ static void slice_def_read__takes_what_the_agent_writes(void **state)
 	assert_int_equal(d.gpus[0].limit, UINT64_C(4294967296));
 	assert_int_equal(d.gpus[1].uuid[14], 0xee);
 	assert_true(d.gpus[1].limit == SLICE_NO_LIMIT);
+	slice_def_fini(&d);
+}
+
+static void slice_def_read__takes_shares(void **state)
+{
+	static const char text[] =
+		"{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"nvidia.com/gpu\","
+		"\"gpus\": [{\"uuid\": \"" U1 "\", \"weight\": 10000, \"cap\": 1000000},"
+		"{\"uuid\": \"" U2 "\"}], \"compute\": \"turns\", \"class\": \"latency\"}",
+			  plain[] = "{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"r\","
+				    "\"gpus\": [{\"uuid\": \"" U1 "\"}], \"class\": \"batch\"}";
+	struct error err = ERROR_INIT;
+	struct slice_def d;
+
+	(void)state;
+	assert_ok(slice_def_read(&d, "f", ID, text, strlen(text), &err), &err);
+	assert_true(d.turns && d.latency);
+	assert_int_equal(d.gpus[0].weight, 10000);
+	assert_int_equal(d.gpus[0].cap, 1000000);
+	assert_int_equal(d.gpus[1].weight, 1);
+	assert_int_equal(d.gpus[1].cap, 0);
+	slice_def_fini(&d);
+	assert_ok(slice_def_read(&d, "f", ID, plain, strlen(plain), &err), &err);
+	assert_false(d.turns || d.latency);
 	slice_def_fini(&d);
 }
 
@@ -76,6 +105,27 @@ static void slice_def_read__names_what_is_wrong(void **state)
 			"f: unhooked: expected report or stop, found 'kill'" },
 		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"unhooked\": true}",
 			"f: unhooked: expected report or stop, found true" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"weight\": 0}]}",
+			"f: gpus[0].weight: expected a number from 1 to 10000, found 0" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U2 "\"}, {\"uuid\": \"" U1
+		       "\", \"weight\": 10001}]}",
+			"f: gpus[1].weight: expected a number from 1 to 10000, found 10001" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"weight\": null}]}",
+			"f: gpus[0].weight: expected a number from 1 to 10000, found null" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"cap\": 0}]}",
+			"f: gpus[0].cap: expected a number from 1 to 1000000, found 0" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"cap\": 1000001}]}",
+			"f: gpus[0].cap: expected a number from 1 to 1000000" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"cap\": 0.5}]}",
+			"found a number with a fraction" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"compute\": \"mps\"}",
+			"f: compute: expected turns, or no such key, found 'mps'" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"compute\": null}",
+			"f: compute: expected turns, or no such key, found null" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"class\": \"fast\"}",
+			"f: class: expected batch or latency, found 'fast'" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"class\": 1}",
+			"f: class: expected batch or latency, found 1" },
 	};
 	struct error err = ERROR_INIT;
 	struct slice_def d;
@@ -105,7 +155,8 @@ static void packet_read__takes_requests_of_their_length_only(void **state)
 	} rows[] = { { SLICE_HELLO, sizeof(struct slice_hello) },
 		{ SLICE_WANT, sizeof(struct slice_want) },
 		{ SLICE_VIEW, sizeof(struct slice_view) },
-		{ SLICE_COMPARE, sizeof(struct slice_compare) } };
+		{ SLICE_COMPARE, sizeof(struct slice_compare) },
+		{ SLICE_STATE, sizeof(struct slice_state) } };
 	char data[128] = { 0 };
 	union packet p;
 
@@ -137,12 +188,43 @@ static void packet_read__refuses_what_is_out_of_range(void **state)
 	assert_error(packet_read(&p, &c, sizeof(c), 0, &err), &err, "a GPU below 0, found 2");
 	assert_ok(packet_read(&p, &w, sizeof(w), 3, &err), &err);
 	assert_ok(packet_read(&p, &h, sizeof(h), 0, &err), &err);
-	h.flags |= 4;
+	h.flags |= SLICE_HELLO_TURNS;
+	assert_error(packet_read(&p, &h, sizeof(h), 0, &err), &err, "for memory or for turns");
+	h.flags = SLICE_HELLO_TURNS | SLICE_HELLO_AGAIN;
+	assert_ok(packet_read(&p, &h, sizeof(h), 0, &err), &err);
+	h.flags |= 8;
 	assert_error(packet_read(&p, &h, sizeof(h), 0, &err), &err, "unknown flags");
 	h.version++;
 	assert_ok(packet_read(&p, &h, sizeof(h), 0, &err), &err);
 	memset(h.name, 'x', sizeof(h.name));
 	assert_error(packet_read(&p, &h, sizeof(h), 0, &err), &err, "the name has no end");
+}
+
+static void packet_read__refuses_a_state_that_is_none(void **state)
+{
+	struct slice_state s = { .head = { .op = SLICE_STATE },
+		.gpu = 1,
+		.generation = 0xffffff,
+		.busy = 1,
+		.wants = 1,
+		.idle_ns = UINT64_MAX };
+	struct error err = ERROR_INIT;
+	union packet p;
+
+	(void)state;
+	assert_ok(packet_read(&p, &s, sizeof(s), 2, &err), &err);
+	assert_true(p.state.idle_ns == UINT64_MAX);
+	assert_error(packet_read(&p, &s, sizeof(s), 1, &err), &err, "a GPU below 1, found 1");
+	s.busy = 2;
+	assert_error(packet_read(&p, &s, sizeof(s), 2, &err), &err, "found busy 2, wants 1");
+	s.busy = 0;
+	s.wants = UINT32_MAX;
+	assert_error(packet_read(&p, &s, sizeof(s), 2, &err), &err,
+		"found busy 0, wants 42949");
+	s.wants = 0;
+	s.generation++;
+	assert_error(packet_read(&p, &s, sizeof(s), 2, &err), &err,
+		"a generation of 24 bits, found 0x1000000");
 }
 
 static int read_line(struct request *r, const char *line, struct error *err)
@@ -294,6 +376,29 @@ static void proc_slice_nearest__asks_the_ancestors(void **state)
 	test_rmdir(dir);
 }
 
+static void proc_ended__takes_a_zombie_for_what_it_is(void **state)
+{
+	siginfo_t info;
+	pid_t pid;
+	int pidfd;
+
+	(void)state;
+	pid = fork();
+	if (pid == 0) {
+		for (;;)
+			(void)pause();
+	}
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	assert_true(pidfd >= 0);
+	assert_false(proc_ended(pidfd));
+	(void)kill(pid, SIGKILL);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	assert_true(proc_ended(pidfd));
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_true(proc_ended(pidfd));
+	(void)close(pidfd);
+}
+
 static void proc_slice_parse__finds_the_mounted_directory(void **state)
 {
 	static const struct {
@@ -372,14 +477,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slice_def_read__takes_what_the_agent_writes),
+		cmocka_unit_test(slice_def_read__takes_shares),
 		cmocka_unit_test(slice_def_read__names_what_is_wrong),
 		cmocka_unit_test(slice_id_valid__knows_32_hex_digits),
 		cmocka_unit_test(packet_read__takes_requests_of_their_length_only),
 		cmocka_unit_test(packet_read__refuses_what_is_out_of_range),
+		cmocka_unit_test(packet_read__refuses_a_state_that_is_none),
 		cmocka_unit_test(request_read__takes_a_reading),
 		cmocka_unit_test(request_read__refuses_the_rest),
 		cmocka_unit_test(proc_stat_parse__is_not_misled_by_names),
 		cmocka_unit_test(proc_slice_nearest__asks_the_ancestors),
+		cmocka_unit_test(proc_ended__takes_a_zombie_for_what_it_is),
 		cmocka_unit_test(proc_slice_parse__finds_the_mounted_directory),
 		cmocka_unit_test(journal__is_kept_for_this_boot_and_one_owner),
 	};

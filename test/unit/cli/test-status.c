@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "cli/status-view.h"
+#include "cli/status/view.h"
 
 #define EVIL "\\u001b[2J"
 
@@ -179,8 +179,9 @@ static void status_view__says_what_the_mig_manager_does(void **state)
 
 /* One slice over its limit, one with a process past the libraries on a MIG device. */
 #define SLICE(id, gpus, processes, unhooked, holder)                       \
-	"{\"id\":\"" id "\",\"gpus\":[" gpus "],\"processes\":[" processes \
-	"],\"unhookedProcesses\":[" unhooked "],\"holder\":" holder "}"
+	"{\"id\":\"" id "\",\"class\":\"latency\",\"gpus\":[" gpus         \
+	"],\"processes\":[" processes "],\"unhookedProcesses\":[" unhooked \
+	"],\"holder\":" holder "}"
 #define PROCESS(pid, name, index)                                            \
 	"{\"pid\":" pid ",\"name\":\"" name "\",\"gpus\":[{\"index\":" index \
 	",\"usedBytes\":1073741824,\"peakBytes\":2147483648}]}"
@@ -189,22 +190,64 @@ static const char walls[] = HEAD
 	"\"gpus\":[],\"resources\":[],\"slices\":{\"arbiter\":{\"state\":\"up\",\"reason\":\"\"},"
 	"\"list\":[" SLICE("0123456789abcdef",
 		"{\"index\":0,\"limitBytes\":1073741824,\"usedBytes\":2147483648,"
-		"\"peakBytes\":3221225472,\"over\":true}",
+		"\"peakBytes\":3221225472,\"over\":true,\"weight\":4,\"capMillionths\":125000,\"time\":{\"chargedNs\":12340000000}}",
 		PROCESS("4711", "py\\u001bthon", "0"), "",
 		POD("p")) "," SLICE("fedcba9876543210",
 		"{\"index\":\"1:0\",\"limitBytes\":null,\"usedBytes\":null,\"peakBytes\":null}",
 		"", PROCESS("4712", "static", "\"1:0\""), "null") "]}}";
 
+static void status_view__says_of_one_that_goes_first_when_it_does_not(void **state)
+{
+	static const char text[] = HEAD
+		"\"gpus\":[],\"resources\":[],\"slices\":{\"arbiter\":{\"state\":\"up\",\"reason\":\"\"},"
+		"\"list\":[" SLICE("0123456789abcdef",
+			"{\"index\":0,\"limitBytes\":null,\"weight\":4,\"demoted\":true}", "",
+			"", POD("p")) "]}}";
+	const struct status_view_options options = { 0 };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, text, sizeof(text) - 1, &options, &err), &err);
+	assert_non_null(strstr(buf_str(&b), "beyond its share: takes turns now\n"));
+}
+
+/* Of two processes of a slice that is stuck the one is named whose work does not end. */
+static void status_view__names_the_process_that_is_stuck(void **state)
+{
+#define AT(pid, name, stuck)                                                             \
+	"{\"pid\":" pid ",\"name\":\"" name "\",\"gpus\":[{\"index\":0,\"stuck\":" stuck \
+	",\"usedBytes\":0,\"peakBytes\":0}]}"
+	static const char text[] = HEAD
+		"\"gpus\":[],\"resources\":[],\"slices\":{\"arbiter\":{\"state\":\"up\",\"reason\":\"\"},"
+		"\"list\":[" SLICE("0123456789abcdef",
+			"{\"index\":0,\"limitBytes\":null,\"weight\":4,\"stuck\":true}",
+			AT("4711", "hangs", "true") "," AT("4712", "works", "false"), "",
+			POD("p")) "]}}";
+	const struct status_view_options options = { 0 };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, text, sizeof(text) - 1, &options, &err), &err);
+	assert_non_null(
+		strstr(buf_str(&b), "  ns/p (c)            STUCK: its work does not end\n"));
+	assert_non_null(
+		strstr(buf_str(&b), "  hangs (pid 4711)  STUCK: its work does not end\n"));
+	assert_non_null(strstr(buf_str(&b), "  works (pid 4712)  \n"));
+}
+
 static void status_view__shows_slices_and_their_processes(void **state)
 {
 	static const char *const wanted[] = {
-		"\nSLICE     GPU  LIMIT     USED      PEAK      HELD BY, PROCESSES    NOTE\n",
-		"\n01234567  0    1024 MiB  2048 MiB  3072 MiB  ns/p (c)              OVER ITS LIMIT\n",
-		"\n          0              1024 MiB  2048 MiB    py?thon (pid 4711)  \n",
-		"\nfedcba98  1:0  none      ?         ?         -                     has processes past "
-		"the libraries\n",
-		"\n          1:0            1024 MiB  2048 MiB    static (pid 4712)   past the "
-		"libraries\n",
+		"\nSLICE     GPU  SHARE                             TIME    LIMIT     USED      PEAK      HELD "
+		"BY, PROCESSES    NOTE\n",
+		"\n01234567  0    weight 4, at most 12.5%, latency  12.3 s  1024 MiB  2048 MiB  3072 MiB  ns/p "
+		"(c)              OVER ITS LIMIT\n",
+		"\n          0                                                        1024 MiB  2048 MiB    "
+		"py?thon (pid 4711)  \n",
+		"\nfedcba98  1:0  -                                 -       none      ?         ?         -      "
+		"               has processes past the libraries\n",
 	};
 	static const struct {
 		const char *slices, *line; /* NULL: not a word */
@@ -219,15 +262,25 @@ static void status_view__shows_slices_and_their_processes(void **state)
 		{ "{\"broken\":[\"x: bad\"]}", "\nBroken    x: bad\n" },
 	};
 	const struct status_view_options options = { 0 };
+	char timeless[sizeof(walls)];
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
 	struct error err = ERROR_INIT;
 
 	(void)state;
+	memcpy(timeless, walls, sizeof(walls));
 	assert_ok(status_view(&b, walls, sizeof(walls) - 1, &options, &err), &err);
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
 		if (!strstr(buf_str(&b), wanted[i]))
 			fail_msg("'%s' is missing in:\n%s", wanted[i], buf_str(&b));
 	}
+	/* Where no slice divides the time there is no column for it. */
+	*strstr(timeless, "weight") = 'W';
+	buf_clear(&b);
+	assert_ok(status_view(&b, timeless, sizeof(timeless) - 1, &options, &err), &err);
+	assert_non_null(strstr(buf_str(&b),
+		"\nSLICE     GPU  LIMIT     USED      PEAK      HELD BY, PROCESSES    NOTE\n"));
+	assert_non_null(strstr(buf_str(&b),
+		"\n01234567  0    1024 MiB  2048 MiB  3072 MiB  ns/p (c)              OVER ITS LIMIT\n"));
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(buf_fini) struct buf json = BUF_INIT(1 << 16), text = BUF_INIT(1 << 20);
 
@@ -241,6 +294,31 @@ static void status_view__shows_slices_and_their_processes(void **state)
 			assert_null(strstr(buf_str(&text), "rbiter"));
 		assert_null(strstr(buf_str(&text), "LIMIT"));
 	}
+}
+
+static void status_view__shows_what_gpus_are_cut_into(void **state)
+{
+	static const char text[] = HEAD
+		"\"resources\":[],\"gpus\":[{\"index\":0,\"profiles\":[{\"resource\":\"nvidia.com/"
+		"gpu.small\",\"slices\":3,\"used\":1,\"memoryBytes\":2147483648,\"weight\":1,"
+		"\"capMillionths\":null,\"compute\":\"fair\",\"class\":\"latency\"}]},{\"index\":1,"
+		"\"migDevices\":[{\"index\":\"1:0\",\"profiles\":[{\"resource\":\"x\\u001b\","
+		"\"slices\":1,\"used\":null,\"memoryBytes\":null,\"weight\":4,\"capMillionths\":"
+		"571428,\"compute\":\"capped\",\"class\":\"batch\"}]}]}]}";
+	static const char *const wanted[] = {
+		"\nGPU  PROFILE               SLICES  USED  MEMORY EACH  WEIGHT  COMPUTE          CLASS\n",
+		"\n0    nvidia.com/gpu.small  3       1     2048 MiB     1       fair             latency\n",
+		"\n1:0  x?                    1       ?     -            4       capped at 57.1%  batch\n",
+	};
+	const struct status_view_options options = { 0 };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, text, sizeof(text) - 1, &options, &err), &err);
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+		if (!strstr(buf_str(&b), wanted[i]))
+			fail_msg("'%s' is missing in:\n%s", wanted[i], buf_str(&b));
 }
 
 static void status_view__lets_no_control_character_through(void **state)
@@ -282,7 +360,10 @@ int main(void)
 		cmocka_unit_test(status_view__names_who_holds_what_is_not_offered_any_more),
 		cmocka_unit_test(status_view__shows_mig_devices),
 		cmocka_unit_test(status_view__says_what_the_mig_manager_does),
+		cmocka_unit_test(status_view__names_the_process_that_is_stuck),
 		cmocka_unit_test(status_view__shows_slices_and_their_processes),
+		cmocka_unit_test(status_view__says_of_one_that_goes_first_when_it_does_not),
+		cmocka_unit_test(status_view__shows_what_gpus_are_cut_into),
 		cmocka_unit_test(status_view__lets_no_control_character_through),
 		cmocka_unit_test(status_view__refuses_what_is_no_status),
 	};

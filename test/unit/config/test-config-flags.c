@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "config/read.h"
 
-/* Precedence (device-plugin.md 1.5), flags (2.1) and start-up validation (3). */
+/* Precedence, flags and start-up validation. */
 
 struct env_row {
 	const char *name, *value;
@@ -195,7 +195,8 @@ static void config__validates_in_nvidias_order(void **state)
 		"invalid --device-list-strategy option: invalid strategy: X",
 		"invalid --device-id-strategy option: X",
 		"invalid --shared-devices-allocation-policy option: X",
-		"using --mig-strategy=mixed is not supported with MPS",
+		("using --mig-strategy=mixed is not supported with MPS; but MPS itself is not in this "
+		 "version yet: use sharing.timeSlicing meanwhile"),
 		"using MPS requires --mps-root to be specified",
 		"invalid --device-discovery-strategy option X",
 		"unknown MIG strategy: X",

@@ -10,17 +10,20 @@
 
 /* What config_each() told, one line each. */
 static void note(void *arg, const char *name, const char *text, struct config *c,
-	const struct strv *warnings, const struct error *err)
+	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
 	struct buf *b = arg;
 
 	assert_true(!!c + !!err + !text == 1);
+	assert_true(err || more->n == 0);
 	if (err)
 		buf_printf(b, "bad %s\n", err->msg);
-	else if (c)
+	for (size_t i = 0; i < more->n; i++)
+		buf_printf(b, "and %s\n", more->v[i]);
+	if (c)
 		buf_printf(b, "good %s x%u\n", name,
 			c->sharing.n_entries ? c->sharing.entries[0].replicas : 1);
-	else
+	else if (!text)
 		buf_printf(b, "skipped %s\n", warnings->v[0]);
 }
 
@@ -73,6 +76,91 @@ static void config_each__finds_the_configs_of_a_file(void **state)
 	}
 }
 
+/* Each mistake that does not come of another one, in the order of reading. */
+static void config_each__tells_all_mistakes(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} rows[] = {
+		/* a line each: keys, flags, resources, what is shared, what is cut, health */
+		{ "flag: {}\nflags: {migStrateg: none, failOnInitError: 7, plugin: {passDeviceSpecs: x}}\n"
+		  "resources: {gpus: [{name: X, pattern: x}, {name: x, pattern: }]}\n"
+		  "sharing:\n  timeSlicing:\n    resources:\n"
+		  "    - {name: gpu, replicas: 1, isolation: {memory: 200%}}\n"
+		  "    - {name: B, replicas: 2, devices: x, isolation: {memory: x, class: y}}\n"
+		  "  slices:\n  - name: gpu\n    profiles:\n"
+		  "    - {name: gpu.a, count: 0, memory: x, weight: 0, class: x}\n    - {nam: b}\n"
+		  "health: {probes: 0, cooldown: 5}\nheath: {}\n",
+			"bad m.yaml:1:1: unknown key 'flag'; did you mean 'flags'?\n"
+			"and m.yaml:15:1: unknown key 'heath'\n"
+			"and m.yaml:2:9: flags: unknown key 'migStrateg'\n"
+			"and m.yaml:2:44: flags.failOnInitError: \n"
+			"and m.yaml:2:73: flags.plugin.passDeviceSpecs: \n"
+			"and m.yaml:3:27: resources.gpus[0].name: \n"
+			"and m.yaml:3:53: resources.gpus[1]: \n"
+			"and m.yaml:7:29: sharing.timeSlicing.resources[0].replicas: \n"
+			"and m.yaml:8:14: sharing.timeSlicing.resources[1].name: \n"
+			"and m.yaml:8:39: sharing.timeSlicing.resources[1].devices: \n"
+			"and m.yaml:8:62: sharing.timeSlicing.resources[1].isolation.memory: \n"
+			"and m.yaml:8:72: sharing.timeSlicing.resources[1].isolation.class: \n"
+			"and m.yaml:12:28: sharing.slices[0].profiles[0].count: \n"
+			"and m.yaml:12:39: sharing.slices[0].profiles[0].memory: \n"
+			"and m.yaml:12:50: sharing.slices[0].profiles[0].weight: \n"
+			"and m.yaml:12:60: sharing.slices[0].profiles[0].class: \n"
+			"and m.yaml:13:8: sharing.slices[0].profiles[1]: unknown key 'nam'\n"
+			"and m.yaml:14:31: health.cooldown: \n"
+			"and m.yaml:14:18: health.probes: \n" },
+		/* what comes of another one is not told: no name, as it is misspelt; limits without replicas */
+		{ "sharing: {timeSlicing: {resources: [{nam: gpu, replica: 2}]}}",
+			"bad m.yaml:1:38: sharing.timeSlicing.resources[0]: unknown key 'nam'\n"
+			"and m.yaml:1:48: sharing.timeSlicing.resources[0]: unknown key 'replica'\n" },
+		{ "sharing: {slices: [{name: X, profiles: [{name: A, count: 1}, {name: B, count: 1}]}]}",
+			"bad m.yaml:1:27: sharing.slices[0].name: \n"
+			"and m.yaml:1:48: sharing.slices[0].profiles[0].name: \n"
+			"and m.yaml:1:69: sharing.slices[0].profiles[1].name: \n" },
+		/* that there is no MPS is told at once, and once */
+		{ "flags: {migStrategy: X}\nsharing: {mps: {resources: [{name: gpu}]}}",
+			"bad m.yaml:2:29: sharing.mps.resources[0]: no replicas\n"
+			"and m.yaml:2:16: sharing.mps: using MPS requires --mps-root to be specified; but "
+			"MPS itself is not in this version yet\n"
+			"and m.yaml:1:22: flags.migStrategy: unknown MIG strategy: X\n" },
+		{ "flags: {mpsRoot: /x, migStrategy: X}\nsharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
+			"bad m.yaml:1:35: flags.migStrategy: unknown MIG strategy: X\n"
+			"and m.yaml:2:16: sharing.mps: MPS is not in this version yet\n" },
+		/* another version or another form: nothing else would make sense */
+		{ "version: v2\nx: 1\n", "bad m.yaml:1:10: version: \n" },
+		{ "[x]", "bad m.yaml:1:1: expected a config\n" },
+	};
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 16), many = BUF_INIT(1 << 16);
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const char *line, *want = rows[i].want;
+
+		if (each_text(rows[i].text, strlen(rows[i].text), &b, &err) != 1)
+			fail_msg("row %zu: %s", i, err.msg);
+		/* Each line begins as it is wanted. */
+		for (line = buf_str(&b); *line; line = strchr(line, '\n') + 1) {
+			size_t len = strcspn(want, "\n");
+
+			if (!len || strncmp(line, want, len) != 0)
+				fail_msg("row %zu: '%.*s' in:\n%s", i, (int)len, want,
+					buf_str(&b));
+			want += len + 1;
+		}
+		if (*want)
+			fail_msg("row %zu: '%s' is missing in:\n%s", i, want, buf_str(&b));
+	}
+	for (int i = 0; i < 3 * CONFIG_MISTAKES_MAX; i++)
+		buf_printf(&many, "key%d: 1\n", i);
+	assert_int_equal(each_text(buf_str(&many), many.len, &b, &err), 1);
+	for (const char *p = buf_str(&b); *p; p = strchr(p, '\n') + 1)
+		n++;
+	assert_int_equal(n, CONFIG_MISTAKES_MAX);
+}
+
 static void config_each__points_into_the_outer_file(void **state)
 {
 	static const struct {
@@ -102,7 +190,7 @@ static void config_each__points_into_the_outer_file(void **state)
 			"m.yaml#any:4:40: flags.plugin.deviceIDStrategy: invalid" },
 		{ "kind: ConfigMap\ndata:\n  any: |\n    sharing: {slices: [{name: g, profiles: "
 		  "[{name: x, count: 1, memory: 1}]}]}\n",
-			"m.yaml#any:4:24: sharing.slices[0]: software slices" },
+			"m.yaml#any:4:73: sharing.slices[0].profiles[0].memory: expected at least 2Mi" },
 	};
 
 	(void)state;
@@ -343,6 +431,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(config_each__finds_the_configs_of_a_file),
+		cmocka_unit_test(config_each__tells_all_mistakes),
 		cmocka_unit_test(config_each__points_into_the_outer_file),
 		cmocka_unit_test(config_each__refuses_a_file_without_a_config),
 		cmocka_unit_test(config_each__reads_the_users_manifests),

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* Every case of device-plugin.md sections 1.1 to 1.4 and 13.1 to 13.3, and our own keys. */
+/* NVIDIA's configuration file, case by case, and our own keys. */
 
 #define UUID           "4cf8db2d-06c0-7d70-1a51-e59b25b2c16c"
 #define TS(rest)       "sharing: {timeSlicing: {resources: [{" rest "}]}}"
@@ -521,98 +521,6 @@ static void config_parse__warns_of_what_has_no_effect(void **state)
 	}
 }
 
-static void config_parse__reads_isolation_and_slices(void **state)
-{
-	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
-	struct config *c = read_good(
-		TS("name: gpu, replicas: 4, isolation: {memory: 25%, compute: fair, class: latency}"),
-		NULL);
-
-	(void)state;
-	assert_true(c->sharing.entries[0].isolation.present);
-	assert_int_equal(c->sharing.entries[0].isolation.memory, ISOLATION_MEMORY_PERMILLE);
-	assert_int_equal(c->sharing.entries[0].isolation.memory_value, 250);
-	assert_int_equal(c->sharing.entries[0].isolation.compute, ISOLATION_COMPUTE_FAIR);
-	assert_int_equal(c->sharing.entries[0].isolation.class_, SLICE_CLASS_LATENCY);
-	(void)config_free(c);
-	c = read_good(TS("name: gpu, replicas: 4, isolation: {memory: 8Gi}"), NULL);
-	assert_int_equal(c->sharing.entries[0].isolation.memory, ISOLATION_MEMORY_BYTES);
-	assert_true(c->sharing.entries[0].isolation.memory_value == UINT64_C(8) << 30);
-	assert_int_equal(c->sharing.entries[0].isolation.unhooked, UNHOOKED_REPORT);
-	(void)config_free(c);
-	c = read_good(TS("name: gpu, replicas: 4, isolation: {memory: equal, unhooked: stop}"),
-		NULL);
-	assert_int_equal(c->sharing.entries[0].isolation.unhooked, UNHOOKED_STOP);
-	(void)config_free(c);
-	c = read_good(TS("name: gpu, replicas: 4, isolation: {unhooked: stop}"), &warnings);
-	assert_int_equal(warnings.n, 1);
-	assert_non_null(strstr(warnings.v[0],
-		"resources[0].isolation.unhooked: has no effect without isolation.memory"));
-	(void)config_free(c);
-	c = read_good(
-		"sharing:\n  slices:\n  - name: nvidia.com/gpu\n    devices: {product: Tesla T4}\n"
-		"    profiles:\n    - {name: gpu.small, count: 4, memory: 4Gi, class: latency}\n"
-		"    - {name: gpu.large, count: 1, memory: 16Gi, weight: 4}\n",
-		NULL);
-	assert_int_equal(c->n_slices, 1);
-	assert_string_equal(c->slices[0].product, "Tesla T4");
-	assert_string_equal(c->slices[0].profiles[0].name, "nvidia.com/gpu.small");
-	assert_int_equal(c->slices[0].profiles[0].weight, 1);
-	assert_int_equal(c->slices[0].profiles[0].class_, SLICE_CLASS_LATENCY);
-	assert_int_equal(c->slices[0].profiles[1].weight, 4);
-	assert_true(c->slices[0].profiles[1].memory_bytes == UINT64_C(16) << 30);
-	(void)config_free(c);
-}
-
-static void config_parse__refuses_bad_isolation_and_slices(void **state)
-{
-#define ISOLATION(rest) TS("name: gpu, replicas: 4, isolation: {" rest "}")
-#define PROFILE(rest)   "sharing: {slices: [{name: gpu, profiles: [{" rest "}]}]}"
-	static const struct row rows[] = {
-		{ ISOLATION("memory: most"), "expected none, equal, an amount such as 8Gi" },
-		{ ISOLATION("memory: 101%"), "expected from 0.1% to 100%, found '101%'" },
-		{ ISOLATION("memory: 50%"), "4 replicas of 50% are more than the GPU has" },
-		{ ISOLATION("memory: 0"), "an amount such as 8Gi" },
-		{ ISOLATION("memory: []"), "cannot unmarshal array" },
-		{ ISOLATION("memory: 1Mi"), "expected at least 2Mi" },
-		{ ISOLATION("unhooked: ignore"), "expected report or stop, found 'ignore'" },
-		{ ISOLATION("compute: some"), "expected none, fair or capped, found 'some'" },
-		{ ISOLATION("class: fast"), "expected batch or latency, found 'fast'" },
-		{ TS("name: gpu, replicas: 2, isolation: x"), "isolation: expected an object" },
-		{ "sharing: {slices: {}}", "expected a list" },
-		{ "sharing: {slices: [{}]}", "no resource name specified" },
-		{ "sharing: {slices: [{name: gpu}]}", "no profiles specified" },
-		{ "sharing: {slices: [{name: gpu, profiles: []}]}", "no profiles specified" },
-		{ "sharing: {slices: [{name: gpu, profiles: x}]}",
-			"expected a list of profiles" },
-		{ "sharing: {slices: [{name: gpu, devices: 2, profiles: []}]}",
-			"expected all, a list of GPUs, or {product: NAME}, found 2" },
-		{ "sharing: {slices: [{name: gpu, devices: {product: }, profiles: []}]}",
-			"expected a product name" },
-		{ "sharing: {slices: [{name: gpu, devices: {prodct: x}, profiles: []}]}",
-			"did you mean 'product'" },
-		{ PROFILE(""), "no resource name specified" },
-		{ PROFILE("name: X"), "incorrect format" },
-		{ PROFILE("name: x"), "no count specified" },
-		{ PROFILE("name: x, count: 0"),
-			"expected a whole number from 1 to 40000, found 0" },
-		{ PROFILE("name: x, count: 1"),
-			"memory: expected an amount such as 4Gi, found ''" },
-		{ PROFILE("name: x, count: 1, memory: big"), "found 'big'" },
-		{ PROFILE("name: x, count: 1, memory: 1Gi, weight: 0"), "from 1 to 1000" },
-		{ PROFILE("name: x, count: 1, memory: 1Gi, class: x"),
-			"expected batch or latency" },
-		{ PROFILE("name: x, count: 40000, memory: 1Gi}, {name: z, count: 1, memory: 1Gi"),
-			"expected at most 40000 slices" },
-		{ PROFILE("name: x, count: 1, memory: 1Gi}, {name: x, count: 1, memory: 1Gi"),
-			"the name nvidia.com/x is already given" },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		read_bad(rows[i].text, rows[i].want);
-}
-
 static void config_parse__reads_health(void **state)
 {
 	struct config *c =
@@ -666,16 +574,6 @@ static void config_parse__refuses_what_is_for_later(void **state)
 		{ "flags: {mpsRoot: /m}\nsharing:\n  mps:\n    resources: [{name: gpu, replicas: 2}]",
 			"c.yaml:4:5: sharing.mps: MPS is not in this version yet; use "
 			"sharing.timeSlicing meanwhile" },
-		{ TS("name: gpu, replicas: 2, isolation: {compute: fair}"),
-			"isolation of compute comes in a later version; of this, only 'memory' is "
-			"enforced yet" },
-		{ TS("name: gpu, replicas: 2, isolation: {memory: equal, compute: capped}"),
-			"isolation of compute" },
-		{ TS("name: gpu, replicas: 2, isolation: {class: latency}"),
-			"isolation of compute" },
-		{ "sharing:\n  slices:\n  - name: gpu\n    profiles: [{name: x, count: 1, memory: 1Gi}]",
-			"c.yaml:3:5: sharing.slices[0]: software slices of any size come in a later "
-			"version" },
 		{ "flags: {deviceDiscoveryStrategy: tegra}",
 			"c.yaml:1:34: flags.deviceDiscoveryStrategy: Tegra GPUs are not supported" },
 		{ "flags: {deviceDiscoveryStrategy: vfio}", "VFIO pass-through GPUs" },
@@ -696,7 +594,8 @@ static void config_parse__refuses_what_is_for_later(void **state)
 		(void)config_free(c);
 	}
 	static const char *const in_force[] = { "memory: none", "memory: equal", "memory: 8Gi",
-		"memory: 25%, unhooked: stop", "memory: equal, compute: none, class: batch" };
+		"memory: 25%, unhooked: stop", "memory: equal, compute: none, class: batch",
+		"compute: fair", "compute: capped, class: latency, unhooked: stop" };
 
 	for (size_t i = 0; i < ARRAY_LEN(in_force); i++) {
 		struct error err = ERROR_INIT;
@@ -724,7 +623,8 @@ static void config_to_json__reads_back(void **state)
 		"health: {actXids: all, ignoreXids: [5], cooldown: 1500ms}",
 		TS("name: gpu, replicas: 2, rename: x, devices: 3, isolation: {memory: 12.5%}"),
 		"sharing: {slices: [{name: gpu, devices: {product: T4}, profiles: [{name: x, count: 1, "
-		"memory: 1Gi}]}, {name: gpu, devices: [0], profiles: [{name: x, count: 1, memory: 1}]}]}",
+		"memory: 1Gi, compute: capped, unhooked: stop}, {name: z, memory: 12.5%}]}, {name: gpu, "
+		"devices: [0], profiles: [{name: k, count: 1, weight: 3, class: latency}]}]}",
 	};
 
 	(void)state;
@@ -797,8 +697,6 @@ int main(void)
 		cmocka_unit_test(config_parse__reads_sharing),
 		cmocka_unit_test(config_parse__applies_anchors_and_merges),
 		cmocka_unit_test(config_parse__warns_of_what_has_no_effect),
-		cmocka_unit_test(config_parse__reads_isolation_and_slices),
-		cmocka_unit_test(config_parse__refuses_bad_isolation_and_slices),
 		cmocka_unit_test(config_parse__reads_health),
 		cmocka_unit_test(config_parse__refuses_what_is_for_later),
 		cmocka_unit_test(config_to_json__reads_back),

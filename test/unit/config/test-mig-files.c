@@ -6,7 +6,7 @@
 #include "core/mig/geometry.h"
 #include "unit/core/mig/layouts.h"
 
-/* The default map on every product, hooks, GPU clients, checkpoints (mig.md 7, 10, 13.4, 15). */
+/* The default map on every product, hooks, GPU clients, checkpoints. */
 
 static struct mig_node_gpu gpu_of(uint32_t index, enum product_id id, uint32_t pci)
 {

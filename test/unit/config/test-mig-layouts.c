@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "config/mig.h"
 
-/* Every row of mig.md 1.1, what mig-parted takes, our list form, the default map, and printing. */
+/* The grammar row by row, what mig-parted takes, our list form, the default map, and printing. */
 
 #define HEAD       "version: v1\nmig-configs:\n  a:\n  - "
 #define ENTRY(...) HEAD "{" __VA_ARGS__ "}\n"

@@ -94,6 +94,43 @@ static inline struct replicated *fixture_share(struct config *c, const char *nam
 	return e;
 }
 
+/* Adds a set of slices; @list as above. Valid until the next. */
+static inline struct slice_set *fixture_cut(struct config *c, const char *name,
+	const char *const *list)
+{
+	struct error err = ERROR_INIT;
+	struct slice_set *s;
+
+	c->slices = realloc(c->slices, (c->n_slices + 1) * sizeof(*c->slices));
+	assert_non_null(c->slices);
+	s = &c->slices[c->n_slices++];
+	*s = (struct slice_set){ .pos.line = (uint32_t)c->n_slices };
+	(void)snprintf(s->name, sizeof(s->name), "%s", name);
+	for (s->devices = list ? DEVICES_LIST : DEVICES_ALL; list && *list; list++)
+		assert_ok(strv_add(&s->list, *list, &err), &err);
+	return s;
+}
+
+/* Adds a profile of so many MiB (0: no limit), weight 1, fair. Valid until the next. */
+static inline struct slice_profile *fixture_profile(struct slice_set *s, const char *name,
+	uint32_t count, uint64_t mib)
+{
+	struct slice_profile *p;
+
+	s->profiles = realloc(s->profiles, (s->n_profiles + 1) * sizeof(*s->profiles));
+	assert_non_null(s->profiles);
+	p = &s->profiles[s->n_profiles++];
+	*p = (struct slice_profile){ .count = count,
+		.weight = 1,
+		.isolation = { .present = true,
+			.memory = mib ? ISOLATION_MEMORY_BYTES : ISOLATION_MEMORY_NONE,
+			.memory_value = mib << 20,
+			.compute = ISOLATION_COMPUTE_FAIR },
+		.pos.line = (uint32_t)s->n_profiles + 10 };
+	(void)snprintf(p->name, sizeof(p->name), "%s", name);
+	return p;
+}
+
 static inline void fixture_pattern(struct config *c, const char *pattern, const char *name)
 {
 	struct resource_pattern *p;
@@ -146,8 +183,7 @@ static inline void connect_cube(struct inventory *inv)
 }
 
 /*
- * The four nodes of the vectors (device-plugin.md 13.6), 8 GPUs each: NVLink pairs, two CPUs, a cube
- * mesh, everything linked to everything.
+ * Four nodes of 8 GPUs each: NVLink pairs, two CPUs, a cube mesh, everything linked to everything.
  */
 static inline struct inventory *fixture_topology(char which)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The mock node of the vectors (device-plugin.md 13.8), and what tests of labels look at. */
+/* A node, and what tests of labels look at. */
 #include "core-fixture.h"
 
 #include "core/labels.h"

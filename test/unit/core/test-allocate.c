@@ -189,7 +189,7 @@ static void allocation_new__refuses(void **state)
 
 #define CDI(names) CDI_VENDOR "/" names
 
-/* The vectors of device-plugin.md 13.5, for whole GPUs gpu0 ... = GPU-0 ... */
+/* What NVIDIA's plugin answers, for whole GPUs gpu0 ... = GPU-0 ... */
 static void allocation_new__names_cdi_devices(void **state)
 {
 	static const struct {

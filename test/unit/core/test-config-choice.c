@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which config a node uses, after NVIDIA's config-manager (device-plugin.md 11.1). */
+/* Which config a node uses, after NVIDIA's config-manager. */
 #include "lib/test.h"
 
 #include "core/config-choice.h"

@@ -160,9 +160,10 @@ static void config_equal__sees_each_field(void **state)
 	CHANGE(c->slices[0].n_profiles = 0);
 	CHANGE(c->slices[0].profiles[0].name[0] = 'x');
 	CHANGE(c->slices[0].profiles[0].count = 3);
-	CHANGE(c->slices[0].profiles[0].memory_bytes = 3);
 	CHANGE(c->slices[0].profiles[0].weight = 3);
-	CHANGE(c->slices[0].profiles[0].class_ = SLICE_CLASS_LATENCY);
+	CHANGE(c->slices[0].profiles[0].isolation.memory_value = 3);
+	CHANGE(c->slices[0].profiles[0].isolation.compute = ISOLATION_COMPUTE_CAPPED);
+	CHANGE(c->slices[0].profiles[0].isolation.class_ = SLICE_CLASS_LATENCY);
 	CHANGE(c->health.disabled = true);
 	CHANGE(c->health.act_on_all = true);
 	CHANGE(c->health.n_rules = 0);
@@ -176,7 +177,7 @@ static void config_equal__sees_each_field(void **state)
 	CHANGE(c->health.probe_interval_ns = 1);
 	CHANGE(c->health.forget_after_ns = 1);
 #undef CHANGE
-	assert_int_equal(n, 70);
+	assert_int_equal(n, 71);
 }
 
 int main(void)

@@ -75,6 +75,7 @@ void free(void *p)
 struct all {
 	struct inventory *inv, *inv2, *models; /* .models: each GPU is another one */
 	struct config *config, *patterns;      /* .patterns: each model has its resource */
+	struct config *sizes; /* with profiles, of which all kinds lack something */
 	struct offer *offer;
 	struct inventory *cut, *cut2; /* with MIG devices */
 	struct config *mig;           /* of .cut: */
@@ -123,6 +124,31 @@ static int call_offer(struct all *a)
 	int r = offer_new(&o, a->inv, a->config, &a->err);
 
 	offer_free(o);
+	return r;
+}
+
+static int call_slices(struct all *a)
+{
+	struct offer *o = NULL;
+	int r = offer_new(&o, a->models, a->sizes, &a->err);
+
+	if (r >= 0) {
+		assert_int_equal(o->notes.n, 6);
+		assert_true(o->warnings.n > 0);
+	}
+	offer_free(o);
+	return r;
+}
+
+static int call_slices_labels(struct all *a)
+{
+	const struct label_facts facts = { .machine = "m" };
+	struct labels *l = NULL;
+	int r = labels_new(&l, a->models, a->sizes, &facts, NULL, &a->err);
+
+	if (r >= 0)
+		assert_string_equal(labels_get(l, "nvidia.com/a.replicas"), "2");
+	labels_free(l);
 	return r;
 }
 
@@ -266,11 +292,25 @@ static void make_models(struct all *a)
 	}
 }
 
+static void make_sizes(struct all *a)
+{
+	struct slice_set *s;
+
+	a->sizes = fixture_config();
+	s = fixture_cut(a->sizes, "nvidia.com/gpu",
+		(const char *const[]){ "0", "1", "99", NULL });
+	(void)fixture_profile(s, "nvidia.com/a", 3, 1024);
+	(void)fixture_profile(s, "nvidia.com/b", 1, 4096);
+	a->models->gpus[0].memory_usable_bytes = UINT64_C(2) << 30;
+	a->models->gpus[1].memory_usable_bytes = UINT64_C(1) << 20;
+}
+
 static void core__survives_every_failing_allocation(void **state)
 {
 	static int (*const calls[])(struct all *) = { call_inventory, call_config, call_env,
-		call_labels, call_offer, call_greedy, call_aligned, call_allocate, call_observe,
-		call_mig_offer, call_mig_prefer, call_mig_allocate, call_mig_observe };
+		call_labels, call_offer, call_slices, call_slices_labels, call_greedy,
+		call_aligned, call_allocate, call_observe, call_mig_offer, call_mig_prefer,
+		call_mig_allocate, call_mig_observe };
 	static const char *const list[] = { "GPU-0", "GPU-1", "GPU-9", NULL };
 	struct all a = { .inv = fixture_inventory(5), .inv2 = fixture_inventory(3) };
 
@@ -283,6 +323,7 @@ static void core__survives_every_failing_allocation(void **state)
 	a.host.imex_channel0 = true;
 	assert_ok(strv_add(&a.host.control_nodes, "/dev/nvidiactl", &a.err), &a.err);
 	make_models(&a);
+	make_sizes(&a);
 	make_migs(&a);
 	a.offer = fixture_offer(a.inv, a.config);
 	health_policy_default(&a.policy);
@@ -314,6 +355,7 @@ static void core__survives_every_failing_allocation(void **state)
 	offer_free(a.offer);
 	config_free(a.config);
 	config_free(a.patterns);
+	config_free(a.sizes);
 	inventory_free(a.models);
 	inventory_free(a.inv);
 	inventory_free(a.inv2);

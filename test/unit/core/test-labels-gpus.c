@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "labels-fixture.h"
 
-/* Labels of resources: the vectors of device-plugin.md 13.8, and what ours add to NVIDIA's. */
+/* Labels of resources: what NVIDIA's program gives, and what ours add to it. */
 
 struct expected {
 	const char *count, *product, *replicas, *strategy;

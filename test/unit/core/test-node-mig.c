@@ -3,7 +3,7 @@
 
 #include "core/node.h"
 
-/* MIG devices in the node's memory, and their health (device-plugin.md 8). */
+/* MIG devices in the node's memory, and their health. */
 
 #define S   NS_PER_SEC
 #define ALL NODE_XID_ALL

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
-/* MIG strategies: what is offered, and what stands in the way of it (device-plugin.md 7 and 12). */
+/* MIG strategies: what is offered, and what stands in the way of it. */
 
 #define NONE   MIG_STRATEGY_NONE
 #define SINGLE MIG_STRATEGY_SINGLE

@@ -251,9 +251,6 @@ static void offer_new__contains_what_cannot_be_offered(void **state)
 		(void)snprintf(inv->gpus[1].name, GPU_NAME_MAX, "NVIDIA DGX Display"));
 	CASE(2, "gpu=0", "GPU 0 (GPU-0): not offered, another GPU has the same UUID",
 		(void)snprintf(inv->gpus[1].uuid, GPU_UUID_MAX, "GPU-0"));
-	CASE(1, "gpu=0", "sharing.slices: software slices come in a later version",
-		c->slices = calloc(1, sizeof(*c->slices));
-		c->n_slices = 1);
 	/* an index that a gone GPU had belongs to the one that has it now */
 	CASE(2, "gpu=0 1::0 1::1", NULL, inv->gpus[0].fault = GPU_FAULT_GONE;
 		inv->gpus[1].index = 0; fixture_share(c, GPU, NULL, 2, LIST("0")));
@@ -319,6 +316,72 @@ static void offer_new__has_limits(void **state)
 	memset(e->name, 'x', RESOURCE_NAME_MAX - 1);
 	c->sharing.rename_by_default = true;
 	assert_error(offer_new(&o, inv, c, &err), &err, "longer than 79 bytes");
+	config_free(c);
+	inventory_free(inv);
+}
+
+/* What the reader of a config cannot know: that an index and a UUID are one GPU. */
+static void offer_new__warns_of_those_that_take_no_turns(void **state)
+{
+	struct inventory *inv = fixture_inventory(3);
+	struct config *c = fixture_config();
+	struct replicated *e;
+	struct offer *o;
+
+	(void)state;
+	e = fixture_share(c, GPU, "nvidia.com/a", 2, LIST("0", "1"));
+	e->isolation.compute = ISOLATION_COMPUTE_FAIR;
+	e = fixture_share(c, GPU, "nvidia.com/b", 2, LIST("GPU-1", "2"));
+	e->pos.line = 7;
+	o = fixture_offer(inv, c);
+	assert_int_equal(o->warnings.n, 1);
+	assert_string_equal(o->warnings.v[0],
+		"sharing of 'nvidia.com/gpu' (line 7): without isolation.compute who has "
+		"nvidia.com/b takes no turns on GPU 1, and takes it from those that do");
+	o = offer_free(o);
+	/* It does not matter which of them is first. */
+	c->sharing.entries[0].isolation.compute = ISOLATION_COMPUTE_NONE;
+	c->sharing.entries[1].isolation.compute = ISOLATION_COMPUTE_CAPPED;
+	o = fixture_offer(inv, c);
+	assert_int_equal(o->warnings.n, 1);
+	assert_non_null(
+		strstr(o->warnings.v[0], "who has nvidia.com/a takes no turns on GPU 1"));
+	o = offer_free(o);
+	/* Both, or on other GPUs. */
+	c->sharing.entries[0].isolation.compute = ISOLATION_COMPUTE_FAIR;
+	o = fixture_offer(inv, c);
+	assert_int_equal(o->warnings.n, 0);
+	o = offer_free(o);
+	c->sharing.entries[0].isolation.compute = ISOLATION_COMPUTE_NONE;
+	(void)snprintf(c->sharing.entries[1].list.v[0], sizeof("GPU-2"), "GPU-2");
+	o = fixture_offer(inv, c);
+	assert_int_equal(o->warnings.n, 0);
+	offer_free(o);
+	config_free(c);
+	inventory_free(inv);
+}
+
+static void offer_new__names_the_line_of_what_is_too_much(void **state)
+{
+	struct inventory *inv = fixture_inventory(2);
+	struct config *c = fixture_config();
+	struct error err = ERROR_INIT;
+	struct offer *o = NULL;
+
+	(void)state;
+	fixture_share(c, GPU, NULL, 2, LIST("0"))->pos.line = 5;
+	fixture_share(c, GPU, NULL, OFFER_DEVICES_MAX, LIST("1"))->pos.line = 7;
+	fixture_share(c, GPU, "nvidia.com/a", 2, LIST("0"))->pos.line = 9;
+	assert_error(offer_new(&o, inv, c, &err), &err,
+		"resource 'nvidia.com/gpu' (line 7): 40002 devices make more than 40000 on this "
+		"node");
+	c = config_free(c);
+	c = fixture_config();
+	(void)fixture_profile(fixture_cut(c, GPU, NULL), "nvidia.com/x", OFFER_DEVICES_MAX, 0);
+	assert_error(offer_new(&o, inv, c, &err), &err,
+		"resource 'nvidia.com/x' (line 11): 80000 devices make more than 40000 on this "
+		"node");
+	assert_null(o);
 	config_free(c);
 	inventory_free(inv);
 }
@@ -442,6 +505,8 @@ int main(void)
 		cmocka_unit_test(offer_new__contains_what_cannot_be_offered),
 		cmocka_unit_test(offer_new__describes_each_resource),
 		cmocka_unit_test(offer_new__has_limits),
+		cmocka_unit_test(offer_new__warns_of_those_that_take_no_turns),
+		cmocka_unit_test(offer_new__names_the_line_of_what_is_too_much),
 		cmocka_unit_test(resource_equal__sees_each_difference),
 		cmocka_unit_test(offer_new__holds_its_invariants),
 	};

@@ -4,7 +4,7 @@
 #include "core/prefer/search.h"
 
 /*
- * The reference, literally (section 5.5): enumerate every division into sets, keep the first best
+ * NVIDIA's best-effort policy, literally: enumerate every division into sets, keep the first best
  * one, return its first best set. Only the empty places are left out of the last step.
  */
 #define ORACLE_MAX 16

@@ -3,7 +3,7 @@
 
 #include "core/prefer.h"
 
-/* Whole GPUs: the vectors of device-plugin.md 13.6. */
+/* Whole GPUs: the choices of NVIDIA's search on four kinds of node. */
 
 /* "0 2 5" to ids "GPU-0", "GPU-2", "GPU-5". Returns how many. */
 static size_t ids_of(const char *text, char store[][16], const char **ids)

@@ -3,7 +3,7 @@
 
 #include "core/vgpu.h"
 
-/* The two configuration spaces of device-plugin.md 13.8, and broken ones. */
+/* Two configuration spaces as a vGPU has them, and broken ones. */
 
 struct space {
 	unsigned char b[PCI_CONFIG_STANDARD];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
 #include "core/vgpu.h"
 #include "gpu/label-facts.h"
 
@@ -25,16 +24,7 @@ static int tear_down(void **state)
 
 static void write_file(const char *name, const void *data, size_t len)
 {
-	struct error err = ERROR_INIT;
-	char path[PATH_MAX];
-	char *slash;
-
-	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
-	slash = strrchr(path, '/');
-	*slash = '\0';
-	assert_ok(dir_make(path, 0755, &err), &err);
-	*slash = '/';
-	assert_ok(file_write_atomic(path, data, len, 0644, &err), &err);
+	test_write(dir, name, data, len, 0644);
 }
 
 static void write_device(const char *address, const char *vendor, const unsigned char *space,

@@ -7,42 +7,20 @@
 #include "gpu/monitor.h"
 #include "gpu/nvml.h"
 #include "sim/control.h"
+#include "monitor-env.h"
 
 #include <limits.h>
 #include <signal.h>
 #include <unistd.h>
 
-#define PATIENCE_NS     (20 * NS_PER_SEC)
-#define CALL_TIMEOUT_NS (300 * NS_PER_MS)
-
-struct seen {
-	uv_loop_t loop;
-	uv_timer_t tick;
-	struct gpu_monitor *m;
-	struct inventory *inv;
-	int inventories, downs, xids;
-	struct error down;
-	char uuid[GPU_UUID_MAX];
-	uint32_t xid, gi;
-};
-
-static char lib[PATH_MAX], worker[PATH_MAX], sysfs[PATH_MAX], procfs[PATH_MAX];
+static char lib[PATH_MAX], sysfs[PATH_MAX], procfs[PATH_MAX];
 static char *dir;
 static struct sim_control node;
 
 static int set_up(void **state)
 {
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-
 	(void)state;
-	assert_true(n > 0);
-	path[n] = '\0';
-	*strrchr(path, '/') = '\0';
-	assert_true(snprintf(lib, sizeof lib, "%s/../../src/sim/nvml/libnvidia-ml.so.1", path) <
-		    PATH_MAX);
-	assert_true(snprintf(worker, sizeof worker, "%s/../../src/gpu/gpuslice-nvml", path) <
-		    PATH_MAX);
+	(void)test_built(lib, "../../src/sim/nvml/libnvidia-ml.so.1");
 	return 0;
 }
 
@@ -71,79 +49,23 @@ static struct gpu_monitor_options options(void)
 	return (struct gpu_monitor_options){ .nvml_path = lib,
 		.sysfs_root = sysfs,
 		.procfs_root = procfs,
-		.worker_path = worker,
+		.worker_path = built_worker(),
 		.call_timeout_ns = CALL_TIMEOUT_NS,
 		.stuck_retry_ns = NS_PER_SEC };
 }
 
-static void on_inventory(void *arg, const struct inventory *inv)
-{
-	struct seen *s = arg;
-	struct error err = ERROR_INIT;
-
-	s->inventories++;
-	inventory_free(s->inv);
-	s->inv = NULL;
-	assert_ok(inventory_copy(&s->inv, inv, &err), &err);
-}
-
-static void on_down(void *arg, const struct error *why)
-{
-	struct seen *s = arg;
-
-	s->downs++;
-	s->down = *why;
-}
-
-static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
-{
-	struct seen *s = arg;
-
-	(void)ci;
-	s->xids++;
-	(void)snprintf(s->uuid, sizeof s->uuid, "%s", uuid);
-	s->xid = xid;
-	s->gi = gi;
-}
-
-static void on_tick(uv_timer_t *t)
-{
-	(void)t;
-}
-
 static void start(struct seen *s)
 {
-	static const struct gpu_monitor_ops ops = { .inventory = on_inventory,
-		.down = on_down,
-		.xid = on_xid };
 	struct gpu_monitor_options o = options();
-	struct error err = ERROR_INIT;
 
-	assert_int_equal(uv_loop_init(&s->loop), 0);
-	assert_int_equal(uv_timer_init(&s->loop, &s->tick), 0);
-	assert_int_equal(uv_timer_start(&s->tick, on_tick, 5, 5), 0);
-	assert_ok(gpu_monitor_start(&s->m, &s->loop, &o, &ops, s, &err), &err);
+	seen_start(s, &o);
 }
 
 static void stop(struct seen *s)
 {
-	s->m = gpu_monitor_stop(s->m);
-	uv_close((uv_handle_t *)&s->tick, NULL);
-	assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
-	assert_int_equal(uv_loop_close(&s->loop), 0);
-	s->inv = inventory_free(s->inv);
+	seen_stop(s);
 	drop_node();
 }
-
-#define run_until(s, cond)                                                 \
-	do {                                                               \
-		uint64_t until_ = time_mono_ns() + PATIENCE_NS;            \
-		while (!(cond)) {                                          \
-			if (time_mono_ns() > until_)                       \
-				fail_msg("waited in vain for: %s", #cond); \
-			(void)uv_run(&(s)->loop, UV_RUN_ONCE);             \
-		}                                                          \
-	} while (0)
 
 static void sim__shows_a_p3_8xlarge(void **state)
 {

@@ -5,144 +5,38 @@
 #include "base/parse.h"
 #include "base/time.h"
 #include "gpu/monitor.h"
+#include "fake-nvml-env.h"
+#include "monitor-env.h"
 
 #include <dirent.h>
 #include <limits.h>
 #include <signal.h>
 #include <unistd.h>
 
-/* Long enough for a sanitizer on a busy machine; the tests below do not wait for it when well. */
-#define PATIENCE_NS     (20 * NS_PER_SEC)
-#define CALL_TIMEOUT_NS (300 * NS_PER_MS)
-
-struct seen {
-	uv_loop_t loop;
-	uv_timer_t tick;
-	struct gpu_monitor *m;
-	struct inventory *inv;
-	int inventories, downs, xids;
-	struct error down;
-	char uuid[GPU_UUID_MAX];
-	uint32_t xid, gi, ci;
-	bool release_in_callback, stop_in_callback;
-};
-
-static char *dir;
-static char control_path[PATH_MAX], lib[PATH_MAX], worker[PATH_MAX];
-
-static void control(const char *text)
-{
-	struct error err = ERROR_INIT;
-
-	assert_ok(file_write_atomic(control_path, text, strlen(text), 0644, &err), &err);
-}
-
 static int set_up(void **state)
 {
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-
 	(void)state;
-	assert_true(n > 0);
-	path[n] = '\0';
-	*strrchr(path, '/') = '\0';
-	assert_true(snprintf(lib, sizeof lib, "%s/../lib/libfake-nvml.so", path) < PATH_MAX);
-	assert_true(snprintf(worker, sizeof worker, "%s/../../src/gpu/gpuslice-nvml", path) <
-		    PATH_MAX);
-	dir = test_tmpdir();
-	(void)snprintf(control_path, sizeof control_path, "%s/control", dir);
-	return setenv("FAKE_NVML", control_path, 1);
+	fake_nvml_begin();
+	return 0;
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
-	test_rmdir(dir);
+	fake_nvml_end();
 	return 0;
 }
 
 static struct gpu_monitor_options options(void)
 {
-	return (struct gpu_monitor_options){ .nvml_path = lib,
-		.sysfs_root = dir,
-		.worker_path = worker,
+	return (struct gpu_monitor_options){ .nvml_path = fake_nvml_lib,
+		.sysfs_root = fake_nvml_dir,
+		.worker_path = built_worker(),
 		.call_timeout_ns = CALL_TIMEOUT_NS,
 		.stuck_retry_ns = NS_PER_SEC };
 }
 
 /* ---- a monitor on a loop ---------------------------------------------------------------------- */
-
-static void on_inventory(void *arg, const struct inventory *inv)
-{
-	struct seen *s = arg;
-	struct error err = ERROR_INIT;
-
-	s->inventories++;
-	inventory_free(s->inv);
-	s->inv = NULL;
-	assert_ok(inventory_copy(&s->inv, inv, &err), &err);
-	if (s->release_in_callback)
-		gpu_monitor_release(s->m);
-	if (s->stop_in_callback)
-		s->m = gpu_monitor_stop(s->m);
-}
-
-static void on_down(void *arg, const struct error *why)
-{
-	struct seen *s = arg;
-
-	s->downs++;
-	s->down = *why;
-}
-
-static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
-{
-	struct seen *s = arg;
-
-	s->xids++;
-	(void)snprintf(s->uuid, sizeof s->uuid, "%s", uuid);
-	s->xid = xid;
-	s->gi = gi;
-	s->ci = ci;
-}
-
-static void on_tick(uv_timer_t *t)
-{
-	(void)t;
-}
-
-static void start(struct seen *s, const struct gpu_monitor_options *o)
-{
-	static const struct gpu_monitor_ops ops = { .inventory = on_inventory,
-		.down = on_down,
-		.xid = on_xid };
-	struct error err = ERROR_INIT;
-
-	assert_int_equal(uv_loop_init(&s->loop), 0);
-	assert_int_equal(uv_timer_init(&s->loop, &s->tick), 0);
-	assert_int_equal(uv_timer_start(&s->tick, on_tick, 5, 5), 0);
-	assert_ok(gpu_monitor_start(&s->m, &s->loop, o, &ops, s, &err), &err);
-}
-
-static void stop(struct seen *s)
-{
-	s->m = gpu_monitor_stop(s->m);
-	uv_close((uv_handle_t *)&s->tick, NULL);
-	assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
-	assert_int_equal(uv_loop_close(&s->loop), 0);
-	s->inv = inventory_free(s->inv);
-}
-
-/* Runs the loop until @cond; the test ends if that does not come. */
-#define run_until(s, cond)                                                 \
-	do {                                                               \
-		uint64_t until_ = time_mono_ns() + PATIENCE_NS;            \
-		while (!(cond)) {                                          \
-			if (time_mono_ns() > until_)                       \
-				fail_msg("waited in vain for: %s", #cond); \
-			(void)uv_run(&(s)->loop, UV_RUN_ONCE);             \
-		}                                                          \
-	} while (0)
 
 static void run_for(struct seen *s, uint64_t ns)
 {
@@ -200,8 +94,8 @@ static void monitor__tells_what_there_is(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 3\n");
-	start(&s, &o);
+	fake_nvml("gpus 3\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->n, 3);
 	assert_string_equal(s.inv->driver_version, "1.2.3");
@@ -210,7 +104,7 @@ static void monitor__tells_what_there_is(void **state)
 	assert_int_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_SAME_CPU);
 
 	/* Again, and the links stay although nobody reads them any more. */
-	control("gpus 3\nerror nvmlDeviceGetTopologyCommonAncestor -1 3\n");
+	fake_nvml("gpus 3\nerror nvmlDeviceGetTopologyCommonAncestor -1 3\n");
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inventories == 2);
 	assert_int_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_SAME_CPU);
@@ -219,7 +113,7 @@ static void monitor__tells_what_there_is(void **state)
 	gpu_monitor_set_interval(s.m, 20 * NS_PER_MS);
 	run_until(&s, s.inventories >= 5);
 	assert_int_equal(s.downs, 0);
-	stop(&s);
+	seen_stop(&s);
 	assert_int_equal(find_worker(), 0);
 }
 
@@ -230,12 +124,12 @@ static void monitor__takes_its_time_in_spite_of_the_interval(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 1\nslow nvmlDeviceGetName 0 50\n");
-	start(&s, &o);
+	fake_nvml("gpus 1\nslow nvmlDeviceGetName 0 50\n");
+	seen_start(&s, &o);
 	gpu_monitor_set_interval(s.m, NS_PER_MS);
 	run_until(&s, s.inventories == 3);
 	assert_int_equal(s.downs, 0);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__contains_a_gpu_that_hangs(void **state)
@@ -245,11 +139,11 @@ static void monitor__contains_a_gpu_that_hangs(void **state)
 	uint64_t t0;
 
 	(void)state;
-	control("gpus 3\n");
-	start(&s, &o);
+	fake_nvml("gpus 3\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 
-	control("gpus 3\nhang nvmlDeviceGetMemoryInfo_v2 1\n");
+	fake_nvml("gpus 3\nhang nvmlDeviceGetMemoryInfo_v2 1\n");
 	t0 = time_mono_ns();
 	gpu_monitor_probe(s.m);
 	/* Told at once with the others as they were, then with the others as they are. */
@@ -266,10 +160,10 @@ static void monitor__contains_a_gpu_that_hangs(void **state)
 	assert_int_equal(s.inv->gpus[2].fault, GPU_OK);
 
 	/* Well again: noticed when its time has come, without anybody asking. */
-	control("gpus 3\n");
+	fake_nvml("gpus 3\n");
 	run_until(&s, s.inv->gpus[1].fault == GPU_OK);
 	assert_int_equal(s.downs, 0);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__starts_with_a_gpu_that_hangs(void **state)
@@ -278,15 +172,16 @@ static void monitor__starts_with_a_gpu_that_hangs(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 3\nhang nvmlDeviceGetUUID 0\nhang nvmlDeviceGetTopologyCommonAncestor 1\n");
-	start(&s, &o);
+	fake_nvml(
+		"gpus 3\nhang nvmlDeviceGetUUID 0\nhang nvmlDeviceGetTopologyCommonAncestor 1\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->n, 3);
 	assert_int_equal(s.inv->gpus[0].fault, GPU_FAULT_STUCK);
 	assert_string_equal(s.inv->gpus[0].uuid, "");
 	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
 	assert_int_equal(s.inv->gpus[2].fault, GPU_OK);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__contains_a_gpu_that_is_slow_in_all(void **state)
@@ -295,13 +190,13 @@ static void monitor__contains_a_gpu_that_is_slow_in_all(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 2\nslow * 1 250\n");
-	start(&s, &o);
+	fake_nvml("gpus 2\nslow * 1 250\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
 	assert_non_null(strstr(s.inv->gpus[1].reason, "its calls take more than 1"));
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__contains_a_gpu_whose_events_hang(void **state)
@@ -310,14 +205,14 @@ static void monitor__contains_a_gpu_whose_events_hang(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 2\nhang nvmlDeviceRegisterEvents 1\n");
-	start(&s, &o);
+	fake_nvml("gpus 2\nhang nvmlDeviceRegisterEvents 1\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories >= 1 && s.inv->gpus[1].fault == GPU_FAULT_STUCK);
 	assert_string_equal(s.inv->gpus[1].reason,
 		"nvmlDeviceRegisterEvents did not come back in time");
 	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
 	assert_int_equal(s.downs, 0);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__contains_a_gpu_that_crashes_nvml(void **state)
@@ -326,15 +221,15 @@ static void monitor__contains_a_gpu_that_crashes_nvml(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 3\ncrash nvmlDeviceGetName 2\n");
-	start(&s, &o);
+	fake_nvml("gpus 3\ncrash nvmlDeviceGetName 2\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
 	assert_int_equal(s.inv->gpus[2].fault, GPU_FAULT_STUCK);
 	assert_non_null(
 		strstr(s.inv->gpus[2].reason, "signal 6 (Aborted) in nvmlDeviceGetName"));
 	assert_int_equal(s.downs, 0);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__is_down_when_nvml_as_a_whole_is(void **state)
@@ -343,17 +238,17 @@ static void monitor__is_down_when_nvml_as_a_whole_is(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("crash nvmlInit_v2 -1\n");
-	start(&s, &o);
+	fake_nvml("crash nvmlInit_v2 -1\n");
+	seen_start(&s, &o);
 	run_until(&s, s.downs == 1);
 	assert_non_null(strstr(s.down.msg, "signal 6 (Aborted) in nvmlInit_v2"));
-	control("hang nvmlInit_v2 -1\n");
+	fake_nvml("hang nvmlInit_v2 -1\n");
 	run_until(&s, s.downs == 2);
 	run_until(&s, strstr(s.down.msg, "nvmlInit_v2 did not come back in time"));
 	assert_int_equal(s.inventories, 0);
-	control("gpus 1\n");
+	fake_nvml("gpus 1\n");
 	run_until(&s, s.inventories == 1);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__waits_for_a_driver_to_come_and_go(void **state)
@@ -362,23 +257,23 @@ static void monitor__waits_for_a_driver_to_come_and_go(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("error nvmlInit_v2 -1 9\n");
-	start(&s, &o);
+	fake_nvml("error nvmlInit_v2 -1 9\n");
+	seen_start(&s, &o);
 	run_until(&s, s.downs == 1);
 	assert_non_null(strstr(s.down.msg, "the NVIDIA kernel module is not loaded"));
 	assert_int_equal(s.down.code, ERR_UNAVAILABLE);
 	run_until(&s, s.downs == 2); /* it is told each time */
-	control("gpus 1\n");
+	fake_nvml("gpus 1\n");
 	run_until(&s, s.inventories == 1);
 
-	control("error nvmlDeviceGetCount_v2 -1 1\n");
+	fake_nvml("error nvmlDeviceGetCount_v2 -1 1\n");
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.downs == 3);
-	control("gpus 2\n");
+	fake_nvml("gpus 2\n");
 	gpu_monitor_probe(s.m); /* does not wait for the back-off */
 	run_until(&s, s.inventories == 2);
 	assert_int_equal(s.inv->n, 2);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__is_down_without_library_or_worker(void **state)
@@ -388,19 +283,19 @@ static void monitor__is_down_without_library_or_worker(void **state)
 
 	(void)state;
 	o.nvml_path = "/nonexistent/libnvidia-ml.so.1";
-	start(&s, &o);
+	seen_start(&s, &o);
 	run_until(&s, s.downs == 1);
 	assert_int_equal(s.down.code, ERR_NOT_FOUND);
 	assert_non_null(strstr(s.down.msg, "open NVML library '/nonexistent/"));
-	stop(&s);
+	seen_stop(&s);
 
 	s = (struct seen){ .m = NULL };
 	o = options();
 	o.worker_path = "/nonexistent/worker";
-	start(&s, &o);
+	seen_start(&s, &o);
 	run_until(&s, s.downs == 1);
 	assert_non_null(strstr(s.down.msg, "start '/nonexistent/worker': No such file"));
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__survives_the_killing_of_its_worker(void **state)
@@ -409,8 +304,8 @@ static void monitor__survives_the_killing_of_its_worker(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 2\n");
-	start(&s, &o);
+	fake_nvml("gpus 2\n");
+	seen_start(&s, &o);
 	for (int i = 1; i <= 5; i++) {
 		pid_t pid;
 
@@ -421,7 +316,7 @@ static void monitor__survives_the_killing_of_its_worker(void **state)
 	}
 	run_until(&s, s.inventories == 6);
 	assert_int_equal(s.downs, 0);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__notices_a_stopped_worker(void **state)
@@ -432,8 +327,8 @@ static void monitor__notices_a_stopped_worker(void **state)
 	pid_t pid;
 
 	(void)state;
-	control("gpus 2\n");
-	start(&s, &o);
+	fake_nvml("gpus 2\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	pid = find_worker();
 	assert_true(pid > 0);
@@ -444,7 +339,7 @@ static void monitor__notices_a_stopped_worker(void **state)
 	run_until(&s, s.inventories == 2);
 	/* The old one may still be on its way out. */
 	run_until(&s, find_worker() != pid);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__delivers_xids(void **state)
@@ -453,21 +348,21 @@ static void monitor__delivers_xids(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 2\n");
-	start(&s, &o);
+	fake_nvml("gpus 2\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
-	control("gpus 2\nxid 1 1 79 0 0\n");
+	fake_nvml("gpus 2\nxid 1 1 79 0 0\n");
 	run_until(&s, s.xids == 1);
 	assert_string_equal(s.uuid, "GPU-fake-1");
 	assert_int_equal(s.xid, 79);
 	assert_int_equal(s.gi, UINT32_MAX); /* not a MIG GPU, whatever the driver writes */
 	assert_int_equal(s.ci, UINT32_MAX);
-	control("gpus 2\nxid 2 7 48 3 4\n"); /* of a GPU that nobody knows */
+	fake_nvml("gpus 2\nxid 2 7 48 3 4\n"); /* of a GPU that nobody knows */
 	run_until(&s, s.xids == 2);
 	assert_string_equal(s.uuid, "");
 	assert_int_equal(s.gi, 3);
 	run_until(&s, s.inventories == 2); /* a look may tell which one it was */
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__looks_when_waiting_finds_a_lost_gpu(void **state)
@@ -476,11 +371,11 @@ static void monitor__looks_when_waiting_finds_a_lost_gpu(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 2\n");
-	start(&s, &o);
+	fake_nvml("gpus 2\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	/* Nobody asks for a look. */
-	control("gpus 2\nerror nvmlEventSetWait_v2 -1 15\nerror nvmlDeviceGetUUID 1 15\n");
+	fake_nvml("gpus 2\nerror nvmlEventSetWait_v2 -1 15\nerror nvmlDeviceGetUUID 1 15\n");
 	run_until(&s, s.inventories >= 2);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_LOST);
 	assert_string_equal(s.inv->gpus[1].uuid, "GPU-fake-1");
@@ -488,12 +383,12 @@ static void monitor__looks_when_waiting_finds_a_lost_gpu(void **state)
 	assert_int_equal(s.inv->gpus[0].fault, GPU_OK);
 
 	/* Back: the next look is made in a new session. */
-	control("gpus 2\nfixed\n");
+	fake_nvml("gpus 2\nfixed\n");
 	s.inventories = 0;
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inventories >= 1 && s.inv->gpus[1].fault == GPU_OK);
 	assert_int_equal(s.downs, 0);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__says_when_events_are_refused(void **state)
@@ -502,12 +397,12 @@ static void monitor__says_when_events_are_refused(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 2\nerror nvmlDeviceRegisterEvents 1 3\n");
-	start(&s, &o);
+	fake_nvml("gpus 2\nerror nvmlDeviceRegisterEvents 1 3\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories >= 1 && !s.inv->gpus[1].xid_events);
 	assert_true(s.inv->gpus[0].xid_events);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_OK);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__sees_gpus_come_and_go(void **state)
@@ -519,28 +414,29 @@ static void monitor__sees_gpus_come_and_go(void **state)
 
 	(void)state;
 	/* The library has the list of its init, as the real one; sysfs shows the change. */
-	(void)snprintf(path, sizeof path, "%s/bus/pci/drivers/nvidia", dir);
+	(void)snprintf(path, sizeof path, "%s/bus/pci/drivers/nvidia", fake_nvml_dir);
 	assert_ok(dir_make(path, 0755, &err), &err);
-	control("gpus 1\nfixed\n");
-	start(&s, &o);
+	fake_nvml("gpus 1\nfixed\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	assert_int_equal(s.inv->n, 1);
-	control("gpus 2\nfixed\n");
+	fake_nvml("gpus 2\nfixed\n");
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inventories == 2);
 	assert_int_equal(s.inv->n, 1);
-	(void)snprintf(path, sizeof path, "%s/bus/pci/drivers/nvidia/0000:00:1e.0", dir);
+	(void)snprintf(path, sizeof path, "%s/bus/pci/drivers/nvidia/0000:00:1e.0",
+		fake_nvml_dir);
 	assert_ok(file_write_atomic(path, "", 0, 0644, &err), &err);
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inventories == 3);
 	assert_int_equal(s.inv->n, 2);
 	assert_int_equal(unlink(path), 0);
-	control("gpus 0\nfixed\n");
+	fake_nvml("gpus 0\nfixed\n");
 	gpu_monitor_probe(s.m);
 	run_until(&s, s.inventories == 4);
 	assert_int_equal(s.inv->n, 0);
 	assert_int_equal(s.downs, 0);
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__holds_nothing_when_released(void **state)
@@ -549,8 +445,8 @@ static void monitor__holds_nothing_when_released(void **state)
 	struct gpu_monitor_options o = options();
 
 	(void)state;
-	control("gpus 2\n");
-	start(&s, &o);
+	fake_nvml("gpus 2\n");
+	seen_start(&s, &o);
 	gpu_monitor_set_interval(s.m, 10 * NS_PER_MS);
 	s.release_in_callback = true;
 	run_until(&s, s.inventories == 1);
@@ -564,7 +460,7 @@ static void monitor__holds_nothing_when_released(void **state)
 	run_until(&s, s.inventories >= 3);
 	s.stop_in_callback = true;
 	run_until(&s, !s.m);
-	stop(&s);
+	seen_stop(&s);
 }
 
 /* ---- once ------------------------------------------------------------------------------------- */
@@ -576,7 +472,7 @@ static void once__contains_what_hangs_and_crashes(void **state)
 	struct error err = ERROR_INIT;
 
 	(void)state;
-	control("gpus 4\nhang nvmlDeviceGetName 1\ncrash nvmlDeviceGetName 2\n");
+	fake_nvml("gpus 4\nhang nvmlDeviceGetName 1\ncrash nvmlDeviceGetName 2\n");
 	assert_ok(gpu_inventory_once(&inv, &o, &err), &err);
 	assert_int_equal(inv->n, 4);
 	assert_int_equal(inv->gpus[0].fault, GPU_OK);
@@ -593,12 +489,12 @@ static void once__says_why_not(void **state)
 	struct inventory *inv = NULL;
 
 	(void)state;
-	control("error nvmlInit_v2 -1 18\n");
+	fake_nvml("error nvmlInit_v2 -1 18\n");
 	assert_error(gpu_inventory_once(&inv, &o, &err), &err, "reload the module or reboot");
-	control("crash nvmlInit_v2 -1\n");
+	fake_nvml("crash nvmlInit_v2 -1\n");
 	assert_error(gpu_inventory_once(&inv, &o, &err), &err, "Aborted) in nvmlInit_v2");
 	o.call_timeout_ns = 20 * NS_PER_MS;
-	control("hang nvmlInit_v2 -1\n");
+	fake_nvml("hang nvmlInit_v2 -1\n");
 	assert_error(gpu_inventory_once(&inv, &o, &err), &err, "nvmlInit_v2 did not come back");
 	o.worker_path = "/nonexistent/worker";
 	assert_error(gpu_inventory_once(&inv, &o, &err), &err, "start '/nonexistent/worker'");
@@ -651,9 +547,9 @@ static void monitor__says_who_uses_a_gpu(void **state)
 	struct told t;
 
 	(void)state;
-	control("gpus 2\nprocess compute 0 11 100 -1 -1\nprocess graphics 0 11 300 -1 -1\n"
-		"process compute 0 12 -1 -1 -1\nprocess graphics 0 13 5 -1 -1\n");
-	start(&s, &o);
+	fake_nvml("gpus 2\nprocess compute 0 11 100 -1 -1\nprocess graphics 0 11 300 -1 -1\n"
+		  "process compute 0 12 -1 -1 -1\nprocess graphics 0 13 5 -1 -1\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	ask(&s, uuids, 3, &t);
 	assert_int_equal(t.n, 3);
@@ -671,13 +567,13 @@ static void monitor__says_who_uses_a_gpu(void **state)
 	assert_int_equal(t.v[1][2].pid, 13);
 
 	/* Each answer is of now. */
-	control("gpus 2\nprocess compute 1 14 1 -1 -1\n"
-		"error nvmlDeviceGetComputeRunningProcesses_v3 0 999\n");
+	fake_nvml("gpus 2\nprocess compute 1 14 1 -1 -1\n"
+		  "error nvmlDeviceGetComputeRunningProcesses_v3 0 999\n");
 	ask(&s, uuids, 2, &t);
 	assert_int_equal(t.n_processes[0], 1);
 	assert_false(t.known[1]);
 	assert_string_equal(t.reason[1], "nvmlDeviceGetComputeRunningProcesses_v3: error 999");
-	stop(&s);
+	seen_stop(&s);
 }
 
 static void monitor__says_who_uses_a_mig_device(void **state)
@@ -688,10 +584,10 @@ static void monitor__says_who_uses_a_mig_device(void **state)
 	struct told t;
 
 	(void)state;
-	control("gpus 1\nmemory 40960\nmigmode 0 1\nmig 0 0 7 0 19 1\nmig 0 1 8 0 19 1\n"
-		"process compute 0 11 100 7 0\nprocess compute 0 11 200 8 0\n"
-		"process compute 0 12 300 8 0\n");
-	start(&s, &o);
+	fake_nvml("gpus 1\nmemory 40960\nmigmode 0 1\nmig 0 0 7 0 19 1\nmig 0 1 8 0 19 1\n"
+		  "process compute 0 11 100 7 0\nprocess compute 0 11 200 8 0\n"
+		  "process compute 0 12 300 8 0\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
 	ask(&s, uuids, 3, &t);
 	assert_int_equal(t.n_processes[0], 1);
@@ -699,7 +595,7 @@ static void monitor__says_who_uses_a_mig_device(void **state)
 	assert_int_equal(t.n_processes[1], 2);
 	assert_true(t.v[1][0].pid == 11 && t.v[1][0].bytes == UINT64_C(200) << 20);
 	assert_int_equal(t.n_processes[2], 3);
-	stop(&s);
+	seen_stop(&s);
 }
 
 /* A GPU that hangs then is treated as in a look, and who asks hears of it. */
@@ -711,10 +607,10 @@ static void monitor__tells_when_a_gpu_hangs_over_its_processes(void **state)
 	struct told t;
 
 	(void)state;
-	control("gpus 2\n");
-	start(&s, &o);
+	fake_nvml("gpus 2\n");
+	seen_start(&s, &o);
 	run_until(&s, s.inventories == 1);
-	control("gpus 2\nhang nvmlDeviceGetComputeRunningProcesses_v3 1\n");
+	fake_nvml("gpus 2\nhang nvmlDeviceGetComputeRunningProcesses_v3 1\n");
 	ask(&s, uuids, 2, &t);
 	assert_true(t.failed);
 	run_until(&s, s.inventories >= 2 && s.inv->gpus[1].fault == GPU_FAULT_STUCK);
@@ -723,7 +619,7 @@ static void monitor__tells_when_a_gpu_hangs_over_its_processes(void **state)
 	ask(&s, uuids, 2, &t);
 	assert_true(!t.failed && t.known[0] && !t.known[1]);
 	assert_string_equal(t.reason[1], "it cannot be asked now");
-	stop(&s);
+	seen_stop(&s);
 }
 
 /* With nothing known yet, or the worker gone, there is an error at once, and no call later. */
@@ -736,14 +632,14 @@ static void monitor__cannot_ask_without_a_worker(void **state)
 	struct told t = { .times = 0 };
 
 	(void)state;
-	control("gpus 1\n");
-	start(&s, &o);
+	fake_nvml("gpus 1\n");
+	seen_start(&s, &o);
 	assert_error(gpu_monitor_processes(s.m, uuids, 1, on_processes, &t, &err), &err,
 		"NVML cannot be asked now");
 	run_until(&s, s.inventories == 1);
 	error_clear(&err);
 	assert_ok(gpu_monitor_processes(s.m, uuids, 1, on_processes, &t, &err), &err);
-	stop(&s); /* with the question under way */
+	seen_stop(&s); /* with the question under way */
 	assert_int_equal(t.times, 0);
 }
 

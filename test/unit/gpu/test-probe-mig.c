@@ -2,10 +2,10 @@
 #include "lib/test.h"
 
 #include "base/buf.h"
-#include "base/fd.h"
-#include "gpu/look.h"
-#include "gpu/mig-minors.h"
-#include "gpu/probe-mig.h"
+#include "gpu/client/look.h"
+#include "gpu/worker/mig-minors.h"
+#include "gpu/worker/probe-mig.h"
+#include "fake-nvml-env.h"
 
 #include <unistd.h>
 
@@ -14,50 +14,28 @@
 #define KNOWN    3 /* calls for a device that is as it was */
 
 static struct nvml nvml;
-static char *dir;
-static char control_path[PATH_MAX], minors_path[PATH_MAX];
+static char minors_path[PATH_MAX];
 
-static void write_file(const char *path, const char *text)
+static void write_minors(const char *text)
 {
-	struct error err = ERROR_INIT;
-
-	assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
-}
-
-static void control(const char *text)
-{
-	write_file(control_path, text);
+	test_write(fake_nvml_dir, MIG_MINORS_PATH, text, strlen(text), 0644);
 }
 
 static int set_up(void **state)
 {
 	struct error err = ERROR_INIT;
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
 
 	(void)state;
-	assert_true(n > 0);
-	path[n] = '\0';
-	*strrchr(path, '/') = '\0';
-	n = (ssize_t)strlen(path);
-	(void)snprintf(path + n, sizeof path - (size_t)n, "/../lib/libfake-nvml.so");
-	dir = test_tmpdir();
-	(void)snprintf(control_path, sizeof control_path, "%s/control", dir);
-	(void)snprintf(minors_path, sizeof minors_path, "%s/driver", dir);
-	assert_ok(dir_make(minors_path, 0755, &err), &err);
-	(void)snprintf(minors_path, sizeof minors_path, "%s/driver/nvidia-caps", dir);
-	assert_ok(dir_make(minors_path, 0755, &err), &err);
-	(void)snprintf(minors_path, sizeof minors_path, "%s/" MIG_MINORS_PATH, dir);
-	if (setenv("FAKE_NVML", control_path, 1) != 0)
-		return -1;
-	return nvml_open(&nvml, path, &err);
+	fake_nvml_begin();
+	(void)snprintf(minors_path, sizeof minors_path, "%s/" MIG_MINORS_PATH, fake_nvml_dir);
+	return nvml_open(&nvml, fake_nvml_lib, &err);
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
 	nvml_close(&nvml);
-	test_rmdir(dir);
+	fake_nvml_end();
 	return 0;
 }
 
@@ -76,15 +54,16 @@ static struct fixture *fixture_new(void)
 	static _Atomic uint64_t crumb;
 	static struct fixture f;
 
-	f = (struct fixture){
-		.probe = { .nvml = &nvml, .sysfs = dir, .procfs = dir, .crumb = &crumb }
-	};
+	f = (struct fixture){ .probe = { .nvml = &nvml,
+				      .sysfs = fake_nvml_dir,
+				      .procfs = fake_nvml_dir,
+				      .crumb = &crumb } };
 	probe_caps_init(&f.caps);
-	write_file(minors_path, "config 1\nmonitor 2\n"
-				"gpu0/gi7/access 3\ngpu0/gi7/ci0/access 4\n"
-				"gpu1/gi1/access 30\ngpu1/gi1/ci0/access 31\n"
-				"gpu1/gi1/ci1/access 32\n"
-				"gpu1/gi7/access 66\ngpu1/gi7/ci0/access 67\n");
+	write_minors("config 1\nmonitor 2\n"
+		     "gpu0/gi7/access 3\ngpu0/gi7/ci0/access 4\n"
+		     "gpu1/gi1/access 30\ngpu1/gi1/ci0/access 31\n"
+		     "gpu1/gi1/ci1/access 32\n"
+		     "gpu1/gi7/access 66\ngpu1/gi7/ci0/access 67\n");
 	return &f;
 }
 
@@ -92,7 +71,7 @@ static void look_at(struct fixture *f, const char *lines)
 {
 	nvmlDevice_t d;
 
-	control(lines);
+	fake_nvml(lines);
 	probe_gpu(&f->probe, 1, &f->gpu, &d);
 	assert_true(f->gpu.mig_enabled);
 	probe_caps_forget(&f->caps);
@@ -238,12 +217,12 @@ static void probe_mig__needs_the_capabilities(void **state)
 	struct fixture *f = fixture_new();
 
 	(void)state;
-	write_file(minors_path, "gpu1/gi7/access 66\ngpu1/gi8/ci0/access 67\n");
+	write_minors("gpu1/gi7/access 66\ngpu1/gi8/ci0/access 67\n");
 	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
 	assert_false(f->keep.mig[0].has_minors);
 	assert_non_null(strstr(f->keep.mig[0].reason,
 		"no capabilities of GPU instance 7 and compute instance 0"));
-	write_file(minors_path, "gpu1/gi7/access\n");
+	write_minors("gpu1/gi7/access\n");
 	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
 	assert_non_null(strstr(f->keep.mig[0].reason, "capabilities: line 1: expected a key"));
 	assert_int_equal(unlink(minors_path), 0);
@@ -251,7 +230,7 @@ static void probe_mig__needs_the_capabilities(void **state)
 	assert_non_null(strstr(f->keep.mig[0].reason, "capabilities: "));
 	assert_non_null(strstr(f->keep.mig[0].reason, "mig-minors"));
 	assert_string_equal(f->keep.mig[0].profile, "1g.5gb");
-	write_file(minors_path, "gpu1/gi7/access 66\ngpu1/gi7/ci0/access 67\n");
+	write_minors("gpu1/gi7/access 66\ngpu1/gi7/ci0/access 67\n");
 	look_at(f, TWO_GPUS "mig 1 0 7 0 19 1\n");
 	assert_string_equal(f->keep.mig[0].reason, "");
 	assert_int_equal(f->keep.mig[0].ci_minor, 67);

@@ -2,49 +2,28 @@
 #include "lib/test.h"
 
 #include "base/buf.h"
-#include "base/fd.h"
-#include "gpu/look.h"
-#include "gpu/probe.h"
+#include "gpu/client/look.h"
+#include "gpu/worker/probe.h"
+#include "fake-nvml-env.h"
 
 #include <stdarg.h>
-#include <unistd.h>
 
 static struct nvml nvml;
-static char *dir;
-static char control_path[PATH_MAX];
-
-static void control(const char *text)
-{
-	struct error err = ERROR_INIT;
-
-	assert_ok(file_write_atomic(control_path, text, strlen(text), 0644, &err), &err);
-}
-
 static int set_up(void **state)
 {
 	struct error err = ERROR_INIT;
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
 
 	(void)state;
-	assert_true(n > 0);
-	path[n] = '\0';
-	*strrchr(path, '/') = '\0';
-	n = (ssize_t)strlen(path);
-	(void)snprintf(path + n, sizeof path - (size_t)n, "/../lib/libfake-nvml.so");
-	dir = test_tmpdir();
-	(void)snprintf(control_path, sizeof control_path, "%s/control", dir);
-	if (setenv("FAKE_NVML", control_path, 1) != 0)
-		return -1;
-	control("gpus 4\n");
-	return nvml_open(&nvml, path, &err);
+	fake_nvml_begin();
+	fake_nvml("gpus 4\n");
+	return nvml_open(&nvml, fake_nvml_lib, &err);
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
 	nvml_close(&nvml);
-	test_rmdir(dir);
+	fake_nvml_end();
 	return 0;
 }
 
@@ -52,23 +31,18 @@ static struct probe new_probe(void)
 {
 	static _Atomic uint64_t crumb;
 
-	return (struct probe){ .nvml = &nvml, .sysfs = dir, .crumb = &crumb };
+	return (struct probe){ .nvml = &nvml, .sysfs = fake_nvml_dir, .crumb = &crumb };
 }
 
 PRINTF(2, 3) static void write_file(const char *text, const char *fmt, ...)
 {
-	struct error err = ERROR_INIT;
-	char path[PATH_MAX], name[512];
+	char name[512];
 	va_list ap;
 
 	va_start(ap, fmt);
 	(void)vsnprintf(name, sizeof name, fmt, ap);
 	va_end(ap);
-	(void)snprintf(path, sizeof path, "%s/%s", dir, name);
-	*strrchr(path, '/') = '\0';
-	assert_ok(dir_make(path, 0755, &err), &err);
-	path[strlen(path)] = '/';
-	assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
+	test_write(fake_nvml_dir, name, text, strlen(text), 0644);
 }
 
 static void probe_gpu__reads_everything(void **state)
@@ -78,7 +52,7 @@ static void probe_gpu__reads_everything(void **state)
 	struct gpu g;
 
 	(void)state;
-	control("gpus 4\n");
+	fake_nvml("gpus 4\n");
 	write_file("1\n", "bus/pci/devices/0000:a1:1e.0/numa_node");
 	probe_gpu(&p, 1, &g, &d);
 	assert_non_null(d);
@@ -132,7 +106,7 @@ static void probe_gpu__contains_what_goes_wrong(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		control(rows[i].control);
+		fake_nvml(rows[i].control);
 		probe_gpu(&p, 1, &g, &d);
 		assert_int_equal(g.fault, rows[i].fault);
 		assert_string_equal(g.reason, rows[i].reason);
@@ -140,7 +114,7 @@ static void probe_gpu__contains_what_goes_wrong(void **state)
 		probe_gpu(&p, 0, &g, &d);
 		assert_int_equal(g.fault, GPU_OK);
 	}
-	control("error nvmlDeviceGetMemoryInfo_v2 1 13\n");
+	fake_nvml("error nvmlDeviceGetMemoryInfo_v2 1 13\n");
 	probe_gpu(&p, 1, &g, &d);
 	assert_int_equal(g.memory_total_bytes, 1000);
 	assert_int_equal(g.memory_used_bytes, 100); /* v1 */
@@ -165,7 +139,7 @@ static void probe_gpu__reads_the_pci_class(void **state)
 	struct gpu g;
 
 	(void)state;
-	control("gpus 4\n");
+	fake_nvml("gpus 4\n");
 	probe_gpu(&p, 2, &g, &d);
 	assert_int_equal(g.pci_class, 0); /* no such file */
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -192,13 +166,13 @@ static void probe_gpu__knows_its_fabric_once_attached(void **state)
 	struct gpu g;
 
 	(void)state;
-	control("gpus 4\n");
+	fake_nvml("gpus 4\n");
 	probe_gpu(&p, 1, &g, &d);
 	assert_false(g.fabric_attached);
 	assert_string_equal(g.cluster_uuid, "");
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		(void)snprintf(text, sizeof text, "gpus 4\n%s %s\n", v2, rows[i].what);
-		control(text);
+		fake_nvml(text);
 		probe_gpu(&p, 1, &g, &d);
 		assert_int_equal(g.fault, GPU_OK);
 		assert_int_equal(g.fabric_attached, rows[i].attached);
@@ -206,11 +180,11 @@ static void probe_gpu__knows_its_fabric_once_attached(void **state)
 			rows[i].attached ? "abababab-abab-abab-abab-abababababab" : "");
 		assert_int_equal(g.clique_id, rows[i].attached ? 42 : 0);
 	}
-	control("gpus 4\nfabric nvmlDeviceGetGpuFabricInfo 1 3 0 171\n"); /* the older call */
+	fake_nvml("gpus 4\nfabric nvmlDeviceGetGpuFabricInfo 1 3 0 171\n"); /* the older call */
 	probe_gpu(&p, 1, &g, &d);
 	assert_true(g.fabric_attached);
 	assert_int_equal(g.clique_id, 41);
-	control("error nvmlDeviceGetGpuFabricInfoV 1 15\n");
+	fake_nvml("error nvmlDeviceGetGpuFabricInfoV 1 15\n");
 	probe_gpu(&p, 1, &g, &d);
 	assert_int_equal(g.fault, GPU_FAULT_LOST);
 }
@@ -223,7 +197,7 @@ static void probe_links__counts_by_the_remote_address(void **state)
 	struct gpu_link links[9];
 
 	(void)state;
-	control("gpus 3\n");
+	fake_nvml("gpus 3\n");
 	for (uint32_t i = 0; i < 3; i++)
 		probe_gpu(&p, i, &gpus[i], &d[i]);
 	probe_links(&p, 3, gpus, d, links);
@@ -235,7 +209,7 @@ static void probe_links__counts_by_the_remote_address(void **state)
 		}
 	}
 	d[1] = NULL;
-	control("gpus 3\nerror nvmlDeviceGetTopologyCommonAncestor 0 3\n");
+	fake_nvml("gpus 3\nerror nvmlDeviceGetTopologyCommonAncestor 0 3\n");
 	probe_links(&p, 3, gpus, d, links);
 	assert_int_equal(links[0 * 3 + 2].level, GPU_LEVEL_UNKNOWN);
 	assert_int_equal(links[0 * 3 + 2].nvlinks, 2);

@@ -14,7 +14,7 @@
  * The kubelet's side, as small as it can be: a registration server that dials the plugin and asks
  * for its options before it answers, and then watches. Its table of clients has one place, as the
  * real one has one for each name: a new registration takes it, and when a stream has ended,
- * whoever sits there is disconnected (kubernetes.md 1.4).
+ * whoever sits there is disconnected.
  */
 struct kubelet {
 	struct rpc_server *server;

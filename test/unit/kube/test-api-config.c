@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
 #include "base/time.h"
 #include "kube/api/backoff.h"
 #include "kube/api/internal.h"
@@ -27,11 +26,7 @@ static const char *env(const char *name)
 
 static void put(const char *dir, const char *name, const char *text)
 {
-	char path[512];
-	struct error err = ERROR_INIT;
-
-	assert_ok(path_join(path, sizeof(path), dir, name, &err), &err);
-	assert_ok(file_write_atomic(path, text, strlen(text), 0600, &err), &err);
+	test_write(dir, name, text, strlen(text), 0600);
 }
 
 static void api_config_in_cluster__reads_all(void **state)

@@ -39,13 +39,7 @@ static char *path_of(const struct fixture *f, const char *path)
 
 static void put(const struct fixture *f, const char *path, const char *text, mode_t mode)
 {
-	char dir[PATH_MAX];
-	struct error err = ERROR_INIT;
-
-	(void)snprintf(dir, sizeof(dir), "%s", path_of(f, path));
-	*strrchr(dir, '/') = '\0';
-	assert_ok(dir_make(dir, 0755, &err), &err);
-	assert_ok(file_write_atomic(path_of(f, path), text, strlen(text), mode, &err), &err);
+	test_write(f->root, path, text, strlen(text), mode);
 }
 
 static void put_dir(const struct fixture *f, const char *path)

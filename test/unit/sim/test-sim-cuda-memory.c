@@ -353,6 +353,49 @@ static void fork__leaves_a_child_without_cuda(void **state)
 	assert_true(sim_cuda_free() > 0);
 }
 
+/* Memory that is used again by the same stream, while work in front of that still uses it as it was. */
+static void pool__memory_lives_until_the_stream_is_past_its_free(void **state)
+{
+	CUdeviceptr held, first, again, keep;
+	uint32_t found[2] = { 0 };
+	CUmemoryPool pool;
+	CUstream s;
+
+	(void)state;
+	(void)sim_cuda_context();
+	assert_cuda(cuDeviceGetDefaultMemPool(&pool, 0));
+	assert_cuda(cuMemAlloc_v2(&held, 4096));
+	assert_cuda(cuMemsetD32_v2(held, 0, 1));
+	assert_cuda(cuMemAlloc_v2(&keep, MIB));
+	assert_cuda(cuStreamCreate(&s, 1));
+	assert_cuda(cuStreamWaitValue32_v2(s, held, 1, 1));
+	assert_cuda(cuMemAllocAsync(&first, 40 * MIB, s));
+	assert_cuda(cuMemsetD32Async(first, 77, 10 * MIB, s));
+	assert_cuda(cuMemcpyDtoDAsync_v2(keep, first + 39 * MIB, MIB, s));
+	assert_cuda(cuMemFreeAsync(first, s));
+	/* A smaller one in its place, which goes too: nothing is there that the program has. */
+	assert_cuda(cuMemAllocAsync(&again, 512, s));
+	assert_int_equal(again, first);
+	assert_cuda(cuMemsetD32Async(again, 5, 128, s));
+	assert_cuda(cuMemcpyDtoDAsync_v2(keep, again, 4, s));
+	assert_cuda(cuMemFreeAsync(again, s));
+	assert_cuda(cuMemPoolTrimTo(pool, 0));
+	assert_cuda(cuMemsetD32_v2(held, 1, 1));
+	assert_cuda(cuStreamSynchronize(s));
+	assert_cuda(cuMemcpyDtoH_v2(&found[0], keep, 4));
+	assert_cuda(cuMemcpyDtoH_v2(&found[1], keep + MIB - 4, 4));
+	assert_int_equal(found[0], 5);
+	assert_int_equal(found[1], 77);
+	/* Now it is nobody's. */
+	assert_cuda(cuMemAllocAsync(&again, 512, s));
+	assert_cuda_is(cuMemcpyDtoH_v2(found, first + MIB, 4), CUDA_ERROR_INVALID_VALUE);
+	assert_cuda(cuMemFreeAsync(again, s));
+	assert_cuda(cuStreamSynchronize(s));
+	assert_cuda(cuStreamDestroy_v2(s));
+	assert_cuda(cuMemFree_v2(keep));
+	assert_cuda(cuMemFree_v2(held));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -362,6 +405,7 @@ int main(void)
 		cmocka_unit_test(pointers__say_what_they_are),
 		cmocka_unit_test(vmm__keeps_memory_while_it_is_mapped),
 		cmocka_unit_test(pools__grow_by_32_mib_and_shrink_when_waited_for),
+		cmocka_unit_test(pool__memory_lives_until_the_stream_is_past_its_free),
 		cmocka_unit_test(arrays__take_memory_and_hold_bytes),
 		cmocka_unit_test(ipc__shows_the_same_bytes_to_another_process),
 		cmocka_unit_test(fork__leaves_a_child_without_cuda),

@@ -241,6 +241,86 @@ static void a_short_kernel__waits_for_the_slices_of_others_only(void **state)
 		engine_context_free(c[i]);
 }
 
+/* Keeps two kernels in each stream until the time is over. */
+static void saturate(struct lane *l, unsigned int n, uint64_t kernel_ns, uint64_t until)
+{
+	for (uint64_t t = 0; t < until; t += 100 * US) {
+		for (unsigned int i = 0; i < n; i++)
+			while (engine_stream_submitted(l[i].stream) -
+					engine_stream_completed(l[i].stream) <
+				8)
+				kernel(&l[i], kernel_ns, 0);
+		run_until(t);
+	}
+}
+
+static void four_that_saturate__lose_what_an_h100_loses(void **state)
+{
+	struct engine_context *c[4];
+	struct lane l[4];
+	uint64_t sum = 0;
+
+	(void)state;
+	engine_gpu_set(e, 0,
+		&(struct engine_gpu_config){ .slice_ns = 2048 * US,
+			.switch_ns = 135 * US,
+			.preempt_ns = 80 * US,
+			.width = WIDTH,
+			.host_mbps = 1000,
+			.local_mbps = 100000 });
+	for (int i = 0; i < 4; i++) {
+		c[i] = engine_context_new(e, 0, false, 0, NULL);
+		open_lane(&l[i], c[i]);
+	}
+	saturate(l, 4, 230 * US, 2000 * MS);
+	for (int i = 0; i < 4; i++) {
+		uint64_t done = engine_stream_completed(l[i].stream);
+
+		sum += done;
+		assert_in_range(done, 1940, 2000);
+	}
+	/* Of 8,696 that one alone would do. */
+	assert_in_range(sum, 8696 * 900 / 1000, 8696 * 910 / 1000);
+	for (int i = 0; i < 4; i++)
+		engine_context_free(c[i]);
+}
+
+/* Between kernels it costs less than in the midst of one; and a dead one is not waited for. */
+static void a_hand_over__costs_what_it_interrupts(void **state)
+{
+	struct engine_context *c[3];
+	struct lane l[3];
+
+	(void)state;
+	engine_gpu_set(e, 0,
+		&(struct engine_gpu_config){ .slice_ns = SLICE,
+			.switch_ns = 135 * US,
+			.preempt_ns = 80 * US,
+			.width = WIDTH,
+			.host_mbps = 1000,
+			.local_mbps = 100000 });
+	for (int i = 0; i < 3; i++) {
+		c[i] = engine_context_new(e, 0, false, 0, NULL);
+		open_lane(&l[i], c[i]);
+	}
+	kernel(&l[0], 500 * US, 0);
+	kernel(&l[1], 500 * US, 0);
+	run_until(10 * MS);
+	assert_int_equal(l[1].at[1], 1000 * US + 135 * US);
+	kernel(&l[1], ENGINE_NEVER, 0);
+	kernel(&l[2], 500 * US, 0);
+	run_until(20 * MS);
+	/* When it came its slice was over long ago. */
+	assert_in_range(l[2].at[1], 10 * MS + 500 * US + 215 * US,
+		10 * MS + SLICE + 500 * US + 215 * US);
+	kernel(&l[0], 500 * US, 0);
+	engine_context_free(c[1]); /* killed with a kernel that never ends */
+	run_until(30 * MS);
+	assert_in_range(l[0].at[2], 20 * MS + 500 * US, 20 * MS + 500 * US + 350 * US);
+	engine_context_free(c[0]);
+	engine_context_free(c[2]);
+}
+
 static void mps__runs_contexts_side_by_side(void **state)
 {
 	struct engine_context *c[2];
@@ -520,6 +600,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(idle_contexts__are_skipped, begin, end),
 		cmocka_unit_test_setup_teardown(
 			a_short_kernel__waits_for_the_slices_of_others_only, begin, end),
+		cmocka_unit_test_setup_teardown(four_that_saturate__lose_what_an_h100_loses,
+			begin, end),
+		cmocka_unit_test_setup_teardown(a_hand_over__costs_what_it_interrupts, begin,
+			end),
 		cmocka_unit_test_setup_teardown(mps__runs_contexts_side_by_side, begin, end),
 		cmocka_unit_test_setup_teardown(a_full_share__does_not_hold_back_others, begin,
 			end),

@@ -4,27 +4,22 @@
  * as gpuslice is for itself. */
 #include "lib/test.h"
 
-#include <unistd.h>
+#include <limits.h>
 
 #include "base/fd.h"
 #include "validate/cuda-child.h"
-#include "validate/cuda-run.h"
+#include "validate/cuda/run.h"
 #include "validate/internal.h"
 
 #define A   "GPU-aaaaaaaa-0000-1111-2222-333333333333"
 #define B   "GPU-bbbbbbbb-0000-1111-2222-333333333333"
 #define SEC UINT64_C(1000000000)
 
-/* Where the build has it: beside this program's directory. */
 static const char *fake_cuda(void)
 {
-	static char path[4096];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
+	static char path[PATH_MAX];
 
-	assert_true(n > 0);
-	path[n] = '\0';
-	(void)snprintf(strrchr(path, '/'), 64, "/../lib/libfake-cuda.so");
-	return path;
+	return test_built(path, "../lib/libfake-cuda.so");
 }
 
 static void behave(const char *words)

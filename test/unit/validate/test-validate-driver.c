@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "validate/dev-nodes.h"
-#include "validate/driver-root.h"
+#include "validate/driver/dev-nodes.h"
+#include "validate/driver/root.h"
 
 static char *dir;
 
@@ -36,17 +36,9 @@ static const char *at(const char *name)
 	return path;
 }
 
-/* Writes the file with its directories. */
 static void put(const char *name, const char *text, mode_t mode)
 {
-	struct error err = ERROR_INIT;
-	char parent[512];
-
-	(void)snprintf(parent, sizeof(parent), "%s", at(name));
-	*strrchr(parent, '/') = '\0';
-	assert_ok(dir_make(parent, 0755, &err), &err);
-	assert_ok(file_write_atomic(at(name), text, strlen(text), mode, &err), &err);
-	assert_int_equal(chmod(at(name), mode), 0);
+	test_write(dir, name, text, strlen(text), mode);
 }
 
 static struct driver_root find(void)

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "validate/cdi-spec.h"
+#include "validate/cdi/spec.h"
 #include "validate/child.h"
 #include "validate/files.h"
 #include "validate/internal.h"
-#include "validate/resources.h"
+#include "validate/plugin/resources.h"
 
 static char *dir;
 

@@ -138,12 +138,12 @@ true
 {{- end -}}
 {{- end -}}
 
-{{- /* A config of the chart that isolates. One that it cannot see does not count: the host's PIDs are not given
+{{- /* A config of the chart that isolates, or cuts GPUs into slices. One that it cannot see does not count: the host's PIDs are not given
        on suspicion, and without them and the state directory the agent refuses such pods, with the reason. */ -}}
 {{- define "gpuslice.slices" -}}
 {{- $s := .Values.slices.enabled -}}
 {{- if kindIs "invalid" $s -}}
-{{- if contains "isolation" (include "gpuslice.configText" .) }}true{{ end -}}
+{{- if regexMatch "isolation|slices[\"']?\\s*:" (include "gpuslice.configText" .) }}true{{ end -}}
 {{- else if $s -}}
 true
 {{- end -}}
@@ -160,7 +160,7 @@ readOnlyRootFilesystem: true
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 {{- $add := list -}}
-{{- if include "gpuslice.slices" . }}{{ $add = concat $add (list "KILL" "SYS_PTRACE") }}{{ end -}}
+{{- if include "gpuslice.slices" . }}{{ $add = concat $add (list "KILL" "SYS_NICE" "SYS_PTRACE") }}{{ end -}}
 {{- if or (include "gpuslice.migManager" .) (include "gpuslice.migPossible" .) (include "gpuslice.strategyMayBe" (list "volume-mounts" .)) .Values.labels.vgpu }}{{ $add = append $add "SYS_ADMIN" }}{{ end }}
 capabilities:
   drop: [ALL]

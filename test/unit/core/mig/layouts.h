@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * How real GPUs can be cut, written from mig.md section 16 and from nothing else: neither from the
+ * How real GPUs can be cut, written from what NVIDIA and NVML say of them: neither from the
  * simulator's tables nor from what the code under test computes (but for the GB of a name).
  */
 #include "core/mig/layout.h"

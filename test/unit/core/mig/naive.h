@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The rules of mig.md 17.1 and the order of geometry.h once more, as plainly as they can be
- * written: every start for every instance, and all of it counted again for each solution. Shares no
- * code with what it checks.
+ * The rule and the order of core/mig/geometry.h once more, as plainly as they can be written:
+ * every start for every instance, and all of it counted again for each solution. Shares no code
+ * with what it checks.
  */
 #include "core/mig/geometry.h"
 

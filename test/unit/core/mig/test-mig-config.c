@@ -6,7 +6,7 @@
 #include "core/mig/geometry.h"
 #include "layouts.h"
 
-/* Which entry a GPU gets, what that wants, and whether it is there (mig.md 4 to 6, 9 to 11). */
+/* Which entry a GPU gets, what that wants, and whether it is there. */
 
 #define PCI_A100 0x20B010DEU
 #define PCI_A30  0x20B710DEU
@@ -343,7 +343,6 @@ static void mig_entry_want__notes_a_guess_and_refuses_what_is_not_there(void **s
 	strv_fini(&notes);
 }
 
-/* Section 6.1 and test 7 of section 21. */
 static void mig_entry_want__leaves_a_gpu_without_mig_alone_unless_it_is_named(void **state)
 {
 	struct mig_node_gpu g = gpu_of(1, A100_40, PCI_T4);
@@ -417,7 +416,6 @@ static void mig_entry_applied__compares_counts_by_name(void **state)
 	entry_fini(&e);
 }
 
-/* Test 5 of section 21. */
 static void mig_config_assert__wants_every_gpu_covered(void **state)
 {
 	struct mig_configs *c = configs_of("x");
@@ -495,7 +493,7 @@ static void fill(struct mig_node_gpu *g, uint32_t *seed)
 	}
 }
 
-/* Test 11 of section 21: of any node, export wants what is there, and so does a checkpoint. */
+/* Of any node, export wants what is there, and so does a checkpoint. */
 static void mig_config_export__is_what_is_there(void **state)
 {
 	static const struct {

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Processes that were there before: those of an arbiter before this one, by its book and their pages;
+ * those that the book lost, by their pages alone; those that executed another program.
+ */
+#include "arbiter/internal.h"
+
+#include "arbiter/process/proc.h"
+#include "arbiter/turns/turn.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- after a restart -------------------------------------------------------------------------- */
+
+static bool adopt_fd(void *arg, int fd)
+{
+	struct book_member *m = arg;
+	CLEANUP(closep) int owned = fd;
+	struct side *side = m->user;
+	ino_t ino = 0;
+	struct slice_page *page = page_accept(owned, &ino);
+
+	if (!page)
+		return false;
+	if (!book_page_matches(m->rec, page)) {
+		(void)munmap(page, SLICE_PAGE_BYTES);
+		return false;
+	}
+	side->page = page;
+	side->page_ino = ino;
+	/* Of a slice whose file is not there, or wrong: what its processes were told holds. */
+	for (unsigned int i = 0; i < m->slice->n_gpus; i++) {
+		if (m->slice->gone || m->slice->gpus[i].limit == SLICE_LIMIT_NOT_KNOWN)
+			book_slice_limit(m->slice, i,
+				atomic_load_explicit(&page->gpus[i].limit,
+					memory_order_relaxed));
+	}
+	book_adopt(m, page);
+	turn_tell(m);
+	return true;
+}
+
+/* What a process left that is gone: a reading found it still there. False: nothing. */
+static bool restore_kept(struct arbiter *a, struct book_record *rec)
+{
+	struct book_slice *s;
+	struct book_member *m;
+
+	if (!atomic_load_explicit(&rec->kept, memory_order_relaxed))
+		return false;
+	s = slices_orphan(a, rec);
+	m = s ? book_restore(&a->book, s, rec) : NULL;
+	if (m)
+		m->abandoned = m->task->dead = true;
+	return m != NULL;
+}
+
+/* False: there is nothing of it any more, or it cannot be known. */
+static bool restore_one(struct arbiter *a, struct book_record *rec)
+{
+	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
+	struct error err = ERROR_INIT;
+	struct book_slice *s;
+	struct book_member *m;
+	struct proc_stat st;
+
+	if (pidfd < 0 && errno != ESRCH) {
+		log_error("process of an earlier arbiter cannot be watched, it is not counted",
+			LOG_STR("slice", rec->slice), LOG_UINT("pid", rec->pid),
+			LOG_STR("reason", strerror(errno)));
+		return false;
+	}
+	/* Of another start time: the PID came again. One that is dying is still counted. */
+	if (pidfd < 0 || !proc_stat(a->o.procfs, rec->pid, &st) || st.start != rec->start ||
+		proc_ended(pidfd))
+		return restore_kept(a, rec);
+	s = slices_orphan(a, rec);
+	if (!s) {
+		log_error("processes of one slice have different GPUs, one is not counted",
+			LOG_STR("slice", rec->slice), LOG_UINT("pid", rec->pid));
+		return false;
+	}
+	m = book_restore(&a->book, s, rec);
+	if (!m)
+		return false;
+	m->user = calloc(1, sizeof(struct side));
+	if (!m->user || task_watch(a, m->task, &pidfd, &err) < 0) {
+		book_member_drop(&a->book, m);
+		return false;
+	}
+	if (rec->image && st.image && rec->image != st.image)
+		book_abandon(m);
+	else
+		proc_each_memfd(a->o.procfs, rec->pid, PAGE_NAME, adopt_fd, m);
+	return true;
+}
+
+void restore_book(struct arbiter *a)
+{
+	unsigned int kept = 0, pages = 0;
+
+	for (size_t i = 0; i < journal_touched(&a->journal); i++) {
+		struct book_record *rec = &a->journal.records[i];
+
+		if (atomic_load_explicit(&rec->state, memory_order_acquire) != BOOK_USED)
+			continue;
+		if (book_record_valid(rec) && restore_one(a, rec))
+			kept++;
+		else
+			atomic_store_explicit(&rec->state, BOOK_FREE, memory_order_seq_cst);
+	}
+	for (const struct book_slice *s = a->book.slices; s; s = s->next) {
+		for (const struct book_member *m = s->members; m; m = m->next)
+			pages += m->page != NULL;
+	}
+	if (kept)
+		log_info("processes of an earlier arbiter", LOG_UINT("processes", kept),
+			LOG_UINT("pages", pages));
+}
+
+/* ---- processes that the book lost ------------------------------------------------------------- */
+
+struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
+	struct book_who *who, const struct slice_page *page)
+{
+	struct book_record *rec = journal_record(&a->journal);
+	struct book_member *m;
+
+	if (!rec || !page_fits(page, s))
+		return NULL;
+	who->serial = page->serial;
+	book_record_fill(rec, s, who, page);
+	m = book_restore(&a->book, s, rec);
+	if (!m) {
+		atomic_store_explicit(&rec->state, BOOK_FREE, memory_order_seq_cst);
+		return NULL;
+	}
+	log_warn("process has a page that the book does not know, believing it",
+		LOG_STR("slice", s->id), LOG_UINT("pid", who->pid), LOG_STR("name", who->name));
+	return m;
+}
+
+struct lost {
+	struct book_slice *slice;
+	struct slice_page *page;
+	ino_t ino;
+};
+
+/* The newest of the process's own: a child has its parent's open too, and those are older. */
+static bool keep_newest(void *arg, int fd)
+{
+	struct lost *l = arg;
+	CLEANUP(closep) int owned = fd;
+	ino_t ino = 0;
+	struct slice_page *page = page_accept(owned, &ino);
+
+	if (!page)
+		return false;
+	if (!page_fits(page, l->slice) || book_member_by_serial(l->slice, page->serial) ||
+		(l->page && page->serial <= l->page->serial)) {
+		(void)munmap(page, SLICE_PAGE_BYTES);
+		return false;
+	}
+	if (l->page)
+		(void)munmap(l->page, SLICE_PAGE_BYTES);
+	l->page = page;
+	l->ino = ino;
+	return false;
+}
+
+/* Takes over the page, or unmaps it. */
+static bool take_in(struct arbiter *a, struct lost *l, struct book_who *who, int *pidfd)
+{
+	struct book_member *m = restore_from_page(a, l->slice, who, l->page);
+	struct error err = ERROR_INIT;
+	struct side *side = m ? calloc(1, sizeof(*side)) : NULL;
+
+	if (side)
+		m->user = side;
+	if (!side || task_watch(a, m->task, pidfd, &err) < 0) {
+		if (m)
+			book_member_drop(&a->book, m);
+		(void)munmap(l->page, SLICE_PAGE_BYTES);
+		return false;
+	}
+	side->page = l->page;
+	side->page_ino = l->ino;
+	book_adopt(m, l->page);
+	turn_tell(m);
+	return true;
+}
+
+bool restore_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice)
+{
+	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct lost l = { .slice = book_slice_find(&a->book, slice) };
+	char name[SLICE_NAME_MAX];
+	struct book_who who = { .pid = pid, .start = start, .name = name };
+	struct proc_stat st;
+
+	if (!l.slice || l.slice->gone || pidfd < 0 || !proc_stat(a->o.procfs, pid, &st) ||
+		st.start != start)
+		return false;
+	proc_each_memfd(a->o.procfs, pid, PAGE_NAME, keep_newest, &l);
+	if (!l.page)
+		return false;
+	who.image = st.image;
+	who.ns_pid = proc_ns_pid(a->o.procfs, pid);
+	proc_name(a->o.procfs, pid, name);
+	return take_in(a, &l, &who, &pidfd);
+}
+
+/* ---- exec ------------------------------------------------------------------------------------- */
+
+static bool found_one(void *arg, int fd)
+{
+	*(bool *)arg = true;
+	(void)close(fd);
+	return true;
+}
+
+bool restore_has_page(const struct arbiter *a, uint32_t pid)
+{
+	bool found = false;
+
+	proc_each_memfd(a->o.procfs, pid, PAGE_NAME, found_one, &found);
+	return found;
+}
+
+void restore_look_for_exec(struct arbiter *a)
+{
+	for (struct book_slice *s = a->book.slices; s; s = s->next) {
+		for (struct book_member *m = s->members; m; m = m->next) {
+			const struct side *side = m->user;
+			struct proc_stat st;
+
+			turn_breathe(a);
+			if (m->abandoned || !m->rec->image || (side && side->conn) ||
+				!proc_stat(a->o.procfs, m->task->pid, &st) || !st.image ||
+				st.image == m->rec->image || st.start != m->task->start)
+				continue;
+			book_abandon(m);
+		}
+	}
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One slice: its file put in force, its socket served. A look compares what is there with what is served.
+ * A file that is wrong changes nothing but the slice's .refused.
+ */
+#include "arbiter/slices/slice.h"
+
+#include "abi/slice-dir.h"
+#include "arbiter/turns/turn.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+void slice_refuse(struct slice *s, const struct error *err)
+{
+	/* Said once for each reason. */
+	if (strcmp(s->refused.msg, err->msg) != 0)
+		log_warn(s->def.n_gpus ? "slice refused, keeping what was in force"
+				       : "slice refused",
+			LOG_STR("slice", s->id), LOG_STR("reason", err->msg));
+	s->refused = *err;
+}
+
+static bool same_gpus(const struct book_slice *b, const struct slice_def *d)
+{
+	if (b->n_gpus != d->n_gpus)
+		return false;
+	for (unsigned int i = 0; i < d->n_gpus; i++) {
+		if (memcmp(b->gpus[i].uuid, d->gpus[i].uuid, SLICE_UUID_BYTES) != 0)
+			return false;
+	}
+	return true;
+}
+
+static int new_book_slice(struct slice *s, const struct slice_def *d, struct error *err)
+{
+	uint8_t uuids[SLICE_GPUS_MAX][SLICE_UUID_BYTES];
+	uint64_t limits[SLICE_GPUS_MAX];
+
+	for (unsigned int i = 0; i < d->n_gpus; i++) {
+		memcpy(uuids[i], d->gpus[i].uuid, SLICE_UUID_BYTES);
+		limits[i] = d->gpus[i].limit;
+	}
+	s->book = book_slice_new(&s->arbiter->book, s->id, d->n_gpus,
+		(const uint8_t(*)[SLICE_UUID_BYTES])uuids, limits);
+	if (!s->book)
+		return error_nomem(err);
+	s->book->user = s;
+	log_info("slice served", LOG_STR("slice", s->id), LOG_STR("resource", d->resource),
+		LOG_UINT("gpus", d->n_gpus), LOG_UINT("memory", d->gpus[0].limit));
+	return 0;
+}
+
+/* Puts @d in force. */
+static int apply(struct slice *s, const struct slice_def *d, struct error *err)
+{
+	struct arbiter *a = s->arbiter;
+
+	if (!s->book) {
+		s->book = book_slice_find(&a->book, s->id); /* an earlier arbiter's members */
+		if (s->book)
+			s->book->user = s;
+	}
+	if (s->book && !same_gpus(s->book, d)) {
+		if (s->book->n_members)
+			return error_set(err, ERR_INVALID,
+				"gpus: expected those that its %u processes have, found others",
+				s->book->n_members);
+		book_slice_gone(&a->book, s->book);
+	}
+	if (!s->book)
+		return new_book_slice(s, d, err);
+	s->book->gone = false;
+	for (unsigned int i = 0; i < d->n_gpus; i++) {
+		if (s->book->gpus[i].limit == d->gpus[i].limit)
+			continue;
+		book_slice_limit(s->book, i, d->gpus[i].limit);
+		if (d->gpus[i].limit == SLICE_NO_LIMIT)
+			log_info("limit taken away", LOG_STR("slice", s->id),
+				LOG_STR("gpu", d->gpus[i].text));
+		else
+			log_info("limit changed", LOG_STR("slice", s->id),
+				LOG_STR("gpu", d->gpus[i].text),
+				LOG_UINT("memory", d->gpus[i].limit));
+	}
+	return 0;
+}
+
+static bool file_changed(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino != b->st_ino || a->st_dev != b->st_dev || a->st_size != b->st_size ||
+	       a->st_mtim.tv_sec != b->st_mtim.tv_sec ||
+	       a->st_mtim.tv_nsec != b->st_mtim.tv_nsec ||
+	       a->st_ctim.tv_sec != b->st_ctim.tv_sec ||
+	       a->st_ctim.tv_nsec != b->st_ctim.tv_nsec;
+}
+
+static int read_def(struct slice *s, const char *path, struct slice_def *ret, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_FILE_MAX);
+
+	if (file_read(path, &b, err) < 0)
+		return -1;
+	return slice_def_read(ret, path, s->id, buf_str(&b), b.len, err);
+}
+
+/* Reads the file if it is another one than before. */
+static void look_at_file(struct slice *s, const char *path, const struct stat *st)
+{
+	struct error err = ERROR_INIT;
+	struct slice_def d;
+
+	if (!file_changed(st, &s->seen))
+		return;
+	s->seen = *st;
+	if (read_def(s, path, &d, &err) < 0) {
+		slice_refuse(s, &err);
+		return;
+	}
+	if (apply(s, &d, &err) < 0) {
+		(void)error_prefix(&err, "%s", path);
+		slice_refuse(s, &err);
+		slice_def_fini(&d);
+		memset(&s->seen, 0, sizeof(s->seen)); /* it may do later: look again */
+		return;
+	}
+	error_clear(&s->refused);
+	slice_def_fini(&s->def);
+	s->def = d;
+	turn_slice_apply(s);
+}
+
+static void look_at_socket(struct slice *s, const char *dir)
+{
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX];
+	struct stat st;
+	int fd;
+
+	if (path_join(path, sizeof(path), dir, SLICE_SOCKET, NULL) < 0 ||
+		(s->listener && lstat(path, &st) == 0 && st.st_ino == s->socket_ino))
+		return;
+	s->listener = watch_stop(s->listener);
+	s->paused = false;
+	fd = socket_listen(dir, SLICE_SOCKET, SOCK_SEQPACKET, 0666, &err);
+	if (fd < 0 ||
+		watch_start(&s->listener, s->arbiter->loop, fd, conns_accept, s, &err) < 0) {
+		slice_refuse(s, &err);
+		s->deaf = true;
+		return;
+	}
+	if (s->deaf)
+		error_clear(&s->refused);
+	s->deaf = false;
+	s->socket_ino = lstat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+void slice_gone(struct slice *s)
+{
+	if (!s->listener && (!s->book || s->book->gone))
+		return;
+	log_info("slice is gone", LOG_STR("slice", s->id),
+		LOG_UINT("processes", s->book ? s->book->n_members : 0));
+	s->listener = watch_stop(s->listener);
+	s->events = slices_events_stop(s->events);
+	memset(&s->seen, 0, sizeof(s->seen));
+	conns_stop_slice(s);
+	if (s->book && s->book->n_members == 0)
+		slice_def_fini(&s->def);
+	if (s->book)
+		book_slice_gone(&s->arbiter->book, s->book);
+}
+
+void slice_look(struct slice *s)
+{
+	char dir[PATH_MAX], path[PATH_MAX];
+	struct stat st;
+
+	s->dirty = false;
+	if (path_join(dir, sizeof(dir), s->arbiter->slices_dir, s->id, NULL) < 0 ||
+		path_join(path, sizeof(path), dir, SLICE_FILE, NULL) < 0)
+		return;
+	if (lstat(path, &st) < 0) {
+		if (errno == ENOENT || errno == ENOTDIR)
+			slice_gone(s);
+		return;
+	}
+	if (!s->events)
+		s->events = slices_events_start(s->arbiter, dir, s);
+	look_at_file(s, path, &st);
+	if (s->book && !s->book->gone)
+		look_at_socket(s, dir);
+}
+
+struct slice *slice_free(struct slice *s)
+{
+	s->listener = watch_stop(s->listener);
+	s->events = slices_events_stop(s->events);
+	turn_slice_free(s);
+	slice_def_fini(&s->def);
+	free(s);
+	return NULL;
+}
+
+void slices_on_removed(void *arg, struct book_slice *b)
+{
+	struct slice *s = b->user;
+
+	(void)arg;
+	if (s)
+		s->book = NULL;
+}
+
+void slice_gpu_text(const struct book_slice *b, unsigned int gpu, char ret[SLICE_UUID_TEXT])
+{
+	const uint8_t *u = b->gpus[gpu].uuid;
+	const struct slice *s = b->user;
+
+	for (unsigned int i = 0; s && i < s->def.n_gpus; i++) {
+		if (!memcmp(s->def.gpus[i].uuid, u, SLICE_UUID_BYTES)) {
+			memcpy(ret, s->def.gpus[i].text, SLICE_UUID_TEXT);
+			return;
+		}
+	}
+	(void)snprintf(ret, SLICE_UUID_TEXT,
+		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12],
+		u[13], u[14], u[15]);
+}

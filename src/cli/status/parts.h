@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Parts of `gpuslice status` that have files of their own. They append to @b. Pure; thread: any. */
+#include "base/buf.h"
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* What the GPUs of the list are cut into. Nothing at all where none is. */
+int status_put_profiles(struct buf *b, const json_t *gpus, bool colour,
+	struct error *err) MUST_USE;
+
+/* The slices of running containers. Nothing at all where there are none. */
+int status_put_walls(struct buf *b, const json_t *slices, bool colour,
+	struct error *err) MUST_USE;

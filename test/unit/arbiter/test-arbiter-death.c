@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* When a process ends, or becomes another program: what becomes of its memory, and who has it next. */
+#include "serve-env.h"
+
+#include "base/time.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A process that asks for @bytes at .go, and then ends: with 0, or the refusal. */
+static pid_t asker(struct env *e, uint64_t bytes)
+{
+	uint32_t ready = atomic_load(&e->shared->ready);
+	pid_t pid = child(e);
+	struct slice_client c;
+
+	if (pid == 0) {
+		if (client_connect(&c, e->slice) < 0 ||
+			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK)
+			_exit(100);
+		atomic_fetch_add(&e->shared->ready, 1);
+		wait_for(&e->shared->go, 1);
+		_exit(client_want(&c, 0, bytes, NULL));
+	}
+	wait_for(&e->shared->ready, ready + 1);
+	return pid;
+}
+
+static int answer_to(pid_t asker)
+{
+	int status = 0;
+
+	assert_int_equal(waitpid(asker, &status, 0), asker);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* Until the only process of the slice has ended, and the arbiter knows. */
+static void wait_ended(struct env *e, pid_t pid)
+{
+	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
+	bool ended = false;
+
+	while (!ended) {
+		json_t *j = status(e), *slice = json_array_get(json_object_get(j, "slices"), 0);
+		const json_t *p = json_array_get(json_object_get(slice, "processes"), 0);
+
+		assert_int_equal(json_integer_value(json_object_get(p, "host_pid")), pid);
+		ended = json_is_true(json_object_get(p, "ended"));
+		json_decref(j);
+		assert_true(time_mono_ns() < end);
+		wait_ms(1);
+	}
+}
+
+static void death__returns_memory_and_hanging_up_does_not(void **state)
+{
+	struct env *e = *state;
+	pid_t one = holder(e, 300 * MIB, false), two = holder(e, 200 * MIB, true);
+
+	assert_int_equal(gpu_figure(e, "used"), 500 * MIB);
+	(void)kill(one, SIGKILL);
+	(void)waitpid(one, NULL, 0);
+	assert_true(eventually(e, "used", 200 * MIB));
+	wait_ms(50);
+	assert_int_equal(gpu_figure(e, "used"), 200 * MIB);
+	(void)kill(two, SIGKILL);
+	/* Not reaped: a zombie has no memory any more. */
+	assert_true(eventually(e, "granted", 0));
+	(void)waitpid(two, NULL, 0);
+	assert_int_equal(gpu_figure(e, "peak"), 500 * MIB);
+}
+
+static void death__returns_nothing_while_a_child_keeps_the_memory(void **state)
+{
+	struct env *e = *state;
+	pid_t one = holder(e, 300 * MIB, false);
+	pid_t other = asker(e, 800 * MIB);
+
+	atomic_store(&e->shared->pid[0], (uint32_t)one);
+	atomic_store(&e->shared->bytes[0], 300 * MIB);
+	subscribe(e);
+	/* A zombie: nobody has taken note of its end. */
+	(void)kill(one, SIGKILL);
+	wait_ended(e, one);
+	/* It was with its credit, which nobody gave back, until the first reading. */
+	assert_true(eventually(e, "granted", 300 * MIB));
+	wait_ms(50);
+	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
+	/* That is known, so nobody waits for it. */
+	atomic_store(&e->shared->go, 1);
+	assert_int_equal(answer_to(other), SLICE_NO_ROOM);
+	end_arbiter(e, SIGKILL);
+	start_arbiter(e);
+	wait_ms(50);
+	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
+	(void)waitpid(one, NULL, 0);
+	end_arbiter(e, SIGKILL);
+	start_arbiter(e);
+	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
+	subscribe(e);
+	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
+	assert_int_equal(gpu_figure(e, "unhooked_used"), 0);
+	atomic_store(&e->shared->bytes[0], 0);
+	assert_true(eventually(e, "granted", 0));
+}
+
+/* A child has its dead parent's connections, and says that it is the parent. */
+static void death__lets_nobody_register_in_its_name(void **state)
+{
+	struct env *e = *state;
+	struct slice_client has, late;
+	pid_t pid = child(e);
+
+	if (pid == 0) {
+		if (client_connect(&has, e->slice) < 0 ||
+			client_hello(&has, SLICE_HELLO_MEMORY) != SLICE_OK ||
+			!client_take(&has, 0, 300 * MIB) || client_connect(&late, e->slice) < 0)
+			_exit(1);
+		if (fork() == 0) {
+			wait_for(&e->shared->go, 1);
+			atomic_store(&e->shared->failed,
+				client_hello(&late, SLICE_HELLO_MEMORY) == SLICE_OK);
+			atomic_fetch_add(&e->shared->ready, 1);
+			_exit(0);
+		}
+		atomic_fetch_add(&e->shared->ready, 1);
+		for (;;)
+			(void)pause();
+	}
+	wait_for(&e->shared->ready, 1);
+	atomic_store(&e->shared->pid[0], (uint32_t)pid);
+	atomic_store(&e->shared->bytes[0], 300 * MIB);
+	subscribe(e);
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	wait_ended(e, pid);
+	atomic_store(&e->shared->go, 1);
+	wait_for(&e->shared->ready, 2);
+	assert_int_equal(atomic_load(&e->shared->failed), 0);
+	atomic_store(&e->shared->bytes[0], 0);
+	assert_true(eventually(e, "granted", 0));
+}
+
+static void death__makes_others_wait_for_the_reading_and_refuses_none(void **state)
+{
+	struct env *e = *state;
+	pid_t one = holder(e, 900 * MIB, false), two;
+	pid_t other = asker(e, 800 * MIB);
+
+	subscribe(e);
+	(void)kill(one, SIGKILL);
+	(void)waitpid(one, NULL, 0);
+	atomic_store(&e->shared->go, 1);
+	/* No reading is answered. */
+	wait_ms(100);
+	assert_int_equal(waitpid(other, NULL, WNOHANG), 0);
+	assert_true(eventually(e, "granted", 0));
+	assert_int_equal(answer_to(other), SLICE_OK);
+
+	/* The reader goes while somebody waits. */
+	two = holder(e, 900 * MIB, false);
+	atomic_store(&e->shared->go, 0);
+	other = asker(e, 800 * MIB);
+	(void)kill(two, SIGKILL);
+	(void)waitpid(two, NULL, 0);
+	atomic_store(&e->shared->go, 1);
+	wait_ms(50);
+	assert_int_equal(open_control(e), 0);
+	assert_int_equal(answer_to(other), SLICE_OK);
+	assert_true(eventually(e, "granted", 0));
+}
+
+static void process__that_executes_is_counted_until_nvml_shows_it_gone(void **state)
+{
+	struct env *e = *state;
+	uint64_t end = time_mono_ns() + 2 * NS_PER_SEC;
+	struct slice_client c;
+	pid_t pid = child(e);
+
+	if (pid == 0) {
+		if (client_connect(&c, e->slice) < 0 ||
+			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK ||
+			!client_take(&c, 0, 100 * MIB))
+			_exit(1);
+		(void)execl("/bin/sleep", "sleep", "60", (char *)NULL);
+		_exit(1);
+	}
+	atomic_store(&e->shared->pid[0], (uint32_t)pid);
+	atomic_store(&e->shared->bytes[0], 70 * MIB);
+	subscribe(e);
+	assert_true(eventually(e, "granted", 70 * MIB));
+	while (time_mono_ns() < end && gpu_figure(e, "used") == 70 * MIB)
+		wait_ms(20);
+	assert_int_equal(gpu_figure(e, "used"), 70 * MIB);
+	atomic_store(&e->shared->bytes[0], 0);
+	assert_true(eventually(e, "granted", 0));
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, serve_env_setup, serve_env_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(death__returns_memory_and_hanging_up_does_not),
+		TEST(death__returns_nothing_while_a_child_keeps_the_memory),
+		TEST(death__lets_nobody_register_in_its_name),
+		TEST(death__makes_others_wait_for_the_reading_and_refuses_none),
+		TEST(process__that_executes_is_counted_until_nvml_shows_it_gone),
+	};
+
+	return cmocka_run_group_tests_name("arbiter-death", tests, NULL, NULL);
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What an arbiter finds again of the one before it: by its book, by the pages alone, and under load. */
+#include "serve-env.h"
+
+#include "base/time.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void restart__counts_what_is_held_and_finds_the_pages(void **state)
+{
+	struct env *e = *state;
+	pid_t one = holder(e, 300 * MIB, false), two = holder(e, 200 * MIB, false);
+	struct slice_client c;
+
+	end_arbiter(e, SIGKILL);
+	(void)kill(two, SIGKILL);
+	(void)waitpid(two, NULL, 0);
+	start_arbiter(e);
+	/* To the byte, and nobody had to come: the page was found in the process. */
+	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
+	assert_int_equal(client_connect(&c, e->slice), 0);
+	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+	assert_true(client_take(&c, 0, 724 * MIB));
+	assert_false(client_take(&c, 0, 1));
+	end_arbiter(e, SIGTERM);
+	start_arbiter(e);
+	assert_int_equal(client_again(&c, 5000), SLICE_OK);
+	client_give(&c, 0, 700 * MIB);
+	assert_true(client_take(&c, 0, 700 * MIB));
+	assert_false(client_take(&c, 0, 1));
+	assert_int_equal(gpu_figure(e, "used"), GIB);
+	(void)kill(one, SIGKILL);
+	(void)waitpid(one, NULL, 0);
+	assert_true(eventually(e, "used", 724 * MIB));
+	client_close(&c);
+}
+
+static void restart__believes_pages_when_the_book_is_lost(void **state)
+{
+	struct env *e = *state;
+	struct slice_client c;
+	char path[300];
+
+	assert_int_equal(client_connect(&c, e->slice), 0);
+	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+	assert_true(client_take(&c, 0, 700 * MIB));
+	end_arbiter(e, SIGKILL);
+	(void)snprintf(path, sizeof(path), "%s/arbiter.book", e->run);
+	assert_int_equal(unlink(path), 0);
+	start_arbiter(e);
+	assert_int_equal(gpu_figure(e, "used"), 0);
+	assert_int_equal(client_again(&c, 5000), SLICE_OK);
+	assert_int_equal(gpu_figure(e, "used"), 700 * MIB);
+	assert_false(client_take(&c, 0, 400 * MIB));
+	client_close(&c);
+}
+
+static void restart__with_a_wrong_file_drops_no_limit(void **state)
+{
+	struct env *e = *state;
+	struct slice_client c;
+
+	assert_int_equal(client_connect(&c, e->slice), 0);
+	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+	assert_true(client_take(&c, 0, 700 * MIB));
+	end_arbiter(e, SIGKILL);
+	write_slice(e, "{");
+	start_arbiter(e);
+	assert_int_equal(client_again(&c, 50), -1);
+	assert_int_equal(atomic_load(&c.page->gpus[0].limit), GIB);
+	write_limit(e, GIB, "report");
+	assert_int_equal(client_again(&c, 20000), SLICE_OK);
+	assert_int_equal(gpu_figure(e, "used"), 700 * MIB);
+	assert_true(client_take(&c, 0, 324 * MIB));
+	assert_false(client_take(&c, 0, 1));
+	client_close(&c);
+}
+
+static void write_other_gpus(const struct env *e)
+{
+	write_slice(e,
+		"{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"nvidia.com/gpu\","
+		" \"devices\": [\"a\"], \"gpus\": ["
+		"{\"uuid\": \"GPU-ffffffff-4455-6677-8899-aabbccddeeff\", \"memory\": 1073741824},"
+		"{\"uuid\": \"" UUID "\", \"memory\": 536870912}]}");
+}
+
+static json_t *first_slice(struct env *e, json_t **top)
+{
+	*top = status(e);
+	return json_array_get(json_object_get(*top, "slices"), 0);
+}
+
+static void restart__with_other_gpus_in_the_file_keeps_those_of_the_processes(void **state)
+{
+	struct env *e = *state;
+	struct slice_client c, other;
+	const json_t *slice, *gpus;
+	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
+	size_t n = 0;
+	json_t *top;
+
+	assert_int_equal(client_connect(&c, e->slice), 0);
+	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+	assert_true(client_take(&c, 0, 300 * MIB));
+	end_arbiter(e, SIGKILL);
+	write_other_gpus(e);
+	start_arbiter(e);
+	slice = first_slice(e, &top);
+	gpus = json_object_get(slice, "gpus");
+	assert_int_equal(json_array_size(gpus), 1);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(gpus, 0), "uuid")),
+		UUID);
+	assert_non_null(strstr(json_string_value(json_object_get(slice, "error")), "gpus"));
+	json_decref(top);
+	assert_int_equal(gpu_figure(e, "used"), 300 * MIB);
+	/* The file's limit of that GPU. */
+	assert_int_equal(gpu_figure(e, "limit"), 512 * MIB);
+	assert_true(client_take(&c, 0, 100 * MIB));
+	assert_int_equal(client_connect(&other, e->slice), 0);
+	assert_int_equal(client_hello(&other, SLICE_HELLO_MEMORY), SLICE_OK);
+	assert_false(client_take(&other, 0, 200 * MIB));
+	client_give(&c, 0, 400 * MIB);
+	client_close(&c);
+	client_close(&other);
+	/* Those processes are this one, which does not end: as if it had executed another program. */
+	end_arbiter(e, SIGTERM);
+	(void)snprintf(c.path, sizeof(c.path), "%s/arbiter.book", e->run);
+	assert_int_equal(unlink(c.path), 0);
+	start_arbiter(e);
+	while (n != 2) {
+		n = json_array_size(json_object_get(first_slice(e, &top), "gpus"));
+		json_decref(top);
+		assert_true(time_mono_ns() < end);
+	}
+}
+
+/* An idle process says nothing to the new arbiter, and NVML shows it all the same. */
+static void lost__process_of_a_lost_book_is_found_by_its_page(void **state)
+{
+	struct env *e = *state;
+	char book[300];
+	pid_t pid = child(e);
+
+	if (pid == 0) {
+		struct slice_client c;
+
+		if (!enter_slice(e) || client_connect(&c, e->slice) < 0 ||
+			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK ||
+			!client_take(&c, 0, 700 * MIB))
+			atomic_store(&e->shared->failed, 1);
+		atomic_store(&e->shared->ready, 1);
+		for (;;)
+			(void)pause();
+	}
+	wait_for(&e->shared->ready, 1);
+	if (!atomic_load(&e->shared->failed)) {
+		write_limit(e, GIB, "stop");
+		end_arbiter(e, SIGKILL);
+		(void)snprintf(book, sizeof(book), "%s/arbiter.book", e->run);
+		assert_int_equal(unlink(book), 0);
+		start_arbiter(e);
+		assert_int_equal(gpu_figure(e, "used"), 0);
+		atomic_store(&e->shared->pid[0], (uint32_t)pid);
+		atomic_store(&e->shared->bytes[0], 700 * MIB);
+		subscribe(e);
+		assert_true(eventually(e, "used", 700 * MIB));
+		wait_ms(1200);
+		assert_int_equal(gpu_figure(e, "unhooked_used"), 0);
+		assert_int_equal(gpu_figure(e, "used"), 700 * MIB);
+		assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	} else {
+		print_message("# skipped: no mount namespaces\n");
+	}
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	atomic_store(&e->shared->bytes[0], 0);
+	assert_true(eventually(e, "granted", 0));
+}
+
+static void lost__run_directory_ends_the_arbiter(void **state)
+{
+	struct env *e = *state;
+	char book[300];
+	int status_of_it = 0;
+
+	(void)snprintf(book, sizeof(book), "%s/arbiter.book", e->run);
+	assert_int_equal(unlink(book), 0);
+	assert_int_equal(waitpid(e->arbiter, &status_of_it, 0), e->arbiter);
+	assert_true(WIFEXITED(status_of_it) && WEXITSTATUS(status_of_it) == 0);
+	e->arbiter = 0;
+}
+
+/* ---- under load ------------------------------------------------------------------------------- */
+
+static uint64_t next_random(uint64_t *r)
+{
+	*r ^= *r << 13;
+	*r ^= *r >> 7;
+	*r ^= *r << 17;
+	return *r;
+}
+
+/* The memory is there from here on: no more than the limit at any instant. */
+static void really_take(struct shared *s, size_t i, uint64_t bytes)
+{
+	uint64_t sum = atomic_fetch_add(&s->truth, bytes) + bytes;
+	uint64_t most = atomic_load(&s->most);
+
+	while (sum > most && !atomic_compare_exchange_weak(&s->most, &most, sum))
+		;
+	atomic_fetch_add(&s->bytes[i], bytes);
+}
+
+static _Noreturn void race(struct env *e, size_t i)
+{
+	struct shared *s = e->shared;
+	uint64_t random = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), held[64] = { 0 };
+	struct slice_client c;
+
+	if (client_connect(&c, e->slice) < 0 ||
+		client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK)
+		_exit(1);
+	atomic_fetch_add(&s->ready, 1);
+	while (!atomic_load(&s->go)) {
+		uint64_t *slot = &held[next_random(&random) % ARRAY_LEN(held)];
+		uint64_t bytes = 512 + next_random(&random) % (48 * MIB);
+
+		if (*slot) {
+			atomic_fetch_sub(&s->bytes[i], *slot);
+			atomic_fetch_sub(&s->truth, *slot);
+			client_give(&c, 0, *slot);
+			*slot = 0;
+		} else if (client_take(&c, 0, bytes)) {
+			really_take(s, i, bytes);
+			*slot = bytes;
+			atomic_fetch_add(&s->taken, 1);
+		} else {
+			atomic_fetch_add(&s->refused, 1);
+		}
+	}
+	if (client_again(&c, 20000) != SLICE_OK)
+		atomic_store(&s->failed, 1);
+	atomic_fetch_add(&s->ready, 1);
+	while (atomic_load(&s->go) < 2)
+		wait_ms(1);
+	_exit(0);
+}
+
+static void load__with_the_arbiter_killed_never_passes_the_limit(void **state)
+{
+	enum { RACERS = 8, KILLS = 30 };
+	struct env *e = *state;
+	struct shared *s = e->shared;
+	uint64_t random = 88172645463325252U;
+	pid_t pids[RACERS];
+	uint32_t taken = 0;
+
+	for (size_t i = 0; i < RACERS; i++) {
+		pids[i] = child(e);
+		if (pids[i] == 0)
+			race(e, i);
+		atomic_store(&s->pid[i], (uint32_t)pids[i]);
+	}
+	/* The first registration is not tried twice: none is under way when the arbiter is killed. */
+	wait_for(&s->ready, RACERS);
+	for (int i = 0; i < KILLS; i++) {
+		uint64_t end =
+			time_mono_ns() + NS_PER_MS + next_random(&random) % (40 * NS_PER_MS);
+
+		/* It got on since the last time. */
+		wait_for(&s->taken, taken + 20);
+		taken = atomic_load(&s->taken);
+		while (time_mono_ns() < end)
+			;
+		end_arbiter(e, SIGKILL);
+		start_arbiter(e);
+	}
+	atomic_store(&s->go, 1);
+	wait_for(&s->ready, 2 * RACERS);
+	assert_int_equal(atomic_load(&s->failed), 0);
+	assert_true(atomic_load(&s->refused) > 0);
+	assert_true(atomic_load(&s->most) <= GIB);
+	assert_true(atomic_load(&s->most) > GIB / 2);
+	print_message("# %u taken, %u refused, most %llu of %llu\n", atomic_load(&s->taken),
+		atomic_load(&s->refused), (unsigned long long)atomic_load(&s->most),
+		(unsigned long long)GIB);
+	/* What was under way in the two instructions that cannot be told apart comes by a reading. */
+	print_message("# before a reading: %lld bytes above the truth\n",
+		(long long)(gpu_figure(e, "used") - atomic_load(&s->truth)));
+	assert_true(gpu_figure(e, "used") >= atomic_load(&s->truth));
+	subscribe(e);
+	assert_true(eventually(e, "used", atomic_load(&s->truth)));
+	atomic_store(&s->go, 2);
+	for (size_t i = 0; i < RACERS; i++)
+		reap(pids[i]);
+	for (size_t i = 0; i < RACERS; i++)
+		atomic_store(&s->pid[i], 0);
+	assert_true(eventually(e, "granted", 0));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, serve_env_setup, serve_env_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(restart__counts_what_is_held_and_finds_the_pages),
+		TEST(restart__believes_pages_when_the_book_is_lost),
+		TEST(restart__with_a_wrong_file_drops_no_limit),
+		TEST(restart__with_other_gpus_in_the_file_keeps_those_of_the_processes),
+		TEST(lost__process_of_a_lost_book_is_found_by_its_page),
+		TEST(lost__run_directory_ends_the_arbiter),
+		TEST(load__with_the_arbiter_killed_never_passes_the_limit),
+	};
+
+	return cmocka_run_group_tests_name("arbiter-restart", tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Processes that use the GPU past the libraries: NVML shows them, and they see the directory of a slice. */
+#include "serve-env.h"
+
+#include "base/time.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pid_t unhooked_process(struct env *e)
+{
+	uint32_t ready = atomic_load(&e->shared->ready);
+	pid_t pid = child(e);
+
+	if (pid == 0) {
+		if (!enter_slice(e))
+			atomic_store(&e->shared->failed, 1);
+		atomic_fetch_add(&e->shared->ready, 1);
+		for (;;)
+			(void)pause();
+	}
+	wait_for(&e->shared->ready, ready + 1);
+	atomic_store(&e->shared->pid[0], (uint32_t)pid);
+	atomic_store(&e->shared->bytes[0], 300 * MIB);
+	return pid;
+}
+
+static void unhooked__process_is_counted_and_reported(void **state)
+{
+	struct env *e = *state;
+	pid_t pid = unhooked_process(e);
+	struct slice_client c;
+	const json_t *slice, *p;
+	json_t *j;
+
+	if (!atomic_load(&e->shared->failed)) {
+		subscribe(e);
+		assert_true(eventually(e, "unhooked_used", 300 * MIB));
+		j = status(e);
+		slice = json_array_get(json_object_get(j, "slices"), 0);
+		p = json_array_get(json_object_get(slice, "unhooked_processes"), 0);
+		assert_int_equal(json_integer_value(json_object_get(p, "host_pid")), pid);
+		json_decref(j);
+		assert_int_equal(client_connect(&c, e->slice), 0);
+		assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+		assert_false(client_take(&c, 0, 725 * MIB));
+		assert_true(client_take(&c, 0, 700 * MIB));
+		client_close(&c);
+		wait_ms(1200);
+		assert_int_equal(gpu_figure(e, "unhooked_used"), 300 * MIB);
+		assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	} else {
+		print_message("# skipped: no mount namespaces\n");
+	}
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+static void unhooked__process_is_stopped_where_the_slice_says_so(void **state)
+{
+	struct env *e = *state;
+	pid_t pid = unhooked_process(e), other = child(e);
+	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
+	int status_of_it = 0;
+
+	if (other == 0) {
+		for (;;)
+			(void)pause();
+	}
+	/* One of no slice is none of our business. */
+	atomic_store(&e->shared->pid[1], (uint32_t)other);
+	atomic_store(&e->shared->bytes[1], 300 * MIB);
+	write_limit(e, GIB, "stop");
+	if (!atomic_load(&e->shared->failed)) {
+		subscribe(e);
+		while (waitpid(pid, &status_of_it, WNOHANG) == 0 && time_mono_ns() < end) {
+			(void)gpu_figure(e, "used");
+			wait_ms(5);
+		}
+		assert_true(WIFSIGNALED(status_of_it) && WTERMSIG(status_of_it) == SIGKILL);
+		atomic_store(&e->shared->bytes[0], 0);
+		assert_true(eventually(e, "unhooked_used", 0));
+		assert_int_equal(waitpid(other, NULL, WNOHANG), 0);
+	} else {
+		print_message("# skipped: no mount namespaces\n");
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, 0);
+	}
+	(void)kill(other, SIGKILL);
+	(void)waitpid(other, NULL, 0);
+}
+
+/* NVML is asked once, and has the process in slot 0 with @bytes for that time only. */
+static void read_once(struct env *e, struct slice_client *c, uint64_t bytes)
+{
+	json_t *j = NULL;
+
+	assert_int_equal(client_compare(c, 0), 0);
+	do {
+		json_decref(j);
+		j = next_line(e, 20000);
+		assert_non_null(j);
+	} while (strcmp(op_of(j), "read") != 0);
+	atomic_store(&e->shared->bytes[0], bytes);
+	answer_reading(e, j);
+	atomic_store(&e->shared->bytes[0], 0);
+	json_decref(j);
+	json_decref(status(e));
+}
+
+static void unhooked__process_is_stopped_after_two_readings_in_a_row_only(void **state)
+{
+	struct env *e = *state;
+	pid_t pid = unhooked_process(e);
+	struct slice_client c;
+
+	write_limit(e, GIB, "stop");
+	if (!atomic_load(&e->shared->failed)) {
+		atomic_store(&e->shared->bytes[0], 0);
+		assert_int_equal(client_connect(&c, e->slice), 0);
+		assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+		subscribe(e);
+		for (int i = 0; i < 3; i++) {
+			read_once(e, &c, 300 * MIB);
+			read_once(e, &c, 0);
+		}
+		wait_ms(50);
+		assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+		read_once(e, &c, 300 * MIB);
+		assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+		read_once(e, &c, 300 * MIB);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		client_close(&c);
+	} else {
+		print_message("# skipped: no mount namespaces\n");
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, 0);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, serve_env_setup, serve_env_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(unhooked__process_is_counted_and_reported),
+		TEST(unhooked__process_is_stopped_where_the_slice_says_so),
+		TEST(unhooked__process_is_stopped_after_two_readings_in_a_row_only),
+	};
+
+	return cmocka_run_group_tests_name("arbiter-unhooked", tests, NULL, NULL);
+}

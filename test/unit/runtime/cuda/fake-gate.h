@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A gate that never waits, for the tests of the hooks in front of it: it writes down what it was asked,
+ * and counts on one GPU. Several threads may make contexts known, but do nothing else.
+ */
+#include "runtime/turns/keeper.h"
+
+#define FAKE_CONTEXTS 16
+
+struct fake_gate {
+	unsigned int slow; /* calls of gate_begin_slow() */
+	CUstream stream;   /* of the last one */
+	unsigned int flags;
+	uintptr_t kind;
+	CUstream streams[8]; /* of all, the first eight */
+	bool mark;           /* it asks for an event behind the submission */
+	unsigned int behind; /* such events */
+	bool refuse;         /* it counts nothing, as of what goes into a capture */
+	/* What may park a stream: asked before the driver is called, and noted after it; of the last one. */
+	unsigned int parks, parked;
+	CUstream park_stream;
+	unsigned int park_flags;
+	/* Captures: that began and failed or ended; never below 0. */
+	unsigned int begins, failed, ended;
+	/* Contexts that the keeper knows; it is told of one twice at times, and forgets it once. */
+	CUcontext contexts[FAKE_CONTEXTS];
+	unsigned int gpus[FAKE_CONTEXTS];
+	unsigned int leaves, gone, stays; /* calls */
+	CUcontext leaving;                /* the last that leaves, until it has gone or stays */
+};
+
+extern struct fake_gate fake_gate;
+extern struct turn_page fake_turn_page;
+
+/* Forgets all. @page: gates are open on a page of one GPU; else each submission asks the slow way. */
+void fake_gate_new(bool page);
+
+bool fake_gate_knows(CUcontext context);

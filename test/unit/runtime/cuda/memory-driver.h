@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A small driver for the tests of memory and contexts: pointers, small ones of which share a granule, physical
+ * memory and its mappings, contexts, and what it holds for all that. It gives freed addresses and handles
+ * again at once, which is the hardest case. What is held must be within the limit, and within
+ * what the ledger has charged. Thread: any.
+ */
+#include "runtime/cuda/driver.h"
+#include "runtime/ledger.h"
+#include "runtime/link.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define MIB     (UINT64_C(1) << 20)
+#define G       LEDGER_GRANULE
+#define LIMIT   (1024 * MIB)
+#define PRIMARY (518 * MIB)
+
+#define CHECK(condition)                                                                   \
+	do {                                                                               \
+		if (!(condition)) {                                                        \
+			(void)fprintf(stderr, "# %s:%d: not so: %s\n", __FILE__, __LINE__, \
+				#condition);                                               \
+			_exit(1);                                                          \
+		}                                                                          \
+	} while (0)
+
+/* Addresses from BASE, in granules; small ones in slots of a granule. */
+#define BASE    (UINT64_C(0x7f) << 40)
+#define SPAN    2048
+#define SLOT    (UINT64_C(64) << 10)
+#define HANDLES 64
+#define LOW_MAX 16
+#define LOW     (64 * MIB) /* between low pointers */
+#define IN_POOL 0x5000     /* the pool's pointer, and its handle */
+#define SMALL   (1 * MIB)
+
+/* Of all processes of a test, and of each. */
+struct md_shared {
+	_Atomic uint64_t total, of[8], over, refused, done;
+	_Atomic bool stop;
+};
+
+extern struct md_shared *md_shared;
+extern int md_me; /* which process this is */
+
+struct memory_driver {
+	uint32_t slots[SPAN];  /* in use, of a chunk */
+	uint32_t length[SPAN]; /* of a large one that begins here */
+	bool taken[SPAN];
+	struct {
+		int refs, maps;
+		uint64_t bytes;
+	} handles[HANDLES];
+	int mapped[SPAN]; /* handle + 1 */
+	int primary_refs;
+	int contexts;
+	size_t stack;
+	CUresult fail; /* the next free, alloc or destroy */
+	/* As another thread would at that moment: before the next free or release does anything, after it. */
+	void (*before)(void), (*after)(void);
+	bool strict; /* one thread: what is held is never more than what is charged */
+	uint64_t real_free;
+	int context_refs;
+	uint64_t pool;         /* that it holds */
+	bool unmaps;           /* with the addresses, else they are refused */
+	uint64_t low[LOW_MAX]; /* of pointers that fit into 32 bits */
+};
+
+extern struct memory_driver md;
+
+/* One in which nothing is held, on GPU 0 of the slice, which is device 3. */
+void md_new(void);
+
+/* The slice's page, and what it says that this process uses. */
+struct slice_gpu_page *page(void);
+uint64_t used(void);
+
+/* What the driver has for this process; some more of it, and less. */
+uint64_t held(void);
+void hold(uint64_t bytes);
+void unhold(uint64_t bytes);

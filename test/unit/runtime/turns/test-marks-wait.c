@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Marks of streams that wait for others. */
+#include "marks-test.h"
+
+#include "runtime/sys.h"
+#include "runtime/turns/process.h"
+
+/* Without a keeper: markers of one GPU, whose time is what the test says. */
+static struct {
+	struct marks marks;
+	struct turn_gpu_page page;
+	_Atomic uint32_t captures;
+	uint64_t now, done;
+} lone;
+
+static void lone_begins(void)
+{
+	memset(&lone, 0, sizeof(lone));
+	lone.now = 1;
+	marks_add(&lone.marks, td_context(0), 0, &lone.captures, true);
+}
+
+/* A kernel in the stream of all that follows. */
+static void lone_submits(void)
+{
+	(void)atomic_fetch_add(&lone.page.begun, 1);
+	td_submit_to(TD_ASIDE);
+	(void)atomic_fetch_add(&lone.page.ended, 1);
+}
+
+static void lone_ends(uint64_t n)
+{
+	(void)atomic_fetch_add(&td.aside_done, n);
+}
+
+/* A wait; it is one of what lone_ends() ends. False: it was not noted. */
+static bool lone_waits(unsigned int gpu, bool given)
+{
+	unsigned int place = marks_wait_begins(&lone.marks, gpu, TD_ASIDE, false);
+
+	if (given)
+		td_submit_to(TD_ASIDE);
+	if (place)
+		marks_wait_given(&lone.marks, place, TD_ASIDE, false, given);
+	return place;
+}
+
+static void lone_looks(uint64_t after_ns)
+{
+	lone.now += after_ns;
+	CHECK(marks_look(&lone.marks, 0, &lone.page, lone.now, 1000, &lone.done) == MARKS_OK);
+}
+
+static void lone_places(void)
+{
+	CHECK(marks_place(&lone.marks, 0, &lone.page.ended, &lone.captures, &lone.done) ==
+		MARKS_OK);
+	lone_looks(1);
+	CHECK(!marks_stuck(&lone.marks, 0) && !marks_parked(&lone.marks, 0));
+	lone_looks(UINT64_C(1000000000));
+}
+
+static void lone_is_stuck(bool parked)
+{
+	lone_looks(1000);
+	CHECK(marks_stuck(&lone.marks, 0) && marks_parked(&lone.marks, 0) == parked);
+}
+
+static void lone_goes_on(void)
+{
+	atomic_store(&td.aside_done, atomic_load(&td.aside_submitted));
+	lone_looks(1);
+	CHECK(!marks_stuck(&lone.marks, 0) && !marks_parked(&lone.marks, 0));
+	CHECK(lone.done == atomic_load(&lone.page.ended));
+}
+
+static void waits_for_others(void)
+{
+	lone_begins();
+	/* It stands. */
+	CHECK(lone_waits(0, true));
+	lone_submits();
+	lone_places();
+	lone_is_stuck(true);
+	lone_goes_on();
+	/* A kernel that takes long, in front of one; then that one. */
+	lone_submits();
+	CHECK(lone_waits(0, true));
+	lone_submits();
+	lone_places();
+	lone_is_stuck(false);
+	lone_ends(1);
+	lone_is_stuck(true);
+	lone_goes_on();
+	/* Behind one that is over: with no marker in between, and before it is looked at. */
+	CHECK(lone_waits(0, true));
+	lone_submits();
+	lone_ends(1);
+	lone_places();
+	lone_is_stuck(false);
+	lone_goes_on();
+	/* And after it stood. */
+	CHECK(lone_waits(0, true));
+	lone_submits();
+	lone_places();
+	lone_is_stuck(true);
+	lone_ends(1);
+	lone_is_stuck(false);
+	lone_goes_on();
+	/* The driver did not take it. */
+	CHECK(lone_waits(0, false));
+	lone_submits();
+	lone_places();
+	lone_is_stuck(false);
+	lone_goes_on();
+	/* One of another GPU. */
+	CHECK(lone_waits(1, true));
+	lone_submits();
+	lone_places();
+	lone_is_stuck(false);
+	lone_goes_on();
+}
+
+static void marks__know_a_stream_that_waits_for_others_from_one_that_is_busy(void **state)
+{
+	(void)state;
+	turn_test(waits_for_others, 1);
+}
+
+static void waits_places(void)
+{
+	int creates;
+
+	lone_begins();
+	/* Places are used again when they are over, though nobody looks. */
+	for (int i = 0; i < 3 * MARKS_WAITS; i++) {
+		CHECK(lone_waits(0, true));
+		lone_ends(1);
+	}
+	creates = atomic_load(&td.creates);
+	for (int i = 0; i < 3 * MARKS_WAITS; i++) {
+		CHECK(lone_waits(0, true));
+		lone_ends(1);
+	}
+	CHECK(atomic_load(&td.creates) == creates);
+	/* More that stand than there are places for: those that are first in the stream are noted. */
+	for (int i = 0; i < MARKS_WAITS; i++)
+		CHECK(lone_waits(0, true));
+	CHECK(!lone_waits(0, true));
+	lone_submits();
+	lone_places();
+	lone_is_stuck(true);
+	lone_ends(1);
+	lone_is_stuck(true);
+	CHECK(lone_waits(0, true));
+	lone_goes_on();
+	/* No event is to be had. */
+	lone_begins();
+	atomic_store(&td.create_error, CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(!lone_waits(0, true));
+	atomic_store(&td.create_error, 0);
+	CHECK(lone_waits(0, true));
+	/* Into a capture. */
+	atomic_store(&td.capturing, 1);
+	CHECK(!marks_wait_begins(&lone.marks, 0, (CUstream)0x1100, false));
+	atomic_store(&td.capturing, 0);
+	CHECK(!atomic_load(&td.spoiled) && !atomic_load(&td.strangers));
+}
+
+static void marks__note_waits_as_far_as_there_are_places(void **state)
+{
+	(void)state;
+	turn_test(waits_places, 1);
+}
+
+/* Its events go with the context. */
+static void waits_context(void)
+{
+	lone_begins();
+	marks_add(&lone.marks, td_context(1), 0, &lone.captures, true);
+	CHECK(lone_waits(0, true));
+	lone_submits();
+	lone_places();
+	lone_is_stuck(true);
+	marks_leaves(&lone.marks, td_context(0));
+	lone_looks(1);
+	CHECK(!marks_parked(&lone.marks, 0));
+	td_destroy(0);
+	marks_gone(&lone.marks, td_context(0));
+	td_current(1);
+	lone_goes_on();
+	for (int i = 0; i < 2 * MARKS_WAITS; i++) {
+		CHECK(lone_waits(0, true));
+		lone_ends(1);
+	}
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__forget_waits_of_a_context_that_has_gone(void **state)
+{
+	(void)state;
+	turn_test(waits_context, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			marks__know_a_stream_that_waits_for_others_from_one_that_is_busy),
+		cmocka_unit_test(marks__note_waits_as_far_as_there_are_places),
+		cmocka_unit_test(marks__forget_waits_of_a_context_that_has_gone),
+	};
+
+	return cmocka_run_group_tests_name("marks-wait", tests, turn_test_setup,
+		turn_test_teardown);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How it is known that work is done, where that is not plain: captures, errors, contexts that come and go. */
+#include "marks-test.h"
+
+#include "runtime/sys.h"
+#include "runtime/turns/process.h"
+
+/* ---- captures ----------------------------------------------------------------------------------- */
+
+static void before_captures(void)
+{
+	for (int i = 0; i < 50; i++) {
+		CHECK(submit(0));
+		capture_begins();
+		td_finish(0);
+		WAIT_FOR(idle());
+		capture_ends();
+	}
+}
+
+static void marks__see_the_end_of_what_was_there_before_a_capture(void **state)
+{
+	(void)state;
+	turn_test(before_captures, 1);
+}
+
+static void capture_first(void)
+{
+	capture_begins();
+	for (int i = 0; i < 5; i++)
+		CHECK(submit_to(TD_STREAM, 0));
+	looks();
+	CHECK(in_flight(0) == 5);
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_ends();
+}
+
+static void marks__see_ends_where_a_capture_is_the_first_thing(void **state)
+{
+	(void)state;
+	turn_test(capture_first, 1);
+}
+
+static void small_copies(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_begins();
+	for (unsigned int i = 0; i < 10; i++)
+		CHECK(submit(GATE_NO_STREAM | GATE_PASS | (i % 2 ? GATE_OWN : 0)));
+	looks();
+	CHECK(in_flight(0) == 10);
+	td_finish(0);
+	WAIT_FOR(idle());
+	for (unsigned int i = 0; i < 10; i++)
+		CHECK(submit_to(TD_STREAM, GATE_PROGRAMMATIC));
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_ends();
+}
+
+static void marks__see_the_end_of_copies_beside_a_capture(void **state)
+{
+	(void)state;
+	turn_test(small_copies, 1);
+}
+
+/* More than there are places, twice that the same stream, and both known to the last. */
+static void many(void)
+{
+	capture_begins();
+	for (int i = 0; i < 5 * MARKS_OWN; i++) {
+		CHECK(submit_to(TD_STREAM, 0));
+		CHECK(submit_to(TD_ASIDE, 0));
+	}
+	looks();
+	CHECK(in_flight(0) == UINT64_C(10) * MARKS_OWN);
+	td_finish(0);
+	WAIT_FOR(in_flight(0) == UINT64_C(5) * MARKS_OWN);
+	looks();
+	CHECK(in_flight(0) == UINT64_C(5) * MARKS_OWN);
+	atomic_store(&td.aside_done, 5 * MARKS_OWN);
+	WAIT_FOR(idle());
+	capture_ends();
+}
+
+static void marks__see_the_end_of_many_beside_a_capture(void **state)
+{
+	(void)state;
+	turn_test(many, 1);
+}
+
+/* One that nobody told us of is spoiled, once. */
+static void stranger(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	atomic_store(&td.capturing, 2);
+	CHECK(submit(0));
+	WAIT_FOR(atomic_load(&td.spoiled) == 1);
+	for (int i = 0; i < 300; i++)
+		CHECK(submit_to(TD_STREAM, 0));
+	looks();
+	CHECK(in_flight(0) == 301);
+	td_finish(0);
+	/* Also what was in flight then, some time later. */
+	WAIT_FOR(idle());
+	atomic_store(&td.capturing, 1);
+	for (int i = 0; i < 300; i++) {
+		CHECK(submit_to(TD_STREAM, 0));
+		if (i % 10)
+			continue;
+		td_finish(0);
+		WAIT_FOR(idle());
+	}
+	td_finish(0);
+	WAIT_FOR(idle());
+	CHECK(atomic_load(&td.spoiled) == 1 && !atomic_load(&td.strangers));
+}
+
+static void marks__spoil_no_second_capture_that_is_not_known(void **state)
+{
+	(void)state;
+	turn_test(stranger, 1);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------- */
+
+static void passing(void)
+{
+	static const int errors[] = { CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_VALUE,
+		CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+		CUDA_ERROR_OPERATING_SYSTEM, CUDA_ERROR_UNKNOWN };
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		atomic_store(&td.error, errors[i]);
+		for (int n = 0; n < 6; n++)
+			CHECK(submit(0));
+		looks();
+		CHECK(in_flight(0) == 6);
+		atomic_store(&td.error, 0);
+		looks();
+		CHECK(in_flight(0) == 6);
+		td_finish(0);
+		WAIT_FOR(idle());
+		CHECK(submit(0));
+		looks();
+		CHECK(in_flight(0) == 1);
+		td_finish(0);
+		WAIT_FOR(idle());
+	}
+	/* Of events of a new context; of one behind a submission. */
+	atomic_store(&td.create_error, CUDA_ERROR_OUT_OF_MEMORY);
+	keeper_context(td_context(1), 0);
+	CHECK(submit(0));
+	td_submit(1);
+	looks();
+	CHECK(in_flight(0) == 1);
+	atomic_store(&td.create_error, 0);
+	td_finish(0);
+	looks();
+	CHECK(in_flight(0) == 1);
+	td_finish(1);
+	WAIT_FOR(idle());
+	atomic_store(&td.create_error, CUDA_ERROR_OUT_OF_MEMORY);
+	capture_begins();
+	CHECK(submit_to(TD_STREAM, 0));
+	td_finish(0);
+	(void)usleep(20000);
+	CHECK(in_flight(0) == 1);
+	capture_ends();
+	WAIT_FOR(idle());
+}
+
+static void marks__take_nothing_for_done_for_an_error_that_passes(void **state)
+{
+	(void)state;
+	turn_test(passing, 1);
+}
+
+static int lasting_error;
+
+static void lasting(void)
+{
+	CHECK(submit(0));
+	WAIT_FOR(tu_seat(A, 0).busy && atomic_load(&td.records));
+	atomic_store(&td.error, lasting_error);
+	WAIT_FOR(idle());
+	CHECK(submit(0));
+	WAIT_FOR(idle());
+}
+
+static void marks__take_work_for_over_where_its_context_is(void **state)
+{
+	static const int errors[] = { CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_ILLEGAL_ADDRESS,
+		CUDA_ERROR_LAUNCH_TIMEOUT, CUDA_ERROR_ASSERT, CUDA_ERROR_HARDWARE_STACK_ERROR,
+		CUDA_ERROR_ILLEGAL_INSTRUCTION, CUDA_ERROR_MISALIGNED_ADDRESS,
+		CUDA_ERROR_INVALID_ADDRESS_SPACE, CUDA_ERROR_INVALID_PC,
+		CUDA_ERROR_LAUNCH_FAILED };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		lasting_error = errors[i];
+		turn_test(lasting, 1);
+	}
+}
+
+/* ---- contexts ----------------------------------------------------------------------------------- */
+
+/* Destroyed, it seems, and then others hold it still. */
+static void lives_on(void)
+{
+	int creates;
+
+	CHECK(submit(0));
+	WAIT_FOR(tu_seat(A, 0).busy && atomic_load(&td.records));
+	creates = atomic_load(&td.creates);
+	for (int i = 0; i < 10; i++) {
+		keeper_context_leaves(td_context(0));
+		(void)usleep(2000);
+		CHECK(in_flight(0) == 1);
+		keeper_context_stays(td_context(0));
+		keeper_context(td_context(0), 0);
+		looks();
+		CHECK(in_flight(0) == 1);
+	}
+	CHECK(atomic_load(&td.creates) == creates);
+	keeper_context_leaves(td_context(0));
+	td_finish(0);
+	(void)usleep(5000);
+	CHECK(in_flight(0) == 1); /* it is not touched */
+	keeper_context_stays(td_context(0));
+	WAIT_FOR(idle());
+	CHECK(atomic_load(&td.creates) == creates && !atomic_load(&td.strangers));
+}
+
+static void marks__keep_what_is_in_a_context_that_lives_on(void **state)
+{
+	(void)state;
+	turn_test(lives_on, 1);
+}
+
+/* Another one is there by its handle, before anybody says that the first has gone. */
+static void handle_again(void)
+{
+	for (int i = 0; i < 6; i++) {
+		CHECK(submit(0));
+		WAIT_FOR(tu_seat(A, 0).busy && atomic_load(&td.records));
+		keeper_context_leaves(td_context(0));
+		td_destroy(0);
+		td_create(0);
+		if (i % 3 == 0) {
+			keeper_context(td_context(0), 0);
+			keeper_context_gone(td_context(0));
+		} else if (i % 3 == 1) {
+			keeper_context_stays(td_context(0));
+			keeper_context(td_context(0), 0);
+		} else {
+			keeper_context_gone(td_context(0));
+			keeper_context(td_context(0), 0);
+		}
+		WAIT_FOR(idle()); /* what was in the first is over */
+		CHECK(submit(0));
+		looks();
+		CHECK(in_flight(0) == 1);
+		td_finish(0);
+		WAIT_FOR(idle());
+	}
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__tell_a_context_from_one_with_its_handle(void **state)
+{
+	(void)state;
+	turn_test(handle_again, 1);
+}
+
+/* Made where nobody told us. */
+static void unknown_contexts(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	td_current(1);
+	CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), 0));
+	looks();
+	CHECK(in_flight(1) == 1);
+	td_finish(1);
+	WAIT_FOR(in_flight(1) == 0);
+}
+
+static void marks__find_the_context_of_who_submits(void **state)
+{
+	(void)state;
+	turn_test(unknown_contexts, 2);
+}
+
+/* One of another thread's, beside one that is known. */
+static void metered_context(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	tu_gate(A, 0, TURN_METERED);
+	td_current(1);
+	/* Until a marker is due. */
+	for (int i = 0; i < 100; i++)
+		CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), GATE_PASS));
+	td_finish(1);
+	WAIT_FOR(idle());
+	CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + 1), 0));
+	looks();
+	CHECK(in_flight(0) == 1);
+	td_finish(1);
+	WAIT_FOR(idle());
+}
+
+static void marks__find_the_context_of_who_is_metered(void **state)
+{
+	(void)state;
+	turn_test(metered_context, 1);
+}
+
+static void crowd(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	WAIT_FOR(idle());
+	for (int i = 0; i < TD_CONTEXTS; i++)
+		keeper_context(td_context(i), 0);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < TD_CONTEXTS; i++) {
+			td_current(i);
+			CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + (uintptr_t)i), 0));
+		}
+		looks();
+		CHECK(in_flight(0) == TD_CONTEXTS);
+		for (int i = 0; i < TD_CONTEXTS; i++)
+			td_finish(i);
+		WAIT_FOR(idle());
+	}
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__see_ends_in_more_contexts_than_there_are_places(void **state)
+{
+	(void)state;
+	turn_test(crowd, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(marks__see_the_end_of_what_was_there_before_a_capture),
+		cmocka_unit_test(marks__see_ends_where_a_capture_is_the_first_thing),
+		cmocka_unit_test(marks__see_the_end_of_copies_beside_a_capture),
+		cmocka_unit_test(marks__see_the_end_of_many_beside_a_capture),
+		cmocka_unit_test(marks__spoil_no_second_capture_that_is_not_known),
+		cmocka_unit_test(marks__take_nothing_for_done_for_an_error_that_passes),
+		cmocka_unit_test(marks__take_work_for_over_where_its_context_is),
+		cmocka_unit_test(marks__keep_what_is_in_a_context_that_lives_on),
+		cmocka_unit_test(marks__tell_a_context_from_one_with_its_handle),
+		cmocka_unit_test(marks__find_the_context_of_who_submits),
+		cmocka_unit_test(marks__find_the_context_of_who_is_metered),
+		cmocka_unit_test(marks__see_ends_in_more_contexts_than_there_are_places),
+	};
+
+	return cmocka_run_group_tests_name("marks", tests, turn_test_setup, turn_test_teardown);
+}

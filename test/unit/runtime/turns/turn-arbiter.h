@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * An arbiter on a thread of the test, for the turns of one process: pages as abi/turn-page.h says, gates
+ * that the test opens and closes, and what it knows of the process by abi/slice-wire.h and no more.
+ */
+#include "abi/slice-wire.h"
+#include "abi/turn-page.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#define TU_CONNECTIONS 32
+
+struct turn_seat {
+	bool busy, wants;
+	uint64_t idle_ns; /* as it was last told */
+	uint64_t told, ignored;
+	uint64_t idles; /* of .told: neither busy nor wanting */
+};
+
+struct turn_arbiter {
+	char dir[64];
+	uint32_t gpu_count;
+	_Atomic bool mute;               /* reads nothing */
+	_Atomic uint32_t start_state;    /* of the gates of a process that registers */
+	_Atomic uint32_t refuse;         /* enum slice_status of welcomes for turns; 0: none */
+	_Atomic int bad_page;            /* 1: too short, 2: no such thing, 3: none comes */
+	_Atomic int hellos, again, lost; /* of turns; connections that ended */
+
+	pthread_mutex_t lock;      /* guards what follows */
+	struct slice_page *memory; /* of the last process that registered */
+	struct turn_page *page;    /* the same. NULL: there was none */
+	bool here;                 /* its connection is there, */
+	int last;                  /* this one */
+	struct turn_seat seats[SLICE_GPUS_MAX];
+
+	struct {
+		int fd;
+		bool turns;
+	} connections[TU_CONNECTIONS];
+	int listener, stop_fd;
+	pthread_t thread;
+	uint64_t serial;
+};
+
+/* Zeroed. Serves at @dir, and sets GPUSLICE_SLICE_DIR. Slices take turns. */
+void tu_start(struct turn_arbiter *a, const char *dir, uint32_t gpus);
+/* As a kill: connections end, the page stays with the process. */
+void tu_kill(struct turn_arbiter *a);
+void tu_again(struct turn_arbiter *a);
+
+/* Sets the gate, with a new generation if the state changes, and wakes who waits. */
+void tu_gate(struct turn_arbiter *a, uint32_t gpu, uint32_t state);
+/* The same, but it is killed before it wakes them. */
+void tu_gate_only(struct turn_arbiter *a, uint32_t gpu, uint32_t state);
+void tu_meter(struct turn_arbiter *a, uint32_t gpu, uint64_t window_ns, uint64_t tail_ns,
+	uint64_t turn_ns);
+void tu_turns(struct turn_arbiter *a, bool on);
+
+struct turn_seat tu_seat(struct turn_arbiter *a, uint32_t gpu);
+struct turn_gpu_page *tu_page(struct turn_arbiter *a, uint32_t gpu); /* waits for it */
+bool tu_here(struct turn_arbiter *a);

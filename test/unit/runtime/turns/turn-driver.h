@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A driver for the tests of gate and keeper: contexts in which work is done in the order of its
+ * submission, and when the test says; events that pass with it; captures that are spoiled by what spoils
+ * them. Thread: any.
+ */
+#include "runtime/cuda/driver.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TD_CONTEXTS 40
+#define TD_STREAM   ((CUstream)0x100) /* the place of its context is added */
+#define TD_ASIDE \
+	((CUstream)0x2100) /* of context 0: beside what td_submit() and td_finish() are about */
+
+struct turn_driver {
+	_Atomic bool at_once; /* all that is submitted is done */
+	_Atomic int
+		error; /* what queries of events and records of contexts answer; 0: the truth */
+	_Atomic int create_error; /* the same of cuEventCreate() */
+	_Atomic int capturing;    /* 2: until it is spoiled */
+	_Atomic uint64_t submitted[TD_CONTEXTS], done[TD_CONTEXTS];
+	_Atomic uint64_t aside_submitted, aside_done; /* of context 0 */
+	/* What happened. */
+	_Atomic int records, queries, own_records, creates;
+	_Atomic int spoiled;       /* captures */
+	_Atomic int strangers;     /* calls with a context or an event that is gone */
+	_Atomic int blocked_calls; /* in a mode that is not relaxed while somebody captures */
+};
+
+extern struct turn_driver td;
+
+/* A driver with context 0 current, on GPU 0. Context n is of GPU n of the slice. */
+void td_new(void);
+
+CUcontext td_context(int n);
+void td_current(int n); /* for the calling thread; -1: none */
+void td_destroy(int n); /* as the driver does in cuCtxDestroy */
+void td_create(int n);  /* another one with its handle */
+
+/* What a launch does. */
+void td_submit(int n);
+void td_submit_to(CUstream stream);
+/* All that was submitted is done. */
+void td_finish(int n);
