@@ -42,6 +42,21 @@ uint64_t turns_lasts(const struct turns_part *p)
 	return (uint64_t)p->bucket / (TURNS_CAP_ONE - p->share.cap);
 }
 
+void turns_lend(struct turns_part *p, bool lend)
+{
+	int64_t lacks;
+
+	p->bucket -= p->lent;
+	p->lent = 0;
+	if (p->bucket < -BUCKET_OF(TURNS_DEBT_NS))
+		p->bucket = -BUCKET_OF(TURNS_DEBT_NS);
+	lacks = BUCKET_OF(TURNS_PORTION_NS) - p->bucket;
+	if (!lend || !p->share.cap || lacks <= 0)
+		return;
+	p->lent = lacks;
+	p->bucket += lacks;
+}
+
 uint64_t turns_refilled(const struct turns_part *p, uint64_t now)
 {
 	uint64_t lacks;
@@ -137,6 +152,7 @@ void turns_set_share(struct turns_part *p, const struct turns_share *share)
 {
 	int64_t lead;
 
+	turns_lend(p, false);
 	turns_lift(p); /* so that no product overflows */
 	lead = (int64_t)(p->v - p->gpu->v) * (int64_t)p->share.weight;
 	/* As far ahead as it was, in nanoseconds. */

@@ -57,12 +57,12 @@ static bool is_reserved(const struct turns_gpu *g, const struct turns_slice *aga
 	return false;
 }
 
-/* The gang that has the turn there has not come to the end of it. */
-static bool is_kept(const struct turns_gpu *g, uint64_t now)
+/* Who has the turn there has not come to the end of it: if that is a gang, or @s is only urged. */
+static bool is_kept(const struct turns_gpu *g, const struct turns_slice *s, uint64_t now)
 {
 	const struct turns_part *p = g->holder;
 
-	return p && turns_is_gang(p->slice) && !turns_slice_is_quiet(p->slice) &&
+	return p && (turns_is_gang(p->slice) || s->urged) && !turns_slice_is_quiet(p->slice) &&
 	       g->end != TURNS_NEVER && now < g->end;
 }
 
@@ -97,7 +97,8 @@ bool turns_can_start(const struct turns_part *p, uint64_t now)
 		return true;
 	for (const struct turns_part *q = turns_member(p->slice->parts); q;
 		q = turns_member(q->sibling)) {
-		if (q->gpu->first || is_kept(q->gpu, now) || is_for_another(q->gpu, p->slice))
+		if (q->gpu->first || is_kept(q->gpu, p->slice, now) ||
+			is_for_another(q->gpu, p->slice))
 			return false;
 	}
 	return !turns_stands_back(p->slice);

@@ -79,7 +79,7 @@ static void set_part(struct turns *t, struct turns_part *p, uint64_t now)
 	if (gate != TURNS_CLOSED || !p->n_busy)
 		p->closed = TURNS_NEVER;
 	else if (p->closed == TURNS_NEVER)
-		p->closed = now;
+		turns_hold(t, p, now);
 }
 
 void turns_set_gates(struct turns *t, struct turns_gpu *g, uint64_t now)

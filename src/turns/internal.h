@@ -11,6 +11,7 @@
  *	latency.c  parts of class latency
  *	together.c parts that go together, where turns would leave the GPU idle
  *	charge.c   charges, virtual time, buckets
+ *	urge.c     who goes next because nothing of it ends without that
  *	gates.c    what all that means for the gates
  *
  * An event brings the charges of its GPU up to date, changes what is so, and marks the GPUs that it
@@ -51,6 +52,7 @@ struct turns_part {
 	uint64_t closed; /* since when it runs only what is in flight; TURNS_NEVER: does not */
 	uint64_t tail;   /* for how long it does mostly; mean, at most TURNS_SLICE_NS */
 	uint64_t told;   /* the end of the turn that the meters of its seats know */
+	int64_t lent;    /* in .bucket, for a turn that it is urged to have */
 
 	struct turns_pace {
 		uint64_t done,
@@ -66,6 +68,10 @@ struct turns_slice {
 	struct turns_slice *next;
 	struct turns_part *parts;
 	uint64_t served, served_before; /* the number of its last turn, and of the one before */
+	bool urged;                     /* goes next, whatever its lead */
+	bool trying;                    /* has the turn that it was urged to have */
+	uint64_t urged_at;              /* it was, the last time, or was done with it */
+	uint64_t patience;              /* ns until then; 0: as at first */
 	void *user;
 };
 
@@ -160,6 +166,8 @@ void turns_set_share(struct turns_part *p, const struct turns_share *share);
 bool turns_may_begin(const struct turns_part *p);
 /* How long it may go on, if it has the GPU alone; 0: not at all; TURNS_NEVER: no cap. */
 uint64_t turns_lasts(const struct turns_part *p);
+/* It has enough for a turn, until it is taken back: what it had is not forgotten. */
+void turns_lend(struct turns_part *p, bool lend);
 /* When it may begin. */
 uint64_t turns_refilled(const struct turns_part *p, uint64_t now);
 
@@ -167,7 +175,7 @@ uint64_t turns_refilled(const struct turns_part *p, uint64_t now);
 /* Wants the turn and may have it; of a gang, as far as its own buckets go. */
 bool turns_is_ready(const struct turns_part *p);
 bool turns_is_contended(const struct turns_gpu *g);
-/* How far it is ahead in virtual time; of a gang, where it is furthest ahead. */
+/* How far it is ahead in virtual time; of a gang, where it is furthest ahead. Of one that is urged: behind all. */
 int64_t turns_lead(const struct turns_slice *s);
 /* Who is ahead by no more than this is as good as level: the order is that of their last turns then, so
  * that it is the same in each round. */
@@ -207,6 +215,15 @@ bool turns_has_demand(const struct turns_part *p, uint64_t at);
 void turns_forget_pace(struct turns_part *p);
 /* Finds out whether all go together. */
 bool turns_go_together(struct turns *t, struct turns_gpu *g, uint64_t now);
+
+/* urge.c */
+/* The gates of a part that has work in flight close. */
+void turns_hold(const struct turns *t, struct turns_part *p, uint64_t now);
+/* Finds out which slices are to go next, or need not any more. */
+void turns_urge(struct turns *t, struct turns_gpu *g, uint64_t now);
+/* The turn of a slice begins, and has come to its end. */
+void turns_try(struct turns_slice *s);
+void turns_tried(struct turns *t, struct turns_slice *s, uint64_t now);
 
 /* turn.c */
 /* Where a slice comes to have another set of GPUs, no turn goes on on some of them only. */

@@ -25,10 +25,14 @@ bool turns_is_contended(const struct turns_gpu *g)
 	return false;
 }
 
+#define LEAD_URGED (INT64_MIN / 4)
+
 int64_t turns_lead(const struct turns_slice *s)
 {
 	int64_t most = INT64_MIN;
 
+	if (s->urged)
+		return LEAD_URGED;
 	for (const struct turns_part *p = turns_member(s->parts); p;
 		p = turns_member(p->sibling)) {
 		int64_t lead = (int64_t)(p->v - p->gpu->v);
@@ -166,6 +170,8 @@ uint64_t turns_length(const struct turns_slice *s)
 {
 	uint64_t length = turns_slice_lasts(s);
 
+	if (s->trying)
+		length = turns_min(length, TURNS_URGED_NS);
 	for (const struct turns_part *p = turns_member(s->parts); p;
 		p = turns_member(p->sibling))
 		length = turns_min(length, length_of(p));

@@ -16,6 +16,7 @@ void turns_end(struct turns *t, const struct turns_part *holder, bool interrupte
 {
 	struct turns_slice *s = holder->slice;
 
+	turns_tried(t, s, now);
 	for (struct turns_part *p = s->parts; p; p = p->sibling) {
 		struct turns_gpu *g = p->gpu;
 
@@ -44,8 +45,10 @@ void turns_regroup(struct turns *t, struct turns_slice *s, uint64_t now)
 
 static void start(struct turns *t, struct turns_slice *s, uint64_t now)
 {
-	uint64_t length = turns_length(s);
+	uint64_t length;
 
+	turns_try(s);
+	length = turns_length(s);
 	s->served_before = s->served;
 	s->served = ++t->served;
 	for (struct turns_part *p = turns_member(s->parts); p; p = turns_member(p->sibling)) {
@@ -269,6 +272,7 @@ void turns_decide(struct turns *t, struct turns_gpu *g, uint64_t now)
 	see_contention(g, now);
 	if (turns_go_together(t, g, now))
 		return;
+	turns_urge(t, g, now);
 	wake_for_buckets(g, now);
 	turns_judge(g, now);
 	g->first = turns_first_at_work(g, now);

@@ -49,6 +49,15 @@
  * that are further ahead stand back from the GPUs that a gang waits for. That order is total, so no two
  * wait for each other.
  *
+ * Urgency. What is in flight may itself wait for the next launch of its own program: as the kernel of one rank of
+ * a collective does for those of the others. Behind a closed gate it then never ends, is charged all along, and
+ * the slice would never be behind the others, or have anything in its bucket. So where nothing of what a process
+ * has in flight behind its closed gate ends for a while, and its slice has something to submit, the slice goes
+ * next, whatever its lead, for TURNS_URGED_NS; that is charged as any turn, and one with a cap is lent a portion
+ * for it, no more often than its cap fills one. If something of it then ends, the next time comes earlier, down to
+ * 5 ms; else later, up to TURNS_STUCK_NS, as with kernels that are long or never end. So it takes from the
+ * others at most TURNS_URGED_NS after each of their turns.
+ *
  * Charges. Seen on an H100: what is in flight when the gates of a part close has the GPU until it has run,
  * for as long as the hardware's own slice, TURNS_SLICE_NS; the next one's first kernel begins behind it,
  * after a change of contexts of about 160 us. So for so long that part is charged alone. But now and then
@@ -63,7 +72,7 @@
  * Lag. v = (charged + waited for) / weight: virtual time, in which all should go forward alike. Let
  * q = turn / (largest weight of those that want), where turn is TURNS_NS, or shorter with many. Then for
  * any two parts i and j of a GPU that want it all the time and take turns, as all slices have only this GPU and
- * no limit,
+ * no limit, and i is not urged,
  *
  *	v_i - v_j <= q/4 + max(5/4 q, TURNS_LEAST_NS / w_i) + tail_i / w_i
  *
@@ -99,6 +108,7 @@
 #define TURNS_DEBT_NS           UINT64_C(5000000000)
 #define TURNS_BURST_NS          UINT64_C(40000000) /* of a capped part */
 #define TURNS_PORTION_NS        UINT64_C(15000000) /* it has this much before it goes on */
+#define TURNS_URGED_NS          UINT64_C(5000000)  /* the turn of one that is urged */
 #define TURNS_SLICE_NS          UINT64_C(2000000)  /* the hardware's own */
 #define TURNS_LEAD_NS           UINT64_C(50000000) /* that a latency part may be ahead of its share */
 #define TURNS_GRACE_MIN         UINT64_C(100000) /* that an idle holder is waited for */
@@ -144,6 +154,8 @@ struct turns_seat {
 	bool busy, wants;
 	uint64_t charged_ns; /* of the part's, shared equally among its seats that were busy */
 	uint64_t done;       /* submissions that have ended, at the last look */
+	uint64_t held, held_at; /* while its gate is closed: the same, and since when */
+	bool tried;             /* what it has in flight should end in this turn */
 	void *user;
 };
 
@@ -152,8 +164,8 @@ struct turns_seat {
  * another turn behind the last one, where the gate stays as it is and .meter.turn_ns counts anew. It must
  * not call back. Where the gate of a seat opens that wants, the seat counts as busy from then on and wants
  * no more. @done says how many submissions of the process on the seat's GPU have ended so far, never less than
- * before; it is asked some 20 times a second. What it says decides only whether there are turns. NULL: there
- * always are. Returns NULL: no memory.
+ * before; it is asked some hundred times a second. What it says decides only whether there are turns, and
+ * when somebody waits for a launch of its own. NULL: there always are. Returns NULL: no memory.
  */
 struct turns *turns_new(void (*gate)(void *arg, struct turns_seat *seat),
 	uint64_t (*done)(void *arg, const struct turns_seat *seat), void *arg);

@@ -151,7 +151,7 @@ static void check_pair(struct model *m, struct model_slice *a, const struct mode
 	double lag = (double)p->v - (double)q->v;
 	uint32_t bit = UINT32_C(1) << (b - m->slices);
 
-	if (p->gpu->stretch.together) {
+	if (p->gpu->stretch.together || p->slice->trying) {
 		a->level = 0;
 		return;
 	}

@@ -534,7 +534,6 @@ static void turns_state__holds_no_turn_for_nothing(void **state)
 	}
 	turns_settle(e.t, e.now);
 	/* Half of two seconds. */
-	print_message("# %llu ms\n", (unsigned long long)(account(1).charged_ns / MS));
 	assert_true(account(1).charged_ns > 800 * MS);
 	end();
 }
