@@ -316,14 +316,12 @@ static void look_at_gate(struct look *l)
 			sys_futex_wake(&g->alone, false);
 		w = state;
 	}
-	if (w != g->gate_seen || turn != g->turn_seen) {
-		g->gate_seen = w;
-		g->turn_seen = turn;
-		g->pace.opened_ns = l->now;
-		g->pace.behind = true;
-		l->changed = true; /* those whom METERED held look at it */
-	}
 	l->state = w & TURN_STATE;
+	/* Those whom METERED held look at it. */
+	l->changed = w != g->gate_seen || turn != g->turn_seen;
+	g->gate_seen = w;
+	g->turn_seen = turn;
+	pace_gate(&g->pace, l->now, l->changed, l->state == TURN_CLOSED);
 	l->near =
 		l->state != TURN_OPEN || (l->mode == TURN_UP && atomic_load(&l->p->window_ns));
 }

@@ -24,6 +24,13 @@ void pace_bell(struct pace *p)
 	p->quiet_ns = 0;
 }
 
+void pace_gate(struct pace *p, uint64_t now, bool changed, bool closed)
+{
+	if (changed)
+		p->opened_ns = now;
+	p->behind |= changed || closed;
+}
+
 void pace_begins(struct pace *p, uint64_t now)
 {
 	p->from_ns = now;

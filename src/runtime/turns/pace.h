@@ -57,6 +57,9 @@ struct pace {
 
 /* The bell rang: the keeper rested and looks again. */
 void pace_bell(struct pace *p);
+/* A look at the gate: whether it, or the turn, is another one than at the look before. What ends where it is
+ * closed may have waited for others' work, and what ends first behind a change. */
+void pace_gate(struct pace *p, uint64_t now, bool changed, bool closed);
 /* There is work in flight where there was none at the look before. */
 void pace_begins(struct pace *p, uint64_t now);
 /* A look found that it is still there. */

@@ -35,20 +35,20 @@ def pair(node, name, one, two, seconds):
     def run(places, programs=(one, two)):
         return at_once(node, places, programs, seconds)
 
+    def compare(rows):
+        for mine, bare in zip(rows, alone):
+            if mine["digest"] != bare["digest"]:
+                raise RuntimeError(f"{mine['name']} computes {mine['digest']}, {bare['digest']} alone")
+        return rows
+
     alone = [run([None], [program])[0] for program in (one, two)]
     show("alone", alone)
     other = rare(node)
     show("metered", [run([node.slice(name + "1")], [program])[0] for program in (one, two)])
     other.kill()
-    for kind, places in (("stock", [None, None]),
-                         ("equal", [node.slice(name + "1"), node.slice(name + "2")]),
-                         ("1:3", [node.slice(name + "1"), node.slice(name + "2", weight=3)]),
-                         ("batch+latency", [node.slice(name + "1"), node.slice(name + "2", cls="latency")])):
-        rows = run(places)
-        show(kind, rows)
-        for mine, bare in zip(rows, alone):
-            if mine["digest"] != bare["digest"]:
-                raise RuntimeError(f"{mine['name']} computes {mine['digest']} {kind}, {bare['digest']} alone")
+    show("stock", compare(run([None, None])))
+    for kind, second in (("equal", {}), ("1:3", {"weight": 3}), ("batch+latency", {"cls": "latency"})):
+        show(kind, compare(run([node.slice(name + "1"), node.slice(name + "2", **second)])))
     node.result(name, digests="same")
 
 

@@ -103,6 +103,32 @@ static void pace_done__takes_no_rest_for_work(void **state)
 	assert_int_equal(pace_done(&p, 12 * MS, 1), 2 * MS);
 }
 
+/* Behind a closed gate others have the GPU, too. */
+static void pace_done__learns_nothing_where_the_gate_is_closed(void **state)
+{
+	struct pace p = { 0 };
+	uint64_t now = MS;
+
+	(void)state;
+	pace_begins(&p, now);
+	now += 100 * US;
+	assert_int_equal(pace_done(&p, now, 1), 100 * US);
+	pace_gate(&p, now, /* changed= */ true, /* closed= */ true);
+	for (int i = 0; i < 10; i++) {
+		now += 4 * MS;
+		assert_int_equal(pace_done(&p, now, 1), 0);
+		pace_gate(&p, now, false, true);
+	}
+	/* The first behind the others' work. */
+	pace_gate(&p, now, true, false);
+	now += 4 * MS;
+	assert_int_equal(pace_done(&p, now, 1), 0);
+	assert_int_equal(p.each_ns, 100 * US);
+	pace_gate(&p, now, false, false);
+	now += 200 * US;
+	assert_int_equal(pace_done(&p, now, 1), 200 * US);
+}
+
 static void pace_fits__keeps_the_gpu_from_running_dry(void **state)
 {
 	struct pace_flight f = { .n = 1, .work_ns = 20 * MS };
@@ -339,6 +365,7 @@ int main(void)
 		cmocka_unit_test(pace_done__learns_what_a_submission_takes),
 		cmocka_unit_test(pace_done__takes_the_middle_for_the_end),
 		cmocka_unit_test(pace_done__takes_no_rest_for_work),
+		cmocka_unit_test(pace_done__learns_nothing_where_the_gate_is_closed),
 		cmocka_unit_test(pace_fits__keeps_the_gpu_from_running_dry),
 		cmocka_unit_test(pace_fits__goes_by_the_clock_where_it_is_tight),
 		cmocka_unit_test(pace_marker_due__keeps_them_apart),
