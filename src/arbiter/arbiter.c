@@ -13,15 +13,24 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Two descriptors for each process, and the system's default is for interactive programs. */
-static void raise_descriptors(void)
+/* A connection has two descriptors, and the system's default is for interactive programs. A quarter is for what
+ * else there is; connections that took that too would leave none to those who have room. */
+static void raise_descriptors(struct arbiter *a)
 {
 	struct rlimit r;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+	a->room.most = CONNS_MAX;
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return;
+	if (r.rlim_cur < r.rlim_max) {
+		rlim_t was = r.rlim_cur;
+
 		r.rlim_cur = r.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &r);
+		if (setrlimit(RLIMIT_NOFILE, &r) < 0)
+			r.rlim_cur = was;
 	}
+	if (r.rlim_cur / 8 * 3 < CONNS_MAX)
+		a->room.most = (unsigned int)(r.rlim_cur / 8 * 3);
 }
 
 static int open_journal(struct arbiter *a, struct error *err)
@@ -43,7 +52,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 		return error_nomem(err);
 	a->loop = loop;
 	a->o = *o;
-	raise_descriptors();
+	raise_descriptors(a);
 	if (dir_make(a->o.run_dir, 0755, err) < 0 || open_journal(a, err) < 0) {
 		free(a);
 		return -1;

@@ -25,13 +25,14 @@
 #include "arbiter/book/journal.h"
 #include "arbiter/packet.h"
 #include "arbiter/request.h"
+#include "arbiter/room.h"
 #include "arbiter/slice-file.h"
 #include "base/log.h"
 
 #include <sys/stat.h>
 #include <uv.h>
 
-#define CONNS_MAX       8192 /* of the node */
+#define CONNS_MAX       8192 /* of the node; fewer where there are not the descriptors */
 #define SLICE_CONNS_MAX 2048
 #define CONN_HELLO_NS   (10 * NS_PER_SEC) /* for the first packet */
 #define CONN_BATCH      16 /* packets of one connection before others have their turn */
@@ -190,7 +191,7 @@ void task_on_ended(void *arbiter, struct book_task *t);
 void restore_book(struct arbiter *a);
 
 /* The book has nothing of this page: it was lost. What the page says is all there is to know. NULL: it
- * does not fit the slice, or no memory. */
+ * does not fit the slice, no room, or no memory. */
 struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
 	struct book_who *who, const struct slice_page *page);
 
@@ -259,7 +260,8 @@ struct arbiter {
 	uv_fs_event_t *slices_events;
 	uv_timer_t rescan, settle;
 	struct conn *conns;
-	unsigned int n_conns, n_slices;
+	struct room room; /* connections */
+	unsigned int n_slices;
 	struct control *control;
 	struct readings readings;
 	struct unhooked *unhooked;

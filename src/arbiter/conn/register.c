@@ -161,7 +161,7 @@ static const char *take_again(struct conn *c, const struct slice_hello *h,
 			return "no memory";
 		}
 		if (!m)
-			return "the page does not fit the slice";
+			return "the page does not fit the slice, or there is no room for one";
 		*adopted = true;
 		book_adopt(m, page);
 		book_unanswered(m, h->unanswered);
