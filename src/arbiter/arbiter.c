@@ -69,6 +69,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 	a->book.ended = task_on_ended;
 	a->book.removed = slices_on_removed;
 	readings_start(a);
+	pages_start(a);
 	/* What is held already comes first: nothing is served before it is counted. The slices know
 	 * their limits by then, but the loop has not run, so nobody was answered. */
 	*ret = a;
@@ -98,6 +99,7 @@ void arbiter_stop(struct arbiter *a)
 	conns_stop(a);
 	slices_stop(a);
 	turn_stop(a);
+	pages_stop(a);
 	unhooked_stop(a);
 	book_fini(&a->book);
 	journal_close(&a->journal);

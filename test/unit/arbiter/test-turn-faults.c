@@ -451,6 +451,55 @@ static void take_connections(struct env *e, unsigned int slice)
 	}
 }
 
+/* Comes and goes and keeps its pages; of the status that it was refused with. */
+static int keep_pages(struct env *e, unsigned int slice, uint32_t flags)
+{
+	for (unsigned int i = 0; i < 6000; i++) {
+		struct slice_client c;
+		int r = -1;
+
+		if (client_connect(&c, slice_dir(e, slice)) == 0)
+			r = client_hello(&c, flags);
+		client_hang_up(&c);
+		if (r != SLICE_OK)
+			return r;
+	}
+	return SLICE_OK;
+}
+
+static void pages__that_are_kept_are_not_without_end(void **state)
+{
+	static const uint32_t flags[] = { SLICE_HELLO_MEMORY, SLICE_HELLO_TURNS };
+	struct env *e = *state;
+	struct slice_client c;
+	struct rlimit r;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &r), 0);
+	SKIP_UNLESS(r.rlim_max >= 8192, "too few descriptors");
+	for (unsigned int i = 0; i < ARRAY_LEN(flags); i++) {
+		pid_t pid = child(e);
+
+		if (pid == 0) {
+			r.rlim_cur = r.rlim_max;
+			(void)setrlimit(RLIMIT_NOFILE, &r);
+			if (keep_pages(e, 0, flags[i]) != SLICE_TOO_MANY)
+				_exit(1);
+			atomic_fetch_add(&e->shared->ready, 1);
+			for (;;)
+				(void)pause();
+		}
+		wait_for(&e->shared->ready, i + 1);
+		/* Another slice has its own. */
+		join(e, &c, 1);
+		client_close(&c);
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, 0);
+		/* And so has this one again. */
+		join(e, &c, 0);
+		client_close(&c);
+	}
+}
+
 static void connections__are_there_whatever_others_took(void **state)
 {
 	struct env *e = *state;
@@ -608,6 +657,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(page__that_was_away_too_long_is_counted_once,
 			turn_env_setup, turn_env_teardown),
 		cmocka_unit_test_setup_teardown(slice__has_no_more_than_its_part,
+			turn_env_setup, turn_env_teardown),
+		cmocka_unit_test_setup_teardown(pages__that_are_kept_are_not_without_end,
 			turn_env_setup, turn_env_teardown),
 		cmocka_unit_test_setup_teardown(connections__are_there_whatever_others_took,
 			turn_env_setup, turn_env_teardown),
