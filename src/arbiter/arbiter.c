@@ -89,7 +89,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 
 void arbiter_reload(struct arbiter *a)
 {
-	slices_scan(a);
+	(void)slices_scan(a);
 }
 
 void arbiter_stop(struct arbiter *a)

@@ -101,7 +101,8 @@ struct slice {
 /* slices_stop() also where it failed. */
 int slices_start(struct arbiter *a, struct error *err) MUST_USE;
 void slices_stop(struct arbiter *a);
-void slices_scan(struct arbiter *a);
+/* False: not all that there are could be seen. Then nothing may be taken for gone that was not found. */
+bool slices_scan(struct arbiter *a);
 /* NULL: none. */
 struct slice *slices_find(struct arbiter *a, const char *id);
 void slices_on_removed(void *arbiter, struct book_slice *b);

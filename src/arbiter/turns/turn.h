@@ -208,7 +208,8 @@ void turn_look_at_seat(struct turn_seat *seat, uint64_t now);
 /* What was charged to the slice; as of turns' last settlement. */
 void turn_count_slice(struct turn *t, struct turn_slice *s, uint64_t now);
 void turn_count_all(struct arbiter *a);
-/* Records of processes that are gone, of which no connection is there; and of slices that are no more. */
+/* Records of processes that are gone, of which no connection is there; and of slices that are no more: after a
+ * scan that saw all that there are. */
 void turn_sweep(struct arbiter *a);
 /* Those of this slice's GPUs only. */
 void turn_sweep_slice(struct turn_slice *s);
