@@ -13,15 +13,24 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Two descriptors for each process, and the system's default is for interactive programs. */
-static void raise_descriptors(void)
+/* A connection has two descriptors, and the system's default is for interactive programs. A quarter is for what
+ * else there is; connections that took that too would leave none to those who have room. */
+static void raise_descriptors(struct arbiter *a)
 {
 	struct rlimit r;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+	a->room.most = CONNS_MAX;
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return;
+	if (r.rlim_cur < r.rlim_max) {
+		rlim_t was = r.rlim_cur;
+
 		r.rlim_cur = r.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &r);
+		if (setrlimit(RLIMIT_NOFILE, &r) < 0)
+			r.rlim_cur = was;
 	}
+	if (r.rlim_cur / 8 * 3 < CONNS_MAX)
+		a->room.most = (unsigned int)(r.rlim_cur / 8 * 3);
 }
 
 static int open_journal(struct arbiter *a, struct error *err)
@@ -43,7 +52,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 		return error_nomem(err);
 	a->loop = loop;
 	a->o = *o;
-	raise_descriptors();
+	raise_descriptors(a);
 	if (dir_make(a->o.run_dir, 0755, err) < 0 || open_journal(a, err) < 0) {
 		free(a);
 		return -1;
@@ -60,6 +69,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 	a->book.ended = task_on_ended;
 	a->book.removed = slices_on_removed;
 	readings_start(a);
+	pages_start(a);
 	/* What is held already comes first: nothing is served before it is counted. The slices know
 	 * their limits by then, but the loop has not run, so nobody was answered. */
 	*ret = a;
@@ -79,7 +89,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 
 void arbiter_reload(struct arbiter *a)
 {
-	slices_scan(a);
+	(void)slices_scan(a);
 }
 
 void arbiter_stop(struct arbiter *a)
@@ -89,6 +99,7 @@ void arbiter_stop(struct arbiter *a)
 	conns_stop(a);
 	slices_stop(a);
 	turn_stop(a);
+	pages_stop(a);
 	unhooked_stop(a);
 	book_fini(&a->book);
 	journal_close(&a->journal);

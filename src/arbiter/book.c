@@ -17,7 +17,7 @@ static struct book_task **bucket_of(struct book *b, uint32_t pid)
 
 void book_init(struct book *b)
 {
-	memset(b, 0, sizeof(*b));
+	*b = (struct book){ .members = { .most = BOOK_MEMBERS_MAX } };
 }
 
 struct book_slice *book_slice_find(const struct book *b, const char *id)
@@ -181,7 +181,7 @@ struct book_member *book_restore(struct book *b, struct book_slice *s, struct bo
 	struct book_task *t = book_task_find(b, rec->pid, rec->start);
 	struct book_member *m;
 
-	if (b->n_members >= BOOK_MEMBERS_MAX || s->n_members >= BOOK_SLICE_MAX ||
+	if (b->members.n >= b->members.most || s->n_members >= BOOK_SLICE_MAX ||
 		(t && t->n_members >= BOOK_TASK_MAX))
 		return NULL;
 	m = calloc(1, sizeof(*m));
@@ -207,8 +207,7 @@ struct book_member *book_restore(struct book *b, struct book_slice *s, struct bo
 	t->n_members++;
 	*s->members_end = m;
 	s->members_end = &m->next;
-	s->n_members++;
-	b->n_members++;
+	room_take(&b->members, s->n_members++);
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
 		uint64_t granted = book_granted(m, i);
 
@@ -220,6 +219,11 @@ struct book_member *book_restore(struct book *b, struct book_slice *s, struct bo
 	return m;
 }
 
+bool book_has_room(const struct book *b, const struct book_slice *s)
+{
+	return s->n_members < BOOK_SLICE_MAX && room_for(&b->members, s->n_members);
+}
+
 enum slice_status book_register(struct book *b, struct book_slice *s,
 	const struct book_who *who, struct book_record *rec, struct slice_page *page,
 	struct book_member **ret)
@@ -228,7 +232,7 @@ enum slice_status book_register(struct book *b, struct book_slice *s,
 
 	if (s->gone)
 		return SLICE_GONE;
-	if (b->n_members >= BOOK_MEMBERS_MAX || s->n_members >= BOOK_SLICE_MAX)
+	if (!book_has_room(b, s))
 		return SLICE_TOO_MANY;
 	memset(page, 0, sizeof(*page));
 	page->magic = SLICE_PAGE_MAGIC;
@@ -306,9 +310,9 @@ void book_member_drop(struct book *b, struct book_member *m)
 	if (b->dropped)
 		b->dropped(b->arg, m);
 	atomic_store_explicit(&m->rec->state, BOOK_FREE, memory_order_seq_cst);
+	room_give(&b->members, s->n_members);
 	unlink_from_slice(m);
 	unlink_from_task(b, m);
-	b->n_members--;
 	free(m);
 	for (unsigned int i = 0; i < s->n_gpus; i++)
 		book_tell_alone(s, i, NULL);

@@ -24,6 +24,7 @@
  * Thread: loop. Blocks: never.
  */
 #include "abi/slice-wire.h"
+#include "arbiter/room.h"
 #include "base/error.h"
 
 #include <stdbool.h>
@@ -34,7 +35,7 @@
 #define BOOK_EXTRA_MAX   (UINT64_C(64) << 20)
 #define BOOK_GRANT_MAX   (UINT64_C(1) << 48) /* no sum over a slice or a node overflows */
 #define BOOK_CAS_TRIES   64   /* against a process that changes its credit all the time */
-#define BOOK_MEMBERS_MAX 4096 /* of the node */
+#define BOOK_MEMBERS_MAX 4096 /* of the node; how slices share them: arbiter/room.h */
 #define BOOK_SLICE_MAX   1024 /* members of one slice */
 #define BOOK_TASK_MAX    64 /* members of one task: libraries that were loaded several times */
 #define BOOK_BUCKETS     1024
@@ -114,7 +115,8 @@ struct book_member {
 struct book {
 	struct book_slice *slices;
 	struct book_task *buckets[BOOK_BUCKETS];
-	unsigned int n_slices, n_members, n_tasks;
+	unsigned int n_slices, n_tasks;
+	struct room members;
 	/* Before a member, the last member's task, a slice that is gone: for what .user holds. None of
 	 * them may change the book. */
 	void (*dropped)(void *arg, struct book_member *m);
@@ -173,6 +175,7 @@ struct book_who {
 	uint64_t start, image, serial;
 	const char *name;
 };
+bool book_has_room(const struct book *b, const struct book_slice *s);
 enum slice_status book_register(struct book *b, struct book_slice *s,
 	const struct book_who *who, struct book_record *rec, struct slice_page *page,
 	struct book_member **ret);
@@ -180,7 +183,7 @@ enum slice_status book_register(struct book *b, struct book_slice *s,
 /*
  * A member from a record that an earlier arbiter left, or, where that book is lost, from a record
  * that book_record_fill() made from the page that a process brought. Has no page yet. NULL: no memory
- * or too many.
+ * or too many. What its slice has already is not looked at: where that matters, ask book_has_room() before.
  */
 struct book_member *book_restore(struct book *b, struct book_slice *s, struct book_record *rec);
 void book_record_fill(struct book_record *rec, const struct book_slice *s,

@@ -6,7 +6,7 @@
  *
  *	slices/    the directory of slices: their files and sockets
  *	conn/      connections of processes: conn.c; their first packet: register.c; what they ask for then:
- *	           requests.c; their pages: page.c
+ *	           requests.c; their pages: page.c; how many there are: pages.c
  *	process/   what the kernel says of processes: proc.c; when one is gone: task.c; those that were there
  *	           before this arbiter: restore.c; those past the libraries: unhooked.c
  *	control/   the agent's socket: control.c; its status: status.c; when NVML is asked, and what the figures
@@ -25,13 +25,14 @@
 #include "arbiter/book/journal.h"
 #include "arbiter/packet.h"
 #include "arbiter/request.h"
+#include "arbiter/room.h"
 #include "arbiter/slice-file.h"
 #include "base/log.h"
 
 #include <sys/stat.h>
 #include <uv.h>
 
-#define CONNS_MAX       8192 /* of the node */
+#define CONNS_MAX       8192 /* of the node; fewer where there are not the descriptors */
 #define SLICE_CONNS_MAX 2048
 #define CONN_HELLO_NS   (10 * NS_PER_SEC) /* for the first packet */
 #define CONN_BATCH      16 /* packets of one connection before others have their turn */
@@ -45,6 +46,11 @@
 #define UNHOOKED_MAX       4096
 #define UNHOOKED_STOP_SEEN 2 /* readings in a row before a process is stopped */
 #define PAGE_NAME          "gpuslice-page"
+#define PAGES_MAX \
+	8192 /* of the node, that anybody has; inotify has room to say of each that it ends */
+#define PAGES_BUCKETS    1024
+#define PAGES_BLIND      4096 /* of a slice at once, where it is not known who has one still */
+#define PAGES_BLIND_RATE 8    /* then so many in a second */
 
 /* ---- descriptors on the loop ------------------------------------------------------------------ */
 
@@ -88,13 +94,15 @@ struct slice {
 	unsigned int n_conns;
 	unsigned int n_stopped;
 	struct log_limit noise;
+	struct pages_of *pages;  /* NULL: never had one */
 	struct turn_slice *turn; /* NULL: never had turns */
 };
 
 /* slices_stop() also where it failed. */
 int slices_start(struct arbiter *a, struct error *err) MUST_USE;
 void slices_stop(struct arbiter *a);
-void slices_scan(struct arbiter *a);
+/* False: not all that there are could be seen. Then nothing may be taken for gone that was not found. */
+bool slices_scan(struct arbiter *a);
 /* NULL: none. */
 struct slice *slices_find(struct arbiter *a, const char *id);
 void slices_on_removed(void *arbiter, struct book_slice *b);
@@ -162,20 +170,30 @@ void conns_on_dropped(void *arbiter, struct book_member *m);
 
 /* ---- pages ------------------------------------------------------------------------------------ */
 
-/* A memfd of @bytes that nobody can make smaller, mapped. Descriptor, or -1. */
-int page_make(const char *name, size_t bytes, void **ret, ino_t *ino);
+#define PAGE_TOO_MANY      (-2)
+#define PAGE_TOO_MANY_TEXT "too many pages are held in this slice, or on this node"
+
+/* A memfd of @bytes for the slice that nobody can make smaller, mapped. Descriptor, PAGE_TOO_MANY, or -1. */
+int page_make(struct slice *s, const char *name, size_t bytes, void **ret, ino_t *ino);
 /* Maps one of a process, if it is of @bytes and sealed, so that it cannot be cut off under our hands. NULL: it
  * is not. */
 void *page_map(int fd, size_t bytes, ino_t *ino);
 
-/* A page and its memfd. Descriptor, or -1. *ino: of the memfd. */
-int page_new(struct slice_page **ret, ino_t *ino);
+/* A page and its memfd. Descriptor, PAGE_TOO_MANY, or -1. *ino: of the memfd. */
+int page_new(struct slice *s, struct slice_page **ret, ino_t *ino);
 
 /* Maps a page that a process has. NULL: it is none. */
 struct slice_page *page_accept(int fd, ino_t *ino);
 
 /* Whether it is of the GPUs of the slice. */
 bool page_fits(const struct slice_page *page, const struct book_slice *s);
+
+/* Without inotify too. */
+void pages_start(struct arbiter *a);
+void pages_stop(struct arbiter *a);
+void pages_leave(struct slice *s); /* it ends; what it has out counts on */
+/* The slice gets the new page of this memfd. False: it has too many. */
+bool pages_take(struct slice *s, int fd);
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
@@ -190,7 +208,7 @@ void task_on_ended(void *arbiter, struct book_task *t);
 void restore_book(struct arbiter *a);
 
 /* The book has nothing of this page: it was lost. What the page says is all there is to know. NULL: it
- * does not fit the slice, or no memory. */
+ * does not fit the slice, no room, or no memory. */
 struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
 	struct book_who *who, const struct slice_page *page);
 
@@ -246,6 +264,12 @@ struct readings {
 	uint64_t generation;
 };
 
+struct pages {
+	struct room room;
+	struct watch *watch; /* inotify; NULL: there is none */
+	struct page_out *buckets[PAGES_BUCKETS];
+};
+
 struct arbiter {
 	uv_loop_t *loop;
 	struct arbiter_options o;
@@ -259,7 +283,9 @@ struct arbiter {
 	uv_fs_event_t *slices_events;
 	uv_timer_t rescan, settle;
 	struct conn *conns;
-	unsigned int n_conns, n_slices;
+	struct room room; /* connections */
+	struct pages pages;
+	unsigned int n_slices;
 	struct control *control;
 	struct readings readings;
 	struct unhooked *unhooked;

@@ -47,8 +47,7 @@ void conn_close(struct conn *c)
 		c->arbiter->conns = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
-	c->slice->n_conns--;
-	c->arbiter->n_conns--;
+	room_give(&a->room, c->slice->n_conns--);
 	c->watch = watch_stop(c->watch);
 	closep(&c->pidfd);
 	free(c);
@@ -208,7 +207,7 @@ static bool receive(struct conn *c)
 	struct error err = ERROR_INIT;
 	union packet p;
 	CLEANUP(closep) int fd = -1;
-	unsigned int before = a->n_conns;
+	unsigned int before = a->room.n;
 	ssize_t n = recvmsg(c->watch->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -231,7 +230,7 @@ static bool receive(struct conn *c)
 	}
 	conn_request(c, &p, fd);
 	/* Only ends of connections change this number here. */
-	return a->n_conns == before;
+	return a->room.n == before;
 }
 
 static void on_packet(void *arg)
@@ -252,7 +251,7 @@ static void add_conn(struct slice *s, int fd)
 	struct error err = ERROR_INIT;
 	struct conn *c;
 
-	if (a->n_conns >= CONNS_MAX || s->n_conns >= SLICE_CONNS_MAX) {
+	if (s->n_conns >= SLICE_CONNS_MAX || !room_for(&a->room, s->n_conns)) {
 		if (log_limit_pass(&s->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
 			log_warn("too many connections", LOG_STR("slice", s->id));
 		(void)close(fd);
@@ -282,8 +281,7 @@ static void add_conn(struct slice *s, int fd)
 	if (a->conns)
 		a->conns->prev = c;
 	a->conns = c;
-	a->n_conns++;
-	s->n_conns++;
+	room_take(&a->room, s->n_conns++);
 }
 
 /* No descriptors left: take one connection all the same and end it, or it would wake us for ever. */

@@ -19,7 +19,7 @@ static void *map_page(int fd, size_t bytes)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-int page_make(const char *name, size_t bytes, void **ret, ino_t *ino)
+int page_make(struct slice *s, const char *name, size_t bytes, void **ret, ino_t *ino)
 {
 	CLEANUP(closep) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct stat st;
@@ -27,6 +27,8 @@ int page_make(const char *name, size_t bytes, void **ret, ino_t *ino)
 	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 ||
 		fcntl(fd, F_ADD_SEALS, PAGE_SEALS | F_SEAL_SEAL) < 0 || fstat(fd, &st) < 0)
 		return -1;
+	if (!pages_take(s, fd))
+		return PAGE_TOO_MANY;
 	*ret = map_page(fd, bytes);
 	*ino = st.st_ino;
 	return *ret ? steal_fd(&fd) : -1;
@@ -44,10 +46,10 @@ void *page_map(int fd, size_t bytes, ino_t *ino)
 	return map_page(fd, bytes);
 }
 
-int page_new(struct slice_page **ret, ino_t *ino)
+int page_new(struct slice *s, struct slice_page **ret, ino_t *ino)
 {
 	void *at = NULL;
-	int fd = page_make(PAGE_NAME, SLICE_PAGE_BYTES, &at, ino);
+	int fd = page_make(s, PAGE_NAME, SLICE_PAGE_BYTES, &at, ino);
 
 	*ret = at;
 	return fd;

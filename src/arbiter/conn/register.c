@@ -112,7 +112,11 @@ static void register_new(struct conn *c, const struct slice_hello *h)
 		(void)conn_welcome(c, h, SLICE_TOO_MANY, "too many processes on this node", -1);
 		return;
 	}
-	fd = page_new(&page, &ino);
+	fd = page_new(c->slice, &page, &ino);
+	if (fd == PAGE_TOO_MANY) {
+		(void)conn_welcome(c, h, SLICE_TOO_MANY, PAGE_TOO_MANY_TEXT, -1);
+		return;
+	}
 	if (fd < 0) {
 		(void)conn_welcome(c, h, SLICE_REFUSED, "no memory for a page", -1);
 		return;
@@ -161,7 +165,7 @@ static const char *take_again(struct conn *c, const struct slice_hello *h,
 			return "no memory";
 		}
 		if (!m)
-			return "the page does not fit the slice";
+			return "the page does not fit the slice, or there is no room for one";
 		*adopted = true;
 		book_adopt(m, page);
 		book_unanswered(m, h->unanswered);

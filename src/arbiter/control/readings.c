@@ -73,7 +73,7 @@ static void on_timer(uv_timer_t *t);
 static void plan(struct arbiter *a)
 {
 	struct readings *r = &a->readings;
-	uint64_t wait = a->book.n_members ? CONTROL_READ_EVERY_MS : CONTROL_READ_IDLE_MS;
+	uint64_t wait = a->book.members.n ? CONTROL_READ_EVERY_MS : CONTROL_READ_IDLE_MS;
 
 	if (r->waiting)
 		wait = CONTROL_READ_WAIT_MS;

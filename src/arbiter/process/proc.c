@@ -11,9 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* file_read() wants a size; files of procfs have none, and may be shorter at each read. */
@@ -219,6 +222,25 @@ void proc_boot_id(const char *procfs, char *ret, size_t cap)
 		(void)snprintf(ret, cap, "%.*s", (int)strcspn(buf_str(&b), "\n"), buf_str(&b));
 }
 
+/*
+ * Opens the memory behind a link of /proc/PID/fd anew, if it is what a memfd is made of. The process may have
+ * put anything there under that name: so it is looked at first, and what was looked at is what is opened. To
+ * open a FIFO or a device would block, or do something.
+ */
+static int open_memfd(int dir, const char *link)
+{
+	CLEANUP(closep) int fd = openat(dir, link, O_PATH | O_CLOEXEC);
+	struct statfs fs;
+	struct stat st;
+	char path[40];
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fstatfs(fd, &fs) < 0 ||
+		fs.f_type != TMPFS_MAGIC)
+		return -1;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
 void proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
 	bool (*fn)(void *arg, int fd), void *arg)
 {
@@ -239,8 +261,7 @@ void proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
 		link[n] = '\0';
 		if (strcmp(link, wanted) != 0)
 			continue;
-		/* Opened anew through the link: the same memory. */
-		fd = openat(dirfd(dir), e->d_name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+		fd = open_memfd(dirfd(dir), e->d_name);
 		if (fd >= 0)
 			enough = fn(arg, fd);
 	}

@@ -44,6 +44,6 @@ bool proc_slice_parse(const char *mountinfo, char ret[SLICE_ID_MAX]);
 void proc_boot_id(const char *procfs, char *ret, size_t cap);
 
 /* Calls @fn with each memfd of that name that the process has open, until it says true. The
- * descriptor is @fn's. */
+ * descriptor is @fn's. What only has the name of one is not opened. */
 void proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
 	bool (*fn)(void *arg, int fd), void *arg);

@@ -126,13 +126,14 @@ void restore_book(struct arbiter *a)
 
 /* ---- processes that the book lost ------------------------------------------------------------- */
 
+/* Anybody can bring a page that looks so: it has no more room than one who registers. */
 struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
 	struct book_who *who, const struct slice_page *page)
 {
 	struct book_record *rec = journal_record(&a->journal);
 	struct book_member *m;
 
-	if (!rec || !page_fits(page, s))
+	if (!rec || !page_fits(page, s) || !book_has_room(&a->book, s))
 		return NULL;
 	who->serial = page->serial;
 	book_record_fill(rec, s, who, page);

@@ -201,6 +201,7 @@ struct slice *slice_free(struct slice *s)
 	s->listener = watch_stop(s->listener);
 	s->events = slices_events_stop(s->events);
 	turn_slice_free(s);
+	pages_leave(s);
 	slice_def_fini(&s->def);
 	free(s);
 	return NULL;

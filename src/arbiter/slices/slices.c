@@ -35,7 +35,8 @@ struct slice *slices_find(struct arbiter *a, const char *id)
 	return s;
 }
 
-static void add(struct arbiter *a, const char *id)
+/* False: there is no room for it. */
+static bool add(struct arbiter *a, const char *id)
 {
 	struct slice *s = slices_find(a, id);
 
@@ -43,11 +44,11 @@ static void add(struct arbiter *a, const char *id)
 		if (a->n_slices >= SLICES_MAX) {
 			if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 60, 1))
 				log_warn("too many slices", LOG_UINT("limit", SLICES_MAX));
-			return;
+			return false;
 		}
 		s = calloc(1, sizeof(*s));
 		if (!s)
-			return;
+			return false;
 		s->arbiter = a;
 		memcpy(s->id, id, strlen(id) + 1);
 		s->next = a->slices;
@@ -58,6 +59,7 @@ static void add(struct arbiter *a, const char *id)
 	}
 	s->found = true;
 	slice_look(s);
+	return true;
 }
 
 static void take_out_of_bucket(struct arbiter *a, const struct slice *s)
@@ -110,23 +112,23 @@ static void watch_slices_dir(struct arbiter *a)
 	a->slices_dev = st.st_dev;
 }
 
-void slices_scan(struct arbiter *a)
+bool slices_scan(struct arbiter *a)
 {
 	const struct dirent *e;
-	bool all = true;
+	bool all = true, added = true;
 	DIR *dir;
 
 	watch_slices_dir(a);
 	dir = opendir(a->slices_dir);
 	/* A directory that cannot be read says nothing of its slices. */
 	if (!dir && errno != ENOENT)
-		return;
+		return false;
 	for (struct slice *s = a->slices; s; s = s->next)
 		s->found = false;
 	while (dir && (errno = 0, e = readdir(dir))) {
 		turn_breathe(a);
 		if (slice_id_valid(e->d_name))
-			add(a, e->d_name);
+			added &= add(a, e->d_name);
 	}
 	if (dir) {
 		all = errno == 0;
@@ -134,6 +136,7 @@ void slices_scan(struct arbiter *a)
 	}
 	if (all)
 		sweep(a);
+	return all && added;
 }
 
 /* ---- events ----------------------------------------------------------------------------------- */
@@ -144,7 +147,7 @@ static void on_settled(uv_timer_t *t)
 
 	if (a->scan_wanted) {
 		a->scan_wanted = false;
-		slices_scan(a);
+		(void)slices_scan(a); /* it comes again */
 	}
 	for (struct slice *s = a->slices; s; s = s->next) {
 		if (s->paused && s->listener) {
@@ -229,6 +232,7 @@ static bool is_blind(const struct arbiter *a)
 static void on_rescan(uv_timer_t *t)
 {
 	struct arbiter *a = t->data;
+	bool all;
 
 	/* Whoever starts next begins another book, and the two would give out the memory twice. */
 	if (journal_lost(&a->journal)) {
@@ -238,9 +242,10 @@ static void on_rescan(uv_timer_t *t)
 		uv_stop(a->loop);
 		return;
 	}
-	slices_scan(a);
+	all = slices_scan(a);
 	turn_slices_retry(a);
-	turn_sweep(a);
+	if (all)
+		turn_sweep(a);
 	conns_expire(a, time_mono_ns());
 	(void)uv_timer_start(t, on_rescan, is_blind(a) ? RESCAN_BLIND_MS : RESCAN_MS, 0);
 }
@@ -256,7 +261,7 @@ int slices_start(struct arbiter *a, struct error *err)
 			0 ||
 		dir_make(a->slices_dir, 0755, err) < 0)
 		return -1;
-	slices_scan(a);
+	(void)slices_scan(a); /* it comes again */
 	(void)uv_timer_start(&a->rescan, on_rescan, is_blind(a) ? RESCAN_BLIND_MS : RESCAN_MS,
 		0);
 	return 0;

@@ -129,18 +129,21 @@ static void refuse(struct turn_conn *tc, const struct error *err, uint64_t now)
 	turn_conn_end(tc, now);
 }
 
-void turn_packets(struct turn_conn *tc, uint64_t now)
+void turn_packets(struct turn_conn *tc)
 {
+	struct turn_slice *ts = tc->conn->slice->turn;
 	char data[sizeof(struct slice_state) + 1];
 	struct error err = ERROR_INIT;
 	union packet p;
 
-	for (int i = 0; i < TURN_BATCH; i++) {
+	while (ts->left) {
+		uint64_t now = turn_now(tc->conn->arbiter->turn);
 		/* Without room for descriptors the kernel closes what comes along. */
 		ssize_t n = recv(tc->conn->watch->fd, data, sizeof(data), MSG_DONTWAIT);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
+		ts->left--;
 		if (n <= 0) {
 			turn_conn_end(tc, now);
 			return;

@@ -6,14 +6,15 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-int turn_page_new(struct turn_page **ret, ino_t *ino, uint64_t serial, unsigned int n_gpus)
+int turn_page_new(struct slice *s, struct turn_page **ret, ino_t *ino, uint64_t serial,
+	unsigned int n_gpus)
 {
 	void *at = NULL;
-	int fd = page_make(TURN_PAGE_NAME, TURN_PAGE_BYTES, &at, ino);
+	int fd = page_make(s, TURN_PAGE_NAME, TURN_PAGE_BYTES, &at, ino);
 	struct turn_page *page = at;
 
 	if (fd < 0)
-		return -1;
+		return fd;
 	page->magic = TURN_PAGE_MAGIC;
 	page->version = TURN_PAGE_VERSION;
 	page->bytes = TURN_PAGE_BYTES;

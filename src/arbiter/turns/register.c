@@ -221,9 +221,11 @@ static void hello_new(struct conn *c, const struct slice_hello *h)
 	struct turn_page *page = NULL;
 	ino_t ino = 0;
 
-	fd = turn_page_new(&page, &ino, journal_serial(&c->arbiter->journal),
+	fd = turn_page_new(c->slice, &page, &ino, journal_serial(&c->arbiter->journal),
 		c->slice->turn->n_gpus);
-	if (fd >= 0)
+	if (fd == PAGE_TOO_MANY)
+		r = crowded(c->slice->turn, PAGE_TOO_MANY_TEXT);
+	else if (fd >= 0)
 		r = attach(c, h, page, ino, false);
 	(void)conn_welcome(c, h, r.status, r.reason, r.status == SLICE_OK ? fd : -1);
 }

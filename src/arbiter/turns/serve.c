@@ -82,27 +82,58 @@ static void on_timer(struct turn *t)
 		t->armed = UINT64_MAX;
 }
 
+uint64_t turn_now(struct turn *t)
+{
+	uint64_t now = time_mono_ns();
+
+	if (turns_next(t->turns) <= now) {
+		turns_time(t->turns, now);
+		turn_settled(t, now);
+	}
+	return now;
+}
+
+/* Whether its slice may be served once more in this round. What is left for the next one wakes us again. */
+static bool may_be_served(struct turn *t, const struct turn_conn *tc)
+{
+	struct turn_slice *s = tc->conn->slice->turn;
+
+	if (s->round != t->round) {
+		s->round = t->round;
+		s->left = TURN_BATCH;
+	}
+	/* An end leaves the connection there, and may be one of several events of it. */
+	return s->left && !tc->ended;
+}
+
+static void serve_source(struct turn *t, const struct turn_source *source)
+{
+	struct turn_conn *tc = source->conn;
+
+	if (source->kind == TURN_TIMER) {
+		on_timer(t);
+	} else if (may_be_served(t, tc)) {
+		if (source->kind == TURN_PACKETS) {
+			turn_packets(tc);
+		} else {
+			tc->conn->slice->turn->left--;
+			turn_conn_end(tc, turn_now(t));
+		}
+	}
+}
+
 static void serve(struct turn *t)
 {
 	struct epoll_event events[TURN_EVENTS];
 	int n = epoll_wait(t->epoll, events, TURN_EVENTS, 0);
-	uint64_t now = time_mono_ns();
+	uint64_t now;
 
-	for (int i = 0; i < n; i++) {
-		const struct turn_source *source = events[i].data.ptr;
-
-		/* An end leaves the connection there, and may be one of several events of it. */
-		if (source->kind == TURN_TIMER)
-			on_timer(t);
-		else if (source->conn->ended)
-			continue;
-		else if (source->kind == TURN_PACKETS)
-			turn_packets(source->conn, now);
-		else
-			turn_conn_end(source->conn, now);
-	}
-	if (turns_next(t->turns) <= now)
-		turns_time(t->turns, now);
+	/* Another one first in each round: of a slice that sends more than may be read, others have their turn. */
+	t->round++;
+	for (int i = 0; i < n; i++)
+		serve_source(t,
+			events[(t->round + (unsigned int)i) % (unsigned int)n].data.ptr);
+	now = turn_now(t);
 	turn_settled(t, now);
 	t->served_ns = now;
 }

@@ -29,8 +29,8 @@
 #define TURN_PAGE_NAME   "gpuslice-turns"
 #define TURN_CONNS_SLICE BOOK_SLICE_MAX /* who may have memory may have turns */
 #define TURN_CONNS_PID   16             /* libraries that were loaded several times */
-#define TURN_EVENTS      64
-#define TURN_BATCH       16   /* packets of one connection before others have their turn */
+#define TURN_EVENTS      1024
+#define TURN_BATCH       8    /* packets and ends of one slice before others have their turn */
 #define TURN_GATE_TRIES  64   /* against a process that changes its gate all the time */
 #define TURN_WAKES_MAX   1024 /* threads of one gate; more come by themselves, they wait 100 ms */
 #define TURN_COUNT_MS    200 /* so often accounts are brought up to date */
@@ -92,7 +92,9 @@ struct turn_slice {
 	struct slice *slice;
 	struct turns_slice *turns; /* NULL: has none now */
 	struct turn_slice *next_touched;
-	bool touched; /* a gate of it was set since its charges were stored */
+	bool touched;      /* a gate of it was set since its charges were stored */
+	unsigned int left; /* of TURN_BATCH in this .round */
+	uint64_t round;
 	unsigned int n_gpus, n_conns;
 	struct turn_conn *conns, *by_pid[TURN_PIDS];
 	uint64_t crowded_ns; /* when there was no room for a process last; 0: never */
@@ -117,6 +119,7 @@ struct turn {
 	struct turn_source timer_source;
 	uint64_t armed; /* .timer is set to; UINT64_MAX: not */
 	uint64_t served_ns, counted_ns, swept_ns;
+	uint64_t round; /* of serving */
 	uv_prepare_t prepare;
 	uv_timer_t count;
 	unsigned int n_handles; /* that are closing */
@@ -133,6 +136,9 @@ void turn_stop(struct arbiter *a); /* after all connections and slices. NULL .tu
 
 /* Serves what hand-overs hang on, if it was not just done. From within anything that takes long. */
 void turn_breathe(struct arbiter *a);
+
+/* The time, after what was to be done by then. Between any two things that somebody may send us many of. */
+uint64_t turn_now(struct turn *t);
 
 /* After anything that changed the turns, with the time that was told them: the timer, and what was charged. */
 void turn_settled(struct turn *t, uint64_t now);
@@ -169,7 +175,7 @@ void turn_hello(struct conn *c, const struct slice_hello *h, int fd);
 
 /* ---- conn.c ----------------------------------------------------------------------------------- */
 
-void turn_packets(struct turn_conn *tc, uint64_t now);
+void turn_packets(struct turn_conn *tc); /* as many as its slice has .left */
 /* Its seats leave; it is to be closed. */
 void turn_conn_end(struct turn_conn *tc, uint64_t now);
 void turn_conn_free(struct conn *c);                   /* by conn_close() */
@@ -181,7 +187,9 @@ bool turn_conn_is_of(const struct turn_conn *tc, uint32_t pid, uint64_t start);
 
 /* ---- page.c ----------------------------------------------------------------------------------- */
 
-int turn_page_new(struct turn_page **ret, ino_t *ino, uint64_t serial, unsigned int n_gpus);
+/* As page_new(). */
+int turn_page_new(struct slice *s, struct turn_page **ret, ino_t *ino, uint64_t serial,
+	unsigned int n_gpus);
 struct turn_page *turn_page_accept(int fd, ino_t *ino,
 	unsigned int n_gpus); /* NULL: it is none */
 
@@ -200,7 +208,8 @@ void turn_look_at_seat(struct turn_seat *seat, uint64_t now);
 /* What was charged to the slice; as of turns' last settlement. */
 void turn_count_slice(struct turn *t, struct turn_slice *s, uint64_t now);
 void turn_count_all(struct arbiter *a);
-/* Records of processes that are gone, of which no connection is there; and of slices that are no more. */
+/* Records of processes that are gone, of which no connection is there; and of slices that are no more: after a
+ * scan that saw all that there are. */
 void turn_sweep(struct arbiter *a);
 /* Those of this slice's GPUs only. */
 void turn_sweep_slice(struct turn_slice *s);

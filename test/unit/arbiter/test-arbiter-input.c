@@ -9,10 +9,17 @@
 #include "arbiter/slice-file.h"
 #include "base/fd.h"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define SKIPPED 77
 
 #define ID "0123456789abcdef0123456789abcdef"
 #define U1 "GPU-00112233-4455-6677-8899-aabbccddeeff"
@@ -399,6 +406,71 @@ static void proc_ended__takes_a_zombie_for_what_it_is(void **state)
 	(void)close(pidfd);
 }
 
+static bool count_memfd(void *arg, int fd)
+{
+	++*(unsigned int *)arg;
+	(void)close(fd);
+	return false;
+}
+
+/* In a root of its own, where a FIFO bears the name of a memfd. Exit status: 0 if it was not opened, and a real
+ * one is; SKIPPED. */
+static int memfds_beside_fifo(const char *dir)
+{
+	char root[300], path[400], at[400];
+	unsigned int n = 0;
+	int fd;
+
+	(void)snprintf(root, sizeof(root), "%s/root", dir);
+	(void)snprintf(at, sizeof(at), "%s/proc", root);
+	(void)snprintf(path, sizeof(path), "%s/memfd:test (deleted)", root);
+	if (dir_make(at, 0755, NULL) < 0 || mkfifo(path, 0600) < 0 ||
+		(unshare(CLONE_NEWNS) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) ||
+		mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("/proc", at, NULL, MS_BIND | MS_REC, NULL) < 0 || chroot(root) < 0)
+		return SKIPPED;
+	fd = open("/memfd:test (deleted)", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return 1;
+	proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n);
+	(void)close(fd);
+	if (n)
+		return 2;
+	fd = memfd_create("test", MFD_CLOEXEC);
+	if (fd < 0)
+		return 3;
+	proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n);
+	return n == 1 ? 0 : 4;
+}
+
+static void proc_each_memfd__opens_nothing_else(void **state)
+{
+	char *dir = test_tmpdir();
+	int status, fd;
+	pid_t pid;
+
+	(void)state;
+	pid = fork();
+	if (pid == 0)
+		_exit(memfds_beside_fifo(dir));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == SKIPPED)
+		print_message("# skipped: no root of its own\n");
+	else
+		assert_int_equal(WEXITSTATUS(status), 0);
+	/* Of huge pages: it has the name too. */
+	fd = memfd_create("test", MFD_CLOEXEC | MFD_HUGETLB);
+	if (fd >= 0) {
+		unsigned int n = 0;
+
+		proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n);
+		assert_int_equal(n, 0);
+		(void)close(fd);
+	}
+	test_rmdir(dir);
+}
+
 static void proc_slice_parse__finds_the_mounted_directory(void **state)
 {
 	static const struct {
@@ -488,6 +560,7 @@ int main(void)
 		cmocka_unit_test(proc_stat_parse__is_not_misled_by_names),
 		cmocka_unit_test(proc_slice_nearest__asks_the_ancestors),
 		cmocka_unit_test(proc_ended__takes_a_zombie_for_what_it_is),
+		cmocka_unit_test(proc_each_memfd__opens_nothing_else),
 		cmocka_unit_test(proc_slice_parse__finds_the_mounted_directory),
 		cmocka_unit_test(journal__is_kept_for_this_boot_and_one_owner),
 	};

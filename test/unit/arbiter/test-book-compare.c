@@ -134,7 +134,7 @@ static void compare__adds_up_all_registrations_of_a_process(void **state)
 	assert_int_equal(book_overhead(one.m, 0) + book_overhead(two.m, 0), 20 * MIB);
 	book_task_gone(&b, one.m->task);
 	assert_int_equal(s->gpus[0].granted, 0);
-	assert_int_equal(b.n_members, 0);
+	assert_int_equal(b.members.n, 0);
 	assert_int_equal(b.n_tasks, 0);
 	book_fini(&b);
 }
@@ -158,11 +158,11 @@ static void exec__is_counted_until_a_reading_shows_the_memory_gone(void **state)
 	book_snapshot(&b);
 	assert_true(book_compare(new.m->task, uuids[0], 450 * MIB));
 	assert_int_equal(book_slice_used(s, 0), 450 * MIB);
-	assert_int_equal(b.n_members, 2);
+	assert_int_equal(b.members.n, 2);
 	assert_true(book_compare(new.m->task, uuids[0], 100 * MIB));
 	assert_false(book_compare(new.m->task, uuids[1], 0));
 	book_compared(&b);
-	assert_int_equal(b.n_members, 1);
+	assert_int_equal(b.members.n, 1);
 	assert_int_equal(book_slice_used(s, 0), 100 * MIB);
 	assert_int_equal(atomic_load(&old.rec.state), BOOK_FREE);
 	book_fini(&b);
@@ -206,7 +206,7 @@ static void death__is_counted_until_a_reading_says_whether_a_child_has_the_memor
 	read_both(&b, t, 600 * MIB);
 	assert_false(book_slice_awaits(s, 0));
 	/* Which of the two had it nobody knows; the one that has nothing is dropped. */
-	assert_int_equal(b.n_members, 2);
+	assert_int_equal(b.members.n, 2);
 	book_give_up(&b);
 	assert_int_equal(book_slice_used(s, 0), 600 * MIB);
 	assert_true(take(&c, 0, 300 * MIB, false));
@@ -238,13 +238,13 @@ static void death__is_given_up_where_a_gpu_cannot_be_read(void **state)
 	book_abandon(old.m);
 	for (int i = 1; i <= BOOK_MISSED_MAX; i++) {
 		assert_int_equal(book_slice_awaits(s, 0), i == 1);
-		assert_int_equal(b.n_members, 2);
+		assert_int_equal(b.members.n, 2);
 		book_snapshot(&b);
 		(void)book_compare(dead.m->task, uuids[1], 0);
 		book_compared(&b);
 	}
 	/* One that lives has its old memory until it is seen to be gone. */
-	assert_int_equal(b.n_members, 1);
+	assert_int_equal(b.members.n, 1);
 	assert_int_equal(atomic_load(&dead.rec.state), BOOK_FREE);
 	book_fini(&b);
 }

@@ -251,6 +251,32 @@ static void register__has_limits(void **state)
 	book_fini(&b);
 }
 
+/* Four slices with all that they can have. */
+static void register__has_room_for_each_slice(void **state)
+{
+	static struct client c[4][BOOK_SLICE_MAX], late[8];
+	struct book_slice *s;
+	struct book b;
+	char id[8];
+
+	(void)state;
+	book_init(&b);
+	for (unsigned int k = 0; k < 4; k++) {
+		unsigned int i = 0;
+
+		(void)snprintf(id, sizeof(id), "%u", k);
+		s = slice_new(&b, id, GIB);
+		while (i < BOOK_SLICE_MAX &&
+			join(&b, s, &c[k][i], k * BOOK_SLICE_MAX + i + 1) == SLICE_OK)
+			i++;
+		assert_true(i > ARRAY_LEN(late));
+	}
+	s = slice_new(&b, "late", GIB);
+	for (unsigned int i = 0; i < ARRAY_LEN(late); i++)
+		assert_int_equal(join(&b, s, &late[i], 10000 + i), SLICE_OK);
+	book_fini(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +291,7 @@ int main(void)
 		cmocka_unit_test(page__that_is_spoiled_harms_no_sum),
 		cmocka_unit_test(slice__gone_goes_with_its_last_member),
 		cmocka_unit_test(register__has_limits),
+		cmocka_unit_test(register__has_room_for_each_slice),
 	};
 
 	return cmocka_run_group_tests_name("book", tests, NULL, NULL);

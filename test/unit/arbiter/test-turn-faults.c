@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -433,6 +434,100 @@ static void slice__has_no_more_than_its_part(void **state)
 	client_close(&other);
 }
 
+/* As many connections as it can have. */
+static void take_connections(struct env *e, unsigned int slice)
+{
+	static struct slice_client c;
+
+	for (unsigned int n = 0, refused = 0; n < 2100 && refused < 20; n++) {
+		/* To look, as nvidia-smi does. */
+		if (client_connect(&c, slice_dir(e, slice)) == 0 &&
+			client_hello(&c, 0) == SLICE_OK) {
+			refused = 0;
+		} else {
+			client_close(&c);
+			refused++;
+		}
+	}
+}
+
+/* Comes and goes and keeps its pages; of the status that it was refused with. */
+static int keep_pages(struct env *e, unsigned int slice, uint32_t flags)
+{
+	for (unsigned int i = 0; i < 6000; i++) {
+		struct slice_client c;
+		int r = -1;
+
+		if (client_connect(&c, slice_dir(e, slice)) == 0)
+			r = client_hello(&c, flags);
+		client_hang_up(&c);
+		if (r != SLICE_OK)
+			return r;
+	}
+	return SLICE_OK;
+}
+
+static void pages__that_are_kept_are_not_without_end(void **state)
+{
+	static const uint32_t flags[] = { SLICE_HELLO_MEMORY, SLICE_HELLO_TURNS };
+	struct env *e = *state;
+	struct slice_client c;
+	struct rlimit r;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &r), 0);
+	SKIP_UNLESS(r.rlim_max >= 8192, "too few descriptors");
+	for (unsigned int i = 0; i < ARRAY_LEN(flags); i++) {
+		pid_t pid = child(e);
+
+		if (pid == 0) {
+			r.rlim_cur = r.rlim_max;
+			(void)setrlimit(RLIMIT_NOFILE, &r);
+			if (keep_pages(e, 0, flags[i]) != SLICE_TOO_MANY)
+				_exit(1);
+			atomic_fetch_add(&e->shared->ready, 1);
+			for (;;)
+				(void)pause();
+		}
+		wait_for(&e->shared->ready, i + 1);
+		/* Another slice has its own. */
+		join(e, &c, 1);
+		client_close(&c);
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, 0);
+		/* And so has this one again. */
+		join(e, &c, 0);
+		client_close(&c);
+	}
+}
+
+static void connections__are_there_whatever_others_took(void **state)
+{
+	struct env *e = *state;
+	struct slice_client c[8];
+	struct rlimit r;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &r), 0);
+	SKIP_UNLESS(r.rlim_max >= 17000, "too few descriptors");
+	for (unsigned int slice = 2; slice < 6; slice++) {
+		write_share(e, slice, 1, 0, "batch");
+		if (child(e) == 0) {
+			r.rlim_cur = r.rlim_max;
+			(void)setrlimit(RLIMIT_NOFILE, &r);
+			while (client_connect(&c[0], slice_dir(e, slice)) < 0)
+				wait_ms(1);
+			take_connections(e, slice);
+			atomic_fetch_add(&e->shared->ready, 1);
+			for (;;)
+				(void)pause();
+		}
+	}
+	wait_for(&e->shared->ready, 4);
+	for (unsigned int i = 0; i < ARRAY_LEN(c); i++)
+		join(e, &c[i], i % 2);
+	for (unsigned int i = 0; i < ARRAY_LEN(c); i++)
+		client_close(&c[i]);
+}
+
 /* ---- processes that stand still ---------------------------------------------------------------- */
 
 static const json_t *process_of(const json_t *top, unsigned int slice, pid_t pid)
@@ -562,6 +657,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(page__that_was_away_too_long_is_counted_once,
 			turn_env_setup, turn_env_teardown),
 		cmocka_unit_test_setup_teardown(slice__has_no_more_than_its_part,
+			turn_env_setup, turn_env_teardown),
+		cmocka_unit_test_setup_teardown(pages__that_are_kept_are_not_without_end,
+			turn_env_setup, turn_env_teardown),
+		cmocka_unit_test_setup_teardown(connections__are_there_whatever_others_took,
 			turn_env_setup, turn_env_teardown),
 		cmocka_unit_test_setup_teardown(process__that_is_stopped_is_said_to_be_stuck,
 			turn_env_setup, turn_env_teardown),
