@@ -42,6 +42,16 @@ teardown() {
 	ends b
 }
 
+# holds_to MOST NAME OTHER...: of a thousand, now or a little later: a keeper may just have had no processor.
+holds_to() {
+	local _
+	for _ in 1 2 3 4 5; do
+		measure 1000 "${@:2}"
+		[[ ${DID[$2]} -gt $1 ]] || return 0
+	done
+	return 1
+}
+
 @test "the arbiter is killed and started again: all go on, shares and accounts are kept" {
 	local before _
 	start_arbiter
@@ -58,8 +68,7 @@ teardown() {
 		wait "${PID[arbiter]}" || true
 		goes_on a b c
 		# The one with a cap holds to it by itself.
-		measure 1000 a b c
-		[[ ${DID[c]} -lt 350 ]]
+		holds_to 250 c a b
 		start_arbiter
 		eventually 10 arbiter_status '[.slices[].processes[]] | length == 3'
 		jq -ne --argjson before "$before" --argjson now "$(charges)" \
@@ -140,8 +149,7 @@ teardown() {
 	eventually 40 account a .stuck
 	eventually 5 logged arbiter 'does not end'
 	[[ $(account b .stuck) == false && $(account c .stuck) == false ]]
-	measure 500 b c
-	ratio 50 200 b c
+	comes_to 500 50 200 b c
 	kill -9 "${PID[a]}"
 	wait "${PID[a]}" || true
 	unset 'PID[a]'
@@ -243,7 +251,7 @@ agent_up() {
 @test "a storm of deaths leaves nothing behind" {
 	local seconds=12
 	[[ -z ${GPUSLICE_TEST_LONG-} ]] || seconds=300
-	run "$BATS_TEST_DIRNAME/../soak/turns.sh" --storm --report 5 "${STORM_SECONDS-$seconds}"
+	run "$BATS_TEST_DIRNAME/../soak/turns.sh" --storm --report "$((${GPUSLICE_PATIENCE:-1} > 1 ? 10 : 5))" "${STORM_SECONDS-$seconds}"
 	echo "$output"
 	[[ $status -eq 0 && $output == *"verdict: ok"* ]]
 }

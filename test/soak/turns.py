@@ -21,10 +21,9 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gpu", "turns"))
-from node import Node, now_ns  # noqa: E402
+from node import PATIENCE, Node, now_ns  # noqa: E402
 
 KERNEL = 500_000  # rounds: half a millisecond
-PATIENCE = int(os.environ.get("GPUSLICE_PATIENCE") or 1)
 ERROR_POINTS = 3.0  # of a share, over a minute
 GROWTH_KB = 1024 if PATIENCE == 1 else 1 << 20  # sanitizers keep what was freed
 GROWTH_FDS = 2  # one of the two connections may be away
@@ -159,12 +158,12 @@ class Soak:
 
     def remove(self, name):
         """Its slice goes; what it was charged stays with the GPU."""
-        self.node.until(lambda: self.empty(name), f"nobody is left in {name}", 20 * PATIENCE)
+        self.node.until(lambda: self.empty(name), f"nobody is left in {name}", 20)
         charged = self.node.account(name)["charged_ns"]
         at = self.node.slice_dir(name)
         os.unlink(os.path.join(at, "slice.json"))
         os.rename(at, os.path.join(self.node.work, "gone"))
-        self.node.until(lambda: self.row(name) is None, f"{name} is gone", 30 * PATIENCE)
+        self.node.until(lambda: self.row(name) is None, f"{name} is gone", 30)
         for file in os.listdir(os.path.join(self.node.work, "gone")):
             os.unlink(os.path.join(self.node.work, "gone", file))
         os.rmdir(os.path.join(self.node.work, "gone"))
@@ -277,7 +276,7 @@ class Soak:
         """Nobody else is there, so those that stay go on at once."""
         was = [t.done() for t in self.tails]
         self.node.until(lambda: all(t.done() > w + 10 for t, w in zip(self.tails, was)), "those that stay go on",
-                        20 * PATIENCE)
+                        20)
 
     def idle(self):
         status = self.node.status()
@@ -294,7 +293,7 @@ class Soak:
 
     def afterwards(self):
         """All have gone: each slice is as if it were new."""
-        self.node.until(self.idle, "no process is listed, no slice has the turn", 20 * PATIENCE)
+        self.node.until(self.idle, "no process is listed, no slice has the turn", 20)
         self.look()
         size = self.arbiter_size()
         names = [s for s in self.node.names if self.row(s)]
@@ -303,12 +302,12 @@ class Soak:
             p = self.node.start(name, name, "cuda-burn", "--work", KERNEL, "--seconds", 0, "--window-ms", 50).ready()
             try:
                 self.node.until(lambda p=p: gate_of(p.popen.pid) == 0 and Tail(p).done() > 100,
-                                f"the gate of {name} is open", 20 * PATIENCE)
+                                f"the gate of {name} is open", 20)
             except RuntimeError as e:
                 self.bad(f"{e}; gate {gate_of(p.popen.pid)}, {Tail(p).done()} done")
             p.terminate()
             p.wait(60 * PATIENCE)
-        self.node.until(self.idle, "no process is listed, no slice has the turn", 20 * PATIENCE)
+        self.node.until(self.idle, "no process is listed, no slice has the turn", 20)
         self.look()
         # Those processes have come and gone, as all before; and then the slices.
         for name in names:

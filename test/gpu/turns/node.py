@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 import time
 
-READY_S = 60
+PATIENCE = int(os.environ.get("GPUSLICE_PATIENCE") or 1)
+READY_S = 60 * PATIENCE
 
 
 def now_ns():
@@ -190,7 +191,7 @@ class Node:
 
     @staticmethod
     def until(holds, what, seconds=20):
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * PATIENCE
         while not holds():
             if time.monotonic() > end:
                 raise RuntimeError(f"not in {seconds} s: {what}")
