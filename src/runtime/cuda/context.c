@@ -17,6 +17,7 @@
 #include "runtime/cuda/memory/array-chunk.h"
 #include "runtime/cuda/work/capture.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/green.h"
 #include "runtime/cuda/memory/lump.h"
 #include "runtime/ledger.h"
 #include "runtime/rows.h"
@@ -121,6 +122,12 @@ static bool primary_active(CUdevice device)
 	return !REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) && active;
 }
 
+static CUcontext primary_context(const struct primary *p)
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
+	return (CUcontext)(uintptr_t)atomic_load(&p->context);
+}
+
 /* What went with a context. */
 static void release_row(enum row_kind kind, uint64_t key, const struct row *row, void *arg)
 {
@@ -192,8 +199,7 @@ static struct leaving unmark_begin(CUdevice device, bool reset)
 	while (!reset && held &&
 		!atomic_compare_exchange_weak(&l.primary->held, &held, held - 1))
 		;
-	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
-	l.context = (CUcontext)(uintptr_t)atomic_load(&l.primary->context);
+	l.context = primary_context(l.primary);
 	l.told = l.context && (reset || held <= 1);
 	if (l.told)
 		keeper_context_leaves(l.context);
@@ -527,6 +533,8 @@ HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUde
 	charge_end(&green, r ? 0 : green.bytes);
 	if (!r)
 		mark_primary(p, gpu, device);
+	if (!r && context)
+		green_made(*context, primary_context(p));
 	return r;
 }
 
@@ -542,10 +550,13 @@ HOOK CUresult cuGreenCtxDestroy(CUgreenCtx context)
 		return REAL(cuGreenCtxDestroy)(context);
 	gpu = row.gpu;
 	leaving = unmark_begin((CUdevice)row.other, false);
+	green_leaves(context);
 	charge_free_begin(&c, gpu, CHARGE_HIDDEN);
 	r = REAL(cuGreenCtxDestroy)(context);
-	if (r)
+	if (r) {
 		(void)row_put(ROW_CONTEXT, (uintptr_t)context, &row);
+		green_made(context, leaving.context);
+	}
 	primary_left(&c, (CUdevice)row.other, r, false);
 	unmark_end(&leaving, (CUdevice)row.other, r);
 	if (!r)

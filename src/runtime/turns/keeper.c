@@ -165,7 +165,6 @@ static void *keep(void *arg);
 /* .start is held. */
 static void start(struct turn_process *t)
 {
-	CUcontext context = NULL;
 	int gpu;
 
 	reach(t, turn_mode(t) == TURN_NONE ? FIRST_MS : AGAIN_MS);
@@ -175,8 +174,9 @@ static void start(struct turn_process *t)
 	}
 	/* One that was made before anybody told us of it. */
 	gpu = t->gate.gpu_count == 1 ? 0 : ledger_current_gpu();
-	if (gpu >= 0 && !REAL(cuCtxGetCurrent)(&context))
-		marks_add(&t->marks, context, (unsigned int)gpu, &t->gate.captures, true);
+	if (gpu >= 0)
+		marks_add(&t->marks, marks_current(), (unsigned int)gpu, &t->gate.captures,
+			true);
 	if (t->running)
 		return;
 	if (thread_start(keep, t)) {

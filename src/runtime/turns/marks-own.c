@@ -218,8 +218,8 @@ void marks_behind(struct marks *m, unsigned int gpu, CUstream stream, bool threa
 
 	/* It is read before .ended counts the submission: markers up to this one do not count it. */
 	w.after = atomic_load(&m->rings[gpu].placed);
-	if (!REAL(cuCtxGetCurrent)(&w.context) && w.context &&
-		!stream_captures(stream, thread_stream)) {
+	w.context = marks_current();
+	if (w.context && !stream_captures(stream, thread_stream)) {
 		w.stream = number_of(stream, thread_stream);
 		put(m, &w, stream, thread_stream);
 	}

@@ -74,11 +74,10 @@ unsigned int marks_wait_begins(struct marks *m, unsigned int gpu, CUstream strea
 	bool thread_stream)
 {
 	unsigned int mode = quiet_begin(), ret = 0;
+	CUcontext context = marks_current();
 	struct marks_wait *w = NULL;
-	CUcontext context = NULL;
 
-	if (!REAL(cuCtxGetCurrent)(&context) && context &&
-		!stream_captures(stream, thread_stream))
+	if (context && !stream_captures(stream, thread_stream))
 		w = claim(m, context);
 	if (w && make(w, context) && marks_record(w->before, stream, thread_stream)) {
 		slot_set_gpu(&w->slot, gpu);

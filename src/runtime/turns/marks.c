@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Contexts, and the markers in them. */
+#include "runtime/cuda/green.h"
 #include "runtime/cuda/quiet.h"
 #include "runtime/turns/marks-internal.h"
 
@@ -249,13 +250,17 @@ void marks_stays(struct marks *m, CUcontext context)
 	quiet_end(mode);
 }
 
-void marks_here(struct marks *m, unsigned int gpu, _Atomic uint32_t *captures)
+CUcontext marks_current(void)
 {
 	CUcontext context = NULL;
 
-	if (atomic_load_explicit(&m->rings[gpu].contexts, memory_order_relaxed) == 0 &&
-		!REAL(cuCtxGetCurrent)(&context))
-		marks_add(m, context, gpu, captures, true);
+	return REAL(cuCtxGetCurrent)(&context) ? NULL : green_primary(context);
+}
+
+void marks_here(struct marks *m, unsigned int gpu, _Atomic uint32_t *captures)
+{
+	if (atomic_load_explicit(&m->rings[gpu].contexts, memory_order_relaxed) == 0)
+		marks_add(m, marks_current(), gpu, captures, true);
 }
 
 /* ---- what has passed ---------------------------------------------------------------------------- */
@@ -507,14 +512,15 @@ void marks_submitted(struct marks *m, unsigned int gpu, _Atomic uint64_t *ended,
 	_Atomic uint32_t *captures, uint32_t apart)
 {
 	struct marks_ring *r = &m->rings[gpu];
-	CUcontext context = NULL;
+	CUcontext context;
 	unsigned int mode;
 
 	if (atomic_load(ended) - atomic_load(&r->last) < apart || !sys_trylock(&m->lock))
 		return;
 	if (atomic_load(ended) - atomic_load(&r->last) >= apart) {
 		mode = quiet_begin();
-		if (!REAL(cuCtxGetCurrent)(&context) && context && !marks_find(m, context))
+		context = marks_current();
+		if (context && !marks_find(m, context))
 			add_or_count(m, context, gpu, captures, true);
 		/* What goes wrong the keeper sees when it tries. */
 		(void)place_marker(m, gpu, ended, captures, 0);

@@ -7,7 +7,7 @@
  *
  * A marker of a GPU is an event recorded on each of its contexts. It is recorded when .ended was n, and
  * once all of its events have passed n submissions are done. No more are counted as done than are:
- * .ended is read before the events are recorded.
+ * .ended is read before the events are recorded. Green contexts are in those of their primary ones.
  *
  * A marker passes when all that was in its contexts is done, and while streams capture none can be
  * recorded (it would spoil the capture: 900, then 901). So beside a capture, and while a marker is stuck
@@ -130,7 +130,10 @@ void marks_leaves(struct marks *m, CUcontext context);
 void marks_gone(struct marks *m, CUcontext context);
 void marks_stays(struct marks *m, CUcontext context);
 
-/* The calling thread's context, if none of @gpu is known: it was made where nobody told us. */
+/* The calling thread's context, or that which its green one lives in; NULL: none. */
+CUcontext marks_current(void);
+
+/* That, if none of @gpu is known: it was made where nobody told us. */
 void marks_here(struct marks *m, unsigned int gpu, _Atomic uint32_t *captures);
 
 /* ---- markers ------------------------------------------------------------------------------------ */

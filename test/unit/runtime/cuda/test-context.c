@@ -4,6 +4,7 @@
 #include "lib/test.h"
 #include "runtime/cuda/memory-test.h"
 #include "runtime/cuda/fake-gate.h"
+#include "runtime/cuda/green.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -130,6 +131,11 @@ static void contexts__end_with_their_last_detach(void **state)
 	mt_in_child(attached);
 }
 
+static bool lives_in_primary(CUgreenCtx g)
+{
+	return green_primary((CUcontext)g) == (CUcontext)&md.primary_refs;
+}
+
 static void green(void)
 {
 	CUgreenCtx first, second;
@@ -139,9 +145,12 @@ static void green(void)
 	CHECK(!cuGreenCtxCreate(&first, NULL, 3, 0) && used() == 664 * MIB);
 	CHECK(!cuGreenCtxCreate(&second, NULL, 3, 0) && used() == 728 * MIB);
 	CHECK(page()->seen == 0 && held() == PRIMARY);
+	CHECK(lives_in_primary(first) && lives_in_primary(second));
 	md.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
 	CHECK(cuGreenCtxDestroy(first) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(lives_in_primary(first));
 	CHECK(!cuGreenCtxDestroy(first) && held() == PRIMARY);
+	CHECK(!lives_in_primary(first) && lives_in_primary(second));
 	CHECK(fake_gate_knows((CUcontext)&md.primary_refs));
 	compares = arbiter->compares;
 	CHECK(!cuGreenCtxDestroy(second) && !held() && arbiter->compares > compares);

@@ -325,6 +325,35 @@ static void marks__find_the_context_of_who_is_metered(void **state)
 	turn_test(metered_context, 1);
 }
 
+/* It is marked by its primary context, and takes no place. */
+static void green_contexts(void)
+{
+	for (int i = 0; i < 2 * MARKS_CONTEXTS; i++) {
+		td_green(0);
+		CHECK(submit(0)); /* known by who submits */
+		td_finish(0);
+		WAIT_FOR(idle());
+	}
+	tu_gate(A, 0, TURN_METERED);
+	for (int i = 0; i < 100; i++)
+		CHECK(submit_to(TD_STREAM, GATE_PASS));
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_begins();
+	CHECK(submit_to(TD_STREAM, GATE_PASS)); /* an event behind it */
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_ends();
+	CHECK(atomic_load(&process()->marks.rings[0].contexts) == 1);
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__see_ends_in_green_contexts(void **state)
+{
+	(void)state;
+	turn_test(green_contexts, 1);
+}
+
 static void crowd(void)
 {
 	CHECK(submit(0));
@@ -366,6 +395,7 @@ int main(void)
 		cmocka_unit_test(marks__tell_a_context_from_one_with_its_handle),
 		cmocka_unit_test(marks__find_the_context_of_who_submits),
 		cmocka_unit_test(marks__find_the_context_of_who_is_metered),
+		cmocka_unit_test(marks__see_ends_in_green_contexts),
 		cmocka_unit_test(marks__see_ends_in_more_contexts_than_there_are_places),
 	};
 

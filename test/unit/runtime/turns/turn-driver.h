@@ -39,6 +39,7 @@ void td_new(void);
 
 CUcontext td_context(int n);
 void td_current(int n); /* for the calling thread; -1: none */
+void td_green(int n);   /* the same: a green context that lives in context n */
 void td_destroy(int n); /* as the driver does in cuCtxDestroy */
 void td_create(int n);  /* another one with its handle */
 
