@@ -83,6 +83,16 @@ bool marks_is_leaving(struct marks *m, CUcontext context)
 	return c && c->leaving;
 }
 
+bool marks_hold(struct marks *m, CUcontext context)
+{
+	if (!sys_trylock(&m->lock))
+		return false;
+	if (!marks_is_leaving(m, context))
+		return true;
+	sys_unlock(&m->lock);
+	return false;
+}
+
 static unsigned long long id_of(CUcontext context)
 {
 	unsigned long long id = 0;

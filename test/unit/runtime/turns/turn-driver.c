@@ -196,6 +196,7 @@ static CUresult real_destroy(CUevent event)
 {
 	struct event *e = (struct event *)(void *)event;
 
+	atomic_fetch_add(&td.destroys, 1);
 	if (!atomic_load(&e->context))
 		atomic_fetch_add(&td.strangers, 1);
 	atomic_store(&e->context, 0);

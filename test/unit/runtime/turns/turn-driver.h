@@ -26,7 +26,7 @@ struct turn_driver {
 	_Atomic uint64_t submitted[TD_CONTEXTS], done[TD_CONTEXTS];
 	_Atomic uint64_t aside_submitted, aside_done; /* of context 0 */
 	/* What happened. */
-	_Atomic int records, queries, own_records, creates;
+	_Atomic int records, queries, own_records, creates, destroys;
 	_Atomic int spoiled;       /* captures */
 	_Atomic int strangers;     /* calls with a context or an event that is gone */
 	_Atomic int blocked_calls; /* in a mode that is not relaxed while somebody captures */
