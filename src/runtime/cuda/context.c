@@ -39,7 +39,6 @@ struct contexts {
 	struct primary {
 		_Atomic uint32_t state;
 		_Atomic uint64_t context;
-		_Atomic uint32_t held; /* times, by what went through our hooks */
 	} primaries[DEVICES_MAX];
 	struct {
 		_Atomic uint32_t live;
@@ -173,7 +172,6 @@ static void mark_primary(struct primary *p, int gpu, CUdevice device)
 	if (gpu < 0 || REAL(cuDevicePrimaryCtxRetain)(&context, device))
 		return;
 	atomic_store(&p->context, (uintptr_t)context);
-	(void)atomic_fetch_add(&p->held, 1); /* by the other one */
 	keeper_context(context, (unsigned int)gpu);
 	(void)REAL(cuDevicePrimaryCtxRelease_v2)(device);
 }
@@ -181,27 +179,20 @@ static void mark_primary(struct primary *p, int gpu, CUdevice device)
 /* A primary context that may go. */
 struct leaving {
 	struct primary *primary;
-	CUcontext context;
-	bool told; /* the keeper was, before it */
+	CUcontext context; /* the keeper was told of it */
 	bool reset;
 };
 
-/* Before it. It is the last one that ends the context; who retained it where no hook was is not counted,
- * so others may hold it still. @reset: it goes, whoever holds it. */
+/* Before it. The last one ends the context, which only the driver knows: of two that come at once neither can
+ * tell. @reset: it goes, whoever holds it. */
 static struct leaving unmark_begin(CUdevice device, bool reset)
 {
 	struct leaving l = { .primary = primary_of(device), .reset = reset };
-	uint32_t held;
 
 	if (!l.primary)
 		return l;
-	held = reset ? atomic_exchange(&l.primary->held, 0) : atomic_load(&l.primary->held);
-	while (!reset && held &&
-		!atomic_compare_exchange_weak(&l.primary->held, &held, held - 1))
-		;
 	l.context = primary_context(l.primary);
-	l.told = l.context && (reset || held <= 1);
-	if (l.told)
+	if (l.context)
 		keeper_context_leaves(l.context);
 	return l;
 }
@@ -209,12 +200,11 @@ static struct leaving unmark_begin(CUdevice device, bool reset)
 /* After it. That it is active may mean that another one has its handle since. */
 static void unmark_end(const struct leaving *l, CUdevice device, CUresult r)
 {
-	bool active = l->context && primary_active(device);
+	bool active;
 
-	if (l->primary && r && !l->reset)
-		(void)atomic_fetch_add(&l->primary->held, 1);
-	if (!l->context || (!l->told && active))
+	if (!l->context)
 		return;
+	active = primary_active(device);
 	if (!active || (l->reset && !r))
 		keeper_context_gone(l->context);
 	else
@@ -317,8 +307,6 @@ static CUresult retain(CUcontext *context, CUdevice device)
 	r = REAL(cuDevicePrimaryCtxRetain)(context, device);
 	if (!r && context)
 		atomic_store(&p->context, (uintptr_t)*context);
-	if (!r)
-		(void)atomic_fetch_add(&p->held, 1);
 	primary_end(p, &c, gpu, device, r);
 	mark(context, gpu, r);
 	return r;

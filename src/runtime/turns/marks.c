@@ -172,10 +172,8 @@ static struct marks_context *add(struct marks *m, CUcontext context, unsigned in
 	unsigned long long id = id_of(context);
 
 	/* One that is broken may be there again, after a reset that nobody told us of. */
-	if (c && !c->broken && c->gpu == gpu && c->id == id) {
-		c->leaving = false;
+	if (c && !c->broken && c->gpu == gpu && c->id == id)
 		return c;
-	}
 	if (c)
 		forget(m, c);
 	c = marks_find(m, NULL);
@@ -222,7 +220,7 @@ void marks_leaves(struct marks *m, CUcontext context)
 	sys_lock(&m->lock);
 	c = context ? marks_find(m, context) : NULL;
 	if (c)
-		c->leaving = true;
+		c->leaving++;
 	sys_unlock(&m->lock);
 }
 
@@ -253,7 +251,7 @@ void marks_stays(struct marks *m, CUcontext context)
 	sys_lock(&m->lock);
 	c = context ? marks_find(m, context) : NULL;
 	if (c && is_there(c))
-		c->leaving = false;
+		c->leaving -= c->leaving > 0;
 	else if (c) /* it went, and another one has its handle */
 		forget(m, c);
 	sys_unlock(&m->lock);

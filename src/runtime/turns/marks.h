@@ -58,7 +58,8 @@ struct marks_context {
 	unsigned long long id; /* the driver's: handles are used again. 0: it does not say */
 	unsigned int gpu;
 	bool broken; /* by an error that stays: nothing is in flight in it, nor will be */
-	bool leaving; /* is being destroyed: not to be touched, and what is in it may run still */
+	unsigned int
+		leaving; /* so many threads destroy it: not to be touched, and what is in it may run still */
 	bool made;    /* its events are there */
 	CUevent events[MARKS_PENDING];
 	bool set[MARKS_PENDING]; /* was recorded, and has not passed */
@@ -125,7 +126,8 @@ enum marks_result {
 void marks_add(struct marks *m, CUcontext context, unsigned int gpu, _Atomic uint32_t *captures,
 	bool early);
 
-/* Before it may go, and then either of the two. One that is not known is none of ours. */
+/* Before it may go, and then either of the two; several threads may be about it. One that is not known is none
+ * of ours. */
 void marks_leaves(struct marks *m, CUcontext context);
 void marks_gone(struct marks *m, CUcontext context);
 void marks_stays(struct marks *m, CUcontext context);

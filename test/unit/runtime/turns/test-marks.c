@@ -238,6 +238,44 @@ static void lives_on(void)
 	CHECK(atomic_load(&td.creates) == creates && !atomic_load(&td.strangers));
 }
 
+/* Two threads release it at once: it may go until neither is about it. */
+static void leaves_twice(void)
+{
+	int queries;
+
+	CHECK(submit(0));
+	WAIT_FOR(tu_seat(A, 0).busy && atomic_load(&td.records));
+	keeper_context_leaves(td_context(0));
+	keeper_context_leaves(td_context(0));
+	keeper_context_stays(td_context(0));
+	keeper_context(td_context(0), 0);
+	queries = atomic_load(&td.queries);
+	td_finish(0);
+	(void)usleep(20000);
+	CHECK(in_flight(0) == 1 && atomic_load(&td.queries) == queries);
+	keeper_context_stays(td_context(0));
+	WAIT_FOR(idle());
+	keeper_context_leaves(td_context(0));
+	keeper_context_leaves(td_context(0));
+	td_destroy(0);
+	keeper_context_gone(td_context(0));
+	td_create(0);
+	keeper_context(td_context(0), 0);
+	keeper_context_gone(td_context(0)); /* the second one, of what was there before */
+	CHECK(submit(0));
+	looks();
+	CHECK(in_flight(0) == 1);
+	td_finish(0);
+	WAIT_FOR(idle());
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__touch_no_context_that_any_thread_destroys(void **state)
+{
+	(void)state;
+	turn_test(leaves_twice, 1);
+}
+
 static void marks__keep_what_is_in_a_context_that_lives_on(void **state)
 {
 	(void)state;
@@ -392,6 +430,7 @@ int main(void)
 		cmocka_unit_test(marks__take_nothing_for_done_for_an_error_that_passes),
 		cmocka_unit_test(marks__take_work_for_over_where_its_context_is),
 		cmocka_unit_test(marks__keep_what_is_in_a_context_that_lives_on),
+		cmocka_unit_test(marks__touch_no_context_that_any_thread_destroys),
 		cmocka_unit_test(marks__tell_a_context_from_one_with_its_handle),
 		cmocka_unit_test(marks__find_the_context_of_who_submits),
 		cmocka_unit_test(marks__find_the_context_of_who_is_metered),
