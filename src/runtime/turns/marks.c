@@ -181,7 +181,6 @@ static struct marks_context *add(struct marks *m, CUcontext context, unsigned in
 		return NULL;
 	*c = (struct marks_context){ .context = context, .id = id, .gpu = gpu };
 	(void)atomic_fetch_add(&m->rings[gpu].contexts, 1);
-	m->rings[gpu].had = true;
 	return c;
 }
 
@@ -480,9 +479,9 @@ static enum marks_result place_marker(struct marks *m, unsigned int gpu,
 	unsigned int place = number % MARKS_PENDING;
 	enum marks_answer a;
 
-	/* Behind one that is stuck another one tells nothing. Where no context was ever known, work may
-	 * be in one that is not. */
-	if (number - r->passed == MARKS_PENDING || atomic_load(&r->stuck) || !r->had ||
+	/* Behind one that is stuck another one tells nothing. Where no context is known there is no work: who
+	 * submits without one is refused by the driver. */
+	if (number - r->passed == MARKS_PENDING || atomic_load(&r->stuck) ||
 		(others && !may_risk(m, gpu, others, target)))
 		return MARKS_LATER;
 	a = record(m, gpu, place);

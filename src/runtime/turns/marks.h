@@ -91,7 +91,6 @@ struct marks_ring {
 	_Atomic uint64_t placed;                /* the last that was */
 	_Atomic uint64_t last;                  /* its target */
 	_Atomic uint32_t contexts;              /* that are known, and not broken */
-	bool had;                               /* contexts */
 	struct kinds kinds;
 	/* Stuck. */
 	uint64_t watched, due_ns; /* a marker, and when it is expected to pass at the latest */

@@ -337,6 +337,32 @@ static void marks__find_the_context_of_who_submits(void **state)
 	turn_test(unknown_contexts, 2);
 }
 
+/* Without one the driver refuses it. */
+static void no_context(void)
+{
+	struct turn_gpu_page *g;
+
+	td_current(-1);
+	for (int i = 0; i < 3; i++) {
+		g = gate_begin(NULL, 0);
+		gate_end(g);
+	}
+	WAIT_FOR(idle());
+	td_current(0);
+	CHECK(submit(0));
+	looks();
+	CHECK(in_flight(0) == 1);
+	td_finish(0);
+	WAIT_FOR(idle());
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__take_what_has_no_context_for_over(void **state)
+{
+	(void)state;
+	turn_test(no_context, 1);
+}
+
 /* One of another thread's, beside one that is known. */
 static void metered_context(void)
 {
@@ -433,6 +459,7 @@ int main(void)
 		cmocka_unit_test(marks__touch_no_context_that_any_thread_destroys),
 		cmocka_unit_test(marks__tell_a_context_from_one_with_its_handle),
 		cmocka_unit_test(marks__find_the_context_of_who_submits),
+		cmocka_unit_test(marks__take_what_has_no_context_for_over),
 		cmocka_unit_test(marks__find_the_context_of_who_is_metered),
 		cmocka_unit_test(marks__see_ends_in_green_contexts),
 		cmocka_unit_test(marks__see_ends_in_more_contexts_than_there_are_places),
