@@ -78,7 +78,7 @@ struct entry {
 	struct turn_gpu_page *p;
 	unsigned int gpu;
 	bool pass;
-	bool stalled;     /* METERED held it for long enough, and the gate was not closed since */
+	bool stalled; /* METERED held it for long enough, and the gate was not closed since */
 	bool waits, held; /* is counted in .waiters, in .held */
 	bool rang;        /* took the bell away, and has not said so */
 	bool metered;     /* went by METERED */
@@ -441,10 +441,8 @@ void gate_capture_begins(void)
 	if (atomic_load_explicit(&link_off, memory_order_relaxed))
 		return;
 	t = turn_process();
-	if (t) {
-		marks_capture_begins(&t->marks, atomic_load(&t->page), t->gate.gpu_count,
-			&t->gate.captures);
-	}
+	if (t)
+		marks_capture_begins(&t->marks, &t->gate.captures);
 	errno = e;
 }
 

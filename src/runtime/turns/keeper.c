@@ -51,6 +51,8 @@ static void arrive(struct turn_process *t, const struct own_fd *fd)
 	atomic_store(&t->gone, false);
 	if (!atomic_load(&t->page)) {
 		t->gate.gpu_count = t->link.page->gpu_count;
+		t->marks.gpus = t->gate.gpu_count;
+		atomic_store(&t->marks.page, t->link.page);
 		atomic_store(&t->page, t->link.page);
 	}
 	(void)atomic_fetch_add(&t->registered, 1);

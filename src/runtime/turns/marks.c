@@ -184,6 +184,8 @@ static struct marks_context *add(struct marks *m, CUcontext context, unsigned in
 	return c;
 }
 
+static void count_capture(struct marks *m, _Atomic uint32_t *captures);
+
 static void add_or_count(struct marks *m, CUcontext context, unsigned int gpu,
 	_Atomic uint32_t *captures, bool early)
 {
@@ -194,8 +196,11 @@ static void add_or_count(struct marks *m, CUcontext context, unsigned int gpu,
 	if (c || m->full)
 		return;
 	m->full = true;
-	if (!m->strange)
-		(void)atomic_fetch_add(captures, 1);
+	if (m->strange)
+		return;
+	m->risk_wait_ns = MARKS_RISK_NS;
+	m->risk_ns = sys_now_ns() + m->risk_wait_ns;
+	count_capture(m, captures);
 }
 
 void marks_add(struct marks *m, CUcontext context, unsigned int gpu, _Atomic uint32_t *captures,
@@ -441,14 +446,14 @@ static void forget_place(struct marks *m, unsigned int gpu, unsigned int place)
 
 /*
  * Whether a marker may be recorded beside @captures, of which one is that which stands for all that nobody
- * tells us of: if there are submissions up to @target with no event of their own, and it is long ago. The
- * lock is held.
+ * tells us of, or for contexts that have no place: if there are submissions up to @target with no event of their
+ * own, and it is long ago. The lock is held.
  */
 static bool may_risk(struct marks *m, unsigned int gpu, uint32_t captures, uint64_t target)
 {
 	bool pending;
 
-	if (captures != 1 || !m->strange || m->full || sys_now_ns() < m->risk_ns ||
+	if (captures != 1 || !(m->strange || m->full) || sys_now_ns() < m->risk_ns ||
 		marks_look_at_own(m, gpu, &pending) != PASSED || pending ||
 		known(&m->rings[gpu]) >= target)
 		return false;
@@ -536,22 +541,28 @@ void marks_submitted(struct marks *m, unsigned int gpu, _Atomic uint64_t *ended,
 	sys_unlock(&m->lock);
 }
 
-void marks_capture_begins(struct marks *m, struct turn_page *page, uint32_t gpus,
-	_Atomic uint32_t *captures)
+/* From then on no marker is recorded; before that all work has one. Who submits and does not see it is counted
+ * by that, or is about to submit at this moment. The lock is held. */
+static void count_capture(struct marks *m, _Atomic uint32_t *captures)
 {
-	unsigned int mode = quiet_begin();
+	struct turn_page *page = atomic_load(&m->page);
 
-	sys_lock(&m->lock);
-	/* Counted first: who submits and does not see it is counted by the marker, or is about to
-	 * submit at this moment. */
 	(void)atomic_fetch_add(captures, 1);
-	for (uint32_t i = 0; page && i < gpus; i++) {
+	for (uint32_t i = 0; page && i < m->gpus; i++) {
 		_Atomic uint64_t *ended = &page->gpus[i].ended;
 
 		/* Only the keeper looks what has passed: with all places taken there is none. */
 		if (atomic_load(ended) != atomic_load(&m->rings[i].last))
 			(void)place_marker(m, i, ended, captures, 1);
 	}
+}
+
+void marks_capture_begins(struct marks *m, _Atomic uint32_t *captures)
+{
+	unsigned int mode = quiet_begin();
+
+	sys_lock(&m->lock);
+	count_capture(m, captures);
 	sys_unlock(&m->lock);
 	quiet_end(mode);
 }

@@ -19,8 +19,8 @@
  *
  * A capture that nobody told us of (by a function that is newer than this) shows when a marker is refused:
  * from then on there are none, but events behind all submissions; as where there are more contexts than
- * we have places for. What was in flight at that moment has none: for that a marker is risked again,
- * seldom.
+ * we have places for, though there a marker is placed before. What was in flight at that moment has none: for
+ * that a marker is risked again, seldom.
  *
  * Parked. A stream may wait for what another thread or another process does: for a value, a semaphore, a
  * host function. So there is an event before each such wait and one behind it. Where the first marker is stuck,
@@ -60,7 +60,7 @@ struct marks_context {
 	bool broken; /* by an error that stays: nothing is in flight in it, nor will be */
 	unsigned int
 		leaving; /* so many threads destroy it: not to be touched, and what is in it may run still */
-	bool made;    /* its events are there */
+	bool made; /* its events are there */
 	CUevent events[MARKS_PENDING];
 	bool set[MARKS_PENDING]; /* was recorded, and has not passed */
 };
@@ -101,6 +101,8 @@ struct marks_ring {
 
 struct marks {
 	struct sys_lock lock;
+	_Atomic(struct turn_page *) page; /* set once, when there is one */
+	uint32_t gpus;                    /* of .page, written before it */
 	struct marks_context contexts[MARKS_CONTEXTS];
 	struct marks_ring rings[SLICE_GPUS_MAX];
 	struct marks_own own[MARKS_OWN];
@@ -141,10 +143,9 @@ void marks_here(struct marks *m, unsigned int gpu, _Atomic uint32_t *captures);
 
 /*
  * Counts one capture more in @captures, before it begins: from then on no marker is recorded. What is in
- * flight gets its marker first. @page: NULL: there is none yet. Thread: any.
+ * flight gets its marker first. Thread: any.
  */
-void marks_capture_begins(struct marks *m, struct turn_page *page, uint32_t gpus,
-	_Atomic uint32_t *captures);
+void marks_capture_begins(struct marks *m, _Atomic uint32_t *captures);
 
 /* Looks at the markers of @gpu. *done: submissions that are known to be done, if more than it says.
  * @each_ns: that one takes, as it seems. The thread is in the relaxed capture mode. Thread: the keeper. */

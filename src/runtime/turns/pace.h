@@ -40,7 +40,8 @@ struct pace {
 	struct pace_sample {
 		uint64_t took_ns, n;
 	} samples[PACE_SAMPLES]; /* of the last markers, which that is from */
-	uint64_t measured_ns[PACE_SAMPLES]; /* of one: as above, but only what was seen to end */
+	uint64_t
+		measured_ns[PACE_SAMPLES]; /* of one: as above, but only what was seen to end */
 	unsigned int next;
 	uint64_t
 		from_ns; /* when the work that is measured now began: the last end seen, or later */

@@ -445,6 +445,61 @@ static void marks__see_ends_in_more_contexts_than_there_are_places(void **state)
 	turn_test(crowd, 1);
 }
 
+/* Without a keeper, so that nobody else places a marker. */
+static struct {
+	struct marks marks;
+	struct turn_page page;
+	_Atomic uint32_t captures;
+	uint64_t done;
+} lone;
+
+/* One is in flight when a context comes that there is no place for. */
+static void crowd_comes(int error)
+{
+	struct turn_gpu_page *p = &lone.page.gpus[0];
+
+	memset(&lone, 0, sizeof(lone));
+	lone.marks.gpus = 1;
+	atomic_store(&lone.marks.page, &lone.page);
+	for (int i = 0; i < MARKS_CONTEXTS; i++)
+		marks_add(&lone.marks, td_context(i), 0, &lone.captures, false);
+	atomic_store(&p->begun, 1);
+	td_submit(0);
+	atomic_store(&p->ended, 1);
+	atomic_store(&td.error, error);
+	marks_add(&lone.marks, td_context(MARKS_CONTEXTS), 0, &lone.captures, false);
+	atomic_store(&td.error, 0);
+	CHECK(atomic_load(&lone.captures) == 1);
+	CHECK(marks_look(&lone.marks, 0, p, 1, 1, &lone.done) == MARKS_OK && !lone.done);
+	td_finish(0);
+	CHECK(marks_look(&lone.marks, 0, p, 2, 1, &lone.done) == MARKS_OK);
+}
+
+static enum marks_result lone_places(void)
+{
+	return marks_place(&lone.marks, 0, &lone.page.gpus[0].ended, &lone.captures,
+		&lone.done);
+}
+
+static void crowd_at_work(void)
+{
+	crowd_comes(0);
+	CHECK(lone.done == 1);
+	CHECK(lone_places() == MARKS_LATER);
+	/* No marker was to be had then: one is later. */
+	crowd_comes(CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(lone.done == 0);
+	WAIT_FOR(lone_places() == MARKS_OK);
+	CHECK(marks_look(&lone.marks, 0, &lone.page.gpus[0], 3, 1, &lone.done) == MARKS_OK);
+	CHECK(lone.done == 1 && !atomic_load(&td.strangers));
+}
+
+static void marks__see_the_end_of_what_was_there_before_a_crowd(void **state)
+{
+	(void)state;
+	turn_test(crowd_at_work, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -463,6 +518,7 @@ int main(void)
 		cmocka_unit_test(marks__find_the_context_of_who_is_metered),
 		cmocka_unit_test(marks__see_ends_in_green_contexts),
 		cmocka_unit_test(marks__see_ends_in_more_contexts_than_there_are_places),
+		cmocka_unit_test(marks__see_the_end_of_what_was_there_before_a_crowd),
 	};
 
 	return cmocka_run_group_tests_name("marks", tests, turn_test_setup, turn_test_teardown);
