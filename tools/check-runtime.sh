@@ -11,8 +11,8 @@ if [[ ${1-} == --help || $# -ne 3 ]]; then
 
 		NAMES: the list that the library was made from (src/runtime/forward/). Checks: it exports
 		these names, dlopen, dlmopen and its spare symbols, and nothing else; needs libc only, in
-		no newer version than CentOS 7 has; runs nothing when it is loaded; has next to no
-		thread-local storage; imports nothing of the dl* family; entry points have 16 bytes; the
+		no newer version than CentOS 7 has; runs nothing when it is loaded; is never unloaded; has
+		next to no thread-local storage; imports nothing of the dl* family; entry points have 16 bytes; the
 		tables that are corrected in place share no page with code, and the spare symbols are
 		the last of their bucket.
 	EOF
@@ -35,6 +35,7 @@ done < <(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")
 for tag in INIT FINI INIT_ARRAY FINI_ARRAY PREINIT_ARRAY TEXTREL RPATH RUNPATH; do
 	[[ $dynamic != *"($tag)"* ]] || complain "has $tag"
 done
+grep -q '(FLAGS_1).*NODELETE' <<<"$dynamic" || complain "may be unloaded, with a thread of its own in it"
 
 listed=$({
 	sed 's/#.*//' "$names" | awk 'NF { print $1 }'

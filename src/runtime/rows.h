@@ -26,6 +26,7 @@ enum row_kind {
 	ROW_EXTERNAL,
 	ROW_IPC,
 	ROW_CONTEXT,
+	ROW_GREEN,   /* key: a green context's handle as a context (cuda/green.h) */
 	ROW_CAPTURE, /* key: a stream that captures; .count of them (cuda/work/capture.c) */
 };
 

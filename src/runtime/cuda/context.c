@@ -17,6 +17,7 @@
 #include "runtime/cuda/memory/array-chunk.h"
 #include "runtime/cuda/work/capture.h"
 #include "runtime/cuda/device.h"
+#include "runtime/cuda/green.h"
 #include "runtime/cuda/memory/lump.h"
 #include "runtime/ledger.h"
 #include "runtime/rows.h"
@@ -38,7 +39,6 @@ struct contexts {
 	struct primary {
 		_Atomic uint32_t state;
 		_Atomic uint64_t context;
-		_Atomic uint32_t held; /* times, by what went through our hooks */
 	} primaries[DEVICES_MAX];
 	struct {
 		_Atomic uint32_t live;
@@ -121,6 +121,12 @@ static bool primary_active(CUdevice device)
 	return !REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) && active;
 }
 
+static CUcontext primary_context(const struct primary *p)
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
+	return (CUcontext)(uintptr_t)atomic_load(&p->context);
+}
+
 /* What went with a context. */
 static void release_row(enum row_kind kind, uint64_t key, const struct row *row, void *arg)
 {
@@ -166,7 +172,6 @@ static void mark_primary(struct primary *p, int gpu, CUdevice device)
 	if (gpu < 0 || REAL(cuDevicePrimaryCtxRetain)(&context, device))
 		return;
 	atomic_store(&p->context, (uintptr_t)context);
-	(void)atomic_fetch_add(&p->held, 1); /* by the other one */
 	keeper_context(context, (unsigned int)gpu);
 	(void)REAL(cuDevicePrimaryCtxRelease_v2)(device);
 }
@@ -174,28 +179,20 @@ static void mark_primary(struct primary *p, int gpu, CUdevice device)
 /* A primary context that may go. */
 struct leaving {
 	struct primary *primary;
-	CUcontext context;
-	bool told; /* the keeper was, before it */
+	CUcontext context; /* the keeper was told of it */
 	bool reset;
 };
 
-/* Before it. It is the last one that ends the context; who retained it where no hook was is not counted,
- * so others may hold it still. @reset: it goes, whoever holds it. */
+/* Before it. The last one ends the context, which only the driver knows: of two that come at once neither can
+ * tell. @reset: it goes, whoever holds it. */
 static struct leaving unmark_begin(CUdevice device, bool reset)
 {
 	struct leaving l = { .primary = primary_of(device), .reset = reset };
-	uint32_t held;
 
 	if (!l.primary)
 		return l;
-	held = reset ? atomic_exchange(&l.primary->held, 0) : atomic_load(&l.primary->held);
-	while (!reset && held &&
-		!atomic_compare_exchange_weak(&l.primary->held, &held, held - 1))
-		;
-	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
-	l.context = (CUcontext)(uintptr_t)atomic_load(&l.primary->context);
-	l.told = l.context && (reset || held <= 1);
-	if (l.told)
+	l.context = primary_context(l.primary);
+	if (l.context)
 		keeper_context_leaves(l.context);
 	return l;
 }
@@ -203,12 +200,11 @@ static struct leaving unmark_begin(CUdevice device, bool reset)
 /* After it. That it is active may mean that another one has its handle since. */
 static void unmark_end(const struct leaving *l, CUdevice device, CUresult r)
 {
-	bool active = l->context && primary_active(device);
+	bool active;
 
-	if (l->primary && r && !l->reset)
-		(void)atomic_fetch_add(&l->primary->held, 1);
-	if (!l->context || (!l->told && active))
+	if (!l->context)
 		return;
+	active = primary_active(device);
 	if (!active || (l->reset && !r))
 		keeper_context_gone(l->context);
 	else
@@ -311,8 +307,6 @@ static CUresult retain(CUcontext *context, CUdevice device)
 	r = REAL(cuDevicePrimaryCtxRetain)(context, device);
 	if (!r && context)
 		atomic_store(&p->context, (uintptr_t)*context);
-	if (!r)
-		(void)atomic_fetch_add(&p->held, 1);
 	primary_end(p, &c, gpu, device, r);
 	mark(context, gpu, r);
 	return r;
@@ -527,6 +521,8 @@ HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUde
 	charge_end(&green, r ? 0 : green.bytes);
 	if (!r)
 		mark_primary(p, gpu, device);
+	if (!r && context)
+		green_made(*context, primary_context(p));
 	return r;
 }
 
@@ -542,10 +538,13 @@ HOOK CUresult cuGreenCtxDestroy(CUgreenCtx context)
 		return REAL(cuGreenCtxDestroy)(context);
 	gpu = row.gpu;
 	leaving = unmark_begin((CUdevice)row.other, false);
+	green_leaves(context);
 	charge_free_begin(&c, gpu, CHARGE_HIDDEN);
 	r = REAL(cuGreenCtxDestroy)(context);
-	if (r)
+	if (r) {
 		(void)row_put(ROW_CONTEXT, (uintptr_t)context, &row);
+		green_made(context, leaving.context);
+	}
 	primary_left(&c, (CUdevice)row.other, r, false);
 	unmark_end(&leaving, (CUdevice)row.other, r);
 	if (!r)

@@ -78,6 +78,7 @@ struct entry {
 	struct turn_gpu_page *p;
 	unsigned int gpu;
 	bool pass;
+	bool stalled; /* METERED held it for long enough, and the gate was not closed since */
 	bool waits, held; /* is counted in .waiters, in .held */
 	bool rang;        /* took the bell away, and has not said so */
 	bool metered;     /* went by METERED */
@@ -174,7 +175,7 @@ static void wait_metered(struct entry *e, uint32_t meter)
 	}
 	until = e->held_ns + atomic_load(&e->g->stall_ns);
 	if (from >= until) {
-		e->pass = true;
+		e->stalled = true;
 		return;
 	}
 	sys_futex_wait(&e->g->meter, meter,
@@ -221,13 +222,14 @@ static bool has_room(const struct entry *e, uint64_t begun, uint64_t work)
 static bool meter_in(struct entry *e, uint64_t begun)
 {
 	struct kinds *k = turn_kinds(e->t, e->gpu);
+	bool pass = e->pass || e->stalled;
 	uint64_t work;
 
 	if (e->several)
-		return e->pass || has_room(e, begun, atomic_load(&k->begun_ns));
+		return pass || has_room(e, begun, atomic_load(&k->begun_ns));
 	e->cost = kinds_cost(k, e->kind);
 	work = kinds_begin(k, e->cost);
-	if (e->pass || has_room(e, begun, work))
+	if (pass || has_room(e, begun, work))
 		return true;
 	kinds_take_back(k, e->cost);
 	return false;
@@ -249,6 +251,7 @@ static bool enter(struct entry *e)
 		if (mode == TURN_AWAY)
 			w = atomic_load(&e->g->alone);
 		state = w & TURN_STATE;
+		e->stalled = e->stalled && state != TURN_CLOSED;
 		e->metered = state == TURN_METERED;
 		if (e->metered ? meter_in(e, begun) : e->pass || state == TURN_OPEN)
 			return true;
@@ -438,10 +441,8 @@ void gate_capture_begins(void)
 	if (atomic_load_explicit(&link_off, memory_order_relaxed))
 		return;
 	t = turn_process();
-	if (t) {
-		marks_capture_begins(&t->marks, atomic_load(&t->page), t->gate.gpu_count,
-			&t->gate.captures);
-	}
+	if (t)
+		marks_capture_begins(&t->marks, &t->gate.captures);
 	errno = e;
 }
 

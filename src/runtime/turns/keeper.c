@@ -51,6 +51,8 @@ static void arrive(struct turn_process *t, const struct own_fd *fd)
 	atomic_store(&t->gone, false);
 	if (!atomic_load(&t->page)) {
 		t->gate.gpu_count = t->link.page->gpu_count;
+		t->marks.gpus = t->gate.gpu_count;
+		atomic_store(&t->marks.page, t->link.page);
 		atomic_store(&t->page, t->link.page);
 	}
 	(void)atomic_fetch_add(&t->registered, 1);
@@ -165,7 +167,6 @@ static void *keep(void *arg);
 /* .start is held. */
 static void start(struct turn_process *t)
 {
-	CUcontext context = NULL;
 	int gpu;
 
 	reach(t, turn_mode(t) == TURN_NONE ? FIRST_MS : AGAIN_MS);
@@ -175,8 +176,9 @@ static void start(struct turn_process *t)
 	}
 	/* One that was made before anybody told us of it. */
 	gpu = t->gate.gpu_count == 1 ? 0 : ledger_current_gpu();
-	if (gpu >= 0 && !REAL(cuCtxGetCurrent)(&context))
-		marks_add(&t->marks, context, (unsigned int)gpu, &t->gate.captures, true);
+	if (gpu >= 0)
+		marks_add(&t->marks, marks_current(), (unsigned int)gpu, &t->gate.captures,
+			true);
 	if (t->running)
 		return;
 	if (thread_start(keep, t)) {

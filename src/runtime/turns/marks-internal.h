@@ -27,6 +27,9 @@ bool marks_record(CUevent event, CUstream stream, bool thread_stream);
 struct marks_context *marks_find(struct marks *m, CUcontext context);
 /* Whether it is not to be touched now. */
 bool marks_is_leaving(struct marks *m, CUcontext context);
+/* Takes the lock, so that it does not go meanwhile, where that can be had at once. False: it is not, or the
+ * context is leaving. */
+bool marks_hold(struct marks *m, CUcontext context);
 
 /* Looks at the events behind single submissions. *pending: there are some, or are about to be. */
 enum marks_answer marks_look_at_own(struct marks *m, unsigned int gpu, bool *pending);

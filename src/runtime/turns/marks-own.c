@@ -167,10 +167,15 @@ static struct marks_own *claim(struct marks *m, const struct wish *w, bool *shar
 }
 
 /* One of @w->context in a slot that was free. */
-static bool make(struct marks_own *o, const struct wish *w)
+static bool make(struct marks *m, struct marks_own *o, const struct wish *w)
 {
-	if (o->event && slot_context(&o->slot) != w->context) {
+	CUcontext was = slot_context(&o->slot);
+
+	if (o->event && was != w->context) {
+		if (!marks_hold(m, was))
+			return false;
 		(void)REAL(cuEventDestroy_v2)(o->event);
+		sys_unlock(&m->lock);
 		o->event = NULL;
 	}
 	slot_set_context(&o->slot, w->context);
@@ -195,7 +200,7 @@ static void put(struct marks *m, const struct wish *w, CUstream stream, bool thr
 	o = claim(m, w, &shared);
 	if (!o)
 		return;
-	if (!shared && !make(o, w)) {
+	if (!shared && !make(m, o, w)) {
 		slot_give(&o->slot, SLOT_FREE);
 	} else if (!marks_record(o->event, stream, thread_stream)) {
 		slot_give(&o->slot, shared ? SLOT_SET : SLOT_FREE);
@@ -218,8 +223,8 @@ void marks_behind(struct marks *m, unsigned int gpu, CUstream stream, bool threa
 
 	/* It is read before .ended counts the submission: markers up to this one do not count it. */
 	w.after = atomic_load(&m->rings[gpu].placed);
-	if (!REAL(cuCtxGetCurrent)(&w.context) && w.context &&
-		!stream_captures(stream, thread_stream)) {
+	w.context = marks_current();
+	if (w.context && !stream_captures(stream, thread_stream)) {
 		w.stream = number_of(stream, thread_stream);
 		put(m, &w, stream, thread_stream);
 	}

@@ -28,19 +28,33 @@ static bool is_over(struct marks_wait *w)
 	return a == PASSED || a == GONE || a == BROKEN;
 }
 
-/* First one that is free and has events of that context, then any that is free, then one that is over. */
-enum { OF_CONTEXT, ANY, OVER_OF_CONTEXT, PASSES };
+/* Of another context than the calling thread's. */
+static bool is_over_elsewhere(struct marks *m, struct marks_wait *w)
+{
+	bool ret;
+
+	if (!marks_hold(m, slot_context(&w->slot)))
+		return false;
+	ret = is_over(w);
+	sys_unlock(&m->lock);
+	return ret;
+}
+
+/* First those that have events of that context: one that is free, one that is over; then of any. */
+enum { OF_CONTEXT, OVER_OF_CONTEXT, ANY, OVER_OF_ANY, PASSES };
 
 /* Claims it, if it is one for that pass. */
-static bool try(struct marks_wait *w, CUcontext context, unsigned int pass)
+static bool try(struct marks *m, struct marks_wait *w, CUcontext context, unsigned int pass)
 {
-	enum slot_state state = pass == OVER_OF_CONTEXT ? SLOT_SET : SLOT_FREE;
+	bool set = pass == OVER_OF_CONTEXT || pass == OVER_OF_ANY;
+	enum slot_state state = set ? SLOT_SET : SLOT_FREE;
+	bool its = pass == OF_CONTEXT || pass == OVER_OF_CONTEXT;
 
-	if (slot_look(&w->slot) != state ||
-		(pass != ANY && slot_context(&w->slot) != context) ||
+	if (slot_look(&w->slot) != state || (its && slot_context(&w->slot) != context) ||
 		!slot_take(&w->slot, state))
 		return false;
-	if (pass != OVER_OF_CONTEXT || (slot_context(&w->slot) == context && is_over(w)))
+	if (!set || (slot_context(&w->slot) == context ? is_over(w)
+						       : !its && is_over_elsewhere(m, w)))
 		return true;
 	slot_give(&w->slot, state);
 	return false;
@@ -51,19 +65,24 @@ static struct marks_wait *claim(struct marks *m, CUcontext context)
 {
 	for (unsigned int pass = 0; pass < PASSES; pass++)
 		for (unsigned int i = 0; i < MARKS_WAITS; i++)
-			if (try(&m->waits[i], context, pass))
+			if (try(m, &m->waits[i], context, pass))
 				return &m->waits[i];
 	return NULL;
 }
 
 /* Both, of @context. */
-static bool make(struct marks_wait *w, CUcontext context)
+static bool make(struct marks *m, struct marks_wait *w, CUcontext context)
 {
-	if (slot_context(&w->slot) != context) {
+	CUcontext was = slot_context(&w->slot);
+
+	if (was && was != context) {
+		if (!marks_hold(m, was))
+			return false;
 		if (w->before)
 			(void)REAL(cuEventDestroy_v2)(w->before);
 		if (w->behind)
 			(void)REAL(cuEventDestroy_v2)(w->behind);
+		sys_unlock(&m->lock);
 		forget(w);
 	}
 	slot_set_context(&w->slot, context);
@@ -74,13 +93,12 @@ unsigned int marks_wait_begins(struct marks *m, unsigned int gpu, CUstream strea
 	bool thread_stream)
 {
 	unsigned int mode = quiet_begin(), ret = 0;
+	CUcontext context = marks_current();
 	struct marks_wait *w = NULL;
-	CUcontext context = NULL;
 
-	if (!REAL(cuCtxGetCurrent)(&context) && context &&
-		!stream_captures(stream, thread_stream))
+	if (context && !stream_captures(stream, thread_stream))
 		w = claim(m, context);
-	if (w && make(w, context) && marks_record(w->before, stream, thread_stream)) {
+	if (w && make(m, w, context) && marks_record(w->before, stream, thread_stream)) {
 		slot_set_gpu(&w->slot, gpu);
 		ret = (unsigned int)(w - m->waits) + 1;
 	} else if (w) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Contexts, and the markers in them. */
+#include "runtime/cuda/green.h"
 #include "runtime/cuda/quiet.h"
 #include "runtime/turns/marks-internal.h"
 
@@ -82,6 +83,16 @@ bool marks_is_leaving(struct marks *m, CUcontext context)
 	return c && c->leaving;
 }
 
+bool marks_hold(struct marks *m, CUcontext context)
+{
+	if (!sys_trylock(&m->lock))
+		return false;
+	if (!marks_is_leaving(m, context))
+		return true;
+	sys_unlock(&m->lock);
+	return false;
+}
+
 static unsigned long long id_of(CUcontext context)
 {
 	unsigned long long id = 0;
@@ -161,10 +172,8 @@ static struct marks_context *add(struct marks *m, CUcontext context, unsigned in
 	unsigned long long id = id_of(context);
 
 	/* One that is broken may be there again, after a reset that nobody told us of. */
-	if (c && !c->broken && c->gpu == gpu && c->id == id) {
-		c->leaving = false;
+	if (c && !c->broken && c->gpu == gpu && c->id == id)
 		return c;
-	}
 	if (c)
 		forget(m, c);
 	c = marks_find(m, NULL);
@@ -172,9 +181,10 @@ static struct marks_context *add(struct marks *m, CUcontext context, unsigned in
 		return NULL;
 	*c = (struct marks_context){ .context = context, .id = id, .gpu = gpu };
 	(void)atomic_fetch_add(&m->rings[gpu].contexts, 1);
-	m->rings[gpu].had = true;
 	return c;
 }
+
+static void count_capture(struct marks *m, _Atomic uint32_t *captures);
 
 static void add_or_count(struct marks *m, CUcontext context, unsigned int gpu,
 	_Atomic uint32_t *captures, bool early)
@@ -186,8 +196,11 @@ static void add_or_count(struct marks *m, CUcontext context, unsigned int gpu,
 	if (c || m->full)
 		return;
 	m->full = true;
-	if (!m->strange)
-		(void)atomic_fetch_add(captures, 1);
+	if (m->strange)
+		return;
+	m->risk_wait_ns = MARKS_RISK_NS;
+	m->risk_ns = sys_now_ns() + m->risk_wait_ns;
+	count_capture(m, captures);
 }
 
 void marks_add(struct marks *m, CUcontext context, unsigned int gpu, _Atomic uint32_t *captures,
@@ -211,7 +224,7 @@ void marks_leaves(struct marks *m, CUcontext context)
 	sys_lock(&m->lock);
 	c = context ? marks_find(m, context) : NULL;
 	if (c)
-		c->leaving = true;
+		c->leaving++;
 	sys_unlock(&m->lock);
 }
 
@@ -242,20 +255,24 @@ void marks_stays(struct marks *m, CUcontext context)
 	sys_lock(&m->lock);
 	c = context ? marks_find(m, context) : NULL;
 	if (c && is_there(c))
-		c->leaving = false;
+		c->leaving -= c->leaving > 0;
 	else if (c) /* it went, and another one has its handle */
 		forget(m, c);
 	sys_unlock(&m->lock);
 	quiet_end(mode);
 }
 
-void marks_here(struct marks *m, unsigned int gpu, _Atomic uint32_t *captures)
+CUcontext marks_current(void)
 {
 	CUcontext context = NULL;
 
-	if (atomic_load_explicit(&m->rings[gpu].contexts, memory_order_relaxed) == 0 &&
-		!REAL(cuCtxGetCurrent)(&context))
-		marks_add(m, context, gpu, captures, true);
+	return REAL(cuCtxGetCurrent)(&context) ? NULL : green_primary(context);
+}
+
+void marks_here(struct marks *m, unsigned int gpu, _Atomic uint32_t *captures)
+{
+	if (atomic_load_explicit(&m->rings[gpu].contexts, memory_order_relaxed) == 0)
+		marks_add(m, marks_current(), gpu, captures, true);
 }
 
 /* ---- what has passed ---------------------------------------------------------------------------- */
@@ -429,14 +446,14 @@ static void forget_place(struct marks *m, unsigned int gpu, unsigned int place)
 
 /*
  * Whether a marker may be recorded beside @captures, of which one is that which stands for all that nobody
- * tells us of: if there are submissions up to @target with no event of their own, and it is long ago. The
- * lock is held.
+ * tells us of, or for contexts that have no place: if there are submissions up to @target with no event of their
+ * own, and it is long ago. The lock is held.
  */
 static bool may_risk(struct marks *m, unsigned int gpu, uint32_t captures, uint64_t target)
 {
 	bool pending;
 
-	if (captures != 1 || !m->strange || m->full || sys_now_ns() < m->risk_ns ||
+	if (captures != 1 || !(m->strange || m->full) || sys_now_ns() < m->risk_ns ||
 		marks_look_at_own(m, gpu, &pending) != PASSED || pending ||
 		known(&m->rings[gpu]) >= target)
 		return false;
@@ -467,9 +484,9 @@ static enum marks_result place_marker(struct marks *m, unsigned int gpu,
 	unsigned int place = number % MARKS_PENDING;
 	enum marks_answer a;
 
-	/* Behind one that is stuck another one tells nothing. Where no context was ever known, work may
-	 * be in one that is not. */
-	if (number - r->passed == MARKS_PENDING || atomic_load(&r->stuck) || !r->had ||
+	/* Behind one that is stuck another one tells nothing. Where no context is known there is no work: who
+	 * submits without one is refused by the driver. */
+	if (number - r->passed == MARKS_PENDING || atomic_load(&r->stuck) ||
 		(others && !may_risk(m, gpu, others, target)))
 		return MARKS_LATER;
 	a = record(m, gpu, place);
@@ -507,14 +524,15 @@ void marks_submitted(struct marks *m, unsigned int gpu, _Atomic uint64_t *ended,
 	_Atomic uint32_t *captures, uint32_t apart)
 {
 	struct marks_ring *r = &m->rings[gpu];
-	CUcontext context = NULL;
+	CUcontext context;
 	unsigned int mode;
 
 	if (atomic_load(ended) - atomic_load(&r->last) < apart || !sys_trylock(&m->lock))
 		return;
 	if (atomic_load(ended) - atomic_load(&r->last) >= apart) {
 		mode = quiet_begin();
-		if (!REAL(cuCtxGetCurrent)(&context) && context && !marks_find(m, context))
+		context = marks_current();
+		if (context && !marks_find(m, context))
 			add_or_count(m, context, gpu, captures, true);
 		/* What goes wrong the keeper sees when it tries. */
 		(void)place_marker(m, gpu, ended, captures, 0);
@@ -523,22 +541,28 @@ void marks_submitted(struct marks *m, unsigned int gpu, _Atomic uint64_t *ended,
 	sys_unlock(&m->lock);
 }
 
-void marks_capture_begins(struct marks *m, struct turn_page *page, uint32_t gpus,
-	_Atomic uint32_t *captures)
+/* From then on no marker is recorded; before that all work has one. Who submits and does not see it is counted
+ * by that, or is about to submit at this moment. The lock is held. */
+static void count_capture(struct marks *m, _Atomic uint32_t *captures)
 {
-	unsigned int mode = quiet_begin();
+	struct turn_page *page = atomic_load(&m->page);
 
-	sys_lock(&m->lock);
-	/* Counted first: who submits and does not see it is counted by the marker, or is about to
-	 * submit at this moment. */
 	(void)atomic_fetch_add(captures, 1);
-	for (uint32_t i = 0; page && i < gpus; i++) {
+	for (uint32_t i = 0; page && i < m->gpus; i++) {
 		_Atomic uint64_t *ended = &page->gpus[i].ended;
 
 		/* Only the keeper looks what has passed: with all places taken there is none. */
 		if (atomic_load(ended) != atomic_load(&m->rings[i].last))
 			(void)place_marker(m, i, ended, captures, 1);
 	}
+}
+
+void marks_capture_begins(struct marks *m, _Atomic uint32_t *captures)
+{
+	unsigned int mode = quiet_begin();
+
+	sys_lock(&m->lock);
+	count_capture(m, captures);
 	sys_unlock(&m->lock);
 	quiet_end(mode);
 }

@@ -7,7 +7,7 @@
  *
  * A marker of a GPU is an event recorded on each of its contexts. It is recorded when .ended was n, and
  * once all of its events have passed n submissions are done. No more are counted as done than are:
- * .ended is read before the events are recorded.
+ * .ended is read before the events are recorded. Green contexts are in those of their primary ones.
  *
  * A marker passes when all that was in its contexts is done, and while streams capture none can be
  * recorded (it would spoil the capture: 900, then 901). So beside a capture, and while a marker is stuck
@@ -19,8 +19,8 @@
  *
  * A capture that nobody told us of (by a function that is newer than this) shows when a marker is refused:
  * from then on there are none, but events behind all submissions; as where there are more contexts than
- * we have places for. What was in flight at that moment has none: for that a marker is risked again,
- * seldom.
+ * we have places for, though there a marker is placed before. What was in flight at that moment has none: for
+ * that a marker is risked again, seldom.
  *
  * Parked. A stream may wait for what another thread or another process does: for a value, a semaphore, a
  * host function. So there is an event before each such wait and one behind it. Where the first marker is stuck,
@@ -58,8 +58,9 @@ struct marks_context {
 	unsigned long long id; /* the driver's: handles are used again. 0: it does not say */
 	unsigned int gpu;
 	bool broken; /* by an error that stays: nothing is in flight in it, nor will be */
-	bool leaving; /* is being destroyed: not to be touched, and what is in it may run still */
-	bool made;    /* its events are there */
+	unsigned int
+		leaving; /* so many threads destroy it: not to be touched, and what is in it may run still */
+	bool made; /* its events are there */
 	CUevent events[MARKS_PENDING];
 	bool set[MARKS_PENDING]; /* was recorded, and has not passed */
 };
@@ -90,7 +91,6 @@ struct marks_ring {
 	_Atomic uint64_t placed;                /* the last that was */
 	_Atomic uint64_t last;                  /* its target */
 	_Atomic uint32_t contexts;              /* that are known, and not broken */
-	bool had;                               /* contexts */
 	struct kinds kinds;
 	/* Stuck. */
 	uint64_t watched, due_ns; /* a marker, and when it is expected to pass at the latest */
@@ -101,6 +101,8 @@ struct marks_ring {
 
 struct marks {
 	struct sys_lock lock;
+	_Atomic(struct turn_page *) page; /* set once, when there is one */
+	uint32_t gpus;                    /* of .page, written before it */
 	struct marks_context contexts[MARKS_CONTEXTS];
 	struct marks_ring rings[SLICE_GPUS_MAX];
 	struct marks_own own[MARKS_OWN];
@@ -125,22 +127,25 @@ enum marks_result {
 void marks_add(struct marks *m, CUcontext context, unsigned int gpu, _Atomic uint32_t *captures,
 	bool early);
 
-/* Before it may go, and then either of the two. One that is not known is none of ours. */
+/* Before it may go, and then either of the two; several threads may be about it. One that is not known is none
+ * of ours. */
 void marks_leaves(struct marks *m, CUcontext context);
 void marks_gone(struct marks *m, CUcontext context);
 void marks_stays(struct marks *m, CUcontext context);
 
-/* The calling thread's context, if none of @gpu is known: it was made where nobody told us. */
+/* The calling thread's context, or that which its green one lives in; NULL: none. */
+CUcontext marks_current(void);
+
+/* That, if none of @gpu is known: it was made where nobody told us. */
 void marks_here(struct marks *m, unsigned int gpu, _Atomic uint32_t *captures);
 
 /* ---- markers ------------------------------------------------------------------------------------ */
 
 /*
  * Counts one capture more in @captures, before it begins: from then on no marker is recorded. What is in
- * flight gets its marker first. @page: NULL: there is none yet. Thread: any.
+ * flight gets its marker first. Thread: any.
  */
-void marks_capture_begins(struct marks *m, struct turn_page *page, uint32_t gpus,
-	_Atomic uint32_t *captures);
+void marks_capture_begins(struct marks *m, _Atomic uint32_t *captures);
 
 /* Looks at the markers of @gpu. *done: submissions that are known to be done, if more than it says.
  * @each_ns: that one takes, as it seems. The thread is in the relaxed capture mode. Thread: the keeper. */

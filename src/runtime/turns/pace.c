@@ -60,6 +60,7 @@ static void learn(struct pace *p, uint64_t took, uint64_t n)
 	const struct pace_sample *longest = NULL;
 	uint64_t sum = 0, count = 0;
 
+	p->measured_ns[p->next % PACE_SAMPLES] = took / n;
 	p->samples[p->next++ % PACE_SAMPLES] = (struct pace_sample){ took, n };
 	for (unsigned int i = 0; i < PACE_SAMPLES; i++) {
 		const struct pace_sample *s = &p->samples[i];
@@ -163,7 +164,11 @@ uint32_t pace_apart(const struct pace *p)
 
 uint64_t pace_stall(const struct pace *p)
 {
-	return most(PACE_STALL_NS, least(4 * each(p), PACE_STALL_MAX_NS));
+	uint64_t longest = 0;
+
+	for (unsigned int i = 0; i < PACE_SAMPLES; i++)
+		longest = most(longest, p->measured_ns[i]);
+	return most(PACE_STALL_NS, least(4 * longest, PACE_STALL_MAX_NS));
 }
 
 bool pace_marker_due(const struct pace *p, uint64_t unmarked, bool pending, bool held)

@@ -40,6 +40,8 @@ struct pace {
 	struct pace_sample {
 		uint64_t took_ns, n;
 	} samples[PACE_SAMPLES]; /* of the last markers, which that is from */
+	uint64_t
+		measured_ns[PACE_SAMPLES]; /* of one: as above, but only what was seen to end */
 	unsigned int next;
 	uint64_t
 		from_ns; /* when the work that is measured now began: the last end seen, or later */
@@ -109,7 +111,8 @@ uint32_t pace_apart(const struct pace *p);
 
 /*
  * How long METERED holds a thread while nothing ends. What is in flight may itself wait for that thread (a
- * wait for a value that the host writes), so it must not be for ever; but a kernel may just be long.
+ * wait for a value that the host writes), so it must not be for ever; but a kernel may just be long. That is
+ * known from those that have ended: were it taken from what is overdue it would grow while one waits.
  */
 uint64_t pace_stall(const struct pace *p);
 

@@ -434,6 +434,12 @@ static CUresult d_green_create(CUgreenCtx *context, CUdevResourceDesc desc, CUde
 	return r;
 }
 
+static CUresult d_from_green(CUcontext *context, CUgreenCtx green)
+{
+	*context = (CUcontext)green;
+	return CUDA_SUCCESS;
+}
+
 static CUresult d_green_destroy(CUgreenCtx context)
 {
 	CUresult r = d_fail();
@@ -588,6 +594,7 @@ void *forward_resolve(unsigned int slot)
 	X(cuDevicePrimaryCtxReset_v2, d_primary_reset)     \
 	X(cuGreenCtxCreate, d_green_create)                \
 	X(cuGreenCtxDestroy, d_green_destroy)              \
+	X(cuCtxFromGreenCtx, d_from_green)                 \
 	X(cuCtxAttach, d_attach)                           \
 	X(cuCtxDetach, d_detach)                           \
 	X(cuMemAlloc_v2, d_alloc)                          \

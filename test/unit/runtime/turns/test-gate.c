@@ -220,7 +220,7 @@ static bool keep_to_window(struct turn_gpu_page *p)
 
 		WAIT_FOR(atomic_load(&p->ended) >= was + 2 ||
 			 atomic_load(&p->ended) == begun + 6);
-		(void)usleep(20000);
+		(void)usleep(PACE_STALL_NS / 2000); /* a half of it */
 		kept = kept && atomic_load(&p->ended) <= was + 4;
 		td_finish(0);
 	}

@@ -4,6 +4,7 @@
 #include "marks-test.h"
 
 #include "runtime/sys.h"
+#include "runtime/turns/marks-internal.h"
 #include "runtime/turns/process.h"
 
 /* Without a keeper: markers of one GPU, whose time is what the test says. */
@@ -203,12 +204,81 @@ static void marks__forget_waits_of_a_context_that_has_gone(void **state)
 	turn_test(waits_context, 1);
 }
 
+/* Waits that are over, of one GPU, take no place from those of another. */
+static void waits_elsewhere(void)
+{
+	lone_begins();
+	marks_add(&lone.marks, td_context(1), 1, &lone.captures, true);
+	for (int i = 0; i < MARKS_WAITS; i++)
+		CHECK(lone_waits(0, true));
+	lone_ends(MARKS_WAITS);
+	td_current(1);
+	for (int i = 0; i < 3 * MARKS_WAITS; i++) {
+		CHECK(lone_waits(1, true));
+		lone_ends(1);
+	}
+	/* One place is enough for it, and its events are not made each time. */
+	CHECK(atomic_load(&td.destroys) == 2);
+	/* Nothing in a context that is being destroyed is touched, nor while somebody else may. */
+	td_current(0);
+	marks_leaves(&lone.marks, td_context(1));
+	for (int i = 0; i < MARKS_WAITS - 1; i++)
+		CHECK(lone_waits(0, true));
+	CHECK(!lone_waits(0, true));
+	CHECK(atomic_load(&td.destroys) == 2);
+	marks_stays(&lone.marks, td_context(1));
+	sys_lock(&lone.marks.lock);
+	CHECK(!lone_waits(0, true));
+	sys_unlock(&lone.marks.lock);
+	CHECK(lone_waits(0, true));
+	CHECK(atomic_load(&td.destroys) == 4 && !atomic_load(&td.strangers));
+}
+
+static void marks__use_places_of_waits_that_are_over_elsewhere(void **state)
+{
+	(void)state;
+	turn_test(waits_elsewhere, 1);
+}
+
+/* The same of events behind single submissions. */
+static void own_elsewhere(void)
+{
+	bool pending = true;
+
+	lone_begins();
+	marks_add(&lone.marks, td_context(1), 0, &lone.captures, true);
+	for (uintptr_t i = 0; i < MARKS_OWN; i++)
+		marks_behind(&lone.marks, 0, (CUstream)((uintptr_t)TD_STREAM + (i << 16)),
+			false);
+	lone_looks(1);
+	sys_lock(&lone.marks.lock);
+	CHECK(marks_look_at_own(&lone.marks, 0, &pending) == PASSED && !pending);
+	sys_unlock(&lone.marks.lock);
+	CHECK(atomic_load(&td.own_records) == MARKS_OWN);
+	td_current(1);
+	marks_leaves(&lone.marks, td_context(0));
+	marks_behind(&lone.marks, 0, (CUstream)((uintptr_t)TD_STREAM + 1), false);
+	CHECK(!atomic_load(&td.destroys) && atomic_load(&td.own_records) == MARKS_OWN);
+	marks_stays(&lone.marks, td_context(0));
+	marks_behind(&lone.marks, 0, (CUstream)((uintptr_t)TD_STREAM + 1), false);
+	CHECK(atomic_load(&td.destroys) == 1 && atomic_load(&td.own_records) == MARKS_OWN + 1);
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__destroy_no_events_of_a_context_that_leaves(void **state)
+{
+	(void)state;
+	turn_test(own_elsewhere, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			marks__know_a_stream_that_waits_for_others_from_one_that_is_busy),
 		cmocka_unit_test(marks__note_waits_as_far_as_there_are_places),
+		cmocka_unit_test(marks__use_places_of_waits_that_are_over_elsewhere),
+		cmocka_unit_test(marks__destroy_no_events_of_a_context_that_leaves),
 		cmocka_unit_test(marks__forget_waits_of_a_context_that_has_gone),
 	};
 

@@ -238,6 +238,44 @@ static void lives_on(void)
 	CHECK(atomic_load(&td.creates) == creates && !atomic_load(&td.strangers));
 }
 
+/* Two threads release it at once: it may go until neither is about it. */
+static void leaves_twice(void)
+{
+	int queries;
+
+	CHECK(submit(0));
+	WAIT_FOR(tu_seat(A, 0).busy && atomic_load(&td.records));
+	keeper_context_leaves(td_context(0));
+	keeper_context_leaves(td_context(0));
+	keeper_context_stays(td_context(0));
+	keeper_context(td_context(0), 0);
+	queries = atomic_load(&td.queries);
+	td_finish(0);
+	(void)usleep(20000);
+	CHECK(in_flight(0) == 1 && atomic_load(&td.queries) == queries);
+	keeper_context_stays(td_context(0));
+	WAIT_FOR(idle());
+	keeper_context_leaves(td_context(0));
+	keeper_context_leaves(td_context(0));
+	td_destroy(0);
+	keeper_context_gone(td_context(0));
+	td_create(0);
+	keeper_context(td_context(0), 0);
+	keeper_context_gone(td_context(0)); /* the second one, of what was there before */
+	CHECK(submit(0));
+	looks();
+	CHECK(in_flight(0) == 1);
+	td_finish(0);
+	WAIT_FOR(idle());
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__touch_no_context_that_any_thread_destroys(void **state)
+{
+	(void)state;
+	turn_test(leaves_twice, 1);
+}
+
 static void marks__keep_what_is_in_a_context_that_lives_on(void **state)
 {
 	(void)state;
@@ -299,6 +337,32 @@ static void marks__find_the_context_of_who_submits(void **state)
 	turn_test(unknown_contexts, 2);
 }
 
+/* Without one the driver refuses it. */
+static void no_context(void)
+{
+	struct turn_gpu_page *g;
+
+	td_current(-1);
+	for (int i = 0; i < 3; i++) {
+		g = gate_begin(NULL, 0);
+		gate_end(g);
+	}
+	WAIT_FOR(idle());
+	td_current(0);
+	CHECK(submit(0));
+	looks();
+	CHECK(in_flight(0) == 1);
+	td_finish(0);
+	WAIT_FOR(idle());
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__take_what_has_no_context_for_over(void **state)
+{
+	(void)state;
+	turn_test(no_context, 1);
+}
+
 /* One of another thread's, beside one that is known. */
 static void metered_context(void)
 {
@@ -323,6 +387,35 @@ static void marks__find_the_context_of_who_is_metered(void **state)
 {
 	(void)state;
 	turn_test(metered_context, 1);
+}
+
+/* It is marked by its primary context, and takes no place. */
+static void green_contexts(void)
+{
+	for (int i = 0; i < 2 * MARKS_CONTEXTS; i++) {
+		td_green(0);
+		CHECK(submit(0)); /* known by who submits */
+		td_finish(0);
+		WAIT_FOR(idle());
+	}
+	tu_gate(A, 0, TURN_METERED);
+	for (int i = 0; i < 100; i++)
+		CHECK(submit_to(TD_STREAM, GATE_PASS));
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_begins();
+	CHECK(submit_to(TD_STREAM, GATE_PASS)); /* an event behind it */
+	td_finish(0);
+	WAIT_FOR(idle());
+	capture_ends();
+	CHECK(atomic_load(&process()->marks.rings[0].contexts) == 1);
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__see_ends_in_green_contexts(void **state)
+{
+	(void)state;
+	turn_test(green_contexts, 1);
 }
 
 static void crowd(void)
@@ -352,6 +445,61 @@ static void marks__see_ends_in_more_contexts_than_there_are_places(void **state)
 	turn_test(crowd, 1);
 }
 
+/* Without a keeper, so that nobody else places a marker. */
+static struct {
+	struct marks marks;
+	struct turn_page page;
+	_Atomic uint32_t captures;
+	uint64_t done;
+} lone;
+
+/* One is in flight when a context comes that there is no place for. */
+static void crowd_comes(int error)
+{
+	struct turn_gpu_page *p = &lone.page.gpus[0];
+
+	memset(&lone, 0, sizeof(lone));
+	lone.marks.gpus = 1;
+	atomic_store(&lone.marks.page, &lone.page);
+	for (int i = 0; i < MARKS_CONTEXTS; i++)
+		marks_add(&lone.marks, td_context(i), 0, &lone.captures, false);
+	atomic_store(&p->begun, 1);
+	td_submit(0);
+	atomic_store(&p->ended, 1);
+	atomic_store(&td.error, error);
+	marks_add(&lone.marks, td_context(MARKS_CONTEXTS), 0, &lone.captures, false);
+	atomic_store(&td.error, 0);
+	CHECK(atomic_load(&lone.captures) == 1);
+	CHECK(marks_look(&lone.marks, 0, p, 1, 1, &lone.done) == MARKS_OK && !lone.done);
+	td_finish(0);
+	CHECK(marks_look(&lone.marks, 0, p, 2, 1, &lone.done) == MARKS_OK);
+}
+
+static enum marks_result lone_places(void)
+{
+	return marks_place(&lone.marks, 0, &lone.page.gpus[0].ended, &lone.captures,
+		&lone.done);
+}
+
+static void crowd_at_work(void)
+{
+	crowd_comes(0);
+	CHECK(lone.done == 1);
+	CHECK(lone_places() == MARKS_LATER);
+	/* No marker was to be had then: one is later. */
+	crowd_comes(CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(lone.done == 0);
+	WAIT_FOR(lone_places() == MARKS_OK);
+	CHECK(marks_look(&lone.marks, 0, &lone.page.gpus[0], 3, 1, &lone.done) == MARKS_OK);
+	CHECK(lone.done == 1 && !atomic_load(&td.strangers));
+}
+
+static void marks__see_the_end_of_what_was_there_before_a_crowd(void **state)
+{
+	(void)state;
+	turn_test(crowd_at_work, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,10 +511,14 @@ int main(void)
 		cmocka_unit_test(marks__take_nothing_for_done_for_an_error_that_passes),
 		cmocka_unit_test(marks__take_work_for_over_where_its_context_is),
 		cmocka_unit_test(marks__keep_what_is_in_a_context_that_lives_on),
+		cmocka_unit_test(marks__touch_no_context_that_any_thread_destroys),
 		cmocka_unit_test(marks__tell_a_context_from_one_with_its_handle),
 		cmocka_unit_test(marks__find_the_context_of_who_submits),
+		cmocka_unit_test(marks__take_what_has_no_context_for_over),
 		cmocka_unit_test(marks__find_the_context_of_who_is_metered),
+		cmocka_unit_test(marks__see_ends_in_green_contexts),
 		cmocka_unit_test(marks__see_ends_in_more_contexts_than_there_are_places),
+		cmocka_unit_test(marks__see_the_end_of_what_was_there_before_a_crowd),
 	};
 
 	return cmocka_run_group_tests_name("marks", tests, turn_test_setup, turn_test_teardown);

@@ -179,6 +179,46 @@ static void pace_fits__goes_by_the_clock_where_it_is_tight(void **state)
 	assert_true(pace_fits(&f, 250 * US, 300 * US, true, MS));
 }
 
+/* What is in flight may itself wait for who is held: that it takes long is no reason to hold that longer. */
+static void pace_stall__is_of_what_has_ended(void **state)
+{
+	struct pace p = { 0 };
+	uint64_t now = 1000 * MS;
+
+	(void)state;
+	assert_int_equal(pace_stall(&p), PACE_STALL_NS);
+	pace_begins(&p, now);
+	for (int i = 0; i < 100; i++) {
+		now += 10 * MS;
+		pace_pending(&p, now);
+		pace_overdue(&p, now, 1);
+		assert_int_equal(pace_stall(&p), PACE_STALL_NS);
+	}
+	assert_true(p.each_ns > 400 * MS); /* which looks go by all the same */
+	/* A kernel may just be long: one was. */
+	pace_done(&p, now, 1);
+	assert_in_range(pace_stall(&p), 4 * 990 * MS, 4 * 1000 * MS);
+	/* What may have waited for others' work tells nothing. */
+	now += 5000 * MS;
+	p.behind = true;
+	pace_pending(&p, now);
+	pace_done(&p, now, 1);
+	assert_in_range(pace_stall(&p), 4 * 990 * MS, 4 * 1000 * MS);
+	/* Never longer than that. */
+	now += 5000 * MS;
+	pace_pending(&p, now);
+	pace_done(&p, now, 1);
+	assert_int_equal(pace_stall(&p), PACE_STALL_MAX_NS);
+	/* Short ones again, but long ones may be among them. */
+	for (int i = 0; i < PACE_SAMPLES; i++) {
+		assert_int_equal(pace_stall(&p), PACE_STALL_MAX_NS);
+		now += MS;
+		pace_pending(&p, now);
+		pace_done(&p, now, 100);
+	}
+	assert_int_equal(pace_stall(&p), PACE_STALL_NS);
+}
+
 static void pace_marker_due__keeps_them_apart(void **state)
 {
 	struct pace p = { .each_ns = 10 * US };
@@ -368,6 +408,7 @@ int main(void)
 		cmocka_unit_test(pace_done__learns_nothing_where_the_gate_is_closed),
 		cmocka_unit_test(pace_fits__keeps_the_gpu_from_running_dry),
 		cmocka_unit_test(pace_fits__goes_by_the_clock_where_it_is_tight),
+		cmocka_unit_test(pace_stall__is_of_what_has_ended),
 		cmocka_unit_test(pace_marker_due__keeps_them_apart),
 		cmocka_unit_test(pace_sleep__ends_before_the_end_that_is_expected),
 		cmocka_unit_test(pace_sleep__is_short_while_threads_are_held),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "turn-driver.h"
 
+#include "runtime/cuda/green.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/forward/internal.h"
 #include "runtime/ledger.h"
@@ -22,6 +23,7 @@ static _Atomic int event_count;
 static _Atomic bool destroyed[TD_CONTEXTS];
 static _Atomic unsigned long long ids[TD_CONTEXTS];
 static _Thread_local int current;
+static _Thread_local bool green;
 static _Thread_local unsigned int mode;
 
 CUcontext td_context(int n)
@@ -42,6 +44,13 @@ static int number(CUcontext context)
 void td_current(int n)
 {
 	current = n + 1;
+	green = false;
+}
+
+void td_green(int n)
+{
+	td_current(n);
+	green = true;
 }
 
 void td_destroy(int n)
@@ -187,6 +196,7 @@ static CUresult real_destroy(CUevent event)
 {
 	struct event *e = (struct event *)(void *)event;
 
+	atomic_fetch_add(&td.destroys, 1);
 	if (!atomic_load(&e->context))
 		atomic_fetch_add(&td.strangers, 1);
 	atomic_store(&e->context, 0);
@@ -231,7 +241,9 @@ static CUresult real_pop(CUcontext *ret)
 
 static CUresult real_current(CUcontext *ret)
 {
-	*ret = current > 0 ? td_context(current - 1) : NULL;
+	*ret = current <= 0 ? NULL
+	       : green      ? (CUcontext)(uintptr_t)(0x3000 + current - 1)
+			    : td_context(current - 1);
 	return CUDA_SUCCESS;
 }
 
@@ -245,6 +257,13 @@ static CUresult real_exchange(unsigned int *m)
 }
 
 /* What runtime/cuda/ has. A stream that captures has 0x1000 in it. */
+
+CUcontext green_primary(CUcontext context)
+{
+	uintptr_t n = (uintptr_t)context - 0x3000;
+
+	return n < TD_CONTEXTS ? td_context((int)n) : context;
+}
 
 bool stream_captures(CUstream stream, bool own)
 {

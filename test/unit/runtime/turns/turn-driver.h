@@ -26,7 +26,7 @@ struct turn_driver {
 	_Atomic uint64_t submitted[TD_CONTEXTS], done[TD_CONTEXTS];
 	_Atomic uint64_t aside_submitted, aside_done; /* of context 0 */
 	/* What happened. */
-	_Atomic int records, queries, own_records, creates;
+	_Atomic int records, queries, own_records, creates, destroys;
 	_Atomic int spoiled;       /* captures */
 	_Atomic int strangers;     /* calls with a context or an event that is gone */
 	_Atomic int blocked_calls; /* in a mode that is not relaxed while somebody captures */
@@ -39,6 +39,7 @@ void td_new(void);
 
 CUcontext td_context(int n);
 void td_current(int n); /* for the calling thread; -1: none */
+void td_green(int n);   /* the same: a green context that lives in context n */
 void td_destroy(int n); /* as the driver does in cuCtxDestroy */
 void td_create(int n);  /* another one with its handle */
 
