@@ -29,8 +29,8 @@
  * A process that writes nonsense here spoils what is shown and counted of its own slice, and no more: the
  * arbiter decides by what it reads from the page only whether there are turns at all (turns/turns.h,
  * "Together"), and whether the slice waits for a launch of its own (turns/turns.h, "Urgency"), both by .done:
- * who says that it gets on slowly has turns for that, and who says that nothing gets on has TURNS_URGED_NS after
- * a turn of the others at most, which is charged. For all else it goes by what the
+ * who says that it gets on slowly has turns for that, and who says that nothing gets on has TURNS_URGED_NS between
+ * TURNS_NS of the others at most, which is charged. For all else it goes by what the
  * process says (struct slice_state), and nobody else can know whether work is in flight. So there is a limit
  * to what turns can do: a process that does not look at its gate is not held by it. And one that says that it
  * is busy and then says no more, as it is stopped (SIGSTOP, a frozen cgroup, a debugger) or lies, is taken to

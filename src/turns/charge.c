@@ -29,7 +29,7 @@ static void fill(struct turns_part *p, uint64_t ns, uint64_t charged)
 
 bool turns_may_begin(const struct turns_part *p)
 {
-	return !p->share.cap || p->bucket >= BUCKET_OF(TURNS_PORTION_NS);
+	return !p->share.cap || p->slice->urged || p->bucket >= BUCKET_OF(TURNS_PORTION_NS);
 }
 
 uint64_t turns_lasts(const struct turns_part *p)

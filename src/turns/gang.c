@@ -46,24 +46,37 @@ static bool before(const struct turns_slice *a, const struct turns_slice *b)
 	return lead_a != lead_b ? lead_a < lead_b : a->served < b->served;
 }
 
-/* A gang that should go before it waits for this GPU. */
-static bool is_reserved(const struct turns_gpu *g, const struct turns_slice *against)
+/* It is urged, but one of class latency keeps it from going now: nobody stands back for that. */
+static bool is_kept_off(const struct turns_slice *s)
 {
-	for (const struct turns_part *p = g->parts; p; p = p->next) {
-		if (p->slice != against && turns_is_ready(p) && turns_is_gang(p->slice) &&
-			before(p->slice, against))
+	if (!s->urged)
+		return false;
+	for (const struct turns_part *p = turns_member(s->parts); p;
+		p = turns_member(p->sibling)) {
+		if (p->gpu->first)
 			return true;
 	}
 	return false;
 }
 
-/* Who has the turn there has not come to the end of it: if that is a gang, or @s is only urged. */
-static bool is_kept(const struct turns_gpu *g, const struct turns_slice *s, uint64_t now)
+/* A gang that should go before it waits for this GPU. */
+static bool is_reserved(const struct turns_gpu *g, const struct turns_slice *against)
+{
+	for (const struct turns_part *p = g->parts; p; p = p->next) {
+		if (p->slice != against && turns_is_ready(p) && turns_is_gang(p->slice) &&
+			!is_kept_off(p->slice) && before(p->slice, against))
+			return true;
+	}
+	return false;
+}
+
+/* Who has the turn there has not come to the end of it: if that is a gang, or was urged to have it. */
+static bool is_kept(const struct turns_gpu *g, uint64_t now)
 {
 	const struct turns_part *p = g->holder;
 
-	return p && (turns_is_gang(p->slice) || s->urged) && !turns_slice_is_quiet(p->slice) &&
-	       g->end != TURNS_NEVER && now < g->end;
+	return p && (turns_is_gang(p->slice) || p->slice->trying) &&
+	       !turns_slice_is_quiet(p->slice) && g->end != TURNS_NEVER && now < g->end;
 }
 
 /* A slice that has only this GPU, and has had less, waits for it or has the turn. */
@@ -97,8 +110,7 @@ bool turns_can_start(const struct turns_part *p, uint64_t now)
 		return true;
 	for (const struct turns_part *q = turns_member(p->slice->parts); q;
 		q = turns_member(q->sibling)) {
-		if (q->gpu->first || is_kept(q->gpu, p->slice, now) ||
-			is_for_another(q->gpu, p->slice))
+		if (q->gpu->first || is_kept(q->gpu, now) || is_for_another(q->gpu, p->slice))
 			return false;
 	}
 	return !turns_stands_back(p->slice);

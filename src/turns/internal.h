@@ -88,6 +88,7 @@ struct turns_gpu {
 	uint64_t busy;                  /* ns in which anybody had work */
 	uint64_t v;         /* no part that has work is behind this; never goes back */
 	uint64_t contended; /* more than one part had something to do then */
+	uint64_t tried_at;  /* one that was urged had the turn until then */
 	uint64_t wake;      /* decide anew then */
 	struct turns_stretch {
 		bool together;  /* no turns: all gates are open */
@@ -162,11 +163,11 @@ void turns_learn_tail(struct turns_part *p, uint64_t end);
 /* It has no credit beyond one turn. Where others could not go, it may be far behind. */
 void turns_lift(struct turns_part *p);
 void turns_set_share(struct turns_part *p, const struct turns_share *share);
-/* Its bucket has enough for a turn; always so if it has no cap. */
+/* Its bucket has enough for a turn; always so if it has no cap, or is urged. */
 bool turns_may_begin(const struct turns_part *p);
 /* How long it may go on, if it has the GPU alone; 0: not at all; TURNS_NEVER: no cap. */
 uint64_t turns_lasts(const struct turns_part *p);
-/* It has enough for a turn, until it is taken back: what it had is not forgotten. */
+/* It has a portion, until it is taken back: what it had is not forgotten. */
 void turns_lend(struct turns_part *p, bool lend);
 /* When it may begin. */
 uint64_t turns_refilled(const struct turns_part *p, uint64_t now);
@@ -222,7 +223,7 @@ void turns_hold(const struct turns *t, struct turns_part *p, uint64_t now);
 /* Finds out which slices are to go next, or need not any more. */
 void turns_urge(struct turns *t, struct turns_gpu *g, uint64_t now);
 /* The turn of a slice begins, and has come to its end. */
-void turns_try(struct turns_slice *s);
+void turns_try(struct turns_slice *s, uint64_t now);
 void turns_tried(struct turns *t, struct turns_slice *s, uint64_t now);
 
 /* turn.c */

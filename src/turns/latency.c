@@ -32,7 +32,7 @@ static void judge_one(struct turns_gpu *g, struct turns_part *p, uint64_t now)
 	level = least ? lead <= 0 : now - g->contended >= TURNS_QUIET_NS;
 	if (lead >= (int64_t)TURNS_LEAD_NS || !turns_lasts(p))
 		p->demoted = true;
-	else if (level && turns_may_begin(p))
+	else if (level && turns_may_begin(p) && !p->slice->urged && !p->slice->trying)
 		p->demoted = false;
 	/* One that wants is busy as soon as its gates are set. */
 	if (p->demoted || turns_is_quiet(p))

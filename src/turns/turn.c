@@ -47,7 +47,7 @@ static void start(struct turns *t, struct turns_slice *s, uint64_t now)
 {
 	uint64_t length;
 
-	turns_try(s);
+	turns_try(s, now);
 	length = turns_length(s);
 	s->served_before = s->served;
 	s->served = ++t->served;
@@ -70,7 +70,7 @@ static void start(struct turns *t, struct turns_slice *s, uint64_t now)
 }
 
 /* Another turn behind its last one. */
-static void renew(struct turns *t, const struct turns_slice *s, uint64_t now)
+static void renew(struct turns *t, struct turns_slice *s, uint64_t now)
 {
 	uint64_t length = turns_length(s);
 
@@ -86,10 +86,12 @@ static void renew(struct turns *t, const struct turns_slice *s, uint64_t now)
 }
 
 /* Nobody else wants this GPU. */
-static bool goes_on_alone(struct turns_gpu *g, uint64_t now)
+static bool goes_on_alone(struct turns *t, struct turns_gpu *g, uint64_t now)
 {
-	if (now >= g->end)
+	if (now >= g->end) {
+		turns_tried(t, g->holder->slice, now);
 		g->end = TURNS_NEVER;
+	}
 	turns_wake_at(g, g->end);
 	return true;
 }
@@ -109,6 +111,9 @@ static bool goes_on_busy(struct turns *t, struct turns_gpu *g, bool contended, u
 	if (contended && g->end != TURNS_NEVER)
 		g->end = turns_min(g->end, g->began + turns_longest(g->holder));
 	if (now >= g->end || g->end == TURNS_NEVER) {
+		turns_tried(t, g->holder->slice, now);
+		if (!turns_slice_lasts(g->holder->slice))
+			return false;
 		if (contended && turns_is_outrun(g->holder, now))
 			return false;
 		renew(t, g->holder->slice, now);
@@ -126,7 +131,7 @@ static bool goes_on(struct turns *t, struct turns_gpu *g, uint64_t now)
 	if (!turns_slice_lasts(p->slice))
 		return false;
 	if (!contended && !p->share.cap)
-		return goes_on_alone(g, now);
+		return goes_on_alone(t, g, now);
 	if (!turns_slice_is_quiet(p->slice))
 		on = goes_on_busy(t, g, contended, now);
 	else
@@ -221,7 +226,7 @@ static bool goes_back(struct turns *t, struct turns_gpu *g, uint64_t now)
 
 	g->interrupted = NULL;
 	if (!p || !p->n_seats || turns_is_quiet(p) || turns_is_first(p) || !turns_lasts(p) ||
-		turns_is_gang(p->slice) || !end_of(p, g->left, 0))
+		turns_is_gang(p->slice) || p->slice->urged || !end_of(p, g->left, 0))
 		return false;
 	p->slice->served = ++t->served;
 	g->holder = p;

@@ -269,6 +269,7 @@ struct turns_seat *turns_seat_new(struct turns *t, struct turns_slice *s, unsign
 	turns_accrue(p->gpu, now);
 	seat->part = p;
 	seat->user = user;
+	seat->held_at = now;
 	seat->next = p->seats;
 	p->seats = seat;
 	if (p->n_seats++ == 0) {

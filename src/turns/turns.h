@@ -53,10 +53,11 @@
  * a collective does for those of the others. Behind a closed gate it then never ends, is charged all along, and
  * the slice would never be behind the others, or have anything in its bucket. So where nothing of what a process
  * has in flight behind its closed gate ends for a while, and its slice has something to submit, the slice goes
- * next, whatever its lead, for TURNS_URGED_NS; that is charged as any turn, and one with a cap is lent a portion
- * for it, no more often than its cap fills one. If something of it then ends, the next time comes earlier, down to
- * 5 ms; else later, up to TURNS_STUCK_NS, as with kernels that are long or never end. So it takes from the
- * others at most TURNS_URGED_NS after each of their turns.
+ * next, whatever its lead, for TURNS_URGED_NS; that is charged as any turn, and one with a cap is lent what it needs
+ * for it, no more often than its cap fills as much. If something of it then ends, the next time comes earlier, down
+ * to 5 ms; else later, up to TURNS_STUCK_NS, as with kernels that are long or never end. One slice at a time on a
+ * GPU, and TURNS_NS lie between two of them: so all who are urged take TURNS_URGED_NS of (TURNS_NS +
+ * TURNS_URGED_NS) at most. One of class latency that goes first goes before them, too.
  *
  * Charges. Seen on an H100: what is in flight when the gates of a part close has the GPU until it has run,
  * for as long as the hardware's own slice, TURNS_SLICE_NS; the next one's first kernel begins behind it,

@@ -28,7 +28,8 @@ void pace_gate(struct pace *p, uint64_t now, bool changed, bool closed)
 {
 	if (changed)
 		p->opened_ns = now;
-	p->behind |= changed || closed;
+	p->behind |= changed;
+	p->closed = closed;
 }
 
 void pace_begins(struct pace *p, uint64_t now)
@@ -85,7 +86,7 @@ uint64_t pace_done(struct pace *p, uint64_t now, uint64_t n)
 	if (!n)
 		return 0;
 	took = end > p->from_ns ? end - p->from_ns : 0;
-	known = !(p->behind || p->idle) || !p->each_ns || took / n < p->each_ns;
+	known = !(p->behind || p->closed || p->idle) || !p->each_ns || took / n < p->each_ns;
 	if (known)
 		learn(p, took, n);
 	p->behind = false;
@@ -97,8 +98,10 @@ uint64_t pace_done(struct pace *p, uint64_t now, uint64_t n)
 void pace_overdue(struct pace *p, uint64_t now, uint64_t ahead)
 {
 	uint64_t waited = now > p->from_ns ? now - p->from_ns : 0;
+	/* Beside others' work it takes its time. */
+	uint64_t late = p->closed ? 4 * PACE_LATE_NS : PACE_LATE_NS;
 
-	if (!ahead || p->behind || waited < PACE_LATE_NS || waited / ahead <= 2 * each(p))
+	if (!ahead || p->behind || waited < late || waited / ahead <= 2 * each(p))
 		return;
 	for (unsigned int i = 0; i < PACE_SAMPLES; i++)
 		p->samples[i] = (struct pace_sample){ waited, ahead };

@@ -51,7 +51,8 @@ struct pace {
 	uint64_t quiet_ns;  /* since when looks found nothing in flight; 0: there is some */
 	uint64_t open_ns;   /* the present interval of looks where nobody waits */
 	uint64_t opened_ns; /* when the gate's present state was first seen */
-	bool behind;        /* what ends next may have waited for others' work: no measure */
+	bool closed; /* the gate: what ends may have waited for others' work: no measure */
+	bool behind; /* what ends next may have, too */
 	bool idle; /* no look has found work in flight since .from_ns: what ends next began later */
 };
 

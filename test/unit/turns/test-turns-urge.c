@@ -16,15 +16,18 @@
 enum kind {
 	SATURATES, /* and what it has in flight ends at once */
 	WAITS,     /* for its next launch */
+	WAITS_ALL, /* the same on all its GPUs */
 	HANGS,     /* has one kernel that never ends, and others that do */
 	STUCK,     /* has nothing else */
-	PINGS,     /* has work for a tenth of the time, every 20 ms */
+	PINGS,     /* has work for .busy of each .period */
 };
 
 struct program {
 	enum kind kind;
-	unsigned int n_gpus;
+	unsigned int gpu, n_gpus; /* from that one on */
 	struct turns_share share;
+	uint64_t busy, period, from; /* PINGS; comes so much later */
+	uint64_t least;              /* ns of ten seconds in which its gates are to be open */
 	struct turns_slice *slice;
 	struct turns_seat *seats[2];
 	uint64_t done;   /* pieces of work */
@@ -72,23 +75,20 @@ static void begin(struct world *w)
 		p->slice = turns_slice_new(w->t, NULL);
 		assert_non_null(p->slice);
 		for (unsigned int i = 0; i < p->n_gpus; i++) {
-			assert_int_equal(
-				turns_slice_share(w->t, p->slice, i, &p->share, w->now), 0);
-			p->seats[i] = turns_seat_new(w->t, p->slice, i, p, w->now);
+			assert_int_equal(turns_slice_share(w->t, p->slice, p->gpu + i,
+						 &p->share, w->now),
+				0);
+			p->seats[i] = turns_seat_new(w->t, p->slice, p->gpu + i, p, w->now);
 			assert_non_null(p->seats[i]);
 		}
-	}
-	for (struct program *p = w->programs; p < w->programs + w->n; p++) {
-		for (unsigned int i = 0; i < p->n_gpus; i++)
-			turns_state(w->t, p->seats[i], false, true, 0, w->now);
 	}
 }
 
 static void close_gates(struct world *w, const struct program *p)
 {
 	for (unsigned int i = 0; i < p->n_gpus; i++) {
-		bool busy = p->kind != SATURATES && i == 0;
-		bool wants = i == p->n_gpus - 1;
+		bool busy = p->kind != SATURATES && p->done && (i == 0 || p->kind == WAITS_ALL);
+		bool wants = !p->done || p->kind == SATURATES || i == p->n_gpus - 1;
 
 		if (p->seats[i]->gate == TURNS_CLOSED)
 			turns_state(w->t, p->seats[i], busy, wants, 0, w->now);
@@ -97,14 +97,27 @@ static void close_gates(struct world *w, const struct program *p)
 
 static void ping(struct world *w, const struct program *p)
 {
-	turns_state(w->t, p->seats[0], (w->now - START) % (20 * MS) < 2 * MS, false, 0, w->now);
+	bool work = (w->now - START) % p->period < p->busy;
+	bool closed = p->seats[0]->gate == TURNS_CLOSED;
+
+	turns_state(w->t, p->seats[0], work && !closed, work && closed, 0, w->now);
+}
+
+/* The first piece of work of one whose gates never closed. */
+static void begin_work(struct world *w, const struct program *p)
+{
+	for (unsigned int i = 0; !p->done && i < p->n_gpus; i++)
+		turns_state(w->t, p->seats[i], true, false, 0, w->now);
 }
 
 static void step(struct world *w, struct program *p)
 {
+	if (w->now < START + p->from)
+		return;
 	if (p->kind == PINGS) {
 		ping(w, p);
 	} else if (is_open(p)) {
+		begin_work(w, p);
 		p->done++;
 		p->opened += STEP;
 		p->shut = 0;
@@ -233,7 +246,11 @@ static void turns__collectives_get_on_beside_one_of_class_latency(void **state)
 	struct program programs[] = {
 		{ .kind = WAITS, .n_gpus = 2, .share = { .weight = 1 } },
 		{ .kind = SATURATES, .n_gpus = 1, .share = { .weight = 1 } },
-		{ .kind = PINGS, .n_gpus = 1, .share = { .weight = 1, .latency = true } },
+		{ .kind = PINGS,
+			.n_gpus = 1,
+			.share = { .weight = 1, .latency = true },
+			.busy = 2 * MS,
+			.period = 20 * MS },
 	};
 	struct world w = { .programs = programs, .n = 3 };
 
@@ -265,6 +282,75 @@ static void turns__what_was_lent_is_given_back(void **state)
 	end(&w);
 }
 
+#define ON(first, n) .gpu = (first), .n_gpus = (n)
+#define SHARE(...)   .share = { .weight = 1, __VA_ARGS__ }
+
+/* Each gets on, whoever is beside it. */
+static void turns__urged_or_not_all_get_on(void **state)
+{
+	struct program rows[][4] = {
+		/* The one that is interrupted is urged. */
+		{ { WAITS, ON(0, 1), SHARE(), .least = 500 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 3000 * MS },
+			{ PINGS, ON(0, 1), SHARE(), .busy = 12 * MS, .period = 40 * MS } },
+		{ { WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 2000 * MS },
+			{ PINGS, ON(0, 1), SHARE(.latency = true), .busy = 28 * MS,
+				.period = 40 * MS } },
+		/* Several are urged. */
+		{ { WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
+			{ WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
+			{ WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 6000 * MS } },
+		/* Turns on its GPUs end at other times. */
+		{ { WAITS_ALL, ON(0, 2), SHARE(), .least = 500 * MS },
+			{ SATURATES, ON(0, 1), .share = { .weight = 3 }, .least = 5000 * MS },
+			{ SATURATES, ON(1, 1), SHARE(), .from = 13 * MS, .least = 5000 * MS } },
+		{ { WAITS_ALL, ON(0, 2), SHARE(), .least = 300 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 2000 * MS },
+			{ SATURATES, ON(1, 1), SHARE(), .from = 13 * MS, .least = 2000 * MS },
+			{ SATURATES, ON(0, 2), SHARE(), .least = 2000 * MS } },
+		/* With caps. */
+		{ { WAITS, ON(0, 1), SHARE(.cap = 100000), .least = 300 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 3000 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 3000 * MS } },
+		{ { WAITS_ALL, ON(0, 2), SHARE(.cap = 300000), .least = 1000 * MS } },
+		{ { WAITS_ALL, ON(0, 2), SHARE(.cap = 300000), .least = 300 * MS },
+			{ SATURATES, ON(1, 1), SHARE(), .least = 6000 * MS } },
+		{ { WAITS, ON(0, 1), .share = { .weight = 4, .cap = 400000 },
+			  .least = 500 * MS },
+			{ WAITS, ON(0, 1), SHARE(.cap = 500000), .least = 500 * MS } },
+		{ { WAITS, ON(0, 1), SHARE(.cap = 100000, .latency = true),
+			.least = 500 * MS } },
+		/* One of class latency keeps an urged gang from going. */
+		{ { WAITS_ALL, ON(1, 2), SHARE() },
+			{ SATURATES, ON(2, 1), SHARE(.latency = true), .least = 5000 * MS },
+			{ SATURATES, ON(0, 2), SHARE(), .least = 5000 * MS } },
+		/* Gangs and one that has one of their GPUs. */
+		{ { WAITS_ALL, ON(0, 2), .share = { .weight = 2 }, .least = 500 * MS },
+			{ WAITS, ON(1, 1), SHARE(), .least = 500 * MS } },
+		{ { SATURATES, ON(0, 2), SHARE(), .least = 5000 * MS },
+			{ WAITS, ON(1, 1), SHARE(), .least = 500 * MS } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct world w = { .programs = rows[i] };
+
+		while (w.n < 4 && rows[i][w.n].n_gpus)
+			w.n++;
+		begin(&w);
+		go(&w, 1000 * MS);
+		go(&w, 10000 * MS);
+		for (unsigned int k = 0; k < w.n; k++) {
+			if (rows[i][k].opened < rows[i][k].least)
+				fail_msg("row %zu: %u had %.0f ms", i, k,
+					(double)rows[i][k].opened / 1e6);
+		}
+		end(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -275,6 +361,7 @@ int main(void)
 		cmocka_unit_test(turns__one_that_is_stuck_takes_next_to_nothing),
 		cmocka_unit_test(turns__collectives_get_on_beside_one_of_class_latency),
 		cmocka_unit_test(turns__what_was_lent_is_given_back),
+		cmocka_unit_test(turns__urged_or_not_all_get_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

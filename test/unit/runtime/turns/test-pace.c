@@ -136,6 +136,25 @@ static void pace_done__learns_nothing_where_the_gate_is_closed(void **state)
 	assert_int_equal(ends_now(&p, now), 200 * US);
 }
 
+/* But a long one among short ones is seen for what it is, or too much is let in in each turn. */
+static void pace_overdue__looks_behind_a_closed_gate_too(void **state)
+{
+	struct pace p = { 0 };
+	uint64_t now = MS;
+
+	(void)state;
+	pace_begins(&p, now);
+	now += 25 * US;
+	assert_int_equal(ends_now(&p, now), 25 * US);
+	pace_gate(&p, now, true, true);
+	now += 25 * US;
+	(void)ends_now(&p, now);
+	pace_overdue(&p, now + 19 * MS, 1);
+	assert_int_equal(p.each_ns, 25 * US);
+	pace_overdue(&p, now + 20 * MS, 1);
+	assert_int_equal(p.each_ns, 20 * MS);
+}
+
 static void pace_fits__keeps_the_gpu_from_running_dry(void **state)
 {
 	struct pace_flight f = { .n = 1, .work_ns = 20 * MS };
@@ -413,6 +432,7 @@ int main(void)
 		cmocka_unit_test(pace_done__takes_the_middle_for_the_end),
 		cmocka_unit_test(pace_done__takes_no_rest_for_work),
 		cmocka_unit_test(pace_done__learns_nothing_where_the_gate_is_closed),
+		cmocka_unit_test(pace_overdue__looks_behind_a_closed_gate_too),
 		cmocka_unit_test(pace_fits__keeps_the_gpu_from_running_dry),
 		cmocka_unit_test(pace_fits__goes_by_the_clock_where_it_is_tight),
 		cmocka_unit_test(pace_stall__is_of_what_has_ended),
