@@ -70,7 +70,7 @@ static void start(struct turns *t, struct turns_slice *s, uint64_t now)
 }
 
 /* Another turn behind its last one. */
-static void renew(struct turns *t, struct turns_slice *s, uint64_t now)
+static void renew(struct turns *t, const struct turns_slice *s, uint64_t now)
 {
 	uint64_t length = turns_length(s);
 
