@@ -108,7 +108,9 @@ refused_with() {
 	status '(.resources | length) == 0 and .config.decided == false'
 	run "$GPUSLICE" status
 	[[ $output == *"nothing is offered"* ]]
-	volume a=2
+	# At once: while it is empty that is another error.
+	CONFIGS=$CONFIGS.new volume a=2
+	mv "$CONFIGS.new" "$CONFIGS"
 	eventually 10 offers 8
 	chosen a default
 	[[ $(times agent 'config refused') == 1 ]]
