@@ -3,6 +3,7 @@
 
 #include "agent/cluster/patch.h"
 #include "agent/options.h"
+#include "base/buf.h"
 #include "base/time.h"
 #include "core/slice.h"
 
@@ -58,16 +59,19 @@ static const char *const strategy_names[] = {
 	[SHARING_SLICES] = "slices",
 };
 
-/* What the config shares by: "time-slicing", "slices", or both. */
+/* What the config shares by: "time-slicing, mps, slices", or those of them that it has. */
 static json_t *sharing_status(const struct config *c)
 {
-	const char *name = strategy_names[c->sharing.strategy];
+	const bool has[] = { [SHARING_NONE] = false,
+		[SHARING_TIME_SLICING] = sharing_has(&c->sharing, SHARING_TIME_SLICING),
+		[SHARING_MPS] = sharing_has(&c->sharing, SHARING_MPS),
+		[SHARING_SLICES] = c->n_slices > 0 };
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(128);
 
-	if (!c->n_slices)
-		return json_string(name);
-	return c->sharing.strategy == SHARING_NONE
-		       ? json_string(strategy_names[SHARING_SLICES])
-		       : json_sprintf("%s, %s", name, strategy_names[SHARING_SLICES]);
+	for (size_t i = 0; i < ARRAY_LEN(has); i++)
+		if (has[i])
+			buf_printf(&text, "%s%s", text.len ? ", " : "", strategy_names[i]);
+	return json_string(text.len ? buf_str(&text) : strategy_names[SHARING_NONE]);
 }
 
 static json_t *config_status(const struct agent *a)

@@ -116,9 +116,17 @@ static bool cdi_only(const struct config *config)
 	return config->device_lists && !(config->device_lists & ~DEVICE_LIST_CDI);
 }
 
+/* Whether a container that has this device may have no other. */
+static bool is_limited(const struct resource *r, const char *id)
+{
+	const struct offer_share *s = resource_share(r, resource_find(r, id));
+
+	return s && s->fail_requests_greater_than_one;
+}
+
 static int check(const struct request *q, struct error *err)
 {
-	bool replica = false;
+	bool limited = false;
 
 	for (size_t i = 0; i < q->n_ids; i++) {
 		if (!find(&q->of[i], q, q->ids[i]))
@@ -126,9 +134,9 @@ static int check(const struct request *q, struct error *err)
 				"invalid allocation request for \"%s\": invalid request: unknown "
 				"device: %s",
 				q->r->name, q->ids[i]);
-		replica = replica || device_id_is_replica(q->ids[i]);
+		limited = limited || is_limited(q->r, q->ids[i]);
 	}
-	if (replica && q->n_ids > 1 && q->r->fail_requests_greater_than_one)
+	if (limited && q->n_ids > 1)
 		return error_set(err, ERR_INVALID,
 			"invalid allocation request for \"%s\": invalid request: maximum request "
 			"size for shared resources is 1; found %zu",
