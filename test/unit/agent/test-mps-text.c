@@ -180,11 +180,9 @@ static void clients__come_and_go_and_are_kept_when_hit(void **state)
 
 static void client__is_found_by_its_device(void **state)
 {
-	struct pod_device d = { .namespace_ = (char *)"shop",
-		.pod = (char *)"web",
-		.container = (char *)"c",
-		.resource = (char *)"nvidia.com/gpu",
-		.id = (char *)"GPU-1::3" };
+	char shop[] = "shop", web[] = "web", container[] = "c", gpu[] = "nvidia.com/gpu";
+	char id[] = "GPU-1::3";
+	struct pod_device d = { shop, web, container, gpu, id };
 	const struct pod_devices list = { .v = &d, .n = 1 };
 	struct mps_client c = { .pid = 7, .devices = "GPU-1::3,GPU-1::4", .pod_uid = "u" };
 	struct event_about a;
@@ -205,7 +203,7 @@ static void client__is_found_by_its_device(void **state)
 
 static void place__is_written_and_found_again(void **state)
 {
-	char root[] = "/tmp/test-mps.XXXXXX", path[128];
+	char root[] = "/tmp/test-mps.XXXXXX", path[PATH_MAX];
 	CLEANUP(strv_fini) struct strv keys = STRV_INIT;
 	struct error err = ERROR_INIT;
 	struct mps_mode mode = { .uuid = "GPU-1", .before = 2 };
@@ -240,7 +238,7 @@ static void place__is_written_and_found_again(void **state)
 	assert_int_equal(q.modes[0].before, 2);
 	/* With a mode to restore it stays; without it the pipe directory alone does. */
 	mps_place_clear(&q);
-	(void)snprintf(path, sizeof(path), "%s/" MPS_STATE, q.dir);
+	assert_ok(path_join(path, sizeof(path), q.dir, MPS_STATE, &err), &err);
 	assert_int_equal(access(path, F_OK), 0);
 	mps_place_fini(&q);
 	mps_place_clear(&q);
