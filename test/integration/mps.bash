@@ -135,5 +135,5 @@ server_pid() {
 
 # One control daemon for each of so many GPUs, and no more.
 control_daemons() {
-	[[ $(leftovers | grep -cE 'nvidia-cuda-mps-control -f') == "$1" ]]
+	[[ $(leftovers | grep -c 'mps-contro[l] -f') == "$1" ]]
 }
