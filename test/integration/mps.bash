@@ -15,7 +15,10 @@ mps_node_setup() {
 }
 
 mps_node_teardown() {
-	local pid
+	local pid name
+	for name in "${!PID[@]}"; do
+		[[ $name == agent || $name == kubelet ]] || stop "$name" KILL || true
+	done
 	end_agent
 	# Daemons go on without their agent, and the daemon that is the GPUs stays a while.
 	for pid in $(leftovers | grep -E 'nvidia-cuda-mps|gpuslice-sim-gpu' | cut -d ' ' -f 1); do
@@ -96,26 +99,32 @@ env_of() {
 	grant "$1" ".envs[\"$2\"]"
 }
 
-# in_pod POD COMMAND...: with what its container would see: variables, and the pipe directory where it is mounted.
-in_pod() {
-	local pod=$1 slice vars=()
-	shift
-	readarray -t vars < <(grant "$pod" '.envs | to_entries[] | "\(.key)=\(.value)"')
-	vars+=("CUDA_MPS_PIPE_DIRECTORY=$(grant "$pod" '.mounts[] | select(.containerPath | endswith("/pipe")) | .hostPath')")
-	vars+=("CUDA_VISIBLE_DEVICES=$(env_of "$pod" NVIDIA_VISIBLE_DEVICES)")
-	if slice=$(grant "$pod" '.mounts[] | select(.containerPath == "/run/gpuslice/slice") | .hostPath'); then
+# look_into POD: $vars is what its container would see: variables, and the pipe directory where it is mounted.
+look_into() {
+	local slice
+	readarray -t vars < <(grant "$1" '.envs | to_entries[] | "\(.key)=\(.value)"')
+	vars+=("CUDA_MPS_PIPE_DIRECTORY=$(grant "$1" '.mounts[] | select(.containerPath | endswith("/pipe")) | .hostPath')")
+	vars+=("CUDA_VISIBLE_DEVICES=$(env_of "$1" NVIDIA_VISIBLE_DEVICES)")
+	if slice=$(grant "$1" '.mounts[] | select(.containerPath == "/run/gpuslice/slice") | .hostPath'); then
 		vars+=("GPUSLICE_SLICE_DIR=$slice"
 			"LD_PRELOAD=$STAGE/lib/gpuslice/libgpuslice-cuda.so:$STAGE/lib/gpuslice/libgpuslice-nvml.so")
 	fi
-	env "${vars[@]}" "$@"
+}
+
+# in_pod POD COMMAND...
+in_pod() {
+	local vars=()
+	look_into "$1"
+	env "${vars[@]}" "${@:2}"
 }
 
 # client POD NAME [COMMAND...]: one that runs until it is ended; ready when it has a context.
 client() {
-	local pod=$1 name=$2
+	local name=$2 vars=()
+	look_into "$1"
 	shift 2
 	(($#)) || set -- "$PROGRAMS/cuda-burn" --seconds 0 --kernel-us 200
-	start "$name" in_pod "$pod" "$@"
+	start "$name" env "${vars[@]}" "$@"
 	eventually 20 logged "$name" ready
 }
 
@@ -135,7 +144,11 @@ server_pid() {
 
 # One control daemon for each of so many GPUs, and no more.
 control_daemons() {
-	[[ $(leftovers | grep -c 'mps-contro[l] -f') == "$1" ]]
+	[[ $(leftovers | grep -c 'mps-contro[l] -f') == "$1" ]] || {
+		leftovers | grep mps
+		find "$MPS_ROOT" -type f -exec grep -H '' {} + | tail -30
+		return 1
+	}
 }
 
 # gpu_of POD: which GPU it has a share of.

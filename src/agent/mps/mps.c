@@ -35,9 +35,10 @@ static struct mps_unit *find(const struct agent *a, const char *key)
 	return NULL;
 }
 
-static struct mps_unit *add(struct agent *a, const char *key, struct error *err)
+static struct mps_unit *add(struct agent *a, const char *root, const char *key,
+	struct error *err)
 {
-	struct mps_unit *u = unit_new(a, root_of(a), key, err);
+	struct mps_unit *u = unit_new(a, root, key, err);
 
 	if (u) {
 		u->next = a->mps.units;
@@ -83,8 +84,8 @@ static void follow(struct agent *a)
 	for (uint32_t i = 0; i < p->n; i++) {
 		struct mps_unit *u = find(a, p->daemons[i].key);
 
-		if (!u)
-			u = add(a, p->daemons[i].key, &err);
+		if (!u && mps_root_keep(a->run_dir, root_of(a), &err) == 0)
+			u = add(a, root_of(a), p->daemons[i].key, &err);
 		if (!u || want(u, &p->daemons[i], &err) < 0)
 			break;
 	}
@@ -289,19 +290,33 @@ void agent_mps_init(struct agent *a, const struct agent_mps_options *options)
 	a->mps.changed.data = a;
 }
 
-void agent_mps_start(struct agent *a)
+static void find_below(struct agent *a, const char *root)
 {
 	CLEANUP(strv_fini) struct strv keys = STRV_INIT;
 	struct error err = ERROR_INIT;
 
-	if (mps_places_find(&keys, root_of(a), &err) < 0)
+	if (mps_places_find(&keys, root, &err) < 0)
 		log_warn("what MPS left behind cannot be seen", LOG_STR("reason", err.msg));
 	for (size_t i = 0; i < keys.n; i++) {
 		error_clear(&err);
-		if (!add(a, keys.v[i], &err))
+		if (!add(a, root, keys.v[i], &err))
 			log_warn("what is left of an MPS daemon cannot be understood",
 				LOG_STR("daemon", keys.v[i]), LOG_STR("reason", err.msg));
 	}
+}
+
+void agent_mps_start(struct agent *a)
+{
+	CLEANUP(strv_fini) struct strv roots = STRV_INIT;
+	struct error err = ERROR_INIT;
+
+	if (mps_roots_load(&roots, a->run_dir, &err) < 0)
+		log_warn("what MPS left behind is not known", LOG_STR("reason", err.msg));
+	/* The list may have been lost with the run directory. */
+	if (!strv_has(&roots, root_of(a)))
+		find_below(a, root_of(a));
+	for (size_t i = 0; i < roots.n; i++)
+		find_below(a, roots.v[i]);
 }
 
 void agent_mps_stop(struct agent *a)

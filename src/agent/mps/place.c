@@ -19,6 +19,7 @@
 #define SELINUX_DIR    "/sys/fs/selinux"
 #define SELINUX_LABEL  "system_u:object_r:container_file_t:s0" /* containers may use it */
 #define SOCKET_LONGEST "control_privileged"
+#define ROOTS_FILE     "mps-roots"
 #define STATE_MAX      65536
 
 int mps_place_init(struct mps_place *p, const char *root, const char *key, struct error *err)
@@ -114,6 +115,7 @@ int mps_place_clear(struct mps_place *p, struct error *err)
 	dir_empty(p->pipe);
 	dir_empty(p->shm);
 	dir_empty(p->log_dir);
+	dir_empty(p->dir); /* what a write that was killed left */
 	(void)rmdir(p->shm);
 	(void)rmdir(p->log_dir);
 	return 0;
@@ -206,4 +208,52 @@ int mps_places_find(struct strv *ret, const char *root, struct error *err)
 	}
 	(void)closedir(d);
 	return r;
+}
+
+/* --- roots --- */
+
+int mps_roots_load(struct strv *ret, const char *run_dir, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(STATE_MAX);
+	struct error why = ERROR_INIT;
+	char path[PATH_MAX];
+	const char *at;
+
+	if (path_join(path, sizeof(path), run_dir, ROOTS_FILE, err) < 0)
+		return -1;
+	if (file_read(path, &b, &why) < 0) {
+		if (why.code == ERR_NOT_FOUND)
+			return 0;
+		error_copy(err, &why);
+		return -1;
+	}
+	for (at = buf_str(&b); *at;) {
+		size_t n = strcspn(at, "\n");
+
+		if (at[0] == '/' && strv_addn(ret, at, n, err) < 0)
+			return -1;
+		at += n + (at[n] == '\n');
+	}
+	return 0;
+}
+
+int mps_root_keep(const char *run_dir, const char *root, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv roots = STRV_INIT;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(STATE_MAX);
+	char path[PATH_MAX];
+
+	if (mps_roots_load(&roots, run_dir, err) < 0)
+		return -1;
+	if (strv_has(&roots, root))
+		return 0;
+	for (size_t i = 0; i < roots.n; i++)
+		buf_printf(&b, "%s\n", roots.v[i]);
+	buf_printf(&b, "%s\n", root);
+	if (!buf_ok(&b))
+		return error_set(err, ERR_LIMIT, "more MPS roots than fit into %d bytes",
+			STATE_MAX);
+	if (path_join(path, sizeof(path), run_dir, ROOTS_FILE, err) < 0)
+		return -1;
+	return file_write_atomic(path, buf_str(&b), b.len, 0644, err);
 }

@@ -59,3 +59,10 @@ int mps_place_clear(struct mps_place *p, struct error *err) MUST_USE;
 
 /* Keys of what lies below @root with a daemon.json. */
 int mps_places_find(struct strv *ret, const char *root, struct error *err) MUST_USE;
+
+/*
+ * Roots below which daemons of this agent, and of those before it, may lie: a list in @run_dir, since a config that
+ * goes takes its root with it. mps_root_keep() adds one before anything is made there.
+ */
+int mps_roots_load(struct strv *ret, const char *run_dir, struct error *err) MUST_USE;
+int mps_root_keep(const char *run_dir, const char *root, struct error *err) MUST_USE;

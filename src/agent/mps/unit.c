@@ -227,7 +227,8 @@ static void settle(struct mps_unit *u)
 
 	take_told(u);
 	u->was_ready = true;
-	u->checked_ns = time_mono_ns();
+	if (first) /* else it may have clients that nobody has asked for yet */
+		u->checked_ns = time_mono_ns();
 	unit_enter(u, MPS_READY, "");
 	if (first)
 		log_info("MPS is ready", LOG_STR("daemon", u->key),
