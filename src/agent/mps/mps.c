@@ -265,8 +265,8 @@ static json_t *unit_status(const struct mps_unit *u)
 			"key", u->key, "devices", uuids, "state", unit_state_name(u->state),
 			"why", u->why, "usable", unit_usable(u), "pid", (int)process_pid(u),
 			"memoryLimitsMib", limits, "activeThreadPercentage",
-			(int)u->want.percent, "exclusive", u->want.exclusive, "starts",
-			(json_int_t)u->starts, "faults", (json_int_t)u->faults, "serverDeaths",
+			(int)u->want.percent, "exclusive", u->want.exclusive, "daemonDeaths",
+			(json_int_t)u->deaths, "faults", (json_int_t)u->faults, "serverDeaths",
 			(json_int_t)u->server_deaths, "clients", clients_status(u)));
 	return o;
 }

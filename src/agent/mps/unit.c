@@ -301,7 +301,6 @@ static void start_process(struct mps_unit *u)
 		unit_fail(u, "%s", err.msg);
 		return;
 	}
-	u->starts++;
 	unit_enter(u, MPS_STARTING, "the MPS control daemon is starting");
 	watch_begin(u);
 	arm(u, ASK_MS);
@@ -611,6 +610,7 @@ void unit_ended(struct mps_unit *u, const char *how)
 	mps_clients_set(&u->clients, NULL, 0);
 	if (started && lived >= LONG_LIFE_NS)
 		u->failures = 0;
+	u->deaths += u->wanted;
 	(void)snprintf(why, sizeof(why), "the MPS control daemon ended %s%s%.300s", how,
 		*u->complaint ? ": " : "", u->complaint);
 	dir_empty(u->place.pipe); /* nobody is to find a socket there that leads nowhere */

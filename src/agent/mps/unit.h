@@ -92,7 +92,8 @@ struct mps_unit {
 	uint64_t start_at_ns; /* DOWN: not before */
 	uint64_t checked_ns;
 	uint32_t failures; /* in a row */
-	uint64_t starts, faults, server_deaths;
+	uint64_t faults, server_deaths;
+	uint64_t deaths; /* of the daemon, while it was wanted */
 	uint64_t last_fault_wall_ns;
 };
 
