@@ -19,7 +19,6 @@
 #define BACKOFF_MAX_NS (30 * NS_PER_SEC)
 #define LONG_LIFE_NS   (60 * NS_PER_SEC) /* it has not ended "again" */
 #define TICK_MAX_MS    1000
-#define COMMAND_MAX    160
 
 static const char *const names[] = {
 	[MPS_DOWN] = "down",
@@ -117,35 +116,6 @@ void unit_fail(struct mps_unit *u, const char *fmt, ...)
 	arm(u, 0);
 }
 
-/* --- questions --- */
-
-static void ask(struct mps_unit *u,
-	void (*done)(void *arg, const char *answer, const struct error *err), const char *fmt,
-	...) PRINTF(3, 4);
-
-static void ask(struct mps_unit *u,
-	void (*done)(void *arg, const char *answer, const struct error *err), const char *fmt,
-	...)
-{
-	char text[COMMAND_MAX], control[PATH_MAX];
-	struct error err = ERROR_INIT;
-	char **env = unit_env(u);
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (!env)
-		(void)error_nomem(&err);
-	if (!env ||
-		mps_control_find(control, u->a->mps.options.control,
-			u->a->config.config->container_driver_root, &err) < 0 ||
-		mps_command_run(&u->command, u->a->loop, control,
-			(const char *const *)(uintptr_t)env, text, done, u, &err) < 0)
-		unit_fail(u, "%s", err.msg);
-	env_free(env);
-}
-
 /* --- limits --- */
 
 static bool spec_same(const struct mps_spec *a, const struct mps_spec *b)
@@ -158,48 +128,6 @@ static bool spec_same(const struct mps_spec *a, const struct mps_spec *b)
 	return true;
 }
 
-static void on_set(void *arg, const char *answer, const struct error *err);
-
-static void on_set_servers(void *arg, const char *answer, const struct error *err)
-{
-	struct mps_unit *u = arg;
-
-	if (err) {
-		unit_fail(u, "%s", err->msg);
-		return;
-	}
-	u->n_servers = mps_pids_read(u->servers, MPS_SERVERS_MAX, answer);
-	unit_next(u);
-}
-
-/*
- * NVIDIA's commands, in its order: the memory of each device, then the percentage; then the same for each server that
- * runs, which has the defaults of when it was started. False: there is nothing more to tell.
- */
-static bool tell_next(struct mps_unit *u)
-{
-	uint32_t n = (uint32_t)u->want.uuids.n, step = u->step++;
-	uint32_t at = step <= n ? step : (step - n - 2) % (n + 1);
-	unsigned long long limit = at < n ? u->want.limits[at] : 0;
-	uint32_t server = step <= n + 1 ? 0 : (step - n - 2) / (n + 1);
-
-	if (step < n)
-		ask(u, on_set, "set_default_device_pinned_mem_limit %u %lluM", at, limit);
-	else if (step == n)
-		ask(u, on_set, "set_default_active_thread_percentage %u", u->want.percent);
-	else if (step == n + 1)
-		ask(u, on_set_servers, "get_server_list");
-	else if (server >= u->n_servers)
-		return false;
-	else if (at < n)
-		ask(u, on_set, "set_device_pinned_mem_limit %u %u %lluM", u->servers[server],
-			at, limit);
-	else
-		ask(u, on_set, "set_active_thread_percentage %u %u", u->servers[server],
-			u->want.percent);
-	return true;
-}
-
 static void take_told(struct mps_unit *u)
 {
 	memcpy(u->told.limits, u->want.limits, sizeof(u->told.limits));
@@ -207,18 +135,6 @@ static void take_told(struct mps_unit *u)
 	strv_clear(&u->told.uuids);
 	if (strv_copy(&u->told.uuids, &u->want.uuids, NULL) < 0)
 		u->told.percent = 0; /* told once more */
-}
-
-static void on_set(void *arg, const char *answer, const struct error *err)
-{
-	struct mps_unit *u = arg;
-
-	if (err)
-		unit_fail(u, "limits cannot be set: %s", err->msg);
-	else if (!strncmp(answer, "Unknown command", 15) || !strncmp(answer, "Invalid", 7))
-		unit_fail(u, "limits cannot be set: %.*s", (int)strcspn(answer, "\n"), answer);
-	else
-		unit_next(u);
 }
 
 static void settle(struct mps_unit *u)
@@ -237,48 +153,6 @@ static void settle(struct mps_unit *u)
 	if (first && u->failures > 0)
 		agent_event(u->a, EVENT_NORMAL, "MPSDaemonUp", "MPS of %s is ready again",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key);
-}
-
-/* --- what it has --- */
-
-static void on_clients(void *arg, const char *answer, const struct error *err);
-
-/* A server may end between two questions: then it has no clients. */
-static void ask_next_server(struct mps_unit *u)
-{
-	if (u->step < u->n_servers) {
-		ask(u, on_clients, "get_client_list %u", u->servers[u->step++]);
-		return;
-	}
-	mps_clients_set(&u->clients, u->seen, u->n_seen);
-	u->checked_ns = time_mono_ns();
-	u->step = 0;
-	unit_next(u);
-}
-
-static void on_clients(void *arg, const char *answer, const struct error *err)
-{
-	struct mps_unit *u = arg;
-
-	if (err) {
-		unit_fail(u, "%s", err->msg);
-		return;
-	}
-	u->n_seen += mps_pids_read(u->seen + u->n_seen, MPS_CLIENTS_MAX - u->n_seen, answer);
-	ask_next_server(u);
-}
-
-static void on_servers(void *arg, const char *answer, const struct error *err)
-{
-	struct mps_unit *u = arg;
-
-	if (err) {
-		unit_fail(u, "%s", err->msg);
-		return;
-	}
-	u->n_servers = mps_pids_read(u->servers, MPS_SERVERS_MAX, answer);
-	u->n_seen = u->step = 0;
-	ask_next_server(u);
 }
 
 static bool check_is_due(const struct mps_unit *u, uint64_t every)
@@ -434,7 +308,7 @@ static void next_ready(struct mps_unit *u)
 		unit_enter(u, MPS_SETTING, "limits are being set");
 		unit_next(u);
 	} else if (check_is_due(u, CHECK_NS)) {
-		ask(u, on_servers, "get_server_list");
+		unit_check(u);
 	} else {
 		arm(u, TICK_MAX_MS);
 	}
@@ -455,7 +329,7 @@ static void next_faulted(struct mps_unit *u)
 		unit_enter(u, MPS_READY, "");
 		unit_next(u);
 	} else if (check_is_due(u, DRAIN_CHECK_NS)) {
-		ask(u, on_servers, "get_server_list");
+		unit_check(u);
 	} else {
 		arm(u, TICK_MAX_MS);
 	}
@@ -476,7 +350,7 @@ static void next_server(struct mps_unit *u)
 {
 	if (u->step == 0) {
 		u->step = 1;
-		ask(u, on_server_asked, "start_server -uid %u", (unsigned)geteuid());
+		unit_ask(u, on_server_asked, "start_server -uid %u", (unsigned)geteuid());
 	} else if (time_mono_ns() - u->since_ns >= SERVER_NS) {
 		unit_fail(u, "no new MPS server was ready within %llu s%s%s",
 			(unsigned long long)(SERVER_NS / NS_PER_SEC), *u->complaint ? ": " : "",
@@ -499,12 +373,12 @@ static void next_draining(struct mps_unit *u)
 		unit_enter(u, MPS_READY, "");
 		unit_next(u);
 	} else if (check_is_due(u, DRAIN_CHECK_NS)) {
-		ask(u, on_servers, "get_server_list");
+		unit_check(u);
 	} else if (mps_clients_count(&u->clients) > 0) {
 		arm(u, TICK_MAX_MS);
 	} else {
 		unit_enter(u, MPS_QUITTING, "it is not wanted any more");
-		ask(u, on_quit, "quit");
+		unit_ask(u, on_quit, "quit");
 	}
 }
 
@@ -531,7 +405,7 @@ void unit_stop(struct mps_unit *u)
 		leave(u);
 	} else if (u->state != MPS_QUITTING) {
 		unit_enter(u, MPS_QUITTING, "the agent ends");
-		ask(u, on_quit, "quit");
+		unit_ask(u, on_quit, "quit");
 	}
 }
 
@@ -565,10 +439,10 @@ void unit_next(struct mps_unit *u)
 	case MPS_RESTORING:
 		break; /* unit_modes_done() */
 	case MPS_STARTING:
-		ask(u, on_first_answer, "get_default_active_thread_percentage");
+		unit_ask(u, on_first_answer, "get_default_active_thread_percentage");
 		break;
 	case MPS_SETTING:
-		if (!tell_next(u))
+		if (!limits_tell_next(u))
 			settle(u);
 		if (u->state == MPS_READY)
 			arm(u, 0);

@@ -112,6 +112,14 @@ void unit_fail(struct mps_unit *u, const char *fmt, ...) PRINTF(2, 3);
 void unit_enter(struct mps_unit *u, enum mps_state state, const char *why);
 bool unit_usable(const struct mps_unit *u);
 const char *unit_state_name(enum mps_state s);
+/* ask.c: one question at a time; each answer leads to unit_next(). */
+void unit_ask(struct mps_unit *u,
+	void (*done)(void *arg, const char *answer, const struct error *err), const char *fmt,
+	...) PRINTF(3, 4);
+/* Tells it the next of its limits, by .step; false: there is nothing more to tell. */
+bool limits_tell_next(struct mps_unit *u);
+/* Asks who its servers and their clients are. */
+void unit_check(struct mps_unit *u);
 /* env.c: the environment of the daemon and of commands for it. Yours: free() the list and each text; NULL: no memory. */
 char **unit_env(const struct mps_unit *u);
 void env_free(char **env);
