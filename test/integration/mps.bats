@@ -259,7 +259,75 @@ teardown() {
 	env_of mps CUDA_MPS_PIPE_DIRECTORY
 }
 
-@test "what is wrong is said: no program, a foreign directory, a hung daemon, a disk that is full" {
+# fault [WORD]: what the simulated daemons do wrong from now on; nothing: all is well again.
+fault() {
+	echo "${1-}" >"$GPUSLICE_SIM_DIR/mps-fault"
+}
+
+reason_is() { # PATTERN
+	status '.resources[0].slices[0].reason' | grep -E -- "$1"
+}
+
+@test "a daemon that does not start, hangs, or has no server: the reason, and healthy again by itself" {
+	mps_config 2 >"$CONFIG"
+	kubelet
+	fault no-start
+	mps_agent
+	eventually 20 offers 8 0
+	eventually 10 reason_is 'the MPS control daemon ended with status 1: .'
+	fault exit
+	eventually 20 reason_is 'the MPS control daemon ended with status'
+	fault
+	eventually 60 offers 8
+	# It is there and does not answer: found by the check, killed, started anew.
+	pid=$(control_pid)
+	fault hang
+	kill -STOP "$pid" # nor does it die of anything but SIGKILL
+	eventually 40 reason_is 'does not answer'
+	fault
+	eventually 60 offers 8
+	[[ $(control_pid) != "$pid" ]]
+	# A new server does not come up.
+	pod one
+	gpu=$(gpu_of one)
+	client one a
+	eventually 10 clients_are 1 "$gpu"
+	fault no-server
+	kill -KILL "$(server_pid "$gpu")"
+	eventually 40 logged agent 'no new MPS server was ready'
+	fault
+	eventually 60 offers 8
+	control_daemons 4
+}
+
+@test "a quit that hangs: killed, if nobody uses it" {
+	mps_config 2 >"$CONFIG"
+	mps_up 8
+	fault hang=quit
+	sharing 3 | put "$CONFIG"
+	eventually 40 control_daemons 0
+	logged agent 'did not quit, it is killed'
+	[[ -z $(find "$MPS_ROOT" ! -type d) ]]
+}
+
+@test "a disk that is full: the reason, and healthy again when it is not" {
+	((!EUID)) || skip "only root may mount"
+	mkdir "$MPS_ROOT"
+	mount -t tmpfs -o size=64k,nr_inodes=64 full "$MPS_ROOT" || skip "no mounts here"
+	head -c 200k /dev/zero >"$MPS_ROOT/filler" || true
+	mps_config 2 >"$CONFIG"
+	kubelet
+	mps_agent
+	eventually 20 offers 8 0
+	eventually 10 reason_is 'No space left on device'
+	rm "$MPS_ROOT/filler"
+	eventually 60 offers 8
+	end_agent
+	eventually 10 control_daemons 0
+	umount "$MPS_ROOT"
+}
+
+@test "what is wrong is said: no program, a foreign directory" {
 	mps_config 4 >"$CONFIG"
 	kubelet
 	GPUSLICE_MPS_CONTROL=/nonexistent/x mps_agent

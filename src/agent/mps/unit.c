@@ -83,18 +83,26 @@ static void back_off(struct mps_unit *u)
 	u->start_at_ns = time_mono_ns() + (wait < BACKOFF_MAX_NS ? wait : BACKOFF_MAX_NS);
 }
 
+/* Each reason once, until it is ready again. */
+static void say_away(struct mps_unit *u, const char *why)
+{
+	if (!u->wanted || !strcmp(u->said, why))
+		return;
+	(void)snprintf(u->said, sizeof(u->said), "%s", why);
+	log_warn("MPS is away, trying again", LOG_STR("daemon", u->key),
+		LOG_STR("reason", why));
+	agent_event(u->a, EVENT_WARNING, "MPSDaemonDown", "MPS of %s: %s",
+		u->want.uuids.n ? u->want.uuids.v[0] : u->key, why);
+}
+
 static void go_down(struct mps_unit *u, const char *why)
 {
-	bool news = u->wanted && strcmp(u->why, why) != 0;
+	char text[ERROR_MSG_MAX];
 
+	(void)snprintf(text, sizeof(text), "%s", why); /* it may be u->why */
 	back_off(u);
-	unit_enter(u, MPS_DOWN, why);
-	if (news) {
-		log_warn("MPS is away, trying again", LOG_STR("daemon", u->key),
-			LOG_STR("reason", why));
-		agent_event(u->a, EVENT_WARNING, "MPSDaemonDown", "MPS of %s: %s",
-			u->want.uuids.n ? u->want.uuids.v[0] : u->key, why);
-	}
+	say_away(u, text);
+	unit_enter(u, MPS_DOWN, text);
 }
 
 void unit_fail(struct mps_unit *u, const char *fmt, ...)
@@ -108,6 +116,7 @@ void unit_fail(struct mps_unit *u, const char *fmt, ...)
 	mps_command_stop(&u->command);
 	u->helper = child_stop(u->helper);
 	if (u->process) {
+		say_away(u, why);
 		unit_enter(u, MPS_QUITTING, why);
 		process_kill(u);
 	} else {
@@ -150,9 +159,10 @@ static void settle(struct mps_unit *u)
 		log_info("MPS is ready", LOG_STR("daemon", u->key),
 			LOG_INT("pid", process_pid(u)), LOG_UINT("percent", u->told.percent),
 			LOG_UINT("mib", u->told.limits[0]));
-	if (first && u->failures > 0)
+	if (*u->said)
 		agent_event(u->a, EVENT_NORMAL, "MPSDaemonUp", "MPS of %s is ready again",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key);
+	u->said[0] = '\0';
 }
 
 static bool check_is_due(const struct mps_unit *u, uint64_t every)

@@ -68,7 +68,8 @@ struct mps_unit {
 	unsigned handles;
 	bool single; /* the program knows no -multiuser-server */
 	enum mps_state state;
-	char why[ERROR_MSG_MAX]; /* it cannot be used; "" when it can */
+	char why[ERROR_MSG_MAX];  /* it cannot be used; "" when it can */
+	char said[ERROR_MSG_MAX]; /* of that what was told to people; "" once it is ready */
 
 	struct mps_process *process; /* NULL: no daemon */
 	struct mps_command command;
