@@ -22,7 +22,7 @@
  *	 "gpus": [{"uuid": "GPU-...",
  *	           "memory": 4294967296,         // bytes; absent: no limit
  *	           "weight": 1, "cap": 250000}], // with "compute"; cap: millionths of the GPU, absent: none
- *	 "compute": "turns",                     // absent: no turns; weight and cap say nothing then
+ *	 "compute": "turns",                     // or "mps"; absent: no turns, and weight and cap say nothing
  *	 "class": "batch",                       // or "latency"
  *	 "unhooked": "report"}                   // or "stop": processes that use the GPU past the libraries
  */

@@ -3,6 +3,7 @@
 
 #include "agent/cluster/patch.h"
 #include "agent/options.h"
+#include "base/buf.h"
 #include "base/time.h"
 #include "core/slice.h"
 
@@ -58,16 +59,19 @@ static const char *const strategy_names[] = {
 	[SHARING_SLICES] = "slices",
 };
 
-/* What the config shares by: "time-slicing", "slices", or both. */
+/* What the config shares by: "time-slicing, mps, slices", or those of them that it has. */
 static json_t *sharing_status(const struct config *c)
 {
-	const char *name = strategy_names[c->sharing.strategy];
+	const bool has[] = { [SHARING_NONE] = false,
+		[SHARING_TIME_SLICING] = sharing_has(&c->sharing, SHARING_TIME_SLICING),
+		[SHARING_MPS] = sharing_has(&c->sharing, SHARING_MPS),
+		[SHARING_SLICES] = c->n_slices > 0 };
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(128);
 
-	if (!c->n_slices)
-		return json_string(name);
-	return c->sharing.strategy == SHARING_NONE
-		       ? json_string(strategy_names[SHARING_SLICES])
-		       : json_sprintf("%s, %s", name, strategy_names[SHARING_SLICES]);
+	for (size_t i = 0; i < ARRAY_LEN(has); i++)
+		if (has[i])
+			buf_printf(&text, "%s%s", text.len ? ", " : "", strategy_names[i]);
+	return json_string(text.len ? buf_str(&text) : strategy_names[SHARING_NONE]);
 }
 
 static json_t *config_status(const struct agent *a)
@@ -261,7 +265,7 @@ static json_t *slice_status(const struct agent *a, const struct resource *r,
 	const struct pod_device *h = holder_of(holders, r->name, d->id);
 	json_t *o = json_object();
 	const char *why;
-	bool ok = agent_device_ok(a, d, &why);
+	bool ok = agent_device_ok(a, r, d, &why);
 
 	SET(o, "id", json_string(d->id));
 	SET(o, "gpu", json_integer(gpu->index));
@@ -445,7 +449,7 @@ static json_t *resource_status(const struct agent *a, const struct resource *r,
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct offer_device *d = &r->devices[i];
 
-		healthy += agent_device_ok(a, d, NULL);
+		healthy += agent_device_ok(a, r, d, NULL);
 		used += holder_of(holders, r->name, d->id) != NULL;
 		(void)json_array_append_new(slices, slice_status(a, r, d, holders));
 	}
@@ -541,6 +545,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "resources", resources_status(a, holders));
 	SET(o, "earlier", earlier_status(a, holders));
 	SET(o, "slices", agent_slices_status(a, holders));
+	SET(o, "mps", agent_mps_status(a));
 	SET(o, "holders",
 		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
 			error_or_null(holders_error, 0)));

@@ -79,7 +79,7 @@ static void add_time(struct row *row, const struct slice_plan *plan)
 {
 	const struct slice_gpu *g = &plan->gpus[0];
 
-	if (!plan->compute)
+	if (plan->compute != SLICE_COMPUTE_TURNS)
 		return;
 	if (!row->compute || g->cap < row->cap_min)
 		row->cap_min = g->cap;

@@ -68,9 +68,9 @@ static int check_whole(struct reader *r, const struct config_text *t)
 		return -1;
 	flags_place(r, "flags.deviceDiscoveryStrategy", places.discovery,
 		sizeof(places.discovery));
-	if (t->accept_unsupported || (r->n_mistakes > 0 && r->mps_refused))
+	if (t->accept_unsupported)
 		return 0;
-	return unsupported_check(r->c, t->src.name, &places, r->err);
+	return unsupported_check(r->c, &places, r->err);
 }
 
 /* The mistakes so far, the first of them as the error. */

@@ -55,8 +55,8 @@ int config_parse_any(struct config **ret, const char *name, uint32_t line_offset
 
 /*
  * ERR_NOT_YET or ERR_UNSUPPORTED, with the place in the file @name, if the config asks for something
- * that this version has not got: MPS, Tegra, VFIO. All other functions here
- * that return a config have asked already.
+ * that this version has not got: Tegra, VFIO. All other functions here that
+ * return a config have asked already.
  */
 int config_unsupported(const struct config *c, const char *name, struct error *err) MUST_USE;
 

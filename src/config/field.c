@@ -18,7 +18,7 @@ WORDS(compute, "none", "fair", "capped");
 WORDS(profile_compute, "fair", "capped");
 WORDS(class, "batch", "latency");
 WORDS(unhooked, "report", "stop");
-WORDS(sharing, "none", "time-slicing", "mps");
+WORDS(compute_mode, "default", "exclusive");
 
 #define AT(member)     FIELD_STORED, offsetof(struct config, member)
 #define NO_USE(member) FIELD_STORED | FIELD_NO_EFFECT, offsetof(struct config, member)
@@ -67,8 +67,7 @@ const struct field config_fields[] = {
 		NULL },
 	{ "flags.failOnInitError", FIELD_BOOL, AT(fail_on_init_error), NULL,
 		"fail-on-init-error", "true", NULL },
-	{ "flags.mpsRoot", FIELD_STR, NO_USE(mps_root), NULL, "mps-root", "",
-		"only MPS uses it, which this version does not have yet" },
+	{ "flags.mpsRoot", FIELD_STR, AT(mps_root), NULL, "mps-root", MPS_DEFAULT_ROOT, NULL },
 	{ "flags.nvidiaDriverRoot", FIELD_STR, AT(driver_root), NULL, "driver-root", "/",
 		NULL },
 	{ "flags.nvidiaDevRoot", FIELD_STR, AT(dev_root), NULL, "dev-root", "", NULL },
@@ -118,6 +117,8 @@ const struct field config_fields[] = {
 	{ "sharing", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
 	REPLICATED("sharing.timeSlicing", "false"),
 	REPLICATED("sharing.mps", "true"),
+	{ "sharing.mps.computeMode", FIELD_WORD, FIELD_OURS, 0, &words_compute_mode, NULL,
+		"default", NULL },
 	{ "sharing.slices", FIELD_LIST, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
 	{ "sharing.slices[]", FIELD_OBJECT, FIELD_EXACT | FIELD_OURS, 0, NULL, NULL, NULL,
 		NULL },
@@ -125,6 +126,7 @@ const struct field config_fields[] = {
 	{ "sharing.slices[].devices", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, "all", NULL },
 	{ "sharing.slices[].devices.product", FIELD_STR, FIELD_OURS, 0, NULL, NULL, NULL,
 		NULL },
+	{ "sharing.slices[].mps", FIELD_BOOL, FIELD_OURS, 0, NULL, NULL, "false", NULL },
 	{ "sharing.slices[].profiles", FIELD_LIST, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
 	{ "sharing.slices[].profiles[]", FIELD_OBJECT, FIELD_EXACT | FIELD_OURS, 0, NULL, NULL,
 		NULL, NULL },

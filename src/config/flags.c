@@ -395,27 +395,15 @@ static int check_words(struct reader *r, const char *path, const char *text)
 	return 0;
 }
 
+/* NVIDIA's plugin refuses MPS with strategy mixed, and without a root. */
 static int check_mps(struct reader *r)
 {
-	const struct value *mig = flags_value(r, "flags.migStrategy");
 	const struct value *root = flags_value(r, "flags.mpsRoot");
-	const struct where sharing = { NULL, "sharing", 0 }, mps = { &sharing, "mps", 0 };
 
-	if (!r->mps)
+	if (!config_wants_mps(r->c) || !root->str || !*root->str || *root->str == '/')
 		return 0;
-	r->mps_refused = true;
-	if (mig->str && !strcmp(mig->str, "mixed"))
-		return refuse(r, "flags.migStrategy",
-			"using --mig-strategy=mixed is not supported with MPS", "",
-			"; but MPS itself is not in this version yet: use sharing.timeSlicing "
-			"meanwhile",
-			"");
-	if (!root->str || !*root->str)
-		return read_fail(r, r->mps, &mps, ERR_INVALID,
-			"using MPS requires --mps-root to be specified; but MPS itself is not in "
-			"this version yet: use sharing.timeSlicing meanwhile");
-	r->mps_refused = false;
-	return 0;
+	return refuse(r, "flags.mpsRoot", "expected an absolute path, found '", root->str, "'",
+		"");
 }
 
 static int check_channels(struct reader *r)
@@ -514,6 +502,14 @@ int flags_apply(struct reader *r)
 	r->c->cdi_hook_path_set =
 		flags_value(r, "flags.plugin.nvidiaCTKPath")->source != VALUE_UNSET &&
 		*r->c->cdi_hook_path;
+	if (!*r->c->mps_root) {
+		char *root = strdup(MPS_DEFAULT_ROOT);
+
+		if (!root)
+			return error_nomem(r->err);
+		free(r->c->mps_root);
+		r->c->mps_root = root;
+	}
 	if (!*r->c->dev_root || flags_value(r, "flags.nvidiaDevRoot")->source == VALUE_UNSET) {
 		char *same = strdup(r->c->driver_root);
 

@@ -156,32 +156,31 @@ static const struct yaml_node *where_compute_is(const struct yaml_node *entry,
 	return compute ? compute : isolation;
 }
 
-/* One warning for each entry, beside the first with which it shares its GPUs. */
+/* One warning for each entry, beside the first with which it shares its GPUs. Entries of MPS take no turns. */
 int check_turns(struct reader *r, const struct yaml_node *entries, const struct where *w,
 	const char *pattern)
 {
-	const struct sharing *s = &r->c->sharing;
+	const struct replicated *v = r->c->sharing.entries;
 	char path[80];
 
 	(void)snprintf(path, sizeof(path), "%s.isolation", pattern);
-	for (size_t i = 0; i < s->n_entries; i++) {
-		const struct replicated *e = &s->entries[i];
+	for (size_t i = 0; i < entries->n; i++) {
 		const struct where item = { w, NULL, i }, isolation = { &item, "isolation", 0 };
 		const struct where compute = { &isolation, "compute", 0 };
 		size_t k = 0;
 
-		if (e->isolation.compute != ISOLATION_COMPUTE_NONE)
+		if (v[i].isolation.compute != ISOLATION_COMPUTE_NONE)
 			continue;
-		while (k < s->n_entries && !(replicated_mix_turns(e, &s->entries[k]) &&
-						   replicated_surely_meet(e, &s->entries[k])))
+		while (k < entries->n && !(replicated_mix_turns(&v[i], &v[k]) &&
+						 replicated_surely_meet(&v[i], &v[k])))
 			k++;
-		if (k == s->n_entries)
+		if (k == entries->n)
 			continue;
 		if (read_warn(r, where_compute_is(entries->items[i], pattern, path), &compute,
 			    "expected fair or capped, as in line %u for the same GPUs, found none: "
 			    "who has these replicas takes no turns, and takes the GPU from those "
 			    "that do",
-			    s->entries[k].pos.line) < 0)
+			    v[k].pos.line) < 0)
 			return -1;
 	}
 	return 0;

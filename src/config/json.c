@@ -165,16 +165,20 @@ static json_t *entry(const struct replicated *e)
 	return o;
 }
 
-static json_t *replicated(const struct sharing *s)
+static json_t *replicated(const struct sharing *s, enum sharing_strategy strategy)
 {
+	const struct sharing_kind *kind = &s->kinds[strategy];
 	json_t *o = json_object(), *list = json_array();
 
 	for (size_t i = 0; list && i < s->n_entries; i++)
-		(void)json_array_append_new(list, entry(&s->entries[i]));
+		if (s->entries[i].strategy == strategy)
+			(void)json_array_append_new(list, entry(&s->entries[i]));
 	if (o) {
-		(void)put(o, "renameByDefault", json_boolean(s->rename_by_default));
+		(void)put(o, "renameByDefault", json_boolean(kind->rename_by_default));
 		(void)put(o, "failRequestsGreaterThanOne",
-			json_boolean(s->fail_requests_greater_than_one));
+			json_boolean(kind->fail_requests_greater_than_one));
+		if (strategy == SHARING_MPS && s->mps_exclusive)
+			(void)put(o, "computeMode", json_string(words_compute_mode.words[1]));
 		(void)put(o, "resources", list);
 	} else {
 		json_decref(list);
@@ -205,31 +209,34 @@ static json_t *slices(const struct config *c)
 
 	for (size_t i = 0; list && i < c->n_slices; i++) {
 		const struct slice_set *s = &c->slices[i];
-		json_t *profiles = json_array();
+		json_t *profiles = json_array(), *o;
 
 		for (size_t k = 0; profiles && k < s->n_profiles; k++)
 			(void)json_array_append_new(profiles, profile(&s->profiles[k]));
-		(void)json_array_append_new(list,
-			json_pack("{s:s, s:o, s:o}", "name", s->name, "devices",
-				s->product                   ? json_pack("{s:o}", "product",
-								       json_any_text(s->product))
-				: s->devices == DEVICES_LIST ? texts(&s->list)
-							     : json_string("all"),
-				"profiles", profiles));
+		o = json_pack("{s:s, s:o, s:o}", "name", s->name, "devices",
+			s->product ? json_pack("{s:o}", "product", json_any_text(s->product))
+			: s->devices == DEVICES_LIST ? texts(&s->list)
+						     : json_string("all"),
+			"profiles", profiles);
+		if (o && s->mps)
+			(void)put(o, "mps", json_true());
+		(void)json_array_append_new(list, o);
 	}
 	return list;
 }
 
 static json_t *sharing(const struct config *c)
 {
+	const struct sharing *s = &c->sharing;
 	json_t *o = json_object();
 
 	if (o) {
 		(void)put(o, "timeSlicing",
-			c->sharing.strategy == SHARING_TIME_SLICING ? replicated(&c->sharing)
-								    : json_object());
-		if (c->sharing.strategy == SHARING_MPS)
-			(void)put(o, "mps", replicated(&c->sharing));
+			sharing_has(s, SHARING_TIME_SLICING)
+				? replicated(s, SHARING_TIME_SLICING)
+				: json_object());
+		if (sharing_has(s, SHARING_MPS))
+			(void)put(o, "mps", replicated(s, SHARING_MPS));
 		if (c->n_slices)
 			(void)put(o, "slices", slices(c));
 	}

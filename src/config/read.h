@@ -42,7 +42,6 @@ struct reader {
 	struct strv *mistakes; /* behind the first; NULL: reading ends at the first */
 	struct error first;    /* of the mistakes; ERR_NONE: none so far */
 	size_t n_mistakes;
-	bool mps_refused; /* one of them says that there is no MPS */
 	struct error *err;
 	struct config *c;
 	struct value values[CONFIG_FIELDS_MAX];     /* by row of config_fields */
@@ -116,8 +115,8 @@ int read_isolation_memory(struct reader *r, const struct yaml_node *n, const str
 int read_isolation_words(struct reader *r, const struct yaml_node *n, const struct where *w,
 	const char *pattern, uint32_t replicas, struct isolation *iso) MUST_USE;
 
-/* Warns of entries without compute, of the list @entries that has been read, that share a GPU with others that
- * have it. */
+/* Warns of time-slicing entries without compute, of the list @entries that has been read last, that share a GPU
+ * with others that have it. */
 int check_turns(struct reader *r, const struct yaml_node *entries, const struct where *w,
 	const char *pattern) MUST_USE;
 
@@ -145,8 +144,8 @@ void flags_place(const struct reader *r, const char *path, char *buf, size_t cap
 struct config_places {
 	char discovery[FLAGS_PLACE_MAX];
 };
-int unsupported_check(const struct config *c, const char *name,
-	const struct config_places *places, struct error *err) MUST_USE;
+int unsupported_check(const struct config *c, const struct config_places *places,
+	struct error *err) MUST_USE;
 
 /* What config_parse() and the manifest reader do with one text. */
 struct config_text {

@@ -186,12 +186,13 @@ static int read_replicas(struct reader *r, const struct yaml_node *n, const stru
 	struct replicated *e)
 {
 	int64_t replicas = 0; /* what null means to NVIDIA's decoder */
+	int least = e->strategy == SHARING_MPS ? 1 : 2;
 
 	if (read_int(r, n, w, &replicas) < 0)
 		return -1;
-	if (replicas < 2)
+	if (replicas < least)
 		return read_fail(r, n, w, ERR_INVALID,
-			"number of replicas must be >= 2; found %" PRId64, replicas);
+			"number of replicas must be >= %d; found %" PRId64, least, replicas);
 	if (replicas > OFFER_DEVICES_MAX)
 		return read_fail(r, n, w, ERR_LIMIT,
 			"number of replicas must be <= %d, since the kubelet takes no more devices "
@@ -232,58 +233,120 @@ static int read_entry(struct reader *r, const struct yaml_node *n, const struct 
 		e->replicas, &e->isolation);
 }
 
-static void replicated_fini(struct replicated *e, size_t n)
+/* Makes room for @n entries in front of those that are there. */
+static int make_room(struct reader *r, size_t n, enum sharing_strategy strategy)
 {
+	struct sharing *s = &r->c->sharing;
+	struct replicated *entries = calloc(s->n_entries + n, sizeof(*entries));
+
+	if (!entries)
+		return error_nomem(r->err);
+	if (s->n_entries)
+		memcpy(entries + n, s->entries, s->n_entries * sizeof(*entries));
+	free(s->entries);
+	s->entries = entries;
+	s->n_entries += n;
 	for (size_t i = 0; i < n; i++)
-		strv_fini(&e[i].list);
-	free(e);
+		entries[i].strategy = strategy;
+	return 0;
+}
+
+/* NULL with a mistake told, where there is no entry. */
+static const struct yaml_node *list_of(struct reader *r, const struct yaml_node *n,
+	const struct where *w, const char *pattern)
+{
+	const struct where list = { w, "resources", 0 };
+	const struct yaml_node *entries = read_key(n, pattern, "resources");
+
+	if (entries && entries->type != YAML_LIST && entries->type != YAML_NULL)
+		(void)read_type_error(r, entries, &list, "a list", "[]ReplicatedResource");
+	else if (!entries || entries->type == YAML_NULL || !entries->n)
+		(void)read_fail(r, entries ? entries : n, w, ERR_INVALID,
+			"no resources specified; expected a list with at least one entry");
+	else if (entries->n > CONFIG_ENTRIES_MAX)
+		(void)read_fail(r, entries, &list, ERR_LIMIT,
+			"expected at most %d entries, found %zu", CONFIG_ENTRIES_MAX,
+			entries->n);
+	else
+		return entries;
+	return NULL;
+}
+
+static int read_mode(struct reader *r, const struct yaml_node *n, const struct where *w)
+{
+	const struct where mode = { w, "computeMode", 0 };
+	int word = 0, set = read_word(r, read_key(n, "sharing.mps", mode.key), &mode,
+			      &words_compute_mode, &word);
+
+	r->c->sharing.mps_exclusive = word == 1;
+	return set < 0 ? -1 : 0;
+}
+
+static const char *kind_pattern(enum sharing_strategy strategy)
+{
+	return strategy == SHARING_MPS ? "sharing.mps" : "sharing.timeSlicing";
 }
 
 static int read_replicated(struct reader *r, const struct yaml_node *n, const struct where *w,
 	enum sharing_strategy strategy)
 {
-	const char *pattern = strategy == SHARING_MPS ? "sharing.mps" : "sharing.timeSlicing";
-	struct sharing *s = &r->c->sharing;
-	struct where rename = { w, "renameByDefault", 0 };
-	struct where fail = { w, "failRequestsGreaterThanOne", 0 };
-	struct where list = { w, "resources", 0 };
+	const char *pattern = kind_pattern(strategy);
+	struct sharing_kind *kind = &r->c->sharing.kinds[strategy];
+	const struct where rename = { w, "renameByDefault", 0 };
+	const struct where fail = { w, "failRequestsGreaterThanOne", 0 };
+	const struct where list = { w, "resources", 0 };
 	const struct yaml_node *entries;
 	char row[48];
 
-	replicated_fini(s->entries, s->n_entries);
-	*s = (struct sharing){ .strategy = strategy,
-		.fail_requests_greater_than_one = strategy == SHARING_MPS,
-		.pos = { n->line, n->column } };
+	kind->pos = (struct config_pos){ n->line, n->column };
 	if (n->type != YAML_NULL && read_object(r, n, w, pattern) < 0)
 		return -1;
-	entries = read_key(n, pattern, "resources");
-	if (entries && entries->type != YAML_LIST && entries->type != YAML_NULL)
-		return read_type_error(r, entries, &list, "a list", "[]ReplicatedResource");
-	if (!entries || entries->type == YAML_NULL || !entries->n)
-		return read_fail(r, entries ? entries : n, w, ERR_INVALID,
-			"no resources specified; expected a list with at least one entry");
-	if (entries->n > CONFIG_ENTRIES_MAX)
-		return read_fail(r, entries, &list, ERR_LIMIT,
-			"expected at most %d entries, found %zu", CONFIG_ENTRIES_MAX,
-			entries->n);
-	if (read_on(r, read_bool(r, read_key(n, pattern, rename.key), &rename,
-			       &s->rename_by_default)) < 0 ||
-		read_on(r, read_bool(r, read_key(n, pattern, fail.key), &fail,
-				   &s->fail_requests_greater_than_one)) < 0)
+	entries = list_of(r, n, w, pattern);
+	if (!entries)
 		return -1;
-	s->entries = calloc(entries->n, sizeof(*s->entries));
-	if (!s->entries)
-		return error_nomem(r->err);
-	s->n_entries = entries->n;
+	if (read_on(r, read_bool(r, read_key(n, pattern, rename.key), &rename,
+			       &kind->rename_by_default)) < 0 ||
+		read_on(r, read_bool(r, read_key(n, pattern, fail.key), &fail,
+				   &kind->fail_requests_greater_than_one)) < 0 ||
+		(strategy == SHARING_MPS && read_on(r, read_mode(r, n, w)) < 0))
+		return -1;
+	if (make_room(r, entries->n, strategy) < 0)
+		return -1;
 	(void)snprintf(row, sizeof(row), "%s.resources[]", pattern);
 	for (size_t i = 0; i < entries->n; i++) {
 		struct where item = { &list, NULL, i };
 
-		if (read_on(r, read_entry(r, entries->items[i], &item, row, &s->entries[i])) <
-			0)
+		if (read_on(r, read_entry(r, entries->items[i], &item, row,
+				       &r->c->sharing.entries[i])) < 0)
 			return -1;
 	}
-	return r->n_mistakes ? 0 : check_turns(r, entries, &list, row);
+	return r->n_mistakes || strategy == SHARING_MPS ? 0
+							: check_turns(r, entries, &list, row);
+}
+
+/* Warns of time-slicing entries of which MPS has all devices: as a whole, or of each. */
+static int warn_of_nothing(struct reader *r, const struct where *w)
+{
+	static const char text[] =
+		"has no effect: sharing.mps is there too, and takes precedence";
+	const struct where list = { w, "resources", 0 };
+	const struct yaml_node *entries =
+		read_key(r->time_slicing, "sharing.timeSlicing", list.key);
+	const struct sharing *s = &r->c->sharing;
+	size_t first = s->n_entries - entries->n, n = 0; /* behind those of MPS */
+
+	for (size_t i = 0; i < entries->n; i++)
+		n += sharing_leaves_nothing(s, &s->entries[first + i]);
+	if (n == entries->n)
+		return read_warn(r, r->time_slicing, w, "%s", text);
+	for (size_t i = 0; i < entries->n && n; i++) {
+		const struct where item = { &list, NULL, i };
+
+		if (sharing_leaves_nothing(s, &s->entries[first + i]) &&
+			read_warn(r, entries->items[i], &item, "%s", text) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 int read_sharing(struct reader *r, const struct yaml_node *top)
@@ -305,9 +368,7 @@ int read_sharing(struct reader *r, const struct yaml_node *top)
 		return -1;
 	if (r->mps && read_on(r, read_replicated(r, r->mps, &mps, SHARING_MPS)) < 0)
 		return -1;
-	if (r->mps && r->time_slicing &&
-		read_warn(r, r->time_slicing, &ts,
-			"has no effect: sharing.mps is there too, and takes precedence") < 0)
+	if (r->mps && r->time_slicing && !r->n_mistakes && warn_of_nothing(r, &ts) < 0)
 		return -1;
 	return read_slices(r, n, &w);
 }

@@ -118,8 +118,9 @@ static int tell_clash(struct reader *r, const struct yaml_node *slices, const st
 	const struct yaml_node *n = slices->items[mine->at];
 	const struct yaml_node *v = read_key(n, ROW, "devices");
 	const char *which = other->is_set ? "sharing.slices"
-			    : r->mps      ? "sharing.mps"
-					  : "sharing.timeSlicing";
+			    : r->c->sharing.entries[other->at].strategy == SHARING_MPS
+				    ? "sharing.mps"
+				    : "sharing.timeSlicing";
 
 	if (mine->kind == CLAIM_ALL || other->kind == CLAIM_ALL)
 		return read_fail(r, v ? v : n, &devices, ERR_INVALID,
@@ -176,7 +177,8 @@ static const char *other_use(const struct config *c, const char *name)
 
 		(void)snprintf(renamed, sizeof(renamed), "%s%s",
 			e->rename[0] ? e->rename : e->name,
-			!e->rename[0] && s->rename_by_default ? ".shared" : "");
+			!e->rename[0] && s->kinds[e->strategy].rename_by_default ? ".shared"
+										 : "");
 		if (!strcmp(name, e->name) || !strcmp(name, renamed))
 			return "replicas";
 	}

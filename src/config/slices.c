@@ -131,7 +131,7 @@ static int read_set(struct reader *r, const struct yaml_node *n, const struct wh
 	struct slice_set *s)
 {
 	const struct where name = { w, "name", 0 }, devices = { w, "devices", 0 };
-	const struct where profiles = { w, "profiles", 0 };
+	const struct where profiles = { w, "profiles", 0 }, mps = { w, "mps", 0 };
 	const struct yaml_node *v;
 	int set = read_object(r, n, w, ROW);
 
@@ -142,7 +142,9 @@ static int read_set(struct reader *r, const struct yaml_node *n, const struct wh
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
 	if (read_on(r, read_resource_name(r, v, &name, s->name)) < 0 ||
-		read_on(r, read_slice_devices(r, read_key(n, ROW, "devices"), &devices, s)) < 0)
+		read_on(r, read_slice_devices(r, read_key(n, ROW, "devices"), &devices, s)) <
+			0 ||
+		read_on(r, read_bool(r, read_key(n, ROW, "mps"), &mps, &s->mps)) < 0)
 		return -1;
 	v = read_key(n, ROW, "profiles");
 	if (!v)

@@ -9,20 +9,9 @@
  * takes one block out here.
  */
 
-static int refuse(const char *name, struct config_pos pos, const char *key, struct error *err,
-	const char *text)
+int unsupported_check(const struct config *c, const struct config_places *places,
+	struct error *err)
 {
-	const struct yaml_source src = { .name = name };
-
-	return yaml_fail(&src, pos.line, pos.column, ERR_NOT_YET, err, "%s: %s", key, text);
-}
-
-int unsupported_check(const struct config *c, const char *name,
-	const struct config_places *places, struct error *err)
-{
-	if (c->sharing.strategy == SHARING_MPS)
-		return refuse(name, c->sharing.pos, "sharing.mps", err,
-			"MPS is not in this version yet; use sharing.timeSlicing meanwhile");
 	if (c->discovery == DISCOVERY_TEGRA || c->discovery == DISCOVERY_VFIO)
 		return error_set(err, ERR_UNSUPPORTED,
 			"%s: %s GPUs are not supported; expected auto or nvml",
@@ -37,5 +26,5 @@ int config_unsupported(const struct config *c, const char *name, struct error *e
 
 	(void)snprintf(places.discovery, sizeof(places.discovery),
 		"%.200s: flags.deviceDiscoveryStrategy", name);
-	return unsupported_check(c, name, &places, err);
+	return unsupported_check(c, &places, err);
 }

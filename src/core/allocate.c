@@ -21,8 +21,8 @@ static int add_env(struct allocation *a, const char *name, const char *value, st
 		if (strcmp(a->envs[i].name, name) == 0)
 			e = &a->envs[i];
 	if (!e) {
-		e = &a->envs[a->n_envs++]; /* room for all that there can be: allocation_new() */
-		e->name = strdup(name);
+		e = &a->envs[a->n_envs++]; /* the caller has seen to the room */
+		*e = (struct alloc_env){ .name = strdup(name) };
 	}
 	free(e->value);
 	e->value = strdup(value);
@@ -116,9 +116,17 @@ static bool cdi_only(const struct config *config)
 	return config->device_lists && !(config->device_lists & ~DEVICE_LIST_CDI);
 }
 
+/* Whether a container that has this device may have no other. */
+static bool is_limited(const struct resource *r, const char *id)
+{
+	const struct offer_share *s = resource_share(r, resource_find(r, id));
+
+	return s && s->fail_requests_greater_than_one;
+}
+
 static int check(const struct request *q, struct error *err)
 {
-	bool replica = false;
+	bool limited = false;
 
 	for (size_t i = 0; i < q->n_ids; i++) {
 		if (!find(&q->of[i], q, q->ids[i]))
@@ -126,9 +134,9 @@ static int check(const struct request *q, struct error *err)
 				"invalid allocation request for \"%s\": invalid request: unknown "
 				"device: %s",
 				q->r->name, q->ids[i]);
-		replica = replica || device_id_is_replica(q->ids[i]);
+		limited = limited || is_limited(q->r, q->ids[i]);
 	}
-	if (replica && q->n_ids > 1 && q->r->fail_requests_greater_than_one)
+	if (limited && q->n_ids > 1)
 		return error_set(err, ERR_INVALID,
 			"invalid allocation request for \"%s\": invalid request: maximum request "
 			"size for shared resources is 1; found %zu",
@@ -372,8 +380,19 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 	return 0;
 }
 
+int allocation_add_env(struct allocation *a, const char *name, const char *value,
+	struct error *err)
+{
+	struct alloc_env *more = reallocarray(a->envs, a->n_envs + 1, sizeof(*more));
+
+	if (!more)
+		return error_nomem(err);
+	a->envs = more;
+	return add_env(a, name, value, err);
+}
+
 int allocation_add_mount(struct allocation *a, const char *host_path,
-	const char *container_path, struct error *err)
+	const char *container_path, bool read_only, struct error *err)
 {
 	struct alloc_mount *more = reallocarray(a->mounts, a->n_mounts + 1, sizeof(*more));
 	struct alloc_mount *m;
@@ -384,7 +403,7 @@ int allocation_add_mount(struct allocation *a, const char *host_path,
 	m = &more[a->n_mounts++];
 	*m = (struct alloc_mount){ .host_path = strdup(host_path),
 		.container_path = strdup(container_path),
-		.read_only = true };
+		.read_only = read_only };
 	return m->host_path && m->container_path ? 0 : error_nomem(err);
 }
 

@@ -12,7 +12,7 @@ static int default_strings(struct config *c)
 	} rows[] = {
 		{ &c->path, "" },
 		{ &c->entry, "" },
-		{ &c->mps_root, "" },
+		{ &c->mps_root, MPS_DEFAULT_ROOT },
 		{ &c->driver_root, "/" },
 		{ &c->dev_root, "/" },
 		{ &c->cdi_annotation_prefix, "cdi.k8s.io/" },
@@ -45,7 +45,7 @@ int config_new(struct config **ret, struct error *err)
 	c->allocation = ALLOCATION_DISTRIBUTED;
 	c->gfd.use_node_feature_api = true;
 	c->gfd.sleep_interval_ns = INT64_C(60000000000);
-	c->sharing.strategy = SHARING_NONE;
+	c->sharing.kinds[SHARING_MPS].fail_requests_greater_than_one = true;
 	health_policy_default(&c->health);
 	*ret = STEAL_PTR(c);
 	return 0;
@@ -99,6 +99,49 @@ bool isolation_enforces(const struct isolation *i)
 	return i->memory != ISOLATION_MEMORY_NONE || i->compute != ISOLATION_COMPUTE_NONE;
 }
 
+bool sharing_has(const struct sharing *s, enum sharing_strategy strategy)
+{
+	for (size_t i = 0; i < s->n_entries; i++)
+		if (s->entries[i].strategy == strategy)
+			return true;
+	return false;
+}
+
+/* Whether an entry of MPS for the same resource means @ref, of a list; NULL: all there are. */
+static bool mps_has(const struct sharing *s, const struct replicated *e, const char *ref)
+{
+	for (size_t i = 0; i < s->n_entries; i++) {
+		const struct replicated *m = &s->entries[i];
+
+		if (m->strategy != SHARING_MPS || strcmp(m->name, e->name) != 0)
+			continue;
+		if (m->devices == DEVICES_ALL ||
+			(ref && m->devices == DEVICES_LIST && strv_has(&m->list, ref)))
+			return true;
+	}
+	return false;
+}
+
+bool sharing_leaves_nothing(const struct sharing *s, const struct replicated *e)
+{
+	if (e->strategy != SHARING_TIME_SLICING)
+		return false;
+	if (e->devices != DEVICES_LIST)
+		return mps_has(s, e, NULL);
+	for (size_t i = 0; i < e->list.n; i++)
+		if (!mps_has(s, e, e->list.v[i]))
+			return false;
+	return e->list.n > 0;
+}
+
+bool config_wants_mps(const struct config *c)
+{
+	for (size_t i = 0; i < c->n_slices; i++)
+		if (c->slices[i].mps)
+			return true;
+	return sharing_has(&c->sharing, SHARING_MPS);
+}
+
 static bool takes_turns(const struct replicated *e)
 {
 	return e->isolation.compute != ISOLATION_COMPUTE_NONE;
@@ -106,7 +149,8 @@ static bool takes_turns(const struct replicated *e)
 
 bool replicated_mix_turns(const struct replicated *a, const struct replicated *b)
 {
-	return takes_turns(a) != takes_turns(b) && strcmp(a->name, b->name) == 0 &&
+	return a->strategy == SHARING_TIME_SLICING && b->strategy == SHARING_TIME_SLICING &&
+	       takes_turns(a) != takes_turns(b) && strcmp(a->name, b->name) == 0 &&
 	       strcmp(*a->rename ? a->rename : a->name, *b->rename ? b->rename : b->name) != 0;
 }
 
@@ -158,18 +202,21 @@ static bool isolation_equal(const struct isolation *a, const struct isolation *b
 
 static bool entry_equal(const struct replicated *a, const struct replicated *b)
 {
-	return strcmp(a->name, b->name) == 0 && strcmp(a->rename, b->rename) == 0 &&
-	       a->devices == b->devices && a->count == b->count &&
-	       strv_equal(&a->list, &b->list) && a->replicas == b->replicas &&
-	       isolation_equal(&a->isolation, &b->isolation);
+	return a->strategy == b->strategy && strcmp(a->name, b->name) == 0 &&
+	       strcmp(a->rename, b->rename) == 0 && a->devices == b->devices &&
+	       a->count == b->count && strv_equal(&a->list, &b->list) &&
+	       a->replicas == b->replicas && isolation_equal(&a->isolation, &b->isolation);
 }
 
 static bool sharing_equal(const struct sharing *a, const struct sharing *b)
 {
-	if (a->strategy != b->strategy || a->rename_by_default != b->rename_by_default ||
-		a->fail_requests_greater_than_one != b->fail_requests_greater_than_one ||
-		a->n_entries != b->n_entries)
+	if (a->mps_exclusive != b->mps_exclusive || a->n_entries != b->n_entries)
 		return false;
+	for (size_t k = 0; k < SHARING_KINDS; k++)
+		if (a->kinds[k].rename_by_default != b->kinds[k].rename_by_default ||
+			a->kinds[k].fail_requests_greater_than_one !=
+				b->kinds[k].fail_requests_greater_than_one)
+			return false;
 	for (size_t i = 0; i < a->n_entries; i++)
 		if (!entry_equal(&a->entries[i], &b->entries[i]))
 			return false;
@@ -195,7 +242,7 @@ static bool slices_equal(const struct slice_set *a, size_t n_a, const struct sli
 	for (size_t i = 0; i < n_a; i++)
 		if (strcmp(a[i].name, b[i].name) != 0 || a[i].devices != b[i].devices ||
 			!strv_equal(&a[i].list, &b[i].list) ||
-			!text_equal(a[i].product, b[i].product) ||
+			!text_equal(a[i].product, b[i].product) || a[i].mps != b[i].mps ||
 			a[i].n_profiles != b[i].n_profiles ||
 			!profiles_equal(a[i].profiles, b[i].profiles, a[i].n_profiles))
 			return false;

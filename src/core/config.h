@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define MPS_DEFAULT_ROOT "/run/nvidia/mps" /* where flags.mpsRoot is empty */
+
 #define RESOURCE_NAME_MAX 80 /* 63 and ".shared" and the end */
 
 /* Where a value stands in its file; line 0: not from a file. Kept for messages that come later. */
@@ -33,8 +35,12 @@ enum device_list_strategy { /* a set */
 	DEVICE_LIST_CDI_CRI = 1 << 3,
 };
 
-/* Of a config the first three; `slices` stand beside them, and are a strategy of resources only. */
+/*
+ * How a physical device is shared. Entries have the second or the third; on one device MPS goes before
+ * time-slicing. `slices` are a strategy of resources, whose devices are shared by MPS or take turns.
+ */
 enum sharing_strategy { SHARING_NONE, SHARING_TIME_SLICING, SHARING_MPS, SHARING_SLICES };
+#define SHARING_KINDS (SHARING_MPS + 1)
 
 /* Pattern of a product name or MIG profile to a resource: whole match, `*` is any run. */
 struct resource_pattern {
@@ -71,6 +77,7 @@ struct isolation {
 
 /* One entry of sharing.timeSlicing.resources or sharing.mps.resources. */
 struct replicated {
+	enum sharing_strategy strategy; /* its kind */
 	char name[RESOURCE_NAME_MAX];   /* with "nvidia.com/" */
 	char rename[RESOURCE_NAME_MAX]; /* "": none */
 	enum devices_kind devices;
@@ -81,13 +88,19 @@ struct replicated {
 	struct config_pos pos;
 };
 
-struct sharing {
-	enum sharing_strategy strategy;
+/* What sharing.timeSlicing, or sharing.mps, says of all its entries. */
+struct sharing_kind {
 	bool rename_by_default;
 	bool fail_requests_greater_than_one;
-	struct replicated *entries;
-	size_t n_entries;
 	struct config_pos pos;
+};
+
+struct sharing {
+	struct sharing_kind
+		kinds[SHARING_KINDS]; /* by strategy; says nothing without entries */
+	bool mps_exclusive; /* sharing.mps.computeMode: GPUs are EXCLUSIVE_PROCESS meanwhile */
+	struct replicated *entries; /* those of MPS first, each kind in its order */
+	size_t n_entries;
 };
 
 #define PROFILE_WEIGHT_MAX 1000
@@ -106,6 +119,7 @@ struct slice_set {
 	enum devices_kind devices;    /* not DEVICES_COUNT */
 	struct strv list;
 	char *product; /* devices: {product: X}, `*` is any run of characters; NULL otherwise */
+	bool mps;      /* run side by side under MPS, instead of taking turns */
 	struct slice_profile *profiles;
 	size_t n_profiles;
 	struct config_pos pos;
@@ -118,7 +132,8 @@ struct config {
 	enum discovery_strategy discovery;
 	bool fail_on_init_error;
 	bool fail_on_init_error_set; /* somebody asked for it; else we wait for the driver */
-	char *mps_root, *driver_root, *dev_root; /* never NULL; dev_root has its default */
+	char *mps_root, *driver_root, *dev_root; /* never NULL; the first and the last
+						     have their defaults */
 	bool gdrcopy, gds, mofed;
 	bool pass_device_specs;
 	unsigned device_lists; /* enum device_list_strategy */
@@ -149,6 +164,18 @@ DEFINE_CLEANUP(struct config *, config_free)
 
 /* Whether there is anything in it that a slice enforces. */
 bool isolation_enforces(const struct isolation *i);
+
+/* Whether the config has entries of this kind. */
+bool sharing_has(const struct sharing *s, enum sharing_strategy strategy);
+
+/*
+ * Whether entries of MPS have all devices of the time-slicing entry @e, whatever the node is like: then it
+ * shares nothing.
+ */
+bool sharing_leaves_nothing(const struct sharing *s, const struct replicated *e);
+
+/* Whether any device may be shared by MPS. */
+bool config_wants_mps(const struct config *c);
 
 /*
  * Two entries that would offer a GPU of both under two names, of which only one takes turns: who has the

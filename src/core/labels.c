@@ -15,8 +15,7 @@
 
 /*
  * The labels of the node as a whole. Where NVIDIA's program exits (a driver version of another
- * form, MPS beside MIG), these leave a label out, or say "false", with a note: a node keeps the
- * labels that can be told.
+ * form), these leave a label out, with a note: a node keeps the labels that can be told.
  */
 
 static void put_driver(struct label_set *s, const char *version)
@@ -66,7 +65,7 @@ static void put_cuda(struct label_set *s, int32_t version)
 /* What holds if it holds for any GPU, or for all. */
 struct summary {
 	uint32_t n; /* GPUs that can be offered */
-	bool mig_capable, mig_enabled;
+	bool mig_capable;
 	uint32_t pci_class; /* 0: unknown, or they differ */
 	const struct gpu *clique, *other_clique;
 };
@@ -81,7 +80,6 @@ static struct summary summarise(const struct inventory *inv)
 		if (!offer_can_have(inv, i))
 			continue;
 		s.mig_capable = s.mig_capable || g->mig_capable;
-		s.mig_enabled = s.mig_enabled || g->mig_enabled;
 		s.pci_class = s.n && s.pci_class != g->pci_class ? 0 : g->pci_class;
 		s.n++;
 		if (!g->fabric_attached)
@@ -117,14 +115,6 @@ static void put_clique(struct label_set *s, const struct summary *sum)
 			g->clique_id);
 }
 
-static bool is_mps(const struct sharing *s)
-{
-	for (size_t i = 0; s->strategy == SHARING_MPS && i < s->n_entries; i++)
-		if (s->entries[i].replicas > 1)
-			return true;
-	return false;
-}
-
 static void put_sharing(struct label_set *s, const struct summary *sum,
 	const struct config *config)
 {
@@ -132,12 +122,10 @@ static void put_sharing(struct label_set *s, const struct summary *sum,
 		[MIG_STRATEGY_SINGLE] = "single",
 		[MIG_STRATEGY_MIXED] = "mixed",
 	};
-	bool mps = is_mps(&config->sharing);
 
-	if (mps && sum->mig_enabled)
-		label_note(s, "MPS is configured and MIG is on: MPS cannot share MIG devices");
+	/* NVIDIA's is false where MIG is on, as its MPS cannot share MIG devices. */
 	label_put(s, NVIDIA "mps", "capable", "%s",
-		mps && !sum->mig_enabled ? "true" : "false");
+		config_wants_mps(config) ? "true" : "false");
 	label_put(s, NVIDIA "mig", "capable", "%s", sum->mig_capable ? "true" : "false");
 	if (config->mig_strategy != MIG_STRATEGY_NONE)
 		label_put(s, NVIDIA "mig", "strategy", "%s", names[config->mig_strategy]);

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/mps.h"
+#include "core/offer/picks.h"
 #include "core/offer/units.h"
-#include "core/offer/pick.h"
 #include "core/offer/slices.h"
 #include "core/offer/resource.h"
 #include "core/slice.h"
@@ -54,38 +55,6 @@ static void work_fini(struct work *w)
 	offer_free(w->offer);
 }
 
-static int note(struct work *w, struct error *err, const char *fmt, ...) PRINTF(3, 4) MUST_USE;
-
-static int note(struct work *w, struct error *err, const char *fmt, ...)
-{
-	char text[ERROR_MSG_MAX];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap); /* a long note may be cut */
-	va_end(ap);
-	return strv_add(&w->offer->notes, text, err);
-}
-
-/* A note about a sharing entry, with its line where it has one. */
-static int note_entry(struct work *w, const struct replicated *e, struct error *err,
-	const char *fmt, ...) PRINTF(4, 5) MUST_USE;
-
-static int note_entry(struct work *w, const struct replicated *e, struct error *err,
-	const char *fmt, ...)
-{
-	char text[ERROR_MSG_MAX / 2];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (e->pos.line)
-		return note(w, err, "sharing of '%s' (line %" PRIu32 "): %s", e->name,
-			e->pos.line, text);
-	return note(w, err, "sharing of '%s': %s", e->name, text);
-}
-
 /* What there is of each unit in the resource @name, which may be a new one; NULL: out of memory. */
 static struct share *shares_of(struct work *w, const char *name, const char *original, bool cut,
 	struct error *err)
@@ -108,68 +77,11 @@ static struct share *shares_of(struct work *w, const char *name, const char *ori
 	return d->of;
 }
 
-static bool is_of(const struct work *w, uint32_t i, const struct replicated *e)
-{
-	return strcmp(w->units.v[i].name, e->name) == 0;
-}
-
-static int pick_one(struct work *w, const struct replicated *e, const char *ref, bool *picks,
-	struct error *err)
-{
-	uint32_t i = offer_pick(&w->units, w->inv, e->name, ref);
-
-	if (i < w->units.n) {
-		picks[i] = true;
-		return 0;
-	}
-	return note_entry(w, e, err, "no matching device %s: %s",
-		offer_ref_is_index(ref) ? "at index" : "with UUID", ref);
-}
-
-/* The first @want of the entry, those that can be had before the others. */
-static void pick_first(struct work *w, const struct replicated *e, uint32_t want, bool *picks)
-{
-	uint32_t n = 0;
-
-	for (int bad = 0; bad < 2; bad++) {
-		for (uint32_t i = 0; i < w->units.n && n < want; i++) {
-			if (is_of(w, i, e) && !w->units.v[i].why == !bad) {
-				picks[i] = true;
-				n++;
-			}
-		}
-	}
-}
-
-/* Marks in @picks the units that @e means. */
-static int pick(struct work *w, const struct replicated *e, bool *picks, struct error *err)
-{
-	uint32_t have = 0;
-
-	for (uint32_t i = 0; i < w->units.n; i++)
-		have += is_of(w, i, e);
-	if (!have)
-		return note_entry(w, e, err, "this node has no such device");
-	if (e->devices == DEVICES_LIST) {
-		for (size_t k = 0; k < e->list.n; k++)
-			if (pick_one(w, e, e->list.v[k], picks, err) < 0)
-				return -1;
-		return 0;
-	}
-	pick_first(w, e, e->devices == DEVICES_COUNT ? e->count : UINT32_MAX, picks);
-	if (e->devices == DEVICES_COUNT && e->count > have)
-		return note_entry(w, e, err,
-			"requested %" PRIu32 " devices to be replicated, but only %" PRIu32
-			" devices available",
-			e->count, have);
-	return 0;
-}
-
 static int target_name(char *ret, const struct config *config, const struct replicated *e,
 	struct error *err)
 {
-	const char *suffix =
-		!e->rename[0] && config->sharing.rename_by_default ? ".shared" : "";
+	bool renamed = !e->rename[0] && config->sharing.kinds[e->strategy].rename_by_default;
+	const char *suffix = renamed ? ".shared" : "";
 	int n = snprintf(ret, RESOURCE_NAME_MAX, "%s%s", e->rename[0] ? e->rename : e->name,
 		suffix);
 
@@ -186,22 +98,6 @@ static bool replaces(const struct work *w, const struct share *s, const struct r
 		return s->replicas < e->replicas;
 	return !isolation_enforces(&w->config->sharing.entries[s->entry].isolation) &&
 	       isolation_enforces(&e->isolation);
-}
-
-/* Takes out of @picks what is cut into slices, with a note. */
-static int leave_cut(struct work *w, const struct replicated *e, bool *picks, struct error *err)
-{
-	char unit[UNIT_TEXT_MAX];
-
-	for (uint32_t i = 0; i < w->units.n; i++) {
-		if (!picks[i] || !w->cut[i])
-			continue;
-		picks[i] = false;
-		offer_unit_text(&w->units.v[i], w->inv, unit);
-		if (note_entry(w, e, err, "%s is cut into slices, and is left so", unit) < 0)
-			return -1;
-	}
-	return 0;
 }
 
 /* Of @e and @other one takes turns on the unit, and the other one does not. Where they meet whatever the node
@@ -241,22 +137,21 @@ static int note_twice(struct work *w, uint32_t i, const struct replicated *e, co
 	offer_unit_text(&w->units.v[i], w->inv, unit);
 	if (warn_mixed(w, e, &w->config->sharing.entries[w->by_entry[i] - 1], unit, err) < 0)
 		return -1;
-	return note_entry(w, e, err, "%s is offered twice, as '%s' and as '%s'", unit, other,
-		       name) < 0
+	return offer_note_entry(&w->offer->notes, e, err,
+		       "%s is offered twice, as '%s' and as '%s'", unit, other, name) < 0
 		       ? -1
 		       : 1;
 }
 
-static int share(struct work *w, uint32_t at, bool *picks, struct error *err)
+static int share(struct work *w, struct offer_picking *p, uint32_t at, bool *picks,
+	struct error *err)
 {
 	const struct replicated *e = &w->config->sharing.entries[at];
 	char name[RESOURCE_NAME_MAX];
 	struct share *of = NULL;
 	int told = 0;
 
-	memset(picks, 0, w->units.n * sizeof(*picks));
-	if (target_name(name, w->config, e, err) < 0 || pick(w, e, picks, err) < 0 ||
-		leave_cut(w, e, picks, err) < 0)
+	if (target_name(name, w->config, e, err) < 0 || offer_pick_entry(p, at, picks, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < w->units.n; i++) {
 		if (!picks[i])
@@ -280,14 +175,19 @@ static int share(struct work *w, uint32_t at, bool *picks, struct error *err)
 static int share_all(struct work *w, struct error *err)
 {
 	const struct sharing *s = &w->config->sharing;
-	CLEANUP(freep) bool *picks = calloc(w->units.n ? w->units.n : 1, sizeof(*picks));
+	CLEANUP(freep) bool *picks = calloc((size_t)w->units.n + 1, sizeof(*picks));
+	CLEANUP(freep) bool *mps = calloc((size_t)w->units.n + 1, sizeof(*mps));
+	struct offer_picking p = { .units = &w->units,
+		.inv = w->inv,
+		.config = w->config,
+		.notes = &w->offer->notes,
+		.cut = w->cut,
+		.mps = mps };
 
-	if (!picks)
+	if (!picks || !mps)
 		return error_nomem(err);
-	if (s->strategy == SHARING_NONE)
-		return 0;
 	for (uint32_t k = 0; k < s->n_entries; k++)
-		if (share(w, k, picks, err) < 0)
+		if (share(w, &p, k, picks, err) < 0)
 			return -1;
 	return 0;
 }
@@ -304,6 +204,44 @@ static int cut_all(struct work *w, struct error *err)
 		of[c->unit] = (struct share){ .replicas = c->count, .entry = (uint32_t)k };
 		w->shared[c->unit] = true;
 		w->cut[c->unit] = true;
+	}
+	return 0;
+}
+
+/* --- more clients than MPS takes --- */
+
+static bool is_mps(const struct work *w, const struct draft *d, uint32_t i)
+{
+	const struct share *s = &d->of[i];
+
+	if (!s->replicas)
+		return false;
+	return d->cut ? w->cuts.v[s->entry].set->mps
+		      : w->config->sharing.entries[s->entry].strategy == SHARING_MPS;
+}
+
+/* As NVIDIA's plugin has it, but for each device, and of all resources that it is in. */
+static int refuse_crowds(struct work *w, struct error *err)
+{
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		struct offer_unit *u = &w->units.v[i];
+		const struct gpu *g = &w->inv->gpus[u->gpu];
+		uint32_t most = mps_replicas_max(g->cc_major, g->cc_minor);
+		char unit[UNIT_TEXT_MAX], text[ERROR_MSG_MAX];
+		uint64_t n = 0;
+
+		for (uint32_t k = 0; k < w->n_drafts; k++)
+			n += is_mps(w, &w->drafts[k], i) ? w->drafts[k].of[i].replicas : 0;
+		if (u->why || n <= most || !g->cc_major) /* 0.0: it could not be read */
+			continue;
+		offer_unit_text(u, w->inv, unit);
+		(void)snprintf(text, sizeof(text),
+			"%s (%s): unhealthy, invalid device maximum allowed replicas exceeded: "
+			"%" PRIu64 " > %" PRIu32,
+			unit, u->uuid, n, most);
+		if (strv_add(&w->offer->notes, text, err) < 0)
+			return -1;
+		u->why = (uint32_t)w->offer->notes.n;
 	}
 	return 0;
 }
@@ -364,10 +302,13 @@ static int finish_cut(struct work *w, const struct draft *d, struct resource *r,
 
 		if (!s->replicas)
 			continue;
-		r->shares[r->n_shares++] = (struct offer_share){ .replicas = c->count,
-			.weight = c->profile->weight,
-			.weights = c->weights,
-			.isolation = c->profile->isolation };
+		r->shares[r->n_shares++] =
+			(struct offer_share){ .strategy = c->set->mps ? SHARING_MPS
+								      : SHARING_SLICES,
+				.replicas = c->count,
+				.weight = c->profile->weight,
+				.weights = c->weights,
+				.isolation = c->profile->isolation };
 		if (add_devices(r, &w->units.v[i], c->count, r->n_shares, d->name, err) < 0)
 			return -1;
 	}
@@ -380,7 +321,10 @@ static int finish_shared(struct work *w, const struct draft *d, struct resource 
 	const struct sharing *s = &w->config->sharing;
 
 	for (size_t i = 0; i < s->n_entries; i++)
-		r->shares[i] = (struct offer_share){ .replicas = s->entries[i].replicas,
+		r->shares[i] = (struct offer_share){ .strategy = s->entries[i].strategy,
+			.fail_requests_greater_than_one =
+				s->kinds[s->entries[i].strategy].fail_requests_greater_than_one,
+			.replicas = s->entries[i].replicas,
 			.weight = 1,
 			.weights = s->entries[i].replicas,
 			.isolation = s->entries[i].isolation };
@@ -433,11 +377,9 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 	r->replicas = 1;
 	for (uint32_t i = 0; i < w->units.n; i++) {
 		n += (uint64_t)d->of[i].plain + d->of[i].replicas;
-		if (d->of[i].replicas) {
-			r->strategy = d->cut ? SHARING_SLICES : s->strategy;
-			r->fail_requests_greater_than_one =
-				!d->cut && s->fail_requests_greater_than_one;
-		}
+		if (d->of[i].replicas && r->strategy != SHARING_MPS)
+			r->strategy =
+				d->cut ? SHARING_SLICES : s->entries[d->of[i].entry].strategy;
 		if (d->of[i].replicas > r->replicas)
 			r->replicas = d->of[i].replicas;
 	}
@@ -490,23 +432,23 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 	w->noted[e - w->config->sharing.entries] = true;
 	offer_unit_text(&w->units.v[i], w->inv, unit);
 	if (!usable)
-		return note_entry(w, e, err,
+		return offer_note_entry(&w->offer->notes, e, err,
 			"the memory of %s is not known, so pods cannot be given a part of it",
 			unit);
 	if (e->isolation.memory == ISOLATION_MEMORY_BYTES && e->isolation.memory_value > usable)
-		return note_entry(w, e, err,
+		return offer_note_entry(&w->offer->notes, e, err,
 			"isolation.memory is more than %s has (%" PRIu64
 			" MiB), so it limits nothing there",
 			unit, usable >> 20);
 	if (sum > usable >> 20)
-		return note_entry(w, e, err,
+		return offer_note_entry(&w->offer->notes, e, err,
 			"the memory limits of all replicas of %s come to %" PRIu64
 			" MiB, and it has %" PRIu64
 			" MiB: a pod may be refused memory that its limit would allow",
 			unit, sum, usable >> 20);
 	sum = slice_limit(&e->isolation, replicas, usable, 1);
 	if (sum < SLICE_CONTEXT_ROOM)
-		return note_entry(w, e, err,
+		return offer_note_entry(&w->offer->notes, e, err,
 			"a replica of %s has %" PRIu64 " MiB, and a program needs %" PRIu64
 			" MiB for its first CUDA context: it will not start",
 			unit, sum >> 20, (uint64_t)SLICE_CONTEXT_ROOM >> 20);
@@ -556,7 +498,8 @@ int offer_new(struct offer **ret, const struct inventory *inv, const struct conf
 	w.drafts = calloc(room + config->sharing.n_entries + w.cuts.n, sizeof(*w.drafts));
 	if (!w.shared || !w.cut || !w.by_entry || !w.noted || !w.drafts)
 		return error_nomem(err);
-	if (cut_all(&w, err) < 0 || share_all(&w, err) < 0 || keep_plain(&w, err) < 0)
+	if (cut_all(&w, err) < 0 || share_all(&w, err) < 0 || refuse_crowds(&w, err) < 0 ||
+		keep_plain(&w, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < w.units.n && config->sharing.n_entries; i++)
 		if (note_limits(&w, i, err) < 0)

@@ -22,10 +22,13 @@
  *  - a GPU with MIG on and no MIG device: single lists the GPU and it cannot be had; mixed offers
  *    nothing of it; a note either way, unless its layout is being changed (struct gpu.changing);
  *  - mixed: a compute instance smaller than its GPU instance ("1c.3g.20gb") has no name of its own
- *    and is left out with a note, unless a pattern names it;
- *  - MPS: MIG devices are listed and cannot be had.
+ *    and is left out with a note, unless a pattern names it.
  *
- * Entries see the original devices, not each other's result: two entries that share one GPU under
+ * What entries of MPS pick is not time-sliced too: they count first, and where a time-slicing entry means
+ * such a device besides, a note says so. One of which there would be more replicas, or slices under MPS, than
+ * MPS has clients is listed and cannot be had (core/mps.h).
+ *
+ * Else entries see the original devices, not each other's result: two entries that share one GPU under
  * the same name give the greater number of replicas, and the isolation of that entry (of equal ones
  * the first that isolates); under different names the GPU is in both (and a note says so). `devices: N` picks the first N by index, those that can be had first.
  *
@@ -63,6 +66,8 @@ struct offer_device {
 
 /* How the physical devices are shared that a sharing entry has picked, or one that is cut into slices. */
 struct offer_share {
+	enum sharing_strategy strategy; /* of slices: SHARING_MPS where they run under MPS */
+	bool fail_requests_greater_than_one;
 	uint32_t replicas; /* of one device; of a profile: slices of it */
 	uint32_t weight;   /* of one of them */
 	uint64_t weights;  /* of all that the device is divided into, by other profiles too */
@@ -73,10 +78,10 @@ struct resource {
 	char name[RESOURCE_NAME_MAX];
 	char original
 		[RESOURCE_NAME_MAX]; /* before renaming; of the first entry if there are more */
-	enum sharing_strategy
-		strategy;  /* SHARING_NONE: plain devices; SHARING_SLICES: a profile */
-	uint32_t replicas; /* 1 for plain devices; the greatest if they differ */
-	bool fail_requests_greater_than_one;
+	/* SHARING_NONE: plain devices; SHARING_MPS: some are shared by it, others may be time-sliced or plain;
+	 * SHARING_SLICES: a profile, under MPS or not */
+	enum sharing_strategy strategy;
+	uint32_t replicas;            /* 1 for plain devices; the greatest if they differ */
 	struct offer_device *devices; /* sorted by GPU, MIG device, replica */
 	uint32_t n_devices;
 	struct offer_share *shares; /* of all sharing entries, in their order; of a profile: of
@@ -118,6 +123,10 @@ bool offer_mig_is_called(const struct inventory *inv, const struct gpu_mig *m, c
 const struct resource *offer_find(const struct offer *o,
 	const char *name); /* borrowed or NULL */
 const struct offer_device *resource_find(const struct resource *r, const char *id);
+
+/* How @d of @r is shared; NULL: not at all. Borrowed. */
+const struct offer_share *resource_share(const struct resource *r,
+	const struct offer_device *d);
 
 /* The same in all that is offered, and the same positions in the inventory. */
 bool resource_equal(const struct resource *a, const struct resource *b);

@@ -106,13 +106,13 @@ static int plan_memory(struct slice_gpu *g, const struct part *p, const struct r
 	return 0;
 }
 
+/* @classed: a part before it has said the class. */
 static int plan_part(struct slice_plan *plan, const struct part *p, const struct resource *r,
-	const struct inventory *inv, struct error *err)
+	const struct inventory *inv, bool *classed, struct error *err)
 {
 	static const struct offer_share none = { .replicas = 1, .weight = 1, .weights = 1 };
 	const struct offer_device *d = p->device;
-	const struct offer_share *s =
-		d->share && d->share <= r->n_shares ? &r->shares[d->share - 1] : &none;
+	const struct offer_share *s = resource_share(r, d) ? resource_share(r, d) : &none;
 	struct slice_gpu *g = &plan->gpus[plan->n++];
 	const char *uuid =
 		d->mig == OFFER_WHOLE ? inv->gpus[d->gpu].uuid : inv->mig[d->mig].uuid;
@@ -126,11 +126,15 @@ static int plan_part(struct slice_plan *plan, const struct part *p, const struct
 	plan->wanted = true;
 	if (s->isolation.unhooked > plan->unhooked)
 		plan->unhooked = s->isolation.unhooked;
+	if (s->strategy == SHARING_MPS)
+		plan->compute = SLICE_COMPUTE_MPS;
 	if (s->isolation.compute == ISOLATION_COMPUTE_NONE)
 		return 0;
-	if (!plan->compute || s->isolation.class_ == SLICE_CLASS_BATCH)
+	if (plan->compute == SLICE_COMPUTE_NONE)
+		plan->compute = SLICE_COMPUTE_TURNS;
+	if (!*classed || s->isolation.class_ == SLICE_CLASS_BATCH)
 		plan->class_ = s->isolation.class_;
-	plan->compute = true;
+	*classed = true;
 	return 0;
 }
 
@@ -138,7 +142,7 @@ int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 	const struct inventory *inv, const char *const *ids, size_t n_ids, struct error *err)
 {
 	struct part parts[SLICE_PLAN_GPUS];
-	bool isolates = false;
+	bool isolates = false, classed = false;
 	uint32_t n;
 
 	*ret = (struct slice_plan){ .wanted = false };
@@ -149,7 +153,7 @@ int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 	if (count_parts(parts, &n, r, ids, n_ids, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < n; i++)
-		if (plan_part(ret, &parts[i], r, inv, err) < 0)
+		if (plan_part(ret, &parts[i], r, inv, &classed, err) < 0)
 			return -1;
 	return 0;
 }
@@ -157,7 +161,7 @@ int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 void slice_plan_open(struct slice_plan *plan)
 {
 	plan->unhooked = UNHOOKED_REPORT;
-	plan->compute = false;
+	plan->compute = SLICE_COMPUTE_NONE;
 	plan->class_ = SLICE_CLASS_BATCH;
 	for (uint32_t i = 0; i < plan->n; i++) {
 		plan->gpus[i].memory = SLICE_UNLIMITED;
@@ -169,13 +173,15 @@ void slice_plan_open(struct slice_plan *plan)
 bool slice_plan_equal(const struct slice_plan *a, const struct slice_plan *b)
 {
 	if (a->wanted != b->wanted || a->unhooked != b->unhooked || a->n != b->n ||
-		a->compute != b->compute || (a->compute && a->class_ != b->class_))
+		a->compute != b->compute ||
+		(a->compute != SLICE_COMPUTE_NONE && a->class_ != b->class_))
 		return false;
 	for (uint32_t i = 0; i < a->n; i++) {
 		const struct slice_gpu *x = &a->gpus[i], *y = &b->gpus[i];
 
 		if (x->memory != y->memory || strcmp(x->uuid, y->uuid) != 0 ||
-			(a->compute && (x->weight != y->weight || x->cap != y->cap)))
+			(a->compute != SLICE_COMPUTE_NONE &&
+				(x->weight != y->weight || x->cap != y->cap)))
 			return false;
 	}
 	return true;

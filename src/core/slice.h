@@ -16,6 +16,9 @@
  * not looked at here: a user who wrote amounts that come to more than the card gets them, and a note
  * (core/offer.h).
  *
+ * On a device that is shared by MPS nobody takes turns, whatever isolation says of compute: weight and cap
+ * are what MPS's percentages are made from (core/mps.h). A container with any such device is of MPS.
+ *
  * Whole GPUs and MIG devices that are not shared have no isolation: they are walls already. Replicas of
  * a MIG device are divided as those of a GPU are; its total is that of the MIG device.
  * Thread: any (pure).
@@ -35,13 +38,19 @@
 struct slice_gpu {
 	char uuid[GPU_UUID_MAX];
 	uint64_t memory; /* bytes; SLICE_UNLIMITED */
-	uint32_t weight; /* 1 to SLICE_WEIGHT_MAX; says nothing without .compute */
+	uint32_t weight; /* 1 to SLICE_WEIGHT_MAX; says nothing without the plan's .compute */
 	uint32_t cap;    /* millionths of the GPU, at most SLICE_CAP_ALL; 0: none */
 };
 
+enum slice_compute {
+	SLICE_COMPUTE_NONE, /* its processes have the GPU when the GPU's own time-slicing gives it */
+	SLICE_COMPUTE_TURNS,
+	SLICE_COMPUTE_MPS, /* they run under MPS beside others: time is accounted, and no gate closed */
+};
+
 struct slice_plan {
-	bool wanted;  /* else there is nothing to enforce, and the rest says nothing */
-	bool compute; /* it takes turns on the GPU */
+	bool wanted; /* else there is nothing to enforce, and the rest says nothing */
+	enum slice_compute compute;
 	enum slice_class class_;          /* says nothing without .compute */
 	enum isolation_unhooked unhooked; /* the strictest of those that its devices have */
 	uint32_t n;

@@ -55,8 +55,8 @@ static uint64_t measure(uint32_t gpus, uint32_t replicas, size_t size,
 		config->sharing.entries = calloc(1, sizeof(*config->sharing.entries));
 		if (!config->sharing.entries)
 			goto out;
-		config->sharing.strategy = SHARING_TIME_SLICING;
 		config->sharing.n_entries = 1;
+		config->sharing.entries[0].strategy = SHARING_TIME_SLICING;
 		(void)snprintf(config->sharing.entries[0].name, RESOURCE_NAME_MAX,
 			"nvidia.com/gpu");
 		config->sharing.entries[0].replicas = replicas;

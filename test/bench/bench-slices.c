@@ -48,10 +48,10 @@ static const struct resource *make_node(struct inventory **inv, struct offer **o
 		(void)snprintf(g->uuid, sizeof(g->uuid), "GPU-%08x-0000-0000-0000-000000000000",
 			i);
 	}
-	c->sharing.strategy = SHARING_TIME_SLICING;
 	c->sharing.entries = calloc(1, sizeof(*c->sharing.entries));
 	c->sharing.n_entries = 1;
-	c->sharing.entries[0] = (struct replicated){ .name = OFFER_GPU,
+	c->sharing.entries[0] = (struct replicated){ .strategy = SHARING_TIME_SLICING,
+		.name = OFFER_GPU,
 		.replicas = REPLICAS,
 		.isolation = { .present = true, .memory = ISOLATION_MEMORY_EQUAL } };
 	if (offer_new(offer, *inv, c, &err) < 0)

@@ -17,8 +17,9 @@ static_assert(SLICE_UNLIMITED == SLICE_NO_LIMIT, "one number means no limit");
 #define FILE_DEVICES   4096
 #define FILE_UUID_CHAR "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-/"
 
-#define COMPUTE_TURNS "turns"
-
+/* Of none there is no key. */
+static const char *const
+	compute_names[] = { [SLICE_COMPUTE_TURNS] = "turns", [SLICE_COMPUTE_MPS] = "mps" };
 static const char *const
 	class_names[] = { [SLICE_CLASS_BATCH] = "batch", [SLICE_CLASS_LATENCY] = "latency" };
 static const char
@@ -113,7 +114,9 @@ static int take_plan(struct slice_plan *plan, const json_t *root, struct error *
 		if (take_gpu(&plan->gpus[plan->n], json_array_get(gpus, plan->n), err) < 0)
 			return -1;
 	plan->wanted = true;
-	plan->compute = compute && !strcmp(compute, COMPUTE_TURNS);
+	for (size_t i = SLICE_COMPUTE_TURNS; compute && i < ARRAY_LEN(compute_names); i++)
+		if (!strcmp(compute, compute_names[i]))
+			plan->compute = (enum slice_compute)i;
 	plan->class_ = class && !strcmp(class, class_names[SLICE_CLASS_LATENCY])
 			       ? SLICE_CLASS_LATENCY
 			       : SLICE_CLASS_BATCH;
@@ -190,9 +193,9 @@ static json_t *gpu_json(const struct slice_plan *plan, const struct slice_gpu *g
 
 	if (g->memory != SLICE_UNLIMITED && ++keys)
 		(void)json_object_set_new(o, "memory", json_integer((json_int_t)g->memory));
-	if (plan->compute && ++keys)
+	if (plan->compute != SLICE_COMPUTE_NONE && ++keys)
 		(void)json_object_set_new(o, "weight", json_integer(g->weight));
-	if (plan->compute && g->cap && ++keys)
+	if (plan->compute != SLICE_COMPUTE_NONE && g->cap && ++keys)
 		(void)json_object_set_new(o, "cap", json_integer(g->cap));
 	if (json_object_size(o) == keys)
 		return o;
@@ -203,6 +206,7 @@ static json_t *gpu_json(const struct slice_plan *plan, const struct slice_gpu *g
 char *slice_file_text(const struct slice_file *f)
 {
 	const struct slice_plan *plan = &f->plan;
+	const bool compute = plan->compute != SLICE_COMPUTE_NONE;
 	json_t *root = json_object(), *devices = json_array(), *gpus = json_array();
 	char *text = NULL;
 
@@ -215,8 +219,9 @@ char *slice_file_text(const struct slice_file *f)
 	(void)json_object_set_new(root, "resource", json_string(f->resource));
 	(void)json_object_set_new(root, "devices", devices);
 	(void)json_object_set_new(root, "gpus", gpus);
-	if (plan->compute) {
-		(void)json_object_set_new(root, "compute", json_string(COMPUTE_TURNS));
+	if (compute) {
+		(void)json_object_set_new(root, "compute",
+			json_string(compute_names[plan->compute]));
 		(void)json_object_set_new(root, "class",
 			json_string(class_names[plan->class_]));
 	}
@@ -225,7 +230,7 @@ char *slice_file_text(const struct slice_file *f)
 	(void)json_object_set_new(root, "lib", json_string(f->lib));
 	(void)json_object_set_new(root, "created", json_integer((json_int_t)f->created_s));
 	/* With all of it or not at all: a part of a slice could be one without a limit. */
-	if (json_object_size(root) == (plan->compute ? 10 : 8) &&
+	if (json_object_size(root) == (compute ? 10 : 8) &&
 		json_array_size(devices) == f->devices.n && json_array_size(gpus) == plan->n)
 		text = json_dumps(root, JSON_COMPACT);
 	json_decref(root);

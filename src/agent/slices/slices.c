@@ -479,9 +479,10 @@ static void change_limits(struct agent *a)
 			LOG_UINT("mib", plan.gpus[0].memory == SLICE_UNLIMITED
 						? 0
 						: plan.gpus[0].memory >> 20),
-			LOG_STR("compute", !plan.compute      ? "none"
-					   : plan.gpus[0].cap ? "capped"
-							      : "fair"),
+			LOG_STR("compute", plan.compute == SLICE_COMPUTE_NONE  ? "none"
+					   : plan.compute == SLICE_COMPUTE_MPS ? "mps"
+					   : plan.gpus[0].cap                  ? "capped"
+									       : "fair"),
 			LOG_UINT("weight", plan.gpus[0].weight));
 	}
 }
@@ -519,10 +520,10 @@ static int add_mounts(const struct agent_slices *s, const struct slice *slice,
 		slice_libs_path(preload, s->store.state_dir, slice->file.lib,
 			SLICE_LIBS_PRELOAD, err) < 0)
 		return -1;
-	if (allocation_add_mount(to, dir, SLICE_CONTAINER_DIR, err) < 0 ||
-		allocation_add_mount(to, lib, SLICE_CONTAINER_LIB_DIR, err) < 0)
+	if (allocation_add_mount(to, dir, SLICE_CONTAINER_DIR, true, err) < 0 ||
+		allocation_add_mount(to, lib, SLICE_CONTAINER_LIB_DIR, true, err) < 0)
 		return -1;
-	return allocation_add_mount(to, preload, SLICE_PRELOAD_FILE, err);
+	return allocation_add_mount(to, preload, SLICE_PRELOAD_FILE, true, err);
 }
 
 int agent_slices_allocate(struct agent *a, const struct resource *r, const char *const *ids,
@@ -548,7 +549,8 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 		return error_set(err, ERR_UNAVAILABLE,
 			"resource \"%s\" isolates %s, and without its libraries a container "
 			"would have no limit: %s",
-			r->name, plan.compute ? "compute" : "memory", s->lib_error.msg);
+			r->name, plan.compute == SLICE_COMPUTE_TURNS ? "compute" : "memory",
+			s->lib_error.msg);
 	if (slice_store_add(&s->store, &slice, r->name, ids, n_ids, &plan, s->lib,
 		    time_mono_ns(), time_wall_ns() / NS_PER_SEC, err) < 0)
 		return error_prefix(err, "resource \"%s\": no slice", r->name);

@@ -104,6 +104,7 @@ static const json_t *by_uuid(const json_t *list, const char *uuid)
 static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
 	const json_t *seen)
 {
+	const bool compute = f->plan.compute != SLICE_COMPUTE_NONE;
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < f->plan.n; i++) {
@@ -116,9 +117,8 @@ static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
 		SET(o, "limitBytes",
 			g->memory == SLICE_UNLIMITED ? json_null()
 						     : json_integer((json_int_t)g->memory));
-		SET(o, "weight", f->plan.compute ? json_integer(g->weight) : json_null());
-		SET(o, "capMillionths",
-			f->plan.compute && g->cap ? json_integer(g->cap) : json_null());
+		SET(o, "weight", compute ? json_integer(g->weight) : json_null());
+		SET(o, "capMillionths", compute && g->cap ? json_integer(g->cap) : json_null());
 		SET(o, "usedBytes", number(now, "used"));
 		SET(o, "peakBytes", number(now, "peak"));
 		SET(o, "unhookedBytes", number(now, "unhooked_used"));
@@ -182,13 +182,15 @@ static json_t *created(uint64_t s)
 	return json_string(text);
 }
 
-/* As the config says it. */
+/* As the config says it; "mps" where processes run side by side. */
 static const char *compute_of(const struct slice_plan *plan)
 {
-	for (uint32_t i = 0; plan->compute && i < plan->n; i++)
+	if (plan->compute != SLICE_COMPUTE_TURNS)
+		return plan->compute == SLICE_COMPUTE_MPS ? "mps" : "none";
+	for (uint32_t i = 0; i < plan->n; i++)
 		if (plan->gpus[i].cap)
 			return "capped";
-	return plan->compute ? "fair" : "none";
+	return "fair";
 }
 
 static json_t *slice_status(const struct agent *a, const struct slice *slice,

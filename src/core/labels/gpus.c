@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/parse.h"
+#include "core/offer/picks.h"
 #include "core/offer/slices.h"
 #include "core/slice.h"
 
@@ -16,8 +16,8 @@
  * random order.
  *
  * Beyond NVIDIA's: a resource of the user's own patterns has labels of its own, and what is shared
- * follows `devices:` and `rename:`. Which entry means which device must be what offer.c does; a test
- * compares the two on random configs. They are not built from the offer, which holds an ID for
+ * follows `devices:` and `rename:`: which entry has which device is asked of the same code, and a test
+ * compares the two on random configs. Labels are not built from the offer, which holds an ID for
  * each replica (megabytes) and knows whole GPUs only.
  */
 
@@ -36,8 +36,9 @@ struct view {
 	const struct config *config;
 	bool can_have
 		[GPU_NODE_MAX];   /* offer_can_have() of each GPU, which compares it with all */
-	struct offer_units units; /* with .cuts; both empty without sharing.slices */
+	struct offer_units units; /* with .cuts; both empty where nothing is shared */
 	struct offer_cuts cuts;
+	bool *picks; /* [sharing.n_entries] whether the entry has any device */
 };
 
 /* Whether a GPU is one that labels speak about. */
@@ -87,71 +88,6 @@ static void mig_resource_name(char *ret, const struct view *v, const struct gpu_
 
 /* ---- sharing ---------------------------------------------------------------------------------- */
 
-/* Whether this GPU is offered as a whole: with strategy none all are, MIG or not. */
-static bool is_whole(const struct view *v, uint32_t i)
-{
-	return v->config->mig_strategy == MIG_STRATEGY_NONE || !v->inv->gpus[i].mig_enabled;
-}
-
-static bool is_gpu_of(const struct view *v, uint32_t i, const char *resource)
-{
-	return v->can_have[i] && is_whole(v, i) &&
-	       strcmp(offer_original_name(v->config, &v->inv->gpus[i]), resource) == 0;
-}
-
-static bool is_mig_of(const struct view *v, const struct gpu_mig *m, const char *resource)
-{
-	char name[RESOURCE_NAME_MAX];
-
-	if (v->config->mig_strategy == MIG_STRATEGY_NONE || !mig_counts(v, m))
-		return false;
-	mig_resource_name(name, v, m);
-	return strcmp(name, resource) == 0;
-}
-
-static bool is_at(const struct view *v, const struct gpu_mig *m, const char *ref)
-{
-	char index[24];
-
-	(void)snprintf(index, sizeof(index), "%" PRIu32 ":%" PRIu32, v->inv->gpus[m->gpu].index,
-		m->index);
-	return strcmp(ref, index) == 0;
-}
-
-/* A device by index ("0", "0:1") or by UUID, of entry @e; NULL: any. */
-static bool has_device(const struct view *v, const struct replicated *e, const char *ref)
-{
-	uint32_t number;
-
-	for (uint32_t i = 0; i < v->inv->n; i++) {
-		const struct gpu *g = &v->inv->gpus[i];
-
-		if (is_gpu_of(v, i, e->name) &&
-			(!ref || (parse_u32(ref, &number) ? number == g->index
-							  : !strcmp(ref, g->uuid))))
-			return true;
-	}
-	for (uint32_t i = 0; i < v->inv->n_mig; i++) {
-		const struct gpu_mig *m = &v->inv->mig[i];
-
-		if (!is_mig_of(v, m, e->name))
-			continue;
-		if (!ref || is_at(v, m, ref) || offer_mig_is_called(v->inv, m, ref))
-			return true;
-	}
-	return false;
-}
-
-static bool picks_any(const struct view *v, const struct replicated *e)
-{
-	if (e->devices != DEVICES_LIST)
-		return has_device(v, e, NULL);
-	for (size_t i = 0; i < e->list.n; i++)
-		if (has_device(v, e, e->list.v[i]))
-			return true;
-	return false;
-}
-
 /* Slices of one device, of all profiles. */
 static uint32_t slices_of(const struct view *v, uint32_t unit)
 {
@@ -180,14 +116,15 @@ static struct shared sharing_of(const struct view *v, const char *resource)
 	const struct sharing *s = &v->config->sharing;
 	struct shared ret = { .replicas = 1, .strategy = SHARING_NONE, .mark = "" };
 
-	for (size_t i = 0; s->strategy != SHARING_NONE && i < s->n_entries; i++) {
+	for (size_t i = 0; i < s->n_entries; i++) {
 		const struct replicated *e = &s->entries[i];
-		bool renamed =
-			e->rename[0] ? strcmp(e->rename, e->name) != 0 : s->rename_by_default;
+		bool renamed = e->rename[0] ? strcmp(e->rename, e->name) != 0
+					    : s->kinds[e->strategy].rename_by_default;
 
-		if (e->replicas <= 1 || strcmp(e->name, resource) != 0 || !picks_any(v, e))
+		if (e->replicas <= 1 || strcmp(e->name, resource) != 0 || !v->picks[i])
 			continue;
-		ret.strategy = s->strategy;
+		if (ret.strategy == SHARING_NONE) /* those of MPS come first */
+			ret.strategy = e->strategy;
 		if (e->replicas > ret.replicas)
 			ret.replicas = e->replicas;
 		if (!renamed)
@@ -543,17 +480,44 @@ static void put_profiles(const struct view *v)
 	}
 }
 
+static int pick_all(struct view *v)
+{
+	const size_t room = (size_t)v->units.n + 1;
+	CLEANUP(freep) bool *picks = calloc(room, sizeof(*picks));
+	CLEANUP(freep) bool *cut = calloc(room, sizeof(*cut));
+	CLEANUP(freep) bool *mps = calloc(room, sizeof(*mps));
+	struct offer_picking p = { .units = &v->units,
+		.inv = v->inv,
+		.config = v->config,
+		.cut = cut,
+		.mps = mps };
+
+	v->picks = calloc(v->config->sharing.n_entries + 1, sizeof(*v->picks));
+	if (!picks || !cut || !mps || !v->picks)
+		return -1;
+	for (size_t i = 0; i < v->cuts.n; i++)
+		cut[v->cuts.v[i].unit] = true;
+	for (size_t k = 0; k < v->config->sharing.n_entries; k++) {
+		if (offer_pick_entry(&p, k, picks, NULL) < 0)
+			return -1;
+		for (uint32_t i = 0; i < v->units.n; i++)
+			v->picks[k] = v->picks[k] || picks[i];
+	}
+	return 0;
+}
+
 /* As the offer has them; what it notes is for the offer to say. */
-static int cut(struct view *v)
+static int divide(struct view *v)
 {
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT, warnings = STRV_INIT;
 
-	if (!v->config->n_slices)
+	if (!v->config->n_slices && !v->config->sharing.n_entries)
 		return 0;
-	if (offer_units_make(&v->units, v->inv, v->config, &notes, NULL) < 0)
+	if (offer_units_make(&v->units, v->inv, v->config, &notes, NULL) < 0 ||
+		offer_slices_cut(&v->cuts, &v->units, v->inv, v->config, &notes, &warnings,
+			NULL) < 0)
 		return -1;
-	return offer_slices_cut(&v->cuts, &v->units, v->inv, v->config, &notes, &warnings,
-		NULL);
+	return pick_all(v);
 }
 
 void labels_of_gpus(struct label_set *s, const struct inventory *inv,
@@ -563,8 +527,10 @@ void labels_of_gpus(struct label_set *s, const struct inventory *inv,
 
 	for (uint32_t i = 0; i < inv->n && i < GPU_NODE_MAX; i++)
 		v.can_have[i] = offer_can_have(inv, i);
-	if (cut(&v) < 0)
+	if (divide(&v) < 0) {
 		s->failed = true;
+		goto out;
+	}
 	put_gpus(&v);
 	put_profiles(&v);
 	switch (config->mig_strategy) {
@@ -577,6 +543,8 @@ void labels_of_gpus(struct label_set *s, const struct inventory *inv,
 		put_migs(&v);
 		break;
 	}
+out:
 	free(v.units.v);
 	free(v.cuts.v);
+	free(v.picks);
 }

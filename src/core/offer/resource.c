@@ -60,11 +60,27 @@ const struct offer_device *resource_find(const struct resource *r, const char *i
 	return NULL;
 }
 
+const struct offer_share *resource_share(const struct resource *r, const struct offer_device *d)
+{
+	return d->share && d->share <= r->n_shares ? &r->shares[d->share - 1] : NULL;
+}
+
+/* Not what isolation says: that is the slice's. */
+static bool same_share(const struct resource *a, uint32_t i, const struct resource *b)
+{
+	const struct offer_share *x = resource_share(a, &a->devices[i]);
+	const struct offer_share *y = resource_share(b, &b->devices[i]);
+
+	if (!x || !y)
+		return !x == !y;
+	return x->strategy == y->strategy &&
+	       x->fail_requests_greater_than_one == y->fail_requests_greater_than_one;
+}
+
 bool resource_equal(const struct resource *a, const struct resource *b)
 {
 	if (strcmp(a->name, b->name) != 0 || strcmp(a->original, b->original) != 0 ||
 		a->strategy != b->strategy || a->replicas != b->replicas ||
-		a->fail_requests_greater_than_one != b->fail_requests_greater_than_one ||
 		a->n_devices != b->n_devices)
 		return false;
 	for (uint32_t i = 0; i < a->n_devices; i++)
@@ -72,7 +88,7 @@ bool resource_equal(const struct resource *a, const struct resource *b)
 			a->devices[i].gpu != b->devices[i].gpu ||
 			a->devices[i].mig != b->devices[i].mig ||
 			!a->devices[i].why != !b->devices[i].why ||
-			a->devices[i].replica != b->devices[i].replica)
+			a->devices[i].replica != b->devices[i].replica || !same_share(a, i, b))
 			return false;
 	return true;
 }

@@ -148,7 +148,6 @@ static int add_mig(struct work *w, uint32_t i, struct error *err)
 	const struct gpu_mig *m = &w->inv->mig[i];
 	const struct gpu *g = &w->inv->gpus[m->gpu];
 	char name[RESOURCE_NAME_MAX];
-	struct offer_unit *u;
 	bool named;
 
 	if (!m->uuid[0])
@@ -173,14 +172,7 @@ static int add_mig(struct work *w, uint32_t i, struct error *err)
 			" (%s): its MIG devices '%s' are not offered, no resource "
 			"pattern matches the profile",
 			g->index, g->uuid, m->profile);
-	u = add(w, m->gpu, i);
-	memcpy(u->name, name, sizeof(u->name));
-	if (w->config->sharing.strategy == SHARING_MPS)
-		return note(w, &u->why, err,
-			"GPU %" PRIu32
-			" (%s): its MIG devices are unhealthy, sharing using MPS is "
-			"not supported for MIG devices",
-			g->index, g->uuid);
+	memcpy(add(w, m->gpu, i)->name, name, sizeof(name));
 	return 0;
 }
 

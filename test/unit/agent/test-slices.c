@@ -72,7 +72,7 @@ static void slice_file__reads_back_what_it_writes(void **state)
 	assert_null(strstr(text, "compute"));
 	assert_null(strstr(text, "class"));
 	free(text);
-	f.plan.compute = true;
+	f.plan.compute = SLICE_COMPUTE_TURNS;
 	f.plan.class_ = SLICE_CLASS_LATENCY;
 	f.plan.gpus[0].weight = 7;
 	f.plan.gpus[0].cap = 250000;

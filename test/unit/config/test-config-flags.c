@@ -195,9 +195,7 @@ static void config__validates_in_nvidias_order(void **state)
 		"invalid --device-list-strategy option: invalid strategy: X",
 		"invalid --device-id-strategy option: X",
 		"invalid --shared-devices-allocation-policy option: X",
-		("using --mig-strategy=mixed is not supported with MPS; but MPS itself is not in this "
-		 "version yet: use sharing.timeSlicing meanwhile"),
-		"using MPS requires --mps-root to be specified",
+		"flags.mpsRoot: expected an absolute path, found 'mps'",
 		"invalid --device-discovery-strategy option X",
 		"unknown MIG strategy: X",
 		"invalid IMEX channel IDs: invalid IMEX config: channelIDs must be [] or [0]; found [0 1]",
@@ -213,11 +211,9 @@ static void config__validates_in_nvidias_order(void **state)
 			"sharedDevicesAllocationPolicy: %s}}\n"
 			"imex: {channelIDs: [0, 1]}\n"
 			"sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}\n",
-			i <= 3   ? "mixed"
-			: i <= 6 ? "X"
-				 : "none",
-			i > 4 ? "/mps" : "", i <= 5 ? "X" : "auto", i == 0 ? "X" : "envvar",
-			i <= 1 ? "X" : "uuid", i <= 2 ? "X" : "packed");
+			i <= 5 ? "X" : "none", i > 3 ? "/mps" : "mps", i <= 4 ? "X" : "auto",
+			i == 0 ? "X" : "envvar", i <= 1 ? "X" : "uuid",
+			i <= 2 ? "X" : "packed");
 		read_bad(text, texts[i]);
 	}
 }

@@ -118,15 +118,15 @@ static void config_each__tells_all_mistakes(void **state)
 			"bad m.yaml:1:27: sharing.slices[0].name: \n"
 			"and m.yaml:1:48: sharing.slices[0].profiles[0].name: \n"
 			"and m.yaml:1:69: sharing.slices[0].profiles[1].name: \n" },
-		/* that there is no MPS is told at once, and once */
-		{ "flags: {migStrategy: X}\nsharing: {mps: {resources: [{name: gpu}]}}",
-			"bad m.yaml:2:29: sharing.mps.resources[0]: no replicas\n"
-			"and m.yaml:2:16: sharing.mps: using MPS requires --mps-root to be specified; but "
-			"MPS itself is not in this version yet\n"
+		/* of both kinds of sharing, in the order of NVIDIA's decoder */
+		{ "flags: {migStrategy: X, mpsRoot: x}\nsharing: {mps: {computeMode: off, resources: [{name: gpu}]},"
+		  "\n  timeSlicing: {resources: [{name: X, replicas: 1}]}}",
+			"bad m.yaml:3:36: sharing.timeSlicing.resources[0].name: \n"
+			"and m.yaml:3:49: sharing.timeSlicing.resources[0].replicas: \n"
+			"and m.yaml:2:30: sharing.mps.computeMode: \n"
+			"and m.yaml:2:47: sharing.mps.resources[0]: no replicas\n"
+			"and m.yaml:1:34: flags.mpsRoot: expected an absolute path\n"
 			"and m.yaml:1:22: flags.migStrategy: unknown MIG strategy: X\n" },
-		{ "flags: {mpsRoot: /x, migStrategy: X}\nsharing: {mps: {resources: [{name: gpu, replicas: 2}]}}",
-			"bad m.yaml:1:35: flags.migStrategy: unknown MIG strategy: X\n"
-			"and m.yaml:2:16: sharing.mps: MPS is not in this version yet\n" },
 		/* another version or another form: nothing else would make sense */
 		{ "version: v2\nx: 1\n", "bad m.yaml:1:10: version: \n" },
 		{ "[x]", "bad m.yaml:1:1: expected a config\n" },

@@ -401,6 +401,7 @@ static void config_parse__reads_device_lists(void **state)
 static void config_parse__reads_sharing(void **state)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	const struct sharing_kind *kind;
 	struct config *c = read_good(
 		"sharing:\n  TimeSlicing:\n    renameByDefault: true\n"
 		"    failRequestsGreaterThanOne: true\n    resources:\n"
@@ -409,8 +410,10 @@ static void config_parse__reads_sharing(void **state)
 		&warnings);
 
 	(void)state;
-	assert_int_equal(c->sharing.strategy, SHARING_TIME_SLICING);
-	assert_true(c->sharing.rename_by_default && c->sharing.fail_requests_greater_than_one);
+	assert_true(sharing_has(&c->sharing, SHARING_TIME_SLICING));
+	assert_false(sharing_has(&c->sharing, SHARING_MPS));
+	kind = &c->sharing.kinds[SHARING_TIME_SLICING];
+	assert_true(kind->rename_by_default && kind->fail_requests_greater_than_one);
 	assert_int_equal(c->sharing.n_entries, 2);
 	assert_string_equal(c->sharing.entries[0].name, "nvidia.com/valid1");
 	assert_string_equal(c->sharing.entries[0].rename, "");
@@ -421,29 +424,6 @@ static void config_parse__reads_sharing(void **state)
 	assert_string_equal(c->sharing.entries[1].rename, "nvidia.com/valid-shared");
 	assert_int_equal(c->sharing.entries[1].pos.line, 7);
 	assert_int_equal(warnings.n, 0);
-	(void)config_free(c);
-
-	c = read_good(
-		"flags: {mpsRoot: /m}\nsharing: {mps: {resources: [{name: gpu, replicas: 3}]}, "
-		"timeSlicing: {resources: [{name: gpu, replicas: 2}]}}",
-		&warnings);
-	assert_int_equal(c->sharing.strategy, SHARING_MPS);
-	assert_int_equal(c->sharing.entries[0].replicas, 3);
-	assert_true(c->sharing.fail_requests_greater_than_one);
-	assert_int_equal(warnings.n, 2); /* mpsRoot, timeSlicing */
-	assert_non_null(
-		strstr(warnings.v[1], "sharing.timeSlicing: has no effect: sharing.mps"));
-	(void)config_free(c);
-
-	c = read_good("flags: {mpsRoot: /m}\nsharing: {mps: {failRequestsGreaterThanOne: null, "
-		      "resources: [{name: gpu, replicas: 3}]}}",
-		NULL);
-	assert_true(c->sharing.fail_requests_greater_than_one);
-	(void)config_free(c);
-	c = read_good("flags: {mpsRoot: /m}\nsharing: {mps: {failRequestsGreaterThanOne: no, "
-		      "resources: [{name: gpu, replicas: 3}]}}",
-		NULL);
-	assert_false(c->sharing.fail_requests_greater_than_one);
 	(void)config_free(c);
 
 	c = read_good(
@@ -503,7 +483,6 @@ static void config_parse__warns_of_what_has_no_effect(void **state)
 			"flags.gfd.oneshot: has no effect" },
 		{ "flags: {gfd: {sleepInterval: 60s, outputFile: /x, machineTypeFile: /y}}",
 			"flags.gfd.sleepInterval: has no effect: labels are written when" },
-		{ "flags:\n  mpsRoot: /x", "c.yaml:2:12: flags.mpsRoot: has no effect" },
 		{ "flags: {useNodeFeatureAPI: true}",
 			"flags.useNodeFeatureAPI: has no effect: the agent's --labels" },
 		{ DEVICES("[]"), "devices: an empty list selects no device" },
@@ -571,9 +550,6 @@ static void config_parse__reads_health(void **state)
 static void config_parse__refuses_what_is_for_later(void **state)
 {
 	static const struct row rows[] = {
-		{ "flags: {mpsRoot: /m}\nsharing:\n  mps:\n    resources: [{name: gpu, replicas: 2}]",
-			"c.yaml:4:5: sharing.mps: MPS is not in this version yet; use "
-			"sharing.timeSlicing meanwhile" },
 		{ "flags: {deviceDiscoveryStrategy: tegra}",
 			"c.yaml:1:34: flags.deviceDiscoveryStrategy: Tegra GPUs are not supported" },
 		{ "flags: {deviceDiscoveryStrategy: vfio}", "VFIO pass-through GPUs" },
@@ -588,7 +564,7 @@ static void config_parse__refuses_what_is_for_later(void **state)
 		assert_error(config_parse(&c, "c.yaml", 0, rows[i].text, strlen(rows[i].text),
 				     &sources, NULL, &err),
 			&err, rows[i].want);
-		assert_true(err.code == ERR_NOT_YET || err.code == ERR_UNSUPPORTED);
+		assert_int_equal(err.code, ERR_UNSUPPORTED);
 		c = read_good(rows[i].text, NULL);
 		assert_true(config_unsupported(c, "c.yaml", &err) < 0);
 		(void)config_free(c);
@@ -619,6 +595,10 @@ static void config_to_json__reads_back(void **state)
 		"flags: {migStrategy: single, useNodeFeatureAPI: no, gfd: {sleepInterval: infinite}}",
 		"flags: {mpsRoot: /m, plugin: {deviceListStrategy: []}}\nsharing: {mps: {resources: "
 		"[{name: gpu, replicas: 3, devices: [0, 1]}]}}\nimex: {channelIDs: [0]}",
+		"sharing: {mps: {computeMode: exclusive, failRequestsGreaterThanOne: no, resources: "
+		"[{name: gpu, replicas: 1, devices: [0]}]}, timeSlicing: {renameByDefault: yes, "
+		"resources: [{name: gpu, replicas: 4, devices: [1]}, {name: b, replicas: 2}]}, "
+		"slices: [{name: gpu, devices: [2], mps: true, profiles: [{name: x, count: 1}]}]}",
 		"resources: {gpus: [{pattern: a*, name: a}], mig: [{pattern: b, name: b}]}\n"
 		"health: {actXids: all, ignoreXids: [5], cooldown: 1500ms}",
 		TS("name: gpu, replicas: 2, rename: x, devices: 3, isolation: {memory: 12.5%}"),

@@ -74,25 +74,51 @@ static inline struct config *fixture_config(void)
 	return c;
 }
 
-/* Adds a sharing entry; @list (NULL-terminated or NULL) makes it DEVICES_LIST. */
-static inline struct replicated *fixture_share(struct config *c, const char *name,
-	const char *rename, uint32_t replicas, const char *const *list)
+/*
+ * Adds a sharing entry; @list (NULL-terminated or NULL) makes it DEVICES_LIST. Those of MPS are kept first. Valid
+ * until the next.
+ */
+static inline struct replicated *fixture_share_by(struct config *c,
+	enum sharing_strategy strategy, const char *name, const char *rename, uint32_t replicas,
+	const char *const *list)
 {
 	struct error err = ERROR_INIT;
 	struct sharing *s = &c->sharing;
 	struct replicated *e;
+	size_t at = s->n_entries;
 
-	s->strategy = SHARING_TIME_SLICING;
 	s->entries = realloc(s->entries, (s->n_entries + 1) * sizeof(*s->entries));
 	assert_non_null(s->entries);
-	e = &s->entries[s->n_entries++];
-	*e = (struct replicated){ .replicas = replicas };
+	while (strategy == SHARING_MPS && at > 0 && s->entries[at - 1].strategy != SHARING_MPS)
+		at--;
+	memmove(&s->entries[at + 1], &s->entries[at],
+		(s->n_entries++ - at) * sizeof(*s->entries));
+	e = &s->entries[at];
+	*e = (struct replicated){ .strategy = strategy, .replicas = replicas };
 	(void)snprintf(e->name, sizeof(e->name), "%s", name);
 	(void)snprintf(e->rename, sizeof(e->rename), "%s", rename ? rename : "");
 	for (e->devices = list ? DEVICES_LIST : DEVICES_ALL; list && *list; list++)
 		assert_ok(strv_add(&e->list, *list, &err), &err);
 	return e;
 }
+
+/* One of time-slicing. */
+static inline struct replicated *fixture_share(struct config *c, const char *name,
+	const char *rename, uint32_t replicas, const char *const *list)
+{
+	return fixture_share_by(c, SHARING_TIME_SLICING, name, rename, replicas, list);
+}
+
+/* Makes all entries those of @strategy. */
+static inline void fixture_strategy(struct config *c, enum sharing_strategy strategy)
+{
+	for (size_t i = 0; i < c->sharing.n_entries; i++)
+		c->sharing.entries[i].strategy = strategy;
+}
+
+/* What sharing.timeSlicing, or sharing.mps, says of all its entries. */
+#define SLICING(c) ((c)->sharing.kinds[SHARING_TIME_SLICING])
+#define MPS(c)     ((c)->sharing.kinds[SHARING_MPS])
 
 /* Adds a set of slices; @list as above. Valid until the next. */
 static inline struct slice_set *fixture_cut(struct config *c, const char *name,

@@ -176,7 +176,7 @@ static void allocation_new__refuses(void **state)
 		"invalid allocation request for \"nvidia.com/gpu\": invalid request: unknown "
 		"device: GPU-2");
 	/* two whole GPUs are fine even so */
-	f.config->sharing.fail_requests_greater_than_one = true;
+	SLICING(f.config).fail_requests_greater_than_one = true;
 	EXPECT(&f, IDS("GPU-1", "GPU-0"), "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0 | |");
 	f.config->pass_device_specs = true;
 	f.inv->gpus[1].has_minor = false;
@@ -308,10 +308,31 @@ static void allocation_new__tells_whole_from_shared(void **state)
 	f.offer = offer_free(f.offer);
 	f.config->sharing.entries[0].devices = DEVICES_COUNT;
 	f.config->sharing.entries[0].count = 1;
-	f.config->sharing.fail_requests_greater_than_one = true;
+	SLICING(f.config).fail_requests_greater_than_one = true;
 	f.offer = fixture_offer(f.inv, f.config);
 	EXPECT(&f, IDS("GPU-1", "GPU-2"), "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2 | |");
 	assert_error(allocate(&f, &a, IDS("GPU-1", "GPU-0::0")), &f.err, "is 1; found 2");
+	teardown(&f);
+}
+
+/* One resource of a whole GPU, one under MPS, one time-sliced: each device has the rule of its kind. */
+static void allocation_new__limits_by_the_kind_of_sharing(void **state)
+{
+	struct allocation *a = NULL;
+	struct fixture f;
+
+	(void)state;
+	setup(&f, 3, 0);
+	f.offer = offer_free(f.offer);
+	fixture_share(f.config, OFFER_GPU, NULL, 2, (const char *const[]){ "GPU-1", NULL });
+	fixture_share_by(f.config, SHARING_MPS, OFFER_GPU, NULL, 2,
+		(const char *const[]){ "GPU-0", NULL });
+	f.offer = fixture_offer(f.inv, f.config);
+	EXPECT(&f, IDS("GPU-1::0", "GPU-1::1"), "NVIDIA_VISIBLE_DEVICES=GPU-1 | |");
+	EXPECT(&f, IDS("GPU-1::0", "GPU-2"), "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2 | |");
+	EXPECT(&f, IDS("GPU-0::1"), "NVIDIA_VISIBLE_DEVICES=GPU-0 | |");
+	assert_error(allocate(&f, &a, IDS("GPU-1::0", "GPU-0::1")), &f.err, "is 1; found 2");
+	assert_error(allocate(&f, &a, IDS("GPU-0::0", "GPU-2")), &f.err, "is 1; found 2");
 	teardown(&f);
 }
 
@@ -325,13 +346,14 @@ static void allocation_new__limits_requests_for_replicas(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(strategies); i++) {
 		setup(&f, 2, 2);
 		f.offer = offer_free(f.offer);
-		f.config->sharing.strategy = strategies[i];
+		fixture_strategy(f.config, strategies[i]);
+		f.config->sharing.kinds[strategies[i]].fail_requests_greater_than_one = false;
 		f.offer = fixture_offer(f.inv, f.config);
 		EXPECT(&f, IDS("GPU-0::1"), "NVIDIA_VISIBLE_DEVICES=GPU-0 | |");
 		EXPECT(&f, IDS("GPU-0::1", "GPU-1::1"),
 			"NVIDIA_VISIBLE_DEVICES=GPU-0,GPU-1 | |");
 		f.offer = offer_free(f.offer);
-		f.config->sharing.fail_requests_greater_than_one = true;
+		f.config->sharing.kinds[strategies[i]].fail_requests_greater_than_one = true;
 		f.offer = fixture_offer(f.inv, f.config);
 		EXPECT(&f, IDS("GPU-0::1"), "NVIDIA_VISIBLE_DEVICES=GPU-0 | |");
 		assert_error(allocate(&f, &a, IDS("GPU-0::1", "GPU-1::1")), &f.err,
@@ -473,6 +495,7 @@ int main(void)
 		cmocka_unit_test(allocation_new__names_cdi_devices),
 		cmocka_unit_test(allocation_new__names_only_what_can_be_resolved),
 		cmocka_unit_test(allocation_new__tells_whole_from_shared),
+		cmocka_unit_test(allocation_new__limits_by_the_kind_of_sharing),
 		cmocka_unit_test(allocation_new__limits_requests_for_replicas),
 		cmocka_unit_test(allocation_new__takes_very_many_replicas),
 		cmocka_unit_test(allocation_new__gives_mig_devices),

@@ -11,7 +11,7 @@ static void config_new__has_the_documented_defaults(void **state)
 	assert_int_equal(c->mig_strategy, MIG_STRATEGY_NONE);
 	assert_int_equal(c->discovery, DISCOVERY_AUTO);
 	assert_true(c->fail_on_init_error);
-	assert_string_equal(c->mps_root, "");
+	assert_string_equal(c->mps_root, "/run/nvidia/mps");
 	assert_string_equal(c->driver_root, "/");
 	assert_string_equal(c->dev_root, "/");
 	assert_false(c->gdrcopy || c->gds || c->mofed || c->pass_device_specs);
@@ -28,7 +28,9 @@ static void config_new__has_the_documented_defaults(void **state)
 	assert_string_equal(c->gfd.output_file,
 		"/etc/kubernetes/node-feature-discovery/features.d/gfd");
 	assert_string_equal(c->gfd.machine_type_file, "/sys/class/dmi/id/product_name");
-	assert_int_equal(c->sharing.strategy, SHARING_NONE);
+	assert_int_equal(c->sharing.n_entries, 0);
+	assert_false(SLICING(c).fail_requests_greater_than_one);
+	assert_true(MPS(c).fail_requests_greater_than_one);
 	assert_int_equal(c->n_gpu_patterns + c->n_mig_patterns + c->n_slices, 0);
 	assert_true(c->health.recovery);
 	assert_true(c->health.cooldown_ns == 30 * NS_PER_SEC);
@@ -73,7 +75,7 @@ static void config_equal__ignores_where_it_came_from(void **state)
 	b->path = strdup("/etc/x.yaml");
 	free(b->entry);
 	b->entry = strdup("default");
-	b->sharing.pos.line = 7;
+	SLICING(b).pos.line = 7;
 	b->sharing.entries[0].pos.line = 8;
 	b->gpu_patterns[0].pos.line = 9;
 	b->slices[0].pos.column = 3;
@@ -137,9 +139,13 @@ static void config_equal__sees_each_field(void **state)
 	CHANGE(fixture_pattern(c, "*", "nvidia.com/x"));
 	CHANGE(set_text(&c->mig_patterns[0].pattern, "*"));
 	CHANGE(c->mig_patterns[0].name[0] = 'x');
-	CHANGE(c->sharing.strategy = SHARING_MPS);
-	CHANGE(c->sharing.rename_by_default = true);
-	CHANGE(c->sharing.fail_requests_greater_than_one = true);
+	CHANGE(fixture_strategy(c, SHARING_MPS));
+	CHANGE(c->sharing.mps_exclusive = true);
+	CHANGE(MPS(c).rename_by_default = true);
+	CHANGE(MPS(c).fail_requests_greater_than_one = false);
+	CHANGE(c->slices[0].mps = true);
+	CHANGE(SLICING(c).rename_by_default = true);
+	CHANGE(SLICING(c).fail_requests_greater_than_one = true);
 	CHANGE(fixture_share(c, "nvidia.com/x", NULL, 2, NULL));
 	CHANGE(c->sharing.entries[0].name[0] = 'x');
 	CHANGE(c->sharing.entries[0].rename[0] = 'x');
@@ -177,7 +183,7 @@ static void config_equal__sees_each_field(void **state)
 	CHANGE(c->health.probe_interval_ns = 1);
 	CHANGE(c->health.forget_after_ns = 1);
 #undef CHANGE
-	assert_int_equal(n, 71);
+	assert_int_equal(n, 75);
 }
 
 int main(void)

@@ -60,8 +60,9 @@ static void labels__of_one_gpu_with_each_sharing(void **state)
 		if (rows[i].resource)
 			fixture_share(c, rows[i].resource, rows[i].rename, rows[i].replicas,
 				NULL);
-		c->sharing.strategy = rows[i].strategy;
-		c->sharing.rename_by_default = rows[i].rename_by_default;
+		fixture_strategy(c, rows[i].strategy);
+		SLICING(c).rename_by_default = MPS(c).rename_by_default =
+			rows[i].rename_by_default;
 		l = mock_labels(inv, c, NULL);
 		assert_resource(l, "gpu", rows[i].e);
 		assert_label(l, "gpu.memory", "300");
@@ -321,7 +322,7 @@ static void labels__agree_with_the_offer(void **state)
 		fixture_pattern(c, "z", "nvidia.com/b");
 		for (uint32_t n = fixture_random(&seed) % 4; n; n--)
 			random_share(c, &seed);
-		c->sharing.rename_by_default = round % 4 == 0;
+		SLICING(c).rename_by_default = round % 4 == 0;
 		o = fixture_offer(inv, c);
 		l = mock_labels(inv, c, NULL);
 		for (size_t i = 0; i < ARRAY_LEN(names); i++) {

@@ -42,6 +42,7 @@ static void labels_single__of_one_mig_device(void **state)
 			"time-slicing" },
 		{ "nvidia.com/gpu.shared", SHARING_TIME_SLICING, "MOCKMODEL-MIG-1g.300gb", "2",
 			"time-slicing" },
+		{ NULL, SHARING_MPS, "MOCKMODEL-MIG-1g.300gb-SHARED", "2", "mps" },
 	};
 
 	(void)state;
@@ -51,8 +52,9 @@ static void labels_single__of_one_mig_device(void **state)
 		struct labels *l;
 
 		mock_mig(inv, 0, 1, 2, 300);
-		fixture_share(c, "nvidia.com/gpu", rows[i].rename, 2, NULL);
-		c->sharing.strategy = rows[i].strategy;
+		if (rows[i].strategy != SHARING_NONE)
+			fixture_share_by(c, rows[i].strategy, "nvidia.com/gpu", rows[i].rename,
+				2, NULL);
 		l = mock_labels(inv, c, NULL);
 		assert_label(l, "gpu.product", rows[i].product);
 		assert_label(l, "gpu.replicas", rows[i].replicas);

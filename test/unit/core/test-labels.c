@@ -295,10 +295,10 @@ static void labels_new__tells_of_mig_and_mps(void **state)
 		{ "wm", SHARING_NONE, 0, "true", "false", 0 },
 		{ "w", SHARING_TIME_SLICING, 2, "false", "false", 0 },
 		{ "w", SHARING_MPS, 0, "false", "false", 0 },
-		{ "w", SHARING_MPS, 1, "false", "false", 0 },
+		{ "w", SHARING_MPS, 1, "false", "true", 0 },
 		{ "w", SHARING_MPS, 2, "false", "true", 0 },
 		{ "wc", SHARING_MPS, 2, "true", "true", 0 },
-		{ "wm", SHARING_MPS, 2, "true", "false", 1 }, /* NVIDIA's exits here */
+		{ "wm", SHARING_MPS, 2, "true", "true", 0 }, /* NVIDIA's exits here */
 	};
 
 	(void)state;
@@ -310,7 +310,7 @@ static void labels_new__tells_of_mig_and_mps(void **state)
 
 		if (rows[i].replicas)
 			fixture_share(c, "nvidia.com/gpu", NULL, rows[i].replicas, NULL);
-		c->sharing.strategy = rows[i].strategy;
+		fixture_strategy(c, rows[i].strategy);
 		l = mock_labels(inv, c, &notes);
 		assert_label(l, "mig.capable", rows[i].mig);
 		assert_label(l, "mps.capable", rows[i].mps);

@@ -312,7 +312,7 @@ static void offer_new__shares_mig_devices(void **state)
 	CASE(1, MIXED, "mig-1g.5gb.shared=MIG-0-0::0 MIG-0-0::1; mig-3g.20gb=MIG-0-1", NULL,
 		small(inv, 0);
 		large(inv, 0); fixture_share(c, MIG_1G, NULL, 2, NULL);
-		c->sharing.rename_by_default = true);
+		SLICING(c).rename_by_default = true);
 	CASE(1, MIXED, "tiny=MIG-0-0::0 MIG-0-0::1", NULL, small(inv, 0);
 		fixture_share(c, MIG_1G, "nvidia.com/tiny", 2, NULL));
 	/* lists: by index, UUID, and old UUID */
@@ -367,21 +367,19 @@ static void offer_new__shares_mig_devices(void **state)
 		fixture_share(c, MIG_1G, NULL, 2, LIST("0:0")));
 }
 
-static void offer_new__refuses_mps_for_mig_devices_only(void **state)
+/* NVIDIA's plugin refuses both. */
+static void offer_new__shares_mig_devices_by_mps(void **state)
 {
 	(void)state;
-	/* whole GPUs then have nothing beside them that serves */
-	CASE(2, SINGLE, "gpu=GPU-0::0 GPU-0::1 MIG-1-0::0! MIG-1-0::1!",
-		"GPU 1 (GPU-1): its MIG devices are unhealthy, sharing using MPS is not supported "
-		"for MIG devices",
+	CASE(2, MIXED, "gpu=GPU-0; mig-1g.5gb=MIG-1-0::0 MIG-1-0::1 MIG-1-1", NULL,
 		small(inv, 1);
-		fixture_share(c, GPU, NULL, 2, NULL); c->sharing.strategy = SHARING_MPS);
-	CASE(1, SINGLE, "gpu=MIG-0-0!",
-		"GPU 0 (GPU-0): its MIG devices are unhealthy, sharing using MPS is not supported "
-		"for MIG devices",
+		small(inv, 1); fixture_share_by(c, SHARING_MPS, MIG_1G, NULL, 2, LIST("1:0")));
+	CASE(1, SINGLE, "gpu=MIG-0-0::0 MIG-0-0::1 MIG-0-1::0 MIG-0-1::1 MIG-0-1::2",
+		"sharing of 'nvidia.com/gpu': MIG device 0:0 is shared by sharing.mps, and not "
+		"time-sliced too",
 		small(inv, 0);
-		fixture_share(c, GPU, NULL, 2, LIST("GPU-9"));
-		c->sharing.strategy = SHARING_MPS);
+		small(inv, 0); fixture_share(c, GPU, NULL, 3, NULL);
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, LIST("MIG-GPU-0/7/0")));
 }
 
 static void offer_new__contains_what_cannot_be_offered(void **state)
@@ -520,7 +518,7 @@ int main(void)
 		cmocka_unit_test(offer_new__single_attributes),
 		cmocka_unit_test(offer_new__names_profiles),
 		cmocka_unit_test(offer_new__shares_mig_devices),
-		cmocka_unit_test(offer_new__refuses_mps_for_mig_devices_only),
+		cmocka_unit_test(offer_new__shares_mig_devices_by_mps),
 		cmocka_unit_test(offer_new__contains_what_cannot_be_offered),
 		cmocka_unit_test(offer_new__of_a_changing_gpu),
 		cmocka_unit_test(offer_new__holds_its_invariants),

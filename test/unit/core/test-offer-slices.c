@@ -107,7 +107,8 @@ static void offer__cuts_gpus_that_are_named_and_leaves_the_rest(void **state)
 	assert_int_equal(r->strategy, SHARING_SLICES);
 	assert_string_equal(r->original, GPU);
 	assert_int_equal(r->replicas, 2);
-	assert_false(r->fail_requests_greater_than_one);
+	assert_false(r->shares[0].fail_requests_greater_than_one);
+	assert_int_equal(r->shares[0].strategy, SHARING_SLICES);
 	assert_true(device_id_is_replica(r->devices[0].id));
 	assert_int_equal(device_id_physical_len(r->devices[0].id), strlen("GPU-1"));
 	node_end(&n);
@@ -361,7 +362,7 @@ static void slice_plan__divides_time_by_weight(void **state)
 	p->isolation.class_ = SLICE_CLASS_LATENCY;
 	n.offer = fixture_offer(n.inv, n.config);
 	plan = plan_of(&n, GPU ".large", LIST("GPU-0::gpu.large::0"), 1);
-	assert_true(plan.wanted && plan.compute);
+	assert_true(plan.wanted && plan.compute == SLICE_COMPUTE_TURNS);
 	assert_int_equal(plan.class_, SLICE_CLASS_BATCH);
 	assert_int_equal(plan.gpus[0].weight, 4);
 	assert_int_equal(plan.gpus[0].cap, 500000);
@@ -388,7 +389,7 @@ static void slice_plan__divides_time_of_replicas(void **state)
 	e->isolation = (struct isolation){ .present = true, .compute = ISOLATION_COMPUTE_FAIR };
 	n.offer = fixture_offer(n.inv, n.config);
 	plan = plan_of(&n, GPU, LIST("GPU-0::0", "GPU-0::2"), 2);
-	assert_true(plan.wanted && plan.compute);
+	assert_true(plan.wanted && plan.compute == SLICE_COMPUTE_TURNS);
 	assert_true(plan.gpus[0].memory == SLICE_UNLIMITED);
 	assert_int_equal(plan.gpus[0].weight, 2);
 	assert_int_equal(plan.gpus[0].cap, 0);
@@ -399,7 +400,7 @@ static void slice_plan__divides_time_of_replicas(void **state)
 	assert_int_equal(open.gpus[0].cap, 750000);
 	assert_false(slice_plan_equal(&plan, &open));
 	slice_plan_open(&open);
-	assert_false(open.compute);
+	assert_int_equal(open.compute, SLICE_COMPUTE_NONE);
 	assert_int_equal(open.gpus[0].cap, 0);
 	node_end(&n);
 }
@@ -425,12 +426,12 @@ static void slice_plan__is_latency_if_all_of_it_is(void **state)
 	n.offer = fixture_offer(n.inv, n.config);
 	for (size_t i = 0; i < 2; i++) {
 		plan = plan_of(&n, GPU, both[i], 2);
-		assert_true(plan.compute);
+		assert_int_equal(plan.compute, SLICE_COMPUTE_TURNS);
 		assert_int_equal(plan.class_, SLICE_CLASS_BATCH);
 	}
 	/* One that does not divide time has no say. */
 	plan = plan_of(&n, GPU, LIST("GPU-0::0", "GPU-2::0"), 2);
-	assert_true(plan.compute);
+	assert_int_equal(plan.compute, SLICE_COMPUTE_TURNS);
 	assert_int_equal(plan.class_, SLICE_CLASS_LATENCY);
 	plan = plan_of(&n, GPU, LIST("GPU-2::0"), 1);
 	assert_false(plan.wanted);
@@ -462,7 +463,7 @@ static void slice_time__stays_in_its_bounds(void **state)
 static void slice_plan_equal__sees_each_field(void **state)
 {
 	const struct slice_plan a = { .wanted = true,
-		.compute = true,
+		.compute = SLICE_COMPUTE_TURNS,
 		.n = 1,
 		.gpus = { { .uuid = "GPU-0", .memory = MIB, .weight = 2, .cap = 3 } } };
 	struct slice_plan b;
@@ -477,7 +478,8 @@ static void slice_plan_equal__sees_each_field(void **state)
 		assert_false(slice_plan_equal(&b, &a)); \
 	} while (0)
 	CHANGE(b.wanted = false);
-	CHANGE(b.compute = false);
+	CHANGE(b.compute = SLICE_COMPUTE_NONE);
+	CHANGE(b.compute = SLICE_COMPUTE_MPS);
 	CHANGE(b.class_ = SLICE_CLASS_LATENCY);
 	CHANGE(b.unhooked = UNHOOKED_STOP);
 	CHANGE(b.n = 0);

@@ -152,15 +152,16 @@ static void offer_new__shares_and_renames(void **state)
 	CASE(2, "gpu=0 1", NULL, (void)0);
 	CASE(2, "gpu=0::0 0::1 1::0 1::1", NULL, fixture_share(c, GPU, NULL, 2, NULL));
 	CASE(1, "gpu.shared=0::0 0::1", NULL, fixture_share(c, GPU, NULL, 2, NULL);
-		c->sharing.rename_by_default = true);
+		SLICING(c).rename_by_default = true);
 	CASE(1, "part=0::0 0::1", NULL, fixture_share(c, GPU, "nvidia.com/part", 2, NULL));
 	CASE(1, "part=0::0 0::1", NULL, fixture_share(c, GPU, "nvidia.com/part", 2, NULL);
-		c->sharing.rename_by_default = true);
-	/* the strategy says none: entries do not count */
-	CASE(1, "gpu=0", NULL, fixture_share(c, GPU, NULL, 2, NULL);
-		c->sharing.strategy = SHARING_NONE);
-	CASE(1, "gpu=0::0", NULL, fixture_share(c, GPU, NULL, 1, NULL);
-		c->sharing.strategy = SHARING_MPS);
+		SLICING(c).rename_by_default = true);
+	CASE(1, "gpu=0::0", NULL, fixture_share_by(c, SHARING_MPS, GPU, NULL, 1, NULL));
+	/* each kind says for its entries */
+	CASE(2, "gpu=0::0 0::1; gpu.shared=1::0 1::1 1::2", NULL,
+		fixture_share(c, GPU, NULL, 2, LIST("0"));
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 3, LIST("1"));
+		MPS(c).rename_by_default = true);
 }
 
 static void offer_new__honours_devices(void **state)
@@ -265,18 +266,19 @@ static void offer_new__describes_each_resource(void **state)
 
 	(void)state;
 	fixture_share(c, GPU, "nvidia.com/part", 4, LIST("0"));
-	c->sharing.fail_requests_greater_than_one = true;
+	SLICING(c).fail_requests_greater_than_one = true;
 	o = fixture_offer(inv, c);
 	r = offer_find(o, "nvidia.com/part");
 	assert_string_equal(r->original, GPU);
 	assert_int_equal(r->strategy, SHARING_TIME_SLICING);
 	assert_int_equal(r->replicas, 4);
-	assert_true(r->fail_requests_greater_than_one);
+	assert_true(resource_share(r, &r->devices[0])->fail_requests_greater_than_one);
+	assert_int_equal(resource_share(r, &r->devices[0])->strategy, SHARING_TIME_SLICING);
 	r = offer_find(o, GPU);
 	assert_string_equal(r->original, GPU);
 	assert_int_equal(r->strategy, SHARING_NONE);
 	assert_int_equal(r->replicas, 1);
-	assert_false(r->fail_requests_greater_than_one);
+	assert_null(resource_share(r, &r->devices[0]));
 	offer_free(o);
 	config_free(c);
 	inventory_free(inv);
@@ -314,7 +316,7 @@ static void offer_new__has_limits(void **state)
 	c = fixture_config();
 	e = fixture_share(c, GPU, NULL, 2, NULL);
 	memset(e->name, 'x', RESOURCE_NAME_MAX - 1);
-	c->sharing.rename_by_default = true;
+	SLICING(c).rename_by_default = true;
 	assert_error(offer_new(&o, inv, c, &err), &err, "longer than 79 bytes");
 	config_free(c);
 	inventory_free(inv);
@@ -403,16 +405,20 @@ static void resource_equal__sees_each_difference(void **state)
 #define DIFFERS(statement)                                         \
 	do {                                                       \
 		struct offer_device d = r->devices[1];             \
+		struct offer_share s = r->shares[0];               \
 		statement;                                         \
 		assert_false(resource_equal(&a->resources[0], r)); \
 		*r = kept;                                         \
 		r->devices[1] = d;                                 \
+		r->shares[0] = s;                                  \
 	} while (0)
 	DIFFERS(r->name[3] = 'x');
 	DIFFERS(r->original[3] = 'x');
 	DIFFERS(r->strategy = SHARING_MPS);
 	DIFFERS(r->replicas = 3);
-	DIFFERS(r->fail_requests_greater_than_one = true);
+	DIFFERS(r->shares[0].fail_requests_greater_than_one = true);
+	DIFFERS(r->shares[0].strategy = SHARING_MPS);
+	DIFFERS(r->devices[1].share = 0);
 	DIFFERS(r->n_devices--);
 	DIFFERS(r->devices[1].id[0] = 'x');
 	DIFFERS(r->devices[1].gpu = 1);
@@ -443,7 +449,7 @@ static void offer_new__holds_its_invariants(void **state)
 
 		if (fixture_random(&seed) % 2)
 			fixture_pattern(c, "Tesla*", names[fixture_random(&seed) % 3]);
-		c->sharing.rename_by_default = fixture_random(&seed) % 2;
+		SLICING(c).rename_by_default = fixture_random(&seed) % 2;
 		for (uint32_t k = 0; k < entries; k++) {
 			struct replicated *e = fixture_share(c,
 				names[fixture_random(&seed) % 3],
