@@ -137,3 +137,33 @@ server_pid() {
 control_daemons() {
 	[[ $(leftovers | grep -c 'mps-contro[l] -f') == "$1" ]]
 }
+
+# gpu_of POD: which GPU it has a share of.
+gpu_of() {
+	local uuid i
+	uuid=$(env_of "$1" NVIDIA_VISIBLE_DEVICES)
+	for i in "${!UUIDS[@]}"; do
+		[[ ${UUIDS[i]} != "$uuid" ]] || echo "$i"
+	done
+}
+
+another_pid() { # PID GPU
+	local now
+	now=$(control_pid "$2") && [[ $now != "$1" && $now != 0 ]] && is_state ready "$2"
+}
+
+pod_is_gone() {
+	! k get pods -o json | jq -e --arg p "$1" '.items[] | select(.metadata.name == $p)' >/dev/null
+}
+
+modes_are() { # MODE: of all GPUs
+	"$GPUSLICE" sim show --json | jq -e --argjson m "$1" '[.gpus[] | .keys.compute_mode // .compute_mode // 0 == $m] | all'
+}
+
+pkill_daemons() {
+	local pid
+	for pid in $(leftovers | grep 'mps-contro[l] -f' | cut -d ' ' -f 1); do
+		kill -KILL "$pid"
+	done
+	eventually 10 control_daemons 0
+}

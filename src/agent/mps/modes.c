@@ -85,7 +85,7 @@ static int run(struct mps_unit *u, int set, const char *const *uuids, size_t n,
 	for (size_t i = 0; i < n && i < GPU_NODE_MAX; i++)
 		argv[at++] = uuids[i];
 	argv[at] = NULL;
-	if (libexec_find(helper, HELPER, "gpu", err) < 0)
+	if (libexec_find(helper, HELPER, "agent", err) < 0)
 		return -1;
 	return child_start(&u->helper, u->a->loop, &what, &ops, u, err);
 }

@@ -20,14 +20,12 @@
 #define SELINUX_LABEL  "system_u:object_r:container_file_t:s0" /* containers may use it */
 #define SOCKET_LONGEST "control_privileged"
 #define STATE_MAX      65536
-#define STAT_MAX       4096
-#define STAT_START     22 /* field of /proc/PID/stat */
 
 int mps_place_init(struct mps_place *p, const char *root, const char *key, struct error *err)
 {
 	char longest[PATH_MAX];
 
-	*p = (struct mps_place){ .pid = 0 };
+	*p = (struct mps_place){ .n_modes = 0 };
 	if (path_join(p->dir, sizeof(p->dir), root, key, err) < 0 ||
 		path_join(p->pipe, sizeof(p->pipe), p->dir, "pipe", err) < 0 ||
 		path_join(p->log_dir, sizeof(p->log_dir), p->dir, "log", err) < 0 ||
@@ -82,22 +80,6 @@ static int make_dir(const char *path, mode_t mode, struct error *err)
 	return 0;
 }
 
-static void empty_dir(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *e;
-
-	if (!d) {
-		closep(&fd);
-		return;
-	}
-	while ((e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			(void)unlinkat(fd, e->d_name, 0);
-	(void)closedir(d);
-}
-
 static void relabel(const char *path)
 {
 	if (access(SELINUX_DIR, F_OK) == 0 &&
@@ -118,25 +100,23 @@ int mps_place_make(struct mps_place *p, struct error *err)
 		make_dir(p->pipe, 0755, err) < 0 || make_dir(p->log_dir, 0755, err) < 0 ||
 		make_dir(p->shm, 01777, err) < 0)
 		return -1;
-	empty_dir(p->pipe);
-	empty_dir(p->shm);
 	relabel(p->pipe);
 	relabel(p->shm);
 	return 0;
 }
 
-void mps_place_clear(struct mps_place *p)
+int mps_place_clear(struct mps_place *p, struct error *err)
 {
-	char state[PATH_MAX];
-
-	p->pid = 0;
-	empty_dir(p->pipe);
-	empty_dir(p->shm);
-	empty_dir(p->log_dir);
+	if (p->n_modes > 0)
+		return error_set(err, ERR_UNAVAILABLE, "compute modes are not restored");
+	if (hold_drop(p->dir, err) < 0)
+		return -1;
+	dir_empty(p->pipe);
+	dir_empty(p->shm);
+	dir_empty(p->log_dir);
 	(void)rmdir(p->shm);
 	(void)rmdir(p->log_dir);
-	if (p->n_modes == 0 && path_join(state, sizeof(state), p->dir, MPS_STATE, NULL) == 0)
-		(void)unlink(state);
+	return 0;
 }
 
 /* --- daemon.json --- */
@@ -169,7 +149,6 @@ int mps_place_load(struct mps_place *p, struct error *err)
 	json_t *o;
 
 	mps_place_fini(p);
-	p->pid = 0;
 	if (path_join(path, sizeof(path), p->dir, MPS_STATE, err) < 0)
 		return -1;
 	if (file_read(path, &b, &why) < 0) {
@@ -184,8 +163,6 @@ int mps_place_load(struct mps_place *p, struct error *err)
 		return error_set(err, ERR_INVALID, "'%s': line %d: %s", path, where.line,
 			where.text);
 	}
-	p->pid = (pid_t)json_integer_value(json_object_get(o, "pid"));
-	p->start_ticks = (uint64_t)json_integer_value(json_object_get(o, "start"));
 	load_modes(p, json_object_get(o, "modes"));
 	json_decref(o);
 	return 0;
@@ -194,8 +171,7 @@ int mps_place_load(struct mps_place *p, struct error *err)
 int mps_place_save(const struct mps_place *p, struct error *err)
 {
 	json_t *modes = json_object();
-	json_t *o = json_pack("{s:i, s:I, s:I, s:o}", "version", 1, "pid", (json_int_t)p->pid,
-		"start", (json_int_t)p->start_ticks, "modes", modes);
+	json_t *o = json_pack("{s:i, s:o}", "version", 1, "modes", modes);
 	CLEANUP(freep) char *text = NULL;
 	char path[PATH_MAX];
 
@@ -230,23 +206,4 @@ int mps_places_find(struct strv *ret, const char *root, struct error *err)
 	}
 	(void)closedir(d);
 	return r;
-}
-
-/* --- processes --- */
-
-uint64_t process_start_ticks(pid_t pid)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(STAT_MAX);
-	const char *at;
-	char path[32];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (pid <= 0 || file_read(path, &b, NULL) < 0)
-		return 0;
-	at = strrchr(buf_str(&b), ')'); /* the name may have anything in it */
-	if (!at || at[1] != ' ' || at[2] == 'Z')
-		return 0;
-	for (int field = 2; at && field < STAT_START; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
 }

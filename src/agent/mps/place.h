@@ -7,12 +7,14 @@
  *	ROOT/KEY/pipe/         CUDA_MPS_PIPE_DIRECTORY; containers have it mounted
  *	ROOT/KEY/log/mps.log   the log of the daemon and its servers
  *	ROOT/KEY/shm/          /dev/shm of daemon and clients, with drivers that need one
- *	ROOT/KEY/daemon.json   which process it is, and what compute modes its GPUs had before
+ *	ROOT/KEY/daemon.json   that there is, or may be, a daemon; what compute modes its GPUs had before
+ *	ROOT/KEY/pid, lock     whose it is (mps/hold.h)
  *
- * The last is how the next agent finds a daemon that runs, and a compute mode that was left behind. Directories in
- * `pipe` are never taken away: a container names it for as long as the kubelet may start it again.
+ * By that the next agent finds a daemon that runs, and a compute mode that was left behind. `pipe` itself is
+ * never taken away: a container names it for as long as the kubelet may start it again.
  * Thread: loop. Blocks: on small files.
  */
+#include "agent/mps/hold.h"
 #include "base/strv.h"
 #include "core/mps.h"
 
@@ -21,7 +23,6 @@
 #include <sys/types.h>
 
 #define MPS_LOG_FILE "mps.log"
-#define MPS_STATE    "daemon.json"
 
 /* A GPU whose compute mode was changed, and what it was. */
 struct mps_mode {
@@ -31,8 +32,6 @@ struct mps_mode {
 
 struct mps_place {
 	char dir[PATH_MAX], pipe[PATH_MAX], log_dir[PATH_MAX], log[PATH_MAX], shm[PATH_MAX];
-	pid_t pid;            /* 0: no daemon */
-	uint64_t start_ticks; /* of that process, as in /proc/PID/stat */
 	struct mps_mode *modes;
 	uint32_t n_modes;
 };
@@ -43,20 +42,20 @@ int mps_place_init(struct mps_place *p, const char *root, const char *key,
 void mps_place_fini(struct mps_place *p);
 
 /*
- * Makes what is missing, and empties .pipe and .shm: nobody runs there. ERR_PERMISSION: a directory is somebody
+ * Makes what is missing. ERR_PERMISSION: a directory is somebody
  * else's, or others could write to it; nothing is changed then.
  */
 int mps_place_make(struct mps_place *p, struct error *err) MUST_USE;
 
-/* Reads and writes daemon.json. No file: no process, no modes. */
+/* Reads and writes daemon.json. No file: no modes. */
 int mps_place_load(struct mps_place *p, struct error *err) MUST_USE;
 int mps_place_save(const struct mps_place *p, struct error *err) MUST_USE;
 
-/* The daemon is gone: empties .pipe, takes the rest away unless there are modes to restore. */
-void mps_place_clear(struct mps_place *p);
+/*
+ * The daemon is gone: empties .pipe and takes the rest away. < 0: not now, somebody is about to start one, or there are
+ * modes to restore.
+ */
+int mps_place_clear(struct mps_place *p, struct error *err) MUST_USE;
 
 /* Keys of what lies below @root with a daemon.json. */
 int mps_places_find(struct strv *ret, const char *root, struct error *err) MUST_USE;
-
-/* When process @pid began; 0: there is none. */
-uint64_t process_start_ticks(pid_t pid);

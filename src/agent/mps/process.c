@@ -88,8 +88,9 @@ static void on_pidfd(uv_poll_t *h, int status, int events)
 static int spawn(struct mps_process *p, struct mps_unit *u, struct error *err)
 {
 	char helper[PATH_MAX], control[PATH_MAX], name[] = HELPER, run[] = "run";
-	char log[] = "--log", shm[] = "--shm", f[] = "-f", multi[] = "-multiuser-server";
-	char *argv[ARGS_MAX] = { name, log, u->place.log };
+	char place[] = "--place", log[] = "--log", shm[] = "--shm", f[] = "-f";
+	char multi[] = "-multiuser-server";
+	char *argv[ARGS_MAX] = { name, place, u->place.dir, log, u->place.log };
 	uv_stdio_container_t io[] = { { .flags = UV_IGNORE }, { .flags = UV_IGNORE },
 		{ .flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO } };
 	uv_process_options_t o = { .exit_cb = on_exit_,
@@ -98,10 +99,10 @@ static int spawn(struct mps_process *p, struct mps_unit *u, struct error *err)
 		.flags = UV_PROCESS_DETACHED, /* the leader of a session: see kill_group() */
 		.stdio_count = ARRAY_LEN(io),
 		.stdio = io };
-	size_t n = 3;
+	size_t n = 5;
 	int r;
 
-	if (libexec_find(helper, HELPER, "gpu", err) < 0 ||
+	if (libexec_find(helper, HELPER, "agent", err) < 0 ||
 		mps_control_find(control, u->a->mps.options.control,
 			u->a->config.config->container_driver_root, err) < 0)
 		return -1;
@@ -142,31 +143,25 @@ int process_start(struct mps_unit *u, struct error *err)
 	p->pid = p->child.pid;
 	p->u = u;
 	u->process = p;
-	u->place.pid = p->pid;
-	u->place.start_ticks = process_start_ticks(p->pid);
-	return mps_place_save(&u->place, err);
+	return 0;
 }
 
 bool process_adopt(struct mps_unit *u)
 {
+	struct mps_holder h = hold_who(u->place.dir);
+	CLEANUP(closep) int fd = h.pid > 0 ? (int)syscall(SYS_pidfd_open, h.pid, 0) : -1;
 	struct mps_process *p;
-	int fd = u->place.pid > 0 ? (int)syscall(SYS_pidfd_open, u->place.pid, 0) : -1;
 
-	/* The descriptor first: after it the number cannot become another process's. */
-	if (fd < 0 || process_start_ticks(u->place.pid) != u->place.start_ticks ||
-		u->place.start_ticks == 0) {
-		closep(&fd);
+	/* Looked at once more: behind the descriptor its number cannot become another process's. */
+	if (fd < 0 || !hold_lives(&h))
 		return false;
-	}
 	p = calloc(1, sizeof(*p));
-	if (!p) {
-		closep(&fd);
+	if (!p)
 		return false;
-	}
-	p->pidfd = fd;
-	p->pid = u->place.pid;
+	p->pidfd = steal_fd(&fd);
+	p->pid = h.pid;
 	p->u = u;
-	(void)uv_poll_init(u->a->loop, &p->poll, fd);
+	(void)uv_poll_init(u->a->loop, &p->poll, p->pidfd);
 	p->poll.data = p;
 	(void)uv_poll_start(&p->poll, UV_READABLE, on_pidfd);
 	u->process = p;

@@ -311,7 +311,7 @@ static void begin(struct mps_unit *u)
 	struct error err = ERROR_INIT;
 
 	u->modes_are_set = false;
-	if (mps_place_make(&u->place, &err) < 0) {
+	if (mps_place_make(&u->place, &err) < 0 || mps_place_save(&u->place, &err) < 0) {
 		unit_fail(u, "%s", err.msg);
 	} else if (!u->want.exclusive) {
 		start_process(u);
@@ -359,6 +359,35 @@ void unit_modes_done(struct mps_unit *u, bool ok, const char *why)
 	}
 }
 
+/* One that nobody knows of yet: it was started by an agent that was killed in that moment. */
+static bool adopt(struct mps_unit *u)
+{
+	if (!process_adopt(u))
+		return false;
+	log_info("an MPS control daemon is there already", LOG_STR("daemon", u->key),
+		LOG_INT("pid", process_pid(u)));
+	u->was_ready = true;
+	u->told.percent = 0;
+	unit_enter(u, MPS_READY, "");
+	watch_begin(u);
+	return true;
+}
+
+/* Nobody is to come here: what is left goes, unless a daemon does without us. */
+static void next_end(struct mps_unit *u)
+{
+	struct error err = ERROR_INIT;
+
+	if (!u->stopping && adopt(u)) {
+		unit_next(u);
+	} else if (mps_place_clear(&u->place, &err) < 0 && !u->stopping) {
+		log_debug("MPS", LOG_STR("daemon", u->key), LOG_STR("reason", err.msg));
+		arm(u, TICK_MAX_MS);
+	} else {
+		unit_close(u);
+	}
+}
+
 /* Left with modes: they are put back where nobody is to come, and where it did not even start. */
 static void next_down(struct mps_unit *u)
 {
@@ -370,9 +399,9 @@ static void next_down(struct mps_unit *u)
 	} else if (u->place.n_modes > 0 && useless) {
 		restore(u);
 	} else if (!u->wanted || u->stopping) {
-		if (u->place.pid == 0) /* else it goes on without us */
-			mps_place_clear(&u->place);
-		unit_close(u);
+		next_end(u);
+	} else if (adopt(u)) {
+		unit_next(u);
 	} else {
 		begin(u);
 	}
@@ -583,7 +612,7 @@ void unit_ended(struct mps_unit *u, const char *how)
 		u->failures = 0;
 	(void)snprintf(why, sizeof(why), "the MPS control daemon ended %s%s%.300s", how,
 		*u->complaint ? ": " : "", u->complaint);
-	mps_place_clear(&u->place);
+	dir_empty(u->place.pipe); /* nobody is to find a socket there that leads nowhere */
 	go_down(u, asked ? u->why : why);
 	arm(u, 0);
 }
@@ -613,16 +642,7 @@ struct mps_unit *unit_new(struct agent *a, const char *root, const char *key, st
 	u->log_event.data = u;
 	u->handles = 2;
 	(void)snprintf(u->why, sizeof(u->why), "the MPS control daemon is starting");
-	if (process_adopt(u)) {
-		log_info("an MPS control daemon is there already", LOG_STR("daemon", key),
-			LOG_INT("pid", process_pid(u)));
-		u->was_ready = u->wanted = true; /* until the config says otherwise */
-		u->why[0] = '\0';
-		u->state = MPS_READY;
-		watch_begin(u);
-	} else if (u->place.pid > 0) {
-		mps_place_clear(&u->place);
-	}
+	u->wanted = adopt(u); /* until the config says otherwise */
 	u->since_ns = time_mono_ns();
 	return u;
 }

@@ -215,14 +215,12 @@ static void place__is_written_and_found_again(void **state)
 	(void)umask(077); /* what others need is not left to chance */
 	assert_ok(mps_place_init(&p, root, "GPU-1", &err), &err);
 	assert_ok(mps_place_load(&p, &err), &err); /* nothing is there */
-	assert_int_equal(p.pid, 0);
+	assert_int_equal(p.n_modes, 0);
 	assert_ok(mps_place_make(&p, &err), &err);
 	assert_int_equal(stat(p.pipe, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0755);
 	assert_int_equal(stat(p.shm, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 01777);
-	p.pid = 4711;
-	p.start_ticks = 12345;
 	p.modes = &mode;
 	p.n_modes = 1;
 	assert_ok(mps_place_save(&p, &err), &err);
@@ -231,21 +229,58 @@ static void place__is_written_and_found_again(void **state)
 	assert_string_equal(keys.v[0], "GPU-1");
 	assert_ok(mps_place_init(&q, root, "GPU-1", &err), &err);
 	assert_ok(mps_place_load(&q, &err), &err);
-	assert_int_equal(q.pid, 4711);
-	assert_int_equal(q.start_ticks, 12345);
 	assert_int_equal(q.n_modes, 1);
 	assert_string_equal(q.modes[0].uuid, "GPU-1");
 	assert_int_equal(q.modes[0].before, 2);
 	/* With a mode to restore it stays; without it the pipe directory alone does. */
-	mps_place_clear(&q);
+	assert_int_equal(mps_place_clear(&q, &err), -1);
 	assert_ok(path_join(path, sizeof(path), q.dir, MPS_STATE, &err), &err);
 	assert_int_equal(access(path, F_OK), 0);
 	mps_place_fini(&q);
-	mps_place_clear(&q);
+	error_clear(&err);
+	assert_ok(mps_place_clear(&q, &err), &err);
 	assert_int_equal(access(path, F_OK), -1);
 	assert_int_equal(access(q.shm, F_OK), -1);
 	assert_int_equal(access(q.pipe, F_OK), 0);
 	assert_int_equal(rmdir(q.pipe) | rmdir(q.dir) | rmdir(root), 0);
+}
+
+static void place__is_one_process_s(void **state)
+{
+	char root[] = "/tmp/test-mps.XXXXXX";
+	struct error err = ERROR_INIT;
+	struct mps_place p;
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	assert_ok(mps_place_init(&p, root, "k", &err), &err);
+	assert_ok(mps_place_make(&p, &err), &err);
+	/* Where nothing is to be started, nothing is. */
+	assert_int_equal(hold_take(p.dir, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+	assert_int_equal(hold_who(p.dir).pid, 0);
+	error_clear(&err);
+	assert_ok(mps_place_save(&p, &err), &err);
+	assert_ok(hold_take(p.dir, &err), &err);
+	assert_int_equal(hold_who(p.dir).pid, getpid());
+	/* Not while somebody runs, be it oneself. */
+	assert_int_equal(hold_take(p.dir, &err), -1);
+	assert_int_equal(err.code, ERR_EXISTS);
+	error_clear(&err);
+	assert_int_equal(hold_drop(p.dir, &err), -1);
+	assert_int_equal(err.code, ERR_EXISTS);
+	/* The number alone is not the process. */
+	error_clear(&err);
+	{
+		char path[PATH_MAX], text[32];
+
+		assert_ok(path_join(path, sizeof(path), p.dir, MPS_PID_FILE, &err), &err);
+		(void)snprintf(text, sizeof(text), "%d 1\n", (int)getpid());
+		assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
+	}
+	assert_int_equal(hold_who(p.dir).pid, 0);
+	assert_ok(mps_place_clear(&p, &err), &err);
+	assert_int_equal(rmdir(p.pipe) | rmdir(p.dir) | rmdir(root), 0);
 }
 
 static void place__of_others_is_refused(void **state)
@@ -312,6 +347,7 @@ int main(void)
 		cmocka_unit_test(clients__come_and_go_and_are_kept_when_hit),
 		cmocka_unit_test(client__is_found_by_its_device),
 		cmocka_unit_test(place__is_written_and_found_again),
+		cmocka_unit_test(place__is_one_process_s),
 		cmocka_unit_test(place__of_others_is_refused),
 		cmocka_unit_test(place__has_room_for_sockets),
 		cmocka_unit_test(process__is_known_by_when_it_began),

@@ -6,8 +6,9 @@
  *
  *	gpuslice-mps [--nvml PATH] [--driver-root DIR] [--set MODE] mode UUID...
  *		prints "UUID MODE" for each GPU, its compute mode as it was, and sets MODE
- *	gpuslice-mps [--shm DIR] [--log FILE] run PROGRAM [ARGUMENT...]
- *		becomes PROGRAM, with DIR as its /dev/shm and its output behind FILE's end
+ *	gpuslice-mps [--place DIR] [--shm DIR] [--log FILE] run PROGRAM [ARGUMENT...]
+ *		takes the place (agent/mps/hold.h) and becomes PROGRAM, with DIR as its /dev/shm and its output
+ *		behind FILE's end
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include "agent/mps/hold.h"
 #include "base/fd.h"
 #include "base/option.h"
 #include "gpu/nvml.h"
@@ -33,6 +35,10 @@ static const struct option_def option_defs[] = {
 		.type = OPTION_UINT,
 		.arg = "MODE",
 		.help = "mode: the compute mode to set, 0 default, 3 exclusive process" },
+	{ .name = "place",
+		.type = OPTION_STR,
+		.arg = "DIR",
+		.help = "run: the daemon's directory, which one daemon may have" },
 	{ .name = "shm",
 		.type = OPTION_STR,
 		.arg = "DIR",
@@ -121,7 +127,10 @@ static void reset_signals(void)
 static int do_run(const struct options *o, struct error *err)
 {
 	const char *shm = option_get(o, "shm")->str, *log = option_get(o, "log")->str;
+	const char *place = option_get(o, "place")->str;
 
+	if (place && *place && hold_take(place, err) < 0)
+		return -1;
 	if ((shm && *shm && mount_shm(shm, err) < 0) || (log && *log && open_log(log, err) < 0))
 		return -1;
 	reset_signals();
