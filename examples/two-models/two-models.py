@@ -290,7 +290,7 @@ class Screen:
 
     def __init__(self, out, pace=0.0, alternate=True, columns=78):
         self.out, self.pace, self.alternate, self.columns = out, pace, alternate, columns
-        self.live, self.before, self.next, self.column = None, None, 0.0, 0
+        self.live, self.before, self.next, self.column = None, NAMES[1], 0.0, 0
 
     def begin(self, name):
         now = time.monotonic()

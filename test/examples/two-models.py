@@ -139,6 +139,7 @@ class Conversation(unittest.TestCase):
     def test_the_screen_shows_one_at_a_time_in_turn(self):
         out = io.StringIO()
         screen = two.Screen(out)
+        screen.begin("ben")  # ada is the first one
         for name, text in (("ada", "A"), ("ben", "B")):
             screen.begin(name)
             screen.word(name, text)
