@@ -170,6 +170,8 @@ write_values() {
 		      flags: {migStrategy: none}
 	EOT
 	printf 'config: {map: {default: "version: v1\\nflags: {MigStrategy: \\"mixed\\"}"}}\n' >"$work/mig.yaml"
+	printf 'config: {map: {default: "{\\"sharing\\": {\\"mps\\": {\\"resources\\": []}}}"}}\n' >"$work/mps-json.yaml"
+	printf 'config: {map: {default: "{flags: {mpsRoot: /m}, sharing: {mps: null}}"}}\n' >"$work/mps-null.yaml"
 	printf 'config: {map: {default: "flags: {plugin: {deviceListStrategy: volume-mounts}}"}}\n' >"$work/mounts.yaml"
 	printf 'config: {map: {default: "flags: {plugin: {deviceListStrategy: cdi-cri}}"}}\n' >"$work/cdi.yaml"
 }
@@ -286,6 +288,26 @@ check_slices() {
 	refuses "at '/slices/stateDir'" --set slices.stateDir=x
 }
 
+check_mps() {
+	local shared='pod.hostPID == true and env("MPS_ROOT") == "/run/nvidia/mps" and mount("mps").mountPath == "/run/nvidia/mps" and volume("mps").hostPath == {path: "/run/nvidia/mps", type: "DirectoryOrCreate"}'
+	local none_of_it='no_env("MPS_ROOT") and (pod | has("hostPID") | not) and (volumes | index("mps")) == null' rights='[false, "SYS_PTRACE,SYS_ADMIN"]'
+	local text='config.map.default=sharing: {mps: {resources: [{name: gpu\, replicas: 2}]}}'
+	local sets='config.map.default=sharing: {slices: [{name: gpu\, mps: true\, profiles: [{name: small\, memory: 2Gi}]}]}'
+	accepts "no MPS without a word of it" "$none_of_it" "${one[@]}"
+	accepts "a config with MPS" "$shared and caps == $rights" --set-string "$text"
+	accepts "the same in JSON" "$shared" -f "$work/mps-json.yaml"
+	accepts "the same, off" "$none_of_it" --set-string "$text" --set mps.enabled=false
+	accepts "sharing.mps: null, and another key" "$none_of_it" -f "$work/mps-null.yaml"
+	accepts "slices under MPS" "$shared and env(\"GPUSLICE_STATE_DIR\") == \"/var/lib/gpuslice\" and caps == [false, \"KILL,SYS_NICE,SYS_PTRACE,SYS_ADMIN\"]" --set-string "$sets"
+	accepts "slices that take turns" 'no_env("MPS_ROOT")' --set-string "${sets/true/false}"
+	accepts "MPS of a config that the chart does not see" "$none_of_it" --set config.name=mine,migStrategy=none
+	accepts "the same, on" "$shared" --set config.name=mine,mps.enabled=true
+	accepts "another root of MPS" 'env("MPS_ROOT") == "/data/m" and mount("mps").mountPath == "/data/m" and volume("mps").hostPath.path == "/data/m"' --set mps.enabled=true,mps.root=/data/m
+	accepts "MPS beside the MIG manager" "caps == [false, \"SYS_PTRACE,SYS_ADMIN\"]" --set mps.enabled=true,migManager.enabled=true
+	refuses "at '/mps/root'" --set mps.root=m
+	refuses "at '/mps/enabled'" --set-string mps.enabled=true
+}
+
 # Rights by feature: exactly these rules, and a token only where there is one to use.
 check_rights() {
 	local off=(--set 'labels.output=off,startupTaint.enabled=false') get='"nodes: list,watch"'
@@ -398,6 +420,7 @@ check_config
 check_security
 check_mig_manager
 check_slices
+check_mps
 check_rights
 check_refusals
 check_readme

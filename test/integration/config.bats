@@ -73,7 +73,7 @@ setup() {
 # other one is pods that ask for GPUs.
 @test "config check takes every config of examples/" {
 	local file configs=0
-	for file in "$BATS_TEST_DIRNAME"/../../examples/*; do
+	for file in "$BATS_TEST_DIRNAME"/../../examples/*.yaml; do
 		run "$GPUSLICE" config check --node p3.8xlarge "$file"
 		echo "$output"
 		if grep -qE '^kind: ConfigMap|^ *(version|sharing|flags):' "$file"; then

@@ -149,6 +149,25 @@ true
 {{- end -}}
 {{- end -}}
 
+{{- /* The same for MPS: `mps:` that is not empty, of `sharing` or of a set of slices. */ -}}
+{{- define "gpuslice.mps" -}}
+{{- $m := .Values.mps.enabled -}}
+{{- $text := regexReplaceAll "mps[\"']?\\s*:\\s*(false|null|no|off|~)" (include "gpuslice.configText" .) "" -}}
+{{- if kindIs "invalid" $m -}}
+{{- if regexMatch "\\bmps[\"']?\\s*:" $text }}true{{ end -}}
+{{- else if $m -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- define "gpuslice.mpsRoot" -}}
+{{- default "/run/nvidia/mps" .Values.mps.root -}}
+{{- end -}}
+
+{{- define "gpuslice.hostPID" -}}
+{{- if or (include "gpuslice.slices" .) (include "gpuslice.mps" .) }}true{{ end -}}
+{{- end -}}
+
 {{- /* First match, as in NVIDIA's chart. README.md says why for each. */ -}}
 {{- define "gpuslice.securityContext" -}}
 {{- if .Values.securityContext -}}
@@ -161,7 +180,8 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 {{- $add := list -}}
 {{- if include "gpuslice.slices" . }}{{ $add = concat $add (list "KILL" "SYS_NICE" "SYS_PTRACE") }}{{ end -}}
-{{- if or (include "gpuslice.migManager" .) (include "gpuslice.migPossible" .) (include "gpuslice.strategyMayBe" (list "volume-mounts" .)) .Values.labels.vgpu }}{{ $add = append $add "SYS_ADMIN" }}{{ end }}
+{{- if and (include "gpuslice.mps" .) (not (include "gpuslice.slices" .)) }}{{ $add = append $add "SYS_PTRACE" }}{{ end -}}
+{{- if or (include "gpuslice.mps" .) (include "gpuslice.migManager" .) (include "gpuslice.migPossible" .) (include "gpuslice.strategyMayBe" (list "volume-mounts" .)) .Values.labels.vgpu }}{{ $add = append $add "SYS_ADMIN" }}{{ end }}
 capabilities:
   drop: [ALL]
   {{- if $add }}

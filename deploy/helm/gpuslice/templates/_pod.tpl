@@ -29,6 +29,7 @@
 {{- with $m.operatorNamespace }}{{ $_ := set $own "GPUSLICE_MIG_OPERATOR_NAMESPACE" . }}{{ end -}}
 {{- end -}}
 {{- if include "gpuslice.slices" . }}{{ $_ := set $own "GPUSLICE_STATE_DIR" $v.slices.stateDir }}{{ end -}}
+{{- if include "gpuslice.mps" . }}{{ $_ := set $own "MPS_ROOT" (include "gpuslice.mpsRoot" .) }}{{ end -}}
 {{- if not $v.devicePlugin.enabled }}{{ $_ := set $own "KUBELET_SOCKET" "" }}{{ end -}}
 {{- with include "gpuslice.configMapName" . -}}
 {{- if $v.configViaAPI }}{{ $_ := set $own "GPUSLICE_CONFIG_MAP" . }}{{ else }}{{ $_ := set $own "CONFIG_FILE_SRCDIR" "/available-configs" }}{{ end -}}
@@ -68,6 +69,12 @@
 - name: state
   mount: {mountPath: {{ $v.slices.stateDir }}}
   volume: {hostPath: {path: {{ $v.slices.stateDir }}, type: {{ $made }}}}
+{{- end }}
+{{- if include "gpuslice.mps" . }}
+{{- /* The same: pods get the pipe directories in there. */}}
+- name: mps
+  mount: {mountPath: {{ include "gpuslice.mpsRoot" . }}}
+  volume: {hostPath: {path: {{ include "gpuslice.mpsRoot" . }}, type: {{ $made }}}}
 {{- end }}
 {{- if $v.devicePlugin.enabled }}
 - name: device-plugins
