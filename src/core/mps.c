@@ -49,10 +49,10 @@ static uint64_t total_of(const struct inventory *inv, uint32_t gpu, uint32_t mig
 				  : inv->mig[mig].memory_mib << 20;
 }
 
-/* MiB; 0: no limit. */
-static uint64_t memory_of(const struct resource *r, const struct offer_device *d,
-	const struct offer_share *s, const struct inventory *inv, uint32_t k)
+uint64_t mps_limit_mib(const struct resource *r, const struct offer_device *d,
+	const struct inventory *inv, uint32_t k)
 {
+	const struct offer_share *s = resource_share(r, d);
 	uint64_t limit;
 
 	if (s->isolation.memory == ISOLATION_MEMORY_NONE && r->strategy != SHARING_SLICES)
@@ -120,6 +120,7 @@ static int add_resource(struct work *w, const struct resource *r, struct error *
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct offer_device *d = &r->devices[i];
 		const struct offer_share *s = resource_share(r, d);
+		uint64_t limit;
 		uint32_t most;
 		struct node *n;
 
@@ -131,9 +132,10 @@ static int add_resource(struct work *w, const struct resource *r, struct error *
 		most = s->fail_requests_greater_than_one ? 1 : s->replicas;
 		if (percent_of(s, most) > n->percent)
 			n->percent = percent_of(s, most);
-		if (memory_of(r, d, s, w->inv, most) > n->limit_mib)
-			n->limit_mib = memory_of(r, d, s, w->inv, most);
-		n->unlimited = n->unlimited || memory_of(r, d, s, w->inv, most) == 0;
+		limit = mps_limit_mib(r, d, w->inv, most);
+		if (limit > n->limit_mib)
+			n->limit_mib = limit;
+		n->unlimited = n->unlimited || limit == 0;
 		n->exclusive = n->exclusive && w->config->sharing.mps_exclusive &&
 			       r->strategy != SHARING_SLICES;
 		if (r->strategy == SHARING_SLICES || s->fail_requests_greater_than_one ||
@@ -424,7 +426,7 @@ int mps_grant_make(struct mps_grant *ret, const struct mps_plan *p, const struct
 		if (!g.percent || percent < g.percent)
 			g.percent = percent;
 		put_priority(&g, s);
-		if (put_memory(&g, i, memory_of(r, d, s, inv, parts[i].count), r, err) < 0)
+		if (put_memory(&g, i, mps_limit_mib(r, d, inv, parts[i].count), r, err) < 0)
 			return -1;
 	}
 	*ret = g;
