@@ -257,6 +257,8 @@ static void mps_grant__of_one_node_with_all_kinds(void **state)
 		"resource \"nvidia.com/gpu\": a process can have one MPS daemon only, and 'GPU-0' "
 		"and 'GPU-1' have not the same");
 	assert_int_equal(f.err.code, ERR_INVALID);
+	assert_error(refused(&f, GPU, IDS("GPU-1::0", "GPU-2::0")), &f.err,
+		"'GPU-1' and 'GPU-2' have not the same");
 	teardown(&f);
 }
 

@@ -333,6 +333,12 @@ static void offer_new__tells_the_kind_of_each_device(void **state)
 	assert_int_equal(s->replicas, 2);
 	assert_null(resource_share(r, resource_find(r, "GPU-2")));
 	offer_free(o);
+	/* the same the other way round */
+	c->sharing.entries[0].list.v[0][0] = '0';
+	c->sharing.entries[1].list.v[0][0] = '1';
+	o = fixture_offer(inv, c);
+	assert_int_equal(o->resources[0].strategy, SHARING_MPS);
+	offer_free(o);
 	config_free(c);
 	inventory_free(inv);
 }
@@ -429,6 +435,12 @@ static void offer_new__warns_of_those_that_take_no_turns(void **state)
 	assert_non_null(
 		strstr(o->warnings.v[0], "who has nvidia.com/a takes no turns on GPU 1"));
 	o = offer_free(o);
+	/* Under MPS nobody takes turns. */
+	fixture_strategy(c, SHARING_MPS);
+	o = fixture_offer(inv, c);
+	assert_int_equal(o->warnings.n, 0);
+	o = offer_free(o);
+	fixture_strategy(c, SHARING_TIME_SLICING);
 	/* Both, or on other GPUs. */
 	c->sharing.entries[0].isolation.compute = ISOLATION_COMPUTE_FAIR;
 	o = fixture_offer(inv, c);
