@@ -502,7 +502,27 @@ static void random_config(struct fixture *f, uint64_t *seed)
 	}
 }
 
-/* Each device that MPS shares, and can be had, is of one daemon; nobody is told more than that one gives. */
+/* The device is of one daemon if MPS shares it and it can be had; nobody is told more than that one gives. */
+static unsigned check_device(struct fixture *f, const struct resource *r,
+	const struct offer_device *d, uint32_t n_daemons)
+{
+	const char *const id = d->id;
+	unsigned long long mib = 0;
+	struct mps_grant g;
+	int ret = mps_grant_make(&g, f->plan, r, f->inv, &id, 1, &f->err);
+
+	assert_int_equal(ret, mps_shares(r, d) && d->why ? -1 : 0);
+	if (ret < 0 || !g.daemon)
+		return 0;
+	assert_int_equal(n_daemons, 1);
+	assert_in_range(g.percent, 1, g.daemon->percent);
+	(void)sscanf(g.memory, "0=%lluM", &mib);
+	for (uint32_t m = 0; m < g.daemon->n; m++)
+		if (g.daemon->devices[m].gpu == d->gpu && g.daemon->devices[m].limit_mib)
+			assert_in_range(mib, 1, g.daemon->devices[m].limit_mib);
+	return 1;
+}
+
 static void mps_plan_new__holds_its_invariants(void **state)
 {
 	uint64_t seed = 5;
@@ -524,26 +544,9 @@ static void mps_plan_new__holds_its_invariants(void **state)
 		for (uint32_t i = 0; i < f.offer->n; i++) {
 			const struct resource *r = &f.offer->resources[i];
 
-			for (uint32_t k = 0; k < r->n_devices; k++) {
-				const struct offer_device *d = &r->devices[k];
-				const char *const id = d->id;
-				unsigned long long mib = 0;
-				struct mps_grant g;
-				int ret = mps_grant_make(&g, f.plan, r, f.inv, &id, 1, &f.err);
-
-				assert_int_equal(ret, mps_shares(r, d) && d->why ? -1 : 0);
-				if (ret < 0 || !g.daemon)
-					continue;
-				assert_int_equal(seen[d->gpu], 1);
-				assert_in_range(g.percent, 1, g.daemon->percent);
-				(void)sscanf(g.memory, "0=%lluM", &mib);
-				for (uint32_t m = 0; m < g.daemon->n; m++)
-					if (g.daemon->devices[m].gpu == d->gpu &&
-						g.daemon->devices[m].limit_mib)
-						assert_in_range(mib, 1,
-							g.daemon->devices[m].limit_mib);
-				n_grants++;
-			}
+			for (uint32_t k = 0; k < r->n_devices; k++)
+				n_grants += check_device(&f, r, &r->devices[k],
+					seen[r->devices[k].gpu]);
 		}
 		teardown(&f);
 	}
