@@ -255,6 +255,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 		agent_http_start(a, o->listen, err) < 0 || agent_slices_start(a, err) < 0 ||
 		agent_mig_start(a, err) < 0)
 		return -1;
+	agent_mps_start(a);
 	agent_cluster_start(a);
 	return 0;
 }
@@ -281,6 +282,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	agent_cluster_init(a, options);
 	agent_mig_init(a, options);
 	agent_slices_init(a, &options->slices);
+	agent_mps_init(a, &options->mps);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);
 		return -1;
@@ -302,6 +304,7 @@ struct agent *agent_stop(struct agent *a)
 	if (!a)
 		return NULL;
 	agent_mig_stop(a);
+	agent_mps_stop(a);
 	agent_slices_stop(a);
 	/* Early, because it answers the status requests that wait for the kubelet. */
 	a->holders = holders_free(a->holders);
@@ -325,6 +328,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_cluster_fini(a);
 	agent_mig_fini(a);
 	agent_slices_fini(a);
+	agent_mps_fini(a);
 	free(a->plugins);
 	free(a->seen);
 	free(a->kubelet_socket);

@@ -12,6 +12,7 @@
  * shared with other threads.
  * Thread: loop.
  */
+#include "agent/mps/mps.h"
 #include "agent/slices/slices.h"
 #include "base/error.h"
 #include "config/config.h"
@@ -53,6 +54,7 @@ struct agent_options {
 	const char *run_dir;
 	const char *cdi_dir; /* where CDI specifications are written; NULL: /var/run/cdi */
 	struct agent_slices_options slices;
+	struct agent_mps_options mps;
 	const char *listen; /* NULL or "": unix socket only */
 	/* At most one of these; NULL or "" for all: environment and flags only. */
 	const char *config_path; /* one file */

@@ -16,17 +16,37 @@
 
 /* --- events --- */
 
+static void send_event(struct agent *a, const struct event_about *about, enum event_type type,
+	const char *reason, const char *fmt, va_list ap) PRINTF(5, 0);
+
+static void send_event(struct agent *a, const struct event_about *about, enum event_type type,
+	const char *reason, const char *fmt, va_list ap)
+{
+	char message[ERROR_MSG_MAX + 64];
+
+	(void)vsnprintf(message, sizeof(message), fmt, ap);
+	utf8_make_valid(message);
+	event_send(&a->cluster.events, about, type, reason, message);
+}
+
 void agent_event(struct agent *a, enum event_type type, const char *reason, const char *fmt,
 	...)
 {
-	char message[ERROR_MSG_MAX + 64];
 	va_list ap;
 
 	va_start(ap, fmt);
-	(void)vsnprintf(message, sizeof(message), fmt, ap);
+	send_event(a, NULL, type, reason, fmt, ap);
 	va_end(ap);
-	utf8_make_valid(message);
-	event_send(&a->cluster.events, type, reason, message);
+}
+
+void agent_pod_event(struct agent *a, const struct event_about *pod, enum event_type type,
+	const char *reason, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	send_event(a, pod, type, reason, fmt, ap);
+	va_end(ap);
 }
 
 static void on_fight(void *arg, uint32_t rounds)

@@ -11,6 +11,7 @@
 #include "agent/holders.h"
 #include "agent/kubelet-watch.h"
 #include "agent/mig/manager.h"
+#include "agent/mps/mps.h"
 #include "base/log.h"
 #include "core/config-choice.h"
 #include "core/node.h"
@@ -134,6 +135,7 @@ struct agent {
 	struct agent_cdi cdi;
 	struct agent_mig mig;
 	struct agent_slices slices;
+	struct agent_mps mps;
 
 	struct http_server *local, *tcp;
 	struct error failure;
@@ -154,7 +156,8 @@ struct agent_plugin *agent_plugin_new(struct agent *a, const char *name);
 void agent_plugin_start(struct agent_plugin *p); /* tries; .why says why not */
 void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r);
 /* Whether a device that is offered can be had; *ret_why, unless NULL: why not, for people. */
-bool agent_device_ok(const struct agent *a, const struct offer_device *d, const char **ret_why);
+bool agent_device_ok(const struct agent *a, const struct resource *r,
+	const struct offer_device *d, const char **ret_why);
 struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
 
 /* agent.c: ends the loop with an error for main() to report. */
@@ -187,6 +190,9 @@ void agent_cluster_fini(struct agent *a);
 /* Tells the cluster's operator, by an Event on our Node, if there is an API server. */
 void agent_event(struct agent *a, enum event_type type, const char *reason, const char *fmt,
 	...) PRINTF(4, 5);
+/* The same of a Pod: what has happened to it on this node. */
+void agent_pod_event(struct agent *a, const struct event_about *pod, enum event_type type,
+	const char *reason, const char *fmt, ...) PRINTF(5, 6);
 
 /* mig.c: the MIG manager (mig/manager.h). */
 void agent_mig_init(struct agent *a, const struct agent_options *o);

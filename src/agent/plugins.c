@@ -45,6 +45,7 @@ static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct a
 		agent_cdi_facts(&p->agent->cdi, c, &host.cdi, err) < 0)
 		return -1;
 	if (allocation_new(&answer, r, p->agent->offered.inv, c, &host, ids, n_ids, err) < 0 ||
+		agent_mps_allocate(p->agent, r, ids, n_ids, answer, err) < 0 ||
 		agent_slices_allocate(p->agent, r, ids, n_ids, answer, err) < 0)
 		return -1;
 	*ret = STEAL_PTR(answer);
@@ -108,12 +109,14 @@ void agent_plugin_start(struct agent_plugin *p)
 
 /* The offer was made from a copy of the node's inventory: GPUs have the same positions. MIG devices
  * may have others, as some are taken from the copy while a layout is changed. */
-bool agent_device_ok(const struct agent *a, const struct offer_device *d, const char **ret_why)
+bool agent_device_ok(const struct agent *a, const struct resource *r,
+	const struct offer_device *d, const char **ret_why)
 {
 	const char *mig = d->mig == OFFER_WHOLE ? NULL : a->offered.inv->mig[d->mig].uuid;
 
 	if (!d->why)
-		return node_device_ok(&a->node, d->gpu, mig, ret_why);
+		return node_device_ok(&a->node, d->gpu, mig, ret_why) &&
+		       agent_mps_device_ok(a, r, d, ret_why);
 	if (ret_why)
 		*ret_why = a->offered.offer->notes.v[d->why - 1];
 	return false;
@@ -137,7 +140,7 @@ void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r)
 
 		devices[i] = (struct plugin_device){
 			.id = d->id,
-			.healthy = agent_device_ok(p->agent, d, NULL),
+			.healthy = agent_device_ok(p->agent, r, d, NULL),
 			.numa_node = inv->gpus[d->gpu].numa_node,
 		};
 	}

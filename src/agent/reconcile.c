@@ -351,6 +351,7 @@ void agent_reconcile(struct agent *a)
 	/* A device may be given away as soon as it is offered. */
 	agent_cdi_look(a);
 	agent_slices_look(a);
+	agent_mps_look(a);
 	/* Positions of an older offer do not fit the node's GPUs of now: leave its lists alone. */
 	if (a->offered.offer && a->offer_error.code == ERR_NONE)
 		act(a);

@@ -265,7 +265,7 @@ static json_t *slice_status(const struct agent *a, const struct resource *r,
 	const struct pod_device *h = holder_of(holders, r->name, d->id);
 	json_t *o = json_object();
 	const char *why;
-	bool ok = agent_device_ok(a, d, &why);
+	bool ok = agent_device_ok(a, r, d, &why);
 
 	SET(o, "id", json_string(d->id));
 	SET(o, "gpu", json_integer(gpu->index));
@@ -449,7 +449,7 @@ static json_t *resource_status(const struct agent *a, const struct resource *r,
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct offer_device *d = &r->devices[i];
 
-		healthy += agent_device_ok(a, d, NULL);
+		healthy += agent_device_ok(a, r, d, NULL);
 		used += holder_of(holders, r->name, d->id) != NULL;
 		(void)json_array_append_new(slices, slice_status(a, r, d, holders));
 	}
@@ -545,6 +545,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "resources", resources_status(a, holders));
 	SET(o, "earlier", earlier_status(a, holders));
 	SET(o, "slices", agent_slices_status(a, holders));
+	SET(o, "mps", agent_mps_status(a));
 	SET(o, "holders",
 		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
 			error_or_null(holders_error, 0)));

@@ -21,8 +21,8 @@ static int add_env(struct allocation *a, const char *name, const char *value, st
 		if (strcmp(a->envs[i].name, name) == 0)
 			e = &a->envs[i];
 	if (!e) {
-		e = &a->envs[a->n_envs++]; /* room for all that there can be: allocation_new() */
-		e->name = strdup(name);
+		e = &a->envs[a->n_envs++]; /* the caller has seen to the room */
+		*e = (struct alloc_env){ .name = strdup(name) };
 	}
 	free(e->value);
 	e->value = strdup(value);
@@ -380,8 +380,19 @@ int allocation_new(struct allocation **ret, const struct resource *r,
 	return 0;
 }
 
+int allocation_add_env(struct allocation *a, const char *name, const char *value,
+	struct error *err)
+{
+	struct alloc_env *more = reallocarray(a->envs, a->n_envs + 1, sizeof(*more));
+
+	if (!more)
+		return error_nomem(err);
+	a->envs = more;
+	return add_env(a, name, value, err);
+}
+
 int allocation_add_mount(struct allocation *a, const char *host_path,
-	const char *container_path, struct error *err)
+	const char *container_path, bool read_only, struct error *err)
 {
 	struct alloc_mount *more = reallocarray(a->mounts, a->n_mounts + 1, sizeof(*more));
 	struct alloc_mount *m;
@@ -392,7 +403,7 @@ int allocation_add_mount(struct allocation *a, const char *host_path,
 	m = &more[a->n_mounts++];
 	*m = (struct alloc_mount){ .host_path = strdup(host_path),
 		.container_path = strdup(container_path),
-		.read_only = true };
+		.read_only = read_only };
 	return m->host_path && m->container_path ? 0 : error_nomem(err);
 }
 

@@ -70,9 +70,12 @@ struct alloc_host {
 int allocation_new(struct allocation **ret, const struct resource *r,
 	const struct inventory *inv, const struct config *config, const struct alloc_host *host,
 	const char *const *ids, size_t n_ids, struct error *err) MUST_USE;
-/* Adds one more mount, read-only. Both paths are copied. */
+/* Adds one more mount. Both paths are copied. */
 int allocation_add_mount(struct allocation *a, const char *host_path,
-	const char *container_path, struct error *err) MUST_USE;
+	const char *container_path, bool read_only, struct error *err) MUST_USE;
+/* Adds a variable. Both texts are copied. */
+int allocation_add_env(struct allocation *a, const char *name, const char *value,
+	struct error *err) MUST_USE;
 
 struct allocation *allocation_free(struct allocation *a); /* returns NULL */
 DEFINE_CLEANUP(struct allocation *, allocation_free)

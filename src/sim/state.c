@@ -267,7 +267,7 @@ static void add_usage_rows(const struct sim_part *part, size_t gpu_at,
 	for (uint32_t i = 0; i < count && i < SIM_MAX_PROCESSES; i++)
 		for (size_t k = 0; k < n; k++)
 			if (processes[i].pid == rows[k].pid &&
-				processes[i].kind == SIM_PROCESS_COMPUTE)
+				processes[i].kind != SIM_PROCESS_GRAPHICS)
 				processes[i].memory_bytes = rows[k].bytes;
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COLLECTION "/api/v1/namespaces/default/events"
+#define NODE_NAMESPACE "default" /* where the kubelet tells of its Node */
 
 /* --- what happened --- */
 
@@ -32,28 +32,36 @@ static struct event *place(struct event_list *l)
 	return oldest;
 }
 
-static struct event *find(struct event_list *l, enum event_type type, const char *reason,
-	const char *message)
+static bool same_object(const struct event_about *a, const struct event_about *b)
+{
+	return !strcmp(a->pod, b->pod) && !strcmp(a->namespace_, b->namespace_) &&
+	       !strcmp(a->uid, b->uid);
+}
+
+static struct event *find(struct event_list *l, const struct event *want)
 {
 	for (size_t i = 0; i < EVENTS_MAX; i++) {
 		struct event *e = &l->v[i];
 
-		if (e->type == type && !strcmp(e->reason, reason) &&
-			!strcmp(e->message, message))
+		if (e->type == want->type && !strcmp(e->reason, want->reason) &&
+			!strcmp(e->message, want->message) &&
+			same_object(&e->about, &want->about))
 			return e;
 	}
 	return NULL;
 }
 
-bool event_list_add(struct event_list *l, enum event_type type, const char *reason,
-	const char *message, uint64_t wall_ns)
+bool event_list_add(struct event_list *l, const struct event_about *about, enum event_type type,
+	const char *reason, const char *message, uint64_t wall_ns)
 {
 	struct event want = { .type = type, .first_ns = wall_ns };
 	struct event *e;
 
+	if (about)
+		want.about = *about;
 	(void)snprintf(want.reason, sizeof(want.reason), "%s", reason);
 	(void)snprintf(want.message, sizeof(want.message), "%s", message);
-	e = find(l, type, want.reason, want.message);
+	e = find(l, &want);
 	if (!e) {
 		e = place(l);
 		if (!e)
@@ -89,22 +97,39 @@ static char *dump(json_t *o)
 	return text;
 }
 
-/* The kubelet's form of a Node's event: the uid is the name, and the namespace is "default". */
+static const char *namespace_of(const struct event *e)
+{
+	return *e->about.pod ? e->about.namespace_ : NODE_NAMESPACE;
+}
+
+/* The kubelet's form of a Node's event: the uid is the name. */
+static json_t *object_of(const struct event *e, const char *node)
+{
+	json_t *o;
+
+	if (!*e->about.pod)
+		return json_pack("{s:s, s:s, s:s}", "kind", "Node", "name", node, "uid", node);
+	o = json_pack("{s:s, s:s, s:s, s:s}", "apiVersion", "v1", "kind", "Pod", "namespace",
+		e->about.namespace_, "name", e->about.pod);
+	if (*e->about.uid)
+		(void)json_object_set_new(o, "uid", json_string(e->about.uid));
+	return o;
+}
+
 char *event_create_body(const struct event *e, const char *node)
 {
 	char first[TIME_RFC3339_MAX], last[TIME_RFC3339_MAX];
 
 	time_rfc3339(e->first_ns, first);
 	time_rfc3339(e->last_ns, last);
-	return dump(json_pack("{s:s, s:s, s:{s:s, s:s}, s:{s:s, s:s, s:s}, s:s, s:s, s:s,"
+	return dump(json_pack("{s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:s, s:s,"
 			      " s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:i}",
 		"apiVersion", "v1", "kind", "Event", "metadata", "name", e->name, "namespace",
-		"default", "involvedObject", "kind", "Node", "name", node, "uid", node,
-		"reason", e->reason, "message", e->message, "type",
-		e->type == EVENT_WARNING ? "Warning" : "Normal", "source", "component",
-		"gpusliced", "host", node, "reportingComponent", "gpusliced",
-		"reportingInstance", node, "firstTimestamp", first, "lastTimestamp", last,
-		"count", (int)e->count));
+		namespace_of(e), "involvedObject", object_of(e, node), "reason", e->reason,
+		"message", e->message, "type", e->type == EVENT_WARNING ? "Warning" : "Normal",
+		"source", "component", "gpusliced", "host", node, "reportingComponent",
+		"gpusliced", "reportingInstance", node, "firstTimestamp", first,
+		"lastTimestamp", last, "count", (int)e->count));
 }
 
 char *event_patch_body(const struct event *e)
@@ -140,10 +165,12 @@ static void send_one(struct event_sender *s, struct event *e)
 
 	/* A name that was never used before: the time, as the kubelet does it. */
 	if (e->name[0] == '\0')
-		(void)snprintf(e->name, sizeof(e->name), "%.200s.%" PRIx64, s->node,
-			e->first_ns);
+		(void)snprintf(e->name, sizeof(e->name), "%.200s.%" PRIx64,
+			*e->about.pod ? e->about.pod : s->node, e->first_ns);
 	body = fresh ? event_create_body(e, s->node) : event_patch_body(e);
-	buf_puts(&path, COLLECTION);
+	buf_puts(&path, "/api/v1/namespaces/");
+	api_escape(&path, namespace_of(e));
+	buf_puts(&path, "/events");
 	if (!fresh) {
 		buf_putc(&path, '/');
 		api_escape(&path, e->name);
@@ -210,12 +237,12 @@ void event_sender_init(struct event_sender *s, uv_loop_t *loop)
 	s->tokens_at_ns = time_mono_ns();
 }
 
-void event_send(struct event_sender *s, enum event_type type, const char *reason,
-	const char *message)
+void event_send(struct event_sender *s, const struct event_about *about, enum event_type type,
+	const char *reason, const char *message)
 {
 	if (!s->node)
 		return;
-	if (!event_list_add(&s->list, type, reason, message, time_wall_ns()))
+	if (!event_list_add(&s->list, about, type, reason, message, time_wall_ns()))
 		s->dropped++;
 	task_poke(&s->task);
 }

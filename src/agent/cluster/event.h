@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Events on our Node, in the form of the kubelet's own, so that `kubectl describe node` shows them.
+ * Events on our Node, in the form of the kubelet's own, so that `kubectl describe node` shows them, and on Pods
+ * that something of the node has happened to.
  * The same event again counts up the one that is there. A short list waits while the API server is
  * away; what does not fit is dropped, since the log has it and the state is what counts.
  * Thread: loop.
@@ -17,9 +18,16 @@
 
 enum event_type { EVENT_NORMAL, EVENT_WARNING };
 
+/* A Pod; all "": our Node. */
+struct event_about {
+	char namespace_[64], pod[254];
+	char uid[64]; /* "": not known, then `kubectl describe pod` does not show it */
+};
+
 /* One kind of event, with how often it happened. */
 struct event {
 	enum event_type type;
+	struct event_about about;
 	char reason[64]; /* "" : unused */
 	char message[ERROR_MSG_MAX + 64];
 	char name[254];             /* of the object; "" before it is made */
@@ -32,9 +40,9 @@ struct event_list {
 	struct event v[EVENTS_MAX];
 };
 
-/* Counts an event. False: dropped, as all that are remembered wait to be told. */
-bool event_list_add(struct event_list *l, enum event_type type, const char *reason,
-	const char *message, uint64_t wall_ns);
+/* Counts an event. @about NULL: of our Node. False: dropped, as all that are remembered wait to be told. */
+bool event_list_add(struct event_list *l, const struct event_about *about, enum event_type type,
+	const char *reason, const char *message, uint64_t wall_ns);
 
 /* The oldest that is to be told; NULL: none. */
 struct event *event_list_next(struct event_list *l);
@@ -55,5 +63,5 @@ struct event_sender {
 };
 
 void event_sender_init(struct event_sender *s, uv_loop_t *loop);
-void event_send(struct event_sender *s, enum event_type type, const char *reason,
-	const char *message);
+void event_send(struct event_sender *s, const struct event_about *about, enum event_type type,
+	const char *reason, const char *message);

@@ -38,7 +38,7 @@ static void reset_required(struct agent *a)
 			"%s; a reset of the GPU or a reboot of the host is needed", why);
 }
 
-static void applied(void *arg, const struct mig_child_end *e)
+static void applied(void *arg, const struct child_end *e)
 {
 	struct agent *a = arg;
 	struct agent_mig *m = &a->mig;
@@ -54,7 +54,7 @@ static void applied(void *arg, const struct mig_child_end *e)
 		mig_fail(a, in_use, &err);
 }
 
-static const struct mig_child_ops apply_ops = { .line = mig_tool_line, .ended = applied };
+static const struct child_ops apply_ops = { .line = mig_tool_line, .ended = applied };
 
 void mig_apply_enter(struct agent *a)
 {

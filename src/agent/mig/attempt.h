@@ -19,10 +19,10 @@ void mig_finish(struct agent *a); /* .outcome says how */
 
 /* --- tool.c --- */
 
-void mig_tool_run(struct agent *a, bool dry_run, const struct mig_child_ops *ops);
+void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops);
 int mig_tool_line(void *arg, const char *line, size_t len, struct error *err);
 /* False: it did not end as it should, or says no; then *in_use and *err. */
-bool mig_tool_ended_well(const struct agent_mig *m, const struct mig_child_end *e, bool *in_use,
+bool mig_tool_ended_well(const struct agent_mig *m, const struct child_end *e, bool *in_use,
 	struct error *err);
 
 /* --- prepare.c, apply.c --- */

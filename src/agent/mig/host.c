@@ -90,9 +90,9 @@ void mig_host_fini(struct mig_host *h)
 /* --- programs --- */
 
 static void next_service(struct mig_host *h);
-static void on_ended(void *arg, const struct mig_child_end *end);
+static void on_ended(void *arg, const struct child_end *end);
 
-static const struct mig_child_ops child_ops = { .ended = on_ended };
+static const struct child_ops child_ops = { .ended = on_ended };
 
 static void finish(struct mig_host *h, const struct error *err)
 {
@@ -111,9 +111,10 @@ static void not_started(struct mig_host *h, const struct error *err)
 
 static void run(struct mig_host *h, const char *const *argv, uint64_t ns)
 {
+	const struct child_what what = { .name = "mig", .argv = argv, .silence_ns = ns };
 	struct error err = ERROR_INIT;
 
-	if (mig_child_start(&h->child, h->loop, argv, NULL, 0, ns, &child_ops, h, &err) == 0)
+	if (child_start(&h->child, h->loop, &what, &child_ops, h, &err) == 0)
 		return;
 	if (h->step == MIG_HOST_START)
 		not_started(h, &err);
@@ -128,7 +129,7 @@ static void systemctl(struct mig_host *h, const char *verb, const char *service,
 	run(h, argv, ns);
 }
 
-static void describe(const struct mig_child_end *end, const char *what, const char *name,
+static void describe(const struct child_end *end, const char *what, const char *name,
 	struct error *err)
 {
 	if (end->silent)
@@ -162,7 +163,7 @@ static void stop_one(struct mig_host *h, bool active)
 	systemctl(h, "stop", name, STOP_NS);
 }
 
-static void started(struct mig_host *h, const struct mig_child_end *end)
+static void started(struct mig_host *h, const struct child_end *end)
 {
 	char **at = &h->stopped.v[h->next];
 	struct error err = ERROR_INIT;
@@ -179,7 +180,7 @@ static void started(struct mig_host *h, const struct mig_child_end *end)
 	next_service(h);
 }
 
-static void on_ended(void *arg, const struct mig_child_end *end)
+static void on_ended(void *arg, const struct child_end *end)
 {
 	struct mig_host *h = arg;
 	struct error err = ERROR_INIT;
@@ -287,7 +288,7 @@ void mig_host_reboot(struct mig_host *h, const char *command)
 
 void mig_host_cancel(struct mig_host *h)
 {
-	h->child = mig_child_stop(h->child);
+	h->child = child_stop(h->child);
 	h->step = MIG_HOST_REST;
 }
 

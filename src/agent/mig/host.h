@@ -8,7 +8,7 @@
  * agent that starts again starts them.
  * Thread: loop.
  */
-#include "agent/mig/child.h"
+#include "agent/child.h"
 #include "base/buf.h"
 #include "base/strv.h"
 
@@ -29,7 +29,7 @@ struct mig_host {
 		MIG_HOST_COMMAND
 	} step;
 	const char *what; /* the command, for messages */
-	struct mig_child *child;
+	struct child *child;
 	struct error first; /* of the services that could not be started */
 	void (*done)(void *arg, const struct error *err); /* @err: ERR_NONE or why not */
 	void *arg;

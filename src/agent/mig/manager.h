@@ -17,7 +17,7 @@
 #include "agent/agent.h"
 #include "agent/cluster/task.h"
 #include "agent/config/source.h"
-#include "agent/mig/child.h"
+#include "agent/child.h"
 #include "agent/mig/host.h"
 #include "agent/mig/marks.h"
 #include "agent/mig/mask.h"
@@ -70,7 +70,7 @@ struct agent_mig {
 	enum mig_wish_by tried_by;
 	struct buf text;           /* of the config */
 	struct error source_error; /* why there is none */
-	struct mig_child *child;
+	struct child *child;
 	struct mig_report report;
 	struct mig_mask mask;
 	bool takes; /* .mask: somebody may have to be stopped */

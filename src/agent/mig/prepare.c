@@ -68,7 +68,7 @@ static void on_first_holders(void *arg, const struct pod_devices *list, const st
 		begin(a);
 }
 
-static void planned(void *arg, const struct mig_child_end *e)
+static void planned(void *arg, const struct child_end *e)
 {
 	struct agent *a = arg;
 	struct agent_mig *m = &a->mig;
@@ -104,7 +104,7 @@ static void planned(void *arg, const struct mig_child_end *e)
 		begin(a);
 }
 
-static const struct mig_child_ops plan_ops = { .line = mig_tool_line, .ended = planned };
+static const struct child_ops plan_ops = { .line = mig_tool_line, .ended = planned };
 
 void mig_plan_enter(struct agent *a)
 {

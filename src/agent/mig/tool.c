@@ -26,8 +26,7 @@ int mig_tool_line(void *arg, const char *line, size_t len, struct error *err)
 }
 
 /* A run that did not say how it ended. */
-static void describe(const struct agent_mig *m, const struct mig_child_end *e,
-	struct error *err)
+static void describe(const struct agent_mig *m, const struct child_end *e, struct error *err)
 {
 	const char *doing = *m->report.doing ? m->report.doing : "reading the GPUs";
 
@@ -53,7 +52,7 @@ static enum error_code code_of(const char *name)
 }
 
 /* False: it did not end as it should, or says no; then *err and *in_use. */
-bool mig_tool_ended_well(const struct agent_mig *m, const struct mig_child_end *e, bool *in_use,
+bool mig_tool_ended_well(const struct agent_mig *m, const struct child_end *e, bool *in_use,
 	struct error *err)
 {
 	*in_use = false;
@@ -84,11 +83,15 @@ static void add(struct args *args, const char *option, const char *value)
 		args->v[args->n++] = value;
 }
 
-void mig_tool_run(struct agent *a, bool dry_run, const struct mig_child_ops *ops)
+void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops)
 {
 	struct agent_mig *m = &a->mig;
 	const struct agent_mig_options *o = &m->options;
 	struct args args = { .v = { m->tool, "mig", "apply", "-o", "json" }, .n = 5 };
+	struct child_what what = { .name = "mig",
+		.argv = args.v,
+		.input_len = m->text.len,
+		.silence_ns = m->silence_ns };
 	struct error err = ERROR_INIT;
 	bool text = *m->dir || *m->map;
 
@@ -105,7 +108,7 @@ void mig_tool_run(struct agent *a, bool dry_run, const struct mig_child_ops *ops
 	if (o->force)
 		add(&args, "--force", NULL);
 	mig_report_fini(&m->report);
-	if (mig_child_start(&m->child, a->loop, args.v, text ? buf_str(&m->text) : NULL,
-		    m->text.len, m->silence_ns, ops, a, &err) < 0)
+	what.input = text ? buf_str(&m->text) : NULL;
+	if (child_start(&m->child, a->loop, &what, ops, a, &err) < 0)
 		mig_fail(a, /* in_use= */ false, &err);
 }

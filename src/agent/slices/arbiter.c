@@ -4,6 +4,7 @@
 #include "arbiter/control.h"
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/libexec.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "kube/unix-socket.h"
@@ -375,34 +376,12 @@ static void on_exit_of_child(uv_process_t *p, int64_t status, int number)
 	tick(l);
 }
 
-static bool try_path(char ret[PATH_MAX], const char *dir, const char *below)
-{
-	int n = snprintf(ret, PATH_MAX, "%s%s/" PROGRAM, dir, below);
-
-	return n > 0 && n < PATH_MAX && access(ret, X_OK) == 0;
-}
-
 static int find_program(const struct arbiter_link *l, char ret[PATH_MAX], struct error *err)
 {
-	const char *libexec = getenv("GPUSLICE_LIBEXEC");
-	char exe[PATH_MAX], *slash;
-	ssize_t len;
-
-	if (l->program) {
-		(void)snprintf(ret, PATH_MAX, "%s", l->program);
-		return 0;
-	}
-	if (libexec && *libexec && try_path(ret, libexec, ""))
-		return 0;
-	len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	exe[len > 0 ? len : 0] = '\0';
-	slash = strrchr(exe, '/');
-	if (slash)
-		*slash = '\0';
-	if (try_path(ret, exe, "/../libexec/gpuslice") || try_path(ret, exe, "/../arbiter"))
-		return 0;
-	return error_set(err, ERR_NOT_FOUND,
-		"no program " PROGRAM " in ../libexec/gpuslice beside this one");
+	if (!l->program)
+		return libexec_find(ret, PROGRAM, "arbiter", err);
+	(void)snprintf(ret, PATH_MAX, "%s", l->program);
+	return 0;
 }
 
 static int start(struct arbiter_link *l, struct error *err)

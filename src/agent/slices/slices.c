@@ -520,10 +520,10 @@ static int add_mounts(const struct agent_slices *s, const struct slice *slice,
 		slice_libs_path(preload, s->store.state_dir, slice->file.lib,
 			SLICE_LIBS_PRELOAD, err) < 0)
 		return -1;
-	if (allocation_add_mount(to, dir, SLICE_CONTAINER_DIR, err) < 0 ||
-		allocation_add_mount(to, lib, SLICE_CONTAINER_LIB_DIR, err) < 0)
+	if (allocation_add_mount(to, dir, SLICE_CONTAINER_DIR, true, err) < 0 ||
+		allocation_add_mount(to, lib, SLICE_CONTAINER_LIB_DIR, true, err) < 0)
 		return -1;
-	return allocation_add_mount(to, preload, SLICE_PRELOAD_FILE, err);
+	return allocation_add_mount(to, preload, SLICE_PRELOAD_FILE, true, err);
 }
 
 int agent_slices_allocate(struct agent *a, const struct resource *r, const char *const *ids,

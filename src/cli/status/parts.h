@@ -15,3 +15,7 @@ int status_put_profiles(struct buf *b, const json_t *gpus, bool colour,
 /* The slices of running containers. Nothing at all where there are none. */
 int status_put_walls(struct buf *b, const json_t *slices, bool colour,
 	struct error *err) MUST_USE;
+
+/* The MPS daemons, of which @gpus has the devices. Nothing at all where there are none. */
+int status_put_mps(struct buf *b, const json_t *mps, const json_t *gpus, bool colour,
+	struct error *err) MUST_USE;

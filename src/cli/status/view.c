@@ -387,7 +387,8 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 	if (put_gpus(b, gpus, options->colour, err) < 0 ||
 		put_migs(b, gpus, options->colour, err) < 0 ||
 		put_resources(b, resources, options->colour, err) < 0 ||
-		status_put_profiles(b, gpus, options->colour, err) < 0)
+		status_put_profiles(b, gpus, options->colour, err) < 0 ||
+		status_put_mps(b, json_object_get(root, "mps"), gpus, options->colour, err) < 0)
 		return -1;
 	for (size_t i = 0; options->slices && i < json_array_size(resources); i++) {
 		const json_t *r = json_array_get(resources, i);

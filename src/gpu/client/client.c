@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/libexec.h"
 #include "base/time.h"
 #include "gpu/worker/events.h"
 
@@ -75,45 +76,14 @@ void client_fini(struct client *c)
 
 /* ---- start ------------------------------------------------------------------------------------ */
 
-static bool try_path(char ret[PATH_MAX], const char *dir, const char *name)
-{
-	int len = snprintf(ret, PATH_MAX, "%s/%s", dir, name);
-
-	return len > 0 && len < PATH_MAX && access(ret, X_OK) == 0;
-}
-
-/* The build tree comes before the installed place, for the two ends must be of one build. */
 static int find_worker(const struct client *c, char ret[PATH_MAX], struct error *err)
 {
-	const char *libexec = getenv("GPUSLICE_LIBEXEC");
-	char exe[PATH_MAX];
-	ssize_t len;
-	char *slash;
-
-	if (c->worker_path) {
-		if (strlen(c->worker_path) >= PATH_MAX)
-			return error_set(err, ERR_LIMIT,
-				"the path of the NVML worker is too long");
-		memcpy(ret, c->worker_path, strlen(c->worker_path) + 1);
-		return 0;
-	}
-	if (libexec && libexec[0] && try_path(ret, libexec, WORKER_NAME))
-		return 0;
-	len = readlink("/proc/self/exe", exe, sizeof exe - 1);
-	if (len > 0) {
-		exe[len] = '\0';
-		slash = strrchr(exe, '/');
-		if (slash)
-			*slash = '\0';
-		if (try_path(ret, exe, "../libexec/gpuslice/" WORKER_NAME) ||
-			try_path(ret, exe, "../gpu/" WORKER_NAME))
-			return 0;
-	}
-	if (try_path(ret, GPUSLICE_LIBEXECDIR, WORKER_NAME))
-		return 0;
-	return error_set(err, ERR_NOT_FOUND,
-		"no program %s in ../libexec/gpuslice beside this one or in %s", WORKER_NAME,
-		GPUSLICE_LIBEXECDIR);
+	if (!c->worker_path)
+		return libexec_find(ret, WORKER_NAME, "gpu", err);
+	if (strlen(c->worker_path) >= PATH_MAX)
+		return error_set(err, ERR_LIMIT, "the path of the NVML worker is too long");
+	memcpy(ret, c->worker_path, strlen(c->worker_path) + 1);
+	return 0;
 }
 
 /* Above 9, so that neither is overwritten when the other becomes descriptor 3 or 4 of the child. */

@@ -4,6 +4,7 @@
 
 #include "base/parse.h"
 #include "sim/cuda/memory.h"
+#include "sim/cuda/mps.h"
 #include "sim/cuda/stream.h"
 
 /* Each thread's stack of contexts. One that was destroyed stays in it. */
@@ -84,23 +85,37 @@ static unsigned mps_percent(void)
 
 CUresult ctx_activate(struct context *c)
 {
+	struct sim_device_request q = { .op = SIM_DEVICE_CONTEXT_CREATE,
+		.slot = c->device->slot,
+		.percent = mps_percent() };
 	struct sim_device_reply r;
 	CUresult err;
 
 	if (c->active)
 		return CUDA_SUCCESS;
-	err = gpu_call((struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_CREATE,
-			       .slot = c->device->slot,
-			       .percent = mps_percent() },
-		&r, -1, NULL);
+	err = mps_context(c->device, &q, &c->mps_fd);
 	if (err)
 		return err;
+	err = gpu_call(q, &r, -1, NULL);
+	if (err) {
+		mps_leave(&c->mps_fd, CUDA_SUCCESS);
+		return err;
+	}
 	c->daemon_id = r.object;
 	c->active = true;
 	c->error = 0;
 	memcpy(c->limits, default_limits, sizeof(c->limits));
 	c->limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 9830400;
 	return CUDA_SUCCESS;
+}
+
+void ctx_fault(struct context *c, CUresult error)
+{
+	c->error = error;
+	(void)gpu_call((struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_FAULT,
+			       .object = (uint32_t)c->daemon_id,
+			       .flags = error },
+		NULL, -1, NULL);
 }
 
 static struct context *ctx_alloc(struct device *d)
@@ -119,8 +134,11 @@ static struct context *ctx_alloc(struct device *d)
 /* Frees all that belongs to it. Work that runs is not waited for. */
 static void deactivate(struct context *c)
 {
+	CUresult error;
+
 	if (!c->active)
 		return;
+	error = ctx_check(c);
 	for (uint64_t tries = 0; tries < 2; tries++)
 		if (ctx_check(c) == CUDA_SUCCESS)
 			(void)ctx_wait(c);
@@ -133,6 +151,7 @@ static void deactivate(struct context *c)
 	(void)gpu_call((struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_DESTROY,
 			       .object = (uint32_t)c->daemon_id },
 		NULL, -1, NULL);
+	mps_leave(&c->mps_fd, error);
 	c->active = false;
 	c->legacy = NULL;
 }

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "sim/cuda/gpu.h"
+#include "sim/cuda/mps.h"
 
 /* An H100 SXM5 (driver 580.159.04, measured), by CUdevice_attribute. */
 static const int h100[] = {
@@ -37,6 +38,8 @@ static const int h100[] = {
 	[145] = 1, [146] = 0, [147] = 0
 	/* clang-format on */
 };
+
+#define MPS_ENABLED 133
 
 /* What differs by compute capability: from NVIDIA's table of technical specifications. */
 static const struct {
@@ -144,6 +147,10 @@ int device_attribute(const struct device *d, unsigned attribute)
 {
 	int v;
 
+	if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+		return (int)mps_width_of(d);
+	if (attribute == MPS_ENABLED)
+		return mps_on();
 	return of_product(&d->keys, attribute, &v) ? v : h100[attribute];
 }
 

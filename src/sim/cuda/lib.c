@@ -10,6 +10,7 @@
 #include "base/parse.h"
 #include "base/time.h"
 #include "sim/cuda/gpu.h"
+#include "sim/cuda/mps.h"
 #include "sim/cuda/node.h"
 
 struct lib lib = { .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -169,6 +170,7 @@ static void fork_child(void)
 		return;
 	atomic_store(&orphan, true);
 	gpu_forget();
+	mps_forget();
 }
 
 static uint64_t env_ns(const char *name)

@@ -108,6 +108,7 @@ struct context {
 	unsigned flags, api_version, attached;
 	unsigned cache_config, shared_config;
 	uint64_t daemon_id;
+	int mps_fd; /* its connection to the MPS server; only while it is active */
 	size_t limits[LIMITS];
 	uint64_t limit_bytes; /* device memory that the limits cost */
 	CUresult error;       /* what broke it; sticky */
@@ -222,6 +223,8 @@ uint64_t thread_id(void);                    /* never 0, never used twice */
 
 /* Makes a device's primary context without counting it; for those that need one. */
 CUresult ctx_activate(struct context *c);
+/* A kernel of it did what no kernel may: of its MPS server's other clients too. */
+void ctx_fault(struct context *c, CUresult error);
 
 /* An attribute of a device by its number, which is in range. */
 int device_attribute(const struct device *d, unsigned attribute);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/parse.h"
+#include "sim/cuda/mps.h"
 #include "sim/node-plugin.h"
 
 #define DRIVER_VERSION 13000
@@ -127,6 +128,7 @@ static CUresult read_devices(const char *dev)
 		if (is_seen(dev, &g.keys))
 			add_device(all, &n, i, &g.keys);
 	}
+	mps_filter(all, &n);
 	if (visible) {
 		choose_visible(visible, all, n);
 	} else {
@@ -140,6 +142,7 @@ CUresult node_open(void)
 {
 	struct error err = ERROR_INIT;
 	struct sim_place place;
+	CUresult r;
 
 	lib.driver_version = DRIVER_VERSION;
 	if (sim_place_from_env(&place, NULL, &err) < 0)
@@ -148,5 +151,6 @@ CUresult node_open(void)
 		state = NULL;
 		return CUDA_ERROR_NO_DEVICE;
 	}
-	return read_devices(place.dev);
+	r = mps_connect();
+	return r ? r : read_devices(place.dev);
 }

@@ -153,5 +153,6 @@ CUresult kernel_work(const void *function, const unsigned *grid, const unsigned 
 
 /* How long a kernel runs, and what it does. */
 uint64_t kernel_ns(const struct work *w, unsigned sm_count);
+CUresult kernel_error(const struct work *w); /* what its context fails with at its end */
 bool kernel_has_effect(const struct work *w);
 void kernel_effect(const struct work *w);

@@ -40,6 +40,10 @@
 #define SIM_DEVICE_GRANULE      (UINT64_C(2) << 20)
 #define SIM_DEVICE_WIDTH_ALL    0 /* all multiprocessors of the GPU */
 
+/* What an MPS server takes of each GPU by itself (measured on an H100). */
+#define SIM_DEVICE_MPS_SERVER_BYTES (UINT64_C(66) << 20)
+#define SIM_DEVICE_TICKETS_MAX      256 /* of one server's GPU, that nobody has used yet */
+
 /*
  * Requests. Which fields each one reads and answers; .op, .tag and .status always. What is not named is 0.
  * Status is a CUresult: 1 a value out of range, 2 no memory, 46 the GPU cannot be used, 101 no such slot,
@@ -50,7 +54,9 @@
  *	HELLO           bytes = SIM_DEVICE_VERSION   fd: the page (struct sim_device_page). First of all
  *	MEM_INFO        slot                         bytes: free, total: as cuMemGetInfo says
  *	CONTEXT_CREATE  slot percent                 object: place in page.contexts. Takes memory of the
- *	                                             process (bytes: how much); percent: of MPS, 0 is 100
+ *	                                             process (bytes: how much); percent: of MPS, 0 is 100.
+ *	                id cookie: a ticket of       With a ticket the context is a client's of that server,
+ *	                an MPS server                with the limits that the ticket says
  *	CONTEXT_DESTROY object                       its streams go too, with what is in them
  *	CONTEXT_STACK   object bytes                 a stack of so many bytes for each thread; takes or
  *	                                             gives memory (answered bytes: what the context takes
@@ -74,6 +80,17 @@
  *	HOST_DONE       object = stream, id = seq    the host command is done (one-way: not answered)
  *	COUNTERS        slot                         bytes: ns the compute engine worked, total: ns it
  *	                                             switched, id: switches, of all clients
+ *	CONTEXT_FAULT   object flags = a CUresult    a kernel of the context did what the library finds out,
+ *	                                             not the daemon: it fails
+ *	MPS_SERVE       slot                         object: the process is an MPS server of the GPU. When a
+ *	                                             client of it faults, the error of this place says so, and
+ *	                                             all have failed; when it ends they fail with 806
+ *	MPS_TICKET      object bytes = limit of the  id cookie: good for one context of one client. A limit
+ *	                process's memory, percent =  is kept with what the process's contexts take; 0: none
+ *	                multiprocessors, flags =
+ *	                1: lower priority
+ *	MPS_END         id = a ticket, flags = a     the context that was made with it fails; the others do not
+ *	                CUresult
  *
  * A memory belongs to the process that allocated it while that has a reference, then to the one that
  * has had one for longest, and NVML shows it there. With a reference by descriptor only it is in use,
@@ -97,6 +114,10 @@ enum sim_device_op {
 	SIM_DEVICE_MEM_OPEN,
 	SIM_DEVICE_HOST_DONE,
 	SIM_DEVICE_COUNTERS,
+	SIM_DEVICE_CONTEXT_FAULT,
+	SIM_DEVICE_MPS_SERVE,
+	SIM_DEVICE_MPS_TICKET,
+	SIM_DEVICE_MPS_END,
 	SIM_DEVICE_OPS,
 
 	SIM_DEVICE_SUBMIT = 100,
@@ -128,7 +149,8 @@ struct sim_device_reply {
  * Commands of a stream run in order, each when the one before has completed. @seq counts them: 1 for the
  * first of a stream, then one more each; packets of one stream must be sent in that order.
  *
- *	KERNEL       amount: ns, width: multiprocessors it fills (SIM_DEVICE_WIDTH_ALL: all)
+ *	KERNEL       amount: ns, width: multiprocessors it fills (SIM_DEVICE_WIDTH_ALL: all), object: the CUresult
+ *	             that its context fails with at its end; 0: none
  *	COPY         amount: bytes, object: enum sim_device_copy; takes time only, the library moves the
  *	             bytes
  *	RECORD       object: event, amount: how many-eth recording of it (1, 2 …) where this process is the

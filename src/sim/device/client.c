@@ -52,21 +52,35 @@ static int dial(const char *dir, int *ret)
 	return 0;
 }
 
+/* Of the library that @beside lies in, or of this program; NULL: not known. */
+static const char *own_file(const void *beside, char exe[SIM_PATH_MAX])
+{
+	ssize_t len;
+	Dl_info info;
+
+	if (beside)
+		return dladdr(beside, &info) ? info.dli_fname : NULL;
+	len = readlink("/proc/self/exe", exe, SIM_PATH_MAX - 1);
+	exe[len > 0 ? len : 0] = '\0';
+	return exe;
+}
+
 static int find_program(const void *beside, char *ret, struct error *err)
 {
 	static const char *const places[] = { "../../../libexec/gpuslice/" PROGRAM,
 		"../device/" PROGRAM };
-	const char *named = getenv(SIM_ENV_GPU), *slash;
-	Dl_info info;
+	const char *named = getenv(SIM_ENV_GPU), *file, *slash;
+	char exe[SIM_PATH_MAX];
 
 	if (named && named[0]) {
 		(void)snprintf(ret, SIM_PATH_MAX, "%s", named);
 		return 0;
 	}
-	if (beside && dladdr(beside, &info) && (slash = strrchr(info.dli_fname, '/')))
+	file = own_file(beside, exe);
+	if (file && (slash = strrchr(file, '/')))
 		for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-			(void)snprintf(ret, SIM_PATH_MAX, "%.*s%s",
-				(int)(slash - info.dli_fname) + 1, info.dli_fname, places[i]);
+			(void)snprintf(ret, SIM_PATH_MAX, "%.*s%s", (int)(slash - file) + 1, file,
+				places[i]);
 			if (access(ret, X_OK) == 0)
 				return 0;
 		}

@@ -39,6 +39,9 @@ static bool translate(struct device_client *c, const struct sim_device_command *
 	case SIM_DEVICE_KERNEL:
 		if (out->amount > KERNEL_NS_MAX)
 			out->amount = ENGINE_NEVER;
+		out->object = 0;
+		if (device_is_fault(in->object))
+			out->fail = in->object;
 		if (sim_cuda_fault_hit(d->state, slot, SIM_CUDA_ERROR, &value))
 			out->fail = value ? value : LAUNCH_FAILED;
 		if (sim_cuda_fault_hit(d->state, slot, SIM_CUDA_HANG, &value))

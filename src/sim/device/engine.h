@@ -15,13 +15,14 @@
  *	  waits 7 ms; who hands over between kernels each 20 ms loses 0.6 %, each 5 ms 2.6 %.)
  *	- Under MPS the contexts of a GPU are one group, each with at most its share of the multiprocessors;
  *	  a kernel that is wider than the share takes longer in proportion.
- *	- Inside a group kernels start in the order in which they became ready (higher priority first), side
- *	  by side as long as their widths fit; one that does not fit holds back those behind it, unless it is
- *	  its own context's share that is full.
+ *	- Inside a group kernels start in the order in which they became ready (higher priority of the context
+ *	  first, then of the stream), side by side as long as their widths fit; one that does not fit holds back
+ *	  those behind it, unless it is its own context's share that is full.
  *	- A copy engine for each direction, first come first served, no slices.
  *	- Streams are in order. Events and waits cost nothing.
  *
- * A context that failed drops what it has: its streams count as done.
+ * A context that failed drops what it has: its streams count as done. Under an MPS server a kernel's fault is
+ * one of all its clients, as on the hardware.
  *
  * Hooks are called from engine_advance(), engine_submit() and engine_context_fail() only, in the order of time; they
  * must not call the engine. Thread: one.
@@ -68,9 +69,17 @@ void engine_gpu_set(struct engine *e, uint32_t gpu, const struct engine_gpu_conf
 /* @mps: joins the group of those; @percent of the multiprocessors at most, 0: all. */
 struct engine_context *engine_context_new(struct engine *e, uint32_t gpu, bool mps,
 	uint32_t percent, void *user);
+/*
+ * A context of @of's group: a client of an MPS server, whose own context @of is. It may have @width
+ * multiprocessors (0: all), and its kernels start after those of contexts with a higher @priority. A kernel
+ * that faults fails all contexts of such a group.
+ */
+struct engine_context *engine_context_join(struct engine_context *of, uint32_t width,
+	int priority, void *user);
 /* Its commands are dropped without hooks of its own streams; waits on them end. */
 void engine_context_free(struct engine_context *c);
 void engine_context_fail(struct engine_context *c, uint32_t code);
+void engine_context_fault(struct engine_context *c, uint32_t code); /* as a kernel of it does */
 /* Time for which it had kernels on the engine. */
 uint64_t engine_context_busy_ns(const struct engine_context *c);
 

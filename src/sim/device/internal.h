@@ -6,6 +6,7 @@
  *
  *	device.c   packets and time
  *	request.c  what a packet asks for: contexts, streams, events, memory
+ *	mps.c      the same of MPS servers; who may have a context at all
  *	peer.c     clients, and the end of all that they have
  *	node.c     the node's state, what the engine tells, start and stop
  *	usage.c    what NVML shows of it
@@ -27,7 +28,9 @@ enum {
 	ILLEGAL_ADDRESS = 700,
 	LAUNCH_FAILED = 719,
 	NOT_SUPPORTED = 801,
+	MPS_RPC_FAILURE = 806,
 	TOO_MANY_CONTEXTS = 808,
+	MPS_TERMINATED = 810,
 };
 
 #define COMM_MAX 16
@@ -38,6 +41,21 @@ struct context {
 	uint32_t index, slot;
 	uint64_t bytes; /* it takes, without what its process takes */
 	uint64_t more;  /* of them, not for stacks */
+	uint32_t width; /* multiprocessors it may have */
+	uint64_t ticket;
+	struct context *server;  /* of a client of MPS: whose; NULL: none, or it has ended */
+	bool ended;              /* by its server: no fault of its own */
+	bool is_server, faulted; /* a fault of one of its clients has been told */
+	struct ticket *tickets;
+	uint32_t ticket_count;
+};
+
+/* What an MPS server lets one context of a client have. */
+struct ticket {
+	uint64_t id, cookie, limit;
+	uint32_t width;
+	int priority;
+	struct ticket *next;
 };
 
 struct stream {
@@ -72,6 +90,8 @@ struct share {
 	uint32_t contexts;
 	uint32_t percent; /* of the last interval, that its kernels ran */
 	bool listed;      /* in NVML's list */
+	bool mps;         /* there as a client of MPS, too */
+	uint64_t limit;   /* of .bytes, by MPS; 0: none */
 };
 
 struct device_client {
@@ -97,6 +117,7 @@ struct slot {
 	bool usable;
 	uint32_t epoch;
 	bool mig, mps;
+	uint32_t compute_mode;
 	uint64_t room;    /* bytes that CUDA may have in all */
 	uint64_t total;   /* as CUDA shows it */
 	uint64_t used;    /* by CUDA */
@@ -113,10 +134,16 @@ struct device {
 	struct device_client *clients;
 	uint32_t client_count, gone_count;
 	struct event *events;
-	uint64_t last_event_id;
+	uint64_t last_event_id, last_ticket;
 	uint64_t measured_ns, measured_mono_ns; /* by the simulated and by the real clock */
 	struct slot slots[SIM_MAX_GPUS];
 };
+
+/* The codes that end all clients of an MPS server: of kernels. */
+static inline bool device_is_fault(uint32_t code)
+{
+	return code >= ILLEGAL_ADDRESS && code <= LAUNCH_FAILED;
+}
 
 /* device.c: wakes who waits for a word of a shared page; the same after a number that clients wait for. */
 void device_wake(const void *word);
@@ -135,6 +162,7 @@ bool usage_list(struct device_client *c, uint32_t slot);
 void usage_unlist(struct device_client *c); /* where it has nothing any more */
 bool usage_remove_row(struct sim_gpu *g, uint32_t pid);
 uint64_t usage_free_bytes(const struct slot *s);
+uint64_t usage_room(const struct device_client *c, uint32_t slot); /* for this one */
 /* Memory changed hands: of the memory book. */
 void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
 	struct memory_holder *to, bool lives);
@@ -149,6 +177,28 @@ bool device_request(struct device_client *c, const struct sim_device_request *q,
 	uint64_t now_ns, struct device_answer *a);
 struct stream *request_stream(struct device_client *c, uint32_t object); /* NULL: none */
 struct view *request_event(const struct device_client *c, uint32_t object);
+/* How a request begins that makes a context: its place; the rest is the caller's. */
+uint32_t request_context_begin(struct device_client *c, uint32_t slot, struct context **ret);
+void request_charge(struct device_client *c, uint32_t slot, uint64_t bytes);
 /* A context with its streams; one client's view of an event. */
 void request_context_end(struct context *c);
 void request_view_end(struct view *w);
+
+/* mps.c. */
+uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a);
+uint32_t mps_ticket(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a);
+uint32_t mps_end(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a);
+/*
+ * The server and the ticket (yours: free()) of a request that makes a context; both NULL where it has none.
+ * An error: there is no such ticket, or the server's clients have failed.
+ */
+uint32_t mps_use_ticket(struct device *d, const struct sim_device_request *q,
+	struct context **server, struct ticket **ret);
+/* The compute mode lets a context of @c have the GPU, as a client of @server if that is not NULL. */
+bool mps_mode_allows(const struct device_client *c, uint32_t slot,
+	const struct context *server);
+/* A server's context ends: so do those of its clients. */
+void mps_server_end(struct context *x);

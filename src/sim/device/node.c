@@ -69,12 +69,15 @@ static void post_xid(struct device *d, uint32_t slot, uint64_t xid)
 
 static void on_failed(void *arg, void *user, uint32_t code)
 {
-	const struct context *c = user;
+	const struct context *c = user, *server = c->is_server ? c : c->server;
+	bool told = c->ended || (server && server->faulted);
 	struct device *d = arg;
 
-	/* Dead by itself, not by a GPU that is gone. */
-	if (d->slots[c->slot].usable)
+	/* Dead by itself, not by a GPU that is gone, nor by an MPS server; one that is all clients' is told once. */
+	if (d->slots[c->slot].usable && !told)
 		post_xid(d, c->slot, code == ILLEGAL_ADDRESS ? XID_MMU_FAULT : XID_EXCEPTION);
+	if (server && !c->ended)
+		(c->is_server ? (struct context *)user : c->server)->faulted = true;
 	atomic_store(&c->client->page->contexts[c->index].error, code);
 }
 
@@ -111,6 +114,7 @@ static void slot_read(struct device *d, const struct sim_node_head *head, uint32
 	k = &g.keys;
 	s->mig = g.mig.enabled;
 	s->mps = k->cuda_mps;
+	s->compute_mode = k->compute_mode;
 	s->total =
 		k->memory_total > k->memory_reserved ? k->memory_total - k->memory_reserved : 0;
 	taken = sim_memory_used_bytes(&g);

@@ -20,12 +20,12 @@ static uint64_t granules(uint64_t bytes)
 	return (bytes + SIM_DEVICE_GRANULE - 1) / SIM_DEVICE_GRANULE * SIM_DEVICE_GRANULE;
 }
 
-static uint64_t stack_bytes(const struct slot *s, uint64_t bytes)
+static uint64_t stack_bytes(uint32_t width, uint64_t bytes)
 {
-	return granules(bytes * DEVICE_THREADS_SM * s->sm_count);
+	return granules(bytes * DEVICE_THREADS_SM * width);
 }
 
-static void charge(struct device_client *c, uint32_t slot, uint64_t bytes)
+void request_charge(struct device_client *c, uint32_t slot, uint64_t bytes)
 {
 	c->shares[slot].bytes += bytes;
 	c->device->slots[slot].used += bytes;
@@ -45,6 +45,8 @@ void request_context_end(struct context *c)
 	struct device_client *client = c->client;
 	struct share *s = &client->shares[c->slot];
 
+	if (c->is_server)
+		mps_server_end(c);
 	for (uint32_t i = 0; client->streams && i < client->stream_top; i++) {
 		struct stream *t = client->streams[i];
 
@@ -62,6 +64,7 @@ void request_context_end(struct context *c)
 	if (--s->contexts == 0) {
 		uncharge(client, (uint32_t)(s - client->shares), s->base);
 		s->base = 0;
+		s->limit = 0;
 	}
 }
 
@@ -74,47 +77,86 @@ static uint32_t usable(const struct device *d, uint32_t slot)
 	return d->slots[slot].mig ? NOT_SUPPORTED : OK;
 }
 
+uint32_t request_context_begin(struct device_client *c, uint32_t slot, struct context **ret)
+{
+	uint32_t r = usable(c->device, slot), i = 0;
+
+	while (i < SIM_DEVICE_CONTEXTS_MAX && c->contexts[i].engine)
+		i++;
+	if (r || i == SIM_DEVICE_CONTEXTS_MAX)
+		return r ? r : TOO_MANY_CONTEXTS;
+	c->contexts[i] = (struct context){ .client = c, .index = i, .slot = slot };
+	atomic_store(&c->page->contexts[i].error, 0);
+	atomic_store(&c->page->contexts[i].busy_ns, 0);
+	*ret = &c->contexts[i];
+	return OK;
+}
+
+/* What a process's first context takes besides its stacks: more where it may have more of the GPU. */
+static uint64_t base_bytes(const struct slot *s, uint32_t width)
+{
+	uint64_t scaled = DEVICE_CONTEXT_BASE - DEVICE_CONTEXT_FIXED;
+
+	return granules(DEVICE_CONTEXT_FIXED + scaled * width / (s->sm_count ? s->sm_count : 1));
+}
+
+/* The memory that a new context takes; .bytes and .more of it are the context's, the rest is @base. */
+static uint32_t context_memory(struct device_client *c, struct context *x, uint64_t *base)
+{
+	struct device *d = c->device;
+	const struct slot *s = &d->slots[x->slot];
+	const struct share *share = &c->shares[x->slot];
+	uint64_t stack = stack_bytes(x->width, DEVICE_STACK_DEFAULT), all = 0;
+	uint32_t value;
+
+	x->more = share->contexts ? DEVICE_CONTEXT_MORE : 0;
+	x->bytes = stack + x->more;
+	if (!share->contexts)
+		all = s->context ? granules(s->context) : base_bytes(s, x->width) + stack;
+	*base = all > x->bytes ? all - x->bytes : 0;
+	if (sim_cuda_fault_hit(d->state, x->slot, SIM_CUDA_OOM, &value) ||
+		x->bytes + *base > usage_room(c, x->slot) || !usage_list(c, x->slot))
+		return NO_MEMORY;
+	return OK;
+}
+
 static uint32_t do_context_create(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
+	CLEANUP(freep) struct ticket *t = NULL;
 	struct device *d = c->device;
-	struct slot *s = &d->slots[q->slot % SIM_MAX_GPUS];
-	struct share *share = &c->shares[q->slot % SIM_MAX_GPUS];
-	uint64_t stack, base = 0, bytes, more;
-	struct context *x = NULL;
-	uint32_t r = usable(d, q->slot), value;
+	struct context *x, *server;
+	struct share *share;
+	uint64_t base;
+	uint32_t r = request_context_begin(c, q->slot, &x);
 
-	for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX && !x; i++)
-		if (!c->contexts[i].engine) {
-			x = &c->contexts[i];
-			x->index = i;
-		}
-	if (r || !x)
-		return r ? r : TOO_MANY_CONTEXTS;
-	stack = stack_bytes(s, DEVICE_STACK_DEFAULT);
-	more = share->contexts ? DEVICE_CONTEXT_MORE : 0;
-	bytes = stack + more;
-	if (!share->contexts)
-		base = s->context ? granules(s->context) : DEVICE_CONTEXT_BASE + stack;
-	base -= base > bytes ? bytes : base;
-	if (sim_cuda_fault_hit(d->state, q->slot, SIM_CUDA_OOM, &value) ||
-		bytes + base > usage_free_bytes(s) || !usage_list(c, q->slot))
-		return NO_MEMORY;
-	x->client = c;
-	x->slot = q->slot;
-	x->bytes = bytes;
-	x->more = more;
-	x->engine = engine_context_new(d->engine, q->slot, s->mps, q->percent, x);
+	if (!r)
+		r = mps_use_ticket(d, q, &server, &t);
+	if (!r && !mps_mode_allows(c, q->slot, server))
+		r = UNAVAILABLE;
+	if (r)
+		return r;
+	share = &c->shares[q->slot];
+	share->mps = t != NULL;
+	if (t && !share->contexts)
+		share->limit = t->limit;
+	x->width = t ? t->width : d->slots[q->slot].sm_count;
+	r = context_memory(c, x, &base);
+	if (r)
+		return r;
+	x->engine = t ? engine_context_join(server->engine, t->width, t->priority, x)
+		      : engine_context_new(d->engine, q->slot, d->slots[q->slot].mps,
+				q->percent, x);
 	if (!x->engine)
 		return NO_MEMORY;
+	x->server = server;
+	x->ticket = t ? t->id : 0;
 	share->contexts++;
 	share->base += base;
-	charge(c, q->slot, bytes + base);
+	request_charge(c, q->slot, x->bytes + base);
 	usage_show(d, q->slot);
-	atomic_store(&c->page->contexts[x->index].error, 0);
-	atomic_store(&c->page->contexts[x->index].busy_ns, 0);
 	a->reply.object = x->index;
-	a->reply.bytes = bytes + base;
+	a->reply.bytes = x->bytes + base;
 	return OK;
 }
 
@@ -150,17 +192,31 @@ static uint32_t do_context_stack(struct device_client *c, const struct sim_devic
 
 	if (!x)
 		return BAD_CONTEXT;
-	if (q->bytes > STACK_BYTES_MAX)
+	if (q->bytes > STACK_BYTES_MAX || x->is_server)
 		return BAD_VALUE;
 	bytes = q->bytes < DEVICE_STACK_DEFAULT ? DEVICE_STACK_DEFAULT : q->bytes;
-	want = stack_bytes(&d->slots[x->slot], bytes) + x->more;
-	if (want > x->bytes && want - x->bytes > usage_free_bytes(&d->slots[x->slot]))
+	want = stack_bytes(x->width, bytes) + x->more;
+	if (want > x->bytes && want - x->bytes > usage_room(c, x->slot))
 		return NO_MEMORY;
 	uncharge(c, x->slot, x->bytes);
-	charge(c, x->slot, want);
+	request_charge(c, x->slot, want);
 	x->bytes = want;
 	usage_show(d, x->slot);
 	a->reply.bytes = want;
+	return OK;
+}
+
+static uint32_t do_context_fault(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct context *x = find_context(c, q->object);
+
+	(void)a;
+	if (!x)
+		return BAD_CONTEXT;
+	if (!device_is_fault(q->flags))
+		return BAD_VALUE;
+	engine_context_fault(x->engine, q->flags);
 	return OK;
 }
 
@@ -341,7 +397,7 @@ static uint32_t do_mem_info(struct device_client *c, const struct sim_device_req
 
 	if (r)
 		return r;
-	a->reply.bytes = usage_free_bytes(&c->device->slots[q->slot]);
+	a->reply.bytes = usage_room(c, q->slot);
 	a->reply.total = c->device->slots[q->slot].total;
 	return OK;
 }
@@ -373,7 +429,7 @@ static uint32_t do_mem_alloc(struct device_client *c, const struct sim_device_re
 		return NO_MEMORY;
 	bytes = granules(q->bytes);
 	if (sim_cuda_fault_hit(d->state, q->slot, SIM_CUDA_OOM, &value) ||
-		(!managed && bytes > usage_free_bytes(&d->slots[q->slot])) ||
+		(!managed && bytes > usage_room(c, q->slot)) ||
 		!usage_list(c, q->slot))
 		return NO_MEMORY;
 	m = memory_new(d->memories, &c->holder, q->slot, bytes, q->flags);
@@ -484,6 +540,10 @@ static do_fn *const requests[SIM_DEVICE_OPS] = {
 	[SIM_DEVICE_MEM_EXPORT] = do_mem_export,
 	[SIM_DEVICE_MEM_OPEN] = do_mem_open,
 	[SIM_DEVICE_COUNTERS] = do_counters,
+	[SIM_DEVICE_CONTEXT_FAULT] = do_context_fault,
+	[SIM_DEVICE_MPS_SERVE] = mps_serve,
+	[SIM_DEVICE_MPS_TICKET] = mps_ticket,
+	[SIM_DEVICE_MPS_END] = mps_end,
 };
 
 bool device_request(struct device_client *c, const struct sim_device_request *q, int fd,

@@ -30,17 +30,32 @@ void usage_show(struct device *d, uint32_t slot)
 
 bool usage_remove_row(struct sim_gpu *g, uint32_t pid)
 {
-	for (uint32_t i = 0; i < g->process_count; i++) {
+	bool found = false;
+
+	for (uint32_t i = g->process_count; i-- > 0;) {
 		struct sim_process *p = &g->processes[i];
 
-		if (p->pid != pid || p->kind != SIM_PROCESS_COMPUTE)
+		if (p->pid != pid || p->kind == SIM_PROCESS_GRAPHICS)
 			continue;
 		memmove(p, p + 1, (g->process_count - i - 1) * sizeof(*p));
 		g->process_count--;
 		memset(&g->processes[g->process_count], 0, sizeof(*p));
-		return true;
+		found = true;
 	}
-	return false;
+	return found;
+}
+
+static void add_row(struct sim_gpu *g, const struct device_client *c,
+	enum sim_process_kind kind)
+{
+	struct sim_process *p = &g->processes[g->process_count++];
+
+	*p = (struct sim_process){ .pid = c->pid,
+		.kind = kind,
+		.gi = SIM_NO_INSTANCE,
+		.ci = SIM_NO_INSTANCE,
+		.started_us = time_wall_ns() / 1000 };
+	(void)snprintf(p->name, sizeof(p->name), "%s", c->name);
 }
 
 /* Another connection of the same process has something on the GPU too. */
@@ -57,7 +72,6 @@ bool usage_list(struct device_client *c, uint32_t slot)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct device *d = c->device;
-	struct sim_process *p;
 	struct sim_gpu *g;
 
 	if (c->shares[slot].listed)
@@ -66,17 +80,14 @@ bool usage_list(struct device_client *c, uint32_t slot)
 		if (sim_txn_begin(d->state, &txn, NULL) < 0)
 			return false;
 		g = &txn.node->gpus[slot];
-		if (g->process_count >= SIM_MAX_PROCESSES)
+		if (g->process_count + c->shares[slot].mps >= SIM_MAX_PROCESSES)
 			return false;
 		sim_settle(g, time_wall_ns());
 		(void)usage_remove_row(g, c->pid);
-		p = &g->processes[g->process_count++];
-		*p = (struct sim_process){ .pid = c->pid,
-			.kind = SIM_PROCESS_COMPUTE,
-			.gi = SIM_NO_INSTANCE,
-			.ci = SIM_NO_INSTANCE,
-			.started_us = time_wall_ns() / 1000 };
-		(void)snprintf(p->name, sizeof(p->name), "%s", c->name);
+		add_row(g, c, SIM_PROCESS_COMPUTE);
+		/* Of clients of MPS the driver has two, with the same memory. */
+		if (c->shares[slot].mps)
+			add_row(g, c, SIM_PROCESS_MPS);
 		sim_gpu_sum_processes(g);
 		sim_txn_commit(&txn);
 	}
@@ -117,6 +128,15 @@ void usage_unlist(struct device_client *c)
 uint64_t usage_free_bytes(const struct slot *s)
 {
 	return s->room > s->used ? s->room - s->used : 0;
+}
+
+uint64_t usage_room(const struct device_client *c, uint32_t slot)
+{
+	uint64_t room = usage_free_bytes(&c->device->slots[slot]);
+	const struct share *s = &c->shares[slot];
+	uint64_t own = s->limit > s->bytes ? s->limit - s->bytes : 0;
+
+	return s->limit && own < room ? own : room;
 }
 
 /* Memory that changes hands; sums only, usage_show() follows. */

@@ -210,9 +210,9 @@ static void event_list__counts_the_same_event_and_forgets_the_oldest_told(void *
 
 	(void)state;
 	assert_null(event_list_next(&l));
-	assert_true(event_list_add(&l, EVENT_WARNING, "R", "m", 10));
-	assert_true(event_list_add(&l, EVENT_WARNING, "R", "m", 30));
-	assert_true(event_list_add(&l, EVENT_NORMAL, "R", "m", 20));
+	assert_true(event_list_add(&l, NULL, EVENT_WARNING, "R", "m", 10));
+	assert_true(event_list_add(&l, NULL, EVENT_WARNING, "R", "m", 30));
+	assert_true(event_list_add(&l, NULL, EVENT_NORMAL, "R", "m", 20));
 	e = event_list_next(&l); /* the one that has not happened for longest */
 	assert_int_equal(e->type, EVENT_NORMAL);
 	assert_int_equal(e->count, 1);
@@ -224,11 +224,11 @@ static void event_list__counts_the_same_event_and_forgets_the_oldest_told(void *
 	/* The list is full of what waits, but for one. */
 	for (int i = 0; i < EVENTS_MAX - 2; i++) {
 		(void)snprintf(text, sizeof(text), "%d", i);
-		assert_true(event_list_add(&l, EVENT_NORMAL, "R", text, 40));
+		assert_true(event_list_add(&l, NULL, EVENT_NORMAL, "R", text, 40));
 	}
-	assert_true(event_list_add(&l, EVENT_NORMAL, "R", "new", 50));
-	assert_false(event_list_add(&l, EVENT_NORMAL, "R", "newer", 60));
-	assert_true(event_list_add(&l, EVENT_NORMAL, "R", "new", 60));
+	assert_true(event_list_add(&l, NULL, EVENT_NORMAL, "R", "new", 50));
+	assert_false(event_list_add(&l, NULL, EVENT_NORMAL, "R", "newer", 60));
+	assert_true(event_list_add(&l, NULL, EVENT_NORMAL, "R", "new", 60));
 }
 
 static void event_bodies__are_as_the_kubelet_writes_them(void **state)
@@ -239,7 +239,7 @@ static void event_bodies__are_as_the_kubelet_writes_them(void **state)
 	json_t *o;
 
 	(void)state;
-	assert_true(event_list_add(&l, EVENT_WARNING, "GPUUnhealthy", "GPU 0: \"lost\"",
+	assert_true(event_list_add(&l, NULL, EVENT_WARNING, "GPUUnhealthy", "GPU 0: \"lost\"",
 		UINT64_C(1700000000) * 1000000000));
 	e = event_list_next(&l);
 	(void)snprintf(e->name, sizeof(e->name), "n.1");
@@ -259,6 +259,38 @@ static void event_bodies__are_as_the_kubelet_writes_them(void **state)
 	e->count = 7;
 	text = event_patch_body(e);
 	assert_json(load(text), "{\"count\":7,\"lastTimestamp\":\"2023-11-14T22:13:20.000Z\"}");
+	free(text);
+}
+
+static void event_bodies__name_the_pod_that_it_has_happened_to(void **state)
+{
+	const struct event_about a = { "shop", "web-1", "0f-1" }, b = { "shop", "web-2", "" };
+	struct event_list l = { 0 };
+	struct event *e;
+	char *text;
+	json_t *o;
+
+	(void)state;
+	assert_true(event_list_add(&l, &a, EVENT_WARNING, "R", "m", 10));
+	assert_true(event_list_add(&l, &a, EVENT_WARNING, "R", "m", 20));
+	assert_true(event_list_add(&l, &b, EVENT_WARNING, "R", "m", 30));
+	e = event_list_next(&l);
+	assert_int_equal(e->count, 2);
+	text = event_create_body(e, "node-1");
+	o = load(text);
+	assert_json(json_incref(json_object_get(o, "involvedObject")),
+		"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"namespace\":\"shop\","
+		"\"name\":\"web-1\",\"uid\":\"0f-1\"}");
+	assert_string_equal(json_string_value(json_object_get(json_object_get(o, "metadata"),
+				    "namespace")),
+		"shop");
+	json_decref(o);
+	free(text);
+	e->told = e->count;
+	text = event_create_body(event_list_next(&l), "node-1");
+	o = load(text);
+	assert_null(json_object_get(json_object_get(o, "involvedObject"), "uid"));
+	json_decref(o);
 	free(text);
 }
 
@@ -377,6 +409,7 @@ int main(void)
 		cmocka_unit_test(taint_patch__takes_our_key_alone_and_only_from_what_was_seen),
 		cmocka_unit_test(event_list__counts_the_same_event_and_forgets_the_oldest_told),
 		cmocka_unit_test(event_bodies__are_as_the_kubelet_writes_them),
+		cmocka_unit_test(event_bodies__name_the_pod_that_it_has_happened_to),
 		cmocka_unit_test(config_kept_parse__refuses_what_it_did_not_write),
 		cmocka_unit_test(agent_options_read__lets_one_option_name_the_config),
 	};

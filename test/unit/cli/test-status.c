@@ -321,6 +321,31 @@ static void status_view__shows_what_gpus_are_cut_into(void **state)
 			fail_msg("'%s' is missing in:\n%s", wanted[i], buf_str(&b));
 }
 
+static void status_view__shows_mps_daemons(void **state)
+{
+	static const char json[] =
+		"{\"resources\":[],\"gpus\":[{\"index\":3,\"uuid\":\"GPU-a\"},{\"index\":4,"
+		"\"migDevices\":[{\"index\":\"4:1\",\"uuid\":\"MIG-b\"}]}],\"mps\":["
+		"{\"key\":\"GPU-a\",\"devices\":[\"GPU-a\"],\"state\":\"ready\",\"why\":\"\","
+		"\"usable\":true,\"memoryLimitsMib\":[3840],\"activeThreadPercentage\":25,"
+		"\"clients\":[{},{}],\"faults\":1,\"daemonDeaths\":2,\"serverDeaths\":3},"
+		"{\"key\":\"MIG-b\",\"devices\":[\"MIG-b\",\"GPU-x\\u001b\"],\"state\":\"down\","
+		"\"why\":\"no\\u001bprogram\",\"usable\":false,\"memoryLimitsMib\":[0]},"
+		"{\"key\":\"left\",\"devices\":[],\"clients\":7}]}";
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(65536);
+	const struct status_view_options o = { .colour = false };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, json, sizeof(json) - 1, &o, &err), &err);
+	assert_non_null(strstr(buf_str(&b),
+		"3           ready  3840 MiB         25%      2        1       5"));
+	assert_non_null(strstr(buf_str(&b), "4:1,GPU-x?  down   -"));
+	assert_non_null(strstr(buf_str(&b), "no?program"));
+	assert_non_null(strstr(buf_str(&b), "left"));
+	assert_null(strchr(buf_str(&b), '\033'));
+}
+
 static void status_view__lets_no_control_character_through(void **state)
 {
 	static const char evil[] =
@@ -364,6 +389,7 @@ int main(void)
 		cmocka_unit_test(status_view__shows_slices_and_their_processes),
 		cmocka_unit_test(status_view__says_of_one_that_goes_first_when_it_does_not),
 		cmocka_unit_test(status_view__shows_what_gpus_are_cut_into),
+		cmocka_unit_test(status_view__shows_mps_daemons),
 		cmocka_unit_test(status_view__lets_no_control_character_through),
 		cmocka_unit_test(status_view__refuses_what_is_no_status),
 	};

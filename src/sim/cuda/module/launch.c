@@ -47,9 +47,23 @@ uint64_t kernel_ns(const struct work *w, unsigned sm_count)
 	case KERNEL_STEP32:
 		return NOP_NS + arg64(w, 1) / WORDS_IN_A_NS;
 	case KERNEL_NOP:
+	case KERNEL_BAD:
+	case KERNEL_TRAP:
 		return NOP_NS;
 	default:
 		return OTHER_NS;
+	}
+}
+
+CUresult kernel_error(const struct work *w)
+{
+	switch ((int)w->kernel.function->kernel) {
+	case KERNEL_BAD:
+		return CUDA_ERROR_ILLEGAL_ADDRESS;
+	case KERNEL_TRAP:
+		return CUDA_ERROR_LAUNCH_FAILED;
+	default:
+		return CUDA_SUCCESS;
 	}
 }
 
@@ -86,7 +100,7 @@ void kernel_effect(const struct work *w)
 		(void)pthread_mutex_lock(&lib.lock);
 		if (words > UINT64_MAX / 8 || at % 4 || (!range_at(at) && !space_holds(at)) ||
 			piece_at(at, words * 4, &piece)) {
-			w->kernel.function->module->ctx->error = CUDA_ERROR_ILLEGAL_ADDRESS;
+			ctx_fault(w->kernel.function->module->ctx, CUDA_ERROR_ILLEGAL_ADDRESS);
 			(void)pthread_mutex_unlock(&lib.lock);
 			return;
 		}

@@ -26,6 +26,8 @@ static enum kernel kernel_named(const char *name)
 		{ "step32", KERNEL_STEP32 },
 		{ "burn", KERNEL_BURN },
 		{ "nop", KERNEL_NOP },
+		{ "bad_address", KERNEL_BAD },
+		{ "trap_now", KERNEL_TRAP },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)

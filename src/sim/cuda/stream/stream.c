@@ -169,6 +169,7 @@ static CUresult put(struct stream *s, struct work *w)
 		err = queue_put(s->queue,
 			(struct sim_device_command){ .kind = SIM_DEVICE_KERNEL,
 				.amount = kernel_ns(w, s->ctx->device->keys.sm_count),
+				.object = kernel_error(w),
 				.width = blocks < s->ctx->device->keys.sm_count
 						 ? (uint32_t)blocks
 						 : SIM_DEVICE_WIDTH_ALL });

@@ -17,6 +17,7 @@ struct group *compute_group_new(struct gpu *g)
 	q->gpu = g;
 	list_init(&q->ready);
 	list_init(&q->running);
+	list_init(&q->members);
 	link_before(&g->round, &q->in_round);
 	return q;
 }
@@ -68,12 +69,18 @@ static void insert_running(struct group *q, struct engine_stream *s)
 	link_before(at->next, &s->in_place);
 }
 
+static bool goes_before(const struct engine_stream *s, const struct engine_stream *other)
+{
+	if (s->context->priority != other->context->priority)
+		return s->context->priority > other->context->priority;
+	return s->priority > other->priority;
+}
+
 void compute_insert(struct group *q, struct engine_stream *s)
 {
 	struct link *at = q->ready.prev;
 
-	while (at != &q->ready &&
-		OWNER(struct engine_stream, in_place, at)->priority < s->priority)
+	while (at != &q->ready && goes_before(s, OWNER(struct engine_stream, in_place, at)))
 		at = at->prev;
 	link_before(at->next, &s->in_place);
 	s->place = PLACE_READY;
@@ -230,7 +237,7 @@ void compute_finish(struct gpu *g)
 			return;
 		fail = head_of(s)->fail;
 		if (fail) {
-			context_fail(s->context, fail);
+			context_fault(s->context, fail);
 			continue;
 		}
 		stream_withdraw(s);

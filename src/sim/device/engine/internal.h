@@ -27,6 +27,7 @@ struct group {
 	struct link running; /* streams whose kernel runs, the first to end first */
 	uint32_t used;       /* multiprocessors */
 	uint64_t ran_ns;     /* its own clock: time it had the engine */
+	struct link members; /* contexts that joined, and whom they joined: faults are of all */
 	uint32_t contexts;
 };
 
@@ -62,6 +63,7 @@ struct engine {
 
 struct engine_context {
 	struct group *group;
+	struct link in_members; /* group.members; of those only */
 	struct gpu *gpu;
 	struct link streams;
 	void *user;
@@ -70,6 +72,7 @@ struct engine_context {
 	uint32_t running;               /* kernels */
 	uint64_t busy_ns, busy_from_ns; /* by the group's clock */
 	uint32_t error;
+	int priority;
 	bool freed;
 };
 
@@ -174,5 +177,5 @@ void event_put(struct engine_event *v);
 /* A stream has got to recording @number. */
 void event_complete(struct engine_event *v, uint64_t number);
 
-/* context.c: as engine_context_fail(), but what follows is left to engine_settle(). */
-void context_fail(struct engine_context *c, uint32_t code);
+/* context.c: a kernel of @c has faulted. What follows is left to engine_settle(). */
+void context_fault(struct engine_context *c, uint32_t code);

@@ -3,7 +3,7 @@
 /* Programs that the MIG manager runs: what is heard of them, and how they end. */
 #include "lib/test.h"
 
-#include "agent/mig/child.h"
+#include "agent/child.h"
 #include "base/time.h"
 
 #include <signal.h>
@@ -16,8 +16,8 @@ struct heard {
 	unsigned n_lines, ends;
 	unsigned pause_us; /* taken by each line */
 	bool refuses;      /* the second */
-	struct mig_child_end end;
-	char words[MIG_CHILD_WORDS_MAX];
+	struct child_end end;
+	char words[CHILD_WORDS_MAX];
 };
 
 static int on_line(void *arg, const char *line, size_t len, struct error *err)
@@ -32,7 +32,7 @@ static int on_line(void *arg, const char *line, size_t len, struct error *err)
 	return 0;
 }
 
-static void on_ended(void *arg, const struct mig_child_end *end)
+static void on_ended(void *arg, const struct child_end *end)
 {
 	struct heard *h = arg;
 
@@ -41,16 +41,16 @@ static void on_ended(void *arg, const struct mig_child_end *end)
 	(void)snprintf(h->words, sizeof(h->words), "%s", end->words);
 }
 
-static const struct mig_child_ops ops = { .line = on_line, .ended = on_ended };
+static const struct child_ops ops = { .line = on_line, .ended = on_ended };
 
-static struct mig_child *start(struct heard *h, const char *script, uint64_t silence_ns)
+static struct child *start(struct heard *h, const char *script, uint64_t silence_ns)
 {
 	const char *const argv[] = { "sh", "-c", script, NULL };
+	const struct child_what what = { .argv = argv, .silence_ns = silence_ns };
 	struct error err = ERROR_INIT;
-	struct mig_child *c = NULL;
+	struct child *c = NULL;
 
-	if (uv_loop_init(&h->loop) < 0 ||
-		mig_child_start(&c, &h->loop, argv, NULL, 0, silence_ns, &ops, h, &err) < 0)
+	if (uv_loop_init(&h->loop) < 0 || child_start(&c, &h->loop, &what, &ops, h, &err) < 0)
 		fail_msg("%s", err.msg);
 	return c;
 }
@@ -125,7 +125,7 @@ static void child__that_is_stopped_is_not_heard(void **state)
 	struct heard h = { .ends = 0 };
 
 	(void)state;
-	assert_null(mig_child_stop(
+	assert_null(child_stop(
 		start(&h, "trap 'echo late' TERM; sleep 50 & wait", 10 * NS_PER_SEC)));
 	finish(&h);
 	assert_string_equal(h.lines, "");

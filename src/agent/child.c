@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/mig/child.h"
+#include "agent/child.h"
 
 #include "base/buf.h"
 #include "base/log.h"
@@ -23,14 +23,15 @@ extern char **environ;
 
 enum { IN, OUT, ERR, N_PIPES };
 
-struct mig_child {
+struct child {
 	uv_process_t process;
 	uv_pipe_t pipes[N_PIPES];
 	uv_timer_t timer;
 	uv_write_t write;
-	const struct mig_child_ops *ops; /* NULL: nobody listens any more */
+	const struct child_ops *ops; /* NULL: nobody listens any more */
 	void *arg;
 	char *input;
+	const char *name;
 	uint64_t silence_ns;
 	unsigned handles; /* that are open or being closed */
 	enum { RUNS, TERMED, KILLED, EXITED } stage;
@@ -38,9 +39,9 @@ struct mig_child {
 	bool open[N_PIPES];
 	struct buf line;
 	unsigned error_lines;
-	char words[MIG_CHILD_WORDS_MAX];
+	char words[CHILD_WORDS_MAX];
 	size_t n_words;
-	struct mig_child_end end;
+	struct child_end end;
 	char chunk[READ_BYTES];
 };
 
@@ -48,7 +49,7 @@ struct mig_child {
 
 static void on_closed(uv_handle_t *h)
 {
-	struct mig_child *c = h->data;
+	struct child *c = h->data;
 
 	if (--c->handles > 0)
 		return;
@@ -57,14 +58,14 @@ static void on_closed(uv_handle_t *h)
 	free(c);
 }
 
-static void close_handle(struct mig_child *c, void *handle)
+static void close_handle(struct child *c, void *handle)
 {
 	(void)c;
 	if (!uv_is_closing(handle))
 		uv_close(handle, on_closed);
 }
 
-static void close_all(struct mig_child *c)
+static void close_all(struct child *c)
 {
 	if (c->closing)
 		return;
@@ -75,9 +76,9 @@ static void close_all(struct mig_child *c)
 	close_handle(c, &c->process);
 }
 
-static void tell(struct mig_child *c)
+static void tell(struct child *c)
 {
-	const struct mig_child_ops *ops = STEAL_PTR(c->ops);
+	const struct child_ops *ops = STEAL_PTR(c->ops);
 
 	c->end.words = c->words;
 	if (ops)
@@ -85,7 +86,7 @@ static void tell(struct mig_child *c)
 	close_all(c);
 }
 
-static void signal_group(const struct mig_child *c, int number)
+static void signal_group(const struct child *c, int number)
 {
 	if (c->process.pid > 0 && c->stage != EXITED)
 		(void)kill(-c->process.pid, number);
@@ -93,7 +94,7 @@ static void signal_group(const struct mig_child *c, int number)
 
 static void on_time(uv_timer_t *t)
 {
-	struct mig_child *c = t->data;
+	struct child *c = t->data;
 
 	switch (c->stage) {
 	case RUNS:
@@ -118,13 +119,13 @@ static void on_time(uv_timer_t *t)
 }
 
 /* It ended by itself, or has not: then what it says counts. Its end may be seen before its words. */
-static bool is_heard(const struct mig_child *c)
+static bool is_heard(const struct child *c)
 {
 	return c->stage == RUNS ||
 	       (c->stage == EXITED && !c->end.silent && c->end.error.code == ERR_NONE);
 }
 
-static void refuse(struct mig_child *c, const struct error *err)
+static void refuse(struct child *c, const struct error *err)
 {
 	if (!is_heard(c))
 		return;
@@ -133,7 +134,7 @@ static void refuse(struct mig_child *c, const struct error *err)
 		(void)uv_timer_start(&c->timer, on_time, 0, 0);
 }
 
-static void look_at_end(struct mig_child *c)
+static void look_at_end(struct child *c)
 {
 	if (c->stage != EXITED || c->closing)
 		return;
@@ -145,7 +146,7 @@ static void look_at_end(struct mig_child *c)
 
 static void on_exit_(uv_process_t *p, int64_t status, int number)
 {
-	struct mig_child *c = p->data;
+	struct child *c = p->data;
 
 	c->end.status = (int)status;
 	c->end.signal = number;
@@ -157,14 +158,13 @@ static void on_exit_(uv_process_t *p, int64_t status, int number)
 
 /* --- output --- */
 
-static void take_line(struct mig_child *c)
+static void take_line(struct child *c)
 {
 	struct error err = ERROR_INIT;
 	int r = 0;
 
 	if (!buf_ok(&c->line))
-		r = error_set(&err, ERR_LIMIT, "a line of more than %d bytes",
-			MIG_CHILD_LINE_MAX);
+		r = error_set(&err, ERR_LIMIT, "a line of more than %d bytes", CHILD_LINE_MAX);
 	else if (c->ops && c->ops->line && is_heard(c) && c->line.len > 0)
 		r = c->ops->line(c->arg, buf_str(&c->line), c->line.len, &err);
 	buf_clear(&c->line);
@@ -172,7 +172,7 @@ static void take_line(struct mig_child *c)
 		refuse(c, &err);
 }
 
-static void take_output(struct mig_child *c, const char *data, size_t len)
+static void take_output(struct child *c, const char *data, size_t len)
 {
 	while (len > 0) {
 		const char *end = memchr(data, '\n', len);
@@ -188,17 +188,17 @@ static void take_output(struct mig_child *c, const char *data, size_t len)
 	}
 }
 
-static void end_words(struct mig_child *c)
+static void end_words(struct child *c)
 {
 	if (c->n_words == 0)
 		return;
 	c->words[c->n_words] = '\0';
 	c->n_words = 0;
-	if (c->error_lines++ < ERROR_LINES)
-		log_info("mig", LOG_STR("program", c->words));
+	if (c->name && c->error_lines++ < ERROR_LINES)
+		log_info(c->name, LOG_STR("program", c->words));
 }
 
-static void take_errors(struct mig_child *c, const char *data, size_t len)
+static void take_errors(struct child *c, const char *data, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (data[i] == '\n')
@@ -210,7 +210,7 @@ static void take_errors(struct mig_child *c, const char *data, size_t len)
 
 static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 {
-	struct mig_child *c = h->data;
+	struct child *c = h->data;
 
 	(void)suggested;
 	*buf = uv_buf_init(c->chunk, sizeof(c->chunk));
@@ -218,7 +218,7 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 {
-	struct mig_child *c = s->data;
+	struct child *c = s->data;
 	bool out = s == (uv_stream_t *)&c->pipes[OUT];
 
 	if (n > 0) {
@@ -243,7 +243,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 
 static void on_written(uv_write_t *w, int status)
 {
-	struct mig_child *c = w->data;
+	struct child *c = w->data;
 
 	(void)status; /* it may end without having read all: its own words say why */
 	close_handle(c, &c->pipes[IN]);
@@ -266,9 +266,10 @@ static char **make_env(void)
 	return env;
 }
 
-static int spawn(struct mig_child *c, uv_loop_t *loop, const char *const *argv)
+static int spawn(struct child *c, uv_loop_t *loop, const struct child_what *what)
 {
-	char **env = make_env();
+	char **own = what->env ? NULL : make_env();
+	char **env = what->env ? (char **)(uintptr_t)what->env : own;
 	uv_stdio_container_t stdio[N_PIPES] = {
 		[IN] = { .flags = c->input ? UV_CREATE_PIPE | UV_READABLE_PIPE : UV_IGNORE },
 		[OUT] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
@@ -276,8 +277,8 @@ static int spawn(struct mig_child *c, uv_loop_t *loop, const char *const *argv)
 	};
 	const uv_process_options_t o = {
 		.exit_cb = on_exit_,
-		.file = argv[0],
-		.args = (char **)(uintptr_t)argv,
+		.file = what->argv[0],
+		.args = (char **)(uintptr_t)what->argv,
 		.env = env,
 		.flags = UV_PROCESS_DETACHED,
 		.stdio_count = N_PIPES,
@@ -288,11 +289,11 @@ static int spawn(struct mig_child *c, uv_loop_t *loop, const char *const *argv)
 	for (size_t i = 0; i < N_PIPES; i++)
 		stdio[i].data.stream = (uv_stream_t *)&c->pipes[i];
 	r = env ? uv_spawn(loop, &c->process, &o) : UV_ENOMEM;
-	free(env);
+	free(own);
 	return r;
 }
 
-static void feed(struct mig_child *c, size_t len)
+static void feed(struct child *c, size_t len)
 {
 	uv_buf_t b = uv_buf_init(c->input, (unsigned)len);
 
@@ -302,25 +303,25 @@ static void feed(struct mig_child *c, size_t len)
 		close_handle(c, &c->pipes[IN]);
 }
 
-int mig_child_start(struct mig_child **ret, uv_loop_t *loop, const char *const *argv,
-	const char *input, size_t input_len, uint64_t silence_ns,
-	const struct mig_child_ops *ops, void *arg, struct error *err)
+int child_start(struct child **ret, uv_loop_t *loop, const struct child_what *what,
+	const struct child_ops *ops, void *arg, struct error *err)
 {
-	struct mig_child *c = calloc(1, sizeof(*c));
+	struct child *c = calloc(1, sizeof(*c));
 	int r;
 
 	if (!c)
 		return error_nomem(err);
-	if (input) {
-		c->input = malloc(input_len + 1);
+	if (what->input) {
+		c->input = malloc(what->input_len + 1);
 		if (!c->input) {
 			free(c);
 			return error_nomem(err);
 		}
-		memcpy(c->input, input, input_len);
+		memcpy(c->input, what->input, what->input_len);
 	}
-	c->line = (struct buf)BUF_INIT(MIG_CHILD_LINE_MAX);
-	c->silence_ns = silence_ns;
+	c->line = (struct buf)BUF_INIT(CHILD_LINE_MAX);
+	c->name = what->name;
+	c->silence_ns = what->silence_ns;
 	for (size_t i = 0; i < N_PIPES; i++) {
 		(void)uv_pipe_init(loop, &c->pipes[i], 0);
 		c->pipes[i].data = c;
@@ -328,23 +329,23 @@ int mig_child_start(struct mig_child **ret, uv_loop_t *loop, const char *const *
 	(void)uv_timer_init(loop, &c->timer);
 	c->timer.data = c->process.data = c;
 	c->handles = N_PIPES + 2; /* uv_spawn() makes its handle one also when it fails */
-	r = spawn(c, loop, argv);
+	r = spawn(c, loop, what);
 	if (r != 0) {
 		close_all(c);
-		return error_set(err, ERR_IO, "run '%s': %s", argv[0], uv_strerror(r));
+		return error_set(err, ERR_IO, "run '%s': %s", what->argv[0], uv_strerror(r));
 	}
 	c->ops = ops;
 	c->arg = arg;
 	c->open[OUT] = c->open[ERR] = true;
 	(void)uv_read_start((uv_stream_t *)&c->pipes[OUT], on_alloc, on_read);
 	(void)uv_read_start((uv_stream_t *)&c->pipes[ERR], on_alloc, on_read);
-	(void)uv_timer_start(&c->timer, on_time, silence_ns / NS_PER_MS, 0);
-	feed(c, input_len);
+	(void)uv_timer_start(&c->timer, on_time, c->silence_ns / NS_PER_MS, 0);
+	feed(c, what->input_len);
 	*ret = c;
 	return 0;
 }
 
-struct mig_child *mig_child_stop(struct mig_child *c)
+struct child *child_stop(struct child *c)
 {
 	if (!c || c->closing)
 		return NULL;

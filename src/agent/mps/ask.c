@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/mps/unit.h"
+
+#include "agent/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What a daemon is asked and told: its limits, its servers and their clients. */
+
+#define COMMAND_MAX 160
+
+/* --- questions --- */
+
+void unit_ask(struct mps_unit *u,
+	void (*done)(void *arg, const char *answer, const struct error *err), const char *fmt,
+	...)
+{
+	char text[COMMAND_MAX], control[PATH_MAX];
+	struct error err = ERROR_INIT;
+	char **env = unit_env(u);
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (!env)
+		(void)error_nomem(&err);
+	if (!env ||
+		mps_control_find(control, u->a->mps.options.control,
+			u->a->config.config->container_driver_root, &err) < 0 ||
+		mps_command_run(&u->command, u->a->loop, control,
+			(const char *const *)(uintptr_t)env, text, done, u, &err) < 0)
+		unit_fail(u, "%s", err.msg);
+	env_free(env);
+}
+
+/* --- limits --- */
+
+static void on_set(void *arg, const char *answer, const struct error *err);
+
+static void on_set_servers(void *arg, const char *answer, const struct error *err)
+{
+	struct mps_unit *u = arg;
+
+	if (err) {
+		unit_fail(u, "%s", err->msg);
+		return;
+	}
+	u->n_servers = mps_pids_read(u->servers, MPS_SERVERS_MAX, answer);
+	unit_next(u);
+}
+
+/*
+ * NVIDIA's commands, in its order: the memory of each device, then the percentage; then the same for each server that
+ * runs, which has the defaults of when it was started. False: there is nothing more to tell.
+ */
+bool limits_tell_next(struct mps_unit *u)
+{
+	uint32_t n = (uint32_t)u->want.uuids.n, step = u->step++;
+	uint32_t at = step <= n ? step : (step - n - 2) % (n + 1);
+	unsigned long long limit = at < n ? u->want.limits[at] : 0;
+	uint32_t server = step <= n + 1 ? 0 : (step - n - 2) / (n + 1);
+
+	if (step < n)
+		unit_ask(u, on_set, "set_default_device_pinned_mem_limit %u %lluM", at, limit);
+	else if (step == n)
+		unit_ask(u, on_set, "set_default_active_thread_percentage %u", u->want.percent);
+	else if (step == n + 1)
+		unit_ask(u, on_set_servers, "get_server_list");
+	else if (server >= u->n_servers)
+		return false;
+	else if (at < n)
+		unit_ask(u, on_set, "set_device_pinned_mem_limit %u %u %lluM",
+			u->servers[server], at, limit);
+	else
+		unit_ask(u, on_set, "set_active_thread_percentage %u %u", u->servers[server],
+			u->want.percent);
+	return true;
+}
+
+static void on_set(void *arg, const char *answer, const struct error *err)
+{
+	struct mps_unit *u = arg;
+
+	if (err)
+		unit_fail(u, "limits cannot be set: %s", err->msg);
+	else if (!strncmp(answer, "Unknown command", 15) || !strncmp(answer, "Invalid", 7))
+		unit_fail(u, "limits cannot be set: %.*s", (int)strcspn(answer, "\n"), answer);
+	else
+		unit_next(u);
+}
+
+/* --- what it has --- */
+
+static void on_clients(void *arg, const char *answer, const struct error *err);
+
+/* A server may end between two questions: then it has no clients. */
+static void ask_next_server(struct mps_unit *u)
+{
+	if (u->step < u->n_servers) {
+		unit_ask(u, on_clients, "get_client_list %u", u->servers[u->step++]);
+		return;
+	}
+	mps_clients_set(&u->clients, u->seen, u->n_seen);
+	u->checked_ns = time_mono_ns();
+	u->step = 0;
+	unit_next(u);
+}
+
+static void on_clients(void *arg, const char *answer, const struct error *err)
+{
+	struct mps_unit *u = arg;
+
+	if (err) {
+		unit_fail(u, "%s", err->msg);
+		return;
+	}
+	u->n_seen += mps_pids_read(u->seen + u->n_seen, MPS_CLIENTS_MAX - u->n_seen, answer);
+	ask_next_server(u);
+}
+
+static void on_servers(void *arg, const char *answer, const struct error *err)
+{
+	struct mps_unit *u = arg;
+
+	if (err) {
+		unit_fail(u, "%s", err->msg);
+		return;
+	}
+	u->n_servers = mps_pids_read(u->servers, MPS_SERVERS_MAX, answer);
+	u->n_seen = u->step = 0;
+	ask_next_server(u);
+}
+
+void unit_check(struct mps_unit *u)
+{
+	unit_ask(u, on_servers, "get_server_list");
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The clients of one MPS daemon: which processes, and of which container. That is read as soon as one connects,
+ * since after a fault it may be gone before anybody asks. What says it is the variable MPS_DEVICES_VARIABLE in the
+ * process's environment, which Allocate has set, and its cgroup for the pod's UID. A program can change the former
+ * and be taken for another pod of the same GPU: so it is used to tell people, and for nothing else.
+ * Thread: loop. Blocks: on procfs.
+ */
+#include "agent/cluster/event.h"
+#include "base/strv.h"
+#include "kube/pod-resources.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MPS_DEVICES_VARIABLE "GPUSLICE_MPS_DEVICES" /* device IDs, with commas between */
+#define MPS_CLIENTS_MAX      1024
+#define MPS_NAME_MAX         17
+
+struct mps_client {
+	uint32_t pid;
+	char name[MPS_NAME_MAX];
+	char devices[1024]; /* "": not known */
+	char pod_uid[64];   /* "": not known */
+	bool here;          /* connected, as far as known */
+	bool hit;           /* by the last fault */
+};
+
+struct mps_clients {
+	struct mps_client *v;
+	uint32_t n;
+};
+
+void mps_clients_fini(struct mps_clients *c);
+
+/* Adds one and reads what it is. NULL: no memory, or too many. */
+struct mps_client *mps_clients_add(struct mps_clients *c, uint32_t pid);
+struct mps_client *mps_clients_find(const struct mps_clients *c, uint32_t pid);
+void mps_clients_remove(struct mps_clients *c, uint32_t pid);
+/* Those that the daemon's servers have: others are gone, new ones are added. */
+void mps_clients_set(struct mps_clients *c, const uint32_t *pids, uint32_t n);
+uint32_t mps_clients_count(const struct mps_clients *c);
+uint32_t mps_clients_count_hit(const struct mps_clients *c);
+
+/* Who the client is, for an Event and for people; false: not known. @ret may be half filled then. */
+bool mps_client_pod(const struct mps_client *c, const struct pod_devices *holders,
+	struct event_about *ret);
+
+/* The value of NAME in an environment as /proc/PID/environ has it; NULL: not there. Borrowed. */
+const char *environ_find(const char *env, size_t len, const char *name);
+/* The UID of the pod in a text of /proc/PID/cgroup; false: none. */
+bool cgroup_pod_uid(const char *text, char ret[64]);

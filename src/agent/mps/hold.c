@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/mps/hold.h"
+
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define LOCK_FILE  "lock"
+#define STAT_MAX   4096
+#define STAT_START 22 /* field of /proc/PID/stat */
+
+uint64_t process_start_ticks(pid_t pid)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(STAT_MAX);
+	const char *at;
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (pid <= 0 || file_read(path, &b, NULL) < 0)
+		return 0;
+	at = strrchr(buf_str(&b), ')'); /* the name may have anything in it */
+	if (!at || at[1] != ' ' || at[2] == 'Z')
+		return 0;
+	for (int field = 2; at && field < STAT_START; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+bool hold_lives(const struct mps_holder *h)
+{
+	return h->pid > 0 && h->ticks != 0 && process_start_ticks(h->pid) == h->ticks;
+}
+
+struct mps_holder hold_who(const char *dir)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(256);
+	struct mps_holder h = { .pid = 0 };
+	char path[PATH_MAX];
+	int pid;
+
+	if (path_join(path, sizeof(path), dir, MPS_PID_FILE, NULL) < 0 ||
+		file_read(path, &b, NULL) < 0 ||
+		sscanf(buf_str(&b), "%d %" SCNu64, &pid, &h.ticks) != 2)
+		return (struct mps_holder){ .pid = 0 };
+	h.pid = (pid_t)pid;
+	return hold_lives(&h) ? h : (struct mps_holder){ .pid = 0 };
+}
+
+void dir_empty(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!d) {
+		closep(&fd);
+		return;
+	}
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			(void)unlinkat(fd, e->d_name, 0);
+	(void)closedir(d);
+}
+
+/* The descriptor is the lock; it does not pass to the daemon. */
+static int lock(const char *dir, int how, struct error *err)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	if (path_join(path, sizeof(path), dir, LOCK_FILE, err) < 0)
+		return -1;
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return error_sys(err, errno, "open '%s'", path);
+	if (flock(fd, how) < 0) {
+		(void)error_sys(err, errno, "lock '%s'", path);
+		closep(&fd);
+	}
+	return fd;
+}
+
+static bool is_there(const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+
+	return path_join(path, sizeof(path), dir, name, NULL) == 0 && access(path, F_OK) == 0;
+}
+
+static void empty_below(const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+
+	if (path_join(path, sizeof(path), dir, name, NULL) == 0)
+		dir_empty(path);
+}
+
+int hold_take(const char *dir, struct error *err)
+{
+	CLEANUP(closep) int fd = lock(dir, LOCK_EX, err);
+	struct mps_holder h;
+	char path[PATH_MAX], text[64];
+
+	if (fd < 0)
+		return -1;
+	h = hold_who(dir);
+	if (h.pid > 0)
+		return error_set(err, ERR_EXISTS, "process %d runs in '%s' already", (int)h.pid,
+			dir);
+	if (!is_there(dir, MPS_STATE))
+		return error_set(err, ERR_NOT_FOUND, "nothing is to be started in '%s'", dir);
+	empty_below(dir, MPS_PIPE);
+	empty_below(dir, MPS_SHM);
+	(void)snprintf(text, sizeof(text), "%d %" PRIu64 "\n", (int)getpid(),
+		process_start_ticks(getpid()));
+	if (path_join(path, sizeof(path), dir, MPS_PID_FILE, err) < 0)
+		return -1;
+	return file_write_atomic(path, text, strlen(text), 0644, err);
+}
+
+int hold_drop(const char *dir, struct error *err)
+{
+	CLEANUP(closep) int fd = lock(dir, LOCK_EX | LOCK_NB, err);
+	static const char *const names[] = { MPS_PID_FILE, MPS_STATE, LOCK_FILE };
+	char path[PATH_MAX];
+
+	if (fd < 0)
+		return -1;
+	if (hold_who(dir).pid > 0)
+		return error_set(err, ERR_EXISTS, "a daemon runs in '%s'", dir);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (path_join(path, sizeof(path), dir, names[i], NULL) == 0)
+			(void)unlink(path);
+	return 0;
+}

@@ -1,0 +1,280 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# MPS: daemons that follow the config, what containers are given, and what happens when something dies. The control
+# program, the server and CUDA are the simulator's.
+load lib
+load cluster
+load mps
+
+setup_file() {
+	stage_programs
+}
+
+setup() {
+	mps_node_setup
+}
+
+teardown() {
+	mps_node_teardown
+}
+
+@test "a config is all it takes: daemons, their limits, healthy devices, and what a container is given" {
+	mps_config 4 >"$CONFIG"
+	mps_up 16
+	control_daemons 4
+	is_state ready
+	# NVIDIA's arithmetic: 16 GiB of a T4, 15360 MiB for NVML.
+	[[ $(mps_says get_default_active_thread_percentage) == 25.0 ]]
+	[[ $(daemon '.memoryLimitsMib[0]') == 3840 ]]
+	pod one
+	[[ $(env_of one CUDA_MPS_PIPE_DIRECTORY) == /mps/nvidia.com/gpu/pipe ]]
+	[[ $(env_of one CUDA_MPS_ACTIVE_THREAD_PERCENTAGE) == 25 ]]
+	[[ $(env_of one CUDA_MPS_PINNED_DEVICE_MEM_LIMIT) == 0=3840M ]]
+	[[ $(grant one '.mounts | length') == 1 ]]
+	! grep -E 'level=(warn|error)' "$NODE_DIR/agent.log"
+}
+
+@test "clients have the limits of their pods; k replicas have k shares" {
+	mps_config 4 '' 'failRequestsGreaterThanOne: false' >"$CONFIG"
+	mps_up 16
+	is_set=$(status '.mps | length')
+	[[ $is_set == 1 ]] # a container may have several GPUs: one daemon for all
+	pod two 2
+	[[ $(env_of two CUDA_MPS_ACTIVE_THREAD_PERCENTAGE) == 25 || $(env_of two CUDA_MPS_ACTIVE_THREAD_PERCENTAGE) == 50 ]]
+}
+
+@test "with isolation a container has its slice besides" {
+	mps_config 4 'memory: equal, compute: capped, class: latency' >"$CONFIG"
+	mps_up 16
+	pod one
+	[[ $(env_of one CUDA_MPS_CLIENT_PRIORITY) == 0 ]]
+	slice=$(grant one '.mounts[] | select(.containerPath == "/run/gpuslice/slice") | .hostPath')
+	jq -e '.compute == "mps" and .class == "latency"' "$slice/slice.json"
+	client one a
+	eventually 10 clients_are 1 0 || clients_are 1 1 || clients_are 1 2 || clients_are 1 3
+}
+
+@test "a daemon that is killed: devices are unhealthy with the reason, clients are told, all comes back" {
+	mps_config 4 >"$CONFIG"
+	mps_up 16
+	pod one
+	gpu=$(gpu_of one)
+	client one a
+	eventually 10 clients_are 1 "$gpu"
+	pid=$(control_pid "$gpu")
+	kill -KILL "$pid"
+	eventually 10 logged agent 'MPS is away.*signal 9'
+	eventually 20 another_pid "$pid" "$gpu"
+	eventually 20 offers 16
+	[[ $(daemon .daemonDeaths "$gpu") == 1 ]]
+	pod again
+	client again b
+}
+
+@test "a server that is killed: told, another one is started, new clients work" {
+	mps_config 4 >"$CONFIG"
+	mps_up 16
+	pod one
+	gpu=$(gpu_of one)
+	client one a
+	eventually 10 clients_are 1 "$gpu"
+	kill -KILL "$(server_pid "$gpu")"
+	eventually 10 logged agent 'an MPS server died'
+	eventually 20 is_state ready "$gpu"
+	eventually 20 offers 16
+	[[ $(daemon .serverDeaths "$gpu") == 1 ]]
+	eventually 10 clients_are 0 "$gpu"
+	client one b
+	eventually 10 clients_are 1 "$gpu"
+}
+
+@test "a client that faults ends all of its GPU: told with who is known, and MPS goes on when they are gone" {
+	mps_config 4 >"$CONFIG"
+	mps_up 16
+	pod one
+	gpu=$(gpu_of one)
+	pod two
+	while [[ $(gpu_of two) != "$gpu" ]]; do # one on the same GPU
+		k delete pod two >/dev/null
+		eventually 10 pod_is_gone two
+		pod filler$((++n))
+		pod two
+	done
+	client one a
+	client two b
+	eventually 10 clients_are 2 "$gpu"
+	sim cuda-fault "$gpu" 700
+	eventually 20 logged agent 'a fatal fault ended all MPS clients'
+	logged agent 'clients=2'
+	[[ $(daemon .faults "$gpu") == 1 ]]
+	eventually 20 not_running a
+	eventually 20 not_running b
+	eventually 20 is_state ready "$gpu"
+	eventually 20 offers 16
+	client one c
+}
+
+@test "kill -9 of the agent at any moment: one daemon for each GPU, and clients do not notice" {
+	mps_config 4 >"$CONFIG"
+	mps_up 16
+	pod one
+	gpu=$(gpu_of one)
+	client one a
+	pid=$(control_pid "$gpu")
+	for ms in 0 5 10 20 30 40 50 60 80 100 150 200 300; do
+		stop agent KILL || true
+		start agent "$GPUSLICED" --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+		sleep "$(printf '0.%03d' "$ms")"
+	done
+	stop agent KILL || true
+	mps_agent
+	eventually 20 offers 16
+	control_daemons 4
+	[[ $(control_pid "$gpu") == "$pid" ]]
+	running a
+	eventually 10 clients_are 1 "$gpu"
+}
+
+@test "kill -9 while daemons are started: none is lost, none is twice" {
+	mps_config 4 >"$CONFIG"
+	kubelet
+	for ms in 1 3 5 8 12 16 20 25 30 40 50 60 70 80 90 100 120; do
+		start agent "$GPUSLICED" --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+		sleep "$(printf '0.%03d' "$ms")"
+		stop agent KILL || true
+	done
+	mps_up 16
+	control_daemons 4
+	stop agent
+	eventually 10 control_daemons 0
+}
+
+@test "SIGTERM without clients leaves nothing behind; with clients it leaves them alone" {
+	mps_config 2 >"$CONFIG"
+	mps_up 8
+	pod one
+	gpu=$(gpu_of one)
+	client one a
+	stop agent
+	running a
+	control_daemons 1
+	mps_agent
+	eventually 20 offers 8
+	control_daemons 4
+	stop a || true
+	eventually 10 clients_are 0 "$gpu"
+	stop agent
+	control_daemons 0
+	[[ -z $(find "$MPS_ROOT" ! -type d) ]]
+}
+
+@test "from MPS to time-slicing and back with a client: it goes on, its daemon quits after it" {
+	mps_config 4 >"$CONFIG"
+	mps_up 16
+	pod one
+	gpu=$(gpu_of one)
+	client one a
+	sharing 3 | put "$CONFIG"
+	eventually 20 offers 12
+	eventually 10 is_state draining "$gpu"
+	eventually 10 control_daemons 1
+	running a
+	stop a || true
+	eventually 20 control_daemons 0
+	mps_config 4 | put "$CONFIG"
+	eventually 20 offers 16
+	control_daemons 4
+	# Wanted again before it has drained: it stays.
+	client one b
+	pid=$(control_pid "$gpu")
+	sharing 3 | put "$CONFIG"
+	eventually 10 is_state draining "$gpu"
+	mps_config 2 | put "$CONFIG"
+	eventually 20 offers 8
+	[[ $(control_pid "$gpu") == "$pid" ]]
+	running b
+	[[ $(mps_says get_default_active_thread_percentage "$gpu") == 50.0 ]]
+	# The server that ran before has the new limits too.
+	[[ $(mps_says "get_active_thread_percentage $(server_pid "$gpu")" "$gpu") == 50.0 ]]
+}
+
+@test "compute mode: exclusive as long as the daemon runs, and restored on every path" {
+	((!EUID)) || skip "only root may change the compute mode"
+	mps_config 4 '' 'computeMode: exclusive' >"$CONFIG"
+	mps_up 16
+	modes_are 3
+	stop agent
+	modes_are 0
+	mps_agent
+	eventually 20 offers 16
+	modes_are 3
+	# Killed, and configured away meanwhile.
+	stop agent KILL || true
+	sharing 2 | put "$CONFIG"
+	mps_agent
+	eventually 20 offers 8
+	eventually 20 modes_are 0
+	# Killed with its daemons.
+	mps_config 4 '' 'computeMode: exclusive' | put "$CONFIG"
+	eventually 20 offers 16
+	stop agent KILL || true
+	pkill_daemons
+	sharing 2 | put "$CONFIG"
+	mps_agent
+	eventually 20 modes_are 0
+	eventually 20 offers 8
+	# At any moment of the start.
+	mps_config 4 '' 'computeMode: exclusive' | put "$CONFIG"
+	stop agent
+	modes_are 0
+	for ms in 10 20 30 40 50 60 80 100 130; do
+		start agent "$GPUSLICED" --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+		sleep "$(printf '0.%03d' "$ms")"
+		stop agent KILL || true
+	done
+	sharing 2 | put "$CONFIG"
+	mps_agent
+	eventually 20 offers 8
+	eventually 20 modes_are 0
+	eventually 20 control_daemons 0
+}
+
+@test "MPS and time-slicing and whole GPUs on one node" {
+	mps_config 4 >"$CONFIG"
+	sed -i 's/^      replicas: 4$/      replicas: 4\n      devices: [0]\n      rename: nvidia.com\/gpu.mps/' "$CONFIG"
+	cat >>"$CONFIG" <<-EOF
+		  timeSlicing:
+		    resources:
+		    - {name: nvidia.com/gpu, replicas: 2, devices: [1], rename: nvidia.com/gpu.slow}
+	EOF
+	kubelet
+	mps_agent
+	eventually 20 offers 4 4 nvidia.com/gpu.mps
+	eventually 20 offers 2 2 nvidia.com/gpu.slow
+	eventually 20 offers 2 2 nvidia.com/gpu
+	control_daemons 1
+	pod slow 1 nvidia.com/gpu.slow
+	! env_of slow CUDA_MPS_PIPE_DIRECTORY
+	pod mps 1 nvidia.com/gpu.mps
+	env_of mps CUDA_MPS_PIPE_DIRECTORY
+}
+
+@test "what is wrong is said: no program, a foreign directory, a hung daemon, a disk that is full" {
+	mps_config 4 >"$CONFIG"
+	kubelet
+	GPUSLICE_MPS_CONTROL=/nonexistent/x mps_agent
+	eventually 20 logged agent "/nonexistent/x.*is not a program"
+	eventually 20 offers 16 0
+	status '.resources[0].slices[0].reason' | grep "is not a program"
+	stop agent
+	if ((!EUID)); then
+		mkdir -p "$MPS_ROOT/${UUIDS[0]}"
+		chown 12345 "$MPS_ROOT/${UUIDS[0]}"
+		mps_agent
+		eventually 20 offers 16 12
+		status '.resources[0].slices[] | select(.healthy | not) | .reason' | grep "belongs to user 12345"
+		chown 0 "$MPS_ROOT/${UUIDS[0]}"
+		eventually 40 offers 16
+		stop agent
+	fi
+}
