@@ -5,6 +5,7 @@
 #include "cli/node-look.h"
 #include "config/config.h"
 #include "config/json.h"
+#include "core/mps.h"
 #include "core/slice.h"
 
 #include <inttypes.h>
@@ -24,7 +25,9 @@ static const struct option_def check_options[] = {
 		"NVML library to ask for the GPUs, instead of the driver's" },
 };
 
-#define MEMORY_WIDTH 22
+#define MEMORY_WIDTH  22
+#define SHARING_WIDTH 12
+#define SHARING_MIXED 17 /* "mps, time-slicing" */
 
 struct check {
 	struct node_look node;
@@ -33,16 +36,27 @@ struct check {
 	int exit_code; /* of the first error */
 };
 
+/* What a node offers, and how its MPS daemons would be. */
+struct offered {
+	const struct offer *offer;
+	const struct inventory *inv;
+	const struct mps_plan *mps;
+};
+
 /* A row of what a node offers. */
 struct row {
 	uint32_t gpus, min, max; /* GPUs that have devices of it; devices of one GPU */
 	uint32_t refused; /* devices that are listed and cannot be had; a note says why */
 	uint64_t memory_min,
-		memory_max; /* bytes of a replica's slice; SLICE_UNLIMITED: no limit; 0: not known */
-	bool compute;       /* some of them take turns */
+		memory_max;        /* bytes of a replica's slice, or of each process under MPS;
+			       SLICE_UNLIMITED: no limit; 0: not known */
+	bool compute;              /* some of them take turns */
 	uint32_t weight;           /* of one of those */
 	uint32_t cap_min, cap_max; /* millionths; 0: none */
 	enum slice_class class_;
+	uint32_t percent_min, percent_max; /* of the SMs, under MPS; 0: no device is */
+	bool latency;                      /* of those: goes before the others */
+	bool mixed;                        /* other devices are time-sliced */
 };
 
 /* What a container with this device alone would get. .gpus[0].memory is 0 if it cannot be said. */
@@ -90,8 +104,37 @@ static void add_time(struct row *row, const struct slice_plan *plan)
 	row->class_ = plan->class_;
 }
 
-static struct row row_of(const struct resource *r, const struct inventory *inv)
+/* What a container with this device alone would be told of MPS. *memory: where its slice has no limit. */
+static void add_mps(struct row *row, const struct offered *o, const struct resource *r,
+	uint32_t device, uint64_t *memory)
 {
+	const struct offer_device *d = &r->devices[device];
+	const char *const id = d->id;
+	struct mps_grant g;
+
+	if (!mps_shares(r, d))
+		return;
+	if (*memory == SLICE_UNLIMITED && mps_limit_mib(r, d, o->inv, 1))
+		*memory = mps_limit_mib(r, d, o->inv, 1) << 20;
+	if (d->why || mps_grant_make(&g, o->mps, r, o->inv, &id, 1, NULL) < 0)
+		return;
+	if (!row->percent_max || g.percent < row->percent_min)
+		row->percent_min = g.percent;
+	if (g.percent > row->percent_max)
+		row->percent_max = g.percent;
+	row->latency = row->latency || g.priority == 0;
+}
+
+static bool is_sliced_beside_mps(const struct resource *r, const struct offer_device *d)
+{
+	const struct offer_share *s = resource_share(r, d);
+
+	return r->strategy == SHARING_MPS && s && s->strategy == SHARING_TIME_SLICING;
+}
+
+static struct row row_of(const struct offered *o, const struct resource *r)
+{
+	const struct inventory *inv = o->inv;
 	struct row row = { .min = UINT32_MAX, .memory_min = SLICE_UNLIMITED };
 
 	for (uint32_t g = 0; g < inv->n; g++) {
@@ -110,6 +153,8 @@ static struct row row_of(const struct resource *r, const struct inventory *inv)
 		uint64_t memory = plan.gpus[0].memory;
 
 		add_time(&row, &plan);
+		add_mps(&row, o, r, i, &memory);
+		row.mixed = row.mixed || is_sliced_beside_mps(r, &r->devices[i]);
 		row.refused += r->devices[i].why != 0;
 		if (memory < row.memory_min)
 			row.memory_min = memory;
@@ -136,13 +181,26 @@ static const char *sharing_name(enum sharing_strategy s)
 	return "none";
 }
 
+/* "25% of the SMs, latency" */
+static void put_percent(char *cell, size_t cap, const struct row *row)
+{
+	char least[16] = "";
+
+	if (row->percent_min != row->percent_max)
+		(void)snprintf(least, sizeof(least), "%" PRIu32 "%% to ", row->percent_min);
+	(void)snprintf(cell, cap, "%s%" PRIu32 "%% of the SMs%s", least, row->percent_max,
+		row->latency ? ", latency" : "");
+}
+
 /* "weight 4, at most 25.0%, latency" */
 static void put_time(char *cell, size_t cap, const struct row *row)
 {
-	char most[64] = "";
+	char most[64] = "", mps[64] = "";
 
+	if (row->percent_max)
+		put_percent(mps, sizeof(mps), row);
 	if (!row->compute) {
-		(void)snprintf(cell, cap, "-");
+		(void)snprintf(cell, cap, "%s", *mps ? mps : "-");
 		return;
 	}
 	if (row->cap_max && row->cap_min != row->cap_max)
@@ -150,21 +208,33 @@ static void put_time(char *cell, size_t cap, const struct row *row)
 			row->cap_min / 1e4, row->cap_max / 1e4);
 	else if (row->cap_max)
 		(void)snprintf(most, sizeof(most), ", at most %.1f%%", row->cap_max / 1e4);
-	(void)snprintf(cell, cap, "weight %" PRIu32 "%s%s", row->weight, most,
-		row->class_ == SLICE_CLASS_LATENCY ? ", latency" : "");
+	(void)snprintf(cell, cap, "%s%sweight %" PRIu32 "%s%s", mps, *mps ? "; " : "",
+		row->weight, most, row->class_ == SLICE_CLASS_LATENCY ? ", latency" : "");
 }
 
-static bool has_time(const struct offer *o, const struct inventory *inv)
+/* What the table needs room for. */
+struct table {
+	bool time;
+	int sharing; /* columns */
+};
+
+static struct table table_of(const struct offered *o)
 {
-	for (uint32_t i = 0; i < o->n; i++)
-		if (row_of(&o->resources[i], inv).compute)
-			return true;
-	return false;
+	struct table t = { .sharing = SHARING_WIDTH };
+
+	for (uint32_t i = 0; i < o->offer->n; i++) {
+		struct row row = row_of(o, &o->offer->resources[i]);
+
+		t.time = t.time || row.compute || row.percent_max;
+		if (row.mixed)
+			t.sharing = SHARING_MIXED;
+	}
+	return t;
 }
 
-static void print_row(const struct resource *r, const struct row *row, bool time)
+static void print_row(const struct resource *r, const struct row *row, const struct table *t)
 {
-	char per[32], refused[48] = "", memory[64], most[32], share[96] = "";
+	char per[32], refused[48] = "", memory[64], most[32], share[192] = "";
 
 	if (row->min == row->max)
 		(void)snprintf(per, sizeof(per), "%u", row->max);
@@ -178,28 +248,29 @@ static void print_row(const struct resource *r, const struct row *row, bool time
 	if (strcmp(memory, most) != 0)
 		(void)snprintf(memory + strlen(memory), sizeof(memory) - strlen(memory),
 			" to %s", most);
-	if (time)
+	if (t->time)
 		put_time(share, sizeof(share), row);
-	printf("  %-36s %8u %6u %9s  %-12s  %-*s%s%s%s\n", r->name, r->n_devices, row->gpus,
-		per, sharing_name(r->strategy), time ? MEMORY_WIDTH : 0, memory,
-		time ? "  " : "", share, refused);
+	printf("  %-36s %8u %6u %9s  %-*s  %-*s%s%s%s\n", r->name, r->n_devices, row->gpus, per,
+		t->sharing, row->mixed ? "mps, time-slicing" : sharing_name(r->strategy),
+		t->time ? MEMORY_WIDTH : 0, memory, t->time ? "  " : "", share, refused);
 }
 
 /* The time of replicas is shown where a resource divides it. */
-static void print_offer(const struct offer *o, const struct inventory *inv)
+static void print_offer(const struct offered *of)
 {
-	bool time = has_time(o, inv);
+	const struct offer *o = of->offer;
+	const struct table t = table_of(of);
 
 	if (o->n)
-		printf("  %-36s %8s %6s %9s  %-12s  %-*s%s\n", "RESOURCE", "DEVICES", "GPUS",
-			"PER GPU", "SHARING", time ? MEMORY_WIDTH : 0, "MEMORY EACH",
-			time ? "  TIME EACH" : "");
+		printf("  %-36s %8s %6s %9s  %-*s  %-*s%s\n", "RESOURCE", "DEVICES", "GPUS",
+			"PER GPU", t.sharing, "SHARING", t.time ? MEMORY_WIDTH : 0,
+			"MEMORY EACH", t.time ? "  TIME EACH" : "");
 	else
 		printf("  nothing is offered\n");
 	for (uint32_t i = 0; i < o->n; i++) {
-		struct row row = row_of(&o->resources[i], inv);
+		struct row row = row_of(of, &o->resources[i]);
 
-		print_row(&o->resources[i], &row, time);
+		print_row(&o->resources[i], &row, &t);
 	}
 	for (size_t i = 0; i < o->warnings.n; i++)
 		printf("  warning: %s\n", o->warnings.v[i]);
@@ -227,22 +298,31 @@ static json_t *time_json(const struct row *row)
 		"class", row->class_ == SLICE_CLASS_LATENCY ? "latency" : "batch");
 }
 
-static json_t *offer_json(const struct offer *o, const struct inventory *inv)
+static json_t *mps_json(const struct row *row)
+{
+	if (!row->percent_max)
+		return json_null();
+	return json_pack("{s:I, s:I, s:b}", "percentMin", (json_int_t)row->percent_min,
+		"percentMax", (json_int_t)row->percent_max, "latency", row->latency);
+}
+
+static json_t *offer_json(const struct offered *o)
 {
 	json_t *list = json_array();
 
-	for (uint32_t i = 0; list && i < o->n; i++) {
-		const struct resource *r = &o->resources[i];
-		struct row row = row_of(r, inv);
+	for (uint32_t i = 0; list && i < o->offer->n; i++) {
+		const struct resource *r = &o->offer->resources[i];
+		struct row row = row_of(o, r);
 
 		(void)json_array_append_new(list,
-			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:o, s:o}", "name",
-				r->name, "devices", (json_int_t)r->n_devices, "refused",
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o}",
+				"name", r->name, "devices", (json_int_t)r->n_devices, "refused",
 				(json_int_t)row.refused, "gpus", (json_int_t)row.gpus,
 				"perGpuMin", (json_int_t)row.min, "perGpuMax",
 				(json_int_t)row.max, "sharing", sharing_name(r->strategy),
 				"memoryMinBytes", memory_json(row.memory_min), "memoryMaxBytes",
-				memory_json(row.memory_max), "time", time_json(&row)));
+				memory_json(row.memory_max), "time", time_json(&row), "mps",
+				mps_json(&row)));
 	}
 	return list;
 }
@@ -263,7 +343,7 @@ static void print_error(struct check *c, const struct error *err, const struct s
 }
 
 static void add_json(struct check *c, const char *name, const struct config *config,
-	const struct offer *o, const struct strv *warnings, const struct error *err,
+	const struct offered *o, const struct strv *warnings, const struct error *err,
 	const struct strv *mistakes)
 {
 	json_t *j = json_pack("{s:o, s:b, s:o}", "name", json_any_text(name), "good",
@@ -277,11 +357,11 @@ static void add_json(struct check *c, const char *name, const struct config *con
 	if (text)
 		(void)json_object_set_new(j, "config", json_loads(text, 0, NULL));
 	if (o) {
-		json_t *more = texts_json(&o->warnings);
+		json_t *more = texts_json(&o->offer->warnings);
 
-		(void)json_object_set_new(j, "offers", offer_json(o, c->node.inv));
+		(void)json_object_set_new(j, "offers", offer_json(o));
 		(void)json_array_extend(json_object_get(j, "warnings"), more);
-		(void)json_object_set_new(j, "notes", texts_json(&o->notes));
+		(void)json_object_set_new(j, "notes", texts_json(&o->offer->notes));
 		json_decref(more);
 	}
 	free(text);
@@ -293,6 +373,8 @@ static void check_one(void *arg, const char *name, const char *text, struct conf
 {
 	struct check *c = arg;
 	CLEANUP(offer_freep) struct offer *o = NULL;
+	CLEANUP(mps_plan_freep) struct mps_plan *mps = NULL;
+	struct offered of = { .inv = c->node.inv };
 	struct error why = ERROR_INIT;
 
 	if (!text) { /* a manifest without a config */
@@ -301,18 +383,23 @@ static void check_one(void *arg, const char *name, const char *text, struct conf
 		return;
 	}
 	c->n_warnings += (unsigned)warnings->n;
-	if (config && c->node.inv && offer_new(&o, c->node.inv, config, &why) < 0) {
+	if (config && c->node.inv &&
+		(offer_new(&o, c->node.inv, config, &why) < 0 ||
+			mps_plan_new(&mps, o, c->node.inv, config, &why) < 0)) {
 		error_prefix(&why, "%s", name);
 		err = &why;
+		o = offer_free(o);
 	}
+	of.offer = o;
+	of.mps = mps;
 	if (c->configs)
-		add_json(c, name, err ? NULL : config, o, warnings, err, more);
+		add_json(c, name, err ? NULL : config, o ? &of : NULL, warnings, err, more);
 	if (!err)
 		c->n_good++;
 	if (!c->configs && !err)
 		printf("%s: good\n", name);
 	if (!c->configs && o)
-		print_offer(o, c->node.inv);
+		print_offer(&of);
 	c->n_warnings += o ? (unsigned)o->warnings.n : 0;
 	for (size_t i = 0; !c->configs && i < warnings->n; i++)
 		printf("  warning: %s\n", warnings->v[i]);

@@ -40,12 +40,6 @@ int config_load(struct config **ret, const char *path, const struct config_sourc
 	struct strv *warnings, struct error *err) MUST_USE;
 
 /*
- * Refuses with ERR_NOT_YET what is valid but needs a part that this version does not have; the
- * text names the position in @name. Apart from parsing, so that other mistakes are reported first.
- */
-int config_unsupported(const struct config *c, const char *name, struct error *err) MUST_USE;
-
-/*
  * Like config_parse(), but also for what this version cannot do yet (see config_unsupported()).
  * For tools that only look.
  */
@@ -54,9 +48,9 @@ int config_parse_any(struct config **ret, const char *name, uint32_t line_offset
 	struct strv *warnings, struct error *err) MUST_USE;
 
 /*
- * ERR_NOT_YET or ERR_UNSUPPORTED, with the place in the file @name, if the config asks for something
- * that this version has not got: Tegra, VFIO. All other functions here that
- * return a config have asked already.
+ * ERR_UNSUPPORTED, with the place in the file @name, if the config asks for something that this version has
+ * not got: Tegra, VFIO. All other functions here that return a config have asked already, but for
+ * config_parse_any().
  */
 int config_unsupported(const struct config *c, const char *name, struct error *err) MUST_USE;
 

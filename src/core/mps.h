@@ -71,6 +71,16 @@ bool mps_plan_equal(const struct mps_plan *a, const struct mps_plan *b);
 /* Whether the device is shared by MPS. */
 bool mps_shares(const struct resource *r, const struct offer_device *d);
 
+/*
+ * Memory of a client that has @k replicas, or slices, of the device, which is shared by MPS: MiB; 0: no limit, or
+ * the memory of the device is not known.
+ */
+uint64_t mps_limit_mib(const struct resource *r, const struct offer_device *d,
+	const struct inventory *inv, uint32_t k);
+
+/* Active threads of such a client, 1 to 100. */
+uint32_t mps_percent(const struct offer_share *s, uint32_t k);
+
 /* How many clients a device takes: 48 or 16, as NVIDIA's plugin has it. */
 uint32_t mps_replicas_max(uint32_t cc_major, uint32_t cc_minor);
 

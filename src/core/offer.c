@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/offer.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -214,6 +215,7 @@ static bool is_mps(const struct work *w, const struct draft *d, uint32_t i)
 {
 	const struct share *s = &d->of[i];
 
+	assert(d->of); /* no draft without */
 	if (!s->replicas)
 		return false;
 	return d->cut ? w->cuts.v[s->entry].set->mps

@@ -2,6 +2,7 @@
 #include "fuzz/fuzz.h"
 
 #include "config/config.h"
+#include "core/mps.h"
 #include "core/slice.h"
 
 #include <stdio.h>
@@ -31,6 +32,7 @@ static struct inventory *node(void)
 
 		g->index = i;
 		g->memory_usable_bytes = i < 3 ? (i + 1) * 9999 * MIB : 0;
+		g->cc_major = 7 + i;
 		(void)snprintf(g->uuid, sizeof(g->uuid), "GPU-%u", i);
 		(void)snprintf(g->name, sizeof(g->name), i ? "Tesla T4" : "NVIDIA A100");
 	}
@@ -70,6 +72,39 @@ static void check_slices(const struct offer *o, const struct inventory *inv)
 			abort();
 }
 
+/* A container is told no more than its daemon gives, and a device without MPS of no daemon. */
+static void check_mps(const struct offer *o, const struct inventory *inv,
+	const struct config *c)
+{
+	struct mps_plan *p = NULL;
+	struct mps_grant g;
+
+	if (mps_plan_new(&p, o, inv, c, NULL) < 0)
+		abort();
+	for (uint32_t i = 0; i < o->n; i++) {
+		const struct resource *r = &o->resources[i];
+
+		for (uint32_t k = 0; k < r->n_devices; k++) {
+			const struct offer_device *d = &r->devices[k];
+			const char *const id = d->id;
+			bool mps = mps_shares(r, d);
+
+			if ((mps_grant_make(&g, p, r, inv, &id, 1, NULL) < 0) !=
+				(mps && d->why))
+				abort();
+			if (mps && d->why)
+				continue;
+			if ((g.daemon != NULL) != mps ||
+				g.daemon != (mps ? mps_plan_find(p, d->gpu, d->mig) : NULL))
+				abort();
+			if (mps && (g.percent < 1 || g.percent > g.daemon->percent ||
+					   g.daemon->percent > 100))
+				abort();
+		}
+	}
+	p = mps_plan_free(p);
+}
+
 static void offer(struct config *c)
 {
 	struct inventory *inv = node();
@@ -77,8 +112,11 @@ static void offer(struct config *c)
 
 	for (int s = MIG_STRATEGY_NONE; s <= MIG_STRATEGY_MIXED; s++) {
 		c->mig_strategy = (enum mig_strategy)s;
-		if (offer_new(&o, inv, c, NULL) == 0 && s == MIG_STRATEGY_MIXED)
-			check_slices(o, inv);
+		if (offer_new(&o, inv, c, NULL) == 0) {
+			check_mps(o, inv, c);
+			if (s == MIG_STRATEGY_MIXED)
+				check_slices(o, inv);
+		}
 		o = offer_free(o);
 	}
 	(void)inventory_free(inv);

@@ -63,10 +63,37 @@ setup() {
 }
 
 @test "config check refuses what is for later with a status of its own" {
-	printf 'flags: {mpsRoot: /m}\nsharing:\n  mps:\n    resources: [{name: gpu, replicas: 2}]\n' >"$BATS_TEST_TMPDIR/m.yaml"
-	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/m.yaml"
+	printf 'flags:\n  deviceDiscoveryStrategy: tegra\n' >"$BATS_TEST_TMPDIR/t.yaml"
+	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/t.yaml"
 	[ "$status" -eq 6 ]
-	[[ $output == *"m.yaml:4:5: sharing.mps: MPS is not in this version yet"* ]]
+	[[ $output == *"t.yaml:2:28: flags.deviceDiscoveryStrategy: Tegra GPUs are not supported"* ]]
+}
+
+@test "config check tells what each replica has under MPS" {
+	cat >"$BATS_TEST_TMPDIR/m.yaml" <<-'EOF'
+		sharing:
+		  mps:
+		    resources:
+		    - {name: gpu, replicas: 4, devices: [0]}
+		    - {name: gpu, rename: fast, replicas: 4, devices: [1], isolation: {memory: equal, compute: fair, class: latency}}
+		    - {name: gpu, rename: many, replicas: 49, devices: [2]}
+		  timeSlicing:
+		    resources:
+		    - {name: gpu, replicas: 10, devices: [1, 3]}
+	EOF
+	run "$GPUSLICE" config check --node p3.8xlarge "$BATS_TEST_TMPDIR/m.yaml"
+	echo "$output"
+	[ "$status" -eq 0 ]
+	grep -qE '^  nvidia.com/gpu +14 +2 +4 to 10  mps, time-slicing  4096 MiB to - +25% of the SMs$' <<<"$output"
+	grep -qE '^  nvidia.com/fast +4 +1 +4  mps +3984 MiB +50% of the SMs, latency$' <<<"$output"
+	grep -qE '^  nvidia.com/many .* -, 49 of them unhealthy$' <<<"$output"
+	[[ $output == *"(line 9): GPU 1 is shared by sharing.mps, and not time-sliced too"* ]]
+	[[ $output == *"unhealthy, invalid device maximum allowed replicas exceeded: 49 > 16"* ]]
+	output=$("$GPUSLICE" config check --json --node p3.8xlarge "$BATS_TEST_TMPDIR/m.yaml")
+	jq -e '.configs[0].offers | map({(.name): .mps}) | add == {
+		"nvidia.com/fast": {percentMin: 50, percentMax: 50, latency: true},
+		"nvidia.com/gpu": {percentMin: 25, percentMax: 25, latency: false},
+		"nvidia.com/many": null}' <<<"$output"
 }
 
 # What a file is says what is in it, not a list: one with a ConfigMap or the keys of a config is for checking, any

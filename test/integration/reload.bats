@@ -116,7 +116,7 @@ refused() {
 	printf 'version: v2\n' >"$dir/version"
 	printf 'version: v1\nsharing: [' >"$dir/open"
 	sharing 20 | sed 's/replicas/replica/' >"$dir/unknown-key"
-	sharing 20 | sed 's/timeSlicing/mps/; 1a flags: {mpsRoot: /m}' >"$dir/mps"
+	sharing 20 | sed '1a flags: {deviceDiscoveryStrategy: tegra}' >"$dir/tegra"
 	sharing 20000 >"$dir/too-many"
 	{ printf 'version: v1\na0: &a0 [x, x]\n' && for i in {1..40}; do
 		printf 'a%d: &a%d [*a%d, *a%d]\n' "$i" "$i" $((i - 1)) $((i - 1))
@@ -138,7 +138,7 @@ refused() {
 	bad version 'unknown version: v2'
 	bad open 'closing bracket'
 	bad unknown-key "unknown key 'replica'"
-	bad mps 'not in this version yet'
+	bad tegra 'not supported'
 	bad too-many '80000'
 	bad laughs 'config.yaml:[0-9]+:'
 	bad deep 'config.yaml:[0-9]+:'

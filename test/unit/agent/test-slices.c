@@ -85,6 +85,17 @@ static void slice_file__reads_back_what_it_writes(void **state)
 	assert_non_null(strstr(text, "\"compute\":\"turns\",\"class\":\"latency\""));
 	assert_ok(slice_file_parse(&back, text, strlen(text), &err), &err);
 	assert_true(slice_plan_equal(&back.plan, &f.plan));
+	slice_file_fini(&back);
+	free(text);
+	/* Under MPS the same, to be shown. */
+	f.plan.compute = SLICE_COMPUTE_MPS;
+	text = slice_file_text(&f);
+	assert_non_null(text);
+	assert_non_null(strstr(text, "\"weight\":7,\"cap\":250000}"));
+	assert_non_null(strstr(text, "\"compute\":\"mps\",\"class\":\"latency\""));
+	assert_ok(slice_file_parse(&back, text, strlen(text), &err), &err);
+	assert_int_equal(back.plan.compute, SLICE_COMPUTE_MPS);
+	assert_true(slice_plan_equal(&back.plan, &f.plan));
 	slice_file_fini(&f);
 	slice_file_fini(&back);
 }

@@ -9,6 +9,7 @@
 
 #include "core/allocate.h"
 #include "core/labels.h"
+#include "core/mps.h"
 #include "core/node.h"
 #include "core/prefer.h"
 
@@ -80,6 +81,8 @@ struct all {
 	struct inventory *cut, *cut2; /* with MIG devices */
 	struct config *mig;           /* of .cut: */
 	struct offer *mig_offer;
+	struct config *mps; /* of .inv: */
+	struct offer *mps_offer;
 	struct alloc_host host;
 	struct health_policy policy;
 	struct node node, mig_node;
@@ -305,12 +308,62 @@ static void make_sizes(struct all *a)
 	a->models->gpus[1].memory_usable_bytes = UINT64_C(1) << 20;
 }
 
+/* The plan, with a set of GPUs, and what a container of it is told. */
+static int call_mps(struct all *a)
+{
+	static const char *const ids[] = { "GPU-0::0", "GPU-1::1" };
+	struct mps_plan *p = NULL;
+	struct mps_grant g;
+	int r = mps_plan_new(&p, a->mps_offer, a->inv, a->mps, &a->err);
+
+	if (r == 0)
+		r = mps_grant_make(&g, p, a->mps_offer->resources, a->inv, ids, 2, &a->err);
+	mps_plan_free(p);
+	return r;
+}
+
+static int call_mps_labels(struct all *a)
+{
+	const struct label_facts facts = { .machine = "m" };
+	struct labels *l = NULL;
+	int r = labels_new(&l, a->inv, a->mps, &facts, NULL, &a->err);
+
+	labels_free(l);
+	return r;
+}
+
+static int call_mps_offer(struct all *a)
+{
+	struct offer *o = NULL;
+	int r = offer_new(&o, a->inv, a->mps, &a->err);
+
+	offer_free(o);
+	return r;
+}
+
+/* A GPU with too many replicas, two that are shared by both kinds, two by MPS. */
+static void make_mps(struct all *a)
+{
+	a->mps = fixture_config();
+	MPS(a->mps).fail_requests_greater_than_one = false;
+	fixture_share_by(a->mps, SHARING_MPS, "nvidia.com/gpu", NULL, 2,
+		(const char *const[]){ "0", "1", NULL });
+	fixture_share_by(a->mps, SHARING_MPS, "nvidia.com/gpu", NULL, 49,
+		(const char *const[]){ "2", NULL });
+	fixture_share(a->mps, "nvidia.com/gpu", NULL, 2,
+		(const char *const[]){ "1", "3", NULL });
+	a->inv->gpus[2].cc_major = 8;
+	(void)snprintf(a->inv->driver_version, sizeof(a->inv->driver_version), "580.1");
+	a->mps_offer = fixture_offer(a->inv, a->mps);
+}
+
 static void core__survives_every_failing_allocation(void **state)
 {
 	static int (*const calls[])(struct all *) = { call_inventory, call_config, call_env,
 		call_labels, call_offer, call_slices, call_slices_labels, call_greedy,
 		call_aligned, call_allocate, call_observe, call_mig_offer, call_mig_prefer,
-		call_mig_allocate, call_mig_observe };
+		call_mig_allocate, call_mig_observe, call_mps, call_mps_offer,
+		call_mps_labels };
 	static const char *const list[] = { "GPU-0", "GPU-1", "GPU-9", NULL };
 	struct all a = { .inv = fixture_inventory(5), .inv2 = fixture_inventory(3) };
 
@@ -325,6 +378,7 @@ static void core__survives_every_failing_allocation(void **state)
 	make_models(&a);
 	make_sizes(&a);
 	make_migs(&a);
+	make_mps(&a);
 	a.offer = fixture_offer(a.inv, a.config);
 	health_policy_default(&a.policy);
 	assert_true(node_observe(&a.node, &a.policy, a.inv, NULL, 0, &a.err) > 0);
@@ -363,6 +417,8 @@ static void core__survives_every_failing_allocation(void **state)
 	inventory_free(a.cut2);
 	offer_free(a.mig_offer);
 	config_free(a.mig);
+	offer_free(a.mps_offer);
+	config_free(a.mps);
 }
 
 int main(void)

@@ -255,12 +255,12 @@ static void labels__of_partly_shared_gpus_tell_the_most(void **state)
 
 /* What the offer has of the resources whose original name is @name. */
 static void offered(const struct offer *o, const struct inventory *inv, const struct config *c,
-	const char *name, uint32_t *replicas, bool *kept_name)
+	const char *name, uint32_t *replicas, bool *kept_name, bool *mps)
 {
 	uint32_t n[GPU_NODE_MAX];
 
 	*replicas = 1;
-	*kept_name = false;
+	*kept_name = *mps = false;
 	for (uint32_t r = 0; r < o->n; r++) {
 		const struct resource *res = &o->resources[r];
 
@@ -274,6 +274,8 @@ static void offered(const struct offer *o, const struct inventory *inv, const st
 			n[g]++;
 			*replicas = n[g] > *replicas ? n[g] : *replicas;
 			*kept_name = *kept_name || strcmp(res->name, name) == 0;
+			*mps = *mps ||
+			       resource_share(res, &res->devices[d])->strategy == SHARING_MPS;
 		}
 	}
 }
@@ -286,7 +288,9 @@ static void random_share(struct config *c, uint64_t *seed)
 	const char *list[3] = { refs[fixture_random(seed) % ARRAY_LEN(refs)],
 		refs[fixture_random(seed) % ARRAY_LEN(refs)], NULL };
 	uint32_t kind = fixture_random(seed) % 3;
-	struct replicated *e = fixture_share(c, names[fixture_random(seed) % 3],
+	struct replicated *e = fixture_share_by(c,
+		fixture_random(seed) % 3 ? SHARING_TIME_SLICING : SHARING_MPS,
+		names[fixture_random(seed) % 3],
 		fixture_random(seed) % 3 ? NULL : "nvidia.com/renamed",
 		2 + fixture_random(seed) % 5, kind == 0 ? list : NULL);
 
@@ -300,7 +304,7 @@ static void labels__agree_with_the_offer(void **state)
 {
 	static const char *const names[] = { "gpu", "a", "b" };
 	uint64_t seed = 7;
-	unsigned n_shared = 0;
+	unsigned n_shared = 0, n_mps = 0;
 
 	(void)state;
 	for (int round = 0; round < 3000; round++) {
@@ -329,10 +333,10 @@ static void labels__agree_with_the_offer(void **state)
 			char key[64], number[16];
 			const char *found, *product;
 			uint32_t replicas;
-			bool kept;
+			bool kept, mps;
 
 			(void)snprintf(key, sizeof(key), "nvidia.com/%s", names[i]);
-			offered(o, inv, c, key, &replicas, &kept);
+			offered(o, inv, c, key, &replicas, &kept, &mps);
 			(void)snprintf(key, sizeof(key), "nvidia.com/%s.replicas", names[i]);
 			found = labels_get(l, key);
 			/* nvidia.com/gpu may speak for GPUs of another name; a test above. */
@@ -343,14 +347,20 @@ static void labels__agree_with_the_offer(void **state)
 			(void)snprintf(key, sizeof(key), "nvidia.com/%s.product", names[i]);
 			product = labels_get(l, key);
 			assert_int_equal(strstr(product, "-SHARED") != NULL, kept);
+			(void)snprintf(key, sizeof(key), "nvidia.com/%s.sharing-strategy",
+				names[i]);
+			assert_string_equal(labels_get(l, key), mps            ? "mps"
+								: replicas > 1 ? "time-slicing"
+									       : "none");
 			n_shared += replicas > 1;
+			n_mps += mps;
 		}
 		labels_free(l);
 		offer_free(o);
 		config_free(c);
 		inventory_free(inv);
 	}
-	assert_true(n_shared > 500);
+	assert_true(n_shared > 500 && n_mps > 200);
 }
 
 int main(void)

@@ -257,6 +257,8 @@ static void mps_grant__of_one_node_with_all_kinds(void **state)
 		"resource \"nvidia.com/gpu\": a process can have one MPS daemon only, and 'GPU-0' "
 		"and 'GPU-1' have not the same");
 	assert_int_equal(f.err.code, ERR_INVALID);
+	assert_error(refused(&f, GPU, IDS("GPU-1::0", "GPU-2::0")), &f.err,
+		"'GPU-1' and 'GPU-2' have not the same");
 	teardown(&f);
 }
 
@@ -470,6 +472,87 @@ static void mps_plan_new__joins_no_slices(void **state)
 	teardown(&f);
 }
 
+static void random_config(struct fixture *f, uint64_t *seed)
+{
+	static const char *const refs[] = { "0", "1", "GPU-2", "3" };
+
+	MPS(f->c).fail_requests_greater_than_one = fixture_random(seed) % 2;
+	for (uint32_t n = fixture_random(seed) % 4; n; n--) {
+		struct replicated *e = fixture_share_by(f->c,
+			fixture_random(seed) % 4 ? SHARING_MPS : SHARING_TIME_SLICING, GPU,
+			fixture_random(seed) % 2 ? NULL : "nvidia.com/b",
+			2 + fixture_random(seed) % 30,
+			fixture_random(seed) % 3 ? LIST(refs[fixture_random(seed) % 4],
+							   refs[fixture_random(seed) % 4])
+						 : NULL);
+
+		e->isolation.compute = (enum isolation_compute)(fixture_random(seed) % 3);
+		e->isolation.memory = fixture_random(seed) % 2 ? ISOLATION_MEMORY_EQUAL
+							       : ISOLATION_MEMORY_NONE;
+	}
+	if (fixture_random(seed) % 2) {
+		struct slice_set *s =
+			fixture_cut(f->c, GPU, LIST(refs[fixture_random(seed) % 4]));
+
+		s->mps = fixture_random(seed) % 4 > 0;
+		for (uint32_t n = 1 + fixture_random(seed) % 2; n; n--)
+			fixture_profile(s, n == 1 ? "nvidia.com/x" : "nvidia.com/y",
+				1 + fixture_random(seed) % 9, fixture_random(seed) % 3 * 1024)
+				->weight = 1 + fixture_random(seed) % 99;
+	}
+}
+
+/* The device is of one daemon if MPS shares it and it can be had; nobody is told more than that one gives. */
+static unsigned check_device(struct fixture *f, const struct resource *r,
+	const struct offer_device *d, uint32_t n_daemons)
+{
+	const char *const id = d->id;
+	unsigned long long mib = 0;
+	struct mps_grant g;
+	int ret = mps_grant_make(&g, f->plan, r, f->inv, &id, 1, &f->err);
+
+	assert_int_equal(ret, mps_shares(r, d) && d->why ? -1 : 0);
+	if (ret < 0 || !g.daemon)
+		return 0;
+	assert_int_equal(n_daemons, 1);
+	assert_in_range(g.percent, 1, g.daemon->percent);
+	(void)sscanf(g.memory, "0=%lluM", &mib);
+	for (uint32_t m = 0; m < g.daemon->n; m++)
+		if (g.daemon->devices[m].gpu == d->gpu && g.daemon->devices[m].limit_mib)
+			assert_in_range(mib, 1, g.daemon->devices[m].limit_mib);
+	return 1;
+}
+
+static void mps_plan_new__holds_its_invariants(void **state)
+{
+	uint64_t seed = 5;
+	unsigned n_grants = 0, n_sets = 0;
+
+	(void)state;
+	for (int round = 0; round < 2000; round++) {
+		struct fixture f;
+		uint32_t seen[4] = { 0 };
+
+		setup(&f, 4, 40);
+		random_config(&f, &seed);
+		plan(&f);
+		for (uint32_t i = 0; i < f.plan->n; i++) {
+			n_sets += f.plan->daemons[i].n > 1;
+			for (uint32_t k = 0; k < f.plan->daemons[i].n; k++)
+				seen[f.plan->daemons[i].devices[k].gpu]++;
+		}
+		for (uint32_t i = 0; i < f.offer->n; i++) {
+			const struct resource *r = &f.offer->resources[i];
+
+			for (uint32_t k = 0; k < r->n_devices; k++)
+				n_grants += check_device(&f, r, &r->devices[k],
+					seen[r->devices[k].gpu]);
+		}
+		teardown(&f);
+	}
+	assert_true(n_grants > 10000 && n_sets > 100);
+}
+
 static void mps_plan_equal__sees_what_counts(void **state)
 {
 	struct fixture f, g;
@@ -525,6 +608,7 @@ int main(void)
 		cmocka_unit_test(mps_grant__of_isolated_replicas),
 		cmocka_unit_test(mps_grant__of_slices),
 		cmocka_unit_test(mps_plan_new__joins_no_slices),
+		cmocka_unit_test(mps_plan_new__holds_its_invariants),
 		cmocka_unit_test(mps_plan_equal__sees_what_counts),
 	};
 

@@ -257,6 +257,92 @@ static void offer_new__contains_what_cannot_be_offered(void **state)
 		inv->gpus[1].index = 0; fixture_share(c, GPU, NULL, 2, LIST("0")));
 }
 
+/* On each device MPS goes first, whatever stands first in the file. */
+static void offer_new__time_slices_what_mps_leaves(void **state)
+{
+	(void)state;
+	CASE(3, "gpu=0::0 0::1 1::0 1::1 1::2 1::3 2", NULL,
+		fixture_share(c, GPU, NULL, 4, LIST("1"));
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, LIST("0")));
+	CASE(3, "gpu=0::0 0::1 1::0 1::1 1::2 1::3 2::0 2::1 2::2 2::3",
+		"sharing of 'nvidia.com/gpu' (line 9): GPU 0 is shared by sharing.mps, and not "
+		"time-sliced too",
+		fixture_share(c, GPU, NULL, 4, NULL)->pos.line = 9;
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, LIST("GPU-0")));
+	/* the greater number does not count here, nor another name */
+	CASE(3, "gpu=2::0 2::1 2::2; mps=0::0 0::1 1::0 1::1",
+		"sharing of 'nvidia.com/gpu': GPU 0 and 1 more are shared by sharing.mps, and not "
+		"time-sliced too",
+		fixture_share(c, GPU, NULL, 3, NULL);
+		fixture_share_by(c, SHARING_MPS, GPU, "nvidia.com/mps", 2, LIST("0", "1")));
+	/* a count is of those that are left */
+	CASE(4, "gpu=0::0 0::1 1::0 1::1 1::2 2::0 2::1 2::2 3", NULL,
+		struct replicated *e = fixture_share(c, GPU, NULL, 3, NULL);
+		e->devices = DEVICES_COUNT; e->count = 2;
+		e = fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, NULL);
+		e->devices = DEVICES_COUNT; e->count = 1);
+	CASE(2, "gpu=0::0 0::1 1::0 1::1 1::2",
+		"sharing of 'nvidia.com/gpu': requested 2 devices to be replicated, but only 1 "
+		"devices available",
+		struct replicated *e = fixture_share(c, GPU, NULL, 3, NULL);
+		e->devices = DEVICES_COUNT; e->count = 2;
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, LIST("0")));
+	/* of what the reader of the config has warned there is no note */
+	CASE(1, "gpu=0::0 0::1", NULL, fixture_share(c, GPU, NULL, 4, NULL);
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, NULL));
+	CASE(1, "gpu=0::0 0::1", NULL, fixture_share(c, GPU, NULL, 4, LIST("0"));
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, NULL));
+	CASE(1, "gpu=0::0 0::1", NULL,
+		struct replicated *e = fixture_share(c, GPU, NULL, 4, NULL);
+		e->devices = DEVICES_COUNT; e->count = 1;
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, NULL));
+	/* two entries of MPS are as two others */
+	CASE(1, "gpu=0::0 0::1 0::2", NULL,
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 3, NULL);
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, NULL));
+	/* what is cut stays cut */
+	CASE(1, "gpu.a=0::gpu.a::0",
+		"sharing of 'nvidia.com/gpu': GPU 0 is cut into slices, and is left so",
+		fixture_profile(fixture_cut(c, GPU, NULL), "nvidia.com/gpu.a", 1, 0);
+		fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, LIST("0")));
+}
+
+/* One resource of three kinds of devices: each says for itself how it is shared. */
+static void offer_new__tells_the_kind_of_each_device(void **state)
+{
+	struct inventory *inv = fixture_inventory(3);
+	struct config *c = fixture_config();
+	const struct offer_share *s;
+	struct resource *r;
+	struct offer *o;
+
+	(void)state;
+	fixture_share(c, GPU, NULL, 4, LIST("0"));
+	fixture_share_by(c, SHARING_MPS, GPU, NULL, 2, LIST("1"));
+	o = fixture_offer(inv, c);
+	r = &o->resources[0];
+	assert_int_equal(r->strategy, SHARING_MPS);
+	assert_int_equal(r->replicas, 4);
+	s = resource_share(r, resource_find(r, "GPU-0::3"));
+	assert_int_equal(s->strategy, SHARING_TIME_SLICING);
+	assert_false(s->fail_requests_greater_than_one);
+	assert_int_equal(s->replicas, 4);
+	s = resource_share(r, resource_find(r, "GPU-1::1"));
+	assert_int_equal(s->strategy, SHARING_MPS);
+	assert_true(s->fail_requests_greater_than_one);
+	assert_int_equal(s->replicas, 2);
+	assert_null(resource_share(r, resource_find(r, "GPU-2")));
+	offer_free(o);
+	/* the same the other way round */
+	c->sharing.entries[0].list.v[0][0] = '0';
+	c->sharing.entries[1].list.v[0][0] = '1';
+	o = fixture_offer(inv, c);
+	assert_int_equal(o->resources[0].strategy, SHARING_MPS);
+	offer_free(o);
+	config_free(c);
+	inventory_free(inv);
+}
+
 static void offer_new__describes_each_resource(void **state)
 {
 	struct inventory *inv = fixture_inventory(3);
@@ -349,6 +435,12 @@ static void offer_new__warns_of_those_that_take_no_turns(void **state)
 	assert_non_null(
 		strstr(o->warnings.v[0], "who has nvidia.com/a takes no turns on GPU 1"));
 	o = offer_free(o);
+	/* Under MPS nobody takes turns. */
+	fixture_strategy(c, SHARING_MPS);
+	o = fixture_offer(inv, c);
+	assert_int_equal(o->warnings.n, 0);
+	o = offer_free(o);
+	fixture_strategy(c, SHARING_TIME_SLICING);
 	/* Both, or on other GPUs. */
 	c->sharing.entries[0].isolation.compute = ISOLATION_COMPUTE_FAIR;
 	o = fixture_offer(inv, c);
@@ -433,6 +525,22 @@ static void resource_equal__sees_each_difference(void **state)
 	inventory_free(inv);
 }
 
+/* By how many kinds of sharing a GPU is offered. */
+static unsigned n_kinds(const struct offer *o, uint32_t gpu)
+{
+	unsigned kinds = 0;
+
+	for (uint32_t i = 0; i < o->n; i++)
+		for (uint32_t k = 0; k < o->resources[i].n_devices; k++) {
+			const struct offer_device *d = &o->resources[i].devices[k];
+			const struct offer_share *s = resource_share(&o->resources[i], d);
+
+			if (d->gpu == gpu && s)
+				kinds |= 1U << s->strategy;
+		}
+	return (unsigned)__builtin_popcount(kinds);
+}
+
 /* The device list that the kubelet gets must be the same for the same node, always. */
 static void offer_new__holds_its_invariants(void **state)
 {
@@ -451,7 +559,8 @@ static void offer_new__holds_its_invariants(void **state)
 			fixture_pattern(c, "Tesla*", names[fixture_random(&seed) % 3]);
 		SLICING(c).rename_by_default = fixture_random(&seed) % 2;
 		for (uint32_t k = 0; k < entries; k++) {
-			struct replicated *e = fixture_share(c,
+			struct replicated *e = fixture_share_by(c,
+				fixture_random(&seed) % 2 ? SHARING_MPS : SHARING_TIME_SLICING,
 				names[fixture_random(&seed) % 3],
 				fixture_random(&seed) % 2 ? NULL
 							  : names[fixture_random(&seed) % 3],
@@ -486,6 +595,7 @@ static void offer_new__holds_its_invariants(void **state)
 				}
 			}
 			assert_true(whole == 1 ? shared == 0 : whole == 0 && shared > 0);
+			assert_int_equal(n_kinds(o, g), whole ? 0 : 1);
 			plain += whole;
 			covered++;
 		}
@@ -509,6 +619,8 @@ int main(void)
 		cmocka_unit_test(offer_new__applies_several_entries),
 		cmocka_unit_test(offer_new__honours_patterns),
 		cmocka_unit_test(offer_new__contains_what_cannot_be_offered),
+		cmocka_unit_test(offer_new__time_slices_what_mps_leaves),
+		cmocka_unit_test(offer_new__tells_the_kind_of_each_device),
 		cmocka_unit_test(offer_new__describes_each_resource),
 		cmocka_unit_test(offer_new__has_limits),
 		cmocka_unit_test(offer_new__warns_of_those_that_take_no_turns),

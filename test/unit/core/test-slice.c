@@ -212,6 +212,61 @@ static void slice_plan__divides_mig_devices(void **state)
 	node_end(&n);
 }
 
+/* Under MPS nobody takes turns; what isolates nothing has no slice there either. */
+static void slice_plan__of_mps(void **state)
+{
+	static const struct {
+		struct isolation isolation;
+		bool wanted;
+		enum slice_compute sliced, mps;
+		enum slice_class class_;
+		uint32_t weight, cap;
+	} rows[] = {
+		{ { .present = true }, false, SLICE_COMPUTE_NONE, SLICE_COMPUTE_NONE,
+			SLICE_CLASS_BATCH, 2, 0 },
+		{ { .memory = EQUAL }, true, SLICE_COMPUTE_NONE, SLICE_COMPUTE_MPS,
+			SLICE_CLASS_BATCH, 2, 0 },
+		{ { .compute = ISOLATION_COMPUTE_FAIR, .class_ = SLICE_CLASS_LATENCY }, true,
+			SLICE_COMPUTE_TURNS, SLICE_COMPUTE_MPS, SLICE_CLASS_LATENCY, 2, 0 },
+		{ { .compute = ISOLATION_COMPUTE_CAPPED }, true, SLICE_COMPUTE_TURNS,
+			SLICE_COMPUTE_MPS, SLICE_CLASS_BATCH, 2, 500000 },
+	};
+	static const char *const ids[] = { "GPU-0::0", "GPU-0::1" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct node n = node_of(NONE, 0);
+		struct error err = ERROR_INIT;
+		struct slice_plan sliced, mps;
+
+		n.config->sharing.entries[0].isolation = rows[i].isolation;
+		n.offer = offer_free(n.offer);
+		n.offer = fixture_offer(n.inv, n.config);
+		assert_ok(slice_plan_make(&sliced, n.offer->resources, n.inv, ids, 2, &err),
+			&err);
+		fixture_strategy(n.config, SHARING_MPS);
+		n.offer = offer_free(n.offer);
+		n.offer = fixture_offer(n.inv, n.config);
+		assert_ok(slice_plan_make(&mps, n.offer->resources, n.inv, ids, 2, &err), &err);
+		assert_int_equal(sliced.compute, rows[i].sliced);
+		assert_int_equal(mps.compute, rows[i].mps);
+		assert_int_equal(mps.wanted, rows[i].wanted);
+		assert_int_equal(mps.class_, rows[i].class_);
+		if (rows[i].wanted) {
+			assert_int_equal(mps.n, 1);
+			assert_int_equal(mps.gpus[0].weight, rows[i].weight);
+			assert_int_equal(mps.gpus[0].cap, rows[i].cap);
+			assert_true(mps.gpus[0].memory == sliced.gpus[0].memory);
+			assert_int_equal(slice_plan_equal(&mps, &sliced), false);
+		}
+		slice_plan_open(&mps);
+		assert_int_equal(mps.compute, SLICE_COMPUTE_NONE);
+		offer_free(n.offer);
+		config_free(n.config);
+		inventory_free(n.inv);
+	}
+}
+
 static void offer__notes_limits_that_do_not_fit(void **state)
 {
 	static const struct {
@@ -275,6 +330,7 @@ int main(void)
 		cmocka_unit_test(slice_plan__needs_to_know_the_memory),
 		cmocka_unit_test(slice_plan__follows_the_entry_of_each_gpu),
 		cmocka_unit_test(slice_plan__divides_mig_devices),
+		cmocka_unit_test(slice_plan__of_mps),
 		cmocka_unit_test(offer__notes_limits_that_do_not_fit),
 		cmocka_unit_test(offer__adds_up_limits_over_resources),
 	};

@@ -5,64 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/slice.h"
-
-#define PERCENT_ALL 100
-
-uint32_t mps_replicas_max(uint32_t cc_major, uint32_t cc_minor)
-{
-	return cc_major > 7 || (cc_major == 7 && cc_minor >= 5) ? 48 : 16;
-}
-
-bool mps_shares(const struct resource *r, const struct offer_device *d)
-{
-	const struct offer_share *s = resource_share(r, d);
-
-	return s && s->strategy == SHARING_MPS;
-}
-
-/* --- what one container has of one device --- */
-
-/* Of @k replicas, or slices. */
-static uint32_t percent_of(const struct offer_share *s, uint32_t k)
-{
-	uint64_t weight = (uint64_t)s->weight * k, percent = 0;
-	uint64_t all = s->weights > weight ? s->weights : weight;
-
-	switch (s->isolation.compute) {
-	case ISOLATION_COMPUTE_NONE:
-		percent = (uint64_t)PERCENT_ALL / (s->replicas ? s->replicas : 1) * k;
-		break;
-	case ISOLATION_COMPUTE_FAIR:
-		percent = 2 * PERCENT_ALL * weight / (all ? all : 1);
-		break;
-	case ISOLATION_COMPUTE_CAPPED:
-		percent = PERCENT_ALL * weight / (all ? all : 1);
-		break;
-	}
-	return percent < 1 ? 1 : percent > PERCENT_ALL ? PERCENT_ALL : (uint32_t)percent;
-}
-
-static uint64_t total_of(const struct inventory *inv, uint32_t gpu, uint32_t mig)
-{
-	return mig == OFFER_WHOLE ? inv->gpus[gpu].memory_total_bytes
-				  : inv->mig[mig].memory_mib << 20;
-}
-
-/* MiB; 0: no limit. */
-static uint64_t memory_of(const struct resource *r, const struct offer_device *d,
-	const struct offer_share *s, const struct inventory *inv, uint32_t k)
-{
-	uint64_t limit;
-
-	if (s->isolation.memory == ISOLATION_MEMORY_NONE && r->strategy != SHARING_SLICES)
-		return total_of(inv, d->gpu, d->mig) / (s->replicas ? s->replicas : 1) / 1024 /
-		       1024 * k;
-	limit = slice_limit(&s->isolation, s->replicas, slice_usable(inv, d->gpu, d->mig), k);
-	return limit == SLICE_UNLIMITED ? 0 : limit >> 20;
-}
-
-/* --- the plan --- */
+#include "core/mps/internal.h"
 
 /* A device that is shared by MPS, and what the most is that a container may have of it. */
 struct node {
@@ -120,6 +63,7 @@ static int add_resource(struct work *w, const struct resource *r, struct error *
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct offer_device *d = &r->devices[i];
 		const struct offer_share *s = resource_share(r, d);
+		uint64_t limit;
 		uint32_t most;
 		struct node *n;
 
@@ -129,11 +73,12 @@ static int add_resource(struct work *w, const struct resource *r, struct error *
 		if (!n)
 			return -1;
 		most = s->fail_requests_greater_than_one ? 1 : s->replicas;
-		if (percent_of(s, most) > n->percent)
-			n->percent = percent_of(s, most);
-		if (memory_of(r, d, s, w->inv, most) > n->limit_mib)
-			n->limit_mib = memory_of(r, d, s, w->inv, most);
-		n->unlimited = n->unlimited || memory_of(r, d, s, w->inv, most) == 0;
+		if (mps_percent(s, most) > n->percent)
+			n->percent = mps_percent(s, most);
+		limit = mps_limit_mib(r, d, w->inv, most);
+		if (limit > n->limit_mib)
+			n->limit_mib = limit;
+		n->unlimited = n->unlimited || limit == 0;
 		n->exclusive = n->exclusive && w->config->sharing.mps_exclusive &&
 			       r->strategy != SHARING_SLICES;
 		if (r->strategy == SHARING_SLICES || s->fail_requests_greater_than_one ||
@@ -153,11 +98,6 @@ static int node_cmp(const void *a, const void *b)
 	if (x->gpu != y->gpu)
 		return x->gpu < y->gpu ? -1 : 1;
 	return (x->mig > y->mig) - (x->mig < y->mig);
-}
-
-static const char *uuid_of(const struct inventory *inv, uint32_t gpu, uint32_t mig)
-{
-	return mig == OFFER_WHOLE ? inv->gpus[gpu].uuid : inv->mig[mig].uuid;
 }
 
 /* FNV-1a of all UUIDs with their ends; 48 bits of it. The UUIDs are the node's own, nobody chooses them. */
@@ -208,7 +148,7 @@ static int make_daemon(struct mps_daemon *d, const struct work *w, uint32_t set,
 			.limit_mib = n->unlimited ? 0 : n->limit_mib,
 			.lost = fault == GPU_FAULT_LOST || fault == GPU_FAULT_GONE };
 		(void)snprintf(to->uuid, sizeof(to->uuid), "%s",
-			uuid_of(w->inv, n->gpu, n->mig));
+			mps_uuid(w->inv, n->gpu, n->mig));
 		if (n->percent > d->percent)
 			d->percent = n->percent;
 		d->exclusive = d->exclusive && n->exclusive;
@@ -307,126 +247,4 @@ bool mps_plan_equal(const struct mps_plan *a, const struct mps_plan *b)
 		if (!daemon_equal(&a->daemons[i], &b->daemons[i]))
 			return false;
 	return true;
-}
-
-/* --- what a container is told --- */
-
-/* A physical device of the request. */
-struct part {
-	const struct offer_device *device; /* the first of its ids */
-	uint32_t count;
-};
-
-static int part_cmp(const void *a, const void *b)
-{
-	const struct offer_device *x = ((const struct part *)a)->device;
-	const struct offer_device *y = ((const struct part *)b)->device;
-
-	if (x->gpu != y->gpu)
-		return x->gpu < y->gpu ? -1 : 1;
-	return (x->mig > y->mig) - (x->mig < y->mig);
-}
-
-static size_t collect(struct part *parts, const struct resource *r, const char *const *ids,
-	size_t n_ids)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < n_ids; i++) {
-		const struct offer_device *d = resource_find(r, ids[i]);
-		size_t at = 0;
-
-		if (!d)
-			continue;
-		while (at < n &&
-			(parts[at].device->gpu != d->gpu || parts[at].device->mig != d->mig))
-			at++;
-		if (at == n)
-			parts[n++] = (struct part){ .device = d };
-		parts[at].count++;
-	}
-	if (n)
-		qsort(parts, n, sizeof(*parts), part_cmp);
-	return n;
-}
-
-/* Its daemon, into @ret, which is that of the parts before. */
-static int one_daemon(const struct mps_daemon **ret, const struct mps_plan *p,
-	const struct resource *r, const struct inventory *inv, const struct part *parts,
-	size_t at, struct error *err)
-{
-	const struct offer_device *d = parts[at].device, *first = parts[0].device;
-	const struct mps_daemon *own = NULL;
-
-	if (mps_shares(r, d)) {
-		own = mps_plan_find(p, d->gpu, d->mig);
-		if (!own)
-			return error_set(err, ERR_UNAVAILABLE,
-				"resource \"%s\": '%s' cannot be had, and has no MPS daemon",
-				r->name, uuid_of(inv, d->gpu, d->mig));
-	}
-	if (at > 0 && own != *ret)
-		return error_set(err, ERR_INVALID,
-			"resource \"%s\": a process can have one MPS daemon only, and '%s' and "
-			"'%s' have not the same",
-			r->name, uuid_of(inv, first->gpu, first->mig),
-			uuid_of(inv, d->gpu, d->mig));
-	*ret = own;
-	return 0;
-}
-
-static int put_memory(struct mps_grant *g, size_t place, uint64_t mib, const struct resource *r,
-	struct error *err)
-{
-	size_t len = strlen(g->memory), room = sizeof(g->memory) - len;
-	int n;
-
-	if (!mib)
-		return 0;
-	n = snprintf(g->memory + len, room, "%s%zu=%" PRIu64 "M", len ? "," : "", place, mib);
-	if (n < 0 || (size_t)n >= room)
-		return error_set(err, ERR_LIMIT,
-			"resource \"%s\": more devices are asked for than MPS can be told the "
-			"memory of",
-			r->name);
-	return 0;
-}
-
-/* Latency if all that isolate compute say so, as in a slice. */
-static void put_priority(struct mps_grant *g, const struct offer_share *s)
-{
-	if (s->isolation.compute == ISOLATION_COMPUTE_NONE)
-		return;
-	if (s->isolation.class_ == SLICE_CLASS_BATCH)
-		g->priority = 1;
-	else if (g->priority == MPS_PRIORITY_UNSET)
-		g->priority = 0;
-}
-
-int mps_grant_make(struct mps_grant *ret, const struct mps_plan *p, const struct resource *r,
-	const struct inventory *inv, const char *const *ids, size_t n_ids, struct error *err)
-{
-	CLEANUP(freep) struct part *parts = calloc(n_ids + 1, sizeof(*parts));
-	struct mps_grant g = { .priority = MPS_PRIORITY_UNSET };
-	size_t n;
-
-	if (!parts)
-		return error_nomem(err);
-	n = collect(parts, r, ids, n_ids);
-	for (size_t i = 0; i < n; i++)
-		if (one_daemon(&g.daemon, p, r, inv, parts, i, err) < 0)
-			return -1;
-	for (size_t i = 0; g.daemon && i < n; i++) {
-		const struct offer_device *d = parts[i].device;
-		const struct offer_share *s = resource_share(r, d);
-		uint32_t percent = percent_of(s, parts[i].count);
-
-		if (!g.percent || percent < g.percent)
-			g.percent = percent;
-		put_priority(&g, s);
-		if (put_memory(&g, i, memory_of(r, d, s, inv, parts[i].count), r, err) < 0)
-			return -1;
-	}
-	*ret = g;
-	return 0;
 }
