@@ -22,7 +22,8 @@
  *	 "gpus": [{"uuid": "GPU-...",
  *	           "memory": 4294967296,         // bytes; absent: no limit
  *	           "weight": 1, "cap": 250000}], // with "compute"; cap: millionths of the GPU, absent: none
- *	 "compute": "turns",                     // or "mps"; absent: no turns, and weight and cap say nothing
+ *	 "compute": "turns",                     // or "mps": runs under MPS, so its gates are always open; weight,
+ *	                                         // cap and class are only shown. Absent: none of it
  *	 "class": "batch",                       // or "latency"
  *	 "unhooked": "report"}                   // or "stop": processes that use the GPU past the libraries
  */

@@ -41,6 +41,7 @@ SLICE_AT(slice_gpu_page, begun, 152);
 SLICE_AT(slice_gpu_page, done, 160);
 SLICE_AT(slice_gpu_page, packed, 168);
 SLICE_AT(slice_gpu_page, packed_in, 176);
+SLICE_AT(slice_gpu_page, mps, 184);
 SLICE_SIZE(slice_gpu_page, 192);
 
 SLICE_AT(slice_head, op, 0);
@@ -127,6 +128,10 @@ _Static_assert(SLICE_HELLO == 1 && SLICE_WELCOME == 2 && SLICE_WANT == 3 && SLIC
 		       SLICE_VIEW == 5 && SLICE_VIEWED == 6 && SLICE_COMPARE == 7 &&
 		       SLICE_COMPARED == 8 && SLICE_STATE == 9,
 	"numbers of packets");
+_Static_assert(SLICE_TURNS_NONE == 0 && SLICE_TURNS_ON == 1 && SLICE_TURNS_MPS == 2 &&
+		       SLICE_MPS_NOT_SAID == 0 && SLICE_MPS_OUTSIDE == 1 &&
+		       SLICE_MPS_INSIDE == 2,
+	"words of the page");
 _Static_assert(SLICE_OK == 0 && SLICE_NO_ROOM == 1 && SLICE_BAD_VERSION == 2 &&
 		       SLICE_GONE == 3 && SLICE_TOO_MANY == 4 && SLICE_REFUSED == 5,
 	"numbers of answers");

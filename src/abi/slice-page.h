@@ -35,6 +35,16 @@
 #define SLICE_CONTEXT_BYTES (UINT64_C(600) << 20) /* set aside for a first context */
 #define SLICE_GRANULE       (UINT64_C(2) << 20)   /* what the driver maps memory in */
 
+/* What .turns of the page says. A library that knows of no MPS takes that for turns, whose gates never close. */
+#define SLICE_TURNS_NONE 0
+#define SLICE_TURNS_ON   1
+#define SLICE_TURNS_MPS  2
+
+/* What a process says of a GPU: whether the driver runs it there under MPS. */
+#define SLICE_MPS_NOT_SAID 0 /* it has no context there yet, or its library does not look */
+#define SLICE_MPS_OUTSIDE  1
+#define SLICE_MPS_INSIDE   2
+
 struct slice_gpu_page {
 	/* The arbiter writes these; the process reads. */
 	_Alignas(64) uint8_t uuid[SLICE_UUID_BYTES]; /* as in "GPU-..." or "MIG-...", binary */
@@ -57,6 +67,7 @@ struct slice_gpu_page {
 	/* Of .seen: charges for what shares granules in places that only the driver knows. It has as
 	 * many granules for it as .packed bytes need, or more, up to .packed_in. */
 	_Atomic uint64_t packed, packed_in;
+	_Atomic uint32_t mps; /* SLICE_MPS_...; as of its last context there */
 };
 
 struct slice_page {
@@ -64,7 +75,7 @@ struct slice_page {
 	uint32_t bytes; /* SLICE_PAGE_BYTES */
 	uint32_t gpu_count;
 	uint64_t serial; /* of this registration; never 0, never used again by this arbiter */
-	_Atomic uint32_t turns; /* 1: the slice takes turns (abi/turn-page.h); may change */
+	_Atomic uint32_t turns; /* SLICE_TURNS_...; may change. Other than 0: abi/turn-page.h */
 	_Alignas(64) struct slice_gpu_page gpus[SLICE_GPUS_MAX];
 };
 

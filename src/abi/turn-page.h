@@ -8,7 +8,8 @@
  *
  * The gate. Every submission counts .begun, looks at .gate, calls the driver and counts .ended:
  *
- *	OPEN     goes on. .window_ns other than 0: somebody waits for the end of what it has in flight
+ *	OPEN     goes on; always so in a slice under MPS (SLICE_TURNS_MPS), so that its time is counted and
+ *	         nothing is held. .window_ns other than 0: somebody waits for the end of what it has in flight
  *	         (a latency slice, that others wait for), so it watches as closely as when METERED
  *	METERED  goes on while no more than .window_ns of work is in flight, as the process estimates it
  *	         (.tail_ns at the end of the turn, which is .turn_ns after the gate was opened)

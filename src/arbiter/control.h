@@ -29,7 +29,7 @@
  *	      "gone": false,                    // true: its directory is, its processes are not yet
  *	      "error": null,                    // or why the present slice.json is not in force
  *	      "stopped": 0,                     // unhooked processes that were killed
- *	      "compute": "turns",               // null: takes no turns
+ *	      "compute": "turns",               // or "mps": runs under MPS; null: neither, no TIME is counted
  *	      "compute_error": null,            // or why it takes none although it should, or not all
  *	                                        // of its processes do
  *	      "class": "batch",                 // or "latency"
@@ -41,9 +41,9 @@
  *	        "unhooked_used": 0,             // part of "used": processes past the libraries
  *	        "over": false,                  // more is granted than the limit: it was lowered, or the
  *	                                        // driver took more than could be known beforehand
- *	                                        // with turns, or after it had some, also TIME (below) and:
- *	        "weight": 1,
- *	        "cap": null,                    // or millionths of the GPU
+ *	                                        // with turns or MPS, or after it had them, also TIME (below) and:
+ *	        "weight": 1,                    // this and the two that follow: under MPS as slice.json says, and
+ *	        "cap": null,                    // nobody is held by it; or millionths of the GPU
  *	        "turn": true,                   // has the turn now
  *	        "demoted": false,               // of class latency, but beyond its share now
  *	        "stuck": false,                 // has work that did not end in 10 s since its turn ended,
@@ -55,6 +55,8 @@
  *	         "host_pid": 4711, "name": "python3",
  *	         "connected": true,             // false: its connection ended and it has not come back
  *	         "ended": false,                // true: it is gone, but a child of it keeps its memory
+ *	         "mps": null,                   // true: the driver runs it under MPS; false: not, on one of its
+ *	                                        // GPUs at least; null: it has no context yet, or does not say
  *	         "used": 0, "peak": 0,          // sums over its GPUs
  *	         "gpus": [{"uuid": "GPU-...", "used": 0, "granted": 0, "peak": 0,
  *	           "overhead": 0,               // part of "used" that no hook charged

@@ -8,7 +8,7 @@
  *	conn/      connections of processes: conn.c; their first packet: register.c; what they ask for then:
  *	           requests.c; their pages: page.c; how many there are: pages.c
  *	process/   what the kernel says of processes: proc.c; when one is gone: task.c; those that were there
- *	           before this arbiter: restore.c; those past the libraries: unhooked.c
+ *	           before this arbiter: restore.c; those past the libraries: unhooked.c; those outside MPS: mps.c
  *	control/   the agent's socket: control.c; its status: status.c; when NVML is asked, and what the figures
  *	           change: readings.c
  *	turns/     turns on the GPUs, and what they cost; turn.h there is the map
@@ -129,6 +129,7 @@ struct side {
 	struct conn *conn; /* NULL: it ended */
 	struct slice_page *page;
 	ino_t page_ino; /* of the memfd */
+	bool outside;   /* of MPS, and the log said so */
 };
 
 struct conn {
@@ -218,6 +219,14 @@ struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
  */
 bool restore_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice);
 bool restore_has_page(const struct arbiter *a, uint32_t pid);
+
+/* What the process of this registration says of MPS, all its registrations in the slice together:
+ * SLICE_MPS_OUTSIDE where it is that on any GPU. */
+uint32_t mps_of(const struct book_member *m);
+
+/* Whether it should run under MPS and does not: the log says so, once for each process. */
+void mps_look(struct slice *s, struct book_member *m);
+void mps_look_at_process(const struct conn *c); /* all its registrations in the slice */
 
 /* Notices processes that executed another program. */
 void restore_look_for_exec(struct arbiter *a);

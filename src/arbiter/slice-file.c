@@ -210,10 +210,12 @@ static int read_choice(const struct reader *r, const json_t *top, const char *ke
 static int read_compute(const struct reader *r, struct slice_def *d, const json_t *top)
 {
 	const json_t *j = json_object_get(top, "compute");
+	const char *word = json_string_value(j);
 
-	if (j && (!json_is_string(j) || strcmp(json_string_value(j), "turns") != 0))
-		return expected(r, "compute", "turns, or no such key", j);
 	d->turns = j != NULL;
+	d->mps = word && !strcmp(word, "mps");
+	if (j && !d->mps && (!word || strcmp(word, "turns") != 0))
+		return expected(r, "compute", "turns or mps, or no such key", j);
 	return read_choice(r, top, "class", "batch", "latency", &d->latency);
 }
 

@@ -16,6 +16,7 @@ enum warn_cause {
 	WARN_NEW_NAMES, /* more unknown names than there is room for */
 	WARN_NO_ROOM_FOR_ROWS,
 	WARN_NO_TURNS, /* work is not held */
+	WARN_NO_MPS,   /* the slice is to be under MPS, this process is not */
 	WARN_CAUSES
 };
 

@@ -72,6 +72,8 @@ uint64_t turns_refilled(const struct turns_part *p, uint64_t now)
 
 static void advance(struct turns_part *p, uint64_t ns)
 {
+	if (p->share.mps)
+		return;
 	ns += p->v_rest;
 	p->v += ns / p->share.weight;
 	p->v_rest = ns % p->share.weight;
@@ -95,6 +97,8 @@ static bool is_kept_by_latency(const struct turns_part *p)
  */
 static bool holds_back(const struct turns_part *p)
 {
+	if (p->share.mps)
+		return false;
 	if (p->n_busy || p->awaited)
 		return true;
 	return p->n_wants && turns_may_begin(p) &&
@@ -128,7 +132,7 @@ void turns_lift(struct turns_part *p)
 	uint64_t credit = TURNS_NS / p->share.weight, v = p->gpu->v;
 
 	for (const struct turns_part *q = p->gpu->parts; q; q = q->next) {
-		if (q != p && q->n_seats && !turns_is_quiet(q))
+		if (q != p && q->n_seats && !q->share.mps && !turns_is_quiet(q))
 			credit = turns_min(credit, TURNS_NS / q->share.weight);
 	}
 	/* Enough for the shortest turn. */
@@ -163,8 +167,10 @@ void turns_set_share(struct turns_part *p, const struct turns_share *share)
 		p->bucket = 0;
 	p->demoted = false;
 	p->share = *share;
-	if (p->share.cap >= TURNS_CAP_ONE)
+	if (p->share.cap >= TURNS_CAP_ONE || p->share.mps)
 		p->share.cap = 0;
+	if (p->share.mps)
+		p->share.latency = p->awaited = p->yielded = false;
 }
 
 /* ---- charges ----------------------------------------------------------------------------------- */

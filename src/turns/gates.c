@@ -18,6 +18,8 @@ static bool is_alone(const struct turns_part *p, uint64_t now)
 
 static enum turns_gate gate_of(const struct turns_part *p, uint64_t now)
 {
+	if (p->share.mps)
+		return TURNS_OPEN;
 	if (turns_is_first(p))
 		return is_alone(p, now) ? TURNS_OPEN : TURNS_METERED;
 	if (p->gpu->stretch.together)

@@ -136,6 +136,12 @@ static inline bool turns_is_first(const struct turns_part *p)
 	return p->share.latency && !p->demoted;
 }
 
+/* Its gates open and close: it is next now and then, and others wait for it. */
+static inline bool turns_has_turns(const struct turns_part *p)
+{
+	return !p->share.mps && !turns_is_first(p);
+}
+
 static inline bool turns_is_quiet(const struct turns_part *p)
 {
 	return !p->n_busy && !p->n_wants;
@@ -146,7 +152,7 @@ static inline bool turns_is_quiet(const struct turns_part *p)
  * p = turns_member(p->sibling)). */
 static inline struct turns_part *turns_member(struct turns_part *p)
 {
-	while (p && (!p->n_seats || p->dormant || turns_is_first(p)))
+	while (p && (!p->n_seats || p->dormant || !turns_has_turns(p)))
 		p = p->sibling;
 	return p;
 }

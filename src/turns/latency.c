@@ -7,7 +7,7 @@ static struct turns_part *least_of_others(struct turns_gpu *g, const struct turn
 	struct turns_part *least = NULL;
 
 	for (struct turns_part *p = g->parts; p; p = p->next) {
-		if (p == but || turns_is_quiet(p))
+		if (p == but || p->share.mps || turns_is_quiet(p))
 			continue;
 		if (!p->n_busy && !turns_may_begin(p))
 			continue; /* waits for its bucket, not for us */

@@ -5,7 +5,7 @@ bool turns_is_ready(const struct turns_part *p)
 {
 	bool wants = false;
 
-	if (!p->n_seats || p->dormant || turns_is_first(p) || p->gpu->holder == p)
+	if (!p->n_seats || p->dormant || !turns_has_turns(p) || p->gpu->holder == p)
 		return false;
 	for (const struct turns_part *q = turns_member(p->slice->parts); q;
 		q = turns_member(q->sibling)) {
@@ -45,7 +45,7 @@ int64_t turns_lead(const struct turns_slice *s)
 /* Shares the GPU with others: also who has lost the turn just now, and says only later that it wants more. */
 static bool contends(const struct turns_part *p)
 {
-	return p->n_seats && !turns_is_first(p) && !turns_is_quiet(p) && turns_may_begin(p);
+	return p->n_seats && turns_has_turns(p) && !turns_is_quiet(p) && turns_may_begin(p);
 }
 
 /* How long a turn is here and now, and the same in virtual time for the largest weight. */

@@ -25,7 +25,8 @@ bool turns_has_demand(const struct turns_part *p, uint64_t at)
 	return !turns_is_quiet(p) || (p->rests_since && at < p->rests_since + LINGER_NS);
 }
 
-/* A cap, class latency and gangs are promised what the hardware's rotation does not keep. */
+/* A cap, class latency and gangs are promised what the hardware's rotation does not keep. And beside MPS it is
+ * not to be known what turns leave idle. */
 static bool may_be(const struct turns *t, const struct turns_gpu *g)
 {
 	unsigned int n = 0;
@@ -33,7 +34,7 @@ static bool may_be(const struct turns *t, const struct turns_gpu *g)
 	for (const struct turns_part *p = g->parts; p; p = p->next) {
 		if (!p->n_seats)
 			continue;
-		if (p->share.cap || p->share.latency ||
+		if (p->share.cap || p->share.latency || p->share.mps ||
 			(!p->dormant && turns_is_gang(p->slice)))
 			return false;
 		n++;

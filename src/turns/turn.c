@@ -225,7 +225,7 @@ static bool goes_back(struct turns *t, struct turns_gpu *g, uint64_t now)
 	struct turns_part *p = g->interrupted;
 
 	g->interrupted = NULL;
-	if (!p || !p->n_seats || turns_is_quiet(p) || turns_is_first(p) || !turns_lasts(p) ||
+	if (!p || !p->n_seats || turns_is_quiet(p) || !turns_has_turns(p) || !turns_lasts(p) ||
 		turns_is_gang(p->slice) || p->slice->urged || !end_of(p, g->left, 0))
 		return false;
 	p->slice->served = ++t->served;
@@ -242,7 +242,7 @@ static void see_contention(struct turns_gpu *g, uint64_t now)
 	unsigned int n = 0;
 
 	for (const struct turns_part *p = g->parts; p; p = p->next)
-		n += !turns_is_quiet(p);
+		n += !turns_is_quiet(p) && !p->share.mps;
 	if (n > 1)
 		g->contended = now;
 	if (g->contended + TURNS_QUIET_NS > now)
@@ -281,7 +281,7 @@ void turns_decide(struct turns *t, struct turns_gpu *g, uint64_t now)
 	wake_for_buckets(g, now);
 	turns_judge(g, now);
 	g->first = turns_first_at_work(g, now);
-	if (g->holder && turns_is_first(g->holder))
+	if (g->holder && !turns_has_turns(g->holder))
 		turns_end(t, g->holder, /* interrupted= */ true, now);
 	if (g->first) {
 		give_way(t, g, now);

@@ -238,15 +238,15 @@ int turns_slice_share(struct turns *t, struct turns_slice *s, unsigned int gpu,
 	const struct turns_share *share, uint64_t now)
 {
 	struct turns_part *p = find_or_make_part(t, s, gpu, now);
-	bool first;
+	bool had;
 
 	if (!p)
 		return -1;
 	turns_accrue(p->gpu, now);
-	first = turns_is_first(p);
+	had = turns_has_turns(p);
 	turns_set_share(p, share);
 	turns_forget_pace(p);
-	if (turns_is_first(p) != first)
+	if (turns_has_turns(p) != had)
 		turns_regroup(t, s, now);
 	touch_slice(t, s);
 	settle(t, now);

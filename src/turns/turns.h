@@ -40,6 +40,15 @@
  * takes turns as all others. So a part of class batch keeps its share whatever a latency part does, which is
  * more than a fixed floor, and is kept waiting for no more than about (TURNS_LEAD_NS + TURNS_NS) at a time.
  *
+ * Under MPS kernels of several processes run side by side, which is what it is good for: turns would take that
+ * away. So parts that say .mps have their gates OPEN at all times, whatever class and cap they say (percentages
+ * of MPS do what a cap does), and are charged like all others. For those that take turns they are not there: they
+ * are not next, not behind, not ahead, not contended with, not together with anybody, lend nothing and borrow
+ * nothing, and their virtual time stands still. Beside them, which is so only while a GPU changes from the one to
+ * the other, a holder of the turn is charged its part of the time, as beside any other that has work. So its v
+ * rises no faster than the clock, and what is said of lag below holds among those that take turns: it begins from
+ * what they are charged. What the GPU gives them is less than its turns then, as much as it gives away.
+ *
  * Capped parts have a bucket that fills by the clock and that charges empty: in any stretch of time a part
  * is charged cap * time + TURNS_BURST_NS at most, and what was in flight when the bucket was empty. When it
  * is empty the part waits until it has TURNS_PORTION_NS: each time it goes on costs a change of contexts.
@@ -131,6 +140,7 @@ struct turns_share {
 	uint32_t weight; /* 1 to TURNS_WEIGHT_MAX */
 	uint32_t cap;    /* of TURNS_CAP_ONE; 0: none, it may have all that others leave */
 	bool latency;
+	bool mps; /* no turns: under MPS all have their gates open. .cap and .latency say nothing */
 };
 
 /*
@@ -172,9 +182,10 @@ struct turns *turns_new(void (*gate)(void *arg, struct turns_seat *seat),
 	uint64_t (*done)(void *arg, const struct turns_seat *seat), void *arg);
 struct turns *turns_free(struct turns *t); /* with all that is in it. NULL */
 
-/* NULL: no memory. Its share of a GPU is { 1, 0, false } until it is set. */
+/* NULL: no memory. Its share of a GPU is { .weight = 1 } until it is set. */
 struct turns_slice *turns_slice_new(struct turns *t, void *user);
-/* Another share of GPU number @gpu, from now on. < 0: no memory, and nothing has changed. */
+/* Another share of GPU number @gpu, from now on: also from turns to MPS and back, with work in flight and
+ * whoever waits at a gate. < 0: no memory, and nothing has changed. */
 int turns_slice_share(struct turns *t, struct turns_slice *s, unsigned int gpu,
 	const struct turns_share *share, uint64_t now);
 /* Its seats have been dropped. */

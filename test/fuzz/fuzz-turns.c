@@ -66,11 +66,16 @@ static void check_gpu(struct world *w, unsigned int gpu)
 	for (unsigned int i = 0; i < SEATS; i++) {
 		const struct turns_seat *s = w->seats[i];
 
-		if (!s || s->part->gpu != g || s->gate == TURNS_CLOSED)
+		if (!s || s->part->gpu != g)
 			continue;
-		check(turns_is_first(s->part) || g->stretch.together ||
+		check(!s->part->share.mps || s->gate == TURNS_OPEN);
+		if (s->gate == TURNS_CLOSED)
+			continue;
+		check(turns_is_first(s->part) || s->part->share.mps || g->stretch.together ||
 			(g->holder == s->part && !g->paused));
 	}
+	for (const struct turns_part *p = g->parts; p; p = p->next)
+		check(!p->share.mps || g->holder != p);
 }
 
 static void check_world(struct world *w)
@@ -102,7 +107,8 @@ static void change_share(struct world *w, unsigned int i, uint8_t number)
 {
 	const struct turns_share share = { .weight = 1 + (uint32_t)(number & 15) * 666,
 		.cap = number & 16 ? (uint32_t)(number | 1) * 4000 : 0,
-		.latency = number & 32 };
+		.latency = number & 32,
+		.mps = (number & 15) == 7 };
 
 	if (!w->slices[i])
 		w->slices[i] = turns_slice_new(w->t, NULL);

@@ -90,9 +90,10 @@ static int attach(struct conn *c, struct book_member *m, struct slice_page *page
 	if (page) {
 		side->page = page;
 		side->page_ino = ino;
-		atomic_store(&page->turns, turn_slice_on(c->slice));
+		atomic_store(&page->turns, turn_slice_compute(c->slice));
 	}
 	c->member = m;
+	mps_look(c->slice, m);
 	return 0;
 }
 

@@ -104,6 +104,9 @@ static void on_compare(struct conn *c, const struct slice_compare *w)
 	const struct slice_compared r = { .head = { .op = SLICE_COMPARED,
 						  .tag = w->head.tag } };
 
+	/* It may have made its first context. */
+	if (c->member)
+		mps_look(c->slice, c->member);
 	readings_soon(c->arbiter);
 	(void)conn_answer(c, &r, sizeof(r), -1);
 }

@@ -88,6 +88,13 @@ static bool connected(const struct book_member *first)
 	return false;
 }
 
+static json_t *mps_json(const struct book_member *m)
+{
+	uint32_t mps = mps_of(m);
+
+	return mps == SLICE_MPS_NOT_SAID ? json_null() : json_boolean(mps == SLICE_MPS_INSIDE);
+}
+
 static json_t *process(const struct slice *s, const struct book_member *m)
 {
 	json_t *gpus = json_array();
@@ -111,11 +118,11 @@ static json_t *process(const struct slice *s, const struct book_member *m)
 		turn_status_process(s, m->task->pid, m->task->start, uuid, one);
 		(void)json_array_append_new(gpus, one);
 	}
-	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:o, s:o, s:o}", "pid",
+	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:o, s:o, s:o, s:o}", "pid",
 		(json_int_t)m->rec->ns_pid, "host_pid", (json_int_t)m->rec->pid, "name",
 		m->rec->name, "connected", (int)connected(m), "ended",
-		(int)(m->task->dead && book_is_kept(m)), "used", number(used), "peak",
-		number(peak), "gpus", gpus);
+		(int)(m->task->dead && book_is_kept(m)), "mps", mps_json(m), "used",
+		number(used), "peak", number(peak), "gpus", gpus);
 }
 
 /* One that takes turns, but has registered no memory. */
@@ -135,9 +142,9 @@ static json_t *process_without(const struct slice *s, const struct turn_conn *tc
 		turn_status_process(s, c->pid, c->start, uuid, one);
 		(void)json_array_append_new(gpus, one);
 	}
-	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:i, s:i, s:o}", "pid",
+	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:n, s:i, s:i, s:o}", "pid",
 		(json_int_t)tc->ns_pid, "host_pid", (json_int_t)c->pid, "name", tc->name,
-		"connected", 1, "ended", 0, "used", 0, "peak", 0, "gpus", gpus);
+		"connected", 1, "ended", 0, "mps", "used", 0, "peak", 0, "gpus", gpus);
 }
 
 static bool has_member(const struct slice *s, const struct conn *c)

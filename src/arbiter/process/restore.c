@@ -43,6 +43,8 @@ static bool adopt_fd(void *arg, int fd)
 	}
 	book_adopt(m, page);
 	turn_tell(m);
+	if (m->slice->user)
+		mps_look(m->slice->user, m);
 	return true;
 }
 
@@ -194,6 +196,8 @@ static bool take_in(struct arbiter *a, struct lost *l, struct book_who *who, int
 	side->page_ino = l->ino;
 	book_adopt(m, l->page);
 	turn_tell(m);
+	if (m->slice->user)
+		mps_look(m->slice->user, m);
 	return true;
 }
 

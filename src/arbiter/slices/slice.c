@@ -132,6 +132,8 @@ static void look_at_file(struct slice *s, const char *path, const struct stat *s
 	slice_def_fini(&s->def);
 	s->def = d;
 	turn_slice_apply(s);
+	for (struct book_member *m = s->book->members; m; m = m->next)
+		mps_look(s, m);
 }
 
 static void look_at_socket(struct slice *s, const char *dir)

@@ -289,6 +289,7 @@ void turn_hello(struct conn *c, const struct slice_hello *h, int fd)
 	const struct slice *s = c->slice;
 	struct refusal r = { .status = SLICE_OK };
 
+	mps_look_at_process(c);
 	if (turn_slice_on(s)) {
 		end_execed(c);
 		if (s->turn->n_conns >= TURN_CONNS_SLICE)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What slice.json says of a slice's share of its GPUs, put in force. */
+/* What slice.json says of a slice's share of its GPUs, put in force: from turns to MPS and back as well. */
 #include "arbiter/turns/turn.h"
 
 #include "base/time.h"
@@ -12,6 +12,13 @@ bool turn_slice_on(const struct slice *s)
 	return s->turn && s->turn->turns;
 }
 
+uint32_t turn_slice_compute(const struct slice *s)
+{
+	if (!turn_slice_on(s))
+		return SLICE_TURNS_NONE;
+	return s->turn->gpus[0].share.mps ? SLICE_TURNS_MPS : SLICE_TURNS_ON;
+}
+
 /* ---- what processes are told ------------------------------------------------------------------ */
 
 void turn_tell(const struct book_member *m)
@@ -19,20 +26,21 @@ void turn_tell(const struct book_member *m)
 	const struct slice *s = m->slice->user;
 
 	if (m->page && s)
-		atomic_store(&m->page->turns, turn_slice_on(s));
+		atomic_store(&m->page->turns, turn_slice_compute(s));
 }
 
-static void tell_all(const struct slice *s, bool on)
+static void tell_all(const struct slice *s, uint32_t compute)
 {
 	for (const struct book_member *m = s->book ? s->book->members : NULL; m; m = m->next) {
 		if (m->page)
-			atomic_store(&m->page->turns, on);
+			atomic_store(&m->page->turns, compute);
 	}
 }
 
 void turn_tell_cap(struct turn_slice *ts, unsigned int gpu)
 {
-	uint32_t cap = ts->gpus[gpu].share.cap;
+	const struct turns_share *share = &ts->gpus[gpu].share;
+	uint32_t cap = share->mps ? 0 : share->cap;
 
 	if (cap && ts->n_conns)
 		cap = cap > ts->n_conns ? cap / ts->n_conns : 1;
@@ -57,7 +65,8 @@ static struct turns_share wanted(const struct slice_def *d, unsigned int gpu)
 {
 	return (struct turns_share){ .weight = d->gpus[gpu].weight,
 		.cap = d->gpus[gpu].cap,
-		.latency = d->latency };
+		.latency = d->latency,
+		.mps = d->mps };
 }
 
 /* @release: its processes are to go on without turns. Else their gates stay as they are. */
@@ -128,7 +137,8 @@ static int start(struct turn *t, struct turn_slice *ts, const struct slice_def *
 		return -1;
 	}
 	turn_settled(t, now);
-	log_info("slice takes turns", LOG_STR("slice", ts->slice->id),
+	log_info(d->mps ? "slice runs under MPS" : "slice takes turns",
+		LOG_STR("slice", ts->slice->id),
 		LOG_STR("class", d->latency ? "latency" : "batch"),
 		LOG_UINT("weight", d->gpus[0].weight), LOG_UINT("cap", d->gpus[0].cap));
 	return 0;
@@ -143,7 +153,7 @@ static void change(struct turn *t, struct turn_slice *ts, const struct slice_def
 		struct turns_share share = wanted(d, i);
 
 		if (share.weight == g->share.weight && share.cap == g->share.cap &&
-			share.latency == g->share.latency)
+			share.latency == g->share.latency && share.mps == g->share.mps)
 			continue;
 		if (turns_slice_share(t->turns, ts->turns, g->number, &share, now) < 0) {
 			(void)error_nomem(&ts->error);
@@ -153,6 +163,7 @@ static void change(struct turn *t, struct turn_slice *ts, const struct slice_def
 		turn_tell_cap(ts, i);
 		log_info("share of a GPU changed", LOG_STR("slice", ts->slice->id),
 			LOG_STR("gpu", d->gpus[i].text),
+			LOG_STR("compute", share.mps ? "mps" : "turns"),
 			LOG_STR("class", share.latency ? "latency" : "batch"),
 			LOG_UINT("weight", share.weight), LOG_UINT("cap", share.cap));
 	}
@@ -171,7 +182,7 @@ static void apply(struct slice *s)
 		if (ts->turns)
 			log_info("slice takes no turns any more", LOG_STR("slice", s->id));
 		/* First, as who sees its connection end looks why. */
-		tell_all(s, false);
+		tell_all(s, SLICE_TURNS_NONE);
 		stop(t, ts, true);
 	}
 	if (ts->turns)
@@ -197,7 +208,7 @@ void turn_slice_apply(struct slice *s)
 	}
 	if (s->turn)
 		apply(s);
-	tell_all(s, turn_slice_on(s));
+	tell_all(s, turn_slice_compute(s));
 }
 
 void turn_slices_retry(struct arbiter *a)

@@ -56,6 +56,18 @@ void turn_status_begin(struct arbiter *a)
 	}
 }
 
+static json_t *compute_json(const struct slice *s)
+{
+	switch (turn_slice_compute(s)) {
+	case SLICE_TURNS_ON:
+		return json_string("turns");
+	case SLICE_TURNS_MPS:
+		return json_string("mps");
+	default:
+		return json_null();
+	}
+}
+
 void turn_status_slice(struct slice *s, json_t *slice)
 {
 	const struct turn_slice *on = turn_slice_on(s) ? s->turn : NULL;
@@ -69,7 +81,7 @@ void turn_status_slice(struct slice *s, json_t *slice)
 	/* Its file may be gone. */
 	if (on)
 		latency = on->gpus[0].share.latency;
-	(void)json_object_set_new(slice, "compute", on ? json_string("turns") : json_null());
+	(void)json_object_set_new(slice, "compute", compute_json(s));
 	(void)json_object_set_new(slice, "compute_error",
 		error ? json_string(error) : json_null());
 	(void)json_object_set_new(slice, "class", json_string(latency ? "latency" : "batch"));

@@ -5,7 +5,8 @@
  * Turns on the GPUs: what turns/turns.h decides, for real processes and pages.
  *
  *	serve.c     start, stop; GPUs; time; the events that hand-overs hang on
- *	slice.c     what slice.json says of a slice's share, put in force
+ *	slice.c     what slice.json says of a slice's share, put in force. One under MPS is as one with turns, but
+ *	            that turns/turns.h opens its gates for good
  *	register.c  a process comes for turns (abi/slice-wire.h): for a new page, or with the one that it has
  *	conn.c      its connection from then on: states, end
  *	page.c      the page (abi/turn-page.h); gate.c: the gates in it
@@ -162,10 +163,11 @@ void turn_slices_retry(struct arbiter *a); /* those that have an error */
 /* Gates of connections that there are stay as they are. */
 void turn_slice_free(struct slice *s);
 bool turn_slice_on(const struct slice *s);
-/* What each of its processes holds itself to without an arbiter: its part of the cap. */
+uint32_t turn_slice_compute(const struct slice *s); /* SLICE_TURNS_... that is in force */
+/* What each of its processes holds itself to without an arbiter: its part of the cap. None under MPS. */
 void turn_tell_cap(struct turn_slice *ts, unsigned int gpu);
 
-/* Whether the slice has turns, into the page of one of its processes. */
+/* What compute the slice has, into the page of one of its processes. */
 void turn_tell(const struct book_member *m);
 
 /* ---- register.c ------------------------------------------------------------------------------- */

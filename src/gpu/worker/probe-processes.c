@@ -49,6 +49,8 @@ void probe_processes(struct probe *p, uint32_t gpu, nvmlDevice_t device,
 	ret->n = 0;
 	ret->code = 0;
 	ret->call = 0;
+	/* Under MPS each client is in the list of compute processes by its own PID, with its own bytes, and the server
+	 * with its own; the list of MPS has the clients once more (driver 580, H100). */
 	r = PROBE_CALL(p, gpu, nvmlDeviceGetComputeRunningProcesses_v3, device, &n, ret->raw);
 	take(ret, NVML_CALL_nvmlDeviceGetComputeRunningProcesses_v3, r, n);
 	n = PROBE_PROCESSES_MAX;

@@ -19,6 +19,7 @@
 #include "runtime/cuda/device.h"
 #include "runtime/cuda/green.h"
 #include "runtime/cuda/memory/lump.h"
+#include "runtime/cuda/mps.h"
 #include "runtime/ledger.h"
 #include "runtime/rows.h"
 #include "runtime/sys.h"
@@ -307,6 +308,9 @@ static CUresult retain(CUcontext *context, CUdevice device)
 	r = REAL(cuDevicePrimaryCtxRetain)(context, device);
 	if (!r && context)
 		atomic_store(&p->context, (uintptr_t)*context);
+	/* Before the arbiter is asked to look. It is a new one for who is charged. */
+	if (!r)
+		mps_look(device, gpu, c.gpu != LEDGER_NONE);
 	primary_end(p, &c, gpu, device, r);
 	mark(context, gpu, r);
 	return r;
@@ -355,13 +359,15 @@ static CUresult create_begin(struct charge *c, CUdevice device)
 	return charge_context(c, gpu);
 }
 
-static CUresult create_end(struct charge *c, CUresult r, const CUcontext *context)
+static CUresult create_end(struct charge *c, CUresult r, const CUcontext *context,
+	CUdevice device)
 {
 	struct row row = { .count = 1, .gpu = c->gpu };
 
 	if (!r && context && c->gpu != LEDGER_NONE) {
 		count_live(c->gpu, 1);
 		(void)row_put(ROW_CONTEXT, (uintptr_t)*context, &row);
+		mps_look(device, c->gpu, true);
 	}
 	charge_end(c, r ? 0 : c->bytes);
 	mark(context, row.gpu, r);
@@ -373,7 +379,8 @@ HOOK CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice devic
 	struct charge c;
 	CUresult r = create_begin(&c, device);
 
-	return r ? r : create_end(&c, REAL(cuCtxCreate)(context, flags, device), context);
+	return r ? r
+		 : create_end(&c, REAL(cuCtxCreate)(context, flags, device), context, device);
 }
 
 HOOK CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
@@ -381,7 +388,9 @@ HOOK CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice de
 	struct charge c;
 	CUresult r = create_begin(&c, device);
 
-	return r ? r : create_end(&c, REAL(cuCtxCreate_v2)(context, flags, device), context);
+	return r ? r
+		 : create_end(&c, REAL(cuCtxCreate_v2)(context, flags, device), context,
+			   device);
 }
 
 HOOK CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n,
@@ -392,7 +401,7 @@ HOOK CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, in
 
 	return r ? r
 		 : create_end(&c, REAL(cuCtxCreate_v3)(context, params, n, flags, device),
-			   context);
+			   context, device);
 }
 
 HOOK CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags,
@@ -402,8 +411,8 @@ HOOK CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsi
 	CUresult r = create_begin(&c, device);
 
 	return r ? r
-		 : create_end(&c, REAL(cuCtxCreate_v4)(context, params, flags, device),
-			   context);
+		 : create_end(&c, REAL(cuCtxCreate_v4)(context, params, flags, device), context,
+			   device);
 }
 
 struct destroying {
@@ -515,6 +524,8 @@ HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUde
 		return r;
 	}
 	r = REAL(cuGreenCtxCreate)(context, desc, device, flags);
+	if (!r)
+		mps_look(device, gpu, primary.gpu != LEDGER_NONE);
 	if (!r && context)
 		(void)row_put(ROW_CONTEXT, (uintptr_t)*context, &row);
 	primary_end(p, &primary, gpu, device, r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/turns/keeper.h"
 
+#include "runtime/cuda/mps.h"
 #include "runtime/cuda/quiet.h"
 #include "runtime/ledger.h"
 #include "runtime/turns/process.h"
@@ -169,6 +170,8 @@ static void start(struct turn_process *t)
 {
 	int gpu;
 
+	/* Said before the arbiter is asked. */
+	mps_look_current();
 	reach(t, turn_mode(t) == TURN_NONE ? FIRST_MS : AGAIN_MS);
 	if (turn_mode(t) != TURN_UP) {
 		atomic_store(&t->mode, TURN_OFF);

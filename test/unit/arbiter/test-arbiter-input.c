@@ -57,20 +57,27 @@ static void slice_def_read__takes_shares(void **state)
 		"\"gpus\": [{\"uuid\": \"" U1 "\", \"weight\": 10000, \"cap\": 1000000},"
 		"{\"uuid\": \"" U2 "\"}], \"compute\": \"turns\", \"class\": \"latency\"}",
 			  plain[] = "{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"r\","
-				    "\"gpus\": [{\"uuid\": \"" U1 "\"}], \"class\": \"batch\"}";
+				    "\"gpus\": [{\"uuid\": \"" U1 "\"}], \"class\": \"batch\"}",
+			  mps[] = "{\"version\": 1, \"id\": \"" ID "\", \"resource\": \"r\","
+				  "\"gpus\": [{\"uuid\": \"" U1 "\", \"weight\": 25,"
+				  "\"cap\": 250000}], \"compute\": \"mps\"}";
 	struct error err = ERROR_INIT;
 	struct slice_def d;
 
 	(void)state;
 	assert_ok(slice_def_read(&d, "f", ID, text, strlen(text), &err), &err);
-	assert_true(d.turns && d.latency);
+	assert_true(d.turns && d.latency && !d.mps);
 	assert_int_equal(d.gpus[0].weight, 10000);
 	assert_int_equal(d.gpus[0].cap, 1000000);
 	assert_int_equal(d.gpus[1].weight, 1);
 	assert_int_equal(d.gpus[1].cap, 0);
 	slice_def_fini(&d);
 	assert_ok(slice_def_read(&d, "f", ID, plain, strlen(plain), &err), &err);
-	assert_false(d.turns || d.latency);
+	assert_false(d.turns || d.latency || d.mps);
+	slice_def_fini(&d);
+	assert_ok(slice_def_read(&d, "f", ID, mps, strlen(mps), &err), &err);
+	assert_true(d.turns && d.mps && !d.latency);
+	assert_int_equal(d.gpus[0].cap, 250000);
 	slice_def_fini(&d);
 }
 
@@ -125,10 +132,10 @@ static void slice_def_read__names_what_is_wrong(void **state)
 			"f: gpus[0].cap: expected a number from 1 to 1000000" },
 		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\", \"cap\": 0.5}]}",
 			"found a number with a fraction" },
-		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"compute\": \"mps\"}",
-			"f: compute: expected turns, or no such key, found 'mps'" },
+		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"compute\": \"mig\"}",
+			"f: compute: expected turns or mps, or no such key, found 'mig'" },
 		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"compute\": null}",
-			"f: compute: expected turns, or no such key, found null" },
+			"f: compute: expected turns or mps, or no such key, found null" },
 		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"class\": \"fast\"}",
 			"f: class: expected batch or latency, found 'fast'" },
 		{ HEAD ", \"gpus\": [{\"uuid\": \"" U1 "\"}], \"class\": 1}",

@@ -90,7 +90,10 @@ static void check_gates(struct model *m, unsigned int gpu)
 			fail(m, "process %zu has a closed gate though all go together", i);
 		if (p->seat->wants && p->seat->gate != TURNS_CLOSED)
 			fail(m, "process %zu wants before an open gate", i);
-		if (p->seat->gate == TURNS_CLOSED || turns_is_first(p->seat->part) || together)
+		if (p->seat->part->share.mps && p->seat->gate != TURNS_OPEN)
+			fail(m, "process %zu is under MPS and its gate is not open", i);
+		if (p->seat->gate == TURNS_CLOSED || !turns_has_turns(p->seat->part) ||
+			together)
 			continue;
 		if (holder && holder != p->slice)
 			fail(m, "GPU %u has two holders", gpu);
@@ -106,7 +109,9 @@ static void check_slice(struct model *m, struct model_slice *s, unsigned int gpu
 	if (a.charged_ns < s->charged[gpu])
 		fail(m, "slice %td was charged less than before", s - m->slices);
 	s->charged[gpu] = a.charged_ns;
-	if (a.stuck_ns || !a.turn)
+	if (s->share[gpu].mps && a.turn)
+		fail(m, "slice %td is under MPS and has the turn", s - m->slices);
+	if (!s->share[gpu].mps && (a.stuck_ns || !a.turn))
 		s->tail[gpu] = turns_max(s->tail[gpu], a.charged_ns - s->closed_at[gpu]);
 }
 
@@ -139,7 +144,7 @@ static struct turns_part *part_of(struct model *m, const struct model_slice *s,
 
 static bool wants_now(struct model *m, const struct model_slice *s)
 {
-	return s->slice && s->steady && !turns_is_quiet(part_of(m, s, 0));
+	return s->slice && s->steady && !s->share[0].mps && !turns_is_quiet(part_of(m, s, 0));
 }
 
 /* The bound that turns.h proves: once a part that goes on to want was level with another one. */
@@ -178,7 +183,7 @@ static void check_lag(struct model *m)
 	for (size_t i = 0; i < m->n_slices; i++) {
 		const struct model_slice *s = &m->slices[i];
 
-		if (s->slice && s->steady)
+		if (s->slice && s->steady && !s->share[0].mps)
 			most = s->share[0].weight > most ? s->share[0].weight : most;
 	}
 	for (size_t i = 0; i < m->n_slices; i++) {
@@ -430,6 +435,28 @@ static void arrive(struct model_proc *p)
 
 /* ---- time -------------------------------------------------------------------------------------- */
 
+static bool is_mps(const struct model_proc *p)
+{
+	return p->slice->share[p->gpu].mps;
+}
+
+/* It gets on now: it has the GPU's context, or shares that. */
+static bool gets_on(const struct model *m, const struct model_proc *p)
+{
+	const struct model_proc *runs = p->slice ? m->gpus[p->gpu].runs : NULL;
+
+	return runs && works(p) && (p == runs || (is_mps(runs) && is_mps(p)));
+}
+
+static bool is_busy(const struct model *m, unsigned int gpu)
+{
+	for (size_t i = 0; i < m->n_procs; i++) {
+		if (m->procs[i].gpu == gpu && gets_on(m, &m->procs[i]))
+			return true;
+	}
+	return false;
+}
+
 /* The next context with work after the one that has the GPU, round robin. NULL: no other one has any. */
 static struct model_proc *rival(struct model *m, unsigned int gpu)
 {
@@ -439,15 +466,10 @@ static struct model_proc *rival(struct model *m, unsigned int gpu)
 	for (size_t i = 1; i <= m->n_procs; i++) {
 		struct model_proc *p = &m->procs[(at + i) % m->n_procs];
 
-		if (p != runs && p->slice && p->gpu == gpu && works(p))
+		if (p != runs && p->slice && p->gpu == gpu && works(p) && !gets_on(m, p))
 			return p;
 	}
 	return NULL;
-}
-
-static bool is_busy(const struct model_gpu *g)
-{
-	return g->runs && works(g->runs);
 }
 
 /* The hardware changes contexts, if it is time. */
@@ -455,7 +477,7 @@ static void rotate(struct model *m, unsigned int gpu)
 {
 	struct model_gpu *g = &m->gpus[gpu];
 	struct model_proc *next = rival(m, gpu);
-	bool changes = next && (!is_busy(g) || g->ends <= m->now);
+	bool changes = next && (!is_busy(m, gpu) || g->ends <= m->now);
 	uint64_t slice = TURNS_SLICE_NS;
 
 	if (changes) {
@@ -483,17 +505,18 @@ static uint64_t next_step(const struct model *m, uint64_t until)
 	uint64_t step = until - m->now;
 
 	step = sooner(step, m->now, turns_next(m->turns));
-	for (unsigned int g = 0; g < m->n_gpus; g++) {
-		const struct model_gpu *gpu = &m->gpus[g];
+	for (unsigned int g = 0; g < m->n_gpus; g++)
+		step = sooner(step, m->now, m->gpus[g].ends);
+	for (size_t i = 0; i < m->n_procs; i++) {
+		const struct model_proc *p = &m->procs[i];
+		uint64_t left;
 
-		if (is_busy(gpu)) {
-			uint64_t left = gpu->change_ns + gpu->runs->head_ns;
-
-			step = turns_min(step, left);
-			if (left > MODEL_LEAD_NS && is_tight(gpu->runs))
-				step = turns_min(step, left - MODEL_LEAD_NS);
-		}
-		step = sooner(step, m->now, gpu->ends);
+		if (!gets_on(m, p))
+			continue;
+		left = m->gpus[p->gpu].change_ns + p->head_ns;
+		step = turns_min(step, left);
+		if (left > MODEL_LEAD_NS && is_tight(p))
+			step = turns_min(step, left - MODEL_LEAD_NS);
 	}
 	for (size_t i = 0; i < m->n_procs; i++) {
 		const struct model_proc *p = &m->procs[i];
@@ -511,31 +534,32 @@ static uint64_t next_step(const struct model *m, uint64_t until)
 
 static void note_use(struct model *m, unsigned int gpu, uint64_t step)
 {
-	const struct model_gpu *g = &m->gpus[gpu];
 	bool wrong = false;
 
-	if (is_busy(g)) {
-		m->busy[gpu] += step;
-		g->runs->slice->used[gpu] += step;
-	}
+	m->busy[gpu] += is_busy(m, gpu) ? step : 0;
 	for (size_t i = 0; i < m->n_procs; i++) {
 		const struct model_proc *p = &m->procs[i];
 
-		if (p->slice && p->gpu == gpu)
-			wrong |= p->seat->busy != works(p);
+		if (!p->slice || p->gpu != gpu)
+			continue;
+		p->slice->used[gpu] += gets_on(m, p) ? step : 0;
+		wrong |= p->seat->busy != works(p);
 	}
 	if (wrong)
 		m->wrong[gpu] += step;
 }
 
-static void get_on(struct model_gpu *g, uint64_t step)
+static void get_on(struct model *m, unsigned int gpu, uint64_t step)
 {
-	uint64_t change = turns_min(g->change_ns, step);
+	uint64_t change = turns_min(m->gpus[gpu].change_ns, step);
 
-	if (!is_busy(g))
+	if (!is_busy(m, gpu))
 		return;
-	g->change_ns -= change;
-	g->runs->head_ns -= step - change;
+	m->gpus[gpu].change_ns -= change;
+	for (size_t i = 0; i < m->n_procs; i++) {
+		if (m->procs[i].gpu == gpu && gets_on(m, &m->procs[i]))
+			m->procs[i].head_ns -= step - change;
+	}
 }
 
 static void pass(struct model *m, uint64_t step)
@@ -543,7 +567,7 @@ static void pass(struct model *m, uint64_t step)
 	for (unsigned int g = 0; g < m->n_gpus; g++) {
 		note_use(m, g, step);
 		m->together[g] += m->turns->gpus[g].stretch.together ? step : 0;
-		get_on(&m->gpus[g], step);
+		get_on(m, g, step);
 	}
 	for (size_t i = 0; i < m->n_slices; i++)
 		m->slices[i].allowed +=
@@ -576,7 +600,7 @@ static void check_cap(struct model *m, struct model_slice *s, size_t i)
 	const struct turns_share *share = &s->share[0];
 	double burst = (double)TURNS_BURST_NS, over = (double)s->charged[0] - s->allowed;
 
-	if (!s->slice || s->lies || !share->cap || share->cap >= TURNS_CAP_ONE)
+	if (!s->slice || s->lies || share->mps || !share->cap || share->cap >= TURNS_CAP_ONE)
 		return;
 	/* Charges are as of the last settlement; between two it is on a straight line. */
 	if (m->turns->gpus[0].accrued != m->now)
@@ -598,7 +622,7 @@ static void check_time(struct model *m)
 
 		for (const struct turns_part *p = m->turns->gpus[g].parts; p; p = p->next)
 			could |= p->n_wants && turns_is_ready(p) && !turns_is_gang(p->slice);
-		if (is_busy(&m->gpus[g]) || !could)
+		if (is_busy(m, g) || !could)
 			m->dry[g] = 0;
 		else if (!m->dry[g])
 			m->dry[g] = m->now;

@@ -8,7 +8,8 @@
  *
  * GPU: the context of one process has it until it has no more work, or until another one has had some
  * for TURNS_SLICE_NS, or less if its slice had begun before (as for 6 % of the tails on an H100); then it is
- * the next one's, after MODEL_CHANGE_NS in which nobody gets on. Process: submits as its task says, past its gate as it is in its page;
+ * the next one's, after MODEL_CHANGE_NS in which nobody gets on. Those under MPS share a context, in which all of
+ * them get on side by side, each as if alone. Process: submits as its task says, past its gate as it is in its page;
  * one that waits at a closed gate is woken some time after that opens. A keeper beside it finds out
  * with a lag what is done, and says where the process stands: packets arrive with a delay, in order,
  * and those of an older generation of the gate count for nothing. After each change of the gate it says
@@ -108,7 +109,7 @@ struct model_proc {
 };
 
 struct model_gpu {
-	struct model_proc *runs; /* has it, or was the last one; NULL: is gone */
+	struct model_proc *runs; /* has it (under MPS: one of them), or had; NULL: is gone */
 	uint64_t change_ns;      /* left until it gets on */
 	uint64_t ends;           /* of its slice; UINT64_MAX: no other one has work */
 };

@@ -13,7 +13,8 @@
  * The scheduler and a model of what happens around it. Checked at each event of each scenario:
  *
  *	charges add up to the time in which anybody was thought busy, and never become less
- *	no two slices have their gates open, but by class latency or together; nobody wants before an open gate
+ *	no two slices have their gates open, but by class latency, together or under MPS; nobody wants before an
+ *	open gate; whose slice is under MPS has none but open ones, and never the turn
  *	no turn is longer than the longest; the lag of those that always want is within its bound
  *	caps hold over any stretch of time; each event is settled, and none asks for another one at once
  *
@@ -22,6 +23,8 @@
  *
  * TURNS_SCENARIOS (default 100) is how many random ones are run, TURNS_SEED which is the first.
  */
+static unsigned int mps_percent; /* of the slices of a scenario are under MPS */
+
 static bool chance(struct model *m, unsigned int percent)
 {
 	return model_random(m, 100) < percent;
@@ -35,6 +38,7 @@ static struct turns_share random_share(struct model *m, bool plain)
 	if (!plain && chance(m, 20))
 		share.cap = (uint32_t)(10000 + model_random(m, 990000));
 	share.latency = !plain && chance(m, 20);
+	share.mps = mps_percent && !plain && chance(m, mps_percent);
 	return share;
 }
 
@@ -189,7 +193,7 @@ static double wait_bound(const struct model *m, const struct model_proc *p)
 	const struct turns_share *mine = &p->slice->share[p->gpu];
 	double tail = (double)p->slice->tail[p->gpu], bound = tail;
 	double credit = (double)TURNS_LEAST_NS + tail;
-	unsigned int liars = 0;
+	unsigned int liars = 0, beside = 0;
 
 	for (size_t i = 0; i < m->n_slices; i++) {
 		if (m->slices[i].slice && !m->slices[i].steady)
@@ -197,18 +201,21 @@ static double wait_bound(const struct model *m, const struct model_proc *p)
 	}
 	for (size_t i = 0; i < m->n_procs; i++)
 		liars += m->procs[i].slice && m->procs[i].task.kind >= MODEL_FLAPPER;
+	/* With those that are always there a turn costs its holder only a part of its time. */
+	for (size_t i = 0; i < m->n_slices; i++)
+		beside += m->slices[i].slice && m->slices[i].share[p->gpu].mps;
 	if (mine->latency)
 		credit += (double)TURNS_LEAD_NS;
 	for (size_t i = 0; i < m->n_slices; i++) {
 		const struct model_slice *s = &m->slices[i];
 
-		if (!s->slice || s == p->slice)
+		if (!s->slice || s == p->slice || s->share[p->gpu].mps)
 			continue;
 		bound += (double)s->share[p->gpu].weight / mine->weight * credit;
 		bound += 4 * (double)TURNS_NS + (double)s->tail[p->gpu];
 		bound += s->share[p->gpu].latency ? (double)(TURNS_LEAD_NS + TURNS_NS) : 0;
 	}
-	return bound * (1 + liars);
+	return bound * (1 + liars + beside);
 }
 
 static void assert_nobody_starves(const struct model *m, bool plain)
@@ -275,6 +282,25 @@ static void run_loose(struct model *m)
 	}
 }
 
+/* Those that take turns, as above, and beside them some under MPS that come, go, and change to turns and back. */
+static void run_beside_mps(struct model *m)
+{
+	const struct turns_share under = { .weight = 3, .cap = 100000, .mps = true };
+
+	for (uint64_t n = 2 + model_random(m, 4); n; n--)
+		(void)random_slice(m, true);
+	for (uint64_t n = 1 + model_random(m, 3); n; n--) {
+		struct model_slice *s = random_slice(m, true);
+
+		s->steady = false;
+		model_share(m, s, &under);
+		model_run(m, model_random(m, 500 * MS));
+		if (chance(m, 50))
+			model_slice_drop(m, s);
+	}
+	model_run(m, S);
+}
+
 static void clear(struct model *m)
 {
 	uint64_t busy[MODEL_GPUS_MAX];
@@ -294,18 +320,21 @@ static void clear(struct model *m)
 static void run_scenario(uint64_t seed, uint64_t *n_events, uint64_t *n_lags,
 	uint64_t *together)
 {
-	bool plain = seed % 3 == 0, loose = seed % 9 == 1;
-	struct model *m =
-		model_new(seed, plain || loose ? 1 : 1 + (unsigned int)(seed / 3 % 8));
+	bool plain = seed % 3 == 0, loose = seed % 9 == 1, beside = seed % 9 == 5;
+	struct model *m = model_new(seed,
+		plain || loose || beside ? 1 : 1 + (unsigned int)(seed / 3 % 8));
 
+	mps_percent = seed % 9 == 2 ? 40 : 0;
 	if (plain)
 		run_plain(m);
+	else if (beside)
+		run_beside_mps(m);
 	else if (loose)
 		run_loose(m);
 	else
 		run_wild(m);
 	assert_sound(m);
-	assert_nobody_starves(m, plain);
+	assert_nobody_starves(m, plain || beside);
 	if (plain)
 		assert_never_dry(m);
 	clear(m);

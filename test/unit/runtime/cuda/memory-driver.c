@@ -560,6 +560,11 @@ static CUresult d_set_limit(unsigned int limit, size_t value)
 static CUresult d_attribute(int *value, unsigned int attribute, CUdevice device)
 {
 	(void)device;
+	if (attribute == CU_DEVICE_ATTRIBUTE_MPS_ENABLED) {
+		md.attributes++;
+		*value = md.mps;
+		return md.mps < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	}
 	*value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 132 : 2048;
 	return CUDA_SUCCESS;
 }

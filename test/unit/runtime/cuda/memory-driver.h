@@ -70,6 +70,8 @@ struct memory_driver {
 	uint64_t pool;         /* that it holds */
 	bool unmaps;           /* with the addresses, else they are refused */
 	uint64_t low[LOW_MAX]; /* of pointers that fit into 32 bits */
+	int mps;               /* runs the process under it; -1: does not know of that */
+	int attributes;        /* so often it was asked */
 };
 
 extern struct memory_driver md;

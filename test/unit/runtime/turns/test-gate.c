@@ -28,6 +28,7 @@ static void registers(void)
 	errno = 1234;
 	CHECK(submit(0));
 	CHECK(errno == 1234 && atomic_load(&A->hellos) == 1);
+	CHECK(atomic_load(&td.mps_looks) == 1);
 	CHECK(atomic_load(&tu_page(A, 0)->begun) == 1);
 	CHECK(atomic_load(&tu_page(A, 0)->ended) == 1);
 	WAIT_FOR(tu_seat(A, 0).busy);
@@ -43,6 +44,7 @@ static void registers(void)
 	td_finish(0);
 	WAIT_FOR(!tu_seat(A, 0).busy && bell(0));
 	CHECK(errno == 1234 && atomic_load(&A->hellos) == 1);
+	CHECK(atomic_load(&td.mps_looks) == 1);
 	CHECK(atomic_load(&tu_page(A, 0)->done) == 101);
 	gate_end_copy(gate_begin(NULL, 0), 4096);
 	CHECK(atomic_load(&tu_page(A, 0)->copies) == 1);

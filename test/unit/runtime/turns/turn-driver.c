@@ -2,6 +2,7 @@
 #include "turn-driver.h"
 
 #include "runtime/cuda/green.h"
+#include "runtime/cuda/mps.h"
 #include "runtime/cuda/stream.h"
 #include "runtime/forward/internal.h"
 #include "runtime/ledger.h"
@@ -281,6 +282,11 @@ CUresult stream_device(CUstream stream, bool own, CUdevice *ret)
 int ledger_device_gpu(CUdevice device)
 {
 	return device < TD_CONTEXTS ? device : LEDGER_NONE;
+}
+
+void mps_look_current(void)
+{
+	(void)atomic_fetch_add(&td.mps_looks, 1);
 }
 
 int ledger_current_gpu(void)

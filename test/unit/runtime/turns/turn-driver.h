@@ -28,6 +28,7 @@ struct turn_driver {
 	/* What happened. */
 	_Atomic int records, queries, own_records, creates, destroys;
 	_Atomic int spoiled;       /* captures */
+	_Atomic int mps_looks;     /* whether it is under MPS */
 	_Atomic int strangers;     /* calls with a context or an event that is gone */
 	_Atomic int blocked_calls; /* in a mode that is not relaxed while somebody captures */
 };
