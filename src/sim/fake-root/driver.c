@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/fake-root.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,8 +44,10 @@ static const struct library {
 	{ "vdpau/libvdpau_nvidia.so", "libvdpau_nvidia.so.1", false },
 };
 
-static const char *const programs[] = { "nvidia-smi", "nvidia-debugdump",
-	"nvidia-cuda-mps-control", "nvidia-cuda-mps-server" };
+static const char *const programs[] = { "nvidia-smi", "nvidia-debugdump" };
+/* These are simulated: the driver's name leads to the program beside whoever makes the node. */
+static const char *const mps_programs[] = { "nvidia-cuda-mps-control",
+	"nvidia-cuda-mps-server" };
 static const char program[] =
 	"#!/bin/sh\necho \"${0##*/}: this driver is simulated\" >&2\nexit 1\n";
 
@@ -149,6 +154,43 @@ static int firmware_dir(const char *dir, const char *version, char *ret, struct 
 	return path_join(ret, SIM_PATH_MAX, dir, rel, err);
 }
 
+/* In an installation from a library and from bin/, in a build tree from src/X and test/X. */
+static bool find_mps(const char *name, char *ret)
+{
+	static const char *const places[] = { "../../../libexec/gpuslice", "../libexec/gpuslice",
+		"../mps", "../sim/mps", "../../src/sim/mps" };
+	char self[SIM_PATH_MAX], path[SIM_PATH_MAX + 128];
+	const char *slash;
+	Dl_info info;
+
+	if (!dladdr((const void *)sim_fake_driver_write, &info) ||
+		!realpath(strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe", self))
+		return false;
+	slash = strrchr(self, '/');
+	for (size_t i = 0; slash && i < ARRAY_LEN(places); i++) {
+		(void)snprintf(path, sizeof(path), "%.*s/%s/%s", (int)(slash - self), self,
+			places[i], name);
+		if (access(path, X_OK) == 0 && !strchr(path, '\'') && realpath(path, ret))
+			return true;
+	}
+	return false;
+}
+
+static int write_mps(const char *at, struct error *err)
+{
+	char text[PATH_MAX + 64], path[PATH_MAX] = "";
+
+	for (size_t i = 0; i < ARRAY_LEN(mps_programs); i++) {
+		bool found = find_mps(mps_programs[i], path);
+
+		(void)snprintf(text, sizeof(text), "#!/bin/sh\nexec '%s' \"$@\"\n", path);
+		if (sim_fake_file(at, mps_programs[i], found ? text : program,
+			    found ? strlen(text) : sizeof(program) - 1, 0755, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int sim_fake_driver_write(const char *dir, const char *version, struct error *err)
 {
 	char at[SIM_PATH_MAX];
@@ -163,6 +205,8 @@ int sim_fake_driver_write(const char *dir, const char *version, struct error *er
 	for (size_t i = 0; i < ARRAY_LEN(programs); i++)
 		if (sim_fake_file(at, programs[i], program, sizeof(program) - 1, 0755, err) < 0)
 			return -1;
+	if (write_mps(at, err) < 0)
+		return -1;
 	if (firmware_dir(dir, version, at, err) < 0 || dir_make(at, 0755, err) < 0)
 		return -1;
 	return sim_fake_file(at, "gsp_ga10x.bin", "simulated\n", 10, 0644, err);

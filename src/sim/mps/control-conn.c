@@ -67,9 +67,15 @@ static void hand_over(struct control *c, struct conn *x, struct mps_server *s)
 		(void)conn_drop(c, x);
 }
 
-static bool is_ready(const struct mps_server *s)
+static bool has_begun(const struct mps_server *s)
 {
-	return s && s->fd >= 0 && s->state != MPS_INITIALIZING && !s->stopping;
+	return s && s->fd >= 0 && s->state != MPS_INITIALIZING;
+}
+
+/* One that is to end takes no more processes; those that it has go on with all they do. */
+static bool is_ready(const struct mps_server *s, const struct conn *x)
+{
+	return has_begun(s) && (!s->stopping || x->hello.op == MPS_CONTEXT);
 }
 
 static void client_came(struct control *c, struct conn *x)
@@ -80,7 +86,7 @@ static void client_came(struct control *c, struct conn *x)
 		refuse(c, x);
 		return;
 	}
-	if (is_ready(s)) {
+	if (is_ready(s, x)) {
 		control_log(c, "NEW CLIENT %d from user %u: Server already exists", (int)x->pid,
 			x->uid);
 		hand_over(c, x, s);
@@ -102,11 +108,12 @@ void conn_serve_waiting(struct control *c)
 		if (x->kind != CONN_WAITING)
 			continue;
 		s = servers_of(c, x->uid);
-		if (is_ready(s)) {
+		if (is_ready(s, x)) {
 			hand_over(c, x, s);
 		} else if (!s && c->servers) {
 			/* Another user's: it ends when it has no clients. */
-			servers_stop(c, c->servers);
+			if (has_begun(c->servers))
+				servers_stop(c, c->servers);
 		} else if (!s && !servers_start(c, x->uid)) {
 			refuse(c, x);
 		}
@@ -117,7 +124,7 @@ void conn_refuse_waiting(struct control *c, uid_t uid)
 {
 	for (struct conn *x = c->conns, *next; x; x = next) {
 		next = x->next;
-		if (x->kind == CONN_WAITING && (c->multiuser || x->uid == uid))
+		if (x->kind == CONN_WAITING && (c->quitting || c->multiuser || x->uid == uid))
 			refuse(c, x);
 	}
 }

@@ -177,8 +177,13 @@ static uint64_t try_stop(struct control *c, struct mps_server *s, bool backoff)
 
 static void stop_try(struct control *c, struct mps_server *s)
 {
-	uint64_t busy = try_stop(c, s, s->backoff_ms != 0);
+	uint64_t busy;
 
+	/* It has not begun: it is asked when it has. */
+	s->try_at_ns = time_mono_ns() + CONTROL_BACKOFF_MS * NS_PER_MS;
+	if (s->fd < 0 || s->state == MPS_INITIALIZING)
+		return;
+	busy = try_stop(c, s, s->backoff_ms != 0);
 	s->try_at_ns = UINT64_MAX;
 	if (!busy)
 		return;
@@ -193,10 +198,7 @@ void servers_stop(struct control *c, struct mps_server *s)
 	if (s->stopping)
 		return;
 	s->stopping = true;
-	if (s->fd < 0) /* it has not begun: it will be asked when it has */
-		s->try_at_ns = time_mono_ns() + CONTROL_BACKOFF_MS * NS_PER_MS;
-	else
-		stop_try(c, s);
+	stop_try(c, s);
 }
 
 void servers_stop_now(struct control *c, struct mps_server *s)

@@ -200,6 +200,7 @@ static void quit(struct control *c, struct conn *x, const struct mps_command *cm
 	c->force_at_ns = cmd->timeout_s ? time_mono_ns() + cmd->timeout_s * NS_PER_SEC
 					: UINT64_MAX;
 	x->waits = true;
+	conn_refuse_waiting(c, 0);
 	for (struct mps_server *s = c->servers; s; s = s->next)
 		servers_stop(c, s);
 }

@@ -26,11 +26,23 @@
 #define COPY_SIZE 4096
 #define NEW       ".new"
 
+/* Whole lines are not looked for: a writer writes one at a time. */
+static void copy_log(const struct control *c)
+{
+	char text[COPY_SIZE];
+	ssize_t n;
+
+	while (c->log_pipe >= 0 && (n = read(c->log_pipe, text, sizeof(text))) > 0)
+		(void)!write(c->server_log_fd, text, (size_t)n);
+}
+
 void control_log(const struct control *c, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
 
+	/* What servers have said by now was before. */
+	copy_log(c);
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
@@ -152,16 +164,6 @@ static bool open_files(struct control *c)
 }
 
 /* The loop. */
-
-/* Whole lines are not looked for: a writer writes one at a time. */
-static void copy_log(const struct control *c)
-{
-	char text[COPY_SIZE];
-	ssize_t n;
-
-	while ((n = read(c->log_pipe, text, sizeof(text))) > 0)
-		(void)!write(c->server_log_fd, text, (size_t)n);
-}
 
 static int timeout_ms(const struct control *c)
 {

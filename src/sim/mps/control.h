@@ -73,7 +73,7 @@ void conn_accept(struct control *c, int listen_fd);
 void conn_read(struct control *c, struct conn *x);
 struct conn *conn_drop(struct control *c, struct conn *x); /* returns the next */
 void conn_serve_waiting(struct control *c); /* those whose server is ready; starts one for who has none */
-void conn_refuse_waiting(struct control *c, uid_t uid);
+void conn_refuse_waiting(struct control *c, uid_t uid); /* of that user, or of all if there is one server */
 void conn_finish(struct control *c); /* quit is over */
 
 /* control-server.c */

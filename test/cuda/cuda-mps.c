@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A client of MPS, or a program without it: what mps-facts.sh and the tests tell its story with.
+ *
+ *	cuda-mps MODE [SECONDS]
+ *
+ * Each line begins with a word. It says how cuInit() went, what the device looks like, how a context went, then
+ *
+ *	idle      waits
+ *	fill      takes all memory there is
+ *	hold      takes 1 GiB and runs kernels until a call fails, then says what else still goes
+ *	bad, trap a kernel that faults, after half a second
+ *	long      one kernel of so many seconds
+ *
+ * Exits 3 where cuInit() fails, 4 where there is no context.
+ */
+#include "base/time.h"
+#include "cuda/driver.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ATTRIBUTE_MPS 133
+#define STEP_NS       UINT64_C(200000)
+#define SECOND_NS     1e9
+
+struct client {
+	CUdevice device;
+	CUcontext context;
+	CUmodule module;
+	double seconds;
+};
+
+static CUresult said(const char *what, CUresult r)
+{
+	const char *name = NULL;
+
+	if (cu.cuGetErrorName(r, &name) != CUDA_SUCCESS)
+		name = "?";
+	(void)printf("%s %u %s\n", what, r, name);
+	(void)fflush(stdout);
+	return r;
+}
+
+static int attribute(const struct client *c, unsigned int which)
+{
+	int v = -1;
+
+	(void)cu.cuDeviceGetAttribute(&v, which, c->device);
+	return v;
+}
+
+static void say_memory(void)
+{
+	size_t free = 0, total = 0;
+
+	(void)cu.cuMemGetInfo_v2(&free, &total);
+	(void)printf("memory free %zu total %zu\n", free, total);
+	(void)fflush(stdout);
+}
+
+static CUresult launch(const struct client *c, const char *name, uint64_t ns)
+{
+	void *params[] = { &ns };
+	CUfunction f;
+	CUresult r = cu.cuModuleGetFunction(&f, c->module, name);
+
+	return r ? r : cu.cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, 0, NULL, params, NULL);
+}
+
+static CUresult take(uint64_t mib)
+{
+	CUdeviceptr p;
+
+	return cu.cuMemAlloc_v2(&p, mib * MIB);
+}
+
+static void fill(void)
+{
+	static const uint64_t steps[] = { 1024, 64, 2 };
+	uint64_t got = 0;
+	CUresult r = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < 3; i++)
+		while ((r = take(steps[i])) == CUDA_SUCCESS)
+			got += steps[i];
+	(void)printf("filled %llu MiB, then %u\n", (unsigned long long)got, r);
+	say_memory();
+}
+
+static void hold(const struct client *c)
+{
+	uint64_t end = time_mono_ns() + (uint64_t)(c->seconds * SECOND_NS);
+	CUresult r = CUDA_SUCCESS;
+	CUcontext other;
+
+	(void)said("gib", take(1024));
+	(void)said("ready", CUDA_SUCCESS);
+	while (r == CUDA_SUCCESS && time_mono_ns() < end) {
+		r = launch(c, "spin", STEP_NS);
+		if (r == CUDA_SUCCESS)
+			r = cu.cuCtxSynchronize();
+		sleep_us(2000);
+	}
+	(void)said("loop", r);
+	if (r == CUDA_SUCCESS)
+		return;
+	(void)said("destroy", cu.cuCtxDestroy_v2(c->context));
+	(void)said("again", cu.cuCtxCreate_v2(&other, 0, c->device));
+}
+
+static void run_one(const struct client *c, const char *kernel, uint64_t ns)
+{
+	(void)said("ready", CUDA_SUCCESS);
+	sleep_us(ns ? 0 : 500000);
+	(void)said("launch", launch(c, kernel, ns));
+	(void)said("sync", cu.cuCtxSynchronize());
+}
+
+static void start(struct client *c)
+{
+	int version = 0;
+
+	must(cu.cuDeviceGet(&c->device, 0), "cuDeviceGet");
+	must(cu.cuDriverGetVersion(&version), "cuDriverGetVersion");
+	(void)printf("device sms %d mps %d\n", attribute(c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+		attribute(c, ATTRIBUTE_MPS));
+	if (said("context", cu.cuCtxCreate_v2(&c->context, 0, c->device)))
+		exit(4);
+	say_memory();
+	must(cu.cuModuleLoadData(&c->module, kernels()), "cuModuleLoadData");
+}
+
+/* cuda_open() would end the program with another status. */
+static void init(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+	CUresult (*real)(unsigned int) = NULL;
+	CUresult r;
+
+	if (driver)
+		*(void **)&real = dlsym(driver, "cuInit");
+	if (!real)
+		exit(NO_DRIVER_EXIT);
+	r = real(0);
+	if (r != CUDA_SUCCESS) {
+		(void)printf("init %u\n", r);
+		exit(3);
+	}
+	(void)printf("init 0\n");
+	cuda_open();
+}
+
+int main(int argc, char **argv)
+{
+	struct client c = { .seconds = argc > 2 ? strtod(argv[2], NULL) : 0 };
+	const char *mode = argc > 1 ? argv[1] : "idle";
+
+	init();
+	start(&c);
+	if (!strcmp(mode, "fill")) {
+		fill();
+	} else if (!strcmp(mode, "hold")) {
+		hold(&c);
+	} else if (!strcmp(mode, "bad")) {
+		run_one(&c, "bad_address", 0);
+	} else if (!strcmp(mode, "trap")) {
+		run_one(&c, "trap_now", 0);
+	} else if (!strcmp(mode, "long")) {
+		run_one(&c, "spin", (uint64_t)(c.seconds * SECOND_NS));
+		return 0;
+	} else {
+		(void)said("ready", CUDA_SUCCESS);
+	}
+	if (strcmp(mode, "hold") != 0)
+		sleep_us((unsigned int)(c.seconds * 1e6));
+	return 0;
+}
