@@ -125,7 +125,8 @@ static void start(struct client *c)
 
 	must(cu.cuDeviceGet(&c->device, 0), "cuDeviceGet");
 	must(cu.cuDriverGetVersion(&version), "cuDriverGetVersion");
-	(void)printf("device sms %d mps %d\n", attribute(c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+	(void)printf("device sms %d mps %d\n",
+		attribute(c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
 		attribute(c, ATTRIBUTE_MPS));
 	if (said("context", cu.cuCtxCreate_v2(&c->context, 0, c->device)))
 		exit(4);

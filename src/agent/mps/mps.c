@@ -49,16 +49,28 @@ static struct mps_unit *add(struct agent *a, const char *root, const char *key,
 
 /* --- follow the plan --- */
 
+/* CUDA ends its list of devices at one that it does not know: a lost one is left out, unless there is no other. */
+static int want_devices(struct mps_spec *s, const struct mps_daemon *d, bool lost,
+	struct error *err)
+{
+	strv_clear(&s->uuids);
+	for (uint32_t i = 0; i < d->n && s->uuids.n < GPU_NODE_MAX; i++) {
+		if (d->devices[i].lost && !lost)
+			continue;
+		s->limits[s->uuids.n] = d->devices[i].limit_mib;
+		if (strv_add(&s->uuids, d->devices[i].uuid, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int want(struct mps_unit *u, const struct mps_daemon *d, struct error *err)
 {
 	struct mps_spec *s = &u->want;
 
-	strv_clear(&s->uuids);
-	for (uint32_t i = 0; i < d->n && i < GPU_NODE_MAX; i++) {
-		if (strv_add(&s->uuids, d->devices[i].uuid, err) < 0)
-			return -1;
-		s->limits[i] = d->devices[i].limit_mib;
-	}
+	if (want_devices(s, d, /* lost= */ false, err) < 0 ||
+		(s->uuids.n == 0 && want_devices(s, d, /* lost= */ true, err) < 0))
+		return -1;
 	s->percent = d->percent;
 	s->exclusive = d->exclusive;
 	u->wanted = true;

@@ -79,8 +79,8 @@ static int find_program(const void *beside, char *ret, struct error *err)
 	file = own_file(beside, exe);
 	if (file && (slash = strrchr(file, '/')))
 		for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-			(void)snprintf(ret, SIM_PATH_MAX, "%.*s%s", (int)(slash - file) + 1, file,
-				places[i]);
+			(void)snprintf(ret, SIM_PATH_MAX, "%.*s%s", (int)(slash - file) + 1,
+				file, places[i]);
 			if (access(ret, X_OK) == 0)
 				return 0;
 		}

@@ -281,8 +281,8 @@ static void event_bodies__name_the_pod_that_it_has_happened_to(void **state)
 	assert_json(json_incref(json_object_get(o, "involvedObject")),
 		"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"namespace\":\"shop\","
 		"\"name\":\"web-1\",\"uid\":\"0f-1\"}");
-	assert_string_equal(json_string_value(json_object_get(json_object_get(o, "metadata"),
-				    "namespace")),
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(o, "metadata"), "namespace")),
 		"shop");
 	json_decref(o);
 	free(text);
