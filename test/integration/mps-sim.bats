@@ -28,11 +28,11 @@ mps() {
 	timeout 5 nvidia-cuda-mps-control "$@"
 }
 
-# serve [VARIABLE=VALUE...]: a daemon in the foreground; all users have one server where that may be.
+# A daemon in the foreground; all users have one server where that may be.
 serve() {
-	local multiuser=-multiuser-server
-	((!EUID)) || multiuser=
-	start mps env "$@" nvidia-cuda-mps-control -f $multiuser
+	local options=(-f)
+	((EUID)) || options+=(-multiuser-server)
+	start mps nvidia-cuda-mps-control "${options[@]}"
 	eventually 5 mps get_server_list
 }
 
@@ -198,7 +198,7 @@ mps cuda-mps 1546"
 @test "faults that tests ask for: of the start, of commands, of servers" {
 	GPUSLICE_SIM_MPS_FAULT=no-start run -1 nvidia-cuda-mps-control -f
 	[[ $output == "Cannot start: a fault was asked for" ]]
-	GPUSLICE_SIM_MPS_FAULT=exit run -1 nvidia-cuda-mps-control -f
+	GPUSLICE_SIM_MPS_FAULT='exit' run -1 nvidia-cuda-mps-control -f
 	[[ $output == "" ]]
 	start mps env GPUSLICE_SIM_MPS_FAULT=hang-start nvidia-cuda-mps-control -f
 	eventually 5 test -e "$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"

@@ -138,7 +138,8 @@ CUresult mps_context(const struct device *d, struct sim_device_request *q, int *
 
 void mps_leave(int *fd, CUresult error)
 {
-	if (*fd >= 0 && error >= CUDA_ERROR_ILLEGAL_ADDRESS && error <= CUDA_ERROR_LAUNCH_FAILED)
+	if (*fd >= 0 && error >= CUDA_ERROR_ILLEGAL_ADDRESS &&
+		error <= CUDA_ERROR_LAUNCH_FAILED)
 		sticky = error;
 	if (*fd >= 0)
 		(void)close(*fd);

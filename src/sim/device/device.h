@@ -19,7 +19,8 @@
 #define DEVICE_EXPORTS_MAX 4096
 #define DEVICE_CONTEXT_BASE \
 	(UINT64_C(254) << 20) /* of a process, besides its stacks: measured */
-#define DEVICE_CONTEXT_FIXED (UINT64_C(27) << 20) /* of that, however few multiprocessors it may have */
+#define DEVICE_CONTEXT_FIXED \
+	(UINT64_C(27) << 20) /* of that, however few multiprocessors it may have */
 #define DEVICE_CONTEXT_MORE  (UINT64_C(32) << 20) /* of each further context */
 #define DEVICE_STACK_DEFAULT 1024                 /* bytes of each thread */
 #define DEVICE_THREADS_SM    2048

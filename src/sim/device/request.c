@@ -97,7 +97,8 @@ static uint64_t base_bytes(const struct slot *s, uint32_t width)
 {
 	uint64_t scaled = DEVICE_CONTEXT_BASE - DEVICE_CONTEXT_FIXED;
 
-	return granules(DEVICE_CONTEXT_FIXED + scaled * width / (s->sm_count ? s->sm_count : 1));
+	return granules(
+		DEVICE_CONTEXT_FIXED + scaled * width / (s->sm_count ? s->sm_count : 1));
 }
 
 /* The memory that a new context takes; .bytes and .more of it are the context's, the rest is @base. */
@@ -429,8 +430,7 @@ static uint32_t do_mem_alloc(struct device_client *c, const struct sim_device_re
 		return NO_MEMORY;
 	bytes = granules(q->bytes);
 	if (sim_cuda_fault_hit(d->state, q->slot, SIM_CUDA_OOM, &value) ||
-		(!managed && bytes > usage_room(c, q->slot)) ||
-		!usage_list(c, q->slot))
+		(!managed && bytes > usage_room(c, q->slot)) || !usage_list(c, q->slot))
 		return NO_MEMORY;
 	m = memory_new(d->memories, &c->holder, q->slot, bytes, q->flags);
 	if (!m)

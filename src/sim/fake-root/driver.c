@@ -157,14 +157,15 @@ static int firmware_dir(const char *dir, const char *version, char *ret, struct 
 /* In an installation from a library and from bin/, in a build tree from src/X and test/X. */
 static bool find_mps(const char *name, char *ret)
 {
-	static const char *const places[] = { "../../../libexec/gpuslice", "../libexec/gpuslice",
-		"../mps", "../sim/mps", "../../src/sim/mps" };
+	static const char *const places[] = { "../../../libexec/gpuslice",
+		"../libexec/gpuslice", "../mps", "../sim/mps", "../../src/sim/mps" };
 	char self[SIM_PATH_MAX], path[SIM_PATH_MAX + 128];
 	const char *slash;
 	Dl_info info;
 
 	if (!dladdr((const void *)sim_fake_driver_write, &info) ||
-		!realpath(strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe", self))
+		!realpath(strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe",
+			self))
 		return false;
 	slash = strrchr(self, '/');
 	for (size_t i = 0; slash && i < ARRAY_LEN(places); i++) {

@@ -48,7 +48,8 @@ static bool find_program(char *ret, size_t cap)
 
 	self[n > 0 ? n : 0] = '\0';
 	slash = strrchr(self, '/');
-	return slash && snprintf(ret, cap, "%.*s/" PROGRAM, (int)(slash - self), self) < (int)cap;
+	return slash &&
+	       snprintf(ret, cap, "%.*s/" PROGRAM, (int)(slash - self), self) < (int)cap;
 }
 
 /* The child: it keeps the lock, so that nobody takes the directory while it lives. */
@@ -63,8 +64,8 @@ static _Noreturn void become_server(const struct control *c, uid_t uid, const ch
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)fcntl(c->lock, F_SETFD, 0);
 	if (uid != getuid() && (setgroups(0, NULL) < 0 || setgid(uid) < 0 || setuid(uid) < 0)) {
-		mps_log(c->log_fd, "Control", "Failed to start server using uid %u, error: %s", uid,
-			strerror(errno));
+		mps_log(c->log_fd, "Control", "Failed to start server using uid %u, error: %s",
+			uid, strerror(errno));
 		_exit(1);
 	}
 	(void)execv(program, argv);
@@ -170,7 +171,8 @@ static uint64_t try_stop(struct control *c, struct mps_server *s, bool backoff)
 	if (!servers_ask(c, s, &p))
 		return 0;
 	if (p.id)
-		control_log(c, "Server %d has %u active worker threads. Server will not shutdown.",
+		control_log(c,
+			"Server %d has %u active worker threads. Server will not shutdown.",
 			(int)s->pid, (unsigned)p.id);
 	return p.id;
 }

@@ -197,8 +197,8 @@ static void quit(struct control *c, struct conn *x, const struct mps_command *cm
 	if (cmd->timeout_s)
 		control_log(c, "quit command issued with timeout of %u", cmd->timeout_s);
 	c->quitting = true;
-	c->force_at_ns = cmd->timeout_s ? time_mono_ns() + cmd->timeout_s * NS_PER_SEC
-					: UINT64_MAX;
+	c->force_at_ns =
+		cmd->timeout_s ? time_mono_ns() + cmd->timeout_s * NS_PER_SEC : UINT64_MAX;
 	x->waits = true;
 	conn_refuse_waiting(c, 0);
 	for (struct mps_server *s = c->servers; s; s = s->next)
@@ -210,7 +210,8 @@ static void refuse(const struct control *c, const struct conn *x, const struct m
 	char text[256];
 
 	if (cmd->id == MPS_CMD_QUIT)
-		(void)snprintf(text, sizeof(text), "Not enough privilege to execute quit command\n");
+		(void)snprintf(text, sizeof(text),
+			"Not enough privilege to execute quit command\n");
 	else
 		(void)snprintf(text, sizeof(text),
 			"Insufficient privileges for UID %u. Control deamon settings can only be modified by the user who started it or by the root user.\n",

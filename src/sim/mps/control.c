@@ -255,8 +255,7 @@ static const char *env_of(const char *name)
 
 static int run(struct control *c)
 {
-	CLEANUP(freep) struct pollfd *polls =
-		calloc(2 * CONTROL_CONNS_MAX + 8, sizeof(*polls));
+	CLEANUP(freep) struct pollfd *polls = calloc(2 * CONTROL_CONNS_MAX + 8, sizeof(*polls));
 
 	c->conns_end = &c->conns;
 	c->uid = getuid();
@@ -312,7 +311,10 @@ static bool is(const char *arg, const char *brief, const char *full)
 
 int main(int argc, char **argv)
 {
-	static struct control c = { .lock = -1, .log_pipe = -1, .listen = -1, .privileged = -1 };
+	static struct control c = { .lock = -1,
+		.log_pipe = -1,
+		.listen = -1,
+		.privileged = -1 };
 	bool foreground = false;
 	int i = 1;
 

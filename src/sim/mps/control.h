@@ -18,10 +18,11 @@
 
 #include <sys/types.h>
 
-#define CONTROL_BINARY     13000
-#define CONTROL_CONNS_MAX  1024
-#define CONTROL_ASK_MS     2000 /* a server answers a command, or it is as if it had not been asked */
-#define CONTROL_BACKOFF_MS 200  /* the first one, then twice as much each time */
+#define CONTROL_BINARY    13000
+#define CONTROL_CONNS_MAX 1024
+#define CONTROL_ASK_MS \
+	2000 /* a server answers a command, or it is as if it had not been asked */
+#define CONTROL_BACKOFF_MS 200 /* the first one, then twice as much each time */
 
 enum conn_kind {
 	CONN_NEW,     /* has not said what it is */
@@ -72,14 +73,16 @@ void control_log(const struct control *c, const char *fmt, ...) PRINTF(2, 3);
 void conn_accept(struct control *c, int listen_fd);
 void conn_read(struct control *c, struct conn *x);
 struct conn *conn_drop(struct control *c, struct conn *x); /* returns the next */
-void conn_serve_waiting(struct control *c); /* those whose server is ready; starts one for who has none */
-void conn_refuse_waiting(struct control *c, uid_t uid); /* of that user, or of all if there is one server */
+void conn_serve_waiting(
+	struct control *c); /* those whose server is ready; starts one for who has none */
+void conn_refuse_waiting(struct control *c,
+	uid_t uid);                  /* of that user, or of all if there is one server */
 void conn_finish(struct control *c); /* quit is over */
 
 /* control-server.c */
 struct mps_server *servers_find(const struct control *c, pid_t pid);
 struct mps_server *servers_of(const struct control *c, uid_t uid); /* that @uid is served by */
-struct mps_server *servers_start(struct control *c, uid_t uid); /* NULL: it could not be */
+struct mps_server *servers_start(struct control *c, uid_t uid);    /* NULL: it could not be */
 void servers_stop(struct control *c, struct mps_server *s);
 void servers_stop_now(struct control *c, struct mps_server *s);
 void servers_reap(struct control *c);

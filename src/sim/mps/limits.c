@@ -120,6 +120,7 @@ void mps_settings_lower(struct mps_settings *ret, const struct mps_settings *ser
 	if (own->priority > server->priority)
 		ret->priority = own->priority;
 	for (size_t i = 0; i < MPS_DEVICES_MAX; i++)
-		if (own->limits[i] && (!server->limits[i] || own->limits[i] < server->limits[i]))
+		if (own->limits[i] &&
+			(!server->limits[i] || own->limits[i] < server->limits[i]))
 			ret->limits[i] = own->limits[i];
 }

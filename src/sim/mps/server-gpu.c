@@ -65,7 +65,8 @@ static bool add_named(struct server *s, const struct sim_state *state, uint32_t 
 			continue;
 		sim_state_read(state, &SIM_PART_GPU_MIG(i, &g), 1);
 		if (by_number ? index++ == number
-			      : strlen(word) > 4 && !strncasecmp(g.keys.uuid, word, strlen(word))) {
+			      : strlen(word) > 4 &&
+					!strncasecmp(g.keys.uuid, word, strlen(word))) {
 			add_gpu(s, i, &g.keys);
 			return true;
 		}
@@ -234,7 +235,8 @@ static bool was_hit(const struct server *s, const struct process *p, uint32_t de
 static void tear_down(struct server *s, struct process *p, uint32_t device, uint32_t code)
 {
 	p->sticky = code;
-	mps_log(s->log, "Server", "All clients belonging to error trigging process %d will be torn down",
+	mps_log(s->log, "Server",
+		"All clients belonging to error trigging process %d will be torn down",
 		(int)p->pid);
 	for (const struct server_context *c = s->contexts; c; c = c->next) {
 		if (c->process != p)
@@ -298,8 +300,8 @@ void gpu_look(struct server *s)
 
 	for (uint32_t i = 0; i < s->device_count; i++) {
 		struct server_device *d = &s->devices[i];
-		uint32_t code = d->serves ? atomic_load(&s->gpu.page->contexts[d->object].error)
-					  : 0;
+		uint32_t code =
+			d->serves ? atomic_load(&s->gpu.page->contexts[d->object].error) : 0;
 
 		if (code && !d->fault)
 			handle_fault(s, i, code);

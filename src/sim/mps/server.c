@@ -38,8 +38,8 @@ static void settings_changed(struct server *s, const struct mps_settings *now)
 	for (uint32_t i = 0; i < MPS_DEVICES_MAX; i++)
 		if (s->settings.limits[i] != now->limits[i])
 			mps_log(s->log, "Server",
-				"Device pinned memory limit for device %u set to 0x%llx bytes", i,
-				(unsigned long long)now->limits[i]);
+				"Device pinned memory limit for device %u set to 0x%llx bytes",
+				i, (unsigned long long)now->limits[i]);
 	if (!s->began)
 		mps_log(s->log, "Server", "Server Priority set to %u", now->priority);
 	if (!s->began)
@@ -55,7 +55,8 @@ static void stop(struct server *s, bool force)
 
 	mps_log(s->log, "Server", "Server has been notified to shutdown");
 	if (p.id) {
-		mps_log(s->log, "Server", "Server was unable to shutdown due to %u active clients",
+		mps_log(s->log, "Server",
+			"Server was unable to shutdown due to %u active clients",
 			(unsigned)p.id);
 	} else {
 		mps_log(s->log, "Server", "Waiting for current clients to finish");
@@ -183,7 +184,8 @@ static bool begin(struct server *s)
 	const char *dir = mps_dir();
 
 	mps_log(s->log, "Other", "Startup");
-	mps_log(s->log, "Other", "Connecting to control daemon on socket: %s/" MPS_CONTROL, dir);
+	mps_log(s->log, "Other", "Connecting to control daemon on socket: %s/" MPS_CONTROL,
+		dir);
 	s->control = mps_dial(dir);
 	if (s->control < 0 || !mps_send(s->control, &p, -1, 0))
 		return false;
@@ -191,7 +193,8 @@ static bool begin(struct server *s)
 	be_slow();
 	name_gpu_program();
 	if (mps_fault_is("no-server") || !gpu_find_all(s) || !gpu_serve_all(s)) {
-		mps_log(s->log, "Server", "Server encountered a fatal exception. Shutting down");
+		mps_log(s->log, "Server",
+			"Server encountered a fatal exception. Shutting down");
 		return false;
 	}
 	mps_log(s->log, "Server", "Created anonymous shared memory region mps.shm.%d.%d",

@@ -31,7 +31,8 @@ static bool send_words(int fd, int argc, char **argv)
 	size_t n = 0;
 
 	for (int i = 0; i < argc && n < sizeof(line); i++)
-		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%s", i ? " " : "", argv[i]);
+		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%s", i ? " " : "",
+			argv[i]);
 	return send_line(fd, line);
 }
 

@@ -64,8 +64,8 @@ enum mps_state { MPS_INITIALIZING, MPS_ACTIVE, MPS_FAULT };
 
 /* What a server lets its clients have; the same of what a client asks for itself. */
 struct mps_settings {
-	uint32_t percent;  /* in thousandths; 0: not said */
-	uint32_t priority; /* 0 normal, 1 lower */
+	uint32_t percent;                 /* in thousandths; 0: not said */
+	uint32_t priority;                /* 0 normal, 1 lower */
 	uint64_t limits[MPS_DEVICES_MAX]; /* of memory, by device; 0: none */
 };
 
@@ -73,7 +73,8 @@ struct mps_packet {
 	uint32_t op, version;
 	uint32_t status; /* CUresult */
 	uint32_t count;  /* of .slots */
-	uint32_t slots[MPS_DEVICES_MAX]; /* GPUs of the simulated node, in the order of the server's devices */
+	uint32_t slots
+		[MPS_DEVICES_MAX]; /* GPUs of the simulated node, in the order of the server's devices */
 	/* CONTEXT: of which process, ANSWER: the process; then the ticket of a context. */
 	uint64_t id, cookie;
 	uint32_t device, unused; /* CONTEXT: by its place in .slots */
