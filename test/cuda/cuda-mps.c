@@ -15,6 +15,7 @@
  *
  * Exits 3 where cuInit() fails, 4 where there is no context.
  */
+#include "base/parse.h"
 #include "base/time.h"
 #include "cuda/driver.h"
 
@@ -156,9 +157,11 @@ static void init(void)
 
 int main(int argc, char **argv)
 {
-	struct client c = { .seconds = argc > 2 ? strtod(argv[2], NULL) : 0 };
+	struct client c = { .seconds = 0 };
 	const char *mode = argc > 1 ? argv[1] : "idle";
 
+	if (argc > 2 && !parse_double(argv[2], &c.seconds))
+		die("'%s' is no number of seconds", argv[2]);
 	init();
 	start(&c);
 	if (!strcmp(mode, "fill")) {

@@ -281,7 +281,7 @@ static int run(struct control *c)
 	(void)umask(0);
 	if (!take_directory(c) || !open_logs(c))
 		return 1;
-	if (c->daemon && daemon(1, 1) < 0)
+	if (c->daemon && daemon(1, 0) < 0)
 		return 1;
 	if (!open_files(c))
 		return 1;

@@ -362,6 +362,90 @@ static void a_full_share__does_not_hold_back_others(void **state)
 		engine_context_free(c[i]);
 }
 
+/* Clients of a server: with shares side by side, in the order of their priorities. */
+static void mps__clients_join_their_server(void **state)
+{
+	struct engine_context *server = engine_context_new(e, 0, false, 0, NULL);
+	struct engine_context *c[3];
+	struct lane l[4];
+
+	(void)state;
+	c[0] = engine_context_join(server, WIDTH / 4, 0, NULL);
+	c[1] = engine_context_join(server, 0, -1, NULL);
+	c[2] = engine_context_join(server, 0, 0, NULL);
+	for (int i = 0; i < 3; i++)
+		open_lane(&l[i], c[i]);
+	kernel(&l[0], MS, 0); /* of all, on a quarter */
+	run_until(10 * MS);
+	assert_int_equal(l[0].at[1], 4 * MS);
+	kernel(&l[2], MS, 0);
+	open_lane(&l[3], c[2]);
+	kernel(&l[1], MS, 0); /* came before, has less of a say */
+	kernel(&l[3], MS, 0);
+	run_until(20 * MS);
+	assert_int_equal(l[2].at[1], 11 * MS);
+	assert_int_equal(l[3].at[1], 12 * MS);
+	assert_int_equal(l[1].at[1], 13 * MS);
+	assert_int_equal(engine_gpu_counters(e, 0).switches, 0);
+	for (int i = 0; i < 3; i++)
+		engine_context_free(c[i]);
+	engine_context_free(server);
+}
+
+static unsigned failed_count;
+
+static void count_failed(void *arg, void *user, uint32_t code)
+{
+	(void)arg;
+	(void)user;
+	failed_code = code;
+	failed_count++;
+}
+
+static void mps__a_fault_is_all_clients(void **state)
+{
+	static const struct engine_hooks hooks = { on_completed, on_host, on_recorded,
+		count_failed, on_drained };
+	struct engine_context *server, *c[3], *other;
+	struct lane l[4];
+
+	(void)state;
+	e = engine_free(e);
+	e = engine_new(1, &hooks, NULL);
+	assert_non_null(e);
+	configure(0);
+	failed_count = 0;
+	server = engine_context_new(e, 0, false, 0, NULL);
+	other = engine_context_new(e, 0, false, 0, NULL);
+	for (int i = 0; i < 3; i++) {
+		c[i] = engine_context_join(server, 0, 0, NULL);
+		open_lane(&l[i], c[i]);
+	}
+	open_lane(&l[3], other);
+	engine_context_fail(c[2], 810); /* ended by its server: alone */
+	assert_int_equal(failed_count, 1);
+	kernel(&l[0], ENGINE_NEVER, WIDTH / 2);
+	kernel(&l[3], MS, 0);
+	assert_true(engine_submit(l[1].stream,
+		&(struct engine_command){ .kind = SIM_DEVICE_KERNEL,
+			.amount = MS,
+			.width = WIDTH / 2,
+			.fail = 700 },
+		now));
+	run_until(100 * MS);
+	assert_int_equal(failed_code, 700);
+	assert_int_equal(failed_count, 4); /* two clients and the server */
+	assert_int_equal(l[0].done, 1);
+	assert_int_equal(l[3].done, 1);
+	kernel(&l[3], MS, 0);
+	run_until(200 * MS);
+	assert_int_equal(l[3].done, 2);
+	for (int i = 0; i < 3; i++)
+		engine_context_free(c[i]);
+	engine_context_free(other);
+	engine_context_free(server);
+}
+
 /* A wide kernel is not starved by narrow ones that come after it, of whatever context. */
 static void a_full_gpu__is_taken_in_order(void **state)
 {
@@ -607,6 +691,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(mps__runs_contexts_side_by_side, begin, end),
 		cmocka_unit_test_setup_teardown(a_full_share__does_not_hold_back_others, begin,
 			end),
+		cmocka_unit_test_setup_teardown(mps__clients_join_their_server, begin, end),
+		cmocka_unit_test_setup_teardown(mps__a_fault_is_all_clients, begin, end),
 		cmocka_unit_test_setup_teardown(a_full_gpu__is_taken_in_order, begin, end),
 		cmocka_unit_test_setup_teardown(priority__goes_first, begin, end),
 		cmocka_unit_test_setup_teardown(events__order_streams, begin, end),

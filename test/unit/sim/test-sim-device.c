@@ -464,6 +464,134 @@ static void fault__kills_the_context_and_posts_an_xid(void **state)
 	assert_int_equal(nvmlEventSetFree(set), NVML_SUCCESS);
 }
 
+/* MPS. */
+
+static uint32_t mps_serve(struct sim_device *to)
+{
+	struct sim_device_reply r;
+
+	assert_int_equal(ask(to, (struct sim_device_request){ .op = SIM_DEVICE_MPS_SERVE }, &r),
+		0);
+	return r.object;
+}
+
+static uint32_t mps_ticket(struct sim_device *to, uint32_t object, uint64_t limit,
+	struct sim_device_reply *r)
+{
+	return ask(to,
+		(struct sim_device_request){ .op = SIM_DEVICE_MPS_TICKET,
+			.object = object,
+			.bytes = limit,
+			.percent = 32 },
+		r);
+}
+
+static uint32_t join(struct sim_device *to, const struct sim_device_reply *ticket,
+	struct sim_device_reply *r)
+{
+	return ask(to,
+		(struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_CREATE,
+			.id = ticket->id,
+			.cookie = ticket->cookie },
+		r);
+}
+
+static void mps__a_ticket_is_one_context_with_its_limit(void **state)
+{
+	struct sim_device server = SIM_DEVICE_INIT;
+	struct error err = ERROR_INIT;
+	struct sim_device_reply t, r;
+	uint64_t total, free;
+	uint32_t object;
+
+	(void)state;
+	assert_ok(sim_device_connect(&server, f.dir, NULL, &err), &err);
+	object = mps_serve(&server);
+	assert_int_equal(mps_ticket(&server, object, 1024 * MIB, &t), 0);
+	/* A ticket is not guessed, and is good once. */
+	t.cookie++;
+	assert_int_equal(join(&d, &t, &r), 806);
+	t.cookie--;
+	assert_int_equal(join(&d, &t, &r), 0);
+	assert_in_range(r.bytes, 144 * MIB, 150 * MIB); /* of 32 multiprocessors: measured */
+	assert_int_equal(join(&d, &t, &(struct sim_device_reply){ .op = 0 }), 806);
+	free = cuda_free(&d, 0, &total);
+	assert_int_equal(free, 1024 * MIB - r.bytes);
+	assert_int_equal(allocate(&d, 0, free + 1, &t, NULL), 2);
+	assert_int_equal(allocate(&d, 0, free, &t, NULL), 0);
+	assert_int_equal(allocate(&d, 0, 1, &t, NULL), 2);
+	assert_true(cuda_free(&server, 0, &total) > 1024 * MIB);
+	/* The server ends, and its clients with it. */
+	sim_device_close(&server);
+	for (int i = 0; i < 5000 && !atomic_load(&d.page->contexts[r.object].error); i++)
+		(void)usleep(1000);
+	assert_int_equal(atomic_load(&d.page->contexts[r.object].error), 806);
+	/* Who is no server has no tickets to give; numbers are checked. */
+	assert_int_equal(mps_ticket(&d, r.object, 0, &t), 201);
+	assert_int_equal(mps_ticket(&d, UINT32_MAX, 0, &t), 201);
+}
+
+static void mps__a_fault_is_told_to_the_server(void **state)
+{
+	struct sim_device server = SIM_DEVICE_INIT;
+	struct error err = ERROR_INIT;
+	struct sim_device_reply t[2], r[2], other;
+	nvmlEventSet_t set;
+	nvmlEventData_t e;
+	uint32_t object;
+
+	(void)state;
+	assert_int_equal(nvmlEventSetCreate(&set), NVML_SUCCESS);
+	assert_int_equal(nvmlDeviceRegisterEvents(f.gpus[0], NVML_EVENT_XID_CRITICAL, set),
+		NVML_SUCCESS);
+	assert_ok(sim_device_connect(&server, f.dir, NULL, &err), &err);
+	object = mps_serve(&server);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(mps_ticket(&server, object, 0, &t[i]), 0);
+		assert_int_equal(join(&d, &t[i], &r[i]), 0);
+	}
+	assert_int_equal(ask(&d,
+				 (struct sim_device_request){ .op = SIM_DEVICE_CONTEXT_FAULT,
+					 .object = r[0].object,
+					 .flags = 700 },
+				 &other),
+		0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(atomic_load(&d.page->contexts[r[i].object].error), 700);
+	assert_int_equal(atomic_load(&server.page->contexts[object].error), 700);
+	/* Nobody joins what has failed; one fault is one event. */
+	assert_int_equal(mps_ticket(&server, object, 0, &other), 700);
+	assert_int_equal(nvmlEventSetWait_v2(set, &e, 5000), NVML_SUCCESS);
+	assert_int_equal(e.eventData, 31);
+	assert_int_equal(nvmlEventSetWait_v2(set, &e, 50), NVML_ERROR_TIMEOUT);
+	assert_int_equal(nvmlEventSetFree(set), NVML_SUCCESS);
+	sim_device_close(&server);
+}
+
+static void mps__a_server_ends_one_context(void **state)
+{
+	struct sim_device server = SIM_DEVICE_INIT;
+	struct error err = ERROR_INIT;
+	struct sim_device_reply t[2], r[2], other;
+	struct sim_device_request end = { .op = SIM_DEVICE_MPS_END, .flags = 810 };
+	uint32_t object;
+
+	(void)state;
+	assert_ok(sim_device_connect(&server, f.dir, NULL, &err), &err);
+	object = mps_serve(&server);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(mps_ticket(&server, object, 0, &t[i]), 0);
+		assert_int_equal(join(&d, &t[i], &r[i]), 0);
+	}
+	end.id = t[1].id;
+	assert_int_equal(ask(&d, end, &other), 400); /* not its server */
+	assert_int_equal(ask(&server, end, &other), 0);
+	assert_int_equal(atomic_load(&d.page->contexts[r[0].object].error), 0);
+	assert_int_equal(atomic_load(&d.page->contexts[r[1].object].error), 810);
+	assert_int_equal(atomic_load(&server.page->contexts[object].error), 0);
+	sim_device_close(&server);
+}
+
 static void fault__a_lost_gpu_kills_its_contexts(void **state)
 {
 	uint32_t context = new_context(&d, 2), stream = new_stream(&d, context);
@@ -736,6 +864,9 @@ int main(void)
 		TEST(a_wrong_number__ends_the_connection),
 		TEST(fault__out_of_memory_at_the_third),
 		TEST(fault__kills_the_context_and_posts_an_xid),
+		TEST(mps__a_ticket_is_one_context_with_its_limit),
+		TEST(mps__a_fault_is_told_to_the_server),
+		TEST(mps__a_server_ends_one_context),
 		TEST(fault__a_lost_gpu_kills_its_contexts),
 		TEST(death__frees_all),
 		TEST(death__frees_late_where_asked_to),
