@@ -209,7 +209,7 @@ def say_bursts(node, name, place, batch, seconds, **more):
     took, kept = bursts(node, place, batch, seconds)
     node.result(name, bursts=len(took), p50_ms=median(took), p95_ms=percentile(took, 95),
                 p99_ms=percentile(took, 99), max_ms=max(took), batch_of_alone=kept, **more)
-    return median(took)
+    return took
 
 
 def calibrate_bursts(node):
@@ -223,7 +223,7 @@ def latency(node):
     lat = node.slice("lat", cls="latency")
     batch = [node.slice(f"batch{i}") for i in range(3)]
     say_bursts(node, "latency-alone-bare", None, [], seconds)
-    p50 = say_bursts(node, "latency-alone-ours", lat, [], seconds)
+    p50 = median(say_bursts(node, "latency-alone-ours", lat, [], seconds))
     # What a burst takes of the GPU is not there for the batch.
     node.result("latency", rest_for_batch=100 - 100 * p50 / 10)
     say_bursts(node, "latency-stock", None, [None] * 3, seconds)
