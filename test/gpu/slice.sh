@@ -11,10 +11,11 @@ usage() {
 	Usage: test/gpu/slice.sh pack BUILD DIR
 	       test/gpu/slice.sh DIR OUT [PART...]
 
-	The first puts together in DIR what the second needs, from the build directory BUILD: libraries,
-	arbiter, test programs. The second runs the parts (default: all that take one GPU) and writes
-	OUT/results.txt, a line of key=value for each figure, and OUT/transcript.txt. Each part has its own
-	time; a part that fails stops no other. Exit 1 if one failed.
+	The first puts together in DIR what the second, turns.py and mps.py need, from the build directory
+	BUILD: libraries, agent, tool, arbiter, test programs, the simulator. The second runs the parts
+	(default: all that take one GPU) and writes OUT/results.txt, a line of key=value for each figure,
+	and OUT/transcript.txt. Each part has its own time; a part that fails stops no other. Exit 1 if one
+	failed.
 
 	Parts: machine walk full smi view pytorch expandable decode loader nccl nccl2 jax cupy triton
 	starts tenants child storm cut bench
@@ -31,18 +32,19 @@ pack() { # BUILD DIR
 	local build=$1 dir=$2 file
 	mkdir -p "$dir"/{lib,bin/cut,deps,sim}
 	cp -L "$build"/src/runtime/libgpuslice-{cuda,nvml}.so "$dir/lib/"
-	cp -L "$build/src/arbiter/gpuslice-arbiter" "$dir/bin/"
+	cp -L "$build/src/agent/gpusliced" "$build/src/cli/gpuslice" "$build/src/arbiter/gpuslice-arbiter" \
+		"$build"/src/gpu/gpuslice-{nvml,mps} "$dir/bin/"
 	for file in cuda-walk cuda-storm cuda-cut cuda-bench cuda-hold cuda-feed cuda-burn cuda-latency cuda-launch cuda-mix nvml-look kernels.ptx; do
 		cp -L "$build/test/cuda/$file" "$dir/bin/"
 	done
 	cp -L "$build/test/cuda/cut/libcuda.so.1" "$dir/bin/cut/"
 	cp -L "$build/src/sim/cuda/libcuda.so.1" "$build/src/sim/nvml/libnvidia-ml.so.1" \
-		"$build/src/sim/device/gpuslice-sim-gpu" "$build/src/cli/gpuslice" "$dir/sim/"
+		"$build/src/sim/device/gpuslice-sim-gpu" "$build"/src/sim/mps/nvidia-cuda-mps-{control,server} "$dir/sim/"
 	# The C library and its loader belong to the machine.
-	ldd "$dir"/bin/gpuslice-arbiter "$dir"/bin/cuda-feed | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
+	ldd "$dir"/bin/gpuslice* "$dir"/bin/cuda-feed | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
 		sort -u | grep -vE '/(libc|libm|libdl|libpthread|librt|libresolv|ld-linux[^/]*)\.so' |
 		xargs -r cp -L -t "$dir/deps"
-	strip --strip-debug "$dir"/lib/*.so "$dir"/bin/cuda-* "$dir"/bin/nvml-look "$dir"/bin/gpuslice-arbiter \
+	strip --strip-debug "$dir"/lib/*.so "$dir"/bin/cuda-* "$dir"/bin/nvml-look "$dir"/bin/gpuslice* \
 		"$dir"/bin/cut/*.so.1 "$dir"/deps/* 2>/dev/null || true
 	du -sh "$dir"
 }

@@ -6,14 +6,13 @@ BUNDLE is what "test/gpu/slice.sh pack BUILD BUNDLE" put together. Writes OUT/re
 key=value for each figure, and OUT/transcript.txt. Changes no setting of the GPU; the MPS daemon runs
 only during the parts that compare with it, under directories of our own. Exit 1 if a part failed.
 """
-import argparse
 import os
 import sys
-import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "turns"))
 import crash  # noqa: E402
 import frameworks  # noqa: E402
+import script  # noqa: E402
 import shares  # noqa: E402
 from node import Node  # noqa: E402
 
@@ -41,32 +40,5 @@ PARTS = {
 }
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, epilog="parts: " + " ".join(PARTS),
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("bundle")
-    p.add_argument("out")
-    p.add_argument("parts", nargs="*", metavar="part", help="all by default; with --sim, those without a framework")
-    p.add_argument("--sim", action="store_true",
-                   help="on the simulated GPU of the bundle; figures mean little there, all must run")
-    p.add_argument("--seconds", type=float, help="of each measurement (10; with --sim 2)")
-    a = p.parse_intermixed_args()
-    for name in a.parts:
-        if name not in PARTS:
-            p.error(f"no part '{name}'; there are: {' '.join(PARTS)}")
-    names = a.parts or [n for n in PARTS if not (a.sim and PARTS[n].__module__ == "frameworks")]
-    failed = []
-    with Node(a.bundle, a.out, a.sim, a.seconds or (2 if a.sim else 10)) as node:
-        for name in names:
-            try:
-                with node.part(name):
-                    PARTS[name](node)
-            except Exception:  # pylint: disable=broad-except
-                node.note(traceback.format_exc())
-                node.result(name, result="failed", why=str(sys.exc_info()[1]).replace(" ", "_")[:200])
-                failed.append(name)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(script.run(__doc__, PARTS, Node))

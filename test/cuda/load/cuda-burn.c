@@ -202,15 +202,18 @@ static void report(const struct burn *b, struct worker *const *w, uint64_t done,
 		for (size_t k = 0; k < w[i]->gaps.count; k++)
 			load_sample(&all, w[i]->gaps.ns[k]);
 	load_samples_sort(&all);
-	(void)printf("{\"program\":\"cuda-burn\",\"result\":\"ok\",\"pid\":%d,\"done\":%llu,"
-		     "\"seconds\":%.6f,\"per_second\":%.2f,\"rounds\":%llu,\"kernel_ns\":%llu,"
-		     "\"gap_p50_ns\":%llu,\"gap_p99_ns\":%llu,\"gap_max_ns\":%llu}\n",
+	(void)printf(
+		"{\"program\":\"cuda-burn\",\"result\":\"ok\",\"pid\":%d,\"done\":%llu,"
+		"\"seconds\":%.6f,\"per_second\":%.2f,\"rounds\":%llu,\"kernel_ns\":%llu,"
+		"\"gap_p50_ns\":%llu,\"gap_p99_ns\":%llu,\"gap_max_ns\":%llu,\"blocks\":%u,"
+		"\"sms\":%u,\"mps\":%d}\n",
 		(int)getpid(), (unsigned long long)done, (double)ns / 1e9,
 		(double)done * 1e9 / (double)ns, (unsigned long long)b->load.rounds,
 		(unsigned long long)b->load.kernel_ns,
 		(unsigned long long)load_percentile(&all, 500),
 		(unsigned long long)load_percentile(&all, 990),
-		(unsigned long long)load_percentile(&all, 1000));
+		(unsigned long long)load_percentile(&all, 1000), b->load.blocks, b->load.sms,
+		b->load.mps);
 	free(all.ns);
 }
 
@@ -304,9 +307,9 @@ int main(int argc, char **argv)
 	b.short_load.rounds /= 40;
 	if (b.calibrate_only)
 		(void)printf("{\"program\":\"cuda-burn\",\"result\":\"ok\",\"rounds\":%llu,"
-			     "\"kernel_ns\":%llu,\"blocks\":%u}\n",
+			     "\"kernel_ns\":%llu,\"blocks\":%u,\"sms\":%u,\"mps\":%d}\n",
 			(unsigned long long)b.load.rounds, (unsigned long long)b.load.kernel_ns,
-			b.load.blocks);
+			b.load.blocks, b.load.sms, b.load.mps);
 	else
 		run(&b);
 	return 0;

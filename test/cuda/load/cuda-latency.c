@@ -127,9 +127,10 @@ static void run(struct latency *l)
 	load_samples_sort(&l->late);
 	(void)printf(
 		"{\"program\":\"cuda-latency\",\"result\":\"ok\",\"pid\":%d,\"bursts\":%zu,"
-		"\"burst\":%llu,\"rounds\":%llu,\"kernel_ns\":%llu",
+		"\"burst\":%llu,\"rounds\":%llu,\"kernel_ns\":%llu,\"blocks\":%u,\"sms\":%u,\"mps\":%d",
 		(int)getpid(), l->took.count, (unsigned long long)l->burst,
-		(unsigned long long)l->load.rounds, (unsigned long long)l->load.kernel_ns);
+		(unsigned long long)l->load.rounds, (unsigned long long)l->load.kernel_ns,
+		l->load.blocks, l->load.sms, l->load.mps);
 	print_percentiles("burst", &l->took);
 	print_percentiles("late", &l->late);
 	(void)printf("}\n");

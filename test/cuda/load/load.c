@@ -15,7 +15,8 @@
 #define STEPS         16
 #define FIRST_ROUNDS  1000
 #define NON_BLOCKING  1
-#define MP_COUNT      16 /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+#define MP_COUNT      16  /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+#define MPS_ENABLED   133 /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, from CUDA 12.1 on */
 
 atomic_bool load_stop;
 
@@ -45,7 +46,7 @@ void load_options(char **argv, const struct load_option *options)
 void load_open(struct load *l, int ordinal, unsigned int blocks)
 {
 	CUmodule m;
-	int sms = 0;
+	int sms = 0, mps = 0;
 
 	l->device = cuda_start(ordinal, &l->context);
 	must(cu.cuModuleLoadData(&m, kernels()), "cuModuleLoadData");
@@ -53,7 +54,9 @@ void load_open(struct load *l, int ordinal, unsigned int blocks)
 	must(cu.cuModuleGetFunction(&l->nop, m, "nop"), "nop");
 	must(cu.cuModuleGetFunction(&l->spin, m, "spin"), "spin");
 	must(cu.cuDeviceGetAttribute(&sms, MP_COUNT, l->device), "cuDeviceGetAttribute");
-	l->blocks = blocks ? blocks : (unsigned int)sms * BLOCKS_PER_SM;
+	l->sms = (unsigned int)sms;
+	l->mps = cu.cuDeviceGetAttribute(&mps, MPS_ENABLED, l->device) == CUDA_SUCCESS && mps;
+	l->blocks = blocks ? blocks : l->sms * BLOCKS_PER_SM;
 	l->threads = THREADS;
 }
 

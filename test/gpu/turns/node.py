@@ -28,14 +28,15 @@ def percentile(values, percent):
 
 
 class Proc:
-    """A program whose lines are kept in a file; the last one is JSON."""
+    """A program whose lines are kept in a file; the last one is JSON. @user: a number; None: who we are."""
 
-    def __init__(self, node, name, args, env):
+    def __init__(self, node, name, args, env, user=None):
         self.name = name
         self.path = os.path.join(node.work, f"{len(node.procs)}-{name}.out")
         self.file = open(self.path, "w+b")
+        who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         self.popen = subprocess.Popen(args, stdout=self.file, stderr=subprocess.STDOUT, env=env,
-                                      stdin=subprocess.DEVNULL)
+                                      stdin=subprocess.DEVNULL, **who)
         self.args = args
         node.procs.append(self)
 
@@ -79,12 +80,14 @@ class Proc:
 
 
 class Node:
+    keeps_samples = True
+
     def __init__(self, bundle, out, sim, seconds):
         self.bundle, self.out, self.sim, self.seconds = os.path.abspath(bundle), out, sim, seconds
         self.procs, self.names, self.services = [], {}, []
-        self.rounds = self.burst_rounds = self.alone_rate = None  # shares.py measures them, once
+        self.rounds = self.sms = self.burst_rounds = self.alone_rate = None  # shares.py measures them, once
         os.makedirs(out, exist_ok=True)
-        self.work = tempfile.mkdtemp(prefix="gsturns.")
+        self.work = tempfile.mkdtemp(prefix="gs.")  # sockets lie below it: a short name
         self.state, self.run = os.path.join(self.work, "state"), os.path.join(self.work, "run")
         self.env = dict(os.environ)
         self.env.pop("CUDA_MPS_PIPE_DIRECTORY", None)
@@ -132,24 +135,32 @@ class Node:
         path = self.env.get("LD_LIBRARY_PATH")
         self.own_env = dict(self.env, GPUSLICE_STATE_DIR=self.state, GPUSLICE_RUN_DIR=self.run,
                             LD_LIBRARY_PATH=f"{own}:{path}" if path else own)
-        self.start_arbiter()
-        self.service("feed", self.bin("cuda-feed"), os.path.join(self.run, "arbiter.sock"), "--again")
         look = subprocess.run([self.bin("nvml-look")], env=self.env, capture_output=True, text=True, check=True)
         self.look = look.stdout.splitlines()[0]
         self.uuid = dict(w.split("=", 1) for w in self.look.split() if "=" in w)["uuid"]
+        self.begin_services()
+
+    def begin_services(self):
+        self.start_arbiter()
+        self.service("feed", self.bin("cuda-feed"), os.path.join(self.run, "arbiter.sock"), "--again")
 
     def end(self):
         self.end_procs()
         self.stop_mps()
+        self.end_services()
+        if self.sim:
+            subprocess.run(["pkill", "-f", "--", f"--dir {self.work}/sim"], check=False)
+        for name in os.listdir(self.work):
+            if name.endswith(".log"):
+                shutil.copy(os.path.join(self.work, name), self.out)
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def end_services(self):
         for popen in self.services:
             popen.terminate()
         for popen in self.services:
             popen.wait(10)
-        if self.sim:
-            subprocess.run(["pkill", "-f", "--", f"--dir {self.work}/sim"], check=False)
-        if os.path.exists(os.path.join(self.work, "arbiter.log")):
-            shutil.copy(os.path.join(self.work, "arbiter.log"), self.out)
-        shutil.rmtree(self.work, ignore_errors=True)
+        self.services = []
 
     def service(self, name, *args):
         """A program that runs until the end, or until it is killed; its log is NAME.log."""
@@ -263,11 +274,11 @@ class Node:
         return dict(self.env, GPUSLICE_SLICE_DIR=self.slice_dir(place),
                     LD_PRELOAD=f"{lib}/libgpuslice-cuda.so:{lib}/libgpuslice-nvml.so")
 
-    def start(self, place, name, *args):
+    def start(self, place, name, *args, user=None):
         args = [str(a) for a in args]
         if "/" not in args[0]:
             args[0] = self.bin(args[0])
-        return Proc(self, name, args, self.env_of(place))
+        return Proc(self, name, args, self.env_of(place), user)
 
     def start_mps(self):
         """False: there is none here."""

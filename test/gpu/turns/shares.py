@@ -29,7 +29,7 @@ def rounds(node):
     """The work of one kernel, measured once."""
     if node.rounds is None:
         made = node.start(None, "calibrate", "cuda-burn", "--kernel-us", KERNEL_US, "--calibrate-only").wait(60)
-        node.rounds = made["rounds"]
+        node.rounds, node.sms = made["rounds"], made["sms"]
         node.result("calibrate", rounds=node.rounds, kernel_ns=made["kernel_ns"])
     return node.rounds
 
@@ -64,10 +64,10 @@ def together(node, burns, seconds):
 
 
 def stop(burns):
+    """What each says at its end."""
     for b in burns:
         b.terminate()
-    for b in burns:
-        b.wait(60)
+    return [b.wait(60) for b in burns]
 
 
 def measure(node, programs, seconds):
@@ -184,7 +184,8 @@ def capped(node):
 
 
 def bursts(node, place, batch, seconds):
-    """Latencies of bursts in ms beside the batch; what the batch had of one alone, percent."""
+    """Latencies of bursts in ms beside the batch; what the batch had of one alone, percent, where an iteration counts
+    as much as it has multiprocessors."""
     burns = [burn(node, p, f"batch{i}") for i, p in enumerate(batch)]
     for b in burns:
         b.ready()
@@ -194,37 +195,42 @@ def bursts(node, place, batch, seconds):
     t0 = now_ns() + SETTLE_NS
     t1 = t0 + int(seconds * 1e9)
     bursting.wait(seconds + 60)
-    stop(burns)
+    ends = stop(burns)
     with open(path, encoding="ascii") as f:
         samples = [tuple(map(int, line.split())) for line in f]
-    shutil.copy(path, os.path.join(node.out, f"bursts-{place or 'stock'}-{len(batch)}"))
+    if node.keeps_samples:
+        shutil.copy(path, os.path.join(node.out, f"bursts-{place or 'stock'}-{len(batch)}"))
     took = [(ns + late) / 1e6 for began, ns, late in samples if t0 <= began <= t1]
-    rate = sum(in_span(b.windows(), t0, t1) for b in burns) / seconds
+    rate = sum(in_span(b.windows(), t0, t1) * e["sms"] / node.sms for b, e in zip(burns, ends)) / seconds
     return took, 100 * rate / alone_rate(node)
+
+
+def say_bursts(node, name, place, batch, seconds, **more):
+    took, kept = bursts(node, place, batch, seconds)
+    node.result(name, bursts=len(took), p50_ms=median(took), p95_ms=percentile(took, 95),
+                p99_ms=percentile(took, 99), max_ms=max(took), batch_of_alone=kept, **more)
+    return took
+
+
+def calibrate_bursts(node):
+    if node.burst_rounds is None:
+        node.burst_rounds = node.start(None, "calibrate", "cuda-latency", "--seconds", 1).wait(60)["rounds"]
 
 
 def latency(node):
     seconds = node.seconds
-    cal = node.start(None, "calibrate", "cuda-latency", "--seconds", 1).wait(60)
-    node.burst_rounds = cal["rounds"]
+    calibrate_bursts(node)
     lat = node.slice("lat", cls="latency")
     batch = [node.slice(f"batch{i}") for i in range(3)]
-
-    def run(name, place, others):
-        took, kept = bursts(node, place, others, seconds)
-        node.result(name, bursts=len(took), p50_ms=median(took), p95_ms=percentile(took, 95),
-                    p99_ms=percentile(took, 99), max_ms=max(took), batch_of_alone=kept)
-        return median(took)
-
-    run("latency-alone-bare", None, [])
-    p50 = run("latency-alone-ours", lat, [])
+    say_bursts(node, "latency-alone-bare", None, [], seconds)
+    p50 = median(say_bursts(node, "latency-alone-ours", lat, [], seconds))
     # What a burst takes of the GPU is not there for the batch.
     node.result("latency", rest_for_batch=100 - 100 * p50 / 10)
-    run("latency-stock", None, [None] * 3)
+    say_bursts(node, "latency-stock", None, [None] * 3, seconds)
     for _ in range(1 if node.sim else 3):
-        run("latency-ours", lat, batch)
+        say_bursts(node, "latency-ours", lat, batch, seconds)
     if node.start_mps():
-        run("latency-mps", "mps", ["mps"] * 3)
+        say_bursts(node, "latency-mps", "mps", ["mps"] * 3, seconds)
 
 
 # Their work is known when one has been measured: 80 kernels in one, and a tenth of one.
