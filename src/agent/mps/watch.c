@@ -156,12 +156,14 @@ static void on_change(uv_fs_event_t *h, const char *name, int events, int status
 {
 	struct mps_unit *u = h->data;
 	enum mps_state before = u->state;
+	uint32_t clients = mps_clients_count(&u->clients);
 
 	(void)name;
 	(void)events;
 	(void)status;
 	watch_read(u);
-	if (u->state != before)
+	/* The last client's end is what a fault and a drain wait for. */
+	if (u->state != before || mps_clients_count(&u->clients) < clients)
 		unit_next(u);
 }
 
