@@ -32,12 +32,13 @@ pack() { # BUILD DIR
 	mkdir -p "$dir"/{lib,bin/cut,deps,sim}
 	cp -L "$build"/src/runtime/libgpuslice-{cuda,nvml}.so "$dir/lib/"
 	cp -L "$build/src/arbiter/gpuslice-arbiter" "$dir/bin/"
-	for file in cuda-walk cuda-storm cuda-cut cuda-bench cuda-hold cuda-feed cuda-burn cuda-latency cuda-launch cuda-mix nvml-look kernels.ptx; do
+	for file in cuda-walk cuda-storm cuda-cut cuda-bench cuda-hold cuda-feed cuda-burn cuda-latency cuda-launch cuda-mix cuda-mps nvml-look kernels.ptx; do
 		cp -L "$build/test/cuda/$file" "$dir/bin/"
 	done
 	cp -L "$build/test/cuda/cut/libcuda.so.1" "$dir/bin/cut/"
 	cp -L "$build/src/sim/cuda/libcuda.so.1" "$build/src/sim/nvml/libnvidia-ml.so.1" \
-		"$build/src/sim/device/gpuslice-sim-gpu" "$build/src/cli/gpuslice" "$dir/sim/"
+		"$build/src/sim/device/gpuslice-sim-gpu" "$build/src/cli/gpuslice" \
+		"$build"/src/sim/mps/nvidia-cuda-mps-{control,server} "$dir/sim/"
 	# The C library and its loader belong to the machine.
 	ldd "$dir"/bin/gpuslice-arbiter "$dir"/bin/cuda-feed | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
 		sort -u | grep -vE '/(libc|libm|libdl|libpthread|librt|libresolv|ld-linux[^/]*)\.so' |

@@ -74,7 +74,7 @@ static void modules__tell_what_is_in_them(void **state)
 	assert_int_equal(bytes, 64);
 	assert_cuda_is(cuModuleGetFunction(&f, m, "absent"), CUDA_ERROR_NOT_FOUND);
 	assert_cuda(cuModuleGetFunctionCount(&n, m));
-	assert_int_equal(n, 6);
+	assert_int_equal(n, 8);
 	assert_cuda(cuModuleGetFunction(&f, m, "fill32"));
 	assert_cuda(cuFuncGetParamInfo(f, 2, &offset, &size));
 	assert_int_equal(offset, 16);
