@@ -21,7 +21,8 @@
  *	DIR/sys     what the kernel would show: sys/bus/pci/devices/0000:00:1e.0/numa_node …
  *	DIR/dev     nvidia0 …, nvidiactl, nvidia-uvm … as plain files
  *	DIR/proc    what the driver shows of MIG, see sim/fake-root.h; device nodes in DIR/dev/nvidia-caps
- *	DIR/usr     the driver's libraries and programs, by name only; its firmware in DIR/lib
+ *	DIR/usr     the driver's libraries and programs, by name only but for those of MPS, which lead to ours; its
+ *	            firmware in DIR/lib
  */
 #include "sim/state.h"
 

@@ -34,7 +34,7 @@ pack() { # BUILD DIR
 	cp -L "$build"/src/runtime/libgpuslice-{cuda,nvml}.so "$dir/lib/"
 	cp -L "$build/src/agent/gpusliced" "$build/src/cli/gpuslice" "$build/src/arbiter/gpuslice-arbiter" \
 		"$build"/src/gpu/gpuslice-nvml "$build"/src/agent/gpuslice-mps "$dir/bin/"
-	for file in cuda-walk cuda-storm cuda-cut cuda-bench cuda-hold cuda-feed cuda-burn cuda-latency cuda-launch cuda-mix nvml-look kernels.ptx; do
+	for file in cuda-walk cuda-storm cuda-cut cuda-bench cuda-hold cuda-feed cuda-burn cuda-latency cuda-launch cuda-mix cuda-mps nvml-look kernels.ptx; do
 		cp -L "$build/test/cuda/$file" "$dir/bin/"
 	done
 	cp -L "$build/test/cuda/cut/libcuda.so.1" "$dir/bin/cut/"

@@ -10,29 +10,28 @@
 #include "base/fd.h"
 #include "sim/place.h"
 
-#define LINE_MAX_  1024
+#define TEXT_MAX   960
 #define ENV_FAULT  "GPUSLICE_SIM_MPS_FAULT"
 #define FAULT_FILE "mps-fault"
 #define SEPARATORS " ,\t\r\n"
 
 void mps_log(int fd, const char *tag, const char *fmt, ...)
 {
-	char line[LINE_MAX_];
+	char text[TEXT_MAX], line[TEXT_MAX + 64];
 	struct timespec now;
 	struct tm tm;
 	va_list ap;
 	size_t n;
 
+	va_start(ap, fmt);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it does not see the va_start() */
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	(void)localtime_r(&now.tv_sec, &tm);
 	n = strftime(line, sizeof(line), "[%Y-%m-%d %H:%M:%S", &tm);
-	n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ld %s %5d] ",
-		now.tv_nsec / 1000000, tag, (int)getpid());
-	va_start(ap, fmt);
-	(void)vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
-	va_end(ap);
-	n = strlen(line);
-	line[n++] = '\n';
+	n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ld %s %5d] %s\n",
+		now.tv_nsec / 1000000, tag, (int)getpid(), text);
 	/* A reader that is stuck stops nobody: the line is lost. */
 	if (fd >= 0)
 		(void)!write(fd, line, n);
