@@ -41,5 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	(void)environ_find(text, len, "A");
 	if (cgroup_pod_uid(text, uid) && strlen(uid) != 36)
 		abort();
+	if (mounts_pod_uid(text, uid) && strlen(uid) != 36)
+		abort();
 	return 0;
 }

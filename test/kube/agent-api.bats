@@ -19,15 +19,7 @@ setup_file() {
 	roles
 	configs two=2 three=3 four=4
 	files two=2 three=3 four=4
-	token_new a /etc/agent/token agent gpu
-	put_file a /etc/agent/kubeconfig <<-YAML
-		apiVersion: v1
-		kind: Config
-		current-context: test
-		clusters: [{name: test, cluster: {server: "https://10.0.0.1:443", certificate-authority: /etc/node/ca.crt}}]
-		contexts: [{name: test, context: {cluster: test, user: me}}]
-		users: [{name: me, user: {tokenFile: token}}]
-	YAML
+	kubeconfig_for a agent gpu
 }
 
 teardown_file() {

@@ -110,7 +110,7 @@ cluster_up() {
 	mkdir -p "$KUBE/layers/gpuslice/usr"
 	cp -r "$STAGE"/. "$KUBE/layers/gpuslice/usr/"
 	mkdir -p "$KUBE/layers/cuda-programs/usr/bin"
-	cp "$GPUSLICE_BUILD"/test/cuda/{cuda-hold,nvml-look} "$KUBE/layers/cuda-programs/usr/bin/"
+	cp "$GPUSLICE_BUILD"/test/cuda/{cuda-hold,cuda-mps,kernels.ptx,nvml-look} "$KUBE/layers/cuda-programs/usr/bin/"
 	: >"$KUBE/deny"
 	ip addr add 10.0.0.1/32 dev lo &&
 		ip link add kube0 type bridge && ip addr add 10.1.0.1/16 dev kube0 && ip link set kube0 up || return 1
@@ -312,7 +312,7 @@ node_make() {
 	cri_start "$name"
 }
 
-# node_gpus NAME MODEL: what an installed driver is on a machine: device nodes and libraries. Opened,
+# node_gpus NAME MODEL: what an installed driver is on a machine: device nodes, libraries, programs. Opened,
 # the device nodes fail: there is no kernel module. The library finds the simulated node by its
 # variables and directory, which stand for that module and are the same in every container.
 node_gpus() {
@@ -334,7 +334,8 @@ node_gpus() {
 		cp -L /opt/gpuslice/lib/gpuslice/sim/libcuda.so.1 "libcuda.so.$1"
 		ln -sf "libnvidia-ml.so.$1" libnvidia-ml.so.1
 		ln -sf "libcuda.so.$1" libcuda.so.1
-		cp /opt/gpuslice-test/nvidia-smi /usr/bin/' bash "$version" || return 1
+		cp /opt/gpuslice-test/nvidia-smi /usr/bin/
+		cp /opt/gpuslice/lib/gpuslice/sim/nvidia-cuda-mps-{control,server} /usr/bin/' bash "$version" || return 1
 	node_capabilities "$1"
 }
 
@@ -495,6 +496,19 @@ token_new() {
 		put_file "$1" "$2" || return 1
 	printf '%s\n' "$new" >"$KUBE/run/token.$ns.$account"
 	[[ -z $old ]] || kubectl delete secret "$old" -n "$ns" >/dev/null
+}
+
+# kubeconfig_for NODE ACCOUNT [NAMESPACE]: /etc/agent/kubeconfig on the node, with a token of that service account.
+kubeconfig_for() {
+	token_new "$1" /etc/agent/token "$2" "${3-default}" &&
+		put_file "$1" /etc/agent/kubeconfig <<-YAML
+			apiVersion: v1
+			kind: Config
+			current-context: test
+			clusters: [{name: test, cluster: {server: "https://10.0.0.1:443", certificate-authority: /etc/node/ca.crt}}]
+			contexts: [{name: test, context: {cluster: test, user: me}}]
+			users: [{name: me, user: {tokenFile: token}}]
+		YAML
 }
 
 # define_nodefeatures: makes the API server know the NodeFeature objects of node feature discovery.

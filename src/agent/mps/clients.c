@@ -11,6 +11,7 @@
 
 #define ENVIRON_MAX (4 << 20)
 #define CGROUP_MAX  65536
+#define MOUNTS_MAX  (1 << 20)
 #define UID_LEN     36
 
 void mps_clients_fini(struct mps_clients *c)
@@ -38,22 +39,41 @@ const char *environ_find(const char *env, size_t len, const char *name)
 	return NULL;
 }
 
-/* "-" may be written "_", and "pod" comes before: both drivers of the kubelet. */
-bool cgroup_pod_uid(const char *text, char ret[64])
+/* "-" may be written "_"; false: there is none at @at. */
+static bool take_uid(const char *at, char ret[64])
 {
-	for (const char *at = strstr(text, "pod"); at; at = strstr(at + 1, "pod")) {
-		size_t n = 0;
+	size_t n = 0;
 
-		for (at += 3; n < UID_LEN &&
-			      (isxdigit((unsigned char)at[n]) || at[n] == '-' || at[n] == '_');
-			n++)
-			ret[n] = at[n] == '_' ? '-' : at[n];
-		ret[n] = '\0';
-		if (n == UID_LEN && ret[8] == '-' && ret[13] == '-')
-			return true;
-	}
+	for (; n < UID_LEN && (isxdigit((unsigned char)at[n]) || at[n] == '-' || at[n] == '_');
+		n++)
+		ret[n] = at[n] == '_' ? '-' : at[n];
+	ret[n] = '\0';
+	if (n == UID_LEN && ret[8] == '-' && ret[13] == '-')
+		return true;
 	ret[0] = '\0';
 	return false;
+}
+
+/* "pod" comes before, with both drivers of the kubelet. */
+bool cgroup_pod_uid(const char *text, char ret[64])
+{
+	for (const char *at = strstr(text, "pod"); at; at = strstr(at + 1, "pod"))
+		if (take_uid(at + 3, ret))
+			return true;
+	ret[0] = '\0';
+	return false;
+}
+
+/* Of the kubelet: "... /var/lib/kubelet/pods/UID/etc-hosts /etc/hosts ...". */
+bool mounts_pod_uid(const char *text, char ret[64])
+{
+	static const char pods[] = "/pods/", hosts[] = "/etc-hosts /etc/hosts ";
+	const size_t before = sizeof(pods) - 1 + UID_LEN;
+	const char *at = strstr(text, hosts);
+
+	ret[0] = '\0';
+	return at && (size_t)(at - text) >= before &&
+	       !strncmp(at - before, pods, sizeof(pods) - 1) && take_uid(at - UID_LEN, ret);
 }
 
 static int read_proc(uint32_t pid, const char *file, struct buf *b)
@@ -68,6 +88,7 @@ static void read_client(struct mps_client *c)
 {
 	CLEANUP(buf_fini) struct buf env = BUF_INIT(ENVIRON_MAX);
 	CLEANUP(buf_fini) struct buf cgroup = BUF_INIT(CGROUP_MAX);
+	CLEANUP(buf_fini) struct buf mounts = BUF_INIT(MOUNTS_MAX);
 	CLEANUP(buf_fini) struct buf comm = BUF_INIT(256);
 	const char *devices = NULL;
 
@@ -77,8 +98,11 @@ static void read_client(struct mps_client *c)
 	if (read_proc(c->pid, "environ", &env) == 0)
 		devices = environ_find(buf_str(&env), env.len, MPS_DEVICES_VARIABLE);
 	(void)snprintf(c->devices, sizeof(c->devices), "%s", devices ? devices : "");
-	if (read_proc(c->pid, "cgroup", &cgroup) == 0)
-		(void)cgroup_pod_uid(buf_str(&cgroup), c->pod_uid);
+	if (read_proc(c->pid, "cgroup", &cgroup) == 0 &&
+		cgroup_pod_uid(buf_str(&cgroup), c->pod_uid))
+		return;
+	if (read_proc(c->pid, "mountinfo", &mounts) == 0)
+		(void)mounts_pod_uid(buf_str(&mounts), c->pod_uid);
 }
 
 /* --- the list --- */

@@ -4,7 +4,7 @@
 /*
  * The clients of one MPS daemon: which processes, and of which container. That is read as soon as one connects,
  * since after a fault it may be gone before anybody asks. What says it is the variable MPS_DEVICES_VARIABLE in the
- * process's environment, which Allocate has set, and its cgroup for the pod's UID. A program can change the former
+ * process's environment, which Allocate has set, and for the pod's UID its cgroup, or the kubelet's /etc/hosts. A program can change the former
  * and be taken for another pod of the same GPU: so it is used to tell people, and for nothing else.
  * Thread: loop. Blocks: on procfs.
  */
@@ -52,3 +52,5 @@ bool mps_client_pod(const struct mps_client *c, const struct pod_devices *holder
 const char *environ_find(const char *env, size_t len, const char *name);
 /* The UID of the pod in a text of /proc/PID/cgroup; false: none. */
 bool cgroup_pod_uid(const char *text, char ret[64]);
+/* The same from /proc/PID/mountinfo: a kubelet may make no control groups for pods, or a runtime none that tell. */
+bool mounts_pod_uid(const char *text, char ret[64]);

@@ -253,6 +253,10 @@ const (
 	libraryDir    = "/usr/lib/x86_64-linux-gnu"
 )
 
+// driverPrograms are those of a driver that a node may have and that containers get.
+var driverPrograms = []string{"/usr/bin/nvidia-smi", "/usr/bin/nvidia-cuda-mps-control",
+	"/usr/bin/nvidia-cuda-mps-server"}
+
 // wantedGPUs are the names by which NVIDIA's toolkit would choose GPUs: from mounts, or from
 // NVIDIA_VISIBLE_DEVICES.
 func wantedGPUs(spec *oci.Spec) []string {
@@ -324,8 +328,10 @@ func (r *runtime) injectToolkit(spec *oci.Spec) error {
 			spec.Mounts = append(spec.Mounts, bind(file, "ro"))
 		}
 	}
-	if _, err := os.Stat("/usr/bin/nvidia-smi"); err == nil {
-		spec.Mounts = append(spec.Mounts, bind("/usr/bin/nvidia-smi", "ro"))
+	for _, file := range driverPrograms {
+		if _, err := os.Stat(file); err == nil {
+			spec.Mounts = append(spec.Mounts, bind(file, "ro"))
+		}
 	}
 	return nil
 }
