@@ -52,7 +52,7 @@ struct mps_spec {
 struct mps_fault {
 	bool open;      /* it is not told to people yet */
 	uint32_t named; /* process that MPS names; 0: none */
-	uint64_t wall_ns;
+	uint64_t ns;    /* monotonic */
 };
 
 struct mps_unit {
@@ -95,7 +95,6 @@ struct mps_unit {
 	uint32_t failures; /* in a row */
 	uint64_t faults, server_deaths;
 	uint64_t deaths; /* of the daemon, while it was wanted */
-	uint64_t last_fault_wall_ns;
 };
 
 /* unit.c */
