@@ -358,6 +358,7 @@ for line in open(sys.argv[1] + "/proc/driver/nvidia-caps/mig-minors"):
 gpu_start() {
 	node_start "$1" gpu /opt/gpuslice/libexec/gpuslice/gpuslice-sim-gpu --dir "$SIM_DIR" --idle-ms 3600000
 	eventually 10 node_exec "$1" test -S "$SIM_DIR/cuda.sock"
+	node_exec "$1" chmod -R a+rwX "$SIM_DIR" # a driver is there for all users
 }
 
 # sim NAME ACTION...: `gpuslice sim` on the node.

@@ -18,7 +18,7 @@ setup_file() {
 	node_add gpu h200-2
 	gpu_start gpu
 	kubectl create serviceaccount agent
-	kubectl create clusterrole agent --verb create,patch --resource events
+	kubectl create clusterrole agent --verb list,watch,create,patch --resource nodes,events
 	kubectl create clusterrolebinding agent --clusterrole agent --serviceaccount default:agent
 	kubeconfig_for gpu agent
 	time_slicing | put_file gpu $CONFIG
@@ -66,7 +66,7 @@ agent_at_once() {
 		--procfs $SIM_DIR/proc --config-file $CONFIG --kubeconfig /etc/agent/kubeconfig --node-name gpu
 }
 
-# client NAME [POLICY [COMMAND [NODE]]]: a pod of an unprivileged user; it has 1 GiB and runs kernels until one fails.
+# client NAME [POLICY [MODE [NODE]]]: a pod of an unprivileged user; it has 1 GiB and runs kernels until one fails.
 client() {
 	kubectl apply -f - <<-EOF_POD
 		apiVersion: v1
@@ -80,7 +80,7 @@ client() {
 		  containers:
 		  - name: main
 		    image: cuda-programs:1
-		    command: [${3-cuda-mps, hold, "600"}]
+		    command: [cuda-mps, ${3-hold}, "600"]
 		    resources: {limits: {nvidia.com/gpu: 1}}
 	EOF_POD
 	eventually 30 pod_says "$1" '^ready 0'
@@ -100,13 +100,18 @@ has() {
 	pod_says "$1" "^device sms $2 mps $3\$"
 }
 
+# said POD PATTERN: a line of the log of its first program, which may have ended long ago.
+said() {
+	node_exec gpu bash -c 'grep -E "$2" /var/log/pods/default_"$1"_*/main/0.log' bash "$@"
+}
+
 # variable POD NAME: of its program.
 variable() {
 	timeout 60 kubectl exec "$1" -- sh -c "tr '\\0' '\\n' </proc/1/environ" | sed -n "s/^$2=//p"
 }
 
 gone() {
-	kubectl delete pod "$@" --grace-period=0 --force
+	kubectl delete pod "$@"
 }
 
 # daemon JQ: of the daemon of the GPU with number $NUMBER (0), as the status says; key_of NUMBER: its directory.
@@ -240,14 +245,14 @@ restarted() {
 
 @test "a client faults: all of its GPU are told with who is known, and come back by themselves" {
 	client always Always
-	client silent Never 'cuda-mps, idle, "600"' # does not see that its context is gone
+	client silent Never idle # does not see that its context is gone
 	eventually 10 clients_are 2
 	sim gpu cuda-fault 0 700
 	eventually 10 offers gpu 8 4
 	eventually 20 told always MPSClientFault 'a fatal fault of an MPS client on its GPU: process .* of the 2'
 	told silent MPSClientFault 'process [0-9]+ \(cuda-mps\) has lost its GPU work'
 	node_told Warning MPSClientFault 'a fatal fault ended all 2 MPS clients of GPU-.*(MPS names cuda-mps of pod default/|MPS does not name who)'
-	pod_says always '^loop 7[0-9][0-9] ' || kubectl logs --previous always | grep -E '^loop 7[0-9][0-9] '
+	said always 'loop 7[0-9][0-9] '
 	# MPS takes nobody until all that were hit are gone.
 	agent_status gpu '[.resources[].slices[] | select(.healthy | not) | .reason | contains("a fatal fault of one client")] | length == 4 and all'
 	gone silent
@@ -305,7 +310,6 @@ restarted() {
 	eventually 10 nothing_is_left
 	[[ $(what_is_left | grep -c '/pipe$') == 2 ]]
 	goes_on g
-	gone g
 	offers gpu 8
 }
 
@@ -313,7 +317,13 @@ restarted() {
 	local ms
 	modes_are 0
 	mps 'computeMode: exclusive' | put_file gpu $CONFIG
-	eventually 20 is_ready
+	# One program runs beside MPS, so that no server can start: nobody is given that GPU, until it has ended.
+	eventually 20 offers gpu 8 4
+	eventually 10 node_told Warning MPSDaemonDown 'the MPS server ended at its start: .*no other program may use'
+	goes_on g
+	gone g
+	eventually 40 is_ready
+	eventually 10 offers gpu 8
 	modes_are 3
 	client h
 	has h 32 1
@@ -369,7 +379,7 @@ chart_is_ready() {
 	chart install gpuslice -f "$(values)"
 	eventually 60 agents 1
 	eventually 20 offers chart 4
-	client k Always 'cuda-mps, hold, "600"' chart
+	client k Always hold chart
 	has k 32 1
 	# The daemon is in its container, and ends with that; clients are told by CUDA.
 	pod=$(agent_pod chart)
@@ -379,6 +389,6 @@ chart_is_ready() {
 	eventually 60 restarted k
 	kubectl logs --previous k | grep -E '^loop 806 '
 	eventually 20 offers chart 4
-	client l Never 'cuda-mps, hold, "600"' chart
+	client l Never hold chart
 	has l 32 1
 }

@@ -146,12 +146,12 @@ static void take_told(struct mps_unit *u)
 		u->told.percent = 0; /* told once more */
 }
 
-static void settle(struct mps_unit *u)
+void unit_ready(struct mps_unit *u)
 {
 	bool first = !u->was_ready;
 
-	take_told(u);
 	u->was_ready = true;
+	u->needs_server = false;
 	if (first) /* else it may have clients that nobody has asked for yet */
 		u->checked_ns = time_mono_ns();
 	unit_enter(u, MPS_READY, "");
@@ -163,6 +163,16 @@ static void settle(struct mps_unit *u)
 		agent_event(u->a, EVENT_NORMAL, "MPSDaemonUp", "MPS of %s is ready again",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key);
 	u->said[0] = '\0';
+}
+
+/* A server starts with the first client, which finds out that it cannot: not where that is to be expected. */
+static void settle(struct mps_unit *u)
+{
+	take_told(u);
+	if (!u->was_ready && u->n_servers == 0 && (u->want.exclusive || u->needs_server))
+		unit_enter(u, MPS_SERVER, "an MPS server is being started");
+	else
+		unit_ready(u);
 }
 
 static bool check_is_due(const struct mps_unit *u, uint64_t every)
@@ -345,6 +355,16 @@ static void next_faulted(struct mps_unit *u)
 	}
 }
 
+void unit_no_server(struct mps_unit *u, const char *what)
+{
+	u->needs_server = true;
+	unit_fail(u, "the MPS server %s%s%.300s%s", what, *u->complaint ? ": " : "",
+		u->complaint,
+		u->want.exclusive
+			? " (compute mode exclusive: no other program may use the GPU)"
+			: "");
+}
+
 static void on_server_asked(void *arg, const char *answer, const struct error *err)
 {
 	struct mps_unit *u = arg;
@@ -362,9 +382,7 @@ static void next_server(struct mps_unit *u)
 		u->step = 1;
 		unit_ask(u, on_server_asked, "start_server -uid %u", (unsigned)geteuid());
 	} else if (time_mono_ns() - u->since_ns >= SERVER_NS) {
-		unit_fail(u, "no new MPS server was ready within %llu s%s%s",
-			(unsigned long long)(SERVER_NS / NS_PER_SEC), *u->complaint ? ": " : "",
-			u->complaint);
+		unit_no_server(u, "was not ready in time");
 	} else {
 		arm(u, TICK_MAX_MS);
 	}
@@ -454,7 +472,7 @@ void unit_next(struct mps_unit *u)
 	case MPS_SETTING:
 		if (!limits_tell_next(u))
 			settle(u);
-		if (u->state == MPS_READY)
+		if (u->state != MPS_SETTING)
 			arm(u, 0);
 		break;
 	case MPS_READY:

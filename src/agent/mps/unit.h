@@ -10,7 +10,7 @@
  *	 │                              a fault:  ▼ │ all that were hit are gone
  *	 ├──────────────────────────────────── FAULTED
  *	 │                      a server dies:    ▼   a new one is ready
- *	 └── its end, at any time ────────────── SERVER
+ *	 └── its end, at any time ────────────── SERVER, also before READY if a server may not start
  *	RESTORING: compute modes are put back; from DOWN, when it is not wanted or did not start
  *
  * The daemon is a process of its own session. It outlives the agent, whose next one finds it by daemon.json. What is
@@ -66,7 +66,8 @@ struct mps_unit {
 	bool stopping;  /* the agent ends */
 	bool gone;      /* closed, to be freed when this is 0: */
 	unsigned handles;
-	bool single; /* the program knows no -multiuser-server */
+	bool needs_server; /* one could not be started: ready when there is one */
+	bool single;       /* the program knows no -multiuser-server */
 	enum mps_state state;
 	char why[ERROR_MSG_MAX];  /* it cannot be used; "" when it can */
 	char said[ERROR_MSG_MAX]; /* of that what was told to people; "" once it is ready */
@@ -110,6 +111,10 @@ void unit_next(struct mps_unit *u);
 /* It failed: the process, if there is one, is killed; tried again later. */
 void unit_fail(struct mps_unit *u, const char *fmt, ...) PRINTF(2, 3);
 void unit_enter(struct mps_unit *u, enum mps_state state, const char *why);
+/* It can be used from now on. */
+void unit_ready(struct mps_unit *u);
+/* A server could not be started; @what: "was not ready in time". */
+void unit_no_server(struct mps_unit *u, const char *what);
 bool unit_usable(const struct mps_unit *u);
 const char *unit_state_name(enum mps_state s);
 /* ask.c: one question at a time; each answer leads to unit_next(). */

@@ -48,6 +48,10 @@ static void on_hit(struct mps_unit *u, uint32_t pid)
 
 static void on_server_died(struct mps_unit *u, uint32_t pid)
 {
+	if (u->state == MPS_SERVER) {
+		unit_no_server(u, "ended at its start");
+		return;
+	}
 	u->server_deaths++;
 	log_warn("an MPS server died, its clients end", LOG_STR("daemon", u->key),
 		LOG_UINT("pid", pid), LOG_UINT("clients", mps_clients_count(&u->clients)));
@@ -63,11 +67,18 @@ static void on_server_died(struct mps_unit *u, uint32_t pid)
 
 static void on_server_ready(struct mps_unit *u)
 {
+	bool again = u->was_ready;
+
 	if (u->state != MPS_SERVER)
 		return;
-	unit_enter(u, MPS_READY, "");
-	agent_event(u->a, EVENT_NORMAL, "MPSRecovered", "MPS of %s has a new server",
-		u->want.uuids.n ? u->want.uuids.v[0] : u->key);
+	if (u->told.percent == 0) {
+		unit_enter(u, MPS_SETTING, "limits are being set");
+		return;
+	}
+	unit_ready(u);
+	if (again)
+		agent_event(u->a, EVENT_NORMAL, "MPSRecovered", "MPS of %s has a new server",
+			u->want.uuids.n ? u->want.uuids.v[0] : u->key);
 }
 
 static void on_event(void *arg, const struct mps_log_event *e)
