@@ -27,12 +27,13 @@ void unit_ask(struct mps_unit *u,
 	va_end(ap);
 	if (!env)
 		(void)error_nomem(&err);
+	/* That we cannot ask is no fault of a daemon that serves. */
 	if (!env ||
 		mps_control_find(control, u->a->mps.options.control,
 			u->a->config.config->container_driver_root, &err) < 0 ||
 		mps_command_run(&u->command, u->a->loop, control,
 			(const char *const *)(uintptr_t)env, text, done, u, &err) < 0)
-		unit_fail(u, "%s", err.msg);
+		unit_missed(u, &err);
 	env_free(env);
 }
 
@@ -45,7 +46,7 @@ static void on_set_servers(void *arg, const char *answer, const struct error *er
 	struct mps_unit *u = arg;
 
 	if (err) {
-		unit_fail(u, "%s", err->msg);
+		unit_missed(u, err);
 		return;
 	}
 	u->n_servers = mps_pids_read(u->servers, MPS_SERVERS_MAX, answer);
@@ -85,7 +86,7 @@ static void on_set(void *arg, const char *answer, const struct error *err)
 	struct mps_unit *u = arg;
 
 	if (err)
-		unit_fail(u, "limits cannot be set: %s", err->msg);
+		unit_missed(u, err);
 	else if (!strncmp(answer, "Unknown command", 15) || !strncmp(answer, "Invalid", 7))
 		unit_fail(u, "limits cannot be set: %.*s", (int)strcspn(answer, "\n"), answer);
 	else
@@ -105,7 +106,7 @@ static void ask_next_server(struct mps_unit *u)
 	}
 	mps_clients_set(&u->clients, u->seen, u->n_seen);
 	u->checked_ns = time_mono_ns();
-	u->step = 0;
+	u->step = u->misses = 0;
 	unit_next(u);
 }
 
@@ -114,7 +115,7 @@ static void on_clients(void *arg, const char *answer, const struct error *err)
 	struct mps_unit *u = arg;
 
 	if (err) {
-		unit_fail(u, "%s", err->msg);
+		unit_missed(u, err);
 		return;
 	}
 	u->n_seen += mps_pids_read(u->seen + u->n_seen, MPS_CLIENTS_MAX - u->n_seen, answer);
@@ -126,7 +127,7 @@ static void on_servers(void *arg, const char *answer, const struct error *err)
 	struct mps_unit *u = arg;
 
 	if (err) {
-		unit_fail(u, "%s", err->msg);
+		unit_missed(u, err);
 		return;
 	}
 	u->n_servers = mps_pids_read(u->servers, MPS_SERVERS_MAX, answer);

@@ -14,10 +14,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define LOCK_FILE  "lock"
-#define STAT_MAX   4096
-#define STAT_START 22 /* field of /proc/PID/stat */
-#define DEPTH_MAX  32
+#define LOCK_FILE   "lock"
+#define STAT_MAX    4096
+#define STAT_START  22 /* field of /proc/PID/stat */
+#define DEPTH_MAX   32
+#define ENTRIES_MAX 10000 /* somebody may make them as fast as we take them away */
 
 uint64_t process_start_ticks(pid_t pid)
 {
@@ -58,7 +59,7 @@ struct mps_holder hold_who(const char *dir)
 }
 
 /* What lies in @fd, which is closed. Root of a container may have put anything into its pipe directory. */
-static void empty(int fd, int depth)
+static void empty(int fd, int depth, unsigned *left)
 {
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
@@ -67,12 +68,13 @@ static void empty(int fd, int depth)
 		closep(&fd);
 		return;
 	}
-	while ((e = readdir(d))) {
+	while (*left > 0 && (e = readdir(d))) {
+		--*left;
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
 			unlinkat(fd, e->d_name, 0) == 0 || depth >= DEPTH_MAX)
 			continue;
 		empty(openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
-			depth + 1);
+			depth + 1, left);
 		(void)unlinkat(fd, e->d_name, AT_REMOVEDIR);
 	}
 	(void)closedir(d);
@@ -80,7 +82,9 @@ static void empty(int fd, int depth)
 
 void dir_empty(const char *path)
 {
-	empty(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), 0);
+	unsigned left = ENTRIES_MAX;
+
+	empty(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), 0, &left);
 }
 
 /* The descriptor is the lock; it does not pass to the daemon. */

@@ -2,6 +2,7 @@
 #include "agent/mps/unit.h"
 
 #include "agent/internal.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,23 @@ static struct mps_unit *add(struct agent *a, const char *root, const char *key,
 	return u;
 }
 
+static bool has_mode(const struct mps_place *p, const char *uuid)
+{
+	for (uint32_t i = 0; i < p->n_modes; i++)
+		if (!strcmp(p->modes[i].uuid, uuid))
+			return true;
+	return false;
+}
+
+const struct mps_unit *mps_has_modes(const struct mps_unit *u)
+{
+	for (const struct mps_unit *o = u->a->mps.units; o; o = o->next)
+		for (size_t i = 0; o != u && !o->gone && i < u->want.uuids.n; i++)
+			if (has_mode(&o->place, u->want.uuids.v[i]))
+				return o;
+	return NULL;
+}
+
 /* --- follow the plan --- */
 
 /* CUDA ends its list of devices at one that it does not know: a lost one is left out, unless there is no other. */
@@ -66,7 +84,11 @@ static int want_devices(struct mps_spec *s, const struct mps_daemon *d, bool los
 
 static int want(struct mps_unit *u, const struct mps_daemon *d, struct error *err)
 {
+	uint32_t before = u->want.percent;
+	uint64_t limits[GPU_NODE_MAX];
 	struct mps_spec *s = &u->want;
+
+	memcpy(limits, s->limits, sizeof(limits));
 
 	if (want_devices(s, d, /* lost= */ false, err) < 0 ||
 		(s->uuids.n == 0 && want_devices(s, d, /* lost= */ true, err) < 0))
@@ -74,6 +96,10 @@ static int want(struct mps_unit *u, const struct mps_daemon *d, struct error *er
 	s->percent = d->percent;
 	s->exclusive = d->exclusive;
 	u->wanted = true;
+	/* What is being told is told anew. */
+	if (u->state == MPS_SETTING &&
+		(before != s->percent || memcmp(limits, s->limits, sizeof(limits)) != 0))
+		u->step = 0;
 	return 0;
 }
 
@@ -91,15 +117,16 @@ static void follow(struct agent *a)
 	struct error err = ERROR_INIT;
 
 	for (struct mps_unit *u = a->mps.units; u; u = u->next)
-		if (!u->gone)
-			u->wanted = is_planned(p, u->key) && is_below(u, root_of(a));
+		if (!u->gone && !(is_planned(p, u->key) && is_below(u, root_of(a))))
+			u->wanted = false;
 	for (uint32_t i = 0; i < p->n; i++) {
 		struct mps_unit *u = find(a, p->daemons[i].key);
 
 		if (!u && mps_root_keep(a->run_dir, root_of(a), &err) == 0)
 			u = add(a, root_of(a), p->daemons[i].key, &err);
-		if (!u || want(u, &p->daemons[i], &err) < 0)
-			break;
+		/* One that has no place takes nothing from the others. */
+		if (u && want(u, &p->daemons[i], &err) < 0)
+			u->wanted = false;
 	}
 	if (err.code != ERR_NONE && strcmp(a->mps.error.msg, err.msg) != 0)
 		log_error("MPS cannot be had", LOG_STR("reason", err.msg));
@@ -220,6 +247,21 @@ static int add_devices(struct allocation *to, const char *const *ids, size_t n,
 	return allocation_add_env(to, MPS_DEVICES_VARIABLE, buf_str(&b), err);
 }
 
+/* The plan could not be made. Who needs no daemon does not notice. */
+static int refuse_without_plan(const struct agent *a, const struct resource *r,
+	const char *const *ids, size_t n_ids, struct error *err)
+{
+	for (size_t i = 0; i < n_ids; i++) {
+		const struct offer_device *d = resource_find(r, ids[i]);
+
+		if (d && mps_shares(r, d))
+			return error_set(err, ERR_UNAVAILABLE,
+				"resource \"%s\" is shared by MPS, which cannot be had: %s",
+				r->name, a->mps.error.msg);
+	}
+	return 0;
+}
+
 int agent_mps_allocate(struct agent *a, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct allocation *to, struct error *err)
 {
@@ -228,7 +270,7 @@ int agent_mps_allocate(struct agent *a, const struct resource *r, const char *co
 	const struct mps_unit *u;
 
 	if (!a->mps.plan)
-		return 0;
+		return refuse_without_plan(a, r, ids, n_ids, err);
 	if (mps_grant_make(&g, a->mps.plan, r, a->offered.inv, ids, n_ids, err) < 0)
 		return -1;
 	if (!g.daemon)
@@ -250,6 +292,14 @@ int agent_mps_allocate(struct agent *a, const struct resource *r, const char *co
 
 /* --- status --- */
 
+static json_t *client_status(struct mps_client c)
+{
+	utf8_make_valid(c.name);
+	utf8_make_valid(c.devices);
+	return json_pack("{s:i, s:s, s:s}", "pid", (int)c.pid, "name", c.name, "devices",
+		c.devices);
+}
+
 static json_t *clients_status(const struct mps_unit *u)
 {
 	json_t *list = json_array();
@@ -258,9 +308,7 @@ static json_t *clients_status(const struct mps_unit *u)
 		const struct mps_client *c = &u->clients.v[i];
 
 		if (c->here)
-			(void)json_array_append_new(list,
-				json_pack("{s:i, s:s, s:s}", "pid", (int)c->pid, "name",
-					c->name, "devices", c->devices));
+			(void)json_array_append_new(list, client_status(*c));
 	}
 	return list;
 }
@@ -268,7 +316,10 @@ static json_t *clients_status(const struct mps_unit *u)
 static json_t *unit_status(const struct mps_unit *u)
 {
 	json_t *o = json_object(), *uuids = json_array(), *limits = json_array();
+	char why[ERROR_MSG_MAX];
 
+	memcpy(why, u->why, sizeof(why));
+	utf8_make_valid(why);
 	for (size_t i = 0; i < u->want.uuids.n; i++) {
 		(void)json_array_append_new(uuids, json_string(u->want.uuids.v[i]));
 		(void)json_array_append_new(limits,
@@ -277,7 +328,7 @@ static json_t *unit_status(const struct mps_unit *u)
 	(void)json_object_update_missing_new(o,
 		json_pack("{s:s, s:o, s:s, s:s, s:b, s:i, s:o, s:i, s:b, s:I, s:I, s:I, s:o}",
 			"key", u->key, "devices", uuids, "state", unit_state_name(u->state),
-			"why", u->why, "usable", unit_usable(u), "pid", (int)process_pid(u),
+			"why", why, "usable", unit_usable(u), "pid", (int)process_pid(u),
 			"memoryLimitsMib", limits, "activeThreadPercentage",
 			(int)u->want.percent, "exclusive", u->want.exclusive, "daemonDeaths",
 			(json_int_t)u->deaths, "faults", (json_int_t)u->faults, "serverDeaths",

@@ -81,6 +81,21 @@ static int make_dir(const char *path, mode_t mode, struct error *err)
 	return 0;
 }
 
+/* One that containers have mounted: root there may have changed whose it is. */
+static int retake_dir(const char *path, mode_t mode, struct error *err)
+{
+	CLEANUP(closep) int fd = -1;
+
+	if (mkdir(path, mode) < 0 && errno != EEXIST)
+		return error_sys(err, errno, "make directory '%s'", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return error_sys(err, errno, "open '%s'", path);
+	if (fchown(fd, geteuid(), getegid()) < 0 || fchmod(fd, mode) < 0)
+		return error_sys(err, errno, "take '%s'", path);
+	return 0;
+}
+
 static void relabel(const char *path)
 {
 	if (access(SELINUX_DIR, F_OK) == 0 &&
@@ -98,8 +113,8 @@ int mps_place_make(struct mps_place *p, struct error *err)
 	slash = strrchr(root, '/');
 	*slash = '\0';
 	if (dir_make(root, 0755, err) < 0 || make_dir(p->dir, 0755, err) < 0 ||
-		make_dir(p->pipe, 0755, err) < 0 || make_dir(p->log_dir, 0755, err) < 0 ||
-		make_dir(p->shm, 01777, err) < 0)
+		retake_dir(p->pipe, 0755, err) < 0 || make_dir(p->log_dir, 0755, err) < 0 ||
+		retake_dir(p->shm, 01777, err) < 0)
 		return -1;
 	relabel(p->pipe);
 	relabel(p->shm);
@@ -123,6 +138,8 @@ int mps_place_clear(struct mps_place *p, struct error *err)
 {
 	if (p->n_modes > 0)
 		return error_set(err, ERR_UNAVAILABLE, "compute modes are not restored");
+	if (access(p->dir, F_OK) < 0 && errno == ENOENT)
+		return 0;
 	if (hold_drop(p->dir, err) < 0)
 		return -1;
 	dir_empty(p->pipe);

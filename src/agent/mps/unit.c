@@ -10,6 +10,7 @@
 
 #define ANSWER_NS      (10 * NS_PER_SEC) /* from its start until it answers */
 #define ASK_MS         50                /* between questions meanwhile */
+#define MORE_MS        5                 /* between pieces of a long log */
 #define CHECK_NS       (10 * NS_PER_SEC)
 #define DRAIN_CHECK_NS (2 * NS_PER_SEC)
 #define SERVER_NS      (15 * NS_PER_SEC) /* until a new server is ready */
@@ -125,6 +126,25 @@ void unit_fail(struct mps_unit *u, const char *fmt, ...)
 	arm(u, 0);
 }
 
+void unit_missed(struct mps_unit *u, const struct error *why)
+{
+	/* It was told to quit, takes no commands any more, and waits for its clients. */
+	if (u->process && strstr(why->msg, "Cannot send command")) {
+		unit_enter(u, MPS_QUITTING, "it was told to quit, and waits for its clients");
+		arm(u, TICK_MAX_MS);
+	} else if (!u->process || !u->was_ready || ++u->misses >= MPS_MISSES_MAX) {
+		u->misses = 0;
+		unit_fail(u, "%s", why->msg);
+	} else {
+		log_info("MPS was asked in vain, trying again", LOG_STR("daemon", u->key),
+			LOG_STR("reason", why->msg));
+		u->step = 0;
+		if (u->checked_ns) /* due again, after a pause */
+			u->checked_ns = 1;
+		arm(u, TICK_MAX_MS);
+	}
+}
+
 /* --- limits --- */
 
 static bool spec_same(const struct mps_spec *a, const struct mps_spec *b)
@@ -169,6 +189,7 @@ void unit_ready(struct mps_unit *u)
 static void settle(struct mps_unit *u)
 {
 	take_told(u);
+	u->misses = 0;
 	if (!u->was_ready && u->n_servers == 0 && (u->want.exclusive || u->needs_server))
 		unit_enter(u, MPS_SERVER, "an MPS server is being started");
 	else
@@ -186,7 +207,10 @@ static void start_process(struct mps_unit *u)
 {
 	struct error err = ERROR_INIT;
 
+	(void)watch_fault(u, /* now= */ true);
 	watch_truncate(u);
+	u->started_ns = time_mono_ns();
+	u->misses = 0;
 	u->told.percent = 0;
 	u->was_ready = false;
 	u->complaint[0] = '\0';
@@ -231,19 +255,28 @@ void unit_modes_done(struct mps_unit *u, bool ok, const char *why)
 
 	if (u->state == MPS_RESTORING) {
 		/* What cannot be put back is tried again for as long as it takes. */
-		if (!ok)
+		if (!ok && strcmp(u->said, why) != 0) {
 			log_warn("a compute mode is not restored yet",
 				LOG_STR("daemon", u->key), LOG_STR("reason", why));
-		else
+			(void)snprintf(u->said, sizeof(u->said), "%s", why);
+		}
+		if (ok)
 			modes_forget(u);
 		if (ok && mps_place_save(&u->place, &err) < 0)
 			log_warn("MPS's state is not written", LOG_STR("reason", err.msg));
-		unit_enter(u, MPS_DOWN, u->why);
+		if (!ok && u->stopping) { /* the next agent finds them written down */
+			unit_close(u);
+			return;
+		}
+		unit_enter(u, u->process ? MPS_READY : MPS_DOWN, u->process ? "" : u->why);
 		if (!ok)
 			back_off(u);
 		unit_next(u);
 	} else if (!ok) {
 		unit_fail(u, "the compute mode cannot be set: %s", why);
+	} else if (u->modes_are_set && u->process) {
+		unit_enter(u, MPS_READY, "");
+		unit_next(u);
 	} else if (u->modes_are_set) {
 		start_process(u);
 	} else if (mps_place_save(&u->place, &err) < 0 || modes_set(u, &err) < 0) {
@@ -261,7 +294,9 @@ static bool adopt(struct mps_unit *u)
 	log_info("an MPS control daemon is there already", LOG_STR("daemon", u->key),
 		LOG_INT("pid", process_pid(u)));
 	u->was_ready = true;
+	u->started_ns = time_mono_ns();
 	u->told.percent = 0;
+	u->checked_ns = 0;
 	unit_enter(u, MPS_READY, "");
 	watch_begin(u);
 	return true;
@@ -286,7 +321,8 @@ static void next_end(struct mps_unit *u)
 static void next_down(struct mps_unit *u)
 {
 	uint64_t now = time_mono_ns();
-	bool useless = !u->wanted || u->stopping || (u->failures > 1 && !u->was_ready);
+	bool useless = !u->wanted || u->stopping || !u->want.exclusive ||
+		       (u->failures > 1 && !u->was_ready);
 
 	if (now < u->start_at_ns && !u->stopping && (u->wanted || u->place.n_modes > 0)) {
 		arm(u, (u->start_at_ns - now) / NS_PER_MS + 1);
@@ -296,6 +332,10 @@ static void next_down(struct mps_unit *u)
 		next_end(u);
 	} else if (adopt(u)) {
 		unit_next(u);
+	} else if (mps_has_modes(u)) {
+		/* Else that one would put another mode back under this one's daemon. */
+		unit_enter(u, MPS_DOWN, "another MPS daemon of this GPU has not ended yet");
+		arm(u, TICK_MAX_MS);
 	} else {
 		begin(u);
 	}
@@ -318,12 +358,31 @@ static void on_first_answer(void *arg, const char *answer, const struct error *e
 	}
 }
 
+/* The config has another compute mode than the GPUs of the daemon that runs. */
+static void follow_mode(struct mps_unit *u)
+{
+	struct error err = ERROR_INIT;
+
+	if (time_mono_ns() < u->start_at_ns || mps_has_modes(u)) {
+		arm(u, TICK_MAX_MS);
+	} else if (!u->want.exclusive) {
+		restore(u);
+	} else {
+		u->modes_are_set = false;
+		unit_enter(u, MPS_MODES, "the compute mode is being set");
+		if (modes_read(u, &err) < 0)
+			unit_fail(u, "%s", err.msg);
+	}
+}
+
 static void next_ready(struct mps_unit *u)
 {
 	if (!u->wanted) {
 		unit_enter(u, MPS_DRAINING, "its clients have not ended yet");
 		u->checked_ns = 0;
 		unit_next(u);
+	} else if (u->want.percent && u->want.exclusive != (u->place.n_modes > 0)) {
+		follow_mode(u);
 	} else if (!spec_same(&u->want, &u->told)) {
 		unit_enter(u, MPS_SETTING, "limits are being set");
 		unit_next(u);
@@ -338,7 +397,7 @@ static void next_faulted(struct mps_unit *u)
 {
 	uint32_t left = mps_clients_count_hit(&u->clients);
 
-	if (watch_fault(u)) {
+	if (watch_fault(u, /* now= */ false)) {
 		arm(u, ASK_MS);
 	} else if (left == 0) {
 		log_info("MPS takes clients again, all that the fault hit are gone",
@@ -376,13 +435,26 @@ static void on_server_asked(void *arg, const char *answer, const struct error *e
 		arm(u, TICK_MAX_MS); /* the log says when it is ready */
 }
 
+/* The line of the log that says so may have been lost. */
+static void on_late_server(void *arg, const char *answer, const struct error *err)
+{
+	struct mps_unit *u = arg;
+
+	if (err || mps_pids_read(u->servers, MPS_SERVERS_MAX, answer) == 0) {
+		unit_no_server(u, "was not ready in time");
+		return;
+	}
+	unit_ready(u);
+	unit_next(u);
+}
+
 static void next_server(struct mps_unit *u)
 {
 	if (u->step == 0) {
 		u->step = 1;
 		unit_ask(u, on_server_asked, "start_server -uid %u", (unsigned)geteuid());
 	} else if (time_mono_ns() - u->since_ns >= SERVER_NS) {
-		unit_no_server(u, "was not ready in time");
+		unit_ask(u, on_late_server, "get_server_list");
 	} else {
 		arm(u, TICK_MAX_MS);
 	}
@@ -422,6 +494,7 @@ void unit_stop(struct mps_unit *u)
 {
 	if (u->gone)
 		return;
+	(void)watch_read(u);
 	u->stopping = true;
 	u->wanted = false;
 	mps_command_stop(&u->command);
@@ -435,6 +508,7 @@ void unit_stop(struct mps_unit *u)
 		unit_enter(u, MPS_QUITTING, "the agent ends");
 		unit_ask(u, on_quit, "quit");
 	}
+	arm(u, ASK_MS);
 }
 
 /* A daemon that was told to quit takes no clients and no commands, and ends with its last client. */
@@ -444,7 +518,8 @@ static void next_quitting(struct mps_unit *u)
 		leave(u);
 		return;
 	}
-	if (time_mono_ns() - u->since_ns >= QUIT_NS && mps_clients_count(&u->clients) == 0) {
+	if (time_mono_ns() - u->since_ns >= QUIT_NS && u->checked_ns &&
+		mps_clients_count(&u->clients) == 0) {
 		log_warn("the MPS control daemon did not quit, it is killed",
 			LOG_STR("daemon", u->key), LOG_INT("pid", process_pid(u)));
 		process_kill(u);
@@ -454,11 +529,19 @@ static void next_quitting(struct mps_unit *u)
 
 void unit_next(struct mps_unit *u)
 {
+	bool more;
+
 	if (u->gone || u->command.child || u->helper)
 		return;
-	watch_read(u);
+	more = watch_read(u);
 	if (u->gone || u->command.child || u->helper)
 		return;
+	if (more) {
+		arm(u, MORE_MS);
+		return;
+	}
+	if (u->state != MPS_FAULTED)
+		(void)watch_fault(u, /* now= */ false);
 	switch (u->state) {
 	case MPS_DOWN:
 		next_down(u);
@@ -498,11 +581,14 @@ void unit_next(struct mps_unit *u)
 void unit_ended(struct mps_unit *u, const char *how)
 {
 	bool asked = u->state == MPS_QUITTING, started = u->was_ready;
-	uint64_t lived = time_mono_ns() - u->since_ns;
+	uint64_t lived = time_mono_ns() - u->started_ns;
 	char why[ERROR_MSG_MAX];
 
-	watch_read(u);
+	u->state = MPS_QUITTING; /* what its log still says changes nothing */
+	(void)watch_read(u);
 	watch_end(u);
+	(void)watch_fault(u, /* now= */ true);
+	u->was_ready = false;
 	mps_command_stop(&u->command);
 	u->helper = child_stop(u->helper);
 	if (!u->single && strstr(u->complaint, "multiuser"))

@@ -22,6 +22,7 @@
 #include "agent/mps/command.h"
 #include "agent/mps/log.h"
 #include "agent/mps/place.h"
+#include "base/log.h"
 #include "base/time.h"
 
 #include <uv.h>
@@ -40,6 +41,8 @@ enum mps_state {
 	MPS_QUITTING,
 	MPS_RESTORING,
 };
+
+#define MPS_MISSES_MAX 3 /* then a daemon does not answer */
 
 /* What is wanted of a daemon, or what it was told. */
 struct mps_spec {
@@ -77,6 +80,7 @@ struct mps_unit {
 	struct child *helper; /* gpuslice-mps mode */
 	bool modes_are_set;   /* by this agent, since the process began or before */
 	uint32_t step;        /* of SETTING, and of a check */
+	uint32_t misses;      /* questions in a row that had no answer */
 	uint32_t servers[MPS_SERVERS_MAX], n_servers;
 	uint32_t seen[MPS_CLIENTS_MAX], n_seen; /* clients, while a check goes on */
 
@@ -85,12 +89,15 @@ struct mps_unit {
 	bool log_watched;
 	struct mps_log log;
 	uint64_t log_at;
+	uint32_t looked; /* clients that were looked into for this piece of the log */
+	struct log_limit told_limit; /* of what the log has one tell: anybody can write there */
 	char complaint[ERROR_MSG_MAX]; /* the log's last */
 	struct mps_clients clients;
 	struct mps_fault fault;
 	uint64_t fault_told_at_ns;
 
 	uint64_t since_ns;    /* in this state */
+	uint64_t started_ns;  /* the process, or when it was found */
 	uint64_t start_at_ns; /* DOWN: not before */
 	uint64_t checked_ns;
 	uint32_t failures; /* in a row */
@@ -108,6 +115,8 @@ void unit_free(struct mps_unit *u);
 void unit_stop(struct mps_unit *u);
 /* Something happened: does what is next. */
 void unit_next(struct mps_unit *u);
+/* A question had no answer: asked again soon, until it is clear that the daemon hangs. */
+void unit_missed(struct mps_unit *u, const struct error *why);
 /* It failed: the process, if there is one, is killed; tried again later. */
 void unit_fail(struct mps_unit *u, const char *fmt, ...) PRINTF(2, 3);
 void unit_enter(struct mps_unit *u, enum mps_state state, const char *why);
@@ -151,14 +160,16 @@ void unit_ended(struct mps_unit *u, const char *how);
 /* watch.c: the log, clients and faults. */
 void watch_begin(struct mps_unit *u);
 void watch_end(struct mps_unit *u);
-void watch_read(struct mps_unit *u);
+bool watch_read(struct mps_unit *u); /* true: there is more, read it soon */
 void watch_truncate(struct mps_unit *u);
 /* Clients that are connected end with @what, which is said to their pods. */
 void watch_tell_lost(struct mps_unit *u, const char *reason, const char *what);
-/* A fault whose story is complete is told. True: it is not yet. */
-bool watch_fault(struct mps_unit *u);
+/* A fault whose story is complete is told, or with @now whatever there is. True: it is not yet. */
+bool watch_fault(struct mps_unit *u, bool now);
 
 /* mps.c: what can be used has changed. */
 void mps_changed(struct mps_unit *u);
 /* Whether daemon and clients share a /dev/shm, as with older drivers. */
 bool mps_needs_shm(const struct agent *a);
+/* Another unit that has put down what compute mode one of these GPUs had; NULL: none. */
+const struct mps_unit *mps_has_modes(const struct mps_unit *u);

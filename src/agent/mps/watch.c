@@ -12,7 +12,10 @@
 #include <unistd.h>
 
 #define READ_BYTES   16384
-#define READ_MAX     (4 << 20)         /* at a time */
+#define READ_MAX     (64 << 10) /* at a time */
+#define LOOK_MAX     32         /* clients that are looked into for that */
+#define TELL_BURST   5          /* stories */
+#define TELL_PER_NS  (60 * NS_PER_SEC)
 #define LOG_KEEP_MAX (1 << 20)         /* a longer log is cut off when it has been read */
 #define KILLED_NS    (500 * NS_PER_MS) /* from a client's end to the fault that it was */
 #define STORY_NS     (300 * NS_PER_MS) /* all lines of a fault come within that */
@@ -40,10 +43,18 @@ static void on_fault(struct mps_unit *u, uint32_t named)
 
 static void on_hit(struct mps_unit *u, uint32_t pid)
 {
-	struct mps_client *c = mps_clients_add(&u->clients, pid);
+	struct mps_client *c = mps_clients_find(&u->clients, pid);
 
+	if (!c && u->looked++ < LOOK_MAX)
+		c = mps_clients_add(&u->clients, pid);
 	if (c)
 		c->hit = true;
+}
+
+/* Whoever has the pipe directory can write to the log: not without end. */
+static bool may_tell(struct mps_unit *u)
+{
+	return log_limit_pass(&u->told_limit, time_mono_ns(), TELL_PER_NS, TELL_BURST);
 }
 
 static void on_server_died(struct mps_unit *u, uint32_t pid)
@@ -53,12 +64,15 @@ static void on_server_died(struct mps_unit *u, uint32_t pid)
 		return;
 	}
 	u->server_deaths++;
-	log_warn("an MPS server died, its clients end", LOG_STR("daemon", u->key),
-		LOG_UINT("pid", pid), LOG_UINT("clients", mps_clients_count(&u->clients)));
-	agent_event(u->a, EVENT_WARNING, "MPSServerDied",
-		"the MPS server of %s (process %u) died, and its %u clients with it",
-		u->want.uuids.n ? u->want.uuids.v[0] : u->key, pid,
-		mps_clients_count(&u->clients));
+	if (may_tell(u)) {
+		log_warn("an MPS server died, its clients end", LOG_STR("daemon", u->key),
+			LOG_UINT("pid", pid),
+			LOG_UINT("clients", mps_clients_count(&u->clients)));
+		agent_event(u->a, EVENT_WARNING, "MPSServerDied",
+			"the MPS server of %s (process %u) died, and its %u clients with it",
+			u->want.uuids.n ? u->want.uuids.v[0] : u->key, pid,
+			mps_clients_count(&u->clients));
+	}
 	watch_tell_lost(u, "MPSServerDied", "the MPS server of its GPU died");
 	mps_clients_set(&u->clients, NULL, 0);
 	if (u->state == MPS_READY || u->state == MPS_FAULTED || u->state == MPS_SETTING)
@@ -87,7 +101,9 @@ static void on_event(void *arg, const struct mps_log_event *e)
 
 	switch (e->kind) {
 	case MPS_LOG_CONNECTED:
-		(void)mps_clients_add(&u->clients, e->pid);
+		/* Those beyond are found when the daemon is asked. */
+		if (u->looked++ < LOOK_MAX)
+			(void)mps_clients_add(&u->clients, e->pid);
 		break;
 	case MPS_LOG_GONE:
 		mps_clients_remove(&u->clients, e->pid);
@@ -128,13 +144,15 @@ static void take_plain(struct mps_unit *u, const char *data, size_t len)
 /* Its end has been read: nothing is lost but what is written in this moment. */
 static void cut_off(struct mps_unit *u, int fd)
 {
-	if (u->log_at < LOG_KEEP_MAX)
+	struct stat st;
+
+	if (u->log_at < LOG_KEEP_MAX || fstat(fd, &st) < 0 || (uint64_t)st.st_size != u->log_at)
 		return;
 	if (ftruncate(fd, 0) == 0)
 		u->log_at = 0;
 }
 
-void watch_read(struct mps_unit *u)
+bool watch_read(struct mps_unit *u)
 {
 	CLEANUP(closep) int fd = -1;
 	char data[READ_BYTES + 1];
@@ -142,10 +160,10 @@ void watch_read(struct mps_unit *u)
 	struct stat st;
 
 	if (!u->log_watched)
-		return;
+		return false;
 	fd = open(u->place.log, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return;
+		return false;
 	if ((uint64_t)st.st_size < u->log_at)
 		u->log_at = 0; /* somebody cut it off */
 	while (all < READ_MAX) {
@@ -160,6 +178,8 @@ void watch_read(struct mps_unit *u)
 		mps_log_feed(&u->log, data, (size_t)n, on_event, u);
 	}
 	cut_off(u, fd);
+	u->looked = 0;
+	return all >= READ_MAX;
 }
 
 static void on_change(uv_fs_event_t *h, const char *name, int events, int status)
@@ -167,13 +187,14 @@ static void on_change(uv_fs_event_t *h, const char *name, int events, int status
 	struct mps_unit *u = h->data;
 	enum mps_state before = u->state;
 	uint32_t clients = mps_clients_count(&u->clients);
+	bool more;
 
 	(void)name;
 	(void)events;
 	(void)status;
-	watch_read(u);
+	more = watch_read(u);
 	/* The last client's end is what a fault and a drain wait for. */
-	if (u->state != before || mps_clients_count(&u->clients) < clients)
+	if (more || u->state != before || mps_clients_count(&u->clients) < clients)
 		unit_next(u);
 }
 
@@ -182,6 +203,8 @@ void watch_truncate(struct mps_unit *u)
 	if (truncate(u->place.log, 0) < 0 && errno != ENOENT)
 		log_debug("MPS log not truncated", LOG_STR("file", u->place.log));
 	u->log_at = 0;
+	mps_log_fini(&u->log);
+	mps_log_init(&u->log);
 }
 
 /* Of one that was there before only what is new is read: who its clients are is asked. */
@@ -292,23 +315,37 @@ static void on_holders(void *arg, const struct pod_devices *list, const struct e
 	free(s);
 }
 
+/* What its environment says is believed of this daemon's devices only. */
+static struct mps_client own_client(const struct mps_unit *u, const struct mps_client *c)
+{
+	struct mps_client own = *c;
+	size_t len = device_id_physical_len(own.devices);
+
+	for (size_t i = 0; i < u->want.uuids.n; i++)
+		if (strlen(u->want.uuids.v[i]) == len &&
+			!strncmp(u->want.uuids.v[i], own.devices, len))
+			return own;
+	own.devices[0] = '\0';
+	return own;
+}
+
 static void tell(struct mps_unit *u, bool fault, const char *reason, const char *what)
 {
 	const struct mps_client *gone;
-	struct story *s = u->stopping ? NULL : calloc(1, sizeof(*s));
+	struct story *s = u->stopping || !may_tell(u) ? NULL : calloc(1, sizeof(*s));
 
 	if (!s)
 		return;
 	s->v = calloc(u->clients.n ? u->clients.n : 1, sizeof(*s->v));
 	for (uint32_t i = 0; s->v && i < u->clients.n; i++)
 		if (fault ? u->clients.v[i].hit : u->clients.v[i].here)
-			s->v[s->n++] = u->clients.v[i];
+			s->v[s->n++] = own_client(u, &u->clients.v[i]);
 	s->a = u->a;
 	s->fault = fault;
 	s->named = fault ? u->fault.named : 0;
 	gone = fault ? mps_clients_last_gone(&u->clients, u->fault.ns - KILLED_NS) : NULL;
 	if (gone && gone->gone_ns <= u->fault.ns + KILLED_NS)
-		s->killed = *gone;
+		s->killed = own_client(u, gone);
 	memcpy(s->key, u->key, sizeof(s->key));
 	(void)snprintf(s->gpu, sizeof(s->gpu), "%s",
 		u->want.uuids.n ? u->want.uuids.v[0] : u->key);
@@ -326,11 +363,11 @@ void watch_tell_lost(struct mps_unit *u, const char *reason, const char *what)
 		tell(u, false, reason, what);
 }
 
-bool watch_fault(struct mps_unit *u)
+bool watch_fault(struct mps_unit *u, bool now)
 {
 	if (!u->fault.open)
 		return false;
-	if (time_mono_ns() < u->fault_told_at_ns)
+	if (!now && time_mono_ns() < u->fault_told_at_ns)
 		return true;
 	u->fault.open = false;
 	tell(u, true, "MPSClientFault", "a fatal fault of an MPS client on its GPU");

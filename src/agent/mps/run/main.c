@@ -82,9 +82,15 @@ static int do_mode(const struct options *o, struct error *err)
 		    err) < 0 ||
 		nvml_open(&n, path, err) < 0 || nvml_init(&n, err) < 0)
 		return -1;
-	for (size_t i = 1; r == 0 && i < o->args.n; i++)
-		if (change_mode(&n, o->args.v[i], option_get(o, "set"), err) < 0)
-			r = error_prefix(err, "GPU %s", o->args.v[i]);
+	/* One that is lost does not keep the others as they are. */
+	for (size_t i = 1; i < o->args.n; i++) {
+		struct error one = ERROR_INIT;
+
+		if (change_mode(&n, o->args.v[i], option_get(o, "set"), &one) == 0)
+			continue;
+		error_copy(err, &one);
+		r = error_prefix(err, "GPU %s", o->args.v[i]);
+	}
 	return r;
 }
 
