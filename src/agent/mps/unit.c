@@ -261,6 +261,7 @@ static bool adopt(struct mps_unit *u)
 	log_info("an MPS control daemon is there already", LOG_STR("daemon", u->key),
 		LOG_INT("pid", process_pid(u)));
 	u->was_ready = true;
+	u->found = true;
 	u->told.percent = 0;
 	unit_enter(u, MPS_READY, "");
 	watch_begin(u);

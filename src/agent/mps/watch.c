@@ -39,6 +39,14 @@ static void on_fault(struct mps_unit *u, uint32_t named)
 	}
 }
 
+void watch_found_fault(struct mps_unit *u)
+{
+	on_fault(u, 0);
+	u->fault.late = true;
+	for (uint32_t i = 0; i < u->clients.n; i++)
+		u->clients.v[i].hit = u->clients.v[i].here;
+}
+
 static void on_hit(struct mps_unit *u, uint32_t pid)
 {
 	struct mps_client *c = mps_clients_add(&u->clients, pid);
@@ -214,7 +222,7 @@ struct story {
 	char key[MPS_KEY_MAX], gpu[GPU_UUID_MAX];
 	char reason[64], what[ERROR_MSG_MAX];
 	uint32_t named; /* of a fault; 0 */
-	bool fault;
+	bool fault, late;
 	struct mps_client *v;
 	uint32_t n;
 };
@@ -241,7 +249,10 @@ static void describe_culprit(const struct story *s, const struct pod_devices *ho
 	for (uint32_t i = 0; i < s->n; i++)
 		if (s->v[i].pid == s->named || s->n == 1)
 			name_client(&s->v[i], holders, who);
-	if (s->n == 1)
+	if (s->late)
+		(void)snprintf(ret, ERROR_MSG_MAX,
+			"who it was is not known, as gpusliced did not run then");
+	else if (s->n == 1)
 		(void)snprintf(ret, ERROR_MSG_MAX, "it was %s, the only client", who);
 	else if (*who)
 		(void)snprintf(ret, ERROR_MSG_MAX,
@@ -297,6 +308,7 @@ static void tell(struct mps_unit *u, bool fault, const char *reason, const char 
 			s->v[s->n++] = u->clients.v[i];
 	s->a = u->a;
 	s->fault = fault;
+	s->late = fault && u->fault.late;
 	s->named = fault ? u->fault.named : 0;
 	memcpy(s->key, u->key, sizeof(s->key));
 	(void)snprintf(s->gpu, sizeof(s->gpu), "%s",
