@@ -261,7 +261,16 @@ restarted() {
 	eventually 10 node_told Normal MPSRecovered 'all that the fault hit have ended'
 	has always 32 1
 	[[ $(daemon .faults) == 1 ]]
-	gone always
+	# Once more, and nobody is there to see it.
+	client silent Never idle
+	node_stop gpu agent KILL
+	sim gpu cuda-fault 0 700
+	eventually 10 node_exec gpu grep -q 'sticky error' $ROOT/"$(variable silent NVIDIA_VISIBLE_DEVICES)"/log/mps.log
+	agent
+	eventually 10 offers gpu 8 4
+	eventually 10 told silent MPSClientFault 'has lost its GPU work; who it was is not known'
+	gone always silent
+	eventually 20 offers gpu 8
 }
 
 @test "kill -9 of the agent, also while a daemon is being started: clients go on, and one daemon for each GPU" {
