@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The story of MPS, told as facts: whatever nvidia-cuda-mps-control is in PATH, with clients beside this
-# bundle. The simulated one and NVIDIA's are to tell the same (test/gpu/mps-facts.h100.txt). Changes no setting
+# bundle. The simulated one and NVIDIA's are to tell the same (test/gpu/mps-facts.expected.txt). Changes no setting
 # of the card. As root.
+#
+# What is expected was put together from what the simulated one tells, each line held against a transcript of the
+# same steps on an H100 (driver 580.159.04, 2026-11-23). This script itself has not been run there yet. Not in the
+# transcript but concluded from it: that "xyz" takes a limit away, and that a second server has the defaults of then.
 set -euo pipefail
 
 if [[ $# -ne 1 || $1 == --help ]]; then
 	cat <<-'EOF'
 	Usage: test/gpu/mps-facts.sh DIR >FACTS
-	       diff test/gpu/mps-facts.h100.txt FACTS
+	       diff test/gpu/mps-facts.expected.txt FACTS
 
 	DIR has cuda-mps and kernels.ptx (build/main/test/cuda). Of one GPU, the first that CUDA sees. Takes a minute.
 	Names stand for process ids, times and addresses are left out. The transcript goes to standard error.

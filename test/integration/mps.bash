@@ -58,7 +58,7 @@ mps_up() {
 }
 
 mps_agent() {
-	agent --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys" "$@"
+	agent --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
 }
 
 # daemon JQ_FILTER [GPU]: of the daemon of that GPU, as the status says.

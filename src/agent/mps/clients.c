@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/time.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -115,7 +116,6 @@ struct mps_client *mps_clients_find(const struct mps_clients *c, uint32_t pid)
 	return NULL;
 }
 
-/* Those that are gone are remembered until the place is needed: a fault is told after the end. */
 static struct mps_client *place(struct mps_clients *c)
 {
 	struct mps_client *more;
@@ -147,36 +147,59 @@ struct mps_client *mps_clients_add(struct mps_clients *c, uint32_t pid)
 	return m;
 }
 
-static void drop(struct mps_clients *c, uint32_t at)
+static void leave(struct mps_client *m)
 {
-	c->v[at] = c->v[--c->n];
+	if (m->here)
+		m->gone_ns = time_mono_ns();
+	m->here = false;
+}
+
+/* Those of which there is nothing to tell any more. */
+static void forget_old(struct mps_clients *c)
+{
+	uint64_t now = time_mono_ns();
+
+	for (uint32_t i = c->n; i-- > 0;)
+		if (!c->v[i].here && !c->v[i].hit && now - c->v[i].gone_ns >= MPS_GONE_NS)
+			c->v[i] = c->v[--c->n];
 }
 
 void mps_clients_remove(struct mps_clients *c, uint32_t pid)
 {
-	for (uint32_t i = 0; i < c->n; i++) {
-		if (c->v[i].pid != pid)
-			continue;
-		c->v[i].here = false;
-		if (!c->v[i].hit)
-			drop(c, i);
-		return;
-	}
+	struct mps_client *m = mps_clients_find(c, pid);
+
+	if (m)
+		leave(m);
+	forget_old(c);
 }
 
 void mps_clients_set(struct mps_clients *c, const uint32_t *pids, uint32_t n)
 {
-	for (uint32_t i = c->n; i-- > 0;) {
+	for (uint32_t i = 0; i < c->n; i++) {
 		bool found = false;
 
 		for (uint32_t k = 0; k < n && !found; k++)
 			found = pids[k] == c->v[i].pid;
-		c->v[i].here = found;
-		if (!found && !c->v[i].hit)
-			drop(c, i);
+		if (!found)
+			leave(&c->v[i]);
 	}
+	forget_old(c);
 	for (uint32_t k = 0; k < n; k++)
 		(void)mps_clients_add(c, pids[k]);
+}
+
+const struct mps_client *mps_clients_last_gone(const struct mps_clients *c, uint64_t since_ns)
+{
+	const struct mps_client *last = NULL;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		const struct mps_client *m = &c->v[i];
+
+		if (!m->here && !m->hit && m->gone_ns >= since_ns &&
+			(!last || m->gone_ns > last->gone_ns))
+			last = m;
+	}
+	return last;
 }
 
 uint32_t mps_clients_count(const struct mps_clients *c)

@@ -6,6 +6,8 @@
  * since after a fault it may be gone before anybody asks. What says it is the variable MPS_DEVICES_VARIABLE in the
  * process's environment, which Allocate has set, and for the pod's UID its cgroup, or the kubelet's /etc/hosts. A program can change the former
  * and be taken for another pod of the same GPU: so it is used to tell people, and for nothing else.
+ * A client that has gone is remembered for a while: one that is killed in the middle of its GPU work is gone just
+ * before the fault that this is for all others (measured).
  * Thread: loop. Blocks: on procfs.
  */
 #include "agent/cluster/event.h"
@@ -17,6 +19,7 @@
 
 #define MPS_DEVICES_VARIABLE "GPUSLICE_MPS_DEVICES" /* device IDs, with commas between */
 #define MPS_CLIENTS_MAX      1024
+#define MPS_GONE_NS          (UINT64_C(5) * 1000000000) /* for so long one that is gone is remembered */
 #define MPS_NAME_MAX         17
 
 struct mps_client {
@@ -25,6 +28,7 @@ struct mps_client {
 	char devices[1024]; /* "": not known */
 	char pod_uid[64];   /* "": not known */
 	bool here;          /* connected, as far as known */
+	uint64_t gone_ns;   /* not .here: since when, monotonic */
 	bool hit;           /* by the last fault */
 };
 
@@ -43,6 +47,9 @@ void mps_clients_remove(struct mps_clients *c, uint32_t pid);
 void mps_clients_set(struct mps_clients *c, const uint32_t *pids, uint32_t n);
 uint32_t mps_clients_count(const struct mps_clients *c);
 uint32_t mps_clients_count_hit(const struct mps_clients *c);
+
+/* Of those that have gone at @since_ns or later, and that no fault has hit, the last; NULL: none. */
+const struct mps_client *mps_clients_last_gone(const struct mps_clients *c, uint64_t since_ns);
 
 /* Who the client is, for an Event and for people; false: not known. @ret may be half filled then. */
 bool mps_client_pod(const struct mps_client *c, const struct pod_devices *holders,

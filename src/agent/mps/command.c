@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/mps/command.h"
 
+#include "agent/mps/log.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,11 +125,11 @@ uint32_t mps_pids_read(uint32_t *ret, uint32_t max, const char *answer)
 	uint32_t n = 0;
 
 	while (*answer && n < max) {
-		size_t len = strcspn(answer, "\n"), digits = strspn(answer, "0123456789");
-		unsigned long pid = strtoul(answer, NULL, 10);
+		size_t len = strcspn(answer, "\n");
+		uint32_t pid = mps_pid(answer, len);
 
-		if (digits == len && len > 0 && len <= 10 && pid > 0 && pid <= INT32_MAX)
-			ret[n++] = (uint32_t)pid;
+		if (pid)
+			ret[n++] = pid;
 		answer += len + (answer[len] == '\n');
 	}
 	return n;

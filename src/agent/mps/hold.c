@@ -21,6 +21,7 @@
 uint64_t process_start_ticks(pid_t pid)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(STAT_MAX);
+	uint64_t ticks;
 	const char *at;
 	char path[32];
 
@@ -32,7 +33,7 @@ uint64_t process_start_ticks(pid_t pid)
 		return 0;
 	for (int field = 2; at && field < STAT_START; field++)
 		at = strchr(at + 1, ' ');
-	return at ? strtoull(at + 1, NULL, 10) : 0;
+	return at && sscanf(at, " %" SCNu64, &ticks) == 1 ? ticks : 0;
 }
 
 bool hold_lives(const struct mps_holder *h)

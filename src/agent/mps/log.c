@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/mps/log.h"
 
+#include "base/parse.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,14 +20,26 @@ static void tell(const struct sink *s, enum mps_log_kind kind, uint32_t pid, con
 	s->tell(s->arg, &e);
 }
 
+uint32_t mps_pid(const char *text, size_t len)
+{
+	char digits[PID_DIGITS_MAX + 1];
+	uint32_t pid;
+
+	if (len > PID_DIGITS_MAX)
+		return 0;
+	memcpy(digits, text, len);
+	digits[len] = '\0';
+	return parse_u32(digits, &pid) && pid <= INT32_MAX ? pid : 0;
+}
+
 /* A number of a process at *text, which is moved behind it; 0: there is none. */
 static uint32_t take_pid(const char **text)
 {
 	size_t n = strspn(*text, "0123456789");
-	unsigned long v = n && n <= PID_DIGITS_MAX ? strtoul(*text, NULL, 10) : 0;
+	uint32_t pid = mps_pid(*text, n);
 
 	*text += n;
-	return v <= INT32_MAX ? (uint32_t)v : 0;
+	return pid;
 }
 
 static bool take_word(const char **text, const char *word)

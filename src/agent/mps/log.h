@@ -44,6 +44,9 @@ struct mps_log {
 	uint32_t ending_pid; /* a server that said it ends */
 };
 
+/* The number of a process that is all of @text; 0: it is none. */
+uint32_t mps_pid(const char *text, size_t len);
+
 void mps_log_init(struct mps_log *l);
 void mps_log_fini(struct mps_log *l);
 

@@ -167,7 +167,9 @@ bool mps_needs_shm(const struct agent *a)
 {
 	const char *driver = a->node.inv ? a->node.inv->driver_version : "";
 
-	return *driver && strtoul(driver, NULL, 10) < SHM_DRIVER;
+	unsigned major;
+
+	return sscanf(driver, "%u", &major) == 1 && major < SHM_DRIVER;
 }
 
 bool agent_mps_device_ok(const struct agent *a, const struct resource *r,

@@ -53,7 +53,7 @@ struct mps_fault {
 	bool open;      /* it is not told to people yet */
 	bool late;      /* found afterwards: some that were hit may have gone before */
 	uint32_t named; /* process that MPS names; 0: none */
-	uint64_t wall_ns;
+	uint64_t ns;    /* monotonic */
 };
 
 struct mps_unit {
@@ -98,7 +98,6 @@ struct mps_unit {
 	uint32_t failures; /* in a row */
 	uint64_t faults, server_deaths;
 	uint64_t deaths; /* of the daemon, while it was wanted */
-	uint64_t last_fault_wall_ns;
 };
 
 /* unit.c */

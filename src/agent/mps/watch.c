@@ -14,6 +14,7 @@
 #define READ_BYTES   16384
 #define READ_MAX     (4 << 20)         /* at a time */
 #define LOG_KEEP_MAX (1 << 20)         /* a longer log is cut off when it has been read */
+#define KILLED_NS    (500 * NS_PER_MS) /* from a client's end to the fault that it was */
 #define STORY_NS     (300 * NS_PER_MS) /* all lines of a fault come within that */
 
 /* --- what the log says --- */
@@ -26,10 +27,8 @@ static void on_fault(struct mps_unit *u, uint32_t named)
 		return;
 	for (uint32_t i = 0; i < u->clients.n; i++)
 		u->clients.v[i].hit = false;
-	u->fault =
-		(struct mps_fault){ .open = true, .named = named, .wall_ns = time_wall_ns() };
-	u->fault_told_at_ns = time_mono_ns() + STORY_NS;
-	u->last_fault_wall_ns = u->fault.wall_ns;
+	u->fault = (struct mps_fault){ .open = true, .named = named, .ns = time_mono_ns() };
+	u->fault_told_at_ns = u->fault.ns + STORY_NS;
 	u->faults++;
 	if (u->state == MPS_READY || u->state == MPS_SETTING) {
 		u->checked_ns = time_mono_ns();
@@ -223,6 +222,7 @@ struct story {
 	char reason[64], what[ERROR_MSG_MAX];
 	uint32_t named; /* of a fault; 0 */
 	bool fault, late;
+	struct mps_client killed; /* .pid 0: none */
 	struct mps_client *v;
 	uint32_t n;
 };
@@ -249,9 +249,16 @@ static void describe_culprit(const struct story *s, const struct pod_devices *ho
 	for (uint32_t i = 0; i < s->n; i++)
 		if (s->v[i].pid == s->named || s->n == 1)
 			name_client(&s->v[i], holders, who);
+	if (s->killed.pid)
+		name_client(&s->killed, holders, who);
 	if (s->late)
 		(void)snprintf(ret, ERROR_MSG_MAX,
 			"who it was is not known, as gpusliced did not run then");
+	else if (s->killed.pid)
+		(void)snprintf(ret, ERROR_MSG_MAX,
+			"it was most likely %s, which had ended just before: MPS does not bear "
+			"that a client is killed in the middle of its GPU work",
+			who);
 	else if (s->n == 1)
 		(void)snprintf(ret, ERROR_MSG_MAX, "it was %s, the only client", who);
 	else if (*who)
@@ -298,6 +305,7 @@ static void on_holders(void *arg, const struct pod_devices *list, const struct e
 
 static void tell(struct mps_unit *u, bool fault, const char *reason, const char *what)
 {
+	const struct mps_client *gone;
 	struct story *s = u->stopping ? NULL : calloc(1, sizeof(*s));
 
 	if (!s)
@@ -310,6 +318,9 @@ static void tell(struct mps_unit *u, bool fault, const char *reason, const char 
 	s->fault = fault;
 	s->late = fault && u->fault.late;
 	s->named = fault ? u->fault.named : 0;
+	gone = fault ? mps_clients_last_gone(&u->clients, u->fault.ns - KILLED_NS) : NULL;
+	if (gone && gone->gone_ns <= u->fault.ns + KILLED_NS)
+		s->killed = *gone;
 	memcpy(s->key, u->key, sizeof(s->key));
 	(void)snprintf(s->gpu, sizeof(s->gpu), "%s",
 		u->want.uuids.n ? u->want.uuids.v[0] : u->key);

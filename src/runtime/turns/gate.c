@@ -52,6 +52,14 @@ bool turn_wanted(void)
 	return page && atomic_load_explicit(&page->turns, memory_order_relaxed);
 }
 
+bool turn_beside(void)
+{
+	const struct slice_page *page = link_page();
+
+	return page &&
+	       atomic_load_explicit(&page->turns, memory_order_relaxed) == SLICE_TURNS_MPS;
+}
+
 /* ---- who is held -------------------------------------------------------------------------------- */
 
 /* The place in the page; < 0: no GPU of the slice, which is not held. */

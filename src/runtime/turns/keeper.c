@@ -370,6 +370,24 @@ static void look_at_work(struct look *l)
 	g->was_busy = l->in_flight;
 }
 
+/*
+ * To record a marker takes a lock of the driver from who submits. Under MPS nobody waits for the end of what is in
+ * flight, so it can wait until nothing has been submitted between two looks, or for PACE_OPEN_MAX_NS.
+ */
+static bool marker_can_wait(const struct look *l)
+{
+	struct turn_gpu *g = l->g;
+	bool calm = l->ended == g->ended_seen;
+
+	g->ended_seen = l->ended;
+	if (!g->unmarked_ns)
+		g->unmarked_ns = l->now;
+	if (!calm && l->now - g->unmarked_ns < PACE_OPEN_MAX_NS && turn_beside())
+		return true;
+	g->unmarked_ns = 0;
+	return false;
+}
+
 static enum marks_result look_at_marks(struct look *l)
 {
 	struct turn_gpu *g = l->g;
@@ -398,7 +416,8 @@ static enum marks_result look_at_marks(struct look *l)
 		pace_begins(&g->pace, l->now);
 	unmarked = l->ended - marks_last(m, l->gpu);
 	if (!pace_marker_due(&g->pace, unmarked, marks_ahead(m, l->gpu, done) != 0,
-		    atomic_load(&g->held) != 0))
+		    atomic_load(&g->held) != 0) ||
+		marker_can_wait(l))
 		return MARKS_OK;
 	r = marks_place(m, l->gpu, &l->p->ended, &l->t->gate.captures, &done);
 	if (done > g->done) {

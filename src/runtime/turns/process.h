@@ -59,8 +59,10 @@ struct turn_gpu {
 	/* The keeper's alone. */
 	struct pace pace;
 	struct pace_bucket bucket;
-	uint64_t done;       /* as in the page, which a program could write to */
-	uint64_t begun_seen; /* .begun at the last look */
+	uint64_t done;        /* as in the page, which a program could write to */
+	uint64_t begun_seen;  /* .begun at the last look */
+	uint64_t ended_seen;  /* under MPS: .ended at the last look that wanted a marker */
+	uint64_t unmarked_ns; /* since when such looks wait for it to stand; 0: none does */
 	uint32_t gate_seen;
 	uint64_t turn_seen;
 	uint64_t unread_ns;
@@ -113,6 +115,9 @@ static inline struct kinds *turn_kinds(struct turn_process *t, unsigned int gpu)
 
 /* Whether the slice takes turns now. */
 bool turn_wanted(void);
+
+/* Whether it runs beside others under MPS: nobody waits for its work to end. */
+bool turn_beside(void);
 
 /* ---- say.c -------------------------------------------------------------------------------------- */
 

@@ -3,9 +3,9 @@
 
 /*
  * The simulated MPS: nvidia-cuda-mps-control and nvidia-cuda-mps-server, and what they and the simulated
- * libcuda.so.1 say to each other. What people and programs see is NVIDIA's, as measured on an H100 (driver
- * 580.159.04): command line, command language, files, log lines, exit codes, errors of CUDA. How the parts talk is
- * ours:
+ * libcuda.so.1 say to each other. What people and programs see is NVIDIA's, as far as measured on an H100 (driver
+ * 580.159.04), else from its documents: command line, command language, files, log lines, exit codes, errors of
+ * CUDA. How the parts talk is ours:
  *
  *	program with the command  ── MPS_UI ──────▶ control     a line of text; MPS_TEXT several, then MPS_DONE
  *	libcuda, at cuInit()      ── MPS_PROCESS ─▶ control ─── the connection itself ──▶ server ── MPS_ANSWER

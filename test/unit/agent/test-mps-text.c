@@ -201,7 +201,13 @@ static void clients__come_and_go_and_are_kept_when_hit(void **state)
 	assert_int_equal(mps_clients_count(&c), 0);
 	assert_int_equal(mps_clients_count_hit(&c), 0);
 	assert_non_null(mps_clients_find(&c, self)); /* it is still to be told */
+	/* And the other one is remembered: it may have been killed in the middle of its work. */
+	assert_int_equal(mps_clients_last_gone(&c, 0)->pid, 1);
+	assert_null(mps_clients_last_gone(&c, UINT64_MAX));
+	mps_clients_find(&c, 1)->gone_ns = 1;
+	mps_clients_set(&c, NULL, 0);
 	assert_null(mps_clients_find(&c, 1));
+	assert_null(mps_clients_last_gone(&c, 0));
 	mps_clients_fini(&c);
 }
 
