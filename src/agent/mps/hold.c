@@ -17,6 +17,7 @@
 #define LOCK_FILE  "lock"
 #define STAT_MAX   4096
 #define STAT_START 22 /* field of /proc/PID/stat */
+#define DEPTH_MAX  32
 
 uint64_t process_start_ticks(pid_t pid)
 {
@@ -56,9 +57,9 @@ struct mps_holder hold_who(const char *dir)
 	return hold_lives(&h) ? h : (struct mps_holder){ .pid = 0 };
 }
 
-void dir_empty(const char *path)
+/* What lies in @fd, which is closed. Root of a container may have put anything into its pipe directory. */
+static void empty(int fd, int depth)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
 
@@ -66,10 +67,20 @@ void dir_empty(const char *path)
 		closep(&fd);
 		return;
 	}
-	while ((e = readdir(d)))
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			(void)unlinkat(fd, e->d_name, 0);
+	while ((e = readdir(d))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+			unlinkat(fd, e->d_name, 0) == 0 || depth >= DEPTH_MAX)
+			continue;
+		empty(openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
+			depth + 1);
+		(void)unlinkat(fd, e->d_name, AT_REMOVEDIR);
+	}
 	(void)closedir(d);
+}
+
+void dir_empty(const char *path)
+{
+	empty(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), 0);
 }
 
 /* The descriptor is the lock; it does not pass to the daemon. */

@@ -46,5 +46,5 @@ bool hold_lives(const struct mps_holder *h);
 /* When process @pid began; 0: there is none. */
 uint64_t process_start_ticks(pid_t pid);
 
-/* Removes all files in @path. */
+/* Removes all that is in @path, and follows no link. */
 void dir_empty(const char *path);

@@ -106,6 +106,19 @@ int mps_place_make(struct mps_place *p, struct error *err)
 	return 0;
 }
 
+/* What a write that was killed has left: names with a dot. */
+static void drop_temporary(const char *dir)
+{
+	DIR *d = opendir(dir);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] == '.' && e->d_type == DT_REG)
+			(void)unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		(void)closedir(d);
+}
+
 int mps_place_clear(struct mps_place *p, struct error *err)
 {
 	if (p->n_modes > 0)
@@ -115,7 +128,7 @@ int mps_place_clear(struct mps_place *p, struct error *err)
 	dir_empty(p->pipe);
 	dir_empty(p->shm);
 	dir_empty(p->log_dir);
-	dir_empty(p->dir); /* what a write that was killed left */
+	drop_temporary(p->dir);
 	(void)rmdir(p->shm);
 	(void)rmdir(p->log_dir);
 	return 0;

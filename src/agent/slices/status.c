@@ -158,12 +158,15 @@ static json_t *processes_status(const struct agent *a, const json_t *from)
 	for (size_t i = 0; i < json_array_size(from); i++) {
 		const json_t *p = json_array_get(from, i);
 		const char *name = json_string_value(json_object_get(p, "name"));
+		const json_t *mps = json_object_get(p, "mps");
 		json_t *o = json_object();
 
 		SET(o, "pid", number(p, "host_pid"));
 		SET(o, "containerPid", number(p, "pid"));
 		SET(o, "name", json_string(name ? name : ""));
 		SET(o, "ended", json_boolean(json_is_true(json_object_get(p, "ended"))));
+		SET(o, "mps",
+			json_is_boolean(mps) ? json_boolean(json_is_true(mps)) : json_null());
 		SET(o, "usedBytes", number(p, "used"));
 		SET(o, "peakBytes", number(p, "peak"));
 		SET(o, "gpus", used_status(a, json_object_get(p, "gpus")));
