@@ -293,14 +293,18 @@ reason_is() { # PATTERN
 	fault
 	eventually 60 offers 8
 	[[ $(control_pid) != "$pid" ]]
-	# A new server does not come up.
+	# A new server does not come up: until one does nobody is given the GPU, though the daemon answers.
 	pod one
 	gpu=$(gpu_of one)
 	client one a
 	eventually 10 clients_are 1 "$gpu"
 	fault no-server
 	kill -KILL "$(server_pid "$gpu")"
-	eventually 40 logged agent 'no new MPS server was ready'
+	eventually 10 logged agent 'the MPS server ended at its start: Server encountered a fatal exception'
+	for _ in {1..20}; do
+		offers 8 6
+		sleep 0.1
+	done
 	fault
 	eventually 60 offers 8
 	control_daemons 4

@@ -100,11 +100,6 @@ has() {
 	pod_says "$1" "^device sms $2 mps $3\$"
 }
 
-# said POD PATTERN: a line of the log of its first program, which may have ended long ago.
-said() {
-	node_exec gpu bash -c 'grep -E "$2" /var/log/pods/default_"$1"_*/main/0.log' bash "$@"
-}
-
 # variable POD NAME: of its program.
 variable() {
 	timeout 60 kubectl exec "$1" -- sh -c "tr '\\0' '\\n' </proc/1/environ" | sed -n "s/^$2=//p"
@@ -245,23 +240,33 @@ restarted() {
 
 @test "a client faults: all of its GPU are told with who is known, and come back by themselves" {
 	client always Always
+	client once
 	client silent Never idle # does not see that its context is gone
-	eventually 10 clients_are 2
+	eventually 10 clients_are 3
 	sim gpu cuda-fault 0 700
 	eventually 10 offers gpu 8 4
-	eventually 20 told always MPSClientFault 'a fatal fault of an MPS client on its GPU: process .* of the 2'
+	eventually 20 told always MPSClientFault 'a fatal fault of an MPS client on its GPU: process .* of the 3'
 	told silent MPSClientFault 'process [0-9]+ \(cuda-mps\) has lost its GPU work'
-	node_told Warning MPSClientFault 'a fatal fault ended all 2 MPS clients of GPU-.*(MPS names cuda-mps of pod default/|MPS does not name who)'
-	said always 'loop 7[0-9][0-9] '
+	node_told Warning MPSClientFault 'a fatal fault ended all 3 MPS clients of GPU-.*(MPS names cuda-mps of pod default/|MPS does not name who)'
+	pod_says once '^loop 7[0-9][0-9] '
 	# MPS takes nobody until all that were hit are gone.
 	agent_status gpu '[.resources[].slices[] | select(.healthy | not) | .reason | contains("a fatal fault of one client")] | length == 4 and all'
-	gone silent
+	gone silent once
 	eventually 20 offers gpu 8
 	eventually 40 restarted always
 	eventually 10 node_told Normal MPSRecovered 'all that the fault hit have ended'
 	has always 32 1
 	[[ $(daemon .faults) == 1 ]]
-	gone always
+	# Once more, and nobody is there to see it.
+	client silent Never idle
+	node_stop gpu agent KILL
+	sim gpu cuda-fault 0 700
+	eventually 10 node_exec gpu grep -q 'sticky error' $ROOT/"$(variable silent NVIDIA_VISIBLE_DEVICES)"/log/mps.log
+	agent
+	eventually 10 offers gpu 8 4
+	eventually 10 told silent MPSClientFault 'has lost its GPU work; who it was is not known'
+	gone always silent
+	eventually 20 offers gpu 8
 }
 
 @test "kill -9 of the agent, also while a daemon is being started: clients go on, and one daemon for each GPU" {

@@ -97,6 +97,40 @@ static void on_set(void *arg, const char *answer, const struct error *err)
 
 static void on_clients(void *arg, const char *answer, const struct error *err);
 
+static void checked(struct mps_unit *u)
+{
+	u->checked_ns = time_mono_ns();
+	u->step = u->misses = 0;
+	unit_next(u);
+}
+
+static void on_status(void *arg, const char *answer, const struct error *err);
+
+/* Of a daemon that was there before, nobody has read what its log said. */
+static void ask_next_status(struct mps_unit *u)
+{
+	if (u->step < u->n_servers)
+		unit_ask(u, on_status, "get_server_status %u", u->servers[u->step++]);
+	else
+		checked(u);
+}
+
+static void on_status(void *arg, const char *answer, const struct error *err)
+{
+	struct mps_unit *u = arg;
+
+	if (err) {
+		unit_missed(u, err);
+		return;
+	}
+	if (!strncmp(answer, "FAULT", 5)) {
+		watch_found_fault(u);
+		checked(u);
+	} else {
+		ask_next_status(u);
+	}
+}
+
 /* A server may end between two questions: then it has no clients. */
 static void ask_next_server(struct mps_unit *u)
 {
@@ -105,9 +139,13 @@ static void ask_next_server(struct mps_unit *u)
 		return;
 	}
 	mps_clients_set(&u->clients, u->seen, u->n_seen);
-	u->checked_ns = time_mono_ns();
-	u->step = u->misses = 0;
-	unit_next(u);
+	u->step = 0;
+	if (!u->found) {
+		checked(u);
+		return;
+	}
+	u->found = false;
+	ask_next_status(u);
 }
 
 static void on_clients(void *arg, const char *answer, const struct error *err)

@@ -295,6 +295,7 @@ static bool adopt(struct mps_unit *u)
 		LOG_INT("pid", process_pid(u)));
 	u->was_ready = true;
 	u->started_ns = time_mono_ns();
+	u->found = true;
 	u->told.percent = 0;
 	u->checked_ns = 0;
 	unit_enter(u, MPS_READY, "");

@@ -54,6 +54,7 @@ struct mps_spec {
 
 struct mps_fault {
 	bool open;      /* it is not told to people yet */
+	bool late;      /* found afterwards: some that were hit may have gone before */
 	uint32_t named; /* process that MPS names; 0: none */
 	uint64_t ns;    /* monotonic */
 };
@@ -66,6 +67,7 @@ struct mps_unit {
 	struct mps_spec want, told;
 	bool wanted;
 	bool was_ready; /* since its process began */
+	bool found;     /* it was there before; how it is has not been asked yet */
 	bool stopping;  /* the agent ends */
 	bool gone;      /* closed, to be freed when this is 0: */
 	unsigned handles;
@@ -164,6 +166,8 @@ bool watch_read(struct mps_unit *u); /* true: there is more, read it soon */
 void watch_truncate(struct mps_unit *u);
 /* Clients that are connected end with @what, which is said to their pods. */
 void watch_tell_lost(struct mps_unit *u, const char *reason, const char *what);
+/* A fault is being handled that nobody saw: all clients were hit. */
+void watch_found_fault(struct mps_unit *u);
 /* A fault whose story is complete is told, or with @now whatever there is. True: it is not yet. */
 bool watch_fault(struct mps_unit *u, bool now);
 

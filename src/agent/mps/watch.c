@@ -41,6 +41,14 @@ static void on_fault(struct mps_unit *u, uint32_t named)
 	}
 }
 
+void watch_found_fault(struct mps_unit *u)
+{
+	on_fault(u, 0);
+	u->fault.late = true;
+	for (uint32_t i = 0; i < u->clients.n; i++)
+		u->clients.v[i].hit = u->clients.v[i].here;
+}
+
 static void on_hit(struct mps_unit *u, uint32_t pid)
 {
 	struct mps_client *c = mps_clients_find(&u->clients, pid);
@@ -236,7 +244,7 @@ struct story {
 	char key[MPS_KEY_MAX], gpu[GPU_UUID_MAX];
 	char reason[64], what[ERROR_MSG_MAX];
 	uint32_t named; /* of a fault; 0 */
-	bool fault;
+	bool fault, late;
 	struct mps_client killed; /* .pid 0: none */
 	struct mps_client *v;
 	uint32_t n;
@@ -266,7 +274,10 @@ static void describe_culprit(const struct story *s, const struct pod_devices *ho
 			name_client(&s->v[i], holders, who);
 	if (s->killed.pid)
 		name_client(&s->killed, holders, who);
-	if (s->killed.pid)
+	if (s->late)
+		(void)snprintf(ret, ERROR_MSG_MAX,
+			"who it was is not known, as gpusliced did not run then");
+	else if (s->killed.pid)
 		(void)snprintf(ret, ERROR_MSG_MAX,
 			"it was most likely %s, which had ended just before: MPS does not bear "
 			"that a client is killed in the middle of its GPU work",
@@ -342,6 +353,7 @@ static void tell(struct mps_unit *u, bool fault, const char *reason, const char 
 			s->v[s->n++] = own_client(u, &u->clients.v[i]);
 	s->a = u->a;
 	s->fault = fault;
+	s->late = fault && u->fault.late;
 	s->named = fault ? u->fault.named : 0;
 	gone = fault ? mps_clients_last_gone(&u->clients, u->fault.ns - KILLED_NS) : NULL;
 	if (gone && gone->gone_ns <= u->fault.ns + KILLED_NS)
