@@ -2,6 +2,7 @@
 #include "agent/mps/hold.h"
 
 #include "base/fd.h"
+#include "base/parse.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,6 +21,19 @@
 #define DEPTH_MAX   32
 #define ENTRIES_MAX 10000 /* somebody may make them as fast as we take them away */
 
+/* The digits at @text; where they end, or NULL: there are none. */
+static const char *take_number(const char *text, uint64_t *ret)
+{
+	size_t n = strspn(text, "0123456789");
+	char digits[24];
+
+	if (n >= sizeof(digits))
+		return NULL;
+	memcpy(digits, text, n);
+	digits[n] = '\0';
+	return parse_u64(digits, ret) ? text + n : NULL;
+}
+
 uint64_t process_start_ticks(pid_t pid)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(STAT_MAX);
@@ -35,7 +49,7 @@ uint64_t process_start_ticks(pid_t pid)
 		return 0;
 	for (int field = 2; at && field < STAT_START; field++)
 		at = strchr(at + 1, ' ');
-	return at && sscanf(at, " %" SCNu64, &ticks) == 1 ? ticks : 0;
+	return at && take_number(at + 1, &ticks) ? ticks : 0;
 }
 
 bool hold_lives(const struct mps_holder *h)
@@ -48,11 +62,14 @@ struct mps_holder hold_who(const char *dir)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(256);
 	struct mps_holder h = { .pid = 0 };
 	char path[PATH_MAX];
-	int pid;
+	const char *at;
+	uint64_t pid;
 
 	if (path_join(path, sizeof(path), dir, MPS_PID_FILE, NULL) < 0 ||
-		file_read(path, &b, NULL) < 0 ||
-		sscanf(buf_str(&b), "%d %" SCNu64, &pid, &h.ticks) != 2)
+		file_read(path, &b, NULL) < 0)
+		return h;
+	at = take_number(buf_str(&b), &pid);
+	if (!at || *at != ' ' || pid > INT32_MAX || !take_number(at + 1, &h.ticks))
 		return (struct mps_holder){ .pid = 0 };
 	h.pid = (pid_t)pid;
 	return hold_lives(&h) ? h : (struct mps_holder){ .pid = 0 };

@@ -3,8 +3,8 @@
 
 #include "agent/internal.h"
 #include "base/libexec.h"
+#include "base/parse.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int on_line(void *arg, const char *line, size_t len, struct error *err)
 	const char *blank = memchr(line, ' ', len);
 	size_t n = blank ? (size_t)(blank - line) : 0;
 
-	if (n == 0 || n >= sizeof(m.uuid) || sscanf(blank, "%" SCNu32, &m.before) != 1)
+	if (n == 0 || n >= sizeof(m.uuid) || !parse_u32(blank + 1, &m.before))
 		return error_set(err, ERR_INTERNAL, HELPER " said something else");
 	memcpy(m.uuid, line, n);
 	if (is_kept(u, m.uuid))

@@ -2,6 +2,7 @@
 #include "agent/mps/unit.h"
 
 #include "agent/internal.h"
+#include "base/parse.h"
 #include "base/utf8.h"
 
 #include <stdio.h>
@@ -193,10 +194,11 @@ void mps_changed(struct mps_unit *u)
 bool mps_needs_shm(const struct agent *a)
 {
 	const char *driver = a->node.inv ? a->node.inv->driver_version : "";
+	char major[8];
+	uint32_t n;
 
-	unsigned major;
-
-	return sscanf(driver, "%u", &major) == 1 && major < SHM_DRIVER;
+	(void)snprintf(major, sizeof(major), "%.*s", (int)strcspn(driver, "."), driver);
+	return parse_u32(major, &n) && n < SHM_DRIVER;
 }
 
 bool agent_mps_device_ok(const struct agent *a, const struct resource *r,
