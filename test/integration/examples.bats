@@ -63,6 +63,7 @@ teardown() {
 }
 
 @test "two-models: on a node both pods are under one MPS daemon, half of the GPU each" {
+	! grep -qE '__[at]san_init' "$LD_LIBRARY_PATH/libcuda.so.1" || skip "an interpreter without the sanitizer"
 	local pod where
 	sed "s,^version: v1,&\nflags: {mpsRoot: $MPS_ROOT\, nvidiaDriverRoot: $GPUSLICE_SIM_DIR\, plugin: {containerDriverRoot: $GPUSLICE_SIM_DIR}},; /^flags:/,/sharedDevices/d" \
 		"$TWO/config.yaml" >"$CONFIG"
@@ -94,6 +95,7 @@ both_granted() {
 }
 
 @test "two-models: --mps has a daemon of its own, and leaves nothing behind" {
+	! grep -qE '__[at]san_init' "$LD_LIBRARY_PATH/libcuda.so.1" || skip "an interpreter without the sanitizer"
 	export PATH=$STAGE/lib/gpuslice/sim:$PATH GPUSLICE_SIM_DIR
 	run env TMPDIR="$BATS_TEST_TMPDIR" python3 - "$TWO/two-models.py" <<-'EOT'
 		import importlib.util, os, subprocess, sys

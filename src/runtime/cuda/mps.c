@@ -27,7 +27,7 @@ void mps_look(CUdevice device, int gpu, bool anew)
 
 void mps_look_current(void)
 {
-	CUdevice device;
+	CUdevice device = 0;
 
 	if (!REAL(cuCtxGetDevice)(&device))
 		mps_look(device, ledger_device_gpu(device), false);

@@ -33,7 +33,7 @@ static void settings_changed(struct server *s, const struct mps_settings *now)
 	char percent[16];
 
 	mps_percent_format(now->percent, percent, sizeof(percent));
-	if (!s->began || s->settings.percent != now->percent)
+	if (!s->began) /* a change is told of limits alone, as by the real one */
 		mps_log(s->log, "Server", "Active Threads Percentage set to %s", percent);
 	for (uint32_t i = 0; i < MPS_DEVICES_MAX; i++)
 		if (s->settings.limits[i] != now->limits[i])
