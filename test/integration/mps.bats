@@ -356,3 +356,22 @@ reason_is() { # PATTERN
 		stop agent
 	fi
 }
+
+@test "a compute mode that cannot be set ends no daemon that serves" {
+	((!EUID)) || skip "only root may change the compute mode"
+	mps_config 4 >"$CONFIG"
+	mps_up 16
+	pod one
+	gpu=$(gpu_of one)
+	client one a
+	pid=$(control_pid "$gpu")
+	sim fail "$gpu" compute-mode NO_PERMISSION
+	mps_config 4 '' 'computeMode: exclusive' | put "$CONFIG"
+	eventually 10 logged agent 'the compute mode cannot be set, trying again'
+	running a
+	[[ $(control_pid "$gpu") == "$pid" ]]
+	sim fail "$gpu" compute-mode SUCCESS
+	eventually 40 modes_are 3
+	running a
+	[[ $(control_pid "$gpu") == "$pid" ]]
+}

@@ -272,6 +272,13 @@ void unit_modes_done(struct mps_unit *u, bool ok, const char *why)
 		if (!ok)
 			back_off(u);
 		unit_next(u);
+	} else if (!ok && u->process) {
+		/* A daemon that serves goes on as it is. */
+		log_warn("the compute mode cannot be set, trying again",
+			LOG_STR("daemon", u->key), LOG_STR("reason", why));
+		back_off(u);
+		unit_enter(u, MPS_READY, "");
+		unit_next(u);
 	} else if (!ok) {
 		unit_fail(u, "the compute mode cannot be set: %s", why);
 	} else if (u->modes_are_set && u->process) {
@@ -280,7 +287,7 @@ void unit_modes_done(struct mps_unit *u, bool ok, const char *why)
 	} else if (u->modes_are_set) {
 		start_process(u);
 	} else if (mps_place_save(&u->place, &err) < 0 || modes_set(u, &err) < 0) {
-		unit_fail(u, "%s", err.msg);
+		unit_modes_done(u, false, err.msg);
 	} else {
 		u->modes_are_set = true;
 	}
@@ -372,7 +379,7 @@ static void follow_mode(struct mps_unit *u)
 		u->modes_are_set = false;
 		unit_enter(u, MPS_MODES, "the compute mode is being set");
 		if (modes_read(u, &err) < 0)
-			unit_fail(u, "%s", err.msg);
+			unit_modes_done(u, false, err.msg);
 	}
 }
 
