@@ -118,10 +118,10 @@ static struct yaml_node *new_node(struct builder *b, enum yaml_type type)
 }
 
 /*
- * libfyaml 0.7.12 reads 'a''''b' as a''' and leaks memory over it, so a single-quoted text in which two
- * escaped quotes meet is decoded here. Of some double-quoted texts of several lines that end with a
- * carriage return it leaks memory too: those are refused. Returns 1 with *ret (yours), 0 if libfyaml
- * may do it.
+ * libfyaml 0.7.12 leaks memory over a quoted text that is longer than it counted before. It counts too little
+ * where two escaped single quotes meet, and reads 'a''''b' as a''': such a text is decoded here. And in some texts
+ * of several lines that end with a carriage return: those are refused. Returns 1 with *ret (yours), 0 if
+ * libfyaml may do it.
  */
 static int decode_quotes(struct builder *b, struct fy_token *token, char **ret)
 {
@@ -134,9 +134,10 @@ static int decode_quotes(struct builder *b, struct fy_token *token, char **ret)
 		return 0;
 	raw = b->text + from->input_pos;
 	len = to->input_pos - from->input_pos;
-	if (style == FYSS_DOUBLE_QUOTED && memchr(raw, '\r', len))
+	if ((style == FYSS_DOUBLE_QUOTED || style == FYSS_SINGLE_QUOTED) &&
+		memchr(raw, '\r', len))
 		return fail_here(b, ERR_INVALID,
-			"expected a text of one line or with plain line feeds in double quotes, "
+			"expected a text of one line or with plain line feeds in quotes, "
 			"found a carriage return in it");
 	if (style != FYSS_SINGLE_QUOTED || !memmem(raw, len, "''''", 4))
 		return 0;

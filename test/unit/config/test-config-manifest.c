@@ -338,6 +338,7 @@ static void config_parse__survives_hostile_input(void **state)
 		{ "a: \xff\xfe", "", 0, "",
 			"c.yaml:1:4: expected UTF-8 text, found the byte 0xff" },
 		{ "a: \"x", "\r\n  ", 20, "\"", "found a carriage return in it" },
+		{ "a: 'x", "\r\n  ", 20, "'", "found a carriage return in it" },
 		{ "? a:\t- b\n", "", 0, "", "c.yaml:1:5: expected spaces behind the ':'" },
 		{ "x: y\n - ? a: b\n  c:  \t >d", "", 0, "", "c.yaml:3:7: expected spaces" },
 		{ "a: \xc0\x80", "", 0, "", "expected UTF-8 text" },

@@ -67,11 +67,11 @@ struct memory_driver {
 	bool strict; /* one thread: what is held is never more than what is charged */
 	uint64_t real_free;
 	int context_refs;
-	uint64_t pool;         /* that it holds */
-	bool unmaps;           /* with the addresses, else they are refused */
-	uint64_t low[LOW_MAX]; /* of pointers that fit into 32 bits */
-	int mps;               /* runs the process under it; -1: does not know of that */
-	int attributes;        /* so often it was asked */
+	uint64_t pool;          /* that it holds */
+	bool unmaps;            /* with the addresses, else they are refused */
+	uint64_t low[LOW_MAX];  /* of pointers that fit into 32 bits */
+	int mps;                /* runs the process under it; -1: does not know of that */
+	_Atomic int attributes; /* so often it was asked */
 };
 
 extern struct memory_driver md;
