@@ -43,7 +43,8 @@ common=$({
 check_one() {
 	local file=$1 key out hints=(--extra-arg=-include "--extra-arg=$PWD/tools/tidy-hints.h")
 	[[ $file != src/base/error.c ]] || hints=()
-	# Of ten seconds it takes nine. What it looks for in tests, their runs under the sanitizers find.
+	# The analysis of paths takes most of the time; what it would find in tests, their runs under the
+	# sanitizers do.
 	[[ $file != test/* ]] || hints+=('--checks=-clang-analyzer-*')
 	key=$cache/$({ echo "$common" && cat "$file"; } | sha256sum | cut -c 1-40)
 	[[ ! -e $key ]] || { cat "$key" && return 0; }

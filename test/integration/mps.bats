@@ -18,6 +18,16 @@ teardown() {
 	mps_node_teardown
 }
 
+# Client a of pod one runs; its GPU and the daemon there are $gpu and $pid.
+one_served() {
+	mps_config 4 >"$CONFIG"
+	mps_up 16
+	pod one
+	gpu=$(gpu_of one)
+	client one a
+	pid=$(control_pid "$gpu")
+}
+
 @test "a config is all it takes: daemons, their limits, healthy devices, and what a container is given" {
 	mps_config 4 >"$CONFIG"
 	mps_up 16
@@ -120,12 +130,7 @@ teardown() {
 }
 
 @test "kill -9 of the agent at any moment: one daemon for each GPU, and clients do not notice" {
-	mps_config 4 >"$CONFIG"
-	mps_up 16
-	pod one
-	gpu=$(gpu_of one)
-	client one a
-	pid=$(control_pid "$gpu")
+	one_served
 	for ms in 0 5 10 20 30 40 50 60 80 100 150 200 300; do
 		stop agent KILL || true
 		start agent "$GPUSLICED" --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
@@ -359,12 +364,7 @@ reason_is() { # PATTERN
 
 @test "a compute mode that cannot be set ends no daemon that serves" {
 	((!EUID)) || skip "only root may change the compute mode"
-	mps_config 4 >"$CONFIG"
-	mps_up 16
-	pod one
-	gpu=$(gpu_of one)
-	client one a
-	pid=$(control_pid "$gpu")
+	one_served
 	sim fail "$gpu" compute-mode NO_PERMISSION
 	mps_config 4 '' 'computeMode: exclusive' | put "$CONFIG"
 	eventually 10 logged agent 'the compute mode cannot be set, trying again'
