@@ -69,15 +69,18 @@ static void post_xid(struct device *d, uint32_t slot, uint64_t xid)
 
 static void on_failed(void *arg, void *user, uint32_t code)
 {
-	const struct context *c = user, *server = c->is_server ? c : c->server;
+	struct context *c = user, *server = c->is_server ? c : c->server;
 	bool told = c->ended || (server && server->faulted);
 	struct device *d = arg;
 
 	/* Dead by itself, not by a GPU that is gone, nor by an MPS server; one that is all clients' is told once. */
 	if (d->slots[c->slot].usable && !told)
 		post_xid(d, c->slot, code == ILLEGAL_ADDRESS ? XID_MMU_FAULT : XID_EXCEPTION);
-	if (server && !c->ended)
-		(c->is_server ? (struct context *)user : c->server)->faulted = true;
+	if (server && !c->ended) {
+		server->faulted = true;
+		/* Before any client knows: whose end it sees first, it would take for gone. */
+		atomic_store(&server->client->page->contexts[server->index].error, code);
+	}
 	atomic_store(&c->client->page->contexts[c->index].error, code);
 }
 
