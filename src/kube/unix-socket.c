@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -101,43 +100,57 @@ static int probe(const char *path, struct error *err)
 	return -1;
 }
 
-/* "<dir>/.gs<random>": never longer than "<dir>/nvidia-x.sock". */
-static int temporary_name(const char *path, struct sockaddr_un *ret, struct error *err)
+void unix_temporary_name(const char *path, char ret[static UNIX_PATH_MAX_LEN + 32])
 {
-	const char *slash = strrchr(path, '/');
-	int dir_len = slash ? (int)(slash - path) + 1 : 0;
-	char name[UNIX_PATH_MAX_LEN + 32];
-	uint32_t r;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	uint32_t hash = 2166136261;
 
-	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
-		return error_sys(err, errno, "getrandom");
-	(void)snprintf(name, sizeof(name), "%.*s.gs%08x", dir_len, path, r);
-	return address_of(name, ret, err);
+	for (const char *c = name; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 16777619;
+	(void)snprintf(ret, UNIX_PATH_MAX_LEN + 32, "%.*s.gs%08x", (int)(name - path), path,
+		hash);
+}
+
+/* What a process that was killed between bind() and rename() left behind. */
+static int temporary_address(const char *path, struct sockaddr_un *ret, struct error *err)
+{
+	char name[UNIX_PATH_MAX_LEN + 32];
+
+	unix_temporary_name(path, name);
+	if (address_of(name, ret, err) < 0 || probe(name, err) < 0)
+		return -1;
+	if (unlink(name) < 0 && errno != ENOENT)
+		return error_sys(err, errno, "unlink '%s'", name);
+	return 0;
 }
 
 int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
 	struct sockaddr_un sa;
+	struct file_id bound;
 
 	/* Check the name itself first, so that the error is about what the caller said. */
 	if (address_of(path, &sa, err) < 0 || probe(path, err) < 0 ||
-		temporary_name(path, &sa, err) < 0)
+		temporary_address(path, &sa, err) < 0)
 		return -1;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return error_sys(err, errno, "socket for '%s'", path);
 	if (bind(fd, (const struct sockaddr *)&sa, sizeof(sa)) < 0)
 		return error_sys(err, errno, "bind '%s'", path);
+	if (!file_id_get(sa.sun_path, &bound))
+		return error_set(err, ERR_UNAVAILABLE, "'%s' was deleted at once", sa.sun_path);
 	if (listen(fd, 128) < 0 || rename(sa.sun_path, path) < 0) {
 		int sys = errno;
 
 		(void)unlink(sa.sun_path);
 		return error_sys(err, sys, "listen on '%s'", path);
 	}
-	/* A rename counts as a change, so this comes after it. */
-	if (!file_id_get(path, ret_id))
-		return error_set(err, ERR_UNAVAILABLE, "'%s' was deleted at once", path);
+	/* Two processes that begin at once use one temporary name, and this is the other's. */
+	if (!file_id_get(path, ret_id) || !file_id_equal(&bound, ret_id))
+		return error_set(err, ERR_UNAVAILABLE, "'%s' was deleted or replaced at once",
+			path);
 	*ret_fd = steal_fd(&fd);
 	return 0;
 }

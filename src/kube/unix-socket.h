@@ -15,8 +15,8 @@
 
 /*
  * Which file a name means. File systems reuse inode numbers at once (ext4 gives a deleted socket's
- * number to the next), so the time of birth is part of it, or the time of change where the file
- * system has no births.
+ * number to the next), so the time of birth is part of it, where the file
+ * system notes births.
  */
 struct file_id {
 	uint64_t dev, ino;
@@ -42,6 +42,10 @@ int unix_connect(const char *path, int *ret_fd, struct error *err) MUST_USE;
  */
 int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id,
 	struct error *err) MUST_USE;
+
+/* The temporary name, the same each time: what somebody who was killed has left there, the next one
+ * to listen at @path removes. Never longer than "<dir>/nvidia-x.sock". */
+void unix_temporary_name(const char *path, char ret[static UNIX_PATH_MAX_LEN + 32]);
 
 /* Removes @path if it is still @id. */
 void unix_unlink(const char *path, const struct file_id *id);

@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
+#include "kube/unix-socket.h"
 
 /* --- opening and closing servers --- */
 
@@ -141,6 +142,29 @@ static void rpc_serve__replaces_dead_socket_but_no_file(void **state)
 	assert_int_equal(bind(fd, (const struct sockaddr *)&sa, sizeof(sa)), 0);
 	(void)close(fd);
 	(void)serve(e, &s);
+	ask(e, dial(e), "/t.T/Echo", "x", 1, &a);
+	assert_int_equal(a.status, RPC_OK);
+	free(a.reply);
+}
+
+/* Who is killed with a socket that is bound and not yet renamed leaves it behind. */
+static void rpc_serve__removes_what_a_killed_one_had_bound(void **state)
+{
+	struct env *e = *state;
+	FRESH(struct service, s);
+	FRESH(struct answer, a);
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	char name[UNIX_PATH_MAX_LEN + 32];
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	unix_temporary_name(e->path, name);
+	assert_int_equal(strncmp(name, e->path, strrchr(e->path, '/') + 1 - e->path), 0);
+	assert_true(snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", name) <
+		    (int)sizeof(sa.sun_path));
+	assert_int_equal(bind(fd, (const struct sockaddr *)&sa, sizeof(sa)), 0);
+	(void)close(fd);
+	(void)serve(e, &s);
+	assert_int_equal(access(name, F_OK), -1);
 	ask(e, dial(e), "/t.T/Echo", "x", 1, &a);
 	assert_int_equal(a.status, RPC_OK);
 	free(a.reply);
@@ -285,6 +309,7 @@ int main(void)
 		T(rpc_client__finds_restarted_server_at_once),
 		T(rpc_serve__refuses_path_in_use),
 		T(rpc_serve__replaces_dead_socket_but_no_file),
+		T(rpc_serve__removes_what_a_killed_one_had_bound),
 		T(rpc_serve__refuses_long_path),
 		T(rpc_server_close__spares_newer_socket),
 		T(rpc_server_relisten__brings_back_deleted_socket),
