@@ -15,8 +15,7 @@
 
 /*
  * Which file a name means. File systems reuse inode numbers at once (ext4 gives a deleted socket's
- * number to the next), so the time of birth is part of it, where the file
- * system notes births.
+ * number to the next), so the time of birth is part of it, where the file system notes births.
  */
 struct file_id {
 	uint64_t dev, ino;
@@ -37,8 +36,9 @@ int unix_connect(const char *path, int *ret_fd, struct error *err) MUST_USE;
 
 /*
  * A listening, non-blocking descriptor whose name appears only when it can be dialled: bound to a
- * temporary name beside @path and renamed. A socket that nobody serves is replaced; one that
- * answers, or a file that is no socket, is ERR_EXISTS.
+ * temporary name beside @path and renamed. A socket that nobody serves is replaced, under both
+ * names; one that answers, or a file that is no socket, is ERR_EXISTS. This is no
+ * lock: of two processes that begin at once the later can replace the earlier's socket, or fail.
  */
 int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id,
 	struct error *err) MUST_USE;
