@@ -13,6 +13,7 @@ rules() {
 		arbiter: abi base core turns | uv.h jansson.h
 		core:    base |
 		turns:   base |
+		view:    base core | jansson.h
 		config:  base core | jansson.h libfyaml.h
 		gpu:     base core | uv.h
 		mig:     base core config gpu |
@@ -20,7 +21,7 @@ rules() {
 		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
 		http:    base | uv.h microhttpd.h curl/ jansson.h
 		standin: base core config/yaml.h kube http | uv.h jansson.h
-		agent:   base abi core config gpu kube http arbiter/control.h | uv.h jansson.h
+		agent:   base abi core config gpu kube http view web metrics price ledger arbiter/control.h | uv.h jansson.h
 		validate: base abi core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
 		cli:     base abi core config gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http mig standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF
@@ -95,7 +96,7 @@ includes() {
 			complain("\"" header "\": name it from src/, as \"" layer "/" header "\"")
 		else if (quoted && !matches(header, ours[layer]))
 			complain(layer " may not include \"" header "\"")
-		else if (!quoted && header ~ /^(base|abi|core|config|gpu|mig|runtime|arbiter|turns|sim|kube|http|standin|agent|validate|cli)\//)
+		else if (!quoted && header ~ /^(base|abi|core|config|gpu|mig|runtime|arbiter|turns|view|sim|kube|http|standin|agent|validate|cli)\//)
 			complain(header ": headers of ours stand in quotes")
 		if (layer ~ /^(core|turns)$/ && matches(header, core_never))
 			complain(layer " has no input or output, clock, thread or log: " $3)
