@@ -162,13 +162,13 @@ const char *sql_column(sqlite3_stmt *stmt, int at)
 
 int sql_identify(struct sql *s, struct error *err)
 {
-	int64_t application = 0, version = 0, pages = 0;
+	int64_t application = 0, version = 0, objects = 0;
 
-	if (sql_number(s, "PRAGMA page_count", &pages, err) < 0 ||
+	if (sql_number(s, "SELECT count(*) FROM sqlite_schema", &objects, err) < 0 ||
 		sql_number(s, "PRAGMA application_id", &application, err) < 0 ||
 		sql_number(s, "PRAGMA user_version", &version, err) < 0)
 		return -1;
-	if (pages == 0)
+	if (objects == 0 && application == 0 && version == 0)
 		return 1;
 	if (application != LEDGER_APPLICATION)
 		return error_set(err, ERR_UNSUPPORTED,
