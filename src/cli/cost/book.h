@@ -73,7 +73,8 @@ const char *cost_book_currency(struct cost_book *b, size_t i);
 
 /*
  * Puts buckets of the ledger into a book, with the price of the node replaced if @price_nano is 0 or
- * more: every row pays for its GPU time, and what is left of the bucket's price is idle.
+ * more: every row pays for its GPU time, and what is left of the bucket's price goes to its last idle
+ * row.
  */
 struct cost_reprice {
 	struct cost_book *book;
@@ -81,6 +82,7 @@ struct cost_reprice {
 	const char *currency;
 	struct ledger_period period; /* the bucket at hand; texts are owned */
 	int64_t left_nano;
+	char idle_gpu[LEDGER_DEVICE_MAX + 1]; /* of that row; "": none so far */
 	bool open;
 };
 

@@ -12,6 +12,7 @@
 
 #define DAY_S     86400
 #define WORDS_MAX 64
+#define LAST_S    UINT64_C(253402300799) /* of the year 9999 */
 
 /* @n digits at *text as a number from @min to @max; *text goes behind them. */
 static bool number(const char **text, size_t n, int min, int max, int *ret)
@@ -94,7 +95,7 @@ static bool parse_calendar(const char *text, uint64_t *ret_s)
 	day = tm.tm_mday;
 	s = timegm(&tm);
 	/* The 31st of a month of 30 days has become the first of the next. */
-	if (*text || tm.tm_mday != day || s - zone_s < 0)
+	if (*text || tm.tm_mday != day || s - zone_s < 0 || (uint64_t)(s - zone_s) > LAST_S)
 		return false;
 	*ret_s = (uint64_t)(s - zone_s);
 	return true;
@@ -145,10 +146,13 @@ int cost_time_parse(uint64_t *ret_s, const char *option, const char *text, uint6
 
 const char *cost_time_text(uint64_t s, char *buf)
 {
-	static const uint64_t last = UINT64_C(253402300799); /* of the year 9999 */
+	time_t at = (time_t)(s <= LAST_S ? s : LAST_S);
+	struct tm tm = { 0 };
 
-	time_rfc3339((s < last ? s : 0) * NS_PER_SEC % UINT64_MAX, buf);
-	/* Buckets are of whole seconds. */
-	(void)snprintf(buf + strlen("2026-11-01T12:00:00"), 2, "Z");
+	(void)gmtime_r(&at, &tm);
+	(void)snprintf(buf, TIME_RFC3339_MAX, "%04u-%02u-%02uT%02u:%02u:%02uZ",
+		(unsigned)(tm.tm_year + 1900) % 10000, (unsigned)(tm.tm_mon + 1) % 100,
+		(unsigned)tm.tm_mday % 100, (unsigned)tm.tm_hour % 100,
+		(unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100);
 	return buf;
 }

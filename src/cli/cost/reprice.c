@@ -3,6 +3,7 @@
 
 #include "price/price.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ static int begin(struct cost_reprice *r, const struct ledger_period *p, struct e
 	r->period.instance_type = strdup(p->instance_type);
 	r->period.region = strdup(p->region);
 	r->open = true;
+	r->idle_gpu[0] = '\0';
 	if (!r->period.node || !r->period.instance_type || !r->period.region)
 		return error_nomem(err);
 	r->period.currency = r->currency;
@@ -55,7 +57,9 @@ static int begin(struct cost_reprice *r, const struct ledger_period *p, struct e
 
 int cost_reprice_end(struct cost_reprice *r, struct error *err)
 {
-	const struct ledger_row rest = { .kind = LEDGER_IDLE, .cost_nano = r->left_nano };
+	const struct ledger_row rest = { .kind = LEDGER_IDLE,
+		.gpu = r->idle_gpu,
+		.cost_nano = r->left_nano };
 	int got = 0;
 
 	if (r->open && r->left_nano > 0)
@@ -78,6 +82,8 @@ int cost_reprice_each(void *reprice, const struct ledger_period *p,
 			return -1;
 		return begin(r, p, err);
 	}
+	if (row->kind == LEDGER_IDLE)
+		(void)snprintf(r->idle_gpu, sizeof(r->idle_gpu), "%s", row->gpu);
 	now = *row;
 	now.cost_nano = cost_of(r, row);
 	r->left_nano -= now.cost_nano;
