@@ -114,7 +114,7 @@ cells() {
 }
 
 @test "what is missing or wrong is told, with what to do" {
-	run -2 january
+	run -3 january
 	[[ $output == "gpuslice cost: there is no ledger '$LEDGER'; the agent of each node keeps one"*'--prometheus URL' ]]
 	[[ ! -e $LEDGER ]]
 	run -2 january --by shoe
@@ -169,33 +169,33 @@ vector() {
 	jq -se 'length == 5 and all(.path == "/prefix/api/v1/query" and .time == "1767312000" and
 		.authorization == "Bearer s3cret" and (.query | test("\\[86400s\\]")))' "$P/queries"
 	january --prometheus "$URL" -o csv >"$NODE_DIR/cost.csv"
-	python3 -c 'import csv,sys; assert [r["BilledCost"] for r in csv.DictReader(open(sys.argv[1]))] == ["2.295", "0.765", "1.53"]' "$NODE_DIR/cost.csv"
+	python3 -c 'import csv,sys; assert [r["BilledCost"] for r in csv.DictReader(open(sys.argv[1]))] == ["0.765", "2.295", "1.53"]' "$NODE_DIR/cost.csv"
 }
 
 @test "a Prometheus server that misbehaves costs a message, without secrets" {
 	start_prometheus
 	local secret=${URL/\/\////user:pa55@}
 	echo 'status 401' >"$P/mode"
-	run -1 january --prometheus "$secret"
+	run -7 january --prometheus "$secret"
 	[[ $output == *"'$URL/api/v1/query' answered with status 401: it wants another token, see --bearer-token-file" ]]
 	[[ $output != *pa55* ]]
 	echo 'status 400' >"$P/mode"
 	run -2 january --prometheus "$secret"
 	[[ $output == *'an error: as it was told' ]]
 	echo redirect >"$P/mode"
-	run -1 january --prometheus "$URL"
+	run -9 january --prometheus "$URL"
 	[[ $output == *'answered with status 302' ]]
 	echo html >"$P/mode"
 	run -2 january --prometheus "$URL"
 	[[ $output == *'expected JSON; is this a Prometheus server?'* ]]
 	echo silent >"$P/mode"
-	run -1 january --prometheus "$URL" --timeout 300ms
+	run -8 january --prometheus "$URL" --timeout 300ms
 	[[ $output == *'did not answer in time' ]]
 	echo endless >"$P/mode"
-	run -1 january --prometheus "$URL"
+	run -5 january --prometheus "$URL"
 	[[ $output == *'is larger than 67108864 bytes' ]]
 	stop prometheus
-	run -1 january --prometheus "$secret"
+	run -9 january --prometheus "$secret"
 	[[ $output == *"ask '$URL/api/v1/query': "* && $output != *pa55* ]]
 	run -2 january --prometheus 'not a url'
 	[[ $output == *'--prometheus: expected a URL such as http://prometheus:9090' ]]
