@@ -175,37 +175,60 @@ static void cost_reprice__splits_a_given_price_exactly(void **state)
 	assert_int_equal(lines[1]->row.cost_nano, 583333333 - 2 * 24305555);
 }
 
+static void cost_reprice__never_splits_more_than_there_is(void **state)
+{
+	CLEANUP(cost_book_freep) struct cost_book *b = NULL;
+	struct ledger_row row = { .kind = LEDGER_HELD, .namespace_ = "a" };
+	struct error err = ERROR_INIT;
+	struct cost_reprice r = { .price_nano = 3600, .currency = "USD" };
+
+	(void)state;
+	assert_ok(cost_book_new(&b, COST_BY_NAMESPACE, &err), &err);
+	r.book = b;
+	assert_ok(cost_reprice_each(&r, &buckets[0], NULL, &err), &err);
+	row.gpu_ns = INT64_MAX; /* clocks that disagree */
+	assert_ok(cost_reprice_each(&r, &buckets[0], &row, &err), &err);
+	assert_ok(cost_reprice_each(&r, &buckets[0], &row, &err), &err);
+	assert_ok(cost_reprice_end(&r, &err), &err);
+	assert_int_equal(cost_book_total(b, "USD").row.cost_nano, 300);
+}
+
+/* Reads the CSV cell at *p into @cell of 2048 bytes, and goes behind it and its comma. */
+static void next_cell(const char **p, char *cell)
+{
+	bool quoted = **p == '"';
+	size_t n = 0;
+
+	for (*p += quoted; **p; ++*p) {
+		if (quoted && **p == '"' && *++*p != '"')
+			break;
+		if (!quoted && (**p == ',' || **p == '\r'))
+			break;
+		cell[n++] = **p;
+		assert_true(n < 2048);
+	}
+	cell[n] = '\0';
+	*p += **p == ',';
+}
+
 /* The sum of a column of numbers, in billionths. */
 static int64_t sum_column(const char *csv, const char *name)
 {
-	int64_t sum = 0;
+	int64_t sum = 0, nano = 0;
 	size_t column = 0, line = 0;
-	const char *p = csv;
 
-	while (*p) {
+	for (const char *p = csv; *p; p += 2, line++) {
 		for (size_t i = 0; *p && *p != '\r'; i++) {
-			char cell[2048] = "";
-			int64_t nano = 0;
-			size_t n = 0;
-			bool quoted = *p == '"';
+			char cell[2048];
 
-			for (p += quoted; *p; p++) {
-				if (quoted && *p == '"' && *++p != '"')
-					break;
-				if (!quoted && (*p == ',' || *p == '\r'))
-					break;
-				cell[n++] = *p;
-			}
+			next_cell(&p, cell);
 			if (line == 0 && strcmp(cell, name) == 0)
 				column = i;
-			if (line > 0 && i == column) {
-				assert_true(price_parse(cell, &nano));
-				sum += nano;
-			}
-			p += *p == ',';
+			if (line == 0 || i != column)
+				continue;
+			assert_true(price_parse(cell, &nano));
+			sum += nano;
 		}
-		p += 2;
-		line++;
 	}
 	return sum;
 }
@@ -393,6 +416,7 @@ int main(void)
 		cmocka_unit_test(cost_table__shows_idle_apart_and_the_whole),
 		cmocka_unit_test(cost_table__says_when_there_is_nothing),
 		cmocka_unit_test(cost_reprice__splits_a_given_price_exactly),
+		cmocka_unit_test(cost_reprice__never_splits_more_than_there_is),
 		cmocka_unit_test(cost_csv__sums_to_the_origin_charge),
 		cmocka_unit_test(cost_csv_cell__is_no_formula),
 		cmocka_unit_test(cost_hours__round),
