@@ -136,6 +136,7 @@ static void ledger_open__renames_what_is_damaged(void **state)
 		struct sums s;
 
 		fill(60);
+		test_write(ledger_env_dir(), LEDGER_FILE ".damaged-1", "older", 5, 0600);
 		scribble(rows[i].at, rows[i].len);
 		assert_int_equal(ledger_open(&l, ledger_env_path(), LEDGER_BYTES, &err),
 			LEDGER_RENEWED);
