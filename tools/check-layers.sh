@@ -19,6 +19,7 @@ rules() {
 		sim:     base abi gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
 		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
 		http:    base | uv.h microhttpd.h curl/ jansson.h
+		web:     base http/listen.h | microhttpd.h gnutls/
 		standin: base core config/yaml.h kube http | uv.h jansson.h
 		agent:   base abi core config gpu kube http arbiter/control.h | uv.h jansson.h
 		validate: base abi core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
@@ -27,7 +28,7 @@ rules() {
 }
 
 # Headers of libraries; what is not listed here is libc or ours.
-libraries='uv.h jansson.h libfyaml.h microhttpd.h curl/ ncurses.h grpc/ protobuf-c/ .pb-c.h cmocka.h nvml.h cuda.h'
+libraries='uv.h jansson.h libfyaml.h microhttpd.h gnutls/ curl/ ncurses.h grpc/ protobuf-c/ .pb-c.h cmocka.h nvml.h cuda.h'
 
 # core is pure: no files, sockets, clocks, threads, processes.
 core_never='unistd.h fcntl.h pthread.h threads.h time.h signal.h poll.h dirent.h sys/ base/fd.h base/log.h'
@@ -95,7 +96,7 @@ includes() {
 			complain("\"" header "\": name it from src/, as \"" layer "/" header "\"")
 		else if (quoted && !matches(header, ours[layer]))
 			complain(layer " may not include \"" header "\"")
-		else if (!quoted && header ~ /^(base|abi|core|config|gpu|mig|runtime|arbiter|turns|sim|kube|http|standin|agent|validate|cli)\//)
+		else if (!quoted && header ~ /^(base|abi|core|config|gpu|mig|runtime|arbiter|turns|sim|kube|http|standin|agent|validate|cli|web)\//)
 			complain(header ": headers of ours stand in quotes")
 		if (layer ~ /^(core|turns)$/ && matches(header, core_never))
 			complain(layer " has no input or output, clock, thread or log: " $3)
@@ -112,7 +113,7 @@ if grep -rnE --include="*.c" '\btime_(mono|wall)_ns\(' src/core; then
 fi
 
 # The simulator is no part of what is shipped but for the tool's own `sim` command.
-if grep -nE '\bsim_(lib|dep|core|model|control)[a-z_]*\b' src/{base,core,config,gpu,mig,runtime,arbiter,kube,http,standin,agent}/meson.build; then
+if grep -nE '\bsim_(lib|dep|core|model|control)[a-z_]*\b' src/{base,core,config,gpu,mig,runtime,arbiter,kube,http,web,standin,agent}/meson.build; then
 	echo "only src/sim, src/cli and test link parts of the simulator"
 	exit 1
 fi
