@@ -23,11 +23,13 @@ static int run(const struct web_env *e, const char *const *argv)
 	assert_int_equal(posix_spawn_file_actions_init(&fds), 0);
 	assert_int_equal(posix_spawn_file_actions_addchdir_np(&fds, e->dir), 0);
 	assert_int_equal(
-		posix_spawn_file_actions_addopen(&fds, 0, "request", O_RDONLY | O_CREAT, 0600), 0);
+		posix_spawn_file_actions_addopen(&fds, 0, "request", O_RDONLY | O_CREAT, 0600),
+		0);
 	assert_int_equal(posix_spawn_file_actions_addopen(&fds, 1, "out",
 				 O_WRONLY | O_CREAT | O_TRUNC, 0600),
 		0);
-	assert_int_equal(posix_spawn_file_actions_addopen(&fds, 2, "/dev/null", O_WRONLY, 0), 0);
+	assert_int_equal(posix_spawn_file_actions_addopen(&fds, 2, "/dev/null", O_WRONLY, 0),
+		0);
 	r = posix_spawnp(&pid, argv[0], &fds, NULL, (char *const *)(uintptr_t)argv, environ);
 	(void)posix_spawn_file_actions_destroy(&fds);
 	while (r == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -46,8 +48,8 @@ static void make_certificate(const struct web_env *e, const char *name)
 	(void)snprintf(key, sizeof(key), "%s.key", name);
 	(void)snprintf(subject, sizeof(subject), "/CN=%s", name);
 	assert_int_equal(OPENSSL(e, "req", "-x509", "-newkey", "ec", "-pkeyopt",
-				 "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
-				 subject, "-keyout", key, "-out", cert),
+				 "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+				 "-subj", subject, "-keyout", key, "-out", cert),
 		0);
 }
 
@@ -57,7 +59,6 @@ static void put(const struct web_env *e, const char *from, const char *to)
 	char old[512], new[512];
 	struct error err = ERROR_INIT;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
-
 
 	(void)snprintf(old, sizeof(old), "%s/%s", e->dir, from);
 	(void)snprintf(new, sizeof(new), "%s/%s", e->dir, to);
@@ -153,7 +154,7 @@ static void web_tls__follows_its_files(void **state)
 	assert_int_equal(ask(e, "-tls1_3", "one.crt", &b), 0);
 	assert_int_equal(ask(e, "-tls1_2", "one.crt", &b), 0);
 	assert_int_equal(atomic_load(&e->notices), 1);
-	assert_non_null(strstr(e->notice, "tls.crt"));
+	web_assert_notice(e, "tls.crt");
 	put(e, "two.key", "tls.key");
 	assert_int_equal(ask(e, "-tls1_3", "two.crt", &b), 0);
 	assert_int_equal(ask(e, "-tls1_3", "one.crt", &b), -1);

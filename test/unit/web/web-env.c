@@ -110,13 +110,17 @@ static void notice(void *arg, const struct error *err)
 {
 	struct web_env *e = arg;
 
+	pthread_mutex_lock(&e->lock);
 	(void)snprintf(e->notice, sizeof(e->notice), "%s", err->msg);
+	pthread_mutex_unlock(&e->lock);
 	atomic_fetch_add(&e->notices, 1);
 }
 
 void web_env_init(struct web_env *e)
 {
-	*e = (struct web_env){ .dir = test_tmpdir(), .at = "127.0.0.1" };
+	*e = (struct web_env){ .lock = PTHREAD_MUTEX_INITIALIZER,
+		.dir = test_tmpdir(),
+		.at = "127.0.0.1" };
 	e->options.limits.check_ns = 1; /* at every turn */
 	e->options.limits.cpu_permille = 1000;
 }
@@ -139,6 +143,14 @@ void web_env_fini(struct web_env *e)
 	e->web = web_stop(e->web);
 	assert_int_equal(atomic_load(&e->made), atomic_load(&e->released));
 	test_rmdir(e->dir);
+}
+
+void web_assert_notice(struct web_env *e, const char *text)
+{
+	pthread_mutex_lock(&e->lock);
+	if (!strstr(e->notice, text))
+		fail_msg("expected '%s' in '%s'", text, e->notice);
+	pthread_mutex_unlock(&e->lock);
 }
 
 char *web_env_file(struct web_env *e, const char *name, const char *text)
@@ -175,8 +187,10 @@ int web_connect(const struct web_env *e)
 }
 
 /* Whoever has closed already does not hear the rest. */
-void web_send(int fd, const char *text, size_t len)
+void web_send(int fd, const void *bytes, size_t len)
 {
+	const char *text = bytes;
+
 	while (len > 0) {
 		ssize_t n = send(fd, text, len, MSG_NOSIGNAL);
 
@@ -186,6 +200,11 @@ void web_send(int fd, const char *text, size_t len)
 		text += n;
 		len -= (size_t)n;
 	}
+}
+
+void web_say(int fd, const char *text)
+{
+	web_send(fd, text, strlen(text));
 }
 
 /* False: the other end has closed or reset. */
@@ -244,7 +263,7 @@ void web_talk(const struct web_env *e, const char *request, struct buf *b)
 	CLEANUP(closep) int fd = web_connect(e);
 
 	buf_clear(b);
-	web_send(fd, request, strlen(request));
+	web_say(fd, request);
 	web_read_all(fd, b);
 }
 

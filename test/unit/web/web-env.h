@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "web/web.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -25,7 +26,8 @@ struct web_env {
 	const char *at;             /* whom clients connect to; 127.0.0.1 */
 	atomic_uint made, released; /* bodies */
 	atomic_uint notices;
-	char notice[ERROR_MSG_MAX]; /* the last; read it after `notices` has changed */
+	pthread_mutex_t lock;
+	char notice[ERROR_MSG_MAX]; /* the last; under the lock */
 };
 
 /* Routes: /metrics, /healthz (open), /items/ and below, /query?a=, /etag, /big, /unavailable. */
@@ -33,13 +35,17 @@ void web_env_init(struct web_env *e);
 void web_env_start(struct web_env *e); /* on 127.0.0.1 where options.listen is NULL */
 void web_env_fini(struct web_env *e);
 
+/* The last notice has @text in it. */
+void web_assert_notice(struct web_env *e, const char *text);
+
 /* A file in e->dir; the name is yours. */
 char *web_env_file(struct web_env *e, const char *name, const char *text);
 
 /* A socket connected from @source ("127.0.0.1"), to the server. */
 int web_connect_from(const struct web_env *e, const char *source);
 int web_connect(const struct web_env *e);
-void web_send(int fd, const char *text, size_t len);
+void web_send(int fd, const void *bytes, size_t len);
+void web_say(int fd, const char *text);
 
 /* All that comes until the other end closes. */
 void web_read_all(int fd, struct buf *b);
