@@ -20,17 +20,18 @@ enum web_verdict web_book_admit(const struct web_book *b, const struct in6_addr 
 {
 	unsigned n = 0;
 
-	if (b->open >= b->connections)
-		return WEB_FULL;
-	for (int s = 0; s < WEB_CONN_STATES_; s++)
+	for (int s = 0; s < WEB_CONN_CUT; s++)
 		for (const struct web_conn *c = b->first[s]; c; c = c->next)
 			n += !memcmp(&c->addr, addr, sizeof(*addr));
-	return n >= b->per_address ? WEB_ADDRESS_FULL : WEB_ADMITTED;
+	if (n >= b->per_address)
+		return WEB_ADDRESS_FULL;
+	return b->open - b->cut >= b->connections ? WEB_FULL : WEB_ADMITTED;
 }
 
 static void append(struct web_book *b, struct web_conn *c, enum web_conn_state state,
 	uint64_t now_ns)
 {
+	b->cut += state == WEB_CONN_CUT;
 	c->state = state;
 	c->deadline_ns = now_ns + b->lasts_ns[state];
 	c->next = NULL;
@@ -44,6 +45,7 @@ static void append(struct web_book *b, struct web_conn *c, enum web_conn_state s
 
 static void take_out(struct web_book *b, struct web_conn *c)
 {
+	b->cut -= c->state == WEB_CONN_CUT;
 	if (c->prev)
 		c->prev->next = c->next;
 	else
@@ -79,6 +81,17 @@ struct web_conn *web_book_due(const struct web_book *b, uint64_t now_ns)
 	for (int s = 0; s < WEB_CONN_CUT; s++)
 		if (b->first[s] && b->first[s]->deadline_ns <= now_ns)
 			return b->first[s];
+	return NULL;
+}
+
+struct web_conn *web_book_victim(const struct web_book *b)
+{
+	static const enum web_conn_state order[] = { WEB_CONN_ENDING, WEB_CONN_IDLE,
+		WEB_CONN_REQUEST };
+
+	for (size_t i = 0; i < ARRAY_LEN(order); i++)
+		if (b->first[order[i]])
+			return b->first[order[i]];
 	return NULL;
 }
 

@@ -39,10 +39,12 @@ struct web_book {
 	unsigned connections, per_address; /* limits */
 	uint64_t lasts_ns[WEB_CONN_STATES_];
 	struct web_conn *first[WEB_CONN_STATES_], *last[WEB_CONN_STATES_];
-	unsigned open;
+	unsigned open,
+		cut; /* how many, and of those in WEB_CONN_CUT, which do not count as full */
 	uint64_t last_serial;
 };
 
+/* Full: one that is waiting for a request has to make room, or none can. */
 enum web_verdict { WEB_ADMITTED, WEB_FULL, WEB_ADDRESS_FULL };
 
 /* IPv4 becomes its IPv6 form; what is neither is "::". */
@@ -58,6 +60,12 @@ void web_book_remove(struct web_book *b, struct web_conn *c);
 
 /* One whose time is over, NULL: none. The caller moves it on to WEB_CONN_CUT. */
 struct web_conn *web_book_due(const struct web_book *b, uint64_t now_ns);
+/*
+ * Who makes room where all is full: the connection that has been idle the longest, or else whose
+ * request has been awaited the longest; NULL: all are being answered. So a crowd that comes and says
+ * nothing keeps nobody out who does. The caller moves it on to WEB_CONN_CUT.
+ */
+struct web_conn *web_book_victim(const struct web_book *b);
 /* The next deadline; UINT64_MAX: none. */
 uint64_t web_book_deadline(const struct web_book *b);
 /* The serial of the oldest that is open; UINT64_MAX: none is. */

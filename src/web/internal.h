@@ -35,8 +35,8 @@ struct web {
 	char noticed[2][ERROR_MSG_MAX]; /* the last message on the token, the certificate */
 
 	/* Read by web_counts() from any thread; each stands alone, so relaxed order does. */
-	atomic_uint_fast64_t requests[5], refused_full, refused_address, timeouts, malformed,
-		throttled;
+	atomic_uint_fast64_t requests[5], refused_full, refused_address, displaced, timeouts,
+		malformed, throttled;
 	atomic_uint open;
 };
 
@@ -54,6 +54,9 @@ void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 	enum MHD_RequestTerminationCode why);
 
 /* --- loop.c --- */
+
+/* Connections above the limit that may be there, on their way out. */
+#define WEB_LEAVING_MAX 64U
 
 #define WEB_ENDING_NS (NS_PER_SEC) /* to read what came before the end of what comes */
 

@@ -94,6 +94,37 @@ void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	atomic_store_explicit(&w->open, w->book.open, memory_order_relaxed);
 }
 
+static void cut(struct web *w, struct web_conn *c, atomic_uint_fast64_t *counter)
+{
+	if (counter) {
+		c->late = true;
+		web_count(counter);
+	}
+	web_book_enter(&w->book, c, WEB_CONN_CUT, time_mono_ns());
+	(void)shutdown(c->fd, SHUT_RDWR);
+}
+
+static void cut_due(struct web *w, uint64_t now_ns)
+{
+	struct web_conn *c;
+
+	while ((c = web_book_due(&w->book, now_ns)))
+		cut(w, c,
+			c->state == WEB_CONN_REQUEST || c->state == WEB_CONN_REPLY
+				? &w->timeouts
+				: NULL);
+}
+
+static bool make_room(struct web *w)
+{
+	struct web_conn *victim = web_book_victim(&w->book);
+
+	if (!victim || w->book.cut >= WEB_LEAVING_MAX)
+		return false;
+	cut(w, victim, &w->displaced);
+	return true;
+}
+
 /* A reset, so that nothing of it stays here. */
 static void refuse(int fd)
 {
@@ -107,8 +138,10 @@ static void take(struct web *w, int fd, const struct sockaddr_storage *from, soc
 {
 	struct in6_addr addr = web_address(from);
 	enum web_verdict verdict = web_book_admit(&w->book, &addr);
-	struct web_conn *c = verdict == WEB_ADMITTED ? calloc(1, sizeof(*c)) : NULL;
+	struct web_conn *c = NULL;
 
+	if (verdict == WEB_ADMITTED || (verdict == WEB_FULL && make_room(w)))
+		c = calloc(1, sizeof(*c));
 	if (!c) {
 		web_count(verdict == WEB_ADDRESS_FULL ? &w->refused_address : &w->refused_full);
 		refuse(fd);
@@ -155,19 +188,6 @@ static void accept_or_pause(struct web *w, uint64_t now_ns)
 		return;
 	w->accept_after_ns = now_ns + ACCEPT_PAUSE_NS;
 	watch_listener(w, false);
-}
-
-static void cut_due(struct web *w, uint64_t now_ns)
-{
-	struct web_conn *c;
-
-	while ((c = web_book_due(&w->book, now_ns))) {
-		c->late = c->state == WEB_CONN_REQUEST || c->state == WEB_CONN_REPLY;
-		if (c->late)
-			web_count(&w->timeouts);
-		web_book_enter(&w->book, c, WEB_CONN_CUT, now_ns);
-		(void)shutdown(c->fd, SHUT_RDWR);
-	}
 }
 
 /* --- the loop --- */

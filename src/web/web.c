@@ -14,9 +14,7 @@
 
 /* Of a connection: twice the headers, as libmicrohttpd keeps what it has parsed beside the text. */
 #define POOL_BYTES ((size_t)2 * WEB_HEADERS_MAX)
-/* Its own limit of connections must never be reached: 0.9.75 does not give back a lock there. */
-#define SPARE_CONNECTIONS 16U
-#define PRIORITIES        "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
+#define PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 static const struct web_limits usual = {
 	.connections = 512,
@@ -134,10 +132,11 @@ static int start_daemon(struct web *w, struct error *err)
 
 	if (w->tls.cert_path)
 		flags |= MHD_USE_TLS;
+	/* Its own limit of connections is never reached: 0.9.75 does not give back a lock there. */
 	w->daemon = MHD_start_daemon(flags, 0, NULL, NULL, web_on_request, w,
 		MHD_OPTION_NOTIFY_COMPLETED, web_on_completed, w, MHD_OPTION_NOTIFY_CONNECTION,
 		web_on_connection, w, MHD_OPTION_CONNECTION_LIMIT,
-		w->limits.connections + SPARE_CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		w->limits.connections + WEB_LEAVING_MAX + 1, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		POOL_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
 		w->tls.cert_path ? tls : none, MHD_OPTION_END);
 	if (!w->daemon)
@@ -211,6 +210,7 @@ struct web_counts web_counts(const struct web *w)
 	struct web_counts c = {
 		.refused_full = COUNT(w, refused_full),
 		.refused_address = COUNT(w, refused_address),
+		.displaced = COUNT(w, displaced),
 		.timeouts = COUNT(w, timeouts),
 		.malformed = COUNT(w, malformed),
 		.throttled = COUNT(w, throttled),

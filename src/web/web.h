@@ -123,6 +123,7 @@ struct web_ops {
 struct web_counts {
 	uint64_t requests[5]; /* by class of the answer: [0] is 1xx, [1] is 2xx, ... */
 	uint64_t refused_full, refused_address; /* connections, at a limit */
+	uint64_t displaced; /* waiting connections closed for new ones, at the limit */
 	uint64_t timeouts;  /* connections cut: request or reply took too long */
 	uint64_t malformed; /* connections that ended without any request that could be read */
 	uint64_t throttled; /* pauses because the thread had used its part of the processor */

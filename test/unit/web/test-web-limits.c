@@ -188,7 +188,7 @@ static void web__closes_idle_connections(void **state)
 
 #define FEW 10
 
-static void web__refuses_more_connections_than_it_takes_and_recovers(void **state)
+static void web__makes_room_for_who_asks(void **state)
 {
 	struct web_env *e = *state;
 	int fds[FEW];
@@ -199,18 +199,21 @@ static void web__refuses_more_connections_than_it_takes_and_recovers(void **stat
 		for (int i = 0; i < FEW; i++) {
 			fds[i] = web_connect(e);
 			web_say(fds[i], "GET /metrics HT");
+			web_wait_count(e, open, (unsigned)i + 1);
 		}
-		web_wait_count(e, open, FEW);
-		for (int i = 0; i < 2 * FEW; i++) {
-			CLEANUP(closep) int fd = web_connect(e);
-
-			web_wait_closed(fd);
+		/* The five that came first make room. */
+		for (int i = 0; i < FEW / 2; i++) {
+			still_serves(e);
+			web_wait_closed(fds[i]);
+			web_wait_count(e, displaced, (unsigned)(round * FEW / 2 + i + 1));
+			closep(&fds[i]);
+			fds[i] = web_connect(e);
+			web_wait_count(e, open, FEW);
 		}
-		web_wait_count(e, refused_full, (unsigned)(round + 1) * 2 * FEW);
-		/* Those that are in are served. */
 		for (int i = 0; i < FEW; i++) {
 			CLEANUP(buf_fini) struct buf b = BUF_INIT(REPLY_MAX);
 
+			web_say(fds[i], i < FEW / 2 ? "GET /metrics HT" : "");
 			web_say(fds[i], "TP/1.1\r\nHost: localhost\r\n\r\n");
 			web_read_reply(fds[i], false, &b);
 			assert_int_equal(web_status_of(&b), 200);
@@ -218,7 +221,54 @@ static void web__refuses_more_connections_than_it_takes_and_recovers(void **stat
 		}
 		web_wait_count(e, open, 0);
 	}
+	assert_int_equal(web_counts(e->web).refused_full, 0);
+	assert_int_equal(web_counts(e->web).malformed, 0);
+}
+
+static void web__refuses_more_than_it_can_answer_and_recovers(void **state)
+{
+	static const char request[] = "GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	struct web_env *e = *state;
+	int fds[FEW];
+
+	e->options.limits.connections = FEW;
+	web_env_start(e);
+	for (unsigned round = 1; round <= 2; round++) {
+		for (unsigned i = 0; i < FEW; i++) {
+			fds[i] = web_connect(e);
+			web_say(fds[i], request);
+		}
+		web_wait_count(e, requests[1], (uint64_t)round * FEW);
+		for (int i = 0; i < 2 * FEW; i++) {
+			CLEANUP(closep) int fd = web_connect(e);
+
+			web_wait_closed(fd);
+		}
+		web_wait_count(e, refused_full, (uint64_t)round * 2 * FEW);
+		for (int i = 0; i < FEW; i++)
+			closep(&fds[i]);
+		web_wait_count(e, open, 0);
+	}
 	still_serves(e);
+}
+
+/* Many more at a time than a round takes, most of them gone again before they are looked at. */
+static void web__survives_a_crowd(void **state)
+{
+	struct web_env *e = *state;
+	int fds[300];
+
+	e->options.limits.connections = FEW;
+	e->options.limits.per_address = 1000;
+	web_env_start(e);
+	for (int round = 0; round < 5; round++) {
+		for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+			fds[i] = web_connect(e);
+		for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+			closep(&fds[i]);
+		still_serves(e);
+		web_wait_count(e, open, 0);
+	}
 }
 
 static void web__leaves_room_for_other_addresses(void **state)
@@ -289,7 +339,9 @@ int main(void)
 		TEST(web__gives_no_more_time_to_who_sends_slowly),
 		TEST(web__closes_who_does_not_read),
 		TEST(web__closes_idle_connections),
-		TEST(web__refuses_more_connections_than_it_takes_and_recovers),
+		TEST(web__makes_room_for_who_asks),
+		TEST(web__refuses_more_than_it_can_answer_and_recovers),
+		TEST(web__survives_a_crowd),
 		TEST(web__leaves_room_for_other_addresses),
 		TEST(web__counts_connections_that_said_nothing),
 		TEST(web_stop__ends_connections_of_all_kinds),

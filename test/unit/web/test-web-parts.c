@@ -109,12 +109,15 @@ static void web_book_admit__counts_addresses_in_both_forms(void **state)
 		assert_int_equal(web_book_admit(&b, &c[i].addr), WEB_ADMITTED);
 		web_book_add(&b, &c[i], i);
 		assert_int_equal(web_book_admit(&b, &a),
-			i == 0 ? WEB_ADMITTED : (i < 3 ? WEB_ADDRESS_FULL : WEB_FULL));
+			i == 0 ? WEB_ADMITTED : WEB_ADDRESS_FULL);
 	}
 	assert_int_equal(web_book_admit(&b, &other), WEB_FULL);
+	web_book_enter(&b, &c[3], WEB_CONN_CUT, 9);
+	assert_int_equal(web_book_admit(&b, &other), WEB_ADMITTED);
 	web_book_remove(&b, &c[1]);
 	assert_int_equal(web_book_admit(&b, &a), WEB_ADMITTED);
 	assert_int_equal(b.open, 3);
+	assert_int_equal(b.cut, 1);
 	assert_int_equal(web_book_oldest(&b), 1);
 	web_book_remove(&b, &c[0]);
 	assert_int_equal(web_book_oldest(&b), 3);
@@ -149,6 +152,25 @@ static void web_book_due__goes_by_the_time_in_each_state(void **state)
 	web_book_enter(&b, &c[0], WEB_CONN_CUT, 150);
 	assert_null(web_book_due(&b, 10000));
 	assert_int_equal(b.open, 2);
+}
+
+static void web_book_victim__is_who_waits_for_nothing(void **state)
+{
+	struct web_book b = { .connections = 9, .per_address = 9 };
+	struct web_conn c[4] = { { .fd = 0 } };
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++)
+		web_book_add(&b, &c[i], i);
+	web_book_enter(&b, &c[1], WEB_CONN_REPLY, 5);
+	web_book_enter(&b, &c[2], WEB_CONN_IDLE, 6);
+	assert_ptr_equal(web_book_victim(&b), &c[2]);
+	web_book_enter(&b, &c[2], WEB_CONN_CUT, 7);
+	assert_ptr_equal(web_book_victim(&b), &c[0]);
+	web_book_enter(&b, &c[0], WEB_CONN_CUT, 7);
+	assert_ptr_equal(web_book_victim(&b), &c[3]);
+	web_book_enter(&b, &c[3], WEB_CONN_CUT, 7);
+	assert_null(web_book_victim(&b));
 }
 
 static void web_pace__holds_the_thread_to_its_part(void **state)
@@ -196,6 +218,7 @@ int main(void)
 		cmocka_unit_test(web_host_is__looks_at_the_whole_name),
 		cmocka_unit_test(web_book_admit__counts_addresses_in_both_forms),
 		cmocka_unit_test(web_book_due__goes_by_the_time_in_each_state),
+		cmocka_unit_test(web_book_victim__is_who_waits_for_nothing),
 		cmocka_unit_test(web_pace__holds_the_thread_to_its_part),
 		cmocka_unit_test(web_spin_wait__grows_to_its_end),
 	};
