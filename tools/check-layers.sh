@@ -22,6 +22,7 @@ rules() {
 		sim:     base abi gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
 		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
 		http:    base | uv.h microhttpd.h curl/ jansson.h
+		web:     base http/listen.h | microhttpd.h gnutls/
 		standin: base core config/yaml.h kube http | uv.h jansson.h
 		agent:   base abi core config gpu kube http ledger/ledger.h metrics price/price.h view web arbiter/control.h | uv.h jansson.h
 		validate: base abi core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
@@ -30,7 +31,7 @@ rules() {
 }
 
 # Headers of libraries; what is not listed here is libc or ours.
-libraries='uv.h jansson.h libfyaml.h microhttpd.h sqlite3.h curl/ ncurses.h grpc/ protobuf-c/ .pb-c.h cmocka.h nvml.h cuda.h'
+libraries='uv.h jansson.h libfyaml.h microhttpd.h sqlite3.h curl/ ncurses.h grpc/ protobuf-c/ .pb-c.h cmocka.h nvml.h cuda.h gnutls/'
 
 # core is pure: no files, sockets, clocks, threads, processes.
 core_never='unistd.h fcntl.h pthread.h threads.h time.h signal.h poll.h dirent.h sys/ base/fd.h base/log.h'
@@ -115,7 +116,7 @@ if grep -rnE --include="*.c" '\btime_(mono|wall)_ns\(' src/core; then
 fi
 
 # The simulator is no part of what is shipped but for the tool's own `sim` command.
-if grep -nE '\bsim_(lib|dep|core|model|control)[a-z_]*\b' src/{base,core,config,gpu,price,ledger,mig,runtime,arbiter,kube,http,standin,agent}/meson.build; then
+if grep -nE '\bsim_(lib|dep|core|model|control)[a-z_]*\b' src/{base,core,config,gpu,price,ledger,view,metrics,web,mig,runtime,arbiter,kube,http,standin,agent}/meson.build; then
 	echo "only src/sim, src/cli and test link parts of the simulator"
 	exit 1
 fi
