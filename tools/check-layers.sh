@@ -14,6 +14,7 @@ rules() {
 		core:    base |
 		turns:   base |
 		view:    base core | jansson.h
+		metrics: base core view |
 		config:  base core | jansson.h libfyaml.h
 		gpu:     base core | uv.h
 		mig:     base core config gpu |
@@ -96,7 +97,7 @@ includes() {
 			complain("\"" header "\": name it from src/, as \"" layer "/" header "\"")
 		else if (quoted && !matches(header, ours[layer]))
 			complain(layer " may not include \"" header "\"")
-		else if (!quoted && header ~ /^(base|abi|core|config|gpu|mig|runtime|arbiter|turns|view|sim|kube|http|standin|agent|validate|cli)\//)
+		else if (!quoted && header ~ /^(base|abi|core|config|gpu|mig|runtime|arbiter|turns|view|metrics|sim|kube|http|standin|agent|validate|cli)\//)
 			complain(header ": headers of ours stand in quotes")
 		if (layer ~ /^(core|turns)$/ && matches(header, core_never))
 			complain(layer " has no input or output, clock, thread or log: " $3)
