@@ -39,7 +39,7 @@ enum {
 
 static const struct metrics_family families[] = {
 	[ABOUT] = { "gpuslice_gpu", NULL, "What the GPU is", METRICS_INFO,
-		"pci_bus_id, device, modelName, compute_capability, numa_node" },
+		"pci_bus_id, device, model, compute_capability, numa_node" },
 	[HEALTHY] = { "gpuslice_gpu_healthy", NULL,
 		"Whether the GPU is handed out as far as its health goes", METRICS_GAUGE,
 		NULL },
@@ -83,7 +83,7 @@ static void about(struct metrics_own *own, uint32_t i)
 	metrics_label(w, start, "pci_bus_id", g->bus_id);
 	(void)snprintf(text, sizeof(text), "nvidia%u", g->minor);
 	metrics_label(w, start, "device", g->minor == VIEW_NONE ? "" : text);
-	metrics_label(w, start, "modelName", g->name);
+	metrics_label(w, start, "model", g->name);
 	(void)snprintf(text, sizeof(text), "%u.%u", g->cc_major, g->cc_minor);
 	metrics_label(w, start, "compute_capability", text);
 	(void)snprintf(text, sizeof(text), "%d", g->numa_node);
