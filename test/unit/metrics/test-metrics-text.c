@@ -127,6 +127,34 @@ static void metrics_render__prints_names_as_written(void **state)
 	check("h100-names-openmetrics", NODE_WHOLE, &o, csv, METRICS_OPENMETRICS, true);
 }
 
+static void count_devices(const char *devices, size_t temperatures, size_t memories)
+{
+	static const char csv[] =
+		"DCGM_FI_DEV_GPU_TEMP, gauge, a\nDCGM_FI_DEV_FB_FREE, gauge, b\n";
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	CLEANUP(freep) char *text = NULL;
+	struct metrics_options o = usual();
+	struct error err = ERROR_INIT;
+
+	assert_ok(node_view(&v, NODE_MIG, &err), &err);
+	assert_ok(metrics_devices_parse(&o.devices, devices, &err), &err);
+	text = node_text(v, &o, csv, METRICS_PROMETHEUS);
+	assert_int_equal(strict_sum(text, "DCGM_FI_DEV_GPU_TEMP", NULL),
+		temperatures * 38000000);
+	assert_int_equal(strict_sum(text, "DCGM_FI_DEV_FB_FREE", NULL), memories * 30000000000);
+}
+
+/* A board alone has all that it can have; beside its instances only what they have not. */
+static void metrics_render__has_the_devices_that_are_wanted(void **state)
+{
+	(void)state;
+	count_devices("f", 1, 3);
+	count_devices("g", 1, 1);
+	count_devices("g:1", 0, 0);
+	count_devices("i", 0, 3);
+	count_devices("i:1,2", 0, 2);
+}
+
 /* --- all that there is to look at, in all forms --- */
 
 static void vary(struct metrics_options *o, unsigned bits)
@@ -417,6 +445,7 @@ int main(void)
 		cmocka_unit_test(metrics_render__has_no_line_for_what_is_not_known),
 		cmocka_unit_test(metrics_render__has_the_old_names_of_labels),
 		cmocka_unit_test(metrics_render__prints_names_as_written),
+		cmocka_unit_test(metrics_render__has_the_devices_that_are_wanted),
 		cmocka_unit_test(metrics_render__is_right_for_all_nodes_and_options),
 		cmocka_unit_test(metrics_render__adds_up),
 		cmocka_unit_test(metrics_render__has_one_series_for_a_pod_made_again),
