@@ -14,6 +14,7 @@ rules() {
 		core:    base |
 		turns:   base |
 		view:    base core | jansson.h
+		metrics: base core view |
 		config:  base core | jansson.h libfyaml.h
 		gpu:     base core | uv.h
 		price:   base config/yaml.h |
