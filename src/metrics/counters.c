@@ -55,7 +55,7 @@ enum found { FOUND, LEFT_OUT, UNKNOWN };
 
 static enum found identify(const char *name, struct metrics_counter *ret, const char **ret_why)
 {
-	int position = field_find(name);
+	int position = field_position(name);
 
 	if (position >= 0) {
 		ret->field = (uint16_t)position;

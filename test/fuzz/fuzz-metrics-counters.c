@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (row->label != (i >= c->n_families) || strpbrk(row->help, "\n") ||
 			(row->source == METRICS_FROM_FIELD &&
-				field_find(row->name) != row->field) ||
+				field_position(row->name) != row->field) ||
 			(i && i < c->n_families && row->id < row[-1].id))
 			__builtin_trap();
 	}

@@ -59,7 +59,7 @@ static const struct figure old_gpu[] = {
 static void add(struct sample_unit *s, const struct figure *figures, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		int field = field_find(figures[i].name);
+		int field = field_position(figures[i].name);
 
 		assert_true(field >= 0);
 		s->values = realloc(s->values, (s->n_values + 1) * sizeof(*s->values));
