@@ -86,7 +86,7 @@ static int make_gpu(struct view *v, uint32_t i)
 		if (fields[f].kind == FIELD_REAL)
 			s->values[s->n_values].real = 0.123456 * i;
 		else
-			s->values[s->n_values].i = (int64_t)(12345 * i);
+			s->values[s->n_values].i = INT64_C(12345) * i;
 		s->n_values++;
 	}
 	v->gpus[i] = (struct view_gpu){ .index = i,

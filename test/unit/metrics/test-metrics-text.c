@@ -127,6 +127,30 @@ static void metrics_render__prints_names_as_written(void **state)
 	check("h100-names-openmetrics", NODE_WHOLE, &o, csv, METRICS_OPENMETRICS, true);
 }
 
+/* The series of a shared GPU do not change with who comes and goes, not for the only pod on it either. */
+static void metrics_render__keeps_the_series_of_a_shared_gpu(void **state)
+{
+	static const char *const pod[] = { "pod=", NULL };
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	CLEANUP(freep) char *text = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(node_view(&v, NODE_SHARED, &err), &err);
+	v->n_uses = v->units[0].n_uses = 1;
+	text = node_text(v, NULL, NULL, METRICS_PROMETHEUS);
+	assert_null(strict_find(text, "DCGM_FI_DEV_GPU_TEMP", pod));
+	assert_string_equal(strict_find(text, "DCGM_FI_DEV_GPU_UTIL", NULL), "60");
+	assert_string_equal(strict_find(text, "DCGM_FI_DEV_GPU_UTIL", pod), "30.0001");
+	/* Not known is not 0. */
+	v->uses[0].received = VIEW_NONE;
+	free(text);
+	text = node_text(v, NULL, NULL, METRICS_PROMETHEUS);
+	assert_null(strict_find(text, "DCGM_FI_DEV_GPU_UTIL", pod));
+	assert_null(strict_find(text, "gpuslice_container_received_ratio", NULL));
+	assert_null(strict_find(text, "gpuslice_slices_used", NULL));
+}
+
 static void count_devices(const char *devices, size_t temperatures, size_t memories)
 {
 	static const char csv[] =
@@ -445,6 +469,7 @@ int main(void)
 		cmocka_unit_test(metrics_render__has_no_line_for_what_is_not_known),
 		cmocka_unit_test(metrics_render__has_the_old_names_of_labels),
 		cmocka_unit_test(metrics_render__prints_names_as_written),
+		cmocka_unit_test(metrics_render__keeps_the_series_of_a_shared_gpu),
 		cmocka_unit_test(metrics_render__has_the_devices_that_are_wanted),
 		cmocka_unit_test(metrics_render__is_right_for_all_nodes_and_options),
 		cmocka_unit_test(metrics_render__adds_up),
