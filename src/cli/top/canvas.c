@@ -27,6 +27,8 @@ static void note_run(struct canvas *c, enum canvas_style style, size_t begin)
 
 	if (len == 0)
 		return;
+	if (c->faded && (style == CANVAS_PLAIN || style == CANVAS_BOLD || style == CANVAS_GOOD))
+		style = CANVAS_DIM;
 	if (last && last->line == c->lines && last->style == style) {
 		last->len += (uint32_t)len;
 		return;

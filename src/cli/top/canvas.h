@@ -36,6 +36,7 @@ struct canvas_run {
 struct canvas {
 	unsigned width;
 	bool utf8;
+	bool faded;      /* what is put now is old: plain text is dim */
 	struct buf text; /* lines, each ended by '\n' */
 	struct canvas_run *runs;
 	size_t n_runs, cap_runs;

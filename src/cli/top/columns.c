@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CELL_MAX    300 /* bytes; a pod's name has at most 253 */
-#define NARROW      60  /* from here on down there is one blank between columns */
-#define MILLION     1000000U
-#define COLUMNS_MAX 24
+#define CELL_MAX     300 /* bytes; a pod's name has at most 253 */
+#define NARROW       60  /* from here on down there is one blank between columns */
+#define MILLION      1000000U
+#define COLUMNS_MAX  24
+#define NICE_TO_HAVE 9 /* rank from which on a column gives way to names */
 
 struct cell {
 	char text[CELL_MAX];
@@ -27,6 +28,7 @@ struct column {
 	unsigned tables;
 	unsigned rank; /* the highest is left out first; 0 never */
 	size_t min;    /* of a name, which may be cut; 0: never cut */
+	size_t good;   /* of a name: before it is cut further, what is nice to have goes */
 	enum width_side side;
 	enum top_sort sort; /* TOP_SORT_COUNT_: not by this */
 	bool priced;        /* only where there is a price */
@@ -77,17 +79,17 @@ static void fill_container(struct cell *ret, const struct top_row *r)
 
 static void fill_mode(struct cell *ret, const struct top_row *r)
 {
-	text(ret, r->use ? r->use->mode : r->unit->mode);
+	text(ret, r->use ? r->use->mode : r->unit ? r->unit->mode : "");
 }
 
 static void fill_profile(struct cell *ret, const struct top_row *r)
 {
-	text(ret, r->unit->mig ? r->unit->profile : "");
+	text(ret, r->unit && r->unit->mig ? r->unit->profile : "");
 }
 
 static void fill_resource(struct cell *ret, const struct top_row *r)
 {
-	text(ret, r->seat ? r->seat->resource : r->unit->resource);
+	text(ret, r->seat ? r->seat->resource : r->unit ? r->unit->resource : "");
 }
 
 static void fill_seat(struct cell *ret, const struct top_row *r)
@@ -99,8 +101,11 @@ static void fill_seats(struct cell *ret, const struct top_row *r)
 {
 	char used[FIGURE_MAX];
 
-	(void)snprintf(ret->text, sizeof(ret->text), "%s/%" PRIu32,
-		figure_count(used, known(r->unit->seats_used)), r->unit->n_seats);
+	if (!r->unit)
+		text(ret, "");
+	else
+		(void)snprintf(ret->text, sizeof(ret->text), "%s/%" PRIu32,
+			figure_count(used, known(r->unit->seats_used)), r->unit->n_seats);
 }
 
 static void fill_share(struct cell *ret, const struct top_row *r)
@@ -148,17 +153,17 @@ static void fill_limit(struct cell *ret, const struct top_row *r)
 
 static void fill_peak(struct cell *ret, const struct top_row *r)
 {
-	(void)figure_bytes(ret->text, r->use ? r->use->memory_peak : TOP_UNKNOWN);
+	(void)figure_bytes(ret->text, top_row_figures(r) ? r->use->memory_peak : TOP_UNKNOWN);
 }
 
 static void fill_turns(struct cell *ret, const struct top_row *r)
 {
-	(void)figure_count(ret->text, r->use ? r->use->turns : TOP_UNKNOWN);
+	(void)figure_count(ret->text, top_row_figures(r) ? r->use->turns : TOP_UNKNOWN);
 }
 
 static void fill_waits(struct cell *ret, const struct top_row *r)
 {
-	(void)figure_count(ret->text, r->use ? r->use->waits : TOP_UNKNOWN);
+	(void)figure_count(ret->text, top_row_figures(r) ? r->use->waits : TOP_UNKNOWN);
 }
 
 static void fill_cost(struct cell *ret, const struct top_row *r)
@@ -235,6 +240,8 @@ static void fill_note(struct cell *ret, const struct top_row *r)
 		say(ret, CANVAS_BAD, "stuck");
 	else if (!u->offered_now)
 		say(ret, CANVAS_WARN, "old config");
+	else if (!top_row_figures(r))
+		text(ret, "other seat");
 	else if (u->demoted)
 		say(ret, CANVAS_WARN, "demoted");
 	else if (u->turn)
@@ -249,37 +256,37 @@ static void fill_note(struct cell *ret, const struct top_row *r)
 
 /* clang-format off */
 static const struct column columns[] = {
-	/* head        tables                rank min side sort          priced fill */
+	/* head        tables                rank min good side sort       priced fill */
 	{ "GPU",       IN_PODS | IN_SLICES | IN_GPUS | IN_BOARDS,
-	                                      0,  0, L, TOP_BY_GPU,      false, fill_gpu },
-	{ "NAME",      IN_BOARDS,             7, 10, L, NEVER,           false, fill_gpu_name },
-	{ "PROFILE",   IN_GPUS,               6,  0, L, NEVER,           false, fill_profile },
-	{ "RESOURCE",  IN_SLICES | IN_GPUS,   8, 12, L, NEVER,           false, fill_resource },
-	{ "SEAT",      IN_SLICES,             5,  0, R, NEVER,           false, fill_seat },
-	{ "NAMESPACE", IN_PODS | IN_SLICES,   6,  6, L, TOP_BY_NAME,     false, fill_namespace },
-	{ "POD",       IN_PODS | IN_SLICES,   0,  8, L, TOP_BY_NAME,     false, fill_pod },
-	{ "CONTAINER", IN_PODS | IN_SLICES,   9,  6, L, TOP_BY_NAME,     false, fill_container },
-	{ "MODE",      IN_PODS | IN_GPUS,     8,  0, L, TOP_BY_MODE,     false, fill_mode },
-	{ "TEMP",      IN_BOARDS,             3,  0, R, NEVER,           false, fill_temperature },
-	{ "POWER",     IN_BOARDS,             4,  0, R, NEVER,           false, fill_power },
-	{ "SEATS",     IN_GPUS,               4,  0, R, NEVER,           false, fill_seats },
-	{ "SHARE",     IN_PODS | IN_SLICES,   3,  0, R, TOP_BY_SHARE,    false, fill_share },
-	{ "HELD",      IN_GPUS | IN_BOARDS,   5,  0, R, NEVER,           false, fill_held },
-	{ "GOT",       IN_PODS | IN_SLICES,   0,  0, R, TOP_BY_RECEIVED, false, fill_received },
-	{ "UTIL",      IN_GPUS | IN_BOARDS,   0,  0, R, TOP_BY_RECEIVED, false, fill_received },
+	                                      0,  0,  0, L, TOP_BY_GPU,      false, fill_gpu },
+	{ "NAME",      IN_BOARDS,             7, 10, 24, L, NEVER,           false, fill_gpu_name },
+	{ "PROFILE",   IN_GPUS,               6,  0,  0, L, NEVER,           false, fill_profile },
+	{ "RESOURCE",  IN_SLICES | IN_GPUS,   8, 12, 24, L, NEVER,           false, fill_resource },
+	{ "SEAT",      IN_SLICES,             5,  0,  0, R, NEVER,           false, fill_seat },
+	{ "NAMESPACE", IN_PODS | IN_SLICES,   6,  6, 12, L, TOP_BY_NAME,     false, fill_namespace },
+	{ "POD",       IN_PODS | IN_SLICES,   0,  8, 28, L, TOP_BY_NAME,     false, fill_pod },
+	{ "CONTAINER", IN_PODS | IN_SLICES,   9,  6, 10, L, TOP_BY_NAME,     false, fill_container },
+	{ "MODE",      IN_PODS | IN_GPUS,     8,  0,  0, L, TOP_BY_MODE,     false, fill_mode },
+	{ "TEMP",      IN_BOARDS,             3,  0,  0, R, NEVER,           false, fill_temperature },
+	{ "POWER",     IN_BOARDS,             4,  0,  0, R, NEVER,           false, fill_power },
+	{ "SEATS",     IN_GPUS,               4,  0,  0, R, NEVER,           false, fill_seats },
+	{ "SHARE",     IN_PODS | IN_SLICES,   3,  0,  0, R, TOP_BY_SHARE,    false, fill_share },
+	{ "HELD",      IN_GPUS | IN_BOARDS,   5,  0,  0, R, NEVER,           false, fill_held },
+	{ "GOT",       IN_PODS | IN_SLICES,   0,  0,  0, R, TOP_BY_RECEIVED, false, fill_received },
+	{ "UTIL",      IN_GPUS | IN_BOARDS,   0,  0,  0, R, TOP_BY_RECEIVED, false, fill_received },
 	{ "MEMORY",    IN_PODS | IN_SLICES | IN_GPUS | IN_BOARDS,
-	                                      1,  0, R, TOP_BY_MEMORY,   false, fill_memory },
-	{ "LIMIT",     IN_PODS | IN_SLICES,   5,  0, R, TOP_BY_LIMIT,    false, fill_limit },
-	{ "TOTAL",     IN_GPUS | IN_BOARDS,   5,  0, R, TOP_BY_LIMIT,    false, fill_limit },
-	{ "PEAK",      IN_PODS,              11,  0, R, TOP_BY_PEAK,     false, fill_peak },
-	{ "TURNS",     IN_PODS | IN_SLICES,  12,  0, R, TOP_BY_TURNS,    false, fill_turns },
-	{ "WAITS",     IN_PODS | IN_SLICES,  13,  0, R, TOP_BY_WAITS,    false, fill_waits },
+	                                      1,  0,  0, R, TOP_BY_MEMORY,   false, fill_memory },
+	{ "LIMIT",     IN_PODS | IN_SLICES,   5,  0,  0, R, TOP_BY_LIMIT,    false, fill_limit },
+	{ "TOTAL",     IN_GPUS | IN_BOARDS,   5,  0,  0, R, TOP_BY_LIMIT,    false, fill_limit },
+	{ "PEAK",      IN_PODS,              11,  0,  0, R, TOP_BY_PEAK,     false, fill_peak },
+	{ "TURNS",     IN_PODS | IN_SLICES,  12,  0,  0, R, TOP_BY_TURNS,    false, fill_turns },
+	{ "WAITS",     IN_PODS | IN_SLICES,  13,  0,  0, R, TOP_BY_WAITS,    false, fill_waits },
 	{ "COST/H",    IN_PODS | IN_SLICES | IN_GPUS,
-	                                      7,  0, R, TOP_BY_COST,     true,  fill_cost },
-	{ "MIG",       IN_BOARDS,             8,  0, L, NEVER,           false, fill_mig },
-	{ "XID",       IN_BOARDS,             6,  0, R, NEVER,           false, fill_xid },
-	{ "HEALTH",    IN_GPUS | IN_BOARDS,   2,  0, L, NEVER,           false, fill_health },
-	{ "NOTE",      IN_PODS | IN_SLICES,   4,  0, L, NEVER,           false, fill_note },
+	                                      7,  0,  0, R, TOP_BY_COST,     true,  fill_cost },
+	{ "MIG",       IN_BOARDS,             8,  0,  0, L, NEVER,           false, fill_mig },
+	{ "XID",       IN_BOARDS,             6,  0,  0, R, NEVER,           false, fill_xid },
+	{ "HEALTH",    IN_GPUS | IN_BOARDS,   2,  0,  0, L, NEVER,           false, fill_health },
+	{ "NOTE",      IN_PODS | IN_SLICES,   4,  0,  0, L, NEVER,           false, fill_note },
 };
 /* clang-format on */
 
@@ -291,23 +298,30 @@ struct layout {
 	size_t n, gap;
 };
 
-static void measure(struct layout *l, const struct top_rows *rows, size_t first, size_t n,
-	bool utf8)
+static size_t widest(const struct column *column, const struct top_rows *rows, size_t first,
+	size_t n, bool utf8)
+{
+	size_t widest = strlen(column->head);
+
+	for (size_t i = first; i < first + n; i++) {
+		struct cell cell = { .style = CANVAS_PLAIN };
+		size_t width;
+
+		column->fill(&cell, &rows->v[i]);
+		width = width_of(cell.text, utf8);
+		if (width > widest)
+			widest = width;
+	}
+	return widest;
+}
+
+/* Names in what is @good for them, or in as little as they may have. */
+static void narrow(struct layout *l, bool good)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		l->natural[i] = strlen(l->columns[i]->head);
-		for (size_t k = first; k < first + n; k++) {
-			struct cell cell = { .style = CANVAS_PLAIN };
-			size_t width;
+		size_t least = good ? l->columns[i]->good : l->columns[i]->min;
 
-			l->columns[i]->fill(&cell, &rows->v[k]);
-			width = width_of(cell.text, utf8);
-			if (width > l->natural[i])
-				l->natural[i] = width;
-		}
-		l->width[i] = l->columns[i]->min && l->columns[i]->min < l->natural[i]
-				      ? l->columns[i]->min
-				      : l->natural[i];
+		l->width[i] = least && least < l->natural[i] ? least : l->natural[i];
 	}
 }
 
@@ -320,7 +334,8 @@ static size_t sum(const struct layout *l)
 	return total;
 }
 
-static bool leave_one_out(struct layout *l)
+/* One of at least this rank. */
+static bool leave_one_out(struct layout *l, unsigned rank)
 {
 	size_t worst = 0;
 
@@ -328,7 +343,7 @@ static bool leave_one_out(struct layout *l)
 		if (l->columns[i]->rank > l->columns[worst]->rank)
 			worst = i;
 	}
-	if (l->n == 0 || l->columns[worst]->rank == 0)
+	if (l->n == 0 || l->columns[worst]->rank < rank)
 		return false;
 	l->n--;
 	for (size_t i = worst; i < l->n; i++) {
@@ -364,8 +379,13 @@ static void lay_out(struct layout *l, const struct canvas *c, const struct top_r
 			(look->priced || !columns[i].priced))
 			l->columns[l->n++] = &columns[i];
 	}
-	measure(l, rows, first, n, c->utf8);
-	while (sum(l) > c->width && leave_one_out(l))
+	for (size_t i = 0; i < l->n; i++)
+		l->natural[i] = widest(l->columns[i], rows, first, n, c->utf8);
+	narrow(l, true);
+	while (sum(l) > c->width && leave_one_out(l, NICE_TO_HAVE))
+		;
+	narrow(l, false);
+	while (sum(l) > c->width && leave_one_out(l, 1))
 		;
 	for (size_t left = sum(l); left < c->width && widen_one(l); left++)
 		;

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MILLION   1000000U
-#define PLACE_MAX 64
+#define MILLION       1000000U
+#define PLACE_MAX     64
+#define BOARD_MIB_MAX (1U << 30)
 
 /* --- what is read --- */
 
@@ -52,6 +53,8 @@ static const struct decode_field sample_fields[] = {
 	DECODE(struct top_gpu, temperature, "DCGM_FI_DEV_GPU_TEMP"),
 	DECODE(struct top_gpu, power_watts, "DCGM_FI_DEV_POWER_USAGE"),
 	DECODE(struct top_gpu, power_limit_watts, "DCGM_FI_DEV_POWER_MGMT_LIMIT"),
+	DECODE(struct top_gpu, board_mib, "DCGM_FI_DEV_FB_TOTAL"),
+	DECODE(struct top_gpu, board_used_mib, "DCGM_FI_DEV_FB_USED"),
 };
 
 static const struct decode_field unit_fields[] = {
@@ -201,8 +204,11 @@ static int read_seat(struct top_model *m, const json_t *o, size_t first_use, con
 		return error_set(err, ERR_INVALID,
 			"%s.use: expected less than the %zu uses of the unit, found %" PRIu32,
 			where, m->n_uses - first_use, s->use);
-	if (s->use != TOP_NONE)
+	if (s->use != TOP_NONE) {
 		s->use += (uint32_t)first_use;
+		s->first = !m->uses[s->use].seated;
+		m->uses[s->use].seated = true;
+	}
 	s->unit = (uint32_t)m->n_units;
 	m->n_seats++;
 	return 0;
@@ -264,6 +270,16 @@ static void add_up(struct top_gpu *g, const struct top_unit *units)
 	g->held = g->n_units ? millionths(held) : TOP_NONE;
 }
 
+/* The MIG devices of a GPU need not be all of it. */
+static void take_memory_of_board(struct top_gpu *g)
+{
+	if (g->board_mib >= 0 && g->board_mib < BOARD_MIB_MAX && g->board_used_mib >= 0 &&
+		g->board_used_mib < BOARD_MIB_MAX) {
+		g->memory_total = (uint64_t)g->board_mib << 20;
+		g->memory_used = (uint64_t)g->board_used_mib << 20;
+	}
+}
+
 static int read_gpu(struct top_model *m, const json_t *o, struct error *err)
 {
 	struct top_gpu *g = &m->gpus[m->n_gpus];
@@ -286,7 +302,22 @@ static int read_gpu(struct top_model *m, const json_t *o, struct error *err)
 			return -1;
 	}
 	add_up(g, &m->units[g->first_unit]);
+	if (g->mig_enabled)
+		take_memory_of_board(g);
 	m->n_gpus++;
+	return 0;
+}
+
+static int read_warnings(struct top_model *m, struct error *err)
+{
+	const json_t *list;
+
+	if (decode_array(&list, m->document, "warnings", TOP_ALL_MAX, "", err) < 0)
+		return -1;
+	m->n_warnings = json_array_size(list);
+	m->warning = json_string_value(json_array_get(list, 0));
+	if (m->n_warnings > 0 && !m->warning)
+		return error_set(err, ERR_INVALID, "warnings[0]: expected a text");
 	return 0;
 }
 
@@ -298,6 +329,7 @@ static int read_all(struct top_model *m, struct error *err)
 	if (READ(m, m->document, node_fields, "", err) < 0 ||
 		READ(m, json_object_get(m->document, "agent"), agent_fields, "agent", err) <
 			0 ||
+		read_warnings(m, err) < 0 ||
 		decode_array(&gpus, m->document, "gpus", TOP_GPUS_MAX, "", err) < 0)
 		return -1;
 	if (!gpus)

@@ -32,8 +32,10 @@ struct top_gpu {
 	uint64_t cost_nano_per_hour;
 	double temperature, power_watts, power_limit_watts; /* NaN: not known */
 	uint32_t first_unit, n_units;
-	uint64_t memory_total, memory_used; /* of the board, or the sum of its units */
-	uint32_t busy, held;                /* of its units, by their parts */
+	double board_mib, board_used_mib; /* private: as the board says; NaN: not known */
+	uint64_t memory_total,
+		memory_used; /* of its units; in MIG mode of the board if that is known */
+	uint32_t busy, held; /* of its units, by their parts */
 };
 
 struct top_unit {
@@ -53,12 +55,13 @@ struct top_seat {
 	uint64_t memory_limit;
 	bool healthy;
 	uint32_t use; /* position in .uses; TOP_NONE: free */
+	bool first;   /* of the seats of that use */
 };
 
 struct top_use {
 	uint32_t unit;
 	const char *namespace_, *pod, *container, *uid, *resource, *mode;
-	bool live, offered_now;
+	bool live, offered_now, seated; /* it has a seat in this list */
 	uint32_t share, received;
 	uint64_t memory_used, memory_peak, memory_limit;
 	uint64_t turns, waits; /* of a slice, and what follows */
@@ -79,6 +82,8 @@ struct top_model {
 	const char *currency;
 	uint64_t config_generation;
 	const char *config_sharing, *config_error;
+	size_t n_warnings;
+	const char *warning; /* the first of them */
 	struct top_gpu *gpus;
 	struct top_unit *units;
 	struct top_seat *seats;

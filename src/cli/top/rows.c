@@ -68,9 +68,14 @@ uint64_t top_row_share(const struct top_row *r)
 	return r->unit ? wide(r->unit->part) : MILLION;
 }
 
+const struct top_use *top_row_figures(const struct top_row *r)
+{
+	return r->seat && !r->seat->first ? NULL : r->use;
+}
+
 uint64_t top_row_received(const struct top_row *r)
 {
-	if (r->use)
+	if (top_row_figures(r))
 		return wide(r->use->received);
 	if (r->seat)
 		return TOP_UNKNOWN;
@@ -79,7 +84,7 @@ uint64_t top_row_received(const struct top_row *r)
 
 uint64_t top_row_memory(const struct top_row *r)
 {
-	if (r->use)
+	if (top_row_figures(r))
 		return r->use->memory_used;
 	if (r->seat)
 		return TOP_UNKNOWN;
@@ -136,14 +141,17 @@ static bool idle(const struct top_row *r)
 {
 	if (r->seat || r->use)
 		return !r->use || !r->use->live || r->use->received == 0;
-	return r->unit && r->unit->seats_used == 0 &&
-	       (r->unit->busy == 0 || r->unit->busy == TOP_NONE);
+	if (!r->unit)
+		return true;
+	return r->unit->seats_used == 0 && (r->unit->busy == 0 || r->unit->busy == TOP_NONE);
 }
 
 /* --- in what order --- */
 
 static uint64_t number(const struct top_row *r, enum top_sort sort)
 {
+	const struct top_use *u = top_row_figures(r);
+
 	switch (sort) {
 	case TOP_BY_SHARE:
 		return top_row_share(r);
@@ -154,11 +162,11 @@ static uint64_t number(const struct top_row *r, enum top_sort sort)
 	case TOP_BY_LIMIT:
 		return top_row_limit(r);
 	case TOP_BY_PEAK:
-		return r->use ? r->use->memory_peak : TOP_UNKNOWN;
+		return u ? u->memory_peak : TOP_UNKNOWN;
 	case TOP_BY_TURNS:
-		return r->use ? r->use->turns : TOP_UNKNOWN;
+		return u ? u->turns : TOP_UNKNOWN;
 	case TOP_BY_WAITS:
-		return r->use ? r->use->waits : TOP_UNKNOWN;
+		return u ? u->waits : TOP_UNKNOWN;
 	case TOP_BY_COST:
 		return top_row_cost(r);
 	case TOP_BY_GPU:
@@ -218,20 +226,46 @@ static int compare(const void *pa, const void *pb, void *arg)
 
 /* --- making --- */
 
+static bool is_uncut(const struct top_gpu *g)
+{
+	return g->n_units == 0;
+}
+
 static size_t count(const struct top_model *m, enum top_table table)
 {
+	size_t n = m->n_units;
+
 	switch (table) {
 	case TOP_PODS:
 		return m->n_uses;
 	case TOP_SLICES:
 		return m->n_seats;
 	case TOP_GPUS:
-		return m->n_units;
+		for (size_t i = 0; i < m->n_gpus; i++)
+			n += is_uncut(&m->gpus[i]);
+		return n;
 	case TOP_BOARDS:
 	case TOP_TABLE_COUNT_:
 		break;
 	}
 	return m->n_gpus;
+}
+
+/* Units, and behind them the GPUs in MIG mode that have no device; .order puts them where they belong. */
+static struct top_row unit_row(const struct top_model *m, size_t i)
+{
+	struct top_row r = { .unit = NULL };
+	size_t left = i - m->n_units;
+
+	if (i < m->n_units) {
+		r.unit = &m->units[i];
+		r.order = r.unit->gpu * (size_t)TOP_ALL_MAX + i;
+		return r;
+	}
+	for (r.gpu = m->gpus; !is_uncut(r.gpu) || left-- > 0; r.gpu++)
+		;
+	r.order = (size_t)(r.gpu - m->gpus) * TOP_ALL_MAX;
+	return r;
 }
 
 static struct top_row row_at(const struct top_model *m, enum top_table table, size_t i)
@@ -241,7 +275,7 @@ static struct top_row row_at(const struct top_model *m, enum top_table table, si
 	if (table == TOP_BOARDS)
 		r.gpu = &m->gpus[i];
 	else if (table == TOP_GPUS)
-		r.unit = &m->units[i];
+		r = unit_row(m, i);
 	else if (table == TOP_SLICES)
 		r.seat = &m->seats[i];
 	else

@@ -67,6 +67,9 @@ int top_rows_make(struct top_rows *ret, const struct top_model *m, const struct 
 	struct error *err) MUST_USE;
 void top_rows_fini(struct top_rows *r);
 
+/* Whose counters and memory stand in this row; NULL: nobody's, as the container has an earlier seat where they do. */
+const struct top_use *top_row_figures(const struct top_row *r);
+
 /* Numbers of a row; TOP_UNKNOWN: not known, or does not apply. Shares are of the whole GPU. */
 uint64_t top_row_share(const struct top_row *r);
 uint64_t top_row_received(const struct top_row *r);

@@ -60,11 +60,13 @@ static void put_stale(struct canvas *c, const struct top_model *m, const struct 
 	canvas_end_line(c);
 }
 
-static void problem(struct canvas *c, const char *what, const char *why)
+/* Of several on a low screen only the first. */
+static void problem(struct canvas *c, const struct top_state *s, const char *what,
+	const char *why)
 {
-	if (!*why)
+	if (!*why || (s->height && s->height < LOW && c->lines > 1))
 		return;
-	canvas_put(c, CANVAS_BAD, what);
+	canvas_put(c, CANVAS_WARN, what);
 	canvas_put(c, CANVAS_PLAIN, ": ");
 	canvas_put(c, CANVAS_PLAIN, why);
 	canvas_end_line(c);
@@ -111,10 +113,15 @@ void screen_head(struct canvas *c, const struct top_model *m, const struct top_s
 	if (!m)
 		return;
 	if (!m->nvml_up)
-		problem(c, "NVML is not usable", *m->nvml_error ? m->nvml_error : "starting");
-	problem(c, "Config refused, the one before stays", m->config_error);
+		problem(c, s, "NVML is not usable",
+			*m->nvml_error ? m->nvml_error : "starting");
+	problem(c, s, "Config refused, the one before stays", m->config_error);
+	if (m->n_warnings > 1)
+		problem(c, s, "Warnings, the first", m->warning);
+	else if (m->n_warnings)
+		problem(c, s, "Warning", m->warning);
 	if (!m->holders_known)
-		problem(c, "Pods are not known",
+		problem(c, s, "Pods are not known",
 			*m->holders_error ? m->holders_error
 					  : "the kubelet has not answered yet");
 }

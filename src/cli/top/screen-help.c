@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/top/screen-parts.h"
 
+#define WORD_WIDTH 8
+#define LINES_MAX  100
+
 static const struct {
 	const char *key, *what;
 } keys[] = {
@@ -28,17 +31,22 @@ static const struct {
 	{ "COST/H", "its share of the node's price" },
 };
 
-void screen_help(struct canvas *c)
+static void put(struct canvas *c, uint32_t end, const char *word, const char *what)
 {
-	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-		canvas_cell(c, CANVAS_BOLD, keys[i].key, 8, WIDTH_LEFT);
-		canvas_put(c, CANVAS_PLAIN, keys[i].what);
-		canvas_end_line(c);
-	}
+	if (c->lines >= end)
+		return;
+	canvas_cell(c, CANVAS_BOLD, word, WORD_WIDTH, WIDTH_LEFT);
+	canvas_put(c, CANVAS_PLAIN, what);
 	canvas_end_line(c);
-	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
-		canvas_cell(c, CANVAS_BOLD, heads[i].head, 8, WIDTH_LEFT);
-		canvas_put(c, CANVAS_PLAIN, heads[i].what);
-		canvas_end_line(c);
-	}
+}
+
+void screen_help(struct canvas *c, size_t lines)
+{
+	uint32_t end = c->lines + (uint32_t)(lines < LINES_MAX ? lines : LINES_MAX);
+
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		put(c, end, keys[i].key, keys[i].what);
+	put(c, end, "", "");
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++)
+		put(c, end, heads[i].head, heads[i].what);
 }

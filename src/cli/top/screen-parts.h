@@ -13,5 +13,5 @@ void screen_head(struct canvas *c, const struct top_model *m, const struct top_s
 void screen_frame(struct canvas *c, const struct top_model *m);
 size_t screen_frame_lines(const struct top_model *m);
 
-/* The keys. */
-void screen_help(struct canvas *c);
+/* The keys, in at most @lines. */
+void screen_help(struct canvas *c, size_t lines);

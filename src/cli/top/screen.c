@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define UNLIMITED SIZE_MAX
-#define KEY_LINES 1
-#define TABLE_LINES \
-	4 /* of the table of pods that stay, whatever there is above: head and three rows */
+#define UNLIMITED   SIZE_MAX
+#define KEY_LINES   1
+#define TABLE_LINES 4  /* that the table below the frame has at least: head and three rows */
+#define LEAST_LINES 12 /* with less the GPUs have no table of their own above the other */
 
 /* Lines that are left above the line of keys. */
 static size_t room(const struct canvas *c, const struct top_state *s)
@@ -34,10 +34,10 @@ static int draw_boards(struct canvas *c, const struct top_model *m, size_t lines
 
 	if (top_rows_make(&rows, m, &choice, err) < 0)
 		return -1;
-	if (shown < rows.n && shown > 1)
+	if (shown < rows.n)
 		shown--; /* for the line that says so */
 	columns_draw(c, &rows, 0, shown, &look);
-	if (shown < rows.n && lines > 2) {
+	if (shown < rows.n) {
 		canvas_putf(c, CANVAS_DIM, "%zu more GPUs: g shows GPUs alone", rows.n - shown);
 		canvas_end_line(c);
 	}
@@ -52,16 +52,19 @@ static int draw_gpus(struct canvas *c, const struct top_model *m, const struct t
 {
 	size_t left = room(c, s), half = left == UNLIMITED ? left : left / 2;
 
+	if (m->n_gpus == 0) {
+		canvas_put(c, CANVAS_WARN, "no GPUs");
+		canvas_end_line(c);
+		return 0;
+	}
 	if (c->width >= FRAME_WIDTH && screen_frame_lines(m) <= half) {
 		screen_frame(c, m);
 		return 0;
 	}
-	if (left != UNLIMITED && left < TABLE_LINES + 2)
+	if (left < LEAST_LINES)
 		return 0;
 	if (half > m->n_gpus + 1)
 		half = m->n_gpus + 1;
-	if (half < 2)
-		half = 2;
 	return draw_boards(c, m, half, err);
 }
 
@@ -147,8 +150,9 @@ int top_screen(struct canvas *c, const struct top_model *m, struct top_state *s,
 	size_t n = 0, all = 0;
 
 	screen_head(c, m, s);
+	c->faded = s->away;
 	if (s->help)
-		screen_help(c);
+		screen_help(c, room(c, s));
 	else if (m && s->choice.table != TOP_GPUS && draw_gpus(c, m, s, err) < 0)
 		return -1;
 	else if (m && s->choice.table == TOP_GPUS && c->width >= FRAME_WIDTH &&
@@ -156,6 +160,7 @@ int top_screen(struct canvas *c, const struct top_model *m, struct top_state *s,
 		screen_frame(c, m);
 	if (m && !s->help && draw_table(c, m, s, &n, &all, err) < 0)
 		return -1;
+	c->faded = false;
 	finish(c, s, n, all);
 	if (c->failed || !buf_ok(&c->text))
 		return error_nomem(err);

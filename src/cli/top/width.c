@@ -33,6 +33,13 @@ static size_t skip(const char *p)
 	return n;
 }
 
+/* Marks that change the direction of the text behind them, and so what stands where in a line. */
+static bool turns_around(wchar_t c)
+{
+	return c == 0x200e || c == 0x200f || c == 0x061c || (c >= 0x202a && c <= 0x202e) ||
+	       (c >= 0x2066 && c <= 0x2069);
+}
+
 static struct glyph next_glyph(const char *p, bool utf8)
 {
 	unsigned char c = (unsigned char)*p;
@@ -46,7 +53,7 @@ static struct glyph next_glyph(const char *p, bool utf8)
 			.columns = 1,
 			.next = p + 1 };
 	if (utf8 && decode(p, &wide, &len)) {
-		columns = wcwidth(wide);
+		columns = turns_around(wide) ? -1 : wcwidth(wide);
 		if (columns >= 0)
 			return (struct glyph){ .text = p,
 				.len = len,
