@@ -6,6 +6,7 @@
 #include "cli/top/keys.h"
 #include "cli/top/live.h"
 
+#include <inttypes.h>
 #include <langinfo.h>
 #include <limits.h>
 #include <locale.h>
@@ -121,7 +122,8 @@ static int choose_interval(struct top_state *s, const struct options *o, struct 
 		return 0;
 	if (v->ns < (int64_t)TOP_INTERVAL_MIN_NS || v->ns > (int64_t)TOP_INTERVAL_MAX_NS)
 		return error_set(err, ERR_INVALID,
-			"--interval: expected 500ms to 1h, found '%s'", v->str ? v->str : "");
+			"--interval: expected 500ms to 1h, found %" PRId64 " ms",
+			v->ns / (int64_t)NS_PER_MS);
 	s->interval_ns = (uint64_t)v->ns;
 	return 0;
 }

@@ -45,7 +45,7 @@ static void ask_size(struct terminal *t)
 	struct winsize w;
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 && w.ws_row > 0)
-		(void)resizeterm(w.ws_row, w.ws_col);
+		(void)resize_term(w.ws_row, w.ws_col); /* resizeterm() would report a key */
 	t->width = (unsigned)COLS;
 	t->height = (unsigned)LINES;
 }
@@ -166,10 +166,6 @@ int terminal_read(struct terminal *t, int *ret_signal)
 	key = getch();
 	if (key == ERR)
 		return is_gone() ? TERMINAL_ENDED : TERMINAL_NONE;
-	if (key == KEY_RESIZE) {
-		ask_size(t);
-		return TERMINAL_RESIZED;
-	}
 	return meaning(key);
 }
 

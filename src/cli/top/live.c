@@ -8,7 +8,8 @@
 #include <signal.h>
 #include <string.h>
 
-#define AGE_NS NS_PER_SEC /* how often the age of stale figures is drawn */
+#define KEYS_MAX 256        /* at once */
+#define AGE_NS   NS_PER_SEC /* how often the age of stale figures is drawn */
 
 struct live {
 	struct http_get *agent;
@@ -102,7 +103,8 @@ static void press(struct live *l, int key)
 
 static void read_keys(struct live *l)
 {
-	for (;;) {
+	/* a paste must not keep the agent's answer waiting */
+	for (int i = 0; i < KEYS_MAX; i++) {
 		int key = terminal_read(&l->terminal, &l->signal);
 
 		if (key == TERMINAL_NONE)
