@@ -117,6 +117,19 @@ static void top_screen__shows_what_the_golden_files_have(void **state)
 		check_golden(&goldens[i]);
 }
 
+/* Who reads the page sees what there is. */
+static void docs__show_the_golden_screen(void **state)
+{
+	CLEANUP(buf_fini) struct buf page = BUF_INIT(1 << 20), golden = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(file_read(TEST_SOURCE "/docs/top.md", &page, &err), &err);
+	assert_ok(file_read(TEST_SOURCE "/test/data/top/mixed-120.txt", &golden, &err), &err);
+	if (!strstr(buf_str(&page), buf_str(&golden)))
+		fail_msg("docs/top.md does not have test/data/top/mixed-120.txt");
+}
+
 /* --- all sizes --- */
 
 static size_t columns_of(const char *line, size_t len)
@@ -262,6 +275,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(top_screen__shows_what_the_golden_files_have),
+		cmocka_unit_test(docs__show_the_golden_screen),
 		cmocka_unit_test(top_screen__fits_every_terminal),
 		cmocka_unit_test(top_screen__marks_what_is_not_well),
 		cmocka_unit_test(top_screen__dims_what_is_old),
