@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view-sample-json KIND PATH: what the agent answers at PATH ("/api/v1/node") on that node. */
+/* view-sample-json KIND PATH: what the agent answers at PATH ("/api/v1/node", "/page/style.css") on that node. */
 #include "lib/view-sample.h"
 #include "view/json.h"
+#include "view/page.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,11 +24,19 @@ static int print(enum view_sample_kind kind, enum view_part part)
 
 int main(int argc, char **argv)
 {
+	const char *body, *content_type;
+	size_t len;
+
 	for (int k = 0; argc == 3 && k < VIEW_SAMPLE_COUNT_; k++) {
+		if (strcmp(argv[1], view_sample_name((enum view_sample_kind)k)) != 0)
+			continue;
 		for (int p = 0; p < VIEW_PART_COUNT_; p++) {
-			if (!strcmp(argv[1], view_sample_name((enum view_sample_kind)k)) &&
-				!strcmp(argv[2], view_part_path((enum view_part)p)))
+			if (!strcmp(argv[2], view_part_path((enum view_part)p)))
 				return print((enum view_sample_kind)k, (enum view_part)p);
+		}
+		if (page_find(argv[2], &body, &len, &content_type)) {
+			(void)fprintf(stderr, "%s\n", content_type);
+			return fwrite(body, 1, len, stdout) != len;
 		}
 	}
 	(void)fprintf(stderr,
