@@ -33,7 +33,7 @@ static void note_run(struct canvas *c, enum canvas_style style, size_t begin)
 		last->len += (uint32_t)len;
 		return;
 	}
-	if (c->n_runs == c->cap_runs) {
+	if (!c->runs || c->n_runs == c->cap_runs) {
 		size_t cap = c->cap_runs ? 2 * c->cap_runs : 256;
 		struct canvas_run *runs = reallocarray(c->runs, cap, sizeof(*runs));
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/top/rows.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -124,6 +125,7 @@ static bool use_matches(const struct top_use *u, const char *filter)
 
 static bool matches(const struct top_row *r, const char *filter)
 {
+	assert(r->gpu); /* every row is of one */
 	if (!*filter)
 		return true;
 	if (has(r->gpu->uuid, filter))

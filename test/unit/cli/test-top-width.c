@@ -37,7 +37,7 @@ static void width_fit__fills_and_cuts_by_columns(void **state)
 		{ "a\xc2\x9b"
 		  "2J",
 			4, WIDTH_LEFT, true, "a?2J" },
-		{ "a\u202egnp", 5, WIDTH_LEFT, true, "a?gnp" },
+		{ "a\u200fgnp", 5, WIDTH_LEFT, true, "a?gnp" },
 		/* no UTF-8 */
 		{ "a\xff\xc3", 4, WIDTH_LEFT, true, "a?? " },
 		{ "\xe8\xaa", 3, WIDTH_LEFT, true, "?  " },
