@@ -150,8 +150,6 @@ static int choose_way(struct top_plan *p, bool *ret_plain, const struct options 
 		return error_set(err, ERR_INVALID, "--count: expected 1 or more, found 0");
 	*ret_plain = p->json || counted || option_bool(o, "once", false) ||
 		     !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO);
-	if (!*ret_plain)
-		p->count = 0;
 	p->colour = !getenv("NO_COLOR");
 	p->state.width = text_width();
 	return 0;

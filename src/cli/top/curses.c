@@ -71,7 +71,7 @@ int terminal_open(struct terminal *t, bool colour, struct error *err)
 	t->screen = newterm(NULL, stdout, stdin);
 	if (!t->screen)
 		return error_set(err, ERR_UNSUPPORTED,
-			"terminal '%.40s' is not known here; --once prints text",
+			"terminal '%.40s' is not known here: try TERM=xterm, or --once for text",
 			name ? name : "");
 	ending_signals(&set);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);

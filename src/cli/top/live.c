@@ -17,7 +17,6 @@ struct live {
 	struct top_state state;
 	struct top_model *model; /* NULL: no answer yet */
 	uint64_t next_ns;        /* when the next question is due */
-	uint64_t answers;
 	bool ended, changed;
 	int signal;
 };
@@ -30,10 +29,8 @@ static void note_away(struct live *l, const struct error *why)
 		l->state.away_since_wall_ns = time_wall_ns();
 	l->state.away = true;
 	l->state.why = *why;
-	l->answers++; /* --count ends with an agent that is away as well */
 }
 
-/* While the picture is held an answer is not looked at. */
 static void take_answer(struct live *l)
 {
 	const struct buf *body = http_get_body(l->agent);
@@ -48,7 +45,6 @@ static void take_answer(struct live *l)
 	(void)top_model_free(l->model);
 	l->model = model;
 	l->state.away = false;
-	l->answers++;
 }
 
 static void ask(struct live *l, uint64_t now)
@@ -142,17 +138,17 @@ static void round_once(struct live *l)
 	r = http_get_wait(l->agent, fds, TERMINAL_FDS, patience(l, now), &why);
 	if (r < 0)
 		note_away(l, &why);
-	else if (r == HTTP_GET_DONE)
+	else if (r == HTTP_GET_DONE && !l->state.paused)
 		take_answer(l);
 	if (r != 0 || l->state.away)
 		l->changed = true;
 	read_keys(l);
 }
 
-static int show(struct live *l, uint64_t count, struct error *err)
+static int show(struct live *l, struct error *err)
 {
 	l->changed = true;
-	while (!l->ended && !(count && l->answers >= count)) {
+	while (!l->ended) {
 		if (l->changed && draw(l, err) < 0)
 			return -1;
 		l->changed = false;
@@ -168,7 +164,7 @@ int top_live(struct http_get *agent, const struct top_plan *plan, struct error *
 
 	if (terminal_open(&l.terminal, plan->colour, err) < 0)
 		return -1;
-	r = show(&l, plan->count, err);
+	r = show(&l, err);
 	terminal_close(&l.terminal);
 	(void)top_model_free(l.model);
 	if (r < 0 || l.signal == 0 || l.signal == SIGINT)

@@ -7,7 +7,7 @@
 
 struct top_plan {
 	struct top_state state; /* .interval_ns, .choice and .utf8 are set */
-	uint64_t count;         /* pictures; 0: until somebody quits */
+	uint64_t count;         /* pictures; plain only */
 	bool json;              /* plain only: what the agent said, as it said it */
 	bool colour;            /* live only */
 };
