@@ -35,4 +35,5 @@ extern const struct cmd cmd_labels;
 extern const struct cmd cmd_mig;
 extern const struct cmd cmd_sim;
 extern const struct cmd cmd_status;
+extern const struct cmd cmd_top;
 extern const struct cmd cmd_validate;

@@ -23,6 +23,7 @@ static const struct cmd *const commands[] = {
 	&cmd_mig,
 	&cmd_sim,
 	&cmd_status,
+	&cmd_top,
 	&cmd_validate,
 };
 
