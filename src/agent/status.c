@@ -516,7 +516,8 @@ static json_t *earlier_status(const struct agent *a, const struct pod_devices *h
 		const struct pod_device *d = &holders->v[i];
 		const struct gpu *gpu;
 
-		if (is_ours(a->node.inv, d->id, &gpu) && !is_offered(a->offered.offer, d))
+		if (!d->dynamic && is_ours(a->node.inv, d->id, &gpu) &&
+			!is_offered(a->offered.offer, d))
 			(void)json_array_append_new(list,
 				json_pack("{s:s, s:s, s:o, s:o}", "resource", d->resource, "id",
 					d->id, "gpu",
