@@ -201,7 +201,7 @@ static void pod_resources_list__asks_the_kubelet(void **state)
 	assert_non_null(answer);
 	assert_int_equal(answer->n, ARRAY_LEN(entries) - 1);
 	assert_string_equal(answer->v[0].id, "GPU-0::0");
-	assert_string_equal(answer->v[5].namespace_, "team-b");
+	assert_string_equal(answer->v[7].namespace_, "team-b");
 	answer = pod_devices_free(answer);
 	ask(&loop, c);
 	assert_null(answer);
