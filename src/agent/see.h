@@ -12,8 +12,9 @@
  *
  * Whoever does not answer is missing in the view, and the rest is shown. Time for which the kubelet has not said who
  * holds what belongs to those who were last known to, for SEE_UNKNOWN_ROUNDS intervals, then to nobody.
- * Thread: loop, but for agent_see_view().
+ * Thread: loop, but for agent_view().
  */
+#include "agent/agent.h"
 #include "agent/see/charges.h"
 #include "agent/see/history.h"
 #include "agent/see/keep.h"
@@ -31,13 +32,6 @@
 #define SEE_SOON_MS        350 /* after an allocation: at most so often is looked besides */
 #define SEE_UNKNOWN_ROUNDS 3
 #define SEE_XIDS_MAX       1024
-
-/* Borrowed: argv or environment; "" or 0 for what is not given. */
-struct agent_see_options {
-	uint64_t interval_ns; /* 0: SEE_INTERVAL_NS */
-	int64_t price_nano;   /* of the node per hour; -1: by the catalogue */
-	const char *currency, *instance_type, *region, *price_file;
-};
 
 struct see_xid {
 	char uuid[GPU_UUID_MAX];
@@ -102,8 +96,6 @@ struct agent_see {
 		allocation_errors;
 };
 
-struct agent;
-
 void agent_see_init(struct agent *a, const struct agent_see_options *options);
 void agent_see_start(struct agent *a);
 void agent_see_stop(struct agent *a);
@@ -116,6 +108,3 @@ void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid);
 
 /* Which fields are asked of NVML from now on; all of them at first. */
 void agent_see_want(struct agent *a, const struct gpu_sample_request *fields);
-
-/* The view of now, a reference of yours; NULL: there is none yet. Thread: any. */
-struct view *agent_view(struct agent *a);

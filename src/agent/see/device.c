@@ -181,10 +181,21 @@ static uint32_t by_gke_name(const struct see_units *u, const char *p, const char
 	return SEE_NONE;
 }
 
-/* "gpu-0"; "gpu-0-mig-…" only where that GPU has one MIG device, since NVML's ids are not in the name. */
+/* The number behind the last '-' of a name: where a MIG device starts. */
+static uint32_t start_in(const char *p, const char *end)
+{
+	const char *at = end;
+	uint32_t start = SEE_NONE;
+
+	while (at > p && at[-1] >= '0' && at[-1] <= '9')
+		at--;
+	return at > p && at[-1] == '-' && number(&at, end, &start) ? start : SEE_NONE;
+}
+
+/* "gpu-0"; "gpu-0-mig-…-4" by its place, or where that GPU has one MIG device. */
 static uint32_t by_driver_name(const struct see_units *u, const char *p, const char *end)
 {
-	uint32_t minor, found = SEE_NONE;
+	uint32_t minor, start, found = SEE_NONE;
 	bool mig;
 
 	if (!skip(&p, end, "gpu-") || !number(&p, end, &minor))
@@ -192,8 +203,13 @@ static uint32_t by_driver_name(const struct see_units *u, const char *p, const c
 	mig = skip(&p, end, "-mig-");
 	if (!mig && p != end)
 		return SEE_NONE;
+	start = mig ? start_in(p, end) : SEE_NONE;
 	for (uint32_t i = 0; i < u->n; i++) {
-		if (!is_minor(u->v[i].gpu, minor) || mig != (u->v[i].mig != NULL))
+		const struct gpu_mig *m = u->v[i].mig;
+
+		if (!is_minor(u->v[i].gpu, minor) || mig != (m != NULL))
+			continue;
+		if (m && m->placed && start != SEE_NONE && m->start != start)
 			continue;
 		if (found != SEE_NONE)
 			return SEE_NONE;

@@ -36,13 +36,8 @@ const char *see_hostname(void);
 /* build*.c: the view of the round. Takes the sample. NULL: *err says why. */
 struct view *see_build(struct agent *a, struct see_round *r, struct error *err);
 void see_build_gpus(const struct agent *a, const struct see_round *r, struct view *v);
-void see_build_units(const struct agent *a, const struct see_round *r, struct view *v);
+void see_build_units(struct agent *a, const struct see_round *r, struct view *v);
 void see_build_seats(const struct agent *a, const struct see_round *r, struct view *v);
 void see_build_uses(const struct agent *a, const struct see_round *r, struct view *v);
 void see_build_resources(const struct agent *a, const struct see_round *r, struct view *v);
 void see_build_agent(const struct agent *a, struct view *v);
-
-/* status.c: why a device is listed and cannot be had whatever its health; "". */
-const char *agent_device_refusal(const struct agent *a, const char *uuid);
-/* A resource as the kubelet sees it. */
-const char *agent_resource_state(const struct agent *a, const char *name, const char **ret_why);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/worker/sample-share.h"
+
+#include <string.h>
+
+#define NS_PER_US UINT64_C(1000)
+/* How long before the interval a process's previous sample may lie and still count from there. */
+#define CARRY_US UINT64_C(2000000)
+
+static int by_time(const void *a, const void *b)
+{
+	const nvmlProcessUtilizationSample_t *x = a, *y = b;
+
+	return (x->timeStamp > y->timeStamp) - (x->timeStamp < y->timeStamp);
+}
+
+static struct share_last *last_of(struct share_state *s, uint32_t pid)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		if (s->last[i].pid == pid)
+			return &s->last[i];
+	}
+	return NULL;
+}
+
+static void remember(struct share_state *s, uint32_t pid, uint64_t at_us)
+{
+	struct share_last *l = last_of(s, pid);
+
+	if (!l && s->n < SHARE_PIDS_MAX) {
+		l = &s->last[s->n++];
+		l->pid = pid;
+	}
+	if (l)
+		l->at_us = at_us;
+	if (at_us > s->last_seen_us)
+		s->last_seen_us = at_us;
+}
+
+/* Those that would not count from there any more. */
+static void forget_before(struct share_state *s, uint64_t at_us)
+{
+	for (uint32_t i = 0; i < s->n;) {
+		if (s->last[i].at_us < at_us)
+			s->last[i] = s->last[--s->n];
+		else
+			i++;
+	}
+}
+
+static struct sample_process *row_of(struct sample_process *list, uint32_t *n, uint32_t room,
+	uint32_t pid)
+{
+	for (uint32_t i = 0; i < *n; i++) {
+		if (list[i].pid == pid)
+			return &list[i];
+	}
+	if (*n >= room)
+		return NULL;
+	list[*n] = (struct sample_process){ .pid = pid, .busy_known = true };
+	return &list[(*n)++];
+}
+
+void share_count(struct share_state *s, nvmlProcessUtilizationSample_t *v, uint32_t n,
+	uint64_t from_us, uint64_t to_us, struct sample_process *list, uint32_t *n_list,
+	uint32_t room)
+{
+	uint64_t earliest = from_us > CARRY_US ? from_us - CARRY_US : 0;
+	uint64_t most_ns = from_us && to_us > from_us ? (to_us - from_us) * NS_PER_US : 0;
+	bool counts = most_ns > 0;
+
+	for (uint32_t i = 0; i < *n_list; i++) {
+		list[i].busy_known = counts;
+		list[i].busy_ns = 0;
+	}
+	forget_before(s, earliest);
+	qsort(v, n, sizeof *v, by_time);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct share_last *l = last_of(s, v[i].pid);
+		uint64_t since = l ? l->at_us : from_us, at = v[i].timeStamp;
+		struct sample_process *p;
+
+		if (v[i].pid == 0 || v[i].smUtil > 100 || at > to_us + CARRY_US || at == 0)
+			continue;
+		if (counts && at > since && at >= earliest) {
+			p = row_of(list, n_list, room, v[i].pid);
+			if (p)
+				p->busy_ns += (at - since) * NS_PER_US / 100 * v[i].smUtil;
+		}
+		if (!l || at > l->at_us)
+			remember(s, v[i].pid, at);
+	}
+	for (uint32_t i = 0; i < *n_list; i++) {
+		if (list[i].busy_ns > most_ns)
+			list[i].busy_ns = most_ns;
+	}
+}
+
+void share_fit(struct sample_process *list, uint32_t n, uint64_t most_ns)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += list[i].busy_known ? list[i].busy_ns : 0;
+	for (uint32_t i = 0; i < n && sum > most_ns; i++)
+		list[i].busy_ns =
+			(uint64_t)((unsigned __int128)list[i].busy_ns * most_ns / sum);
+}

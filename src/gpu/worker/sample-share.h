@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How long each process of a GPU computed, from NVML's samples of process utilization: pure, no calls.
+ *
+ * A sample says what percentage a process had of the time since the sample before, in whole percents, and NVML
+ * takes one about every second, at moments of its own. So a sample counts for the time since the process's
+ * previous one, and for its first one since the interval began, for nobody knows when the process
+ * did. What happened after the last sample of an interval is counted in the next one. The error is half
+ * a percent of the time for each process, and once the time between two samples.
+ * Thread: any.
+ */
+#include "core/sample.h"
+#include "gpu/nvml-api.h"
+
+#define SHARE_PIDS_MAX 1024 /* of one GPU; of more, the figures are not known */
+
+struct share_last {
+	uint32_t pid;
+	uint64_t at_us;
+};
+
+/* Zeroed: nothing is known. */
+struct share_state {
+	uint64_t last_seen_us; /* newest sample, as NVML wants to hear it */
+	uint32_t n;
+	struct share_last last[SHARE_PIDS_MAX];
+};
+
+/*
+ * Counts the @n samples in @v (which get sorted) for the interval from @from_us to @to_us, wall clock as the
+ * samples have it; @from_us 0: only notes where they end, and no time is known. All processes of @list get
+ * their .busy_ns, 0 without a sample; one that has samples and is not in @list any more is added,
+ * without memory, as long as there is @room. Times from another year, and percentages above 100, are
+ * passed over.
+ */
+void share_count(struct share_state *s, nvmlProcessUtilizationSample_t *v, uint32_t n,
+	uint64_t from_us, uint64_t to_us, struct sample_process *list, uint32_t *n_list,
+	uint32_t room);
+
+/* Makes the known times smaller, all in the same ratio, so that their sum is at most @most_ns. */
+void share_fit(struct sample_process *list, uint32_t n, uint64_t most_ns);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Who uses the unit, and for how long each of them computed. Under MIG NVML says no times. */
+#include "gpu/worker/sample-unit.h"
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct sample_process *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Of a GPU in MIG mode the list has the processes of all instances. */
+static void list_users(struct sample_reading *r, const struct probe_processes *list)
+{
+	const struct sample_state *s = r->state;
+
+	for (uint32_t i = 0; i < list->n; i++) {
+		const struct gpu_process *p = &list->v[i];
+		bool other = s->gi != GPU_NO_INSTANCE &&
+			     (p->gi != s->gi || (p->ci != GPU_NO_INSTANCE && p->ci != s->ci));
+
+		if (!other)
+			r->users[r->n_users++] =
+				(struct sample_process){ .pid = p->pid, .bytes = p->bytes };
+	}
+}
+
+static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t *room,
+	uint32_t n_room)
+{
+	struct sample_state *s = r->state;
+	uint64_t from_us = s->asked_wall_us, now_us = time_wall_ns() / 1000;
+	unsigned int n = n_room;
+	nvmlReturn_t code;
+
+	s->asked_wall_us = 0;
+	if (!sample_may_ask(r, SAMPLE_ASK_SHARES))
+		return;
+	code = PROBE_CALL(r->ask.p, r->ask.gpu, nvmlDeviceGetProcessUtilization, r->ask.device,
+		room, &n, s->shares.last_seen_us);
+	if (code == NVML_ERROR_NOT_FOUND) { /* no sample since the last time: nobody computed */
+		n = 0;
+		code = NVML_SUCCESS;
+	}
+	if (!sample_answered(r, SAMPLE_ASK_SHARES, code))
+		return;
+	s->asked_wall_us = now_us;
+	share_count(&s->shares, room, n < n_room ? n : n_room, from_us, now_us, r->users,
+		&r->n_users, ARRAY_LEN(r->users));
+}
+
+void sample_users(struct sample_reading *r, const struct probe_processes *list,
+	nvmlProcessUtilizationSample_t *room, uint32_t n_room)
+{
+	if (!sample_answered(r, SAMPLE_ASK_PROCESSES, (nvmlReturn_t)list->code))
+		return;
+	r->unit->known |= WORKER_UNIT_PROCESSES;
+	list_users(r, list);
+	if (r->of == FIELD_OF_GPU)
+		count_times(r, room, n_room);
+	if (r->unit->known & WORKER_UNIT_BUSY)
+		share_fit(r->users, r->n_users, r->unit->busy_ns);
+	else
+		share_fit(r->users, r->n_users, r->unit->interval_ns);
+	qsort(r->users, r->n_users, sizeof r->users[0], by_pid);
+}
