@@ -7,6 +7,9 @@
 /* How long before the interval a process's previous sample may lie and still count from there. */
 #define CARRY_US UINT64_C(2000000)
 
+/* NVML's period between two samples is a second at most; more does not lie behind a first one. */
+#define FIRST_US UINT64_C(1000000)
+
 static int by_time(const void *a, const void *b)
 {
 	const nvmlProcessUtilizationSample_t *x = a, *y = b;
@@ -29,7 +32,7 @@ static void remember(struct share_state *s, uint32_t pid, uint64_t at_us)
 
 	if (!l && s->n < SHARE_PIDS_MAX) {
 		l = &s->last[s->n++];
-		l->pid = pid;
+		*l = (struct share_last){ .pid = pid };
 	}
 	if (l)
 		l->at_us = at_us;
@@ -61,13 +64,34 @@ static struct sample_process *row_of(struct sample_process *list, uint32_t *n, u
 	return &list[(*n)++];
 }
 
+static uint64_t since_first(uint64_t at, uint64_t from_us)
+{
+	return at > FIRST_US && at - FIRST_US > from_us ? at - FIRST_US : from_us;
+}
+
+/* Keeps the times of an interval with samples; in one without, those of the last one are taken. */
+static void keep_or_repeat(struct share_state *s, struct sample_process *list, uint32_t n,
+	bool any)
+{
+	for (uint32_t i = 0; i < s->n && any; i++)
+		s->last[i].busy_ns = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		struct share_last *l = last_of(s, list[i].pid);
+
+		if (l && any)
+			l->busy_ns = list[i].busy_ns;
+		else if (l)
+			list[i].busy_ns = l->busy_ns;
+	}
+}
+
 void share_count(struct share_state *s, nvmlProcessUtilizationSample_t *v, uint32_t n,
 	uint64_t from_us, uint64_t to_us, struct sample_process *list, uint32_t *n_list,
 	uint32_t room)
 {
 	uint64_t earliest = from_us > CARRY_US ? from_us - CARRY_US : 0;
 	uint64_t most_ns = from_us && to_us > from_us ? (to_us - from_us) * NS_PER_US : 0;
-	bool counts = most_ns > 0;
+	bool counts = most_ns > 0, any = false;
 
 	for (uint32_t i = 0; i < *n_list; i++) {
 		list[i].busy_known = counts;
@@ -77,32 +101,41 @@ void share_count(struct share_state *s, nvmlProcessUtilizationSample_t *v, uint3
 	qsort(v, n, sizeof *v, by_time);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct share_last *l = last_of(s, v[i].pid);
-		uint64_t since = l ? l->at_us : from_us, at = v[i].timeStamp;
+		uint64_t at = v[i].timeStamp, since = l ? l->at_us : since_first(at, from_us);
 		struct sample_process *p;
 
 		if (v[i].pid == 0 || v[i].smUtil > 100 || at > to_us + CARRY_US || at == 0)
 			continue;
 		if (counts && at > since && at >= earliest) {
 			p = row_of(list, n_list, room, v[i].pid);
+			any = true;
 			if (p)
 				p->busy_ns += (at - since) * NS_PER_US / 100 * v[i].smUtil;
 		}
 		if (!l || at > l->at_us)
 			remember(s, v[i].pid, at);
 	}
-	for (uint32_t i = 0; i < *n_list; i++) {
-		if (list[i].busy_ns > most_ns)
-			list[i].busy_ns = most_ns;
-	}
+	if (counts)
+		keep_or_repeat(s, list, *n_list, any);
 }
 
-void share_fit(struct sample_process *list, uint32_t n, uint64_t most_ns)
+uint64_t share_sum(const struct sample_process *list, uint32_t n)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		sum += list[i].busy_known ? list[i].busy_ns : 0;
-	for (uint32_t i = 0; i < n && sum > most_ns; i++)
-		list[i].busy_ns =
-			(uint64_t)((unsigned __int128)list[i].busy_ns * most_ns / sum);
+	return sum;
+}
+
+void share_fit(struct sample_process *list, uint32_t n, uint64_t most_ns, uint64_t raise_ns)
+{
+	uint64_t sum = share_sum(list, n);
+	uint64_t to = sum + raise_ns < most_ns ? sum + raise_ns : most_ns;
+
+	for (uint32_t i = 0; i < n && sum > 0; i++) {
+		if (list[i].busy_known)
+			list[i].busy_ns =
+				(uint64_t)((unsigned __int128)list[i].busy_ns * to / sum);
+	}
 }

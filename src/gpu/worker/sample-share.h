@@ -6,9 +6,14 @@
  *
  * A sample says what percentage a process had of the time since the sample before, in whole percents, and NVML
  * takes one about every second, at moments of its own. So a sample counts for the time since the process's
- * previous one, and for its first one since the interval began, for nobody knows when the process
- * did. What happened after the last sample of an interval is counted in the next one. The error is half
- * a percent of the time for each process, and once the time between two samples.
+ * previous one, and for its first one, or the first after a silence, since the interval began, but for
+ * a second at most: nobody knows when the process did, and no longer lies between two samples.
+ *
+ * The samples do not end where the interval does. How long the GPU was busy is known better (GPM); so the
+ * times are made to fit that: smaller as far as needed, longer by a second at most. What the GPU was busy beyond
+ * that is nobody's. In an interval without any sample, those who computed in the last one do so still.
+ * The error of a process's part is then half a percent, and once the time between two samples where others
+ * begin or end.
  * Thread: any.
  */
 #include "core/sample.h"
@@ -19,6 +24,7 @@
 struct share_last {
 	uint32_t pid;
 	uint64_t at_us;
+	uint64_t busy_ns; /* in the last interval that had samples */
 };
 
 /* Zeroed: nothing is known. */
@@ -39,5 +45,13 @@ void share_count(struct share_state *s, nvmlProcessUtilizationSample_t *v, uint3
 	uint64_t from_us, uint64_t to_us, struct sample_process *list, uint32_t *n_list,
 	uint32_t room);
 
-/* Makes the known times smaller, all in the same ratio, so that their sum is at most @most_ns. */
-void share_fit(struct sample_process *list, uint32_t n, uint64_t most_ns);
+#define SHARE_RAISE_NS UINT64_C(1000000000) /* NVML's period between two samples, at most */
+
+/*
+ * Makes the known times fit: all in the same ratio, so that their sum is at most @most_ns; if it is less, it
+ * is raised to that, but by @raise_ns at most.
+ */
+void share_fit(struct sample_process *list, uint32_t n, uint64_t most_ns, uint64_t raise_ns);
+
+/* The sum of the known times. */
+uint64_t share_sum(const struct sample_process *list, uint32_t n);

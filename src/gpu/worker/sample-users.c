@@ -50,6 +50,24 @@ static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t
 		&r->n_users, ARRAY_LEN(r->users));
 }
 
+/*
+ * Without GPM the GPU's own time is a guess from one moment (sample.c), and the processes' times, which are of
+ * the whole interval, say that it cannot have been less.
+ */
+static void fit_times(struct sample_reading *r)
+{
+	struct worker_unit *u = r->unit;
+	uint64_t sum = share_sum(r->users, r->n_users);
+
+	if ((u->known & WORKER_UNIT_BUSY) && r->gpm_busy < 0 && sum > u->busy_ns)
+		u->busy_ns = sum < u->interval_ns ? sum : u->interval_ns;
+	if (u->known & WORKER_UNIT_BUSY)
+		share_fit(r->users, r->n_users, u->busy_ns,
+			r->gpm_busy < 0 ? 0 : SHARE_RAISE_NS);
+	else
+		share_fit(r->users, r->n_users, u->interval_ns, 0);
+}
+
 void sample_users(struct sample_reading *r, const struct probe_processes *list,
 	nvmlProcessUtilizationSample_t *room, uint32_t n_room)
 {
@@ -59,9 +77,6 @@ void sample_users(struct sample_reading *r, const struct probe_processes *list,
 	list_users(r, list);
 	if (r->of == FIELD_OF_GPU)
 		count_times(r, room, n_room);
-	if (r->unit->known & WORKER_UNIT_BUSY)
-		share_fit(r->users, r->n_users, r->unit->busy_ns);
-	else
-		share_fit(r->users, r->n_users, r->unit->interval_ns);
+	fit_times(r);
 	qsort(r->users, r->n_users, sizeof r->users[0], by_pid);
 }

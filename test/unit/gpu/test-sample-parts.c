@@ -103,7 +103,7 @@ static void share_count__counts_each_sample_since_the_one_before(void **state)
 	assert_int_equal(s.list[0].busy_ns, NS);
 }
 
-static void share_count__counts_a_first_sample_from_the_intervals_begin(void **state)
+static void share_count__counts_a_first_sample_for_a_second_at_most(void **state)
 {
 	struct shares s = { .n = 0 };
 
@@ -111,13 +111,18 @@ static void share_count__counts_a_first_sample_from_the_intervals_begin(void **s
 	user(&s, 11);
 	sampled(&s, 11, T0 + 5 * SEC, 100);
 	count(&s, T0 + 3 * SEC, T0 + 6 * SEC);
-	assert_int_equal(s.list[0].busy_ns, 2 * NS);
+	assert_int_equal(s.list[0].busy_ns, NS);
+	s = (struct shares){ .n = 0 };
+	user(&s, 11);
+	sampled(&s, 11, T0 + 3 * SEC + SEC / 4, 100);
+	count(&s, T0 + 3 * SEC, T0 + 6 * SEC);
+	assert_int_equal(s.list[0].busy_ns, NS / 4);
 
 	/* A process that was silent for long does not get all that time. */
 	count(&s, T0 + 6 * SEC, T0 + 100 * SEC);
 	sampled(&s, 11, T0 + 102 * SEC, 100);
 	count(&s, T0 + 100 * SEC, T0 + 105 * SEC);
-	assert_int_equal(s.list[0].busy_ns, 2 * NS);
+	assert_int_equal(s.list[0].busy_ns, NS);
 }
 
 static void share_count__knows_nothing_of_the_first_interval(void **state)
@@ -168,10 +173,6 @@ static void share_count__passes_over_what_cannot_be(void **state)
 	sampled(&s, 11, T0 + 6 * SEC, 100);
 	count(&s, T0 + 5 * SEC, T0 + 10 * SEC);
 	assert_int_equal(s.list[0].busy_ns, NS);
-	/* No more than the interval. */
-	sampled(&s, 11, T0 + 11 * SEC, 100);
-	count(&s, T0 + 10 * SEC, T0 + 11 * SEC);
-	assert_int_equal(s.list[0].busy_ns, NS);
 }
 
 static void share_fit__keeps_the_ratio(void **state)
@@ -180,14 +181,52 @@ static void share_fit__keeps_the_ratio(void **state)
 		{ .pid = 2, .busy_known = true, .busy_ns = 2 * NS }, { .pid = 3 } };
 
 	(void)state;
-	share_fit(list, 3, 10 * NS);
+	share_fit(list, 3, 8 * NS, NS);
 	assert_int_equal(list[0].busy_ns, 6 * NS);
-	share_fit(list, 3, 4 * NS);
+	share_fit(list, 3, 4 * NS, NS); /* smaller */
 	assert_int_equal(list[0].busy_ns, 3 * NS);
 	assert_int_equal(list[1].busy_ns, NS);
+	share_fit(list, 3, 100 * NS, 0);
+	assert_int_equal(list[0].busy_ns, 3 * NS);
+	share_fit(list, 3, 100 * NS, 4 * NS); /* longer, by so much */
+	assert_int_equal(list[0].busy_ns, 6 * NS);
+	assert_int_equal(list[1].busy_ns, 2 * NS);
+	share_fit(list, 3, 8 * NS + NS / 2, 4 * NS); /* or as far as it goes */
+	assert_int_equal(share_sum(list, 3), 8 * NS + NS / 2);
 	assert_int_equal(list[2].busy_ns, 0);
-	share_fit(list, 3, 0);
-	assert_int_equal(list[0].busy_ns, 0);
+	share_fit(list, 3, 0, NS);
+	assert_int_equal(share_sum(list, 3), 0);
+	share_fit(list, 3, NS, NS); /* nobody computed, so it is nobody's */
+	assert_int_equal(share_sum(list, 3), 0);
+}
+
+/* Looks that come more often than samples: 11 computes all the time, 12 half of it until it ends. */
+static void share_count__goes_on_between_two_samples(void **state)
+{
+	struct shares s = { .n = 0 };
+	uint64_t step = SEC * 7 / 10, sum[2] = { 0, 0 };
+
+	(void)state;
+	user(&s, 11);
+	user(&s, 12);
+	for (uint64_t i = 0; i < 30; i++) {
+		uint64_t from = T0 + i * step, to = from + step;
+
+		if (to / SEC != from / SEC) {
+			sampled(&s, 11, to / SEC * SEC, 50);
+			if (s.n == 2)
+				sampled(&s, 12, to / SEC * SEC, 25);
+		}
+		count(&s, from, to);
+		share_fit(s.list, s.n, step * 750, SHARE_RAISE_NS);
+		sum[0] += s.list[0].busy_ns;
+		sum[1] += s.n == 2 ? s.list[1].busy_ns : 0;
+		if (i == 14)
+			s.n = 1;
+	}
+	/* All that the GPU was busy but before the first sample: 15 and 15 looks of 525 ms. */
+	assert_in_range(sum[0] + sum[1], 29 * 525 * (NS / 1000) - 100, 29 * 525 * (NS / 1000));
+	assert_in_range(sum[1], 14 * 175 * (NS / 1000) - 100, 14 * 175 * (NS / 1000));
 }
 
 /* ---- what is plausible ------------------------------------------------------------------------ */
@@ -557,11 +596,12 @@ int main(void)
 		cmocka_unit_test(sources__has_a_row_for_each_field),
 		cmocka_unit_test(sources__knows_the_energy_and_the_ecc_as_costly),
 		cmocka_unit_test(share_count__counts_each_sample_since_the_one_before),
-		cmocka_unit_test(share_count__counts_a_first_sample_from_the_intervals_begin),
+		cmocka_unit_test(share_count__counts_a_first_sample_for_a_second_at_most),
 		cmocka_unit_test(share_count__knows_nothing_of_the_first_interval),
 		cmocka_unit_test(share_count__adds_who_has_ended_meanwhile),
 		cmocka_unit_test(share_count__passes_over_what_cannot_be),
 		cmocka_unit_test(share_fit__keeps_the_ratio),
+		cmocka_unit_test(share_count__goes_on_between_two_samples),
 		cmocka_unit_test(plausible__values_have_limits),
 		cmocka_unit_test(plausible__what_cannot_be_is_not_known),
 		cmocka_unit_test(sampling__puts_packets_together),
