@@ -36,7 +36,8 @@ struct agent_cluster_options {
 /* What is shown of the node, and its price. NULL or "" for what is not given. */
 struct agent_see_options {
 	uint64_t interval_ns; /* from look to look; 0: 5 s */
-	int64_t price_nano;   /* of the node per hour; -1: by the catalogue */
+	bool price_given;     /* else by the catalogue: */
+	int64_t price_nano;   /* of the node per hour */
 	const char *currency, *instance_type, *region, *price_file;
 };
 

@@ -369,15 +369,16 @@ static int read_see(const struct options *o, struct agent_see_options *ret, stru
 	const struct option_value *interval = option_get(o, "metrics-interval");
 
 	*ret = (struct agent_see_options){
-		.price_nano = -1,
 		.currency = option_str(o, "currency", "USD"),
 		.instance_type = option_str(o, "instance-type", ""),
 		.region = option_str(o, "region", ""),
 		.price_file = option_str(o, "price-file", ""),
 	};
-	if (*price && !price_parse(price, &ret->price_nano))
+	ret->price_given = *price != '\0';
+	if (ret->price_given && !price_parse(price, &ret->price_nano))
 		return error_set(err, ERR_INVALID,
-			"--price: expected an amount per hour such as 3.06, found '%.40s'", price);
+			"--price: expected an amount per hour such as 3.06, found '%.40s'",
+			price);
 	if (!currency_ok(ret->currency))
 		return error_set(err, ERR_INVALID,
 			"--currency: expected three capital letters such as USD, found '%.40s'",

@@ -71,9 +71,9 @@ struct agent_see {
 
 	struct gpu_sample_request request;
 	struct error sample_error, list_error;
-	bool listed;          /* in this round */
-	uint64_t list_ns;     /* when the list was asked for that is in .holds; 0: never */
-	uint64_t ask_ns;      /* of the one under way */
+	bool listed;      /* in this round */
+	uint64_t list_ns; /* when the list was asked for that is in .holds; 0: never */
+	uint64_t ask_ns;  /* of the one under way */
 	uint64_t list_not_before_ns;
 	uint32_t list_failures, unknown_rounds;
 
@@ -102,9 +102,9 @@ void agent_see_stop(struct agent *a);
 void agent_see_fini(struct agent *a);
 
 /* Devices were given out (@ok), or could not be: looked at soon. */
-void agent_see_allocated(struct agent *a, const char *resource, const char *const *ids, size_t n,
-	bool ok);
+void agent_see_allocated(struct agent *a, const char *resource, const char *const *ids,
+	size_t n, bool ok);
 void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid);
 
 /* Which fields are asked of NVML from now on; all of them at first. */
-void agent_see_want(struct agent *a, const struct gpu_sample_request *fields);
+void agent_see_want(struct agent *a, const struct gpu_sample_request *wanted);

@@ -28,6 +28,7 @@ int cmd_help(const struct cmd *cmd);
 
 extern const struct cmd cmd_cdi;
 extern const struct cmd cmd_config;
+extern const struct cmd cmd_cost;
 extern const struct cmd cmd_demo;
 extern const struct cmd cmd_kubelet;
 extern const struct cmd cmd_labels;

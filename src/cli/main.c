@@ -16,6 +16,7 @@
 static const struct cmd *const commands[] = {
 	&cmd_cdi,
 	&cmd_config,
+	&cmd_cost,
 	&cmd_demo,
 	&cmd_kubelet,
 	&cmd_labels,

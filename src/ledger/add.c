@@ -137,11 +137,14 @@ int ledger_add(struct ledger *l, const struct ledger_batch *b, uint64_t now_s,
 	struct error *err)
 {
 	struct error ignored = ERROR_INIT;
-	bool renewed = false;
-	int r;
+	bool renewed;
+	int r = ledger_check(b, err);
 
-	if (ledger_check(b, err) < 0)
-		return -1;
+	if (r >= 0)
+		r = ledger_reopen(l, err);
+	if (r < 0)
+		return r;
+	renewed = r == LEDGER_RENEWED;
 	for (unsigned i = 0; i < MAKE_ROOM_TRIES; i++) {
 		struct error why = ERROR_INIT;
 

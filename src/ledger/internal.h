@@ -37,5 +37,9 @@ int ledger_make_room(struct ledger *l, struct error *err) MUST_USE;
 int ledger_totals_set(struct ledger *l, const struct ledger_batch *b,
 	struct error *err) MUST_USE;
 
+/* Opens the file of @l, or begins a new one if it is damaged, after a failure that closed it; nothing
+ * if it is open. 0, LEDGER_RENEWED or < 0. */
+int ledger_reopen(struct ledger *l, struct error *err) MUST_USE;
+
 /* Renames the file of @l, which is damaged, and begins a new one. LEDGER_RENEWED or < 0. */
 int ledger_renew(struct ledger *l, struct error *err) MUST_USE;

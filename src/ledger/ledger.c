@@ -178,10 +178,21 @@ int ledger_renew(struct ledger *l, struct error *err)
 	return LEDGER_RENEWED;
 }
 
+int ledger_reopen(struct ledger *l, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int r = l->sql.db ? 0 : open_file(l, &why);
+
+	if (r < 0 && l->sql.damaged)
+		r = ledger_renew(l, &why);
+	if (r != 0)
+		error_copy(err, &why);
+	return r;
+}
+
 int ledger_open(struct ledger **ret, const char *path, uint64_t max_bytes, struct error *err)
 {
 	CLEANUP(ledger_closep) struct ledger *l = calloc(1, sizeof(*l));
-	struct error why = ERROR_INIT;
 	int r;
 
 	*ret = NULL;
@@ -191,11 +202,7 @@ int ledger_open(struct ledger **ret, const char *path, uint64_t max_bytes, struc
 	l->max_bytes = max_bytes < LEDGER_BYTES_MIN ? LEDGER_BYTES_MIN : max_bytes;
 	if (!l->path)
 		return error_nomem(err);
-	r = open_file(l, &why);
-	if (r < 0 && l->sql.damaged)
-		r = ledger_renew(l, &why);
-	if (r != 0)
-		error_copy(err, &why);
+	r = ledger_reopen(l, err);
 	if (r >= 0)
 		*ret = STEAL_PTR(l);
 	return r;

@@ -116,7 +116,8 @@ DEFINE_CLEANUP(struct ledger *, ledger_close)
  * Adds a batch, then merges and drops what is due at @now_s, a bounded part of it. 0 or
  * LEDGER_RENEWED: the batch is in the file; < 0: nothing of it is. ERR_INVALID (a bug, or a name
  * that is not UTF-8) if period.cost_nano is not the sum of the deltas' costs.
- * ERR_UNAVAILABLE: locked by a reader, ERR_IO with .sys ENOSPC: disk full; give it again later.
+ * ERR_UNAVAILABLE: locked by a reader, ERR_IO with .sys ENOSPC: disk full; give it again later. The
+ * ledger stays usable after any error.
  */
 int ledger_add(struct ledger *l, const struct ledger_batch *b, uint64_t now_s,
 	struct error *err) MUST_USE;

@@ -138,6 +138,11 @@ int ledger_read(const char *path, uint64_t from_s, uint64_t to_s, ledger_each ea
 	 * cannot take the half of a write back. Who may write can, without making any file. */
 	if (got < 0 && why.code == ERR_PERMISSION)
 		got = begin(&r, path, SQLITE_OPEN_READWRITE, &why);
+	if (got < 0 && why.code == ERR_PERMISSION)
+		return error_set(err, ERR_PERMISSION,
+			"read ledger '%s': no right to read it, or an agent was killed while it wrote, and "
+			"who repairs it must have the right to write; the agent does so when it starts",
+			path);
 	if (got < 0) {
 		error_copy(err, &why);
 		return got;

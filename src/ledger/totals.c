@@ -25,8 +25,10 @@ int ledger_totals_load(struct ledger *l,
 	struct error *err)
 {
 	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
-	int r = sql_prepare(&l->sql, &stmt, "SELECT * FROM totals ORDER BY key", err);
+	int r = ledger_reopen(l, err);
 
+	if (r >= 0)
+		r = sql_prepare(&l->sql, &stmt, "SELECT * FROM totals ORDER BY key", err);
 	while (r == 0) {
 		struct ledger_total t;
 

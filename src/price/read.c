@@ -164,7 +164,7 @@ static int read_types(const struct reading *r, const struct yaml_node *n)
 	for (size_t i = 0; i < n->n; i++) {
 		const struct yaml_node *value = n->pairs[i].value;
 		struct price_type *t;
-		const char *name;
+		const char *name = "";
 
 		if (read_word(r, n->pairs[i].key, "types", &name) < 0)
 			return -1;

@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -28,8 +27,13 @@ static uint32_t count_fds(void)
 static uint64_t number_behind(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);
+	uint64_t n = 0;
 
-	return at ? strtoull(at + strlen(key), NULL, 10) : 0;
+	for (at = at ? at + strlen(key) : ""; *at == ' ' || *at == '\t'; at++)
+		;
+	for (; *at >= '0' && *at <= '9'; at++)
+		n = n * 10 + (uint64_t)(*at - '0');
+	return n;
 }
 
 static uint64_t cpu_ns(void)
@@ -48,7 +52,8 @@ void see_build_agent(const struct agent *a, struct view *v)
 	const struct agent_see *s = &a->see;
 	const struct see_keep *k = &s->keep;
 
-	(void)file_read("/proc/self/status", &status, NULL);
+	if (file_read("/proc/self/status", &status, NULL) < 0)
+		buf_clear(&status);
 	v->agent = (struct view_agent){
 		.version = GPUSLICE_VERSION,
 		.pid = (int)getpid(),

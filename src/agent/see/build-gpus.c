@@ -71,7 +71,8 @@ static void put_sample(const struct see_round *r, const struct sample *sample,
 		to->sample_age_ns = r->now_ns - to->sample->at_ns;
 }
 
-static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i, struct view *v)
+static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i,
+	struct view *v)
 {
 	const struct node_gpu *n = &a->node.gpus[i];
 	const struct gpu *g = &n->gpu;

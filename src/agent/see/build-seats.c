@@ -18,8 +18,9 @@ static uint32_t view_use(const struct see_round *r, const struct view *v, uint32
 		const struct view_use *x = &v->uses[u->first_use + i];
 
 		if (x->live && !strcmp(x->pod, a->pod) && !strcmp(x->container, a->container) &&
-			!strcmp(x->namespace_, a->namespace_) && !strcmp(x->resource, a->resource) &&
-			!strcmp(x->uid, a->uid) && x->mode == (enum view_mode)a->mode)
+			!strcmp(x->namespace_, a->namespace_) &&
+			!strcmp(x->resource, a->resource) && !strcmp(x->uid, a->uid) &&
+			x->mode == (enum view_mode)a->mode)
 			return u->first_use + i;
 	}
 	return VIEW_NONE;

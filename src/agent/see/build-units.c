@@ -10,7 +10,7 @@ static void put_health(const struct agent *a, const struct see_unit *u, struct v
 	/* A MIG device is never better than its GPU. */
 	const struct health *h = u->mig && health_ok(gpu) ? &a->node.migs[u->mig_at] : gpu;
 
-	to->health = h->state == HEALTH_HEALTHY	   ? VIEW_HEALTHY
+	to->health = h->state == HEALTH_HEALTHY     ? VIEW_HEALTHY
 		     : h->state == HEALTH_PROBATION ? VIEW_PROBATION
 						    : VIEW_UNHEALTHY;
 	to->reason = view_text(v, h->reason);
@@ -58,7 +58,8 @@ static void put_sample(const struct sample *sample, struct view_unit *to)
 	to->sample = s;
 	to->busy_known = s->busy_known;
 	if (s->busy_known && s->interval_ns)
-		to->busy = (uint32_t)((double)s->busy_ns / (double)s->interval_ns * VIEW_MILLION);
+		to->busy =
+			(uint32_t)((double)s->busy_ns / (double)s->interval_ns * VIEW_MILLION);
 	to->memory_known = s->memory_known;
 	to->memory_total = s->memory_total;
 	to->memory_used = s->memory_used;
@@ -128,7 +129,9 @@ static void note_board(struct agent_see *s, const struct see_round *r, const str
 	uint32_t gpu)
 {
 	const struct sample_unit *sample = sample_find(v->sample, r->gpus[gpu]);
-	struct see_moment m = { .dt_ns = r->dt_ns, .wall_ns = r->wall_ns, .memory = UINT64_MAX };
+	struct see_moment m = { .dt_ns = r->dt_ns,
+		.wall_ns = r->wall_ns,
+		.memory = UINT64_MAX };
 	uint64_t held = 0;
 
 	for (uint32_t i = 0; i < v->n_units; i++)

@@ -153,8 +153,8 @@ static void put_live(const struct see_round *r, const struct entry *e, struct vi
 	to->n_seats = u->n_seats;
 	to->offered_now = u->offered;
 	to->seat = view_text(v, u->first->id);
-	to->replica = u->first->seat == SEE_NONE ? 0
-						 : r->seats.v[u->first->seat].device->replica;
+	to->replica =
+		u->first->seat == SEE_NONE ? 0 : r->seats.v[u->first->seat].device->replica;
 	to->memory_limit = u->memory_limit;
 	to->n_processes = u->n_processes;
 	to->received = received(r, e->account);
@@ -182,7 +182,8 @@ static void put_use(const struct see_round *r, const struct entry *e, struct vie
 		.began_wall_ns = a->began_wall_ns,
 		.ended_wall_ns = a->live ? 0 : a->ended_wall_ns,
 		.seat = "",
-		.share = (uint32_t)((uint64_t)a->share * r->units.v[e->unit].part / VIEW_MILLION),
+		.share = (uint32_t)((uint64_t)a->share * r->units.v[e->unit].part /
+				    VIEW_MILLION),
 		.received = VIEW_NONE,
 		.memory_known = a->live && a->memory_known,
 		.memory_used = a->memory,

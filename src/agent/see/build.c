@@ -52,7 +52,8 @@ static void put_node(const struct agent *a, const struct see_round *r, struct vi
 	v->instance_type = view_text(v, see_instance_type(a));
 	v->region = view_text(v, see_region(a));
 	v->nvml_up = a->nvml_answered && a->nvml_down.code == ERR_NONE;
-	v->nvml_error = view_text(v, a->nvml_down.code ? a->nvml_down.msg : s->sample_error.msg);
+	v->nvml_error =
+		view_text(v, a->nvml_down.code ? a->nvml_down.msg : s->sample_error.msg);
 	v->holders_known = s->list_ns && s->unknown_rounds <= SEE_UNKNOWN_ROUNDS;
 	v->holders_error = view_text(v, s->list_error.msg);
 	/* Before the GPUs are known their counters cannot be shown, and the node's would go back later. */

@@ -37,11 +37,12 @@ static const json_t *gpu_of(const json_t *seen, const char *uuid)
 }
 
 /* The use on that unit of who holds one of the slice's devices. */
-static uint32_t use_of(const struct slice *slice, const char *uuid, const struct see_holds *holds)
+static uint32_t use_of(const struct slice *slice, const char *uuid,
+	const struct see_holds *holds)
 {
 	for (size_t i = 0; i < slice->file.devices.n; i++) {
-		const struct see_hold *h = see_holds_find(holds, slice->file.resource,
-			slice->file.devices.v[i]);
+		const struct see_hold *h =
+			see_holds_find(holds, slice->file.resource, slice->file.devices.v[i]);
 
 		if (h && !strcasecmp(h->unit, uuid))
 			return h->use;
@@ -213,8 +214,8 @@ static void take_memory(struct see_use *u, const struct see_slice *s)
 }
 
 static int count_slice(struct see_charges *c, const struct see_slice *s, struct see_uses *uses,
-	const struct see_units *units, uint64_t started_wall_ns, uint64_t wall_ns, uint64_t now_ns,
-	struct error *err)
+	const struct see_units *units, uint64_t started_wall_ns, uint64_t wall_ns,
+	uint64_t now_ns, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf key = BUF_INIT(KEY_MAX);
 	struct see_use *u = &uses->v[s->use];

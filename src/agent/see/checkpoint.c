@@ -28,8 +28,7 @@ static int add_ids(struct see_checkpoint *c, size_t *cap, const json_t *list,
 				SEE_CHECKPOINT_DEVICES_MAX);
 		if (c->n == *cap) {
 			size_t more = *cap ? *cap * 2 : 64;
-			struct see_checkpoint_entry *v =
-				reallocarray(c->v, more, sizeof(*v));
+			struct see_checkpoint_entry *v = reallocarray(c->v, more, sizeof(*v));
 
 			if (!v)
 				return error_nomem(err);
@@ -56,7 +55,8 @@ static int add_entry(struct see_checkpoint *c, size_t *cap, json_t *entry, struc
 		return 0;
 	if (json_is_array(ids))
 		return add_ids(c, cap, ids, e, err);
-	json_object_foreach(ids, node, list) {
+	json_object_foreach(ids, node, list)
+	{
 		if (add_ids(c, cap, list, e, err) < 0)
 			return -1;
 	}
@@ -102,9 +102,9 @@ void see_checkpoint_fini(struct see_checkpoint *c)
 const char *see_checkpoint_uid(const struct see_checkpoint *c, const char *container,
 	const char *resource, const char *id)
 {
-	const struct see_checkpoint_entry key = {
-		.container = container, .resource = resource, .id = id
-	};
+	const struct see_checkpoint_entry key = { .container = container,
+		.resource = resource,
+		.id = id };
 	size_t low = 0, high = c->n;
 	const char *uid = "";
 

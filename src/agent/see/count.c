@@ -60,8 +60,8 @@ static int make_uses(struct agent *a, struct see_round *r, struct error *err)
 	s->list_ns = r->now_ns;
 	s->unknown_rounds = 0;
 	/* Those who were there before us held it before too. */
-	return see_uses_make(&r->uses, &s->holds, first ? &s->holds : &r->before, &r->units, span,
-		true, err);
+	return see_uses_make(&r->uses, &s->holds, first ? &s->holds : &r->before, &r->units,
+		span, true, err);
 }
 
 static int make_input(struct see_round *r, struct error *err)

@@ -53,7 +53,8 @@ static void add_migs(struct see_units *u, const struct inventory *inv, uint32_t 
 
 	for (uint32_t i = 0; i < inv->n_mig; i++) {
 		const struct gpu_mig *m = &inv->mig[i];
-		uint64_t part = (uint64_t)ACCOUNT_MILLION * m->ci_slices / (slices ? slices : 7);
+		uint64_t part =
+			(uint64_t)ACCOUNT_MILLION * m->ci_slices / (slices ? slices : 7);
 
 		if (m->gpu != at || !*m->uuid)
 			continue;
@@ -81,8 +82,7 @@ int see_units_make(struct see_units *ret, const struct inventory *inv,
 	for (uint32_t i = 0; i < inv->n; i++) {
 		if (!*inv->gpus[i].uuid)
 			continue;
-		if (!inv->gpus[i].mig_enabled ||
-			is_offered_whole(offer, of, inv->gpus[i].uuid))
+		if (!inv->gpus[i].mig_enabled || is_offered_whole(offer, of, inv->gpus[i].uuid))
 			add_gpu(ret, &inv->gpus[i], i);
 		else
 			add_migs(ret, inv, i);
@@ -226,6 +226,7 @@ uint32_t see_device_find(const struct see_units *u, const char *id, bool dynamic
 	if (found == SEE_NONE)
 		found = by_old_name(u, id, len);
 	if (found == SEE_NONE)
-		found = dynamic ? by_driver_name(u, id, id + len) : by_gke_name(u, id, id + len);
+		found = dynamic ? by_driver_name(u, id, id + len)
+				: by_gke_name(u, id, id + len);
 	return found;
 }

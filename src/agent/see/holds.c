@@ -19,7 +19,8 @@ static size_t given_find(const struct see_givens *g, const char *resource, const
 {
 	size_t i = 0;
 
-	while (i < g->n && (strcmp(g->v[i].id, id) != 0 || strcmp(g->v[i].resource, resource) != 0))
+	while (i < g->n &&
+		(strcmp(g->v[i].id, id) != 0 || strcmp(g->v[i].resource, resource) != 0))
 		i++;
 	return i;
 }
@@ -40,9 +41,9 @@ int see_givens_add(struct see_givens *g, const char *resource, const char *id, u
 	if (!more)
 		return error_nomem(err);
 	g->v = more;
-	g->v[g->n] = (struct see_given){
-		.resource = strdup(resource), .id = strdup(id), .at_ns = at_ns
-	};
+	g->v[g->n] = (struct see_given){ .resource = strdup(resource),
+		.id = strdup(id),
+		.at_ns = at_ns };
 	g->n++;
 	if (g->v[g->n - 1].resource && g->v[g->n - 1].id)
 		return 0;
@@ -137,7 +138,8 @@ const struct see_hold *see_holds_find(const struct see_holds *h, const char *res
 	const struct see_hold key = { .resource = (char *)(uintptr_t)resource,
 		.id = (char *)(uintptr_t)id };
 
-	for (size_t at = lower(h, &key, by_seat); at < h->n && by_seat(&h->v[at], &key) == 0; at++)
+	for (size_t at = lower(h, &key, by_seat); at < h->n && by_seat(&h->v[at], &key) == 0;
+		at++)
 		if (!h->v[at].superseded)
 			return &h->v[at];
 	return NULL;

@@ -162,8 +162,8 @@ static int by_key(const void *a, const void *b)
 {
 	const struct ledger_row *x = &((const struct see_row *)a)->row;
 	const struct ledger_row *y = &((const struct see_row *)b)->row;
-	const char *const left[TEXTS] = { x->namespace_, x->pod, x->pod_uid, x->container, x->gpu,
-		x->device, x->resource, x->mode };
+	const char *const left[TEXTS] = { x->namespace_, x->pod, x->pod_uid, x->container,
+		x->gpu, x->device, x->resource, x->mode };
 	const char *const right[TEXTS] = { y->namespace_, y->pod, y->pod_uid, y->container,
 		y->gpu, y->device, y->resource, y->mode };
 

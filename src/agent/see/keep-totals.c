@@ -184,10 +184,11 @@ static int restore_use(struct accounts *a, char *const *parts, const int64_t *v,
 static void restore_xid(char *const *parts, const int64_t *v,
 	void (*xid)(void *arg, const struct see_kept_xid *x), void *arg)
 {
-	struct see_kept_xid x = { .xid = (uint32_t)strtoul(parts[2], NULL, 10),
-		.count = unsigned_of(v[0]),
+	struct see_kept_xid x = { .count = unsigned_of(v[0]),
 		.last_wall_ns = unsigned_of(v[1]) };
 
+	if (!parse_u32(parts[2], &x.xid))
+		return;
 	(void)snprintf(x.uuid, sizeof(x.uuid), "%s", parts[1]);
 	xid(arg, &x);
 }

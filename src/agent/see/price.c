@@ -91,7 +91,7 @@ void see_price_look(struct agent *a)
 	struct see_price *p = &a->see.price;
 	const char *type = see_instance_type(a), *region = see_region(a);
 
-	if (a->see.options.price_nano >= 0) {
+	if (a->see.options.price_given) {
 		p->nano_per_hour = a->see.options.price_nano;
 		(void)snprintf(p->currency, sizeof(p->currency), "%.7s",
 			*given(a->see.options.currency) ? a->see.options.currency : "USD");

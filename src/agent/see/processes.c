@@ -15,7 +15,8 @@
 void see_processes_init(struct see_processes *p, const char *procfs)
 {
 	*p = (struct see_processes){ .v = NULL };
-	(void)snprintf(p->procfs, sizeof(p->procfs), "%s", procfs && *procfs ? procfs : "/proc");
+	(void)snprintf(p->procfs, sizeof(p->procfs), "%s",
+		procfs && *procfs ? procfs : "/proc");
 }
 
 void see_processes_fini(struct see_processes *p)
@@ -56,12 +57,13 @@ static bool start_of(const char *text, uint64_t *ret)
 {
 	const char *at = strrchr(text, ')');
 
-	for (int i = 0; at && i < STAT_START; i++) {
+	for (int i = 0; at && i < STAT_START; i++)
 		at = strchr(at + 1, ' ');
-	}
-	if (!at)
+	if (!at || at[1] < '0' || at[1] > '9')
 		return false;
-	*ret = strtoull(at + 1, NULL, 10);
+	*ret = 0;
+	while (*++at >= '0' && *at <= '9')
+		*ret = *ret * 10 + (uint64_t)(*at - '0');
 	return true;
 }
 

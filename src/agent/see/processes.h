@@ -13,7 +13,7 @@
 
 struct see_process {
 	uint32_t pid;
-	uint64_t start; /* /proc/PID/stat, 22 */
+	uint64_t start;                    /* /proc/PID/stat, 22 */
 	char uid[SEE_UID_MAX];             /* "": of no pod */
 	char container[SEE_CONTAINER_MAX]; /* "": not known */
 	bool looked;                       /* since see_processes_begin() */

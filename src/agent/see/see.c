@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_NS   (8 * NS_PER_SEC) /* for who is asked */
-#define TICK_MS       100              /* while somebody is waited for */
-#define LIST_AWAY_NS  (60 * NS_PER_SEC)
+#define PATIENCE_NS  (8 * NS_PER_SEC) /* for who is asked */
+#define TICK_MS      100              /* while somebody is waited for */
+#define LIST_AWAY_NS (60 * NS_PER_SEC)
 
 static void on_timer(uv_timer_t *t);
 
@@ -355,8 +355,8 @@ static void on_timer(uv_timer_t *t)
 
 /* --- from outside --- */
 
-void agent_see_allocated(struct agent *a, const char *resource, const char *const *ids, size_t n,
-	bool ok)
+void agent_see_allocated(struct agent *a, const char *resource, const char *const *ids,
+	size_t n, bool ok)
 {
 	struct agent_see *s = &a->see;
 	uint64_t now = time_mono_ns();
@@ -404,9 +404,9 @@ void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid)
 	x->last_wall_ns = time_wall_ns();
 }
 
-void agent_see_want(struct agent *a, const struct gpu_sample_request *fields)
+void agent_see_want(struct agent *a, const struct gpu_sample_request *wanted)
 {
-	a->see.request = *fields;
+	a->see.request = *wanted;
 }
 
 /* --- life --- */
@@ -438,7 +438,8 @@ static void opened(uv_work_t *w, int status)
 	if (s->stopped)
 		return;
 	see_keep_written(&s->keep);
-	if (see_keep_restore(&s->keep, &s->accounts, &s->since_wall_ns, restore_xid, s, &err) < 0)
+	if (see_keep_restore(&s->keep, &s->accounts, &s->since_wall_ns, restore_xid, s, &err) <
+		0)
 		log_error("counters begin anew", LOG_STR("reason", err.msg));
 	s->started = true;
 	begin_round(a);

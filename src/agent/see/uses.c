@@ -126,7 +126,7 @@ static void collect(struct pieces *p, const struct see_units *units, struct see_
 	size_t i = 0, k = 0;
 
 	while (i < now->n || k < before->n) {
-		int r = i == now->n	 ? 1
+		int r = i == now->n      ? 1
 			: k == before->n ? -1
 					 : compare_holds(&now->v[i], &before->v[k]);
 		struct see_hold *h = r <= 0 ? &now->v[i] : NULL;
@@ -210,8 +210,7 @@ static int group(struct see_uses *ret, struct pieces *p, struct error *err)
 }
 
 int see_uses_make(struct see_uses *ret, struct see_holds *now, struct see_holds *before,
-	const struct see_units *units, struct see_span span,
-	bool counted, struct error *err)
+	const struct see_units *units, struct see_span span, bool counted, struct error *err)
 {
 	CLEANUP(freep) struct piece *v = calloc(now->n + before->n + 1, sizeof(*v));
 	struct pieces p = { .v = v };

@@ -30,11 +30,11 @@ struct see_hold {
 	enum account_mode mode;
 	uint32_t share; /* millionths of the unit */
 	uint64_t memory_limit;
-	uint32_t seat;       /* SEE_NONE: it is not offered now */
-	uint32_t use;        /* position in the uses of the round; SEE_NONE */
-	bool dynamic;        /* of a resource claim, which several may share */
-	bool superseded;     /* another pod has the seat now */
-	bool fresh;          /* was given out in this round, at: */
+	uint32_t seat;   /* SEE_NONE: it is not offered now */
+	uint32_t use;    /* position in the uses of the round; SEE_NONE */
+	bool dynamic;    /* of a resource claim, which several may share */
+	bool superseded; /* another pod has the seat now */
+	bool fresh;      /* was given out in this round, at: */
 	uint64_t since_ns;
 };
 
@@ -96,6 +96,6 @@ struct see_uses {
 
 /* @now and @before may be the same. @counted: else time passes for nobody, since it has been too long unknown who holds what. */
 int see_uses_make(struct see_uses *ret, struct see_holds *now, struct see_holds *before,
-	const struct see_units *units, struct see_span span,
-	bool counted, struct error *err) MUST_USE;
+	const struct see_units *units, struct see_span span, bool counted,
+	struct error *err) MUST_USE;
 void see_uses_fini(struct see_uses *u);

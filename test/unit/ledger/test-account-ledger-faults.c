@@ -136,6 +136,7 @@ static void ledger_open__renames_what_is_damaged(void **state)
 		struct sums s;
 
 		fill(60);
+		test_write(ledger_env_dir(), LEDGER_FILE ".damaged-1", "older", 5, 0600);
 		scribble(rows[i].at, rows[i].len);
 		assert_int_equal(ledger_open(&l, ledger_env_path(), LEDGER_BYTES, &err),
 			LEDGER_RENEWED);
@@ -210,6 +211,31 @@ static void ledger_add__says_that_the_disk_is_full(void **state)
 	(void)ledger_close(l);
 }
 
+static void ledger_add__goes_on_when_no_new_file_could_be_made(void **state)
+{
+	struct rlimit old, low = { .rlim_cur = 1024 };
+	struct error err = ERROR_INIT;
+	struct ledger *l = NULL;
+	struct sums s;
+
+	(void)state;
+	fill(60);
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	low.rlim_max = old.rlim_max;
+	assert_ok(ledger_open(&l, ledger_env_path(), LEDGER_BYTES, &err), &err);
+	scribble(0, 65536);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(ledger_env_add(l, T0 + 30000, 3, T0, &err) < 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_ok(ledger_env_add(l, T0 + 30000, 3, T0, &err), &err);
+	ledger_env_sum(0, UINT64_MAX, &s);
+	assert_int_equal(s.periods, 1);
+	assert_int_equal(count_damaged(), 1);
+	(void)ledger_close(l);
+}
+
 static void ledger_read__sees_whole_writes_beside_a_writer(void **state)
 {
 	volatile uint64_t *done =
@@ -246,6 +272,7 @@ int main(void)
 		ROW(ledger_add__begins_anew_when_the_file_is_damaged_meanwhile),
 		ROW(ledger_open__renames_a_database_of_others),
 		ROW(ledger_add__says_that_the_disk_is_full),
+		ROW(ledger_add__goes_on_when_no_new_file_could_be_made),
 		ROW(ledger_read__sees_whole_writes_beside_a_writer),
 	};
 

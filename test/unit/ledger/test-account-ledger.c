@@ -273,6 +273,22 @@ static void ledger_add__makes_room_for_a_large_batch(void **state)
 	add(l, T0 + 92 * LEDGER_BUCKET_S, 5, T0);
 }
 
+static void ledger_age__keeps_the_newest_however_large_it_is(void **state)
+{
+	CLEANUP(ledger_closep) struct ledger *l = open_it(LEDGER_BYTES_MIN);
+	struct error err = ERROR_INIT;
+	struct sums s;
+	unsigned n = 100;
+
+	(void)state;
+	/* To where the next hundred do not fit: far above what else makes the oldest go. */
+	while (ledger_env_add(l, T0, n, T0, &err) == 0)
+		n += 20;
+	assert_int_equal(err.code, ERR_LIMIT);
+	ledger_env_sum(0, UINT64_MAX, &s);
+	assert_int_equal(s.rows, n - 20);
+}
+
 static void ledger_open__refuses_what_is_no_regular_file(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -360,6 +376,7 @@ int main(void)
 		ROW(ledger_age__merges_without_changing_a_sum),
 		ROW(ledger_age__holds_the_ceiling_and_keeps_the_newest),
 		ROW(ledger_add__makes_room_for_a_large_batch),
+		ROW(ledger_age__keeps_the_newest_however_large_it_is),
 		ROW(ledger_open__refuses_what_is_no_regular_file),
 		ROW(ledger_read__makes_no_file),
 		ROW(ledger_read__ends_when_it_is_told),
