@@ -129,6 +129,7 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 		(void)snprintf(instance, sizeof(instance), "%" PRId64 "/%" PRId64,
 			gi == NODE_XID_ALL ? -1 : (int64_t)gi,
 			ci == NODE_XID_ALL ? -1 : (int64_t)ci);
+	agent_see_xid(a, uuid, xid);
 	log_warn("XID reported", LOG_STR("uuid", *uuid ? uuid : "unknown"),
 		LOG_STR("instance", instance), LOG_UINT("xid", xid),
 		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
@@ -257,6 +258,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 		return -1;
 	agent_mps_start(a);
 	agent_cluster_start(a);
+	agent_see_start(a);
 	return 0;
 }
 
@@ -283,6 +285,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	agent_mig_init(a, options);
 	agent_slices_init(a, &options->slices);
 	agent_mps_init(a, &options->mps);
+	agent_see_init(a, &options->see);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);
 		return -1;
@@ -303,6 +306,7 @@ struct agent *agent_stop(struct agent *a)
 {
 	if (!a)
 		return NULL;
+	agent_see_stop(a);
 	agent_mig_stop(a);
 	agent_mps_stop(a);
 	agent_slices_stop(a);
@@ -329,6 +333,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_mig_fini(a);
 	agent_slices_fini(a);
 	agent_mps_fini(a);
+	agent_see_fini(a);
 	free(a->plugins);
 	free(a->seen);
 	free(a->kubelet_socket);

@@ -266,7 +266,7 @@ const size_t n_fields = sizeof(fields) / sizeof(fields[0]);
 
 static_assert(sizeof(fields) / sizeof(fields[0]) <= FIELDS_MAX, "everybody has room for them");
 
-int field_find(const char *name)
+int field_position(const char *name)
 {
 	for (size_t i = 0; i < n_fields; i++)
 		if (!strcmp(fields[i].name, name) ||

@@ -31,7 +31,7 @@ static inline void sampled_fini(struct sampled *t)
 /* The position of a field. */
 static inline uint16_t at(const char *name)
 {
-	int position = field_find(name);
+	int position = field_position(name);
 
 	if (position < 0)
 		fail_msg("no field %s", name);

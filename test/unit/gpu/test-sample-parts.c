@@ -250,7 +250,7 @@ static void share_count__goes_on_between_two_samples(void **state)
 
 static uint16_t position(const char *name)
 {
-	int at = field_find(name);
+	int at = field_position(name);
 
 	assert_true(at >= 0);
 	return (uint16_t)at;
