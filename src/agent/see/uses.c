@@ -134,8 +134,10 @@ static void collect(struct pieces *p, const struct see_units *units, struct see_
 
 		if (h)
 			add(p, units, h, true, held_now(h, old && !old->superseded, span));
-		if (old && (!h || h->fresh || h->superseded) && !old->superseded)
+		if (old && (!h || h->fresh || h->superseded) && !old->superseded) {
+			old->fresh = false; /* it was, a round ago: its account is there */
 			add(p, units, old, false, held_then(now, old, span));
+		}
 		i += h != NULL;
 		k += old != NULL;
 	}
