@@ -125,7 +125,7 @@ static bool want(struct gpu_sample_request *rq, char **names, int n)
 	for (size_t i = 0; i < n_fields && n <= 0; i++)
 		gpu_sample_want(rq, i);
 	for (int i = 0; i < n; i++) {
-		int position = field_find(names[i]);
+		int position = field_position(names[i]);
 
 		if (position < 0) {
 			(void)fprintf(stderr, "gpu-sample: there is no field %s\n", names[i]);
