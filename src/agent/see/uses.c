@@ -132,6 +132,8 @@ static void collect(struct pieces *p, const struct see_units *units, struct see_
 		struct see_hold *h = r <= 0 ? &now->v[i] : NULL;
 		struct see_hold *old = r >= 0 ? &before->v[k] : NULL;
 
+		if (old) /* that was news of the round before */
+			old->fresh = false;
 		if (h)
 			add(p, units, h, true, held_now(h, old && !old->superseded, span));
 		if (old && (!h || h->fresh || h->superseded) && !old->superseded)
