@@ -31,6 +31,8 @@
 #define SEE_INTERVAL_NS    (UINT64_C(5) * 1000000000)
 #define SEE_INTERVAL_MIN   (UINT64_C(1) * 1000000000)
 #define SEE_SOON_MS        350 /* after an allocation: at most so often is looked besides */
+#define SEE_NOTED_MS       50  /* so long the kubelet may need to list it */
+#define SEE_LISTED_NS      (UINT64_C(3) * 1000000000) /* else it is no pod that we shall see */
 #define SEE_UNKNOWN_ROUNDS 3
 #define SEE_XIDS_MAX       1024
 
@@ -56,9 +58,10 @@ struct agent_see {
 	bool started, stopped, working;
 
 	/* The round under way. */
-	bool running, soon;
+	bool running;
 	bool want_sample, want_slices, want_list; /* are still to come */
-	uint64_t began_ns, deadline_ns, last_began_ns;
+	uint64_t began_ns, deadline_ns;
+	uint64_t given_ns; /* the last allocation */
 	struct sample *sample;
 	struct pod_devices *list; /* a copy; NULL: not this time */
 	struct view *made;        /* is published when it is kept */

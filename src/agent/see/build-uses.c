@@ -189,7 +189,7 @@ static void put_use(const struct see_round *r, const struct entry *e, struct vie
 		.memory_used = a->memory,
 		.memory_peak = a->memory_peak,
 		.memory_limit = UINT64_MAX,
-		.busy_known = a->live ? a->busy_known : !a->busy_unknown,
+		.busy_known = a->busy_ever,
 		.busy_exact = a->busy_exact,
 		.held_ns = a->total.held_ns,
 		.gpu_ns = a->total.gpu_ns,

@@ -178,6 +178,7 @@ static int restore_use(struct accounts *a, char *const *parts, const int64_t *v,
 	one->ended_wall_ns = unsigned_of(v[7] & ~SEE_BUSY_UNKNOWN);
 	one->live = one->ended_wall_ns == 0;
 	one->busy_unknown = (v[7] & SEE_BUSY_UNKNOWN) != 0;
+	one->busy_ever = one->total.busy_ns > 0 || !one->busy_unknown;
 	return 0;
 }
 

@@ -42,14 +42,27 @@ static void arm(struct agent *a, uint64_t ms)
 	(void)uv_timer_start(&s->timer, on_timer, ms, 0);
 }
 
-/* When the next round is due: an interval after this one began, or soon after an allocation. */
+/* Something was given out a moment ago, and the kubelet has not listed it yet. */
+static bool waits_for_list(const struct agent_see *s, uint64_t now)
+{
+	for (size_t i = 0; i < s->givens.n; i++)
+		if (s->givens.v[i].at_ns + SEE_LISTED_NS > now)
+			return true;
+	return false;
+}
+
+/* When the next round is due: an interval after this one began, or soon after an allocation, but not before the
+ * kubelet can have noted it. */
 static void arm_next(struct agent *a)
 {
 	struct agent_see *s = &a->see;
 	uint64_t now = time_mono_ns(), due = s->began_ns + s->options.interval_ns;
+	uint64_t soon = s->began_ns + SEE_SOON_MS * NS_PER_MS;
 
-	if (s->soon && due > s->began_ns + SEE_SOON_MS * NS_PER_MS)
-		due = s->began_ns + SEE_SOON_MS * NS_PER_MS;
+	if (soon < s->given_ns + SEE_NOTED_MS * NS_PER_MS)
+		soon = s->given_ns + SEE_NOTED_MS * NS_PER_MS;
+	if (due > soon && waits_for_list(s, now))
+		due = soon;
 	arm(a, due > now ? (due - now) / NS_PER_MS + 1 : 1);
 }
 
@@ -334,7 +347,6 @@ static void begin_round(struct agent *a)
 	struct agent_see *s = &a->see;
 
 	s->running = true;
-	s->soon = false;
 	s->began_ns = time_mono_ns();
 	s->deadline_ns = s->began_ns + PATIENCE_NS;
 	arm(a, TICK_MS);
@@ -367,6 +379,8 @@ void agent_see_allocated(struct agent *a, const char *resource, const char *cons
 	struct agent_see *s = &a->see;
 	uint64_t now = time_mono_ns();
 
+	if (!s->options.enabled)
+		return;
 	if (!ok) {
 		s->allocation_errors++;
 		return;
@@ -375,7 +389,7 @@ void agent_see_allocated(struct agent *a, const char *resource, const char *cons
 	for (size_t i = 0; i < n; i++)
 		if (see_givens_add(&s->givens, resource, ids[i], now, NULL) < 0)
 			log_debug("an allocation is counted from when it is listed");
-	s->soon = true;
+	s->given_ns = now;
 	/* A kubelet that failed before is there now. */
 	s->list_not_before_ns = 0;
 	if (s->started && !s->running)

@@ -132,12 +132,12 @@ static void collect(struct pieces *p, const struct see_units *units, struct see_
 		struct see_hold *h = r <= 0 ? &now->v[i] : NULL;
 		struct see_hold *old = r >= 0 ? &before->v[k] : NULL;
 
+		if (old) /* that was news of the round before */
+			old->fresh = false;
 		if (h)
 			add(p, units, h, true, held_now(h, old && !old->superseded, span));
-		if (old && (!h || h->fresh || h->superseded) && !old->superseded) {
-			old->fresh = false; /* it was, a round ago: its account is there */
+		if (old && (!h || h->fresh || h->superseded) && !old->superseded)
 			add(p, units, old, false, held_then(now, old, span));
-		}
 		i += h != NULL;
 		k += old != NULL;
 	}

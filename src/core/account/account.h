@@ -104,6 +104,7 @@ struct account {
 	uint32_t share;                     /* millionths of the unit, now */
 	bool busy_known, busy_exact;        /* of the last round */
 	bool busy_unknown;                  /* of some round */
+	bool busy_ever;                     /* known of some round */
 	bool memory_known;
 	uint64_t memory, memory_peak;
 	uint64_t memory_rest; /* byte-nanoseconds below a byte-second */

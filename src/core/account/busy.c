@@ -71,6 +71,7 @@ void account_busy(struct account_unit *u, const struct account_unit_round *r,
 		a->busy_known = uses[i].busy != ACCOUNT_BUSY_UNKNOWN;
 		a->busy_exact = uses[i].busy == ACCOUNT_BUSY_EXACT;
 		a->busy_unknown = a->busy_unknown || !a->busy_known;
+		a->busy_ever = a->busy_ever || a->busy_known;
 	}
 	exact = sum_of(uses, r->n_uses, ACCOUNT_BUSY_EXACT);
 	if (busy > most)
