@@ -64,7 +64,7 @@ function tiles(node) {
 		node.priced ? tile("Price per hour", f.money(node.priceNanoPerHour, node.currency), `from ${node.priceSource}`) :
 			tile("Price per hour", "no price", "nothing is told of cost"),
 		node.priced ? tile("Idle so far", f.money(idle + node.otherCostNano, node.currency),
-			`of ${f.money(node.costNano, node.currency)} since ${f.moment(node.since, node.wall).slice(0, 10)}`) : null);
+			`of ${f.money(node.costNano, node.currency)} in ${f.duration((Date.parse(node.wall) - Date.parse(node.since)) * 1e6)}`) : null);
 }
 
 /* --- tables --- */
