@@ -33,7 +33,7 @@ for header in "${headers[@]}"; do
 done
 
 read -ra flags <<<"$(pkg-config --cflags libuv grpc_unsecure libprotobuf-c jansson libfyaml \
-	libmicrohttpd libcurl 2>/dev/null)"
+	libmicrohttpd libcurl sqlite3 2>/dev/null)"
 flags+=(-std=gnu17 -D_GNU_SOURCE -DGPUSLICE_VERSION='"0"' -DTEST_SOURCE='""' -Isrc -Itest -Wall -Wextra -Werror)
 flags+=(-Wno-unused-function -Wno-unused-const-variable)
 while read -r dir; do

@@ -14,21 +14,25 @@ rules() {
 		core:    base |
 		turns:   base |
 		view:    base core | jansson.h
+		metrics: base core view |
 		config:  base core | jansson.h libfyaml.h
 		gpu:     base core | uv.h
+		price:   base config/yaml.h |
+		ledger:  base core | sqlite3.h
 		mig:     base core config gpu |
 		sim:     base abi gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
 		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
 		http:    base | uv.h microhttpd.h curl/ jansson.h
+		web:     base http/listen.h | microhttpd.h gnutls/
 		standin: base core config/yaml.h kube http | uv.h jansson.h
-		agent:   base abi core config gpu kube http view web metrics price ledger arbiter/control.h | uv.h jansson.h
+		agent:   base abi core config gpu kube http ledger/ledger.h metrics price/price.h view web arbiter/control.h | uv.h jansson.h
 		validate: base abi core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
-		cli:     base abi core config gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http mig standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
+		cli:     base abi core config gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http ledger/ledger.h mig price/price.h standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF
 }
 
 # Headers of libraries; what is not listed here is libc or ours.
-libraries='uv.h jansson.h libfyaml.h microhttpd.h curl/ ncurses.h grpc/ protobuf-c/ .pb-c.h cmocka.h nvml.h cuda.h'
+libraries='uv.h jansson.h libfyaml.h microhttpd.h sqlite3.h curl/ ncurses.h grpc/ protobuf-c/ .pb-c.h cmocka.h nvml.h cuda.h gnutls/'
 
 # core is pure: no files, sockets, clocks, threads, processes.
 core_never='unistd.h fcntl.h pthread.h threads.h time.h signal.h poll.h dirent.h sys/ base/fd.h base/log.h'
@@ -96,7 +100,7 @@ includes() {
 			complain("\"" header "\": name it from src/, as \"" layer "/" header "\"")
 		else if (quoted && !matches(header, ours[layer]))
 			complain(layer " may not include \"" header "\"")
-		else if (!quoted && header ~ /^(base|abi|core|config|gpu|mig|runtime|arbiter|turns|view|sim|kube|http|standin|agent|validate|cli)\//)
+		else if (!quoted && header ~ /^(base|abi|core|config|gpu|price|ledger|view|metrics|web|mig|runtime|arbiter|turns|sim|kube|http|standin|agent|validate|cli)\//)
 			complain(header ": headers of ours stand in quotes")
 		if (layer ~ /^(core|turns)$/ && matches(header, core_never))
 			complain(layer " has no input or output, clock, thread or log: " $3)
@@ -113,7 +117,7 @@ if grep -rnE --include="*.c" '\btime_(mono|wall)_ns\(' src/core; then
 fi
 
 # The simulator is no part of what is shipped but for the tool's own `sim` command.
-if grep -nE '\bsim_(lib|dep|core|model|control)[a-z_]*\b' src/{base,core,config,gpu,mig,runtime,arbiter,kube,http,standin,agent}/meson.build; then
+if grep -nE '\bsim_(lib|dep|core|model|control)[a-z_]*\b' src/{base,core,config,gpu,price,ledger,view,metrics,web,mig,runtime,arbiter,kube,http,standin,agent}/meson.build; then
 	echo "only src/sim, src/cli and test link parts of the simulator"
 	exit 1
 fi

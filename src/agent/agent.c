@@ -129,6 +129,7 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 		(void)snprintf(instance, sizeof(instance), "%" PRId64 "/%" PRId64,
 			gi == NODE_XID_ALL ? -1 : (int64_t)gi,
 			ci == NODE_XID_ALL ? -1 : (int64_t)ci);
+	agent_see_xid(a, uuid, xid);
 	log_warn("XID reported", LOG_STR("uuid", *uuid ? uuid : "unknown"),
 		LOG_STR("instance", instance), LOG_UINT("xid", xid),
 		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
@@ -238,6 +239,20 @@ static int set_paths(struct agent *a, const struct agent_options *o, struct erro
 	return check_kubelet_socket(a, err);
 }
 
+/* Listens, before there is anything to show. */
+static int start_serve(struct agent *a, const struct agent_options *o, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+
+	if (!o->see.enabled)
+		return 0;
+	if (serve_new(&a->serve, &o->serve, &warnings, err) < 0)
+		return -1;
+	for (size_t i = 0; i < warnings.n; i++)
+		log_warn("metrics", LOG_STR("reason", warnings.v[i]));
+	return serve_start(a->serve, err);
+}
+
 static int start_all(struct agent *a, const struct agent_options *o, struct error *err)
 {
 	char pod_resources[PATH_MAX];
@@ -255,8 +270,11 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 		agent_http_start(a, o->listen, err) < 0 || agent_slices_start(a, err) < 0 ||
 		agent_mig_start(a, err) < 0)
 		return -1;
+	if (start_serve(a, o, err) < 0)
+		return -1;
 	agent_mps_start(a);
 	agent_cluster_start(a);
+	agent_see_start(a);
 	return 0;
 }
 
@@ -283,6 +301,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	agent_mig_init(a, options);
 	agent_slices_init(a, &options->slices);
 	agent_mps_init(a, &options->mps);
+	agent_see_init(a, &options->see);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);
 		return -1;
@@ -303,6 +322,7 @@ struct agent *agent_stop(struct agent *a)
 {
 	if (!a)
 		return NULL;
+	agent_see_stop(a);
 	agent_mig_stop(a);
 	agent_mps_stop(a);
 	agent_slices_stop(a);
@@ -329,6 +349,8 @@ struct agent *agent_stop(struct agent *a)
 	agent_mig_fini(a);
 	agent_slices_fini(a);
 	agent_mps_fini(a);
+	agent_see_fini(a);
+	a->serve = serve_free(a->serve);
 	free(a->plugins);
 	free(a->seen);
 	free(a->kubelet_socket);

@@ -12,6 +12,7 @@
 #include "agent/kubelet-watch.h"
 #include "agent/mig/manager.h"
 #include "agent/mps/mps.h"
+#include "agent/see.h"
 #include "base/log.h"
 #include "core/config-choice.h"
 #include "core/node.h"
@@ -136,6 +137,8 @@ struct agent {
 	struct agent_mig mig;
 	struct agent_slices slices;
 	struct agent_mps mps;
+	struct agent_see see;
+	struct serve *serve; /* NULL: nothing is to be shown */
 
 	struct http_server *local, *tcp;
 	struct error failure;
@@ -217,3 +220,9 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 
 /* Whether every resource is registered; else one line for each that is not in @why. */
 bool agent_ready(const struct agent *a, struct buf *why);
+
+/* Parts of it, for the view. Texts are borrowed. */
+void agent_sharing_text(const struct config *c, struct buf *text);
+/* Why the device @uuid is listed and cannot be had, whatever its health; "". */
+const char *agent_device_refusal(const struct agent *a, const char *uuid);
+const char *agent_resource_state(const struct agent *a, const char *name, const char **ret_why);

@@ -32,10 +32,9 @@ static int on_prefer(void *arg, const struct prefer_request *req, const char **r
 		ret_ids, ret_n, err);
 }
 
-static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct allocation **ret,
-	struct error *err)
+static int allocate(struct agent_plugin *p, const char *const *ids, size_t n_ids,
+	struct allocation **ret, struct error *err)
 {
-	struct agent_plugin *p = arg;
 	const struct config *c = p->agent->config.config;
 	const struct resource *r = resource_of(p, err);
 	CLEANUP(alloc_host_fini) struct alloc_host host = { .control_nodes = STRV_INIT };
@@ -50,6 +49,16 @@ static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct a
 		return -1;
 	*ret = STEAL_PTR(answer);
 	return 0;
+}
+
+static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct allocation **ret,
+	struct error *err)
+{
+	struct agent_plugin *p = arg;
+	int r = allocate(p, ids, n_ids, ret, err);
+
+	agent_see_allocated(p->agent, p->name, ids, n_ids, r == 0);
+	return r;
 }
 
 static void on_state(void *arg, bool registered, const char *why)

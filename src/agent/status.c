@@ -60,18 +60,26 @@ static const char *const strategy_names[] = {
 };
 
 /* What the config shares by: "time-slicing, mps, slices", or those of them that it has. */
-static json_t *sharing_status(const struct config *c)
+void agent_sharing_text(const struct config *c, struct buf *text)
 {
 	const bool has[] = { [SHARING_NONE] = false,
 		[SHARING_TIME_SLICING] = sharing_has(&c->sharing, SHARING_TIME_SLICING),
 		[SHARING_MPS] = sharing_has(&c->sharing, SHARING_MPS),
 		[SHARING_SLICES] = c->n_slices > 0 };
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(128);
 
 	for (size_t i = 0; i < ARRAY_LEN(has); i++)
 		if (has[i])
-			buf_printf(&text, "%s%s", text.len ? ", " : "", strategy_names[i]);
-	return json_string(text.len ? buf_str(&text) : strategy_names[SHARING_NONE]);
+			buf_printf(text, "%s%s", text->len ? ", " : "", strategy_names[i]);
+	if (!text->len)
+		buf_puts(text, strategy_names[SHARING_NONE]);
+}
+
+static json_t *sharing_status(const struct config *c)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(128);
+
+	agent_sharing_text(c, &text);
+	return json_string(buf_str(&text));
 }
 
 static json_t *config_status(const struct agent *a)
@@ -293,7 +301,7 @@ static json_t *holders_status(const struct pod_devices *list, const char *uuid)
 }
 
 /* Why the device @uuid is listed and cannot be had, whatever its health; "": it is not so. */
-static const char *refusal(const struct agent *a, const char *uuid)
+const char *agent_device_refusal(const struct agent *a, const char *uuid)
 {
 	const struct offer *offer = a->offered.offer;
 	char id[DEVICE_ID_MAX], cut[DEVICE_ID_MAX];
@@ -385,7 +393,7 @@ static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
 	SET(o, "multiprocessors", json_integer(m->multiprocessors));
 	SET(o, "health", json_string(health_state_name(shown->state)));
 	SET(o, "reason", json_string(shown->reason));
-	SET(o, "refused", json_string(refusal(a, m->uuid)));
+	SET(o, "refused", json_string(agent_device_refusal(a, m->uuid)));
 	SET(o, "since", mono_time(shown->since_ns));
 	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());
 	SET(o, "xids", json_integer((json_int_t)h->xid_count));
@@ -408,7 +416,7 @@ static json_t *gpus_status(const struct agent *a, const struct pod_devices *hold
 				(void)json_array_append_new(migs,
 					mig_status(a, &n->inv->mig[k], &n->migs[k], holders,
 						&index));
-		SET(o, "refused", json_string(refusal(a, n->inv->gpus[i].uuid)));
+		SET(o, "refused", json_string(agent_device_refusal(a, n->inv->gpus[i].uuid)));
 		SET(o, "profiles", profiles_status(a, n->inv->gpus[i].uuid, &index));
 		SET(o, "migDevices", migs);
 		(void)json_array_append_new(list, o);
@@ -437,6 +445,15 @@ static const char *const plugin_states[] = {
 	[PLUGIN_REGISTERING] = "registering",
 	[PLUGIN_REGISTERED] = "registered",
 };
+
+const char *agent_resource_state(const struct agent *a, const char *name, const char **ret_why)
+{
+	enum plugin_state state = state_of(plugin_of(a, name), ret_why);
+
+	if (!*ret_why)
+		*ret_why = "";
+	return plugin_states[state];
+}
 
 static json_t *resource_status(const struct agent *a, const struct resource *r,
 	const struct holder_index *holders)
@@ -516,7 +533,8 @@ static json_t *earlier_status(const struct agent *a, const struct pod_devices *h
 		const struct pod_device *d = &holders->v[i];
 		const struct gpu *gpu;
 
-		if (is_ours(a->node.inv, d->id, &gpu) && !is_offered(a->offered.offer, d))
+		if (!d->dynamic && is_ours(a->node.inv, d->id, &gpu) &&
+			!is_offered(a->offered.offer, d))
 			(void)json_array_append_new(list,
 				json_pack("{s:s, s:s, s:o, s:o}", "resource", d->resource, "id",
 					d->id, "gpu",

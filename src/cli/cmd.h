@@ -28,10 +28,12 @@ int cmd_help(const struct cmd *cmd);
 
 extern const struct cmd cmd_cdi;
 extern const struct cmd cmd_config;
+extern const struct cmd cmd_cost;
 extern const struct cmd cmd_demo;
 extern const struct cmd cmd_kubelet;
 extern const struct cmd cmd_labels;
 extern const struct cmd cmd_mig;
 extern const struct cmd cmd_sim;
 extern const struct cmd cmd_status;
+extern const struct cmd cmd_top;
 extern const struct cmd cmd_validate;

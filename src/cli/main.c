@@ -16,12 +16,14 @@
 static const struct cmd *const commands[] = {
 	&cmd_cdi,
 	&cmd_config,
+	&cmd_cost,
 	&cmd_demo,
 	&cmd_kubelet,
 	&cmd_labels,
 	&cmd_mig,
 	&cmd_sim,
 	&cmd_status,
+	&cmd_top,
 	&cmd_validate,
 };
 

@@ -162,7 +162,7 @@ const struct field config_fields[] = {
 };
 const size_t config_n_fields = ARRAY_LEN(config_fields);
 
-const struct field *field_find(const char *path)
+const struct field *field_by_path(const char *path)
 {
 	for (size_t i = 0; i < config_n_fields; i++) {
 		if (!strcmp(config_fields[i].path, path))

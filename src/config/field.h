@@ -57,7 +57,7 @@ extern const struct field_words words_mig, words_discovery, words_list_strategy,
 	words_class, words_unhooked, words_compute_mode;
 
 /* The row of @path; NULL: no such key. */
-const struct field *field_find(const char *path);
+const struct field *field_by_path(const char *path);
 
 /* The key of @f inside its object, and whether that object is @parent ("" for the top). */
 const char *field_key(const struct field *f);

@@ -20,7 +20,7 @@ static bool is_flag(const struct field *f)
 
 const struct value *flags_value(const struct reader *r, const char *path)
 {
-	return &r->values[field_find(path) - config_fields];
+	return &r->values[field_by_path(path) - config_fields];
 }
 
 static int set_str(struct reader *r, struct value *v, const char *text)
@@ -178,7 +178,7 @@ static int read_level(struct reader *r, const struct yaml_node *object, const st
 static int read_group(struct reader *r, const struct yaml_node *parent, const struct where *up,
 	const char *pattern, const struct yaml_node **ret)
 {
-	const struct field *f = field_find(pattern);
+	const struct field *f = field_by_path(pattern);
 	struct where w = { up, field_key(f), 0 };
 	const struct yaml_node *n = parent ? yaml_get(parent, field_key(f), true) : NULL;
 	int there = read_object(r, n, &w, pattern);
@@ -340,7 +340,7 @@ int flags_overlay(struct reader *r)
 
 void flags_place(const struct reader *r, const char *path, char *buf, size_t cap)
 {
-	const struct field *f = field_find(path);
+	const struct field *f = field_by_path(path);
 	const struct value *v = &r->values[f - config_fields];
 
 	switch (v->source) {
@@ -377,7 +377,7 @@ static int refuse(struct reader *r, const char *path, const char *text, const ch
 
 static int check_words(struct reader *r, const char *path, const char *text)
 {
-	const struct field *f = field_find(path);
+	const struct field *f = field_by_path(path);
 	const struct value *v = &r->values[f - config_fields];
 	char list[120];
 

@@ -261,8 +261,8 @@ static json_t *xids(const struct health_policy *p, bool act)
 static bool is_silent(const struct config *c, const struct field *f)
 {
 	bool gfd_default = !c->gfd.oneshot && !c->gfd.no_timestamp;
-	const char *const defaults[] = { field_find("flags.gfd.outputFile")->def,
-		field_find("flags.gfd.machineTypeFile")->def };
+	const char *const defaults[] = { field_by_path("flags.gfd.outputFile")->def,
+		field_by_path("flags.gfd.machineTypeFile")->def };
 
 	if (strncmp(f->path, "flags.gfd.", 10) != 0)
 		return false;

@@ -203,7 +203,7 @@ static int unknown_key(struct reader *r, const struct yaml_node *key, const stru
 
 static bool is_exact(const char *pattern)
 {
-	const struct field *f = field_find(pattern);
+	const struct field *f = field_by_path(pattern);
 
 	return f && (f->flags & FIELD_EXACT);
 }

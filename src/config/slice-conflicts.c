@@ -218,7 +218,7 @@ static const char *profile_value(const struct yaml_node *slices, const struct na
 	if (v && v->type != YAML_NULL)
 		return yaml_as_text(v);
 	(void)snprintf(path, sizeof(path), PROFILE_ROW ".%s", key);
-	f = field_find(path);
+	f = field_by_path(path);
 	return f && f->def ? f->def : "none";
 }
 

@@ -101,6 +101,8 @@ struct gpu_mig {
 	uint64_t memory_mib;           /* what CUDA calls total, too */
 	uint32_t multiprocessors, gi_slices, ci_slices;
 	uint32_t copy, decoder, encoder, jpeg, ofa; /* engines */
+	bool placed;
+	uint32_t start, size; /* of its GPU instance in memory slots; valid if placed */
 	bool has_minors;
 	uint32_t gi_minor,
 		ci_minor; /* N of /dev/nvidia-caps/nvidia-capN; valid if has_minors */

@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "gpu/client/client.h"
 #include "gpu/client/reading.h"
+#include "gpu/client/sampling.h"
 
 #define BACKOFF_CRASH_NS  (100 * NS_PER_MS)
 #define BACKOFF_DRIVER_NS (1 * NS_PER_SEC)
@@ -55,6 +56,7 @@ struct gpu_monitor {
 		session_at_ns; /* for a GPU that needs a new session; 0: none */
 	uint64_t reap_wait_ns, reap_at_ns;
 	struct reading reading;
+	struct sampling sampling;
 	bool start_failed; /* in gpu_monitor_start(), to be told on the loop */
 	struct error start_error;
 };
@@ -85,6 +87,7 @@ static void kill_worker(struct gpu_monitor *m)
 {
 	drop_watch(m);
 	m->reading.broken = m->reading.active; /* told by run(), not in the middle of this */
+	m->sampling.broken = m->sampling.active;
 	client_kill(&m->client);
 	m->ending = false;
 	m->reap_wait_ns = NS_PER_MS;
@@ -102,7 +105,7 @@ static uint64_t due(const struct gpu_monitor *m, uint64_t now)
 	uint64_t at = UINT64_MAX;
 	const struct client *c = &m->client;
 
-	if (m->start_failed || m->reading.broken)
+	if (m->start_failed || m->reading.broken || m->sampling.broken)
 		return now;
 	if (m->ending)
 		at = earlier(at, now + NS_PER_MS);
@@ -249,6 +252,16 @@ static void on_error_message(struct gpu_monitor *m, const union worker_msg *msg)
 	unusable(m, &err);
 }
 
+static bool take_sample(struct gpu_monitor *m, const union worker_msg *msg)
+{
+	struct error err = ERROR_INIT;
+
+	if (sampling_take(&m->sampling, msg, time_mono_ns(), &err) >= 0)
+		return true;
+	crashed(m, &err, /* tell= */ err.code != ERR_NOMEM);
+	return false;
+}
+
 /* False: this worker is done with. */
 static bool take(struct gpu_monitor *m, enum client_news news, const union worker_msg *msg)
 {
@@ -267,6 +280,12 @@ static bool take(struct gpu_monitor *m, enum client_news news, const union worke
 		return true;
 	case CLIENT_READ_END:
 		reading_end(&m->reading, msg->read_end.seq, m->client.look.last);
+		return true;
+	case CLIENT_SAMPLE:
+		return take_sample(m, msg);
+	case CLIENT_SAMPLE_END:
+		sampling_end(&m->sampling, &msg->sample_end, time_mono_ns(),
+			m->client.look.last);
 		return true;
 	case CLIENT_LOOK:
 		m->hint_at_ns = m->looked_at_ns + HINT_GAP_NS;
@@ -421,6 +440,20 @@ static void watch_worker(struct gpu_monitor *m, uint64_t now)
 	}
 }
 
+/* To those who have asked a worker that is no more. */
+static void tell_broken(struct gpu_monitor *m)
+{
+	struct error err = ERROR_INIT;
+
+	if (!m->reading.broken && !m->sampling.broken)
+		return;
+	(void)error_set(&err, ERR_UNAVAILABLE, "the NVML worker ended meanwhile");
+	if (!m->stopped && m->reading.broken)
+		reading_fail(&m->reading, &err);
+	if (!m->stopped && m->sampling.broken)
+		sampling_fail(&m->sampling, &err);
+}
+
 /* All that may be due. Callbacks may stop the monitor in the middle of it. */
 static void run(struct gpu_monitor *m)
 {
@@ -433,12 +466,7 @@ static void run(struct gpu_monitor *m)
 	reap(m, now);
 	if (!m->stopped)
 		watch_worker(m, now);
-	if (!m->stopped && m->reading.broken) {
-		struct error err = ERROR_INIT;
-
-		(void)error_set(&err, ERR_UNAVAILABLE, "the NVML worker ended meanwhile");
-		reading_fail(&m->reading, &err);
-	}
+	tell_broken(m);
 	if (m->stopped || m->paused)
 		return;
 	if (m->interval_ns && now >= m->next_ns) {
@@ -545,6 +573,26 @@ int gpu_monitor_processes(struct gpu_monitor *m, const char *const *uuids, uint3
 	return 0;
 }
 
+int gpu_monitor_sample(struct gpu_monitor *m, const struct gpu_sample_request *rq,
+	gpu_sample_done *done, void *arg, struct error *err)
+{
+	if (m->client.pid == 0 || m->ending || m->paused || !m->client.look.last)
+		return error_set(err, ERR_UNAVAILABLE, "NVML cannot be asked now");
+	if (m->sampling.active)
+		return error_set(err, ERR_UNAVAILABLE, "a sample is under way already");
+	if (sampling_begin(&m->sampling, err) < 0)
+		return -1;
+	m->sampling.done = done;
+	m->sampling.arg = arg;
+	if (client_sample(&m->client, m->sampling.seq, rq->fields, rq->interval_ns,
+		    time_mono_ns(), err) < 0) {
+		sampling_fini(&m->sampling);
+		return -1;
+	}
+	schedule(m);
+	return 0;
+}
+
 bool gpu_monitor_released(struct gpu_monitor *m)
 {
 	return client_reap(&m->client) && m->client.pid == 0;
@@ -577,6 +625,7 @@ struct gpu_monitor *gpu_monitor_stop(struct gpu_monitor *m)
 		return NULL;
 	m->stopped = true;
 	reading_fini(&m->reading);
+	sampling_fini(&m->sampling);
 	kill_worker(m);
 	(void)uv_timer_start(&m->timer, on_stopped_timer, 0, 0);
 	return NULL;

@@ -16,6 +16,7 @@
  * Thread: loop.
  */
 #include "core/gpu.h"
+#include "core/sample.h"
 
 #include <uv.h>
 
@@ -81,6 +82,34 @@ typedef void gpu_processes_done(void *arg, const struct gpu_processes *list, uin
  */
 int gpu_monitor_processes(struct gpu_monitor *m, const char *const *uuids, uint32_t n,
 	gpu_processes_done *done, void *arg, struct error *err) MUST_USE;
+
+/* Which fields are wanted; none: only memory, busy times and processes. */
+struct gpu_sample_request {
+	uint64_t fields[(FIELDS_MAX + 63) / 64]; /* bit: position in fields[] */
+	uint64_t interval_ns;                    /* about how often it is asked */
+};
+
+static inline void gpu_sample_want(struct gpu_sample_request *rq, size_t position)
+{
+	rq->fields[position / 64] |= UINT64_C(1) << position % 64;
+}
+
+/* @sample is the callee's to free; NULL: @err says why there is none. */
+typedef void gpu_sample_done(void *arg, struct sample *sample, const struct error *err);
+
+/*
+ * Reads the figures of all GPUs and MIG devices of the last look, and calls @done later, unless the monitor is
+ * stopped before. One that could not be read is in it with its reason; a GPU that hangs is marked as stuck, as
+ * in a look, and then @done hears of the worker's end, and the next sample is without that GPU.
+ *
+ * Busy times and rates are of the time since the sample before, so there is none in the first after a start of
+ * the worker. A GPU in MIG mode has no processes of its own: its devices have them. What is costly for the
+ * driver (energy, ECC, retired pages, PCIe throughput) is read every 10 s at most and repeated in between; what
+ * a GPU does not support is asked for again after 10 minutes, what needs a permission after one.
+ * One sample at a time: ERR_UNAVAILABLE while one is under way, there is no worker, or nothing is known yet.
+ */
+int gpu_monitor_sample(struct gpu_monitor *m, const struct gpu_sample_request *rq,
+	gpu_sample_done *done, void *arg, struct error *err) MUST_USE;
 
 /* Kills and frees; callbacks do not run any more. Pending libuv handles close as the loop runs on,
  * which takes as long as the worker takes to end, and a quarter of a second at most. */

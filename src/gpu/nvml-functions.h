@@ -49,6 +49,7 @@
 	X(nvmlDeviceGetSerial, (nvmlDevice_t d, char *text, unsigned int len))                     \
 	X(nvmlDeviceGetVbiosVersion, (nvmlDevice_t d, char *text, unsigned int len))               \
 	X(nvmlDeviceGetBoardPartNumber, (nvmlDevice_t d, char *text, unsigned int len))            \
+	X(nvmlDeviceGetInforomVersion, (nvmlDevice_t d, unsigned int object, char *text, unsigned int len)) \
 	X(nvmlDeviceGetInforomImageVersion, (nvmlDevice_t d, char *text, unsigned int len))        \
 	X(nvmlDeviceGetPciInfo_v3, (nvmlDevice_t d, nvmlPciInfo_t *pci))                           \
 	X(nvmlDeviceGetPciInfoExt, (nvmlDevice_t d, nvmlPciInfoExt_v1_t *pci))                     \

@@ -54,7 +54,8 @@ static int read_all(struct client *c, enum outcome *ret, struct error *err)
 		if (client_receive(c, &news, &msg, err) < 0)
 			return 1;
 	} while (news == CLIENT_MORE || news == CLIENT_XID || news == CLIENT_LOOK ||
-		 news == CLIENT_PROCESSES || news == CLIENT_READ_END);
+		 news == CLIENT_PROCESSES || news == CLIENT_READ_END || news == CLIENT_SAMPLE ||
+		 news == CLIENT_SAMPLE_END);
 	if (news == CLIENT_NONE)
 		return 0;
 	if (news == CLIENT_ERROR)

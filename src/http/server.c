@@ -3,22 +3,17 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
-#include "base/parse.h"
+#include "http/listen.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #define IDLE_TIMEOUT_S 30U
-#define PORT_MAX       65535
 
 struct http_server {
 	struct MHD_Daemon *daemon;
@@ -208,125 +203,6 @@ static void on_completed(void *cls, struct MHD_Connection *c, void **state,
 	*state = NULL;
 }
 
-static bool somebody_answers(const struct sockaddr_un *addr)
-{
-	CLEANUP(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	return fd >= 0 && connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0;
-}
-
-static int listen_unix(struct http_server *s, const char *path, unsigned mode, int *ret_fd,
-	struct error *err)
-{
-	CLEANUP(closep) int fd = -1;
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-
-	if (strlen(path) >= sizeof(addr.sun_path))
-		return error_set(err, ERR_LIMIT,
-			"listen on '%s': a unix socket path has at most %zu bytes", path,
-			sizeof(addr.sun_path) - 1);
-	memcpy(addr.sun_path, path, strlen(path) + 1);
-	if (somebody_answers(&addr))
-		return error_set(err, ERR_EXISTS, "listen on '%s': another process serves it",
-			path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return error_sys(err, errno, "socket for '%s'", path);
-	(void)unlink(path);
-	/* The mode must hold before anybody can connect: set it before listen(). */
-	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
-		chmod(path, (mode_t)mode) < 0 || listen(fd, SOMAXCONN) < 0)
-		return error_sys(err, errno, "listen on '%s'", path);
-	memcpy(s->unix_path, addr.sun_path, sizeof(s->unix_path));
-	*ret_fd = steal_fd(&fd);
-	return 0;
-}
-
-/*
- * "host:port", ":port", "[v6]:port" to the two words that getaddrinfo() wants. It would take any
- * number and keep the low 16 bits.
- */
-static int split_address(const char *address, char *host, size_t cap, const char **ret_port,
-	struct error *err)
-{
-	const char *colon = strrchr(address, ':');
-	const char *from = address;
-	uint32_t port;
-	size_t len;
-
-	if (!colon || !colon[1])
-		return error_set(err, ERR_INVALID,
-			"listen on '%s': expected host:port, :port or unix:/path", address);
-	if (!parse_u32(colon + 1, &port) || port > PORT_MAX)
-		return error_set(err, ERR_INVALID,
-			"listen on '%s': expected a port from 0 to %d, found '%.60s'", address,
-			PORT_MAX, colon + 1);
-	len = (size_t)(colon - address);
-	if (len >= 2 && from[0] == '[' && from[len - 1] == ']') {
-		from++;
-		len -= 2;
-	}
-	if (len >= cap)
-		return error_set(err, ERR_LIMIT, "listen on '%s': the host is too long",
-			address);
-	memcpy(host, from, len);
-	host[len] = '\0';
-	*ret_port = colon + 1;
-	return 0;
-}
-
-static int bind_one(const struct addrinfo *ai, int *ret_fd)
-{
-	CLEANUP(closep)
-	int fd = socket(ai->ai_family, ai->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
-		ai->ai_protocol);
-	int on = 1, off = 0;
-
-	if (fd < 0)
-		return -errno;
-	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (ai->ai_family == AF_INET6)
-		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-	if (bind(fd, ai->ai_addr, ai->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
-		return -errno;
-	*ret_fd = steal_fd(&fd);
-	return 0;
-}
-
-static int listen_tcp(struct http_server *s, const char *address, int *ret_fd,
-	struct error *err)
-{
-	const struct addrinfo hints = { .ai_family = AF_UNSPEC,
-		.ai_socktype = SOCK_STREAM,
-		.ai_flags = AI_PASSIVE | AI_NUMERICSERV };
-	struct addrinfo *list = NULL;
-	struct sockaddr_storage name;
-	socklen_t name_len = sizeof(name);
-	const char *port = NULL;
-	char host[256], service[16];
-	int r;
-
-	if (split_address(address, host, sizeof(host), &port, err) < 0)
-		return -1;
-	r = getaddrinfo(*host ? host : NULL, port, &hints, &list);
-	if (r != 0)
-		return error_set(err, ERR_INVALID, "listen on '%s': %s", address,
-			gai_strerror(r));
-	r = -EADDRNOTAVAIL;
-	for (const struct addrinfo *ai = list; ai && r < 0; ai = ai->ai_next)
-		r = bind_one(ai, ret_fd);
-	freeaddrinfo(list);
-	if (r < 0)
-		return error_sys(err, -r, "listen on '%s'", address);
-	if (getsockname(*ret_fd, (struct sockaddr *)&name, &name_len) == 0 &&
-		getnameinfo((struct sockaddr *)&name, name_len, NULL, 0, service,
-			sizeof(service), NI_NUMERICSERV) == 0) {
-		for (const char *p = service; *p; p++)
-			s->port = s->port * 10 + (unsigned)(*p - '0');
-	}
-	return 0;
-}
-
 int http_server_start(struct http_server **ret, uv_loop_t *loop, const char *address,
 	unsigned mode, http_handler handler, void *arg, struct error *err)
 {
@@ -339,10 +215,14 @@ int http_server_start(struct http_server **ret, uv_loop_t *loop, const char *add
 		return error_nomem(err);
 	s->handler = handler;
 	s->arg = arg;
-	r = !strncmp(address, "unix:", 5) ? listen_unix(s, address + 5, mode, &fd, err)
-					  : listen_tcp(s, address, &fd, err);
-	if (r < 0)
-		return -1;
+	if (strncmp(address, "unix:", 5) != 0) {
+		if (http_listen_tcp(address, &fd, &s->port, err) < 0)
+			return -1;
+	} else {
+		if (http_listen_unix(address + 5, mode, &fd, err) < 0)
+			return -1;
+		(void)snprintf(s->unix_path, sizeof(s->unix_path), "%s", address + 5);
+	}
 	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
 		on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
 		on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS,

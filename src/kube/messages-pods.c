@@ -30,7 +30,7 @@ static bool same_container(const struct pod_entry *a, const struct pod_entry *b)
 static bool same_group(const struct pod_entry *a, const struct pod_entry *b)
 {
 	return same_container(a, b) && same(a->resource, b->resource) &&
-	       a->numa_node == b->numa_node;
+	       a->numa_node == b->numa_node && !a->dynamic && !b->dynamic;
 }
 
 /* How many of the @n entries from @v on belong to the first. */
@@ -76,6 +76,27 @@ static V1__ContainerDevices *write_devices(const struct pod_entry *v, size_t n, 
 	return &o->devices;
 }
 
+/* A claim of its own for each device. */
+static V1__DynamicResource *write_dynamic(const struct pod_entry *e, struct arena *a)
+{
+	struct one {
+		V1__DynamicResource dynamic;
+		V1__ClaimResource resource;
+		V1__ClaimResource *resources[1];
+	} *o = arena_alloc(a, sizeof(*o));
+
+	if (!o)
+		return NULL;
+	v1__dynamic_resource__init(&o->dynamic);
+	v1__claim_resource__init(&o->resource);
+	o->resource.driver_name = borrow(e->resource);
+	o->resource.device_name = borrow(e->id);
+	o->resources[0] = &o->resource;
+	o->dynamic.n_claim_resources = 1;
+	o->dynamic.claim_resources = o->resources;
+	return &o->dynamic;
+}
+
 static V1__ContainerResources *write_container(const struct pod_entry *v, size_t n,
 	struct arena *a)
 {
@@ -87,12 +108,19 @@ static V1__ContainerResources *write_container(const struct pod_entry *v, size_t
 	v1__container_resources__init(c);
 	c->name = borrow(v->container);
 	c->devices = arena_array(a, n, sizeof(*c->devices));
-	if (!c->devices)
+	c->dynamic_resources = arena_array(a, n, sizeof(*c->dynamic_resources));
+	if (!c->devices || !c->dynamic_resources)
 		return NULL;
 	for (i = 0; i < n; i += len) {
 		len = v[i].id ? run_of(v + i, n - i, same_group) : 1;
 		if (!v[i].id)
 			continue;
+		if (v[i].dynamic) {
+			c->dynamic_resources[c->n_dynamic_resources] = write_dynamic(&v[i], a);
+			if (!c->dynamic_resources[c->n_dynamic_resources++])
+				return NULL;
+			continue;
+		}
 		c->devices[c->n_devices] = write_devices(v + i, len, a);
 		if (!c->devices[c->n_devices++])
 			return NULL;
@@ -192,6 +220,37 @@ static void read_devices(struct sink *to, const struct pod_entry *base,
 	}
 }
 
+/* The UUID of a GPU or MIG device that one of its CDI devices is called by, else the driver's name. */
+static const char *dynamic_id(const V1__ClaimResource *r)
+{
+	for (size_t i = 0; i < r->n_cdi_devices; i++) {
+		const char *name = strchr(r->cdi_devices[i]->name, '=');
+
+		if (name && (!strncmp(name + 1, "GPU-", 4) || !strncmp(name + 1, "MIG-", 4)))
+			return name + 1;
+	}
+	return r->device_name;
+}
+
+static void read_dynamic(struct sink *to, const struct pod_entry *base,
+	V1__DynamicResource *const *v, size_t n)
+{
+	size_t i, j;
+
+	for (i = 0; i < n; i++) {
+		for (j = 0; to->v && j < v[i]->n_claim_resources; j++) {
+			struct pod_entry *e = &to->v[to->n + j];
+
+			*e = *base;
+			e->resource = v[i]->claim_resources[j]->driver_name;
+			e->id = dynamic_id(v[i]->claim_resources[j]);
+			e->numa_node = -1;
+			e->dynamic = true;
+		}
+		to->n += v[i]->n_claim_resources;
+	}
+}
+
 static void read_list(struct sink *to, const V1__ListPodResourcesResponse *m)
 {
 	size_t i, j;
@@ -208,6 +267,7 @@ static void read_list(struct sink *to, const V1__ListPodResourcesResponse *m)
 			};
 
 			read_devices(to, &base, c->devices, c->n_devices);
+			read_dynamic(to, &base, c->dynamic_resources, c->n_dynamic_resources);
 		}
 	}
 }

@@ -158,6 +158,7 @@ struct pod_entry {
 	const char *namespace_, *pod, *container, *resource;
 	const char *id;    /* as advertised: "GPU-...::3"; NULL: the container has no device */
 	int32_t numa_node; /* -1: no topology */
+	bool dynamic;      /* of a resource claim (DRA): .resource is the driver */
 };
 
 struct pod_entries {
@@ -170,6 +171,9 @@ struct pod_entries {
  * ListPodResourcesResponse, flat: one entry for each device of each container. Entries of one pod,
  * of one container and of one resource and NUMA node must follow each other to be grouped. A pod
  * or container without devices is an entry with id NULL (never decoded: only encoded).
+ *
+ * A device of a claim is an entry with .dynamic: its id is the UUID of a GPU or MIG device if a CDI
+ * device of it is named so ("...=GPU-..."), else the driver's name for it ("gpu-0").
  */
 int pod_list_encode(struct buf *b, const struct pod_entry *v, size_t n,
 	struct error *err) MUST_USE;

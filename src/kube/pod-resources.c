@@ -21,6 +21,7 @@ static bool fill(struct pod_device *to, const struct pod_entry *from)
 	to->container = copy(from->container);
 	to->resource = copy(from->resource);
 	to->id = copy(from->id);
+	to->dynamic = from->dynamic;
 	return to->namespace_ && to->pod && to->container && to->resource && to->id;
 }
 

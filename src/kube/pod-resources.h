@@ -8,9 +8,12 @@
  */
 #include "kube/rpc.h"
 
+#include <stdbool.h>
+
 struct pod_device {
 	char *namespace_, *pod, *container, *resource;
-	char *id; /* as advertised: "GPU-...::3" */
+	char *id;     /* as advertised: "GPU-...::3" */
+	bool dynamic; /* of a resource claim (DRA): see kube/messages.h */
 };
 
 struct pod_devices {

@@ -54,6 +54,7 @@ struct state_file {
 	struct hang_cell hang[SIM_MAX_GPUS];
 	_Atomic uint64_t counts[SIM_COUNT_KINDS];
 	struct usage_table usage[SIM_MAX_GPUS];
+	_Atomic uint64_t load[SIM_MAX_GPUS][SIM_STATE_LOAD_WORDS];
 	struct fault_cell faults[SIM_MAX_GPUS][SIM_CUDA_FAULTS];
 	_Atomic uint64_t copies[2][sizeof(struct sim_node) / 8];
 };
@@ -245,6 +246,11 @@ size_t sim_usage_read(const struct sim_state *s, uint32_t slot, struct sim_usage
 			break;
 	}
 	return n;
+}
+
+_Atomic uint64_t *sim_state_load_cell(const struct sim_state *s, uint32_t slot)
+{
+	return s->file->load[slot % SIM_MAX_GPUS];
 }
 
 #define GPU_AT(slot) (offsetof(struct sim_node, gpus) + (slot) * sizeof(struct sim_gpu))

@@ -27,7 +27,7 @@
 #include <stdatomic.h>
 
 #define SIM_STATE_MAGIC   UINT32_C(0x534C4753) /* "SGLS" */
-#define SIM_STATE_VERSION 4
+#define SIM_STATE_VERSION 5
 #define SIM_STATE_FILE    "state"
 #define SIM_RING_EVENTS   256 /* a power of two; older ones are gone for a slow reader */
 
@@ -190,6 +190,10 @@ void sim_usage_write(struct sim_state *s, uint32_t slot, const struct sim_usage 
 /* Reads them; returns how many, at most SIM_MAX_PROCESSES, which is the room of @rows (or NULL). */
 size_t sim_usage_read(const struct sim_state *s, uint32_t slot, struct sim_usage *rows,
 	uint64_t *total);
+
+/* Room for what sim/load.h keeps of the GPU in @slot; it knows the form. */
+#define SIM_STATE_LOAD_WORDS 152
+_Atomic uint64_t *sim_state_load_cell(const struct sim_state *s, uint32_t slot);
 
 /* Faults of CUDA. */
 

@@ -130,15 +130,16 @@ static void quiet(void)
 
 static void exec_program(const struct bench *b, const struct program *p)
 {
-	char dir[128], run_dir[64];
+	char dir[128], run_dir[64], state_dir[64];
 	const char *slash = strrchr(b->nvml, '/');
 
 	quiet();
 	(void)snprintf(run_dir, sizeof(run_dir), "%s/run", b->tmp);
+	(void)snprintf(state_dir, sizeof(state_dir), "%s/state", b->tmp);
 	if (p->ours)
 		(void)execl(p->path, p->path, "--nvml", b->nvml, "--kubelet-dir",
-			b->kubelet_dir, "--run-dir", run_dir, "--config-file", b->config,
-			(char *)NULL);
+			b->kubelet_dir, "--run-dir", run_dir, "--state-dir", state_dir,
+			"--config-file", b->config, (char *)NULL);
 	(void)snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - b->nvml) : 1,
 		slash ? b->nvml : ".");
 	(void)setenv("LD_LIBRARY_PATH", dir, 1);

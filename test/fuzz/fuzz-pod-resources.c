@@ -15,7 +15,8 @@ static void compare(const struct pod_entries *e, const struct pod_devices *d)
 	if (e->n != d->n)
 		abort();
 	for (i = 0; i < e->n; i++)
-		if (strcmp(e->v[i].pod, d->v[i].pod) != 0 ||
+		if (e->v[i].dynamic != d->v[i].dynamic ||
+			strcmp(e->v[i].pod, d->v[i].pod) != 0 ||
 			strcmp(e->v[i].id, d->v[i].id) != 0 ||
 			strcmp(e->v[i].resource, d->v[i].resource) != 0 ||
 			strcmp(e->v[i].container, d->v[i].container) != 0 ||

@@ -2,6 +2,8 @@
 #include "fuzz/fuzz.h"
 
 #include "gpu/client/look.h"
+#include "gpu/client/plausible.h"
+#include "gpu/client/sampling.h"
 #include "gpu/worker/proto.h"
 
 #include <string.h>
@@ -9,11 +11,73 @@
 /*
  * What the NVML worker may send after a broken library has written over its memory. The input is a
  * row of records: a byte with the type of the message (0: a whole packet with its head; bit 7: the
- * answer to the present look), two bytes of length, the body. A look is started anew by type 1.
+ * answer to the present look), two bytes of length, the body. A look is started anew by type 1, a sample by
+ * WORKER_SAMPLE.
  */
+
+#define NOW_NS UINT64_C(3600000000000)
+
+/* What got through is in order, and can be. */
+static void on_sample(void *arg, struct sample *s, const struct error *err)
+{
+	(void)arg;
+	(void)err;
+	for (uint32_t i = 0; s && i < s->n; i++) {
+		const struct sample_unit *u = &s->units[i];
+		uint64_t sum = 0;
+
+		if (!u->uuid[0] || (i > 0 && u->gpu < u[-1].gpu) || u->at_ns > NOW_NS ||
+			u->busy_ns > u->interval_ns || u->memory_used > u->memory_total ||
+			u->n_processes > SAMPLING_PROCESSES_MAX)
+			__builtin_trap();
+		for (uint32_t k = 0; k < u->n_values; k++)
+			if (!plausible_value(&u->values[k]))
+				__builtin_trap();
+		for (uint32_t k = 0; k < u->n_texts; k++)
+			if (strlen(u->texts[k].text) >= SAMPLE_TEXT_MAX)
+				__builtin_trap();
+		for (uint32_t k = 0; k < u->n_processes; k++)
+			sum += u->processes[k].busy_ns;
+		if (sum > (u->busy_known ? u->busy_ns : u->interval_ns))
+			__builtin_trap();
+	}
+	sample_free(s);
+}
+
+static void feed_sample(struct sampling *s, const union worker_msg *m,
+	const struct inventory *inv)
+{
+	if (m->head.type == WORKER_SAMPLE) {
+		if (sampling_begin(s, NULL) == 0)
+			s->done = on_sample;
+	} else if (m->head.type == WORKER_SAMPLE_END) {
+		sampling_end(s, &m->sample_end, NOW_NS, inv);
+	} else if (sampling_take(s, m, NOW_NS, NULL) < 0) {
+		sampling_fail(s, NULL);
+	}
+}
+
+static void check_look(const struct look *l)
+{
+	for (uint32_t i = 0; l->last && i < l->last->n; i++) {
+		if (l->last->gpus[i].index != i ||
+			(l->last->gpus[i].fault == GPU_OK && !l->last->gpus[i].uuid[0]))
+			__builtin_trap();
+	}
+	for (uint32_t i = 0; l->last && i < l->last->n_mig; i++) {
+		const struct gpu_mig *d = &l->last->mig[i];
+
+		if (d->gpu >= l->last->n || !l->last->gpus[d->gpu].mig_enabled ||
+			(i > 0 && d->gpu < d[-1].gpu) || (!d->uuid[0] && !d->reason[0]))
+			__builtin_trap();
+	}
+	(void)look_wants_new_session(l);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct look l;
+	struct sampling sampling = { .seq = 0 };
 	struct worker_probe probe;
 	uint64_t now = 0;
 
@@ -34,34 +98,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			memcpy((char *)&m + sizeof m.head, data, len < room ? len : room);
 			worker_head(&m.head, type < WORKER_TYPE_COUNT_ ? type : WORKER_LOOK);
 			m.begin.seq = current ? l.seq : m.begin.seq;
+			if (current && m.head.type >= WORKER_SAMPLE)
+				m.unit.seq = sampling.seq;
 		}
 		data += len;
 		size -= len;
 		if (worker_msg_check(&m, type == 0 ? len : m.head.len, NULL) < 0)
 			continue;
-		if (type == WORKER_PROBE)
+		if (m.head.type >= WORKER_SAMPLE)
+			feed_sample(&sampling, &m, l.last);
+		else if (type == WORKER_PROBE)
 			look_start(&l, ++now, &probe);
 		else if (look_feed(&l, &m, NULL) < 0 && len > 0)
 			look_mark_stuck(&l, data[-1], now + 2, "fuzz");
-		if (l.last) {
-			for (uint32_t i = 0; i < l.last->n; i++) {
-				if (l.last->gpus[i].index != i ||
-					(l.last->gpus[i].fault == GPU_OK &&
-						!l.last->gpus[i].uuid[0]))
-					__builtin_trap();
-			}
-			for (uint32_t i = 0; i < l.last->n_mig; i++) {
-				const struct gpu_mig *d = &l.last->mig[i];
-
-				if (d->gpu >= l.last->n || !l.last->gpus[d->gpu].mig_enabled ||
-					(i > 0 && d->gpu < d[-1].gpu) ||
-					(!d->uuid[0] && !d->reason[0]))
-					__builtin_trap();
-			}
-			(void)look_wants_new_session(&l);
-		}
+		check_look(&l);
 		(void)look_retry_at(&l);
 	}
+	sampling_fini(&sampling);
 	look_fini(&l);
 	return 0;
 }

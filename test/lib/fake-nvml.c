@@ -16,8 +16,15 @@
  *	mig GPU INDEX GI CI ID SLICES   a MIG device: its place in the list, instances, the id of the
  *	                           GI's profile and the CI's slices; it is "GPU" 100 * GPU + 100 +
  *	                           INDEX of the lines above
- *	process LIST GPU PID MIB GI CI   one that uses the GPU, by the list "compute" or "graphics";
+ *	process LIST GPU PID MIB GI CI   one that uses the GPU, by the list "compute", "graphics" or "mps";
  *	                           MIB or GI -1: NVML does not know it, or there is no MIG
+ *	figure CALL GPU ARG VALUE  what a call that gives numbers says, for its argument (or the place of the
+ *	                           number, or the field, or the metric) ARG; NOT_SUPPORTED without a
+ *	                           line. VALUEs of GPM metrics are thousandths, GPU of a MIG sample
+ *	                           is 100 * GPU + 100 + GI
+ *	nogpm                      no GPU has GPM
+ *	utilization GPU PID AGO_MS PERCENT   a sample of process utilization, so long before the call
+ *	log                        each call is written to the file of that name with ".calls"
  *	fabric CALL GPU STATE STATUS BYTE   of a call for fabric info; the cluster's UUID is all BYTEs
  *
  * With FAKE_NVML_OLD it is a library from before the _v2 names, with the needed calls alone.
@@ -117,6 +124,20 @@ static void split(const char *line, char words[WORDS_MAX][64])
 		words[2], words[3], words[4], words[5], words[6], words[7]);
 }
 
+static void log_call(const char *call, int gpu)
+{
+	const char *path = getenv("FAKE_NVML");
+	char name[4096];
+	FILE *f;
+
+	(void)snprintf(name, sizeof name, "%s.calls", path);
+	f = fopen(name, "ae");
+	if (!f)
+		return;
+	(void)fprintf(f, "%s %d\n", call, gpu);
+	(void)fclose(f);
+}
+
 static nvmlReturn_t act(const char *call, int gpu)
 {
 	nvmlReturn_t r = NVML_SUCCESS;
@@ -127,6 +148,8 @@ static nvmlReturn_t act(const char *call, int gpu)
 		int g, value;
 
 		split(line, words);
+		if (strcmp(words[0], "log") == 0)
+			log_call(call, gpu);
 		g = number(words[2]);
 		value = number(words[3]);
 		if ((strcmp(words[1], call) != 0 && strcmp(words[1], "*") != 0) ||
@@ -563,11 +586,184 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t d, nvmlGpuFabricInfo_v2_t 
 	return NVML_SUCCESS;
 }
 
+/* ---- figures ---------------------------------------------------------------------------------- */
+
+static bool figure(const char *call, int gpu, int arg, long long *ret)
+{
+	char line[256], words[WORDS_MAX][64];
+	bool found = false;
+	FILE *f = control();
+
+	while (f && !found && fgets(line, sizeof line, f)) {
+		int64_t v = 0;
+
+		split(line, words);
+		found = strcmp(words[0], "figure") == 0 && strcmp(words[1], call) == 0 &&
+			number(words[2]) == gpu && number(words[3]) == arg &&
+			parse_i64(words[4], &v);
+		*ret = v;
+	}
+	if (f)
+		(void)fclose(f);
+	return found;
+}
+
+static nvmlReturn_t figure_u32(const char *call, nvmlDevice_t d, int arg, unsigned int *ret)
+{
+	long long v = 0;
+	nvmlReturn_t r = act(call, index_of(d));
+
+	if (r != NVML_SUCCESS)
+		return r;
+	if (!figure(call, index_of(d), arg, &v))
+		return NVML_ERROR_NOT_SUPPORTED;
+	*ret = (unsigned int)v;
+	return NVML_SUCCESS;
+}
+
+#	define FIGURE(name)                                         \
+		nvmlReturn_t name(nvmlDevice_t d, unsigned int *ret) \
+		{                                                    \
+			return figure_u32(__func__, d, 0, ret);      \
+		}
+#	define FIGURE_OF(name)                                                        \
+		nvmlReturn_t name(nvmlDevice_t d, unsigned int arg, unsigned int *ret) \
+		{                                                                      \
+			return figure_u32(__func__, d, (int)arg, ret);                 \
+		}
+
+FIGURE(nvmlDeviceGetPowerUsage)
+FIGURE(nvmlDeviceGetFanSpeed)
+FIGURE(nvmlDeviceGetPerformanceState)
+FIGURE_OF(nvmlDeviceGetTemperature)
+FIGURE_OF(nvmlDeviceGetClockInfo)
+
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *rates)
+{
+	nvmlReturn_t r = figure_u32(__func__, d, 0, &rates->gpu);
+
+	return r == NVML_SUCCESS ? figure_u32(__func__, d, 1, &rates->memory) : r;
+}
+
+nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d,
+	nvmlProcessUtilizationSample_t *samples, unsigned int *n,
+	unsigned long long last_seen_us)
+{
+	char line[256], words[WORDS_MAX][64];
+	unsigned int room = *n, have = 0;
+	struct timespec ts;
+	FILE *f;
+
+	ACT(d);
+	f = control();
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	while (f && fgets(line, sizeof line, f)) {
+		unsigned long long at = (unsigned long long)ts.tv_sec * 1000000 +
+					(unsigned long long)ts.tv_nsec / 1000;
+
+		split(line, words);
+		at -= (unsigned long long)number(words[3]) * 1000;
+		if (strcmp(words[0], "utilization") != 0 || number(words[1]) != index_of(d) ||
+			at <= last_seen_us || have >= room)
+			continue;
+		samples[have++] =
+			(nvmlProcessUtilizationSample_t){ .pid = (unsigned int)number(words[2]),
+				.timeStamp = at,
+				.smUtil = (unsigned int)number(words[4]) };
+	}
+	if (f)
+		(void)fclose(f);
+	*n = have;
+	return have ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
+}
+
+struct nvmlGpmSample_st {
+	int of;
+};
+
+nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t d, nvmlGpmSupport_t *support)
+{
+	char line[256], words[WORDS_MAX][64];
+	FILE *f;
+
+	ACT(d);
+	support->isSupportedDevice = 1;
+	f = control();
+	while (f && fgets(line, sizeof line, f)) {
+		split(line, words);
+		if (strcmp(words[0], "nogpm") == 0)
+			support->isSupportedDevice = 0;
+	}
+	if (f)
+		(void)fclose(f);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *sample)
+{
+	*sample = calloc(1, sizeof **sample);
+	return *sample ? act(__func__, -2) : NVML_ERROR_MEMORY;
+}
+
+nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
+{
+	free(sample);
+	return act(__func__, -2);
+}
+
+nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t d, nvmlGpmSample_t sample)
+{
+	ACT(d);
+	sample->of = index_of(d);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned int gi, nvmlGpmSample_t sample)
+{
+	ACT(d);
+	sample->of = MIG_FIRST * (index_of(d) + 1) + (int)gi;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
+{
+	static char name[] = "name";
+	nvmlReturn_t r = act(__func__, -2);
+
+	if (get->sample1 == get->sample2 || get->sample1->of != get->sample2->of)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	for (unsigned int i = 0; i < get->numMetrics; i++) {
+		nvmlGpmMetric_t *m = &get->metrics[i];
+		long long v = 0;
+		bool has = figure(__func__, get->sample1->of, (int)m->metricId, &v);
+
+		m->nvmlReturn = NVML_SUCCESS;
+		m->value = (double)v / 1000;
+		m->metricInfo.shortName = has ? name : NULL;
+	}
+	return r;
+}
+
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t d, unsigned int *n,
+	nvmlProcessInfo_t *infos)
+{
+	ACT(d);
+	return processes("mps", d, n, infos);
+}
+
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *values)
 {
 	ACT(d);
 	for (int i = 0; i < n; i++) {
+		long long v = 0;
+
 		values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+		if (figure(__func__, index_of(d), (int)values[i].fieldId, &v)) {
+			values[i].nvmlReturn = NVML_SUCCESS;
+			values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
+			values[i].value.ullVal = (unsigned long long)v;
+			continue;
+		}
 		if (values[i].fieldId != NVML_FI_DEV_GPU_RECOVERY_ACTION)
 			continue;
 		values[i].nvmlReturn = NVML_SUCCESS;

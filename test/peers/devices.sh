@@ -201,7 +201,7 @@ row() {
 	rm -rf "$work/ours" "$work/theirs"
 	mkdir -p "$work"/{ours,theirs}/{plugins,cdi,run}
 	serve ours "$(wc -w <<<"$ours")" "$build/src/agent/gpusliced" --config-file "$work/config.yaml" \
-		--run-dir "$work/ours/run" --driver-root-ctr-path "$GPUSLICE_SIM_DIR" &
+		--run-dir "$work/ours/run" --state-dir "$work/ours/state" --driver-root-ctr-path "$GPUSLICE_SIM_DIR" &
 	agent=$!
 	if [[ $theirs == refused ]]; then
 		refuse theirs "${command[@]}" &

@@ -202,16 +202,17 @@ static void become_agent(char *const *argv, char *const *env, pid_t parent, int 
 int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *options,
 	struct error *err)
 {
-	char config[NAME_MAX + 96], log_path[96];
+	char config[NAME_MAX + 96], log_path[96], state_dir[96];
 	CLEANUP(closep) int log_fd = -1;
 	CLEANUP(strv_fini) struct strv env = STRV_INIT;
 	const char *argv[16] = { options->places->gpusliced, "--kubelet-dir", n->kubelet_dir,
-		"--run-dir", n->run_dir, "--config-file", config };
-	size_t argc = 7;
+		"--run-dir", n->run_dir, "--config-file", config, "--state-dir", state_dir };
+	size_t argc = 9;
 	pid_t parent = getpid();
 
 	(void)snprintf(config, sizeof(config), "%s/%s", n->config_dir, options->entry);
 	(void)snprintf(log_path, sizeof(log_path), "%s/agent.log", n->dir);
+	(void)snprintf(state_dir, sizeof(state_dir), "%s/state", n->dir);
 	if (n->simulated) {
 		argv[argc++] = "--nvml";
 		argv[argc++] = options->places->nvml;

@@ -42,7 +42,7 @@ extern const struct field fields[]; /* [n_fields], by number */
 extern const size_t n_fields;
 
 /* Position in fields[] of a name or an alias; -1: there is none that we can give. */
-int field_find(const char *name);
+int field_position(const char *name);
 
 /* Whether it is a field of DCGM that NVML cannot give (reference: metrics, 12), so that a message can say so. */
 bool field_is_dcgm_only(const char *name);

@@ -224,6 +224,25 @@ int client_probe(struct client *c, uint64_t now_ns, struct error *err)
 	return error_sys(err, errno, "ask the NVML worker");
 }
 
+/* Something is asked for, and the worker's first thread must come on with it. */
+static bool is_asked(const struct client *c)
+{
+	return c->look.active || c->reading || c->sampling;
+}
+
+static int ask(struct client *c, const union worker_msg *m, uint64_t now_ns, struct error *err)
+{
+	if (!is_asked(c)) {
+		for (size_t i = 0; i < WORKER_SLOT_COUNT_; i++)
+			c->watch[i].still_ns = c->watch[i].gpu_ns = 0;
+		c->checked_at_ns = now_ns;
+	}
+	if (send(c->sock, m, m->head.len, MSG_NOSIGNAL) >= 0 || errno == EPIPE ||
+		errno == ECONNRESET) /* as in client_probe() */
+		return 0;
+	return error_sys(err, errno, "ask the NVML worker");
+}
+
 int client_read(struct client *c, uint32_t seq, const uint16_t *gpus, uint32_t n,
 	uint64_t now_ns, struct error *err)
 {
@@ -231,16 +250,23 @@ int client_read(struct client *c, uint32_t seq, const uint16_t *gpus, uint32_t n
 
 	memcpy(m.read.gpus, gpus, n * sizeof m.read.gpus[0]);
 	worker_head(&m.head, WORKER_READ);
-	if (!c->look.active && !c->reading) {
-		for (size_t i = 0; i < WORKER_SLOT_COUNT_; i++)
-			c->watch[i].still_ns = c->watch[i].gpu_ns = 0;
-		c->checked_at_ns = now_ns;
-	}
+	if (ask(c, &m, now_ns, err) < 0)
+		return -1;
 	c->reading = true;
-	if (send(c->sock, &m, m.head.len, MSG_NOSIGNAL) >= 0 || errno == EPIPE ||
-		errno == ECONNRESET) /* as in client_probe() */
-		return 0;
-	return error_sys(err, errno, "ask the NVML worker");
+	return 0;
+}
+
+int client_sample(struct client *c, uint32_t seq, const uint64_t *wanted, uint64_t interval_ns,
+	uint64_t now_ns, struct error *err)
+{
+	union worker_msg m = { .sample = { .seq = seq, .interval_ns = interval_ns } };
+
+	memcpy(m.sample.wanted, wanted, sizeof m.sample.wanted);
+	worker_head(&m.head, WORKER_SAMPLE);
+	if (ask(c, &m, now_ns, err) < 0)
+		return -1;
+	c->sampling = true;
+	return 0;
 }
 
 /* ---- messages --------------------------------------------------------------------------------- */
@@ -285,8 +311,19 @@ int client_receive(struct client *c, enum client_news *ret_news, union worker_ms
 		c->reading = false;
 		*ret_news = CLIENT_READ_END;
 		return 0;
+	case WORKER_UNIT:
+	case WORKER_VALUES:
+	case WORKER_TEXTS:
+	case WORKER_USERS:
+		*ret_news = CLIENT_SAMPLE;
+		return 0;
+	case WORKER_SAMPLE_END:
+		c->sampling = false;
+		*ret_news = CLIENT_SAMPLE_END;
+		return 0;
 	case WORKER_PROBE:
 	case WORKER_READ:
+	case WORKER_SAMPLE:
 	case WORKER_BEGIN:
 	case WORKER_GPU:
 	case WORKER_MIG:
@@ -308,7 +345,7 @@ uint64_t client_period_ns(const struct client *c)
 {
 	uint64_t period = c->call_timeout_ns / 8;
 
-	if (!c->look.active && !c->reading && period < IDLE_PERIOD_NS)
+	if (!is_asked(c) && period < IDLE_PERIOD_NS)
 		return IDLE_PERIOD_NS;
 	return period < NS_PER_MS ? NS_PER_MS : period;
 }
@@ -382,7 +419,7 @@ bool client_check(struct client *c, uint64_t now_ns, struct error *err)
 		uint64_t v = atomic_load_explicit(&c->crumbs->slot[i], memory_order_acquire);
 		struct worker_crumb b = crumb_of(v), before = crumb_of(w->crumb);
 		uint64_t limit = limit_ns(c, (enum worker_slot)i, b.step);
-		bool waits = i == WORKER_SLOT_PROBE && !c->look.active && !c->reading;
+		bool waits = i == WORKER_SLOT_PROBE && !is_asked(c);
 
 		w->still_ns = v == w->crumb ? w->still_ns + dt : 0;
 		w->gpu_ns = on_gpu(b) && b.gpu == before.gpu ? w->gpu_ns + dt : 0;
@@ -411,7 +448,7 @@ static void close_all(struct client *c)
 	if (c->sock >= 0)
 		(void)close(c->sock);
 	c->sock = -1;
-	c->reading = false;
+	c->reading = c->sampling = false;
 	look_abandon(&c->look);
 }
 

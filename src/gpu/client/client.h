@@ -39,6 +39,7 @@ struct client {
 	struct client_watch watch[WORKER_SLOT_COUNT_];
 	uint64_t checked_at_ns;
 	bool reading;  /* a READ has not been answered to its end */
+	bool sampling; /* likewise a SAMPLE */
 	bool hung_gpu; /* what client_check() found last was about one GPU */
 	uint64_t last_crumbs[WORKER_SLOT_COUNT_]; /* of the worker that ended last */
 
@@ -56,9 +57,11 @@ enum client_news {
 	CLIENT_LOOK,
 	CLIENT_PROCESSES, /* in the message */
 	CLIENT_READ_END,  /* in the message */
-	CLIENT_REINIT,    /* the worker ends; start another */
-	CLIENT_ERROR,     /* NVML cannot be used: the text is in the message; the worker ends */
-	CLIENT_CLOSED,    /* the worker's end of the socket is closed */
+	CLIENT_SAMPLE,    /* a part of one, in the message */
+	CLIENT_SAMPLE_END,
+	CLIENT_REINIT, /* the worker ends; start another */
+	CLIENT_ERROR,  /* NVML cannot be used: the text is in the message; the worker ends */
+	CLIENT_CLOSED, /* the worker's end of the socket is closed */
 };
 
 int client_init(struct client *c, const struct gpu_monitor_options *options, bool events,
@@ -71,6 +74,10 @@ int client_probe(struct client *c, uint64_t now_ns, struct error *err) MUST_USE;
 
 /* Asks who uses the @n GPUs (NVML indexes); the answers have @seq. There is a worker. */
 int client_read(struct client *c, uint32_t seq, const uint16_t *gpus, uint32_t n,
+	uint64_t now_ns, struct error *err) MUST_USE;
+
+/* Asks for the fields whose bits are in @wanted[WORKER_FIELD_WORDS]; the answers have @seq. There is a worker. */
+int client_sample(struct client *c, uint32_t seq, const uint64_t *wanted, uint64_t interval_ns,
 	uint64_t now_ns, struct error *err) MUST_USE;
 
 /* Reads one packet. < 0: the worker does not keep to the protocol and is to be killed. */

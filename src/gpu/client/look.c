@@ -347,6 +347,12 @@ int look_feed(struct look *l, const union worker_msg *m, struct error *err)
 	case WORKER_READ:
 	case WORKER_PROCESSES:
 	case WORKER_READ_END:
+	case WORKER_SAMPLE:
+	case WORKER_UNIT:
+	case WORKER_VALUES:
+	case WORKER_TEXTS:
+	case WORKER_USERS:
+	case WORKER_SAMPLE_END:
 	case WORKER_XID:
 	case WORKER_LOOK:
 	case WORKER_ERROR:

@@ -24,6 +24,7 @@
 #include "gpu/worker/probe.h"
 #include "gpu/worker/events.h"
 #include "gpu/worker/proto.h"
+#include "gpu/worker/sample.h"
 
 static const struct option_def option_defs[] = {
 	{ .name = "nvml", .type = OPTION_STR, .arg = "PATH", .help = "NVML library to open" },
@@ -59,6 +60,7 @@ struct worker {
 	struct probe_mig migs[GPU_NODE_MAX]; /* by index */
 	struct gpu_link links[GPU_NODE_MAX * GPU_NODE_MAX];
 	struct probe_processes processes;
+	struct sampler *sampler; /* NULL: nobody has asked for figures yet */
 };
 
 /* Whoever reads is the only reason for this process. */
@@ -279,6 +281,21 @@ static void read_processes(struct worker *w, const struct worker_read *q)
 	send_msg(&m);
 }
 
+/* ---- figures ---------------------------------------------------------------------------------- */
+
+static void sample(struct worker *w, const struct worker_sample *q)
+{
+	struct error err = ERROR_INIT;
+
+	if (!w->sampler)
+		w->sampler = sampler_new(&w->probe, send_msg);
+	if (!w->sampler) {
+		(void)error_nomem(&err);
+		die(&err);
+	}
+	sampler_run(w->sampler, q, w->n, w->gpus, w->devices, w->migs);
+}
+
 static void serve(struct worker *w, bool events)
 {
 	for (;;) {
@@ -294,6 +311,9 @@ static void serve(struct worker *w, bool events)
 			die(&err);
 		if (m.head.type == WORKER_READ) {
 			read_processes(w, &m.read);
+			probe_crumb(&w->probe, WORKER_GPU_NONE, WORKER_STEP_NONE);
+		} else if (m.head.type == WORKER_SAMPLE) {
+			sample(w, &m.sample);
 			probe_crumb(&w->probe, WORKER_GPU_NONE, WORKER_STEP_NONE);
 		}
 		if (m.head.type != WORKER_PROBE)

@@ -179,6 +179,9 @@ static bool read_profile(struct reader *r, struct gpu_mig *m)
 	if (!WORKED(m, nvmlDeviceGetGpuInstanceById, r->device, m->gi, &gi) ||
 		!WORKED(m, nvmlGpuInstanceGetInfo, gi, &info))
 		return false;
+	m->placed = info.placement.size > 0;
+	m->start = info.placement.start;
+	m->size = info.placement.size;
 	profile = find_profile(r, info.profileId);
 	if (profile) {
 		r->keep->has_twin[m - r->keep->mig] = profile->has_twin;
@@ -254,6 +257,9 @@ static void read_device(struct reader *r, uint32_t index, nvmlDevice_t d)
 	if (before) {
 		m->gi = before->gi;
 		m->ci = before->ci;
+		m->placed = before->placed;
+		m->start = before->start;
+		m->size = before->size;
 		memcpy(m->profile, before->profile, sizeof m->profile);
 		return;
 	}

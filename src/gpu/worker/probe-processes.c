@@ -50,12 +50,17 @@ void probe_processes(struct probe *p, uint32_t gpu, nvmlDevice_t device,
 	ret->code = 0;
 	ret->call = 0;
 	/* Under MPS each client is in the list of compute processes by its own PID, with its own bytes, and the server
-	 * with its own; the list of MPS has the clients once more (driver 580, H100). */
+	 * with its own; the list of MPS has the clients once more (driver 580, H100). Where a driver has them
+	 * in that list alone, they are wanted as well. */
 	r = PROBE_CALL(p, gpu, nvmlDeviceGetComputeRunningProcesses_v3, device, &n, ret->raw);
 	take(ret, NVML_CALL_nvmlDeviceGetComputeRunningProcesses_v3, r, n);
 	n = PROBE_PROCESSES_MAX;
 	r = PROBE_CALL(p, gpu, nvmlDeviceGetGraphicsRunningProcesses_v3, device, &n, ret->raw);
 	take(ret, NVML_CALL_nvmlDeviceGetGraphicsRunningProcesses_v3, r, n);
+	n = PROBE_PROCESSES_MAX;
+	r = PROBE_CALL(p, gpu, nvmlDeviceGetMPSComputeRunningProcesses_v3, device, &n,
+		ret->raw);
+	take(ret, NVML_CALL_nvmlDeviceGetMPSComputeRunningProcesses_v3, r, n);
 	if (ret->code != 0)
 		ret->n = 0;
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Which processes use a GPU, by NVML's two lists (compute and graphics). A process in both stands once,
- * with the larger figure: both lists tell all of its memory on that GPU. Of a GPU in MIG mode the lists
+ * Which processes use a GPU, by NVML's three lists (compute, graphics, MPS). A process in several stands once,
+ * with the larger figure: each list tells all of its memory on that GPU. Of a GPU in MIG mode the lists
  * have an entry for each pair of process and instance.
  * Thread: one at a time for each struct probe.
  */

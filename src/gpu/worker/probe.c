@@ -125,7 +125,7 @@ static void read_memory(struct probe *p, struct gpu *g, nvmlDevice_t d)
 	}
 }
 
-static bool field_uint(const nvmlFieldValue_t *f, uint64_t *ret)
+bool probe_field_uint(const nvmlFieldValue_t *f, uint64_t *ret)
 {
 	if (f->nvmlReturn != NVML_SUCCESS)
 		return false;
@@ -167,9 +167,9 @@ static void read_recovery(struct probe *p, struct gpu *g, nvmlDevice_t d)
 
 	if (!OPTIONAL(nvmlDeviceGetFieldValues, d, (int)ARRAY_LEN(f), f))
 		return;
-	if (field_uint(&f[0], &v) && v < ARRAY_LEN(actions))
+	if (probe_field_uint(&f[0], &v) && v < ARRAY_LEN(actions))
 		g->recovery = actions[v];
-	else if (field_uint(&f[1], &v))
+	else if (probe_field_uint(&f[1], &v))
 		g->recovery = v ? GPU_RECOVERY_RESET_GPU : GPU_RECOVERY_NONE;
 }
 

@@ -55,5 +55,8 @@ void probe_links(struct probe *p, uint32_t n, const struct gpu *gpus,
  */
 uint64_t probe_bound_gpus(struct probe *p);
 
+/* The number of a field value, if it is one and not negative. */
+bool probe_field_uint(const nvmlFieldValue_t *f, uint64_t *ret);
+
 /* Copies foreign text: printable ASCII as it is, '?' for the rest, cut to @cap. */
 void probe_text(char *to, size_t cap, const char *from);

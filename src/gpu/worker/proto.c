@@ -22,6 +22,12 @@ static const uint32_t lengths[WORKER_TYPE_COUNT_] = {
 	[WORKER_READ] = sizeof(struct worker_read),
 	[WORKER_PROCESSES] = sizeof(struct worker_processes),
 	[WORKER_READ_END] = sizeof(struct worker_read_end),
+	[WORKER_SAMPLE] = sizeof(struct worker_sample),
+	[WORKER_UNIT] = sizeof(struct worker_unit),
+	[WORKER_VALUES] = sizeof(struct worker_values),
+	[WORKER_TEXTS] = sizeof(struct worker_texts),
+	[WORKER_USERS] = sizeof(struct worker_users),
+	[WORKER_SAMPLE_END] = sizeof(struct worker_sample_end),
 };
 
 static uint64_t fnv(uint64_t h, const void *data, size_t len)
@@ -42,11 +48,11 @@ uint64_t worker_uuid_hash(const char *uuid)
 
 uint32_t worker_version(void)
 {
-	static const uint32_t calls = NVML_CALL_COUNT_;
+	const uint32_t counts[] = { NVML_CALL_COUNT_, (uint32_t)n_fields };
 	uint64_t h = fnv(FNV_START, GPUSLICE_VERSION, sizeof GPUSLICE_VERSION);
 
 	h = fnv(h, lengths, sizeof lengths);
-	h = fnv(h, &calls, sizeof calls);
+	h = fnv(h, counts, sizeof counts);
 	return (uint32_t)(h ^ h >> 32);
 }
 
@@ -190,6 +196,61 @@ static int check_processes(const struct worker_processes *p, struct error *err)
 	return 0;
 }
 
+static int check_unit(const struct worker_unit *u, struct error *err)
+{
+	if (u->gpu >= GPU_NODE_MAX)
+		return bad(err, "a GPU index out of range");
+	if ((u->gi == GPU_NO_INSTANCE) != (u->ci == GPU_NO_INSTANCE))
+		return bad(err, "a unit that is half a MIG device");
+	if (!IS_TEXT(u->uuid) || !IS_TEXT(u->reason))
+		return bad(err, "a text of a unit has control characters or no end");
+	if (!u->uuid[0])
+		return bad(err, "a unit without UUID");
+	if (u->known & ~WORKER_UNIT_ALL)
+		return bad(err, "a unit that knows what there is not");
+	return 0;
+}
+
+/* Whether the figures are plausible is for the receiver; here, that they can be read at all. */
+static int check_values(const struct worker_values *v, struct error *err)
+{
+	if (v->n > n_fields || v->n > FIELDS_MAX)
+		return bad(err, "more values than there are fields");
+	for (uint32_t i = 0; i < v->n; i++) {
+		if (v->v[i].field >= n_fields || fields[v->v[i].field].kind == FIELD_TEXT)
+			return bad(err, "a value of no field");
+		if (i > 0 && v->v[i].field <= v->v[i - 1].field)
+			return bad(err, "values out of order");
+	}
+	return 0;
+}
+
+static int check_texts(const struct worker_texts *t, struct error *err)
+{
+	if (t->n > WORKER_TEXTS_MAX)
+		return bad(err, "a list that is too long");
+	for (uint32_t i = 0; i < t->n; i++) {
+		if (t->v[i].field >= n_fields || fields[t->v[i].field].kind != FIELD_TEXT)
+			return bad(err, "a text of no field");
+		if (i > 0 && t->v[i].field <= t->v[i - 1].field)
+			return bad(err, "texts out of order");
+		if (!IS_TEXT(t->v[i].text))
+			return bad(err, "a text of a field has control characters or no end");
+	}
+	return 0;
+}
+
+static int check_users(const struct worker_users *u, struct error *err)
+{
+	if (u->n > WORKER_USERS_MAX)
+		return bad(err, "a list that is too long");
+	for (uint32_t i = 0; i < u->n; i++) {
+		if (!is_bool(&u->v[i].busy_known))
+			return bad(err, "a flag of a process is neither 0 nor 1");
+	}
+	return 0;
+}
+
 static int check_body(const union worker_msg *m, struct error *err)
 {
 	switch ((enum worker_type)m->head.type) {
@@ -218,6 +279,16 @@ static int check_body(const union worker_msg *m, struct error *err)
 		return m->read.n <= GPU_NODE_MAX ? 0 : bad(err, "a list that is too long");
 	case WORKER_PROCESSES:
 		return check_processes(&m->processes, err);
+	case WORKER_UNIT:
+		return check_unit(&m->unit, err);
+	case WORKER_VALUES:
+		return check_values(&m->values, err);
+	case WORKER_TEXTS:
+		return check_texts(&m->texts, err);
+	case WORKER_USERS:
+		return check_users(&m->users, err);
+	case WORKER_SAMPLE:
+	case WORKER_SAMPLE_END:
 	case WORKER_END:
 	case WORKER_LOOK:
 	case WORKER_REINIT:

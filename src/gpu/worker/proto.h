@@ -9,6 +9,8 @@
  *	  │ ◀── BEGIN, (GPU, MIG?)…, LINKS…, END
  *	  │ ── READ (GPUs) ──────────▶ │     who uses them, now; also while a look is under way
  *	  │ ◀── PROCESSES…, READ_END
+ *	  │ ── SAMPLE (fields) ──────▶ │     the figures of all GPUs that the last look could touch
+ *	  │ ◀── (UNIT, VALUES?, TEXTS?, USERS…)…, SAMPLE_END
  *	  │ ◀── XID, LOOK              │     at any time
  *	  │ ◀── ERROR or REINIT        │     last words: the worker ends after them
  *
@@ -22,6 +24,7 @@
  * Thread: any (no state).
  */
 #include "core/gpu.h"
+#include "core/sample.h"
 #include "gpu/nvml.h"
 
 #include <stdatomic.h>
@@ -44,6 +47,12 @@ enum worker_type {
 	WORKER_READ,
 	WORKER_PROCESSES, /* of one GPU; of one with very many, several in a row */
 	WORKER_READ_END,
+	WORKER_SAMPLE,
+	WORKER_UNIT,   /* a GPU or a MIG device; what follows up to the next is of it */
+	WORKER_VALUES, /* at most one of a unit */
+	WORKER_TEXTS,  /* likewise */
+	WORKER_USERS,  /* of one with many processes, several in a row */
+	WORKER_SAMPLE_END,
 	WORKER_TYPE_COUNT_,
 };
 
@@ -129,6 +138,64 @@ struct worker_read_end {
 	uint32_t seq;
 };
 
+/* ---- samples ---------------------------------------------------------------------------------- */
+
+#define WORKER_FIELD_WORDS ((FIELDS_MAX + 63) / 64)
+
+struct worker_sample {
+	struct worker_head head;
+	uint32_t seq, padding;
+	uint64_t interval_ns;                /* until the next one, about */
+	uint64_t wanted[WORKER_FIELD_WORDS]; /* bit: position in fields[] */
+};
+
+#define WORKER_UNIT_MEMORY    1U /* flags of what is known */
+#define WORKER_UNIT_RESERVED  2U
+#define WORKER_UNIT_BUSY      4U
+#define WORKER_UNIT_PROCESSES 8U
+#define WORKER_UNIT_ALL       15U
+
+struct worker_unit {
+	struct worker_head head;
+	uint32_t seq;
+	uint32_t known; /* WORKER_UNIT_... */
+	uint32_t gpu;   /* NVML index */
+	uint32_t gi, ci;
+	uint32_t padding;
+	uint64_t at_ns, interval_ns, busy_ns; /* as in struct sample_unit, and so on */
+	uint64_t memory_total, memory_used, memory_free, memory_reserved;
+	char uuid[GPU_UUID_MAX];
+	char reason[GPU_REASON_MAX];
+};
+
+struct worker_values {
+	struct worker_head head;
+	uint32_t seq, n;
+	struct sample_value v[FIELDS_MAX]; /* by field */
+};
+
+#define WORKER_TEXTS_MAX 32
+
+struct worker_texts {
+	struct worker_head head;
+	uint32_t seq, n;
+	struct sample_text v[WORKER_TEXTS_MAX];
+};
+
+#define WORKER_USERS_MAX 128
+
+struct worker_users {
+	struct worker_head head;
+	uint32_t seq, n;
+	struct sample_process v[WORKER_USERS_MAX];
+};
+
+struct worker_sample_end {
+	struct worker_head head;
+	uint32_t seq, padding;
+	uint64_t calls, ns; /* what it took the worker */
+};
+
 union worker_msg {
 	struct worker_head head;
 	struct worker_probe probe;
@@ -142,6 +209,12 @@ union worker_msg {
 	struct worker_read read;
 	struct worker_processes processes;
 	struct worker_read_end read_end;
+	struct worker_sample sample;
+	struct worker_unit unit;
+	struct worker_values values;
+	struct worker_texts texts;
+	struct worker_users users;
+	struct worker_sample_end sample_end;
 };
 
 /* Different for any two builds that could misunderstand each other. */

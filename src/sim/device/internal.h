@@ -14,6 +14,7 @@
 #include "sim/device/device.h"
 #include "sim/device/engine.h"
 #include "sim/device/memory.h"
+#include "sim/load.h"
 
 /* Answers, as CUDA numbers them. */
 enum {
@@ -88,10 +89,13 @@ struct share {
 	uint64_t busy_ns;      /* of contexts that are gone */
 	uint64_t seen_busy_ns; /* of all, when it was last measured */
 	uint32_t contexts;
-	uint32_t percent; /* of the last interval, that its kernels ran */
-	bool listed;      /* in NVML's list */
-	bool mps;         /* there as a client of MPS, too */
-	uint64_t limit;   /* of .bytes, by MPS; 0: none */
+	uint32_t percent;         /* of the last interval, that its kernels ran */
+	bool listed;              /* in NVML's list */
+	bool mps;                 /* there as a client of MPS, too */
+	bool sampled;             /* has had a sample of process utilization */
+	uint64_t sampled_busy_ns; /* .. at the last one */
+	uint64_t rest;            /* hundredths of a percent that rounding left for the next */
+	uint64_t limit;           /* of .bytes, by MPS; 0: none */
 };
 
 struct device_client {
@@ -124,6 +128,10 @@ struct slot {
 	uint64_t context; /* of a process's first, 0: derived */
 	uint64_t free_ns;
 	uint32_t sm_count;
+	struct sim_load load;
+	uint64_t seen_busy_ns;  /* of the engine, when it was last measured */
+	uint64_t tick_ns;       /* monotonic: of the last samples of processes */
+	uint64_t since_tick_ns; /* by the simulated clock */
 };
 
 struct device {
@@ -168,6 +176,12 @@ void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *
 	struct memory_holder *to, bool lives);
 /* How busy each process was since the last time. */
 void usage_measure(struct device *d, uint64_t now_ns);
+/* How long the kernels of a client ran on a GPU, by the simulated clock. */
+uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot);
+
+/* load.c: @sim_ns of the simulated and @real_ns of the real clock have passed; a client leaves a GPU's list. */
+void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t mono_ns);
+void load_end(struct device_client *c, uint32_t slot);
 
 /* peer.c */
 void peer_free(struct device_client *c);

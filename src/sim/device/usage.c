@@ -107,6 +107,7 @@ void usage_unlist(struct device_client *c)
 
 		if (!s->listed || s->bytes || s->contexts)
 			continue;
+		load_end(c, slot);
 		s->listed = false;
 		if (listed_by_another(c, slot))
 			continue;
@@ -174,7 +175,7 @@ void usage_show_again(struct device *d, uint32_t slot)
 
 #define MEASURE_NS (250 * NS_PER_MS)
 
-static uint64_t busy_of(const struct device_client *c, uint32_t slot)
+uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot)
 {
 	uint64_t ns = c->shares[slot].busy_ns;
 
@@ -196,7 +197,7 @@ static bool measure_clients(struct device *d, uint64_t interval_ns)
 
 			if (!s->listed)
 				continue;
-			busy = busy_of(c, slot);
+			busy = usage_busy_ns(c, slot);
 			percent = (busy - s->seen_busy_ns) * 100 / interval_ns;
 			s->seen_busy_ns = busy;
 			percent = percent > 100 ? 100 : percent;
@@ -230,6 +231,7 @@ void usage_measure(struct device *d, uint64_t now_ns)
 	if (now_ns == UINT64_MAX || now_ns <= d->measured_ns ||
 		mono_ns - d->measured_mono_ns < MEASURE_NS)
 		return;
+	load_measure(d, interval_ns, mono_ns - d->measured_mono_ns, mono_ns);
 	d->measured_ns = now_ns;
 	d->measured_mono_ns = mono_ns;
 	if (!measure_clients(d, interval_ns) || sim_txn_begin(d->state, &txn, NULL) < 0)

@@ -2,12 +2,14 @@
 
 /*
  * GPM (Hopper and later): two samples of a GPU, and metrics computed from both. A sample keeps the
- * load and the counters of its moment; a metric is the mean load, or traffic by time. Samples are
+ * load and the counters of its moment; a metric is the mean load, or traffic by time. While CUDA programs run
+ * on it, the load is what the device daemon has measured between the two. Samples are
  * memory of the caller's process, freed by the caller: they are real pointers, with a magic number.
  */
 #include <string.h>
 
 #include "base/time.h"
+#include "sim/load.h"
 #include "sim/mig.h"
 #include "sim/nvml/lib.h"
 
@@ -20,6 +22,8 @@ struct nvmlGpmSample_st {
 	nvmlDevice_t device;
 	uint32_t load_percent, memory_percent;
 	uint64_t pcie_kb[2];
+	bool measured; /* the busy time is */
+	uint64_t busy_ns, mono_ns;
 };
 
 static bool is_sample(const struct nvmlGpmSample_st *s)
@@ -77,11 +81,21 @@ EXPORT nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample)
  * A sample of a GPU, or of one GPU instance: PCIe traffic is known only of the whole. @of is what
  * both samples of a metric must be of.
  */
-static nvmlReturn_t take(const struct sim_gpu *g, const struct sim_gi *gi, nvmlDevice_t of,
-	nvmlGpmSample_t sample)
+static nvmlReturn_t take(const struct sim_gpu *g, const struct target *t,
+	const struct sim_gi *gi, nvmlDevice_t of, nvmlGpmSample_t sample)
 {
+	const struct sim_state *node;
+	struct sim_load load;
+	nvmlReturn_t r;
+
 	if (!g->keys.gpm)
 		return NVML_ERROR_NOT_SUPPORTED;
+	r = lib_again(&node);
+	if (r)
+		return r;
+	sim_load_read(node, t->handle.slot, &load);
+	sample->mono_ns = time_mono_ns();
+	sample->measured = sim_load_busy_ns(&load, sample->mono_ns, &sample->busy_ns) && !gi;
 	sample->device = of;
 	sample->at_ns = time_wall_ns();
 	sample->load_percent = gi ? sim_mig_load_percent(g, gi->id) : sim_load_percent(g);
@@ -97,7 +111,7 @@ EXPORT nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t d, nvmlGpmSample_t sample)
 	struct target t;
 	nvmlReturn_t r = device_enter(d, SIM_GROUP_GPM, is_sample(sample), &g, &t);
 
-	return r ? r : take(&g, t.gi, d, sample);
+	return r ? r : take(&g, &t, t.gi, d, sample);
 }
 
 EXPORT nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned int id, nvmlGpmSample_t sample)
@@ -113,7 +127,7 @@ EXPORT nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned int id, nvmlGpm
 	gi = sim_gi_find(&g, id);
 	if (!gi || !lib_sees_instance(&g.keys, id, SIM_NO_INSTANCE))
 		return NVML_ERROR_INVALID_ARGUMENT; /* as a GPU without MIG says (measured) */
-	return take(&g, gi,
+	return take(&g, &t, gi,
 		handle_of((struct handle){ .slot = t.handle.slot,
 			.epoch = t.handle.epoch,
 			.kind = HANDLE_GI,
@@ -170,12 +184,24 @@ static double traffic_mib_per_s(const nvmlGpmMetricsGet_t *get, unsigned int dir
 	return seconds > 0 ? kb * 1000 / (1024.0 * 1024.0) / seconds : 0;
 }
 
+static double measured_percent(const struct nvmlGpmSample_st *a,
+	const struct nvmlGpmSample_st *b)
+{
+	double ns = b->busy_ns > a->busy_ns ? (double)(b->busy_ns - a->busy_ns) : 0;
+
+	return ns < (double)(b->mono_ns - a->mono_ns)
+		       ? ns / (double)(b->mono_ns - a->mono_ns) * 100
+		       : 100;
+}
+
 static double value_of(const nvmlGpmMetricsGet_t *get, enum source source)
 {
 	const struct nvmlGpmSample_st *a = get->sample1, *b = get->sample2;
 
 	switch (source) {
 	case LOAD:
+		if (a->measured && b->measured && b->mono_ns > a->mono_ns)
+			return measured_percent(a, b);
 		return (a->load_percent + b->load_percent) / 2.0;
 	case MEMORY_LOAD:
 		return (a->memory_percent + b->memory_percent) / 2.0;

@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "sim/load.h"
 #include "sim/nvml/lib.h"
-
-#define SAMPLE_ROOM 72 /* what the driver says its sample buffer holds (measured) */
 
 /* Copies one process into entry @i of the caller's array. */
 typedef void put_fn(void *array, unsigned int i, const struct sim_process *p);
@@ -110,47 +109,103 @@ EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t d,
 		&detail->numProcArrayEntries, detail->procArray, put_detail);
 }
 
-/*
- * A sample a process, taken at the call: the driver's buffer of past samples is not simulated.
- * Samples are at most once a second new, as far as @last_seen_us tells.
- */
+struct samples {
+	nvmlProcessUtilizationSample_t *to;
+	unsigned int n, room;
+	uint64_t after_us;
+	bool full;
+};
+
+static void put_sample(struct samples *s, uint32_t pid, uint64_t at_us,
+	nvmlProcessUtilizationSample_t sample)
+{
+	if (at_us <= s->after_us)
+		return;
+	if (s->n == s->room) {
+		s->full = true;
+		return;
+	}
+	sample.pid = pid;
+	sample.timeStamp = at_us;
+	s->to[s->n++] = sample;
+}
+
+/* Programs that run: what the device daemon has measured, old to new. */
+static void put_measured(struct samples *s, const struct sim_load *load)
+{
+	uint32_t have = load->count < SIM_LOAD_SAMPLES ? load->count : SIM_LOAD_SAMPLES;
+
+	for (uint32_t i = load->count - have; i != load->count; i++) {
+		const struct sim_load_sample *from = &load->samples[i % SIM_LOAD_SAMPLES];
+
+		put_sample(s, from->pid, from->at_us,
+			(nvmlProcessUtilizationSample_t){ .smUtil = from->percent,
+				.memUtil = from->percent / 2 });
+	}
+}
+
+static bool is_measured(const struct sim_usage *rows, size_t n, uint32_t pid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* Processes that are only said to be there have one sample, at most once a second new. */
+static void put_told(struct samples *s, const struct sim_gpu *g, const struct sim_usage *rows,
+	size_t n)
+{
+	uint64_t second_us = 1000000, now_us = time_wall_ns() / 1000 / second_us * second_us;
+
+	for (uint32_t i = 0; i < g->process_count; i++) {
+		const struct sim_process *p = &g->processes[i];
+
+		if (is_measured(rows, n, p->pid))
+			continue;
+		/* A process that began in this second has a sample of its start. */
+		put_sample(s, p->pid, p->started_us > now_us ? p->started_us : now_us,
+			(nvmlProcessUtilizationSample_t){ .smUtil = p->sm_percent,
+				.memUtil = p->mem_percent,
+				.encUtil = p->enc_percent,
+				.decUtil = p->dec_percent });
+	}
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d,
 	nvmlProcessUtilizationSample_t *samples, unsigned int *n,
 	unsigned long long last_seen_us)
 {
+	struct samples s = { .to = samples, .after_us = last_seen_us };
+	struct sim_usage rows[SIM_MAX_PROCESSES];
+	const struct sim_state *node;
+	struct sim_load load;
+	uint64_t total;
 	struct sim_gpu g;
-	nvmlReturn_t r = gpu_enter_all(d, SIM_GROUP_PROCESS_UTILIZATION, n != NULL, &g);
-	uint64_t second_us = 1000000, now_us = time_wall_ns() / 1000 / second_us * second_us;
-	unsigned int have = 0;
+	struct target t;
+	nvmlReturn_t r = any_enter(d, 1U << HANDLE_GPU, SIM_GROUP_PROCESS_UTILIZATION,
+		n != NULL, &g, &t);
 
 	if (r)
 		return r;
 	if (g.mig.enabled)
 		return NVML_ERROR_NOT_SUPPORTED;
 	if (!samples) {
-		*n = SAMPLE_ROOM;
+		*n = SIM_LOAD_SAMPLES;
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	}
-	for (uint32_t i = 0; i < g.process_count; i++) {
-		const struct sim_process *p = &g.processes[i];
-
-		/* A process that began in this second has a sample of its start. */
-		uint64_t at_us = p->started_us > now_us ? p->started_us : now_us;
-
-		if (at_us <= last_seen_us)
-			continue;
-		if (have == *n)
-			return NVML_ERROR_INSUFFICIENT_SIZE;
-		samples[have++] = (nvmlProcessUtilizationSample_t){ .pid = p->pid,
-			.timeStamp = at_us,
-			.smUtil = p->sm_percent,
-			.memUtil = p->mem_percent,
-			.encUtil = p->enc_percent,
-			.decUtil = p->dec_percent };
-	}
-	if (!have)
+	r = lib_again(&node);
+	if (r)
+		return r;
+	s.room = *n;
+	sim_load_read(node, t.handle.slot, &load);
+	put_measured(&s, &load);
+	put_told(&s, &g, rows, sim_usage_read(node, t.handle.slot, rows, &total));
+	if (s.full)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	if (!s.n)
 		return NVML_ERROR_NOT_FOUND; /* and *n stays (measured) */
-	*n = have;
+	*n = s.n;
 	return NVML_SUCCESS;
 }
 

@@ -18,7 +18,6 @@
 	X(nvmlDeviceGetHandleByPciBusId, (const char *bus_id, nvmlDevice_t *d)) \
 	X(nvmlDeviceGetPciInfo, (nvmlDevice_t d, nvmlPciInfo_t *pci)) \
 	X(nvmlDeviceGetPciInfo_v2, (nvmlDevice_t d, nvmlPciInfo_t *pci)) \
-	X(nvmlDeviceGetInforomVersion, (nvmlDevice_t d, unsigned int object, char *text, unsigned int len)) \
 	X(nvmlDeviceGetDisplayMode, (nvmlDevice_t d, unsigned int *mode)) \
 	X(nvmlDeviceGetDisplayActive, (nvmlDevice_t d, unsigned int *mode)) \
 	X(nvmlDeviceGetDefaultApplicationsClock, (nvmlDevice_t d, unsigned int type, unsigned int *mhz)) \

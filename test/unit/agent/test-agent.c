@@ -133,10 +133,12 @@ static void agent_stop__answers_a_status_request_that_waits_for_the_kubelet(void
 {
 	static const char request[] = "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n";
 	char kubelet_dir[PATH_MAX], pods[PATH_MAX], run_dir[PATH_MAX], path[PATH_MAX];
+	char state_dir[PATH_MAX];
 	const struct agent_options options = {
 		.nvml_path = "/nonexistent/libnvidia-ml.so.1",
 		.kubelet_dir = below_dir(kubelet_dir, "kubelet"),
 		.run_dir = below_dir(run_dir, "run"),
+		.slices.state_dir = below_dir(state_dir, "state"),
 	};
 	CLEANUP(closep) int kubelet = -1;
 	CLEANUP(closep) int client = -1;
@@ -206,10 +208,12 @@ static void agent__takes_dev_null_for_no_config(void **state)
 		"sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu,"
 		" replicas: 4}]}}\n";
 	char kubelet_dir[PATH_MAX], run_dir[PATH_MAX], config[PATH_MAX], path[PATH_MAX];
+	char state_dir[PATH_MAX];
 	const struct agent_options options = {
 		.nvml_path = "/nonexistent/libnvidia-ml.so.1",
 		.kubelet_dir = below_dir(kubelet_dir, "kubelet"),
 		.run_dir = below_dir(run_dir, "run"),
+		.slices.state_dir = below_dir(state_dir, "state"),
 		.config_path = below_dir(config, "config.yaml"),
 	};
 	struct error err = ERROR_INIT;

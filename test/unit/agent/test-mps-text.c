@@ -215,7 +215,7 @@ static void client__is_found_by_its_device(void **state)
 {
 	char shop[] = "shop", web[] = "web", container[] = "c", gpu[] = "nvidia.com/gpu";
 	char id[] = "GPU-1::3";
-	struct pod_device d = { shop, web, container, gpu, id };
+	struct pod_device d = { shop, web, container, gpu, id, false };
 	const struct pod_devices list = { .v = &d, .n = 1 };
 	struct mps_client c = { .pid = 7, .devices = "GPU-1::3,GPU-1::4", .pod_uid = "u" };
 	struct event_about a;

@@ -56,7 +56,7 @@ static void config_fields__name_the_defaults_of_config_new(void **state)
 		const char *at = (const char *)c + f->offset;
 		char text[DURATION_TEXT_MAX];
 
-		assert_int_equal(field_find(f->path) - config_fields, i); /* no row twice */
+		assert_int_equal(field_by_path(f->path) - config_fields, i); /* no row twice */
 		if (!(f->flags & FIELD_STORED))
 			continue;
 		if (f->type == FIELD_STR && strcmp(f->path, "flags.nvidiaDevRoot") != 0)

@@ -13,9 +13,9 @@ static void table__is_sorted_by_number_and_names_are_unique(void **state)
 
 		if (i > 0)
 			assert_true(fields[i - 1].id < f->id);
-		assert_int_equal(field_find(f->name), i);
+		assert_int_equal(field_position(f->name), i);
 		if (f->alias)
-			assert_int_equal(field_find(f->alias), i);
+			assert_int_equal(field_position(f->alias), i);
 		assert_true(f->kind <= FIELD_TEXT);
 		assert_int_not_equal(f->of & FIELD_OF_GPU, 0);
 		assert_int_equal(strncmp(f->name, "DCGM_FI_", 8), 0);
@@ -70,16 +70,16 @@ static void find__knows_the_default_set_by_both_names(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		int at = field_find(rows[i].name);
+		int at = field_position(rows[i].name);
 
 		assert_true(at >= 0);
 		assert_int_equal(fields[at].id, rows[i].id);
 		assert_string_equal(fields[at].name, rows[i].name);
 		if (rows[i].alias)
-			assert_int_equal(field_find(rows[i].alias), at);
+			assert_int_equal(field_position(rows[i].alias), at);
 	}
-	assert_int_equal(field_find("DCGM_FI_DEV_GPU_TEM"), -1);
-	assert_int_equal(field_find(""), -1);
+	assert_int_equal(field_position("DCGM_FI_DEV_GPU_TEM"), -1);
+	assert_int_equal(field_position(""), -1);
 }
 
 static void only_dcgm__is_what_it_has_and_we_cannot_give(void **state)

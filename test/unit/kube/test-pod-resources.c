@@ -9,13 +9,16 @@
 #define BYTES(b) (const uint8_t *)buf_str(b), (b)->len
 
 static const struct pod_entry entries[] = {
-	{ "team-a", "train-0", "main", "nvidia.com/gpu", "GPU-0::0", 0 },
-	{ "team-a", "train-0", "main", "nvidia.com/gpu", "GPU-0::1", 0 },
-	{ "team-a", "train-0", "main", "nvidia.com/gpu", "GPU-1::0", 1 },
-	{ "team-a", "train-0", "main", "nvidia.com/mig-1g.5gb", "MIG-7", -1 },
-	{ "team-a", "train-0", "sidecar", "nvidia.com/gpu", "GPU-2::0", 0 },
-	{ "team-a", "idle", "main", NULL, NULL, -1 },
-	{ "team-b", "train-0", "main", "nvidia.com/gpu", "GPU-3::0", 0 },
+	{ "team-a", "train-0", "main", "nvidia.com/gpu", "GPU-0::0", 0, false },
+	{ "team-a", "train-0", "main", "nvidia.com/gpu", "GPU-0::1", 0, false },
+	{ "team-a", "train-0", "main", "nvidia.com/gpu", "GPU-1::0", 1, false },
+	{ "team-a", "train-0", "main", "nvidia.com/mig-1g.5gb", "MIG-7", -1, false },
+	/* of a claim, by the driver's name for it and by its UUID */
+	{ "team-a", "train-0", "main", "gpu.nvidia.com", "gpu-0", -1, true },
+	{ "team-a", "train-0", "main", "gpu.nvidia.com", "gpu-1", -1, true },
+	{ "team-a", "train-0", "sidecar", "nvidia.com/gpu", "GPU-2::0", 0, false },
+	{ "team-a", "idle", "main", NULL, NULL, -1, false },
+	{ "team-b", "train-0", "main", "nvidia.com/gpu", "GPU-3::0", 0, false },
 };
 
 static void pod_list__round_trip(void **state)
@@ -38,8 +41,30 @@ static void pod_list__round_trip(void **state)
 		assert_string_equal(back.v[j].resource, entries[i].resource);
 		assert_string_equal(back.v[j].id, entries[i].id);
 		assert_int_equal(back.v[j].numa_node, entries[i].numa_node);
+		assert_int_equal(back.v[j].dynamic, entries[i].dynamic);
 		j++;
 	}
+}
+
+/* A claim whose CDI device is named by the UUID. */
+static void pod_list__calls_a_claimed_device_by_its_uuid(void **state)
+{
+	static const uint8_t bytes[] = { 0x0a, 0x49, 0x0a, 0x01, 0x70, 0x12, 0x01, 0x6e, 0x1a,
+		0x41, 0x0a, 0x01, 0x63, 0x2a, 0x3c, 0x12, 0x01, 0x78, 0x22, 0x37, 0x0a, 0x1e,
+		0x0a, 0x1c, 0x6b, 0x38, 0x73, 0x2e, 0x67, 0x70, 0x75, 0x2e, 0x6e, 0x76, 0x69,
+		0x64, 0x69, 0x61, 0x2e, 0x63, 0x6f, 0x6d, 0x2f, 0x67, 0x70, 0x75, 0x3d, 0x47,
+		0x50, 0x55, 0x2d, 0x31, 0x12, 0x0e, 0x67, 0x70, 0x75, 0x2e, 0x6e, 0x76, 0x69,
+		0x64, 0x69, 0x61, 0x2e, 0x63, 0x6f, 0x6d, 0x22, 0x05, 0x67, 0x70, 0x75, 0x2d,
+		0x33 };
+	CLEANUP(pod_entries_fini) struct pod_entries back = { 0 };
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(pod_list_decode(&back, bytes, sizeof(bytes), &err), &err);
+	assert_int_equal(back.n, 1);
+	assert_string_equal(back.v[0].resource, "gpu.nvidia.com");
+	assert_string_equal(back.v[0].id, "GPU-1");
+	assert_true(back.v[0].dynamic);
 }
 
 /* As Go writes it: two ids in one ContainerDevices. */
@@ -49,8 +74,8 @@ static void pod_list__has_the_known_bytes(void **state)
 		0x11, 0x0a, 0x01, 'c', 0x12, 0x0c, 0x0a, 0x02, 'r', '/', 0x12, 0x02, 'i', '1',
 		0x12, 0x02, 'i', '2' };
 	static const struct pod_entry v[] = {
-		{ "n", "p", "c", "r/", "i1", -1 },
-		{ "n", "p", "c", "r/", "i2", -1 },
+		{ "n", "p", "c", "r/", "i1", -1, false },
+		{ "n", "p", "c", "r/", "i2", -1, false },
 	};
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
 	struct error err = ERROR_INIT;
@@ -174,9 +199,9 @@ static void pod_resources_list__asks_the_kubelet(void **state)
 	assert_ok(rpc_serve(rpc, path, methods, 1, NULL, &server, &err), &err);
 	ask(&loop, c);
 	assert_non_null(answer);
-	assert_int_equal(answer->n, 6);
+	assert_int_equal(answer->n, ARRAY_LEN(entries) - 1);
 	assert_string_equal(answer->v[0].id, "GPU-0::0");
-	assert_string_equal(answer->v[5].namespace_, "team-b");
+	assert_string_equal(answer->v[7].namespace_, "team-b");
 	answer = pod_devices_free(answer);
 	ask(&loop, c);
 	assert_null(answer);
@@ -194,6 +219,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pod_list__round_trip),
+		cmocka_unit_test(pod_list__calls_a_claimed_device_by_its_uuid),
 		cmocka_unit_test(pod_list__has_the_known_bytes),
 		cmocka_unit_test(pod_allocatable__round_trip),
 		cmocka_unit_test(pod_devices_decode__ignores_what_is_newer),

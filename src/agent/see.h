@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What is to be seen of the node (view/view.h), made once an interval and soon after devices are given out:
+ *
+ *	ask      NVML's figures, the arbiter's, the kubelet's list of pods; all at once
+ *	read     the kubelet's checkpoint, if it changed, on a thread of the pool
+ *	count    accounts (core/account/account.h), and make the view
+ *	keep     in the ledger, on a thread of the pool
+ *	publish  the view, so that what was shown is never taken back by a restart
+ *
+ * Whoever does not answer is missing in the view, and the rest is shown. Time for which the kubelet has not said who
+ * holds what belongs to those who were last known to, for SEE_UNKNOWN_ROUNDS intervals, then to nobody.
+ * Nothing of it runs unless the agent is to show it (agent_see_options.enabled): then NVML is asked for nothing more than
+ * health needs, and no ledger is written.
+ * Thread: loop, but for agent_view().
+ */
+#include "agent/agent.h"
+#include "agent/see/charges.h"
+#include "agent/see/history.h"
+#include "agent/see/keep.h"
+#include "agent/see/processes.h"
+#include "agent/see/uses.h"
+#include "gpu/monitor.h"
+#include "price/price.h"
+#include "view/view.h"
+
+#include <sys/stat.h>
+
+#define SEE_INTERVAL_NS    (UINT64_C(5) * 1000000000)
+#define SEE_INTERVAL_MIN   (UINT64_C(1) * 1000000000)
+#define SEE_SOON_MS        350 /* after an allocation: at most so often is looked besides */
+#define SEE_UNKNOWN_ROUNDS 3
+#define SEE_XIDS_MAX       1024
+
+struct see_xid {
+	char uuid[GPU_UUID_MAX];
+	uint32_t xid;
+	uint64_t count, last_wall_ns;
+};
+
+struct see_price {
+	struct price_catalogue *catalogue;
+	bool tried; /* to load it */
+	char type[PRICE_NAME_MAX], region[PRICE_NAME_MAX], currency[8];
+	char source[96]; /* "" without a price */
+	char told[ERROR_MSG_MAX];
+	int64_t nano_per_hour; /* 0: unknown */
+};
+
+struct agent_see {
+	struct agent_see_options options;
+	uv_timer_t timer;
+	uv_work_t work;
+	bool started, stopped, working;
+
+	/* The round under way. */
+	bool running, soon;
+	bool want_sample, want_slices, want_list; /* are still to come */
+	uint64_t began_ns, deadline_ns, last_began_ns;
+	struct sample *sample;
+	struct pod_devices *list; /* a copy; NULL: not this time */
+	struct view *made;        /* is published when it is kept */
+
+	struct gpu_sample_request request;
+	struct error sample_error, list_error;
+	bool listed;      /* in this round */
+	uint64_t list_ns; /* when the list was asked for that is in .holds; 0: never */
+	uint64_t ask_ns;  /* of the one under way */
+	uint64_t list_not_before_ns;
+	uint32_t list_failures, unknown_rounds;
+
+	struct see_checkpoint checkpoint;
+	struct stat checkpoint_stat;
+	char checkpoint_path[PATH_MAX];
+	struct see_givens givens;
+	struct see_holds holds;
+	struct see_processes processes;
+	struct see_charges charges;
+	struct see_history history;
+	struct accounts accounts;
+	struct see_keep keep;
+	struct see_price price;
+	struct see_xid *xids;
+	size_t n_xids;
+	uint64_t since_wall_ns, last_count_ns, last_wall_ns;
+	uint64_t seq, round_ns;
+	uint64_t nvml_calls, nvml_ns, nvml_errors, lists, list_errors, allocations,
+		allocation_errors;
+};
+
+void agent_see_init(struct agent *a, const struct agent_see_options *options);
+void agent_see_start(struct agent *a);
+void agent_see_stop(struct agent *a);
+void agent_see_fini(struct agent *a);
+
+/* Devices were given out (@ok), or could not be: looked at soon. */
+void agent_see_allocated(struct agent *a, const char *resource, const char *const *ids,
+	size_t n, bool ok);
+void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid);

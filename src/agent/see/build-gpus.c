@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/see/internal.h"
+
+#include "base/time.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *recovery_name(enum gpu_recovery r)
+{
+	static const char *const names[] = {
+		[GPU_RECOVERY_UNKNOWN] = "",
+		[GPU_RECOVERY_NONE] = "none",
+		[GPU_RECOVERY_RESET_GPU] = "reset",
+		[GPU_RECOVERY_REBOOT] = "reboot",
+		[GPU_RECOVERY_DRAIN] = "drain",
+	};
+
+	return names[r];
+}
+
+static enum view_health health_of(const struct health *h)
+{
+	switch (h->state) {
+	case HEALTH_HEALTHY:
+		return VIEW_HEALTHY;
+	case HEALTH_PROBATION:
+		return VIEW_PROBATION;
+	case HEALTH_UNHEALTHY:
+	default:
+		return VIEW_UNHEALTHY;
+	}
+}
+
+static uint64_t wall_of(const struct see_round *r, uint64_t mono_ns)
+{
+	uint64_t age = r->now_ns > mono_ns ? r->now_ns - mono_ns : 0;
+
+	return r->wall_ns > age ? r->wall_ns - age : 0;
+}
+
+static void put_xids(const struct agent *a, struct view *v, struct view_gpu *to)
+{
+	const struct agent_see *s = &a->see;
+	uint64_t last = 0;
+
+	to->xids = view_array(v, s->n_xids, sizeof(*to->xids));
+	for (size_t i = 0; to->xids && i < s->n_xids; i++) {
+		const struct see_xid *x = &s->xids[i];
+
+		if (strcmp(x->uuid, to->uuid) != 0)
+			continue;
+		to->xids[to->n_xids++] = (struct view_xid){ .xid = x->xid,
+			.count = x->count,
+			.last_wall_ns = x->last_wall_ns };
+		to->xid_count += x->count;
+		if (x->last_wall_ns >= last) {
+			last = x->last_wall_ns;
+			to->last_xid = x->xid;
+		}
+	}
+}
+
+static void put_sample(const struct see_round *r, const struct sample *sample,
+	struct view_gpu *to)
+{
+	to->sample = sample_find(sample, to->uuid);
+	if (to->sample && *to->sample->reason)
+		to->sample = NULL;
+	if (to->sample && r->now_ns > to->sample->at_ns)
+		to->sample_age_ns = r->now_ns - to->sample->at_ns;
+}
+
+static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i,
+	struct view *v)
+{
+	const struct node_gpu *n = &a->node.gpus[i];
+	const struct gpu *g = &n->gpu;
+	uint64_t price = (uint64_t)a->see.price.nano_per_hour;
+	struct view_gpu *to = &v->gpus[i];
+
+	*to = (struct view_gpu){
+		.index = g->index,
+		.minor = g->has_minor ? g->minor : VIEW_NONE,
+		.uuid = view_text(v, g->uuid),
+		.name = view_text(v, g->name),
+		.bus_id = view_text(v, g->bus_id),
+		.cc_major = g->cc_major,
+		.cc_minor = g->cc_minor,
+		.numa_node = g->numa_node,
+		.health = health_of(&n->health),
+		.reason = view_text(v, n->health.reason),
+		.refused = view_text(v, agent_device_refusal(a, g->uuid)),
+		.health_since_wall_ns = wall_of(r, n->health.since_ns),
+		.present = n->present,
+		.fault = view_text(v, gpu_fault_name(n->present ? g->fault : GPU_FAULT_GONE)),
+		.recovery = recovery_name(g->recovery),
+		.mig_capable = g->mig_capable,
+		.mig_enabled = g->mig_enabled,
+		.mig_pending = g->mig_pending,
+		.mig_slices = see_mig_slices(g),
+		.mig_memory_slices = see_mig_memory_slices(g),
+		.cost_nano_per_hour = price / v->n_gpus + (i < price % v->n_gpus),
+	};
+	if (!to->uuid)
+		return;
+	put_sample(r, v->sample, to);
+	put_xids(a, v, to);
+	see_history_copy(&a->see.history, v, to->uuid, &to->n_points, &to->points);
+	while (to->first_unit < v->n_units && v->units[to->first_unit].gpu < i)
+		to->first_unit++;
+	while (to->first_unit + to->n_units < v->n_units &&
+		v->units[to->first_unit + to->n_units].gpu == i)
+		to->n_units++;
+}
+
+void see_build_gpus(const struct agent *a, const struct see_round *r, struct view *v)
+{
+	uint32_t n = a->node.inv ? a->node.inv->n : 0;
+
+	v->gpus = view_array(v, n, sizeof(*v->gpus));
+	if (!v->gpus)
+		return;
+	v->n_gpus = n;
+	for (uint32_t i = 0; i < n; i++)
+		put_gpu(a, r, i, v);
+}

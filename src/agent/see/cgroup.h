@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Which pod and container a process is of, by what /proc says of it. The kubelet names cgroups by the pod's UID:
+ *
+ *	cgroupfs  /kubepods/burstable/pod1b9c…-…-…/9f86d08…
+ *	systemd   /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1b9c…_…_….slice/cri-containerd-9f86d08….scope
+ *
+ * (static pods: 32 digits without separators), and mounts files into each container from the kubelet's directory, "…/pods/UID/containers/NAME/ID" among
+ * them. Both are tenants' to a degree: a process may live in cgroups and mounts of its own below. So the
+ * first match counts, which is the kubelet's.
+ * Thread: any (pure).
+ */
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SEE_UID_MAX       64
+#define SEE_CONTAINER_MAX 64 /* a DNS label */
+
+/* The pod's UID, with '-', from the text of /proc/PID/cgroup; false: it is of none. */
+bool see_cgroup_pod(const char *text, size_t len, char ret[SEE_UID_MAX]);
+
+/* The container of the pod @uid, from the text of /proc/PID/mountinfo; false: it does not say. */
+bool see_mounts_container(const char *text, size_t len, const char *uid,
+	char ret[SEE_CONTAINER_MAX]);

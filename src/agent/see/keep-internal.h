@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * For keep*.c only. The totals in the ledger, by key; parts of a key stand between SEE_KEY_SEPARATOR:
+ *
+ *	node                                        cost, other cost, since, rest of the price, next odd GPU
+ *	unit UUID                                   present, idle, busy, other busy, cost, idle cost, rest
+ *	use UUID NAMESPACE POD UID CONTAINER RESOURCE MODE
+ *	                                            held, gpu, busy, byte-seconds, peak, cost, began, ended
+ *	xid UUID NUMBER                             count, last
+ */
+#include "agent/see/keep.h"
+
+#define SEE_KEY_SEPARATOR '\x1f'
+
+/* .ended of a use: 0 while it is live; the lowest bit says that some busy time was not known. */
+#define SEE_BUSY_UNKNOWN INT64_C(1)
+
+void see_totals_free(struct ledger_total *v, size_t n);
+
+/* keep-totals.c: the counters of now into .totals. */
+int see_totals_make(struct see_keep *k, const struct accounts *a, uint64_t since_wall_ns,
+	const struct see_kept_xid *xids, size_t n_xids, struct error *err) MUST_USE;

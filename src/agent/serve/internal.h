@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* For the files of this folder only. */
+#include "agent/serve/serve.h"
+#include "view/json.h"
+
+#include <pthread.h>
+
+/* A text that was made of a view; the web thread's alone. */
+struct serve_text {
+	unsigned refs;     /* the cache, and each reply that is under way */
+	uint64_t seq;      /* of the view */
+	uint64_t counters; /* and of the counters */
+	char *data;
+	size_t len;
+};
+
+/* Kinds of text: the two formats of /metrics, then the parts of /api/v1. */
+#define SERVE_METRICS_COUNT 2
+#define SERVE_TEXT_COUNT    (SERVE_METRICS_COUNT + VIEW_PART_COUNT_)
+
+struct serve {
+	struct serve_options options;
+	struct web *web;
+	struct metrics_xids *xids;
+	char *told; /* what was last wrong with the counters file */
+
+	pthread_mutex_t lock; /* of what follows; held for a rendering by the web thread */
+	struct view *view;
+	struct metrics_counters *counters;
+	uint64_t counters_seq;
+
+	struct serve_text *texts[SERVE_TEXT_COUNT]; /* the web thread's */
+};
+
+extern const struct web_route serve_routes[];
+extern const size_t serve_n_routes;
+
+/* text.c: a reference to the text of the last view; NULL: there is none yet (*ret_status says why). */
+struct serve_text *serve_text(struct serve *s, size_t kind, enum web_status *ret_status);
+void serve_text_unref(void *text);

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/account/internal.h"
+
+/*
+ * A unit is at least as busy as the slice runtime knows exactly: it measures, where NVML samples. What NVML says of
+ * processes fits into the rest, and what then is left is nobody's.
+ */
+
+static uint64_t sum_of(const struct account_use *uses, uint32_t n, enum account_busy kind)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (uses[i].busy == kind)
+			sum += uses[i].busy_ns;
+	return sum;
+}
+
+/* Gives those of @kind what they say, or where that is more than @room their part of it. Returns all of it. */
+static uint64_t give(const struct account_use *uses, uint32_t n, enum account_busy kind,
+	uint64_t room)
+{
+	uint64_t sum = sum_of(uses, n, kind), given = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t ns = uses[i].busy_ns;
+
+		if (uses[i].busy != kind)
+			continue;
+		if (sum > room)
+			ns = account_part(ns, room, sum);
+		uses[i].account->delta.busy_ns = ns;
+		uses[i].account->total.busy_ns += ns;
+		given += ns;
+	}
+	return given;
+}
+
+/* Whoever is alone on a unit, and nobody else is seen there, does all that is done there. */
+static void give_sole(const struct account_unit_round *r, struct account_use *uses)
+{
+	if (r->n_uses != 1 || r->foreign || !r->busy_known ||
+		uses[0].busy == ACCOUNT_BUSY_EXACT)
+		return;
+	uses[0].busy = ACCOUNT_BUSY_ESTIMATED;
+	uses[0].busy_ns = r->busy_ns;
+}
+
+/* Growth of a counter may be of longer than the round: then that is how long it is of. */
+static uint64_t longest(const struct account_unit_round *r, const struct account_use *uses,
+	uint64_t dt_ns)
+{
+	uint64_t most = r->busy_known && r->busy_of_ns > dt_ns ? r->busy_of_ns : dt_ns;
+
+	for (uint32_t i = 0; i < r->n_uses; i++)
+		if (uses[i].busy != ACCOUNT_BUSY_UNKNOWN && uses[i].busy_of_ns > most)
+			most = uses[i].busy_of_ns;
+	return most;
+}
+
+void account_busy(struct account_unit *u, const struct account_unit_round *r,
+	struct account_use *uses, uint64_t dt_ns)
+{
+	uint64_t most = longest(r, uses, dt_ns);
+	uint64_t busy = r->busy_known ? r->busy_ns : 0, exact, rest;
+
+	give_sole(r, uses);
+	for (uint32_t i = 0; i < r->n_uses; i++) {
+		struct account *a = uses[i].account;
+
+		a->busy_known = uses[i].busy != ACCOUNT_BUSY_UNKNOWN;
+		a->busy_exact = uses[i].busy == ACCOUNT_BUSY_EXACT;
+		a->busy_unknown = a->busy_unknown || !a->busy_known;
+	}
+	exact = sum_of(uses, r->n_uses, ACCOUNT_BUSY_EXACT);
+	if (busy > most)
+		busy = most;
+	if (busy < exact)
+		busy = exact < most ? exact : most;
+	exact = give(uses, r->n_uses, ACCOUNT_BUSY_EXACT, busy);
+	rest = busy - exact;
+	rest -= give(uses, r->n_uses, ACCOUNT_BUSY_ESTIMATED, rest);
+	u->delta.busy_ns = busy;
+	u->delta.other_busy_ns = rest;
+	u->busy_ns += busy;
+	u->other_busy_ns += rest;
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "metrics/counters.h"
+
+#include "base/fd.h"
+#include "base/utf8.h"
+#include "metrics/counters-internal.h"
+#include "metrics/metrics.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define COLUMNS 3
+#define ID_XID  230
+
+struct reader {
+	const char *name; /* of the file, for messages */
+	uint32_t line;
+	struct metrics_counters *c;
+	uint32_t room;
+	struct strv *warnings;
+	struct error *err;
+};
+
+static int warn(struct reader *r, const char *what, const char *why)
+{
+	char text[400];
+
+	if (!r->warnings)
+		return 0;
+	(void)snprintf(text, sizeof(text), "%.150s:%u: '%.80s' %s", r->name, r->line, what,
+		why);
+	return strv_add(r->warnings, text, r->err);
+}
+
+/* --- what a row names --- */
+
+/* The names that dcgm-exporter makes itself. */
+static const struct {
+	const char *name;
+	uint16_t id; /* its own numbers, behind all of DCGM's */
+	enum metrics_source source;
+	const char *why_not; /* NULL: we make it as well */
+} exporter_made[] = {
+	{ "DCGM_EXP_CLOCK_EVENTS_COUNT", 9001, METRICS_FROM_FIELD,
+		"is left out: clock events are not counted here; the *_VIOLATION fields say how long "
+		"each lasted" },
+	{ "DCGM_EXP_GPU_HEALTH_STATUS", 9003, METRICS_FROM_HEALTH, NULL },
+	{ "DCGM_EXP_P2P_STATUS", 9004, METRICS_FROM_FIELD, "is left out: it is not made here" },
+	{ "DCGM_EXP_XID_ERRORS_COUNT", 9002, METRICS_FROM_XIDS, NULL },
+};
+
+enum found { FOUND, LEFT_OUT, UNKNOWN };
+
+static enum found identify(const char *name, struct metrics_counter *ret, const char **ret_why)
+{
+	int position = field_position(name);
+
+	if (position >= 0) {
+		ret->field = (uint16_t)position;
+		ret->id = fields[position].id;
+		ret->source = ret->id == ID_XID ? METRICS_FROM_XID : METRICS_FROM_FIELD;
+		return FOUND;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(exporter_made); i++) {
+		if (strcmp(exporter_made[i].name, name) != 0)
+			continue;
+		ret->id = exporter_made[i].id;
+		ret->source = (uint8_t)exporter_made[i].source;
+		*ret_why = exporter_made[i].why_not;
+		return *ret_why ? LEFT_OUT : FOUND;
+	}
+	*ret_why = "is left out: NVML cannot give it, only DCGM can";
+	return field_is_dcgm_only(name) ? LEFT_OUT : UNKNOWN;
+}
+
+/* Sets type and label; false: there is no such type. */
+static bool read_type(struct metrics_counter *c, const char *type, bool *ret_odd)
+{
+	static const struct {
+		const char *name;
+		enum metrics_type type;
+		bool label, odd;
+	} types[] = {
+		{ "counter", METRICS_COUNTER, false, false },
+		{ "gauge", METRICS_GAUGE, false, false },
+		{ "histogram", METRICS_UNKNOWN, false, true },
+		{ "label", METRICS_UNKNOWN, true, false },
+		{ "summary", METRICS_UNKNOWN, false, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+		if (strcmp(types[i].name, type) != 0)
+			continue;
+		c->type = (uint8_t)types[i].type;
+		c->label = types[i].label;
+		*ret_odd = types[i].odd;
+		return true;
+	}
+	return false;
+}
+
+static bool has(const struct metrics_counters *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (!strcmp(c->rows[i].name, name))
+			return true;
+	return false;
+}
+
+/* Why a row that is right cannot be written as it says; NULL: it can. */
+static const char *unfit(const struct reader *r, const struct metrics_counter *c,
+	const char *name)
+{
+	if (has(r->c, name))
+		return "is left out: it stands above already";
+	if (c->source != METRICS_FROM_FIELD)
+		return c->label ? "is left out: it cannot be a label" : NULL;
+	if (!c->label && fields[c->field].kind == FIELD_TEXT)
+		return "is left out: a text can only be a label";
+	return NULL;
+}
+
+static int add(struct reader *r, struct metrics_counter *row, const char *name,
+	const char *help)
+{
+	struct metrics_counters *c = r->c;
+
+	if (c->n == r->room) {
+		uint32_t room = r->room ? r->room * 2 : 64;
+		struct metrics_counter *rows = reallocarray(c->rows, room, sizeof(*rows));
+
+		if (!rows)
+			return error_nomem(r->err);
+		c->rows = rows;
+		r->room = room;
+	}
+	row->name = strdup(name);
+	row->help = strdup(help);
+	c->rows[c->n++] = *row;
+	return row->name && row->help ? 0 : error_nomem(r->err);
+}
+
+static int take_row(struct reader *r, char *const *column)
+{
+	const char *name = column[0], *why = NULL;
+	struct metrics_counter row = { .source = METRICS_FROM_FIELD };
+	enum found found = identify(name, &row, &why);
+	bool odd = false;
+
+	if (found == UNKNOWN)
+		return error_set(r->err, ERR_INVALID,
+			"%s:%u: could not find DCGM field; err: unknown ExporterCounter field "
+			"'%.100s'",
+			r->name, r->line, name);
+	if (!read_type(&row, column[1], &odd))
+		return error_set(r->err, ERR_INVALID,
+			"%s:%u: could not find Prometheus metric type '%.100s'; expected gauge, "
+			"counter, histogram, summary or label",
+			r->name, r->line, column[1]);
+	if (found == LEFT_OUT)
+		return warn(r, name, why);
+	why = unfit(r, &row, name);
+	if (why)
+		return warn(r, name, why);
+	if (odd && warn(r, name, "is written as untyped: it is one number") < 0)
+		return -1;
+	return add(r, &row, name, column[2]);
+}
+
+/* --- lines and columns --- */
+
+static char *trim(char *text)
+{
+	size_t len;
+
+	text += strspn(text, " \t\r");
+	len = strlen(text);
+	while (len && strchr(" \t\r", text[len - 1]))
+		text[--len] = '\0';
+	return text;
+}
+
+/* A column in quotes, with "" for one of them: takes them off in place. NULL: they do not end. */
+static char *unquote(char *text, char **ret_rest)
+{
+	char *to = text, *from = text + 1;
+
+	for (; *from; from++) {
+		if (*from == '"' && *++from != '"') {
+			*ret_rest = from + strspn(from, " \t\r");
+			*to = '\0';
+			return **ret_rest && **ret_rest != ',' ? NULL : text;
+		}
+		*to++ = *from;
+	}
+	return NULL;
+}
+
+/* Splits in place; returns how many columns there are, of which at most COLUMNS are in @column. 0: a quote
+ * is wrong. */
+static size_t split(char *text, char **column)
+{
+	size_t n = 0;
+	char *rest = text;
+
+	for (;;) {
+		char *start = rest + strspn(rest, " \t\r"), *end;
+
+		if (*start == '"') {
+			start = unquote(start, &rest);
+			if (!start)
+				return 0;
+			end = *rest ? rest : NULL;
+		} else {
+			end = strchr(start, ',');
+		}
+		if (end)
+			*end = '\0';
+		if (n < COLUMNS)
+			column[n] = trim(start);
+		n++;
+		if (!end)
+			return n;
+		rest = end + 1;
+	}
+}
+
+static int take_line(struct reader *r, char *text)
+{
+	char *column[COLUMNS], shown[100];
+	size_t n;
+
+	r->line++;
+	text = trim(text);
+	if (!*text || *text == '#')
+		return 0;
+	(void)snprintf(shown, sizeof(shown), "%s", text);
+	utf8_make_valid(shown);
+	n = split(text, column);
+	if (n != COLUMNS)
+		return error_set(r->err, ERR_INVALID,
+			"%s:%u: malformed CSV record; err: failed to parse line %u (`%s`), expected 3 "
+			"fields, found %s%zu",
+			r->name, r->line, r->line, shown, n ? "" : "a quote that is wrong, ",
+			n);
+	return take_row(r, column);
+}
+
+/* --- the whole --- */
+
+/* Families first, by number; those of one number (two names) as they stand. Then labels, by name. */
+static int compare(const void *a, const void *b)
+{
+	const struct metrics_counter *x = a, *y = b;
+
+	if (x->label != y->label)
+		return x->label - y->label;
+	if (!x->label && x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static int check_text(const char *name, const char *text, size_t len, struct error *err)
+{
+	struct utf8_place place;
+
+	if (len > METRICS_COUNTERS_FILE_MAX)
+		return error_set(err, ERR_LIMIT, "%s: more than %u bytes", name,
+			METRICS_COUNTERS_FILE_MAX);
+	if (!utf8_is_text(text, len, &place))
+		return error_set(err, ERR_INVALID,
+			"%s:%u:%u: expected UTF-8 text, found the byte 0x%02x", name,
+			place.line, place.column, place.byte);
+	return 0;
+}
+
+int metrics_counters_parse(struct metrics_counters **ret, const char *name, const char *text,
+	size_t len, struct strv *warnings, struct error *err)
+{
+	CLEANUP(metrics_counters_freep) struct metrics_counters *c = calloc(1, sizeof(*c));
+	CLEANUP(freep) char *copy = NULL;
+	struct reader r = { .name = name, .c = c, .warnings = warnings, .err = err };
+
+	if (check_text(name, text, len, err) < 0)
+		return -1;
+	copy = strndup(text, len);
+	if (!c || !copy)
+		return error_nomem(err);
+	for (char *rest = copy, *line; (line = strsep(&rest, "\n"));)
+		if (take_line(&r, line) < 0)
+			return -1;
+	if (c->n)
+		qsort(c->rows, c->n, sizeof(*c->rows), compare);
+	while (c->n_families < c->n && !c->rows[c->n_families].label)
+		c->n_families++;
+	*ret = STEAL_PTR(c);
+	return 0;
+}
+
+static bool look(struct metrics_counters *c, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return false;
+	c->seen.device = st.st_dev;
+	c->seen.inode = st.st_ino;
+	c->seen.size = (uint64_t)st.st_size;
+	c->seen.s = st.st_mtim.tv_sec;
+	c->seen.ns = st.st_mtim.tv_nsec;
+	return true;
+}
+
+int metrics_counters_read(struct metrics_counters **ret, const char *path,
+	struct strv *warnings, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(METRICS_COUNTERS_FILE_MAX);
+	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	struct metrics_counters before = { .n = 0 };
+
+	if (!path || !*path)
+		return metrics_counters_parse(ret, "the built-in counters",
+			metrics_counters_builtin, metrics_counters_builtin_len, warnings, err);
+	/* Looked at first: what changes while it is read is then seen as a change. */
+	(void)look(&before, path);
+	if (file_read(path, &text, err) < 0)
+		return error_prefix(err, "counters file");
+	if (metrics_counters_parse(&c, path, buf_str(&text), text.len, warnings, err) < 0)
+		return -1;
+	c->path = strdup(path);
+	if (!c->path)
+		return error_nomem(err);
+	c->seen = before.seen;
+	*ret = STEAL_PTR(c);
+	return 0;
+}
+
+struct metrics_counters *metrics_counters_free(struct metrics_counters *c)
+{
+	if (!c)
+		return NULL;
+	for (uint32_t i = 0; i < c->n; i++) {
+		free(c->rows[i].name);
+		free(c->rows[i].help);
+	}
+	free(c->rows);
+	free(c->path);
+	free(c);
+	return NULL;
+}
+
+bool metrics_counters_changed(const struct metrics_counters *c)
+{
+	struct metrics_counters now = { .n = 0 };
+
+	if (!c->path || !look(&now, c->path))
+		return false;
+	return now.seen.device != c->seen.device || now.seen.inode != c->seen.inode ||
+	       now.seen.size != c->seen.size || now.seen.s != c->seen.s ||
+	       now.seen.ns != c->seen.ns;
+}
+
+void metrics_counters_fields(const struct metrics_counters *c, bool *wanted)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->rows[i].source == METRICS_FROM_FIELD)
+			wanted[c->rows[i].field] = true;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A catalogue in memory, and its reader. Inside src/price only. */
+#include "base/strv.h"
+#include "price/price.h"
+
+#define PRICE_REGIONS_MAX 256 /* of one type */
+#define PRICE_ANYWHERE    "*" /* the region of a price that holds for every one */
+
+/* What one file has in common. Texts are in the catalogue's pool. */
+struct price_file {
+	const char *source, *currency, *stamp;
+	bool shipped;
+};
+
+struct price_region {
+	const char *name;
+	int64_t nano_per_hour;
+};
+
+struct price_type {
+	const char *name, *gpu;
+	uint32_t gpus, gpu_memory_mib, vcpus, memory_mib;
+	const struct price_file *file;
+	struct price_region *regions;
+	size_t n_regions;
+};
+
+struct price_catalogue {
+	struct price_type *types; /* sorted by name once it is read */
+	size_t n, cap;
+	struct price_file files[2]; /* shipped, the user's */
+	struct strv pool;
+};
+
+/* Adds the types of @text to @c; a type that is there is replaced. */
+int price_catalogue_read(struct price_catalogue *c, struct price_file *file, const char *name,
+	const char *text, size_t len, struct error *err) MUST_USE;
+
+/* NULL: there is none. */
+struct price_type *price_type_find(const struct price_catalogue *c, const char *name);

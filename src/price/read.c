@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "price/catalogue.h"
+
+#include "config/yaml.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The reader of catalogue files. Texts of the file are copied to the pool, as its tree goes. */
+
+#define VERSION "gpuslice/prices/v1"
+
+struct reading {
+	struct price_catalogue *c;
+	struct price_file *file;
+	const struct yaml_source *src;
+	struct error *err;
+};
+
+static int fail(const struct reading *r, const struct yaml_node *n, const char *key,
+	const char *expected)
+{
+	char found[YAML_SHOW_MAX];
+
+	return yaml_fail(r->src, n->line, n->column, ERR_INVALID, r->err,
+		"%s: expected %s, found %s", key, expected, yaml_show(n, found, sizeof(found)));
+}
+
+/* A scalar that people read as a word; the copy is the pool's. */
+static int read_word(const struct reading *r, const struct yaml_node *n, const char *key,
+	const char **ret)
+{
+	bool fits = n->type != YAML_LIST && n->type != YAML_OBJECT && n->type != YAML_NULL &&
+		    n->len > 0 && n->len < PRICE_NAME_MAX;
+
+	for (size_t i = 0; fits && i < n->len; i++)
+		fits = isgraph((unsigned char)n->text[i]);
+	if (!fits)
+		return fail(r, n, key, "a name of 1 to 63 characters without blanks");
+	if (strv_add(&r->c->pool, n->text, r->err) < 0)
+		return -1;
+	*ret = r->c->pool.v[r->c->pool.n - 1];
+	return 0;
+}
+
+static int read_number(const struct reading *r, const struct yaml_node *n, const char *key,
+	uint32_t *ret)
+{
+	int64_t v;
+
+	if (n->type == YAML_NULL)
+		return 0;
+	if (!yaml_integer(n, &v) || v < 0 || v > UINT32_MAX)
+		return fail(r, n, key, "a number from 0 to 4294967295");
+	*ret = (uint32_t)v;
+	return 0;
+}
+
+static int read_regions(const struct reading *r, const struct yaml_node *n,
+	struct price_type *t)
+{
+	if (n->type != YAML_OBJECT || n->n == 0)
+		return fail(r, n, "pricePerHour",
+			"prices by region, such as {us-east-1: 3.06}");
+	if (n->n > PRICE_REGIONS_MAX)
+		return yaml_fail(r->src, n->line, n->column, ERR_LIMIT, r->err,
+			"pricePerHour: expected at most %d regions, found %zu",
+			PRICE_REGIONS_MAX, n->n);
+	t->regions = calloc(n->n, sizeof(*t->regions));
+	if (!t->regions)
+		return error_nomem(r->err);
+	for (size_t i = 0; i < n->n; i++) {
+		const struct yaml_node *value = n->pairs[i].value;
+		struct price_region *region = &t->regions[t->n_regions];
+
+		if (read_word(r, n->pairs[i].key, "region", &region->name) < 0)
+			return -1;
+		if (value->type == YAML_NULL) /* not sold there */
+			continue;
+		if (value->type == YAML_LIST || value->type == YAML_OBJECT ||
+			!price_parse(value->text, &region->nano_per_hour))
+			return fail(r, value, region->name,
+				"a price per hour from 0 to 1000000, such as 3.06");
+		t->n_regions++;
+	}
+	return 0;
+}
+
+static int read_fields(const struct reading *r, const struct yaml_node *n, struct price_type *t)
+{
+	const struct {
+		const char *key;
+		uint32_t *to;
+	} numbers[] = { { "gpus", &t->gpus }, { "gpuMemoryMiB", &t->gpu_memory_mib },
+		{ "vcpus", &t->vcpus }, { "memoryMiB", &t->memory_mib } };
+
+	for (size_t i = 0; i < n->n; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+		const char *word = yaml_as_text(key);
+		size_t j = 0;
+		int got;
+
+		while (j < ARRAY_LEN(numbers) && strcmp(word, numbers[j].key) != 0)
+			j++;
+		if (j < ARRAY_LEN(numbers))
+			got = read_number(r, value, word, numbers[j].to);
+		else if (!strcmp(word, "gpu"))
+			got = read_word(r, value, word, &t->gpu);
+		else if (!strcmp(word, "pricePerHour"))
+			got = read_regions(r, value, t);
+		else
+			got = fail(r, key, t->name,
+				"gpu, gpus, gpuMemoryMiB, vcpus, memoryMiB or pricePerHour");
+		if (got < 0)
+			return -1;
+	}
+	if (!yaml_get(n, "pricePerHour", false))
+		return yaml_fail(r->src, n->line, n->column, ERR_INVALID, r->err,
+			"%s: pricePerHour is missing", t->name);
+	return 0;
+}
+
+/* The place of the type @name in the catalogue, which is empty. */
+static struct price_type *place(const struct reading *r, const struct yaml_node *at,
+	const char *name)
+{
+	struct price_catalogue *c = r->c;
+	struct price_type *t = NULL;
+
+	/* The types of this file come behind those of the files before; YAML has no key twice. */
+	for (size_t i = 0; i < c->n && !t; i++)
+		t = c->types[i].file != r->file && !strcmp(c->types[i].name, name)
+			    ? &c->types[i]
+			    : NULL;
+	if (t)
+		free(t->regions);
+	if (!t && c->n == PRICE_TYPES_MAX) {
+		(void)yaml_fail(r->src, at->line, at->column, ERR_LIMIT, r->err,
+			"expected at most %d instance types", PRICE_TYPES_MAX);
+		return NULL;
+	}
+	if (!t && c->n == c->cap) {
+		size_t cap = c->cap ? c->cap * 2 : 128;
+		struct price_type *grown = reallocarray(c->types, cap, sizeof(*grown));
+
+		if (!grown) {
+			(void)error_nomem(r->err);
+			return NULL;
+		}
+		c->types = grown;
+		c->cap = cap;
+	}
+	if (!t)
+		t = &c->types[c->n++];
+	*t = (struct price_type){ .name = name, .gpu = "", .file = r->file };
+	return t;
+}
+
+static int read_types(const struct reading *r, const struct yaml_node *n)
+{
+	if (n->type != YAML_OBJECT)
+		return fail(r, n, "types", "an object with a key for each instance type");
+	for (size_t i = 0; i < n->n; i++) {
+		const struct yaml_node *value = n->pairs[i].value;
+		struct price_type *t;
+		const char *name = "";
+
+		if (read_word(r, n->pairs[i].key, "types", &name) < 0)
+			return -1;
+		if (value->type != YAML_OBJECT)
+			return fail(r, value, name, "an object with pricePerHour");
+		t = place(r, n->pairs[i].key, name);
+		if (!t || read_fields(r, value, t) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static bool is_currency(const char *text)
+{
+	return strlen(text) == 3 && strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == 3;
+}
+
+static bool is_day(const char *text)
+{
+	static const char form[] = "0000-00-00";
+
+	for (size_t i = 0; i < sizeof(form); i++) {
+		if (form[i] == '0' ? !isdigit((unsigned char)text[i]) : text[i] != form[i])
+			return false;
+	}
+	return true;
+}
+
+static int read_head(const struct reading *r, const struct yaml_node *n)
+{
+	const struct yaml_node *version = yaml_get(n, "version", false);
+
+	if (!version || version->type != YAML_STR || strcmp(version->text, VERSION) != 0)
+		return fail(r, version ? version : n, "version", VERSION);
+	for (size_t i = 0; i < n->n; i++) {
+		const struct yaml_node *key = n->pairs[i].key, *value = n->pairs[i].value;
+		const char *word = yaml_as_text(key);
+
+		if (!strcmp(word, "currency")) {
+			if (read_word(r, value, word, &r->file->currency) < 0)
+				return -1;
+			if (!is_currency(r->file->currency))
+				return fail(r, value, word,
+					"three capital letters, such as USD");
+		} else if (!strcmp(word, "stamp")) {
+			if (read_word(r, value, word, &r->file->stamp) < 0)
+				return -1;
+			if (!is_day(r->file->stamp))
+				return fail(r, value, word,
+					"the day of the prices, as 2026-07-20");
+		} else if (strcmp(word, "version") != 0 && strcmp(word, "types") != 0) {
+			return fail(r, key, "file", "version, currency, stamp or types");
+		}
+	}
+	return 0;
+}
+
+int price_catalogue_read(struct price_catalogue *c, struct price_file *file, const char *name,
+	const char *text, size_t len, struct error *err)
+{
+	const struct yaml_source src = { .name = name, .text = text, .len = len };
+	const struct reading r = { c, file, &src, err };
+	CLEANUP(yaml_freep) struct yaml *y = NULL;
+	const struct yaml_node *types;
+
+	file->currency = "USD";
+	file->stamp = "";
+	if (len > PRICE_FILE_MAX)
+		return error_set(err, ERR_LIMIT, "%s: expected at most %u bytes, found %zu",
+			name, PRICE_FILE_MAX, len);
+	if (strv_add(&c->pool, name, err) < 0)
+		return -1;
+	file->source = c->pool.v[c->pool.n - 1];
+	if (yaml_parse(&y, &src, err) < 0)
+		return -1;
+	if (y->n != 1 || y->docs[0]->type != YAML_OBJECT)
+		return error_set(err, ERR_INVALID,
+			"%s:1:1: expected one document, an object with version and types",
+			name);
+	types = yaml_get(y->docs[0], "types", false);
+	if (read_head(&r, y->docs[0]) < 0)
+		return -1;
+	if (!types)
+		return fail(&r, y->docs[0], "types", "instance types");
+	return read_types(&r, types);
+}

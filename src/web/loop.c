@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/internal.h"
+
+#include "base/time.h"
+#include "web/pace.h"
+#include "web/yield.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/*
+ * The web thread. It takes connections itself, so that one too many is closed at once instead of
+ * waiting in the kernel's queue, and hands the others to libmicrohttpd, which never waits: the only
+ * waiting is ours, here. It has no call to close a connection, so one whose time is over is shut
+ * down, which libmicrohttpd sees as a client that went away.
+ *
+ * Up to 1.0 it misses an end of the stream that comes together with the last bytes: we watch for that
+ * too (EPOLLRDHUP), or whoever sends rubbish and leaves would stay for all of the time.
+ */
+#define EVENTS          64
+#define ACCEPTS         64                /* in one round */
+#define ACCEPT_PAUSE_NS (100 * NS_PER_MS) /* when no descriptors are left */
+
+static void say_once(struct web *w, char *last, const struct error *err)
+{
+	if (!strcmp(last, err->msg))
+		return;
+	(void)snprintf(last, ERROR_MSG_MAX, "%s", err->msg);
+	if (w->ops.notice)
+		w->ops.notice(w->arg, err);
+}
+
+void web_check_files(struct web *w, uint64_t now_ns)
+{
+	struct error err = ERROR_INIT;
+
+	if (now_ns - w->checked_ns < w->limits.check_ns)
+		return;
+	w->checked_ns = now_ns;
+	if (web_token_refresh(&w->token, &err) < 0)
+		say_once(w, w->noticed[0], &err);
+	else
+		w->noticed[0][0] = '\0';
+	if (web_tls_refresh(&w->tls, w->book.last_serial, &err) < 0)
+		say_once(w, w->noticed[1], &err);
+	else
+		w->noticed[1][0] = '\0';
+	if (w->tls.retired)
+		web_tls_drop(&w->tls, web_book_oldest(&w->book));
+}
+
+/* --- connections --- */
+
+/* Until the descriptor is closed. */
+static void watch_end(struct web *w, struct web_conn *c)
+{
+	struct epoll_event e = { .events = EPOLLRDHUP | EPOLLET | EPOLLONESHOT, .data.ptr = c };
+
+	(void)epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, c->fd, &e);
+}
+
+static void on_end(struct web *w, struct web_conn *c)
+{
+	c->ended = true;
+	if (c->state == WEB_CONN_REQUEST || c->state == WEB_CONN_IDLE)
+		web_book_enter(&w->book, c, WEB_CONN_ENDING, time_mono_ns());
+}
+
+void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
+	enum MHD_ConnectionNotificationCode what)
+{
+	struct web *w = cls;
+	struct web_conn *c;
+
+	(void)mhd;
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		c = w->arriving;
+		w->arriving = NULL;
+		*context = c;
+		web_book_add(&w->book, c, time_mono_ns());
+		watch_end(w, c);
+	} else {
+		c = *context;
+		*context = NULL;
+		if (!c->heard && !c->late)
+			web_count(&w->malformed);
+		web_book_remove(&w->book, c);
+		free(c);
+	}
+	atomic_store_explicit(&w->open, w->book.open, memory_order_relaxed);
+}
+
+static void cut(struct web *w, struct web_conn *c, atomic_uint_fast64_t *counter)
+{
+	if (counter) {
+		c->late = true;
+		web_count(counter);
+	}
+	web_book_enter(&w->book, c, WEB_CONN_CUT, time_mono_ns());
+	(void)shutdown(c->fd, SHUT_RDWR);
+}
+
+static void cut_due(struct web *w, uint64_t now_ns)
+{
+	struct web_conn *c;
+
+	while ((c = web_book_due(&w->book, now_ns)))
+		cut(w, c,
+			c->state == WEB_CONN_REQUEST || c->state == WEB_CONN_REPLY
+				? &w->timeouts
+				: NULL);
+}
+
+static bool make_room(struct web *w)
+{
+	struct web_conn *victim = web_book_victim(&w->book);
+
+	if (!victim || w->book.cut >= WEB_LEAVING_MAX)
+		return false;
+	cut(w, victim, &w->displaced);
+	return true;
+}
+
+/* A reset, so that nothing of it stays here. */
+static void refuse(int fd)
+{
+	const struct linger at_once = { .l_onoff = 1 };
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	(void)close(fd);
+}
+
+static void take(struct web *w, int fd, const struct sockaddr_storage *from, socklen_t len)
+{
+	struct in6_addr addr = web_address(from);
+	enum web_verdict verdict = web_book_admit(&w->book, &addr);
+	struct web_conn *c = NULL;
+
+	if (verdict == WEB_ADMITTED || (verdict == WEB_FULL && make_room(w)))
+		c = calloc(1, sizeof(*c));
+	if (!c) {
+		web_count(verdict == WEB_ADDRESS_FULL ? &w->refused_address : &w->refused_full);
+		refuse(fd);
+		return;
+	}
+	c->fd = fd;
+	c->addr = addr;
+	w->arriving = c;
+	/* It owns the descriptor from here, even where it says no. */
+	(void)MHD_add_connection(w->daemon, fd, (const struct sockaddr *)from, len);
+	free(w->arriving);
+	w->arriving = NULL;
+}
+
+static bool accept_some(struct web *w)
+{
+	for (int i = 0; i < ACCEPTS; i++) {
+		struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
+		socklen_t len = sizeof(from);
+		int fd = accept4(w->listen_fd, (struct sockaddr *)&from, &len,
+			SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0)
+			take(w, fd, &from, len);
+		else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			 errno == ENOMEM)
+			return false;
+		else if (errno == EAGAIN)
+			return true;
+	}
+	return true;
+}
+
+static void watch_listener(struct web *w, bool on)
+{
+	struct epoll_event e = { .events = on ? EPOLLIN : 0, .data.ptr = &w->listen_fd };
+
+	(void)epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, w->listen_fd, &e);
+}
+
+static void accept_or_pause(struct web *w, uint64_t now_ns)
+{
+	if (accept_some(w))
+		return;
+	w->accept_after_ns = now_ns + ACCEPT_PAUSE_NS;
+	watch_listener(w, false);
+}
+
+/* --- the loop --- */
+
+static int ms_until(uint64_t at_ns, uint64_t now_ns)
+{
+	if (at_ns == UINT64_MAX)
+		return -1;
+	if (at_ns <= now_ns)
+		return 0;
+	at_ns = (at_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+	return at_ns < 60000 ? (int)at_ns : 60000;
+}
+
+/* *ret_pending: libmicrohttpd wants to run at once. */
+static int wait_ms(struct web *w, unsigned idle_rounds, bool *ret_pending)
+{
+	uint64_t now_ns = time_mono_ns(), at_ns = web_book_deadline(&w->book);
+	MHD_UNSIGNED_LONG_LONG ms;
+	int wait;
+
+	if (w->accept_after_ns && w->accept_after_ns < at_ns)
+		at_ns = w->accept_after_ns;
+	wait = ms_until(at_ns, now_ns);
+	*ret_pending = MHD_get_timeout(w->daemon, &ms) == MHD_YES && ms == 0;
+	if (*ret_pending && (wait < 0 || wait > web_spin_wait_ms(idle_rounds)))
+		wait = web_spin_wait_ms(idle_rounds);
+	return wait;
+}
+
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec t = { .tv_sec = 0 };
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+static void rest(struct web *w, struct web_pace *pace)
+{
+	uint64_t ns = web_pace_rest_ns(pace, time_mono_ns(), thread_cpu_ns());
+	struct pollfd stop = { .fd = w->stop_fd, .events = POLLIN };
+
+	if (ns < NS_PER_MS)
+		return;
+	web_count(&w->throttled);
+	(void)poll(&stop, 1, (int)(ns / NS_PER_MS));
+}
+
+static void work(struct web *w, bool arrivals)
+{
+	uint64_t now_ns = time_mono_ns();
+
+	web_check_files(w, now_ns);
+	cut_due(w, now_ns);
+	if (w->accept_after_ns && w->accept_after_ns <= now_ns) {
+		w->accept_after_ns = 0;
+		watch_listener(w, true);
+	}
+	if (arrivals)
+		accept_or_pause(w, now_ns);
+	(void)MHD_run(w->daemon);
+}
+
+void *web_main(void *web)
+{
+	struct web *w = web;
+	struct epoll_event events[EVENTS];
+	struct web_yield yield;
+	struct web_pace pace;
+	unsigned idle_rounds = 0;
+	bool stop = false;
+
+	(void)pthread_setname_np(pthread_self(), "web");
+	web_yield_begin(&yield, time_mono_ns());
+	web_tls_use(&w->tls);
+	web_pace_begin(&pace, w->limits.cpu_permille, time_mono_ns(), thread_cpu_ns());
+	while (!stop) {
+		bool pending, arrivals = false;
+		int n = epoll_wait(w->epoll_fd, events, ARRAY_LEN(events),
+			wait_ms(w, idle_rounds, &pending));
+
+		for (int i = 0; i < n; i++) {
+			void *what = events[i].data.ptr;
+
+			if (what == &w->stop_fd)
+				stop = true;
+			else if (what == &w->listen_fd)
+				arrivals = true;
+			else if (what != &w->daemon)
+				on_end(w, what);
+		}
+		idle_rounds = pending && n == 0 ? idle_rounds + 1 : 0;
+		if (!stop) {
+			work(w, arrivals);
+			rest(w, &pace);
+			web_yield_look(&yield, time_mono_ns());
+		}
+	}
+	MHD_stop_daemon(w->daemon);
+	return NULL;
+}

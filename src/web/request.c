@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/internal.h"
+
+#include "web/parse.h"
+
+#include <string.h>
+
+/* On each of our answers; libmicrohttpd's own, to what is no HTTP at all, come without. */
+static const struct {
+	const char *name, *value;
+} headers[] = {
+	{ "Cache-Control", "no-store" },
+	{ "Content-Security-Policy",
+		"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+		"img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+		"frame-ancestors 'none'" },
+	{ "Cross-Origin-Resource-Policy", "same-origin" },
+	{ "Referrer-Policy", "no-referrer" },
+	{ "X-Content-Type-Options", "nosniff" },
+};
+
+static void release(struct web_reply *r)
+{
+	if (r->release)
+		r->release(r->owner);
+	r->release = NULL;
+}
+
+/* The body goes over to the response, which releases it when it is sent. */
+static struct MHD_Response *response_of(struct web_reply *r, bool with_body)
+{
+	struct MHD_Response *m;
+
+	if (!with_body || r->len == 0) {
+		release(r);
+		return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+	}
+	/* The const is cast away for the prototype only. */
+	m = MHD_create_response_from_buffer_with_free_callback_cls(r->len,
+		(void *)(uintptr_t)r->body, r->release, r->owner);
+	if (!m)
+		release(r);
+	return m;
+}
+
+static void add_headers(struct MHD_Response *m, const struct web_reply *r)
+{
+	char etag[WEB_ETAG_MAX + 2];
+
+	for (size_t i = 0; i < ARRAY_LEN(headers); i++)
+		(void)MHD_add_response_header(m, headers[i].name, headers[i].value);
+	(void)MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_TYPE,
+		r->type ? r->type : "text/plain; charset=utf-8");
+	for (size_t i = 0; i < r->n_extra && i < WEB_EXTRA_MAX; i++)
+		(void)MHD_add_response_header(m, r->extra[i].name, r->extra[i].value);
+	if (!r->etag[0])
+		return;
+	(void)snprintf(etag, sizeof(etag), "\"%.*s\"", WEB_ETAG_MAX - 1, r->etag);
+	(void)MHD_add_response_header(m, MHD_HTTP_HEADER_ETAG, etag);
+}
+
+/* MHD_NO, where there is no memory, closes the connection. */
+static enum MHD_Result answer(struct web *w, struct web_conn *c, struct MHD_Connection *mhd,
+	unsigned status, struct web_reply *r)
+{
+	struct MHD_Response *m = response_of(r, status != MHD_HTTP_NOT_MODIFIED);
+	enum MHD_Result result;
+
+	if (!m)
+		return MHD_NO;
+	add_headers(m, r);
+	result = MHD_queue_response(mhd, status, m);
+	MHD_destroy_response(m);
+	if (status >= 100 && status < 600)
+		web_count(&w->requests[status / 100 - 1]);
+	c->heard = true;
+	web_book_enter(&w->book, c, WEB_CONN_REPLY, time_mono_ns());
+	return result;
+}
+
+static enum MHD_Result answer_text(struct web *w, struct web_conn *c,
+	struct MHD_Connection *mhd, unsigned status, const char *name, const char *value,
+	const char *text)
+{
+	struct web_reply r = { .body = text, .len = strlen(text), .n_extra = name ? 1 : 0 };
+
+	r.extra[0].name = name;
+	r.extra[0].value = value;
+	return answer(w, c, mhd, status, &r);
+}
+
+static const char *header(struct MHD_Connection *mhd, const char *name)
+{
+	return MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, name);
+}
+
+static bool is_read(const char *method)
+{
+	return !strcmp(method, MHD_HTTP_METHOD_GET) || !strcmp(method, MHD_HTTP_METHOD_HEAD);
+}
+
+static bool has_body(struct MHD_Connection *mhd)
+{
+	const char *len = header(mhd, MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+	return header(mhd, MHD_HTTP_HEADER_TRANSFER_ENCODING) || (len && strcmp(len, "0") != 0);
+}
+
+static size_t headers_size(struct MHD_Connection *mhd)
+{
+	const union MHD_ConnectionInfo *i =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+
+	return i ? i->header_size : 0;
+}
+
+/* --- the request --- */
+
+struct gathered {
+	struct web_request *req;
+	bool wrong;
+};
+
+static enum MHD_Result gather(void *cls, enum MHD_ValueKind kind, const char *name,
+	size_t name_len, const char *value, size_t value_len)
+{
+	struct gathered *g = cls;
+
+	(void)kind;
+	if (!value)
+		value_len = 0;
+	/* A NUL that was written as %00 would cut the text short. */
+	if (g->req->n_query == WEB_QUERY_MAX || strlen(name) != name_len ||
+		(value && strlen(value) != value_len)) {
+		g->wrong = true;
+		return MHD_NO;
+	}
+	g->req->query[g->req->n_query++] =
+		(struct web_argument){ .name = name, .value = value ? value : "" };
+	return MHD_YES;
+}
+
+static bool host_allowed(const struct web *w, struct MHD_Connection *mhd)
+{
+	const char *host = header(mhd, MHD_HTTP_HEADER_HOST);
+
+	if (!w->only_local)
+		return true;
+	return host &&
+	       (web_host_is(host, "localhost") || web_host_is(host, "127.0.0.1") ||
+		       web_host_is(host, "::1") || (w->host[0] && web_host_is(host, w->host)));
+}
+
+static bool token_allowed(const struct web *w, struct MHD_Connection *mhd)
+{
+	const char *h = header(mhd, MHD_HTTP_HEADER_AUTHORIZATION), *token;
+	size_t len;
+
+	if (!w->token.path)
+		return true;
+	token = h ? web_bearer(h, &len) : NULL;
+	return token && web_token_is(&w->token, token, len);
+}
+
+static const struct web_route *find_route(const struct web *w, const char *path,
+	const char **ret_rest)
+{
+	for (size_t i = 0; i < w->ops.n_routes; i++) {
+		const char *rest = web_route_rest(w->ops.routes[i].path, path);
+
+		if (rest) {
+			*ret_rest = rest;
+			return &w->ops.routes[i];
+		}
+	}
+	return NULL;
+}
+
+static enum MHD_Result serve(struct web *w, struct web_conn *c, struct MHD_Connection *mhd,
+	const struct web_route *route, struct web_request *req)
+{
+	const char *accept = header(mhd, MHD_HTTP_HEADER_ACCEPT);
+	const char *known = header(mhd, MHD_HTTP_HEADER_IF_NONE_MATCH);
+	struct gathered g = { .req = req };
+	struct web_reply r = { .type = NULL };
+	unsigned status;
+
+	req->accept = accept ? accept : "";
+	(void)MHD_get_connection_values_n(mhd, MHD_GET_ARGUMENT_KIND, gather, &g);
+	if (g.wrong)
+		return answer_text(w, c, mhd, MHD_HTTP_BAD_REQUEST, NULL, NULL,
+			"the query has too many arguments, or a NUL in one\n");
+	status = route->get(w->arg, req, &r);
+	if (status == WEB_OK && r.etag[0] && known && web_etag_listed(known, r.etag))
+		status = MHD_HTTP_NOT_MODIFIED;
+	return answer(w, c, mhd, status, &r);
+}
+
+static enum MHD_Result handle(struct web *w, struct web_conn *c, struct MHD_Connection *mhd,
+	const char *path, const char *method)
+{
+	struct web_request req = { .path = path, .head = !strcmp(method, "HEAD") };
+	const struct web_route *route = find_route(w, path, &req.rest);
+
+	if (headers_size(mhd) > WEB_HEADERS_MAX)
+		return answer_text(w, c, mhd, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, NULL,
+			NULL, "request line and headers are larger than 16 KiB\n");
+	if (route && route->open)
+		return serve(w, c, mhd, route, &req);
+	if (!host_allowed(w, mhd))
+		return answer_text(w, c, mhd, MHD_HTTP_FORBIDDEN, NULL, NULL,
+			"this server has no token and listens on this machine only, so the Host "
+			"header must be localhost, 127.0.0.1, [::1] or the address that it listens "
+			"on; open it by one of these names, or give it a token\n");
+	if (!token_allowed(w, mhd))
+		return answer_text(w, c, mhd, MHD_HTTP_UNAUTHORIZED,
+			MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"gpuslice\"",
+			"this needs the header 'Authorization: Bearer TOKEN'\n");
+	if (!route)
+		return answer_text(w, c, mhd, MHD_HTTP_NOT_FOUND, NULL, NULL,
+			"there is no such page\n");
+	return serve(w, c, mhd, route, &req);
+}
+
+enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
+	const char *method, const char *version, const char *upload, size_t *upload_len,
+	void **state)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct web_conn *c = info ? info->socket_context : NULL;
+	struct web *w = cls;
+
+	(void)version;
+	(void)upload;
+	if (!c)
+		return MHD_NO;
+	if (*state) {
+		*upload_len = 0;
+		return handle(w, c, mhd, url, method);
+	}
+	*state = c;
+	/* An answer at this point ends the connection, and no body is read. */
+	if (!is_read(method))
+		return answer_text(w, c, mhd, MHD_HTTP_METHOD_NOT_ALLOWED,
+			MHD_HTTP_HEADER_ALLOW, "GET, HEAD", "only GET and HEAD are served\n");
+	if (has_body(mhd))
+		return answer_text(w, c, mhd, MHD_HTTP_CONTENT_TOO_LARGE, NULL, NULL,
+			"a request must not have a body\n");
+	return MHD_YES;
+}
+
+void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
+	enum MHD_RequestTerminationCode why)
+{
+	struct web_conn *c = *state;
+	struct web *w = cls;
+
+	(void)mhd;
+	(void)why;
+	*state = NULL;
+	if (c && c->state != WEB_CONN_CUT)
+		web_book_enter(&w->book, c, c->ended ? WEB_CONN_ENDING : WEB_CONN_IDLE,
+			time_mono_ns());
+}
+
+/* --- for routes --- */
+
+static void free_copy(void *owner)
+{
+	free(owner);
+}
+
+enum web_status web_reply_copy(struct web_reply *reply, enum web_status status,
+	const char *type, const void *body, size_t len)
+{
+	char *copy = malloc(len ? len : 1);
+
+	if (!copy) {
+		*reply = (struct web_reply){ .type = NULL };
+		return WEB_INTERNAL;
+	}
+	if (len)
+		memcpy(copy, body, len);
+	reply->type = type;
+	reply->body = reply->owner = copy;
+	reply->len = len;
+	reply->release = free_copy;
+	return status;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/web-load.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/time.h"
+
+#define SLOW_N    500
+#define STORM_N   10000
+#define RUBBISH_N 512 /* bytes */
+
+struct web_load {
+	enum web_load_kind kind;
+	unsigned port;
+	atomic_bool stop;
+	pthread_t thread;
+	unsigned good, bad;
+	uint64_t slowest_ns;
+	int fds[STORM_N];
+};
+
+static void nap_ns(uint64_t ns)
+{
+	struct timespec t = { .tv_sec = (time_t)(ns / NS_PER_SEC),
+		.tv_nsec = (long)(ns % NS_PER_SEC) };
+
+	(void)nanosleep(&t, NULL);
+}
+
+/* From 127.0.@net.@host; -1: no. */
+static int join(const struct web_load *l, unsigned net, unsigned host, bool wait)
+{
+	CLEANUP(closep)
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (wait ? 0 : SOCK_NONBLOCK), 0);
+	struct sockaddr_in from = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(0x7f000000U | net << 8 | (host + 1)) };
+	struct sockaddr_in to = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)l->port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct timeval patience = { .tv_sec = 5 };
+	int on = 1;
+
+	if (fd < 0)
+		return -1;
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	(void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) < 0)
+		return -1;
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS)
+		return -1;
+	return steal_fd(&fd);
+}
+
+static void scrape(struct web_load *l)
+{
+	static const char request[] =
+		"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+	CLEANUP(closep) int fd = join(l, 1, 0, true);
+	uint64_t began = time_mono_ns(), took;
+	static char some[1 << 16];
+	size_t total = 0;
+	ssize_t n = -1;
+
+	if (fd >= 0 && send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) > 0)
+		while ((n = recv(fd, some, sizeof(some), 0)) > 0)
+			total += (size_t)n;
+	took = time_mono_ns() - began;
+	if (n == 0 && total > 500000)
+		l->good++;
+	else
+		l->bad++;
+	if (took > l->slowest_ns)
+		l->slowest_ns = took;
+}
+
+static void scrapes(struct web_load *l)
+{
+	uint64_t next = time_mono_ns();
+
+	while (!atomic_load(&l->stop)) {
+		uint64_t now = time_mono_ns();
+
+		if (now < next) {
+			nap_ns(next - now);
+			continue;
+		}
+		next += NS_PER_SEC / 50;
+		scrape(l);
+	}
+}
+
+/* Has the other end gone? */
+static bool gone(int fd)
+{
+	char some[4096];
+	ssize_t n = recv(fd, some, sizeof(some), MSG_DONTWAIT);
+
+	return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+static void hold(struct web_load *l, int i, unsigned net, unsigned hosts)
+{
+	if (l->fds[i] >= 0 && gone(l->fds[i]))
+		closep(&l->fds[i]);
+	if (l->fds[i] >= 0)
+		return;
+	l->fds[i] = join(l, net, (unsigned)i % hosts, false);
+	if (l->fds[i] >= 0)
+		l->good++;
+	else
+		l->bad++;
+}
+
+static void slow(struct web_load *l)
+{
+	static const char request[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
+	unsigned at = 0;
+
+	while (!atomic_load(&l->stop)) {
+		for (int i = 0; i < SLOW_N; i++) {
+			hold(l, i, 2, 10);
+			if (l->fds[i] >= 0)
+				(void)send(l->fds[i], request + at % (sizeof(request) - 1), 1,
+					MSG_NOSIGNAL | MSG_DONTWAIT);
+		}
+		at++;
+		nap_ns(100 * NS_PER_MS);
+	}
+}
+
+static void rubbish(struct web_load *l)
+{
+	uint32_t seed = 2463534242U;
+
+	while (!atomic_load(&l->stop)) {
+		CLEANUP(closep) int fd = join(l, 3, seed % 16, true);
+		uint32_t bytes[RUBBISH_N / 4];
+
+		for (size_t i = 0; i < RUBBISH_N / 4; i++) {
+			seed ^= seed << 13;
+			seed ^= seed >> 17;
+			seed ^= seed << 5;
+			bytes[i] = seed;
+		}
+		if (fd >= 0)
+			(void)send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+		nap_ns(NS_PER_MS);
+	}
+}
+
+static void storm(struct web_load *l)
+{
+	while (!atomic_load(&l->stop))
+		for (int i = 0; i < STORM_N && !atomic_load(&l->stop); i++) {
+			hold(l, i, 4, 250);
+			if (i % 20 == 0)
+				nap_ns(NS_PER_MS);
+		}
+}
+
+static void (*const kinds[WEB_LOAD_KINDS_])(struct web_load *l) = {
+	[WEB_LOAD_SCRAPES] = scrapes,
+	[WEB_LOAD_SLOW] = slow,
+	[WEB_LOAD_RUBBISH] = rubbish,
+	[WEB_LOAD_STORM] = storm,
+};
+
+static void *load_main(void *arg)
+{
+	const struct sched_param none = { .sched_priority = 0 };
+	struct web_load *l = arg;
+
+	web_load_pin(1);
+	(void)sched_setscheduler(0, SCHED_IDLE, &none); /* behind who measures */
+	kinds[l->kind](l);
+	return NULL;
+}
+
+struct web_load *web_load_begin(enum web_load_kind kind, unsigned port)
+{
+	struct web_load *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		exit(1);
+	l->kind = kind;
+	l->port = port;
+	for (int i = 0; i < STORM_N; i++)
+		l->fds[i] = -1;
+	if (pthread_create(&l->thread, NULL, load_main, l) != 0)
+		exit(1);
+	return l;
+}
+
+void web_load_end(struct web_load *l)
+{
+	if (!l)
+		return;
+	atomic_store(&l->stop, true);
+	(void)pthread_join(l->thread, NULL);
+	if (l->kind == WEB_LOAD_SCRAPES)
+		printf("%34s %u scrapes, %u not answered, slowest %.0f ms\n", "",
+			l->good + l->bad, l->bad, (double)l->slowest_ns / (double)NS_PER_MS);
+	else if (l->kind != WEB_LOAD_RUBBISH)
+		printf("%34s %u connections opened\n", "", l->good);
+	for (int i = 0; i < STORM_N; i++)
+		closep(&l->fds[i]);
+	free(l);
+}
+
+void web_load_pin(unsigned nth)
+{
+	cpu_set_t may, one;
+	unsigned at = 0;
+
+	if (sched_getaffinity(getpid(), sizeof(may), &may) < 0 || CPU_COUNT(&may) < 2)
+		return;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &may) && at++ == nth) {
+			CPU_ZERO(&one);
+			CPU_SET(cpu, &one);
+			(void)pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
+			return;
+		}
+}
+
+/* The first word of schedstat is nanoseconds on a processor. */
+static uint64_t cpu_of(const char *task, const char *name)
+{
+	char path[300], word[64] = "";
+	unsigned long long ns = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task);
+	f = fopen(path, "re");
+	if (f) {
+		if (!fgets(word, sizeof(word), f))
+			word[0] = '\0';
+		(void)fclose(f);
+	}
+	word[strcspn(word, "\n")] = '\0';
+	if (strcmp(word, name) != 0)
+		return 0;
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", task);
+	f = fopen(path, "re");
+	if (f) {
+		if (fscanf(f, "%llu", &ns) != 1)
+			ns = 0;
+		(void)fclose(f);
+	}
+	return ns;
+}
+
+uint64_t web_load_thread_cpu_ns(const char *name)
+{
+	DIR *d = opendir("/proc/self/task");
+	const struct dirent *e;
+	uint64_t ns = 0;
+
+	while (d && (e = readdir(d)))
+		ns += cpu_of(e->d_name, name);
+	if (d)
+		(void)closedir(d);
+	return ns;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz/fuzz.h"
+
+#include "metrics/metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A header of anybody. OpenMetrics is for who names it. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	CLEANUP(freep) char *accept = strndup((const char *)data, size);
+
+	if (accept && metrics_format_of_accept(accept) == METRICS_OPENMETRICS &&
+		!strcasestr(accept, "application/openmetrics-text"))
+		__builtin_trap();
+	return 0;
+}

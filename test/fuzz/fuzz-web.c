@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "web/parse.h"
+#include "web/web.h"
+
+static void check_bearer(const char *header)
+{
+	size_t len = 0, n = strlen(header);
+	const char *token = web_bearer(header, &len);
+
+	if (!token)
+		return;
+	if (len == 0 || token < header + 7 || token + len > header + n || token[0] == ' ' ||
+		token[len - 1] == ' ')
+		abort();
+}
+
+/* One that is taken for this machine begins with its name; nothing else is behind it but a port. */
+static void check_host(const char *header)
+{
+	static const char name[] = "localhost";
+	const char *p = header + strspn(header, " \t");
+
+	if (!web_host_is(header, name)) {
+		if (!strcmp(header, name))
+			abort();
+		return;
+	}
+	p += *p == '[';
+	if (strncasecmp(p, name, strlen(name)) != 0 || !strchr(":] \t", p[strlen(name)]))
+		abort();
+}
+
+static void check_accept(const char *header)
+{
+	unsigned any = web_accept_permille(header, "a/b");
+
+	if (any > 1000 || web_accept_permille(header, "text/plain") > 1000)
+		abort();
+	/* What is not named is wanted by way of the range for all, if at all. */
+	if (any > 0 && *header && !strstr(header, "*") && !strcasestr(header, "a/b"))
+		abort();
+}
+
+static void check_route(const char *path)
+{
+	static const char *const routes[] = { "/", "/*", "/metrics", "/api/v1/*", "*", "" };
+
+	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+		const char *rest = web_route_rest(routes[i], path);
+
+		if (rest && (rest < path || rest > path + strlen(path)))
+			abort();
+	}
+}
+
+/* One header of a stranger, or the path that is asked for. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1);
+
+	if (!text)
+		return 0;
+	if (size)
+		memcpy(text, data, size);
+	text[size] = '\0';
+	check_bearer(text);
+	check_host(text);
+	check_accept(text);
+	check_route(text);
+	if (web_etag_listed(text, "abc") && strcmp(text, "*") != 0 && !strstr(text, "\"abc\""))
+		abort();
+	free(text);
+	return 0;
+}

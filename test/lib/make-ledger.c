@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * make-ledger FILE: puts what standard input says into an agent's ledger. A line is a period, or a row
+ * of the period before it, with its fields behind bars:
+ *
+ *	period|START|NODE|TYPE|REGION|CURRENCY|SOURCE|PRICE_NANO|GPUS|COVERED_NS
+ *	held|NAMESPACE|POD|UID|CONTAINER|GPU|DEVICE|RESOURCE|MODE|HELD_NS|GPU_NS|BUSY_NS or -|COST_NANO
+ *	idle|GPU|GPU_NS|COST_NANO
+ */
+#include "base/parse.h"
+#include "base/strv.h"
+#include "ledger/ledger.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ROWS_MAX 256
+
+static struct ledger_period period;
+static struct ledger_row rows[ROWS_MAX];
+static struct strv texts[ROWS_MAX + 1];
+static size_t n;
+
+static int64_t number(const char *text)
+{
+	int64_t v = 0;
+
+	if (!parse_i64(text, &v)) {
+		(void)fprintf(stderr, "not a number: '%s'\n", text);
+		exit(2);
+	}
+	return v;
+}
+
+static void flush(struct ledger *l)
+{
+	const struct ledger_batch b = { .period = &period, .deltas = rows, .n_deltas = n };
+	struct error err = ERROR_INIT;
+
+	period.cost_nano = 0;
+	for (size_t i = 0; i < n; i++)
+		period.cost_nano += rows[i].cost_nano;
+	if (period.node && ledger_add(l, &b, period.start_s, &err) != 0) {
+		(void)fprintf(stderr, "%s\n", err.msg);
+		exit(1);
+	}
+	n = 0;
+	period.node = NULL;
+}
+
+static void read_period(char *const *f)
+{
+	period = (struct ledger_period){ .start_s = (uint64_t)number(f[1]),
+		.node = f[2],
+		.instance_type = f[3],
+		.region = f[4],
+		.currency = f[5],
+		.price_source = f[6],
+		.price_nano_per_hour = number(f[7]),
+		.gpus = (uint32_t)number(f[8]),
+		.covered_ns = number(f[9]) };
+}
+
+static void read_row(char *const *f)
+{
+	if (!strcmp(f[0], "idle"))
+		rows[n] = (struct ledger_row){ .kind = LEDGER_IDLE,
+			.gpu = f[1],
+			.gpu_ns = number(f[2]),
+			.cost_nano = number(f[3]) };
+	else
+		rows[n] = (struct ledger_row){ .namespace_ = f[1],
+			.pod = f[2],
+			.pod_uid = f[3],
+			.container = f[4],
+			.gpu = f[5],
+			.device = f[6],
+			.resource = f[7],
+			.mode = f[8],
+			.held_ns = number(f[9]),
+			.gpu_ns = number(f[10]),
+			.busy_ns = strcmp(f[11], "-") ? number(f[11]) : 0,
+			.busy_unknown = !strcmp(f[11], "-"),
+			.cost_nano = number(f[12]) };
+	n++;
+}
+
+static void read_line(struct ledger *l, char *line)
+{
+	struct error err = ERROR_INIT;
+	struct strv f = STRV_INIT;
+	bool begins;
+
+	line[strcspn(line, "\n")] = '\0';
+	if (!*line)
+		return;
+	if (strv_split(&f, line, '|', &err) < 0)
+		exit(1);
+	begins = !strcmp(f.v[0], "period");
+	if (f.n != (begins ? 10U : !strcmp(f.v[0], "idle") ? 4U : 13U)) {
+		(void)fprintf(stderr, "%zu fields: %s\n", f.n, line);
+		exit(2);
+	}
+	if (begins)
+		flush(l);
+	/* The texts of what is not flushed are kept. */
+	strv_fini(&texts[begins ? ROWS_MAX : n]);
+	texts[begins ? ROWS_MAX : n] = f;
+	if (begins)
+		read_period(f.v);
+	else
+		read_row(f.v);
+}
+
+int main(int argc, char **argv)
+{
+	struct error err = ERROR_INIT;
+	struct ledger *l = NULL;
+	char line[4096];
+
+	if (argc != 2 || ledger_open(&l, argv[1], LEDGER_BYTES, &err) != 0) {
+		(void)fprintf(stderr, "usage: make-ledger FILE: %s\n", err.msg);
+		return 1;
+	}
+	while (n < ROWS_MAX && fgets(line, sizeof(line), stdin))
+		read_line(l, line);
+	flush(l);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		strv_fini(&texts[i]);
+	(void)ledger_close(l);
+	return 0;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Small nodes for golden texts: an H100 as the simulator has it, whole, shared or cut by MIG; every field of the default
+ * set that such a GPU has is known.
+ */
+#include "metrics/metrics.h"
+
+enum node_kind {
+	NODE_WHOLE,  /* one pod alone on it */
+	NODE_IDLE,   /* nobody on it */
+	NODE_SHARED, /* time-slicing, four seats, two pods, 10 % by nobody known */
+	NODE_MIG,    /* 3g.40gb held, 1g.10gb idle, and a 1g.10gb of two halves */
+	NODE_OLD,    /* a T4: no GPM, no reserved memory, an XID */
+};
+
+int node_view(struct view **ret, enum node_kind kind, struct error *err) MUST_USE;
+
+/* The text; ends the test on an error. Yours. */
+char *node_text(const struct view *v, const struct metrics_options *o, const char *csv,
+	enum metrics_format format);

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/test.h"
+
+#include "metrics/metrics.h"
+
+static struct metrics_counters *parse(const char *csv, struct strv *warnings)
+{
+	struct metrics_counters *c = NULL;
+	struct error err = ERROR_INIT;
+
+	assert_ok(metrics_counters_parse(&c, "f.csv", csv, strlen(csv), warnings, &err), &err);
+	return c;
+}
+
+static void metrics_counters_read__has_the_default_set(void **state)
+{
+	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	struct error err = ERROR_INIT;
+	bool wanted[FIELDS_MAX] = { false };
+	uint32_t n = 0;
+
+	(void)state;
+	assert_ok(metrics_counters_read(&c, NULL, &warnings, &err), &err);
+	assert_int_equal(warnings.n, 0);
+	assert_int_equal(c->n, 26);
+	assert_int_equal(c->n_families, 25);
+	assert_string_equal(c->rows[0].name, "DCGM_FI_DEV_SM_CLOCK");
+	assert_string_equal(c->rows[24].name, "DCGM_FI_PROF_PCIE_RX_BYTES");
+	assert_string_equal(c->rows[25].name, "DCGM_FI_DRIVER_VERSION");
+	assert_true(c->rows[25].label);
+	for (uint32_t i = 1; i < c->n_families; i++)
+		assert_true(c->rows[i].id > c->rows[i - 1].id);
+	assert_false(metrics_counters_changed(c));
+	metrics_counters_fields(c, wanted);
+	for (size_t i = 0; i < FIELDS_MAX; i++)
+		n += wanted[i];
+	/* The XID is the agent's. */
+	assert_int_equal(n, 25);
+}
+
+static void metrics_counters_parse__takes_what_dcgm_exporter_takes(void **state)
+{
+	static const char csv[] =
+		"# Format: field, type, help\r\n"
+		"\r\n"
+		"   # indented\n"
+		"DCGM_FI_DEV_DEC_UTIL ,\tgauge , Blank before the comma.  \r\n"
+		"DCGM_FI_DEV_GPU_TEMP_CELSIUS, gauge, \"Said \"\"so\"\", new\"\n"
+		"DCGM_FI_DEV_GPU_TEMP, counter,\n"
+		"DCGM_FI_DRIVER_VERSION, label, Driver\n"
+		"DCGM_EXP_XID_ERRORS_COUNT, gauge, x";
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	CLEANUP(metrics_counters_freep) struct metrics_counters *c = parse(csv, &warnings);
+
+	(void)state;
+	assert_int_equal(warnings.n, 0);
+	assert_int_equal(c->n, 5);
+	assert_string_equal(c->rows[0].name, "DCGM_FI_DEV_GPU_TEMP");
+	assert_string_equal(c->rows[0].help, "");
+	assert_int_equal(c->rows[0].type, METRICS_COUNTER);
+	assert_string_equal(c->rows[1].name, "DCGM_FI_DEV_GPU_TEMP_CELSIUS");
+	assert_string_equal(c->rows[1].help, "Said \"so\", new");
+	assert_int_equal(c->rows[1].field, c->rows[0].field);
+	assert_string_equal(c->rows[2].name, "DCGM_FI_DEV_DEC_UTIL");
+	assert_string_equal(c->rows[2].help, "Blank before the comma.");
+	assert_int_equal(c->rows[3].source, METRICS_FROM_XIDS);
+	assert_true(c->rows[4].label);
+}
+
+static void metrics_counters_parse__refuses_what_dcgm_exporter_refuses(void **state)
+{
+	static const struct {
+		const char *csv, *text;
+	} rows[] = {
+		{ "DCGM_FI_DEV_GPU_TEMP, gauge",
+			"f.csv:1: malformed CSV record; err: failed to parse line 1" },
+		{ "\n# c\nDCGM_FI_DEV_GPU_TEMP, gauge, a, b",
+			"f.csv:3: malformed CSV record; err: failed to parse line 3 "
+			"(`DCGM_FI_DEV_GPU_TEMP, gauge, a, b`), expected 3 fields, found 4" },
+		{ "DCGM_FI_DEV_GPU_TEMP, gauge, \"a", "a quote that is wrong" },
+		{ "DCGM_FI_DEV_GPU_TEMP, gauge, \"a\"b", "a quote that is wrong" },
+		{ "DCGM_FI_DEV_NONE, gauge, a",
+			"f.csv:1: could not find DCGM field; err: unknown ExporterCounter field "
+			"'DCGM_FI_DEV_NONE'" },
+		{ "dcgm_fi_dev_gpu_temp, gauge, a", "unknown ExporterCounter field" },
+		{ ", gauge, a", "unknown ExporterCounter field ''" },
+		{ "DCGM_FI_DEV_GPU_TEMP, Gauge, a",
+			"f.csv:1: could not find Prometheus metric type 'Gauge'" },
+		{ "DCGM_FI_DEV_GPU_TEMP, gauge, \xff", "f.csv:1:30: expected UTF-8 text" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct metrics_counters *c = NULL;
+		struct error err = ERROR_INIT;
+
+		assert_error(metrics_counters_parse(&c, "f.csv", rows[i].csv,
+				     strlen(rows[i].csv), NULL, &err),
+			&err, rows[i].text);
+		assert_int_equal(err.code, ERR_INVALID);
+		assert_null(c);
+	}
+}
+
+static void metrics_counters_parse__warns_of_what_cannot_be_had(void **state)
+{
+	static const struct {
+		const char *csv, *text;
+		uint32_t n;
+	} rows[] = {
+		{ "DCGM_FI_DEV_DIAG_MEMORY_RESULT, gauge, a",
+			"f.csv:1: 'DCGM_FI_DEV_DIAG_MEMORY_RESULT' is left out: NVML cannot give it",
+			0 },
+		{ "DCGM_EXP_P2P_STATUS, gauge, a", "'DCGM_EXP_P2P_STATUS' is left out", 0 },
+		{ "DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, a", "clock events are not counted", 0 },
+		{ "DCGM_FI_DEV_UUID, gauge, a", "a text can only be a label", 0 },
+		{ "DCGM_EXP_GPU_HEALTH_STATUS, label, a", "cannot be a label", 0 },
+		{ "DCGM_FI_DEV_GPU_TEMP, gauge, a\nDCGM_FI_DEV_GPU_TEMP, gauge, b",
+			"f.csv:2: 'DCGM_FI_DEV_GPU_TEMP' is left out: it stands above", 1 },
+		{ "DCGM_FI_DEV_GPU_TEMP, histogram, a", "is written as untyped", 1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+		CLEANUP(metrics_counters_freep)
+		struct metrics_counters *c = parse(rows[i].csv, &warnings);
+
+		assert_int_equal(c->n, rows[i].n);
+		assert_int_equal(warnings.n, 1);
+		if (!strstr(warnings.v[0], rows[i].text))
+			fail_msg("'%s' does not say '%s'", warnings.v[0], rows[i].text);
+	}
+}
+
+static void metrics_counters_changed__sees_another_file(void **state)
+{
+	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	CLEANUP(freep) char *path = NULL;
+	static const char one[] = "DCGM_FI_DEV_GPU_TEMP, gauge, a\n";
+	char *dir = test_tmpdir();
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	test_write(dir, "c.csv", one, strlen(one), 0644);
+	assert_true(asprintf(&path, "%s/c.csv", dir) > 0);
+	assert_ok(metrics_counters_read(&c, path, NULL, &err), &err);
+	assert_int_equal(c->n, 1);
+	assert_false(metrics_counters_changed(c));
+	test_write(dir, "c.csv", "", 0, 0644);
+	assert_true(metrics_counters_changed(c));
+	test_rmdir(dir);
+	/* One that is away may come again. */
+	assert_false(metrics_counters_changed(c));
+	c = metrics_counters_free(c);
+	assert_error(metrics_counters_read(&c, path, NULL, &err), &err, "counters file: ");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(metrics_counters_read__has_the_default_set),
+		cmocka_unit_test(metrics_counters_parse__takes_what_dcgm_exporter_takes),
+		cmocka_unit_test(metrics_counters_parse__refuses_what_dcgm_exporter_refuses),
+		cmocka_unit_test(metrics_counters_parse__warns_of_what_cannot_be_had),
+		cmocka_unit_test(metrics_counters_changed__sees_another_file),
+	};
+
+	return cmocka_run_group_tests_name("metrics-counters", tests, NULL, NULL);
+}
