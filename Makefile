@@ -13,7 +13,7 @@ MESON_ARGS ?=
 OBJ   := build/main
 STAGE := build/stage
 
-.PHONY: all build stage run test kube-test loader-test install fmt lint bench fuzz clean help
+.PHONY: all build stage run test kube-test loader-test page-test install fmt lint bench fuzz clean help
 .DEFAULT_GOAL := all
 
 all: stage ## build, and leave a staged install in build/stage (the default)
@@ -49,6 +49,10 @@ loader-test: build ## preload libraries on several C libraries, as root; GPUSLIC
 	@tools/setup build test loader
 	@GPUSLICE_LOADER='$(or $(GPUSLICE_LOADER),host bullseye trixie musl)' meson test -C $(OBJ) \
 		--no-rebuild --print-errorlogs --suite loader
+
+page-test: build ## the status page in Chromium
+	@tools/setup build test page
+	@test/page/run $(OBJ)
 
 install: build ## install below PREFIX (default /usr/local), under DESTDIR if that is set
 	@DESTDIR='$(abspath $(DESTDIR)/$(PREFIX))' meson install -C $(OBJ) --no-rebuild --quiet

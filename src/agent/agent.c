@@ -239,6 +239,20 @@ static int set_paths(struct agent *a, const struct agent_options *o, struct erro
 	return check_kubelet_socket(a, err);
 }
 
+/* Listens, before there is anything to show. */
+static int start_serve(struct agent *a, const struct agent_options *o, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+
+	if (!o->see.enabled)
+		return 0;
+	if (serve_new(&a->serve, &o->serve, &warnings, err) < 0)
+		return -1;
+	for (size_t i = 0; i < warnings.n; i++)
+		log_warn("metrics", LOG_STR("reason", warnings.v[i]));
+	return serve_start(a->serve, err);
+}
+
 static int start_all(struct agent *a, const struct agent_options *o, struct error *err)
 {
 	char pod_resources[PATH_MAX];
@@ -255,6 +269,8 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 			a, err) < 0 ||
 		agent_http_start(a, o->listen, err) < 0 || agent_slices_start(a, err) < 0 ||
 		agent_mig_start(a, err) < 0)
+		return -1;
+	if (start_serve(a, o, err) < 0)
 		return -1;
 	agent_mps_start(a);
 	agent_cluster_start(a);
@@ -334,6 +350,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_slices_fini(a);
 	agent_mps_fini(a);
 	agent_see_fini(a);
+	a->serve = serve_free(a->serve);
 	free(a->plugins);
 	free(a->seen);
 	free(a->kubelet_socket);

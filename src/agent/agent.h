@@ -13,6 +13,7 @@
  * Thread: loop.
  */
 #include "agent/mps/mps.h"
+#include "agent/serve/serve.h"
 #include "agent/slices/slices.h"
 #include "base/error.h"
 #include "config/config.h"
@@ -35,6 +36,7 @@ struct agent_cluster_options {
 
 /* What is shown of the node, and its price. NULL or "" for what is not given. */
 struct agent_see_options {
+	bool enabled;
 	uint64_t interval_ns; /* from look to look; 0: 5 s */
 	bool price_given;     /* else by the catalogue: */
 	int64_t price_nano;   /* of the node per hour */
@@ -64,6 +66,7 @@ struct agent_options {
 	struct agent_slices_options slices;
 	struct agent_mps_options mps;
 	struct agent_see_options see;
+	struct serve_options serve;
 	const char *listen; /* NULL or "": unix socket only */
 	/* At most one of these; NULL or "" for all: environment and flags only. */
 	const char *config_path; /* one file */
@@ -91,7 +94,6 @@ void agent_reload(struct agent *a);
 struct agent *agent_stop(struct agent *a);
 
 /* What is to be seen of the node now, a reference of yours; NULL: nothing yet. Thread: any. */
-struct view;
 struct view *agent_view(struct agent *a);
 
 /* Why the agent stopped the loop by itself; ERR_NONE if it did not. */

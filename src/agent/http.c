@@ -3,6 +3,7 @@
 
 #include "agent/options.h"
 #include "base/fd.h"
+#include "view/json.h"
 
 #include <string.h>
 
@@ -63,6 +64,47 @@ static void get_status(struct agent *a, struct http_exchange *x)
 	agent_slices_refresh(a, ask_holders, r);
 }
 
+static void reply_not_found(struct http_exchange *x, const char *text)
+{
+	struct error err = ERROR_INIT;
+
+	(void)error_set(&err, ERR_NOT_FOUND, "%s", text);
+	http_reply_error(x, &err);
+}
+
+/* What is served at --metrics-listen too, for tools on this node. */
+static void get_view(struct agent *a, struct http_exchange *x, enum view_part part)
+{
+	CLEANUP(view_unrefp) struct view *v = agent_view(a);
+	CLEANUP(freep) char *text = NULL;
+	struct error err = ERROR_INIT;
+	size_t len = 0;
+
+	if (!a->serve)
+		(void)error_set(&err, ERR_UNAVAILABLE,
+			"this agent measures nothing; start it with --metrics or --metrics-listen");
+	else if (!v)
+		(void)error_set(&err, ERR_UNAVAILABLE,
+			"nothing has been looked at yet; try again in a second");
+	else if (!(text = view_json(v, part, &len)))
+		(void)error_nomem(&err);
+	if (text)
+		http_reply(x, 200, "application/json", text, len);
+	else
+		http_reply_error(x, &err);
+}
+
+static bool is_view(struct agent *a, struct http_exchange *x, const char *path)
+{
+	for (size_t i = 0; i < VIEW_PART_COUNT_; i++) {
+		if (!strcmp(path, view_part_path((enum view_part)i))) {
+			get_view(a, x, (enum view_part)i);
+			return true;
+		}
+	}
+	return false;
+}
+
 static const struct route {
 	const char *path;
 	void (*get)(struct agent *a, struct http_exchange *x);
@@ -74,8 +116,6 @@ static const struct route {
 
 static void on_request(void *arg, struct http_exchange *x, const struct http_request *req)
 {
-	struct error err = ERROR_INIT;
-
 	if (strcmp(req->method, "GET") != 0 && strcmp(req->method, "HEAD") != 0) {
 		http_reply(x, 405, "text/plain", "only GET is served\n", 19);
 		return;
@@ -86,10 +126,9 @@ static void on_request(void *arg, struct http_exchange *x, const struct http_req
 			return;
 		}
 	}
-	(void)error_set(&err, ERR_NOT_FOUND,
-		"no such path; there are /healthz, /readyz and "
-		"/v1/status");
-	http_reply_error(x, &err);
+	if (!is_view(arg, x, req->path))
+		reply_not_found(x,
+			"no such path; there are /healthz, /readyz, /v1/status and /api/v1/node");
 }
 
 int agent_http_start(struct agent *a, const char *listen, struct error *err)

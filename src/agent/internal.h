@@ -138,6 +138,7 @@ struct agent {
 	struct agent_slices slices;
 	struct agent_mps mps;
 	struct agent_see see;
+	struct serve *serve; /* NULL: nothing is to be shown */
 
 	struct http_server *local, *tcp;
 	struct error failure;

@@ -49,6 +49,35 @@ static const struct option_def own[] = {
 		.arg = "DURATION",
 		.def = "10m",
 		.help = "how long a slice is kept that no pod holds" },
+	{ .name = "metrics",
+		.type = OPTION_BOOL,
+		.env = { "GPUSLICE_METRICS" },
+		.def = "false",
+		.help = "measure the GPUs and account for them, for `gpuslice top` and `cost`" },
+	{ .name = "metrics-listen",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_METRICS_LISTEN", "DCGM_EXPORTER_LISTEN" },
+		.arg = "HOST:PORT",
+		.def = "",
+		.help = "the same, and serve /metrics, the status page and /api/v1 there" },
+	{ .name = "metrics-token-file",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_METRICS_TOKEN_FILE" },
+		.arg = "FILE",
+		.def = "",
+		.help = "bearer token that /metrics and /api/v1 want; empty: none" },
+	{ .name = "metrics-cert-file",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_METRICS_CERT_FILE" },
+		.arg = "FILE",
+		.def = "",
+		.help = "certificate to serve with TLS; empty: without" },
+	{ .name = "metrics-key-file",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_METRICS_KEY_FILE" },
+		.arg = "FILE",
+		.def = "",
+		.help = "its private key" },
 	{ .name = "metrics-interval",
 		.type = OPTION_DURATION,
 		.env = { "GPUSLICE_METRICS_INTERVAL" },
@@ -260,13 +289,17 @@ static const struct option_def own[] = {
 
 struct option_def *agent_options(size_t *ret_n)
 {
-	struct option_def *all = calloc(ARRAY_LEN(own) + config_n_options, sizeof(*all));
+	size_t n = ARRAY_LEN(own);
+	struct option_def *all =
+		calloc(n + metrics_n_option_defs + config_n_options, sizeof(*all));
 
 	if (!all)
 		return NULL;
 	memcpy(all, own, sizeof(own));
-	memcpy(all + ARRAY_LEN(own), config_options, config_n_options * sizeof(*all));
-	*ret_n = ARRAY_LEN(own) + config_n_options;
+	memcpy(all + n, metrics_option_defs, metrics_n_option_defs * sizeof(*all));
+	n += metrics_n_option_defs;
+	memcpy(all + n, config_options, config_n_options * sizeof(*all));
+	*ret_n = n + config_n_options;
 	return all;
 }
 
@@ -369,6 +402,8 @@ static int read_see(const struct options *o, struct agent_see_options *ret, stru
 	const struct option_value *interval = option_get(o, "metrics-interval");
 
 	*ret = (struct agent_see_options){
+		.enabled = option_bool(o, "metrics", false) ||
+			   *option_str(o, "metrics-listen", ""),
 		.currency = option_str(o, "currency", "USD"),
 		.instance_type = option_str(o, "instance-type", ""),
 		.region = option_str(o, "region", ""),
@@ -389,6 +424,26 @@ static int read_see(const struct options *o, struct agent_see_options *ret, stru
 		return error_set(err, ERR_INVALID, "--metrics-interval: expected 1s to 5m");
 	ret->interval_ns = (uint64_t)interval->ns;
 	return 0;
+}
+
+/* NULL for a file that is not named. */
+static const char *file_or_none(const struct options *o, const char *name)
+{
+	const char *path = option_str(o, name, "");
+
+	return *path ? path : NULL;
+}
+
+static int read_serve(const struct options *o, struct serve_options *ret, struct strv *warnings,
+	struct error *err)
+{
+	ret->web = (struct web_options){
+		.listen = option_str(o, "metrics-listen", ""),
+		.token_file = file_or_none(o, "metrics-token-file"),
+		.cert_file = file_or_none(o, "metrics-cert-file"),
+		.key_file = file_or_none(o, "metrics-key-file"),
+	};
+	return metrics_options_read(&ret->metrics, o, NULL, warnings, err);
 }
 
 int agent_options_read(struct agent_options *ret, const struct options *o, struct error *err)
@@ -424,7 +479,8 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 	if (option_get(o, "slice-keep")->source != OPTION_UNSET)
 		ret->slices.keep_ns = (uint64_t)option_get(o, "slice-keep")->ns;
 	read_mig(o, &ret->mig);
-	if (read_see(o, &ret->see, err) < 0)
+	if (read_see(o, &ret->see, err) < 0 ||
+		read_serve(o, &ret->serve, &ret->warnings, err) < 0)
 		return -1;
 	if (choose_config_option(o, &config, &ret->warnings, err) < 0 ||
 		read_lists(o, ret, err) < 0)

@@ -12,6 +12,8 @@
  *
  * Whoever does not answer is missing in the view, and the rest is shown. Time for which the kubelet has not said who
  * holds what belongs to those who were last known to, for SEE_UNKNOWN_ROUNDS intervals, then to nobody.
+ * Nothing of it runs unless the agent is to show it (agent_see_options.enabled): then NVML is asked for nothing more than
+ * health needs, and no ledger is written.
  * Thread: loop, but for agent_view().
  */
 #include "agent/agent.h"
@@ -24,7 +26,6 @@
 #include "price/price.h"
 #include "view/view.h"
 
-#include <pthread.h>
 #include <sys/stat.h>
 
 #define SEE_INTERVAL_NS    (UINT64_C(5) * 1000000000)
@@ -50,15 +51,8 @@ struct see_price {
 	int64_t nano_per_hour; /* 0: unknown */
 };
 
-/* The one thing here that other threads touch. */
-struct see_slot {
-	pthread_mutex_t lock;
-	struct view *view;
-};
-
 struct agent_see {
 	struct agent_see_options options;
-	struct see_slot slot;
 	uv_timer_t timer;
 	uv_work_t work;
 	bool started, stopped, working;
@@ -108,6 +102,3 @@ void agent_see_fini(struct agent *a);
 void agent_see_allocated(struct agent *a, const char *resource, const char *const *ids,
 	size_t n, bool ok);
 void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid);
-
-/* Which fields are asked of NVML from now on; all of them at first. */
-void agent_see_want(struct agent *a, const struct gpu_sample_request *wanted);

@@ -3,12 +3,12 @@
 
 #include "base/time.h"
 #include "web/pace.h"
+#include "web/yield.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /*
@@ -20,7 +20,6 @@
  * Up to 1.0 it misses an end of the stream that comes together with the last bytes: we watch for that
  * too (EPOLLRDHUP), or whoever sends rubbish and leaves would stay for all of the time.
  */
-#define NICE_BEHIND     10 /* than the threads that must not notice */
 #define EVENTS          64
 #define ACCEPTS         64                /* in one round */
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS) /* when no descriptors are left */
@@ -256,13 +255,13 @@ void *web_main(void *web)
 {
 	struct web *w = web;
 	struct epoll_event events[EVENTS];
+	struct web_yield yield;
 	struct web_pace pace;
 	unsigned idle_rounds = 0;
 	bool stop = false;
 
 	(void)pthread_setname_np(pthread_self(), "web");
-	/* Of this thread alone, as Linux has it. */
-	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE_BEHIND);
+	web_yield_begin(&yield, time_mono_ns());
 	web_tls_use(&w->tls);
 	web_pace_begin(&pace, w->limits.cpu_permille, time_mono_ns(), thread_cpu_ns());
 	while (!stop) {
@@ -284,6 +283,7 @@ void *web_main(void *web)
 		if (!stop) {
 			work(w, arrivals);
 			rest(w, &pace);
+			web_yield_look(&yield, time_mono_ns());
 		}
 	}
 	MHD_stop_daemon(w->daemon);

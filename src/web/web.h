@@ -3,7 +3,7 @@
 
 /*
  * The web server for strangers: scrapers, browsers and whoever else can reach the port. It runs on a
- * thread of its own, which yields to all others (nice) and may take a set part of one processor at
+ * thread of its own, which makes way for all others and may take a set part of one processor at
  * most, so that whatever comes in, the threads of its process do not notice. Read-only: GET and HEAD.
  *
  * What it serves are routes. Their functions are called on the web thread, one at a time, and answer

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -180,10 +179,11 @@ static void (*const kinds[WEB_LOAD_KINDS_])(struct web_load *l) = {
 
 static void *load_main(void *arg)
 {
+	const struct sched_param none = { .sched_priority = 0 };
 	struct web_load *l = arg;
 
 	web_load_pin(1);
-	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), 10); /* behind who measures */
+	(void)sched_setscheduler(0, SCHED_IDLE, &none); /* behind who measures */
 	kinds[l->kind](l);
 	return NULL;
 }

@@ -57,6 +57,23 @@ static void feed_sample(struct sampling *s, const union worker_msg *m,
 	}
 }
 
+static void check_look(const struct look *l)
+{
+	for (uint32_t i = 0; l->last && i < l->last->n; i++) {
+		if (l->last->gpus[i].index != i ||
+			(l->last->gpus[i].fault == GPU_OK && !l->last->gpus[i].uuid[0]))
+			__builtin_trap();
+	}
+	for (uint32_t i = 0; l->last && i < l->last->n_mig; i++) {
+		const struct gpu_mig *d = &l->last->mig[i];
+
+		if (d->gpu >= l->last->n || !l->last->gpus[d->gpu].mig_enabled ||
+			(i > 0 && d->gpu < d[-1].gpu) || (!d->uuid[0] && !d->reason[0]))
+			__builtin_trap();
+	}
+	(void)look_wants_new_session(l);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct look l;
@@ -94,23 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			look_start(&l, ++now, &probe);
 		else if (look_feed(&l, &m, NULL) < 0 && len > 0)
 			look_mark_stuck(&l, data[-1], now + 2, "fuzz");
-		if (l.last) {
-			for (uint32_t i = 0; i < l.last->n; i++) {
-				if (l.last->gpus[i].index != i ||
-					(l.last->gpus[i].fault == GPU_OK &&
-						!l.last->gpus[i].uuid[0]))
-					__builtin_trap();
-			}
-			for (uint32_t i = 0; i < l.last->n_mig; i++) {
-				const struct gpu_mig *d = &l.last->mig[i];
-
-				if (d->gpu >= l.last->n || !l.last->gpus[d->gpu].mig_enabled ||
-					(i > 0 && d->gpu < d[-1].gpu) ||
-					(!d->uuid[0] && !d->reason[0]))
-					__builtin_trap();
-			}
-			(void)look_wants_new_session(&l);
-		}
+		check_look(&l);
 		(void)look_retry_at(&l);
 	}
 	sampling_fini(&sampling);

@@ -13,7 +13,7 @@ setup_file() {
 
 setup() {
 	node_setup p3.8xlarge
-	export GPUSLICE_METRICS_INTERVAL=1s
+	export GPUSLICE_METRICS=true GPUSLICE_METRICS_INTERVAL=1s
 }
 
 teardown() {

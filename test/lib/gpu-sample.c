@@ -3,10 +3,10 @@
 /*
  * Prints samples of this machine's GPUs as the agent takes them, for test/gpu/sample.sh and for people.
  *
- *	gpu-sample WORKER [INTERVAL_MS [COUNT]]
+ *	gpu-sample WORKER [INTERVAL_MS [COUNT [FIELD...]]]
  *
  * WORKER is the gpuslice-nvml to use. The last of COUNT samples (3), taken every INTERVAL_MS (1000), is
- * printed: a line for each figure, "UUID name value", tabs between; what is not known has no line. Standard
+ * printed, of all fields or of those that are named: a line for each figure, "UUID name value", tabs between; what is not known has no line. Standard
  * error has what each sample cost.
  */
 #include "base/parse.h"
@@ -24,6 +24,7 @@ struct tool {
 	struct gpu_monitor *m;
 	struct sample *sample;
 	uint64_t interval_ms, count, taken;
+	struct gpu_sample_request rq;
 	bool started, failed;
 };
 
@@ -48,12 +49,9 @@ static void on_sample(void *arg, struct sample *sample, const struct error *err)
 static void on_timer(uv_timer_t *timer)
 {
 	struct tool *t = timer->data;
-	struct gpu_sample_request rq = { .interval_ns = t->interval_ms * NS_PER_MS };
 	struct error err = ERROR_INIT;
 
-	for (size_t i = 0; i < n_fields; i++)
-		gpu_sample_want(&rq, i);
-	if (gpu_monitor_sample(t->m, &rq, on_sample, t, &err) < 0)
+	if (gpu_monitor_sample(t->m, &t->rq, on_sample, t, &err) < 0)
 		on_sample(t, NULL, &err);
 }
 
@@ -122,6 +120,22 @@ static void print_unit(const struct sample_unit *u)
 	}
 }
 
+static bool want(struct gpu_sample_request *rq, char **names, int n)
+{
+	for (size_t i = 0; i < n_fields && n <= 0; i++)
+		gpu_sample_want(rq, i);
+	for (int i = 0; i < n; i++) {
+		int position = field_position(names[i]);
+
+		if (position < 0) {
+			(void)fprintf(stderr, "gpu-sample: there is no field %s\n", names[i]);
+			return false;
+		}
+		gpu_sample_want(rq, (size_t)position);
+	}
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct gpu_monitor_ops ops = { on_inventory, on_down, on_xid };
@@ -130,11 +144,15 @@ int main(int argc, char **argv)
 	struct error err = ERROR_INIT;
 	struct rusage used;
 
-	if (argc < 2 || argc > 4 || (argc > 2 && !parse_u64(argv[2], &t.interval_ms)) ||
+	if (argc < 2 || (argc > 2 && !parse_u64(argv[2], &t.interval_ms)) ||
 		(argc > 3 && !parse_u64(argv[3], &t.count))) {
-		(void)fprintf(stderr, "usage: gpu-sample WORKER [INTERVAL_MS [COUNT]]\n");
+		(void)fprintf(stderr,
+			"usage: gpu-sample WORKER [INTERVAL_MS [COUNT [FIELD...]]]\n");
 		return 2;
 	}
+	t.rq.interval_ns = t.interval_ms * NS_PER_MS;
+	if (!want(&t.rq, argv + 4, argc - 4))
+		return 2;
 	if (uv_loop_init(&t.loop) < 0 || uv_timer_init(&t.loop, &t.timer) < 0)
 		return 1;
 	t.timer.data = &t;

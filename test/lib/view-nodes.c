@@ -170,6 +170,17 @@ static void gpu_mig_h100(struct sample_maker *m)
 	sample_unit_end(m, 0);
 }
 
+/* NVML cannot say it of a compute instance; so of the GPU it is not known either. */
+static void busy_unknown(struct sample_maker *m, struct view_unit *u)
+{
+	struct view_gpu *g = &m->v->gpus[u->gpu];
+
+	u->busy_known = false;
+	u->busy = VIEW_NONE;
+	for (uint32_t i = 0; u->points && g->points && i < u->n_points; i++)
+		u->points[i].busy = g->points[i].busy = VIEW_NONE;
+}
+
 /* A GPU instance that is cut in two compute instances, and a MIG device that is shared. Compute slice 3 is free. */
 static void gpu_mig_a100(struct sample_maker *m)
 {
@@ -189,14 +200,12 @@ static void gpu_mig_a100(struct sample_maker *m)
 				    .memory_mib = 4096, .received = 0, .held_s = 420 });
 	m->v->uses[m->v->n_uses - 1].received = VIEW_NONE;
 	sample_unit_end(m, 0);
-	u->busy_known = false;
-	u->busy = VIEW_NONE;
+	busy_unknown(m, u);
 	u = sample_unit_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-2c.3g.20gb",
 		&(struct sample_place){ "2c.3g.20gb", 2, 1, 5, 2, 4, 4 });
 	sample_seats(m, 1, WHOLE_SEAT);
 	sample_unit_end(m, 0);
-	u->busy_known = false;
-	u->busy = VIEW_NONE;
+	busy_unknown(m, u);
 }
 
 static void gpu_whole(struct sample_maker *m)
@@ -252,13 +261,10 @@ static void gpu_lost(struct sample_maker *m)
 
 static void gpu_idle(struct sample_maker *m)
 {
-	struct view_gpu *g = sample_gpu(m, H100, H100_BYTES);
-
+	(void)sample_gpu(m, H100, H100_BYTES);
 	(void)sample_unit_of_gpu(m, VIEW_EXCLUSIVE, "nvidia.com/gpu");
 	sample_seats(m, 1, WHOLE_SEAT);
 	sample_unit_end(m, 0);
-	for (uint32_t i = 0; g->points && i < g->n_points; i++)
-		g->points[i].busy = 0;
 }
 
 static void mixed(struct sample_maker *m)

@@ -3,20 +3,20 @@
 
 #include <string.h>
 
-/* Figures that the board gives in every view; the same for all, but for what depends on the GPU. */
+/* What the boards say: idle, and how much more when busy all the time. */
 static const struct {
 	const char *field;
-	double base, step; /* of GPU n: base + n times step */
+	double base, more;
 } figures[] = {
 	{ "DCGM_FI_DEV_SM_CLOCK", 1980, 0 },
 	{ "DCGM_FI_DEV_MEM_CLOCK", 2619, 0 },
-	{ "DCGM_FI_DEV_GPU_TEMP", 41, 3 },
-	{ "DCGM_FI_DEV_POWER_USAGE", 118.5, 61.25 },
+	{ "DCGM_FI_DEV_GPU_TEMP", 31, 38 },
+	{ "DCGM_FI_DEV_POWER_USAGE", 72.5, 590.25 },
 	{ "DCGM_FI_DEV_POWER_MGMT_LIMIT", 700, 0 },
 	{ "DCGM_FI_DEV_PSTATE", 0, 0 },
-	{ "DCGM_FI_DEV_GPU_UTIL", 7, 11 },
-	{ "DCGM_FI_DEV_MEM_COPY_UTIL", 3, 4 },
-	{ "DCGM_FI_PROF_GR_ENGINE_ACTIVE", 0.0712, 0.11 },
+	{ "DCGM_FI_DEV_GPU_UTIL", 0, 100 },
+	{ "DCGM_FI_DEV_MEM_COPY_UTIL", 0, 62 },
+	{ "DCGM_FI_PROF_GR_ENGINE_ACTIVE", 0, 1 },
 };
 
 const char *view_sample_name(enum view_sample_kind kind)
@@ -71,14 +71,14 @@ static struct view_point *points(struct view *v, uint32_t n, uint32_t level, uin
 
 /* --- building --- */
 
-static struct sample_value *values(uint32_t gpu, uint32_t *ret_n)
+static struct sample_value *values(double busy, uint32_t *ret_n)
 {
 	struct sample_value *list = calloc(ARRAY_LEN(figures), sizeof(*list));
 	uint32_t n = 0;
 
 	for (int at = 0; list && at < (int)n_fields; at++) {
 		for (size_t i = 0; i < ARRAY_LEN(figures); i++) {
-			double value = figures[i].base + gpu * figures[i].step;
+			double value = figures[i].base + busy * figures[i].more;
 
 			if (strcmp(fields[at].name, figures[i].field) != 0)
 				continue;
@@ -116,12 +116,11 @@ struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t m
 	g->first_unit = m->v->n_units;
 	g->cost_nano_per_hour = m->gpu_price;
 	g->n_points = VIEW_POINTS_MAX;
-	g->points = points(m->v, g->n_points, 90000 * (n % 8 + 1), 0, 0, n + 1);
+	g->points = points(m->v, g->n_points, 0, 0, 0, n + 1);
 	memcpy(s->uuid, g->uuid, strlen(g->uuid));
 	s->gpu = n;
 	s->at_ns = m->v->mono_ns - 40000000;
 	s->interval_ns = m->v->interval_ns;
-	s->values = values(n, &s->n_values);
 	g->sample = s;
 	g->sample_age_ns = 40000000;
 	m->memory = memory;
@@ -283,6 +282,17 @@ void sample_slice(struct sample_maker *m, struct view_use *c, const struct view_
 	c->slice = s;
 }
 
+/* What is not known of a part is not known of the whole. */
+static void point_add(struct view_point *g, const struct view_point *u, uint32_t part)
+{
+	bool known = g->busy != VIEW_NONE && u->busy != VIEW_NONE;
+
+	g->held += (uint32_t)((uint64_t)u->held * part / VIEW_MILLION);
+	g->busy = known ? g->busy + (uint32_t)((uint64_t)u->busy * part / VIEW_MILLION)
+			: VIEW_NONE;
+	g->memory_used = known ? g->memory_used + u->memory_used : UINT64_MAX;
+}
+
 /* What the parts leave is the unit's own, so that all sums hold. */
 void sample_unit_end(struct sample_maker *m, uint32_t busy)
 {
@@ -314,14 +324,8 @@ void sample_unit_end(struct sample_maker *m, uint32_t busy)
 	v->cost_nano += u->cost_nano;
 	u->n_points = VIEW_POINTS_MAX;
 	u->points = points(v, u->n_points, busy * 8 / 10, u->held, u->memory_used, u->gpu + 1);
-	for (uint32_t i = 0; g->points && i < g->n_points; i++) {
-		if (u->points[i].memory_used == UINT64_MAX)
-			g->points[i].memory_used = UINT64_MAX;
-		else
-			g->points[i].memory_used += u->points[i].memory_used;
-		g->points[i].held +=
-			(uint32_t)((uint64_t)u->points[i].held * u->part / VIEW_MILLION);
-	}
+	for (uint32_t i = 0; u->points && g->points && i < g->n_points; i++)
+		point_add(&g->points[i], &u->points[i], u->part);
 }
 
 static void resource_add(struct view *v, const struct view_seat *seat)
@@ -349,6 +353,21 @@ void sample_resources(struct sample_maker *m)
 {
 	for (uint32_t i = 0; i < m->v->n_seats; i++)
 		resource_add(m->v, &m->v->seats[i]);
+}
+
+static void board_figures(struct view *v)
+{
+	for (uint32_t i = 0; i < v->n_gpus; i++) {
+		struct sample_unit *s = &v->sample->units[i];
+		double busy = 0;
+
+		for (uint32_t k = v->gpus[i].first_unit;
+			k < v->gpus[i].first_unit + v->gpus[i].n_units; k++)
+			busy += v->units[k].busy == VIEW_NONE
+					? 0
+					: (double)v->units[k].busy * v->units[k].part / 1e12;
+		s->values = values(busy, &s->n_values);
+	}
 }
 
 /* --- nodes --- */
@@ -412,6 +431,7 @@ int view_sample(struct view **ret, enum view_sample_kind kind, struct error *err
 	node_facts(v);
 	sample_node(&m, kind);
 	sample_resources(&m);
+	board_figures(v);
 	if (view_failed(v))
 		return error_nomem(err);
 	*ret = STEAL_PTR(v);

@@ -26,7 +26,7 @@ static void put_warnings(const struct agent *a, struct view *v)
 
 	v->n_warnings = o ? (uint32_t)o->warnings.n : 0;
 	v->warnings = view_array(v, v->n_warnings, sizeof(*v->warnings));
-	for (uint32_t i = 0; v->warnings && i < v->n_warnings; i++)
+	for (uint32_t i = 0; o && v->warnings && i < v->n_warnings; i++)
 		v->warnings[i] = view_text(v, o->warnings.v[i]);
 }
 

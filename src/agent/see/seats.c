@@ -82,7 +82,7 @@ static void add_all(struct see_seats *s, const struct see_units *units,
 	const char *last = NULL;
 	uint32_t unit = SEE_NONE;
 
-	for (uint32_t i = 0; i < s->offer->n; i++) {
+	for (uint32_t i = 0; of && i < s->offer->n; i++) {
 		const struct resource *r = &s->offer->resources[i];
 
 		for (uint32_t k = 0; k < r->n_devices; k++) {

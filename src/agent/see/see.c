@@ -19,27 +19,14 @@ static void on_timer(uv_timer_t *t);
 
 struct view *agent_view(struct agent *a)
 {
-	struct see_slot *slot = &a->see.slot;
-	struct view *v;
-
-	(void)pthread_mutex_lock(&slot->lock);
-	v = slot->view ? view_ref(slot->view) : NULL;
-	(void)pthread_mutex_unlock(&slot->lock);
-	return v;
+	return a->serve ? serve_view(a->serve) : NULL;
 }
 
-static void publish(struct agent_see *s)
+static void publish(struct agent *a)
 {
-	struct view *old;
-
-	if (!s->made)
-		return;
-	(void)pthread_mutex_lock(&s->slot.lock);
-	old = s->slot.view;
-	s->slot.view = s->made;
-	(void)pthread_mutex_unlock(&s->slot.lock);
-	s->made = NULL;
-	(void)view_unref(old);
+	if (a->see.made && a->serve)
+		serve_show(a->serve, a->see.made);
+	a->see.made = view_unref(a->see.made);
 }
 
 /* --- the clock of rounds --- */
@@ -109,7 +96,7 @@ static void kept(uv_work_t *w, int status)
 	a->see.working = false;
 	see_keep_written(&a->see.keep);
 	if (!a->see.stopped)
-		publish(&a->see);
+		publish(a);
 	end_round(a);
 }
 
@@ -315,13 +302,32 @@ static void on_list(void *arg, const struct pod_devices *list, const struct erro
 	answered(a);
 }
 
+/* Those that the counters file names, and what people look at first. */
+static void want_fields(struct agent *a)
+{
+	static const char *const always[] = { "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE",
+		"DCGM_FI_DEV_POWER_MGMT_LIMIT", "DCGM_FI_DEV_FB_TOTAL", "DCGM_FI_DEV_FB_USED" };
+	bool wanted[FIELDS_MAX] = { false };
+	struct gpu_sample_request *rq = &a->see.request;
+
+	serve_look(a->serve);
+	serve_fields(a->serve, wanted);
+	for (size_t i = 0; i < ARRAY_LEN(always); i++)
+		if (field_position(always[i]) >= 0)
+			wanted[field_position(always[i])] = true;
+	*rq = (struct gpu_sample_request){ .interval_ns = a->see.options.interval_ns };
+	for (size_t i = 0; i < n_fields; i++)
+		if (wanted[i])
+			gpu_sample_want(rq, i);
+}
+
 static void ask(struct agent *a)
 {
 	struct agent_see *s = &a->see;
 	struct error err = ERROR_INIT;
 
 	s->want_sample = s->want_slices = s->want_list = true;
-	s->request.interval_ns = s->options.interval_ns;
+	want_fields(a);
 	/* @done is never called before it returns. */
 	if (!a->monitor ||
 		gpu_monitor_sample(a->monitor, &s->request, on_sample, a, &err) < 0) {
@@ -373,6 +379,8 @@ void agent_see_allocated(struct agent *a, const char *resource, const char *cons
 	struct agent_see *s = &a->see;
 	uint64_t now = time_mono_ns();
 
+	if (!s->options.enabled)
+		return;
 	if (!ok) {
 		s->allocation_errors++;
 		return;
@@ -414,11 +422,6 @@ void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid)
 		return;
 	x->count++;
 	x->last_wall_ns = time_wall_ns();
-}
-
-void agent_see_want(struct agent *a, const struct gpu_sample_request *wanted)
-{
-	a->see.request = *wanted;
 }
 
 /* --- life --- */
@@ -464,15 +467,12 @@ void agent_see_init(struct agent *a, const struct agent_see_options *options)
 	s->options = *options;
 	if (!s->options.interval_ns)
 		s->options.interval_ns = SEE_INTERVAL_NS;
-	(void)pthread_mutex_init(&s->slot.lock, NULL);
 	(void)uv_timer_init(a->loop, &s->timer);
 	s->timer.data = a;
 	s->work.data = a;
 	s->since_wall_ns = a->started_wall_ns;
 	accounts_init(&s->accounts);
 	see_processes_init(&s->processes, a->procfs_root);
-	for (size_t i = 0; i < n_fields; i++)
-		gpu_sample_want(&s->request, i);
 }
 
 void agent_see_start(struct agent *a)
@@ -480,6 +480,8 @@ void agent_see_start(struct agent *a)
 	struct agent_see *s = &a->see;
 	struct error err = ERROR_INIT;
 
+	if (!s->options.enabled)
+		return;
 	s->last_count_ns = time_mono_ns();
 	if (see_keep_init(&s->keep, a->slices.options.state_dir, &err) < 0 ||
 		path_join(s->checkpoint_path, sizeof(s->checkpoint_path), a->plugin_dir,
@@ -505,8 +507,6 @@ void agent_see_fini(struct agent *a)
 	s->sample = sample_free(s->sample);
 	s->list = pod_devices_free(s->list);
 	s->made = view_unref(s->made);
-	s->slot.view = view_unref(s->slot.view);
-	(void)pthread_mutex_destroy(&s->slot.lock);
 	see_checkpoint_fini(&s->checkpoint);
 	see_givens_fini(&s->givens);
 	see_holds_fini(&s->holds);

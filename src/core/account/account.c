@@ -217,7 +217,8 @@ int accounts_round(struct accounts *a, const struct account_round *r, struct err
 	for (uint32_t i = 0; i < r->n_units; i++) {
 		struct account_unit *u = accounts_unit(a, r->units[i].uuid);
 
-		count_unit(u, &r->units[i], r->uses + r->units[i].first_use, costs[i], dt);
+		count_unit(u, &r->units[i], r->n_uses ? r->uses + r->units[i].first_use : NULL,
+			costs[i], dt);
 		set_life(r, &r->units[i]);
 		account_end_others(u, dt, r->wall_ns);
 	}

@@ -37,7 +37,7 @@ static struct sample_unit *add(struct sampling *s)
 	uint32_t room = s->room ? 2 * s->room : 16;
 	struct sample_unit *more;
 
-	if (to->n >= s->room) {
+	if (!to->units || to->n >= s->room) {
 		more = reallocarray(to->units, room, sizeof *more);
 		if (!more)
 			return NULL;

@@ -124,7 +124,7 @@ static void ask(struct sample_reading *r, nvmlGpmMetricsGet_t *get, const size_t
 void sample_gpm_read(struct sample_reading *r)
 {
 	nvmlGpmMetricsGet_t get = { .numMetrics = 1 };
-	size_t positions[NVML_GPM_METRICS_PER_CALL];
+	size_t positions[NVML_GPM_METRICS_PER_CALL] = { 0 };
 	bool busy = true;
 
 	r->gpm_busy = -1;

@@ -7,8 +7,8 @@
 /* How long before the interval a process's previous sample may lie and still count from there. */
 #define CARRY_US UINT64_C(2000000)
 
-/* NVML's period between two samples is a second at most; more does not lie behind a first one. */
-#define FIRST_US UINT64_C(1000000)
+/* NVML's period between two samples is a second at most. */
+#define PERIOD_US UINT64_C(1000000)
 
 static int by_time(const void *a, const void *b)
 {
@@ -64,9 +64,39 @@ static struct sample_process *row_of(struct sample_process *list, uint32_t *n, u
 	return &list[(*n)++];
 }
 
-static uint64_t since_first(uint64_t at, uint64_t from_us)
+struct count {
+	const nvmlProcessUtilizationSample_t *v;
+	uint32_t n, listed; /* rows of the list that NVML gave */
+	uint64_t from_us;
+	struct sample_process *list;
+	share_began *began;
+	void *arg;
+};
+
+static bool is_listed(const struct count *c, uint32_t pid)
 {
-	return at > FIRST_US && at - FIRST_US > from_us ? at - FIRST_US : from_us;
+	for (uint32_t i = 0; i < c->listed; i++) {
+		if (c->list[i].pid == pid)
+			return true;
+	}
+	return false;
+}
+
+/* Since when the sample @i counts, which is the first of its process. */
+static uint64_t since_first(const struct count *c, uint32_t i)
+{
+	uint32_t pid = c->v[i].pid;
+	uint64_t at = c->v[i].timeStamp, since = c->began(c->arg, pid), next = 0;
+
+	for (uint32_t k = i + 1; k < c->n && !next; k++) {
+		if (c->v[k].pid == pid && c->v[k].timeStamp > at)
+			next = c->v[k].timeStamp;
+	}
+	if (!since && !is_listed(c, pid))
+		since = at - (at > PERIOD_US ? PERIOD_US : at);
+	if (next && next - at < at && at - (next - at) > since)
+		since = at - (next - at);
+	return since > c->from_us ? since : c->from_us;
 }
 
 /* Keeps the times of an interval with samples; in one without, those of the last one are taken. */
@@ -87,8 +117,9 @@ static void keep_or_repeat(struct share_state *s, struct sample_process *list, u
 
 void share_count(struct share_state *s, nvmlProcessUtilizationSample_t *v, uint32_t n,
 	uint64_t from_us, uint64_t to_us, struct sample_process *list, uint32_t *n_list,
-	uint32_t room)
+	uint32_t room, share_began *began, void *arg)
 {
+	const struct count c = { v, n, *n_list, from_us, list, began, arg };
 	uint64_t earliest = from_us > CARRY_US ? from_us - CARRY_US : 0;
 	uint64_t most_ns = from_us && to_us > from_us ? (to_us - from_us) * NS_PER_US : 0;
 	bool counts = most_ns > 0, any = false;
@@ -101,11 +132,12 @@ void share_count(struct share_state *s, nvmlProcessUtilizationSample_t *v, uint3
 	qsort(v, n, sizeof *v, by_time);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct share_last *l = last_of(s, v[i].pid);
-		uint64_t at = v[i].timeStamp, since = l ? l->at_us : since_first(at, from_us);
+		uint64_t at = v[i].timeStamp, since;
 		struct sample_process *p;
 
 		if (v[i].pid == 0 || v[i].smUtil > 100 || at > to_us + CARRY_US || at == 0)
 			continue;
+		since = l ? l->at_us : counts ? since_first(&c, i) : at;
 		if (counts && at > since && at >= earliest) {
 			p = row_of(list, n_list, room, v[i].pid);
 			any = true;

@@ -6,8 +6,10 @@
  *
  * A sample says what percentage a process had of the time since the sample before, in whole percents, and NVML
  * takes one about every second, at moments of its own. So a sample counts for the time since the process's
- * previous one, and for its first one, or the first after a silence, since the interval began, but for
- * a second at most: nobody knows when the process did, and no longer lies between two samples.
+ * previous one. A first one counts since the interval or the process began, whichever is later; where the
+ * next one is known, for no longer than there is between the two; and for a second at most of a
+ * process that has ended, of which nobody knows any more when it began. (Driver 580 tells but the
+ * newest sample of each process, so a call every second would see more of them than one every 30 s.)
  *
  * The samples do not end where the interval does. How long the GPU was busy is known better (GPM); so the
  * times are made to fit that: smaller as far as needed, longer by a second at most. What the GPU was busy beyond
@@ -34,6 +36,9 @@ struct share_state {
 	struct share_last last[SHARE_PIDS_MAX];
 };
 
+/* When a process began, in us of the wall clock; 0: not known. */
+typedef uint64_t share_began(void *arg, uint32_t pid);
+
 /*
  * Counts the @n samples in @v (which get sorted) for the interval from @from_us to @to_us, wall clock as the
  * samples have it; @from_us 0: only notes where they end, and no time is known. All processes of @list get
@@ -43,7 +48,7 @@ struct share_state {
  */
 void share_count(struct share_state *s, nvmlProcessUtilizationSample_t *v, uint32_t n,
 	uint64_t from_us, uint64_t to_us, struct sample_process *list, uint32_t *n_list,
-	uint32_t room);
+	uint32_t room, share_began *began, void *arg);
 
 #define SHARE_RAISE_NS UINT64_C(1000000000) /* NVML's period between two samples, at most */
 

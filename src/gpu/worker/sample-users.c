@@ -3,6 +3,18 @@
 /* Who uses the unit, and for how long each of them computed. Under MIG NVML says no times. */
 #include "gpu/worker/sample-unit.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/parse.h"
+
+#define STAT_START \
+	20 /* words behind the name's bracket: the start is field 22 of /proc/PID/stat */
+
 static int by_pid(const void *a, const void *b)
 {
 	const struct sample_process *x = a, *y = b;
@@ -26,6 +38,43 @@ static void list_users(struct sample_reading *r, const struct probe_processes *l
 	}
 }
 
+/* Field 22 of the text of /proc/PID/stat, in ticks since the boot. The name may have blanks and brackets. */
+static bool start_ticks(char *text, uint64_t *ret)
+{
+	char *word = strrchr(text, ')'), *end;
+
+	for (int i = 0; word && i < STAT_START; i++) {
+		word = strchr(word + 1, ' ');
+	}
+	if (!word)
+		return false;
+	end = strchr(++word, ' ');
+	if (end)
+		*end = '\0';
+	return parse_u64(word, ret);
+}
+
+static uint64_t began_us(void *arg, uint32_t pid)
+{
+	const struct sample_reading *r = arg;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
+	long per_second = sysconf(_SC_CLK_TCK);
+	uint64_t ticks, up_us, now_us = time_wall_ns() / 1000, age_us;
+	struct timespec up;
+	char path[512];
+
+	probe_crumb(r->ask.p, WORKER_GPU_NONE, WORKER_STEP_PROCFS);
+	(void)snprintf(path, sizeof path, "%s/%" PRIu32 "/stat", r->ask.p->procfs, pid);
+	if (per_second <= 0 || clock_gettime(CLOCK_BOOTTIME, &up) < 0 ||
+		file_read(path, &b, NULL) < 0 || b.len == 0 || !start_ticks(b.data, &ticks))
+		return 0;
+	up_us = (uint64_t)up.tv_sec * 1000000 + (uint64_t)up.tv_nsec / 1000;
+	if (ticks / (uint64_t)per_second > up_us / 1000000)
+		return 0;
+	age_us = up_us - ticks * 1000000 / (uint64_t)per_second;
+	return age_us < now_us ? now_us - age_us : 0;
+}
+
 static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t *room,
 	uint32_t n_room)
 {
@@ -47,7 +96,7 @@ static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t
 		return;
 	s->asked_wall_us = now_us;
 	share_count(&s->shares, room, n < n_room ? n : n_room, from_us, now_us, r->users,
-		&r->n_users, ARRAY_LEN(r->users));
+		&r->n_users, ARRAY_LEN(r->users), began_us, r);
 }
 
 /*

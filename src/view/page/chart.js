@@ -32,11 +32,11 @@ function area(points) {
 function told(title, values, text) {
 	const known = values.filter((v) => v !== null);
 	if (!known.length)
-		return `${title}: not known for the last hour`;
+		return `${title} not known`;
 	const mean = known.reduce((a, b) => a + b, 0) / known.length;
 	const minutes = (values.length - known.length) * 0.5;
 	const gap = minutes ? `; not known for ${minutes} min` : "";
-	return `${title} in the last hour: mean ${text(mean)}, highest ${text(Math.max(...known))}, ` +
+	return `${title} mean ${text(mean)}, highest ${text(Math.max(...known))}, ` +
 		`lowest ${text(Math.min(...known))}${gap}`;
 }
 
@@ -45,7 +45,7 @@ export function chart(title, kind, times, values, most, text, under) {
 	const known = values.filter((v) => v !== null);
 	const latest = known.length ? text(known.reduce((a, b) => a + b, 0) / known.length) : "not known";
 	return h("figure", { class: `chart ${kind}` },
-		h("figcaption", null, title, h("b", null, ` ${latest}`), h("span", { class: "quiet" }, " mean")),
+		h("figcaption", null, title, h("b", null, ` ${latest}`), known.length ? " mean" : ""),
 		svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img",
 			"aria-label": told(title, values, text) },
 			under && runs(under, times, most).map((p) => svg("path", { class: "under", d: area(p) })),

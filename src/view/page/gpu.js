@@ -71,7 +71,7 @@ function figures(node, gpu) {
 		figure("Temperature", measured(gpu, "DCGM_FI_DEV_GPU_TEMP", "°C")),
 		figure("Power", power === null ? measured(gpu, "DCGM_FI_DEV_POWER_USAGE", "W") :
 			`${measured(gpu, "DCGM_FI_DEV_POWER_USAGE", "")}of ${Math.round(power)} W`),
-		node.priced ? figure("Price per hour", f.money(gpu.costNanoPerHour, node.currency)) : null);
+		node.priced ? figure("Per hour", f.money(gpu.costNanoPerHour, node.currency)) : null);
 }
 
 function troubles(node, gpu) {
@@ -198,8 +198,8 @@ function hour(gpu, past) {
 	const [, total] = gpuMemory(gpu);
 	const most = total || Math.max(...past.memoryUsed.filter((v) => v !== null), 1);
 	return h("div", { class: "hour" },
-		chart("Busy", "busy", past.wallS, past.busy, 1e6, f.percent, past.held),
-		chart("Memory", "memory", past.wallS, past.memoryUsed, most, f.bytes));
+		chart("Busy, last hour:", "busy", past.wallS, past.busy, 1e6, f.percent, past.held),
+		chart("Memory, last hour:", "memory", past.wallS, past.memoryUsed, most, f.bytes));
 }
 
 /* @past: the GPU's columns of /api/v1/history; undefined: not there yet. */

@@ -54,17 +54,17 @@ function tiles(node) {
 	const [used] = known(memory.map((m) => m[0])), [total] = known(memory.map((m) => m[1]));
 	const well = node.gpus.filter((g) => g.health === "healthy").length;
 	const seats = units.flatMap((u) => u.seats);
-	const of = (k) => k < node.gpus.length ? `of ${k} of ${node.gpus.length} GPUs` : "";
+	const of = (k) => k < node.gpus.length ? `known of ${k} of ${node.gpus.length} GPUs` : "";
 	const idle = units.reduce((sum, u) => sum + (u.idleCostNano || 0), 0);
 	return h("dl", { class: "tiles" },
-		tile("GPUs healthy", `${well} of ${node.gpus.length}`),
+		tile("GPUs healthy", node.nvmlUp || node.gpus.length ? `${well} of ${node.gpus.length}` : f.UNKNOWN),
 		tile("Seats held", node.holdersKnown ? `${seats.filter((s) => s.use !== null).length} of ${seats.length}` : f.UNKNOWN),
 		tile("Busy", n ? f.percent(busy / n) : f.UNKNOWN, n ? of(n) : ""),
 		tile("Memory used", memory.length ? f.bytes(used) : f.UNKNOWN, memory.length ? `of ${f.bytes(total)}` : ""),
 		node.priced ? tile("Price per hour", f.money(node.priceNanoPerHour, node.currency), `from ${node.priceSource}`) :
-			tile("Price per hour", f.UNKNOWN),
+			tile("Price per hour", "no price", "nothing is told of cost"),
 		node.priced ? tile("Idle so far", f.money(idle + node.otherCostNano, node.currency),
-			`of ${f.money(node.costNano, node.currency)}`) : null);
+			`of ${f.money(node.costNano, node.currency)} in ${f.duration((Date.parse(node.wall) - Date.parse(node.since)) * 1e6)}`) : null);
 }
 
 /* --- tables --- */
@@ -125,5 +125,5 @@ export function main(node, history) {
 		h("section", { "aria-labelledby": "gpus" }, h("h2", { id: "gpus" }, "GPUs"),
 			node.gpus.length ? h("div", { class: "cards" }, node.gpus.map((g) => card(node, g, past.get(g.uuid)))) :
 				h("p", { class: "panel" }, node.nvmlUp ? "This node has no GPU." : "No GPU is known, as NVML does not answer.")),
-		pods(node), h("div", { class: "columns" }, resources(node), config(node), agent(node))].filter(Boolean);
+		pods(node), resources(node), h("div", { class: "columns" }, config(node), agent(node))].filter(Boolean);
 }

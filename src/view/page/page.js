@@ -54,7 +54,7 @@ function draw() {
 	const { node, history } = state;
 	document.title = `${node.node} · gpuslice`;
 	morph($("head"), h("header", { id: "head" }, head(node)));
-	morph($("main"), h("main", { id: "main", tabindex: "-1" }, main(node, history)));
+	morph($("view"), h("div", { id: "view" }, main(node, history)));
 }
 
 async function look() {
@@ -83,7 +83,7 @@ function away(error) {
 	if (error instanceof Refused) {
 		sessionStorage.removeItem(TOKEN);
 		$("token-form").hidden = false;
-		$("main").hidden = state.node === null;
+		$("view").hidden = state.node === null;
 		notice(error.message ? "bad" : "", error.message);
 		return;
 	}
@@ -100,7 +100,7 @@ async function round() {
 	try {
 		await look();
 		$("token-form").hidden = true;
-		$("main").hidden = false;
+		$("view").hidden = false;
 	} catch (error) {
 		away(error);
 	}

@@ -74,9 +74,17 @@ static void sampled(struct shares *s, uint32_t pid, uint64_t at, unsigned int pe
 		.smUtil = percent };
 }
 
+/* Process 20 began at T0 + 4 s, 21 long ago; of the others nobody knows. */
+static uint64_t began(void *arg, uint32_t pid)
+{
+	(void)arg;
+	return pid == 20 ? T0 + 4 * SEC : pid == 21 ? T0 - 1000 * SEC : 0;
+}
+
 static void count(struct shares *s, uint64_t from, uint64_t to)
 {
-	share_count(&s->state, s->v, s->n_v, from, to, s->list, &s->n, ARRAY_LEN(s->list));
+	share_count(&s->state, s->v, s->n_v, from, to, s->list, &s->n, ARRAY_LEN(s->list),
+		began, NULL);
 	s->n_v = 0;
 }
 
@@ -103,26 +111,35 @@ static void share_count__counts_each_sample_since_the_one_before(void **state)
 	assert_int_equal(s.list[0].busy_ns, NS);
 }
 
-static void share_count__counts_a_first_sample_for_a_second_at_most(void **state)
+static void share_count__counts_a_first_sample_since_something_began(void **state)
 {
 	struct shares s = { .n = 0 };
 
 	(void)state;
-	user(&s, 11);
-	sampled(&s, 11, T0 + 5 * SEC, 100);
-	count(&s, T0 + 3 * SEC, T0 + 6 * SEC);
-	assert_int_equal(s.list[0].busy_ns, NS);
-	s = (struct shares){ .n = 0 };
-	user(&s, 11);
-	sampled(&s, 11, T0 + 3 * SEC + SEC / 4, 100);
-	count(&s, T0 + 3 * SEC, T0 + 6 * SEC);
-	assert_int_equal(s.list[0].busy_ns, NS / 4);
+	for (uint32_t pid = 19; pid <= 21; pid++)
+		user(&s, pid);
+	for (uint32_t pid = 19; pid <= 22; pid++)
+		sampled(&s, pid, T0 + 5 * SEC, 100);
+	count(&s, T0 + 2 * SEC, T0 + 6 * SEC);
+	assert_int_equal(s.list[0].busy_ns, 3 * NS); /* the interval */
+	assert_int_equal(s.list[1].busy_ns, NS);     /* the process */
+	assert_int_equal(s.list[2].busy_ns, 3 * NS); /* the interval */
+	assert_int_equal(s.list[3].pid, 22);
+	assert_int_equal(s.list[3].busy_ns, NS); /* it has ended: a second at most */
 
-	/* A process that was silent for long does not get all that time. */
-	count(&s, T0 + 6 * SEC, T0 + 100 * SEC);
-	sampled(&s, 11, T0 + 102 * SEC, 100);
-	count(&s, T0 + 100 * SEC, T0 + 105 * SEC);
+	/* Where two samples are known, the first is of no longer than the second. */
+	s = (struct shares){ .n = 0 };
+	user(&s, 19);
+	sampled(&s, 19, T0 + 5 * SEC, 100);
+	sampled(&s, 19, T0 + 5 * SEC + SEC / 2, 100);
+	count(&s, T0 + 2 * SEC, T0 + 6 * SEC);
 	assert_int_equal(s.list[0].busy_ns, NS);
+
+	/* After a silence, since the interval began. */
+	count(&s, T0 + 6 * SEC, T0 + 100 * SEC);
+	sampled(&s, 19, T0 + 102 * SEC, 100);
+	count(&s, T0 + 100 * SEC, T0 + 105 * SEC);
+	assert_int_equal(s.list[0].busy_ns, 2 * NS);
 }
 
 static void share_count__knows_nothing_of_the_first_interval(void **state)
@@ -596,7 +613,7 @@ int main(void)
 		cmocka_unit_test(sources__has_a_row_for_each_field),
 		cmocka_unit_test(sources__knows_the_energy_and_the_ecc_as_costly),
 		cmocka_unit_test(share_count__counts_each_sample_since_the_one_before),
-		cmocka_unit_test(share_count__counts_a_first_sample_for_a_second_at_most),
+		cmocka_unit_test(share_count__counts_a_first_sample_since_something_began),
 		cmocka_unit_test(share_count__knows_nothing_of_the_first_interval),
 		cmocka_unit_test(share_count__adds_who_has_ended_meanwhile),
 		cmocka_unit_test(share_count__passes_over_what_cannot_be),

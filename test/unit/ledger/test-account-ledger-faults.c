@@ -29,7 +29,8 @@ static int teardown(void **state)
 #define PER_BUCKET 40
 
 /* Writes buckets without end and counts, where the parent sees it, those that are in the file. */
-static void write_until_killed(uint64_t first, volatile uint64_t *done)
+/* @pause_us between two writes: one that never rests leaves no reader a turn. */
+static void write_until_killed(uint64_t first, volatile uint64_t *done, useconds_t pause_us)
 {
 	struct error err = ERROR_INIT;
 	struct ledger *l = NULL;
@@ -48,6 +49,8 @@ static void write_until_killed(uint64_t first, volatile uint64_t *done)
 			ledger_add(l, &b, T0, &err) != 0)
 			_exit(4);
 		*done = i + 1;
+		if (pause_us)
+			(void)usleep(pause_us);
 	}
 }
 
@@ -66,7 +69,7 @@ static void ledger__survives_kill_at_any_point(void **state)
 		pid_t pid = fork();
 
 		if (pid == 0)
-			write_until_killed(before + 1, done);
+			write_until_killed(before + 1, done, 0);
 		assert_true(pid > 0);
 		/* Two writes at least, then somewhere in one of the next. */
 		while (*done < before + 2 && waitpid(pid, &status, WNOHANG) == 0)
@@ -248,7 +251,7 @@ static void ledger_read__sees_whole_writes_beside_a_writer(void **state)
 	fill(1);
 	pid = fork();
 	if (pid == 0)
-		write_until_killed(1, done);
+		write_until_killed(1, done, 2000);
 	assert_true(pid > 0);
 	for (unsigned i = 0; i < 30; i++) {
 		struct sums s;

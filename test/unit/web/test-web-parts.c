@@ -7,6 +7,7 @@
 #include "web/conn.h"
 #include "web/pace.h"
 #include "web/parse.h"
+#include "web/yield.h"
 
 /* The parts of the web server that need neither sockets nor a clock. */
 
@@ -211,6 +212,16 @@ static void web_spin_wait__grows_to_its_end(void **state)
 	assert_int_equal(web_spin_wait_ms(UINT32_MAX), WEB_SPIN_MAX_MS);
 }
 
+static void web_is_starved__where_it_waits_for_most_of_the_time(void **state)
+{
+	(void)state;
+	assert_false(web_is_starved(0, 0));
+	assert_false(web_is_starved(0, WEB_STARVED_NS)); /* one long wait */
+	assert_true(web_is_starved(0, WEB_STARVED_NS + 4));
+	assert_false(web_is_starved(NS_PER_SEC, WEB_STARVED_NS + 4 * NS_PER_SEC));
+	assert_true(web_is_starved(NS_PER_SEC, WEB_STARVED_NS + 4 * NS_PER_SEC + 4));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +232,7 @@ int main(void)
 		cmocka_unit_test(web_book_victim__is_who_waits_for_nothing),
 		cmocka_unit_test(web_pace__holds_the_thread_to_its_part),
 		cmocka_unit_test(web_spin_wait__grows_to_its_end),
+		cmocka_unit_test(web_is_starved__where_it_waits_for_most_of_the_time),
 	};
 
 	return cmocka_run_group_tests_name("web-parts", tests, NULL, NULL);
