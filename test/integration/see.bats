@@ -22,7 +22,7 @@ teardown() {
 
 # view [JQ_FILTER]
 view() {
-	curl -sf --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://x/api/v1/node | jq -cer "${1-.}"
+	curl -sf --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://x/api/v1/node | jq -er "${1-.}"
 }
 
 # Sums of the view hold, to the nanosecond and the nano-unit.
