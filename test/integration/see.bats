@@ -22,7 +22,7 @@ teardown() {
 
 # view [JQ_FILTER]
 view() {
-	curl -sf --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://x/api/v1/node | jq -cer "${1-.}"
+	curl -sf --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://x/api/v1/node | jq -er "${1-.}"
 }
 
 # Sums of the view hold, to the nanosecond and the nano-unit.
@@ -143,4 +143,56 @@ checkpoint() {
 	eventually 5 view '[.gpus[].units[].uses[]][0].heldNs > 1e9'
 	adds_up
 	[[ $(times agent 'the ledger cannot be written') == 1 ]]
+}
+
+@test "MIG devices lie where they are, and have their part of the GPU and its price" {
+	root_cuts
+	node_setup p4d.24xlarge
+	export GPUSLICE_PROCFS=$GPUSLICE_SIM_DIR/proc
+	sim create >/dev/null
+	cat >"$NODE_DIR/layouts.yaml" <<-EOF
+		version: v1
+		mig-configs:
+		  mixed: [{devices: [0], mig-enabled: true, mig-devices: {1g.5gb: 2, 2g.10gb: 1, 3g.20gb: 1}}]
+	EOF
+	"$GPUSLICE" mig apply -f "$NODE_DIR/layouts.yaml" -c mixed >/dev/null
+	CONFIG=$NODE_DIR/config.yaml
+	printf 'version: v1\nflags: {migStrategy: mixed}\n' >"$CONFIG"
+	kubelet
+	agent --config-file "$CONFIG" --price 28.8
+	eventually 10 view '[.gpus[0].units[] | .profile] | sort == ["1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb"]'
+	view '[.gpus[].units[] | select(.mig)] | (map(.part) | add) <= 1000000 and (map(.start != null) | all)'
+	view '.gpus[0].units | map(select(.profile == "3g.20gb"))[0] | .size == 3 and .memorySize == 4 and .part == 428571'
+	# None lies on another.
+	view '[.gpus[0].units[] | range(.memoryStart; .memoryStart + .memorySize)] | length == (unique | length)'
+	eventually 10 k get resources -o json
+	eventually 10 offers 1 1 nvidia.com/mig-3g.20gb
+	pod big 'nvidia.com/mig-3g.20gb: 1'
+	eventually 5 view '[.gpus[0].units[].uses[]][0]
+		| .pod == "big" and .mode == "exclusive" and .share == 428571 and .resource == "nvidia.com/mig-3g.20gb"'
+	eventually 5 view '[.gpus[0].units[].uses[]][0].heldNs > 1e9'
+	view '.gpus | length == 8'
+	adds_up
+}
+
+@test "a container in a slice has its limit, its weight and the slice's account" {
+	sim create >/dev/null
+	CONFIG=$NODE_DIR/config.yaml
+	cat >"$CONFIG" <<-EOF
+		version: v1
+		flags: {nvidiaDriverRoot: $GPUSLICE_SIM_DIR, plugin: {containerDriverRoot: $GPUSLICE_SIM_DIR}}
+		sharing:
+		  timeSlicing:
+		    resources:
+		    - {name: nvidia.com/gpu, replicas: 4, isolation: {memory: equal, compute: fair}}
+	EOF
+	kubelet
+	agent --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+	eventually 20 offers 16
+	pod one
+	eventually 10 view '[.gpus[].units[].uses[]][0]
+		| .pod == "one" and .memoryLimit > 0 and .slice.compute == "fair" and .slice.weight == 1'
+	eventually 10 view '[.gpus[].units[].uses[]][0] | .busyExact and .slice.timeKnown != false'
+	adds_up
+	end_agent
 }

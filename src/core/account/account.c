@@ -126,18 +126,20 @@ static void count_present(struct account_unit *u, uint32_t part, uint64_t dt_ns)
 static void count_unit(struct account_unit *u, const struct account_unit_round *r,
 	struct account_use *uses, uint64_t cost, uint64_t dt_ns)
 {
-	uint64_t whole = dt_ns * ACCOUNT_MILLION, sum = sum_shares(uses, r->n_uses);
+	uint64_t whole = dt_ns * ACCOUNT_MILLION, sum;
+	uint32_t n = uses ? r->n_uses : 0; /* without uses there are none */
 	uint64_t held = 0;
 
+	sum = sum_shares(uses, n);
 	count_present(u, r->part, dt_ns);
 	u->delta.idle_gpu_ns = u->delta.present_ns;
 	u->delta.cost_nano = u->delta.idle_cost_nano = cost;
-	for (uint32_t i = 0; i < r->n_uses; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		count_use(u, r, &uses[i], scaled(uses[i].share_ns, sum, whole), whole, cost,
 			dt_ns);
 		held += uses[i].live ? uses[i].share : 0;
 	}
-	for (uint32_t i = 0; i < r->n_uses; i++)
+	for (uint32_t i = 0; i < n; i++)
 		uses[i].account->share =
 			!uses[i].live ? 0
 				      : (uint32_t)scaled(uses[i].share, held, ACCOUNT_MILLION);
