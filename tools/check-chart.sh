@@ -180,17 +180,17 @@ none='[false, ""]' admin='[false, "SYS_ADMIN"]' privileged='[true, ""]'
 one=(--set-string 'config.map.default=version: v1')
 
 check_pod() {
-	accepts "defaults" 'volumes == ["device-plugins", "pod-resources", "run"]'
+	accepts "defaults" 'volumes == ["device-plugins", "ledger", "pod-resources", "run"]'
 	accepts "defaults" 'agent.securityContext == {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: ["ALL"]}, seccompProfile: {type: "RuntimeDefault"}}'
 	accepts "defaults" 'pod | (has("hostPID") or has("hostNetwork") or has("hostIPC") or has("shareProcessNamespace")) | not'
 	accepts "defaults" 'kind("DaemonSet").spec.updateStrategy == {type: "RollingUpdate", rollingUpdate: {maxUnavailable: 1, maxSurge: 0}}'
 	accepts "defaults" 'pod | (.terminationGracePeriodSeconds == 10 and .priorityClassName == "system-node-critical" and (.containers | length) == 1)'
 	accepts "defaults" 'pod.tolerations == [{operator: "Exists"}]'
 	accepts "defaults" '[pod.affinity | .. | .key? // empty] == ["feature.node.kubernetes.io/pci-10de.present", "feature.node.kubernetes.io/pci-0302_10de.present", "feature.node.kubernetes.io/pci-0300_10de.present", "feature.node.kubernetes.io/cpu-model.vendor_id", "nvidia.com/gpu.present"]'
-	accepts "defaults" 'agent | (.livenessProbe.httpGet.path == "/healthz" and .readinessProbe.httpGet.path == "/readyz" and .ports == [{name: "http", containerPort: 9400}])'
-	accepts "defaults" 'env("GPUSLICE_LISTEN") == "[$(POD_IP)]:9400" and env("NVIDIA_VISIBLE_DEVICES") == "all"'
+	accepts "defaults" 'agent | (.livenessProbe.httpGet.path == "/healthz" and .readinessProbe.httpGet.path == "/readyz" and .ports == [{name: "http", containerPort: 9401}, {name: "metrics", containerPort: 9400}])'
+	accepts "defaults" 'env("GPUSLICE_LISTEN") == "[$(POD_IP)]:9401" and env("NVIDIA_VISIBLE_DEVICES") == "all"'
 	# What is not given must not be set: a variable goes before the config, even an empty one.
-	accepts "defaults" '[agent.env[].name] - ["GPUSLICE_LABELS", "GPUSLICE_LISTEN", "GPUSLICE_LOG_FORMAT", "GPUSLICE_LOG_LEVEL", "GPUSLICE_STARTUP_TAINT", "NAMESPACE", "NODE_NAME", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES", "POD_IP", "POD_NAME"] == []'
+	accepts "defaults" '[agent.env[].name] - ["GPUSLICE_LABELS", "GPUSLICE_LEDGER_DIR", "GPUSLICE_LISTEN", "GPUSLICE_METRICS_LISTEN", "GPUSLICE_LOG_FORMAT", "GPUSLICE_LOG_LEVEL", "GPUSLICE_STARTUP_TAINT", "NAMESPACE", "NODE_NAME", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES", "POD_IP", "POD_NAME"] == []'
 	accepts "the address is known before what is made of it" '[agent.env[].name] | index("POD_IP") < index("GPUSLICE_LISTEN")'
 
 	accepts "strategies" 'env("MIG_STRATEGY") == "mixed" and env("DEVICE_ID_STRATEGY") == "index" and env("FAIL_ON_INIT_ERROR") == "false" and env("GDS_ENABLED") == "true" and env("NVIDIA_MIG_MONITOR_DEVICES") == "all"' \
@@ -212,7 +212,6 @@ check_pod() {
 		--set "image.repository=r.example/g,image.tag=x,image.digest=sha256:$(printf '0%.0s' {1..64})"
 	accepts "selector labels of the user" 'kind("DaemonSet").spec | (.selector.matchLabels == {a: "b"} and .template.metadata.labels.a == "b")' --set selectorLabelsOverride.a=b
 	accepts "no PodMonitor without its API" 'kinds | index("PodMonitor") == null' --set podMonitor.enabled=true
-	accepts "PodMonitor" 'kind("PodMonitor").spec.podMetricsEndpoints[0].port == "http"' --set podMonitor.enabled=true --api-versions monitoring.coreos.com/v1
 	accepts "PodMonitor by force" 'kinds | index("PodMonitor") != null' --set podMonitor.enabled=true,podMonitor.force=true
 	accepts "quota" 'kind("ResourceQuota").spec.scopeSelector.matchExpressions[0].values == ["system-node-critical"]' --set priorityClassQuota=true
 	accepts "NVIDIA's default values" 'agent.image == "localhost/gpuslice:0.1.0" and env("GPUSLICE_LABELS") == "off" and env("NVIDIA_VISIBLE_DEVICES") == "all"' -f "$work/nvidia.yaml"
@@ -244,7 +243,7 @@ check_security() {
 	accepts "vGPU labels" "caps == $admin" --set labels.vgpu=true
 	accepts "CPU manager" "caps == $privileged and env(\"PASS_DEVICE_SPECS\") == \"true\"" --set compatWithCPUManager=true
 	accepts "securityContext of the user" 'agent.securityContext == {runAsGroup: 7}' --set securityContext.runAsGroup=7,compatWithCPUManager=true
-	accepts "no toolkit" "caps == $privileged and env(\"DEVICE_LIST_STRATEGY\") == \"cdi-annotations,cdi-cri\" and no_env(\"NVIDIA_VISIBLE_DEVICES\") and volumes == [\"cdi\", \"dev\", \"device-plugins\", \"driver-root\", \"pod-resources\", \"run\"]" --set toolkit=false
+	accepts "no toolkit" "caps == $privileged and env(\"DEVICE_LIST_STRATEGY\") == \"cdi-annotations,cdi-cri\" and no_env(\"NVIDIA_VISIBLE_DEVICES\") and volumes == [\"cdi\", \"dev\", \"device-plugins\", \"driver-root\", \"ledger\", \"pod-resources\", \"run\"]" --set toolkit=false
 	accepts "no toolkit, the config says how" 'no_env("DEVICE_LIST_STRATEGY") and (volumes | index("cdi")) != null' -f "$work/cdi.yaml" --set toolkit=false
 	accepts "CDI" 'mount("driver-root").readOnly and mount("driver-root").recursiveReadOnly == "IfPossible" and volume("driver-root").hostPath.path == "/"' --set deviceListStrategy=cdi-cri
 	accepts "CDI in a config" 'volumes | (index("cdi") != null and index("driver-root") != null)' -f "$work/cdi.yaml"
@@ -306,6 +305,44 @@ check_mps() {
 	accepts "MPS beside the MIG manager" "caps == [false, \"SYS_PTRACE,SYS_ADMIN\"]" --set mps.enabled=true,migManager.enabled=true
 	refuses "at '/mps/root'" --set mps.root=m
 	refuses "at '/mps/enabled'" --set-string mps.enabled=true
+}
+
+# Metrics, what they are scraped by, and what is made of deploy/grafana.
+check_metrics() {
+	local api=(--api-versions monitoring.coreos.com/v1) end='kind("PodMonitor").spec.podMetricsEndpoints[0]' text
+	accepts "metrics" 'env("GPUSLICE_METRICS_LISTEN") == ":9400" and env("GPUSLICE_LEDGER_DIR") == mount("ledger").mountPath and volume("ledger").hostPath == {path: "/var/lib/gpuslice/ledger", type: "DirectoryOrCreate"} and no_env("GPUSLICE_PRICE") and no_env("GPUSLICE_METRICS_COLLECTORS") and (pod | has("hostPID") | not)'
+	accepts "no metrics" 'no_env("GPUSLICE_METRICS_LISTEN") and no_env("GPUSLICE_LEDGER_DIR") and (volumes | index("ledger")) == null and [agent.ports[].name] == ["http"]' --set metrics.enabled=false
+	accepts "metrics in the host's network" 'env("GPUSLICE_METRICS_LISTEN") == "[$(POD_IP)]:9500"' --set metrics.port=9500,devicePlugin.enableHostNetwork=true
+	accepts "where to listen, how often" 'env("GPUSLICE_METRICS_LISTEN") == "127.0.0.1:9400" and env("GPUSLICE_METRICS_INTERVAL") == "10s"' --set metrics.listen=127.0.0.1:9400,metrics.interval=10s
+	accepts "PIDs for attribution" 'pod.hostPID == true and caps == [false, ""]' --set metrics.hostPID=true
+	accepts "token" 'env("GPUSLICE_METRICS_TOKEN_FILE") == "/etc/gpuslice/token/t" and volume("token").secret.secretName == "s" and mount("token").readOnly' --set metrics.tokenSecret.name=s,metrics.tokenSecret.key=t
+	accepts "TLS" 'env("GPUSLICE_METRICS_CERT_FILE") == "/etc/gpuslice/tls/tls.crt" and env("GPUSLICE_METRICS_KEY_FILE") == "/etc/gpuslice/tls/tls.key" and volume("tls").secret.secretName == "s"' --set metrics.tlsSecret=s
+	accepts "counters" 'env("GPUSLICE_METRICS_COLLECTORS") == "/etc/gpuslice/counters/default-counters.csv" and volume("counters").configMap.name == "gpuslice-counters" and ([.[] | select(.metadata.name == "gpuslice-counters") | .data["default-counters.csv"]] == ["DCGM_FI_DEV_GPU_TEMP, gauge, temperature\n"])' --set-string 'metrics.counters=DCGM_FI_DEV_GPU_TEMP\, gauge\, temperature'
+	accepts "counters of the user" 'env("GPUSLICE_METRICS_COLLECTORS") == "/etc/gpuslice/counters/metrics" and volume("counters").configMap.name == "mine" and (kinds | index("ConfigMap")) == null' --set metrics.countersConfigMap.name=mine,metrics.countersConfigMap.key=metrics
+	accepts "price" 'env("GPUSLICE_PRICE") == "12.24" and env("GPUSLICE_CURRENCY") == "EUR"' --set price.perHour=12.24,price.currency=EUR
+	accepts "a node for nothing" 'env("GPUSLICE_PRICE") == "0"' --set price.perHour=0
+	accepts "instance type" 'env("GPUSLICE_INSTANCE_TYPE") == "p3.8xlarge" and env("GPUSLICE_REGION") == "eu-west-1" and no_env("GPUSLICE_CURRENCY")' --set price.instanceType=p3.8xlarge,price.region=eu-west-1
+	accepts "catalogue" 'env("GPUSLICE_PRICE_FILE") == "/etc/gpuslice/prices/prices.yaml" and volume("prices").configMap.name == "gpuslice-prices" and kind("ConfigMap").data["prices.yaml"] == "version: gpuslice/prices/v1\n"' --set-string 'price.catalogue=version: gpuslice/prices/v1'
+	accepts "PodMonitor" "$end | .port == \"metrics\" and .honorLabels and .relabelings == [{action: \"labeldrop\", regex: \"pod|namespace|container\"}] and (has(\"scheme\") or has(\"authorization\") or has(\"metricRelabelings\") | not)" --set podMonitor.enabled=true "${api[@]}"
+	accepts "PodMonitor as dcgm-exporter's" "$end | (.honorLabels | not) and (has(\"relabelings\") | not)" --set podMonitor.enabled=true,podMonitor.honorLabels=false "${api[@]}"
+	accepts "exported labels" "$end | [.metricRelabelings[].targetLabel] == [\"exported_pod\", \"exported_namespace\", \"exported_container\"]" --set podMonitor.enabled=true,podMonitor.exportedLabels=true "${api[@]}"
+	accepts "PodMonitor with token and TLS" "$end | .scheme == \"https\" and .authorization.credentials == {name: \"s\", key: \"token\"}" --set podMonitor.enabled=true,metrics.tlsSecret=c,metrics.tokenSecret.name=s "${api[@]}"
+	accepts "no rules without the API" 'kinds | index("PrometheusRule") == null' --set prometheusRule.enabled=true
+	accepts "rules" '[kind("PrometheusRule").spec.groups[].rules[] | select(.alert)] | length > 15 and all(.annotations.runbook_url | startswith("https://x.example/docs/alerts.md#")) and (.[] | select(.alert == "GpusliceIdleMoney") | .expr == "node:gpuslice_gpu_idle_hourly_cost:sum > 2.5" and (.annotations.description | contains("more than 2.5 an hour")))' --set prometheusRule.enabled=true,prometheusRule.idleCostPerHour=2.5,prometheusRule.runbookPrefix=https://x.example/ "${api[@]}"
+	accepts "rules by force" 'kinds | index("PrometheusRule") != null' --set prometheusRule.enabled=true,prometheusRule.force=true
+	# As they are, they are the file's.
+	text=$(to_json <deploy/grafana/rules.yaml)
+	accepts "the same rules" "kind(\"PrometheusRule\").spec == $text[0]" --set prometheusRule.enabled=true,prometheusRule.force=true
+	accepts "dashboards" 'kind("ConfigMap") | (.metadata.labels.grafana_dashboard == "1" and .metadata.namespace == "m" and (.data | map_values(fromjson | .uid)) == {"gpuslice-cluster.json": "gpuslice-cluster", "gpuslice-node.json": "gpuslice-node"})' --set dashboards.enabled=true,dashboards.namespace=m
+	accepts "network policy" 'kind("NetworkPolicy").spec.ingress | length == 1 and .[0].ports[0].port == "http"' --set networkPolicy.enabled=true
+	accepts "network policy with peers" 'kind("NetworkPolicy").spec.ingress[1] == {ports: [{port: "metrics", protocol: "TCP"}], from: [{namespaceSelector: {}}]}' --set networkPolicy.enabled=true --set-json 'networkPolicy.from=[{"namespaceSelector":{}}]'
+	refuses "metrics.port and listenPort are both 9400" --set listenPort=9400
+	refuses "metrics.counters and metrics.countersConfigMap.name are both set" --set metrics.counters=x,metrics.countersConfigMap.name=y
+	refuses "podMonitor.enabled is true, but metrics.enabled is false" --set metrics.enabled=false,podMonitor.enabled=true
+	refuses "at '/metrics/interval'" --set metrics.interval=1x
+	refuses "at '/price/currency'" --set price.currency=euro
+	refuses "at '/price/perHour'" --set-string price.perHour=cheap
+	refuses "at '/metrics/listen'" --set metrics.listen=here
 }
 
 # Rights by feature: exactly these rules, and a token only where there is one to use.
@@ -421,6 +458,7 @@ check_security
 check_mig_manager
 check_slices
 check_mps
+check_metrics
 check_rights
 check_refusals
 check_readme

@@ -41,6 +41,7 @@ struct agent_see_options {
 	bool price_given;     /* else by the catalogue: */
 	int64_t price_nano;   /* of the node per hour */
 	const char *currency, *instance_type, *region, *price_file;
+	const char *ledger_dir; /* NULL: the state directory */
 };
 
 /* The MIG manager. NULL or "" for what is not given. */

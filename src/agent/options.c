@@ -84,6 +84,12 @@ static const struct option_def own[] = {
 		.arg = "DURATION",
 		.def = "5s",
 		.help = "how often GPUs are measured and time is accounted; 1s to 5m" },
+	{ .name = "ledger-dir",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_LEDGER_DIR" },
+		.arg = "DIR",
+		.def = "",
+		.help = "where the account of use and cost is kept; empty: the state directory" },
 	{ .name = "price",
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_PRICE" },
@@ -396,6 +402,14 @@ static bool currency_ok(const char *text)
 	return n == 3 && !text[n];
 }
 
+/* NULL for a file that is not named. */
+static const char *file_or_none(const struct options *o, const char *name)
+{
+	const char *path = option_str(o, name, "");
+
+	return *path ? path : NULL;
+}
+
 static int read_see(const struct options *o, struct agent_see_options *ret, struct error *err)
 {
 	const char *price = option_str(o, "price", "");
@@ -408,6 +422,7 @@ static int read_see(const struct options *o, struct agent_see_options *ret, stru
 		.instance_type = option_str(o, "instance-type", ""),
 		.region = option_str(o, "region", ""),
 		.price_file = option_str(o, "price-file", ""),
+		.ledger_dir = file_or_none(o, "ledger-dir"),
 	};
 	ret->price_given = *price != '\0';
 	if (ret->price_given && !price_parse(price, &ret->price_nano))
@@ -424,14 +439,6 @@ static int read_see(const struct options *o, struct agent_see_options *ret, stru
 		return error_set(err, ERR_INVALID, "--metrics-interval: expected 1s to 5m");
 	ret->interval_ns = (uint64_t)interval->ns;
 	return 0;
-}
-
-/* NULL for a file that is not named. */
-static const char *file_or_none(const struct options *o, const char *name)
-{
-	const char *path = option_str(o, name, "");
-
-	return *path ? path : NULL;
 }
 
 static int read_serve(const struct options *o, struct serve_options *ret, struct strv *warnings,

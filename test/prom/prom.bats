@@ -153,7 +153,7 @@ rules_are_well() {
 	is 'prometheus_target_scrapes_sample_duplicate_timestamp_total == 0'
 	is 'prometheus_target_scrapes_sample_out_of_order_total == 0'
 	is 'prometheus_rule_evaluation_failures_total == 0'
-	! logged prometheus 'level=(warn|error)'
+	[[ $(times prometheus 'level=(warn|error)') == 0 ]]
 
 	# The agent goes, and is missed.
 	stop agent

@@ -479,11 +479,13 @@ void agent_see_start(struct agent *a)
 {
 	struct agent_see *s = &a->see;
 	struct error err = ERROR_INIT;
+	const char *dir = s->options.ledger_dir ? s->options.ledger_dir
+						: a->slices.options.state_dir;
 
 	if (!s->options.enabled)
 		return;
 	s->last_count_ns = time_mono_ns();
-	if (see_keep_init(&s->keep, a->slices.options.state_dir, &err) < 0 ||
+	if (see_keep_init(&s->keep, dir, &err) < 0 ||
 		path_join(s->checkpoint_path, sizeof(s->checkpoint_path), a->plugin_dir,
 			SLICE_CHECKPOINT, &err) < 0)
 		log_error("nothing is kept", LOG_STR("reason", err.msg));

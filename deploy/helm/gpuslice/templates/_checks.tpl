@@ -40,6 +40,19 @@
 {{- if and (regexMatch "/k8s-device-plugin$" .Values.image.repository) (not (include "gpuslice.foreignImage" .)) -}}
 {{- fail (printf "image.repository is %q, which looks like a mirror of NVIDIA's image: it has no gpusliced; name the image built from deploy/image/Containerfile" .Values.image.repository) -}}
 {{- end -}}
+{{- if and .Values.metrics.counters .Values.metrics.countersConfigMap.name -}}
+{{- fail "metrics.counters and metrics.countersConfigMap.name are both set: give the text, or name a ConfigMap that exists, not both" -}}
+{{- end -}}
+{{- if and .Values.metrics.enabled (not .Values.metrics.listen) (eq (int .Values.metrics.port) (int .Values.listenPort)) -}}
+{{- fail (printf "metrics.port and listenPort are both %v: choose another one for one of them" .Values.listenPort) -}}
+{{- end -}}
+{{- if not .Values.metrics.enabled -}}
+{{- range $name := list "podMonitor" "prometheusRule" "dashboards" "networkPolicy" -}}
+{{- if (index $.Values $name).enabled -}}
+{{- fail (printf "%s.enabled is true, but metrics.enabled is false, so that there is nothing for it" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $m := .Values.migManager -}}
 {{- if and (not (include "gpuslice.migManager" .)) (or $m.config.name $m.config.default $m.gpuClientsConfig.name $m.withReboot $m.force $m.operatorNamespace) -}}
 {{- fail "values of migManager are set, but it is off: set migManager.enabled=true, or migStrategy" -}}

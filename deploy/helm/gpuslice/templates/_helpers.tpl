@@ -165,7 +165,23 @@ true
 {{- end -}}
 
 {{- define "gpuslice.hostPID" -}}
-{{- if or (include "gpuslice.slices" .) (include "gpuslice.mps" .) }}true{{ end -}}
+{{- if or (include "gpuslice.slices" .) (include "gpuslice.mps" .) (and .Values.metrics.enabled .Values.metrics.hostPID) }}true{{ end -}}
+{{- end -}}
+
+{{- /* ConfigMap with the counters file; none: what is built in. */ -}}
+{{- define "gpuslice.countersMap" -}}
+{{- if .Values.metrics.counters -}}
+{{ include "gpuslice.fullname" . }}-counters
+{{- else -}}
+{{- .Values.metrics.countersConfigMap.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* "monitoring" VALUES: of PodMonitor or PrometheusRule, whether one is made. */ -}}
+{{- define "gpuslice.monitoring" -}}
+{{- $m := index . 0 -}}
+{{- $ := index . 1 -}}
+{{- if and $m.enabled $.Values.metrics.enabled (or $m.force ($.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) }}true{{ end -}}
 {{- end -}}
 
 {{- /* First match, as in NVIDIA's chart. README.md says why for each. */ -}}

@@ -29,6 +29,22 @@
 {{- with $m.operatorNamespace }}{{ $_ := set $own "GPUSLICE_MIG_OPERATOR_NAMESPACE" . }}{{ end -}}
 {{- end -}}
 {{- if include "gpuslice.slices" . }}{{ $_ := set $own "GPUSLICE_STATE_DIR" $v.slices.stateDir }}{{ end -}}
+{{- if $v.metrics.enabled -}}
+{{- /* kubectl port-forward comes by the pod's loopback address; a node has more addresses than it should be at. */ -}}
+{{- $_ := set $own "GPUSLICE_METRICS_LISTEN" (default (printf "%s:%v" (ternary "[$(POD_IP)]" "" (eq (include "gpuslice.hostNetwork" .) "true")) $v.metrics.port) $v.metrics.listen) -}}
+{{- $_ := set $own "GPUSLICE_LEDGER_DIR" "/var/lib/gpuslice-ledger" -}}
+{{- with $v.metrics.interval }}{{ $_ := set $own "GPUSLICE_METRICS_INTERVAL" . }}{{ end -}}
+{{- if $v.metrics.tokenSecret.name }}{{ $_ := set $own "GPUSLICE_METRICS_TOKEN_FILE" (printf "/etc/gpuslice/token/%s" $v.metrics.tokenSecret.key) }}{{ end -}}
+{{- if $v.metrics.tlsSecret -}}
+{{- $_ := set $own "GPUSLICE_METRICS_CERT_FILE" "/etc/gpuslice/tls/tls.crt" -}}
+{{- $_ := set $own "GPUSLICE_METRICS_KEY_FILE" "/etc/gpuslice/tls/tls.key" -}}
+{{- end -}}
+{{- with include "gpuslice.countersMap" . }}{{ $_ := set $own "GPUSLICE_METRICS_COLLECTORS" (printf "/etc/gpuslice/counters/%s" $v.metrics.countersConfigMap.key) }}{{ end -}}
+{{- if not (has (toString $v.price.perHour) (list "" "<nil>")) }}{{ $_ := set $own "GPUSLICE_PRICE" (toString $v.price.perHour) }}{{ $_ := set $own "GPUSLICE_CURRENCY" $v.price.currency }}{{ end -}}
+{{- with $v.price.instanceType }}{{ $_ := set $own "GPUSLICE_INSTANCE_TYPE" . }}{{ end -}}
+{{- with $v.price.region }}{{ $_ := set $own "GPUSLICE_REGION" . }}{{ end -}}
+{{- with $v.price.catalogue }}{{ $_ := set $own "GPUSLICE_PRICE_FILE" "/etc/gpuslice/prices/prices.yaml" }}{{ end -}}
+{{- end -}}
 {{- if include "gpuslice.mps" . }}{{ $_ := set $own "MPS_ROOT" (include "gpuslice.mpsRoot" .) }}{{ end -}}
 {{- if not $v.devicePlugin.enabled }}{{ $_ := set $own "KUBELET_SOCKET" "" }}{{ end -}}
 {{- with include "gpuslice.configMapName" . -}}
@@ -69,6 +85,32 @@
 - name: state
   mount: {mountPath: {{ $v.slices.stateDir }}}
   volume: {hostPath: {path: {{ $v.slices.stateDir }}, type: {{ $made }}}}
+{{- end }}
+{{- if $v.metrics.enabled }}
+{{- /* Not the state directory: in that a config with isolation would find what the chart gives it on purpose only. */}}
+- name: ledger
+  mount: {mountPath: /var/lib/gpuslice-ledger}
+  volume: {hostPath: {path: {{ $v.slices.stateDir }}/ledger, type: {{ $made }}}}
+{{- with $v.metrics.tokenSecret.name }}
+- name: token
+  mount: {mountPath: /etc/gpuslice/token, readOnly: true}
+  volume: {secret: {secretName: {{ . }}, defaultMode: 0400}}
+{{- end }}
+{{- with $v.metrics.tlsSecret }}
+- name: tls
+  mount: {mountPath: /etc/gpuslice/tls, readOnly: true}
+  volume: {secret: {secretName: {{ . }}, defaultMode: 0400}}
+{{- end }}
+{{- with include "gpuslice.countersMap" . }}
+- name: counters
+  mount: {mountPath: /etc/gpuslice/counters, readOnly: true}
+  volume: {configMap: {name: {{ . }}}}
+{{- end }}
+{{- if $v.price.catalogue }}
+- name: prices
+  mount: {mountPath: /etc/gpuslice/prices, readOnly: true}
+  volume: {configMap: {name: {{ include "gpuslice.fullname" . }}-prices}}
+{{- end }}
 {{- end }}
 {{- if include "gpuslice.mps" . }}
 {{- /* The same: pods get the pipe directories in there. */}}
