@@ -332,7 +332,7 @@ check_metrics() {
 	accepts "rules by force" 'kinds | index("PrometheusRule") != null' --set prometheusRule.enabled=true,prometheusRule.force=true
 	# As they are, they are the file's.
 	text=$(to_json <deploy/grafana/rules.yaml)
-	accepts "the same rules" "kind(\"PrometheusRule\").spec == $text[0]" --set prometheusRule.enabled=true,prometheusRule.force=true
+	accepts "the same rules" "kind(\"PrometheusRule\").spec == ${text}[0]" --set prometheusRule.enabled=true,prometheusRule.force=true
 	accepts "dashboards" 'kind("ConfigMap") | (.metadata.labels.grafana_dashboard == "1" and .metadata.namespace == "m" and (.data | map_values(fromjson | .uid)) == {"gpuslice-cluster.json": "gpuslice-cluster", "gpuslice-node.json": "gpuslice-node"})' --set dashboards.enabled=true,dashboards.namespace=m
 	accepts "network policy" 'kind("NetworkPolicy").spec.ingress | length == 1 and .[0].ports[0].port == "http"' --set networkPolicy.enabled=true
 	accepts "network policy with peers" 'kind("NetworkPolicy").spec.ingress[1] == {ports: [{port: "metrics", protocol: "TCP"}], from: [{namespaceSelector: {}}]}' --set networkPolicy.enabled=true --set-json 'networkPolicy.from=[{"namespaceSelector":{}}]'

@@ -479,8 +479,8 @@ void agent_see_start(struct agent *a)
 {
 	struct agent_see *s = &a->see;
 	struct error err = ERROR_INIT;
-	const char *dir = s->options.ledger_dir ? s->options.ledger_dir
-						: a->slices.options.state_dir;
+	const char *dir =
+		s->options.ledger_dir ? s->options.ledger_dir : a->slices.options.state_dir;
 
 	if (!s->options.enabled)
 		return;
