@@ -137,7 +137,7 @@ not_ready() {
 	kubectl get nodes -o custom-columns='NODE:.metadata.name,GPUS:.status.allocatable.nvidia\.com/gpu' | grep -E '^a +8$'
 	[[ $(curl -s "http://$(cat "$KUBE/nodes/a/ip"):9401/healthz") == ok ]]
 	[[ $(curl -s "http://$(cat "$KUBE/nodes/a/ip"):9401/readyz") == ok ]]
-	[[ $(curl -s "http://$(cat "$KUBE/nodes/a/ip"):9400/metrics") == *gpuslice_build_info{node=\"a\"* ]]
+	[[ $(curl -s "http://$(cat "$KUBE/nodes/a/ip"):9400/metrics") == *'gpuslice_build_info{node="a"'* ]]
 }
 
 @test "another config changes no pod" {
