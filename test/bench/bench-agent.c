@@ -135,7 +135,7 @@ static void exec_program(const struct bench *b, const struct program *p)
 
 	quiet();
 	(void)snprintf(run_dir, sizeof(run_dir), "%s/run", b->tmp);
-	(void)snprintf(state_dir, sizeof(state_dir), "%s/state", b->tmp);
+	(void)snprintf(state_dir, sizeof(state_dir), "%s/kept", b->tmp);
 	if (p->ours)
 		(void)execl(p->path, p->path, "--nvml", b->nvml, "--kubelet-dir",
 			b->kubelet_dir, "--run-dir", run_dir, "--state-dir", state_dir,
