@@ -311,7 +311,7 @@ check_mps() {
 check_metrics() {
 	local api=(--api-versions monitoring.coreos.com/v1) end='kind("PodMonitor").spec.podMetricsEndpoints[0]' text
 	accepts "metrics" 'env("GPUSLICE_METRICS_LISTEN") == ":9400" and env("GPUSLICE_LEDGER_DIR") == mount("ledger").mountPath and volume("ledger").hostPath == {path: "/var/lib/gpuslice/ledger", type: "DirectoryOrCreate"} and no_env("GPUSLICE_PRICE") and no_env("GPUSLICE_METRICS_COLLECTORS") and (pod | has("hostPID") | not)'
-	accepts "no metrics" 'no_env("GPUSLICE_METRICS_LISTEN") and no_env("GPUSLICE_LEDGER_DIR") and (volumes | index("ledger")) == null and [agent.ports[].name] == ["http"]' --set metrics.enabled=false
+	accepts "no metrics" 'env("GPUSLICE_METRICS") == "false" and no_env("GPUSLICE_METRICS_LISTEN") and no_env("GPUSLICE_LEDGER_DIR") and (volumes | index("ledger")) == null and [agent.ports[].name] == ["http"]' --set metrics.enabled=false
 	accepts "metrics in the host's network" 'env("GPUSLICE_METRICS_LISTEN") == "[$(POD_IP)]:9500"' --set metrics.port=9500,devicePlugin.enableHostNetwork=true
 	accepts "where to listen, how often" 'env("GPUSLICE_METRICS_LISTEN") == "127.0.0.1:9400" and env("GPUSLICE_METRICS_INTERVAL") == "10s"' --set metrics.listen=127.0.0.1:9400,metrics.interval=10s
 	accepts "PIDs for attribution" 'pod.hostPID == true and caps == [false, ""]' --set metrics.hostPID=true
@@ -319,6 +319,10 @@ check_metrics() {
 	accepts "TLS" 'env("GPUSLICE_METRICS_CERT_FILE") == "/etc/gpuslice/tls/tls.crt" and env("GPUSLICE_METRICS_KEY_FILE") == "/etc/gpuslice/tls/tls.key" and volume("tls").secret.secretName == "s"' --set metrics.tlsSecret=s
 	accepts "counters" 'env("GPUSLICE_METRICS_COLLECTORS") == "/etc/gpuslice/counters/default-counters.csv" and volume("counters").configMap.name == "gpuslice-counters" and ([.[] | select(.metadata.name == "gpuslice-counters") | .data["default-counters.csv"]] == ["DCGM_FI_DEV_GPU_TEMP, gauge, temperature\n"])' --set-string 'metrics.counters=DCGM_FI_DEV_GPU_TEMP\, gauge\, temperature'
 	accepts "counters of the user" 'env("GPUSLICE_METRICS_COLLECTORS") == "/etc/gpuslice/counters/metrics" and volume("counters").configMap.name == "mine" and (kinds | index("ConfigMap")) == null' --set metrics.countersConfigMap.name=mine,metrics.countersConfigMap.key=metrics
+	accepts "counters through the API" 'env("DCGM_EXPORTER_CONFIGMAP_DATA") == "mon:dcgm"' --set metrics.configMapData=mon:dcgm
+	refuses "at '/metrics/configMapData'" --set metrics.configMapData=dcgm
+	accepts "no labels of pods" 'no_env("DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS")' --set 'metrics.podLabels.allowlist={^app$}'
+	accepts "labels of pods" 'env("DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS") == "true" and env("DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX") == "^app$,^t"' --set 'metrics.podLabels.enabled=true,metrics.podLabels.allowlist={^app$,^t}'
 	accepts "price" 'env("GPUSLICE_PRICE") == "12.24" and env("GPUSLICE_CURRENCY") == "EUR"' --set price.perHour=12.24,price.currency=EUR
 	accepts "a node for nothing" 'env("GPUSLICE_PRICE") == "0"' --set price.perHour=0
 	accepts "instance type" 'env("GPUSLICE_INSTANCE_TYPE") == "p3.8xlarge" and env("GPUSLICE_REGION") == "eu-west-1" and no_env("GPUSLICE_CURRENCY")' --set price.instanceType=p3.8xlarge,price.region=eu-west-1
@@ -355,6 +359,9 @@ check_rights() {
 	accepts "config through the API" "rules(\"Role\") == [$maps] and kind(\"Role\").rules[0].resourceNames == [\"gpuslice-configs\"]" "${off[@]}" "${one[@]}" --set configViaAPI=true
 	accepts "start-up taint" "rules(\"ClusterRole\") == [$get, $patch, $events]" --set labels.output=off
 	accepts "labels by patch" "rules(\"ClusterRole\") == [$get, $patch, $events] and rules(\"Role\") == []" --set startupTaint.enabled=false
+	accepts "counters through the API" "rules(\"ClusterRole\") == [$get, $events] and rules(\"Role\") == [$maps] and (kind(\"Role\") | .metadata.namespace == \"mon\" and .rules[0].resourceNames == [\"dcgm\"])" "${off[@]}" --set metrics.configMapData=mon:dcgm
+	accepts "labels of pods" "rules(\"ClusterRole\") == [$get, \"pods: list\", $events] and rules(\"Role\") == [] and pod.automountServiceAccountToken" "${off[@]}" --set metrics.podLabels.enabled=true
+	accepts "no metrics, no labels of pods" 'kinds == ["DaemonSet", "ServiceAccount"]' "${off[@]}" --set metrics.enabled=false,metrics.podLabels.enabled=true
 	accepts "labels by NFD" "rules(\"ClusterRole\") == [$get, $events] and rules(\"Role\") == [\"nodefeatures: get,create,update\", \"pods: get\"]" --set labels.output=nfd,startupTaint.enabled=false
 	accepts "roles of the user" 'kinds | (index("ClusterRole") == null and index("Role") == null)' --set rbac.create=false
 	accepts "account of the user" 'pod.serviceAccountName == "mine" and (kinds | index("ServiceAccount")) == null' --set serviceAccount.create=false,serviceAccount.name=mine

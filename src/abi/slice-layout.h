@@ -33,6 +33,7 @@ SLICE_AT(slice_gpu_page, limit, 16);
 SLICE_AT(slice_gpu_page, granted, 24);
 SLICE_AT(slice_gpu_page, seq, 32);
 SLICE_AT(slice_gpu_page, alone, 36);
+SLICE_AT(slice_gpu_page, counted, 40);
 SLICE_AT(slice_gpu_page, credit, 64);
 SLICE_AT(slice_gpu_page, seen, 128);
 SLICE_AT(slice_gpu_page, unseen, 136);
@@ -42,6 +43,7 @@ SLICE_AT(slice_gpu_page, done, 160);
 SLICE_AT(slice_gpu_page, packed, 168);
 SLICE_AT(slice_gpu_page, packed_in, 176);
 SLICE_AT(slice_gpu_page, mps, 184);
+SLICE_AT(slice_gpu_page, refused, 188);
 SLICE_SIZE(slice_gpu_page, 192);
 
 SLICE_AT(slice_head, op, 0);

@@ -54,6 +54,7 @@ struct slice_gpu_page {
 	_Atomic uint32_t
 		alone; /* 1: no other process of the slice has anything granted here, so
 				     free = limit - (granted - credit) */
+	_Atomic uint32_t counted; /* of .refused: so many are in the slice's account */
 	/* Both write this, by compare-and-swap alone. */
 	_Alignas(64) _Atomic uint64_t credit;
 	/* The process writes these; the arbiter reads. */
@@ -68,6 +69,8 @@ struct slice_gpu_page {
 	 * many granules for it as .packed bytes need, or more, up to .packed_in. */
 	_Atomic uint64_t packed, packed_in;
 	_Atomic uint32_t mps; /* SLICE_MPS_...; as of its last context there */
+	/* Calls that failed because of the limit, each once however often it was tried. Modulo 2^32. */
+	_Atomic uint32_t refused;
 };
 
 struct slice_page {

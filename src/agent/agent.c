@@ -302,6 +302,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	agent_slices_init(a, &options->slices);
 	agent_mps_init(a, &options->mps);
 	agent_see_init(a, &options->see);
+	agent_counters_init(a, options);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);
 		return -1;
@@ -323,6 +324,7 @@ struct agent *agent_stop(struct agent *a)
 	if (!a)
 		return NULL;
 	agent_see_stop(a);
+	agent_counters_stop(a);
 	agent_mig_stop(a);
 	agent_mps_stop(a);
 	agent_slices_stop(a);

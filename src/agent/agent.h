@@ -14,6 +14,7 @@
  */
 #include "agent/mps/mps.h"
 #include "agent/serve/serve.h"
+#include "agent/serve/web-config.h"
 #include "agent/slices/slices.h"
 #include "base/error.h"
 #include "config/config.h"
@@ -42,6 +43,8 @@ struct agent_see_options {
 	int64_t price_nano;   /* of the node per hour */
 	const char *currency, *instance_type, *region, *price_file;
 	const char *ledger_dir; /* NULL: the state directory */
+	const struct strv
+		*pod_labels; /* patterns of those that are shown; NULL: none are. Borrowed */
 };
 
 /* The MIG manager. NULL or "" for what is not given. */
@@ -68,6 +71,9 @@ struct agent_options {
 	struct agent_mps_options mps;
 	struct agent_see_options see;
 	struct serve_options serve;
+	struct web_config web_config; /* that .serve.web may borrow from */
+	const char *
+		counters_map; /* "NAMESPACE:NAME" of the ConfigMap with the counters; NULL: none */
 	const char *listen; /* NULL or "": unix socket only */
 	/* At most one of these; NULL or "" for all: environment and flags only. */
 	const char *config_path; /* one file */

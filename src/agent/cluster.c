@@ -156,6 +156,7 @@ static void cannot_use(struct agent *a, const struct error *why)
 	a->cluster.possible = false;
 	a->cluster.why = *why;
 	agent_config_without_api(a);
+	agent_counters_without_api(a, why);
 }
 
 static const char *or_empty(const char *text)
@@ -239,6 +240,8 @@ static void on_open(uv_timer_t *t)
 	task_poke(&c->labels.task);
 	agent_config_with_api(a, c->api);
 	agent_mig_with_api(a, c->api);
+	agent_see_with_api(a, c->api);
+	agent_counters_with_api(a, c->api);
 }
 
 /* What was asked for that cannot be had without the API server. */
@@ -308,6 +311,8 @@ void agent_cluster_start(struct agent *a)
 {
 	if (a->cluster.possible)
 		open_in(&a->cluster, a->config.decided ? OPEN_LATER_NS : 0);
+	else
+		agent_counters_without_api(a, &a->cluster.why);
 }
 
 void agent_cluster_stop(struct agent *a)

@@ -82,7 +82,7 @@ static void get_view(struct agent *a, struct http_exchange *x, enum view_part pa
 
 	if (!a->serve)
 		(void)error_set(&err, ERR_UNAVAILABLE,
-			"this agent measures nothing; start it with --metrics or --metrics-listen");
+			"this agent measures nothing; start it without --metrics=false");
 	else if (!v)
 		(void)error_set(&err, ERR_UNAVAILABLE,
 			"nothing has been looked at yet; try again in a second");

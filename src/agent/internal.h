@@ -101,6 +101,12 @@ struct agent_label_state {
 	struct error error;            /* the labels could not be made */
 };
 
+struct agent_counters {
+	const char *map; /* option; borrowed; NULL: the file alone */
+	struct config_source *source;
+	char told[ERROR_MSG_MAX]; /* why the file counts, as the log has it; "": it does not */
+};
+
 struct agent {
 	uv_loop_t *loop;
 	char kubelet_dir[PATH_MAX], plugin_dir[PATH_MAX], run_dir[PATH_MAX];
@@ -139,6 +145,7 @@ struct agent {
 	struct agent_mps mps;
 	struct agent_see see;
 	struct serve *serve; /* NULL: nothing is to be shown */
+	struct agent_counters counters;
 
 	struct http_server *local, *tcp;
 	struct error failure;
@@ -209,6 +216,13 @@ bool agent_mig_settled(const struct agent *a); /* what was wanted at the start h
 json_t *agent_mig_status(const struct agent *a);
 void agent_mig_stop(struct agent *a);
 void agent_mig_fini(struct agent *a);
+
+/* counters.c: --configmap-data. */
+void agent_counters_init(struct agent *a, const struct agent_options *o);
+void agent_counters_with_api(struct agent *a, struct api *api);
+void agent_counters_without_api(struct agent *a,
+	const struct error *why); /* there will be none */
+void agent_counters_stop(struct agent *a);
 
 /* http.c */
 int agent_http_start(struct agent *a, const char *listen, struct error *err) MUST_USE;

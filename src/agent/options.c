@@ -52,14 +52,14 @@ static const struct option_def own[] = {
 	{ .name = "metrics",
 		.type = OPTION_BOOL,
 		.env = { "GPUSLICE_METRICS" },
-		.def = "false",
-		.help = "measure the GPUs and account for them, for `gpuslice top` and `cost`" },
+		.def = "true",
+		.help = "measure the GPUs, account for them and show it; false: none of it" },
 	{ .name = "metrics-listen",
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_METRICS_LISTEN", "DCGM_EXPORTER_LISTEN" },
 		.arg = "HOST:PORT",
-		.def = "",
-		.help = "the same, and serve /metrics, the status page and /api/v1 there" },
+		.def = AGENT_METRICS_LISTEN,
+		.help = "where to serve /metrics, the status page and /api/v1; empty: nowhere" },
 	{ .name = "metrics-token-file",
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_METRICS_TOKEN_FILE" },
@@ -416,8 +416,7 @@ static int read_see(const struct options *o, struct agent_see_options *ret, stru
 	const struct option_value *interval = option_get(o, "metrics-interval");
 
 	*ret = (struct agent_see_options){
-		.enabled = option_bool(o, "metrics", false) ||
-			   *option_str(o, "metrics-listen", ""),
+		.enabled = option_bool(o, "metrics", true),
 		.currency = option_str(o, "currency", "USD"),
 		.instance_type = option_str(o, "instance-type", ""),
 		.region = option_str(o, "region", ""),
@@ -444,13 +443,60 @@ static int read_see(const struct options *o, struct agent_see_options *ret, stru
 static int read_serve(const struct options *o, struct serve_options *ret, struct strv *warnings,
 	struct error *err)
 {
+	ret->may_be_taken = option_get(o, "metrics-listen")->source == OPTION_UNSET;
 	ret->web = (struct web_options){
-		.listen = option_str(o, "metrics-listen", ""),
+		.listen = option_str(o, "metrics-listen", AGENT_METRICS_LISTEN),
 		.token_file = file_or_none(o, "metrics-token-file"),
 		.cert_file = file_or_none(o, "metrics-cert-file"),
 		.key_file = file_or_none(o, "metrics-key-file"),
 	};
+	if (!option_bool(o, "metrics", true) && !ret->may_be_taken && *ret->web.listen &&
+		strv_add(warnings,
+			"--metrics-listen is of no effect, as --metrics=false switches metrics off",
+			err) < 0)
+		return -1;
 	return metrics_options_read(&ret->metrics, o, NULL, warnings, err);
+}
+
+/* dcgm-exporter's NAMESPACE:NAME; NULL: no ConfigMap. */
+static int read_counters_map(const char *text, const char **ret, struct error *err)
+{
+	const char *colon = strchr(text, ':');
+	char namespace_[64];
+
+	*ret = NULL;
+	if (!*text || !strcmp(text, "none"))
+		return 0;
+	(void)snprintf(namespace_, sizeof(namespace_), "%.*s",
+		colon && colon - text < 64 ? (int)(colon - text) : 0, text);
+	if (!api_namespace_ok(namespace_) || !config_entry_name_ok(colon + 1))
+		return error_set(err, ERR_INVALID,
+			"--configmap-data: expected NAMESPACE:NAME or none, found '%.100s'",
+			text);
+	*ret = text;
+	return 0;
+}
+
+static int read_web_config(const struct options *o, struct agent_options *ret,
+	struct error *err)
+{
+	const char *path = option_str(o, "web-config-file", "");
+	struct web_options *web = &ret->serve.web;
+
+	if (!*path)
+		return 0;
+	if (web_config_read(&ret->web_config, path, err) < 0)
+		return error_prefix(err, "--web-config-file");
+	if (!ret->web_config.cert_file)
+		return 0;
+	if (web->cert_file || web->key_file)
+		return error_set(err, ERR_INVALID,
+			"--web-config-file: '%s' has a certificate, and so has "
+			"--metrics-cert-file; expected one of the two",
+			path);
+	web->cert_file = ret->web_config.cert_file;
+	web->key_file = ret->web_config.key_file;
+	return 0;
 }
 
 int agent_options_read(struct agent_options *ret, const struct options *o, struct error *err)
@@ -487,8 +533,13 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		ret->slices.keep_ns = (uint64_t)option_get(o, "slice-keep")->ns;
 	read_mig(o, &ret->mig);
 	if (read_see(o, &ret->see, err) < 0 ||
-		read_serve(o, &ret->serve, &ret->warnings, err) < 0)
+		read_serve(o, &ret->serve, &ret->warnings, err) < 0 ||
+		read_web_config(o, ret, err) < 0)
 		return -1;
+	if (read_counters_map(ret->serve.metrics.config_map, &ret->counters_map, err) < 0)
+		return -1;
+	if (ret->serve.metrics.pod_labels)
+		ret->see.pod_labels = ret->serve.metrics.pod_label_patterns;
 	if (choose_config_option(o, &config, &ret->warnings, err) < 0 ||
 		read_lists(o, ret, err) < 0)
 		return -1;
@@ -514,6 +565,7 @@ void agent_options_fini(struct agent_options *o)
 {
 	strv_fini(&o->fallbacks);
 	strv_fini(&o->warnings);
+	web_config_fini(&o->web_config);
 }
 
 static const char *const where_names[] = {

@@ -13,6 +13,7 @@
 #define AGENT_MIG_STATE_FILE "/etc/systemd/system/nvidia-mig-manager.service.d/override.conf"
 #define AGENT_SLICE_KEEP_NS  (600 * NS_PER_SEC)
 #define AGENT_SOCKET         "gpusliced.sock" /* in the run directory: status over HTTP */
+#define AGENT_METRICS_LISTEN "127.0.0.1:9400" /* dcgm-exporter's port */
 
 /* The whole table, ours first. Yours: free(). NULL: out of memory. */
 struct option_def *agent_options(size_t *ret_n) MUST_USE;

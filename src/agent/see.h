@@ -12,14 +12,15 @@
  *
  * Whoever does not answer is missing in the view, and the rest is shown. Time for which the kubelet has not said who
  * holds what belongs to those who were last known to, for SEE_UNKNOWN_ROUNDS intervals, then to nobody.
- * Nothing of it runs unless the agent is to show it (agent_see_options.enabled): then NVML is asked for nothing more than
- * health needs, and no ledger is written.
+ * Nothing of it runs where the agent is to show nothing (not agent_see_options.enabled): then NVML is asked for nothing
+ * more than health needs, and no ledger is written.
  * Thread: loop, but for agent_view().
  */
 #include "agent/agent.h"
 #include "agent/see/charges.h"
 #include "agent/see/history.h"
 #include "agent/see/keep.h"
+#include "agent/see/pods.h"
 #include "agent/see/processes.h"
 #include "agent/see/uses.h"
 #include "gpu/monitor.h"
@@ -44,7 +45,8 @@ struct see_xid {
 
 struct see_price {
 	struct price_catalogue *catalogue;
-	bool tried; /* to load it */
+	bool tried;   /* to load it */
+	bool awaited; /* the region, of the Node's labels */
 	char type[PRICE_NAME_MAX], region[PRICE_NAME_MAX], currency[8];
 	char source[96]; /* "" without a price */
 	char told[ERROR_MSG_MAX];
@@ -78,6 +80,7 @@ struct agent_see {
 	struct stat checkpoint_stat;
 	char checkpoint_path[PATH_MAX];
 	struct see_givens givens;
+	struct see_pods pods;
 	struct see_holds holds;
 	struct see_processes processes;
 	struct see_charges charges;
@@ -95,6 +98,7 @@ struct agent_see {
 
 void agent_see_init(struct agent *a, const struct agent_see_options *options);
 void agent_see_start(struct agent *a);
+void agent_see_with_api(struct agent *a, struct api *api);
 void agent_see_stop(struct agent *a);
 void agent_see_fini(struct agent *a);
 

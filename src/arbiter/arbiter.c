@@ -96,6 +96,7 @@ void arbiter_stop(struct arbiter *a)
 {
 	control_stop(a);
 	readings_stop(a);
+	slices_keep_refused(a); /* while the pages are there */
 	conns_stop(a);
 	slices_stop(a);
 	turn_stop(a);

@@ -305,6 +305,7 @@ void book_member_drop(struct book *b, struct book_member *m)
 
 	for (unsigned int i = 0; i < s->n_gpus; i++) {
 		(void)book_slice_used(s, i); /* the last look at its peak */
+		book_count_refused(m, i);
 		s->gpus[i].granted -= book_granted(m, i);
 	}
 	if (b->dropped)

@@ -73,6 +73,7 @@ struct book_gpu {
 	uint64_t granted;  /* sum over the members */
 	uint64_t unhooked; /* used by processes past the libraries */
 	uint64_t peak;
+	uint64_t refused; /* allocations: see book_slice_refused() */
 };
 
 struct book_slice {
@@ -151,6 +152,12 @@ void book_slice_gone(struct book *b, struct book_slice *s);
 uint64_t book_slice_used(struct book_slice *s, unsigned int gpu);
 uint64_t book_slice_free(struct book_slice *s, unsigned int gpu);
 bool book_slice_over(const struct book_slice *s, unsigned int gpu);
+
+/*
+ * Allocations that the limit refused, by what the members' pages say and said. It begins with what is in .refused,
+ * and goes on where another arbiter has looked at a page before.
+ */
+uint64_t book_slice_refused(struct book_slice *s, unsigned int gpu);
 
 /* What processes past the libraries use, now. */
 void book_slice_unhooked(struct book_slice *s, unsigned int gpu, uint64_t bytes);

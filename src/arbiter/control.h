@@ -39,6 +39,7 @@
  *	        "peak": 0,                      // the most that "used" was
  *	        "granted": 0,                   // set aside for its processes; used <= granted
  *	        "unhooked_used": 0,             // part of "used": processes past the libraries
+ *	        "refusals": 0,                  // calls that failed as the limit leaves no room (below)
  *	        "over": false,                  // more is granted than the limit: it was lowered, or the
  *	                                        // driver took more than could be known beforehand
  *	                                        // with turns or MPS, or after it had them, also TIME (below) and:
@@ -49,6 +50,7 @@
  *	        "stuck": false,                 // has work that did not end in 10 s since its turn ended,
  *	                                        // or a process of it is stopped
  *	        "turns": 0,                     // that it has had
+ *	        "revocations": 0,               // times that it was taken off the GPU at work (below)
  *	        "queue_ns": 0}],                // in which some process of it wanted and had no turn
  *	      "processes": [
  *	        {"pid": 7,                      // in its own PID namespace
@@ -67,8 +69,17 @@
  *	        {"host_pid": 4712, "name": "nvtool",
  *	         "gpus": [{"uuid": "GPU-...", "used": 0}]}]}]}
  *
- * TIME is seven keys, of a slice on one GPU and of a process there. None of them ever becomes less, whatever
- * ends or is killed, until the slice's directory is removed or the node starts again:
+ * "refusals" are calls in processes of the slice (an allocation, a context, a module) that ended with "out of
+ * memory" because of its limit on the GPU: one for each call, however often the library asked in it; none where the
+ * arbiter did not answer, nor where the driver itself had no memory. "revocations" are the times that the gates of
+ * the slice on the GPU closed while a process of it had work in flight there, or wanted to submit more: its turn
+ * was over, one of class latency or one that is urged came in between, it was demoted, its bucket was empty, or going
+ * together ended. A turn that ends because nobody of the slice has anything to do is none, nor is one that goes on
+ * behind the last.
+ *
+ * TIME is seven keys, of a slice on one GPU and of a process there. None of them ever becomes less, nor "turns",
+ * "queue_ns", "refusals" and "revocations" do, whatever ends or is killed, until the slice's directory is removed or
+ * the node starts again:
  *
  *	"charged_ns": 0,   // GPU time. The sum over all slices of a GPU, those that are gone too, is its "busy_ns"
  *	"launches": 0,     // submissions: kernels and graphs

@@ -93,6 +93,7 @@ struct slice {
 	bool dirty;       /* to be looked at */
 	unsigned int n_conns;
 	unsigned int n_stopped;
+	uint64_t refusals[SLICE_GPUS_MAX]; /* as stored in the accounts */
 	struct log_limit noise;
 	struct pages_of *pages;  /* NULL: never had one */
 	struct turn_slice *turn; /* NULL: never had turns */
@@ -106,6 +107,11 @@ bool slices_scan(struct arbiter *a);
 /* NULL: none. */
 struct slice *slices_find(struct arbiter *a, const char *id);
 void slices_on_removed(void *arbiter, struct book_slice *b);
+
+/* Stores what limits have refused since the last time in the accounts (turns/tally.h), for an arbiter after this
+ * one. An account begins with the first of it, as most slices without turns need none. */
+void slice_keep_refused(struct slice *s);
+void slices_keep_refused(struct arbiter *a);
 
 /*
  * The slice of a record that an earlier arbiter left. If its file is not there or names other GPUs, it has
@@ -141,6 +147,7 @@ struct conn {
 	uint32_t pid;
 	uint64_t start, image, since_ns;
 	bool greeted;
+	bool ended;                 /* who connected was gone when the connection came */
 	struct book_member *member; /* NULL: it only looks */
 	struct slice_want want;     /* .waits: for the next reading, and not answered yet */
 	uint64_t want_ns;           /* since when */

@@ -431,6 +431,7 @@ static int write_env(const struct demo *d, const char *path, struct error *err)
 
 	buf_printf(&b, "export GPUSLICE_RUN_DIR='%s'\n", d->node.run_dir);
 	buf_printf(&b, "export GPUSLICE_KUBELET_DIR='%s'\n", d->node.kubelet_dir);
+	buf_printf(&b, "export GPUSLICE_STATE_DIR='%s/state'\n", d->node.dir);
 	if (d->node.simulated)
 		buf_printf(&b, "export GPUSLICE_SIM_DIR='%s'\n", d->node.sim_dir);
 	if (slash)
@@ -444,6 +445,7 @@ static int write_env(const struct demo *d, const char *path, struct error *err)
 static int make_footer(struct demo *d, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(8192);
+	unsigned port = demo_node_page_port(&d->node);
 	char env[64];
 
 	if (path_join(env, sizeof(env), d->dir.path, "env", err) < 0 ||
@@ -451,7 +453,8 @@ static int make_footer(struct demo *d, struct error *err)
 		return -1;
 	buf_puts(&b, "  All of this runs on. In another terminal:\n");
 	buf_printf(&b, "    . %s\n", env);
-	buf_puts(&b, "    gpuslice status --slices\n");
+	buf_puts(&b, "    gpuslice status --slices\n    gpuslice top\n"
+		     "    gpuslice cost --by pod --price 12.24   # the node's price an hour\n");
 	if (d->node.simulated)
 		buf_puts(&b,
 			"    gpuslice sim xid 0 79          # GPU 0 breaks, the others go on\n");
@@ -460,6 +463,8 @@ static int make_footer(struct demo *d, struct error *err)
 		"    gpuslice kubelet get pods -o wide\n"
 		"    gpuslice kubelet restart       # pods run on, the agent registers again\n"
 		"  Ctrl-C ends the demo and leaves nothing behind.\n");
+	if (port)
+		buf_printf(&b, "  The status page of the node: http://127.0.0.1:%u/\n", port);
 	free(d->footer);
 	d->footer = buf_steal(&b);
 	*d->command = '\0';

@@ -21,6 +21,7 @@ static const struct cmd *const commands[] = {
 	&cmd_kubelet,
 	&cmd_labels,
 	&cmd_mig,
+	&cmd_plan,
 	&cmd_sim,
 	&cmd_status,
 	&cmd_top,

@@ -2,6 +2,7 @@
 #include "config/yaml.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <libfyaml.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,6 +66,10 @@ int yaml_fail(const struct yaml_source *src, uint32_t line, uint32_t column,
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	/* Keys and names of the file may have line breaks; a message is one line. */
+	for (char *c = text; *c; c++)
+		if (iscntrl((unsigned char)*c))
+			*c = ' ';
 	if (!line)
 		return error_set(err, code, "%s: %s", src->name, text);
 	if (src->inside)
@@ -94,13 +99,18 @@ static int grow(void *p, size_t n, size_t *cap, size_t size, struct error *err)
 	return 0;
 }
 
+static size_t values_max(const struct builder *b)
+{
+	return b->src->values_max ? b->src->values_max : YAML_NODES_MAX;
+}
+
 static struct yaml_node *new_node(struct builder *b, enum yaml_type type)
 {
 	struct yaml_node *n = NULL;
 
-	if (++b->n_nodes > YAML_NODES_MAX) {
+	if (++b->n_nodes > values_max(b)) {
 		(void)yaml_fail(b->src, b->line, b->column, ERR_LIMIT, b->err,
-			"more than %d values", YAML_NODES_MAX);
+			"more than %zu values", values_max(b));
 		return NULL;
 	}
 	n = calloc(1, sizeof(*n));
@@ -266,9 +276,9 @@ static int add_pair(struct builder *b, struct yaml_node *object, size_t *cap,
 		return -1;
 	object->pairs[object->n++] = (struct yaml_pair){ key, value };
 	object->weight += 1 + value->weight;
-	if (object->weight > YAML_NODES_MAX)
+	if (object->weight > values_max(b))
 		return yaml_fail(b->src, key->line, key->column, ERR_LIMIT, b->err,
-			"more than %d values once the aliases are written out", YAML_NODES_MAX);
+			"more than %zu values once the aliases are written out", values_max(b));
 	return 0;
 }
 
@@ -346,9 +356,9 @@ static int add_value(struct builder *b, struct yaml_node *n)
 		return -1;
 	f->node->items[f->node->n++] = n;
 	f->node->weight += n->weight;
-	if (f->node->weight > YAML_NODES_MAX)
+	if (f->node->weight > values_max(b))
 		return yaml_fail(b->src, n->line, n->column, ERR_LIMIT, b->err,
-			"more than %d values once the aliases are written out", YAML_NODES_MAX);
+			"more than %zu values once the aliases are written out", values_max(b));
 	return 0;
 }
 

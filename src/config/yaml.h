@@ -71,6 +71,7 @@ struct yaml_source {
 	size_t len;
 	uint32_t line_offset, column_offset;
 	uint32_t inside; /* 0, or the line where the text that holds these lines stands */
+	size_t values_max; /* instead of YAML_NODES_MAX, for a file of the caller's own; 0: that */
 };
 
 /* Errors are ERR_INVALID or ERR_LIMIT and begin with "name:line:column: ". */

@@ -83,6 +83,18 @@ enum gpu_level {
 struct gpu_link {
 	uint8_t level;   /* enum gpu_level */
 	uint8_t nvlinks; /* links between the two, 0..36 */
+	uint8_t p2p; /* 1 + enum gpu_p2p, from the first of the two to the second; 0: not asked */
+};
+
+/* Whether the one can reach the other's memory over NVLink. NVML's numbers. */
+enum gpu_p2p {
+	GPU_P2P_OK,
+	GPU_P2P_CHIPSET_NOT_SUPPORTED,
+	GPU_P2P_GPU_NOT_SUPPORTED,
+	GPU_P2P_TOPOLOGY_NOT_SUPPORTED,
+	GPU_P2P_DISABLED_BY_REGKEY,
+	GPU_P2P_NOT_SUPPORTED,
+	GPU_P2P_UNKNOWN,
 };
 
 #define GPU_PROFILE_MAX 32
@@ -114,7 +126,7 @@ struct gpu_process {
 	uint64_t bytes;  /* of GPU memory; GPU_BYTES_UNKNOWN */
 	uint32_t pid;    /* in our PID namespace */
 	uint32_t gi, ci; /* MIG instances; GPU_NO_INSTANCE: the GPU is not in MIG mode */
-	uint32_t padding;
+	uint32_t mps;    /* 1: it is a client of MPS */
 };
 
 #define GPU_BYTES_UNKNOWN UINT64_MAX

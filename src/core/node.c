@@ -181,6 +181,8 @@ static struct gpu_link merge_link(const struct node *n, const struct inventory *
 	if (!seen || !seen->links || a->seen == NOBODY || b->seen == NOBODY)
 		return was;
 	is = inventory_link(seen, a->seen, b->seen);
+	if (!is.p2p)
+		is.p2p = was.p2p;
 	if (is.level == GPU_LEVEL_UNKNOWN && !is.nvlinks && sick)
 		return was;
 	return is;
@@ -193,7 +195,7 @@ static bool links_equal(const struct inventory *a, const struct inventory *b)
 			struct gpu_link x = inventory_link(a, i, j),
 					y = inventory_link(b, i, j);
 
-			if (x.level != y.level || x.nvlinks != y.nvlinks)
+			if (x.level != y.level || x.nvlinks != y.nvlinks || x.p2p != y.p2p)
 				return false;
 		}
 	}

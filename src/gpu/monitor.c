@@ -541,6 +541,17 @@ void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns)
 	schedule(m);
 }
 
+void gpu_monitor_want_p2p(struct gpu_monitor *m, bool wanted)
+{
+	if (m->client.look.p2p == wanted)
+		return;
+	m->client.look.p2p = wanted;
+	if (!wanted || m->paused)
+		return;
+	m->hint_at_ns = earlier(m->hint_at_ns, time_mono_ns());
+	schedule(m);
+}
+
 void gpu_monitor_release(struct gpu_monitor *m)
 {
 	kill_worker(m);

@@ -55,6 +55,10 @@ int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
 void gpu_monitor_probe(struct gpu_monitor *m);
 void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns);
 
+/* From now on looks read which GPUs can reach which over NVLink (gpu_link.p2p), once for each pair. A look
+ * comes soon if they have not. */
+void gpu_monitor_want_p2p(struct gpu_monitor *m, bool wanted);
+
 /*
  * Kills the worker, so that no device file is held open. Nothing starts it again, not the interval
  * either, until gpu_monitor_probe(). A process takes a moment to end: _released() says when.

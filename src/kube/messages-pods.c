@@ -128,6 +128,18 @@ static V1__ContainerResources *write_container(const struct pod_entry *v, size_t
 	return c;
 }
 
+/* How many of the @n entries from @v on one message of their container can hold and keep their order: devices
+ * come before claims in it. So a container that was listed twice may be two messages again. */
+static size_t container_run(const struct pod_entry *v, size_t n)
+{
+	size_t i, len = run_of(v, n, same_container);
+
+	for (i = 1; i < len; i++)
+		if (v[i - 1].dynamic && !v[i].dynamic)
+			return i;
+	return len;
+}
+
 static V1__PodResources *write_pod(const struct pod_entry *v, size_t n, struct arena *a)
 {
 	V1__PodResources *p = arena_alloc(a, sizeof(*p));
@@ -142,7 +154,7 @@ static V1__PodResources *write_pod(const struct pod_entry *v, size_t n, struct a
 	if (!p->containers)
 		return NULL;
 	for (i = 0; i < n; i += len) {
-		len = run_of(v + i, n - i, same_container);
+		len = container_run(v + i, n - i);
 		p->containers[p->n_containers] = write_container(v + i, len, a);
 		if (!p->containers[p->n_containers++])
 			return NULL;

@@ -41,14 +41,13 @@ static const struct {
 	const char *name;
 	uint16_t id; /* its own numbers, behind all of DCGM's */
 	enum metrics_source source;
-	const char *why_not; /* NULL: we make it as well */
 } exporter_made[] = {
-	{ "DCGM_EXP_CLOCK_EVENTS_COUNT", 9001, METRICS_FROM_FIELD,
-		"is left out: clock events are not counted here; the *_VIOLATION fields say how long "
-		"each lasted" },
-	{ "DCGM_EXP_GPU_HEALTH_STATUS", 9003, METRICS_FROM_HEALTH, NULL },
-	{ "DCGM_EXP_P2P_STATUS", 9004, METRICS_FROM_FIELD, "is left out: it is not made here" },
-	{ "DCGM_EXP_XID_ERRORS_COUNT", 9002, METRICS_FROM_XIDS, NULL },
+	{ "DCGM_EXP_CLOCK_EVENTS_COUNT", 9001, METRICS_FROM_CLOCKS },
+	{ "DCGM_EXP_CLOCK_EVENTS_TOTAL", 9005, METRICS_FROM_CLOCKS_TOTAL },
+	{ "DCGM_EXP_GPU_HEALTH_STATUS", 9003, METRICS_FROM_HEALTH },
+	{ "DCGM_EXP_P2P_STATUS", 9004, METRICS_FROM_P2P },
+	{ "DCGM_EXP_XID_ERRORS_COUNT", 9002, METRICS_FROM_XIDS },
+	{ "DCGM_EXP_XID_ERRORS_TOTAL", 9006, METRICS_FROM_XIDS_TOTAL },
 };
 
 enum found { FOUND, LEFT_OUT, UNKNOWN };
@@ -68,8 +67,7 @@ static enum found identify(const char *name, struct metrics_counter *ret, const 
 			continue;
 		ret->id = exporter_made[i].id;
 		ret->source = (uint8_t)exporter_made[i].source;
-		*ret_why = exporter_made[i].why_not;
-		return *ret_why ? LEFT_OUT : FOUND;
+		return FOUND;
 	}
 	*ret_why = "is left out: NVML cannot give it, only DCGM can";
 	return field_is_dcgm_only(name) ? LEFT_OUT : UNKNOWN;
@@ -362,9 +360,22 @@ bool metrics_counters_changed(const struct metrics_counters *c)
 	       now.seen.ns != c->seen.ns;
 }
 
+bool metrics_counters_have(const struct metrics_counters *c, enum metrics_source source)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->rows[i].source == source)
+			return true;
+	return false;
+}
+
 void metrics_counters_fields(const struct metrics_counters *c, bool *wanted)
 {
+	int reasons = field_position("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS");
+
 	for (uint32_t i = 0; i < c->n; i++)
 		if (c->rows[i].source == METRICS_FROM_FIELD)
 			wanted[c->rows[i].field] = true;
+	if (reasons >= 0 && (metrics_counters_have(c, METRICS_FROM_CLOCKS) ||
+				    metrics_counters_have(c, METRICS_FROM_CLOCKS_TOTAL)))
+		wanted[reasons] = true;
 }

@@ -21,10 +21,14 @@
 
 /* Where the value comes from. */
 enum metrics_source {
-	METRICS_FROM_FIELD,  /* a sample's */
-	METRICS_FROM_XID,    /* the last XID that the agent saw */
-	METRICS_FROM_XIDS,   /* DCGM_EXP_XID_ERRORS_COUNT: of a window of time */
-	METRICS_FROM_HEALTH, /* DCGM_EXP_GPU_HEALTH_STATUS: the agent's judgement */
+	METRICS_FROM_FIELD,        /* a sample's */
+	METRICS_FROM_XID,          /* the last XID that the agent saw */
+	METRICS_FROM_XIDS,         /* DCGM_EXP_XID_ERRORS_COUNT: of a window of time */
+	METRICS_FROM_XIDS_TOTAL,   /* DCGM_EXP_XID_ERRORS_TOTAL */
+	METRICS_FROM_CLOCKS,       /* DCGM_EXP_CLOCK_EVENTS_COUNT: of a window of time */
+	METRICS_FROM_CLOCKS_TOTAL, /* DCGM_EXP_CLOCK_EVENTS_TOTAL */
+	METRICS_FROM_P2P,          /* DCGM_EXP_P2P_STATUS: of two GPUs */
+	METRICS_FROM_HEALTH,       /* DCGM_EXP_GPU_HEALTH_STATUS: the agent's judgement */
 };
 
 struct metrics_counter {
@@ -66,6 +70,9 @@ DEFINE_CLEANUP(struct metrics_counters *, metrics_counters_free)
 /* Whether the file is another one than was read, or its time or size is: one stat(). A file that is away is as
  * it was. Blocking. */
 bool metrics_counters_changed(const struct metrics_counters *c);
+
+/* Whether a row is from this source. */
+bool metrics_counters_have(const struct metrics_counters *c, enum metrics_source source);
 
 /* Marks each field that a sample must have: @wanted has FIELDS_MAX elements, by position in fields[]. */
 void metrics_counters_fields(const struct metrics_counters *c, bool *wanted);

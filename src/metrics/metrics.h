@@ -10,9 +10,10 @@
  * name, type, unit and help, and docs/metrics.md is held against it.
  *
  * What the view does not know has no line. A family whose lines are all absent has no head either.
- * Thread: any; nothing is kept between calls but in struct metrics_xids, which has a lock.
+ * Thread: any; nothing is kept between calls but in struct metrics_xids and metrics_clocks, which have locks.
  */
 #include "base/buf.h"
+#include "metrics/clocks.h"
 #include "metrics/counters.h"
 #include "metrics/options.h"
 #include "metrics/xids.h"
@@ -37,7 +38,8 @@ struct metrics_request {
 	const struct view *view;
 	const struct metrics_counters *counters;
 	const struct metrics_options *options;
-	struct metrics_xids *xids; /* NULL: no XIDs of a window */
+	struct metrics_xids *xids;     /* NULL: no XIDs of a window */
+	struct metrics_clocks *clocks; /* NULL: no clock events */
 	enum metrics_format format;
 };
 

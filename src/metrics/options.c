@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define XID_WINDOW_MS 300000
+#define WINDOW_MS 300000
 
 const struct option_def metrics_option_defs[] = {
 	{ .name = "metrics-collectors",
@@ -19,6 +19,13 @@ const struct option_def metrics_option_defs[] = {
 		.arg = "FILE",
 		.def = "",
 		.help = "counters file of dcgm-exporter; empty: its default set, built in" },
+	{ .name = "configmap-data",
+		.letter = 'm',
+		.type = OPTION_STR,
+		.env = { "DCGM_EXPORTER_CONFIGMAP_DATA" },
+		.arg = "NAMESPACE:NAME",
+		.def = "none",
+		.help = "ConfigMap with the counters in its key metrics, which go before the file" },
 	{ .name = "metrics-hostname-label",
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_METRICS_HOSTNAME_LABEL" },
@@ -48,6 +55,17 @@ const struct option_def metrics_option_defs[] = {
 		.env = { "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID" },
 		.def = "false",
 		.help = "also with the label pod_uid" },
+	{ .name = "kubernetes-enable-pod-labels",
+		.type = OPTION_BOOL,
+		.env = { "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS" },
+		.def = "false",
+		.help = "also with the labels of the pod, from the API server" },
+	{ .name = "kubernetes-pod-label-allowlist-regex",
+		.type = OPTION_LIST,
+		.env = { "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX" },
+		.arg = "LIST",
+		.def = "",
+		.help = "regular expressions, of which one matches the key of each such label" },
 	{ .name = "kubernetes-virtual-gpus",
 		.type = OPTION_BOOL,
 		.env = { "KUBERNETES_VIRTUAL_GPUS" },
@@ -67,6 +85,18 @@ const struct option_def metrics_option_defs[] = {
 		.arg = "MILLISECONDS",
 		.def = "300000",
 		.help = "window of DCGM_EXP_XID_ERRORS_COUNT" },
+	{ .name = "clock-events-count-window-size",
+		.type = OPTION_UINT,
+		.env = { "DCGM_EXPORTER_CLOCK_EVENTS_COUNT_WINDOW_SIZE" },
+		.arg = "MILLISECONDS",
+		.def = "300000",
+		.help = "window of DCGM_EXP_CLOCK_EVENTS_COUNT" },
+	{ .name = "web-config-file",
+		.type = OPTION_STR,
+		.env = { "DCGM_EXPORTER_WEB_CONFIG_FILE" },
+		.arg = "FILE",
+		.def = "",
+		.help = "certificate and key in exporter-toolkit's YAML; no users with passwords" },
 	{ .name = "replace-blanks-in-model-name",
 		.type = OPTION_BOOL,
 		.def = "false",
@@ -99,20 +129,10 @@ const size_t metrics_n_option_defs = ARRAY_LEN(metrics_option_defs);
 static const struct {
 	const char *env, *usual, *why;
 } not_here[] = {
-	{ "DCGM_EXPORTER_CLOCK_EVENTS_COUNT_WINDOW_SIZE", "300000",
-		"DCGM_EXP_CLOCK_EVENTS_COUNT is not made here" },
-	{ "DCGM_EXPORTER_CONFIGMAP_DATA", "none",
-		"mount the ConfigMap and name the file with --metrics-collectors" },
 	{ "DCGM_EXPORTER_ENABLE_DCGM_LOG", "false", "there is no DCGM" },
-	{ "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS", "false",
-		"join with kube_pod_labels of kube-state-metrics" },
 	{ "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE", "uid", "all forms of device ids are known" },
-	{ "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX", "",
-		"join with kube_pod_labels of kube-state-metrics" },
 	{ "DCGM_EXPORTER_OTHER_DEVICES_STR", "f", "NVSwitches are not seen by NVML" },
 	{ "DCGM_EXPORTER_CPU_DEVICES_STR", "f", "CPUs are not seen by NVML" },
-	{ "DCGM_EXPORTER_WEB_CONFIG_FILE", "",
-		"use --metrics-cert-file, --metrics-key-file and --metrics-token-file" },
 	{ "DCGM_HPC_JOB_MAPPING_DIR", "", "jobs of batch systems are not mapped" },
 	{ "DCGM_POD_RESOURCES_KUBELET_SOCKET", "/var/lib/kubelet/pod-resources/kubelet.sock",
 		"use --kubelet-dir" },
@@ -125,9 +145,11 @@ void metrics_options_default(struct metrics_options *ret)
 	*ret = (struct metrics_options){
 		.kubernetes = true,
 		.opencost = true,
-		.xid_window_ns = XID_WINDOW_MS * NS_PER_MS,
+		.xid_window_ns = WINDOW_MS * NS_PER_MS,
+		.clock_window_ns = WINDOW_MS * NS_PER_MS,
 		.devices = { .gpus = true, .instances = true },
 		.collectors = "",
+		.config_map = "none",
 	};
 }
 
@@ -211,6 +233,18 @@ static int read_hostname(struct metrics_options *ret, const struct options *o,
 	return 0;
 }
 
+static int read_window(uint64_t *ret_ns, const struct options *o, const char *name,
+	struct error *err)
+{
+	uint64_t ms = option_uint(o, name, WINDOW_MS);
+
+	if (ms > UINT64_MAX / NS_PER_MS)
+		return error_set(err, ERR_INVALID, "--%s: expected milliseconds, found %llu",
+			name, (unsigned long long)ms);
+	*ret_ns = ms * NS_PER_MS;
+	return 0;
+}
+
 static const char *process_env(const char *name)
 {
 	return getenv(name);
@@ -236,25 +270,25 @@ static int warn_of_others(const char *(*env)(const char *name), struct strv *war
 int metrics_options_read(struct metrics_options *ret, const struct options *o,
 	const char *(*env)(const char *name), struct strv *warnings, struct error *err)
 {
-	uint64_t window_ms = option_uint(o, "xid-count-window-size", XID_WINDOW_MS);
-
 	metrics_options_default(ret);
-	if (read_hostname(ret, o, err) < 0)
+	if (read_hostname(ret, o, err) < 0 ||
+		read_window(&ret->xid_window_ns, o, "xid-count-window-size", err) < 0 ||
+		read_window(&ret->clock_window_ns, o, "clock-events-count-window-size", err) <
+			0)
 		return -1;
-	if (window_ms > UINT64_MAX / NS_PER_MS)
-		return error_set(err, ERR_INVALID,
-			"--xid-count-window-size: expected milliseconds, found %llu",
-			(unsigned long long)window_ms);
-	ret->xid_window_ns = window_ms * NS_PER_MS;
 	ret->old_namespace = option_bool(o, "use-old-namespace", false);
 	ret->kubernetes = option_bool(o, "kubernetes", true);
 	ret->pod_uid = option_bool(o, "kubernetes-enable-pod-uid", false);
+	ret->pod_labels =
+		ret->kubernetes && option_bool(o, "kubernetes-enable-pod-labels", false);
+	ret->pod_label_patterns = &option_get(o, "kubernetes-pod-label-allowlist-regex")->list;
 	ret->virtual_gpus = option_bool(o, "kubernetes-virtual-gpus", false);
 	ret->per_instance_board = option_bool(o, "metrics-per-instance-board", false);
 	ret->replace_blanks_in_model_name =
 		option_bool(o, "replace-blanks-in-model-name", false);
 	ret->gpm_raw_units = option_bool(o, "metrics-gpm-raw-units", false);
 	ret->opencost = option_bool(o, "metrics-opencost", true);
+	ret->config_map = option_str(o, "configmap-data", "none");
 	ret->collectors = option_str(o, "metrics-collectors", "");
 	if (metrics_devices_parse(&ret->devices, option_str(o, "devices", "f"), err) < 0)
 		return error_prefix(err, "--devices");

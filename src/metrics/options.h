@@ -38,16 +38,21 @@ bool metrics_devices_have(const struct metrics_devices *d, bool instance, uint32
 
 struct metrics_options {
 	enum metrics_hostname hostname;
-	bool old_namespace;      /* uuid, pod_name, pod_namespace, container_name */
-	bool kubernetes;         /* who uses it: pod labels, and all series of containers */
-	bool pod_uid;            /* label pod_uid as well */
+	bool old_namespace; /* uuid, pod_name, pod_namespace, container_name */
+	bool kubernetes;    /* who uses it: pod labels, and all series of containers */
+	bool pod_uid;       /* label pod_uid as well */
+	bool pod_labels;    /* labels of the pod as well; of those: */
+	const struct strv
+		*pod_label_patterns; /* for metrics/label-filter.h. Borrowed from the options */
 	bool virtual_gpus;       /* dcgm-exporter's way of sharing: each series once per pod */
 	bool per_instance_board; /* of a GPU in MIG mode: the board's values at each instance */
 	bool replace_blanks_in_model_name;
 	bool gpm_raw_units; /* PCIe and NVLink rates in MiB/s, as dcgm-exporter on Hopper */
 	bool opencost;      /* node_gpu_hourly_cost and the like */
-	uint64_t xid_window_ns;
+	uint64_t xid_window_ns, clock_window_ns;
 	struct metrics_devices devices;
+	const char *
+		config_map; /* the same from a ConfigMap, "NAMESPACE:NAME"; "none": no. Borrowed, too */
 	const char *collectors; /* the counters file; "": built-in. Borrowed from the options */
 };
 

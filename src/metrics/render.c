@@ -16,6 +16,7 @@ static int write_own(struct metrics_writer *w, struct error *err)
 	metrics_own_slices(&own);
 	metrics_own_opencost(&own);
 	metrics_own_agent(&own);
+	metrics_own_web(&own);
 	return 0;
 }
 

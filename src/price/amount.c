@@ -54,6 +54,18 @@ bool price_parse(const char *text, int64_t *ret_nano)
 	return true;
 }
 
+int64_t price_times(int64_t nano, uint64_t n)
+{
+	wide sum = (wide)(uint64_t)nano * n;
+
+	return sum > PRICE_SUM_MAX ? PRICE_SUM_MAX : (int64_t)sum;
+}
+
+int64_t price_plus(int64_t a, int64_t b)
+{
+	return a > PRICE_SUM_MAX - b ? PRICE_SUM_MAX : a + b;
+}
+
 const char *price_text(int64_t nano, unsigned decimals, char *buf)
 {
 	uint64_t v = nano < 0 ? 0 - (uint64_t)nano : (uint64_t)nano;

@@ -16,12 +16,14 @@ struct price_file {
 
 struct price_region {
 	const char *name;
-	int64_t nano_per_hour;
+	int64_t nano_per_hour;       /* on demand; < 0: not sold that way */
+	int64_t spot_low, spot_high; /* of its zones; < 0: not sold that way */
 };
 
 struct price_type {
-	const char *name, *gpu;
+	const char *name, *gpu, *arch;
 	uint32_t gpus, gpu_memory_mib, vcpus, memory_mib;
+	uint32_t part_milli, allocatable_cpu_milli, allocatable_memory_mib;
 	const struct price_file *file;
 	struct price_region *regions;
 	size_t n_regions;

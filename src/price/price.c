@@ -95,6 +95,8 @@ static const struct price_region *find_region(const struct price_type *t, const 
 	const struct price_region *anywhere = NULL;
 
 	for (size_t i = 0; i < t->n_regions; i++) {
+		if (t->regions[i].nano_per_hour < 0)
+			continue;
 		if (!strcmp(t->regions[i].name, region))
 			return &t->regions[i];
 		if (!strcmp(t->regions[i].name, PRICE_ANYWHERE))
@@ -103,43 +105,140 @@ static const struct price_region *find_region(const struct price_type *t, const 
 	return anywhere;
 }
 
+static const struct price_region *assume_region(const struct price_type *t)
+{
+	const struct price_region *at = find_region(t, PRICE_USUAL_REGION);
+
+	if (at)
+		return at;
+	for (size_t i = 0; i < t->n_regions; i++)
+		if (t->regions[i].nano_per_hour >= 0 &&
+			(!at || t->regions[i].nano_per_hour < at->nano_per_hour))
+			at = &t->regions[i];
+	return at;
+}
+
 static int no_region(const struct price_type *t, const char *region, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf list = BUF_INIT(LIST_TEXT);
 
 	for (size_t i = 0; i < t->n_regions; i++)
-		buf_printf(&list, "%s%s", i ? ", " : "", t->regions[i].name);
+		if (t->regions[i].nano_per_hour >= 0)
+			buf_printf(&list, "%s%s", list.len ? ", " : "", t->regions[i].name);
 	return error_set(err, ERR_NOT_FOUND,
 		"no price of '%s' in region '%.63s' in %.120s; there is one for: %s", t->name,
 		region, t->file->source, list.len ? buf_str(&list) : "no region");
 }
 
-int price_find(const struct price_catalogue *c, const char *type, const char *region,
-	struct price *ret, struct error *err)
+static struct price price_of(const struct price_type *t, const struct price_region *at,
+	bool assumed)
 {
-	const struct price_type *t = price_type_find(c, type);
-	const struct price_region *at = t ? find_region(t, region) : NULL;
-
-	if (!t)
-		return error_set(err, ERR_NOT_FOUND,
-			"no price of the instance type '%.63s' in the catalogue; give one in a "
-			"catalogue file, or a price per hour",
-			type);
-	if (!at)
-		return no_region(t, region, err);
-	*ret = (struct price){
+	return (struct price){
 		.type = t->name,
 		.region = at->name,
 		.currency = t->file->currency,
 		.stamp = t->file->stamp,
 		.source = t->file->source,
 		.nano_per_hour = at->nano_per_hour,
+		.assumed = assumed,
 		.gpu = t->gpu,
 		.gpus = t->gpus,
 		.gpu_memory_mib = t->gpu_memory_mib,
 		.vcpus = t->vcpus,
 		.memory_mib = t->memory_mib,
 	};
+}
+
+int price_find(const struct price_catalogue *c, const char *type, const char *region,
+	struct price *ret, struct error *err)
+{
+	const struct price_type *t = price_type_find(c, type);
+	const struct price_region *at;
+
+	if (!t)
+		return error_set(err, ERR_NOT_FOUND,
+			"no price of the instance type '%.63s' in the catalogue; give one in a "
+			"catalogue file, or a price per hour",
+			type);
+	at = find_region(t, region);
+	if (!at && !*region)
+		at = assume_region(t);
+	if (!at)
+		return no_region(t, region, err);
+	*ret = price_of(t, at, !*region && strcmp(at->name, PRICE_ANYWHERE) != 0);
+	return 0;
+}
+
+/* ---- offers ----------------------------------------------------------------------------------- */
+
+/* Where a file does not say: what is measured of EC2's types comes near. */
+#define RESERVED_CPU_MILLI 310
+#define ALLOCATABLE_MEMORY 90 /* percent */
+#define MILLI              1000
+
+static struct price_offer offer_of(const struct price_type *t, const struct price_region *at)
+{
+	uint32_t cpu = t->vcpus > UINT32_MAX / MILLI ? UINT32_MAX : t->vcpus * MILLI;
+
+	return (struct price_offer){
+		.price = price_of(t, at, false),
+		.low = at->nano_per_hour,
+		.high = at->nano_per_hour,
+		.arch = t->arch,
+		.part_milli = t->part_milli,
+		.allocatable_cpu_milli = t->allocatable_cpu_milli   ? t->allocatable_cpu_milli
+					 : cpu > RESERVED_CPU_MILLI ? cpu - RESERVED_CPU_MILLI
+								    : cpu,
+		.allocatable_memory_mib = t->allocatable_memory_mib
+						  ? t->allocatable_memory_mib
+						  : (uint32_t)((uint64_t)t->memory_mib *
+							       ALLOCATABLE_MEMORY / 100),
+	};
+}
+
+/* The region itself before one that holds for all; NULL: not sold that way in either. */
+static const struct price_region *region_of(const struct price_type *t, const char *region,
+	bool spot)
+{
+	const struct price_region *anywhere = NULL;
+
+	for (size_t i = 0; i < t->n_regions; i++) {
+		const struct price_region *at = &t->regions[i];
+
+		if ((spot ? at->spot_low : at->nano_per_hour) < 0)
+			continue;
+		if (!strcmp(at->name, region))
+			return at;
+		if (!strcmp(at->name, PRICE_ANYWHERE))
+			anywhere = at;
+	}
+	return anywhere;
+}
+
+int price_each(const struct price_catalogue *c, const char *region,
+	int (*see)(void *arg, const struct price_offer *offer), void *arg)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		for (int spot = 0; spot < 2; spot++) {
+			const struct price_region *at = region_of(&c->types[i], region, spot);
+			struct price_offer o;
+			int got;
+
+			if (!at)
+				continue;
+			o = offer_of(&c->types[i], at);
+			o.price.region = region;
+			if (spot) {
+				o.spot = true;
+				o.low = at->spot_low;
+				o.high = at->spot_high;
+				o.price.nano_per_hour = o.low + (o.high - o.low) / 2;
+			}
+			got = see(arg, &o);
+			if (got < 0)
+				return got;
+		}
+	}
 	return 0;
 }
 

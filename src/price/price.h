@@ -21,6 +21,8 @@
 #define PRICE_TYPES_MAX  4096                            /* instance types in one */
 #define PRICE_NAME_MAX   64 /* of a type, region, product, with the end */
 #define PRICE_STALE_DAYS 90
+#define PRICE_USUAL_REGION \
+	"us-east-1" /* where prices are looked up that nobody says the region of */
 
 struct price_catalogue;
 
@@ -32,9 +34,21 @@ struct price {
 	const char *stamp;    /* day of the prices, "2026-07-20"; "" if the file has none */
 	const char *source;   /* "shipped catalogue", or the path of the user's file */
 	int64_t nano_per_hour;
+	bool assumed;    /* nobody said the region, and .region was taken */
 	const char *gpu; /* product, "A10G"; "" if unknown, as all below are 0 then */
 	uint32_t gpus;   /* logical GPUs */
 	uint32_t gpu_memory_mib, vcpus, memory_mib;
+};
+
+/* A way to have an instance type in a region. */
+struct price_offer {
+	struct price price; /* .nano_per_hour: of spot the middle of .low and .high */
+	bool spot;
+	int64_t low, high; /* of the zones; on demand both are the price */
+	const char *arch;  /* "amd64", "arm64" */
+	uint32_t
+		part_milli; /* of a GPU that each of .gpus is; 1000 but for types with a part of one */
+	uint32_t allocatable_cpu_milli, allocatable_memory_mib; /* what pods may ask for */
 };
 
 /*
@@ -51,9 +65,20 @@ int price_catalogue_parse(struct price_catalogue **ret, const char *name, const 
 struct price_catalogue *price_catalogue_free(struct price_catalogue *c); /* returns NULL */
 DEFINE_CLEANUP(struct price_catalogue *, price_catalogue_free)
 
-/* ERR_NOT_FOUND tells an unknown type from a type without a price in @region, and what there is. */
+/*
+ * @region "": not known. Then it is the price of any region, else that of PRICE_USUAL_REGION, else the lowest.
+ * ERR_NOT_FOUND tells an unknown type from a type without a price in @region, and what there is.
+ */
 int price_find(const struct price_catalogue *c, const char *type, const char *region,
 	struct price *ret, struct error *err) MUST_USE;
+
+/*
+ * Calls @see for each offer in @region, whose text is then that of the offers, by name of the type, on demand before spot; it returns < 0 to stop, which
+ * is returned. What pods may ask for is reckoned where the file does not say: 90 % of the memory, and all
+ * processors but 0.31 of one.
+ */
+int price_each(const struct price_catalogue *c, const char *region,
+	int (*see)(void *arg, const struct price_offer *offer), void *arg);
 
 size_t price_catalogue_count(const struct price_catalogue *c); /* of types */
 
@@ -84,6 +109,14 @@ struct price_meter {
 
 /* What @ns nanoseconds cost. @ns is at most 366 days. */
 int64_t price_meter_add(struct price_meter *m, int64_t nano_per_hour, uint64_t ns);
+
+/*
+ * Sums that stop at PRICE_SUM_MAX, so that a month of one can still be reckoned: 9.2 million an hour. Arguments are
+ * not negative.
+ */
+#define PRICE_SUM_MAX (INT64_MAX / 1000)
+int64_t price_times(int64_t nano, uint64_t n);
+int64_t price_plus(int64_t a, int64_t b);
 
 /*
  * Splits @total by @weights into @ret, both of @n: each part is rounded down and what is left over

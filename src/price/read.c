@@ -57,32 +57,116 @@ static int read_number(const struct reading *r, const struct yaml_node *n, const
 	return 0;
 }
 
-static int read_regions(const struct reading *r, const struct yaml_node *n,
+/* The region @key of @t, which is added if it is not there. NULL: an error. */
+static struct price_region *region_at(const struct reading *r, const struct yaml_node *key,
 	struct price_type *t)
 {
-	if (n->type != YAML_OBJECT || n->n == 0)
-		return fail(r, n, "pricePerHour",
-			"prices by region, such as {us-east-1: 3.06}");
+	struct price_region *more;
+	const char *name = NULL;
+
+	if (read_word(r, key, "region", &name) < 0)
+		return NULL;
+	for (size_t i = 0; i < t->n_regions; i++)
+		if (!strcmp(t->regions[i].name, name))
+			return &t->regions[i];
+	if (t->n_regions == PRICE_REGIONS_MAX) {
+		(void)yaml_fail(r->src, key->line, key->column, ERR_LIMIT, r->err,
+			"%s: expected at most %d regions", t->name, PRICE_REGIONS_MAX);
+		return NULL;
+	}
+	more = reallocarray(t->regions, t->n_regions + 1, sizeof(*more));
+	if (!more) {
+		(void)error_nomem(r->err);
+		return NULL;
+	}
+	t->regions = more;
+	t->regions[t->n_regions] = (struct price_region){ name, -1, -1, -1 };
+	return &t->regions[t->n_regions++];
+}
+
+static bool is_price(const struct yaml_node *n, int64_t *ret)
+{
+	return n->type != YAML_LIST && n->type != YAML_OBJECT && n->type != YAML_NULL &&
+	       price_parse(n->text, ret);
+}
+
+static int read_on_demand(const struct reading *r, const struct yaml_node *n,
+	struct price_region *region)
+{
+	if (is_price(n, &region->nano_per_hour))
+		return 0;
+	return fail(r, n, region->name, "a price per hour from 0 to 1000000, such as 3.06");
+}
+
+static int read_spot(const struct reading *r, const struct yaml_node *n,
+	struct price_region *region)
+{
+	if (n->type == YAML_LIST && n->n == 2 && is_price(n->items[0], &region->spot_low) &&
+		is_price(n->items[1], &region->spot_high) &&
+		region->spot_low <= region->spot_high)
+		return 0;
+	if (is_price(n, &region->spot_low)) {
+		region->spot_high = region->spot_low;
+		return 0;
+	}
+	return fail(r, n, region->name,
+		"a spot price per hour, or the lowest and the highest, such as [0.36, 0.38]");
+}
+
+static int read_regions(const struct reading *r, const struct yaml_node *n, const char *key,
+	struct price_type *t,
+	int (*read)(const struct reading *r, const struct yaml_node *n,
+		struct price_region *region))
+{
+	if (n->type != YAML_OBJECT)
+		return fail(r, n, key, "prices by region, such as {us-east-1: 3.06}");
 	if (n->n > PRICE_REGIONS_MAX)
 		return yaml_fail(r->src, n->line, n->column, ERR_LIMIT, r->err,
-			"pricePerHour: expected at most %d regions, found %zu",
-			PRICE_REGIONS_MAX, n->n);
-	t->regions = calloc(n->n, sizeof(*t->regions));
-	if (!t->regions)
-		return error_nomem(r->err);
+			"%s: expected at most %d regions, found %zu", key, PRICE_REGIONS_MAX,
+			n->n);
 	for (size_t i = 0; i < n->n; i++) {
-		const struct yaml_node *value = n->pairs[i].value;
-		struct price_region *region = &t->regions[t->n_regions];
+		struct price_region *region = region_at(r, n->pairs[i].key, t);
 
-		if (read_word(r, n->pairs[i].key, "region", &region->name) < 0)
+		if (!region)
 			return -1;
-		if (value->type == YAML_NULL) /* not sold there */
-			continue;
-		if (value->type == YAML_LIST || value->type == YAML_OBJECT ||
-			!price_parse(value->text, &region->nano_per_hour))
-			return fail(r, value, region->name,
-				"a price per hour from 0 to 1000000, such as 3.06");
-		t->n_regions++;
+		if (n->pairs[i].value->type != YAML_NULL && /* else not sold there */
+			read(r, n->pairs[i].value, region) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+#define WHOLE_MILLI 1000
+
+static int read_part(const struct reading *r, const struct yaml_node *n, struct price_type *t)
+{
+	if ((n->type != YAML_FLOAT && n->type != YAML_INT) || !(n->f > 0 && n->f <= 1))
+		return fail(r, n, "part", "a part of a GPU, above 0 and at most 1");
+	t->part_milli = (uint32_t)(n->f * WHOLE_MILLI + 0.5);
+	if (!t->part_milli)
+		t->part_milli = 1;
+	return 0;
+}
+
+static int read_allocatable(const struct reading *r, const struct yaml_node *n,
+	struct price_type *t)
+{
+	if (n->type != YAML_OBJECT)
+		return fail(r, n, "allocatable", "an object with cpuMilli and memoryMiB");
+	for (size_t i = 0; i < n->n; i++) {
+		const char *word = yaml_as_text(n->pairs[i].key);
+		int got;
+
+		if (!strcmp(word, "cpuMilli"))
+			got = read_number(r, n->pairs[i].value, word,
+				&t->allocatable_cpu_milli);
+		else if (!strcmp(word, "memoryMiB"))
+			got = read_number(r, n->pairs[i].value, word,
+				&t->allocatable_memory_mib);
+		else
+			got = fail(r, n->pairs[i].key, "allocatable", "cpuMilli or memoryMiB");
+		if (got < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -107,15 +191,24 @@ static int read_fields(const struct reading *r, const struct yaml_node *n, struc
 			got = read_number(r, value, word, numbers[j].to);
 		else if (!strcmp(word, "gpu"))
 			got = read_word(r, value, word, &t->gpu);
+		else if (!strcmp(word, "arch"))
+			got = read_word(r, value, word, &t->arch);
+		else if (!strcmp(word, "part"))
+			got = read_part(r, value, t);
+		else if (!strcmp(word, "allocatable"))
+			got = read_allocatable(r, value, t);
 		else if (!strcmp(word, "pricePerHour"))
-			got = read_regions(r, value, t);
+			got = read_regions(r, value, word, t, read_on_demand);
+		else if (!strcmp(word, "spotPerHour"))
+			got = read_regions(r, value, word, t, read_spot);
 		else
 			got = fail(r, key, t->name,
-				"gpu, gpus, gpuMemoryMiB, vcpus, memoryMiB or pricePerHour");
+				"gpu, gpus, gpuMemoryMiB, vcpus, memoryMiB, arch, part, allocatable, "
+				"pricePerHour or spotPerHour");
 		if (got < 0)
 			return -1;
 	}
-	if (!yaml_get(n, "pricePerHour", false))
+	if (!t->n_regions && !yaml_get(n, "pricePerHour", false))
 		return yaml_fail(r->src, n->line, n->column, ERR_INVALID, r->err,
 			"%s: pricePerHour is missing", t->name);
 	return 0;
@@ -153,7 +246,11 @@ static struct price_type *place(const struct reading *r, const struct yaml_node 
 	}
 	if (!t)
 		t = &c->types[c->n++];
-	*t = (struct price_type){ .name = name, .gpu = "", .file = r->file };
+	*t = (struct price_type){ .name = name,
+		.gpu = "",
+		.arch = "amd64",
+		.part_milli = WHOLE_MILLI,
+		.file = r->file };
 	return t;
 }
 

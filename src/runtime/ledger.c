@@ -104,30 +104,36 @@ static void note_peak(struct slice_gpu_page *g, int gpu)
 		;
 }
 
-static bool take_or_ask(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+/* What follows says SLICE_OK, SLICE_NO_ROOM, or -1: not answered. */
+static int take_or_ask(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
-	return take(&g->credit, bytes) || link_want((unsigned int)gpu, bytes, NULL) == SLICE_OK;
+	return take(&g->credit, bytes) ? SLICE_OK : link_want((unsigned int)gpu, bytes, NULL);
 }
 
 /* Whoever owes gets nothing. */
-static bool pay_debt(struct slice_gpu_page *g, int gpu)
+static int pay_debt(struct slice_gpu_page *g, int gpu)
 {
 	uint64_t due = debt(gpu), paid;
+	int r;
 
 	if (__builtin_expect(!due, 1))
-		return true;
-	if (!take_or_ask(g, gpu, due))
-		return false;
+		return SLICE_OK;
+	r = take_or_ask(g, gpu, due);
+	if (r != SLICE_OK)
+		return r;
 	/* What others paid meanwhile is too much now. */
 	paid = take_some(debt_of(gpu), due);
 	atomic_fetch_add(&g->credit, due - paid);
-	return !debt(gpu);
+	return debt(gpu) ? SLICE_NO_ROOM : SLICE_OK;
 }
 
-static bool reserve(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+static int reserve(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
-	return bytes <= atomic_load_explicit(&g->limit, memory_order_relaxed) &&
-	       pay_debt(g, gpu) && take_or_ask(g, gpu, bytes);
+	int r = SLICE_NO_ROOM;
+
+	if (bytes <= atomic_load_explicit(&g->limit, memory_order_relaxed))
+		r = pay_debt(g, gpu);
+	return r == SLICE_OK ? take_or_ask(g, gpu, bytes) : r;
 }
 
 /* For a fact: it is charged, whatever it takes. */
@@ -135,7 +141,7 @@ static void reserve_fact(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
 	_Atomic uint64_t *d;
 
-	if (take_or_ask(g, gpu, bytes))
+	if (take_or_ask(g, gpu, bytes) == SLICE_OK)
 		return;
 	d = debt_of(gpu);
 	if (d)
@@ -191,43 +197,50 @@ static void note_bound(int gpu, uint64_t bytes)
  * A bound is more than what its call will take, so what does not fit now may fit when the calls of
  * other threads are over. Whoever waits here has nothing reserved that another would wait for.
  */
-static bool reserve_after_others(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+static int reserve_after_others(struct slice_gpu_page *g, int gpu, uint64_t bytes)
 {
 	struct ledger *l = ledger_get();
 	int64_t end = sys_now() + BOUNDS_WAIT_MS;
+	int r = SLICE_NO_ROOM;
 
-	while (l && pay_debt(g, gpu)) {
+	while (l && (r = pay_debt(g, gpu)) == SLICE_OK) {
 		/* Read before we ask: what comes back in between, the asking finds. */
 		uint64_t others = atomic_load(&l->bounds[gpu]), left = 0;
 
-		if (take(&g->credit, bytes) ||
-			link_want((unsigned int)gpu, bytes, &left) == SLICE_OK)
-			return true;
+		if (!take(&g->credit, bytes))
+			r = link_want((unsigned int)gpu, bytes, &left);
+		if (r == SLICE_OK)
+			return r;
 		if (!others || left + others < bytes || sys_now() >= end)
 			break;
 		(void)sys_wait(-1, 0, sys_now() + 1);
 	}
-	return false;
+	return r;
 }
 
 /* With the bound noted; on failure it is not. */
-static bool reserve_bound(struct slice_gpu_page *g, int gpu, uint64_t bound)
+static int reserve_bound(struct slice_gpu_page *g, int gpu, uint64_t bound)
 {
+	int r = SLICE_NO_ROOM;
+
 	note_bound(gpu, bound);
-	if (__builtin_expect(reserve(g, gpu, bound), 1))
-		return true;
+	if (__builtin_expect(reserve(g, gpu, bound) == SLICE_OK, 1))
+		return SLICE_OK;
 	note_bound(gpu, -bound);
 	if (ledger_on_full)
 		ledger_on_full(gpu);
-	if (bound > atomic_load(&g->limit) || !reserve_after_others(g, gpu, bound))
-		return false;
-	note_bound(gpu, bound);
-	return true;
+	if (bound <= atomic_load(&g->limit))
+		r = reserve_after_others(g, gpu, bound);
+	if (r == SLICE_OK)
+		note_bound(gpu, bound);
+	return r;
 }
 
-CUresult charge_begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind)
+static CUresult begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind,
+	bool last)
 {
 	struct slice_gpu_page *g;
+	int r;
 
 	*c = (struct charge){ .gpu = gpu, .kind = kind };
 	if (gpu == LEDGER_NONE)
@@ -238,13 +251,27 @@ CUresult charge_begin(struct charge *c, int gpu, uint64_t bound, enum charge_kin
 	atomic_fetch_add(&g->begun, 1);
 	if (!bound)
 		return CUDA_SUCCESS;
-	if (!reserve_bound(g, gpu, bound)) {
+	r = reserve_bound(g, gpu, bound);
+	if (r != SLICE_OK) {
+		/* Of a slice without a limit it is no limit that refuses. */
+		if (last && r == SLICE_NO_ROOM && atomic_load(&g->limit) != SLICE_NO_LIMIT)
+			atomic_fetch_add(&g->refused, 1);
 		atomic_fetch_add(&g->done, 1);
 		c->gpu = LEDGER_NONE;
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	c->bytes = bound;
 	return CUDA_SUCCESS;
+}
+
+CUresult charge_begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind)
+{
+	return begin(c, gpu, bound, kind, true);
+}
+
+CUresult charge_try(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind)
+{
+	return begin(c, gpu, bound, kind, false);
 }
 
 void charge_end(struct charge *c, uint64_t bytes)
@@ -270,7 +297,7 @@ void charge_end(struct charge *c, uint64_t bytes)
 
 void charge_free_begin(struct charge *c, int gpu, enum charge_kind kind)
 {
-	(void)charge_begin(c, gpu, 0, kind);
+	(void)begin(c, gpu, 0, kind, false);
 }
 
 void charge_free_end(struct charge *c, uint64_t bytes)

@@ -44,8 +44,11 @@ struct charge {
 	uint64_t bytes; /* reserved */
 };
 
-/* 0, or CUDA_ERROR_OUT_OF_MEMORY with nothing held. Each success must be followed by charge_end(). */
+/* 0, or CUDA_ERROR_OUT_OF_MEMORY with nothing held. Each success must be followed by charge_end(). Where it is the
+ * slice's limit that refuses, the page counts it (.refused), once for each call of this. */
 CUresult charge_begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind);
+/* The same for who tries again, so that nothing was refused yet: not counted. */
+CUresult charge_try(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind);
 
 /*
  * The operation is over and took @bytes. More than the bound is charged all the same, as it is a fact

@@ -44,19 +44,79 @@ void sim_load_read(const struct sim_state *s, uint32_t slot, struct sim_load *lo
 	}
 }
 
-void sim_load_add(struct sim_load *load, uint32_t pid, uint32_t percent, uint64_t at_us)
+void sim_load_tick(struct sim_load *load, uint64_t at_us, uint64_t real_us)
 {
-	struct sim_load_sample *to;
+	struct sim_load_tick *to = &load->ticks[load->n_ticks++ % SIM_LOAD_TICKS];
 
-	for (uint32_t i = 0; i < load->count && i < SIM_LOAD_SAMPLES; i++) {
-		to = &load->samples[i];
+	if (load->n_ticks > SIM_LOAD_TICKS && to->at_us > load->gone_us)
+		load->gone_us = to->at_us;
+	*to = (struct sim_load_tick){ .at_us = at_us, .real_us = real_us };
+}
+
+void sim_load_add(struct sim_load *load, uint32_t pid, uint64_t busy_us, uint64_t at_us)
+{
+	struct sim_load_part *to;
+
+	for (uint32_t i = 0; i < load->n_parts && i < SIM_LOAD_PARTS; i++) {
+		to = &load->parts[i];
 		if (to->pid != pid || to->at_us != at_us)
 			continue;
-		to->percent = to->percent + percent > 100 ? 100 : to->percent + percent;
+		to->busy_us += (uint32_t)busy_us;
 		return;
 	}
-	to = &load->samples[load->count++ % SIM_LOAD_SAMPLES];
-	*to = (struct sim_load_sample){ .pid = pid, .percent = percent, .at_us = at_us };
+	to = &load->parts[load->n_parts++ % SIM_LOAD_PARTS];
+	if (to->pid && to->at_us > load->gone_us)
+		load->gone_us = to->at_us;
+	*to = (struct sim_load_part){ .pid = pid,
+		.busy_us = (uint32_t)busy_us,
+		.at_us = at_us };
+}
+
+void sim_load_forget(struct sim_load *load, uint32_t pid)
+{
+	for (uint32_t i = 0; i < SIM_LOAD_PARTS; i++)
+		if (load->parts[i].pid == pid)
+			load->parts[i].pid = 0;
+}
+
+static struct sim_load_share *share_of(struct sim_load_share *v, uint32_t *n, uint32_t pid)
+{
+	for (uint32_t i = 0; i < *n; i++)
+		if (v[i].pid == pid)
+			return &v[i];
+	if (*n == SIM_LOAD_ROOM)
+		return NULL;
+	v[*n] = (struct sim_load_share){ .pid = pid };
+	return &v[(*n)++];
+}
+
+uint32_t sim_load_shares(const struct sim_load *load, uint64_t since_us,
+	struct sim_load_share ret[SIM_LOAD_ROOM])
+{
+	uint64_t from = since_us > load->gone_us ? since_us : load->gone_us, all_us = 0;
+	uint64_t busy_us[SIM_LOAD_ROOM] = { 0 };
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < load->n_ticks && i < SIM_LOAD_TICKS; i++)
+		all_us += load->ticks[i].at_us > from ? load->ticks[i].real_us : 0;
+	for (uint32_t i = 0; i < load->n_parts && i < SIM_LOAD_PARTS; i++) {
+		const struct sim_load_part *p = &load->parts[i];
+		struct sim_load_share *s;
+
+		if (!p->pid || !p->busy_us || p->at_us <= from)
+			continue;
+		s = share_of(ret, &n, p->pid);
+		if (!s)
+			continue;
+		busy_us[s - ret] += p->busy_us;
+		s->at_us = p->at_us > s->at_us ? p->at_us : s->at_us;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t percent = all_us ? (busy_us[i] * 100 + all_us / 2) / all_us : 0;
+
+		ret[i].percent = percent > 100 ? 100 : (uint32_t)percent;
+	}
+	return n;
 }
 
 bool sim_load_busy_ns(const struct sim_load *load, uint64_t mono_ns, uint64_t *ret)

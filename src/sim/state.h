@@ -27,7 +27,7 @@
 #include <stdatomic.h>
 
 #define SIM_STATE_MAGIC   UINT32_C(0x534C4753) /* "SGLS" */
-#define SIM_STATE_VERSION 5
+#define SIM_STATE_VERSION 6
 #define SIM_STATE_FILE    "state"
 #define SIM_RING_EVENTS   256 /* a power of two; older ones are gone for a slow reader */
 
@@ -192,7 +192,7 @@ size_t sim_usage_read(const struct sim_state *s, uint32_t slot, struct sim_usage
 	uint64_t *total);
 
 /* Room for what sim/load.h keeps of the GPU in @slot; it knows the form. */
-#define SIM_STATE_LOAD_WORDS 152
+#define SIM_STATE_LOAD_WORDS 904
 _Atomic uint64_t *sim_state_load_cell(const struct sim_state *s, uint32_t slot);
 
 /* Faults of CUDA. */

@@ -62,12 +62,14 @@ static void set_part(struct turns *t, struct turns_part *p, uint64_t now)
 	enum turns_gate gate = gate_of(p, now);
 	uint64_t end = gate == TURNS_METERED && !turns_is_first(p) ? p->gpu->end : TURNS_NEVER;
 	struct turns_meter meter = { 0 };
+	bool closes = false;
 
 	if (gate == TURNS_METERED)
 		meter = meter_of(p, end, now);
 	for (struct turns_seat *s = p->seats; s; s = s->next) {
 		if (s->gate == gate && s->meter.window_ns == meter.window_ns && p->told == end)
 			continue;
+		closes |= gate == TURNS_CLOSED && s->gate != TURNS_CLOSED;
 		s->gate = gate;
 		s->meter = meter;
 		if (gate != TURNS_CLOSED)
@@ -75,6 +77,8 @@ static void set_part(struct turns *t, struct turns_part *p, uint64_t now)
 		t->gate(t->arg, s);
 	}
 	p->told = end;
+	/* Once for all its seats, and not where a turn ended and another one of it began in the same moment. */
+	p->revoked += closes && !turns_is_quiet(p);
 	/* A tail that lasts until the next turn is at least as long as that. */
 	if (gate != TURNS_CLOSED && p->n_busy && p->closed != TURNS_NEVER)
 		turns_learn_tail(p, now);

@@ -33,7 +33,7 @@ struct turns_part {
 	unsigned int n_seats, n_busy, n_wants;
 	struct turns_share share;
 
-	uint64_t charged, waited, turns;
+	uint64_t charged, waited, turns, revoked;
 	uint64_t v,
 		v_rest; /* virtual time in ns / weight, and the remainder of that division */
 	int64_t bucket; /* of a capped part: charge that it may still have; ns / TURNS_CAP_ONE */

@@ -317,6 +317,7 @@ void turns_account(const struct turns *t, const struct turns_slice *s, unsigned 
 		return;
 	ret->charged_ns = p->charged;
 	ret->turns = p->turns;
+	ret->revoked = p->revoked;
 	ret->waited_ns = p->waited;
 	ret->turn = t->gpus[gpu].holder == p && !t->gpus[gpu].paused;
 	ret->demoted = p->demoted;

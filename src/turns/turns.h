@@ -217,6 +217,7 @@ void turns_settle(struct turns *t, uint64_t now);
 struct turns_account {
 	uint64_t charged_ns; /* never less than before */
 	uint64_t turns;      /* that it has had */
+	uint64_t revoked;    /* its gates closed while it had work in flight or wanted more */
 	uint64_t waited_ns;  /* in which some seat of it wanted and had no turn */
 	bool turn;           /* it has the turn now */
 	bool demoted;        /* of class latency, but beyond its share, or its cap, now */

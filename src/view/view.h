@@ -86,6 +86,8 @@ struct view_gpu {
 	const struct sample_unit *sample; /* the board's figures; NULL: not known */
 	uint64_t sample_age_ns;
 	uint32_t first_unit, n_units; /* its units: one, or its MIG devices, perhaps none */
+	const uint8_t *
+		p2p; /* for each of the view's GPUs: gpu_link.p2p of the two; NULL: not asked */
 	uint32_t n_xids;
 	struct view_xid *xids;
 	uint64_t xid_count;
@@ -155,7 +157,7 @@ struct view_slice {
 	bool time_known;     /* else the counters of time are not known */
 	uint64_t charged_ns, queue_ns, wait_ns, meter_ns, turns, waits, launches, copies,
 		copied_bytes;
-	uint64_t revocations; /* turns taken back for one of class latency */
+	uint64_t revocations; /* its gates closed while it had work, or wanted to submit some */
 	bool revocations_known;
 	uint64_t refusals; /* allocations that the limit refused */
 	bool refusals_known;
@@ -164,10 +166,17 @@ struct view_slice {
 	uint32_t stopped;  /* processes that were killed for it */
 };
 
+/* Of a pod, under a name that Prometheus takes. */
+struct view_label {
+	const char *name, *value;
+};
+
 struct view_use {
 	uint32_t unit;
 	const char *namespace_, *pod, *container;
-	const char *uid; /* of the pod; "" if not known */
+	const char *uid;                 /* of the pod; "" if not known */
+	uint32_t n_labels;               /* of the pod, as far as they are wanted and known */
+	const struct view_label *labels; /* by name, each name once */
 	const char *resource;
 	enum view_mode mode;
 	bool live; /* holds it now; else it has ended at: */
@@ -201,6 +210,17 @@ struct view_resource {
 	const char *reason; /* "" */
 };
 
+/* How the agent's web server goes. Counters but for .connections, since it listens. */
+struct view_web {
+	bool known;                             /* else it serves nobody */
+	uint64_t requests[5];                   /* by class of the answer: [0] is 1xx */
+	uint64_t refused_full, refused_address; /* connections, at a limit */
+	uint64_t displaced, timeouts,
+		malformed; /* connections that were closed without an answer */
+	uint64_t pauses;   /* it had used its part of a processor */
+	uint32_t connections;
+};
+
 /* Which figures the agent has of itself. */
 struct view_agent {
 	const char *version;
@@ -216,6 +236,7 @@ struct view_agent {
 	uint64_t ledger_errors;
 	uint64_t ledger_bytes;    /* of the file; 0: none */
 	const char *ledger_error; /* "" */
+	struct view_web web;
 };
 
 struct view {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Of a connection: twice the headers, as libmicrohttpd keeps what it has parsed beside the text. */
@@ -26,12 +27,28 @@ static const struct web_limits usual = {
 	.check_ns = NS_PER_SEC,
 };
 
+/* So many descriptors are left to the others in this process, or half of all where they are few: who comes to the port
+ * must not take those that the process needs for its work. */
+static unsigned fitting(unsigned connections)
+{
+	struct rlimit r;
+	rlim_t taken, others;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return connections;
+	others = r.rlim_cur / 2 < WEB_OTHERS_FDS ? r.rlim_cur / 2 : WEB_OTHERS_FDS;
+	taken = others + WEB_LEAVING_MAX;
+	if (r.rlim_cur < taken + WEB_CONNECTIONS_MIN)
+		return WEB_CONNECTIONS_MIN;
+	return r.rlim_cur - taken < connections ? (unsigned)(r.rlim_cur - taken) : connections;
+}
+
 #define OR_USUAL(limits, field) ((limits)->field ? (limits)->field : usual.field)
 
 static void set_limits(struct web *w, const struct web_limits *l)
 {
 	w->limits = (struct web_limits){
-		.connections = OR_USUAL(l, connections),
+		.connections = fitting(OR_USUAL(l, connections)),
 		.per_address = OR_USUAL(l, per_address),
 		.cpu_permille = OR_USUAL(l, cpu_permille),
 		.request_ns = OR_USUAL(l, request_ns),

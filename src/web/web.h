@@ -25,11 +25,15 @@
 #define WEB_ETAG_MAX    64          /* bytes, with the end */
 #define WEB_EXTRA_MAX   4           /* headers of a reply besides our own */
 
+#define WEB_OTHERS_FDS      256 /* descriptors that connections leave to the rest of the process */
+#define WEB_CONNECTIONS_MIN 8 /* however few there are */
+
 struct web;
 
 /* 0 is the default. */
 struct web_limits {
-	unsigned connections;  /* open at the same time; 512 */
+	unsigned
+		connections; /* open at the same time; 512, or what descriptors are there for */
 	unsigned per_address;  /* of those, from one address; 64 */
 	unsigned cpu_permille; /* of one processor, for the web thread; 500 */
 	uint64_t request_ns;   /* from accept to the end of the first request's headers; 10 s */

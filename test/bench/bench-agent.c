@@ -139,7 +139,8 @@ static void exec_program(const struct bench *b, const struct program *p)
 	if (p->ours)
 		(void)execl(p->path, p->path, "--nvml", b->nvml, "--kubelet-dir",
 			b->kubelet_dir, "--run-dir", run_dir, "--state-dir", state_dir,
-			"--config-file", b->config, (char *)NULL);
+			"--config-file", b->config, "--metrics-listen", "127.0.0.1:0",
+			(char *)NULL);
 	(void)snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - b->nvml) : 1,
 		slash ? b->nvml : ".");
 	(void)setenv("LD_LIBRARY_PATH", dir, 1);

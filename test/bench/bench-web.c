@@ -190,9 +190,9 @@ static void run(const struct served *s, size_t i, uint64_t for_ns)
 			load[k] = web_load_begin(k, web_port(s->web));
 	(void)measure(s, for_ns / 4); /* until it is there */
 	before = web_counts(s->web);
-	cpu_ns = web_load_thread_cpu_ns("web");
+	cpu_ns = web_load_thread_cpu_ns(getpid(), "web");
 	beside = measure(s, for_ns);
-	cpu_ns = web_load_thread_cpu_ns("web") - cpu_ns;
+	cpu_ns = web_load_thread_cpu_ns(getpid(), "web") - cpu_ns;
 	after = web_counts(s->web);
 	for (unsigned k = 0; k < WEB_LOAD_KINDS_; k++)
 		web_load_end(load[k]);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/parse.h"
 #include "base/time.h"
 
 #define SLOW_N    500
@@ -27,6 +28,7 @@ struct web_load {
 	atomic_bool stop;
 	pthread_t thread;
 	unsigned good, bad;
+	size_t longest; /* answer, bytes */
 	uint64_t slowest_ns;
 	int fds[STORM_N];
 };
@@ -63,6 +65,23 @@ static int join(const struct web_load *l, unsigned net, unsigned host, bool wait
 	return steal_fd(&fd);
 }
 
+#define LENGTH "\r\nContent-Length: "
+
+/* How long the answer is as a whole, by its first bytes; 0: it is no good one. */
+static size_t answer_len(const char *head)
+{
+	const char *end = strstr(head, "\r\n\r\n");
+	const char *len = strcasestr(head, LENGTH);
+	char text[24];
+	uint64_t n;
+
+	if (strncmp(head, "HTTP/1.1 200 ", 13) != 0 || !end || !len || len > end)
+		return 0;
+	len += strlen(LENGTH);
+	(void)snprintf(text, sizeof(text), "%.*s", (int)strcspn(len, "\r"), len);
+	return parse_u64(text, &n) ? (size_t)(end + 4 - head) + n : 0;
+}
+
 static void scrape(struct web_load *l)
 {
 	static const char request[] =
@@ -70,17 +89,23 @@ static void scrape(struct web_load *l)
 	CLEANUP(closep) int fd = join(l, 1, 0, true);
 	uint64_t began = time_mono_ns(), took;
 	static char some[1 << 16];
-	size_t total = 0;
+	size_t total = 0, expected = 0;
 	ssize_t n = -1;
 
 	if (fd >= 0 && send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) > 0)
-		while ((n = recv(fd, some, sizeof(some), 0)) > 0)
+		while ((n = recv(fd, some, sizeof(some) - 1, 0)) > 0) {
+			some[n] = '\0';
+			if (total == 0)
+				expected = answer_len(some);
 			total += (size_t)n;
+		}
 	took = time_mono_ns() - began;
-	if (n == 0 && total > 500000)
+	if (n == 0 && expected && total == expected)
 		l->good++;
 	else
 		l->bad++;
+	if (total > l->longest)
+		l->longest = total;
 	if (took > l->slowest_ns)
 		l->slowest_ns = took;
 }
@@ -210,8 +235,9 @@ void web_load_end(struct web_load *l)
 	atomic_store(&l->stop, true);
 	(void)pthread_join(l->thread, NULL);
 	if (l->kind == WEB_LOAD_SCRAPES)
-		printf("%34s %u scrapes, %u not answered, slowest %.0f ms\n", "",
-			l->good + l->bad, l->bad, (double)l->slowest_ns / (double)NS_PER_MS);
+		printf("%34s %u scrapes of %zu kB, %u not answered, slowest %.0f ms\n", "",
+			l->good + l->bad, l->longest / 1000, l->bad,
+			(double)l->slowest_ns / (double)NS_PER_MS);
 	else if (l->kind != WEB_LOAD_RUBBISH)
 		printf("%34s %u connections opened\n", "", l->good);
 	for (int i = 0; i < STORM_N; i++)
@@ -221,10 +247,14 @@ void web_load_end(struct web_load *l)
 
 void web_load_pin(unsigned nth)
 {
-	cpu_set_t may, one;
+	static cpu_set_t may; /* at first, also for the child of who was pinned */
+	static bool known;
+	cpu_set_t one;
 	unsigned at = 0;
 
-	if (sched_getaffinity(getpid(), sizeof(may), &may) < 0 || CPU_COUNT(&may) < 2)
+	if (!known && sched_getaffinity(getpid(), sizeof(may), &may) == 0)
+		known = true;
+	if (!known || CPU_COUNT(&may) < 2)
 		return;
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
 		if (CPU_ISSET(cpu, &may) && at++ == nth) {
@@ -236,13 +266,13 @@ void web_load_pin(unsigned nth)
 }
 
 /* The first word of schedstat is nanoseconds on a processor. */
-static uint64_t cpu_of(const char *task, const char *name)
+static uint64_t cpu_of(pid_t pid, const char *task, const char *name)
 {
 	char path[300], word[64] = "";
 	unsigned long long ns = 0;
 	FILE *f;
 
-	(void)snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task);
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/comm", (int)pid, task);
 	f = fopen(path, "re");
 	if (f) {
 		if (!fgets(word, sizeof(word), f))
@@ -252,7 +282,7 @@ static uint64_t cpu_of(const char *task, const char *name)
 	word[strcspn(word, "\n")] = '\0';
 	if (strcmp(word, name) != 0)
 		return 0;
-	(void)snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", task);
+	(void)snprintf(path, sizeof(path), "/proc/%d/task/%s/schedstat", (int)pid, task);
 	f = fopen(path, "re");
 	if (f) {
 		if (fscanf(f, "%llu", &ns) != 1)
@@ -262,14 +292,17 @@ static uint64_t cpu_of(const char *task, const char *name)
 	return ns;
 }
 
-uint64_t web_load_thread_cpu_ns(const char *name)
+uint64_t web_load_thread_cpu_ns(pid_t pid, const char *name)
 {
-	DIR *d = opendir("/proc/self/task");
 	const struct dirent *e;
+	char path[64];
 	uint64_t ns = 0;
+	DIR *d;
 
+	(void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	d = opendir(path);
 	while (d && (e = readdir(d)))
-		ns += cpu_of(e->d_name, name);
+		ns += cpu_of(pid, e->d_name, name);
 	if (d)
 		(void)closedir(d);
 	return ns;

@@ -4,6 +4,7 @@
 /* What strangers do to a web server on 127.0.0.1, each kind on a thread of its own and from
  * addresses of its own. */
 #include <stdint.h>
+#include <sys/types.h>
 
 enum web_load_kind {
 	WEB_LOAD_SCRAPES, /* 50 in a second, whole */
@@ -22,5 +23,5 @@ void web_load_end(struct web_load *l);
 /* This thread stays on a processor, the nth; nothing where there is one only. */
 void web_load_pin(unsigned nth);
 
-/* Processor time so far of the thread of this process that has this name. */
-uint64_t web_load_thread_cpu_ns(const char *name);
+/* Processor time so far of the thread of the process @pid that has this name. */
+uint64_t web_load_thread_cpu_ns(pid_t pid, const char *name);

@@ -6,6 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int see(void *arg, const struct price_offer *o)
+{
+	(void)arg;
+	if (o->price.nano_per_hour < o->low || o->price.nano_per_hour > o->high ||
+		!o->part_milli || o->part_milli > 1000)
+		abort();
+	return 0;
+}
+
 /* A catalogue of prices: what is read can be looked up, and an amount survives being written. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -28,6 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		(void)price_is_stale(&p, UINT64_C(4000000000), warning);
 	}
+	if (c)
+		(void)price_each(c, "r", see, NULL);
 	if (price_parse(text, &nano) &&
 		(!price_parse(price_text(nano, 0, buf), &again) || again != nano))
 		abort();

@@ -39,6 +39,8 @@ static void fuzz_proc(const char *text, size_t len)
 
 	if (see_cgroup_pod(text, len, uid) && strlen(uid) != 36 && strlen(uid) != 32)
 		abort();
+	if (see_mounts_pod(text, len, uid) && strlen(uid) != 36 && strlen(uid) != 32)
+		abort();
 	if (see_mounts_container(text, len, "u", container) && !*container)
 		abort();
 }

@@ -10,6 +10,7 @@ watch said last is DIR/KIND.sent. All else is 404. The port is written to DIR/po
 of DIR/lock (flock) can read an object and write it again: no patch comes in between.
 """
 import contextlib
+import copy
 import fcntl
 import http.server
 import json
@@ -17,6 +18,7 @@ import os
 import signal
 import sys
 import time
+import urllib.parse
 
 DIR = sys.argv[1]
 LOOK_S = 0.1
@@ -65,8 +67,23 @@ def merge(to, patch):
 
 def versioned(item):
     """The resourceVersion goes up with time, which is all that a client may know of it."""
+    item = copy.deepcopy(item)
     item["metadata"]["resourceVersion"] = str(time.monotonic_ns())
     return item
+
+
+class Past:
+    """What clients were told, and with which resourceVersion: a watch goes on from there."""
+
+    def __init__(self):
+        self.told = {}
+
+    def add(self, kind, version, item):
+        self.told.setdefault(kind, []).append((int(version), item))
+
+    def at(self, kind, version):
+        known = [item for told, item in self.told.get(kind, []) if told <= version]
+        return known[-1] if known else None
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -80,12 +97,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(json.dumps(body).encode() + b"\n")
             self.wfile.flush()
 
-    def watch(self, kind, was):
+    def watch(self, kind, version):
+        was = self.server.past.at(kind, version)
         while not os.path.exists(os.path.join(DIR, kind + ".fail")):
             now = load(kind)
             if now != was:
                 change = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
-                event = {"type": change, "object": versioned(dict(now or was))}
+                event = {"type": change, "object": versioned(now or was)}
+                self.server.past.add(kind, event["object"]["metadata"]["resourceVersion"], now)
                 self.wfile.write(json.dumps(event).encode() + b"\n")
                 self.wfile.flush()
                 store(kind + ".sent", event)
@@ -103,12 +122,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(503)
         elif "watch=1" in query:
             self.answer(200)
-            self.watch(kind, self.server.listed.get(kind))
+            asked = urllib.parse.parse_qs(query).get("resourceVersion", ["0"])[0]
+            self.watch(kind, int(asked))
         else:
-            item = self.server.listed[kind] = load(kind)
-            items = [versioned(json.loads(json.dumps(item)))] if item else []
-            version = {"resourceVersion": str(time.monotonic_ns())}
-            self.answer(200, {"metadata": version, "items": items})
+            item = load(kind)
+            items = [versioned(item)] if item else []
+            version = str(time.monotonic_ns())
+            self.server.past.add(kind, version, item)
+            self.answer(200, {"metadata": {"resourceVersion": version}, "items": items})
 
     def pods(self, path):
         parts = path.split("/")
@@ -164,7 +185,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 server.daemon_threads = True
-server.listed = {}
+server.past = Past()
 with open(os.path.join(DIR, "port.new"), "w", encoding="utf-8") as port:
     port.write(str(server.server_address[1]))
 os.rename(os.path.join(DIR, "port.new"), os.path.join(DIR, "port"))

@@ -71,7 +71,8 @@ teardown() {
 	eventually 10 test -S "$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.sock"
 	eventually 10 offers 16
 	pods 5
-	rm -r "$GPUSLICE_KUBELET_DIR/device-plugins"
+	# The agent puts its socket back meanwhile.
+	eventually 10 rm -r "$GPUSLICE_KUBELET_DIR/device-plugins"
 	mkdir "$GPUSLICE_KUBELET_DIR/device-plugins"
 	k restart --killed
 	eventually 10 offers 16

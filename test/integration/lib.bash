@@ -35,6 +35,7 @@ node_setup() {
 	export GPUSLICE_KUBELET_DIR=$NODE_DIR/kubelet GPUSLICE_RUN_DIR=$NODE_DIR/run
 	export GPUSLICE_STATE_DIR=$NODE_DIR/state
 	export GPUSLICE_NVML=$SIM_NVML
+	export GPUSLICE_METRICS_LISTEN=127.0.0.1:0 # many agents at a time have a port each
 	export NO_COLOR=1
 	mkdir -p "$GPUSLICE_SIM_DIR" "$GPUSLICE_KUBELET_DIR/device-plugins" "$GPUSLICE_RUN_DIR"
 	declare -gA PID=()

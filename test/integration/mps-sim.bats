@@ -47,6 +47,24 @@ begin() {
 	eventually 10 logged "$1" '^ready'
 }
 
+# As many clients as a server may have, until all are ready; and their end.
+crowd_comes() {
+	local i
+	for ((i = 0; i < 48; i++)); do
+		start "c$i" "$PROGRAMS/cuda-mps" idle 120
+	done
+	for ((i = 0; i < 48; i++)); do
+		eventually 20 logged "c$i" '^ready'
+	done
+}
+
+crowd_goes() {
+	local i
+	for ((i = 0; i < 48; i++)); do
+		stop "c$i" || true
+	done
+}
+
 ended() { # NAME: its exit status, whatever it is
 	local status=0
 	wait "${PID[$1]}" || status=$?
@@ -146,18 +164,22 @@ mps cuda-mps 1546"
 
 @test "the forty-ninth client is refused" {
 	serve
-	for ((i = 0; i < 48; i++)); do
-		start "c$i" "$PROGRAMS/cuda-mps" idle 30
-	done
-	for ((i = 0; i < 48; i++)); do
-		eventually 20 logged "c$i" '^ready'
-	done
+	crowd_comes
 	run -3 client idle
 	[[ $output == "init 808" ]]
-	for ((i = 0; i < 48; i++)); do
-		stop "c$i" || true
-	done
+	crowd_goes
 	eventually 5 client idle
+	run -0 mps quit
+	ended mps
+}
+
+@test "as many as may be wait for the server, and all are served at once when it is there" {
+	serve
+	echo slow-server=2000 >"$GPUSLICE_SIM_DIR/mps-fault"
+	crowd_comes
+	# They did wait: more than a socket holds.
+	(($(grep -c 'push client to pending list' "$NODE_DIR/mps.log") > 30))
+	crowd_goes
 	run -0 mps quit
 	ended mps
 }

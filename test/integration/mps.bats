@@ -178,6 +178,28 @@ one_served() {
 	[[ -z $(find "$MPS_ROOT" ! -type d) ]]
 }
 
+@test "an agent that ends as soon as it has found daemons: who has clients is left alone, the others quit" {
+	one_served
+	for _ in 1 2 3; do
+		stop agent KILL || true
+		start agent "$GPUSLICED" --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+		eventually 10 logged agent 'is there already'
+		stop agent
+		running a
+		eventually 10 control_daemons 1
+		kill -0 "$pid"
+		mps_agent
+		eventually 20 offers 16
+		control_daemons 4
+	done
+	stop a || true
+	stop agent KILL || true
+	start agent "$GPUSLICED" --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+	eventually 10 logged agent 'is there already'
+	stop agent
+	eventually 10 control_daemons 0
+}
+
 @test "from MPS to time-slicing and back with a client: it goes on, its daemon quits after it" {
 	mps_config 4 >"$CONFIG"
 	mps_up 16

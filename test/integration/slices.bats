@@ -355,7 +355,7 @@ named_by_kubelet() {
 	pod one
 	eventually 20 grant one '.envs | has("NVIDIA_VISIBLE_DEVICES")'
 	grant one '.mounts | length == 0'
-	[[ ! -e $GPUSLICE_STATE_DIR ]]
+	[[ -z $(find "$GPUSLICE_STATE_DIR" -mindepth 1 ! -name 'ledger.db*') ]]
 	no_arbiter
 	status '.slices.wanted == false and .slices.arbiter.state == "off" and .slices.list == []'
 	! "$GPUSLICE" status | grep -E "Arbiter|LIMIT"

@@ -353,12 +353,14 @@ for line in open(sys.argv[1] + "/proc/driver/nvidia-caps/mig-minors"):
 ' "$SIM_DIR"
 }
 
-# gpu_start NAME: from now on programs can do work on the node's GPUs. Without this the first one would start
+# gpu_start NAME [OPTION...]: from now on programs can do work on the node's GPUs. Without this the first one would start
 # the daemon that is them, in its own container, and the node's processes would have the PIDs of that.
 gpu_start() {
-	node_start "$1" gpu /opt/gpuslice/libexec/gpuslice/gpuslice-sim-gpu --dir "$SIM_DIR" --idle-ms 3600000
-	eventually 10 node_exec "$1" test -S "$SIM_DIR/cuda.sock"
-	node_exec "$1" chmod -R a+rwX "$SIM_DIR" # a driver is there for all users
+	local node=$1
+	shift
+	node_start "$node" gpu /opt/gpuslice/libexec/gpuslice/gpuslice-sim-gpu --dir "$SIM_DIR" --idle-ms 3600000 "$@"
+	eventually 10 node_exec "$node" test -S "$SIM_DIR/cuda.sock"
+	node_exec "$node" chmod -R a+rwX "$SIM_DIR" # a driver is there for all users
 }
 
 # sim NAME ACTION...: `gpuslice sim` on the node.

@@ -783,6 +783,17 @@ nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_t b,
 	return NVML_SUCCESS;
 }
 
+/* Each reaches the next one, and is reached by the one before. */
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, unsigned int index,
+	unsigned int *status)
+{
+	ACT(a);
+	*status = index == NVML_P2P_CAPS_INDEX_NVLINK && index_of(b) == index_of(a) + 1
+			  ? NVML_P2P_STATUS_OK
+			  : NVML_P2P_STATUS_NOT_SUPPORTED;
+	return NVML_SUCCESS;
+}
+
 /* Each GPU has three links: two to the next one, one down, in a ring. */
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link, unsigned int *active)
 {

@@ -409,7 +409,11 @@ static void node_facts(struct view *v)
 		.kubelet_errors = 1,
 		.allocations = 214,
 		.ledger_bytes = 8U << 20,
-		.ledger_error = "" };
+		.ledger_error = "",
+		.web = { .known = true,
+			.requests = { 0, 5765, 17290, 2, 0 },
+			.timeouts = 1,
+			.connections = 3 } };
 }
 
 int view_sample(struct view **ret, enum view_sample_kind kind, struct error *err)

@@ -37,14 +37,14 @@ build_programs() {
 	PATH=$PATH:/usr/local/go/bin
 	command -v go >/dev/null || exit 77
 	mkdir -p "$bin"
-	(cd "$here/conformance" && CGO_CFLAGS=-Wno-deprecated-declarations go build -o "$bin/" .)
+	(cd "$here/conformance" && CGO_CFLAGS=-Wno-deprecated-declarations GOGC=400 go build -o "$bin/" .)
 	[[ -x $bin/gpu-feature-discovery && -x $bin/nvidia-device-plugin ]] ||
-		(cd "$here/plugin" && go build -ldflags "$ldflags" -o "$bin/" \
+		(cd "$here/plugin" && GOGC=400 go build -ldflags "$ldflags" -o "$bin/" \
 			github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin \
 			github.com/NVIDIA/k8s-device-plugin/cmd/gpu-feature-discovery)
-	(cd "$here/cdi" && go build -o "$bin/cdi" .)
-	[[ -x $bin/plugin-client ]] || (cd "$here/plugin" && go build -o "$bin/plugin-client" ./client)
-	(cd "$here/plugin" && go build -o "$bin/plugin-kubelet" ./kubelet)
+	(cd "$here/cdi" && GOGC=400 go build -o "$bin/cdi" .)
+	[[ -x $bin/plugin-client ]] || (cd "$here/plugin" && GOGC=400 go build -o "$bin/plugin-client" ./client)
+	(cd "$here/plugin" && GOGC=400 go build -o "$bin/plugin-kubelet" ./kubelet)
 }
 
 # model gpus product memory family mig

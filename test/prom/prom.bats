@@ -133,6 +133,11 @@ rules_are_well() {
 	# Nothing is wrong with this node but its idle money.
 	eventually 5 alert_is GpusliceIdleMoney pending
 	[[ $(curl -sf "$PROM/api/v1/alerts" | jq '.data.alerts | length') == 1 ]]
+	# Both want all of the GPU, and one of them more memory than its slice has; $dir is the last one's.
+	eventually 10 is 'count(rate(gpuslice_container_revocations_total[10s]) > 0) == 2'
+	env LD_PRELOAD="$PRELOAD" GPUSLICE_SLICE_DIR="$dir" "$PROGRAMS/cuda-hold" --bytes 60Gi
+	eventually 10 is 'sum(gpuslice_container_memory_refusals_total) == 1'
+	eventually 10 alert_is GpusliceMemoryRefused firing
 	sim xid 0 13
 	eventually 10 is 'gpuslice_gpu_xid_errors_total{xid="13"} == 1'
 	sim xid 0 13

@@ -140,7 +140,7 @@ static void ask_next_server(struct mps_unit *u)
 	}
 	mps_clients_set(&u->clients, u->seen, u->n_seen);
 	u->step = 0;
-	if (!u->found) {
+	if (!u->found || u->stopping) {
 		checked(u);
 		return;
 	}

@@ -132,6 +132,9 @@ void unit_missed(struct mps_unit *u, const struct error *why)
 	if (u->process && strstr(why->msg, "Cannot send command")) {
 		unit_enter(u, MPS_QUITTING, "it was told to quit, and waits for its clients");
 		arm(u, TICK_MAX_MS);
+	} else if (u->stopping) { /* asked again until the time for that is over */
+		u->step = 0;
+		arm(u, ASK_MS);
 	} else if (!u->process || !u->was_ready || ++u->misses >= MPS_MISSES_MAX) {
 		u->misses = 0;
 		unit_fail(u, "%s", why->msg);
@@ -475,27 +478,34 @@ static void on_quit(void *arg, const char *answer, const struct error *err)
 	unit_next(arg);
 }
 
-static void next_draining(struct mps_unit *u)
-{
-	if (u->wanted) {
-		unit_enter(u, MPS_READY, "");
-		unit_next(u);
-	} else if (check_is_due(u, DRAIN_CHECK_NS)) {
-		unit_check(u);
-	} else if (mps_clients_count(&u->clients) > 0) {
-		arm(u, TICK_MAX_MS);
-	} else {
-		unit_enter(u, MPS_QUITTING, "it is not wanted any more");
-		unit_ask(u, on_quit, "quit");
-	}
-}
-
 /* It goes on without us. */
 static void leave(struct mps_unit *u)
 {
 	process_leave(u);
 	unit_enter(u, MPS_DOWN, u->why);
 	unit_next(u);
+}
+
+static void next_draining(struct mps_unit *u)
+{
+	bool unknown = check_is_due(u, DRAIN_CHECK_NS);
+
+	if (u->wanted) {
+		unit_enter(u, MPS_READY, "");
+		unit_next(u);
+	} else if (u->stopping && unknown && time_mono_ns() - u->since_ns >= STOP_NS) {
+		leave(u);
+	} else if (unknown) {
+		unit_check(u);
+	} else if (mps_clients_count(&u->clients) > 0 && u->stopping) {
+		leave(u);
+	} else if (mps_clients_count(&u->clients) > 0) {
+		arm(u, TICK_MAX_MS);
+	} else {
+		unit_enter(u, MPS_QUITTING,
+			u->stopping ? "the agent ends" : "it is not wanted any more");
+		unit_ask(u, on_quit, "quit");
+	}
 }
 
 void unit_stop(struct mps_unit *u)
@@ -510,11 +520,14 @@ void unit_stop(struct mps_unit *u)
 	if (!u->process) {
 		unit_enter(u, MPS_DOWN, u->why);
 		unit_next(u);
-	} else if (u->checked_ns == 0 || mps_clients_count(&u->clients) > 0) {
+	} else if (mps_clients_count(&u->clients) > 0) {
 		leave(u);
 	} else if (u->state != MPS_QUITTING) {
-		unit_enter(u, MPS_QUITTING, "the agent ends");
-		unit_ask(u, on_quit, "quit");
+		/* Asks for clients first, where that was not done just now: one that was found may have some. */
+		unit_enter(u, MPS_DRAINING, "the agent ends");
+		unit_next(u);
+	} else if (u->checked_ns == 0) {
+		leave(u);
 	}
 	arm(u, ASK_MS);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/see/internal.h"
 
+#include "core/mps.h"
+
 #include <string.h>
 
 /*
@@ -34,13 +36,27 @@ static uint32_t use_of_pod(const struct see_uses *uses, uint32_t unit, const cha
 static uint32_t use_of_process(struct agent *a, const struct see_round *r, uint32_t unit,
 	uint32_t pid)
 {
-	const struct see_process *p;
+	/* In any case, so that it is known when it has ended. */
+	const struct see_process *p = see_processes_look(&a->see.processes, pid);
 	uint32_t use = see_slices_process(&r->slices, &r->uses, unit, pid);
 
 	if (use != SEE_NONE)
 		return use;
-	p = see_processes_look(&a->see.processes, pid);
 	return p && *p->uid ? use_of_pod(&r->uses, unit, p->uid, p->container) : SEE_NONE;
+}
+
+/*
+ * Under MPS the driver says of nobody how long he computed, whatever it says when nobody does; nor is one alone there,
+ * as a counter that ends when a second one comes would be worse than none.
+ */
+static bool under_mps(const struct see_round *r, const struct see_use *u)
+{
+	const struct see_seat *seat;
+
+	if (!u->in.live || u->first->seat == SEE_NONE)
+		return u->in.mode == ACCOUNT_MPS;
+	seat = &r->seats.v[u->first->seat];
+	return mps_shares(seat->resource, seat->device);
 }
 
 /* Nothing runs, as far as is known. */
@@ -53,6 +69,10 @@ static void begin(struct see_round *r, uint32_t unit, bool busy_known)
 			continue;
 		in->memory_known = in->live;
 		in->busy = busy_known ? ACCOUNT_BUSY_ESTIMATED : ACCOUNT_BUSY_UNKNOWN;
+		if (!under_mps(r, &r->uses.v[i]))
+			continue;
+		in->busy = ACCOUNT_BUSY_UNKNOWN;
+		r->in_units[unit].foreign = true;
 	}
 }
 

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/time.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,26 @@ static uint64_t cpu_ns(void)
 	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000;
 }
 
+static struct view_web web_of(const struct serve *s)
+{
+	struct web_counts c;
+	struct view_web w = { .known = false };
+
+	if (!s || !serve_counts(s, &c))
+		return w;
+	w = (struct view_web){ .known = true,
+		.refused_full = c.refused_full,
+		.refused_address = c.refused_address,
+		.displaced = c.displaced,
+		.timeouts = c.timeouts,
+		.malformed = c.malformed,
+		.pauses = c.throttled,
+		.connections = c.open };
+	static_assert(sizeof(w.requests) == sizeof(c.requests), "one for each class");
+	memcpy(w.requests, c.requests, sizeof(w.requests));
+	return w;
+}
+
 void see_build_agent(const struct agent *a, struct view *v)
 {
 	CLEANUP(buf_fini) struct buf status = BUF_INIT(64 * 1024);
@@ -74,5 +95,6 @@ void see_build_agent(const struct agent *a, struct view *v)
 		.ledger_errors = k->errors,
 		.ledger_bytes = k->bytes,
 		.ledger_error = view_text(v, k->error.msg),
+		.web = web_of(a->serve),
 	};
 }

@@ -71,6 +71,18 @@ static void put_sample(const struct see_round *r, const struct sample *sample,
 		to->sample_age_ns = r->now_ns - to->sample->at_ns;
 }
 
+/* What NVML was asked only where the counters file has the row. */
+static void put_p2p(const struct agent *a, uint32_t i, struct view *v, struct view_gpu *to)
+{
+	uint8_t *p2p;
+
+	if (!a->serve || !serve_wants(a->serve, METRICS_FROM_P2P))
+		return;
+	to->p2p = p2p = view_array(v, v->n_gpus, sizeof(*p2p));
+	for (uint32_t k = 0; p2p && k < v->n_gpus; k++)
+		p2p[k] = inventory_link(a->node.inv, i, k).p2p;
+}
+
 static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i,
 	struct view *v)
 {
@@ -106,6 +118,7 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 		return;
 	put_sample(r, v->sample, to);
 	put_xids(a, v, to);
+	put_p2p(a, i, v, to);
 	see_history_copy(&a->see.history, v, to->uuid, &to->n_points, &to->points);
 	while (to->first_unit < v->n_units && v->units[to->first_unit].gpu < i)
 		to->first_unit++;

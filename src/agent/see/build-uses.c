@@ -144,6 +144,21 @@ static uint32_t received(const struct see_round *r, const struct account *a)
 	return part >= 1 ? VIEW_MILLION : (uint32_t)(part * VIEW_MILLION);
 }
 
+static void put_labels(const struct see_pods *pods, struct view *v, struct view_use *to)
+{
+	const struct see_pod *p =
+		see_pod_list_find(&pods->list, to->namespace_, to->pod, to->uid);
+	struct view_label *labels = p ? view_array(v, p->n_labels, sizeof(*labels)) : NULL;
+
+	if (!labels)
+		return;
+	for (uint32_t i = 0; i < p->n_labels; i++)
+		labels[i] = (struct view_label){ .name = view_text(v, p->labels[i].name),
+			.value = view_text(v, p->labels[i].value) };
+	to->labels = labels;
+	to->n_labels = p->n_labels;
+}
+
 static void put_live(const struct see_round *r, const struct entry *e, struct view *v,
 	struct view_use *to)
 {
@@ -233,6 +248,8 @@ void see_build_uses(const struct agent *a, const struct see_round *r, struct vie
 		struct view_unit *u = &v->units[entries[i].unit];
 
 		put_use(r, &entries[i], v, &v->uses[i]);
+		if (v->uses[i].live && !view_failed(v))
+			put_labels(&a->see.pods, v, &v->uses[i]);
 		if (!u->n_uses++)
 			u->first_use = i;
 	}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/see/cgroup.h"
 
+#include "base/cleanup.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +52,46 @@ bool see_cgroup_pod(const char *text, size_t len, char ret[SEE_UID_MAX])
 			continue;
 		for (size_t i = 0; i < n; i++)
 			ret[i] = p[i] == '_' ? '-' : p[i];
+		ret[n] = '\0';
+		return true;
+	}
+	return false;
+}
+
+/* Whether this is what the kubelet gives to containers only; volumes of pods are also mounted in the node's own tree. */
+static bool of_container(const char *p, const char *end)
+{
+	static const char *const files[] = { "/etc-hosts ", "/containers/" };
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		size_t n = strlen(files[i]);
+
+		if ((size_t)(end - p) >= n && !memcmp(p, files[i], n))
+			return true;
+	}
+	return false;
+}
+
+/* A path behind a pod's is its tenant's: the first of a line counts. */
+bool see_mounts_pod(const char *text, size_t len, char ret[SEE_UID_MAX])
+{
+	static const char mark[] = "/pods/";
+	const char *end = text + len, *next;
+
+	for (const char *line = text; line < end; line = next) {
+		const char *stop = memchr(line, '\n', (size_t)(end - line)), *p;
+		size_t n;
+
+		stop = stop ? stop : end;
+		next = stop < end ? stop + 1 : end;
+		p = memmem(line, (size_t)(stop - line), mark, sizeof(mark) - 1);
+		if (!p)
+			continue;
+		p += sizeof(mark) - 1;
+		n = uid_length(p, stop);
+		if (!n || !of_container(p + n, stop))
+			continue;
+		memcpy(ret, p, n);
 		ret[n] = '\0';
 		return true;
 	}

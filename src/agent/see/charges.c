@@ -193,6 +193,12 @@ static void begin(struct see_charge *c, const struct slice *slice, uint64_t char
 	uint64_t created = slice->file.created_s * NS_PER_SEC;
 	uint64_t age = wall_ns > created ? wall_ns - created : 0;
 
+	if (c->kept) {
+		created = c->at_wall_ns;
+		age = wall_ns > created ? wall_ns - created : 0;
+		c->at_ns = now_ns > age ? now_ns - age : 1;
+		return;
+	}
 	c->at_ns = now_ns;
 	c->charged_ns = charged_ns;
 	if (created + NS_PER_SEC <= started_wall_ns)
@@ -295,6 +301,9 @@ int see_charges_round(struct see_charges *c, const struct see_slices *slices,
 		if (!c->v[i].here)
 			count_last(&c->v[i], uses, units, slices->by_id, now_ns);
 	drop_old(c, slices->by_id, json_object_size(slices->by_id) > 0);
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].at_ns == now_ns)
+			c->v[i].at_wall_ns = wall_ns;
 	return 0;
 }
 
@@ -303,12 +312,26 @@ void see_charges_lend(struct see_charges *c, const struct see_uses *uses)
 	for (size_t i = 0; i < c->n; i++) {
 		const struct account_use *in;
 
-		if (c->v[i].use == SEE_NONE || !c->v[i].at_ns)
+		if (c->v[i].use == SEE_NONE || (!c->v[i].at_ns && !c->v[i].kept))
 			continue;
 		in = &uses->v[c->v[i].use].in;
 		if (in->busy != ACCOUNT_BUSY_EXACT && in->account)
 			c->v[i].lent_ns += in->account->delta.busy_ns;
 	}
+}
+
+int see_charges_restore(struct see_charges *c, const char *id, const char *unit,
+	const struct see_charge *as, struct error *err)
+{
+	struct see_charge *own = charge_of(c, id, unit);
+
+	if (!own)
+		return error_nomem(err);
+	own->charged_ns = as->charged_ns;
+	own->at_wall_ns = as->at_wall_ns;
+	own->lent_ns = as->lent_ns;
+	own->kept = true;
+	return 0;
 }
 
 void see_charges_fini(struct see_charges *c)

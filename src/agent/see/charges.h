@@ -5,8 +5,9 @@
  * How much GPU time the slice runtime has charged to each slice since it was asked last. The arbiter's counters
  * only grow; what they grew while it could not be asked counts when it can again, less what was
  * counted for its container by NVML meanwhile. A slice that is new counts from zero; one that was there before
- * the agent, from when it is seen first. The last growth of a slice belongs to its container even if that is
- * not listed any more.
+ * the agent, from what the agent before had counted (agent/see/keep.h), else from when it is seen first. The last growth
+ * of a slice belongs to its container even if that is not listed any more, unless it ended while no agent
+ * was there.
  * Thread: owner's.
  */
 #include "agent/see/uses.h"
@@ -16,9 +17,11 @@ struct see_charge {
 	char id[SLICE_ID_DIGITS + 1], unit[GPU_UUID_MAX];
 	char *holder;        /* owned: key of its use */
 	uint64_t charged_ns; /* as last told */
-	uint64_t at_ns;      /* when */
-	uint64_t lent_ns;    /* counted otherwise since */
-	uint32_t use;        /* of the round; SEE_NONE */
+	uint64_t at_ns;      /* when; 0: not yet by this agent */
+	uint64_t at_wall_ns;
+	uint64_t lent_ns; /* counted otherwise since */
+	bool kept;        /* by an agent before */
+	uint32_t use;     /* of the round; SEE_NONE */
 	bool here;
 };
 
@@ -57,6 +60,9 @@ int see_charges_round(struct see_charges *c, const struct see_slices *slices,
 	uint64_t wall_ns, uint64_t now_ns, struct error *err) MUST_USE;
 /* After the accounts have counted: what was counted for them by other means. */
 void see_charges_lend(struct see_charges *c, const struct see_uses *uses);
+/* What an agent before has counted: .charged_ns, .at_wall_ns and .lent_ns of @as. */
+int see_charges_restore(struct see_charges *c, const char *id, const char *unit,
+	const struct see_charge *as, struct error *err) MUST_USE;
 void see_charges_fini(struct see_charges *c);
 
 /* Whether the arbiter has @pid among the processes of a use's slices; SEE_NONE: of none. */

@@ -9,6 +9,7 @@
  *	use UUID NAMESPACE POD UID CONTAINER RESOURCE MODE
  *	                                            held, gpu, busy, byte-seconds, peak, cost, began, ended
  *	xid UUID NUMBER                             count, last
+ *	charge SLICE UUID                           charged, when that was told, counted otherwise since
  */
 #include "agent/see/keep.h"
 
@@ -21,4 +22,5 @@ void see_totals_free(struct ledger_total *v, size_t n);
 
 /* keep-totals.c: the counters of now into .totals. */
 int see_totals_make(struct see_keep *k, const struct accounts *a, uint64_t since_wall_ns,
-	const struct see_kept_xid *xids, size_t n_xids, struct error *err) MUST_USE;
+	const struct see_kept_xid *xids, size_t n_xids, const struct see_charges *charges,
+	struct error *err) MUST_USE;

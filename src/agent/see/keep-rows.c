@@ -246,7 +246,8 @@ static int set_period(struct see_keep *k, const struct see_keep_node *node, stru
 
 int see_keep_prepare(struct see_keep *k, const struct accounts *a,
 	const struct account_round *r, const struct see_keep_node *node,
-	const struct see_kept_xid *xids, size_t n_xids, struct error *err)
+	const struct see_kept_xid *xids, size_t n_xids, const struct see_charges *charges,
+	struct error *err)
 {
 	bool left_over = k->n_rows > 0;
 
@@ -259,5 +260,5 @@ int see_keep_prepare(struct see_keep *k, const struct accounts *a,
 		return -1;
 	if (left_over || k->n_rows > LEDGER_DELTAS_MAX)
 		merge(k);
-	return see_totals_make(k, a, node->since_wall_ns, xids, n_xids, err);
+	return see_totals_make(k, a, node->since_wall_ns, xids, n_xids, charges, err);
 }

@@ -91,14 +91,24 @@ static int add_xid(struct see_keep *k, const struct see_kept_xid *x, struct erro
 	return add(k, parts, ARRAY_LEN(parts), v, err);
 }
 
+static int add_charge(struct see_keep *k, const struct see_charge *c, struct error *err)
+{
+	const char *const parts[] = { "charge", c->id, c->unit };
+	const int64_t v[LEDGER_TOTAL_COUNT] = { signed_of(c->charged_ns),
+		signed_of(c->at_wall_ns), signed_of(c->lent_ns) };
+
+	return c->at_ns || c->kept ? add(k, parts, ARRAY_LEN(parts), v, err) : 0;
+}
+
 int see_totals_make(struct see_keep *k, const struct accounts *a, uint64_t since_wall_ns,
-	const struct see_kept_xid *xids, size_t n_xids, struct error *err)
+	const struct see_kept_xid *xids, size_t n_xids, const struct see_charges *charges,
+	struct error *err)
 {
 	const char *const node[] = { "node" };
 	const int64_t v[LEDGER_TOTAL_COUNT] = { signed_of(a->cost_nano),
 		signed_of(a->other_cost_nano), signed_of(since_wall_ns),
 		signed_of(a->price_rest), a->next_odd };
-	size_t n = 1 + a->n_units + n_xids;
+	size_t n = 1 + a->n_units + n_xids + charges->n;
 
 	for (size_t i = 0; i < a->n_units; i++)
 		n += a->units[i]->n_uses;
@@ -114,6 +124,9 @@ int see_totals_make(struct see_keep *k, const struct accounts *a, uint64_t since
 			return -1;
 	for (size_t i = 0; i < n_xids; i++)
 		if (add_xid(k, &xids[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < charges->n; i++)
+		if (add_charge(k, &charges->v[i], err) < 0)
 			return -1;
 	return 0;
 }
@@ -194,6 +207,16 @@ static void restore_xid(char *const *parts, const int64_t *v,
 	xid(arg, &x);
 }
 
+static int restore_charge(struct see_charges *c, char *const *parts, const int64_t *v,
+	struct error *err)
+{
+	return see_charges_restore(c, parts[1], parts[2],
+		&(struct see_charge){ .charged_ns = unsigned_of(v[0]),
+			.at_wall_ns = unsigned_of(v[1]),
+			.lent_ns = unsigned_of(v[2]) },
+		err);
+}
+
 static void restore_node(struct accounts *a, const int64_t *v, uint64_t *since_wall_ns)
 {
 	a->cost_nano = unsigned_of(v[0]);
@@ -204,8 +227,9 @@ static void restore_node(struct accounts *a, const int64_t *v, uint64_t *since_w
 	a->next_odd = (uint32_t)(unsigned_of(v[4]) % UINT32_MAX);
 }
 
-int see_keep_restore(struct see_keep *k, struct accounts *a, uint64_t *since_wall_ns,
-	void (*xid)(void *arg, const struct see_kept_xid *x), void *arg, struct error *err)
+int see_keep_restore(struct see_keep *k, struct accounts *a, struct see_charges *charges,
+	uint64_t *since_wall_ns, void (*xid)(void *arg, const struct see_kept_xid *x),
+	void *arg, struct error *err)
 {
 	/* Units before their uses. */
 	for (int uses = 0; uses < 2; uses++)
@@ -229,6 +253,9 @@ int see_keep_restore(struct see_keep *k, struct accounts *a, uint64_t *since_wal
 					return -1;
 			} else if (n == 3 && !strcmp(parts[0], "xid")) {
 				restore_xid(parts, v, xid, arg);
+			} else if (n == 3 && !strcmp(parts[0], "charge")) {
+				if (restore_charge(charges, parts, v, err) < 0)
+					return -1;
 			}
 		}
 	see_totals_free(k->found, k->n_found);

@@ -7,6 +7,7 @@
  * meanwhile. What could not be written is given again with the next batch.
  * Thread: as each function says.
  */
+#include "agent/see/charges.h"
 #include "core/account/account.h"
 #include "core/gpu.h"
 #include "ledger/ledger.h"
@@ -68,15 +69,16 @@ void see_keep_fini(struct see_keep *k);
 
 /* Pool: opens it and reads what is there. */
 void see_keep_open(struct see_keep *k, uint64_t now_ns);
-/* Loop, once, after that: fills @a, and what else was kept. */
-int see_keep_restore(struct see_keep *k, struct accounts *a, uint64_t *since_wall_ns,
-	void (*xid)(void *arg, const struct see_kept_xid *x), void *arg,
-	struct error *err) MUST_USE;
+/* Loop, once, after that: fills @a and @charges, and tells what else was kept. */
+int see_keep_restore(struct see_keep *k, struct accounts *a, struct see_charges *charges,
+	uint64_t *since_wall_ns, void (*xid)(void *arg, const struct see_kept_xid *x),
+	void *arg, struct error *err) MUST_USE;
 
 /* Loop: the batch of a round. @r is the round that was just counted. */
 int see_keep_prepare(struct see_keep *k, const struct accounts *a,
 	const struct account_round *r, const struct see_keep_node *node,
-	const struct see_kept_xid *xids, size_t n_xids, struct error *err) MUST_USE;
+	const struct see_kept_xid *xids, size_t n_xids, const struct see_charges *charges,
+	struct error *err) MUST_USE;
 /* Pool: writes it. */
 void see_keep_write(struct see_keep *k, uint64_t now_ns);
 /* Loop: it was written, or stays for the next time. Logs what is new. */

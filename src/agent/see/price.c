@@ -64,6 +64,17 @@ static void load(struct agent *a)
 		tell(p, "no prices: the catalogue cannot be read", err.msg);
 }
 
+/* Not longer than the ledger takes. */
+static void set_source(struct see_price *p, const struct price *price)
+{
+	int n = snprintf(p->source, sizeof(p->source), "catalogue%s%s",
+		*price->stamp ? " " : "", price->stamp);
+
+	if (price->assumed)
+		(void)snprintf(p->source + n, sizeof(p->source) - (size_t)n,
+			", %.20s (region unknown)", price->region);
+}
+
 static void find(struct agent *a)
 {
 	struct see_price *p = &a->see.price;
@@ -78,10 +89,14 @@ static void find(struct agent *a)
 		tell(p, "the price of this node is not known", err.msg);
 		return;
 	}
+	if (price.assumed && p->awaited)
+		return;
 	p->nano_per_hour = price.nano_per_hour;
 	(void)snprintf(p->currency, sizeof(p->currency), "%.7s", price.currency);
-	(void)snprintf(p->source, sizeof(p->source), "catalogue%s%s", *price.stamp ? " " : "",
-		price.stamp);
+	set_source(p, &price);
+	if (price.assumed)
+		tell(p, "the region of this node is not known, its price is that of another one; --region names it",
+			p->source);
 	if (price_is_stale(&price, time_wall_ns() / NS_PER_SEC, warning))
 		tell(p, "the price of this node may be old", warning);
 }
@@ -90,6 +105,8 @@ void see_price_look(struct agent *a)
 {
 	struct see_price *p = &a->see.price;
 	const char *type = see_instance_type(a), *region = see_region(a);
+	bool awaited = !*region && a->cluster.possible &&
+		       (!a->cluster.node || node_object_state(a->cluster.node) == NODE_UNKNOWN);
 
 	if (a->see.options.price_given) {
 		p->nano_per_hour = a->see.options.price_nano;
@@ -98,8 +115,9 @@ void see_price_look(struct agent *a)
 		(void)snprintf(p->source, sizeof(p->source), "option");
 		return;
 	}
-	if (!strcmp(p->type, type) && !strcmp(p->region, region))
+	if (!strcmp(p->type, type) && !strcmp(p->region, region) && p->awaited == awaited)
 		return;
+	p->awaited = awaited;
 	(void)snprintf(p->type, sizeof(p->type), "%s", type);
 	(void)snprintf(p->region, sizeof(p->region), "%s", region);
 	p->nano_per_hour = 0;

@@ -36,9 +36,13 @@ void see_processes_end(struct see_processes *p)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < p->n; i++)
-		if (p->v[i].looked)
-			p->v[kept++] = p->v[i];
+	for (size_t i = 0; i < p->n; i++) {
+		struct see_process *e = &p->v[i];
+
+		e->missed = e->looked ? 0 : e->missed + 1;
+		if (e->missed < SEE_PROCESS_ENDED_LOOKS)
+			p->v[kept++] = *e;
+	}
 	p->n = kept;
 }
 
@@ -69,20 +73,20 @@ static bool start_of(const char *text, uint64_t *ret)
 
 static void read_owner(const struct see_processes *p, struct see_process *e, struct buf *b)
 {
+	bool known;
+
 	e->uid[0] = e->container[0] = '\0';
-	if (!read_file(p, e->pid, "cgroup", b) || !see_cgroup_pod(buf_str(b), b->len, e->uid)) {
-		e->uid[0] = '\0';
+	known = read_file(p, e->pid, "cgroup", b) && see_cgroup_pod(buf_str(b), b->len, e->uid);
+	if (!read_file(p, e->pid, "mountinfo", b))
 		return;
-	}
-	if (!read_file(p, e->pid, "mountinfo", b) ||
-		!see_mounts_container(buf_str(b), b->len, e->uid, e->container))
-		e->container[0] = '\0';
+	if (known || see_mounts_pod(buf_str(b), b->len, e->uid))
+		(void)see_mounts_container(buf_str(b), b->len, e->uid, e->container);
 }
 
-static struct see_process *entry_of(struct see_processes *p, uint32_t pid, bool *is_new)
+/* Where it is in the list, or belongs. */
+static size_t place_of(const struct see_processes *p, uint32_t pid)
 {
 	size_t low = 0, high = p->n;
-	struct see_process *more;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
@@ -92,29 +96,41 @@ static struct see_process *entry_of(struct see_processes *p, uint32_t pid, bool 
 		else
 			high = mid;
 	}
-	*is_new = low == p->n || p->v[low].pid != pid;
-	if (!*is_new)
-		return &p->v[low];
-	more = reallocarray(p->v, p->n + 1, sizeof(*more));
+	return low;
+}
+
+static struct see_process *find(const struct see_processes *p, uint32_t pid)
+{
+	size_t i = place_of(p, pid);
+
+	return i < p->n && p->v[i].pid == pid ? &p->v[i] : NULL;
+}
+
+static struct see_process *add(struct see_processes *p, uint32_t pid)
+{
+	size_t i = place_of(p, pid);
+	struct see_process *more = reallocarray(p->v, p->n + 1, sizeof(*more));
+
 	if (!more)
 		return NULL;
 	p->v = more;
-	memmove(&p->v[low + 1], &p->v[low], (p->n - low) * sizeof(*more));
+	memmove(&p->v[i + 1], &p->v[i], (p->n - i) * sizeof(*more));
 	p->n++;
-	p->v[low] = (struct see_process){ .pid = pid };
-	return &p->v[low];
+	p->v[i] = (struct see_process){ .pid = pid };
+	return &p->v[i];
 }
 
 const struct see_process *see_processes_look(struct see_processes *p, uint32_t pid)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
-	struct see_process *e;
 	uint64_t start = 0;
-	bool is_new;
+	bool runs = read_file(p, pid, "stat", &b) && start_of(buf_str(&b), &start), is_new;
+	struct see_process *e = find(p, pid);
 
-	if (!read_file(p, pid, "stat", &b) || !start_of(buf_str(&b), &start))
-		return NULL;
-	e = entry_of(p, pid, &is_new);
+	if (!runs)
+		return e;
+	is_new = !e;
+	e = is_new ? add(p, pid) : e;
 	if (!e)
 		return NULL;
 	if (is_new || e->start != start || (!*e->uid && !e->looked))

@@ -124,7 +124,8 @@ static int prepare(struct agent *a, const struct see_round *r, struct error *err
 		xids[i].count = s->xids[i].count;
 		xids[i].last_wall_ns = s->xids[i].last_wall_ns;
 	}
-	return see_keep_prepare(&s->keep, &s->accounts, &r->in, &node, xids, s->n_xids, err);
+	return see_keep_prepare(&s->keep, &s->accounts, &r->in, &node, xids, s->n_xids,
+		&s->charges, err);
 }
 
 /* --- count --- */
@@ -141,6 +142,7 @@ static void count(struct agent *a)
 		r.dt_ns = ACCOUNT_ROUND_MAX_NS;
 	see_price_look(a);
 	if (see_count(a, &r, &err) == 0) {
+		see_pods_look(&s->pods, &s->holds, r.now_ns);
 		s->last_count_ns = r.now_ns;
 		s->made = view_unref(s->made);
 		s->made = see_build(a, &r, &err);
@@ -312,6 +314,8 @@ static void want_fields(struct agent *a)
 
 	serve_look(a->serve);
 	serve_fields(a->serve, wanted);
+	if (a->monitor)
+		gpu_monitor_want_p2p(a->monitor, serve_wants(a->serve, METRICS_FROM_P2P));
 	for (size_t i = 0; i < ARRAY_LEN(always); i++)
 		if (field_position(always[i]) >= 0)
 			wanted[field_position(always[i])] = true;
@@ -453,8 +457,8 @@ static void opened(uv_work_t *w, int status)
 	if (s->stopped)
 		return;
 	see_keep_written(&s->keep);
-	if (see_keep_restore(&s->keep, &s->accounts, &s->since_wall_ns, restore_xid, s, &err) <
-		0)
+	if (see_keep_restore(&s->keep, &s->accounts, &s->charges, &s->since_wall_ns,
+		    restore_xid, s, &err) < 0)
 		log_error("counters begin anew", LOG_STR("reason", err.msg));
 	s->started = true;
 	begin_round(a);
@@ -472,7 +476,10 @@ void agent_see_init(struct agent *a, const struct agent_see_options *options)
 	s->work.data = a;
 	s->since_wall_ns = a->started_wall_ns;
 	accounts_init(&s->accounts);
-	see_processes_init(&s->processes, a->procfs_root);
+	see_pods_init(&s->pods, a->loop, s->options.enabled ? s->options.pod_labels : NULL,
+		a->cluster.options.node_name, s->options.interval_ns);
+	see_processes_init(&s->processes,
+		NULL); /* not --procfs: that is for MIG's capabilities */
 }
 
 void agent_see_start(struct agent *a)
@@ -485,11 +492,18 @@ void agent_see_start(struct agent *a)
 	if (!s->options.enabled)
 		return;
 	s->last_count_ns = time_mono_ns();
+	if (s->pods.filter && !a->cluster.possible)
+		log_warn("labels of pods are left out", LOG_STR("reason", a->cluster.why.msg));
 	if (see_keep_init(&s->keep, dir, &err) < 0 ||
 		path_join(s->checkpoint_path, sizeof(s->checkpoint_path), a->plugin_dir,
 			SLICE_CHECKPOINT, &err) < 0)
 		log_error("nothing is kept", LOG_STR("reason", err.msg));
 	s->working = uv_queue_work(a->loop, &s->work, open_work, opened) == 0;
+}
+
+void agent_see_with_api(struct agent *a, struct api *api)
+{
+	a->see.pods.task.api = api;
 }
 
 /* What is under way on the pool's thread is waited for by the loop, which runs until all is closed. */
@@ -500,6 +514,7 @@ void agent_see_stop(struct agent *a)
 	s->stopped = true;
 	(void)uv_timer_stop(&s->timer);
 	uv_close((uv_handle_t *)&s->timer, NULL);
+	see_pods_close(&s->pods);
 }
 
 void agent_see_fini(struct agent *a)
@@ -511,6 +526,7 @@ void agent_see_fini(struct agent *a)
 	s->made = view_unref(s->made);
 	see_checkpoint_fini(&s->checkpoint);
 	see_givens_fini(&s->givens);
+	see_pods_fini(&s->pods);
 	see_holds_fini(&s->holds);
 	see_processes_fini(&s->processes);
 	see_charges_fini(&s->charges);

@@ -24,7 +24,11 @@ struct serve {
 	struct serve_options options;
 	struct web *web;
 	struct metrics_xids *xids;
-	char *told; /* what was last wrong with the counters file */
+	struct metrics_clocks *clocks;
+	char *told;        /* what was last wrong with the counters file */
+	uint64_t again_ns; /* not listening yet: when to try again; 0: never */
+	bool from_other;   /* the counters are not the file's: serve_counters() */
+	bool file_wanted;  /* .. any more, and the file could not be read yet */
 
 	pthread_mutex_t lock; /* of what follows; held for a rendering by the web thread */
 	struct view *view;

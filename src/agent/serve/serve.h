@@ -19,6 +19,8 @@ struct serve;
 
 struct serve_options {
 	struct web_options web; /* .listen NULL or "": nothing is served */
+	/* Nobody asked for that address: that it cannot be had is told and tried again, and no error. */
+	bool may_be_taken;
 	struct metrics_options metrics;
 };
 
@@ -29,7 +31,7 @@ struct serve_options {
 int serve_new(struct serve **ret, const struct serve_options *options, struct strv *warnings,
 	struct error *err) MUST_USE;
 
-/* Listens, if there is an address. */
+/* Listens, if there is an address; .may_be_taken: perhaps later, in serve_look(). */
 int serve_start(struct serve *s, struct error *err) MUST_USE;
 
 /* The view that is shown from now on; a reference is taken. */
@@ -38,13 +40,26 @@ void serve_show(struct serve *s, struct view *v);
 /* The view that is shown; a reference, NULL: none yet. Thread: any. */
 struct view *serve_view(struct serve *s);
 
-/* Reads the counters file again if it has changed; one that is wrong is told in the log and the old one stays. */
+/* Call it now and then. Reads the counters file again if it has changed; one that is wrong is told in the log and the
+ * old one stays. Listens, if that was not possible yet. */
 void serve_look(struct serve *s);
+
+/*
+ * Counters from elsewhere, which go before the file; @name stands in messages. Those that are wrong are told in the log,
+ * and the ones before stay. @text NULL: the file's again.
+ */
+void serve_counters(struct serve *s, const char *name, const char *text, size_t len);
 
 /* Marks the fields that a sample is to have. */
 void serve_fields(const struct serve *s, bool wanted[FIELDS_MAX]);
 
+/* Whether the counters file has a row from this source. */
+bool serve_wants(const struct serve *s, enum metrics_source source);
+
 /* 0: nothing is served. */
 unsigned serve_port(const struct serve *s);
+
+/* False: nothing is served. */
+bool serve_counts(const struct serve *s, struct web_counts *ret);
 
 struct serve *serve_free(struct serve *s); /* returns NULL */

@@ -21,6 +21,7 @@ static int make_metrics(struct serve *s, size_t kind, const struct view *v,
 		.counters = counters,
 		.options = &s->options.metrics,
 		.xids = s->xids,
+		.clocks = s->clocks,
 		.format = (enum metrics_format)kind };
 
 	if (metrics_render(&out, &rq, NULL) < 0)

@@ -64,8 +64,9 @@ static json_t *time_status(const json_t *now)
 		const char *key, *from;
 	} rows[] = {
 		{ "chargedNs", "charged_ns" },
-		{ "queueNs", "queue_ns" }, /* of a slice only, as the next */
+		{ "queueNs", "queue_ns" }, /* of a slice only, as the next two */
 		{ "turns", "turns" },
+		{ "revocations", "revocations" },
 		{ "launches", "launches" },
 		{ "copies", "copies" },
 		{ "copiedBytes", "bytes" },
@@ -122,6 +123,7 @@ static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
 		SET(o, "usedBytes", number(now, "used"));
 		SET(o, "peakBytes", number(now, "peak"));
 		SET(o, "unhookedBytes", number(now, "unhooked_used"));
+		SET(o, "refusals", number(now, "refusals"));
 		SET(o, "over", json_boolean(is_true(now, "over")));
 		SET(o, "time", time_status(now));
 		SET(o, "turn", json_boolean(is_true(now, "turn")));

@@ -96,6 +96,30 @@ bool book_slice_over(const struct book_slice *s, unsigned int gpu)
 	return g->limit != SLICE_NO_LIMIT && g->granted + g->unhooked > g->limit;
 }
 
+void book_count_refused(const struct book_member *m, unsigned int gpu)
+{
+	struct slice_gpu_page *p = m->page ? &m->page->gpus[gpu] : NULL;
+	uint32_t refused, more;
+
+	if (!p)
+		return;
+	refused = atomic_load_explicit(&p->refused, memory_order_relaxed);
+	more = refused - atomic_load_explicit(&p->counted, memory_order_relaxed);
+	if (!more)
+		return;
+	/* In the page, as it is there for whoever comes after us or after the member. A process that
+	 * writes here spoils its own slice's figure, as it could by what it says of .refused. */
+	atomic_store_explicit(&p->counted, refused, memory_order_relaxed);
+	m->slice->gpus[gpu].refused += more;
+}
+
+uint64_t book_slice_refused(struct book_slice *s, unsigned int gpu)
+{
+	for (const struct book_member *m = s->members; m; m = m->next)
+		book_count_refused(m, gpu);
+	return s->gpus[gpu].refused;
+}
+
 /* Of the limit, not granted to anyone. */
 static uint64_t room_of(const struct book_slice *s, unsigned int gpu)
 {

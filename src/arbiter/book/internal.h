@@ -18,6 +18,9 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 /* Raises the peak of a member to what it uses now. */
 void book_note_peak(struct book_member *m, unsigned int gpu);
 
+/* Adds to its slice's .refused what its page says since the last look. */
+void book_count_refused(const struct book_member *m, unsigned int gpu);
+
 /* Of what the hooks charged: all, or what NVML sees. */
 uint64_t book_charged(const struct book_member *m, unsigned int gpu, bool seen_only);
 

@@ -115,26 +115,31 @@ void conns_expire(struct arbiter *a, uint64_t now_ns)
  * The peer's PID, a pidfd, its start time. Where the kernel has no SO_PEERPIDFD the PID could be
  * another process's by now, but only if the peer died since it connected; then the new one is
  * younger than the connection, which is looked at as soon as it comes. A peer that is not to be
- * seen here keeps pid 0. False: there are no descriptors or memory for it now.
+ * seen here keeps pid 0, and so does one that is gone, which is .ended. False: there are no descriptors or memory
+ * for it now.
  */
 static bool identify(struct conn *c, int fd)
 {
 	struct ucred cred = { 0 };
 	socklen_t len = sizeof(cred), fd_len = sizeof(c->pidfd);
 	struct proc_stat st;
+	bool seen;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0)
 		return true;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &c->pidfd, &fd_len) < 0 &&
 		errno == ENOPROTOOPT)
 		c->pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
-	if (c->pidfd < 0)
+	if (c->pidfd < 0) {
+		/* EINVAL: what SO_PEERPIDFD said of one that was reaped until Linux 6.15. */
+		c->ended = errno == ESRCH || errno == EINVAL;
 		return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
+	}
 	(void)fcntl(c->pidfd, F_SETFD, FD_CLOEXEC);
-	if (!proc_stat(c->arbiter->o.procfs, (uint32_t)cred.pid, &st))
-		return true;
-	/* Still the one that the pidfd is of, so what was read is its. */
-	if (proc_ended(c->pidfd))
+	seen = proc_stat(c->arbiter->o.procfs, (uint32_t)cred.pid, &st);
+	/* If not, it is still the one that the pidfd is of, so what was read is its. */
+	c->ended = proc_ended(c->pidfd);
+	if (!seen || c->ended)
 		return true;
 	c->pid = (uint32_t)cred.pid;
 	c->start = st.start;

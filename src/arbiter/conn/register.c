@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/time.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -134,6 +135,7 @@ static void register_new(struct conn *c, const struct slice_hello *h)
 	if (attach(c, m, page, ino) < 0) {
 		/* The member never had anything; its page goes with it where it was attached. */
 		c->member = NULL;
+		m->page = NULL; /* the book looks at it once more when it drops the member */
 		if (!m->user || !((struct side *)m->user)->page)
 			(void)munmap(page, SLICE_PAGE_BYTES);
 		if (m->user)
@@ -208,13 +210,24 @@ static void register_again(struct conn *c, const struct slice_hello *h, int fd)
 	(void)conn_welcome(c, h, reason ? SLICE_REFUSED : SLICE_OK, reason, -1);
 }
 
+/*
+ * Who said hello was killed since, which is nobody's trouble and not to be logged as such. Of one that cannot be seen
+ * here only its end of the socket tells that: while it has that it waits for an answer, and is told.
+ */
+static bool nobody_is_there(const struct conn *c)
+{
+	struct pollfd p = { .fd = c->watch->fd };
+
+	return c->ended || (!c->pid && poll(&p, 1, 0) == 1 && p.revents & POLLHUP);
+}
+
 void conn_hello(struct conn *c, const struct slice_hello *h, int fd)
 {
 	const struct book_slice *b = c->slice->book;
 	const struct book_task *t = book_task_find(&c->arbiter->book, c->pid, c->start);
 
 	/* A child that has its dead parent's connection is not the parent. */
-	if (c->greeted || (t && t->dead)) {
+	if (c->greeted || (t && t->dead) || nobody_is_there(c)) {
 		conn_close(c);
 		return;
 	}

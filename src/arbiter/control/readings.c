@@ -90,6 +90,7 @@ static void on_timer(uv_timer_t *t)
 	if (a->readings.waiting)
 		readings_lost(a);
 	book_shrink(&a->book);
+	slices_keep_refused(a);
 	ask(a);
 	plan(a);
 }

@@ -39,16 +39,19 @@ static json_t *slice_gpus(struct slice *s)
 {
 	json_t *list = json_array();
 
+	/* First, as nobody is told more than an arbiter after this one will know. */
+	slice_keep_refused(s);
 	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
 		const struct book_gpu *g = &s->book->gpus[i];
 		uint64_t used = book_slice_used(s->book, i);
 		json_t *one;
 
 		turn_breathe(s->arbiter);
-		one = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "uuid", uuid_json(s, i),
-			"limit", number_or_null(g->limit, SLICE_NO_LIMIT), "used", number(used),
-			"peak", number(g->peak), "granted", number(g->granted), "unhooked_used",
-			number(g->unhooked), "over", (int)book_slice_over(s->book, i));
+		one = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "uuid",
+			uuid_json(s, i), "limit", number_or_null(g->limit, SLICE_NO_LIMIT),
+			"used", number(used), "peak", number(g->peak), "granted",
+			number(g->granted), "unhooked_used", number(g->unhooked), "refusals",
+			number(s->refusals[i]), "over", (int)book_slice_over(s->book, i));
 
 		turn_status_gpu(s, g->uuid, one);
 		(void)json_array_append_new(list, one);

@@ -50,8 +50,7 @@ struct book_slice *slices_orphan(struct arbiter *a, const struct book_record *re
 		/* As if it had been told of the file after the processes. */
 		struct error err = ERROR_INIT;
 
-		s->book = b;
-		b->user = s;
+		slice_take_book(s, b);
 		(void)error_set(&err, ERR_INVALID,
 			"gpus: expected those that its processes have, found others");
 		slice_refuse(s, &err);

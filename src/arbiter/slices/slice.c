@@ -25,6 +25,38 @@ void slice_refuse(struct slice *s, const struct error *err)
 	s->refused = *err;
 }
 
+void slice_take_book(struct slice *s, struct book_slice *b)
+{
+	const struct tally *t = &s->arbiter->turn->tally;
+
+	s->book = b;
+	b->user = s;
+	for (unsigned int i = 0; i < b->n_gpus; i++) {
+		const struct tally_account *a = tally_account_find(t, s->id, b->gpus[i].uuid);
+
+		s->refusals[i] = a ? tally_get(&a->refusals) : 0;
+		b->gpus[i].refused += s->refusals[i];
+	}
+}
+
+void slice_keep_refused(struct slice *s)
+{
+	struct tally *t = &s->arbiter->turn->tally;
+
+	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
+		uint64_t refused = book_slice_refused(s->book, i);
+		struct tally_account *a;
+
+		if (refused == s->refusals[i])
+			continue;
+		a = tally_account(t, s->id, s->book->gpus[i].uuid);
+		if (!a)
+			continue; /* no room: it is for this arbiter's life only */
+		tally_raise(&a->refusals, refused);
+		s->refusals[i] = refused;
+	}
+}
+
 static bool same_gpus(const struct book_slice *b, const struct slice_def *d)
 {
 	if (b->n_gpus != d->n_gpus)
@@ -40,16 +72,17 @@ static int new_book_slice(struct slice *s, const struct slice_def *d, struct err
 {
 	uint8_t uuids[SLICE_GPUS_MAX][SLICE_UUID_BYTES];
 	uint64_t limits[SLICE_GPUS_MAX];
+	struct book_slice *b;
 
 	for (unsigned int i = 0; i < d->n_gpus; i++) {
 		memcpy(uuids[i], d->gpus[i].uuid, SLICE_UUID_BYTES);
 		limits[i] = d->gpus[i].limit;
 	}
-	s->book = book_slice_new(&s->arbiter->book, s->id, d->n_gpus,
+	b = book_slice_new(&s->arbiter->book, s->id, d->n_gpus,
 		(const uint8_t(*)[SLICE_UUID_BYTES])uuids, limits);
-	if (!s->book)
+	if (!b)
 		return error_nomem(err);
-	s->book->user = s;
+	slice_take_book(s, b);
 	log_info("slice served", LOG_STR("slice", s->id), LOG_STR("resource", d->resource),
 		LOG_UINT("gpus", d->n_gpus), LOG_UINT("memory", d->gpus[0].limit));
 	return 0;
@@ -61,9 +94,10 @@ static int apply(struct slice *s, const struct slice_def *d, struct error *err)
 	struct arbiter *a = s->arbiter;
 
 	if (!s->book) {
-		s->book = book_slice_find(&a->book, s->id); /* an earlier arbiter's members */
-		if (s->book)
-			s->book->user = s;
+		struct book_slice *b = book_slice_find(&a->book, s->id);
+
+		if (b) /* an earlier arbiter's members */
+			slice_take_book(s, b);
 	}
 	if (s->book && !same_gpus(s->book, d)) {
 		if (s->book->n_members)
@@ -214,8 +248,10 @@ void slices_on_removed(void *arg, struct book_slice *b)
 	struct slice *s = b->user;
 
 	(void)arg;
-	if (s)
-		s->book = NULL;
+	if (!s)
+		return;
+	slice_keep_refused(s);
+	s->book = NULL;
 }
 
 void slice_gpu_text(const struct book_slice *b, unsigned int gpu, char ret[SLICE_UUID_TEXT])

@@ -15,6 +15,9 @@ void slice_gone(struct slice *s);
 /* Why the present file is not in force: in .refused, and logged once for each reason. */
 void slice_refuse(struct slice *s, const struct error *err);
 
+/* The book's data of it. What was refused goes on from its accounts. */
+void slice_take_book(struct slice *s, struct book_slice *b);
+
 /* NULL. It is in no list any more. */
 struct slice *slice_free(struct slice *s);
 

@@ -139,6 +139,14 @@ bool slices_scan(struct arbiter *a)
 	return all && added;
 }
 
+void slices_keep_refused(struct arbiter *a)
+{
+	for (struct slice *s = a->slices; s; s = s->next) {
+		turn_breathe(a);
+		slice_keep_refused(s);
+	}
+}
+
 /* ---- events ----------------------------------------------------------------------------------- */
 
 static void on_settled(uv_timer_t *t)

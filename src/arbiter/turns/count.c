@@ -101,6 +101,7 @@ void turn_count_slice(struct turn *t, struct turn_slice *s, uint64_t now)
 		tally_raise(&g->account->charged_ns, g->charged_ns + account.charged_ns);
 		tally_raise(&g->account->queue_ns, g->queue_ns + account.waited_ns);
 		tally_raise(&g->account->turns, g->turns + account.turns);
+		tally_raise(&g->account->revocations, g->revocations + account.revoked);
 		tell_stuck(s, i, t->gpus[g->number].text, account.stuck_ns);
 	}
 }

@@ -107,6 +107,7 @@ static int start_gpu(struct turn *t, struct turn_slice *ts, const struct slice_d
 	g->charged_ns = tally_get(&g->account->charged_ns);
 	g->queue_ns = tally_get(&g->account->queue_ns);
 	g->turns = tally_get(&g->account->turns);
+	g->revocations = tally_get(&g->account->revocations);
 	number = turn_gpu_get(t, g->uuid, d->gpus[gpu].text, err);
 	if (number < 0)
 		return -1;

@@ -109,6 +109,7 @@ void turn_status_gpu(struct slice *s, const uint8_t *uuid, json_t *gpu)
 	(void)json_object_set_new(gpu, "stuck",
 		json_boolean(now.stuck_ns >= TURN_STUCK_NS || g->n_stuck));
 	set(gpu, "turns", tally_get(&g->account->turns));
+	set(gpu, "revocations", tally_get(&g->account->revocations));
 	set(gpu, "queue_ns", tally_get(&g->account->queue_ns));
 }
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define TALLY_MAGIC   UINT32_C(0x54545047) /* "GPTT" */
-#define TALLY_VERSION 1
+#define TALLY_VERSION 2                    /* 1: without .revocations and .refusals */
 #define BOOT_MAX      40
 #define HEAD_BYTES    16384 /* with the GPUs */
 #define ROOM_STEP     64

@@ -91,6 +91,8 @@ struct tally_account *tally_account(struct tally *t, const char *slice, const ui
 	tally_put(&a->charged_ns, 0);
 	tally_put(&a->queue_ns, 0);
 	tally_put(&a->turns, 0);
+	tally_put(&a->revocations, 0);
+	tally_put(&a->refusals, 0);
 	for (unsigned int i = 0; i < TALLY_COUNTERS; i++)
 		tally_put(&a->ended[i], 0);
 	tally_set_state(&a->state, TALLY_USED);

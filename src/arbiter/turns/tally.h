@@ -70,7 +70,9 @@ struct tally_account {
 	char slice[SLICE_ID_MAX];
 	uint8_t uuid[SLICE_UUID_BYTES];
 	uint64_t check;
-	_Atomic uint64_t charged_ns, queue_ns, turns;
+	_Atomic uint64_t charged_ns, queue_ns, turns, revocations;
+	_Atomic uint64_t
+		refusals; /* of memory: also of a slice without turns, from its first one on */
 	_Atomic uint64_t ended[TALLY_COUNTERS];
 	uint64_t before; /* TALLY_ENDING: .ns of the GPU is to be .before + .charged_ns */
 };

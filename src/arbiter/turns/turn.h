@@ -83,7 +83,7 @@ struct turn_share {
 	unsigned int number; /* of turns' GPUs; while .turns is there */
 	struct turns_share share;
 	struct tally_account *account;
-	uint64_t charged_ns, queue_ns, turns; /* before this arbiter's turns */
+	uint64_t charged_ns, queue_ns, turns, revocations; /* before this arbiter's turns */
 	uint64_t told_ns;     /* charged: as the status that is being written has it */
 	unsigned int n_stuck; /* seats */
 	bool stuck;           /* said so */

@@ -36,11 +36,14 @@ static size_t count_names(enum cost_by by)
 	return n;
 }
 
-static void add_clean(struct table *t, const char *text)
+/* A text of others, and a word of ours behind it, if there is one. */
+static void add_clean(struct table *t, const char *text, const char *ours)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(8192);
 
 	cost_clean(&b, text);
+	if (ours)
+		buf_printf(&b, " %s", ours);
 	if (!buf_ok(&b))
 		t->failed = true;
 	table_add(t, buf_str(&b));
@@ -61,9 +64,9 @@ static void add_names(struct table *t, enum cost_by by, const struct cost_line *
 		if (instead && (i > 0 || by != COST_BY_GPU || !names[0] || !*names[0]))
 			table_add(t, i ? "" : instead);
 		else if (instead)
-			table_addf(t, "%s %s", names[0], instead);
+			add_clean(t, names[0], instead);
 		else
-			add_clean(t, *names[i] ? names[i] : "(unknown)");
+			add_clean(t, *names[i] ? names[i] : "(unknown)", NULL);
 	}
 }
 
@@ -108,7 +111,7 @@ static void add_numbers(struct table *t, const struct cost_line *l, bool idle)
 		add_used(t, l);
 	}
 	table_add(t, priced ? price_text(l->row.cost_nano, MONEY_DECIMALS, text) : "-");
-	table_add(t, priced ? l->period.currency : "");
+	add_clean(t, priced ? l->period.currency : "", NULL);
 }
 
 static void add_lines(struct table *t, const struct cost_print *p, enum ledger_kind kind)

@@ -2,6 +2,7 @@
 #include "cli/demo/node.h"
 
 #include "base/fd.h"
+#include "base/parse.h"
 #include "base/time.h"
 #include "cli/temp-dir.h"
 #include "gpu/monitor.h"
@@ -233,20 +234,43 @@ int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *o
 	return 0;
 }
 
+static void read_log(const struct demo_node *n, struct buf *b)
+{
+	char path[96];
+
+	(void)snprintf(path, sizeof(path), "%s/agent.log", n->dir);
+	if (file_read(path, b, NULL) < 0)
+		buf_fini(b);
+}
+
 /* The last lines of the agent's log. */
 static void read_tail(const struct demo_node *n, struct buf *b)
 {
 	CLEANUP(buf_fini) struct buf all = BUF_INIT(1U << 20);
-	char path[96];
 	const char *text;
 
-	(void)snprintf(path, sizeof(path), "%s/agent.log", n->dir);
-	if (file_read(path, &all, NULL) < 0)
-		return;
+	read_log(n, &all);
 	text = buf_str(&all);
 	if (all.len > LOG_TAIL_BYTES)
 		text += all.len - LOG_TAIL_BYTES;
 	buf_puts(b, text);
+}
+
+unsigned demo_node_page_port(const struct demo_node *n)
+{
+	CLEANUP(buf_fini) struct buf all = BUF_INIT(1U << 20);
+	char text[16];
+	uint32_t port = 0;
+	const char *at;
+
+	read_log(n, &all);
+	at = strstr(buf_str(&all), "the status page address=");
+	at = at ? strstr(at, " port=") : NULL;
+	if (!at)
+		return 0;
+	at += strlen(" port=");
+	(void)snprintf(text, sizeof(text), "%.*s", (int)strcspn(at, " \n"), at);
+	return parse_u32(text, &port) ? port : 0;
 }
 
 bool demo_node_agent_runs(struct demo_node *n, struct buf *why)

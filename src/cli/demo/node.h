@@ -52,6 +52,9 @@ int demo_node_start_agent(struct demo_node *n, const struct demo_node_options *o
 /* False once the agent has ended by itself; the end of its log is in @why then. */
 bool demo_node_agent_runs(struct demo_node *n, struct buf *why);
 
+/* Where its status page is, as its log says; 0: it has none, as with the address in other hands. */
+unsigned demo_node_page_port(const struct demo_node *n);
+
 /* Ends agent and stand-in and removes the directory. Takes a zeroed or half-started node. */
 void demo_node_stop(struct demo_node *n);
 

@@ -20,11 +20,13 @@ void look_abandon(struct look *l)
 }
 
 /* All links of these GPUs to each other are known, so a look at the same ones need not ask. */
-static bool links_known(const struct inventory *inv, uint32_t a)
+static bool links_known(const struct inventory *inv, uint32_t a, bool p2p)
 {
 	for (uint32_t b = 0; b < inv->n; b++) {
+		struct gpu_link k = inventory_link(inv, a, b);
+
 		if (b != a && inv->gpus[b].uuid[0] &&
-			inventory_link(inv, a, b).level != GPU_LEVEL_UNKNOWN)
+			(p2p ? k.p2p : k.level != GPU_LEVEL_UNKNOWN))
 			return true;
 	}
 	return inv->n == 1;
@@ -33,7 +35,7 @@ static bool links_known(const struct inventory *inv, uint32_t a)
 void look_start(struct look *l, uint64_t now_ns, struct worker_probe *ret)
 {
 	look_abandon(l);
-	*ret = (struct worker_probe){ .seq = ++l->seq };
+	*ret = (struct worker_probe){ .seq = ++l->seq, .p2p = l->p2p };
 	worker_head(&ret->head, WORKER_PROBE);
 	for (uint32_t i = 0; i < GPU_NODE_MAX; i++) {
 		struct look_mark *m = &l->marks[i];
@@ -45,7 +47,7 @@ void look_start(struct look *l, uint64_t now_ns, struct worker_probe *ret)
 			ret->skip[ret->n_skip++] = (uint16_t)i;
 	}
 	for (uint32_t i = 0; l->last && l->last->links && i < l->last->n; i++) {
-		if (l->last->gpus[i].uuid[0] && links_known(l->last, i))
+		if (l->last->gpus[i].uuid[0] && links_known(l->last, i, l->p2p))
 			ret->known[ret->n_known++] = worker_uuid_hash(l->last->gpus[i].uuid);
 	}
 	l->active = true;
@@ -224,11 +226,17 @@ static void keep_links(struct inventory *next, const struct inventory *last)
 		old[i] = position(last, next->gpus[i].uuid);
 	for (uint32_t a = 0; a < next->n; a++) {
 		for (uint32_t b = 0; b < next->n; b++) {
-			struct gpu_link *k = &next->links[(size_t)a * next->n + b];
+			struct gpu_link *k = &next->links[(size_t)a * next->n + b], was;
 
-			if (a != b && k->level == GPU_LEVEL_UNKNOWN && old[a] >= 0 &&
-				old[b] >= 0)
-				*k = inventory_link(last, (uint32_t)old[a], (uint32_t)old[b]);
+			if (a == b || old[a] < 0 || old[b] < 0)
+				continue;
+			was = inventory_link(last, (uint32_t)old[a], (uint32_t)old[b]);
+			if (k->level == GPU_LEVEL_UNKNOWN) {
+				k->level = was.level;
+				k->nvlinks = was.nvlinks;
+			}
+			if (!k->p2p)
+				k->p2p = was.p2p;
 		}
 	}
 }

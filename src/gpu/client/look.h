@@ -10,7 +10,7 @@
  * that one has of a GPU that must not be touched, a change of the number of GPUs ends that.
  *
  * MIG devices of a GPU of which no list came, since it is stuck or its calls fail, stay as they were.
- * The links of a pair are asked for once, and kept as long as both GPUs are listed.
+ * The links of a pair are asked for once (again, if they are to say more than before), and kept as long as both GPUs are listed.
  * Pure data: no I/O, no clock. Thread: owner's.
  */
 #include "core/gpu.h"
@@ -29,6 +29,7 @@ struct look {
 	struct inventory *last; /* the last whole one, marks applied; NULL: none yet */
 	struct inventory *next; /* being received */
 	bool active;
+	bool p2p; /* the owner's: links are to have .p2p */
 	uint32_t seq;
 	uint32_t n_got;
 	bool got[GPU_NODE_MAX], got_mig[GPU_NODE_MAX], row[GPU_NODE_MAX];

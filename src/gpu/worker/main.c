@@ -168,6 +168,8 @@ static void send_links(struct worker *w, const struct worker_probe *q)
 	if (w->n < 2 || all_known(w, q))
 		return;
 	probe_links(&w->probe, w->n, w->gpus, w->devices, w->links);
+	if (q->p2p)
+		probe_p2p(&w->probe, w->n, w->gpus, w->devices, w->links);
 	for (uint32_t row = 0; row < w->n; row++) {
 		union worker_msg m = { .links = { .seq = q->seq, .row = row, .n = w->n } };
 

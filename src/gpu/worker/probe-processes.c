@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/worker/probe-processes.h"
 
-static void add(struct probe_processes *list, const nvmlProcessInfo_t *from)
+static void add(struct probe_processes *list, const nvmlProcessInfo_t *from, bool mps)
 {
 	struct gpu_process own = { .pid = from->pid,
 		.gi = from->gpuInstanceId,
 		.ci = from->computeInstanceId,
+		.mps = mps,
 		.bytes = from->usedGpuMemory == NVML_VALUE_NOT_AVAILABLE
 				 ? GPU_BYTES_UNKNOWN
 				 : from->usedGpuMemory };
@@ -18,6 +19,7 @@ static void add(struct probe_processes *list, const nvmlProcessInfo_t *from)
 		if (p->bytes == GPU_BYTES_UNKNOWN ||
 			(own.bytes != GPU_BYTES_UNKNOWN && own.bytes > p->bytes))
 			p->bytes = own.bytes;
+		p->mps |= own.mps;
 		return;
 	}
 	if (list->n < PROBE_PROCESSES_MAX)
@@ -37,7 +39,8 @@ static void take(struct probe_processes *list, enum nvml_call call, nvmlReturn_t
 		return;
 	}
 	for (unsigned i = 0; i < n && i < PROBE_PROCESSES_MAX; i++)
-		add(list, &list->raw[i]);
+		add(list, &list->raw[i],
+			call == NVML_CALL_nvmlDeviceGetMPSComputeRunningProcesses_v3);
 }
 
 void probe_processes(struct probe *p, uint32_t gpu, nvmlDevice_t device,

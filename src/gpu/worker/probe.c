@@ -398,6 +398,31 @@ void probe_links(struct probe *p, uint32_t n, const struct gpu *gpus,
 	}
 }
 
+void probe_p2p(struct probe *p, uint32_t n, const struct gpu *gpus, const nvmlDevice_t *devices,
+	struct gpu_link *links)
+{
+	static_assert((int)GPU_P2P_NOT_SUPPORTED == (int)NVML_P2P_STATUS_NOT_SUPPORTED,
+		"the numbers are NVML's");
+
+	for (uint32_t a = 0; a < n; a++) {
+		for (uint32_t b = 0; b < n; b++) {
+			unsigned int status = GPU_P2P_UNKNOWN;
+			nvmlReturn_t r;
+
+			if (a == b || !devices[a] || !devices[b])
+				continue;
+			r = PROBE_CALL(p, gpus[a].index, nvmlDeviceGetP2PStatus, devices[a],
+				devices[b], NVML_P2P_CAPS_INDEX_NVLINK, &status);
+			if (r != NVML_SUCCESS && r != NVML_ERROR_NOT_SUPPORTED &&
+				r != NVML_ERROR_FUNCTION_NOT_FOUND)
+				continue; /* asked again with the next look */
+			if (r != NVML_SUCCESS || status > GPU_P2P_UNKNOWN)
+				status = GPU_P2P_UNKNOWN;
+			links[(size_t)a * n + b].p2p = (uint8_t)(1 + status);
+		}
+	}
+}
+
 uint64_t probe_bound_gpus(struct probe *p)
 {
 	uint64_t sum = 0;

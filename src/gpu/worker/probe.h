@@ -49,6 +49,11 @@ void probe_gpu(struct probe *p, uint32_t index, struct gpu *g, nvmlDevice_t *ret
 void probe_links(struct probe *p, uint32_t n, const struct gpu *gpus,
 	const nvmlDevice_t *devices, struct gpu_link *links);
 
+/* Reads besides which of them can reach which over NVLink, as far as there are handles. What NVML does not say is
+ * GPU_P2P_UNKNOWN. */
+void probe_p2p(struct probe *p, uint32_t n, const struct gpu *gpus, const nvmlDevice_t *devices,
+	struct gpu_link *links);
+
 /*
  * A number that changes when GPUs are bound to or taken from the kernel driver; 0 if sysfs cannot
  * say. An NVML session has the list of its start, so this is how to know that a new one is due.

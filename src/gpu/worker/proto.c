@@ -6,7 +6,7 @@
 
 #include "gpu/worker/mig-minors.h"
 
-static_assert(sizeof(struct gpu_link) == 2, "rows of links are bytes");
+static_assert(sizeof(struct gpu_link) == 3, "rows of links are bytes");
 
 static const uint32_t lengths[WORKER_TYPE_COUNT_] = {
 	[WORKER_PROBE] = sizeof(struct worker_probe),
@@ -172,7 +172,8 @@ static int check_links(const struct worker_links *l, struct error *err)
 		return bad(err, "a row of links out of range");
 	for (uint32_t i = 0; i < l->n; i++) {
 		if (l->links[i].level > GPU_LEVEL_UNKNOWN ||
-			l->links[i].nvlinks > NVML_NVLINK_MAX_LINKS)
+			l->links[i].nvlinks > NVML_NVLINK_MAX_LINKS ||
+			l->links[i].p2p > 1 + GPU_P2P_UNKNOWN)
 			return bad(err, "a link that does not exist");
 	}
 	return 0;

@@ -64,9 +64,11 @@ struct worker_head {
 struct worker_probe {
 	struct worker_head head;
 	uint32_t seq;
-	uint32_t n_skip, n_known, padding;
-	uint16_t skip[GPU_NODE_MAX];  /* NVML indexes that are not to be touched */
-	uint64_t known[GPU_NODE_MAX]; /* worker_uuid_hash() of GPUs whose links are known */
+	uint32_t n_skip, n_known;
+	uint32_t p2p;                /* 1: links with .p2p */
+	uint16_t skip[GPU_NODE_MAX]; /* NVML indexes that are not to be touched */
+	uint64_t known
+		[GPU_NODE_MAX]; /* worker_uuid_hash() of GPUs whose links are known, as far as wanted */
 };
 
 struct worker_begin {

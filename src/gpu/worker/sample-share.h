@@ -4,59 +4,64 @@
 /*
  * How long each process of a GPU computed, from NVML's samples of process utilization: pure, no calls.
  *
- * A sample says what percentage a process had of the time since the sample before, in whole percents, and NVML
- * takes one about every second, at moments of its own. So a sample counts for the time since the process's
- * previous one. A first one counts since the interval or the process began, whichever is later; where the
- * next one is known, for no longer than there is between the two; and for a second at most of a
- * process that has ended, of which nobody knows any more when it began. (Driver 580 tells but the
- * newest sample of each process, so a call every second would see more of them than one every 30 s.)
+ * The driver looks some five times a second. Asked for what was since a moment, it says of each process that has computed
+ * since then and still is there one percentage, of the time from then until now, and the time of the last look in which it did
+ * (driver 580, measured: docs/results/2026-11-25-h100-metrics). So one is asked for what was since the last question, and
+ * its percentages are of the interval. Where a driver has several samples of a process, each is of the time since the one
+ * before.
  *
- * The samples do not end where the interval does. How long the GPU was busy is known better (GPM); so the
- * times are made to fit that: smaller as far as needed, longer by a second at most. What the GPU was busy beyond
- * that is nobody's. In an interval without any sample, those who computed in the last one do so still.
- * The error of a process's part is then half a percent, and once the time between two samples where others
- * begin or end.
+ * How long the GPU was busy is known better (GPM), and both are settled over time. Looks do not end where intervals do: what
+ * the samples say beyond the GPU's time is owed, and of what it was busy beyond the samples the end of the
+ * interval is held back, SHARE_HOLD_NS at most: the GPU's time is told so much later. Of the rest, those who have
+ * ended since the last interval get twice as much as they did in that at most; what then is left, as percentages are whole
+ * and changes between processes take time, is of those who computed, by how much they did, a second at most. Beyond that
+ * it is nobody's. More than SHARE_OWED_NS is forgiven, in the same ratio: samples that say too much on the whole are
+ * scaled to the GPU's time.
+ *
+ * What the driver says is rough while processes take turns on the GPU: of each look one of them is said to have all of it.
  * Thread: any.
  */
 #include "core/sample.h"
 #include "gpu/nvml-api.h"
 
-#define SHARE_PIDS_MAX 1024 /* of one GPU; of more, the figures are not known */
+#define SHARE_PIDS_MAX 1024 /* of one GPU; of more, the figures are not settled */
+#define SHARE_HOLD_NS  UINT64_C(500000000) /* two of the driver's looks, at most */
+#define SHARE_OWED_NS  SHARE_HOLD_NS       /* to all processes together */
+#define SHARE_MORE_NS  UINT64_C(1000000000)
 
 struct share_last {
 	uint32_t pid;
-	uint64_t at_us;
-	uint64_t busy_ns; /* in the last interval that had samples */
+	uint64_t rate_ns; /* what its samples said of the last interval */
+	uint64_t owed_ns; /* what it has had too little so far */
 };
 
 /* Zeroed: nothing is known. */
 struct share_state {
-	uint64_t last_seen_us; /* newest sample, as NVML wants to hear it */
+	uint64_t held_ns; /* of the GPU's time, for samples that may come */
 	uint32_t n;
 	struct share_last last[SHARE_PIDS_MAX];
 };
 
-/* When a process began, in us of the wall clock; 0: not known. */
-typedef uint64_t share_began(void *arg, uint32_t pid);
-
 /*
  * Counts the @n samples in @v (which get sorted) for the interval from @from_us to @to_us, wall clock as the
- * samples have it; @from_us 0: only notes where they end, and no time is known. All processes of @list get
- * their .busy_ns, 0 without a sample; one that has samples and is not in @list any more is added,
- * without memory, as long as there is @room. Times from another year, and percentages above 100, are
- * passed over.
+ * samples have it: @from_us is what the driver was asked with, 0: no time is known. All processes of @list get
+ * their .busy_ns, 0 without a sample; one that has samples and is not in @list is added, without memory, as long as there
+ * is @room. Times from another year, and percentages above 100, are passed over.
  */
-void share_count(struct share_state *s, nvmlProcessUtilizationSample_t *v, uint32_t n,
-	uint64_t from_us, uint64_t to_us, struct sample_process *list, uint32_t *n_list,
-	uint32_t room, share_began *began, void *arg);
+void share_count(nvmlProcessUtilizationSample_t *v, uint32_t n, uint64_t from_us,
+	uint64_t to_us, struct sample_process *list, uint32_t *n_list, uint32_t room);
 
-#define SHARE_RAISE_NS UINT64_C(1000000000) /* NVML's period between two samples, at most */
+/* What the known processes are to have in all: what their samples say, and what they are owed. */
+uint64_t share_wanted(struct share_state *s, const struct sample_process *list, uint32_t n);
+
+struct share_time {
+	uint64_t interval_ns, busy_ns; /* of the GPU, at most the interval */
+	uint64_t hold_ns; /* SHARE_HOLD_NS; 0: .busy_ns says no more than the samples do */
+};
 
 /*
- * Makes the known times fit: all in the same ratio, so that their sum is at most @most_ns; if it is less, it
- * is raised to that, but by @raise_ns at most.
+ * Settles the known times with the GPU's; their sum is at most what is returned: how long the GPU was busy, at most
+ * the interval, as it is to be told. Who has ended is added, as by share_count().
  */
-void share_fit(struct sample_process *list, uint32_t n, uint64_t most_ns, uint64_t raise_ns);
-
-/* The sum of the known times. */
-uint64_t share_sum(const struct sample_process *list, uint32_t n);
+uint64_t share_settle(struct share_state *s, struct sample_process *list, uint32_t *n,
+	uint32_t room, const struct share_time *t);

@@ -3,17 +3,9 @@
 /* Who uses the unit, and for how long each of them computed. Under MIG NVML says no times. */
 #include "gpu/worker/sample-unit.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+#include <stdlib.h>
 
-#include "base/fd.h"
-#include "base/parse.h"
-
-#define STAT_START \
-	20 /* words behind the name's bracket: the start is field 22 of /proc/PID/stat */
+#include "base/time.h"
 
 static int by_pid(const void *a, const void *b)
 {
@@ -38,43 +30,6 @@ static void list_users(struct sample_reading *r, const struct probe_processes *l
 	}
 }
 
-/* Field 22 of the text of /proc/PID/stat, in ticks since the boot. The name may have blanks and brackets. */
-static bool start_ticks(char *text, uint64_t *ret)
-{
-	char *word = strrchr(text, ')'), *end;
-
-	for (int i = 0; word && i < STAT_START; i++) {
-		word = strchr(word + 1, ' ');
-	}
-	if (!word)
-		return false;
-	end = strchr(++word, ' ');
-	if (end)
-		*end = '\0';
-	return parse_u64(word, ret);
-}
-
-static uint64_t began_us(void *arg, uint32_t pid)
-{
-	const struct sample_reading *r = arg;
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
-	long per_second = sysconf(_SC_CLK_TCK);
-	uint64_t ticks, up_us, now_us = time_wall_ns() / 1000, age_us;
-	struct timespec up;
-	char path[512];
-
-	probe_crumb(r->ask.p, WORKER_GPU_NONE, WORKER_STEP_PROCFS);
-	(void)snprintf(path, sizeof path, "%s/%" PRIu32 "/stat", r->ask.p->procfs, pid);
-	if (per_second <= 0 || clock_gettime(CLOCK_BOOTTIME, &up) < 0 ||
-		file_read(path, &b, NULL) < 0 || b.len == 0 || !start_ticks(b.data, &ticks))
-		return 0;
-	up_us = (uint64_t)up.tv_sec * 1000000 + (uint64_t)up.tv_nsec / 1000;
-	if (ticks / (uint64_t)per_second > up_us / 1000000)
-		return 0;
-	age_us = up_us - ticks * 1000000 / (uint64_t)per_second;
-	return age_us < now_us ? now_us - age_us : 0;
-}
-
 static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t *room,
 	uint32_t n_room)
 {
@@ -87,7 +42,7 @@ static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t
 	if (!sample_may_ask(r, SAMPLE_ASK_SHARES))
 		return;
 	code = PROBE_CALL(r->ask.p, r->ask.gpu, nvmlDeviceGetProcessUtilization, r->ask.device,
-		room, &n, s->shares.last_seen_us);
+		room, &n, from_us ? from_us : now_us);
 	if (code == NVML_ERROR_NOT_FOUND) { /* no sample since the last time: nobody computed */
 		n = 0;
 		code = NVML_SUCCESS;
@@ -95,26 +50,46 @@ static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t
 	if (!sample_answered(r, SAMPLE_ASK_SHARES, code))
 		return;
 	s->asked_wall_us = now_us;
-	share_count(&s->shares, room, n < n_room ? n : n_room, from_us, now_us, r->users,
-		&r->n_users, ARRAY_LEN(r->users), began_us, r);
+	share_count(room, n < n_room ? n : n_room, from_us, now_us, r->users, &r->n_users,
+		ARRAY_LEN(r->users));
+}
+
+/* Of clients of MPS the driver has no samples: their server has those of all of them (driver 580, H100). */
+static void forget_clients(struct sample_reading *r, const struct probe_processes *list)
+{
+	for (uint32_t i = 0; i < list->n; i++)
+		for (uint32_t k = 0; list->v[i].mps && k < r->n_users; k++)
+			if (r->users[k].pid == list->v[i].pid && r->users[k].busy_ns == 0)
+				r->users[k].busy_known = false;
+}
+
+static bool any_known(const struct sample_reading *r)
+{
+	for (uint32_t i = 0; i < r->n_users; i++)
+		if (r->users[i].busy_known)
+			return true;
+	return false;
 }
 
 /*
  * Without GPM the GPU's own time is a guess from one moment (sample.c), and the processes' times, which are of
- * the whole interval, say that it cannot have been less.
+ * the whole interval, say that it cannot have been less. Where nobody's time is known there is nothing to wait for.
  */
 static void fit_times(struct sample_reading *r)
 {
 	struct worker_unit *u = r->unit;
-	uint64_t sum = share_sum(r->users, r->n_users);
+	struct share_state *s = &r->state->shares;
+	bool busy_known = (u->known & WORKER_UNIT_BUSY) != 0, gpm = r->gpm_busy >= 0;
+	struct share_time t = { .interval_ns = u->interval_ns,
+		.busy_ns = busy_known ? u->busy_ns : u->interval_ns,
+		.hold_ns = busy_known && gpm && any_known(r) ? SHARE_HOLD_NS : 0 };
+	uint64_t sum = share_wanted(s, r->users, r->n_users), busy;
 
-	if ((u->known & WORKER_UNIT_BUSY) && r->gpm_busy < 0 && sum > u->busy_ns)
-		u->busy_ns = sum < u->interval_ns ? sum : u->interval_ns;
-	if (u->known & WORKER_UNIT_BUSY)
-		share_fit(r->users, r->n_users, u->busy_ns,
-			r->gpm_busy < 0 ? 0 : SHARE_RAISE_NS);
-	else
-		share_fit(r->users, r->n_users, u->interval_ns, 0);
+	if (busy_known && !gpm && sum > t.busy_ns)
+		t.busy_ns = sum < u->interval_ns ? sum : u->interval_ns;
+	busy = share_settle(s, r->users, &r->n_users, ARRAY_LEN(r->users), &t);
+	if (busy_known)
+		u->busy_ns = busy;
 }
 
 void sample_users(struct sample_reading *r, const struct probe_processes *list,
@@ -126,6 +101,7 @@ void sample_users(struct sample_reading *r, const struct probe_processes *list,
 	list_users(r, list);
 	if (r->of == FIELD_OF_GPU)
 		count_times(r, room, n_room);
+	forget_clients(r, list);
 	fit_times(r);
 	qsort(r->users, r->n_users, sizeof r->users[0], by_pid);
 }

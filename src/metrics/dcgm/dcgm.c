@@ -88,35 +88,32 @@ static void write_field(const struct dcgm_devices *all, const struct metrics_cou
 	}
 }
 
-/* XIDs and health are the board's. */
+/* XIDs, clocks and health are the board's. */
 static bool is_board(const struct dcgm_devices *all, const struct dcgm_device *d)
 {
 	return !d->unit || all->w->o->per_instance_board;
 }
 
-static void write_last_xid(const struct dcgm_devices *all)
+static void write_last_xid_of(const struct dcgm_devices *all, const struct dcgm_device *d)
 {
 	char value[METRICS_NUMBER_MAX];
+	const char *text = xid_text(d->gpu->last_xid);
+	const struct dcgm_label labels[] = { { "err_code", value },
+		{ "err_msg", *text ? text : "Unknown Error" } };
 
-	for (uint32_t i = 0; i < all->n; i++) {
-		const struct dcgm_device *d = &all->devices[i];
-		const char *text = xid_text(d->gpu->last_xid);
-		const struct dcgm_label labels[] = { { "err_code", value },
-			{ "err_msg", *text ? text : "Unknown Error" } };
-
-		if (!is_board(all, d) || !d->gpu->last_xid)
-			continue;
-		(void)metrics_number(value, METRICS_COUNT, d->gpu->last_xid);
-		device_line(all, d, value, labels, ARRAY_LEN(labels));
-	}
+	if (!d->gpu->last_xid)
+		return;
+	(void)metrics_number(value, METRICS_COUNT, d->gpu->last_xid);
+	device_line(all, d, value, labels, ARRAY_LEN(labels));
 }
 
 static void write_xids_of(const struct dcgm_devices *all, const struct dcgm_device *d)
 {
 	struct metrics_writer *w = all->w;
 	struct metrics_xid xids[64];
-	size_t n = metrics_xids_within(w->rq->xids, d->gpu->uuid, w->v->mono_ns,
-		w->o->xid_window_ns, xids, ARRAY_LEN(xids));
+	size_t n = !w->rq->xids ? 0
+				: metrics_xids_within(w->rq->xids, d->gpu->uuid, w->v->mono_ns,
+					  w->o->xid_window_ns, xids, ARRAY_LEN(xids));
 	char window[METRICS_NUMBER_MAX], number[METRICS_NUMBER_MAX], value[METRICS_NUMBER_MAX];
 
 	(void)metrics_number(window, METRICS_COUNT, w->o->xid_window_ns / NS_PER_MS);
@@ -128,6 +125,60 @@ static void write_xids_of(const struct dcgm_devices *all, const struct dcgm_devi
 		(void)metrics_number(value, METRICS_COUNT, xids[i].count);
 		device_line(all, d, value, labels, ARRAY_LEN(labels));
 	}
+}
+
+static void write_xid_totals_of(const struct dcgm_devices *all, const struct dcgm_device *d)
+{
+	char number[METRICS_NUMBER_MAX], value[METRICS_NUMBER_MAX];
+
+	for (uint32_t i = 0; i < d->gpu->n_xids; i++) {
+		const struct dcgm_label label = { "xid", number };
+
+		(void)metrics_number(number, METRICS_COUNT, d->gpu->xids[i].xid);
+		(void)metrics_number(value, METRICS_COUNT, d->gpu->xids[i].count);
+		device_line(all, d, value, &label, 1);
+	}
+}
+
+/* One line for each reason that there was. */
+static void clock_lines(const struct dcgm_devices *all, const struct dcgm_device *d,
+	const uint64_t counts[METRICS_CLOCK_EVENTS], const char *window)
+{
+	char value[METRICS_NUMBER_MAX];
+
+	for (size_t i = 0; i < METRICS_CLOCK_EVENTS; i++) {
+		const struct dcgm_label labels[] = { { "clock_event", metrics_clock_event(i) },
+			{ "window_size_in_ms", window } };
+
+		if (!counts[i])
+			continue;
+		(void)metrics_number(value, METRICS_COUNT, counts[i]);
+		device_line(all, d, value, labels, window ? 2 : 1);
+	}
+}
+
+static void write_clocks_of(const struct dcgm_devices *all, const struct dcgm_device *d)
+{
+	const struct metrics_writer *w = all->w;
+	uint64_t counts[METRICS_CLOCK_EVENTS];
+	char window[METRICS_NUMBER_MAX];
+
+	if (!w->rq->clocks)
+		return;
+	(void)metrics_number(window, METRICS_COUNT, w->o->clock_window_ns / NS_PER_MS);
+	metrics_clocks_within(w->rq->clocks, d->gpu->uuid, w->v->mono_ns, w->o->clock_window_ns,
+		counts);
+	clock_lines(all, d, counts, window);
+}
+
+static void write_clock_totals_of(const struct dcgm_devices *all, const struct dcgm_device *d)
+{
+	uint64_t counts[METRICS_CLOCK_EVENTS];
+
+	if (!all->w->rq->clocks)
+		return;
+	metrics_clocks_total(all->w->rq->clocks, d->gpu->uuid, counts);
+	clock_lines(all, d, counts, NULL);
 }
 
 static void write_health_of(const struct dcgm_devices *all, const struct dcgm_device *d)
@@ -143,6 +194,37 @@ static void write_health_of(const struct dcgm_devices *all, const struct dcgm_de
 	device_line(all, d, results[d->gpu->health], labels, ARRAY_LEN(labels));
 }
 
+/* What only a board has. */
+static void write_boards(const struct dcgm_devices *all,
+	void (*write)(const struct dcgm_devices *all, const struct dcgm_device *d))
+{
+	for (uint32_t i = 0; i < all->n; i++)
+		if (is_board(all, &all->devices[i]))
+			write(all, &all->devices[i]);
+}
+
+/* dcgm-exporter's words for enum gpu_p2p. */
+static void write_p2p_of(const struct dcgm_devices *all, const struct dcgm_device *d)
+{
+	static const char *const words[] = { "OK", "ChipsetNotSupported", "GPUNotSupported",
+		"TopologyNotSupported", "DisabledByRegKey", "NotSupported", "Unknown" };
+	const struct view *v = all->w->v;
+	char peer[METRICS_NUMBER_MAX], value[METRICS_NUMBER_MAX];
+
+	for (uint32_t i = 0; d->gpu->p2p && i < v->n_gpus; i++) {
+		uint8_t p2p = d->gpu->p2p[i];
+		const struct dcgm_label labels[] = {
+			{ "link_status", p2p ? words[p2p - 1] : "" }, { "peer_gpu", peer }
+		};
+
+		if (!p2p)
+			continue;
+		(void)metrics_number(peer, METRICS_COUNT, v->gpus[i].index);
+		(void)metrics_number(value, METRICS_COUNT, p2p - 1U);
+		device_line(all, d, value, labels, ARRAY_LEN(labels));
+	}
+}
+
 static void write_family(const struct dcgm_devices *all, const struct metrics_counter *c)
 {
 	metrics_begin_dcgm(all->w, c);
@@ -151,17 +233,25 @@ static void write_family(const struct dcgm_devices *all, const struct metrics_co
 		write_field(all, c);
 		return;
 	case METRICS_FROM_XID:
-		write_last_xid(all);
+		write_boards(all, write_last_xid_of);
 		return;
 	case METRICS_FROM_XIDS:
-		for (uint32_t i = 0; all->w->rq->xids && i < all->n; i++)
-			if (is_board(all, &all->devices[i]))
-				write_xids_of(all, &all->devices[i]);
+		write_boards(all, write_xids_of);
+		return;
+	case METRICS_FROM_XIDS_TOTAL:
+		write_boards(all, write_xid_totals_of);
+		return;
+	case METRICS_FROM_CLOCKS:
+		write_boards(all, write_clocks_of);
+		return;
+	case METRICS_FROM_CLOCKS_TOTAL:
+		write_boards(all, write_clock_totals_of);
+		return;
+	case METRICS_FROM_P2P:
+		write_boards(all, write_p2p_of);
 		return;
 	case METRICS_FROM_HEALTH:
-		for (uint32_t i = 0; i < all->n; i++)
-			if (is_board(all, &all->devices[i]))
-				write_health_of(all, &all->devices[i]);
+		write_boards(all, write_health_of);
 		return;
 	}
 }

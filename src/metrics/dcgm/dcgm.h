@@ -56,7 +56,7 @@ void dcgm_devices_fini(struct dcgm_devices *d);
 struct dcgm_label {
 	const char *name, *value;
 };
-#define DCGM_LABELS_MAX 8
+#define DCGM_LABELS_MAX 80 /* 64 of the pod */
 
 /* Adds @extra and the labels of the container (NULL: none) behind what the block has, by name. */
 void dcgm_labels_add(struct metrics_writer *w, uint32_t start, const struct view_use *use,

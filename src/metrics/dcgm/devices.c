@@ -6,6 +6,25 @@
 
 /* --- labels --- */
 
+/* What a series may have of itself, now or later: a label of the pod with such a name would make the text wrong. */
+static bool is_taken(const struct metrics_writer *w, const char *name)
+{
+	static const char *const names[] = { "GPU_I_ID", "GPU_I_PROFILE", "Hostname", "UUID",
+		"clock_event", "container", "container_name", "device", "err_code", "err_msg",
+		"gpu", "health_error_code", "health_watch", "hostname", "link_status",
+		"modelName", "namespace", "pci_bus_id", "peer_gpu", "pod", "pod_name",
+		"pod_namespace", "pod_uid", "uuid", "vgpu", "window_size_in_ms", "xid" };
+	const struct metrics_counters *c = w->rq->counters;
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (!strcmp(names[i], name))
+			return true;
+	for (uint32_t i = c->n_families; i < c->n; i++)
+		if (!strcmp(c->rows[i].name, name))
+			return true;
+	return false;
+}
+
 void dcgm_labels_add(struct metrics_writer *w, uint32_t start, const struct view_use *use,
 	const struct dcgm_label *extra, size_t n_extra)
 {
@@ -25,6 +44,11 @@ void dcgm_labels_add(struct metrics_writer *w, uint32_t start, const struct view
 		if (w->o->pod_uid || w->o->virtual_gpus)
 			all[n++] = (struct dcgm_label){ "pod_uid", use->uid };
 	}
+	for (uint32_t i = 0;
+		use && w->o->pod_labels && i < use->n_labels && n < ARRAY_LEN(all) - 1; i++)
+		if (!is_taken(w, use->labels[i].name))
+			all[n++] = (struct dcgm_label){ use->labels[i].name,
+				use->labels[i].value };
 	if (use && w->o->virtual_gpus && use->mode != VIEW_EXCLUSIVE) {
 		(void)metrics_number(replica, METRICS_COUNT, use->replica);
 		all[n++] = (struct dcgm_label){ "vgpu", replica };

@@ -13,6 +13,7 @@ static const struct group {
 	{ metrics_slice_tables, ARRAY_LEN(metrics_slice_tables) },
 	{ metrics_opencost_tables, ARRAY_LEN(metrics_opencost_tables) },
 	{ metrics_agent_tables, ARRAY_LEN(metrics_agent_tables) },
+	{ metrics_web_tables, ARRAY_LEN(metrics_web_tables) },
 };
 
 const struct metrics_family *metrics_family_at(size_t i)

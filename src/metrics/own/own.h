@@ -51,6 +51,7 @@ void metrics_own_containers(struct metrics_own *own);
 void metrics_own_slices(struct metrics_own *own);
 void metrics_own_opencost(struct metrics_own *own);
 void metrics_own_agent(struct metrics_own *own);
+void metrics_own_web(struct metrics_own *own);
 
 /* The tables, for own/families.c. */
 struct metrics_table {
@@ -60,4 +61,5 @@ struct metrics_table {
 };
 extern const struct metrics_table metrics_node_tables[2], metrics_resource_tables[2],
 	metrics_gpu_tables[2], metrics_unit_tables[2], metrics_container_tables[4],
-	metrics_slice_tables[3], metrics_opencost_tables[1], metrics_agent_tables[2];
+	metrics_slice_tables[3], metrics_opencost_tables[1], metrics_agent_tables[2],
+	metrics_web_tables[1];

@@ -30,7 +30,7 @@ static const struct metrics_row counters[] = {
 		SLICE(waits, METRICS_COUNT),
 		SLICE_KNOWN(time_known) },
 	{ .family = { "gpuslice_container_revocations", NULL,
-		  "Turns that were taken back for a slice of class latency", METRICS_COUNTER,
+		  "Turns that were taken back while the slice had more to do", METRICS_COUNTER,
 		  NULL },
 		SLICE(revocations, METRICS_COUNT),
 		SLICE_KNOWN(revocations_known) },

@@ -83,20 +83,22 @@ static uint64_t context_bound(int gpu)
 
 /*
  * Charges for one more. What is hidden may be less than is charged for it, as of contexts that have
- * just gone: before it is refused the arbiter may look once more.
+ * just gone: before it is refused the arbiter may look once more. The last try is the one that counts as refused.
  */
 static CUresult charge_context(struct charge *c, int gpu)
 {
-	CUresult r = charge_begin(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
+	CUresult r = charge_try(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
+	int64_t end = 0;
 
-	if (!r || !ledger_overhead(gpu))
-		return r;
-	ledger_compare(gpu);
-	for (int64_t end = sys_now() + LOOK_MS; r && sys_now() < end;) {
-		(void)sys_wait(-1, 0, sys_now() + LOOK_EACH_MS);
-		r = charge_begin(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
+	if (r && ledger_overhead(gpu)) {
+		ledger_compare(gpu);
+		end = sys_now() + LOOK_MS;
 	}
-	return r;
+	while (r && sys_now() < end) {
+		(void)sys_wait(-1, 0, sys_now() + LOOK_EACH_MS);
+		r = charge_try(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
+	}
+	return r ? charge_begin(c, gpu, context_bound(gpu), CHARGE_HIDDEN) : r;
 }
 
 static void count_live(int gpu, int by)

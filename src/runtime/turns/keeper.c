@@ -505,6 +505,13 @@ static void wake_waiting(struct look *l)
 	sys_futex_wake(&l->g->alone, false);
 }
 
+/* Nobody has come since the keeper looked: nothing was submitted, and nobody waits. */
+static bool nobody_came(const struct look *l)
+{
+	return atomic_load(&l->p->begun) == l->g->done && !atomic_load(&l->g->waiters) &&
+	       !atomic_load(&l->g->held);
+}
+
 /* Sets the bell. False: somebody came meanwhile, and the keeper is awake. */
 static bool set_bell(struct look *l)
 {
@@ -513,8 +520,7 @@ static bool set_bell(struct look *l)
 	while (!(w & TURN_BELL) &&
 		!atomic_compare_exchange_weak(&l->p->gate, &w, w | TURN_BELL))
 		;
-	if (atomic_load(&l->p->begun) == l->g->done && !atomic_load(&l->g->waiters) &&
-		!atomic_load(&l->g->held))
+	if (nobody_came(l))
 		return true;
 	w = atomic_load(&l->p->gate);
 	while (w & TURN_BELL && !atomic_compare_exchange_weak(&l->p->gate, &w, w & ~TURN_BELL))
@@ -594,7 +600,8 @@ static enum marks_result look(struct turn_process *t, unsigned int gpu, uint64_t
 	};
 	enum marks_result r;
 
-	if (l.g->rests && atomic_load(&l.p->gate) & TURN_BELL) {
+	/* It may be set anew since somebody took it away (marks.c). */
+	if (l.g->rests && atomic_load(&l.p->gate) & TURN_BELL && nobody_came(&l)) {
 		*sleep = rest(&l);
 		return MARKS_OK;
 	}

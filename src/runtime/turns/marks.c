@@ -115,10 +115,22 @@ static void forget_events(struct marks_context *c)
 	}
 }
 
+/*
+ * No context of @gpu is known, and a marker would count as done whatever is in flight. So who comes next finds the bell
+ * at the gate, and by the slow way tells which one it has (marks_here()). A keeper that is awake stays so.
+ */
+static void ask_who_comes(struct marks *m, unsigned int gpu)
+{
+	struct turn_page *page = atomic_load(&m->page);
+
+	if (page && gpu < m->gpus)
+		(void)atomic_fetch_or(&page->gpus[gpu].gate, TURN_BELL);
+}
+
 static void break_context(struct marks *m, struct marks_context *c)
 {
-	if (!c->broken)
-		(void)atomic_fetch_sub(&m->rings[c->gpu].contexts, 1);
+	if (!c->broken && atomic_fetch_sub(&m->rings[c->gpu].contexts, 1) == 1)
+		ask_who_comes(m, c->gpu);
 	c->broken = true;
 }
 
@@ -271,8 +283,14 @@ CUcontext marks_current(void)
 
 void marks_here(struct marks *m, unsigned int gpu, _Atomic uint32_t *captures)
 {
-	if (atomic_load_explicit(&m->rings[gpu].contexts, memory_order_relaxed) == 0)
-		marks_add(m, marks_current(), gpu, captures, true);
+	if (__builtin_expect(
+		    atomic_load_explicit(&m->rings[gpu].contexts, memory_order_relaxed) != 0,
+		    1))
+		return;
+	marks_add(m, marks_current(), gpu, captures, true);
+	/* It has none, and the driver refuses it; the next one may have. */
+	if (!atomic_load(&m->rings[gpu].contexts))
+		ask_who_comes(m, gpu);
 }
 
 /* ---- what has passed ---------------------------------------------------------------------------- */

@@ -136,7 +136,8 @@ void marks_stays(struct marks *m, CUcontext context);
 /* The calling thread's context, or that which its green one lives in; NULL: none. */
 CUcontext marks_current(void);
 
-/* That, if none of @gpu is known: it was made where nobody told us. */
+/* That, if none of @gpu is known: it was made where nobody told us. While none is, the bell at the gate is set
+ * (process.h), so that none submits past this. */
 void marks_here(struct marks *m, unsigned int gpu, _Atomic uint32_t *captures);
 
 /* ---- markers ------------------------------------------------------------------------------------ */

@@ -9,7 +9,8 @@
  * known time, and says whatever is not as it was said. So nobody else need. It sets the bell, then looks
  * at .begun and .waiters once more; who submits counts .begun, then looks at the bell. Both are
  * sequentially consistent, so at least one of the two sees the other (Dekker), and whoever takes the bell
- * away, by compare-and-swap, wakes the keeper. The same holds for the gate's state between who submits
+ * away, by compare-and-swap, wakes the keeper. It may be set while the keeper is awake, too: where no context of
+ * the GPU is known (marks.c), so that the next one to submit brings its own. The same holds for the gate's state between who submits
  * and the arbiter.
  *
  * What is said. One lock (.say): what is sent is the truth at a moment within it, so what was sent last

@@ -120,4 +120,5 @@ def main():
         print("\n".join(lines), file=out)
 
 
-main()
+if __name__ == "__main__":
+    main()

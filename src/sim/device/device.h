@@ -31,6 +31,8 @@ struct device_client;
 /* @state is borrowed. What an earlier daemon that was killed left in the state goes. */
 int device_new(struct sim_state *state, struct device **ret, struct error *err) MUST_USE;
 struct device *device_free(struct device *d); /* all clients are gone before */
+/* From now on account.c writes to @fd what each process has had that leaves. Borrowed. */
+void device_account(struct device *d, int fd);
 
 /* NULL: too many, or no memory. @pid as the kernel says. */
 struct device_client *device_client_new(struct device *d, uint32_t pid);

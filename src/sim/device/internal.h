@@ -10,6 +10,7 @@
  *	peer.c     clients, and the end of all that they have
  *	node.c     the node's state, what the engine tells, start and stop
  *	usage.c    what NVML shows of it
+ *	account.c  what each process has had, for tests
  */
 #include "sim/device/device.h"
 #include "sim/device/engine.h"
@@ -87,15 +88,18 @@ struct share {
 	uint64_t bytes;        /* shown by NVML */
 	uint64_t base;         /* of them, what the process takes as long as it has a context */
 	uint64_t busy_ns;      /* of contexts that are gone */
+	uint64_t served_ns;    /* of an MPS server: of its clients' contexts that are gone */
 	uint64_t seen_busy_ns; /* of all, when it was last measured */
 	uint32_t contexts;
 	uint32_t percent;         /* of the last interval, that its kernels ran */
 	bool listed;              /* in NVML's list */
 	bool mps;                 /* there as a client of MPS, too */
-	bool sampled;             /* has had a sample of process utilization */
-	uint64_t sampled_busy_ns; /* .. at the last one */
-	uint64_t rest;            /* hundredths of a percent that rounding left for the next */
+	uint64_t sampled_busy_ns; /* by the last tick */
 	uint64_t limit;           /* of .bytes, by MPS; 0: none */
+	/* account.c: */
+	uint64_t shown_bytes, shown_ns; /* .bytes as they were last shown, and when */
+	double byte_s;                  /* of memory, up to then */
+	uint64_t peak_bytes, told_busy_ns;
 };
 
 struct device_client {
@@ -129,9 +133,7 @@ struct slot {
 	uint64_t free_ns;
 	uint32_t sm_count;
 	struct sim_load load;
-	uint64_t seen_busy_ns;  /* of the engine, when it was last measured */
-	uint64_t tick_ns;       /* monotonic: of the last samples of processes */
-	uint64_t since_tick_ns; /* by the simulated clock */
+	uint64_t seen_busy_ns; /* of the engine, when it was last measured */
 };
 
 struct device {
@@ -144,6 +146,7 @@ struct device {
 	struct event *events;
 	uint64_t last_event_id, last_ticket;
 	uint64_t measured_ns, measured_mono_ns; /* by the simulated and by the real clock */
+	int account_fd;                         /* -1: nobody wants to know */
 	struct slot slots[SIM_MAX_GPUS];
 };
 
@@ -182,6 +185,10 @@ uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot);
 /* load.c: @sim_ns of the simulated and @real_ns of the real clock have passed; a client leaves a GPU's list. */
 void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t mono_ns);
 void load_end(struct device_client *c, uint32_t slot);
+
+/* account.c: the memory of a client is another; it leaves a GPU's list. */
+void account_shown(struct device_client *c, uint32_t slot);
+void account_end(struct device_client *c, uint32_t slot);
 
 /* peer.c */
 void peer_free(struct device_client *c);

@@ -5,32 +5,46 @@
 
 #include "base/time.h"
 
-#define TICK_NS \
-	(1 * NS_PER_SEC - 10 * NS_PER_MS) /* a sample a second; the daemon looks 4 times */
+/*
+ * Of clients of MPS the driver has no samples; their server has those of all of them (measured on an H100), which are of
+ * the time in which any of them ran.
+ */
+static uint64_t own_busy_ns(const struct device_client *c, uint32_t slot)
+{
+	const struct device *d = c->device;
+	uint64_t ns = usage_busy_ns(c, slot) + c->shares[slot].served_ns;
 
-/* One sample of @c, whose time since the last one is @window_ns of the simulated clock. */
-static void sample(struct slot *s, struct device_client *c, uint32_t slot, uint64_t window_ns,
-	uint64_t at_us)
+	for (const struct device_client *o = d->clients; o; o = o->next)
+		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
+			const struct context *x = &o->contexts[i];
+
+			if (x->engine && x->slot == slot && x->server && x->server->client == c)
+				ns += engine_context_busy_ns(x->engine);
+		}
+	return ns;
+}
+
+/* What @c did since the last tick, of which @real_us of the real and @sim_ns of the simulated clock have passed. */
+static void add_part(struct slot *s, struct device_client *c, uint32_t slot, uint64_t sim_ns,
+	uint64_t real_us, uint64_t at_us)
 {
 	struct share *own = &c->shares[slot];
-	uint64_t busy = usage_busy_ns(c, slot), percent;
+	uint64_t busy, ns;
 
-	/* A first one is of the whole period, of which the process had only a part. */
-	if (!own->sampled && window_ns < NS_PER_SEC)
-		window_ns = NS_PER_SEC;
-	own->sampled = true;
-	/* In hundredths of a percent, with what the last one left. */
-	own->rest += window_ns ? (busy - own->sampled_busy_ns) * 10000 / window_ns : 0;
+	if (own->mps || !sim_ns)
+		return;
+	busy = own_busy_ns(c, slot);
+	ns = busy - own->sampled_busy_ns;
 	own->sampled_busy_ns = busy;
-	percent = (own->rest + 50) / 100;
-	percent = percent > 100 ? 100 : percent;
-	own->rest = own->rest > percent * 100 ? own->rest - percent * 100 : 0;
-	own->rest = own->rest > 10000 ? 10000 : own->rest;
-	sim_load_add(&s->load, c->pid, (uint32_t)percent, at_us);
+	ns = ns < sim_ns ? ns : sim_ns;
+	sim_load_add(&s->load, c->pid, (uint64_t)((unsigned __int128)ns * real_us / sim_ns),
+		at_us);
 }
 
 void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t mono_ns)
 {
+	uint64_t at_us = time_wall_ns() / 1000;
+
 	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
 		struct slot *s = &d->slots[slot];
 		uint64_t busy, part;
@@ -44,15 +58,10 @@ void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t 
 		s->load.busy_ns += real_ns * part / 1000000;
 		s->load.rate = (uint32_t)part;
 		s->load.at_ns = mono_ns;
-		s->since_tick_ns += sim_ns;
-		if (mono_ns - s->tick_ns >= TICK_NS) {
-			for (struct device_client *c = d->clients; c; c = c->next)
-				if (c->shares[slot].listed)
-					sample(s, c, slot, s->since_tick_ns,
-						time_wall_ns() / 1000);
-			s->tick_ns = mono_ns;
-			s->since_tick_ns = 0;
-		}
+		sim_load_tick(&s->load, at_us, real_ns / 1000);
+		for (struct device_client *c = d->clients; c; c = c->next)
+			if (c->shares[slot].listed)
+				add_part(s, c, slot, sim_ns, real_ns / 1000, at_us);
 		sim_load_write(d->state, slot, &s->load);
 	}
 }
@@ -60,10 +69,7 @@ void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t 
 void load_end(struct device_client *c, uint32_t slot)
 {
 	struct slot *s = &c->device->slots[slot];
-	uint64_t now_ns = time_mono_ns();
 
-	/* By the real clock: here nobody knows how far the simulated one has come. */
-	sample(s, c, slot, now_ns > s->tick_ns ? now_ns - s->tick_ns : 0,
-		time_wall_ns() / 1000);
+	sim_load_forget(&s->load, c->pid);
 	sim_load_write(c->device->state, slot, &s->load);
 }

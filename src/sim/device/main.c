@@ -53,8 +53,8 @@ struct conn {
 struct server {
 	struct sim_state *state;
 	struct device *device;
-	const char *dir;
-	int listen_fd, epoll, gone_epoll, timer, signals;
+	const char *dir, *account;
+	int listen_fd, epoll, gone_epoll, timer, signals, account_fd;
 	struct conn *conns;
 	double speed;
 	uint64_t start_ns, idle_ns, idle_since_ns;
@@ -399,6 +399,7 @@ static int run(struct server *s, int ready_fd, struct error *err)
 		return error_set(err, ERR_NOT_FOUND, "no simulated node in '%s'", s->dir);
 	if (r < 0 || device_new(s->state, &s->device, err) < 0)
 		return -1;
+	device_account(s->device, s->account_fd);
 	s->start_ns = time_mono_ns();
 	if (serve(s, err) < 0 || open_all(s, err) < 0)
 		return -1;
@@ -432,9 +433,10 @@ static int read_speed(double *ret, struct error *err)
 }
 
 static const char usage[] =
-	"usage: gpuslice-sim-gpu --dir DIR [--idle-ms N] [--ready-fd N]\n"
+	"usage: gpuslice-sim-gpu --dir DIR [--idle-ms N] [--ready-fd N] [--account FILE]\n"
 	"The GPUs of the simulated node in DIR, for the simulated libcuda.so.1, which starts it.\n"
-	"It ends by itself after N ms without work (default 10000), and with the node.\n";
+	"It ends by itself after N ms without work (default 10000), and with the node. To FILE it adds a\n"
+	"line of JSON for each process that leaves a GPU: how long it computed there, its memory.\n";
 
 static int read_args(char *const *argv, struct server *s, uint32_t *idle_ms, uint32_t *ready_fd,
 	struct error *err)
@@ -446,6 +448,8 @@ static int read_args(char *const *argv, struct server *s, uint32_t *idle_ms, uin
 			return error_set(err, ERR_INVALID, "'%.40s' needs a value", argv[i]);
 		if (!strcmp(argv[i], "--dir"))
 			s->dir = value;
+		else if (!strcmp(argv[i], "--account"))
+			s->account = value;
 		else if ((strcmp(argv[i], "--idle-ms") != 0 || !parse_u32(value, idle_ms)) &&
 			 (strcmp(argv[i], "--ready-fd") != 0 || !parse_u32(value, ready_fd)))
 			return error_set(err, ERR_INVALID, "unknown option '%.40s %.40s'",
@@ -456,9 +460,15 @@ static int read_args(char *const *argv, struct server *s, uint32_t *idle_ms, uin
 	return read_speed(&s->speed, err);
 }
 
+static int open_account(struct server *s, struct error *err)
+{
+	s->account_fd = open(s->account, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	return s->account_fd < 0 ? error_sys(err, errno, "'%s'", s->account) : 0;
+}
+
 int main(int argc, char **argv)
 {
-	struct server s = { .listen_fd = -1 };
+	struct server s = { .listen_fd = -1, .account_fd = -1 };
 	uint32_t idle_ms = IDLE_DEFAULT_MS, ready_fd = UINT32_MAX;
 	struct error err = ERROR_INIT;
 	CLEANUP(freep) char *dir = NULL;
@@ -469,6 +479,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	r = read_args(argv, &s, &idle_ms, &ready_fd, &err);
+	if (r == 0 && s.account)
+		r = open_account(&s, &err);
 	if (r == 0) {
 		s.idle_ns = idle_ms * NS_PER_MS;
 		dir = realpath(s.dir, NULL);

@@ -195,6 +195,7 @@ int device_new(struct sim_state *state, struct device **ret, struct error *err)
 	if (!d)
 		return error_nomem(err);
 	d->state = state;
+	d->account_fd = -1;
 	d->engine = engine_new(SIM_MAX_GPUS, &engine_hooks, d);
 	d->memories = memory_book_new(usage_moved, d);
 	if (!d->engine || !d->memories) {
@@ -208,6 +209,11 @@ int device_new(struct sim_state *state, struct device **ret, struct error *err)
 	node_read(d, true);
 	*ret = d;
 	return 0;
+}
+
+void device_account(struct device *d, int fd)
+{
+	d->account_fd = fd;
 }
 
 struct device *device_free(struct device *d)

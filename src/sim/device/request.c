@@ -58,6 +58,9 @@ void request_context_end(struct context *c)
 		free(t);
 	}
 	s->busy_ns += engine_context_busy_ns(c->engine);
+	if (c->server)
+		c->server->client->shares[c->slot].served_ns +=
+			engine_context_busy_ns(c->engine);
 	engine_context_free(c->engine);
 	uncharge(client, c->slot, c->bytes);
 	*c = (struct context){ .engine = NULL };

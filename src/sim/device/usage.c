@@ -14,7 +14,8 @@ void usage_show(struct device *d, uint32_t slot)
 	struct sim_usage rows[SIM_MAX_PROCESSES];
 	size_t n = 0, i;
 
-	for (const struct device_client *c = d->clients; c; c = c->next) {
+	for (struct device_client *c = d->clients; c; c = c->next) {
+		account_shown(c, slot);
 		if (!c->shares[slot].listed)
 			continue;
 		for (i = 0; i < n && rows[i].pid != c->pid; i++)
@@ -108,6 +109,7 @@ void usage_unlist(struct device_client *c)
 		if (!s->listed || s->bytes || s->contexts)
 			continue;
 		load_end(c, slot);
+		account_end(c, slot);
 		s->listed = false;
 		if (listed_by_another(c, slot))
 			continue;

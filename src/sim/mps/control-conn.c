@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/mps/control.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -58,13 +59,20 @@ static void refuse(struct control *c, struct conn *x)
 	(void)conn_drop(c, x);
 }
 
-/* Hands a client to its server; it is no business of ours from then on. */
+/* Hands a client to its server; it is no business of ours from then on. A server that is behind, as when many
+ * waited for it, is given the others when it has read some. */
 static void hand_over(struct control *c, struct conn *x, struct mps_server *s)
 {
-	if (!mps_send(s->fd, &x->hello, x->fd, MSG_DONTWAIT))
-		refuse(c, x);
-	else
+	errno = 0;
+	if (mps_send(s->fd, &x->hello, x->fd, MSG_DONTWAIT)) {
 		(void)conn_drop(c, x);
+		return;
+	}
+	s->behind = errno == EAGAIN;
+	if (s->behind)
+		x->kind = CONN_WAITING;
+	else
+		refuse(c, x);
 }
 
 static bool has_begun(const struct mps_server *s)
@@ -75,7 +83,7 @@ static bool has_begun(const struct mps_server *s)
 /* One that is to end takes no more processes; those that it has go on with all they do. */
 static bool is_ready(const struct mps_server *s, const struct conn *x)
 {
-	return has_begun(s) && (!s->stopping || x->hello.op == MPS_CONTEXT);
+	return has_begun(s) && !s->behind && (!s->stopping || x->hello.op == MPS_CONTEXT);
 }
 
 static void client_came(struct control *c, struct conn *x)

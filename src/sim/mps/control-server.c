@@ -134,6 +134,12 @@ void servers_read(struct control *c, struct mps_server *s)
 	}
 }
 
+void servers_room(struct control *c, struct mps_server *s)
+{
+	s->behind = false;
+	conn_serve_waiting(c);
+}
+
 bool servers_ask(struct control *c, struct mps_server *s, struct mps_packet *p)
 {
 	uint64_t until = time_mono_ns() + CONTROL_ASK_MS * NS_PER_MS;

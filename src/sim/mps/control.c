@@ -183,16 +183,17 @@ static size_t fill(const struct control *c, struct pollfd *polls)
 	polls[n++] = (struct pollfd){ .fd = c->log_pipe, .events = POLLIN };
 	polls[n++] = (struct pollfd){ .fd = c->signals, .events = POLLIN };
 	for (const struct mps_server *s = c->servers; s && n < CONTROL_CONNS_MAX; s = s->next)
-		polls[n++] = (struct pollfd){ .fd = s->fd, .events = POLLIN };
+		polls[n++] = (struct pollfd){ .fd = s->fd,
+			.events = s->behind ? POLLIN | POLLOUT : POLLIN };
 	for (const struct conn *x = c->conns; x; x = x->next)
 		polls[n++] = (struct pollfd){ .fd = x->fd, .events = POLLIN };
 	return n;
 }
 
-static bool is_ready(const struct pollfd *polls, size_t n, int fd)
+static bool is_ready(const struct pollfd *polls, size_t n, int fd, short events)
 {
 	for (size_t i = 0; i < n; i++)
-		if (fd >= 0 && polls[i].fd == fd && polls[i].revents)
+		if (fd >= 0 && polls[i].fd == fd && (polls[i].revents & events))
 			return true;
 	return false;
 }
@@ -202,13 +203,16 @@ static void handle(struct control *c, const struct pollfd *polls, size_t n)
 {
 	struct signalfd_siginfo info;
 
-	for (struct mps_server *s = c->servers; s; s = s->next)
-		if (is_ready(polls, n, s->fd))
+	for (struct mps_server *s = c->servers; s; s = s->next) {
+		if (is_ready(polls, n, s->fd, ~POLLOUT))
 			servers_read(c, s);
+		if (is_ready(polls, n, s->fd, POLLOUT))
+			servers_room(c, s);
+	}
 	for (struct conn *x = c->conns; x;) {
 		struct conn *next = x->next;
 
-		if (is_ready(polls + 4, n - 4, x->fd)) {
+		if (is_ready(polls + 4, n - 4, x->fd, ~0)) {
 			conn_read(c, x);
 			return; /* the others are asked for again at once */
 		}

@@ -48,6 +48,7 @@ struct mps_server {
 	enum mps_state state;
 	struct mps_settings settings;
 	bool stopping;
+	bool behind;         /* its socket is full */
 	uint32_t backoff_ms; /* 0: the first try */
 	uint64_t try_at_ns;
 };
@@ -87,6 +88,8 @@ void servers_stop(struct control *c, struct mps_server *s);
 void servers_stop_now(struct control *c, struct mps_server *s);
 void servers_reap(struct control *c);
 void servers_read(struct control *c, struct mps_server *s);
+void servers_room(struct control *c,
+	struct mps_server *s); /* its socket is not full any more */
 void servers_tick(struct control *c, uint64_t now_ns);
 uint64_t servers_next_ns(const struct control *c);
 void servers_tell(struct mps_server *s);

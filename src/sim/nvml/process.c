@@ -130,18 +130,16 @@ static void put_sample(struct samples *s, uint32_t pid, uint64_t at_us,
 	s->to[s->n++] = sample;
 }
 
-/* Programs that run: what the device daemon has measured, old to new. */
+/* Programs that run: what the device daemon has measured. */
 static void put_measured(struct samples *s, const struct sim_load *load)
 {
-	uint32_t have = load->count < SIM_LOAD_SAMPLES ? load->count : SIM_LOAD_SAMPLES;
+	struct sim_load_share shares[SIM_LOAD_ROOM];
+	uint32_t n = sim_load_shares(load, s->after_us, shares);
 
-	for (uint32_t i = load->count - have; i != load->count; i++) {
-		const struct sim_load_sample *from = &load->samples[i % SIM_LOAD_SAMPLES];
-
-		put_sample(s, from->pid, from->at_us,
-			(nvmlProcessUtilizationSample_t){ .smUtil = from->percent,
-				.memUtil = from->percent / 2 });
-	}
+	for (uint32_t i = 0; i < n; i++)
+		put_sample(s, shares[i].pid, shares[i].at_us,
+			(nvmlProcessUtilizationSample_t){ .smUtil = shares[i].percent,
+				.memUtil = shares[i].percent / 2 });
 }
 
 static bool is_measured(const struct sim_usage *rows, size_t n, uint32_t pid)
@@ -152,19 +150,18 @@ static bool is_measured(const struct sim_usage *rows, size_t n, uint32_t pid)
 	return false;
 }
 
-/* Processes that are only said to be there have one sample, at most once a second new. */
+/* Processes that are only said to be there compute all the time. */
 static void put_told(struct samples *s, const struct sim_gpu *g, const struct sim_usage *rows,
 	size_t n)
 {
-	uint64_t second_us = 1000000, now_us = time_wall_ns() / 1000 / second_us * second_us;
+	uint64_t now_us = time_wall_ns() / 1000;
 
 	for (uint32_t i = 0; i < g->process_count; i++) {
 		const struct sim_process *p = &g->processes[i];
 
 		if (is_measured(rows, n, p->pid))
 			continue;
-		/* A process that began in this second has a sample of its start. */
-		put_sample(s, p->pid, p->started_us > now_us ? p->started_us : now_us,
+		put_sample(s, p->pid, now_us,
 			(nvmlProcessUtilizationSample_t){ .smUtil = p->sm_percent,
 				.memUtil = p->mem_percent,
 				.encUtil = p->enc_percent,
@@ -191,7 +188,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d,
 	if (g.mig.enabled)
 		return NVML_ERROR_NOT_SUPPORTED;
 	if (!samples) {
-		*n = SIM_LOAD_SAMPLES;
+		*n = SIM_LOAD_ROOM;
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	}
 	r = lib_again(&node);

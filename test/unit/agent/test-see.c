@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "agent/see/cgroup.h"
 #include "agent/see/checkpoint.h"
 #include "agent/see/device.h"
 #include "agent/see/history.h"
 #include "agent/see/keep.h"
-#include "agent/see/processes.h"
 #include "agent/see/uses.h"
 #include "base/fd.h"
 
@@ -14,116 +12,6 @@
 #include <unistd.h>
 
 #define SEC UINT64_C(1000000000)
-#define UID "1b9c0d3e-0f4a-4b5c-8d6e-7f8091a2b3c4"
-
-/* --- which pod a process is of --- */
-
-static void see_cgroup_pod__reads_all_spellings(void **state)
-{
-	static const struct {
-		const char *text, *want; /* NULL: none */
-	} rows[] = {
-		{ "0::/kubepods/burstable/pod" UID "/9f86d08\n", UID },
-		{ "0::/kubepods.slice/kubepods-burstable.slice/"
-		  "kubepods-burstable-pod1b9c0d3e_0f4a_4b5c_8d6e_7f8091a2b3c4.slice/"
-		  "cri-containerd-9f86d08.scope\n",
-			UID },
-		/* seen from a cgroup namespace of our own */
-		{ "0::/../../pod" UID "/9f86d08\n", UID },
-		/* version 1: the same in each line */
-		{ "12:devices:/kubepods/besteffort/pod" UID "/abc\n1:name=systemd:/other\n",
-			UID },
-		/* a static pod's */
-		{ "0::/kubepods/pod0123456789abcdef0123456789abcdef/x\n",
-			"0123456789abcdef0123456789abcdef" },
-		/* a tenant's own cgroups below */
-		{ "0::/kubepods/pod" UID "/abc/podffffffff-ffff-ffff-ffff-ffffffffffff\n",
-			UID },
-		{ "0::/system.slice/podman.service\n", NULL },
-		{ "0::/user.slice/pod12345678-1234\n", NULL },
-		{ "0::/tripod" UID "\n", NULL },
-		{ "0::/pod1b9c-0d3e0f4a4b5c8d6e7f8091a2b3c4\n", NULL },
-		{ "0::/pod" UID "5/x\n", NULL },
-		{ "", NULL },
-		{ "pod", NULL },
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		char got[SEE_UID_MAX] = "";
-		bool found = see_cgroup_pod(rows[i].text, strlen(rows[i].text), got);
-
-		if (found != (rows[i].want != NULL) ||
-			(found && strcmp(got, rows[i].want) != 0))
-			fail_msg("row %zu: '%s'", i, got);
-	}
-}
-
-static void see_mounts_container__finds_its_name(void **state)
-{
-	static const char text[] =
-		"1 2 8:1 /var/lib/kubelet/pods/other/containers/no/1 /a rw - ext4 /dev/x rw\n"
-		"1 2 8:1 /var/lib/kubelet/pods/" UID
-		"/etc-hosts /etc/hosts rw - ext4 /dev/x rw\n"
-		"1 2 8:1 /var/lib/kubelet/pods/" UID
-		"/containers/train-1/0a1b /dev/termination-log rw - ext4 /dev/x rw\n";
-	char got[SEE_CONTAINER_MAX] = "";
-
-	(void)state;
-	assert_true(see_mounts_container(text, sizeof(text) - 1, UID, got));
-	assert_string_equal(got, "train-1");
-	assert_false(see_mounts_container(text, sizeof(text) - 1, "", got));
-	assert_false(see_mounts_container(text, sizeof(text) - 1, "nobody", got));
-	assert_false(see_mounts_container(text, 150, UID, got));
-}
-
-static void put_process(const char *dir, const char *pid, const char *start, const char *cgroup)
-{
-	char name[64], text[256];
-
-	(void)snprintf(name, sizeof(name), "%s/stat", pid);
-	(void)snprintf(text, sizeof(text),
-		"%s (a) b) 1 (c) S 1 1 1 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 %s 99 98\n", pid,
-		start);
-	test_write(dir, name, text, strlen(text), 0644);
-	(void)snprintf(name, sizeof(name), "%s/cgroup", pid);
-	test_write(dir, name, cgroup, strlen(cgroup), 0644);
-	(void)snprintf(name, sizeof(name), "%s/mountinfo", pid);
-	test_write(dir, name, "", 0, 0644);
-}
-
-static void see_processes__reads_a_process_once(void **state)
-{
-	static const char pod[] = "0::/kubepods/pod" UID "/x\n";
-	char *dir = test_tmpdir();
-	const struct see_process *p;
-	struct see_processes all;
-
-	(void)state;
-	see_processes_init(&all, dir);
-	put_process(dir, "7", "1234", pod);
-	put_process(dir, "5", "1", "0::/\n");
-	p = see_processes_look(&all, 7);
-	assert_non_null(p);
-	assert_string_equal(p->uid, UID);
-	assert_int_equal(p->start, 1234);
-	assert_string_equal(see_processes_look(&all, 5)->uid, "");
-	assert_null(see_processes_look(&all, 6));
-	/* It is known; not so another one with its number, nor one that was nobody's. */
-	see_processes_begin(&all);
-	put_process(dir, "7", "1234", "0::/\n");
-	put_process(dir, "5", "1", pod);
-	assert_string_equal(see_processes_look(&all, 7)->uid, UID);
-	assert_string_equal(see_processes_look(&all, 5)->uid, UID);
-	put_process(dir, "7", "1235", "0::/\n");
-	assert_string_equal(see_processes_look(&all, 7)->uid, "");
-	see_processes_begin(&all);
-	(void)see_processes_look(&all, 5);
-	see_processes_end(&all);
-	assert_int_equal(all.n, 1);
-	see_processes_fini(&all);
-	test_rmdir(dir);
-}
 
 /* --- the kubelet's checkpoint --- */
 
@@ -571,6 +459,7 @@ static void see_keep__goes_on_after_a_restart(void **state)
 	char *dir = test_tmpdir();
 	uint64_t since = 77;
 	struct account_round r;
+	struct see_charges charges;
 	struct account_use in;
 	struct error err = ERROR_INIT;
 	int64_t cost[3] = { 0 };
@@ -582,9 +471,27 @@ static void see_keep__goes_on_after_a_restart(void **state)
 		accounts_init(&a);
 		assert_ok(see_keep_init(&k, dir, &err), &err);
 		see_keep_open(&k, 1);
-		assert_ok(see_keep_restore(&k, &a, &since, ignore_xid, &found, &err), &err);
+		charges = (struct see_charges){ .n = 0 };
+		assert_ok(see_keep_restore(&k, &a, &charges, &since, ignore_xid, &found, &err),
+			&err);
 		if (start) {
 			assert_int_equal(since, 5);
+			assert_int_equal(charges.n, 1);
+			assert_string_equal(charges.v[0].id, "0a1b");
+			assert_string_equal(charges.v[0].unit, "GPU-0");
+			assert_int_equal(charges.v[0].charged_ns, 7 * SEC);
+			assert_int_equal(charges.v[0].at_wall_ns, 900 * SEC);
+			assert_int_equal(charges.v[0].lent_ns, 3);
+			assert_true(charges.v[0].kept && !charges.v[0].at_ns);
+		} else {
+			assert_ok(see_charges_restore(&charges, "0a1b", "GPU-0",
+					  &(struct see_charge){ .charged_ns = 7 * SEC,
+						  .at_wall_ns = 900 * SEC,
+						  .lent_ns = 3 },
+					  &err),
+				&err);
+		}
+		if (start) {
 			assert_int_equal(found.xid, 79);
 			assert_int_equal(found.count, 3);
 			assert_int_equal(a.cost_nano, start * SEC);
@@ -594,12 +501,13 @@ static void see_keep__goes_on_after_a_restart(void **state)
 		}
 		count(&a, &r, &in);
 		assert_int_equal(a.units[0]->n_uses, 1);
-		assert_ok(see_keep_prepare(&k, &a, &r, &node, &xid, 1, &err), &err);
+		assert_ok(see_keep_prepare(&k, &a, &r, &node, &xid, 1, &charges, &err), &err);
 		see_keep_write(&k, 2);
 		assert_ok(k.error.code, &k.error);
 		see_keep_written(&k);
 		assert_int_equal(k.n_rows, 0);
 		see_keep_fini(&k);
+		see_charges_fini(&charges);
 		accounts_fini(&a);
 	}
 	assert_ok(see_keep_init(&k, dir, &err), &err);
@@ -640,7 +548,9 @@ static void see_keep__loses_nothing_while_it_cannot_write(void **state)
 	see_keep_open(&k, 1);
 	for (int i = 0; i < 5; i++) {
 		count(&a, &r, &in);
-		assert_ok(see_keep_prepare(&k, &a, &r, &node, NULL, 0, &err), &err);
+		assert_ok(see_keep_prepare(&k, &a, &r, &node, NULL, 0,
+				  &(struct see_charges){ .n = 0 }, &err),
+			&err);
 		if (i == 4) {
 			assert_ok(path_join(path, sizeof(path), dir, "ledger.db/in-the-way",
 					  &err),
@@ -699,9 +609,6 @@ static void see_history__makes_a_point_each_half_minute(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(see_cgroup_pod__reads_all_spellings),
-		cmocka_unit_test(see_mounts_container__finds_its_name),
-		cmocka_unit_test(see_processes__reads_a_process_once),
 		cmocka_unit_test(see_checkpoint__knows_the_pod_of_a_device),
 		cmocka_unit_test(see_device_find__reads_all_forms),
 		cmocka_unit_test(see_uses__counts_from_when_it_was_given),

@@ -8,6 +8,7 @@
 #include "base/time.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -80,6 +81,32 @@ void end_arbiter(struct env *e, int signal_number)
 	e->arbiter = 0;
 }
 
+bool start_arbiter_apart(struct env *e)
+{
+	int status = 0;
+
+	e->arbiter = fork();
+	if (e->arbiter == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (unshare(CLONE_NEWPID) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0)
+			_exit(77);
+		e->arbiter = fork();
+		if (e->arbiter == 0)
+			run_arbiter(e);
+		atomic_store(&e->shared->arbiter, (uint32_t)e->arbiter);
+		_exit(waitpid(e->arbiter, &status, 0) > 0 ? WEXITSTATUS(status) : 1);
+	}
+	while (open_control(e) < 0) {
+		if (waitpid(e->arbiter, &status, WNOHANG) == e->arbiter) {
+			e->arbiter = 0;
+			assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 77);
+			return false;
+		}
+		wait_ms(1);
+	}
+	return true;
+}
+
 struct env *arbiter_env_new(void)
 {
 	struct env *e = calloc(1, sizeof(*e));
@@ -103,6 +130,23 @@ void arbiter_env_free(struct env *e)
 	(void)munmap(e->shared, sizeof(*e->shared));
 	test_rmdir(e->dir);
 	free(e);
+}
+
+unsigned int log_lines(const struct env *e, const char *text, const char *also)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1024 * 1024);
+	struct error err = ERROR_INIT;
+	unsigned int n = 0;
+
+	assert_ok(file_read(e->log, &b, &err), &err);
+	for (const char *at = buf_str(&b), *end; *at; at = end) {
+		const char *found = strstr(at, text), *other = strstr(at, also);
+
+		end = strchrnul(at, '\n');
+		n += found && found < end && other && other < end;
+		end += *end == '\n';
+	}
+	return n;
 }
 
 /* ---- the control socket ----------------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 /* What children and this process tell each other. */
 struct shared {
 	_Atomic uint32_t go, ready, failed;
+	_Atomic uint32_t arbiter; /* start_arbiter_apart(): its PID */
 	/* What "NVML" has: processes, and their bytes. */
 	_Atomic uint32_t pid[PROCS];
 	_Atomic uint64_t bytes[PROCS];
@@ -47,7 +48,13 @@ struct env *arbiter_env_new(void);
 void arbiter_env_free(struct env *e);
 
 void start_arbiter(struct env *e);
+/* In a PID namespace of its own, from where it sees none of us: its parent, which SIGKILL ends with it, is .arbiter.
+ * False: it may not. */
+bool start_arbiter_apart(struct env *e);
 void end_arbiter(struct env *e, int signal_number);
+
+/* Lines of .log that have both. */
+unsigned int log_lines(const struct env *e, const char *text, const char *also);
 
 /* ---- the control socket ----------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include "base/time.h"
 
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -144,6 +145,96 @@ static void death__lets_nobody_register_in_its_name(void **state)
 	assert_true(eventually(e, "granted", 0));
 }
 
+/* Does not wait for the answer. */
+static bool send_hello(const struct slice_client *c)
+{
+	const struct slice_hello h = { .head = { .op = SLICE_HELLO, .tag = 1 },
+		.version = SLICE_WIRE_VERSION,
+		.flags = SLICE_HELLO_MEMORY,
+		.name = "brief" };
+
+	return send(c->fd, &h, sizeof(h), MSG_NOSIGNAL) == (ssize_t)sizeof(h);
+}
+
+/* One that has said hello and is gone before the arbiter, which is held up, has come to it. @reaped: else it is a
+ * zombie until the next one that came after it was heard. @heir: a child of it has its connection, until that ends.
+ * @other: the next one's client. */
+static void come_and_go(struct env *e, pid_t arbiter, bool reaped, bool heir,
+	struct slice_client *other)
+{
+	siginfo_t info;
+	pid_t pid;
+
+	assert_int_equal(kill(arbiter, SIGSTOP), 0);
+	pid = child(e);
+	if (pid == 0) {
+		struct slice_client c;
+		char byte;
+
+		if (client_connect(&c, e->slice) < 0 || !send_hello(&c))
+			_exit(1);
+		if (!heir || fork() != 0)
+			_exit(0);
+		while (recv(c.fd, &byte, 1, 0) > 0)
+			;
+		_exit(0);
+	}
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(info.si_status, 0);
+	if (reaped)
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(client_connect(other, e->slice), 0);
+	assert_int_equal(kill(arbiter, SIGCONT), 0);
+	(void)client_hello(other, SLICE_HELLO_MEMORY);
+	if (!reaped)
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void death__before_a_process_is_admitted_is_nobodys_trouble(void **state)
+{
+	struct env *e = *state;
+	struct slice_client c;
+
+	end_arbiter(e, SIGTERM);
+	e->keep_log = true;
+	start_arbiter(e);
+	for (unsigned int i = 0; i < 4; i++) {
+		come_and_go(e, e->arbiter, i & 1, i & 2, &c);
+		assert_int_equal(c.welcome.status, SLICE_OK);
+		client_close(&c);
+	}
+	assert_int_equal(log_lines(e, "warn", ""), 0);
+	assert_int_equal(log_lines(e, "error", ""), 0);
+}
+
+static void process__that_the_arbiter_cannot_see_is_told(void **state)
+{
+	struct env *e = *state;
+	struct slice_client c;
+	pid_t arbiter;
+
+	end_arbiter(e, SIGTERM);
+	e->keep_log = true;
+	if (!start_arbiter_apart(e))
+		skip();
+	arbiter = (pid_t)atomic_load(&e->shared->arbiter);
+	/* Who is gone is not told, and not seen either. */
+	for (unsigned int i = 0; i < 2; i++) {
+		come_and_go(e, arbiter, i > 0, false, &c);
+		assert_int_equal(c.welcome.status, SLICE_REFUSED);
+		assert_non_null(strstr(c.welcome.reason, "cannot see this process"));
+		assert_int_equal(log_lines(e, "process not admitted", "cannot see"), i + 1);
+		client_close(&c);
+	}
+	/* One that looks only needs not be seen. */
+	assert_int_equal(client_connect(&c, e->slice), 0);
+	assert_int_equal(client_hello(&c, 0), SLICE_OK);
+	client_close(&c);
+	end_arbiter(e, SIGKILL);
+	while (open_control(e) == 0)
+		wait_ms(1);
+}
+
 static void death__makes_others_wait_for_the_reading_and_refuses_none(void **state)
 {
 	struct env *e = *state;
@@ -209,6 +300,8 @@ int main(void)
 		TEST(death__returns_memory_and_hanging_up_does_not),
 		TEST(death__returns_nothing_while_a_child_keeps_the_memory),
 		TEST(death__lets_nobody_register_in_its_name),
+		TEST(death__before_a_process_is_admitted_is_nobodys_trouble),
+		TEST(process__that_the_arbiter_cannot_see_is_told),
 		TEST(death__makes_others_wait_for_the_reading_and_refuses_none),
 		TEST(process__that_executes_is_counted_until_nvml_shows_it_gone),
 	};

@@ -38,6 +38,43 @@ static void restart__counts_what_is_held_and_finds_the_pages(void **state)
 	client_close(&c);
 }
 
+/* Stores come each half second, but nobody is told more than what is stored. */
+static void restart__knows_what_was_refused(void **state)
+{
+	struct env *e = *state;
+	struct slice_client c;
+	pid_t pid;
+
+	assert_int_equal(client_connect(&c, e->slice), 0);
+	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+	assert_int_equal(gpu_figure(e, "refusals"), 0);
+	/* That it asked and was told no is its own business, as it may try again. */
+	assert_int_equal(client_want(&c, 0, 2 * GIB, NULL), SLICE_NO_ROOM);
+	assert_int_equal(gpu_figure(e, "refusals"), 0);
+	atomic_store(&c.page->gpus[0].refused, 5);
+	assert_int_equal(gpu_figure(e, "refusals"), 5);
+	end_arbiter(e, SIGKILL);
+	atomic_store(&c.page->gpus[0].refused, 6);
+	start_arbiter(e);
+	assert_int_equal(client_again(&c, 5000), SLICE_OK);
+	assert_int_equal(gpu_figure(e, "refusals"), 6);
+	client_close(&c);
+	/* One that ends, as does the arbiter. */
+	pid = child(e);
+	if (pid == 0) {
+		if (client_connect(&c, e->slice) < 0 ||
+			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK)
+			_exit(1);
+		atomic_store(&c.page->gpus[0].refused, 4);
+		_exit(0);
+	}
+	reap(pid);
+	assert_true(eventually(e, "refusals", 10));
+	end_arbiter(e, SIGTERM);
+	start_arbiter(e);
+	assert_int_equal(gpu_figure(e, "refusals"), 10);
+}
+
 static void restart__believes_pages_when_the_book_is_lost(void **state)
 {
 	struct env *e = *state;
@@ -308,6 +345,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(restart__counts_what_is_held_and_finds_the_pages),
+		TEST(restart__knows_what_was_refused),
 		TEST(restart__believes_pages_when_the_book_is_lost),
 		TEST(restart__with_a_wrong_file_drops_no_limit),
 		TEST(restart__with_other_gpus_in_the_file_keeps_those_of_the_processes),

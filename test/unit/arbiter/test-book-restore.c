@@ -26,6 +26,28 @@ static void restore__counts_all_that_is_granted_until_the_page_is_there(void **s
 	book_fini(&b);
 }
 
+static void restore__counts_refusals_from_where_the_last_one_stopped(void **state)
+{
+	struct book b;
+	struct client c;
+	struct book_slice *s;
+
+	(void)state;
+	book_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c, 1), SLICE_OK);
+	atomic_store(&c.page.gpus[0].refused, 3);
+	assert_int_equal(book_slice_refused(s, 0), 3);
+	/* While nobody looks. */
+	atomic_store(&c.page.gpus[0].refused, 5);
+	restart(&b, &s, GIB, &c, 1);
+	s->gpus[0].refused = 3;
+	assert_int_equal(book_slice_refused(s, 0), 3);
+	book_adopt(c.m, &c.page);
+	assert_int_equal(book_slice_refused(s, 0), 5);
+	book_fini(&b);
+}
+
 static void restore__refuses_records_that_are_not_whole(void **state)
 {
 	struct book b;
@@ -136,6 +158,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(restore__counts_all_that_is_granted_until_the_page_is_there),
+		cmocka_unit_test(restore__counts_refusals_from_where_the_last_one_stopped),
 		cmocka_unit_test(restore__refuses_records_that_are_not_whole),
 		cmocka_unit_test(adopt__finishes_or_takes_back_what_was_under_way),
 		cmocka_unit_test(want__whose_answer_is_lost_becomes_credit),

@@ -213,6 +213,34 @@ static void page__that_is_spoiled_harms_no_sum(void **state)
 	book_fini(&b);
 }
 
+static void refused__counts_each_once_whoever_is_gone(void **state)
+{
+	struct book b;
+	struct client c[2];
+	struct book_slice *s;
+
+	(void)state;
+	book_init(&b);
+	s = slice_new(&b, "a", GIB);
+	assert_int_equal(join(&b, s, &c[0], 1), SLICE_OK);
+	assert_int_equal(join(&b, s, &c[1], 2), SLICE_OK);
+	atomic_store(&c[0].page.gpus[0].refused, 3);
+	atomic_store(&c[1].page.gpus[0].refused, 4);
+	atomic_store(&c[1].page.gpus[1].refused, 1);
+	assert_int_equal(book_slice_refused(s, 0), 7);
+	assert_int_equal(book_slice_refused(s, 0), 7);
+	/* What came since the last look goes with the process, but is not lost. */
+	atomic_store(&c[0].page.gpus[0].refused, 5);
+	book_task_gone(&b, c[0].m->task);
+	assert_int_equal(book_slice_refused(s, 0), 9);
+	assert_int_equal(book_slice_refused(s, 1), 1);
+	/* The word begins anew after its largest value. */
+	atomic_store(&c[1].page.gpus[0].counted, UINT32_MAX - 1);
+	atomic_store(&c[1].page.gpus[0].refused, 2);
+	assert_int_equal(book_slice_refused(s, 0), 13);
+	book_fini(&b);
+}
+
 static void slice__gone_goes_with_its_last_member(void **state)
 {
 	struct book b;
@@ -289,6 +317,7 @@ int main(void)
 		cmocka_unit_test(unhooked__counts_against_the_slice),
 		cmocka_unit_test(peak__outlives_the_process),
 		cmocka_unit_test(page__that_is_spoiled_harms_no_sum),
+		cmocka_unit_test(refused__counts_each_once_whoever_is_gone),
 		cmocka_unit_test(slice__gone_goes_with_its_last_member),
 		cmocka_unit_test(register__has_limits),
 		cmocka_unit_test(register__has_room_for_each_slice),

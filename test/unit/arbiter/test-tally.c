@@ -91,12 +91,16 @@ static void accounts__are_there_after_a_kill(void **state)
 	assert_null(tally_account_find(&e->t, OTHER, gpu_a));
 	tally_raise(&a->charged_ns, 100);
 	tally_raise(&a->charged_ns, 90);
+	tally_raise(&a->revocations, 7);
+	tally_raise(&a->refusals, 8);
 	(void)seat(e, 1, 10);
 	(void)seat(e, 2, 20);
 	again(e);
 	a = tally_account_find(&e->t, ID, gpu_a);
 	assert_non_null(a);
 	assert_int_equal(tally_get(&a->charged_ns), 100);
+	assert_int_equal(tally_get(&a->revocations), 7);
+	assert_int_equal(tally_get(&a->refusals), 8);
 	assert_int_equal(total(e, TALLY_LAUNCHES), 30);
 	assert_int_equal(total(e, TALLY_METER_NS), 10);
 }
@@ -172,11 +176,15 @@ static void a_slice__that_is_dropped_leaves_nothing(void **state)
 	(void)seat(e, 1, 10);
 	(void)seat(e, 2, 10);
 	tally_raise(&a->charged_ns, 100);
+	tally_raise(&a->revocations, 7);
+	tally_raise(&a->refusals, 8);
 	tally_account_drop(&e->t, a);
 	assert_null(tally_account_find(&e->t, ID, gpu_a));
 	/* The place is used again, and nothing of it shows. */
 	assert_ptr_equal(tally_account(&e->t, ID, gpu_a), a);
 	assert_int_equal(tally_get(&a->charged_ns), 0);
+	assert_int_equal(tally_get(&a->revocations), 0);
+	assert_int_equal(tally_get(&a->refusals), 0);
 	assert_int_equal(total(e, TALLY_LAUNCHES), 0);
 	again(e);
 	assert_int_equal(total(e, TALLY_LAUNCHES), 0);

@@ -132,6 +132,31 @@ static void restart__finds_page_and_accounts_again(void **state)
 	client_close(&b);
 }
 
+static void restart__knows_what_was_taken_back(void **state)
+{
+	struct env *e = *state;
+	struct slice_client a, b;
+
+	join(e, &a, 0);
+	join(e, &b, 1);
+	say_until(&a, false, true, is_open);
+	say_until(&b, false, true, is_open);
+	/* What it has in flight never ends, and it wants no more. */
+	assert_true(closes(&a));
+	assert_true(eventually(e, 0, "revocations", 1));
+	assert_int_equal(figure(e, 1, "revocations"), 0);
+	end_arbiter(e, SIGKILL);
+	start_arbiter(e);
+	assert_int_equal(figure(e, 0, "revocations"), 1);
+	assert_int_equal(client_again(&a, WAIT_MS), SLICE_OK);
+	assert_int_equal(client_again(&b, WAIT_MS), SLICE_OK);
+	say_until(&a, false, true, is_open);
+	say_until(&b, false, true, is_open);
+	assert_true(eventually(e, 0, "revocations", 2));
+	client_close(&a);
+	client_close(&b);
+}
+
 static void page__of_another_one_is_refused(void **state)
 {
 	struct env *e = *state;
@@ -641,6 +666,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(death__frees_the_turn, turn_env_setup,
 			turn_env_teardown),
 		cmocka_unit_test_setup_teardown(restart__finds_page_and_accounts_again,
+			turn_env_setup, turn_env_teardown),
+		cmocka_unit_test_setup_teardown(restart__knows_what_was_taken_back,
 			turn_env_setup, turn_env_teardown),
 		cmocka_unit_test_setup_teardown(page__of_another_one_is_refused, turn_env_setup,
 			turn_env_teardown),

@@ -151,6 +151,8 @@ static void turn__goes_from_one_to_the_other(void **state)
 	assert_true(figure_in(j, 1, "turn"));
 	assert_false(figure_in(j, 0, "turn"));
 	assert_true(figure_in(j, 0, "turns") >= 2);
+	assert_true(figure_in(j, 0, "revocations") >= 1);
+	assert_true(figure_in(j, 1, "revocations") >= 1);
 	assert_true(figure_in(j, 0, "queue_ns") > 0);
 	assert_adds_up(j);
 	json_decref(j);

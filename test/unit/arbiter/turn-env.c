@@ -65,23 +65,6 @@ int turn_env_teardown(void **state)
 	return 0;
 }
 
-unsigned int log_lines(const struct env *e, const char *text, const char *also)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(1024 * 1024);
-	struct error err = ERROR_INIT;
-	unsigned int n = 0;
-
-	assert_ok(file_read(e->log, &b, &err), &err);
-	for (const char *at = buf_str(&b), *end; *at; at = end) {
-		const char *found = strstr(at, text), *other = strstr(at, also);
-
-		end = strchrnul(at, '\n');
-		n += found && found < end && other && other < end;
-		end += *end == '\n';
-	}
-	return n;
-}
-
 /* ---- status ----------------------------------------------------------------------------------- */
 
 json_t *status(struct env *e)

@@ -21,9 +21,6 @@ void write_slice(struct env *e, unsigned int slice, const char *gpus, const char
 void write_share(struct env *e, unsigned int slice, unsigned int weight, unsigned int cap,
 	const char *class);
 
-/* Lines of it that have both. */
-unsigned int log_lines(const struct env *e, const char *text, const char *also);
-
 json_t *status(struct env *e);
 /* Borrowed from @top. NULL: no such slice. */
 json_t *slice_of(const json_t *top, unsigned int slice);

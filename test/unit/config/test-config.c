@@ -344,6 +344,8 @@ static void config_parse__names_the_key_that_was_meant(void **state)
 		{ "version: v1\nmig-configs: {}\n", "this is a mig-parted config" },
 		{ "health: {cooldwn: 3s}", "did you mean 'cooldown'" },
 		{ "flags: {a: 1, a: 2}", "duplicate key 'a': already given in line 1" },
+		{ "flags: {\"a\\nb\": 1, \"a\\nb\": 2}",
+			"duplicate key 'a b': already given in line 1" },
 		{ "version: v1\nflags: {}\nversion: v1\n",
 			"c.yaml:3:1: duplicate key 'version': already given in line 1" },
 		{ "version: v1\nVersion: v1\n",

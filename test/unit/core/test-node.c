@@ -67,6 +67,11 @@ static void node_observe__reports_only_changes(void **state)
 	inv->links[1].nvlinks = 4;
 	assert_true(observe(&f, inv, 40));
 	assert_int_equal(inventory_link(f.node.inv, 0, 1).nvlinks, 4);
+	inv->links[1].p2p = 1 + GPU_P2P_NOT_SUPPORTED;
+	assert_true(observe(&f, inv, 42));
+	inv->links[1].p2p = 0; /* not asked any more, and it does not change */
+	assert_false(observe(&f, inv, 44));
+	assert_int_equal(inventory_link(f.node.inv, 0, 1).p2p, 1 + GPU_P2P_NOT_SUPPORTED);
 	(void)snprintf(inv->driver_version, sizeof(inv->driver_version), "590.1");
 	assert_true(observe(&f, inv, 50));
 	assert_false(observe(&f, inv, 60));

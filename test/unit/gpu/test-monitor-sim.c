@@ -120,6 +120,13 @@ static void sim__counts_no_links_into_switches(void **state)
 	assert_false(s.inv->gpus[0].mig_enabled);
 	assert_int_equal(inventory_link(s.inv, 0, 1).nvlinks, 0);
 	assert_int_not_equal(inventory_link(s.inv, 0, 1).level, GPU_LEVEL_UNKNOWN);
+	/* But over them each reaches each, for who asks; a look comes for that. */
+	assert_int_equal(inventory_link(s.inv, 0, 1).p2p, 0);
+	gpu_monitor_want_p2p(s.m, true);
+	run_until(&s, s.inventories == 2);
+	assert_int_equal(inventory_link(s.inv, 0, 1).p2p, 1 + GPU_P2P_OK);
+	assert_int_equal(inventory_link(s.inv, 7, 0).p2p, 1 + GPU_P2P_OK);
+	assert_int_equal(inventory_link(s.inv, 7, 7).p2p, 0);
 	stop(&s);
 }
 

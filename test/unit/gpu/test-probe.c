@@ -216,6 +216,34 @@ static void probe_links__counts_by_the_remote_address(void **state)
 	assert_int_equal(links[0 * 3 + 1].level, GPU_LEVEL_UNKNOWN);
 }
 
+static void probe_p2p__asks_about_each_pair_with_handles(void **state)
+{
+	struct probe p = new_probe();
+	struct gpu gpus[3];
+	nvmlDevice_t d[3];
+	struct gpu_link links[9] = { { .level = GPU_LEVEL_SAME_CPU } };
+
+	(void)state;
+	fake_nvml("gpus 3\n");
+	for (uint32_t i = 0; i < 3; i++)
+		probe_gpu(&p, i, &gpus[i], &d[i]);
+	probe_p2p(&p, 3, gpus, d, links);
+	for (uint32_t a = 0; a < 3; a++)
+		for (uint32_t b = 0; b < 3; b++)
+			assert_int_equal(links[a * 3 + b].p2p,
+				a == b       ? 0
+				: b == a + 1 ? 1 + GPU_P2P_OK
+					     : 1 + GPU_P2P_NOT_SUPPORTED);
+	assert_int_equal(links[0].level, GPU_LEVEL_SAME_CPU);
+	memset(links, 0, sizeof links);
+	d[1] = NULL;
+	fake_nvml("gpus 3\nerror nvmlDeviceGetP2PStatus 2 3\n");
+	probe_p2p(&p, 3, gpus, d, links);
+	assert_int_equal(links[0 * 3 + 1].p2p, 0);
+	assert_int_equal(links[0 * 3 + 2].p2p, 1 + GPU_P2P_NOT_SUPPORTED);
+	assert_int_equal(links[2 * 3 + 0].p2p, 1 + GPU_P2P_UNKNOWN);
+}
+
 static void probe_bound_gpus__changes_with_the_driver(void **state)
 {
 	struct probe p = new_probe();
@@ -427,6 +455,52 @@ static void look__keeps_links_that_were_not_asked_for(void **state)
 	look_fini(&l);
 }
 
+static void feed_pair(struct look *l, uint8_t p2p)
+{
+	struct error err = ERROR_INIT;
+	union worker_msg m;
+
+	assert_int_equal(feed_begin(l, 2), 0);
+	assert_int_equal(feed_gpu(l, 0, "A", GPU_OK), 0);
+	assert_int_equal(feed_gpu(l, 1, "B", GPU_OK), 0);
+	for (uint32_t row = 0; row < 2; row++) {
+		m = (union worker_msg){ .links = { .row = row, .n = 2 } };
+		m.links.links[!row] =
+			(struct gpu_link){ .level = GPU_LEVEL_SAME_CPU, .p2p = p2p };
+		m.links.links[row] = (struct gpu_link){ .level = GPU_LEVEL_UNKNOWN };
+		assert_int_equal(feed(l, &m, WORKER_LINKS, &err), 0);
+	}
+	assert_int_equal(feed_end(l), 1);
+}
+
+/* Once, and anew only for who wants more of them. */
+static void look__asks_for_p2p_once_it_is_wanted(void **state)
+{
+	static struct look l;
+	struct worker_probe q;
+
+	(void)state;
+	look_start(&l, 0, &q);
+	assert_int_equal(q.p2p, 0);
+	feed_pair(&l, 0);
+	look_start(&l, 0, &q);
+	assert_int_equal(q.n_known, 2);
+	l.p2p = true;
+	look_start(&l, 0, &q);
+	assert_int_equal(q.p2p, 1);
+	assert_int_equal(q.n_known, 0);
+	feed_pair(&l, 1 + GPU_P2P_UNKNOWN);
+	look_start(&l, 0, &q);
+	assert_int_equal(q.n_known, 2);
+	assert_int_equal(feed_begin(&l, 2), 0);
+	assert_int_equal(feed_gpu(&l, 0, "B", GPU_OK), 0);
+	assert_int_equal(feed_gpu(&l, 1, "A", GPU_OK), 0);
+	assert_int_equal(feed_end(&l), 1);
+	assert_int_equal(inventory_link(l.last, 1, 0).p2p, 1 + GPU_P2P_UNKNOWN);
+	assert_int_equal(inventory_link(l.last, 1, 0).level, GPU_LEVEL_SAME_CPU);
+	look_fini(&l);
+}
+
 static void worker_msg_check__refuses_what_is_no_message(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -475,12 +549,14 @@ int main(void)
 		cmocka_unit_test(probe_gpu__reads_the_pci_class),
 		cmocka_unit_test(probe_gpu__knows_its_fabric_once_attached),
 		cmocka_unit_test(probe_links__counts_by_the_remote_address),
+		cmocka_unit_test(probe_p2p__asks_about_each_pair_with_handles),
 		cmocka_unit_test(probe_bound_gpus__changes_with_the_driver),
 		cmocka_unit_test(look__fills_in_who_a_sick_gpu_was),
 		cmocka_unit_test(look__remembers_class_and_fabric_of_a_sick_gpu),
 		cmocka_unit_test(look__leaves_a_stuck_gpu_alone_until_its_time),
 		cmocka_unit_test(look__refuses_two_gpus_of_one_uuid),
 		cmocka_unit_test(look__keeps_links_that_were_not_asked_for),
+		cmocka_unit_test(look__asks_for_p2p_once_it_is_wanted),
 		cmocka_unit_test(worker_msg_check__refuses_what_is_no_message),
 	};
 

@@ -74,72 +74,33 @@ static void sampled(struct shares *s, uint32_t pid, uint64_t at, unsigned int pe
 		.smUtil = percent };
 }
 
-/* Process 20 began at T0 + 4 s, 21 long ago; of the others nobody knows. */
-static uint64_t began(void *arg, uint32_t pid)
-{
-	(void)arg;
-	return pid == 20 ? T0 + 4 * SEC : pid == 21 ? T0 - 1000 * SEC : 0;
-}
-
 static void count(struct shares *s, uint64_t from, uint64_t to)
 {
-	share_count(&s->state, s->v, s->n_v, from, to, s->list, &s->n, ARRAY_LEN(s->list),
-		began, NULL);
+	share_count(s->v, s->n_v, from, to, s->list, &s->n, ARRAY_LEN(s->list));
 	s->n_v = 0;
 }
 
-static void share_count__counts_each_sample_since_the_one_before(void **state)
+static void share_count__percentages_are_of_the_interval(void **state)
 {
 	struct shares s = { .n = 0 };
 
 	(void)state;
 	user(&s, 11);
 	user(&s, 12);
-	sampled(&s, 11, T0 + 2 * SEC, 50);
-	sampled(&s, 11, T0 + 1 * SEC, 100); /* not in order */
-	sampled(&s, 11, T0 + 4 * SEC, 10);
+	sampled(&s, 11, T0 + 2 * SEC, 30); /* whenever it was seen last */
 	count(&s, T0, T0 + 5 * SEC);
 	assert_true(s.list[0].busy_known);
-	assert_int_equal(s.list[0].busy_ns, NS + NS / 2 + NS / 5);
+	assert_int_equal(s.list[0].busy_ns, NS + NS / 2);
 	assert_true(s.list[1].busy_known);
 	assert_int_equal(s.list[1].busy_ns, 0);
-	assert_int_equal(s.state.last_seen_us, T0 + 4 * SEC);
 
-	/* What came after the last sample counts with the next one. */
-	sampled(&s, 11, T0 + 6 * SEC, 50);
+	/* Several of one process: each since the one before, the last until now. */
+	sampled(&s, 11, T0 + 8 * SEC, 50);
+	sampled(&s, 11, T0 + 6 * SEC, 100); /* not in order */
+	sampled(&s, 12, T0 + 6 * SEC, 10);
 	count(&s, T0 + 5 * SEC, T0 + 10 * SEC);
-	assert_int_equal(s.list[0].busy_ns, NS);
-}
-
-static void share_count__counts_a_first_sample_since_something_began(void **state)
-{
-	struct shares s = { .n = 0 };
-
-	(void)state;
-	for (uint32_t pid = 19; pid <= 21; pid++)
-		user(&s, pid);
-	for (uint32_t pid = 19; pid <= 22; pid++)
-		sampled(&s, pid, T0 + 5 * SEC, 100);
-	count(&s, T0 + 2 * SEC, T0 + 6 * SEC);
-	assert_int_equal(s.list[0].busy_ns, 3 * NS); /* the interval */
-	assert_int_equal(s.list[1].busy_ns, NS);     /* the process */
-	assert_int_equal(s.list[2].busy_ns, 3 * NS); /* the interval */
-	assert_int_equal(s.list[3].pid, 22);
-	assert_int_equal(s.list[3].busy_ns, NS); /* it has ended: a second at most */
-
-	/* Where two samples are known, the first is of no longer than the second. */
-	s = (struct shares){ .n = 0 };
-	user(&s, 19);
-	sampled(&s, 19, T0 + 5 * SEC, 100);
-	sampled(&s, 19, T0 + 5 * SEC + SEC / 2, 100);
-	count(&s, T0 + 2 * SEC, T0 + 6 * SEC);
-	assert_int_equal(s.list[0].busy_ns, NS);
-
-	/* After a silence, since the interval began. */
-	count(&s, T0 + 6 * SEC, T0 + 100 * SEC);
-	sampled(&s, 19, T0 + 102 * SEC, 100);
-	count(&s, T0 + 100 * SEC, T0 + 105 * SEC);
-	assert_int_equal(s.list[0].busy_ns, 2 * NS);
+	assert_int_equal(s.list[0].busy_ns, NS + 2 * NS);
+	assert_int_equal(s.list[1].busy_ns, NS / 2);
 }
 
 static void share_count__knows_nothing_of_the_first_interval(void **state)
@@ -152,13 +113,9 @@ static void share_count__knows_nothing_of_the_first_interval(void **state)
 	count(&s, 0, T0);
 	assert_false(s.list[0].busy_known);
 	assert_int_equal(s.list[0].busy_ns, 0);
-	assert_int_equal(s.state.last_seen_us, T0 - SEC);
-	sampled(&s, 11, T0 + SEC, 100);
-	count(&s, T0, T0 + 5 * SEC);
-	assert_int_equal(s.list[0].busy_ns, 2 * NS); /* from the sample before on */
 }
 
-static void share_count__adds_who_has_ended_meanwhile(void **state)
+static void share_count__adds_who_is_not_listed(void **state)
 {
 	struct shares s = { .n = 0 };
 
@@ -169,7 +126,7 @@ static void share_count__adds_who_has_ended_meanwhile(void **state)
 	assert_int_equal(s.n, 2);
 	assert_int_equal(s.list[1].pid, 99);
 	assert_int_equal(s.list[1].bytes, 0);
-	assert_int_equal(s.list[1].busy_ns, NS * 4 / 10);
+	assert_int_equal(s.list[1].busy_ns, 2 * NS);
 }
 
 static void share_count__passes_over_what_cannot_be(void **state)
@@ -186,64 +143,122 @@ static void share_count__passes_over_what_cannot_be(void **state)
 	count(&s, T0, T0 + 5 * SEC);
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.list[0].busy_ns, 0);
-	/* And nothing of it hides the next sample. */
-	sampled(&s, 11, T0 + 6 * SEC, 100);
-	count(&s, T0 + 5 * SEC, T0 + 10 * SEC);
-	assert_int_equal(s.list[0].busy_ns, NS);
 }
 
-static void share_fit__keeps_the_ratio(void **state)
-{
-	struct sample_process list[] = { { .pid = 1, .busy_known = true, .busy_ns = 6 * NS },
-		{ .pid = 2, .busy_known = true, .busy_ns = 2 * NS }, { .pid = 3 } };
+#define MS (NS / 1000)
 
-	(void)state;
-	share_fit(list, 3, 8 * NS, NS);
-	assert_int_equal(list[0].busy_ns, 6 * NS);
-	share_fit(list, 3, 4 * NS, NS); /* smaller */
-	assert_int_equal(list[0].busy_ns, 3 * NS);
-	assert_int_equal(list[1].busy_ns, NS);
-	share_fit(list, 3, 100 * NS, 0);
-	assert_int_equal(list[0].busy_ns, 3 * NS);
-	share_fit(list, 3, 100 * NS, 4 * NS); /* longer, by so much */
-	assert_int_equal(list[0].busy_ns, 6 * NS);
-	assert_int_equal(list[1].busy_ns, 2 * NS);
-	share_fit(list, 3, 8 * NS + NS / 2, 4 * NS); /* or as far as it goes */
-	assert_int_equal(share_sum(list, 3), 8 * NS + NS / 2);
-	assert_int_equal(list[2].busy_ns, 0);
-	share_fit(list, 3, 0, NS);
-	assert_int_equal(share_sum(list, 3), 0);
-	share_fit(list, 3, NS, NS); /* nobody computed, so it is nobody's */
-	assert_int_equal(share_sum(list, 3), 0);
-}
-
-/* Looks that come more often than samples: 11 computes all the time, 12 half of it until it ends. */
-static void share_count__goes_on_between_two_samples(void **state)
+/* In ms: what the samples say of two processes, how long the GPU was busy, and what each is given. */
+static void share_settle__is_right_over_time(void **state)
 {
+	const struct {
+		uint64_t says[2], busy, want[2], told;
+	} rows[] = {
+		/* what the samples do not say yet waits, of the last half second */
+		{ { 0, 0 }, 700, { 0, 0 }, 200 },
+		{ { 600, 200 }, 350, { 600, 200 }, 800 },
+		/* who is to have more than there was is owed it */
+		{ { 600, 400 }, 800, { 510, 340 }, 850 },
+		{ { 0, 0 }, 100, { 60, 40 }, 100 },
+		{ { 150, 0 }, 200, { 180, 20 }, 200 },
+		/* samples that do not come: of those who computed */
+		{ { 300, 100 }, 500, { 300, 100 }, 400 },
+		{ { 300, 100 }, 900, { 375, 125 }, 500 },
+	};
 	struct shares s = { .n = 0 };
-	uint64_t step = SEC * 7 / 10, sum[2] = { 0, 0 };
 
 	(void)state;
 	user(&s, 11);
 	user(&s, 12);
-	for (uint64_t i = 0; i < 30; i++) {
-		uint64_t from = T0 + i * step, to = from + step;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct share_time t = { .interval_ns = NS,
+			.busy_ns = rows[i].busy * MS,
+			.hold_ns = SHARE_HOLD_NS };
+		uint64_t to = T0 + (i + 1) * SEC, told;
 
-		if (to / SEC != from / SEC) {
-			sampled(&s, 11, to / SEC * SEC, 50);
-			if (s.n == 2)
-				sampled(&s, 12, to / SEC * SEC, 25);
-		}
-		count(&s, from, to);
-		share_fit(s.list, s.n, step * 750, SHARE_RAISE_NS);
-		sum[0] += s.list[0].busy_ns;
-		sum[1] += s.n == 2 ? s.list[1].busy_ns : 0;
-		if (i == 14)
-			s.n = 1;
+		for (uint32_t k = 0; k < 2; k++)
+			if (rows[i].says[k])
+				sampled(&s, 11 + k, to, (unsigned int)(rows[i].says[k] / 10));
+		count(&s, to - SEC, to);
+		told = share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
+		for (uint32_t k = 0; k < 2; k++)
+			if (s.list[k].busy_ns != rows[i].want[k] * MS)
+				fail_msg("row %zu: %u has %llu us", i, k,
+					(unsigned long long)s.list[k].busy_ns / 1000);
+		if (told != rows[i].told * MS)
+			fail_msg("row %zu: %llu us", i, (unsigned long long)told / 1000);
 	}
-	/* All that the GPU was busy but before the first sample: 15 and 15 looks of 525 ms. */
-	assert_in_range(sum[0] + sum[1], 29 * 525 * (NS / 1000) - 100, 29 * 525 * (NS / 1000));
-	assert_in_range(sum[1], 14 * 175 * (NS / 1000) - 100, 14 * 175 * (NS / 1000));
+}
+
+/* Of one that has ended the driver says nothing. */
+static void share_settle__what_is_left_is_of_those_who_ended(void **state)
+{
+	struct share_time t = { NS, 800 * MS, SHARE_HOLD_NS };
+	struct shares s = { .n = 0 };
+
+	(void)state;
+	user(&s, 11);
+	user(&s, 12);
+	sampled(&s, 11, T0 + SEC, 50);
+	sampled(&s, 12, T0 + SEC, 30);
+	count(&s, T0, T0 + SEC);
+	(void)share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
+	s.n = 1;
+	sampled(&s, 11, T0 + 2 * SEC, 50);
+	count(&s, T0 + SEC, T0 + 2 * SEC);
+	t.busy_ns = 700 * MS;
+	assert_int_equal(share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t), 700 * MS);
+	assert_int_equal(s.n, 2);
+	assert_int_equal(s.list[0].busy_ns, 500 * MS);
+	assert_int_equal(s.list[1].pid, 12);
+	assert_int_equal(s.list[1].busy_ns, 200 * MS);
+	/* Once. */
+	s.n = 1;
+	sampled(&s, 11, T0 + 3 * SEC, 50);
+	count(&s, T0 + 2 * SEC, T0 + 3 * SEC);
+	(void)share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
+	assert_int_equal(s.n, 1);
+}
+
+/* Without GPM the GPU's time is a guess: it bounds what samples say, and adds nothing. */
+static void share_settle__a_guess_gives_nothing(void **state)
+{
+	const struct share_time t = { NS, 900 * MS, 0 };
+	struct shares s = { .n = 0 };
+
+	(void)state;
+	user(&s, 11);
+	user(&s, 12);
+	sampled(&s, 11, T0 + SEC, 30);
+	sampled(&s, 12, T0 + SEC, 20);
+	count(&s, T0, T0 + SEC);
+	assert_int_equal(share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t), 900 * MS);
+	assert_int_equal(s.list[0].busy_ns, 300 * MS);
+	assert_int_equal(s.list[1].busy_ns, 200 * MS);
+	s.n = 1;
+	sampled(&s, 11, T0 + 2 * SEC, 30);
+	count(&s, T0 + SEC, T0 + 2 * SEC);
+	(void)share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(s.list[0].busy_ns, 300 * MS);
+}
+
+static void share_settle__stays_within_the_interval(void **state)
+{
+	const struct share_time t = { NS, NS, SHARE_HOLD_NS };
+	struct shares s = { .n = 0 };
+	uint64_t told = 0;
+
+	(void)state;
+	user(&s, 11);
+	for (uint64_t i = 1; i <= 20; i++) {
+		if (i % 2 == 0)
+			sampled(&s, 11, T0 + i * SEC, 100);
+		count(&s, T0 + (i - 1) * SEC, T0 + i * SEC);
+		told += share_settle(&s.state, s.list, &s.n, ARRAY_LEN(s.list), &t);
+		assert_true(s.list[0].busy_ns <= NS);
+		assert_true(s.state.held_ns <= SHARE_HOLD_NS);
+	}
+	assert_int_equal(told + s.state.held_ns, 20 * NS);
 }
 
 /* ---- what is plausible ------------------------------------------------------------------------ */
@@ -612,13 +627,14 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sources__has_a_row_for_each_field),
 		cmocka_unit_test(sources__knows_the_energy_and_the_ecc_as_costly),
-		cmocka_unit_test(share_count__counts_each_sample_since_the_one_before),
-		cmocka_unit_test(share_count__counts_a_first_sample_since_something_began),
+		cmocka_unit_test(share_count__percentages_are_of_the_interval),
 		cmocka_unit_test(share_count__knows_nothing_of_the_first_interval),
-		cmocka_unit_test(share_count__adds_who_has_ended_meanwhile),
+		cmocka_unit_test(share_count__adds_who_is_not_listed),
 		cmocka_unit_test(share_count__passes_over_what_cannot_be),
-		cmocka_unit_test(share_fit__keeps_the_ratio),
-		cmocka_unit_test(share_count__goes_on_between_two_samples),
+		cmocka_unit_test(share_settle__is_right_over_time),
+		cmocka_unit_test(share_settle__what_is_left_is_of_those_who_ended),
+		cmocka_unit_test(share_settle__a_guess_gives_nothing),
+		cmocka_unit_test(share_settle__stays_within_the_interval),
 		cmocka_unit_test(plausible__values_have_limits),
 		cmocka_unit_test(plausible__what_cannot_be_is_not_known),
 		cmocka_unit_test(sampling__puts_packets_together),

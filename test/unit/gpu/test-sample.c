@@ -286,6 +286,30 @@ static void sample__shares_the_busy_time_among_processes(void **state)
 	seen_stop(&s);
 }
 
+/* Of its clients the driver has no samples; their server has those of all. */
+static void sample__does_not_know_how_long_a_client_of_mps_computed(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct sampled t = { .times = 0 };
+	const struct sample_unit *u;
+
+	(void)state;
+	start(&s, "gpus 1\nprocess compute 0 77 1 -1 -1\nprocess mps 0 77 1 -1 -1\n"
+		  "process compute 0 78 1 -1 -1\nprocess mps 0 78 1 -1 -1\n"
+		  "process compute 0 79 1 -1 -1\nfigure nvmlGpmMetricsGet 0 1 10000\n"
+		  "utilization 0 79 0 60\n");
+	sample_now(&s, &t, NULL, 0);
+	sample_now(&s, &t, NULL, 0);
+	u = &t.sample->units[0];
+	assert_int_equal(u->n_processes, 3);
+	assert_false(u->processes[0].busy_known);
+	assert_false(u->processes[1].busy_known);
+	assert_true(u->processes[2].busy_known);
+	assert_true(u->processes[2].busy_ns > 0);
+	sampled_fini(&t);
+	seen_stop(&s);
+}
+
 static void sample__falls_back_to_utilization(void **state)
 {
 	struct seen s = { .m = NULL };
@@ -491,6 +515,7 @@ int main(void)
 		cmocka_unit_test(sample__takes_busy_times_and_units_of_gpm),
 		cmocka_unit_test(sample__has_more_metrics_than_go_into_one_call),
 		cmocka_unit_test(sample__shares_the_busy_time_among_processes),
+		cmocka_unit_test(sample__does_not_know_how_long_a_client_of_mps_computed),
 		cmocka_unit_test(sample__falls_back_to_utilization),
 		cmocka_unit_test(sample__makes_a_rate_of_nvlink_counters),
 		cmocka_unit_test(sample__leaves_out_a_gpu_that_hangs),

@@ -16,6 +16,8 @@ static const struct pod_entry entries[] = {
 	/* of a claim, by the driver's name for it and by its UUID */
 	{ "team-a", "train-0", "main", "gpu.nvidia.com", "gpu-0", -1, true },
 	{ "team-a", "train-0", "main", "gpu.nvidia.com", "gpu-1", -1, true },
+	/* its container is listed twice */
+	{ "team-a", "train-0", "main", "nvidia.com/gpu", "GPU-4::0", 0, false },
 	{ "team-a", "train-0", "sidecar", "nvidia.com/gpu", "GPU-2::0", 0, false },
 	{ "team-a", "idle", "main", NULL, NULL, -1, false },
 	{ "team-b", "train-0", "main", "nvidia.com/gpu", "GPU-3::0", 0, false },
@@ -201,7 +203,7 @@ static void pod_resources_list__asks_the_kubelet(void **state)
 	assert_non_null(answer);
 	assert_int_equal(answer->n, ARRAY_LEN(entries) - 1);
 	assert_string_equal(answer->v[0].id, "GPU-0::0");
-	assert_string_equal(answer->v[7].namespace_, "team-b");
+	assert_string_equal(answer->v[8].namespace_, "team-b");
 	answer = pod_devices_free(answer);
 	ask(&loop, c);
 	assert_null(answer);

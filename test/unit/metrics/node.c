@@ -73,6 +73,11 @@ static void add(struct sample_unit *s, const struct figure *figures, size_t n)
 	}
 }
 
+void node_add(struct sample_unit *s, const char *field, double value)
+{
+	add(s, &(struct figure){ field, value }, 1);
+}
+
 /* --- the parts of a view --- */
 
 static const char *text(struct view *v, const char *t)
@@ -123,6 +128,15 @@ static void make_node(struct view *v)
 	v->agent.rounds = 1600;
 	v->agent.round_ns = 1500000;
 	v->agent.ledger_error = text(v, "");
+	v->agent.web = (struct view_web){ .known = true,
+		.requests = { 0, 4711, 12, 3, 1 },
+		.refused_full = 5,
+		.refused_address = 6,
+		.displaced = 7,
+		.timeouts = 8,
+		.malformed = 9,
+		.pauses = 10,
+		.connections = 2 };
 }
 
 static void make_gpu(struct view *v, bool old)
@@ -350,6 +364,7 @@ int node_view(struct view **ret, enum node_kind kind, struct error *err)
 	v->resources = array(v, 1, sizeof(*v->resources));
 	v->seats = array(v, 4, sizeof(*v->seats));
 	make_gpu(v, kind == NODE_OLD);
+	v->agent.web.known = kind != NODE_OLD; /* which serves nobody */
 	if (kind == NODE_WHOLE || kind == NODE_IDLE)
 		make_whole(v, kind == NODE_WHOLE);
 	else if (kind == NODE_SHARED)

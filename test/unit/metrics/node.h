@@ -15,6 +15,9 @@ enum node_kind {
 	NODE_OLD,    /* a T4: no GPM, no reserved memory, an XID */
 };
 
+/* A figure more, of a unit of the view's sample. */
+void node_add(struct sample_unit *s, const char *field, double value);
+
 int node_view(struct view **ret, enum node_kind kind, struct error *err) MUST_USE;
 
 /* The text; ends the test on an error. Yours. */

@@ -68,6 +68,30 @@ static void metrics_counters_parse__takes_what_dcgm_exporter_takes(void **state)
 	assert_true(c->rows[4].label);
 }
 
+/* Clock events are counted from a field that nobody named. */
+static void metrics_counters_fields__has_what_is_counted(void **state)
+{
+	static const char *const rows[] = { "DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, a",
+		"DCGM_EXP_CLOCK_EVENTS_TOTAL, counter, a",
+		"DCGM_EXP_XID_ERRORS_TOTAL, counter, a" };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(metrics_counters_freep)
+		struct metrics_counters *c = parse(rows[i], NULL);
+		bool wanted[FIELDS_MAX] = { false };
+
+		assert_int_equal(c->n, 1);
+		assert_int_equal(metrics_counters_have(c, METRICS_FROM_CLOCKS), i == 0);
+		assert_int_equal(metrics_counters_have(c, METRICS_FROM_CLOCKS_TOTAL), i == 1);
+		metrics_counters_fields(c, wanted);
+		for (size_t k = 0; k < FIELDS_MAX; k++)
+			assert_int_equal(wanted[k],
+				i < 2 && k == (size_t)field_position(
+						      "DCGM_FI_DEV_CLOCKS_EVENT_REASONS"));
+	}
+}
+
 static void metrics_counters_parse__refuses_what_dcgm_exporter_refuses(void **state)
 {
 	static const struct {
@@ -112,8 +136,8 @@ static void metrics_counters_parse__warns_of_what_cannot_be_had(void **state)
 		{ "DCGM_FI_DEV_DIAG_MEMORY_RESULT, gauge, a",
 			"f.csv:1: 'DCGM_FI_DEV_DIAG_MEMORY_RESULT' is left out: NVML cannot give it",
 			0 },
-		{ "DCGM_EXP_P2P_STATUS, gauge, a", "'DCGM_EXP_P2P_STATUS' is left out", 0 },
-		{ "DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, a", "clock events are not counted", 0 },
+		{ "DCGM_EXP_P2P_STATUS, label, a", "cannot be a label", 0 },
+		{ "DCGM_EXP_CLOCK_EVENTS_COUNT, label, a", "cannot be a label", 0 },
 		{ "DCGM_FI_DEV_UUID, gauge, a", "a text can only be a label", 0 },
 		{ "DCGM_EXP_GPU_HEALTH_STATUS, label, a", "cannot be a label", 0 },
 		{ "DCGM_FI_DEV_GPU_TEMP, gauge, a\nDCGM_FI_DEV_GPU_TEMP, gauge, b",
@@ -162,6 +186,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(metrics_counters_read__has_the_default_set),
 		cmocka_unit_test(metrics_counters_parse__takes_what_dcgm_exporter_takes),
+		cmocka_unit_test(metrics_counters_fields__has_what_is_counted),
 		cmocka_unit_test(metrics_counters_parse__refuses_what_dcgm_exporter_refuses),
 		cmocka_unit_test(metrics_counters_parse__warns_of_what_cannot_be_had),
 		cmocka_unit_test(metrics_counters_changed__sees_another_file),

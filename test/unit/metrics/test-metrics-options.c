@@ -47,17 +47,23 @@ static void metrics_options_read__has_defaults(void **state)
 		     o.replace_blanks_in_model_name || o.gpm_raw_units);
 	assert_int_equal(o.xid_window_ns, 300 * NS_PER_SEC);
 	assert_string_equal(o.collectors, "");
+	assert_string_equal(o.config_map, "none");
 	assert_int_equal(usual.xid_window_ns, o.xid_window_ns);
+	assert_int_equal(o.clock_window_ns, 300 * NS_PER_SEC);
+	assert_int_equal(usual.clock_window_ns, o.clock_window_ns);
 	assert_int_equal(usual.kubernetes, o.kubernetes);
 }
 
 static void metrics_options_read__takes_dcgm_exporters_names(void **state)
 {
 	static const char *const pairs[] = { "DCGM_EXPORTER_COLLECTORS", "/etc/c.csv",
-		"DCGM_EXPORTER_KUBERNETES", "false", "DCGM_EXPORTER_DEVICES_STR", "g:0,2-4",
-		"KUBERNETES_VIRTUAL_GPUS", "true", "DCGM_EXPORTER_USE_OLD_NAMESPACE", "true",
-		"NVIDIA_RESOURCE_NAMES", "a,b", "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE", "uid",
-		NULL };
+		"DCGM_EXPORTER_KUBERNETES", "false",
+		"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS", "true",
+		"DCGM_EXPORTER_DEVICES_STR", "g:0,2-4", "KUBERNETES_VIRTUAL_GPUS", "true",
+		"DCGM_EXPORTER_USE_OLD_NAMESPACE", "true",
+		"DCGM_EXPORTER_CLOCK_EVENTS_COUNT_WINDOW_SIZE", "60000",
+		"DCGM_EXPORTER_CONFIGMAP_DATA", "a:b", "NVIDIA_RESOURCE_NAMES", "a,b",
+		"DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE", "uid", NULL };
 	static const char *const argv[] = { "x", "-n", "-x", "1000",
 		"--replace-blanks-in-model-name", "--kubernetes-enable-pod-uid", NULL };
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
@@ -68,21 +74,47 @@ static void metrics_options_read__takes_dcgm_exporters_names(void **state)
 	assert_ok(read_options(&o, pairs, 6, argv, &warnings, &err), &err);
 	assert_int_equal(warnings.n, 0);
 	assert_string_equal(o.collectors, "/etc/c.csv");
+	assert_string_equal(o.config_map, "a:b");
 	assert_false(o.kubernetes);
 	assert_true(o.virtual_gpus && o.old_namespace && o.pod_uid &&
 		    o.replace_blanks_in_model_name);
 	assert_int_equal(o.hostname, METRICS_HOSTNAME_NONE);
 	assert_int_equal(o.xid_window_ns, NS_PER_SEC);
+	assert_int_equal(o.clock_window_ns, 60 * NS_PER_SEC);
+	assert_false(o.pod_labels); /* without pods */
 	assert_false(metrics_devices_have(&o.devices, true, 0));
 	assert_true(metrics_devices_have(&o.devices, false, 3));
 	assert_false(metrics_devices_have(&o.devices, false, 1));
 }
 
+static void metrics_options_read__takes_patterns_of_pod_labels(void **state)
+{
+	static const char *const pairs[] = { "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS",
+		"true", "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX", "^app$,^t",
+		NULL };
+	static const char *const argv[] = { "x", NULL };
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	struct metrics_options o;
+	struct options read;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	env_pairs = pairs;
+	assert_ok(options_parse(&read, metrics_option_defs, metrics_n_option_defs, 1,
+			  (char *const *)(uintptr_t)argv, 0, env, &err),
+		&err);
+	assert_ok(metrics_options_read(&o, &read, env, &warnings, &err), &err);
+	assert_int_equal(warnings.n, 0);
+	assert_true(o.pod_labels);
+	assert_int_equal(o.pod_label_patterns->n, 2);
+	assert_string_equal(o.pod_label_patterns->v[1], "^t");
+	options_fini(&read);
+}
+
 static void metrics_options_read__warns_by_name(void **state)
 {
 	static const char *const pairs[] = { "DCGM_REMOTE_HOSTENGINE_INFO", "localhost:5555",
-		"KUBERNETES_ENABLE_DRA", "false", "DCGM_HPC_JOB_MAPPING_DIR", "/jobs",
-		"DCGM_EXPORTER_CONFIGMAP_DATA", "none", NULL };
+		"KUBERNETES_ENABLE_DRA", "false", "DCGM_HPC_JOB_MAPPING_DIR", "/jobs", NULL };
 	static const char *const argv[] = { "x", NULL };
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	struct metrics_options o;
@@ -101,6 +133,8 @@ static void metrics_options_read__refuses_unknown_words(void **state)
 	static const char *const label[] = { "x", "--metrics-hostname-label", "host", NULL };
 	static const char *const devices[] = { "x", "-d", "h", NULL };
 	static const char *const window[] = { "x", "-x", "18446744073709551615", NULL };
+	static const char *const clocks[] = { "x", "--clock-events-count-window-size",
+		"18446744073709551615", NULL };
 	struct metrics_options o;
 	struct error err = ERROR_INIT;
 
@@ -109,7 +143,9 @@ static void metrics_options_read__refuses_unknown_words(void **state)
 		"expected Hostname, hostname or none, found 'host'");
 	assert_error(read_options(&o, NULL, 3, devices, NULL, &err), &err, "found 'h'");
 	assert_error(read_options(&o, NULL, 3, window, NULL, &err), &err,
-		"expected milliseconds");
+		"--xid-count-window-size: expected milliseconds");
+	assert_error(read_options(&o, NULL, 3, clocks, NULL, &err), &err,
+		"--clock-events-count-window-size: expected milliseconds");
 }
 
 static void metrics_devices_parse__is_strict(void **state)
@@ -138,6 +174,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(metrics_options_read__has_defaults),
 		cmocka_unit_test(metrics_options_read__takes_dcgm_exporters_names),
+		cmocka_unit_test(metrics_options_read__takes_patterns_of_pod_labels),
 		cmocka_unit_test(metrics_options_read__warns_by_name),
 		cmocka_unit_test(metrics_options_read__refuses_unknown_words),
 		cmocka_unit_test(metrics_devices_parse__is_strict),

@@ -300,6 +300,63 @@ static void metrics_render__has_one_series_for_a_pod_made_again(void **state)
 	check_sums(v);
 }
 
+/* --- labels of pods --- */
+
+static void metrics_render__adds_labels_of_pods(void **state)
+{
+	/* What a series has of itself stays, whatever the pod says. */
+	static const struct view_label labels[] = {
+		{ "DCGM_FI_DRIVER_VERSION", "no" },
+		{ "UUID", "no" },
+		{ "app_kubernetes_io_name", "chat" },
+		{ "gpu", "no" },
+		{ "mood", "\"fine\" \\o/" },
+		{ "pod", "no" },
+		{ "team", "x" },
+		{ "xid", "no" },
+	};
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	CLEANUP(freep) char *text = NULL;
+	CLEANUP(freep) char *without = NULL;
+	struct metrics_options o = usual();
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(node_view(&v, NODE_SHARED, &err), &err);
+	v->uses[0].labels = labels;
+	v->uses[0].n_labels = ARRAY_LEN(labels);
+	without = node_text(v, &o, NULL, METRICS_PROMETHEUS);
+	assert_null(strstr(without, "app_kubernetes_io_name"));
+	o.pod_labels = true;
+	text = node_text(v, &o, NULL, METRICS_PROMETHEUS);
+	(void)strict_read(text, METRICS_PROMETHEUS);
+	cut_dcgm(text);
+	compare("h100-shared-pod-labels", text);
+}
+
+static void metrics_render__has_room_for_all_labels_of_a_pod(void **state)
+{
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	CLEANUP(freep) char *text = NULL;
+	struct view_label labels[100];
+	struct metrics_options o = usual();
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(node_view(&v, NODE_OLD, &err), &err);
+	v = view_unref(v);
+	assert_ok(node_view(&v, NODE_WHOLE, &err), &err);
+	v->gpus[0].last_xid = 48;
+	for (uint32_t i = 0; i < ARRAY_LEN(labels); i++)
+		labels[i] = (struct view_label){ view_printf(v, "l%02u", i), "v" };
+	v->uses[0].labels = labels;
+	v->uses[0].n_labels = ARRAY_LEN(labels);
+	o.pod_labels = o.pod_uid = o.virtual_gpus = true;
+	text = node_text(v, &o, NULL, METRICS_PROMETHEUS);
+	(void)strict_read(text, METRICS_PROMETHEUS);
+	assert_non_null(strstr(text, "l63=\"v\""));
+}
+
 /* --- XIDs of a window --- */
 
 static void metrics_xids__counts_those_of_the_window(void **state)
@@ -339,6 +396,234 @@ static void metrics_xids__counts_those_of_the_window(void **state)
 		&err);
 	assert_non_null(strstr(buf_str(&out),
 		"Hostname=\"node1\",window_size_in_ms=\"300000\",xid=\"13\"} 5\n"));
+}
+
+static void metrics_render__has_all_xids_ever(void **state)
+{
+	static const char csv[] = "DCGM_EXP_XID_ERRORS_TOTAL, counter, xids\n";
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	CLEANUP(freep) char *text = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(node_view(&v, NODE_OLD, &err), &err);
+	text = node_text(v, NULL, csv, METRICS_PROMETHEUS);
+	assert_non_null(strstr(text, "Hostname=\"node1\",xid=\"13\"} 2\n"));
+	assert_non_null(strstr(text, "Hostname=\"node1\",xid=\"48\"} 1\n"));
+}
+
+/* --- clock events of a window --- */
+
+#define S  UINT64_C(1000000000)
+#define US UINT64_C(1000)
+
+/* A view of a GPU whose clocks were limited so, a second after the one before; -1: NVML does not say. */
+static struct view *clock_view(enum node_kind kind, uint64_t second, int64_t reasons)
+{
+	struct view *v = NULL;
+	struct error err = ERROR_INIT;
+
+	assert_ok(node_view(&v, kind, &err), &err);
+	v->mono_ns = second * S;
+	v->sample->units[0].at_ns = second * S + US;
+	if (reasons >= 0)
+		node_add(&v->sample->units[0], "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
+			(double)reasons);
+	return v;
+}
+
+static void see_reasons(struct metrics_clocks *c, uint64_t second, int64_t reasons)
+{
+	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, second, reasons);
+
+	metrics_clocks_see(c, v);
+	metrics_clocks_see(c, v);
+}
+
+static void metrics_clocks__counts_looks_of_the_window(void **state)
+{
+	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, -1);
+	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
+	const char *uuid = v->gpus[0].uuid;
+	struct error err = ERROR_INIT;
+	uint64_t got[METRICS_CLOCK_EVENTS];
+
+	(void)state;
+	assert_ok(metrics_clocks_new(&c, &err), &err);
+	see_reasons(c, 10, 0x1);
+	see_reasons(c, 11, 0x104);
+	see_reasons(c, 12, -1);
+	see_reasons(c, 13, 0x4);
+	see_reasons(c, 14, 0);
+	metrics_clocks_within(c, uuid, 14 * S, 4 * S, got);
+	assert_int_equal(got[0], 1);
+	assert_int_equal(got[2], 2);
+	assert_int_equal(got[8], 1);
+	assert_int_equal(got[1] + got[3] + got[4] + got[5] + got[6] + got[7], 0);
+	metrics_clocks_within(c, uuid, 14 * S, 2 * S, got);
+	assert_int_equal(got[0] + got[8], 0);
+	assert_int_equal(got[2], 1);
+	metrics_clocks_within(c, uuid, 14 * S, UINT64_MAX, got);
+	assert_int_equal(got[0], 1);
+	metrics_clocks_within(c, "GPU-other", 14 * S, 4 * S, got);
+	assert_int_equal(got[2], 0);
+	metrics_clocks_forget(c);
+	metrics_clocks_within(c, uuid, 14 * S, 4 * S, got);
+	assert_int_equal(got[2], 0);
+}
+
+/* What was there at the first look is not known to be new. */
+static void metrics_clocks__counts_what_begins(void **state)
+{
+	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, -1);
+	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
+	static const int64_t reasons[] = { 0x1, 0x5, 0x4, 0x8, 0x8, 0, 0x9 };
+	struct error err = ERROR_INIT;
+	uint64_t got[METRICS_CLOCK_EVENTS];
+
+	(void)state;
+	assert_ok(metrics_clocks_new(&c, &err), &err);
+	for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+		see_reasons(c, 1 + i, reasons[i]);
+	metrics_clocks_total(c, v->gpus[0].uuid, got);
+	assert_int_equal(got[0], 1);
+	assert_int_equal(got[2], 1);
+	assert_int_equal(got[3], 2);
+	assert_int_equal(got[1] + got[4] + got[5] + got[6] + got[7] + got[8], 0);
+}
+
+/* The looks of a day at one a second do not fit: the last ones are there. */
+static void metrics_clocks__drops_the_oldest(void **state)
+{
+	const uint64_t n = 2 * METRICS_CLOCK_LOOKS + 100;
+	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, 0x20);
+	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
+	struct error err = ERROR_INIT;
+	uint64_t got[METRICS_CLOCK_EVENTS];
+
+	(void)state;
+	assert_ok(metrics_clocks_new(&c, &err), &err);
+	for (uint64_t i = 1; i <= n; i++) {
+		v->mono_ns = v->sample->units[0].at_ns = i * S;
+		metrics_clocks_see(c, v);
+		metrics_clocks_within(c, v->gpus[0].uuid, i * S, 3 * S, got);
+		assert_int_equal(got[5], i < 4 ? i : 4);
+	}
+	metrics_clocks_within(c, v->gpus[0].uuid, n * S, UINT64_MAX, got);
+	assert_int_equal(got[5], METRICS_CLOCK_LOOKS);
+}
+
+/* GPUs that went long ago make room for new ones. */
+static void metrics_clocks__has_room_for_new_gpus(void **state)
+{
+	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_IDLE, 0, 0x2);
+	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
+	struct error err = ERROR_INIT;
+	uint64_t got[METRICS_CLOCK_EVENTS];
+
+	(void)state;
+	assert_ok(metrics_clocks_new(&c, &err), &err);
+	for (uint64_t i = 0; i < METRICS_CLOCK_GPUS + 3; i++) {
+		v->gpus[0].uuid = view_printf(v, "GPU-%02u", (unsigned)i);
+		v->mono_ns = v->sample->units[0].at_ns = (100 + i) * S;
+		metrics_clocks_see(c, v);
+	}
+	for (uint64_t i = 0; i < METRICS_CLOCK_GPUS + 3; i++) {
+		metrics_clocks_within(c, view_printf(v, "GPU-%02u", (unsigned)i), 1000 * S,
+			1000 * S, got);
+		assert_int_equal(got[1], i < 3 ? 0 : 1);
+	}
+}
+
+static char *clock_text(struct view *v, struct metrics_clocks *c, bool copies)
+{
+	static const char csv[] = "DCGM_EXP_CLOCK_EVENTS_COUNT, gauge, looks with this reason\n"
+				  "DCGM_EXP_CLOCK_EVENTS_TOTAL, counter, times that it began\n";
+	CLEANUP(metrics_counters_freep) struct metrics_counters *counters = NULL;
+	CLEANUP(buf_fini) struct buf out = BUF_INIT(1 << 20);
+	struct metrics_options o = usual();
+	struct error err = ERROR_INIT;
+	char *text;
+
+	o.per_instance_board = copies;
+	o.clock_window_ns = 60 * S;
+	assert_ok(metrics_counters_parse(&counters, "t", csv, strlen(csv), NULL, &err), &err);
+	assert_ok(metrics_render(&out,
+			  &(struct metrics_request){ .view = v,
+				  .counters = counters,
+				  .options = &o,
+				  .clocks = c },
+			  &err),
+		&err);
+	text = buf_steal(&out);
+	assert_non_null(text);
+	(void)strict_read(text, METRICS_PROMETHEUS);
+	cut_dcgm(text);
+	return text;
+}
+
+static void check_clocks(const char *name, enum node_kind kind, bool copies)
+{
+	static const int64_t reasons[] = { 0x1, 0x0, 0x1ff, 0xfe, 0x0, 0x44 };
+	CLEANUP(metrics_clocks_freep) struct metrics_clocks *c = NULL;
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	CLEANUP(freep) char *text = NULL;
+	struct error err = ERROR_INIT;
+
+	assert_ok(metrics_clocks_new(&c, &err), &err);
+	for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
+		v = view_unref(v);
+		v = clock_view(kind, 1000 + 20 * i, reasons[i]);
+		metrics_clocks_see(c, v);
+	}
+	text = clock_text(v, c, copies);
+	compare(name, text);
+}
+
+static void metrics_render__writes_clock_events_of_boards(void **state)
+{
+	CLEANUP(view_unrefp) struct view *v = clock_view(NODE_WHOLE, 1, 0x1);
+	CLEANUP(freep) char *text = clock_text(v, NULL, false);
+
+	(void)state;
+	assert_string_equal(text, "");
+	check_clocks("h100-clock-events", NODE_WHOLE, false);
+	check_clocks("h100-clock-events-shared", NODE_SHARED, false);
+	check_clocks("h100-clock-events-mig", NODE_MIG, false);
+	check_clocks("h100-clock-events-mig-copies", NODE_MIG, true);
+}
+
+/* --- pairs of GPUs --- */
+
+static void metrics_render__says_who_reaches_whom(void **state)
+{
+	static const char csv[] = "DCGM_EXP_P2P_STATUS, gauge, reach over NVLink\n";
+	static const uint8_t p2p[] = { 0, 1, 2, 3, 4, 5, 6, 7, 0 };
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	CLEANUP(freep) char *none = NULL;
+	CLEANUP(freep) char *text = NULL;
+	struct error err = ERROR_INIT;
+	struct view_gpu *gpus;
+
+	(void)state;
+	assert_ok(node_view(&v, NODE_WHOLE, &err), &err);
+	none = node_text(v, NULL, csv, METRICS_PROMETHEUS);
+	assert_null(strstr(none, "DCGM_EXP_P2P_STATUS"));
+	gpus = view_array(v, ARRAY_LEN(p2p), sizeof(*gpus));
+	assert_non_null(gpus);
+	for (uint32_t i = 0; i < ARRAY_LEN(p2p); i++) {
+		gpus[i] = v->gpus[0];
+		gpus[i].index = i;
+		gpus[i].n_units = i ? 0 : 1;
+		gpus[i].uuid = view_printf(v, "GPU-%u", i);
+	}
+	v->gpus = gpus;
+	v->n_gpus = ARRAY_LEN(p2p);
+	gpus[0].p2p = p2p;
+	text = node_text(v, NULL, csv, METRICS_PROMETHEUS);
+	(void)strict_read(text, METRICS_PROMETHEUS);
+	cut_dcgm(text);
+	compare("h100-p2p", text);
 }
 
 /* --- limits, headers --- */
@@ -474,7 +759,16 @@ int main(void)
 		cmocka_unit_test(metrics_render__is_right_for_all_nodes_and_options),
 		cmocka_unit_test(metrics_render__adds_up),
 		cmocka_unit_test(metrics_render__has_one_series_for_a_pod_made_again),
+		cmocka_unit_test(metrics_render__adds_labels_of_pods),
+		cmocka_unit_test(metrics_render__has_room_for_all_labels_of_a_pod),
 		cmocka_unit_test(metrics_xids__counts_those_of_the_window),
+		cmocka_unit_test(metrics_render__has_all_xids_ever),
+		cmocka_unit_test(metrics_clocks__counts_looks_of_the_window),
+		cmocka_unit_test(metrics_clocks__counts_what_begins),
+		cmocka_unit_test(metrics_clocks__drops_the_oldest),
+		cmocka_unit_test(metrics_clocks__has_room_for_new_gpus),
+		cmocka_unit_test(metrics_render__writes_clock_events_of_boards),
+		cmocka_unit_test(metrics_render__says_who_reaches_whom),
 		cmocka_unit_test(metrics_render__says_when_it_does_not_fit),
 		cmocka_unit_test(metrics_format_of_accept__takes_what_is_wanted_most),
 		cmocka_unit_test(metrics_family_at__is_what_the_docs_say),

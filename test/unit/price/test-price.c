@@ -139,6 +139,42 @@ static void price_catalogue__has_the_shipped_prices(void **state)
 	assert_error(price_find(c, "m5.large", "us-east-1", &p, &err), &err, "'m5.large'");
 }
 
+static void price_find__assumes_a_region_where_none_is_known(void **state)
+{
+	static const char text[] =
+		"version: gpuslice/prices/v1\ntypes:\n"
+		"  usual: {pricePerHour: {eu-west-1: 1, us-east-1: 3}}\n"
+		"  other: {pricePerHour: {eu-west-1: 3, eu-west-2: 2.5, eu-west-3: 2.75}}\n"
+		"  rack: {pricePerHour: {'*': 12}}\n"
+		"  both: {pricePerHour: {us-east-1: 3, '*': 12}}\n"
+		"  none: {pricePerHour: {us-east-1: null}}\n";
+	static const struct {
+		const char *type, *region;
+		int64_t nano_per_hour;
+		bool assumed;
+	} rows[] = {
+		{ "usual", "us-east-1", 3 * PRICE_NANO, true },
+		{ "other", "eu-west-2", 5 * PRICE_NANO / 2, true },
+		{ "rack", "*", 12 * PRICE_NANO, false },
+		{ "both", "*", 12 * PRICE_NANO, false },
+	};
+	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
+	struct error err = ERROR_INIT;
+	struct price p;
+
+	(void)state;
+	assert_ok(price_catalogue_parse(&c, "f.yaml", text, sizeof(text) - 1, &err), &err);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_ok(price_find(c, rows[i].type, "", &p, &err), &err);
+		assert_string_equal(p.region, rows[i].region);
+		assert_int_equal(p.nano_per_hour, rows[i].nano_per_hour);
+		assert_int_equal(p.assumed, rows[i].assumed);
+	}
+	assert_error(price_find(c, "none", "", &p, &err), &err, "no region");
+	assert_ok(price_find(c, "usual", "us-east-1", &p, &err), &err);
+	assert_false(p.assumed);
+}
+
 static void price_catalogue__takes_types_of_the_user(void **state)
 {
 	static const char text[] =
@@ -243,6 +279,104 @@ static void price_is_stale__counts_days(void **state)
 	assert_false(price_is_stale(&p, 0, text));
 }
 
+static void price_sums__stop_where_a_month_can_be_reckoned(void **state)
+{
+	(void)state;
+	assert_int_equal(price_times(3060000000, 4), 12240000000);
+	assert_int_equal(price_times(PRICE_MAX, UINT64_MAX), PRICE_SUM_MAX);
+	assert_int_equal(price_times(0, UINT64_MAX), 0);
+	assert_int_equal(price_plus(1, 2), 3);
+	assert_int_equal(price_plus(PRICE_SUM_MAX, PRICE_MAX), PRICE_SUM_MAX);
+	assert_true(PRICE_SUM_MAX * 744 > 0);
+}
+
+struct offers {
+	char text[2048];
+	int stop_at; /* calls; 0: never */
+	int calls;
+};
+
+static int see_offer(void *arg, const struct price_offer *o)
+{
+	struct offers *f = arg;
+	size_t at = strlen(f->text);
+	char price[PRICE_TEXT_MAX];
+
+	(void)snprintf(f->text + at, sizeof(f->text) - at, "%s %s %s %u %u %u;", o->price.type,
+		o->spot ? "spot" : "od", price_text(o->price.nano_per_hour, 0, price),
+		o->part_milli, o->allocatable_cpu_milli, o->allocatable_memory_mib);
+	return ++f->calls == f->stop_at ? -7 : 0;
+}
+
+static void price_each__offers_what_a_region_has(void **state)
+{
+	static const char text[] =
+		"version: gpuslice/prices/v1\n"
+		"types:\n"
+		"  b: {gpu: L4, gpus: 1, vcpus: 4, memoryMiB: 1000, part: 0.125, arch: arm64,\n"
+		"    pricePerHour: {r: 1.5, s: null}, spotPerHour: {r: [0.2, 0.4], s: 0.3}}\n"
+		"  a: {vcpus: 8, memoryMiB: 2000, allocatable: {cpuMilli: 7000, memoryMiB: 1500},\n"
+		"    pricePerHour: {'*': 2}}\n"
+		"  c: {spotPerHour: {s: 9}}\n"
+		"  d: {pricePerHour: {'*': 5}, spotPerHour: {u: 1}}\n";
+	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
+	struct error err = ERROR_INIT;
+	struct offers f = { 0 };
+	struct price p;
+
+	(void)state;
+	if (price_catalogue_parse(&c, "f", text, strlen(text), &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(price_each(c, "r", see_offer, &f), 0);
+	assert_string_equal(f.text,
+		"a od 2 1000 7000 1500;b od 1.5 125 3690 900;b spot 0.3 125 3690 900;d od 5 1000 0 0;");
+	f = (struct offers){ 0 };
+	assert_int_equal(price_each(c, "s", see_offer, &f), 0);
+	assert_string_equal(f.text,
+		"a od 2 1000 7000 1500;b spot 0.3 125 3690 900;c spot 9 1000 0 0;d od 5 1000 0 0;");
+	/* One way to have it in the region, the other everywhere. */
+	f = (struct offers){ 0 };
+	assert_int_equal(price_each(c, "u", see_offer, &f), 0);
+	assert_string_equal(f.text, "a od 2 1000 7000 1500;d od 5 1000 0 0;d spot 1 1000 0 0;");
+	f = (struct offers){ .stop_at = 2 };
+	assert_int_equal(price_each(c, "r", see_offer, &f), -7);
+	/* What is sold on the spot market alone has no price on demand. */
+	assert_int_equal(price_find(c, "b", "s", &p, &err), -1);
+	assert_int_equal(price_find(c, "c", "", &p, &err), -1);
+	assert_int_equal(err.code, ERR_NOT_FOUND);
+}
+
+static void price_read__says_what_is_wrong_with_offers(void **state)
+{
+	static const struct {
+		const char *fields, *msg;
+	} rows[] = {
+		{ "spotPerHour: {r: [2, 1]}",
+			"f:3:24: r: expected a spot price per hour, or the lowest and the highest, such as "
+			"[0.36, 0.38], found [2,1]" },
+		{ "spotPerHour: {r: x}",
+			"f:3:24: r: expected a spot price per hour, or the lowest and the highest, such as "
+			"[0.36, 0.38], found \"x\"" },
+		{ "part: 0",
+			"f:3:13: part: expected a part of a GPU, above 0 and at most 1, found 0" },
+		{ "allocatable: {cpu: 1}",
+			"f:3:21: allocatable: expected cpuMilli or memoryMiB, found \"cpu\"" },
+		{ "vcpus: 1", "f:3:6: a: pricePerHour is missing" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
+		struct error err = ERROR_INIT;
+		char text[256];
+
+		(void)snprintf(text, sizeof(text),
+			"version: gpuslice/prices/v1\ntypes:\n  a: {%s}\n", rows[i].fields);
+		assert_int_equal(price_catalogue_parse(&c, "f", text, strlen(text), &err), -1);
+		assert_string_equal(err.msg, rows[i].msg);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,10 +385,14 @@ int main(void)
 		cmocka_unit_test(price_meter__loses_nothing),
 		cmocka_unit_test(price_split__sums_to_the_whole),
 		cmocka_unit_test(price_catalogue__has_the_shipped_prices),
+		cmocka_unit_test(price_find__assumes_a_region_where_none_is_known),
 		cmocka_unit_test(price_catalogue__takes_types_of_the_user),
 		cmocka_unit_test(price_catalogue__names_the_place_of_a_mistake),
 		cmocka_unit_test(price_catalogue__has_ceilings),
 		cmocka_unit_test(price_is_stale__counts_days),
+		cmocka_unit_test(price_sums__stop_where_a_month_can_be_reckoned),
+		cmocka_unit_test(price_each__offers_what_a_region_has),
+		cmocka_unit_test(price_read__says_what_is_wrong_with_offers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,16 +111,21 @@ static void at_the_limit(void)
 	charge_end(&c, LIMIT - 100 * MIB);
 	CHECK(charge_begin(&c, GPU, 100 * MIB + 1, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(used() == LIMIT - 100 * MIB && page()->begun == page()->done);
+	/* However often the arbiter was asked. */
+	CHECK(arbiter->wants == 3 && page()->refused == 1);
 	charge_end(&c, 5); /* of a charge that failed: nothing */
 	CHECK(used() == LIMIT - 100 * MIB && page()->begun == page()->done);
 	CHECK(charge_begin(&c, GPU, UINT64_MAX, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(arbiter->wants == 3 && page()->refused == 2);
+	CHECK(charge_try(&c, GPU, 101 * MIB, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(page()->refused == 2);
 	ledger_on_full = on_full;
 	cached = 50 * MIB;
 	CHECK(!charge_begin(&c, GPU, 150 * MIB, CHARGE_SEEN));
-	CHECK(on_full_calls == 1);
+	CHECK(on_full_calls == 1 && page()->refused == 2);
 	charge_end(&c, 150 * MIB);
 	CHECK(charge_begin(&c, GPU, MIB, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
-	CHECK(on_full_calls == 2 && used() == LIMIT);
+	CHECK(on_full_calls == 2 && used() == LIMIT && page()->refused == 3);
 	/* What frees is never refused. */
 	CHECK(!charge_begin(&c, GPU, 0, CHARGE_SEEN));
 	charge_end(&c, 0);
@@ -288,6 +293,45 @@ static void refused(void)
 	CHECK(charge_begin(&c, LEDGER_UNKNOWN, 1, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
 	CHECK(!charge_begin(&c, LEDGER_UNKNOWN, 0, CHARGE_SEEN));
 	charge_end(&c, 0);
+}
+
+/* That nobody answers is not the limit's doing. */
+static void not_answered(void)
+{
+	struct slice_viewed v;
+	struct charge c;
+
+	CHECK(ledger_active());
+	CHECK(!charge_begin(&c, GPU, MIB, CHARGE_SEEN));
+	charge_end(&c, MIB);
+	atomic_store(&arbiter->mute, true);
+	(void)link_view(0, &v); /* woken, it looks at .mute, if it has not yet */
+	CHECK(page()->credit < LIMIT - MIB);
+	CHECK(charge_begin(&c, GPU, page()->credit + MIB, CHARGE_SEEN) ==
+		CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(page()->refused == 0 && page()->begun == page()->done);
+}
+
+static void charge__that_nobody_answers_is_not_counted_as_refused(void **state)
+{
+	(void)state;
+	in_child(not_answered);
+}
+
+static void no_limit(void)
+{
+	struct charge c;
+
+	CHECK(ledger_active());
+	atomic_store(&page()->limit, SLICE_NO_LIMIT);
+	CHECK(charge_begin(&c, GPU, UINT64_MAX, CHARGE_SEEN) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(page()->refused == 0);
+}
+
+static void charge__without_limit_counts_nothing_as_refused(void **state)
+{
+	(void)state;
+	in_child(no_limit);
 }
 
 static void charge__has_nothing_where_the_arbiter_refuses(void **state)
@@ -600,6 +644,8 @@ int main(void)
 		cmocka_unit_test(charge_end__owes_what_nothing_was_granted_for),
 		cmocka_unit_test(charge__leaves_what_is_hidden_to_the_arbiter),
 		cmocka_unit_test(charge__does_nothing_in_no_slice),
+		cmocka_unit_test(charge__that_nobody_answers_is_not_counted_as_refused),
+		cmocka_unit_test(charge__without_limit_counts_nothing_as_refused),
 		cmocka_unit_test(charge__has_nothing_where_the_arbiter_refuses),
 		cmocka_unit_test(fork__begins_anew_in_the_child),
 		cmocka_unit_test(fork__does_not_hang_amid_charges),

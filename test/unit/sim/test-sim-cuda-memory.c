@@ -121,6 +121,11 @@ static void copies__move_bytes_between_all_kinds(void **state)
 	assert_cuda(cuMemcpyDtoH_v2(out, wide + 20 * pitch, 100));
 	assert_int_equal(out[9], 9);
 	assert_int_equal(out[10], in[2010]);
+	assert_cuda(cuMemsetD2D16_v2(wide, pitch, 0x0102, 10, 50));
+	assert_cuda(cuMemcpyDtoH_v2(out, wide + 49 * pitch, 100));
+	assert_memory_equal(out + 18, "\2\1", 2);
+	assert_int_equal(out[20], in[4920]);
+	assert_cuda_is(cuMemsetD2D16_v2(wide, 33, 0, 10, 50), CUDA_ERROR_INVALID_VALUE);
 	assert_cuda(cuMemsetD32_v2(plain, 0x01020304, 4));
 	assert_cuda(cuMemcpyDtoH_v2(out, plain, 16));
 	assert_int_equal(out[12], 4);
@@ -396,6 +401,38 @@ static void pool__memory_lives_until_the_stream_is_past_its_free(void **state)
 	assert_cuda(cuMemFree_v2(held));
 }
 
+/* A stream waits for a value that a copy or a set then brings: it never sees half of it. */
+static void words__appear_whole(void **state)
+{
+	static const uint32_t big = 0x00010000;
+	CUdeviceptr word, done;
+	CUstream s;
+
+	(void)state;
+	(void)sim_cuda_context();
+	assert_cuda(cuMemAlloc_v2(&word, 8));
+	assert_cuda(cuMemAlloc_v2(&done, 4));
+	assert_cuda(cuStreamCreate(&s, 1));
+	for (unsigned i = 0; i < 40; i++) {
+		uint32_t found = 0;
+
+		assert_cuda(cuMemsetD32_v2(word, 0x0000FFFF, 2));
+		assert_cuda(cuStreamWaitValue32_v2(s, word, 0x00010000, 0)); /* at least */
+		assert_cuda(cuMemcpyDtoDAsync_v2(done, word, 4, s));
+		assert_cuda_is(cuStreamQuery(s), CUDA_ERROR_NOT_READY);
+		if (i % 2)
+			assert_cuda(cuMemcpyHtoD_v2(word, &big, 4));
+		else
+			assert_cuda(cuMemsetD32_v2(word, big, 2));
+		assert_cuda(cuStreamSynchronize(s));
+		assert_cuda(cuMemcpyDtoH_v2(&found, done, 4));
+		assert_int_equal(found, big);
+	}
+	assert_cuda(cuStreamDestroy_v2(s));
+	assert_cuda(cuMemFree_v2(done));
+	assert_cuda(cuMemFree_v2(word));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -406,6 +443,7 @@ int main(void)
 		cmocka_unit_test(vmm__keeps_memory_while_it_is_mapped),
 		cmocka_unit_test(pools__grow_by_32_mib_and_shrink_when_waited_for),
 		cmocka_unit_test(pool__memory_lives_until_the_stream_is_past_its_free),
+		cmocka_unit_test(words__appear_whole),
 		cmocka_unit_test(arrays__take_memory_and_hold_bytes),
 		cmocka_unit_test(ipc__shows_the_same_bytes_to_another_process),
 		cmocka_unit_test(fork__leaves_a_child_without_cuda),

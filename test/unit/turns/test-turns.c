@@ -569,6 +569,70 @@ static void turns__latency_does_not_starve_a_gang(void **state)
 	end();
 }
 
+static void turns_account__counts_turns_that_were_taken_from_one_at_work(void **state)
+{
+	(void)state;
+	begin(3, &equal);
+	wants(0);
+	wants(1);
+	/* By the clock. */
+	pass(TURNS_NS);
+	assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
+	assert_int_equal(account(0).revoked, 1);
+	/* Given away, the other one having nothing any more; and what it had in flight ends behind its gate. */
+	idle_since(0, 0);
+	wants(0);
+	idle_since(1, 0);
+	assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+	assert_int_equal(account(1).revoked, 0);
+	assert_int_equal(account(0).revoked, 1);
+	/* One turn behind the other takes nothing. */
+	pass(2 * TURNS_NS);
+	assert_int_not_equal(e.seats[0]->gate, TURNS_CLOSED);
+	assert_int_equal(account(0).revoked, 1);
+	/* It had more than a turn when another one came. */
+	wants(1);
+	assert_int_equal(account(0).revoked, 2);
+	/* Those that want before their gates have nothing to lose when another one's closes. */
+	wants(0);
+	wants(2);
+	pass(TURNS_NS);
+	assert_int_equal(account(0).revoked, 2);
+	assert_int_equal(account(1).revoked, 1);
+	assert_int_equal(account(2).revoked, 0);
+	end();
+}
+
+static void turns_account__counts_what_latency_takes_once_for_all_seats(void **state)
+{
+	const struct turns_share latency = { .weight = 1, .latency = true };
+	struct turns_seat *more;
+
+	(void)state;
+	begin(2, &equal);
+	assert_int_equal(turns_slice_share(e.t, e.slices[1], 0, &latency, e.now), 0);
+	more = turns_seat_new(e.t, e.slices[0], 0, NULL, e.now);
+	assert_non_null(more);
+	wants(0);
+	turns_state(e.t, more, true, false, 0, e.now);
+	for (unsigned int i = 1; i <= 3; i++) {
+		turns_state(e.t, e.seats[1], true, false, 0, e.now);
+		assert_int_equal(e.seats[0]->gate, TURNS_CLOSED);
+		assert_int_equal(account(0).revoked, i);
+		pass(MS);
+		idle_since(1, 0);
+		pass(MS);
+		assert_int_equal(e.seats[0]->gate, TURNS_METERED);
+	}
+	/* And from an idle one nothing is taken. */
+	turns_state(e.t, more, false, false, 0, e.now);
+	idle_since(0, 0);
+	turns_state(e.t, e.seats[1], true, false, 0, e.now);
+	assert_int_equal(account(0).revoked, 3);
+	assert_int_equal(account(1).revoked, 0);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -598,6 +662,8 @@ int main(void)
 		cmocka_unit_test(turns_account__is_zero_where_a_slice_never_was),
 		cmocka_unit_test(turns_state__holds_no_turn_for_nothing),
 		cmocka_unit_test(turns__latency_does_not_starve_a_gang),
+		cmocka_unit_test(turns_account__counts_turns_that_were_taken_from_one_at_work),
+		cmocka_unit_test(turns_account__counts_what_latency_takes_once_for_all_seats),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

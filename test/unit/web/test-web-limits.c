@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/web/web-env.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
@@ -271,6 +272,40 @@ static void web__survives_a_crowd(void **state)
 	}
 }
 
+/* Whoever comes, the process has descriptors left. */
+static void web__leaves_descriptors_to_its_process(void **state)
+{
+	static const struct {
+		rlim_t files;
+		unsigned connections;
+	} rows[] = {
+		{ 400, 136 },                /* 400 / 2, and 64 on their way out */
+		{ 150, 11 },                 /* 150 / 2 */
+		{ 100, WEB_CONNECTIONS_MIN } /* however few */
+	};
+	struct web_env *e = *state;
+	struct rlimit before, few;
+	int fds[200];
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	e->options.limits.per_address = 1000;
+	for (size_t r = 0; r < ARRAY_LEN(rows); r++) {
+		few = (struct rlimit){ rows[r].files, before.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		web_env_start(e);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0); /* for who connects */
+		for (unsigned i = 0; i <= rows[r].connections; i++) {
+			fds[i] = web_connect(e);
+			if (i < rows[r].connections)
+				web_wait_count(e, open, i + 1);
+		}
+		web_wait_count(e, displaced, 1);
+		for (unsigned i = 0; i <= rows[r].connections; i++)
+			closep(&fds[i]);
+		e->web = web_stop(e->web);
+	}
+}
+
 static void web__leaves_room_for_other_addresses(void **state)
 {
 	struct web_env *e = *state;
@@ -343,6 +378,7 @@ int main(void)
 		TEST(web__makes_room_for_who_asks),
 		TEST(web__refuses_more_than_it_can_answer_and_recovers),
 		TEST(web__survives_a_crowd),
+		TEST(web__leaves_descriptors_to_its_process),
 		TEST(web__leaves_room_for_other_addresses),
 		TEST(web__counts_connections_that_said_nothing),
 		TEST(web_stop__ends_connections_of_all_kinds),

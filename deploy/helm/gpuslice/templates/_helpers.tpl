@@ -97,8 +97,16 @@ localhost/gpuslice:{{ .Chart.AppVersion }}
 {{- if or (include "gpuslice.migManager" .) (eq (include "gpuslice.labelsOutput" .) "node") .Values.startupTaint.enabled }}true{{ end -}}
 {{- end -}}
 
+{{- define "gpuslice.readsPodLabels" -}}
+{{- if and .Values.metrics.enabled .Values.metrics.podLabels.enabled }}true{{ end -}}
+{{- end -}}
+
+{{- define "gpuslice.countersData" -}}
+{{- if .Values.metrics.enabled }}{{ .Values.metrics.configMapData }}{{ end -}}
+{{- end -}}
+
 {{- define "gpuslice.usesAPI" -}}
-{{- if or (include "gpuslice.configMapName" .) (include "gpuslice.patchesNode" .) (eq (include "gpuslice.labelsOutput" .) "nfd") }}true{{ end -}}
+{{- if or (include "gpuslice.countersData" .) (include "gpuslice.readsPodLabels" .) (include "gpuslice.configMapName" .) (include "gpuslice.patchesNode" .) (eq (include "gpuslice.labelsOutput" .) "nfd") }}true{{ end -}}
 {{- end -}}
 
 {{- /* A list, or a text with commas, as a text with commas. */ -}}

@@ -40,10 +40,17 @@
 {{- $_ := set $own "GPUSLICE_METRICS_KEY_FILE" "/etc/gpuslice/tls/tls.key" -}}
 {{- end -}}
 {{- with include "gpuslice.countersMap" . }}{{ $_ := set $own "GPUSLICE_METRICS_COLLECTORS" (printf "/etc/gpuslice/counters/%s" $v.metrics.countersConfigMap.key) }}{{ end -}}
+{{- with $v.metrics.configMapData }}{{ $_ := set $own "DCGM_EXPORTER_CONFIGMAP_DATA" . }}{{ end -}}
+{{- if $v.metrics.podLabels.enabled -}}
+{{- $_ := set $own "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS" "true" -}}
+{{- with $v.metrics.podLabels.allowlist }}{{ $_ := set $own "DCGM_EXPORTER_KUBERNETES_POD_LABEL_ALLOWLIST_REGEX" (join "," .) }}{{ end -}}
+{{- end -}}
 {{- if not (has (toString $v.price.perHour) (list "" "<nil>")) }}{{ $_ := set $own "GPUSLICE_PRICE" (toString $v.price.perHour) }}{{ $_ := set $own "GPUSLICE_CURRENCY" $v.price.currency }}{{ end -}}
 {{- with $v.price.instanceType }}{{ $_ := set $own "GPUSLICE_INSTANCE_TYPE" . }}{{ end -}}
 {{- with $v.price.region }}{{ $_ := set $own "GPUSLICE_REGION" . }}{{ end -}}
 {{- with $v.price.catalogue }}{{ $_ := set $own "GPUSLICE_PRICE_FILE" "/etc/gpuslice/prices/prices.yaml" }}{{ end -}}
+{{- else -}}
+{{- $_ := set $own "GPUSLICE_METRICS" "false" -}}
 {{- end -}}
 {{- if include "gpuslice.mps" . }}{{ $_ := set $own "MPS_ROOT" (include "gpuslice.mpsRoot" .) }}{{ end -}}
 {{- if not $v.devicePlugin.enabled }}{{ $_ := set $own "KUBELET_SOCKET" "" }}{{ end -}}

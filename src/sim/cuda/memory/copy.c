@@ -114,6 +114,32 @@ CUresult copy_check(const CUDA_MEMCPY3D *c)
 	return r;
 }
 
+/* A word where a word may lie is stored whole: another may look for its value meanwhile. */
+static void store(unsigned char *to, const void *from, uint64_t bytes)
+{
+	uint64_t word = 0;
+
+	if (!bytes || bytes > sizeof(word) || (uintptr_t)to % bytes) {
+		memmove(to, from, bytes);
+		return;
+	}
+	memcpy(&word, from, bytes);
+	switch (bytes) {
+	case 2:
+		__atomic_store_n((uint16_t *)(void *)to, (uint16_t)word, __ATOMIC_RELEASE);
+		break;
+	case 4:
+		__atomic_store_n((uint32_t *)(void *)to, (uint32_t)word, __ATOMIC_RELEASE);
+		break;
+	case 8:
+		__atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELEASE);
+		break;
+	default:
+		memmove(to, from, bytes);
+		break;
+	}
+}
+
 static CUresult copy_row(CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
 {
 	while (bytes) {
@@ -132,7 +158,7 @@ static CUresult copy_row(CUdeviceptr dst, CUdeviceptr src, uint64_t bytes)
 		if (r)
 			return r;
 		n = from.bytes < to.bytes ? from.bytes : to.bytes;
-		memmove(to.cpu, from.cpu, n);
+		store(to.cpu, from.cpu, n);
 		(void)pthread_mutex_lock(&lib.lock);
 		phys_drop(from.pin);
 		phys_drop(to.pin);
@@ -193,14 +219,8 @@ CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes)
 
 	(void)pthread_mutex_lock(&lib.lock);
 	r = piece_at(p, bytes, &piece);
-	if (r == CUDA_SUCCESS && piece.bytes >= bytes) {
-		if (bytes == 4)
-			__atomic_store_n((uint32_t *)(void *)piece.cpu, *(const uint32_t *)from,
-				__ATOMIC_RELEASE);
-		else
-			__atomic_store_n((uint64_t *)(void *)piece.cpu, *(const uint64_t *)from,
-				__ATOMIC_RELEASE);
-	}
+	if (r == CUDA_SUCCESS && piece.bytes >= bytes)
+		store(piece.cpu, from, bytes);
 	if (r == CUDA_SUCCESS)
 		phys_drop(piece.pin);
 	return lib_leave(r);
@@ -212,7 +232,9 @@ CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *s)
 {
 	uint64_t row = s->width * s->elementSize;
 
-	if (s->dst % s->elementSize || (s->height > 1 && s->pitch < row))
+	if (s->dst % s->elementSize)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (s->height > 1 && (s->pitch < row || s->pitch % s->elementSize))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!row || !s->height)
 		return CUDA_SUCCESS;
@@ -221,6 +243,10 @@ CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *s)
 	return check_row(s->dst + (s->height - 1) * s->pitch, row);
 }
 
+/*
+ * @phase: bytes of the row before @to. Elements are stored whole, as by a GPU: somebody may wait for the
+ * value of one.
+ */
 static void fill(unsigned char *to, uint64_t bytes, uint64_t phase, unsigned v, unsigned size)
 {
 	unsigned char pattern[4];
@@ -230,8 +256,19 @@ static void fill(unsigned char *to, uint64_t bytes, uint64_t phase, unsigned v, 
 		return;
 	}
 	memcpy(pattern, &v, sizeof(pattern));
-	for (uint64_t i = 0; i < bytes; i++)
-		to[i] = pattern[(i + phase) % size];
+	while (bytes) {
+		uint64_t n = 1;
+
+		if (phase % size == 0 && bytes >= size) {
+			n = size;
+			store(to, pattern, n);
+		} else { /* an element that lies in two pieces */
+			*to = pattern[phase % size];
+		}
+		to += n;
+		phase += n;
+		bytes -= n;
+	}
 }
 
 CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s)

@@ -70,10 +70,11 @@ static void one_by_one(void)
 	CHECK(!cuCtxCreate_v2(&c, 0, 3) && !cuCtxDestroy_v2(c) && used() == 600 * MIB);
 	compares = arbiter->compares;
 	CHECK(cuCtxCreate_v2(&c, 0, 3) == CUDA_ERROR_OUT_OF_MEMORY);
-	CHECK(arbiter->compares == compares + 1);
+	CHECK(arbiter->compares == compares + 1 && page()->refused == 1);
 	CHECK(!pthread_create(&looker, NULL, look_later, NULL));
 	CHECK(!cuCtxCreate_v2(&c, 0, 3) && used() == 600 * MIB);
 	CHECK(!pthread_join(looker, NULL));
+	CHECK(page()->refused == 1);
 }
 
 static void contexts__wait_for_a_look_before_they_are_refused(void **state)

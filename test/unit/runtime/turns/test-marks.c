@@ -357,6 +357,32 @@ static void no_context(void)
 	CHECK(!atomic_load(&td.strangers));
 }
 
+/* The one that is known goes, and one comes that nobody told us of: at once, while the keeper is awake. */
+static void known_goes(void)
+{
+	CHECK(submit(0));
+	td_finish(0);
+	for (int i = 0; i < 20; i++) {
+		WAIT_FOR(in_flight(0) == 0);
+		keeper_context_leaves(td_context(i));
+		td_destroy(i);
+		keeper_context_gone(td_context(i));
+		td_current(i + 1);
+		CHECK(submit_to((CUstream)((uintptr_t)TD_STREAM + (uintptr_t)i + 1), 0));
+		looks();
+		CHECK(in_flight(0) == 1);
+		td_finish(i + 1);
+	}
+	WAIT_FOR(idle());
+	CHECK(!atomic_load(&td.strangers));
+}
+
+static void marks__find_a_context_where_the_one_that_was_known_has_gone(void **state)
+{
+	(void)state;
+	turn_test(known_goes, 1);
+}
+
 static void marks__take_what_has_no_context_for_over(void **state)
 {
 	(void)state;
@@ -515,6 +541,7 @@ int main(void)
 		cmocka_unit_test(marks__tell_a_context_from_one_with_its_handle),
 		cmocka_unit_test(marks__find_the_context_of_who_submits),
 		cmocka_unit_test(marks__take_what_has_no_context_for_over),
+		cmocka_unit_test(marks__find_a_context_where_the_one_that_was_known_has_gone),
 		cmocka_unit_test(marks__find_the_context_of_who_is_metered),
 		cmocka_unit_test(marks__see_ends_in_green_contexts),
 		cmocka_unit_test(marks__see_ends_in_more_contexts_than_there_are_places),

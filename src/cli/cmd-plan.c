@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cmd.h"
+#include "cli/plan/run.h"
+#include "cli/plan/trace.h"
+
+#include <string.h>
+
+/*
+ * gpuslice plan: what to buy and how to slice it, from profiles of workloads; or, with --trace, what policies of
+ * placing pods come to.
+ */
+
+#define SEED      42
+#define SEEDS     10
+#define SEEDS_MAX 1000
+
+/* Sorted by name. */
+static const struct option_def options[] = {
+	{ .name = "mix",
+		.type = OPTION_STR,
+		.arg = "WORD",
+		.def = "known",
+		.help = "what policies know of the pods to come: known, or learned as they come" },
+	{ .name = "nodes",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "the cluster's nodes, as CSV" },
+	{ .name = "output",
+		.letter = 'o',
+		.type = OPTION_STR,
+		.arg = "FORM",
+		.def = "text",
+		.help = "text or json" },
+	{ .name = "policy",
+		.type = OPTION_LIST,
+		.arg = "NAME",
+		.help = "value, fgd, best-fit, first-fit, random; default: all" },
+	{ .name = "prices",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "a catalogue of prices over the shipped one" },
+	{ .name = "seed",
+		.type = OPTION_UINT,
+		.arg = "N",
+		.def = "42",
+		.help = "the same seed gives the same plan; of a trace that of the first run" },
+	{ .name = "seeds",
+		.type = OPTION_UINT,
+		.arg = "N",
+		.def = "10",
+		.help = "runs of each policy, each with its own order of pods" },
+	{ .name = "trace", .type = OPTION_STR, .arg = "FILE", .help = "the pods, as CSV" },
+};
+
+static int choose(const struct options *o, const char *option, const char *def,
+	const char *other, bool *ret, struct error *err)
+{
+	const char *word = option_str(o, option, def);
+
+	*ret = strcmp(word, other) == 0;
+	if (*ret || strcmp(word, def) == 0)
+		return 0;
+	return error_set(err, ERR_INVALID, "--%s: expected %s or %s, found '%.40s'", option,
+		def, other, word);
+}
+
+static int run_trace(const struct options *o, uint64_t seed, bool json, struct error *err)
+{
+	struct plan_trace t = { .nodes = option_str(o, "nodes", NULL),
+		.pods = option_str(o, "trace", NULL),
+		.policies = &option_get(o, "policy")->list,
+		.seeds = option_uint(o, "seeds", SEEDS),
+		.first_seed = seed,
+		.json = json };
+	bool learned;
+
+	if (o->args.n)
+		return error_set(err, ERR_INVALID, "unexpected argument '%s' beside --trace",
+			o->args.v[0]);
+	if (choose(o, "mix", "known", "learned", &learned, err) < 0)
+		return -1;
+	t.mix = learned ? REPLAY_LEARNED : REPLAY_KNOWN;
+	if (!t.pods || !t.nodes)
+		return error_set(err, ERR_INVALID,
+			"expected --trace FILE with pods and --nodes FILE with the nodes for them");
+	if (!t.seeds || t.seeds > SEEDS_MAX)
+		return error_set(err, ERR_INVALID, "--seeds: expected 1 to %d, found %llu",
+			SEEDS_MAX, (unsigned long long)t.seeds);
+	return plan_trace_run(&t, err);
+}
+
+static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+{
+	static const char *const of_trace[] = { "mix", "policy", "seeds" };
+	struct plan_run r = { .files = &o->args,
+		.prices = option_str(o, "prices", NULL),
+		.seed = option_uint(o, "seed", SEED) };
+
+	(void)cmd;
+	if (choose(o, "output", "text", "json", &r.json, err) < 0)
+		return -1;
+	if (option_str(o, "trace", NULL) || option_str(o, "nodes", NULL))
+		return run_trace(o, r.seed, r.json, err);
+	for (size_t i = 0; i < ARRAY_LEN(of_trace); i++)
+		if (option_get(o, of_trace[i])->source != OPTION_UNSET)
+			return error_set(err, ERR_INVALID, "--%s is for --trace", of_trace[i]);
+	if (!r.files->n)
+		return error_set(err, ERR_INVALID,
+			"expected files that say what is to be planned, or --trace and --nodes");
+	return plan_run(&r, err);
+}
+
+const struct cmd cmd_plan = {
+	.name = "plan",
+	.usage = "FILE... [OPTION]... | --trace FILE --nodes FILE [OPTION]...",
+	.summary = "say what GPUs to buy and how to slice them, and what that saves and costs",
+	.description =
+		"From profiles of workloads and prices: the cheapest instances on which all of them have place,\n"
+		"what each will feel, and what everybody having a GPU of their own would cost. Exit code 2:\n"
+		"something has no place; 3: it cannot be said whether some SLO is met. Ctrl-C shows the best\n"
+		"plan so far.\n"
+		"\n"
+		"With --trace it compares policies that place pods on GPUs: the pods of a trace come in random\n"
+		"order until they ask for 120 % of the cluster's GPUs, and each goes where the policy says; one\n"
+		"that fits nowhere is gone, none leaves. Both files name their columns in the first line, as\n"
+		"those of Alibaba's cluster-trace-gpu-v2023 do.\n"
+		"\n"
+		"  gpuslice plan examples/plan/four-on-p3.yaml\n"
+		"  gpuslice plan workloads.yaml policy.yaml --prices our-prices.yaml -o json\n"
+		"  gpuslice plan --nodes nodes.csv --trace pods.csv --policy value,best-fit --mix learned\n",
+	.options = options,
+	.n_options = ARRAY_LEN(options),
+	.exit_code = 1,
+	.run = run,
+};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan/run.h"
+
+#include "base/buf.h"
+#include "base/time.h"
+#include "cli/output.h"
+#include "cli/plan/text.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define TEXT_MAX       (256U << 20)
+#define PROGRESS_EVERY (NS_PER_SEC / 5)
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal)
+{
+	(void)signal;
+	stopped = 1;
+}
+
+struct progress {
+	bool terminal;
+	uint64_t shown_ns;
+};
+
+static bool go_on(void *arg, double done, int64_t nano_per_hour)
+{
+	struct progress *p = arg;
+	uint64_t now = time_mono_ns();
+	char money[PLAN_MONEY_MAX];
+
+	if (p->terminal && now - p->shown_ns > PROGRESS_EVERY) {
+		p->shown_ns = now;
+		(void)fprintf(stderr, "\r%3.0f %%, %s an hour so far ", done * 100,
+			plan_money(nano_per_hour, true, money));
+	}
+	return !stopped;
+}
+
+/* Whether a workload with an SLO is somewhere where nobody can say what it will feel. */
+static bool is_unknown(const struct plan_answer *a)
+{
+	for (size_t i = 0; i < a->plan.n_nodes; i++) {
+		const struct plan_node *n = &a->plan.nodes[i];
+
+		for (uint32_t k = 0; k < n->n; k++) {
+			const struct plan_slo *s =
+				&a->in->workloads[n->tenants[k].workload].slo;
+			struct fit_times t;
+
+			if ((s->p50_s > 0 || s->p95_s > 0 || s->p99_s > 0 || s->min_rate > 0 ||
+				    s->max_slowdown > 0) &&
+				plan_times(a, n, k, &t) && !t.known)
+				return true;
+		}
+	}
+	return false;
+}
+
+static int read_all(struct plan_input *in, const struct strv *files, struct error *err)
+{
+	for (size_t i = 0; i < files->n; i++)
+		if (plan_input_read(in, files->v[i], err) < 0)
+			return -1;
+	return plan_input_end(in, err);
+}
+
+static void warn_stale(const struct price_catalogue *prices, const struct plan_answer *a)
+{
+	char warning[PRICE_WARNING_MAX];
+	struct error ignored = ERROR_INIT;
+	struct price p;
+
+	if (a->n_offers &&
+		price_find(prices, a->offers[0].type, a->offers[0].region, &p, &ignored) == 0 &&
+		price_is_stale(&p, time_wall_ns() / NS_PER_SEC, warning))
+		(void)fprintf(stderr, "warning: %s\n", warning);
+}
+
+int plan_run(const struct plan_run *r, struct error *err)
+{
+	CLEANUP(plan_input_freep) struct plan_input *in = NULL;
+	CLEANUP(price_catalogue_freep) struct price_catalogue *prices = NULL;
+	CLEANUP(plan_answer_freep) struct plan_answer *a = NULL;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
+	struct progress p = { .terminal = isatty(STDERR_FILENO) == 1 };
+	struct answer_setting s = { PACK_BUDGET, r->seed, go_on, &p };
+	struct sigaction sa = { .sa_handler = stop };
+
+	if (plan_input_new(&in, err) < 0 || read_all(in, r->files, err) < 0 ||
+		price_catalogue_load(&prices, r->prices, err) < 0)
+		return -1;
+	(void)sigaction(SIGINT, &sa, NULL);
+	if (plan_answer_new(&a, in, prices, &s, err) < 0)
+		return -1;
+	if (p.terminal)
+		(void)fprintf(stderr, "\r\033[K");
+	warn_stale(prices, a);
+	if (r->json && plan_json(&text, a, r->seed, err) < 0)
+		return -1;
+	if (!r->json)
+		plan_text(&text, a);
+	if (!buf_ok(&text))
+		return error_nomem(err);
+	if (output_write(r->output, buf_str(&text), text.len, err) < 0)
+		return -1;
+	if (a->plan.stopped)
+		return PLAN_EXIT_STOPPED;
+	if (a->plan.n_left)
+		return PLAN_EXIT_NONE;
+	return is_unknown(a) ? PLAN_EXIT_UNKNOWN : 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* `gpuslice plan FILE...`. Thread: main. */
+#include "base/error.h"
+#include "base/strv.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PLAN_EXIT_NONE    2   /* something has no place */
+#define PLAN_EXIT_UNKNOWN 3   /* some SLO cannot be judged */
+#define PLAN_EXIT_STOPPED 130 /* as shells say of SIGINT */
+
+struct plan_run {
+	const struct strv *files;
+	const char *prices; /* a catalogue over the shipped one; NULL: none */
+	const char *output; /* where to; NULL: standard output */
+	bool json;
+	uint64_t seed;
+};
+
+/* 0, one of the exit codes above, or < 0. */
+int plan_run(const struct plan_run *r, struct error *err) MUST_USE;

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What is to be planned: files of the form `version: gpuslice/plan/v1` (docs/plan.md has every key). Several files
+ * add up: workloads of all of them, and each setting from one of them.
+ * Thread: any. Texts live as long as the input.
+ */
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/strv.h"
+#include "plan/plan.h"
+
+#define PLAN_FILE_MAX    (16U << 20) /* bytes */
+#define PLAN_REGIONS_MAX 32
+#define PLAN_NAME_MAX    128
+
+/* What the user has in mind, to be costed and checked before the plan. */
+struct plan_layout {
+	const char *instance; /* NULL: none */
+	enum plan_capacity capacity;
+	enum plan_mode mode;
+	uint32_t slices; /* of each GPU */
+};
+
+/* Nodes that are there already. */
+struct plan_have {
+	const char *instance;
+	uint32_t count;
+};
+
+struct plan_input {
+	struct strv pool;
+	struct plan_workload *workloads;
+	size_t n_workloads, room;
+	struct plan_policy policy;
+	struct strv regions;        /* at least one once all is read */
+	struct strv instances;      /* only these types; empty: any */
+	uint32_t gpus_per_instance; /* at most; 0: any */
+	struct plan_layout layout;
+	const char *
+		baseline; /* instance type; NULL: the layout's, else the cheapest without slicing */
+	struct plan_have *have;
+	size_t n_have;
+	bool only_have; /* nothing may be bought */
+};
+
+int plan_input_new(struct plan_input **ret, struct error *err) MUST_USE;
+struct plan_input *plan_input_free(struct plan_input *in); /* returns NULL */
+DEFINE_CLEANUP(struct plan_input *, plan_input_free)
+
+/* Errors begin with "file:line:column: ". After one the input is good for nothing. */
+int plan_input_read(struct plan_input *in, const char *path, struct error *err) MUST_USE;
+
+/* The same with @text as the file @name. */
+int plan_input_parse(struct plan_input *in, const char *name, const char *text, size_t len,
+	struct error *err) MUST_USE;
+
+/* After all files: defaults, and what can only be seen then. */
+int plan_input_end(struct plan_input *in, struct error *err) MUST_USE;

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/model/model.h"
+
+#include <math.h>
+#include <string.h>
+
+#define STATES_MAX        1024 /* populations that are gone through for an exact answer */
+#define SCHWEITZER_ROUNDS 2000
+#define SCHWEITZER_CLOSE  1e-10
+
+struct model_rotation model_stock(void)
+{
+	return (struct model_rotation){ MODEL_SIGMA_STOCK, MODEL_SLICE_STOCK_S };
+}
+
+struct model_rotation model_turns(size_t n)
+{
+	double turn = n > 4 ? MODEL_TURN_ROUND_S / (double)n : MODEL_TURN_S;
+
+	return (struct model_rotation){ MODEL_SIGMA_TURNS,
+		turn > MODEL_TURN_MIN_S ? turn : MODEL_TURN_MIN_S };
+}
+
+/* Closed pods that are alike. */
+struct class
+{
+	double demand_s, rest_s;
+	size_t n;
+	double seen; /* what one of them finds at the GPU when it comes */
+};
+
+struct closed {
+	size_t n;
+	struct class class[MODEL_PODS_MAX];
+	uint16_t of[MODEL_PODS_MAX]; /* the class of each pod */
+};
+
+static void classify(struct closed *c, const struct model_pod *pods, size_t n)
+{
+	c->n = 0;
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		if (pods[i].rate > 0)
+			continue;
+		while (k < c->n && (c->class[k].demand_s != pods[i].demand_s ||
+					   c->class[k].rest_s != pods[i].rest_s))
+			k++;
+		if (k == c->n)
+			c->class[c->n++] =
+				(struct class){ pods[i].demand_s, pods[i].rest_s, 0, 0 };
+		c->class[k].n++;
+		c->of[i] = (uint16_t)k;
+	}
+}
+
+/* Numbers of pods of each class, up to all of them: how many such there are, or more than STATES_MAX. */
+static size_t states_of(const struct closed *c)
+{
+	size_t states = 1;
+
+	for (size_t k = 0; k < c->n && states <= STATES_MAX; k++)
+		states *= c->class[k].n + 1;
+	return states;
+}
+
+/*
+ * Exact mean-value analysis: the queue with some pods follows from those with one less of each class.
+ * Populations are counted with the last class fastest; one less of class k is .step[k] before.
+ */
+static void exact(struct closed *c, double stretch, size_t states)
+{
+	double queue[STATES_MAX];
+	size_t step[MODEL_PODS_MAX], left = states;
+
+	for (size_t k = 0; k < c->n; k++)
+		step[k] = left /= c->class[k].n + 1;
+	queue[0] = 0;
+	for (size_t s = 1; s < states; s++) {
+		queue[s] = 0;
+		for (size_t k = 0; k < c->n; k++) {
+			struct class *class = &c->class[k];
+			size_t there = s / step[k] % (class->n + 1);
+			double here;
+
+			if (!there)
+				continue;
+			class->seen = queue[s - step[k]];
+			here = class->demand_s * stretch * (1 + class->seen);
+			if (here > 0)
+				queue[s] += (double)there * here / (class->rest_s + here);
+		}
+	}
+}
+
+/* Schweitzer: one that comes finds what is there on average, but for its own part of that. */
+static void approximate(struct closed *c, double stretch)
+{
+	double queue[MODEL_PODS_MAX], sum = 0;
+
+	for (size_t k = 0; k < c->n; k++)
+		sum += queue[k] = (double)c->class[k].n / 2;
+	for (unsigned round = 0; round < SCHWEITZER_ROUNDS; round++) {
+		double change = 0, next_sum = 0;
+
+		for (size_t k = 0; k < c->n; k++) {
+			struct class *class = &c->class[k];
+			double n = (double)class->n, here, next;
+
+			class->seen = sum - queue[k] / n;
+			here = class->demand_s * stretch * (1 + class->seen);
+			next = here > 0 ? n * here / (here + class->rest_s) : 0;
+			change = fmax(change, fabs(next - queue[k]));
+			queue[k] = next;
+			next_sum += next;
+		}
+		sum = next_sum;
+		if (change < SCHWEITZER_CLOSE)
+			break;
+	}
+}
+
+/*
+ * How many share the GPU with a request, itself among them, but for one in a hundred. Closed pods have one each at
+ * most, so that @n is the most where there are no open ones. Those have no such limit: their number is that of a
+ * queue that is in use for @used of the time, or, beside closed ones that leave nothing over, so many times as
+ * many as these make of each.
+ */
+static double crowd(double used, double rho, size_t n, size_t closed)
+{
+	if (used <= 0)
+		return 1;
+	if (rho <= 0)
+		return used < 1 ? fmin((double)n, 1 + log(0.01) / log(used)) : (double)n;
+	if (used < 1)
+		return 1 + log(0.01) / log(used);
+	return (double)(1 + closed) * (1 + log(0.01) / log(rho));
+}
+
+/* Somebody else's whole stretch, for one that needs less of the GPU than that. */
+static void add_wait(struct model_times *t, const struct model_pod *p, double slice_s, size_t n,
+	double used)
+{
+	double others = (double)(n - 1);
+
+	if (n < 2 || p->demand_s >= slice_s)
+		return;
+	t->mean_s += slice_s / 2 * others * used * others / (double)n;
+	t->p99_s += slice_s * others;
+}
+
+int model_rotate(const struct model_pod *pods, size_t n, const struct model_rotation *r,
+	struct model_times *ret, double *rho, struct error *err)
+{
+	double sigma = n > 1 ? r->sigma : 0, stretch, used, queue = 0;
+	struct closed c = { 0 };
+	size_t states, n_closed = 0;
+
+	*rho = 0;
+	if (n > MODEL_PODS_MAX)
+		return error_set(err, ERR_LIMIT, "%zu pods on one GPU; at most %d", n,
+			MODEL_PODS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		*rho += pods[i].rate * pods[i].demand_s * (1 + sigma);
+		n_closed += pods[i].rate <= 0;
+	}
+	if (*rho >= 1)
+		return error_set(err, ERR_UNAVAILABLE, "they ask for %.0f %% of the GPU's time",
+			*rho * 100);
+	/* To closed pods the GPU is slower by what open ones take of it. */
+	stretch = (1 + sigma) / (1 - *rho);
+	classify(&c, pods, n);
+	states = states_of(&c);
+	if (states <= STATES_MAX)
+		exact(&c, stretch, states);
+	else
+		approximate(&c, stretch);
+	used = *rho;
+	for (size_t i = 0; i < n; i++) {
+		double here;
+
+		if (pods[i].rate > 0)
+			continue;
+		here = pods[i].demand_s * stretch * (1 + c.class[c.of[i]].seen);
+		ret[i].mean_s = pods[i].rest_s + here;
+		ret[i].rate = ret[i].mean_s > 0 ? 1 / ret[i].mean_s : 0;
+		queue += ret[i].rate * here;
+		used += ret[i].rate * pods[i].demand_s * (1 + sigma);
+	}
+	used = fmin(used, 1);
+	for (size_t i = 0; i < n; i++) {
+		if (pods[i].rate > 0) {
+			ret[i].mean_s =
+				pods[i].rest_s + pods[i].demand_s * stretch * (1 + queue);
+			ret[i].rate = pods[i].rate;
+		}
+		ret[i].p99_s = pods[i].rest_s +
+			       pods[i].demand_s * (1 + sigma) * crowd(used, *rho, n, n_closed);
+		add_wait(&ret[i], &pods[i], r->slice_s, n, used);
+		ret[i].p99_s = fmax(ret[i].p99_s, ret[i].mean_s);
+	}
+	return 0;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What a plan is made of and what it is: workloads, GPUs, instance types with their offers, what the user
+ * allows; and nodes with what runs on them. Plain data, without I/O.
+ *
+ * Money is in nano-units of one currency (price/price.h), memory in MiB, processors in thousandths, times in
+ * seconds, shares from 0 to 1.
+ */
+#include "core/mig/layout.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PLAN_GPUS_MAX      64 /* models of GPUs */
+#define PLAN_WORKLOADS_MAX 20000
+#define PLAN_REPLICAS_MAX  100000 /* of all workloads together */
+#define PLAN_PODS_MAX      64     /* on one GPU */
+#define PLAN_NODE_GPUS_MAX 16
+
+/* ---- numbers ---------------------------------------------------------------------------------------- */
+
+/* Where a number comes from, better ones first: what is made of several is as good as the worst. */
+enum plan_origin { PLAN_MEASURED, PLAN_DERIVED, PLAN_DEFAULT };
+
+struct plan_number {
+	double v;
+	enum plan_origin origin;
+	bool known;
+};
+
+/* How far off a prediction made of such numbers may be: 0.10, 0.25, 0.50. */
+double plan_band(enum plan_origin origin);
+
+/* ---- GPUs and instances ------------------------------------------------------------------------------- */
+
+struct plan_gpu {
+	const char *name;    /* "A100-SXM4-40GB", as the catalogues have it */
+	const char *product; /* of the label nvidia.com/gpu.product; "" if unknown */
+	uint32_t multiprocessors;
+	uint32_t multiprocessors_mig; /* in MIG mode */
+	uint32_t memory_mib;
+	double bandwidth_gb_s, tflops; /* fp16, dense; 0: not known */
+	double power_w;
+	uint32_t cc_major, cc_minor;
+	const struct mig_layout *mig; /* NULL: no MIG */
+};
+
+enum plan_capacity { PLAN_ON_DEMAND, PLAN_SPOT };
+
+/* An instance type in one region, for one price. */
+struct plan_offer {
+	const char *type, *region, *arch, *currency;
+	enum plan_capacity capacity;
+	const struct plan_gpu *gpu;
+	uint32_t gpus;       /* logical ones */
+	uint32_t part_milli; /* 1000; less: a part of a GPU that the provider cuts off */
+	uint32_t gpu_memory_mib;
+	uint32_t cpu_milli, memory_mib; /* allocatable */
+	int64_t nano_per_hour;
+	int64_t low, high; /* spot: prices of zones; else 0 */
+	const char *source, *stamp;
+	bool has_mig;
+};
+
+/* ---- workloads ------------------------------------------------------------------------------------------ */
+
+enum plan_kind { PLAN_OPEN, PLAN_CLOSED, PLAN_BATCH, PLAN_TRAIN };
+
+/* Each includes those before it. */
+enum plan_isolation { PLAN_NO_ISOLATION, PLAN_MEMORY, PLAN_FAULT, PLAN_HARDWARE };
+
+/* 0: not asked for. */
+struct plan_slo {
+	double p50_s, p95_s, p99_s;
+	double min_rate; /* requests per second of each replica */
+	double max_slowdown;
+};
+
+struct plan_workload {
+	const char *name;
+	const char *file; /* for messages */
+	uint32_t line;
+	uint32_t replicas;
+	enum plan_kind kind;
+	const struct plan_gpu *ref; /* where it was measured; NULL: not said */
+	struct plan_number solo_s, busy, sm_active, sm_occupancy, dram, u, u_bw, mem_peak_mib,
+		rate, arrival_cv, burst, power_w;
+	uint32_t cpu_milli, memory_mib; /* of the host, each replica */
+	uint32_t gpus;                  /* whole ones of each replica, if more than 1 */
+	struct plan_slo slo;
+	enum plan_isolation isolation;
+	bool checkpointable, spot_ok, anti_affinity;
+	double restart_s, warmup_s;
+	uint64_t gpus_allowed; /* bit: position in the list of GPUs */
+};
+
+/* ---- what the user allows -------------------------------------------------------------------------------- */
+
+enum plan_mode {
+	PLAN_EXCLUSIVE,
+	PLAN_TIME_SLICING,
+	PLAN_SLICES,
+	PLAN_MPS,
+	PLAN_MIG,
+	PLAN_MODES
+};
+extern const char *const plan_mode_names[PLAN_MODES];
+
+struct plan_policy {
+	unsigned modes;      /* bit: enum plan_mode */
+	unsigned capacities; /* bit: enum plan_capacity */
+	double headroom;     /* of a GPU's memory that stays free */
+	double rho_max;      /* of a GPU's time that open workloads may ask for */
+	double max_slowdown; /* of those without one of their own; 0: any */
+	uint32_t pods_per_gpu;
+	uint32_t context_mib; /* of a GPU's memory for each process, beside its own peak */
+};
+
+/* ---- plans -------------------------------------------------------------------------------------------------- */
+
+/* Why something cannot be; the words of plan_reason_names are part of the output's format. */
+enum plan_reason {
+	PLAN_FITS,
+	PLAN_NO_MEMORY,
+	PLAN_NO_ISOLATION_THERE,
+	PLAN_MISSES_SLO,
+	PLAN_RHO,
+	PLAN_MIG_GEOMETRY,
+	PLAN_MIG_UNSUPPORTED,
+	PLAN_ARCH,
+	PLAN_MODEL_NOT_ALLOWED,
+	PLAN_HOST_CPU,
+	PLAN_HOST_MEMORY,
+	PLAN_PRICE_UNKNOWN,
+	PLAN_REGION,
+	PLAN_PROFILE_INCOMPLETE,
+	PLAN_REASONS
+};
+extern const char *const plan_reason_names[PLAN_REASONS];
+
+struct plan_tenant {
+	uint32_t workload;
+	uint16_t gpu;        /* of the node */
+	uint16_t profile;    /* MIG: position in the layout */
+	uint32_t memory_mib; /* of its slice; 0: no limit */
+};
+
+struct plan_node {
+	const struct plan_offer *offer;
+	enum plan_mode mode;
+	uint32_t slots; /* time-slicing, MPS: replicas of each GPU; else 0 */
+	uint32_t n;
+	struct plan_tenant *tenants; /* by GPU */
+};

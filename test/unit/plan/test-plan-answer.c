@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/test.h"
+
+#include "plan/answer/answer.h"
+
+#include <string.h>
+
+static const char prices[] =
+	"version: gpuslice/prices/v1\n"
+	"stamp: \"2026-07-20\"\n"
+	"types:\n"
+	"  p3.2xlarge: {gpu: V100-SXM2-16GB, gpus: 1, gpuMemoryMiB: 16384, vcpus: 8, memoryMiB: 62464,\n"
+	"    pricePerHour: {r: 3.06}, spotPerHour: {r: [0.3644, 0.3764]}}\n"
+	"  g4dn.xlarge: {gpu: T4, gpus: 1, gpuMemoryMiB: 16384, vcpus: 4, memoryMiB: 16384, pricePerHour: {r: 0.526}}\n"
+	"  g6.xlarge: {gpu: L4, gpus: 1, gpuMemoryMiB: 22888, vcpus: 4, memoryMiB: 16384, pricePerHour: {r: 0.8048}}\n"
+	"  g5.12xlarge: {gpu: A10G, gpus: 4, gpuMemoryMiB: 22888, vcpus: 48, memoryMiB: 196608, pricePerHour: {r: 5.672}}\n"
+	"  g5g.xlarge: {gpu: T4G, gpus: 1, gpuMemoryMiB: 16384, vcpus: 4, memoryMiB: 8192, arch: arm64, pricePerHour: {r: 0.42}}\n"
+	"  odd: {gpu: Nobody, gpus: 1, gpuMemoryMiB: 1000, pricePerHour: {r: 0.01}}\n";
+
+struct world {
+	struct plan_input *in;
+	struct price_catalogue *prices;
+	struct plan_answer *a;
+};
+
+static void world_fini(struct world *w)
+{
+	plan_answer_free(w->a);
+	plan_input_free(w->in);
+	price_catalogue_free(w->prices);
+}
+
+static int answer(struct world *w, const char *text, struct error *err)
+{
+	struct answer_setting s = { .budget = 50000, .seed = 1 };
+
+	*w = (struct world){ 0 };
+	if (price_catalogue_parse(&w->prices, "prices", prices, strlen(prices), err) < 0 ||
+		plan_input_new(&w->in, err) < 0 ||
+		plan_input_parse(w->in, "plan", text, strlen(text), err) < 0 ||
+		plan_input_end(w->in, err) < 0)
+		fail_msg("%s", err->msg);
+	return plan_answer_new(&w->a, w->in, w->prices, &s, err);
+}
+
+#define HEAD "version: gpuslice/plan/v1\npolicy: {regions: [r]}\n"
+#define FOUR(more)                                                                                \
+	HEAD "workloads: [{name: s, replicas: 4, kind: inference-open, gpu_ref: V100-SXM2-16GB, " \
+	     "busy: 0.25, mem_peak_mib: 3000" more "}]\n"                                         \
+	     "layout: {instance: p3.2xlarge, mode: time-slicing, slices: 4}\n"
+
+static const struct answer_line *line(const struct plan_answer *a, const char *type,
+	enum plan_capacity capacity, uint32_t slices)
+{
+	for (size_t i = 0; i < a->n_lines; i++)
+		if (!strcmp(a->lines[i].offer->type, type) &&
+			a->lines[i].offer->capacity == capacity && a->lines[i].slices == slices)
+			return &a->lines[i];
+	fail_msg("no line for %s", type);
+	return NULL;
+}
+
+/* C1, and what the example must be told: 12.24, 3.06, and that 1.11 is more than 1. */
+static void answer__of_four_quarters_is_honest(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	if (answer(&w, FOUR(""), &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(w.a->baseline.nano_per_hour, 12240000000);
+	assert_int_equal(w.a->baseline.nodes, 4);
+	assert_int_equal(w.a->layout.nano_per_hour, 3060000000);
+	assert_int_equal(w.a->layout.nodes, 1);
+	assert_int_equal(w.a->layout.reason, PLAN_RHO);
+	assert_true(w.a->layout.rho > 1.1099 && w.a->layout.rho < 1.1101);
+	assert_int_equal(line(w.a, "p3.2xlarge", PLAN_SPOT, 1)->nano_per_hour, 4 * 370400000LL);
+	assert_int_equal(line(w.a, "g4dn.xlarge", PLAN_ON_DEMAND, 1)->nano_per_hour,
+		2104000000);
+	assert_int_equal(line(w.a, "g6.xlarge", PLAN_ON_DEMAND, 4)->nano_per_hour, 804800000);
+	assert_int_equal(line(w.a, "p3.2xlarge", PLAN_SPOT, 4)->nano_per_hour, 370400000);
+	assert_int_equal(line(w.a, "p3.2xlarge", PLAN_SPOT, 1)->reason, PLAN_PRICE_UNKNOWN);
+	/* What no profile says nobody is put on: without u no MPS. */
+	for (size_t i = 0; i < w.a->plan.n_nodes; i++)
+		assert_true(w.a->plan.nodes[i].mode != PLAN_MPS &&
+			    w.a->plan.nodes[i].mode != PLAN_MIG);
+	assert_true(w.a->plan.exact);
+	assert_int_equal(w.a->plan.n_left, 0);
+	assert_true(w.a->plan.nano_per_hour <= w.a->unsliced.nano_per_hour);
+}
+
+static void answer__says_when_it_holds(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	if (answer(&w,
+		    HEAD
+		    "workloads: [{name: s, replicas: 4, kind: inference-open, gpu_ref: V100-SXM2-16GB, "
+		    "busy: 0.15, mem_peak_mib: 2000, spot_ok: true}]\n"
+		    "layout: {instance: p3.2xlarge, slices: 4}\n",
+		    &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(w.a->layout.reason, PLAN_FITS);
+	assert_int_equal(line(w.a, "p3.2xlarge", PLAN_SPOT, 4)->reason, PLAN_FITS);
+}
+
+/* C2: nine on nodes of four GPUs, four slices each. */
+static void answer__counts_nodes(void **state)
+{
+	(void)state;
+	assert_int_equal(answer_nodes(9, 1, 4), 3);
+	assert_int_equal(answer_nodes(9, 4, 4), 1);
+	assert_int_equal(answer_nodes(16, 4, 4), 1);
+	assert_int_equal(answer_nodes(17, 4, 4), 2);
+	assert_int_equal(answer_nodes(0, 4, 4), 0);
+}
+
+static void answer__errors_say_what_is_missing(void **state)
+{
+	static const struct {
+		const char *text, *msg;
+	} rows[] = {
+		{ HEAD "workloads: [{name: s}]\nlayout: {instance: p9.large}\n",
+			"layout: no price of the instance type 'p9.large' in the catalogue" },
+		{ HEAD "workloads: [{name: s}]\nlayout: {instance: g5g.xlarge}\n",
+			"layout: 'g5g.xlarge' has no GPU that is known, or is not for amd64" },
+		{ "version: gpuslice/plan/v1\npolicy: {regions: [r], max_gpus_per_instance: 1, instances: "
+		  "[g5.12xlarge]}\nworkloads: [{name: s}]\n",
+			"the policy leaves no instance type" },
+		{ "version: gpuslice/plan/v1\npolicy: {regions: [r], instances: [nope]}\nworkloads: [{name: s}]\n",
+			"instances: no price of the instance type 'nope'" },
+		{ HEAD "workloads: [{name: s}]\nnodes: [{instance: odd}]\n",
+			"nodes: 'odd' has no GPU that is known" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(world_fini) struct world w;
+		struct error err = ERROR_INIT;
+
+		assert_int_equal(answer(&w, rows[i].text, &err), -1);
+		if (!strstr(err.msg, rows[i].msg))
+			fail_msg("%s", err.msg);
+	}
+}
+
+static void answer__uses_nodes_that_are_there(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	if (answer(&w,
+		    "version: gpuslice/plan/v1\n"
+		    "policy: {regions: [r], only_nodes: true, modes: [exclusive]}\n"
+		    "workloads: [{name: s, replicas: 3}]\n"
+		    "nodes: [{instance: g6.xlarge, count: 2}]\n",
+		    &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(w.a->plan.n_nodes, 2);
+	assert_int_equal(w.a->plan.nano_per_hour, 0);
+	assert_int_equal(w.a->plan.n_left, 1);
+	assert_int_equal(w.a->plan.left[0].replicas, 1);
+	assert_int_equal(w.a->plan.left[0].reason, PLAN_PRICE_UNKNOWN);
+}
+
+static enum plan_reason layout_reason(const char *text)
+{
+	CLEANUP(world_fini) struct world w;
+	struct error err = ERROR_INIT;
+
+	if (answer(&w, text, &err) < 0)
+		fail_msg("%s", err.msg);
+	return w.a->layout.reason;
+}
+
+#define W(fields)                                                                                   \
+	HEAD "workloads: [{name: s, gpu_ref: V100-SXM2-16GB, busy: 0.1, mem_peak_mib: 900, " fields \
+	     "}"
+#define L4_OF(n) "]\nlayout: {instance: p3.2xlarge, slices: " n "}\n"
+
+/* The host's processors, memory, whole GPUs, more than the policy lets on a GPU, and the last GPU of all. */
+static void answer__checks_all_of_a_layout(void **state)
+{
+	(void)state;
+	assert_int_equal(layout_reason(W("replicas: 4, cpu: 1") L4_OF("4")), PLAN_FITS);
+	assert_int_equal(layout_reason(W("replicas: 4, cpu: 2") L4_OF("4")), PLAN_HOST_CPU);
+	assert_int_equal(layout_reason(W("replicas: 4, memory: 20Gi") L4_OF("4")),
+		PLAN_HOST_MEMORY);
+	assert_int_equal(layout_reason(W("gpus: 4") L4_OF("1")), PLAN_MODEL_NOT_ALLOWED);
+	assert_true(layout_reason(W("replicas: 20") L4_OF("20")) != PLAN_FITS);
+	assert_int_equal(
+		layout_reason(W(
+			"replicas: 3") ", {name: t, gpu_ref: V100-SXM2-16GB, busy: 0.7, "
+				       "mem_peak_mib: 900, replicas: 1}, {name: z, replicas: 0}" L4_OF(
+					       "4")),
+		PLAN_RHO);
+}
+
+/* Replicas of several GPUs are not spread over nodes. */
+static void answer__counts_whole_gpus(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	if (answer(&w,
+		    HEAD
+		    "workloads: [{name: s, gpus: 3, replicas: 2}, {name: t, replicas: 5}]\nbaseline: g5.12xlarge\n",
+		    &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(w.a->baseline.nodes, 4);
+	assert_int_equal(w.a->plan.n_left, 0);
+}
+
+static void answer__is_in_one_currency(void **state)
+{
+	static const char mixed[] =
+		"version: gpuslice/prices/v1\ncurrency: EUR\n"
+		"types: {mine: {gpu: L4, gpus: 1, gpuMemoryMiB: 22888, vcpus: 64, memoryMiB: 99999, pricePerHour: {r: 1}}}\n";
+	CLEANUP(world_fini) struct world w = { 0 };
+	struct answer_setting s = { .budget = 1000 };
+	static const char text[] = HEAD "workloads: [{name: s}]\n";
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_int_equal(
+		price_catalogue_parse(&w.prices, "mine.yaml", mixed, strlen(mixed), &err), 0);
+	assert_int_equal(plan_input_new(&w.in, &err), 0);
+	assert_int_equal(plan_input_parse(w.in, "plan", text, strlen(text), &err), 0);
+	assert_int_equal(plan_input_end(w.in, &err), 0);
+	if (plan_answer_new(&w.a, w.in, w.prices, &s, &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_string_equal(w.a->currency, "EUR");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(answer__of_four_quarters_is_honest),
+		cmocka_unit_test(answer__says_when_it_holds),
+		cmocka_unit_test(answer__counts_nodes),
+		cmocka_unit_test(answer__errors_say_what_is_missing),
+		cmocka_unit_test(answer__checks_all_of_a_layout),
+		cmocka_unit_test(answer__counts_whole_gpus),
+		cmocka_unit_test(answer__is_in_one_currency),
+		cmocka_unit_test(answer__uses_nodes_that_are_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
