@@ -51,7 +51,7 @@ static int add_entry(struct see_checkpoint *c, size_t *cap, json_t *entry, struc
 	const char *node;
 
 	(void)json_object_del(entry, "AllocResp"); /* the largest part, and of no use here */
-	if (!e.uid || !e.container || !e.resource)
+	if (!e.uid || !*e.uid || !e.container || !e.resource)
 		return 0;
 	if (json_is_array(ids))
 		return add_ids(c, cap, ids, e, err);
