@@ -33,3 +33,9 @@ double plan_band(enum plan_origin origin)
 
 	return bands[origin];
 }
+
+bool plan_has_slo(const struct plan_slo *s)
+{
+	return s->p50_s > 0 || s->p95_s > 0 || s->p99_s > 0 || s->min_rate > 0 ||
+	       s->max_slowdown > 0;
+}

@@ -61,6 +61,8 @@ struct plan_offer {
 	uint32_t cpu_milli, memory_mib; /* allocatable */
 	int64_t nano_per_hour;
 	int64_t low, high; /* spot: prices of zones; else 0 */
+	/* Spot: thousandths of an interruption of a node in a month, from and to; 0, 0: not known. */
+	uint32_t interrupt_low_milli, interrupt_high_milli;
 	const char *source, *stamp;
 	bool has_mig;
 };
@@ -78,6 +80,7 @@ struct plan_slo {
 	double min_rate; /* requests per second of each replica */
 	double max_slowdown;
 };
+bool plan_has_slo(const struct plan_slo *s); /* anything is asked for */
 
 struct plan_workload {
 	const char *name;

@@ -2,6 +2,7 @@
 #include "cli/plan/text.h"
 
 #include "base/time.h"
+#include "plan/answer/reject.h"
 #include "price/price.h"
 
 #include <jansson.h>
@@ -77,7 +78,7 @@ static json_t *node_json(const struct plan_answer *a, const struct plan_node *n)
 		json_t *tenants = json_array();
 
 		for (uint32_t i = 0; i < n->n; i++)
-			if (plan_is_on(a, &n->tenants[i], g))
+			if (outcome_has_gpu(a, &n->tenants[i], g))
 				(void)json_array_append_new(tenants,
 					tenant_json(a, n, &n->tenants[i]));
 		(void)json_array_append_new(gpus,
@@ -91,12 +92,6 @@ static json_t *node_json(const struct plan_answer *a, const struct plan_node *n)
 		n->offer->region, "gpu", n->offer->gpu->name, "usd_h",
 		usd(n->offer->nano_per_hour), "zone_prices", usd(n->offer->low),
 		usd(n->offer->high), "gpus", gpus);
-}
-
-static bool has_slo(const struct plan_slo *s)
-{
-	return s->p50_s > 0 || s->p95_s > 0 || s->p99_s > 0 || s->min_rate > 0 ||
-	       s->max_slowdown > 0;
 }
 
 /* One row for each replica would say the same again and again: a row for each workload and kind of place. */
@@ -123,13 +118,17 @@ static json_t *predictions_json(const struct plan_answer *a)
 				workload->name, "node", (json_int_t)i, "mode",
 				plan_mode_names[n->mode], "origin", origin(t.origin), "model",
 				t.model, "slo",
-				!has_slo(&workload->slo) ? "none"
-				: t.known                ? "pass"
-							 : "unknown",
+				!plan_has_slo(&workload->slo) ? "none"
+				: t.known                     ? "pass"
+							      : "unknown",
 				"band", t.band);
 			if (t.known) {
 				(void)json_object_set_new(row, "mean_s",
 					json_real(t.times.mean_s));
+				(void)json_object_set_new(row, "p50_s",
+					json_real(t.times.p50_s));
+				(void)json_object_set_new(row, "p95_s",
+					json_real(t.times.p95_s));
 				(void)json_object_set_new(row, "p99_s",
 					json_real(t.times.p99_s));
 				(void)json_object_set_new(row, "slowdown",
@@ -146,7 +145,7 @@ static json_t *predictions_json(const struct plan_answer *a)
 	return rows;
 }
 
-static json_t *rejected_json(const struct plan_answer *a)
+static json_t *unplaced_json(const struct plan_answer *a)
 {
 	json_t *rows = json_array();
 
@@ -161,6 +160,72 @@ static json_t *rejected_json(const struct plan_answer *a)
 	return rows;
 }
 
+static void set_rejected(json_t *root, const struct plan_answer *a)
+{
+	CLEANUP(freep)
+	struct rejection *list = calloc(REJECTIONS_MAX, sizeof(*list));
+	size_t n = list ? reject_list(a, list, REJECTIONS_MAX) : 0;
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < n && i < REJECTIONS_MAX; i++)
+		(void)json_array_append_new(rows,
+			json_pack("{s:s, s:s, s:s, s:s}", "workload",
+				a->in->workloads[list[i].workload].name, "gpu",
+				list[i].gpu->name, "mode", plan_mode_names[list[i].mode],
+				"reason", plan_reason_names[list[i].reason]));
+	(void)json_object_set_new(root, "rejected", rows);
+	if (n > REJECTIONS_MAX)
+		(void)json_object_set_new(root, "rejected_total", json_integer((json_int_t)n));
+}
+
+/* An amount that may not be known. */
+static json_t *amount_json(int64_t nano)
+{
+	return nano >= 0 ? json_real(usd(nano)) : json_null();
+}
+
+static json_t *workloads_json(const struct plan_answer *a)
+{
+	json_t *rows = json_array();
+
+	for (size_t w = 0; w < a->in->n_workloads; w++) {
+		const struct outcome *o = &a->outcomes[w];
+		json_t *row = json_pack("{s:s, s:I, s:I, s:f, s:o, s:o, s:o}", "workload",
+			a->in->workloads[w].name, "replicas", (json_int_t)o->replicas, "nodes",
+			(json_int_t)o->nodes, "usd_h", usd(o->nano_per_hour), "usd_h_before",
+			amount_json(o->before_nano ? o->before_nano : -1),
+			"usd_per_million_after",
+			amount_json(outcome_million(o->nano_per_hour, o->rate)),
+			"usd_per_million_before",
+			amount_json(outcome_million(o->before_nano, o->before_rate)));
+
+		/* Share of the time that interruptions take; null: nobody has said how often they are. */
+		(void)json_object_set_new(row, "lost_to_interruptions",
+			o->lost_high < 0 ? json_null()
+					 : json_pack("[f, f]", o->lost_low, o->lost_high));
+		(void)json_array_append_new(rows, row);
+	}
+	return rows;
+}
+
+static void set_money(json_t *root, const struct plan_answer *a)
+{
+	const struct outcome_money *m = &a->money;
+
+	(void)json_object_set_new(root, "workloads", workloads_json(a));
+	(void)json_object_set_new(root, "idle",
+		json_pack("{s:f, s:f}", "usd_h", usd(m->idle_nano), "pct",
+			a->plan.nano_per_hour
+				? 100.0 * (double)m->idle_nano / (double)a->plan.nano_per_hour
+				: 0));
+	if (m->spot_nodes)
+		(void)json_object_set_new(root, "spot",
+			json_pack("{s:I, s:f, s:{s:i, s:i}}", "nodes",
+				(json_int_t)m->spot_nodes, "usd_h", usd(m->spot_nano),
+				"blast_radius", "replicas", (int)m->blast_replicas, "workloads",
+				(int)m->blast_workloads));
+}
+
 static void set_comparisons(json_t *root, const struct plan_answer *a)
 {
 	json_t *lines = json_array();
@@ -169,12 +234,18 @@ static void set_comparisons(json_t *root, const struct plan_answer *a)
 		(void)json_object_set_new(root, "baseline", line_json(a, &a->baseline));
 	if (a->baseline.offer && a->baseline.reason == PLAN_FITS && !a->plan.n_left) {
 		(void)json_object_set_new(root, "savings",
-			json_pack("{s:f, s:f, s:f}", "usd_h",
+			json_pack("{s:f, s:f, s:f, s:o, s:o}", "usd_h",
 				usd(a->baseline.nano_per_hour - a->plan.nano_per_hour), "pct",
 				saving(a->plan.nano_per_hour, a->baseline.nano_per_hour),
 				"usd_month",
 				usd((a->baseline.nano_per_hour - a->plan.nano_per_hour) *
-					ANSWER_HOURS_A_MONTH)));
+					ANSWER_HOURS_A_MONTH),
+				"usd_per_million_before",
+				amount_json(outcome_million(a->baseline.nano_per_hour,
+					a->money.before_rate)),
+				"usd_per_million_after",
+				amount_json(outcome_million(a->plan.nano_per_hour,
+					a->money.rate))));
 	}
 	if (a->layout.offer)
 		(void)json_object_set_new(root, "layout", line_json(a, &a->layout));
@@ -205,10 +276,13 @@ int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed, struct 
 		usd(a->plan.nano_per_hour * ANSWER_HOURS_A_MONTH), "instances", nodes, "bound",
 		"usd_h", usd(a->plan.bound_nano), "gap_pct",
 		saving(a->plan.bound_nano, a->plan.nano_per_hour), "exact", a->plan.exact,
-		"predictions", predictions_json(a), "rejected", rejected_json(a), "complete",
+		"predictions", predictions_json(a), "unplaced", unplaced_json(a), "complete",
 		!a->plan.stopped);
-	if (root)
+	if (root) {
 		set_comparisons(root, a);
+		set_money(root, a);
+		set_rejected(root, a);
+	}
 	text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
 	json_decref(root);
 	if (!text)

@@ -43,19 +43,11 @@ static bool go_on(void *arg, double done, int64_t nano_per_hour)
 /* Whether a workload with an SLO is somewhere where nobody can say what it will feel. */
 static bool is_unknown(const struct plan_answer *a)
 {
-	for (size_t i = 0; i < a->plan.n_nodes; i++) {
-		const struct plan_node *n = &a->plan.nodes[i];
+	for (size_t i = 0; i < a->in->n_workloads; i++) {
+		const struct outcome *o = &a->outcomes[i];
 
-		for (uint32_t k = 0; k < n->n; k++) {
-			const struct plan_slo *s =
-				&a->in->workloads[n->tenants[k].workload].slo;
-			struct fit_times t;
-
-			if ((s->p50_s > 0 || s->p95_s > 0 || s->p99_s > 0 || s->min_rate > 0 ||
-				    s->max_slowdown > 0) &&
-				plan_times(a, n, k, &t) && !t.known)
-				return true;
-		}
+		if (plan_has_slo(&a->in->workloads[i].slo) && o->worst && !o->times.known)
+			return true;
 	}
 	return false;
 }

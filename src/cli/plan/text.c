@@ -29,9 +29,9 @@ static void say_stamp(struct buf *b, const struct plan_answer *a)
 {
 	const struct plan_offer *o = a->n_offers ? &a->offers[0] : NULL;
 
-	buf_printf(b, "%llu replicas of %zu workloads. Region%s",
-		(unsigned long long)a->replicas, a->in->n_workloads,
-		a->in->regions.n > 1 ? "s" : "");
+	buf_printf(b, "%llu replica%s of %zu workload%s. Region%s",
+		(unsigned long long)a->replicas, plan_plural(a->replicas), a->in->n_workloads,
+		plan_plural(a->in->n_workloads), plan_plural(a->in->regions.n));
 	for (size_t i = 0; i < a->in->regions.n; i++)
 		buf_printf(b, "%s %s", i ? "," : "", a->in->regions.v[i]);
 	if (o)
@@ -147,8 +147,8 @@ static void say_sum(struct buf *b, const struct plan_answer *a)
 	char hour[PLAN_MONEY_MAX], each_month[PLAN_MONEY_MAX];
 
 	buf_printf(b, "\nThe plan: %zu node%s, %s %s an hour, %s a month.", r->n_nodes,
-		r->n_nodes == 1 ? "" : "s", plan_money(r->nano_per_hour, true, hour),
-		a->currency, plan_money(month(r->nano_per_hour), true, each_month));
+		plan_plural(r->n_nodes), plan_money(r->nano_per_hour, true, hour), a->currency,
+		plan_money(month(r->nano_per_hour), true, each_month));
 	if (r->n_left)
 		buf_puts(b, " Not all have a place: see the end.");
 	else
@@ -167,10 +167,10 @@ static void say_tenants(struct buf *b, const struct plan_answer *a, const struct
 		uint32_t count = 0;
 		bool seen = false;
 
-		if (!plan_is_on(a, &n->tenants[i], gpu))
+		if (!outcome_has_gpu(a, &n->tenants[i], gpu))
 			continue;
 		for (uint32_t k = 0; k < n->n; k++) {
-			if (!plan_is_on(a, &n->tenants[k], gpu) ||
+			if (!outcome_has_gpu(a, &n->tenants[k], gpu) ||
 				n->tenants[k].workload != n->tenants[i].workload)
 				continue;
 			seen = seen || k < i;
@@ -199,8 +199,6 @@ static bool same_node(const struct plan_node *a, const struct plan_node *b)
 	return true;
 }
 
-#define NODES_SHOWN 40
-
 static void say_nodes(struct buf *b, const struct plan_answer *a)
 {
 	static const char *const heads[] = { "NODES", "TYPE", "GPUS", "PER HOUR", "SHARED BY",
@@ -209,7 +207,7 @@ static void say_nodes(struct buf *b, const struct plan_answer *a)
 	size_t shown = 0;
 
 	table_init(&t, heads);
-	for (size_t i = 0; i < a->plan.n_nodes && shown < NODES_SHOWN; i++) {
+	for (size_t i = 0; i < a->plan.n_nodes && shown < PLAN_ROWS_SHOWN; i++) {
 		const struct plan_node *n = &a->plan.nodes[i];
 		uint32_t count = 1;
 		bool seen = false;
@@ -248,33 +246,8 @@ static void say_nodes(struct buf *b, const struct plan_answer *a)
 	}
 	buf_putc(b, '\n');
 	table_print(&t, b);
-	if (shown == NODES_SHOWN)
+	if (shown == PLAN_ROWS_SHOWN)
 		buf_puts(b, "(more in the JSON form)\n");
-}
-
-/* The slowest replica of a workload. */
-static bool worst_times(const struct plan_answer *a, uint32_t workload, struct fit_times *ret,
-	const struct plan_node **where)
-{
-	bool found = false;
-
-	for (size_t i = 0; i < a->plan.n_nodes; i++) {
-		const struct plan_node *n = &a->plan.nodes[i];
-
-		for (uint32_t k = 0; k < n->n; k++) {
-			struct fit_times t;
-
-			if (n->tenants[k].workload != workload || !plan_times(a, n, k, &t))
-				continue;
-			if (found && (!t.known || (ret->known &&
-							  t.times.mean_s <= ret->times.mean_s)))
-				continue;
-			*ret = t;
-			*where = n;
-			found = true;
-		}
-	}
-	return found;
 }
 
 static void time_cell(struct table *t, double s)
@@ -289,37 +262,39 @@ static void time_cell(struct table *t, double s)
 
 static void say_times(struct buf *b, const struct plan_answer *a)
 {
-	static const char *const heads[] = { "WORKLOAD", "ON", "MEAN", "P99", "SLOWDOWN",
+	static const char *const heads[] = { "WORKLOAD", "ON", "MEAN", "P50", "P99", "SLOWDOWN",
 		"RATE", "WITHIN", "MODEL", "TO KNOW BETTER, MEASURE", NULL };
 	CLEANUP(table_fini) struct table t = { .columns = 0 };
 	uint32_t n = (uint32_t)a->in->n_workloads;
 
 	table_init(&t, heads);
-	for (uint32_t w = 0; w < n && w < NODES_SHOWN; w++) {
-		const struct plan_node *node = NULL;
-		struct fit_times times;
+	for (uint32_t w = 0; w < n && w < PLAN_ROWS_SHOWN; w++) {
+		const struct outcome *o = &a->outcomes[w];
+		const struct fit_times *is = &o->times;
 
-		if (!worst_times(a, w, &times, &node))
+		if (!o->worst)
 			continue;
 		table_add(&t, a->in->workloads[w].name);
-		table_addf(&t, "%s, %s", node->offer->gpu->name, plan_mode_names[node->mode]);
-		if (times.known) {
-			time_cell(&t, times.times.mean_s);
-			time_cell(&t, times.times.p99_s);
-			table_addf(&t, "%.2f", times.slowdown);
-			table_addf(&t, "%.2f/s", times.times.rate);
-			table_addf(&t, "%.0f %%", times.band * 100);
-			table_add(&t, times.model);
+		table_addf(&t, "%s, %s", o->worst->offer->gpu->name,
+			plan_mode_names[o->worst->mode]);
+		if (is->known) {
+			time_cell(&t, is->times.mean_s);
+			time_cell(&t, is->times.p50_s);
+			time_cell(&t, is->times.p99_s);
+			table_addf(&t, "%.2f", is->slowdown);
+			table_addf(&t, "%.2f/s", is->times.rate);
+			table_addf(&t, "%.0f %%", is->band * 100);
+			table_add(&t, is->model);
 		} else {
-			for (int k = 0; k < 6; k++)
+			for (int k = 0; k < 7; k++)
 				table_add(&t, "-");
 		}
-		table_add(&t, times.missing ? times.missing : "-");
+		table_add(&t, is->missing ? is->missing : "-");
 	}
 	buf_putc(b, '\n');
 	if (table_has_rows(&t))
 		table_print(&t, b);
-	if (n > NODES_SHOWN)
+	if (n > PLAN_ROWS_SHOWN)
 		buf_puts(b, "(more in the JSON form)\n");
 }
 
@@ -348,6 +323,7 @@ void plan_text(struct buf *b, const struct plan_answer *a)
 	if (a->plan.n_nodes) {
 		say_nodes(b, a);
 		say_times(b, a);
+		plan_text_money(b, a);
 	}
 	say_left(b, a);
 }

@@ -9,15 +9,21 @@ void plan_text(struct buf *b, const struct plan_answer *a);
 int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed,
 	struct error *err) MUST_USE;
 
+/* What each workload pays, what is idle, and what an interruption takes; a part of plan_text(). */
+#define PLAN_ROWS_SHOWN 40 /* of a table; all are in the JSON form */
+void plan_text_money(struct buf *b, const struct plan_answer *a);
+
 /* "12.24", rounded half up; "8,935.20" with @groups. */
 #define PLAN_MONEY_MAX 40
 const char *plan_money(int64_t nano, bool groups, char *buf);
 
+static inline const char *plan_plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* Why @l does not hold, as a clause: "they ask for 111 % of the GPU's time". */
 void plan_why_not(struct buf *b, const struct plan_answer *a, const struct answer_line *l);
-
-/* Whether it has that GPU: one with several is listed with the first of them, and has those behind it too. */
-bool plan_is_on(const struct plan_answer *a, const struct plan_tenant *t, uint32_t gpu);
 
 /* What a tenant of @node feels. */
 bool plan_times(const struct plan_answer *a, const struct plan_node *node, uint32_t tenant,

@@ -113,13 +113,6 @@ void plan_why_not(struct buf *b, const struct plan_answer *a, const struct answe
 	}
 }
 
-bool plan_is_on(const struct plan_answer *a, const struct plan_tenant *t, uint32_t gpu)
-{
-	uint32_t gpus = a->in->workloads[t->workload].gpus;
-
-	return t->gpu <= gpu && gpu < t->gpu + (gpus > 1 ? gpus : 1);
-}
-
 bool plan_times(const struct plan_answer *a, const struct plan_node *node, uint32_t tenant,
 	struct fit_times *ret)
 {

@@ -420,6 +420,12 @@ static int check_sums(const struct plan_answer *a, struct error *err)
 	return 0;
 }
 
+static int make_outcomes(struct plan_answer *a, struct error *err)
+{
+	a->outcomes = calloc(a->in->n_workloads + 1, sizeof(*a->outcomes));
+	return a->outcomes ? outcome_make(a, a->outcomes, &a->money, err) : error_nomem(err);
+}
+
 int plan_answer_new(struct plan_answer **ret, struct plan_input *in,
 	const struct price_catalogue *prices, const struct answer_setting *s, struct error *err)
 {
@@ -434,7 +440,8 @@ int plan_answer_new(struct plan_answer **ret, struct plan_input *in,
 	if (collect(a, err) < 0 ||
 		fit_new(&a->fit, &in->policy, in->workloads, in->n_workloads, plan_gpus,
 			plan_n_gpus, err) < 0 ||
-		compare(a, err) < 0 || solve(a, s, err) < 0 || check_sums(a, err) < 0)
+		compare(a, err) < 0 || solve(a, s, err) < 0 || check_sums(a, err) < 0 ||
+		make_outcomes(a, err) < 0)
 		return -1;
 	*ret = STEAL_PTR(a);
 	return 0;
@@ -450,6 +457,7 @@ struct plan_answer *plan_answer_free(struct plan_answer *a)
 	free(a->offers);
 	free(a->others);
 	free(a->limits);
+	free(a->outcomes);
 	free(a);
 	return NULL;
 }

@@ -6,6 +6,7 @@
  * what is cheaper and why it may not do.
  * Thread: any.
  */
+#include "plan/answer/outcome.h"
 #include "plan/input/input.h"
 #include "plan/pack/pack.h"
 #include "price/price.h"
@@ -44,6 +45,8 @@ struct plan_answer {
 	struct answer_line
 		lines[ANSWER_LINES_MAX]; /* alternatives to the layout, cheapest first */
 	size_t n_lines;
+	struct outcome *outcomes; /* of each workload of .in */
+	struct outcome_money money;
 };
 
 struct answer_setting {

@@ -305,7 +305,7 @@ static enum plan_reason meets(const struct look *l, uint32_t i)
 		return PLAN_MISSES_SLO;
 	if (!l->pod[i]->timed) /* nobody can say more; the plan will */
 		return PLAN_FITS;
-	if (over(s->p50_s, t->mean_s * upper) || over(s->p95_s, t->p99_s * upper) ||
+	if (over(s->p50_s, t->p50_s * upper) || over(s->p95_s, t->p95_s * upper) ||
 		over(s->p99_s, t->p99_s * upper) ||
 		t->rate / (l->pods[i].rate > 0 ? 1 : upper) < s->min_rate)
 		return PLAN_MISSES_SLO;

@@ -42,10 +42,16 @@ struct model_pod {
 	double rate;     /* requests per second; 0: closed */
 };
 
+/* mean_s and p50_s of one request, all of it; p50_s is never above the mean, p95_s and p99_s are bounds. */
 struct model_times {
-	double mean_s, p99_s; /* of one request, all of it */
-	double rate;          /* requests per second that are answered */
+	double mean_s, p50_s, p95_s, p99_s;
+	double rate; /* requests per second that are answered */
 };
+
+/* Shares of requests that take longer than p50, p95 and p99. */
+#define MODEL_BEYOND_P50 0.50
+#define MODEL_BEYOND_P95 0.05
+#define MODEL_BEYOND_P99 0.01
 
 /* ---- one after the other: time-slicing, and turns ---------------------------------------------------- */
 

@@ -120,21 +120,46 @@ static void approximate(struct closed *c, double stretch)
 	}
 }
 
+/* Who is on the GPU beside a request: the share of its time in use, that of open pods, pods, closed ones. */
+struct others {
+	double used, rho;
+	size_t n, closed;
+};
+
 /*
- * How many share the GPU with a request, itself among them, but for one in a hundred. Closed pods have one each at
+ * How many share the GPU with a request, itself among them, but for the share @beyond of them. Closed pods have one each at
  * most, so that @n is the most where there are no open ones. Those have no such limit: their number is that of a
  * queue that is in use for @used of the time, or, beside closed ones that leave nothing over, so many times as
  * many as these make of each.
  */
-static double crowd(double used, double rho, size_t n, size_t closed)
+static double crowd(double beyond, struct others o)
 {
-	if (used <= 0)
+	if (o.used <= 0)
 		return 1;
-	if (rho <= 0)
-		return used < 1 ? fmin((double)n, 1 + log(0.01) / log(used)) : (double)n;
-	if (used < 1)
-		return 1 + log(0.01) / log(used);
-	return (double)(1 + closed) * (1 + log(0.01) / log(rho));
+	if (o.rho <= 0)
+		return o.used < 1 ? fmin((double)o.n, 1 + log(beyond) / log(o.used))
+				  : (double)o.n;
+	if (o.used < 1)
+		return 1 + log(beyond) / log(o.used);
+	return (double)(1 + o.closed) * (1 + log(beyond) / log(o.rho));
+}
+
+static void set_tail(struct model_times *t, const struct model_pod *p, double sigma,
+	struct others o)
+{
+	double served = p->demand_s * (1 + sigma);
+
+	t->p50_s = p->rest_s + served * crowd(MODEL_BEYOND_P50, o);
+	t->p95_s = p->rest_s + served * crowd(MODEL_BEYOND_P95, o);
+	t->p99_s = p->rest_s + served * crowd(MODEL_BEYOND_P99, o);
+}
+
+/* Times lean to the long side, so half of the requests are no slower than the mean. */
+static void order(struct model_times *t)
+{
+	t->p50_s = fmin(t->p50_s, t->mean_s);
+	t->p95_s = fmax(t->p95_s, t->mean_s);
+	t->p99_s = fmax(t->p99_s, t->p95_s);
 }
 
 /* Somebody else's whole stretch, for one that needs less of the GPU than that. */
@@ -146,6 +171,8 @@ static void add_wait(struct model_times *t, const struct model_pod *p, double sl
 	if (n < 2 || p->demand_s >= slice_s)
 		return;
 	t->mean_s += slice_s / 2 * others * used * others / (double)n;
+	t->p50_s += slice_s / 2 * others * used * others / (double)n;
+	t->p95_s += slice_s * others;
 	t->p99_s += slice_s * others;
 }
 
@@ -194,10 +221,9 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 				pods[i].rest_s + pods[i].demand_s * stretch * (1 + queue);
 			ret[i].rate = pods[i].rate;
 		}
-		ret[i].p99_s = pods[i].rest_s +
-			       pods[i].demand_s * (1 + sigma) * crowd(used, *rho, n, n_closed);
+		set_tail(&ret[i], &pods[i], sigma, (struct others){ used, *rho, n, n_closed });
 		add_wait(&ret[i], &pods[i], r->slice_s, n, used);
-		ret[i].p99_s = fmax(ret[i].p99_s, ret[i].mean_s);
+		order(&ret[i]);
 	}
 	return 0;
 }

@@ -62,12 +62,14 @@ void model_bucket(const struct model_pod *p, double a, double period_s, double b
 	double beyond = p->demand_s - burst_s;
 
 	*ret = (struct model_times){ .mean_s = p->rest_s + p->demand_s,
+		.p50_s = p->rest_s + p->demand_s,
+		.p95_s = p->rest_s + p->demand_s,
 		.p99_s = p->rest_s + p->demand_s };
 	if (beyond <= 0)
 		return;
-	ret->mean_s = p->rest_s + p->demand_s / a;
+	ret->mean_s = ret->p50_s = p->rest_s + p->demand_s / a;
 	ret->p99_s += ceil(beyond / (a * period_s)) * (1 - a) * period_s;
-	ret->p99_s = fmax(ret->p99_s, ret->mean_s);
+	ret->p99_s = ret->p95_s = fmax(ret->p99_s, ret->mean_s);
 }
 
 double model_conserving(double a, double used)
@@ -86,12 +88,14 @@ int model_alone(const struct model_pod *p, double stretch, struct model_times *r
 			*used * 100);
 	/* In the time that was measured its requests had waited for each other as much as then. */
 	ret->mean_s = p->rest_s + demand * (1 - fmin(before, *used)) / (1 - *used);
-	ret->p99_s = ret->mean_s;
+	ret->p50_s = ret->p95_s = ret->p99_s = ret->mean_s;
 	ret->rate = ret->mean_s > 0 ? 1 / ret->mean_s : 0;
 	if (p->rate > 0) {
 		ret->rate = p->rate;
-		if (*used > 0)
-			ret->p99_s += demand * log(0.01) / log(*used);
+		if (*used > 0) {
+			ret->p95_s += demand * log(MODEL_BEYOND_P95) / log(*used);
+			ret->p99_s += demand * log(MODEL_BEYOND_P99) / log(*used);
+		}
 	}
 	return 0;
 }

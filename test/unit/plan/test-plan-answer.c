@@ -2,7 +2,10 @@
 #include "lib/test.h"
 
 #include "plan/answer/answer.h"
+#include "plan/answer/reject.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char prices[] =
@@ -237,6 +240,128 @@ static void answer__is_in_one_currency(void **state)
 	assert_string_equal(w.a->currency, "EUR");
 }
 
+/* Whoever has a part of a GPU pays for that, and nobody for the rest: together the price of the nodes, to the last bit. */
+static void outcome__splits_the_price_exactly(void **state)
+{
+	static const char *const texts[] = {
+		"workloads: [{name: a, replicas: 7, gpu_ref: A10G, busy: 0.1, mem_peak_mib: 3000},\n"
+		"  {name: b, replicas: 5, gpu_ref: A10G, busy: 0.05, mem_peak_mib: 1777}]\n",
+		"workloads: [{name: a, replicas: 3, gpus: 2, gpu_ref: A10G},\n"
+		"  {name: b, replicas: 5, gpu_ref: A10G, busy: 0.05, mem_peak_mib: 1777, spot_ok: true}]\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		CLEANUP(world_fini) struct world w;
+		struct error err = ERROR_INIT;
+		char text[1024];
+		int64_t sum;
+
+		(void)snprintf(text, sizeof(text), "%s%s",
+			"version: gpuslice/plan/v1\npolicy: {regions: [r], capacity: mixed}\n",
+			texts[i]);
+		if (answer(&w, text, &err) < 0)
+			fail_msg("%s", err.msg);
+		sum = w.a->money.idle_nano;
+		for (size_t k = 0; k < w.in->n_workloads; k++) {
+			assert_int_equal(w.a->outcomes[k].replicas,
+				w.in->workloads[k].replicas);
+			assert_true(w.a->outcomes[k].nano_per_hour > 0);
+			sum += w.a->outcomes[k].nano_per_hour;
+		}
+		assert_int_equal(sum, w.a->plan.nano_per_hour);
+	}
+}
+
+/* Section 2, rule 1: usd_h / (3600 X) 1e6. Closed ones that always are busy pay more for each request when they share. */
+static void outcome__says_what_a_million_costs(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct error err = ERROR_INIT;
+	const struct outcome *o;
+
+	(void)state;
+	assert_int_equal(outcome_million(3060000000, 8.5), 100000000000);
+	assert_int_equal(outcome_million(3060000000, 0), -1);
+	assert_int_equal(outcome_million(INT64_C(1) << 60, 1e-9), -1);
+	if (answer(&w,
+		    HEAD
+		    "workloads: [{name: s, replicas: 2, kind: inference-closed, gpu_ref: T4,\n"
+		    "  t_solo: 0.1, busy: 1, mem_peak_mib: 3000, gpu_models_allowed: [T4],\n"
+		    "  slo: {max_slowdown: 3}}]\n",
+		    &err) < 0)
+		fail_msg("%s", err.msg);
+	o = &w.a->outcomes[0];
+	assert_int_equal(w.a->plan.n_nodes, 1);
+	assert_int_equal(o->nodes, 1);
+	assert_true(o->before_rate > 19.99 && o->before_rate < 20.01);
+	assert_int_equal(o->before_nano, 2 * 526000000);
+	assert_true(o->rate < o->before_rate / 2);
+	assert_true(outcome_million(w.a->plan.nano_per_hour, o->rate) >
+		    outcome_million(w.a->baseline.nano_per_hour, o->before_rate));
+	assert_true(w.a->money.rate == o->rate);
+}
+
+/* Section 2, rule 5. */
+static void outcome__counts_interruptions(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	if (answer(&w,
+		    "version: gpuslice/plan/v1\npolicy: {regions: [r], capacity: spot}\n"
+		    "workloads: [{name: s, replicas: 4, gpu_ref: V100-SXM2-16GB, busy: 0.1,\n"
+		    "  mem_peak_mib: 3000, spot_ok: true, t_restart: 100, t_warmup: 44},\n"
+		    "  {name: t, replicas: 1, gpu_ref: V100-SXM2-16GB, busy: 0.1,\n"
+		    "  mem_peak_mib: 1000, spot_ok: true}]\n",
+		    &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_int_equal(w.a->money.spot_nodes, w.a->plan.n_nodes);
+	assert_int_equal(w.a->money.spot_nano, w.a->plan.nano_per_hour);
+	assert_int_equal(w.a->plan.n_nodes, 1);
+	assert_int_equal(w.a->money.blast_replicas, 5);
+	assert_int_equal(w.a->money.blast_workloads, 2);
+	assert_true(w.a->outcomes[0].lost_high < 0); /* nobody has said how often */
+	for (size_t i = 0; i < w.a->n_offers; i++) {
+		w.a->offers[i].interrupt_low_milli = 50;
+		w.a->offers[i].interrupt_high_milli = 100;
+	}
+	assert_ok(outcome_make(w.a, w.a->outcomes, &w.a->money, &err), &err);
+	/* 0.1 interruptions of 144 s in a month of 2,628,000 s */
+	assert_true(fabs(w.a->outcomes[0].lost_low - 0.05 * 144 / 2628000) < 1e-12);
+	assert_true(fabs(w.a->outcomes[0].lost_high - 0.1 * 144 / 2628000) < 1e-12);
+	assert_true(w.a->outcomes[1].lost_high == 0);
+}
+
+/* Section 5: where a workload cannot be at all, with a reason of the closed list. */
+static void reject__lists_each_gpu_and_mode(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct error err = ERROR_INIT;
+	struct rejection list[64];
+	size_t n, mig = 0, memory = 0, isolation = 0;
+
+	(void)state;
+	if (answer(&w,
+		    HEAD
+		    "workloads: [{name: s, gpu_ref: A10G, busy: 0.1, mem_peak_mib: 18000,\n"
+		    "  isolation: memory, slo: {max_slowdown: 50}}]\n",
+		    &err) < 0)
+		fail_msg("%s", err.msg);
+	n = reject_list(w.a, list, ARRAY_LEN(list));
+	assert_true(n > 0 && n < ARRAY_LEN(list));
+	for (size_t i = 0; i < n; i++) {
+		mig += list[i].reason == PLAN_MIG_UNSUPPORTED || list[i].mode == PLAN_MIG;
+		memory += list[i].reason == PLAN_NO_MEMORY && list[i].mode == PLAN_EXCLUSIVE;
+		isolation += list[i].reason == PLAN_NO_ISOLATION_THERE;
+	}
+	assert_int_equal(mig, 4);    /* V100, T4, L4, A10G have none */
+	assert_int_equal(memory, 2); /* 16 GiB of V100 and T4 */
+	assert_true(isolation >= 2); /* time-slicing on those with more */
+	assert_int_equal(reject_list(w.a, list, 1), n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +373,10 @@ int main(void)
 		cmocka_unit_test(answer__counts_whole_gpus),
 		cmocka_unit_test(answer__is_in_one_currency),
 		cmocka_unit_test(answer__uses_nodes_that_are_there),
+		cmocka_unit_test(outcome__splits_the_price_exactly),
+		cmocka_unit_test(outcome__says_what_a_million_costs),
+		cmocka_unit_test(outcome__counts_interruptions),
+		cmocka_unit_test(reject__lists_each_gpu_and_mode),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
