@@ -9,10 +9,6 @@ void plan_text(struct buf *b, const struct plan_answer *a);
 int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed,
 	struct error *err) MUST_USE;
 
-/* What each workload pays, what is idle, and what an interruption takes; a part of plan_text(). */
-#define PLAN_ROWS_SHOWN 40 /* of a table; all are in the JSON form */
-void plan_text_money(struct buf *b, const struct plan_answer *a);
-
 /* "12.24", rounded half up; "8,935.20" with @groups. */
 #define PLAN_MONEY_MAX 40
 const char *plan_money(int64_t nano, bool groups, char *buf);

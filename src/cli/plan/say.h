@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The sentences of a plan, for its text and its report alike, without ends of lines; nothing where there is nothing
+ * to say.
+ * Thread: any.
+ */
+#include "base/buf.h"
+#include "plan/answer/answer.h"
+
+void plan_say_stamp(struct buf *b, const struct plan_answer *a);
+void plan_say_layout(struct buf *b, const struct plan_answer *a); /* why it does not hold */
+void plan_say_sum(struct buf *b, const struct plan_answer *a);
+void plan_say_million(struct buf *b, const struct plan_answer *a);
+void plan_say_idle(struct buf *b, const struct plan_answer *a);
+void plan_say_spot(struct buf *b, const struct plan_answer *a);
+void plan_say_left(struct buf *b, const struct plan_answer *a, size_t i); /* of .plan.left */
