@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
 #include "cli/cmd.h"
 #include "cli/plan/run.h"
 #include "cli/plan/trace.h"
@@ -30,7 +31,7 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.arg = "FORM",
 		.def = "text",
-		.help = "text or json" },
+		.help = "text, json, markdown or html; of a trace text or json" },
 	{ .name = "policy",
 		.type = OPTION_LIST,
 		.arg = "NAME",
@@ -52,16 +53,26 @@ static const struct option_def options[] = {
 	{ .name = "trace", .type = OPTION_STR, .arg = "FILE", .help = "the pods, as CSV" },
 };
 
-static int choose(const struct options *o, const char *option, const char *def,
-	const char *other, bool *ret, struct error *err)
-{
-	const char *word = option_str(o, option, def);
+static const char *const forms[] = { [PLAN_AS_TEXT] = "text",
+	[PLAN_AS_JSON] = "json",
+	[PLAN_AS_MARKDOWN] = "markdown",
+	[PLAN_AS_HTML] = "html" };
+static const char *const mixes[] = { [REPLAY_KNOWN] = "known", [REPLAY_LEARNED] = "learned" };
 
-	*ret = strcmp(word, other) == 0;
-	if (*ret || strcmp(word, def) == 0)
-		return 0;
-	return error_set(err, ERR_INVALID, "--%s: expected %s or %s, found '%.40s'", option,
-		def, other, word);
+/* Which of @n words the option says, of which the first is the default; < 0: none of them. */
+static int choose(const struct options *o, const char *option, const char *const *words,
+	size_t n, struct error *err)
+{
+	const char *word = option_str(o, option, words[0]);
+	CLEANUP(buf_fini) struct buf list = BUF_INIT(256);
+
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(word, words[i]))
+			return (int)i;
+		buf_printf(&list, "%s%s", !i ? "" : i + 1 < n ? ", " : " or ", words[i]);
+	}
+	return error_set(err, ERR_INVALID, "--%s: expected %s, found '%.40s'", option,
+		buf_str(&list), word);
 }
 
 static int run_trace(const struct options *o, uint64_t seed, bool json, struct error *err)
@@ -72,14 +83,15 @@ static int run_trace(const struct options *o, uint64_t seed, bool json, struct e
 		.seeds = option_uint(o, "seeds", SEEDS),
 		.first_seed = seed,
 		.json = json };
-	bool learned;
+	int mix;
 
 	if (o->args.n)
 		return error_set(err, ERR_INVALID, "unexpected argument '%s' beside --trace",
 			o->args.v[0]);
-	if (choose(o, "mix", "known", "learned", &learned, err) < 0)
+	mix = choose(o, "mix", mixes, ARRAY_LEN(mixes), err);
+	if (mix < 0)
 		return -1;
-	t.mix = learned ? REPLAY_LEARNED : REPLAY_KNOWN;
+	t.mix = mix;
 	if (!t.pods || !t.nodes)
 		return error_set(err, ERR_INVALID,
 			"expected --trace FILE with pods and --nodes FILE with the nodes for them");
@@ -96,11 +108,15 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		.prices = option_str(o, "prices", NULL),
 		.seed = option_uint(o, "seed", SEED) };
 
+	bool trace = option_str(o, "trace", NULL) || option_str(o, "nodes", NULL);
+	int form = choose(o, "output", forms, trace ? PLAN_AS_MARKDOWN : ARRAY_LEN(forms), err);
+
 	(void)cmd;
-	if (choose(o, "output", "text", "json", &r.json, err) < 0)
+	if (form < 0)
 		return -1;
-	if (option_str(o, "trace", NULL) || option_str(o, "nodes", NULL))
-		return run_trace(o, r.seed, r.json, err);
+	if (trace)
+		return run_trace(o, r.seed, form == PLAN_AS_JSON, err);
+	r.form = (enum plan_form)form;
 	for (size_t i = 0; i < ARRAY_LEN(of_trace); i++)
 		if (option_get(o, of_trace[i])->source != OPTION_UNSET)
 			return error_set(err, ERR_INVALID, "--%s is for --trace", of_trace[i]);
@@ -127,6 +143,7 @@ const struct cmd cmd_plan = {
 		"\n"
 		"  gpuslice plan examples/plan/four-on-p3.yaml\n"
 		"  gpuslice plan workloads.yaml policy.yaml --prices our-prices.yaml -o json\n"
+		"  gpuslice plan workloads.yaml -o html >plan.html\n"
 		"  gpuslice plan --nodes nodes.csv --trace pods.csv --policy value,best-fit --mix learned\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/time.h"
 #include "cli/output.h"
+#include "cli/plan/report/report.h"
 #include "cli/plan/text.h"
 
 #include <signal.h>
@@ -72,6 +73,28 @@ static void warn_stale(const struct price_catalogue *prices, const struct plan_a
 		(void)fprintf(stderr, "warning: %s\n", warning);
 }
 
+static int write_form(struct buf *text, const struct plan_answer *a, const struct plan_run *r,
+	struct error *err)
+{
+	char created[TIME_RFC3339_MAX];
+
+	time_rfc3339(time_wall_ns(), created);
+	switch (r->form) {
+	case PLAN_AS_TEXT:
+		plan_text(text, a);
+		return 0;
+	case PLAN_AS_JSON:
+		return plan_json(text, a, r->seed, err);
+	case PLAN_AS_MARKDOWN:
+		plan_report(text, a, &page_markdown, created);
+		return 0;
+	case PLAN_AS_HTML:
+		plan_report(text, a, &page_html, created);
+		return 0;
+	}
+	return 0;
+}
+
 int plan_run(const struct plan_run *r, struct error *err)
 {
 	CLEANUP(plan_input_freep) struct plan_input *in = NULL;
@@ -91,10 +114,8 @@ int plan_run(const struct plan_run *r, struct error *err)
 	if (p.terminal)
 		(void)fprintf(stderr, "\r\033[K");
 	warn_stale(prices, a);
-	if (r->json && plan_json(&text, a, r->seed, err) < 0)
+	if (write_form(&text, a, r, err) < 0)
 		return -1;
-	if (!r->json)
-		plan_text(&text, a);
 	if (!buf_ok(&text))
 		return error_nomem(err);
 	if (output_write(r->output, buf_str(&text), text.len, err) < 0)

@@ -12,11 +12,13 @@
 #define PLAN_EXIT_UNKNOWN 3   /* some SLO cannot be judged */
 #define PLAN_EXIT_STOPPED 130 /* as shells say of SIGINT */
 
+enum plan_form { PLAN_AS_TEXT, PLAN_AS_JSON, PLAN_AS_MARKDOWN, PLAN_AS_HTML };
+
 struct plan_run {
 	const struct strv *files;
 	const char *prices; /* a catalogue over the shipped one; NULL: none */
 	const char *output; /* where to; NULL: standard output */
-	bool json;
+	enum plan_form form;
 	uint64_t seed;
 };
 

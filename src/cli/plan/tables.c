@@ -47,7 +47,7 @@ static void line_row(struct table *t, const char *what, const struct answer_line
 void plan_table_layout(struct table *t, const struct plan_answer *a)
 {
 	static const char *const heads[] = { "WHAT YOU HAVE IN MIND", "NODES", "PER HOUR",
-		"PER MONTH", "", NULL };
+		"PER MONTH", "SAVED", NULL };
 	int64_t less = a->baseline.nano_per_hour - a->layout.nano_per_hour;
 	char what[64];
 
@@ -260,12 +260,62 @@ static void pays_row(struct table *t, const struct plan_answer *a, size_t w)
 
 size_t plan_table_pays(struct table *t, const struct plan_answer *a)
 {
-	static const char *const heads[] = { "WORKLOAD", "REPLICAS", "PER HOUR", "A GPU EACH",
-		"PER MILLION", "A GPU EACH", "LOST TO INTERRUPTIONS", NULL };
+	static const char *const heads[] = { "WORKLOAD", "REPLICAS", "PER HOUR",
+		"HOUR, A GPU EACH", "PER MILLION", "MILLION, A GPU EACH",
+		"LOST TO INTERRUPTIONS", NULL };
 	size_t n = a->in->n_workloads;
 
 	table_init(t, heads);
 	for (size_t w = 0; w < n && w < PLAN_ROWS_SHOWN; w++)
 		pays_row(t, a, w);
 	return n > PLAN_ROWS_SHOWN ? n - PLAN_ROWS_SHOWN : 0;
+}
+
+/* ---- prices ----------------------------------------------------------------------------------------------------- */
+
+static void price_row(struct table *t, const struct plan_offer *o)
+{
+	char low[PLAN_MONEY_MAX], high[PLAN_MONEY_MAX];
+
+	table_addf(t, "%s, %s", o->type, plan_capacity(o));
+	table_add(t, o->region);
+	money_cell(t, o->nano_per_hour);
+	if (o->capacity == PLAN_SPOT)
+		table_addf(t, "%s to %s", plan_money(o->low, true, low),
+			plan_money(o->high, true, high));
+	else
+		table_add(t, "-");
+	if (o->interrupt_high_milli)
+		table_addf(t, "%.0f to %.0f %%", o->interrupt_low_milli / 10.0,
+			o->interrupt_high_milli / 10.0);
+	else
+		table_add(t, "-");
+	table_addf(t, "%s%s%s", o->source, *o->stamp ? ", " : "", o->stamp);
+}
+
+/* Each offer once; nodes that are there already have no price. */
+size_t plan_table_prices(struct table *t, const struct plan_answer *a)
+{
+	static const char *const heads[] = { "PRICE OF", "REGION", "PER HOUR", "ZONES",
+		"INTERRUPTED A MONTH", "FROM", NULL };
+	const struct plan_offer *seen[PLAN_ROWS_SHOWN];
+	size_t n = 0, more = 0;
+
+	table_init(t, heads);
+	for (size_t i = 0; i < a->plan.n_nodes; i++) {
+		const struct plan_offer *o = a->plan.nodes[i].offer;
+		size_t k = 0;
+
+		while (k < n && seen[k] != o)
+			k++;
+		if (k < n || !o->nano_per_hour)
+			continue;
+		if (n == ARRAY_LEN(seen)) {
+			more++;
+			continue;
+		}
+		seen[n++] = o;
+		price_row(t, o);
+	}
+	return more;
 }

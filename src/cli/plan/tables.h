@@ -16,6 +16,7 @@ void plan_table_lines(struct table *t, const struct plan_answer *a);
 size_t plan_table_nodes(struct table *t, const struct plan_answer *a);
 size_t plan_table_times(struct table *t, const struct plan_answer *a);
 size_t plan_table_pays(struct table *t, const struct plan_answer *a);
+size_t plan_table_prices(struct table *t, const struct plan_answer *a); /* of what is bought */
 
 /* Nodes that are alike. */
 struct node_kind {

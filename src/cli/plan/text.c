@@ -40,9 +40,10 @@ static void say_layout(struct buf *b, const struct plan_answer *a)
 
 static void say_plan(struct buf *b, const struct plan_answer *a)
 {
-	CLEANUP(table_fini)
-	struct table nodes = { .columns = 0 }, times = { .columns = 0 },
-		     pays = { .columns = 0 };
+	CLEANUP(table_fini) struct table nodes = { .columns = 0 };
+	CLEANUP(table_fini) struct table times = { .columns = 0 };
+	CLEANUP(table_fini) struct table pays = { .columns = 0 };
+	CLEANUP(table_fini) struct table prices = { .columns = 0 };
 	size_t more = plan_table_nodes(&nodes, a);
 
 	table(b, &nodes, more);
@@ -54,6 +55,9 @@ static void say_plan(struct buf *b, const struct plan_answer *a)
 	sentence(b, a, plan_say_million);
 	sentence(b, a, plan_say_idle);
 	sentence(b, a, plan_say_spot);
+	more = plan_table_prices(&prices, a);
+	if (table_has_rows(&prices))
+		table(b, &prices, more);
 }
 
 void plan_text(struct buf *b, const struct plan_answer *a)

@@ -49,6 +49,13 @@ static int64_t weight_of(const struct plan_node *n, const struct plan_tenant *t,
 	return 1;
 }
 
+double outcome_share(const struct plan_node *n, const struct plan_tenant *t)
+{
+	int64_t whole, weight = weight_of(n, t, &whole);
+
+	return whole > 0 ? fmin(1, (double)weight / (double)whole) : 0;
+}
+
 /* Splits the price of a GPU, @nano, among the tenants @at of it; what they have not is idle. */
 static void pay(struct tally *s, const struct plan_node *n, const uint32_t *at, uint32_t n_at,
 	int64_t nano)

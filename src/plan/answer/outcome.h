@@ -48,3 +48,6 @@ int64_t outcome_million(int64_t nano_per_hour, double rate);
 
 /* Whether it has that GPU: one with several is listed with the first of them, and has those behind it too. */
 bool outcome_has_gpu(const struct plan_answer *a, const struct plan_tenant *t, uint32_t gpu);
+
+/* What part of its GPU a tenant of @n has, 0 to 1: a slot, the memory of its slice or MIG device, or all of it. */
+double outcome_share(const struct plan_node *n, const struct plan_tenant *t);
