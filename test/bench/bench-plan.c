@@ -57,11 +57,13 @@ static double cpu_s(void)
 
 /* One plan of @n workloads; its price, or -1. */
 static int64_t plan(const struct price_catalogue *prices, const struct buf *text, size_t n,
-	uint64_t budget, const char *what)
+	bool search, const char *what)
 {
 	CLEANUP(plan_input_freep) struct plan_input *in = NULL;
 	CLEANUP(plan_answer_freep) struct plan_answer *a = NULL;
-	struct answer_setting s = { .budget = budget, .seed = 42 };
+	struct answer_setting s = { .budget = search ? PACK_BUDGET : 0,
+		.budget_each = search ? PACK_BUDGET_EACH : 0,
+		.seed = 42 };
 	struct error err = ERROR_INIT;
 	struct rusage use;
 	double before = cpu_s(), took;
@@ -94,8 +96,8 @@ static int compare(const struct price_catalogue *prices, size_t n)
 		"workloads:\n");
 	for (size_t i = 0; i < n; i++)
 		workload(&text, i);
-	first = plan(prices, &text, n, 0, "opened first");
-	all = plan(prices, &text, n, PACK_BUDGET, "searched");
+	first = plan(prices, &text, n, false, "opened first");
+	all = plan(prices, &text, n, true, "searched");
 	if (first < 0 || all < 0)
 		return -1;
 	printf("       the search saves %.2f %% of what is opened first\n",

@@ -102,7 +102,7 @@ int plan_run(const struct plan_run *r, struct error *err)
 	CLEANUP(plan_answer_freep) struct plan_answer *a = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	struct progress p = { .terminal = isatty(STDERR_FILENO) == 1 };
-	struct answer_setting s = { PACK_BUDGET, r->seed, go_on, &p };
+	struct answer_setting s = { PACK_BUDGET, PACK_BUDGET_EACH, r->seed, go_on, &p };
 	struct sigaction sa = { .sa_handler = stop };
 
 	if (plan_input_new(&in, err) < 0 || read_all(in, r->files, err) < 0 ||

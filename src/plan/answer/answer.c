@@ -387,7 +387,7 @@ static int solve(struct plan_answer *a, const struct answer_setting *s, struct e
 		.offers = a->offers,
 		.n_offers = a->n_offers,
 		.limits = a->limits,
-		.budget = s->budget,
+		.budget = s->budget + s->budget_each * a->replicas,
 		.seed = s->seed,
 		.go_on = s->go_on,
 		.arg = s->arg };

@@ -50,7 +50,8 @@ struct plan_answer {
 };
 
 struct answer_setting {
-	uint64_t budget, seed;
+	uint64_t budget, budget_each; /* of questions: for all, and for each replica */
+	uint64_t seed;
 	bool (*go_on)(void *arg, double done, int64_t nano_per_hour);
 	void *arg;
 };

@@ -286,7 +286,7 @@ double cost_of(const struct packer *p, const struct shape *s, uint32_t workload)
 	const struct plan_offer *o = s->offer;
 	double size = (double)p->size[s->config * p->fit->n_workloads + workload], share;
 
-	share = fmax(size, w->gpus) / o->gpus;
+	share = (w->gpus > 1 ? w->gpus : size) / o->gpus;
 	if (o->cpu_milli)
 		share = fmax(share, (double)w->cpu_milli / o->cpu_milli);
 	if (o->memory_mib)

@@ -79,6 +79,7 @@ static struct plan_number measured(double v)
 static struct plan_workload workload(uint32_t replicas, double busy, double memory_mib)
 {
 	return (struct plan_workload){ .name = "w",
+		.gpus = 1, /* as files without the key have it */
 		.replicas = replicas,
 		.kind = PLAN_CLOSED,
 		.ref = &gpus[V100],
@@ -407,6 +408,34 @@ static void pack__comes_close_to_the_best(void **state)
 	assert_true(sum / 20 < 0.01);
 }
 
+/* What is opened before anything is improved has to be good by itself: of many there is no time for more. */
+static void pack__shares_from_the_beginning(void **state)
+{
+	struct plan_policy p = policy(), whole = p;
+	struct plan_workload w[200];
+	struct error err = ERROR_INIT;
+	struct pack_result shared, alone;
+
+	(void)state;
+	whole.modes = 1U << PLAN_EXCLUSIVE;
+	random_state = 9;
+	random_workloads(w, ARRAY_LEN(w), 4);
+	for (int k = 0; k < 2; k++) {
+		CLEANUP(fit_freep) struct fit *f = NULL;
+		struct pack_setting s = { .offers = offers,
+			.n_offers = ARRAY_LEN(offers),
+			.seed = 1 };
+
+		assert_ok(fit_new(&f, k ? &whole : &p, w, ARRAY_LEN(w), gpus, GPUS, &err),
+			&err);
+		s.fit = f;
+		assert_ok(pack_solve(k ? &alone : &shared, &s, &err), &err);
+	}
+	assert_true((double)shared.nano_per_hour < 0.6 * (double)alone.nano_per_hour);
+	pack_result_fini(&shared);
+	pack_result_fini(&alone);
+}
+
 static void pack__is_deterministic_and_holds_for_many(void **state)
 {
 	struct plan_policy p = policy();
@@ -575,6 +604,7 @@ int main(void)
 		cmocka_unit_test(fit__rates_of_open_pods_are_exact),
 		cmocka_unit_test(pack__finds_the_cheapest_of_few),
 		cmocka_unit_test(pack__comes_close_to_the_best),
+		cmocka_unit_test(pack__shares_from_the_beginning),
 		cmocka_unit_test(pack__is_deterministic_and_holds_for_many),
 		cmocka_unit_test(pack__uses_what_is_there_first),
 		cmocka_unit_test(pack__tries_every_number_of_slots),
