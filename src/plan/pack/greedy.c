@@ -8,7 +8,8 @@
 #define COMPACT_EVERY 16 /* nodes that are opened */
 
 /*
- * Opens nodes that take most for their price until nothing is left. How much a kind of node takes only becomes
+ * Opens nodes that take most for their price until nothing is left: first only those on which everybody is about
+ * as cheap as can be, then less and less good ones. How much a kind of node takes only becomes
  * less, so kinds wait in a heap by what they took when last asked, and only the first is asked again.
  */
 
@@ -137,6 +138,8 @@ static int one_pass(struct packer *p, const uint32_t *use, uint32_t *heap, size_
 			sink(p, heap, n, 0);
 			continue;
 		}
+		if (p->shapes[first].ratio * p->dear < 1)
+			break; /* with those for whom it is dearer it may be worth it later */
 		if (take(p, d, counts, err) < 0)
 			return -1;
 		if (++opened % COMPACT_EVERY == 0 && p->fill == p->order &&
@@ -150,7 +153,8 @@ static int one_pass(struct packer *p, const uint32_t *use, uint32_t *heap, size_
 
 int greedy(struct packer *p, const uint32_t *use, size_t n_use, struct error *err)
 {
-	static const double dear[] = { 1.1, 1.3, 1.8, 3, INFINITY };
+	/* How much more than it is worth a replica may cost on a node, and a node than what is on it. */
+	static const double dear[] = { 1.05, 1.2, 1.5, 2, INFINITY };
 	CLEANUP(freep) uint32_t *heap = malloc((n_use + 1) * sizeof(*heap));
 	CLEANUP(freep) uint32_t *counts = calloc(p->fit->n_workloads + 1, sizeof(*counts));
 	CLEANUP(freep) struct draft *d = malloc(sizeof(*d));
