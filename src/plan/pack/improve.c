@@ -137,10 +137,13 @@ static void close_one(struct round *r, size_t i)
 	p->open[i] = p->open[--p->n_open];
 }
 
+/* Who is on a node that costs nothing was put there first, and somebody else may be dearer elsewhere: 0. */
 static double fullness(const struct packer *p, const struct open *o)
 {
 	double worth = 0;
 
+	if (!p->shapes[o->shape].offer->nano_per_hour)
+		return 0;
 	for (uint32_t k = 0; k < o->n; k++)
 		worth += p->worth[o->who[k] >> 8];
 	return worth / (1 + (double)p->shapes[o->shape].offer->nano_per_hour);
