@@ -51,6 +51,10 @@ static const struct option_def options[] = {
 		.def = "10",
 		.help = "runs of each policy, each with its own order of pods" },
 	{ .name = "trace", .type = OPTION_STR, .arg = "FILE", .help = "the pods, as CSV" },
+	{ .name = "write",
+		.type = OPTION_STR,
+		.arg = "DIR",
+		.help = "also write the objects to apply: configs, Karpenter's objects, patches" },
 };
 
 static const char *const forms[] = { [PLAN_AS_TEXT] = "text",
@@ -106,6 +110,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	static const char *const of_trace[] = { "mix", "policy", "seeds" };
 	struct plan_run r = { .files = &o->args,
 		.prices = option_str(o, "prices", NULL),
+		.write = option_str(o, "write", NULL),
 		.seed = option_uint(o, "seed", SEED) };
 
 	bool trace = option_str(o, "trace", NULL) || option_str(o, "nodes", NULL);
@@ -144,6 +149,7 @@ const struct cmd cmd_plan = {
 		"  gpuslice plan examples/plan/four-on-p3.yaml\n"
 		"  gpuslice plan workloads.yaml policy.yaml --prices our-prices.yaml -o json\n"
 		"  gpuslice plan workloads.yaml -o html >plan.html\n"
+		"  gpuslice plan workloads.yaml --write plan && less plan/00-README.md\n"
 		"  gpuslice plan --nodes nodes.csv --trace pods.csv --policy value,best-fit --mix learned\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),

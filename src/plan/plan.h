@@ -98,6 +98,9 @@ struct plan_workload {
 	bool checkpointable, spot_ok, anti_affinity;
 	double restart_s, warmup_s;
 	uint64_t gpus_allowed; /* bit: position in the list of GPUs */
+	/* Of the object in Kubernetes that it is, where that is known, else NULL: "deployment", the container that uses
+	 * the GPU, and the resource that it asks for today. */
+	const char *object_kind, *object_container, *object_resource;
 };
 
 /* ---- what the user allows -------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/plan/report/report.h"
 #include "cli/plan/text.h"
+#include "cli/plan/write.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -119,6 +120,8 @@ int plan_run(const struct plan_run *r, struct error *err)
 	if (!buf_ok(&text))
 		return error_nomem(err);
 	if (output_write(r->output, buf_str(&text), text.len, err) < 0)
+		return -1;
+	if (r->write && plan_write(a, r->write, err) < 0)
 		return -1;
 	if (a->plan.stopped)
 		return PLAN_EXIT_STOPPED;

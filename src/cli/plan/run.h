@@ -19,6 +19,7 @@ struct plan_run {
 	const char *prices; /* a catalogue over the shipped one; NULL: none */
 	const char *output; /* where to; NULL: standard output */
 	enum plan_form form;
+	const char *write; /* directory for the objects to apply; NULL: none */
 	uint64_t seed;
 };
 

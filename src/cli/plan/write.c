@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plan/write.h"
+
+#include "base/fd.h"
+#include "cli/temp-dir.h"
+#include "plan/make/make.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int put_files(const struct make_files *files, const char *dir, struct error *err)
+{
+	char path[PATH_MAX];
+
+	if (path_join(path, sizeof(path), dir, "patches", err) < 0 ||
+		dir_make(path, 0755, err) < 0)
+		return -1;
+	for (size_t i = 0; i < files->n; i++) {
+		const struct make_file *f = &files->v[i];
+
+		if (path_join(path, sizeof(path), dir, f->path, err) < 0 ||
+			file_write_atomic(path, buf_str(&f->text), f->text.len, 0644, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The new directory takes the place of the old one, if that is empty or not there. */
+static int put_in_place(const char *temp, const char *dir, struct error *err)
+{
+	if (rename(temp, dir) == 0)
+		return 0;
+	if (errno == ENOTEMPTY || errno == EEXIST)
+		return error_set(err, ERR_EXISTS,
+			"--write: %s: expected an empty directory or none, found files in it",
+			dir);
+	if (errno == ENOTDIR)
+		return error_set(err, ERR_EXISTS,
+			"--write: %s: expected an empty directory or none, found a file", dir);
+	return error_sys(err, errno, "--write: %s", dir);
+}
+
+static int write_dir(const struct make_files *files, const char *dir, struct error *err)
+{
+	char temp[PATH_MAX];
+	size_t len = strlen(dir);
+	int got;
+
+	while (len > 1 && dir[len - 1] == '/')
+		len--;
+	if (len + sizeof(".XXXXXX") > sizeof(temp))
+		return error_set(err, ERR_LIMIT, "--write: the path is too long");
+	(void)snprintf(temp, sizeof(temp), "%.*s.XXXXXX", (int)len, dir);
+	if (!mkdtemp(temp))
+		return error_sys(err, errno, "--write: %s", temp);
+	got = chmod(temp, 0755) < 0 ? error_sys(err, errno, "--write: %s", temp)
+				    : put_files(files, temp, err);
+	if (got == 0)
+		got = put_in_place(temp, dir, err);
+	if (got < 0)
+		tree_remove(temp);
+	return got;
+}
+
+int plan_write(const struct plan_answer *a, const char *dir, struct error *err)
+{
+	CLEANUP(pools_freep) struct pools *pools = NULL;
+	CLEANUP(make_files_fini) struct make_files files = { .v = NULL };
+
+	if (a->plan.n_left)
+		return error_set(err, ERR_INVALID,
+			"--write: not all workloads have a place, so nothing is written");
+	if (pools_new(&pools, a, err) < 0 || make_all(&files, pools, err) < 0)
+		return -1;
+	if (write_dir(&files, dir, err) < 0)
+		return -1;
+	for (size_t i = 0; i < pools->n_notes; i++)
+		(void)fprintf(stderr, "warning: %s\n", pools->notes[i].text);
+	(void)fprintf(stderr, "%zu files are in %s; begin with %s/00-README.md\n", files.n, dir,
+		dir);
+	return 0;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/make/make.h"
+
+#include "price/price.h"
+
+static bool any(const struct pools *p, bool (*is)(const struct pool *p))
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (is(&p->v[i]))
+			return true;
+	return false;
+}
+
+static bool has_mig(const struct pool *p)
+{
+	return p->mode == PLAN_MIG;
+}
+
+static bool has_slices(const struct pool *p)
+{
+	return p->mode == PLAN_SLICES;
+}
+
+static bool has_mps(const struct pool *p)
+{
+	return p->mode == PLAN_MPS;
+}
+
+static bool is_bought(const struct pool *p)
+{
+	return !p->have;
+}
+
+static bool is_there(const struct pool *p)
+{
+	return p->have;
+}
+
+static bool needs_overlay(const struct pool *p)
+{
+	return !p->have && make_differs(p);
+}
+
+static void pools(struct buf *b, const struct pools *p)
+{
+	buf_puts(b, "| pool | nodes | of | each offers |\n|---|---|---|---|\n");
+	for (size_t i = 0; i < p->n; i++) {
+		const struct pool *q = &p->v[i];
+
+		buf_printf(b, "| %s | %u | %s, %s | ", q->name, q->nodes, q->offer->type,
+			q->have                           ? "there already"
+			: q->offer->capacity == PLAN_SPOT ? "spot"
+							  : "on demand");
+		for (size_t k = 0; k < q->n_resources; k++)
+			buf_printf(b, "%s%s: %u", k ? ", " : "", q->resources[k].name,
+				q->resources[k].count);
+		buf_puts(b, " |\n");
+	}
+}
+
+static void agent(struct buf *b, const struct pools *p)
+{
+	buf_puts(b, "1. The sharing configs, and the agent that reads them:\n\n   ```sh\n"
+		    "   kubectl apply -f 10-device-plugin-config.yaml\n");
+	if (any(p, has_mig))
+		buf_puts(b, "   kubectl apply -f 15-mig-config.yaml\n");
+	buf_puts(b,
+		"   helm upgrade --install gpuslice deploy/helm/gpuslice --namespace " MAKE_NAMESPACE
+		" --create-namespace \\\n     --reuse-values --set config.name=" MAKE_CONFIG_MAP
+		"");
+	if (any(p, has_slices))
+		buf_puts(b, " --set slices.enabled=true");
+	if (any(p, has_mps))
+		buf_puts(b, " --set mps.enabled=true");
+	if (any(p, has_mig))
+		buf_puts(b,
+			" \\\n     --set migManager.enabled=true --set migManager.config.name=" MAKE_MIG_MAP);
+	buf_puts(b, "\n   ```\n\n");
+}
+
+static void nodes(struct buf *b, const struct pools *p)
+{
+	if (any(p, is_bought)) {
+		buf_puts(b,
+			"2. The nodes. With Karpenter put your cluster's name for `CLUSTER_NAME` in `20-nodeclass.yaml`, "
+			"then:\n\n   ```sh\n   kubectl apply -f 20-nodeclass.yaml -f 30-nodepools.yaml");
+		if (any(p, needs_overlay))
+			buf_puts(b, " -f 40-nodeoverlays.yaml");
+		buf_puts(b,
+			"\n   ```\n\n   With cluster-autoscaler see `60-cluster-autoscaler-tags.txt` instead.\n\n");
+	}
+	if (any(p, needs_overlay))
+		buf_puts(b,
+			"   **The overlays need Karpenter's feature gate `NodeOverlay=true`**, which is off by default. Without it "
+			"Karpenter knows of no\n   such resource, and starts no node for pods that ask for it. "
+			"`kubectl get nodeoverlays` shows READY `True` where it works.\n\n");
+	if (!any(p, is_there))
+		return;
+	buf_puts(b,
+		"   Nodes that are there already get their label, so many of the type each:\n\n   ```sh\n");
+	for (size_t i = 0; i < p->n; i++) {
+		const struct pool *q = &p->v[i];
+
+		if (!q->have)
+			continue;
+		buf_printf(b,
+			"   kubectl label node NODE nvidia.com/gpu.present=true nvidia.com/device-plugin.config=%s%s%s   # %u x %s\n",
+			q->name, has_mig(q) ? " nvidia.com/mig.config=" : "",
+			has_mig(q) ? q->name : "", q->nodes, q->offer->type);
+	}
+	buf_puts(b, "   ```\n\n");
+}
+
+void make_readme(struct buf *b, const struct pools *p)
+{
+	const struct plan_answer *a = p->a;
+	const struct plan_offer *o = p->n ? p->v[0].offer : NULL;
+	char money[PRICE_TEXT_MAX];
+
+	buf_printf(b,
+		"# A plan to apply\n\n%zu nodes for %zu workloads with %llu replicas: %s %s an hour",
+		a->plan.n_nodes, a->in->n_workloads, (unsigned long long)a->replicas,
+		price_text(a->plan.nano_per_hour, 2, money), a->currency ? a->currency : "");
+	if (o)
+		buf_printf(b, " in %s, prices of %s%s%s", o->region, o->source,
+			*o->stamp ? ", " : "", o->stamp);
+	buf_puts(b, ". Made by `gpuslice plan --write`.\n\n");
+	pools(b, p);
+	buf_puts(b, "\n## Order\n\n");
+	agent(b, p);
+	nodes(b, p);
+	buf_puts(b,
+		"3. The workloads: `patches/` has a patch for each, with its command. Nodes of the pools carry the taint "
+		"`nvidia.com/gpu:NoSchedule`,\n   and until their GPUs are offered `gpuslice.io/not-ready:NoSchedule`, which the "
+		"agent takes away.\n");
+	if (p->n_notes)
+		buf_puts(b, "\n## To know before\n\n");
+	for (size_t i = 0; i < p->n_notes; i++)
+		buf_printf(b, "- %s (%s)\n", p->notes[i].text, p->notes[i].code);
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# gpuslice plan --write: the objects to apply, against what an agent makes of them.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+PLANS=$BATS_TEST_DIRNAME/../data/plan/artefacts
+
+setup_file() {
+	stage_programs
+}
+
+# gpuslice ARGUMENT...
+gpuslice() {
+	"$GPUSLICE" "$@"
+}
+
+# plan NAME: into the directory of that name, where the rest of the test is.
+plan() {
+	gpuslice plan "$PLANS/$1.yaml" --write "$BATS_TEST_TMPDIR/$1" >/dev/null
+	cd "$BATS_TEST_TMPDIR/$1" || return
+}
+
+# offered POOL OPTION...: what a node would offer under the pool's config.
+offered() {
+	local pool=$1
+	shift
+	gpuslice config check "$@" --json 10-device-plugin-config.yaml |
+		jq -Sc --arg pool "#$pool" '.configs[] | select(.name | endswith($pool))
+			| [.offers[] | {key: .name, value: (.devices | tostring)}] | from_entries'
+}
+
+# promised POOL: the capacity of its overlay.
+promised() {
+	python3 - "$1" <<-'EOF'
+		import json, sys, yaml
+		for o in yaml.safe_load_all(open("40-nodeoverlays.yaml")):
+		    if o["metadata"]["name"] == sys.argv[1]:
+		        print(json.dumps({k: v for k, v in o["spec"]["capacity"].items() if v != "0"},
+		                         sort_keys=True, separators=(",", ":")))
+	EOF
+}
+
+@test "a node of the type offers what the overlay says: slots, slices, MPS, a part of a GPU" {
+	local plan node pool
+	while read -r plan node pool; do
+		plan "$plan"
+		gpuslice config check 10-device-plugin-config.yaml
+		run promised "$pool"
+		[[ -n $output ]]
+		[[ $(offered "$pool" --node "$node") == "$output" ]]
+	done <<-'EOF'
+		time-slicing g6.xlarge g6-xlarge-time-slicing-6
+		mps g6.xlarge g6-xlarge-mps-4
+		slices p3.8xlarge p3-8xlarge-slices
+		part g6.xlarge g6f-2xlarge-exclusive
+	EOF
+}
+
+@test "MIG: the layout is one that the GPUs can have, and the devices are those of the overlay" {
+	plan mig
+	python3 - <<-'EOF' >layout.yaml
+		import yaml
+		print(yaml.safe_load(open("15-mig-config.yaml"))["data"]["config.yaml"])
+	EOF
+	export GPUSLICE_NVML=$SIM_NVML GPUSLICE_SIM_NODE=p4d.24xlarge GPUSLICE_SIM_DIR=$PWD/sim
+	gpuslice sim create
+	gpuslice mig apply -f layout.yaml -c p4d-24xlarge-mig
+	[[ $(offered p4d-24xlarge-mig --nvml "$SIM_NVML") == "$(promised p4d-24xlarge-mig)" ]]
+}
+
+@test "whole GPUs need no overlay; a part of one needs one, and a word about the feature gate" {
+	plan whole
+	[[ ! -e 40-nodeoverlays.yaml && ! -e 15-mig-config.yaml ]]
+	run ! grep NodeOverlay 00-README.md
+	grep -F 'nvidia.com/gpu: "2"' patches/train.yaml
+	plan part
+	grep -F 'NodeOverlay=true' 00-README.md
+}
+
+@test "all or nothing: a directory with files stays as it is, an empty one is filled, and nothing is left beside" {
+	cd "$BATS_TEST_TMPDIR"
+	mkdir full empty
+	touch full/mine
+	run -1 gpuslice plan "$PLANS/whole.yaml" --write full
+	[[ $output == *"full: expected an empty directory or none, found files in it"* ]]
+	[[ $(ls full) == mine ]]
+	gpuslice plan "$PLANS/whole.yaml" --write empty/
+	[[ -e empty/00-README.md ]]
+	run -1 gpuslice plan "$PLANS/whole.yaml" --write nowhere/at/all
+	[[ $output == *"nowhere/at/all"*"No such file"* ]]
+	[[ $(ls) == $'empty\nfull' ]]
+}
+
+@test "a workload's name is no path, no shell and no markup" {
+	cd "$BATS_TEST_TMPDIR"
+	cat >w.yaml <<-'EOF'
+		version: gpuslice/plan/v1
+		workloads:
+		- {name: "../../$(x)\"", replicas: 1, gpu_ref: L4, mem_peak_mib: 3000}
+		- {name: "../../$(x)'", replicas: 1, gpu_ref: L4, mem_peak_mib: 3000}
+		policy: {instances: [g6.xlarge]}
+	EOF
+	gpuslice plan w.yaml --write out
+	[[ $(ls out/patches | paste -s -d ' ') == '_._..___x__.yaml _._..___x__~2.yaml' ]]
+	for f in out/patches/*; do
+		python3 -c 'import sys, yaml; yaml.safe_load(open(sys.argv[1]))' "$f"
+	done
+}
