@@ -160,6 +160,20 @@ static json_t *unplaced_json(const struct plan_answer *a)
 	return rows;
 }
 
+static json_t *warnings_json(const struct plan_answer *a)
+{
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < a->in->n_notes; i++) {
+		const struct plan_note *n = &a->in->notes[i];
+
+		(void)json_array_append_new(rows,
+			json_pack("{s:s, s:s, s:I, s:s}", "code", n->code, "file", n->file,
+				"line", (json_int_t)n->line, "text", n->text));
+	}
+	return rows;
+}
+
 static void set_rejected(json_t *root, const struct plan_answer *a)
 {
 	CLEANUP(freep)
@@ -282,6 +296,7 @@ int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed, struct 
 		set_comparisons(root, a);
 		set_money(root, a);
 		set_rejected(root, a);
+		(void)json_object_set_new(root, "warnings", warnings_json(a));
 	}
 	text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
 	json_decref(root);

@@ -25,16 +25,30 @@ void plan_say_stamp(struct buf *b, const struct plan_answer *a)
 			*o->stamp ? o->stamp : "an unknown day", o->source);
 }
 
+/* A sentence behind those that are there. */
+static void say_next(struct buf *b, const char *begin)
+{
+	buf_printf(b, "%s%s", b->len ? " " : "", begin);
+}
+
 void plan_say_layout(struct buf *b, const struct plan_answer *a)
 {
+	const struct answer_line *l = &a->layout;
+
+	/* So many replicas are of each GPU, which is easily taken for so many of the node. */
+	if (l->slices > 1 && l->offer->gpus > 1)
+		buf_printf(b,
+			"%u slices of each of the %u GPUs of %s are %u, each 1/%u of a GPU.",
+			l->slices, l->offer->gpus, l->offer->type, l->slices * l->offer->gpus,
+			l->slices);
 	if (a->baseline.reason != PLAN_FITS) {
-		buf_puts(b, "A GPU each does not hold: ");
+		say_next(b, "A GPU each does not hold: ");
 		plan_why_not(b, a, &a->baseline);
 		buf_puts(b, ".");
 	}
-	if (a->layout.reason != PLAN_FITS) {
-		buf_printf(b, "%sBut it does not hold: ", b->len ? " " : "");
-		plan_why_not(b, a, &a->layout);
+	if (l->reason != PLAN_FITS) {
+		say_next(b, "But it does not hold: ");
+		plan_why_not(b, a, l);
 		buf_puts(b, ".");
 	}
 }

@@ -69,6 +69,11 @@ void plan_text(struct buf *b, const struct plan_answer *a)
 	sentence(b, a, plan_say_sum);
 	if (a->plan.n_nodes)
 		say_plan(b, a);
+	for (size_t i = 0; i < a->in->n_notes; i++) {
+		const struct plan_note *n = &a->in->notes[i];
+
+		buf_printf(b, "%s%s:%u: %s\n", i ? "" : "\nNOTES\n", n->file, n->line, n->text);
+	}
 	for (size_t i = 0; i < a->plan.n_left; i++) {
 		if (!i)
 			buf_putc(b, '\n');

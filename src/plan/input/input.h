@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * What is to be planned: files of the form `version: gpuslice/plan/v1` (docs/plan.md has every key). Several files
- * add up: workloads of all of them, and each setting from one of them.
+ * What is to be planned: files of the form `version: gpuslice/plan/v1` (docs/plan.md has every key), and Kubernetes
+ * manifests (docs/plan-manifests.md). Several files add up: workloads of all of them, and each setting from one of
+ * them. A workload of a manifest and one of a plan file with the same name are one.
  * Thread: any. Texts live as long as the input.
  */
 #include "base/cleanup.h"
@@ -29,6 +30,33 @@ struct plan_have {
 	uint32_t count;
 };
 
+/* What somebody should know of the files, though they could be read. */
+#define PLAN_NOTES_MAX 200
+struct plan_note {
+	const char *file;
+	uint32_t line;
+	const char *code; /* docs/plan-manifests.md lists them */
+	const char *text;
+};
+
+/* Ways to share that were found in manifests, by the name that nodes choose them by. */
+struct plan_sharing {
+	const char *key, *file;
+	uint32_t line;
+	enum plan_mode mode;
+	uint32_t slices;
+};
+
+/* An instance type that manifests make nodes of, and the sharing that they choose. */
+struct plan_machine {
+	const char *instance, *sharing; /* .sharing NULL: none */
+	const char *file;
+	uint32_t line;
+	enum plan_capacity capacity;
+};
+
+#define PLAN_FOUND_MAX 1024 /* of each */
+
 struct plan_input {
 	struct strv pool;
 	struct plan_workload *workloads;
@@ -43,6 +71,15 @@ struct plan_input {
 	struct plan_have *have;
 	size_t n_have;
 	bool only_have; /* nothing may be bought */
+	struct plan_note *notes;
+	size_t n_notes;
+	/* From manifests, until plan_input_end() makes workloads and a layout of them. */
+	struct plan_workload *objects;
+	size_t n_objects;
+	struct plan_sharing *sharings;
+	size_t n_sharings;
+	struct plan_machine *machines;
+	size_t n_machines;
 };
 
 int plan_input_new(struct plan_input **ret, struct error *err) MUST_USE;

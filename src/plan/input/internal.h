@@ -61,5 +61,33 @@ int input_mib(const struct reading *r, const struct yaml_node *n, const struct i
 int input_workloads(const struct reading *r, const struct yaml_node *n,
 	const struct input_key *key, void *to);
 
+/* What a workload has where a file does not say it, until input_end. */
+#define INPUT_UNSAID UINT32_MAX
+
+/* A note on the place of @n. Beyond PLAN_NOTES_MAX they are dropped. */
+int input_note(const struct reading *r, const struct yaml_node *n, const char *code,
+	const char *fmt, ...) PRINTF(4, 5);
+
+/* ---- Kubernetes objects --------------------------------------------------------------------------------------- */
+
+/* A document that has a kind or an apiVersion. */
+int objects_read(const struct reading *r, const struct yaml_node *doc);
+int objects_end(struct plan_input *in, struct error *err);
+
+/* One kind each: @o is the object. */
+int object_workload(const struct reading *r, const struct yaml_node *o, const char *kind);
+int object_config_map(const struct reading *r, const struct yaml_node *o, const char *kind);
+int object_node_pool(const struct reading *r, const struct yaml_node *o, const char *kind);
+int object_eksctl(const struct reading *r, const struct yaml_node *o, const char *kind);
+
+/* The value at "a.b.c" below @n; NULL: there is none, or something on the way is no object. */
+const struct yaml_node *object_at(const struct yaml_node *n, const char *path);
+/* Its text; NULL: it is none. */
+const char *object_text(const struct yaml_node *n, const char *path);
+/* Whether it is a list, and if so its items. */
+size_t object_list(const struct yaml_node *n, const char *path, struct yaml_node ***items);
+/* A text without what a terminal would take as more than a character; cut at @size. */
+const char *object_clean(const char *text, char *buf, size_t size);
+
 const char *input_keep(const struct reading *r,
 	const char *text); /* NULL: no memory, in r->err */

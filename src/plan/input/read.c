@@ -153,6 +153,12 @@ int plan_input_parse(struct plan_input *in, const char *name, const char *text, 
 	for (size_t i = 0; i < y->n; i++) {
 		const struct yaml_node *version = yaml_get(y->docs[i], "version", false);
 
+		if (yaml_get(y->docs[i], "kind", false) ||
+			yaml_get(y->docs[i], "apiVersion", false)) {
+			if (objects_read(&r, y->docs[i]) < 0)
+				return -1;
+			continue;
+		}
 		if (!version || version->type != YAML_STR ||
 			strcmp(version->text, VERSION) != 0)
 			return input_fail(&r, version ? version : y->docs[i], "version",
@@ -186,6 +192,8 @@ int plan_input_end(struct plan_input *in, struct error *err)
 {
 	uint64_t replicas = 0;
 
+	if (objects_end(in, err) < 0)
+		return -1;
 	if (!in->n_workloads)
 		return error_set(err, ERR_INVALID,
 			"no workloads: expected workloads with a name each");
@@ -213,6 +221,10 @@ struct plan_input *plan_input_free(struct plan_input *in)
 	strv_fini(&in->instances);
 	free(in->workloads);
 	free(in->have);
+	free(in->notes);
+	free(in->objects);
+	free(in->sharings);
+	free(in->machines);
 	free(in);
 	return NULL;
 }

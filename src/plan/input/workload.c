@@ -132,7 +132,11 @@ static int check(const struct reading *r, const struct yaml_node *n,
 static int read_one(const struct reading *r, const struct yaml_node *n)
 {
 	struct plan_input *in = r->in;
-	struct plan_workload w = { .replicas = 1, .gpus = 1, .gpus_allowed = UINT64_MAX };
+	struct plan_workload w = { .replicas = INPUT_UNSAID,
+		.cpu_milli = INPUT_UNSAID,
+		.memory_mib = INPUT_UNSAID,
+		.gpus = INPUT_UNSAID,
+		.gpus_allowed = UINT64_MAX };
 
 	if (n->type != YAML_OBJECT)
 		return input_fail(r, n, "workloads", "an object with a name");

@@ -206,6 +206,19 @@ static void left(const struct report *r)
 	}
 }
 
+static void notes(const struct report *r)
+{
+	if (r->a->in->n_notes)
+		r->form->heading(r->b, "About the files");
+	for (size_t i = 0; i < r->a->in->n_notes; i++) {
+		const struct plan_note *n = &r->a->in->notes[i];
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
+
+		buf_printf(&text, "%s:%u: %s", n->file, n->line, n->text);
+		r->form->paragraph(r->b, buf_str(&text));
+	}
+}
+
 static void title(const struct report *r, const char *created)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
@@ -240,6 +253,7 @@ void plan_report(struct buf *b, const struct plan_answer *a, const struct page_f
 		paragraph(&r, plan_say_spot);
 	}
 	left(&r);
+	notes(&r);
 	if (a->plan.n_nodes) {
 		form->heading(b, "Where the prices come from");
 		table(&r, plan_table_prices);
