@@ -3,6 +3,7 @@
 #include "cli/cmd.h"
 #include "cli/plan/run.h"
 #include "cli/plan/trace.h"
+#include "cli/plan/translate.h"
 
 #include <string.h>
 
@@ -51,6 +52,9 @@ static const struct option_def options[] = {
 		.def = "10",
 		.help = "runs of each policy, each with its own order of pods" },
 	{ .name = "trace", .type = OPTION_STR, .arg = "FILE", .help = "the pods, as CSV" },
+	{ .name = "translate",
+		.type = OPTION_BOOL,
+		.help = "print what Provisioners of Karpenter are as NodePools, with notes" },
 	{ .name = "write",
 		.type = OPTION_STR,
 		.arg = "DIR",
@@ -128,6 +132,8 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	if (!r.files->n)
 		return error_set(err, ERR_INVALID,
 			"expected files that say what is to be planned, or --trace and --nodes");
+	if (option_bool(o, "translate", false))
+		return plan_translate(r.files, err);
 	return plan_run(&r, err);
 }
 
