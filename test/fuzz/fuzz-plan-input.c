@@ -28,6 +28,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!in->n_workloads || !in->regions.n || in->policy.headroom > 0.9 ||
 		!in->policy.pods_per_gpu || in->policy.pods_per_gpu > PLAN_PODS_MAX)
 		abort();
+	for (size_t i = 0; i < in->n_notes; i++)
+		for (const char *c = in->notes[i].text; *c; c++)
+			if ((unsigned char)*c < ' ' || i >= PLAN_NOTES_MAX)
+				abort();
 	for (size_t i = 0; i < in->n_workloads; i++) {
 		const struct plan_workload *w = &in->workloads[i];
 

@@ -71,6 +71,14 @@ untainted() {
 	done
 }
 
+@test "what the users' old Provisioners are translated to is taken" {
+	"$GPUSLICE_BUILD/src/cli/gpuslice" plan --translate "$FIXTURES"/karpenter-*.yaml >"$BATS_TEST_TMPDIR/now.yaml"
+	kubectl apply --validate=strict -f "$BATS_TEST_TMPDIR/now.yaml"
+	kubectl get nodepools -o json | jq -e '[.items[].metadata.name] | sort
+		== ["gpu-provisioner-p3-2xlarge", "gpu-provisioner-p3-8xlarge", "gpu-shared"]'
+	kubectl delete -f "$BATS_TEST_TMPDIR/now.yaml"
+}
+
 @test "nodes as the pools say offer what the overlays say" {
 	plan cluster "$DIR"
 	kubectl apply --validate=strict -f "$DIR"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/buf.h"
 #include "plan/input/internal.h"
 
 #include <ctype.h>
@@ -26,7 +25,6 @@ const char *object_clean(const char *text, char *buf, size_t size)
 int input_note(const struct reading *r, const struct yaml_node *n, const char *code,
 	const char *fmt, ...)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
 	struct plan_input *in = r->in;
 	struct plan_note note = { .line = n->line, .code = code }, *more;
 	char line[TEXT_MAX], clean[TEXT_MAX];

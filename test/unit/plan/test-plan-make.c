@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/test.h"
+
+#include "config/config.h"
+#include "config/yaml.h"
+#include "core/config.h"
+#include "plan/make/make.h"
+#include "plan/make/translate.h"
+
+#include <string.h>
+
+/* Pools, and the objects that are made of them. */
+
+static const char prices[] =
+	"version: gpuslice/prices/v1\n"
+	"stamp: \"2026-07-20\"\n"
+	"types:\n"
+	"  g6.xlarge: {gpu: L4, gpus: 1, gpuMemoryMiB: 22888, vcpus: 4, memoryMiB: 16384, pricePerHour: {r: 0.8}}\n"
+	"  g6f.2xlarge: {gpu: L4, gpus: 1, gpuMemoryMiB: 5722, part: 0.25, vcpus: 8, memoryMiB: 32768,\n"
+	"    pricePerHour: {r: 0.475}}\n"
+	"  p3.8xlarge: {gpu: V100-SXM2-16GB, gpus: 4, gpuMemoryMiB: 16384, vcpus: 32, memoryMiB: 249856,\n"
+	"    pricePerHour: {r: 12.24}}\n"
+	"  p4d.24xlarge: {gpu: A100-SXM4-40GB, gpus: 8, gpuMemoryMiB: 40960, vcpus: 96, memoryMiB: 1179648,\n"
+	"    pricePerHour: {r: 21.96}}\n";
+
+struct world {
+	struct plan_input *in;
+	struct price_catalogue *prices;
+	struct plan_answer *a;
+	struct pools *pools;
+	struct make_files files;
+};
+
+static void world_fini(struct world *w)
+{
+	make_files_fini(&w->files);
+	pools_free(w->pools);
+	plan_answer_free(w->a);
+	plan_input_free(w->in);
+	price_catalogue_free(w->prices);
+}
+
+static void world_init(struct world *w, const char *text)
+{
+	struct answer_setting s = { .budget = 50000, .seed = 1 };
+	struct error err = ERROR_INIT;
+
+	*w = (struct world){ 0 };
+	assert_ok(price_catalogue_parse(&w->prices, "prices", prices, strlen(prices), &err),
+		&err);
+	assert_ok(plan_input_new(&w->in, &err), &err);
+	assert_ok(plan_input_parse(w->in, "plan", text, strlen(text), &err), &err);
+	assert_ok(plan_input_end(w->in, &err), &err);
+	assert_ok(plan_answer_new(&w->a, w->in, w->prices, &s, &err), &err);
+	assert_int_equal(w->a->plan.n_left, 0);
+	assert_ok(pools_new(&w->pools, w->a, &err), &err);
+	assert_ok(make_all(&w->files, w->pools, &err), &err);
+}
+
+static const char *file(const struct world *w, const char *path)
+{
+	for (size_t i = 0; i < w->files.n; i++)
+		if (!strcmp(w->files.v[i].path, path))
+			return buf_str(&w->files.v[i].text);
+	return NULL;
+}
+
+static bool has(const struct world *w, const char *path, const char *text)
+{
+	return file(w, path) && strstr(file(w, path), text) != NULL;
+}
+
+static uint32_t offers(const struct pool *p, const char *resource)
+{
+	for (size_t i = 0; i < p->n_resources; i++)
+		if (!strcmp(p->resources[i].name, resource))
+			return p->resources[i].count;
+	return 0;
+}
+
+#define HEAD(modes, types)                                                 \
+	"version: gpuslice/plan/v1\npolicy: {regions: [r], modes: [" modes \
+	"], instances: [" types "]}\n"
+
+static void pools__offer_slots_of_all_gpus(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	(void)state;
+	world_init(&w,
+		HEAD("time-slicing",
+			"p3.8xlarge") "workloads: [{name: a, replicas: 8, gpu_ref: V100-SXM2-16GB, busy: 0.1, t_solo: 0.05, rate: 2,\n"
+				      "  mem_peak_mib: 3000, slo: {max_slowdown: 3}}]\n");
+	assert_int_equal(w.pools->n, 1);
+	assert_int_equal(offers(&w.pools->v[0], "nvidia.com/gpu.shared"),
+		4 * w.pools->v[0].slots);
+	assert_int_equal(w.pools->n_notes, 0);
+	assert_true(
+		has(&w, "10-device-plugin-config.yaml", "failRequestsGreaterThanOne: true"));
+	assert_true(has(&w, "30-nodepools.yaml", "gpuslice.io/not-ready"));
+	assert_true(has(&w, "patches/a.yaml", "nvidia.com/gpu.shared: \"1\""));
+	assert_true(has(&w, "patches/a.yaml", "nvidia.com/gpu: null"));
+}
+
+/* Every config that is written is one for the agent's own reader, without a warning. */
+static void make_config__is_read_by_the_agent(void **state)
+{
+	static const char *const texts[] = {
+		HEAD("time-slicing",
+			"g6.xlarge") "workloads: [{name: a, replicas: 4, gpu_ref: L4, busy: 0.1, t_solo: 0.05, rate: 2, mem_peak_mib: 3000}]\n",
+		HEAD("mps",
+			"g6.xlarge") "workloads: [{name: a, replicas: 4, gpu_ref: L4, busy: 0.1, t_solo: 0.05, rate: 2, u: 0.3, dram: 0.1,\n"
+				     "  mem_peak_mib: 3000, slo: {max_slowdown: 4}}]\n",
+		HEAD("slices",
+			"p3.8xlarge") "workloads: [{name: a, replicas: 5, gpu_ref: V100-SXM2-16GB, busy: 0.1, mem_peak_mib: 7000},\n"
+				      "  {name: b, replicas: 6, gpu_ref: V100-SXM2-16GB, busy: 0.05, mem_peak_mib: 2000}]\n",
+		HEAD("mig",
+			"p4d.24xlarge") "workloads: [{name: a, replicas: 5, gpu_ref: A100-SXM4-40GB, busy: 0.05, u: 0.2, mem_peak_mib: 3500,\n"
+					"  t_solo: 0.05, rate: 1, slo: {max_slowdown: 9}}]\n",
+		HEAD("exclusive", "g6.xlarge") "workloads: [{name: a, gpu_ref: L4}]\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		CLEANUP(world_fini) struct world w;
+		CLEANUP(yaml_freep) struct yaml *y = NULL;
+		struct error err = ERROR_INIT;
+		const struct yaml_node *data;
+		struct yaml_source src = { .name = "config" };
+
+		world_init(&w, texts[i]);
+		src.text = file(&w, "10-device-plugin-config.yaml");
+		src.len = strlen(src.text);
+		assert_ok(yaml_parse(&y, &src, &err), &err);
+		data = yaml_get(y->docs[0], "data", false);
+		assert_int_equal(data->n, w.pools->n);
+		for (size_t k = 0; k < data->n; k++) {
+			CLEANUP(config_freep) struct config *c = NULL;
+			CLEANUP(strv_fini) struct strv warnings = { .v = NULL };
+			const struct config_sources none = { 0 };
+			const struct yaml_node *text = data->pairs[k].value;
+
+			assert_string_equal(yaml_as_text(data->pairs[k].key),
+				w.pools->v[k].name);
+			assert_ok(config_parse(&c, "c", 0, text->text, text->len, &none,
+					  &warnings, &err),
+				&err);
+			assert_int_equal(warnings.n, 0);
+		}
+	}
+}
+
+/* Kubernetes' scheduler may put the tight one beside the busy ones of another node: so they get pools of their own. */
+static void pools__are_split_where_arrangements_differ(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	size_t with_tight = 0;
+
+	(void)state;
+	world_init(&w,
+		HEAD("time-slicing",
+			"g6.xlarge") "workloads:\n"
+				     "- {name: tight, replicas: 2, gpu_ref: L4, busy: 0.2, t_solo: 0.05, rate: 4, mem_peak_mib: 2000,\n"
+				     "  cpu: 1500m, slo: {max_slowdown: 2.5}}\n"
+				     "- {name: busy, replicas: 2, gpu_ref: L4, busy: 0.35, t_solo: 0.05, rate: 7, mem_peak_mib: 2000,\n"
+				     "  cpu: 1500m, slo: {max_slowdown: 9}}\n");
+	assert_int_equal(w.a->plan.n_nodes, 2);
+	for (size_t i = 0; i < w.pools->n; i++)
+		for (size_t k = 0; k < w.pools->v[i].n_tenants; k++)
+			with_tight +=
+				!strcmp(w.in->workloads[w.pools->v[i].tenants[k].workload].name,
+					"tight");
+	assert_int_equal(w.pools->n, 2);
+	assert_int_equal(with_tight, 1);
+	assert_string_not_equal(w.pools->v[0].name, w.pools->v[1].name);
+	assert_int_equal(w.pools->n_notes, 0);
+}
+
+/* K1: EC2 says that an instance with a part of a GPU has none. */
+static void make_overlays__say_parts_of_gpus(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	CLEANUP(world_fini) struct world whole;
+
+	(void)state;
+	world_init(&w,
+		HEAD("exclusive",
+			"g6f.2xlarge") "workloads: [{name: a, gpu_ref: L4, busy: 0.1, t_solo: 0.05, rate: 2, u: 0.1, mem_peak_mib: 3000,\n"
+				       "  slo: {max_slowdown: 9}}]\n");
+	assert_true(has(&w, "40-nodeoverlays.yaml", "nvidia.com/gpu: \"1\""));
+	assert_true(has(&w, "40-nodeoverlays.yaml", "[\"g6f.2xlarge\"]"));
+	assert_true(has(&w, "00-README.md", "NodeOverlay=true"));
+	world_init(&whole,
+		HEAD("exclusive", "g6.xlarge") "workloads: [{name: a, gpu_ref: L4}]\n");
+	assert_null(file(&whole, "40-nodeoverlays.yaml"));
+	assert_false(has(&whole, "00-README.md", "NodeOverlay"));
+}
+
+static void make_mig__tells_gpus_apart(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+
+	(void)state;
+	world_init(&w,
+		HEAD("mig",
+			"p4d.24xlarge") "workloads: [{name: a, replicas: 9, gpu_ref: A100-SXM4-40GB, busy: 0.05, u: 0.2, mem_peak_mib: 3500,\n"
+					"  t_solo: 0.05, rate: 1, slo: {max_slowdown: 9}}]\n");
+	assert_int_equal(offers(&w.pools->v[0], "nvidia.com/mig-1g.5gb"), 9);
+	assert_int_equal(offers(&w.pools->v[0], "nvidia.com/gpu"), 6);
+	assert_true(has(&w, "15-mig-config.yaml", "devices: [0]"));
+	assert_true(has(&w, "15-mig-config.yaml", "\"1g.5gb\": 7"));
+	assert_true(has(&w, "15-mig-config.yaml",
+		"devices: [2, 3, 4, 5, 6, 7]\n        mig-enabled: false"));
+}
+
+static void make_quoted__leaves_nothing_outside(void **state)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(256);
+
+	(void)state;
+	make_quoted(&b, "a\"b\\c\nd: {e}");
+	assert_string_equal(buf_str(&b), "\"a\\\"b\\\\c\\x0ad: {e}\"");
+}
+
+static void translation__writes_todays_objects(void **state)
+{
+	static const char old[] =
+		"apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: p}\nspec:\n"
+		"  requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}]\n"
+		"  labels: {a: b, karpenter.sh/capacity-type: ON_DEMAND}\n"
+		"  taints: [{key: nvidia.com/gpu, effect: NoSchedule}]\n"
+		"  ttlSecondsAfterEmpty: 30\n  ttlSecondsUntilExpired: 2592000\n"
+		"  limits: {resources: {cpu: 1000}}\n  weight: 10\n"
+		"  provider: {instanceProfile: x, subnetSelector: {k: v}, tags: {karpenter.sh/x: y, Name: n}}\n";
+	static const char *const want[] = { "kind: NodePool", "expireAfter: 2592000s",
+		"consolidateAfter: 30s", "\"cpu\": \"1000\"", "weight: 10",
+		"values: [\"spot\"]", "\"a\": \"b\"", "instanceProfile: \"x\"", "\"k\": \"v\"",
+		"\"Name\": \"n\"", "- key: \"nvidia.com/gpu\"", "alias: al2023@latest" };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1U << 16);
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+
+	(void)state;
+	assert_ok(make_translation(&b, "f", old, strlen(old), &n, &err), &err);
+	assert_int_equal(n, 1);
+	for (size_t i = 0; i < ARRAY_LEN(want); i++)
+		if (!strstr(buf_str(&b), want[i]))
+			fail_msg("no %s in\n%s", want[i], buf_str(&b));
+	assert_null(strstr(buf_str(&b), "ON_DEMAND"));
+	assert_null(strstr(buf_str(&b), "on-demand"));
+	assert_null(strstr(buf_str(&b), "karpenter.sh/x"));
+	assert_error(make_translation(&b, "f", "kind: Provisioner\n", 18, &n, &err), &err,
+		"f:1:1: metadata.name: expected a name");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pools__offer_slots_of_all_gpus),
+		cmocka_unit_test(make_config__is_read_by_the_agent),
+		cmocka_unit_test(pools__are_split_where_arrangements_differ),
+		cmocka_unit_test(make_overlays__say_parts_of_gpus),
+		cmocka_unit_test(make_mig__tells_gpus_apart),
+		cmocka_unit_test(make_quoted__leaves_nothing_outside),
+		cmocka_unit_test(translation__writes_todays_objects),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
