@@ -17,9 +17,9 @@ rules() {
 		metrics: base core view |
 		config:  base core | jansson.h libfyaml.h
 		gpu:     base core | uv.h
-		price:   base config/yaml.h |
+		price:   base config/yaml.h | jansson.h yajl/
 		ledger:  base core | sqlite3.h
-		plan:    base core price/price.h config/yaml.h | csv.h
+		plan:    base core price/price.h config/config.h config/yaml.h | csv.h
 		mig:     base core config gpu |
 		sim:     base abi gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
 		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
@@ -28,12 +28,12 @@ rules() {
 		standin: base core config/yaml.h kube http | uv.h jansson.h
 		agent:   base abi core config gpu kube http ledger/ledger.h metrics price/price.h view web arbiter/control.h | uv.h jansson.h
 		validate: base abi core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
-		cli:     base abi core config gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http ledger/ledger.h mig plan price/price.h standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
+		cli:     base abi core config gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http ledger/ledger.h mig plan price/load.h price/price.h standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF
 }
 
 # Headers of libraries; what is not listed here is libc or ours.
-libraries='uv.h jansson.h libfyaml.h microhttpd.h sqlite3.h csv.h curl/ ncurses.h grpc/ protobuf-c/ .pb-c.h cmocka.h nvml.h cuda.h gnutls/'
+libraries='uv.h jansson.h libfyaml.h microhttpd.h sqlite3.h csv.h yajl/ curl/ ncurses.h grpc/ protobuf-c/ .pb-c.h cmocka.h nvml.h cuda.h gnutls/'
 
 # core is pure: no files, sockets, clocks, threads, processes.
 core_never='unistd.h fcntl.h pthread.h threads.h time.h signal.h poll.h dirent.h sys/ base/fd.h base/log.h'

@@ -37,10 +37,14 @@ static const struct option_def options[] = {
 		.type = OPTION_LIST,
 		.arg = "NAME",
 		.help = "value, fgd, best-fit, first-fit, random; default: all" },
+	{ .name = "price",
+		.type = OPTION_LIST,
+		.arg = "TYPE=AMOUNT",
+		.help = "what an instance type costs an hour; TYPE/spot=AMOUNT: on the spot market" },
 	{ .name = "prices",
-		.type = OPTION_STR,
+		.type = OPTION_LIST,
 		.arg = "FILE",
-		.help = "a catalogue of prices over the shipped one" },
+		.help = "prices over the shipped ones: a catalogue, or a file of AWS's" },
 	{ .name = "seed",
 		.type = OPTION_UINT,
 		.arg = "N",
@@ -113,7 +117,8 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 {
 	static const char *const of_trace[] = { "mix", "policy", "seeds" };
 	struct plan_run r = { .files = &o->args,
-		.prices = option_str(o, "prices", NULL),
+		.prices = &option_get(o, "prices")->list,
+		.amounts = &option_get(o, "price")->list,
 		.write = option_str(o, "write", NULL),
 		.seed = option_uint(o, "seed", SEED) };
 

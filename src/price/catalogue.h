@@ -18,6 +18,10 @@ struct price_region {
 	const char *name;
 	int64_t nano_per_hour;       /* on demand; < 0: not sold that way */
 	int64_t spot_low, spot_high; /* of its zones; < 0: not sold that way */
+	/* Where they are from, if not from the type's own file, and how good that is: PRICE_RANK_... of amend.h. */
+	const struct price_file *from, *spot_from;
+	unsigned rank, spot_rank;
+	uint32_t interrupt_low_milli, interrupt_high_milli; /* a month; 0, 0: not known */
 };
 
 struct price_type {
@@ -33,6 +37,8 @@ struct price_catalogue {
 	struct price_type *types; /* sorted by name once it is read */
 	size_t n, cap;
 	struct price_file files[2]; /* shipped, the user's */
+	struct price_file **more;   /* of others */
+	size_t n_more;
 	struct strv pool;
 };
 

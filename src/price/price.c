@@ -33,6 +33,9 @@ struct price_catalogue *price_catalogue_free(struct price_catalogue *c)
 		return NULL;
 	for (size_t i = 0; i < c->n; i++)
 		free(c->types[i].regions);
+	for (size_t i = 0; i < c->n_more; i++)
+		free(c->more[i]);
+	free(c->more);
 	free(c->types);
 	strv_fini(&c->pool);
 	free(c);
@@ -133,12 +136,14 @@ static int no_region(const struct price_type *t, const char *region, struct erro
 static struct price price_of(const struct price_type *t, const struct price_region *at,
 	bool assumed)
 {
+	const struct price_file *from = at->from ? at->from : t->file;
+
 	return (struct price){
 		.type = t->name,
 		.region = at->name,
-		.currency = t->file->currency,
-		.stamp = t->file->stamp,
-		.source = t->file->source,
+		.currency = from->currency,
+		.stamp = from->stamp,
+		.source = from->source,
 		.nano_per_hour = at->nano_per_hour,
 		.assumed = assumed,
 		.gpu = t->gpu,
@@ -229,7 +234,15 @@ int price_each(const struct price_catalogue *c, const char *region,
 			o = offer_of(&c->types[i], at);
 			o.price.region = region;
 			if (spot) {
+				const struct price_file *from =
+					at->spot_from ? at->spot_from : c->types[i].file;
+
 				o.spot = true;
+				o.interrupt_low_milli = at->interrupt_low_milli;
+				o.interrupt_high_milli = at->interrupt_high_milli;
+				o.price.source = from->source;
+				o.price.stamp = from->stamp;
+				o.price.currency = from->currency;
 				o.low = at->spot_low;
 				o.high = at->spot_high;
 				o.price.nano_per_hour = o.low + (o.high - o.low) / 2;

@@ -45,7 +45,9 @@ struct price_offer {
 	struct price price; /* .nano_per_hour: of spot the middle of .low and .high */
 	bool spot;
 	int64_t low, high; /* of the zones; on demand both are the price */
-	const char *arch;  /* "amd64", "arm64" */
+	/* Spot: thousandths of an interruption of an instance in a month, from and to; 0, 0: not known. */
+	uint32_t interrupt_low_milli, interrupt_high_milli;
+	const char *arch; /* "amd64", "arm64" */
 	uint32_t
 		part_milli; /* of a GPU that each of .gpus is; 1000 but for types with a part of one */
 	uint32_t allocatable_cpu_milli, allocatable_memory_mib; /* what pods may ask for */

@@ -80,7 +80,10 @@ static struct price_region *region_at(const struct reading *r, const struct yaml
 		return NULL;
 	}
 	t->regions = more;
-	t->regions[t->n_regions] = (struct price_region){ name, -1, -1, -1 };
+	t->regions[t->n_regions] = (struct price_region){ .name = name,
+		.nano_per_hour = -1,
+		.spot_low = -1,
+		.spot_high = -1 };
 	return &t->regions[t->n_regions++];
 }
 

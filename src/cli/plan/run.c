@@ -7,6 +7,7 @@
 #include "cli/plan/report/report.h"
 #include "cli/plan/text.h"
 #include "cli/plan/write.h"
+#include "price/load.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -102,13 +103,16 @@ int plan_run(const struct plan_run *r, struct error *err)
 	CLEANUP(price_catalogue_freep) struct price_catalogue *prices = NULL;
 	CLEANUP(plan_answer_freep) struct plan_answer *a = NULL;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
+	CLEANUP(strv_fini) struct strv warnings = { .v = NULL };
 	struct progress p = { .terminal = isatty(STDERR_FILENO) == 1 };
 	struct answer_setting s = { PACK_BUDGET, PACK_BUDGET_EACH, r->seed, go_on, &p };
 	struct sigaction sa = { .sa_handler = stop };
 
 	if (plan_input_new(&in, err) < 0 || read_all(in, r->files, err) < 0 ||
-		price_catalogue_load(&prices, r->prices, err) < 0)
+		price_catalogue_load_all(&prices, r->prices, r->amounts, &warnings, err) < 0)
 		return -1;
+	for (size_t i = 0; i < warnings.n; i++)
+		(void)fprintf(stderr, "warning: %s\n", warnings.v[i]);
 	(void)sigaction(SIGINT, &sa, NULL);
 	if (plan_answer_new(&a, in, prices, &s, err) < 0)
 		return -1;

@@ -16,8 +16,9 @@ enum plan_form { PLAN_AS_TEXT, PLAN_AS_JSON, PLAN_AS_MARKDOWN, PLAN_AS_HTML };
 
 struct plan_run {
 	const struct strv *files;
-	const char *prices; /* a catalogue over the shipped one; NULL: none */
-	const char *output; /* where to; NULL: standard output */
+	const struct strv *prices;  /* files over the shipped catalogue */
+	const struct strv *amounts; /* and amounts over those: "TYPE=AMOUNT" */
+	const char *output;         /* where to; NULL: standard output */
 	enum plan_form form;
 	const char *write; /* directory for the objects to apply; NULL: none */
 	uint64_t seed;

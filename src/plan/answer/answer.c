@@ -67,6 +67,8 @@ static int see_offer(void *arg, const struct price_offer *p)
 		.nano_per_hour = p->price.nano_per_hour,
 		.low = p->low,
 		.high = p->high,
+		.interrupt_low_milli = p->interrupt_low_milli,
+		.interrupt_high_milli = p->interrupt_high_milli,
 		.source = p->price.source,
 		.stamp = p->price.stamp,
 		.has_mig = gpu && gpu->mig && p->part_milli == MILLI };

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "price/import/import.h"
+
+#include "base/buf.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PIECE 65536
+
+void import_warn(struct strv *warnings, const char *fmt, ...)
+{
+	struct error ignored = ERROR_INIT;
+	char text[512];
+	va_list ap;
+
+	if (!warnings)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (strv_add(warnings, text, &ignored) < 0)
+		error_clear(&ignored);
+}
+
+enum import_form import_form(const char *text, size_t len)
+{
+	static const struct {
+		const char *word;
+		enum import_form form;
+	} words[] = { { "\"SpotPriceHistory\"", IMPORT_SPOT_HISTORY },
+		{ "\"spot_advisor\"", IMPORT_SPOT_ADVISOR },
+		{ "\"instance_types\"",
+			IMPORT_SPOT_ADVISOR }, /* the advisor's file begins with them */
+		{ "\"offerCode\"", IMPORT_PRICE_LIST } };
+	size_t at = 0;
+
+	while (at < len && strchr(" \t\r\n", text[at]) && text[at])
+		at++;
+	if (at == len || text[at] != '{')
+		return IMPORT_OWN;
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (memmem(text, len, words[i].word, strlen(words[i].word)))
+			return words[i].form;
+	return IMPORT_OWN;
+}
+
+static int stream_list(struct price_catalogue *c, const char *path, struct strv *warnings,
+	struct error *err)
+{
+	CLEANUP(price_list_freep) struct price_list *l = NULL;
+	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char piece[PIECE];
+
+	if (fd < 0)
+		return error_sys(err, errno, "%s", path);
+	if (price_list_new(&l, c, path, err) < 0)
+		return -1;
+	while (true) {
+		ssize_t n = read(fd, piece, sizeof(piece));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_sys(err, errno, "%s", path);
+		if (!n)
+			return price_list_end(l, warnings, err);
+		if (price_list_feed(l, piece, (size_t)n, err) < 0)
+			return -1;
+	}
+}
+
+int import_file(struct price_catalogue *c, const char *path, enum import_form form,
+	struct strv *warnings, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(IMPORT_FILE_MAX);
+
+	if (form == IMPORT_PRICE_LIST)
+		return stream_list(c, path, warnings, err);
+	if (file_read(path, &text, err) < 0)
+		return -1;
+	return form == IMPORT_SPOT_HISTORY
+		       ? spot_history_read(c, path, buf_str(&text), text.len, warnings, err)
+		       : spot_advisor_read(c, path, buf_str(&text), text.len, warnings, err);
+}

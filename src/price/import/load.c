@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "price/load.h"
+
+#include "base/fd.h"
+#include "price/import/import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+/* What is in the user's own file is the user's, so that files of others stay below it. */
+static void rank_own(struct price_catalogue *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		for (size_t k = 0;
+			c->types[i].file == &c->files[1] && k < c->types[i].n_regions; k++)
+			c->types[i].regions[k].rank = c->types[i].regions[k].spot_rank =
+				PRICE_RANK_USER;
+}
+
+/* Only the first bytes, for the form. */
+static int look_at(const char *path, enum import_form *ret, struct error *err)
+{
+	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char text[IMPORT_LOOK];
+	ssize_t n;
+
+	if (fd < 0)
+		return error_sys(err, errno, "price catalogue: %s", path);
+	n = read(fd, text, sizeof(text));
+	if (n < 0)
+		return error_sys(err, errno, "price catalogue: %s", path);
+	*ret = import_form(text, (size_t)n);
+	return 0;
+}
+
+int price_catalogue_load_all(struct price_catalogue **ret, const struct strv *files,
+	const struct strv *overrides, struct strv *warnings, struct error *err)
+{
+	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
+	const char *own = NULL;
+	enum import_form form;
+
+	for (size_t i = 0; files && i < files->n; i++) {
+		if (look_at(files->v[i], &form, err) < 0)
+			return -1;
+		if (form != IMPORT_OWN)
+			continue;
+		if (own)
+			return error_set(err, ERR_INVALID,
+				"%s: expected one catalogue, found '%s' as well; known forms are "
+				"version: gpuslice/prices/v1, and of AWS the Price List in bulk, "
+				"describe-spot-price-history and spot-advisor-data.json",
+				files->v[i], own);
+		own = files->v[i];
+	}
+	if (price_catalogue_load(&c, own, err) < 0)
+		return -1;
+	rank_own(c);
+	for (size_t i = 0; files && i < files->n; i++) {
+		if (look_at(files->v[i], &form, err) < 0 ||
+			(form != IMPORT_OWN &&
+				import_file(c, files->v[i], form, warnings, err) < 0))
+			return -1;
+	}
+	for (size_t i = 0; overrides && i < overrides->n; i++)
+		if (price_override(c, overrides->v[i], err) < 0)
+			return -1;
+	*ret = STEAL_PTR(c);
+	return 0;
+}
