@@ -123,6 +123,16 @@ the_server() {
 
 mark() { seen=$(wc -l <"$work/out"); }
 since() { tail -n "+$((seen + 1))" "$work/out" | plain | grep -E "$1" || true; }
+# The daemon writes when it comes to it, which may be after who asked has its answer.
+until_since() { # PATTERN
+	local i
+	for ((i = 0; i < 200; i++)); do
+		tail -n "+$((seen + 1))" "$work/out" | grep -qE "$1" && return
+		sleep 0.05
+	done
+	echo "no '$1' in the log" >&2
+	return 1
+}
 files() { (cd "$work/pipe" && stat -c '%A %n' -- * | sort -k 2); }
 
 part nobody serves
@@ -146,6 +156,7 @@ done
 part a command in the log
 mark
 ctl "set_default_device_pinned_mem_limit 0 20389M" >/dev/null
+until_since 'UI closed'
 since .
 ctl "set_default_device_pinned_mem_limit 0 0M"
 
