@@ -3,6 +3,8 @@
 
 #include "price/price.h"
 
+#include <assert.h>
+
 static bool any(const struct pools *p, bool (*is)(const struct pool *p))
 {
 	for (size_t i = 0; i < p->n; i++)
@@ -47,6 +49,7 @@ static void pools(struct buf *b, const struct pools *p)
 	for (size_t i = 0; i < p->n; i++) {
 		const struct pool *q = &p->v[i];
 
+		assert(q->offer); /* no pool without */
 		buf_printf(b, "| %s | %u | %s, %s | ", q->name, q->nodes, q->offer->type,
 			q->have                           ? "there already"
 			: q->offer->capacity == PLAN_SPOT ? "spot"

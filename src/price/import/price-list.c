@@ -121,7 +121,7 @@ static int see_price(struct price_list *l, const char *sku, const char *currency
 {
 	struct price_amendment a = { .what = PRICE_IS_ON_DEMAND, .rank = PRICE_RANK_FOREIGN };
 	const struct sku *s;
-	struct sku key;
+	struct sku key = { .type = NULL };
 
 	if (strlen(sku) >= sizeof(key.name) || !l->n)
 		return 0;

@@ -199,7 +199,6 @@ static size_t amend_region(const struct reading *r, size_t i, struct held *room,
 		}
 		to = end;
 	}
-	a->region = region;
 	return to;
 }
 

@@ -137,7 +137,7 @@ static bool is_figures(const struct table *t, size_t column)
 static void table(struct buf *b, const struct table *t)
 {
 	buf_puts(b, "<div class=\"scroll\" tabindex=\"0\"><table>\n");
-	for (size_t i = 0; i < t->cells.n; i++) {
+	for (size_t i = 0; t->columns && i < t->cells.n; i++) {
 		const char *tag = i < t->columns ? "th" : "td";
 
 		if (i % t->columns == 0)

@@ -130,7 +130,7 @@ static void node(struct buf *b, const char *title, const struct page_gpu *gpus, 
 static void table(struct buf *b, const struct table *t)
 {
 	buf_putc(b, '\n');
-	for (size_t i = 0; i < t->cells.n; i++) {
+	for (size_t i = 0; t->columns && i < t->cells.n; i++) {
 		buf_puts(b, i % t->columns ? " " : "| ");
 		escape(b, t->cells.v[i]);
 		buf_puts(b, " |");
