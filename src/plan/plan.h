@@ -65,6 +65,7 @@ struct plan_offer {
 	uint32_t interrupt_low_milli, interrupt_high_milli;
 	const char *source, *stamp;
 	bool has_mig;
+	uint32_t vcpus, node_memory_mib; /* of the machine, with what is not allocatable */
 };
 
 /* ---- workloads ------------------------------------------------------------------------------------------ */

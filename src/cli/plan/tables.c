@@ -252,6 +252,8 @@ static void pays_row(struct table *t, const struct plan_answer *a, size_t w)
 	money_cell(t, outcome_million(o->before_nano, o->before_rate));
 	if (o->lost_high < 0)
 		table_add(t, "unknown");
+	else if (o->lost_high > 0 && o->lost_high * PERCENT < 0.001)
+		table_add(t, "< 0.001 %");
 	else if (o->lost_high > 0)
 		table_addf(t, "%.3f to %.3f %%", o->lost_low * PERCENT, o->lost_high * PERCENT);
 	else
@@ -276,6 +278,7 @@ size_t plan_table_pays(struct table *t, const struct plan_answer *a)
 static void price_row(struct table *t, const struct plan_offer *o)
 {
 	char low[PLAN_MONEY_MAX], high[PLAN_MONEY_MAX];
+	struct price_parts parts;
 
 	table_addf(t, "%s, %s", o->type, plan_capacity(o));
 	table_add(t, o->region);
@@ -290,6 +293,12 @@ static void price_row(struct table *t, const struct plan_offer *o)
 			o->interrupt_high_milli / 10.0);
 	else
 		table_add(t, "-");
+	parts = price_opencost(o->nano_per_hour, o->vcpus, o->node_memory_mib, o->gpus);
+	if (o->vcpus && o->node_memory_mib && o->nano_per_hour)
+		table_addf(t, "%.0f %%",
+			PERCENT * (double)parts.gpu * o->gpus / (double)o->nano_per_hour);
+	else
+		table_add(t, "-");
 	table_addf(t, "%s%s%s", o->source, *o->stamp ? ", " : "", o->stamp);
 }
 
@@ -297,7 +306,7 @@ static void price_row(struct table *t, const struct plan_offer *o)
 size_t plan_table_prices(struct table *t, const struct plan_answer *a)
 {
 	static const char *const heads[] = { "PRICE OF", "REGION", "PER HOUR", "ZONES",
-		"INTERRUPTED A MONTH", "FROM", NULL };
+		"INTERRUPTED A MONTH", "GPU COST TO OPENCOST", "FROM", NULL };
 	const struct plan_offer *seen[PLAN_ROWS_SHOWN];
 	size_t n = 0, more = 0;
 

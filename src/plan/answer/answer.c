@@ -71,6 +71,8 @@ static int see_offer(void *arg, const struct price_offer *p)
 		.interrupt_high_milli = p->interrupt_high_milli,
 		.source = p->price.source,
 		.stamp = p->price.stamp,
+		.vcpus = p->price.vcpus,
+		.node_memory_mib = p->price.memory_mib,
 		.has_mig = gpu && gpu->mig && p->part_milli == MILLI };
 
 	if (!gpu || !o.gpus || o.gpus > PLAN_NODE_GPUS_MAX || !o.gpu_memory_mib ||

@@ -37,7 +37,7 @@ static const struct plan_gpu gpus[GPUS] = {
 #define OFFER(name, capacity, gpu, count, memory, cpu, ram, usd, has_mig)                    \
 	{                                                                                    \
 		name, name, "here", "amd64", capacity, &gpus[gpu], count, 1000, memory, cpu, \
-			ram, (int64_t)((usd)*1e9), 0, 0, 0, 0, "", "", has_mig               \
+			ram, (int64_t)((usd)*1e9), 0, 0, 0, 0, "", "", has_mig, 0, 0         \
 	}
 
 static const struct plan_offer offers[] = {

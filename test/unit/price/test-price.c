@@ -377,6 +377,21 @@ static void price_read__says_what_is_wrong_with_offers(void **state)
 	}
 }
 
+/* C3 and C4: p3.2xlarge and p5.48xlarge. */
+static void price_opencost__splits_as_opencost_does(void **state)
+{
+	struct price_parts p = price_opencost(3060000000, 8, 61 * 1024, 1);
+
+	(void)state;
+	assert_int_equal((p.cpu + 500) / 1000, 66192);
+	assert_int_equal((p.gib + 500) / 1000, 8872);
+	assert_int_equal((p.gpu + 500) / 1000, 1989263);
+	p = price_opencost(55040000000, 192, 2048 * 1024, 8);
+	assert_int_equal((p.gpu + 500) / 1000, 2339855);
+	assert_int_equal((p.gpu * 8 * 1000 + 27520000000) / 55040000000, 340); /* 34.0 % */
+	assert_int_equal(price_opencost(7, 0, 0, 0).gpu, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,6 +399,7 @@ int main(void)
 		cmocka_unit_test(price_text__shows_all_that_counts),
 		cmocka_unit_test(price_meter__loses_nothing),
 		cmocka_unit_test(price_split__sums_to_the_whole),
+		cmocka_unit_test(price_opencost__splits_as_opencost_does),
 		cmocka_unit_test(price_catalogue__has_the_shipped_prices),
 		cmocka_unit_test(price_find__assumes_a_region_where_none_is_known),
 		cmocka_unit_test(price_catalogue__takes_types_of_the_user),
