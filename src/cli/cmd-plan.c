@@ -147,10 +147,10 @@ const struct cmd cmd_plan = {
 	.usage = "FILE... [OPTION]... | --trace FILE --nodes FILE [OPTION]...",
 	.summary = "say what GPUs to buy and how to slice them, and what that saves and costs",
 	.description =
-		"From profiles of workloads and prices: the cheapest instances on which all of them have place,\n"
-		"what each will feel, and what everybody having a GPU of their own would cost. Exit code 2:\n"
-		"something has no place; 3: it cannot be said whether some SLO is met. Ctrl-C shows the best\n"
-		"plan so far.\n"
+		"From profiles of workloads, or Kubernetes manifests, and prices: the cheapest instances on\n"
+		"which all of them have place, what each will feel and pay, and what everybody having a GPU of\n"
+		"their own would cost. Exit code 2: something has no place; 3: it cannot be said whether some\n"
+		"SLO is met. Ctrl-C shows the best plan so far.\n"
 		"\n"
 		"With --trace it compares policies that place pods on GPUs: the pods of a trace come in random\n"
 		"order until they ask for 120 % of the cluster's GPUs, and each goes where the policy says; one\n"
