@@ -362,22 +362,25 @@ static void compare_layout(struct plan_answer *a)
 	qsort(a->lines, a->n_lines, sizeof(*a->lines), cheaper_first);
 }
 
+/* Manifests are also of machines that have no GPU: those are nothing to compare with. */
 static int compare(struct plan_answer *a, struct error *err)
 {
 	const struct plan_input *in = a->in;
 	const struct plan_offer *o =
-		in->baseline ? find_offer(a, in->baseline, PLAN_ON_DEMAND) : cheapest_whole(a);
+		in->baseline ? find_offer(a, in->baseline, PLAN_ON_DEMAND) : NULL;
 
-	if (!o && in->baseline)
+	if (!o && in->baseline && !in->baseline_found)
 		return no_offer(a, in->baseline,
 			in->layout.instance == in->baseline ? "layout" : "baseline", err);
+	if (!o)
+		o = cheapest_whole(a);
 	if (o)
 		a->baseline = line_of(a, o, PLAN_EXCLUSIVE, 1);
-	if (!in->layout.instance)
+	if (!in->layout.instance || !o)
 		return 0;
 	o = find_offer(a, in->layout.instance, in->layout.capacity);
 	if (!o)
-		return no_offer(a, in->layout.instance, "layout", err);
+		return in->layout_found ? 0 : no_offer(a, in->layout.instance, "layout", err);
 	a->layout = line_of(a, o, in->layout.mode, in->layout.slices);
 	compare_layout(a);
 	return 0;

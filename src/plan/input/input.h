@@ -71,6 +71,8 @@ struct plan_input {
 	struct plan_have *have;
 	size_t n_have;
 	bool only_have; /* nothing may be bought */
+	bool layout_found,
+		baseline_found; /* in manifests: of no account where no price is known */
 	struct plan_note *notes;
 	size_t n_notes;
 	/* From manifests, until plan_input_end() makes workloads and a layout of them. */

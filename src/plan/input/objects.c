@@ -248,8 +248,10 @@ static int see_layout(struct plan_input *in, const struct plan_layout *l, const 
 	const struct reading r = { in, &src, err };
 	const struct yaml_node at = { .line = line };
 
-	if (!in->layout.instance)
+	if (!in->layout.instance) {
 		in->layout = *l;
+		in->layout_found = true;
+	}
 	if (!strcmp(in->layout.instance, l->instance))
 		return 0;
 	return input_note(&r, &at, "other-layout",
@@ -264,8 +266,10 @@ static int find_layout(struct plan_input *in, struct error *err)
 		const struct plan_machine *m = &in->machines[i];
 		const struct plan_sharing *s = sharing_named(in, m->sharing);
 
-		if (!in->baseline && !in->layout.instance)
+		if (!in->baseline && !in->layout.instance) {
 			in->baseline = m->instance;
+			in->baseline_found = true;
+		}
 		if (m->sharing && !s && in->n_sharings && note_no_config(in, m, err) < 0)
 			return -1;
 		if (s && see_layout(in,

@@ -207,8 +207,10 @@ int plan_input_end(struct plan_input *in, struct error *err)
 	if (in->regions.n > PLAN_REGIONS_MAX)
 		return error_set(err, ERR_LIMIT, "%zu regions; at most %d", in->regions.n,
 			PLAN_REGIONS_MAX);
-	if (!in->baseline)
+	if (!in->baseline) {
 		in->baseline = in->layout.instance;
+		in->baseline_found = in->layout_found;
+	}
 	return 0;
 }
 

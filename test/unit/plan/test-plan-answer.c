@@ -362,6 +362,34 @@ static void reject__lists_each_gpu_and_mode(void **state)
 	assert_int_equal(reject_list(w.a, list, 1), n);
 }
 
+/* A pool of machines without GPUs, and a sharing config for a type that nobody has a price of. */
+static void answer__passes_over_machines_of_manifests(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	CLEANUP(world_fini) struct world asked;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	if (answer(&w,
+		    HEAD
+		    "workloads: [{name: s, gpu_ref: T4}]\n---\n"
+		    "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {template: {spec: "
+		    "{requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m7i.large]}]}}}\n"
+		    "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  p9.2xlarge: |\n"
+		    "    version: v1\n    sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n",
+		    &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_string_equal(w.a->baseline.offer->type, "g4dn.xlarge");
+	assert_null(w.a->layout.offer);
+	/* Who asks for it himself is told. */
+	assert_error(
+		answer(&asked,
+			HEAD
+			"workloads: [{name: s, gpu_ref: T4}]\nlayout: {instance: p9.2xlarge, slices: 4}\n",
+			&err),
+		&err, "p9.2xlarge");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -373,6 +401,7 @@ int main(void)
 		cmocka_unit_test(answer__counts_whole_gpus),
 		cmocka_unit_test(answer__is_in_one_currency),
 		cmocka_unit_test(answer__uses_nodes_that_are_there),
+		cmocka_unit_test(answer__passes_over_machines_of_manifests),
 		cmocka_unit_test(outcome__splits_the_price_exactly),
 		cmocka_unit_test(outcome__says_what_a_million_costs),
 		cmocka_unit_test(outcome__counts_interruptions),
