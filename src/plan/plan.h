@@ -34,6 +34,12 @@ struct plan_number {
 /* How far off a prediction made of such numbers may be: 0.10, 0.25, 0.50. */
 double plan_band(enum plan_origin origin);
 
+/* The end of a noun of which there are @n. */
+static inline const char *plan_plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* ---- GPUs and instances ------------------------------------------------------------------------------- */
 
 struct plan_gpu {

@@ -13,11 +13,6 @@ int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed,
 #define PLAN_MONEY_MAX 40
 const char *plan_money(int64_t nano, bool groups, char *buf);
 
-static inline const char *plan_plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 /* Why @l does not hold, as a clause: "they ask for 111 % of the GPU's time". */
 void plan_why_not(struct buf *b, const struct plan_answer *a, const struct answer_line *l);
 

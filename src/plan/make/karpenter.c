@@ -40,6 +40,7 @@ static void requirement(struct buf *b, const char *key, const char *value)
 	buf_puts(b, "]\n");
 }
 
+/* One node more than planned may be, so that one can be replaced before it goes. */
 static void node_pool(struct buf *b, const struct pools *s, const struct pool *p)
 {
 	buf_printf(b,
@@ -65,7 +66,7 @@ static void node_pool(struct buf *b, const struct pools *s, const struct pool *p
 		"  disruption:\n    consolidateAfter: " CONSOLIDATE_AFTER
 		"\n    budgets:\n    - nodes: \"1\"\n"
 		"  limits:\n    nodes: %u\n",
-		p->nodes);
+		p->nodes + 1);
 }
 
 void make_node_pools(struct buf *b, const struct pools *p)

@@ -53,6 +53,9 @@ void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const c
 /* Whether its nodes offer anything but the GPUs that the provider says they have. */
 bool make_differs(const struct pool *p);
 
+/* "3 nodes for 2 workloads with 9 replicas: 2.41 USD an hour in us-east-1, prices of ...". */
+void make_sum(struct buf *b, const struct pools *p);
+
 /* "# ..." lines: which plan it is of, and its prices. */
 void make_head(struct buf *b, const struct pools *p, const char *what);
 

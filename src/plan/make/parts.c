@@ -21,19 +21,26 @@ void make_quoted(struct buf *b, const char *text)
 	buf_putc(b, '"');
 }
 
-void make_head(struct buf *b, const struct pools *p, const char *what)
+void make_sum(struct buf *b, const struct pools *p)
 {
 	const struct plan_answer *a = p->a;
 	const struct plan_offer *o = p->n ? p->v[0].offer : NULL;
 	char money[PRICE_TEXT_MAX];
 
-	buf_printf(b,
-		"# %s\n# Of a plan of gpuslice for %zu workloads with %llu replicas: %zu nodes, %s %s an hour",
-		what, a->in->n_workloads, (unsigned long long)a->replicas, a->plan.n_nodes,
-		price_text(a->plan.nano_per_hour, 2, money), a->currency ? a->currency : "");
+	buf_printf(b, "%zu node%s for %zu workload%s with %llu replica%s: %s %s an hour",
+		a->plan.n_nodes, plan_plural(a->plan.n_nodes), a->in->n_workloads,
+		plan_plural(a->in->n_workloads), (unsigned long long)a->replicas,
+		plan_plural(a->replicas), price_text(a->plan.nano_per_hour, 2, money),
+		a->currency ? a->currency : "");
 	if (o)
-		buf_printf(b, "\n# in %s, prices of %s%s%s", o->region, o->source,
+		buf_printf(b, " in %s, prices of %s%s%s", o->region, o->source,
 			*o->stamp ? ", " : "", o->stamp);
+}
+
+void make_head(struct buf *b, const struct pools *p, const char *what)
+{
+	buf_printf(b, "# %s\n# Of a plan of gpuslice: ", what);
+	make_sum(b, p);
 	buf_puts(b, ".\n");
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/make/make.h"
 
-#include "price/price.h"
-
 #include <assert.h>
 
 static bool any(const struct pools *p, bool (*is)(const struct pool *p))
@@ -116,17 +114,8 @@ static void nodes(struct buf *b, const struct pools *p)
 
 void make_readme(struct buf *b, const struct pools *p)
 {
-	const struct plan_answer *a = p->a;
-	const struct plan_offer *o = p->n ? p->v[0].offer : NULL;
-	char money[PRICE_TEXT_MAX];
-
-	buf_printf(b,
-		"# A plan to apply\n\n%zu nodes for %zu workloads with %llu replicas: %s %s an hour",
-		a->plan.n_nodes, a->in->n_workloads, (unsigned long long)a->replicas,
-		price_text(a->plan.nano_per_hour, 2, money), a->currency ? a->currency : "");
-	if (o)
-		buf_printf(b, " in %s, prices of %s%s%s", o->region, o->source,
-			*o->stamp ? ", " : "", o->stamp);
+	buf_puts(b, "# A plan to apply\n\n");
+	make_sum(b, p);
 	buf_puts(b, ". Made by `gpuslice plan --write`.\n\n");
 	pools(b, p);
 	buf_puts(b, "\n## Order\n\n");
