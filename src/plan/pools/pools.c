@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define NOTES_MAX 1024
-#define TEXT_MAX  1024
+#define TEXT_MAX  4096
 
 /* ---- nodes that are alike ------------------------------------------------------------------------------------- */
 
