@@ -22,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
 	CLEANUP(price_list_freep) struct price_list *l = NULL;
+	CLEANUP(price_instances_freep) struct price_instances *p = NULL;
 	static const char types[] =
 		"version: gpuslice/prices/v1\ntypes:\n"
 		"  g6.xlarge: {gpu: L4, gpus: 1, gpuMemoryMiB: 22888, pricePerHour: {us-east-1: 1}}\n";
@@ -37,6 +38,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case IMPORT_SPOT_ADVISOR:
 		got = spot_advisor_read(c, "f", text, size, NULL, &err);
+		break;
+	case IMPORT_INSTANCES:
+		got = price_instances_new(&p, c, "f", &err);
+		if (got == 0)
+			got = price_instances_feed(p, text, size, &err);
+		if (got == 0)
+			got = price_instances_end(p, NULL, &err);
 		break;
 	case IMPORT_OWN:
 	case IMPORT_PRICE_LIST:

@@ -8,7 +8,13 @@
 #include "price/catalogue.h"
 
 /* Better ones are greater. On demand the list goes before the history, which has none; of spot the history. */
-enum { PRICE_RANK_SHIPPED, PRICE_RANK_FOREIGN, PRICE_RANK_USER, PRICE_RANK_OVERRIDE };
+enum {
+	PRICE_RANK_SHIPPED,
+	PRICE_RANK_OTHERS,
+	PRICE_RANK_AWS,
+	PRICE_RANK_USER,
+	PRICE_RANK_OVERRIDE
+};
 
 enum price_what { PRICE_IS_ON_DEMAND, PRICE_IS_SPOT, PRICE_IS_INTERRUPTION };
 

@@ -42,6 +42,10 @@ enum import_form import_form(const char *text, size_t len)
 
 	while (at < len && strchr(" \t\r\n", text[at]) && text[at])
 		at++;
+	if (at < len && text[at] == '[' &&
+		(memmem(text, len, "\"instance_type\"", 15) ||
+			memmem(text, len, "\"pricing\"", 9)))
+		return IMPORT_INSTANCES;
 	if (at == len || text[at] != '{')
 		return IMPORT_OWN;
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
@@ -50,17 +54,29 @@ enum import_form import_form(const char *text, size_t len)
 	return IMPORT_OWN;
 }
 
-static int stream_list(struct price_catalogue *c, const char *path, struct strv *warnings,
-	struct error *err)
+/* What one piece is given to; @text NULL: that was all. */
+struct feeding {
+	struct price_list *list;
+	struct price_instances *instances;
+	struct strv *warnings;
+};
+
+static int feed(const struct feeding *f, const char *text, size_t len, struct error *err)
 {
-	CLEANUP(price_list_freep) struct price_list *l = NULL;
+	if (f->list)
+		return text ? price_list_feed(f->list, text, len, err)
+			    : price_list_end(f->list, f->warnings, err);
+	return text ? price_instances_feed(f->instances, text, len, err)
+		    : price_instances_end(f->instances, f->warnings, err);
+}
+
+static int feed_file(const struct feeding *f, const char *path, struct error *err)
+{
 	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char piece[PIECE];
 
 	if (fd < 0)
 		return error_sys(err, errno, "%s", path);
-	if (price_list_new(&l, c, path, err) < 0)
-		return -1;
 	while (true) {
 		ssize_t n = read(fd, piece, sizeof(piece));
 
@@ -69,8 +85,8 @@ static int stream_list(struct price_catalogue *c, const char *path, struct strv 
 		if (n < 0)
 			return error_sys(err, errno, "%s", path);
 		if (!n)
-			return price_list_end(l, warnings, err);
-		if (price_list_feed(l, piece, (size_t)n, err) < 0)
+			return feed(f, NULL, 0, err);
+		if (feed(f, piece, (size_t)n, err) < 0)
 			return -1;
 	}
 }
@@ -80,8 +96,16 @@ int import_file(struct price_catalogue *c, const char *path, enum import_form fo
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(IMPORT_FILE_MAX);
 
-	if (form == IMPORT_PRICE_LIST)
-		return stream_list(c, path, warnings, err);
+	if (form == IMPORT_PRICE_LIST || form == IMPORT_INSTANCES) {
+		CLEANUP(price_list_freep) struct price_list *list = NULL;
+		CLEANUP(price_instances_freep) struct price_instances *instances = NULL;
+
+		if (form == IMPORT_PRICE_LIST
+				? price_list_new(&list, c, path, err) < 0
+				: price_instances_new(&instances, c, path, err) < 0)
+			return -1;
+		return feed_file(&(struct feeding){ list, instances, warnings }, path, err);
+	}
 	if (file_read(path, &text, err) < 0)
 		return -1;
 	return form == IMPORT_SPOT_HISTORY

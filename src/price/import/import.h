@@ -2,15 +2,21 @@
 #pragma once
 
 /*
- * Files of others with prices: AWS's Price List in bulk, its history of spot prices, its Spot Instance Advisor. The
- * form is seen from what is in the file. Inside src/price only.
+ * Files of others with prices: AWS's Price List in bulk, its history of spot prices, its Spot Instance Advisor,
+ * instances.json of instances.vantage.sh. The form is seen from what is in the file. Inside src/price only.
  */
 #include "price/import/amend.h"
 
 #define IMPORT_LOOK     4096         /* bytes from which the form is seen */
 #define IMPORT_FILE_MAX (256U << 20) /* bytes of a file that is read as a whole */
 
-enum import_form { IMPORT_OWN, IMPORT_PRICE_LIST, IMPORT_SPOT_HISTORY, IMPORT_SPOT_ADVISOR };
+enum import_form {
+	IMPORT_OWN,
+	IMPORT_PRICE_LIST,
+	IMPORT_INSTANCES,
+	IMPORT_SPOT_HISTORY,
+	IMPORT_SPOT_ADVISOR
+};
 
 /* What @len bytes are the beginning of. IMPORT_OWN: anything else; its own reader says what is wrong with it. */
 enum import_form import_form(const char *text, size_t len);
@@ -33,6 +39,16 @@ int price_list_feed(struct price_list *l, const char *text, size_t len,
 int price_list_end(struct price_list *l, struct strv *warnings, struct error *err) MUST_USE;
 struct price_list *price_list_free(struct price_list *l); /* returns NULL */
 DEFINE_CLEANUP(struct price_list *, price_list_free)
+
+struct price_instances;
+int price_instances_new(struct price_instances **ret, struct price_catalogue *c,
+	const char *name, struct error *err) MUST_USE;
+int price_instances_feed(struct price_instances *p, const char *text, size_t len,
+	struct error *err) MUST_USE;
+int price_instances_end(struct price_instances *p, struct strv *warnings,
+	struct error *err) MUST_USE;
+struct price_instances *price_instances_free(struct price_instances *p); /* returns NULL */
+DEFINE_CLEANUP(struct price_instances *, price_instances_free)
 
 int spot_history_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
 	struct strv *warnings, struct error *err) MUST_USE;

@@ -50,7 +50,7 @@ int price_catalogue_load_all(struct price_catalogue **ret, const struct strv *fi
 			return error_set(err, ERR_INVALID,
 				"%s: expected one catalogue, found '%s' as well; known forms are "
 				"version: gpuslice/prices/v1, and of AWS the Price List in bulk, "
-				"describe-spot-price-history and spot-advisor-data.json",
+				"describe-spot-price-history and spot-advisor-data.json, and instances.json",
 				files->v[i], own);
 		own = files->v[i];
 	}

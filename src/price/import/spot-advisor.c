@@ -36,7 +36,7 @@ int spot_advisor_read(struct price_catalogue *c, const char *name, const char *t
 			struct price_amendment a = { .type = type,
 				.region = region_name,
 				.what = PRICE_IS_INTERRUPTION,
-				.rank = PRICE_RANK_FOREIGN };
+				.rank = PRICE_RANK_AWS };
 
 			if (got < 0 || r < 0 || r >= (json_int_t)ARRAY_LEN(ranges) ||
 				!json_is_integer(json_object_get(one, "r")) ||

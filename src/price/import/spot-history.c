@@ -204,7 +204,7 @@ static size_t amend_region(const struct reading *r, size_t i, struct held *room,
 
 static int amend_all(const struct reading *r, struct held *room)
 {
-	struct price_amendment a = { .what = PRICE_IS_SPOT, .rank = PRICE_RANK_FOREIGN };
+	struct price_amendment a = { .what = PRICE_IS_SPOT, .rank = PRICE_RANK_AWS };
 	char day[TIME_RFC3339_MAX];
 
 	time_rfc3339((uint64_t)r->last_ns, day);

@@ -15,6 +15,7 @@
 #define LIST    DATA "/price-list.json"
 #define HISTORY DATA "/spot-history.json"
 #define ADVISOR DATA "/spot-advisor.json"
+#define VANTAGE DATA "/instances.json"
 
 struct offer {
 	const char *type;
@@ -73,6 +74,8 @@ static void import__tells_forms_apart(void **state)
 			IMPORT_PRICE_LIST },
 		{ "{\"SpotPriceHistory\": []}", IMPORT_SPOT_HISTORY },
 		{ "{\"instance_types\": {}", IMPORT_SPOT_ADVISOR },
+		{ "[ {\"GPU\": 1, \"instance_type\": \"g6.xlarge\"", IMPORT_INSTANCES },
+		{ "[]", IMPORT_OWN },
 	};
 
 	(void)state;
@@ -252,12 +255,44 @@ static void price_list__is_a_stream(void **state)
 		"list: nested more than 16 deep");
 }
 
+static void instances__have_all_regions(void **state)
+{
+	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
+	CLEANUP(price_catalogue_freep) struct price_catalogue *aws = NULL;
+	struct error err = ERROR_INIT;
+	struct price_offer o;
+
+	(void)state;
+	assert_ok(load(&c, (const char *const[]){ VANTAGE, NULL }, nothing, NULL, &err), &err);
+	o = offer(c, "g6.xlarge", "us-east-1", false);
+	assert_int_equal(o.price.nano_per_hour, 750000000);
+	assert_string_equal(o.price.source, VANTAGE);
+	o = offer(c, "g6.xlarge", "us-east-1", true);
+	assert_int_equal(o.price.nano_per_hour, 310000000);
+	assert_int_equal(o.interrupt_low_milli, 100);
+	assert_int_equal(o.interrupt_high_milli, 150);
+	o = offer(c, "g6.xlarge", "us-west-2", true);
+	assert_int_equal(o.low, 200000000);
+	assert_int_equal(o.high, 400000000);
+	/* The type stands behind its prices. */
+	assert_int_equal(offer(c, "p3.2xlarge", "us-east-1", false).price.nano_per_hour,
+		3000000000);
+	/* AWS's own files go before it, whatever the order. */
+	assert_ok(load(&aws, (const char *const[]){ LIST, HISTORY, VANTAGE, NULL }, nothing,
+			  NULL, &err),
+		&err);
+	assert_string_equal(offer(aws, "g6.xlarge", "us-east-1", false).price.source, LIST);
+	assert_string_equal(offer(aws, "g6.xlarge", "us-east-1", true).price.source, HISTORY);
+	assert_string_equal(offer(aws, "p3.2xlarge", "us-east-1", false).price.source, VANTAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(import__tells_forms_apart),
 		cmocka_unit_test(price_list__is_linux_on_demand_alone),
 		cmocka_unit_test(spot_history__weighs_by_time),
+		cmocka_unit_test(instances__have_all_regions),
 		cmocka_unit_test(load__ranks_sources),
 		cmocka_unit_test(errors__name_file_and_place),
 		cmocka_unit_test(price_list__is_a_stream),
