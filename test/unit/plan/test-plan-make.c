@@ -220,6 +220,55 @@ static void make_quoted__leaves_nothing_outside(void **state)
 	(void)state;
 	make_quoted(&b, "a\"b\\c\nd: {e}");
 	assert_string_equal(buf_str(&b), "\"a\\\"b\\\\c\\x0ad: {e}\"");
+	buf_clear(&b);
+	make_quoted(&b, "\xc2\x85"
+			"\xc3\xa4\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa");
+	assert_string_equal(buf_str(&b), "\"\\x85\xc3\xa4\\u2028\\u2029\xe2\x80\xaa\"");
+}
+
+/* Where the pods of each kind of object are, and that a name is nothing but a name to a shell. */
+static void make_patch__is_for_the_kind_of_object(void **state)
+{
+	static const struct {
+		const char *object, *name, *command, *body;
+	} rows[] = {
+		{ "deployment", "a", "\n# kubectl patch deployment a --patch-file THIS_FILE\n",
+			"\nspec:\n  template:\n    spec:\n      nodeSelector:\n" },
+		{ "statefulset", "ns/a",
+			"\n# kubectl patch statefulset --namespace ns a --patch-file THIS_FILE\n",
+			"\nspec:\n  template:\n    spec:\n      nodeSelector:\n" },
+		{ "cronjob", "a", "\n# kubectl patch cronjob a --patch-file THIS_FILE\n",
+			"\nspec:\n  jobTemplate:\n    spec:\n      template:\n        spec:\n"
+			"          nodeSelector:\n" },
+		{ "job", "a", "\n# A job that is there cannot be changed so",
+			"\nspec:\n  template:\n    spec:\n      nodeSelector:\n" },
+		{ "pod", "a", "\n# kubectl patch --local -f MANIFEST",
+			"\nspec:\n  nodeSelector:\n" },
+		{ NULL, "a$(b)`c`", "\n# kubectl patch deployment NAME --patch-file",
+			"\nspec:\n  template:\n" },
+		{ NULL, "a\xe2\x80\xa8kind: x",
+			"\n# kubectl patch deployment NAME --patch-file",
+			"\nspec:\n  template:\n" },
+		{ NULL, "--all", "\n# kubectl patch deployment NAME --patch-file",
+			"\nspec:\n  template:\n" },
+		{ NULL, "$x/a", "\n# kubectl patch deployment NAME --patch-file",
+			"\nspec:\n  template:\n" },
+	};
+	CLEANUP(world_fini) struct world w;
+	struct plan_workload *of;
+
+	(void)state;
+	world_init(&w, HEAD("exclusive", "g6.xlarge") "workloads: [{name: a, gpu_ref: L4}]\n");
+	of = (struct plan_workload *)&w.a->in->workloads[0];
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(1U << 16);
+
+		of->object_kind = rows[i].object;
+		of->name = rows[i].name;
+		make_patch(&b, w.pools, 0, "nvidia.com/gpu");
+		if (!strstr(buf_str(&b), rows[i].command) || !strstr(buf_str(&b), rows[i].body))
+			fail_msg("row %zu:\n%s", i, buf_str(&b));
+	}
 }
 
 static void translation__writes_todays_objects(void **state)
@@ -262,6 +311,7 @@ int main(void)
 		cmocka_unit_test(make_overlays__say_parts_of_gpus),
 		cmocka_unit_test(make_mig__tells_gpus_apart),
 		cmocka_unit_test(make_quoted__leaves_nothing_outside),
+		cmocka_unit_test(make_patch__is_for_the_kind_of_object),
 		cmocka_unit_test(translation__writes_todays_objects),
 	};
 
