@@ -5,18 +5,38 @@
 
 #include <string.h>
 
+/* Bytes of a control character or of a line's end at @text, which YAML and terminals know in UTF-8 too; 0: of neither. */
+static size_t control_len(const unsigned char *text, unsigned *ret)
+{
+	*ret = text[0];
+	if (text[0] < ' ' || text[0] == 0x7f)
+		return 1;
+	if (text[0] == 0xc2 && text[1] >= 0x80 && text[1] <= 0x9f) {
+		*ret = text[1];
+		return 2;
+	}
+	if (text[0] == 0xe2 && text[1] == 0x80 && (text[2] == 0xa8 || text[2] == 0xa9)) {
+		*ret = 0x2000U | (text[2] - 0x80U);
+		return 3;
+	}
+	return 0;
+}
+
 void make_quoted(struct buf *b, const char *text)
 {
 	buf_putc(b, '"');
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
+	while (*text) {
+		unsigned code;
+		size_t len = control_len((const unsigned char *)text, &code);
 
-		if (c == '"' || c == '\\')
+		if (len) {
+			buf_printf(b, code > 0xff ? "\\u%04x" : "\\x%02x", code);
+			text += len;
+			continue;
+		}
+		if (*text == '"' || *text == '\\')
 			buf_putc(b, '\\');
-		if (c < ' ' || c == 0x7f)
-			buf_printf(b, "\\x%02x", c);
-		else
-			buf_putc(b, *text);
+		buf_putc(b, *text++);
 	}
 	buf_putc(b, '"');
 }

@@ -28,17 +28,16 @@ static size_t pools_with(struct buf *b, const struct pools *p, uint32_t workload
 static void where(struct buf *b, const struct buf *names, size_t n)
 {
 	if (n == 1) {
-		buf_printf(b,
-			"      nodeSelector:\n        nvidia.com/device-plugin.config: %s\n",
+		buf_printf(b, "  nodeSelector:\n    nvidia.com/device-plugin.config: %s\n",
 			buf_str(names));
 		return;
 	}
 	buf_printf(b,
-		"      affinity:\n        nodeAffinity:\n"
-		"          requiredDuringSchedulingIgnoredDuringExecution:\n"
-		"            nodeSelectorTerms:\n            - matchExpressions:\n"
-		"              - key: nvidia.com/device-plugin.config\n                operator: In\n"
-		"                values: [%s]\n",
+		"  affinity:\n    nodeAffinity:\n"
+		"      requiredDuringSchedulingIgnoredDuringExecution:\n"
+		"        nodeSelectorTerms:\n        - matchExpressions:\n"
+		"          - key: nvidia.com/device-plugin.config\n            operator: In\n"
+		"            values: [%s]\n",
 		buf_str(names));
 }
 
@@ -47,37 +46,105 @@ static bool must_stay(const struct plan_workload *w)
 	return !w->checkpointable && (w->kind == PLAN_BATCH || w->kind == PLAN_TRAIN);
 }
 
-void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const char *resource)
+/* What changes in metadata and spec of the pods. */
+static void pod(struct buf *b, const struct pools *p, uint32_t workload, const char *resource)
 {
 	const struct plan_workload *w = &p->a->in->workloads[workload];
-	const char *kind = w->object_kind ? w->object_kind : "deployment";
 	const char *was = w->object_resource ? w->object_resource : POOL_RESOURCE_WHOLE;
 	CLEANUP(buf_fini) struct buf names = BUF_INIT(1U << 16);
 	uint32_t each = 1;
 	size_t n = pools_with(&names, p, workload, resource, &each);
 
+	if (must_stay(w))
+		buf_puts(b, "metadata:\n  annotations:\n"
+			    "    karpenter.sh/do-not-disrupt: \"true\"\n");
+	buf_puts(b, "spec:\n");
+	where(b, &names, n);
+	buf_puts(b, "  tolerations:\n  - key: nvidia.com/gpu\n    operator: Exists\n"
+		    "    effect: NoSchedule\n  containers:\n  - name: ");
+	make_quoted(b, w->object_container ? w->object_container : "CONTAINER");
+	buf_printf(b, "\n    resources:\n      limits:\n        %s: \"%u\"\n", resource, each);
+	if (strcmp(was, resource) != 0)
+		buf_printf(b, "        %s: null\n      requests:\n        %s: null\n", was,
+			was);
+}
+
+/* Where an object has its pods, and whether they can be changed there. */
+struct place {
+	const char *kind, *head;
+	int indent;
+	bool fixed;
+};
+
+static const struct place *place_of(const char *kind)
+{
+	static const struct place places[] = {
+		{ "pod", "", 0, true }, { "job", "spec:\n  template:\n", 4, true },
+		{ "cronjob", "spec:\n  jobTemplate:\n    spec:\n      template:\n", 8, false },
+		{ NULL, "spec:\n  template:\n", 4, false }, /* the others */
+	};
+	size_t i = 0;
+
+	while (places[i].kind && strcmp(places[i].kind, kind) != 0)
+		i++;
+	return &places[i];
+}
+
+/* What no shell and no reader of YAML takes for anything but a name. */
+static bool is_plain(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!(text[i] >= 'a' && text[i] <= 'z') &&
+			!(text[i] >= 'A' && text[i] <= 'Z') &&
+			!(text[i] >= '0' && text[i] <= '9') && text[i] != '.' &&
+			(text[i] != '-' || !i))
+			return false;
+	return len > 0;
+}
+
+/* "NAMESPACE/NAME" is what an object is called whose name another one has too. */
+static void command(struct buf *b, const struct plan_workload *w, const struct place *at)
+{
+	const char *slash = strchr(w->name, '/'), *name = slash ? slash + 1 : w->name;
+
+	if (at->fixed) {
+		buf_printf(b,
+			"# A %s that is there cannot be changed so: put it in place of the old one, with its MANIFEST.\n"
+			"# kubectl patch --local -f MANIFEST --patch-file THIS_FILE -o yaml | kubectl replace --force -f -\n",
+			at->kind);
+		return;
+	}
+	buf_printf(b, "# kubectl patch %s ", w->object_kind ? w->object_kind : "deployment");
+	if (!is_plain(name, strlen(name)) ||
+		(slash && !is_plain(w->name, (size_t)(slash - w->name))))
+		buf_puts(b, "NAME");
+	else if (slash)
+		buf_printf(b, "--namespace %.*s %s", (int)(slash - w->name), w->name, name);
+	else
+		buf_puts(b, name);
+	buf_puts(b, " --patch-file THIS_FILE\n");
+}
+
+void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const char *resource)
+{
+	const struct plan_workload *w = &p->a->in->workloads[workload];
+	const struct place *at = place_of(w->object_kind ? w->object_kind : "");
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(1U << 17);
+
 	make_head(b, p, "What changes in a workload.");
-	buf_printf(b, "# kubectl patch %s ", kind);
-	make_quoted(b, w->name);
-	buf_puts(b,
-		" --patch-file THIS_FILE\n# Tolerations are a list that this replaces: add yours.\n");
+	command(b, w, at);
+	buf_puts(b, "# Tolerations are a list that this replaces: add yours.\n");
 	if (!w->object_container)
 		buf_puts(b,
 			"# Put the name of the container that uses the GPU for CONTAINER.\n");
-	buf_puts(b, "spec:\n  template:\n");
-	if (must_stay(w))
-		buf_puts(b, "    metadata:\n      annotations:\n"
-			    "        karpenter.sh/do-not-disrupt: \"true\"\n");
-	buf_puts(b, "    spec:\n");
-	where(b, &names, n);
-	buf_puts(b,
-		"      tolerations:\n      - key: nvidia.com/gpu\n        operator: Exists\n"
-		"        effect: NoSchedule\n      containers:\n      - name: ");
-	make_quoted(b, w->object_container ? w->object_container : "CONTAINER");
-	buf_puts(b, "\n        resources:\n          limits:\n");
-	buf_printf(b, "            %s: \"%u\"\n", resource, each);
-	if (strcmp(was, resource) != 0)
-		buf_printf(b,
-			"            %s: null\n          requests:\n            %s: null\n",
-			was, was);
+	buf_puts(b, at->head);
+	pod(&text, p, workload, resource);
+	if (!buf_ok(&text))
+		b->failed = true;
+	for (const char *line = buf_str(&text), *end; *line; line = end + 1) {
+		end = strchr(line, '\n');
+		if (!end)
+			break;
+		buf_printf(b, "%*s%.*s\n", at->indent, "", (int)(end - line), line);
+	}
 }

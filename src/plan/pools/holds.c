@@ -6,7 +6,8 @@
 
 /*
  * The worst that a scheduler can make of a pool. It puts any replica anywhere where the resource that it asks for is
- * left, so on a GPU those may meet that want most of its time, or of its memory, and with them anybody.
+ * left, so on a GPU those may meet that want most of its time, or of its memory, and with them anybody: also those that
+ * the plan has in another pool, if they ask for the same here.
  */
 
 enum want { WANT_TIME, WANT_MEMORY, WANTS };
@@ -39,7 +40,7 @@ static void add_most(struct meeting *m, uint32_t resource, uint32_t n)
 			const struct pool_tenant *t = &m->p->tenants[i];
 			double want = want_of(m->a, m->p, t->workload, m->want);
 
-			if (t->resource != resource || m->used[i] >= t->replicas ||
+			if (t->resource != resource || m->used[i] >= t->reach ||
 				(m->used[i] && m->a->in->workloads[t->workload].anti_affinity))
 				continue;
 			if (want > most) {

@@ -32,5 +32,8 @@ int cuts_compare(const struct pool_cut *a, const struct pool_cut *b, uint32_t gp
 void resource_of(const struct plan_node *n, const struct plan_tenant *t,
 	char ret[static POOL_KEY_MAX]);
 
+/* Sets how many replicas of each tenant may come to each pool. */
+int pools_reach(struct pools *s, struct error *err) MUST_USE;
+
 /* Whether whoever may meet on a GPU of @p is well there. If not, who with whom stands in @say. */
 bool pool_holds(const struct plan_answer *a, const struct pool *p, struct buf *say);

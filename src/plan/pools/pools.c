@@ -133,8 +133,9 @@ static void add_tenant(const struct plan_answer *a, struct pool *p, const struct
 		(p->tenants[i].workload != t->workload || p->tenants[i].resource != resource))
 		i++;
 	if (i == p->n_tenants)
-		p->tenants[p->n_tenants++] =
-			(struct pool_tenant){ t->workload, 0, resource, gpus > 1 ? gpus : 1 };
+		p->tenants[p->n_tenants++] = (struct pool_tenant){ .workload = t->workload,
+			.resource = resource,
+			.each = gpus > 1 ? gpus : 1 };
 	p->tenants[i].replicas++;
 }
 
@@ -279,35 +280,53 @@ static void set_name(struct pools *s, struct pool *p)
 	}
 }
 
-/* Pools of the nodes in @list, which is in order. Those that do not hold as a whole are marked .alone in it: *again. */
-static int make_all(struct pools *s, struct pooled *list, size_t n, bool *again,
-	struct error *err)
+/* Kinds of nodes in @list, which is in order. */
+static size_t kinds_of(const struct pooled *list, size_t n)
 {
-	*again = false;
+	size_t kinds = n > 0;
+
+	for (size_t i = 1; i < n; i++)
+		kinds += by_kind(&list[i - 1], &list[i]) != 0;
+	return kinds;
+}
+
+/* Pools of the nodes in @list, which is in order and has POOLS_MAX kinds at most. */
+static int make_all(struct pools *s, const struct pooled *list, size_t n, struct error *err)
+{
 	for (size_t i = 0, to; i < n; i = to) {
 		struct pool *p = &s->v[s->n];
-		CLEANUP(buf_fini) struct buf say = BUF_INIT(TEXT_MAX);
 
 		for (to = i + 1; to < n && by_kind(&list[i], &list[to]) == 0;)
 			to++;
-		if (s->n == POOLS_MAX)
-			return error_set(err, ERR_LIMIT,
-				"more than %d kinds of nodes: that many pools nobody can keep; plan fewer "
-				"workloads at a time, or allow fewer instance types and modes",
-				POOLS_MAX);
 		if (pool_make(p, s->a, list + i, to - i, err) < 0)
 			return -1;
 		s->n++;
 		set_name(s, p);
+	}
+	return pools_reach(s, err);
+}
+
+/*
+ * The nodes of pools that do not hold are marked .alone in @list, which is in the pools' order: *again. Those that cannot
+ * be split, or may not with @wide, get a note.
+ */
+static int check_all(struct pools *s, struct pooled *list, bool wide, bool *again,
+	struct error *err)
+{
+	*again = false;
+	for (size_t i = 0; i < s->n; list += s->v[i++].nodes) {
+		const struct pool *p = &s->v[i];
+		CLEANUP(buf_fini) struct buf say = BUF_INIT(TEXT_MAX);
+
 		if (pool_holds(s->a, p, &say))
 			continue;
-		if (list[i].alone) {
+		if (wide || list[0].alone) {
 			if (note_arrangement(s, p, &say, err) < 0)
 				return -1;
 			continue;
 		}
 		*again = true;
-		for (size_t k = i; k < to; k++)
+		for (size_t k = 0; k < p->nodes; k++)
 			list[k].alone = true;
 	}
 	return 0;
@@ -322,18 +341,49 @@ static void forget(struct pools *s)
 	s->n = s->n_notes = 0;
 }
 
+static int note_wide(struct pools *s, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
+
+	buf_printf(&text,
+		"to keep apart what should not meet takes more than %d pools, so none was split: see the others here, or "
+		"plan fewer workloads at a time",
+		POOLS_MAX);
+	return note(s, "many-pools", &text, err);
+}
+
+/* The nodes of @list in order, none .alone if that makes too many pools of them: *wide. */
+static int sort_all(struct pooled *list, size_t n, bool *wide, struct error *err)
+{
+	if (n)
+		qsort(list, n, sizeof(*list), by_kind);
+	if (kinds_of(list, n) <= POOLS_MAX)
+		return 0;
+	*wide = true;
+	for (size_t i = 0; i < n; i++)
+		list[i].alone = false;
+	qsort(list, n, sizeof(*list), by_kind);
+	if (kinds_of(list, n) <= POOLS_MAX)
+		return 0;
+	return error_set(err, ERR_LIMIT,
+		"more than %d kinds of nodes: that many pools nobody can keep; plan fewer "
+		"workloads at a time, or allow fewer instance types and modes",
+		POOLS_MAX);
+}
+
 static int pools_fill(struct pools *s, struct pooled *list, struct error *err)
 {
 	size_t n = s->a->plan.n_nodes;
-	bool again = true;
+	bool again = true, wide = false;
 
 	while (again) {
 		forget(s);
-		if (n)
-			qsort(list, n, sizeof(*list), by_kind);
-		if (make_all(s, list, n, &again, err) < 0)
+		if (sort_all(list, n, &wide, err) < 0 || make_all(s, list, n, err) < 0 ||
+			check_all(s, list, wide, &again, err) < 0)
 			return -1;
 	}
+	if (wide && note_wide(s, err) < 0)
+		return -1;
 	return note_split(s, err);
 }
 

@@ -27,6 +27,7 @@ struct pool_tenant {
 	uint32_t workload, replicas;
 	uint32_t resource; /* position in the pool's .resources */
 	uint32_t each;     /* how many of it a replica asks for */
+	uint32_t reach;    /* replicas, here and elsewhere, that ask for the same */
 };
 
 /* How one GPU is cut: MIG profiles by position in the model's layout, or sizes in MiB; ascending. */
@@ -51,7 +52,7 @@ struct pool {
 
 /* What somebody should know before all of it is applied; codes are part of the output's format. */
 struct pool_note {
-	const char *code; /* "arrangement", "split-workload" */
+	const char *code; /* "arrangement", "many-pools", "split-workload" */
 	char *text;       /* malloc'ed */
 };
 

@@ -7,6 +7,7 @@
 #include "plan/make/make.h"
 #include "plan/make/translate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Pools, and the objects that are made of them. */
@@ -176,6 +177,95 @@ static void pools__are_split_where_arrangements_differ(void **state)
 	assert_int_equal(w.pools->n_notes, 0);
 }
 
+/* Nodes as a plan could have them, in place of those that it has: the workload's letter for each tenant, slots as many. */
+static void set_nodes(struct world *w, const char *const *nodes, size_t n)
+{
+	struct pack_result *r = &w->a->plan;
+	const struct plan_offer *offer = r->nodes[0].offer;
+	struct error err = ERROR_INIT;
+
+	for (size_t i = 0; i < r->n_nodes; i++)
+		free(r->nodes[i].tenants);
+	free(r->nodes);
+	r->n_nodes = n;
+	r->nodes = calloc(n, sizeof(*r->nodes));
+	assert_non_null(r->nodes);
+	for (size_t i = 0; i < n; i++) {
+		struct plan_node *node = &r->nodes[i];
+
+		*node = (struct plan_node){ .offer = offer,
+			.mode = PLAN_TIME_SLICING,
+			.n = (uint32_t)strlen(nodes[i]) };
+		node->slots = node->n;
+		node->tenants = calloc(node->n, sizeof(*node->tenants));
+		assert_non_null(node->tenants);
+		for (uint32_t k = 0; k < node->n; k++)
+			while (w->in->workloads[node->tenants[k].workload].name[0] !=
+				nodes[i][k])
+				node->tenants[k].workload++;
+	}
+	w->pools = pools_free(w->pools);
+	assert_ok(pools_new(&w->pools, w->a, &err), &err);
+}
+
+static size_t notes_of(const struct pools *p, const char *code)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->n_notes; i++)
+		n += !strcmp(p->notes[i].code, code);
+	return n;
+}
+
+/*
+ * The tight one gets along with one busy one and the small one. But the busy ones may go to each pool that has any of
+ * them, so that two of them may be beside it.
+ */
+static void pools__count_who_may_come_from_other_pools(void **state)
+{
+	static const char *const apart[] = { "tsb", "bbb" };
+	static const char *const alone[] = { "tss", "bbb" };
+	CLEANUP(world_fini) struct world w;
+
+	(void)state;
+	world_init(&w,
+		HEAD("time-slicing",
+			"g6.xlarge") "workloads:\n"
+				     "- {name: t, replicas: 1, gpu_ref: L4, busy: 0.1, t_solo: 0.05, rate: 2, mem_peak_mib: 2000,\n"
+				     "  slo: {max_slowdown: 1.9}}\n"
+				     "- {name: s, replicas: 2, gpu_ref: L4, busy: 0.02, t_solo: 0.05, rate: 0.4, mem_peak_mib: 2000,\n"
+				     "  slo: {max_slowdown: 9}}\n"
+				     "- {name: b, replicas: 4, gpu_ref: L4, busy: 0.2, t_solo: 0.05, rate: 4, mem_peak_mib: 2000,\n"
+				     "  slo: {max_slowdown: 9}}\n");
+	set_nodes(&w, apart, 2);
+	assert_int_equal(w.pools->n, 2);
+	assert_int_equal(notes_of(w.pools, "arrangement"), 1);
+	assert_non_null(strstr(w.pools->notes[0].text, "'t' (slo) beside 'b' 'b'"));
+	set_nodes(&w, alone, 2);
+	assert_int_equal(w.pools->n, 2);
+	assert_int_equal(w.pools->n_notes, 0);
+}
+
+/* Hardly two of the nodes have the same on them, and split they would be more pools than there may be. */
+static void pools__stay_whole_rather_than_be_too_many(void **state)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(1U << 20);
+	CLEANUP(world_fini) struct world w;
+
+	(void)state;
+	buf_puts(&text, HEAD("time-slicing", "g6.xlarge") "workloads:\n");
+	for (int i = 0; i < 1200; i++)
+		buf_printf(&text,
+			"- {name: w%d, gpu_ref: L4, busy: 0.%02d, t_solo: 0.05, rate: 2, mem_peak_mib: %d,\n"
+			"  slo: {max_slowdown: %d}}\n",
+			i, 5 + i * 7 % 25, 500 + i * 37 % 8500, 2 + i % 3 * 3);
+	world_init(&w, buf_str(&text));
+	assert_true(w.a->plan.n_nodes > POOLS_MAX);
+	assert_in_range(w.pools->n, 1, POOLS_MAX);
+	assert_int_equal(notes_of(w.pools, "many-pools"), 1);
+	assert_in_range(notes_of(w.pools, "arrangement"), 1, w.pools->n);
+}
+
 /* K1: EC2 says that an instance with a part of a GPU has none. */
 static void make_overlays__say_parts_of_gpus(void **state)
 {
@@ -220,6 +310,55 @@ static void make_quoted__leaves_nothing_outside(void **state)
 	(void)state;
 	make_quoted(&b, "a\"b\\c\nd: {e}");
 	assert_string_equal(buf_str(&b), "\"a\\\"b\\\\c\\x0ad: {e}\"");
+	buf_clear(&b);
+	make_quoted(&b, "\xc2\x85"
+			"\xc3\xa4\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xa7");
+	assert_string_equal(buf_str(&b), "\"\\x85\xc3\xa4\\u2028\\u2029\xe2\x80\xa7\"");
+}
+
+/* Where the pods of each kind of object are, and that a name is nothing but a name to a shell. */
+static void make_patch__is_for_the_kind_of_object(void **state)
+{
+	static const struct {
+		const char *object, *name, *command, *body;
+	} rows[] = {
+		{ "deployment", "a", "\n# kubectl patch deployment a --patch-file THIS_FILE\n",
+			"\nspec:\n  template:\n    spec:\n      nodeSelector:\n" },
+		{ "statefulset", "ns/a",
+			"\n# kubectl patch statefulset --namespace ns a --patch-file THIS_FILE\n",
+			"\nspec:\n  template:\n    spec:\n      nodeSelector:\n" },
+		{ "cronjob", "a", "\n# kubectl patch cronjob a --patch-file THIS_FILE\n",
+			"\nspec:\n  jobTemplate:\n    spec:\n      template:\n        spec:\n"
+			"          nodeSelector:\n" },
+		{ "job", "a", "\n# A job that is there cannot be changed so",
+			"\nspec:\n  template:\n    spec:\n      nodeSelector:\n" },
+		{ "pod", "a", "\n# kubectl patch --local -f MANIFEST",
+			"\nspec:\n  nodeSelector:\n" },
+		{ NULL, "a$(b)`c`", "\n# kubectl patch deployment NAME --patch-file",
+			"\nspec:\n  template:\n" },
+		{ NULL, "a\xe2\x80\xa8kind: x",
+			"\n# kubectl patch deployment NAME --patch-file",
+			"\nspec:\n  template:\n" },
+		{ NULL, "--all", "\n# kubectl patch deployment NAME --patch-file",
+			"\nspec:\n  template:\n" },
+		{ NULL, "$x/a", "\n# kubectl patch deployment NAME --patch-file",
+			"\nspec:\n  template:\n" },
+	};
+	CLEANUP(world_fini) struct world w;
+	struct plan_workload *of;
+
+	(void)state;
+	world_init(&w, HEAD("exclusive", "g6.xlarge") "workloads: [{name: a, gpu_ref: L4}]\n");
+	of = (struct plan_workload *)&w.a->in->workloads[0];
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(1U << 16);
+
+		of->object_kind = rows[i].object;
+		of->name = rows[i].name;
+		make_patch(&b, w.pools, 0, "nvidia.com/gpu");
+		if (!strstr(buf_str(&b), rows[i].command) || !strstr(buf_str(&b), rows[i].body))
+			fail_msg("row %zu:\n%s", i, buf_str(&b));
+	}
 }
 
 static void translation__writes_todays_objects(void **state)
@@ -259,9 +398,12 @@ int main(void)
 		cmocka_unit_test(pools__offer_slots_of_all_gpus),
 		cmocka_unit_test(make_config__is_read_by_the_agent),
 		cmocka_unit_test(pools__are_split_where_arrangements_differ),
+		cmocka_unit_test(pools__count_who_may_come_from_other_pools),
+		cmocka_unit_test(pools__stay_whole_rather_than_be_too_many),
 		cmocka_unit_test(make_overlays__say_parts_of_gpus),
 		cmocka_unit_test(make_mig__tells_gpus_apart),
 		cmocka_unit_test(make_quoted__leaves_nothing_outside),
+		cmocka_unit_test(make_patch__is_for_the_kind_of_object),
 		cmocka_unit_test(translation__writes_todays_objects),
 	};
 
