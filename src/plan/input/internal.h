@@ -64,6 +64,9 @@ int input_workloads(const struct reading *r, const struct yaml_node *n,
 /* What a workload has where a file does not say it, until input_end. */
 #define INPUT_UNSAID UINT32_MAX
 
+/* Whether a terminal may take what begins at @text for a command: ASCII's control characters, and U+0080 to 9F. */
+bool input_is_control(const char *text);
+
 /* A note on the place of @n. Beyond PLAN_NOTES_MAX they are dropped. */
 int input_note(const struct reading *r, const struct yaml_node *n, const char *code,
 	const char *fmt, ...) PRINTF(4, 5);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/input/internal.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@ const char *object_clean(const char *text, char *buf, size_t size)
 	size_t n = 0;
 
 	for (; *text && n + 1 < size; text++)
-		buf[n++] = iscntrl((unsigned char)*text) ? '?' : *text;
+		buf[n++] = input_is_control(text) ? '?' : *text;
 	buf[n] = '\0';
 	return buf;
 }

@@ -38,13 +38,20 @@ static bool is_scalar(const struct yaml_node *n)
 
 #define NAME_EXPECTED "1 to 127 characters without control characters"
 
+bool input_is_control(const char *text)
+{
+	const unsigned char *c = (const unsigned char *)text;
+
+	return iscntrl(c[0]) || (c[0] == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f);
+}
+
 /* Names are shown on terminals. */
 static bool is_name(const struct yaml_node *n)
 {
 	if (!is_scalar(n) || !n->len || n->len >= PLAN_NAME_MAX)
 		return false;
 	for (size_t i = 0; i < n->len; i++)
-		if (iscntrl((unsigned char)n->text[i]))
+		if (input_is_control(&n->text[i]))
 			return false;
 	return true;
 }
