@@ -20,7 +20,7 @@ struct price_region {
 	int64_t spot_low, spot_high; /* of its zones; < 0: not sold that way */
 	/* Where they are from, if not from the type's own file, and how good that is: PRICE_RANK_... of amend.h. */
 	const struct price_file *from, *spot_from;
-	unsigned rank, spot_rank;
+	unsigned rank, spot_rank, interrupt_rank;
 	uint32_t interrupt_low_milli, interrupt_high_milli; /* a month; 0, 0: not known */
 };
 

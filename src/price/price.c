@@ -93,24 +93,35 @@ struct price_type *price_type_find(const struct price_catalogue *c, const char *
 	return c->n ? bsearch(&key, c->types, c->n, sizeof(key), by_name) : NULL;
 }
 
-static const struct price_region *find_region(const struct price_type *t, const char *region)
+/*
+ * The region itself before one that holds for all, unless that is from a better source. NULL: not sold that way in
+ * either.
+ */
+static const struct price_region *region_of(const struct price_type *t, const char *region,
+	bool spot)
 {
-	const struct price_region *anywhere = NULL;
+	const struct price_region *anywhere = NULL, *exact = NULL;
 
 	for (size_t i = 0; i < t->n_regions; i++) {
-		if (t->regions[i].nano_per_hour < 0)
+		const struct price_region *at = &t->regions[i];
+
+		if ((spot ? at->spot_low : at->nano_per_hour) < 0)
 			continue;
-		if (!strcmp(t->regions[i].name, region))
-			return &t->regions[i];
-		if (!strcmp(t->regions[i].name, PRICE_ANYWHERE))
-			anywhere = &t->regions[i];
+		if (!strcmp(at->name, region))
+			exact = at;
+		else if (!strcmp(at->name, PRICE_ANYWHERE))
+			anywhere = at;
 	}
-	return anywhere;
+	if (!exact || !anywhere)
+		return exact ? exact : anywhere;
+	if (spot)
+		return anywhere->spot_rank > exact->spot_rank ? anywhere : exact;
+	return anywhere->rank > exact->rank ? anywhere : exact;
 }
 
 static const struct price_region *assume_region(const struct price_type *t)
 {
-	const struct price_region *at = find_region(t, PRICE_USUAL_REGION);
+	const struct price_region *at = region_of(t, PRICE_USUAL_REGION, false);
 
 	if (at)
 		return at;
@@ -165,7 +176,7 @@ int price_find(const struct price_catalogue *c, const char *type, const char *re
 			"no price of the instance type '%.63s' in the catalogue; give one in a "
 			"catalogue file, or a price per hour",
 			type);
-	at = find_region(t, region);
+	at = region_of(t, region, false);
 	if (!at && !*region)
 		at = assume_region(t);
 	if (!at)
@@ -199,25 +210,6 @@ static struct price_offer offer_of(const struct price_type *t, const struct pric
 						  : (uint32_t)((uint64_t)t->memory_mib *
 							       ALLOCATABLE_MEMORY / 100),
 	};
-}
-
-/* The region itself before one that holds for all; NULL: not sold that way in either. */
-static const struct price_region *region_of(const struct price_type *t, const char *region,
-	bool spot)
-{
-	const struct price_region *anywhere = NULL;
-
-	for (size_t i = 0; i < t->n_regions; i++) {
-		const struct price_region *at = &t->regions[i];
-
-		if ((spot ? at->spot_low : at->nano_per_hour) < 0)
-			continue;
-		if (!strcmp(at->name, region))
-			return at;
-		if (!strcmp(at->name, PRICE_ANYWHERE))
-			anywhere = at;
-	}
-	return anywhere;
 }
 
 int price_each(const struct price_catalogue *c, const char *region,

@@ -91,8 +91,10 @@ int price_amend(struct price_catalogue *c, const struct price_amendment *a, stru
 		}
 		break;
 	case PRICE_IS_INTERRUPTION:
-		at->interrupt_low_milli = (uint32_t)a->low;
-		at->interrupt_high_milli = (uint32_t)a->high;
+		if (may(&at->interrupt_rank, a->rank)) {
+			at->interrupt_low_milli = (uint32_t)a->low;
+			at->interrupt_high_milli = (uint32_t)a->high;
+		}
 		break;
 	}
 	return 1;

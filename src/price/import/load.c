@@ -6,27 +6,39 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What is in the user's own file is the user's, so that files of others stay below it. */
 static void rank_own(struct price_catalogue *c)
 {
-	for (size_t i = 0; i < c->n; i++)
+	for (size_t i = 0; i < c->n; i++) {
 		for (size_t k = 0;
-			c->types[i].file == &c->files[1] && k < c->types[i].n_regions; k++)
-			c->types[i].regions[k].rank = c->types[i].regions[k].spot_rank =
-				PRICE_RANK_USER;
+			c->types[i].file == &c->files[1] && k < c->types[i].n_regions; k++) {
+			struct price_region *r = &c->types[i].regions[k];
+
+			if (r->nano_per_hour >= 0)
+				r->rank = PRICE_RANK_USER;
+			if (r->spot_low >= 0)
+				r->spot_rank = PRICE_RANK_USER;
+		}
+	}
 }
 
-/* Only the first bytes, for the form. */
+/* Only the first bytes, for the form. What cannot be read twice would be gone then. */
 static int look_at(const char *path, enum import_form *ret, struct error *err)
 {
 	CLEANUP(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char text[IMPORT_LOOK];
+	struct stat st;
 	ssize_t n;
 
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_sys(err, errno, "price catalogue: %s", path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERR_INVALID,
+			"price catalogue: %s: expected a regular file, as it is read more than once",
+			path);
 	n = read(fd, text, sizeof(text));
 	if (n < 0)
 		return error_sys(err, errno, "price catalogue: %s", path);

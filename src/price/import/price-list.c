@@ -20,7 +20,6 @@ static const struct {
 	const char *key, *value;
 	bool within; /* the value is somewhere in it */
 } wanted[] = {
-	{ "tenancy", "Shared", false },
 	{ "operatingSystem", "Linux", false },
 	{ "preInstalledSw", "NA", false },
 	{ "capacitystatus", "Used", false },
@@ -31,7 +30,8 @@ static const struct {
 struct product {
 	char type[STREAM_WORD_MAX], region[STREAM_WORD_MAX];
 	unsigned has; /* bit: of wanted */
-	bool compute;
+	bool compute, metal;
+	bool shared, dedicated; /* tenancy */
 };
 
 struct sku {
@@ -60,7 +60,8 @@ static int by_name(const void *a, const void *b)
 
 static bool is_wanted(const struct product *p)
 {
-	return p->compute && p->has == (1U << ARRAY_LEN(wanted)) - 1 && *p->type && *p->region;
+	return p->compute && (p->metal ? p->dedicated : p->shared) &&
+	       p->has == (1U << ARRAY_LEN(wanted)) - 1 && *p->type && *p->region;
 }
 
 /* The product whose object has just ended. */
@@ -93,12 +94,40 @@ static int keep_product(struct price_list *l, const char *name, struct error *er
 	return 0;
 }
 
+/* Bare metal has nobody beside it: its tenancy is Dedicated. */
+static void see_family(struct product *p, const char *value)
+{
+	p->metal = !strcmp(value, "Compute Instance (bare metal)");
+	p->compute = p->metal || !strcmp(value, "Compute Instance");
+}
+
+/* "2026-11-01"; what is no day is not kept, as it is shown on terminals. */
+static bool is_day(const char *text)
+{
+	for (size_t i = 0; i < DAY_LEN; i++)
+		if (i == 4 || i == 7 ? text[i] != '-' : text[i] < '0' || text[i] > '9')
+			return false;
+	return true;
+}
+
+static bool is_currency(const char *text)
+{
+	for (size_t i = 0; i < 3; i++)
+		if (text[i] < 'A' || text[i] > 'Z')
+			return false;
+	return !text[3];
+}
+
 static void see_attribute(struct product *p, const char *key, const char *value)
 {
 	if (!strcmp(key, "instanceType"))
 		(void)snprintf(p->type, sizeof(p->type), "%s", value);
 	else if (!strcmp(key, "regionCode"))
 		(void)snprintf(p->region, sizeof(p->region), "%s", value);
+	else if (!strcmp(key, "tenancy")) {
+		p->shared = !strcmp(value, "Shared");
+		p->dedicated = !strcmp(value, "Dedicated");
+	}
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		if (!strcmp(key, wanted[i].key) &&
 			(wanted[i].within ? strstr(value, wanted[i].value) != NULL
@@ -128,7 +157,7 @@ static int see_price(struct price_list *l, const char *sku, const char *currency
 		return error_set(err, ERR_INVALID,
 			"%s: pricePerUnit of SKU %s: expected an amount, found '%.40s'",
 			l->stream.name, sku, value);
-	if (!a.low)
+	if (!a.low || !is_currency(currency))
 		return 0;
 	if (!l->file) {
 		(void)snprintf(l->currency, sizeof(l->currency), "%.3s", currency);
@@ -154,10 +183,10 @@ static int on_value(void *arg, const char *value, struct error *err)
 	const struct stream *s = &l->stream;
 	const char *key = stream_key(s);
 
-	if (stream_at(s, 1, "publicationDate", NULL) && strlen(value) >= DAY_LEN)
+	if (stream_at(s, 1, "publicationDate", NULL) && is_day(value))
 		(void)snprintf(l->day, sizeof(l->day), "%.10s", value);
 	else if (stream_at(s, 3, "products", NULL) && !strcmp(key, "productFamily"))
-		l->product.compute = !strncmp(value, "Compute Instance", 16);
+		see_family(&l->product, value);
 	else if (stream_at(s, 4, "products", NULL) && !strcmp(s->path[2], "attributes"))
 		see_attribute(&l->product, key, value);
 	else if (stream_at(s, 8, "terms", "OnDemand") &&

@@ -74,14 +74,17 @@ static int64_t median(const struct change *v, size_t n, int64_t from, int64_t to
 	return room[kept - 1].nano;
 }
 
-/* "us-east-1a" is of us-east-1; "us-west-2-lax-1a" and the like are not asked for. False: no zone's name. */
+/* "us-east-1a" is of us-east-1. False: no zone's name, or of a local zone, as us-west-2-lax-1a. */
 static bool region_of(const char *zone, char ret[static ZONE_MAX_LEN])
 {
-	size_t len = strlen(zone);
+	size_t len = strlen(zone), digits = strcspn(zone, "0123456789");
 
-	if (len < 4 || len >= ZONE_MAX_LEN || zone[len - 1] < 'a' || zone[len - 1] > 'z' ||
-		zone[len - 2] < '0' || zone[len - 2] > '9')
+	if (len < 4 || len >= ZONE_MAX_LEN || digits + 2 != len || zone[len - 1] < 'a' ||
+		zone[len - 1] > 'z')
 		return false;
+	for (size_t i = 0; i < digits; i++)
+		if (zone[i] != '-' && (zone[i] < 'a' || zone[i] > 'z'))
+			return false;
 	memcpy(ret, zone, len - 1);
 	ret[len - 1] = '\0';
 	return true;
@@ -164,7 +167,7 @@ static int read_entry(struct reading *r, size_t at, const json_t *entry)
 		return bad(r, at, "SpotPrice", "an amount as a text, such as \"0.4423\"");
 	if (!stamp || !parse_stamp(stamp, &c.at_ns))
 		return bad(r, at, "Timestamp", "a time, such as \"2026-11-01T00:00:00.000Z\"");
-	if (!price_type_find(r->c, type))
+	if (!c.nano || !price_type_find(r->c, type))
 		return 0;
 	if (c.at_ns > r->last_ns)
 		r->last_ns = c.at_ns;

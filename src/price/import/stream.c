@@ -28,6 +28,7 @@ static int on_string(void *arg, const unsigned char *text, size_t len)
 	struct stream *s = arg;
 	char word[STREAM_WORD_MAX];
 
+	s->heard = true;
 	copy_word(word, text, len);
 	return !s->value || s->value(s->arg, word, s->err) == 0;
 }
@@ -54,6 +55,7 @@ static int on_key(void *arg, const unsigned char *text, size_t len)
 {
 	struct stream *s = arg;
 
+	s->heard = true;
 	copy_word(s->path[s->depth - 1], text, len);
 	return 1;
 }
@@ -62,6 +64,7 @@ static int on_begin(void *arg)
 {
 	struct stream *s = arg;
 
+	s->heard = true;
 	if (s->depth == STREAM_DEPTH_MAX) {
 		(void)error_set(s->err, ERR_LIMIT, "%s: nested more than %d deep", s->name,
 			STREAM_DEPTH_MAX);
@@ -77,6 +80,7 @@ static int on_end(void *arg)
 {
 	struct stream *s = arg;
 
+	s->heard = true;
 	s->depth--;
 	return !s->end || s->end(s->arg, s->err) == 0;
 }
@@ -96,7 +100,7 @@ static const yajl_callbacks callbacks = {
 int stream_init(struct stream *s, struct error *err)
 {
 	s->depth = 0;
-	s->line = 0;
+	s->line = s->quiet = 0;
 	s->yajl = yajl_alloc(&callbacks, NULL, s);
 	return s->yajl ? 0 : error_nomem(err);
 }
@@ -118,17 +122,37 @@ static int check(const struct stream *s, yajl_status status)
 		s->line + 1);
 }
 
-int stream_feed(struct stream *s, const char *text, size_t len, struct error *err)
+/* What yajl keeps of a text that has not ended it copies each time, so a text has a limit. */
+static int feed_piece(struct stream *s, const char *text, size_t len)
 {
 	yajl_status status;
 
-	s->err = err;
+	s->heard = false;
 	status = yajl_parse(s->yajl, (const unsigned char *)text, len);
 	if (status != yajl_status_ok)
 		len = yajl_get_bytes_consumed(s->yajl);
 	for (const char *c = text; c < text + len; c++)
 		s->line += *c == '\n';
-	return check(s, status);
+	if (check(s, status) < 0)
+		return -1;
+	s->quiet = s->heard ? 0 : s->quiet + len;
+	if (s->quiet > STREAM_QUIET_MAX)
+		return error_set(s->err, ERR_LIMIT,
+			"%s: a text of more than %u bytes in line %zu", s->name,
+			STREAM_QUIET_MAX, s->line + 1);
+	return 0;
+}
+
+int stream_feed(struct stream *s, const char *text, size_t len, struct error *err)
+{
+	s->err = err;
+	for (size_t at = 0; at < len; at += STREAM_PIECE) {
+		size_t n = len - at < STREAM_PIECE ? len - at : STREAM_PIECE;
+
+		if (feed_piece(s, text + at, n) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 int stream_end(struct stream *s, struct error *err)

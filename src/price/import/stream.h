@@ -14,6 +14,9 @@
 #define STREAM_DEPTH_MAX 16
 #define STREAM_WORD_MAX  96 /* bytes of a key or a value, with the end; longer ones are "" */
 
+#define STREAM_QUIET_MAX (1U << 20) /* bytes of a text, or of blanks */
+#define STREAM_PIECE     65536
+
 struct stream {
 	char path[STREAM_DEPTH_MAX][STREAM_WORD_MAX]; /* keys; "" in a list */
 	unsigned depth;                               /* of them */
@@ -27,6 +30,8 @@ struct stream {
 	yajl_handle yajl;
 	struct error *err; /* of the call that is running */
 	size_t line;
+	size_t quiet; /* bytes since the last value, key, beginning or end */
+	bool heard;
 };
 
 int stream_init(struct stream *s, struct error *err) MUST_USE; /* the rest is set already */

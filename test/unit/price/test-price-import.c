@@ -6,6 +6,7 @@
 #include "price/import/import.h"
 #include "price/load.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -286,6 +287,112 @@ static void instances__have_all_regions(void **state)
 	assert_string_equal(offer(aws, "p3.2xlarge", "us-east-1", false).price.source, VANTAGE);
 }
 
+static char *own_file(const char *text)
+{
+	char *path = strdup("/tmp/test-price-import.XXXXXX");
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	return path;
+}
+
+/* "*" of the user's goes before a region of AWS's; what the user's file does not say is AWS's. */
+static void load__ranks_regions_and_halves(void **state)
+{
+	static const char *const texts[] = {
+		"version: gpuslice/prices/v1\ntypes:\n  g6.xlarge: {pricePerHour: {\"*\": 2.5}}\n",
+		("version: gpuslice/prices/v1\ntypes:\n"
+		 "  g6.xlarge: {pricePerHour: {us-east-1: 2.5}}\n"),
+		"version: gpuslice/prices/v1\ntypes:\n  g6.xlarge: {spotPerHour: {us-east-1: 0.2}}\n",
+	};
+	const struct {
+		int64_t on_demand, spot_low;
+	} want[] = { { 2500000000, 300000000 }, { 2500000000, 300000000 },
+		{ 700000000, 200000000 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
+		char *path = own_file(texts[i]);
+		struct error err = ERROR_INIT;
+
+		assert_ok(load(&c, (const char *const[]){ LIST, HISTORY, path, NULL }, nothing,
+				  NULL, &err),
+			&err);
+		assert_int_equal(offer(c, "g6.xlarge", "us-east-1", false).price.nano_per_hour,
+			want[i].on_demand);
+		assert_int_equal(offer(c, "g6.xlarge", "us-east-1", true).low,
+			want[i].spot_low);
+		unlink(path);
+		free(path);
+	}
+}
+
+/* Interruptions have ranks too, and what cannot be read twice is refused. */
+static void load__does_not_depend_on_order(void **state)
+{
+	struct price_catalogue *none = NULL;
+	struct error err = ERROR_INIT;
+	int ends[2];
+	char path[64];
+
+	(void)state;
+	for (int turn = 0; turn < 2; turn++) {
+		CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
+		const char *const files[] = { turn ? ADVISOR : VANTAGE,
+			turn ? VANTAGE : ADVISOR, NULL };
+
+		assert_ok(load(&c, files, nothing, NULL, &err), &err);
+		assert_int_equal(offer(c, "g6.xlarge", "us-east-1", true).interrupt_high_milli,
+			100);
+	}
+	assert_int_equal(pipe(ends), 0);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+	assert_error(load(&none, (const char *const[]){ path, NULL }, nothing, NULL, &err),
+		&err, "expected a regular file");
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* Neither a day nor a currency that is none gets anywhere; a text without an end is refused. */
+static void price_list__trusts_no_text(void **state)
+{
+	static const char list[] =
+		"{\"offerCode\": \"x\", \"publicationDate\": \"\\u001b[31mXX-aa\", \"products\": {\"A\": "
+		"{\"productFamily\": \"Compute Instance (bare metal)\", \"attributes\": {\"instanceType\": "
+		"\"g6.xlarge\", \"regionCode\": \"us-east-1\", \"tenancy\": \"Dedicated\", "
+		"\"operatingSystem\": \"Linux\", \"preInstalledSw\": \"NA\", \"capacitystatus\": \"Used\", "
+		"\"marketoption\": \"OnDemand\", \"usagetype\": \"BoxUsage:x\"}}}, \"terms\": {\"OnDemand\": "
+		"{\"A\": {\"A.J\": {\"priceDimensions\": {\"A.J.6\": {\"pricePerUnit\": "
+		"{\"\\u001b[m\": \"9\", \"USD\": \"0.5\"}}}}}}}}";
+	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
+	CLEANUP(price_list_freep) struct price_list *l = NULL;
+	CLEANUP(price_list_freep) struct price_list *endless = NULL;
+	struct error err = ERROR_INIT;
+	struct price_offer o;
+	char text[4096];
+	int got = 0;
+
+	(void)state;
+	assert_ok(load(&c, nothing, nothing, NULL, &err), &err);
+	assert_ok(price_list_new(&l, c, "list", &err), &err);
+	assert_ok(price_list_feed(l, list, sizeof(list) - 1, &err), &err);
+	assert_ok(price_list_end(l, NULL, &err), &err);
+	o = offer(c, "g6.xlarge", "us-east-1", false);
+	assert_int_equal(o.price.nano_per_hour, 500000000); /* bare metal is Dedicated */
+	assert_string_equal(o.price.stamp, "");
+	assert_string_equal(o.price.currency, "USD");
+	assert_ok(price_list_new(&endless, c, "list", &err), &err);
+	assert_ok(price_list_feed(endless, "[\"", 2, &err), &err);
+	memset(text, 'x', sizeof(text));
+	for (int i = 0; i < 1000 && got == 0; i++)
+		got = price_list_feed(endless, text, sizeof(text), &err);
+	assert_int_equal(got, -1);
+	assert_non_null(strstr(err.msg, "list: a text of more than 1048576 bytes in line 1"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -294,6 +401,9 @@ int main(void)
 		cmocka_unit_test(spot_history__weighs_by_time),
 		cmocka_unit_test(instances__have_all_regions),
 		cmocka_unit_test(load__ranks_sources),
+		cmocka_unit_test(load__ranks_regions_and_halves),
+		cmocka_unit_test(load__does_not_depend_on_order),
+		cmocka_unit_test(price_list__trusts_no_text),
 		cmocka_unit_test(errors__name_file_and_place),
 		cmocka_unit_test(price_list__is_a_stream),
 	};
