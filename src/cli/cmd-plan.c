@@ -113,33 +113,47 @@ static int run_trace(const struct options *o, uint64_t seed, bool json, struct e
 	return plan_trace_run(&t, err);
 }
 
+/* Which options say nothing where. */
+static int refuse(const struct options *o, const char *const *names, size_t n, const char *why,
+	struct error *err)
+{
+	for (size_t i = 0; i < n; i++)
+		if (option_get(o, names[i])->source != OPTION_UNSET)
+			return error_set(err, ERR_INVALID, "--%s is %s", names[i], why);
+	return 0;
+}
+
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	static const char *const of_trace[] = { "mix", "policy", "seeds" };
+	static const char *const of_plan[] = { "price", "prices", "translate", "write" };
+	static const char *const of_prices[] = { "output", "price", "prices", "seed", "write" };
+	bool trace = option_str(o, "trace", NULL) || option_str(o, "nodes", NULL);
 	struct plan_run r = { .files = &o->args,
 		.prices = &option_get(o, "prices")->list,
 		.amounts = &option_get(o, "price")->list,
 		.write = option_str(o, "write", NULL),
 		.seed = option_uint(o, "seed", SEED) };
-
-	bool trace = option_str(o, "trace", NULL) || option_str(o, "nodes", NULL);
 	int form = choose(o, "output", forms, trace ? PLAN_AS_MARKDOWN : ARRAY_LEN(forms), err);
 
 	(void)cmd;
 	if (form < 0)
 		return -1;
-	if (trace)
-		return run_trace(o, r.seed, form == PLAN_AS_JSON, err);
 	r.form = (enum plan_form)form;
-	for (size_t i = 0; i < ARRAY_LEN(of_trace); i++)
-		if (option_get(o, of_trace[i])->source != OPTION_UNSET)
-			return error_set(err, ERR_INVALID, "--%s is for --trace", of_trace[i]);
+	if (trace)
+		return refuse(o, of_plan, ARRAY_LEN(of_plan), "not for --trace", err) < 0
+			       ? -1
+			       : run_trace(o, r.seed, r.form == PLAN_AS_JSON, err);
+	if (refuse(o, of_trace, ARRAY_LEN(of_trace), "for --trace", err) < 0)
+		return -1;
 	if (!r.files->n)
 		return error_set(err, ERR_INVALID,
 			"expected files that say what is to be planned, or --trace and --nodes");
-	if (option_bool(o, "translate", false))
-		return plan_translate(r.files, err);
-	return plan_run(&r, err);
+	if (!option_bool(o, "translate", false))
+		return plan_run(&r, err);
+	if (refuse(o, of_prices, ARRAY_LEN(of_prices), "not for --translate", err) < 0)
+		return -1;
+	return plan_translate(r.files, err);
 }
 
 const struct cmd cmd_plan = {

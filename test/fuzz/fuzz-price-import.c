@@ -47,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			got = price_instances_end(p, NULL, &err);
 		break;
 	case IMPORT_OWN:
+	case IMPORT_UNKNOWN:
 	case IMPORT_PRICE_LIST:
 	default:
 		got = price_list_new(&l, c, "f", &err);

@@ -6,12 +6,26 @@
 #include "plan/make/make.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Nobody sees the directory before all is in it, so nothing has to be on the disk before that. */
+static int put_file(const char *path, const struct buf *text, struct error *err)
+{
+	CLEANUP(closep)
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		return error_sys(err, errno, "--write: %s", path);
+	if (fd_write_all(fd, buf_str(text), text->len, err) < 0)
+		return error_prefix(err, "--write: %s", path);
+	return 0;
+}
 
 static int put_files(const struct make_files *files, const char *dir, struct error *err)
 {
@@ -24,7 +38,7 @@ static int put_files(const struct make_files *files, const char *dir, struct err
 		const struct make_file *f = &files->v[i];
 
 		if (path_join(path, sizeof(path), dir, f->path, err) < 0 ||
-			file_write_atomic(path, buf_str(&f->text), f->text.len, 0644, err) < 0)
+			put_file(path, &f->text, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -42,6 +56,10 @@ static int put_in_place(const char *temp, const char *dir, struct error *err)
 	if (errno == ENOTDIR)
 		return error_set(err, ERR_EXISTS,
 			"--write: %s: expected an empty directory or none, found a file", dir);
+	if (errno == EBUSY)
+		return error_set(err, ERR_INVALID,
+			"--write: %s: expected a directory that can be put in place, found one in use",
+			dir);
 	return error_sys(err, errno, "--write: %s", dir);
 }
 

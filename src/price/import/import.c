@@ -31,27 +31,30 @@ void import_warn(struct strv *warnings, const char *fmt, ...)
 enum import_form import_form(const char *text, size_t len)
 {
 	static const struct {
+		char first;
 		const char *word;
 		enum import_form form;
-	} words[] = { { "\"SpotPriceHistory\"", IMPORT_SPOT_HISTORY },
-		{ "\"spot_advisor\"", IMPORT_SPOT_ADVISOR },
-		{ "\"instance_types\"",
-			IMPORT_SPOT_ADVISOR }, /* the advisor's file begins with them */
-		{ "\"offerCode\"", IMPORT_PRICE_LIST } };
+	} words[] = {
+		{ '{', "\"SpotPriceHistory\"", IMPORT_SPOT_HISTORY },
+		{ '{', "\"spot_advisor\"", IMPORT_SPOT_ADVISOR },
+		{ '{', "\"instance_types\"",
+			IMPORT_SPOT_ADVISOR }, /* with which the advisor's begins */
+		{ '{', "\"offerCode\"", IMPORT_PRICE_LIST },
+		{ '{', "gpuslice/prices/", IMPORT_OWN }, /* YAML may be JSON */
+		{ '[', "\"instance_type\"", IMPORT_INSTANCES },
+		{ '[', "\"pricing\"", IMPORT_INSTANCES },
+	};
 	size_t at = 0;
 
 	while (at < len && strchr(" \t\r\n", text[at]) && text[at])
 		at++;
-	if (at < len && text[at] == '[' &&
-		(memmem(text, len, "\"instance_type\"", 15) ||
-			memmem(text, len, "\"pricing\"", 9)))
-		return IMPORT_INSTANCES;
-	if (at == len || text[at] != '{')
+	if (at == len || (text[at] != '{' && text[at] != '['))
 		return IMPORT_OWN;
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
-		if (memmem(text, len, words[i].word, strlen(words[i].word)))
+		if (words[i].first == text[at] &&
+			memmem(text, len, words[i].word, strlen(words[i].word)))
 			return words[i].form;
-	return IMPORT_OWN;
+	return IMPORT_UNKNOWN;
 }
 
 /* What one piece is given to; @text NULL: that was all. */

@@ -11,6 +11,7 @@
 #define IMPORT_FILE_MAX (256U << 20) /* bytes of a file that is read as a whole */
 
 enum import_form {
+	IMPORT_UNKNOWN,
 	IMPORT_OWN,
 	IMPORT_PRICE_LIST,
 	IMPORT_INSTANCES,
@@ -18,7 +19,7 @@ enum import_form {
 	IMPORT_SPOT_ADVISOR
 };
 
-/* What @len bytes are the beginning of. IMPORT_OWN: anything else; its own reader says what is wrong with it. */
+/* What @len bytes are the beginning of. IMPORT_OWN: also what is no JSON; its own reader says what is wrong with it. */
 enum import_form import_form(const char *text, size_t len);
 
 /*

@@ -9,6 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FORMS                                                                                      \
+	"expected version: gpuslice/prices/v1, AWS's Price List in bulk, its spot price history, " \
+	"its Spot Instance Advisor, or instances.json"
+
 /* What is in the user's own file is the user's, so that files of others stay below it. */
 static void rank_own(struct price_catalogue *c)
 {
@@ -43,6 +47,8 @@ static int look_at(const char *path, enum import_form *ret, struct error *err)
 	if (n < 0)
 		return error_sys(err, errno, "price catalogue: %s", path);
 	*ret = import_form(text, (size_t)n);
+	if (*ret == IMPORT_UNKNOWN)
+		return error_set(err, ERR_INVALID, "%s: " FORMS ", found something else", path);
 	return 0;
 }
 
@@ -60,9 +66,7 @@ int price_catalogue_load_all(struct price_catalogue **ret, const struct strv *fi
 			continue;
 		if (own)
 			return error_set(err, ERR_INVALID,
-				"%s: expected one catalogue, found '%s' as well; known forms are "
-				"version: gpuslice/prices/v1, and of AWS the Price List in bulk, "
-				"describe-spot-price-history and spot-advisor-data.json, and instances.json",
+				"%s: expected one catalogue of your own, found '%s' as well",
 				files->v[i], own);
 		own = files->v[i];
 	}

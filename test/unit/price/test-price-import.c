@@ -76,7 +76,8 @@ static void import__tells_forms_apart(void **state)
 		{ "{\"SpotPriceHistory\": []}", IMPORT_SPOT_HISTORY },
 		{ "{\"instance_types\": {}", IMPORT_SPOT_ADVISOR },
 		{ "[ {\"GPU\": 1, \"instance_type\": \"g6.xlarge\"", IMPORT_INSTANCES },
-		{ "[]", IMPORT_OWN },
+		{ "[]", IMPORT_UNKNOWN },
+		{ "{\"foo\": 1}", IMPORT_UNKNOWN },
 	};
 
 	(void)state;

@@ -119,18 +119,19 @@ static void node(struct buf *b, const char *title, const struct page_gpu *gpus, 
 	buf_puts(b, "</section>\n");
 }
 
-/* Amounts, times and counts stand right. */
+/* Amounts, times and counts; "4 x g6.xlarge, spot" begins like one. */
 static bool is_figure(const char *cell)
 {
-	return isdigit((unsigned char)cell[0]) || !strcmp(cell, "-") || !*cell;
+	return (isdigit((unsigned char)cell[0]) && !strstr(cell, ", ")) || !strcmp(cell, "-") ||
+	       !*cell;
 }
 
+/* Figures stand right. */
 static bool is_figures(const struct table *t, size_t column)
 {
 	for (size_t i = t->columns + column; i < t->cells.n; i += t->columns)
-		if (!is_figure(t->cells.v[i]) || strchr(t->cells.v[i], ','))
-			if (!is_figure(t->cells.v[i]) || strchr(t->cells.v[i], ' '))
-				return false;
+		if (!is_figure(t->cells.v[i]))
+			return false;
 	return true;
 }
 
