@@ -404,15 +404,32 @@ static void say_times(const struct look *l, struct fit_times *ret)
 	}
 }
 
+/* Only what is there: the search asks a million times, and all of it is 9 KiB. */
+static void begin(struct look *l, const struct fit *f, const struct fit_gpu *g)
+{
+	static const struct fit_pod nobody;
+
+	l->f = f;
+	l->g = g;
+	l->model = "exclusive";
+	l->culprit = 0;
+	l->part = g->offer->part_milli / 1000.0;
+	for (uint32_t i = 0; i < PLAN_PODS_MAX; i++)
+		l->pod[i] = &nobody;
+	for (uint32_t i = 0; i < g->n; i++) {
+		l->pod[i] = fit_pod(f, g->workloads[i], g->offer->gpu);
+		l->pods[i] = l->pod[i]->pod;
+		l->got[i] = (struct model_times){ 0 };
+		l->profile[i] = 0;
+		if (l->part < 1)
+			cut_down(l, i);
+	}
+}
+
 enum plan_reason fit_check(const struct fit *f, const struct fit_gpu *g,
 	struct plan_tenant *tenants, struct fit_times *times, uint32_t *culprit)
 {
-	static const struct fit_pod nobody;
-	struct look l = { .f = f,
-		.g = g,
-		.pod = { [0 ... PLAN_PODS_MAX - 1] = &nobody },
-		.model = "exclusive",
-		.part = g->offer->part_milli / 1000.0 };
+	struct look l;
 	enum plan_reason r;
 
 	if (culprit)
@@ -420,13 +437,7 @@ enum plan_reason fit_check(const struct fit *f, const struct fit_gpu *g,
 	if (g->n > PLAN_PODS_MAX || g->n > f->policy->pods_per_gpu ||
 		(g->slots && g->n > g->slots) || (g->mode == PLAN_EXCLUSIVE && g->n > 1))
 		return PLAN_NO_MEMORY;
-	for (uint32_t i = 0; i < g->n; i++) {
-		l.pod[i] = fit_pod(f, g->workloads[i], g->offer->gpu);
-		l.pods[i] = l.pod[i]->pod;
-		l.profile[i] = 0;
-		if (l.part < 1)
-			cut_down(&l, i);
-	}
+	begin(&l, f, g);
 	r = check_each(&l);
 	if (r == PLAN_FITS && g->mode != PLAN_MIG)
 		r = check_memory(&l);

@@ -21,16 +21,9 @@ void draft_begin(struct draft *d, const struct shape *shape)
 	memset(d->load, 0, sizeof(d->load));
 }
 
-static bool ask(struct packer *p, struct draft *d, uint32_t gpu)
+static bool holds(struct packer *p, const struct draft *d, uint32_t gpu)
 {
-	struct fit_gpu g = { .offer = d->shape->offer,
-		.mode = d->shape->mode,
-		.slots = d->shape->slots,
-		.workloads = d->who[gpu],
-		.n = d->on[gpu] };
-
-	p->asked++;
-	return fit_check(p->fit, &g, NULL, NULL, NULL) == PLAN_FITS;
+	return ask(p, d->shape, d->who[gpu], d->on[gpu]);
 }
 
 static void put(struct packer *p, struct draft *d, uint32_t workload)
@@ -60,7 +53,7 @@ static bool add_whole(struct packer *p, struct draft *d, uint32_t workload, uint
 		return false;
 	d->who[first][0] = workload;
 	d->on[first] = 1;
-	if (!ask(p, d, first)) {
+	if (!holds(p, d, first)) {
 		d->on[first] = 0;
 		return false;
 	}
@@ -105,7 +98,7 @@ bool draft_add(struct packer *p, struct draft *d, uint32_t workload)
 		if (best == n)
 			return false;
 		d->who[best][d->on[best]++] = workload;
-		if (ask(p, d, best)) {
+		if (holds(p, d, best)) {
 			d->load[best] += size;
 			put(p, d, workload);
 			return true;

@@ -38,17 +38,16 @@ static void table_fini(struct table *t)
 static bool fits(struct table *t, const struct shape *s, uint32_t set)
 {
 	uint32_t who[PACK_EXACT_MAX];
-	struct fit_gpu g = { s->offer, s->mode, s->slots, who, 0 };
+	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < t->n; i++) {
 		if (!(set >> i & 1))
 			continue;
 		if (set != UINT32_C(1) << i && !t->fits[set & ~(UINT32_C(1) << i)])
 			return false;
-		who[g.n++] = t->who[i];
+		who[n++] = t->who[i];
 	}
-	t->p->asked++;
-	return fit_check(t->p->fit, &g, NULL, NULL, NULL) == PLAN_FITS;
+	return ask(t->p, s, who, n);
 }
 
 /* For all sets: how few GPUs as those of @s they need. */

@@ -49,7 +49,8 @@ struct packer {
 	double *first_ratio;  /* of each shape, when all was left */
 	uint32_t *left;       /* replicas of each workload that have no place yet */
 	uint32_t *left_nodes; /* of each offer */
-	uint64_t asked;       /* questions so far */
+	uint64_t *memo;
+	uint64_t asked; /* what questions so far have cost */
 	struct open *open;
 	size_t n_open, room_open;
 	bool stopped;
@@ -92,6 +93,24 @@ int improve(struct packer *p, struct error *err) MUST_USE;
 int exact(struct packer *p, const uint32_t *use, size_t n_use, bool ask,
 	struct error *err) MUST_USE;
 int64_t bound(const struct packer *p);
+
+/* Kinds of nodes that the search chooses from: those that are likely to serve, .all, and some of them, .use. */
+struct kinds {
+	uint32_t *all, *use;
+	size_t n, n_use;
+};
+
+int kinds_choose(struct kinds *k, const struct packer *p, struct error *err) MUST_USE;
+void kinds_fini(struct kinds *k);
+void kinds_add(struct kinds *k, uint32_t shape); /* to .use, once */
+void kinds_draw(struct kinds *k, size_t n, uint64_t *state);
+
+/* Pseudo-random, below @below. */
+uint64_t draw(uint64_t *state, uint64_t below);
+
+int memo_new(struct packer *p, struct error *err) MUST_USE;
+/* Whether these can be on one GPU of such a node together. */
+bool ask(struct packer *p, const struct shape *s, const uint32_t *workloads, uint32_t n);
 
 bool go_on(struct packer *p, double done);
 int open_add(struct packer *p, const struct draft *d, struct error *err) MUST_USE;

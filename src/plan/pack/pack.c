@@ -66,6 +66,7 @@ static void packer_fini(struct packer *p)
 	free(p->worth);
 	free(p->left);
 	free(p->left_nodes);
+	free(p->memo);
 }
 
 /* ---- results ------------------------------------------------------------------------------------------------ */
@@ -204,7 +205,7 @@ int pack_solve(struct pack_result *ret, const struct pack_setting *s, struct err
 		p.left[i] = s->fit->workloads[i].replicas;
 	for (size_t i = 0; i < s->n_offers; i++)
 		p.left_nodes[i] = s->limits ? s->limits[i] : UINT32_MAX;
-	if (shapes_make(&p, err) < 0)
+	if (memo_new(&p, err) < 0 || shapes_make(&p, err) < 0)
 		return -1;
 	if (few(&p)) {
 		if (all_at_once(&p, err) < 0)

@@ -11,9 +11,10 @@
  */
 #include "plan/fit/fit.h"
 
-#define PACK_EXACT_MAX   12
-#define PACK_BUDGET      1500000 /* questions to fit_check() while improving; less than a second, */
-#define PACK_BUDGET_EACH 50      /* and so many more for each replica */
+#define PACK_EXACT_MAX 12
+#define PACK_BUDGET \
+	8000000 /* what questions cost while improving, see memo.c; less than two seconds, */
+#define PACK_BUDGET_EACH 200 /* and so many more for each replica */
 #define PACK_SHAPES_MAX  32768
 
 struct pack_setting {

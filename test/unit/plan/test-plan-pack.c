@@ -399,13 +399,13 @@ static void pack__comes_close_to_the_best(void **state)
 		assert_true(found.nano_per_hour >= best.nano_per_hour);
 		assert_true(found.bound_nano <= best.nano_per_hour);
 		sum += (double)found.nano_per_hour / (double)best.nano_per_hour - 1;
-		if ((double)found.nano_per_hour > 1.10 * (double)best.nano_per_hour)
+		if ((double)found.nano_per_hour > 1.02 * (double)best.nano_per_hour)
 			fail_msg("round %u: %lld for %lld", round,
 				(long long)found.nano_per_hour, (long long)best.nano_per_hour);
 		pack_result_fini(&best);
 		pack_result_fini(&found);
 	}
-	assert_true(sum / 20 < 0.01);
+	assert_true(sum / 20 < 0.002);
 }
 
 /* What is opened before anything is improved has to be good by itself: of many there is no time for more. */
