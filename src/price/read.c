@@ -9,7 +9,8 @@
 
 /* The reader of catalogue files. Texts of the file are copied to the pool, as its tree goes. */
 
-#define VERSION "gpuslice/prices/v1"
+#define VERSION     "gpuslice/prices/v1"
+#define WHOLE_MILLI 1000
 
 struct reading {
 	struct price_catalogue *c;
@@ -57,21 +58,18 @@ static int read_number(const struct reading *r, const struct yaml_node *n, const
 	return 0;
 }
 
-/* The region @key of @t, which is added if it is not there. NULL: an error. */
-static struct price_region *region_at(const struct reading *r, const struct yaml_node *key,
-	struct price_type *t)
+/* The region @name of @t, which is added if it is not there; @at is its key, or NULL. NULL: an error. */
+static struct price_region *region_named(const struct reading *r, const struct yaml_node *at,
+	const char *name, struct price_type *t)
 {
 	struct price_region *more;
-	const char *name = NULL;
 
-	if (read_word(r, key, "region", &name) < 0)
-		return NULL;
 	for (size_t i = 0; i < t->n_regions; i++)
 		if (!strcmp(t->regions[i].name, name))
 			return &t->regions[i];
 	if (t->n_regions == PRICE_REGIONS_MAX) {
-		(void)yaml_fail(r->src, key->line, key->column, ERR_LIMIT, r->err,
-			"%s: expected at most %d regions", t->name, PRICE_REGIONS_MAX);
+		(void)yaml_fail(r->src, at ? at->line : 1, at ? at->column : 1, ERR_LIMIT,
+			r->err, "%s: expected at most %d regions", t->name, PRICE_REGIONS_MAX);
 		return NULL;
 	}
 	more = reallocarray(t->regions, t->n_regions + 1, sizeof(*more));
@@ -85,6 +83,16 @@ static struct price_region *region_at(const struct reading *r, const struct yaml
 		.spot_low = -1,
 		.spot_high = -1 };
 	return &t->regions[t->n_regions++];
+}
+
+static struct price_region *region_at(const struct reading *r, const struct yaml_node *key,
+	struct price_type *t)
+{
+	const char *name = NULL;
+
+	if (read_word(r, key, "region", &name) < 0)
+		return NULL;
+	return region_named(r, key, name, t);
 }
 
 static bool is_price(const struct yaml_node *n, int64_t *ret)
@@ -139,7 +147,28 @@ static int read_regions(const struct reading *r, const struct yaml_node *n, cons
 	return 0;
 }
 
-#define WHOLE_MILLI 1000
+static bool is_share(const struct yaml_node *n, uint32_t *ret_milli)
+{
+	if ((n->type != YAML_FLOAT && n->type != YAML_INT) || !(n->f >= 0 && n->f <= 1))
+		return false;
+	*ret_milli = (uint32_t)(n->f * WHOLE_MILLI + 0.5);
+	return true;
+}
+
+/* Nobody but the user says more of his own instances. */
+static int read_interruptions(const struct reading *r, const struct yaml_node *n,
+	struct price_region *region)
+{
+	bool range = n->type == YAML_LIST && n->n == 2;
+
+	if (!is_share(range ? n->items[0] : n, &region->interrupt_low_milli) ||
+		!is_share(range ? n->items[1] : n, &region->interrupt_high_milli) ||
+		region->interrupt_low_milli > region->interrupt_high_milli)
+		return fail(r, n, region->name,
+			"the share of instances that are interrupted in a month, from 0 to 1, or from "
+			"and to, such as [0.05, 0.1]");
+	return 0;
+}
 
 static int read_part(const struct reading *r, const struct yaml_node *n, struct price_type *t)
 {
@@ -204,10 +233,12 @@ static int read_fields(const struct reading *r, const struct yaml_node *n, struc
 			got = read_regions(r, value, word, t, read_on_demand);
 		else if (!strcmp(word, "spotPerHour"))
 			got = read_regions(r, value, word, t, read_spot);
+		else if (!strcmp(word, "interruptions"))
+			got = read_regions(r, value, word, t, read_interruptions);
 		else
 			got = fail(r, key, t->name,
 				"gpu, gpus, gpuMemoryMiB, vcpus, memoryMiB, arch, part, allocatable, "
-				"pricePerHour or spotPerHour");
+				"pricePerHour, spotPerHour or interruptions");
 		if (got < 0)
 			return -1;
 	}
@@ -217,9 +248,57 @@ static int read_fields(const struct reading *r, const struct yaml_node *n, struc
 	return 0;
 }
 
-/* The place of the type @name in the catalogue, which is empty. */
+/* What hardware a type is, where the file does not say it anew. */
+static void inherit_gpu(struct price_type *t, const struct price_type *old)
+{
+	t->gpu = old->gpu;
+	t->arch = old->arch;
+	t->part_milli = old->part_milli;
+	t->gpus = t->gpus ? t->gpus : old->gpus;
+	t->gpu_memory_mib = t->gpu_memory_mib ? t->gpu_memory_mib : old->gpu_memory_mib;
+	if (!t->allocatable_cpu_milli && !t->vcpus)
+		t->allocatable_cpu_milli = old->allocatable_cpu_milli;
+	if (!t->allocatable_memory_mib && !t->memory_mib)
+		t->allocatable_memory_mib = old->allocatable_memory_mib;
+	t->vcpus = t->vcpus ? t->vcpus : old->vcpus;
+	t->memory_mib = t->memory_mib ? t->memory_mib : old->memory_mib;
+}
+
+/* Spot prices, of the same money. */
+static int inherit_spot(const struct reading *r, struct price_type *t,
+	const struct price_type *old)
+{
+	for (size_t i = 0; i < old->n_regions; i++) {
+		const struct price_region *from = &old->regions[i];
+		struct price_region *to;
+
+		if (from->spot_low < 0)
+			continue;
+		to = region_named(r, NULL, from->name, t);
+		if (!to)
+			return -1;
+		to->spot_low = from->spot_low;
+		to->spot_high = from->spot_high;
+		to->spot_from = old->file;
+	}
+	return 0;
+}
+
+/* What the catalogue says of a type stays, but for prices on demand, which are all the file's. */
+static int inherit(const struct reading *r, const struct yaml_node *n, struct price_type *t,
+	const struct price_type *old)
+{
+	if (!yaml_get(n, "gpu", false))
+		inherit_gpu(t, old);
+	if (yaml_get(n, "gpu", false) || yaml_get(n, "spotPerHour", false) ||
+		strcmp(old->file->currency, r->file->currency) != 0)
+		return 0;
+	return inherit_spot(r, t, old);
+}
+
+/* The place of the type @name in the catalogue, which is empty. What was there is in @old. */
 static struct price_type *place(const struct reading *r, const struct yaml_node *at,
-	const char *name)
+	const char *name, struct price_type *old)
 {
 	struct price_catalogue *c = r->c;
 	struct price_type *t = NULL;
@@ -230,7 +309,7 @@ static struct price_type *place(const struct reading *r, const struct yaml_node 
 			    ? &c->types[i]
 			    : NULL;
 	if (t)
-		free(t->regions);
+		*old = *t;
 	if (!t && c->n == PRICE_TYPES_MAX) {
 		(void)yaml_fail(r->src, at->line, at->column, ERR_LIMIT, r->err,
 			"expected at most %d instance types", PRICE_TYPES_MAX);
@@ -263,15 +342,20 @@ static int read_types(const struct reading *r, const struct yaml_node *n)
 		return fail(r, n, "types", "an object with a key for each instance type");
 	for (size_t i = 0; i < n->n; i++) {
 		const struct yaml_node *value = n->pairs[i].value;
-		struct price_type *t;
+		struct price_type *t, old = { .regions = NULL };
 		const char *name = "";
+		int got;
 
 		if (read_word(r, n->pairs[i].key, "types", &name) < 0)
 			return -1;
 		if (value->type != YAML_OBJECT)
 			return fail(r, value, name, "an object with pricePerHour");
-		t = place(r, n->pairs[i].key, name);
-		if (!t || read_fields(r, value, t) < 0)
+		t = place(r, n->pairs[i].key, name, &old);
+		got = t ? read_fields(r, value, t) : -1;
+		if (got == 0 && old.file)
+			got = inherit(r, value, t, &old);
+		free(old.regions);
+		if (got < 0)
 			return -1;
 	}
 	return 0;

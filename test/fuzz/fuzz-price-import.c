@@ -36,6 +36,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case IMPORT_SPOT_HISTORY:
 		got = spot_history_read(c, "f", text, size, NULL, &err);
 		break;
+	case IMPORT_PRICE_QUERY:
+		got = price_query_read(c, "f", text, size, NULL, &err);
+		break;
 	case IMPORT_SPOT_ADVISOR:
 		got = spot_advisor_read(c, "f", text, size, NULL, &err);
 		break;

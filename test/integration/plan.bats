@@ -81,6 +81,35 @@ plan() {
 	[[ $output == *"The plan: 1 node, 0.01 USD an hour"* ]]
 }
 
+@test "prices of others, and one by hand; the better source counts in any order" {
+	local data="$BATS_TEST_DIRNAME/../data/prices"
+	printf 'version: gpuslice/plan/v1\npolicy: {regions: [us-east-1]}\nworkloads: [{name: a, gpu_ref: L4, mem_peak_mib: 20000, isolation: hardware}]\n' >"$WORK/plan.yaml"
+	run -0 --separate-stderr plan "$WORK/plan.yaml" --prices "$data/price-query.json" --prices "$data/spot-advisor.json"
+	[[ $output == *"1 node, 0.70 USD an hour"* ]]
+	[[ $output == *"$data/price-query.json"* ]]
+	[[ $stderr$output == *"left out, as the catalogue does not know their GPUs: g99.xlarge"* ]]
+	run -0 --separate-stderr plan --price g6.xlarge=0.11 "$WORK/plan.yaml" --prices "$data/price-list.json"
+	[[ $output == *"1 node, 0.11 USD an hour"* ]]
+	run -1 --separate-stderr plan "$WORK/plan.yaml" --price g6.xlarge=x
+	[[ $stderr == *"expected TYPE=AMOUNT"* ]]
+	echo '{"foo": 1}' >"$WORK/none.json"
+	run -1 --separate-stderr plan "$WORK/plan.yaml" --prices "$WORK/none.json"
+	[[ $stderr == *"none.json: expected version: gpuslice/prices/v1, AWS's Price List"*"found something else"* ]]
+}
+
+@test "options that say nothing there are refused" {
+	touch "$WORK/plan.yaml"
+	run -1 --separate-stderr plan "${small[@]}" --write "$WORK/out"
+	[[ $stderr == *"--write is not for --trace"* ]]
+	run -1 --separate-stderr plan "${small[@]}" --price g6.xlarge=1
+	[[ $stderr == *"--price is not for --trace"* ]]
+	run -1 --separate-stderr plan "$WORK/plan.yaml" --translate --write "$WORK/out"
+	[[ $stderr == *"--write is not for --translate"* ]]
+	run -1 --separate-stderr plan "$WORK/plan.yaml" --seeds 3
+	[[ $stderr == *"--seeds is for --trace"* ]]
+	[ ! -e "$WORK/out" ]
+}
+
 @test "a table with all policies, and what parts of GPUs could be packed in" {
 	run --separate-stderr plan "${small[@]}" --seeds 2
 	[ "$status" = 0 ]

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PIECE 65536
+#define PIECE            65536
+#define UNKNOWN_MAX      8
+#define UNKNOWN_TEXT_MAX 400
 
 void import_warn(struct strv *warnings, const char *fmt, ...)
 {
@@ -28,6 +30,30 @@ void import_warn(struct strv *warnings, const char *fmt, ...)
 		error_clear(&ignored);
 }
 
+int import_unknown_add(struct strv *types, const char *type, struct error *err)
+{
+	static const char of_names[] = "abcdefghijklmnopqrstuvwxyz0123456789.-";
+
+	if (types->n == UNKNOWN_MAX || !*type || type[strspn(type, of_names)])
+		return 0;
+	for (size_t i = 0; i < types->n; i++)
+		if (!strcmp(types->v[i], type))
+			return 0;
+	return strv_add(types, type, err);
+}
+
+void import_unknown_warn(const struct strv *types, const char *file, struct strv *warnings)
+{
+	CLEANUP(buf_fini) struct buf names = BUF_INIT(UNKNOWN_TEXT_MAX);
+
+	for (size_t i = 0; i < types->n; i++)
+		buf_printf(&names, "%s%s", i ? ", " : "", types->v[i]);
+	if (types->n)
+		import_warn(warnings,
+			"%s: left out, as the catalogue does not know their GPUs: %s%s", file,
+			buf_str(&names), types->n == UNKNOWN_MAX ? " and maybe more" : "");
+}
+
 enum import_form import_form(const char *text, size_t len)
 {
 	static const struct {
@@ -39,6 +65,7 @@ enum import_form import_form(const char *text, size_t len)
 		{ '{', "\"spot_advisor\"", IMPORT_SPOT_ADVISOR },
 		{ '{', "\"instance_types\"",
 			IMPORT_SPOT_ADVISOR }, /* with which the advisor's begins */
+		{ '{', "\"PriceList\"", IMPORT_PRICE_QUERY }, /* has offer codes within */
 		{ '{', "\"offerCode\"", IMPORT_PRICE_LIST },
 		{ '{', "gpuslice/prices/", IMPORT_OWN }, /* YAML may be JSON */
 		{ '[', "\"instance_type\"", IMPORT_INSTANCES },
@@ -111,6 +138,8 @@ int import_file(struct price_catalogue *c, const char *path, enum import_form fo
 	}
 	if (file_read(path, &text, err) < 0)
 		return -1;
+	if (form == IMPORT_PRICE_QUERY)
+		return price_query_read(c, path, buf_str(&text), text.len, warnings, err);
 	return form == IMPORT_SPOT_HISTORY
 		       ? spot_history_read(c, path, buf_str(&text), text.len, warnings, err)
 		       : spot_advisor_read(c, path, buf_str(&text), text.len, warnings, err);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Files of others with prices: AWS's Price List in bulk, its history of spot prices, its Spot Instance Advisor,
+ * Files of others with prices: AWS's Price List in bulk or as its query prints it, its history of spot prices, its Spot Instance Advisor,
  * instances.json of instances.vantage.sh. The form is seen from what is in the file. Inside src/price only.
  */
 #include "price/import/amend.h"
@@ -14,6 +14,7 @@ enum import_form {
 	IMPORT_UNKNOWN,
 	IMPORT_OWN,
 	IMPORT_PRICE_LIST,
+	IMPORT_PRICE_QUERY,
 	IMPORT_INSTANCES,
 	IMPORT_SPOT_HISTORY,
 	IMPORT_SPOT_ADVISOR
@@ -51,10 +52,16 @@ int price_instances_end(struct price_instances *p, struct strv *warnings,
 struct price_instances *price_instances_free(struct price_instances *p); /* returns NULL */
 DEFINE_CLEANUP(struct price_instances *, price_instances_free)
 
+int price_query_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
+	struct strv *warnings, struct error *err) MUST_USE;
 int spot_history_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
 	struct strv *warnings, struct error *err) MUST_USE;
 int spot_advisor_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
 	struct strv *warnings, struct error *err) MUST_USE;
+
+/* Types with GPUs that the catalogue does not know: the names of some. Names that are none are not kept. */
+int import_unknown_add(struct strv *types, const char *type, struct error *err) MUST_USE;
+void import_unknown_warn(const struct strv *types, const char *file, struct strv *warnings);
 
 /* A line in @warnings, unless that is NULL; without memory there is none. */
 void import_warn(struct strv *warnings, const char *fmt, ...) PRINTF(2, 3);

@@ -32,6 +32,8 @@ struct price_instances {
 	char type[PRICE_NAME_MAX];
 	struct region regions[REGIONS_MAX];
 	size_t n, found;
+	bool gpu;
+	struct strv unknown;
 };
 
 /* [].pricing.REGION.linux.KEY */
@@ -80,6 +82,8 @@ static int on_value(void *arg, const char *text, struct error *err)
 	(void)err;
 	if (stream_at(s, 2, "", "instance_type"))
 		(void)snprintf(p->type, sizeof(p->type), "%.63s", text);
+	else if (stream_at(s, 2, "", "GPU"))
+		p->gpu = strspn(text, "0.") < strlen(text);
 	else if (stream_at(s, 5, "", "pricing") && !strcmp(s->path[3], "linux"))
 		return see_price(p, text);
 	return 0;
@@ -128,6 +132,10 @@ static int on_end(void *arg, struct error *err)
 			return -1;
 		p->found++;
 	}
+	if (p->gpu && !price_type_find(p->c, p->type) &&
+		import_unknown_add(&p->unknown, p->type, err) < 0)
+		return -1;
+	p->gpu = false;
 	p->n = 0;
 	p->type[0] = '\0';
 	return 0;
@@ -155,6 +163,7 @@ struct price_instances *price_instances_free(struct price_instances *p)
 	if (!p)
 		return NULL;
 	stream_fini(&p->stream);
+	strv_fini(&p->unknown);
 	free(p);
 	return NULL;
 }
@@ -169,6 +178,7 @@ int price_instances_end(struct price_instances *p, struct strv *warnings, struct
 {
 	if (stream_end(&p->stream, err) < 0)
 		return -1;
+	import_unknown_warn(&p->unknown, p->stream.name, warnings);
 	if (!p->found)
 		import_warn(warnings,
 			"%s: no price of a type with GPUs that the catalogue knows",

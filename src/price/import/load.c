@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FORMS                                                                                      \
-	"expected version: gpuslice/prices/v1, AWS's Price List in bulk, its spot price history, " \
-	"its Spot Instance Advisor, or instances.json"
+static const char forms[] =
+	"version: gpuslice/prices/v1, AWS's Price List in bulk or of a query, its spot price history, its Spot "
+	"Instance Advisor, or instances.json";
 
 /* What is in the user's own file is the user's, so that files of others stay below it. */
 static void rank_own(struct price_catalogue *c)
@@ -23,8 +23,10 @@ static void rank_own(struct price_catalogue *c)
 
 			if (r->nano_per_hour >= 0)
 				r->rank = PRICE_RANK_USER;
-			if (r->spot_low >= 0)
+			if (r->spot_low >= 0 && !r->spot_from) /* else it has stayed */
 				r->spot_rank = PRICE_RANK_USER;
+			if (r->interrupt_high_milli)
+				r->interrupt_rank = PRICE_RANK_USER;
 		}
 	}
 }
@@ -48,7 +50,8 @@ static int look_at(const char *path, enum import_form *ret, struct error *err)
 		return error_sys(err, errno, "price catalogue: %s", path);
 	*ret = import_form(text, (size_t)n);
 	if (*ret == IMPORT_UNKNOWN)
-		return error_set(err, ERR_INVALID, "%s: " FORMS ", found something else", path);
+		return error_set(err, ERR_INVALID, "%s: expected %s, found something else",
+			path, forms);
 	return 0;
 }
 

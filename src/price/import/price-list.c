@@ -32,6 +32,7 @@ struct product {
 	unsigned has; /* bit: of wanted */
 	bool compute, metal;
 	bool shared, dedicated; /* tenancy */
+	bool gpu;
 };
 
 struct sku {
@@ -47,6 +48,7 @@ struct price_list {
 	struct product product;
 	struct sku *skus;
 	size_t n, room, found, too_many;
+	struct strv unknown;
 	bool sorted;
 	char day[DAY_LEN + 1], currency[4];
 };
@@ -71,6 +73,8 @@ static int keep_product(struct price_list *l, const char *name, struct error *er
 	const struct price_type *t = is_wanted(p) ? price_type_find(l->c, p->type) : NULL;
 	struct sku *s;
 
+	if (!t && is_wanted(p) && p->gpu && import_unknown_add(&l->unknown, p->type, err) < 0)
+		return -1;
 	if (!t || strlen(name) >= sizeof(s->name) || strlen(p->region) >= sizeof(s->region))
 		return 0;
 	if (l->n == SKUS_MAX) {
@@ -128,6 +132,7 @@ static void see_attribute(struct product *p, const char *key, const char *value)
 		p->shared = !strcmp(value, "Shared");
 		p->dedicated = !strcmp(value, "Dedicated");
 	}
+	p->gpu |= !strcmp(key, "gpu");
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		if (!strcmp(key, wanted[i].key) &&
 			(wanted[i].within ? strstr(value, wanted[i].value) != NULL
@@ -241,6 +246,7 @@ struct price_list *price_list_free(struct price_list *l)
 		return NULL;
 	stream_fini(&l->stream);
 	free(l->skus);
+	strv_fini(&l->unknown);
 	free(l);
 	return NULL;
 }
@@ -254,6 +260,7 @@ int price_list_end(struct price_list *l, struct strv *warnings, struct error *er
 {
 	if (stream_end(&l->stream, err) < 0)
 		return -1;
+	import_unknown_warn(&l->unknown, l->stream.name, warnings);
 	if (!l->found)
 		import_warn(warnings,
 			"%s: no price on demand of a type with GPUs that the catalogue knows",

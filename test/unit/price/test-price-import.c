@@ -14,6 +14,7 @@
 /* Files of others, and which of two amounts counts. */
 
 #define LIST    DATA "/price-list.json"
+#define QUERY   DATA "/price-query.json"
 #define HISTORY DATA "/spot-history.json"
 #define ADVISOR DATA "/spot-advisor.json"
 #define VANTAGE DATA "/instances.json"
@@ -74,6 +75,7 @@ static void import__tells_forms_apart(void **state)
 		{ "\n {\"formatVersion\": \"v1.0\", \"offerCode\": \"AmazonEC2\"",
 			IMPORT_PRICE_LIST },
 		{ "{\"SpotPriceHistory\": []}", IMPORT_SPOT_HISTORY },
+		{ "{\"FormatVersion\": \"aws_v1\", \"PriceList\": [", IMPORT_PRICE_QUERY },
 		{ "{\"instance_types\": {}", IMPORT_SPOT_ADVISOR },
 		{ "[ {\"GPU\": 1, \"instance_type\": \"g6.xlarge\"", IMPORT_INSTANCES },
 		{ "[]", IMPORT_UNKNOWN },
@@ -111,6 +113,28 @@ static void price_list__is_linux_on_demand_alone(void **state)
 }
 
 /* 30 days before 2026-10-31: us-east-1a was at 0.3 until half a day before the end, then at 0.1. */
+/* The same products as a query gives them, and one with a GPU that nobody knows. */
+static void price_query__is_the_list_in_texts(void **state)
+{
+	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
+	CLEANUP(strv_fini) struct strv warnings = { .v = NULL };
+	struct error err = ERROR_INIT;
+	struct price_offer o;
+
+	(void)state;
+	assert_ok(load(&c, (const char *const[]){ QUERY, NULL }, nothing, &warnings, &err),
+		&err);
+	o = offer(c, "g6.xlarge", "us-east-1", false);
+	assert_int_equal(o.price.nano_per_hour, 700000000);
+	assert_string_equal(o.price.source, QUERY);
+	assert_string_equal(o.price.stamp, "2026-11-01");
+	assert_int_equal(offer(c, "p3.2xlarge", "eu-west-3", false).price.nano_per_hour,
+		3456789012);
+	assert_int_equal(warnings.n, 1);
+	assert_string_equal(warnings.v[0],
+		QUERY ": left out, as the catalogue does not know their GPUs: g99.xlarge");
+}
+
 static void spot_history__weighs_by_time(void **state)
 {
 	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
@@ -204,6 +228,10 @@ static void errors__name_file_and_place(void **state)
 			"\"2026-13-01T00:00:00Z\"}]}",
 			"f: SpotPriceHistory[0].Timestamp: expected a time" },
 		{ spot_history_read, "{", "f:1:" },
+		{ price_query_read, "{\"PriceList\": 7}", "f: PriceList: expected a list" },
+		{ price_query_read, "{\"PriceList\": [7]}",
+			"f: PriceList[0]: expected a product with a sku" },
+		{ price_query_read, "{\"PriceList\": [\"{\"]}", "f: PriceList[0]: " },
 		{ spot_advisor_read, "{\"spot_advisor\": []}",
 			"f: spot_advisor: expected an object" },
 	};
@@ -399,6 +427,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(import__tells_forms_apart),
 		cmocka_unit_test(price_list__is_linux_on_demand_alone),
+		cmocka_unit_test(price_query__is_the_list_in_texts),
 		cmocka_unit_test(spot_history__weighs_by_time),
 		cmocka_unit_test(instances__have_all_regions),
 		cmocka_unit_test(load__ranks_sources),

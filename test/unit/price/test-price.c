@@ -194,7 +194,7 @@ static void price_catalogue__takes_types_of_the_user(void **state)
 	assert_int_equal(p.nano_per_hour, 2500000000);
 	assert_string_equal(p.currency, "EUR");
 	assert_string_equal(p.source, path);
-	assert_int_equal(p.gpus, 0);
+	assert_int_equal(p.gpus, 1); /* of the shipped one */
 	assert_false(price_is_stale(&p, UINT64_C(4000000000), warning));
 	assert_error(price_find(c, "p3.2xlarge", "us-east-1", &p, &err), &err, "eu-west-1");
 	assert_ok(price_find(c, "rack-7", "anywhere", &p, &err), &err);
@@ -202,6 +202,55 @@ static void price_catalogue__takes_types_of_the_user(void **state)
 	assert_ok(price_find(c, "p3.8xlarge", "us-east-1", &p, &err), &err);
 	assert_string_equal(p.currency, "USD");
 	test_rmdir(dir);
+}
+
+struct seen {
+	const char *type;
+	struct price_offer on_demand, spot;
+};
+
+static int see_one(void *arg, const struct price_offer *o)
+{
+	struct seen *s = arg;
+
+	if (!strcmp(o->price.type, s->type))
+		*(o->spot ? &s->spot : &s->on_demand) = *o;
+	return 0;
+}
+
+/* A price of one's own leaves the type what it is, and its spot prices; other hardware or other money does not. */
+static void price_catalogue__keeps_what_the_user_does_not_say(void **state)
+{
+	static const char text[] =
+		"version: gpuslice/prices/v1\ntypes:\n"
+		"  p3.2xlarge: {pricePerHour: {us-east-1: 2}, interruptions: {us-east-1: [0.05, 0.1]}}\n"
+		"  g6.xlarge: {gpu: L40S, gpus: 1, pricePerHour: {us-east-1: 3}}\n"
+		"  g5.xlarge: {pricePerHour: {us-east-1: 3}, spotPerHour: {us-east-2: 1}}\n";
+	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
+	struct error err = ERROR_INIT;
+	char *dir = test_tmpdir(), path[4096];
+	struct seen p3 = { .type = "p3.2xlarge" }, g6 = { .type = "g6.xlarge" },
+		    g5 = { .type = "g5.xlarge" };
+
+	(void)state;
+	test_write(dir, "prices.yaml", text, sizeof(text) - 1, 0600);
+	(void)snprintf(path, sizeof(path), "%s/prices.yaml", dir);
+	assert_ok(price_catalogue_load(&c, path, &err), &err);
+	test_rmdir(dir);
+	(void)price_each(c, "us-east-1", see_one, &p3);
+	(void)price_each(c, "us-east-1", see_one, &g6);
+	(void)price_each(c, "us-east-1", see_one, &g5);
+	assert_int_equal(p3.on_demand.price.nano_per_hour, 2000000000);
+	assert_string_equal(p3.on_demand.price.gpu, "V100-SXM2-16GB");
+	assert_int_equal(p3.on_demand.price.vcpus, 8);
+	assert_int_equal(p3.spot.price.nano_per_hour, 370400000);
+	assert_string_equal(p3.spot.price.source, "shipped catalogue");
+	assert_int_equal(p3.spot.interrupt_high_milli, 100);
+	assert_string_equal(g6.on_demand.price.gpu, "L40S");
+	assert_int_equal(g6.on_demand.price.vcpus, 0);
+	assert_false(g6.spot.spot);
+	assert_string_equal(g5.on_demand.price.gpu, "A10G");
+	assert_false(g5.spot.spot);
 }
 
 static void price_catalogue__names_the_place_of_a_mistake(void **state)
@@ -222,6 +271,8 @@ static void price_catalogue__names_the_place_of_a_mistake(void **state)
 			"f:2:27: pricePerHour: expected prices" },
 		{ HEAD "types: {a: {pricePerHour: {x: -3}}}", "x: expected a price per hour" },
 		{ HEAD "types: {a: {pricePerHour: {x: [1]}}}", "x: expected a price per hour" },
+		{ HEAD "types: {a: {pricePerHour: {x: 1}, interruptions: {x: [0.2, 0.1]}}}",
+			"x: expected the share of instances" },
 		{ HEAD "types: {a: {pricePerHour: {x: 1}, gpus: x}}",
 			"gpus: expected a number" },
 		{ HEAD "types: {a: {pricePerHour: {x: 1}, cpus: 1}}",
@@ -403,6 +454,7 @@ int main(void)
 		cmocka_unit_test(price_catalogue__has_the_shipped_prices),
 		cmocka_unit_test(price_find__assumes_a_region_where_none_is_known),
 		cmocka_unit_test(price_catalogue__takes_types_of_the_user),
+		cmocka_unit_test(price_catalogue__keeps_what_the_user_does_not_say),
 		cmocka_unit_test(price_catalogue__names_the_place_of_a_mistake),
 		cmocka_unit_test(price_catalogue__has_ceilings),
 		cmocka_unit_test(price_is_stale__counts_days),
