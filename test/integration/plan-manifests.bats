@@ -67,7 +67,7 @@ plan() {
 	[[ $output == *'values: ["g4dn.xlarge", "g4dn.2xlarge"]'* ]]
 	[[ $output == *'"nvidia.com/gpu": "10"'* ]]
 	run -1 plan --translate gpu-app.yaml
-	[[ $output == *"expected Karpenter's Provisioners, found none"* ]]
+	[[ $output == *"expected Karpenter's Provisioners or AWSNodeTemplates, found none"* ]]
 	run -1 plan --translate
 	[[ $output == *"expected files"* ]]
 }

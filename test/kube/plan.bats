@@ -72,10 +72,33 @@ untainted() {
 }
 
 @test "what the users' old Provisioners are translated to is taken" {
-	"$GPUSLICE_BUILD/src/cli/gpuslice" plan --translate "$FIXTURES"/karpenter-*.yaml >"$BATS_TEST_TMPDIR/now.yaml"
+	cat >"$BATS_TEST_TMPDIR/old.yaml" <<-'EOF'
+		apiVersion: karpenter.sh/v1alpha5
+		kind: Provisioner
+		metadata: {name: all}
+		spec:
+		  providerRef: {name: machines}
+		  consolidation: {enabled: true}
+		  ttlSecondsUntilExpired: 2592000
+		  startupTaints: [{key: example.com/starting, effect: NoSchedule}]
+		  kubeletConfiguration: {maxPods: 110, containerRuntime: containerd, evictionHard: {memory.available: 5%}, clusterDNS: [10.0.1.100]}
+		---
+		apiVersion: karpenter.k8s.aws/v1alpha1
+		kind: AWSNodeTemplate
+		metadata: {name: machines}
+		spec:
+		  amiFamily: Bottlerocket
+		  subnetSelector: {aws-ids: "subnet-09fa4a0a8f233a921,subnet-09fa4a0a8f233a922"}
+		  securityGroupSelector: {karpenter.sh/discovery: mine}
+		  userData: "[settings.kubernetes]"
+		  metadataOptions: {httpEndpoint: enabled, httpTokens: required, httpPutResponseHopLimit: 2}
+		  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 100Gi, volumeType: gp3, encrypted: true}}]
+	EOF
+	"$GPUSLICE_BUILD/src/cli/gpuslice" plan --translate "$FIXTURES"/karpenter-*.yaml "$BATS_TEST_TMPDIR/old.yaml" \
+		>"$BATS_TEST_TMPDIR/now.yaml"
 	kubectl apply --validate=strict -f "$BATS_TEST_TMPDIR/now.yaml"
 	kubectl get nodepools -o json | jq -e '[.items[].metadata.name] | sort
-		== ["gpu-provisioner-p3-2xlarge", "gpu-provisioner-p3-8xlarge", "gpu-shared"]'
+		== ["all", "gpu-provisioner-p3-2xlarge", "gpu-provisioner-p3-8xlarge", "gpu-shared"]'
 	kubectl delete -f "$BATS_TEST_TMPDIR/now.yaml"
 }
 

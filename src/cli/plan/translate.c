@@ -28,7 +28,7 @@ int plan_translate(const struct strv *files, struct error *err)
 	}
 	if (!n)
 		return error_set(err, ERR_NOT_FOUND,
-			"--translate: expected Karpenter's Provisioners, found none");
+			"--translate: expected Karpenter's Provisioners or AWSNodeTemplates, found none");
 	for (size_t i = 0; i < in->n_notes; i++)
 		buf_printf(&all, "# %s:%u: %s\n", in->notes[i].file, in->notes[i].line,
 			in->notes[i].text);

@@ -81,6 +81,7 @@ int objects_end(struct plan_input *in, struct error *err);
 int object_workload(const struct reading *r, const struct yaml_node *o, const char *kind);
 int object_config_map(const struct reading *r, const struct yaml_node *o, const char *kind);
 int object_node_pool(const struct reading *r, const struct yaml_node *o, const char *kind);
+int object_node_template(const struct reading *r, const struct yaml_node *o, const char *kind);
 int object_eksctl(const struct reading *r, const struct yaml_node *o, const char *kind);
 
 /* The value at "a.b.c" below @n; NULL: there is none, or something on the way is no object. */

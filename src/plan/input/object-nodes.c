@@ -64,6 +64,13 @@ static const struct {
 		"spec.kubeletConfiguration is spec.kubelet of the EC2NodeClass now" },
 };
 
+static int note_al2(const struct reading *r, const struct yaml_node *at)
+{
+	return input_note(r, at, "ended",
+		"images of the family AL2 ended on 2025-11-26: amiSelectorTerms: [{alias: "
+		"al2023@VERSION}]");
+}
+
 static int note_gone(const struct reading *r, const struct yaml_node *o)
 {
 	const char *version = object_text(o, "apiVersion");
@@ -86,11 +93,9 @@ static int note_gone(const struct reading *r, const struct yaml_node *o)
 		if (at && input_note(r, at, gone[i].code, "%s", gone[i].text) < 0)
 			return -1;
 	}
-	if (family && !strcmp(family, "AL2"))
-		return input_note(r, object_at(o, "spec.provider.amiFamily"), "ended",
-			"images of the family AL2 ended on 2025-11-26: amiSelectorTerms: [{alias: "
-			"al2023@VERSION}]");
-	return 0;
+	return family && !strcmp(family, "AL2")
+		       ? note_al2(r, object_at(o, "spec.provider.amiFamily"))
+		       : 0;
 }
 
 struct pool {
@@ -181,6 +186,19 @@ int object_node_pool(const struct reading *r, const struct yaml_node *o, const c
 			add(r, values[i], values[i]->text, p.sharing, p.capacity) < 0)
 			return -1;
 	return 0;
+}
+
+int object_node_template(const struct reading *r, const struct yaml_node *o, const char *kind)
+{
+	const char *family = object_text(o, "spec.amiFamily");
+
+	(void)kind;
+	if (input_note(r, o, "gone",
+		    "AWSNodeTemplate is gone: EC2NodeClass karpenter.k8s.aws/v1 is in its place") <
+		0)
+		return -1;
+	return family && !strcmp(family, "AL2") ? note_al2(r, object_at(o, "spec.amiFamily"))
+						: 0;
 }
 
 /* ---- eksctl ---------------------------------------------------------------------------------------------------------- */

@@ -98,6 +98,7 @@ static const struct {
 	{ "ConfigMap", object_config_map },
 	{ "Provisioner", object_node_pool },
 	{ "NodePool", object_node_pool },
+	{ "AWSNodeTemplate", object_node_template },
 	{ "ClusterConfig", object_eksctl },
 };
 

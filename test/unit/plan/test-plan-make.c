@@ -381,7 +381,7 @@ static void translation__writes_todays_objects(void **state)
 
 	(void)state;
 	assert_ok(make_translation(&b, "f", old, strlen(old), &n, &err), &err);
-	assert_int_equal(n, 1);
+	assert_int_equal(n, 2);
 	for (size_t i = 0; i < ARRAY_LEN(want); i++)
 		if (!strstr(buf_str(&b), want[i]))
 			fail_msg("no %s in\n%s", want[i], buf_str(&b));
@@ -390,6 +390,47 @@ static void translation__writes_todays_objects(void **state)
 	assert_null(strstr(buf_str(&b), "karpenter.sh/x"));
 	assert_error(make_translation(&b, "f", "kind: Provisioner\n", 18, &n, &err), &err,
 		"f:1:1: metadata.name: expected a name");
+}
+
+/* What somebody had beside his Provisioner is not lost; what was so by itself is said. */
+static void translation__keeps_machines_and_kubelet(void **state)
+{
+	static const char old[] =
+		"apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: p}\nspec:\n"
+		"  providerRef: {name: t}\n  consolidation: {enabled: true}\n  annotations: {note: m}\n"
+		"  kubeletConfiguration: {maxPods: 110, containerRuntime: dockerd,\n"
+		"    evictionHard: {memory.available: 5%}, clusterDNS: [10.0.1.100]}\n---\n"
+		"apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: t}\n"
+		"spec:\n  subnetSelector: {aws-ids: 'subnet-1, subnet-2'}\n  amiFamily: Bottlerocket\n"
+		"  securityGroupSelector: {aws-ids: sg-1, team: x}\n  userData: |\n    [settings]\n"
+		"  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 100Gi, encrypted: true}}]\n"
+		"---\nkind: List\napiVersion: v1\nitems:\n"
+		"- {apiVersion: karpenter.sh/v1alpha5, kind: Provisioner, metadata: {name: q},\n"
+		"   spec: {provider: {amiSelector: {aws-ids: ami-1}, userData: '#!/bin/sh'}}}\n";
+	static const char *const want[] = { "\n        name: \"t\"\n",
+		"consolidationPolicy: WhenEmptyOrUnderutilized\n    consolidateAfter: 0s",
+		"      annotations:\n        \"note\": \"m\"",
+		"subnetSelectorTerms:\n  - id: \"subnet-1\"\n  - id: \"subnet-2\"\n  securityGroup",
+		"  - id: \"sg-1\"\n  - tags:\n      \"team\": \"x\"\n",
+		"alias: bottlerocket@latest", "  userData: \"[settings]\\x0a\"\n",
+		"  - {\"deviceName\": \"/dev/xvda\", \"ebs\": {\"volumeSize\": \"100Gi\", \"encrypted\": true}}",
+		("  kubelet:\n    maxPods: 110\n    evictionHard: {\"memory.available\": \"5%\"}\n"
+		 "    clusterDNS:\n    - \"10.0.1.100\"\n"),
+		"  amiFamily: AL2023\n  amiSelectorTerms:\n  - id: \"ami-1\"\n  # userData is left out",
+		("      expireAfter: Never\n  disruption:\n    consolidationPolicy: WhenEmpty\n"
+		 "    consolidateAfter: Never\n") };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1U << 16);
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+
+	(void)state;
+	assert_ok(make_translation(&b, "f", old, strlen(old), &n, &err), &err);
+	assert_int_equal(n, 4);
+	for (size_t i = 0; i < ARRAY_LEN(want); i++)
+		if (!strstr(buf_str(&b), want[i]))
+			fail_msg("no %s in\n%s", want[i], buf_str(&b));
+	assert_null(strstr(buf_str(&b), "dockerd"));
+	assert_null(strstr(buf_str(&b), "#!/bin/sh"));
 }
 
 int main(void)
@@ -405,6 +446,7 @@ int main(void)
 		cmocka_unit_test(make_quoted__leaves_nothing_outside),
 		cmocka_unit_test(make_patch__is_for_the_kind_of_object),
 		cmocka_unit_test(translation__writes_todays_objects),
+		cmocka_unit_test(translation__keeps_machines_and_kubelet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
