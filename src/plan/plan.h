@@ -102,12 +102,14 @@ struct plan_workload {
 	uint32_t gpus;                  /* whole ones of each replica, if more than 1 */
 	struct plan_slo slo;
 	enum plan_isolation isolation;
-	bool checkpointable, spot_ok, anti_affinity;
+	bool checkpointable, spot_ok;
+	bool anti_affinity; /* its replicas are on nodes of their own, */
+	bool object_apart;  /* as its manifest says already */
 	double restart_s, warmup_s;
 	uint64_t gpus_allowed; /* bit: position in the list of GPUs */
 	/* Of the object in Kubernetes that it is, where that is known, else NULL: "deployment", the container that uses
-	 * the GPU, and the resource that it asks for today. */
-	const char *object_kind, *object_container, *object_resource;
+	 * the GPU, the resource that it asks for today, and its namespace if it names one. */
+	const char *object_kind, *object_container, *object_resource, *object_space;
 };
 
 /* ---- what the user allows -------------------------------------------------------------------------------- */

@@ -169,6 +169,7 @@ struct filling {
 	struct answer_line *l;
 	uint32_t who[PLAN_PODS_MAX], n; /* on the GPU */
 	uint32_t gpus;                  /* that are full */
+	uint32_t last, alike;           /* replicas of the last one on the node */
 	uint64_t cpu_milli, memory_mib; /* of the host */
 };
 
@@ -199,7 +200,7 @@ static bool close_gpu(struct filling *f)
 		l->rho = asked_time(f);
 	f->n = 0;
 	if (++f->gpus == l->offer->gpus)
-		f->gpus = 0, f->cpu_milli = f->memory_mib = 0;
+		f->gpus = 0, f->alike = 0, f->cpu_milli = f->memory_mib = 0;
 	return l->reason == PLAN_FITS;
 }
 
@@ -211,7 +212,11 @@ static bool put_replica(struct filling *f, uint32_t workload)
 	f->cpu_milli += w->cpu_milli;
 	f->memory_mib += w->memory_mib;
 	l->culprit = workload;
-	if (f->cpu_milli > l->offer->cpu_milli)
+	f->alike = f->last == workload ? f->alike : 0;
+	f->last = workload;
+	if (w->anti_affinity && f->alike)
+		l->reason = PLAN_NO_ISOLATION_THERE;
+	else if (f->cpu_milli > l->offer->cpu_milli)
 		l->reason = PLAN_HOST_CPU;
 	else if (f->memory_mib > l->offer->memory_mib)
 		l->reason = PLAN_HOST_MEMORY;
@@ -219,6 +224,7 @@ static bool put_replica(struct filling *f, uint32_t workload)
 		l->reason = PLAN_MODEL_NOT_ALLOWED;
 	if (l->reason != PLAN_FITS)
 		return false;
+	f->alike++;
 	f->who[f->n++] = workload;
 	return f->n < l->slices || close_gpu(f);
 }
@@ -237,10 +243,11 @@ static void check_line(const struct plan_answer *a, struct answer_line *l)
 		(void)close_gpu(&f);
 }
 
-/* Those of several GPUs are together on one node; the others fill up so many nodes that all have place. */
+/* Those of several GPUs are together on one node; the others fill up so many nodes that all have place, and as many as
+ * there are replicas that have to be apart. */
 static uint64_t nodes_for(const struct plan_answer *a, uint32_t slices, uint32_t gpus)
 {
-	uint64_t nodes = 0, single = 0;
+	uint64_t nodes = 0, single = 0, apart = 0;
 
 	for (size_t i = 0; i < a->in->n_workloads; i++) {
 		const struct plan_workload *w = &a->in->workloads[i];
@@ -250,8 +257,11 @@ static uint64_t nodes_for(const struct plan_answer *a, uint32_t slices, uint32_t
 			nodes += (w->replicas + at_once - 1) / at_once;
 		else
 			single += w->replicas;
+		if (w->anti_affinity && w->replicas > apart)
+			apart = w->replicas;
 	}
-	return nodes + answer_nodes(single, slices, gpus);
+	nodes += answer_nodes(single, slices, gpus);
+	return nodes > apart ? nodes : apart;
 }
 
 static struct answer_line line_of(const struct plan_answer *a, const struct plan_offer *o,

@@ -23,6 +23,7 @@ struct look {
 	const char *model;
 	uint32_t culprit;
 	double part; /* of a GPU, that the provider offers as one */
+	bool alike;  /* nobody has to be apart */
 };
 
 uint32_t fit_usable_mib(const struct fit *f, const struct plan_offer *offer)
@@ -61,7 +62,7 @@ static enum plan_reason check_each(struct look *l)
 			return PLAN_PRICE_UNKNOWN;
 		if (w->gpus > 1 && g->mode != PLAN_EXCLUSIVE)
 			return PLAN_MODEL_NOT_ALLOWED;
-		if (!w->anti_affinity)
+		if (!w->anti_affinity || l->alike)
 			continue;
 		for (uint32_t j = 0; j < i; j++)
 			if (g->workloads[j] == g->workloads[i])
@@ -413,6 +414,7 @@ static void begin(struct look *l, const struct fit *f, const struct fit_gpu *g)
 	l->g = g;
 	l->model = "exclusive";
 	l->culprit = 0;
+	l->alike = false;
 	l->part = g->offer->part_milli / 1000.0;
 	for (uint32_t i = 0; i < PLAN_PODS_MAX; i++)
 		l->pod[i] = &nobody;
@@ -426,6 +428,35 @@ static void begin(struct look *l, const struct fit *f, const struct fit_gpu *g)
 	}
 }
 
+/* Not more of them than may be there at all. */
+static bool has_room(const struct fit *f, const struct fit_gpu *g)
+{
+	return g->n <= PLAN_PODS_MAX && g->n <= f->policy->pods_per_gpu &&
+	       (!g->slots || g->n <= g->slots) && (g->mode != PLAN_EXCLUSIVE || g->n <= 1);
+}
+
+static enum plan_reason check(struct look *l)
+{
+	enum plan_reason r = check_each(l);
+
+	if (r == PLAN_FITS && l->g->mode != PLAN_MIG)
+		r = check_memory(l);
+	if (r == PLAN_FITS && l->g->n)
+		r = time_all(l);
+	return r;
+}
+
+bool fit_alike(const struct fit *f, const struct fit_gpu *g)
+{
+	struct look l;
+
+	if (!has_room(f, g))
+		return false;
+	begin(&l, f, g);
+	l.alike = true;
+	return check(&l) == PLAN_FITS;
+}
+
 enum plan_reason fit_check(const struct fit *f, const struct fit_gpu *g,
 	struct plan_tenant *tenants, struct fit_times *times, uint32_t *culprit)
 {
@@ -434,15 +465,10 @@ enum plan_reason fit_check(const struct fit *f, const struct fit_gpu *g,
 
 	if (culprit)
 		*culprit = 0;
-	if (g->n > PLAN_PODS_MAX || g->n > f->policy->pods_per_gpu ||
-		(g->slots && g->n > g->slots) || (g->mode == PLAN_EXCLUSIVE && g->n > 1))
+	if (!has_room(f, g))
 		return PLAN_NO_MEMORY;
 	begin(&l, f, g);
-	r = check_each(&l);
-	if (r == PLAN_FITS && g->mode != PLAN_MIG)
-		r = check_memory(&l);
-	if (r == PLAN_FITS && g->n)
-		r = time_all(&l);
+	r = check(&l);
 	if (culprit)
 		*culprit = l.culprit;
 	if (r != PLAN_FITS)

@@ -74,5 +74,8 @@ struct fit_gpu {
 enum plan_reason fit_check(const struct fit *f, const struct fit_gpu *g,
 	struct plan_tenant *tenants, struct fit_times *times, uint32_t *culprit);
 
+/* Whether they could be there if nobody had to be apart from his like: for sizes. */
+bool fit_alike(const struct fit *f, const struct fit_gpu *g);
+
 /* The memory of one GPU of @offer that may be given away. */
 uint32_t fit_usable_mib(const struct fit *f, const struct plan_offer *offer);

@@ -234,7 +234,7 @@ static int read_place(const struct reading *r, const struct yaml_node *spec,
 	if (object_list(spec,
 		    "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution",
 		    &terms))
-		w->anti_affinity = true;
+		w->anti_affinity = w->object_apart = true;
 	if (!selector || selector->type != YAML_OBJECT)
 		return 0;
 	product = yaml_get(selector, "nvidia.com/gpu.product", false);
@@ -290,6 +290,15 @@ static int read_name(const struct reading *r, const struct yaml_node *o, const c
 	return *ret ? 0 : -1;
 }
 
+static int read_space(const struct reading *r, const struct yaml_node *o, const char **ret)
+{
+	const char *space = object_text(o, "metadata.namespace");
+	char clean[PLAN_NAME_MAX];
+
+	*ret = space ? input_keep(r, object_clean(space, clean, sizeof(clean))) : NULL;
+	return space && !*ret ? -1 : 0;
+}
+
 static int add(const struct reading *r, const struct yaml_node *o, struct plan_workload *w)
 {
 	struct plan_workload *more;
@@ -321,7 +330,7 @@ int object_workload(const struct reading *r, const struct yaml_node *o, const ch
 		k++;
 	w.kind = kinds[k].runs;
 	w.object_kind = kinds[k].word;
-	if (read_name(r, o, &w.name) < 0)
+	if (read_name(r, o, &w.name) < 0 || read_space(r, o, &w.object_space) < 0)
 		return -1;
 	if (!strcmp(kind, "DaemonSet"))
 		return input_note(r, o, "daemon-set",

@@ -167,9 +167,11 @@ static void join(struct plan_workload *w, const struct plan_workload *o)
 	if (w->kind == PLAN_OPEN && !w->rate.known)
 		w->kind = o->kind;
 	w->anti_affinity |= o->anti_affinity;
+	w->object_apart = o->object_apart;
 	w->object_kind = o->object_kind;
 	w->object_container = o->object_container;
 	w->object_resource = o->object_resource;
+	w->object_space = o->object_space;
 }
 
 static int join_all(struct plan_input *in, struct error *err)

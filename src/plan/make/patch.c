@@ -25,20 +25,33 @@ static size_t pools_with(struct buf *b, const struct pools *p, uint32_t workload
 	return n;
 }
 
-static void where(struct buf *b, const struct buf *names, size_t n)
+static bool wants_apart(const struct plan_workload *w)
 {
-	if (n == 1) {
+	return w->anti_affinity && !w->object_apart;
+}
+
+static void where(struct buf *b, const struct plan_workload *w, const struct buf *names,
+	size_t n)
+{
+	if (n == 1)
 		buf_printf(b, "  nodeSelector:\n    nvidia.com/device-plugin.config: %s\n",
 			buf_str(names));
-		return;
-	}
-	buf_printf(b,
-		"  affinity:\n    nodeAffinity:\n"
-		"      requiredDuringSchedulingIgnoredDuringExecution:\n"
-		"        nodeSelectorTerms:\n        - matchExpressions:\n"
-		"          - key: nvidia.com/device-plugin.config\n            operator: In\n"
-		"            values: [%s]\n",
-		buf_str(names));
+	if (n > 1 || wants_apart(w))
+		buf_puts(b, "  affinity:\n");
+	if (n > 1)
+		buf_printf(b,
+			"    nodeAffinity:\n"
+			"      requiredDuringSchedulingIgnoredDuringExecution:\n"
+			"        nodeSelectorTerms:\n        - matchExpressions:\n"
+			"          - key: nvidia.com/device-plugin.config\n            operator: In\n"
+			"            values: [%s]\n",
+			buf_str(names));
+	if (wants_apart(w))
+		buf_puts(b,
+			"    podAntiAffinity:\n"
+			"      requiredDuringSchedulingIgnoredDuringExecution:\n"
+			"      - topologyKey: kubernetes.io/hostname\n        labelSelector:\n"
+			"          matchLabels:\n            LABEL: VALUE\n");
 }
 
 static bool must_stay(const struct plan_workload *w)
@@ -59,7 +72,7 @@ static void pod(struct buf *b, const struct pools *p, uint32_t workload, const c
 		buf_puts(b, "metadata:\n  annotations:\n"
 			    "    karpenter.sh/do-not-disrupt: \"true\"\n");
 	buf_puts(b, "spec:\n");
-	where(b, &names, n);
+	where(b, w, &names, n);
 	buf_puts(b, "  tolerations:\n  - key: nvidia.com/gpu\n    operator: Exists\n"
 		    "    effect: NoSchedule\n  containers:\n  - name: ");
 	make_quoted(b, w->object_container ? w->object_container : "CONTAINER");
@@ -106,6 +119,8 @@ static bool is_plain(const char *text, size_t len)
 static void command(struct buf *b, const struct plan_workload *w, const struct place *at)
 {
 	const char *slash = strchr(w->name, '/'), *name = slash ? slash + 1 : w->name;
+	const char *space = w->object_space ? w->object_space : slash ? w->name : "";
+	size_t len = w->object_space || !slash ? strlen(space) : (size_t)(slash - w->name);
 
 	if (at->fixed) {
 		buf_printf(b,
@@ -115,11 +130,10 @@ static void command(struct buf *b, const struct plan_workload *w, const struct p
 		return;
 	}
 	buf_printf(b, "# kubectl patch %s ", w->object_kind ? w->object_kind : "deployment");
-	if (!is_plain(name, strlen(name)) ||
-		(slash && !is_plain(w->name, (size_t)(slash - w->name))))
+	if (!is_plain(name, strlen(name)) || (len && !is_plain(space, len)))
 		buf_puts(b, "NAME");
-	else if (slash)
-		buf_printf(b, "--namespace %.*s %s", (int)(slash - w->name), w->name, name);
+	else if (len)
+		buf_printf(b, "--namespace %.*s %s", (int)len, space, name);
 	else
 		buf_puts(b, name);
 	buf_puts(b, " --patch-file THIS_FILE\n");
@@ -137,6 +151,8 @@ void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const c
 	if (!w->object_container)
 		buf_puts(b,
 			"# Put the name of the container that uses the GPU for CONTAINER.\n");
+	if (wants_apart(w))
+		buf_puts(b, "# Put a label that only its pods have for LABEL: VALUE.\n");
 	buf_puts(b, at->head);
 	pod(&text, p, workload, resource);
 	if (!buf_ok(&text))

@@ -67,45 +67,60 @@ static bool add_whole(struct packer *p, struct draft *d, uint32_t workload, uint
 	return true;
 }
 
+/* Anti-affinity is between nodes, as Kubernetes has it. */
+static bool is_there(const struct draft *d, uint32_t workload)
+{
+	for (uint32_t g = 0; g < d->shape->offer->gpus; g++)
+		for (uint32_t i = 0; i < d->on[g]; i++)
+			if (d->who[g][i] == workload)
+				return true;
+	return false;
+}
+
+/* The fullest GPU that may have room for @size more and is not @tried; of empty ones, which are alike, only one. The
+ * number of GPUs: none. */
+static uint32_t fullest(const struct draft *d, float size, uint32_t tried)
+{
+	uint32_t n = d->shape->offer->gpus, best = n;
+	bool empty_tried = false;
+
+	for (uint32_t g = 0; g < n; g++)
+		empty_tried |= tried >> g & 1 && !d->on[g];
+	for (uint32_t g = 0; g < n; g++) {
+		bool full = d->shape->mode == PLAN_EXCLUSIVE || d->on[g] >= PLAN_PODS_MAX ||
+			    (d->shape->slots && d->on[g] >= d->shape->slots);
+
+		if (tried >> g & 1 || d->load[g] + size > (d->on[g] ? LOAD_MAX : 1) ||
+			(d->on[g] ? full : empty_tried || d->load[g] > 0))
+			continue;
+		if (best == n || d->load[g] > d->load[best])
+			best = g;
+	}
+	return best;
+}
+
 bool draft_add(struct packer *p, struct draft *d, uint32_t workload)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
-	uint32_t n = d->shape->offer->gpus, tried = 0; /* bits: GPUs that were asked */
+	uint32_t tried = 0, g; /* bits: GPUs that were asked */
 	float size = p->size[d->shape->config * p->fit->n_workloads + workload];
 
-	if (size > 1 || w->cpu_milli > d->cpu_milli || w->memory_mib > d->memory_mib)
+	if (size > 1 || w->cpu_milli > d->cpu_milli || w->memory_mib > d->memory_mib ||
+		(w->anti_affinity && is_there(d, workload)))
 		return false;
 	if (w->gpus > 1)
 		return add_whole(p, d, workload, w->gpus);
-	/* The fullest GPU that has room; of those that are alike the first. */
-	while (true) {
-		uint32_t best = n;
-		bool empty_tried = false;
-
-		for (uint32_t g = 0; g < n; g++)
-			empty_tried |= tried >> g & 1 && !d->on[g];
-		for (uint32_t g = 0; g < n; g++) {
-			float most = d->on[g] ? LOAD_MAX : 1;
-
-			if (tried >> g & 1 || (!d->on[g] && (empty_tried || d->load[g] > 0)) ||
-				d->load[g] + size > most || d->on[g] >= PLAN_PODS_MAX ||
-				(d->shape->mode == PLAN_EXCLUSIVE && d->on[g]) ||
-				(d->shape->slots && d->on[g] >= d->shape->slots))
-				continue;
-			if (best == n || d->load[g] > d->load[best])
-				best = g;
-		}
-		if (best == n)
-			return false;
-		d->who[best][d->on[best]++] = workload;
-		if (holds(p, d, best)) {
-			d->load[best] += size;
+	while ((g = fullest(d, size, tried)) < d->shape->offer->gpus) {
+		d->who[g][d->on[g]++] = workload;
+		if (holds(p, d, g)) {
+			d->load[g] += size;
 			put(p, d, workload);
 			return true;
 		}
-		d->on[best]--;
-		tried |= UINT32_C(1) << best;
+		d->on[g]--;
+		tried |= UINT32_C(1) << g;
 	}
+	return false;
 }
 
 void draft_fill(struct packer *p, struct draft *d)

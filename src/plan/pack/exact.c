@@ -87,6 +87,17 @@ static bool host_fits(const struct table *t, const struct plan_offer *o, uint32_
 	return cpu <= o->cpu_milli && memory <= o->memory_mib;
 }
 
+/* Two replicas of one workload that have to be on nodes of their own; those of a workload are side by side. */
+static bool are_apart(const struct table *t, uint32_t set)
+{
+	for (uint32_t i = 0; i + 1 < t->n; i++)
+		for (uint32_t k = i + 1; k < t->n && t->who[k] == t->who[i]; k++)
+			if (t->p->fit->workloads[t->who[i]].anti_affinity && set >> i & 1 &&
+				set >> k & 1)
+				return false;
+	return true;
+}
+
 static bool same_kind(const struct shape *a, const struct shape *b)
 {
 	return a->config == b->config && a->offer->capacity == b->offer->capacity;
@@ -104,7 +115,7 @@ static void price_nodes(struct table *t, const uint32_t *use, size_t n)
 			continue;
 		for (uint32_t set = 1; set < t->sets; set++) {
 			if (t->gpus[set] > o->gpus || o->nano_per_hour >= t->price[set] ||
-				!host_fits(t, o, set))
+				!host_fits(t, o, set) || !are_apart(t, set))
 				continue;
 			t->price[set] = o->nano_per_hour;
 			t->shape[set] = use[i];

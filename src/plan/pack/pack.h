@@ -14,7 +14,7 @@
 #define PACK_EXACT_MAX 12
 #define PACK_BUDGET \
 	8000000 /* what questions cost while improving, see memo.c; less than two seconds, */
-#define PACK_BUDGET_EACH 200 /* and so many more for each replica */
+#define PACK_BUDGET_EACH 100 /* and so many more for each replica */
 #define PACK_SHAPES_MAX  32768
 
 struct pack_setting {

@@ -184,16 +184,14 @@ static bool takes(const struct packer *p, const struct shape *s, uint32_t worklo
 	o.capacity = PLAN_ON_DEMAND; /* spot or not is the offer's, not the GPU's */
 	for (uint32_t i = 0; i < n; i++)
 		who[i] = workload;
-	return fit_check(p->fit, &g, NULL, NULL, NULL) == PLAN_FITS;
+	return fit_alike(p->fit, &g);
 }
 
-/* How many replicas of it alone a GPU takes. */
+/* How many replicas of it alone a GPU takes, also where they have to be apart: beside others each is so large. */
 static uint32_t most_of(const struct packer *p, const struct shape *s, uint32_t workload)
 {
 	uint32_t most = p->fit->policy->pods_per_gpu, low = 1, high;
 
-	if (p->fit->workloads[workload].anti_affinity)
-		most = 1;
 	if (most > PLAN_PODS_MAX)
 		most = PLAN_PODS_MAX;
 	if (s->slots && most > s->slots)

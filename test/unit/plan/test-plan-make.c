@@ -361,6 +361,30 @@ static void make_patch__is_for_the_kind_of_object(void **state)
 	}
 }
 
+/* What the manifest says already is not said twice. */
+static void make_patch__keeps_replicas_apart(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct plan_workload *of;
+
+	(void)state;
+	world_init(&w,
+		HEAD("exclusive",
+			"g6.xlarge") "workloads: [{name: a, gpu_ref: L4, anti_affinity: true}]\n");
+	of = (struct plan_workload *)&w.a->in->workloads[0];
+	of->object_space = "team-x";
+	for (int said = 0; said < 2; said++) {
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(1U << 16);
+
+		of->object_apart = said;
+		make_patch(&b, w.pools, 0, "nvidia.com/gpu");
+		assert_non_null(
+			strstr(buf_str(&b), "kubectl patch deployment --namespace team-x a "));
+		assert_int_equal(strstr(buf_str(&b), "podAntiAffinity:\n") != NULL, !said);
+		assert_int_equal(strstr(buf_str(&b), "# Put a label") != NULL, !said);
+	}
+}
+
 static void translation__writes_todays_objects(void **state)
 {
 	static const char old[] =
@@ -445,6 +469,7 @@ int main(void)
 		cmocka_unit_test(make_mig__tells_gpus_apart),
 		cmocka_unit_test(make_quoted__leaves_nothing_outside),
 		cmocka_unit_test(make_patch__is_for_the_kind_of_object),
+		cmocka_unit_test(make_patch__keeps_replicas_apart),
 		cmocka_unit_test(translation__writes_todays_objects),
 		cmocka_unit_test(translation__keeps_machines_and_kubelet),
 	};

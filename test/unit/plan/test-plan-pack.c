@@ -136,6 +136,11 @@ static void check(const struct pack_result *r, const struct plan_policy *p,
 
 			assert_int_equal(fit_check(f, &look, NULL, NULL, NULL), PLAN_FITS);
 		}
+		for (uint32_t j = 0; j < node->n; j++)
+			for (uint32_t k = 0; k < j; k++)
+				assert_false(node->tenants[j].workload ==
+						     node->tenants[k].workload &&
+					     w[node->tenants[j].workload].anti_affinity);
 		for (uint32_t j = 0; j < node->n; j++) {
 			cpu += w[node->tenants[j].workload].cpu_milli;
 			memory += w[node->tenants[j].workload].memory_mib;
@@ -436,6 +441,35 @@ static void pack__shares_from_the_beginning(void **state)
 	pack_result_fini(&alone);
 }
 
+/* Replicas that must be apart are on nodes of their own, though a node has four GPUs, and others are beside them. */
+static void pack__keeps_replicas_apart(void **state)
+{
+	struct plan_policy p = policy();
+	struct plan_workload w[2] = { workload(3, 0.05, 1000), workload(3, 0.05, 1000) };
+
+	(void)state;
+	p.modes = 1U << PLAN_SLICES | 1U << PLAN_EXCLUSIVE;
+	w[0].anti_affinity = true;
+	for (int searched = 0; searched < 2; searched++) {
+		CLEANUP(fit_freep) struct fit *f = NULL;
+		struct error err = ERROR_INIT;
+		struct pack_result r;
+
+		assert_int_equal(fit_new(&f, &p, w, 2, gpus, GPUS, &err), 0);
+		struct pack_setting s = { .fit = f,
+			.offers = offers + 1, /* p3.8xlarge alone */
+			.n_offers = 1,
+			.budget = 60000,
+			.never_exact = searched };
+
+		assert_int_equal(pack_solve(&r, &s, &err), 0);
+		check(&r, &p, w, 2);
+		assert_int_equal(r.n_left, 0);
+		assert_int_equal(r.n_nodes, 3);
+		pack_result_fini(&r);
+	}
+}
+
 static void pack__is_deterministic_and_holds_for_many(void **state)
 {
 	struct plan_policy p = policy();
@@ -605,6 +639,7 @@ int main(void)
 		cmocka_unit_test(pack__finds_the_cheapest_of_few),
 		cmocka_unit_test(pack__comes_close_to_the_best),
 		cmocka_unit_test(pack__shares_from_the_beginning),
+		cmocka_unit_test(pack__keeps_replicas_apart),
 		cmocka_unit_test(pack__is_deterministic_and_holds_for_many),
 		cmocka_unit_test(pack__uses_what_is_there_first),
 		cmocka_unit_test(pack__tries_every_number_of_slots),
