@@ -50,7 +50,7 @@ plan() {
 	plan "$BATS_TEST_TMPDIR/profile.yaml" cifar10-train-deploy.yaml --write "$BATS_TEST_TMPDIR/out" -o json |
 		jq -e '.plan.instances | length == 1 and (.[0].gpus[0].tenants | length == 5)'
 	grep -F 'name: "tensorflow-cifar10"' "$BATS_TEST_TMPDIR/out/patches/tensorflow-cifar10-deployment.yaml"
-	grep -F 'kubectl patch deployment --namespace default tensorflow-cifar10-deployment --patch-file' "$BATS_TEST_TMPDIR/out/patches/tensorflow-cifar10-deployment.yaml"
+	grep -F 'kubectl patch deployment --namespace gpu-demo tensorflow-cifar10-deployment --patch-file' "$BATS_TEST_TMPDIR/out/patches/tensorflow-cifar10-deployment.yaml"
 	run ! grep CONTAINER "$BATS_TEST_TMPDIR/out/patches/tensorflow-cifar10-deployment.yaml"
 }
 
