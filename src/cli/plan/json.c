@@ -2,6 +2,7 @@
 #include "cli/plan/text.h"
 
 #include "base/time.h"
+#include "plan/answer/extras.h"
 #include "plan/answer/reject.h"
 #include "price/price.h"
 
@@ -240,6 +241,28 @@ static void set_money(json_t *root, const struct plan_answer *a)
 				(int)m->blast_workloads));
 }
 
+static json_t *extras_json(const struct extras *e)
+{
+	return json_pack("{s:f, s:f, s:f, s:f, s:f}", "cluster_usd_h", usd(e->cluster),
+		"nodes_usd_h", usd(e->each_node), "share_usd_h", usd(e->share), "all_usd_h",
+		usd(e->all), "all_usd_month", usd(e->all * ANSWER_HOURS_A_MONTH));
+}
+
+/* Only where policy.extras says that there are some. */
+static void set_extras(json_t *root, const struct plan_answer *a)
+{
+	struct extras plan, baseline;
+	json_t *all = json_object();
+
+	extras_of_plan(a, &a->plan, &plan);
+	(void)json_object_set_new(all, "plan", extras_json(&plan));
+	if (a->baseline.offer) {
+		extras_of_line(a, &a->baseline, &baseline);
+		(void)json_object_set_new(all, "baseline", extras_json(&baseline));
+	}
+	(void)json_object_set_new(root, "extras", all);
+}
+
 static void set_comparisons(json_t *root, const struct plan_answer *a)
 {
 	json_t *lines = json_array();
@@ -296,6 +319,8 @@ int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed, struct 
 		set_comparisons(root, a);
 		set_money(root, a);
 		set_rejected(root, a);
+		if (extras_any(a))
+			set_extras(root, a);
 		(void)json_object_set_new(root, "warnings", warnings_json(a));
 	}
 	text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;

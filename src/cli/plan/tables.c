@@ -2,6 +2,7 @@
 #include "cli/plan/tables.h"
 
 #include "cli/plan/text.h"
+#include "plan/answer/extras.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -300,6 +301,42 @@ static void price_row(struct table *t, const struct plan_offer *o)
 	else
 		table_add(t, "-");
 	table_addf(t, "%s%s%s", o->source, *o->stamp ? ", " : "", o->stamp);
+}
+
+static void extras_row(struct table *t, const char *what, int64_t instances,
+	const struct extras *e)
+{
+	table_add(t, what);
+	table_addf(t, "%llu", (unsigned long long)e->nodes);
+	money_cell(t, instances);
+	money_cell(t, e->cluster);
+	money_cell(t, e->each_node);
+	money_cell(t, e->share);
+	money_cell(t, e->all);
+	money_cell(t, month(e->all));
+}
+
+void plan_table_extras(struct table *t, const struct plan_answer *a)
+{
+	static const char *const heads[] = { "WITH WHAT COMES BESIDE", "NODES", "INSTANCES",
+		"CLUSTER", "EACH NODE", "SHARE OF ON DEMAND", "PER HOUR", "PER MONTH", NULL };
+	struct extras e;
+
+	table_init(t, heads);
+	if (a->baseline.offer) {
+		extras_of_line(a, &a->baseline, &e);
+		extras_row(t, "a GPU each", a->baseline.nano_per_hour, &e);
+	}
+	if (a->layout.offer) {
+		extras_of_line(a, &a->layout, &e);
+		extras_row(t, "what you have in mind", a->layout.nano_per_hour, &e);
+	}
+	if (a->unsliced.n_nodes && !a->unsliced.n_left) {
+		extras_of_plan(a, &a->unsliced, &e);
+		extras_row(t, "the cheapest without slicing", a->unsliced.nano_per_hour, &e);
+	}
+	extras_of_plan(a, &a->plan, &e);
+	extras_row(t, "the plan", a->plan.nano_per_hour, &e);
 }
 
 /* Each offer once; nodes that are there already have no price. */

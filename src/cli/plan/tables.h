@@ -18,6 +18,8 @@ size_t plan_table_times(struct table *t, const struct plan_answer *a);
 size_t plan_table_pays(struct table *t, const struct plan_answer *a);
 size_t plan_table_prices(struct table *t, const struct plan_answer *a); /* of what is bought */
 
+void plan_table_extras(struct table *t, const struct plan_answer *a); /* extras_any() */
+
 /* Nodes that are alike. */
 struct node_kind {
 	const struct plan_node *node;

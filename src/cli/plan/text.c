@@ -3,6 +3,7 @@
 
 #include "cli/plan/say.h"
 #include "cli/plan/tables.h"
+#include "plan/answer/extras.h"
 
 static void sentence(struct buf *b, const struct plan_answer *a,
 	void (*say)(struct buf *b, const struct plan_answer *a))
@@ -44,6 +45,7 @@ static void say_plan(struct buf *b, const struct plan_answer *a)
 	CLEANUP(table_fini) struct table times = { .columns = 0 };
 	CLEANUP(table_fini) struct table pays = { .columns = 0 };
 	CLEANUP(table_fini) struct table prices = { .columns = 0 };
+	CLEANUP(table_fini) struct table extras = { .columns = 0 };
 	size_t more = plan_table_nodes(&nodes, a);
 
 	table(b, &nodes, more);
@@ -55,6 +57,10 @@ static void say_plan(struct buf *b, const struct plan_answer *a)
 	sentence(b, a, plan_say_million);
 	sentence(b, a, plan_say_idle);
 	sentence(b, a, plan_say_spot);
+	if (extras_any(a)) {
+		plan_table_extras(&extras, a);
+		table(b, &extras, 0);
+	}
 	more = plan_table_prices(&prices, a);
 	if (table_has_rows(&prices))
 		table(b, &prices, more);

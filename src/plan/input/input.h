@@ -57,6 +57,12 @@ struct plan_machine {
 
 #define PLAN_FOUND_MAX 1024 /* of each */
 
+/* What nodes cost beside their instances: nano-units an hour, and a share of their price on demand. */
+struct plan_extras {
+	int64_t cluster_nano, node_nano;
+	double on_demand_share;
+};
+
 struct plan_input {
 	struct strv pool;
 	struct plan_workload *workloads;
@@ -65,6 +71,7 @@ struct plan_input {
 	struct strv regions;        /* at least one once all is read */
 	struct strv instances;      /* only these types; empty: any */
 	uint32_t gpus_per_instance; /* at most; 0: any */
+	struct plan_extras extras;
 	struct plan_layout layout;
 	const char *
 		baseline; /* instance type; NULL: the layout's, else the cheapest without slicing */

@@ -51,6 +51,31 @@ static int read_slowdown(const struct reading *r, const struct yaml_node *n,
 
 #define AT(field) offsetof(struct plan_input, field)
 
+/* An amount an hour, exactly as it is written. */
+static int read_amount(const struct reading *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
+{
+	if (n->type == YAML_LIST || n->type == YAML_OBJECT || n->type == YAML_NULL ||
+		!price_parse(n->text, to))
+		return input_fail(r, n, key->key, "an amount an hour, such as 0.10");
+	return 0;
+}
+
+static const struct input_key extras_keys[] = {
+	{ "cluster_per_hour", read_amount, offsetof(struct plan_extras, cluster_nano), 0, 0,
+		NULL, false },
+	{ "node_per_hour", read_amount, offsetof(struct plan_extras, node_nano), 0, 0, NULL,
+		false },
+	{ "on_demand_share", input_real, offsetof(struct plan_extras, on_demand_share), 0, 1,
+		NULL, false },
+};
+
+static int read_extras(const struct reading *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
+{
+	return input_object(r, n, key->key, extras_keys, ARRAY_LEN(extras_keys), to);
+}
+
 static const struct input_key policy_keys[] = {
 	{ "regions", input_texts, AT(regions), 0, 0, NULL, false },
 	{ "capacity", read_capacity, AT(policy.capacities), 0, 0, capacity_words, false },
@@ -64,6 +89,7 @@ static const struct input_key policy_keys[] = {
 		NULL, false },
 	{ "context_mib", input_count, AT(policy.context_mib), 0, 1e6, NULL, false },
 	{ "instances", input_texts, AT(instances), 0, 0, NULL, false },
+	{ "extras", read_extras, AT(extras), 0, 0, NULL, false },
 	{ "only_nodes", input_bool, AT(only_have), 0, 0, NULL, false },
 };
 

@@ -2,6 +2,7 @@
 #include "lib/test.h"
 
 #include "plan/answer/answer.h"
+#include "plan/answer/extras.h"
 #include "plan/answer/reject.h"
 
 #include <math.h>
@@ -148,6 +149,30 @@ static void answer__errors_say_what_is_missing(void **state)
 		if (!strstr(err.msg, rows[i].msg))
 			fail_msg("%s", err.msg);
 	}
+}
+
+/* Once for the cluster, for each node, and a share of the price on demand, though the plan buys spot. */
+static void answer__sums_what_comes_beside(void **state)
+{
+	CLEANUP(world_fini) struct world w;
+	struct error err = ERROR_INIT;
+	struct extras e;
+
+	(void)state;
+	if (answer(&w,
+		    "version: gpuslice/plan/v1\n"
+		    "policy: {regions: [r], capacity: spot, modes: [exclusive], instances: [p3.2xlarge],\n"
+		    "  extras: {cluster_per_hour: 0.10, node_per_hour: 0.01, on_demand_share: 0.12}}\n"
+		    "workloads: [{name: s, replicas: 3, spot_ok: true}]\n",
+		    &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_true(extras_any(w.a));
+	extras_of_plan(w.a, &w.a->plan, &e);
+	assert_int_equal(e.nodes, 3);
+	assert_int_equal(e.cluster, 100000000);
+	assert_int_equal(e.each_node, 30000000);
+	assert_int_equal(e.share, 3 * 367200000LL); /* 12 % of 3.06 each */
+	assert_int_equal(e.all, 3 * 370400000LL + 100000000 + 30000000 + 3 * 367200000LL);
 }
 
 static void answer__uses_nodes_that_are_there(void **state)
@@ -400,6 +425,7 @@ int main(void)
 		cmocka_unit_test(answer__checks_all_of_a_layout),
 		cmocka_unit_test(answer__counts_whole_gpus),
 		cmocka_unit_test(answer__is_in_one_currency),
+		cmocka_unit_test(answer__sums_what_comes_beside),
 		cmocka_unit_test(answer__uses_nodes_that_are_there),
 		cmocka_unit_test(answer__passes_over_machines_of_manifests),
 		cmocka_unit_test(outcome__splits_the_price_exactly),

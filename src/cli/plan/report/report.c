@@ -4,6 +4,7 @@
 #include "cli/plan/say.h"
 #include "cli/plan/tables.h"
 #include "cli/plan/text.h"
+#include "plan/answer/extras.h"
 
 #include <stdio.h>
 
@@ -251,6 +252,13 @@ void plan_report(struct buf *b, const struct plan_answer *a, const struct page_f
 		paragraph(&r, plan_say_million);
 		paragraph(&r, plan_say_idle);
 		paragraph(&r, plan_say_spot);
+	}
+	if (a->plan.n_nodes && extras_any(a)) {
+		CLEANUP(table_fini) struct table extras = { .columns = 0 };
+
+		plan_table_extras(&extras, a);
+		form->heading(b, "With what comes beside the instances");
+		form->table(b, &extras);
 	}
 	left(&r);
 	notes(&r);
