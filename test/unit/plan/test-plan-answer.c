@@ -3,6 +3,7 @@
 
 #include "plan/answer/answer.h"
 #include "plan/answer/extras.h"
+#include "plan/plan-world.h"
 #include "plan/answer/reject.h"
 
 #include <math.h>
@@ -21,30 +22,9 @@ static const char prices[] =
 	"  g5g.xlarge: {gpu: T4G, gpus: 1, gpuMemoryMiB: 16384, vcpus: 4, memoryMiB: 8192, arch: arm64, pricePerHour: {r: 0.42}}\n"
 	"  odd: {gpu: Nobody, gpus: 1, gpuMemoryMiB: 1000, pricePerHour: {r: 0.01}}\n";
 
-struct world {
-	struct plan_input *in;
-	struct price_catalogue *prices;
-	struct plan_answer *a;
-};
-
-static void world_fini(struct world *w)
+static int answer(struct plan_world *w, const char *text, struct error *err)
 {
-	plan_answer_free(w->a);
-	plan_input_free(w->in);
-	price_catalogue_free(w->prices);
-}
-
-static int answer(struct world *w, const char *text, struct error *err)
-{
-	struct answer_setting s = { .budget = 50000, .seed = 1 };
-
-	*w = (struct world){ 0 };
-	if (price_catalogue_parse(&w->prices, "prices", prices, strlen(prices), err) < 0 ||
-		plan_input_new(&w->in, err) < 0 ||
-		plan_input_parse(w->in, "plan", text, strlen(text), err) < 0 ||
-		plan_input_end(w->in, err) < 0)
-		fail_msg("%s", err->msg);
-	return plan_answer_new(&w->a, w->in, w->prices, &s, err);
+	return plan_world_init(w, prices, text, err);
 }
 
 #define HEAD "version: gpuslice/plan/v1\npolicy: {regions: [r]}\n"
@@ -67,7 +47,7 @@ static const struct answer_line *line(const struct plan_answer *a, const char *t
 /* C1, and what the example must be told: 12.24, 3.06, and that 1.11 is more than 1. */
 static void answer__of_four_quarters_is_honest(void **state)
 {
-	CLEANUP(world_fini) struct world w;
+	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -96,7 +76,7 @@ static void answer__of_four_quarters_is_honest(void **state)
 
 static void answer__says_when_it_holds(void **state)
 {
-	CLEANUP(world_fini) struct world w;
+	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -142,7 +122,7 @@ static void answer__errors_say_what_is_missing(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		CLEANUP(world_fini) struct world w;
+		CLEANUP(plan_world_fini) struct plan_world w;
 		struct error err = ERROR_INIT;
 
 		assert_int_equal(answer(&w, rows[i].text, &err), -1);
@@ -154,7 +134,7 @@ static void answer__errors_say_what_is_missing(void **state)
 /* Once for the cluster, for each node, and a share of the price on demand, though the plan buys spot. */
 static void answer__sums_what_comes_beside(void **state)
 {
-	CLEANUP(world_fini) struct world w;
+	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
 	struct extras e;
 
@@ -177,7 +157,7 @@ static void answer__sums_what_comes_beside(void **state)
 
 static void answer__uses_nodes_that_are_there(void **state)
 {
-	CLEANUP(world_fini) struct world w;
+	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -197,7 +177,7 @@ static void answer__uses_nodes_that_are_there(void **state)
 
 static enum plan_reason layout_reason(const char *text)
 {
-	CLEANUP(world_fini) struct world w;
+	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
 
 	if (answer(&w, text, &err) < 0)
@@ -231,7 +211,7 @@ static void answer__checks_all_of_a_layout(void **state)
 /* Replicas of several GPUs are not spread over nodes. */
 static void answer__counts_whole_gpus(void **state)
 {
-	CLEANUP(world_fini) struct world w;
+	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -249,7 +229,7 @@ static void answer__is_in_one_currency(void **state)
 	static const char mixed[] =
 		"version: gpuslice/prices/v1\ncurrency: EUR\n"
 		"types: {mine: {gpu: L4, gpus: 1, gpuMemoryMiB: 22888, vcpus: 64, memoryMiB: 99999, pricePerHour: {r: 1}}}\n";
-	CLEANUP(world_fini) struct world w = { 0 };
+	CLEANUP(plan_world_fini) struct plan_world w = { 0 };
 	struct answer_setting s = { .budget = 1000 };
 	static const char text[] = HEAD "workloads: [{name: s}]\n";
 	struct error err = ERROR_INIT;
@@ -277,7 +257,7 @@ static void outcome__splits_the_price_exactly(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		CLEANUP(world_fini) struct world w;
+		CLEANUP(plan_world_fini) struct plan_world w;
 		struct error err = ERROR_INIT;
 		char text[1024];
 		int64_t sum;
@@ -301,7 +281,7 @@ static void outcome__splits_the_price_exactly(void **state)
 /* Section 2, rule 1: usd_h / (3600 X) 1e6. Closed ones that always are busy pay more for each request when they share. */
 static void outcome__says_what_a_million_costs(void **state)
 {
-	CLEANUP(world_fini) struct world w;
+	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
 	const struct outcome *o;
 
@@ -330,7 +310,7 @@ static void outcome__says_what_a_million_costs(void **state)
 /* Section 2, rule 5. */
 static void outcome__counts_interruptions(void **state)
 {
-	CLEANUP(world_fini) struct world w;
+	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
 
 	(void)state;
@@ -362,7 +342,7 @@ static void outcome__counts_interruptions(void **state)
 /* Section 5: where a workload cannot be at all, with a reason of the closed list. */
 static void reject__lists_each_gpu_and_mode(void **state)
 {
-	CLEANUP(world_fini) struct world w;
+	CLEANUP(plan_world_fini) struct plan_world w;
 	struct error err = ERROR_INIT;
 	struct rejection list[64];
 	size_t n, mig = 0, memory = 0, isolation = 0;
@@ -390,8 +370,8 @@ static void reject__lists_each_gpu_and_mode(void **state)
 /* A pool of machines without GPUs, and a sharing config for a type that nobody has a price of. */
 static void answer__passes_over_machines_of_manifests(void **state)
 {
-	CLEANUP(world_fini) struct world w;
-	CLEANUP(world_fini) struct world asked;
+	CLEANUP(plan_world_fini) struct plan_world w;
+	CLEANUP(plan_world_fini) struct plan_world asked;
 	struct error err = ERROR_INIT;
 
 	(void)state;

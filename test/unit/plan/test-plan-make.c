@@ -6,6 +6,7 @@
 #include "core/config.h"
 #include "plan/make/make.h"
 #include "plan/make/translate.h"
+#include "plan/plan-world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +26,7 @@ static const char prices[] =
 	"    pricePerHour: {r: 21.96}}\n";
 
 struct world {
-	struct plan_input *in;
-	struct price_catalogue *prices;
-	struct plan_answer *a;
+	struct plan_world plan;
 	struct pools *pools;
 	struct make_files files;
 };
@@ -36,25 +35,17 @@ static void world_fini(struct world *w)
 {
 	make_files_fini(&w->files);
 	pools_free(w->pools);
-	plan_answer_free(w->a);
-	plan_input_free(w->in);
-	price_catalogue_free(w->prices);
+	plan_world_fini(&w->plan);
 }
 
 static void world_init(struct world *w, const char *text)
 {
-	struct answer_setting s = { .budget = 50000, .seed = 1 };
 	struct error err = ERROR_INIT;
 
-	*w = (struct world){ 0 };
-	assert_ok(price_catalogue_parse(&w->prices, "prices", prices, strlen(prices), &err),
-		&err);
-	assert_ok(plan_input_new(&w->in, &err), &err);
-	assert_ok(plan_input_parse(w->in, "plan", text, strlen(text), &err), &err);
-	assert_ok(plan_input_end(w->in, &err), &err);
-	assert_ok(plan_answer_new(&w->a, w->in, w->prices, &s, &err), &err);
-	assert_int_equal(w->a->plan.n_left, 0);
-	assert_ok(pools_new(&w->pools, w->a, &err), &err);
+	*w = (struct world){ .pools = NULL };
+	assert_ok(plan_world_init(&w->plan, prices, text, &err), &err);
+	assert_int_equal(w->plan.a->plan.n_left, 0);
+	assert_ok(pools_new(&w->pools, w->plan.a, &err), &err);
 	assert_ok(make_all(&w->files, w->pools, &err), &err);
 }
 
@@ -165,12 +156,12 @@ static void pools__are_split_where_arrangements_differ(void **state)
 				     "  cpu: 1500m, slo: {max_slowdown: 2.5}}\n"
 				     "- {name: busy, replicas: 2, gpu_ref: L4, busy: 0.35, t_solo: 0.05, rate: 7, mem_peak_mib: 2000,\n"
 				     "  cpu: 1500m, slo: {max_slowdown: 9}}\n");
-	assert_int_equal(w.a->plan.n_nodes, 2);
+	assert_int_equal(w.plan.a->plan.n_nodes, 2);
 	for (size_t i = 0; i < w.pools->n; i++)
 		for (size_t k = 0; k < w.pools->v[i].n_tenants; k++)
-			with_tight +=
-				!strcmp(w.in->workloads[w.pools->v[i].tenants[k].workload].name,
-					"tight");
+			with_tight += !strcmp(
+				w.plan.in->workloads[w.pools->v[i].tenants[k].workload].name,
+				"tight");
 	assert_int_equal(w.pools->n, 2);
 	assert_int_equal(with_tight, 1);
 	assert_string_not_equal(w.pools->v[0].name, w.pools->v[1].name);
@@ -180,7 +171,7 @@ static void pools__are_split_where_arrangements_differ(void **state)
 /* Nodes as a plan could have them, in place of those that it has: the workload's letter for each tenant, slots as many. */
 static void set_nodes(struct world *w, const char *const *nodes, size_t n)
 {
-	struct pack_result *r = &w->a->plan;
+	struct pack_result *r = &w->plan.a->plan;
 	const struct plan_offer *offer = r->nodes[0].offer;
 	struct error err = ERROR_INIT;
 
@@ -200,12 +191,12 @@ static void set_nodes(struct world *w, const char *const *nodes, size_t n)
 		node->tenants = calloc(node->n, sizeof(*node->tenants));
 		assert_non_null(node->tenants);
 		for (uint32_t k = 0; k < node->n; k++)
-			while (w->in->workloads[node->tenants[k].workload].name[0] !=
+			while (w->plan.in->workloads[node->tenants[k].workload].name[0] !=
 				nodes[i][k])
 				node->tenants[k].workload++;
 	}
 	w->pools = pools_free(w->pools);
-	assert_ok(pools_new(&w->pools, w->a, &err), &err);
+	assert_ok(pools_new(&w->pools, w->plan.a, &err), &err);
 }
 
 static size_t notes_of(const struct pools *p, const char *code)
@@ -260,7 +251,7 @@ static void pools__stay_whole_rather_than_be_too_many(void **state)
 			"  slo: {max_slowdown: %d}}\n",
 			i, 5 + i * 7 % 25, 500 + i * 37 % 8500, 2 + i % 3 * 3);
 	world_init(&w, buf_str(&text));
-	assert_true(w.a->plan.n_nodes > POOLS_MAX);
+	assert_true(w.plan.a->plan.n_nodes > POOLS_MAX);
 	assert_in_range(w.pools->n, 1, POOLS_MAX);
 	assert_int_equal(notes_of(w.pools, "many-pools"), 1);
 	assert_in_range(notes_of(w.pools, "arrangement"), 1, w.pools->n);
@@ -349,7 +340,7 @@ static void make_patch__is_for_the_kind_of_object(void **state)
 
 	(void)state;
 	world_init(&w, HEAD("exclusive", "g6.xlarge") "workloads: [{name: a, gpu_ref: L4}]\n");
-	of = (struct plan_workload *)&w.a->in->workloads[0];
+	of = (struct plan_workload *)&w.plan.a->in->workloads[0];
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(1U << 16);
 
@@ -371,7 +362,7 @@ static void make_patch__keeps_replicas_apart(void **state)
 	world_init(&w,
 		HEAD("exclusive",
 			"g6.xlarge") "workloads: [{name: a, gpu_ref: L4, anti_affinity: true}]\n");
-	of = (struct plan_workload *)&w.a->in->workloads[0];
+	of = (struct plan_workload *)&w.plan.a->in->workloads[0];
 	of->object_space = "team-x";
 	for (int said = 0; said < 2; said++) {
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(1U << 16);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "cli/plan/report/report.h"
 #include "cli/plan/text.h"
+#include "plan/plan-world.h"
 
 #include <string.h>
 
@@ -15,32 +16,22 @@ static const char prices[] =
 	"    pricePerHour: {r: 3.06}}\n";
 
 struct world {
-	struct plan_input *in;
-	struct price_catalogue *prices;
-	struct plan_answer *a;
+	struct plan_world plan;
 	struct buf text;
 };
 
 static void world_fini(struct world *w)
 {
-	plan_answer_free(w->a);
-	plan_input_free(w->in);
-	price_catalogue_free(w->prices);
+	plan_world_fini(&w->plan);
 	buf_fini(&w->text);
 }
 
 static void world_init(struct world *w, const char *text)
 {
-	struct answer_setting s = { .budget = 50000, .seed = 1 };
 	struct error err = ERROR_INIT;
 
 	*w = (struct world){ .text = BUF_INIT(1U << 20) };
-	assert_ok(price_catalogue_parse(&w->prices, "prices", prices, strlen(prices), &err),
-		&err);
-	assert_ok(plan_input_new(&w->in, &err), &err);
-	assert_ok(plan_input_parse(w->in, "plan", text, strlen(text), &err), &err);
-	assert_ok(plan_input_end(w->in, &err), &err);
-	assert_ok(plan_answer_new(&w->a, w->in, w->prices, &s, &err), &err);
+	assert_ok(plan_world_init(&w->plan, prices, text, &err), &err);
 }
 
 #define HOSTILE                                                                                 \
@@ -59,7 +50,7 @@ static void html__has_nothing_of_a_name_as_markup(void **state)
 
 	(void)state;
 	world_init(&w, HOSTILE);
-	plan_report(&w.text, w.a, &page_html, "today");
+	plan_report(&w.text, w.plan.a, &page_html, "today");
 	assert_true(buf_ok(&w.text));
 	assert_true(has(&w, "&lt;b&gt;&amp;`|*&quot;"));
 	assert_false(has(&w, "<b>&"));
@@ -74,7 +65,7 @@ static void markdown__has_nothing_of_a_name_as_markup(void **state)
 
 	(void)state;
 	world_init(&w, HOSTILE);
-	plan_report(&w.text, w.a, &page_markdown, "today");
+	plan_report(&w.text, w.plan.a, &page_markdown, "today");
 	assert_true(has(&w, "\\<b\\>\\&\\`\\|\\*"));
 	assert_false(has(&w, "| <b>"));
 	/* Inside of a picture only what would end it. */
@@ -92,12 +83,12 @@ static void forms__agree(void **state)
 	world_init(&w,
 		"version: gpuslice/plan/v1\npolicy: {regions: [r]}\n"
 		"workloads: [{name: s, replicas: 3, gpu_ref: V100-SXM2-16GB, busy: 0.1, mem_peak_mib: 3000}]\n");
-	plan_text(&w.text, w.a);
+	plan_text(&w.text, w.plan.a);
 	for (size_t i = 0; i < ARRAY_LEN(said); i++)
 		assert_true(has(&w, said[i]));
 	for (size_t f = 0; f < ARRAY_LEN(forms); f++) {
 		buf_clear(&w.text);
-		plan_report(&w.text, w.a, forms[f], "today");
+		plan_report(&w.text, w.plan.a, forms[f], "today");
 		for (size_t i = 0; i < ARRAY_LEN(said); i++)
 			assert_true(has(&w, said[i]));
 	}
