@@ -60,6 +60,17 @@ plan() {
 	jq -e '[.warnings[] | [.file, .line, .code]] == [["gpu-app.yaml", 1, "no-selector"], ["dcgmproftester-pod.yaml", 1, "no-api-version"]]' <<<"$output"
 }
 
+@test "configs that are files of their own" {
+	printf 'version: v1\nsharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: true, resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n' \
+		>"$BATS_TEST_TMPDIR/p3.2xlarge.yaml"
+	printf 'version: gpuslice/plan/v1\nworkloads: [{name: a, replicas: 4}]\n' >"$BATS_TEST_TMPDIR/plan.yaml"
+	run -0 --separate-stderr plan "$BATS_TEST_TMPDIR/plan.yaml" "$BATS_TEST_TMPDIR/p3.2xlarge.yaml" default-mig-parted-config.yaml -o json
+	jq -e '.layout.type == "p3.2xlarge" and .layout.slices == 4 and ([.warnings[].code] == ["not-read"])' <<<"$output"
+	printf 'version: v1\nsharing: {timeSlicing: {resources: 7}}\n' >"$BATS_TEST_TMPDIR/bad.yaml"
+	run -1 --separate-stderr plan "$BATS_TEST_TMPDIR/plan.yaml" "$BATS_TEST_TMPDIR/bad.yaml"
+	[[ $stderr == *"bad.yaml:2:"* ]]
+}
+
 @test "--translate: Provisioners as they are written today" {
 	run --separate-stderr plan --translate karpenter-provisioner-gpu-shared.yaml
 	[[ $status == 0 ]]

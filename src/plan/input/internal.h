@@ -81,6 +81,10 @@ int objects_end(struct plan_input *in, struct error *err);
 int object_workload(const struct reading *r, const struct yaml_node *o, const char *kind);
 int object_config_map(const struct reading *r, const struct yaml_node *o, const char *kind);
 int object_node_pool(const struct reading *r, const struct yaml_node *o, const char *kind);
+/* Whether @doc is a sharing config, or one of MIG devices, by itself; and what it says. */
+bool sharing_is_file(const struct yaml_node *doc);
+int sharing_read_file(const struct reading *r, const struct yaml_node *doc);
+
 int object_node_template(const struct reading *r, const struct yaml_node *o, const char *kind);
 int object_eksctl(const struct reading *r, const struct yaml_node *o, const char *kind);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ConfigMaps with sharing configs: how GPUs are shared today. */
+/* Sharing configs, in ConfigMaps or as files of their own: how GPUs are shared today. */
 
 static int add(const struct reading *r, const struct yaml_node *n, const char *key,
 	enum plan_mode mode, uint32_t slices)
@@ -75,6 +75,42 @@ static int read_entry(const struct reading *r, const struct yaml_node *n, const 
 		return input_note(r, n, "bad-config", "'%s' is no sharing config: %s",
 			object_clean(key, clean, sizeof(clean)), err.msg);
 	return see_config(r, n, object_clean(key, clean, sizeof(clean)), c);
+}
+
+/* "dir/shared.yaml" is what a node calls "shared". */
+static void base_name(const char *path, char ret[static PLAN_NAME_MAX])
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *dot = strrchr(name, '.');
+	size_t len = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+
+	if (len >= PLAN_NAME_MAX)
+		len = PLAN_NAME_MAX - 1;
+	memcpy(ret, name, len);
+	ret[len] = '\0';
+}
+
+bool sharing_is_file(const struct yaml_node *doc)
+{
+	return doc->type == YAML_OBJECT &&
+	       (yaml_get(doc, "sharing", false) || yaml_get(doc, "flags", false) ||
+		       yaml_get(doc, "mig-configs", false));
+}
+
+int sharing_read_file(const struct reading *r, const struct yaml_node *doc)
+{
+	const struct config_sources none = { 0 };
+	CLEANUP(config_freep) struct config *c = NULL;
+	char name[PLAN_NAME_MAX], clean[PLAN_NAME_MAX];
+
+	if (yaml_get(doc, "mig-configs", false))
+		return input_note(r, doc, "not-read",
+			"a config of MIG devices: the plan chooses its own, see policy.modes");
+	if (config_parse_any(&c, r->src->name, 0, r->src->text, r->src->len, &none, NULL,
+		    r->err) < 0)
+		return -1;
+	base_name(r->src->name, name);
+	return see_config(r, doc, object_clean(name, clean, sizeof(clean)), c);
 }
 
 int object_config_map(const struct reading *r, const struct yaml_node *o, const char *kind)

@@ -185,6 +185,8 @@ int plan_input_parse(struct plan_input *in, const char *name, const char *text, 
 				return -1;
 			continue;
 		}
+		if (y->n == 1 && sharing_is_file(y->docs[i]))
+			return sharing_read_file(&r, y->docs[i]);
 		if (!version || version->type != YAML_STR ||
 			strcmp(version->text, VERSION) != 0)
 			return input_fail(&r, version ? version : y->docs[i], "version",

@@ -176,7 +176,7 @@ static int out_of_range(const struct reading *r, const struct yaml_node *n,
 {
 	char expected[EXPECTED_MAX];
 
-	(void)snprintf(expected, sizeof(expected), "%s %s %g to %g", what,
+	(void)snprintf(expected, sizeof(expected), "%s %s %.10g to %.10g", what,
 		key->open ? "above" : "from", key->min, key->max);
 	return input_fail(r, n, key->key, expected);
 }
