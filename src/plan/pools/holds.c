@@ -6,18 +6,27 @@
 
 /*
  * The worst that a scheduler can make of a pool. It puts any replica anywhere where the resource that it asks for is
- * left, so on a GPU those may meet that want most of its time, or of its memory, and with them anybody: also those that
- * the plan has in another pool, if they ask for the same here.
+ * left, so on a GPU those may meet that want most of its time, of its memory or of its bandwidth, and with them
+ * anybody: also those that the plan has in another pool, if they ask for the same here.
  */
 
-enum want { WANT_TIME, WANT_MEMORY, WANTS };
+enum want { WANT_TIME, WANT_MEMORY, WANT_BANDWIDTH, WANTS };
 
 static double want_of(const struct plan_answer *a, const struct pool *p, uint32_t workload,
 	enum want want)
 {
 	const struct fit_pod *pod = fit_pod(a->fit, workload, p->offer->gpu);
 
-	return want == WANT_TIME ? pod->busy : pod->memory_mib;
+	switch (want) {
+	case WANT_TIME:
+		return pod->busy;
+	case WANT_BANDWIDTH: /* where they run side by side */
+		return pod->busy * pod->dram;
+	case WANT_MEMORY:
+	case WANTS:
+		break;
+	}
+	return pod->memory_mib;
 }
 
 /* A GPU of the pool while it is filled. */

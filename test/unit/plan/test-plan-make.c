@@ -7,6 +7,7 @@
 #include "plan/make/make.h"
 #include "plan/make/translate.h"
 #include "plan/plan-world.h"
+#include "plan/pools/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +259,40 @@ static void pools__stay_whole_rather_than_be_too_many(void **state)
 }
 
 /* K1: EC2 says that an instance with a part of a GPU has none. */
+/* Two that use all of the bandwidth for half of the time each, though others want more of its time. */
+static void pool_holds__looks_at_bandwidth(void **state)
+{
+	static struct pool_resource slots = { "nvidia.com/gpu.shared", 2 };
+	struct pool_tenant who[] = { { 0, 1, 0, 1, 1 }, { 1, 2, 0, 1, 2 } };
+	CLEANUP(buf_fini) struct buf say = BUF_INIT(4096);
+	CLEANUP(plan_world_fini) struct plan_world w;
+	struct error err = ERROR_INIT;
+	struct pool p = { .mode = PLAN_MPS,
+		.slots = 2,
+		.nodes = 2,
+		.resources = &slots,
+		.n_resources = 1,
+		.tenants = who,
+		.n_tenants = 2 };
+
+	(void)state;
+	assert_ok(
+		plan_world_init(&w, prices,
+			"version: gpuslice/plan/v1\npolicy: {regions: [r], modes: [exclusive], max_slowdown: any}\n"
+			"workloads:\n"
+			"- {name: busy, replicas: 2, kind: batch, gpu_ref: L4, busy: 0.6, u: 0.1, dram: 0.1, mem_peak_mib: 900}\n"
+			"- {name: copies, replicas: 2, kind: batch, gpu_ref: L4, busy: 0.5, u: 0.1, dram: 1, mem_peak_mib: 900}\n",
+			&err),
+		&err);
+	p.offer = &w.a->offers[0];
+	while (strcmp(p.offer->type, "g6.xlarge") != 0)
+		p.offer++;
+	assert_false(pool_holds(w.a, &p, &say));
+	assert_non_null(strstr(buf_str(&say), "'copies'"));
+	who[1].reach = 1;
+	assert_true(pool_holds(w.a, &p, &say));
+}
+
 static void make_overlays__say_parts_of_gpus(void **state)
 {
 	CLEANUP(world_fini) struct world w;
@@ -456,6 +491,7 @@ int main(void)
 		cmocka_unit_test(pools__are_split_where_arrangements_differ),
 		cmocka_unit_test(pools__count_who_may_come_from_other_pools),
 		cmocka_unit_test(pools__stay_whole_rather_than_be_too_many),
+		cmocka_unit_test(pool_holds__looks_at_bandwidth),
 		cmocka_unit_test(make_overlays__say_parts_of_gpus),
 		cmocka_unit_test(make_mig__tells_gpus_apart),
 		cmocka_unit_test(make_quoted__leaves_nothing_outside),
