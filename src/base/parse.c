@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define QUANTITY_MAX 64 /* digits of one */
+
 bool parse_u64(const char *text, uint64_t *ret)
 {
 	uint64_t v = 0;
@@ -191,6 +193,36 @@ bool parse_bytes(const char *text, uint64_t *ret_bytes)
 			part % scale || __builtin_add_overflow(whole, part / scale, &whole))
 			return false;
 		*ret_bytes = whole;
+		return true;
+	}
+	return false;
+}
+
+bool parse_quantity(const char *text, double *ret)
+{
+	static const struct {
+		const char *suffix;
+		double factor;
+	} suffixes[] = { { "", 1 }, { "m", 1e-3 }, { "u", 1e-6 }, { "n", 1e-9 }, { "k", 1e3 },
+		{ "M", 1e6 }, { "G", 1e9 }, { "T", 1e12 }, { "P", 1e15 }, { "E", 1e18 },
+		{ "Ki", 0x1p10 }, { "Mi", 0x1p20 }, { "Gi", 0x1p30 }, { "Ti", 0x1p40 },
+		{ "Pi", 0x1p50 }, { "Ei", 0x1p60 } };
+	size_t len = strspn(text, "0123456789.");
+	char number[QUANTITY_MAX];
+
+	/* "1e3" and "1E3" are exponents, "1E" is not. */
+	if (len && strchr("eE", text[len]) && strpbrk(text + len, "0123456789"))
+		return parse_double(text, ret) && *ret >= 0;
+	if (!len || len >= sizeof(number))
+		return false;
+	memcpy(number, text, len);
+	number[len] = '\0';
+	if (!parse_double(number, ret))
+		return false;
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		if (strcmp(text + len, suffixes[i].suffix) != 0)
+			continue;
+		*ret *= suffixes[i].factor;
 		return true;
 	}
 	return false;

@@ -27,3 +27,9 @@ bool parse_duration(const char *text, int64_t *ret_ns);
 /* Bytes in Kubernetes' quantity form: "4Gi", "512Mi", "8G", "1500M", "123". No sign, no fraction
  * but for 0.5Gi-like ones that come to whole bytes. */
 bool parse_bytes(const char *text, uint64_t *ret_bytes);
+
+/*
+ * Any quantity of Kubernetes that is not negative, as near as a double is: "2", "0.5", "500m", "1.5Gi", "1e3".
+ * Source: k8s.io/apimachinery/pkg/api/resource
+ */
+bool parse_quantity(const char *text, double *ret);

@@ -97,6 +97,14 @@ plan() {
 	[[ $stderr == *"none.json: expected version: gpuslice/prices/v1, AWS's Price List"*"found something else"* ]]
 }
 
+@test "a fleet: all have a place, those that must be apart are, and the plan is cheaper than a GPU each" {
+	run -0 --separate-stderr plan "$BATS_TEST_DIRNAME/../../examples/plan/fleet.yaml" -o json
+	jq -e '(.unplaced | length) == 0 and .plan.usd_h < 0.6 * .unsliced.usd_h and .unsliced.usd_h < .baseline.usd_h
+		and ([.plan.instances[] | select(any(.gpus[].tenants[]; .workload == "speech"))] | length) == 2
+		and .extras.plan.all_usd_h > .plan.usd_h
+		and all(.predictions[]; .slo != "fail")' <<<"$output"
+}
+
 @test "options that say nothing there are refused" {
 	touch "$WORK/plan.yaml"
 	run -1 --separate-stderr plan "${small[@]}" --write "$WORK/out"

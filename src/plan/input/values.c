@@ -313,30 +313,14 @@ int input_time(const struct reading *r, const struct yaml_node *n, const struct 
 
 /* ---- quantities of the host ------------------------------------------------------------------------------- */
 
-/* Kubernetes' form: 2, 0.5, 500m. */
+/* Kubernetes' form, as a number or as a text: 2, "0.5", 500m. */
 int input_cpu(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
 	void *to)
 {
 	double v;
 
-	if (!is_real(n, &v)) {
-		char digits[32];
-		uint64_t milli;
-		bool ok = n->type == YAML_STR && n->len > 1 && n->len < sizeof(digits) &&
-			  n->text[n->len - 1] == 'm';
-
-		if (ok) {
-			memcpy(digits, n->text, n->len - 1);
-			digits[n->len - 1] = '\0';
-		}
-		if (!ok || !parse_u64(digits, &milli))
-			return input_fail(r, n, key->key, "processors, such as 2, 0.5 or 500m");
-		v = (double)milli / 1000;
-		if (in_range(key, v)) {
-			*(uint32_t *)to = (uint32_t)milli;
-			return 0;
-		}
-	}
+	if (!is_scalar(n) || !parse_quantity(n->text, &v))
+		return input_fail(r, n, key->key, "processors, such as 2, 0.5 or 500m");
 	if (!in_range(key, v))
 		return out_of_range(r, n, key, "processors");
 	*(uint32_t *)to = (uint32_t)ceil(v * 1000 - 1e-6);
@@ -347,11 +331,10 @@ int input_cpu(const struct reading *r, const struct yaml_node *n, const struct i
 int input_mib(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
 	void *to)
 {
-	uint64_t bytes;
+	double bytes;
 
-	if (!is_scalar(n) || !parse_bytes(n->text, &bytes) ||
-		!in_range(key, (double)bytes / MIB))
+	if (!is_scalar(n) || !parse_quantity(n->text, &bytes) || !in_range(key, bytes / MIB))
 		return input_fail(r, n, key->key, "an amount of memory, such as 4Gi or 512Mi");
-	*(uint32_t *)to = (uint32_t)ceil((double)bytes / MIB);
+	*(uint32_t *)to = (uint32_t)ceil(bytes / MIB);
 	return 0;
 }

@@ -113,6 +113,10 @@ static int say_node(const struct packer *p, const struct open *o, struct plan_no
 			ret->slots = there;
 	}
 	ret->n = n;
+	if (s->mode == PLAN_TIME_SLICING && ret->slots <= 1) { /* nobody to share with */
+		ret->mode = PLAN_EXCLUSIVE;
+		ret->slots = 0;
+	}
 	return 0;
 }
 

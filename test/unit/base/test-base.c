@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "base/utf8.h"
 
+#include <math.h>
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -106,6 +107,30 @@ static void parse_duration__takes_what_go_takes(void **state)
 		if (ok != rows[i].ok || (ok && ns != rows[i].ns))
 			fail_msg("'%s': %d %lld", rows[i].text, ok, (long long)ns);
 	}
+}
+
+static void parse_quantity__is_kubernetes(void **state)
+{
+	static const struct {
+		const char *text;
+		double is;
+	} rows[] = { { "2", 2 }, { "0.5", 0.5 }, { "500m", 0.5 }, { "2500m", 2.5 },
+		{ "100u", 1e-4 }, { "0.1Gi", 0.1 * 1073741824 }, { "1.5Gi", 1610612736 },
+		{ "128974848", 128974848 }, { "129e6", 129e6 }, { "1E3", 1000 }, { "2E", 2e18 },
+		{ "123Mi", 128974848 }, { "128974848000m", 128974848 } };
+	static const char *const bad[] = { "", "-1", "+1", "1 Gi", "1gi", "Gi", "1.2.3", "0x10",
+		"1e", "m", "1mm", "inf", "nan" };
+	double v;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (!parse_quantity(rows[i].text, &v) ||
+			fabs(v - rows[i].is) > rows[i].is * 1e-12)
+			fail_msg("%s", rows[i].text);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		if (parse_quantity(bad[i], &v))
+			fail_msg("%s", bad[i]);
 }
 
 static void parse_bytes__takes_kubernetes_quantities(void **state)
@@ -446,6 +471,7 @@ int main(void)
 		cmocka_unit_test(strv_sort__sorts_by_bytes),
 		cmocka_unit_test(buf_add__stops_at_its_ceiling),
 		cmocka_unit_test(parse_duration__takes_what_go_takes),
+		cmocka_unit_test(parse_quantity__is_kubernetes),
 		cmocka_unit_test(parse_bytes__takes_kubernetes_quantities),
 		cmocka_unit_test(parse_numbers__refuse_anything_around_the_value),
 		cmocka_unit_test(file_write_atomic__leaves_the_old_file_on_failure),

@@ -151,10 +151,10 @@ static void input__errors_name_place_and_what_was_expected(void **state)
 		{ W("busy: {value: 1, from: x}"),
 			"p.yaml:3:30: busy: unknown key 'from'; expected one of value, origin" },
 		{ W("t_solo: 0"),
-			"p.yaml:3:21: t_solo: expected seconds, or a time such as 50ms, above 0 to 1e+06, found 0" },
+			"p.yaml:3:21: t_solo: expected seconds, or a time such as 50ms, above 0 to 1000000, found 0" },
 		{ W("t_solo: soon"),
 			"p.yaml:3:21: t_solo: expected seconds, or a time such as 50ms, above 0 to "
-			"1e+06, found \"soon\"" },
+			"1000000, found \"soon\"" },
 		{ W("kind: serving"),
 			"p.yaml:3:19: kind: expected inference-open, inference-closed, batch or train, found "
 			"\"serving\"" },

@@ -51,9 +51,9 @@ static void objects__say_replicas_and_requests(void **state)
 			3, 1000, 0, 2, PLAN_OPEN, "deployment" },
 		{ "apiVersion: v1\nkind: Pod\nmetadata: {name: w}\nspec:\n  containers:\n"
 		  "  - {name: a, resources: {limits: {nvidia.com/gpu: 1, cpu: 1}}}\n"
-		  "  - {name: b, resources: {requests: {cpu: 250m}}}\n"
+		  "  - {name: b, resources: {requests: {cpu: \"0.25\"}}}\n"
 		  "  initContainers:\n"
-		  "  - {name: c, resources: {requests: {cpu: 3, memory: 2Gi}}}\n"
+		  "  - {name: c, resources: {requests: {cpu: \"3\", memory: 2Gi}}}\n"
 		  "  - {name: d, restartPolicy: Always, resources: {requests: {cpu: 100m}}}\n",
 			1, 3000, 2048, 1, PLAN_OPEN, "pod" },
 		{ "apiVersion: batch/v1\nkind: Job\nmetadata: {name: w}\nspec:\n"
