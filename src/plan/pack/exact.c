@@ -227,7 +227,7 @@ int exact(struct packer *p, const uint32_t *use, size_t n_use, bool ask, struct 
 			seen = same_kind(&p->shapes[use[k]], &p->shapes[use[i]]);
 		if (seen)
 			continue;
-		if (ask && !go_on(p, (double)i / (double)n_use))
+		if (ask && !go_on(p, (double)i / (double)n_use, 0))
 			return 0;
 		count_gpus(&t, &p->shapes[use[i]]);
 		price_nodes(&t, use + i, n_use - i);

@@ -264,13 +264,13 @@ static int place_anew(struct round *r, struct error *err)
 	return done ? 0 : greedy(p, r->kinds.use, r->kinds.n_use, err);
 }
 
-/* Simulated annealing: the less likely the more it costs, and the later. As good with more nodes is no better. */
+/* Simulated annealing: what is dearer is taken the less likely, the more it costs and the later. */
 static bool accept(struct round *r, int64_t more, bool more_nodes)
 {
 	static const uint64_t certain = UINT64_C(1) << 53;
 
-	if (more < 0 || (more == 0 && !more_nodes))
-		return true;
+	if (more <= 0)
+		return more < 0 || !more_nodes;
 	return r->heat > 0 && (double)draw(&r->state, certain) <
 				      (double)certain * exp(-(double)more / r->heat);
 }
@@ -377,7 +377,9 @@ static int all_rounds(struct round *r, struct error *err)
 	for (uint64_t k = 0; p->n_open > 0 && p->asked < until; k++) {
 		double left = (double)(until - p->asked) / (double)budget;
 
-		if (k % ASK_EVERY == 0 && !go_on(p, 1 - left))
+		if (k % ASK_EVERY == 0 &&
+			!go_on(p, 1 - left,
+				r->total < r->best_total ? r->total : r->best_total))
 			break;
 		r->heat = hottest * left * left;
 		p->asked++;

@@ -112,6 +112,6 @@ int memo_new(struct packer *p, struct error *err) MUST_USE;
 /* Whether these can be on one GPU of such a node together. */
 bool ask(struct packer *p, const struct shape *s, const uint32_t *workloads, uint32_t n);
 
-bool go_on(struct packer *p, double done);
+bool go_on(struct packer *p, double done, int64_t nano_per_hour);
 int open_add(struct packer *p, const struct draft *d, struct error *err) MUST_USE;
 int64_t open_price(const struct packer *p);

@@ -33,9 +33,9 @@ int open_add(struct packer *p, const struct draft *d, struct error *err)
 	return 0;
 }
 
-bool go_on(struct packer *p, double done)
+bool go_on(struct packer *p, double done, int64_t nano_per_hour)
 {
-	if (!p->stopped && p->s->go_on && !p->s->go_on(p->s->arg, done, open_price(p)))
+	if (!p->stopped && p->s->go_on && !p->s->go_on(p->s->arg, done, nano_per_hour))
 		p->stopped = true;
 	return !p->stopped;
 }
