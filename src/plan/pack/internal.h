@@ -10,7 +10,9 @@ struct shape {
 	uint32_t config; /* GPUs of one class that are shared in one way */
 	enum plan_mode mode;
 	uint32_t slots;
-	double ratio; /* worth of what it takes, for its price, when it was last filled */
+	double price, per_gpu, per_cpu,
+		per_memory; /* nano an hour: of a node, and of what it has */
+	double ratio;       /* worth of what it takes, for its price, when it was last filled */
 };
 
 /* A node while it is filled; also one that is full. */

@@ -23,11 +23,19 @@ static int add(struct packer *p, const struct plan_offer *o, enum plan_mode mode
 	uint32_t slots, struct error *err)
 {
 	struct shape *s = &p->shapes[p->n_shapes];
+	/* What costs nothing costs next to nothing, so that what has no room there is still told. */
+	double price = fmax((double)o->nano_per_hour, 1);
 
 	if (p->n_shapes == PACK_SHAPES_MAX)
 		return error_set(err, ERR_LIMIT, "more than %d kinds of nodes",
 			PACK_SHAPES_MAX);
-	*s = (struct shape){ .offer = o, .mode = mode, .slots = slots };
+	*s = (struct shape){ .offer = o,
+		.mode = mode,
+		.slots = slots,
+		.price = price,
+		.per_gpu = price / o->gpus,
+		.per_cpu = o->cpu_milli ? price / o->cpu_milli : 0,
+		.per_memory = o->memory_mib ? price / o->memory_mib : 0 };
 	s->config = (uint32_t)p->n_configs;
 	for (size_t i = 0; i < p->n_shapes && s->config == p->n_configs; i++)
 		if (same_config(p, &p->shapes[i], s))
@@ -278,20 +286,20 @@ static int order_for(struct packer *p, const struct shape *s, struct error *err)
 	return 0;
 }
 
+/* Asked for each workload and each kind of node that is looked at. */
 double cost_of(const struct packer *p, const struct shape *s, uint32_t workload)
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
-	const struct plan_offer *o = s->offer;
-	double size = (double)p->size[s->config * p->fit->n_workloads + workload], share;
+	double size = (double)p->size[s->config * p->fit->n_workloads + workload];
+	double cost = s->per_gpu * (w->gpus > 1 ? w->gpus : size);
 
-	share = (w->gpus > 1 ? w->gpus : size) / o->gpus;
-	if (o->cpu_milli)
-		share = fmax(share, (double)w->cpu_milli / o->cpu_milli);
-	if (o->memory_mib)
-		share = fmax(share, (double)w->memory_mib / o->memory_mib);
-	if (size > 1 || share > 1 || (o->capacity == PLAN_SPOT && !w->spot_ok))
+	if (size > 1 || (s->offer->capacity == PLAN_SPOT && !w->spot_ok))
 		return INFINITY;
-	return share * (double)o->nano_per_hour;
+	if (s->per_cpu * w->cpu_milli > cost)
+		cost = s->per_cpu * w->cpu_milli;
+	if (s->per_memory * w->memory_mib > cost)
+		cost = s->per_memory * w->memory_mib;
+	return cost > s->price * (1 + 1e-9) ? INFINITY : cost;
 }
 
 /* Its share of the node where that costs least. Of nodes that there are only so many of, or that cost nothing, it
