@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/plan.h"
 
+const char *const plan_origin_names[PLAN_ORIGINS] = { [PLAN_MEASURED] = "measured",
+	[PLAN_DERIVED] = "derived",
+	[PLAN_DEFAULT] = "default" };
+
 const char *const plan_mode_names[PLAN_MODES] = {
 	[PLAN_EXCLUSIVE] = "exclusive",
 	[PLAN_TIME_SLICING] = "time-slicing",

@@ -23,7 +23,9 @@
 /* ---- numbers ---------------------------------------------------------------------------------------- */
 
 /* Where a number comes from, better ones first: what is made of several is as good as the worst. */
-enum plan_origin { PLAN_MEASURED, PLAN_DERIVED, PLAN_DEFAULT };
+/* From the best to the worst. */
+enum plan_origin { PLAN_MEASURED, PLAN_DERIVED, PLAN_DEFAULT, PLAN_ORIGINS };
+extern const char *const plan_origin_names[PLAN_ORIGINS];
 
 struct plan_number {
 	double v;

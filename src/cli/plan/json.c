@@ -28,15 +28,6 @@ static const char *capacity(const struct plan_offer *o)
 	return o->capacity == PLAN_SPOT ? "spot" : "on-demand";
 }
 
-static const char *origin(enum plan_origin o)
-{
-	static const char *const words[] = { [PLAN_MEASURED] = "measured",
-		[PLAN_DERIVED] = "derived",
-		[PLAN_DEFAULT] = "default" };
-
-	return words[o];
-}
-
 static json_t *line_json(const struct plan_answer *a, const struct answer_line *l)
 {
 	json_t *o = json_pack("{s:s, s:s, s:s, s:I, s:s, s:i, s:f, s:f, s:s}", "type",
@@ -117,8 +108,8 @@ static json_t *predictions_json(const struct plan_answer *a)
 			seen[w] = n;
 			row = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:f}", "workload",
 				workload->name, "node", (json_int_t)i, "mode",
-				plan_mode_names[n->mode], "origin", origin(t.origin), "model",
-				t.model, "slo",
+				plan_mode_names[n->mode], "origin", plan_origin_names[t.origin],
+				"model", t.model, "slo",
 				!plan_has_slo(&workload->slo) ? "none"
 				: t.known                     ? "pass"
 							      : "unknown",
@@ -316,6 +307,8 @@ int plan_json(struct buf *b, const struct plan_answer *a, uint64_t seed, struct 
 		"predictions", predictions_json(a), "unplaced", unplaced_json(a), "complete",
 		!a->plan.stopped);
 	if (root) {
+		(void)json_object_set_new(root, "origin",
+			json_string(plan_origin_names[outcome_origin(a, NULL)]));
 		set_comparisons(root, a);
 		set_money(root, a);
 		set_rejected(root, a);

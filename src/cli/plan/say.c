@@ -95,6 +95,22 @@ void plan_say_sum(struct buf *b, const struct plan_answer *a)
 		buf_puts(b, " Interrupted: there may be a better one.");
 }
 
+/* An answer is as good as the worst of what it is made of. */
+void plan_say_origin(struct buf *b, const struct plan_answer *a)
+{
+	size_t n;
+	enum plan_origin worst = outcome_origin(a, &n);
+
+	if (worst == PLAN_MEASURED)
+		buf_puts(b, "All of it rests on what was measured.");
+	else
+		buf_printf(b,
+			"It is as good as its worst figures: those of %zu of %zu workload%s are %s. The last "
+			"column says what to measure.",
+			n, a->in->n_workloads, plan_plural(a->in->n_workloads),
+			worst == PLAN_DERIVED ? "derived from others" : "defaults");
+}
+
 /* ---- money -------------------------------------------------------------------------------------------------------- */
 
 /* Of all requests together: it is the bill that counts, with what nobody uses. */

@@ -12,6 +12,7 @@
 void plan_say_stamp(struct buf *b, const struct plan_answer *a);
 void plan_say_layout(struct buf *b, const struct plan_answer *a); /* why it does not hold */
 void plan_say_sum(struct buf *b, const struct plan_answer *a);
+void plan_say_origin(struct buf *b, const struct plan_answer *a); /* how good it is */
 void plan_say_million(struct buf *b, const struct plan_answer *a);
 void plan_say_idle(struct buf *b, const struct plan_answer *a);
 void plan_say_spot(struct buf *b, const struct plan_answer *a);

@@ -51,6 +51,7 @@ static void say_plan(struct buf *b, const struct plan_answer *a)
 	table(b, &nodes, more);
 	more = plan_table_times(&times, a);
 	table(b, &times, more);
+	sentence(b, a, plan_say_origin);
 	more = plan_table_pays(&pays, a);
 	table(b, &pays, more);
 	buf_putc(b, '\n');

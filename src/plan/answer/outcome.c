@@ -216,6 +216,24 @@ static void sum_up(struct tally *s)
 		s->money->before_rate = 0;
 }
 
+enum plan_origin outcome_origin(const struct plan_answer *a, size_t *n)
+{
+	enum plan_origin worst = PLAN_MEASURED;
+	size_t count[PLAN_ORIGINS] = { 0 };
+
+	for (size_t w = 0; w < a->in->n_workloads; w++) {
+		enum plan_origin is = a->outcomes[w].times.origin;
+
+		if (!a->outcomes[w].worst)
+			continue;
+		count[is]++;
+		worst = is > worst ? is : worst;
+	}
+	if (n)
+		*n = count[worst];
+	return worst;
+}
+
 int outcome_make(const struct plan_answer *a, struct outcome *ret, struct outcome_money *money,
 	struct error *err)
 {

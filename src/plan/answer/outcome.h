@@ -46,6 +46,9 @@ int outcome_make(const struct plan_answer *a, struct outcome *ret, struct outcom
 /* Price of a million requests, in nano-units; -1: not known, or beyond what an amount can be. */
 int64_t outcome_million(int64_t nano_per_hour, double rate);
 
+/* The worst origin of the figures that those with a place rest on; *n, unless NULL: so many workloads have it. */
+enum plan_origin outcome_origin(const struct plan_answer *a, size_t *n);
+
 /* Whether it has that GPU: one with several is listed with the first of them, and has those behind it too. */
 bool outcome_has_gpu(const struct plan_answer *a, const struct plan_tenant *t, uint32_t gpu);
 

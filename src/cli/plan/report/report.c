@@ -247,6 +247,7 @@ void plan_report(struct buf *b, const struct plan_answer *a, const struct page_f
 			"its time where it was measured. Each may be off by as much as WITHIN says; an "
 			"SLO holds at the upper end of that.");
 		table(&r, plan_table_times);
+		paragraph(&r, plan_say_origin);
 		form->heading(b, "What each workload pays");
 		table(&r, plan_table_pays);
 		paragraph(&r, plan_say_million);
