@@ -43,3 +43,10 @@ bool plan_has_slo(const struct plan_slo *s)
 	return s->p50_s > 0 || s->p95_s > 0 || s->p99_s > 0 || s->min_rate > 0 ||
 	       s->max_slowdown > 0;
 }
+
+double plan_most_slowdown(const struct plan_policy *p, const struct plan_slo *s)
+{
+	if (s->max_slowdown > 0)
+		return s->max_slowdown;
+	return plan_has_slo(s) ? 0 : p->max_slowdown;
+}

@@ -136,6 +136,9 @@ struct plan_policy {
 	uint32_t context_mib; /* of a GPU's memory for each process, beside its own peak */
 };
 
+/* How much slower it may be: its own limit, or the policy's where it has no SLO at all; 0: any. */
+double plan_most_slowdown(const struct plan_policy *p, const struct plan_slo *s);
+
 /* ---- plans -------------------------------------------------------------------------------------------------- */
 
 /* Why something cannot be; the words of plan_reason_names are part of the output's format. */

@@ -75,6 +75,10 @@ static int see_offer(void *arg, const struct price_offer *p)
 		.node_memory_mib = p->price.memory_mib,
 		.has_mig = gpu && gpu->mig && p->part_milli == MILLI };
 
+	/* Providers say what is on the board, some of which nobody can have. */
+	if (gpu && gpu->memory_mib && o.part_milli == MILLI &&
+		o.gpu_memory_mib > gpu->memory_mib)
+		o.gpu_memory_mib = gpu->memory_mib;
 	if (!gpu || !o.gpus || o.gpus > PLAN_NODE_GPUS_MAX || !o.gpu_memory_mib ||
 		strcmp(o.arch, "amd64") != 0)
 		return 0;

@@ -60,6 +60,8 @@ static enum plan_reason check_each(struct look *l)
 			return PLAN_NO_ISOLATION_THERE;
 		if (g->offer->capacity == PLAN_SPOT && !w->spot_ok)
 			return PLAN_PRICE_UNKNOWN;
+		if (l->part < 1 && !w->mem_peak_mib.known) /* others have the rest of the GPU */
+			return PLAN_PROFILE_INCOMPLETE;
 		if (w->gpus > 1 && g->mode != PLAN_EXCLUSIVE)
 			return PLAN_MODEL_NOT_ALLOWED;
 		if (!w->anti_affinity || l->alike)
@@ -260,9 +262,14 @@ static enum plan_reason time_alone(struct look *l)
 		return time_less(l, 0, 1);
 	/* Its time is known, and how long its requests wait for each other is part of it. */
 	p.rate = 0;
-	if (model_alone(&l->pods[0], 1, &l->got[0], &used, &ignored) < 0 &&
+	if (model_alone(&l->pods[0], 1, &l->got[0], &used, &ignored) == 0)
+		return PLAN_FITS;
+	/* Busy all the time it was measured, and did what it had to; where that is not known, it asks for too much. */
+	if ((l->pod[0]->timed && !l->f->workloads[l->g->workloads[0]].busy.known) ||
 		model_alone(&p, 1, &l->got[0], &used, &ignored) < 0)
 		return PLAN_RHO;
+	if (l->pod[0]->timed && l->pods[0].rate > 0)
+		l->got[0].rate = l->pods[0].rate;
 	return PLAN_FITS;
 }
 
@@ -293,7 +300,7 @@ static enum plan_reason meets(const struct look *l, uint32_t i)
 	const struct plan_workload *w = &l->f->workloads[l->g->workloads[i]];
 	const struct plan_slo *s = &w->slo;
 	const struct model_times *t = &l->got[i];
-	double most = s->max_slowdown > 0 ? s->max_slowdown : l->f->policy->max_slowdown;
+	double most = plan_most_slowdown(l->f->policy, s);
 	double upper = 1 + band_of(l, i);
 	bool asked = s->p50_s > 0 || s->p95_s > 0 || s->p99_s > 0 || s->min_rate > 0;
 

@@ -75,19 +75,23 @@ static void translate(struct fit_pod *p, const struct plan_gpu *from, const stru
 {
 	double compute = from->tflops > 0 && to->tflops > 0 ? from->tflops / to->tflops : 0;
 	double bandwidth = from->bandwidth_gb_s / to->bandwidth_gb_s;
+	double moved = p->busy > 0 ? p->pod.demand_s * fmin(1, p->dram / p->busy) : 0;
 	double times, whole = p->timed ? p->ref_s : p->pod.demand_s + p->pod.rest_s, more;
 
 	if (from == to)
 		return;
 	worsen(&p->origin, PLAN_DEFAULT);
-	if (compute <= 0) /* by what they have most of in common */
-		compute = (double)from->multiprocessors / to->multiprocessors;
+	if (compute <=
+		0) /* by what they have most of in common; a gain nobody has published is none */
+		compute = fmax(1, (double)from->multiprocessors / to->multiprocessors);
 	/* Without the split the worse of both, and no gain, is a bound. */
 	times = p->splits ? model_translate(p->u_sm, p->u_bw, compute, bandwidth)
 			  : fmax(1, fmax(compute, bandwidth));
 	more = whole * (times - 1);
 	p->pod.demand_s =
 		fmax(p->pod.demand_s + more, p->pod.demand_s * fmin(compute, bandwidth));
+	/* What it moves through memory takes its time, whatever stretches with it. */
+	p->pod.demand_s = fmax(p->pod.demand_s, moved * bandwidth);
 	if (p->pod.rate > 0)
 		p->busy = fmin(1, p->pod.rate * p->pod.demand_s);
 	else if (p->pod.demand_s > 0)

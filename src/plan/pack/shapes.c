@@ -75,8 +75,7 @@ static double least_time(const struct packer *p, uint32_t workload, const struct
 {
 	const struct plan_workload *w = &p->fit->workloads[workload];
 	const struct fit_pod *pod = fit_pod(p->fit, workload, o->gpu);
-	double most =
-		w->slo.max_slowdown > 0 ? w->slo.max_slowdown : p->fit->policy->max_slowdown;
+	double most = plan_most_slowdown(p->fit->policy, &w->slo);
 
 	if (pod->pod.rate > 0)
 		return pod->pod.rate * pod->pod.demand_s * (1 + sigma);
