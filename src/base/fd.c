@@ -25,11 +25,31 @@ static bool is_dev_null(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
 }
 
+int fd_read_all(int fd, const char *name, struct buf *b, struct error *err)
+{
+	char chunk[16384];
+
+	for (;;) {
+		ssize_t n = read(fd, chunk, sizeof(chunk));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_sys(err, errno, "read '%s'", name);
+		if (n == 0)
+			return 0;
+		buf_add(b, chunk, (size_t)n);
+		if (!buf_ok(b))
+			return error_set(err, ERR_LIMIT,
+				"read '%s': the file is larger than the limit of %zu bytes",
+				name, b->max);
+	}
+}
+
 int file_read(const char *path, struct buf *b, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
 	struct stat st;
-	char chunk[16384];
 
 	/* O_NONBLOCK: a FIFO in the place of a file must not hold us up. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -42,21 +62,7 @@ int file_read(const char *path, struct buf *b, struct error *err)
 		return error_set(err, ERR_INVALID,
 			"read '%s': expected a regular file, found %s", path,
 			S_ISDIR(st.st_mode) ? "a directory" : "something else");
-	for (;;) {
-		ssize_t n = read(fd, chunk, sizeof(chunk));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_sys(err, errno, "read '%s'", path);
-		if (n == 0)
-			return 0;
-		buf_add(b, chunk, (size_t)n);
-		if (!buf_ok(b))
-			return error_set(err, ERR_LIMIT,
-				"read '%s': the file is larger than the limit of %zu bytes",
-				path, b->max);
-	}
+	return fd_read_all(fd, path, b, err);
 }
 
 int fd_write_all(int fd, const void *data, size_t len, struct error *err)

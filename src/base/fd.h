@@ -25,6 +25,9 @@ static inline int steal_fd(int *fd)
  */
 int file_read(const char *path, struct buf *b, struct error *err) MUST_USE;
 
+/* Reads all that comes from @fd, which messages call @name. More than the ceiling of @b is ERR_LIMIT. */
+int fd_read_all(int fd, const char *name, struct buf *b, struct error *err) MUST_USE;
+
 /*
  * Writes @path as a whole: temporary file beside it, fsync, rename. Readers see the old or the new
  * content, never a part; on any error the old file stays and nothing is left beside it. The

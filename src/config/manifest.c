@@ -242,26 +242,14 @@ int config_each_text(const char *path, const char *text, size_t len,
 	return w.n;
 }
 
-static int read_stdin(struct buf *b, struct error *err)
-{
-	char chunk[16384];
-	ssize_t n;
-
-	while ((n = read(STDIN_FILENO, chunk, sizeof(chunk))) > 0 && buf_ok(b))
-		buf_add(b, chunk, (size_t)n);
-	if (!buf_ok(b))
-		return error_set(err, ERR_LIMIT,
-			"read standard input: expected at most %u bytes", CONFIG_FILE_MAX);
-	return 0;
-}
-
 int config_each(const char *path, const struct config_sources *sources, config_each_fn *each,
 	void *arg, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(CONFIG_FILE_MAX);
 	bool standard_input = !strcmp(path, "-");
 
-	if (standard_input ? read_stdin(&b, err) < 0 : config_file_read(path, &b, err) < 0)
+	if (standard_input ? fd_read_all(STDIN_FILENO, "standard input", &b, err) < 0
+			   : config_file_read(path, &b, err) < 0)
 		return -1;
 	return config_each_text(standard_input ? "standard input" : path, buf_str(&b), b.len,
 		sources, each, arg, err);

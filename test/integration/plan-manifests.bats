@@ -60,6 +60,14 @@ plan() {
 	jq -e '[.warnings[] | [.file, .line, .code]] == [["gpu-app.yaml", 1, "no-selector"], ["dcgmproftester-pod.yaml", 1, "no-api-version"]]' <<<"$output"
 }
 
+@test "what comes through a pipe" {
+	run -0 --separate-stderr plan - <"$FIXTURES/gpu-app.yaml"
+	[[ $output == *"The plan:"* ]]
+	[[ $output == *"standard input:1:"* ]]
+	run -0 plan --translate - <"$FIXTURES/karpenter-provisioner-gpu-shared.yaml"
+	[[ $output == *"kind: NodePool"* ]]
+}
+
 @test "configs that are files of their own" {
 	printf 'version: v1\nsharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: true, resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n' \
 		>"$BATS_TEST_TMPDIR/p3.2xlarge.yaml"

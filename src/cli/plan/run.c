@@ -63,16 +63,24 @@ static int read_all(struct plan_input *in, const struct strv *files, struct erro
 	return plan_input_end(in, err);
 }
 
-static void warn_stale(const struct price_catalogue *prices, const struct plan_answer *a)
+/* Of what is bought; one is enough, as the shipped ones have one date. */
+static void warn_stale(const struct plan_answer *a)
 {
 	char warning[PRICE_WARNING_MAX];
-	struct error ignored = ERROR_INIT;
-	struct price p;
 
-	if (a->n_offers &&
-		price_find(prices, a->offers[0].type, a->offers[0].region, &p, &ignored) == 0 &&
-		price_is_stale(&p, time_wall_ns() / NS_PER_SEC, warning))
+	for (size_t i = 0; i < a->plan.n_nodes; i++) {
+		const struct plan_offer *o = a->plan.nodes[i].offer;
+		const struct price p = { .type = o->type,
+			.region = o->region,
+			.source = o->source,
+			.stamp = o->stamp };
+
+		if (!o->nano_per_hour ||
+			!price_is_stale(&p, time_wall_ns() / NS_PER_SEC, warning))
+			continue;
 		(void)fprintf(stderr, "warning: %s\n", warning);
+		return;
+	}
 }
 
 static int write_form(struct buf *text, const struct plan_answer *a, const struct plan_run *r,
@@ -118,7 +126,7 @@ int plan_run(const struct plan_run *r, struct error *err)
 		return -1;
 	if (p.terminal)
 		(void)fprintf(stderr, "\r\033[K");
-	warn_stale(prices, a);
+	warn_stale(a);
 	if (write_form(&text, a, r, err) < 0)
 		return -1;
 	if (!buf_ok(&text))

@@ -95,9 +95,18 @@ void plan_say_sum(struct buf *b, const struct plan_answer *a)
 		buf_puts(b, " Interrupted: there may be a better one.");
 }
 
+const struct plan_workload *plan_untimed(const struct plan_answer *a)
+{
+	for (size_t w = 0; w < a->in->n_workloads; w++)
+		if (!a->in->workloads[w].solo_s.known)
+			return &a->in->workloads[w];
+	return NULL;
+}
+
 /* An answer is as good as the worst of what it is made of. */
 void plan_say_origin(struct buf *b, const struct plan_answer *a)
 {
+	const struct plan_workload *untimed = plan_untimed(a);
 	size_t n;
 	enum plan_origin worst = outcome_origin(a, &n);
 
@@ -109,6 +118,11 @@ void plan_say_origin(struct buf *b, const struct plan_answer *a)
 			"column says what to measure.",
 			n, a->in->n_workloads, plan_plural(a->in->n_workloads),
 			worst == PLAN_DERIVED ? "derived from others" : "defaults");
+	if (untimed)
+		buf_printf(b,
+			" How fast '%s' will be nobody can say without t_solo: the plan may make it as slow as its "
+			"GPU is.",
+			untimed->name);
 }
 
 /* ---- money -------------------------------------------------------------------------------------------------------- */

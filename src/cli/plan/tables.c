@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/plan/tables.h"
 
+#include "cli/plan/say.h"
 #include "cli/plan/text.h"
 #include "plan/answer/extras.h"
 
@@ -14,6 +15,16 @@
 const char *plan_capacity(const struct plan_offer *o)
 {
 	return o->capacity == PLAN_SPOT ? "spot" : "on demand";
+}
+
+const char *plan_gpus_text(const struct plan_offer *o, char *buf)
+{
+	if (o->part_milli < 1000)
+		(void)snprintf(buf, PLAN_GPUS_TEXT, "%u x %.3g of %s", o->gpus,
+			o->part_milli / 1000.0, o->gpu->name);
+	else
+		(void)snprintf(buf, PLAN_GPUS_TEXT, "%u x %s", o->gpus, o->gpu->name);
+	return buf;
 }
 
 double plan_saving(int64_t less, int64_t than)
@@ -85,7 +96,10 @@ void plan_table_lines(struct table *t, const struct plan_answer *a)
 				l->rho * PERCENT);
 		else if (l->reason != PLAN_FITS)
 			plan_why_not(&why, a, l);
-		table_addf(t, "%s%s", l->reason == PLAN_FITS ? "yes" : "no: ", buf_str(&why));
+		if (l->reason != PLAN_FITS)
+			table_addf(t, "no: %s", buf_str(&why));
+		else
+			table_add(t, plan_untimed(a) ? "yes; how fast is not known" : "yes");
 	}
 }
 
@@ -158,11 +172,12 @@ static void kind_cells(struct table *t, const struct plan_answer *a, const struc
 {
 	const struct plan_node *n = k->node;
 	bool regions = a->in->regions.n > 1;
+	char gpus[PLAN_GPUS_TEXT];
 
 	table_addf(t, "%u", k->count);
 	table_addf(t, "%s, %s%s%s", n->offer->type, plan_capacity(n->offer),
 		regions ? ", " : "", regions ? n->offer->region : "");
-	table_addf(t, "%u x %s", n->offer->gpus, n->offer->gpu->name);
+	table_add(t, plan_gpus_text(n->offer, gpus));
 	money_cell(t, n->offer->nano_per_hour);
 	if (n->slots)
 		table_addf(t, "%s, %u", plan_mode_names[n->mode], n->slots);
@@ -219,8 +234,8 @@ static void times_cells(struct table *t, const struct fit_times *is)
 
 size_t plan_table_times(struct table *t, const struct plan_answer *a)
 {
-	static const char *const heads[] = { "WORKLOAD", "ON", "MEAN", "P50", "P99", "SLOWDOWN",
-		"RATE", "WITHIN", "MODEL", "TO KNOW BETTER, MEASURE", NULL };
+	static const char *const heads[] = { "WORKLOAD", "SLOWEST ON", "MEAN", "P50", "P99",
+		"SLOWDOWN", "RATE", "WITHIN", "MODEL", "TO KNOW BETTER, MEASURE", NULL };
 	size_t n = a->in->n_workloads;
 
 	table_init(t, heads);

@@ -34,5 +34,9 @@ size_t plan_kinds(const struct plan_answer *a, struct node_kind *ret, size_t roo
 void plan_say_tenants(struct buf *b, const struct plan_answer *a, const struct plan_node *n,
 	uint32_t gpu);
 
+/* "4 x L4", "1 x 0.125 of L4"; @buf has PLAN_GPUS_TEXT bytes. */
+#define PLAN_GPUS_TEXT 80
+const char *plan_gpus_text(const struct plan_offer *o, char *buf);
+
 const char *plan_capacity(const struct plan_offer *o); /* "on demand", "spot" */
 double plan_saving(int64_t less, int64_t than);        /* in percent of @than */

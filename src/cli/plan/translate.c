@@ -2,7 +2,6 @@
 #include "cli/plan/translate.h"
 
 #include "base/buf.h"
-#include "base/fd.h"
 #include "cli/output.h"
 #include "plan/input/input.h"
 #include "plan/make/translate.h"
@@ -19,11 +18,11 @@ int plan_translate(const struct strv *files, struct error *err)
 		return -1;
 	for (size_t i = 0; i < files->n; i++) {
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(PLAN_FILE_MAX);
+		const char *name;
 
-		if (file_read(files->v[i], &text, err) < 0 ||
-			plan_input_parse(in, files->v[i], buf_str(&text), text.len, err) < 0 ||
-			make_translation(&objects, files->v[i], buf_str(&text), text.len, &n,
-				err) < 0)
+		if (plan_input_text(files->v[i], &text, &name, err) < 0 ||
+			plan_input_parse(in, name, buf_str(&text), text.len, err) < 0 ||
+			make_translation(&objects, name, buf_str(&text), text.len, &n, err) < 0)
 			return -1;
 	}
 	if (!n)

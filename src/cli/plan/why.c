@@ -41,6 +41,9 @@ static void say_rho(struct buf *b, const struct plan_answer *a, const struct ans
 	buf_printf(b,
 		"they ask for %.0f %% of the GPU's time (switching between them takes %.0f %%)",
 		l->rho * 100, sigma * 100);
+	if (a->in->workloads[l->culprit].ref &&
+		a->in->workloads[l->culprit].ref != l->offer->gpu)
+		return; /* busy is of another GPU */
 	buf_printf(b,
 		"; %u fit without loss if they are busy for %.1f %% each at most, and within rho_max if for "
 		"%.1f %%",

@@ -281,14 +281,14 @@ static struct answer_line line_of(const struct plan_answer *a, const struct plan
 	return l;
 }
 
-/* The cheapest type with whole GPUs on which all replicas have a GPU each. */
-static const struct plan_offer *cheapest_whole(const struct plan_answer *a)
+static const struct plan_offer *cheapest_whole_of(const struct plan_answer *a,
+	const struct plan_offer *offers, size_t n)
 {
 	const struct plan_offer *best = NULL;
 	int64_t least = INT64_MAX;
 
-	for (size_t i = 0; i < a->n_offers; i++) {
-		const struct plan_offer *o = &a->offers[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct plan_offer *o = &offers[i];
 		struct answer_line l;
 
 		if (o->part_milli < MILLI || o->capacity != PLAN_ON_DEMAND || !o->nano_per_hour)
@@ -300,6 +300,14 @@ static const struct plan_offer *cheapest_whole(const struct plan_answer *a)
 		}
 	}
 	return best;
+}
+
+/* The cheapest type with whole GPUs on which all replicas have a GPU each; one that may not be had, if no other. */
+static const struct plan_offer *cheapest_whole(const struct plan_answer *a)
+{
+	const struct plan_offer *best = cheapest_whole_of(a, a->offers, a->n_offers);
+
+	return best ? best : cheapest_whole_of(a, a->others, a->n_others);
 }
 
 static int cheaper_first(const void *x, const void *y)

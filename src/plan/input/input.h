@@ -7,6 +7,7 @@
  * them. A workload of a manifest and one of a plan file with the same name are one.
  * Thread: any. Texts live as long as the input.
  */
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/strv.h"
@@ -96,6 +97,10 @@ struct plan_input *plan_input_free(struct plan_input *in); /* returns NULL */
 DEFINE_CLEANUP(struct plan_input *, plan_input_free)
 
 /* Errors begin with "file:line:column: ". After one the input is good for nothing. */
+/* The text of a file into @b; "-": of the standard input, which messages call "standard input". */
+int plan_input_text(const char *path, struct buf *b, const char **name,
+	struct error *err) MUST_USE;
+
 int plan_input_read(struct plan_input *in, const char *path, struct error *err) MUST_USE;
 
 /* The same with @text as the file @name. */

@@ -268,10 +268,6 @@ static int find_layout(struct plan_input *in, struct error *err)
 		const struct plan_machine *m = &in->machines[i];
 		const struct plan_sharing *s = sharing_named(in, m->sharing);
 
-		if (!in->baseline && !in->layout.instance) {
-			in->baseline = m->instance;
-			in->baseline_found = true;
-		}
 		if (m->sharing && !s && in->n_sharings && note_no_config(in, m, err) < 0)
 			return -1;
 		if (s && see_layout(in,
@@ -290,6 +286,32 @@ static int find_layout(struct plan_input *in, struct error *err)
 				s->file, s->line, err) < 0)
 			return -1;
 	}
+	/* Beside a layout a GPU each is costed on its type, so that the difference is the sharing alone. */
+	if (!in->baseline && !in->layout.instance && in->n_machines) {
+		in->baseline = in->machines[0].instance;
+		in->baseline_found = true;
+	}
+	return 0;
+}
+
+/* What a plan does not reckon with, though somebody may think so. */
+static int note_unused(struct plan_input *in, const struct plan_workload *w, struct error *err)
+{
+	const struct yaml_source src = { .name = w->file };
+	const struct reading r = { in, &src, err };
+	const struct yaml_node at = { .line = w->line };
+
+	if ((w->burst.known || w->arrival_cv.known || w->power_w.known) &&
+		input_note(&r, &at, "field-not-used",
+			"'%s': burst, cv_arrival and power_w are not reckoned with yet",
+			w->name) < 0)
+		return -1;
+	if (w->spot_ok && !w->checkpointable &&
+		(w->kind == PLAN_TRAIN || w->kind == PLAN_BATCH))
+		return input_note(&r, &at, "no-checkpoint",
+			"'%s' may be on spot instances and is not checkpointable: an interruption takes all "
+			"that it has done since its start, which no figure here has",
+			w->name);
 	return 0;
 }
 
@@ -299,5 +321,8 @@ int objects_end(struct plan_input *in, struct error *err)
 		return -1;
 	for (size_t i = 0; i < in->n_workloads; i++)
 		set_defaults(&in->workloads[i]);
+	for (size_t i = 0; i < in->n_workloads; i++)
+		if (note_unused(in, &in->workloads[i], err) < 0)
+			return -1;
 	return find_layout(in, err);
 }

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Files: everything but the workloads. */
 
@@ -198,13 +199,23 @@ int plan_input_parse(struct plan_input *in, const char *name, const char *text, 
 	return 0;
 }
 
+int plan_input_text(const char *path, struct buf *b, const char **name, struct error *err)
+{
+	bool standard_input = !strcmp(path, "-");
+
+	*name = standard_input ? "standard input" : path;
+	return standard_input ? fd_read_all(STDIN_FILENO, *name, b, err)
+			      : file_read(path, b, err);
+}
+
 int plan_input_read(struct plan_input *in, const char *path, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(PLAN_FILE_MAX);
+	const char *name;
 
-	if (file_read(path, &b, err) < 0)
+	if (plan_input_text(path, &b, &name, err) < 0)
 		return -1;
-	return plan_input_parse(in, path, buf_str(&b), b.len, err);
+	return plan_input_parse(in, name, buf_str(&b), b.len, err);
 }
 
 int plan_input_new(struct plan_input **ret, struct error *err)

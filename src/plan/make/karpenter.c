@@ -134,6 +134,8 @@ static void tag(struct buf *b, const char *key, const char *name, const char *va
 
 static void pool_tags(struct buf *b, const struct pool *p)
 {
+	bool whole = false;
+
 	buf_printf(b,
 		"\n# Pool %s: a group of %u x %s, %s\naws autoscaling create-or-update-tags --tags \\\n",
 		p->name, p->nodes, p->offer->type,
@@ -141,9 +143,12 @@ static void pool_tags(struct buf *b, const struct pool *p)
 	for (size_t i = 0; i < p->n_resources; i++) {
 		char count[16];
 
+		whole |= !strcmp(p->resources[i].name, POOL_RESOURCE_WHOLE);
 		(void)snprintf(count, sizeof(count), "%u", p->resources[i].count);
 		tag(b, "resources", p->resources[i].name, count, false);
 	}
+	if (!whole) /* as in the overlay */
+		tag(b, "resources", POOL_RESOURCE_WHOLE, "0", false);
 	tag(b, "label", "nvidia.com/gpu.present", "true", false);
 	tag(b, "label", "nvidia.com/device-plugin.config", p->name, false);
 	if (p->mode == PLAN_MIG)

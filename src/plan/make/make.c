@@ -69,33 +69,40 @@ static void patch_path(char path[static MAKE_PATH_MAX], const char *name, uint32
 		(void)snprintf(path, MAKE_PATH_MAX, "patches/%s.yaml", safe);
 }
 
-/* A patch of the workload for each resource that it asks for anywhere; @number: of files so far, for their names. */
-static int patches_of(struct make_files *f, const struct pools *p, uint32_t workload,
-	struct error *err)
+/* The resources that it asks for anywhere. */
+static uint32_t resources_of(const struct pools *p, uint32_t workload,
+	const char *seen[POOLS_MAX])
 {
-	const char *seen[POOLS_MAX];
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < p->n; i++) {
 		for (size_t k = 0; k < p->v[i].n_tenants && n < POOLS_MAX; k++) {
 			const struct pool_tenant *t = &p->v[i].tenants[k];
 			const char *resource = p->v[i].resources[t->resource].name;
-			struct make_file *file;
 			uint32_t s = 0;
 
-			if (t->workload != workload)
-				continue;
 			while (s < n && strcmp(seen[s], resource) != 0)
 				s++;
-			if (s < n)
-				continue;
-			file = next(f, err);
-			if (!file)
-				return -1;
-			patch_path(file->path, p->a->in->workloads[workload].name, n);
-			make_patch(&file->text, p, workload, resource);
-			seen[n++] = resource;
+			if (t->workload == workload && s == n)
+				seen[n++] = resource;
 		}
+	}
+	return n;
+}
+
+static int patches_of(struct make_files *f, const struct pools *p, uint32_t workload,
+	struct error *err)
+{
+	const char *resources[POOLS_MAX];
+	uint32_t n = resources_of(p, workload, resources);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct make_file *file = next(f, err);
+
+		if (!file)
+			return -1;
+		patch_path(file->path, p->a->in->workloads[workload].name, i);
+		make_patch(&file->text, p, workload, resources[i], i, n);
 	}
 	return 0;
 }

@@ -45,8 +45,12 @@ void make_overlays(struct buf *b, const struct pools *p);
 void make_tags(struct buf *b, const struct pools *p);
 void make_readme(struct buf *b, const struct pools *p);
 
-/* The patch of @workload where it asks for @resource. */
-void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const char *resource);
+/*
+ * The patch of @workload where it asks for @resource. One that asks for several of them in different pools has @parts
+ * patches, of which this is number @part from 0: each but the first is for a copy of it.
+ */
+void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const char *resource,
+	uint32_t part, uint32_t parts);
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 

@@ -118,6 +118,19 @@ static void kubelet_of(struct buf *b, const struct yaml_node *old)
 	}
 }
 
+static void say_left_out(struct buf *b, const struct yaml_node *tags)
+{
+	for (size_t i = 0; tags && tags->type == YAML_OBJECT && i < tags->n; i++) {
+		const char *key = yaml_as_text(tags->pairs[i].key);
+
+		if (!old_is_karpenters(key))
+			continue;
+		buf_puts(b, "  # left out, as only Karpenter sets it: the tag ");
+		make_quoted(b, key);
+		buf_putc(b, '\n');
+	}
+}
+
 void old_class(struct buf *b, const char *name, const struct yaml_node *spec,
 	const struct yaml_node *kubelet)
 {
@@ -133,6 +146,7 @@ void old_class(struct buf *b, const char *name, const struct yaml_node *spec,
 	selector(b, old_get(spec, "subnetSelector"), "subnetSelectorTerms");
 	selector(b, old_get(spec, "securityGroupSelector"), "securityGroupSelectorTerms");
 	old_map(b, old_get(spec, "tags"), "  tags:\n", "    ", old_is_karpenters);
+	say_left_out(b, old_get(spec, "tags"));
 	for (size_t i = 0; i < ARRAY_LEN(same); i++)
 		old_tree(b, same[i], old_get(spec, same[i]), 2);
 	kubelet_of(b, kubelet);

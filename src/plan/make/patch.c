@@ -86,15 +86,17 @@ static void pod(struct buf *b, const struct pools *p, uint32_t workload, const c
 struct place {
 	const char *kind, *head;
 	int indent;
-	bool fixed;
+	bool fixed, replicas;
 };
 
 static const struct place *place_of(const char *kind)
 {
 	static const struct place places[] = {
-		{ "pod", "", 0, true }, { "job", "spec:\n  template:\n", 4, true },
-		{ "cronjob", "spec:\n  jobTemplate:\n    spec:\n      template:\n", 8, false },
-		{ NULL, "spec:\n  template:\n", 4, false }, /* the others */
+		{ "pod", "", 0, true, false },
+		{ "job", "spec:\n  template:\n", 4, true, false },
+		{ "cronjob", "spec:\n  jobTemplate:\n    spec:\n      template:\n", 8, false,
+			false },
+		{ NULL, "  template:\n", 4, false, true }, /* the others, below spec */
 	};
 	size_t i = 0;
 
@@ -116,7 +118,8 @@ static bool is_plain(const char *text, size_t len)
 }
 
 /* "NAMESPACE/NAME" is what an object is called whose name another one has too. */
-static void command(struct buf *b, const struct plan_workload *w, const struct place *at)
+static void command(struct buf *b, const struct plan_workload *w, const struct place *at,
+	uint32_t part)
 {
 	const char *slash = strchr(w->name, '/'), *name = slash ? slash + 1 : w->name;
 	const char *space = w->object_space ? w->object_space : slash ? w->name : "";
@@ -136,23 +139,60 @@ static void command(struct buf *b, const struct plan_workload *w, const struct p
 		buf_printf(b, "--namespace %.*s %s", (int)len, space, name);
 	else
 		buf_puts(b, name);
+	if (part)
+		buf_printf(b, "-%u", part + 1);
 	buf_puts(b, " --patch-file THIS_FILE\n");
 }
 
-void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const char *resource)
+/* How many of it ask for @resource. */
+static uint32_t replicas_with(const struct pools *p, uint32_t workload, const char *resource)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		for (size_t k = 0; k < p->v[i].n_tenants; k++) {
+			const struct pool_tenant *t = &p->v[i].tenants[k];
+
+			if (t->workload == workload &&
+				!strcmp(p->v[i].resources[t->resource].name, resource))
+				n += t->replicas;
+		}
+	return n;
+}
+
+/* Pods of one object all ask for the same. */
+static void say_part(struct buf *b, uint32_t n, uint32_t part, uint32_t parts)
+{
+	if (parts < 2)
+		return;
+	buf_printf(b, "# Part %u of %u: %u replica%s ask for another resource than the others.",
+		part + 1, parts, n, n == 1 ? "" : "s");
+	buf_puts(b,
+		part ? " Make a copy of the object first,\n# with this name and with labels and a selector of its own.\n"
+		     : " The others are in copies, see there.\n");
+}
+
+void make_patch(struct buf *b, const struct pools *p, uint32_t workload, const char *resource,
+	uint32_t part, uint32_t parts)
 {
 	const struct plan_workload *w = &p->a->in->workloads[workload];
 	const struct place *at = place_of(w->object_kind ? w->object_kind : "");
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(1U << 17);
+	uint32_t n = replicas_with(p, workload, resource);
 
 	make_head(b, p, "What changes in a workload.");
-	command(b, w, at);
+	say_part(b, n, part, parts);
+	command(b, w, at, part);
 	buf_puts(b, "# Tolerations are a list that this replaces: add yours.\n");
 	if (!w->object_container)
 		buf_puts(b,
 			"# Put the name of the container that uses the GPU for CONTAINER.\n");
 	if (wants_apart(w))
 		buf_puts(b, "# Put a label that only its pods have for LABEL: VALUE.\n");
+	if (at->replicas)
+		buf_puts(b, "spec:\n");
+	if (at->replicas && parts > 1)
+		buf_printf(b, "  replicas: %u\n", n);
 	buf_puts(b, at->head);
 	pod(&text, p, workload, resource);
 	if (!buf_ok(&text))

@@ -16,6 +16,12 @@ static bool has_mig(const struct pool *p)
 	return p->mode == PLAN_MIG;
 }
 
+/* Ampere: MIG is on after a reset of the GPU, later ones turn it on as they are. */
+static bool reboots(const struct pool *p)
+{
+	return has_mig(p) && p->offer->gpu->cc_major == 8;
+}
+
 static bool has_slices(const struct pool *p)
 {
 	return p->mode == PLAN_SLICES;
@@ -62,6 +68,8 @@ static void pools(struct buf *b, const struct pools *p)
 static void agent(struct buf *b, const struct pools *p)
 {
 	buf_puts(b, "1. The sharing configs, and the agent that reads them:\n\n   ```sh\n"
+		    "   kubectl create namespace " MAKE_NAMESPACE
+		    " --dry-run=client -o yaml | kubectl apply -f -\n"
 		    "   kubectl apply -f 10-device-plugin-config.yaml\n");
 	if (any(p, has_mig))
 		buf_puts(b, "   kubectl apply -f 15-mig-config.yaml\n");
@@ -76,7 +84,14 @@ static void agent(struct buf *b, const struct pools *p)
 	if (any(p, has_mig))
 		buf_puts(b,
 			" \\\n     --set migManager.enabled=true --set migManager.config.name=" MAKE_MIG_MAP);
-	buf_puts(b, "\n   ```\n\n");
+	if (any(p, reboots))
+		buf_puts(b, " --set migManager.withReboot=true");
+	buf_puts(b,
+		"\n   ```\n\n   `deploy/helm/gpuslice` is the chart in gpuslice's repository.\n\n");
+	if (any(p, reboots))
+		buf_puts(b,
+			"   **A100 and A30 turn MIG on with a reset, which virtual machines often cannot do**: the agent reboots such a "
+			"node once, before pods come.\n\n");
 }
 
 static void nodes(struct buf *b, const struct pools *p)

@@ -381,7 +381,7 @@ static void make_patch__is_for_the_kind_of_object(void **state)
 
 		of->object_kind = rows[i].object;
 		of->name = rows[i].name;
-		make_patch(&b, w.pools, 0, "nvidia.com/gpu");
+		make_patch(&b, w.pools, 0, "nvidia.com/gpu", 0, 1);
 		if (!strstr(buf_str(&b), rows[i].command) || !strstr(buf_str(&b), rows[i].body))
 			fail_msg("row %zu:\n%s", i, buf_str(&b));
 	}
@@ -403,7 +403,7 @@ static void make_patch__keeps_replicas_apart(void **state)
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(1U << 16);
 
 		of->object_apart = said;
-		make_patch(&b, w.pools, 0, "nvidia.com/gpu");
+		make_patch(&b, w.pools, 0, "nvidia.com/gpu", 0, 1);
 		assert_non_null(
 			strstr(buf_str(&b), "kubectl patch deployment --namespace team-x a "));
 		assert_int_equal(strstr(buf_str(&b), "podAntiAffinity:\n") != NULL, !said);
@@ -437,7 +437,9 @@ static void translation__writes_todays_objects(void **state)
 			fail_msg("no %s in\n%s", want[i], buf_str(&b));
 	assert_null(strstr(buf_str(&b), "ON_DEMAND"));
 	assert_null(strstr(buf_str(&b), "on-demand"));
-	assert_null(strstr(buf_str(&b), "karpenter.sh/x"));
+	assert_null(strstr(buf_str(&b), "\"karpenter.sh/x\": "));
+	assert_non_null(strstr(buf_str(&b),
+		"# left out, as only Karpenter sets it: the tag \"karpenter.sh/x\""));
 	assert_error(make_translation(&b, "f", "kind: Provisioner\n", 18, &n, &err), &err,
 		"f:1:1: metadata.name: expected a name");
 }

@@ -169,14 +169,14 @@ static void draw_node(const struct report *r, const struct node_kind *k)
 	struct page_part parts[PLAN_NODE_GPUS_MAX][PLAN_PODS_MAX + 1];
 	struct page_gpu gpus[PLAN_NODE_GPUS_MAX];
 	const struct plan_offer *o = k->node->offer;
-	char title[LABEL_MAX], money[PLAN_MONEY_MAX];
+	char title[LABEL_MAX], money[PLAN_MONEY_MAX], of[PLAN_GPUS_TEXT];
 
 	for (uint32_t g = 0; g < o->gpus; g++)
 		gpus[g] = (struct page_gpu){ parts[g], parts_of(r->a, k->node, g, parts[g]) };
-	(void)snprintf(title, sizeof(title),
-		"%u x %s in %s, %s, %s %s an hour each: %u x %s, %s", k->count, o->type,
-		o->region, plan_capacity(o), plan_money(o->nano_per_hour, true, money),
-		r->a->currency, o->gpus, o->gpu->name, plan_mode_names[k->node->mode]);
+	(void)snprintf(title, sizeof(title), "%u x %s in %s, %s, %s %s an hour each: %s, %s",
+		k->count, o->type, o->region, plan_capacity(o),
+		plan_money(o->nano_per_hour, true, money), r->a->currency,
+		plan_gpus_text(o, of), plan_mode_names[k->node->mode]);
 	r->form->node(r->b, title, gpus, o->gpus);
 }
 
