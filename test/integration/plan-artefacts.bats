@@ -42,6 +42,25 @@ promised() {
 	EOF
 }
 
+@test "a T4 offers all slices that are planned on it" {
+	printf 'version: gpuslice/plan/v1\npolicy: {modes: [slices], instances: [g4dn.xlarge]}\nworkloads: [{name: x, gpu_ref: T4, busy: 0.1, t_solo: 0.01, rate: 5, mem_peak_mib: 4500, replicas: 3, slo: {max_slowdown: 9}}]\n' >"$BATS_TEST_TMPDIR/t4.yaml"
+	run -0 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_TMPDIR/t4.yaml" --write "$BATS_TEST_TMPDIR/t4"
+	run -0 --separate-stderr "$GPUSLICE" config check --node g4dn.xlarge "$BATS_TEST_TMPDIR/t4/10-device-plugin-config.yaml"
+	[[ $output == *"2 good, 0 bad, 0 warnings"* ]]
+}
+
+@test "an object for each resource, with its replicas; what a cluster needs before" {
+	local out="$BATS_TEST_TMPDIR/fleet"
+	run -0 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_DIRNAME/../../examples/plan/fleet.yaml" --write "$out"
+	grep -F 'kubectl create namespace gpuslice' "$out/00-README.md"
+	grep -F 'resources/nvidia.com/gpu,Value=0' "$out/60-cluster-autoscaler-tags.txt"
+	grep -F '# kubectl patch deployment embed-2 --patch-file' "$out/patches/embed-2.yaml"
+	[ "$(sed -n 's/^  replicas: //p' "$out"/patches/embed*.yaml | paste -sd+ | bc)" = 8 ]
+	printf 'version: gpuslice/plan/v1\npolicy: {modes: [mig], instances: [p4d.24xlarge]}\nworkloads: [{name: m, gpu_ref: A100-SXM4-40GB, u: 0.1, busy: 0.1, t_solo: 0.01, rate: 5, mem_peak_mib: 4000, isolation: hardware, slo: {max_slowdown: 9}}]\n' >"$BATS_TEST_TMPDIR/mig.yaml"
+	run -0 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_TMPDIR/mig.yaml" --write "$BATS_TEST_TMPDIR/mig"
+	grep -F -- '--set migManager.withReboot=true' "$BATS_TEST_TMPDIR/mig/00-README.md"
+}
+
 @test "a node of the type offers what the overlay says: slots, slices, MPS, a part of a GPU" {
 	local plan node pool
 	while read -r plan node pool; do

@@ -155,6 +155,24 @@ static void answer__sums_what_comes_beside(void **state)
 	assert_int_equal(e.all, 3 * 370400000LL + 100000000 + 30000000 + 3 * 367200000LL);
 }
 
+/* Where only spot may be bought, a GPU each is still costed on demand. */
+static void answer__compares_spot_with_on_demand(void **state)
+{
+	CLEANUP(plan_world_fini) struct plan_world w;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	if (answer(&w,
+		    "version: gpuslice/plan/v1\n"
+		    "policy: {regions: [r], capacity: spot, modes: [exclusive]}\n"
+		    "workloads: [{name: s, replicas: 2, spot_ok: true}]\n",
+		    &err) < 0)
+		fail_msg("%s", err.msg);
+	assert_non_null(w.a->baseline.offer);
+	assert_int_equal(w.a->baseline.offer->capacity, PLAN_ON_DEMAND);
+	assert_true(w.a->plan.nano_per_hour < w.a->baseline.nano_per_hour);
+}
+
 static void answer__uses_nodes_that_are_there(void **state)
 {
 	CLEANUP(plan_world_fini) struct plan_world w;
@@ -406,6 +424,7 @@ int main(void)
 		cmocka_unit_test(answer__counts_whole_gpus),
 		cmocka_unit_test(answer__is_in_one_currency),
 		cmocka_unit_test(answer__sums_what_comes_beside),
+		cmocka_unit_test(answer__compares_spot_with_on_demand),
 		cmocka_unit_test(answer__uses_nodes_that_are_there),
 		cmocka_unit_test(answer__passes_over_machines_of_manifests),
 		cmocka_unit_test(outcome__splits_the_price_exactly),

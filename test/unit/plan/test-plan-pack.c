@@ -34,6 +34,12 @@ static const struct plan_gpu gpus[GPUS] = {
 	[A100] = { "A100", "", 108, 98, 40960, 1555, 312, 400, 8, 0, &a100_mig },
 };
 
+#define CLOSE_TO(got, want)                                 \
+	do {                                                \
+		if (fabs((got) - (want)) > 1e-9)            \
+			fail_msg("%s is %.12g", #got, got); \
+	} while (0)
+
 #define OFFER(name, capacity, gpu, count, memory, cpu, ram, usd, has_mig)                    \
 	{                                                                                    \
 		name, name, "here", "amd64", capacity, &gpus[gpu], count, 1000, memory, cpu, \
@@ -247,6 +253,77 @@ static void fit__predictions_say_what_they_are_worth(void **state)
 	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, t), PLAN_FITS);
 	assert_false(t[0].known);
 	assert_string_equal(t[0].missing, "t_solo");
+}
+
+/* By all that is known it asks for ten times what there is; one that was busy all the time and did it, did it. */
+static void fit__more_than_a_gpu_is_no_load_for_one(void **state)
+{
+	struct plan_workload w = workload(1, 1, 1000);
+	struct fit_times t[1];
+
+	(void)state;
+	w.kind = PLAN_OPEN;
+	w.rate = measured(100);
+	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, t), PLAN_FITS);
+	assert_true(t[0].times.rate == 100);
+	w.busy.known = false;
+	assert_int_equal(fits(&w, 1, 0, PLAN_EXCLUSIVE, 0, 1, NULL), PLAN_RHO);
+}
+
+/* The policy's limit is for those that have none of any kind. */
+static void fit__an_slo_of_ones_own_is_the_only_one(void **state)
+{
+	struct plan_workload w = workload(1, 0.6, 1000);
+
+	(void)state;
+	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_MISSES_SLO);
+	w.slo.p99_s = 5;
+	assert_int_equal(fits(&w, 1, 0, PLAN_TIME_SLICING, 0, 2, NULL), PLAN_FITS);
+}
+
+/* What goes through memory takes its time there, and more multiprocessors alone are no gain. */
+static void fit__no_gpu_is_faster_than_it_can_be(void **state)
+{
+	static const struct plan_gpu known[] = {
+		{ "from", "", 100, 100, 16384, 600, 100, 300, 8, 6, NULL },
+		{ "slow", "", 100, 100, 16384, 300, 200, 300, 8, 9, NULL },
+		{ "many", "", 200, 200, 16384, 600, 0, 300, 12, 0, NULL },
+	};
+	CLEANUP(fit_freep) struct fit *f = NULL;
+	struct plan_policy p = policy();
+	struct plan_workload w = workload(1, 1, 1000);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	w.ref = &known[0];
+	w.u = measured(0.9);
+	w.dram = measured(0.8);
+	assert_int_equal(fit_new(&f, &p, &w, 1, known, 3, &err), 0);
+	/* 0.8 of 0.1 s at 600 GB/s are 0.16 s at 300, though u says that twice the tensor rate halves most of it. */
+	CLOSE_TO(fit_pod(f, 0, &known[1])->solo_s, 0.16);
+	CLOSE_TO(fit_pod(f, 0, &known[2])->solo_s, 0.1);
+}
+
+/* Somebody else has the rest of a GPU of which the provider sells a part. */
+static void fit__a_part_of_a_gpu_needs_the_memory_known(void **state)
+{
+	CLEANUP(fit_freep) struct fit *f = NULL;
+	struct plan_policy p = policy();
+	struct plan_workload w = workload(1, 0.1, 1000);
+	struct plan_offer part = offers[3];
+	struct error err = ERROR_INIT;
+	uint32_t who = 0;
+	struct fit_gpu g = { &part, PLAN_EXCLUSIVE, 0, &who, 1 };
+
+	(void)state;
+	part.part_milli = 125;
+	part.gpu_memory_mib = 2861;
+	w.ref = &gpus[L4];
+	w.slo.max_slowdown = 20;
+	assert_int_equal(fit_new(&f, &p, &w, 1, gpus, GPUS, &err), 0);
+	assert_int_equal(fit_check(f, &g, NULL, NULL, NULL), PLAN_FITS);
+	w.mem_peak_mib.known = false;
+	assert_int_equal(fit_check(f, &g, NULL, NULL, NULL), PLAN_PROFILE_INCOMPLETE);
 }
 
 static void fit__mig_takes_the_least_profile_that_does(void **state)
@@ -632,6 +709,10 @@ int main(void)
 		cmocka_unit_test(fit__says_why_not),
 		cmocka_unit_test(fit__four_quarters_are_more_than_one),
 		cmocka_unit_test(fit__predictions_say_what_they_are_worth),
+		cmocka_unit_test(fit__more_than_a_gpu_is_no_load_for_one),
+		cmocka_unit_test(fit__an_slo_of_ones_own_is_the_only_one),
+		cmocka_unit_test(fit__no_gpu_is_faster_than_it_can_be),
+		cmocka_unit_test(fit__a_part_of_a_gpu_needs_the_memory_known),
 		cmocka_unit_test(fit__mig_takes_the_least_profile_that_does),
 		cmocka_unit_test(fit__mig_is_not_overloaded),
 		cmocka_unit_test(fit__trainings_without_a_time_are_not_piled_up),
