@@ -266,7 +266,7 @@ static int place_anew(struct round *r, struct error *err)
 }
 
 /* Simulated annealing: what is dearer is taken the less likely, the more it costs and the later. */
-static bool accept(struct round *r, int64_t more, bool more_nodes)
+static bool may_stay(struct round *r, int64_t more, bool more_nodes)
 {
 	static const uint64_t certain = UINT64_C(1) << 53;
 
@@ -323,7 +323,7 @@ static int one_round(struct round *r, struct error *err)
 	for (size_t i = from; i < p->n_open; i++)
 		more += p->shapes[p->open[i].shape].offer->nano_per_hour;
 	more -= r->price;
-	if (unplaced(r) || !accept(r, more, p->n_open - from > r->n_closed))
+	if (unplaced(r) || !may_stay(r, more, p->n_open - from > r->n_closed))
 		return undo(r, from);
 	if (more > 0 && r->total < r->best_total && keep(r, from, err) < 0)
 		return -1;
