@@ -179,7 +179,8 @@ static void mps__comes_and_goes_while_processes_run(void **state)
 	wait_ms(300);
 	assert_true(figure(e, 3, "charged_ns") > charged);
 	charged = figure(e, 3, "charged_ns");
-	say_until(&a, true, true, is_open); /* on a busy machine it has lost its turn meanwhile */
+	say_until(&a, true, true,
+		is_open); /* on a busy machine it has lost its turn meanwhile */
 
 	write_share(e, 3, 1, 0, "batch");
 	assert_true(closes(&b));
