@@ -23,7 +23,6 @@
 /* ---- numbers ---------------------------------------------------------------------------------------- */
 
 /* Where a number comes from, better ones first: what is made of several is as good as the worst. */
-/* From the best to the worst. */
 enum plan_origin { PLAN_MEASURED, PLAN_DERIVED, PLAN_DEFAULT, PLAN_ORIGINS };
 extern const char *const plan_origin_names[PLAN_ORIGINS];
 

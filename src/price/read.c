@@ -249,11 +249,14 @@ static int read_fields(const struct reading *r, const struct yaml_node *n, struc
 }
 
 /* What hardware a type is, where the file does not say it anew. */
-static void inherit_gpu(struct price_type *t, const struct price_type *old)
+static void inherit_gpu(const struct yaml_node *n, struct price_type *t,
+	const struct price_type *old)
 {
 	t->gpu = old->gpu;
-	t->arch = old->arch;
-	t->part_milli = old->part_milli;
+	if (!yaml_get(n, "arch", false))
+		t->arch = old->arch;
+	if (!yaml_get(n, "part", false))
+		t->part_milli = old->part_milli;
 	t->gpus = t->gpus ? t->gpus : old->gpus;
 	t->gpu_memory_mib = t->gpu_memory_mib ? t->gpu_memory_mib : old->gpu_memory_mib;
 	if (!t->allocatable_cpu_milli && !t->vcpus)
@@ -289,7 +292,7 @@ static int inherit(const struct reading *r, const struct yaml_node *n, struct pr
 	const struct price_type *old)
 {
 	if (!yaml_get(n, "gpu", false))
-		inherit_gpu(t, old);
+		inherit_gpu(n, t, old);
 	if (yaml_get(n, "gpu", false) || yaml_get(n, "spotPerHour", false) ||
 		strcmp(old->file->currency, r->file->currency) != 0)
 		return 0;

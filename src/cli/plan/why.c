@@ -72,6 +72,11 @@ void plan_why_not(struct buf *b, const struct plan_answer *a, const struct answe
 			w->name, pod->memory_mib, fit_usable_mib(a->fit, l->offer), l->slices);
 		break;
 	case PLAN_NO_ISOLATION_THERE:
+		if (w->isolation <= fit_isolation_of[l->mode]) {
+			buf_printf(b, "replicas of '%s' have to be on nodes of their own",
+				w->name);
+			break;
+		}
 		buf_printf(b, "'%s' wants more isolation than %s gives", w->name,
 			plan_mode_names[l->mode]);
 		break;

@@ -38,7 +38,7 @@ static uint32_t slice_mib(uint32_t need)
 
 /* ---- memory and isolation ------------------------------------------------------------------------------- */
 
-static const enum plan_isolation isolation_of[PLAN_MODES] = {
+const enum plan_isolation fit_isolation_of[PLAN_MODES] = {
 	[PLAN_EXCLUSIVE] = PLAN_HARDWARE,
 	[PLAN_TIME_SLICING] = PLAN_NO_ISOLATION,
 	[PLAN_SLICES] = PLAN_MEMORY,
@@ -56,7 +56,7 @@ static enum plan_reason check_each(struct look *l)
 		l->culprit = i;
 		if (l->pod[i]->reason != PLAN_FITS)
 			return l->pod[i]->reason;
-		if (w->isolation > isolation_of[g->mode])
+		if (w->isolation > fit_isolation_of[g->mode])
 			return PLAN_NO_ISOLATION_THERE;
 		if (g->offer->capacity == PLAN_SPOT && !w->spot_ok)
 			return PLAN_PRICE_UNKNOWN;

@@ -74,6 +74,8 @@ struct fit_gpu {
 enum plan_reason fit_check(const struct fit *f, const struct fit_gpu *g,
 	struct plan_tenant *tenants, struct fit_times *times, uint32_t *culprit);
 
+extern const enum plan_isolation fit_isolation_of[PLAN_MODES]; /* that a mode gives */
+
 /* Whether they could be there if nobody had to be apart from his like: for sizes. */
 bool fit_alike(const struct fit *f, const struct fit_gpu *g);
 

@@ -4,7 +4,6 @@
 #include "base/buf.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 
 /*
  * What `aws pricing get-products` prints: PriceList is an array of texts, each the JSON of one product with its terms.
@@ -71,13 +70,11 @@ static int read_entry(struct bulk *b, json_t *entry, const char *name, size_t at
 
 static int read_all(struct bulk *b, const json_t *list, const char *name, struct error *err)
 {
-	json_t *entry;
-	size_t i;
-
 	if (!json_is_array(list))
 		return error_set(err, ERR_INVALID, "%s: PriceList: expected a list", name);
-	json_array_foreach(list, i,
-		entry) if (read_entry(b, entry, name, i, err) < 0) return -1;
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (read_entry(b, json_array_get(list, i), name, i, err) < 0)
+			return -1;
 	return 0;
 }
 

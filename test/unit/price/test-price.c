@@ -225,7 +225,7 @@ static void price_catalogue__keeps_what_the_user_does_not_say(void **state)
 		"version: gpuslice/prices/v1\ntypes:\n"
 		"  p3.2xlarge: {pricePerHour: {us-east-1: 2}, interruptions: {us-east-1: [0.05, 0.1]}}\n"
 		"  g6.xlarge: {gpu: L40S, gpus: 1, pricePerHour: {us-east-1: 3}}\n"
-		"  g5.xlarge: {pricePerHour: {us-east-1: 3}, spotPerHour: {us-east-2: 1}}\n";
+		"  g5.xlarge: {part: 0.5, pricePerHour: {us-east-1: 3}, spotPerHour: {us-east-2: 1}}\n";
 	CLEANUP(price_catalogue_freep) struct price_catalogue *c = NULL;
 	struct error err = ERROR_INIT;
 	char *dir = test_tmpdir(), path[4096];
@@ -250,6 +250,8 @@ static void price_catalogue__keeps_what_the_user_does_not_say(void **state)
 	assert_int_equal(g6.on_demand.price.vcpus, 0);
 	assert_false(g6.spot.spot);
 	assert_string_equal(g5.on_demand.price.gpu, "A10G");
+	assert_int_equal(g5.on_demand.part_milli, 500);
+	assert_int_equal(p3.on_demand.part_milli, 1000);
 	assert_false(g5.spot.spot);
 }
 
