@@ -52,20 +52,23 @@ static int read_slowdown(const struct reading *r, const struct yaml_node *n,
 
 #define AT(field) offsetof(struct plan_input, field)
 
-/* An amount an hour, exactly as it is written. */
+/* An amount an hour, exactly as it is written. For each of PLAN_REPLICAS_MAX nodes it stays below what sums can be. */
 static int read_amount(const struct reading *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
+	int64_t *nano = to;
+
 	if (n->type == YAML_LIST || n->type == YAML_OBJECT || n->type == YAML_NULL ||
-		!price_parse(n->text, to))
-		return input_fail(r, n, key->key, "an amount an hour, such as 0.10");
+		!price_parse(n->text, nano) || (double)*nano > key->max * PRICE_NANO)
+		return input_fail(r, n, key->key,
+			"an amount an hour from 0 to 90, such as 0.10");
 	return 0;
 }
 
 static const struct input_key extras_keys[] = {
-	{ "cluster_per_hour", read_amount, offsetof(struct plan_extras, cluster_nano), 0, 0,
+	{ "cluster_per_hour", read_amount, offsetof(struct plan_extras, cluster_nano), 0, 90,
 		NULL, false },
-	{ "node_per_hour", read_amount, offsetof(struct plan_extras, node_nano), 0, 0, NULL,
+	{ "node_per_hour", read_amount, offsetof(struct plan_extras, node_nano), 0, 90, NULL,
 		false },
 	{ "on_demand_share", input_real, offsetof(struct plan_extras, on_demand_share), 0, 1,
 		NULL, false },
