@@ -28,6 +28,17 @@ static void on_signal(uv_signal_t *s, int number)
 		uv_stop(&p->loop);
 }
 
+/* Until the loop hears them they wait: what is started here is ended in order. Children do not inherit it. */
+static void hold_signals(bool hold)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_LEN(signal_numbers); i++)
+		(void)sigaddset(&set, signal_numbers[i]);
+	(void)pthread_sigmask(hold ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+}
+
 static int show_help(const struct option_def *defs, size_t n)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
@@ -53,6 +64,7 @@ static int run(struct program *p, const struct options *o, struct error *err)
 		return -1;
 	for (size_t i = 0; i < options.warnings.n; i++)
 		log_warn("options", LOG_STR("warning", options.warnings.v[i]));
+	hold_signals(true);
 	if (agent_start(&p->agent, &p->loop, &options, err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(signal_numbers); i++) {
@@ -60,6 +72,7 @@ static int run(struct program *p, const struct options *o, struct error *err)
 		p->signals[i].data = p;
 		(void)uv_signal_start(&p->signals[i], on_signal, signal_numbers[i]);
 	}
+	hold_signals(false);
 	(void)uv_run(&p->loop, UV_RUN_DEFAULT);
 	if (agent_failure(p->agent)->code != ERR_NONE)
 		error_copy(err, agent_failure(p->agent));

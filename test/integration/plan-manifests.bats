@@ -75,8 +75,8 @@ plan() {
 	run -0 --separate-stderr plan "$BATS_TEST_TMPDIR/plan.yaml" "$BATS_TEST_TMPDIR/p3.2xlarge.yaml" default-mig-parted-config.yaml -o json
 	jq -e '.layout.type == "p3.2xlarge" and .layout.slices == 4 and ([.warnings[].code] == ["not-read"])' <<<"$output"
 	printf 'version: v1\nsharing: {timeSlicing: {resources: 7}}\n' >"$BATS_TEST_TMPDIR/bad.yaml"
-	run -1 --separate-stderr plan "$BATS_TEST_TMPDIR/plan.yaml" "$BATS_TEST_TMPDIR/bad.yaml"
-	[[ $stderr == *"bad.yaml:2:"* ]]
+	run -1 plan "$BATS_TEST_TMPDIR/plan.yaml" "$BATS_TEST_TMPDIR/bad.yaml"
+	[[ $output == *"bad.yaml:2:"* ]]
 }
 
 @test "--translate: Provisioners as they are written today" {
