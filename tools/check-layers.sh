@@ -9,6 +9,7 @@ rules() {
 	cat <<-'EOF'
 		base:    |
 		abi:     |
+		json:    base | jansson.h
 		runtime: abi gpu/nvml-api.h |
 		arbiter: abi base core turns | uv.h jansson.h
 		core:    base |
@@ -20,6 +21,7 @@ rules() {
 		price:   base config/yaml.h | jansson.h yajl/
 		ledger:  base core | sqlite3.h
 		plan:    base core price/price.h config/config.h config/yaml.h | csv.h
+		bench:   base json | jansson.h
 		mig:     base core config gpu |
 		sim:     base abi gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
 		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
@@ -28,7 +30,7 @@ rules() {
 		standin: base core config/yaml.h kube http | uv.h jansson.h
 		agent:   base abi core config gpu kube http ledger/ledger.h metrics price/price.h view web arbiter/control.h | uv.h jansson.h
 		validate: base abi core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
-		cli:     base abi core config gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http ledger/ledger.h mig plan price/load.h price/price.h standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
+		cli:     base abi bench core config json gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http ledger/ledger.h mig plan price/load.h price/price.h standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF
 }
 

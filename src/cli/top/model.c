@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/top/model.h"
 
-#include "cli/top/decode.h"
+#include "json/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,105 +13,105 @@
 
 /* --- what is read --- */
 
-static const struct decode_field node_fields[] = {
-	DECODE(struct top_model, wall, "wall"),
-	DECODE(struct top_model, node, "node"),
-	DECODE(struct top_model, hostname, "hostname"),
-	DECODE(struct top_model, driver_version, "driverVersion"),
-	DECODE(struct top_model, cuda_version, "cudaVersion"),
-	DECODE(struct top_model, nvml_up, "nvmlUp"),
-	DECODE(struct top_model, nvml_error, "nvmlError"),
-	DECODE(struct top_model, holders_known, "holdersKnown"),
-	DECODE(struct top_model, holders_error, "holdersError"),
-	DECODE(struct top_model, priced, "priced"),
-	DECODE(struct top_model, price_nano_per_hour, "priceNanoPerHour"),
-	DECODE(struct top_model, currency, "currency"),
-	DECODE(struct top_model, config_generation, "configGeneration"),
-	DECODE(struct top_model, config_sharing, "configSharing"),
-	DECODE(struct top_model, config_error, "configError"),
+static const struct record_field node_fields[] = {
+	RECORD(struct top_model, wall, "wall"),
+	RECORD(struct top_model, node, "node"),
+	RECORD(struct top_model, hostname, "hostname"),
+	RECORD(struct top_model, driver_version, "driverVersion"),
+	RECORD(struct top_model, cuda_version, "cudaVersion"),
+	RECORD(struct top_model, nvml_up, "nvmlUp"),
+	RECORD(struct top_model, nvml_error, "nvmlError"),
+	RECORD(struct top_model, holders_known, "holdersKnown"),
+	RECORD(struct top_model, holders_error, "holdersError"),
+	RECORD(struct top_model, priced, "priced"),
+	RECORD(struct top_model, price_nano_per_hour, "priceNanoPerHour"),
+	RECORD(struct top_model, currency, "currency"),
+	RECORD(struct top_model, config_generation, "configGeneration"),
+	RECORD(struct top_model, config_sharing, "configSharing"),
+	RECORD(struct top_model, config_error, "configError"),
 };
 
-static const struct decode_field agent_fields[] = {
-	DECODE(struct top_model, agent_version, "version"),
+static const struct record_field agent_fields[] = {
+	RECORD(struct top_model, agent_version, "version"),
 };
 
-static const struct decode_field gpu_fields[] = {
-	DECODE(struct top_gpu, index, "index"),
-	DECODE(struct top_gpu, uuid, "uuid"),
-	DECODE(struct top_gpu, name, "name"),
-	DECODE(struct top_gpu, bus_id, "busId"),
-	DECODE(struct top_gpu, health, "health"),
-	DECODE(struct top_gpu, reason, "reason"),
-	DECODE(struct top_gpu, refused, "refused"),
-	DECODE(struct top_gpu, present, "present"),
-	DECODE(struct top_gpu, mig_enabled, "migEnabled"),
-	DECODE(struct top_gpu, last_xid, "lastXid"),
-	DECODE(struct top_gpu, cost_nano_per_hour, "costNanoPerHour"),
+static const struct record_field gpu_fields[] = {
+	RECORD(struct top_gpu, index, "index"),
+	RECORD(struct top_gpu, uuid, "uuid"),
+	RECORD(struct top_gpu, name, "name"),
+	RECORD(struct top_gpu, bus_id, "busId"),
+	RECORD(struct top_gpu, health, "health"),
+	RECORD(struct top_gpu, reason, "reason"),
+	RECORD(struct top_gpu, refused, "refused"),
+	RECORD(struct top_gpu, present, "present"),
+	RECORD(struct top_gpu, mig_enabled, "migEnabled"),
+	RECORD(struct top_gpu, last_xid, "lastXid"),
+	RECORD(struct top_gpu, cost_nano_per_hour, "costNanoPerHour"),
 };
 
-static const struct decode_field sample_fields[] = {
-	DECODE(struct top_gpu, temperature, "DCGM_FI_DEV_GPU_TEMP"),
-	DECODE(struct top_gpu, power_watts, "DCGM_FI_DEV_POWER_USAGE"),
-	DECODE(struct top_gpu, power_limit_watts, "DCGM_FI_DEV_POWER_MGMT_LIMIT"),
-	DECODE(struct top_gpu, board_mib, "DCGM_FI_DEV_FB_TOTAL"),
-	DECODE(struct top_gpu, board_used_mib, "DCGM_FI_DEV_FB_USED"),
+static const struct record_field sample_fields[] = {
+	RECORD(struct top_gpu, temperature, "DCGM_FI_DEV_GPU_TEMP"),
+	RECORD(struct top_gpu, power_watts, "DCGM_FI_DEV_POWER_USAGE"),
+	RECORD(struct top_gpu, power_limit_watts, "DCGM_FI_DEV_POWER_MGMT_LIMIT"),
+	RECORD(struct top_gpu, board_mib, "DCGM_FI_DEV_FB_TOTAL"),
+	RECORD(struct top_gpu, board_used_mib, "DCGM_FI_DEV_FB_USED"),
 };
 
-static const struct decode_field unit_fields[] = {
-	DECODE(struct top_unit, mig, "mig"),
-	DECODE(struct top_unit, uuid, "uuid"),
-	DECODE(struct top_unit, label, "label"),
-	DECODE(struct top_unit, profile, "profile"),
-	DECODE(struct top_unit, mode, "mode"),
-	DECODE(struct top_unit, resource, "resource"),
-	DECODE(struct top_unit, health, "health"),
-	DECODE(struct top_unit, reason, "reason"),
-	DECODE(struct top_unit, refused, "refused"),
-	DECODE(struct top_unit, part, "part"),
-	DECODE(struct top_unit, held, "held"),
-	DECODE(struct top_unit, busy, "busy"),
-	DECODE(struct top_unit, seats_used, "seatsUsed"),
-	DECODE(struct top_unit, memory_total, "memoryTotal"),
-	DECODE(struct top_unit, memory_used, "memoryUsed"),
+static const struct record_field unit_fields[] = {
+	RECORD(struct top_unit, mig, "mig"),
+	RECORD(struct top_unit, uuid, "uuid"),
+	RECORD(struct top_unit, label, "label"),
+	RECORD(struct top_unit, profile, "profile"),
+	RECORD(struct top_unit, mode, "mode"),
+	RECORD(struct top_unit, resource, "resource"),
+	RECORD(struct top_unit, health, "health"),
+	RECORD(struct top_unit, reason, "reason"),
+	RECORD(struct top_unit, refused, "refused"),
+	RECORD(struct top_unit, part, "part"),
+	RECORD(struct top_unit, held, "held"),
+	RECORD(struct top_unit, busy, "busy"),
+	RECORD(struct top_unit, seats_used, "seatsUsed"),
+	RECORD(struct top_unit, memory_total, "memoryTotal"),
+	RECORD(struct top_unit, memory_used, "memoryUsed"),
 };
 
-static const struct decode_field seat_fields[] = {
-	DECODE(struct top_seat, id, "id"),
-	DECODE(struct top_seat, resource, "resource"),
-	DECODE(struct top_seat, replica, "replica"),
-	DECODE(struct top_seat, share, "share"),
-	DECODE(struct top_seat, memory_limit, "memoryLimit"),
-	DECODE(struct top_seat, healthy, "healthy"),
-	DECODE(struct top_seat, use, "use"),
+static const struct record_field seat_fields[] = {
+	RECORD(struct top_seat, id, "id"),
+	RECORD(struct top_seat, resource, "resource"),
+	RECORD(struct top_seat, replica, "replica"),
+	RECORD(struct top_seat, share, "share"),
+	RECORD(struct top_seat, memory_limit, "memoryLimit"),
+	RECORD(struct top_seat, healthy, "healthy"),
+	RECORD(struct top_seat, use, "use"),
 };
 
-static const struct decode_field use_fields[] = {
-	DECODE(struct top_use, namespace_, "namespace"),
-	DECODE(struct top_use, pod, "pod"),
-	DECODE(struct top_use, container, "container"),
-	DECODE(struct top_use, uid, "uid"),
-	DECODE(struct top_use, resource, "resource"),
-	DECODE(struct top_use, mode, "mode"),
-	DECODE(struct top_use, live, "live"),
-	DECODE(struct top_use, offered_now, "offeredNow"),
-	DECODE(struct top_use, share, "share"),
-	DECODE(struct top_use, received, "received"),
-	DECODE(struct top_use, memory_used, "memoryUsed"),
-	DECODE(struct top_use, memory_peak, "memoryPeak"),
-	DECODE(struct top_use, memory_limit, "memoryLimit"),
+static const struct record_field use_fields[] = {
+	RECORD(struct top_use, namespace_, "namespace"),
+	RECORD(struct top_use, pod, "pod"),
+	RECORD(struct top_use, container, "container"),
+	RECORD(struct top_use, uid, "uid"),
+	RECORD(struct top_use, resource, "resource"),
+	RECORD(struct top_use, mode, "mode"),
+	RECORD(struct top_use, live, "live"),
+	RECORD(struct top_use, offered_now, "offeredNow"),
+	RECORD(struct top_use, share, "share"),
+	RECORD(struct top_use, received, "received"),
+	RECORD(struct top_use, memory_used, "memoryUsed"),
+	RECORD(struct top_use, memory_peak, "memoryPeak"),
+	RECORD(struct top_use, memory_limit, "memoryLimit"),
 };
 
-static const struct decode_field slice_fields[] = {
-	DECODE(struct top_use, turns, "turns"),
-	DECODE(struct top_use, waits, "waits"),
-	DECODE(struct top_use, turn, "turn"),
-	DECODE(struct top_use, demoted, "demoted"),
-	DECODE(struct top_use, stuck, "stuck"),
-	DECODE(struct top_use, over, "over"),
+static const struct record_field slice_fields[] = {
+	RECORD(struct top_use, turns, "turns"),
+	RECORD(struct top_use, waits, "waits"),
+	RECORD(struct top_use, turn, "turn"),
+	RECORD(struct top_use, demoted, "demoted"),
+	RECORD(struct top_use, stuck, "stuck"),
+	RECORD(struct top_use, over, "over"),
 };
 
 #define READ(to, object, fields, where, err) \
-	decode_object(to, object, fields, ARRAY_LEN(fields), where, err)
+	record_read(to, object, fields, ARRAY_LEN(fields), where, err)
 
 /* --- how many --- */
 
@@ -125,8 +125,8 @@ static int count_unit(struct counts *n, const json_t *unit, const char *where,
 {
 	const json_t *seats, *uses;
 
-	if (decode_array(&seats, unit, "seats", TOP_SEATS_MAX, where, err) < 0 ||
-		decode_array(&uses, unit, "uses", TOP_SEATS_MAX, where, err) < 0)
+	if (record_list(&seats, unit, "seats", TOP_SEATS_MAX, where, err) < 0 ||
+		record_list(&uses, unit, "uses", TOP_SEATS_MAX, where, err) < 0)
 		return -1;
 	n->seats += json_array_size(seats);
 	n->uses += json_array_size(uses);
@@ -142,7 +142,7 @@ static int count_gpu(struct counts *n, const json_t *gpu, size_t at, struct erro
 	const json_t *units;
 
 	(void)snprintf(where, sizeof(where), "gpus[%zu]", at);
-	if (decode_array(&units, gpu, "units", TOP_UNITS_MAX, where, err) < 0)
+	if (record_list(&units, gpu, "units", TOP_UNITS_MAX, where, err) < 0)
 		return -1;
 	n->units += json_array_size(units);
 	for (size_t i = 0; i < json_array_size(units); i++) {
@@ -312,7 +312,7 @@ static int read_warnings(struct top_model *m, struct error *err)
 {
 	const json_t *list;
 
-	if (decode_array(&list, m->document, "warnings", TOP_ALL_MAX, "", err) < 0)
+	if (record_list(&list, m->document, "warnings", TOP_ALL_MAX, "", err) < 0)
 		return -1;
 	m->n_warnings = json_array_size(list);
 	m->warning = json_string_value(json_array_get(list, 0));
@@ -330,7 +330,7 @@ static int read_all(struct top_model *m, struct error *err)
 		READ(m, json_object_get(m->document, "agent"), agent_fields, "agent", err) <
 			0 ||
 		read_warnings(m, err) < 0 ||
-		decode_array(&gpus, m->document, "gpus", TOP_GPUS_MAX, "", err) < 0)
+		record_list(&gpus, m->document, "gpus", TOP_GPUS_MAX, "", err) < 0)
 		return -1;
 	if (!gpus)
 		return error_set(err, ERR_INVALID, "gpus: expected a list, found nothing");

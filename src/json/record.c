@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/top/decode.h"
+#include "json/record.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -55,25 +55,25 @@ static int set_unsigned(void *to, const json_t *j, uint64_t max, const char *whe
 	return 0;
 }
 
-static int set(void *to, const json_t *j, const struct decode_field *f, const char *where,
+static int set(void *to, const json_t *j, const struct record_field *f, const char *where,
 	struct error *err)
 {
 	switch (f->kind) {
-	case DECODE_TEXT:
+	case RECORD_TEXT:
 		if (!json_is_string(j))
 			return wrong(where, f->key, "a text", j, err);
 		*(const char **)to = json_string_value(j);
 		return 0;
-	case DECODE_BOOL:
+	case RECORD_BOOL:
 		if (!json_is_boolean(j))
 			return wrong(where, f->key, "true or false", j, err);
 		*(bool *)to = json_is_true(j);
 		return 0;
-	case DECODE_U32:
+	case RECORD_U32:
 		return set_unsigned(to, j, UINT32_MAX, where, f->key, err);
-	case DECODE_U64:
+	case RECORD_U64:
 		return set_unsigned(to, j, UINT64_MAX, where, f->key, err);
-	case DECODE_REAL:
+	case RECORD_REAL:
 		if (!json_is_number(j))
 			return wrong(where, f->key, "a number", j, err);
 		*(double *)to = json_number_value(j);
@@ -82,28 +82,28 @@ static int set(void *to, const json_t *j, const struct decode_field *f, const ch
 	return 0;
 }
 
-static void set_unknown(void *to, enum decode_kind kind)
+static void set_unknown(void *to, enum record_kind kind)
 {
 	switch (kind) {
-	case DECODE_TEXT:
+	case RECORD_TEXT:
 		*(const char **)to = "";
 		break;
-	case DECODE_BOOL:
+	case RECORD_BOOL:
 		*(bool *)to = false;
 		break;
-	case DECODE_U32:
+	case RECORD_U32:
 		*(uint32_t *)to = UINT32_MAX;
 		break;
-	case DECODE_U64:
+	case RECORD_U64:
 		*(uint64_t *)to = UINT64_MAX;
 		break;
-	case DECODE_REAL:
+	case RECORD_REAL:
 		*(double *)to = NAN;
 		break;
 	}
 }
 
-int decode_object(void *to, const json_t *object, const struct decode_field *fields, size_t n,
+int record_read(void *to, const json_t *object, const struct record_field *fields, size_t n,
 	const char *where, struct error *err)
 {
 	if (object && !json_is_object(object) && !json_is_null(object))
@@ -119,7 +119,7 @@ int decode_object(void *to, const json_t *object, const struct decode_field *fie
 	return 0;
 }
 
-int decode_array(const json_t **ret, const json_t *object, const char *key, size_t max,
+int record_list(const json_t **ret, const json_t *object, const char *key, size_t max,
 	const char *where, struct error *err)
 {
 	const json_t *j = json_object_get(object, key);
@@ -135,4 +135,42 @@ int decode_array(const json_t **ret, const json_t *object, const char *key, size
 			*where ? "." : "", key, max, json_array_size(j));
 	*ret = j;
 	return 0;
+}
+
+static json_t *write_unsigned(uint64_t v, uint64_t unknown)
+{
+	return v == unknown || v > INT64_MAX ? json_null() : json_integer((json_int_t)v);
+}
+
+static json_t *write_one(const void *from, enum record_kind kind)
+{
+	switch (kind) {
+	case RECORD_TEXT: {
+		const char *text = *(const char *const *)from;
+
+		return text && *text ? json_string(text) : json_null();
+	}
+	case RECORD_BOOL:
+		return json_boolean(*(const bool *)from);
+	case RECORD_U32:
+		return write_unsigned(*(const uint32_t *)from, UINT32_MAX);
+	case RECORD_U64:
+		return write_unsigned(*(const uint64_t *)from, UINT64_MAX);
+	case RECORD_REAL:
+		break;
+	}
+	return isfinite(*(const double *)from) ? json_real(*(const double *)from) : json_null();
+}
+
+json_t *record_write(const void *from, const struct record_field *fields, size_t n)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; o && i < n; i++)
+		if (json_object_set_new(o, fields[i].key,
+			    write_one((const char *)from + fields[i].offset, fields[i].kind)) < 0) {
+			json_decref(o);
+			o = NULL;
+		}
+	return o;
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/result/result.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const bench_mode_names[BENCH_MODES] = {
+	[BENCH_EXCLUSIVE] = "exclusive",
+	[BENCH_TIME_SLICING] = "time-slicing",
+	[BENCH_TURNS] = "turns",
+	[BENCH_WEIGHTS] = "turns-weighted",
+	[BENCH_LATENCY] = "turns-latency",
+	[BENCH_MPS] = "mps",
+	[BENCH_MPS_LIMITED] = "mps-limited",
+	[BENCH_MIG] = "mig",
+};
+
+enum bench_mode bench_mode_of(const char *name)
+{
+	unsigned int i = 0;
+
+	while (i < BENCH_MODES && strcmp(bench_mode_names[i], name) != 0)
+		i++;
+	return (enum bench_mode)i;
+}
+
+static void run_fini(struct bench_run *r)
+{
+	for (size_t i = 0; i < r->n_blocks; i++)
+		hist_packed_fini(&r->blocks[i].times);
+	free(r->blocks);
+	free(r->pod_rates);
+}
+
+void bench_result_fini(struct bench_result *r)
+{
+	for (size_t i = 0; i < r->n_rows; i++) {
+		for (size_t k = 0; k < r->rows[i].n; k++)
+			run_fini(&r->rows[i].runs[k]);
+		free(r->rows[i].runs);
+	}
+	free(r->rows);
+	free(r->checks);
+	free(r->notes);
+	json_decref(r->document);
+	*r = (struct bench_result){ 0 };
+}
+
+int bench_row_estimate(struct estimate *ret, const struct bench_row *row, enum estimate_of what,
+	struct error *err)
+{
+	CLEANUP(freep) struct estimate_run *runs = calloc(row->n, sizeof(*runs));
+
+	if (!runs)
+		return error_nomem(err);
+	for (size_t i = 0; i < row->n; i++)
+		runs[i] = (struct estimate_run){ row->runs[i].n_blocks, row->runs[i].blocks };
+	return estimate_make(ret, what, runs, row->n, err);
+}

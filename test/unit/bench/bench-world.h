@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Measurements that nobody made: times with noise within a repetition, and from one to the next. */
+#include "bench/result/result.h"
+
+struct noise {
+	uint64_t state; /* the seed */
+	double mean_ns;
+	double within, between; /* relative standard deviations */
+	unsigned int runs, blocks, units; /* units of a block */
+};
+
+/* A row of one kind of pods: "burn" in the scenario "4 burn". The caller frees it with the result. */
+void noise_row(struct bench_row *ret, struct noise *n, enum bench_mode mode, uint32_t pods);
+/* Of as many rows as there are modes in @modes. */
+void noise_result(struct bench_result *ret, struct noise *n, const enum bench_mode *modes,
+	size_t n_modes);
+/* Standard normal. */
+double noise_normal(uint64_t *state);
