@@ -10,6 +10,7 @@ rules() {
 		base:    |
 		abi:     |
 		json:    base | jansson.h
+		proc:    base | uv.h
 		runtime: abi gpu/nvml-api.h |
 		arbiter: abi base core turns | uv.h jansson.h
 		core:    base |
@@ -21,14 +22,14 @@ rules() {
 		price:   base config/yaml.h | jansson.h yajl/
 		ledger:  base core | sqlite3.h
 		plan:    base core price/price.h config/config.h config/yaml.h | csv.h
-		bench:   base json | jansson.h
+		bench:   base abi core config/yaml.h gpu/monitor.h json plan price/price.h proc | uv.h jansson.h
 		mig:     base core config gpu |
 		sim:     base abi gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
 		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h
 		http:    base | uv.h microhttpd.h curl/ jansson.h
 		web:     base http/listen.h | microhttpd.h gnutls/
 		standin: base core config/yaml.h kube http | uv.h jansson.h
-		agent:   base abi core config gpu kube http ledger/ledger.h metrics price/price.h view web arbiter/control.h | uv.h jansson.h
+		agent:   base abi core config gpu kube http ledger/ledger.h metrics price/price.h proc view web arbiter/control.h | uv.h jansson.h
 		validate: base abi core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
 		cli:     base abi bench core config json gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http ledger/ledger.h mig plan price/load.h price/price.h standin validate sim/control.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF

@@ -4,7 +4,7 @@
 #include "base/time.h"
 #include "cli/cmd.h"
 #include "cli/demo/screen.h"
-#include "cli/temp-dir.h"
+#include "base/temp-dir.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "cli/node-look.h"
 
 #include "base/fd.h"
-#include "cli/temp-dir.h"
+#include "base/temp-dir.h"
 #include "gpu/monitor.h"
 #include "sim/control.h"
 

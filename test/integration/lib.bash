@@ -79,14 +79,17 @@ stop() {
 # eventually SECONDS COMMAND...: until it succeeds, looking every 50 ms; shows its last output else.
 # GPUSLICE_PATIENCE multiplies the seconds, for builds that are slow by design.
 eventually() {
-	local deadline=$((SECONDS + $1 * ${GPUSLICE_PATIENCE:-1} + 1)) out
+	local deadline=$((SECONDS + $1 * ${GPUSLICE_PATIENCE:-1} + 1)) out n=0
+	# A look costs some processes: what takes long is looked for less often.
+	local pauses=(0.02 0.03 0.05 0.08 0.12 0.18 0.25)
 	shift
 	while ! out=$("$@" 2>&1); do
 		if ((SECONDS >= deadline)); then
 			printf 'never true: %s\n%s\n' "$*" "$out"
 			return 1
 		fi
-		sleep 0.05
+		sleep "${pauses[n]}"
+		n=$((n < ${#pauses[@]} - 1 ? n + 1 : n))
 	done
 }
 

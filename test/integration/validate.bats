@@ -428,7 +428,7 @@ newer() {
 	sim driver unload
 	eventually 10 logged watch 'driver: fails \(2 of 2\): driver-not-loaded'
 	eventually 5 ready
-	logged watch "driver: .*Is a directory"
+	eventually 10 logged watch "driver: .*Is a directory"
 	rmdir "$OUT/driver.json"
 	eventually 10 found driver '.code == "driver-not-loaded"'
 	ready

@@ -8,7 +8,7 @@
  * agent that starts again starts them.
  * Thread: loop.
  */
-#include "agent/child.h"
+#include "proc/child.h"
 #include "base/buf.h"
 #include "base/strv.h"
 

@@ -17,7 +17,7 @@
 #include "agent/agent.h"
 #include "agent/cluster/task.h"
 #include "agent/config/source.h"
-#include "agent/child.h"
+#include "proc/child.h"
 #include "agent/mig/host.h"
 #include "agent/mig/marks.h"
 #include "agent/mig/mask.h"

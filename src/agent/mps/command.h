@@ -6,7 +6,7 @@
  * its standard input. It takes 5 ms; a daemon that quits may never answer, so there is a deadline.
  * Thread: loop.
  */
-#include "agent/child.h"
+#include "proc/child.h"
 #include "base/buf.h"
 #include "base/strv.h"
 

@@ -111,23 +111,41 @@ static int read_blocks(struct bench_run *run, const json_t *o, const char *where
 	return 0;
 }
 
+static int read_pod(uint64_t *units, size_t n, const json_t *list, const char *where,
+	struct error *err)
+{
+	if (!json_is_array(list) || json_array_size(list) != n)
+		return error_set(err, ERR_INVALID, "%s: expected a list of units for each of %zu blocks",
+			where, n);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *j = json_array_get(list, i);
+
+		if (!json_is_integer(j) || json_integer_value(j) < 0)
+			return error_set(err, ERR_INVALID,
+				"%s[%zu]: expected an integer of at least 0", where, i);
+		units[i] = (uint64_t)json_integer_value(j);
+	}
+	return 0;
+}
+
 static int read_pods(struct bench_run *run, const json_t *o, const char *where,
 	struct error *err)
 {
 	const json_t *list;
 
-	if (record_list(&list, o, "pod_rates", BENCH_PODS_MAX, where, err) < 0)
+	if (record_list(&list, o, "pods", BENCH_PODS_MAX, where, err) < 0)
 		return -1;
-	run->pod_rates = make_array(list, sizeof(*run->pod_rates), &run->n_pods, err);
-	if (!run->pod_rates)
-		return -1;
+	run->n_pods = json_array_size(list);
+	run->units = calloc(run->n_pods * run->n_blocks + 1, sizeof(*run->units));
+	if (!run->units)
+		return error_nomem(err);
 	for (size_t i = 0; i < run->n_pods; i++) {
-		const json_t *j = json_array_get(list, i);
+		char here[WHERE_MAX];
 
-		run->pod_rates[i] = json_number_value(j);
-		if (!json_is_number(j) || !(run->pod_rates[i] >= 0))
-			return error_set(err, ERR_INVALID,
-				"%s.pod_rates[%zu]: expected a number of at least 0", where, i);
+		(void)snprintf(here, sizeof(here), "%.80s.pods[%zu]", where, i);
+		if (read_pod(run->units + i * run->n_blocks, run->n_blocks, json_array_get(list, i),
+			    here, err) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -137,7 +155,7 @@ static int read_run(struct bench_run *run, const json_t *o, const char *where, s
 	if (read_record(run, o, &bench_run_fields, where, err) < 0 ||
 		read_record(&run->gpu, json_object_get(o, "gpu"), &bench_gpu_fields, where, err) <
 			0 ||
-		read_pods(run, o, where, err) < 0 || read_blocks(run, o, where, err) < 0)
+		read_blocks(run, o, where, err) < 0 || read_pods(run, o, where, err) < 0)
 		return -1;
 	if (!(run->seconds > 0))
 		return error_set(err, ERR_INVALID, "%s.seconds: expected a number above 0", where);

@@ -29,7 +29,7 @@ static void run_fini(struct bench_run *r)
 	for (size_t i = 0; i < r->n_blocks; i++)
 		hist_packed_fini(&r->blocks[i].times);
 	free(r->blocks);
-	free(r->pod_rates);
+	free(r->units);
 }
 
 void bench_result_fini(struct bench_result *r)
@@ -44,6 +44,15 @@ void bench_result_fini(struct bench_result *r)
 	free(r->notes);
 	json_decref(r->document);
 	*r = (struct bench_result){ 0 };
+}
+
+double bench_pod_rate(const struct bench_run *r, size_t pod)
+{
+	uint64_t sum = 0;
+
+	for (size_t b = 0; b < r->n_blocks; b++)
+		sum += r->units[pod * r->n_blocks + b];
+	return (double)sum / r->seconds;
 }
 
 int bench_row_estimate(struct estimate *ret, const struct bench_row *row, enum estimate_of what,

@@ -53,9 +53,9 @@ struct bench_run {
 	struct bench_gpu gpu;
 	size_t n_blocks, n_pods;
 	struct estimate_block *blocks;
-	double *pod_rates;  /* units per second of each pod */
-	uint64_t errors;    /* units or pods that failed */
-	const char *error;  /* what the first one said; "" */
+	uint64_t *units;   /* that each pod has ended in each block: [pod * n_blocks + block] */
+	uint64_t errors;   /* units or pods that failed */
+	const char *error; /* what the first one said; "" */
 };
 
 struct bench_row {
@@ -115,6 +115,9 @@ int bench_result_read(struct bench_result *ret, const char *json, size_t len, co
 	struct error *err) MUST_USE;
 /* New reference. ERR_NOMEM, also for text that is no UTF-8. */
 int bench_result_write(json_t **ret, const struct bench_result *r, struct error *err) MUST_USE;
+
+/* Units per second of one pod. */
+double bench_pod_rate(const struct bench_run *r, size_t pod);
 
 /* Of all runs of a row; the row has at least one. ERR_NOMEM. */
 int bench_row_estimate(struct estimate *ret, const struct bench_row *row, enum estimate_of what,

@@ -41,6 +41,20 @@ static json_t *write_block(const struct estimate_block *b)
 		write_times(&b->times));
 }
 
+/* What a pod has ended in each block. */
+static json_t *write_pod(const struct bench_run *r, size_t pod)
+{
+	json_t *list = json_array();
+	bool ok = list != NULL;
+
+	for (size_t b = 0; ok && b < r->n_blocks; b++)
+		ok = append(list, json_integer((json_int_t)r->units[pod * r->n_blocks + b]));
+	if (ok)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
 static json_t *write_run(const struct bench_run *r)
 {
 	json_t *o = record(r, &bench_run_fields), *blocks = json_array(), *pods = json_array();
@@ -49,8 +63,8 @@ static json_t *write_run(const struct bench_run *r)
 	for (size_t i = 0; ok && i < r->n_blocks; i++)
 		ok = append(blocks, write_block(&r->blocks[i]));
 	for (size_t i = 0; ok && i < r->n_pods; i++)
-		ok = append(pods, json_real(r->pod_rates[i]));
-	ok = ok && put(o, "pod_rates", json_incref(pods)) && put(o, "blocks", json_incref(blocks));
+		ok = append(pods, write_pod(r, i));
+	ok = ok && put(o, "pods", json_incref(pods)) && put(o, "blocks", json_incref(blocks));
 	json_decref(pods);
 	json_decref(blocks);
 	if (ok)

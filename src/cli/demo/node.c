@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/time.h"
-#include "cli/temp-dir.h"
+#include "base/temp-dir.h"
 #include "gpu/monitor.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "cli/plan/write.h"
 
 #include "base/fd.h"
-#include "cli/temp-dir.h"
+#include "base/temp-dir.h"
 #include "plan/make/make.h"
 
 #include <errno.h>

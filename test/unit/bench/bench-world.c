@@ -20,7 +20,7 @@ double noise_normal(uint64_t *state)
 
 static void make_run(struct bench_run *r, struct noise *n, uint32_t repetition, uint32_t pods)
 {
-	double here = n->mean_ns * (1 + n->between * noise_normal(&n->state)), all = 0;
+	double here = n->mean_ns * (1 + n->between * noise_normal(&n->state));
 	struct error err = ERROR_INIT;
 
 	*r = (struct bench_run){ .repetition = repetition,
@@ -28,9 +28,9 @@ static void make_run(struct bench_run *r, struct noise *n, uint32_t repetition, 
 		.n_blocks = n->blocks,
 		.n_pods = pods,
 		.blocks = calloc(n->blocks, sizeof(*r->blocks)),
-		.pod_rates = calloc(pods, sizeof(*r->pod_rates)),
+		.units = calloc(pods * n->blocks, sizeof(*r->units)),
 		.error = "" };
-	assert_true(r->blocks && r->pod_rates);
+	assert_true(r->blocks && r->units);
 	for (unsigned int b = 0; b < n->blocks; b++) {
 		struct hist h = { 0 };
 
@@ -38,14 +38,12 @@ static void make_run(struct bench_run *r, struct noise *n, uint32_t repetition, 
 			double ns = here * (1 + n->within * noise_normal(&n->state));
 
 			hist_add(&h, ns > 1 ? (uint64_t)ns : 1);
+			r->units[u % pods * n->blocks + b]++;
 		}
 		r->blocks[b].seconds = h.sum_ns * 1e-9 / pods;
 		r->seconds += r->blocks[b].seconds;
-		all += (double)h.n;
 		assert_int_equal(hist_pack(&r->blocks[b].times, &h, &err), 0);
 	}
-	for (uint32_t i = 0; i < pods; i++)
-		r->pod_rates[i] = all / pods / r->seconds;
 }
 
 void noise_row(struct bench_row *ret, struct noise *n, enum bench_mode mode, uint32_t pods)

@@ -216,6 +216,9 @@ static void result__survives_its_file(void **state)
 	if (bench_result_read(&again, text, strlen(text), "b.json", &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_same_rows(&r, &again);
+	assert_true(bench_pod_rate(&r.rows[1].runs[2], 3) > 100);
+	assert_true(fabs(bench_pod_rate(&r.rows[1].runs[2], 3) -
+			 bench_pod_rate(&again.rows[1].runs[2], 3)) < 1e-6);
 	assert_true(again.head.simulated && isnan(again.head.usd_per_hour));
 	assert_string_equal(again.head.gpu, "NVIDIA H100 80GB HBM3");
 	assert_string_equal(again.checks[0].what, check.what);
@@ -242,8 +245,10 @@ static void result__says_what_is_wrong_where(void **state)
 			"b.json: rows[0].runs: expected a list, found an integer" },
 		{ RUN_OF("\"seconds\":0"),
 			"b.json: rows[0].runs[0].seconds: expected a number above 0" },
-		{ RUN_OF("\"seconds\":1,\"pod_rates\":[-1]"),
-			"b.json: rows[0].runs[0].pod_rates[0]: expected a number of at least 0" },
+		{ RUN_OF("\"seconds\":1,\"pods\":[[-1]]"),
+			"b.json: rows[0].runs[0].pods[0]: expected a list of units for each of 0 blocks" },
+		{ RUN_OF("\"seconds\":1,\"blocks\":[{\"seconds\":1,\"sum_ns\":1}],\"pods\":[[-1]]"),
+			"b.json: rows[0].runs[0].pods[0][0]: expected an integer of at least 0" },
 		{ RUN_OF("\"seconds\":1,\"blocks\":[{\"seconds\":1}]"),
 			"b.json: rows[0].runs[0].blocks[0].sum_ns: expected a number" },
 		{ RUN_OF("\"seconds\":1,\"blocks\":[{\"seconds\":1,\"sum_ns\":1,\"times\":[5,1,5,1]}]"),

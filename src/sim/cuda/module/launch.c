@@ -46,6 +46,8 @@ uint64_t kernel_ns(const struct work *w, unsigned sm_count)
 	case KERNEL_ADD32:
 	case KERNEL_STEP32:
 		return NOP_NS + arg64(w, 1) / WORDS_IN_A_NS;
+	case KERNEL_STREAM: /* 16 bytes are read and written */
+		return NOP_NS + arg64(w, 2) * 8 / WORDS_IN_A_NS;
 	case KERNEL_NOP:
 	case KERNEL_BAD:
 	case KERNEL_TRAP:

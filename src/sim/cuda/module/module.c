@@ -25,6 +25,7 @@ static enum kernel kernel_named(const char *name)
 		{ "add32", KERNEL_ADD32 },
 		{ "step32", KERNEL_STEP32 },
 		{ "burn", KERNEL_BURN },
+		{ "stream", KERNEL_STREAM },
 		{ "nop", KERNEL_NOP },
 		{ "bad_address", KERNEL_BAD },
 		{ "trap_now", KERNEL_TRAP },

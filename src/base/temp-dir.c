@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/temp-dir.h"
+#include "base/temp-dir.h"
 
 #include "base/fd.h"
 

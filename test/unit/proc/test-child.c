@@ -3,7 +3,7 @@
 /* Programs that the MIG manager runs: what is heard of them, and how they end. */
 #include "lib/test.h"
 
-#include "agent/child.h"
+#include "proc/child.h"
 #include "base/time.h"
 
 #include <signal.h>

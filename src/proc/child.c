@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/child.h"
+#include "proc/child.h"
 
 #include "base/buf.h"
 #include "base/log.h"
@@ -28,6 +28,7 @@ struct child {
 	uv_pipe_t pipes[N_PIPES];
 	uv_timer_t timer;
 	uv_write_t write;
+	bool keep_input;
 	const struct child_ops *ops; /* NULL: nobody listens any more */
 	void *arg;
 	char *input;
@@ -246,7 +247,8 @@ static void on_written(uv_write_t *w, int status)
 	struct child *c = w->data;
 
 	(void)status; /* it may end without having read all: its own words say why */
-	close_handle(c, &c->pipes[IN]);
+	if (!c->keep_input)
+		close_handle(c, &c->pipes[IN]);
 }
 
 /* --- the start --- */
@@ -271,7 +273,7 @@ static int spawn(struct child *c, uv_loop_t *loop, const struct child_what *what
 	char **own = what->env ? NULL : make_env();
 	char **env = what->env ? (char **)(uintptr_t)what->env : own;
 	uv_stdio_container_t stdio[N_PIPES] = {
-		[IN] = { .flags = c->input ? UV_CREATE_PIPE | UV_READABLE_PIPE : UV_IGNORE },
+		[IN] = { .flags = c->input || c->keep_input ? UV_CREATE_PIPE | UV_READABLE_PIPE : UV_IGNORE },
 		[OUT] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
 		[ERR] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
 	};
@@ -298,9 +300,54 @@ static void feed(struct child *c, size_t len)
 	uv_buf_t b = uv_buf_init(c->input, (unsigned)len);
 
 	c->write.data = c;
-	if (!c->input ||
-		uv_write(&c->write, (uv_stream_t *)&c->pipes[IN], &b, 1, on_written) != 0)
+	if (!c->input) {
+		if (!c->keep_input)
+			close_handle(c, &c->pipes[IN]);
+		return;
+	}
+	if (uv_write(&c->write, (uv_stream_t *)&c->pipes[IN], &b, 1, on_written) != 0)
 		close_handle(c, &c->pipes[IN]);
+}
+
+struct more {
+	uv_write_t write;
+	char data[];
+};
+
+static void on_more_written(uv_write_t *w, int status)
+{
+	(void)status;
+	free(w->data);
+}
+
+pid_t child_pid(const struct child *c)
+{
+	return c->process.pid;
+}
+
+void child_expect(struct child *c, uint64_t silence_ns)
+{
+	c->silence_ns = silence_ns;
+	if (c->stage == RUNS && !c->closing)
+		(void)uv_timer_start(&c->timer, on_time, silence_ns / NS_PER_MS, 0);
+}
+
+int child_send(struct child *c, const char *data, size_t len, struct error *err)
+{
+	struct more *m;
+	uv_buf_t b;
+
+	if (c->closing || uv_is_closing((uv_handle_t *)&c->pipes[IN]))
+		return 0;
+	m = malloc(sizeof(*m) + len);
+	if (!m)
+		return error_nomem(err);
+	memcpy(m->data, data, len);
+	m->write.data = m;
+	b = uv_buf_init(m->data, (unsigned)len);
+	if (uv_write(&m->write, (uv_stream_t *)&c->pipes[IN], &b, 1, on_more_written) != 0)
+		free(m);
+	return 0;
 }
 
 int child_start(struct child **ret, uv_loop_t *loop, const struct child_what *what,
@@ -322,6 +369,7 @@ int child_start(struct child **ret, uv_loop_t *loop, const struct child_what *wh
 	c->line = (struct buf)BUF_INIT(CHILD_LINE_MAX);
 	c->name = what->name;
 	c->silence_ns = what->silence_ns;
+	c->keep_input = what->keep_input;
 	for (size_t i = 0; i < N_PIPES; i++) {
 		(void)uv_pipe_init(loop, &c->pipes[i], 0);
 		c->pipes[i].data = c;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * One program that the agent runs for its answer: `gpuslice mig apply`, systemctl, a command for the MPS
- * daemon. It leads a process group of its own, so that its hooks end with it. What it writes comes line by
+ * One program that is run for its answer: `gpuslice mig apply`, systemctl, a command for the MPS daemon, a pod of a
+ * benchmark. It leads a process group of its own, so that its hooks end with it. What it writes comes line by
  * line; after so long without a line its group gets SIGTERM, then SIGKILL, and if even that does not end it
  * (it hangs in the driver) it is left behind.
  * Thread: loop.
@@ -42,11 +42,20 @@ struct child_what {
 		*env;      /* the same; NULL: ours, without what only NVIDIA's MIG tool reads */
 	const char *input; /* NULL: nothing to read */
 	size_t input_len;
+	bool keep_input; /* standard input stays open for child_send(), .input or not */
 	uint64_t silence_ns;
 };
 
 int child_start(struct child **ret, uv_loop_t *loop, const struct child_what *what,
 	const struct child_ops *ops, void *arg, struct error *err) MUST_USE;
+
+pid_t child_pid(const struct child *c);
+
+/* More for its standard input, with .keep_input. What it does not take, as it has ended, is no error. ERR_NOMEM. */
+int child_send(struct child *c, const char *data, size_t len, struct error *err) MUST_USE;
+
+/* From now on it may be silent for so long. */
+void child_expect(struct child *c, uint64_t silence_ns);
 
 /* SIGTERM for the group, and later SIGKILL; no callback any more. The memory goes as the loop runs,
  * which takes as long as the program takes to end, and ten seconds at most. Returns NULL. NULL is

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Arrivals from a file: lines of a time in ns from the beginning, in order, and units. Thread: any. */
+#include "base/error.h"
+#include "bench/load/flow.h"
+
+/* The caller owns *ret. ERR_INVALID with the line, ERR_LIMIT, ERR_IO, ERR_NOMEM. */
+int arrivals_read(struct flow_arrival **ret, size_t *n, const char *path, struct error *err) MUST_USE;

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Where the pods of a benchmark run: bare, in enforced slices of an arbiter of our own, under an MPS daemon of our own,
+ * or on MIG devices that are there. One mode at a time. All that is made lies in one directory and ends with
+ * this object; the GPU's settings are left alone.
+ * Thread: loop.
+ */
+#include "bench/place/env.h"
+#include "bench/place/paths.h"
+#include "bench/result/result.h"
+
+#include <uv.h>
+
+struct place;
+
+struct place_options {
+	const char *dir;   /* for sockets: a short name; removed by who made it */
+	const char *uuid;  /* of the GPU */
+	uint64_t memory;   /* bytes of it */
+	const struct place_paths *paths;
+	const char *mps_control;      /* program; NULL: looked for in PATH */
+	const char *const *mig_uuids; /* of MIG devices */
+	size_t n_mig;
+	bool simulated; /* pods load the simulator's libraries */
+};
+
+struct place_pod {
+	double weight;   /* of its slice; above 0 */
+	bool latency;    /* class of its slice */
+	double sm_share; /* BENCH_MPS_LIMITED; 0: no limit */
+};
+
+/* Once for each place_prepare(); NULL: all is there. Not from within it. */
+typedef void place_done(void *arg, const struct error *err);
+
+/* @options must outlive it. */
+int place_new(struct place **ret, uv_loop_t *loop, const struct place_options *options,
+	struct error *err) MUST_USE;
+
+/* ERR_UNSUPPORTED says why this mode cannot be had here. */
+int place_can(const struct place *p, enum bench_mode m, size_t pods, struct error *err) MUST_USE;
+
+/* Makes the place for these pods, in which none runs any more. */
+int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *pods, size_t n,
+	place_done *done, void *arg, struct error *err) MUST_USE;
+
+/* The environment of pod @i, until the next place_prepare(). */
+const struct strv *place_env(const struct place *p, size_t i);
+
+/* Ends what it has started; the memory goes as the loop runs, ten seconds at most. Returns NULL. */
+struct place *place_free(struct place *p);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/run/args.h"
+
+#include <stdio.h>
+
+static int add_number(struct strv *a, const char *name, uint64_t v, const char *unit,
+	struct error *err)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%llu%s", (unsigned long long)v, unit);
+	return strv_add(a, name, err) < 0 ? -1 : strv_add(a, text, err);
+}
+
+static int add_unit(struct strv *a, const char *program, const struct suite_workload *w,
+	struct error *err)
+{
+	if (strv_add(a, program, err) < 0 || strv_add(a, "--kernel", err) < 0 ||
+		strv_add(a, w->kernel, err) < 0 ||
+		add_number(a, "--kernels", w->kernels, "", err) < 0)
+		return -1;
+	return add_number(a, "--blocks", w->blocks, "", err);
+}
+
+static int add_flow(struct strv *a, const struct suite_workload *w, struct error *err)
+{
+	switch (w->flow) {
+	case SUITE_PIPELINE:
+		return add_number(a, "--depth", w->depth, "", err);
+	case SUITE_CLOSED:
+		return add_number(a, "--pause", w->every_ns, "ns", err);
+	case SUITE_PERIODIC:
+		return add_number(a, "--every", w->every_ns, "ns", err);
+	case SUITE_POISSON:
+		return add_number(a, "--poisson", w->every_ns, "ns", err);
+	case SUITE_LIST:
+		break;
+	}
+	return strv_add(a, "--arrivals", err) < 0 ? -1 : strv_add(a, w->arrivals, err);
+}
+
+int args_run(struct strv *ret, const char *program, const struct suite_workload *w,
+	uint64_t rounds, uint64_t seed, struct error *err)
+{
+	if (add_unit(ret, program, w, err) < 0 || add_flow(ret, w, err) < 0 ||
+		add_number(ret, "--rounds", rounds, "", err) < 0 ||
+		add_number(ret, "--seed", seed, "", err) < 0 ||
+		add_number(ret, "--parts", ARGS_PARTS, "", err) < 0)
+		return -1;
+	return w->graph ? strv_add(ret, "--graph", err) : 0;
+}
+
+int args_calibrate(struct strv *ret, const char *program, const struct suite_workload *w,
+	struct error *err)
+{
+	return add_unit(ret, program, w, err) < 0
+		       ? -1
+		       : add_number(ret, "--calibrate", w->kernel_ns, "ns", err);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/run/pod.h"
+
+#include "base/time.h"
+#include "bench/run/collect.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETUP_NS  (120 * NS_PER_SEC) /* a framework may take that long to load */
+#define GRACE_NS  (60 * NS_PER_SEC)  /* for what is in flight at the end */
+#define SILENT_NS (24 * 3600 * NS_PER_SEC)
+
+struct pod {
+	const struct pod_ops *ops;
+	void *arg;
+	const struct suite_workload *workload;
+	struct child *child;
+	bool is_ready, is_over, has_regex;
+	regex_t pattern;
+	uint64_t last_ns;
+	struct count count;
+	struct error error; /* ERR_NONE: it did what it was to do */
+	bool counted;
+};
+
+/* ---- a program of the user's: its lines are its units ---------------------------------------------------------- */
+
+static void take_unit(struct pod *p)
+{
+	uint64_t now = time_mono_ns();
+
+	if (p->count.blocks && p->last_ns)
+		count_unit(&p->count, now, now - p->last_ns);
+	p->last_ns = now;
+	if (!p->is_ready) {
+		p->is_ready = true;
+		p->ops->ready(p->arg);
+	}
+}
+
+/* ---- gpuslice-load: two lines ------------------------------------------------------------------------------- */
+
+static void take_answer(struct pod *p, const char *line, size_t len)
+{
+	if (!p->is_ready) {
+		p->is_ready = strstr(line, "\"ready\"") != NULL;
+		if (p->is_ready)
+			p->ops->ready(p->arg);
+		else if (collect_read(NULL, 0, line, len, &p->error) == 0)
+			(void)error_set(&p->error, ERR_INVALID, "it ended before it began");
+		return;
+	}
+	if (!p->count.blocks)
+		return;
+	p->counted = collect_read(p->count.blocks, p->count.n, line, len, &p->error) == 0;
+}
+
+static int on_line(void *arg, const char *line, size_t len, struct error *err)
+{
+	struct pod *p = arg;
+
+	(void)err;
+	if (!p->workload->command)
+		take_answer(p, line, len);
+	else if (!p->has_regex || regexec(&p->pattern, line, 0, NULL, 0) == 0)
+		take_unit(p);
+	return 0;
+}
+
+static void on_ended(void *arg, const struct child_end *end)
+{
+	struct pod *p = arg;
+
+	p->child = NULL;
+	if (p->workload->command && p->is_over)
+		p->counted = true; /* it was ended by us */
+	if (!p->counted && p->error.code == ERR_NONE) {
+		if (end->silent)
+			(void)error_set(&p->error, ERR_TIMEOUT, "no answer: %.200s", end->words);
+		else if (end->signal)
+			(void)error_set(&p->error, ERR_UNAVAILABLE, "ended by signal %d: %.200s",
+				end->signal, end->words);
+		else
+			(void)error_set(&p->error, ERR_UNAVAILABLE, "ended with status %d: %.200s",
+				end->status, end->words);
+	}
+	p->ops->ended(p->arg);
+}
+
+static const struct child_ops child_ops = { .line = on_line, .ended = on_ended };
+
+static int make_pattern(struct pod *p, struct error *err)
+{
+	char why[128];
+	int r;
+
+	if (!p->workload->command || !p->workload->pattern)
+		return 0;
+	r = regcomp(&p->pattern, p->workload->pattern, REG_EXTENDED | REG_NOSUB);
+	if (r != 0) {
+		(void)regerror(r, &p->pattern, why, sizeof(why));
+		return error_set(err, ERR_INVALID, "pattern '%.80s': %s", p->workload->pattern,
+			why);
+	}
+	p->has_regex = true;
+	return 0;
+}
+
+static int run_child(struct pod *p, uv_loop_t *loop, const struct pod_what *what,
+	struct error *err)
+{
+	CLEANUP(strv_fini) struct strv args = STRV_INIT;
+	const struct suite_workload *w = what->workload;
+
+	if (!w->command && args_run(&args, what->load, w, what->rounds, what->seed, err) < 0)
+		return -1;
+	return child_start(&p->child, loop,
+		&(struct child_what){ .argv = w->command ? w->command : (const char *const *)args.v,
+			.env = (const char *const *)what->env->v,
+			.keep_input = !w->command,
+			.silence_ns = SETUP_NS },
+		&child_ops, p, err);
+}
+
+int pod_start(struct pod **ret, uv_loop_t *loop, const struct pod_what *what,
+	const struct pod_ops *ops, void *arg, struct error *err)
+{
+	struct pod *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return error_nomem(err);
+	p->ops = ops;
+	p->arg = arg;
+	p->workload = what->workload;
+	if (make_pattern(p, err) < 0 || run_child(p, loop, what, err) < 0) {
+		(void)pod_free(p);
+		return -1;
+	}
+	*ret = p;
+	return 0;
+}
+
+void pod_go(struct pod *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns)
+{
+	char line[128];
+	int len = snprintf(line, sizeof(line), "go %llu %llu %llu\n", (unsigned long long)begin_ns,
+		(unsigned long long)from_ns, (unsigned long long)to_ns);
+
+	if (!p->child)
+		return;
+	if (count_init(&p->count, from_ns, to_ns, ARGS_PARTS, &p->error) < 0)
+		return;
+	if (p->workload->command) {
+		child_expect(p->child, SILENT_NS);
+		return;
+	}
+	child_expect(p->child, to_ns - begin_ns + GRACE_NS);
+	(void)!child_send(p->child, line, (size_t)len, &p->error);
+}
+
+void pod_over(struct pod *p)
+{
+	p->is_over = true;
+	if (p->child && p->workload->command)
+		child_expect(p->child, 0);
+}
+
+void pod_kill(struct pod *p)
+{
+	if (p && p->child)
+		child_expect(p->child, 0);
+}
+
+struct hist *pod_blocks(struct pod *p)
+{
+	return p->counted ? p->count.blocks : NULL;
+}
+
+const struct error *pod_error(const struct pod *p)
+{
+	return &p->error;
+}
+
+struct pod *pod_free(struct pod *p)
+{
+	if (!p)
+		return NULL;
+	p->child = child_stop(p->child);
+	if (p->has_regex)
+		regfree(&p->pattern);
+	count_fini(&p->count);
+	free(p);
+	return NULL;
+}
