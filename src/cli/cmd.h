@@ -26,6 +26,7 @@ struct cmd {
 /* Prints what --help prints. Returns an exit code. */
 int cmd_help(const struct cmd *cmd);
 
+extern const struct cmd cmd_bench;
 extern const struct cmd cmd_cdi;
 extern const struct cmd cmd_config;
 extern const struct cmd cmd_cost;

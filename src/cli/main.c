@@ -14,6 +14,7 @@
 
 /* Sorted by name. */
 static const struct cmd *const commands[] = {
+	&cmd_bench,
 	&cmd_cdi,
 	&cmd_config,
 	&cmd_cost,

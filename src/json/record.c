@@ -168,7 +168,8 @@ json_t *record_write(const void *from, const struct record_field *fields, size_t
 
 	for (size_t i = 0; o && i < n; i++)
 		if (json_object_set_new(o, fields[i].key,
-			    write_one((const char *)from + fields[i].offset, fields[i].kind)) < 0) {
+			    write_one((const char *)from + fields[i].offset, fields[i].kind)) <
+			0) {
 			json_decref(o);
 			o = NULL;
 		}

@@ -273,7 +273,8 @@ static int spawn(struct child *c, uv_loop_t *loop, const struct child_what *what
 	char **own = what->env ? NULL : make_env();
 	char **env = what->env ? (char **)(uintptr_t)what->env : own;
 	uv_stdio_container_t stdio[N_PIPES] = {
-		[IN] = { .flags = c->input || c->keep_input ? UV_CREATE_PIPE | UV_READABLE_PIPE : UV_IGNORE },
+		[IN] = { .flags = c->input || c->keep_input ? UV_CREATE_PIPE | UV_READABLE_PIPE
+							    : UV_IGNORE },
 		[OUT] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
 		[ERR] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
 	};
@@ -320,19 +321,19 @@ static void on_more_written(uv_write_t *w, int status)
 	free(w->data);
 }
 
-pid_t child_pid(const struct child *c)
+pid_t proc_pid(const struct child *c)
 {
 	return c->process.pid;
 }
 
-void child_expect(struct child *c, uint64_t silence_ns)
+void proc_expect(struct child *c, uint64_t silence_ns)
 {
 	c->silence_ns = silence_ns;
 	if (c->stage == RUNS && !c->closing)
 		(void)uv_timer_start(&c->timer, on_time, silence_ns / NS_PER_MS, 0);
 }
 
-int child_send(struct child *c, const char *data, size_t len, struct error *err)
+int proc_send(struct child *c, const char *data, size_t len, struct error *err)
 {
 	struct more *m;
 	uv_buf_t b;
@@ -350,7 +351,7 @@ int child_send(struct child *c, const char *data, size_t len, struct error *err)
 	return 0;
 }
 
-int child_start(struct child **ret, uv_loop_t *loop, const struct child_what *what,
+int proc_start(struct child **ret, uv_loop_t *loop, const struct child_what *what,
 	const struct child_ops *ops, void *arg, struct error *err)
 {
 	struct child *c = calloc(1, sizeof(*c));
@@ -393,7 +394,7 @@ int child_start(struct child **ret, uv_loop_t *loop, const struct child_what *wh
 	return 0;
 }
 
-struct child *child_stop(struct child *c)
+struct child *proc_stop(struct child *c)
 {
 	if (!c || c->closing)
 		return NULL;

@@ -30,7 +30,7 @@ struct child_end {
 struct child_ops {
 	/* A line of standard output, without its end. < 0: ends the program. May be NULL. */
 	int (*line)(void *arg, const char *line, size_t len, struct error *err);
-	/* Once, unless stopped before. Not from within child_start(). */
+	/* Once, unless stopped before. Not from within proc_start(). */
 	void (*ended)(void *arg, const struct child_end *end);
 };
 
@@ -42,22 +42,22 @@ struct child_what {
 		*env;      /* the same; NULL: ours, without what only NVIDIA's MIG tool reads */
 	const char *input; /* NULL: nothing to read */
 	size_t input_len;
-	bool keep_input; /* standard input stays open for child_send(), .input or not */
+	bool keep_input; /* standard input stays open for proc_send(), .input or not */
 	uint64_t silence_ns;
 };
 
-int child_start(struct child **ret, uv_loop_t *loop, const struct child_what *what,
+int proc_start(struct child **ret, uv_loop_t *loop, const struct child_what *what,
 	const struct child_ops *ops, void *arg, struct error *err) MUST_USE;
 
-pid_t child_pid(const struct child *c);
+pid_t proc_pid(const struct child *c);
 
 /* More for its standard input, with .keep_input. What it does not take, as it has ended, is no error. ERR_NOMEM. */
-int child_send(struct child *c, const char *data, size_t len, struct error *err) MUST_USE;
+int proc_send(struct child *c, const char *data, size_t len, struct error *err) MUST_USE;
 
 /* From now on it may be silent for so long. */
-void child_expect(struct child *c, uint64_t silence_ns);
+void proc_expect(struct child *c, uint64_t silence_ns);
 
 /* SIGTERM for the group, and later SIGKILL; no callback any more. The memory goes as the loop runs,
  * which takes as long as the program takes to end, and ten seconds at most. Returns NULL. NULL is
  * fine. */
-struct child *child_stop(struct child *c);
+struct child *proc_stop(struct child *c);

@@ -30,7 +30,7 @@ void mig_fail(struct agent *a, bool in_use, const struct error *err)
 {
 	struct agent_mig *m = &a->mig;
 
-	m->child = child_stop(m->child);
+	m->child = proc_stop(m->child);
 	m->call = api_cancel(m->call);
 	mig_host_cancel(&m->host);
 	if (m->outcome.code == ERR_NONE)
@@ -216,7 +216,7 @@ bool mig_attempt_interrupt(struct agent *a)
 
 	if (m->phase != MIG_PLAN && m->phase != MIG_PAUSE)
 		return false;
-	m->child = child_stop(m->child);
+	m->child = proc_stop(m->child);
 	m->call = api_cancel(m->call);
 	mig_enter(a, MIG_REST);
 	return true;
@@ -265,7 +265,7 @@ void mig_attempt_stop(struct agent *a)
 {
 	struct agent_mig *m = &a->mig;
 
-	m->child = child_stop(m->child);
+	m->child = proc_stop(m->child);
 	m->call = api_cancel(m->call);
 	mig_host_cancel(&m->host);
 	m->phase = MIG_REST;

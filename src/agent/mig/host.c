@@ -114,7 +114,7 @@ static void run(struct mig_host *h, const char *const *argv, uint64_t ns)
 	const struct child_what what = { .name = "mig", .argv = argv, .silence_ns = ns };
 	struct error err = ERROR_INIT;
 
-	if (child_start(&h->child, h->loop, &what, &child_ops, h, &err) == 0)
+	if (proc_start(&h->child, h->loop, &what, &child_ops, h, &err) == 0)
 		return;
 	if (h->step == MIG_HOST_START)
 		not_started(h, &err);
@@ -288,7 +288,7 @@ void mig_host_reboot(struct mig_host *h, const char *command)
 
 void mig_host_cancel(struct mig_host *h)
 {
-	h->child = child_stop(h->child);
+	h->child = proc_stop(h->child);
 	h->step = MIG_HOST_REST;
 }
 

@@ -109,6 +109,6 @@ void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops)
 		add(&args, "--force", NULL);
 	mig_report_fini(&m->report);
 	what.input = text ? buf_str(&m->text) : NULL;
-	if (child_start(&m->child, a->loop, &what, ops, a, &err) < 0)
+	if (proc_start(&m->child, a->loop, &what, ops, a, &err) < 0)
 		mig_fail(a, /* in_use= */ false, &err);
 }

@@ -111,12 +111,12 @@ int mps_command_run(struct mps_command *c, uv_loop_t *loop, const char *program,
 	c->answer = (struct buf)BUF_INIT(MPS_ANSWER_MAX);
 	c->done = done;
 	c->arg = arg;
-	return child_start(&c->child, loop, &what, &ops, c, err);
+	return proc_start(&c->child, loop, &what, &ops, c, err);
 }
 
 void mps_command_stop(struct mps_command *c)
 {
-	c->child = child_stop(c->child);
+	c->child = proc_stop(c->child);
 	buf_fini(&c->answer);
 }
 

@@ -87,7 +87,7 @@ static int run(struct mps_unit *u, int set, const char *const *uuids, size_t n,
 	argv[at] = NULL;
 	if (libexec_find(helper, HELPER, "agent", err) < 0)
 		return -1;
-	return child_start(&u->helper, u->a->loop, &what, &ops, u, err);
+	return proc_start(&u->helper, u->a->loop, &what, &ops, u, err);
 }
 
 int modes_read(struct mps_unit *u, struct error *err)

@@ -115,7 +115,7 @@ void unit_fail(struct mps_unit *u, const char *fmt, ...)
 	(void)vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	mps_command_stop(&u->command);
-	u->helper = child_stop(u->helper);
+	u->helper = proc_stop(u->helper);
 	if (u->process) {
 		say_away(u, why);
 		unit_enter(u, MPS_QUITTING, why);
@@ -516,7 +516,7 @@ void unit_stop(struct mps_unit *u)
 	u->stopping = true;
 	u->wanted = false;
 	mps_command_stop(&u->command);
-	u->helper = child_stop(u->helper);
+	u->helper = proc_stop(u->helper);
 	if (!u->process) {
 		unit_enter(u, MPS_DOWN, u->why);
 		unit_next(u);
@@ -611,7 +611,7 @@ void unit_ended(struct mps_unit *u, const char *how)
 	(void)watch_fault(u, /* now= */ true);
 	u->was_ready = false;
 	mps_command_stop(&u->command);
-	u->helper = child_stop(u->helper);
+	u->helper = proc_stop(u->helper);
 	if (!u->single && strstr(u->complaint, "multiuser"))
 		u->single = true; /* an older driver */
 	if (mps_clients_count(&u->clients) > 0)
@@ -672,7 +672,7 @@ void unit_close(struct mps_unit *u)
 	u->gone = true;
 	watch_end(u);
 	mps_command_stop(&u->command);
-	u->helper = child_stop(u->helper);
+	u->helper = proc_stop(u->helper);
 	process_leave(u);
 	uv_close((uv_handle_t *)&u->timer, on_closed);
 	uv_close((uv_handle_t *)&u->log_event, on_closed);

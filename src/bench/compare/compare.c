@@ -48,8 +48,8 @@ static const struct bench_row *same_row(const struct bench_row *a, const struct 
 static const struct bench_row *alone(const struct bench_row *row, const struct bench_result *r)
 {
 	for (size_t i = 0; i < r->n_rows; i++)
-		if (r->rows[i].n && r->rows[i].mode == BENCH_EXCLUSIVE && r->rows[i].pods == 1 &&
-			!strcmp(r->rows[i].workload, row->workload))
+		if (r->rows[i].n && r->rows[i].mode == BENCH_EXCLUSIVE &&
+			r->rows[i].pods == 1 && !strcmp(r->rows[i].workload, row->workload))
 			return &r->rows[i];
 	return NULL;
 }
@@ -178,8 +178,8 @@ static size_t rows_without(const struct bench_result *b, const struct bench_resu
 	return n;
 }
 
-static int add_rows(struct compare *c, const struct bench_result *a, const struct bench_result *b,
-	const struct compare_options *o, struct error *err)
+static int add_rows(struct compare *c, const struct bench_result *a,
+	const struct bench_result *b, const struct compare_options *o, struct error *err)
 {
 	size_t both = 0;
 
@@ -188,7 +188,8 @@ static int add_rows(struct compare *c, const struct bench_result *a, const struc
 		const struct bench_row *other = row->n ? same_row(row, b, o) : NULL;
 
 		if (!other) {
-			c->only_a += row->n && (o->mode_a == BENCH_MODES || row->mode == o->mode_a);
+			c->only_a +=
+				row->n && (o->mode_a == BENCH_MODES || row->mode == o->mode_a);
 			continue;
 		}
 		both++;
@@ -199,13 +200,14 @@ static int add_rows(struct compare *c, const struct bench_result *a, const struc
 		return error_set(err, ERR_INVALID,
 			"the two results have no row in common: the same scenario, workload and "
 			"replicas, in %s",
-			o->mode_a == BENCH_MODES ? "the same mode" : "the modes that were named");
+			o->mode_a == BENCH_MODES ? "the same mode"
+						 : "the modes that were named");
 	c->only_b = rows_without(b, a, o);
 	return 0;
 }
 
-int compare_make(struct compare *ret, const struct bench_result *a, const struct bench_result *b,
-	const struct compare_options *o, struct error *err)
+int compare_make(struct compare *ret, const struct bench_result *a,
+	const struct bench_result *b, const struct compare_options *o, struct error *err)
 {
 	struct compare_options all = *o;
 

@@ -34,7 +34,8 @@ extern const struct compare_limit compare_defaults[2];
  * "p99_ms=20", "min_rate=100", "max_slowdown=1.3"; "p99=5%", "rate=5%". The words are those of a plan's SLO.
  * ERR_INVALID says what is expected.
  */
-int compare_limit_parse(struct compare_limit *ret, const char *text, struct error *err) MUST_USE;
+int compare_limit_parse(struct compare_limit *ret, const char *text,
+	struct error *err) MUST_USE;
 
 enum compare_verdict { COMPARE_PASS, COMPARE_FAIL, COMPARE_OPEN };
 extern const char *const compare_verdict_names[3]; /* "pass", "fail", "inconclusive" */
@@ -65,6 +66,7 @@ struct compare {
 };
 
 /* Both results and the limits must outlive *ret. ERR_INVALID: they have no row in common; ERR_NOMEM. */
-int compare_make(struct compare *ret, const struct bench_result *a, const struct bench_result *b,
-	const struct compare_options *o, struct error *err) MUST_USE;
+int compare_make(struct compare *ret, const struct bench_result *a,
+	const struct bench_result *b, const struct compare_options *o,
+	struct error *err) MUST_USE;
 void compare_fini(struct compare *c);

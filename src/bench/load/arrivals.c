@@ -32,8 +32,8 @@ static bool read_line(struct flow_arrival *ret, char *line)
 	return true;
 }
 
-static int add(struct flow_arrival **list, size_t *n, size_t *room, const struct flow_arrival *a,
-	struct error *err)
+static int add(struct flow_arrival **list, size_t *n, size_t *room,
+	const struct flow_arrival *a, struct error *err)
 {
 	if (*n == *room) {
 		size_t more = *room ? 2 * *room : 256;

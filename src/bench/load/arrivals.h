@@ -6,4 +6,5 @@
 #include "bench/load/flow.h"
 
 /* The caller owns *ret. ERR_INVALID with the line, ERR_LIMIT, ERR_IO, ERR_NOMEM. */
-int arrivals_read(struct flow_arrival **ret, size_t *n, const char *path, struct error *err) MUST_USE;
+int arrivals_read(struct flow_arrival **ret, size_t *n, const char *path,
+	struct error *err) MUST_USE;

@@ -33,9 +33,9 @@ static json_t *block_json(const struct hist *h)
 	json_t *times = json_array();
 
 	for (uint32_t i = h->from; times && i < h->to; i++)
-		if (h->counts[i] && (json_array_append_new(times, json_integer(i)) < 0 ||
-					    json_array_append_new(times,
-						    json_integer(h->counts[i])) < 0)) {
+		if (h->counts[i] &&
+			(json_array_append_new(times, json_integer(i)) < 0 ||
+				json_array_append_new(times, json_integer(h->counts[i])) < 0)) {
 			json_decref(times);
 			times = NULL;
 		}

@@ -111,9 +111,10 @@ static void arrivals_next(struct arrivals *a)
 static void run_open(const struct flow_plan *p, const struct unit *u, struct count *c,
 	uint64_t begin_ns)
 {
-	struct arrivals a = {
-		.plan = p, .begin_ns = begin_ns, .at_ns = begin_ns, .state = p->seed
-	};
+	struct arrivals a = { .plan = p,
+		.begin_ns = begin_ns,
+		.at_ns = begin_ns,
+		.state = p->seed };
 
 	/* Several do not all come at once. */
 	if (p->kind == FLOW_PERIODIC)
@@ -129,7 +130,8 @@ static void run_open(const struct flow_plan *p, const struct unit *u, struct cou
 	}
 }
 
-void flow_run(const struct flow_plan *p, const struct unit *u, struct count *c, uint64_t begin_ns)
+void flow_run(const struct flow_plan *p, const struct unit *u, struct count *c,
+	uint64_t begin_ns)
 {
 	sleep_until(begin_ns);
 	switch (p->kind) {

@@ -20,17 +20,17 @@
 enum flow_kind { FLOW_PIPELINE, FLOW_CLOSED, FLOW_PERIODIC, FLOW_POISSON, FLOW_LIST };
 
 struct flow_arrival {
-	uint64_t at_ns;  /* from the beginning */
+	uint64_t at_ns; /* from the beginning */
 	uint32_t units;
 };
 
 struct flow_plan {
 	enum flow_kind kind;
-	uint32_t depth;      /* FLOW_PIPELINE */
-	uint64_t pause_ns;   /* FLOW_CLOSED */
-	uint64_t period_ns;  /* FLOW_PERIODIC, FLOW_POISSON: the mean of it */
-	uint64_t seed;       /* FLOW_POISSON */
-	size_t n;            /* FLOW_LIST: in order of time; begins anew after the last one */
+	uint32_t depth;     /* FLOW_PIPELINE */
+	uint64_t pause_ns;  /* FLOW_CLOSED */
+	uint64_t period_ns; /* FLOW_PERIODIC, FLOW_POISSON: the mean of it */
+	uint64_t seed;      /* FLOW_POISSON */
+	size_t n;           /* FLOW_LIST: in order of time; begins anew after the last one */
 	const struct flow_arrival *list;
 };
 

@@ -111,8 +111,8 @@ static int read_size(uint32_t *ret, const struct options *o, const char *name, u
 	uint64_t v = option_uint(o, name, def);
 
 	if (v < least || v > most)
-		return error_set(err, ERR_INVALID, "--%s: expected %llu to %llu, found %llu", name,
-			(unsigned long long)least, (unsigned long long)most,
+		return error_set(err, ERR_INVALID, "--%s: expected %llu to %llu, found %llu",
+			name, (unsigned long long)least, (unsigned long long)most,
 			(unsigned long long)v);
 	*ret = (uint32_t)v;
 	return 0;
@@ -120,9 +120,8 @@ static int read_size(uint32_t *ret, const struct options *o, const char *name, u
 
 static int read_kernel(struct load *l, const struct options *o, struct error *err)
 {
-	static const char *const names[] = {
-		[UNIT_BURN] = "burn", [UNIT_STREAM] = "stream", [UNIT_NOP] = "nop"
-	};
+	static const char *const names
+		[] = { [UNIT_BURN] = "burn", [UNIT_STREAM] = "stream", [UNIT_NOP] = "nop" };
 	const char *name = option_str(o, "kernel", "burn");
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -130,8 +129,8 @@ static int read_kernel(struct load *l, const struct options *o, struct error *er
 			l->unit.kernel = (enum unit_kernel)i;
 			return 0;
 		}
-	return error_set(err, ERR_INVALID, "--kernel: expected burn, stream or nop, found '%.40s'",
-		name);
+	return error_set(err, ERR_INVALID,
+		"--kernel: expected burn, stream or nop, found '%.40s'", name);
 }
 
 static int read_unit(struct load *l, const struct options *o, struct error *err)
@@ -155,7 +154,8 @@ static bool is_set(const struct options *o, const char *name)
 }
 
 /* A time above 0, if it is set. */
-static int read_time(uint64_t *ret, const struct options *o, const char *name, struct error *err)
+static int read_time(uint64_t *ret, const struct options *o, const char *name,
+	struct error *err)
 {
 	int64_t ns = option_get(o, name)->ns;
 
@@ -174,7 +174,8 @@ static int read_flow(struct load *l, const struct options *o, struct error *err)
 		const char *name;
 		enum flow_kind kind;
 	} rows[] = { { "depth", FLOW_PIPELINE }, { "pause", FLOW_CLOSED },
-		{ "every", FLOW_PERIODIC }, { "poisson", FLOW_POISSON }, { "arrivals", FLOW_LIST } };
+		{ "every", FLOW_PERIODIC }, { "poisson", FLOW_POISSON },
+		{ "arrivals", FLOW_LIST } };
 	unsigned int set = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
@@ -191,7 +192,8 @@ static int read_flow(struct load *l, const struct options *o, struct error *err)
 		read_time(&l->flow.period_ns, o, "every", err) < 0 ||
 		read_time(&l->flow.period_ns, o, "poisson", err) < 0)
 		return -1;
-	if ((l->flow.kind == FLOW_PERIODIC || l->flow.kind == FLOW_POISSON) && !l->flow.period_ns)
+	if ((l->flow.kind == FLOW_PERIODIC || l->flow.kind == FLOW_POISSON) &&
+		!l->flow.period_ns)
 		return error_set(err, ERR_INVALID, "--every, --poisson: expected more than 0");
 	if (l->flow.kind != FLOW_LIST)
 		return 0;
@@ -315,8 +317,9 @@ static int run(const struct options *o, struct error *err)
 	if (l.calibrate_ns) {
 		uint64_t took = unit_calibrate(&u, l.calibrate_ns);
 
-		say(json_pack("{s:I, s:I, s:I}", "rounds", (json_int_t)u.plan.rounds, "kernel_ns",
-			(json_int_t)took, "multiprocessors", (json_int_t)u.multiprocessors));
+		say(json_pack("{s:I, s:I, s:I}", "rounds", (json_int_t)u.plan.rounds,
+			"kernel_ns", (json_int_t)took, "multiprocessors",
+			(json_int_t)u.multiprocessors));
 	} else {
 		work(&l, &u);
 	}

@@ -7,7 +7,7 @@
 #define BLOCKS_PER_SM 8
 #define MP_COUNT      16 /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
 #define NON_BLOCKING  1
-#define RELAXED       2 /* capture mode */
+#define RELAXED       2  /* capture mode */
 #define WORD          16 /* bytes that a thread of stream copies at a time */
 
 #define TRIES        5 /* the shortest counts: others only make it longer */
@@ -27,7 +27,9 @@ static void launch_one(const struct unit *u)
 	uint64_t rounds = u->plan.rounds, words = u->plan.bytes / WORD;
 	CUdeviceptr from = u->from, to = u->to;
 	void *of_burn[] = { &rounds }, *of_stream[] = { &to, &from, &words };
-	void **args = u->plan.kernel == UNIT_BURN ? of_burn : u->plan.kernel == UNIT_STREAM ? of_stream : NULL;
+	void **args = u->plan.kernel == UNIT_BURN     ? of_burn
+		      : u->plan.kernel == UNIT_STREAM ? of_stream
+						      : NULL;
 
 	must(cu.cuLaunchKernel(u->function, u->blocks, 1, 1, THREADS, 1, 1, 0, u->stream, args,
 		     NULL),

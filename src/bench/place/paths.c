@@ -24,7 +24,8 @@ static int find(char ret[PATH_MAX], const char *exe, const char *installed, cons
 		if (len > 0 && (size_t)len < sizeof(path) && realpath(path, ret))
 			return 0;
 	}
-	return error_set(err, ERR_NOT_FOUND, "no %s beside this program, nor %s", installed, built);
+	return error_set(err, ERR_NOT_FOUND, "no %s beside this program, nor %s", installed,
+		built);
 }
 
 static void cut_name(char *path)

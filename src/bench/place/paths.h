@@ -10,8 +10,8 @@
 struct place_paths {
 	char load[PATH_MAX], arbiter[PATH_MAX];
 	char cuda[PATH_MAX], nvml[PATH_MAX]; /* the libraries of the slice runtime */
-	char sim[2 * PATH_MAX];              /* directories of the simulator, for LD_LIBRARY_PATH; "" */
-	char sim_mps[PATH_MAX];              /* its MPS control program */
+	char sim[2 * PATH_MAX]; /* directories of the simulator, for LD_LIBRARY_PATH; "" */
+	char sim_mps[PATH_MAX]; /* its MPS control program */
 };
 
 /* ERR_NOT_FOUND. @simulated: the simulator must be there too. */

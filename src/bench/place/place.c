@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOOK_MS       2
-#define PATIENCE_NS   (30 * NS_PER_SEC)
-#define FOREVER_NS    (24 * 3600 * NS_PER_SEC)
-#define QUIT_NS       (5 * NS_PER_SEC) /* for what is to end by itself */
-#define ID_MAX        33
-#define SLICES        "slices"
+#define LOOK_MS         2
+#define PATIENCE_NS     (30 * NS_PER_SEC)
+#define FOREVER_NS      (24 * 3600 * NS_PER_SEC)
+#define QUIT_NS         (5 * NS_PER_SEC) /* for what is to end by itself */
+#define ID_MAX          33
+#define SLICES          "slices"
 #define MPS_PERCENT_MAX 100
 
 struct place {
@@ -71,11 +71,11 @@ static json_t *slice_json(const struct place *p, uint32_t id, const struct place
 
 	slice_id(number, id);
 	(void)snprintf(device, sizeof(device), "%.64s::%u", p->o->uuid, id);
-	return json_pack("{s:i, s:s, s:s, s:[s], s:[{s:s, s:I, s:f}], s:s, s:s, s:s}", "version", 1,
-		"id", number, "resource", "nvidia.com/gpu", "devices", device, "gpus", "uuid",
-		p->o->uuid, "memory", (json_int_t)(p->o->memory / p->n), "weight", pod->weight,
-		"compute", "turns", "class", pod->latency ? "latency" : "batch", "unhooked",
-		"report");
+	return json_pack("{s:i, s:s, s:s, s:[s], s:[{s:s, s:I, s:I}], s:s, s:s, s:s}",
+		"version", 1, "id", number, "resource", "nvidia.com/gpu", "devices", device,
+		"gpus", "uuid", p->o->uuid, "memory", (json_int_t)(p->o->memory / p->n),
+		"weight", (json_int_t)pod->weight, "compute", "turns", "class",
+		pod->latency ? "latency" : "batch", "unhooked", "report");
 }
 
 /* Whole from the first moment on that the arbiter can see it. */
@@ -147,7 +147,7 @@ static void on_quit_end(void *arg, const struct child_end *end)
 	(void)end;
 	p->quit = NULL;
 	if (p->mps)
-		child_expect(p->mps, QUIT_NS);
+		proc_expect(p->mps, QUIT_NS);
 }
 
 static const struct child_ops arbiter_ops = { .ended = on_arbiter_end };
@@ -172,10 +172,11 @@ static int start_arbiter(struct place *p, struct error *err)
 	if (p->arbiter)
 		return 0;
 	error_clear(&p->arbiter_end);
-	if (base_env(p, &env, err) < 0 || env_set(&env, "GPUSLICE_STATE_DIR", p->state, err) < 0 ||
+	if (base_env(p, &env, err) < 0 ||
+		env_set(&env, "GPUSLICE_STATE_DIR", p->state, err) < 0 ||
 		env_set(&env, "GPUSLICE_RUN_DIR", p->run, err) < 0)
 		return -1;
-	return child_start(&p->arbiter, p->loop,
+	return proc_start(&p->arbiter, p->loop,
 		&(struct child_what){ .argv = argv,
 			.env = (const char *const *)env.v,
 			.silence_ns = FOREVER_NS },
@@ -208,7 +209,7 @@ static int start_mps(struct place *p, struct error *err)
 	if (base_env(p, &env, err) < 0 || mps_env(p, &env, err) < 0 ||
 		env_set(&env, "CUDA_VISIBLE_DEVICES", p->o->uuid, err) < 0)
 		return -1;
-	return child_start(&p->mps, p->loop,
+	return proc_start(&p->mps, p->loop,
 		&(struct child_what){ .argv = argv,
 			.env = (const char *const *)env.v,
 			.silence_ns = FOREVER_NS },
@@ -225,14 +226,14 @@ static void quit_mps(struct place *p)
 	if (!p->mps || p->quit)
 		return;
 	if (base_env(p, &env, &err) < 0 || mps_env(p, &env, &err) < 0 ||
-		child_start(&p->quit, p->loop,
+		proc_start(&p->quit, p->loop,
 			&(struct child_what){ .argv = argv,
 				.env = (const char *const *)env.v,
 				.input = "quit\n",
 				.input_len = 5,
 				.silence_ns = 10 * NS_PER_SEC },
 			&quit_ops, p, &err) < 0)
-		p->mps = child_stop(p->mps);
+		p->mps = proc_stop(p->mps);
 }
 
 /* ---- what is prepared --------------------------------------------------------------------------------------- */
@@ -301,14 +302,13 @@ static int slice_env(const struct place *p, struct strv *env, uint32_t id, struc
 	char dir[PATH_MAX], preload[2 * PATH_MAX];
 
 	(void)snprintf(preload, sizeof(preload), "%s:%s", p->o->paths->cuda, p->o->paths->nvml);
-	return slice_dir(dir, p, id, err) < 0 ||
-			       env_set(env, SLICE_DIR_VARIABLE, dir, err) < 0
+	return slice_dir(dir, p, id, err) < 0 || env_set(env, SLICE_DIR_VARIABLE, dir, err) < 0
 		       ? -1
 		       : env_set(env, "LD_PRELOAD", preload, err);
 }
 
-static int pod_env(const struct place *p, struct strv *env, size_t i, const struct place_pod *pod,
-	struct error *err)
+static int pod_env(const struct place *p, struct strv *env, size_t i,
+	const struct place_pod *pod, struct error *err)
 {
 	char percent[16];
 
@@ -343,8 +343,8 @@ int place_can(const struct place *p, enum bench_mode m, size_t pods, struct erro
 {
 	if (m == BENCH_MIG && p->o->n_mig < pods)
 		return error_set(err, ERR_UNSUPPORTED,
-			"MIG: %zu devices are there for %zu pods; gpuslice mig makes them", p->o->n_mig,
-			pods);
+			"MIG: %zu devices are there for %zu pods; gpuslice mig makes them",
+			p->o->n_mig, pods);
 	if (m != BENCH_MIG && p->o->n_mig)
 		return error_set(err, ERR_UNSUPPORTED,
 			"the GPU is in MIG mode, in which pods cannot share the whole of it");
@@ -429,9 +429,9 @@ struct place *place_free(struct place *p)
 	p->done = NULL;
 	drop_envs(p);
 	remove_slices(p);
-	p->arbiter = child_stop(p->arbiter);
-	p->mps = child_stop(p->mps);
-	p->quit = child_stop(p->quit);
+	p->arbiter = proc_stop(p->arbiter);
+	p->mps = proc_stop(p->mps);
+	p->quit = proc_stop(p->quit);
 	uv_close((uv_handle_t *)&p->timer, on_closed);
 	return NULL;
 }

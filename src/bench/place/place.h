@@ -16,9 +16,9 @@
 struct place;
 
 struct place_options {
-	const char *dir;   /* for sockets: a short name; removed by who made it */
-	const char *uuid;  /* of the GPU */
-	uint64_t memory;   /* bytes of it */
+	const char *dir;  /* for sockets: a short name; removed by who made it */
+	const char *uuid; /* of the GPU */
+	uint64_t memory;  /* bytes of it */
 	const struct place_paths *paths;
 	const char *mps_control;      /* program; NULL: looked for in PATH */
 	const char *const *mig_uuids; /* of MIG devices */
@@ -27,7 +27,7 @@ struct place_options {
 };
 
 struct place_pod {
-	double weight;   /* of its slice; above 0 */
+	double weight;   /* of its slice: 1 to 10000, whole */
 	bool latency;    /* class of its slice */
 	double sm_share; /* BENCH_MPS_LIMITED; 0: no limit */
 };
@@ -40,7 +40,8 @@ int place_new(struct place **ret, uv_loop_t *loop, const struct place_options *o
 	struct error *err) MUST_USE;
 
 /* ERR_UNSUPPORTED says why this mode cannot be had here. */
-int place_can(const struct place *p, enum bench_mode m, size_t pods, struct error *err) MUST_USE;
+int place_can(const struct place *p, enum bench_mode m, size_t pods,
+	struct error *err) MUST_USE;
 
 /* Makes the place for these pods, in which none runs any more. */
 int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *pods, size_t n,

@@ -7,10 +7,9 @@
 #define GPU(member)   RECORD(struct bench_gpu, member, #member)
 #define CHECK(member) RECORD(struct bench_check, member, #member)
 
-#define FIELDS(name)                                    \
-	const struct bench_fields bench_##name##_fields = { \
-		name##_fields, ARRAY_LEN(name##_fields) \
-	}
+#define FIELDS(name)                                                       \
+	const struct bench_fields bench_##name##_fields = { name##_fields, \
+		ARRAY_LEN(name##_fields) }
 
 static const struct record_field head_fields[] = {
 	HEAD(made),

@@ -115,8 +115,8 @@ static int read_pod(uint64_t *units, size_t n, const json_t *list, const char *w
 	struct error *err)
 {
 	if (!json_is_array(list) || json_array_size(list) != n)
-		return error_set(err, ERR_INVALID, "%s: expected a list of units for each of %zu blocks",
-			where, n);
+		return error_set(err, ERR_INVALID,
+			"%s: expected a list of units for each of %zu blocks", where, n);
 	for (size_t i = 0; i < n; i++) {
 		const json_t *j = json_array_get(list, i);
 
@@ -143,22 +143,24 @@ static int read_pods(struct bench_run *run, const json_t *o, const char *where,
 		char here[WHERE_MAX];
 
 		(void)snprintf(here, sizeof(here), "%.80s.pods[%zu]", where, i);
-		if (read_pod(run->units + i * run->n_blocks, run->n_blocks, json_array_get(list, i),
-			    here, err) < 0)
+		if (read_pod(run->units + i * run->n_blocks, run->n_blocks,
+			    json_array_get(list, i), here, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_run(struct bench_run *run, const json_t *o, const char *where, struct error *err)
+static int read_run(struct bench_run *run, const json_t *o, const char *where,
+	struct error *err)
 {
 	if (read_record(run, o, &bench_run_fields, where, err) < 0 ||
-		read_record(&run->gpu, json_object_get(o, "gpu"), &bench_gpu_fields, where, err) <
-			0 ||
+		read_record(&run->gpu, json_object_get(o, "gpu"), &bench_gpu_fields, where,
+			err) < 0 ||
 		read_blocks(run, o, where, err) < 0 || read_pods(run, o, where, err) < 0)
 		return -1;
 	if (!(run->seconds > 0))
-		return error_set(err, ERR_INVALID, "%s.seconds: expected a number above 0", where);
+		return error_set(err, ERR_INVALID, "%s.seconds: expected a number above 0",
+			where);
 	run->errors = run->errors == UNKNOWN ? 0 : run->errors;
 	return 0;
 }
@@ -183,15 +185,16 @@ static int read_runs(struct bench_row *row, const json_t *o, const char *where,
 	return 0;
 }
 
-static int read_row(struct bench_row *row, const json_t *o, const char *where, struct error *err)
+static int read_row(struct bench_row *row, const json_t *o, const char *where,
+	struct error *err)
 {
 	if (read_record(row, o, &bench_row_fields, where, err) < 0)
 		return -1;
 	row->mode = bench_mode_of(row->mode_name);
 	if (row->mode == BENCH_MODES)
 		return error_set(err, ERR_INVALID,
-			"%s.mode: expected exclusive, time-slicing, turns, ..., found '%.40s'", where,
-			row->mode_name);
+			"%s.mode: expected exclusive, time-slicing, turns, ..., found '%.40s'",
+			where, row->mode_name);
 	if (!*row->scenario || !*row->workload)
 		return wrong(where, "the keys scenario and workload", err);
 	if (row->pods > BENCH_PODS_MAX || row->replicas > row->pods || !row->replicas)
@@ -233,8 +236,8 @@ static int read_checks(struct bench_result *r, struct error *err)
 		char here[WHERE_MAX];
 
 		(void)snprintf(here, sizeof(here), "checks[%zu]", i);
-		if (read_record(&r->checks[i], json_array_get(list, i), &bench_check_fields, here,
-			    err) < 0)
+		if (read_record(&r->checks[i], json_array_get(list, i), &bench_check_fields,
+			    here, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -262,8 +265,9 @@ static int read_all(struct bench_result *r, struct error *err)
 	const char *format = json_string_value(json_object_get(r->document, "format"));
 
 	if (!format || strcmp(format, BENCH_FORMAT) != 0)
-		return error_set(err, ERR_INVALID, "format: expected '" BENCH_FORMAT
-			"', found '%.40s'", format ? format : "nothing");
+		return error_set(err, ERR_INVALID,
+			"format: expected '" BENCH_FORMAT "', found '%.40s'",
+			format ? format : "nothing");
 	if (read_record(&r->head, r->document, &bench_head_fields, "", err) < 0 ||
 		read_rows(r, err) < 0 || read_checks(r, err) < 0)
 		return -1;

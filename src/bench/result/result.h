@@ -30,10 +30,10 @@ enum bench_mode {
 	BENCH_TIME_SLICING, /* the driver's own */
 	BENCH_TURNS,        /* enforced slices, of equal weights */
 	BENCH_WEIGHTS,      /* the same with weights 1, 2, 3, ... */
-	BENCH_LATENCY,      /* the same, of which those that wait for answers are of the class latency */
-	BENCH_MPS,          /* without limits */
-	BENCH_MPS_LIMITED,  /* with an equal share of the multiprocessors each */
-	BENCH_MIG,          /* each on a MIG device of its own */
+	BENCH_LATENCY, /* the same, of which those that wait for answers are of the class latency */
+	BENCH_MPS,     /* without limits */
+	BENCH_MPS_LIMITED, /* with an equal share of the multiprocessors each */
+	BENCH_MIG,         /* each on a MIG device of its own */
 	BENCH_MODES
 };
 extern const char *const bench_mode_names[BENCH_MODES];
@@ -67,7 +67,8 @@ struct bench_row {
 	uint32_t replicas; /* of these */
 	double sm_share, weight, mem_limit_mib;
 	double offered; /* units per second that are asked of each pod; NaN: as many as it can */
-	double planned_s, planned_rate; /* what the planner said: mean time, units per second of all */
+	double planned_s,
+		planned_rate; /* what the planner said: mean time, units per second of all */
 	size_t n;
 	struct bench_run *runs;
 };

@@ -99,8 +99,8 @@ static bool write_lists(json_t *o, const struct bench_result *r)
 		ok = append(checks, record(&r->checks[i], &bench_check_fields));
 	for (size_t i = 0; ok && i < r->n_notes; i++)
 		ok = append(notes, json_string(r->notes[i]));
-	ok = ok && put(o, "notes", json_incref(notes)) && put(o, "checks", json_incref(checks)) &&
-	     put(o, "rows", json_incref(rows));
+	ok = ok && put(o, "notes", json_incref(notes)) &&
+	     put(o, "checks", json_incref(checks)) && put(o, "rows", json_incref(rows));
 	json_decref(rows);
 	json_decref(checks);
 	json_decref(notes);

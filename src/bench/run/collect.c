@@ -10,7 +10,8 @@
 
 static int not_understood(struct error *err)
 {
-	return error_set(err, ERR_INVALID, "expected what gpuslice-load counts, found something else");
+	return error_set(err, ERR_INVALID,
+		"expected what gpuslice-load counts, found something else");
 }
 
 static int read_block(struct hist *h, const json_t *o, struct error *err)
@@ -28,7 +29,7 @@ static int read_block(struct hist *h, const json_t *o, struct error *err)
 
 		if (class < 0 || class >= HIST_CLASSES || count < 1 || count > UINT32_MAX)
 			return not_understood(err);
-		one = (struct hist_class_count){ (uint32_t)class, (uint32_t)count };
+		one = (struct hist_class_count){ (uint32_t) class, (uint32_t)count };
 		p.n = one.count;
 		p.classes = 1;
 		p.class = &one;
@@ -56,8 +57,8 @@ int collect_read(struct hist *blocks, size_t n, const char *line, size_t len, st
 
 /* ---- rows --------------------------------------------------------------------------------------------------- */
 
-static const struct suite_tenants *tenants_of(const struct suite *s, const struct suite_step *step,
-	uint32_t i, struct suite_tenants *alone)
+static const struct suite_tenants *tenants_of(const struct suite *s,
+	const struct suite_step *step, uint32_t i, struct suite_tenants *alone)
 {
 	if (step->mode != BENCH_EXCLUSIVE)
 		return &s->scenarios[step->scenario].tenants[i];
@@ -199,7 +200,8 @@ int collect_add(struct bench_result *r, const struct collect_step *s, struct err
 		bool seen = false;
 
 		for (size_t k = 0; k < i; k++)
-			seen = seen || is_of(&s->pods[k], s->pods[i].tenants, s->pods[i].weight);
+			seen = seen ||
+			       is_of(&s->pods[k], s->pods[i].tenants, s->pods[i].weight);
 		if (!seen && add_run(r, s, s->pods[i].tenants, s->pods[i].weight, err) < 0)
 			return -1;
 	}

@@ -6,8 +6,8 @@
 
 /* What one pod said. */
 struct collect_pod {
-	uint32_t tenants;   /* of the scenario: position */
-	double weight;      /* NaN: none */
+	uint32_t tenants; /* of the scenario: position */
+	double weight;    /* NaN: none */
 	size_t n_blocks;
 	struct hist *blocks; /* NULL: it failed, and .error says how */
 	const char *error;   /* lives as long as the result */
@@ -26,10 +26,12 @@ struct collect_step {
  * Reads what gpuslice-load printed at its end into @blocks, of which there are @n, all empty. ERR_INVALID, also for
  * what it said about its failure.
  */
-int collect_read(struct hist *blocks, size_t n, const char *line, size_t len, struct error *err) MUST_USE;
+int collect_read(struct hist *blocks, size_t n, const char *line, size_t len,
+	struct error *err) MUST_USE;
 
 /* Adds a step's rows, or its repetitions to those that are there. ERR_NOMEM, ERR_LIMIT. */
-int collect_add(struct bench_result *r, const struct collect_step *s, struct error *err) MUST_USE;
+int collect_add(struct bench_result *r, const struct collect_step *s,
+	struct error *err) MUST_USE;
 
 /* The name of a step's scenario: of the mode exclusive "1 burn". Static for as long as the suite. */
 const char *collect_scenario(const struct suite *s, const struct suite_step *step);

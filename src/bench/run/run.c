@@ -3,20 +3,20 @@
 
 #include "base/time.h"
 #include "bench/run/collect.h"
-#include "bench/run/pod.h"
+#include "bench/run/tenant.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAD_NS       (20 * NS_PER_MS) /* until all pods have heard when it begins */
-#define CALIBRATE_NS  (120 * NS_PER_SEC)
-#define MIB           1048576.0
+#define LEAD_NS      (20 * NS_PER_MS) /* until all pods have heard when it begins */
+#define CALIBRATE_NS (120 * NS_PER_SEC)
+#define MIB          1048576.0
 
 struct slot {
 	struct bench_runner *r;
-	struct pod *pod;
+	struct tenant *pod;
 	uint32_t tenants, workload;
 	double weight;
 	bool ready, ended;
@@ -68,7 +68,7 @@ static void on_all_ended(void *arg, const struct error *err)
 static void drop_pods(struct bench_runner *r)
 {
 	for (size_t i = 0; i < r->n_slots; i++)
-		r->slots[i].pod = pod_free(r->slots[i].pod);
+		r->slots[i].pod = tenant_free(r->slots[i].pod);
 	r->n_slots = r->n_ready = r->n_ended = 0;
 }
 
@@ -99,7 +99,7 @@ static const char *keep(struct bench_runner *r, const char *text)
 	struct error err = ERROR_INIT;
 
 	return strv_add(r->texts, text, &err) < 0 ? "out of memory"
-						   : r->texts->v[r->texts->n - 1];
+						  : r->texts->v[r->texts->n - 1];
 }
 
 static void add_note(struct bench_runner *r, const char *text)
@@ -138,12 +138,12 @@ static int collect(struct bench_runner *r, struct error *err)
 
 	for (size_t i = 0; i < r->n_slots; i++) {
 		struct slot *slot = &r->slots[i];
-		const struct error *why = pod_error(slot->pod);
+		const struct error *why = tenant_error(slot->pod);
 
 		pods[i] = (struct collect_pod){ .tenants = slot->tenants,
 			.weight = slot->weight,
 			.n_blocks = ARGS_PARTS,
-			.blocks = r->went ? pod_blocks(slot->pod) : NULL,
+			.blocks = r->went ? tenant_blocks(slot->pod) : NULL,
 			.error = why->code != ERR_NONE ? keep(r, why->msg)
 						       : "another pod could not begin" };
 	}
@@ -183,7 +183,7 @@ static void on_to(uv_timer_t *t)
 
 	r->over = true;
 	for (size_t i = 0; i < r->n_slots; i++)
-		pod_over(r->slots[i].pod);
+		tenant_over(r->slots[i].pod);
 	sampler_end(r->sampler, on_gpu, r);
 }
 
@@ -209,7 +209,7 @@ static void go(struct bench_runner *r)
 	r->from_ns = begin + ns_of(r->o.suite->warmup_s);
 	r->to_ns = r->from_ns + ns_of(r->o.suite->seconds);
 	for (size_t i = 0; i < r->n_slots; i++)
-		pod_go(r->slots[i].pod, begin, r->from_ns, r->to_ns);
+		tenant_go(r->slots[i].pod, begin, r->from_ns, r->to_ns);
 	(void)uv_timer_start(&r->timer, on_from, (r->from_ns - time_mono_ns()) / NS_PER_MS, 0);
 }
 
@@ -238,7 +238,7 @@ static void on_pod_ended(void *arg)
 	look_at_end(r);
 }
 
-static const struct pod_ops pod_ops = { .ready = on_pod_ready, .ended = on_pod_ended };
+static const struct tenant_ops tenant_ops = { .ready = on_pod_ready, .ended = on_pod_ended };
 
 /* The others of a step that cannot be, or is not wanted any more. */
 static void on_kill(uv_timer_t *t)
@@ -246,7 +246,7 @@ static void on_kill(uv_timer_t *t)
 	struct bench_runner *r = t->data;
 
 	for (size_t i = 0; i < r->n_slots; i++)
-		pod_kill(r->slots[i].pod);
+		tenant_kill(r->slots[i].pod);
 }
 
 static void start_pods(struct bench_runner *r)
@@ -257,13 +257,14 @@ static void start_pods(struct bench_runner *r)
 	r->gpu = sampler_unknown();
 	for (size_t i = 0; i < r->n_slots; i++) {
 		struct slot *s = &r->slots[i];
-		const struct pod_what what = { .workload = &r->o.suite->workloads[s->workload],
+		const struct tenant_what what = { .workload =
+							  &r->o.suite->workloads[s->workload],
 			.load = r->o.place->paths->load,
 			.env = place_env(r->place, i),
 			.rounds = r->rounds[s->workload],
 			.seed = r->o.suite->seed + step_of(r)->repetition * 1000 + i };
 
-		if (pod_start(&s->pod, r->loop, &what, &pod_ops, s, &err) < 0) {
+		if (tenant_start(&s->pod, r->loop, &what, &tenant_ops, s, &err) < 0) {
 			fail(r, &err);
 			return;
 		}
@@ -345,7 +346,8 @@ static void next_step(struct bench_runner *r)
 		return;
 	}
 	r->ops->progress(r->arg, r->at, r->n, step_of(r));
-	if (place_prepare(r->place, step_of(r)->mode, r->places, r->n_slots, on_place, r, &err) < 0)
+	if (place_prepare(r->place, step_of(r)->mode, r->places, r->n_slots, on_place, r,
+		    &err) < 0)
 		fail(r, &err);
 }
 
@@ -397,21 +399,21 @@ static void on_calibration_end(void *arg, const struct child_end *end)
 	if (end->error.code != ERR_NONE)
 		error_copy(&err, &end->error);
 	else
-		(void)error_set(&err, ERR_UNAVAILABLE, "gpuslice-load ended with status %d: %.200s",
-			end->status, end->words);
-	(void)error_prefix(&err, "calibrate '%s'",
-		r->o.suite->workloads[r->calibrating].name);
+		(void)error_set(&err, ERR_UNAVAILABLE,
+			"gpuslice-load ended with status %d: %.200s", end->status, end->words);
+	(void)error_prefix(&err, "calibrate '%s'", r->o.suite->workloads[r->calibrating].name);
 	fail(r, &err);
 }
 
 static int calibrate(struct bench_runner *r, const struct suite_workload *w, struct error *err)
 {
-	static const struct child_ops ops = { .line = on_calibrated, .ended = on_calibration_end };
+	static const struct child_ops ops = { .line = on_calibrated,
+		.ended = on_calibration_end };
 	CLEANUP(strv_fini) struct strv args = STRV_INIT;
 
 	if (args_calibrate(&args, r->o.place->paths->load, w, err) < 0)
 		return -1;
-	return child_start(&r->calibration, r->loop,
+	return proc_start(&r->calibration, r->loop,
 		&(struct child_what){ .argv = (const char *const *)args.v,
 			.env = (const char *const *)place_env(r->place, 0)->v,
 			.silence_ns = CALIBRATE_NS },
@@ -468,10 +470,10 @@ int bench_runner_start(struct bench_runner **ret, uv_loop_t *loop,
 	r->places[0] = (struct place_pod){ .weight = 1 };
 	if (suite_steps(&r->steps, &r->n, options->suite, err) < 0 ||
 		place_new(&r->place, loop, options->place, err) < 0 ||
-		sampler_new(&r->sampler, loop, options->monitor, options->place->uuid, err) < 0 ||
-		place_prepare(r->place,
-			options->place->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE, r->places, 1,
-			on_first_place, r, err) < 0) {
+		sampler_new(&r->sampler, loop, options->monitor, options->place->uuid, err) <
+			0 ||
+		place_prepare(r->place, options->place->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE,
+			r->places, 1, on_first_place, r, err) < 0) {
 		(void)bench_runner_free(r);
 		return -1;
 	}
@@ -485,7 +487,7 @@ void bench_runner_stop(struct bench_runner *r)
 		return;
 	r->stopping = true;
 	if (r->calibration)
-		child_expect(r->calibration, 0);
+		proc_expect(r->calibration, 0);
 	else if (r->n_slots && !r->over)
 		(void)uv_timer_start(&r->timer, on_kill, 0, 0);
 }
@@ -500,7 +502,7 @@ struct bench_runner *bench_runner_free(struct bench_runner *r)
 	if (!r)
 		return NULL;
 	drop_pods(r);
-	r->calibration = child_stop(r->calibration);
+	r->calibration = proc_stop(r->calibration);
 	r->sampler = sampler_free(r->sampler);
 	r->place = place_free(r->place);
 	free(r->steps);

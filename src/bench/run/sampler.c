@@ -85,12 +85,12 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 	(void)ci;
 }
 
-int sampler_new(struct sampler **ret, uv_loop_t *loop, const struct gpu_monitor_options *options,
-	const char *uuid, struct error *err)
+int sampler_new(struct sampler **ret, uv_loop_t *loop,
+	const struct gpu_monitor_options *options, const char *uuid, struct error *err)
 {
-	static const struct gpu_monitor_ops ops = {
-		.inventory = on_inventory, .down = on_down, .xid = on_xid
-	};
+	static const struct gpu_monitor_ops ops = { .inventory = on_inventory,
+		.down = on_down,
+		.xid = on_xid };
 	struct sampler *s = calloc(1, sizeof(*s));
 
 	if (!s)

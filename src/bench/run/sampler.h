@@ -10,8 +10,9 @@ struct sampler;
 /* Once for each sampler_end(): what is not known is NaN. */
 typedef void sampler_done(void *arg, const struct bench_gpu *gpu);
 
-int sampler_new(struct sampler **ret, uv_loop_t *loop, const struct gpu_monitor_options *options,
-	const char *uuid, struct error *err) MUST_USE;
+int sampler_new(struct sampler **ret, uv_loop_t *loop,
+	const struct gpu_monitor_options *options, const char *uuid,
+	struct error *err) MUST_USE;
 void sampler_begin(struct sampler *s);
 void sampler_end(struct sampler *s, sampler_done *done, void *arg);
 struct sampler *sampler_free(struct sampler *s);

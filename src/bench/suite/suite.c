@@ -10,9 +10,10 @@
 #define MS UINT64_C(1000000)
 #define US UINT64_C(1000)
 
-#define MODES_DEFAULT                                                                            \
-	(1U << BENCH_EXCLUSIVE | 1U << BENCH_TIME_SLICING | 1U << BENCH_TURNS |                  \
-		1U << BENCH_WEIGHTS | 1U << BENCH_LATENCY | 1U << BENCH_MPS | 1U << BENCH_MPS_LIMITED)
+#define MODES_DEFAULT                                                           \
+	(1U << BENCH_EXCLUSIVE | 1U << BENCH_TIME_SLICING | 1U << BENCH_TURNS | \
+		1U << BENCH_WEIGHTS | 1U << BENCH_LATENCY | 1U << BENCH_MPS |   \
+		1U << BENCH_MPS_LIMITED)
 
 const struct suite_workload suite_builtin[] = {
 	{ .name = "burn",
@@ -124,8 +125,9 @@ static int add_tenants(struct suite_scenario *sc, const struct suite *s, char *w
 		if (sc->tenants[i].workload == t.workload)
 			return error_set(err, ERR_INVALID, "'%s' is named twice", name);
 	if (sc->n == SUITE_TENANTS_MAX || sc->pods + t.replicas > BENCH_PODS_MAX)
-		return error_set(err, ERR_LIMIT, "expected at most %d kinds of pods and %d pods",
-			SUITE_TENANTS_MAX, BENCH_PODS_MAX);
+		return error_set(err, ERR_LIMIT,
+			"expected at most %d kinds of pods and %d pods", SUITE_TENANTS_MAX,
+			BENCH_PODS_MAX);
 	sc->tenants[sc->n++] = t;
 	sc->pods += t.replicas;
 	return 0;
@@ -143,8 +145,8 @@ static void name_scenario(struct suite_scenario *sc, const struct suite *s)
 		at += (size_t)(t->replicas == 1 && sc->pods > 1
 				       ? snprintf(sc->name + at, sizeof(sc->name) - at, "%s%s",
 						 plus, name)
-				       : snprintf(sc->name + at, sizeof(sc->name) - at, "%s%u %s",
-						 plus, t->replicas, name));
+				       : snprintf(sc->name + at, sizeof(sc->name) - at,
+						 "%s%u %s", plus, t->replicas, name));
 	}
 }
 
@@ -157,8 +159,9 @@ int suite_add(struct suite *s, const char *text, struct error *err)
 		return error_set(err, ERR_LIMIT, "expected at most %d scenarios",
 			SUITE_SCENARIOS_MAX);
 	if (strlen(text) >= sizeof(words))
-		return error_set(err, ERR_LIMIT, "scenario '%.40s...': expected at most %zu bytes",
-			text, sizeof(words) - 1);
+		return error_set(err, ERR_LIMIT,
+			"scenario '%.40s...': expected at most %zu bytes", text,
+			sizeof(words) - 1);
 	memcpy(words, text, strlen(text) + 1);
 	while (at) {
 		char *plus = strchr(at, '+');

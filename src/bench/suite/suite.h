@@ -9,7 +9,7 @@
 
 #define SUITE_WORKLOADS_MAX 64
 #define SUITE_SCENARIOS_MAX 128
-#define SUITE_TENANTS_MAX   8  /* kinds of pods in a scenario */
+#define SUITE_TENANTS_MAX   8 /* kinds of pods in a scenario */
 #define SUITE_NAME_MAX      64
 
 /* When units are launched: words of gpuslice-load. */
@@ -25,11 +25,12 @@ struct suite_workload {
 	const char *name, *what;
 	/* A program of the user's; NULL: gpuslice-load as follows. Ends with NULL. */
 	const char *const *command;
-	const char *pattern; /* of a line that the program prints at the end of each unit; extended regular expression */
-	const char *kernel;  /* "burn" or "stream" */
-	uint32_t kernels;    /* of a unit */
-	uint32_t blocks;     /* of a kernel; 0: all multiprocessors are full */
-	uint64_t kernel_ns;  /* alone; of "burn" */
+	const char *
+		pattern; /* of a line that the program prints at the end of each unit; extended regular expression */
+	const char *kernel; /* "burn" or "stream" */
+	uint32_t kernels;   /* of a unit */
+	uint32_t blocks;    /* of a kernel; 0: all multiprocessors are full */
+	uint64_t kernel_ns; /* alone; of "burn" */
 	bool graph;
 	enum suite_flow flow;
 	uint32_t depth;
@@ -84,7 +85,8 @@ struct suite_step {
  * repetition, each repetition begins with another one, and scenarios are mixed, so that what changes with time
  * falls on all alike. ERR_NOMEM.
  */
-int suite_steps(struct suite_step **ret, size_t *n, const struct suite *s, struct error *err) MUST_USE;
+int suite_steps(struct suite_step **ret, size_t *n, const struct suite *s,
+	struct error *err) MUST_USE;
 
 /* The share of the GPU that pod @i of @n of them is entitled to by weights 1, 2, 3, ... */
 double suite_weight(uint32_t i);

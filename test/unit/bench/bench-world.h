@@ -7,7 +7,7 @@
 struct noise {
 	uint64_t state; /* the seed */
 	double mean_ns;
-	double within, between; /* relative standard deviations */
+	double within, between;           /* relative standard deviations */
 	unsigned int runs, blocks, units; /* units of a block */
 };
 

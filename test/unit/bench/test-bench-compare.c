@@ -87,8 +87,8 @@ static void limits__are_words_of_a_plan(void **state)
 		{ "max_slowdown=1.3", { COMPARE_SLOWDOWN, false, 1.3 } },
 		{ "rate=5%", { COMPARE_RATE, true, 0.05 } },
 		{ "p99=0%", { COMPARE_P99, true, 0 } } };
-	static const char *const bad[] = { "", "p99", "p99=", "=5%", "p99=5", "p99_ms=5%", "p99_ms=0",
-		"p99_ms=-1", "rate=%", "p98_ms=3", "p99_ms=1e999",
+	static const char *const bad[] = { "", "p99", "p99=", "=5%", "p99=5", "p99_ms=5%",
+		"p99_ms=0", "p99_ms=-1", "rate=%", "p98_ms=3", "p99_ms=1e999",
 		"p99_ms=00000000000000000000000000000000000000000001" };
 
 	(void)state;
@@ -125,9 +125,10 @@ static void limits__are_kept_or_not(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		struct compare_limit l;
-		struct compare_options o = {
-			.limits = &l, .n_limits = 1, .mode_a = BENCH_MODES, .mode_b = BENCH_MODES
-		};
+		struct compare_options o = { .limits = &l,
+			.n_limits = 1,
+			.mode_a = BENCH_MODES,
+			.mode_b = BENCH_MODES };
 		struct error err = ERROR_INIT;
 		enum compare_verdict v;
 
@@ -182,9 +183,11 @@ static void assert_same_rows(const struct bench_result *a, const struct bench_re
 			struct error err = ERROR_INIT;
 			struct estimate x, y;
 
-			assert_int_equal(bench_row_estimate(&x, &a->rows[i], (enum estimate_of)m, &err),
+			assert_int_equal(
+				bench_row_estimate(&x, &a->rows[i], (enum estimate_of)m, &err),
 				0);
-			assert_int_equal(bench_row_estimate(&y, &b->rows[i], (enum estimate_of)m, &err),
+			assert_int_equal(
+				bench_row_estimate(&y, &b->rows[i], (enum estimate_of)m, &err),
 				0);
 			assert_true(fabs(x.value - y.value) <= 1e-9 * x.value);
 			assert_true(fabs(x.error - y.error) <= 1e-6 * x.value);
@@ -194,8 +197,8 @@ static void assert_same_rows(const struct bench_result *a, const struct bench_re
 static void result__survives_its_file(void **state)
 {
 	struct noise n = quiet(9);
-	struct bench_check check = { "memory-limit", "turns", "8 MiB short of 20 GiB", true, true,
-		0, "bytes" };
+	struct bench_check check = { "memory-limit", "turns", "8 MiB short of 20 GiB", true,
+		true, 0, "bytes" };
 	const char *note = "clocks were not fixed";
 	struct error err = ERROR_INIT;
 	struct bench_result r, again;
@@ -218,7 +221,7 @@ static void result__survives_its_file(void **state)
 	assert_same_rows(&r, &again);
 	assert_true(bench_pod_rate(&r.rows[1].runs[2], 3) > 100);
 	assert_true(fabs(bench_pod_rate(&r.rows[1].runs[2], 3) -
-			 bench_pod_rate(&again.rows[1].runs[2], 3)) < 1e-6);
+			    bench_pod_rate(&again.rows[1].runs[2], 3)) < 1e-6);
 	assert_true(again.head.simulated && isnan(again.head.usd_per_hour));
 	assert_string_equal(again.head.gpu, "NVIDIA H100 80GB HBM3");
 	assert_string_equal(again.checks[0].what, check.what);
@@ -232,15 +235,17 @@ static void result__survives_its_file(void **state)
 
 static void result__says_what_is_wrong_where(void **state)
 {
-#define ROW "\"scenario\":\"s\",\"workload\":\"w\",\"mode\":\"turns\",\"pods\":1,\"replicas\":1"
+#define ROW           "\"scenario\":\"s\",\"workload\":\"w\",\"mode\":\"turns\",\"pods\":1,\"replicas\":1"
 #define FILE_OF(rows) "{\"format\":\"gpuslice/bench/v1\",\"rows\":[" rows "]}"
 #define RUN_OF(text)  FILE_OF("{" ROW ",\"runs\":[{" text "}]}")
 	static const char *const rows[][2] = {
 		{ "{", "b.json:1:1: " },
 		{ "[]", "b.json: format: expected 'gpuslice/bench/v1', found 'nothing'" },
-		{ "{\"format\":\"x\"}", "b.json: format: expected 'gpuslice/bench/v1', found 'x'" },
+		{ "{\"format\":\"x\"}",
+			"b.json: format: expected 'gpuslice/bench/v1', found 'x'" },
 		{ FILE_OF("7"), "b.json: rows[0]: expected an object, found an integer" },
-		{ FILE_OF("{\"mode\":\"turn\"}"), "b.json: rows[0].mode: expected exclusive, " },
+		{ FILE_OF("{\"mode\":\"turn\"}"),
+			"b.json: rows[0].mode: expected exclusive, " },
 		{ FILE_OF("{" ROW ",\"runs\":7}"),
 			"b.json: rows[0].runs: expected a list, found an integer" },
 		{ RUN_OF("\"seconds\":0"),
@@ -267,7 +272,8 @@ static void result__says_what_is_wrong_where(void **state)
 		struct bench_result r;
 
 		assert_int_equal(
-			bench_result_read(&r, rows[i][0], strlen(rows[i][0]), "b.json", &err), -1);
+			bench_result_read(&r, rows[i][0], strlen(rows[i][0]), "b.json", &err),
+			-1);
 		if (strncmp(err.msg, rows[i][1], strlen(rows[i][1])) != 0)
 			fail_msg("%s: %s", rows[i][0], err.msg);
 		assert_null(r.document);

@@ -151,9 +151,12 @@ static void intervals__are_narrow_where_there_is_little_noise(void **state)
 /* One repetition says nothing of others; few units are no reason to be sure. */
 static void intervals__have_no_bounds_without_repetitions(void **state)
 {
-	struct noise n = {
-		.state = 7, .mean_ns = 1e6, .within = 0.1, .runs = 1, .blocks = 4, .units = 100
-	};
+	struct noise n = { .state = 7,
+		.mean_ns = 1e6,
+		.within = 0.1,
+		.runs = 1,
+		.blocks = 4,
+		.units = 100 };
 	struct bench_result r = { .n_rows = 2, .rows = calloc(2, sizeof(*r.rows)) };
 	struct error err = ERROR_INIT;
 	struct estimate e;

@@ -50,7 +50,7 @@ static struct child *start(struct heard *h, const char *script, uint64_t silence
 	struct error err = ERROR_INIT;
 	struct child *c = NULL;
 
-	if (uv_loop_init(&h->loop) < 0 || child_start(&c, &h->loop, &what, &ops, h, &err) < 0)
+	if (uv_loop_init(&h->loop) < 0 || proc_start(&c, &h->loop, &what, &ops, h, &err) < 0)
 		fail_msg("%s", err.msg);
 	return c;
 }
@@ -125,7 +125,7 @@ static void child__that_is_stopped_is_not_heard(void **state)
 	struct heard h = { .ends = 0 };
 
 	(void)state;
-	assert_null(child_stop(
+	assert_null(proc_stop(
 		start(&h, "trap 'echo late' TERM; sleep 50 & wait", 10 * NS_PER_SEC)));
 	finish(&h);
 	assert_string_equal(h.lines, "");

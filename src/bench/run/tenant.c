@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bench/run/pod.h"
+#include "bench/run/tenant.h"
 
 #include "base/time.h"
 #include "bench/run/collect.h"
@@ -12,8 +12,8 @@
 #define GRACE_NS  (60 * NS_PER_SEC)  /* for what is in flight at the end */
 #define SILENT_NS (24 * 3600 * NS_PER_SEC)
 
-struct pod {
-	const struct pod_ops *ops;
+struct tenant {
+	const struct tenant_ops *ops;
 	void *arg;
 	const struct suite_workload *workload;
 	struct child *child;
@@ -27,7 +27,7 @@ struct pod {
 
 /* ---- a program of the user's: its lines are its units ---------------------------------------------------------- */
 
-static void take_unit(struct pod *p)
+static void take_unit(struct tenant *p)
 {
 	uint64_t now = time_mono_ns();
 
@@ -42,7 +42,7 @@ static void take_unit(struct pod *p)
 
 /* ---- gpuslice-load: two lines ------------------------------------------------------------------------------- */
 
-static void take_answer(struct pod *p, const char *line, size_t len)
+static void take_answer(struct tenant *p, const char *line, size_t len)
 {
 	if (!p->is_ready) {
 		p->is_ready = strstr(line, "\"ready\"") != NULL;
@@ -59,7 +59,7 @@ static void take_answer(struct pod *p, const char *line, size_t len)
 
 static int on_line(void *arg, const char *line, size_t len, struct error *err)
 {
-	struct pod *p = arg;
+	struct tenant *p = arg;
 
 	(void)err;
 	if (!p->workload->command)
@@ -71,27 +71,28 @@ static int on_line(void *arg, const char *line, size_t len, struct error *err)
 
 static void on_ended(void *arg, const struct child_end *end)
 {
-	struct pod *p = arg;
+	struct tenant *p = arg;
 
 	p->child = NULL;
 	if (p->workload->command && p->is_over)
 		p->counted = true; /* it was ended by us */
 	if (!p->counted && p->error.code == ERR_NONE) {
 		if (end->silent)
-			(void)error_set(&p->error, ERR_TIMEOUT, "no answer: %.200s", end->words);
+			(void)error_set(&p->error, ERR_TIMEOUT, "no answer: %.200s",
+				end->words);
 		else if (end->signal)
-			(void)error_set(&p->error, ERR_UNAVAILABLE, "ended by signal %d: %.200s",
-				end->signal, end->words);
+			(void)error_set(&p->error, ERR_UNAVAILABLE,
+				"ended by signal %d: %.200s", end->signal, end->words);
 		else
-			(void)error_set(&p->error, ERR_UNAVAILABLE, "ended with status %d: %.200s",
-				end->status, end->words);
+			(void)error_set(&p->error, ERR_UNAVAILABLE,
+				"ended with status %d: %.200s", end->status, end->words);
 	}
 	p->ops->ended(p->arg);
 }
 
 static const struct child_ops child_ops = { .line = on_line, .ended = on_ended };
 
-static int make_pattern(struct pod *p, struct error *err)
+static int make_pattern(struct tenant *p, struct error *err)
 {
 	char why[128];
 	int r;
@@ -108,7 +109,7 @@ static int make_pattern(struct pod *p, struct error *err)
 	return 0;
 }
 
-static int run_child(struct pod *p, uv_loop_t *loop, const struct pod_what *what,
+static int run_child(struct tenant *p, uv_loop_t *loop, const struct tenant_what *what,
 	struct error *err)
 {
 	CLEANUP(strv_fini) struct strv args = STRV_INIT;
@@ -116,18 +117,19 @@ static int run_child(struct pod *p, uv_loop_t *loop, const struct pod_what *what
 
 	if (!w->command && args_run(&args, what->load, w, what->rounds, what->seed, err) < 0)
 		return -1;
-	return child_start(&p->child, loop,
-		&(struct child_what){ .argv = w->command ? w->command : (const char *const *)args.v,
+	return proc_start(&p->child, loop,
+		&(struct child_what){ .argv = w->command ? w->command
+							 : (const char *const *)args.v,
 			.env = (const char *const *)what->env->v,
 			.keep_input = !w->command,
 			.silence_ns = SETUP_NS },
 		&child_ops, p, err);
 }
 
-int pod_start(struct pod **ret, uv_loop_t *loop, const struct pod_what *what,
-	const struct pod_ops *ops, void *arg, struct error *err)
+int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_what *what,
+	const struct tenant_ops *ops, void *arg, struct error *err)
 {
-	struct pod *p = calloc(1, sizeof(*p));
+	struct tenant *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return error_nomem(err);
@@ -135,59 +137,60 @@ int pod_start(struct pod **ret, uv_loop_t *loop, const struct pod_what *what,
 	p->arg = arg;
 	p->workload = what->workload;
 	if (make_pattern(p, err) < 0 || run_child(p, loop, what, err) < 0) {
-		(void)pod_free(p);
+		(void)tenant_free(p);
 		return -1;
 	}
 	*ret = p;
 	return 0;
 }
 
-void pod_go(struct pod *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns)
+void tenant_go(struct tenant *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns)
 {
 	char line[128];
-	int len = snprintf(line, sizeof(line), "go %llu %llu %llu\n", (unsigned long long)begin_ns,
-		(unsigned long long)from_ns, (unsigned long long)to_ns);
+	int len = snprintf(line, sizeof(line), "go %llu %llu %llu\n",
+		(unsigned long long)begin_ns, (unsigned long long)from_ns,
+		(unsigned long long)to_ns);
 
 	if (!p->child)
 		return;
 	if (count_init(&p->count, from_ns, to_ns, ARGS_PARTS, &p->error) < 0)
 		return;
 	if (p->workload->command) {
-		child_expect(p->child, SILENT_NS);
+		proc_expect(p->child, SILENT_NS);
 		return;
 	}
-	child_expect(p->child, to_ns - begin_ns + GRACE_NS);
-	(void)!child_send(p->child, line, (size_t)len, &p->error);
+	proc_expect(p->child, to_ns - begin_ns + GRACE_NS);
+	(void)!proc_send(p->child, line, (size_t)len, &p->error);
 }
 
-void pod_over(struct pod *p)
+void tenant_over(struct tenant *p)
 {
 	p->is_over = true;
 	if (p->child && p->workload->command)
-		child_expect(p->child, 0);
+		proc_expect(p->child, 0);
 }
 
-void pod_kill(struct pod *p)
+void tenant_kill(struct tenant *p)
 {
 	if (p && p->child)
-		child_expect(p->child, 0);
+		proc_expect(p->child, 0);
 }
 
-struct hist *pod_blocks(struct pod *p)
+struct hist *tenant_blocks(struct tenant *p)
 {
 	return p->counted ? p->count.blocks : NULL;
 }
 
-const struct error *pod_error(const struct pod *p)
+const struct error *tenant_error(const struct tenant *p)
 {
 	return &p->error;
 }
 
-struct pod *pod_free(struct pod *p)
+struct tenant *tenant_free(struct tenant *p)
 {
 	if (!p)
 		return NULL;
-	p->child = child_stop(p->child);
+	p->child = proc_stop(p->child);
 	if (p->has_regex)
 		regfree(&p->pattern);
 	count_fini(&p->count);

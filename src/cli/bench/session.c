@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/bench/session.h"
+
+#include "base/fd.h"
+#include "base/temp-dir.h"
+#include "base/parse.h"
+#include "base/time.h"
+#include "bench/run/collect.h"
+#include "bench/run/run.h"
+#include "sim/control.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define TMPDIR_MAX 32  /* sockets lie some levels below it */
+#define SETUP_S    1.5 /* of a step, roughly */
+#define LIBRARY    "libnvidia-ml.so.1"
+
+struct run {
+	const struct bench_session *s;
+	uv_loop_t loop;
+	uv_signal_t signals[2];
+	struct bench_runner *runner;
+	struct bench_result *result;
+	struct error error;
+	bool stopped, terminal;
+	uint64_t began_ns;
+};
+
+/* ---- progress ----------------------------------------------------------------------------------------------- */
+
+static void clear_line(const struct run *run)
+{
+	if (run->terminal)
+		(void)fputs("\r\033[K", stderr);
+}
+
+/* By what was needed so far; before that by what is asked for. */
+static double seconds_left(const struct run *run, size_t done, size_t all)
+{
+	double each = run->s->suite->warmup_s + run->s->suite->seconds + SETUP_S;
+
+	if (done)
+		each = (double)(time_mono_ns() - run->began_ns) / 1e9 / (double)done;
+	return each * (double)(all - done);
+}
+
+static void on_progress(void *arg, size_t done, size_t all, const struct suite_step *step)
+{
+	struct run *run = arg;
+	char left[TIME_AGE_MAX];
+
+	if (!step) {
+		run->began_ns = time_mono_ns();
+		clear_line(run);
+		(void)fprintf(stderr, "measuring how much work a kernel is%s",
+			run->terminal ? "" : "\n");
+		return;
+	}
+	if (!done)
+		run->began_ns = time_mono_ns();
+	time_age((uint64_t)(seconds_left(run, done, all) * 1e9), left);
+	clear_line(run);
+	(void)fprintf(stderr, "%zu of %zu, %s left: %s, %s%s", done + 1, all, left,
+		bench_mode_names[step->mode],
+		step->mode == BENCH_EXCLUSIVE ? run->s->suite->workloads[step->scenario].name
+					      : run->s->suite->scenarios[step->scenario].name,
+		run->terminal ? "" : "\n");
+}
+
+static void on_ended(void *arg, const struct error *err)
+{
+	struct run *run = arg;
+
+	clear_line(run);
+	error_copy(&run->error, err);
+	for (size_t i = 0; i < ARRAY_LEN(run->signals); i++)
+		uv_close((uv_handle_t *)&run->signals[i], NULL);
+	run->runner = bench_runner_free(run->runner);
+}
+
+static void on_signal(uv_signal_t *s, int number)
+{
+	struct run *run = s->data;
+
+	(void)number;
+	if (run->stopped || !run->runner)
+		return;
+	run->stopped = true;
+	clear_line(run);
+	(void)fputs("stopping; what was measured is kept\n", stderr);
+	bench_runner_stop(run->runner);
+}
+
+/* ---- where it was measured ------------------------------------------------------------------------------------ */
+
+static const char *keep(struct strv *texts, const char *text)
+{
+	struct error err = ERROR_INIT;
+
+	return strv_add(texts, text, &err) < 0 ? "" : texts->v[texts->n - 1];
+}
+
+static void fill_head(struct bench_head *h, struct strv *texts, const struct run *run,
+	const struct inventory *inv, const struct gpu *g)
+{
+	const struct suite *s = run->s->suite;
+	char made[TIME_RFC3339_MAX], cuda[32];
+	struct utsname u;
+
+	time_rfc3339(time_wall_ns(), made);
+	(void)snprintf(cuda, sizeof(cuda), "%u.%u", (unsigned int)inv->cuda_version / 1000,
+		(unsigned int)inv->cuda_version % 1000 / 10);
+	*h = (struct bench_head){ .made = keep(texts, made),
+		.version = GPUSLICE_VERSION,
+		.kernel = uname(&u) == 0 ? keep(texts, u.release) : "",
+		.driver = keep(texts, inv->driver_version),
+		.cuda = keep(texts, cuda),
+		.gpu = keep(texts, g->name),
+		.uuid = keep(texts, g->uuid),
+		.simulated = run->s->model || getenv("GPUSLICE_SIM_NODE"),
+		.mig = g->mig_enabled,
+		.power_limit_w = NAN,
+		.memory_mib = (double)g->memory_total_bytes / (1 << 20),
+		.multiprocessors = NAN,
+		.seconds = s->seconds,
+		.warmup_s = s->warmup_s,
+		.repetitions = s->repetitions,
+		.seed = s->seed,
+		.usd_per_hour = NAN };
+}
+
+static int find_gpu(const struct gpu **ret, const struct inventory *inv, const char *name,
+	struct error *err)
+{
+	uint32_t index = 0;
+	bool number = !name || parse_u32(name, &index);
+
+	for (uint32_t i = 0; i < inv->n; i++) {
+		const struct gpu *g = &inv->gpus[i];
+
+		if (number ? g->index != index : strcmp(g->uuid, name) != 0)
+			continue;
+		if (g->fault != GPU_OK)
+			return error_set(err, ERR_UNAVAILABLE, "GPU %u: %s", g->index,
+				g->reason);
+		*ret = g;
+		return 0;
+	}
+	return error_set(err, ERR_NOT_FOUND, "no GPU '%.60s' on this node, which has %u",
+		name ? name : "0", inv->n);
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------- */
+
+static int start(struct run *run, const struct bench_runner_options *o, struct strv *texts,
+	struct error *err)
+{
+	static const struct bench_runner_ops ops = { .progress = on_progress,
+		.ended = on_ended };
+	static const int numbers[] = { SIGINT, SIGTERM };
+
+	if (bench_runner_start(&run->runner, &run->loop, o, run->result, texts, &ops, run,
+		    err) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+		(void)uv_signal_init(&run->loop, &run->signals[i]);
+		run->signals[i].data = run;
+		(void)uv_signal_start(&run->signals[i], on_signal, numbers[i]);
+	}
+	return 0;
+}
+
+static int run_suite(struct run *run, struct strv *texts, const struct inventory *inv,
+	const struct gpu_monitor_options *monitor, const char *dir, struct error *err)
+{
+	const struct gpu *g = NULL;
+	struct place_paths paths;
+	struct place_options place = { .dir = dir,
+		.paths = &paths,
+		.mps_control = run->s->mps_control,
+		.simulated = run->s->model != NULL };
+	const struct bench_runner_options o = { .suite = run->s->suite,
+		.place = &place,
+		.monitor = monitor };
+	const char *mig[GPU_MIG_MAX];
+	int r;
+
+	if (find_gpu(&g, inv, run->s->gpu, err) < 0 ||
+		place_paths_find(&paths, place.simulated, err) < 0)
+		return -1;
+	fill_head(&run->result->head, texts, run, inv, g);
+	place.uuid = g->uuid;
+	place.memory = g->memory_usable_bytes ? g->memory_usable_bytes : g->memory_total_bytes;
+	for (uint32_t i = 0; i < inv->n_mig && place.n_mig < GPU_MIG_MAX; i++)
+		if (&inv->gpus[inv->mig[i].gpu] == g && inv->mig[i].uuid[0])
+			mig[place.n_mig++] = inv->mig[i].uuid;
+	place.mig_uuids = mig;
+	r = uv_loop_init(&run->loop);
+	if (r != 0)
+		return error_set(err, ERR_INTERNAL, "event loop: %s", uv_strerror(r));
+	r = start(run, &o, texts, err);
+	(void)uv_run(&run->loop, UV_RUN_DEFAULT);
+	(void)uv_loop_close(&run->loop);
+	run->result->head.interrupted = run->stopped || run->error.code != ERR_NONE;
+	if (r == 0 && run->error.code != ERR_NONE) {
+		error_copy(err, &run->error);
+		return -1;
+	}
+	return r;
+}
+
+/* A node that lives as long as the session. */
+static int make_node(struct sim_control *node, const char *model, const char *dir,
+	struct error *err)
+{
+	if (dir_make(dir, 0700, err) < 0 || setenv("GPUSLICE_SIM_NODE", model, 1) < 0 ||
+		setenv("GPUSLICE_SIM_DIR", dir, 1) < 0)
+		return -1;
+	return sim_control_create(node, model, dir, /* force= */ false, /* seed= */ 0, err);
+}
+
+int bench_session_run(struct bench_result *ret, struct strv *texts,
+	const struct bench_session *s, struct error *err)
+{
+	CLEANUP(temp_dir_remove) struct temp_dir tmp = TEMP_DIR_INIT;
+	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
+	CLEANUP(inventory_freep) struct inventory *inv = NULL;
+	struct run run = { .s = s, .result = ret, .terminal = isatty(STDERR_FILENO) };
+	struct gpu_monitor_options monitor = { .nvml_path = s->nvml };
+	char dir[PATH_MAX], nvml[2 * PATH_MAX + sizeof(LIBRARY)];
+	struct place_paths paths;
+
+	if (temp_dir_make(&tmp, "gpuslice-bench.", TMPDIR_MAX, err) < 0)
+		return -1;
+	if (s->model) {
+		if (path_join(dir, sizeof(dir), tmp.path, "node", err) < 0 ||
+			place_paths_find(&paths, true, err) < 0)
+			return -1;
+		if (make_node(&node, s->model, dir, err) < 0)
+			return error_prefix(err, "--node %s", s->model);
+		if (!s->nvml) {
+			const char *last = strrchr(paths.sim, ':');
+
+			(void)snprintf(nvml, sizeof(nvml), "%s/" LIBRARY,
+				last ? last + 1 : paths.sim);
+			monitor.nvml_path = nvml;
+		}
+	}
+	if (gpu_inventory_once(&inv, &monitor, err) < 0)
+		return -1;
+	return run_suite(&run, texts, inv, &monitor, tmp.path, err);
+}

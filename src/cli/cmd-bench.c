@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/parse.h"
+#include "cli/bench/print.h"
+#include "cli/bench/session.h"
+#include "cli/cmd.h"
+#include "cli/output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* gpuslice bench: ways of sharing a GPU, measured beside each other. */
+
+#define OUTPUT_MAX (512U << 20)
+
+/* Sorted by name. */
+static const struct option_def options[] = {
+	{ .name = "gpu",
+		.type = OPTION_STR,
+		.arg = "GPU",
+		.def = "0",
+		.help = "the GPU to measure, by index or UUID" },
+	{ .name = "mode",
+		.type = OPTION_LIST,
+		.arg = "MODE",
+		.help = "exclusive, time-slicing, turns, turns-weighted, turns-latency, mps, mps-limited, "
+			"mig; default: all but mig" },
+	{ .name = "mps-control",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_MPS_CONTROL" },
+		.arg = "PATH",
+		.help = "the MPS control program" },
+	{ .name = "node",
+		.type = OPTION_STR,
+		.arg = "MODEL",
+		.help = "run on a simulated node of this model, such as h100-1" },
+	{ .name = "nvml",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_NVML" },
+		.arg = "PATH",
+		.help = "the NVML library to ask, instead of the driver's" },
+	{ .name = "output",
+		.letter = 'o',
+		.type = OPTION_STR,
+		.arg = "FORM",
+		.def = "text",
+		.help = "text, csv or json" },
+	{ .name = "repetitions",
+		.type = OPTION_UINT,
+		.arg = "N",
+		.def = "3",
+		.help = "of everything" },
+	{ .name = "save",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "also keep the result as JSON, for gpuslice bench compare" },
+	{ .name = "scenario",
+		.type = OPTION_LIST,
+		.arg = "PODS",
+		.help = "what meets on the GPU, as in '4 burn' or 'latency + 3 burn'" },
+	{ .name = "seconds",
+		.type = OPTION_STR,
+		.arg = "S",
+		.def = "2.5",
+		.help = "each repetition measures for so long" },
+	{ .name = "seed",
+		.type = OPTION_UINT,
+		.arg = "N",
+		.def = "1",
+		.help = "of what is random" },
+	{ .name = "warmup",
+		.type = OPTION_STR,
+		.arg = "S",
+		.def = "0.5",
+		.help = "each repetition runs for so long before that" },
+};
+
+enum form { AS_TEXT, AS_CSV, AS_JSON, FORMS };
+static const char *const forms[FORMS] = { "text", "csv", "json" };
+
+static int read_form(enum form *ret, const struct options *o, struct error *err)
+{
+	const char *word = option_str(o, "output", "text");
+
+	for (unsigned int i = 0; i < FORMS; i++)
+		if (!strcmp(word, forms[i])) {
+			*ret = (enum form)i;
+			return 0;
+		}
+	return error_set(err, ERR_INVALID,
+		"--output: expected text, csv or json, found '%.40s'", word);
+}
+
+static int read_seconds(double *ret, const struct options *o, const char *name, double least,
+	struct error *err)
+{
+	const char *text = option_str(o, name, NULL);
+
+	if (text && (!parse_double(text, ret) || !(*ret >= least) || *ret > 3600))
+		return error_set(err, ERR_INVALID,
+			"--%s: expected %g to 3600 seconds, found '%.40s'", name, least, text);
+	return 0;
+}
+
+static int read_modes(struct suite *s, const struct strv *words, struct error *err)
+{
+	if (words->n)
+		s->modes = 0;
+	for (size_t i = 0; i < words->n; i++) {
+		enum bench_mode m = bench_mode_of(words->v[i]);
+
+		if (m == BENCH_MODES)
+			return error_set(err, ERR_INVALID,
+				"--mode: no mode '%.40s'; --help names them", words->v[i]);
+		s->modes |= 1U << m;
+	}
+	return 0;
+}
+
+static int read_suite(struct suite *s, const struct options *o, struct error *err)
+{
+	const struct strv *scenarios = &option_get(o, "scenario")->list;
+	uint64_t repetitions = option_uint(o, "repetitions", 3);
+
+	suite_defaults(s);
+	if (scenarios->n)
+		s->n_scenarios = 0;
+	for (size_t i = 0; i < scenarios->n; i++)
+		if (suite_add(s, scenarios->v[i], err) < 0)
+			return -1;
+	if (!repetitions || repetitions > BENCH_RUNS_MAX)
+		return error_set(err, ERR_INVALID,
+			"--repetitions: expected 1 to %d, found %llu", BENCH_RUNS_MAX,
+			(unsigned long long)repetitions);
+	s->repetitions = (uint32_t)repetitions;
+	s->seed = option_uint(o, "seed", 1);
+	if (read_seconds(&s->seconds, o, "seconds", 0.1, err) < 0 ||
+		read_seconds(&s->warmup_s, o, "warmup", 0, err) < 0)
+		return -1;
+	return read_modes(s, &option_get(o, "mode")->list, err);
+}
+
+static int write_json(struct buf *b, const struct bench_result *r, struct error *err)
+{
+	json_auto_t *o = NULL;
+	char *text;
+
+	if (bench_result_write(&o, r, err) < 0)
+		return -1;
+	text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	if (!text)
+		return error_nomem(err);
+	buf_puts(b, text);
+	buf_putc(b, '\n');
+	free(text);
+	return 0;
+}
+
+static int print(const struct bench_result *r, enum form form, const char *path,
+	struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX);
+	int result = form == AS_JSON  ? write_json(&b, r, err)
+		     : form == AS_CSV ? bench_print_csv(&b, r, err)
+				      : bench_print_text(&b, r, err);
+
+	if (result < 0)
+		return -1;
+	if (!buf_ok(&b))
+		return error_nomem(err);
+	return output_write(path, buf_str(&b), b.len, err);
+}
+
+static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+{
+	CLEANUP(freep) struct suite *suite = calloc(1, sizeof(*suite));
+	CLEANUP(bench_result_fini) struct bench_result r = { .n_rows = 0 };
+	CLEANUP(strv_fini) struct strv texts = STRV_INIT;
+	struct bench_session s = { .suite = suite,
+		.model = option_str(o, "node", NULL),
+		.nvml = option_str(o, "nvml", NULL),
+		.gpu = option_str(o, "gpu", NULL),
+		.mps_control = option_str(o, "mps-control", NULL) };
+	const char *save = option_str(o, "save", NULL);
+	enum form form = AS_TEXT;
+	int result;
+
+	(void)cmd;
+	if (!suite)
+		return error_nomem(err);
+	if (o->args.n)
+		return error_set(err, ERR_INVALID, "unexpected argument '%s'", o->args.v[0]);
+	if (read_form(&form, o, err) < 0 || read_suite(suite, o, err) < 0)
+		return -1;
+	result = bench_session_run(&r, &texts, &s, err);
+	if (r.n_rows &&
+		((save && print(&r, AS_JSON, save, err) < 0) || print(&r, form, NULL, err) < 0))
+		return -1;
+	if (result == 0 && r.head.interrupted)
+		return error_set(err, ERR_CANCELLED, "interrupted");
+	return result;
+}
+
+const struct cmd cmd_bench = {
+	.name = "bench",
+	.usage = "[OPTION]...",
+	.summary = "measure ways of sharing a GPU beside each other",
+	.description =
+		"Runs the same pods alone, by time-slicing, in enforced slices, and under MPS, again and again,\n"
+		"and says what each way gives and costs. The GPU should have nothing else to do. Nothing of it\n"
+		"is changed, and nothing is left behind. Ctrl-C keeps what was measured.\n"
+		"\n"
+		"  gpuslice bench --save before.json\n"
+		"  gpuslice bench --scenario 'latency + 3 burn' --mode exclusive,time-slicing,turns-latency\n"
+		"  gpuslice bench --node h100-1 --seconds 1 --repetitions 2\n",
+	.options = options,
+	.n_options = ARRAY_LEN(options),
+	.run = run,
+};
