@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 #include "base/parse.h"
+#include "cli/bench/bench.h"
 #include "cli/bench/print.h"
 #include "cli/bench/session.h"
 #include "cli/cmd.h"
@@ -189,8 +190,6 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	(void)cmd;
 	if (!suite)
 		return error_nomem(err);
-	if (o->args.n)
-		return error_set(err, ERR_INVALID, "unexpected argument '%s'", o->args.v[0]);
 	if (read_form(&form, o, err) < 0 || read_suite(suite, o, err) < 0)
 		return -1;
 	result = bench_session_run(&r, &texts, &s, err);
@@ -202,9 +201,11 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	return result;
 }
 
+static const struct cmd *const commands[] = { &cmd_bench_compare, NULL };
+
 const struct cmd cmd_bench = {
 	.name = "bench",
-	.usage = "[OPTION]...",
+	.usage = "[OPTION]... | compare BEFORE AFTER [OPTION]...",
 	.summary = "measure ways of sharing a GPU beside each other",
 	.description =
 		"Runs the same pods alone, by time-slicing, in enforced slices, and under MPS, again and again,\n"
@@ -216,5 +217,8 @@ const struct cmd cmd_bench = {
 		"  gpuslice bench --node h100-1 --seconds 1 --repetitions 2\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
+	.option_flags = OPTIONS_STOP_AT_ARG,
+	.commands = commands,
+	.alone = true,
 	.run = run,
 };

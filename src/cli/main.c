@@ -118,7 +118,7 @@ static int run_inner(const struct cmd *cmd, const struct options *o, struct erro
 	if (!word)
 		return error_set(err, ERR_INVALID,
 			"which command? 'gpuslice %s --help' lists them", cmd->name);
-	if (cmd->run && cmd->run(cmd, o, err) < 0)
+	if (cmd->run && !cmd->alone && cmd->run(cmd, o, err) < 0)
 		return -1;
 	for (size_t i = 0; cmd->commands[i]; i++) {
 		if (!strcmp(word, last_word(cmd->commands[i])))
@@ -134,16 +134,17 @@ static int run(const struct cmd *cmd, int argc, char **argv)
 	struct error err = ERROR_INIT;
 	int r = options_parse(&o, cmd->options, cmd->n_options, argc, argv, cmd->option_flags,
 		NULL, &err);
+	bool inner = cmd->commands && !(cmd->alone && r == 0 && !o.args.n);
 
 	if (r == OPTIONS_HELP)
 		return cmd_help(cmd);
 	if (r == OPTIONS_VERSION)
 		return printf("gpuslice %s\n", GPUSLICE_VERSION) < 0;
 	if (r == 0)
-		r = cmd->commands ? run_inner(cmd, &o, &err) : cmd->run(cmd, &o, &err);
+		r = inner ? run_inner(cmd, &o, &err) : cmd->run(cmd, &o, &err);
 	if (r < 0)
 		return report(cmd, &err);
-	return cmd->commands ? r : arrived(cmd, r);
+	return inner ? r : arrived(cmd, r);
 }
 
 /* `gpuslice help mig apply` */

@@ -285,11 +285,13 @@ static void work(const struct load *l, struct unit *u)
 	uint64_t times[3];
 	struct count c;
 	pthread_t thread;
+	int mps = unit_under_mps(u);
 
 	unit_launch(u, 1); /* what is done at the first time only */
 	unit_wait(u);
-	say(json_pack("{s:b, s:i, s:I}", "ready", 1, "pid", (int)getpid(), "multiprocessors",
-		(json_int_t)u->multiprocessors));
+	say(json_pack("{s:b, s:i, s:I, s:o}", "ready", 1, "pid", (int)getpid(),
+		"multiprocessors", (json_int_t)u->multiprocessors, "mps",
+		mps < 0 ? json_null() : json_boolean(mps)));
 	if (!await_go(times))
 		return;
 	if (count_init(&c, times[1], times[2], l->parts, &err) < 0)

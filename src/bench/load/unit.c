@@ -5,7 +5,8 @@
 
 #define THREADS       256
 #define BLOCKS_PER_SM 8
-#define MP_COUNT      16 /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+#define MP_COUNT      16  /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT */
+#define MPS_ENABLED   133 /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */
 #define NON_BLOCKING  1
 #define RELAXED       2  /* capture mode */
 #define WORD          16 /* bytes that a thread of stream copies at a time */
@@ -98,6 +99,14 @@ void unit_launch(const struct unit *u, uint32_t units)
 void unit_wait(const struct unit *u)
 {
 	must(cu.cuStreamSynchronize(u->stream), "cuStreamSynchronize");
+}
+
+int unit_under_mps(const struct unit *u)
+{
+	int mps = 0;
+
+	return cu.cuDeviceGetAttribute(&mps, MPS_ENABLED, u->device) == CUDA_SUCCESS ? mps != 0
+										     : -1;
 }
 
 static uint64_t measure(const struct unit *u, const CUevent *e)

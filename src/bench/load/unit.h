@@ -38,6 +38,9 @@ void unit_open(struct unit *u, const struct unit_plan *p);
 void unit_launch(const struct unit *u, uint32_t units);
 void unit_wait(const struct unit *u);
 
+/* Whether the driver runs this program under MPS; -1: it does not say (before CUDA 12.1). */
+int unit_under_mps(const struct unit *u);
+
 /* Of UNIT_BURN: .plan.rounds such that a kernel takes @kernel_ns; returns what one takes then. Wants nobody else
  * on the GPU. */
 uint64_t unit_calibrate(struct unit *u, uint64_t kernel_ns);

@@ -206,7 +206,10 @@ static int start_mps(struct place *p, struct error *err)
 	if (p->mps)
 		return 0;
 	error_clear(&p->mps_end);
-	if (base_env(p, &env, err) < 0 || mps_env(p, &env, err) < 0 ||
+	/* Without what the one before has left there: else this one would look as if it were ready. */
+	tree_remove(p->pipe);
+	if (dir_make(p->pipe, 0755, err) < 0 || base_env(p, &env, err) < 0 ||
+		mps_env(p, &env, err) < 0 ||
 		env_set(&env, "CUDA_VISIBLE_DEVICES", p->o->uuid, err) < 0)
 		return -1;
 	return proc_start(&p->mps, p->loop,

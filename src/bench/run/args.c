@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#define BLOCKS_PER_SM 8 /* of 256 threads: the most that one holds at a time */
+
 static int add_number(struct strv *a, const char *name, uint64_t v, const char *unit,
 	struct error *err)
 {
@@ -13,13 +15,13 @@ static int add_number(struct strv *a, const char *name, uint64_t v, const char *
 }
 
 static int add_unit(struct strv *a, const char *program, const struct suite_workload *w,
-	struct error *err)
+	uint32_t blocks, struct error *err)
 {
 	if (strv_add(a, program, err) < 0 || strv_add(a, "--kernel", err) < 0 ||
 		strv_add(a, w->kernel, err) < 0 ||
 		add_number(a, "--kernels", w->kernels, "", err) < 0)
 		return -1;
-	return add_number(a, "--blocks", w->blocks, "", err);
+	return add_number(a, "--blocks", blocks, "", err);
 }
 
 static int add_flow(struct strv *a, const struct suite_workload *w, struct error *err)
@@ -40,10 +42,12 @@ static int add_flow(struct strv *a, const struct suite_workload *w, struct error
 }
 
 int args_run(struct strv *ret, const char *program, const struct suite_workload *w,
-	uint64_t rounds, uint64_t seed, struct error *err)
+	const struct args_size *size, uint64_t seed, struct error *err)
 {
-	if (add_unit(ret, program, w, err) < 0 || add_flow(ret, w, err) < 0 ||
-		add_number(ret, "--rounds", rounds, "", err) < 0 ||
+	uint32_t blocks = w->blocks ? w->blocks : size->multiprocessors * BLOCKS_PER_SM;
+
+	if (add_unit(ret, program, w, blocks, err) < 0 || add_flow(ret, w, err) < 0 ||
+		add_number(ret, "--rounds", size->rounds, "", err) < 0 ||
 		add_number(ret, "--seed", seed, "", err) < 0 ||
 		add_number(ret, "--parts", ARGS_PARTS, "", err) < 0)
 		return -1;
@@ -53,7 +57,8 @@ int args_run(struct strv *ret, const char *program, const struct suite_workload 
 int args_calibrate(struct strv *ret, const char *program, const struct suite_workload *w,
 	struct error *err)
 {
-	return add_unit(ret, program, w, err) < 0
+	return add_unit(ret, program, w, w->blocks, err) < 0
 		       ? -1
-		       : add_number(ret, "--calibrate", w->kernel_ns, "ns", err);
+		       : add_number(ret, "--calibrate", w->kernel_ns ? w->kernel_ns : 1, "ns",
+				 err);
 }

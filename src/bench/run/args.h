@@ -7,8 +7,14 @@
 
 #define ARGS_PARTS 20 /* blocks of a repetition */
 
+/* The size of a workload on one GPU, measured alone, so that it is the same in all modes. */
+struct args_size {
+	uint64_t rounds;          /* of kernel "burn"; 0: not measured yet */
+	uint32_t multiprocessors; /* of the whole GPU: under MPS a program may be shown less */
+};
+
 /* @program is the first word. ERR_NOMEM. */
 int args_run(struct strv *ret, const char *program, const struct suite_workload *w,
-	uint64_t rounds, uint64_t seed, struct error *err) MUST_USE;
+	const struct args_size *size, uint64_t seed, struct error *err) MUST_USE;
 int args_calibrate(struct strv *ret, const char *program, const struct suite_workload *w,
 	struct error *err) MUST_USE;

@@ -33,7 +33,7 @@ struct bench_runner {
 	struct sampler *sampler;
 	struct suite_step *steps;
 	size_t n, at;
-	uint64_t rounds[SUITE_WORKLOADS_MAX];
+	struct args_size sizes[SUITE_WORKLOADS_MAX];
 	uint32_t calibrating; /* workload */
 	struct child *calibration;
 	unsigned int refused; /* bit: enum bench_mode, which cannot be had */
@@ -245,6 +245,7 @@ static void on_kill(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
 
+	r->gpu_known = true; /* nobody asks it any more */
 	for (size_t i = 0; i < r->n_slots; i++)
 		tenant_kill(r->slots[i].pod);
 }
@@ -261,7 +262,9 @@ static void start_pods(struct bench_runner *r)
 							  &r->o.suite->workloads[s->workload],
 			.load = r->o.place->paths->load,
 			.env = place_env(r->place, i),
-			.rounds = r->rounds[s->workload],
+			.size = &r->sizes[s->workload],
+			.mps = step_of(r)->mode == BENCH_MPS ||
+			       step_of(r)->mode == BENCH_MPS_LIMITED,
 			.seed = r->o.suite->seed + step_of(r)->repetition * 1000 + i };
 
 		if (tenant_start(&s->pod, r->loop, &what, &tenant_ops, s, &err) < 0) {
@@ -353,11 +356,6 @@ static void next_step(struct bench_runner *r)
 
 /* ---- how much work a kernel is ------------------------------------------------------------------------------- */
 
-static bool is_calibrated(const struct suite_workload *w)
-{
-	return w->command || strcmp(w->kernel, "burn") != 0;
-}
-
 static bool is_used(const struct suite *s, uint32_t workload)
 {
 	for (size_t i = 0; i < s->n_scenarios; i++)
@@ -373,11 +371,15 @@ static int on_calibrated(void *arg, const char *line, size_t len, struct error *
 	json_auto_t *o = json_loadb(line, len, 0, NULL);
 	const char *error = json_string_value(json_object_get(o, "error"));
 	json_int_t rounds = json_integer_value(json_object_get(o, "rounds"));
+	json_int_t sms = json_integer_value(json_object_get(o, "multiprocessors"));
 
 	if (error)
 		return error_set(err, ERR_UNAVAILABLE, "%s", error);
-	if (rounds > 0)
-		r->rounds[r->calibrating] = (uint64_t)rounds;
+	if (rounds > 0 && sms > 0 && sms < UINT16_MAX) {
+		r->sizes[r->calibrating] =
+			(struct args_size){ (uint64_t)rounds, (uint32_t)sms };
+		r->result->head.multiprocessors = (double)sms;
+	}
 	return 0;
 }
 
@@ -391,7 +393,7 @@ static void on_calibration_end(void *arg, const struct child_end *end)
 		finish(r);
 		return;
 	}
-	if (r->rounds[r->calibrating]) {
+	if (r->sizes[r->calibrating].rounds) {
 		r->calibrating++;
 		next_calibration(r);
 		return;
@@ -426,7 +428,7 @@ static void next_calibration(struct bench_runner *r)
 	struct error err = ERROR_INIT;
 
 	while (r->calibrating < s->n_workloads &&
-		(!is_used(s, r->calibrating) || is_calibrated(&s->workloads[r->calibrating])))
+		(!is_used(s, r->calibrating) || s->workloads[r->calibrating].command))
 		r->calibrating++;
 	if (r->calibrating == s->n_workloads) {
 		next_step(r);

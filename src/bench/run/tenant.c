@@ -17,7 +17,7 @@ struct tenant {
 	void *arg;
 	const struct suite_workload *workload;
 	struct child *child;
-	bool is_ready, is_over, has_regex;
+	bool is_ready, is_over, has_regex, mps;
 	regex_t pattern;
 	uint64_t last_ns;
 	struct count count;
@@ -42,19 +42,37 @@ static void take_unit(struct tenant *p)
 
 /* ---- gpuslice-load: two lines ------------------------------------------------------------------------------- */
 
+/* Whether it is where it is to be: the driver runs a program without MPS where it finds no daemon, and says nothing. */
+static int check_ready(const struct tenant *p, const char *line, size_t len, struct error *err)
+{
+	json_auto_t *o = json_loadb(line, len, 0, NULL);
+	const char *error = json_string_value(json_object_get(o, "error"));
+	const json_t *mps = json_object_get(o, "mps");
+
+	if (error)
+		return error_set(err, ERR_UNAVAILABLE, "%s", error);
+	if (!json_is_true(json_object_get(o, "ready")))
+		return error_set(err, ERR_INVALID,
+			"expected that gpuslice-load is ready, found '%.60s'", line);
+	if (json_is_boolean(mps) && json_is_true(mps) != p->mps)
+		return error_set(err, ERR_UNAVAILABLE, "the driver runs it %s MPS",
+			p->mps ? "without" : "under");
+	return 0;
+}
+
 static void take_answer(struct tenant *p, const char *line, size_t len)
 {
 	if (!p->is_ready) {
-		p->is_ready = strstr(line, "\"ready\"") != NULL;
+		p->is_ready = check_ready(p, line, len, &p->error) == 0;
 		if (p->is_ready)
 			p->ops->ready(p->arg);
-		else if (collect_read(NULL, 0, line, len, &p->error) == 0)
-			(void)error_set(&p->error, ERR_INVALID, "it ended before it began");
+		else
+			tenant_kill(p);
 		return;
 	}
-	if (!p->count.blocks)
-		return;
-	p->counted = collect_read(p->count.blocks, p->count.n, line, len, &p->error) == 0;
+	if (p->count.blocks)
+		p->counted =
+			collect_read(p->count.blocks, p->count.n, line, len, &p->error) == 0;
 }
 
 static int on_line(void *arg, const char *line, size_t len, struct error *err)
@@ -115,7 +133,7 @@ static int run_child(struct tenant *p, uv_loop_t *loop, const struct tenant_what
 	CLEANUP(strv_fini) struct strv args = STRV_INIT;
 	const struct suite_workload *w = what->workload;
 
-	if (!w->command && args_run(&args, what->load, w, what->rounds, what->seed, err) < 0)
+	if (!w->command && args_run(&args, what->load, w, what->size, what->seed, err) < 0)
 		return -1;
 	return proc_start(&p->child, loop,
 		&(struct child_what){ .argv = w->command ? w->command
@@ -136,6 +154,7 @@ int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_what 
 	p->ops = ops;
 	p->arg = arg;
 	p->workload = what->workload;
+	p->mps = what->mps;
 	if (make_pattern(p, err) < 0 || run_child(p, loop, what, err) < 0) {
 		(void)tenant_free(p);
 		return -1;

@@ -20,7 +20,9 @@ struct tenant_what {
 	const struct suite_workload *workload;
 	const char *load; /* gpuslice-load */
 	const struct strv *env;
-	uint64_t rounds, seed;
+	const struct args_size *size;
+	uint64_t seed;
+	bool mps; /* the driver is to run it under MPS, or is not to */
 };
 
 int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_what *what,

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A result, and a comparison, for people and for spreadsheets. Thread: any. */
+/* A result for people and for spreadsheets. Thread: any. */
 #include "base/buf.h"
-#include "bench/compare/compare.h"
 #include "bench/report/figures.h"
 
 int bench_print_text(struct buf *b, const struct bench_result *r, struct error *err) MUST_USE;
 int bench_print_csv(struct buf *b, const struct bench_result *r, struct error *err) MUST_USE;
-int bench_print_compare(struct buf *b, const struct compare *c, const struct bench_result *a,
-	const struct bench_result *with, struct error *err) MUST_USE;
 
 /* Of ns: "378 us", "1.46 ms". @buf has 32 bytes; NaN and 0: "-". Returns it. */
 const char *bench_print_ns(double ns, char *buf);

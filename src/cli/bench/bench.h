@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The commands of `gpuslice bench`. */
+#include "cli/cmd.h"
+
+extern const struct cmd cmd_bench_compare;

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/compare/compare.h"
+
+#include "base/fd.h"
+#include "cli/bench/bench.h"
+#include "cli/bench/print.h"
+#include "cli/output.h"
+#include "cli/table.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* gpuslice bench compare: whether a change passed. */
+
+#define EXIT_FAIL  1
+#define EXIT_OPEN  13
+#define LIMITS_MAX 32
+#define CELL_MAX   64
+
+/* Sorted by name. */
+static const struct option_def options[] = {
+	{ .name = "output",
+		.letter = 'o',
+		.type = OPTION_STR,
+		.arg = "FORM",
+		.def = "text",
+		.help = "text or json" },
+	{ .name = "slo",
+		.type = OPTION_LIST,
+		.arg = "LIMIT",
+		.help = "as p99_ms=20, min_rate=100, max_slowdown=1.3, or p99=5% and rate=5%: no worse than that; "
+			"default: rate=5%,p99=5%" },
+};
+
+/* One side: a file, and the mode behind '#'. */
+struct side {
+	char path[PATH_MAX];
+	enum bench_mode mode;
+	struct bench_result result;
+};
+
+static void side_fini(struct side *s)
+{
+	bench_result_fini(&s->result);
+}
+
+static int read_side(struct side *s, const char *word, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(BENCH_FILE_MAX);
+	const char *hash = strrchr(word, '#');
+	size_t len = hash ? (size_t)(hash - word) : strlen(word);
+
+	s->mode = hash ? bench_mode_of(hash + 1) : BENCH_MODES;
+	if (hash && s->mode == BENCH_MODES)
+		return error_set(err, ERR_INVALID, "'%.80s': no mode '%.40s'", word, hash + 1);
+	if (len >= sizeof(s->path))
+		return error_set(err, ERR_INVALID, "'%.80s...': the name is too long", word);
+	memcpy(s->path, word, len);
+	s->path[len] = '\0';
+	if (file_read(s->path, &b, err) < 0)
+		return -1;
+	return bench_result_read(&s->result, buf_str(&b), b.len, s->path, err);
+}
+
+static int read_limits(struct compare_limit *ret, size_t *n, const struct strv *words,
+	struct error *err)
+{
+	if (words->n > LIMITS_MAX)
+		return error_set(err, ERR_LIMIT, "--slo: expected at most %d limits",
+			LIMITS_MAX);
+	for (*n = 0; *n < words->n; ++*n)
+		if (compare_limit_parse(&ret[*n], words->v[*n], err) < 0)
+			return error_prefix(err, "--slo");
+	return 0;
+}
+
+/* ---- for people --------------------------------------------------------------------------------------------- */
+
+static void value_text(char *buf, enum compare_measure m, double v)
+{
+	if (!(v > 0))
+		(void)snprintf(buf, CELL_MAX, "-");
+	else if (m == COMPARE_RATE)
+		(void)snprintf(buf, CELL_MAX, "%.*f/s", v < 10 ? 2 : v < 100 ? 1 : 0, v);
+	else if (m == COMPARE_SLOWDOWN)
+		(void)snprintf(buf, CELL_MAX, "%.2fx", v);
+	else
+		(void)bench_print_ns(v, buf);
+}
+
+static void limit_text(char *buf, const struct compare_limit *l)
+{
+	char value[CELL_MAX];
+
+	if (l->relative) {
+		(void)snprintf(buf, CELL_MAX, "%s%g%%", l->measure == COMPARE_RATE ? "-" : "+",
+			100 * l->value);
+		return;
+	}
+	value_text(value, l->measure, l->value);
+	(void)snprintf(buf, CELL_MAX, "%s %.40s",
+		l->measure == COMPARE_RATE ? ">=" : "<=", value);
+}
+
+static void add_change(struct table *t, const struct compare_line *l)
+{
+	struct interval i = l->change_interval;
+
+	if (isnan(l->change))
+		table_add(t, "-");
+	else if (!isfinite(i.low) || !isfinite(i.high))
+		table_addf(t, "%+.1f%% (one repetition)", 100 * (l->change - 1));
+	else
+		table_addf(t, "%+.1f%% (%+.1f to %+.1f)", 100 * (l->change - 1),
+			100 * (i.low - 1), 100 * (i.high - 1));
+}
+
+static void add_line(struct table *t, const struct compare_line *l)
+{
+	char cell[CELL_MAX];
+
+	table_add(t, l->a->scenario);
+	if (l->a->mode == l->b->mode)
+		table_add(t, l->a->mode_name);
+	else
+		table_addf(t, "%s, %s", l->a->mode_name, l->b->mode_name);
+	if (isnan(l->b->weight))
+		table_addf(t, "%u %s", l->b->replicas, l->b->workload);
+	else
+		table_addf(t, "%s, weight %g", l->b->workload, l->b->weight);
+	table_add(t, compare_measure_names[l->limit->measure]);
+	value_text(cell, l->limit->measure, l->was.value);
+	table_add(t, cell);
+	value_text(cell, l->limit->measure, l->is.value);
+	table_add(t, cell);
+	add_change(t, l);
+	limit_text(cell, l->limit);
+	table_add(t, cell);
+	table_add(t, compare_verdict_names[l->verdict]);
+}
+
+static size_t count(const struct compare *c, enum compare_verdict v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		n += c->lines[i].verdict == v;
+	return n;
+}
+
+static void print_side(struct buf *b, const char *name, const struct side *s)
+{
+	const struct bench_head *h = &s->result.head;
+
+	buf_printf(b, "%s %s: %s%s, driver %s, %s\n", name, s->path,
+		h->simulated ? "SIMULATED " : "", h->gpu, h->driver, h->made);
+}
+
+static void print_text(struct buf *b, const struct compare *c, const struct side *before,
+	const struct side *after)
+{
+	static const char *const heads[] = { "SCENARIO", "MODE", "PODS", "MEASURE", "BEFORE",
+		"AFTER", "CHANGE (95 %)", "LIMIT", "VERDICT", NULL };
+	struct table t;
+
+	print_side(b, "before", before);
+	print_side(b, "after ", after);
+	if (strcmp(before->result.head.gpu, after->result.head.gpu) != 0)
+		buf_puts(b, "The GPUs are not of one model: what changed may be that.\n");
+	buf_putc(b, '\n');
+	table_init(&t, heads);
+	for (size_t i = 0; i < c->n; i++)
+		add_line(&t, &c->lines[i]);
+	table_print(&t, b);
+	table_fini(&t);
+	buf_printf(b, "\n%s: %zu pass, %zu fail, %zu inconclusive",
+		compare_verdict_names[c->verdict], count(c, COMPARE_PASS),
+		count(c, COMPARE_FAIL), count(c, COMPARE_OPEN));
+	if (c->failed_rows)
+		buf_printf(b, "; %zu row%s with errors that were not there before",
+			c->failed_rows, c->failed_rows == 1 ? "" : "s");
+	if (c->only_a + c->only_b)
+		buf_printf(b, "; %zu row%s only before, %zu only after", c->only_a,
+			c->only_a == 1 ? "" : "s", c->only_b);
+	buf_putc(b, '\n');
+	if (c->verdict == COMPARE_OPEN)
+		buf_puts(b,
+			"More repetitions, or longer ones, would make the intervals smaller.\n");
+}
+
+/* ---- for programs ------------------------------------------------------------------------------------------- */
+
+static json_t *number(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *line_json(const struct compare_line *l)
+{
+	return json_pack(
+		"{s:s, s:s, s:s, s:s, s:i, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
+		"scenario", l->a->scenario, "mode", l->a->mode_name, "modeAfter",
+		l->b->mode_name, "workload", l->a->workload, "replicas", (int)l->b->replicas,
+		"weight", number(l->b->weight), "measure",
+		compare_measure_names[l->limit->measure], "relative", (int)l->limit->relative,
+		"limit", number(l->limit->value), "before", number(l->was.value), "after",
+		number(l->is.value), "change", number(l->change - 1), "changeLow",
+		number(l->change_interval.low - 1), "changeHigh",
+		number(l->change_interval.high - 1), "verdict",
+		compare_verdict_names[l->verdict]);
+}
+
+static int print_json(struct buf *b, const struct compare *c, struct error *err)
+{
+	json_auto_t *lines = json_array(), *o = NULL;
+	char *text;
+
+	for (size_t i = 0; lines && i < c->n; i++)
+		(void)json_array_append_new(lines, line_json(&c->lines[i]));
+	o = json_pack("{s:s, s:I, s:I, s:I, s:O}", "verdict", compare_verdict_names[c->verdict],
+		"rowsWithErrors", (json_int_t)c->failed_rows, "rowsOnlyBefore",
+		(json_int_t)c->only_a, "rowsOnlyAfter", (json_int_t)c->only_b, "lines", lines);
+	text = o && json_array_size(lines) == c->n ? json_dumps(o, JSON_INDENT(2)) : NULL;
+	if (!text)
+		return error_nomem(err);
+	buf_puts(b, text);
+	buf_putc(b, '\n');
+	free(text);
+	return 0;
+}
+
+static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+{
+	CLEANUP(side_fini) struct side before = { .mode = BENCH_MODES };
+	CLEANUP(side_fini) struct side after = { .mode = BENCH_MODES };
+	CLEANUP(compare_fini) struct compare c = { .n = 0 };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 << 20);
+	struct compare_limit limits[LIMITS_MAX];
+	struct compare_options how = { .limits = limits };
+	const char *form = option_str(o, "output", "text");
+	bool json = !strcmp(form, "json");
+
+	(void)cmd;
+	if (!json && strcmp(form, "text") != 0)
+		return error_set(err, ERR_INVALID,
+			"--output: expected text or json, found '%.40s'", form);
+	if (o->args.n != 2)
+		return error_set(err, ERR_INVALID,
+			"expected two results, before and after, found %zu", o->args.n);
+	if (read_limits(limits, &how.n_limits, &option_get(o, "slo")->list, err) < 0 ||
+		read_side(&before, o->args.v[0], err) < 0 ||
+		read_side(&after, o->args.v[1], err) < 0)
+		return -1;
+	how.mode_a = before.mode;
+	how.mode_b = after.mode;
+	if ((how.mode_a == BENCH_MODES) != (how.mode_b == BENCH_MODES))
+		return error_set(err, ERR_INVALID,
+			"expected a mode behind '#' of both results, or of none");
+	if (compare_make(&c, &before.result, &after.result, &how, err) < 0)
+		return -1;
+	if (json && print_json(&b, &c, err) < 0)
+		return -1;
+	if (!json)
+		print_text(&b, &c, &before, &after);
+	if (!buf_ok(&b))
+		return error_nomem(err);
+	if (output_write(NULL, buf_str(&b), b.len, err) < 0)
+		return -1;
+	return c.verdict == COMPARE_FAIL   ? EXIT_FAIL
+	       : c.verdict == COMPARE_OPEN ? EXIT_OPEN
+					   : 0;
+}
+
+const struct cmd cmd_bench_compare = {
+	.name = "bench compare",
+	.usage = "BEFORE[#MODE] AFTER[#MODE] [OPTION]...",
+	.summary = "say whether a change passed, from two results",
+	.description =
+		"Each row of both results against each limit: passed if the whole interval of 95 % keeps it,\n"
+		"failed if the whole interval breaks it, else inconclusive. With a mode behind each file, rows of\n"
+		"the one mode are compared with those of the other; both may be in one file. Exit code 0: all\n"
+		"passed; 1: something failed; 13: nothing failed, but something is inconclusive.\n"
+		"\n"
+		"  gpuslice bench compare before.json after.json --slo p99=10%,rate=5%\n"
+		"  gpuslice bench compare bench.json#time-slicing bench.json#turns-latency --slo p99_ms=2\n",
+	.options = options,
+	.n_options = ARRAY_LEN(options),
+	.run = run,
+};

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz/fuzz.h"
+
+#include "bench/compare/compare.h"
+#include "bench/load/arrivals.h"
+#include "bench/report/figures.h"
+#include "bench/run/collect.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/*
+ * What a benchmark reads: a result's file, what a pod prints, scenarios and limits in words, arrivals. The first byte
+ * says which.
+ */
+
+#define ROWS_MAX 4 /* of which intervals are worked out: that takes its time */
+
+/* What could be read can be written and read again. */
+static void write_again(const struct bench_result *r)
+{
+	struct bench_result again;
+	struct error err = ERROR_INIT;
+	json_t *o;
+	char *text;
+
+	if (bench_result_write(&o, r, &err) < 0)
+		abort();
+	text = json_dumps(o, JSON_COMPACT);
+	if (!text || bench_result_read(&again, text, strlen(text), "again", &err) < 0)
+		abort();
+	if (again.n_rows != r->n_rows || again.n_checks != r->n_checks)
+		abort();
+	bench_result_fini(&again);
+	free(text);
+	json_decref(o);
+}
+
+static void fuzz_result(const char *text, size_t len)
+{
+	const struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
+	struct error err = ERROR_INIT;
+	struct bench_figures f;
+	struct bench_result r;
+	struct compare c;
+
+	if (bench_result_read(&r, text, len, "file", &err) < 0) {
+		if (err.code == ERR_NONE || r.document)
+			abort();
+		return;
+	}
+	write_again(&r);
+	for (size_t i = 0; i < r.n_rows && i < ROWS_MAX; i++)
+		if (r.rows[i].n && bench_figures_make(&f, &r, &r.rows[i], &err) < 0)
+			abort();
+	if (r.n_rows <= ROWS_MAX && compare_make(&c, &r, &r, &o, &err) == 0)
+		compare_fini(&c);
+	bench_result_fini(&r);
+}
+
+static void fuzz_pod(const char *text, size_t len)
+{
+	struct hist *blocks = calloc(2, sizeof(*blocks));
+	struct error err = ERROR_INIT;
+
+	if (blocks && collect_read(blocks, 2, text, len, &err) < 0 && err.code == ERR_NONE)
+		abort();
+	free(blocks);
+}
+
+static void fuzz_words(const char *text)
+{
+	struct suite *s = calloc(1, sizeof(*s));
+	struct error err = ERROR_INIT;
+	struct compare_limit l;
+
+	if (!s)
+		return;
+	suite_defaults(s);
+	if (suite_add(s, text, &err) < 0 && err.code == ERR_NONE)
+		abort();
+	if (compare_limit_parse(&l, text, &err) == 0 && !(l.value >= 0))
+		abort();
+	free(s);
+}
+
+static void fuzz_arrivals(const char *text, size_t len)
+{
+	struct flow_arrival *list;
+	struct error err = ERROR_INIT;
+	char path[64];
+	size_t n;
+	int fd = memfd_create("arrivals", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (write(fd, text, len) == (ssize_t)len && arrivals_read(&list, &n, path, &err) == 0) {
+		for (size_t i = 1; i < n; i++)
+			if (list[i].at_ns < list[i - 1].at_ns)
+				abort();
+		free(list);
+	}
+	(void)close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	char *text;
+
+	if (!len)
+		return 0;
+	text = strndup((const char *)data + 1, len - 1);
+	if (!text)
+		return 0;
+	switch (data[0] % 4) {
+	case 0:
+		fuzz_result((const char *)data + 1, len - 1);
+		break;
+	case 1:
+		fuzz_pod((const char *)data + 1, len - 1);
+		break;
+	case 2:
+		fuzz_words(text);
+		break;
+	default:
+		fuzz_arrivals((const char *)data + 1, len - 1);
+	}
+	free(text);
+	return 0;
+}

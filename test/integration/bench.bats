@@ -1,0 +1,105 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# gpuslice bench: on a simulated GPU, all of it; and what it says of results.
+
+bats_require_minimum_version 1.5.0
+load lib
+
+setup_file() {
+	stage_programs
+}
+
+setup() {
+	node_setup
+	export TMPDIR=/tmp/gs-bench-$$
+	mkdir -p "$TMPDIR"
+}
+
+teardown() {
+	rm -rf "$TMPDIR"
+	node_teardown
+}
+
+bench() {
+	"$GPUSLICE" bench --node h100-1 --seconds 0.4 --warmup 0.1 --repetitions 2 "$@" 2>"$BATS_TEST_TMPDIR/err"
+}
+
+# nothing_left: neither files nor programs of a bench; the simulated GPU goes some seconds after its last program.
+nothing_left() {
+	[[ -z $(ls "$TMPDIR") ]] && ! pgrep -f "$TMPDIR"
+}
+
+@test "all modes: rows, what one alone does, and nothing is left behind" {
+	bench --scenario '3 burn,latency + burn' --save "$BATS_TEST_TMPDIR/r.json" >"$BATS_TEST_TMPDIR/out"
+	cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/err"
+	grep -F 'SIMULATED: no GPU was measured.' "$BATS_TEST_TMPDIR/out"
+	jq -e '.simulated and (.interrupted | not) and .repetitions == 2 and .multiprocessors == 132
+		and ([.rows[] | .mode] | unique == ["exclusive", "mps", "mps-limited", "time-slicing", "turns", "turns-latency", "turns-weighted"])
+		and ([.rows[].runs[] | .errors] | add == 0) and ([.rows[] | .runs | length] | unique == [2])' "$BATS_TEST_TMPDIR/r.json"
+	# Weights 1, 2, 3 give shares in that order.
+	jq -e '[.rows[] | select(.mode == "turns-weighted")] | sort_by(.weight)
+		| [.[] | [.runs[].pods[][]] | add] | length == 3 and .[0] < .[1] and .[1] < .[2]' "$BATS_TEST_TMPDIR/r.json"
+	eventually 20 nothing_left
+	run -0 bench --mode exclusive --scenario burn -o csv
+	[[ ${lines[0]} == mode,pods,replicas,scenario,workload,* && ${lines[1]} == 'exclusive,1,1,"alone","burn",'* ]]
+	[[ ${#lines[@]} == 2 ]]
+}
+
+@test "compare: the same passes, a slower one fails, one repetition tells nothing" {
+	cd "$BATS_TEST_TMPDIR"
+	bench --mode exclusive --scenario small --save a.json >/dev/null
+	# Twice as slow, by the result's own classes: one doubling is 128 of them.
+	jq -c '.rows[].runs[].blocks[] |= (.sum_ns *= 2 | .times |= [to_entries[] | .value + (if .key % 2 == 0 then 128 else 0 end)])' a.json >b.json
+	run -0 "$GPUSLICE" bench compare a.json a.json --slo mean=10000%
+	[[ ${lines[-1]} == "pass: 1 pass, 0 fail, 0 inconclusive" ]]
+	run -1 "$GPUSLICE" bench compare a.json b.json --slo mean_ms=0.0001
+	[[ $output == *"fail: 0 pass, 1 fail, 0 inconclusive"* ]]
+	run -1 --separate-stderr "$GPUSLICE" bench compare a.json b.json --slo mean_ms=0.0001 -o json
+	jq -e '.verdict == "fail" and (.lines | length == 1) and .lines[0].change > 0.9 and .lines[0].change < 1.1' <<<"$output"
+	jq -c '.rows[].runs |= .[:1]' a.json >one.json
+	run -13 "$GPUSLICE" bench compare a.json one.json
+	[[ $output == *inconclusive* ]]
+}
+
+@test "what is wrong is said with its place" {
+	cd "$BATS_TEST_TMPDIR"
+	run -2 "$GPUSLICE" bench --node h100-1 --scenario '3 bern'
+	[[ $output == *"scenario '3 bern': no workload 'bern'; there are: burn, small, "* ]]
+	run -2 "$GPUSLICE" bench --node h100-1 --mode shared
+	[[ $output == *"no mode 'shared'"* ]]
+	run -2 "$GPUSLICE" bench --node h100-1 --seconds 0
+	run -3 "$GPUSLICE" bench --node nothing-1
+	run -3 "$GPUSLICE" bench --node h100-1 --gpu 3
+	[[ $output == *"no GPU '3' on this node, which has 1"* ]]
+	run -2 "$GPUSLICE" bench run
+	[[ $output == *"unknown command 'run'"* ]]
+	printf '{"format": "gpuslice/bench/v1", "rows": [{"mode": "turn"}]}' >bad.json
+	run -2 "$GPUSLICE" bench compare bad.json bad.json
+	[[ $output == *"bad.json: rows[0].mode: expected exclusive, "*"found 'turn'"* ]]
+	run -2 "$GPUSLICE" bench compare bad.json
+	[[ $output == *"expected two results"* ]]
+	run -2 "$GPUSLICE" bench compare bad.json bad.json --slo p99=5
+	[[ $output == *"--slo: limit 'p99=5': expected"* ]]
+	eventually 20 nothing_left
+}
+
+@test "Ctrl-C keeps what was measured, and kill -9 leaves no pod" {
+	cd "$BATS_TEST_TMPDIR"
+	"$GPUSLICE" bench --node h100-1 --seconds 1 --warmup 0.1 --mode exclusive,turns --scenario '2 burn' --save k.json >out 2>err &
+	eventually 30 grep -q '^2 of ' err
+	kill -INT $!
+	local status=0
+	wait $! || status=$?
+	[[ $status == 12 ]]
+	jq -e '.interrupted and (.rows | length == 1)' k.json
+	eventually 20 nothing_left
+	"$GPUSLICE" bench --node h100-1 --seconds 60 --mode exclusive --scenario burn >out 2>err &
+	eventually 30 pgrep -f "$STAGE/.*gpuslice-load .*--depth"
+	kill -KILL $!
+	wait $! || true
+	eventually 10 no_load
+}
+
+no_load() {
+	! pgrep -f "$STAGE/.*gpuslice-load .*--depth"
+}
