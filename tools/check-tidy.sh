@@ -15,7 +15,7 @@ short=
 if [[ ${1-} == --short ]]; then
 	shift
 	# The analyzer gives up on a function at 225000 states by default.
-	short="--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes=60000"
+	short="--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=max-nodes=20000"
 fi
 cd "$(dirname "$0")/.."
 build=${1-build/main}
