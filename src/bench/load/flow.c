@@ -33,15 +33,16 @@ static void sleep_until(uint64_t at_ns)
 
 static void run_pipeline(const struct flow_plan *p, const struct unit *u, struct count *c)
 {
-	CUevent events[FLOW_DEPTH_MAX];
+	CUevent events[FLOW_DEPTH_MAX] = { 0 };
+	uint32_t depth = p->depth ? p->depth : 1;
 	uint64_t begun = 0, last = 0;
 
-	for (uint32_t i = 0; i < p->depth; i++)
+	for (uint32_t i = 0; i < depth; i++)
 		must(cu.cuEventCreate(&events[i], NO_TIMING), "cuEventCreate");
 	while (goes_on(c)) {
-		CUevent e = events[begun % p->depth];
+		CUevent e = events[begun % depth];
 
-		if (begun >= p->depth) {
+		if (begun >= depth) {
 			uint64_t now;
 
 			must(cu.cuEventSynchronize(e), "cuEventSynchronize");

@@ -23,8 +23,9 @@ static double mean_of(const struct bench_row *row, size_t member)
 	size_t n = 0;
 
 	for (size_t i = 0; i < row->n; i++) {
-		double v = *(const double *)((const char *)&row->runs[i].gpu + member);
+		double v;
 
+		memcpy(&v, (const char *)&row->runs[i].gpu + member, sizeof(v));
 		if (isnan(v))
 			continue;
 		sum += v;

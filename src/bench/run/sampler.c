@@ -43,10 +43,9 @@ static struct bench_gpu read_unit(const struct sample_unit *u)
 	for (size_t i = 0; i < ARRAY_LEN(figures); i++) {
 		int at = field_position(figures[i].field);
 		const struct sample_value *v = at < 0 ? NULL : sample_value(u, (uint16_t)at);
+		double real = !v ? NAN : fields[at].kind == FIELD_INT ? (double)v->i : v->real;
 
-		if (v)
-			*(double *)((char *)&g + figures[i].at) =
-				fields[at].kind == FIELD_INT ? (double)v->i : v->real;
+		memcpy((char *)&g + figures[i].at, &real, sizeof(real));
 	}
 	return g;
 }
@@ -59,7 +58,7 @@ static void on_sample(void *arg, struct sample *sample, const struct error *err)
 	sampler_done *done = s->ended ? STEAL_PTR(s->done) : NULL;
 
 	(void)err;
-	sample = sample_free(sample);
+	(void)sample_free(sample);
 	if (done)
 		done(s->arg, &g);
 }

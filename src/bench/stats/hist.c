@@ -93,11 +93,9 @@ int hist_pack(struct hist_packed *ret, const struct hist *h, struct error *err)
 	*ret = (struct hist_packed){ 0 };
 	for (unsigned int i = h->from; i < h->to; i++)
 		p.classes += h->counts[i] != 0;
-	if (p.classes) {
-		p.class = calloc(p.classes, sizeof(*p.class));
-		if (!p.class)
-			return error_nomem(err);
-	}
+	p.class = calloc(p.classes + 1, sizeof(*p.class)); /* never nothing */
+	if (!p.class)
+		return error_nomem(err);
 	for (unsigned int i = h->from; i < h->to; i++)
 		if (h->counts[i])
 			p.class[k++] = (struct hist_class_count){ i, h->counts[i] };
