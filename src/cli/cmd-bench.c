@@ -22,6 +22,10 @@ static const struct option_def options[] = {
 		.arg = "GPU",
 		.def = "0",
 		.help = "the GPU to measure, by index or UUID" },
+	{ .name = "like",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "give kernels as much work as in this result, so that both can be compared" },
 	{ .name = "mode",
 		.type = OPTION_LIST,
 		.arg = "MODE",
@@ -183,7 +187,8 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		.nvml = option_str(o, "nvml", NULL),
 		.gpu = option_str(o, "gpu", NULL),
 		.mps_control = option_str(o, "mps-control", NULL) };
-	const char *save = option_str(o, "save", NULL);
+	CLEANUP(bench_result_fini) struct bench_result like = { .n_rows = 0 };
+	const char *save = option_str(o, "save", NULL), *of = option_str(o, "like", NULL);
 	enum form form = AS_TEXT;
 	int result;
 
@@ -192,6 +197,9 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		return error_nomem(err);
 	if (read_form(&form, o, err) < 0 || read_suite(suite, o, err) < 0)
 		return -1;
+	if (of && bench_file_read(&like, of, err) < 0)
+		return -1;
+	s.like = of ? &like : NULL;
 	result = bench_session_run(&r, &texts, &s, err);
 	if (r.n_rows &&
 		((save && print(&r, AS_JSON, save, err) < 0) || print(&r, form, NULL, err) < 0))

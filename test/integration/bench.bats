@@ -56,6 +56,13 @@ nothing_left() {
 	[[ $output == *"fail: 0 pass, 1 fail, 0 inconclusive"* ]]
 	run -1 --separate-stderr "$GPUSLICE" bench compare a.json b.json --slo mean_ms=0.0001 -o json
 	jq -e '.verdict == "fail" and (.lines | length == 1) and .lines[0].change > 0.9 and .lines[0].change < 1.1' <<<"$output"
+	# The same work as before, or a word about it.
+	bench --mode exclusive --scenario small --like a.json --save like.json >/dev/null
+	run ! grep measuring "$BATS_TEST_TMPDIR/err"
+	jq -es '.[0].sizes == .[1].sizes and (.[0].sizes | length == 1)' a.json like.json
+	jq -c '.sizes[0].rounds *= 2' a.json >twice.json
+	run -0 "$GPUSLICE" bench compare a.json twice.json --slo mean=10000%
+	[[ $output == *"A kernel of small is +100.0% of work after; 'gpuslice bench --like"* ]]
 	jq -c '.rows[].runs |= .[:1]' a.json >one.json
 	run -13 "$GPUSLICE" bench compare a.json one.json
 	[[ $output == *inconclusive* ]]

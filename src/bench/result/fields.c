@@ -6,6 +6,7 @@
 #define RUN(member)   RECORD(struct bench_run, member, #member)
 #define GPU(member)   RECORD(struct bench_gpu, member, #member)
 #define CHECK(member) RECORD(struct bench_check, member, #member)
+#define SIZE(member)  RECORD(struct bench_size, member, #member)
 
 #define FIELDS(name)                                                       \
 	const struct bench_fields bench_##name##_fields = { name##_fields, \
@@ -80,3 +81,10 @@ static const struct record_field check_fields[] = {
 	CHECK(what),
 };
 FIELDS(check);
+
+static const struct record_field size_fields[] = {
+	SIZE(workload),
+	SIZE(rounds),
+	SIZE(multiprocessors),
+};
+FIELDS(size);

@@ -11,4 +11,4 @@ struct bench_fields {
 };
 
 extern const struct bench_fields bench_head_fields, bench_row_fields, bench_run_fields,
-	bench_gpu_fields, bench_check_fields;
+	bench_gpu_fields, bench_check_fields, bench_size_fields;

@@ -243,6 +243,30 @@ static int read_checks(struct bench_result *r, struct error *err)
 	return 0;
 }
 
+static int read_sizes(struct bench_result *r, struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, r->document, "sizes", BENCH_SIZES_MAX, "", err) < 0)
+		return -1;
+	r->sizes = make_array(list, sizeof(*r->sizes), &r->n_sizes, err);
+	if (!r->sizes)
+		return -1;
+	for (size_t i = 0; i < r->n_sizes; i++) {
+		struct bench_size *s = &r->sizes[i];
+		char here[WHERE_MAX];
+
+		(void)snprintf(here, sizeof(here), "sizes[%zu]", i);
+		if (read_record(s, json_array_get(list, i), &bench_size_fields, here, err) < 0)
+			return -1;
+		if (!*s->workload || !s->rounds || s->rounds > INT64_MAX ||
+			!s->multiprocessors || s->multiprocessors > UINT16_MAX)
+			return wrong(here, "workload, rounds and multiprocessors, all above 0",
+				err);
+	}
+	return 0;
+}
+
 static int read_notes(struct bench_result *r, struct error *err)
 {
 	const json_t *list;
@@ -269,7 +293,7 @@ static int read_all(struct bench_result *r, struct error *err)
 			"format: expected '" BENCH_FORMAT "', found '%.40s'",
 			format ? format : "nothing");
 	if (read_record(&r->head, r->document, &bench_head_fields, "", err) < 0 ||
-		read_rows(r, err) < 0 || read_checks(r, err) < 0)
+		read_sizes(r, err) < 0 || read_rows(r, err) < 0 || read_checks(r, err) < 0)
 		return -1;
 	return read_notes(r, err);
 }

@@ -42,8 +42,17 @@ void bench_result_fini(struct bench_result *r)
 	free(r->rows);
 	free(r->checks);
 	free(r->notes);
+	free(r->sizes);
 	json_decref(r->document);
 	*r = (struct bench_result){ 0 };
+}
+
+const struct bench_size *bench_size_of(const struct bench_result *r, const char *workload)
+{
+	for (size_t i = 0; i < r->n_sizes; i++)
+		if (!strcmp(r->sizes[i].workload, workload))
+			return &r->sizes[i];
+	return NULL;
 }
 
 double bench_pod_rate(const struct bench_run *r, size_t pod)

@@ -22,6 +22,7 @@
 #define BENCH_PODS_MAX   128
 #define BENCH_CHECKS_MAX 256
 #define BENCH_NOTES_MAX  256
+#define BENCH_SIZES_MAX  64
 #define BENCH_FILE_MAX   (256U << 20)
 
 /* How pods share the GPU. The names of bench_mode_names are part of the format. */
@@ -82,6 +83,13 @@ struct bench_check {
 	const char *unit;
 };
 
+/* How much work the kernels of a workload are: the same in all modes, and in a result that is to be compared. */
+struct bench_size {
+	const char *workload;
+	uint64_t rounds;
+	uint32_t multiprocessors; /* that kernels that fill the GPU were made for */
+};
+
 struct bench_head {
 	const char *made;    /* RFC 3339 */
 	const char *version; /* of gpuslice */
@@ -100,10 +108,11 @@ struct bench_head {
 
 struct bench_result {
 	struct bench_head head;
-	size_t n_rows, n_checks, n_notes;
+	size_t n_rows, n_checks, n_notes, n_sizes;
 	struct bench_row *rows;
 	struct bench_check *checks;
 	const char **notes;
+	struct bench_size *sizes;
 	json_t *document; /* has the texts of what was read; NULL: they are the maker's */
 };
 
@@ -116,6 +125,9 @@ int bench_result_read(struct bench_result *ret, const char *json, size_t len, co
 	struct error *err) MUST_USE;
 /* New reference. ERR_NOMEM, also for text that is no UTF-8. */
 int bench_result_write(json_t **ret, const struct bench_result *r, struct error *err) MUST_USE;
+
+/* NULL: it is not said. */
+const struct bench_size *bench_size_of(const struct bench_result *r, const char *workload);
 
 /* Units per second of one pod. */
 double bench_pod_rate(const struct bench_run *r, size_t pod);

@@ -90,20 +90,24 @@ static json_t *write_row(const struct bench_row *row)
 
 static bool write_lists(json_t *o, const struct bench_result *r)
 {
-	json_t *rows = json_array(), *checks = json_array(), *notes = json_array();
-	bool ok = rows && checks && notes;
+	json_t *rows = json_array(), *checks = json_array(), *notes = json_array(),
+	       *sizes = json_array();
+	bool ok = rows && checks && notes && sizes;
 
 	for (size_t i = 0; ok && i < r->n_rows; i++)
 		ok = append(rows, write_row(&r->rows[i]));
 	for (size_t i = 0; ok && i < r->n_checks; i++)
 		ok = append(checks, record(&r->checks[i], &bench_check_fields));
+	for (size_t i = 0; ok && i < r->n_sizes; i++)
+		ok = append(sizes, record(&r->sizes[i], &bench_size_fields));
 	for (size_t i = 0; ok && i < r->n_notes; i++)
 		ok = append(notes, json_string(r->notes[i]));
-	ok = ok && put(o, "notes", json_incref(notes)) &&
+	ok = ok && put(o, "sizes", json_incref(sizes)) && put(o, "notes", json_incref(notes)) &&
 	     put(o, "checks", json_incref(checks)) && put(o, "rows", json_incref(rows));
 	json_decref(rows);
 	json_decref(checks);
 	json_decref(notes);
+	json_decref(sizes);
 	return ok;
 }
 

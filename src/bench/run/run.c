@@ -365,6 +365,40 @@ static bool is_used(const struct suite *s, uint32_t workload)
 	return false;
 }
 
+/* Of a workload, and in the result, so that another one can be like it. */
+static int set_size(struct bench_runner *r, uint32_t workload, const struct args_size *size,
+	struct error *err)
+{
+	struct bench_result *b = r->result;
+	struct bench_size *sizes = realloc(b->sizes, (b->n_sizes + 1) * sizeof(*sizes));
+
+	if (!sizes)
+		return error_nomem(err);
+	b->sizes = sizes;
+	sizes[b->n_sizes++] = (struct bench_size){ r->o.suite->workloads[workload].name,
+		size->rounds, size->multiprocessors };
+	b->head.multiprocessors = size->multiprocessors;
+	r->sizes[workload] = *size;
+	return 0;
+}
+
+/* What another result has is not measured anew. */
+static int take_sizes(struct bench_runner *r, struct error *err)
+{
+	const struct suite *s = r->o.suite;
+
+	for (uint32_t i = 0; r->o.like && i < s->n_workloads; i++) {
+		const struct bench_size *size = bench_size_of(r->o.like, s->workloads[i].name);
+
+		if (size && is_used(s, i) &&
+			set_size(r, i,
+				&(struct args_size){ size->rounds, size->multiprocessors },
+				err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int on_calibrated(void *arg, const char *line, size_t len, struct error *err)
 {
 	struct bench_runner *r = arg;
@@ -375,11 +409,9 @@ static int on_calibrated(void *arg, const char *line, size_t len, struct error *
 
 	if (error)
 		return error_set(err, ERR_UNAVAILABLE, "%s", error);
-	if (rounds > 0 && sms > 0 && sms < UINT16_MAX) {
-		r->sizes[r->calibrating] =
-			(struct args_size){ (uint64_t)rounds, (uint32_t)sms };
-		r->result->head.multiprocessors = (double)sms;
-	}
+	if (rounds > 0 && sms > 0 && sms < UINT16_MAX)
+		return set_size(r, r->calibrating,
+			&(struct args_size){ (uint64_t)rounds, (uint32_t)sms }, err);
 	return 0;
 }
 
@@ -428,7 +460,8 @@ static void next_calibration(struct bench_runner *r)
 	struct error err = ERROR_INIT;
 
 	while (r->calibrating < s->n_workloads &&
-		(!is_used(s, r->calibrating) || s->workloads[r->calibrating].command))
+		(!is_used(s, r->calibrating) || s->workloads[r->calibrating].command ||
+			r->sizes[r->calibrating].rounds))
 		r->calibrating++;
 	if (r->calibrating == s->n_workloads) {
 		next_step(r);
@@ -470,7 +503,7 @@ int bench_runner_start(struct bench_runner **ret, uv_loop_t *loop,
 	(void)uv_timer_init(loop, &r->timer);
 	r->timer.data = r;
 	r->places[0] = (struct place_pod){ .weight = 1 };
-	if (suite_steps(&r->steps, &r->n, options->suite, err) < 0 ||
+	if (suite_steps(&r->steps, &r->n, options->suite, err) < 0 || take_sizes(r, err) < 0 ||
 		place_new(&r->place, loop, options->place, err) < 0 ||
 		sampler_new(&r->sampler, loop, options->monitor, options->place->uuid, err) <
 			0 ||

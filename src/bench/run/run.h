@@ -16,6 +16,8 @@ struct bench_runner_options {
 	const struct suite *suite;
 	const struct place_options *place;
 	const struct gpu_monitor_options *monitor;
+	const struct bench_result
+		*like; /* its kernels' sizes are taken; NULL: all are measured */
 };
 
 struct bench_runner_ops {

@@ -4,8 +4,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define REPLICATES  400
-#define BLOCK_UNITS 16 /* of a block at least, else it is joined to the next one */
+#define REPLICATES 400
+/*
+ * Of a repetition: with more of them what begins and ends at their borders counts more often, as the turns of slices,
+ * which may be as long as a block.
+ */
+#define GROUPS      5
+#define GROUP_UNITS 16 /* at least */
 #define SEED        UINT64_C(0x5eed0f6b1e5)
 
 /* What a statistic is made from. */
@@ -77,15 +82,15 @@ static double statistic(enum estimate_of what, const struct sum *s)
 	return hist_mean(&s->times);
 }
 
-/* Joins what has few units; what is left over at the end goes to the last one. */
+/* Joins blocks; what is left over at the end goes to the last group. */
 static void make_groups(struct part *p)
 {
+	size_t first = 0, least = (p->run->n + GROUPS - 1) / GROUPS;
 	uint64_t units = 0;
-	size_t first = 0;
 
 	for (size_t i = 0; i < p->run->n; i++) {
 		units += p->run->blocks[i].times.n;
-		if (units < BLOCK_UNITS)
+		if (units < GROUP_UNITS || i + 1 - first < least)
 			continue;
 		p->groups[p->n++] = (struct group){ first, i + 1 };
 		first = i + 1;

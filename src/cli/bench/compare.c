@@ -35,6 +35,15 @@ static const struct option_def options[] = {
 			"default: rate=5%,p99=5%" },
 };
 
+int bench_file_read(struct bench_result *ret, const char *path, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(BENCH_FILE_MAX);
+
+	if (file_read(path, &b, err) < 0)
+		return -1;
+	return bench_result_read(ret, buf_str(&b), b.len, path, err);
+}
+
 /* One side: a file, and the mode behind '#'. */
 struct side {
 	char path[PATH_MAX];
@@ -49,7 +58,6 @@ static void side_fini(struct side *s)
 
 static int read_side(struct side *s, const char *word, struct error *err)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(BENCH_FILE_MAX);
 	const char *hash = strrchr(word, '#');
 	size_t len = hash ? (size_t)(hash - word) : strlen(word);
 
@@ -60,9 +68,7 @@ static int read_side(struct side *s, const char *word, struct error *err)
 		return error_set(err, ERR_INVALID, "'%.80s...': the name is too long", word);
 	memcpy(s->path, word, len);
 	s->path[len] = '\0';
-	if (file_read(s->path, &b, err) < 0)
-		return -1;
-	return bench_result_read(&s->result, buf_str(&b), b.len, s->path, err);
+	return bench_file_read(&s->result, s->path, err);
 }
 
 static int read_limits(struct compare_limit *ret, size_t *n, const struct strv *words,
@@ -159,6 +165,28 @@ static void print_side(struct buf *b, const char *name, const struct side *s)
 		h->simulated ? "SIMULATED " : "", h->gpu, h->driver, h->made);
 }
 
+/* Results can only be compared as far as the work was the same. */
+static void print_sizes(struct buf *b, const struct bench_result *before,
+	const struct bench_result *after)
+{
+	for (size_t i = 0; i < after->n_sizes; i++) {
+		const struct bench_size *s = &after->sizes[i],
+					*was = bench_size_of(before, s->workload);
+
+		if (was && (was->rounds != s->rounds ||
+				   was->multiprocessors != s->multiprocessors))
+			buf_printf(b,
+				"A kernel of %s is %+.1f%% of work after; 'gpuslice bench --like %s' "
+				"takes what there was before.\n",
+				s->workload,
+				100 * ((double)s->rounds * s->multiprocessors /
+						      (double)was->rounds /
+						      was->multiprocessors -
+					      1),
+				"BEFORE");
+	}
+}
+
 static void print_text(struct buf *b, const struct compare *c, const struct side *before,
 	const struct side *after)
 {
@@ -170,6 +198,7 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 	print_side(b, "after ", after);
 	if (strcmp(before->result.head.gpu, after->result.head.gpu) != 0)
 		buf_puts(b, "The GPUs are not of one model: what changed may be that.\n");
+	print_sizes(b, &before->result, &after->result);
 	buf_putc(b, '\n');
 	table_init(&t, heads);
 	for (size_t i = 0; i < c->n; i++)

@@ -187,7 +187,8 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 		.simulated = run->s->model != NULL };
 	const struct bench_runner_options o = { .suite = run->s->suite,
 		.place = &place,
-		.monitor = monitor };
+		.monitor = monitor,
+		.like = run->s->like };
 	const char *mig[GPU_MIG_MAX];
 	int r;
 

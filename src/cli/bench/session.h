@@ -8,10 +8,11 @@
 
 struct bench_session {
 	const struct suite *suite;
-	const char *model;       /* of a simulated node; NULL */
-	const char *nvml;        /* NULL */
-	const char *gpu;         /* index or UUID; NULL: the first one */
-	const char *mps_control; /* NULL */
+	const char *model;               /* of a simulated node; NULL */
+	const char *nvml;                /* NULL */
+	const char *gpu;                 /* index or UUID; NULL: the first one */
+	const char *mps_control;         /* NULL */
+	const struct bench_result *like; /* whose kernels are taken; NULL */
 };
 
 /* What was measured is in *ret also where it ends with an error; .interrupted then. Texts are kept in @texts. */

@@ -209,7 +209,10 @@ static void result__survives_its_file(void **state)
 	noise_result(&r, &n, modes, ARRAY_LEN(modes));
 	r.checks = calloc(1, sizeof(*r.checks));
 	r.notes = calloc(1, sizeof(*r.notes));
-	assert_true(r.checks && r.notes);
+	r.sizes = calloc(1, sizeof(*r.sizes));
+	assert_true(r.checks && r.notes && r.sizes);
+	r.sizes[0] = (struct bench_size){ "burn", 12345, 132 };
+	r.n_sizes = 1;
 	r.checks[0] = check;
 	r.notes[0] = note;
 	r.n_checks = r.n_notes = 1;
@@ -226,6 +229,9 @@ static void result__survives_its_file(void **state)
 	assert_string_equal(again.head.gpu, "NVIDIA H100 80GB HBM3");
 	assert_string_equal(again.checks[0].what, check.what);
 	assert_string_equal(again.notes[0], note);
+	assert_int_equal(bench_size_of(&again, "burn")->rounds, 12345);
+	assert_int_equal(bench_size_of(&again, "burn")->multiprocessors, 132);
+	assert_null(bench_size_of(&again, "small"));
 	assert_true(isnan(again.rows[0].runs[0].gpu.sm_active));
 	bench_result_fini(&again);
 	bench_result_fini(&r);
@@ -243,6 +249,8 @@ static void result__says_what_is_wrong_where(void **state)
 		{ "[]", "b.json: format: expected 'gpuslice/bench/v1', found 'nothing'" },
 		{ "{\"format\":\"x\"}",
 			"b.json: format: expected 'gpuslice/bench/v1', found 'x'" },
+		{ "{\"format\":\"gpuslice/bench/v1\",\"sizes\":[{\"workload\":\"w\",\"rounds\":0}]}",
+			"b.json: sizes[0]: expected workload, rounds and multiprocessors" },
 		{ FILE_OF("7"), "b.json: rows[0]: expected an object, found an integer" },
 		{ FILE_OF("{\"mode\":\"turn\"}"),
 			"b.json: rows[0].mode: expected exclusive, " },
