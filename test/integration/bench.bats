@@ -90,7 +90,7 @@ nothing_left() {
 	eventually 20 nothing_left
 }
 
-@test "Ctrl-C keeps what was measured, and kill -9 leaves no pod" {
+@test "Ctrl-C keeps what was measured, and kill -9 leaves no program" {
 	cd "$BATS_TEST_TMPDIR"
 	"$GPUSLICE" bench --node h100-1 --seconds 1 --warmup 0.1 --mode exclusive,turns --scenario '2 burn' --save k.json >out 2>err &
 	eventually 30 grep -q '^2 of ' err
@@ -100,13 +100,26 @@ nothing_left() {
 	[[ $status == 12 ]]
 	jq -e '.interrupted and (.rows | length == 1)' k.json
 	eventually 20 nothing_left
-	"$GPUSLICE" bench --node h100-1 --seconds 60 --mode exclusive --scenario burn >out 2>err &
-	eventually 30 pgrep -f "$STAGE/.*gpuslice-load .*--depth"
-	kill -KILL $!
-	wait $! || true
-	eventually 10 no_load
+	local mode
+	for mode in turns mps; do
+		"$GPUSLICE" bench --node h100-1 --seconds 60 --mode $mode --scenario '2 burn' >out 2>err &
+		eventually 30 in_bench '--depth'
+		kill -KILL $!
+		wait $! || true
+		eventually 10 not_in_bench 'gpuslice-load|gpuslice-arbiter|nvidia-cuda-mps-control'
+	done
 }
 
-no_load() {
-	! pgrep -f "$STAGE/.*gpuslice-load .*--depth"
+# in_bench PATTERN: a program of this test's bench has it in its command line.
+in_bench() {
+	local pid
+	for pid in $(grep -lsz "=$TMPDIR/" /proc/[0-9]*/environ | cut -d / -f 3); do
+		{ tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null
+		echo
+	done >"$BATS_TEST_TMPDIR/programs"
+	grep -E -- "$1" "$BATS_TEST_TMPDIR/programs"
+}
+
+not_in_bench() {
+	! in_bench "$1"
 }

@@ -14,11 +14,13 @@
 #include "bench/load/arrivals.h"
 #include "bench/load/flow.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define LINE_MAX_ 256
@@ -339,12 +341,34 @@ static int show_help(void)
 	return fputs(buf_str(&b), stdout) < 0;
 }
 
+/*
+ * gpuslice-load --tied PID PROGRAM [ARG]...: becomes the program, which gets SIGTERM when process PID ends, however that
+ * ends: an arbiter, an MPS daemon or a user's program is not to outlive the benchmark.
+ */
+static int become_tied(int argc, char **argv)
+{
+	uint32_t parent;
+
+	if (argc < 4 || !parse_u32(argv[2], &parent)) {
+		(void)fputs("usage: gpuslice-load --tied PID PROGRAM [ARG]...\n", stderr);
+		return 2;
+	}
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != (pid_t)parent)
+		return 1; /* it has ended before that */
+	(void)execvp(argv[3], argv + 3);
+	(void)fprintf(stderr, "run '%s': %s\n", argv[3], strerror(errno));
+	return 127;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = { 0 };
 	struct error err = ERROR_INIT;
-	int r = options_parse(&o, options, ARRAY_LEN(options), argc, argv, 0, NULL, &err);
+	int r;
 
+	if (argc > 1 && !strcmp(argv[1], "--tied"))
+		return become_tied(argc, argv);
+	r = options_parse(&o, options, ARRAY_LEN(options), argc, argv, 0, NULL, &err);
 	if (r == OPTIONS_HELP)
 		r = show_help();
 	else if (r == OPTIONS_VERSION)

@@ -150,6 +150,24 @@ static void on_quit_end(void *arg, const struct child_end *end)
 		proc_expect(p->mps, QUIT_NS);
 }
 
+/* @argv begins with TIED_ROOM words that this fills in: the program ends with us. */
+#define TIED_ROOM 3
+static int start_tied(const struct place *p, struct child **ret, const char **argv,
+	const struct strv *env, const struct child_ops *ops, struct error *err)
+{
+	char self[16];
+
+	(void)snprintf(self, sizeof(self), "%d", (int)getpid());
+	argv[0] = p->o->paths->load;
+	argv[1] = "--tied";
+	argv[2] = self;
+	return proc_start(ret, p->loop,
+		&(struct child_what){ .argv = argv,
+			.env = (const char *const *)env->v,
+			.silence_ns = FOREVER_NS },
+		ops, (void *)(uintptr_t)p, err);
+}
+
 static const struct child_ops arbiter_ops = { .ended = on_arbiter_end };
 static const struct child_ops mps_ops = { .ended = on_mps_end };
 static const struct child_ops quit_ops = { .ended = on_quit_end };
@@ -167,7 +185,7 @@ static int base_env(const struct place *p, struct strv *env, struct error *err)
 static int start_arbiter(struct place *p, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv env = STRV_INIT;
-	const char *const argv[] = { p->o->paths->arbiter, NULL };
+	const char *argv[TIED_ROOM + 2] = { [TIED_ROOM] = p->o->paths->arbiter };
 
 	if (p->arbiter)
 		return 0;
@@ -176,11 +194,7 @@ static int start_arbiter(struct place *p, struct error *err)
 		env_set(&env, "GPUSLICE_STATE_DIR", p->state, err) < 0 ||
 		env_set(&env, "GPUSLICE_RUN_DIR", p->run, err) < 0)
 		return -1;
-	return proc_start(&p->arbiter, p->loop,
-		&(struct child_what){ .argv = argv,
-			.env = (const char *const *)env.v,
-			.silence_ns = FOREVER_NS },
-		&arbiter_ops, p, err);
+	return start_tied(p, &p->arbiter, argv, &env, &arbiter_ops, err);
 }
 
 static const char *mps_control(const struct place *p)
@@ -201,7 +215,7 @@ static int mps_env(const struct place *p, struct strv *env, struct error *err)
 static int start_mps(struct place *p, struct error *err)
 {
 	CLEANUP(strv_fini) struct strv env = STRV_INIT;
-	const char *const argv[] = { mps_control(p), "-f", NULL };
+	const char *argv[TIED_ROOM + 3] = { [TIED_ROOM] = mps_control(p), "-f" };
 
 	if (p->mps)
 		return 0;
@@ -212,11 +226,7 @@ static int start_mps(struct place *p, struct error *err)
 		mps_env(p, &env, err) < 0 ||
 		env_set(&env, "CUDA_VISIBLE_DEVICES", p->o->uuid, err) < 0)
 		return -1;
-	return proc_start(&p->mps, p->loop,
-		&(struct child_what){ .argv = argv,
-			.env = (const char *const *)env.v,
-			.silence_ns = FOREVER_NS },
-		&mps_ops, p, err);
+	return start_tied(p, &p->mps, argv, &env, &mps_ops, err);
 }
 
 /* As NVIDIA says it is to be ended; what does not listen is ended by a signal later. */
