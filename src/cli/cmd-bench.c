@@ -17,6 +17,10 @@
 
 /* Sorted by name. */
 static const struct option_def options[] = {
+	{ .name = "command",
+		.type = OPTION_STR,
+		.arg = "LINE",
+		.help = "the workload 'command': a program that prints a line for each unit of its work" },
 	{ .name = "gpu",
 		.type = OPTION_STR,
 		.arg = "GPU",
@@ -51,6 +55,10 @@ static const struct option_def options[] = {
 		.arg = "FORM",
 		.def = "text",
 		.help = "text, csv or json" },
+	{ .name = "pattern",
+		.type = OPTION_STR,
+		.arg = "REGEX",
+		.help = "which lines of --command count; default: each" },
 	{ .name = "repetitions",
 		.type = OPTION_UINT,
 		.arg = "N",
@@ -123,12 +131,18 @@ static int read_modes(struct suite *s, const struct strv *words, struct error *e
 	return 0;
 }
 
-static int read_suite(struct suite *s, const struct options *o, struct error *err)
+static int read_suite(struct suite *s, struct suite_workload *room, const struct options *o,
+	struct error *err)
 {
 	const struct strv *scenarios = &option_get(o, "scenario")->list;
 	uint64_t repetitions = option_uint(o, "repetitions", 3);
 
 	suite_defaults(s);
+	if (option_str(o, "command", NULL))
+		suite_command(s, room, option_str(o, "command", NULL),
+			option_str(o, "pattern", NULL));
+	else if (option_str(o, "pattern", NULL))
+		return error_set(err, ERR_INVALID, "--pattern is for --command");
 	if (scenarios->n)
 		s->n_scenarios = 0;
 	for (size_t i = 0; i < scenarios->n; i++)
@@ -180,6 +194,7 @@ static int print(const struct bench_result *r, enum form form, const char *path,
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(freep) struct suite *suite = calloc(1, sizeof(*suite));
+	struct suite_workload room[SUITE_BUILTIN + 1];
 	CLEANUP(bench_result_fini) struct bench_result r = { .n_rows = 0 };
 	CLEANUP(strv_fini) struct strv texts = STRV_INIT;
 	struct bench_session s = { .suite = suite,
@@ -195,7 +210,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	(void)cmd;
 	if (!suite)
 		return error_nomem(err);
-	if (read_form(&form, o, err) < 0 || read_suite(suite, o, err) < 0)
+	if (read_form(&form, o, err) < 0 || read_suite(suite, room, o, err) < 0)
 		return -1;
 	if (of && bench_file_read(&like, of, err) < 0)
 		return -1;
@@ -222,6 +237,7 @@ const struct cmd cmd_bench = {
 		"\n"
 		"  gpuslice bench --save before.json\n"
 		"  gpuslice bench --scenario 'latency + 3 burn' --mode exclusive,time-slicing,turns-latency\n"
+		"  gpuslice bench --command 'python3 infer.py' --pattern '^step' --scenario '2 command,4 command'\n"
 		"  gpuslice bench --node h100-1 --seconds 1 --repetitions 2\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),

@@ -68,6 +68,20 @@ nothing_left() {
 	[[ $output == *inconclusive* ]]
 }
 
+@test "a program of one's own: each line is a unit, in slices and under MPS too" {
+	local burn=$GPUSLICE_BUILD/test/cuda/cuda-burn
+	bench --command "exec '$burn' --window-ms 20 --seconds 0 --work 1000" --pattern '^window' --mode exclusive,turns,mps \
+		--scenario '2 command' --save "$BATS_TEST_TMPDIR/c.json"
+	cat "$BATS_TEST_TMPDIR/err"
+	jq -e '([.rows[] | .mode] | sort == ["exclusive", "mps", "turns"]) and ([.rows[].runs[].errors] | add == 0)
+		and ([.rows[].runs[] | .pods[] | add] | all(. >= 5 and . <= 25))' "$BATS_TEST_TMPDIR/c.json"
+	run -0 bench --command "echo one; echo no more; exit 3" --mode exclusive --repetitions 1 --scenario command -o csv
+	[[ $output == *',1,1,true' ]] # one error
+	run -2 bench --command true --pattern '(' --mode exclusive --scenario command
+	grep -F "pattern '('" "$BATS_TEST_TMPDIR/err"
+	eventually 20 nothing_left
+}
+
 @test "what is wrong is said with its place" {
 	cd "$BATS_TEST_TMPDIR"
 	run -2 "$GPUSLICE" bench --node h100-1 --scenario '3 bern'

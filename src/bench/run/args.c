@@ -2,6 +2,7 @@
 #include "bench/run/args.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #define BLOCKS_PER_SM 8 /* of 256 threads: the most that one holds at a time */
 
@@ -61,4 +62,17 @@ int args_calibrate(struct strv *ret, const char *program, const struct suite_wor
 		       ? -1
 		       : add_number(ret, "--calibrate", w->kernel_ns ? w->kernel_ns : 1, "ns",
 				 err);
+}
+
+int args_command(struct strv *ret, const char *program, const struct suite_workload *w,
+	struct error *err)
+{
+	char parent[16];
+	const char *const words[] = { program, "--tied", parent, "/bin/sh", "-c", w->command };
+
+	(void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (strv_add(ret, words[i], err) < 0)
+			return -1;
+	return 0;
 }

@@ -16,5 +16,8 @@ struct args_size {
 /* @program is the first word. ERR_NOMEM. */
 int args_run(struct strv *ret, const char *program, const struct suite_workload *w,
 	const struct args_size *size, uint64_t seed, struct error *err) MUST_USE;
+/* Of the user's program, which ends with this one. */
+int args_command(struct strv *ret, const char *program, const struct suite_workload *w,
+	struct error *err) MUST_USE;
 int args_calibrate(struct strv *ret, const char *program, const struct suite_workload *w,
 	struct error *err) MUST_USE;

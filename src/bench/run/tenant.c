@@ -133,11 +133,11 @@ static int run_child(struct tenant *p, uv_loop_t *loop, const struct tenant_what
 	CLEANUP(strv_fini) struct strv args = STRV_INIT;
 	const struct suite_workload *w = what->workload;
 
-	if (!w->command && args_run(&args, what->load, w, what->size, what->seed, err) < 0)
+	if ((w->command ? args_command(&args, what->load, w, err)
+			: args_run(&args, what->load, w, what->size, what->seed, err)) < 0)
 		return -1;
 	return proc_start(&p->child, loop,
-		&(struct child_what){ .argv = w->command ? w->command
-							 : (const char *const *)args.v,
+		&(struct child_what){ .argv = (const char *const *)args.v,
 			.env = (const char *const *)what->env->v,
 			.keep_input = !w->command,
 			.silence_ns = SETUP_NS },

@@ -15,7 +15,7 @@
 		1U << BENCH_WEIGHTS | 1U << BENCH_LATENCY | 1U << BENCH_MPS |   \
 		1U << BENCH_MPS_LIMITED)
 
-const struct suite_workload suite_builtin[] = {
+const struct suite_workload suite_builtin[SUITE_BUILTIN] = {
 	{ .name = "burn",
 		.what = "arithmetic that fills the GPU",
 		.kernel = "burn",
@@ -80,6 +80,23 @@ void suite_defaults(struct suite *s)
 		if (suite_add(s, default_scenarios[i], &err) < 0)
 			abort(); /* a bug of the table */
 	}
+}
+
+void suite_command(struct suite *s, struct suite_workload room[static SUITE_BUILTIN + 1],
+	const char *command, const char *pattern)
+{
+	struct error err = ERROR_INIT;
+
+	memcpy(room, suite_builtin, sizeof(suite_builtin));
+	room[suite_n_builtin] = (struct suite_workload){ .name = "command",
+		.what = "the command",
+		.command = command,
+		.pattern = pattern };
+	s->workloads = room;
+	s->n_workloads = suite_n_builtin + 1;
+	s->n_scenarios = 0;
+	if (suite_add(s, "4 command", &err) < 0)
+		abort(); /* a bug */
 }
 
 /* ---- scenarios from words ----------------------------------------------------------------------------------- */

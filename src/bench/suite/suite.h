@@ -23,8 +23,8 @@ enum suite_flow {
 
 struct suite_workload {
 	const char *name, *what;
-	/* A program of the user's; NULL: gpuslice-load as follows. Ends with NULL. */
-	const char *const *command;
+	/* A program of the user's, as a shell has it; NULL: gpuslice-load as follows. */
+	const char *command;
 	const char *
 		pattern; /* of a line that the program prints at the end of each unit; extended regular expression */
 	const char *kernel; /* "burn" or "stream" */
@@ -39,7 +39,8 @@ struct suite_workload {
 	bool waits; /* somebody waits for its answers: class latency where there are classes */
 };
 
-extern const struct suite_workload suite_builtin[];
+#define SUITE_BUILTIN 6
+extern const struct suite_workload suite_builtin[SUITE_BUILTIN];
 extern const size_t suite_n_builtin;
 
 /* Pods of one kind in a scenario. */
@@ -66,6 +67,13 @@ struct suite {
 
 /* The built-in scenarios: pods of one kind together, those that wait beside those that fill the GPU. */
 void suite_defaults(struct suite *s);
+
+/*
+ * Adds the workload "command", and takes only that: four of it, until other scenarios are added. Both must outlive
+ * the suite.
+ */
+void suite_command(struct suite *s, struct suite_workload room[static SUITE_BUILTIN + 1],
+	const char *command, const char *pattern);
 
 /*
  * Adds a scenario from its words: "4 burn", "latency + 3 burn". ERR_INVALID: names no workload, or too many pods;
