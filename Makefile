@@ -48,7 +48,7 @@ kube-test: build ## on a real Kubernetes, as root; the first time builds it, 10 
 loader-test: build ## preload libraries on several C libraries, as root; GPUSLICE_LOADER="bullseye trixie" fetches those
 	@tools/setup build test loader
 	@GPUSLICE_LOADER='$(or $(GPUSLICE_LOADER),host bullseye trixie musl)' meson test -C $(OBJ) \
-		--no-rebuild --print-errorlogs --suite loader
+		--no-rebuild --print-errorlogs --logbase loaderlog --suite loader
 
 page-test: build ## the status page in Chromium
 	@tools/setup build test page
