@@ -76,7 +76,7 @@ stop() {
 	return "$status"
 }
 
-# eventually SECONDS COMMAND...: until it succeeds, looking every 50 ms; shows its last output else.
+# eventually SECONDS COMMAND...: until it succeeds, looking less and less often; shows its last output else.
 # GPUSLICE_PATIENCE multiplies the seconds, for builds that are slow by design.
 eventually() {
 	local deadline=$((SECONDS + $1 * ${GPUSLICE_PATIENCE:-1} + 1)) out n=0
