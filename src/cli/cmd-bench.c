@@ -7,9 +7,12 @@
 #include "cli/cmd.h"
 #include "cli/output.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* gpuslice bench: ways of sharing a GPU, measured beside each other. */
 
@@ -191,6 +194,32 @@ static int print(const struct bench_result *r, enum form form, const char *path,
 	return output_write(path, buf_str(&b), b.len, err);
 }
 
+/* What cannot be kept is said before anything is measured. */
+static int check_save(const char *path, struct error *err)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	char dir[PATH_MAX] = ".";
+
+	if (!path)
+		return 0;
+	if (slash)
+		(void)snprintf(dir, sizeof(dir), "%.*s",
+			slash == path ? 1 : (int)(slash - path), path);
+	if (access(dir, W_OK | X_OK) < 0)
+		return error_sys(err, errno, "--save: write in '%s'", dir);
+	return 0;
+}
+
+/* One that fails does not keep the other from being written. */
+static int print_both(const struct bench_result *r, enum form form, const char *save,
+	struct error *err)
+{
+	int kept = save ? print(r, AS_JSON, save, err) : 0;
+	int shown = print(r, form, NULL, kept < 0 ? NULL : err);
+
+	return kept < 0 || shown < 0 ? -1 : 0;
+}
+
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(freep) struct suite *suite = calloc(1, sizeof(*suite));
@@ -212,12 +241,13 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		return error_nomem(err);
 	if (read_form(&form, o, err) < 0 || read_suite(suite, room, o, err) < 0)
 		return -1;
+	if (check_save(save, err) < 0)
+		return -1;
 	if (of && bench_file_read(&like, of, err) < 0)
 		return -1;
 	s.like = of ? &like : NULL;
 	result = bench_session_run(&r, &texts, &s, err);
-	if (r.n_rows &&
-		((save && print(&r, AS_JSON, save, err) < 0) || print(&r, form, NULL, err) < 0))
+	if (r.n_rows && print_both(&r, form, save, err) < 0)
 		return -1;
 	if (result == 0 && r.head.interrupted)
 		return error_set(err, ERR_CANCELLED, "interrupted");

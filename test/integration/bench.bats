@@ -92,6 +92,8 @@ nothing_left() {
 	run -3 "$GPUSLICE" bench --node nothing-1
 	run -3 "$GPUSLICE" bench --node h100-1 --gpu 3
 	[[ $output == *"no GPU '3' on this node, which has 1"* ]]
+	run -3 "$GPUSLICE" bench --node h100-1 --save nowhere/at/all.json
+	[[ $output == *"--save: write in 'nowhere/at': No such file"* ]]
 	run -2 "$GPUSLICE" bench run
 	[[ $output == *"unknown command 'run'"* ]]
 	printf '{"format": "gpuslice/bench/v1", "rows": [{"mode": "turn"}]}' >bad.json

@@ -296,6 +296,7 @@ static void work(const struct load *l, struct unit *u)
 		mps < 0 ? json_null() : json_boolean(mps)));
 	if (!await_go(times))
 		return;
+	(void)signal(SIGTERM, on_signal); /* before that it ends at once */
 	if (count_init(&c, times[1], times[2], l->parts, &err) < 0)
 		die("%s", err.msg);
 	if (pthread_create(&thread, NULL, watch_input, NULL) != 0)
@@ -314,7 +315,6 @@ static int run(const struct options *o, struct error *err)
 
 	if (read_options(&l, o, err) < 0)
 		return -1;
-	(void)signal(SIGTERM, on_signal);
 	(void)signal(SIGPIPE, SIG_IGN);
 	cuda_open();
 	unit_open(&u, &l.unit);

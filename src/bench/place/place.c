@@ -36,7 +36,6 @@ struct place {
 	uint64_t until_ns;
 	place_done *done;
 	void *arg;
-	struct error failed;
 };
 
 static bool is_slices(enum bench_mode m)

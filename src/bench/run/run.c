@@ -356,15 +356,6 @@ static void next_step(struct bench_runner *r)
 
 /* ---- how much work a kernel is ------------------------------------------------------------------------------- */
 
-static bool is_used(const struct suite *s, uint32_t workload)
-{
-	for (size_t i = 0; i < s->n_scenarios; i++)
-		for (uint32_t k = 0; k < s->scenarios[i].n; k++)
-			if (s->scenarios[i].tenants[k].workload == workload)
-				return true;
-	return false;
-}
-
 /* Of a workload, and in the result, so that another one can be like it. */
 static int set_size(struct bench_runner *r, uint32_t workload, const struct args_size *size,
 	struct error *err)
@@ -390,7 +381,7 @@ static int take_sizes(struct bench_runner *r, struct error *err)
 	for (uint32_t i = 0; r->o.like && i < s->n_workloads; i++) {
 		const struct bench_size *size = bench_size_of(r->o.like, s->workloads[i].name);
 
-		if (size && is_used(s, i) &&
+		if (size && suite_uses(s, i) &&
 			set_size(r, i,
 				&(struct args_size){ size->rounds, size->multiprocessors },
 				err) < 0)
@@ -460,7 +451,7 @@ static void next_calibration(struct bench_runner *r)
 	struct error err = ERROR_INIT;
 
 	while (r->calibrating < s->n_workloads &&
-		(!is_used(s, r->calibrating) || s->workloads[r->calibrating].command ||
+		(!suite_uses(s, r->calibrating) || s->workloads[r->calibrating].command ||
 			r->sizes[r->calibrating].rounds))
 		r->calibrating++;
 	if (r->calibrating == s->n_workloads) {

@@ -219,7 +219,7 @@ bool suite_has(const struct suite *s, const struct suite_scenario *sc, enum benc
 	return m == BENCH_WEIGHTS ? !waits : m != BENCH_EXCLUSIVE;
 }
 
-static bool is_used(const struct suite *s, uint32_t workload)
+bool suite_uses(const struct suite *s, uint32_t workload)
 {
 	for (size_t i = 0; i < s->n_scenarios; i++)
 		for (uint32_t k = 0; k < s->scenarios[i].n; k++)
@@ -253,7 +253,7 @@ static size_t add_steps(struct suite_step *to, const struct suite *s, enum bench
 	size_t n = 0, all = m == BENCH_EXCLUSIVE ? s->n_workloads : s->n_scenarios;
 
 	for (uint32_t i = 0; i < all; i++)
-		if (m == BENCH_EXCLUSIVE ? is_used(s, i) : suite_has(s, &s->scenarios[i], m))
+		if (m == BENCH_EXCLUSIVE ? suite_uses(s, i) : suite_has(s, &s->scenarios[i], m))
 			to[n++] = (struct suite_step){ m, repetition, i };
 	shuffle(to, n, s->seed + repetition * BENCH_MODES + m);
 	return n;

@@ -99,5 +99,8 @@ int suite_steps(struct suite_step **ret, size_t *n, const struct suite *s,
 /* The share of the GPU that pod @i of @n of them is entitled to by weights 1, 2, 3, ... */
 double suite_weight(uint32_t i);
 
+/* Whether a workload, by its position, is in any scenario. */
+bool suite_uses(const struct suite *s, uint32_t workload);
+
 /* Whether this scenario says anything in this mode: weights need two pods, classes one that waits. */
 bool suite_has(const struct suite *s, const struct suite_scenario *sc, enum bench_mode m);

@@ -220,9 +220,10 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 static int make_node(struct sim_control *node, const char *model, const char *dir,
 	struct error *err)
 {
-	if (dir_make(dir, 0700, err) < 0 || setenv("GPUSLICE_SIM_NODE", model, 1) < 0 ||
-		setenv("GPUSLICE_SIM_DIR", dir, 1) < 0)
+	if (dir_make(dir, 0700, err) < 0)
 		return -1;
+	if (setenv("GPUSLICE_SIM_NODE", model, 1) < 0 || setenv("GPUSLICE_SIM_DIR", dir, 1) < 0)
+		return error_nomem(err);
 	return sim_control_create(node, model, dir, /* force= */ false, /* seed= */ 0, err);
 }
 
