@@ -44,16 +44,6 @@ static const struct bench_row *same_row(const struct bench_row *a, const struct 
 	return NULL;
 }
 
-/* Of one pod alone. */
-static const struct bench_row *alone(const struct bench_row *row, const struct bench_result *r)
-{
-	for (size_t i = 0; i < r->n_rows; i++)
-		if (r->rows[i].n && r->rows[i].mode == BENCH_EXCLUSIVE &&
-			r->rows[i].pods == 1 && !strcmp(r->rows[i].workload, row->workload))
-			return &r->rows[i];
-	return NULL;
-}
-
 static uint64_t errors_of(const struct bench_row *row)
 {
 	uint64_t sum = 0;
@@ -69,7 +59,8 @@ static uint64_t errors_of(const struct bench_row *row)
 static int measure(struct estimate *ret, enum compare_measure m, const struct bench_row *row,
 	const struct bench_result *r, struct error *err)
 {
-	const struct bench_row *one = m == COMPARE_SLOWDOWN ? alone(row, r) : NULL;
+	const struct bench_row *one =
+		m == COMPARE_SLOWDOWN ? bench_row_alone(r, row->workload) : NULL;
 	struct estimate base;
 
 	if (m == COMPARE_SLOWDOWN && !one)

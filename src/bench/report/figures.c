@@ -7,15 +7,6 @@
 #define SECONDS_AN_HOUR 3600
 #define MILLION         1e6
 
-static const struct bench_row *alone(const struct bench_result *r, const struct bench_row *row)
-{
-	for (size_t i = 0; i < r->n_rows; i++)
-		if (r->rows[i].n && r->rows[i].mode == BENCH_EXCLUSIVE &&
-			!strcmp(r->rows[i].workload, row->workload))
-			return &r->rows[i];
-	return NULL;
-}
-
 /* Of those that are known. */
 static double mean_of(const struct bench_row *row, size_t member)
 {
@@ -65,7 +56,7 @@ static void of_runs(struct bench_figures *f, const struct bench_row *row)
 int bench_figures_make(struct bench_figures *ret, const struct bench_result *r,
 	const struct bench_row *row, struct error *err)
 {
-	const struct bench_row *one = alone(r, row);
+	const struct bench_row *one = bench_row_alone(r, row->workload);
 	struct bench_figures f = { .slowdown = NAN, .kept = NAN, .usd_per_million = NAN };
 	struct estimate rate, mean;
 

@@ -55,6 +55,15 @@ const struct bench_size *bench_size_of(const struct bench_result *r, const char 
 	return NULL;
 }
 
+const struct bench_row *bench_row_alone(const struct bench_result *r, const char *workload)
+{
+	for (size_t i = 0; i < r->n_rows; i++)
+		if (r->rows[i].n && r->rows[i].mode == BENCH_EXCLUSIVE &&
+			r->rows[i].pods == 1 && !strcmp(r->rows[i].workload, workload))
+			return &r->rows[i];
+	return NULL;
+}
+
 double bench_pod_rate(const struct bench_run *r, size_t pod)
 {
 	uint64_t sum = 0;

@@ -129,6 +129,9 @@ int bench_result_write(json_t **ret, const struct bench_result *r, struct error 
 /* NULL: it is not said. */
 const struct bench_size *bench_size_of(const struct bench_result *r, const char *workload);
 
+/* One pod of that workload alone, measured; NULL: nobody did. */
+const struct bench_row *bench_row_alone(const struct bench_result *r, const char *workload);
+
 /* Units per second of one pod. */
 double bench_pod_rate(const struct bench_run *r, size_t pod);
 
