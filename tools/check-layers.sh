@@ -22,7 +22,7 @@ rules() {
 		price:   base config/yaml.h | jansson.h yajl/
 		ledger:  base core | sqlite3.h
 		plan:    base core price/price.h config/config.h config/yaml.h | csv.h
-		bench:   base abi core gpu/monitor.h json proc | uv.h jansson.h
+		bench:   base abi arbiter/control.h core gpu/monitor.h json proc | uv.h jansson.h
 		mig:     base core config gpu |
 		sim:     base abi gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h
 		kube:    base core config/yaml.h | uv.h grpc/ protobuf-c/ curl/ jansson.h .pb-c.h

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
-#include "base/parse.h"
 #include "cli/bench/bench.h"
+#include "cli/bench/options.h"
 #include "cli/bench/print.h"
 #include "cli/bench/session.h"
 #include "cli/cmd.h"
 #include "cli/output.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* gpuslice bench: ways of sharing a GPU, measured beside each other. */
 
@@ -108,17 +105,6 @@ static int read_form(enum form *ret, const struct options *o, struct error *err)
 		"--output: expected text, csv or json, found '%.40s'", word);
 }
 
-static int read_seconds(double *ret, const struct options *o, const char *name, double least,
-	struct error *err)
-{
-	const char *text = option_str(o, name, NULL);
-
-	if (text && (!parse_double(text, ret) || !(*ret >= least) || *ret > 3600))
-		return error_set(err, ERR_INVALID,
-			"--%s: expected %g to 3600 seconds, found '%.40s'", name, least, text);
-	return 0;
-}
-
 static int read_modes(struct suite *s, const struct strv *words, struct error *err)
 {
 	if (words->n)
@@ -157,8 +143,8 @@ static int read_suite(struct suite *s, struct suite_workload *room, const struct
 			(unsigned long long)repetitions);
 	s->repetitions = (uint32_t)repetitions;
 	s->seed = option_uint(o, "seed", 1);
-	if (read_seconds(&s->seconds, o, "seconds", 0.1, err) < 0 ||
-		read_seconds(&s->warmup_s, o, "warmup", 0, err) < 0)
+	if (bench_read_seconds(&s->seconds, o, "seconds", 0.1, err) < 0 ||
+		bench_read_seconds(&s->warmup_s, o, "warmup", 0, err) < 0)
 		return -1;
 	return read_modes(s, &option_get(o, "mode")->list, err);
 }
@@ -194,22 +180,6 @@ static int print(const struct bench_result *r, enum form form, const char *path,
 	return output_write(path, buf_str(&b), b.len, err);
 }
 
-/* What cannot be kept is said before anything is measured. */
-static int check_save(const char *path, struct error *err)
-{
-	const char *slash = path ? strrchr(path, '/') : NULL;
-	char dir[PATH_MAX] = ".";
-
-	if (!path)
-		return 0;
-	if (slash)
-		(void)snprintf(dir, sizeof(dir), "%.*s",
-			slash == path ? 1 : (int)(slash - path), path);
-	if (access(dir, W_OK | X_OK) < 0)
-		return error_sys(err, errno, "--save: write in '%s'", dir);
-	return 0;
-}
-
 /* One that fails does not keep the other from being written. */
 static int print_both(const struct bench_result *r, enum form form, const char *save,
 	struct error *err)
@@ -241,7 +211,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		return error_nomem(err);
 	if (read_form(&form, o, err) < 0 || read_suite(suite, room, o, err) < 0)
 		return -1;
-	if (check_save(save, err) < 0)
+	if (bench_check_save(save, err) < 0)
 		return -1;
 	if (of && bench_file_read(&like, of, err) < 0)
 		return -1;

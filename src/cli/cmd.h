@@ -36,6 +36,7 @@ extern const struct cmd cmd_kubelet;
 extern const struct cmd cmd_labels;
 extern const struct cmd cmd_mig;
 extern const struct cmd cmd_plan;
+extern const struct cmd cmd_profile;
 extern const struct cmd cmd_sim;
 extern const struct cmd cmd_status;
 extern const struct cmd cmd_top;

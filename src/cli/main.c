@@ -23,6 +23,7 @@ static const struct cmd *const commands[] = {
 	&cmd_labels,
 	&cmd_mig,
 	&cmd_plan,
+	&cmd_profile,
 	&cmd_sim,
 	&cmd_status,
 	&cmd_top,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/place/place.h"
 
+#include "abi/launch-log.h"
 #include "abi/slice-dir.h"
+#include "arbiter/control.h"
 #include "base/fd.h"
 #include "base/temp-dir.h"
 #include "base/time.h"
@@ -18,7 +20,6 @@
 #define PATIENCE_NS     (30 * NS_PER_SEC)
 #define FOREVER_NS      (24 * 3600 * NS_PER_SEC)
 #define QUIT_NS         (5 * NS_PER_SEC) /* for what is to end by itself */
-#define ID_MAX          33
 #define SLICES          "slices"
 #define MPS_PERCENT_MAX 100
 
@@ -29,6 +30,7 @@ struct place {
 	struct child *arbiter, *mps, *quit;
 	struct error arbiter_end, mps_end; /* ERR_NONE: it runs */
 	enum bench_mode mode;
+	bool observed;
 	size_t n;
 	struct strv *envs;
 	uint32_t next_id, first_id;
@@ -48,16 +50,21 @@ static bool is_mps(enum bench_mode m)
 	return m == BENCH_MPS || m == BENCH_MPS_LIMITED;
 }
 
+static bool has_slices(const struct place *p)
+{
+	return is_slices(p->mode) || (is_mps(p->mode) && p->observed);
+}
+
 /* ---- files -------------------------------------------------------------------------------------------------- */
 
-static void slice_id(char ret[ID_MAX], uint32_t id)
+static void slice_id(char ret[PLACE_ID_MAX], uint32_t id)
 {
-	(void)snprintf(ret, ID_MAX, "%032x", id);
+	(void)snprintf(ret, PLACE_ID_MAX, "%032x", id);
 }
 
 static int slice_dir(char ret[PATH_MAX], const struct place *p, uint32_t id, struct error *err)
 {
-	char name[ID_MAX + sizeof(SLICES)], number[ID_MAX];
+	char name[PLACE_ID_MAX + sizeof(SLICES)], number[PLACE_ID_MAX];
 
 	slice_id(number, id);
 	(void)snprintf(name, sizeof(name), SLICES "/%s", number);
@@ -66,15 +73,39 @@ static int slice_dir(char ret[PATH_MAX], const struct place *p, uint32_t id, str
 
 static json_t *slice_json(const struct place *p, uint32_t id, const struct place_pod *pod)
 {
-	char number[ID_MAX], device[128];
+	char number[PLACE_ID_MAX], device[128];
+	json_t *o, *gpu;
 
 	slice_id(number, id);
 	(void)snprintf(device, sizeof(device), "%.64s::%u", p->o->uuid, id);
-	return json_pack("{s:i, s:s, s:s, s:[s], s:[{s:s, s:I, s:I}], s:s, s:s, s:s}",
-		"version", 1, "id", number, "resource", "nvidia.com/gpu", "devices", device,
-		"gpus", "uuid", p->o->uuid, "memory", (json_int_t)(p->o->memory / p->n),
-		"weight", (json_int_t)pod->weight, "compute", "turns", "class",
-		pod->latency ? "latency" : "batch", "unhooked", "report");
+	gpu = json_pack("{s:s, s:I}", "uuid", p->o->uuid, "weight", (json_int_t)pod->weight);
+	o = json_pack("{s:i, s:s, s:s, s:[s], s:[o], s:s, s:s, s:s}", "version", 1, "id",
+		number, "resource", "nvidia.com/gpu", "devices", device, "gpus", gpu, "compute",
+		is_mps(p->mode) ? "mps" : "turns", "class", pod->latency ? "latency" : "batch",
+		"unhooked", "report");
+	if (o && !pod->observed &&
+		json_object_set_new(gpu, "memory",
+			json_integer((json_int_t)(p->o->memory / p->n))) < 0) {
+		json_decref(o);
+		return NULL;
+	}
+	return o;
+}
+
+/* Empty, as a file with holes: what is not written takes no memory. */
+static int make_log(const char *dir, struct error *err)
+{
+	static const uint32_t head[] = { LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION };
+	char path[PATH_MAX];
+	CLEANUP(closep) int fd = -1;
+
+	if (path_join(path, sizeof(path), dir, LAUNCH_LOG_FILE, err) < 0)
+		return -1;
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || ftruncate(fd, (off_t)LAUNCH_LOG_BYTES) < 0 ||
+		write(fd, head, sizeof(head)) != (ssize_t)sizeof(head))
+		return error_sys(err, errno, "make the log of launches '%s'", path);
+	return 0;
 }
 
 /* Whole from the first moment on that the arbiter can see it. */
@@ -89,7 +120,8 @@ static int make_slice(const struct place *p, uint32_t id, const struct place_pod
 		return error_nomem(err);
 	if (path_join(new, sizeof(new), p->state, "new", err) == 0 &&
 		path_join(file, sizeof(file), new, "slice.json", err) == 0 &&
-		slice_dir(dir, p, id, err) == 0 && dir_make(new, 0755, err) == 0) {
+		slice_dir(dir, p, id, err) == 0 && dir_make(new, 0755, err) == 0 &&
+		(!pod->observed || make_log(new, err) == 0)) {
 		if (json_dump_file(o, file, JSON_COMPACT) < 0 || rename(new, dir) < 0)
 			(void)error_sys(err, errno, "make the slice '%s'", dir);
 		else
@@ -268,9 +300,10 @@ static int is_there(struct place *p, struct error *err)
 			error_copy(err, &p->mps_end);
 			return -1;
 		}
-		return exists(p->pipe, "control");
+		if (!exists(p->pipe, "control"))
+			return 0;
 	}
-	if (!is_slices(p->mode))
+	if (!has_slices(p))
 		return 1;
 	if (p->arbiter_end.code != ERR_NONE) {
 		error_copy(err, &p->arbiter_end);
@@ -330,8 +363,8 @@ static int pod_env(const struct place *p, struct strv *env, size_t i,
 		return env_set(env, "CUDA_VISIBLE_DEVICES", p->o->mig_uuids[i], err);
 	if (env_set(env, "CUDA_VISIBLE_DEVICES", p->o->uuid, err) < 0)
 		return -1;
-	if (is_slices(p->mode))
-		return slice_env(p, env, p->first_id + (uint32_t)i, err);
+	if (has_slices(p) && slice_env(p, env, p->first_id + (uint32_t)i, err) < 0)
+		return -1;
 	if (!is_mps(p->mode))
 		return 0;
 	if (mps_env(p, env, err) < 0)
@@ -371,16 +404,17 @@ int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *po
 	remove_slices(p);
 	drop_envs(p);
 	p->mode = m;
+	p->observed = n && pods[0].observed;
 	p->envs = calloc(n + 1, sizeof(*p->envs));
 	if (!p->envs)
 		return error_nomem(err);
 	p->n = n;
 	if (!is_mps(m))
 		quit_mps(p);
-	if ((is_slices(m) && start_arbiter(p, err) < 0) || (is_mps(m) && start_mps(p, err) < 0))
+	if ((has_slices(p) && start_arbiter(p, err) < 0) || (is_mps(m) && start_mps(p, err) < 0))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		if (is_slices(m) && make_slice(p, p->next_id++, &pods[i], err) < 0)
+		if (has_slices(p) && make_slice(p, p->next_id++, &pods[i], err) < 0)
 			return -1;
 		if (pod_env(p, &p->envs[i], i, &pods[i], err) < 0)
 			return -1;
@@ -395,6 +429,18 @@ int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *po
 const struct strv *place_env(const struct place *p, size_t i)
 {
 	return &p->envs[i];
+}
+
+int place_slice(const struct place *p, size_t i, char dir[static PATH_MAX],
+	char id[static PLACE_ID_MAX], struct error *err)
+{
+	slice_id(id, p->first_id + (uint32_t)i);
+	return slice_dir(dir, p, p->first_id + (uint32_t)i, err);
+}
+
+int place_control(const struct place *p, char path[static PATH_MAX], struct error *err)
+{
+	return path_join(path, PATH_MAX, p->run, CONTROL_SOCKET, err);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------- */

@@ -11,7 +11,10 @@
 #include "bench/place/paths.h"
 #include "bench/result/result.h"
 
+#include <limits.h>
 #include <uv.h>
+
+#define PLACE_ID_MAX 33
 
 struct place;
 
@@ -30,6 +33,11 @@ struct place_pod {
 	double weight;   /* of its slice: 1 to 10000, whole */
 	bool latency;    /* class of its slice */
 	double sm_share; /* BENCH_MPS_LIMITED; 0: no limit */
+	/*
+	 * It is looked at: in an enforced slice, also under MPS, without a limit of memory and with a log of its
+	 * launches (abi/launch-log.h). All pods of a place are, or none.
+	 */
+	bool observed;
 };
 
 /* Once for each place_prepare(); NULL: all is there. Not from within it. */
@@ -49,6 +57,12 @@ int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *po
 
 /* The environment of pod @i, until the next place_prepare(). */
 const struct strv *place_env(const struct place *p, size_t i);
+
+/* Of an observed pod: its slice's directory, and the ID by which the arbiter knows it. ERR_LIMIT. */
+int place_slice(const struct place *p, size_t i, char dir[static PATH_MAX],
+	char id[static PLACE_ID_MAX], struct error *err) MUST_USE;
+/* The arbiter's control socket (arbiter/control.h). ERR_LIMIT. */
+int place_control(const struct place *p, char path[static PATH_MAX], struct error *err) MUST_USE;
 
 /* Ends what it has started; the memory goes as the loop runs, ten seconds at most. Returns NULL. */
 struct place *place_free(struct place *p);

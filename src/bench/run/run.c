@@ -121,7 +121,7 @@ static double memory_limit(const struct bench_runner *r)
 	enum bench_mode m = step_of(r)->mode;
 	bool limited = m == BENCH_TURNS || m == BENCH_WEIGHTS || m == BENCH_LATENCY;
 
-	return limited ? (double)r->o.place->memory / (double)r->n_slots / MIB : NAN;
+	return limited && !r->o.observe ? (double)r->o.place->memory / (double)r->n_slots / MIB : NAN;
 }
 
 static int collect(struct bench_runner *r, struct error *err)
@@ -177,11 +177,18 @@ static void on_gpu(void *arg, const struct bench_gpu *gpu)
 	look_at_end(r);
 }
 
+static void tell_window(struct bench_runner *r, bool begins)
+{
+	if (r->ops->window)
+		r->ops->window(r->arg, step_of(r), r->place, begins);
+}
+
 static void on_to(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
 
 	r->over = true;
+	tell_window(r, false);
 	for (size_t i = 0; i < r->n_slots; i++)
 		tenant_over(r->slots[i].pod);
 	sampler_end(r->sampler, on_gpu, r);
@@ -193,6 +200,7 @@ static void on_from(uv_timer_t *t)
 	uint64_t now = time_mono_ns();
 
 	sampler_begin(r->sampler);
+	tell_window(r, true);
 	(void)uv_timer_start(t, on_to, now < r->to_ns ? (r->to_ns - now) / NS_PER_MS : 0, 0);
 }
 
@@ -272,6 +280,9 @@ static void start_pods(struct bench_runner *r)
 			return;
 		}
 	}
+	for (size_t i = 0; i < r->n_slots; i++)
+		if (r->o.suite->workloads[r->slots[i].workload].silent)
+			on_pod_ready(&r->slots[i]);
 }
 
 static void on_place(void *arg, const struct error *err)
@@ -301,7 +312,8 @@ static void add_slots(struct bench_runner *r, uint32_t tenants, uint32_t workloa
 			.workload = workload,
 			.weight = m == BENCH_WEIGHTS ? weight : NAN };
 		r->places[i] = (struct place_pod){ .weight = weight,
-			.latency = m == BENCH_LATENCY && w->waits };
+			.latency = m == BENCH_LATENCY && w->waits,
+			.observed = r->o.observe && m != BENCH_EXCLUSIVE };
 	}
 }
 
@@ -317,7 +329,9 @@ static void fill_slots(struct bench_runner *r)
 		for (uint32_t i = 0; i < sc->n; i++)
 			add_slots(r, i, sc->tenants[i].workload, sc->tenants[i].replicas);
 	for (size_t i = 0; i < r->n_slots; i++)
-		r->places[i].sm_share = 1.0 / (double)r->n_slots;
+		r->places[i].sm_share = step->mode != BENCH_EXCLUSIVE && sc->sm_share > 0
+						? sc->sm_share
+						: 1.0 / (double)r->n_slots;
 }
 
 static void refuse(struct bench_runner *r, const struct error *err)

@@ -18,11 +18,15 @@ struct bench_runner_options {
 	const struct gpu_monitor_options *monitor;
 	const struct bench_result
 		*like; /* its kernels' sizes are taken; NULL: all are measured */
+	bool observe;  /* pods are looked at (bench/place/place.h), but in BENCH_EXCLUSIVE */
 };
 
 struct bench_runner_ops {
 	/* Before each step; .step NULL: something is calibrated. */
 	void (*progress)(void *arg, size_t done, size_t all, const struct suite_step *step);
+	/* When units begin to count, and when they do no more; NULL: nobody looks. */
+	void (*window)(void *arg, const struct suite_step *step, const struct place *place,
+		bool begins);
 	/* Once. What was measured is in the result, also with an error. Not from within bench_runner_start(). */
 	void (*ended)(void *arg, const struct error *err);
 };

@@ -194,6 +194,33 @@ int suite_add(struct suite *s, const char *text, struct error *err)
 	return 0;
 }
 
+int suite_profile(struct suite *s, uint32_t workload, const double *shares, size_t n,
+	struct error *err)
+{
+	const char *name = s->workloads[workload].name;
+
+	if (n + 1 > SUITE_SCENARIOS_MAX)
+		return error_set(err, ERR_LIMIT, "expected at most %d shares",
+			SUITE_SCENARIOS_MAX - 1);
+	s->profile = true;
+	s->modes = 1U << BENCH_EXCLUSIVE | 1U << BENCH_TURNS | (n ? 1U << BENCH_MPS_LIMITED : 0);
+	s->n_scenarios = 0;
+	for (size_t i = 0; i <= n; i++) {
+		struct suite_scenario *sc = &s->scenarios[s->n_scenarios++];
+
+		*sc = (struct suite_scenario){ .pods = 1,
+			.n = 1,
+			.sm_share = i ? shares[i - 1] : 0,
+			.tenants = { { workload, 1 } } };
+		if (i)
+			(void)snprintf(sc->name, sizeof(sc->name), "1 %.40s at %.0f%%", name,
+				shares[i - 1] * 100);
+		else
+			(void)snprintf(sc->name, sizeof(sc->name), "1 %.40s", name);
+	}
+	return 0;
+}
+
 /* ---- the order ---------------------------------------------------------------------------------------------- */
 
 double suite_weight(uint32_t i)
@@ -205,8 +232,10 @@ bool suite_has(const struct suite *s, const struct suite_scenario *sc, enum benc
 {
 	bool waits = false, fills = false;
 
+	if (sc->sm_share > 0)
+		return m == BENCH_MPS_LIMITED;
 	if (sc->pods < 2)
-		return m == BENCH_EXCLUSIVE;
+		return m == BENCH_EXCLUSIVE || (s->profile && m == BENCH_TURNS);
 	for (uint32_t i = 0; i < sc->n; i++) {
 		const struct suite_workload *w = &s->workloads[sc->tenants[i].workload];
 

@@ -37,6 +37,7 @@ struct suite_workload {
 	uint64_t every_ns;
 	const char *arrivals;
 	bool waits; /* somebody waits for its answers: class latency where there are classes */
+	bool silent; /* what .command prints is not looked at: it is measured from outside */
 };
 
 #define SUITE_BUILTIN 6
@@ -52,6 +53,7 @@ struct suite_tenants {
 struct suite_scenario {
 	char name[SUITE_NAME_MAX]; /* "3 burn + latency" */
 	uint32_t pods, n;
+	double sm_share; /* of each pod, and only under MPS; 0: an equal part */
 	struct suite_tenants tenants[SUITE_TENANTS_MAX];
 };
 
@@ -63,6 +65,7 @@ struct suite {
 	uint32_t repetitions;
 	double warmup_s, seconds;
 	uint64_t seed;
+	bool profile; /* one pod is measured alone in each of its modes */
 };
 
 /* The built-in scenarios: pods of one kind together, those that wait beside those that fill the GPU. */
@@ -80,6 +83,13 @@ void suite_command(struct suite *s, struct suite_workload room[static SUITE_BUIL
  * ERR_LIMIT.
  */
 int suite_add(struct suite *s, const char *text, struct error *err) MUST_USE;
+
+/*
+ * Makes it the suite of a profile: that one workload alone, bare and in a slice of its own, and where @shares are
+ * given under MPS with each of these shares of the multiprocessors. ERR_LIMIT.
+ */
+int suite_profile(struct suite *s, uint32_t workload, const double *shares, size_t n,
+	struct error *err) MUST_USE;
 
 /* One pod of each workload that is in a scenario, for the mode exclusive. */
 struct suite_step {

@@ -5,6 +5,7 @@
 #include "base/temp-dir.h"
 #include "base/parse.h"
 #include "base/time.h"
+#include "bench/profile/watch.h"
 #include "bench/run/collect.h"
 #include "bench/run/run.h"
 #include "sim/control.h"
@@ -26,6 +27,7 @@ struct run {
 	uv_loop_t loop;
 	uv_signal_t signals[2];
 	struct bench_runner *runner;
+	struct watch *watch; /* NULL: pods are not looked at */
 	struct bench_result *result;
 	struct error error;
 	bool stopped, terminal;
@@ -73,6 +75,37 @@ static void on_progress(void *arg, size_t done, size_t all, const struct suite_s
 		run->terminal ? "" : "\n");
 }
 
+void bench_windows_fini(struct bench_windows *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		profile_window_fini(&w->window[i]);
+	w->n = 0;
+}
+
+/* What there is no memory for was not seen. */
+static void on_window(void *arg, const struct suite_step *step, const struct place *place,
+	bool begins)
+{
+	struct run *run = arg;
+	struct bench_windows *to = run->s->windows;
+	const struct suite_scenario *sc = &run->s->suite->scenarios[step->scenario];
+	struct profile_window *w;
+	struct error err = ERROR_INIT;
+
+	if (!run->watch || step->mode == BENCH_EXCLUSIVE || to->n == PROFILE_WINDOWS_MAX)
+		return;
+	if (begins) {
+		watch_begin(run->watch, place);
+		return;
+	}
+	w = &to->window[to->n];
+	if (watch_end(run->watch, w, &err) < 0)
+		return;
+	w->mode = step->mode;
+	w->sm_share = sc->sm_share > 0 ? sc->sm_share : 1;
+	to->n++;
+}
+
 static void on_ended(void *arg, const struct error *err)
 {
 	struct run *run = arg;
@@ -82,6 +115,7 @@ static void on_ended(void *arg, const struct error *err)
 	for (size_t i = 0; i < ARRAY_LEN(run->signals); i++)
 		uv_close((uv_handle_t *)&run->signals[i], NULL);
 	run->runner = bench_runner_free(run->runner);
+	run->watch = watch_free(run->watch);
 }
 
 static void on_signal(uv_signal_t *s, int number)
@@ -162,12 +196,17 @@ static int start(struct run *run, const struct bench_runner_options *o, struct s
 	struct error *err)
 {
 	static const struct bench_runner_ops ops = { .progress = on_progress,
+		.window = on_window,
 		.ended = on_ended };
 	static const int numbers[] = { SIGINT, SIGTERM };
 
-	if (bench_runner_start(&run->runner, &run->loop, o, run->result, texts, &ops, run,
-		    err) < 0)
+	if (run->s->windows && watch_new(&run->watch, &run->loop, err) < 0)
 		return -1;
+	if (bench_runner_start(&run->runner, &run->loop, o, run->result, texts, &ops, run,
+		    err) < 0) {
+		run->watch = watch_free(run->watch);
+		return -1;
+	}
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
 		(void)uv_signal_init(&run->loop, &run->signals[i]);
 		run->signals[i].data = run;
@@ -188,7 +227,8 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 	const struct bench_runner_options o = { .suite = run->s->suite,
 		.place = &place,
 		.monitor = monitor,
-		.like = run->s->like };
+		.like = run->s->like,
+		.observe = run->s->windows != NULL };
 	const char *mig[GPU_MIG_MAX];
 	int r;
 

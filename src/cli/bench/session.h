@@ -4,7 +4,16 @@
 /* One run of a suite from a command: directory, node, progress on standard error, Ctrl-C. Thread: main; blocks until
  * it is over. */
 #include "base/strv.h"
+#include "bench/profile/profile.h"
 #include "bench/suite/suite.h"
+
+/* What was seen of pods that were looked at. */
+struct bench_windows {
+	size_t n;
+	struct profile_window window[PROFILE_WINDOWS_MAX];
+};
+
+void bench_windows_fini(struct bench_windows *w);
 
 struct bench_session {
 	const struct suite *suite;
@@ -13,6 +22,7 @@ struct bench_session {
 	const char *gpu;                 /* index or UUID; NULL: the first one */
 	const char *mps_control;         /* NULL */
 	const struct bench_result *like; /* whose kernels are taken; NULL */
+	struct bench_windows *windows; /* pods are looked at, but in mode exclusive; NULL: they are not */
 };
 
 /* What was measured is in *ret also where it ends with an error; .interrupted then. Texts are kept in @texts. */

@@ -6,6 +6,7 @@
 #include "runtime/ledger.h"
 #include "runtime/sys.h"
 #include "runtime/turns/keeper.h"
+#include "runtime/turns/launches.h"
 #include "runtime/turns/process.h"
 #include "runtime/wiped.h"
 
@@ -372,6 +373,8 @@ struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned 
 	if (gpu < 0)
 		goto out;
 	ret = count_in(t, gpu, flags, kind);
+	if (ret && t->gate.log)
+		launches_add(t->gate.log, kind);
 	if (ret)
 		marks_here(&t->marks, (unsigned int)gpu, &t->gate.captures);
 	/* It parts programmatic launches, but else those would not be known to be done. */

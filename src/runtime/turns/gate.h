@@ -40,7 +40,8 @@ enum gate_flags {
 struct gate {
 	_Atomic(struct turn_page *) page; /* NULL: no turns, or not registered yet */
 	_Atomic uint32_t captures; /* streams of this process that may be capturing now */
-	uint32_t gpu_count;        /* of .page, written before it */
+	uint32_t gpu_count;        /* of .page, written before it; so is: */
+	struct launch_log *log;    /* abi/launch-log.h; NULL: none */
 };
 
 /* NULL: nothing yet. What it points to reads as zero in a child. */
@@ -71,7 +72,7 @@ static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned in
 		return NULL;
 	g = atomic_load_explicit(&gate_root, memory_order_acquire);
 	page = g ? atomic_load_explicit(&g->page, memory_order_acquire) : NULL;
-	if (__builtin_expect(!page || g->gpu_count != 1 ||
+	if (__builtin_expect(!page || g->gpu_count != 1 || g->log ||
 				     atomic_load_explicit(&g->captures, memory_order_relaxed),
 		    0))
 		return gate_begin_slow(g, stream, flags, kind);

@@ -4,6 +4,7 @@
 #include "runtime/cuda/mps.h"
 #include "runtime/cuda/quiet.h"
 #include "runtime/ledger.h"
+#include "runtime/turns/launches.h"
 #include "runtime/turns/process.h"
 #include "runtime/turns/thread.h"
 #include "runtime/warn.h"
@@ -52,6 +53,7 @@ static void arrive(struct turn_process *t, const struct own_fd *fd)
 	atomic_store(&t->gone, false);
 	if (!atomic_load(&t->page)) {
 		t->gate.gpu_count = t->link.page->gpu_count;
+		t->gate.log = launches_open(t->link.dir);
 		t->marks.gpus = t->gate.gpu_count;
 		atomic_store(&t->marks.page, t->link.page);
 		atomic_store(&t->page, t->link.page);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A profile for the planner: a file of the form gpuslice/plan/v1 (docs/plan.md) with one workload. Pure. Thread: any. */
+#include "base/buf.h"
+#include "bench/profile/profile.h"
+
+/* One figure of a profile, as the file and as tables name it. */
+struct profile_figure {
+	const char *key; /* of the file; NULL: only for people */
+	const char *words, *unit;
+	size_t at; /* of its struct profile_value */
+};
+
+#define PROFILE_FIGURES 13
+extern const struct profile_figure profile_figures[PROFILE_FIGURES];
+
+const struct profile_value *profile_figure_of(const struct profile *p,
+	const struct profile_figure *f);
+
+/* @comment: lines for the head, without "# "; each ends with "\n". */
+void profile_write(struct buf *b, const struct profile *p, const char *comment);

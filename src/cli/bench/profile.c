@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/profile/write.h"
+#include "cli/bench/print.h"
+#include "cli/table.h"
+
+#include <math.h>
+#include <string.h>
+
+static void add_value(struct table *t, const struct profile *p, const struct profile_figure *f,
+	const struct profile_value *v)
+{
+	if (isnan(v->v))
+		table_add(t, "-");
+	else if (v == &p->overhead)
+		table_addf(t, "%.2f %%", 100 * v->v);
+	else if (!strcmp(f->unit, "s") && v->v < 1)
+		table_addf(t, "%.4g ms", 1e3 * v->v);
+	else
+		table_addf(t, "%.4g%s%s", v->v, *f->unit ? " " : "", f->unit);
+	if (isnan(v->v) || isnan(v->half))
+		table_add(t, "");
+	else
+		table_addf(t, "%.1f%%", 100 * v->half);
+}
+
+void bench_print_profile(struct buf *b, const struct profile *p)
+{
+	static const char *const heads[] = { "FIGURE", "VALUE", "+-", "KEY", "HOW", NULL };
+	struct table t;
+
+	table_init(&t, heads);
+	for (size_t i = 0; i < PROFILE_FIGURES; i++) {
+		const struct profile_figure *f = &profile_figures[i];
+		const struct profile_value *v = profile_figure_of(p, f);
+
+		table_add(&t, f->words);
+		add_value(&t, p, f, v);
+		table_add(&t, f->key ? f->key : "");
+		table_add(&t, v->how);
+	}
+	buf_putc(b, '\n');
+	table_print(&t, b);
+	table_fini(&t);
+}
