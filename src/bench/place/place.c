@@ -411,7 +411,8 @@ int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *po
 	p->n = n;
 	if (!is_mps(m))
 		quit_mps(p);
-	if ((has_slices(p) && start_arbiter(p, err) < 0) || (is_mps(m) && start_mps(p, err) < 0))
+	if ((has_slices(p) && start_arbiter(p, err) < 0) ||
+		(is_mps(m) && start_mps(p, err) < 0))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		if (has_slices(p) && make_slice(p, p->next_id++, &pods[i], err) < 0)

@@ -62,7 +62,8 @@ const struct strv *place_env(const struct place *p, size_t i);
 int place_slice(const struct place *p, size_t i, char dir[static PATH_MAX],
 	char id[static PLACE_ID_MAX], struct error *err) MUST_USE;
 /* The arbiter's control socket (arbiter/control.h). ERR_LIMIT. */
-int place_control(const struct place *p, char path[static PATH_MAX], struct error *err) MUST_USE;
+int place_control(const struct place *p, char path[static PATH_MAX],
+	struct error *err) MUST_USE;
 
 /* Ends what it has started; the memory goes as the loop runs, ten seconds at most. Returns NULL. */
 struct place *place_free(struct place *p);

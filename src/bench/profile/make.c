@@ -81,8 +81,7 @@ static double time_of_launches(const struct profile_facts *f, enum bench_mode m,
 		first = &w->looks[0];
 		last = &w->looks[w->n_looks - 1];
 		seconds += (double)(last->at_ns - first->at_ns) / 1e9;
-		n += (double)(last->launches + last->copies - first->launches -
-			      first->copies);
+		n += (double)(last->launches + last->copies - first->launches - first->copies);
 	}
 	return n > 0 && launches > 0 ? seconds / n * launches : NAN;
 }
@@ -130,8 +129,8 @@ static int add_points(struct profile *p, const struct profile_facts *f, struct e
 		if (stretch_at(&stretch, f, row->sm_share, err) < 0)
 			return -1;
 		if (isfinite(stretch) && stretch > 0)
-			p->points[p->n_points++] = (struct profile_point){ row->sm_share,
-				stretch, NAN };
+			p->points[p->n_points++] =
+				(struct profile_point){ row->sm_share, stretch, NAN };
 	}
 	return 0;
 }
@@ -142,7 +141,8 @@ static void set_u(struct profile *p, const struct profile_facts *f)
 	double u = profile_fit_u(p->points, p->n_points);
 
 	if (f->open && f->silent)
-		p->u = unknown("its launches come when requests do: give --pattern, or --kind batch");
+		p->u = unknown(
+			"its launches come when requests do: give --pattern, or --kind batch");
 	else if (isnan(u))
 		p->u = unknown("needs MPS, with --shares");
 	else
@@ -164,8 +164,8 @@ static double charged(const struct profile_facts *f)
 		if (w->mode != BENCH_TURNS || w->n_looks < 2)
 			continue;
 		ns += (double)(w->looks[w->n_looks - 1].at_ns - w->looks[0].at_ns);
-		charged_ns += (double)(w->looks[w->n_looks - 1].charged_ns -
-				       w->looks[0].charged_ns);
+		charged_ns +=
+			(double)(w->looks[w->n_looks - 1].charged_ns - w->looks[0].charged_ns);
 	}
 	return ns > 0 ? fmin(1, charged_ns / ns) : NAN;
 }
@@ -184,9 +184,9 @@ static struct profile_value burst_of(const struct profile_facts *f)
 
 			if (ns < BURST_NS)
 				continue;
-			most = fmax(most, (double)(w->looks[k].charged_ns -
-						   w->looks[from].charged_ns) /
-						  (double)ns);
+			most = fmax(most,
+				(double)(w->looks[k].charged_ns - w->looks[from].charged_ns) /
+					(double)ns);
 			from = k;
 		}
 	}
@@ -290,7 +290,8 @@ static int set_solo(struct profile *p, const struct profile_facts *f, struct err
 	if (unit_time(&bare, f, BENCH_EXCLUSIVE, 1, err) < 0 ||
 		unit_time(&seen, f, BENCH_TURNS, 1, err) < 0)
 		return -1;
-	p->overhead = unknown("only what prints a line for each step (--pattern) has a time without the runtime");
+	p->overhead = unknown(
+		"only what prints a line for each step (--pattern) has a time without the runtime");
 	if (bare.value > 0 && seen.value > 0) {
 		struct estimate ratio = estimate_ratio(&bare, &seen);
 
@@ -310,7 +311,8 @@ static int set_solo(struct profile *p, const struct profile_facts *f, struct err
 			fmax(p->steps.span_s, p->busy.v >= 0 ? p->busy.v * p->steps.mean_s : 0),
 			PROFILE_DERIVED, "a step's launches and GPU time, by what repeats");
 	else
-		p->t_solo = known(time_of_launches(f, BENCH_TURNS, 1, (double)p->steps.launches),
+		p->t_solo = known(
+			time_of_launches(f, BENCH_TURNS, 1, (double)p->steps.launches),
 			PROFILE_MEASURED, "from step to step, by what repeats in its launches");
 	return 0;
 }
@@ -324,8 +326,10 @@ static void set_arrivals(struct profile *p, const struct profile_facts *f)
 	if (!f->open)
 		return;
 	if (p->steps.launches && p->steps.mean_s > 0) {
-		p->rate = known(1 / p->steps.mean_s, PROFILE_MEASURED, "by what repeats in its launches");
-		p->arrival_cv = known(p->steps.cv, PROFILE_MEASURED, "of what comes between two");
+		p->rate = known(1 / p->steps.mean_s, PROFILE_MEASURED,
+			"by what repeats in its launches");
+		p->arrival_cv =
+			known(p->steps.cv, PROFILE_MEASURED, "of what comes between two");
 		return;
 	}
 	p->rate = p->arrival_cv = unknown("no requests were found in what it launches");
@@ -363,7 +367,8 @@ int profile_make(struct profile *ret, const struct profile_facts *f, struct erro
 	set_memory(ret, f);
 	set_arrivals(ret, f);
 	launches = 1 / time_of_launches(f, BENCH_TURNS, 1, 1);
-	ret->launches = isfinite(launches) ? known(launches, PROFILE_MEASURED, "kernels, graphs, copies: the runtime")
+	ret->launches = isfinite(launches) ? known(launches, PROFILE_MEASURED,
+						     "kernels, graphs, copies: the runtime")
 					   : unknown("the runtime saw none");
 	return 0;
 }

@@ -19,7 +19,8 @@
 struct profile_look {
 	uint64_t at_ns;
 	uint64_t charged_ns, launches, copies, bytes;
-	uint64_t used, peak, overhead; /* bytes of GPU memory; contexts and code are .overhead */
+	uint64_t used, peak,
+		overhead; /* bytes of GPU memory; contexts and code are .overhead */
 	bool overhead_known;
 };
 
@@ -56,7 +57,7 @@ struct profile {
 	struct profile_value t_solo, busy, rate, arrival_cv, u, u_bw, sm_active, dram,
 		mem_peak_mib, burst;
 	struct profile_value context_mib; /* beside mem_peak_mib */
-	struct profile_value overhead;    /* of being looked at: share that a step takes longer */
+	struct profile_value overhead; /* of being looked at: share that a step takes longer */
 	struct profile_value launches; /* a second */
 	struct profile_steps steps;    /* .launches 0: none were found */
 	size_t n_points;

@@ -8,7 +8,7 @@
 #define STEPS_MIN  4     /* of a period, for it to be one */
 #define ALIKE_MIN  0.9   /* of the launches that find their like one period on */
 #define PROBES     64
-#define PROBE_MISS 24    /* of the probes: no need to look at the rest */
+#define PROBE_MISS 24 /* of the probes: no need to look at the rest */
 
 /* Threads may write their entries in another order than they read the clock. */
 static double seconds(uint64_t from, uint64_t to)
@@ -116,8 +116,9 @@ struct profile_steps profile_steps_find(const struct profile_launch *l, size_t n
 	ret.launches = period;
 	ret.mean_s = sum / (double)ret.n;
 	ret.span_s = spans / (double)ret.n;
-	ret.cv = ret.mean_s > 0 ? sqrt(fmax(0, squares / (double)ret.n - ret.mean_s * ret.mean_s)) /
-					  ret.mean_s
-				: 0;
+	ret.cv = ret.mean_s > 0
+			 ? sqrt(fmax(0, squares / (double)ret.n - ret.mean_s * ret.mean_s)) /
+				   ret.mean_s
+			 : 0;
 	return ret;
 }

@@ -61,12 +61,13 @@ static void add_overheads(struct profile_look *ret, const json_t *processes)
 	size_t i, k;
 
 	json_array_foreach(processes, i, process)
-		json_array_foreach(json_object_get(process, "gpus"), k, gpu) {
-			if (!json_is_integer(json_object_get(gpu, "overhead")))
-				continue;
-			ret->overhead += number(gpu, "overhead");
-			ret->overhead_known = true;
-		}
+		json_array_foreach(json_object_get(process, "gpus"), k, gpu)
+	{
+		if (!json_is_integer(json_object_get(gpu, "overhead")))
+			continue;
+		ret->overhead += number(gpu, "overhead");
+		ret->overhead_known = true;
+	}
 }
 
 bool watch_read(struct profile_look *ret, const char *line, size_t len)
@@ -157,7 +158,8 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	end = memchr(buf_str(&l->got), '\n', l->got.len);
 	if (end) {
 		take_line(l->w, buf_str(&l->got), (size_t)(end - buf_str(&l->got)));
-		buf_clear(&l->got); /* it answers what it was asked, and is asked one thing at a time */
+		buf_clear(
+			&l->got); /* it answers what it was asked, and is asked one thing at a time */
 		l->asked = false;
 	}
 }

@@ -68,7 +68,8 @@ void profile_write(struct buf *b, const struct profile *p, const char *comment)
 	if (*p->gpu)
 		buf_printf(b, "  gpu_ref: %s\n", p->gpu);
 	else
-		buf_puts(b, "  # gpu_ref: not known; the planner's catalogue has no such GPU\n");
+		buf_puts(b,
+			"  # gpu_ref: not known; the planner's catalogue has no such GPU\n");
 	for (size_t i = 0; i < PROFILE_FIGURES; i++) {
 		const struct profile_figure *f = &profile_figures[i];
 		const struct profile_value *v = profile_figure_of(p, f);

@@ -121,7 +121,8 @@ static double memory_limit(const struct bench_runner *r)
 	enum bench_mode m = step_of(r)->mode;
 	bool limited = m == BENCH_TURNS || m == BENCH_WEIGHTS || m == BENCH_LATENCY;
 
-	return limited && !r->o.observe ? (double)r->o.place->memory / (double)r->n_slots / MIB : NAN;
+	return limited && !r->o.observe ? (double)r->o.place->memory / (double)r->n_slots / MIB
+					: NAN;
 }
 
 static int collect(struct bench_runner *r, struct error *err)

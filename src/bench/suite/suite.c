@@ -203,7 +203,8 @@ int suite_profile(struct suite *s, uint32_t workload, const double *shares, size
 		return error_set(err, ERR_LIMIT, "expected at most %d shares",
 			SUITE_SCENARIOS_MAX - 1);
 	s->profile = true;
-	s->modes = 1U << BENCH_EXCLUSIVE | 1U << BENCH_TURNS | (n ? 1U << BENCH_MPS_LIMITED : 0);
+	s->modes =
+		1U << BENCH_EXCLUSIVE | 1U << BENCH_TURNS | (n ? 1U << BENCH_MPS_LIMITED : 0);
 	s->n_scenarios = 0;
 	for (size_t i = 0; i <= n; i++) {
 		struct suite_scenario *sc = &s->scenarios[s->n_scenarios++];

@@ -36,7 +36,7 @@ struct suite_workload {
 	uint32_t depth;
 	uint64_t every_ns;
 	const char *arrivals;
-	bool waits; /* somebody waits for its answers: class latency where there are classes */
+	bool waits;  /* somebody waits for its answers: class latency where there are classes */
 	bool silent; /* what .command prints is not looked at: it is measured from outside */
 };
 

@@ -3,14 +3,10 @@
 
 /* A result for people and for spreadsheets. Thread: any. */
 #include "base/buf.h"
-#include "bench/profile/profile.h"
 #include "bench/report/figures.h"
 
 int bench_print_text(struct buf *b, const struct bench_result *r, struct error *err) MUST_USE;
 int bench_print_csv(struct buf *b, const struct bench_result *r, struct error *err) MUST_USE;
-
-/* The figures of a profile, and how each was found. */
-void bench_print_profile(struct buf *b, const struct profile *p);
 
 /* Reads @path. ERR_NOT_FOUND, ERR_IO, and as bench_result_read(). */
 int bench_file_read(struct bench_result *ret, const char *path, struct error *err) MUST_USE;

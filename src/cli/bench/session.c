@@ -169,7 +169,7 @@ static void fill_head(struct bench_head *h, struct strv *texts, const struct run
 		.usd_per_hour = NAN };
 }
 
-static int find_gpu(const struct gpu **ret, const struct inventory *inv, const char *name,
+int bench_find_gpu(const struct gpu **ret, const struct inventory *inv, const char *name,
 	struct error *err)
 {
 	uint32_t index = 0;
@@ -232,7 +232,7 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 	const char *mig[GPU_MIG_MAX];
 	int r;
 
-	if (find_gpu(&g, inv, run->s->gpu, err) < 0 ||
+	if (bench_find_gpu(&g, inv, run->s->gpu, err) < 0 ||
 		place_paths_find(&paths, place.simulated, err) < 0)
 		return -1;
 	fill_head(&run->result->head, texts, run, inv, g);

@@ -6,6 +6,7 @@
 #include "base/strv.h"
 #include "bench/profile/profile.h"
 #include "bench/suite/suite.h"
+#include "core/gpu.h"
 
 /* What was seen of pods that were looked at. */
 struct bench_windows {
@@ -22,8 +23,13 @@ struct bench_session {
 	const char *gpu;                 /* index or UUID; NULL: the first one */
 	const char *mps_control;         /* NULL */
 	const struct bench_result *like; /* whose kernels are taken; NULL */
-	struct bench_windows *windows; /* pods are looked at, but in mode exclusive; NULL: they are not */
+	struct bench_windows
+		*windows; /* pods are looked at, but in mode exclusive; NULL: they are not */
 };
+
+/* By index or UUID; NULL: the first one. ERR_NOT_FOUND, ERR_UNAVAILABLE: it is out of order. */
+int bench_find_gpu(const struct gpu **ret, const struct inventory *inv, const char *name,
+	struct error *err) MUST_USE;
 
 /* What was measured is in *ret also where it ends with an error; .interrupted then. Texts are kept in @texts. */
 int bench_session_run(struct bench_result *ret, struct strv *texts,

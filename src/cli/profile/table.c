@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/profile/write.h"
 #include "cli/bench/print.h"
+#include "cli/profile/profile.h"
 #include "cli/table.h"
 
 #include <math.h>
@@ -9,12 +10,14 @@
 static void add_value(struct table *t, const struct profile *p, const struct profile_figure *f,
 	const struct profile_value *v)
 {
+	char cell[32];
+
 	if (isnan(v->v))
 		table_add(t, "-");
 	else if (v == &p->overhead)
 		table_addf(t, "%.2f %%", 100 * v->v);
-	else if (!strcmp(f->unit, "s") && v->v < 1)
-		table_addf(t, "%.4g ms", 1e3 * v->v);
+	else if (!strcmp(f->unit, "s"))
+		table_add(t, bench_print_ns(v->v * 1e9, cell));
 	else
 		table_addf(t, "%.4g%s%s", v->v, *f->unit ? " " : "", f->unit);
 	if (isnan(v->v) || isnan(v->half))
@@ -23,7 +26,7 @@ static void add_value(struct table *t, const struct profile *p, const struct pro
 		table_addf(t, "%.1f%%", 100 * v->half);
 }
 
-void bench_print_profile(struct buf *b, const struct profile *p)
+void profile_table(struct buf *b, const struct profile *p)
 {
 	static const char *const heads[] = { "FIGURE", "VALUE", "+-", "KEY", "HOW", NULL };
 	struct table t;

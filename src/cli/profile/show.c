@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "bench/profile/write.h"
+#include "cli/output.h"
+#include "cli/profile/profile.h"
+#include "plan/gpus/gpus.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What comes out. */
+
+static void print_head(struct buf *b, const struct bench_result *r, const struct asked *a,
+	const struct suite *s)
+{
+	buf_printf(b, "gpuslice profile -- %s\n", a->shown);
+	buf_printf(b, "%s%s, driver %s, CUDA %s, %s, %u x %g s\n",
+		r->head.simulated ? "SIMULATED: " : "", r->head.gpu, r->head.driver,
+		r->head.cuda, r->head.made, s->repetitions, s->seconds);
+}
+
+static void print_steps(struct buf *b, const struct profile *p)
+{
+	if (p->steps.launches)
+		buf_printf(b,
+			"\nSteps: %zu launches repeat, %zu times in what was looked at, %.4g s from one to the "
+			"next (variation %.2f).\n",
+			p->steps.launches, p->steps.n, p->steps.mean_s, p->steps.cv);
+	if (!p->n_points)
+		return;
+	buf_puts(b,
+		"\nWith fewer multiprocessors a step takes, of its time with all of them:\n");
+	for (size_t i = 0; i < p->n_points; i++)
+		buf_printf(b, "  %3.0f%% of them: x %.2f measured, x %.2f by u (%+.1f %%)\n",
+			100 * p->points[i].sm_share, p->points[i].stretch, p->points[i].fitted,
+			100 * (p->points[i].fitted / p->points[i].stretch - 1));
+}
+
+static void print_text(struct buf *b, const struct profile *p, const struct bench_result *r,
+	const struct asked *a, const struct suite *s)
+{
+	print_head(b, r, a, s);
+	profile_table(b, p);
+	print_steps(b, p);
+	for (size_t i = 0; i < r->n_notes; i++)
+		buf_printf(b, "\nNote: %s\n", r->notes[i]);
+	if (*p->problem)
+		buf_printf(b, "\nNot all could be measured: %s\n", p->problem);
+	if (a->save)
+		buf_printf(b, "\nThe profile is in %s: gpuslice plan %s\n", a->save, a->save);
+}
+
+static int write_yaml(struct buf *b, const struct profile *p, const struct bench_result *r,
+	const struct asked *a, const struct suite *s, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf head = BUF_INIT(PROFILE_OUTPUT_MAX);
+
+	print_head(&head, r, a, s);
+	if (!buf_ok(&head))
+		return error_nomem(err);
+	profile_write(b, p, buf_str(&head));
+	return buf_ok(b) ? 0 : error_nomem(err);
+}
+
+const char *profile_gpu(const char *gpu)
+{
+	char label[128];
+	const struct plan_gpu *g;
+
+	(void)snprintf(label, sizeof(label), "%s", gpu);
+	for (char *c = label; *c; c++)
+		if (*c == ' ')
+			*c = '-';
+	g = plan_gpu_find(label);
+	return g ? g->name : "";
+}
+
+int profile_show(const struct bench_result *r, const struct bench_windows *w,
+	const struct asked *a, const struct suite *s, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf yaml = BUF_INIT(PROFILE_OUTPUT_MAX);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(PROFILE_OUTPUT_MAX);
+	const struct profile_facts facts = { .name = a->name,
+		.kind = a->kind,
+		.open = !strcmp(a->kind, "inference-open"),
+		.silent = a->silent,
+		.result = r,
+		.windows = w->window,
+		.n_windows = w->n };
+	struct profile p;
+
+	if (profile_make(&p, &facts, err) < 0)
+		return -1;
+	p.gpu = profile_gpu(r->head.gpu);
+	if (write_yaml(&yaml, &p, r, a, s, err) < 0)
+		return -1;
+	print_text(&text, &p, r, a, s);
+	if (!buf_ok(&text))
+		return error_nomem(err);
+	if (a->save && output_write(a->save, buf_str(&yaml), yaml.len, err) < 0)
+		return error_prefix(err, "--save");
+	return a->yaml ? output_write(NULL, buf_str(&yaml), yaml.len, err)
+		       : output_write(NULL, buf_str(&text), text.len, err);
+}
