@@ -2,11 +2,13 @@
 #include "base/buf.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/options.h"
+#include "cli/bench/plan.h"
 #include "cli/bench/print.h"
 #include "cli/bench/session.h"
 #include "cli/cmd.h"
 #include "cli/output.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,14 @@
 
 /* Sorted by name. */
 static const struct option_def options[] = {
+	{ .name = "arrivals",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "the workload 'trace': requests come as in this file, such as Azure's LLM inference traces" },
+	{ .name = "calibration",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "also write what sharing costs on this GPU, for gpuslice plan" },
 	{ .name = "command",
 		.type = OPTION_STR,
 		.arg = "LINE",
@@ -59,6 +69,22 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.arg = "REGEX",
 		.help = "which lines of --command count; default: each" },
+	{ .name = "price",
+		.type = OPTION_STR,
+		.arg = "AMOUNT",
+		.help = "what the GPU costs an hour, or the instance type that it is in, such as p5.4xlarge" },
+	{ .name = "prices",
+		.type = OPTION_LIST,
+		.arg = "FILE",
+		.help = "prices for --price, as of gpuslice plan" },
+	{ .name = "profile",
+		.type = OPTION_LIST,
+		.arg = "FILE",
+		.help = "profiles of the workloads, by gpuslice profile: also say what the planner predicts" },
+	{ .name = "region",
+		.type = OPTION_STR,
+		.arg = "REGION",
+		.help = "of the instance type of --price" },
 	{ .name = "repetitions",
 		.type = OPTION_UINT,
 		.arg = "N",
@@ -127,6 +153,10 @@ static int read_suite(struct suite *s, struct suite_workload *room, const struct
 	uint64_t repetitions = option_uint(o, "repetitions", 3);
 
 	suite_defaults(s);
+	if (option_str(o, "command", NULL) && option_str(o, "arrivals", NULL))
+		return error_set(err, ERR_INVALID, "expected --command or --arrivals, found both");
+	if (option_str(o, "arrivals", NULL))
+		suite_trace(s, room, option_str(o, "arrivals", NULL));
 	if (option_str(o, "command", NULL))
 		suite_command(s, room, option_str(o, "command", NULL),
 			option_str(o, "pattern", NULL));
@@ -190,6 +220,29 @@ static int print_both(const struct bench_result *r, enum form form, const char *
 	return kept < 0 || shown < 0 ? -1 : 0;
 }
 
+static int set_price(struct bench_head *ret, struct strv *texts, const struct options *o,
+	struct error *err)
+{
+	const char *price = option_str(o, "price", NULL);
+
+	if (!price && (option_get(o, "prices")->list.n || option_str(o, "region", NULL)))
+		return error_set(err, ERR_INVALID, "--prices and --region are for --price");
+	return price ? bench_price(ret, texts, price, &option_get(o, "prices")->list,
+			       option_str(o, "region", NULL), err)
+		     : 0;
+}
+
+static int save_calibration(const char *path, const struct bench_result *r, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
+
+	if (!path)
+		return 0;
+	if (bench_write_calibration(&b, r, err) < 0)
+		return error_prefix(err, "--calibration");
+	return buf_ok(&b) ? output_write(path, buf_str(&b), b.len, err) : error_nomem(err);
+}
+
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(freep) struct suite *suite = calloc(1, sizeof(*suite));
@@ -203,6 +256,8 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		.mps_control = option_str(o, "mps-control", NULL) };
 	CLEANUP(bench_result_fini) struct bench_result like = { .n_rows = 0 };
 	const char *save = option_str(o, "save", NULL), *of = option_str(o, "like", NULL);
+	CLEANUP(bench_profiles_freep) struct bench_profiles *profiles = NULL;
+	struct bench_head priced = { .usd_per_hour = NAN, .price_source = "" };
 	enum form form = AS_TEXT;
 	int result;
 
@@ -211,13 +266,26 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		return error_nomem(err);
 	if (read_form(&form, o, err) < 0 || read_suite(suite, room, o, err) < 0)
 		return -1;
-	if (bench_check_save(save, err) < 0)
+	if (bench_check_save(save, err) < 0 ||
+		bench_check_save(option_str(o, "calibration", NULL), err) < 0)
+		return -1;
+	if (option_get(o, "profile")->list.n &&
+		bench_profiles_read(&profiles, &option_get(o, "profile")->list, err) < 0)
+		return error_prefix(err, "--profile");
+	if (set_price(&priced, &texts, o, err) < 0)
 		return -1;
 	if (of && bench_file_read(&like, of, err) < 0)
 		return -1;
 	s.like = of ? &like : NULL;
 	result = bench_session_run(&r, &texts, &s, err);
+	r.head.usd_per_hour = priced.usd_per_hour;
+	r.head.price_source = priced.price_source;
+	if (result == 0 && profiles && bench_predict(&r, suite, profiles, err) < 0)
+		result = -1;
 	if (r.n_rows && print_both(&r, form, save, err) < 0)
+		return -1;
+	if (result == 0 && !r.head.interrupted &&
+		save_calibration(option_str(o, "calibration", NULL), &r, err) < 0)
 		return -1;
 	if (result == 0 && r.head.interrupted)
 		return error_set(err, ERR_CANCELLED, "interrupted");
@@ -238,6 +306,7 @@ const struct cmd cmd_bench = {
 		"  gpuslice bench --save before.json\n"
 		"  gpuslice bench --scenario 'latency + 3 burn' --mode exclusive,time-slicing,turns-latency\n"
 		"  gpuslice bench --command 'python3 infer.py' --pattern '^step' --scenario '2 command,4 command'\n"
+		"  gpuslice bench --profile train.yaml --price p5.4xlarge --command 'python3 -u train.py' --pattern '^step'\n"
 		"  gpuslice bench --node h100-1 --seconds 1 --repetitions 2\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),

@@ -125,6 +125,16 @@ enum plan_mode {
 };
 extern const char *const plan_mode_names[PLAN_MODES];
 
+/*
+ * What sharing costs on one model of GPU, as it was measured there (gpuslice bench --calibration): what pods lose
+ * together while two or more have work, and what others' bandwidth costs under MPS. NaN: as for all GPUs.
+ */
+struct plan_calibration {
+	const struct plan_gpu *gpu;
+	double sigma_stock, sigma_turns, kappa;
+};
+#define PLAN_CALIBRATIONS_MAX 64
+
 struct plan_policy {
 	unsigned modes;      /* bit: enum plan_mode */
 	unsigned capacities; /* bit: enum plan_capacity */
@@ -133,6 +143,8 @@ struct plan_policy {
 	double max_slowdown; /* of those without one of their own; 0: any */
 	uint32_t pods_per_gpu;
 	uint32_t context_mib; /* of a GPU's memory for each process, beside its own peak */
+	const struct plan_calibration *calibrations; /* of a GPU the last one goes */
+	size_t n_calibrations;
 };
 
 /* How much slower it may be: its own limit, or the policy's where it has no SLO at all; 0: any. */

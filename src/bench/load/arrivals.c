@@ -2,19 +2,68 @@
 #include "bench/load/arrivals.h"
 
 #include "base/parse.h"
+#include "base/time.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define LINE_MAX_ 64
+#define LINE_MAX_ 128
 #define UNITS_MAX 1000000
+
+/* The form of Azure's LLM inference traces (github.com/Azure/AzurePublicDataset). */
+#define TRACE_HEAD      "TIMESTAMP,ContextTokens,GeneratedTokens"
+#define CONTEXT_OF_UNIT 512 /* tokens of context that are read in the time of one that is made */
 
 static void closefp(FILE **f)
 {
 	if (*f)
 		(void)fclose(*f);
+}
+
+/* "2023-11-16 18:15:46.6805900" in ns since 1970; *end is behind it. */
+static bool read_moment(uint64_t *ret, const char *text, const char **end)
+{
+	struct tm t = { 0 };
+	const char *c = strptime(text, "%Y-%m-%d %H:%M:%S", &t);
+	time_t seconds = c ? timegm(&t) : -1;
+	uint64_t scale = NS_PER_SEC;
+
+	if (!c || seconds < 0)
+		return false;
+	*ret = (uint64_t)seconds * NS_PER_SEC;
+	if (*c == '.')
+		for (c++; *c >= '0' && *c <= '9'; c++) {
+			scale /= 10;
+			*ret += (uint64_t)(*c - '0') * scale;
+		}
+	*end = c;
+	return true;
+}
+
+/* A unit for each token that is made, and for the context. */
+static bool read_trace_line(struct flow_arrival *ret, char *line)
+{
+	const char *at = NULL;
+	char *first, *second;
+	uint32_t context, made;
+	uint64_t units;
+
+	line[strcspn(line, "\r\n")] = '\0';
+	if (!read_moment(&ret->at_ns, line, &at) || *at != ',')
+		return false;
+	first = line + (at - line) + 1;
+	second = strchr(first, ',');
+	if (!second)
+		return false;
+	*second++ = '\0';
+	if (!parse_u32(first, &context) || !parse_u32(second, &made))
+		return false;
+	units = (uint64_t)made + (context + CONTEXT_OF_UNIT - 1) / CONTEXT_OF_UNIT;
+	ret->units = (uint32_t)units;
+	return units && units <= UNITS_MAX;
 }
 
 static bool read_line(struct flow_arrival *ret, char *line)
@@ -53,7 +102,9 @@ int arrivals_read(struct flow_arrival **ret, size_t *n, const char *path, struct
 	CLEANUP(closefp) FILE *f = fopen(path, "re");
 	CLEANUP(freep) struct flow_arrival *list = NULL;
 	char line[LINE_MAX_];
-	size_t room = 0;
+	size_t room = 0, lines = 0;
+	uint64_t first_ns = 0;
+	bool trace = false;
 
 	*ret = NULL;
 	*n = 0;
@@ -62,14 +113,23 @@ int arrivals_read(struct flow_arrival **ret, size_t *n, const char *path, struct
 	while (fgets(line, sizeof(line), f)) {
 		struct flow_arrival a;
 
-		if (!read_line(&a, line) || (*n && a.at_ns < list[*n - 1].at_ns))
+		lines++;
+		if (lines == 1 && !strncmp(line, TRACE_HEAD, strlen(TRACE_HEAD))) {
+			trace = true;
+			continue;
+		}
+		if (!(trace ? read_trace_line(&a, line) : read_line(&a, line)) ||
+			(*n && a.at_ns - first_ns < list[*n - 1].at_ns) || a.at_ns < first_ns)
 			return error_set(err, ERR_INVALID,
-				"%s:%zu: expected a time in ns, not before that of the line above, and "
-				"1 to %d units",
-				path, *n + 1, UNITS_MAX);
+				"%s:%zu: expected %s, not before that of the line above, and 1 to %d units",
+				path, lines, trace ? "a moment and tokens" : "a time in ns",
+				UNITS_MAX);
 		if (*n == FLOW_ARRIVALS_MAX)
 			return error_set(err, ERR_LIMIT, "%s: expected at most %d lines", path,
 				FLOW_ARRIVALS_MAX);
+		if (trace && !*n)
+			first_ns = a.at_ns;
+		a.at_ns -= first_ns;
 		if (add(&list, n, &room, &a, err) < 0)
 			return -1;
 	}

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Arrivals from a file: lines of a time in ns from the beginning, in order, and units. Thread: any. */
+/*
+ * Arrivals from a file: lines of a time in ns from the beginning, in order, and units; or a trace of requests to a language
+ * model, as Azure publishes them: "TIMESTAMP,ContextTokens,GeneratedTokens", of which a token that is made is a unit,
+ * and each 512 of context one more. Thread: any.
+ */
 #include "base/error.h"
 #include "bench/load/flow.h"
 

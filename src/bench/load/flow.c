@@ -120,6 +120,11 @@ static void run_open(const struct flow_plan *p, const struct unit *u, struct cou
 	/* Several do not all come at once. */
 	if (p->kind == FLOW_PERIODIC)
 		a.at_ns += (uint64_t)(draw(&a.state) * (double)p->period_ns);
+	/* Nor do all begin with the same request. */
+	if (p->kind == FLOW_LIST) {
+		a.next = (size_t)(draw(&a.state) * (double)p->n);
+		a.begin_ns -= p->list[a.next].at_ns;
+	}
 	for (arrivals_next(&a); a.at_ns < c->to_ns && goes_on(c); arrivals_next(&a)) {
 		uint64_t now;
 

@@ -82,21 +82,48 @@ void suite_defaults(struct suite *s)
 	}
 }
 
-void suite_command(struct suite *s, struct suite_workload room[static SUITE_BUILTIN + 1],
-	const char *command, const char *pattern)
+/* One more than the built-in ones, and a scenario of it. */
+static void add_workload(struct suite *s,
+	struct suite_workload room[static SUITE_BUILTIN + 1], const struct suite_workload *w,
+	const char *scenario)
 {
 	struct error err = ERROR_INIT;
 
 	memcpy(room, suite_builtin, sizeof(suite_builtin));
-	room[suite_n_builtin] = (struct suite_workload){ .name = "command",
-		.what = "the command",
-		.command = command,
-		.pattern = pattern };
+	room[suite_n_builtin] = *w;
 	s->workloads = room;
 	s->n_workloads = suite_n_builtin + 1;
 	s->n_scenarios = 0;
-	if (suite_add(s, "4 command", &err) < 0)
+	if (suite_add(s, scenario, &err) < 0)
 		abort(); /* a bug */
+}
+
+void suite_command(struct suite *s, struct suite_workload room[static SUITE_BUILTIN + 1],
+	const char *command, const char *pattern)
+{
+	add_workload(s, room,
+		&(struct suite_workload){ .name = "command",
+			.what = "the command",
+			.command = command,
+			.pattern = pattern },
+		"4 command");
+}
+
+void suite_trace(struct suite *s, struct suite_workload room[static SUITE_BUILTIN + 1],
+	const char *path)
+{
+	add_workload(s, room,
+		&(struct suite_workload){ .name = "trace",
+			.what = "requests as in a file, a graph of ten short kernels for each token",
+			.kernel = "burn",
+			.kernels = 10,
+			.blocks = 64,
+			.kernel_ns = 20 * US,
+			.graph = true,
+			.flow = SUITE_LIST,
+			.arrivals = path,
+			.waits = true },
+		"2 trace + 2 small");
 }
 
 /* ---- scenarios from words ----------------------------------------------------------------------------------- */

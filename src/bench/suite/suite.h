@@ -79,6 +79,13 @@ void suite_command(struct suite *s, struct suite_workload room[static SUITE_BUIL
 	const char *command, const char *pattern);
 
 /*
+ * Adds the workload "trace", whose requests arrive as the lines of the file @path say, and takes only that: two of it beside
+ * two of "small", until other scenarios are added. Both must outlive the suite.
+ */
+void suite_trace(struct suite *s, struct suite_workload room[static SUITE_BUILTIN + 1],
+	const char *path);
+
+/*
  * Adds a scenario from its words: "4 burn", "latency + 3 burn". ERR_INVALID: names no workload, or too many pods;
  * ERR_LIMIT.
  */

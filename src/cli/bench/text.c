@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/bench/plan.h"
 #include "cli/bench/print.h"
 #include "cli/table.h"
 
@@ -6,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CELL_MAX 32
+#define CELL_MAX  32
+#define HEADS     14
+#define HEADS_MAX 20
 
 const char *bench_print_ns(double ns, char *buf)
 {
@@ -58,7 +61,13 @@ static void add_error(struct table *t, const struct estimate *e)
 		table_addf(t, "%.1f%%", 100 * (i.high - i.low) / 2 / e->value);
 }
 
-static void add_row(struct table *t, const struct bench_row *row, const struct bench_figures *f)
+/* Columns that not every result has. */
+struct more {
+	bool cost, planned;
+};
+
+static void add_row(struct table *t, const struct bench_row *row, const struct bench_figures *f,
+	const struct more *more)
 {
 	table_add(t, row->scenario);
 	table_add(t, row->mode_name);
@@ -80,6 +89,16 @@ static void add_row(struct table *t, const struct bench_row *row, const struct b
 	add_number(t, f->gpu.busy, 100, "%");
 	add_number(t, f->gpu.sm_active, 100, "%");
 	add_number(t, f->gpu.power_w, 1, " W");
+	if (more->cost)
+		add_number(t, f->usd_per_million, 1, "");
+	if (more->planned) {
+		add_ns(t, row->planned_s * 1e9);
+		if (row->planned_s > 0 && f->mean.value > 0)
+			table_addf(t, "%+.1f%%",
+				100 * (row->planned_s * 1e9 / f->mean.value - 1));
+		else
+			table_add(t, "-");
+	}
 	if (f->errors)
 		table_addf(t, "%llu: %.60s", (unsigned long long)f->errors, f->error);
 	else
@@ -93,6 +112,9 @@ static void print_head(struct buf *b, const struct bench_head *h)
 	buf_printf(b, "%s%s%s, driver %s, CUDA %s, %s. %u repetitions of %g s after %g s.\n",
 		h->gpu, *h->uuid ? " " : "", h->uuid, h->driver, h->cuda, h->made,
 		h->repetitions, h->seconds, h->warmup_s);
+	if (h->usd_per_hour > 0)
+		buf_printf(b, "The GPU costs %.4g USD an hour: %s.\n", h->usd_per_hour,
+			h->price_source);
 	if (h->interrupted)
 		buf_puts(b,
 			"Interrupted: what is here is whole, but not all that was asked for.\n");
@@ -109,7 +131,7 @@ static bool is_first_of_scenario(const struct bench_result *r, size_t i)
 }
 
 static int add_scenario(struct table *t, const struct bench_result *r, const char *scenario,
-	struct error *err)
+	const struct more *more, struct error *err)
 {
 	for (unsigned int m = 0; m < BENCH_MODES; m++)
 		for (size_t i = 0; i < r->n_rows; i++) {
@@ -121,26 +143,38 @@ static int add_scenario(struct table *t, const struct bench_result *r, const cha
 				continue;
 			if (bench_figures_make(&f, r, row, err) < 0)
 				return -1;
-			add_row(t, row, &f);
+			add_row(t, row, &f, more);
 		}
 	return 0;
 }
 
 int bench_print_text(struct buf *b, const struct bench_result *r, struct error *err)
 {
-	static const char *const heads[] = { "SCENARIO", "MODE", "PODS", "UNITS/S", "+-",
-		"OF ONE", "MEAN", "P50", "P99", "+-", "JAIN", "BUSY", "SM", "POWER", "ERRORS",
-		NULL };
+	const char *heads[HEADS_MAX] = { "SCENARIO", "MODE", "PODS", "UNITS/S", "+-", "OF ONE",
+		"MEAN", "P50", "P99", "+-", "JAIN", "BUSY", "SM", "POWER" };
+	struct more more = { .cost = r->head.usd_per_hour > 0 };
+	size_t n = HEADS;
 	struct table t;
 	int result = 0;
 
+	for (size_t i = 0; i < r->n_rows; i++)
+		more.planned = more.planned || r->rows[i].planned_s > 0;
+	if (more.cost)
+		heads[n++] = "USD/MILLION";
+	if (more.planned) {
+		heads[n++] = "PLANNED";
+		heads[n++] = "OFF BY";
+	}
+	heads[n] = "ERRORS";
 	print_head(b, &r->head);
 	table_init(&t, heads);
 	for (size_t i = 0; i < r->n_rows && result == 0; i++)
 		if (is_first_of_scenario(r, i))
-			result = add_scenario(&t, r, r->rows[i].scenario, err);
+			result = add_scenario(&t, r, r->rows[i].scenario, &more, err);
 	table_print(&t, b);
 	table_fini(&t);
+	if (result == 0 && more.planned)
+		result = bench_print_errors(b, r, err);
 	for (size_t i = 0; i < r->n_notes; i++)
 		buf_printf(b, "%s%s\n", i ? "" : "\n", r->notes[i]);
 	return result;

@@ -179,9 +179,7 @@ struct filling {
 
 static double asked_time(const struct filling *f)
 {
-	double sigma = f->l->mode == PLAN_TIME_SLICING ? MODEL_SIGMA_STOCK
-		       : f->l->mode == PLAN_SLICES     ? MODEL_SIGMA_TURNS
-						       : 0;
+	double sigma = fit_rotation(f->a->fit, f->l->offer->gpu, f->l->mode, f->n).sigma;
 	double sum = 0;
 
 	for (uint32_t i = 0; i < f->n; i++)

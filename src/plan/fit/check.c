@@ -6,9 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* What others' use of bandwidth costs a pod under MPS: +5 to +13 % of two at half the bandwidth each, on a V100. */
-#define KAPPA 0.15
-
 /* Sum of the bandwidth that pods use beyond which side by side is worse than one after the other. */
 #define BANDWIDTH_MAX 0.9
 
@@ -203,7 +200,7 @@ static bool stretch_known(const struct look *l, uint32_t i)
 static enum plan_reason time_rotation(struct look *l)
 {
 	struct model_rotation r =
-		l->g->mode == PLAN_SLICES ? model_turns(l->g->n) : model_stock();
+		fit_rotation(l->f, l->g->offer->gpu, l->g->mode, l->g->n);
 	struct error ignored;
 	double rho;
 
@@ -227,7 +224,7 @@ static enum plan_reason time_beside(struct look *l)
 		sides[i] = (struct model_side){ .u = p->splits ? p->u_sm + p->u_bw : 1,
 			.busy = p->busy,
 			.dram = p->dram,
-			.kappa = KAPPA,
+			.kappa = fit_kappa(l->f, l->g->offer->gpu),
 			.limit = 1.0 / l->g->slots };
 		bandwidth += p->busy * p->dram;
 	}

@@ -43,6 +43,12 @@ int fit_new(struct fit **ret, const struct plan_policy *policy,
 struct fit *fit_free(struct fit *f); /* returns NULL */
 DEFINE_CLEANUP(struct fit *, fit_free)
 
+/* What rotation costs @n pods on @gpu: of PLAN_TIME_SLICING and PLAN_SLICES, of all others nothing. */
+struct model_rotation fit_rotation(const struct fit *f, const struct plan_gpu *gpu,
+	enum plan_mode mode, size_t n);
+/* What others' use of bandwidth costs a pod under MPS there. */
+double fit_kappa(const struct fit *f, const struct plan_gpu *gpu);
+
 const struct fit_pod *fit_pod(const struct fit *f, uint32_t workload,
 	const struct plan_gpu *gpu);
 

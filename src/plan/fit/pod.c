@@ -3,10 +3,14 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* From profiles to figures of one workload alone on one GPU. */
 
 #define U_MIN 0.2 /* of what is derived from counters */
+
+/* What others' use of bandwidth costs a pod under MPS: +5 to +13 % of two at half the bandwidth each, on a V100. */
+#define KAPPA 0.15
 
 static void worsen(enum plan_origin *o, enum plan_origin with)
 {
@@ -150,4 +154,43 @@ const struct fit_pod *fit_pod(const struct fit *f, uint32_t workload,
 	const struct plan_gpu *gpu)
 {
 	return &f->pods[(size_t)(gpu - f->gpus) * f->n_workloads + workload];
+}
+
+/* What was measured of @gpu last, of one member; NaN: nothing. */
+static double calibrated(const struct fit *f, const struct plan_gpu *gpu, size_t member)
+{
+	double ret = NAN;
+
+	for (size_t i = 0; i < f->policy->n_calibrations; i++) {
+		const struct plan_calibration *c = &f->policy->calibrations[i];
+		double v;
+
+		memcpy(&v, (const char *)c + member, sizeof(v));
+		if (c->gpu == gpu && !isnan(v))
+			ret = v;
+	}
+	return ret;
+}
+
+struct model_rotation fit_rotation(const struct fit *f, const struct plan_gpu *gpu,
+	enum plan_mode mode, size_t n)
+{
+	bool turns = mode == PLAN_SLICES;
+	struct model_rotation r = turns ? model_turns(n) : model_stock();
+	double sigma = calibrated(f, gpu,
+		turns ? offsetof(struct plan_calibration, sigma_turns)
+		      : offsetof(struct plan_calibration, sigma_stock));
+
+	if (!turns && mode != PLAN_TIME_SLICING)
+		return (struct model_rotation){ 0, 0 };
+	if (!isnan(sigma))
+		r.sigma = sigma;
+	return r;
+}
+
+double fit_kappa(const struct fit *f, const struct plan_gpu *gpu)
+{
+	double kappa = calibrated(f, gpu, offsetof(struct plan_calibration, kappa));
+
+	return isnan(kappa) ? KAPPA : kappa;
 }

@@ -69,6 +69,7 @@ struct plan_input {
 	struct plan_workload *workloads;
 	size_t n_workloads, room;
 	struct plan_policy policy;
+	struct plan_calibration *calibrations; /* of .policy */
 	struct strv regions;        /* at least one once all is read */
 	struct strv instances;      /* only these types; empty: any */
 	uint32_t gpus_per_instance; /* at most; 0: any */

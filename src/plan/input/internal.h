@@ -33,6 +33,8 @@ int input_object(const struct reading *r, const struct yaml_node *n, const char 
 /* The forms that values have. */
 int input_text(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
 	void *to);
+int input_gpu(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
+	void *to);
 int input_texts(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
 	void *to);
 int input_bool(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
@@ -57,6 +59,9 @@ int input_cpu(const struct reading *r, const struct yaml_node *n, const struct i
 	void *to);
 int input_mib(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
 	void *to);
+
+int input_calibration(const struct reading *r, const struct yaml_node *n,
+	const struct input_key *key, void *to);
 
 int input_workloads(const struct reading *r, const struct yaml_node *n,
 	const struct input_key *key, void *to);

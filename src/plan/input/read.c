@@ -163,6 +163,7 @@ static const struct input_key file_keys[] = {
 	{ "layout", read_layout, AT(layout), 0, 0, NULL, false },
 	{ "baseline", input_text, AT(baseline), 0, 0, NULL, false },
 	{ "nodes", read_nodes, 0, 0, 0, NULL, false },
+	{ "calibration", input_calibration, 0, 0, 0, NULL, false },
 };
 
 int plan_input_parse(struct plan_input *in, const char *name, const char *text, size_t len,
@@ -264,6 +265,7 @@ struct plan_input *plan_input_free(struct plan_input *in)
 	strv_fini(&in->regions);
 	strv_fini(&in->instances);
 	free(in->workloads);
+	free(in->calibrations);
 	free(in->have);
 	free(in->notes);
 	free(in->objects);

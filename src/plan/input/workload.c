@@ -27,20 +27,6 @@ static int read_slo(const struct reading *r, const struct yaml_node *n,
 	return input_object(r, n, key->key, slo_keys, ARRAY_LEN(slo_keys), to);
 }
 
-static int read_gpu(const struct reading *r, const struct yaml_node *n,
-	const struct input_key *key, void *to)
-{
-	const struct plan_gpu *g = NULL;
-
-	if (n->type == YAML_STR)
-		g = plan_gpu_find(n->text);
-	if (!g)
-		return input_fail(r, n, key->key,
-			"a GPU of the catalogue, such as L4 or A100-SXM4-80GB");
-	*(const struct plan_gpu **)to = g;
-	return 0;
-}
-
 static int read_models(const struct reading *r, const struct yaml_node *n,
 	const struct input_key *key, void *to)
 {
@@ -51,7 +37,7 @@ static int read_models(const struct reading *r, const struct yaml_node *n,
 	for (size_t i = 0; i < n->n; i++) {
 		const struct plan_gpu *g = NULL;
 
-		if (read_gpu(r, n->items[i], key, &g) < 0)
+		if (input_gpu(r, n->items[i], key, &g) < 0)
 			return -1;
 		models |= UINT64_C(1) << (g - plan_gpus);
 	}
@@ -67,7 +53,7 @@ static const struct input_key keys[] = {
 	{ "name", input_text, AT(name), 0, 0, NULL, false },
 	{ "replicas", input_count, AT(replicas), 0, PLAN_REPLICAS_MAX, NULL, false },
 	{ "kind", input_word, AT(kind), 0, 0, kinds, false },
-	{ "gpu_ref", read_gpu, AT(ref), 0, 0, NULL, false },
+	{ "gpu_ref", input_gpu, AT(ref), 0, 0, NULL, false },
 	{ "t_solo", input_time, AT(solo_s), 0, 1e6, NULL, true },
 	{ "busy", input_number, AT(busy), 0, 1, NULL, false },
 	{ "sm_active", input_number, AT(sm_active), 0, 1, NULL, false },

@@ -108,8 +108,8 @@ static double least_slot(const struct packer *p, uint32_t workload, const struct
 		if (m == PLAN_TIME_SLICING || m == PLAN_SLICES)
 			share = fmax(1.0 / policy->pods_per_gpu,
 				least_time(p, workload, o,
-					m == PLAN_SLICES ? MODEL_SIGMA_TURNS
-							 : MODEL_SIGMA_STOCK));
+					fit_rotation(p->fit, o->gpu, (enum plan_mode)m, 2)
+						.sigma));
 		else if (m == PLAN_MIG)
 			share = (double)o->gpu->mig->profiles[t.profile].size /
 				o->gpu->mig->slots;
