@@ -154,7 +154,8 @@ static int read_suite(struct suite *s, struct suite_workload *room, const struct
 
 	suite_defaults(s);
 	if (option_str(o, "command", NULL) && option_str(o, "arrivals", NULL))
-		return error_set(err, ERR_INVALID, "expected --command or --arrivals, found both");
+		return error_set(err, ERR_INVALID,
+			"expected --command or --arrivals, found both");
 	if (option_str(o, "arrivals", NULL))
 		suite_trace(s, room, option_str(o, "arrivals", NULL));
 	if (option_str(o, "command", NULL))

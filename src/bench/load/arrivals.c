@@ -14,8 +14,9 @@
 #define UNITS_MAX 1000000
 
 /* The form of Azure's LLM inference traces (github.com/Azure/AzurePublicDataset). */
-#define TRACE_HEAD      "TIMESTAMP,ContextTokens,GeneratedTokens"
-#define CONTEXT_OF_UNIT 512 /* tokens of context that are read in the time of one that is made */
+#define TRACE_HEAD "TIMESTAMP,ContextTokens,GeneratedTokens"
+#define CONTEXT_OF_UNIT \
+	512 /* tokens of context that are read in the time of one that is made */
 
 static void closefp(FILE **f)
 {

@@ -83,9 +83,8 @@ void suite_defaults(struct suite *s)
 }
 
 /* One more than the built-in ones, and a scenario of it. */
-static void add_workload(struct suite *s,
-	struct suite_workload room[static SUITE_BUILTIN + 1], const struct suite_workload *w,
-	const char *scenario)
+static void add_workload(struct suite *s, struct suite_workload room[static SUITE_BUILTIN + 1],
+	const struct suite_workload *w, const char *scenario)
 {
 	struct error err = ERROR_INIT;
 

@@ -160,8 +160,8 @@ static size_t fill_pods(struct predict_pod *pods, const struct bench_profiles *p
 		if (!find_profile(&at, p, w))
 			return 0;
 		for (uint32_t k = 0; k < sc->tenants[i].replicas && n < PLAN_PODS_MAX; k++) {
-			pods[n] = (struct predict_pod){ at, suite_weight((uint32_t)n),
-				w->waits };
+			pods[n] =
+				(struct predict_pod){ at, suite_weight((uint32_t)n), w->waits };
 			n++;
 		}
 	}
@@ -196,9 +196,8 @@ static int predict_row(struct bench_row *row, const struct plan_gpu *gpu, const 
 		if (!is_of(row, s, p, &pods[i]))
 			continue;
 		if (!times[i].known)
-			return error_set(err, ERR_UNAVAILABLE,
-				"%s, %s: the profile has no %s", row->scenario, row->mode_name,
-				times[i].missing);
+			return error_set(err, ERR_UNAVAILABLE, "%s, %s: the profile has no %s",
+				row->scenario, row->mode_name, times[i].missing);
 		sum_s += times[i].times.mean_s;
 		rate += times[i].times.rate;
 		of++;
@@ -210,8 +209,8 @@ static int predict_row(struct bench_row *row, const struct plan_gpu *gpu, const 
 	return 0;
 }
 
-int bench_predict(struct bench_result *r, const struct suite *s,
-	const struct bench_profiles *p, struct error *err)
+int bench_predict(struct bench_result *r, const struct suite *s, const struct bench_profiles *p,
+	struct error *err)
 {
 	const char *name = profile_gpu(r->head.gpu);
 	const struct plan_gpu *gpu = plan_gpu_find(name);

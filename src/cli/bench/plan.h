@@ -24,12 +24,11 @@ DEFINE_CLEANUP(struct bench_profiles *, bench_profiles_free)
  * What the planner would have said of each row whose pods all have a profile, into .planned_s and .planned_rate. A single
  * profile is that of --command, whatever its name. Why nothing is said of a row comes as a note on standard error.
  */
-int bench_predict(struct bench_result *r, const struct suite *s,
-	const struct bench_profiles *p, struct error *err) MUST_USE;
+int bench_predict(struct bench_result *r, const struct suite *s, const struct bench_profiles *p,
+	struct error *err) MUST_USE;
 
 /* How far off the predictions are, by mode; nothing if there are none. ERR_NOMEM. */
-int bench_print_errors(struct buf *b, const struct bench_result *r,
-	struct error *err) MUST_USE;
+int bench_print_errors(struct buf *b, const struct bench_result *r, struct error *err) MUST_USE;
 
 /* A plan file with what was measured; ERR_UNAVAILABLE: nothing that would tell was measured. */
 int bench_write_calibration(struct buf *b, const struct bench_result *r,

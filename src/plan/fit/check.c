@@ -199,8 +199,7 @@ static bool stretch_known(const struct look *l, uint32_t i)
 
 static enum plan_reason time_rotation(struct look *l)
 {
-	struct model_rotation r =
-		fit_rotation(l->f, l->g->offer->gpu, l->g->mode, l->g->n);
+	struct model_rotation r = fit_rotation(l->f, l->g->offer->gpu, l->g->mode, l->g->n);
 	struct error ignored;
 	double rho;
 
@@ -221,7 +220,7 @@ static enum plan_reason time_beside(struct look *l)
 	for (uint32_t i = 0; i < l->g->n; i++) {
 		const struct fit_pod *p = l->pod[i];
 
-		sides[i] = (struct model_side){ .u = p->splits ? p->u_sm + p->u_bw : 1,
+		sides[i] = (struct model_side){ .u = p->splits ? p->u_share : 1,
 			.busy = p->busy,
 			.dram = p->dram,
 			.kappa = fit_kappa(l->f, l->g->offer->gpu),

@@ -25,6 +25,7 @@ struct fit_pod {
 	double solo_s; /* here; and where it was measured: */
 	double ref_s;  /* > 0 without .timed: 1, of a closed one whose time is not known */
 	double busy, u_sm, u_bw, dram;
+	double u_share; /* stretches with a share of the multiprocessors, as MPS limits them */
 };
 
 struct fit {

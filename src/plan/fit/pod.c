@@ -23,14 +23,14 @@ static void split(struct fit_pod *p, const struct plan_workload *w)
 {
 	if (w->u.known) {
 		p->splits = true;
-		p->u_sm = w->u.v;
+		p->u_sm = p->u_share = w->u.v;
 		worsen(&p->origin, w->u.origin);
 	} else if ((w->sm_active.known || w->dram.known) && w->busy.known && w->busy.v > 0) {
 		double most = fmax(w->sm_active.known ? w->sm_active.v : 0,
 			w->dram.known ? w->dram.v : 0);
 
 		p->splits = true;
-		p->u_sm = fmin(1, fmax(U_MIN, most / w->busy.v));
+		p->u_sm = p->u_share = fmin(1, fmax(U_MIN, most / w->busy.v));
 		worsen(&p->origin, PLAN_DERIVED);
 	}
 	if (w->u_bw.known) {
@@ -182,7 +182,7 @@ struct model_rotation fit_rotation(const struct fit *f, const struct plan_gpu *g
 		      : offsetof(struct plan_calibration, sigma_stock));
 
 	if (!turns && mode != PLAN_TIME_SLICING)
-		return (struct model_rotation){ 0, 0 };
+		return (struct model_rotation){ 0, 0, 0 };
 	if (!isnan(sigma))
 		r.sigma = sigma;
 	return r;

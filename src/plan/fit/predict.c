@@ -105,7 +105,8 @@ static int beside(struct meeting *m, double limit, struct error *err)
 	for (size_t i = 0; i < m->n; i++) {
 		const struct fit_pod *p = m->pod[i];
 
-		sides[i] = (struct model_side){ .u = p->splits ? fmin(1, p->u_sm + p->u_bw) : 1,
+		sides[i] = (struct model_side){ .u = limit < 1 ? p->u_share
+							       : fmin(1, p->u_sm + p->u_bw),
 			.busy = p->busy,
 			.dram = p->dram,
 			.kappa = fit_kappa(m->f, m->gpu),

@@ -7,8 +7,8 @@
 
 /* GPUs by name, and what was measured of them. */
 
-int input_gpu(const struct reading *r, const struct yaml_node *n,
-	const struct input_key *key, void *to)
+int input_gpu(const struct reading *r, const struct yaml_node *n, const struct input_key *key,
+	void *to)
 {
 	const struct plan_gpu *g = NULL;
 
@@ -36,8 +36,7 @@ int input_calibration(const struct reading *r, const struct yaml_node *n,
 	struct plan_input *in = r->in;
 
 	(void)to;
-	if (n->type != YAML_LIST ||
-		in->policy.n_calibrations + n->n > PLAN_CALIBRATIONS_MAX)
+	if (n->type != YAML_LIST || in->policy.n_calibrations + n->n > PLAN_CALIBRATIONS_MAX)
 		return input_fail(r, n, key->key, "a list of up to 64 objects with gpu");
 	for (size_t i = 0; i < n->n; i++) {
 		struct plan_calibration one = { NULL, NAN, NAN, NAN }, *more;

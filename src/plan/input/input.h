@@ -70,9 +70,9 @@ struct plan_input {
 	size_t n_workloads, room;
 	struct plan_policy policy;
 	struct plan_calibration *calibrations; /* of .policy */
-	struct strv regions;        /* at least one once all is read */
-	struct strv instances;      /* only these types; empty: any */
-	uint32_t gpus_per_instance; /* at most; 0: any */
+	struct strv regions;                   /* at least one once all is read */
+	struct strv instances;                 /* only these types; empty: any */
+	uint32_t gpus_per_instance;            /* at most; 0: any */
 	struct plan_extras extras;
 	struct plan_layout layout;
 	const char *

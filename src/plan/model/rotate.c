@@ -10,7 +10,7 @@
 
 struct model_rotation model_stock(void)
 {
-	return (struct model_rotation){ MODEL_SIGMA_STOCK, MODEL_SLICE_STOCK_S };
+	return (struct model_rotation){ MODEL_SIGMA_STOCK, MODEL_SLICE_STOCK_S, 0 };
 }
 
 struct model_rotation model_turns(size_t n)
@@ -18,7 +18,7 @@ struct model_rotation model_turns(size_t n)
 	double turn = n > 4 ? MODEL_TURN_ROUND_S / (double)n : MODEL_TURN_S;
 
 	return (struct model_rotation){ MODEL_SIGMA_TURNS,
-		turn > MODEL_TURN_MIN_S ? turn : MODEL_TURN_MIN_S };
+		turn > MODEL_TURN_MIN_S ? turn : MODEL_TURN_MIN_S, MODEL_TURN_SHORT_S };
 }
 
 /* Closed pods that are alike. */
@@ -162,18 +162,75 @@ static void order(struct model_times *t)
 	t->p99_s = fmax(t->p99_s, t->p95_s);
 }
 
-/* Somebody else's whole stretch, for one that needs less of the GPU than that. */
-static void add_wait(struct model_times *t, const struct model_pod *p, double slice_s, size_t n,
-	double used)
+/* Somebody else's whole stretch, for one that needs less of the GPU than that: now and then it comes just too late. */
+static void add_tail(struct model_times *t, const struct model_pod *p, double slice_s, size_t n)
 {
-	double others = (double)(n - 1);
-
 	if (n < 2 || p->demand_s >= slice_s)
 		return;
-	t->mean_s += slice_s / 2 * others * used * others / (double)n;
-	t->p50_s += slice_s / 2 * others * used * others / (double)n;
-	t->p95_s += slice_s * others;
-	t->p99_s += slice_s * others;
+	t->p95_s += slice_s * (double)(n - 1);
+	t->p99_s += slice_s * (double)(n - 1);
+}
+
+/* For how long the closed ones besides @i have the GPU at a time, on average: those that pause give it up then. */
+static double stretch_of_others(const struct model_pod *pods, size_t n, size_t i,
+	const struct model_rotation *r)
+{
+	double sum = 0;
+	size_t closed = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		if (k == i || pods[k].rate > 0)
+			continue;
+		sum += pods[k].rest_s < MODEL_KEEP_S ? r->slice_s
+						     : fmin(r->slice_s, pods[k].demand_s);
+		closed++;
+	}
+	return closed ? sum / (double)closed * (1 + r->sigma) : 0;
+}
+
+/* One request that comes anew: @served_s of the GPU, where @queue others have work on average. Whether it has had less
+ * than an equal share, and so waits for the end of one short stretch only. */
+static bool set_anew(struct model_times *t, const struct model_pod *pods, size_t i,
+	const struct model_rotation *r, double served_s, double queue, struct others o)
+{
+	const struct model_pod *p = &pods[i];
+	double stretch = stretch_of_others(pods, o.n, i, r), shared;
+	double per_s = p->rate > 0 ? p->rate : 1 / (p->rest_s + served_s * (1 + queue));
+
+	shared = served_s * (1 + queue);
+	if (r->short_s > 0 && stretch > r->short_s &&
+		per_s * p->demand_s * (1 + r->sigma) < 1 / (double)o.n) {
+		double wait = r->short_s * fmin(1, queue);
+
+		t->mean_s = p->rest_s + served_s + wait / 2;
+		set_tail(t, p, r->sigma, (struct others){ o.rho, o.rho, o.n, 0 });
+		t->p50_s += wait / 2;
+		t->p95_s += wait;
+		t->p99_s += wait;
+		return true;
+	}
+	t->mean_s = p->rest_s + fmax(shared, served_s + queue * stretch / 2);
+	return false;
+}
+
+/* All of a pod's times, where its mean and rate are those of its share already if it is a closed one. */
+static void set_times(struct model_times *t, const struct model_pod *pods, size_t i,
+	const struct model_rotation *r, double stretch, double seen, struct others o)
+{
+	const struct model_pod *p = &pods[i];
+	bool anew = p->rate > 0 || (o.n > 1 && p->rest_s >= MODEL_KEEP_S), within = false;
+
+	if (anew) {
+		within = set_anew(t, pods, i, r, p->demand_s * stretch, seen, o);
+		t->rate = p->rate > 0 ? p->rate : 1 / t->mean_s;
+	}
+	if (!within) {
+		set_tail(t, p, o.n > 1 ? r->sigma : 0, o);
+		add_tail(t, p, r->slice_s, o.n);
+		if (anew)
+			t->p50_s = fmax(t->p50_s, t->mean_s);
+	}
+	order(t);
 }
 
 int model_rotate(const struct model_pod *pods, size_t n, const struct model_rotation *r,
@@ -215,15 +272,9 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 		used += ret[i].rate * pods[i].demand_s * (1 + sigma);
 	}
 	used = fmin(used, 1);
-	for (size_t i = 0; i < n; i++) {
-		if (pods[i].rate > 0) {
-			ret[i].mean_s =
-				pods[i].rest_s + pods[i].demand_s * stretch * (1 + queue);
-			ret[i].rate = pods[i].rate;
-		}
-		set_tail(&ret[i], &pods[i], sigma, (struct others){ used, *rho, n, n_closed });
-		add_wait(&ret[i], &pods[i], r->slice_s, n, used);
-		order(&ret[i]);
-	}
+	for (size_t i = 0; i < n; i++)
+		set_times(&ret[i], pods, i, r, stretch,
+			pods[i].rate > 0 ? queue : c.class[c.of[i]].seen,
+			(struct others){ used, *rho, n, n_closed });
 	return 0;
 }

@@ -134,7 +134,7 @@ static void input__errors_name_place_and_what_was_expected(void **state)
 			"p.yaml:1:1: version: expected gpuslice/plan/v1, found {\"workloads\":[]}" },
 		{ "version: gpuslice/plan/v1\nworkload: []\n",
 			"p.yaml:2:1: file: unknown key 'workload'; expected one of version, workloads, policy, "
-			"layout, baseline, nodes" },
+			"layout, baseline, nodes, calibration" },
 		{ "version: gpuslice/plan/v1\nworkloads: []\n",
 			"no workloads: expected workloads with a name each" },
 		{ "version: gpuslice/plan/v1\nworkloads: [{replicas: 1}]\n",

@@ -15,7 +15,7 @@
 static double rotate(const struct model_pod *pods, size_t n, double sigma,
 	struct model_times *ret)
 {
-	struct model_rotation r = { sigma, 0 };
+	struct model_rotation r = { sigma, 0, 0 };
 	struct error err = ERROR_INIT;
 	double rho;
 
