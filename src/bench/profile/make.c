@@ -325,14 +325,15 @@ static void set_arrivals(struct profile *p, const struct profile_facts *f)
 	p->rate = p->arrival_cv = unknown("only requests arrive: --kind inference-open");
 	if (!f->open)
 		return;
+	p->rate = p->arrival_cv = unknown("no requests were found in what it launches");
 	if (p->steps.launches && p->steps.mean_s > 0) {
 		p->rate = known(1 / p->steps.mean_s, PROFILE_MEASURED,
 			"by what repeats in its launches");
 		p->arrival_cv =
 			known(p->steps.cv, PROFILE_MEASURED, "of what comes between two");
-		return;
 	}
-	p->rate = p->arrival_cv = unknown("no requests were found in what it launches");
+	if (f->silent)
+		row = NULL;
 	for (size_t i = 0; row && i < row->n; i++)
 		for (size_t k = 0; k < row->runs[i].n_blocks; k++)
 			rate += (double)row->runs[i].blocks[k].times.n / row->runs[i].seconds /

@@ -8,19 +8,19 @@
 #define AT(field) offsetof(struct profile, field)
 
 const struct profile_figure profile_figures[PROFILE_FIGURES] = {
-	{ "t_solo", "time of a step", "s", AT(t_solo) },
-	{ "busy", "GPU busy", "", AT(busy) },
-	{ "rate", "requests a second", "", AT(rate) },
-	{ "cv_arrival", "variation of arrivals", "", AT(arrival_cv) },
-	{ "sm_active", "multiprocessors active", "", AT(sm_active) },
-	{ "dram", "memory bandwidth active", "", AT(dram) },
-	{ "u", "stretches with fewer multiprocessors", "", AT(u) },
-	{ "u_bw", "stretches with less bandwidth", "", AT(u_bw) },
-	{ "mem_peak_mib", "memory, peak", "MiB", AT(mem_peak_mib) },
-	{ NULL, "memory of contexts", "MiB", AT(context_mib) },
-	{ "burst", "busiest second by the mean", "", AT(burst) },
-	{ NULL, "launches a second", "", AT(launches) },
-	{ NULL, "a step takes longer under observation by", "", AT(overhead) },
+	{ "t_solo", "time of a step", "s", AT(t_solo), false },
+	{ "busy", "GPU busy", "%", AT(busy), false },
+	{ "rate", "requests a second", "", AT(rate), true },
+	{ "cv_arrival", "variation of arrivals", "", AT(arrival_cv), true },
+	{ "sm_active", "multiprocessors active", "%", AT(sm_active), false },
+	{ "dram", "memory bandwidth active", "%", AT(dram), false },
+	{ "u", "stretches with fewer multiprocessors", "", AT(u), false },
+	{ "u_bw", "stretches with less bandwidth", "", AT(u_bw), false },
+	{ "mem_peak_mib", "memory, peak", "MiB", AT(mem_peak_mib), false },
+	{ NULL, "memory of contexts", "MiB", AT(context_mib), false },
+	{ "burst", "busiest second by the mean", "", AT(burst), false },
+	{ NULL, "launches a second", "", AT(launches), false },
+	{ NULL, "a step takes longer under observation by", "%", AT(overhead), false },
 };
 
 const struct profile_value *profile_figure_of(const struct profile *p,
@@ -76,7 +76,7 @@ void profile_write(struct buf *b, const struct profile *p, const char *comment)
 
 		if (f->key && isfinite(v->v))
 			write_value(b, f, v);
-		else if (f->key)
+		else if (f->key && !(f->only_open && strcmp(p->kind, "inference-open") != 0))
 			buf_printf(b, "  # %s: not known; %s\n", f->key, v->how);
 	}
 }

@@ -8,8 +8,10 @@
 /* One figure of a profile, as the file and as tables name it. */
 struct profile_figure {
 	const char *key; /* of the file; NULL: only for people */
-	const char *words, *unit;
-	size_t at; /* of its struct profile_value */
+	const char *words;
+	const char *unit; /* "%": a share, which people see in percent */
+	size_t at;        /* of its struct profile_value */
+	bool only_open;   /* of no use but for kind inference-open */
 };
 
 #define PROFILE_FIGURES 13

@@ -148,9 +148,11 @@ static int read_program(struct asked *a, struct suite *s, struct suite_workload 
 		return error_set(err, ERR_INVALID, "--workload is instead of a program");
 	if (builtin) {
 		(void)snprintf(a->shown, sizeof(a->shown), "--workload %.40s", builtin);
-		return find_builtin(s, builtin, ret, err) < 0
-			       ? -1
-			       : set_name(a, name ? name : builtin, name != NULL, err);
+		if (find_builtin(s, builtin, ret, err) < 0)
+			return -1;
+		if (!option_get(o, "kind")->source && s->workloads[*ret].flow >= SUITE_PERIODIC)
+			a->kind = kinds[0];
+		return set_name(a, name ? name : builtin, name != NULL, err);
 	}
 	if (!o->args.n)
 		return error_set(err, ERR_INVALID,

@@ -7,15 +7,15 @@
 #include <math.h>
 #include <string.h>
 
-static void add_value(struct table *t, const struct profile *p, const struct profile_figure *f,
+static void add_value(struct table *t, const struct profile_figure *f,
 	const struct profile_value *v)
 {
 	char cell[32];
 
 	if (isnan(v->v))
 		table_add(t, "-");
-	else if (v == &p->overhead)
-		table_addf(t, "%.2f %%", 100 * v->v);
+	else if (!strcmp(f->unit, "%"))
+		table_addf(t, "%.*f %%", v->v < 0.1 ? 2 : 1, 100 * v->v);
 	else if (!strcmp(f->unit, "s"))
 		table_add(t, bench_print_ns(v->v * 1e9, cell));
 	else
@@ -36,8 +36,10 @@ void profile_table(struct buf *b, const struct profile *p)
 		const struct profile_figure *f = &profile_figures[i];
 		const struct profile_value *v = profile_figure_of(p, f);
 
+		if (f->only_open && strcmp(p->kind, "inference-open") != 0)
+			continue;
 		table_add(&t, f->words);
-		add_value(&t, p, f, v);
+		add_value(&t, f, v);
 		table_add(&t, f->key ? f->key : "");
 		table_add(&t, v->how);
 	}

@@ -6,7 +6,6 @@
 #include "runtime/ledger.h"
 #include "runtime/sys.h"
 #include "runtime/turns/keeper.h"
-#include "runtime/turns/launches.h"
 #include "runtime/turns/process.h"
 #include "runtime/wiped.h"
 

@@ -24,6 +24,7 @@
 #include "abi/turn-page.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/link.h"
+#include "runtime/turns/launches.h"
 
 #define GATE_SYNC_BYTES        (64u << 10) /* synchronous copies of no more are not held */
 #define GATE_PROGRAMMATIC_MOST 8
@@ -72,7 +73,7 @@ static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned in
 		return NULL;
 	g = atomic_load_explicit(&gate_root, memory_order_acquire);
 	page = g ? atomic_load_explicit(&g->page, memory_order_acquire) : NULL;
-	if (__builtin_expect(!page || g->gpu_count != 1 || g->log ||
+	if (__builtin_expect(!page || g->gpu_count != 1 ||
 				     atomic_load_explicit(&g->captures, memory_order_relaxed),
 		    0))
 		return gate_begin_slow(g, stream, flags, kind);
@@ -86,8 +87,11 @@ static inline struct turn_gpu_page *gate_begin_kind(CUstream stream, unsigned in
 	 * one, or this one sees the gate. Both are sequentially consistent. */
 	(void)atomic_fetch_add(&p->begun, 1);
 	if (__builtin_expect((atomic_load(&p->gate) & (TURN_STATE | TURN_BELL)) == TURN_OPEN,
-		    1))
+		    1)) {
+		if (__builtin_expect(g->log != NULL, 0))
+			launches_add(g->log, kind);
 		return p;
+	}
 	(void)atomic_fetch_sub(&p->begun, 1);
 	return gate_begin_slow(g, stream, flags, kind);
 }
