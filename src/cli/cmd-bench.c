@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
+#include "bench/load/arrivals.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/options.h"
 #include "cli/bench/plan.h"
@@ -146,6 +147,15 @@ static int read_modes(struct suite *s, const struct strv *words, struct error *e
 	return 0;
 }
 
+/* Else each pod would say it. */
+static int check_arrivals(const char *path, struct error *err)
+{
+	CLEANUP(freep) struct flow_arrival *list = NULL;
+	size_t n;
+
+	return arrivals_read(&list, &n, path, err);
+}
+
 static int read_suite(struct suite *s, struct suite_workload *room, const struct options *o,
 	struct error *err)
 {
@@ -156,8 +166,11 @@ static int read_suite(struct suite *s, struct suite_workload *room, const struct
 	if (option_str(o, "command", NULL) && option_str(o, "arrivals", NULL))
 		return error_set(err, ERR_INVALID,
 			"expected --command or --arrivals, found both");
-	if (option_str(o, "arrivals", NULL))
+	if (option_str(o, "arrivals", NULL)) {
+		if (check_arrivals(option_str(o, "arrivals", NULL), err) < 0)
+			return -1;
 		suite_trace(s, room, option_str(o, "arrivals", NULL));
+	}
 	if (option_str(o, "command", NULL))
 		suite_command(s, room, option_str(o, "command", NULL),
 			option_str(o, "pattern", NULL));

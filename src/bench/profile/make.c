@@ -11,6 +11,8 @@
 #define BURST_NS  UINT64_C(1000000000) /* of one stretch whose busy share counts */
 #define U_BW_MIN  0.05                 /* less of the bandwidth than that is as good as none */
 #define SHARE_EPS 1e-6
+#define DIGITS \
+	1000.0 /* of shares that must not come to more than 1 together, as they are written */
 
 static struct profile_value unknown(const char *how)
 {
@@ -138,7 +140,7 @@ static int add_points(struct profile *p, const struct profile_facts *f, struct e
 /* An open one's time is measured by its requests, not by how often they come. */
 static void set_u(struct profile *p, const struct profile_facts *f)
 {
-	double u = profile_fit_u(p->points, p->n_points);
+	double u = round(profile_fit_u(p->points, p->n_points) * DIGITS) / DIGITS;
 
 	if (f->open && f->silent)
 		p->u = unknown(
@@ -233,8 +235,9 @@ static void set_u_bw(struct profile *p)
 	if (!isfinite(p->u.v) || !isfinite(share))
 		p->u_bw = unknown("needs u, and DRAM activity");
 	else
-		p->u_bw = known(share < U_BW_MIN ? 0 : fmin(rest, share), PROFILE_DERIVED,
-			"DRAM activity by busy, of what u leaves");
+		p->u_bw =
+			known(share < U_BW_MIN ? 0 : floor(fmin(rest, share) * DIGITS) / DIGITS,
+				PROFILE_DERIVED, "DRAM activity by busy, of what u leaves");
 }
 
 static void set_memory(struct profile *p, const struct profile_facts *f)

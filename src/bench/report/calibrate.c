@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define BUSY_MIN \
-	0.95 /* of the GPU, alone: else others fill its gaps, and nothing can be told of what is lost */
+	0.9 /* of the GPU, alone: else others fill its gaps, and nothing can be told of what is lost */
 
 /* Several alike, always with work, that keep the GPU busy even alone. */
 static int counts(bool *ret, const struct bench_result *r, const struct bench_row *row,

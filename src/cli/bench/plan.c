@@ -49,8 +49,8 @@ int bench_price(struct bench_head *h, struct strv *texts, const char *price,
 		return error_set(err, ERR_INVALID,
 			"--price: the catalogue does not say how many GPUs %s has", p.type);
 	h->usd_per_hour = (double)p.nano_per_hour / (double)PRICE_NANO / p.gpus;
-	(void)snprintf(text, sizeof(text), "%s by its %u GPUs, %s, %s%s%s", p.type, p.gpus,
-		p.region, p.source, *p.stamp ? ", " : "", p.stamp);
+	(void)snprintf(text, sizeof(text), "%s by its %u GPU%s, %s, %s%s%s", p.type, p.gpus,
+		p.gpus == 1 ? "" : "s", p.region, p.source, *p.stamp ? ", " : "", p.stamp);
 	h->price_source = keep(texts, text);
 	return 0;
 }

@@ -59,8 +59,10 @@ static int read_outside(struct asked *a, const struct options *o, struct error *
 		return error_set(err, ERR_INVALID, "--pid: expected the number of a process");
 	a->pid = (pid_t)pid;
 	a->outside_s = 30;
-	(void)snprintf(a->shown, sizeof(a->shown), a->pod ? "pod %.200s" : "process %.200s",
-		a->pod ? a->pod : option_get(o, "pid")->str);
+	if (a->pod)
+		(void)snprintf(a->shown, sizeof(a->shown), "pod %.200s", a->pod);
+	else
+		(void)snprintf(a->shown, sizeof(a->shown), "process %d", (int)pid);
 	return bench_read_seconds(&a->outside_s, o, "seconds", 1, err) < 0
 		       ? -1
 		       : set_name(a,
