@@ -91,10 +91,14 @@ static const struct option_def options[] = {
 		.arg = "N",
 		.def = "3",
 		.help = "of everything" },
+	{ .name = "report",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "also write the result as an HTML page with plots" },
 	{ .name = "save",
 		.type = OPTION_STR,
 		.arg = "FILE",
-		.help = "also keep the result as JSON, for gpuslice bench compare" },
+		.help = "also keep the result as JSON, for gpuslice bench compare and report" },
 	{ .name = "scenario",
 		.type = OPTION_LIST,
 		.arg = "PODS",
@@ -224,14 +228,15 @@ static int print(const struct bench_result *r, enum form form, const char *path,
 	return output_write(path, buf_str(&b), b.len, err);
 }
 
-/* One that fails does not keep the other from being written. */
-static int print_both(const struct bench_result *r, enum form form, const char *save,
-	struct error *err)
+/* One that fails does not keep the others from being written. */
+static int print_all(const struct bench_result *r, enum form form, const char *save,
+	const char *report, struct error *err)
 {
 	int kept = save ? print(r, AS_JSON, save, err) : 0;
-	int shown = print(r, form, NULL, kept < 0 ? NULL : err);
+	int drawn = report ? bench_report_write(report, r, kept < 0 ? NULL : err) : 0;
+	int shown = print(r, form, NULL, kept < 0 || drawn < 0 ? NULL : err);
 
-	return kept < 0 || shown < 0 ? -1 : 0;
+	return kept < 0 || drawn < 0 || shown < 0 ? -1 : 0;
 }
 
 static int set_price(struct bench_head *ret, struct strv *texts, const struct options *o,
@@ -269,7 +274,8 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		.gpu = option_str(o, "gpu", NULL),
 		.mps_control = option_str(o, "mps-control", NULL) };
 	CLEANUP(bench_result_fini) struct bench_result like = { .n_rows = 0 };
-	const char *save = option_str(o, "save", NULL), *of = option_str(o, "like", NULL);
+	const char *save = option_str(o, "save", NULL), *of = option_str(o, "like", NULL),
+		   *report = option_str(o, "report", NULL);
 	CLEANUP(bench_profiles_freep) struct bench_profiles *profiles = NULL;
 	struct bench_head priced = { .usd_per_hour = NAN, .price_source = "" };
 	enum form form = AS_TEXT;
@@ -280,8 +286,9 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		return error_nomem(err);
 	if (read_form(&form, o, err) < 0 || read_suite(suite, room, o, err) < 0)
 		return -1;
-	if (bench_check_save(save, err) < 0 ||
-		bench_check_save(option_str(o, "calibration", NULL), err) < 0)
+	if (bench_check_save("save", save, err) < 0 ||
+		bench_check_save("report", report, err) < 0 ||
+		bench_check_save("calibration", option_str(o, "calibration", NULL), err) < 0)
 		return -1;
 	if (option_get(o, "profile")->list.n &&
 		bench_profiles_read(&profiles, &option_get(o, "profile")->list, err) < 0)
@@ -296,7 +303,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	r.head.price_source = priced.price_source;
 	if (result == 0 && profiles && bench_predict(&r, suite, profiles, err) < 0)
 		result = -1;
-	if (r.n_rows && print_both(&r, form, save, err) < 0)
+	if (r.n_rows && print_all(&r, form, save, report, err) < 0)
 		return -1;
 	if (result == 0 && !r.head.interrupted &&
 		save_calibration(option_str(o, "calibration", NULL), &r, err) < 0)
@@ -306,11 +313,11 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	return result;
 }
 
-static const struct cmd *const commands[] = { &cmd_bench_compare, NULL };
+static const struct cmd *const commands[] = { &cmd_bench_compare, &cmd_bench_report, NULL };
 
 const struct cmd cmd_bench = {
 	.name = "bench",
-	.usage = "[OPTION]... | compare BEFORE AFTER [OPTION]...",
+	.usage = "[OPTION]... | compare BEFORE AFTER [OPTION]... | report RESULT [OPTION]...",
 	.summary = "measure ways of sharing a GPU beside each other",
 	.description =
 		"Runs the same pods alone, by time-slicing, in enforced slices, and under MPS, again and again,\n"

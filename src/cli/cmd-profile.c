@@ -114,7 +114,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	if (!suite || !a || !windows)
 		return error_nomem(err);
 	if (profile_read_words(a, o, err) < 0 || profile_read_form(a, o, err) < 0 ||
-		bench_check_save(a->save, err) < 0)
+		bench_check_save("save", a->save, err) < 0)
 		return -1;
 	if (a->pod || a->pid)
 		return profile_run_outside(a, o, err);

@@ -68,6 +68,43 @@ nothing_left() {
 	[[ $output == *inconclusive* ]]
 }
 
+# page FILE: well-formed, with a picture for each <svg>, and nothing of elsewhere; what is said in it is in $page.
+page() {
+	python3 - "$1" <<-'EOF'
+		import re, sys, xml.etree.ElementTree as tree
+		text = open(sys.argv[1], encoding="utf-8").read()
+		root = tree.fromstring(text)
+		svg = root.findall(".//{http://www.w3.org/2000/svg}svg")
+		assert svg and all("SIMULATED" in "".join(s.itertext()) for s in svg), "a plot does not say it"
+		assert not re.search(r"<script|<link|<img|url\(|\b(nan|inf)\b", text), "of elsewhere, or no number"
+		assert "SIMULATED" in root.find("head/title").text
+		print(len(svg), "plots")
+	EOF
+}
+
+@test "report: a page of a run, of its file, and of what is wrong" {
+	cd "$BATS_TEST_TMPDIR"
+	bench --mode exclusive,time-slicing,turns-weighted --scenario '2 burn' --save r.json --report r.html >out
+	grep -F 'SIMULATED: no GPU was measured.' out
+	page r.html
+	grep -F '<h2>2 burn</h2>' r.html
+	grep -F 'Shares of 2 burn in 2 burn, turns-weighted' r.html
+	run -0 "$GPUSLICE" bench report r.json -s again.html
+	[[ -z $output ]]
+	cmp r.html again.html
+	"$GPUSLICE" bench report r.json | cmp - r.html
+	# Texts of the file are no markup.
+	jq -c '.gpu = "<b>&\"" | .rows[0].runs[0] |= (.errors = 1 | .error = "<script>no") | .notes = ["</main>"]' r.json >hostile.json
+	"$GPUSLICE" bench report hostile.json >hostile.html
+	page hostile.html
+	grep -F '&lt;script&gt;no' hostile.html
+	run -3 "$GPUSLICE" bench report nowhere.json
+	run -2 "$GPUSLICE" bench report
+	[[ $output == *"expected one result"* ]]
+	run -3 "$GPUSLICE" bench --node h100-1 --report nowhere/at/all.html
+	[[ $output == *"--report: write in 'nowhere/at': No such file"* ]]
+}
+
 @test "a program of one's own: each line is a unit, in slices and under MPS too" {
 	local burn=$GPUSLICE_BUILD/test/cuda/cuda-burn
 	bench --command "exec '$burn' --window-ms 20 --seconds 0 --work 1000" --pattern '^window' --mode exclusive,turns,mps \

@@ -5,3 +5,4 @@
 #include "cli/cmd.h"
 
 extern const struct cmd cmd_bench_compare;
+extern const struct cmd cmd_bench_report;

@@ -2,6 +2,7 @@
 #include "bench/compare/compare.h"
 
 #include "base/fd.h"
+#include "bench/report/number.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/print.h"
 #include "cli/output.h"

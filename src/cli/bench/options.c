@@ -20,7 +20,7 @@ int bench_read_seconds(double *ret, const struct options *o, const char *name, d
 	return 0;
 }
 
-int bench_check_save(const char *path, struct error *err)
+int bench_check_save(const char *option, const char *path, struct error *err)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
 	char dir[PATH_MAX] = ".";
@@ -31,6 +31,6 @@ int bench_check_save(const char *path, struct error *err)
 		(void)snprintf(dir, sizeof(dir), "%.*s",
 			slash == path ? 1 : (int)(slash - path), path);
 	if (access(dir, W_OK | X_OK) < 0)
-		return error_sys(err, errno, "--save: write in '%s'", dir);
+		return error_sys(err, errno, "--%s: write in '%s'", option, dir);
 	return 0;
 }

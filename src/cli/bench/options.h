@@ -8,5 +8,6 @@
 int bench_read_seconds(double *ret, const struct options *o, const char *name, double least,
 	struct error *err) MUST_USE;
 
-/* What cannot be kept is said before anything is measured: @path is in a directory that can be written. NULL will do. */
-int bench_check_save(const char *path, struct error *err) MUST_USE;
+/* What cannot be kept is said before anything is measured: @path, of --@option, is in a directory that can be written.
+ * NULL will do. */
+int bench_check_save(const char *option, const char *path, struct error *err) MUST_USE;

@@ -11,5 +11,6 @@ int bench_print_csv(struct buf *b, const struct bench_result *r, struct error *e
 /* Reads @path. ERR_NOT_FOUND, ERR_IO, and as bench_result_read(). */
 int bench_file_read(struct bench_result *ret, const char *path, struct error *err) MUST_USE;
 
-/* Of ns: "378 us", "1.46 ms". @buf has 32 bytes; NaN and 0: "-". Returns it. */
-const char *bench_print_ns(double ns, char *buf);
+/* Writes the page of @r to @path; NULL is standard output. ERR_LIMIT, ERR_IO. */
+int bench_report_write(const char *path, const struct bench_result *r,
+	struct error *err) MUST_USE;

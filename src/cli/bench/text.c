@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/report/number.h"
 #include "cli/bench/plan.h"
 #include "cli/bench/print.h"
 #include "cli/table.h"
@@ -7,45 +8,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CELL_MAX  32
 #define HEADS     14
 #define HEADS_MAX 20
-
-const char *bench_print_ns(double ns, char *buf)
-{
-	if (!(ns > 0))
-		(void)snprintf(buf, CELL_MAX, "-");
-	else if (ns < 1e6)
-		(void)snprintf(buf, CELL_MAX, "%.*f us",
-			ns < 1e4   ? 2
-			: ns < 1e5 ? 1
-				   : 0,
-			ns / 1e3);
-	else if (ns < 1e9)
-		(void)snprintf(buf, CELL_MAX, "%.*f ms",
-			ns < 1e7   ? 2
-			: ns < 1e8 ? 1
-				   : 0,
-			ns / 1e6);
-	else
-		(void)snprintf(buf, CELL_MAX, "%.2f s", ns / 1e9);
-	return buf;
-}
 
 /* Three digits or so. */
 static void add_number(struct table *t, double v, double scale, const char *unit)
 {
-	double x = v * scale;
+	char cell[BENCH_NUMBER_MAX];
 
-	if (isnan(v))
-		table_add(t, "-");
-	else
-		table_addf(t, "%.*f%s", fabs(x) < 10 ? 2 : fabs(x) < 100 ? 1 : 0, x, unit);
+	table_addf(t, "%s%s", bench_print_number(v * scale, cell), isfinite(v) ? unit : "");
 }
 
 static void add_ns(struct table *t, double ns)
 {
-	char cell[CELL_MAX];
+	char cell[BENCH_NUMBER_MAX];
 
 	table_add(t, bench_print_ns(ns, cell));
 }

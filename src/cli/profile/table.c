@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/profile/write.h"
-#include "cli/bench/print.h"
+#include "bench/report/number.h"
 #include "cli/profile/profile.h"
 #include "cli/table.h"
 
@@ -10,7 +10,7 @@
 static void add_value(struct table *t, const struct profile_figure *f,
 	const struct profile_value *v)
 {
-	char cell[32];
+	char cell[BENCH_NUMBER_MAX];
 
 	if (isnan(v->v))
 		table_add(t, "-");

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/report/report.h"
+
+#include "bench/report/html.h"
+#include "bench/report/number.h"
+#include "bench/report/parts.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* The page: what stands around tables and plots. */
+
+/* ---- for all parts ------------------------------------------------------------------------------------------ */
+
+struct plot report_plot(struct report_page *p, double width, double height)
+{
+	return (struct plot){ .b = p->b,
+		.width = width,
+		.height = height,
+		.count = &p->plots,
+		.simulated = p->report->r->head.simulated };
+}
+
+const char *report_error(const struct estimate *e, char *buf)
+{
+	struct interval i = estimate_interval(e);
+
+	double percent = 100 * (i.high - i.low) / 2 / e->value;
+
+	*buf = '\0';
+	if (e->value > 0 && isfinite(percent))
+		(void)snprintf(buf, REPORT_CELL_MAX, "± %.1f%%", percent);
+	return buf;
+}
+
+const char *report_kind_name(const struct report_kind *k, char *buf)
+{
+	(void)snprintf(buf, REPORT_CELL_MAX, "%u %.100s", k->replicas, k->workload);
+	return buf;
+}
+
+const char *report_percent(double share, char *buf)
+{
+	return bench_print_number(100 * share, buf);
+}
+
+/* ---- head --------------------------------------------------------------------------------------------------- */
+
+static const char *text_of(const char *text)
+{
+	return text ? text : "";
+}
+
+static void put_begin(struct report_page *p)
+{
+	const struct bench_head *h = &p->report->r->head;
+
+	buf_puts(p->b,
+		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+		"<meta http-equiv=\"Content-Security-Policy\" "
+		"content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n<title>");
+	html_textf(p->b, "%sGPU sharing benchmark: %.200s", h->simulated ? "SIMULATED - " : "",
+		text_of(h->gpu));
+	buf_printf(p->b, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", report_style);
+	if (h->simulated)
+		buf_puts(p->b,
+			"<p class=\"simulated\"><strong>SIMULATED</strong> No GPU was measured: "
+			"these figures show how a report looks, not how a GPU does.</p>\n"
+			"<div class=\"paper\" aria-hidden=\"true\">SIMULATED</div>\n");
+	buf_puts(p->b, "<main>\n<h1>GPU sharing benchmark</h1>\n");
+}
+
+static void put_fact(struct buf *b, const char *name, const char *text)
+{
+	if (!*text_of(text))
+		return;
+	buf_printf(b, "<div><dt>%s</dt><dd>", name);
+	html_text(b, text);
+	buf_puts(b, "</dd></div>\n");
+}
+
+/* A number in words, "" if it is not known. */
+static const char *amount(char *buf, const char *before, double v, const char *unit)
+{
+	*buf = '\0';
+	if (isfinite(v) && v > 0)
+		(void)snprintf(buf, REPORT_CELL_MAX, "%s%.6g%s", before, v, unit);
+	return buf;
+}
+
+static void put_facts(struct report_page *p)
+{
+	const struct bench_head *h = &p->report->r->head;
+	char text[REPORT_CELL_MAX], run[REPORT_CELL_MAX], seed[REPORT_CELL_MAX];
+
+	(void)snprintf(run, sizeof(run), "%u repetitions of %.6g s, each after %.6g s",
+		h->repetitions, isfinite(h->seconds) ? h->seconds : 0,
+		isfinite(h->warmup_s) ? h->warmup_s : 0);
+	(void)snprintf(seed, sizeof(seed), "%llu", (unsigned long long)h->seed);
+	buf_puts(p->b, "<dl class=\"facts\">\n");
+	put_fact(p->b, "GPU", h->gpu);
+	put_fact(p->b, "driver", h->driver);
+	put_fact(p->b, "CUDA", h->cuda);
+	put_fact(p->b, "measured", h->made);
+	put_fact(p->b, "length", run);
+	put_fact(p->b, "multiprocessors", amount(text, "", h->multiprocessors, ""));
+	put_fact(p->b, "memory", amount(text, "", h->memory_mib, " MiB"));
+	put_fact(p->b, "power limit", amount(text, "", h->power_limit_w, " W"));
+	put_fact(p->b, "compute mode", h->compute_mode);
+	put_fact(p->b, "MIG", h->mig ? "on" : "");
+	put_fact(p->b, "UUID", h->uuid);
+	put_fact(p->b, "kernel", h->kernel);
+	put_fact(p->b, "CPU", h->cpu);
+	put_fact(p->b, "gpuslice", h->version);
+	put_fact(p->b, "seed", seed);
+	put_fact(p->b, "price an hour", amount(text, "USD ", h->usd_per_hour, ""));
+	put_fact(p->b, "price from", h->price_source);
+	put_fact(p->b, "command", h->command);
+	buf_puts(p->b, "</dl>\n");
+	if (h->interrupted)
+		buf_puts(p->b,
+			"<p class=\"warning\"><strong>Interrupted.</strong> What is here is whole, "
+			"but it is not all that was asked for.</p>\n");
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------------- */
+
+static void put_check(struct buf *b, const struct bench_check *c)
+{
+	char value[BENCH_NUMBER_MAX];
+
+	buf_puts(b, "<tr><th scope=\"row\">");
+	html_text(b, text_of(c->name));
+	buf_puts(b, "</th><td>");
+	html_text(b, text_of(c->mode_name));
+	buf_printf(b, "</td><td class=\"%s</td><td class=\"amount\">",
+		!c->known ? "open\">not known"
+		: c->held ? "held\">held"
+			  : "failed\">did not hold");
+	if (isfinite(c->value))
+		html_textf(b, "%s %.60s", bench_print_number(c->value, value),
+			text_of(c->unit));
+	buf_puts(b, "</td><td class=\"words\">");
+	html_text(b, text_of(c->what));
+	buf_puts(b, "</td></tr>\n");
+}
+
+void report_checks(struct report_page *p)
+{
+	const struct bench_result *r = p->report->r;
+
+	if (!r->n_checks)
+		return;
+	buf_puts(p->b,
+		"<section>\n<h2>Isolation</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+		"aria-label=\"Isolation\"><table class=\"checks\">\n<caption>What must hold between pods, "
+		"and whether it did</caption>\n<thead><tr><th scope=\"col\">check</th>"
+		"<th scope=\"col\">mode</th><th scope=\"col\">result</th>"
+		"<th scope=\"col\">figure</th><th scope=\"col\">what was seen</th></tr></thead>\n<tbody>\n");
+	for (size_t i = 0; i < r->n_checks; i++)
+		put_check(p->b, &r->checks[i]);
+	buf_puts(p->b, "</tbody></table></div>\n</section>\n");
+}
+
+/* ---- scenarios ---------------------------------------------------------------------------------------------- */
+
+static int put_plots(struct report_page *p, const struct report_scenario *s,
+	const struct report_kind *k, struct error *err)
+{
+	char name[REPORT_CELL_MAX];
+
+	html_element(p->b, "h3", report_kind_name(k, name));
+	buf_puts(p->b, "<div class=\"plots\">\n<figure>");
+	report_bars(p, s, k);
+	buf_puts(p->b, "<figcaption>Throughput");
+	if (k->n > 1)
+		buf_puts(p->b, " by mode, with the 95 % interval");
+	buf_puts(p->b, "</figcaption></figure>\n<figure>");
+	if (report_tails(p, s, k, err) < 0)
+		return -1;
+	buf_puts(p->b,
+		"<figcaption>Times of units: further left is better; the square is the longest</figcaption></figure>\n</div>\n");
+	return report_shares(p, s, k, err);
+}
+
+static int put_scenario(struct report_page *p, const struct report_scenario *s,
+	struct error *err)
+{
+	buf_puts(p->b, "<section class=\"scenario\">\n");
+	if (s->compares)
+		html_element(p->b, "h2", s->name);
+	else
+		buf_puts(p->b, "<h2>One pod alone, which the others are held against</h2>\n");
+	report_table(p, s);
+	for (size_t k = 0; s->compares && k < s->n; k++)
+		if (put_plots(p, s, &s->kinds[k], err) < 0)
+			return -1;
+	buf_puts(p->b, "</section>\n");
+	return 0;
+}
+
+/* ---- end ---------------------------------------------------------------------------------------------------- */
+
+static void put_notes(struct report_page *p)
+{
+	const struct bench_result *r = p->report->r;
+
+	if (!r->n_notes)
+		return;
+	buf_puts(p->b, "<section>\n<h2>Notes</h2>\n<ul>\n");
+	for (size_t i = 0; i < r->n_notes; i++)
+		html_element(p->b, "li", text_of(r->notes[i]));
+	buf_puts(p->b, "</ul>\n</section>\n");
+}
+
+static void put_how(struct report_page *p)
+{
+	const struct bench_head *h = &p->report->r->head;
+
+	buf_puts(p->b,
+		"<section>\n<h2>How it was measured</h2>\n<p>Each scenario runs in each mode with the same pods "
+		"and the same work. All of them are gone through once in mixed order, then again in another "
+		"order, so that what changes with time, as clocks and heat do, falls on all alike. "
+		"Each repetition runs warm before it counts.</p>\n");
+	if (h->repetitions < 2)
+		buf_puts(p->b,
+			"<p>There was one repetition, which says nothing of how others would differ: "
+			"no interval is told, and small differences mean nothing.</p>\n");
+	else
+		buf_puts(p->b,
+			"<p>Intervals are of 95 %. They have two parts: what differs within a repetition, by a "
+			"bootstrap of its blocks, and what differs from one repetition to the next beyond "
+			"that (Student's t). <q>Not to be told from</q> means that the interval of the ratio "
+			"has 1 in it: more repetitions may tell.</p>\n");
+	buf_puts(p->b,
+		"<p>A unit's time is from the end of the one before it to its own where units are kept in "
+		"flight, from its launch to its end where they follow each other, and from when it was due "
+		"where they arrive at a rate. Times are kept in classes of 0.8 %. Modes with errors are not "
+		"held against others. <code>gpuslice bench compare</code> says whether two results "
+		"differ.</p>\n</section>\n");
+}
+
+static int put_page(struct report_page *p, struct error *err)
+{
+	const struct report *r = p->report;
+
+	put_begin(p);
+	put_facts(p);
+	report_summary(p);
+	report_overview(p);
+	report_checks(p);
+	for (size_t i = 0; i < r->n_scenarios; i++)
+		if (put_scenario(p, &r->scenarios[i], err) < 0)
+			return -1;
+	if (!r->n_rows)
+		buf_puts(p->b, "<p class=\"warning\">Nothing was measured.</p>\n");
+	put_notes(p);
+	put_how(p);
+	buf_puts(p->b, "</main>\n</body>\n</html>\n");
+	return 0;
+}
+
+int bench_report(struct buf *b, const struct bench_result *r, struct error *err)
+{
+	CLEANUP(report_fini) struct report report = { .n_rows = 0 };
+	struct report_page page = { .b = b, .report = &report };
+
+	if (report_make(&report, r, err) < 0 || put_page(&page, err) < 0)
+		return -1;
+	if (!buf_ok(b))
+		return error_set(err, ERR_LIMIT, "the report: expected at most %zu MiB",
+			b->max >> 20);
+	return 0;
+}

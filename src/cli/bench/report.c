@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/report/report.h"
+
+#include "cli/bench/bench.h"
+#include "cli/bench/print.h"
+#include "cli/output.h"
+
+/* gpuslice bench report: a result as a page. */
+
+/* Sorted by name. */
+static const struct option_def options[] = {
+	{ .name = "save",
+		.letter = 's',
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "write the page there instead of to standard output" },
+};
+
+int bench_report_write(const char *path, const struct bench_result *r, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(BENCH_REPORT_MAX);
+
+	if (bench_report(&b, r, err) < 0)
+		return -1;
+	return output_write(path, buf_str(&b), b.len, err);
+}
+
+static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+{
+	CLEANUP(bench_result_fini) struct bench_result r = { .n_rows = 0 };
+
+	(void)cmd;
+	if (o->args.n != 1)
+		return error_set(err, ERR_INVALID,
+			"expected one result of gpuslice bench --save, found %zu", o->args.n);
+	if (bench_file_read(&r, o->args.v[0], err) < 0)
+		return -1;
+	return bench_report_write(option_str(o, "save", NULL), &r, err);
+}
+
+const struct cmd cmd_bench_report = {
+	.name = "bench report",
+	.usage = "RESULT [OPTION]...",
+	.summary = "make a page with tables and plots of a result",
+	.description =
+		"One HTML file that needs nothing else: what each way of sharing gives in words, isolation checks, and\n"
+		"for each scenario its table, throughput, the tails of its times, and how its pods shared. It can be\n"
+		"printed, and shown without a network.\n"
+		"\n"
+		"  gpuslice bench --save bench.json\n"
+		"  gpuslice bench report bench.json --save bench.html\n",
+	.options = options,
+	.n_options = ARRAY_LEN(options),
+	.run = run,
+};
