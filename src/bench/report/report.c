@@ -170,7 +170,8 @@ static int put_plots(struct report_page *p, const struct report_scenario *s,
 {
 	char name[REPORT_CELL_MAX];
 
-	html_element(p->b, "h3", report_kind_name(k, name));
+	if (s->n > 1)
+		html_element(p->b, "h3", report_kind_name(k, name));
 	buf_puts(p->b, "<div class=\"plots\">\n<figure>");
 	report_bars(p, s, k);
 	buf_puts(p->b, "<figcaption>Throughput");

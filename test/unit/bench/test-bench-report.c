@@ -319,6 +319,7 @@ static void page__says_what_failed(void **state)
 	assert_true(has(&w, "<td class=\"failed\">8</td>"));
 	assert_true(has(&w, "<strong>Errors</strong> under "));
 	assert_true(has(&w, "<td class=\"failed\">errors</td>"));
+	assert_int_equal(count(&w, ">mps</text>"), 1); /* a bar of nothing, and no curve */
 	assert_false(has(&w, "Shares of 4 burn in 4 burn, mps"));
 	/* All fail: nothing is left to be the best. */
 	for (size_t i = 0; i < w.r.n_rows; i++)
@@ -424,6 +425,45 @@ static void make_weights(struct bench_result *r)
 	}
 }
 
+/* Numbers from behind @after on, whatever is between them. Returns where they end. */
+static const char *numbers(double *ret, size_t n, const char *text, const char *after)
+{
+	const char *p = strstr(text, after);
+
+	assert_non_null(p);
+	p += strlen(after);
+	for (size_t i = 0; i < n; i++) {
+		char *end;
+
+		p += strcspn(p, "0123456789-");
+		ret[i] = strtod(p, &end);
+		p = end;
+	}
+	return p;
+}
+
+static bool is_near(double a, double b)
+{
+	return fabs(a - b) < 0.6;
+}
+
+/* One bar of parts that stand on each other, as wide as they are heavy. */
+static void check_parts(const char *page)
+{
+	double all = 0, end = 0, v[4], first = 0;
+
+	for (size_t i = 0; i < 3; i++) {
+		page = numbers(v, 4, page, "class=\"bar m3\""); /* x, y, width, height */
+		assert_true(v[2] > 5);
+		assert_true(!i || is_near(v[0], end));
+		first = i ? first : v[2];
+		assert_true(fabs(v[2] / first - (double)(i + 1)) < 0.15);
+		end = v[0] + v[2];
+		all += v[2];
+	}
+	assert_true(all > 200); /* of 304 there are: one alone does a little more */
+}
+
 static void pods_of_different_weights__are_joined(void **state)
 {
 	CLEANUP(world_fini) struct world w = { .page = BUF_INIT(BENCH_REPORT_MAX) };
@@ -452,6 +492,44 @@ static void pods_of_different_weights__are_joined(void **state)
 	assert_true(has(&w, "<td>weight 3</td>"));
 	assert_true(has(&w, "Shares of 3 burn in 3 burn, turns-weighted"));
 	assert_true(has(&w, ">w2<"));
+	check_parts(buf_str(&w.page));
+}
+
+static void add_times(struct hist *h, uint64_t ns, unsigned int n)
+{
+	while (n--)
+		hist_add(h, ns);
+}
+
+/* Of a hundred units ten take longer than 1 ms, and one longer than 10 ms: the curve goes through these. */
+static void tails__are_where_the_times_are(void **state)
+{
+	static const double expected[] = { 58, 14, 58, 14, 58, 100.7, 202, 100.7, 202, 187.3,
+		346, 187.3 };
+	CLEANUP(world_fini) struct world w;
+	struct error err = ERROR_INIT;
+	struct hist h = { 0 };
+	double v[ARRAY_LEN(expected)];
+
+	(void)state;
+	world_init(&w, 2);
+	add_times(&h, 1000000, 90);
+	add_times(&h, 10000000, 9);
+	add_times(&h, 100000000, 1);
+	for (size_t i = 0; i < w.r.n_rows; i++)
+		for (size_t k = 0; k < w.r.rows[i].n * 10; k++) {
+			struct hist_packed *p = &w.r.rows[i].runs[k / 10].blocks[k % 10].times;
+
+			hist_packed_fini(p);
+			if (k % 10 == 0)
+				assert_ok(hist_pack(p, &h, &err), &err);
+		}
+	make(&w);
+	(void)numbers(v, ARRAY_LEN(v), buf_str(&w.page), "class=\"curve m2\" d=");
+	for (size_t i = 0; i < ARRAY_LEN(v); i++)
+		if (!is_near(v[i], expected[i]))
+			fail_msg("number %zu of the curve is %g, expected %g", i, v[i],
+				expected[i]);
 }
 
 /* What is the same is not said to differ; what is not, is. */
@@ -578,6 +656,7 @@ int main(void)
 		cmocka_unit_test(page__is_one_also_of_nothing),
 		cmocka_unit_test(page__survives_figures_beyond_all_bounds),
 		cmocka_unit_test(pods_of_different_weights__are_joined),
+		cmocka_unit_test(tails__are_where_the_times_are),
 		cmocka_unit_test(summary__says_which_is_best_and_what_cannot_be_told),
 		cmocka_unit_test(summary__says_who_does_not_keep_up),
 		cmocka_unit_test(page__of_hundreds_of_rows_has_a_limit),
