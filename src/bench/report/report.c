@@ -65,8 +65,8 @@ static void put_begin(struct report_page *p)
 	buf_printf(p->b, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", report_style);
 	if (h->simulated)
 		buf_puts(p->b,
-			"<p class=\"simulated\"><strong>SIMULATED</strong> No GPU was measured: "
-			"these figures show how a report looks, not how a GPU does.</p>\n"
+			"<header class=\"simulated\"><p><strong>SIMULATED</strong> No GPU was measured: "
+			"these figures show how a report looks, not how a GPU does.</p></header>\n"
 			"<div class=\"paper\" aria-hidden=\"true\">SIMULATED</div>\n");
 	buf_puts(p->b, "<main>\n<h1>GPU sharing benchmark</h1>\n");
 }
@@ -165,6 +165,14 @@ void report_checks(struct report_page *p)
 
 /* ---- scenarios ---------------------------------------------------------------------------------------------- */
 
+static bool is_planned(const struct report_kind *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (isfinite(k->modes[i].all->planned_rate))
+			return true;
+	return false;
+}
+
 static int put_plots(struct report_page *p, const struct report_scenario *s,
 	const struct report_kind *k, struct error *err)
 {
@@ -174,10 +182,9 @@ static int put_plots(struct report_page *p, const struct report_scenario *s,
 		html_element(p->b, "h3", report_kind_name(k, name));
 	buf_puts(p->b, "<div class=\"plots\">\n<figure>");
 	report_bars(p, s, k);
-	buf_puts(p->b, "<figcaption>Throughput");
-	if (k->n > 1)
-		buf_puts(p->b, " by mode, with the 95 % interval");
-	buf_puts(p->b, "</figcaption></figure>\n<figure>");
+	buf_printf(p->b,
+		"<figcaption>Throughput by mode, with the 95 %% interval%s</figcaption></figure>\n<figure>",
+		is_planned(k) ? "; the thick line is what the planner says" : "");
 	if (report_tails(p, s, k, err) < 0)
 		return -1;
 	buf_puts(p->b,

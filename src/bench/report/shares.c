@@ -14,9 +14,9 @@
 
 #define WIDTH   210
 #define HEIGHT  166
-#define LEFT    34
+#define LEFT    38
 #define RIGHT   188 /* names of pods stand behind it */
-#define TOP     8
+#define TOP     10
 #define BOTTOM  128
 #define GAP     3   /* between repetitions */
 #define BANDS   16  /* pods; the others share the last one */

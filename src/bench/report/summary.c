@@ -87,12 +87,13 @@ static void say_work(struct buf *b, const struct report_kind *k)
 static void say_served(struct buf *b, const struct report_kind *k)
 {
 	char rate[BENCH_NUMBER_MAX], asked[BENCH_NUMBER_MAX];
-	size_t n = 0;
+	size_t n = 0, errors = 0;
 
 	bench_print_number(k->offered, asked);
 	for (size_t i = 0; i < k->n; i++) {
 		const struct report_mode *m = &k->modes[i];
 
+		errors += m->f.errors > 0;
 		if (!rank_has(m, RANK_WORK) ||
 			estimate_interval(&m->f.rate).high >= k->offered ||
 			m->f.rate.value >= WHOLE * k->offered)
@@ -104,8 +105,8 @@ static void say_served(struct buf *b, const struct report_kind *k)
 	if (n)
 		buf_printf(b, " of the %s units/s that are asked for. ", asked);
 	else
-		buf_printf(b, "The %s units/s that are asked for are served in every mode. ",
-			asked);
+		buf_printf(b, "The %s units/s that are asked for are served in every mode%s. ",
+			asked, errors ? " that had no errors" : "");
 }
 
 static void say_tail(struct buf *b, const struct report_kind *k)

@@ -68,7 +68,7 @@ static void make_scales(struct tails *t)
 		first /= 1.4;
 		last *= 1.4;
 	}
-	least = pow(10, floor(-log10(fmax(most, 100))));
+	least = pow(10, floor(-log10(fmax(most, 1000))));
 	t->x = (struct plot_scale){ first, last, LEFT, RIGHT, true };
 	t->y = (struct plot_scale){ fmax(least, LEAST), 1, BOTTOM, TOP, true };
 }
