@@ -233,7 +233,7 @@ static int print_all(const struct bench_result *r, enum form form, const char *s
 	const char *report, struct error *err)
 {
 	int kept = save ? print(r, AS_JSON, save, err) : 0;
-	int drawn = report ? bench_report_write(report, r, kept < 0 ? NULL : err) : 0;
+	int drawn = report ? bench_report_write(report, r, NULL, kept < 0 ? NULL : err) : 0;
 	int shown = print(r, form, NULL, kept < 0 || drawn < 0 ? NULL : err);
 
 	return kept < 0 || drawn < 0 || shown < 0 ? -1 : 0;
@@ -317,7 +317,8 @@ static const struct cmd *const commands[] = { &cmd_bench_compare, &cmd_bench_rep
 
 const struct cmd cmd_bench = {
 	.name = "bench",
-	.usage = "[OPTION]... | compare BEFORE AFTER [OPTION]... | report RESULT [OPTION]...",
+	.usage =
+		"[OPTION]... | compare BEFORE AFTER [OPTION]... | report [BEFORE] RESULT [OPTION]...",
 	.summary = "measure ways of sharing a GPU beside each other",
 	.description =
 		"Runs the same pods alone, by time-slicing, in enforced slices, and under MPS, again and again,\n"

@@ -98,6 +98,10 @@ page() {
 	"$GPUSLICE" bench report hostile.json >hostile.html
 	page hostile.html
 	grep -F '&lt;script&gt;no' hostile.html
+	"$GPUSLICE" bench report r.json hostile.json -s both.html
+	page both.html
+	grep -F 'GPU sharing benchmark: before and after' both.html
+	grep -F 'errors that were not there before: 1.' both.html
 	run -3 "$GPUSLICE" bench report nowhere.json
 	run -2 "$GPUSLICE" bench report
 	[[ $output == *"expected one result"* ]]

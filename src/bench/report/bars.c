@@ -15,12 +15,14 @@
 #define STEP   26  /* from one bar to the next: at least, */
 #define SPACED 60  /* and at most */
 #define BOTTOM 46
+#define WAS    5 /* as high is a bar of before */
 #define LETTER 7 /* roughly, of a label */
 
 struct bars {
 	struct plot plot;
 	struct plot_scale x;
 	double step, bar, bottom;
+	const struct report_mode *was[BENCH_MODES]; /* before, of each mode; NULL */
 	const char *line_name;
 	double line; /* what bars are held against; NaN */
 };
@@ -50,6 +52,9 @@ static double largest(const struct bars *d, const struct report_kind *k)
 	double max = finite_max(0, d->line);
 
 	for (size_t i = 0; i < k->n; i++) {
+		const struct report_mode *was = d->was[k->modes[i].mode];
+
+		max = finite_max(max, was ? was->f.rate.value : 0);
 		max = finite_max(max, k->modes[i].f.rate.value);
 		max = finite_max(max, estimate_interval(&k->modes[i].f.rate).high);
 		max = finite_max(max, k->modes[i].all->planned_rate);
@@ -104,6 +109,18 @@ static void draw_interval(struct bars *d, const struct estimate *e, double middl
 	plot_line(&d->plot, "whisker", high, middle - 4, high, middle + 4);
 }
 
+/* A pale bar above, and its figure. */
+static void draw_was(struct bars *d, const struct report_mode *was, double y)
+{
+	char class[32], rate[BENCH_NUMBER_MAX];
+
+	(void)snprintf(class, sizeof(class), "bar was %s", plot_mode_class(was->mode));
+	plot_rect(&d->plot, class, LEFT, y - WAS, plot_at(&d->x, was->f.rate.value) - LEFT,
+		WAS);
+	plot_text(&d->plot, "tick start", RIGHT + 8, y - WAS / 2.0 + 1, "was %s",
+		bench_print_number(was->f.rate.value, rate));
+}
+
 static void draw_mode(struct bars *d, const struct report_mode *m, size_t at)
 {
 	double y = TOP + (double)at * d->step + (d->step - d->bar) / 2, middle = y + d->bar / 2;
@@ -118,6 +135,8 @@ static void draw_mode(struct bars *d, const struct report_mode *m, size_t at)
 
 		plot_line(&d->plot, "planned", x, y - 3, x, y + d->bar + 3);
 	}
+	if (d->was[m->mode])
+		draw_was(d, d->was[m->mode], y);
 	plot_text(&d->plot, "label start", RIGHT + 8, middle + 4, "%s %s%s",
 		bench_print_number(m->f.rate.value, rate), report_error(&m->f.rate, error),
 		m->f.errors ? " errors!" : "");
@@ -143,6 +162,8 @@ void report_bars(struct report_page *p, const struct report_scenario *s,
 		.bottom = TOP + step * (double)k->n };
 	char title[REPORT_CELL_MAX + REPORT_CELL_MAX], name[REPORT_CELL_MAX];
 
+	for (unsigned int m = 0; m < BENCH_MODES; m++)
+		d.was[m] = report_find(p->before, s->name, k->workload, (enum bench_mode)m);
 	choose_line(&d, k);
 	d.x = (struct plot_scale){ 0, plot_round_up(largest(&d, k)), LEFT, RIGHT, false };
 	d.plot = report_plot(p, WIDTH, d.bottom + BOTTOM);

@@ -295,6 +295,29 @@ double report_weight(const struct report_mode *m, size_t i)
 	return 1;
 }
 
+static const struct report_mode *find_mode(const struct report_kind *k, enum bench_mode mode)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (k->modes[i].mode == mode)
+			return &k->modes[i];
+	return NULL;
+}
+
+const struct report_mode *report_find(const struct report *p, const char *scenario,
+	const char *workload, enum bench_mode mode)
+{
+	for (size_t i = 0; p && i < p->n_scenarios; i++) {
+		const struct report_scenario *s = &p->scenarios[i];
+
+		if (strcmp(s->name, scenario) != 0)
+			continue;
+		for (size_t k = 0; k < s->n; k++)
+			if (!strcmp(s->kinds[k].workload, workload))
+				return find_mode(&s->kinds[k], mode);
+	}
+	return NULL;
+}
+
 bool report_counts(const struct report_mode *m)
 {
 	return !m->f.errors && m->f.rate.value > 0 && isfinite(m->f.rate.value);

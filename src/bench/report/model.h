@@ -58,5 +58,9 @@ void report_fini(struct report *p);
 /* The share of the kind's work that pod @i of a mode's .all is to have, in units of the smallest: its weight, or 1. */
 double report_weight(const struct report_mode *m, size_t i);
 
+/* The same kind and mode in another result; NULL: it is not there, or @p is NULL. */
+const struct report_mode *report_find(const struct report *p, const char *scenario,
+	const char *workload, enum bench_mode mode);
+
 /* Whether the mode's figures may be held against others': it has done something, without errors. */
 bool report_counts(const struct report_mode *m);

@@ -32,7 +32,7 @@ static double part(const struct report_kind *k, const struct report_mode *m)
 	return isfinite(k->offered) ? m->f.rate.value / k->offered : m->f.kept;
 }
 
-/* Bold is the best, and what cannot be told from it. */
+/* Bold is the best, and what cannot be told from it; of pods that are asked for a rate, who keeps up. */
 static const char *weight(const struct report_kind *k, const struct report_mode *m,
 	enum rank_by by)
 {
@@ -40,6 +40,8 @@ static const char *weight(const struct report_kind *k, const struct report_mode 
 
 	if (!rank_has(m, by) || rank_count(k, by) < 2)
 		return "";
+	if (by == RANK_WORK && isfinite(k->offered))
+		return rank_is_served(k, m) ? " class=\"best\"" : "";
 	return m == best || (rank_is_sure(m, by) && rank_is_same(best, m, by))
 		       ? " class=\"best\""
 		       : "";

@@ -10,10 +10,12 @@
 
 struct report_page {
 	struct buf *b;
-	const struct report *report;
-	unsigned int plots; /* so far */
+	const struct report *report, *before; /* .before NULL: there is one result */
+	unsigned int plots;                   /* so far */
 };
 
+/* What differs from before, if there is a before. ERR_INVALID, ERR_NOMEM. */
+int report_changes(struct report_page *p, struct error *err) MUST_USE;
 void report_summary(struct report_page *p);
 void report_overview(struct report_page *p);
 void report_checks(struct report_page *p);

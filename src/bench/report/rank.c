@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#define SERVED 0.98 /* of what is asked for */
+
 const struct estimate *rank_value(const struct report_mode *m, enum rank_by by)
 {
 	return by == RANK_WORK ? &m->f.rate : &m->f.p99;
@@ -48,6 +50,12 @@ const struct report_mode *rank_best(const struct report_kind *k, enum rank_by by
 const struct report_mode *rank_worst(const struct report_kind *k, enum rank_by by)
 {
 	return find(k, by, by != RANK_WORK);
+}
+
+bool rank_is_served(const struct report_kind *k, const struct report_mode *m)
+{
+	return m->f.rate.value >= SERVED * k->offered ||
+	       (rank_is_sure(m, RANK_WORK) && estimate_interval(&m->f.rate).high >= k->offered);
 }
 
 bool rank_is_sure(const struct report_mode *m, enum rank_by by)

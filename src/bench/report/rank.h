@@ -18,6 +18,9 @@ size_t rank_count(const struct report_kind *k, enum rank_by by);
 const struct report_mode *rank_best(const struct report_kind *k, enum rank_by by);
 const struct report_mode *rank_worst(const struct report_kind *k, enum rank_by by);
 
+/* Whether the mode does what is asked of the kind, as far as can be told. */
+bool rank_is_served(const struct report_kind *k, const struct report_mode *m);
+
 /* Whether intervals say anything at all: not of one repetition. */
 bool rank_is_sure(const struct report_mode *m, enum rank_by by);
 /* Whether the interval of the ratio leaves open which of both is better. */

@@ -12,13 +12,18 @@
 
 /* ---- for all parts ------------------------------------------------------------------------------------------ */
 
+static bool is_simulated(const struct report_page *p)
+{
+	return p->report->r->head.simulated || (p->before && p->before->r->head.simulated);
+}
+
 struct plot report_plot(struct report_page *p, double width, double height)
 {
 	return (struct plot){ .b = p->b,
 		.width = width,
 		.height = height,
 		.count = &p->plots,
-		.simulated = p->report->r->head.simulated };
+		.simulated = is_simulated(p) };
 }
 
 const char *report_error(const struct estimate *e, char *buf)
@@ -60,15 +65,18 @@ static void put_begin(struct report_page *p)
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
 		"<meta http-equiv=\"Content-Security-Policy\" "
 		"content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n<title>");
-	html_textf(p->b, "%sGPU sharing benchmark: %.200s", h->simulated ? "SIMULATED - " : "",
-		text_of(h->gpu));
+	html_textf(p->b, "%sGPU sharing benchmark: %.200s",
+		is_simulated(p) ? "SIMULATED - " : "", text_of(h->gpu));
 	buf_printf(p->b, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", report_style);
-	if (h->simulated)
+	if (is_simulated(p))
 		buf_puts(p->b,
 			"<header class=\"simulated\"><p><strong>SIMULATED</strong> No GPU was measured: "
 			"these figures show how a report looks, not how a GPU does.</p></header>\n"
 			"<div class=\"paper\" aria-hidden=\"true\">SIMULATED</div>\n");
-	buf_puts(p->b, "<main>\n<h1>GPU sharing benchmark</h1>\n");
+	buf_puts(p->b, "<main>\n");
+	html_element(p->b, "h1",
+		p->before ? "GPU sharing benchmark: before and after"
+			  : "GPU sharing benchmark");
 }
 
 static void put_fact(struct buf *b, const char *name, const char *text)
@@ -89,9 +97,8 @@ static const char *amount(char *buf, const char *before, double v, const char *u
 	return buf;
 }
 
-static void put_facts(struct report_page *p)
+static void put_facts(struct report_page *p, const struct bench_head *h)
 {
-	const struct bench_head *h = &p->report->r->head;
 	char text[REPORT_CELL_MAX], run[REPORT_CELL_MAX], seed[REPORT_CELL_MAX];
 
 	(void)snprintf(run, sizeof(run), "%u repetitions of %.6g s, each after %.6g s",
@@ -183,12 +190,15 @@ static int put_plots(struct report_page *p, const struct report_scenario *s,
 	buf_puts(p->b, "<div class=\"plots\">\n<figure>");
 	report_bars(p, s, k);
 	buf_printf(p->b,
-		"<figcaption>Throughput by mode, with the 95 %% interval%s</figcaption></figure>\n<figure>",
-		is_planned(k) ? "; the thick line is what the planner says" : "");
+		"<figcaption>Throughput by mode, with the 95 %% interval%s%s</figcaption></figure>\n<figure>",
+		is_planned(k) ? "; the thick line is what the planner says" : "",
+		p->before ? "; pale: before" : "");
 	if (report_tails(p, s, k, err) < 0)
 		return -1;
-	buf_puts(p->b,
-		"<figcaption>Times of units: further left is better; the square is the longest</figcaption></figure>\n</div>\n");
+	buf_printf(p->b,
+		"<figcaption>Times of units: further left is better; the square is the longest%s"
+		"</figcaption></figure>\n</div>\n",
+		p->before ? "; pale: before" : "");
 	return report_shares(p, s, k, err);
 }
 
@@ -254,7 +264,14 @@ static int put_page(struct report_page *p, struct error *err)
 	const struct report *r = p->report;
 
 	put_begin(p);
-	put_facts(p);
+	if (p->before) {
+		buf_puts(p->b, "<h2>Before</h2>\n");
+		put_facts(p, &p->before->r->head);
+		buf_puts(p->b, "<h2>After</h2>\n");
+	}
+	put_facts(p, &r->r->head);
+	if (report_changes(p, err) < 0)
+		return -1;
 	report_summary(p);
 	report_overview(p);
 	report_checks(p);
@@ -269,12 +286,18 @@ static int put_page(struct report_page *p, struct error *err)
 	return 0;
 }
 
-int bench_report(struct buf *b, const struct bench_result *r, struct error *err)
+int bench_report(struct buf *b, const struct bench_result *r, const struct bench_result *before,
+	struct error *err)
 {
 	CLEANUP(report_fini) struct report report = { .n_rows = 0 };
-	struct report_page page = { .b = b, .report = &report };
+	CLEANUP(report_fini) struct report was = { .n_rows = 0 };
+	struct report_page page = { .b = b, .report = &report, .before = before ? &was : NULL };
 
-	if (report_make(&report, r, err) < 0 || put_page(&page, err) < 0)
+	if (report_make(&report, r, err) < 0)
+		return -1;
+	if (before && report_make(&was, before, err) < 0)
+		return -1;
+	if (put_page(&page, err) < 0)
 		return -1;
 	if (!buf_ok(b))
 		return error_set(err, ERR_LIMIT, "the report: expected at most %zu MiB",

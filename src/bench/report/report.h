@@ -14,5 +14,9 @@
 
 #define BENCH_REPORT_MAX (64U << 20)
 
-/* Adds the page to @b. ERR_LIMIT: it is longer than @b may be; ERR_NOMEM. */
-int bench_report(struct buf *b, const struct bench_result *r, struct error *err) MUST_USE;
+/*
+ * Adds the page of @r to @b; with @before, what was there before, beside it: NULL for a page of one result.
+ * ERR_INVALID: both have no row in common; ERR_LIMIT: the page is longer than @b may be; ERR_NOMEM.
+ */
+int bench_report(struct buf *b, const struct bench_result *r, const struct bench_result *before,
+	struct error *err) MUST_USE;

@@ -12,8 +12,6 @@
  * has the shortest p99, and what cannot be told apart. Modes with errors are named and not held against others.
  */
 
-#define WHOLE 0.98 /* of what is asked for: served */
-
 /* " (not to be told from turns and mps)" */
 static void say_same(struct buf *b, const struct report_kind *k, const struct report_mode *best,
 	enum rank_by by)
@@ -94,9 +92,7 @@ static void say_served(struct buf *b, const struct report_kind *k)
 		const struct report_mode *m = &k->modes[i];
 
 		errors += m->f.errors > 0;
-		if (!rank_has(m, RANK_WORK) ||
-			estimate_interval(&m->f.rate).high >= k->offered ||
-			m->f.rate.value >= WHOLE * k->offered)
+		if (!rank_has(m, RANK_WORK) || rank_is_served(k, m))
 			continue;
 		buf_puts(b, n++ ? ", " : "Does not keep up under ");
 		say_mode(b, m);

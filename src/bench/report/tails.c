@@ -21,13 +21,14 @@
 #define STEP     34   /* of the legend */
 #define LABEL    46   /* as wide as a time on the axis, and some room */
 #define SEEN     1.2  /* a step on the plot that can be seen */
-#define CURVES   (BENCH_MODES + 1)
+#define CURVES   (2 * BENCH_MODES + 1)
 #define QUANTILE 0.99
 #define FIRST    0.2 /* of the fastest there is little to see where the axis is logarithmic */
 
 struct curve {
 	const char *name;
 	enum bench_mode mode;
+	bool was; /* before: not in the legend */
 	struct hist times;
 };
 
@@ -48,7 +49,25 @@ static void add_curve(struct tails *t, const char *name, enum bench_mode mode,
 			hist_merge(&c->times, &row->runs[r].blocks[i].times);
 	c->name = name;
 	c->mode = mode;
-	t->n += c->times.n > 0;
+	if (c->times.n > 0)
+		t->n++;
+	else
+		c->was = false;
+}
+
+/* Below the others, as it is added first. */
+static void add_before(struct tails *t, const struct report *before,
+	const struct report_scenario *s, const struct report_kind *k)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		const struct report_mode *was =
+			report_find(before, s->name, k->workload, k->modes[i].mode);
+
+		if (!was)
+			continue;
+		t->curves[t->n].was = true;
+		add_curve(t, was->name, was->mode, was->all);
+	}
 }
 
 static void make_scales(struct tails *t)
@@ -124,7 +143,8 @@ static void draw_curve(struct tails *t, const struct curve *c)
 	uint64_t so_far = 0;
 	char class[32];
 
-	(void)snprintf(class, sizeof(class), "curve %s", plot_mode_class(c->mode));
+	(void)snprintf(class, sizeof(class), "curve%s %s", c->was ? " was" : "",
+		plot_mode_class(c->mode));
 	plot_path_begin(&t->plot, class);
 	plot_move(&t->plot, x, y);
 	for (unsigned int i = h->from; i < h->to; i++) {
@@ -146,17 +166,23 @@ static void draw_curve(struct tails *t, const struct curve *c)
 	}
 	plot_to(&t->plot, at, y);
 	plot_path_end(&t->plot);
-	(void)snprintf(class, sizeof(class), "dot %s", plot_mode_class(c->mode));
+	(void)snprintf(class, sizeof(class), "dot%s %s", c->was ? " was" : "",
+		plot_mode_class(c->mode));
 	plot_rect(&t->plot, class, at - 3, y - 3, 6, 6);
 }
 
 static void draw_legend(struct tails *t)
 {
+	size_t line = 0;
+
 	for (size_t i = 0; i < t->n; i++) {
 		const struct curve *c = &t->curves[i];
-		double y = TOP + 10 + (double)i * STEP;
+		double y = TOP + 10 + (double)line * STEP;
 		char class[32], p99[BENCH_NUMBER_MAX], longest[BENCH_NUMBER_MAX];
 
+		if (c->was)
+			continue;
+		line++;
 		(void)snprintf(class, sizeof(class), "curve %s", plot_mode_class(c->mode));
 		plot_line(&t->plot, class, RIGHT + 14, y, RIGHT + 40, y);
 		plot_text(&t->plot, "label start", RIGHT + 48, y + 4, "%s", c->name);
@@ -177,6 +203,7 @@ int report_tails(struct report_page *p, const struct report_scenario *s,
 	t->plot = report_plot(p, WIDTH, HEIGHT);
 	if (k->alone && k->modes[0].mode != BENCH_EXCLUSIVE)
 		add_curve(t, "one alone", BENCH_EXCLUSIVE, k->alone->row);
+	add_before(t, p->before, s, k);
 	for (size_t i = 0; i < k->n && t->n < CURVES; i++)
 		add_curve(t, k->modes[i].name, k->modes[i].mode, k->modes[i].all);
 	if (!t->n)

@@ -11,6 +11,7 @@ int bench_print_csv(struct buf *b, const struct bench_result *r, struct error *e
 /* Reads @path. ERR_NOT_FOUND, ERR_IO, and as bench_result_read(). */
 int bench_file_read(struct bench_result *ret, const char *path, struct error *err) MUST_USE;
 
-/* Writes the page of @r to @path; NULL is standard output. ERR_LIMIT, ERR_IO. */
+/* Writes the page of @r, beside @before if that is not NULL, to @path; NULL is standard output. As bench_report();
+ * ERR_IO. */
 int bench_report_write(const char *path, const struct bench_result *r,
-	struct error *err) MUST_USE;
+	const struct bench_result *before, struct error *err) MUST_USE;

@@ -16,11 +16,12 @@ static const struct option_def options[] = {
 		.help = "write the page there instead of to standard output" },
 };
 
-int bench_report_write(const char *path, const struct bench_result *r, struct error *err)
+int bench_report_write(const char *path, const struct bench_result *r,
+	const struct bench_result *before, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(BENCH_REPORT_MAX);
 
-	if (bench_report(&b, r, err) < 0)
+	if (bench_report(&b, r, before, err) < 0)
 		return -1;
 	return output_write(path, buf_str(&b), b.len, err);
 }
@@ -28,27 +29,33 @@ int bench_report_write(const char *path, const struct bench_result *r, struct er
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(bench_result_fini) struct bench_result r = { .n_rows = 0 };
+	CLEANUP(bench_result_fini) struct bench_result before = { .n_rows = 0 };
+	bool both = o->args.n == 2;
 
 	(void)cmd;
-	if (o->args.n != 1)
+	if (o->args.n != 1 && !both)
 		return error_set(err, ERR_INVALID,
-			"expected one result of gpuslice bench --save, found %zu", o->args.n);
-	if (bench_file_read(&r, o->args.v[0], err) < 0)
+			"expected one result of gpuslice bench --save, or two, before and after, found %zu",
+			o->args.n);
+	if (both && bench_file_read(&before, o->args.v[0], err) < 0)
 		return -1;
-	return bench_report_write(option_str(o, "save", NULL), &r, err);
+	if (bench_file_read(&r, o->args.v[both], err) < 0)
+		return -1;
+	return bench_report_write(option_str(o, "save", NULL), &r, both ? &before : NULL, err);
 }
 
 const struct cmd cmd_bench_report = {
 	.name = "bench report",
-	.usage = "RESULT [OPTION]...",
-	.summary = "make a page with tables and plots of a result",
+	.usage = "[BEFORE] RESULT [OPTION]...",
+	.summary = "make a page with tables and plots of a result, or of two",
 	.description =
 		"One HTML file that needs nothing else: what each way of sharing gives in words, isolation checks, and\n"
 		"for each scenario its table, throughput, the tails of its times, and how its pods shared. It can be\n"
-		"printed, and shown without a network.\n"
+		"printed, and shown without a network. Of two results it is the page of the second, with what changed.\n"
 		"\n"
 		"  gpuslice bench --save bench.json\n"
-		"  gpuslice bench report bench.json --save bench.html\n",
+		"  gpuslice bench report bench.json --save bench.html\n"
+		"  gpuslice bench report before.json after.json --save change.html\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
 	.run = run,

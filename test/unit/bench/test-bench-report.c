@@ -2,6 +2,7 @@
 #include "bench-world.h"
 #include "lib/test.h"
 
+#include "base/parse.h"
 #include "bench/report/model.h"
 #include "bench/report/number.h"
 #include "bench/report/plot.h"
@@ -19,6 +20,7 @@ static const enum bench_mode modes[] = { BENCH_EXCLUSIVE, BENCH_TIME_SLICING, BE
 
 struct world {
 	struct bench_result r;
+	const struct bench_result *before;
 	struct buf page;
 };
 
@@ -164,7 +166,7 @@ static void make(struct world *w)
 	struct error err = ERROR_INIT;
 
 	buf_clear(&w->page);
-	assert_ok(bench_report(&w->page, &w->r, &err), &err);
+	assert_ok(bench_report(&w->page, &w->r, w->before, &err), &err);
 	check_page(w);
 }
 
@@ -433,11 +435,14 @@ static const char *numbers(double *ret, size_t n, const char *text, const char *
 	assert_non_null(p);
 	p += strlen(after);
 	for (size_t i = 0; i < n; i++) {
-		char *end;
+		char word[32];
+		size_t len;
 
 		p += strcspn(p, "0123456789-");
-		ret[i] = strtod(p, &end);
-		p = end;
+		len = strspn(p, "0123456789-.");
+		(void)snprintf(word, sizeof(word), "%.*s", (int)len, p);
+		assert_true(parse_double(word, &ret[i]));
+		p += len;
 	}
 	return p;
 }
@@ -572,6 +577,40 @@ static void summary__says_who_does_not_keep_up(void **state)
 	assert_true(has(&w, " of the 4000 units/s that are asked for."));
 }
 
+/* What was planted is told, what is the same is not, and what was there before is in the plots. */
+static void changes__are_told_where_they_can_be(void **state)
+{
+	CLEANUP(world_fini) struct world before, after;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	world_init(&before, 3);
+	world_init(&after, 3);
+	make(&after);
+	assert_false(has(&after, "<h2>What changed</h2>"));
+	assert_false(has(&after, "bar was m"));
+	for (size_t k = 0; k < after.r.rows[2].n; k++)
+		for (size_t i = 0; i < after.r.rows[2].runs[k].n_blocks; i++)
+			after.r.rows[2].runs[k].blocks[i].seconds *= 1.2;
+	after.r.rows[3].runs[0].errors = 1;
+	after.before = &before.r;
+	after.r.head.simulated = false; /* one that is, is enough */
+	make(&after);
+	assert_true(has(&after, "<h2>What changed</h2>"));
+	assert_true(
+		has(&after, "<li>Throughput: 0 better, 1 worse, 3 that cannot be told.</li>"));
+	assert_true(has(&after, "<li>p99: 0 better, 0 worse, 4 that cannot be told.</li>"));
+	assert_true(has(&after, "<td>-16.7% <small>("));
+	assert_true(has(&after, "errors that were not there before: 1."));
+	assert_int_equal(count(&after, "class=\"bar was m"), 3);
+	assert_int_equal(count(&after, "class=\"curve was m"), 3);
+	assert_true(has(&after, "<title>SIMULATED"));
+	for (size_t i = 0; i < before.r.n_rows; i++)
+		before.r.rows[i].scenario = "another";
+	assert_error(bench_report(&after.page, &after.r, &before.r, &err), &err,
+		"no row in common");
+}
+
 static void page__of_hundreds_of_rows_has_a_limit(void **state)
 {
 	CLEANUP(world_fini) struct world w = { .page = BUF_INIT(BENCH_REPORT_MAX) };
@@ -594,7 +633,8 @@ static void page__of_hundreds_of_rows_has_a_limit(void **state)
 	}
 	make(&w);
 	assert_true(has(&w, "<h2>s124</h2>"));
-	assert_error(bench_report(&small, &w.r, &err), &err, "the report: expected at most");
+	assert_error(bench_report(&small, &w.r, NULL, &err), &err,
+		"the report: expected at most");
 	assert_int_equal(err.code, ERR_LIMIT);
 	buf_fini(&small);
 }
@@ -659,6 +699,7 @@ int main(void)
 		cmocka_unit_test(tails__are_where_the_times_are),
 		cmocka_unit_test(summary__says_which_is_best_and_what_cannot_be_told),
 		cmocka_unit_test(summary__says_who_does_not_keep_up),
+		cmocka_unit_test(changes__are_told_where_they_can_be),
 		cmocka_unit_test(page__of_hundreds_of_rows_has_a_limit),
 		cmocka_unit_test(scales__keep_what_is_drawn_on_the_plot),
 		cmocka_unit_test(number__has_three_digits_or_so),
