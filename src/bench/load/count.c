@@ -53,3 +53,16 @@ json_t *count_json(const struct count *c)
 		}
 	return json_pack("{s:o}", "blocks", blocks);
 }
+
+json_t *count_short_json(const struct count *c)
+{
+	json_t *counts = json_array();
+
+	for (size_t i = 0; counts && i < c->n; i++)
+		if (json_array_append_new(counts, json_integer((json_int_t)c->blocks[i].n)) <
+			0) {
+			json_decref(counts);
+			counts = NULL;
+		}
+	return json_pack("{s:o}", "counts", counts);
+}

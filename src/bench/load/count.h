@@ -28,3 +28,5 @@ void count_unit(struct count *c, uint64_t at_ns, uint64_t took_ns);
 
 /* {"blocks": [{"times": [class, count, ...], "sum_ns": ...}, ...]}; new reference, NULL: no memory. */
 json_t *count_json(const struct count *c);
+/* {"counts": [...]}: of each block only how many; the same. */
+json_t *count_short_json(const struct count *c);

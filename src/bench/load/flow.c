@@ -5,10 +5,17 @@
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
+#include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NO_TIMING 2
 #define SPIN_NS   UINT64_C(50000) /* a sleep may be so much too long */
+
+#define GAP_NS   (3 * NS_PER_MS)   /* without a unit that ends: somebody else's turn */
+#define INTO     3                 /* so many units into a burst is its middle */
+#define DELAY_NS (100 * NS_PER_MS) /* for a burst to begin; some have no gaps */
 
 atomic_bool flow_stop;
 
@@ -31,11 +38,29 @@ static void sleep_until(uint64_t at_ns)
 		;
 }
 
-static void run_pipeline(const struct flow_plan *p, const struct unit *u, struct count *c)
+/* When one kills itself. */
+struct death {
+	uint64_t at_ns; /* 0: never */
+	unsigned int burst;
+};
+
+static void look_at_death(struct death *d, uint64_t now, uint64_t last)
+{
+	d->burst = now - last > GAP_NS ? 1 : d->burst + 1;
+	if (!d->at_ns || now < d->at_ns || (d->burst != INTO && now < d->at_ns + DELAY_NS))
+		return;
+	(void)printf("{\"dies_ns\":%llu}\n", (unsigned long long)time_mono_ns());
+	(void)fflush(stdout);
+	(void)kill(getpid(), SIGKILL);
+}
+
+static void run_pipeline(const struct flow_plan *p, const struct unit *u, struct count *c,
+	uint64_t begin_ns)
 {
 	CUevent events[FLOW_DEPTH_MAX] = { 0 };
 	uint32_t depth = p->depth ? p->depth : 1;
 	uint64_t begun = 0, last = 0;
+	struct death death = { .at_ns = p->die_ns ? begin_ns + p->die_ns : 0 };
 
 	for (uint32_t i = 0; i < depth; i++)
 		must(cu.cuEventCreate(&events[i], NO_TIMING), "cuEventCreate");
@@ -49,6 +74,7 @@ static void run_pipeline(const struct flow_plan *p, const struct unit *u, struct
 			now = time_mono_ns();
 			if (last)
 				count_unit(c, now, now - last);
+			look_at_death(&death, now, last);
 			last = now;
 		}
 		unit_launch(u, 1);
@@ -142,7 +168,7 @@ void flow_run(const struct flow_plan *p, const struct unit *u, struct count *c,
 	sleep_until(begin_ns);
 	switch (p->kind) {
 	case FLOW_PIPELINE:
-		run_pipeline(p, u, c);
+		run_pipeline(p, u, c, begin_ns);
 		return;
 	case FLOW_CLOSED:
 		run_closed(p, u, c);

@@ -6,6 +6,8 @@
  *
  * FLOW_PIPELINE: so many are in flight at any time; a unit's time is from the end of the one before it to its own.
  * FLOW_CLOSED: one after the other, each awaited, with a pause between; its time is from its launch to its end.
+ * One that is to die does so in the middle of a burst of units: where those who share the GPU take turns, in its own.
+ * It prints {"dies_ns": ...} first.
  * The others are of an open world: requests arrive when they do, and one's time begins then, so it has the wait for
  * those before it.
  */
@@ -30,7 +32,8 @@ struct flow_plan {
 	uint64_t pause_ns;  /* FLOW_CLOSED */
 	uint64_t period_ns; /* FLOW_PERIODIC, FLOW_POISSON: the mean of it */
 	uint64_t seed;      /* FLOW_POISSON */
-	size_t n;           /* FLOW_LIST: in order of time; begins anew after the last one */
+	uint64_t die_ns; /* FLOW_PIPELINE: from the beginning, when it kills itself; 0: never */
+	size_t n;        /* FLOW_LIST: in order of time; begins anew after the last one */
 	const struct flow_arrival *list;
 };
 

@@ -7,11 +7,15 @@
  * Prints {"ready": true, ...} when all is set up; then a line "go BEGIN FROM TO" on standard input says when it begins
  * and from when to when units count (monotonic clock, ns); when that is over it prints what it counted and ends. It
  * ends early when standard input does, so it never outlives who started it, and by SIGTERM.
+ *
+ * For isolation tests it may also take all memory that it gets (--fill), kill itself (--die) and store where nothing is
+ * (--kernel bad_address).
  */
 #include "base/option.h"
 #include "base/parse.h"
 #include "base/time.h"
 #include "bench/load/arrivals.h"
+#include "bench/load/fill.h"
 #include "bench/load/flow.h"
 
 #include <errno.h>
@@ -48,26 +52,36 @@ static const struct option_def options[] = {
 		.type = OPTION_DURATION,
 		.arg = "TIME",
 		.help = "print the rounds with which a kernel takes so long, and end" },
+	{ .name = "counts",
+		.type = OPTION_BOOL,
+		.help = "print how many units there were, not their times" },
 	{ .name = "depth",
 		.type = OPTION_UINT,
 		.arg = "N",
 		.def = "16",
 		.help = "so many units are in flight at any time" },
+	{ .name = "die",
+		.type = OPTION_DURATION,
+		.arg = "TIME",
+		.help = "kill itself so long after the beginning, in the middle of a burst; with --depth" },
 	{ .name = "every",
 		.type = OPTION_DURATION,
 		.arg = "TIME",
 		.help = "a request arrives each time" },
+	{ .name = "fill",
+		.type = OPTION_BOOL,
+		.help = "take all memory that it gets, say how much, and hold it until it is ended" },
 	{ .name = "graph", .type = OPTION_BOOL, .help = "a unit is launched as a graph" },
 	{ .name = "hold",
 		.type = OPTION_UINT,
-		.arg = "BYTES",
+		.arg = "PERCENT",
 		.def = "0",
-		.help = "of memory that is only held" },
+		.help = "of the memory that is free at first is only held" },
 	{ .name = "kernel",
 		.type = OPTION_STR,
 		.arg = "NAME",
 		.def = "burn",
-		.help = "burn, stream or nop" },
+		.help = "burn, stream, nop or bad_address" },
 	{ .name = "kernels",
 		.type = OPTION_UINT,
 		.arg = "N",
@@ -103,6 +117,7 @@ struct load {
 	struct flow_plan flow;
 	struct flow_arrival *arrivals;
 	uint64_t parts, calibrate_ns;
+	bool counts, fill;
 };
 
 /* ---- options ------------------------------------------------------------------------------------------------ */
@@ -122,8 +137,10 @@ static int read_size(uint32_t *ret, const struct options *o, const char *name, u
 
 static int read_kernel(struct load *l, const struct options *o, struct error *err)
 {
-	static const char *const names
-		[] = { [UNIT_BURN] = "burn", [UNIT_STREAM] = "stream", [UNIT_NOP] = "nop" };
+	static const char *const names[] = { [UNIT_BURN] = "burn",
+		[UNIT_STREAM] = "stream",
+		[UNIT_NOP] = "nop",
+		[UNIT_BAD] = "bad_address" };
 	const char *name = option_str(o, "kernel", "burn");
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -132,18 +149,18 @@ static int read_kernel(struct load *l, const struct options *o, struct error *er
 			return 0;
 		}
 	return error_set(err, ERR_INVALID,
-		"--kernel: expected burn, stream or nop, found '%.40s'", name);
+		"--kernel: expected burn, stream, nop or bad_address, found '%.40s'", name);
 }
 
 static int read_unit(struct load *l, const struct options *o, struct error *err)
 {
 	if (read_kernel(l, o, err) < 0 ||
 		read_size(&l->unit.kernels, o, "kernels", KERNELS, 1, 100000, err) < 0 ||
-		read_size(&l->unit.blocks, o, "blocks", 0, 0, 1 << 20, err) < 0)
+		read_size(&l->unit.blocks, o, "blocks", 0, 0, 1 << 20, err) < 0 ||
+		read_size(&l->unit.hold, o, "hold", 0, 0, 100, err) < 0)
 		return -1;
 	l->unit.rounds = option_uint(o, "rounds", 1000);
 	l->unit.bytes = option_uint(o, "bytes", UINT64_C(256) << 20);
-	l->unit.hold = option_uint(o, "hold", 0);
 	l->unit.graph = option_bool(o, "graph", false);
 	if (l->unit.kernel == UNIT_STREAM && l->unit.bytes < 4096)
 		return error_set(err, ERR_INVALID, "--bytes: expected 4096 or more");
@@ -190,6 +207,7 @@ static int read_flow(struct load *l, const struct options *o, struct error *err)
 			"expected one of --depth, --pause, --every, --poisson and --arrivals");
 	l->flow.seed = option_uint(o, "seed", 1);
 	if (read_size(&l->flow.depth, o, "depth", DEPTH, 1, FLOW_DEPTH_MAX, err) < 0 ||
+		read_time(&l->flow.die_ns, o, "die", err) < 0 ||
 		read_time(&l->flow.pause_ns, o, "pause", err) < 0 ||
 		read_time(&l->flow.period_ns, o, "every", err) < 0 ||
 		read_time(&l->flow.period_ns, o, "poisson", err) < 0)
@@ -216,6 +234,8 @@ static int read_options(struct load *l, const struct options *o, struct error *e
 		read_time(&l->calibrate_ns, o, "calibrate", err) < 0)
 		return -1;
 	l->parts = parts;
+	l->counts = option_bool(o, "counts", false);
+	l->fill = option_bool(o, "fill", false);
 	return 0;
 }
 
@@ -281,28 +301,51 @@ static bool await_go(uint64_t times[static 3])
 	return true;
 }
 
+static void say_ready(const struct unit *u)
+{
+	int mps = unit_under_mps(u);
+
+	say(json_pack("{s:b, s:i, s:I, s:o, s:I, s:I, s:I}", "ready", 1, "pid", (int)getpid(),
+		"multiprocessors", (json_int_t)u->multiprocessors, "mps",
+		mps < 0 ? json_null() : json_boolean(mps), "free", (json_int_t)u->free, "total",
+		(json_int_t)u->total, "held", (json_int_t)u->held));
+}
+
+/* Ends by SIGTERM, or when standard input does. */
+static void take_memory(void)
+{
+	struct fill f;
+
+	fill_run(&f);
+	say(json_pack("{s:I, s:i, s:I}", "bytes", (json_int_t)f.bytes, "refusal",
+		(int)f.refusal, "refusal_ns", (json_int_t)f.refusal_ns));
+	(void)watch_input(NULL);
+	_exit(0);
+}
+
 static void work(const struct load *l, struct unit *u)
 {
 	struct error err = ERROR_INIT;
 	uint64_t times[3];
 	struct count c;
 	pthread_t thread;
-	int mps = unit_under_mps(u);
 
-	unit_launch(u, 1); /* what is done at the first time only */
-	unit_wait(u);
-	say(json_pack("{s:b, s:i, s:I, s:o}", "ready", 1, "pid", (int)getpid(),
-		"multiprocessors", (json_int_t)u->multiprocessors, "mps",
-		mps < 0 ? json_null() : json_boolean(mps)));
+	if (l->unit.kernel != UNIT_BAD) {
+		unit_launch(u, 1); /* what is done at the first time only */
+		unit_wait(u);
+	}
+	say_ready(u);
 	if (!await_go(times))
 		return;
+	if (l->fill)
+		take_memory();
 	(void)signal(SIGTERM, on_signal); /* before that it ends at once */
 	if (count_init(&c, times[1], times[2], l->parts, &err) < 0)
 		die("%s", err.msg);
 	if (pthread_create(&thread, NULL, watch_input, NULL) != 0)
 		die("no thread can be started");
 	flow_run(&l->flow, u, &c, times[0]);
-	say(count_json(&c));
+	say(l->counts ? count_short_json(&c) : count_json(&c));
 	count_fini(&c);
 	(void)fflush(stdout);
 	_exit(0); /* the thread may still wait for input */

@@ -21,6 +21,7 @@ static const char *const names[] = {
 	[UNIT_BURN] = "burn",
 	[UNIT_STREAM] = "stream",
 	[UNIT_NOP] = "nop",
+	[UNIT_BAD] = "bad_address",
 };
 
 static void launch_one(const struct unit *u)
@@ -58,6 +59,17 @@ static CUdeviceptr allocate(uint64_t bytes)
 	return p;
 }
 
+/* Reserved, and not written to: that takes no time. */
+static void hold(struct unit *u)
+{
+	CUdeviceptr p;
+
+	must(cu.cuMemGetInfo_v2(&u->free, &u->total), "cuMemGetInfo");
+	u->held = (uint64_t)u->free / 100 * u->plan.hold;
+	if (u->held)
+		must(cu.cuMemAlloc_v2(&p, u->held), "cuMemAlloc");
+}
+
 void unit_open(struct unit *u, const struct unit_plan *p)
 {
 	CUmodule m;
@@ -77,11 +89,10 @@ void unit_open(struct unit *u, const struct unit_plan *p)
 		u->from = allocate(p->bytes);
 		u->to = allocate(p->bytes);
 	}
-	if (p->hold)
-		(void)allocate(p->hold);
 	if (p->graph)
 		make_graph(u);
 	must(cu.cuCtxSynchronize(), "cuCtxSynchronize");
+	hold(u);
 }
 
 void unit_launch(const struct unit *u, uint32_t units)

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-enum unit_kernel { UNIT_BURN, UNIT_STREAM, UNIT_NOP };
+enum unit_kernel { UNIT_BURN, UNIT_STREAM, UNIT_NOP, UNIT_BAD }; /* the last one faults */
 
 struct unit_plan {
 	enum unit_kernel kernel;
@@ -17,7 +17,7 @@ struct unit_plan {
 	uint32_t blocks;  /* of a kernel; 0: all multiprocessors are full */
 	uint64_t rounds;  /* UNIT_BURN: of each thread */
 	uint64_t bytes;   /* UNIT_STREAM: that a kernel copies within the GPU's memory */
-	uint64_t hold;    /* bytes of memory that it only holds */
+	uint32_t hold;    /* percent of the memory that is free at first, which it only holds */
 	bool graph;
 };
 
@@ -30,6 +30,8 @@ struct unit {
 	CUdeviceptr from, to;
 	CUgraphExec graph;
 	uint32_t multiprocessors, blocks;
+	size_t free, total; /* bytes, as the driver says, before it holds any */
+	uint64_t held;
 };
 
 /* Takes device 0 of those that are visible; cuda_open() was called. Ends the program where that fails. */

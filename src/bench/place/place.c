@@ -85,7 +85,7 @@ static json_t *slice_json(const struct place *p, uint32_t id, const struct place
 		"unhooked", "report");
 	if (o && !pod->observed &&
 		json_object_set_new(gpu, "memory",
-			json_integer((json_int_t)(p->o->memory / p->n))) < 0) {
+			json_integer((json_int_t)place_slice_memory(p->o, p->n))) < 0) {
 		json_decref(o);
 		return NULL;
 	}
@@ -208,7 +208,8 @@ static int base_env(const struct place *p, struct strv *env, struct error *err)
 	if (env_init(env, err) < 0 || env_set(env, "LD_PRELOAD", NULL, err) < 0 ||
 		env_set(env, SLICE_DIR_VARIABLE, NULL, err) < 0 ||
 		env_set(env, "CUDA_MPS_PIPE_DIRECTORY", NULL, err) < 0 ||
-		env_set(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", NULL, err) < 0)
+		env_set(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", NULL, err) < 0 ||
+		env_set(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", NULL, err) < 0)
 		return -1;
 	return p->o->simulated ? env_set(env, "LD_LIBRARY_PATH", p->o->paths->sim, err) : 0;
 }
@@ -352,11 +353,22 @@ static int slice_env(const struct place *p, struct strv *env, uint32_t id, struc
 		       : env_set(env, "LD_PRELOAD", preload, err);
 }
 
+static int limits_env(struct strv *env, const struct place_pod *pod, struct error *err)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%.0f", pod->sm_share * MPS_PERCENT_MAX);
+	if (pod->sm_share > 0 &&
+		env_set(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", text, err) < 0)
+		return -1;
+	/* Of the only GPU that the daemon has. */
+	(void)snprintf(text, sizeof(text), "0=%lluM", (unsigned long long)pod->memory >> 20);
+	return pod->memory ? env_set(env, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", text, err) : 0;
+}
+
 static int pod_env(const struct place *p, struct strv *env, size_t i,
 	const struct place_pod *pod, struct error *err)
 {
-	char percent[16];
-
 	if (base_env(p, env, err) < 0)
 		return -1;
 	if (p->mode == BENCH_MIG)
@@ -369,10 +381,7 @@ static int pod_env(const struct place *p, struct strv *env, size_t i,
 		return 0;
 	if (mps_env(p, env, err) < 0)
 		return -1;
-	if (p->mode == BENCH_MPS || !(pod->sm_share > 0))
-		return 0;
-	(void)snprintf(percent, sizeof(percent), "%.0f", pod->sm_share * MPS_PERCENT_MAX);
-	return env_set(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", percent, err);
+	return p->mode == BENCH_MPS ? 0 : limits_env(env, pod, err);
 }
 
 static void drop_envs(struct place *p)
@@ -425,6 +434,11 @@ int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *po
 	p->until_ns = time_mono_ns() + PATIENCE_NS;
 	(void)uv_timer_start(&p->timer, on_time, 0, LOOK_MS);
 	return 0;
+}
+
+uint64_t place_slice_memory(const struct place_options *o, size_t n)
+{
+	return n ? o->memory / n : o->memory;
 }
 
 const struct strv *place_env(const struct place *p, size_t i)

@@ -33,6 +33,7 @@ struct place_pod {
 	double weight;   /* of its slice: 1 to 10000, whole */
 	bool latency;    /* class of its slice */
 	double sm_share; /* BENCH_MPS_LIMITED; 0: no limit */
+	uint64_t memory; /* the same, in bytes */
 	/*
 	 * It is looked at: in an enforced slice, also under MPS, without a limit of memory and with a log of its
 	 * launches (abi/launch-log.h). All pods of a place are, or none.
@@ -54,6 +55,9 @@ int place_can(const struct place *p, enum bench_mode m, size_t pods,
 /* Makes the place for these pods, in which none runs any more. */
 int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *pods, size_t n,
 	place_done *done, void *arg, struct error *err) MUST_USE;
+
+/* A slice's part of the memory where @n of them are made, in bytes. */
+uint64_t place_slice_memory(const struct place_options *o, size_t n);
 
 /* The environment of pod @i, until the next place_prepare(). */
 const struct strv *place_env(const struct place *p, size_t i);
