@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 #include "bench/load/arrivals.h"
+#include "bench/check/check.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/options.h"
 #include "cli/bench/plan.h"
@@ -28,6 +29,11 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.arg = "FILE",
 		.help = "also write what sharing costs on this GPU, for gpuslice plan" },
+	{ .name = "checks",
+		.type = OPTION_LIST,
+		.arg = "LIST",
+		.help = "isolation tests: memory, neighbour, fault, recovery, or none; default: all, or none with "
+			"--scenario or --command" },
 	{ .name = "command",
 		.type = OPTION_STR,
 		.arg = "LINE",
@@ -197,6 +203,15 @@ static int read_suite(struct suite *s, struct suite_workload *room, const struct
 	return read_modes(s, &option_get(o, "mode")->list, err);
 }
 
+static int read_checks(unsigned int *ret, const struct options *o, struct error *err)
+{
+	const struct strv *words = &option_get(o, "checks")->list;
+
+	*ret = option_str(o, "command", NULL) || option_get(o, "scenario")->list.n ? 0
+										   : CHECK_ALL;
+	return words->n ? check_names_parse(ret, words, err) : 0;
+}
+
 static int write_json(struct buf *b, const struct bench_result *r, struct error *err)
 {
 	json_auto_t *o = NULL;
@@ -284,7 +299,8 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	(void)cmd;
 	if (!suite)
 		return error_nomem(err);
-	if (read_form(&form, o, err) < 0 || read_suite(suite, room, o, err) < 0)
+	if (read_form(&form, o, err) < 0 || read_suite(suite, room, o, err) < 0 ||
+		read_checks(&s.checks, o, err) < 0)
 		return -1;
 	if (bench_check_save("save", save, err) < 0 ||
 		bench_check_save("report", report, err) < 0 ||
@@ -303,7 +319,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	r.head.price_source = priced.price_source;
 	if (result == 0 && profiles && bench_predict(&r, suite, profiles, err) < 0)
 		result = -1;
-	if (r.n_rows && print_all(&r, form, save, report, err) < 0)
+	if (r.n_rows + r.n_checks && print_all(&r, form, save, report, err) < 0)
 		return -1;
 	if (result == 0 && !r.head.interrupted &&
 		save_calibration(option_str(o, "calibration", NULL), &r, err) < 0)

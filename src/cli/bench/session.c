@@ -5,6 +5,7 @@
 #include "base/temp-dir.h"
 #include "base/parse.h"
 #include "base/time.h"
+#include "bench/check/check.h"
 #include "bench/profile/watch.h"
 #include "bench/run/collect.h"
 #include "bench/run/run.h"
@@ -28,6 +29,9 @@ struct run {
 	uv_signal_t signals[2];
 	struct bench_runner *runner;
 	struct watch *watch; /* NULL: pods are not looked at */
+	struct check_runner *checker;
+	const struct check_runner_options *checks;
+	struct strv *texts;
 	struct bench_result *result;
 	struct error error;
 	bool stopped, terminal;
@@ -106,7 +110,15 @@ static void on_window(void *arg, const struct suite_step *step, const struct pla
 	to->n++;
 }
 
-static void on_ended(void *arg, const struct error *err)
+static void on_check(void *arg, const char *title, const char *mode)
+{
+	const struct run *run = arg;
+
+	clear_line(run);
+	(void)fprintf(stderr, "isolation: %s, %s%s", title, mode, run->terminal ? "" : "\n");
+}
+
+static void on_all_ended(void *arg, const struct error *err)
 {
 	struct run *run = arg;
 
@@ -114,8 +126,25 @@ static void on_ended(void *arg, const struct error *err)
 	error_copy(&run->error, err);
 	for (size_t i = 0; i < ARRAY_LEN(run->signals); i++)
 		uv_close((uv_handle_t *)&run->signals[i], NULL);
+	run->checker = check_runner_free(run->checker);
+}
+
+/* The suite; isolation tests are next. */
+static void on_ended(void *arg, const struct error *err)
+{
+	static const struct check_runner_ops ops = { .progress = on_check,
+		.ended = on_all_ended };
+	struct run *run = arg;
+	struct error own = ERROR_INIT;
+
+	error_copy(&own, err);
 	run->runner = bench_runner_free(run->runner);
 	run->watch = watch_free(run->watch);
+	if (own.code == ERR_NONE && !run->stopped && run->checks->checks &&
+		check_runner_start(&run->checker, &run->loop, run->checks, run->result,
+			run->texts, &ops, run, &own) == 0)
+		return;
+	on_all_ended(run, &own);
 }
 
 static void on_signal(uv_signal_t *s, int number)
@@ -123,12 +152,15 @@ static void on_signal(uv_signal_t *s, int number)
 	struct run *run = s->data;
 
 	(void)number;
-	if (run->stopped || !run->runner)
+	if (run->stopped || (!run->runner && !run->checker))
 		return;
 	run->stopped = true;
 	clear_line(run);
 	(void)fputs("stopping; what was measured is kept\n", stderr);
-	bench_runner_stop(run->runner);
+	if (run->runner)
+		bench_runner_stop(run->runner);
+	else
+		check_runner_stop(run->checker);
 }
 
 /* ---- where it was measured ------------------------------------------------------------------------------------ */
@@ -229,6 +261,13 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 		.monitor = monitor,
 		.like = run->s->like,
 		.observe = run->s->windows != NULL };
+	/* In a directory of its own, as the programs of the other may still be on their way out. */
+	char check_dir[PATH_MAX];
+	struct place_options check_place;
+	const struct check_runner_options checks = { .checks = run->s->checks,
+		.modes = run->s->suite->modes,
+		.seconds = run->s->suite->seconds,
+		.place = &check_place };
 	const char *mig[GPU_MIG_MAX];
 	int r;
 
@@ -242,6 +281,12 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 		if (&inv->gpus[inv->mig[i].gpu] == g && inv->mig[i].uuid[0])
 			mig[place.n_mig++] = inv->mig[i].uuid;
 	place.mig_uuids = mig;
+	check_place = place;
+	check_place.dir = check_dir;
+	if (path_join(check_dir, sizeof(check_dir), dir, "c", err) < 0)
+		return -1;
+	run->checks = &checks;
+	run->texts = texts;
 	r = uv_loop_init(&run->loop);
 	if (r != 0)
 		return error_set(err, ERR_INTERNAL, "event loop: %s", uv_strerror(r));

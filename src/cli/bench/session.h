@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* One run of a suite from a command: directory, node, progress on standard error, Ctrl-C. Thread: main; blocks until
+/* One run of a suite and of isolation tests from a command: directory, node, progress on standard error, Ctrl-C. Thread: main; blocks until
  * it is over. */
 #include "base/strv.h"
 #include "bench/profile/profile.h"
@@ -25,6 +25,7 @@ struct bench_session {
 	const struct bench_result *like; /* whose kernels are taken; NULL */
 	struct bench_windows
 		*windows; /* pods are looked at, but in mode exclusive; NULL: they are not */
+	unsigned int checks;             /* bits: enum check_name, after the suite */
 };
 
 /* By index or UUID; NULL: the first one. ERR_NOT_FOUND, ERR_UNAVAILABLE: it is out of order. */

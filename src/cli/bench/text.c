@@ -124,6 +124,38 @@ static int add_scenario(struct table *t, const struct bench_result *r, const cha
 	return 0;
 }
 
+/* "98.7%", "412 ms". */
+static void add_figure(struct table *t, const struct bench_check *c)
+{
+	if (isnan(c->value))
+		table_add(t, "-");
+	else
+		table_addf(t, "%.*f%s%s", fabs(c->value) < 100 ? 1 : 0, c->value,
+			strcmp(c->unit, "%") != 0 ? " " : "", c->unit);
+}
+
+static void print_checks(struct buf *b, const struct bench_result *r)
+{
+	static const char *const heads[] = { "ISOLATION", "MODE", "HELD", "FIGURE", "", NULL };
+	struct table t;
+
+	table_init(&t, heads);
+	for (size_t i = 0; i < r->n_checks; i++) {
+		const struct bench_check *c = &r->checks[i];
+
+		table_add(&t, c->name);
+		table_add(&t, c->mode_name);
+		table_add(&t, !c->known ? "not known" : c->held ? "held" : "not held");
+		add_figure(&t, c);
+		table_add(&t, c->what);
+	}
+	if (table_has_rows(&t)) {
+		buf_puts(b, r->n_rows ? "\n" : "");
+		table_print(&t, b);
+	}
+	table_fini(&t);
+}
+
 int bench_print_text(struct buf *b, const struct bench_result *r, struct error *err)
 {
 	const char *heads[HEADS_MAX] = { "SCENARIO", "MODE", "PODS", "UNITS/S", "+-", "OF ONE",
@@ -147,10 +179,12 @@ int bench_print_text(struct buf *b, const struct bench_result *r, struct error *
 	for (size_t i = 0; i < r->n_rows && result == 0; i++)
 		if (is_first_of_scenario(r, i))
 			result = add_scenario(&t, r, r->rows[i].scenario, &more, err);
-	table_print(&t, b);
+	if (r->n_rows)
+		table_print(&t, b);
 	table_fini(&t);
 	if (result == 0 && more.planned)
 		result = bench_print_errors(b, r, err);
+	print_checks(b, r);
 	for (size_t i = 0; i < r->n_notes; i++)
 		buf_printf(b, "%s%s\n", i ? "" : "\n", r->notes[i]);
 	return result;

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/check/check.h"
+
+#include "bench/check/kinds.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECONDS_LEAST 0.4
+#define SECONDS_MOST  1.5
+#define CASES_MAX     64
+
+static const struct check_kind *const kinds[CHECK_NAMES] = {
+	[CHECK_MEMORY] = &check_memory,
+	[CHECK_NEIGHBOUR] = &check_neighbour,
+	[CHECK_FAULT] = &check_fault,
+	[CHECK_RECOVERY] = &check_recovery,
+};
+
+/* What is run: a test, what one pod does alone, or how much work a kernel is. */
+struct task {
+	const struct check_kind *kind; /* NULL: that of .sized is measured */
+	const struct suite_workload *sized;
+	enum bench_mode mode;
+};
+
+struct check_runner {
+	uv_loop_t *loop;
+	struct check_runner_options o;
+	const struct check_runner_ops *ops;
+	void *arg;
+	struct bench_result *result;
+	struct strv *texts;
+	struct place *place;
+	struct task tasks[CASES_MAX];
+	size_t n, at, trial;
+	struct case_alone alone;
+	struct check_case now;
+	struct trial_plan plan;
+	struct trial *running;
+	struct error dead[BENCH_MODES]; /* why there is no place of that mode */
+	bool stopping, finished;
+	struct error error;
+};
+
+static void next_trial(struct check_runner *r);
+
+int check_names_parse(unsigned int *ret, const struct strv *words, struct error *err)
+{
+	unsigned int set = 0;
+
+	for (size_t i = 0; i < words->n; i++) {
+		unsigned int k = 0;
+
+		while (k < CHECK_NAMES && strcmp(kinds[k]->name, words->v[i]) != 0)
+			k++;
+		if (k < CHECK_NAMES)
+			set |= 1U << k;
+		else if (strcmp(words->v[i], "none") != 0 || words->n > 1)
+			return error_set(err, ERR_INVALID,
+				"--checks: expected memory, neighbour, fault, recovery, or none, found "
+				"'%.40s'",
+				words->v[i]);
+	}
+	*ret = set;
+	return 0;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------ */
+
+static void on_all_ended(void *arg, const struct error *err)
+{
+	struct check_runner *r = arg;
+
+	(void)err; /* what does not end is killed with the place */
+	r->ops->ended(r->arg, &r->error);
+}
+
+/* An empty place is made, as what was there has to end in order. */
+static void finish(struct check_runner *r)
+{
+	struct error err = ERROR_INIT;
+
+	if (r->finished)
+		return;
+	r->finished = true;
+	r->running = trial_free(r->running);
+	if (place_prepare(r->place, BENCH_EXCLUSIVE, NULL, 0, on_all_ended, r, &err) < 0)
+		on_all_ended(r, &err);
+}
+
+static void fail(struct check_runner *r, const struct error *err)
+{
+	error_copy(&r->error, err);
+	finish(r);
+}
+
+/* ---- what comes out ----------------------------------------------------------------------------------------- */
+
+static int add_check(struct check_runner *r, const struct verdict *v, struct error *err)
+{
+	struct bench_result *b = r->result;
+	struct bench_check *checks;
+
+	if (b->n_checks == BENCH_CHECKS_MAX)
+		return error_set(err, ERR_LIMIT, "expected at most %d checks",
+			BENCH_CHECKS_MAX);
+	checks = realloc(b->checks, (b->n_checks + 1) * sizeof(*checks));
+	if (!checks)
+		return error_nomem(err);
+	b->checks = checks;
+	if (strv_add(r->texts, v->what, err) < 0)
+		return -1;
+	checks[b->n_checks++] = (struct bench_check){ .name = r->now.kind->name,
+		.mode_name = bench_mode_names[r->now.mode],
+		.what = r->texts->v[r->texts->n - 1],
+		.held = v->known && v->held,
+		.known = v->known,
+		.value = v->value,
+		.unit = v->unit };
+	return 0;
+}
+
+static int add_size(struct check_runner *r, const struct suite_workload *w,
+	const json_t *answer, struct error *err)
+{
+	struct bench_result *b = r->result;
+	json_int_t rounds = json_integer_value(json_object_get(answer, "rounds"));
+	json_int_t sms = json_integer_value(json_object_get(answer, "multiprocessors"));
+	struct bench_size *sizes;
+
+	if (rounds <= 0 || sms <= 0 || sms >= UINT16_MAX)
+		return error_set(err, ERR_UNAVAILABLE,
+			"how much work a kernel of '%s' is: gpuslice-load does not say",
+			w->name);
+	sizes = realloc(b->sizes, (b->n_sizes + 1) * sizeof(*sizes));
+	if (!sizes)
+		return error_nomem(err);
+	b->sizes = sizes;
+	sizes[b->n_sizes++] = (struct bench_size){ w->name, (uint64_t)rounds, (uint32_t)sms };
+	b->head.multiprocessors = (double)sms;
+	return 0;
+}
+
+/* ---- one task ----------------------------------------------------------------------------------------------- */
+
+static struct args_size size_of(const struct check_runner *r, const struct suite_workload *w)
+{
+	const struct bench_size *s = bench_size_of(r->result, w->name);
+	uint32_t sms = r->result->n_sizes ? r->result->sizes[0].multiprocessors : 1;
+
+	return s ? (struct args_size){ s->rounds, s->multiprocessors }
+		 : (struct args_size){ 1, sms };
+}
+
+static void next_task(struct check_runner *r)
+{
+	r->at++;
+	r->trial = 0;
+	next_trial(r);
+}
+
+static void on_renewed(void *arg, const struct error *err)
+{
+	struct check_runner *r = arg;
+
+	if (err)
+		fail(r, err);
+	else
+		next_task(r);
+}
+
+/* A server of MPS that was hit by something is not used for the next test. */
+static void renew(struct check_runner *r)
+{
+	struct error err = ERROR_INIT;
+
+	if (place_prepare(r->place, BENCH_EXCLUSIVE, NULL, 0, on_renewed, r, &err) < 0)
+		fail(r, &err);
+}
+
+static void end_case(struct check_runner *r)
+{
+	struct check_case *c = &r->now;
+	bool mps = c->mode == BENCH_MPS || c->mode == BENCH_MPS_LIMITED;
+	struct verdict v = { .known = false };
+	struct error err = ERROR_INIT;
+
+	if (c->kind->name) {
+		if (*c->unknown)
+			judge_unknown(&v, "%s", c->unknown);
+		else
+			c->kind->judge(c, &v);
+		if (add_check(r, &v, &err) < 0) {
+			fail(r, &err);
+			return;
+		}
+	}
+	if (mps && (c->kind->breaks || !v.known))
+		renew(r);
+	else
+		next_task(r);
+}
+
+/* One that cannot begin says why; the others were ended then. */
+static bool all_began(struct check_case *c, const struct trial_plan *p,
+	const struct trial_facts *f)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (!p->pods[i].late && !p->pods[i].calibrates && !f->pods[i].ready &&
+			f->pods[i].error.code != ERR_NONE) {
+			(void)snprintf(c->unknown, sizeof(c->unknown),
+				"a pod could not begin: %.200s", f->pods[i].error.msg);
+			return false;
+		}
+	return true;
+}
+
+static void take_size(struct check_runner *r, const struct trial_facts *f)
+{
+	struct error err = ERROR_INIT;
+
+	if (f->place.code != ERR_NONE)
+		error_copy(&err, &f->place);
+	else if (f->pods[0].error.code != ERR_NONE)
+		error_copy(&err, &f->pods[0].error);
+	else if (add_size(r, r->tasks[r->at].sized, f->pods[0].answer, &err) == 0) {
+		r->running = trial_free(r->running);
+		next_task(r);
+		return;
+	}
+	fail(r, &err);
+}
+
+static void on_trial(void *arg, const struct trial_facts *f)
+{
+	struct check_runner *r = arg;
+	struct check_case *c = &r->now;
+
+	if (r->stopping) {
+		finish(r);
+		return;
+	}
+	if (!r->tasks[r->at].kind) {
+		take_size(r, f);
+		return;
+	}
+	if (f->place.code != ERR_NONE) {
+		error_copy(&r->dead[c->mode], &f->place);
+		(void)snprintf(c->unknown, sizeof(c->unknown), "%.200s", f->place.msg);
+	} else if (all_began(c, &r->plan, f)) {
+		c->kind->take(c, r->trial, &r->plan, f);
+	}
+	r->running = trial_free(r->running);
+	if (*c->unknown || ++r->trial == c->kind->trials(c->mode))
+		end_case(r);
+	else
+		next_trial(r);
+}
+
+static void begin_case(struct check_runner *r)
+{
+	const struct task *t = &r->tasks[r->at];
+
+	r->now = (struct check_case){ .kind = t->kind,
+		.mode = t->mode,
+		.place = r->o.place,
+		.ms = (uint32_t)(r->o.seconds * 1e3),
+		.alone = &r->alone,
+		.figures = { NAN, NAN } };
+	r->ops->progress(r->arg, t->kind ? t->kind->title : "how much work a kernel is",
+		bench_mode_names[t->mode]);
+}
+
+static void plan_trial(struct check_runner *r)
+{
+	const struct task *t = &r->tasks[r->at];
+
+	if (t->kind)
+		t->kind->plan(&r->now, r->trial, &r->plan);
+	else
+		r->plan = (struct trial_plan){ .mode = t->mode,
+			.n_places = 1,
+			.places = { { .weight = 1 } },
+			.n = 1,
+			.pods = { { .workload = t->sized, .calibrates = true } } };
+}
+
+static void next_trial(struct check_runner *r)
+{
+	struct args_size sizes[TRIAL_PODS_MAX];
+	struct error err = ERROR_INIT;
+
+	if (r->at == r->n || r->stopping) {
+		finish(r);
+		return;
+	}
+	if (r->trial == 0)
+		begin_case(r);
+	plan_trial(r);
+	for (size_t i = 0; i < r->plan.n; i++)
+		sizes[i] = size_of(r, r->plan.pods[i].workload);
+	if (r->dead[r->now.mode].code != ERR_NONE)
+		error_copy(&err, &r->dead[r->now.mode]);
+	else if (trial_start(&r->running, r->loop, r->place, r->o.place->paths->load, &r->plan,
+			 sizes, on_trial, r, &err) == 0)
+		return;
+	if (!r->now.kind) {
+		fail(r, &err);
+		return;
+	}
+	(void)snprintf(r->now.unknown, sizeof(r->now.unknown), "%.200s", err.msg);
+	end_case(r);
+}
+
+/* ---- all tasks ---------------------------------------------------------------------------------------------- */
+
+static void add_task(struct check_runner *r, const struct check_kind *kind,
+	const struct suite_workload *sized, enum bench_mode m)
+{
+	if (r->n < CASES_MAX)
+		r->tasks[r->n++] = (struct task){ kind, sized, m };
+}
+
+static bool has(const struct check_runner *r, const struct check_kind *kind, enum bench_mode m)
+{
+	for (size_t i = 0; i < r->n; i++)
+		if (r->tasks[i].kind == kind && (m == BENCH_MODES || r->tasks[i].mode == m))
+			return true;
+	return false;
+}
+
+static bool can(const struct check_runner *r, const struct check_kind *kind, enum bench_mode m)
+{
+	struct error err = ERROR_INIT;
+
+	return r->o.modes & 1U << m && kind->is_for(m) && place_can(r->place, m, 2, &err) == 0;
+}
+
+/* What tests want to be known before. */
+static void add_needs(struct check_runner *r)
+{
+	enum bench_mode alone = r->o.place->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE;
+	const struct suite_workload *const sized[] = { &check_burn, &check_small_hog,
+		&check_short };
+	size_t n = r->n;
+	struct task tests[CASES_MAX];
+	bool answers = has(r, &check_neighbour, BENCH_LATENCY);
+
+	memcpy(tests, r->tasks, sizeof(tests));
+	r->n = 0;
+	for (size_t i = 0; n && i < ARRAY_LEN(sized); i++)
+		if (!bench_size_of(r->result, sized[i]->name) &&
+			(sized[i] != &check_short || answers))
+			add_task(r, NULL, sized[i], alone);
+	if (n)
+		add_task(r, &check_alone_burn, NULL, alone);
+	if (answers)
+		add_task(r, &check_alone_latency, NULL, alone);
+	for (size_t i = 0; i < n; i++)
+		add_task(r, tests[i].kind, tests[i].sized, tests[i].mode);
+}
+
+static void add_tasks(struct check_runner *r)
+{
+	for (unsigned int k = 0; k < CHECK_NAMES; k++)
+		for (unsigned int m = 0; r->o.checks & 1U << k && m < BENCH_MODES; m++)
+			if (can(r, kinds[k], (enum bench_mode)m))
+				add_task(r, kinds[k], NULL, (enum bench_mode)m);
+	add_needs(r);
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------- */
+
+static void on_first_place(void *arg, const struct error *err)
+{
+	struct check_runner *r = arg;
+
+	if (err)
+		fail(r, err);
+	else
+		next_trial(r);
+}
+
+int check_runner_start(struct check_runner **ret, uv_loop_t *loop,
+	const struct check_runner_options *options, struct bench_result *result,
+	struct strv *texts, const struct check_runner_ops *ops, void *arg, struct error *err)
+{
+	const struct place_pod first = { .weight = 1 };
+	struct check_runner *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return error_nomem(err);
+	r->loop = loop;
+	r->o = *options;
+	r->o.seconds = fmin(fmax(options->seconds, SECONDS_LEAST), SECONDS_MOST);
+	r->ops = ops;
+	r->arg = arg;
+	r->result = result;
+	r->texts = texts;
+	r->alone = (struct case_alone){ NAN, NAN };
+	if (place_new(&r->place, loop, options->place, err) < 0 ||
+		place_prepare(r->place, options->place->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE,
+			&first, 1, on_first_place, r, err) < 0) {
+		(void)check_runner_free(r);
+		return -1;
+	}
+	add_tasks(r);
+	*ret = r;
+	return 0;
+}
+
+void check_runner_stop(struct check_runner *r)
+{
+	r->stopping = true;
+	if (r->running)
+		trial_stop(r->running);
+}
+
+struct check_runner *check_runner_free(struct check_runner *r)
+{
+	if (!r)
+		return NULL;
+	r->running = trial_free(r->running);
+	r->place = place_free(r->place);
+	free(r);
+	return NULL;
+}
