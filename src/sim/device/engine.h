@@ -80,6 +80,8 @@ struct engine_context *engine_context_join(struct engine_context *of, uint32_t w
 void engine_context_free(struct engine_context *c);
 void engine_context_fail(struct engine_context *c, uint32_t code);
 void engine_context_fault(struct engine_context *c, uint32_t code); /* as a kernel of it does */
+/* A kernel of it runs, or waits for room only. */
+bool engine_context_computes(struct engine_context *c);
 /* Time for which it had kernels on the engine. */
 uint64_t engine_context_busy_ns(const struct engine_context *c);
 

@@ -46,12 +46,21 @@ struct device_client *device_client_new(struct device *d, uint32_t pid)
 	return c;
 }
 
+/* A client of MPS that is gone in the middle of a kernel ends all others of its server, as was seen on an H100. */
+static void fault_of_end(const struct context *x)
+{
+	if (x->server && !x->ended && engine_context_computes(x->engine))
+		engine_context_fault(x->engine, ILLEGAL_ADDRESS);
+}
+
 /* Contexts, queues and events go at once; memory when it is time. */
 static void client_stop(struct device_client *c)
 {
 	for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
-		if (c->contexts[i].engine)
+		if (c->contexts[i].engine) {
+			fault_of_end(&c->contexts[i]);
 			request_context_end(&c->contexts[i]);
+		}
 	for (uint32_t i = 0; c->events && i < c->event_top; i++)
 		if (c->events[i])
 			request_view_end(c->events[i]);

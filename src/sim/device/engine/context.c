@@ -98,6 +98,17 @@ void engine_context_fault(struct engine_context *c, uint32_t code)
 	engine_settle(e);
 }
 
+bool engine_context_computes(struct engine_context *c)
+{
+	for (struct link *l = c->streams.next; l != &c->streams; l = l->next) {
+		enum place at = OWNER(struct engine_stream, in_context, l)->place;
+
+		if (at == PLACE_READY || at == PLACE_RUNNING)
+			return true;
+	}
+	return false;
+}
+
 static void context_destroy(struct engine_context *c)
 {
 	c->freed = true;
