@@ -8,8 +8,9 @@
 #define GIB           1073741824.0
 #define MIB           1048576.0
 #define OUT_OF_MEMORY 2 /* CUDA's error */
-#define WINDOW        5 /* blocks in which a pod is back: one alone may have a turn of its own in it */
-#define FREE_LEAST    0.98 /* of what was free before: a driver may keep a little */
+#define WINDOW_MS \
+	50.0 /* in which a pod is back: a shorter one may be nothing but a turn of its own */
+#define FREE_LEAST 0.98 /* of what was free before: a driver may keep a little */
 
 static void say(struct verdict *v, const char *fmt, ...) PRINTF(2, 3);
 
@@ -106,6 +107,12 @@ static void list(char *buf, size_t size, const double *v, const char *const *of,
 			digits, v[i] * scale, of[i]);
 }
 
+/* No "-0.0". */
+static double rounded(double v)
+{
+	return fabs(v) < 0.05 ? 0 : v;
+}
+
 void judge_loss(struct verdict *ret, const struct judge_loss *l)
 {
 	double fair = l->alone * l->share;
@@ -116,7 +123,7 @@ void judge_loss(struct verdict *ret, const struct judge_loss *l)
 		return;
 	}
 	*ret = (struct verdict){ .known = true, .unit = "%" };
-	ret->value = 100 * (1 - l->rates[extreme(l->rates, l->n, false)] / fair);
+	ret->value = rounded(100 * (1 - l->rates[extreme(l->rates, l->n, false)] / fair));
 	ret->held = ret->value <= JUDGE_LOSS_MOST;
 	list(text, sizeof(text), l->rates, l->neighbours, l->n, 1, 0);
 	say(ret, "%s; alone %.0f units/s, its share is %.0f%% of that", text, l->alone,
@@ -132,7 +139,7 @@ void judge_late(struct verdict *ret, const struct judge_late *l)
 		return;
 	}
 	*ret = (struct verdict){ .known = true, .unit = "ms" };
-	ret->value = (l->p99s[extreme(l->p99s, l->n, true)] - l->alone) / 1e6;
+	ret->value = rounded((l->p99s[extreme(l->p99s, l->n, true)] - l->alone) / 1e6);
 	ret->held = ret->value <= JUDGE_LATE_MOST_MS;
 	list(text, sizeof(text), l->p99s, l->neighbours, l->n, 1e-6, 2);
 	say(ret, "p99 of short work in ms: %s; alone %.2f", text, l->alone / 1e6);
@@ -171,6 +178,7 @@ static uint64_t units_after(const struct judge_blocks *b, double at_ms)
 void judge_fault(struct verdict *ret, const struct judge_fault *f)
 {
 	char next[160];
+	bool went_on;
 
 	if (!*f->fault) {
 		judge_unknown(ret, "the illegal access was not noticed");
@@ -187,27 +195,28 @@ void judge_fault(struct verdict *ret, const struct judge_fault *f)
 		return;
 	}
 	ret->value = judge_pause_ms(&f->blocks, f->at_ms);
-	ret->held = !*f->next && units_after(&f->blocks, f->at_ms) > 0;
-	say(ret,
-		"the pod at fault ended (%.110s), its neighbour %s, its longest pause %.0f ms; %s",
-		f->fault,
-		units_after(&f->blocks, f->at_ms) > 0 ? "went on" : "did nothing any more",
-		ret->value, next);
+	went_on = units_after(&f->blocks, f->at_ms) > 0;
+	ret->held = !*f->next && went_on;
+	say(ret, "the pod at fault ended (%.110s), its neighbour %s, %s %.0f ms; %s", f->fault,
+		went_on ? "went on" : "did nothing any more",
+		ret->value > 0 ? "its longest pause about" : "no pause of",
+		ret->value > 0 ? ret->value : 2 * f->blocks.block_ms, next);
 }
 
 /* ---- recovery ----------------------------------------------------------------------------------------------- */
 
 double judge_back_ms(const struct judge_blocks *b, double at_ms, double units_per_s)
 {
-	double need = units_per_s * WINDOW * b->block_ms / 1e3;
+	size_t window = (size_t)ceil(WINDOW_MS / b->block_ms);
+	double need = units_per_s * (double)window * b->block_ms / 1e3;
 
-	for (size_t i = first_block(b, at_ms); i + WINDOW <= b->n; i++) {
-		double sum = 0, from = (double)i * b->block_ms;
+	for (size_t i = first_block(b, at_ms) + 1; i + window <= b->n; i++) {
+		double sum = 0;
 
-		for (size_t k = i; k < i + WINDOW; k++)
+		for (size_t k = i; k < i + window; k++)
 			sum += b->units[k];
 		if (sum >= need)
-			return from > at_ms ? from - at_ms : 0;
+			return (double)i * b->block_ms - at_ms;
 	}
 	return NAN;
 }

@@ -91,5 +91,5 @@ void judge_recovery(struct verdict *ret, const struct judge_recovery *r);
 
 /* The longest time from @from_ms on without a unit, ms; of whole blocks. */
 double judge_pause_ms(const struct judge_blocks *b, double from_ms);
-/* From @at_ms on until @units_per_s are done again, over some blocks; NaN: never. */
+/* From @at_ms to the first block behind it from which on @units_per_s are done, over 50 ms; NaN: there is none. */
 double judge_back_ms(const struct judge_blocks *b, double at_ms, double units_per_s);

@@ -11,7 +11,7 @@
 #define BLOCK_MS 10
 
 static const char *const hogs_in_words[CASE_TRIALS_MAX] = { "many small kernels",
-	"copies of its memory" };
+	"copies within memory" };
 
 static bool is_for(enum bench_mode m)
 {

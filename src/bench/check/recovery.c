@@ -10,7 +10,7 @@
  * soon has the other one all of the GPU, and is there room for a new one?
  */
 
-#define BLOCK_MS 10
+#define BLOCK_MS 5
 #define HOLD     60 /* percent of its memory: a second one has no room as long as it is held */
 #define LATE_MS  50
 

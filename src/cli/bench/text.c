@@ -136,7 +136,8 @@ static void add_figure(struct table *t, const struct bench_check *c)
 
 static void print_checks(struct buf *b, const struct bench_result *r)
 {
-	static const char *const heads[] = { "ISOLATION", "MODE", "HELD", "FIGURE", "", NULL };
+	static const char *const heads[] = { "ISOLATION", "MODE", "HELD", "FIGURE", "WHAT",
+		NULL };
 	struct table t;
 
 	table_init(&t, heads);
