@@ -35,7 +35,8 @@ nothing_left() {
 	grep -F 'SIMULATED: no GPU was measured.' "$BATS_TEST_TMPDIR/out"
 	jq -e '.simulated and (.interrupted | not) and .repetitions == 2 and .multiprocessors == 132
 		and ([.rows[] | .mode] | unique == ["exclusive", "mps", "mps-limited", "time-slicing", "turns", "turns-latency", "turns-weighted"])
-		and ([.rows[].runs[] | .errors] | add == 0) and ([.rows[] | .runs | length] | unique == [2])' "$BATS_TEST_TMPDIR/r.json"
+		and ([.rows[].runs[] | .errors] | add == 0) and ([.rows[] | .runs | length] | unique == [2])
+		and (.checks | length == 0)' "$BATS_TEST_TMPDIR/r.json"
 	# Weights 1, 2, 3 give shares in that order.
 	jq -e '[.rows[] | select(.mode == "turns-weighted")] | sort_by(.weight)
 		| [.[] | [.runs[].pods[][]] | add] | length == 3 and .[0] < .[1] and .[1] < .[2]' "$BATS_TEST_TMPDIR/r.json"
@@ -63,6 +64,11 @@ nothing_left() {
 	jq -c '.sizes[0].rounds *= 2' a.json >twice.json
 	run -0 "$GPUSLICE" bench compare a.json twice.json --slo mean=10000%
 	[[ $output == *"A kernel of small is +100.0% of work after; 'gpuslice bench --like"* ]]
+	jq -c '.checks = [{name: "memory", mode: "turns", held: true, known: true, value: 99, unit: "%", what: "w"}]' a.json >held.json
+	jq -c '.checks[0].held = false' held.json >lost.json
+	run -0 "$GPUSLICE" bench compare lost.json held.json --slo mean=10000%
+	run -1 "$GPUSLICE" bench compare held.json lost.json --slo mean=10000%
+	[[ $output == *"Isolation: memory, turns held before and does not now: w"*"; 1 isolation test that held before" ]]
 	jq -c '.rows[].runs |= .[:1]' a.json >one.json
 	run -13 "$GPUSLICE" bench compare a.json one.json
 	[[ $output == *inconclusive* ]]
@@ -123,6 +129,60 @@ page() {
 	eventually 20 nothing_left
 }
 
+# check NAME MODE EXPRESSION: of the test's check in c.json.
+check() {
+	jq -e --arg name "$1" --arg mode "$2" "[.checks[] | select(.name == \$name and .mode == \$mode)] | length == 1 and (.[0] | $3)" \
+		"$BATS_TEST_TMPDIR/c.json"
+}
+
+@test "isolation: what each way of sharing holds, and what it does not" {
+	bench --scenario burn --mode time-slicing,turns,turns-latency,mps --checks memory,neighbour,fault,recovery \
+		--save "$BATS_TEST_TMPDIR/c.json" >"$BATS_TEST_TMPDIR/out"
+	cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/err"
+	jq -e '(.rows | length == 0) and (.checks | length == 13) and (.checks | all(.known)) and (.interrupted | not)' "$BATS_TEST_TMPDIR/c.json"
+	check memory turns '.held and .value > 95 and .value <= 100.5 and .unit == "%"'
+	local mode
+	for mode in time-slicing mps; do
+		check memory $mode '(.held | not) and .value > 95 and (.what | test("^no limit: .*; its neighbour then got 0.0 GiB$"))'
+	done
+	check neighbour turns '.value > -20 and .value < 60' # how fast it is here is another thing
+	check neighbour turns-latency '.unit == "ms"'
+	check neighbour mps '.value > 5'
+	for mode in time-slicing turns; do
+		check fault $mode '.held and (.what | test("ILLEGAL_ADDRESS \\(700\\)\\), its neighbour went on"))'
+		check recovery $mode '.value < 1000 and (.what | test("a new pod ran after .* GiB free$"))'
+	done
+	check fault mps '(.held | not) and .value == null and (.what | test("its neighbour too .*; a new pod ran after"))'
+	check recovery mps '(.held | not) and (.what | test("ended too .*; a new pod ran after"))'
+	grep -E '^ISOLATION +MODE +HELD +FIGURE +WHAT' "$BATS_TEST_TMPDIR/out"
+	grep -E '^memory +turns +held +[0-9.]+% +a pod got' "$BATS_TEST_TMPDIR/out"
+	grep -F 'isolation: memory limit, turns' "$BATS_TEST_TMPDIR/err"
+	eventually 20 nothing_left
+}
+
+@test "isolation: what cannot be found out is not known; Ctrl-C keeps what was; kill -9 leaves nothing" {
+	cd "$BATS_TEST_TMPDIR"
+	bench --scenario burn --mode mps-limited --checks memory --save c.json
+	check memory mps-limited '.held and .value > 95 and .value <= 100.5'
+	# No daemon: no guess.
+	bench --scenario burn --mode mps,turns --checks memory --mps-control /bin/false --save c.json
+	check memory mps '(.known or .held | not) and (.what | test("nvidia-cuda-mps-control ended with status 1"))'
+	check memory turns '.held'
+	"$GPUSLICE" bench --node h100-1 --scenario burn --mode turns --checks memory,recovery --save c.json >out 2>err &
+	eventually 30 grep -q '^isolation: recovery' err
+	kill -INT $!
+	local status=0
+	wait $! || status=$?
+	[[ $status == 12 ]]
+	jq -e '.interrupted and [.checks[].name] == ["memory"]' c.json
+	eventually 20 nothing_left
+	"$GPUSLICE" bench --node h100-1 --scenario burn --mode mps --checks fault >out 2>err &
+	eventually 30 in_bench bad_address
+	kill -KILL $!
+	wait $! || true
+	eventually 10 not_in_bench 'gpuslice-load|gpuslice-arbiter|nvidia-cuda-mps-control'
+}
+
 @test "what is wrong is said with its place" {
 	cd "$BATS_TEST_TMPDIR"
 	run -2 "$GPUSLICE" bench --node h100-1 --scenario '3 bern'
@@ -130,6 +190,8 @@ page() {
 	run -2 "$GPUSLICE" bench --node h100-1 --mode shared
 	[[ $output == *"no mode 'shared'"* ]]
 	run -2 "$GPUSLICE" bench --node h100-1 --seconds 0
+	run -2 "$GPUSLICE" bench --node h100-1 --checks memory,all
+	[[ $output == *"--checks: expected memory, neighbour, fault, recovery, or none, found 'all'"* ]]
 	run -3 "$GPUSLICE" bench --node nothing-1
 	run -3 "$GPUSLICE" bench --node h100-1 --gpu 3
 	[[ $output == *"no GPU '3' on this node, which has 1"* ]]

@@ -99,6 +99,14 @@ static void fail(struct check_runner *r, const struct error *err)
 
 /* ---- what comes out ----------------------------------------------------------------------------------------- */
 
+/* What a pod or a daemon said may be no UTF-8, or be cut within a letter. */
+static void plain(char *text)
+{
+	for (; *text; text++)
+		if (*text & 0x80 || (unsigned char)*text < ' ')
+			*text = '?';
+}
+
 static int add_check(struct check_runner *r, const struct verdict *v, struct error *err)
 {
 	struct bench_result *b = r->result;
@@ -113,6 +121,7 @@ static int add_check(struct check_runner *r, const struct verdict *v, struct err
 	b->checks = checks;
 	if (strv_add(r->texts, v->what, err) < 0)
 		return -1;
+	plain(r->texts->v[r->texts->n - 1]);
 	checks[b->n_checks++] = (struct bench_check){ .name = r->now.kind->name,
 		.mode_name = bench_mode_names[r->now.mode],
 		.what = r->texts->v[r->texts->n - 1],
@@ -324,6 +333,7 @@ static void add_task(struct check_runner *r, const struct check_kind *kind,
 		r->tasks[r->n++] = (struct task){ kind, sized, m };
 }
 
+/* BENCH_MODES: in any. */
 static bool has(const struct check_runner *r, const struct check_kind *kind, enum bench_mode m)
 {
 	for (size_t i = 0; i < r->n; i++)
@@ -339,23 +349,34 @@ static bool can(const struct check_runner *r, const struct check_kind *kind, enu
 	return r->o.modes & 1U << m && kind->is_for(m) && place_can(r->place, m, 2, &err) == 0;
 }
 
+/* How much work a kernel is, unless the suite has measured it. */
+static void add_size_task(struct check_runner *r, const struct suite_workload *w,
+	enum bench_mode m)
+{
+	if (!bench_size_of(r->result, w->name))
+		add_task(r, NULL, w, m);
+}
+
 /* What tests want to be known before. */
 static void add_needs(struct check_runner *r)
 {
 	enum bench_mode alone = r->o.place->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE;
-	const struct suite_workload *const sized[] = { &check_burn, &check_small_hog,
-		&check_short };
-	size_t n = r->n;
-	struct task tests[CASES_MAX];
 	bool answers = has(r, &check_neighbour, BENCH_LATENCY);
+	bool neighbour = has(r, &check_neighbour, BENCH_MODES);
+	bool rate = neighbour || has(r, &check_recovery, BENCH_MODES);
+	bool fault = has(r, &check_fault, BENCH_MODES);
+	struct task tests[CASES_MAX];
+	size_t n = r->n;
 
 	memcpy(tests, r->tasks, sizeof(tests));
 	r->n = 0;
-	for (size_t i = 0; n && i < ARRAY_LEN(sized); i++)
-		if (!bench_size_of(r->result, sized[i]->name) &&
-			(sized[i] != &check_short || answers))
-			add_task(r, NULL, sized[i], alone);
-	if (n)
+	if (rate || fault)
+		add_size_task(r, &check_burn, alone);
+	if (neighbour)
+		add_size_task(r, &check_small_hog, alone);
+	if (answers)
+		add_size_task(r, &check_short, alone);
+	if (rate)
 		add_task(r, &check_alone_burn, NULL, alone);
 	if (answers)
 		add_task(r, &check_alone_latency, NULL, alone);

@@ -197,6 +197,38 @@ static int add_rows(struct compare *c, const struct bench_result *a,
 	return 0;
 }
 
+static bool held(const struct bench_result *r, const struct bench_check *like)
+{
+	for (size_t i = 0; i < r->n_checks; i++) {
+		const struct bench_check *c = &r->checks[i];
+
+		if (c->known && c->held && !strcmp(c->name, like->name) &&
+			!strcmp(c->mode_name, like->mode_name))
+			return true;
+	}
+	return false;
+}
+
+const struct bench_check *compare_failed_check(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_check *from)
+{
+	for (size_t i = from ? (size_t)(from - b->checks) : 0; i < b->n_checks; i++)
+		if (b->checks[i].known && !b->checks[i].held && held(a, &b->checks[i]))
+			return &b->checks[i];
+	return NULL;
+}
+
+static void add_checks(struct compare *c, const struct bench_result *a,
+	const struct bench_result *b)
+{
+	const struct bench_check *f = compare_failed_check(a, b, NULL);
+
+	for (; f; f = compare_failed_check(a, b, f + 1))
+		c->failed_checks++;
+	if (c->failed_checks)
+		c->verdict = COMPARE_FAIL;
+}
+
 int compare_make(struct compare *ret, const struct bench_result *a,
 	const struct bench_result *b, const struct compare_options *o, struct error *err)
 {
@@ -214,6 +246,8 @@ int compare_make(struct compare *ret, const struct bench_result *a,
 		compare_fini(ret);
 		return -1;
 	}
+	if (o->mode_a == BENCH_MODES)
+		add_checks(ret, a, b);
 	return 0;
 }
 

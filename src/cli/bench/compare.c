@@ -188,6 +188,16 @@ static void print_sizes(struct buf *b, const struct bench_result *before,
 	}
 }
 
+static void print_checks(struct buf *b, const struct bench_result *before,
+	const struct bench_result *after)
+{
+	const struct bench_check *c = compare_failed_check(before, after, NULL);
+
+	for (; c; c = compare_failed_check(before, after, c + 1))
+		buf_printf(b, "Isolation: %s, %s held before and does not now: %s\n", c->name,
+			c->mode_name, c->what);
+}
+
 static void print_text(struct buf *b, const struct compare *c, const struct side *before,
 	const struct side *after)
 {
@@ -206,12 +216,19 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 		add_line(&t, &c->lines[i]);
 	table_print(&t, b);
 	table_fini(&t);
+	if (c->failed_checks) {
+		buf_putc(b, '\n');
+		print_checks(b, &before->result, &after->result);
+	}
 	buf_printf(b, "\n%s: %zu pass, %zu fail, %zu inconclusive",
 		compare_verdict_names[c->verdict], count(c, COMPARE_PASS),
 		count(c, COMPARE_FAIL), count(c, COMPARE_OPEN));
 	if (c->failed_rows)
 		buf_printf(b, "; %zu row%s with errors that were not there before",
 			c->failed_rows, c->failed_rows == 1 ? "" : "s");
+	if (c->failed_checks)
+		buf_printf(b, "; %zu isolation test%s that held before", c->failed_checks,
+			c->failed_checks == 1 ? "" : "s");
 	if (c->only_a + c->only_b)
 		buf_printf(b, "; %zu row%s only before, %zu only after", c->only_a,
 			c->only_a == 1 ? "" : "s", c->only_b);
@@ -250,8 +267,9 @@ static int print_json(struct buf *b, const struct compare *c, struct error *err)
 
 	for (size_t i = 0; lines && i < c->n; i++)
 		(void)json_array_append_new(lines, line_json(&c->lines[i]));
-	o = json_pack("{s:s, s:I, s:I, s:I, s:O}", "verdict", compare_verdict_names[c->verdict],
-		"rowsWithErrors", (json_int_t)c->failed_rows, "rowsOnlyBefore",
+	o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:O}", "verdict",
+		compare_verdict_names[c->verdict], "rowsWithErrors", (json_int_t)c->failed_rows,
+		"checksFailed", (json_int_t)c->failed_checks, "rowsOnlyBefore",
 		(json_int_t)c->only_a, "rowsOnlyAfter", (json_int_t)c->only_b, "lines", lines);
 	text = o && json_array_size(lines) == c->n ? json_dumps(o, JSON_INDENT(2)) : NULL;
 	if (!text)

@@ -175,6 +175,43 @@ static void compare__of_modes_and_of_what_failed(void **state)
 	bench_result_fini(&r);
 }
 
+/* What held and does not any more fails; what was not known, or did not hold before, does not. */
+static void compare__of_isolation(void **state)
+{
+	static const enum bench_mode one[] = { BENCH_TURNS };
+	static const struct {
+		const char *mode;
+		bool held, known;
+		size_t failed;
+	} rows[] = { { "turns", true, true, 0 }, { "turns", false, true, 1 },
+		{ "turns", false, false, 0 }, { "mps", false, true, 0 } };
+	struct bench_check before = { "memory", "turns", "", true, true, 99, "%" };
+	struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
+	struct noise n = quiet(9);
+	struct error err = ERROR_INIT;
+	struct bench_result a, b;
+	struct compare c;
+
+	(void)state;
+	noise_result(&a, &n, one, 1);
+	b = a;
+	a.checks = &before;
+	a.n_checks = b.n_checks = 1;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct bench_check after = { "memory", rows[i].mode, "", rows[i].held,
+			rows[i].known, 99, "%" };
+
+		b.checks = &after;
+		assert_int_equal(compare_make(&c, &a, &b, &o, &err), 0);
+		assert_int_equal(c.failed_checks, rows[i].failed);
+		assert_int_equal(c.verdict, rows[i].failed ? COMPARE_FAIL : COMPARE_PASS);
+		compare_fini(&c);
+	}
+	a.checks = NULL;
+	a.n_checks = 0;
+	bench_result_fini(&a);
+}
+
 static void assert_same_rows(const struct bench_result *a, const struct bench_result *b)
 {
 	assert_int_equal(a->n_rows, b->n_rows);
@@ -296,6 +333,7 @@ int main(void)
 		cmocka_unit_test(limits__are_words_of_a_plan),
 		cmocka_unit_test(limits__are_kept_or_not),
 		cmocka_unit_test(compare__of_modes_and_of_what_failed),
+		cmocka_unit_test(compare__of_isolation),
 		cmocka_unit_test(result__survives_its_file),
 		cmocka_unit_test(result__says_what_is_wrong_where),
 	};
