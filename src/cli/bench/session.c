@@ -30,7 +30,10 @@ struct run {
 	struct bench_runner *runner;
 	struct watch *watch; /* NULL: pods are not looked at */
 	struct check_runner *checker;
-	const struct check_runner_options *checks;
+	struct check_runner_options checks;
+	/* In a directory of its own, as the programs of the suite may still be on their way out. */
+	struct place_options check_place;
+	char check_dir[PATH_MAX];
 	struct strv *texts;
 	struct bench_result *result;
 	struct error error;
@@ -140,8 +143,8 @@ static void on_ended(void *arg, const struct error *err)
 	error_copy(&own, err);
 	run->runner = bench_runner_free(run->runner);
 	run->watch = watch_free(run->watch);
-	if (own.code == ERR_NONE && !run->stopped && run->checks->checks &&
-		check_runner_start(&run->checker, &run->loop, run->checks, run->result,
+	if (own.code == ERR_NONE && !run->stopped && run->checks.checks &&
+		check_runner_start(&run->checker, &run->loop, &run->checks, run->result,
 			run->texts, &ops, run, &own) == 0)
 		return;
 	on_all_ended(run, &own);
@@ -261,13 +264,6 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 		.monitor = monitor,
 		.like = run->s->like,
 		.observe = run->s->windows != NULL };
-	/* In a directory of its own, as the programs of the other may still be on their way out. */
-	char check_dir[PATH_MAX];
-	struct place_options check_place;
-	const struct check_runner_options checks = { .checks = run->s->checks,
-		.modes = run->s->suite->modes,
-		.seconds = run->s->suite->seconds,
-		.place = &check_place };
 	const char *mig[GPU_MIG_MAX];
 	int r;
 
@@ -281,11 +277,14 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 		if (&inv->gpus[inv->mig[i].gpu] == g && inv->mig[i].uuid[0])
 			mig[place.n_mig++] = inv->mig[i].uuid;
 	place.mig_uuids = mig;
-	check_place = place;
-	check_place.dir = check_dir;
-	if (path_join(check_dir, sizeof(check_dir), dir, "c", err) < 0)
+	run->check_place = place;
+	run->check_place.dir = run->check_dir;
+	run->checks = (struct check_runner_options){ .checks = run->s->checks,
+		.modes = run->s->suite->modes,
+		.seconds = run->s->suite->seconds,
+		.place = &run->check_place };
+	if (path_join(run->check_dir, sizeof(run->check_dir), dir, "c", err) < 0)
 		return -1;
-	run->checks = &checks;
 	run->texts = texts;
 	r = uv_loop_init(&run->loop);
 	if (r != 0)
