@@ -118,16 +118,18 @@ void case_blocks(struct check_case *c, const struct trial_pod *pod,
 
 bool case_expect(struct check_case *c, const struct check_pod_facts *f, const char *who)
 {
-	const char *what = f->hung                   ? "did not answer"
-			   : !f->ready               ? "could not begin"
+	const char *what = !f->ready                 ? "could not begin"
 			   : f->answer || f->dies_ns ? NULL
 						     : "did not end as it was to";
 
-	if (what)
+	if (f->hung)
+		(void)snprintf(c->unknown, sizeof(c->unknown),
+			"%s did not answer in time, and was ended", who);
+	else if (what)
 		(void)snprintf(c->unknown, sizeof(c->unknown), "%s %s%s%.160s", who, what,
 			f->error.code != ERR_NONE ? ": " : "",
 			f->error.code != ERR_NONE ? f->error.msg : "");
-	return !what;
+	return !f->hung && !what;
 }
 
 bool case_answers(struct check_case *c, const struct check_pod_facts *f, const char *who)

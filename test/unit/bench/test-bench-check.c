@@ -198,6 +198,19 @@ static void recovery__ends_when_all_of_the_gpu_is_back(void **state)
 	assert_false(v.known);
 }
 
+/* What is told is a time by which it was so: the block of the kill itself does not count. */
+static void recovery__is_never_before_the_kill(void **state)
+{
+	uint32_t room[20];
+	struct judge_blocks b = blocks_of(room, (struct piece[]){ { 20, 24 } }, 1);
+
+	(void)state;
+	assert_true(fabs(judge_back_ms(&b, 97, 2400) - 3) < 1e-9);
+	assert_true(fabs(judge_back_ms(&b, 100, 2400) - 10) < 1e-9);
+	assert_true(isnan(judge_back_ms(&b, 151, 2400))); /* not known for long enough */
+	assert_true(isnan(judge_back_ms(&b, 1e6, 2400)));
+}
+
 static void recovery__later_than_a_second_is_none(void **state)
 {
 	uint32_t room[200];
@@ -307,7 +320,7 @@ static void pods__that_do_not_answer_make_nothing_known(void **state)
 	assert_string_equal(c.unknown, "the pod could not begin: cuInit: no device");
 	f.ready = f.hung = true;
 	assert_false(case_answers(&c, &f, "the pod"));
-	assert_string_equal(c.unknown, "the pod did not answer: cuInit: no device");
+	assert_string_equal(c.unknown, "the pod did not answer in time, and was ended");
 	f.hung = false;
 	assert_true(case_answers(&c, &f, "the pod"));
 	assert_false(case_expect(&c, &f, "the pod"));
@@ -328,6 +341,7 @@ int main(void)
 		cmocka_unit_test(neighbour__may_make_answers_a_little_slower),
 		cmocka_unit_test(fault__is_of_its_pod_alone),
 		cmocka_unit_test(recovery__ends_when_all_of_the_gpu_is_back),
+		cmocka_unit_test(recovery__is_never_before_the_kill),
 		cmocka_unit_test(recovery__later_than_a_second_is_none),
 		cmocka_unit_test(names__are_of_one_list),
 		cmocka_unit_test(plans__are_possible),
