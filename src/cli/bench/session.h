@@ -24,8 +24,8 @@ struct bench_session {
 	const char *mps_control;         /* NULL */
 	const struct bench_result *like; /* whose kernels are taken; NULL */
 	struct bench_windows
-		*windows; /* pods are looked at, but in mode exclusive; NULL: they are not */
-	unsigned int checks;             /* bits: enum check_name, after the suite */
+		*windows;    /* pods are looked at, but in mode exclusive; NULL: they are not */
+	unsigned int checks; /* bits: enum check_name, after the suite */
 };
 
 /* By index or UUID; NULL: the first one. ERR_NOT_FOUND, ERR_UNAVAILABLE: it is out of order. */
