@@ -144,6 +144,12 @@ static void say_doubts(struct report_page *p, const struct compare *c)
 		buf_printf(p->b,
 			"<li>Rows that only one of both has: %zu before, %zu after.</li>\n",
 			c->only_a, c->only_b);
+	for (const struct bench_check *k = compare_failed_check(was, is, is->checks); k;
+		k = compare_failed_check(was, is, k + 1)) {
+		buf_puts(p->b, "<li><strong>Held before and does not any more</strong>: ");
+		html_textf(p->b, "%.100s under %.100s.", k->name, k->mode_name);
+		buf_puts(p->b, "</li>\n");
+	}
 	if (c->failed_rows)
 		buf_printf(p->b,
 			"<li><strong>Rows with errors that were not there before: %zu.</strong></li>\n",

@@ -19,6 +19,8 @@ int report_changes(struct report_page *p, struct error *err) MUST_USE;
 void report_summary(struct report_page *p);
 void report_overview(struct report_page *p);
 void report_checks(struct report_page *p);
+/* In a sentence: which modes have walls. */
+void report_say_checks(struct report_page *p);
 void report_table(struct report_page *p, const struct report_scenario *s);
 
 /* Throughput of a kind by mode. */

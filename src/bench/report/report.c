@@ -131,45 +131,6 @@ static void put_facts(struct report_page *p, const struct bench_head *h)
 			"but it is not all that was asked for.</p>\n");
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------------- */
-
-static void put_check(struct buf *b, const struct bench_check *c)
-{
-	char value[BENCH_NUMBER_MAX];
-
-	buf_puts(b, "<tr><th scope=\"row\">");
-	html_text(b, text_of(c->name));
-	buf_puts(b, "</th><td>");
-	html_text(b, text_of(c->mode_name));
-	buf_printf(b, "</td><td class=\"%s</td><td class=\"amount\">",
-		!c->known ? "open\">not known"
-		: c->held ? "held\">held"
-			  : "failed\">did not hold");
-	if (isfinite(c->value))
-		html_textf(b, "%s %.60s", bench_print_number(c->value, value),
-			text_of(c->unit));
-	buf_puts(b, "</td><td class=\"words\">");
-	html_text(b, text_of(c->what));
-	buf_puts(b, "</td></tr>\n");
-}
-
-void report_checks(struct report_page *p)
-{
-	const struct bench_result *r = p->report->r;
-
-	if (!r->n_checks)
-		return;
-	buf_puts(p->b,
-		"<section>\n<h2>Isolation</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-		"aria-label=\"Isolation\"><table class=\"checks\">\n<caption>What must hold between pods, "
-		"and whether it did</caption>\n<thead><tr><th scope=\"col\">check</th>"
-		"<th scope=\"col\">mode</th><th scope=\"col\">result</th>"
-		"<th scope=\"col\">figure</th><th scope=\"col\">what was seen</th></tr></thead>\n<tbody>\n");
-	for (size_t i = 0; i < r->n_checks; i++)
-		put_check(p->b, &r->checks[i]);
-	buf_puts(p->b, "</tbody></table></div>\n</section>\n");
-}
-
 /* ---- scenarios ---------------------------------------------------------------------------------------------- */
 
 static bool is_planned(const struct report_kind *k)
@@ -278,7 +239,7 @@ static int put_page(struct report_page *p, struct error *err)
 	for (size_t i = 0; i < r->n_scenarios; i++)
 		if (put_scenario(p, &r->scenarios[i], err) < 0)
 			return -1;
-	if (!r->n_rows)
+	if (!r->n_rows && !r->r->n_checks)
 		buf_puts(p->b, "<p class=\"warning\">Nothing was measured.</p>\n");
 	put_notes(p);
 	put_how(p);

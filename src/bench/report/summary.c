@@ -203,6 +203,7 @@ void report_summary(struct report_page *p)
 			say_kind(p->b, &s->kinds[k]);
 		buf_puts(p->b, "</ul>\n");
 	}
+	report_say_checks(p);
 	if (!n)
 		buf_puts(p->b, "<p>No pods shared the GPU in this result.</p>\n");
 	buf_puts(p->b, "</section>\n");

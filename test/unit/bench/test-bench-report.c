@@ -296,6 +296,9 @@ static void checks__are_held_broken_or_not_known(void **state)
 		has(&w, "<td class=\"failed\">did not hold</td><td class=\"amount\"></td>"));
 	assert_true(has(&w, "<td class=\"open\">not known</td>"));
 	assert_true(has(&w, "no MIG here"));
+	assert_true(has(&w, "turns</span>: held; "));
+	assert_true(has(&w,
+		"mps</span>: noisy neighbour <strong class=\"failed\">did not hold</strong>."));
 }
 
 /* Nothing but errors in one mode: it is shown, said, and not held against the others. */
@@ -577,6 +580,14 @@ static void summary__says_who_does_not_keep_up(void **state)
 	assert_true(has(&w, " of the 4000 units/s that are asked for."));
 }
 
+static void put_check_of(struct bench_result *r, bool held)
+{
+	r->checks = calloc(1, sizeof(*r->checks));
+	assert_non_null(r->checks);
+	r->checks[0] = (struct bench_check){ "memory", "turns", "", held, true, 1, "%" };
+	r->n_checks = 1;
+}
+
 /* What was planted is told, what is the same is not, and what was there before is in the plots. */
 static void changes__are_told_where_they_can_be(void **state)
 {
@@ -595,6 +606,8 @@ static void changes__are_told_where_they_can_be(void **state)
 	after.r.rows[3].runs[0].errors = 1;
 	after.before = &before.r;
 	after.r.head.simulated = false; /* one that is, is enough */
+	put_check_of(&before.r, true);
+	put_check_of(&after.r, false);
 	make(&after);
 	assert_true(has(&after, "<h2>What changed</h2>"));
 	assert_true(
@@ -602,6 +615,7 @@ static void changes__are_told_where_they_can_be(void **state)
 	assert_true(has(&after, "<li>p99: 0 better, 0 worse, 4 that cannot be told.</li>"));
 	assert_true(has(&after, "<td>-16.7% <small>("));
 	assert_true(has(&after, "errors that were not there before: 1."));
+	assert_true(has(&after, "does not any more</strong>: memory under turns.</li>"));
 	assert_int_equal(count(&after, "class=\"bar was m"), 3);
 	assert_int_equal(count(&after, "class=\"curve was m"), 3);
 	assert_true(has(&after, "<title>SIMULATED"));
