@@ -224,6 +224,7 @@ static enum plan_reason time_beside(struct look *l)
 			.busy = p->busy,
 			.dram = p->dram,
 			.kappa = fit_kappa(l->f, l->g->offer->gpu),
+			.bw = p->u_bw,
 			.limit = 1.0 / l->g->slots };
 		bandwidth += p->busy * p->dram;
 	}

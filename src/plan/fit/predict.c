@@ -110,6 +110,7 @@ static int beside(struct meeting *m, double limit, struct error *err)
 			.busy = p->busy,
 			.dram = p->dram,
 			.kappa = fit_kappa(m->f, m->gpu),
+			.bw = p->u_bw,
 			.limit = limit };
 	}
 	if (model_beside(m->model, sides, m->n, stretch, err) < 0)

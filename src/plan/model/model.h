@@ -88,6 +88,7 @@ struct model_side {
 	double busy;  /* share of the time in which it has work on the GPU, alone */
 	double dram;  /* share of the memory bandwidth while it runs; 0: not known */
 	double kappa; /* what others' use of bandwidth costs it */
+	double bw;    /* share of its time that stretches with less bandwidth */
 	double limit; /* share of multiprocessors that it may use; 1: no limit */
 };
 

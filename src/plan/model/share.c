@@ -28,16 +28,21 @@ int model_beside(const struct model_pod *pods, const struct model_side *sides, s
 	for (size_t i = 0; i < n; i++)
 		busy[i] = sides[i].busy;
 	for (unsigned round = 0; round < ROUNDS; round++) {
-		double demand = 0, bandwidth = 0;
+		double demand = 0, bandwidth = 0, bound = 0;
 
 		for (size_t i = 0; i < n; i++) {
 			demand += busy[i] * sides[i].u;
 			bandwidth += busy[i] * sides[i].dram;
+			bound += busy[i] * sides[i].bw;
 		}
 		for (size_t i = 0; i < n; i++) {
 			double beside =
 				sides[i].limit < 1
-					? sides[i].kappa * (bandwidth - busy[i] * sides[i].dram)
+					? fmax(sides[i].kappa *
+							  (bandwidth - busy[i] * sides[i].dram),
+						  sides[i].bw > 0
+							  ? bound - busy[i] * sides[i].bw
+							  : 0)
 					: demand - busy[i] * sides[i].u;
 
 			stretch[i] = model_amdahl(sides[i].u, sides[i].limit) * (1 + beside);
