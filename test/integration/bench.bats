@@ -136,22 +136,17 @@ check() {
 }
 
 @test "isolation: what each way of sharing holds, and what it does not" {
-	bench --scenario burn --mode time-slicing,turns,turns-latency,mps --checks memory,neighbour,fault,recovery \
+	bench --scenario burn --mode turns,turns-latency,mps --checks memory,neighbour,fault,recovery \
 		--save "$BATS_TEST_TMPDIR/c.json" >"$BATS_TEST_TMPDIR/out"
 	cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/err"
-	jq -e '(.rows | length == 0) and (.checks | length == 13) and (.checks | all(.known)) and (.interrupted | not)' "$BATS_TEST_TMPDIR/c.json"
+	jq -e '(.rows | length == 0) and (.checks | length == 9) and (.checks | all(.known)) and (.interrupted | not)' "$BATS_TEST_TMPDIR/c.json"
 	check memory turns '.held and .value > 95 and .value <= 100.5 and .unit == "%"'
-	local mode
-	for mode in time-slicing mps; do
-		check memory $mode '(.held | not) and .value > 95 and (.what | test("^no limit: .*; its neighbour then got 0.0 GiB$"))'
-	done
+	check memory mps '(.held | not) and .value > 95 and (.what | test("^no limit: .*; its neighbour then got 0.0 GiB$"))'
 	check neighbour turns '.value > -20 and .value < 60' # how fast it is here is another thing
 	check neighbour turns-latency '.unit == "ms"'
 	check neighbour mps '.value > 5'
-	for mode in time-slicing turns; do
-		check fault $mode '.held and (.what | test("ILLEGAL_ADDRESS \\(700\\)\\), its neighbour went on"))'
-		check recovery $mode '.value < 1000 and (.what | test("a new pod ran after .* GiB free$"))'
-	done
+	check fault turns '.held and (.what | test("ILLEGAL_ADDRESS \\(700\\)\\), its neighbour went on"))'
+	check recovery turns '.value < 1000 and (.what | test("a new pod ran after .* GiB free$"))'
 	check fault mps '(.held | not) and .value == null and (.what | test("its neighbour too .*; a new pod ran after"))'
 	check recovery mps '(.held | not) and (.what | test("ended too .*; a new pod ran after"))'
 	grep -E '^ISOLATION +MODE +HELD +FIGURE +WHAT' "$BATS_TEST_TMPDIR/out"
