@@ -59,7 +59,8 @@ void judge_memory(struct verdict *ret, const struct judge_memory *m)
 		judge_no_limit(ret, m);
 		return;
 	}
-	neighbours = 100 * got(m->limit, m->neighbour_found, m->neighbour_taken) / m->limit;
+	neighbours = 100 * got(m->neighbour_limit, m->neighbour_found, m->neighbour_taken) /
+		     m->neighbour_limit;
 	ret->value = 100 * own / m->limit;
 	ret->held = ret->value <= JUDGE_MEMORY_MOST && ret->value >= JUDGE_MEMORY_LEAST &&
 		    m->refusal == OUT_OF_MEMORY && neighbours >= JUDGE_MEMORY_LEAST;

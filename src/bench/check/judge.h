@@ -32,12 +32,12 @@ void judge_unknown(struct verdict *ret, const char *fmt, ...) PRINTF(2, 3);
 
 /* One pod took all that it got, then its neighbour did. Bytes. */
 struct judge_memory {
-	double limit;        /* of each; 0: the mode has none */
+	double limit;        /* 0: the mode has none */
 	double found, taken; /* free at first, with a context; got after that */
 	double gpu;
 	int refusal; /* CUDA's error; 0: nothing was refused */
 	double refusal_ns;
-	double neighbour_found, neighbour_taken;
+	double neighbour_limit, neighbour_found, neighbour_taken;
 };
 void judge_memory(struct verdict *ret, const struct judge_memory *m);
 

@@ -80,6 +80,7 @@ static void take(struct check_case *c, size_t trial, const struct trial_plan *p,
 		.gpu = (double)c->place->memory,
 		.refusal = (int)number(a, "refusal"),
 		.refusal_ns = number(a, "refusal_ns"),
+		.neighbour_limit = limit_of(c, b), /* MIG devices may differ */
 		.neighbour_found = b->free,
 		.neighbour_taken = number(b, "bytes") };
 }

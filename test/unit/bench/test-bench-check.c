@@ -53,6 +53,7 @@ static void memory__is_held_to_the_limit_with_the_context(void **state)
 			.gpu = 80 * GIB,
 			.refusal = rows[i].refusal,
 			.refusal_ns = 25000,
+			.neighbour_limit = 20 * GIB,
 			.neighbour_found = 20 * GIB,
 			.neighbour_taken = rows[i].neighbour * GIB };
 		struct verdict v;
