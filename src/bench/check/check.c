@@ -1,30 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/check/check.h"
 
-#include "bench/check/kinds.h"
+#include "bench/check/tasks.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SECONDS_LEAST 0.4
 #define SECONDS_MOST  1.5
-#define CASES_MAX     64
-
-static const struct check_kind *const kinds[CHECK_NAMES] = {
-	[CHECK_MEMORY] = &check_memory,
-	[CHECK_NEIGHBOUR] = &check_neighbour,
-	[CHECK_FAULT] = &check_fault,
-	[CHECK_RECOVERY] = &check_recovery,
-};
-
-/* What is run: a test, what one pod does alone, or how much work a kernel is. */
-struct task {
-	const struct check_kind *kind; /* NULL: that of .sized is measured */
-	const struct suite_workload *sized;
-	enum bench_mode mode;
-};
 
 struct check_runner {
 	uv_loop_t *loop;
@@ -34,8 +18,8 @@ struct check_runner {
 	struct bench_result *result;
 	struct strv *texts;
 	struct place *place;
-	struct task tasks[CASES_MAX];
-	size_t n, at, trial;
+	struct task_list tasks;
+	size_t at, trial;
 	struct case_alone alone;
 	struct check_case now;
 	struct trial_plan plan;
@@ -46,27 +30,6 @@ struct check_runner {
 };
 
 static void next_trial(struct check_runner *r);
-
-int check_names_parse(unsigned int *ret, const struct strv *words, struct error *err)
-{
-	unsigned int set = 0;
-
-	for (size_t i = 0; i < words->n; i++) {
-		unsigned int k = 0;
-
-		while (k < CHECK_NAMES && strcmp(kinds[k]->name, words->v[i]) != 0)
-			k++;
-		if (k < CHECK_NAMES)
-			set |= 1U << k;
-		else if (strcmp(words->v[i], "none") != 0 || words->n > 1)
-			return error_set(err, ERR_INVALID,
-				"--checks: expected memory, neighbour, fault, recovery, or none, found "
-				"'%.40s'",
-				words->v[i]);
-	}
-	*ret = set;
-	return 0;
-}
 
 /* ---- the end ------------------------------------------------------------------------------------------------ */
 
@@ -235,7 +198,7 @@ static void take_size(struct check_runner *r, const struct trial_facts *f)
 		error_copy(&err, &f->place);
 	else if (f->pods[0].error.code != ERR_NONE)
 		error_copy(&err, &f->pods[0].error);
-	else if (add_size(r, r->tasks[r->at].sized, f->pods[0].answer, &err) == 0) {
+	else if (add_size(r, r->tasks.v[r->at].sized, f->pods[0].answer, &err) == 0) {
 		r->running = trial_free(r->running);
 		next_task(r);
 		return;
@@ -252,7 +215,7 @@ static void on_trial(void *arg, const struct trial_facts *f)
 		finish(r);
 		return;
 	}
-	if (!r->tasks[r->at].kind) {
+	if (!r->tasks.v[r->at].kind) {
 		take_size(r, f);
 		return;
 	}
@@ -271,7 +234,7 @@ static void on_trial(void *arg, const struct trial_facts *f)
 
 static void begin_case(struct check_runner *r)
 {
-	const struct task *t = &r->tasks[r->at];
+	const struct task *t = &r->tasks.v[r->at];
 
 	r->now = (struct check_case){ .kind = t->kind,
 		.mode = t->mode,
@@ -285,7 +248,7 @@ static void begin_case(struct check_runner *r)
 
 static void plan_trial(struct check_runner *r)
 {
-	const struct task *t = &r->tasks[r->at];
+	const struct task *t = &r->tasks.v[r->at];
 
 	if (t->kind)
 		t->kind->plan(&r->now, r->trial, &r->plan);
@@ -302,7 +265,7 @@ static void next_trial(struct check_runner *r)
 	struct args_size sizes[TRIAL_PODS_MAX];
 	struct error err = ERROR_INIT;
 
-	if (r->at == r->n || r->stopping) {
+	if (r->at == r->tasks.n || r->stopping) {
 		finish(r);
 		return;
 	}
@@ -322,75 +285,6 @@ static void next_trial(struct check_runner *r)
 	}
 	(void)snprintf(r->now.unknown, sizeof(r->now.unknown), "%.200s", err.msg);
 	end_case(r);
-}
-
-/* ---- all tasks ---------------------------------------------------------------------------------------------- */
-
-static void add_task(struct check_runner *r, const struct check_kind *kind,
-	const struct suite_workload *sized, enum bench_mode m)
-{
-	if (r->n < CASES_MAX)
-		r->tasks[r->n++] = (struct task){ kind, sized, m };
-}
-
-/* BENCH_MODES: in any. */
-static bool has(const struct check_runner *r, const struct check_kind *kind, enum bench_mode m)
-{
-	for (size_t i = 0; i < r->n; i++)
-		if (r->tasks[i].kind == kind && (m == BENCH_MODES || r->tasks[i].mode == m))
-			return true;
-	return false;
-}
-
-static bool can(const struct check_runner *r, const struct check_kind *kind, enum bench_mode m)
-{
-	struct error err = ERROR_INIT;
-
-	return r->o.modes & 1U << m && kind->is_for(m) && place_can(r->place, m, 2, &err) == 0;
-}
-
-/* How much work a kernel is, unless the suite has measured it. */
-static void add_size_task(struct check_runner *r, const struct suite_workload *w,
-	enum bench_mode m)
-{
-	if (!bench_size_of(r->result, w->name))
-		add_task(r, NULL, w, m);
-}
-
-/* What tests want to be known before. */
-static void add_needs(struct check_runner *r)
-{
-	enum bench_mode alone = r->o.place->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE;
-	bool answers = has(r, &check_neighbour, BENCH_LATENCY);
-	bool neighbour = has(r, &check_neighbour, BENCH_MODES);
-	bool rate = neighbour || has(r, &check_recovery, BENCH_MODES);
-	bool fault = has(r, &check_fault, BENCH_MODES);
-	struct task tests[CASES_MAX];
-	size_t n = r->n;
-
-	memcpy(tests, r->tasks, sizeof(tests));
-	r->n = 0;
-	if (rate || fault)
-		add_size_task(r, &check_burn, alone);
-	if (neighbour)
-		add_size_task(r, &check_small_hog, alone);
-	if (answers)
-		add_size_task(r, &check_short, alone);
-	if (rate)
-		add_task(r, &check_alone_burn, NULL, alone);
-	if (answers)
-		add_task(r, &check_alone_latency, NULL, alone);
-	for (size_t i = 0; i < n; i++)
-		add_task(r, tests[i].kind, tests[i].sized, tests[i].mode);
-}
-
-static void add_tasks(struct check_runner *r)
-{
-	for (unsigned int k = 0; k < CHECK_NAMES; k++)
-		for (unsigned int m = 0; r->o.checks & 1U << k && m < BENCH_MODES; m++)
-			if (can(r, kinds[k], (enum bench_mode)m))
-				add_task(r, kinds[k], NULL, (enum bench_mode)m);
-	add_needs(r);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
@@ -428,7 +322,7 @@ int check_runner_start(struct check_runner **ret, uv_loop_t *loop,
 		(void)check_runner_free(r);
 		return -1;
 	}
-	add_tasks(r);
+	tasks_make(&r->tasks, options, r->place, result);
 	*ret = r;
 	return 0;
 }
