@@ -44,6 +44,7 @@ struct bench_runner {
 	uint64_t from_ns, to_ns;
 	struct bench_gpu gpu;
 	bool gpu_known, went, over, stopping, finished, closing;
+	bool spoilt; /* the place: a client of MPS was ended in its work */
 	struct error error;
 };
 
@@ -184,6 +185,20 @@ static void tell_window(struct bench_runner *r, bool begins)
 		r->ops->window(r->arg, step_of(r), r->place, begins);
 }
 
+static bool is_mps(enum bench_mode m)
+{
+	return m == BENCH_MPS || m == BENCH_MPS_LIMITED;
+}
+
+/* A program of the user's does not end by itself. */
+static bool ends_programs(const struct bench_runner *r)
+{
+	for (size_t i = 0; i < r->n_slots; i++)
+		if (r->o.suite->workloads[r->slots[i].workload].command)
+			return true;
+	return false;
+}
+
 static void on_to(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
@@ -192,6 +207,7 @@ static void on_to(uv_timer_t *t)
 	tell_window(r, false);
 	for (size_t i = 0; i < r->n_slots; i++)
 		tenant_over(r->slots[i].pod);
+	r->spoilt = is_mps(step_of(r)->mode) && ends_programs(r);
 	sampler_end(r->sampler, on_gpu, r);
 }
 
@@ -272,8 +288,7 @@ static void start_pods(struct bench_runner *r)
 			.load = r->o.place->paths->load,
 			.env = place_env(r->place, i),
 			.size = &r->sizes[s->workload],
-			.mps = step_of(r)->mode == BENCH_MPS ||
-			       step_of(r)->mode == BENCH_MPS_LIMITED,
+			.mps = is_mps(step_of(r)->mode),
 			.seed = r->o.suite->seed + step_of(r)->repetition * 1000 + i };
 
 		if (tenant_start(&s->pod, r->loop, &what, &tenant_ops, s, &err) < 0) {
@@ -348,6 +363,25 @@ static void refuse(struct bench_runner *r, const struct error *err)
 	r->refused |= 1U << m;
 }
 
+static void on_renewed(void *arg, const struct error *err)
+{
+	struct bench_runner *r = arg;
+
+	if (err)
+		fail(r, err);
+	else
+		next_step(r);
+}
+
+/* A server of MPS of which a client ended in its work fails those that come soon after; the next one has a daemon of its own. */
+static void renew(struct bench_runner *r)
+{
+	struct error err = ERROR_INIT;
+
+	if (place_prepare(r->place, BENCH_EXCLUSIVE, NULL, 0, on_renewed, r, &err) < 0)
+		fail(r, &err);
+}
+
 static void next_step(struct bench_runner *r)
 {
 	struct error err = ERROR_INIT;
@@ -361,6 +395,11 @@ static void next_step(struct bench_runner *r)
 	}
 	if (r->at == r->n || r->stopping) {
 		finish(r);
+		return;
+	}
+	if (r->spoilt) {
+		r->spoilt = false;
+		renew(r);
 		return;
 	}
 	r->ops->progress(r->arg, r->at, r->n, step_of(r));

@@ -194,15 +194,13 @@ static bool set_anew(struct model_times *t, const struct model_pod *pods, size_t
 	const struct model_rotation *r, double served_s, double queue, struct others o)
 {
 	const struct model_pod *p = &pods[i];
-	double stretch = stretch_of_others(pods, o.n, i, r), shared;
-	double per_s = p->rate > 0 ? p->rate : 1 / (p->rest_s + served_s * (1 + queue));
+	double stretch = stretch_of_others(pods, o.n, i, r), shared = served_s * (1 + queue);
+	double wait = r->short_s * fmin(1, queue), mean = p->rest_s + served_s + wait / 2;
+	double per_s = p->rate > 0 ? p->rate : 1 / mean;
 
-	shared = served_s * (1 + queue);
 	if (r->short_s > 0 && stretch > r->short_s &&
 		per_s * p->demand_s * (1 + r->sigma) < 1 / (double)o.n) {
-		double wait = r->short_s * fmin(1, queue);
-
-		t->mean_s = p->rest_s + served_s + wait / 2;
+		t->mean_s = mean;
 		set_tail(t, p, r->sigma, (struct others){ o.rho, o.rho, o.n, 0 });
 		t->p50_s += wait / 2;
 		t->p95_s += wait;

@@ -20,11 +20,17 @@ static const char profiles[] =
 	"- {name: small, kind: batch, gpu_ref: H100-SXM5-80GB, t_solo: 0.0000892, busy: 1, dram: 0, u: 0.0081, mem_peak_mib: 0}\n"
 	"- {name: latency, kind: inference-open, gpu_ref: H100-SXM5-80GB, t_solo: 0.000214, busy: 0.01, rate: 100, dram: 0, u: 0, "
 	"mem_peak_mib: 0}\n"
+	"- {name: train, kind: train, gpu_ref: H100-SXM5-80GB, t_solo: 0.032, busy: 0.965, dram: 0.146, u: 0.937, u_bw: 0.062, "
+	"mem_peak_mib: 1866}\n"
+	"- {name: infer, kind: inference-closed, gpu_ref: H100-SXM5-80GB, t_solo: 0.000789, busy: 0.721, dram: 0.017, u: 0.112, "
+	"mem_peak_mib: 166}\n"
+	"- {name: bandwidth, kind: batch, gpu_ref: H100-SXM5-80GB, t_solo: 0.0001938, busy: 0.9958, dram: 0.8811, u: 0.071, u_bw: 0.884, "
+	"mem_peak_mib: 512}\n"
 	"- {name: untimed, kind: batch, busy: 0.5}\n"
 	"calibration:\n"
 	"- {gpu: H100-SXM5-80GB, time_slicing: 0.11}\n";
 
-enum { BURN, DECODE, SMALL, LATENCY, UNTIMED };
+enum { BURN, DECODE, SMALL, LATENCY, TRAIN, INFER, BANDWIDTH, UNTIMED };
 
 struct world {
 	struct plan_input *in;
@@ -78,6 +84,19 @@ static void predictions__are_near_what_an_h100_does(void **state)
 		{ PREDICT_MPS_LIMITED, FOUR(SMALL), 0, 0.0923, 0.03 },
 		/* What they do to each other besides is not in the model. */
 		{ PREDICT_MPS_LIMITED, FOUR(DECODE), 0, 1.69, 0.25 },
+		/* PyTorch, random weights. */
+		{ PREDICT_TIME_SLICING, FOUR(TRAIN), 0, 137, 0.03 },
+		{ PREDICT_SLICES, FOUR(TRAIN), 0, 132, 0.08 },
+		{ PREDICT_MPS, FOUR(TRAIN), 0, 114, 0.12 },
+		{ PREDICT_MPS_LIMITED, FOUR(TRAIN), 0, 136, 0.08 },
+		{ PREDICT_TIME_SLICING, FOUR(INFER), 0, 2.86, 0.15 },
+		{ PREDICT_SLICES, FOUR(INFER), 0, 2.89, 0.25 },
+		{ PREDICT_MPS, FOUR(INFER), 0, 1.51, 0.40 },
+		{ PREDICT_MPS_LIMITED, FOUR(INFER), 0, 1.49, 0.35 },
+		{ PREDICT_TIME_SLICING, FOUR(BANDWIDTH), 0, 0.857, 0.02 },
+		{ PREDICT_SLICES, FOUR(BANDWIDTH), 0, 0.783, 0.02 },
+		{ PREDICT_MPS, FOUR(BANDWIDTH), 0, 0.747, 0.03 },
+		{ PREDICT_MPS_LIMITED, FOUR(BANDWIDTH), 0, 0.746, 0.20 },
 #undef FOUR
 #define BESIDE \
 	{ { LATENCY, 1, true }, { BURN, 1, false }, { BURN, 1, false }, { BURN, 1, false } }
