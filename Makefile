@@ -13,7 +13,7 @@ MESON_ARGS ?=
 OBJ   := build/main
 STAGE := build/stage
 
-.PHONY: all build stage run test kube-test loader-test page-test install fmt lint bench fuzz clean help
+.PHONY: all build stage run tour test kube-test loader-test page-test install fmt lint bench fuzz clean help
 .DEFAULT_GOAL := all
 
 all: stage ## build, and leave a staged install in build/stage (the default)
@@ -33,6 +33,9 @@ stage: build
 
 run: stage ## main job: the sharing story end to end on a simulated node (ONCE=1: ends by itself)
 	@exec $(STAGE)/bin/gpuslice demo $(if $(filter-out 0,$(ONCE)),--once)
+
+tour: stage ## profile, plan, apply, measure, report: the whole way on simulated GPUs, in a minute
+	@tools/tour $(STAGE) build/tour
 
 # The integration suites wait more than they compute.
 test: export MESON_TESTTHREADS ?= $(shell echo $$((2 * $$(nproc))))
