@@ -283,7 +283,7 @@ int bench_print_errors(struct buf *b, const struct bench_result *r, struct error
 		size_t n;
 
 		result = errors_of(off, &n, &worst, r, (enum bench_mode)m, err);
-		if (result < 0 || !n)
+		if (result < 0 || !worst)
 			continue;
 		table_add(&t, bench_mode_names[m]);
 		table_addf(&t, "%zu", n);

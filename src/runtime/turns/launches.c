@@ -3,7 +3,7 @@
 
 #include "runtime/sys.h"
 
-#include <string.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 #define PATH_ROOM 1100
@@ -29,14 +29,11 @@ static struct launch_log *map_log(int fd)
 struct launch_log *launches_open(const char *dir)
 {
 	char path[PATH_ROOM];
-	size_t len = strlen(dir);
 	struct launch_log *log;
 	int fd;
 
-	if (len + sizeof("/" LAUNCH_LOG_FILE) > sizeof(path))
+	if ((size_t)snprintf(path, sizeof(path), "%s/" LAUNCH_LOG_FILE, dir) >= sizeof(path))
 		return NULL;
-	memcpy(path, dir, len);
-	memcpy(path + len, "/" LAUNCH_LOG_FILE, sizeof("/" LAUNCH_LOG_FILE));
 	fd = sys_open(path, O_RDWR | O_NOFOLLOW);
 	if (fd < 0)
 		return NULL;
