@@ -15,6 +15,7 @@
 
 /* The form of Azure's LLM inference traces (github.com/Azure/AzurePublicDataset). */
 #define TRACE_HEAD "TIMESTAMP,ContextTokens,GeneratedTokens"
+#define YEARS_MAX  400 /* after 1900: ns since 1970 are 64 bits */
 #define CONTEXT_OF_UNIT \
 	512 /* tokens of context that are read in the time of one that is made */
 
@@ -32,7 +33,7 @@ static bool read_moment(uint64_t *ret, const char *text, const char **end)
 	time_t seconds = c ? timegm(&t) : -1;
 	uint64_t scale = NS_PER_SEC;
 
-	if (!c || seconds < 0)
+	if (!c || seconds < 0 || t.tm_year > YEARS_MAX)
 		return false;
 	*ret = (uint64_t)seconds * NS_PER_SEC;
 	if (*c == '.')
@@ -40,6 +41,9 @@ static bool read_moment(uint64_t *ret, const char *text, const char **end)
 			scale /= 10;
 			*ret += (uint64_t)(*c - '0') * scale;
 		}
+	/* All of a trace are of one zone. */
+	if (*c == '+' || *c == '-')
+		c += strspn(c + 1, "0123456789:") + 1;
 	*end = c;
 	return true;
 }
@@ -62,7 +66,7 @@ static bool read_trace_line(struct flow_arrival *ret, char *line)
 	*second++ = '\0';
 	if (!parse_u32(first, &context) || !parse_u32(second, &made))
 		return false;
-	units = (uint64_t)made + (context + CONTEXT_OF_UNIT - 1) / CONTEXT_OF_UNIT;
+	units = (uint64_t)made + ((uint64_t)context + CONTEXT_OF_UNIT - 1) / CONTEXT_OF_UNIT;
 	ret->units = (uint32_t)units;
 	return units && units <= UNITS_MAX;
 }

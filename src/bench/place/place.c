@@ -92,20 +92,23 @@ static json_t *slice_json(const struct place *p, uint32_t id, const struct place
 	return o;
 }
 
-/* Empty, as a file with holes: what is not written takes no memory. */
+/* All of it is there: a program that writes to what a full disk has no room for would be killed. */
 static int make_log(const char *dir, struct error *err)
 {
 	static const uint32_t head[] = { LAUNCH_LOG_MAGIC, LAUNCH_LOG_VERSION };
 	char path[PATH_MAX];
 	CLEANUP(closep) int fd = -1;
+	int r;
 
 	if (path_join(path, sizeof(path), dir, LAUNCH_LOG_FILE, err) < 0)
 		return -1;
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0 || ftruncate(fd, (off_t)LAUNCH_LOG_BYTES) < 0 ||
-		write(fd, head, sizeof(head)) != (ssize_t)sizeof(head))
+	if (fd < 0)
 		return error_sys(err, errno, "make the log of launches '%s'", path);
-	return 0;
+	r = posix_fallocate(fd, 0, (off_t)LAUNCH_LOG_BYTES);
+	if (r == 0 && write(fd, head, sizeof(head)) != (ssize_t)sizeof(head))
+		r = errno;
+	return r == 0 ? 0 : error_sys(err, r, "make the log of launches '%s'", path);
 }
 
 /* Whole from the first moment on that the arbiter can see it. */

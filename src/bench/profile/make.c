@@ -11,6 +11,7 @@
 #define BURST_NS  UINT64_C(1000000000) /* of one stretch whose busy share counts */
 #define U_BW_MIN  0.05                 /* less of the bandwidth than that is as good as none */
 #define SHARE_EPS 1e-6
+#define NEAR      0.1 /* launches that are covered, relatively */
 #define DIGITS \
 	1000.0 /* of shares that must not come to more than 1 together, as they are written */
 
@@ -56,7 +57,8 @@ static const struct bench_row *find_row(const struct profile_facts *f, enum benc
 static int unit_time(struct estimate *ret, const struct profile_facts *f, enum bench_mode m,
 	double share, struct error *err)
 {
-	const struct bench_row *row = f->silent ? NULL : find_row(f, m, share);
+	bool timed = !f->silent && !(f->open && f->intervals);
+	const struct bench_row *row = timed ? find_row(f, m, share) : NULL;
 
 	*ret = (struct estimate){ .value = NAN };
 	if (!row)
@@ -142,10 +144,11 @@ static void set_u(struct profile *p, const struct profile_facts *f)
 {
 	double u = round(profile_fit_u(p->points, p->n_points) * DIGITS) / DIGITS;
 
-	if (f->open && f->silent)
+	if (f->open && (f->silent || f->intervals)) {
 		p->u = unknown(
-			"its launches come when requests do: give --pattern, or --kind batch");
-	else if (isnan(u))
+			"nothing says how long a request takes with less: drive it closed, with --kind batch");
+		p->n_points = 0; /* those are of how often requests come */
+	} else if (isnan(u))
 		p->u = unknown("needs MPS, with --shares");
 	else
 		p->u = known(u, PROFILE_MEASURED, "under MPS with fewer multiprocessors");
@@ -270,7 +273,18 @@ static void set_memory(struct profile *p, const struct profile_facts *f)
 
 /* ---- steps ---------------------------------------------------------------------------------------------------- */
 
-/* Of the observed windows the one with most steps. */
+/* More launches are in its steps; of about as many those that are longer, as part of a step repeats too. */
+static bool covers_more(const struct profile_steps *a, const struct profile_steps *b)
+{
+	double in_a = (double)a->n * (double)a->launches,
+	       in_b = (double)b->n * (double)b->launches;
+
+	if (fabs(in_a - in_b) > NEAR * fmax(in_a, in_b))
+		return in_a > in_b;
+	return a->launches > b->launches;
+}
+
+/* Of the observed windows the one whose steps cover most. */
 static void find_steps(struct profile *p, const struct profile_facts *f)
 {
 	for (size_t i = 0; i < f->n_windows; i++) {
@@ -280,7 +294,7 @@ static void find_steps(struct profile *p, const struct profile_facts *f)
 		if (w->mode != BENCH_TURNS)
 			continue;
 		s = profile_steps_find(w->launches, w->n_launches);
-		if (s.n > p->steps.n)
+		if (covers_more(&s, &p->steps))
 			p->steps = s;
 	}
 }

@@ -29,6 +29,7 @@ struct state {
 	struct outside *ret;
 	double busy_s, seconds, sm_sum, dram_sum;
 	size_t n_sm, n_dram;
+	struct error why; /* the last look failed */
 };
 
 /* ---- whose a process is ----------------------------------------------------------------------------------------- */
@@ -177,7 +178,9 @@ static void on_sample(void *arg, struct sample *sample, const struct error *err)
 	struct state *s = arg;
 	const struct sample_unit *u = sample ? find_unit(s, sample) : NULL;
 
-	(void)err;
+	error_clear(&s->why);
+	if (!sample)
+		error_copy(&s->why, err);
 	if (u)
 		add_unit(s, u);
 	(void)sample_free(sample);
@@ -213,8 +216,9 @@ static void on_inventory(void *arg, const struct inventory *inv)
 
 static void on_down(void *arg, const struct error *why)
 {
-	(void)arg;
-	(void)why;
+	struct state *s = arg;
+
+	error_copy(&s->why, why);
 }
 
 static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
@@ -269,6 +273,12 @@ int outside_look(struct outside *ret, const struct outside_options *o, struct er
 	(void)uv_loop_close(&s.loop);
 	if (r < 0)
 		return -1;
+	if (ret->stopped)
+		return error_set(err, ERR_CANCELLED, "interrupted");
+	if (!ret->n && s.why.code != ERR_NONE) {
+		error_copy(err, &s.why);
+		return -1;
+	}
 	if (!ret->n)
 		return error_set(err, ERR_NOT_FOUND,
 			"no process of it was on %s in %g s; NVML must see the processes of the node, which it "

@@ -27,7 +27,7 @@ struct outside {
 	bool stopped;                          /* before its time, by a signal */
 };
 
-/* Blocks for .seconds, or until SIGINT or SIGTERM. ERR_NOT_FOUND: it was on no GPU. Thread: one. */
+/* Blocks for .seconds. ERR_CANCELLED: SIGINT or SIGTERM; ERR_NOT_FOUND: it was on no GPU. Thread: one. */
 int outside_look(struct outside *ret, const struct outside_options *o,
 	struct error *err) MUST_USE;
 

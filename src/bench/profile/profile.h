@@ -69,6 +69,7 @@ struct profile_facts {
 	const char *name, *kind; /* of the planner: "inference-closed", ... */
 	bool open;               /* its requests come whatever becomes of those before */
 	bool silent;             /* no units were seen: steps are looked for in the launches */
+	bool intervals; /* a unit's time is from the one before: of an open one, how often requests come */
 	const struct bench_result *result; /* rows of that one workload */
 	const struct profile_window *windows;
 	size_t n_windows;

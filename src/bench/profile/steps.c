@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_MAX       32768 /* launches: what is looked at takes its square */
-#define STEPS_MIN      4     /* of a period, for it to be one */
-#define ALIKE_MIN      0.9   /* of the launches that find their like one period on */
+#define LOOK_MAX       PROFILE_LAUNCHES_MAX
+#define STEPS_MIN      4   /* of a period, for it to be one */
+#define ALIKE_MIN      0.9 /* of the launches that find their like one period on */
 #define PROBES         64
 #define GROUP_MAX      128 /* periods of a step */
 #define GROUP_LOOKS    2048
 #define DIFFER_MIN     0.05 /* that times vary, relatively: else all of them are alike */
-#define EXPLAINED_MIN  0.5  /* of the variance of their times, by the place in the step */
+#define LOOKS_MIN      32
+#define EXPLAINED_MIN  0.5 /* of the variance of their times, by the place in the step */
 #define EXPLAINED_NEAR 0.9
 #define PROBE_MISS     24 /* of the probes: no need to look at the rest */
 
@@ -97,7 +98,10 @@ static double explained(const double *took, size_t n, size_t k)
 			between +=
 				(double)m * (sum / (double)m - mean) * (sum / (double)m - mean);
 	}
-	return all > DIFFER_MIN * DIFFER_MIN * mean * mean * (double)n ? between / all : 0;
+	/* Groups of nothing explain something too: (k - 1) of (n - 1) parts. */
+	return all > DIFFER_MIN * DIFFER_MIN * mean * mean * (double)n
+		       ? 1 - (1 - between / all) * (double)(n - 1) / (double)(n - k)
+		       : 0;
 }
 
 static int by_value(const void *a, const void *b)
@@ -115,7 +119,7 @@ static size_t group_of(const struct profile_launch *l, size_t n, size_t period)
 
 	if (looks > GROUP_LOOKS)
 		looks = GROUP_LOOKS;
-	if (looks < STEPS_MIN * 2)
+	if (looks < LOOKS_MIN)
 		return 1;
 	for (size_t i = 0; i < looks; i++)
 		took[i] = seconds(l[i * period].at_ns, l[(i + 1) * period].at_ns);

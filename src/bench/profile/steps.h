@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PROFILE_LAUNCHES_MAX 32768 /* that are looked at: it takes the square of them */
+
 struct profile_launch {
 	uint64_t at_ns;
 	uint32_t kind; /* alike are the same kernel with as many blocks (abi/launch-log.h) */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #define LOOK_MS   100
 #define LINE_MAX_ (1U << 20)
@@ -20,7 +21,6 @@ struct line {
 	struct watch *w; /* NULL: nobody listens any more */
 	uv_pipe_t pipe;
 	uv_connect_t connect;
-	uv_write_t write;
 	char room[16384];
 	struct buf got;
 	char question[96];
@@ -217,12 +217,13 @@ static struct launch_log *map_log(const char *dir)
 	char path[PATH_MAX];
 	struct error err = ERROR_INIT;
 	struct launch_log *log;
+	struct stat st;
 	CLEANUP(closep) int fd = -1;
 
 	if (path_join(path, sizeof(path), dir, LAUNCH_LOG_FILE, &err) < 0)
 		return NULL;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size != (off_t)LAUNCH_LOG_BYTES)
 		return NULL;
 	log = mmap(NULL, LAUNCH_LOG_BYTES, PROT_READ, MAP_SHARED, fd, 0);
 	return log == MAP_FAILED ? NULL : log;
@@ -246,7 +247,7 @@ static int read_log(struct watch *w, struct profile_window *ret, struct error *e
 {
 	uint64_t to = atomic_load(&w->log->next), from;
 
-	from = to > LAUNCH_LOG_ENTRIES ? to - LAUNCH_LOG_ENTRIES : 0;
+	from = to > PROFILE_LAUNCHES_MAX ? to - PROFILE_LAUNCHES_MAX : 0;
 	ret->launches = calloc((size_t)(to - from) + 1, sizeof(*ret->launches));
 	if (!ret->launches)
 		return error_nomem(err);
@@ -294,7 +295,7 @@ int watch_new(struct watch **ret, uv_loop_t *loop, struct error *err)
 	return 0;
 }
 
-void watch_begin(struct watch *w, const struct place *place)
+void watch_begin(struct watch *w, const struct place *place, bool launches)
 {
 	char dir[PATH_MAX], id[PLACE_ID_MAX];
 	struct error err = ERROR_INIT;
@@ -303,7 +304,7 @@ void watch_begin(struct watch *w, const struct place *place)
 	w->from_ns = time_mono_ns();
 	if (place_slice(place, 0, dir, id, &err) < 0)
 		return;
-	w->log = map_log(dir);
+	w->log = launches ? map_log(dir) : NULL;
 	if (dial(w, place, id, &err) < 0)
 		return;
 	(void)uv_timer_start(&w->timer, on_time, 0, LOOK_MS);

@@ -10,8 +10,8 @@ struct watch;
 
 int watch_new(struct watch **ret, uv_loop_t *loop, struct error *err) MUST_USE;
 
-/* From now on, at the only pod of @place. What cannot be seen is not in the window. */
-void watch_begin(struct watch *w, const struct place *place);
+/* From now on, at the only pod of @place, and if asked to at what it launches last. What cannot be seen is not in the window. */
+void watch_begin(struct watch *w, const struct place *place, bool launches);
 
 /* What was seen since then, into @ret, whose mode and share are the caller's; profile_window_fini() frees it. ERR_NOMEM,
  * and then *ret is empty. */

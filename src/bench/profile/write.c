@@ -42,18 +42,31 @@ static void comment_lines(struct buf *b, const char *comment)
 	}
 }
 
+const char *profile_number(const struct profile_figure *f, double v, char *buf)
+{
+	if (!strcmp(f->unit, "MiB"))
+		(void)snprintf(buf, PROFILE_NUMBER_MAX, "%.0f",
+			ceil(v)); /* less would not do */
+	else if (fabs(v) >= 1000)
+		(void)snprintf(buf, PROFILE_NUMBER_MAX, "%.0f", v);
+	else
+		(void)snprintf(buf, PROFILE_NUMBER_MAX, "%.4g", v);
+	return buf;
+}
+
 /* As many digits as were measured. */
 static void write_value(struct buf *b, const struct profile_figure *f,
 	const struct profile_value *v)
 {
-	char text[64];
+	char text[96], number[PROFILE_NUMBER_MAX];
 	int len;
 
 	if (v->origin == PROFILE_MEASURED)
-		len = snprintf(text, sizeof(text), "  %s: %.4g", f->key, v->v);
+		len = snprintf(text, sizeof(text), "  %s: %s", f->key,
+			profile_number(f, v->v, number));
 	else
-		len = snprintf(text, sizeof(text), "  %s: {value: %.4g, origin: derived}",
-			f->key, v->v);
+		len = snprintf(text, sizeof(text), "  %s: {value: %s, origin: derived}", f->key,
+			profile_number(f, v->v, number));
 	buf_printf(b, "%-44s%s# %s", text, len < 44 ? "" : " ", v->how);
 	if (isfinite(v->half))
 		buf_printf(b, "; +-%.1f%%", 100 * v->half);

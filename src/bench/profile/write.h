@@ -20,5 +20,9 @@ extern const struct profile_figure profile_figures[PROFILE_FIGURES];
 const struct profile_value *profile_figure_of(const struct profile *p,
 	const struct profile_figure *f);
 
+/* As it is written, in @buf of so many bytes, which is returned. */
+#define PROFILE_NUMBER_MAX 32
+const char *profile_number(const struct profile_figure *f, double v, char *buf);
+
 /* @comment: lines for the head, without "# "; each ends with "\n". */
 void profile_write(struct buf *b, const struct profile *p, const char *comment);

@@ -182,7 +182,7 @@ static void on_gpu(void *arg, const struct bench_gpu *gpu)
 static void tell_window(struct bench_runner *r, bool begins)
 {
 	if (r->ops->window)
-		r->ops->window(r->arg, step_of(r), r->place, begins);
+		r->ops->window(r->arg, step_of(r), r->place, begins, r->n_ended == 0);
 }
 
 static bool is_mps(enum bench_mode m)

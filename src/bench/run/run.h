@@ -24,9 +24,9 @@ struct bench_runner_options {
 struct bench_runner_ops {
 	/* Before each step; .step NULL: something is calibrated. */
 	void (*progress)(void *arg, size_t done, size_t all, const struct suite_step *step);
-	/* When units begin to count, and when they do no more; NULL: nobody looks. */
+	/* When units begin to count, and when they do no more; .whole: all pods are there. NULL: nobody looks. */
 	void (*window)(void *arg, const struct suite_step *step, const struct place *place,
-		bool begins);
+		bool begins, bool whole);
 	/* Once. What was measured is in the result, also with an error. Not from within bench_runner_start(). */
 	void (*ended)(void *arg, const struct error *err);
 };

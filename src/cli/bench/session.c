@@ -91,7 +91,7 @@ void bench_windows_fini(struct bench_windows *w)
 
 /* What there is no memory for was not seen. */
 static void on_window(void *arg, const struct suite_step *step, const struct place *place,
-	bool begins)
+	bool begins, bool whole)
 {
 	struct run *run = arg;
 	struct bench_windows *to = run->s->windows;
@@ -102,12 +102,16 @@ static void on_window(void *arg, const struct suite_step *step, const struct pla
 	if (!run->watch || step->mode == BENCH_EXCLUSIVE || to->n == PROFILE_WINDOWS_MAX)
 		return;
 	if (begins) {
-		watch_begin(run->watch, place);
+		watch_begin(run->watch, place, step->mode == BENCH_TURNS);
 		return;
 	}
 	w = &to->window[to->n];
 	if (watch_end(run->watch, w, &err) < 0)
 		return;
+	if (!whole) {
+		profile_window_fini(w);
+		return;
+	}
 	w->mode = step->mode;
 	w->sm_share = sc->sm_share > 0 ? sc->sm_share : 1;
 	to->n++;

@@ -4,6 +4,7 @@
 #include "cli/bench/options.h"
 #include "cli/profile/profile.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,6 +41,8 @@ static int set_name(struct asked *a, const char *name, bool given, struct error 
 /* What runs already: then nothing is started. */
 static int read_outside(struct asked *a, const struct options *o, struct error *err)
 {
+	static const char *const of_starts[] = { "node", "pattern", "shares", "repetitions",
+		"warmup", "mps-control" };
 	uint64_t pid = option_uint(o, "pid", 0);
 	const char *name = option_str(o, "name", NULL), *slash;
 
@@ -51,6 +54,11 @@ static int read_outside(struct asked *a, const struct options *o, struct error *
 	if (o->args.n || option_str(o, "workload", NULL))
 		return error_set(err, ERR_INVALID,
 			"--pid and --pod are of what runs already: expected no program");
+	for (size_t i = 0; i < ARRAY_LEN(of_starts); i++)
+		if (option_get(o, of_starts[i])->source)
+			return error_set(err, ERR_INVALID,
+				"--%s is for a program that is started, not for --pid and --pod",
+				of_starts[i]);
 	slash = a->pod ? strchr(a->pod, '/') : NULL;
 	if (a->pod && (!slash || slash == a->pod || !slash[1]))
 		return error_set(err, ERR_INVALID,
@@ -186,12 +194,15 @@ static int read_shares(double *shares, size_t *n, const struct options *o, struc
 	shares[(*n)++] = 1; /* the others are held against it */
 	for (size_t i = 0; i < words->n; i++) {
 		uint32_t percent;
+		bool known = false;
 
 		if (!parse_u32(words->v[i], &percent) || !percent || percent > 100)
 			return error_set(err, ERR_INVALID,
 				"--shares: expected percentages from 1 to 100, or none, found '%.40s'",
 				words->v[i]);
-		if (percent == 100)
+		for (size_t k = 0; k < *n; k++)
+			known = known || fabs(shares[k] * 100 - percent) < 0.5;
+		if (known)
 			continue;
 		if (*n == PROFILE_POINTS_MAX)
 			return error_set(err, ERR_LIMIT, "--shares: expected at most %d",

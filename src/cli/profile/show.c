@@ -84,6 +84,7 @@ int profile_show(const struct bench_result *r, const struct bench_windows *w,
 		.kind = a->kind,
 		.open = !strcmp(a->kind, "inference-open"),
 		.silent = a->silent,
+		.intervals = *a->command != '\0',
 		.result = r,
 		.windows = w->window,
 		.n_windows = w->n };

@@ -19,7 +19,8 @@ static void add_value(struct table *t, const struct profile_figure *f,
 	else if (!strcmp(f->unit, "s"))
 		table_add(t, bench_print_ns(v->v * 1e9, cell));
 	else
-		table_addf(t, "%.4g%s%s", v->v, *f->unit ? " " : "", f->unit);
+		table_addf(t, "%s%s%s", profile_number(f, v->v, cell), *f->unit ? " " : "",
+			f->unit);
 	if (isnan(v->v) || isnan(v->half))
 		table_add(t, "");
 	else

@@ -129,19 +129,20 @@ struct others {
 /*
  * How many share the GPU with a request, itself among them, but for the share @beyond of them. Closed pods have one each at
  * most, so that @n is the most where there are no open ones. Those have no such limit: their number is that of a
- * queue that is in use for @used of the time, or, beside closed ones that leave nothing over, so many times as
- * many as these make of each.
+ * queue that is in use for @used of the time, but, beside closed ones that leave little over, no more than so many times
+ * as many as these make of each.
  */
 static double crowd(double beyond, struct others o)
 {
+	double most;
+
 	if (o.used <= 0)
 		return 1;
 	if (o.rho <= 0)
 		return o.used < 1 ? fmin((double)o.n, 1 + log(beyond) / log(o.used))
 				  : (double)o.n;
-	if (o.used < 1)
-		return 1 + log(beyond) / log(o.used);
-	return (double)(1 + o.closed) * (1 + log(beyond) / log(o.rho));
+	most = (double)(1 + o.closed) * (1 + log(beyond) / log(o.rho));
+	return o.used < 1 ? fmin(most, 1 + log(beyond) / log(o.used)) : most;
 }
 
 static void set_tail(struct model_times *t, const struct model_pod *p, double sigma,

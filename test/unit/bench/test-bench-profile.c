@@ -202,7 +202,7 @@ static void world_fini(struct world *w)
 static struct profile make(struct world *w, bool open, bool silent)
 {
 	const struct profile_facts f = { "train", open ? "inference-open" : "train", open,
-		silent, &w->r, w->w, ARRAY_LEN(w->w) };
+		silent, /* intervals= */ true, &w->r, w->w, ARRAY_LEN(w->w) };
 	struct error err = ERROR_INIT;
 	struct profile p;
 
@@ -256,6 +256,12 @@ static void profile__of_a_silent_program_is_made_of_its_launches(void **state)
 	CLOSE(p.rate.v, 100, 0.1);
 	CLOSE(p.t_solo.v, 0.0099, 1e-4);
 	assert_int_equal(p.t_solo.origin, PROFILE_DERIVED);
+	assert_int_equal(p.n_points, 0);
+	/* Nor do its lines say how long a request took: they come as requests do. */
+	p = make(&w, true, false);
+	assert_true(isnan(p.u.v) && isnan(p.overhead.v));
+	CLOSE(p.t_solo.v, 0.0099, 1e-4);
+	CLOSE(p.rate.v, 100, 1);
 	/* Nothing repeats. */
 	for (size_t i = 0; i < w.w[0].n_launches; i++)
 		w.w[0].launches[i].kind = (uint32_t)i;
