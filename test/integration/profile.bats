@@ -81,9 +81,11 @@ nothing_left() {
 	run -2 profile --workload burn --shares 0
 	run -2 profile --workload burn --kind open
 	run ! profile --workload burn --save /nowhere/p.yaml
-	run -2 profile --pid 1 -- true
-	run -2 profile --pod server
-	[[ $(<err) == *"--pod: expected NAMESPACE/NAME, found 'server'"* ]]
+	run -2 "$GPUSLICE" profile --pid 1 -- true
+	run -2 "$GPUSLICE" profile --pod server
+	[[ $output == *"--pod: expected NAMESPACE/NAME, found 'server'"* ]]
+	run -2 profile --pid 1
+	[[ $(<err) == *"--node is for a program that is started, not for --pid and --pod"* ]]
 	profile --shares none --pattern x -- sh -c 'echo is it; exit 3' >out
 	[[ $(<out) == *"Not all could be measured: ended with status 3"* ]]
 }
