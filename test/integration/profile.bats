@@ -120,6 +120,8 @@ nothing_left() {
 	grep -F 'USD/MILLION' out
 	grep -E '^time-slicing +1 +[0-9.]+ %' out
 	grep -Ex '  time_slicing: 0\.[0-9]+  # .*3 burn, the middle of 1' c.yaml
+	run -13 "$GPUSLICE" bench compare r.json#time-slicing r.json#turns # of one repetition
+	grep -E '^3 burn +time-slicing, turns +3 burn +0\.[0-9]+ +0\.[0-9]+ +[-+][0-9.]+%' <<<"$output"
 	# The planner goes by it.
 	run -0 --separate-stderr "$GPUSLICE" plan p.yaml c.yaml
 	run -2 "$GPUSLICE" bench --node h100-1 --prices x

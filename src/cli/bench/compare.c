@@ -125,10 +125,8 @@ static void add_change(struct table *t, const struct compare_line *l)
 			100 * (i.low - 1), 100 * (i.high - 1));
 }
 
-static void add_line(struct table *t, const struct compare_line *l)
+static void add_row_names(struct table *t, const struct compare_line *l)
 {
-	char cell[CELL_MAX];
-
 	table_add(t, l->a->scenario);
 	if (l->a->mode == l->b->mode)
 		table_add(t, l->a->mode_name);
@@ -138,6 +136,13 @@ static void add_line(struct table *t, const struct compare_line *l)
 		table_addf(t, "%u %s", l->b->replicas, l->b->workload);
 	else
 		table_addf(t, "%s, weight %g", l->b->workload, l->b->weight);
+}
+
+static void add_line(struct table *t, const struct compare_line *l)
+{
+	char cell[CELL_MAX];
+
+	add_row_names(t, l);
 	table_add(t, compare_measure_names[l->limit->measure]);
 	value_text(cell, l->limit->measure, l->was.value);
 	table_add(t, cell);
@@ -188,6 +193,43 @@ static void print_sizes(struct buf *b, const struct bench_result *before,
 	}
 }
 
+/* Of a million units, if these pods pay for the whole GPU; NaN: no price is known. */
+static double cost_of(const struct compare_line *l, const struct estimate *rate,
+	const struct side *s)
+{
+	double usd = s->result.head.usd_per_hour;
+
+	if (l->limit->measure != COMPARE_RATE || !(usd > 0) || !(rate->value > 0))
+		return NAN;
+	return usd / 3600 / rate->value * 1e6;
+}
+
+static void print_costs(struct buf *b, const struct compare *c, const struct side *before,
+	const struct side *after)
+{
+	static const char *const heads[] = { "USD OF A MILLION", "MODE", "PODS", "BEFORE",
+		"AFTER", "CHANGE", NULL };
+	struct table t;
+
+	table_init(&t, heads);
+	for (size_t i = 0; i < c->n; i++) {
+		const struct compare_line *l = &c->lines[i];
+		double was = cost_of(l, &l->was, before), is = cost_of(l, &l->is, after);
+
+		if (isnan(was) || isnan(is))
+			continue;
+		add_row_names(&t, l);
+		table_addf(&t, "%.3g", was);
+		table_addf(&t, "%.3g", is);
+		table_addf(&t, "%+.1f%%", 100 * (is / was - 1));
+	}
+	if (table_has_rows(&t)) {
+		buf_putc(b, '\n');
+		table_print(&t, b);
+	}
+	table_fini(&t);
+}
+
 static void print_checks(struct buf *b, const struct bench_result *before,
 	const struct bench_result *after)
 {
@@ -216,6 +258,7 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 		add_line(&t, &c->lines[i]);
 	table_print(&t, b);
 	table_fini(&t);
+	print_costs(b, c, before, after);
 	if (c->failed_checks) {
 		buf_putc(b, '\n');
 		print_checks(b, &before->result, &after->result);
@@ -245,10 +288,11 @@ static json_t *number(double v)
 	return isfinite(v) ? json_real(v) : json_null();
 }
 
-static json_t *line_json(const struct compare_line *l)
+static json_t *line_json(const struct compare_line *l, const struct side *before,
+	const struct side *after)
 {
 	return json_pack(
-		"{s:s, s:s, s:s, s:s, s:i, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
+		"{s:s, s:s, s:s, s:s, s:i, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
 		"scenario", l->a->scenario, "mode", l->a->mode_name, "modeAfter",
 		l->b->mode_name, "workload", l->a->workload, "replicas", (int)l->b->replicas,
 		"weight", number(l->b->weight), "measure",
@@ -256,17 +300,20 @@ static json_t *line_json(const struct compare_line *l)
 		"limit", number(l->limit->value), "before", number(l->was.value), "after",
 		number(l->is.value), "change", number(l->change - 1), "changeLow",
 		number(l->change_interval.low - 1), "changeHigh",
-		number(l->change_interval.high - 1), "verdict",
+		number(l->change_interval.high - 1), "usdPerMillionBefore",
+		number(cost_of(l, &l->was, before)), "usdPerMillionAfter",
+		number(cost_of(l, &l->is, after)), "verdict",
 		compare_verdict_names[l->verdict]);
 }
 
-static int print_json(struct buf *b, const struct compare *c, struct error *err)
+static int print_json(struct buf *b, const struct compare *c, const struct side *before,
+	const struct side *after, struct error *err)
 {
 	json_auto_t *lines = json_array(), *o = NULL;
 	char *text;
 
 	for (size_t i = 0; lines && i < c->n; i++)
-		(void)json_array_append_new(lines, line_json(&c->lines[i]));
+		(void)json_array_append_new(lines, line_json(&c->lines[i], before, after));
 	o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:O}", "verdict",
 		compare_verdict_names[c->verdict], "rowsWithErrors", (json_int_t)c->failed_rows,
 		"checksFailed", (json_int_t)c->failed_checks, "rowsOnlyBefore",
@@ -309,7 +356,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 			"expected a mode behind '#' of both results, or of none");
 	if (compare_make(&c, &before.result, &after.result, &how, err) < 0)
 		return -1;
-	if (json && print_json(&b, &c, err) < 0)
+	if (json && print_json(&b, &c, &before, &after, err) < 0)
 		return -1;
 	if (!json)
 		print_text(&b, &c, &before, &after);
