@@ -141,3 +141,14 @@ nothing_left() {
 	"$GPUSLICE" bench --node h100-1 --seconds 0.5 --repetitions 1 --scenario trace --mode exclusive --arrivals trace.csv >out 2>err || true
 	grep -F 'trace.csv:92: expected a moment and tokens, not before that of the line above' err
 }
+
+@test "the Job's arguments are the benchmark's" {
+	mapfile -t args < <(sed -n 's,^ *- \(--[a-z].*\),\1,p' "$BATS_TEST_DIRNAME/../../deploy/bench-job.yaml" | sed "s,/report,$BATS_TEST_TMPDIR,")
+	[[ ${#args[@]} == 4 ]]
+	"$GPUSLICE" bench "${args[@]}" --node h100-1 --scenario burn --seconds 0.3 --repetitions 1 >out 2>err
+	jq -e '.rows | length == 1' bench.json
+	grep -F '<title>SIMULATED' bench.html
+	! command -v python3 || ! python3 -c 'import yaml' 2>/dev/null ||
+		python3 -c 'import sys, yaml; d = list(yaml.safe_load_all(open(sys.argv[1]))); assert len(d) == 1 and d[0]["kind"] == "Job"' \
+			"$BATS_TEST_DIRNAME/../../deploy/bench-job.yaml"
+}
