@@ -342,7 +342,12 @@ int bench_session_run(struct bench_result *ret, struct strv *texts,
 			monitor.nvml_path = nvml;
 		}
 	}
-	if (gpu_inventory_once(&inv, &monitor, err) < 0)
+	if (gpu_inventory_once(&inv, &monitor, err) < 0) {
+		if (!s->model)
+			(void)fputs(
+				"Without a GPU, --node h100-1 runs it on a simulated one.\n",
+				stderr);
 		return -1;
+	}
 	return run_suite(&run, texts, inv, &monitor, tmp.path, err);
 }
