@@ -96,6 +96,11 @@ nothing_left() {
 	LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim "$GPUSLICE_BUILD/test/cuda/cuda-burn" --window-ms 100 --seconds 0 --work 200000 >burn.out 3>&- &
 	pid=$!
 	eventually 20 test -s burn.out
+	# The benchmark says that it is not alone there.
+	LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim "$GPUSLICE" bench --nvml "$GPUSLICE_NVML" --scenario small --mode exclusive --seconds 0.5 --warmup 0.1 --repetitions 1 >out 2>err ||
+		{ cat out err && false; }
+	cat out
+	grep -F 'The GPU is not free: 1 other process was on it while one pod was to be alone.' out
 	run -0 --separate-stderr "$GPUSLICE" profile --nvml "$GPUSLICE_NVML" --pid "$pid" --seconds 2 --save p.yaml --name server
 	echo "$output"
 	[[ $output == *"gpuslice profile, of process $pid"*"1 process"* ]]

@@ -44,6 +44,7 @@ struct bench_runner {
 	uint64_t from_ns, to_ns;
 	struct bench_gpu gpu;
 	bool gpu_known, went, over, stopping, finished, closing;
+	bool noted_others;
 	bool spoilt; /* the place: a client of MPS was ended in its work */
 	struct error error;
 };
@@ -170,21 +171,6 @@ static void look_at_end(struct bench_runner *r)
 	next_step(r);
 }
 
-static void on_gpu(void *arg, const struct bench_gpu *gpu)
-{
-	struct bench_runner *r = arg;
-
-	r->gpu = *gpu;
-	r->gpu_known = true;
-	look_at_end(r);
-}
-
-static void tell_window(struct bench_runner *r, bool begins)
-{
-	if (r->ops->window)
-		r->ops->window(r->arg, step_of(r), r->place, begins, r->n_ended == 0);
-}
-
 static bool is_mps(enum bench_mode m)
 {
 	return m == BENCH_MPS || m == BENCH_MPS_LIMITED;
@@ -197,6 +183,38 @@ static bool ends_programs(const struct bench_runner *r)
 		if (r->o.suite->workloads[r->slots[i].workload].command)
 			return true;
 	return false;
+}
+
+/* One of ours is alone, but nobody else may be there. A program of the user's may be several. */
+static void note_others(struct bench_runner *r)
+{
+	size_t seen = sampler_processes(r->sampler);
+	char text[160];
+
+	if (r->noted_others || step_of(r)->mode != BENCH_EXCLUSIVE || ends_programs(r) ||
+		seen < 2)
+		return;
+	r->noted_others = true;
+	(void)snprintf(text, sizeof(text),
+		"The GPU is not free: %zu other process%s on it while one pod was to be alone. Figures are with that.",
+		seen - 1, seen == 2 ? " was" : "es were");
+	add_note(r, text);
+}
+
+static void on_gpu(void *arg, const struct bench_gpu *gpu)
+{
+	struct bench_runner *r = arg;
+
+	note_others(r);
+	r->gpu = *gpu;
+	r->gpu_known = true;
+	look_at_end(r);
+}
+
+static void tell_window(struct bench_runner *r, bool begins)
+{
+	if (r->ops->window)
+		r->ops->window(r->arg, step_of(r), r->place, begins, r->n_ended == 0);
 }
 
 static void on_to(uv_timer_t *t)

@@ -13,6 +13,7 @@ struct sampler {
 	struct gpu_sample_request rq;
 	char uuid[GPU_UUID_MAX];
 	bool ended; /* this answer is the end's */
+	size_t processes;
 	sampler_done *done;
 	void *arg;
 };
@@ -58,6 +59,7 @@ static void on_sample(void *arg, struct sample *sample, const struct error *err)
 	sampler_done *done = s->ended ? STEAL_PTR(s->done) : NULL;
 
 	(void)err;
+	s->processes = u && u->processes_known ? u->n_processes : 0;
 	(void)sample_free(sample);
 	if (done)
 		done(s->arg, &g);
@@ -131,6 +133,11 @@ void sampler_end(struct sampler *s, sampler_done *done, void *arg)
 		s->done = NULL;
 		done(arg, &unknown);
 	}
+}
+
+size_t sampler_processes(const struct sampler *s)
+{
+	return s->processes;
 }
 
 struct sampler *sampler_free(struct sampler *s)

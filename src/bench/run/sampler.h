@@ -15,6 +15,8 @@ int sampler_new(struct sampler **ret, uv_loop_t *loop,
 	struct error *err) MUST_USE;
 void sampler_begin(struct sampler *s);
 void sampler_end(struct sampler *s, sampler_done *done, void *arg);
+/* Processes that NVML saw on the GPU at the last look, ours among them; 0: it does not say. */
+size_t sampler_processes(const struct sampler *s);
 struct sampler *sampler_free(struct sampler *s);
 
 /* Nothing is known. */
