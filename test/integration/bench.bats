@@ -48,7 +48,8 @@ nothing_left() {
 
 @test "compare: the same passes, a slower one fails, one repetition tells nothing" {
 	cd "$BATS_TEST_TMPDIR"
-	bench --mode exclusive --scenario small --save a.json >/dev/null
+	# So many that a busy machine leaves no doubt.
+	bench --repetitions 5 --mode exclusive --scenario small --save a.json >/dev/null
 	# Twice as slow, by the result's own classes: one doubling is 128 of them.
 	jq -c '.rows[].runs[].blocks[] |= (.sum_ns *= 2 | .times |= [to_entries[] | .value + (if .key % 2 == 0 then 128 else 0 end)])' a.json >b.json
 	run -0 "$GPUSLICE" bench compare a.json a.json --slo mean=10000%
