@@ -3,6 +3,8 @@
 
 #include "bench/compare/compare.h"
 #include "bench/load/arrivals.h"
+#include "bench/profile/outside.h"
+#include "bench/profile/watch.h"
 #include "bench/report/report.h"
 #include "bench/run/collect.h"
 
@@ -124,6 +126,25 @@ static void fuzz_arrivals(const char *text, size_t len)
 	(void)close(fd);
 }
 
+/* What the arbiter says, and steps in what a program launches: any bytes are kinds. */
+static void fuzz_status(const char *text, size_t len)
+{
+	struct profile_launch *l = calloc(len + 1, sizeof(*l));
+	struct profile_look look;
+	struct profile_steps s;
+
+	(void)watch_read(&look, text, len);
+	if (!l)
+		return;
+	for (size_t i = 0; i < len; i++)
+		l[i] = (struct profile_launch){ i * 1000 + (uint8_t)text[i] % 7,
+			(uint8_t)text[i] };
+	s = profile_steps_find(l, len);
+	if (s.launches * s.n > len || (s.n && !(s.mean_s >= 0)))
+		abort();
+	free(l);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	char *text;
@@ -133,7 +154,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	text = strndup((const char *)data + 1, len - 1);
 	if (!text)
 		return 0;
-	switch (data[0] % 4) {
+	switch (data[0] % 8) { /* what was there first keeps its number */
 	case 0:
 		fuzz_result((const char *)data + 1, len - 1);
 		break;
@@ -142,6 +163,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		break;
 	case 2:
 		fuzz_words(text);
+		break;
+	case 4:
+		fuzz_status((const char *)data + 1, len - 1);
+		break;
+	case 5:
+		(void)outside_is_pod(text, "0bf4ee08-9f4b-4a1c-a0b1-3e0d6c6a2f11");
 		break;
 	default:
 		fuzz_arrivals((const char *)data + 1, len - 1);
