@@ -33,7 +33,7 @@ static const struct option_def options[] = {
 		.type = OPTION_LIST,
 		.arg = "LIST",
 		.help = "isolation tests: memory, neighbour, fault, recovery, or none; default: all, or none with "
-			"--scenario or --command" },
+			"--scenario, --command or --arrivals" },
 	{ .name = "command",
 		.type = OPTION_STR,
 		.arg = "LINE",
@@ -206,9 +206,10 @@ static int read_suite(struct suite *s, struct suite_workload *room, const struct
 static int read_checks(unsigned int *ret, const struct options *o, struct error *err)
 {
 	const struct strv *words = &option_get(o, "checks")->list;
+	bool asked = option_str(o, "command", NULL) || option_str(o, "arrivals", NULL) ||
+		     option_get(o, "scenario")->list.n;
 
-	*ret = option_str(o, "command", NULL) || option_get(o, "scenario")->list.n ? 0
-										   : CHECK_ALL;
+	*ret = asked ? 0 : CHECK_ALL;
 	return words->n ? check_names_parse(ret, words, err) : 0;
 }
 
