@@ -86,8 +86,10 @@ nothing_left() {
 	[[ $output == *"--pod: expected NAMESPACE/NAME, found 'server'"* ]]
 	run -2 profile --pid 1
 	[[ $(<err) == *"--node is for a program that is started, not for --pid and --pod"* ]]
-	profile --shares none --pattern x -- sh -c 'echo is it; exit 3' >out
-	[[ $(<out) == *"Not all could be measured: ended with status 3"* ]]
+	# Nothing is kept of a program that ends before it was measured.
+	run -9 profile --shares none --pattern x --save none.yaml -- sh -c 'echo is it; exit 3'
+	[[ $(<err) == *"nothing could be measured: ended with status 3"*"the program has to run for longer than --warmup and --seconds together, 0.9 s"* ]]
+	[[ ! -e none.yaml ]]
 }
 
 @test "what runs already is only looked at, by PID or as a pod" {

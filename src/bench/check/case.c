@@ -49,6 +49,18 @@ const struct suite_workload check_wrong = { .name = "wrong",
 	.blocks = 1,
 	.depth = 1 };
 
+bool case_parts(enum bench_mode m)
+{
+	return m == BENCH_TIME_SLICING || m == BENCH_TURNS || bench_mode_mps(m) ||
+	       m == BENCH_MIG;
+}
+
+size_t case_once(enum bench_mode m)
+{
+	(void)m;
+	return 1;
+}
+
 void case_halves(const struct check_case *c, struct trial_plan *ret)
 {
 	ret->mode = c->mode;

@@ -156,7 +156,7 @@ static void renew(struct check_runner *r)
 static void end_case(struct check_runner *r)
 {
 	struct check_case *c = &r->now;
-	bool mps = c->mode == BENCH_MPS || c->mode == BENCH_MPS_LIMITED;
+	bool mps = bench_mode_mps(c->mode);
 	struct verdict v = { .known = false };
 	struct error err = ERROR_INIT;
 

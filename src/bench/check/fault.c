@@ -11,18 +11,6 @@
 
 enum { NEIGHBOUR, WRONG, NEXT, PODS };
 
-static bool is_for(enum bench_mode m)
-{
-	return m == BENCH_TIME_SLICING || m == BENCH_TURNS || m == BENCH_MPS ||
-	       m == BENCH_MPS_LIMITED || m == BENCH_MIG;
-}
-
-static size_t trials(enum bench_mode m)
-{
-	(void)m;
-	return 1;
-}
-
 static void plan(const struct check_case *c, size_t trial, struct trial_plan *ret)
 {
 	(void)trial;
@@ -69,8 +57,8 @@ static void judge(const struct check_case *c, struct verdict *ret)
 const struct check_kind check_fault = { .name = "fault",
 	.title = "fault of a neighbour",
 	.breaks = true,
-	.is_for = is_for,
-	.trials = trials,
+	.is_for = case_parts,
+	.trials = case_once,
 	.plan = plan,
 	.take = take,
 	.judge = judge };

@@ -53,6 +53,10 @@ extern const struct check_kind check_alone_burn, check_alone_latency;
 extern const struct suite_workload check_burn, check_small_hog, check_copy_hog, check_short,
 	check_nothing, check_wrong;
 
+/* What most tests are: in each mode that is a way to part a GPU among two like pods, and once. */
+bool case_parts(enum bench_mode m);
+size_t case_once(enum bench_mode m);
+
 /* Two pods, half the GPU each, where the mode gives parts of it. */
 void case_halves(const struct check_case *c, struct trial_plan *ret);
 /* Of the GPU, that a pod beside another one is entitled to. */

@@ -10,18 +10,6 @@
 #define QUARTER  0.25
 #define OF_GPU   0.95 /* a MIG device that is larger limits nothing */
 
-static bool is_for(enum bench_mode m)
-{
-	return m == BENCH_TIME_SLICING || m == BENCH_TURNS || m == BENCH_MPS ||
-	       m == BENCH_MPS_LIMITED || m == BENCH_MIG;
-}
-
-static size_t trials(enum bench_mode m)
-{
-	(void)m;
-	return 1;
-}
-
 static uint64_t quarter(const struct check_case *c)
 {
 	return place_slice_memory(c->place, QUARTERS) >> 20 << 20;
@@ -92,8 +80,8 @@ static void judge(const struct check_case *c, struct verdict *ret)
 
 const struct check_kind check_memory = { .name = "memory",
 	.title = "memory limit",
-	.is_for = is_for,
-	.trials = trials,
+	.is_for = case_parts,
+	.trials = case_once,
 	.plan = plan,
 	.take = take,
 	.judge = judge };

@@ -154,7 +154,7 @@ static int start_pod(struct trial *t, size_t i, struct error *err)
 	const struct trial_pod *p = &t->plan.pods[i];
 	struct check_pod_what what = { .args = &args,
 		.env = place_env(t->place, p->place),
-		.mps = t->plan.mode == BENCH_MPS || t->plan.mode == BENCH_MPS_LIMITED,
+		.mps = bench_mode_mps(t->plan.mode),
 		.calibrates = p->calibrates,
 		.setup_ns = p->late ? CHECK_GRACE_S * NS_PER_SEC : SETUP_NS };
 

@@ -40,19 +40,9 @@ struct place {
 	void *arg;
 };
 
-static bool is_slices(enum bench_mode m)
-{
-	return m == BENCH_TURNS || m == BENCH_WEIGHTS || m == BENCH_LATENCY;
-}
-
-static bool is_mps(enum bench_mode m)
-{
-	return m == BENCH_MPS || m == BENCH_MPS_LIMITED;
-}
-
 static bool has_slices(const struct place *p)
 {
-	return is_slices(p->mode) || (is_mps(p->mode) && p->observed);
+	return bench_mode_slices(p->mode) || (bench_mode_mps(p->mode) && p->observed);
 }
 
 /* ---- files -------------------------------------------------------------------------------------------------- */
@@ -81,8 +71,8 @@ static json_t *slice_json(const struct place *p, uint32_t id, const struct place
 	gpu = json_pack("{s:s, s:I}", "uuid", p->o->uuid, "weight", (json_int_t)pod->weight);
 	o = json_pack("{s:i, s:s, s:s, s:[s], s:[o], s:s, s:s, s:s}", "version", 1, "id",
 		number, "resource", "nvidia.com/gpu", "devices", device, "gpus", gpu, "compute",
-		is_mps(p->mode) ? "mps" : "turns", "class", pod->latency ? "latency" : "batch",
-		"unhooked", "report");
+		bench_mode_mps(p->mode) ? "mps" : "turns", "class",
+		pod->latency ? "latency" : "batch", "unhooked", "report");
 	if (o && !pod->observed &&
 		json_object_set_new(gpu, "memory",
 			json_integer((json_int_t)place_slice_memory(p->o, p->n))) < 0) {
@@ -297,9 +287,9 @@ static bool exists(const char *dir, const char *name)
 /* 1: all is there. */
 static int is_there(struct place *p, struct error *err)
 {
-	if (!is_mps(p->mode) && (p->mps || p->quit))
+	if (!bench_mode_mps(p->mode) && (p->mps || p->quit))
 		return 0; /* the one before goes first */
-	if (is_mps(p->mode)) {
+	if (bench_mode_mps(p->mode)) {
 		if (p->mps_end.code != ERR_NONE) {
 			error_copy(err, &p->mps_end);
 			return -1;
@@ -380,7 +370,7 @@ static int pod_env(const struct place *p, struct strv *env, size_t i,
 		return -1;
 	if (has_slices(p) && slice_env(p, env, p->first_id + (uint32_t)i, err) < 0)
 		return -1;
-	if (!is_mps(p->mode))
+	if (!bench_mode_mps(p->mode))
 		return 0;
 	if (mps_env(p, env, err) < 0)
 		return -1;
@@ -421,10 +411,10 @@ int place_prepare(struct place *p, enum bench_mode m, const struct place_pod *po
 	if (!p->envs)
 		return error_nomem(err);
 	p->n = n;
-	if (!is_mps(m))
+	if (!bench_mode_mps(m))
 		quit_mps(p);
 	if ((has_slices(p) && start_arbiter(p, err) < 0) ||
-		(is_mps(m) && start_mps(p, err) < 0))
+		(bench_mode_mps(m) && start_mps(p, err) < 0))
 		return -1;
 	for (size_t i = 0; i < n; i++) {
 		if (has_slices(p) && make_slice(p, p->next_id++, &pods[i], err) < 0)

@@ -15,6 +15,16 @@ const char *const bench_mode_names[BENCH_MODES] = {
 	[BENCH_MIG] = "mig",
 };
 
+bool bench_mode_mps(enum bench_mode m)
+{
+	return m == BENCH_MPS || m == BENCH_MPS_LIMITED;
+}
+
+bool bench_mode_slices(enum bench_mode m)
+{
+	return m == BENCH_TURNS || m == BENCH_WEIGHTS || m == BENCH_LATENCY;
+}
+
 enum bench_mode bench_mode_of(const char *name)
 {
 	unsigned int i = 0;

@@ -40,6 +40,8 @@ enum bench_mode {
 extern const char *const bench_mode_names[BENCH_MODES];
 /* BENCH_MODES: no mode is called so. */
 enum bench_mode bench_mode_of(const char *name);
+bool bench_mode_mps(enum bench_mode m);    /* under a daemon of MPS */
+bool bench_mode_slices(enum bench_mode m); /* in enforced slices */
 
 /* What the whole GPU did in the meantime, as far as it says. */
 struct bench_gpu {

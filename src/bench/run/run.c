@@ -120,11 +120,9 @@ static void add_note(struct bench_runner *r, const char *text)
 
 static double memory_limit(const struct bench_runner *r)
 {
-	enum bench_mode m = step_of(r)->mode;
-	bool limited = m == BENCH_TURNS || m == BENCH_WEIGHTS || m == BENCH_LATENCY;
-
-	return limited && !r->o.observe ? (double)r->o.place->memory / (double)r->n_slots / MIB
-					: NAN;
+	if (!bench_mode_slices(step_of(r)->mode) || r->o.observe)
+		return NAN;
+	return (double)place_slice_memory(r->o.place, r->n_slots) / MIB;
 }
 
 static int collect(struct bench_runner *r, struct error *err)
@@ -169,11 +167,6 @@ static void look_at_end(struct bench_runner *r)
 	drop_pods(r);
 	r->at++;
 	next_step(r);
-}
-
-static bool is_mps(enum bench_mode m)
-{
-	return m == BENCH_MPS || m == BENCH_MPS_LIMITED;
 }
 
 /* A program of the user's does not end by itself. */
@@ -225,7 +218,7 @@ static void on_to(uv_timer_t *t)
 	tell_window(r, false);
 	for (size_t i = 0; i < r->n_slots; i++)
 		tenant_over(r->slots[i].pod);
-	r->spoilt = is_mps(step_of(r)->mode) && ends_programs(r);
+	r->spoilt = bench_mode_mps(step_of(r)->mode) && ends_programs(r);
 	sampler_end(r->sampler, on_gpu, r);
 }
 
@@ -306,7 +299,7 @@ static void start_pods(struct bench_runner *r)
 			.load = r->o.place->paths->load,
 			.env = place_env(r->place, i),
 			.size = &r->sizes[s->workload],
-			.mps = is_mps(step_of(r)->mode),
+			.mps = bench_mode_mps(step_of(r)->mode),
 			.seed = r->o.suite->seed + step_of(r)->repetition * 1000 + i };
 
 		if (tenant_start(&s->pod, r->loop, &what, &tenant_ops, s, &err) < 0) {

@@ -5,6 +5,7 @@
 #include "cli/profile/profile.h"
 #include "plan/gpus/gpus.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,6 +93,11 @@ int profile_show(const struct bench_result *r, const struct bench_windows *w,
 
 	if (profile_make(&p, &facts, err) < 0)
 		return -1;
+	if (!isfinite(p.t_solo.v) && !isfinite(p.launches.v) && !isfinite(p.mem_peak_mib.v))
+		return error_set(err, ERR_UNAVAILABLE,
+			"nothing could be measured%s%.200s; the program has to run for longer than --warmup and "
+			"--seconds together, %g s",
+			*p.problem ? ": " : "", p.problem, s->warmup_s + s->seconds);
 	p.gpu = profile_gpu(r->head.gpu);
 	if (write_yaml(&yaml, &p, r, a, s, err) < 0)
 		return -1;
