@@ -15,7 +15,7 @@ static const char *const kinds[] = { "inference-open", "inference-closed", "batc
 /* Letters, digits, '.', '_' and '-', so that it is a name everywhere. */
 static int set_name(struct asked *a, const char *name, bool given, struct error *err)
 {
-	const char *slash = strrchr(name, '/');
+	const char *slash = strrchr(name, '/'), *whole = name;
 	size_t n = 0;
 
 	if (!given && slash)
@@ -27,7 +27,7 @@ static int set_name(struct asked *a, const char *name, bool given, struct error 
 		if (!fits && given)
 			return error_set(err, ERR_INVALID,
 				"--name: expected letters, digits, '.', '_' and '-', found '%.40s'",
-				name);
+				whole);
 		a->name[n++] = *name;
 		if (!fits)
 			a->name[n - 1] = '-';

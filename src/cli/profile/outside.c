@@ -35,10 +35,7 @@ static int show_outside(const struct outside *seen, const struct inventory *inv,
 	profile_table(&text, &p);
 	if (!buf_ok(&yaml) || !buf_ok(&text))
 		return error_nomem(err);
-	if (a->save && output_write(a->save, buf_str(&yaml), yaml.len, err) < 0)
-		return error_prefix(err, "--save");
-	return a->yaml ? output_write(NULL, buf_str(&yaml), yaml.len, err)
-		       : output_write(NULL, buf_str(&text), text.len, err);
+	return profile_out(a, &yaml, &text, err);
 }
 
 int profile_run_outside(const struct asked *a, const struct options *o, struct error *err)

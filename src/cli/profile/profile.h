@@ -40,6 +40,10 @@ int profile_run_outside(const struct asked *a, const struct options *o,
 int profile_show(const struct bench_result *r, const struct bench_windows *w,
 	const struct asked *a, const struct suite *s, struct error *err) MUST_USE;
 
+/* Keeps @yaml if asked to, and prints one of both. */
+int profile_out(const struct asked *a, const struct buf *yaml, const struct buf *text,
+	struct error *err) MUST_USE;
+
 /* The figures, and how each was found. */
 void profile_table(struct buf *b, const struct profile *p);
 

@@ -76,6 +76,19 @@ const char *profile_gpu(const char *gpu)
 	return g ? g->name : "";
 }
 
+/* One that fails does not keep the other from being written. */
+int profile_out(const struct asked *a, const struct buf *yaml, const struct buf *text,
+	struct error *err)
+{
+	const struct buf *shown = a->yaml ? yaml : text;
+	int kept = 0;
+
+	if (a->save && output_write(a->save, buf_str(yaml), yaml->len, err) < 0)
+		kept = error_prefix(err, "--save");
+	return output_write(NULL, buf_str(shown), shown->len, kept < 0 ? NULL : err) < 0 ? -1
+											 : kept;
+}
+
 int profile_show(const struct bench_result *r, const struct bench_windows *w,
 	const struct asked *a, const struct suite *s, struct error *err)
 {
@@ -104,8 +117,5 @@ int profile_show(const struct bench_result *r, const struct bench_windows *w,
 	print_text(&text, &p, r, a, s);
 	if (!buf_ok(&text))
 		return error_nomem(err);
-	if (a->save && output_write(a->save, buf_str(&yaml), yaml.len, err) < 0)
-		return error_prefix(err, "--save");
-	return a->yaml ? output_write(NULL, buf_str(&yaml), yaml.len, err)
-		       : output_write(NULL, buf_str(&text), text.len, err);
+	return profile_out(a, &yaml, &text, err);
 }
