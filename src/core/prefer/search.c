@@ -7,53 +7,50 @@
 
 /* Exact: subsets of at most 16 places are 32-bit masks. */
 
-#define UNKNOWN    INT32_MIN
 #define IMPOSSIBLE (-1)
+
+/* LOOK finds the set that can reach most, SEARCH the best total, WALK the first set that reaches it. */
+enum pass { LOOK, SEARCH, WALK };
 
 struct exact {
 	uint32_t size, pad; /* pad: empty places of the one set that is not full */
 	uint32_t required;
-	int32_t *score; /* [2^n] of each subset as a set */
-	int32_t *best;  /* [2^n] best total of dividing the subset, or UNKNOWN */
-	int32_t most[PREFER_EXACT_GPUS + 1]; /* highest score of a subset of that size */
-	int32_t goal;    /* walking down: the total to reach; else the best so far */
-	int32_t rest[2]; /* what a full, a padded set leaves of the subset adds at most this */
-	bool walking;
-	uint32_t found; /* walking down: the set that reaches it; 0: not yet */
+	const int32_t *score; /* [2^n] of each subset as a set */
+	int32_t *most;        /* [2^n] no division of the subset has a higher total */
+	bool *known;          /* [2^n] .most is the best total, or IMPOSSIBLE */
+	uint8_t *count;       /* [2^n] places of the subset */
+	enum pass pass;
+	int32_t goal;   /* what LOOK and SEARCH have so far, what WALK has to reach */
+	uint32_t found; /* the set of it, the first of its kind; 0: none yet */
 };
 
-static int32_t divide(struct exact *x, uint32_t rest);
+static int32_t divide(struct exact *x, uint32_t rest, int32_t least);
 
 /* The empty places are still to come if the full sets do not use up @rest. */
 static bool pad_left(const struct exact *x, uint32_t rest)
 {
-	return (uint32_t)__builtin_popcount(rest) % x->size != 0;
+	return x->count[rest] % x->size != 0;
 }
 
 /* Takes @set out of @rest and looks at the total. True: enough seen. */
 static bool consider(struct exact *x, uint32_t rest, uint32_t set, bool padded)
 {
 	uint32_t common = set & x->required;
-	int32_t below, total;
+	int32_t least = x->goal + (x->pass != WALK) - x->score[set], below;
 
 	/* The required places stay together, and never beside an empty one. */
 	if (common && (padded || common != x->required))
 		return false;
-	if (x->score[set] + x->rest[padded] < x->goal + !x->walking)
-		return false; /* whatever comes below */
-	below = divide(x, rest & ~set);
-	if (below == IMPOSSIBLE)
+	below = x->most[rest & ~set];
+	if (below < least || below == IMPOSSIBLE)
 		return false;
-	total = x->score[set] + below;
-	if (x->walking) {
-		if (total != x->goal)
-			return false;
-		x->found = set;
-		return true;
-	}
-	if (total > x->goal)
-		x->goal = total;
-	return false;
+	if (x->pass != LOOK)
+		below = divide(x, rest & ~set, least > 0 ? least : 0);
+	if (below < least || below == IMPOSSIBLE)
+		return false;
+	x->goal = x->score[set] + below;
+	x->found = set;
+	return x->pass == WALK;
 }
 
 /*
@@ -63,7 +60,7 @@ static bool consider(struct exact *x, uint32_t rest, uint32_t set, bool padded)
 static bool complete(struct exact *x, uint32_t rest, uint32_t set, uint32_t more, uint32_t k,
 	uint32_t pad)
 {
-	uint32_t need = k > pad ? k - pad : k, left = (uint32_t)__builtin_popcount(more);
+	uint32_t need = k > pad ? k - pad : k, left = x->count[more];
 
 	/* Below @pad places to go, the empty ones can no longer help. */
 	for (; left >= need; left--, more &= more - 1) {
@@ -77,52 +74,82 @@ static bool complete(struct exact *x, uint32_t rest, uint32_t set, uint32_t more
 	return pad && k == pad && consider(x, rest, set, /* padded= */ true);
 }
 
-/* No division of @places places has a higher total: each set the best of its size. */
-static int32_t ceiling(const struct exact *x, uint32_t places)
-{
-	return (int32_t)(places / x->size) * x->most[x->size] + x->most[places % x->size];
-}
-
 /* Goes through all sets that the lowest place of @rest can be in. */
 static void enumerate(struct exact *x, uint32_t rest)
 {
-	uint32_t first = rest & -rest, places = (uint32_t)__builtin_popcount(rest);
+	uint32_t first = rest & -rest;
 
-	x->rest[false] = places < x->size ? 0 : ceiling(x, places - x->size);
-	x->rest[true] = ceiling(x, places - (x->size - x->pad));
 	complete(x, rest, first, rest & ~first, x->size - 1, pad_left(x, rest) ? x->pad : 0);
 }
 
-static int32_t divide(struct exact *x, uint32_t rest)
+/* The best total of @rest if it is at least @least, which is no less than 0; else something below it. */
+static int32_t divide(struct exact *x, uint32_t rest, int32_t least)
 {
 	struct exact sub;
 
-	if (x->best[rest] == UNKNOWN) {
+	if (x->most[rest] < least)
+		return IMPOSSIBLE;
+	if (!x->known[rest]) {
 		sub = *x;
-		sub.goal = IMPOSSIBLE;
-		sub.walking = false;
+		sub.pass = SEARCH;
+		sub.goal = least - 1;
 		enumerate(&sub, rest);
-		x->best[rest] = sub.goal;
+		x->most[rest] = sub.goal;
+		x->known[rest] = sub.goal >= least || sub.goal == IMPOSSIBLE;
 	}
-	return x->best[rest];
+	return x->most[rest] < least ? IMPOSSIBLE : x->most[rest];
 }
 
-/*
- * The score of each subset: that of the subset without its lowest place, and its links. @most gets
- * the highest of each size.
- */
-static void fill_scores(const struct prefer_search *s, int32_t *score, int32_t *most)
+/* A total of @rest that can be had, or 0: that of the set that promises most. */
+static int32_t promise(struct exact *x, uint32_t rest)
+{
+	int32_t below = IMPOSSIBLE;
+
+	x->pass = LOOK;
+	x->goal = IMPOSSIBLE;
+	x->found = 0;
+	enumerate(x, rest);
+	if (x->found)
+		below = divide(x, rest & ~x->found, 0);
+	return below == IMPOSSIBLE ? 0 : x->score[x->found] + below;
+}
+
+/* The score of each subset: without either of its two lowest places, what that counts twice, and their link. */
+static void fill_scores(const struct prefer_search *s, int32_t *score)
 {
 	for (uint32_t set = 1; set < 1u << s->n; set++) {
-		uint32_t a = (uint32_t)__builtin_ctz(set), others = set & (set - 1);
-		int32_t *highest = &most[__builtin_popcount(set)];
+		uint32_t a = set & -set, others = set & ~a, b = others & -others;
 
-		score[set] = score[others];
-		for (uint32_t m = others; m; m &= m - 1)
-			score[set] += (int32_t)s->scores[a * s->n + (uint32_t)__builtin_ctz(m)];
-		if (score[set] > *highest)
-			*highest = score[set];
+		if (others)
+			score[set] = score[others] + score[set & ~b] - score[others & ~b] +
+				     (int32_t)s->scores[(uint32_t)__builtin_ctz(a) * s->n +
+							(uint32_t)__builtin_ctz(b)];
 	}
+}
+
+/* The highest score of @size places of each subset; 0 where it has fewer. */
+static void fill_highest(uint32_t n, uint32_t size, const uint8_t *count, const int32_t *score,
+	int32_t *highest)
+{
+	for (uint32_t set = 0; set < 1u << n; set++)
+		highest[set] = count[set] == size ? score[set] : 0;
+	for (uint32_t place = 1; place < 1u << n; place <<= 1)
+		for (uint32_t high = place; high < 1u << n; high += 2 * place)
+			for (uint32_t set = high; set < high + place; set++)
+				if (highest[set - place] > highest[set])
+					highest[set] = highest[set - place];
+}
+
+/* What no total exceeds: each set of a division is the best of its size that the subset has. */
+static void fill_most(uint32_t n, uint32_t size, const uint8_t *count, const int32_t *score,
+	int32_t *most, int32_t *spare)
+{
+	fill_highest(n, size, count, score, most);
+	if (n % size)
+		fill_highest(n, n % size, count, score, spare);
+	for (uint32_t set = 0; set < 1u << n; set++)
+		most[set] = (int32_t)(count[set] / size) * most[set] +
+			    (count[set] % size ? spare[set] : 0);
 }
 
 /* Walks down the first best division and returns its best set. */
@@ -131,15 +158,14 @@ static uint32_t first_best(struct exact *x, uint32_t all)
 	uint32_t rest = all, best = 0;
 
 	while (rest) {
-		x->walking = true;
-		x->goal = divide(x, rest);
+		x->goal = divide(x, rest, promise(x, rest));
+		x->pass = WALK;
 		x->found = 0;
 		enumerate(x, rest);
 		if (!x->found)
 			return 0; /* not reached: the total came from one of these sets */
 		rest &= ~x->found;
-		if ((uint32_t)__builtin_popcount(x->found) == x->size &&
-			(x->found & x->required) == x->required &&
+		if (x->count[x->found] == x->size && (x->found & x->required) == x->required &&
 			(!best || x->score[x->found] > x->score[best]))
 			best = x->found;
 	}
@@ -149,8 +175,9 @@ static uint32_t first_best(struct exact *x, uint32_t all)
 int prefer_search_exact(const struct prefer_search *s, struct error *err)
 {
 	size_t subsets = (size_t)1 << s->n;
-	CLEANUP(freep) int32_t *score = NULL;
-	CLEANUP(freep) int32_t *best = NULL;
+	CLEANUP(freep) int32_t *tables = NULL;
+	CLEANUP(freep) bool *known = NULL;
+	CLEANUP(freep) uint8_t *count = NULL;
 	struct exact x = { .size = s->size, .pad = (s->size - s->n % s->size) % s->size };
 	uint32_t set = 0;
 
@@ -160,16 +187,20 @@ int prefer_search_exact(const struct prefer_search *s, struct error *err)
 		/* Every place is a division of its own; scores do not count. */
 		set = x.required ? x.required : 1;
 	} else {
-		score = calloc(subsets, sizeof(*score));
-		best = calloc(subsets, sizeof(*best));
-		if (!score || !best)
+		tables = calloc(3 * subsets, sizeof(*tables));
+		known = calloc(subsets, sizeof(*known));
+		count = calloc(subsets, sizeof(*count));
+		if (!tables || !known || !count)
 			return error_nomem(err);
-		fill_scores(s, score, x.most);
-		for (size_t i = 0; i < subsets; i++)
-			best[i] = UNKNOWN;
-		best[0] = 0;
-		x.score = score;
-		x.best = best;
+		fill_scores(s, tables);
+		for (uint32_t i = 1; i < subsets; i++)
+			count[i] = (uint8_t)(count[i & (i - 1)] + 1);
+		x.count = count;
+		fill_most(s->n, s->size, count, tables, tables + subsets, tables + 2 * subsets);
+		x.score = tables;
+		x.most = tables + subsets;
+		x.known = known;
+		known[0] = true;
 		set = first_best(&x, (uint32_t)(subsets - 1));
 	}
 	for (uint32_t i = 0; i < s->n; i++)

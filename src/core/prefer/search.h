@@ -10,8 +10,9 @@
  *
  * prefer_search_exact() gives the same set by dynamic programming: what remains to be divided
  * after some sets were taken is a subset of the places, so the best total of each subset is
- * computed once (at most 2^16 of them), and a set is passed over where even the best scores of
- * their sizes for all sets after it would not make a better total. "The first division found wins ties" is kept as follows:
+ * computed once (at most 2^16 of them), and only where it can make a better whole: no set of a
+ * division is better than the best of its size in what is divided, and the search begins from a
+ * division that is good already. "The first division found wins ties" is kept as follows:
  * the enumeration is depth-first, and each level takes the lowest place that remains together with
  * the other places in lexicographic order, empty ones last. So the first best division is found
  * by walking down once, at each level taking the first set from which the best total can still be
