@@ -220,7 +220,8 @@ static int write_json(struct buf *b, const struct bench_result *r, struct error 
 
 	if (bench_result_write(&o, r, err) < 0)
 		return -1;
-	text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	/* With all digits: a report of the file is to say what one of the run says. */
+	text = json_dumps(o, JSON_COMPACT);
 	if (!text)
 		return error_nomem(err);
 	buf_puts(b, text);

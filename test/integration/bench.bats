@@ -99,6 +99,7 @@ page() {
 	run -0 "$GPUSLICE" bench report r.json -s again.html
 	[[ -z $output ]]
 	cmp r.html again.html
+	grep -qE '[0-9][.][0-9]{14}' r.json # all digits of a number, or the two differ where one is rounded
 	"$GPUSLICE" bench report r.json | cmp - r.html
 	# Texts of the file are no markup.
 	jq -c '.gpu = "<b>&\"" | .rows[0].runs[0] |= (.errors = 1 | .error = "<script>no") | .notes = ["</main>"]' r.json >hostile.json

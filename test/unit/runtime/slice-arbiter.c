@@ -348,6 +348,7 @@ static void *serve(void *arg)
 		struct pollfd fds[TA_PROCESSES + 2];
 		bool mute = atomic_load(&a->mute);
 
+		atomic_fetch_add(&a->rounds, 1);
 		pthread_mutex_lock(&a->lock);
 		fds[0] = (struct pollfd){ .fd = a->stop_fd, .events = POLLIN };
 		fds[1] = (struct pollfd){ .fd = mute ? -1 : a->listener, .events = POLLIN };
@@ -393,6 +394,16 @@ void ta_start(struct test_arbiter *a, const char *dir, uint64_t limit)
 	must(a->stop_fd >= 0, "eventfd");
 	start_listening(a);
 	must(!pthread_create(&a->thread, NULL, serve, a), "thread");
+}
+
+void ta_mute(struct test_arbiter *a)
+{
+	int rounds;
+
+	atomic_store(&a->mute, true);
+	rounds = atomic_load(&a->rounds);
+	while (atomic_load(&a->rounds) - rounds < 2) /* one may have begun before */
+		(void)poll(NULL, 0, 1);
 }
 
 static void forget(struct ta_process *p)

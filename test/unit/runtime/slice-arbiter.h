@@ -32,7 +32,7 @@ struct test_arbiter {
 	uint64_t limit;
 	/* Set by the test. */
 	_Atomic bool unkind;    /* takes and gives credit all the time */
-	_Atomic bool mute;      /* reads nothing */
+	_Atomic bool mute;      /* reads nothing; ta_mute() waits until it is so */
 	_Atomic bool generous;  /* all that is left comes as credit with the first grant */
 	_Atomic int hang_up_at; /* this WANT from now is granted, and nobody told: 1 the next */
 	_Atomic bool alone;     /* new pages say so */
@@ -41,7 +41,7 @@ struct test_arbiter {
 	_Atomic unsigned int status; /* of the next welcomes */
 	_Atomic enum ta_page page;
 	/* For the test to look at. */
-	_Atomic int hellos, again, wants, views, compares;
+	_Atomic int hellos, again, wants, views, compares, rounds;
 
 	pthread_mutex_t lock; /* guards what follows */
 	struct ta_process processes[TA_PROCESSES];
@@ -58,6 +58,9 @@ struct test_arbiter *ta_new(void);
 /* Serves @limit bytes at @dir, and sets GPUSLICE_SLICE_DIR. */
 void ta_start(struct test_arbiter *a, const char *dir, uint64_t limit);
 void ta_fini(struct test_arbiter *a);
+
+/* Returns when nothing more is read. */
+void ta_mute(struct test_arbiter *a);
 
 /* The process is dead and its memory free. @check is called with it first. */
 void ta_reap(struct test_arbiter *a, pid_t pid,

@@ -298,14 +298,12 @@ static void refused(void)
 /* That nobody answers is not the limit's doing. */
 static void not_answered(void)
 {
-	struct slice_viewed v;
 	struct charge c;
 
 	CHECK(ledger_active());
 	CHECK(!charge_begin(&c, GPU, MIB, CHARGE_SEEN));
 	charge_end(&c, MIB);
-	atomic_store(&arbiter->mute, true);
-	(void)link_view(0, &v); /* woken, it looks at .mute, if it has not yet */
+	ta_mute(arbiter);
 	CHECK(page()->credit < LIMIT - MIB);
 	CHECK(charge_begin(&c, GPU, page()->credit + MIB, CHARGE_SEEN) ==
 		CUDA_ERROR_OUT_OF_MEMORY);

@@ -189,8 +189,7 @@ static void asks(void)
 	static struct turn_link l;
 	struct own_fd fd = { 0 };
 
-	atomic_store(&A->mute, true);
-	(void)usleep(20000); /* its thread is out of poll() by then */
+	tu_mute(A);
 	CHECK(turn_link_ask(&l) == TURN_LINK_ASKED);
 	for (int i = 0; i < 10; i++)
 		CHECK(turn_link_answered(&l, &fd) == TURN_LINK_ASKED);
@@ -206,8 +205,7 @@ static void asks(void)
 	CHECK(turn_link_answered(&l, &fd) == TURN_LINK_AWAY);
 	CHECK(turn_link_register(&l, sys_now() + 50000, &fd) == TURN_LINK_UP && fd.have);
 	/* It goes before it has answered. */
-	atomic_store(&A->mute, true);
-	(void)usleep(20000);
+	tu_mute(A);
 	CHECK(turn_link_ask(&l) == TURN_LINK_ASKED);
 	tu_kill(A);
 	WAIT_FOR(turn_link_answered(&l, &fd) == TURN_LINK_AWAY);

@@ -52,8 +52,7 @@ static void says_anew(void)
 	CHECK(submit(0));
 	WAIT_FOR(tu_seat(A, 0).busy);
 	for (uint32_t i = 0; i < 20; i++) {
-		atomic_store(&A->mute, true);
-		(void)usleep(6000); /* its thread is out of poll() by then, or reads one more */
+		tu_mute(A);
 		td_finish(0);
 		WAIT_FOR(bell(0)); /* said, and not read */
 		tu_gate(A, 0, i % 2 ? TURN_OPEN : TURN_METERED);
@@ -133,8 +132,7 @@ static void full(void)
 {
 	CHECK(submit(0));
 	WAIT_FOR(tu_seat(A, 0).busy);
-	atomic_store(&A->mute, true);
-	(void)usleep(10000);
+	tu_mute(A);
 	/* Many changes, each said, until there is no room for more. */
 	for (uint32_t i = 0; i < 2000; i++) {
 		tu_gate(A, 0, i % 2);

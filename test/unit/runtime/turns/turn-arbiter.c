@@ -217,6 +217,7 @@ static void *serve(void *arg)
 		struct pollfd fds[TU_CONNECTIONS + 2];
 		bool mute = atomic_load(&a->mute);
 
+		atomic_fetch_add(&a->rounds, 1);
 		pthread_mutex_lock(&a->lock);
 		fds[0] = (struct pollfd){ .fd = a->stop_fd, .events = POLLIN };
 		fds[1] = (struct pollfd){ .fd = mute ? -1 : a->listener, .events = POLLIN };
@@ -263,6 +264,16 @@ void tu_start(struct turn_arbiter *a, const char *dir, uint32_t gpus)
 	must(!pthread_mutex_init(&a->lock, NULL), "mutex");
 	must(!setenv(SLICE_DIR_VARIABLE, dir, 1), "setenv");
 	tu_again(a);
+}
+
+void tu_mute(struct turn_arbiter *a)
+{
+	unsigned int rounds;
+
+	atomic_store(&a->mute, true);
+	rounds = atomic_load(&a->rounds);
+	while (atomic_load(&a->rounds) - rounds < 2) /* one may have begun before */
+		(void)poll(NULL, 0, 1);
 }
 
 void tu_kill(struct turn_arbiter *a)

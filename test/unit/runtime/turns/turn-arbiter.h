@@ -23,7 +23,8 @@ struct turn_seat {
 struct turn_arbiter {
 	char dir[64];
 	uint32_t gpu_count;
-	_Atomic bool mute;               /* reads nothing */
+	_Atomic bool mute;               /* reads nothing; tu_mute() waits until it is so */
+	_Atomic unsigned int rounds;     /* of its thread */
 	_Atomic uint32_t start_state;    /* of the gates of a process that registers */
 	_Atomic uint32_t refuse;         /* enum slice_status of welcomes for turns; 0: none */
 	_Atomic int bad_page;            /* 1: too short, 2: no such thing, 3: none comes */
@@ -49,6 +50,9 @@ struct turn_arbiter {
 void tu_start(struct turn_arbiter *a, const char *dir, uint32_t gpus);
 /* As a kill: connections end, the page stays with the process. */
 void tu_kill(struct turn_arbiter *a);
+
+/* Returns when nothing more is read. */
+void tu_mute(struct turn_arbiter *a);
 void tu_again(struct turn_arbiter *a);
 
 /* Sets the gate, with a new generation if the state changes, and wakes who waits. */
