@@ -21,6 +21,9 @@
 
 /* Sorted by name. */
 static const struct option_def options[] = {
+	{ .name = "allow-mig",
+		.type = OPTION_BOOL,
+		.help = "also mode mig, for which the GPU is cut as each scenario wants, and given back as it was" },
 	{ .name = "arrivals",
 		.type = OPTION_STR,
 		.arg = "FILE",
@@ -51,7 +54,7 @@ static const struct option_def options[] = {
 		.type = OPTION_LIST,
 		.arg = "MODE",
 		.help = "exclusive, time-slicing, turns, turns-weighted, turns-latency, mps, mps-limited, "
-			"mig; default: all but mig" },
+			"mig; default: all, but mig only with --allow-mig" },
 	{ .name = "mps-control",
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_MPS_CONTROL" },
@@ -101,6 +104,12 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.arg = "FILE",
 		.help = "also write the result as an HTML page with plots" },
+	{ .name = "run-dir",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_RUN_DIR" },
+		.arg = "DIR",
+		.def = "/run/gpuslice",
+		.help = "where the lock of MIG's editor is, for --allow-mig" },
 	{ .name = "save",
 		.type = OPTION_STR,
 		.arg = "FILE",
@@ -119,6 +128,11 @@ static const struct option_def options[] = {
 		.arg = "N",
 		.def = "1",
 		.help = "of what is random" },
+	{ .name = "startup",
+		.type = OPTION_STR,
+		.arg = "S",
+		.def = "600",
+		.help = "a program that has done no unit after so long is given up" },
 	{ .name = "warmup",
 		.type = OPTION_STR,
 		.arg = "S",
@@ -142,10 +156,13 @@ static int read_form(enum form *ret, const struct options *o, struct error *err)
 		"--output: expected text, csv or json, found '%.40s'", word);
 }
 
-static int read_modes(struct suite *s, const struct strv *words, struct error *err)
+static int read_modes(struct suite *s, const struct strv *words, bool allow_mig,
+	struct error *err)
 {
 	if (words->n)
 		s->modes = 0;
+	else if (allow_mig)
+		s->modes |= 1U << BENCH_MIG;
 	for (size_t i = 0; i < words->n; i++) {
 		enum bench_mode m = bench_mode_of(words->v[i]);
 
@@ -154,6 +171,9 @@ static int read_modes(struct suite *s, const struct strv *words, struct error *e
 				"--mode: no mode '%.40s'; --help names them", words->v[i]);
 		s->modes |= 1U << m;
 	}
+	if (allow_mig && !(s->modes & 1U << BENCH_MIG))
+		return error_set(err, ERR_INVALID,
+			"--allow-mig is for the mode mig, which --mode leaves out");
 	return 0;
 }
 
@@ -198,9 +218,11 @@ static int read_suite(struct suite *s, struct suite_workload *room, const struct
 	s->repetitions = (uint32_t)repetitions;
 	s->seed = option_uint(o, "seed", 1);
 	if (bench_read_seconds(&s->seconds, o, "seconds", 0.1, err) < 0 ||
+		bench_read_seconds(&s->startup_s, o, "startup", 0.1, err) < 0 ||
 		bench_read_seconds(&s->warmup_s, o, "warmup", 0, err) < 0)
 		return -1;
-	return read_modes(s, &option_get(o, "mode")->list, err);
+	return read_modes(s, &option_get(o, "mode")->list, option_bool(o, "allow-mig", false),
+		err);
 }
 
 static int read_checks(unsigned int *ret, const struct options *o, struct error *err)
@@ -289,7 +311,9 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		.model = option_str(o, "node", NULL),
 		.nvml = option_str(o, "nvml", NULL),
 		.gpu = option_str(o, "gpu", NULL),
-		.mps_control = option_str(o, "mps-control", NULL) };
+		.mps_control = option_str(o, "mps-control", NULL),
+		.run_dir = option_str(o, "run-dir", NULL),
+		.allow_mig = option_bool(o, "allow-mig", false) };
 	CLEANUP(bench_result_fini) struct bench_result like = { .n_rows = 0 };
 	const char *save = option_str(o, "save", NULL), *of = option_str(o, "like", NULL),
 		   *report = option_str(o, "report", NULL);

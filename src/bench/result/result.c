@@ -57,6 +57,19 @@ void bench_result_fini(struct bench_result *r)
 	*r = (struct bench_result){ 0 };
 }
 
+void bench_note(struct bench_result *r, const char *text)
+{
+	const char **notes;
+
+	if (r->n_notes == BENCH_NOTES_MAX)
+		return;
+	notes = realloc(r->notes, (r->n_notes + 1) * sizeof(*notes));
+	if (!notes)
+		return;
+	r->notes = notes;
+	notes[r->n_notes++] = text;
+}
+
 const struct bench_size *bench_size_of(const struct bench_result *r, const char *workload)
 {
 	for (size_t i = 0; i < r->n_sizes; i++)

@@ -128,6 +128,9 @@ int bench_result_read(struct bench_result *ret, const char *json, size_t len, co
 /* New reference. ERR_NOMEM, also for text that is no UTF-8. */
 int bench_result_write(json_t **ret, const struct bench_result *r, struct error *err) MUST_USE;
 
+/* Adds a note, if there is room and memory for one. @text must outlive the result. */
+void bench_note(struct bench_result *r, const char *text);
+
 /* NULL: it is not said. */
 const struct bench_size *bench_size_of(const struct bench_result *r, const char *workload);
 

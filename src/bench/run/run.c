@@ -104,20 +104,6 @@ static const char *keep(struct bench_runner *r, const char *text)
 						  : r->texts->v[r->texts->n - 1];
 }
 
-static void add_note(struct bench_runner *r, const char *text)
-{
-	struct bench_result *b = r->result;
-	const char **notes;
-
-	if (b->n_notes == BENCH_NOTES_MAX)
-		return;
-	notes = realloc(b->notes, (b->n_notes + 1) * sizeof(*notes));
-	if (!notes)
-		return;
-	b->notes = notes;
-	notes[b->n_notes++] = keep(r, text);
-}
-
 static double memory_limit(const struct bench_runner *r)
 {
 	if (!bench_mode_slices(step_of(r)->mode) || r->o.observe)
@@ -191,7 +177,7 @@ static void note_others(struct bench_runner *r)
 	(void)snprintf(text, sizeof(text),
 		"The GPU is not free: %zu other process%s on it while one pod was to be alone. Figures are with that.",
 		seen - 1, seen == 2 ? " was" : "es were");
-	add_note(r, text);
+	bench_note(r->result, keep(r, text));
 }
 
 static void on_gpu(void *arg, const struct bench_gpu *gpu)
@@ -286,6 +272,15 @@ static void on_kill(uv_timer_t *t)
 		tenant_kill(r->slots[i].pod);
 }
 
+/* It may talk all the time, and do nothing that counts. */
+static void on_late(uv_timer_t *t)
+{
+	struct bench_runner *r = t->data;
+
+	for (size_t i = 0; i < r->n_slots; i++)
+		tenant_give_up(r->slots[i].pod, r->o.suite->startup_s);
+}
+
 static void start_pods(struct bench_runner *r)
 {
 	struct error err = ERROR_INIT;
@@ -307,6 +302,7 @@ static void start_pods(struct bench_runner *r)
 			return;
 		}
 	}
+	(void)uv_timer_start(&r->timer, on_late, (uint64_t)(r->o.suite->startup_s * 1000), 0);
 	for (size_t i = 0; i < r->n_slots; i++)
 		if (r->o.suite->workloads[r->slots[i].workload].silent)
 			on_pod_ready(&r->slots[i]);
@@ -369,7 +365,7 @@ static void refuse(struct bench_runner *r, const struct error *err)
 	if (!(r->refused & 1U << m)) {
 		(void)snprintf(text, sizeof(text), "%s was left out: %s", bench_mode_names[m],
 			err->msg);
-		add_note(r, text);
+		bench_note(r->result, keep(r, text));
 	}
 	r->refused |= 1U << m;
 }
@@ -421,20 +417,23 @@ static void next_step(struct bench_runner *r)
 
 /* ---- how much work a kernel is ------------------------------------------------------------------------------- */
 
-/* Of a workload, and in the result, so that another one can be like it. */
+/* Of a workload, and in the result, so that another one can be like it. What the result has already stays. */
 static int set_size(struct bench_runner *r, uint32_t workload, const struct args_size *size,
 	struct error *err)
 {
 	struct bench_result *b = r->result;
-	struct bench_size *sizes = realloc(b->sizes, (b->n_sizes + 1) * sizeof(*sizes));
+	const char *name = r->o.suite->workloads[workload].name;
+	struct bench_size *sizes;
 
+	r->sizes[workload] = *size;
+	if (bench_size_of(b, name))
+		return 0;
+	sizes = realloc(b->sizes, (b->n_sizes + 1) * sizeof(*sizes));
 	if (!sizes)
 		return error_nomem(err);
 	b->sizes = sizes;
-	sizes[b->n_sizes++] = (struct bench_size){ r->o.suite->workloads[workload].name,
-		size->rounds, size->multiprocessors };
+	sizes[b->n_sizes++] = (struct bench_size){ name, size->rounds, size->multiprocessors };
 	b->head.multiprocessors = size->multiprocessors;
-	r->sizes[workload] = *size;
 	return 0;
 }
 

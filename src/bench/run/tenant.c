@@ -23,6 +23,7 @@ struct tenant {
 	struct count count;
 	struct error error; /* ERR_NONE: it did what it was to do */
 	bool counted;
+	char last[64]; /* line that was no unit, for messages */
 };
 
 /* ---- a program of the user's: its lines are its units ---------------------------------------------------------- */
@@ -84,6 +85,8 @@ static int on_line(void *arg, const char *line, size_t len, struct error *err)
 		take_answer(p, line, len);
 	else if (!p->has_regex || regexec(&p->pattern, line, 0, NULL, 0) == 0)
 		take_unit(p);
+	else
+		(void)snprintf(p->last, sizeof(p->last), "%s", line);
 	return 0;
 }
 
@@ -193,6 +196,21 @@ void tenant_kill(struct tenant *p)
 {
 	if (p && p->child)
 		proc_expect(p->child, 0);
+}
+
+void tenant_give_up(struct tenant *p, double seconds)
+{
+	if (!p->child || p->is_ready)
+		return;
+	if (*p->last)
+		(void)error_set(&p->error, ERR_TIMEOUT,
+			"no line matched the pattern in %g s; the last one was '%s'", seconds,
+			p->last);
+	else
+		(void)error_set(&p->error, ERR_TIMEOUT,
+			"no line of output in %g s; python3 wants -u to say one at once",
+			seconds);
+	tenant_kill(p);
 }
 
 struct hist *tenant_blocks(struct tenant *p)

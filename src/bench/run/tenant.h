@@ -35,6 +35,9 @@ void tenant_over(struct tenant *p);
 /* It is not wanted any more: it ends soon. */
 void tenant_kill(struct tenant *p);
 
+/* It has not been ready for @seconds: kills it, with an error that says so and what it last said. */
+void tenant_give_up(struct tenant *p, double seconds);
+
 /* ARGS_PARTS of them; NULL: it failed. */
 struct hist *tenant_blocks(struct tenant *p);
 const struct error *tenant_error(const struct tenant *p);

@@ -72,6 +72,7 @@ void suite_defaults(struct suite *s)
 		.modes = MODES_DEFAULT,
 		.repetitions = 3,
 		.warmup_s = 0.5,
+		.startup_s = 600,
 		.seconds = 2.5,
 		.seed = 1 };
 	for (size_t i = 0; i < ARRAY_LEN(default_scenarios); i++) {
@@ -259,6 +260,8 @@ bool suite_has(const struct suite *s, const struct suite_scenario *sc, enum benc
 {
 	bool waits = false, fills = false;
 
+	if (m == BENCH_MIG && s->mig_pods && sc->pods != s->mig_pods)
+		return false;
 	if (sc->sm_share > 0)
 		return m == BENCH_MPS_LIMITED;
 	if (sc->pods < 2)

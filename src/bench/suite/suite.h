@@ -62,8 +62,10 @@ struct suite {
 	size_t n_workloads, n_scenarios;
 	struct suite_scenario scenarios[SUITE_SCENARIOS_MAX];
 	unsigned int modes; /* bit: enum bench_mode */
+	uint32_t mig_pods;  /* in BENCH_MIG, only scenarios of so many; 0: any number */
 	uint32_t repetitions;
 	double warmup_s, seconds;
+	double startup_s; /* a pod that has done nothing by then is given up */
 	uint64_t seed;
 	bool profile; /* one pod is measured alone in each of its modes */
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench/session.h"
 
+#include "cli/bench/cut.h"
+
 #include "base/fd.h"
 #include "base/temp-dir.h"
 #include "base/parse.h"
@@ -37,6 +39,7 @@ struct run {
 	struct strv *texts;
 	struct bench_result *result;
 	struct error error;
+	unsigned int check_names; /* of the part that runs */
 	bool stopped, terminal;
 	uint64_t began_ns;
 };
@@ -254,19 +257,27 @@ static int start(struct run *run, const struct bench_runner_options *o, struct s
 	return 0;
 }
 
-static int run_suite(struct run *run, struct strv *texts, const struct inventory *inv,
-	const struct gpu_monitor_options *monitor, const char *dir, struct error *err)
+/* What there is to run on, as it is now. */
+struct stage {
+	struct strv *texts;
+	const struct gpu_monitor_options *monitor;
+	const char *dir; /* of all that is made */
+	bool sized;      /* how much work a kernel is the result says already */
+};
+
+static int run_suite(struct run *run, const struct stage *st, const struct inventory *inv,
+	struct error *err)
 {
 	const struct gpu *g = NULL;
 	struct place_paths paths;
-	struct place_options place = { .dir = dir,
+	struct place_options place = { .dir = st->dir,
 		.paths = &paths,
 		.mps_control = run->s->mps_control,
 		.simulated = run->s->model != NULL };
 	const struct bench_runner_options o = { .suite = run->s->suite,
 		.place = &place,
-		.monitor = monitor,
-		.like = run->s->like,
+		.monitor = st->monitor,
+		.like = st->sized ? run->result : run->s->like,
 		.observe = run->s->windows != NULL };
 	const char *mig[GPU_MIG_MAX];
 	int r;
@@ -274,7 +285,8 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 	if (bench_find_gpu(&g, inv, run->s->gpu, err) < 0 ||
 		place_paths_find(&paths, place.simulated, err) < 0)
 		return -1;
-	fill_head(&run->result->head, texts, run, inv, g);
+	if (!run->result->head.made)
+		fill_head(&run->result->head, st->texts, run, inv, g);
 	place.uuid = g->uuid;
 	place.memory = g->memory_usable_bytes ? g->memory_usable_bytes : g->memory_total_bytes;
 	for (uint32_t i = 0; i < inv->n_mig && place.n_mig < GPU_MIG_MAX; i++)
@@ -283,17 +295,17 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 	place.mig_uuids = mig;
 	run->check_place = place;
 	run->check_place.dir = run->check_dir;
-	run->checks = (struct check_runner_options){ .checks = run->s->checks,
+	run->checks = (struct check_runner_options){ .checks = run->check_names,
 		.modes = run->s->suite->modes,
 		.seconds = run->s->suite->seconds,
 		.place = &run->check_place };
-	if (path_join(run->check_dir, sizeof(run->check_dir), dir, "c", err) < 0)
+	if (path_join(run->check_dir, sizeof(run->check_dir), st->dir, "c", err) < 0)
 		return -1;
-	run->texts = texts;
+	run->texts = st->texts;
 	r = uv_loop_init(&run->loop);
 	if (r != 0)
 		return error_set(err, ERR_INTERNAL, "event loop: %s", uv_strerror(r));
-	r = start(run, &o, texts, err);
+	r = start(run, &o, st->texts, err);
 	(void)uv_run(&run->loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&run->loop);
 	run->result->head.interrupted = run->stopped || run->error.code != ERR_NONE;
@@ -302,6 +314,119 @@ static int run_suite(struct run *run, struct strv *texts, const struct inventory
 		return -1;
 	}
 	return r;
+}
+
+/* ---- with MIG devices of our own ------------------------------------------------------------------------------ */
+
+/* One run of what .modes and .mig_pods of the suite say, on the GPU as it is now. */
+static int run_part(struct run *run, const struct stage *st, const char *name,
+	struct error *err)
+{
+	CLEANUP(inventory_freep) struct inventory *inv = NULL;
+	char dir[PATH_MAX];
+	struct stage part = *st;
+
+	part.dir = dir;
+	part.sized = run->result->n_sizes > 0;
+	return path_join(dir, sizeof(dir), st->dir, name, err) < 0 ||
+			       dir_make(dir, 0700, err) < 0 ||
+			       gpu_inventory_once(&inv, st->monitor, err) < 0
+		       ? -1
+		       : run_suite(run, &part, inv, err);
+}
+
+static bool has_scenario(const struct suite *s, uint32_t pods)
+{
+	for (size_t i = 0; i < s->n_scenarios; i++)
+		if (s->scenarios[i].pods == pods && suite_has(s, &s->scenarios[i], BENCH_MIG))
+			return true;
+	return false;
+}
+
+/* What cannot be cut is left out. */
+static void leave_out(struct run *run, const struct stage *st, uint32_t pods,
+	const struct error *why)
+{
+	char text[ERROR_MSG_MAX + 64];
+
+	(void)snprintf(text, sizeof(text), "mig was left out for %u pods: %s", pods, why->msg);
+	bench_note(run->result, keep(st->texts, text));
+}
+
+/* Scenarios of one number of pods after the other, each pod on a device of the same size. */
+static int run_cut(struct run *run, const struct stage *st, struct bench_cut *cut,
+	struct error *err)
+{
+	struct suite *s = run->s->suite;
+	unsigned int checks = run->s->checks;
+
+	for (uint32_t pods = 2; pods <= BENCH_PODS_MAX && !run->stopped; pods++) {
+		char profile[MIG_PROFILE_NAME_MAX], name[16];
+		struct error why = ERROR_INIT;
+
+		s->mig_pods = pods;
+		if (!has_scenario(s, pods))
+			continue;
+		if (bench_cut_into(cut, pods, profile, &why) < 0) {
+			run->stopped = why.code == ERR_CANCELLED;
+			leave_out(run, st, pods, &why);
+			continue;
+		}
+		clear_line(run);
+		(void)fprintf(stderr, "the GPU is %u MIG devices %s now\n", pods, profile);
+		(void)snprintf(name, sizeof(name), "m%u", pods);
+		run->check_names = checks;
+		checks = 0; /* they say the same of all sizes */
+		if (run_part(run, st, name, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* All that needs the whole GPU, which is also where kernels are sized; then MIG. */
+static int run_parts(struct run *run, const struct stage *st, struct bench_cut *cut,
+	bool is_mig, struct error *err)
+{
+	struct suite *s = run->s->suite;
+	unsigned int modes = s->modes;
+	int r;
+
+	if (is_mig && bench_cut_off(cut, err) < 0)
+		return error_prefix(err, "switch MIG off");
+	s->modes = modes & ~(1U << BENCH_MIG);
+	r = run_part(run, st, "w", err);
+	s->modes = 1U << BENCH_MIG;
+	if (r == 0)
+		r = run_cut(run, st, cut, err);
+	s->modes = modes;
+	s->mig_pods = 0;
+	run->result->head.interrupted = run->stopped || r < 0;
+	return r;
+}
+
+static int run_with_mig(struct run *run, const struct stage *st, const struct inventory *inv,
+	struct error *err)
+{
+	struct bench_cut_options o = { .nvml = st->monitor->nvml_path,
+		.run_dir = run->s->model ? st->dir : run->s->run_dir };
+	struct error back = ERROR_INIT;
+	const struct gpu *g = NULL;
+	struct bench_cut *cut;
+	int r;
+
+	if (bench_find_gpu(&g, inv, run->s->gpu, err) < 0)
+		return -1;
+	o.uuid = g->uuid;
+	if (bench_cut_begin(&cut, &o, err) < 0)
+		return error_prefix(err, "--allow-mig");
+	r = run_parts(run, st, cut, g->mig_enabled, err);
+	if (bench_cut_end(cut, &back) == 0)
+		return r;
+	if (r < 0)
+		(void)fprintf(stderr, "%s\n", back.msg);
+	else
+		error_copy(err, &back);
+	return -1;
 }
 
 /* A node that lives as long as the session. */
@@ -321,10 +446,14 @@ int bench_session_run(struct bench_result *ret, struct strv *texts,
 	CLEANUP(temp_dir_remove) struct temp_dir tmp = TEMP_DIR_INIT;
 	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
-	struct run run = { .s = s, .result = ret, .terminal = isatty(STDERR_FILENO) };
+	struct run run = { .s = s,
+		.result = ret,
+		.check_names = s->checks,
+		.terminal = isatty(STDERR_FILENO) };
 	struct gpu_monitor_options monitor = { .nvml_path = s->nvml };
 	char dir[PATH_MAX], nvml[2 * PATH_MAX + sizeof(LIBRARY)];
 	struct place_paths paths;
+	struct stage stage;
 
 	if (temp_dir_make(&tmp, "gpuslice-bench.", TMPDIR_MAX, err) < 0)
 		return -1;
@@ -349,5 +478,7 @@ int bench_session_run(struct bench_result *ret, struct strv *texts,
 				stderr);
 		return -1;
 	}
-	return run_suite(&run, texts, inv, &monitor, tmp.path, err);
+	stage = (struct stage){ .texts = texts, .monitor = &monitor, .dir = tmp.path };
+	return s->allow_mig ? run_with_mig(&run, &stage, inv, err)
+			    : run_suite(&run, &stage, inv, err);
 }

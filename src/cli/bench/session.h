@@ -17,15 +17,18 @@ struct bench_windows {
 void bench_windows_fini(struct bench_windows *w);
 
 struct bench_session {
-	const struct suite *suite;
+	struct suite
+		*suite; /* .modes and .mig_pods are changed while it runs, and as before then */
 	const char *model;               /* of a simulated node; NULL */
 	const char *nvml;                /* NULL */
 	const char *gpu;                 /* index or UUID; NULL: the first one */
 	const char *mps_control;         /* NULL */
+	const char *run_dir;             /* of the node, for .allow_mig */
 	const struct bench_result *like; /* whose kernels are taken; NULL */
 	struct bench_windows
 		*windows;    /* pods are looked at, but in mode exclusive; NULL: they are not */
 	unsigned int checks; /* bits: enum check_name, after the suite */
+	bool allow_mig; /* for BENCH_MIG the GPU is cut as each scenario wants, and given back as it was */
 };
 
 /* By index or UUID; NULL: the first one. ERR_NOT_FOUND, ERR_UNAVAILABLE: it is out of order. */

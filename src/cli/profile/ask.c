@@ -42,7 +42,7 @@ static int set_name(struct asked *a, const char *name, bool given, struct error 
 static int read_outside(struct asked *a, const struct options *o, struct error *err)
 {
 	static const char *const of_starts[] = { "node", "pattern", "shares", "repetitions",
-		"warmup", "mps-control" };
+		"warmup", "startup", "mps-control" };
 	uint64_t pid = option_uint(o, "pid", 0);
 	const char *name = option_str(o, "name", NULL), *slash;
 
@@ -232,6 +232,7 @@ int profile_read_suite(struct suite *s, struct suite_workload *room, struct aske
 	s->seconds = 5;
 	s->warmup_s = a->silent ? 10 : 2;
 	if (bench_read_seconds(&s->seconds, o, "seconds", 0.5, err) < 0 ||
+		bench_read_seconds(&s->startup_s, o, "startup", 0.1, err) < 0 ||
 		bench_read_seconds(&s->warmup_s, o, "warmup", 0, err) < 0)
 		return -1;
 	return suite_profile(s, workload, shares, n, err);
