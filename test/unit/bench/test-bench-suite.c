@@ -120,6 +120,13 @@ static void steps__are_those_that_say_something(void **state)
 	assert_false(suite_has(&s, &s.scenarios[1], BENCH_WEIGHTS));
 	assert_true(suite_has(&s, &s.scenarios[1], BENCH_LATENCY));
 	assert_false(suite_has(&s, &s.scenarios[2], BENCH_TIME_SLICING));
+	/* Where MIG devices are made for so many pods, for those only. */
+	assert_true(suite_has(&s, &s.scenarios[0], BENCH_MIG));
+	s.mig_pods = 2;
+	assert_false(suite_has(&s, &s.scenarios[0], BENCH_MIG));
+	assert_true(suite_has(&s, &s.scenarios[0], BENCH_WEIGHTS));
+	s.mig_pods = 4;
+	assert_true(suite_has(&s, &s.scenarios[0], BENCH_MIG));
 }
 
 static void args__are_of_one_size_in_all_modes(void **state)
