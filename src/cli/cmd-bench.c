@@ -109,7 +109,7 @@ static const struct option_def options[] = {
 		.env = { "GPUSLICE_RUN_DIR" },
 		.arg = "DIR",
 		.def = "/run/gpuslice",
-		.help = "where the lock of MIG's editor is, for --allow-mig" },
+		.help = "for --allow-mig: where the lock of MIG's editor is, and what the GPU was" },
 	{ .name = "save",
 		.type = OPTION_STR,
 		.arg = "FILE",
@@ -301,6 +301,14 @@ static int save_calibration(const char *path, const struct bench_result *r, stru
 	return buf_ok(&b) ? output_write(path, buf_str(&b), b.len, err) : error_nomem(err);
 }
 
+static bool cuts_anything(const struct suite *s)
+{
+	for (size_t i = 0; i < s->n_scenarios; i++)
+		if (suite_has(s, &s->scenarios[i], BENCH_MIG))
+			return true;
+	return false;
+}
+
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)
 {
 	CLEANUP(freep) struct suite *suite = calloc(1, sizeof(*suite));
@@ -332,6 +340,9 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		bench_check_save("report", report, err) < 0 ||
 		bench_check_save("calibration", option_str(o, "calibration", NULL), err) < 0)
 		return -1;
+	if (s.allow_mig && !cuts_anything(suite))
+		return error_set(err, ERR_INVALID,
+			"--allow-mig: expected a scenario of two pods or more");
 	if (option_get(o, "profile")->list.n &&
 		bench_profiles_read(&profiles, &option_get(o, "profile")->list, err) < 0)
 		return error_prefix(err, "--profile");
@@ -365,7 +376,7 @@ const struct cmd cmd_bench = {
 	.description =
 		"Runs the same pods alone, by time-slicing, in enforced slices, and under MPS, again and again,\n"
 		"and says what each way gives and costs. The GPU should have nothing else to do. Nothing of it\n"
-		"is changed, and nothing is left behind. Ctrl-C keeps what was measured.\n"
+		"is changed but MIG with --allow-mig, and nothing is left behind. Ctrl-C keeps what was measured.\n"
 		"\n"
 		"  gpuslice bench --save before.json\n"
 		"  gpuslice bench --scenario 'latency + 3 burn' --mode exclusive,time-slicing,turns-latency\n"

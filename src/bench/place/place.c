@@ -390,7 +390,7 @@ int place_can(const struct place *p, enum bench_mode m, size_t pods, struct erro
 {
 	if (m == BENCH_MIG && p->o->n_mig < pods)
 		return error_set(err, ERR_UNSUPPORTED,
-			"MIG: %zu devices are there for %zu pods; gpuslice mig makes them",
+			"MIG: %zu devices are there for %zu pods; gpuslice mig makes them, and --allow-mig",
 			p->o->n_mig, pods);
 	if (m != BENCH_MIG && p->o->n_mig)
 		return error_set(err, ERR_UNSUPPORTED,

@@ -2,6 +2,7 @@
 #include "bench/run/run.h"
 
 #include "base/time.h"
+#include "base/utf8.h"
 #include "bench/run/collect.h"
 #include "bench/run/tenant.h"
 
@@ -96,12 +97,20 @@ static void fail(struct bench_runner *r, const struct error *err)
 
 /* ---- one step ----------------------------------------------------------------------------------------------- */
 
+/* Programs say what they like; a result is UTF-8 and has no control characters. */
 static const char *keep(struct bench_runner *r, const char *text)
 {
 	struct error err = ERROR_INIT;
+	char *kept;
 
-	return strv_add(r->texts, text, &err) < 0 ? "out of memory"
-						  : r->texts->v[r->texts->n - 1];
+	if (strv_add(r->texts, text, &err) < 0)
+		return "out of memory";
+	kept = r->texts->v[r->texts->n - 1];
+	utf8_make_valid(kept);
+	for (char *c = kept; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	return kept;
 }
 
 static double memory_limit(const struct bench_runner *r)
@@ -437,7 +446,7 @@ static int set_size(struct bench_runner *r, uint32_t workload, const struct args
 	return 0;
 }
 
-/* What another result has is not measured anew. */
+/* What another result has is not measured anew; that may be our own, whose sizes then stay where they are. */
 static int take_sizes(struct bench_runner *r, struct error *err)
 {
 	const struct suite *s = r->o.suite;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SETUP_NS  (120 * NS_PER_SEC) /* a framework may take that long to load */
+#define SETUP_NS  (120 * NS_PER_SEC) /* for gpuslice-load; others have what the user says */
 #define GRACE_NS  (60 * NS_PER_SEC)  /* for what is in flight at the end */
 #define SILENT_NS (24 * 3600 * NS_PER_SEC)
 
@@ -23,7 +23,8 @@ struct tenant {
 	struct count count;
 	struct error error; /* ERR_NONE: it did what it was to do */
 	bool counted;
-	char last[64]; /* line that was no unit, for messages */
+	double gave_up_s; /* after so long without a unit; 0: not */
+	char last[64];    /* line that was no unit, for messages */
 };
 
 /* ---- a program of the user's: its lines are its units ---------------------------------------------------------- */
@@ -90,11 +91,23 @@ static int on_line(void *arg, const char *line, size_t len, struct error *err)
 	return 0;
 }
 
+/* What it said last is what there is to go by: the wrong pattern, or its own error. */
+static void say_given_up(struct tenant *p, const struct child_end *end)
+{
+	const char *said = *p->last ? p->last : end->words;
+
+	(void)error_set(&p->error, ERR_TIMEOUT, "no unit in %g s%s; %s%.200s", p->gave_up_s,
+		*p->last && p->has_regex ? ", no line matched the pattern" : "",
+		*said ? "it said last: " : "it said nothing (python3 wants -u)", said);
+}
+
 static void on_ended(void *arg, const struct child_end *end)
 {
 	struct tenant *p = arg;
 
 	p->child = NULL;
+	if (p->gave_up_s > 0)
+		say_given_up(p, end);
 	if (p->workload->command && p->is_over)
 		p->counted = true; /* it was ended by us */
 	if (!p->counted && p->error.code == ERR_NONE) {
@@ -143,7 +156,7 @@ static int run_child(struct tenant *p, uv_loop_t *loop, const struct tenant_what
 		&(struct child_what){ .argv = (const char *const *)args.v,
 			.env = (const char *const *)what->env->v,
 			.keep_input = !w->command,
-			.silence_ns = SETUP_NS },
+			.silence_ns = w->command ? SILENT_NS : SETUP_NS },
 		&child_ops, p, err);
 }
 
@@ -200,16 +213,9 @@ void tenant_kill(struct tenant *p)
 
 void tenant_give_up(struct tenant *p, double seconds)
 {
-	if (!p->child || p->is_ready)
+	if (!p->child || p->is_ready || !p->workload->command)
 		return;
-	if (*p->last)
-		(void)error_set(&p->error, ERR_TIMEOUT,
-			"no line matched the pattern in %g s; the last one was '%s'", seconds,
-			p->last);
-	else
-		(void)error_set(&p->error, ERR_TIMEOUT,
-			"no line of output in %g s; python3 wants -u to say one at once",
-			seconds);
+	p->gave_up_s = seconds;
 	tenant_kill(p);
 }
 

@@ -35,7 +35,7 @@ void tenant_over(struct tenant *p);
 /* It is not wanted any more: it ends soon. */
 void tenant_kill(struct tenant *p);
 
-/* It has not been ready for @seconds: kills it, with an error that says so and what it last said. */
+/* A program of the user's that is not ready after @seconds is killed, with an error that says so and what it said last. */
 void tenant_give_up(struct tenant *p, double seconds);
 
 /* ARGS_PARTS of them; NULL: it failed. */

@@ -9,6 +9,7 @@
 #include "mig/editor.h"
 #include "mig/lock.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,36 +18,23 @@
 #include <unistd.h>
 
 #define LOCK_WAIT_NS (10 * NS_PER_SEC)
+#define IN_USE_NS    (30 * NS_PER_SEC) /* programs end, and drivers clean up behind them */
+#define LOOK_US      (500 * 1000)
 
-enum wish { OFF, EQUAL, AS_BEFORE };
+enum cut_goal { CUT_OFF, CUT_EQUAL, CUT_BACK };
 
 struct bench_cut {
+	struct bench_cut_options o;
 	char nvml[PATH_MAX], saved[PATH_MAX], uuid[96];
 	int lock;
 	struct mig_checkpoint *before; /* of this GPU only */
-	bool changed;
+	bool touched;                  /* it may be another than it was */
 	/* Of the change that is being made. */
-	enum wish wish;
+	enum cut_goal goal;
 	uint32_t n;
 	char *profile;
+	volatile sig_atomic_t stop;
 };
-
-static volatile sig_atomic_t stop_asked;
-
-static void ask_stop(int sig)
-{
-	(void)sig;
-	stop_asked = 1;
-}
-
-/* Between two runs of an event loop, which has handlers of its own. */
-static void catch_signals(void)
-{
-	struct sigaction sa = { .sa_handler = ask_stop, .sa_flags = SA_RESTART };
-
-	(void)sigaction(SIGINT, &sa, NULL);
-	(void)sigaction(SIGTERM, &sa, NULL);
-}
 
 /* ---- what is wanted ------------------------------------------------------------------------------------------ */
 
@@ -94,7 +82,7 @@ static int want(void *arg, const struct mig_node_gpu *g, struct mig_want *ret,
 {
 	const struct bench_cut *c = arg;
 	const struct mig_saved_gpu *saved = &c->before->gpus[0];
-	bool enabled = c->wish == EQUAL || (c->wish == AS_BEFORE && saved->enabled);
+	bool enabled = c->goal == CUT_EQUAL || (c->goal == CUT_BACK && saved->enabled);
 
 	if (strcmp(g->uuid, c->uuid) != 0) {
 		(void)error_set(err, ERR_NOT_FOUND, "the benchmark is not about it");
@@ -108,8 +96,8 @@ static int want(void *arg, const struct mig_node_gpu *g, struct mig_want *ret,
 	/* Some products say nothing of their profiles before MIG is on; then this is asked again. */
 	if (!enabled || !g->layout.n)
 		return 0;
-	return c->wish == EQUAL ? want_equal(c, &g->layout, ret, err)
-				: mig_checkpoint_want(saved, g, ret, err);
+	return c->goal == CUT_EQUAL ? want_equal(c, &g->layout, ret, err)
+				    : mig_checkpoint_want(saved, g, ret, err);
 }
 
 static int reset(void *arg, const char *const *bus_ids, uint32_t n, struct error *err)
@@ -118,24 +106,54 @@ static int reset(void *arg, const char *const *bus_ids, uint32_t n, struct error
 	return mig_reset_gpus("/", bus_ids, n, /* show= */ false, err);
 }
 
+static void on_step(void *arg, const struct mig_node_gpu *g, const struct mig_step *step,
+	uint32_t n, uint32_t of, bool undo)
+{
+	struct bench_cut *c = arg;
+
+	(void)g, (void)step, (void)n, (void)of, (void)undo;
+	c->stop = c->goal != CUT_BACK && c->o.stopped(c->o.arg);
+}
+
 /* NVML is open no longer than this: an open one may be in the way of the next change. */
-static int change(struct bench_cut *c, enum wish wish, struct error *err)
+static int change_once(struct bench_cut *c, struct error *err)
 {
 	CLEANUP(mig_editor_closep) struct mig_editor *e = NULL;
 	const struct mig_apply a = { .want = want,
 		.reset = reset,
+		.step = on_step,
 		.arg = c,
-		.stop = wish == AS_BEFORE ? NULL : &stop_asked };
+		.stop = &c->stop };
 	const struct mig_node *node;
 	int r;
 
-	c->wish = wish;
-	catch_signals();
+	c->stop = 0;
 	if (mig_editor_open(&e, c->nvml, err) < 0 ||
 		mig_editor_read(e, /* clients= */ true, &node, err) < 0)
 		return -1;
 	r = mig_editor_apply(e, &a, err);
 	return r == MIG_APPLY_PENDING ? error_prefix(err, "reset required") : r;
+}
+
+static int change(struct bench_cut *c, enum cut_goal goal, struct error *err)
+{
+	uint64_t until = time_mono_ns() + IN_USE_NS;
+	bool told = false;
+	int r;
+
+	c->goal = goal;
+	c->touched = true;
+	while ((r = change_once(c, err)) < 0 && err->code == ERR_UNAVAILABLE &&
+		time_mono_ns() < until && (goal == CUT_BACK || !c->o.stopped(c->o.arg))) {
+		if (!told)
+			(void)fprintf(stderr, "the GPU is in use, waiting: %s\n", err->msg);
+		told = true;
+		(void)usleep(LOOK_US);
+		error_clear(err);
+	}
+	if (r == 0 && goal != CUT_BACK && c->o.stopped(c->o.arg))
+		return error_set(err, ERR_CANCELLED, "interrupted");
+	return r;
 }
 
 /* ---- what it was ---------------------------------------------------------------------------------------------- */
@@ -149,16 +167,37 @@ static const struct mig_node_gpu *find(const struct mig_node *node, const char *
 }
 
 /* Of this GPU alone: others are nobody's business here. */
-static int take_only(struct mig_checkpoint *c, const char *uuid, const char *where,
-	struct error *err)
+static int take_only(struct mig_checkpoint *c, const char *uuid, struct error *err)
 {
 	const struct mig_saved_gpu *found = mig_checkpoint_find(c, uuid);
 
 	if (!found)
-		return error_set(err, ERR_NOT_FOUND, "%s has no GPU %s", where, uuid);
+		return error_set(err, ERR_NOT_FOUND, "no GPU %s", uuid);
 	c->gpus[0] = *found;
 	c->n = 1;
 	return 0;
+}
+
+/* What cannot be given back is not taken. */
+static int check_gpu(const struct bench_cut *c, const struct mig_node_gpu *g, struct error *err)
+{
+	struct mig_want want;
+
+	if (!g)
+		return error_set(err, ERR_NOT_FOUND, "no GPU %s", c->uuid);
+	if (g->fault.code != ERR_NONE) {
+		error_copy(err, &g->fault);
+		return -1;
+	}
+	if (!g->state.capable)
+		return error_set(err, ERR_UNSUPPORTED, "the GPU has no MIG");
+	if (g->state.enabled != g->state.pending_enabled)
+		return error_set(err, ERR_UNAVAILABLE, "MIG of the GPU waits for a reset");
+	if (!g->state.enabled)
+		return 0;
+	return mig_checkpoint_want(&c->before->gpus[0], g, &want, err) < 0
+		       ? error_prefix(err, "as it is now it could not be given back")
+		       : 0;
 }
 
 static int look(struct bench_cut *c, struct error *err)
@@ -172,25 +211,23 @@ static int look(struct bench_cut *c, struct error *err)
 		return -1;
 	g = find(node, c->uuid);
 	if (!g || g->fault.code != ERR_NONE || !g->state.capable)
-		return error_set(err, ERR_UNSUPPORTED, "the GPU has no MIG");
-	return mig_checkpoint_make(&c->before, node, err) < 0
-		       ? -1
-		       : take_only(c->before, c->uuid, "the node", err);
+		return check_gpu(c, g, err);
+	if (mig_checkpoint_make(&c->before, node, err) < 0 ||
+		take_only(c->before, c->uuid, err) < 0)
+		return -1;
+	return check_gpu(c, g, err);
 }
 
-/* What a benchmark that was killed has left is what this GPU was. */
-static int remember(struct bench_cut *c, struct error *err)
+static int save(const struct bench_cut *c, struct error *err)
 {
 	char *text;
 	int r;
 
-	if (access(c->saved, F_OK) == 0) {
-		c->changed = true;
-		c->before = mig_checkpoint_free(c->before);
-		return mig_checkpoint_load(&c->before, c->saved, err) < 0
-			       ? error_prefix(err, "%s", c->saved)
-			       : take_only(c->before, c->uuid, c->saved, err);
-	}
+	if (access(c->saved, F_OK) == 0)
+		return error_set(err, ERR_EXISTS,
+			"a benchmark was killed before it gave the GPU back. What it was is in '%s': "
+			"'gpuslice mig restore -f' that file, if the GPU is to be that again, and remove it",
+			c->saved);
 	text = mig_checkpoint_to_json(c->before);
 	if (!text)
 		return error_nomem(err);
@@ -213,18 +250,21 @@ static struct bench_cut *cut_free(struct bench_cut *c)
 int bench_cut_begin(struct bench_cut **ret, const struct bench_cut_options *o,
 	struct error *err)
 {
-	struct bench_cut *c = calloc(1, sizeof(*c));
+	struct bench_cut *c;
 	char name[128];
 
+	if (geteuid() != 0)
+		return error_set(err, ERR_PERMISSION, "only root may change MIG");
+	c = calloc(1, sizeof(*c));
 	if (!c)
 		return error_nomem(err);
+	c->o = *o;
 	(void)snprintf(c->uuid, sizeof(c->uuid), "%s", o->uuid);
 	(void)snprintf(name, sizeof(name), "bench-mig-%s.json", c->uuid);
-	catch_signals();
-	c->lock = mig_lock_take(o->run_dir, LOCK_WAIT_NS, &stop_asked, err);
+	c->lock = mig_lock_take(o->run_dir, LOCK_WAIT_NS, NULL, err);
 	if (c->lock < 0 || nvml_find(c->nvml, o->nvml, "/", err) < 0 ||
 		path_join(c->saved, sizeof(c->saved), o->run_dir, name, err) < 0 ||
-		look(c, err) < 0 || remember(c, err) < 0) {
+		look(c, err) < 0 || save(c, err) < 0) {
 		(void)cut_free(c);
 		return -1;
 	}
@@ -234,28 +274,26 @@ int bench_cut_begin(struct bench_cut **ret, const struct bench_cut_options *o,
 
 int bench_cut_off(struct bench_cut *c, struct error *err)
 {
-	c->changed = true;
-	return change(c, OFF, err);
+	return change(c, CUT_OFF, err);
 }
 
 int bench_cut_into(struct bench_cut *c, uint32_t n, char profile[MIG_PROFILE_NAME_MAX],
 	struct error *err)
 {
-	c->changed = true;
 	c->n = n;
 	c->profile = profile;
-	return change(c, EQUAL, err);
+	return change(c, CUT_EQUAL, err);
 }
 
 int bench_cut_end(struct bench_cut *c, struct error *err)
 {
-	int r = c->changed ? change(c, AS_BEFORE, err) : 0;
+	int r = c->touched ? change(c, CUT_BACK, err) : 0;
 
-	if (r == 0)
-		(void)unlink(c->saved);
-	else
+	if (r == 0 && unlink(c->saved) < 0)
+		r = error_sys(err, errno, "the GPU is as it was; remove '%s'", c->saved);
+	else if (r < 0)
 		(void)error_prefix(err,
-			"the GPU could not be given back as it was; gpuslice mig restore -f %s does it",
+			"the GPU could not be given back; 'gpuslice mig restore -f %s' does it",
 			c->saved);
 	(void)cut_free(c);
 	return r;

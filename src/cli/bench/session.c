@@ -15,6 +15,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +25,17 @@
 #define TMPDIR_MAX 32  /* sockets lie some levels below it */
 #define SETUP_S    1.5 /* of a step, roughly */
 #define LIBRARY    "libnvidia-ml.so.1"
+#define N_SIGNALS  3
+
+static const int signal_numbers[N_SIGNALS] = { SIGINT, SIGTERM, SIGHUP };
 
 struct run {
 	const struct bench_session *s;
 	uv_loop_t loop;
-	uv_signal_t signals[2];
+	uv_signal_t signals[N_SIGNALS];
+	/* Of all parts of the run, on a loop that is only looked at: what comes between two parts is not lost. */
+	uv_loop_t guard;
+	uv_signal_t guards[N_SIGNALS];
 	struct bench_runner *runner;
 	struct watch *watch; /* NULL: pods are not looked at */
 	struct check_runner *checker;
@@ -157,20 +164,55 @@ static void on_ended(void *arg, const struct error *err)
 	on_all_ended(run, &own);
 }
 
+static void stop_part(struct run *run)
+{
+	if (run->runner)
+		bench_runner_stop(run->runner);
+	else if (run->checker)
+		check_runner_stop(run->checker);
+}
+
 static void on_signal(uv_signal_t *s, int number)
 {
 	struct run *run = s->data;
 
 	(void)number;
-	if (run->stopped || (!run->runner && !run->checker))
+	if (run->stopped)
 		return;
 	run->stopped = true;
 	clear_line(run);
 	(void)fputs("stopping; what was measured is kept\n", stderr);
-	if (run->runner)
-		bench_runner_stop(run->runner);
-	else
-		check_runner_stop(run->checker);
+	stop_part(run);
+}
+
+static bool is_stopped(void *arg)
+{
+	struct run *run = arg;
+
+	(void)uv_run(&run->guard, UV_RUN_NOWAIT);
+	return run->stopped;
+}
+
+static int guard_begin(struct run *run, struct error *err)
+{
+	int r = uv_loop_init(&run->guard);
+
+	if (r != 0)
+		return error_set(err, ERR_INTERNAL, "event loop: %s", uv_strerror(r));
+	for (size_t i = 0; i < N_SIGNALS; i++) {
+		(void)uv_signal_init(&run->guard, &run->guards[i]);
+		run->guards[i].data = run;
+		(void)uv_signal_start(&run->guards[i], on_signal, signal_numbers[i]);
+	}
+	return 0;
+}
+
+static void guard_end(struct run *run)
+{
+	for (size_t i = 0; i < N_SIGNALS; i++)
+		uv_close((uv_handle_t *)&run->guards[i], NULL);
+	(void)uv_run(&run->guard, UV_RUN_DEFAULT);
+	(void)uv_loop_close(&run->guard);
 }
 
 /* ---- where it was measured ------------------------------------------------------------------------------------ */
@@ -240,7 +282,6 @@ static int start(struct run *run, const struct bench_runner_options *o, struct s
 	static const struct bench_runner_ops ops = { .progress = on_progress,
 		.window = on_window,
 		.ended = on_ended };
-	static const int numbers[] = { SIGINT, SIGTERM };
 
 	if (run->s->windows && watch_new(&run->watch, &run->loop, err) < 0)
 		return -1;
@@ -249,11 +290,13 @@ static int start(struct run *run, const struct bench_runner_options *o, struct s
 		run->watch = watch_free(run->watch);
 		return -1;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+	for (size_t i = 0; i < N_SIGNALS; i++) {
 		(void)uv_signal_init(&run->loop, &run->signals[i]);
 		run->signals[i].data = run;
-		(void)uv_signal_start(&run->signals[i], on_signal, numbers[i]);
+		(void)uv_signal_start(&run->signals[i], on_signal, signal_numbers[i]);
 	}
+	if (is_stopped(run))
+		stop_part(run);
 	return 0;
 }
 
@@ -307,7 +350,8 @@ static int run_suite(struct run *run, const struct stage *st, const struct inven
 		return error_set(err, ERR_INTERNAL, "event loop: %s", uv_strerror(r));
 	r = start(run, &o, st->texts, err);
 	(void)uv_run(&run->loop, UV_RUN_DEFAULT);
-	(void)uv_loop_close(&run->loop);
+	if (uv_loop_close(&run->loop) != 0 && r == 0)
+		r = error_set(err, ERR_INTERNAL, "event loop: something is left on it");
 	run->result->head.interrupted = run->stopped || run->error.code != ERR_NONE;
 	if (r == 0 && run->error.code != ERR_NONE) {
 		error_copy(err, &run->error);
@@ -343,13 +387,14 @@ static bool has_scenario(const struct suite *s, uint32_t pods)
 	return false;
 }
 
-/* What cannot be cut is left out. */
-static void leave_out(struct run *run, const struct stage *st, uint32_t pods,
-	const struct error *why)
+static void PRINTF(3, 4) note(struct run *run, const struct stage *st, const char *fmt, ...)
 {
 	char text[ERROR_MSG_MAX + 64];
+	va_list args;
 
-	(void)snprintf(text, sizeof(text), "mig was left out for %u pods: %s", pods, why->msg);
+	va_start(args, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
 	bench_note(run->result, keep(st->texts, text));
 }
 
@@ -358,41 +403,47 @@ static int run_cut(struct run *run, const struct stage *st, struct bench_cut *cu
 	struct error *err)
 {
 	struct suite *s = run->s->suite;
-	unsigned int checks = run->s->checks;
 
-	for (uint32_t pods = 2; pods <= BENCH_PODS_MAX && !run->stopped; pods++) {
+	run->check_names = run->s->checks;
+	for (uint32_t pods = 2; pods <= BENCH_PODS_MAX; pods++) {
 		char profile[MIG_PROFILE_NAME_MAX], name[16];
 		struct error why = ERROR_INIT;
+		int r;
 
 		s->mig_pods = pods;
 		if (!has_scenario(s, pods))
 			continue;
-		if (bench_cut_into(cut, pods, profile, &why) < 0) {
-			run->stopped = why.code == ERR_CANCELLED;
-			leave_out(run, st, pods, &why);
+		r = is_stopped(run) ? 0 : bench_cut_into(cut, pods, profile, &why);
+		if (is_stopped(run))
+			return 0;
+		if (r < 0) { /* there may be room for fewer, or it is free again later */
+			note(run, st, "mig was left out for %u pods: %s", pods, why.msg);
 			continue;
 		}
+		note(run, st, "mig, %u pods: each had a device %s.", pods, profile);
 		clear_line(run);
 		(void)fprintf(stderr, "the GPU is %u MIG devices %s now\n", pods, profile);
 		(void)snprintf(name, sizeof(name), "m%u", pods);
-		run->check_names = checks;
-		checks = 0; /* they say the same of all sizes */
 		if (run_part(run, st, name, err) < 0)
 			return -1;
+		run->check_names = 0; /* they say the same of all sizes */
 	}
 	return 0;
 }
 
 /* All that needs the whole GPU, which is also where kernels are sized; then MIG. */
 static int run_parts(struct run *run, const struct stage *st, struct bench_cut *cut,
-	bool is_mig, struct error *err)
+	struct error *err)
 {
 	struct suite *s = run->s->suite;
 	unsigned int modes = s->modes;
 	int r;
 
-	if (is_mig && bench_cut_off(cut, err) < 0)
+	if (bench_cut_off(cut, err) < 0) {
+		if (is_stopped(run))
+			return error_set(err, ERR_CANCELLED, "interrupted");
 		return error_prefix(err, "switch MIG off");
+	}
 	s->modes = modes & ~(1U << BENCH_MIG);
 	r = run_part(run, st, "w", err);
 	s->modes = 1U << BENCH_MIG;
@@ -408,7 +459,9 @@ static int run_with_mig(struct run *run, const struct stage *st, const struct in
 	struct error *err)
 {
 	struct bench_cut_options o = { .nvml = st->monitor->nvml_path,
-		.run_dir = run->s->model ? st->dir : run->s->run_dir };
+		.run_dir = run->s->model ? st->dir : run->s->run_dir,
+		.stopped = is_stopped,
+		.arg = run };
 	struct error back = ERROR_INIT;
 	const struct gpu *g = NULL;
 	struct bench_cut *cut;
@@ -419,7 +472,7 @@ static int run_with_mig(struct run *run, const struct stage *st, const struct in
 	o.uuid = g->uuid;
 	if (bench_cut_begin(&cut, &o, err) < 0)
 		return error_prefix(err, "--allow-mig");
-	r = run_parts(run, st, cut, g->mig_enabled, err);
+	r = run_parts(run, st, cut, err);
 	if (bench_cut_end(cut, &back) == 0)
 		return r;
 	if (r < 0)
@@ -440,16 +493,12 @@ static int make_node(struct sim_control *node, const char *model, const char *di
 	return sim_control_create(node, model, dir, /* force= */ false, /* seed= */ 0, err);
 }
 
-int bench_session_run(struct bench_result *ret, struct strv *texts,
-	const struct bench_session *s, struct error *err)
+static int run_here(struct run *run, struct strv *texts, struct error *err)
 {
+	const struct bench_session *s = run->s;
 	CLEANUP(temp_dir_remove) struct temp_dir tmp = TEMP_DIR_INIT;
 	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
-	struct run run = { .s = s,
-		.result = ret,
-		.check_names = s->checks,
-		.terminal = isatty(STDERR_FILENO) };
 	struct gpu_monitor_options monitor = { .nvml_path = s->nvml };
 	char dir[PATH_MAX], nvml[2 * PATH_MAX + sizeof(LIBRARY)];
 	struct place_paths paths;
@@ -479,6 +528,22 @@ int bench_session_run(struct bench_result *ret, struct strv *texts,
 		return -1;
 	}
 	stage = (struct stage){ .texts = texts, .monitor = &monitor, .dir = tmp.path };
-	return s->allow_mig ? run_with_mig(&run, &stage, inv, err)
-			    : run_suite(&run, &stage, inv, err);
+	return s->allow_mig ? run_with_mig(run, &stage, inv, err)
+			    : run_suite(run, &stage, inv, err);
+}
+
+int bench_session_run(struct bench_result *ret, struct strv *texts,
+	const struct bench_session *s, struct error *err)
+{
+	struct run run = { .s = s,
+		.result = ret,
+		.check_names = s->checks,
+		.terminal = isatty(STDERR_FILENO) };
+	int r;
+
+	if (guard_begin(&run, err) < 0)
+		return -1;
+	r = run_here(&run, texts, err);
+	guard_end(&run);
+	return r;
 }
