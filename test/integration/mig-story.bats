@@ -223,5 +223,6 @@ cmp_geometry() {
 	label_is nvidia.com/gpu.deploy.dcgm true
 	sim hang 2 off
 	eventually 60 state_is success
-	offered 56 nvidia.com/mig-1g.5gb
+	# It may have been found ill meanwhile; then it is as it was last seen until the next look at it.
+	eventually 20 offers 56 56 nvidia.com/mig-1g.5gb
 }
