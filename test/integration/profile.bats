@@ -119,8 +119,12 @@ nothing_left() {
 
 @test "the benchmark holds predictions beside what it measures, and says what sharing costs" {
 	profile --workload burn --save p.yaml --shares 50 >/dev/null
-	"$GPUSLICE" bench --node h100-1 --seconds 1 --warmup 0.2 --repetitions 1 --scenario '3 burn' --mode exclusive,time-slicing,turns,mps \
-		--profile p.yaml --price p5.4xlarge --calibration c.yaml --save r.json >out 2>err
+	# A busy machine does not keep the GPU busy, and then nothing is told of what sharing costs: once more.
+	costs() {
+		"$GPUSLICE" bench --node h100-1 --seconds 1 --warmup 0.2 --repetitions 1 --scenario '3 burn' --mode exclusive,time-slicing,turns,mps \
+			--profile p.yaml --price p5.4xlarge --calibration c.yaml --save r.json >out 2>err
+	}
+	eventually 60 costs
 	cat out err c.yaml
 	jq -e '.rows | length == 4 and all(.planned_s > 0.0003 and .planned_s < 0.003)' r.json
 	jq -e '.usd_per_hour == 6.88 and (.price_source | startswith("p5.4xlarge by its 1 GPU,"))' r.json

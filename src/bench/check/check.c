@@ -62,14 +62,6 @@ static void fail(struct check_runner *r, const struct error *err)
 
 /* ---- what comes out ----------------------------------------------------------------------------------------- */
 
-/* What a pod or a daemon said may be no UTF-8, or be cut within a letter. */
-static void plain(char *text)
-{
-	for (; *text; text++)
-		if (*text & 0x80 || (unsigned char)*text < ' ')
-			*text = '?';
-}
-
 static int add_check(struct check_runner *r, const struct verdict *v, struct error *err)
 {
 	struct bench_result *b = r->result;
@@ -82,12 +74,9 @@ static int add_check(struct check_runner *r, const struct verdict *v, struct err
 	if (!checks)
 		return error_nomem(err);
 	b->checks = checks;
-	if (strv_add(r->texts, v->what, err) < 0)
-		return -1;
-	plain(r->texts->v[r->texts->n - 1]);
 	checks[b->n_checks++] = (struct bench_check){ .name = r->now.kind->name,
 		.mode_name = bench_mode_names[r->now.mode],
-		.what = r->texts->v[r->texts->n - 1],
+		.what = bench_keep(r->texts, v->what),
 		.held = v->known && v->held,
 		.known = v->known,
 		.value = v->value,

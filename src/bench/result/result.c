@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/result/result.h"
 
+#include "base/utf8.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +57,21 @@ void bench_result_fini(struct bench_result *r)
 	free(r->sizes);
 	json_decref(r->document);
 	*r = (struct bench_result){ 0 };
+}
+
+const char *bench_keep(struct strv *texts, const char *text)
+{
+	struct error err = ERROR_INIT;
+	char *kept;
+
+	if (strv_add(texts, text, &err) < 0)
+		return "out of memory";
+	kept = texts->v[texts->n - 1];
+	utf8_make_valid(kept);
+	for (char *c = kept; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = '?';
+	return kept;
 }
 
 void bench_note(struct bench_result *r, const char *text)

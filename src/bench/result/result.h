@@ -9,6 +9,7 @@
  * rows, with the same runs of the GPU behind them. Times are nanoseconds where the name says so, else seconds;
  * a number that is not known is NaN.
  */
+#include "base/strv.h"
 #include "bench/stats/estimate.h"
 
 #include <jansson.h>
@@ -127,6 +128,12 @@ int bench_result_read(struct bench_result *ret, const char *json, size_t len, co
 	struct error *err) MUST_USE;
 /* New reference. ERR_NOMEM, also for text that is no UTF-8. */
 int bench_result_write(json_t **ret, const struct bench_result *r, struct error *err) MUST_USE;
+
+/*
+ * A copy of a text, kept in @texts: as programs and drivers say what they like, what is no UTF-8 or a control character
+ * becomes '?'. Without memory "out of memory".
+ */
+const char *bench_keep(struct strv *texts, const char *text);
 
 /* Adds a note, if there is room and memory for one. @text must outlive the result. */
 void bench_note(struct bench_result *r, const char *text);

@@ -2,7 +2,6 @@
 #include "bench/run/run.h"
 
 #include "base/time.h"
-#include "base/utf8.h"
 #include "bench/run/collect.h"
 #include "bench/run/tenant.h"
 
@@ -97,22 +96,6 @@ static void fail(struct bench_runner *r, const struct error *err)
 
 /* ---- one step ----------------------------------------------------------------------------------------------- */
 
-/* Programs say what they like; a result is UTF-8 and has no control characters. */
-static const char *keep(struct bench_runner *r, const char *text)
-{
-	struct error err = ERROR_INIT;
-	char *kept;
-
-	if (strv_add(r->texts, text, &err) < 0)
-		return "out of memory";
-	kept = r->texts->v[r->texts->n - 1];
-	utf8_make_valid(kept);
-	for (char *c = kept; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = '?';
-	return kept;
-}
-
 static double memory_limit(const struct bench_runner *r)
 {
 	if (!bench_mode_slices(step_of(r)->mode) || r->o.observe)
@@ -140,7 +123,7 @@ static int collect(struct bench_runner *r, struct error *err)
 			.weight = slot->weight,
 			.n_blocks = ARGS_PARTS,
 			.blocks = r->went ? tenant_blocks(slot->pod) : NULL,
-			.error = why->code != ERR_NONE ? keep(r, why->msg)
+			.error = why->code != ERR_NONE ? bench_keep(r->texts, why->msg)
 						       : "another pod could not begin" };
 	}
 	return collect_add(r->result, &s, err);
@@ -186,7 +169,7 @@ static void note_others(struct bench_runner *r)
 	(void)snprintf(text, sizeof(text),
 		"The GPU is not free: %zu other process%s on it while one pod was to be alone. Figures are with that.",
 		seen - 1, seen == 2 ? " was" : "es were");
-	bench_note(r->result, keep(r, text));
+	bench_note(r->result, bench_keep(r->texts, text));
 }
 
 static void on_gpu(void *arg, const struct bench_gpu *gpu)
@@ -374,7 +357,7 @@ static void refuse(struct bench_runner *r, const struct error *err)
 	if (!(r->refused & 1U << m)) {
 		(void)snprintf(text, sizeof(text), "%s was left out: %s", bench_mode_names[m],
 			err->msg);
-		bench_note(r->result, keep(r, text));
+		bench_note(r->result, bench_keep(r->texts, text));
 	}
 	r->refused |= 1U << m;
 }

@@ -65,7 +65,7 @@ struct suite {
 	uint32_t mig_pods;  /* in BENCH_MIG, only scenarios of so many; 0: any number */
 	uint32_t repetitions;
 	double warmup_s, seconds;
-	double startup_s; /* a pod that has done nothing by then is given up */
+	double startup_s; /* a program of the user's that has done no unit by then is given up */
 	uint64_t seed;
 	bool profile; /* one pod is measured alone in each of its modes */
 };

@@ -28,7 +28,6 @@ struct bench_cut {
 	char nvml[PATH_MAX], saved[PATH_MAX], uuid[96];
 	int lock;
 	struct mig_checkpoint *before; /* of this GPU only */
-	bool touched;                  /* it may be another than it was */
 	/* Of the change that is being made. */
 	enum cut_goal goal;
 	uint32_t n;
@@ -142,11 +141,11 @@ static int change(struct bench_cut *c, enum cut_goal goal, struct error *err)
 	int r;
 
 	c->goal = goal;
-	c->touched = true;
 	while ((r = change_once(c, err)) < 0 && err->code == ERR_UNAVAILABLE &&
 		time_mono_ns() < until && (goal == CUT_BACK || !c->o.stopped(c->o.arg))) {
 		if (!told)
-			(void)fprintf(stderr, "the GPU is in use, waiting: %s\n", err->msg);
+			(void)fprintf(stderr, "the GPU cannot be changed yet, waiting: %s\n",
+				err->msg);
 		told = true;
 		(void)usleep(LOOK_US);
 		error_clear(err);
@@ -287,7 +286,7 @@ int bench_cut_into(struct bench_cut *c, uint32_t n, char profile[MIG_PROFILE_NAM
 
 int bench_cut_end(struct bench_cut *c, struct error *err)
 {
-	int r = c->touched ? change(c, CUT_BACK, err) : 0;
+	int r = change(c, CUT_BACK, err);
 
 	if (r == 0 && unlink(c->saved) < 0)
 		r = error_sys(err, errno, "the GPU is as it was; remove '%s'", c->saved);

@@ -17,13 +17,6 @@
 
 /* ---- prices ------------------------------------------------------------------------------------------------------ */
 
-static const char *keep(struct strv *texts, const char *text)
-{
-	struct error err = ERROR_INIT;
-
-	return strv_add(texts, text, &err) < 0 ? "" : texts->v[texts->n - 1];
-}
-
 int bench_price(struct bench_head *h, struct strv *texts, const char *price,
 	const struct strv *files, const char *region, struct error *err)
 {
@@ -51,7 +44,7 @@ int bench_price(struct bench_head *h, struct strv *texts, const char *price,
 	h->usd_per_hour = (double)p.nano_per_hour / (double)PRICE_NANO / p.gpus;
 	(void)snprintf(text, sizeof(text), "%s by its %u GPU%s, %s, %s%s%s", p.type, p.gpus,
 		p.gpus == 1 ? "" : "s", p.region, p.source, *p.stamp ? ", " : "", p.stamp);
-	h->price_source = keep(texts, text);
+	h->price_source = bench_keep(texts, text);
 	return 0;
 }
 

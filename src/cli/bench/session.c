@@ -217,13 +217,6 @@ static void guard_end(struct run *run)
 
 /* ---- where it was measured ------------------------------------------------------------------------------------ */
 
-static const char *keep(struct strv *texts, const char *text)
-{
-	struct error err = ERROR_INIT;
-
-	return strv_add(texts, text, &err) < 0 ? "" : texts->v[texts->n - 1];
-}
-
 static void fill_head(struct bench_head *h, struct strv *texts, const struct run *run,
 	const struct inventory *inv, const struct gpu *g)
 {
@@ -234,13 +227,13 @@ static void fill_head(struct bench_head *h, struct strv *texts, const struct run
 	time_rfc3339(time_wall_ns(), made);
 	(void)snprintf(cuda, sizeof(cuda), "%u.%u", (unsigned int)inv->cuda_version / 1000,
 		(unsigned int)inv->cuda_version % 1000 / 10);
-	*h = (struct bench_head){ .made = keep(texts, made),
+	*h = (struct bench_head){ .made = bench_keep(texts, made),
 		.version = GPUSLICE_VERSION,
-		.kernel = uname(&u) == 0 ? keep(texts, u.release) : "",
-		.driver = keep(texts, inv->driver_version),
-		.cuda = keep(texts, cuda),
-		.gpu = keep(texts, g->name),
-		.uuid = keep(texts, g->uuid),
+		.kernel = uname(&u) == 0 ? bench_keep(texts, u.release) : "",
+		.driver = bench_keep(texts, inv->driver_version),
+		.cuda = bench_keep(texts, cuda),
+		.gpu = bench_keep(texts, g->name),
+		.uuid = bench_keep(texts, g->uuid),
 		.simulated = run->s->model || getenv("GPUSLICE_SIM_NODE"),
 		.mig = g->mig_enabled,
 		.power_limit_w = NAN,
@@ -395,7 +388,7 @@ static void PRINTF(3, 4) note(struct run *run, const struct stage *st, const cha
 	va_start(args, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	bench_note(run->result, keep(st->texts, text));
+	bench_note(run->result, bench_keep(st->texts, text));
 }
 
 /* Scenarios of one number of pods after the other, each pod on a device of the same size. */
