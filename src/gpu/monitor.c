@@ -534,6 +534,12 @@ void gpu_monitor_probe(struct gpu_monitor *m)
 	schedule(m);
 }
 
+void gpu_monitor_probe_all(struct gpu_monitor *m)
+{
+	look_forgive(&m->client.look);
+	gpu_monitor_probe(m);
+}
+
 void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns)
 {
 	m->interval_ns = interval_ns;

@@ -53,6 +53,8 @@ int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
 
 /* Look again now (as well as by its own clock every @interval, 0: only when asked). */
 void gpu_monitor_probe(struct gpu_monitor *m);
+/* The same, and no GPU is left alone for having been stuck: somebody else has just had answers of them. */
+void gpu_monitor_probe_all(struct gpu_monitor *m);
 void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns);
 
 /* From now on looks read which GPUs can reach which over NVLink (gpu_link.p2p), once for each pair. A look

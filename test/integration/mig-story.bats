@@ -214,15 +214,18 @@ cmp_geometry() {
 
 @test "a driver that hangs in a step is given up, and the offer comes back" {
 	node nvidia.com/mig.config=all-balanced nvidia.com/gpu.deploy.dcgm=true
-	GPUSLICE_MIG_SILENCE=3s manager
+	printf 'version: v1\nhealth: {cooldown: 1s, probes: 2, probeInterval: 200ms}\n' >"$NODE_DIR/config.yaml"
+	GPUSLICE_MIG_SILENCE=3s manager --config-file "$NODE_DIR/config.yaml"
 	applied all-balanced
 	sim hang 2 forever
 	label nvidia.com/mig.config=all-1g.5gb
 	eventually 60 state_is failed
 	reason_has "said nothing for 3 s"
 	label_is nvidia.com/gpu.deploy.dcgm true
+	# The agent has left it alone for a minute since it hung, but for a change that it went through.
+	eventually 30 health_is 2 unhealthy "did not come back in time"
 	sim hang 2 off
 	eventually 60 state_is success
-	# It may have been found ill meanwhile; then it is as it was last seen until the next look at it.
-	eventually 20 offers 56 56 nvidia.com/mig-1g.5gb
+	status 'any(.resources[]; .name == "nvidia.com/mig-1g.5gb" and .capacity == 56)'
+	eventually 10 offers 56 56 nvidia.com/mig-1g.5gb
 }

@@ -174,7 +174,10 @@ void mig_settle_enter(struct agent *a)
 	/* A look that is under way may have begun before the last step: the one after it counts. */
 	m->looks_wanted = m->looks + (m->released ? 1 : 2);
 	m->released = false;
-	gpu_monitor_probe(a->monitor);
+	if (m->outcome.code == ERR_NONE)
+		gpu_monitor_probe_all(a->monitor);
+	else
+		gpu_monitor_probe(a->monitor);
 }
 
 void mig_settle_late(struct agent *a)

@@ -389,6 +389,12 @@ void look_mark_stuck(struct look *l, uint32_t index, uint64_t retry_at_ns, const
 	}
 }
 
+void look_forgive(struct look *l)
+{
+	for (uint32_t i = 0; i < GPU_NODE_MAX; i++)
+		l->marks[i].retry_at_ns = 0;
+}
+
 uint64_t look_retry_at(const struct look *l)
 {
 	uint64_t at = UINT64_MAX;

@@ -53,6 +53,9 @@ int look_feed(struct look *l, const union worker_msg *m, struct error *err) MUST
 /* @index hung or crashed the worker: leave it alone until @retry_at_ns. Also tells .last. */
 void look_mark_stuck(struct look *l, uint32_t index, uint64_t retry_at_ns, const char *reason);
 
+/* Those that are stuck are in the next look, whatever their time. */
+void look_forgive(struct look *l);
+
 /* The earliest end of a mark; UINT64_MAX: no GPU is stuck. */
 uint64_t look_retry_at(const struct look *l);
 

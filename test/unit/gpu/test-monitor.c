@@ -166,6 +166,33 @@ static void monitor__contains_a_gpu_that_hangs(void **state)
 	seen_stop(&s);
 }
 
+/* Left alone for an hour, but for somebody who knows that it answers. */
+static void monitor__looks_at_a_gpu_that_hung_when_told_to(void **state)
+{
+	struct seen s = { .m = NULL };
+	struct gpu_monitor_options o = options();
+
+	(void)state;
+	o.stuck_retry_ns = 3600 * NS_PER_SEC;
+	fake_nvml("gpus 3\nhang nvmlDeviceGetMemoryInfo_v2 1\n");
+	seen_start(&s, &o);
+	run_until(&s, s.inventories == 1);
+	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inventories == 2);
+	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
+
+	fake_nvml("gpus 3\n");
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inventories == 3);
+	assert_int_equal(s.inv->gpus[1].fault, GPU_FAULT_STUCK);
+	gpu_monitor_probe_all(s.m);
+	run_until(&s, s.inventories == 4);
+	assert_int_equal(s.inv->gpus[1].fault, GPU_OK);
+	assert_int_equal(s.downs, 0);
+	seen_stop(&s);
+}
+
 static void monitor__starts_with_a_gpu_that_hangs(void **state)
 {
 	struct seen s = { .m = NULL };
@@ -649,6 +676,7 @@ int main(void)
 		cmocka_unit_test(monitor__tells_what_there_is),
 		cmocka_unit_test(monitor__takes_its_time_in_spite_of_the_interval),
 		cmocka_unit_test(monitor__contains_a_gpu_that_hangs),
+		cmocka_unit_test(monitor__looks_at_a_gpu_that_hung_when_told_to),
 		cmocka_unit_test(monitor__says_who_uses_a_gpu),
 		cmocka_unit_test(monitor__says_who_uses_a_mig_device),
 		cmocka_unit_test(monitor__tells_when_a_gpu_hangs_over_its_processes),
