@@ -8,7 +8,7 @@ usage() {
 	cat <<-'EOT'
 		usage: tools/check-chart.sh
 
-		Takes the helm of $HELM, of PATH, or of the cache of test/kube; without one it exits with 77. Needs jq
+		Takes the helm of $HELM, of PATH, or of the cache of test/kube; without one it exits with 77. Needs gojq
 		and python3-yaml.
 	EOT
 }
@@ -40,7 +40,7 @@ if [[ -z $helm ]]; then
 	echo "no helm here: set HELM, or let \`make kube-test\` build it"
 	exit 77
 fi
-for need in jq python3; do
+for need in gojq python3; do
 	command -v "$need" >/dev/null || { echo "no $need here" && exit 77; }
 done
 python3 -c 'import yaml' 2>/dev/null || { echo "no python3-yaml here" && exit 77; }
@@ -84,7 +84,7 @@ accepts() {
 		return
 	fi
 	to_json <"$work/out.yaml" >"$work/out.json" || { fail "$what: what helm renders is no YAML"; return; }
-	verdict=$(jq -r "$jq_prelude $expression" "$work/out.json" 2>&1) || true
+	verdict=$(gojq -r "$jq_prelude $expression" "$work/out.json" 2>&1) || true
 	[[ $verdict == true ]] || fail "$what: not true ($verdict): $expression"
 }
 

@@ -54,12 +54,12 @@ seen() {
 
 sent() {
 	local now='""'
-	[[ ! -e $API/$1 ]] || now=$(jq -cS . "$API/$1")
-	[[ $(jq -cS 'if .type == "DELETED" then "" else .object | del(.metadata.resourceVersion) end' "$API/$1.sent") == "$now" ]]
+	[[ ! -e $API/$1 ]] || now=$(jq -c . "$API/$1")
+	[[ $(jq -c 'if .type == "DELETED" then "" else .object | del(.metadata.resourceVersion) end' "$API/$1.sent") == "$now" ]]
 }
 
 label_is() {
-	# Most looks come too early, and jq takes longer to start than all else here.
+	# Most looks come too early.
 	[[ $(<"$API/nodes") == *"\"${2-}\""* || -z ${2-} ]] &&
 		jq -e --arg k "$1" --arg v "${2-}" '(.metadata.labels[$k] // "") == $v' "$API/nodes"
 }

@@ -27,7 +27,7 @@ offered() {
 	local pool=$1
 	shift
 	gpuslice config check "$@" --json 10-device-plugin-config.yaml |
-		jq -Sc --arg pool "#$pool" '.configs[] | select(.name | endswith($pool))
+		jq -c --arg pool "#$pool" '.configs[] | select(.name | endswith($pool))
 			| [.offers[] | {key: .name, value: (.devices | tostring)}] | from_entries'
 }
 

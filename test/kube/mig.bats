@@ -17,7 +17,7 @@ setup_file() {
 	node_add p4d p4d.24xlarge --label nvidia.com/gpu.present=true
 	# shellcheck disable=SC2016 # for the other shell
 	part_start states bash -c 'kubectl get node p4d --watch -o json |
-		jq --unbuffered -r ".metadata.labels | [now, .[\"nvidia.com/mig.config\"] // \"-\", .[\"nvidia.com/mig.config.state\"] // \"-\"] | @tsv"'
+		gojq -r ".metadata.labels | [now, .[\"nvidia.com/mig.config\"] // \"-\", .[\"nvidia.com/mig.config.state\"] // \"-\"] | @tsv"'
 	kubectl create namespace gpuslice
 	chart install gpuslice --set migStrategy=mixed
 	eventually 60 agents 1

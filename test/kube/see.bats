@@ -249,7 +249,7 @@ adds_up() {
 
 # counters: of each use, by pod and UID, what only grows.
 counters() {
-	jq -S '[.gpus[].units[].uses[] | {key: "\(.pod) \(.uid)", value: [.heldNs, .gpuNs, .busyNs // 0, .costNano, .memoryByteS]}] | from_entries' \
+	jq '[.gpus[].units[].uses[] | {key: "\(.pod) \(.uid)", value: [.heldNs, .gpuNs, .busyNs // 0, .costNano, .memoryByteS]}] | from_entries' \
 		"$BATS_TEST_TMPDIR/node"
 }
 
