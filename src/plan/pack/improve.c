@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/pack/internal.h"
+#include "price/price.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@
 #define HEAT_MAX           0.6 /* more a round may cost, about, in the beginning */
 #define HEAT_MIN           0.05
 #define ASK_EVERY          64 /* rounds */
+#define FEWER_NODES        16 /* one part in so many of the budget, when no plan can cost less */
+#define BOUND_ERROR        100000000 /* one part in so many of a bound is what rounding may take off */
 
 struct round {
 	struct packer *p;
@@ -39,6 +42,7 @@ struct round {
 	struct open *best; /* the best plan so far, where it is not the one that is open */
 	size_t n_best;
 	int64_t best_total;
+	int64_t least; /* no plan costs less, but for what a float cannot tell */
 };
 
 static void free_nodes(struct open *nodes, size_t n)
@@ -337,6 +341,7 @@ static int one_round(struct round *r, struct error *err)
 static int begin(struct round *r, struct error *err)
 {
 	struct packer *p = r->p;
+	int64_t least = bound(p);
 
 	r->who = calloc(CLOSED_TENANTS_MAX + 1, sizeof(*r->who));
 	r->closed = calloc(CLOSE_MAX + 1, sizeof(*r->closed));
@@ -351,6 +356,7 @@ static int begin(struct round *r, struct error *err)
 	}
 	r->total = open_price(p);
 	r->best_total = INT64_MAX;
+	r->least = price_plus(least, least / BOUND_ERROR);
 	return kinds_choose(&r->kinds, p, err);
 }
 
@@ -376,7 +382,10 @@ static double heat_of(const struct packer *p, int64_t total)
 	return fmin(fmax(heat, HEAT_MIN), HEAT_MAX) * (double)total / n;
 }
 
-/* Until all of the budget is spent, or somebody wants the best so far. */
+/*
+ * Until all of the budget is spent, or somebody wants the best so far. Once no plan can cost less, a little longer: one
+ * of fewer nodes may cost the same.
+ */
 static int all_rounds(struct round *r, struct error *err)
 {
 	struct packer *p = r->p;
@@ -386,6 +395,10 @@ static int all_rounds(struct round *r, struct error *err)
 	for (uint64_t k = 0; p->n_open > 0 && p->asked < until; k++) {
 		double left = (double)(until - p->asked) / (double)budget;
 
+		if (hottest > 0 && r->total <= r->least) {
+			hottest = 0;
+			until = p->asked + (until - p->asked) / FEWER_NODES;
+		}
 		if (k % ASK_EVERY == 0 &&
 			!go_on(p, 1 - left,
 				r->total < r->best_total ? r->total : r->best_total))

@@ -703,6 +703,46 @@ static void pack__stops_with_what_it_has(void **state)
 	pack_result_fini(&r);
 }
 
+static bool count(void *arg, double done, int64_t nano)
+{
+	(void)done;
+	(void)nano;
+	++*(unsigned *)arg;
+	return true;
+}
+
+/* Pairs of whole GPUs cost what the bound says, so that most of the budget is left. */
+static void pack__does_not_look_for_what_cannot_be(void **state)
+{
+	static const uint64_t budget = 60000;
+	CLEANUP(fit_freep) struct fit *f = NULL;
+	struct plan_policy p = policy();
+	struct plan_workload w = workload(20, 0.9, 15000); /* two on a node of four GPUs */
+	struct error err = ERROR_INIT;
+	struct pack_result r;
+	unsigned looks = 0;
+
+	(void)state;
+	p.capacities = 1;
+	w.gpus = 2;
+	w.gpus_allowed = UINT64_C(1) << V100;
+	assert_int_equal(fit_new(&f, &p, &w, 1, gpus, GPUS, &err), 0);
+	struct pack_setting s = { .fit = f,
+		.offers = offers,
+		.n_offers = ARRAY_LEN(offers),
+		.budget = budget,
+		.seed = 1,
+		.go_on = count,
+		.arg = &looks };
+
+	assert_int_equal(pack_solve(&r, &s, &err), 0);
+	check(&r, &p, &w, 1);
+	assert_int_equal(r.nano_per_hour, 10 * INT64_C(12240000000));
+	assert_in_range(r.bound_nano, r.nano_per_hour - 1000, r.nano_per_hour);
+	assert_in_range(looks, 1, budget / 64 / 8);
+	pack_result_fini(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -726,6 +766,7 @@ int main(void)
 		cmocka_unit_test(pack__tries_every_number_of_slots),
 		cmocka_unit_test(pack__free_nodes_cost_nothing),
 		cmocka_unit_test(pack__stops_with_what_it_has),
+		cmocka_unit_test(pack__does_not_look_for_what_cannot_be),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
