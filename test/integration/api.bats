@@ -55,7 +55,7 @@ time.sleep(600)' "$port"
 registered_within() {
 	local first last
 	first=$(head -n 1 "$NODE_DIR/agent.log" | cut -d ' ' -f 1)
-	last=$(logged agent 'registered with the kubelet' | head -n 1 | cut -d ' ' -f 1)
+	last=$(logged agent 'registered with the kubelet' | sed -n '1s/ .*//p')
 	(($(date -d "$last" +%s%3N) - $(date -d "$first" +%s%3N) <= $1))
 }
 

@@ -199,6 +199,11 @@ given_back() {
 	given_back
 }
 
+# The GPU has been cut for them.
+pods_run() {
+	leftovers | grep -F ' /bin/sh -c while echo unit'
+}
+
 @test "mig: a benchmark that is stopped gives the GPU back; after kill -9 a person does" {
 	root_cuts
 	node_teardown
@@ -221,7 +226,7 @@ given_back() {
 	done
 	# Somebody is still there: it waits.
 	"$GPUSLICE" "${args[@]}" >out 2>err &
-	eventually 20 grep -q 'mig, 2 command' err
+	eventually 20 pods_run
 	"$GPUSLICE" sim process start "$("$GPUSLICE" mig status -o json | jq -r '.[0].instances[] | select(.start == 0).computeInstances[0].uuid')" --pid 77
 	kill -INT $!
 	eventually 20 grep -q '^the GPU cannot be changed yet, waiting: ' err
@@ -240,7 +245,7 @@ given_back() {
 	[[ $status == 12 ]]
 	given_back
 	"$GPUSLICE" "${args[@]}" >out 2>err &
-	eventually 20 grep -q 'mig, 2 command' err
+	eventually 20 pods_run
 	kill -KILL $!
 	wait $! || true
 	run ! given_back

@@ -299,7 +299,7 @@ other_is_done() {
 @test "a GPU that fails does not keep another from what is wanted" {
 	node h200-2
 	apply --builtin -c all-1g.18gb
-	BEFORE=$(geometry | head -1 | sed 's/[][]/\\&/g')
+	BEFORE=$(geometry | sed -n '1s/[][]/\\&/gp')
 	mig checkpoint -f "$BATS_TEST_TMPDIR/from"
 	want '3g.71gb: 2' >"$BATS_TEST_TMPDIR/to.yaml"
 	walk_first() { (($1 > 18)) || other_is_done "$@"; }

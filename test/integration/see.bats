@@ -264,9 +264,10 @@ refusals_listed() {
 	arbiter=$("$GPUSLICE" status --json | jq -er .slices.arbiter.pid)
 	kill -9 "$arbiter"
 	eventually 20 slice_of one ".revocations > $taken + 5"
-	slice_of one '.refusals == 2'
-	slice_of two '.refusals == 0'
-	eventually 20 refusals_listed # which has none while the next arbiter is on its way
+	# Neither has an account while the next arbiter is on its way.
+	eventually 5 slice_of one '.refusals == 2'
+	eventually 5 slice_of two '.refusals == 0'
+	eventually 20 refusals_listed
 	stop burn1
 	stop burn2
 	end_agent

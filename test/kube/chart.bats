@@ -125,7 +125,7 @@ not_ready() {
 	eventually 20 offers b 2
 	run ! agent_pod plain
 	# The cluster has no such API, so there is no PodMonitor, and the release is good without.
-	helm get manifest gpuslice -n $NS | grep -q DaemonSet
+	helm get manifest gpuslice -n $NS | grep DaemonSet
 	run ! eval 'helm get manifest gpuslice -n $NS | grep PodMonitor'
 	[[ $(helm get notes gpuslice -n $NS) == *"no PodMonitor was made"* ]]
 	users 9

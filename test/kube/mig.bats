@@ -212,7 +212,7 @@ on_each() {
 
 @test "a process on an instance that no pod accounts for: failed, and done when it ends" {
 	local uuid
-	uuid=$(uuids 7 | head -n 1)
+	uuid=$(uuids 7 | sed -n 1p)
 	sim p4d process start "$uuid" --pid 4242 --memory 1Gi
 	layout all-balanced
 	eventually 30 state failed 'GPU 7'
