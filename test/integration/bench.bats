@@ -201,7 +201,11 @@ given_back() {
 
 # The GPU has been cut for them.
 pods_run() {
-	leftovers | grep -F ' /bin/sh -c while echo unit'
+	leftovers | awk '$2 == "/bin/sh" && $3 == "-c" { n++ } END { exit !n }'
+}
+
+no_pods() {
+	! pods_run
 }
 
 @test "mig: a benchmark that is stopped gives the GPU back; after kill -9 a person does" {
@@ -223,6 +227,7 @@ pods_run() {
 		wait $! || status=$?
 		[[ $status == 12 ]]
 		given_back
+		eventually 5 no_pods # what was killed may take a moment
 	done
 	# Somebody is still there: it waits.
 	"$GPUSLICE" "${args[@]}" >out 2>err &
@@ -244,6 +249,7 @@ pods_run() {
 	wait $! || status=$?
 	[[ $status == 12 ]]
 	given_back
+	eventually 5 no_pods
 	"$GPUSLICE" "${args[@]}" >out 2>err &
 	eventually 20 pods_run
 	kill -KILL $!
