@@ -458,16 +458,38 @@ static bool take_process(struct sim_gpu *g, uint32_t i)
 	return true;
 }
 
+/* What CUDA holds on a GPU, which a transaction does not show. */
+struct cuda_usage {
+	struct sim_usage rows[SIM_MAX_PROCESSES];
+	size_t n;
+	uint64_t total;
+};
+
+static uint64_t cuda_bytes(const struct cuda_usage *cuda, const struct sim_gpu *g, uint32_t gi)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < cuda->n; i++)
+		for (uint32_t k = 0; k < g->process_count; k++) {
+			if (g->processes[k].pid != cuda->rows[i].pid ||
+				g->processes[k].gi != gi)
+				continue;
+			bytes += cuda->rows[i].bytes;
+			break;
+		}
+	return bytes;
+}
+
 /* What is free for a process on the GPU or, with MIG on, on the GPU instance; -1: no such. */
-static int free_bytes(struct sim_gpu *g, const struct sim_process *p, uint64_t cuda_bytes,
-	uint64_t *ret, struct error *err)
+static int free_bytes(struct sim_gpu *g, const struct sim_process *p,
+	const struct cuda_usage *cuda, uint64_t *ret, struct error *err)
 {
 	const struct sim_mig_table *t = sim_mig_table(&g->keys);
 	struct sim_gi *gi;
 	uint64_t total, used;
 
 	*ret = g->keys.memory_total - g->keys.memory_reserved - sim_memory_used_bytes(g);
-	*ret -= cuda_bytes < *ret ? cuda_bytes : *ret;
+	*ret -= cuda->total < *ret ? cuda->total : *ret;
 	if (!g->mig.enabled || !t)
 		return 0;
 	gi = p->gi == SIM_NO_INSTANCE ? NULL : sim_gi_find(g, p->gi);
@@ -477,7 +499,7 @@ static int free_bytes(struct sim_gpu *g, const struct sim_process *p, uint64_t c
 			(int)p->gi, (int)p->ci);
 	total = (uint64_t)sim_gi_profile(g, gi)->memory_mib << 20;
 	used = ((uint64_t)t->idle_mib << 20) +
-	       sim_mig_process_bytes(g, gi->id, SIM_NO_INSTANCE);
+	       sim_mig_process_bytes(g, gi->id, SIM_NO_INSTANCE) + cuda_bytes(cuda, g, gi->id);
 	*ret = used < total ? total - used : 0;
 	return 0;
 }
@@ -487,11 +509,12 @@ int sim_control_process_start(struct sim_control *c, uint32_t slot, const struct
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 	struct sim_gpu *g = NULL;
-	uint64_t room = 0, cuda_bytes = 0;
+	struct cuda_usage cuda = { .n = 0 };
+	uint64_t room = 0;
 
 	if (begin(c, slot, &txn, &g, err) < 0)
 		return -1;
-	(void)sim_usage_read(c->state, slot, NULL, &cuda_bytes);
+	cuda.n = sim_usage_read(c->state, slot, cuda.rows, &cuda.total);
 	for (uint32_t i = 0; i < g->process_count; i++)
 		if (g->processes[i].pid == p->pid && g->processes[i].kind == p->kind &&
 			take_process(g, i))
@@ -500,7 +523,7 @@ int sim_control_process_start(struct sim_control *c, uint32_t slot, const struct
 		return error_set(err, ERR_LIMIT, "a GPU holds at most %d processes",
 			SIM_MAX_PROCESSES);
 	sim_gpu_sum_processes(g);
-	if (free_bytes(g, p, cuda_bytes, &room, err) < 0)
+	if (free_bytes(g, p, &cuda, &room, err) < 0)
 		return -1;
 	if (p->memory_bytes > room)
 		return error_set(err, ERR_LIMIT,

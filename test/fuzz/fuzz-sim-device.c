@@ -2,6 +2,7 @@
 #include "fuzz/fuzz.h"
 
 #include "sim/device/device.h"
+#include "sim/mig.h"
 #include "sim/place.h"
 
 #include <ftw.h>
@@ -32,14 +33,41 @@ static void remove_node(void)
 	(void)nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* GPU 1 has a MIG device of three slices and one of two. */
+static void cut(void)
+{
+	static const struct {
+		uint32_t profile, compute; /* ids */
+	} instances[] = { { 9, 2 }, { 14, 1 } };
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+	nvmlReturn_t activation;
+	struct sim_gpu *g;
+
+	if (sim_txn_begin(state, &txn, NULL) < 0)
+		abort();
+	g = &txn.node->gpus[1];
+	if (sim_mig_set_mode(g, NVML_DEVICE_MIG_ENABLE, &activation))
+		abort();
+	for (size_t i = 0; i < ARRAY_LEN(instances); i++) {
+		uint32_t gi, ci;
+
+		if (sim_gi_create(g, instances[i].profile, SIM_MIG_ANY, 0, &gi) ||
+			sim_ci_create(g, gi, instances[i].compute, SIM_MIG_ANY, 0, &ci))
+			abort();
+	}
+	sim_gpu_sum_processes(g);
+	sim_txn_commit(&txn);
+}
+
 static void make_node(void)
 {
 	struct sim_place place;
 
-	if (!mkdtemp(dir) || sim_place_of(&place, "p3.8xlarge", dir, NULL) < 0 ||
+	if (!mkdtemp(dir) || sim_place_of(&place, "p4d.24xlarge", dir, NULL) < 0 ||
 		sim_place_open(&place, NULL, &state, NULL) != 0)
 		abort();
 	(void)atexit(remove_node);
+	cut();
 }
 
 static void close_answer(const struct device_answer *a)
@@ -101,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < 2; i++)
 		device_client_gone(clients[i], now);
 	device_exports(d); /* all their descriptors are closed */
-	for (uint32_t slot = 0; slot < 4; slot++)
+	for (uint32_t slot = 0; slot < 8; slot++)
 		if (sim_usage_read(state, slot, NULL, &total) != 0 || total != 0)
 			abort();
 	(void)device_free(d);

@@ -4,6 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 load lib
+load slice
 
 setup_file() {
 	stage_programs
@@ -17,7 +18,7 @@ setup() {
 
 teardown() {
 	rm -rf "$TMPDIR"
-	node_teardown
+	slice_node_teardown
 }
 
 bench() {
@@ -194,6 +195,12 @@ given_back() {
 	# Two repetitions of one pod on the whole GPU, of two and of four with a device each.
 	[[ $(grep -c '^GPU-' seen) == 2 && $(grep '^MIG-' seen | sort | uniq -c | awk '{print $1}' | sort -u) == 2 ]]
 	[[ $(grep '^MIG-' seen | sort -u | wc -l) == 6 ]]
+	# Programs compute there: each of two on three sevenths does more than each of seven on one.
+	LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim "$GPUSLICE" bench --seconds 0.5 --warmup 0.1 --repetitions 1 --allow-mig --mode mig \
+		--scenario '2 burn,7 burn' --save r.json 2>err || { cat err && false; }
+	given_back
+	jq -e '[.rows[].runs[].errors] | add == 0' r.json
+	jq -e '[.rows[] | [.runs[0].pods[][]] | add / length] as [$two, $seven] | $two > 2 * $seven and $seven > 0' r.json
 	# Off before, off after; a GPU that waits for nobody.
 	"$GPUSLICE" "${args[@]}" --gpu 2 --mode mig --repetitions 1 >/dev/null 2>err
 	given_back

@@ -6,16 +6,35 @@
 static struct sim_device client = SIM_DEVICE_INIT;
 static bool connected;
 
+/* A MIG device is the only one that a process has. */
+static CUresult say_instance(void)
+{
+	const struct device *d = &lib.devices[0];
+	struct sim_device_request q = { .op = SIM_DEVICE_INSTANCE,
+		.slot = d->slot,
+		.id = d->gi,
+		.cookie = d->ci };
+	struct sim_device_reply r;
+
+	return !lib.device_count || d->gi == SIM_NO_INSTANCE
+		       ? CUDA_SUCCESS
+		       : sim_device_call(&client, &q, &r, -1, NULL);
+}
+
 CUresult gpu_connect(void)
 {
 	struct error err = ERROR_INIT;
+	CUresult r;
 
 	if (connected)
 		return CUDA_SUCCESS;
 	if (sim_device_connect(&client, node_dir(), (const void *)gpu_connect, &err) < 0)
 		return CUDA_ERROR_DEVICE_UNAVAILABLE;
-	connected = true;
-	return CUDA_SUCCESS;
+	r = say_instance();
+	if (r)
+		sim_device_close(&client);
+	connected = !r;
+	return r;
 }
 
 struct sim_device *gpu_client(void)

@@ -86,8 +86,10 @@ struct gpu; /* the connection to the daemon for one device (gpu.h) */
 struct pool;
 
 struct device {
-	uint32_t slot; /* of the simulated node */
-	struct sim_keys keys;
+	uint32_t slot;        /* of the simulated node */
+	struct sim_keys keys; /* of a MIG device: its own, where it has any */
+	uint32_t gi, ci;      /* SIM_NO_INSTANCE: a whole GPU */
+	char board[48];       /* UUID of the GPU that it is on */
 	unsigned char uuid[16];
 	struct gpu *gpu;
 	struct context *primary; /* made once */

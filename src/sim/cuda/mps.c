@@ -84,8 +84,9 @@ void mps_filter(struct device *all, unsigned *n)
 
 	if (!on)
 		return;
+	/* It lists each MIG device of a GPU, by the GPU. */
 	for (unsigned i = 0; i < server.count; i++)
-		for (unsigned k = 0; k < *n; k++)
+		for (unsigned k = 0; k < *n && place_of(server.slots[i]) == i; k++)
 			if (all[k].slot == server.slots[i] && count < MAX_DEVICES)
 				kept[count++] = all[k];
 	memcpy(all, kept, count * sizeof(*all));

@@ -28,7 +28,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SIM_DEVICE_VERSION 1
+#define SIM_DEVICE_VERSION 2
 #define SIM_DEVICE_SOCKET  "cuda.sock"
 
 #define SIM_DEVICE_CONTEXTS_MAX 64    /* of one client */
@@ -91,6 +91,9 @@
  *	                1: lower priority
  *	MPS_END         id = a ticket, flags = a     the context that was made with it fails; the others do not
  *	                CUresult
+ *	INSTANCE        slot, id = GPU instance,     from now on this MIG device is all that the process has of
+ *	                cookie = compute instance    the node: 101 for other slots. Once, before it has a context
+ *	                                             or memory of its own
  *
  * A memory belongs to the process that allocated it while that has a reference, then to the one that
  * has had one for longest, and NVML shows it there. With a reference by descriptor only it is in use,
@@ -118,6 +121,7 @@ enum sim_device_op {
 	SIM_DEVICE_MPS_SERVE,
 	SIM_DEVICE_MPS_TICKET,
 	SIM_DEVICE_MPS_END,
+	SIM_DEVICE_INSTANCE,
 	SIM_DEVICE_OPS,
 
 	SIM_DEVICE_SUBMIT = 100,

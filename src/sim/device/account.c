@@ -8,7 +8,7 @@
  *	busyNs            how long its kernels ran, by the simulated clock
  *	byteSeconds       its memory, summed over real time
  *	peakBytes
- *	gpuBusyNs         how long the GPU has run anything, ever
+ *	gpuBusyNs         how long the GPU has run anything, ever; of a MIG device: what is simulated as one
  */
 #include "sim/device/internal.h"
 
@@ -47,7 +47,8 @@ void account_end(struct device_client *c, uint32_t slot)
 			c->pid, name, slot,
 			(unsigned long long)(usage_busy_ns(c, slot) - s->told_busy_ns),
 			s->byte_s, (unsigned long long)s->peak_bytes,
-			(unsigned long long)engine_gpu_counters(c->device->engine, slot)
+			(unsigned long long)engine_gpu_counters(c->device->engine,
+				instance_unit(c, slot))
 				.busy_ns);
 	/* It may come again. */
 	s->told_busy_ns = usage_busy_ns(c, slot);

@@ -9,6 +9,7 @@
  *	mps.c      the same of MPS servers; who may have a context at all
  *	peer.c     clients, and the end of all that they have
  *	node.c     the node's state, what the engine tells, start and stop
+ *	instance.c MIG devices: a GPU of its own for the engine, a part of one for NVML
  *	usage.c    what NVML shows of it
  *	account.c  what each process has had, for tests
  */
@@ -35,7 +36,8 @@ enum {
 	MPS_TERMINATED = 810,
 };
 
-#define COMM_MAX 16
+#define COMM_MAX             16
+#define DEVICE_INSTANCES_MAX 256
 
 struct context {
 	struct engine_context *engine; /* NULL: free place */
@@ -118,6 +120,19 @@ struct device_client {
 	uint32_t stream_cursor, event_cursor;
 	uint32_t stream_top, event_top; /* places behind these were never given */
 	struct share shares[SIM_MAX_GPUS];
+	struct instance *instance; /* all that it has is there; NULL: whole GPUs */
+};
+
+/* A MIG device that clients use. Its copy engines and multiprocessors are its own, memory is its GPU instance's. */
+struct instance {
+	uint32_t users; /* clients; 0: a free place */
+	uint32_t slot, gi, ci;
+	uint32_t serial; /* of the compute instance: a newer one may have its ids */
+	bool usable;     /* it is there; one that comes back, as a lost GPU does, is again */
+	uint32_t compute_mode;
+	uint32_t width;        /* multiprocessors */
+	uint64_t total, room;  /* bytes, as those of a slot */
+	uint64_t seen_busy_ns; /* of the engine, when it was last measured */
 };
 
 /* What of the node's state is looked at all the time. */
@@ -134,6 +149,7 @@ struct slot {
 	uint32_t sm_count;
 	struct sim_load load;
 	uint64_t seen_busy_ns; /* of the engine, when it was last measured */
+	uint64_t left_busy_ns; /* of instances that nobody uses any more, since then */
 };
 
 struct device {
@@ -148,6 +164,8 @@ struct device {
 	uint64_t measured_ns, measured_mono_ns; /* by the simulated and by the real clock */
 	int account_fd;                         /* -1: nobody wants to know */
 	struct slot slots[SIM_MAX_GPUS];
+	struct instance
+		instances[DEVICE_INSTANCES_MAX]; /* the engine has them behind the slots */
 };
 
 /* The codes that end all clients of an MPS server: of kernels. */
@@ -185,6 +203,18 @@ uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot);
 /* load.c: @sim_ns of the simulated and @real_ns of the real clock have passed; a client leaves a GPU's list. */
 void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t mono_ns);
 void load_end(struct device_client *c, uint32_t slot);
+
+/* instance.c: what the client has of the GPU; NULL: all of it, or nothing. */
+const struct instance *instance_on(const struct device_client *c, uint32_t slot);
+/* What its contexts there are on, as the engine counts GPUs. */
+uint32_t instance_unit(const struct device_client *c, uint32_t slot);
+uint32_t instance_use(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a);
+void instance_leave(struct device_client *c);
+void instance_read(struct device *d); /* the node has changed */
+uint64_t instance_free_bytes(const struct device *d, const struct instance *in);
+/* How long its instances computed since the last call, as much of the GPU as their multiprocessors are. */
+uint64_t instance_measure(struct device *d, uint32_t slot);
 
 /* account.c: the memory of a client is another; it leaves a GPU's list. */
 void account_shown(struct device_client *c, uint32_t slot);

@@ -52,7 +52,7 @@ void load_measure(struct device *d, uint64_t sim_ns, uint64_t real_ns, uint64_t 
 		if (!s->usable)
 			continue;
 		busy = engine_gpu_counters(d->engine, slot).busy_ns;
-		part = (busy - s->seen_busy_ns) * 1000000 / sim_ns;
+		part = (busy - s->seen_busy_ns + instance_measure(d, slot)) * 1000000 / sim_ns;
 		part = part > 1000000 ? 1000000 : part;
 		s->seen_busy_ns = busy;
 		s->load.busy_ns += real_ns * part / 1000000;

@@ -29,6 +29,8 @@ uint32_t mps_serve(struct device_client *c, const struct sim_device_request *q,
 
 	if (r)
 		return r;
+	if (c->instance)
+		return NOT_SUPPORTED;
 	if (!mps_mode_allows(c, q->slot, NULL))
 		return UNAVAILABLE;
 	if (SIM_DEVICE_MPS_SERVER_BYTES > usage_room(c, q->slot) || !usage_list(c, q->slot))
@@ -152,16 +154,19 @@ static uint32_t owner_of(const struct context *x)
 bool mps_mode_allows(const struct device_client *c, uint32_t slot, const struct context *server)
 {
 	uint32_t owner = server ? server->client->pid : c->pid;
+	uint32_t mode =
+		c->instance ? c->instance->compute_mode : c->device->slots[slot].compute_mode;
 
-	if (c->device->slots[slot].compute_mode == NVML_COMPUTEMODE_PROHIBITED)
+	if (mode == NVML_COMPUTEMODE_PROHIBITED)
 		return false;
-	if (c->device->slots[slot].compute_mode == NVML_COMPUTEMODE_DEFAULT)
+	if (mode == NVML_COMPUTEMODE_DEFAULT)
 		return true;
 	for (const struct device_client *o = c->device->clients; o; o = o->next)
 		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++) {
 			const struct context *x = &o->contexts[i];
 
-			if (x->engine && x->slot == slot && owner_of(x) != owner)
+			if (x->engine && x->slot == slot && o->instance == c->instance &&
+				owner_of(x) != owner)
 				return false;
 		}
 	return true;

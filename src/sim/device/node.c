@@ -52,7 +52,7 @@ static void on_recorded(void *arg, void *user, uint64_t completed, uint64_t time
 	}
 }
 
-static void post_xid(struct device *d, uint32_t slot, uint64_t xid)
+static void post_xid(struct device *d, uint32_t slot, const struct instance *in, uint64_t xid)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
 
@@ -62,8 +62,8 @@ static void post_xid(struct device *d, uint32_t slot, uint64_t xid)
 				   .data = xid,
 				   .slot = slot,
 				   .epoch = txn.node->head.slots[slot].epoch,
-				   .gi = SIM_NO_INSTANCE,
-				   .ci = SIM_NO_INSTANCE });
+				   .gi = in ? in->gi : SIM_NO_INSTANCE,
+				   .ci = in ? in->ci : SIM_NO_INSTANCE });
 	sim_txn_commit(&txn);
 }
 
@@ -71,11 +71,14 @@ static void on_failed(void *arg, void *user, uint32_t code)
 {
 	struct context *c = user, *server = c->is_server ? c : c->server;
 	bool told = c->ended || (server && server->faulted);
+	const struct instance *in = c->client->instance;
 	struct device *d = arg;
+	bool there = d->slots[c->slot].usable && (!in || in->usable);
 
 	/* Dead by itself, not by a GPU that is gone, nor by an MPS server; one that is all clients' is told once. */
-	if (d->slots[c->slot].usable && !told)
-		post_xid(d, c->slot, code == ILLEGAL_ADDRESS ? XID_MMU_FAULT : XID_EXCEPTION);
+	if (there && !told)
+		post_xid(d, c->slot, in,
+			code == ILLEGAL_ADDRESS ? XID_MMU_FAULT : XID_EXCEPTION);
 	if (server && !c->ended) {
 		server->faulted = true;
 		/* Before any client knows: whose end it sees first, it would take for gone. */
@@ -162,6 +165,7 @@ void node_read(struct device *d, bool first)
 		if (!first && old.usable && (!s->usable || s->epoch != old.epoch))
 			kill_contexts(d, i);
 	}
+	instance_read(d);
 }
 
 /* Rows of processes whose daemon was killed. */
@@ -196,7 +200,7 @@ int device_new(struct sim_state *state, struct device **ret, struct error *err)
 		return error_nomem(err);
 	d->state = state;
 	d->account_fd = -1;
-	d->engine = engine_new(SIM_MAX_GPUS, &engine_hooks, d);
+	d->engine = engine_new(SIM_MAX_GPUS + DEVICE_INSTANCES_MAX, &engine_hooks, d);
 	d->memories = memory_book_new(usage_moved, d);
 	if (!d->engine || !d->memories) {
 		(void)device_free(d);

@@ -90,6 +90,7 @@ void peer_free(struct device_client *c)
 		if (c->shares[slot].listed || d->slots[slot].used)
 			usage_show_again(d, slot);
 	usage_unlist(c);
+	instance_leave(c);
 	*c->at = c->next;
 	if (c->next)
 		c->next->at = c->at;

@@ -71,18 +71,22 @@ void request_context_end(struct context *c)
 	}
 }
 
-static uint32_t usable(const struct device *d, uint32_t slot)
+static uint32_t usable(const struct device_client *c, uint32_t slot)
 {
-	if (slot >= SIM_MAX_GPUS)
+	const struct device *d = c->device;
+
+	if (slot >= SIM_MAX_GPUS || (c->instance && !instance_on(c, slot)))
 		return BAD_DEVICE;
 	if (!d->slots[slot].usable)
 		return d->slots[slot].total ? UNAVAILABLE : BAD_DEVICE;
+	if (c->instance)
+		return c->instance->usable ? OK : UNAVAILABLE;
 	return d->slots[slot].mig ? NOT_SUPPORTED : OK;
 }
 
 uint32_t request_context_begin(struct device_client *c, uint32_t slot, struct context **ret)
 {
-	uint32_t r = usable(c->device, slot), i = 0;
+	uint32_t r = usable(c, slot), i = 0;
 
 	while (i < SIM_DEVICE_CONTEXTS_MAX && c->contexts[i].engine)
 		i++;
@@ -134,6 +138,8 @@ static uint32_t do_context_create(struct device_client *c, const struct sim_devi
 	uint64_t base;
 	uint32_t r = request_context_begin(c, q->slot, &x);
 
+	if (!r && q->id && c->instance)
+		r = NOT_SUPPORTED;
 	if (!r)
 		r = mps_use_ticket(d, q, &server, &t);
 	if (!r && !mps_mode_allows(c, q->slot, server))
@@ -144,13 +150,13 @@ static uint32_t do_context_create(struct device_client *c, const struct sim_devi
 	share->mps = t != NULL;
 	if (t && !share->contexts)
 		share->limit = t->limit;
-	x->width = t ? t->width : d->slots[q->slot].sm_count;
+	x->width = t ? t->width : c->instance ? c->instance->width : d->slots[q->slot].sm_count;
 	r = context_memory(c, x, &base);
 	if (r)
 		return r;
 	x->engine = t ? engine_context_join(server->engine, t->width, t->priority, x)
-		      : engine_context_new(d->engine, q->slot, d->slots[q->slot].mps,
-				q->percent, x);
+		      : engine_context_new(d->engine, instance_unit(c, q->slot),
+				d->slots[q->slot].mps, q->percent, x);
 	if (!x->engine)
 		return NO_MEMORY;
 	x->server = server;
@@ -397,12 +403,12 @@ static uint32_t do_event_destroy(struct device_client *c, const struct sim_devic
 static uint32_t do_mem_info(struct device_client *c, const struct sim_device_request *q,
 	struct device_answer *a)
 {
-	uint32_t r = usable(c->device, q->slot);
+	uint32_t r = usable(c, q->slot);
 
 	if (r)
 		return r;
 	a->reply.bytes = usage_room(c, q->slot);
-	a->reply.total = c->device->slots[q->slot].total;
+	a->reply.total = c->instance ? c->instance->total : c->device->slots[q->slot].total;
 	return OK;
 }
 
@@ -422,7 +428,7 @@ static uint32_t do_mem_alloc(struct device_client *c, const struct sim_device_re
 	struct device *d = c->device;
 	bool managed = q->flags & SIM_DEVICE_MEM_MANAGED;
 	const struct memory_facts *m;
-	uint32_t r = usable(d, q->slot), value;
+	uint32_t r = usable(c, q->slot), value;
 	uint64_t bytes;
 
 	if (r)
@@ -490,9 +496,9 @@ static uint32_t do_counters(struct device_client *c, const struct sim_device_req
 {
 	struct engine_counters n;
 
-	if (q->slot >= SIM_MAX_GPUS)
+	if (q->slot >= SIM_MAX_GPUS || (c->instance && !instance_on(c, q->slot)))
 		return BAD_DEVICE;
-	n = engine_gpu_counters(c->device->engine, q->slot);
+	n = engine_gpu_counters(c->device->engine, instance_unit(c, q->slot));
 	a->reply.bytes = n.busy_ns;
 	a->reply.total = n.switch_ns;
 	a->reply.id = n.switches;
@@ -547,6 +553,7 @@ static do_fn *const requests[SIM_DEVICE_OPS] = {
 	[SIM_DEVICE_MPS_SERVE] = mps_serve,
 	[SIM_DEVICE_MPS_TICKET] = mps_ticket,
 	[SIM_DEVICE_MPS_END] = mps_end,
+	[SIM_DEVICE_INSTANCE] = instance_use,
 };
 
 bool device_request(struct device_client *c, const struct sim_device_request *q, int fd,

@@ -47,14 +47,14 @@ bool usage_remove_row(struct sim_gpu *g, uint32_t pid)
 }
 
 static void add_row(struct sim_gpu *g, const struct device_client *c,
-	enum sim_process_kind kind)
+	enum sim_process_kind kind, const struct instance *in)
 {
 	struct sim_process *p = &g->processes[g->process_count++];
 
 	*p = (struct sim_process){ .pid = c->pid,
 		.kind = kind,
-		.gi = SIM_NO_INSTANCE,
-		.ci = SIM_NO_INSTANCE,
+		.gi = in ? in->gi : SIM_NO_INSTANCE,
+		.ci = in ? in->ci : SIM_NO_INSTANCE,
 		.started_us = time_wall_ns() / 1000 };
 	(void)snprintf(p->name, sizeof(p->name), "%s", c->name);
 }
@@ -85,10 +85,10 @@ bool usage_list(struct device_client *c, uint32_t slot)
 			return false;
 		sim_settle(g, time_wall_ns());
 		(void)usage_remove_row(g, c->pid);
-		add_row(g, c, SIM_PROCESS_COMPUTE);
+		add_row(g, c, SIM_PROCESS_COMPUTE, instance_on(c, slot));
 		/* Of clients of MPS the driver has two, with the same memory. */
 		if (c->shares[slot].mps)
-			add_row(g, c, SIM_PROCESS_MPS);
+			add_row(g, c, SIM_PROCESS_MPS, NULL);
 		sim_gpu_sum_processes(g);
 		sim_txn_commit(&txn);
 	}
@@ -135,7 +135,9 @@ uint64_t usage_free_bytes(const struct slot *s)
 
 uint64_t usage_room(const struct device_client *c, uint32_t slot)
 {
-	uint64_t room = usage_free_bytes(&c->device->slots[slot]);
+	const struct instance *in = instance_on(c, slot);
+	uint64_t room = in ? instance_free_bytes(c->device, in)
+			   : usage_free_bytes(&c->device->slots[slot]);
 	const struct share *s = &c->shares[slot];
 	uint64_t own = s->limit > s->bytes ? s->limit - s->bytes : 0;
 

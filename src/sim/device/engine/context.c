@@ -33,7 +33,7 @@ struct engine_context *engine_context_new(struct engine *e, uint32_t gpu, bool m
 	}
 	if (mps)
 		g->mps = q;
-	e->used = gpu >= e->used ? gpu + 1 : e->used;
+	engine_use(g);
 	percent = percent == 0 || percent > 100 ? 100 : percent;
 	c->share = (uint32_t)((width * percent + 99) / 100);
 	return c;

@@ -15,6 +15,11 @@ struct engine *engine_new(uint32_t gpu_count, const struct engine_hooks *hooks, 
 
 	if (!e)
 		return NULL;
+	e->used = calloc(gpu_count, sizeof(struct gpu *));
+	if (!e->used) {
+		free(e);
+		return NULL;
+	}
 	e->hooks = *hooks;
 	e->arg = arg;
 	e->gpu_count = gpu_count;
@@ -47,11 +52,25 @@ void engine_gpu_set(struct engine *e, uint32_t gpu, const struct engine_gpu_conf
 	c->local_mbps = c->local_mbps ? c->local_mbps : 1;
 }
 
+void engine_use(struct gpu *g)
+{
+	struct engine *e = g->engine;
+	uint32_t at = e->n_used;
+
+	if (g->had_context)
+		return;
+	g->had_context = true;
+	for (; at && e->used[at - 1] > g; at--)
+		e->used[at] = e->used[at - 1];
+	e->used[at] = g;
+	e->n_used++;
+}
+
 void engine_settle(struct engine *e)
 {
 	stream_settle(e);
-	for (uint32_t i = 0; i < e->used; i++)
-		compute_settle(&e->gpus[i]);
+	for (uint32_t i = 0; i < e->n_used; i++)
+		compute_settle(e->used[i]);
 }
 
 void engine_advance(struct engine *e, uint64_t now_ns)
@@ -65,11 +84,11 @@ void engine_advance(struct engine *e, uint64_t now_ns)
 			next = e->now_ns;
 		ns = next - e->now_ns;
 		e->now_ns = next;
-		for (uint32_t i = 0; i < e->used; i++)
-			compute_pass(&e->gpus[i], ns);
-		for (uint32_t i = 0; i < e->used; i++) {
-			compute_finish(&e->gpus[i]);
-			copy_finish(&e->gpus[i]);
+		for (uint32_t i = 0; i < e->n_used; i++)
+			compute_pass(e->used[i], ns);
+		for (uint32_t i = 0; i < e->n_used; i++) {
+			compute_finish(e->used[i]);
+			copy_finish(e->used[i]);
 		}
 		stream_finish_delays(e);
 		engine_settle(e);
@@ -82,10 +101,10 @@ uint64_t engine_next(const struct engine *e)
 {
 	uint64_t next = stream_next_delay(e), t;
 
-	for (uint32_t i = 0; i < e->used; i++) {
-		t = compute_next(&e->gpus[i]);
+	for (uint32_t i = 0; i < e->n_used; i++) {
+		t = compute_next(e->used[i]);
 		next = t < next ? t : next;
-		t = copy_next(&e->gpus[i]);
+		t = copy_next(e->used[i]);
 		next = t < next ? t : next;
 	}
 	return next;
@@ -99,6 +118,8 @@ struct engine_counters engine_gpu_counters(const struct engine *e, uint32_t gpu)
 struct engine *engine_free(struct engine *e)
 {
 	/* Contexts are owned by who made them: only the frame goes. */
+	if (e)
+		free((void *)e->used);
 	free(e);
 	return NULL;
 }

@@ -43,7 +43,7 @@ struct gpu {
 	struct group *mps;      /* of those that run side by side */
 	struct group *current;  /* on the engine, or coming onto it */
 	struct group *resident; /* whose state is on the engine; NULL: nobody's that lives */
-	bool was_used;
+	bool was_used, had_context;
 	bool switching;
 	uint64_t switch_end_ns, slice_end_ns;
 	struct copy_engine copies[SIM_DEVICE_COPIES];
@@ -57,7 +57,8 @@ struct engine {
 	struct link delays; /* streams, the first to end first */
 	struct link pokes;  /* streams whose first command is to be looked at */
 	uint32_t gpu_count;
-	uint32_t used; /* GPUs behind these have never had a context */
+	struct gpu **used; /* those that have ever had a context, in order */
+	uint32_t n_used;
 	struct gpu gpus[];
 };
 
@@ -134,7 +135,9 @@ static inline struct engine_command *head_of(struct engine_stream *s)
 	return s->submitted > s->completed ? &s->queue[s->first] : NULL;
 }
 
-/* engine.c: streams that moved go on, then the compute engines, at this moment. */
+/* engine.c: time passes there from now on, as it has a context. */
+void engine_use(struct gpu *g);
+/* streams that moved go on, then the compute engines, at this moment. */
 void engine_settle(struct engine *e);
 
 /* compute.c. A group is gone with the last of its contexts. */
