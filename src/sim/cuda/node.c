@@ -22,14 +22,17 @@ const char *node_dir(void)
 	return sim_state_dir(state);
 }
 
+static bool names_uuid(const char *text)
+{
+	return strncmp(text, "GPU-", 4) == 0 || strncmp(text, "MIG-", 4) == 0;
+}
+
 /* "GPU-8-4-4-4-12" or "MIG-…" as bytes. */
 static void read_uuid(const char *text, unsigned char *ret)
 {
 	size_t n = 0;
 
-	for (const char *c =
-			text + (strncmp(text, "GPU-", 4) && strncmp(text, "MIG-", 4) ? 0 : 4);
-		*c && n < 32; c++) {
+	for (const char *c = text + (names_uuid(text) ? 4 : 0); *c && n < 32; c++) {
 		unsigned v;
 
 		if (*c >= '0' && *c <= '9')
@@ -137,7 +140,7 @@ static bool find_visible(const char *word, size_t len, const struct device *all,
 		digits[len] = '\0';
 		return parse_u32(digits, ret) && *ret < n;
 	}
-	if (len < 5 || (strncmp(word, "GPU-", 4) != 0 && strncmp(word, "MIG-", 4) != 0))
+	if (len < 5 || !names_uuid(word))
 		return false;
 	for (unsigned i = 0; i < n; i++) {
 		bool more = i && all[i].slot == all[i - 1].slot; /* of the same GPU */

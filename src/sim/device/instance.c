@@ -150,7 +150,6 @@ void instance_read(struct device *d)
 {
 	for (size_t i = 0; i < DEVICE_INSTANCES_MAX; i++) {
 		struct instance *in = &d->instances[i];
-
 		bool was = in->usable;
 
 		if (!in->users)
