@@ -105,6 +105,15 @@ rules_are_well() {
 		| if . == [] then true else error("\(.)") end)'
 }
 
+# in_pod DIR COMMAND...: in the slice of this directory, with its GPU alone; in place of the shell. Of a node with MIG
+# devices CUDA would take one of those.
+in_pod() {
+	local dir=$1 uuid
+	uuid=$(jq -er '.gpus[0].uuid' "$dir/slice.json")
+	shift
+	exec env LD_PRELOAD="$PRELOAD" GPUSLICE_SLICE_DIR="$dir" CUDA_VISIBLE_DEVICES="$uuid" "$@"
+}
+
 @test "every query of the dashboards answers, and those of dcgm-exporter's" {
 	local dir n=0
 	AGENT_PORT=$(free_port) PROM_PORT=$(free_port)
@@ -122,8 +131,7 @@ rules_are_well() {
 	pod team-a whole nvidia.com/gpu
 	eventually 10 pods 4
 	for dir in "$GPUSLICE_STATE_DIR"/slices/[0-9a-f]*; do
-		start "burn$((++n))" env LD_PRELOAD="$PRELOAD" GPUSLICE_SLICE_DIR="$dir" \
-			"$PROGRAMS/cuda-burn" --work 1000000 --depth 16 --seconds 0 --window-ms 1000
+		start "burn$((++n))" in_pod "$dir" "$PROGRAMS/cuda-burn" --work 1000000 --depth 16 --seconds 0 --window-ms 1000
 	done
 	((n == 2))
 	prometheus_up
@@ -135,7 +143,7 @@ rules_are_well() {
 	[[ $(curl -sf "$PROM/api/v1/alerts" | jq '.data.alerts | length') == 1 ]]
 	# Both want all of the GPU, and one of them more memory than its slice has; $dir is the last one's.
 	eventually 10 is 'count(rate(gpuslice_container_revocations_total[10s]) > 0) == 2'
-	env LD_PRELOAD="$PRELOAD" GPUSLICE_SLICE_DIR="$dir" "$PROGRAMS/cuda-hold" --bytes 60Gi
+	(in_pod "$dir" "$PROGRAMS/cuda-hold" --bytes 60Gi)
 	eventually 10 is 'sum(gpuslice_container_memory_refusals_total) == 1'
 	eventually 10 alert_is GpusliceMemoryRefused firing
 	sim xid 0 13
