@@ -197,10 +197,11 @@ given_back() {
 	[[ $(grep '^MIG-' seen | sort -u | wc -l) == 6 ]]
 	# Programs compute there: each of two on three sevenths does more than each of seven on one.
 	LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim "$GPUSLICE" bench --seconds 0.5 --warmup 0.1 --repetitions 1 --allow-mig --mode mig \
-		--scenario '2 burn,7 burn' --save r.json 2>err || { cat err && false; }
+		--scenario '2 burn,7 burn' --checks memory --save r.json 2>err || { cat err && false; }
 	given_back
 	jq -e '[.rows[].runs[].errors] | add == 0' r.json
 	jq -e '[.rows[] | [.runs[0].pods[][]] | add / length] as [$two, $seven] | $two > 2 * $seven and $seven > 0' r.json
+	jq -e '.checks | length == 1 and .[0].name == "memory" and .[0].mode == "mig" and .[0].held' r.json
 	# Off before, off after; a GPU that waits for nobody.
 	"$GPUSLICE" "${args[@]}" --gpu 2 --mode mig --repetitions 1 >/dev/null 2>err
 	given_back
