@@ -55,7 +55,7 @@ promised() {
 	grep -F 'kubectl create namespace gpuslice' "$out/00-README.md"
 	grep -F 'resources/nvidia.com/gpu,Value=0' "$out/60-cluster-autoscaler-tags.txt"
 	grep -F '# kubectl patch deployment embed-2 --patch-file' "$out/patches/embed-2.yaml"
-	[ "$(sed -n 's/^  replicas: //p' "$out"/patches/embed*.yaml | paste -sd+ | bc)" = 8 ]
+	[ "$(awk '/^  replicas: / { n += $2 } END { print n }' "$out"/patches/embed*.yaml)" = 8 ]
 	printf 'version: gpuslice/plan/v1\npolicy: {modes: [mig], instances: [p4d.24xlarge]}\nworkloads: [{name: m, gpu_ref: A100-SXM4-40GB, u: 0.1, busy: 0.1, t_solo: 0.01, rate: 5, mem_peak_mib: 4000, isolation: hardware, slo: {max_slowdown: 9}}]\n' >"$BATS_TEST_TMPDIR/mig.yaml"
 	run -0 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_TMPDIR/mig.yaml" --write "$BATS_TEST_TMPDIR/mig"
 	grep -F -- '--set migManager.withReboot=true' "$BATS_TEST_TMPDIR/mig/00-README.md"
