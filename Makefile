@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # A thin front for Meson: each target installs what it needs (tools/setup), then calls one command.
 # `make help` lists the targets. Variables: ONCE=1 (run), PREFIX= DESTDIR= (install),
-# SECONDS= TARGETS= (fuzz), TESTS= (kube-test), MESON_ARGS= (options of the first configuration).
+# SECONDS= TARGETS= (fuzz), TESTS= (kube-test), PARTS= (nightly), MESON_ARGS= (options of the first configuration).
 PREFIX  ?= /usr/local
 DESTDIR ?=
 SECONDS ?= 30
 TARGETS ?=
 TESTS   ?=
+PARTS   ?=
 ONCE    ?=
 MESON_ARGS ?=
 
-OBJ   := build/main
+OBJ   ?= build/main
 STAGE := build/stage
 
-.PHONY: all build stage run tour test kube-test loader-test page-test install fmt lint bench fuzz clean help
+.PHONY: all build programs stage run tour test kube-test loader-test page-test nightly install fmt lint bench fuzz clean help
 .DEFAULT_GOAL := all
 
 all: stage ## build, and leave a staged install in build/stage (the default)
@@ -22,13 +23,18 @@ all: stage ## build, and leave a staged install in build/stage (the default)
 # relative to themselves, so one build serves build/stage and any PREFIX.
 $(OBJ)/build.ninja:
 	@tools/setup build test
-	@meson setup $(OBJ) --prefix=/ $(MESON_ARGS)
+	@mkdir -p $(dir $(OBJ))
+	@meson setup $(OBJ) --prefix=/ $(MESON_ARGS) >$(OBJ).log || { cat $(OBJ).log; exit 1; }
 
-build: $(OBJ)/build.ninja ## compile only
+build: $(OBJ)/build.ninja ## compile only, the tests too
 	@tools/setup build test
-	@ninja -C $(OBJ) $$(test -t 1 || echo --quiet)
+	@tools/compile $(OBJ)
 
-stage: build
+programs: $(OBJ)/build.ninja
+	@tools/setup build test
+	@tools/compile $(OBJ) programs
+
+stage: programs
 	@tools/stage $(OBJ) $(STAGE)
 
 run: stage ## main job: the sharing story end to end on a simulated node (ONCE=1: ends by itself)
@@ -57,7 +63,10 @@ page-test: build ## the status page in Chromium
 	@tools/setup build test page
 	@test/page/run $(OBJ)
 
-install: build ## install below PREFIX (default /usr/local), under DESTDIR if that is set
+nightly: ## everything: the gate, and what takes longer (under 100 minutes); PARTS="kube stress" for some
+	@.ci/run $(or $(PARTS),--all)
+
+install: programs ## install below PREFIX (default /usr/local), under DESTDIR if that is set
 	@DESTDIR='$(abspath $(DESTDIR)/$(PREFIX))' meson install -C $(OBJ) --no-rebuild --quiet
 
 fmt: ## format all C files
@@ -70,7 +79,7 @@ lint: build ## format, layers, headers, banned calls, scripts, clang-tidy, cppch
 	@tools/check-tidy.sh $(OBJ)
 	@tools/check-cppcheck.sh
 
-bench: stage ## benchmarks, with the figures they are held against
+bench: build stage ## benchmarks, with the figures they are held against
 	@meson test -C $(OBJ) --no-rebuild --benchmark --verbose --timeout-multiplier 4
 
 fuzz: ## each fuzz target for SECONDS (default 30); TARGETS="config sim-node" for some

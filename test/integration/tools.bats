@@ -108,3 +108,61 @@ setup_tool() {
 	PATH="$FAKE:$PATH" "$ROOT/tools/stage" "$build" "$stage"
 	[[ $(wc -l <"$FAKE/log") == 2 && ! -e $stage/bin/old ]]
 }
+
+@test "a build without a terminal shows how far it is, and what compilers print" {
+	fake ninja '
+		for ((n = 1; n <= 100; n++)); do
+			printf "%s\n" "${NINJA_STATUS/\%f\/\%t/$n/100}Compiling $n"
+			[[ $n != 42 ]] || printf "a.c:1: warning: something\n"
+		done
+		exit "${FAKE_STATUS-0}"'
+	PATH="$FAKE:$PATH" run -0 "$ROOT/tools/compile" "$BATS_TEST_TMPDIR"
+	[[ ${#lines[@]} == 12 ]] # 0 % to 100 %, and the warning
+	[[ $output == *'compiling: 40 of 100 steps'*'a.c:1: warning: something'*'compiling: 100 of 100 steps'* ]]
+	PATH="$FAKE:$PATH" FAKE_STATUS=1 run -1 "$ROOT/tools/compile" "$BATS_TEST_TMPDIR"
+	fake ninja 'echo "ninja: Entering directory x"; echo "ninja: no work to do."'
+	PATH="$FAKE:$PATH" run -0 "$ROOT/tools/compile" "$BATS_TEST_TMPDIR"
+	[[ -z $output ]]
+}
+
+# A tree with the gate's script alone, and a `make` that does what FAKE_STATUS says.
+fake_gate() {
+	TREE=$BATS_TEST_TMPDIR/tree
+	mkdir -p "$TREE/.ci"
+	cp "$ROOT/.ci/run" "$TREE/.ci"
+	fake make 'echo "make $*"; exit "${FAKE_STATUS-0}"'
+}
+
+@test "the gate keeps the last result of each step with its tree, and counts in its last line" {
+	fake_gate
+	git -C "$TREE" init -q
+	git -C "$TREE" -c user.name=a -c user.email=a@b commit -q --allow-empty -m one
+	printf 'build\n.ci\n' >"$TREE/.git/info/exclude"
+	PATH="$FAKE:$PATH" FAKE_STATUS=3 run -1 "$TREE/.ci/run" demo test
+	[[ ${lines[-1]} == '0 passed, 2 failed, 0 skipped' ]]
+	[[ $output == *'failed: demo test'* ]]
+	PATH="$FAKE:$PATH" FAKE_STATUS=77 run -0 "$TREE/.ci/run" demo
+	[[ ${lines[-1]} == '0 passed, 0 failed, 1 skipped' ]]
+	touch "$TREE/changed"
+	PATH="$FAKE:$PATH" run -0 "$TREE/.ci/run" tour
+	[[ ${lines[-1]} == '1 passed, 0 failed, 0 skipped' ]]
+	run -0 "$TREE/.ci/run" --results
+	[[ $output =~ demo\ +gate\ +skipped ]]
+	[[ $output =~ test\ +gate\ +FAILED ]]
+	[[ $output =~ tour\ +nightly\ +passed\ +0:0[0-9]\ min\ +[0-9a-f]{9}\+ ]]
+	run -2 "$TREE/.ci/run" nothing
+	[[ $output == *"no step 'nothing'"* ]]
+}
+
+@test "CONTRIBUTING.md says where each step of the gate and the nightly runs" {
+	local name where bad=0
+	while read -r name where _; do
+		[[ $name == setup ]] || grep -E '^\| `' "$ROOT/CONTRIBUTING.md" | awk -F '|' -v name="\`$name\`" -v where="$where" '
+			index($2, name) && $3 ~ where { found = 1 } END { exit !found }' || {
+			echo "CONTRIBUTING.md has no row for the step '$name' ($where)"
+			bad=1
+		}
+	done < <("$ROOT/.ci/run" --list)
+	[[ $bad == 0 ]]
+}
+
