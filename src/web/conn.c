@@ -63,6 +63,15 @@ void web_book_add(struct web_book *b, struct web_conn *c, uint64_t now_ns)
 	append(b, c, WEB_CONN_REQUEST, now_ns);
 }
 
+struct web_conn *web_book_arriving(const struct web_book *b, int fd)
+{
+	/* The last to come in is mostly the one. */
+	for (struct web_conn *c = b->last[WEB_CONN_REQUEST]; c; c = c->prev)
+		if (!c->begun && c->fd == fd)
+			return c;
+	return NULL;
+}
+
 void web_book_enter(struct web_book *b, struct web_conn *c, enum web_conn_state state,
 	uint64_t now_ns)
 {

@@ -24,7 +24,8 @@ enum web_conn_state {
 };
 
 struct web_conn {
-	int fd; /* libmicrohttpd's */
+	int fd; /* libmicrohttpd's, once that has begun with it */
+	bool begun; /* libmicrohttpd has said that it begins with it; only then is @fd ours to use */
 	struct in6_addr addr;
 	uint64_t serial; /* in the order of arrival, from 1 */
 	uint64_t deadline_ns;
@@ -54,6 +55,11 @@ enum web_verdict web_book_admit(const struct web_book *b, const struct in6_addr 
 
 /* Takes in @c, with @fd and @addr set, which the caller owns. */
 void web_book_add(struct web_book *b, struct web_conn *c, uint64_t now_ns);
+/*
+ * The connection with this descriptor that has not begun; NULL: there is none. A number that
+ * accept() has just returned is no other open connection's, so one record at most fits.
+ */
+struct web_conn *web_book_arriving(const struct web_book *b, int fd);
 void web_book_enter(struct web_book *b, struct web_conn *c, enum web_conn_state state,
 	uint64_t now_ns);
 void web_book_remove(struct web_book *b, struct web_conn *c);

@@ -27,8 +27,7 @@ struct web {
 	pthread_t thread;
 
 	struct web_book book;
-	struct web_conn *arriving; /* being handed to libmicrohttpd */
-	uint64_t accept_after_ns;  /* no descriptors were left: not before this */
+	uint64_t accept_after_ns; /* no descriptors were left: not before this */
 	struct web_token token;
 	struct web_tls tls;
 	uint64_t checked_ns;            /* when the files were last looked at */

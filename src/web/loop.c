@@ -69,28 +69,53 @@ static void on_end(struct web *w, struct web_conn *c)
 		web_book_enter(&w->book, c, WEB_CONN_ENDING, time_mono_ns());
 }
 
+static void publish_open(struct web *w)
+{
+	atomic_store_explicit(&w->open, w->book.open, memory_order_relaxed);
+}
+
+static void forget(struct web *w, struct web_conn *c)
+{
+	web_book_remove(&w->book, c);
+	free(c);
+	publish_open(w);
+}
+
+/* libmicrohttpd has begun with a connection; NULL: with one that we have given up. */
+static struct web_conn *begin(struct web *w, int fd)
+{
+	struct web_conn *c = web_book_arriving(&w->book, fd);
+
+	if (!c) {
+		(void)shutdown(fd, SHUT_RDWR);
+		return NULL;
+	}
+	c->begun = true;
+	watch_end(w, c);
+	return c;
+}
+
+static void end(struct web *w, struct web_conn *c)
+{
+	if (!c->heard && !c->late)
+		web_count(&w->malformed);
+	forget(w, c);
+}
+
 void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	enum MHD_ConnectionNotificationCode what)
 {
 	struct web *w = cls;
-	struct web_conn *c;
 
-	(void)mhd;
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		c = w->arriving;
-		w->arriving = NULL;
-		*context = c;
-		web_book_add(&w->book, c, time_mono_ns());
-		watch_end(w, c);
-	} else {
-		c = *context;
+		const union MHD_ConnectionInfo *info =
+			MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+		*context = info ? begin(w, info->connect_fd) : NULL;
+	} else if (*context) {
+		end(w, *context);
 		*context = NULL;
-		if (!c->heard && !c->late)
-			web_count(&w->malformed);
-		web_book_remove(&w->book, c);
-		free(c);
 	}
-	atomic_store_explicit(&w->open, w->book.open, memory_order_relaxed);
 }
 
 static void cut(struct web *w, struct web_conn *c, atomic_uint_fast64_t *counter)
@@ -133,6 +158,27 @@ static void refuse(int fd)
 	(void)close(fd);
 }
 
+/*
+ * Hands the connection to libmicrohttpd, which owns the descriptor from here, even where it says no.
+ * Up to 0.9.75 it begins with it at once; from 1.0 on it puts it in a queue for its next run, and may
+ * drop it there without a word. So @c may be gone after each of its calls, and one that has not begun
+ * after that run is given up.
+ */
+static void hand_over(struct web *w, struct web_conn *c, const struct sockaddr *from,
+	socklen_t len)
+{
+	int fd = c->fd;
+
+	web_book_add(&w->book, c, time_mono_ns());
+	publish_open(w);
+	if (MHD_add_connection(w->daemon, fd, from, len) == MHD_YES &&
+		web_book_arriving(&w->book, fd))
+		(void)MHD_run(w->daemon);
+	c = web_book_arriving(&w->book, fd);
+	if (c)
+		forget(w, c);
+}
+
 static void take(struct web *w, int fd, const struct sockaddr_storage *from, socklen_t len)
 {
 	struct in6_addr addr = web_address(from);
@@ -148,11 +194,7 @@ static void take(struct web *w, int fd, const struct sockaddr_storage *from, soc
 	}
 	c->fd = fd;
 	c->addr = addr;
-	w->arriving = c;
-	/* It owns the descriptor from here, even where it says no. */
-	(void)MHD_add_connection(w->daemon, fd, (const struct sockaddr *)from, len);
-	free(w->arriving);
-	w->arriving = NULL;
+	hand_over(w, c, (const struct sockaddr *)from, len);
 }
 
 static bool accept_some(struct web *w)

@@ -124,6 +124,27 @@ static void web_book_admit__counts_addresses_in_both_forms(void **state)
 	assert_int_equal(web_book_oldest(&b), 3);
 }
 
+static void web_book_arriving__is_who_has_not_begun(void **state)
+{
+	struct web_book b = { .connections = 9, .per_address = 9 };
+	struct web_conn c[3] = { { .fd = 7 }, { .fd = 8 }, { .fd = 7 } };
+
+	(void)state;
+	assert_null(web_book_arriving(&b, 7));
+	web_book_add(&b, &c[0], 1);
+	web_book_add(&b, &c[1], 2);
+	assert_ptr_equal(web_book_arriving(&b, 7), &c[0]);
+	assert_ptr_equal(web_book_arriving(&b, 8), &c[1]);
+	assert_null(web_book_arriving(&b, 9));
+	c[0].begun = true;
+	assert_null(web_book_arriving(&b, 7));
+	/* The number comes again before the end of the first is told. */
+	web_book_add(&b, &c[2], 3);
+	assert_ptr_equal(web_book_arriving(&b, 7), &c[2]);
+	web_book_remove(&b, &c[2]);
+	assert_null(web_book_arriving(&b, 7));
+}
+
 static void web_book_due__goes_by_the_time_in_each_state(void **state)
 {
 	struct web_book b = { .connections = 9,
@@ -228,6 +249,7 @@ int main(void)
 		cmocka_unit_test(web_accept_permille__takes_the_closest_range),
 		cmocka_unit_test(web_host_is__looks_at_the_whole_name),
 		cmocka_unit_test(web_book_admit__counts_addresses_in_both_forms),
+		cmocka_unit_test(web_book_arriving__is_who_has_not_begun),
 		cmocka_unit_test(web_book_due__goes_by_the_time_in_each_state),
 		cmocka_unit_test(web_book_victim__is_who_waits_for_nothing),
 		cmocka_unit_test(web_pace__holds_the_thread_to_its_part),
