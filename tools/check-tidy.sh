@@ -6,9 +6,9 @@ set -euo pipefail
 
 if [[ ${1-} == --help ]]; then
 	echo "usage: tools/check-tidy.sh [--short] [BUILD_DIR [FILE...]]"
-	echo "BUILD_DIR (default build/main) must be built: it holds the generated headers. A file that"
-	echo "passed before is skipped while it, all headers, .clang-tidy, this script and the flags are the same."
-	echo "--short follows fewer paths through long functions: for CI, whose processors are slow."
+	echo "BUILD_DIR (default build/main) must be built: it holds the generated headers. A file that passed before, in this"
+	echo "tree or another, is skipped while it, the headers that it includes, the flags and the checks are the same."
+	echo "--short follows fewer paths through long functions: for the gate, whose processors are slow."
 	exit 0
 fi
 short=
@@ -22,50 +22,35 @@ build=${1-build/main}
 [[ $# == 0 ]] || shift
 [[ -e $build/compile_commands.json ]] || { echo "$build is no build directory" >&2 && exit 2; }
 
+passed=${XDG_CACHE_HOME:-$HOME/.cache}/gpuslice/tidy
+mkdir -p "$passed"
+find "$passed" -type f -mtime +30 -delete
+mapfile -t rows < <({
+	cat tools/check-tidy.sh .clang-tidy tools/tidy-hints.h
+	clang-tidy --version
+	echo "$short"
+} | tools/tidy-keys.py "$build")
 if [[ $# -gt 0 ]]; then
-	files=("$@")
-else
-	mapfile -t files < <(python3 - "$build" <<-'EOF'
-		import json, os, sys
-		build = sys.argv[1]
-		seen = set()
-		for unit in json.load(open(build + "/compile_commands.json")):
-		    path = os.path.relpath(os.path.realpath(os.path.join(unit["directory"], unit["file"])))
-		    if path.startswith(("src/", "test/")) and path.endswith(".c") \
-		            and not path.startswith("test/peers/"):
-		        seen.add(path)
-		print("\n".join(sorted(seen)))
-	EOF
-	)
+	mapfile -t rows < <(printf '%s\n' "${rows[@]}" | awk -v files="$*" '
+		BEGIN { split(files, list, " "); for (i in list) wanted[list[i]] = 1 } $2 in wanted')
+	[[ ${#rows[@]} -eq $# ]] || { echo "$build does not compile each of: $*" >&2 && exit 2; }
 fi
 
-cache=$build/tidy-passed
-mkdir -p "$cache"
-common=$({
-	cat tools/check-tidy.sh .clang-tidy tools/tidy-hints.h "$build/compile_commands.json"
-	find src test "$build" -name '*.h' -print0 | LC_ALL=C sort -z | xargs -0 cat
-	clang-tidy --version
-} | sha256sum)
-
+# check_one "KEY FILE"
 check_one() {
-	local file=$1 key out args hints=(--extra-arg=-include "--extra-arg=$PWD/tools/tidy-hints.h")
+	local file=${1#* } key=$passed/${1%% *} out args hints=(--extra-arg=-include "--extra-arg=$PWD/tools/tidy-hints.h")
 	[[ $file != src/base/error.c ]] || hints=()
 	# The analysis of paths takes most of the time; what it would find in tests, their runs under the
 	# sanitizers do.
 	[[ $file != test/* ]] || hints+=('--checks=-clang-analyzer-*')
-	key=$cache/$({ echo "$common" && cat "$file"; } | sha256sum | cut -c 1-40)
-	[[ ! -e $key ]] || { cat "$key" && return 0; }
-	if [[ -n $short ]]; then
-		read -ra args <<<"$short"
-		hints+=("${args[@]}")
-		key+=-short # counts for no full run
-		[[ ! -e $key ]] || { cat "$key" && return 0; }
-	fi
+	[[ ${1%% *} == - || ! -e $key ]] || { touch "$key" && cat "$key" && return 0; }
+	read -ra args <<<"$short"
 	if out=$(clang-tidy -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option \
-		"${hints[@]}" "$file" 2>/dev/null); then
+		"${hints[@]}" "${args[@]}" "$file" 2>/dev/null); then
 		# What is left is guides: one line each, kept with the verdict.
-		grep -E ': warning: ' <<<"$out" | sed -E 's#^([^ ]*/)?((src|test)/)#guide: \2#; s# \[.*##' | sort -u >"$key" || true
-		cat "$key"
+		out=$(grep -E ': warning: ' <<<"$out" | sed -E 's#^([^ ]*/)?((src|test)/)#guide: \2#; s# \[.*##' | sort -u)
+		[[ ${1%% *} == - ]] || { printf '%s' "${out:+$out$'\n'}" >"$key.$$" && mv "$key.$$" "$key"; }
+		printf '%s' "${out:+$out$'\n'}"
 	else
 		# The path to a finding can be long; its end and the line itself tell most.
 		printf '%s\n' "$out" | sed -E 's#^[^ ]*/((src|test)/)#\1#' |
@@ -74,8 +59,8 @@ check_one() {
 	fi
 }
 export -f check_one
-export build cache common short
+export build passed short
 status=0
-printf '%s\0' "${files[@]}" | xargs -0 -I{} -P "$(nproc)" bash -c 'check_one "$1"' _ {} || status=1
-echo "${#files[@]} files through clang-tidy"
+printf '%s\0' "${rows[@]}" | xargs -0 -I{} -P "$(nproc)" bash -c 'check_one "$1"' _ {} || status=1
+echo "${#rows[@]} files through clang-tidy"
 exit $status
