@@ -45,7 +45,9 @@ tour: stage ## profile, plan, apply, measure, report: the whole way on simulated
 
 # The integration suites wait more than they compute.
 test: export MESON_TESTTHREADS ?= $(shell echo $$((2 * $$(nproc))))
-test: build ## unit tests, corpus replay, and the real programs on simulated nodes
+test: $(OBJ)/build.ninja ## unit tests, corpus replay, and the real programs on simulated nodes
+	@tools/setup build test
+	@tools/compile $(OBJ) --for unit fuzz integration
 	@meson test -C $(OBJ) --no-rebuild --print-errorlogs \
 		--suite unit --suite fuzz --suite integration
 
