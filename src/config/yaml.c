@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "config/yaml-place.h"
 #include "config/yaml-scalar.h"
 
 #define ANCHORS_MAX 1000
@@ -416,7 +417,7 @@ static int end(struct builder *b)
 
 static int scalar(struct builder *b, struct fy_event *e)
 {
-	struct fy_token *token = fy_event_get_token(e), *anchor = fy_event_get_anchor_token(e);
+	struct fy_token *token = yaml_event_token(e), *anchor = fy_event_get_anchor_token(e);
 	enum fy_scalar_style style = token ? fy_token_scalar_style(token) : FYSS_PLAIN;
 	struct yaml_node *n;
 
@@ -460,7 +461,7 @@ static int take_event(struct builder *b, struct fy_event *e)
 	switch (e->type) {
 	case FYET_DOCUMENT_START:
 		b->n_anchors = 0;
-		note_place(b, fy_event_get_token(e), false);
+		note_place(b, yaml_event_token(e), false);
 		return 0;
 	case FYET_MAPPING_START:
 		return begin(b, e, YAML_OBJECT);
@@ -531,14 +532,15 @@ static int parser_error(const struct builder *b, struct fy_diag *diag)
 {
 	void *iter = NULL;
 	const struct fy_diag_error *e = fy_diag_errors_iterate(diag, &iter);
+	uint32_t line, column;
 
 	if (!e || !e->msg)
 		return yaml_fail(b->src, b->line, b->column, ERR_INVALID, b->err,
 			"expected YAML or JSON, found something else");
-	return yaml_fail(b->src, (uint32_t)(e->line > 0 ? e->line : 1) + b->src->line_offset,
-		(uint32_t)(e->column > 0 ? e->column : 1) + b->src->column_offset, ERR_INVALID,
-		b->err, "expected YAML or JSON, found: %.*s", (int)strcspn(e->msg, "\n"),
-		e->msg);
+	yaml_error_place(b->text, b->len, e, &line, &column);
+	return yaml_fail(b->src, line + b->src->line_offset, column + b->src->column_offset,
+		ERR_INVALID, b->err, "expected YAML or JSON, found: %.*s",
+		(int)strcspn(e->msg, "\n"), e->msg);
 }
 
 static int run(struct builder *b, const char *text, size_t len)

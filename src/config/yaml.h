@@ -41,8 +41,9 @@ struct yaml_pair {
 struct yaml_node {
 	enum yaml_type type;
 	enum yaml_style style;
-	uint32_t line, column; /* from 1; of a block text: its first line */
-	char *text;            /* of a scalar, as written; never NULL there */
+	/* From 1. Of a block text: its first line; of an empty value: the key or value before it. */
+	uint32_t line, column;
+	char *text; /* of a scalar, as written; never NULL there */
 	size_t len;
 	bool b;                   /* YAML_BOOL */
 	int64_t i;                /* YAML_INT */
