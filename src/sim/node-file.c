@@ -44,12 +44,27 @@ static void parser_fini(struct parser *p)
 	fy_diag_destroy(p->diag);
 }
 
+/* An empty value. Of an alias libfyaml 0.8 does not know whether it is one. */
+static bool is_null(struct fy_node *n)
+{
+	return !n || (!fy_node_is_alias(n) && fy_node_is_null(n));
+}
+
+/*
+ * Not an empty value, to which libfyaml 0.8 gives a token with an empty text and the end of the token
+ * before it as place; libfyaml 0.7 gives none.
+ */
+static bool is_scalar(struct fy_node *n)
+{
+	return n && fy_node_is_scalar(n) && !is_null(n);
+}
+
 /* Puts "path:line:column: " before the text: the place of @value if it is a scalar, else of @key. */
 static int at(const struct parser *p, struct fy_node *key, struct fy_node *value,
 	struct error *err)
 {
-	struct fy_node *n = value && fy_node_is_scalar(value) ? value : key;
-	struct fy_token *token = n && fy_node_is_scalar(n) ? fy_node_get_scalar_token(n) : NULL;
+	struct fy_node *n = is_scalar(value) ? value : key;
+	struct fy_token *token = is_scalar(n) ? fy_node_get_scalar_token(n) : NULL;
 	const struct fy_mark *mark = token ? fy_token_start_mark(token) : NULL;
 
 	if (!mark)
@@ -84,7 +99,7 @@ static int unknown(const struct parser *p, const struct pair *pair, struct error
 
 static const char *kind_of(struct fy_node *n)
 {
-	if (!n || fy_node_is_null(n))
+	if (is_null(n))
 		return "nothing";
 	if (fy_node_is_alias(n))
 		return "an alias";
@@ -100,7 +115,7 @@ static int scalar(const struct parser *p, const struct pair *pair, char *ret, si
 	size_t len = 0;
 	const char *text;
 
-	if (!pair->value || !fy_node_is_scalar(pair->value) || fy_node_is_alias(pair->value))
+	if (!is_scalar(pair->value) || fy_node_is_alias(pair->value))
 		return fail(p, pair, err, "expected a scalar, found %s", kind_of(pair->value));
 	text = fy_node_get_scalar(pair->value, &len);
 	if (!text || len >= cap || memchr(text, 0, len))

@@ -127,6 +127,20 @@ static void file__mistakes_name_place_key_and_expectation(void **state)
 		{ "model: p3.2xlarge\n---\nmodel: p3.2xlarge\n",
 			"expected one document, found more" },
 		{ "? [a]\n: b", "expected plain keys" },
+		/* What is empty has no place of its own. */
+		{ "model: p3.2xlarge\nname:\n",
+			":2:1: name: expected a scalar, found nothing" },
+		{ "driver:\n  version: # none\nmodel: p3.2xlarge\n",
+			":2:3: version: expected a scalar, found nothing" },
+		{ "model: p3.2xlarge\ncount:\n",
+			":2:1: count: expected a scalar, found nothing" },
+		{ "model: p3.2xlarge\ngpus:\n", ":2:1: gpus: expected a list, found nothing" },
+		{ "model: p4d.24xlarge\ngpu: {mig: [ , ]}\n", "dir/my-node.yaml:2:13: " },
+		{ "model: p4d.24xlarge\ngpu:\n  mig:\n  -\n  - 1g.5gb\n",
+			":3:3: mig: expected a scalar, found nothing" },
+		{ "# nothing\n", "dir/my-node.yaml:1:1: " },
+		{ "--- # nothing\n", "dir/my-node.yaml:1:1: " },
+		{ "? \n: b", "dir/my-node.yaml:1:1: node file: expected keys of 1 to" },
 	};
 	struct error err = ERROR_INIT;
 
