@@ -154,11 +154,11 @@ static int firmware_dir(const char *dir, const char *version, char *ret, struct 
 	return path_join(ret, SIM_PATH_MAX, dir, rel, err);
 }
 
-/* In an installation from a library and from bin/, in a build tree from src/X and test/X. */
+/* In an installation from a library, bin/ and libexec/X, in a build tree from src/X and test/X. */
 static bool find_mps(const char *name, char *ret)
 {
-	static const char *const places[] = { "../../../libexec/gpuslice",
-		"../libexec/gpuslice", "../mps", "../sim/mps", "../../src/sim/mps" };
+	static const char *const places[] = { ".", "../lib/gpuslice/sim",
+		"../../lib/gpuslice/sim", "../mps", "../sim/mps", "../../src/sim/mps" };
 	char self[SIM_PATH_MAX], path[SIM_PATH_MAX + 128];
 	const char *slash;
 	Dl_info info;
