@@ -32,9 +32,32 @@ stage_programs() {
 		flock 9
 		"$BATS_TEST_DIRNAME/../../tools/stage" "$GPUSLICE_BUILD" "$stage"
 	) 9>"$GPUSLICE_BUILD/stage.lock" || return 1
-	export STAGE=${stage}${PREFIX%/}
+	use_stage "${stage}${PREFIX%/}"
+}
+
+use_stage() {
+	export STAGE=$1
 	export GPUSLICED=$STAGE/bin/gpusliced GPUSLICE=$STAGE/bin/gpuslice
 	export SIM_NVML=$STAGE/lib/gpuslice/sim/libnvidia-ml.so.1
+}
+
+# open_stage DIR: the programs are from now on a copy in DIR, a directory of bats. All users reach it, also if the build
+# is in a home that is closed to them.
+open_stage() {
+	local dir=$1
+	cp -a "$STAGE" "$dir/stage"
+	use_stage "$dir/stage"
+	open_dir "$dir"
+}
+
+# open_dir DIR: all users may enter this directory of bats.
+open_dir() {
+	local dir=$1
+	while [[ $dir == "$BATS_RUN_TMPDIR"/* ]]; do
+		chmod a+x "$dir"
+		dir=${dir%/*}
+	done
+	chmod a+x "$BATS_RUN_TMPDIR"
 }
 
 # Each test: a node directory and the environment that makes all programs meet there.

@@ -662,11 +662,13 @@ smi() {
 
 @test "without root the driver refuses, and the text says so" {
 	((!EUID)) || skip "only root may become somebody else"
+	open_stage "$BATS_TEST_TMPDIR"
+	export GPUSLICE_NVML=$SIM_NVML
 	apply --builtin -c all-1g.5gb
 	chmod -R a+rwX "$NODE_DIR"
-	chmod a+x "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR" "$BATS_TEST_TMPDIR" "${BATS_TEST_TMPDIR%/*}"
 	run -1 setpriv --reuid 65534 --clear-groups "$GPUSLICE" mig apply --builtin -c all-balanced -o json
 	end_is false permission
+	[[ $output == *"changing MIG needs root"* ]]
 	[[ $(devices) == '1g.5gb 7' ]]
 }
 

@@ -10,6 +10,7 @@ load slice
 
 setup_file() {
 	stage_programs
+	open_stage "$BATS_FILE_TMPDIR" # servers and clients of other users
 }
 
 setup() {
@@ -88,7 +89,7 @@ set_mode() {
 
 @test "it tells the facts that are known of an H100" {
 	((!EUID)) || skip "only root may have -multiuser-server"
-	chmod a+x "$BATS_RUN_TMPDIR" "$BATS_RUN_TMPDIR/test" "$BATS_TEST_TMPDIR" "$NODE_DIR"
+	open_dir "$NODE_DIR"
 	chmod -R a+rwX "$GPUSLICE_SIM_DIR"
 	"$BATS_TEST_DIRNAME/../gpu/mps-facts.sh" "$PROGRAMS" >"$NODE_DIR/facts" 2>"$NODE_DIR/facts.log"
 	diff "$BATS_TEST_DIRNAME/../gpu/mps-facts.expected.txt" "$NODE_DIR/facts"
