@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Words for suites that install the chart; load it after kube.
+# needs: helm
 
 CHART=$BATS_TEST_DIRNAME/../../deploy/helm/gpuslice
 NS=gpuslice # of the release; a suite may set another

@@ -38,8 +38,8 @@ restarted() {
 }
 
 @test "versions are those that the modules pin" {
-	[[ $(kubectl version -o json | jq -r .serverVersion.gitVersion) == "v1.36."* ]]
-	kubectl get node a -o json | jq -e '.status.nodeInfo.kubeletVersion | startswith("v1.36.")'
+	[[ $(kubectl version -o json | jq -r .serverVersion.gitVersion) == "v$KUBE_VERSION."* ]]
+	kubectl get node a -o json | jq -e --arg v "v$KUBE_VERSION." '.status.nodeInfo.kubeletVersion | startswith($v)'
 	kubectl get node a -o json | jq -e '.metadata.labels["example.com/made"] == "by-kubelet"'
 }
 

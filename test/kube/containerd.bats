@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # One pod on a real container runtime: Debian's containerd and runc, an image made here.
+# needs: containerd
 
 bats_require_minimum_version 1.5.0
 load ../integration/lib

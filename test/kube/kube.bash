@@ -3,12 +3,15 @@
 # Words for suites on a real Kubernetes; test/kube/README.md explains them. Load it after
 # ../integration/lib, on a machine of its own (test/kube/run makes one).
 #
+# needs: 1.37 cri
+#
 #	$KUBE            the cluster's directory, a tmpfs: pki/, log/, run/, nodes/NAME/
 #	10.1.0.1         the machine of the control plane; 10.0.0.1 the service `kubernetes`
 #	10.1.0.2 ...     the nodes, in the order in which they were added
 
 FIXTURES=$BATS_TEST_DIRNAME/../data/fixtures
 KUBE_HERE=$BATS_TEST_DIRNAME
+KUBE_VERSION=1.37 # of the control plane, and of kubelets unless a node names another
 GPU=nvidia.com/gpu
 SIM_DIR=/run/sim # of every node, as the node sees it
 
@@ -100,7 +103,7 @@ cluster_up() {
 	# mount from another one that runs now.
 	export KUBE=/run/gpuslice-kube KUBECONFIG=/run/gpuslice-kube/admin.kubeconfig
 	mkdir -p "$KUBE"
-	KUBE_BIN=$(kube_bin 1.36)
+	KUBE_BIN=$(kube_bin $KUBE_VERSION)
 	PATH=$KUBE_BIN:$(kube_bin helm):$PATH
 	export KUBE_BIN PATH
 	stage_programs || return 1
@@ -256,7 +259,7 @@ node_log() {
 }
 
 # node_add NAME MODEL [OPTION...]: a node of the simulator's model (none: without GPUs), Ready.
-#	--kubelet 1.35       an older kubelet
+#	--kubelet 1.36       an older kubelet
 #	--runtime runc       no NVIDIA toolkit in the default runtime (default: nvidia)
 #	--label K=V, --taint K=V:EFFECT   given by the kubelet when it registers
 node_add() {
@@ -273,7 +276,7 @@ node_condition() {
 }
 
 node_make() {
-	local name=$1 model=$2 kubelet=1.36 runtime=nvidia labels='' taints='' dir=$KUBE/nodes/$1 number ip
+	local name=$1 model=$2 kubelet=$KUBE_VERSION runtime=nvidia labels='' taints='' dir=$KUBE/nodes/$1 number ip
 	shift 2
 	while [[ $# -gt 0 ]]; do
 		case $1 in

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # Older kubelets on a newer control plane, as in a cluster that is being upgraded.
+# needs: 1.36
 
 bats_require_minimum_version 1.5.0
 load ../integration/lib
@@ -49,14 +50,10 @@ run_gpu_pod() {
 	eventually 30 pod_is "$1" Running
 }
 
+@test "kubelet 1.37" {
+	works 1.37
+}
+
 @test "kubelet 1.36" {
 	works 1.36
-}
-
-@test "kubelet 1.35" {
-	works 1.35
-}
-
-@test "kubelet 1.34" {
-	works 1.34
 }

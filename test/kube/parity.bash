@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # The words of parity.bats on a real Kubernetes, one node for all cases. They are explained in
-# ../integration/parity.bash, which has them for the stand-in kubelet. KUBELET=1.34 or 1.35 in the
+# ../integration/parity.bash, which has them for the stand-in kubelet. KUBELET=1.36 in the
 # environment is an older kubelet.
 
 load ../integration/lib
@@ -12,7 +12,7 @@ CONFIG=/etc/gpuslice/config.yaml
 
 setup_file() {
 	cluster_up
-	node_add $NODE p3.8xlarge --kubelet "${KUBELET-1.36}"
+	node_add $NODE p3.8xlarge --kubelet "${KUBELET-$KUBE_VERSION}"
 }
 
 teardown_file() {

@@ -3,6 +3,7 @@
 # What `gpuslice plan --write` writes, to a real API server with Karpenter's definitions: it is taken, nodes that are
 # made as its NodePools say offer what its NodeOverlays say, and patched workloads run there. Each test goes on where
 # the one before ended.
+# needs: karpenter
 
 bats_require_minimum_version 1.5.0
 load ../integration/lib
