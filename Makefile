@@ -51,9 +51,9 @@ test: $(OBJ)/build.ninja ## unit tests, corpus replay, and the real programs on 
 	@meson test -C $(OBJ) --no-rebuild --print-errorlogs \
 		--suite unit --suite fuzz --suite integration
 
-kube-test: build ## on a real Kubernetes, as root; the first time builds it, 10 minutes; TESTS="story faults" for some
+kube-test: build ## on a real Kubernetes, as root; the first time builds what the suites need; TESTS="story faults" for some
 	@tools/setup build test kube
-	@test/kube/build
+	@test/kube/build $(if $(TESTS),--for $(TESTS))
 	@GPUSLICE_BUILD='$(abspath $(OBJ))' test/kube/run $(TESTS)
 
 loader-test: build ## preload libraries on several C libraries, as root; GPUSLICE_LOADER="bullseye trixie" fetches those
