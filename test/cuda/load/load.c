@@ -104,7 +104,7 @@ static uint64_t measure(const struct load *l, CUstream s, const CUevent *e)
 		must(cu.cuEventRecord(e[1], s), "cuEventRecord");
 		must(cu.cuStreamSynchronize(s), "cuStreamSynchronize");
 		must(cu.cuEventElapsedTime(&ms, e[0], e[1]), "cuEventElapsedTime");
-		ns = (uint64_t)((double)ms * 1e6 / AT_ONCE);
+		ns = (uint64_t)((double)ms * 1e6 / (double)AT_ONCE);
 		best = ns < best ? ns : best;
 	}
 	return best ? best : 1;

@@ -110,7 +110,7 @@ static double covered(double within, double between, enum estimate_of what, doub
 		hits += in.low <= truth && truth <= in.high;
 		bench_result_fini(&r);
 	}
-	return (double)hits / TRIALS;
+	return (double)hits / (double)TRIALS;
 }
 
 /* Noise in a repetition, from one to the next, and both. */
