@@ -51,7 +51,7 @@ fail() {
 }
 
 # A cluster of a fixed version, so that the result does not depend on helm's idea of one.
-render() { "$helm" template gpuslice "$chart" --namespace gpuslice --kube-version 1.36.0 "$@" 2>"$work/stderr"; }
+render() { "$helm" template gpuslice "$chart" --namespace gpuslice --kube-version 1.37.0 "$@" 2>"$work/stderr"; }
 
 # Kubernetes' YAML as one JSON list.
 to_json() {
