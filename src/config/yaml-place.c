@@ -44,20 +44,22 @@ static bool breaks_name(const char *text, size_t len, size_t at)
 	       (c[1] == 0x81 && c[2] == 0x9f);
 }
 
-/* The characters of the name of an anchor or alias that ends at @at; 0: there is none. */
-static size_t count_name(const char *text, size_t len, size_t at)
+/* The name of an anchor or alias ends at @at, and has @n characters; or more, if that will do. */
+static bool follows_name(const char *text, size_t len, size_t at, size_t n, bool or_more)
 {
-	size_t n = 0;
+	size_t done = 0;
 
-	while (at) {
+	while (at && (done <= n || or_more)) {
 		at = step_back(text, at);
-		if (n && (text[at] == '*' || text[at] == '&'))
-			return n;
+		/* A name may have '*' and '&' itself. */
+		if ((text[at] == '*' || text[at] == '&') && done &&
+			(done == n || (done > n && or_more)))
+			return true;
 		if (strchr(" \t\r\n,[]{}", text[at]) || breaks_name(text, len, at))
-			return 0;
-		n++;
+			return false;
+		done++;
 	}
-	return 0;
+	return false;
 }
 
 /*
@@ -66,17 +68,15 @@ static size_t count_name(const char *text, size_t len, size_t at)
  */
 static size_t find_name_break(const char *text, size_t len, size_t said)
 {
-	size_t at = said, n_behind = 0;
+	size_t at = said;
 
-	for (;;) {
-		size_t n = breaks_name(text, len, at) ? count_name(text, len, at) : 0;
-
-		if (n && (!n_behind || n == n_behind || (said == len && n > n_behind)))
+	for (size_t n = 0;; n++) {
+		if (breaks_name(text, len, at) &&
+			follows_name(text, len, at, n, n == 0 || said == len))
 			return at;
 		if (!at)
 			return said;
 		at = step_back(text, at);
-		n_behind++;
 	}
 }
 

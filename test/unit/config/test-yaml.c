@@ -76,6 +76,7 @@ static void yaml_parse__places_an_error_at_the_character_that_is_wrong(void **st
 		{ "a: &name\xc2\x80 x\n", "f:1:9: " },
 		{ "\xc3\xa4: *\xc3\xb6\xc3\xbc\xc2\xa0x\n", "f:1:7: " },
 		{ "a: x*y\xc2\xa0z\nb: *c\xc2\xa0z\n", "f:2:6: " },
+		{ "*a*&b\xc2\xa0\n - cdef\n", "f:1:6: " },
 		/* The end of the text is nearer than the name is long. */
 		{ "a: *long-name\xc2\xa0", "f:1:14: " },
 	};
