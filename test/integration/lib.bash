@@ -149,6 +149,16 @@ root_cuts() {
 	((!EUID)) || skip "only root may change MIG"
 }
 
+# as_root COMMAND...: a program that cuts GPUs, in a user namespace where we are somebody else.
+as_root() {
+	((EUID)) || {
+		"$@"
+		return
+	}
+	unshare --map-root-user true 2>/dev/null || root_cuts
+	unshare --map-root-user "$@"
+}
+
 # cut_gpu GPU on|off|none|ID...: MIG by NVML alone (test/lib/mig-cut.c), as somebody else does it.
 cut_gpu() {
 	root_cuts

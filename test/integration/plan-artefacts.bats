@@ -85,7 +85,7 @@ promised() {
 	EOF
 	export GPUSLICE_NVML=$SIM_NVML GPUSLICE_SIM_NODE=p4d.24xlarge GPUSLICE_SIM_DIR=$PWD/sim
 	gpuslice sim create
-	gpuslice mig apply -f layout.yaml -c p4d-24xlarge-mig
+	as_root "$GPUSLICE" mig apply -f layout.yaml -c p4d-24xlarge-mig
 	[[ $(offered p4d-24xlarge-mig --nvml "$SIM_NVML") == "$(promised p4d-24xlarge-mig)" ]]
 }
 
