@@ -1,66 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the parts of the web server share. All of it belongs to the web thread but for the counters
- * and what is set before the thread starts. */
+/* What the files of the agent's end share; those of the process are in worker/. */
 #include "base/time.h"
-#include "web/conn.h"
-#include "web/file.h"
+#include "web/packet.h"
 #include "web/web.h"
 
-#include <microhttpd.h>
+#include <limits.h>
 #include <pthread.h>
-#include <stdatomic.h>
+#include <semaphore.h>
+#include <sys/types.h>
+
+#define WEB_READY_NS    (30 * NS_PER_SEC) /* for a process, from its start to READY */
+#define WEB_END_NS      (NS_PER_SEC)      /* for a process to end by itself */
+#define WEB_KILL_NS     (5 * NS_PER_SEC)  /* for the kernel to end one that was killed */
+#define WEB_AGAIN_MAX   60                /* times .again_ns: the longest delay */
+#define WEB_NOTICES_MAX 16                /* of a process at once, */
+#define WEB_NOTICE_NS   (60 * NS_PER_SEC) /* and one more for each of these */
+
+/* --- process.c: one process. Thread: web --- */
+
+struct web_process {
+	pid_t pid;   /* 0: none */
+	int sock;    /* -1: none */
+	pid_t stuck; /* one that was killed and has not ended yet; 0: none */
+};
+
+/* Starts @path (NULL: the installed program) with its end of a socket and a copy of @page_fd. Not as
+ * long as the last one is stuck in the kernel: the next one would get stuck too. */
+int web_process_start(struct web_process *p, const char *path, int page_fd,
+	struct error *err) MUST_USE;
+/*
+ * Closes the socket, waits @grace_ns for the end, and kills the process. @how of @cap bytes: how it
+ * ended, "ended by signal 11 (Segmentation fault)"; true: by itself, with status 0.
+ */
+bool web_process_end(struct web_process *p, uint64_t grace_ns, char *how, size_t cap);
+
+/* --- web.c, thread.c, reply.c --- */
+
+#define WEB_SHARED_MAX 4 /* bodies that are kept for the next request */
+
+/* A body in a sealed memfd. */
+struct web_shared {
+	void *map; /* of .len bytes; NULL: none */
+	size_t len;
+	int fd;
+};
 
 struct web {
 	struct web_ops ops;
 	void *arg;
 	struct web_limits limits;
-	char host[256];  /* of the address that was asked for; "": none */
-	bool only_local; /* requests must name a loopback host */
+	char *listen, *worker_path;
+	struct buf start; /* the packet START */
 	unsigned port;
-	char *paths[3]; /* of token, certificate, key; copies */
+	int listen_fd, page_fd, stop_fd;
+	bool only_local; /* requests must name a loopback host */
+	struct web_page *page;
 
-	struct MHD_Daemon *daemon;
-	int listen_fd, epoll_fd, stop_fd;
-	/* In epoll's data: the address of what has an event, or of a struct web_conn. */
 	pthread_t thread;
+	sem_t begun;        /* the first process serves, or .first says why not */
+	struct error first; /* read after .begun */
 
-	struct web_book book;
-	uint64_t accept_after_ns; /* no descriptors were left: not before this */
-	struct web_token token;
-	struct web_tls tls;
-	uint64_t checked_ns;            /* when the files were last looked at */
-	char noticed[2][ERROR_MSG_MAX]; /* the last message on the token, the certificate */
-
-	/* Read by web_counts() from any thread; each stands alone, so relaxed order does. */
-	atomic_uint_fast64_t requests[5], refused_full, refused_address, displaced, timeouts,
-		malformed, throttled;
-	atomic_uint open;
+	/* Of the thread. */
+	struct web_process process;
+	uint64_t started_ns,
+		next_ns;         /* when the process was started; when the next one is to be */
+	uint64_t delay_ns;       /* before the next one, if this one ends soon */
+	uint64_t turns, turn_ns; /* of the process's loop, and for how long it has been so */
+	uint64_t looked_ns;      /* when that was last looked at */
+	unsigned notices;        /* that the process may still give */
+	uint64_t notice_ns;      /* when that number last grew */
+	struct web_shared shared[WEB_SHARED_MAX];
+	unsigned next_shared;     /* the one to be replaced, modulo WEB_SHARED_MAX */
+	char told[ERROR_MSG_MAX]; /* the last failure of a start */
+	unsigned char packet[WEB_PACKET_MAX]; /* the last that was received */
 };
 
-static inline void web_count(atomic_uint_fast64_t *counter)
-{
-	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
+void *web_thread(void *web);
 
-/* --- request.c: callbacks of libmicrohttpd, with the struct web --- */
-
-enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
-	const char *method, const char *version, const char *upload, size_t *upload_len,
-	void **state);
-void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
-	enum MHD_RequestTerminationCode why);
-
-/* --- loop.c --- */
-
-/* Connections above the limit that may be there, on their way out. */
-#define WEB_LEAVING_MAX 64U
-
-#define WEB_ENDING_NS (NS_PER_SEC) /* to read what came before the end of what comes */
-
-void *web_main(void *web);
-void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
-	enum MHD_ConnectionNotificationCode what);
-/* Looks at the files again, if it is time; what cannot be read is told once. */
-void web_check_files(struct web *w, uint64_t now_ns);
+/*
+ * Answers a REQUEST packet by its route. < 0: the packet is malformed, or the last reply is not read.
+ * Never waits. Thread: web.
+ */
+int web_reply(struct web *w, const void *packet, size_t len, struct error *err) MUST_USE;
+void web_reply_fini(struct web *w);

@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * How much of a processor the web thread may take. Nice alone does not do: in a container with a
- * limit of CPU, what this thread uses up is missing to the others, however they are nice.
- * Thread: web; pure.
+ * How much of a processor the web server may take, its process and the agent's thread for it. Nice alone
+ * does not do: in a container with a limit of CPU, what they use up is missing to the others, however
+ * they are nice.
+ * Thread: any; pure.
  */
 #include <stdint.h>
 

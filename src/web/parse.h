@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Headers that strangers send, read by hand: bytes in, an answer out. Thread: any. */
+/* Headers that remote clients send, read by hand: bytes in, an answer out. Thread: any. */
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -4,18 +4,13 @@
 #include "base/fd.h"
 #include "http/listen.h"
 
-#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
+#include <sys/mman.h>
 #include <unistd.h>
-
-/* Of a connection: twice the headers, as libmicrohttpd keeps what it has parsed beside the text. */
-#define POOL_BYTES ((size_t)2 * WEB_HEADERS_MAX)
-#define PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 static const struct web_limits usual = {
 	.connections = 512,
@@ -25,142 +20,92 @@ static const struct web_limits usual = {
 	.idle_ns = 20 * NS_PER_SEC,
 	.reply_ns = 30 * NS_PER_SEC,
 	.check_ns = NS_PER_SEC,
+	.hang_ns = 30 * NS_PER_SEC,
+	.again_ns = NS_PER_SEC,
 };
-
-/* So many descriptors are left to the others in this process, or half of all where they are few: who comes to the port
- * must not take those that the process needs for its work. */
-static unsigned fitting(unsigned connections)
-{
-	struct rlimit r;
-	rlim_t taken, others;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
-		return connections;
-	others = r.rlim_cur / 2 < WEB_OTHERS_FDS ? r.rlim_cur / 2 : WEB_OTHERS_FDS;
-	taken = others + WEB_LEAVING_MAX;
-	if (r.rlim_cur < taken + WEB_CONNECTIONS_MIN)
-		return WEB_CONNECTIONS_MIN;
-	return r.rlim_cur - taken < connections ? (unsigned)(r.rlim_cur - taken) : connections;
-}
 
 #define OR_USUAL(limits, field) ((limits)->field ? (limits)->field : usual.field)
 
-static void set_limits(struct web *w, const struct web_limits *l)
+static struct web_limits limits_of(const struct web_limits *l)
 {
-	w->limits = (struct web_limits){
-		.connections = fitting(OR_USUAL(l, connections)),
+	return (struct web_limits){
+		.connections = OR_USUAL(l, connections),
 		.per_address = OR_USUAL(l, per_address),
 		.cpu_permille = OR_USUAL(l, cpu_permille),
 		.request_ns = OR_USUAL(l, request_ns),
 		.idle_ns = OR_USUAL(l, idle_ns),
 		.reply_ns = OR_USUAL(l, reply_ns),
 		.check_ns = OR_USUAL(l, check_ns),
+		.hang_ns = OR_USUAL(l, hang_ns),
+		.again_ns = OR_USUAL(l, again_ns),
 	};
-	w->book.connections = w->limits.connections;
-	w->book.per_address = w->limits.per_address;
-	w->book.lasts_ns[WEB_CONN_REQUEST] = w->limits.request_ns;
-	w->book.lasts_ns[WEB_CONN_IDLE] = w->limits.idle_ns;
-	w->book.lasts_ns[WEB_CONN_REPLY] = w->limits.reply_ns;
-	w->book.lasts_ns[WEB_CONN_ENDING] = WEB_ENDING_NS;
 }
 
 static struct web *web_free(struct web *w)
 {
 	if (!w)
 		return NULL;
+	web_reply_fini(w);
+	if (w->page)
+		(void)munmap(w->page, sizeof(*w->page));
 	closep(&w->listen_fd);
-	closep(&w->epoll_fd);
+	closep(&w->page_fd);
 	closep(&w->stop_fd);
-	web_token_fini(&w->token);
-	web_tls_fini(&w->tls);
-	for (size_t i = 0; i < ARRAY_LEN(w->paths); i++)
-		free(w->paths[i]);
+	buf_fini(&w->start);
+	free(w->listen);
+	free(w->worker_path);
+	(void)sem_destroy(&w->begun);
 	free(w);
 	return NULL;
 }
 
 DEFINE_CLEANUP(struct web *, web_free)
 
-static bool is_loopback(int fd)
+static int copy_text(char **to, const char *from, struct error *err)
 {
-	struct sockaddr_storage name = { .ss_family = AF_UNSPEC };
-	socklen_t len = sizeof(name);
-	struct in6_addr a;
-
-	if (getsockname(fd, (struct sockaddr *)&name, &len) < 0)
-		return false;
-	a = web_address(&name);
-	return IN6_IS_ADDR_LOOPBACK(&a) || (IN6_IS_ADDR_V4MAPPED(&a) && a.s6_addr[12] == 127);
+	*to = from ? strdup(from) : NULL;
+	return *to || !from ? 0 : error_nomem(err);
 }
 
-static int copy_paths(struct web *w, const struct web_options *o, struct error *err)
+/* Sealed, so that no process can take it away from under the agent. */
+static int make_page(struct web *w, struct error *err)
 {
-	const char *const from[] = { o->token_file, o->cert_file, o->key_file };
+	void *page;
 
-	static_assert(ARRAY_LEN(from) == ARRAY_LEN(w->paths), "one for each");
-	for (size_t i = 0; i < ARRAY_LEN(from); i++) {
-		w->paths[i] = from[i] ? strdup(from[i]) : NULL;
-		if (from[i] && !w->paths[i])
-			return error_nomem(err);
-	}
-	w->token.path = w->paths[0];
-	w->tls.cert_path = w->paths[1];
-	w->tls.key_path = w->paths[2];
+	w->page_fd = memfd_create("gpuslice-web", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (w->page_fd < 0 || ftruncate(w->page_fd, sizeof(struct web_page)) < 0 ||
+		fcntl(w->page_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return error_sys(err, errno, "make a page to share with the web server");
+	page = mmap(NULL, sizeof(*w->page), PROT_READ | PROT_WRITE, MAP_SHARED, w->page_fd, 0);
+	if (page == MAP_FAILED)
+		return error_sys(err, errno, "map the page shared with the web server");
+	w->page = page;
 	return 0;
 }
 
-static int load_files(struct web *w, const struct web_options *o, struct error *err)
+static int make_start(struct web *w, const struct web_options *o, struct error *err)
 {
-	if (!o->cert_file != !o->key_file)
-		return error_set(err, ERR_INVALID,
-			"TLS needs a certificate and a key; there is only '%s'",
-			o->cert_file ? o->cert_file : o->key_file);
-	if (copy_paths(w, o, err) < 0)
+	struct web_setup s = { .limits = w->limits,
+		.token_file = o->token_file,
+		.cert_file = o->cert_file,
+		.key_file = o->key_file };
+	char host[HTTP_HOST_MAX];
+	const char *port;
+
+	if (http_split_address(o->listen, host, &port, err) < 0)
 		return -1;
-	if (o->cert_file && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
-		return error_set(err, ERR_UNSUPPORTED,
-			"this libmicrohttpd is built without TLS");
-	w->checked_ns = time_mono_ns();
-	if (web_token_refresh(&w->token, err) < 0)
-		return -1;
-	return web_tls_refresh(&w->tls, 0, err);
-}
-
-static int watch(struct web *w, int fd, void *what, struct error *err)
-{
-	struct epoll_event e = { .events = EPOLLIN, .data.ptr = what };
-
-	if (epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0)
-		return error_sys(err, errno, "watch the web server");
-	return 0;
-}
-
-static int start_daemon(struct web *w, struct error *err)
-{
-	unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET;
-	/* Only as far as TLS is used: GnuTLS is not touched otherwise. */
-	const struct MHD_OptionItem tls[] = {
-		{ MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)web_tls_retrieve },
-		{ MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)PRIORITIES },
-		{ MHD_OPTION_END, 0, NULL },
-	};
-	const struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
-	const union MHD_DaemonInfo *info;
-
-	if (w->tls.cert_path)
-		flags |= MHD_USE_TLS;
-	/* Its own limit of connections is never reached: 0.9.75 does not give back a lock there. */
-	w->daemon = MHD_start_daemon(flags, 0, NULL, NULL, web_on_request, w,
-		MHD_OPTION_NOTIFY_COMPLETED, web_on_completed, w, MHD_OPTION_NOTIFY_CONNECTION,
-		web_on_connection, w, MHD_OPTION_CONNECTION_LIMIT,
-		w->limits.connections + WEB_LEAVING_MAX + 1, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		POOL_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
-		w->tls.cert_path ? tls : none, MHD_OPTION_END);
-	if (!w->daemon)
-		return error_set(err, ERR_INTERNAL, "start the web server");
-	info = MHD_get_daemon_info(w->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-	return info ? watch(w, info->epoll_fd, &w->daemon, err)
-		    : error_set(err, ERR_INTERNAL, "start the web server: it has no epoll");
+	if (w->ops.n_routes > WEB_ROUTES_MAX)
+		return error_set(err, ERR_LIMIT, "the web server has more than %d routes",
+			WEB_ROUTES_MAX);
+	s.host = host;
+	for (; s.n_routes < w->ops.n_routes; s.n_routes++)
+		s.routes[s.n_routes] =
+			(struct web_route_name){ .path = w->ops.routes[s.n_routes].path,
+				.open = w->ops.routes[s.n_routes].open };
+	web_put_start(&w->start, &s);
+	return buf_ok(&w->start) ? 0
+				 : error_set(err, ERR_LIMIT,
+					   "the paths of the web server's files are too long");
 }
 
 /* Signals are for the other threads. */
@@ -171,26 +116,20 @@ static int start_thread(struct web *w, struct error *err)
 
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&w->thread, NULL, web_main, w);
+	r = pthread_create(&w->thread, NULL, web_thread, w);
 	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return r == 0 ? 0 : error_sys(err, r, "start the web thread");
 }
 
 static int open_all(struct web *w, const struct web_options *o, struct error *err)
 {
-	const char *port;
-
-	if (http_split_address(o->listen, w->host, &port, err) < 0 ||
-		http_listen_tcp(o->listen, &w->listen_fd, &w->port, err) < 0)
+	if (copy_text(&w->listen, o->listen, err) < 0 ||
+		copy_text(&w->worker_path, o->worker_path, err) < 0 ||
+		make_start(w, o, err) < 0 || make_page(w, err) < 0)
 		return -1;
-	w->only_local = !o->token_file && is_loopback(w->listen_fd);
-	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	w->only_local = !o->token_file;
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (w->epoll_fd < 0 || w->stop_fd < 0)
-		return error_sys(err, errno, "start the web server");
-	if (watch(w, w->listen_fd, &w->listen_fd, err) < 0)
-		return -1;
-	return watch(w, w->stop_fd, &w->stop_fd, err);
+	return w->stop_fd < 0 ? error_sys(err, errno, "start the web server") : 0;
 }
 
 int web_start(struct web **ret, const struct web_options *options, const struct web_ops *ops,
@@ -200,15 +139,21 @@ int web_start(struct web **ret, const struct web_options *options, const struct 
 
 	if (!w)
 		return error_nomem(err);
-	w->listen_fd = w->epoll_fd = w->stop_fd = -1;
+	w->listen_fd = w->page_fd = w->stop_fd = w->process.sock = -1;
+	for (size_t i = 0; i < WEB_SHARED_MAX; i++)
+		w->shared[i].fd = -1;
+	w->start.max = WEB_PACKET_MAX;
 	w->ops = *ops;
 	w->arg = arg;
-	set_limits(w, &options->limits);
-	if (load_files(w, options, err) < 0 || open_all(w, options, err) < 0)
+	w->limits = limits_of(&options->limits);
+	(void)sem_init(&w->begun, 0, 0);
+	if (open_all(w, options, err) < 0 || start_thread(w, err) < 0)
 		return -1;
-	if (start_daemon(w, err) < 0 || start_thread(w, err) < 0) {
-		if (w->daemon)
-			MHD_stop_daemon(w->daemon);
+	while (sem_wait(&w->begun) < 0)
+		;
+	if (w->first.code) {
+		(void)pthread_join(w->thread, NULL);
+		error_copy(err, &w->first);
 		return -1;
 	}
 	*ret = STEAL_PTR(w);
@@ -220,7 +165,7 @@ unsigned web_port(const struct web *w)
 	return w->port;
 }
 
-#define COUNT(w, field) atomic_load_explicit(&(w)->field, memory_order_relaxed)
+#define COUNT(w, field) atomic_load_explicit(&(w)->page->field, memory_order_relaxed)
 
 struct web_counts web_counts(const struct web *w)
 {
@@ -231,7 +176,7 @@ struct web_counts web_counts(const struct web *w)
 		.timeouts = COUNT(w, timeouts),
 		.malformed = COUNT(w, malformed),
 		.throttled = COUNT(w, throttled),
-		.open = COUNT(w, open),
+		.open = (unsigned)COUNT(w, open),
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(c.requests); i++)

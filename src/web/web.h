@@ -2,12 +2,14 @@
 #pragma once
 
 /*
- * The web server for strangers: scrapers, browsers and whoever else can reach the port. It runs on a
- * thread of its own, which makes way for all others and may take a set part of one processor at
- * most, so that whatever comes in, the threads of its process do not notice. Read-only: GET and HEAD.
+ * The web server for remote clients: scrapers, browsers and whoever else can reach the port. It runs
+ * in a process of its own, gpuslice-web, so that no byte of a remote client is parsed in this one. That
+ * process makes way for all others and may take a set part of one processor at most. When it ends or
+ * hangs it is started again; the port stays. Read-only: GET and HEAD.
  *
- * What it serves are routes. Their functions are called on the web thread, one at a time, and answer
- * at once from what does not change under them (snapshots with a reference count): they never wait.
+ * What it serves are routes. Their functions are called on the web thread of this process, one at a
+ * time, and answer at once from what does not change under them (snapshots with a reference count):
+ * they never wait.
  *
  * Every limit has a name in struct web_limits. Who is over one is cut off and counted, never told to
  * a log: a peer could fill it.
@@ -21,12 +23,13 @@
 #include <stdint.h>
 
 #define WEB_HEADERS_MAX (16U << 10) /* bytes of the request line and the headers */
+#define WEB_BODY_MAX    (64U << 20) /* bytes of a reply */
 #define WEB_QUERY_MAX   16          /* arguments of a query; more are refused with 400 */
 #define WEB_ETAG_MAX    64          /* bytes, with the end */
 #define WEB_EXTRA_MAX   4           /* headers of a reply besides our own */
 
-#define WEB_OTHERS_FDS      256 /* descriptors that connections leave to the rest of the process */
-#define WEB_CONNECTIONS_MIN 8 /* however few there are */
+#define WEB_OTHERS_FDS      256 /* descriptors that are left to what is not a connection */
+#define WEB_CONNECTIONS_MIN 8   /* however few there are */
 
 struct web;
 
@@ -35,13 +38,17 @@ struct web_limits {
 	unsigned
 		connections; /* open at the same time; 512, or what descriptors are there for */
 	unsigned per_address;  /* of those, from one address; 64 */
-	unsigned cpu_permille; /* of one processor, for the web thread; 500 */
+	unsigned cpu_permille; /* of one processor, for the server and its routes; 500 */
 	uint64_t request_ns;   /* from accept to the end of the first request's headers; 10 s */
 	uint64_t
 		idle_ns; /* from a reply to the end of the next request's headers; 20 s: longer than
 			     the usual interval of a scraper, which would else meet the end of it */
 	uint64_t reply_ns; /* until a reply has gone out; 30 s */
 	uint64_t check_ns; /* between looks whether a file has changed; 1 s */
+	uint64_t hang_ns;  /* of a process that does nothing, before it is killed; 30 s */
+	uint64_t
+		again_ns; /* from the end of a process to the next one; 1 s. Twice as long each time
+			     that one does not last for a minute, up to a minute */
 };
 
 struct web_options {
@@ -52,6 +59,7 @@ struct web_options {
 	const char *token_file;
 	/* PEM files, both or none: TLS 1.2 and later only. Read again when they change. */
 	const char *cert_file, *key_file;
+	const char *worker_path; /* the program gpuslice-web; NULL: the installed one */
 	struct web_limits limits;
 };
 
@@ -87,10 +95,9 @@ unsigned web_accept_permille(const char *accept, const char *type);
 /* Filled by a route. All zero is an empty reply. */
 struct web_reply {
 	const char *type; /* content type; NULL: text/plain. Must outlive the reply */
-	const void *body; /* stays until release() */
+	const void *body; /* stays until release(); WEB_BODY_MAX bytes at most */
 	size_t len;
-	/* Called exactly once, on the web thread, when the body is no longer needed, also if the reply
-	 * never went out; NULL: the body needs none. */
+	/* Called exactly once, on the web thread, when the body has been copied; NULL: it needs none. */
 	void (*release)(void *owner);
 	void *owner;
 	/* Without quotes; "": none. A request that has this version already gets 304 without body. */
@@ -119,24 +126,25 @@ struct web_ops {
 	const struct web_route *routes; /* stay as long as the server */
 	size_t n_routes;
 	/* Something that an operator must know (a token file that became unreadable: the last one
-	 * stays in force), once for each message. On the web thread; NULL: nobody wants it. */
+	 * stays in force; the process ended and is started again), once for each message. On the web
+	 * thread; NULL: nobody wants it. */
 	void (*notice)(void *arg, const struct error *err);
 };
 
-/* How it goes, since the start. */
+/* How it goes, since web_start(): a process that ends loses none of it. */
 struct web_counts {
 	uint64_t requests[5]; /* by class of the answer: [0] is 1xx, [1] is 2xx, ... */
 	uint64_t refused_full, refused_address; /* connections, at a limit */
 	uint64_t displaced; /* waiting connections closed for new ones, at the limit */
 	uint64_t timeouts;  /* connections cut: request or reply took too long */
 	uint64_t malformed; /* connections that ended without any request that could be read */
-	uint64_t throttled; /* pauses because the thread had used its part of the processor */
+	uint64_t throttled; /* pauses because the server had used its part of the processor */
 	unsigned open;      /* connections now */
 };
 
 /*
- * Listens and starts the thread; @options and @ops are copied, @arg is for its functions. ERR_INVALID names an
- * address, a token file or a certificate that is none.
+ * Starts thread and process, and listens; @options and @ops are copied, @arg is for the functions of @ops.
+ * Waits until the process serves. ERR_INVALID names an address, a token file or a certificate that is none.
  */
 int web_start(struct web **ret, const struct web_options *options, const struct web_ops *ops,
 	void *arg, struct error *err) MUST_USE;
@@ -146,7 +154,7 @@ unsigned web_port(const struct web *w);
 
 struct web_counts web_counts(const struct web *w);
 
-/* Ends all connections and joins the thread: no function of @ops runs after it. NULL is fine. */
+/* Ends all connections, the process and the thread: no function of @ops runs after it. NULL is fine. */
 struct web *web_stop(struct web *w);
 
 DEFINE_CLEANUP(struct web *, web_stop)

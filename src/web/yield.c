@@ -2,11 +2,13 @@
 #include "web/yield.h"
 
 #include "base/parse.h"
+#include "base/time.h"
 
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Nanoseconds that the thread ran, and that it could have and did not get to. False: the kernel does
@@ -33,6 +35,14 @@ static bool read_times(uint64_t *ret_run_ns, uint64_t *ret_wait_ns)
 		return false;
 	*end = '\0';
 	return parse_u64(text, ret_run_ns) && parse_u64(wait, ret_wait_ns);
+}
+
+uint64_t web_thread_cpu_ns(void)
+{
+	struct timespec t = { .tv_sec = 0 };
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
 }
 
 static void set_policy(int policy)

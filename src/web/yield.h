@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * How the web thread makes way. Nice alone has the other threads wait for the end of a slice, up to
+ * How the web threads, that of the agent and that of its process, make way. Nice alone has the other threads wait for the end of a slice, up to
  * 3 ms, where they share a processor; under SCHED_IDLE they run at once. In a container that is
  * among the threads of the container only. But where there is no group for the CPU around the
  * process, it is among all processes of the machine, and on a busy one the thread would hardly run:
  * then it is merely nice for a while.
- * Thread: web.
+ * Thread: any.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +21,9 @@ struct web_yield {
 	uint64_t looked_ns, run_ns, wait_ns; /* when last looked at */
 	uint64_t nice_until_ns;              /* 0: under SCHED_IDLE */
 };
+
+/* Processor time so far of the calling thread. */
+uint64_t web_thread_cpu_ns(void);
 
 /* For the calling thread. */
 void web_yield_begin(struct web_yield *y, uint64_t now_ns);

@@ -324,9 +324,9 @@ static void run_round(struct bench *b, unsigned i)
 	b->alone[i] = measure(b);
 	crowd = crowd_come(b, i + 1 == b->rounds);
 	mini_kubelet_run(&b->kubelet, b->settle_ns); /* until they are all there */
-	cpu_ns = web_load_thread_cpu_ns(b->pid, "web");
+	cpu_ns = web_load_cpu_ns(b->pid);
 	b->beside[i] = measure(b);
-	cpu_ns = web_load_thread_cpu_ns(b->pid, "web") - cpu_ns;
+	cpu_ns = web_load_cpu_ns(b->pid) - cpu_ns;
 	b->web_cpu[i] = (double)cpu_ns / (double)b->phase_ns;
 	fds = descriptors(b->pid);
 	if (fds > b->most_fds)
@@ -405,7 +405,7 @@ static bool report(const struct bench *b)
 	printf("medians of %u rounds\n", b->rounds);
 	ok = held("p50", &middle, b->times_max, 0);
 	ok = held("p99", &end, b->times_max, P99_MORE_US) && ok;
-	printf("web thread: %.0f %% of a processor; descriptors of the agent: %zu of %d at most\n",
+	printf("web server: %.0f %% of a processor; descriptors of the agent: %zu of %d at most\n",
 		100 * median(b->web_cpu, b->rounds), b->most_fds, DESCRIPTORS);
 	return ok;
 }

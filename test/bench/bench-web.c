@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the threads of a process notice of strangers at its web server: how long a small request over
+ * What the threads of a process notice of remote clients at its web server: how long a small request over
  * a unix socket takes to a loop of the same process, while others scrape, dawdle, send rubbish and
  * open thousands of connections. Side by side with the same without them.
  *
  *	bench-web
  *
- * Loop and web thread share one processor, which is the worst for the loop; who measures and who
+ * Loop, web thread and web process share one processor, which is the worst for the loop; who measures and who
  * makes the load share another. BENCH_SHORT=1: a look rather than a measurement.
  */
 #include <arpa/inet.h>
@@ -190,9 +190,9 @@ static void run(const struct served *s, size_t i, uint64_t for_ns)
 			load[k] = web_load_begin(k, web_port(s->web));
 	(void)measure(s, for_ns / 4); /* until it is there */
 	before = web_counts(s->web);
-	cpu_ns = web_load_thread_cpu_ns(getpid(), "web");
+	cpu_ns = web_load_cpu_ns(getpid());
 	beside = measure(s, for_ns);
-	cpu_ns = web_load_thread_cpu_ns(getpid(), "web") - cpu_ns;
+	cpu_ns = web_load_cpu_ns(getpid()) - cpu_ns;
 	after = web_counts(s->web);
 	for (unsigned k = 0; k < WEB_LOAD_KINDS_; k++)
 		web_load_end(load[k]);

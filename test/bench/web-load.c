@@ -292,7 +292,8 @@ static uint64_t cpu_of(pid_t pid, const char *task, const char *name)
 	return ns;
 }
 
-uint64_t web_load_thread_cpu_ns(pid_t pid, const char *name)
+/* All tasks of the process with this name. */
+static uint64_t tasks_cpu_ns(pid_t pid, const char *name)
 {
 	const struct dirent *e;
 	char path[64];
@@ -303,6 +304,38 @@ uint64_t web_load_thread_cpu_ns(pid_t pid, const char *name)
 	d = opendir(path);
 	while (d && (e = readdir(d)))
 		ns += cpu_of(pid, e->d_name, name);
+	if (d)
+		(void)closedir(d);
+	return ns;
+}
+
+/* Of "PID (NAME) STATE PARENT ..."; names with blanks are none of ours. */
+static pid_t parent_of(const char *pid)
+{
+	char path[300];
+	int parent = 0;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%*d %*s %*c %d", &parent) != 1)
+		parent = 0;
+	(void)fclose(f);
+	return (pid_t)parent;
+}
+
+uint64_t web_load_cpu_ns(pid_t pid)
+{
+	uint64_t ns = tasks_cpu_ns(pid, "web");
+	const struct dirent *e;
+	DIR *d = opendir("/proc");
+	uint32_t child;
+
+	while (d && (e = readdir(d)))
+		if (parse_u32(e->d_name, &child) && parent_of(e->d_name) == pid)
+			ns += tasks_cpu_ns((pid_t)child, "gpuslice-web");
 	if (d)
 		(void)closedir(d);
 	return ns;

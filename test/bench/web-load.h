@@ -23,5 +23,5 @@ void web_load_end(struct web_load *l);
 /* This thread stays on a processor, the nth; nothing where there is one only. */
 void web_load_pin(unsigned nth);
 
-/* Processor time so far of the thread of the process @pid that has this name. */
-uint64_t web_load_thread_cpu_ns(pid_t pid, const char *name);
+/* Processor time so far of the web server of @pid: of its thread and of its process gpuslice-web. */
+uint64_t web_load_cpu_ns(pid_t pid);

@@ -58,7 +58,7 @@ resident() {
 	before=$(asked)
 	sleep "$seconds"
 	figure "requests in $seconds idle seconds: $(($(asked) - before)), all from the start: $before"
-	figure "resident: gpusliced $(resident gpusliced) kB, gpuslice-nvml $(resident gpuslice-nvml) kB"
+	figure "resident: gpusliced $(resident gpusliced) kB, gpuslice-nvml $(resident gpuslice-nvml) kB, gpuslice-web $(resident gpuslice-web) kB"
 	# Two watches, each renewed every five minutes at most.
 	(($(asked) - before <= 4 * (seconds / 300 + (seconds >= 300 ? 1 : 0))))
 	# With room for the library of a real driver's TLS; the figure above is what counts.

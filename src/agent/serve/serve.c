@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/serve/internal.h"
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "http/listen.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +36,7 @@ int serve_new(struct serve **ret, const struct serve_options *options, struct st
 	return 0;
 }
 
-/* On the web thread: a file that it reads again has become unreadable. */
+/* On the web thread: a file that the server reads again has become unreadable, or its process has ended. */
 static void on_notice(void *arg, const struct error *err)
 {
 	(void)arg;
@@ -79,7 +81,17 @@ int serve_start(struct serve *s, struct error *err)
 	return 0;
 }
 
-/* Said once, at the start; what keeps it from us since then may be something else. */
+/* A look that starts no process, which the loop would wait for. */
+static bool is_free(const char *address)
+{
+	CLEANUP(closep) int fd = -1;
+	struct error err = ERROR_INIT;
+	unsigned port;
+
+	return http_listen_tcp(address, &fd, &port, &err) == 0;
+}
+
+/* Logged once, at the start; what is in the way since then may be something else. */
 static void try_again(struct serve *s)
 {
 	uint64_t now = time_mono_ns();
@@ -87,7 +99,9 @@ static void try_again(struct serve *s)
 
 	if (!s->again_ns || now < s->again_ns)
 		return;
-	s->again_ns = listen_now(s, &err) == 0 ? 0 : now + SERVE_AGAIN_NS;
+	s->again_ns = now + SERVE_AGAIN_NS;
+	if (is_free(s->options.web.listen) && listen_now(s, &err) == 0)
+		s->again_ns = 0;
 }
 
 /* Only for who asks: what is kept for a window of hours is not little. */

@@ -3,7 +3,7 @@
 
 /*
  * What the agent shows to others over TCP (--metrics-listen): /metrics, /api/v1, the status page. All of it is made
- * from the last view, on the web server's own thread, so the loop has nothing to do with who asks.
+ * from the last view, on the web thread, so the loop has nothing to do with who asks.
  *
  * A text of /metrics or of /api/v1 is made once for each view and format, however many ask for it.
  * Thread: loop, but for what web/web.h calls.

@@ -7,7 +7,7 @@
 #include "base/fd.h"
 #include "base/time.h"
 
-/* What strangers send that is no request, too much of one, or one that never ends. */
+/* What remote clients send that is no request, too much of one, or one that never ends. */
 
 static int setup(void **state)
 {

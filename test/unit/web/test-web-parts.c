@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 
 #include "base/time.h"
-#include "web/conn.h"
+#include "web/worker/conn.h"
 #include "web/pace.h"
 #include "web/parse.h"
 #include "web/yield.h"

@@ -267,7 +267,8 @@ static void web__asks_for_the_token(void **state)
 		{ AUTH("/metrics", "Basic s3cret"), 401 },
 		{ AUTH("/metrics", "s3cret"), 401 },
 		{ GET("/metrics"), 401 },
-		{ GET("/nothing"), 401 }, /* what there is, is no stranger's business */
+		{ GET("/nothing"),
+			401 }, /* what there is, is not for clients without the token */
 		{ AUTH("/nothing", "Bearer s3cret"), 404 },
 		{ GET("/healthz"), 200 },
 	};
@@ -334,11 +335,12 @@ static void web_start__names_what_is_wrong(void **state)
 	const struct web_ops ops = { .n_routes = 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct web_options options = rows[i].options;
 		struct error err = ERROR_INIT;
 		struct web *w = NULL;
 
-		assert_error(web_start(&w, &rows[i].options, &ops, NULL, &err), &err,
-			rows[i].text);
+		options.worker_path = TEST_WEB_WORKER;
+		assert_error(web_start(&w, &options, &ops, NULL, &err), &err, rows[i].text);
 		assert_null(w);
 	}
 }

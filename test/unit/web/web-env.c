@@ -2,6 +2,7 @@
 #include "unit/web/web-env.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -120,7 +121,8 @@ void web_env_init(struct web_env *e)
 {
 	*e = (struct web_env){ .lock = PTHREAD_MUTEX_INITIALIZER,
 		.dir = test_tmpdir(),
-		.at = "127.0.0.1" };
+		.at = "127.0.0.1",
+		.options.worker_path = TEST_WEB_WORKER };
 	e->options.limits.check_ns = 1; /* at every turn */
 	e->options.limits.cpu_permille = 1000;
 }
@@ -142,7 +144,78 @@ void web_env_fini(struct web_env *e)
 {
 	e->web = web_stop(e->web);
 	assert_int_equal(atomic_load(&e->made), atomic_load(&e->released));
+	/* As a sanitizer makes it end where there is a leak. */
+	if (strstr(e->notice, "told to stop, the web server's process exited"))
+		fail_msg("%s", e->notice);
 	test_rmdir(e->dir);
+}
+
+/* Of "PID (NAME) STATE PARENT ...". */
+static bool is_process(const char *pid, char *name, size_t cap, uint32_t *ret_parent)
+{
+	char path[64], *open, *close;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
+	char parent[16];
+
+	(void)snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
+	if (file_read(path, &b, NULL) < 0)
+		return false;
+	open = strchr(b.data, '(');
+	close = strrchr(b.data, ')');
+	if (!open || !close || close[2] == 'Z')
+		return false;
+	(void)snprintf(name, cap, "%.*s", (int)(close - open - 1), open + 1);
+	(void)snprintf(parent, sizeof(parent), "%.*s", (int)strspn(close + 4, "0123456789"),
+		close + 4);
+	return parse_u32(parent, ret_parent);
+}
+
+static pid_t find_process(pid_t other)
+{
+	DIR *d = opendir("/proc");
+	const struct dirent *e;
+	pid_t found = 0;
+
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		uint32_t pid, parent;
+		char name[32];
+
+		if (parse_u32(e->d_name, &pid) && (pid_t)pid != other &&
+			is_process(e->d_name, name, sizeof(name), &parent) &&
+			(pid_t)parent == getpid() && !strcmp(name, "gpuslice-web"))
+			found = (pid_t)pid;
+	}
+	(void)closedir(d);
+	return found;
+}
+
+pid_t web_wait_process(pid_t other)
+{
+	for (unsigned i = 0; i < PATIENCE_S * 1000; i++) {
+		pid_t pid = find_process(other);
+
+		if (pid)
+			return pid;
+		web_nap();
+	}
+	fail_msg("waited in vain for a process of the web server");
+	return 0;
+}
+
+unsigned web_count_fds(pid_t pid)
+{
+	char path[64];
+	unsigned n = 0;
+	DIR *d;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)(pid < 0 ? getpid() : pid));
+	d = opendir(path);
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	(void)closedir(d);
+	return n;
 }
 
 void web_assert_notice(struct web_env *e, const char *text)
@@ -214,8 +287,12 @@ void web_say(int fd, const char *text)
 static bool read_some(int fd, struct buf *b)
 {
 	static char some[65536];
-	ssize_t n = recv(fd, some, sizeof(some), 0);
+	ssize_t n;
 
+	/* The end of a process is a signal. */
+	do
+		n = recv(fd, some, sizeof(some), 0);
+	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno != ECONNRESET && errno != ENOTCONN)
 		fail_msg("waited in vain for the server: %s", strerror(errno));
 	if (n <= 0)

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A web server on a loopback port and what strangers do to it, by bytes on sockets. Each read ends
+ * A web server on a loopback port and what remote clients do to it, by bytes on sockets. Each read ends
  * the test after PATIENCE_S without an end; nothing here depends on how fast the machine is.
  */
 #include "lib/test.h"
@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #define PATIENCE_S    20
 #define REPLY_MAX     (16U << 20)
@@ -34,6 +35,11 @@ struct web_env {
 void web_env_init(struct web_env *e);
 void web_env_start(struct web_env *e); /* on 127.0.0.1 where options.listen is NULL */
 void web_env_fini(struct web_env *e);
+
+/* Waits for the process of the server that is not @other (0: any), and returns its process id. */
+pid_t web_wait_process(pid_t other);
+/* Descriptors that a process has open; -1: this one. */
+unsigned web_count_fds(pid_t pid);
 
 /* The last notice has @text in it. */
 void web_assert_notice(struct web_env *e, const char *text);

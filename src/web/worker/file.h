@@ -4,7 +4,7 @@
 /*
  * What the server keeps from files that others replace: the token, and the certificate with its
  * key. Once read, the last good content stays in force whatever becomes of the file.
- * Thread: web, but for the first load.
+ * Thread: the one of the process.
  */
 #include "base/buf.h"
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/internal.h"
+#include "web/worker/internal.h"
 
 #include "web/parse.h"
 
@@ -26,21 +26,13 @@ static void release(struct web_reply *r)
 	r->release = NULL;
 }
 
-/* The body goes over to the response, which releases it when it is sent. */
-static struct MHD_Response *response_of(struct web_reply *r, bool with_body)
+static struct MHD_Response *response_of(const struct web_reply *r, bool with_body)
 {
-	struct MHD_Response *m;
-
-	if (!with_body || r->len == 0) {
-		release(r);
+	if (!with_body)
 		return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
-	}
 	/* The const is cast away for the prototype only. */
-	m = MHD_create_response_from_buffer_with_free_callback_cls(r->len,
+	return MHD_create_response_from_buffer_with_free_callback_cls(r->len,
 		(void *)(uintptr_t)r->body, r->release, r->owner);
-	if (!m)
-		release(r);
-	return m;
 }
 
 static void add_headers(struct MHD_Response *m, const struct web_reply *r)
@@ -60,25 +52,30 @@ static void add_headers(struct MHD_Response *m, const struct web_reply *r)
 }
 
 /* MHD_NO, where there is no memory, closes the connection. */
-static enum MHD_Result answer(struct web *w, struct web_conn *c, struct MHD_Connection *mhd,
-	unsigned status, struct web_reply *r)
+static enum MHD_Result answer(struct web_server *w, struct web_conn *c,
+	struct MHD_Connection *mhd, unsigned status, struct web_reply *r)
 {
-	struct MHD_Response *m = response_of(r, status != MHD_HTTP_NOT_MODIFIED);
+	bool with_body = status != MHD_HTTP_NOT_MODIFIED && r->len > 0;
+	struct MHD_Response *m = response_of(r, with_body);
 	enum MHD_Result result;
 
+	if (m)
+		add_headers(m, r);
+	/* A body that goes out is released by its response, when that has happened. */
+	if (!m || !with_body)
+		release(r);
 	if (!m)
 		return MHD_NO;
-	add_headers(m, r);
 	result = MHD_queue_response(mhd, status, m);
 	MHD_destroy_response(m);
 	if (status >= 100 && status < 600)
-		web_count(&w->requests[status / 100 - 1]);
+		web_count(&w->page->requests[status / 100 - 1]);
 	c->heard = true;
 	web_book_enter(&w->book, c, WEB_CONN_REPLY, time_mono_ns());
 	return result;
 }
 
-static enum MHD_Result answer_text(struct web *w, struct web_conn *c,
+static enum MHD_Result answer_text(struct web_server *w, struct web_conn *c,
 	struct MHD_Connection *mhd, unsigned status, const char *name, const char *value,
 	const char *text)
 {
@@ -140,18 +137,18 @@ static enum MHD_Result gather(void *cls, enum MHD_ValueKind kind, const char *na
 	return MHD_YES;
 }
 
-static bool host_allowed(const struct web *w, struct MHD_Connection *mhd)
+static bool host_allowed(const struct web_server *w, struct MHD_Connection *mhd)
 {
 	const char *host = header(mhd, MHD_HTTP_HEADER_HOST);
 
 	if (!w->only_local)
 		return true;
-	return host &&
-	       (web_host_is(host, "localhost") || web_host_is(host, "127.0.0.1") ||
-		       web_host_is(host, "::1") || (w->host[0] && web_host_is(host, w->host)));
+	return host && (web_host_is(host, "localhost") || web_host_is(host, "127.0.0.1") ||
+			       web_host_is(host, "::1") ||
+			       (w->setup.host[0] && web_host_is(host, w->setup.host)));
 }
 
-static bool token_allowed(const struct web *w, struct MHD_Connection *mhd)
+static bool token_allowed(const struct web_server *w, struct MHD_Connection *mhd)
 {
 	const char *h = header(mhd, MHD_HTTP_HEADER_AUTHORIZATION), *token;
 	size_t len;
@@ -162,22 +159,16 @@ static bool token_allowed(const struct web *w, struct MHD_Connection *mhd)
 	return token && web_token_is(&w->token, token, len);
 }
 
-static const struct web_route *find_route(const struct web *w, const char *path,
-	const char **ret_rest)
+static const struct web_route_name *find_route(const struct web_server *w, const char *path)
 {
-	for (size_t i = 0; i < w->ops.n_routes; i++) {
-		const char *rest = web_route_rest(w->ops.routes[i].path, path);
-
-		if (rest) {
-			*ret_rest = rest;
-			return &w->ops.routes[i];
-		}
-	}
+	for (size_t i = 0; i < w->setup.n_routes; i++)
+		if (web_route_rest(w->setup.routes[i].path, path))
+			return &w->setup.routes[i];
 	return NULL;
 }
 
-static enum MHD_Result serve(struct web *w, struct web_conn *c, struct MHD_Connection *mhd,
-	const struct web_route *route, struct web_request *req)
+static enum MHD_Result serve(struct web_server *w, struct web_conn *c,
+	struct MHD_Connection *mhd, struct web_request *req)
 {
 	const char *accept = header(mhd, MHD_HTTP_HEADER_ACCEPT);
 	const char *known = header(mhd, MHD_HTTP_HEADER_IF_NONE_MATCH);
@@ -190,23 +181,23 @@ static enum MHD_Result serve(struct web *w, struct web_conn *c, struct MHD_Conne
 	if (g.wrong)
 		return answer_text(w, c, mhd, MHD_HTTP_BAD_REQUEST, NULL, NULL,
 			"the query has too many arguments, or a NUL in one\n");
-	status = route->get(w->arg, req, &r);
+	status = web_link_ask(w, req, &r);
 	if (status == WEB_OK && r.etag[0] && known && web_etag_listed(known, r.etag))
 		status = MHD_HTTP_NOT_MODIFIED;
 	return answer(w, c, mhd, status, &r);
 }
 
-static enum MHD_Result handle(struct web *w, struct web_conn *c, struct MHD_Connection *mhd,
-	const char *path, const char *method)
+static enum MHD_Result handle(struct web_server *w, struct web_conn *c,
+	struct MHD_Connection *mhd, const char *path, const char *method)
 {
 	struct web_request req = { .path = path, .head = !strcmp(method, "HEAD") };
-	const struct web_route *route = find_route(w, path, &req.rest);
+	const struct web_route_name *route = find_route(w, path);
 
 	if (headers_size(mhd) > WEB_HEADERS_MAX)
 		return answer_text(w, c, mhd, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, NULL,
 			NULL, "request line and headers are larger than 16 KiB\n");
 	if (route && route->open)
-		return serve(w, c, mhd, route, &req);
+		return serve(w, c, mhd, &req);
 	if (!host_allowed(w, mhd))
 		return answer_text(w, c, mhd, MHD_HTTP_FORBIDDEN, NULL, NULL,
 			"this server has no token and listens on this machine only, so the Host "
@@ -219,7 +210,7 @@ static enum MHD_Result handle(struct web *w, struct web_conn *c, struct MHD_Conn
 	if (!route)
 		return answer_text(w, c, mhd, MHD_HTTP_NOT_FOUND, NULL, NULL,
 			"there is no such page\n");
-	return serve(w, c, mhd, route, &req);
+	return serve(w, c, mhd, &req);
 }
 
 enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
@@ -229,7 +220,7 @@ enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct web_conn *c = info ? info->socket_context : NULL;
-	struct web *w = cls;
+	struct web_server *w = cls;
 
 	(void)version;
 	(void)upload;
@@ -254,7 +245,7 @@ void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 	enum MHD_RequestTerminationCode why)
 {
 	struct web_conn *c = *state;
-	struct web *w = cls;
+	struct web_server *w = cls;
 
 	(void)mhd;
 	(void)why;
@@ -262,29 +253,4 @@ void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 	if (c && c->state != WEB_CONN_CUT)
 		web_book_enter(&w->book, c, c->ended ? WEB_CONN_ENDING : WEB_CONN_IDLE,
 			time_mono_ns());
-}
-
-/* --- for routes --- */
-
-static void free_copy(void *owner)
-{
-	free(owner);
-}
-
-enum web_status web_reply_copy(struct web_reply *reply, enum web_status status,
-	const char *type, const void *body, size_t len)
-{
-	char *copy = malloc(len ? len : 1);
-
-	if (!copy) {
-		*reply = (struct web_reply){ .type = NULL };
-		return WEB_INTERNAL;
-	}
-	if (len)
-		memcpy(copy, body, len);
-	reply->type = type;
-	reply->body = reply->owner = copy;
-	reply->len = len;
-	reply->release = free_copy;
-	return status;
 }

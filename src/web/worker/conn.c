@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/conn.h"
+#include "web/worker/conn.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fd.h"
-#include "web/file.h"
+#include "web/worker/file.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/file.h"
+#include "web/worker/file.h"
 
 #include "base/fd.h"
 #include "base/time.h"

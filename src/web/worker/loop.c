@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/internal.h"
+#include "web/worker/internal.h"
 
 #include "base/time.h"
 #include "web/pace.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /*
- * The web thread. It takes connections itself, so that one too many is closed at once instead of
+ * The loop of the process. It takes connections itself, so that one too many is closed at once instead of
  * waiting in the kernel's queue, and hands the others to libmicrohttpd, which never waits: the only
  * waiting is ours, here. It has no call to close a connection, so one whose time is over is shut
  * down, which libmicrohttpd sees as a client that went away.
@@ -24,16 +24,15 @@
 #define ACCEPTS         64                /* in one round */
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS) /* when no descriptors are left */
 
-static void say_once(struct web *w, char *last, const struct error *err)
+static void say_once(char *last, const struct error *err)
 {
 	if (!strcmp(last, err->msg))
 		return;
 	(void)snprintf(last, ERROR_MSG_MAX, "%s", err->msg);
-	if (w->ops.notice)
-		w->ops.notice(w->arg, err);
+	web_word_send(WEB_FD_SOCKET, WEB_PACKET_NOTICE, err);
 }
 
-void web_check_files(struct web *w, uint64_t now_ns)
+void web_check_files(struct web_server *w, uint64_t now_ns)
 {
 	struct error err = ERROR_INIT;
 
@@ -41,11 +40,11 @@ void web_check_files(struct web *w, uint64_t now_ns)
 		return;
 	w->checked_ns = now_ns;
 	if (web_token_refresh(&w->token, &err) < 0)
-		say_once(w, w->noticed[0], &err);
+		say_once(w->noticed[0], &err);
 	else
 		w->noticed[0][0] = '\0';
 	if (web_tls_refresh(&w->tls, w->book.last_serial, &err) < 0)
-		say_once(w, w->noticed[1], &err);
+		say_once(w->noticed[1], &err);
 	else
 		w->noticed[1][0] = '\0';
 	if (w->tls.retired)
@@ -55,26 +54,26 @@ void web_check_files(struct web *w, uint64_t now_ns)
 /* --- connections --- */
 
 /* Until the descriptor is closed. */
-static void watch_end(struct web *w, struct web_conn *c)
+static void watch_end(struct web_server *w, struct web_conn *c)
 {
 	struct epoll_event e = { .events = EPOLLRDHUP | EPOLLET | EPOLLONESHOT, .data.ptr = c };
 
 	(void)epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, c->fd, &e);
 }
 
-static void on_end(struct web *w, struct web_conn *c)
+static void on_end(struct web_server *w, struct web_conn *c)
 {
 	c->ended = true;
 	if (c->state == WEB_CONN_REQUEST || c->state == WEB_CONN_IDLE)
 		web_book_enter(&w->book, c, WEB_CONN_ENDING, time_mono_ns());
 }
 
-static void publish_open(struct web *w)
+static void publish_open(struct web_server *w)
 {
-	atomic_store_explicit(&w->open, w->book.open, memory_order_relaxed);
+	atomic_store_explicit(&w->page->open, w->book.open, memory_order_relaxed);
 }
 
-static void forget(struct web *w, struct web_conn *c)
+static void forget(struct web_server *w, struct web_conn *c)
 {
 	web_book_remove(&w->book, c);
 	free(c);
@@ -82,7 +81,7 @@ static void forget(struct web *w, struct web_conn *c)
 }
 
 /* libmicrohttpd has begun with a connection; NULL: with one that we have given up. */
-static struct web_conn *begin(struct web *w, int fd)
+static struct web_conn *begin(struct web_server *w, int fd)
 {
 	struct web_conn *c = web_book_arriving(&w->book, fd);
 
@@ -95,17 +94,17 @@ static struct web_conn *begin(struct web *w, int fd)
 	return c;
 }
 
-static void end(struct web *w, struct web_conn *c)
+static void end(struct web_server *w, struct web_conn *c)
 {
 	if (!c->heard && !c->late)
-		web_count(&w->malformed);
+		web_count(&w->page->malformed);
 	forget(w, c);
 }
 
 void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	enum MHD_ConnectionNotificationCode what)
 {
-	struct web *w = cls;
+	struct web_server *w = cls;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
 		const union MHD_ConnectionInfo *info =
@@ -118,7 +117,7 @@ void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	}
 }
 
-static void cut(struct web *w, struct web_conn *c, atomic_uint_fast64_t *counter)
+static void cut(struct web_server *w, struct web_conn *c, atomic_uint_fast64_t *counter)
 {
 	if (counter) {
 		c->late = true;
@@ -128,24 +127,24 @@ static void cut(struct web *w, struct web_conn *c, atomic_uint_fast64_t *counter
 	(void)shutdown(c->fd, SHUT_RDWR);
 }
 
-static void cut_due(struct web *w, uint64_t now_ns)
+static void cut_due(struct web_server *w, uint64_t now_ns)
 {
 	struct web_conn *c;
 
 	while ((c = web_book_due(&w->book, now_ns)))
 		cut(w, c,
 			c->state == WEB_CONN_REQUEST || c->state == WEB_CONN_REPLY
-				? &w->timeouts
+				? &w->page->timeouts
 				: NULL);
 }
 
-static bool make_room(struct web *w)
+static bool make_room(struct web_server *w)
 {
 	struct web_conn *victim = web_book_victim(&w->book);
 
 	if (!victim || w->book.cut >= WEB_LEAVING_MAX)
 		return false;
-	cut(w, victim, &w->displaced);
+	cut(w, victim, &w->page->displaced);
 	return true;
 }
 
@@ -164,7 +163,7 @@ static void refuse(int fd)
  * drop it there without a word. So @c may be gone after each of its calls, and one that has not begun
  * after that run is given up.
  */
-static void hand_over(struct web *w, struct web_conn *c, const struct sockaddr *from,
+static void hand_over(struct web_server *w, struct web_conn *c, const struct sockaddr *from,
 	socklen_t len)
 {
 	int fd = c->fd;
@@ -179,7 +178,8 @@ static void hand_over(struct web *w, struct web_conn *c, const struct sockaddr *
 		forget(w, c);
 }
 
-static void take(struct web *w, int fd, const struct sockaddr_storage *from, socklen_t len)
+static void take(struct web_server *w, int fd, const struct sockaddr_storage *from,
+	socklen_t len)
 {
 	struct in6_addr addr = web_address(from);
 	enum web_verdict verdict = web_book_admit(&w->book, &addr);
@@ -188,7 +188,8 @@ static void take(struct web *w, int fd, const struct sockaddr_storage *from, soc
 	if (verdict == WEB_ADMITTED || (verdict == WEB_FULL && make_room(w)))
 		c = calloc(1, sizeof(*c));
 	if (!c) {
-		web_count(verdict == WEB_ADDRESS_FULL ? &w->refused_address : &w->refused_full);
+		web_count(verdict == WEB_ADDRESS_FULL ? &w->page->refused_address
+						      : &w->page->refused_full);
 		refuse(fd);
 		return;
 	}
@@ -197,7 +198,7 @@ static void take(struct web *w, int fd, const struct sockaddr_storage *from, soc
 	hand_over(w, c, (const struct sockaddr *)from, len);
 }
 
-static bool accept_some(struct web *w)
+static bool accept_some(struct web_server *w)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
 		struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
@@ -216,14 +217,14 @@ static bool accept_some(struct web *w)
 	return true;
 }
 
-static void watch_listener(struct web *w, bool on)
+static void watch_listener(struct web_server *w, bool on)
 {
 	struct epoll_event e = { .events = on ? EPOLLIN : 0, .data.ptr = &w->listen_fd };
 
 	(void)epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, w->listen_fd, &e);
 }
 
-static void accept_or_pause(struct web *w, uint64_t now_ns)
+static void accept_or_pause(struct web_server *w, uint64_t now_ns)
 {
 	if (accept_some(w))
 		return;
@@ -244,7 +245,7 @@ static int ms_until(uint64_t at_ns, uint64_t now_ns)
 }
 
 /* *ret_pending: libmicrohttpd wants to run at once. */
-static int wait_ms(struct web *w, unsigned idle_rounds, bool *ret_pending)
+static int wait_ms(struct web_server *w, unsigned idle_rounds, bool *ret_pending)
 {
 	uint64_t now_ns = time_mono_ns(), at_ns = web_book_deadline(&w->book);
 	MHD_UNSIGNED_LONG_LONG ms;
@@ -252,6 +253,8 @@ static int wait_ms(struct web *w, unsigned idle_rounds, bool *ret_pending)
 
 	if (w->accept_after_ns && w->accept_after_ns < at_ns)
 		at_ns = w->accept_after_ns;
+	if (at_ns - now_ns > w->turn_ns && at_ns > now_ns)
+		at_ns = now_ns + w->turn_ns;
 	wait = ms_until(at_ns, now_ns);
 	*ret_pending = MHD_get_timeout(w->daemon, &ms) == MHD_YES && ms == 0;
 	if (*ret_pending && (wait < 0 || wait > web_spin_wait_ms(idle_rounds)))
@@ -259,26 +262,36 @@ static int wait_ms(struct web *w, unsigned idle_rounds, bool *ret_pending)
 	return wait;
 }
 
-static uint64_t thread_cpu_ns(void)
+/* One more turn of the loop: the agent sees that it goes on. */
+static void count_turn(const struct web_server *w)
 {
-	struct timespec t = { .tv_sec = 0 };
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
+	atomic_fetch_add_explicit(&w->page->turns, 1, memory_order_relaxed);
 }
 
-static void rest(struct web *w, struct web_pace *pace)
+static uint64_t cpu_ns(const struct web_server *w)
 {
-	uint64_t ns = web_pace_rest_ns(pace, time_mono_ns(), thread_cpu_ns());
-	struct pollfd stop = { .fd = w->stop_fd, .events = POLLIN };
+	return web_thread_cpu_ns() + w->agent_cpu_ns;
+}
+
+static void rest(struct web_server *w, struct web_pace *pace)
+{
+	uint64_t ns = web_pace_rest_ns(pace, time_mono_ns(), cpu_ns(w));
+	struct pollfd agent = { .fd = WEB_FD_SOCKET, .events = POLLIN };
 
 	if (ns < NS_PER_MS)
 		return;
-	web_count(&w->throttled);
-	(void)poll(&stop, 1, (int)(ns / NS_PER_MS));
+	web_count(&w->page->throttled);
+	while (ns >= NS_PER_MS) {
+		uint64_t some_ns = ns < w->turn_ns ? ns : w->turn_ns;
+
+		if (poll(&agent, 1, (int)((some_ns + NS_PER_MS - 1) / NS_PER_MS)) > 0)
+			return;
+		count_turn(w);
+		ns -= some_ns;
+	}
 }
 
-static void work(struct web *w, bool arrivals)
+static void work(struct web_server *w, bool arrivals)
 {
 	uint64_t now_ns = time_mono_ns();
 
@@ -293,41 +306,46 @@ static void work(struct web *w, bool arrivals)
 	(void)MHD_run(w->daemon);
 }
 
-void *web_main(void *web)
+/* Waits for events, and puts down what they are; false: there were none. */
+static bool wait_events(struct web_server *w, int wait, bool *ret_arrivals)
 {
-	struct web *w = web;
 	struct epoll_event events[EVENTS];
+	int n = epoll_wait(w->epoll_fd, events, ARRAY_LEN(events), wait);
+
+	*ret_arrivals = false;
+	for (int i = 0; i < n; i++) {
+		void *what = events[i].data.ptr;
+
+		if (what == &w->link)
+			web_link_end(w);
+		else if (what == &w->listen_fd)
+			*ret_arrivals = true;
+		else if (what != &w->daemon)
+			on_end(w, what);
+	}
+	return n > 0;
+}
+
+void web_server_run(struct web_server *w)
+{
 	struct web_yield yield;
 	struct web_pace pace;
 	unsigned idle_rounds = 0;
-	bool stop = false;
 
-	(void)pthread_setname_np(pthread_self(), "web");
 	web_yield_begin(&yield, time_mono_ns());
 	web_tls_use(&w->tls);
-	web_pace_begin(&pace, w->limits.cpu_permille, time_mono_ns(), thread_cpu_ns());
-	while (!stop) {
-		bool pending, arrivals = false;
-		int n = epoll_wait(w->epoll_fd, events, ARRAY_LEN(events),
-			wait_ms(w, idle_rounds, &pending));
+	web_pace_begin(&pace, w->limits.cpu_permille, time_mono_ns(), cpu_ns(w));
+	while (!w->link.ended) {
+		bool pending, arrivals;
+		int wait = wait_ms(w, idle_rounds, &pending);
+		bool any = wait_events(w, wait, &arrivals);
 
-		for (int i = 0; i < n; i++) {
-			void *what = events[i].data.ptr;
-
-			if (what == &w->stop_fd)
-				stop = true;
-			else if (what == &w->listen_fd)
-				arrivals = true;
-			else if (what != &w->daemon)
-				on_end(w, what);
-		}
-		idle_rounds = pending && n == 0 ? idle_rounds + 1 : 0;
-		if (!stop) {
-			work(w, arrivals);
-			rest(w, &pace);
-			web_yield_look(&yield, time_mono_ns());
-		}
+		count_turn(w);
+		idle_rounds = pending && !any ? idle_rounds + 1 : 0;
+		if (w->link.ended)
+			break;
+		work(w, arrivals);
+		rest(w, &pace);
+		web_yield_look(&yield, time_mono_ns());
 	}
-	MHD_stop_daemon(w->daemon);
-	return NULL;
 }

@@ -7,7 +7,7 @@
  *
  * A connection is in one of the states below; each state but the last lasts for a fixed time, so a
  * list for each, in the order of entry, is also in the order of the deadlines.
- * Thread: web.
+ * Thread: the one of the process.
  */
 #include "web/web.h"
 

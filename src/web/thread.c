@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/internal.h"
+
+#include "base/fd.h"
+#include "http/listen.h"
+#include "web/pace.h"
+#include "web/yield.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/*
+ * The agent's thread for its web server. It starts the process, answers what that asks for, one
+ * request at a time, and starts the process again when it has ended, hangs, or sends what is no packet.
+ * Whatever the process does, this thread waits only here, and never for it.
+ *
+ * The listening socket is the agent's: while there is no process, connections wait in its queue.
+ */
+#define LOOKS 4 /* whether the loop takes turns, in the time after which it hangs */
+
+enum wake { WAKE_TIME, WAKE_STOP, WAKE_PACKET };
+
+/* Waits for a packet, the end of the process, or of the server; for this time at most. */
+static enum wake wait_for(const struct web *w, uint64_t for_ns)
+{
+	struct pollfd fds[] = { { .fd = w->stop_fd, .events = POLLIN },
+		{ .fd = w->process.sock, .events = POLLIN } };
+
+	(void)poll(fds, ARRAY_LEN(fds), (int)((for_ns + NS_PER_MS - 1) / NS_PER_MS));
+	if (fds[0].revents)
+		return WAKE_STOP;
+	return fds[1].revents ? WAKE_PACKET : WAKE_TIME;
+}
+
+/* --- the start of a process --- */
+
+/* READY or REFUSED, as the first packet of a process. > 0: it has ended. */
+static int receive_first(struct web *w, struct error *err)
+{
+	uint64_t now_ns, until_ns = w->started_ns + WEB_READY_NS;
+	struct web_word word;
+	size_t len = 0;
+	int r = 1;
+
+	while (r > 0) {
+		now_ns = time_mono_ns();
+		if (now_ns >= until_ns)
+			return error_set(err, ERR_TIMEOUT,
+				"the web server's process did not come up in time");
+		if (wait_for(w, until_ns - now_ns) == WAKE_STOP)
+			return error_set(err, ERR_CANCELLED, "the web server is being stopped");
+		r = web_packet_receive(w->process.sock, w->packet, &len, NULL, err);
+	}
+	if (r < 0 || (len > 0 && web_get_word(w->packet, len, &word, err) < 0))
+		return -1;
+	if (len == 0)
+		return 1;
+	if (word.type == WEB_PACKET_READY)
+		return 0;
+	if (!word.error.code)
+		word.error.code = ERR_INTERNAL;
+	error_copy(err, &word.error);
+	return -1;
+}
+
+static bool is_loopback(int fd)
+{
+	struct sockaddr_storage name = { .ss_family = AF_UNSPEC };
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&name;
+	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&name)->sin6_addr;
+	socklen_t len = sizeof(name);
+
+	if (getsockname(fd, (struct sockaddr *)&name, &len) < 0)
+		return false;
+	if (name.ss_family == AF_INET)
+		return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+	return name.ss_family == AF_INET6 &&
+	       (IN6_IS_ADDR_LOOPBACK(v6) ||
+		       (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127));
+}
+
+/* The socket is made once, after the first process has found its files right. */
+static int hand_listener(struct web *w, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
+
+	if (w->listen_fd < 0) {
+		if (http_listen_tcp(w->listen, &w->listen_fd, &w->port, err) < 0)
+			return -1;
+		w->only_local = w->only_local && is_loopback(w->listen_fd);
+	}
+	web_put_listen(&b, w->only_local);
+	if (!buf_ok(&b))
+		return error_nomem(err);
+	return web_packet_send(w->process.sock, &b, w->listen_fd, err);
+}
+
+static uint64_t page_turns(const struct web *w)
+{
+	return atomic_load_explicit(&w->page->turns, memory_order_relaxed);
+}
+
+static int start_process(struct web *w, struct error *err)
+{
+	char how[128];
+	int r;
+
+	w->started_ns = time_mono_ns();
+	if (web_process_start(&w->process, w->worker_path, w->page_fd, err) < 0)
+		return -1;
+	/* If it has ended already, that is what comes back. */
+	if (web_packet_send(w->process.sock, &w->start, -1, err) < 0)
+		error_clear(err);
+	r = receive_first(w, err);
+	if (r == 0)
+		r = hand_listener(w, err);
+	if (r != 0)
+		(void)web_process_end(&w->process, r > 0 ? WEB_END_NS : 0, how, sizeof(how));
+	if (r > 0)
+		return error_set(err, ERR_UNAVAILABLE,
+			"the web server's process %s before it was ready", how);
+	w->turns = page_turns(w);
+	w->turn_ns = 0;
+	w->looked_ns = time_mono_ns();
+	w->notices = WEB_NOTICES_MAX;
+	w->notice_ns = w->looked_ns;
+	return r;
+}
+
+/* --- the end of a process --- */
+
+static void give_notice(const struct web *w, const struct error *err)
+{
+	if (w->ops.notice)
+		w->ops.notice(w->arg, err);
+}
+
+/* When the next one is to be started: later each time, unless the last has served for long. */
+static void plan_next(struct web *w)
+{
+	uint64_t most_ns = WEB_AGAIN_MAX * w->limits.again_ns, now_ns = time_mono_ns();
+
+	if (!w->delay_ns || now_ns - w->started_ns >= most_ns)
+		w->delay_ns = w->limits.again_ns;
+	else
+		w->delay_ns = 2 * w->delay_ns < most_ns ? 2 * w->delay_ns : most_ns;
+	w->next_ns = now_ns + w->delay_ns;
+}
+
+/* @why NULL: it has ended by itself. */
+static void end_process(struct web *w, const struct error *why)
+{
+	struct error notice = ERROR_INIT;
+	char how[128], delay[TIME_AGE_MAX];
+
+	(void)web_process_end(&w->process, why ? 0 : WEB_END_NS, how, sizeof(how));
+	atomic_store_explicit(&w->page->open, 0, memory_order_relaxed);
+	plan_next(w);
+	time_age(w->delay_ns, delay);
+	(void)error_set(&notice, ERR_UNAVAILABLE,
+		"the web server's process %s; it is started again in %s",
+		why ? "was killed" : how, delay);
+	if (why)
+		(void)error_prefix(&notice, "%s", why->msg);
+	give_notice(w, &notice);
+}
+
+/* It may be the same for long, as a token file that is not there: said once. */
+static void start_again(struct web *w)
+{
+	struct error err = ERROR_INIT;
+
+	if (start_process(w, &err) == 0) {
+		w->told[0] = '\0';
+		return;
+	}
+	plan_next(w);
+	if (err.code == ERR_CANCELLED || !strcmp(w->told, err.msg))
+		return;
+	(void)snprintf(w->told, sizeof(w->told), "%s", err.msg);
+	(void)error_prefix(&err, "start the web server's process again");
+	give_notice(w, &err);
+}
+
+/* --- while it serves --- */
+
+static void relay_notice(struct web *w, const struct error *err)
+{
+	uint64_t now_ns = time_mono_ns();
+
+	if (now_ns - w->notice_ns >= WEB_NOTICE_NS && w->notices < WEB_NOTICES_MAX) {
+		w->notice_ns = now_ns;
+		w->notices++;
+	}
+	if (w->notices == 0)
+		return;
+	w->notices--;
+	give_notice(w, err);
+}
+
+/* > 0: the process has ended. */
+static int take_packet(struct web *w, struct error *err)
+{
+	enum web_packet type;
+	struct web_word word;
+	size_t len = 0;
+	int r = web_packet_receive(w->process.sock, w->packet, &len, NULL, err);
+
+	if (r != 0)
+		return r < 0 ? -1 : 0;
+	if (len == 0)
+		return 1;
+	if (web_packet_type(w->packet, len, &type, err) < 0)
+		return -1;
+	if (type != WEB_PACKET_NOTICE)
+		return web_reply(w, w->packet, len, err);
+	if (web_get_word(w->packet, len, &word, err) < 0)
+		return -1;
+	relay_notice(w, &word.error);
+	return 0;
+}
+
+static int check_turns(struct web *w, struct error *err)
+{
+	uint64_t now_ns = time_mono_ns(), turns = page_turns(w);
+	uint64_t passed_ns = now_ns - w->looked_ns, most_ns = 2 * w->limits.hang_ns / LOOKS;
+	char age[TIME_AGE_MAX];
+
+	/* After a pause of the whole machine or container, the process has not hung for that long. */
+	w->turn_ns = turns != w->turns
+			     ? 0
+			     : w->turn_ns + (passed_ns < most_ns ? passed_ns : most_ns);
+	w->turns = turns;
+	w->looked_ns = now_ns;
+	if (w->turn_ns < w->limits.hang_ns)
+		return 0;
+	time_age(w->limits.hang_ns, age);
+	return error_set(err, ERR_TIMEOUT, "the web server's process has done nothing for %s",
+		age);
+}
+
+static void serve_process(struct web *w, enum wake wake)
+{
+	struct error err = ERROR_INIT;
+	int r = wake == WAKE_PACKET ? take_packet(w, &err) : 0;
+
+	if (r == 0)
+		r = check_turns(w, &err);
+	/* A reply that nobody is there for any more is an end as well. */
+	if (r != 0)
+		end_process(w, r < 0 && err.sys != EPIPE ? &err : NULL);
+}
+
+/* The process keeps to its part of a processor with our work counted in; this holds if it does not. */
+static bool rest(const struct web *w, struct web_pace *pace)
+{
+	uint64_t ns = web_pace_rest_ns(pace, time_mono_ns(), web_thread_cpu_ns());
+	struct pollfd stop = { .fd = w->stop_fd, .events = POLLIN };
+
+	return ns >= NS_PER_MS && poll(&stop, 1, (int)(ns / NS_PER_MS)) > 0;
+}
+
+static uint64_t time_left_ns(const struct web *w)
+{
+	uint64_t now_ns = time_mono_ns();
+
+	if (w->process.pid > 0)
+		return w->limits.hang_ns / LOOKS;
+	return w->next_ns > now_ns ? w->next_ns - now_ns : 0;
+}
+
+static void run(struct web *w)
+{
+	struct web_yield yield;
+	struct web_pace pace;
+	enum wake wake;
+
+	web_yield_begin(&yield, time_mono_ns());
+	web_pace_begin(&pace, w->limits.cpu_permille, time_mono_ns(), web_thread_cpu_ns());
+	while ((wake = wait_for(w, time_left_ns(w))) != WAKE_STOP) {
+		if (w->process.pid > 0)
+			serve_process(w, wake);
+		else if (time_left_ns(w) == 0)
+			start_again(w);
+		if (rest(w, &pace))
+			return;
+		web_yield_look(&yield, time_mono_ns());
+	}
+}
+
+static void stop_process(struct web *w)
+{
+	struct error notice = ERROR_INIT;
+	char how[128];
+
+	if (web_process_end(&w->process, WEB_END_NS, how, sizeof(how)))
+		return;
+	(void)error_set(&notice, ERR_UNAVAILABLE, "told to stop, the web server's process %s",
+		how);
+	give_notice(w, &notice);
+}
+
+void *web_thread(void *web)
+{
+	struct web *w = web;
+
+	(void)pthread_setname_np(pthread_self(), "web");
+	if (start_process(w, &w->first) < 0) {
+		(void)sem_post(&w->begun);
+		return NULL;
+	}
+	(void)sem_post(&w->begun);
+	run(w);
+	stop_process(w);
+	return NULL;
+}

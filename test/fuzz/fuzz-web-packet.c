@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "web/packet.h"
+
+/* Where magic and version of the head are: of this build, so that the fuzzer comes past them. */
+#define HEAD_MADE 8
+
+/* All text must be readable, and end. */
+static void check_request(const struct web_request *r)
+{
+	size_t n = strlen(r->path) + strlen(r->accept) + strlen(r->rest);
+
+	if (r->n_query > WEB_QUERY_MAX)
+		abort();
+	for (size_t i = 0; i < r->n_query; i++)
+		n += strlen(r->query[i].name) + strlen(r->query[i].value);
+	if (n > WEB_PACKET_MAX)
+		abort();
+}
+
+static void check_answer(const struct web_answer *a)
+{
+	size_t n = strlen(a->type) + strlen(a->etag);
+
+	if (a->status < 100 || a->status > 599 || a->n_extra > WEB_EXTRA_MAX ||
+		a->len > WEB_BODY_MAX)
+		abort();
+	for (size_t i = 0; i < a->n_extra; i++)
+		n += strlen(a->extra[i].name) + strlen(a->extra[i].value);
+	for (size_t i = 0; !a->shared && i < a->len; i++)
+		n += ((const unsigned char *)a->body)[i];
+	if (n > (size_t)256 * WEB_PACKET_MAX)
+		abort();
+}
+
+/* A packet without magic and version, as the process sends it to the agent or the agent to it. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	CLEANUP(buf_fini) struct buf head = BUF_INIT(WEB_PACKET_MAX);
+	char *packet = malloc(HEAD_MADE + size);
+	struct web_request q;
+	struct web_answer a;
+	struct web_setup s;
+	struct web_word w;
+	bool local;
+
+	if (!packet)
+		return 0;
+	web_put_listen(&head, true);
+	memcpy(packet, head.data, HEAD_MADE);
+	if (size)
+		memcpy(packet + HEAD_MADE, data, size);
+	size += HEAD_MADE;
+	if (web_get_request(packet, size, &q, NULL) == 0)
+		check_request(&q);
+	if (web_get_answer(packet, size, &a, NULL) == 0)
+		check_answer(&a);
+	if (web_get_start(packet, size, &s, NULL) == 0 && s.n_routes > WEB_ROUTES_MAX)
+		abort();
+	if (web_get_word(packet, size, &w, NULL) == 0 && w.error.code >= ERR_COUNT_)
+		abort();
+	(void)!web_get_listen(packet, size, &local, NULL);
+	free(packet);
+	return 0;
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/web/web-env.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/time.h"
+
+/* The process of the web server ends, hangs, or turns against its agent. */
+
+/* Where a sanitizer is on: signals do in the process what they do without. */
+static void leave_signals(const char *options)
+{
+	const char *before = getenv(options);
+	char text[512];
+
+	(void)snprintf(text, sizeof(text), "%s:handle_segv=0", before ? before : "");
+	assert_int_equal(setenv(options, text, 1), 0);
+}
+
+static int setup(void **state)
+{
+	struct web_env *e = malloc(sizeof(*e));
+
+	assert_non_null(e);
+	leave_signals("ASAN_OPTIONS");
+	leave_signals("TSAN_OPTIONS");
+	web_env_init(e);
+	e->options.limits.again_ns = 10 * NS_PER_MS;
+	*state = e;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct web_env *e = *state;
+
+	web_env_fini(e);
+	free(e);
+	return 0;
+}
+
+static void wait_notices(struct web_env *e, unsigned n)
+{
+	for (unsigned i = 0; atomic_load(&e->notices) < n; i++) {
+		if (i > PATIENCE_S * 1000)
+			fail_msg("waited in vain for notice %u", n);
+		web_nap();
+	}
+}
+
+static void web__comes_back_when_its_process_is_killed(void **state)
+{
+	static const struct {
+		int signal;
+		const char *text;
+	} rows[] = {
+		{ SIGSEGV, "ended by signal 11 (Segmentation fault); it is started again in" },
+		{ SIGKILL, "ended by signal 9 (Killed); it is started again in" },
+	};
+	struct web_env *e = *state;
+	unsigned port;
+	pid_t pid = 0;
+
+	web_env_start(e);
+	port = web_port(e->web);
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(closep) int open = -1;
+
+		web_expect(e, GET("/metrics"), 200);
+		open = web_connect(e);
+		web_wait_count(e, open, 1);
+		pid = web_wait_process(pid);
+		assert_int_equal(kill(pid, rows[i].signal), 0);
+		web_wait_closed(open);
+		/* Waits in the queue of the socket, which is not the process's. */
+		web_expect(e, GET("/metrics"), 200);
+		wait_notices(e, i + 1);
+		web_assert_notice(e, rows[i].text);
+		web_wait_count(e, open, 0);
+		assert_int_equal(web_counts(e->web).requests[1], 2 * (i + 1));
+		assert_int_equal(web_port(e->web), port);
+	}
+}
+
+static void web__waits_longer_each_time(void **state)
+{
+	static const char *const delays[] = { "again in 200ms", "again in 400ms",
+		"again in 800ms" };
+	struct web_env *e = *state;
+	pid_t pid = 0;
+
+	e->options.limits.again_ns = 200 * NS_PER_MS;
+	web_env_start(e);
+	for (unsigned i = 0; i < ARRAY_LEN(delays); i++) {
+		pid = web_wait_process(pid);
+		web_expect(e, GET("/healthz"), 200);
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		wait_notices(e, i + 1);
+		web_assert_notice(e, delays[i]);
+	}
+}
+
+static void web__replaces_a_process_that_hangs(void **state)
+{
+	struct web_env *e = *state;
+	pid_t pid;
+
+	e->options.limits.hang_ns = 500 * NS_PER_MS;
+	web_env_start(e);
+	pid = web_wait_process(0);
+	/* One that has nothing to do does not. */
+	for (int i = 0; i < 3; i++)
+		web_expect(e, GET("/metrics"), 200);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	wait_notices(e, 1);
+	web_assert_notice(e, "has done nothing for 500ms");
+	assert_int_not_equal(web_wait_process(pid), pid);
+	web_expect(e, GET("/metrics"), 200);
+}
+
+static void web__lets_an_idle_process_live(void **state)
+{
+	struct web_env *e = *state;
+	uint64_t until_ns;
+
+	e->options.limits.hang_ns = 300 * NS_PER_MS;
+	web_env_start(e);
+	/* Three times as long as it may hang. */
+	for (until_ns = time_mono_ns() + 900 * NS_PER_MS; time_mono_ns() < until_ns;)
+		web_nap();
+	assert_int_equal(atomic_load(&e->notices), 0);
+}
+
+static void web_stop__ends_a_process_that_hangs(void **state)
+{
+	struct web_env *e = *state;
+	pid_t pid;
+
+	web_env_start(e);
+	pid = web_wait_process(0);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	e->web = web_stop(e->web);
+	assert_int_equal(kill(pid, 0), -1);
+}
+
+/* A child that starts a server and tells its process. */
+static pid_t start_in_child(struct web_env *e, pid_t *ret_process)
+{
+	int ends[2];
+	pid_t child;
+
+	assert_int_equal(pipe(ends), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		pid_t pid;
+
+		web_env_start(e);
+		pid = web_wait_process(0);
+		(void)!write(ends[1], &pid, sizeof(pid));
+		for (;;)
+			(void)pause();
+	}
+	assert_int_equal(read(ends[0], ret_process, sizeof(*ret_process)),
+		sizeof(*ret_process));
+	(void)close(ends[0]);
+	(void)close(ends[1]);
+	return child;
+}
+
+/* Of a grandchild that has become ours. */
+static void wait_end(pid_t pid)
+{
+	for (unsigned i = 0; waitpid(pid, NULL, WNOHANG) != pid; i++) {
+		if (i > PATIENCE_S * 1000)
+			fail_msg("waited in vain for the end of the process");
+		web_nap();
+	}
+}
+
+static void web__ends_with_its_agent(void **state)
+{
+	static const bool hangs[] = { false, true };
+	struct web_env *e = *state;
+
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	for (size_t i = 0; i < ARRAY_LEN(hangs); i++) {
+		pid_t process = 0, child = start_in_child(e, &process);
+
+		if (hangs[i])
+			assert_int_equal(kill(process, SIGSTOP), 0);
+		assert_int_equal(kill(child, SIGKILL), 0);
+		assert_int_equal(waitpid(child, NULL, 0), child);
+		wait_end(process);
+	}
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+}
+
+static void web__leaks_no_descriptors(void **state)
+{
+	struct web_env *e = *state;
+	unsigned ours, theirs;
+	pid_t pid;
+
+	web_env_start(e);
+	pid = web_wait_process(0);
+	web_expect(e, GET("/big"), 200);
+	web_wait_count(e, open, 0);
+	ours = web_count_fds(-1);
+	theirs = web_count_fds(pid);
+	for (int i = 0; i < 50; i++) {
+		web_expect(e, GET("/big"), 200);
+		web_expect(e, GET("/metrics"), 200);
+		web_expect(e, GET("/nothing"), 404);
+	}
+	web_wait_count(e, open, 0);
+	assert_int_equal(web_count_fds(-1), ours);
+	assert_int_equal(web_count_fds(pid), theirs);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		pid = web_wait_process(pid);
+		web_expect(e, GET("/metrics"), 200);
+	}
+	assert_int_equal(web_count_fds(-1), ours);
+}
+
+static void web__has_no_descriptor_but_its_own(void **state)
+{
+	struct web_env *e = *state;
+
+	web_env_start(e);
+	web_expect(e, GET("/metrics"), 200);
+	web_wait_count(e, open, 0);
+	/* 0 to 4, the listening socket, its epoll and libmicrohttpd's, and what that has of its own. */
+	assert_in_range(web_count_fds(web_wait_process(0)) - 2, 8, 10);
+}
+
+static void web__kills_a_process_that_lies(void **state)
+{
+	static const struct {
+		const char *lie, *text;
+	} rows[] = {
+		{ "short", "has a wrong length: the" },
+		{ "short", "has a wrong length" },
+		{ "large", "has a wrong length" },
+		{ "version", "has another version" },
+		{ "cut", "has a wrong length" },
+		{ "again", "has a type that is not expected now" },
+		{ "silent", "has done nothing for" },
+		{ "deaf", "before it has read a reply" },
+		{ "page", "exited with status 44" },
+	};
+	struct web_env *e = *state;
+
+	e->options.worker_path = TEST_WEB_LIAR;
+	e->options.limits.hang_ns = 300 * NS_PER_MS;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_int_equal(setenv("TEST_WEB_LIE", rows[i].lie, 1), 0);
+		atomic_store(&e->notices, 0);
+		web_env_start(e);
+		wait_notices(e, 2);
+		web_assert_notice(e, rows[i].text);
+		e->web = web_stop(e->web);
+	}
+}
+
+static void web__relays_a_few_notices_only(void **state)
+{
+	struct web_env *e = *state;
+
+	e->options.worker_path = TEST_WEB_LIAR;
+	e->options.limits.hang_ns = 500 * NS_PER_MS;
+	assert_int_equal(setenv("TEST_WEB_LIE", "notices", 1), 0);
+	web_env_start(e);
+	/* The last is our own: that it hangs. */
+	wait_notices(e, 17);
+	web_assert_notice(e, "has done nothing for");
+}
+
+static void web_start__says_what_is_no_program(void **state)
+{
+	struct web_env *e = *state;
+	static const struct {
+		const char *path, *text;
+	} rows[] = {
+		{ "/nonexistent/web", "start '/nonexistent/web': No such file" },
+		{ "/bin/false", "process exited with status 1 before it was ready" },
+	};
+	const struct web_ops ops = { .n_routes = 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct error err = ERROR_INIT;
+
+		e->options.worker_path = rows[i].path;
+		e->options.listen = "127.0.0.1:0";
+		assert_error(web_start(&e->web, &e->options, &ops, NULL, &err), &err,
+			rows[i].text);
+	}
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(web__comes_back_when_its_process_is_killed),
+		TEST(web__waits_longer_each_time),
+		TEST(web__replaces_a_process_that_hangs),
+		TEST(web__lets_an_idle_process_live),
+		TEST(web_stop__ends_a_process_that_hangs),
+		TEST(web__ends_with_its_agent),
+		TEST(web__leaks_no_descriptors),
+		TEST(web__has_no_descriptor_but_its_own),
+		TEST(web__kills_a_process_that_lies),
+		TEST(web__relays_a_few_notices_only),
+		TEST(web_start__says_what_is_no_program),
+	};
+
+	return cmocka_run_group_tests_name("web-process", tests, NULL, NULL);
+}

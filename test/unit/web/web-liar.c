@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A program in the place of gpuslice-web that remote clients have taken over: it says that it is ready,
+ * and then does what TEST_WEB_LIE names.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "web/packet.h"
+
+static unsigned char packet[WEB_PACKET_MAX];
+
+/* Waits for a packet of the agent; ends with it. */
+static void wait_packet(void)
+{
+	struct pollfd agent = { .fd = WEB_FD_SOCKET, .events = POLLIN };
+	size_t len = 0;
+
+	while (web_packet_receive(WEB_FD_SOCKET, packet, &len, NULL, NULL) > 0)
+		(void)poll(&agent, 1, -1);
+	if (len == 0)
+		exit(0);
+}
+
+static void send_raw(const void *bytes, size_t len)
+{
+	(void)!send(WEB_FD_SOCKET, bytes, len, MSG_NOSIGNAL);
+}
+
+static void put_request(struct buf *b)
+{
+	const struct web_request req = { .path = "/big", .accept = "" };
+
+	buf_clear(b);
+	web_put_request(b, &req);
+}
+
+static void lie(const char *what)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
+	const struct error notice = { .code = ERR_IO, .msg = "listen to me" };
+
+	put_request(&b);
+	if (!strcmp(what, "short"))
+		send_raw("x", 1);
+	else if (!strcmp(what, "large"))
+		send_raw(calloc(1, 2 * WEB_PACKET_MAX), 2 * WEB_PACKET_MAX);
+	else if (!strcmp(what, "version")) {
+		b.data[4]++;
+		send_raw(b.data, b.len);
+	} else if (!strcmp(what, "cut")) {
+		send_raw(b.data, b.len - 1);
+	} else if (!strcmp(what, "again"))
+		web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &notice);
+	else if (!strcmp(what, "silent"))
+		return;
+	else if (!strcmp(what, "notices"))
+		for (int i = 0; i < 1000; i++)
+			web_word_send(WEB_FD_SOCKET, WEB_PACKET_NOTICE, &notice);
+	else if (!strcmp(what, "deaf"))
+		for (;;)
+			send_raw(b.data, b.len);
+	else if (!strcmp(what, "page"))
+		_exit(ftruncate(WEB_FD_PAGE, 0) < 0 ? 44 : 0);
+}
+
+int main(void)
+{
+	const char *what = getenv("TEST_WEB_LIE");
+	const struct error none = ERROR_INIT;
+
+	wait_packet();
+	web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &none);
+	wait_packet();
+	lie(what ? what : "");
+	for (;;)
+		wait_packet();
+}
