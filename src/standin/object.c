@@ -315,7 +315,7 @@ bool extended_resource_valid(const char *name)
 	char quota[OBJECT_NAME_MAX + OBJECT_LABEL_MAX + 16];
 	int len;
 
-	/* IsExtendedResourceName() of k8s.io/kubernetes/pkg/apis/core/v1/helper, 1.36 */
+	/* IsExtendedResourceName() of k8s.io/kubernetes/pkg/apis/core/v1/helper, 1.37 */
 	if (!strchr(name, '/') || strstr(name, "kubernetes.io/") ||
 		strncmp(name, "requests.", strlen("requests.")) == 0)
 		return false;

@@ -78,7 +78,7 @@ static bool unresolvable(const struct node_view *node, const struct pod *p, stru
 			taint_tolerated(t, p->spec->tolerations, p->spec->n_tolerations))
 			continue;
 		buf_puts(why,
-			"1 node(s) had untolerated taint(s)"); /* 1.36 does not say which */
+			"1 node(s) had untolerated taint(s)"); /* 1.37 does not say which */
 		return true;
 	}
 	if (!str_map_covers(node->labels, &p->spec->node_selector)) {
@@ -99,8 +99,8 @@ bool scheduler_fits(const struct node_view *node, struct pod *const *pods, size_
 	hopeless = unresolvable(node, p, &why);
 	if (!hopeless && !short_of(node, pods, n, p, &why, &hopeless))
 		return true;
-	/* Two plugins were asked for room: resource claims come with a comma, preemption last. */
-	buf_printf(&why, ". " SCHEDULER_NO_ROOM "preemption: 0/1 nodes are available: 1 %s.",
+	/* The plugin of resource claims has no text of its own for a pod without claims (1.37). */
+	buf_printf(&why, ". " SCHEDULER_PREEMPTION "0/1 nodes are available: 1 %s.",
 		hopeless ? "Preemption is not helpful for scheduling"
 			 : "No preemption victims found for incoming pod");
 	*ret_why = buf_steal(&why);

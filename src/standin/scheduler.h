@@ -3,7 +3,7 @@
 
 /*
  * The scheduler's word on one pod and one node: the filters that can matter here, in the order in
- * which kube-scheduler runs them, and its message word for word (1.36). It counts what
+ * which kube-scheduler runs them, and its message word for word (1.37). It counts what
  * the bound pods request against what the node status says, and knows no device IDs: that is the
  * kubelet's part.
  * Thread: any (pure).
@@ -12,8 +12,8 @@
 
 #define SCHEDULER_MAX_PODS 110 /* the kubelet's default */
 
-/* Between what is short and what preemption could do: of dynamic resource allocation. */
-#define SCHEDULER_NO_ROOM "no new claims to deallocate, "
+/* Between what is short and what preemption could do. */
+#define SCHEDULER_PREEMPTION "preemption: "
 
 struct node_resource {
 	const char *name; /* borrowed */

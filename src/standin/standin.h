@@ -14,7 +14,7 @@
 #include "standin/kubelet/kubelet.h"
 
 #define STANDIN_SOCKET  "stand-in.sock" /* the control API, in the kubelet's directory */
-#define STANDIN_VERSION "v1.36.2+gpuslice-stand-in"
+#define STANDIN_VERSION "v1.37.2+gpuslice-stand-in"
 
 struct standin;
 

@@ -10,8 +10,8 @@ load parity
 GPU=nvidia.com/gpu
 
 # The scheduler's texts: others have what is wanted; nobody could make room.
-TAKEN="0/1 nodes are available: 1 %s. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
-NEVER="0/1 nodes are available: 1 %s. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+TAKEN="0/1 nodes are available: 1 %s. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+NEVER="0/1 nodes are available: 1 %s. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 
 # soon COMMAND...: a cluster has as long as it takes under load.
 soon() {

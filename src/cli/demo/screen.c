@@ -267,7 +267,7 @@ static void draw_waiting(struct frame *f, const struct demo_picture *p)
 	}
 	end_line(f);
 	if (why) {
-		const char *end = strstr(why, ". " SCHEDULER_NO_ROOM);
+		const char *end = strstr(why, ". " SCHEDULER_PREEMPTION);
 
 		paint(f, DIM);
 		putf(f, "         %.*s", (int)(end ? end - why : (ptrdiff_t)strlen(why)), why);

@@ -4,7 +4,7 @@
 /*
  * The kubelet's device manager as a pure state machine: which devices each resource has, how many
  * count, and which container holds which. The order of the checks and their texts follow
- * pkg/kubelet/cm/devicemanager of 1.36.
+ * pkg/kubelet/cm/devicemanager of 1.37.
  *
  * Choosing takes two steps, because between them the plugin may be asked: device_manager_begin()
  * and device_manager_choose(). Where the real one takes an arbitrary device (Go's map order) we

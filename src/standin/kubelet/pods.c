@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One bucket for the socket and all its clients (kubelet/apis/podresources, 1.36). */
+/* One bucket for the socket and all its clients (kubelet/apis/podresources, 1.37). */
 #define TOKEN_NS (NS_PER_SEC / 100)
 #define BURST    10
 

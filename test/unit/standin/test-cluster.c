@@ -107,8 +107,8 @@ static void cluster_step__leaves_the_pod_that_does_not_fit_pending(void **state)
 	last = f->c.pods[4];
 	assert_string_equal(last->reason, "Unschedulable");
 	assert_string_equal(last->message,
-		"0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to "
-		"deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found "
+		"0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
+		"preemption: 0/1 nodes are available: 1 No preemption victims found "
 		"for incoming pod.");
 	f->gpu.allocatable = f->gpu.capacity = 40;
 	settle(f);
@@ -273,21 +273,21 @@ static void scheduler_fits__speaks_as_the_scheduler(void **state)
 	} rows[] = {
 		{ "resources: {limits: {nvidia.com/gpu: 1}}}]", NULL, false, false, 110 },
 		{ "resources: {limits: {nvidia.com/gpu: 2}}}]",
-			"0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to "
-			"deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful "
+			"0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
+			"preemption: 0/1 nodes are available: 1 Preemption is not helpful "
 			"for scheduling.", /* more than there is at all */
 			false, false, 110 },
 		{ "resources: {limits: {nvidia.com/gpu: 2, a.io/x: 1}}}]",
 			"0/1 nodes are available: 1 Insufficient a.io/x, 1 Insufficient nvidia.com/gpu. "
-			"no new claims to deallocate, preemption: ",
+			"preemption: ",
 			false, false, 110 },
 		{ "}], nodeSelector: {disk: ssd}",
 			"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. "
-			"no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for "
+			"preemption: 0/1 nodes are available: 1 Preemption is not helpful for "
 			"scheduling.",
 			false, false, 110 },
 		{ "}], nodeSelector: {zone: a}", NULL, false, false, 110 },
-		{ "}]", "1 node(s) had untolerated taint(s). no new claims", true, false, 110 },
+		{ "}]", "1 node(s) had untolerated taint(s). preemption: ", true, false, 110 },
 		{ "}], tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]",
 			NULL, true, false, 110 },
 		{ "}], tolerations: [{key: nvidia.com/gpu, value: present}]", NULL, true, false,

@@ -150,7 +150,7 @@ static void control__answers_as_documented(void **state)
 			"pod/p created", false },
 		{ "GET", "/v1/pods", NULL, "\"kind\":\"Pod\"", false },
 		{ "GET", "/v1/pods?name=p&namespace=default", NULL, "\"name\":\"p\"", false },
-		{ "GET", "/v1/nodes", NULL, "\"kubeletVersion\":\"v1.36.2+gpuslice-stand-in\"",
+		{ "GET", "/v1/nodes", NULL, "\"kubeletVersion\":\"v1.37.2+gpuslice-stand-in\"",
 			false },
 		{ "GET", "/v1/resources", NULL, "\"counts\"", false },
 		{ "GET", "/v1/deployments", NULL, "\"items\":[]", false },
