@@ -183,7 +183,7 @@ xid_is_heard() {
 	for i in {1..5}; do
 		pid=
 		while [[ -z $pid ]]; do
-			pid=$(pgrep -P "${PID[agent]}") || sleep 0.02
+			pid=$(workers) || sleep 0.02
 		done
 		kill -KILL "$pid"
 		eventually 10 test ! -e "/proc/$pid"
