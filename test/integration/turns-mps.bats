@@ -31,8 +31,10 @@ teardown() {
 OUTSIDE='^gpuslice: this slice is to run under MPS'
 
 daemon_up() {
+	local options=()
+	((EUID)) || options=(-multiuser-server) # only root may have it
 	mkdir -p "$CUDA_MPS_PIPE_DIRECTORY"
-	start daemon "$CONTROL" -f -multiuser-server
+	start daemon "$CONTROL" -f "${options[@]}"
 	eventually 10 test -S "$CUDA_MPS_PIPE_DIRECTORY/control"
 }
 

@@ -6,6 +6,7 @@
 #include "arbiter/kept-file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
 #include <sys/mount.h>
@@ -128,6 +129,31 @@ static void kept__says_what_cannot_be(void **state)
 	assert_int_equal(unlink(e->path), 0);
 }
 
+static bool write_proc(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return ok;
+}
+
+/* An ordinary user is in a user namespace then, and needs ids there to make files. */
+static bool own_mounts(void)
+{
+	unsigned uid = geteuid(), gid = getegid();
+	char uids[32], gids[32];
+
+	if (unshare(CLONE_NEWNS) == 0)
+		return true;
+	(void)snprintf(uids, sizeof(uids), "0 %u 1", uid);
+	(void)snprintf(gids, sizeof(gids), "0 %u 1", gid);
+	return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+	       write_proc("/proc/self/setgroups", "deny") &&
+	       write_proc("/proc/self/uid_map", uids) && write_proc("/proc/self/gid_map", gids);
+}
+
 /* 0: as it is to be; 77: this machine allows no mounts; else the step that failed. */
 static int fill(const struct env *e)
 {
@@ -136,8 +162,7 @@ static int fill(const struct env *e)
 	size_t at = HEAD, step = 65536;
 	char more[160];
 
-	if ((unshare(CLONE_NEWNS) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) ||
-		mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	if (!own_mounts() || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 		mount("none", e->dir, "tmpfs", 0, "size=1m") < 0)
 		return 77;
 	if (kept_open(&f, e->path, BYTES, HEAD, true, &err) < 0)
