@@ -65,15 +65,15 @@ struct web {
 	/* Of the thread. */
 	struct web_process process;
 	uint64_t started_ns,
-		next_ns;         /* when the process was started; when the next one is to be */
-	uint64_t delay_ns;       /* before the next one, if this one ends soon */
+		next_ns;   /* when the process was started; not before this the next one */
+	uint64_t delay_ns; /* before the next one, if this one ends soon */
 	uint64_t turns, turn_ns; /* of the process's loop, and for how long it has been so */
 	uint64_t looked_ns;      /* when that was last looked at */
 	unsigned notices;        /* that the process may still give */
 	uint64_t notice_ns;      /* when that number last grew */
 	struct web_shared shared[WEB_SHARED_MAX];
-	unsigned next_shared;     /* the one to be replaced, modulo WEB_SHARED_MAX */
-	char told[ERROR_MSG_MAX]; /* the last failure of a start */
+	unsigned next_shared;             /* the one to be replaced, modulo WEB_SHARED_MAX */
+	char last_failure[ERROR_MSG_MAX]; /* of a start, as it was reported */
 	unsigned char packet[WEB_PACKET_MAX]; /* the last that was received */
 };
 

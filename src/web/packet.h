@@ -123,7 +123,7 @@ int web_get_answer(const void *packet, size_t len, struct web_answer *ret,
 
 /* Sends the packet with a copy of @fd (-1: none). Never waits: a full socket is ERR_UNAVAILABLE. */
 int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err) MUST_USE;
-/* READY, REFUSED or NOTICE, the last word of whoever sends it: lost where the socket is full or closed. */
+/* READY, REFUSED or NOTICE. It is lost where the socket is full or closed. */
 void web_word_send(int sock, enum web_packet type, const struct error *error);
 /*
  * Receives a packet into @packet of WEB_PACKET_MAX bytes; never waits. *ret_len 0: the other end is

@@ -138,7 +138,7 @@ static void give_notice(const struct web *w, const struct error *err)
 		w->ops.notice(w->arg, err);
 }
 
-/* When the next one is to be started: later each time, unless the last has served for long. */
+/* Sets when the next one starts: later each time, unless the last has served for long. */
 static void plan_next(struct web *w)
 {
 	uint64_t most_ns = WEB_AGAIN_MAX * w->limits.again_ns, now_ns = time_mono_ns();
@@ -174,13 +174,13 @@ static void start_again(struct web *w)
 	struct error err = ERROR_INIT;
 
 	if (start_process(w, &err) == 0) {
-		w->told[0] = '\0';
+		w->last_failure[0] = '\0';
 		return;
 	}
 	plan_next(w);
-	if (err.code == ERR_CANCELLED || !strcmp(w->told, err.msg))
+	if (err.code == ERR_CANCELLED || !strcmp(w->last_failure, err.msg))
 		return;
-	(void)snprintf(w->told, sizeof(w->told), "%s", err.msg);
+	(void)snprintf(w->last_failure, sizeof(w->last_failure), "%s", err.msg);
 	(void)error_prefix(&err, "start the web server's process again");
 	give_notice(w, &err);
 }
@@ -249,7 +249,7 @@ static void serve_process(struct web *w, enum wake wake)
 
 	if (r == 0)
 		r = check_turns(w, &err);
-	/* A reply that nobody is there for any more is an end as well. */
+	/* A reply that cannot be sent because the process has closed its socket is an end as well. */
 	if (r != 0)
 		end_process(w, r < 0 && err.sys != EPIPE ? &err : NULL);
 }
@@ -298,7 +298,7 @@ static void stop_process(struct web *w)
 
 	if (web_process_end(&w->process, WEB_END_NS, how, sizeof(how)))
 		return;
-	(void)error_set(&notice, ERR_UNAVAILABLE, "told to stop, the web server's process %s",
+	(void)error_set(&notice, ERR_UNAVAILABLE, "asked to end, the web server's process %s",
 		how);
 	give_notice(w, &notice);
 }

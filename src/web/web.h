@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The web server for remote clients: scrapers, browsers and whoever else can reach the port. It runs
+ * The web server for remote clients: scrapers, browsers and all others that can reach the port. It runs
  * in a process of its own, gpuslice-web, so that no byte of a remote client is parsed in this one. That
  * process makes way for all others and may take a set part of one processor at most. When it ends or
  * hangs it is started again; the port stays. Read-only: GET and HEAD.
@@ -11,7 +11,7 @@
  * time, and answer at once from what does not change under them (snapshots with a reference count):
  * they never wait.
  *
- * Every limit has a name in struct web_limits. Who is over one is cut off and counted, never told to
+ * Every limit has a name in struct web_limits. Who is over one is cut off and counted, never written to
  * a log: a peer could fill it.
  *
  * Thread: any for web_start(), web_stop(), web_port() and web_counts().

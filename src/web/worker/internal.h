@@ -63,7 +63,7 @@ void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 void web_server_run(struct web_server *w);
 void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	enum MHD_ConnectionNotificationCode what);
-/* Looks at the files again, if it is time; what cannot be read is told once. */
+/* Looks at the files again, if it is time; what cannot be read is reported once. */
 void web_check_files(struct web_server *w, uint64_t now_ns);
 
 /* --- link.c: what goes to the agent and comes back --- */

@@ -94,7 +94,7 @@ static int prepare(struct web_server *w, struct error *err)
 	return web_server_init(w, len, page, err);
 }
 
-static int listen_as_told(struct web_server *w, struct error *err)
+static int take_listener(struct web_server *w, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
 	bool only_local = true;
@@ -118,7 +118,7 @@ static int serve(struct web_server *w)
 
 	if (r == 0) {
 		web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &err);
-		r = listen_as_told(w, &err);
+		r = take_listener(w, &err);
 	}
 	if (r < 0)
 		web_word_send(WEB_FD_SOCKET, WEB_PACKET_REFUSED, &err);

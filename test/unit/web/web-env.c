@@ -145,7 +145,7 @@ void web_env_fini(struct web_env *e)
 	e->web = web_stop(e->web);
 	assert_int_equal(atomic_load(&e->made), atomic_load(&e->released));
 	/* As a sanitizer makes it end where there is a leak. */
-	if (strstr(e->notice, "told to stop, the web server's process exited"))
+	if (strstr(e->notice, "asked to end, the web server's process exited"))
 		fail_msg("%s", e->notice);
 	test_rmdir(e->dir);
 }
