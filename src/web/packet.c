@@ -262,7 +262,7 @@ int web_get_start(const void *packet, size_t len, struct web_setup *ret, struct 
 {
 	struct web_setup s = { .n_routes = 0 };
 	struct start p;
-	struct texts t;
+	struct texts t = { .at = NULL };
 
 	if (get_fixed(packet, len, WEB_PACKET_START, &p, &t, err) < 0)
 		return -1;
@@ -294,7 +294,7 @@ int web_get_word(const void *packet, size_t len, struct web_word *ret, struct er
 {
 	struct web_word w;
 	struct word p;
-	struct texts t;
+	struct texts t = { .at = NULL };
 	const char *msg;
 
 	if (web_packet_type(packet, len, &w.type, err) < 0)
@@ -318,7 +318,7 @@ int web_get_word(const void *packet, size_t len, struct web_word *ret, struct er
 int web_get_listen(const void *packet, size_t len, bool *ret_only_local, struct error *err)
 {
 	struct listen p;
-	struct texts t;
+	struct texts t = { .at = NULL };
 
 	if (get_fixed(packet, len, WEB_PACKET_LISTEN, &p, &t, err) < 0 ||
 		check_end(&t, err) < 0)
@@ -331,7 +331,7 @@ int web_get_request(const void *packet, size_t len, struct web_request *ret, str
 {
 	struct web_request req = { .rest = "" };
 	struct request p;
-	struct texts t;
+	struct texts t = { .at = NULL };
 
 	if (get_fixed(packet, len, WEB_PACKET_REQUEST, &p, &t, err) < 0)
 		return -1;
@@ -370,7 +370,7 @@ int web_get_answer(const void *packet, size_t len, struct web_answer *ret, struc
 {
 	struct web_answer a = { .status = 0 };
 	struct answer p;
-	struct texts t;
+	struct texts t = { .at = NULL };
 
 	if (get_fixed(packet, len, WEB_PACKET_REPLY, &p, &t, err) < 0)
 		return -1;
