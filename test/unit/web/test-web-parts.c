@@ -138,7 +138,7 @@ static void web_book_arriving__is_who_has_not_begun(void **state)
 	assert_null(web_book_arriving(&b, 9));
 	c[0].begun = true;
 	assert_null(web_book_arriving(&b, 7));
-	/* The number comes again before the end of the first is told. */
+	/* The number comes again before the end of the first is noticed. */
 	web_book_add(&b, &c[2], 3);
 	assert_ptr_equal(web_book_arriving(&b, 7), &c[2]);
 	web_book_remove(&b, &c[2]);
