@@ -82,6 +82,17 @@ static size_t answer_len(const char *head)
 	return parse_u64(text, &n) ? (size_t)(end + 4 - head) + n : 0;
 }
 
+/* The kernel may wake a thread that waits with a limit (EINTR). */
+static ssize_t receive(int fd, char *some, size_t cap)
+{
+	ssize_t n;
+
+	do
+		n = recv(fd, some, cap, 0);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
 static void scrape(struct web_load *l)
 {
 	static const char request[] =
@@ -93,7 +104,7 @@ static void scrape(struct web_load *l)
 	ssize_t n = -1;
 
 	if (fd >= 0 && send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) > 0)
-		while ((n = recv(fd, some, sizeof(some) - 1, 0)) > 0) {
+		while ((n = receive(fd, some, sizeof(some) - 1)) > 0) {
 			some[n] = '\0';
 			if (total == 0)
 				expected = answer_len(some);

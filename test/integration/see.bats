@@ -75,7 +75,7 @@ checkpoint() {
 	end_agent
 	agent --instance-type p5.48xlarge --region nowhere-1
 	eventually 20 logged agent "no price of 'p5.48xlarge' in region 'nowhere-1'"
-	view '.priced | not'
+	eventually 20 view '.priced | not'
 	end_agent
 }
 

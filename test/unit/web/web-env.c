@@ -235,6 +235,24 @@ char *web_env_file(struct web_env *e, const char *name, const char *text)
 	return strdup(path);
 }
 
+/* The kernel may wake a thread that waits with a limit (EINTR): it connects all the same, then. */
+static int connect_fully(int fd, const struct sockaddr_in *to)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	int failed = 0;
+	socklen_t len = sizeof(failed);
+
+	if (connect(fd, (const struct sockaddr *)to, sizeof(*to)) == 0)
+		return 0;
+	if (errno != EINTR)
+		return -1;
+	while (poll(&p, 1, PATIENCE_S * 1000) < 0 && errno == EINTR)
+		;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len) == 0)
+		errno = failed;
+	return errno == 0 ? 0 : -1;
+}
+
 int web_connect_from(const struct web_env *e, const char *source)
 {
 	struct sockaddr_in from = { .sin_family = AF_INET }, to = { .sin_family = AF_INET };
@@ -251,8 +269,7 @@ int web_connect_from(const struct web_env *e, const char *source)
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)),
 		0);
 	/* Who is refused at once may hear of it here: then it has been connected, and is closed. */
-	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != ECONNRESET &&
-		errno != ECONNABORTED)
+	if (connect_fully(fd, &to) < 0 && errno != ECONNRESET && errno != ECONNABORTED)
 		fail_msg("connect: %s", strerror(errno));
 	return fd;
 }
@@ -270,6 +287,8 @@ void web_send(int fd, const void *bytes, size_t len)
 	while (len > 0) {
 		ssize_t n = send(fd, text, len, MSG_NOSIGNAL);
 
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
 			return;
 		assert_true(n > 0);
@@ -289,7 +308,6 @@ static bool read_some(int fd, struct buf *b)
 	static char some[65536];
 	ssize_t n;
 
-	/* The end of a process is a signal. */
 	do
 		n = recv(fd, some, sizeof(some), 0);
 	while (n < 0 && errno == EINTR);
