@@ -85,6 +85,7 @@ bool start_arbiter_apart(struct env *e)
 {
 	int status = 0;
 
+	atomic_store(&e->shared->arbiter, 0);
 	e->arbiter = fork();
 	if (e->arbiter == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -104,6 +105,8 @@ bool start_arbiter_apart(struct env *e)
 		}
 		wait_ms(1);
 	}
+	/* The arbiter may answer before its parent has written down who it is. */
+	wait_for(&e->shared->arbiter, 1);
 	return true;
 }
 
