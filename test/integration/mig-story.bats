@@ -41,7 +41,7 @@ geometry() {
 
 failed_as() {
 	eventually 20 state_is failed
-	reason_has "$1"
+	eventually 10 reason_has "$1"
 }
 
 # mig_pod NAME PROFILE: a pod that asks for one such device.
@@ -220,8 +220,8 @@ cmp_geometry() {
 	sim hang 2 forever
 	label nvidia.com/mig.config=all-1g.5gb
 	eventually 60 state_is failed
-	reason_has "said nothing for 3 s"
-	label_is nvidia.com/gpu.deploy.dcgm true
+	eventually 10 reason_has "said nothing for 3 s"
+	eventually 10 label_is nvidia.com/gpu.deploy.dcgm true
 	# The agent has left it alone for a minute since it hung, but for a change that it went through.
 	eventually 30 health_is 2 unhealthy "did not come back in time"
 	sim hang 2 off
