@@ -82,7 +82,7 @@ static size_t answer_len(const char *head)
 	return parse_u64(text, &n) ? (size_t)(end + 4 - head) + n : 0;
 }
 
-/* The kernel may wake a thread that waits with a limit (EINTR). */
+/* The kernel may interrupt recv() on a socket with a timeout, without a signal (EINTR). */
 static ssize_t receive(int fd, char *some, size_t cap)
 {
 	ssize_t n;

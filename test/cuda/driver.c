@@ -149,7 +149,7 @@ static int ask(int fd, const void *request, size_t len, void *answer, size_t siz
 
 	if (send(fd, request, len, MSG_NOSIGNAL) != (ssize_t)len)
 		return -1;
-	do /* a thread that waits with a limit may be woken */
+	do /* EINTR comes without a signal too, on a socket with a timeout */
 		n = recv(fd, answer, size, 0);
 	while (n < 0 && errno == EINTR);
 	return n == (ssize_t)size ? 0 : -1;

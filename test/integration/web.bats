@@ -51,7 +51,7 @@ answered() {
 	page | sed -n 's/^gpuslice_web_requests_total{.*class="2xx"} //p'
 }
 
-# asked_more_than N: has answered so many requests; asks some times itself.
+# asked_more_than N: the server has answered more than N requests, of which this function makes some.
 asked_more_than() {
 	local i n
 	for i in {1..10}; do
@@ -64,7 +64,7 @@ asked_more_than() {
 @test "killed by any signal: the agent and its devices stay, the page comes back, counters go on" {
 	local signal pid before
 	for signal in SEGV KILL; do
-		# So many that one which began anew is not there again by what this test asks.
+		# More than this test requests afterwards: a counter that restarted at 0 stays below it.
 		eventually 60 asked_more_than 40
 		before=$(answered)
 		pid=$(web_process)

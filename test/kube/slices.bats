@@ -186,7 +186,7 @@ arbiter_is_not() {
 	[[ $(value last "$out") == 2 && $(value total "$out") == "$limit" ]]
 	(($(value free "$out") < 256 * MIB && $(value held "$out") < limit && $(value held "$out") > limit - 3072 * MIB))
 	[[ $(value processes "$out") == 2 ]]
-	# The arbiter has seen that it ended: else the next one is full before its time, and not for long.
+	# The arbiter has released its memory: else the next program meets the limit too early, and only for a moment.
 	eventually 10 uses a '. < 2048'
 	# While one is full, its first program gets nothing, and the neighbour does.
 	in_pod a bash -c 'mkfifo /tmp/full; (cuda-hold --until-full 64Mi --wait <>/tmp/full >/tmp/full.out 2>&1 &)

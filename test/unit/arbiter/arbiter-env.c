@@ -105,7 +105,7 @@ bool start_arbiter_apart(struct env *e)
 		}
 		wait_ms(1);
 	}
-	/* The arbiter may answer before its parent has written down who it is. */
+	/* The arbiter may answer before its parent has stored its pid; 0 would name our own process group. */
 	wait_for(&e->shared->arbiter, 1);
 	return true;
 }

@@ -116,7 +116,7 @@ static void run__ends_a_call_that_hangs_and_tells_a_crash(void **state)
 
 	(void)state;
 	behave("hang=cuCtxSynchronize:" B);
-	r = run_on(A "," B, 3 * SEC); /* others may have the processors for a while */
+	r = run_on(A "," B, 3 * SEC); /* other processes may starve it */
 	assert_int_equal(r.end, CUDA_END_HUNG);
 	assert_int_equal(r.last.step, CUDA_STEP_cuCtxSynchronize);
 	assert_int_equal(r.last.device, 1);

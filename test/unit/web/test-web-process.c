@@ -120,7 +120,7 @@ static void web__replaces_a_process_that_hangs(void **state)
 	struct web_env *e = *state;
 	pid_t pid;
 
-	e->options.limits.hang_ns = 3 * NS_PER_SEC; /* others may have the processors */
+	e->options.limits.hang_ns = 3 * NS_PER_SEC; /* other processes may starve it */
 	web_env_start(e);
 	pid = web_wait_process(0);
 	/* One that has nothing to do does not. */
@@ -136,7 +136,7 @@ static void web__replaces_a_process_that_hangs(void **state)
 static void web__lets_an_idle_process_live(void **state)
 {
 	struct web_env *e = *state;
-	uint64_t until_ns, hang_ns = 3 * NS_PER_SEC; /* others may have the processors */
+	uint64_t until_ns, hang_ns = 3 * NS_PER_SEC; /* other processes may starve it */
 
 	e->options.limits.hang_ns = hang_ns;
 	web_env_start(e);
@@ -269,7 +269,7 @@ static void web__kills_a_process_that_lies(void **state)
 
 	e->options.worker_path = TEST_WEB_LIAR;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		/* One that hangs is not told from one that others keep from the processors. */
+		/* A hang cannot be distinguished from starvation by other processes. */
 		e->options.limits.hang_ns = !strcmp(rows[i].lie, "silent")
 						    ? 300 * NS_PER_MS
 						    : PATIENCE_S * NS_PER_SEC;
@@ -288,7 +288,7 @@ static void web__relays_a_few_notices_only(void **state)
 
 	e->options.worker_path = TEST_WEB_LIAR;
 	e->options.limits.hang_ns = 500 * NS_PER_MS;
-	e->options.limits.again_ns = 60 * NS_PER_SEC; /* the next one has notices too */
+	e->options.limits.again_ns = 60 * NS_PER_SEC; /* the next process would send notices too */
 	assert_int_equal(setenv("TEST_WEB_LIE", "notices", 1), 0);
 	web_env_start(e);
 	/* The last is our own: that it hangs. */

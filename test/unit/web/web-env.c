@@ -235,20 +235,22 @@ char *web_env_file(struct web_env *e, const char *name, const char *text)
 	return strdup(path);
 }
 
-/* The kernel may wake a thread that waits with a limit (EINTR): it connects all the same, then. */
+/* The kernel may interrupt connect() on a socket with a timeout, without a signal (EINTR); the connection goes on. */
 static int connect_fully(int fd, const struct sockaddr_in *to)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	int failed = 0;
+	int failed = 0, ready;
 	socklen_t len = sizeof(failed);
 
 	if (connect(fd, (const struct sockaddr *)to, sizeof(*to)) == 0)
 		return 0;
 	if (errno != EINTR)
 		return -1;
-	while (poll(&p, 1, PATIENCE_S * 1000) < 0 && errno == EINTR)
-		;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len) == 0)
+	do
+		ready = poll(&p, 1, PATIENCE_S * 1000);
+	while (ready < 0 && errno == EINTR);
+	errno = ETIMEDOUT;
+	if (ready > 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len) == 0)
 		errno = failed;
 	return errno == 0 ? 0 : -1;
 }
