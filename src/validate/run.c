@@ -31,7 +31,8 @@ struct run {
 	int status;  /* watch descriptor of the status directory; -1 */
 	/* Files of these were removed or written by us, so they are ours to take back. */
 	bool ours[VALIDATE_COUNT_];
-	bool unsaved[VALIDATE_COUNT_]; /* the files are not as the last report says */
+	bool unsaved[VALIDATE_COUNT_];  /* the files are not as the last report says */
+	bool reported[VALIDATE_COUNT_]; /* the reason of .unsaved was printed */
 	/* Held by the main thread but while a component runs: see guard(). */
 	pthread_mutex_t lock;
 	pthread_t guard;
@@ -236,6 +237,14 @@ static void output_failed(struct validate_report *r, const struct error *err)
 		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_OUTPUT, "%s", err->msg);
 }
 
+/* Prints once why the files cannot be written. */
+static void report_unsaved(struct run *run, enum validate_component c, const char *why)
+{
+	if (!run->reported[c])
+		say(run, "%s: %s", validate_component_name(c), why);
+	run->reported[c] = true;
+}
+
 /* The files as the report says; what cannot be written makes a pass a failure. */
 static void keep(struct run *run, struct validate_report *r)
 {
@@ -246,12 +255,12 @@ static void keep(struct run *run, struct validate_report *r)
 		return;
 	run->ours[c] = true;
 	if (files_write(run->o->output_dir, r, &err) == 0) {
-		run->unsaved[c] = false;
+		run->unsaved[c] = run->reported[c] = false;
 		return;
 	}
 	/* The report of a failure has no room for another. */
-	if (r->result == VALIDATE_FAIL && !run->unsaved[c])
-		say(run, "%s: %s", validate_component_name(c), err.msg);
+	if (r->result == VALIDATE_FAIL)
+		report_unsaved(run, c, err.msg);
 	run->unsaved[c] = true;
 	output_failed(r, &err);
 }
@@ -388,11 +397,15 @@ static void look_again(struct run *run, struct watched *w, struct validate_repor
 	validate_report_fini(r);
 	look(run, c, r);
 	if (r->result != VALIDATE_FAIL) {
-		if (!w->valid)
-			say(run, "%s: passes: %s", name, r->text);
+		bool was_valid = w->valid;
+
 		w->failures = 0;
 		keep(run, r);
 		w->valid = r->result != VALIDATE_FAIL;
+		if (!w->valid)
+			report_unsaved(run, c, r->text);
+		else if (!was_valid)
+			say(run, "%s: passes: %s", name, r->text);
 		return;
 	}
 	w->failures++;

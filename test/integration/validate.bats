@@ -435,6 +435,21 @@ newer() {
 	stop watch
 }
 
+@test "a watcher reports a pass that it cannot write, and writes it later" {
+	sim create
+	start watch "$GPUSLICE" validate driver --watch 1s --watch-failures 2
+	eventually 10 ready driver
+	mkdir "$OUT/full"
+	eventually 5 put_in_the_way
+	eventually 10 logged watch "driver: .*Is a directory"
+	rmdir "$OUT/driver.json"
+	eventually 10 logged watch "driver: passes"
+	found driver '.result != "fail"'
+	[[ $(times watch "driver: passes") == 1 ]]
+	[[ $(times watch "Is a directory") == 1 ]]
+	stop watch
+}
+
 put_in_the_way() {
 	rm -f "$OUT/driver.json"
 	mv -T "$OUT/full" "$OUT/driver.json"
