@@ -288,7 +288,8 @@ static void web__relays_a_few_notices_only(void **state)
 
 	e->options.worker_path = TEST_WEB_LIAR;
 	e->options.limits.hang_ns = 500 * NS_PER_MS;
-	e->options.limits.again_ns = 60 * NS_PER_SEC; /* the next process would send notices too */
+	e->options.limits.again_ns =
+		60 * NS_PER_SEC; /* the next process would send notices too */
 	assert_int_equal(setenv("TEST_WEB_LIE", "notices", 1), 0);
 	web_env_start(e);
 	/* The last is our own: that it hangs. */
