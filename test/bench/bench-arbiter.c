@@ -119,7 +119,9 @@ static void gate_wait(void)
 
 	(void)close(gate[1]);
 	atomic_fetch_add(&shared->ready, 1);
-	(void)read(gate[0], &byte, 1);
+	/* End of file, or the signal that ends a child: it goes on either way. */
+	if (read(gate[0], &byte, 1) < 0)
+		perror("gate");
 	(void)close(gate[0]);
 }
 

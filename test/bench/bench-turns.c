@@ -135,6 +135,12 @@ static _Noreturn void process(unsigned int number)
 	}
 }
 
+static void send_text(int fd, const char *text, size_t len)
+{
+	if (write(fd, text, len) != (ssize_t)len)
+		_exit(1);
+}
+
 static void answer(int fd, const char *line)
 {
 	static char text[64 * 1024];
@@ -149,7 +155,7 @@ static void answer(int fd, const char *line)
 		n += (size_t)snprintf(text + n, sizeof(text) - n,
 			"%s{\"pid\": %d, \"bytes\": 543162368}", i ? ", " : "", (int)pids[i]);
 	n += (size_t)snprintf(text + n, sizeof(text) - n, "]}]}\n");
-	(void)write(fd, text, n);
+	send_text(fd, text, n);
 }
 
 /* Reads NVML for the arbiter, and asks for the status four times a second. */
@@ -165,14 +171,14 @@ static _Noreturn void agent(void)
 	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%.90s/%s", run, CONTROL_SOCKET);
 	if (connect(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
 		_exit(1);
-	(void)write(fd, subscribe, sizeof(subscribe) - 1);
+	send_text(fd, subscribe, sizeof(subscribe) - 1);
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 		char *end;
 		ssize_t n;
 
 		if (poll(&p, 1, 250) == 0) {
-			(void)write(fd, status, sizeof(status) - 1);
+			send_text(fd, status, sizeof(status) - 1);
 			continue;
 		}
 		n = read(fd, data + len, sizeof(data) - 1 - len);

@@ -155,11 +155,11 @@ static int firmware_dir(const char *dir, const char *version, char *ret, struct 
 }
 
 /* In an installation from a library, bin/ and libexec/X, in a build tree from src/X and test/X. */
-static bool find_mps(const char *name, char *ret)
+static bool find_mps(const char *name, char ret[PATH_MAX])
 {
 	static const char *const places[] = { ".", "../lib/gpuslice/sim",
 		"../../lib/gpuslice/sim", "../mps", "../sim/mps", "../../src/sim/mps" };
-	char self[SIM_PATH_MAX], path[SIM_PATH_MAX + 128];
+	char self[PATH_MAX], path[PATH_MAX + 128]; /* realpath() fills up to PATH_MAX */
 	const char *slash;
 	Dl_info info;
 
