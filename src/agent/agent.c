@@ -250,7 +250,8 @@ static int start_serve(struct agent *a, const struct agent_options *o, struct er
 		return -1;
 	for (size_t i = 0; i < warnings.n; i++)
 		log_warn("metrics", LOG_STR("reason", warnings.v[i]));
-	return serve_start(a->serve, err);
+	serve_start(a->serve);
+	return 0;
 }
 
 static int start_all(struct agent *a, const struct agent_options *o, struct error *err)
@@ -266,12 +267,14 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 			"pod-resources/kubelet.sock", err) < 0 ||
 		holders_new(&a->holders, a->rpc, pod_resources, err) < 0 ||
 		kubelet_watch_start(&a->kubelet_watch, a->loop, a->plugin_dir, on_kubelet_dir,
-			a, err) < 0 ||
-		agent_http_start(a, o->listen, err) < 0 || agent_slices_start(a, err) < 0 ||
-		agent_mig_start(a, err) < 0)
+			a, err) < 0)
 		return -1;
+	agent_http_start(a, o->listen);
+	agent_slices_start(a);
+	agent_mig_start(a);
 	if (start_serve(a, o, err) < 0)
 		return -1;
+	agent_components_start(a, &o->errors);
 	agent_mps_start(a);
 	agent_cluster_start(a);
 	agent_see_start(a);
@@ -297,6 +300,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	(void)uv_timer_init(loop, &a->due);
 	a->due.data = a;
 	agent_config_init(a);
+	agent_components_init(a);
 	agent_cluster_init(a, options);
 	agent_mig_init(a, options);
 	agent_slices_init(a, &options->slices);
@@ -323,6 +327,7 @@ struct agent *agent_stop(struct agent *a)
 {
 	if (!a)
 		return NULL;
+	agent_components_stop(a);
 	agent_see_stop(a);
 	agent_counters_stop(a);
 	agent_mig_stop(a);

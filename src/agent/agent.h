@@ -71,7 +71,6 @@ struct agent_options {
 	struct agent_mps_options mps;
 	struct agent_see_options see;
 	struct serve_options serve;
-	struct web_config web_config; /* that .serve.web may borrow from */
 	const char *
 		counters_map; /* "NAMESPACE:NAME" of the ConfigMap with the counters; NULL: none */
 	const char *listen; /* NULL or "": unix socket only */
@@ -82,6 +81,7 @@ struct agent_options {
 	const char *default_config;
 	struct strv fallbacks; /* strategies without label and default */
 	struct strv warnings;  /* for the log */
+	struct strv errors;    /* options that are ignored, as their values are invalid */
 	struct agent_cluster_options cluster;
 	struct agent_mig_options mig;
 	struct config_sources sources;

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 /*
- * Which config is in force. A single file must be good at the start; named configs may come later,
- * as the node's label does, and until one is decided nothing is offered: a node that offered the
- * default first would take slices away from under the pods a moment later. Whatever is wrong
- * afterwards, the config in force stays.
+ * Which config is in force. A single file must be valid at the first start of a node; at later ones the last valid
+ * config is used where it is not. Named configs may come later, as the node's label does, and until one is decided
+ * nothing is offered: a node that offered the default first would take slices away from under the pods a moment
+ * later. Whatever is wrong afterwards, the config in force stays.
  */
 
 /*
@@ -28,6 +28,11 @@
 #define WAIT_LOOK_MS  500
 
 #define KEPT_NAME "config.json"
+
+static bool is_named(const struct agent_config_state *s)
+{
+	return s->dir || *s->map;
+}
 
 /* --- from text to a config that is in force --- */
 
@@ -148,7 +153,7 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 		return 0;
 	}
 	put_in_force(a, STEAL_PTR(c), &warnings);
-	if (first && s->source && config_source_is_file(s->source))
+	if (first && !is_named(s))
 		return 0;
 	log_info("config applied", LOG_STR("file", where),
 		LOG_UINT("generation", s->generation));
@@ -158,11 +163,6 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 }
 
 /* --- named configs --- */
-
-static bool is_named(const struct agent_config_state *s)
-{
-	return s->dir || *s->map;
-}
 
 /* What messages call an entry: "/configs/a", "configmap gpu/configs#a". Without a name it is what
  * config-manager links then, which refuse_empty() knows. */
@@ -174,25 +174,37 @@ static void where_is(const struct agent_config_state *s, const char *name, struc
 		buf_puts(b, "/dev/null");
 }
 
+/* Where the kept config is from. */
+static const char *kept_source(const struct agent_config_state *s)
+{
+	return is_named(s) ? s->source_text : s->file;
+}
+
+static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *err)
+{
+	return path_join(path, PATH_MAX, a->slices.options.state_dir, KEPT_NAME, err);
+}
+
 /*
- * For the next start without an API server. A full disk is no reason to do without the config; but
- * what was kept before must not come back, and keeping is tried again with the next look.
+ * For the next start. A full disk is no reason to do without the config; but what was kept before must not come back,
+ * and keeping is tried again with the next look.
  */
-static void keep(struct agent *a, const struct config_choice *choice, const struct buf *text)
+static void keep(struct agent *a, enum config_choice_by by, const struct buf *text)
 {
 	struct agent_config_state *s = &a->config;
-	struct config_kept k = { .by = choice->by, .text = *text };
+	struct config_kept k = { .by = by, .text = *text };
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
 
 	memcpy(k.label, s->label, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
 	memcpy(k.node_uid, s->node_uid, sizeof(k.node_uid));
-	if (path_join(path, sizeof(path), a->run_dir, KEPT_NAME, &err) == 0 &&
-		config_kept_write(&k, path, s->source_text, &err) < 0)
+	if (kept_path(a, path, &err) == 0 &&
+		(dir_make(a->slices.options.state_dir, 0755, &err) < 0 ||
+			config_kept_write(&k, path, kept_source(s), &err) < 0))
 		(void)unlink(path);
 	if (err.code != ERR_NONE && !s->unkept)
-		log_warn("the config is not kept for a start without the API server",
+		log_warn("the config is not kept for the next start",
 			LOG_STR("reason", err.msg));
 	s->unkept = err.code != ERR_NONE;
 }
@@ -339,7 +351,7 @@ static void look_named(struct agent *a, bool force)
 		return;
 	}
 	remember_choice(s, &choice);
-	keep(a, &choice, &text);
+	keep(a, choice.by, &text);
 }
 
 static void look_file(struct agent *a)
@@ -351,6 +363,8 @@ static void look_file(struct agent *a)
 	if (config_source_read(s->source, "", &text, &err) < 0 ||
 		take(a, config_source_text(s->source), &text, &err) < 0)
 		refuse(a, "ConfigInvalid", &err);
+	else
+		keep(a, CHOICE_EMPTY, &text);
 }
 
 static void look(struct agent *a, bool force)
@@ -484,37 +498,63 @@ static void on_wait(uv_timer_t *t)
 	look(a, /* force= */ false);
 }
 
-/* What an earlier run has kept is in force at once; the label and the source may change that. */
-static void take_kept(struct agent *a)
+static int read_kept(const struct agent *a, struct config_kept *k)
+{
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX];
+
+	if (kept_path(a, path, &err) == 0 &&
+		config_kept_read(k, path, kept_source(&a->config), &err) == 0)
+		return 0;
+	if (err.code != ERR_NOT_FOUND)
+		log_warn("kept config not used", LOG_STR("reason", err.msg));
+	return -1;
+}
+
+/* Puts what an earlier run has kept in force. @where as in messages. */
+static int take_kept(struct agent *a, const struct config_kept *k, const char *where)
+{
+	struct error err = ERROR_INIT;
+
+	log_info("using the config of the last run", LOG_STR("entry", k->entry));
+	if (take(a, where, &k->text, &err) == 0)
+		return 0;
+	log_warn("kept config not used", LOG_STR("reason", err.msg));
+	return -1;
+}
+
+/* The label and the source may change that. */
+static void take_kept_choice(struct agent *a)
 {
 	struct agent_config_state *s = &a->config;
 	struct config_kept k = { .text = BUF_INIT(0) };
 	struct config_choice choice;
-	struct error err = ERROR_INIT;
 	CLEANUP(buf_fini) struct buf where = BUF_INIT(PATH_MAX + CONFIG_ENTRY_NAME_MAX);
-	char path[PATH_MAX];
 
-	if (path_join(path, sizeof(path), a->run_dir, KEPT_NAME, &err) < 0 ||
-		config_kept_read(&k, path, s->source_text, &err) < 0) {
-		if (err.code != ERR_NOT_FOUND)
-			log_warn("kept config not used", LOG_STR("reason", err.msg));
-		buf_fini(&k.text);
-		return;
-	}
+	if (read_kept(a, &k) < 0)
+		goto out;
 	choice = (struct config_choice){ .by = k.by, .name = *k.entry ? k.entry : NULL };
 	where_is(s, choice.name, &where);
-	log_info("going on with the config of the last run", LOG_STR("entry", k.entry));
-	if (take(a, buf_str(&where), &k.text, &err) < 0) {
-		log_warn("kept config not used", LOG_STR("reason", err.msg));
-	} else {
-		remember_choice(s, &choice);
-		(void)seen_before(s, buf_str(&where),
-			&k.text); /* not again, if it is still so */
-		s->label_known = true;
-		memcpy(s->label, k.label, sizeof(s->label));
-		memcpy(s->node_uid, k.node_uid, sizeof(s->node_uid));
-	}
+	if (take_kept(a, &k, buf_str(&where)) < 0)
+		goto out;
+	remember_choice(s, &choice);
+	(void)seen_before(s, buf_str(&where), &k.text); /* not again, if it is still so */
+	s->label_known = true;
+	memcpy(s->label, k.label, sizeof(s->label));
+	memcpy(s->node_uid, k.node_uid, sizeof(s->node_uid));
+out:
 	buf_fini(&k.text);
+}
+
+static int take_kept_file(struct agent *a)
+{
+	struct config_kept k = { .text = BUF_INIT(0) };
+	int r = read_kept(a, &k);
+
+	if (r == 0)
+		r = take_kept(a, &k, a->config.file);
+	buf_fini(&k.text);
+	return r;
 }
 
 /* --- life --- */
@@ -525,14 +565,20 @@ static int start_file(struct agent *a, struct error *err)
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	struct error why = ERROR_INIT;
 
-	if (config_source_file(&s->source, a->loop, s->file, &source_ops, a, &why) < 0) {
-		/* NVIDIA's words first: people search for them. */
-		error_copy(err, &why);
-		return error_prefix(err, "unable to load config: error opening config file");
+	/* NVIDIA's words first: people search for them. */
+	if (file_read(s->file, &text, &why) < 0) {
+		(void)error_prefix(&why, "unable to load config: error opening config file");
+		buf_clear(&text);
+	} else if (take(a, s->file, &text, &why) == 0) {
+		keep(a, CHOICE_EMPTY, &text);
 	}
-	if (config_source_read(s->source, "", &text, err) < 0)
+	if (why.code != ERR_NONE && take_kept_file(a) < 0) {
+		error_copy(err, &why);
 		return -1;
-	return take(a, s->file, &text, err);
+	}
+	if (why.code != ERR_NONE)
+		refuse(a, "ConfigInvalid", &why);
+	return config_source_file(&s->source, a->loop, s->file, &text, &source_ops, a, err);
 }
 
 /* "[namespace/]name", in the pod's namespace without one. */
@@ -570,7 +616,7 @@ static int start_named(struct agent *a, struct error *err)
 	s->label_wanted = a->cluster.possible;
 	s->waited = !s->label_wanted; /* there is nothing to wait for */
 	if (s->label_wanted || *s->map)
-		take_kept(a);
+		take_kept_choice(a);
 	if (s->label_wanted)
 		start_wait(s);
 	look(a, /* force= */ false);

@@ -5,7 +5,9 @@
 #include "base/fd.h"
 #include "view/json.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static void get_healthz(struct agent *a, struct http_exchange *x)
 {
@@ -131,18 +133,49 @@ static void on_request(void *arg, struct http_exchange *x, const struct http_req
 			"no such path; there are /healthz, /readyz, /v1/status and /api/v1/node");
 }
 
-int agent_http_start(struct agent *a, const char *listen, struct error *err)
+static void serve_socket(struct agent *a)
 {
 	char address[PATH_MAX + 8] = "unix:";
+	struct error err = ERROR_INIT;
 
-	if (path_join(address + 5, sizeof(address) - 5, a->run_dir, AGENT_SOCKET, err) < 0 ||
-		http_server_start(&a->local, a->loop, address, 0600, on_request, a, err) < 0)
-		return -1;
-	if (!listen || !*listen)
-		return 0;
-	if (http_server_start(&a->tcp, a->loop, listen, 0, on_request, a, err) < 0)
-		return -1;
-	log_info("listening", LOG_STR("address", listen),
-		LOG_UINT("port", http_server_port(a->tcp)));
-	return 0;
+	if (path_join(address + 5, sizeof(address) - 5, a->run_dir, AGENT_SOCKET, &err) < 0 ||
+		dir_make(a->run_dir, 0755, &err) < 0 ||
+		http_server_start(&a->local, a->loop, address, 0600, on_request, a, &err) < 0)
+		a->local = NULL;
+	agent_component(a, COMPONENT_STATUS_SOCKET, &err);
+}
+
+/* The run directory may have been emptied. */
+static bool socket_is_gone(const struct agent *a)
+{
+	char path[PATH_MAX];
+
+	return path_join(path, sizeof(path), a->run_dir, AGENT_SOCKET, NULL) == 0 &&
+	       access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+static void serve_tcp(struct agent *a)
+{
+	struct error err = ERROR_INIT;
+
+	if (http_server_start(&a->tcp, a->loop, a->listen, 0, on_request, a, &err) == 0)
+		log_info("listening", LOG_STR("address", a->listen),
+			LOG_UINT("port", http_server_port(a->tcp)));
+	agent_component(a, COMPONENT_STATUS_TCP, &err);
+}
+
+void agent_http_retry(struct agent *a)
+{
+	if (a->local && socket_is_gone(a))
+		a->local = http_server_stop(a->local);
+	if (!a->local)
+		serve_socket(a);
+	if (a->listen && !a->tcp)
+		serve_tcp(a);
+}
+
+void agent_http_start(struct agent *a, const char *listen)
+{
+	a->listen = listen && *listen ? listen : NULL;
+	agent_http_retry(a);
 }

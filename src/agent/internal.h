@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 #include "agent/cdi.h"
 #include "agent/cluster/cluster.h"
+#include "agent/components.h"
 #include "agent/config/source.h"
 #include "agent/holders.h"
 #include "agent/kubelet-watch.h"
@@ -148,6 +149,8 @@ struct agent {
 	struct agent_counters counters;
 
 	struct http_server *local, *tcp;
+	const char *listen; /* option; borrowed; NULL: no TCP */
+	struct components components;
 	struct error failure;
 };
 
@@ -206,7 +209,8 @@ void agent_pod_event(struct agent *a, const struct event_about *pod, enum event_
 
 /* mig.c: the MIG manager (mig/manager.h). */
 void agent_mig_init(struct agent *a, const struct agent_options *o);
-int agent_mig_start(struct agent *a, struct error *err) MUST_USE;
+void agent_mig_start(struct agent *a); /* what it needs may be missing: then again by: */
+void agent_mig_retry(struct agent *a);
 void agent_mig_with_api(struct agent *a, struct api *api);
 void agent_mig_look(struct agent *a); /* the Node, the layouts or the GPUs may be other ones */
 void agent_mig_looked(struct agent *a); /* NVML was looked at, and that is in .node */
@@ -224,8 +228,16 @@ void agent_counters_without_api(struct agent *a,
 	const struct error *why); /* there will be none */
 void agent_counters_stop(struct agent *a);
 
-/* http.c */
-int agent_http_start(struct agent *a, const char *listen, struct error *err) MUST_USE;
+/* components.c */
+void agent_components_init(struct agent *a);
+void agent_components_start(struct agent *a, const struct strv *option_errors);
+/* @why NULL or ERR_NONE: the component works. */
+void agent_component(struct agent *a, enum component c, const struct error *why);
+void agent_components_stop(struct agent *a);
+
+/* http.c: what cannot be served now is tried again by agent_http_retry(). */
+void agent_http_start(struct agent *a, const char *listen);
+void agent_http_retry(struct agent *a);
 
 /* status.c: the answer of /v1/status (docs/status.md). @holders may be NULL. Yours: free();
  * NULL: out of memory. */

@@ -56,14 +56,20 @@ static int show_help(const struct option_def *defs, size_t n)
 static int run(struct program *p, const struct options *o, struct error *err)
 {
 	CLEANUP(agent_options_fini) struct agent_options options = { 0 };
+	struct error why = ERROR_INIT;
 
 	if (o->args.n > 0)
 		return error_set(err, ERR_INVALID,
 			"unexpected argument '%s'; --help shows the usage", o->args.v[0]);
-	if (log_option_setup(o, err) < 0 || agent_options_read(&options, o, err) < 0)
+	if (log_option_setup(o, &why) < 0)
+		log_error("option ignored, its value is invalid", LOG_STR("reason", why.msg));
+	if (agent_options_read(&options, o, err) < 0)
 		return -1;
 	for (size_t i = 0; i < options.warnings.n; i++)
 		log_warn("options", LOG_STR("warning", options.warnings.v[i]));
+	for (size_t i = 0; i < options.errors.n; i++)
+		log_error("option ignored, its value is invalid",
+			LOG_STR("reason", options.errors.v[i]));
 	hold_signals(true);
 	if (agent_start(&p->agent, &p->loop, &options, err) < 0)
 		return -1;

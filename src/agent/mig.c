@@ -394,18 +394,43 @@ void agent_mig_init(struct agent *a, const struct agent_options *o)
 	mig_node_init(a);
 }
 
-int agent_mig_start(struct agent *a, struct error *err)
+static int start(struct agent *a, struct error *err)
 {
 	struct agent_mig *m = &a->mig;
 
-	if (!m->options.enabled)
-		return 0;
 	if (check_default(m->options.default_name, err) < 0 || find_tool(m, err) < 0 ||
-		mig_host_init(&m->host, a->loop, m->options.host_root, a->run_dir, err) < 0 ||
-		read_services(m, err) < 0 || start_source(a, err) < 0)
+		mig_host_init(&m->host, a->loop, m->options.host_root, a->run_dir, err) < 0)
 		return -1;
+	if (read_services(m, err) < 0 || start_source(a, err) < 0) {
+		mig_host_fini(&m->host);
+		return -1;
+	}
 	m->started = true;
 	return 0;
+}
+
+void agent_mig_start(struct agent *a)
+{
+	struct error err = ERROR_INIT;
+
+	if (!a->mig.options.enabled)
+		return;
+	(void)start(a, &err);
+	agent_component(a, COMPONENT_MIG_MANAGER, &err);
+}
+
+void agent_mig_retry(struct agent *a)
+{
+	struct agent_mig *m = &a->mig;
+
+	if (!m->options.enabled || m->started)
+		return;
+	agent_mig_start(a);
+	if (!m->started)
+		return;
+	if (a->cluster.api)
+		agent_mig_with_api(a, a->cluster.api);
+	agent_mig_look(a);
 }
 
 void agent_mig_with_api(struct agent *a, struct api *api)

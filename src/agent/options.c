@@ -45,12 +45,14 @@ static const struct option_def own[] = {
 		.help = "where the slice libraries are; empty: what belongs to this program" },
 	{ .name = "slice-keep",
 		.type = OPTION_DURATION,
+		.secondary = true,
 		.env = { "GPUSLICE_SLICE_KEEP" },
 		.arg = "DURATION",
 		.def = "10m",
 		.help = "how long a slice is kept that no pod holds" },
 	{ .name = "metrics",
 		.type = OPTION_BOOL,
+		.secondary = true,
 		.env = { "GPUSLICE_METRICS" },
 		.def = "true",
 		.help = "measure the GPUs, account for them and show it; false: none of it" },
@@ -80,6 +82,7 @@ static const struct option_def own[] = {
 		.help = "its private key" },
 	{ .name = "metrics-interval",
 		.type = OPTION_DURATION,
+		.secondary = true,
 		.env = { "GPUSLICE_METRICS_INTERVAL" },
 		.arg = "DURATION",
 		.def = "5s",
@@ -218,6 +221,7 @@ static const struct option_def own[] = {
 		.help = "taint to remove once all is registered; empty: none" },
 	{ .name = "mig-manager",
 		.type = OPTION_BOOL,
+		.secondary = true,
 		.env = { "GPUSLICE_MIG_MANAGER" },
 		.def = "false",
 		.help = "make the MIG layout what the node's label nvidia.com/mig.config says" },
@@ -241,6 +245,7 @@ static const struct option_def own[] = {
 		.help = "the same from the key config.yaml of a ConfigMap, through the API server" },
 	{ .name = "mig-force",
 		.type = OPTION_BOOL,
+		.secondary = true,
 		.env = { "GPUSLICE_MIG_FORCE" },
 		.def = "false",
 		.help = "destroy MIG devices also while they are in use" },
@@ -252,6 +257,7 @@ static const struct option_def own[] = {
 		.help = "hooks that run around each change of the MIG layout" },
 	{ .name = "mig-with-reboot",
 		.type = OPTION_BOOL,
+		.secondary = true,
 		.env = { "WITH_REBOOT" },
 		.def = "false",
 		.help = "reboot the host where a MIG mode cannot change without" },
@@ -263,6 +269,7 @@ static const struct option_def own[] = {
 		.help = "how; empty: systemctl reboot, in the host's root" },
 	{ .name = "mig-shutdown-host-gpu-clients",
 		.type = OPTION_BOOL,
+		.secondary = true,
 		.env = { "WITH_SHUTDOWN_HOST_GPU_CLIENTS" },
 		.def = "false",
 		.help = "stop systemd services of the host while MIG devices go" },
@@ -410,12 +417,55 @@ static const char *file_or_none(const struct options *o, const char *name)
 	return *path ? path : NULL;
 }
 
-static int read_see(const struct options *o, struct agent_see_options *ret, struct error *err)
+/* A value of a secondary option that is invalid: the option is ignored, and the agent says so. */
+static int ignore_option(struct agent_options *ret, struct error *why, struct error *err)
 {
-	const char *price = option_str(o, "price", "");
-	const struct option_value *interval = option_get(o, "metrics-interval");
+	char text[ERROR_MSG_MAX];
 
-	*ret = (struct agent_see_options){
+	memcpy(text, why->msg, sizeof(text));
+	error_clear(why);
+	return strv_add(&ret->errors, text, err);
+}
+
+static int read_price(struct agent_options *ret, const struct options *o, struct error *err)
+{
+	const char *price = option_str(o, "price", ""), *currency = ret->see.currency;
+	struct error why = ERROR_INIT;
+
+	ret->see.price_given = *price && price_parse(price, &ret->see.price_nano);
+	if (*price && !ret->see.price_given)
+		(void)error_set(&why, ERR_INVALID,
+			"--price: expected an amount per hour such as 3.06, found '%.40s'",
+			price);
+	/* An amount in another currency would be a wrong price. */
+	if (!currency_ok(currency)) {
+		ret->see.price_given = false;
+		ret->see.currency = "USD";
+		(void)error_set(&why, ERR_INVALID,
+			"--currency: expected three capital letters such as USD, found '%.40s'",
+			currency);
+	}
+	return why.code == ERR_NONE ? 0 : ignore_option(ret, &why, err);
+}
+
+static int read_interval(struct agent_options *ret, const struct options *o, struct error *err)
+{
+	const struct option_value *interval = option_get(o, "metrics-interval");
+	struct error why = ERROR_INIT;
+
+	if (interval->source == OPTION_UNSET)
+		return 0;
+	if (interval->ns >= (int64_t)NS_PER_SEC && interval->ns <= 300 * (int64_t)NS_PER_SEC) {
+		ret->see.interval_ns = (uint64_t)interval->ns;
+		return 0;
+	}
+	(void)error_set(&why, ERR_INVALID, "--metrics-interval: expected 1s to 5m");
+	return ignore_option(ret, &why, err);
+}
+
+static int read_see(struct agent_options *ret, const struct options *o, struct error *err)
+{
+	ret->see = (struct agent_see_options){
 		.enabled = option_bool(o, "metrics", true),
 		.currency = option_str(o, "currency", "USD"),
 		.instance_type = option_str(o, "instance-type", ""),
@@ -423,80 +473,79 @@ static int read_see(const struct options *o, struct agent_see_options *ret, stru
 		.price_file = option_str(o, "price-file", ""),
 		.ledger_dir = file_or_none(o, "ledger-dir"),
 	};
-	ret->price_given = *price != '\0';
-	if (ret->price_given && !price_parse(price, &ret->price_nano))
-		return error_set(err, ERR_INVALID,
-			"--price: expected an amount per hour such as 3.06, found '%.40s'",
-			price);
-	if (!currency_ok(ret->currency))
-		return error_set(err, ERR_INVALID,
-			"--currency: expected three capital letters such as USD, found '%.40s'",
-			ret->currency);
-	if (interval->source == OPTION_UNSET)
-		return 0;
-	if (interval->ns < (int64_t)NS_PER_SEC || interval->ns > 300 * (int64_t)NS_PER_SEC)
-		return error_set(err, ERR_INVALID, "--metrics-interval: expected 1s to 5m");
-	ret->interval_ns = (uint64_t)interval->ns;
-	return 0;
+	return read_price(ret, o, err) < 0 ? -1 : read_interval(ret, o, err);
 }
 
-static int read_serve(const struct options *o, struct serve_options *ret, struct strv *warnings,
-	struct error *err)
+static int read_serve(struct agent_options *ret, const struct options *o, struct error *err)
 {
-	ret->may_be_taken = option_get(o, "metrics-listen")->source == OPTION_UNSET;
-	ret->web = (struct web_options){
+	struct serve_options *s = &ret->serve;
+	struct error why = ERROR_INIT;
+
+	s->web = (struct web_options){
 		.listen = option_str(o, "metrics-listen", AGENT_METRICS_LISTEN),
 		.token_file = file_or_none(o, "metrics-token-file"),
 		.cert_file = file_or_none(o, "metrics-cert-file"),
 		.key_file = file_or_none(o, "metrics-key-file"),
 	};
-	if (!option_bool(o, "metrics", true) && !ret->may_be_taken && *ret->web.listen &&
-		strv_add(warnings,
+	s->web_config_file = file_or_none(o, "web-config-file");
+	if (!ret->see.enabled && option_get(o, "metrics-listen")->source != OPTION_UNSET &&
+		*s->web.listen &&
+		strv_add(&ret->warnings,
 			"--metrics-listen is of no effect, as --metrics=false switches metrics off",
 			err) < 0)
 		return -1;
-	return metrics_options_read(&ret->metrics, o, NULL, warnings, err);
+	if (metrics_options_read(&s->metrics, o, NULL, &ret->warnings, &why) == 0)
+		return 0;
+	metrics_options_default(&s->metrics);
+	return ignore_option(ret, &why, err);
 }
 
 /* dcgm-exporter's NAMESPACE:NAME; NULL: no ConfigMap. */
-static int read_counters_map(const char *text, const char **ret, struct error *err)
+static int read_counters_map(struct agent_options *ret, struct error *err)
 {
-	const char *colon = strchr(text, ':');
+	const char *text = ret->serve.metrics.config_map, *colon = strchr(text, ':');
+	struct error why = ERROR_INIT;
 	char namespace_[64];
 
-	*ret = NULL;
 	if (!*text || !strcmp(text, "none"))
 		return 0;
 	(void)snprintf(namespace_, sizeof(namespace_), "%.*s",
 		colon && colon - text < 64 ? (int)(colon - text) : 0, text);
-	if (!api_namespace_ok(namespace_) || !config_entry_name_ok(colon + 1))
-		return error_set(err, ERR_INVALID,
-			"--configmap-data: expected NAMESPACE:NAME or none, found '%.100s'",
-			text);
-	*ret = text;
-	return 0;
+	if (api_namespace_ok(namespace_) && config_entry_name_ok(colon + 1)) {
+		ret->counters_map = text;
+		return 0;
+	}
+	(void)error_set(&why, ERR_INVALID,
+		"--configmap-data: expected NAMESPACE:NAME or none, found '%.100s'", text);
+	return ignore_option(ret, &why, err);
 }
 
-static int read_web_config(const struct options *o, struct agent_options *ret,
-	struct error *err)
+static int read_labels(struct agent_options *ret, const struct options *o, struct error *err)
 {
-	const char *path = option_str(o, "web-config-file", "");
-	struct web_options *web = &ret->serve.web;
+	const char *where = option_str(o, "labels", "off");
+	struct error why = ERROR_INIT;
 
-	if (!*path)
+	if (agent_labels_where_parse(where, &ret->cluster.labels))
 		return 0;
-	if (web_config_read(&ret->web_config, path, err) < 0)
-		return error_prefix(err, "--web-config-file");
-	if (!ret->web_config.cert_file)
+	ret->cluster.labels = LABELS_OFF;
+	(void)error_set(&why, ERR_INVALID,
+		"--labels: expected off, node, nfd or file, found '%.40s'", where);
+	return ignore_option(ret, &why, err);
+}
+
+static int read_namespace(struct agent_options *ret, struct error *err)
+{
+	const char *name = ret->cluster.namespace_;
+	struct error why = ERROR_INIT;
+
+	if (!*name || api_namespace_ok(name))
 		return 0;
-	if (web->cert_file || web->key_file)
-		return error_set(err, ERR_INVALID,
-			"--web-config-file: '%s' has a certificate, and so has "
-			"--metrics-cert-file; expected one of the two",
-			path);
-	web->cert_file = ret->web_config.cert_file;
-	web->key_file = ret->web_config.key_file;
-	return 0;
+	ret->cluster.namespace_ = "";
+	(void)error_set(&why, ERR_INVALID,
+		"--namespace: expected the name of a namespace (a-z, 0-9, '-'; at most 63 "
+		"characters), found '%.80s'",
+		name);
+	return ignore_option(ret, &why, err);
 }
 
 int agent_options_read(struct agent_options *ret, const struct options *o, struct error *err)
@@ -532,11 +581,9 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 	if (option_get(o, "slice-keep")->source != OPTION_UNSET)
 		ret->slices.keep_ns = (uint64_t)option_get(o, "slice-keep")->ns;
 	read_mig(o, &ret->mig);
-	if (read_see(o, &ret->see, err) < 0 ||
-		read_serve(o, &ret->serve, &ret->warnings, err) < 0 ||
-		read_web_config(o, ret, err) < 0)
-		return -1;
-	if (read_counters_map(ret->serve.metrics.config_map, &ret->counters_map, err) < 0)
+	if (strv_copy(&ret->errors, &o->invalid, err) < 0 || read_see(ret, o, err) < 0 ||
+		read_serve(ret, o, err) < 0 || read_counters_map(ret, err) < 0 ||
+		read_labels(ret, o, err) < 0)
 		return -1;
 	if (ret->serve.metrics.pod_labels)
 		ret->see.pod_labels = ret->serve.metrics.pod_label_patterns;
@@ -549,23 +596,14 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		ret->config_dir = option_str(o, config, NULL);
 	else if (!strcmp(config, "config-file"))
 		ret->config_path = option_str(o, config, NULL);
-	if (!agent_labels_where_parse(option_str(o, "labels", "off"), &ret->cluster.labels))
-		return error_set(err, ERR_INVALID,
-			"--labels: expected off, node, nfd or file, found '%s'",
-			option_str(o, "labels", "off"));
-	if (*ret->cluster.namespace_ && !api_namespace_ok(ret->cluster.namespace_))
-		return error_set(err, ERR_INVALID,
-			"--namespace: expected the name of a namespace (a-z, 0-9, '-'; at most 63 "
-			"characters), found '%.80s'",
-			ret->cluster.namespace_);
-	return 0;
+	return read_namespace(ret, err);
 }
 
 void agent_options_fini(struct agent_options *o)
 {
 	strv_fini(&o->fallbacks);
 	strv_fini(&o->warnings);
-	web_config_fini(&o->web_config);
+	strv_fini(&o->errors);
 }
 
 static const char *const where_names[] = {

@@ -544,6 +544,22 @@ static json_t *earlier_status(const struct agent *a, const struct pod_devices *h
 	return list;
 }
 
+static json_t *components_status(const struct agent *a)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < COMPONENT_COUNT_; i++) {
+		const struct component_state *s = &a->components.v[i];
+
+		(void)json_array_append_new(list,
+			json_pack("{s:s, s:b, s:s, s:o}", "name",
+				component_name((enum component)i), "degraded",
+				s->why.code != ERR_NONE, "reason", s->why.msg, "since",
+				wall_time(s->since_wall_ns)));
+	}
+	return list;
+}
+
 char *agent_status_json(const struct agent *a, const struct pod_devices *holders,
 	const struct error *holders_error)
 {
@@ -564,6 +580,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "earlier", earlier_status(a, holders));
 	SET(o, "slices", agent_slices_status(a, holders));
 	SET(o, "mps", agent_mps_status(a));
+	SET(o, "components", components_status(a));
 	SET(o, "holders",
 		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
 			error_or_null(holders_error, 0)));

@@ -59,11 +59,29 @@ static int set_value(const struct option_def *d, struct option_value *v, const c
 	return 0;
 }
 
+/* The value @text of an option, from @source. */
+static int take_value(struct options *o, const struct option_def *d, const char *where,
+	const char *text, enum option_source source, struct error *err)
+{
+	struct option_value *v = &o->values[d - o->defs];
+	struct error why = ERROR_INIT;
+
+	if (v->source != source)
+		strv_clear(&v->list);
+	if (set_value(d, v, where, text, &why) == 0) {
+		v->source = source;
+		return 0;
+	}
+	if (why.code == ERR_INVALID && d->secondary)
+		return strv_add(&o->invalid, why.msg, err);
+	error_copy(err, &why);
+	return -1;
+}
+
 static int read_env(struct options *o, const char *(*env)(const char *), struct error *err)
 {
 	for (size_t i = 0; i < o->n_defs; i++) {
 		const struct option_def *d = &o->defs[i];
-		struct option_value *v = &o->values[i];
 
 		for (size_t k = 0; k < ARRAY_LEN(d->env); k++) {
 			const char *text = d->env[k] ? env(d->env[k]) : NULL;
@@ -74,9 +92,8 @@ static int read_env(struct options *o, const char *(*env)(const char *), struct 
 				continue;
 			if (!*text && d->type == OPTION_BOOL)
 				text = "false";
-			if (set_value(d, v, d->env[k], text, err) < 0)
+			if (take_value(o, d, d->env[k], text, OPTION_FROM_ENV, err) < 0)
 				return -1;
-			v->source = OPTION_FROM_ENV;
 			break;
 		}
 	}
@@ -107,7 +124,6 @@ static int take_option(struct options *o, const char *name, size_t len, const ch
 	const char *next, bool *ret_used_next, const char **forms, struct error *err)
 {
 	const struct option_def *d = find_long(o, name, len);
-	struct option_value *v;
 	char where[80];
 
 	*ret_used_next = false;
@@ -115,7 +131,6 @@ static int take_option(struct options *o, const char *name, size_t len, const ch
 		return error_set(err, ERR_INVALID,
 			"unknown option '%s%.*s'; --help lists the options",
 			len == 1 ? "-" : "--", (int)len, name);
-	v = &o->values[d - o->defs];
 	(void)snprintf(where, sizeof(where), "%s%.*s", len == 1 ? "-" : "--", (int)len, name);
 	if (forms[d - o->defs] && strncmp(forms[d - o->defs], name, len) != 0)
 		return error_set(err, ERR_INVALID,
@@ -131,10 +146,7 @@ static int take_option(struct options *o, const char *name, size_t len, const ch
 		text = next;
 		*ret_used_next = true;
 	}
-	if (v->source != OPTION_FROM_ARGS)
-		strv_clear(&v->list);
-	v->source = OPTION_FROM_ARGS;
-	return set_value(d, v, where, text, err);
+	return take_value(o, d, where, text, OPTION_FROM_ARGS, err);
 }
 
 static bool is_letter(const struct options *o, char letter)
@@ -247,6 +259,7 @@ void options_fini(struct options *o)
 	free(o->values);
 	o->values = NULL;
 	strv_fini(&o->args);
+	strv_fini(&o->invalid);
 }
 
 const struct option_value *option_get(const struct options *o, const char *name)

@@ -36,6 +36,7 @@ struct option_def {
 	const char *arg;    /* what --help calls the value; NULL for a bool */
 	const char *def;    /* default as --help shows it; NULL: nothing to show */
 	const char *help;   /* one sentence, no full stop */
+	bool secondary;     /* an invalid value is ignored, and named in options.invalid */
 };
 
 enum option_source { OPTION_UNSET, OPTION_FROM_ENV, OPTION_FROM_ARGS };
@@ -54,6 +55,7 @@ struct options {
 	size_t n_defs;
 	struct option_value *values; /* one for each def */
 	struct strv args;            /* what is not an option, in order */
+	struct strv invalid; /* of values that are ignored: the errors, as of options_parse() */
 };
 
 enum options_flags {

@@ -18,11 +18,16 @@
  */
 
 static const struct option_def check_options[] = {
-	{ "json", NULL, 0, OPTION_BOOL, { NULL }, NULL, "false", "print JSON" },
-	{ "node", NULL, 0, OPTION_STR, { NULL }, "MODEL", NULL,
-		"show what a simulated node of this model would offer, such as p3.8xlarge" },
-	{ "nvml", NULL, 0, OPTION_STR, { "GPUSLICE_NVML" }, "PATH", NULL,
-		"NVML library to ask for the GPUs, instead of the driver's" },
+	{ .name = "json", .type = OPTION_BOOL, .def = "false", .help = "print JSON" },
+	{ .name = "node",
+		.type = OPTION_STR,
+		.arg = "MODEL",
+		.help = "show what a simulated node of this model would offer, such as p3.8xlarge" },
+	{ .name = "nvml",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_NVML" },
+		.arg = "PATH",
+		.help = "NVML library to ask for the GPUs, instead of the driver's" },
 };
 
 #define MEMORY_WIDTH  22

@@ -11,8 +11,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define COLUMNS 3
-#define ID_XID  230
+#define COLUMNS      3
+#define ID_XID       230
+#define WARNINGS_MAX 100 /* of one file; the rest is counted */
 
 struct reader {
 	const char *name; /* of the file, for messages */
@@ -20,17 +21,30 @@ struct reader {
 	struct metrics_counters *c;
 	uint32_t room;
 	struct strv *warnings;
+	uint32_t n_warnings;
 	struct error *err;
 };
 
+/* "f.csv:3: 'DCGM_FI_DEV_X' is left out: ...". */
 static int warn(struct reader *r, const char *what, const char *why)
 {
-	char text[400];
+	char text[512];
 
-	if (!r->warnings)
+	if (!r->warnings || r->n_warnings++ >= WARNINGS_MAX)
 		return 0;
 	(void)snprintf(text, sizeof(text), "%.150s:%u: '%.80s' %s", r->name, r->line, what,
 		why);
+	return strv_add(r->warnings, text, r->err);
+}
+
+static int warn_of_the_rest(struct reader *r)
+{
+	char text[200];
+
+	if (!r->warnings || r->n_warnings <= WARNINGS_MAX)
+		return 0;
+	(void)snprintf(text, sizeof(text), "%.150s: %u more rows like these", r->name,
+		r->n_warnings - WARNINGS_MAX);
 	return strv_add(r->warnings, text, r->err);
 }
 
@@ -50,9 +64,8 @@ static const struct {
 	{ "DCGM_EXP_XID_ERRORS_TOTAL", 9006, METRICS_FROM_XIDS_TOTAL },
 };
 
-enum found { FOUND, LEFT_OUT, UNKNOWN };
-
-static enum found identify(const char *name, struct metrics_counter *ret, const char **ret_why)
+/* False: *ret_why says why the row is left out. */
+static bool identify(const char *name, struct metrics_counter *ret, const char **ret_why)
 {
 	int position = field_position(name);
 
@@ -60,17 +73,18 @@ static enum found identify(const char *name, struct metrics_counter *ret, const 
 		ret->field = (uint16_t)position;
 		ret->id = fields[position].id;
 		ret->source = ret->id == ID_XID ? METRICS_FROM_XID : METRICS_FROM_FIELD;
-		return FOUND;
+		return true;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(exporter_made); i++) {
 		if (strcmp(exporter_made[i].name, name) != 0)
 			continue;
 		ret->id = exporter_made[i].id;
 		ret->source = (uint8_t)exporter_made[i].source;
-		return FOUND;
+		return true;
 	}
-	*ret_why = "is left out: NVML cannot give it, only DCGM can";
-	return field_is_dcgm_only(name) ? LEFT_OUT : UNKNOWN;
+	*ret_why = field_is_dcgm_only(name) ? "is left out: NVML cannot give it, only DCGM can"
+					    : "is left out: unknown DCGM field";
+	return false;
 }
 
 /* Sets type and label; false: there is no such type. */
@@ -144,21 +158,18 @@ static int take_row(struct reader *r, char *const *column)
 {
 	const char *name = column[0], *why = NULL;
 	struct metrics_counter row = { .source = METRICS_FROM_FIELD };
-	enum found found = identify(name, &row, &why);
+	char text[200];
 	bool odd = false;
 
-	if (found == UNKNOWN)
-		return error_set(r->err, ERR_INVALID,
-			"%s:%u: could not find DCGM field; err: unknown ExporterCounter field "
-			"'%.100s'",
-			r->name, r->line, name);
-	if (!read_type(&row, column[1], &odd))
-		return error_set(r->err, ERR_INVALID,
-			"%s:%u: could not find Prometheus metric type '%.100s'; expected gauge, "
-			"counter, histogram, summary or label",
-			r->name, r->line, column[1]);
-	if (found == LEFT_OUT)
+	if (!identify(name, &row, &why))
 		return warn(r, name, why);
+	if (!read_type(&row, column[1], &odd)) {
+		(void)snprintf(text, sizeof(text),
+			"is left out: expected the type gauge, counter, histogram, summary or label, "
+			"found '%.60s'",
+			column[1]);
+		return warn(r, name, text);
+	}
 	why = unfit(r, &row, name);
 	if (why)
 		return warn(r, name, why);
@@ -227,23 +238,23 @@ static size_t split(char *text, char **column)
 
 static int take_line(struct reader *r, char *text)
 {
-	char *column[COLUMNS], shown[100];
+	char *column[COLUMNS], shown[100], why[100];
 	size_t n;
 
-	r->line++;
 	text = trim(text);
 	if (!*text || *text == '#')
 		return 0;
 	(void)snprintf(shown, sizeof(shown), "%s", text);
 	utf8_make_valid(shown);
 	n = split(text, column);
-	if (n != COLUMNS)
-		return error_set(r->err, ERR_INVALID,
-			"%s:%u: malformed CSV record; err: failed to parse line %u (`%s`), expected 3 "
-			"fields, found %s%zu",
-			r->name, r->line, r->line, shown, n ? "" : "a quote that is wrong, ",
-			n);
-	return take_row(r, column);
+	if (n == COLUMNS)
+		return take_row(r, column);
+	if (n)
+		(void)snprintf(why, sizeof(why), "is left out: expected %d fields, found %zu",
+			COLUMNS, n);
+	else
+		(void)snprintf(why, sizeof(why), "is left out: malformed quotes");
+	return warn(r, shown, why);
 }
 
 /* --- the whole --- */
@@ -260,35 +271,46 @@ static int compare(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static int check_text(const char *name, const char *text, size_t len, struct error *err)
+/* A line of the file, of any bytes. */
+static int read_line(struct reader *r, const char *text, size_t len)
 {
+	CLEANUP(freep) char *copy = NULL;
 	struct utf8_place place;
+	char what[40], why[100];
 
-	if (len > METRICS_COUNTERS_FILE_MAX)
-		return error_set(err, ERR_LIMIT, "%s: more than %u bytes", name,
-			METRICS_COUNTERS_FILE_MAX);
-	if (!utf8_is_text(text, len, &place))
-		return error_set(err, ERR_INVALID,
-			"%s:%u:%u: expected UTF-8 text, found the byte 0x%02x", name,
-			place.line, place.column, place.byte);
-	return 0;
+	r->line++;
+	if (!utf8_is_text(text, len, &place)) {
+		(void)snprintf(what, sizeof(what), "%.*s", (int)(len < 30 ? len : 30), text);
+		utf8_make_valid(what);
+		(void)snprintf(why, sizeof(why),
+			"is left out: expected UTF-8 text, found the byte 0x%02x in column %u",
+			place.byte, place.column);
+		return warn(r, what, why);
+	}
+	copy = strndup(text, len);
+	return copy ? take_line(r, copy) : error_nomem(r->err);
 }
 
 int metrics_counters_parse(struct metrics_counters **ret, const char *name, const char *text,
 	size_t len, struct strv *warnings, struct error *err)
 {
 	CLEANUP(metrics_counters_freep) struct metrics_counters *c = calloc(1, sizeof(*c));
-	CLEANUP(freep) char *copy = NULL;
 	struct reader r = { .name = name, .c = c, .warnings = warnings, .err = err };
 
-	if (check_text(name, text, len, err) < 0)
-		return -1;
-	copy = strndup(text, len);
-	if (!c || !copy)
+	if (len > METRICS_COUNTERS_FILE_MAX)
+		return error_set(err, ERR_LIMIT, "%s: more than %u bytes", name,
+			METRICS_COUNTERS_FILE_MAX);
+	if (!c)
 		return error_nomem(err);
-	for (char *rest = copy, *line; (line = strsep(&rest, "\n"));)
-		if (take_line(&r, line) < 0)
+	for (const char *line = text, *end; line < text + len; line = end + 1) {
+		end = memchr(line, '\n', (size_t)(text + len - line));
+		if (!end)
+			end = text + len;
+		if (read_line(&r, line, (size_t)(end - line)) < 0)
 			return -1;
+	}
+	if (warn_of_the_rest(&r) < 0)
+		return -1;
 	if (c->n)
 		qsort(c->rows, c->n, sizeof(*c->rows), compare);
 	while (c->n_families < c->n && !c->rows[c->n_families].label)

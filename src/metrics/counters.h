@@ -54,8 +54,9 @@ struct metrics_counters {
 };
 
 /*
- * Reads @path; NULL or "": the built-in set. @warnings (may be NULL) gets a line for each row that was left out or
- * is written otherwise than it says. Errors: ERR_INVALID, ERR_LIMIT, what file_read() says.
+ * Reads @path; NULL or "": the built-in set. A malformed row is left out and the others stay. @warnings (may be
+ * NULL) gets a line for each row that was left out or is written otherwise than it says, a hundred at most and then
+ * their number. Errors: ERR_LIMIT, what file_read() says.
  */
 int metrics_counters_read(struct metrics_counters **ret, const char *path,
 	struct strv *warnings, struct error *err) MUST_USE;

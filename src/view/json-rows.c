@@ -228,3 +228,10 @@ const struct json_row json_rows_agent[] = {
 	ROW_IF(view_agent, "webPauses", U64, web.pauses, web.known),
 	{ 0 },
 };
+
+const struct json_row json_rows_component[] = {
+	ROW(view_component, "name", TEXT, name),
+	ROW(view_component, "reason", TEXT, reason),
+	ROW(view_component, "since", TIME, since_wall_ns),
+	{ 0 },
+};

@@ -122,6 +122,20 @@ static void put_resources(struct json_maker *m, json_t *root)
 			&m->v->resources[i]);
 }
 
+static void put_agent(struct json_maker *m, json_t *root)
+{
+	const struct view_agent *a = &m->v->agent;
+	json_t *o, *list;
+
+	json_put(m, root, "agent", json_object());
+	o = json_object_get(root, "agent");
+	json_put_rows(m, o, json_rows_agent, a);
+	list = json_put_array(m, o, "components");
+	for (uint32_t i = 0; i < a->n_components; i++)
+		json_put_rows(m, json_add_object(m, list), json_rows_component,
+			&a->components[i]);
+}
+
 static void put_node(struct json_maker *m, json_t *root)
 {
 	json_t *list;
@@ -132,8 +146,7 @@ static void put_node(struct json_maker *m, json_t *root)
 		json_add(m, list, json_string(m->v->warnings[i]));
 	put_gpus(m, root);
 	put_resources(m, root);
-	json_put(m, root, "agent", json_object());
-	json_put_rows(m, json_object_get(root, "agent"), json_rows_agent, &m->v->agent);
+	put_agent(m, root);
 }
 
 /* Columns, as a point of its own would mostly be keys. */

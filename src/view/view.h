@@ -221,6 +221,13 @@ struct view_web {
 	uint32_t connections;
 };
 
+/* What the agent does besides serving devices (agent/components.h). */
+struct view_component {
+	const char *name;
+	const char *reason;     /* "": it works */
+	uint64_t since_wall_ns; /* of the reason; 0 without */
+};
+
 /* Which figures the agent has of itself. */
 struct view_agent {
 	const char *version;
@@ -237,6 +244,8 @@ struct view_agent {
 	uint64_t ledger_bytes;    /* of the file; 0: none */
 	const char *ledger_error; /* "" */
 	struct view_web web;
+	uint32_t n_components;
+	struct view_component *components;
 };
 
 struct view {

@@ -8,7 +8,7 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <semaphore.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #define WEB_READY_NS    (30 * NS_PER_SEC) /* for a process, from its start to READY */
@@ -53,14 +53,17 @@ struct web {
 	struct web_limits limits;
 	char *listen, *worker_path;
 	struct buf start; /* the packet START */
-	unsigned port;
+	atomic_uint port; /* 0: none yet */
 	int listen_fd, page_fd, stop_fd;
-	bool only_local; /* requests must name a loopback host */
+	unsigned listen_port;
+	bool no_token;   /* then: */
+	bool only_local; /* requests must name a loopback host, as it listens on one */
 	struct web_page *page;
 
 	pthread_t thread;
-	sem_t begun;        /* the first process serves, or .first says why not */
-	struct error first; /* read after .begun */
+	pthread_mutex_t lock;
+	enum web_state state; /* under it */
+	struct error why;     /* under it: the reason of WEB_DOWN */
 
 	/* Of the thread. */
 	struct web_process process;
@@ -73,6 +76,7 @@ struct web {
 	uint64_t notice_ns;      /* when that number last grew */
 	struct web_shared shared[WEB_SHARED_MAX];
 	unsigned next_shared;             /* the one to be replaced, modulo WEB_SHARED_MAX */
+	bool served;                      /* at least once */
 	char last_failure[ERROR_MSG_MAX]; /* of a start, as it was reported */
 	unsigned char packet[WEB_PACKET_MAX]; /* the last that was received */
 };

@@ -38,6 +38,8 @@ static int spawn(const char *path, int sock, int page, pid_t *ret, struct error 
 	(void)posix_spawnattr_init(&attr);
 	(void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
 	(void)posix_spawn_file_actions_adddup2(&actions, 0, 1);
+	/* Not the agent's log, which it could fill, forge, or make the agent wait for. */
+	(void)posix_spawn_file_actions_adddup2(&actions, 0, 2);
 	(void)posix_spawn_file_actions_adddup2(&actions, sock, WEB_FD_SOCKET);
 	(void)posix_spawn_file_actions_adddup2(&actions, page, WEB_FD_PAGE);
 	(void)posix_spawnattr_setsigmask(&attr, &none);

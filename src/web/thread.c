@@ -7,6 +7,7 @@
 #include "web/yield.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
@@ -37,6 +38,14 @@ static enum wake wait_for(const struct web *w, uint64_t for_ns)
 
 /* --- the start of a process --- */
 
+static int refused(const struct web_word *word, struct error *err)
+{
+	error_copy(err, &word->error);
+	if (!err->code)
+		err->code = ERR_INTERNAL;
+	return -1;
+}
+
 /* READY or REFUSED, as the first packet of a process. > 0: it has ended. */
 static int receive_first(struct web *w, struct error *err)
 {
@@ -58,12 +67,7 @@ static int receive_first(struct web *w, struct error *err)
 		return -1;
 	if (len == 0)
 		return 1;
-	if (word.type == WEB_PACKET_READY)
-		return 0;
-	if (!word.error.code)
-		word.error.code = ERR_INTERNAL;
-	error_copy(err, &word.error);
-	return -1;
+	return word.type == WEB_PACKET_READY ? 0 : refused(&word, err);
 }
 
 static bool is_loopback(int fd)
@@ -82,16 +86,51 @@ static bool is_loopback(int fd)
 		       (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127));
 }
 
-/* The socket is made once, after the first process has found its files right. */
+/* The process shares it: one that turned against its agent may have made it unfit for the next. */
+static bool still_listens(int fd)
+{
+	int on = 0;
+	socklen_t len = sizeof(on);
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on &&
+	       fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+}
+
+/* On the port of before, if there was one. */
+static int listen_again(struct web *w, unsigned *ret_port, struct error *err)
+{
+	char host[HTTP_HOST_MAX], address[HTTP_HOST_MAX + 16];
+	unsigned before = atomic_load(&w->port);
+	const char *port;
+
+	if (!before)
+		return http_listen_tcp(w->listen, &w->listen_fd, ret_port, err);
+	if (http_split_address(w->listen, host, &port, err) < 0)
+		return -1;
+	(void)snprintf(address, sizeof(address), strchr(host, ':') ? "[%s]:%u" : "%s:%u", host,
+		before);
+	return http_listen_tcp(address, &w->listen_fd, ret_port, err);
+}
+
+/* The socket stays as long as there is a process now and then. */
+static int make_listener(struct web *w, struct error *err)
+{
+	unsigned port = 0;
+
+	if (w->listen_fd >= 0 && still_listens(w->listen_fd))
+		return 0;
+	closep(&w->listen_fd);
+	if (listen_again(w, &port, err) < 0)
+		return -1;
+	w->only_local = w->no_token && is_loopback(w->listen_fd);
+	w->listen_port = port;
+	return 0;
+}
+
 static int hand_listener(struct web *w, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 
-	if (w->listen_fd < 0) {
-		if (http_listen_tcp(w->listen, &w->listen_fd, &w->port, err) < 0)
-			return -1;
-		w->only_local = w->only_local && is_loopback(w->listen_fd);
-	}
 	web_put_listen(&b, w->only_local);
 	if (!buf_ok(&b))
 		return error_nomem(err);
@@ -109,6 +148,9 @@ static int start_process(struct web *w, struct error *err)
 	int r;
 
 	w->started_ns = time_mono_ns();
+	/* First, as no process is needed to see that another has the address. */
+	if (make_listener(w, err) < 0)
+		return -1;
 	if (web_process_start(&w->process, w->worker_path, w->page_fd, err) < 0)
 		return -1;
 	/* If it has ended already, that is what comes back. */
@@ -150,6 +192,14 @@ static void plan_next(struct web *w)
 	w->next_ns = now_ns + w->delay_ns;
 }
 
+static void set_state(struct web *w, enum web_state state, const struct error *why)
+{
+	(void)pthread_mutex_lock(&w->lock);
+	w->state = state;
+	w->why = *why;
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
 /* @why NULL: it has ended by itself. */
 static void end_process(struct web *w, const struct error *why)
 {
@@ -165,23 +215,41 @@ static void end_process(struct web *w, const struct error *why)
 		why ? "was killed" : how, delay);
 	if (why)
 		(void)error_prefix(&notice, "%s", why->msg);
+	set_state(w, WEB_DOWN, &notice);
 	give_notice(w, &notice);
 }
 
+static void now_serves(struct web *w)
+{
+	const struct error none = ERROR_INIT;
+
+	w->last_failure[0] = '\0';
+	set_state(w, WEB_SERVING, &none);
+	if (w->served)
+		return;
+	w->served = true;
+	atomic_store(&w->port, w->listen_port);
+	if (w->ops.serving)
+		w->ops.serving(w->arg, w->listen_port);
+}
+
 /* It may be the same for long, as a token file that is not there: said once. */
-static void start_again(struct web *w)
+static void start(struct web *w)
 {
 	struct error err = ERROR_INIT;
 
 	if (start_process(w, &err) == 0) {
-		w->last_failure[0] = '\0';
+		now_serves(w);
 		return;
 	}
+	/* Who connects hears that nobody serves, and does not wait for it. */
+	if (!w->served)
+		closep(&w->listen_fd);
 	plan_next(w);
+	set_state(w, WEB_DOWN, &err);
 	if (err.code == ERR_CANCELLED || !strcmp(w->last_failure, err.msg))
 		return;
 	(void)snprintf(w->last_failure, sizeof(w->last_failure), "%s", err.msg);
-	(void)error_prefix(&err, "start the web server's process again");
 	give_notice(w, &err);
 }
 
@@ -215,10 +283,12 @@ static int take_packet(struct web *w, struct error *err)
 		return 1;
 	if (web_packet_type(w->packet, len, &type, err) < 0)
 		return -1;
-	if (type != WEB_PACKET_NOTICE)
+	if (type != WEB_PACKET_NOTICE && type != WEB_PACKET_REFUSED)
 		return web_reply(w, w->packet, len, err);
 	if (web_get_word(w->packet, len, &word, err) < 0)
 		return -1;
+	if (type == WEB_PACKET_REFUSED)
+		return refused(&word, err);
 	relay_notice(w, &word.error);
 	return 0;
 }
@@ -281,10 +351,13 @@ static void run(struct web *w)
 	web_yield_begin(&yield, time_mono_ns());
 	web_pace_begin(&pace, w->limits.cpu_permille, time_mono_ns(), web_thread_cpu_ns());
 	while ((wake = wait_for(w, time_left_ns(w))) != WAKE_STOP) {
-		if (w->process.pid > 0)
+		if (w->process.pid > 0) {
 			serve_process(w, wake);
-		else if (time_left_ns(w) == 0)
-			start_again(w);
+		} else if (time_left_ns(w) == 0) {
+			/* The process begins as this thread is. */
+			web_yield_pause(&yield, time_mono_ns());
+			start(w);
+		}
 		if (rest(w, &pace))
 			return;
 		web_yield_look(&yield, time_mono_ns());
@@ -308,11 +381,6 @@ void *web_thread(void *web)
 	struct web *w = web;
 
 	(void)pthread_setname_np(pthread_self(), "web");
-	if (start_process(w, &w->first) < 0) {
-		(void)sem_post(&w->begun);
-		return NULL;
-	}
-	(void)sem_post(&w->begun);
 	run(w);
 	stop_process(w);
 	return NULL;

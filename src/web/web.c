@@ -54,7 +54,7 @@ static struct web *web_free(struct web *w)
 	buf_fini(&w->start);
 	free(w->listen);
 	free(w->worker_path);
-	(void)sem_destroy(&w->begun);
+	(void)pthread_mutex_destroy(&w->lock);
 	free(w);
 	return NULL;
 }
@@ -127,7 +127,7 @@ static int open_all(struct web *w, const struct web_options *o, struct error *er
 		copy_text(&w->worker_path, o->worker_path, err) < 0 ||
 		make_start(w, o, err) < 0 || make_page(w, err) < 0)
 		return -1;
-	w->only_local = !o->token_file;
+	w->no_token = !o->token_file;
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return w->stop_fd < 0 ? error_sys(err, errno, "start the web server") : 0;
 }
@@ -146,23 +146,27 @@ int web_start(struct web **ret, const struct web_options *options, const struct 
 	w->ops = *ops;
 	w->arg = arg;
 	w->limits = limits_of(&options->limits);
-	(void)sem_init(&w->begun, 0, 0);
+	(void)pthread_mutex_init(&w->lock, NULL);
 	if (open_all(w, options, err) < 0 || start_thread(w, err) < 0)
 		return -1;
-	while (sem_wait(&w->begun) < 0)
-		;
-	if (w->first.code) {
-		(void)pthread_join(w->thread, NULL);
-		error_copy(err, &w->first);
-		return -1;
-	}
 	*ret = STEAL_PTR(w);
 	return 0;
 }
 
 unsigned web_port(const struct web *w)
 {
-	return w->port;
+	return atomic_load(&w->port);
+}
+
+enum web_state web_state(struct web *w, struct error *ret_why)
+{
+	enum web_state state;
+
+	(void)pthread_mutex_lock(&w->lock);
+	state = w->state;
+	*ret_why = w->why;
+	(void)pthread_mutex_unlock(&w->lock);
+	return state;
 }
 
 #define COUNT(w, field) atomic_load_explicit(&(w)->page->field, memory_order_relaxed)

@@ -14,7 +14,7 @@
  * Every limit has a name in struct web_limits. Who is over one is cut off and counted, never written to
  * a log: a peer could fill it.
  *
- * Thread: any for web_start(), web_stop(), web_port() and web_counts().
+ * Thread: any for web_start(), web_stop(), web_port(), web_state() and web_counts().
  */
 #include "base/error.h"
 
@@ -125,9 +125,13 @@ struct web_route {
 struct web_ops {
 	const struct web_route *routes; /* stay as long as the server */
 	size_t n_routes;
-	/* Something that an operator must know (a token file that became unreadable: the last one
-	 * stays in force; the process ended and is started again), once for each message. On the web
-	 * thread; NULL: nobody wants it. */
+	/* On the web thread, both; NULL: nobody wants it. */
+
+	/* It serves, and did not before. */
+	void (*serving)(void *arg, unsigned port);
+	/* Something that an operator must know, once for each message: what stands in the way of serving
+	 * (a token file that is not there, an address that another has), which is tried again; a token
+	 * file that became unreadable, of which the last one stays in force; the end of the process. */
 	void (*notice)(void *arg, const struct error *err);
 };
 
@@ -143,14 +147,24 @@ struct web_counts {
 };
 
 /*
- * Starts thread and process, and listens; @options and @ops are copied, @arg is for the functions of @ops.
- * Waits until the process serves. ERR_INVALID names an address, a token file or a certificate that is none.
+ * Starts the thread, which starts the process and listens; @options and @ops are copied, @arg is for the
+ * functions of @ops. Waits for neither: what stands in their way is told by notice() and web_state(), and
+ * tried again, later each time (web_limits.again_ns). ERR_INVALID: an address that is none.
  */
 int web_start(struct web **ret, const struct web_options *options, const struct web_ops *ops,
 	void *arg, struct error *err) MUST_USE;
 
-/* The port in use, for ":0". */
+/* The port in use, for ":0". 0: it has never served. */
 unsigned web_port(const struct web *w);
+
+enum web_state {
+	WEB_STARTING, /* for the first time, and nothing has failed yet */
+	WEB_SERVING,
+	WEB_DOWN, /* the next attempt follows by itself */
+};
+
+/* @ret_why: the reason of WEB_DOWN. */
+enum web_state web_state(struct web *w, struct error *ret_why);
 
 struct web_counts web_counts(const struct web *w);
 

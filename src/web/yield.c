@@ -68,6 +68,14 @@ void web_yield_begin(struct web_yield *y, uint64_t now_ns)
 		y->nice_until_ns = UINT64_MAX;
 }
 
+void web_yield_pause(struct web_yield *y, uint64_t now_ns)
+{
+	if (y->nice_until_ns == UINT64_MAX)
+		return;
+	y->nice_until_ns = now_ns + WEB_NICE_FOR_NS;
+	set_policy(SCHED_OTHER);
+}
+
 void web_yield_look(struct web_yield *y, uint64_t now_ns)
 {
 	uint64_t run_ns, wait_ns;
@@ -75,8 +83,7 @@ void web_yield_look(struct web_yield *y, uint64_t now_ns)
 	if (now_ns - y->looked_ns < WEB_LOOK_NS || !read_times(&run_ns, &wait_ns))
 		return;
 	if (!y->nice_until_ns && web_is_starved(run_ns - y->run_ns, wait_ns - y->wait_ns)) {
-		y->nice_until_ns = now_ns + WEB_NICE_FOR_NS;
-		set_policy(SCHED_OTHER);
+		web_yield_pause(y, now_ns);
 	} else if (y->nice_until_ns && now_ns >= y->nice_until_ns) {
 		y->nice_until_ns = 0;
 		set_policy(SCHED_IDLE);

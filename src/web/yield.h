@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * How the web threads, that of the agent and that of its process, make way. Nice alone has the other threads wait for the end of a slice, up to
- * 3 ms, where they share a processor; under SCHED_IDLE they run at once. In a container that is
+ * How the web threads, that of the agent and that of its process, make way. Nice alone has the other
+ * threads wait for the end of a slice, up to 3 ms, where they share a processor; under SCHED_IDLE they
+ * run at once. In a container that is
  * among the threads of the container only. But where there is no group for the CPU around the
  * process, it is among all processes of the machine, and on a busy one the thread would hardly run:
  * then it is merely nice for a while.
@@ -27,6 +28,8 @@ uint64_t web_thread_cpu_ns(void);
 
 /* For the calling thread. */
 void web_yield_begin(struct web_yield *y, uint64_t now_ns);
+/* Not under SCHED_IDLE for a while: something is to be done soon. */
+void web_yield_pause(struct web_yield *y, uint64_t now_ns);
 /* Call it now and then. */
 void web_yield_look(struct web_yield *y, uint64_t now_ns);
 

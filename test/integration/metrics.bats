@@ -119,13 +119,14 @@ measures() {
 	stop_network
 }
 
-@test "an address that was asked for must be had" {
+@test "an address that was asked for and another has is waited for as well" {
 	somebody 127.0.0.1
-	run agent_inside --metrics-listen 127.0.0.1:9400
-	((status != 0))
-	logged agent "127.0.0.1:9400.*in use"
-	unset "PID[agent]"
+	agent_inside --metrics-listen 127.0.0.1:9400
+	eventually 20 logged agent "127.0.0.1:9400.*in use"
+	eventually 20 measures
 	stop somebody || (($? == 143))
+	eventually 20 inside curl -sf -o /dev/null http://127.0.0.1:9400/metrics
+	stop agent
 	stop_network
 }
 

@@ -395,14 +395,23 @@ pods_left() {
 	[[ $(jq -r '[.[] | "\(.metadata.namespace)/\(.metadata.name)"] | join(" ")' "$API/pods") == "$1" ]]
 }
 
-@test "options that cannot be are refused at the start" {
-	run -1 "$GPUSLICED" --mig-manager --mig-config-file a --mig-config-map b
-	[[ $output == *"only one can be given"* ]]
-	run -1 "$GPUSLICED" --mig-manager --mig-config-default 'a"b'
-	[[ $output == *"expected the name of a MIG layout"* ]]
+# degraded_for OPTION...: the MIG manager does not start, and $TEXT says why.
+degraded_for() {
+	agent --mig-manager "$@"
+	logged agent 'component degraded.*mig-manager'
+	[[ $("$GPUSLICE" status --json | jq -r '.components[] | select(.name == "mig-manager") | .reason') == *"$TEXT"* ]]
+}
+
+@test "with invalid options the MIG manager does not start, and the agent does" {
+	TEXT="only one can be given" degraded_for --mig-config-file a --mig-config-map b
+	stop agent
+	TEXT="expected the name of a MIG layout" degraded_for --mig-config-default 'a"b'
+	stop agent
 	echo 'version: v2' >"$NODE_DIR/clients.yaml"
-	run -1 "$GPUSLICED" --mig-manager --mig-gpu-clients-file "$NODE_DIR/clients.yaml"
-	[[ $output == *"clients.yaml:1:10: version: unknown version: v2; expected v1"* ]]
+	TEXT="clients.yaml:1:10: version: unknown version: v2; expected v1" \
+		degraded_for --mig-gpu-clients-file "$NODE_DIR/clients.yaml"
+	echo 'version: v1' >"$NODE_DIR/clients.yaml"
+	eventually 20 status '.mig.enabled and (.components[] | select(.name == "mig-manager") | .degraded | not)'
 }
 
 @test "many changes in a row leak no process and no memory worth the name" {

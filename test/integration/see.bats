@@ -351,17 +351,18 @@ counters_map() {
 	counters_map 'DCGM_FI_DEV_GPU_TEMP, gauge, C'
 	eventually 10 metrics_series '^DCGM_FI_DEV_GPU_TEMP'
 	run ! metrics_series '^DCGM_FI_DEV_POWER_USAGE'
-	# One that is wrong, and a server that is away, change nothing.
-	counters_map 'DCGM_FI_NO, gauge, C'
-	eventually 10 logged agent "counters refused, keeping the last ones .*configmap gpu/counters:1: .*DCGM_FI_NO"
+	# A row that is invalid is left out alone; a server that is down changes nothing.
+	counters_map $'DCGM_FI_NO, gauge, C\nDCGM_FI_DEV_GPU_TEMP, gauge, C'
+	eventually 10 logged agent "configmap gpu/counters:1: 'DCGM_FI_NO' is left out"
 	touch "$API/configmaps.fail"
 	metrics_series '^DCGM_FI_DEV_GPU_TEMP'
 	rm "$API/configmaps.fail" "$API/configmaps"
 	eventually 20 metrics_series '^DCGM_FI_DEV_POWER_USAGE'
 	run ! metrics_series '^DCGM_FI_DEV_GPU_TEMP'
 	end_agent
-	run -1 "$GPUSLICED" -m counters
-	[[ $output == *"--configmap-data: expected NAMESPACE:NAME or none, found 'counters'"* ]]
+	agent -m counters
+	eventually 10 logged agent "'counters'"
+	"$GPUSLICE" status | grep "DEGRADED  options: --configmap-data: expected NAMESPACE:NAME or none, found 'counters'"
 }
 
 @test "without an API server the counters are the file's, and it is told" {
@@ -373,6 +374,11 @@ counters_map() {
 	logged agent 'counters of the ConfigMap not read, using the file .*this is no pod'
 }
 
+# web_server_is REASON: the component is degraded for it, and nothing is served in its place.
+web_server_is() {
+	"$GPUSLICE" status | grep "^DEGRADED  web-server: $1" && run ! logged agent 'serving metrics'
+}
+
 @test "exporter-toolkit's file gives certificate and key, and is refused for what we do not do" {
 	local port
 	mkdir "$NODE_DIR/web"
@@ -382,14 +388,16 @@ counters_map() {
 	export DCGM_EXPORTER_WEB_CONFIG_FILE=$NODE_DIR/web/config.yml
 	sim create >/dev/null
 	agent --metrics-listen 127.0.0.1:0
+	eventually 10 logged agent 'serving metrics'
 	port=$(sed -n 's/.*serving metrics.*port=\([0-9]*\).*/\1/p' "$NODE_DIR/agent.log")
 	eventually 10 curl -sf --cacert "$NODE_DIR/web/tls.crt" --resolve "localhost:$port:127.0.0.1" "https://localhost:$port/metrics"
 	run ! curl -sf "http://127.0.0.1:$port/metrics"
 	end_agent
-	run -1 "$GPUSLICED" --metrics-listen 127.0.0.1:0 --metrics-cert-file x
-	[[ $output == *"--web-config-file: '$NODE_DIR/web/config.yml' has a certificate, and so has --metrics-cert-file"* ]]
+	agent --metrics-listen 127.0.0.1:0 --metrics-cert-file x
+	eventually 10 web_server_is "--web-config-file: '$NODE_DIR/web/config.yml' has a certificate, and so has --metrics-cert-file"
+	end_agent
 	printf 'basic_auth_users:\n  me: $2y$10$x\n' >"$NODE_DIR/web/config.yml"
-	run -1 "$GPUSLICED" --metrics-listen 127.0.0.1:0
-	[[ $output == *"--web-config-file: $NODE_DIR/web/config.yml:2:3: basic_auth_users: "*"use --metrics-token-file"* ]]
-	[[ $output != *'$2y'* ]]
+	agent --metrics-listen 127.0.0.1:0
+	eventually 10 web_server_is "--web-config-file: $NODE_DIR/web/config.yml:2:3: basic_auth_users: .*use --metrics-token-file"
+	run ! logged agent '[$]2y'
 }

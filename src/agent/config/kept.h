@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The last config that was chosen by name, in a file of the run directory, so that an agent that
- * starts while the API server is away goes on with it. Lost with the run directory at a reboot.
+ * The last config that was in force, in a file of the state directory. An agent that starts while the API server is
+ * unavailable, or whose config file has become invalid, uses it. It survives a reboot of the node.
  * Thread: loop.
  */
 #include "base/buf.h"
@@ -14,8 +14,8 @@ struct config_kept {
 	char label[CONFIG_ENTRY_NAME_MAX]; /* of the node then; "": none */
 	char entry[CONFIG_ENTRY_NAME_MAX]; /* "" for CHOICE_EMPTY */
 	char node_uid[64];                 /* of the Node that said so; "": unknown */
-	enum config_choice_by by;
-	struct buf text; /* yours: buf_fini() */
+	enum config_choice_by by;          /* CHOICE_EMPTY for that of a single file */
+	struct buf text;                   /* yours: buf_fini() */
 };
 
 /* ERR_NOT_FOUND: there is none, or it is of another source than @source. */

@@ -122,17 +122,16 @@ static const struct config_source_kind file_kind = {
 static const struct config_watch_ops file_ops = { .changed = file_changed };
 
 int config_source_file(struct config_source **ret, uv_loop_t *loop, const char *path,
-	const struct config_source_ops *ops, void *arg, struct error *err)
+	const struct buf *text, const struct config_source_ops *ops, void *arg,
+	struct error *err)
 {
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	CLEANUP(freep) struct file_source *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return error_nomem(err);
-	if (file_read(path, &text, err) < 0 ||
-		config_source_init(&f->source, &file_kind, ops, arg, path, err) < 0)
+	if (config_source_init(&f->source, &file_kind, ops, arg, path, err) < 0)
 		return -1;
-	if (config_watch_start(&f->watch, loop, path, buf_str(&text), text.len, &file_ops, f,
+	if (config_watch_start(&f->watch, loop, path, buf_str(text), text->len, &file_ops, f,
 		    err) < 0) {
 		free(f->source.text);
 		return -1;

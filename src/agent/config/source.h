@@ -20,9 +20,11 @@ struct config_source_ops {
 	void (*changed)(void *arg);
 };
 
-/* @path must be readable; its text is the only entry, without a name. */
+/* The text of the file @path is the only entry, without a name. @text: as the caller has read it; the source reports
+ * a file that has another text, or cannot be read. */
 int config_source_file(struct config_source **ret, uv_loop_t *loop, const char *path,
-	const struct config_source_ops *ops, void *arg, struct error *err) MUST_USE;
+	const struct buf *text, const struct config_source_ops *ops, void *arg,
+	struct error *err) MUST_USE;
 
 /* @path need not exist yet. Entries are its regular files, links followed. */
 int config_source_dir(struct config_source **ret, uv_loop_t *loop, const char *path,

@@ -67,6 +67,23 @@ static struct view_web web_of(const struct serve *s)
 	return w;
 }
 
+static void build_components(const struct agent *a, struct view *v)
+{
+	struct view_component *to = view_array(v, COMPONENT_COUNT_, sizeof(*to));
+
+	v->agent.components = to;
+	if (!to)
+		return;
+	v->agent.n_components = COMPONENT_COUNT_;
+	for (size_t i = 0; i < COMPONENT_COUNT_; i++) {
+		const struct component_state *s = &a->components.v[i];
+
+		to[i] = (struct view_component){ .name = component_name((enum component)i),
+			.reason = view_text(v, s->why.msg),
+			.since_wall_ns = s->since_wall_ns };
+	}
+}
+
 void see_build_agent(const struct agent *a, struct view *v)
 {
 	CLEANUP(buf_fini) struct buf status = BUF_INIT(64 * 1024);
@@ -97,4 +114,5 @@ void see_build_agent(const struct agent *a, struct view *v)
 		.ledger_error = view_text(v, k->error.msg),
 		.web = web_of(a->serve),
 	};
+	build_components(a, v);
 }

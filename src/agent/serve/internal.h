@@ -3,6 +3,7 @@
 
 /* For the files of this folder only. */
 #include "agent/serve/serve.h"
+#include "agent/serve/web-config.h"
 #include "view/json.h"
 
 #include <pthread.h>
@@ -25,10 +26,11 @@ struct serve {
 	struct web *web;
 	struct metrics_xids *xids;
 	struct metrics_clocks *clocks;
-	char *told;        /* what was last wrong with the counters file */
-	uint64_t again_ns; /* not listening yet: when to try again; 0: never */
-	bool from_other;   /* the counters are not the file's: serve_counters() */
-	bool file_wanted;  /* .. any more, and the file could not be read yet */
+	struct web_config web_config; /* .options.web borrows from it */
+	struct error web_error;       /* .web is NULL: why it cannot be started */
+	struct error counters_error;  /* why the counters are not those that were asked for */
+	bool from_other;              /* the counters are not the file's: serve_counters() */
+	bool file_wanted;             /* .. any more, and the file could not be read yet */
 
 	pthread_mutex_t lock; /* of what follows; held for a rendering by the web thread */
 	struct view *view;

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/serve/internal.h"
 
-#include "base/fd.h"
 #include "base/log.h"
-#include "base/time.h"
-#include "http/listen.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SERVE_AGAIN_NS (10 * NS_PER_SEC)
+/* The built-in counters serve until the file can be read. */
+static int read_counters(struct serve *s, struct strv *warnings, struct error *err)
+{
+	struct error why = ERROR_INIT;
+
+	if (metrics_counters_read(&s->counters, s->options.metrics.collectors, warnings,
+		    &why) == 0)
+		return 0;
+	s->file_wanted = true;
+	s->counters_error = why;
+	return metrics_counters_read(&s->counters, NULL, warnings, err);
+}
 
 int serve_new(struct serve **ret, const struct serve_options *options, struct strv *warnings,
 	struct error *err)
@@ -25,9 +32,7 @@ int serve_new(struct serve **ret, const struct serve_options *options, struct st
 	}
 	s->options = *options;
 	s->counters_seq = 1;
-	if (metrics_counters_read(&s->counters, options->metrics.collectors, warnings, err) <
-			0 ||
-		metrics_xids_new(&s->xids, err) < 0 ||
+	if (read_counters(s, warnings, err) < 0 || metrics_xids_new(&s->xids, err) < 0 ||
 		metrics_clocks_new(&s->clocks, err) < 0) {
 		(void)serve_free(s);
 		return -1;
@@ -36,72 +41,84 @@ int serve_new(struct serve **ret, const struct serve_options *options, struct st
 	return 0;
 }
 
-/* On the web thread: a file that the server reads again has become unreadable, or its process has ended. */
+/* --- the web server. Thread: web, both --- */
+
+static void on_serving(void *arg, unsigned port)
+{
+	const struct web_options *o = &((struct serve *)arg)->options.web;
+
+	log_info("serving metrics and the status page", LOG_STR("address", o->listen),
+		LOG_UINT("port", port), LOG_STR("token", o->token_file ? "yes" : "no"),
+		LOG_STR("tls", o->cert_file ? "yes" : "no"));
+}
+
 static void on_notice(void *arg, const struct error *err)
 {
 	(void)arg;
 	log_warn("web server", LOG_STR("reason", err->msg));
 }
 
-static int listen_now(struct serve *s, struct error *err)
+/* Without it nothing is served: it may be what the operator protects the page with. */
+static int read_web_config(struct serve *s, struct error *err)
+{
+	const char *path = s->options.web_config_file;
+	struct web_options *web = &s->options.web;
+
+	if (!path || s->web_config.cert_file)
+		return 0;
+	if (web_config_read(&s->web_config, path, err) < 0)
+		return error_prefix(err, "--web-config-file");
+	if (!s->web_config.cert_file)
+		return 0;
+	if (web->cert_file || web->key_file) {
+		web_config_fini(&s->web_config);
+		return error_set(err, ERR_INVALID,
+			"--web-config-file: '%s' has a certificate, and so has "
+			"--metrics-cert-file; expected one of the two",
+			path);
+	}
+	web->cert_file = s->web_config.cert_file;
+	web->key_file = s->web_config.key_file;
+	return 0;
+}
+
+void serve_start(struct serve *s)
 {
 	const struct web_ops ops = { .routes = serve_routes,
 		.n_routes = serve_n_routes,
+		.serving = on_serving,
 		.notice = on_notice };
 	const char *listen = s->options.web.listen;
-
-	if (web_start(&s->web, &s->options.web, &ops, s, err) < 0)
-		return -1;
-	log_info("serving metrics and the status page", LOG_STR("address", listen),
-		LOG_UINT("port", web_port(s->web)),
-		LOG_STR("token", s->options.web.token_file ? "yes" : "no"),
-		LOG_STR("tls", s->options.web.cert_file ? "yes" : "no"));
-	return 0;
-}
-
-/* Somebody has the address, or this machine has no such one now: nothing that is wrong with the options. */
-static bool is_taken(const struct error *err)
-{
-	return err->sys == EADDRINUSE || err->sys == EADDRNOTAVAIL || err->sys == EAFNOSUPPORT;
-}
-
-int serve_start(struct serve *s, struct error *err)
-{
-	const char *listen = s->options.web.listen;
-
-	if (!listen || !*listen || listen_now(s, err) == 0)
-		return 0;
-	if (!s->options.may_be_taken || !is_taken(err))
-		return -1;
-	log_warn("metrics and the status page are not served: the usual address cannot be had; "
-		 "trying again, or name another with --metrics-listen",
-		LOG_STR("reason", err->msg));
-	error_clear(err);
-	s->again_ns = time_mono_ns() + SERVE_AGAIN_NS;
-	return 0;
-}
-
-/* A look that starts no process, which the loop would wait for. */
-static bool is_free(const char *address)
-{
-	CLEANUP(closep) int fd = -1;
-	struct error err = ERROR_INIT;
-	unsigned port;
-
-	return http_listen_tcp(address, &fd, &port, &err) == 0;
-}
-
-/* Logged once, at the start; what is in the way since then may be something else. */
-static void try_again(struct serve *s)
-{
-	uint64_t now = time_mono_ns();
 	struct error err = ERROR_INIT;
 
-	if (!s->again_ns || now < s->again_ns)
+	if (!listen || !*listen)
 		return;
-	s->again_ns = now + SERVE_AGAIN_NS;
-	if (is_free(s->options.web.listen) && listen_now(s, &err) == 0)
-		s->again_ns = 0;
+	if (read_web_config(s, &err) == 0 &&
+		web_start(&s->web, &s->options.web, &ops, s, &err) == 0)
+		return;
+	if (strcmp(s->web_error.msg, err.msg) != 0)
+		on_notice(s, &err);
+	s->web_error = err;
+}
+
+void serve_retry(struct serve *s)
+{
+	if (!s->web)
+		serve_start(s);
+}
+
+enum web_state serve_web_state(const struct serve *s, struct error *ret_why)
+{
+	if (s->web)
+		return web_state(s->web, ret_why);
+	*ret_why = s->web_error;
+	return s->web_error.code == ERR_NONE ? WEB_STARTING : WEB_DOWN;
+}
+
+bool serve_counters_down(const struct serve *s, struct error *ret_why)
+{
+	*ret_why = s->counters_error;
+	return ret_why->code != ERR_NONE;
 }
 
 /* Only for who asks: what is kept for a window of hours is not little. */
@@ -142,14 +159,12 @@ static void log_warnings(const struct strv *warnings)
 		log_warn("metrics", LOG_STR("reason", warnings->v[i]));
 }
 
-/* Says what is wrong with them, once for each message. */
-static void tell(struct serve *s, const struct error *err)
+/* Logged once for each message. */
+static void refuse(struct serve *s, const struct error *err)
 {
-	if (s->told && !strcmp(s->told, err->msg))
-		return;
-	log_warn("counters refused, keeping the last ones", LOG_STR("reason", err->msg));
-	free(s->told);
-	s->told = strdup(err->msg);
+	if (strcmp(s->counters_error.msg, err->msg) != 0)
+		log_warn("counters refused, the last ones stay", LOG_STR("reason", err->msg));
+	s->counters_error = *err;
 }
 
 static void replace(struct serve *s, struct metrics_counters *new, const struct strv *warnings,
@@ -157,7 +172,7 @@ static void replace(struct serve *s, struct metrics_counters *new, const struct 
 {
 	struct metrics_counters *old;
 
-	free(STEAL_PTR(s->told));
+	error_clear(&s->counters_error);
 	log_warnings(warnings);
 	(void)pthread_mutex_lock(&s->lock);
 	old = s->counters;
@@ -175,7 +190,7 @@ static void read_file(struct serve *s)
 	struct error err = ERROR_INIT;
 
 	if (metrics_counters_read(&new, s->options.metrics.collectors, &warnings, &err) < 0) {
-		tell(s, &err);
+		refuse(s, &err);
 		return;
 	}
 	s->from_other = s->file_wanted = false;
@@ -184,7 +199,6 @@ static void read_file(struct serve *s)
 
 void serve_look(struct serve *s)
 {
-	try_again(s);
 	/* This thread alone changes .counters, so it may look without the lock. */
 	if (s->file_wanted || (!s->from_other && metrics_counters_changed(s->counters)))
 		read_file(s);
@@ -203,7 +217,7 @@ void serve_counters(struct serve *s, const char *name, const char *text, size_t 
 		return;
 	}
 	if (metrics_counters_parse(&new, name, text, len, &warnings, &err) < 0) {
-		tell(s, &err);
+		refuse(s, &err);
 		return;
 	}
 	s->from_other = true;
@@ -238,6 +252,7 @@ struct serve *serve_free(struct serve *s)
 	if (!s)
 		return NULL;
 	s->web = web_stop(s->web);
+	web_config_fini(&s->web_config);
 	for (size_t i = 0; i < SERVE_TEXT_COUNT; i++)
 		if (s->texts[i])
 			serve_text_unref(s->texts[i]);
@@ -246,7 +261,6 @@ struct serve *serve_free(struct serve *s)
 	(void)metrics_xids_free(s->xids);
 	(void)metrics_clocks_free(s->clocks);
 	(void)pthread_mutex_destroy(&s->lock);
-	free(s->told);
 	free(s);
 	return NULL;
 }

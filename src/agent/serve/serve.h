@@ -18,21 +18,28 @@
 struct serve;
 
 struct serve_options {
-	struct web_options web; /* .listen NULL or "": nothing is served */
-	/* Nobody asked for that address: that it cannot be had is told and tried again, and no error. */
-	bool may_be_taken;
+	struct web_options web;      /* .listen NULL or "": nothing is served */
+	const char *web_config_file; /* exporter-toolkit's, with a certificate; NULL: none */
 	struct metrics_options metrics;
 };
 
 /*
- * Reads the counters file, which must be right at start. What of it cannot be given is added to @warnings.
- * Does not listen yet.
+ * Reads the counters file; rows that are left out are added to @warnings. Where it cannot be read the built-in
+ * counters serve, and serve_look() retries. Does not listen yet. Errors: ERR_NOMEM.
  */
 int serve_new(struct serve **ret, const struct serve_options *options, struct strv *warnings,
 	struct error *err) MUST_USE;
 
-/* Listens, if there is an address; .may_be_taken: perhaps later, in serve_look(). */
-int serve_start(struct serve *s, struct error *err) MUST_USE;
+/* Starts the web server, if there is an address. The server retries what fails; options of it that are invalid are
+ * read again by serve_retry(). */
+void serve_start(struct serve *s);
+void serve_retry(struct serve *s);
+
+/* Of a server that has an address; *ret_why: the reason of WEB_DOWN. */
+enum web_state serve_web_state(const struct serve *s, struct error *ret_why);
+
+/* Whether the counters are not those that were asked for; *ret_why: why. */
+bool serve_counters_down(const struct serve *s, struct error *ret_why);
 
 /* The view that is shown from now on; a reference is taken. */
 void serve_show(struct serve *s, struct view *v);
@@ -40,8 +47,8 @@ void serve_show(struct serve *s, struct view *v);
 /* The view that is shown; a reference, NULL: none yet. Thread: any. */
 struct view *serve_view(struct serve *s);
 
-/* Call it now and then. Reads the counters file again if it has changed; one that is wrong is told in the log and the
- * old one stays. Listens, if that was not possible yet. */
+/* Call it now and then. Reads the counters file again if it has changed; the counters in force stay where it cannot
+ * be read. */
 void serve_look(struct serve *s);
 
 /*

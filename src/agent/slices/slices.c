@@ -404,7 +404,7 @@ static void install_libs(struct agent *a)
 	struct agent_slices *s = &a->slices;
 	struct error err = ERROR_INIT;
 
-	if (*s->lib)
+	if (*s->lib || !s->loaded)
 		return;
 	if (slice_libs_install(s->lib, s->store.state_dir, s->options.runtime_dir, &err) == 0) {
 		error_clear(&s->lib_error);
@@ -578,23 +578,51 @@ void agent_slices_init(struct agent *a, const struct agent_slices_options *optio
 	a->slices.spare.data = a;
 }
 
-int agent_slices_start(struct agent *a, struct error *err)
+static int load_store(struct agent *a, struct error *err)
 {
 	struct agent_slices *s = &a->slices;
-	const struct arbiter_options options = { .run_dir = a->run_dir,
-		.state_dir = s->options.state_dir };
 
-	if (slice_store_load(&s->store, s->options.state_dir, err) < 0)
+	slice_store_fini(&s->store);
+	s->loaded = slice_store_load(&s->store, s->options.state_dir, err) == 0;
+	if (!s->loaded) {
+		s->lib_error = *err;
 		return -1;
+	}
 	for (size_t i = 0; i < s->store.broken.n; i++)
 		log_error("a slice is left alone, as it cannot be understood",
 			LOG_STR("reason", s->store.broken.v[i]));
 	if (s->store.n > 0)
 		log_info("slices found", LOG_UINT("slices", s->store.n));
-	if (arbiter_link_new(&s->arbiter, a->loop, &options, &arbiter_ops, a, err) < 0)
-		return -1;
-	agent_slices_look(a);
 	return 0;
+}
+
+static int start_link(struct agent *a, struct error *err)
+{
+	struct agent_slices *s = &a->slices;
+	const struct arbiter_options options = { .run_dir = a->run_dir,
+		.state_dir = s->options.state_dir };
+
+	if (s->arbiter ||
+		arbiter_link_new(&s->arbiter, a->loop, &options, &arbiter_ops, a, err) == 0)
+		return 0;
+	s->lib_error = *err;
+	return -1;
+}
+
+void agent_slices_start(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+	struct error err = ERROR_INIT;
+
+	if (start_link(a, &err) == 0 && (s->loaded || load_store(a, &err) == 0))
+		agent_slices_look(a);
+	agent_component(a, COMPONENT_SLICES, &err);
+}
+
+void agent_slices_retry(struct agent *a)
+{
+	if (!a->slices.loaded)
+		agent_slices_start(a);
 }
 
 void agent_slices_stop(struct agent *a)

@@ -24,6 +24,7 @@ struct agent_slices_options {
 struct agent_slices {
 	struct agent_slices_options options;
 	struct slice_store store;
+	bool loaded;                  /* .store */
 	bool wanted;                  /* by the config in force */
 	char lib[SLICE_LIB_NAME_MAX]; /* in place for new slices; "": see: */
 	struct error lib_error;
@@ -42,7 +43,9 @@ struct agent_slices {
 };
 
 void agent_slices_init(struct agent *a, const struct agent_slices_options *options);
-int agent_slices_start(struct agent *a, struct error *err) MUST_USE;
+/* What cannot be started or loaded now is retried by agent_slices_retry(); no container gets a slice before. */
+void agent_slices_start(struct agent *a);
+void agent_slices_retry(struct agent *a);
 
 /* The config or what is offered is another one: limits of slices, libraries and arbiter follow. */
 void agent_slices_look(struct agent *a);

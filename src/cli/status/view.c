@@ -118,6 +118,21 @@ static void put_mig_manager(struct buf *b, const json_t *mig)
 		!strcmp(state, "failed") ? text : "");
 }
 
+static void put_components(struct buf *b, const json_t *list)
+{
+	char name[STATUS_CELL_MAX], reason[STATUS_CELL_MAX * 4];
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+
+		if (!json_is_true(json_object_get(o, "degraded")))
+			continue;
+		status_clean(name, sizeof(name), status_text(o, "name"));
+		status_clean(reason, sizeof(reason), status_text(o, "reason"));
+		buf_printf(b, "DEGRADED  %s: %s\n", name, reason);
+	}
+}
+
 /* Health as the kubelet sees it: one that cannot be had for another reason is not healthy. */
 static void put_health(struct status_row *r, const json_t *o, size_t health, size_t reason)
 {
@@ -382,6 +397,7 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 	put_head(b, root);
 	put_cluster(b, json_object_get(root, "cluster"));
 	put_mig_manager(b, json_object_get(root, "mig"));
+	put_components(b, json_object_get(root, "components"));
 	/* Before the tables, in which one looks in vain for what it is about. */
 	status_put_list(b, "WARNING", json_object_get(root, "warnings"));
 	if (put_gpus(b, gpus, options->colour, err) < 0 ||

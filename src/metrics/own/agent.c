@@ -57,19 +57,37 @@ static const struct metrics_row rows[] = {
 		AGENT(ledger_errors, METRICS_COUNT) },
 };
 
-static const struct metrics_family failing = { "gpuslice_agent_ledger_failing", NULL,
-	"Whether the ledger cannot be written now", METRICS_GAUGE, NULL };
+enum { LEDGER, COMPONENT, FAMILIES };
+
+static const struct metrics_family families[FAMILIES] = {
+	[LEDGER] = { "gpuslice_agent_ledger_failing", NULL,
+		"Whether the ledger cannot be written now", METRICS_GAUGE, NULL },
+	[COMPONENT] = { "gpuslice_agent_component_degraded", NULL,
+		"Whether a component besides the device plugin does not work now",
+		METRICS_GAUGE, "component" },
+};
 
 const struct metrics_table metrics_agent_tables[2] = {
 	{ .rows = rows, .n = ARRAY_LEN(rows) },
-	{ .families = &failing, .n = 1 },
+	{ .families = families, .n = ARRAY_LEN(families) },
 };
+
+static void write_components(struct metrics_own *own, const struct view_agent *a)
+{
+	if (!a->n_components)
+		return;
+	metrics_begin(own->w, &families[COMPONENT]);
+	for (uint32_t i = 0; i < a->n_components; i++)
+		metrics_line_with(own->w, own->node, "component", a->components[i].name,
+			METRICS_COUNT, *metrics_str(a->components[i].reason) != '\0');
+}
 
 void metrics_own_agent(struct metrics_own *own)
 {
 	const struct view_agent *a = &own->w->v->agent;
 
 	metrics_own_rows(own, rows, ARRAY_LEN(rows), a, 0, 1, &own->node);
-	metrics_begin(own->w, &failing);
+	metrics_begin(own->w, &families[LEDGER]);
 	metrics_line(own->w, own->node, METRICS_COUNT, *metrics_str(a->ledger_error) != '\0');
+	write_components(own, a);
 }

@@ -125,6 +125,8 @@ unsigned web_link_ask(struct web_server *w, const struct web_request *req,
 
 	if (!w->link.ended && send_request(req) == 0)
 		len = wait_answer(w, &fd);
+	/* One turn of the loop may ask for each connection that there is. */
+	web_count(&w->page->turns);
 	if (len > 0)
 		return take_reply(w, len, fd, reply);
 	/* An answer that came later would be taken for the next one's. */

@@ -198,6 +198,28 @@ static void take(struct web_server *w, int fd, const struct sockaddr_storage *fr
 	hand_over(w, c, (const struct sockaddr *)from, len);
 }
 
+/* Of accept(): they are of the connection, and the next one may be fine. */
+static bool is_of_connection(int failure)
+{
+	switch (failure) {
+	case EINTR:
+	case ECONNABORTED:
+	case EPERM: /* a firewall */
+	case EPROTO:
+	case ENOPROTOOPT:
+	case EOPNOTSUPP:
+	case EHOSTDOWN:
+	case EHOSTUNREACH:
+	case ENONET:
+	case ENETDOWN:
+	case ENETUNREACH:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* False: there is no point in trying at once again, as no descriptors are left. */
 static bool accept_some(struct web_server *w)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
@@ -208,11 +230,10 @@ static bool accept_some(struct web_server *w)
 
 		if (fd >= 0)
 			take(w, fd, &from, len);
-		else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-			 errno == ENOMEM)
-			return false;
 		else if (errno == EAGAIN)
 			return true;
+		else if (!is_of_connection(errno))
+			return false;
 	}
 	return true;
 }
@@ -262,12 +283,6 @@ static int wait_ms(struct web_server *w, unsigned idle_rounds, bool *ret_pending
 	return wait;
 }
 
-/* One more turn of the loop: the agent sees that it goes on. */
-static void count_turn(const struct web_server *w)
-{
-	atomic_fetch_add_explicit(&w->page->turns, 1, memory_order_relaxed);
-}
-
 static uint64_t cpu_ns(const struct web_server *w)
 {
 	return web_thread_cpu_ns() + w->agent_cpu_ns;
@@ -286,7 +301,7 @@ static void rest(struct web_server *w, struct web_pace *pace)
 
 		if (poll(&agent, 1, (int)((some_ns + NS_PER_MS - 1) / NS_PER_MS)) > 0)
 			return;
-		count_turn(w);
+		web_count(&w->page->turns);
 		ns -= some_ns;
 	}
 }
@@ -340,7 +355,7 @@ void web_server_run(struct web_server *w)
 		int wait = wait_ms(w, idle_rounds, &pending);
 		bool any = wait_events(w, wait, &arrivals);
 
-		count_turn(w);
+		web_count(&w->page->turns); /* the agent sees that it goes on */
 		idle_rounds = pending && !any ? idle_rounds + 1 : 0;
 		if (w->link.ended)
 			break;

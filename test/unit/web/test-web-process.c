@@ -43,15 +43,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void wait_notices(struct web_env *e, unsigned n)
-{
-	for (unsigned i = 0; atomic_load(&e->notices) < n; i++) {
-		if (i > PATIENCE_S * 1000)
-			fail_msg("waited in vain for notice %u", n);
-		web_nap();
-	}
-}
-
 static void wait_fds(pid_t pid, unsigned n)
 {
 	for (unsigned i = 0; web_count_fds(pid) != n; i++) {
@@ -89,7 +80,7 @@ static void web__comes_back_when_its_process_is_killed(void **state)
 		web_wait_closed(open);
 		/* Waits in the queue of the socket, which is not the process's. */
 		web_expect(e, GET("/metrics"), 200);
-		wait_notices(e, i + 1);
+		web_wait_notices(e, i + 1);
 		web_assert_notice(e, rows[i].text);
 		web_wait_count(e, open, 0);
 		assert_int_equal(web_counts(e->web).requests[1], 2 * (i + 1));
@@ -110,7 +101,7 @@ static void web__waits_longer_each_time(void **state)
 		pid = web_wait_process(pid);
 		web_expect(e, GET("/healthz"), 200);
 		assert_int_equal(kill(pid, SIGKILL), 0);
-		wait_notices(e, i + 1);
+		web_wait_notices(e, i + 1);
 		web_assert_notice(e, delays[i]);
 	}
 }
@@ -127,7 +118,7 @@ static void web__replaces_a_process_that_hangs(void **state)
 	for (int i = 0; i < 3; i++)
 		web_expect(e, GET("/metrics"), 200);
 	assert_int_equal(kill(pid, SIGSTOP), 0);
-	wait_notices(e, 1);
+	web_wait_notices(e, 1);
 	web_assert_notice(e, "has done nothing for 3s");
 	assert_int_not_equal(web_wait_process(pid), pid);
 	web_expect(e, GET("/metrics"), 200);
@@ -276,8 +267,36 @@ static void web__kills_a_process_that_lies(void **state)
 		assert_int_equal(setenv("TEST_WEB_LIE", rows[i].lie, 1), 0);
 		atomic_store(&e->notices, 0);
 		web_env_start(e);
-		wait_notices(e, 2);
+		web_wait_notices(e, 2);
 		web_assert_notice(e, rows[i].text);
+		e->web = web_stop(e->web);
+	}
+}
+
+/* One that served, and spoiled the socket for those after it. */
+static void web__makes_a_spoiled_socket_again(void **state)
+{
+	static const char *const lies[] = { "shutdown", "blocking" };
+	struct web_env *e = *state;
+
+	e->options.worker_path = TEST_WEB_LIAR;
+	e->options.limits.hang_ns = 3 * NS_PER_SEC;
+	for (size_t i = 0; i < ARRAY_LEN(lies); i++) {
+		unsigned port;
+
+		assert_int_equal(setenv("TEST_WEB_LIE", lies[i], 1), 0);
+		atomic_store(&e->notices, 0);
+		web_env_begin(e);
+		web_wait_notices(e, 1);
+		web_assert_notice(e, "exited with status 0");
+		port = web_port(e->web);
+		web_expect_soon(e, GET("/metrics"), 200);
+		assert_int_equal(web_port(e->web), port);
+		/* For longer than one that waits in accept() is let live. */
+		for (uint64_t end_ns = time_mono_ns() + 4 * NS_PER_SEC;
+			time_mono_ns() < end_ns;)
+			web_nap();
+		assert_int_equal(atomic_load(&e->notices), 1);
 		e->web = web_stop(e->web);
 	}
 }
@@ -293,11 +312,11 @@ static void web__relays_a_few_notices_only(void **state)
 	assert_int_equal(setenv("TEST_WEB_LIE", "notices", 1), 0);
 	web_env_start(e);
 	/* The last is our own: that it hangs. */
-	wait_notices(e, 17);
+	web_wait_notices(e, 17);
 	web_assert_notice(e, "has done nothing for");
 }
 
-static void web_start__says_what_is_no_program(void **state)
+static void web__says_what_is_no_program(void **state)
 {
 	struct web_env *e = *state;
 	static const struct {
@@ -306,15 +325,18 @@ static void web_start__says_what_is_no_program(void **state)
 		{ "/nonexistent/web", "start '/nonexistent/web': No such file" },
 		{ "/bin/false", "process exited with status 1 before it was ready" },
 	};
-	const struct web_ops ops = { .n_routes = 0 };
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct error err = ERROR_INIT;
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		struct error why = ERROR_INIT;
 
 		e->options.worker_path = rows[i].path;
-		e->options.listen = "127.0.0.1:0";
-		assert_error(web_start(&e->web, &e->options, &ops, NULL, &err), &err,
-			rows[i].text);
+		web_env_begin(e);
+		web_wait_notices(e, i + 1);
+		web_assert_notice(e, rows[i].text);
+		assert_int_equal(web_state(e->web, &why), WEB_DOWN);
+		assert_non_null(strstr(why.msg, rows[i].text));
+		assert_int_equal(web_port(e->web), 0);
+		e->web = web_stop(e->web);
 	}
 }
 
@@ -331,8 +353,9 @@ int main(void)
 		TEST(web__leaks_no_descriptors),
 		TEST(web__has_no_descriptor_but_its_own),
 		TEST(web__kills_a_process_that_lies),
+		TEST(web__makes_a_spoiled_socket_again),
 		TEST(web__relays_a_few_notices_only),
-		TEST(web_start__says_what_is_no_program),
+		TEST(web__says_what_is_no_program),
 	};
 
 	return cmocka_run_group_tests_name("web-process", tests, NULL, NULL);

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/time.h"
+#include "http/listen.h"
 
 static int setup(void **state)
 {
@@ -312,37 +314,90 @@ static void web__follows_the_token_file(void **state)
 	assert_int_equal(atomic_load(&e->notices), 2);
 }
 
-static void web_start__names_what_is_wrong(void **state)
+static void web_start__refuses_what_is_no_address(void **state)
 {
-	struct web_env *e = *state;
-	CLEANUP(freep) char *empty = web_env_file(e, "empty", " \n");
-	CLEANUP(freep) char *blank = web_env_file(e, "blank", "a b");
-	const struct {
-		struct web_options options;
-		const char *text;
-	} rows[] = {
-		{ { .listen = "nonsense" }, "listen on 'nonsense': expected host:port" },
-		{ { .listen = "127.0.0.1:0", .token_file = "/nonexistent/token" },
-			"/nonexistent/token" },
-		{ { .listen = "127.0.0.1:0", .token_file = empty },
-			"empty': expected a token" },
-		{ { .listen = "127.0.0.1:0", .token_file = blank },
-			"blank': expected a token" },
-		{ { .listen = "127.0.0.1:0", .cert_file = empty }, "there is only '" },
-		{ { .listen = "127.0.0.1:0", .cert_file = empty, .key_file = blank },
-			"expected a PEM chain" },
-	};
+	static const char *const listens[] = { "nonsense", "127.0.0.1", "127.0.0.1:65536" };
 	const struct web_ops ops = { .n_routes = 0 };
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct web_options options = rows[i].options;
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(listens); i++) {
+		const struct web_options options = { .listen = listens[i],
+			.worker_path = TEST_WEB_WORKER };
 		struct error err = ERROR_INIT;
 		struct web *w = NULL;
 
-		options.worker_path = TEST_WEB_WORKER;
-		assert_error(web_start(&w, &options, &ops, NULL, &err), &err, rows[i].text);
+		assert_error(web_start(&w, &options, &ops, NULL, &err), &err, listens[i]);
 		assert_null(w);
 	}
+}
+
+static const char *place(const struct web_env *e, const char *name, char path[512])
+{
+	if (!name)
+		return NULL;
+	(void)snprintf(path, 512, "%s/%s", e->dir, name);
+	return path;
+}
+
+/* What stands in the way is said, and when it has gone the server is there. */
+static void web__says_what_is_in_the_way(void **state)
+{
+	static const struct {
+		const char *token, *cert, *key, *text;
+	} rows[] = {
+		{ .token = "none", .text = "none" },
+		{ .token = "empty", .text = "empty': expected a token" },
+		{ .token = "blank", .text = "blank': expected a token" },
+		{ .cert = "empty", .text = "there is only '" },
+		{ .cert = "empty", .key = "blank", .text = "expected a PEM chain" },
+	};
+	struct web_env *e = *state;
+
+	free(web_env_file(e, "empty", " \n"));
+	free(web_env_file(e, "blank", "a b"));
+	e->options.limits.again_ns = 10 * NS_PER_MS;
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		char paths[3][512];
+		struct error why = ERROR_INIT;
+
+		e->options.token_file = place(e, rows[i].token, paths[0]);
+		e->options.cert_file = place(e, rows[i].cert, paths[1]);
+		e->options.key_file = place(e, rows[i].key, paths[2]);
+		web_env_begin(e);
+		web_wait_notices(e, i + 1);
+		web_assert_notice(e, rows[i].text);
+		assert_int_equal(web_state(e->web, &why), WEB_DOWN);
+		assert_non_null(strstr(why.msg, rows[i].text));
+		assert_int_equal(web_port(e->web), 0);
+		if (rows[i].token) {
+			free(web_env_file(e, rows[i].token, "one"));
+			web_expect_soon(e, AUTH("/metrics", "Bearer one"), 200);
+			assert_int_equal(web_state(e->web, &why), WEB_SERVING);
+			assert_int_equal(atomic_load(&e->notices), i + 1);
+		}
+		e->web = web_stop(e->web);
+	}
+}
+
+static void web__waits_for_an_address_that_another_has(void **state)
+{
+	struct web_env *e = *state;
+	CLEANUP(closep) int other = -1;
+	struct error err = ERROR_INIT;
+	char address[32];
+	unsigned port;
+
+	assert_ok(http_listen_tcp("127.0.0.1:0", &other, &port, &err), &err);
+	(void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+	e->options.listen = address;
+	e->options.limits.again_ns = 10 * NS_PER_MS;
+	web_env_begin(e);
+	web_wait_notices(e, 1);
+	web_assert_notice(e, "Address already in use");
+	closep(&other);
+	web_expect_soon(e, GET("/metrics"), 200);
+	assert_int_equal(web_port(e->web), port);
+	assert_int_equal(atomic_load(&e->notices), 1);
 }
 
 int main(void)
@@ -359,7 +414,9 @@ int main(void)
 		TEST(web__takes_any_host_where_it_listens_for_all),
 		TEST(web__asks_for_the_token),
 		TEST(web__follows_the_token_file),
-		TEST(web_start__names_what_is_wrong),
+		TEST(web_start__refuses_what_is_no_address),
+		TEST(web__says_what_is_in_the_way),
+		TEST(web__waits_for_an_address_that_another_has),
 	};
 
 	return cmocka_run_group_tests_name("web", tests, NULL, NULL);

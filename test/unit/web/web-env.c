@@ -127,7 +127,7 @@ void web_env_init(struct web_env *e)
 	e->options.limits.cpu_permille = 1000;
 }
 
-void web_env_start(struct web_env *e)
+void web_env_begin(struct web_env *e)
 {
 	const struct web_ops ops = { .routes = routes,
 		.n_routes = ARRAY_LEN(routes),
@@ -137,7 +137,33 @@ void web_env_start(struct web_env *e)
 	if (!e->options.listen)
 		e->options.listen = "127.0.0.1:0";
 	assert_ok(web_start(&e->web, &e->options, &ops, e, &err), &err);
+}
+
+void web_env_start(struct web_env *e)
+{
+	web_env_begin(e);
+	web_wait_serving(e);
 	assert_true(web_port(e->web) > 0);
+}
+
+void web_wait_serving(const struct web_env *e)
+{
+	struct error why = ERROR_INIT;
+
+	for (unsigned i = 0; web_state(e->web, &why) != WEB_SERVING; i++) {
+		if (i > PATIENCE_S * 1000)
+			fail_msg("waited in vain for the web server: %s", why.msg);
+		web_nap();
+	}
+}
+
+void web_wait_notices(struct web_env *e, unsigned n)
+{
+	for (unsigned i = 0; atomic_load(&e->notices) < n; i++) {
+		if (i > PATIENCE_S * 1000)
+			fail_msg("waited in vain for notice %u", n);
+		web_nap();
+	}
 }
 
 void web_env_fini(struct web_env *e)
@@ -387,6 +413,12 @@ void web_expect(const struct web_env *e, const char *request, unsigned status)
 	if (web_status_of(&b) != status)
 		fail_msg("'%.200s' is answered by '%.200s', expected %u", request, buf_str(&b),
 			status);
+}
+
+void web_expect_soon(const struct web_env *e, const char *request, unsigned status)
+{
+	web_wait_serving(e);
+	web_expect(e, request, status);
 }
 
 void web_nap(void)

@@ -33,7 +33,10 @@ struct web_env {
 
 /* Routes: /metrics, /healthz (open), /items/ and below, /query?a=, /etag, /big, /unavailable. */
 void web_env_init(struct web_env *e);
-void web_env_start(struct web_env *e); /* on 127.0.0.1 where options.listen is NULL */
+/* On 127.0.0.1 where options.listen is NULL. begin: does not wait until it serves. */
+void web_env_begin(struct web_env *e);
+void web_env_start(struct web_env *e);
+void web_wait_serving(const struct web_env *e);
 void web_env_fini(struct web_env *e);
 
 /* Waits for the process of the server that is not @other (0: any), and returns its process id. */
@@ -41,6 +44,7 @@ pid_t web_wait_process(pid_t other);
 /* Descriptors that a process has open; -1: this one. */
 unsigned web_count_fds(pid_t pid);
 
+void web_wait_notices(struct web_env *e, unsigned n); /* until there are so many */
 /* The last notice has @text in it. */
 void web_assert_notice(struct web_env *e, const char *text);
 
@@ -64,6 +68,8 @@ void web_wait_closed(int fd);
 void web_talk(const struct web_env *e, const char *request, struct buf *b);
 /* web_talk(), and the answer must have this status. */
 void web_expect(const struct web_env *e, const char *request, unsigned status);
+/* The same, as soon as the server is there. */
+void web_expect_soon(const struct web_env *e, const char *request, unsigned status);
 unsigned web_status_of(const struct buf *b);
 
 /* Waits until @field of the counts has come to @value. */

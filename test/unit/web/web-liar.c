@@ -4,27 +4,41 @@
  * A program in the place of gpuslice-web that remote clients have taken over: it says that it is ready,
  * and then does what TEST_WEB_LIE names.
  */
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "web/packet.h"
 
 static unsigned char packet[WEB_PACKET_MAX];
 
-/* Waits for a packet of the agent; ends with it. */
-static void wait_packet(void)
+/* Waits for a packet of the agent, and its descriptor, -1 if it has none; ends with the agent. */
+static int wait_packet(void)
 {
 	struct pollfd agent = { .fd = WEB_FD_SOCKET, .events = POLLIN };
 	size_t len = 0;
+	int fd = -1;
 
-	while (web_packet_receive(WEB_FD_SOCKET, packet, &len, NULL, NULL) > 0)
+	while (web_packet_receive(WEB_FD_SOCKET, packet, &len, &fd, NULL) > 0)
 		(void)poll(&agent, 1, -1);
 	if (len == 0)
 		exit(0);
+	return fd;
+}
+
+/* Once, by a counter that all processes of a server share; the others are what they should be. */
+static void be_good_the_second_time(void)
+{
+	struct web_page *page =
+		mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, WEB_FD_PAGE, 0);
+
+	if (page != MAP_FAILED && atomic_fetch_add(&page->displaced, 1) > 0)
+		(void)execl(TEST_WEB_WORKER, "gpuslice-web", (char *)NULL);
 }
 
 static void send_raw(const void *bytes, size_t len)
@@ -38,6 +52,14 @@ static void put_request(struct buf *b)
 
 	buf_clear(b);
 	web_put_request(b, &req);
+}
+
+static void spoil(int listener, const char *what)
+{
+	if (!strcmp(what, "shutdown"))
+		exit(shutdown(listener, SHUT_RD) < 0);
+	if (!strcmp(what, "blocking"))
+		exit(fcntl(listener, F_SETFL, 0) < 0);
 }
 
 static void lie(const char *what)
@@ -74,10 +96,14 @@ int main(void)
 	const char *what = getenv("TEST_WEB_LIE");
 	const struct error none = ERROR_INIT;
 
-	wait_packet();
+	if (!what)
+		return 2;
+	if (!strcmp(what, "shutdown") || !strcmp(what, "blocking"))
+		be_good_the_second_time();
+	(void)wait_packet();
 	web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &none);
-	wait_packet();
-	lie(what ? what : "");
+	spoil(wait_packet(), what);
+	lie(what);
 	for (;;)
-		wait_packet();
+		(void)wait_packet();
 }

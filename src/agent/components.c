@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/components.h"
+
+#include "agent/internal.h"
+#include "base/time.h"
+
+#include <string.h>
+
+#define SYNC_MS  1000
+#define RETRY_NS (10 * NS_PER_SEC)
+
+static const struct {
+	const char *name;
+	bool logs; /* its own code logs what fails */
+} rows[] = {
+	[COMPONENT_OPTIONS] = { "options", true },
+	[COMPONENT_STATUS_SOCKET] = { "status-socket", false },
+	[COMPONENT_STATUS_TCP] = { "status-tcp", false },
+	[COMPONENT_WEB_SERVER] = { "web-server", true },
+	[COMPONENT_COUNTERS] = { "counters", true },
+	[COMPONENT_USAGE_RECORDS] = { "usage-records", true },
+	[COMPONENT_MIG_MANAGER] = { "mig-manager", false },
+	[COMPONENT_SLICES] = { "slices", false },
+};
+
+const char *component_name(enum component c)
+{
+	return rows[c].name;
+}
+
+bool component_set(struct component_state *s, const struct error *why, uint64_t wall_ns)
+{
+	if (!why || why->code == ERR_NONE) {
+		bool news = s->why.code != ERR_NONE;
+
+		*s = (struct component_state){ .since_wall_ns = 0 };
+		return news;
+	}
+	if (s->why.code != ERR_NONE && !strcmp(s->why.msg, why->msg))
+		return false;
+	if (s->why.code == ERR_NONE)
+		s->since_wall_ns = wall_ns;
+	s->why = *why;
+	return true;
+}
+
+void agent_component(struct agent *a, enum component c, const struct error *why)
+{
+	struct component_state *s = &a->components.v[c];
+	const char *name = rows[c].name;
+
+	if (!component_set(s, why, time_wall_ns()))
+		return;
+	if (s->why.code == ERR_NONE) {
+		log_info("component recovered", LOG_STR("component", name));
+		agent_event(a, EVENT_NORMAL, "ComponentRecovered", "%s works again", name);
+		return;
+	}
+	if (!rows[c].logs)
+		log_warn("component degraded, devices are not affected",
+			LOG_STR("component", name), LOG_STR("reason", s->why.msg));
+	agent_event(a, EVENT_WARNING, "ComponentDegraded", "%s: %s; devices are not affected",
+		name, s->why.msg);
+}
+
+/* --- what the components say of themselves --- */
+
+static void sync_serve(struct agent *a)
+{
+	struct error why = ERROR_INIT;
+	enum web_state state;
+
+	if (!a->serve)
+		return;
+	state = serve_web_state(a->serve, &why);
+	if (state != WEB_STARTING)
+		agent_component(a, COMPONENT_WEB_SERVER, state == WEB_DOWN ? &why : NULL);
+	error_clear(&why);
+	(void)serve_counters_down(a->serve, &why);
+	agent_component(a, COMPONENT_COUNTERS, &why);
+	agent_component(a, COMPONENT_USAGE_RECORDS, &a->see.keep.error);
+}
+
+static void retry(struct agent *a)
+{
+	struct components *c = &a->components;
+	uint64_t now_ns = time_mono_ns();
+
+	if (now_ns < c->retry_at_ns)
+		return;
+	c->retry_at_ns = now_ns + RETRY_NS;
+	agent_http_retry(a);
+	agent_mig_retry(a);
+	agent_slices_retry(a);
+	if (a->serve)
+		serve_retry(a->serve);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	retry(t->data);
+	sync_serve(t->data);
+}
+
+void agent_components_init(struct agent *a)
+{
+	(void)uv_timer_init(a->loop, &a->components.timer);
+	a->components.timer.data = a;
+}
+
+void agent_components_start(struct agent *a, const struct strv *option_errors)
+{
+	struct error why = ERROR_INIT;
+
+	if (option_errors->n > 0) {
+		(void)error_set(&why, ERR_INVALID, "%s", option_errors->v[0]);
+		if (option_errors->n > 1)
+			(void)error_prefix(&why, "%zu options are ignored, the first",
+				option_errors->n);
+		agent_component(a, COMPONENT_OPTIONS, &why);
+	}
+	a->components.retry_at_ns = time_mono_ns() + RETRY_NS;
+	(void)uv_timer_start(&a->components.timer, on_timer, SYNC_MS, SYNC_MS);
+}
+
+void agent_components_stop(struct agent *a)
+{
+	uv_close((uv_handle_t *)&a->components.timer, NULL);
+}

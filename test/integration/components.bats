@@ -1,0 +1,154 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What is wrong with a secondary input of the agent (counters, tokens, certificates, prices, ports, directories, ...)
+# never takes devices away: not at the start, not while it runs, not at the next start. The component is degraded and
+# named, and recovers when its input does.
+
+bats_require_minimum_version 1.5.0
+load lib
+load cluster
+
+setup_file() {
+	stage_programs
+}
+
+setup() {
+	node_setup p3.8xlarge
+	export GPUSLICE_METRICS_INTERVAL=1s
+	BAD=$NODE_DIR/bad
+	mkdir -p "$BAD/directory"
+	: >"$BAD/empty"
+	printf 'a b\n' >"$BAD/blank"
+	printf '\0\xff\xfe{[' >"$BAD/binary"
+	printf 'x: [\n' >"$BAD/yaml"
+	head -c 2000000 /dev/zero | tr '\0' 'x' >"$BAD/large"
+	printf 'DCGM_FI_DEV_NO_SUCH_FIELD,gauge,a\nDCGM_FI_DEV_SM_CLOCK,gauge,b\n' >"$BAD/unknown.csv"
+	printf 'DCGM_FI_DEV_GPU_TEMP,gauge,a,\nDCGM_FI_DEV_SM_CLOCK,gauge,b\n' >"$BAD/comma.csv"
+	printf 'basic_auth_users: {a: b}\n' >"$BAD/users.yaml"
+}
+
+teardown() {
+	node_teardown
+}
+
+# degraded NAME [REASON]: the component is, for a reason that matches.
+degraded() {
+	"$GPUSLICE" status --json | jq -e --arg n "$1" --arg r "${2-.}" \
+		'.components[] | select(.name == $n and .degraded) | .reason | test($r)'
+}
+
+nothing_degraded() {
+	"$GPUSLICE" status --json | jq -e '[.components[] | select(.degraded)] | length == 0'
+}
+
+# starts_with COMPONENT OPTION...: all devices are there although the component is degraded ("": none is).
+starts_with() {
+	local component=$1
+	shift
+	echo "# $*"
+	agent --config-file "$CONFIG" "$@" || return 1
+	eventually 20 offers 40 || return 1
+	if [[ -n $component ]]; then
+		eventually 10 degraded "$component" || return 1
+	fi
+	end_agent
+}
+
+@test "at the start: files that are missing, empty, malformed or too large" {
+	local file
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 10 >"$CONFIG"
+	kubelet
+	for file in missing empty binary large directory blank; do
+		starts_with web-server --metrics-token-file "$BAD/$file"
+		starts_with web-server --metrics-cert-file "$BAD/$file" --metrics-key-file "$BAD/$file"
+		starts_with "" --price-file "$BAD/$file" --instance-type p3.8xlarge
+	done
+	for file in missing directory large; do
+		starts_with counters --metrics-collectors "$BAD/$file"
+	done
+	for file in empty binary blank unknown.csv comma.csv yaml; do
+		starts_with "" --metrics-collectors "$BAD/$file"
+	done
+	for file in missing directory binary yaml users.yaml; do
+		starts_with web-server --web-config-file "$BAD/$file"
+	done
+	for file in missing directory binary yaml; do
+		starts_with mig-manager --mig-manager --mig-gpu-clients-file "$BAD/$file"
+	done
+}
+
+@test "at the start: options and variables with values that are none, addresses and directories that cannot be had" {
+	local other
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 10 >"$CONFIG"
+	kubelet
+	starts_with options --price much
+	starts_with options --price 3 --currency dollars
+	starts_with options --metrics-interval 2h
+	starts_with options --labels somewhere
+	starts_with options --configmap-data no:such:thing/
+	starts_with options --devices x
+	starts_with options --metrics-hostname-label me
+	GPUSLICE_METRICS_INTERVAL=often starts_with options
+	GPUSLICE_METRICS=perhaps starts_with options
+	DCGM_EXPORTER_KUBERNETES=perhaps starts_with options
+	GPUSLICE_SLICE_KEEP=long starts_with options
+	GPUSLICE_MIG_MANAGER=perhaps starts_with options
+	GPUSLICE_LOG_LEVEL=loud starts_with ""
+	starts_with web-server --metrics-listen nonsense
+	starts_with web-server --metrics-listen 192.0.2.1:9400
+	starts_with status-tcp --listen nonsense
+	starts_with status-tcp --listen 192.0.2.1:9401
+	starts_with usage-records --ledger-dir "$BAD/blank"
+	starts_with mig-manager --mig-manager --mig-config-default '*'
+	starts_with mig-manager --mig-manager --mig-config-map x
+	starts_with "" --kubeconfig "$BAD/binary" --node-name n --labels node
+	starts_with "" --kubeconfig "$BAD/missing" --node-name n --labels node
+	starts_with "" --cdi-dir "$BAD/blank"
+	cd "$NODE_DIR" && starts_with slices --state-dir relative
+	start other "$GPUSLICED" --metrics-listen 127.0.0.1:0 --listen 127.0.0.1:0 --run-dir "$NODE_DIR/other-run" \
+		--kubelet-socket "" --kubelet-dir "$NODE_DIR/other-kubelet" --state-dir "$NODE_DIR/other-state"
+	eventually 20 logged other 'serving metrics'
+	other=$(sed -n 's/.*serving metrics.*port=\([0-9]*\).*/\1/p' "$NODE_DIR/other.log")
+	starts_with web-server --metrics-listen "127.0.0.1:$other"
+	starts_with status-tcp --listen "127.0.0.1:$other"
+	stop other
+}
+
+@test "an input that is mended is used without a restart" {
+	node_up 10 --metrics-token-file "$BAD/token" --metrics-collectors "$BAD/counters.csv" \
+		--web-config-file "$BAD/web.yaml"
+	eventually 10 degraded web-server web.yaml
+	eventually 10 degraded counters counters.csv
+	printf 'DCGM_FI_DEV_SM_CLOCK,gauge,b\n' >"$BAD/counters.csv"
+	printf '{}\n' >"$BAD/web.yaml"
+	eventually 30 degraded web-server token
+	printf 'secret\n' >"$BAD/token"
+	eventually 60 nothing_degraded
+	offers 40
+}
+
+@test "the last valid config file survives an invalid one, a reboot, and both" {
+	node_up 10
+	end_agent
+	rm -r "$GPUSLICE_RUN_DIR"
+	put "$CONFIG" <<<'version: v2'
+	agent --config-file "$CONFIG"
+	eventually 20 offers 40
+	status '.config.lastError.message | test("unknown version")'
+	end_agent
+	rm "$CONFIG"
+	agent --config-file "$CONFIG"
+	eventually 20 offers 40
+	sharing 5 | put "$CONFIG"
+	eventually 20 offers 20
+	status '.config.lastError == null'
+}
+
+@test "the status socket comes back when the run directory is emptied" {
+	node_up 10
+	rm -r "$GPUSLICE_RUN_DIR"
+	eventually 30 status .version
+	offers 40
+}
