@@ -78,6 +78,8 @@ static void take_look(struct agent *a, const struct inventory *inv, const struct
 		agent_reconcile(a);
 	} else {
 		agent_cdi_look(a);
+		if (agent_plugins_try(a))
+			agent_reconcile(a);
 		agent_set_due(a);
 	}
 }

@@ -34,12 +34,24 @@ struct agent_offer {
 	struct inventory *inv;
 };
 
+/* Why one physical device, as it is shared here, cannot be allocated. Positions are those of the offer. */
+struct agent_refusal {
+	uint32_t gpu, mig, share;
+	char why[ERROR_MSG_MAX];
+};
+
+struct agent_trial {
+	struct agent_refusal *v;
+	size_t n;
+};
+
 /* One resource that the kubelet is served. */
 struct agent_plugin {
 	struct agent *agent;
 	char name[RESOURCE_NAME_MAX];
 	struct plugin *plugin; /* NULL: could not be started, .why says so */
 	char why[ERROR_MSG_MAX];
+	struct agent_trial trial;
 	bool offered;          /* in the last decision */
 	uint64_t retire_at_ns; /* withdrawn: when the socket goes; 0: not withdrawn */
 };
@@ -171,7 +183,18 @@ void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r);
 /* Whether a device that is offered can be had; *ret_why, unless NULL: why not, for people. */
 bool agent_device_ok(const struct agent *a, const struct resource *r,
 	const struct offer_device *d, const char **ret_why);
+/* Why Allocate would refuse it, whatever its health; "": it would not. Borrowed. */
+const char *agent_refusal(const struct agent *a, const struct resource *r,
+	const struct offer_device *d);
 struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
+
+/* trial.c: which devices of @r Allocate would refuse now. True: it has changed; that is logged and an Event. */
+bool agent_trial_run(struct agent *a, struct agent_trial *t, const struct resource *r);
+/* NULL: none, as far as the last trial knows. Borrowed. */
+const char *agent_trial_refusal(const struct agent_trial *t, const struct offer_device *d);
+void agent_trial_fini(struct agent_trial *t);
+/* Whether a trial of any resource has another result now. */
+bool agent_plugins_try(struct agent *a);
 
 /* agent.c: ends the loop with an error for main() to report. */
 void agent_fail(struct agent *a, const struct error *err);

@@ -316,8 +316,8 @@ const char *agent_device_refusal(const struct agent *a, const char *uuid)
 		if (!d && device_id_make_slice(cut, sizeof(cut), uuid, offer->resources[i].name,
 				  0))
 			d = resource_find(&offer->resources[i], cut);
-		if (d && d->why)
-			return offer->notes.v[d->why - 1];
+		if (d && *agent_refusal(a, &offer->resources[i], d))
+			return agent_refusal(a, &offer->resources[i], d);
 	}
 	return "";
 }

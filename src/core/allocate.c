@@ -143,8 +143,8 @@ static int check(const struct request *q, struct error *err)
 			q->r->name, q->n_ids);
 	if (cdi_only(q->config) && !q->host->cdi.gpu)
 		return error_set(err, ERR_UNAVAILABLE,
-			"invalid allocation request for \"%s\": no CDI specification is in place "
-			"for the container runtime: %s",
+			"resource \"%s\": no CDI specification is in place for the container "
+			"runtime: %s",
 			q->r->name, q->host->cdi.why ? q->host->cdi.why : "not written yet");
 	return 0;
 }
@@ -216,13 +216,12 @@ static int check_minors(const struct request *q, struct error *err)
 
 		if (!p->gpu->has_minor)
 			return error_set(err, ERR_UNAVAILABLE,
-				"invalid allocation request for \"%s\": the device node of '%s' is "
-				"not known",
+				"resource \"%s\": the device node of '%s' is not known: NVML has no "
+				"minor number of it",
 				q->r->name, p->gpu->uuid);
 		if (p->mig && !p->mig->has_minors)
 			return error_set(err, ERR_UNAVAILABLE,
-				"invalid allocation request for \"%s\": the capability nodes of "
-				"'%s' are not known",
+				"resource \"%s\": the capability nodes of '%s' are not known",
 				q->r->name, p->mig->uuid);
 	}
 	return 0;

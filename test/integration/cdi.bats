@@ -138,28 +138,31 @@ message() {
 	[ "$(times agent 'CDI specification written')" -ge 4 ]
 }
 
-@test "what cannot be written is told, refused for CDI alone, and tried again" {
+@test "what cannot be written is reported, not offered for CDI alone, and tried again" {
 	: >"$GPUSLICE_CDI_DIR"
-	cdi_up cdi-annotations
+	cdi_config cdi-annotations >"${CONFIG:=$NODE_DIR/config.yaml}"
+	kubelet
+	agent --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+	eventually 20 offers 8 0
 	eventually 10 not_ready "^cdi: .*$GPUSLICE_CDI_DIR"
 	[ "$(readyz | tail -1)" = 503 ]
 	pod a
-	eventually 20 message a "no CDI specification is in place for the container runtime: "
+	"$GPUSLICE" status --json | jq -e 'all(.resources[].slices[];
+		.reason | contains("no CDI specification is in place for the container runtime: "))'
+	pods 0 1
 	logged agent 'error CDI specification not written, trying again'
 	# with another strategy besides, that one serves
 	cdi_config '[envvar, cdi-annotations]' | put "$CONFIG"
-	eventually 20 logged agent 'config applied'
-	pod b
-	eventually 20 pods 1 0 1
-	k get pods -o json | jq -e '.items[] | select(.metadata.name == "b") | .gpuslice.grants[0]
+	eventually 20 pods 1
+	k get pods -o json | jq -e '.items[] | select(.metadata.name == "a") | .gpuslice.grants[0]
 		| .envs.NVIDIA_VISIBLE_DEVICES != null and .annotations == {}'
 	# a place to write to
 	rm "$GPUSLICE_CDI_DIR"
 	eventually 30 ready
 	logged agent 'CDI specifications are in place again'
-	pod c
-	eventually 20 pods 2 0 1
-	k get pods -o json | jq -e '.items[] | select(.metadata.name == "c") | .gpuslice.grants[0]
+	pod b
+	eventually 20 pods 2
+	k get pods -o json | jq -e '.items[] | select(.metadata.name == "b") | .gpuslice.grants[0]
 		| .envs.NVIDIA_VISIBLE_DEVICES != null and (.annotations | length) == 1'
 }
 

@@ -526,6 +526,30 @@ static int add_mounts(const struct agent_slices *s, const struct slice *slice,
 	return allocation_add_mount(to, preload, SLICE_PRELOAD_FILE, true, err);
 }
 
+static int no_libs(const struct agent_slices *s, const struct resource *r,
+	const struct slice_plan *plan, struct error *err)
+{
+	return error_set(err, ERR_UNAVAILABLE,
+		"resource \"%s\" isolates %s, and without its libraries a container would have "
+		"no limit: %s",
+		r->name, plan->compute == SLICE_COMPUTE_TURNS ? "compute" : "memory",
+		s->lib_error.msg);
+}
+
+int agent_slices_check(const struct agent *a, const struct resource *r, const char *const *ids,
+	size_t n_ids, struct error *err)
+{
+	const struct agent_slices *s = &a->slices;
+	struct slice_plan plan;
+
+	if (slice_plan_make(&plan, r, a->offered.inv, ids, n_ids, err) < 0)
+		return -1;
+	/* Not tried yet, or in place. */
+	if (!plan.wanted || *s->lib || s->lib_error.code == ERR_NONE)
+		return 0;
+	return no_libs(s, r, &plan, err);
+}
+
 int agent_slices_allocate(struct agent *a, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct allocation *to, struct error *err)
 {
@@ -546,11 +570,7 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 	}
 	install_libs(a);
 	if (!*s->lib)
-		return error_set(err, ERR_UNAVAILABLE,
-			"resource \"%s\" isolates %s, and without its libraries a container "
-			"would have no limit: %s",
-			r->name, plan.compute == SLICE_COMPUTE_TURNS ? "compute" : "memory",
-			s->lib_error.msg);
+		return no_libs(s, r, &plan, err);
 	if (slice_store_add(&s->store, &slice, r->name, ids, n_ids, &plan, s->lib,
 		    time_mono_ns(), time_wall_ns() / NS_PER_SEC, err) < 0)
 		return error_prefix(err, "resource \"%s\": no slice", r->name);

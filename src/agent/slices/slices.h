@@ -50,6 +50,10 @@ void agent_slices_retry(struct agent *a);
 /* The config or what is offered is another one: limits of slices, libraries and arbiter follow. */
 void agent_slices_look(struct agent *a);
 
+/* Whether agent_slices_allocate() would refuse them for what is missing on this node. Changes nothing. */
+int agent_slices_check(const struct agent *a, const struct resource *r, const char *const *ids,
+	size_t n_ids, struct error *err) MUST_USE;
+
 /*
  * Gives an allocation of @ids its slice, if the config wants one: the directory is there and @to has its
  * mounts afterwards. Nothing is left behind on an error.

@@ -272,8 +272,8 @@ static void allocation_new__names_only_what_can_be_resolved(void **state)
 	f.config->device_lists = DEVICE_LIST_CDI_CRI;
 	f.host.cdi.why = "no space left";
 	assert_error(allocate(&f, &a, IDS("GPU-0::1")), &f.err,
-		"invalid allocation request for \"nvidia.com/gpu\": no CDI specification is in "
-		"place for the container runtime: no space left");
+		"resource \"nvidia.com/gpu\": no CDI specification is in place for the container "
+		"runtime: no space left");
 	assert_int_equal(f.err.code, ERR_UNAVAILABLE);
 	/* another strategy serves the container meanwhile */
 	f.config->device_lists |= DEVICE_LIST_ENVVAR;
@@ -458,8 +458,8 @@ static void allocation_new__never_gives_the_gpu_for_a_mig_device(void **state)
 	EXPECT(&f, IDS("MIG-10-1"), "NVIDIA_VISIBLE_DEVICES=MIG-10-1 | |");
 	f.config->pass_device_specs = true;
 	assert_error(allocate(&f, &a, IDS("MIG-10-0", "MIG-10-1")), &f.err,
-		"invalid allocation request for \"nvidia.com/mig-1g.5gb\": the capability nodes of "
-		"'MIG-10-1' are not known");
+		"resource \"nvidia.com/mig-1g.5gb\": the capability nodes of 'MIG-10-1' are not "
+		"known");
 	assert_int_equal(f.err.code, ERR_UNAVAILABLE);
 	assert_ok(allocate(&f, &a, IDS("MIG-10-0")), &f.err);
 	a = allocation_free(a);
