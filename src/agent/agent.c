@@ -127,6 +127,8 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 		action = "looking at all GPUs"; /* the monitor does */
 	else if (health_policy_acts(policy, xid))
 		action = whole ? "GPU unhealthy" : "MIG device unhealthy";
+	else if (health_policy_verdict(policy, xid) == XID_COUNTED)
+		action = "counted by health.xidRules";
 	if (!whole)
 		(void)snprintf(instance, sizeof(instance), "%" PRId64 "/%" PRId64,
 			gi == NODE_XID_ALL ? -1 : (int64_t)gi,

@@ -59,7 +59,7 @@ struct agent_plugin {
 /* What was last logged of a GPU or MIG device, so that only changes are. */
 struct agent_seen_gpu {
 	char key[GPU_UUID_MAX]; /* its UUID, or its place: "0", "0:1" */
-	char reason[GPU_REASON_MAX];
+	char reason[GPU_REASON_MAX], warning[GPU_REASON_MAX];
 	bool ok;
 	bool mig;
 	bool here; /* a MIG device of now */

@@ -96,6 +96,29 @@ static void tell_mig(struct agent *a, const struct gpu *g, const struct gpu_mig 
 	}
 }
 
+/* A warning is not health: the device stays allocatable, and may be unhealthy besides. @what: "GPU 0 (GPU-...)". */
+static void tell_warning(struct agent *a, const char *what, const char *warning)
+{
+	if (*warning) {
+		log_warn("GPU has a health warning, it stays allocatable",
+			LOG_STR("device", what), LOG_STR("warning", warning));
+		agent_event(a, EVENT_WARNING, "GPUWarning", "%s: %s", what, warning);
+	} else {
+		log_info("GPU has no health warning any more", LOG_STR("device", what));
+		agent_event(a, EVENT_NORMAL, "GPUWarningCleared",
+			"%s: the health warning is over", what);
+	}
+}
+
+/* Whether the warning of @h is news; it is kept as told. */
+static bool is_new_warning(struct agent_seen_gpu *seen, const struct health *h)
+{
+	if (!strcmp(seen->warning, h->warning))
+		return false;
+	memcpy(seen->warning, h->warning, sizeof(seen->warning));
+	return true;
+}
+
 /* Whether @h is news of the device; it is kept as told. */
 static bool is_news(struct agent_seen_gpu *seen, const struct health *h)
 {
@@ -125,14 +148,22 @@ static void drop_old_migs(struct agent *a)
 static void log_health(struct agent *a)
 {
 	const struct inventory *inv = a->node.inv;
+	char what[GPU_UUID_MAX + 48];
 	size_t at = 0;
 
 	for (uint32_t i = 0; i < inv->n; i++) {
 		const struct node_gpu *g = &a->node.gpus[i];
 		struct agent_seen_gpu *seen = seen_gpu(a, &g->gpu, &at);
 
-		if (seen && is_news(seen, &g->health))
+		if (!seen)
+			continue;
+		if (is_news(seen, &g->health))
 			tell_gpu(a, &g->gpu, &g->health);
+		if (is_new_warning(seen, &g->health)) {
+			(void)snprintf(what, sizeof(what), "GPU %u (%s)", g->gpu.index,
+				g->gpu.uuid);
+			tell_warning(a, what, g->health.warning);
+		}
 	}
 	for (uint32_t i = 0; i < inv->n_mig; i++) {
 		const struct gpu_mig *m = &inv->mig[i];
@@ -145,6 +176,11 @@ static void log_health(struct agent *a)
 		/* What ails the GPU is said of the GPU. */
 		if (health_ok(&g->health) && is_news(seen, &a->node.migs[i]))
 			tell_mig(a, &g->gpu, m, &a->node.migs[i]);
+		if (is_new_warning(seen, &a->node.migs[i])) {
+			(void)snprintf(what, sizeof(what), "MIG device %u:%u (%s)",
+				g->gpu.index, m->index, m->uuid);
+			tell_warning(a, what, a->node.migs[i].warning);
+		}
 	}
 	drop_old_migs(a);
 }

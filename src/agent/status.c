@@ -184,6 +184,21 @@ static json_t *nvml_status(const struct agent *a)
 	return o;
 }
 
+/* Of each health signal its value, null where it is not known. */
+static json_t *signals_status(const struct gpu *g)
+{
+	json_t *o = json_object();
+
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		uint64_t value;
+		bool known = gpu_signal(g, (enum gpu_signal)i, &value);
+
+		SET(o, health_signals[i].name,
+			known ? json_integer((json_int_t)value) : json_null());
+	}
+	return o;
+}
+
 static json_t *gpu_status(const struct node_gpu *g)
 {
 	json_t *o = json_object();
@@ -203,6 +218,8 @@ static json_t *gpu_status(const struct node_gpu *g)
 	SET(o, "computeCapability", json_sprintf("%u.%u", g->gpu.cc_major, g->gpu.cc_minor));
 	SET(o, "health", json_string(health_state_name(g->health.state)));
 	SET(o, "reason", json_string(g->health.reason));
+	SET(o, "warning", json_string(g->health.warning));
+	SET(o, "signals", signals_status(&g->gpu));
 	SET(o, "since", mono_time(g->health.since_ns));
 	SET(o, "lastXid", g->health.last_xid ? json_integer(g->health.last_xid) : json_null());
 	SET(o, "xids", json_integer((json_int_t)g->health.xid_count));
@@ -393,6 +410,7 @@ static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
 	SET(o, "multiprocessors", json_integer(m->multiprocessors));
 	SET(o, "health", json_string(health_state_name(shown->state)));
 	SET(o, "reason", json_string(shown->reason));
+	SET(o, "warning", json_string(h->warning));
 	SET(o, "refused", json_string(agent_device_refusal(a, m->uuid)));
 	SET(o, "since", mono_time(shown->since_ns));
 	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());

@@ -19,6 +19,8 @@ WORDS(profile_compute, "fair", "capped");
 WORDS(class, "batch", "latency");
 WORDS(unhooked, "report", "stop");
 WORDS(compute_mode, "default", "exclusive");
+WORDS(signal_policy, "ignore", "warning", "unhealthy"); /* enum health_action */
+WORDS(rule_policy, "warning", "unhealthy");
 
 #define AT(member)     FIELD_STORED, offsetof(struct config, member)
 #define NO_USE(member) FIELD_STORED | FIELD_NO_EFFECT, offsetof(struct config, member)
@@ -57,6 +59,14 @@ WORDS(compute_mode, "default", "exclusive");
 	{                                                                             \
 		"health." key, type, FIELD_OURS | FIELD_STORED,                       \
 			offsetof(struct config, health.member), NULL, NULL, def, NULL \
+	}
+
+/* The default is that of health_signals[]; a test compares them. */
+#define SIGNAL(key, signal, def)                                                      \
+	{                                                                             \
+		"health.signals." key, FIELD_WORD, FIELD_OURS | FIELD_STORED,         \
+			offsetof(struct config, health.signals[GPU_SIGNAL_##signal]), \
+			&words_signal_policy, NULL, def, NULL                         \
 	}
 
 /* In the order of the format, which is the order of the printed configuration. */
@@ -159,6 +169,25 @@ const struct field config_fields[] = {
 	HEALTH("forgetAfter", FIELD_DURATION, forget_after_ns, "10m0s"),
 	{ "health.ignoreXids", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
 	{ "health.actXids", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "health.xidRules", FIELD_LIST, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "health.xidRules[]", FIELD_OBJECT, FIELD_EXACT | FIELD_OURS, 0, NULL, NULL, NULL,
+		NULL },
+	{ "health.xidRules[].xids", FIELD_LIST, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "health.xidRules[].count", FIELD_INT, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "health.xidRules[].within", FIELD_DURATION, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "health.xidRules[].policy", FIELD_WORD, FIELD_OURS, 0, &words_rule_policy, NULL,
+		"unhealthy", NULL },
+	{ "health.signals", FIELD_OBJECT, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	SIGNAL("rowRemapFailed", REMAP_FAILED, "unhealthy"),
+	SIGNAL("rowRemapPending", REMAP_PENDING, "warning"),
+	SIGNAL("retiredPagesPending", PAGES_PENDING, "warning"),
+	SIGNAL("eccUncorrectedVolatile", ECC_VOLATILE, "warning"),
+	SIGNAL("eccUncorrectedAggregate", ECC_AGGREGATE, "ignore"),
+	SIGNAL("driverMismatch", DRIVER_MISMATCH, "unhealthy"),
+	SIGNAL("gpuReset", RESET, "unhealthy"),
+	SIGNAL("nodeReboot", REBOOT, "unhealthy"),
+	SIGNAL("drainP2P", DRAIN_P2P, "unhealthy"),
+	SIGNAL("drainAndReset", DRAIN_RESET, "unhealthy"),
 };
 const size_t config_n_fields = ARRAY_LEN(config_fields);
 

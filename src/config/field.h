@@ -54,7 +54,7 @@ extern const size_t config_n_fields;
 
 extern const struct field_words words_mig, words_discovery, words_list_strategy,
 	words_id_strategy, words_allocation, words_memory, words_compute, words_profile_compute,
-	words_class, words_unhooked, words_compute_mode;
+	words_class, words_unhooked, words_compute_mode, words_signal_policy, words_rule_policy;
 
 /* The row of @path; NULL: no such key. */
 const struct field *field_by_path(const char *path);

@@ -13,11 +13,12 @@
 #define PROBE_INTERVAL_MIN (100 * NS_PER_MS)
 #define DAY_NS             (24 * 3600 * NS_PER_SEC)
 
-static int read_span(struct reader *r, const struct yaml_node *top, const struct where *up,
-	const char *key, uint64_t min_ns, uint64_t *ret)
+/* @top is the object with the @pattern. Returns 1 with *ret set, 0 where the key is absent. */
+static int read_span(struct reader *r, const struct yaml_node *top, const char *pattern,
+	const struct where *up, const char *key, uint64_t min_ns, uint64_t *ret)
 {
 	const struct where w = { up, key, 0 };
-	const struct yaml_node *n = read_key(top, "health", key);
+	const struct yaml_node *n = read_key(top, pattern, key);
 	char shown[YAML_SHOW_MAX];
 	int64_t ns;
 
@@ -32,7 +33,16 @@ static int read_span(struct reader *r, const struct yaml_node *top, const struct
 			"expected a duration from %llums to 720h, found %s",
 			(unsigned long long)(min_ns / NS_PER_MS), n->text);
 	*ret = (uint64_t)ns;
-	return 0;
+	return 1;
+}
+
+/* One XID number. */
+static int read_xid(struct reader *r, const struct yaml_node *n, const struct where *w,
+	uint32_t *ret)
+{
+	int set = read_range(r, n, w, 1, UINT32_MAX - 1, ret);
+
+	return set ? set : read_type_error(r, n, w, "a whole number", "int");
 }
 
 /* A list of XID numbers or the word all, which sets *all. */
@@ -57,12 +67,9 @@ static int read_xids(struct reader *r, const struct yaml_node *top, const struct
 	for (size_t i = 0; i < n->n; i++) {
 		const struct where item = { &w, NULL, i };
 		uint32_t xid = 0;
-		int set = read_range(r, n->items[i], &item, 1, UINT32_MAX - 1, &xid);
 
-		if (set < 0)
+		if (read_xid(r, n->items[i], &item, &xid) < 0)
 			return -1;
-		if (!set)
-			return read_type_error(r, n->items[i], &item, "a whole number", "int");
 		for (size_t k = 0; k < p->n_rules; k++) {
 			if (p->rules[k].xid == xid)
 				return read_fail(r, n->items[i], &item, ERR_INVALID,
@@ -74,6 +81,128 @@ static int read_xids(struct reader *r, const struct yaml_node *top, const struct
 				"expected at most %d XIDs in ignoreXids and actXids together",
 				XID_LIST_MAX);
 		p->rules[p->n_rules++] = (struct xid_rule){ xid, act };
+	}
+	return 0;
+}
+
+/* --- rules that count --- */
+
+#define RULE "health.xidRules[]"
+
+static int read_rule_xids(struct reader *r, const struct yaml_node *rule,
+	const struct where *up, struct xid_rate *rate)
+{
+	const struct where w = { up, "xids", 0 };
+	const struct yaml_node *n = read_key(rule, RULE, "xids");
+	const struct health_policy *p = &r->c->health;
+	char shown[YAML_SHOW_MAX];
+
+	if (!n || n->type != YAML_LIST || n->n == 0)
+		return read_fail(r, n ? n : rule, &w, ERR_INVALID,
+			"expected a list of XIDs, found %s",
+			n ? yaml_show(n, shown, sizeof(shown)) : "nothing");
+	if (n->n > XID_RATE_XIDS_MAX)
+		return read_fail(r, n, &w, ERR_LIMIT, "expected at most %d XIDs, found %zu",
+			XID_RATE_XIDS_MAX, n->n);
+	for (size_t i = 0; i < n->n; i++) {
+		const struct where item = { &w, NULL, i };
+		uint32_t xid = 0;
+
+		if (read_xid(r, n->items[i], &item, &xid) < 0)
+			return -1;
+		for (size_t k = 0; k < p->n_rules; k++) {
+			if (p->rules[k].xid == xid)
+				return read_fail(r, n->items[i], &item, ERR_INVALID,
+					"XID %u is already in %s, so it would never be counted",
+					xid, p->rules[k].act ? "actXids" : "ignoreXids");
+		}
+		for (uint32_t k = 0; k < rate->n_xids; k++) {
+			if (rate->xids[k] == xid)
+				return read_fail(r, n->items[i], &item, ERR_INVALID,
+					"XID %u is already in this rule", xid);
+		}
+		rate->xids[rate->n_xids++] = xid;
+	}
+	if (p->act_on_all)
+		return read_fail(r, n, &w, ERR_INVALID,
+			"actXids is all, so no XID would ever be counted");
+	return 0;
+}
+
+static int read_rule(struct reader *r, const struct yaml_node *n, const struct where *w)
+{
+	const struct where count = { w, "count", 0 }, policy = { w, "policy", 0 };
+	const struct where within = { w, "within", 0 };
+	struct xid_rate rate = { .action = HEALTH_ACT };
+	int set = read_object(r, n, w, RULE), word = 1;
+
+	if (set < 0)
+		return -1;
+	if (!set)
+		return read_type_error(r, n, w, "an object", "struct");
+	if (read_rule_xids(r, n, w, &rate) < 0)
+		return -1;
+	set = read_range(r, read_key(n, RULE, "count"), &count, 1, XID_RATE_COUNT_MAX,
+		&rate.count);
+	if (set == 0)
+		return read_fail(r, n, &count, ERR_INVALID,
+			"expected a whole number from 1 to %d, found nothing",
+			XID_RATE_COUNT_MAX);
+	if (set < 0)
+		return -1;
+	set = read_span(r, n, RULE, w, "within", NS_PER_SEC, &rate.within_ns);
+	if (set == 0)
+		return read_fail(r, n, &within, ERR_INVALID,
+			"expected a duration such as 10m, found nothing");
+	if (set < 0 || read_word(r, read_key(n, RULE, "policy"), &policy, &words_rule_policy,
+			       &word) < 0)
+		return -1;
+	rate.action = (enum health_action)(word + HEALTH_WARN);
+	return health_policy_add_rate(&r->c->health, &rate, r->err);
+}
+
+static int read_rules(struct reader *r, const struct yaml_node *top, const struct where *up)
+{
+	const struct where w = { up, "xidRules", 0 };
+	const struct yaml_node *n = read_key(top, "health", "xidRules");
+	char shown[YAML_SHOW_MAX];
+
+	if (!n || n->type == YAML_NULL)
+		return 0;
+	if (n->type != YAML_LIST)
+		return read_fail(r, n, &w, ERR_INVALID, "expected a list of rules, found %s",
+			yaml_show(n, shown, sizeof(shown)));
+	if (n->n > XID_RATES_MAX)
+		return read_fail(r, n, &w, ERR_LIMIT, "expected at most %d rules, found %zu",
+			XID_RATES_MAX, n->n);
+	for (size_t i = 0; i < n->n; i++) {
+		const struct where item = { &w, NULL, i };
+
+		if (read_on(r, read_rule(r, n->items[i], &item)) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* --- health signals --- */
+
+static int read_signals(struct reader *r, const struct yaml_node *top, const struct where *up)
+{
+	const struct where w = { up, "signals", 0 };
+	const struct yaml_node *n = read_key(top, "health", "signals");
+	int set = read_object(r, n, &w, "health.signals");
+
+	if (set <= 0)
+		return set;
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		const char *key = health_signals[i].name;
+		const struct where at = { &w, key, 0 };
+		int word = (int)r->c->health.signals[i];
+
+		if (read_on(r, read_word(r, read_key(n, "health.signals", key), &at,
+				       &words_signal_policy, &word)) < 0)
+			return -1;
+		r->c->health.signals[i] = (enum health_action)word;
 	}
 	return 0;
 }
@@ -118,17 +247,20 @@ int read_health(struct reader *r, const struct yaml_node *top)
 		return read_environment(r);
 	if (read_on(r, read_bool(r, read_key(n, "health", "recovery"), &recovery,
 			       &p->recovery)) < 0 ||
-		read_on(r, read_span(r, n, &w, "cooldown", 0, &p->cooldown_ns)) < 0 ||
-		read_on(r, read_span(r, n, &w, "resetCooldown", 0, &p->reset_cooldown_ns)) <
-			0 ||
-		read_on(r, read_span(r, n, &w, "maxCooldown", 0, &p->max_cooldown_ns)) < 0 ||
+		read_on(r, read_span(r, n, "health", &w, "cooldown", 0, &p->cooldown_ns)) < 0 ||
+		read_on(r, read_span(r, n, "health", &w, "resetCooldown", 0,
+				   &p->reset_cooldown_ns)) < 0 ||
+		read_on(r, read_span(r, n, "health", &w, "maxCooldown", 0,
+				   &p->max_cooldown_ns)) < 0 ||
 		read_on(r, read_range(r, read_key(n, "health", "probes"), &probes, 1,
 				   PROBES_MAX, &p->probes_needed)) < 0 ||
-		read_on(r, read_span(r, n, &w, "probeInterval", PROBE_INTERVAL_MIN,
+		read_on(r, read_span(r, n, "health", &w, "probeInterval", PROBE_INTERVAL_MIN,
 				   &p->probe_interval_ns)) < 0 ||
-		read_on(r, read_span(r, n, &w, "forgetAfter", 0, &p->forget_after_ns)) < 0 ||
+		read_on(r, read_span(r, n, "health", &w, "forgetAfter", 0,
+				   &p->forget_after_ns)) < 0 ||
 		read_on(r, read_xids(r, n, &w, "ignoreXids", false, &p->disabled)) < 0 ||
-		read_on(r, read_xids(r, n, &w, "actXids", true, &p->act_on_all)) < 0)
+		read_on(r, read_xids(r, n, &w, "actXids", true, &p->act_on_all)) < 0 ||
+		read_on(r, read_rules(r, n, &w)) < 0 || read_on(r, read_signals(r, n, &w)) < 0)
 		return -1;
 	if (r->n_mistakes) /* what is compared may not be what was meant */
 		return 0;

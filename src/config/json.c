@@ -257,6 +257,25 @@ static json_t *xids(const struct health_policy *p, bool act)
 	return list;
 }
 
+static json_t *xid_rules(const struct health_policy *p)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < p->n_rates; i++) {
+		const struct xid_rate *rate = &p->rates[i];
+		json_t *o = json_object(), *numbers = json_array();
+
+		for (uint32_t k = 0; numbers && k < rate->n_xids; k++)
+			(void)json_array_append_new(numbers, json_integer(rate->xids[k]));
+		(void)put(o, "xids", numbers);
+		(void)put(o, "count", json_integer(rate->count));
+		(void)put(o, "within", duration((int64_t)rate->within_ns));
+		(void)put(o, "policy", json_string(words_signal_policy.words[rate->action]));
+		(void)json_array_append_new(list, o);
+	}
+	return list;
+}
+
 /* True if @f stands at its default and NVIDIA's plugin would not print it then. */
 static bool is_silent(const struct config *c, const struct field *f)
 {
@@ -318,6 +337,8 @@ char *config_to_json(const struct config *c)
 			good = put(parent_of(top, f), field_key(f), xids(&c->health, false));
 		else if (!strcmp(f->path, "health.actXids"))
 			good = put(parent_of(top, f), field_key(f), xids(&c->health, true));
+		else if (!strcmp(f->path, "health.xidRules"))
+			good = put(parent_of(top, f), field_key(f), xid_rules(&c->health));
 		else if ((f->flags & FIELD_STORED) && !is_silent(c, f))
 			good = put(parent_of(top, f), field_key(f),
 				is_unset(c, f) ? json_null() : stored(c, f));

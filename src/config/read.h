@@ -11,7 +11,7 @@
 #include "config/field.h"
 #include "config/yaml.h"
 
-#define CONFIG_FIELDS_MAX   128
+#define CONFIG_FIELDS_MAX   160
 #define CONFIG_ENTRIES_MAX  1024 /* of each list in sharing and resources */
 #define CONFIG_WARNINGS_MAX 100
 

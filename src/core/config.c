@@ -257,7 +257,9 @@ static bool health_equal(const struct health_policy *a, const struct health_poli
 		a->max_cooldown_ns != b->max_cooldown_ns ||
 		a->probes_needed != b->probes_needed ||
 		a->probe_interval_ns != b->probe_interval_ns ||
-		a->forget_after_ns != b->forget_after_ns || a->n_rules != b->n_rules)
+		a->forget_after_ns != b->forget_after_ns || a->n_rules != b->n_rules ||
+		a->n_rates != b->n_rates || a->rates_id != b->rates_id ||
+		memcmp(a->signals, b->signals, sizeof(a->signals)) != 0)
 		return false;
 	for (size_t i = 0; i < a->n_rules; i++)
 		if (a->rules[i].xid != b->rules[i].xid || a->rules[i].act != b->rules[i].act)

@@ -128,3 +128,27 @@ const char *gpu_fault_name(enum gpu_fault fault)
 	}
 	return "unknown";
 }
+
+bool gpu_signal(const struct gpu *g, enum gpu_signal s, uint64_t *ret)
+{
+	static const enum gpu_recovery asked[GPU_SIGNAL_COUNT_] = {
+		[GPU_SIGNAL_RESET] = GPU_RECOVERY_RESET_GPU,
+		[GPU_SIGNAL_REBOOT] = GPU_RECOVERY_REBOOT,
+		[GPU_SIGNAL_DRAIN_P2P] = GPU_RECOVERY_DRAIN_P2P,
+		[GPU_SIGNAL_DRAIN_RESET] = GPU_RECOVERY_DRAIN_RESET,
+	};
+	bool stored = s < GPU_SIGNAL_STORED_;
+
+	if (stored ? !(g->signals_known & UINT32_C(1) << s)
+		   : g->recovery == GPU_RECOVERY_UNKNOWN)
+		return false;
+	if (ret)
+		*ret = stored ? g->signals[s] : g->recovery == asked[s];
+	return true;
+}
+
+void gpu_signal_set(struct gpu *g, enum gpu_signal s, uint64_t value)
+{
+	g->signals_known |= UINT32_C(1) << s;
+	g->signals[s] = value;
+}

@@ -38,7 +38,27 @@ enum gpu_recovery {
 	GPU_RECOVERY_NONE,
 	GPU_RECOVERY_RESET_GPU,
 	GPU_RECOVERY_REBOOT,
-	GPU_RECOVERY_DRAIN,
+	GPU_RECOVERY_DRAIN_P2P,
+	GPU_RECOVERY_DRAIN_RESET,
+};
+
+/*
+ * Health signals: what NVML reports about a GPU that answers. Those from GPU_SIGNAL_STORED_ on are the
+ * values of enum gpu_recovery. Their names, texts and default policies: core/health/signal.c.
+ */
+enum gpu_signal {
+	GPU_SIGNAL_REMAP_FAILED,    /* a memory row could not be remapped */
+	GPU_SIGNAL_REMAP_PENDING,   /* a remapped row takes effect with the next reset */
+	GPU_SIGNAL_PAGES_PENDING,   /* a retired page takes effect with the next reboot */
+	GPU_SIGNAL_ECC_VOLATILE,    /* uncorrected ECC errors since the driver was loaded */
+	GPU_SIGNAL_ECC_AGGREGATE,   /* uncorrected ECC errors in the GPU's lifetime */
+	GPU_SIGNAL_DRIVER_MISMATCH, /* the library on disk does not fit the kernel module */
+	GPU_SIGNAL_STORED_,
+	GPU_SIGNAL_RESET = GPU_SIGNAL_STORED_,
+	GPU_SIGNAL_REBOOT,
+	GPU_SIGNAL_DRAIN_P2P,
+	GPU_SIGNAL_DRAIN_RESET,
+	GPU_SIGNAL_COUNT_,
 };
 
 struct gpu {
@@ -64,6 +84,8 @@ struct gpu {
 	char cluster_uuid[40]; /* of the fabric; "" unless attached */
 	uint32_t clique_id;
 	enum gpu_recovery recovery;
+	uint32_t signals_known; /* bit: enum gpu_signal below GPU_SIGNAL_STORED_ */
+	uint64_t signals[GPU_SIGNAL_STORED_]; /* valid if known; 0: clear, else 1 or a count */
 	enum gpu_fault fault;
 	int32_t nvml_code;           /* of the call behind the fault; 0 if none */
 	char reason[GPU_REASON_MAX]; /* of the fault, for people; "" without */
@@ -162,3 +184,9 @@ const struct gpu *inventory_find(const struct inventory *inv, const char *uuid);
 struct gpu_link inventory_link(const struct inventory *inv, uint32_t a, uint32_t b);
 
 const char *gpu_fault_name(enum gpu_fault fault); /* "lost"; static */
+
+/* Whether @s is known of @g. Then *ret (may be NULL) is 0 if it is clear, else 1 or a count. */
+bool gpu_signal(const struct gpu *g, enum gpu_signal s, uint64_t *ret);
+
+/* Makes @s, one below GPU_SIGNAL_STORED_, known. */
+void gpu_signal_set(struct gpu *g, enum gpu_signal s, uint64_t value);

@@ -31,23 +31,26 @@ const char *health_state_name(enum health_state s)
 	return "unknown";
 }
 
-/* What the driver asks for, as the end of "the driver asks for"; NULL: nothing. */
-static const char *driver_wish(const struct health *h, const struct health_policy *p)
+uint32_t health_raised(const struct health *h, const struct health_policy *p,
+	enum health_action action)
 {
-	if (p->disabled)
-		return NULL;
-	switch (h->recovery) {
-	case GPU_RECOVERY_UNKNOWN:
-	case GPU_RECOVERY_NONE:
-		return NULL;
-	case GPU_RECOVERY_RESET_GPU:
-		return "a GPU reset";
-	case GPU_RECOVERY_REBOOT:
-		return "a reboot of the node";
-	case GPU_RECOVERY_DRAIN:
-		return "this GPU to be drained";
+	uint32_t mask = 0;
+
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		enum health_action own = p->signals[i];
+
+		if (p->disabled && own == HEALTH_ACT)
+			own = HEALTH_WARN;
+		if (own == action)
+			mask |= UINT32_C(1) << i;
 	}
-	return NULL;
+	return h->raised & mask;
+}
+
+/* Whether a health signal keeps the GPU unhealthy, whatever its probes say. */
+static bool is_held(const struct health *h, const struct health_policy *p)
+{
+	return health_raised(h, p, HEALTH_ACT) != 0;
 }
 
 /* What a fault is called while it lasts, and after it has passed. */
@@ -68,6 +71,13 @@ static const char *fault_text(enum gpu_fault fault, bool past)
 		return past ? "GPU was gone" : "GPU is gone";
 	}
 	return "GPU in trouble";
+}
+
+static uint64_t add_sat(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
 /* A reason in the making, without the heap: health changes even when memory is short. */
@@ -106,11 +116,34 @@ static void add_wait(struct text *t, uint64_t ns)
 		add(t, "%" PRIu64 "s", s % 60);
 }
 
-static void add_xid(struct text *t, uint32_t xid)
+/* @times 0: one of it is enough. */
+static void add_xid(struct text *t, uint32_t xid, uint32_t times, uint64_t within_ns)
 {
 	add(t, "XID %" PRIu32, xid);
 	if (xid_text(xid)[0])
 		add(t, " (%s)", xid_text(xid));
+	if (times) {
+		add(t, ", %" PRIu32 " within ", times);
+		add_wait(t, within_ns);
+	}
+}
+
+static void add_cause_xid(struct text *t, const struct health *h)
+{
+	add_xid(t, h->cause_xid, h->cause_times, h->cause_within_ns);
+}
+
+/* The texts of the signals in @mask, with semicolons between them. */
+static void add_signals(struct text *t, uint32_t mask)
+{
+	const char *sep = "";
+
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		if (!(mask & UINT32_C(1) << i))
+			continue;
+		add(t, "%s%s", sep, health_signals[i].text);
+		sep = "; ";
+	}
 }
 
 /* What is wrong, and which XID came before it. @seen may be NULL. */
@@ -118,7 +151,7 @@ static void add_cause(struct text *t, const struct health *h, const struct gpu *
 {
 	if (h->fault == GPU_OK) {
 		if (h->cause_xid)
-			add_xid(t, h->cause_xid);
+			add_cause_xid(t, h);
 		else
 			add(t, "%s", fault_text(h->cause_fault, /* past= */ true));
 		return;
@@ -128,7 +161,7 @@ static void add_cause(struct text *t, const struct health *h, const struct gpu *
 					: fault_text(h->fault, /* past= */ false));
 	if (h->cause_xid) {
 		add(t, ", after ");
-		add_xid(t, h->cause_xid);
+		add_cause_xid(t, h);
 	}
 }
 
@@ -136,15 +169,18 @@ static void add_cause(struct text *t, const struct health *h, const struct gpu *
 static void add_outlook(struct text *t, const struct health *h, const struct health_policy *p,
 	uint64_t now_ns)
 {
-	const char *wish = driver_wish(h, p);
+	if (h->fault == GPU_OK && is_held(h, p)) {
+		add(t, "%s", t->len ? ": " : "");
+		add_signals(t, health_raised(h, p, HEALTH_ACT));
+		if (p->recovery)
+			return;
+	}
 	const char *sep = t->len ? ": " : "";
 
 	if (!p->recovery) {
 		add(t, "%sout until restart, recovery is off", sep);
 	} else if (h->fault != GPU_OK) {
 		return; /* the fault says it all, and nobody knows when it ends */
-	} else if (wish) {
-		add(t, "%sthe driver asks for %s", sep, wish);
 	} else if (h->state == HEALTH_PROBATION || h->retry_at_ns <= now_ns) {
 		add(t, "%son probation", sep);
 	} else {
@@ -175,12 +211,105 @@ static bool explain(struct health *h, const struct health_policy *p, const struc
 	return true;
 }
 
-static uint64_t add_sat(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
+/* ---- XIDs that are counted -------------------------------------------------------------------- */
 
-	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+/* Counts of other rules mean nothing for these. */
+static void fit_recent(struct health *h, const struct health_policy *p)
+{
+	if (h->rates_id == p->rates_id)
+		return;
+	memset(h->recent, 0, sizeof(h->recent));
+	h->rates_id = p->rates_id;
 }
+
+/* Until when the rate is reached, if no more XIDs come; 0: it is not. */
+static uint64_t reached_until(const struct xid_rate *rate, const struct xid_recent *r)
+{
+	return r->n < rate->count ? 0 : add_sat(r->at_ns[r->next], rate->within_ns);
+}
+
+static bool has_xid(const struct xid_rate *rate, uint32_t xid)
+{
+	for (uint32_t i = 0; i < rate->n_xids; i++)
+		if (rate->xids[i] == xid)
+			return true;
+	return false;
+}
+
+static void push(struct xid_recent *r, uint32_t cap, uint32_t xid, uint64_t now_ns)
+{
+	r->at_ns[r->next] = now_ns;
+	r->next = (r->next + 1) % cap;
+	r->n += r->n < cap;
+	r->last_xid = xid;
+}
+
+/*
+ * Counts @xid for each rate that it is in. Returns the first that is reached by it and makes the GPU
+ * unhealthy, which counts from 0 again then; NULL: none.
+ */
+static const struct xid_rate *count_xid(struct health *h, const struct health_policy *p,
+	uint32_t xid, uint64_t now_ns)
+{
+	const struct xid_rate *found = NULL;
+
+	for (size_t i = 0; i < p->n_rates; i++) {
+		const struct xid_rate *rate = &p->rates[i];
+		struct xid_recent *r = &h->recent[i];
+
+		if (!has_xid(rate, xid))
+			continue;
+		push(r, rate->count, xid, now_ns);
+		if (rate->action != HEALTH_ACT || reached_until(rate, r) < now_ns ||
+			r->n < rate->count)
+			continue;
+		*r = (struct xid_recent){ .n = 0 };
+		if (!found)
+			found = rate;
+	}
+	return found;
+}
+
+/* When the first warning of a rate ends, if no more XIDs come; UINT64_MAX: there is none. */
+static uint64_t next_warning_end(const struct health *h, const struct health_policy *p)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (size_t i = 0; h->rates_id == p->rates_id && i < p->n_rates; i++) {
+		uint64_t until = reached_until(&p->rates[i], &h->recent[i]);
+
+		if (p->rates[i].action == HEALTH_WARN && until && until < next)
+			next = until;
+	}
+	return next;
+}
+
+/* Rewrites the warning. True if it differs from before. */
+static bool warn(struct health *h, const struct health_policy *p, uint64_t now_ns)
+{
+	struct text t = { .len = 0 };
+
+	fit_recent(h, p);
+	add_signals(&t, health_raised(h, p, HEALTH_WARN));
+	for (size_t i = 0; i < p->n_rates; i++) {
+		const struct xid_rate *rate = &p->rates[i];
+		struct xid_recent *r = &h->recent[i];
+		uint64_t until = reached_until(rate, r);
+
+		if (until && until < now_ns)
+			r->n--; /* the oldest cannot count any more */
+		else if (until && rate->action == HEALTH_WARN) {
+			add(&t, "%s", t.len ? "; " : "");
+			add_xid(&t, r->last_xid, rate->count, rate->within_ns);
+		}
+	}
+	if (strcmp(h->warning, t.s) == 0)
+		return false;
+	memcpy(h->warning, t.s, sizeof(t.s));
+	return true;
+}
+
+/* ---- the state -------------------------------------------------------------------------------- */
 
 /* How long to wait after trouble; doubled for each relapse, up to the ceiling. */
 static uint64_t cooldown(const struct health *h, const struct health_policy *p)
@@ -224,25 +353,34 @@ static void fall(struct health *h, const struct health_policy *p, uint64_t now_n
 
 bool health_xid(struct health *h, const struct health_policy *p, uint32_t xid, uint64_t now_ns)
 {
+	enum xid_verdict verdict = health_policy_verdict(p, xid);
 	enum xid_class class_ = xid_class(xid);
-	bool was_ok = health_ok(h);
+	const struct xid_rate *rate = NULL;
+	bool was_ok = health_ok(h), warned = false;
 
 	h->xid_count++;
 	h->last_xid = xid;
-	if (!health_policy_acts(p, xid))
-		return false;
+	if (verdict == XID_COUNTED) {
+		fit_recent(h, p);
+		rate = count_xid(h, p, xid, now_ns);
+		warned = warn(h, p, now_ns);
+	}
+	if (verdict != XID_ACTED && !rate)
+		return warned;
 	fall(h, p, now_ns);
 	if (!h->cause_xid || class_ >= h->cause) {
 		h->cause = class_;
 		h->cause_xid = xid;
+		h->cause_times = rate ? rate->count : 0;
+		h->cause_within_ns = rate ? rate->within_ns : 0;
 	}
 	h->trouble_ns = now_ns;
 	set_retry(h, p);
 	if (h->fault != GPU_OK) {
 		/* The text of the fault is in the reason already, and only the probe knows it. */
-		return was_ok;
+		return was_ok || warned;
 	}
-	return explain(h, p, NULL, now_ns) || was_ok;
+	return explain(h, p, NULL, now_ns) || was_ok || warned;
 }
 
 static void probe_fault(struct health *h, const struct health_policy *p, const struct gpu *seen,
@@ -289,6 +427,7 @@ static void heal(struct health *h, uint64_t now_ns)
 	h->recovered = true;
 	h->cause = XID_APPLICATION;
 	h->cause_xid = 0;
+	h->cause_times = 0;
 	h->cause_fault = GPU_OK;
 	h->retry_at_ns = UINT64_MAX;
 }
@@ -297,7 +436,7 @@ static void heal(struct health *h, uint64_t now_ns)
 static void settle(struct health *h, const struct health_policy *p, uint64_t now_ns)
 {
 	if (h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK && p->recovery &&
-		h->retry_at_ns <= now_ns && !driver_wish(h, p))
+		h->retry_at_ns <= now_ns && !is_held(h, p))
 		enter(h, HEALTH_PROBATION, now_ns);
 }
 
@@ -307,15 +446,15 @@ static void probe_good(struct health *h, const struct health_policy *p, const st
 	if (h->state == HEALTH_HEALTHY) {
 		h->recovery = seen->recovery;
 		h->fault = GPU_OK;
-		if (!driver_wish(h, p))
+		if (!is_held(h, p))
 			return;
 		fall(h, p, now_ns);
 		h->retry_at_ns = p->recovery ? now_ns : UINT64_MAX;
 		return;
 	}
 	probe_clear(h, p, seen, now_ns);
-	if (driver_wish(h, p)) {
-		/* Not a relapse: the driver says that the old trouble is still there. */
+	if (is_held(h, p)) {
+		/* Not a relapse: the signal says that the old trouble is still there. */
 		enter(h, HEALTH_UNHEALTHY, now_ns);
 		return;
 	}
@@ -327,29 +466,46 @@ static void probe_good(struct health *h, const struct health_policy *p, const st
 		heal(h, now_ns);
 }
 
+static uint32_t raised_in(const struct gpu *seen)
+{
+	uint32_t raised = 0;
+
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		uint64_t value;
+
+		if (gpu_signal(seen, (enum gpu_signal)i, &value) && value > 0)
+			raised |= UINT32_C(1) << i;
+	}
+	return raised;
+}
+
 bool health_probe(struct health *h, const struct health_policy *p, const struct gpu *seen,
 	uint64_t now_ns)
 {
-	bool was_ok = health_ok(h);
+	bool was_ok = health_ok(h), warned;
 
 	h->probed_ns = now_ns;
-	if (seen->fault != GPU_OK)
+	if (seen->fault != GPU_OK) {
 		probe_fault(h, p, seen, now_ns);
-	else
+	} else {
+		h->raised = raised_in(seen);
 		probe_good(h, p, seen, now_ns);
+	}
+	warned = warn(h, p, now_ns);
 	/* The time left in the text is that of the trouble; it is not counted down. */
-	if (!was_ok && h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK &&
-		!driver_wish(h, p) && p->recovery)
+	if (!was_ok && h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK && !is_held(h, p) &&
+		p->recovery)
 		now_ns = h->trouble_ns;
-	return explain(h, p, seen, now_ns) || was_ok != health_ok(h);
+	return explain(h, p, seen, now_ns) || was_ok != health_ok(h) || warned;
 }
 
 bool health_tick(struct health *h, const struct health_policy *p, uint64_t now_ns)
 {
 	enum health_state before = h->state;
+	bool warned = warn(h, p, now_ns);
 
 	settle(h, p, now_ns);
-	return h->state != before && explain(h, p, NULL, now_ns);
+	return (h->state != before && explain(h, p, NULL, now_ns)) || warned;
 }
 
 uint64_t health_due(const struct health *h, const struct health_policy *p)
@@ -358,7 +514,9 @@ uint64_t health_due(const struct health *h, const struct health_policy *p)
 		p->probe_interval_ns ? add_sat(h->probed_ns, p->probe_interval_ns) : UINT64_MAX;
 
 	if (h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK && h->retry_at_ns < due &&
-		!driver_wish(h, p))
+		!is_held(h, p))
 		due = h->retry_at_ns;
+	if (next_warning_end(h, p) < due)
+		due = add_sat(next_warning_end(h, p), 1);
 	return due;
 }

@@ -89,14 +89,42 @@ static void match(const struct node *n, const struct inventory *seen, uint32_t *
 	}
 }
 
+/* Whether the GPU was reset, or another driver loaded, after a fault like this. */
+static bool is_reset_after(enum gpu_fault fault)
+{
+	return fault == GPU_FAULT_LOST || fault == GPU_FAULT_RESET || fault == GPU_FAULT_GONE;
+}
+
+/*
+ * A signal that was raised and cannot be read now (the driver does not know row remapping of a GPU
+ * with MIG instances) stays raised until it is read as clear, or the GPU has been reset.
+ */
+static void keep_raised(struct gpu *g, const struct gpu *was)
+{
+	uint32_t lost = was->signals_known & ~g->signals_known;
+
+	if (is_reset_after(was->fault))
+		return;
+	for (int i = 0; i < GPU_SIGNAL_STORED_; i++)
+		if (lost & UINT32_C(1) << i && was->signals[i] > 0)
+			gpu_signal_set(g, (enum gpu_signal)i, was->signals[i]);
+	if (g->recovery == GPU_RECOVERY_UNKNOWN && was->recovery != GPU_RECOVERY_NONE)
+		g->recovery = was->recovery;
+}
+
 /*
  * What is known of a GPU after one look. A faulty GPU keeps what it was, so that an unreadable
  * name or minor number does not move it to another resource.
  */
 static void merge(struct gpu *g, const struct gpu *seen, bool is_new)
 {
+	struct gpu was;
+
 	if (is_new || seen->fault == GPU_OK) {
+		was = *g;
 		*g = *seen;
+		if (!is_new)
+			keep_raised(g, &was);
 		return;
 	}
 	g->index = seen->index;
@@ -275,6 +303,10 @@ static bool probe_mig(struct health *h, const struct health_policy *p, const str
 {
 	struct gpu seen = *g;
 
+	/* They are of the GPU, and said of it. */
+	seen.signals_known = 0;
+	if (seen.recovery != GPU_RECOVERY_UNKNOWN)
+		seen.recovery = GPU_RECOVERY_NONE;
 	if (seen.fault == GPU_OK && m->reason[0])
 		set_fault(&seen, GPU_FAULT_FIELD, m->reason);
 	return health_probe(h, p, &seen, now_ns);

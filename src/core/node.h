@@ -39,7 +39,8 @@ void node_fini(struct node *n);
  * GPUs are recognised by UUID. One whose UUID could not be read is taken for the known GPU at the
  * same bus address, else with the same index, that is not in the look otherwise. A GPU with a
  * fault keeps name, minor number and everything else that was known of it, its MIG devices and its
- * links, so that it stays in its resource. A MIG device with a .reason keeps what was known of it;
+ * links, so that it stays in its resource. A health signal that was raised and cannot be read now stays
+ * raised, unless the GPU has been reset in between. A MIG device with a .reason keeps what was known of it;
  * one without a UUID is the one that was known at its place in NVML's list.
  *
  * Returns > 0 if anything that is offered or its health changed, 0 if not; < 0 for lack of memory

@@ -352,6 +352,7 @@ static void reboot_gpu(struct sim_gpu *g, struct sim_slot *slot)
 	sim_mig_reboot(g);
 	g->keys.ecc = g->keys.ecc_pending;
 	g->keys.ecc_corrected_volatile = g->keys.ecc_uncorrected_volatile = 0;
+	g->keys.remapped_pending = g->keys.retired_pending = g->keys.recovery_action = 0;
 	g->energy_mj = g->pcie_kb[0] = g->pcie_kb[1] = 0;
 	g->energy_at_ns = time_wall_ns();
 	slot->lost = 0;

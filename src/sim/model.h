@@ -123,6 +123,7 @@
 	U(remapped_uncorrected, 0, 512, "rows remapped for uncorrected errors") \
 	U(remapped_pending, 0, 1, "rows wait for a reset") \
 	U(remapped_failure, 0, 1, "a row could not be remapped") \
+	U(recovery_action, 0, 4, "the driver asks for: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset") \
 	U(remap_banks, 0, 100000, "memory banks with all spare rows left") \
 	C(violation_power_ns, "time held back by the power limit") \
 	C(violation_thermal_ns, "time held back by temperature") \

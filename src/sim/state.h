@@ -27,7 +27,7 @@
 #include <stdatomic.h>
 
 #define SIM_STATE_MAGIC   UINT32_C(0x534C4753) /* "SGLS" */
-#define SIM_STATE_VERSION 6
+#define SIM_STATE_VERSION 7
 #define SIM_STATE_FILE    "state"
 #define SIM_RING_EVENTS   256 /* a power of two; older ones are gone for a slow reader */
 

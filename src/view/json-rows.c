@@ -60,11 +60,13 @@ const struct json_row json_rows_gpu[] = {
 	ROW(view_gpu, "numaNode", NUMA, numa_node),
 	ROW(view_gpu, "health", HEALTH, health),
 	ROW(view_gpu, "reason", TEXT, reason),
+	ROW(view_gpu, "warning", TEXT, warning),
 	ROW(view_gpu, "refused", TEXT, refused),
 	ROW(view_gpu, "healthSince", TIME, health_since_wall_ns),
 	ROW(view_gpu, "present", BOOL, present),
 	ROW(view_gpu, "fault", TEXT, fault),
 	ROW(view_gpu, "recovery", TEXT_KNOWN, recovery),
+	ROW_IF(view_gpu, "resetRequired", BOOL, reset_required, reset_known),
 	ROW(view_gpu, "migCapable", BOOL, mig_capable),
 	ROW(view_gpu, "migEnabled", BOOL, mig_enabled),
 	ROW(view_gpu, "migPending", BOOL, mig_pending),
@@ -79,6 +81,13 @@ const struct json_row json_rows_xid[] = {
 	ROW(view_xid, "xid", U32, xid),
 	ROW(view_xid, "count", U64, count),
 	ROW(view_xid, "last", TIME, last_wall_ns),
+	{ 0 },
+};
+
+const struct json_row json_rows_signal[] = {
+	ROW(view_signal, "name", TEXT, name),
+	ROW(view_signal, "policy", TEXT, policy),
+	ROW(view_signal, "value", U64, value),
 	{ 0 },
 };
 

@@ -93,6 +93,9 @@ static void put_gpu(struct json_maker *m, json_t *o, const struct view_gpu *g)
 
 	json_put_rows(m, o, json_rows_gpu, g);
 	json_put_cost(m, o, "costNanoPerHour", g->cost_nano_per_hour);
+	list = json_put_array(m, o, "signals");
+	for (uint32_t i = 0; i < g->n_signals; i++)
+		json_put_rows(m, json_add_object(m, list), json_rows_signal, &g->signals[i]);
 	list = json_put_array(m, o, "xids");
 	for (uint32_t i = 0; i < g->n_xids; i++)
 		json_put_rows(m, json_add_object(m, list), json_rows_xid, &g->xids[i]);

@@ -55,6 +55,12 @@ struct view_xid {
 	uint64_t last_wall_ns; /* 0: before this agent's start */
 };
 
+struct view_signal {
+	const char *name;   /* "rowRemapFailed" */
+	const char *policy; /* "unhealthy", "warning", "ignore" */
+	uint64_t value;     /* 0: clear, else 1 or a count */
+};
+
 /* One point of the last hour. */
 struct view_point {
 	uint32_t wall_s; /* end, seconds since 1970 */
@@ -73,12 +79,16 @@ struct view_gpu {
 	int32_t numa_node; /* -1: not known */
 	enum view_health health;
 	const char *reason;  /* "" */
+	const char *warning; /* of its health, whatever it is; "" */
+	uint32_t n_signals;
+	struct view_signal *signals; /* those that are known */
 	const char *refused; /* why it is listed and cannot be had whatever its health; "" */
 	uint64_t health_since_wall_ns;
 	bool present;      /* NVML shows it now */
 	const char *fault; /* gpu_fault_name(); "ok" */
 	const char *
 		recovery; /* what the driver says it needs: "none", "reset", ...; "": cannot say */
+	bool reset_known, reset_required; /* NVML says that it must be reset */
 	bool mig_capable, mig_enabled, mig_pending;
 	uint32_t
 		mig_slices; /* compute slices and memory slices the GPU is drawn with: 7 and 8; 0: no MIG */

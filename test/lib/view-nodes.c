@@ -234,6 +234,13 @@ static void gpu_lost(struct sample_maker *m)
 	g->health_since_wall_ns = m->v->wall_ns - UINT64_C(754) * 1000000000U;
 	g->fault = gpu_fault_name(GPU_FAULT_LOST);
 	g->recovery = "reset";
+	g->reset_known = g->reset_required = true;
+	g->signals = view_array(m->v, 2, sizeof(*g->signals));
+	if (g->signals) {
+		g->signals[0] = (struct view_signal){ "rowRemapFailed", "unhealthy", 0 };
+		g->signals[1] = (struct view_signal){ "gpuReset", "unhealthy", 1 };
+		g->n_signals = 2;
+	}
 	g->present = false;
 	g->sample = u->sample = NULL;
 	g->sample_age_ns = 0;

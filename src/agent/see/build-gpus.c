@@ -13,7 +13,8 @@ static const char *recovery_name(enum gpu_recovery r)
 		[GPU_RECOVERY_NONE] = "none",
 		[GPU_RECOVERY_RESET_GPU] = "reset",
 		[GPU_RECOVERY_REBOOT] = "reboot",
-		[GPU_RECOVERY_DRAIN] = "drain",
+		[GPU_RECOVERY_DRAIN_P2P] = "drain-p2p",
+		[GPU_RECOVERY_DRAIN_RESET] = "drain-and-reset",
 	};
 
 	return names[r];
@@ -61,6 +62,34 @@ static void put_xids(const struct agent *a, struct view *v, struct view_gpu *to)
 	}
 }
 
+static void put_signals(const struct agent *a, const struct gpu *g, struct view *v,
+	struct view_gpu *to)
+{
+	static const char *const policies[] = { [HEALTH_IGNORE] = "ignore",
+		[HEALTH_WARN] = "warning",
+		[HEALTH_ACT] = "unhealthy" };
+	static const uint32_t resets = 1U << GPU_SIGNAL_REMAP_PENDING |
+				       1U << GPU_SIGNAL_PAGES_PENDING | 1U << GPU_SIGNAL_RESET |
+				       1U << GPU_SIGNAL_DRAIN_RESET;
+
+	to->reset_known = to->reset_required = g->fault == GPU_FAULT_RESET;
+	to->signals = view_array(v, GPU_SIGNAL_COUNT_, sizeof(*to->signals));
+	for (int i = 0; to->signals && i < GPU_SIGNAL_COUNT_; i++) {
+		bool reset = resets & 1U << i;
+		uint64_t value;
+
+		if (!gpu_signal(g, (enum gpu_signal)i, &value))
+			continue;
+		to->signals[to->n_signals++] = (struct view_signal){
+			.name = health_signals[i].name,
+			.policy = policies[a->config.config->health.signals[i]],
+			.value = value,
+		};
+		to->reset_known |= reset;
+		to->reset_required |= reset && value > 0;
+	}
+}
+
 static void put_sample(const struct see_round *r, const struct sample *sample,
 	struct view_gpu *to)
 {
@@ -102,6 +131,7 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 		.numa_node = g->numa_node,
 		.health = health_of(&n->health),
 		.reason = view_text(v, n->health.reason),
+		.warning = view_text(v, n->health.warning),
 		.refused = view_text(v, agent_device_refusal(a, g->uuid)),
 		.health_since_wall_ns = wall_of(r, n->health.since_ns),
 		.present = n->present,
@@ -117,6 +147,7 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 	if (!to->uuid)
 		return;
 	put_sample(r, v->sample, to);
+	put_signals(a, g, v, to);
 	put_xids(a, v, to);
 	put_p2p(a, i, v, to);
 	see_history_copy(&a->see.history, v, to->uuid, &to->n_points, &to->points);

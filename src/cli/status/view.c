@@ -137,6 +137,7 @@ static void put_components(struct buf *b, const json_t *list)
 static void put_health(struct status_row *r, const json_t *o, size_t health, size_t reason)
 {
 	const char *refused = status_text(o, "refused");
+	const char *warning = status_text(o, "warning");
 	bool ok = !strcmp(status_text(o, "health"), "healthy");
 
 	status_clean(r->cells[health], STATUS_CELL_MAX,
@@ -144,6 +145,14 @@ static void put_health(struct status_row *r, const json_t *o, size_t health, siz
 	status_clean(r->cells[reason], STATUS_CELL_MAX,
 		ok ? refused : status_text(o, "reason"));
 	r->colour = ok && !*refused ? NULL : RED;
+	/* It stays allocatable, so that is no health; what is unhealthy besides says so first. */
+	if (ok && !*refused && *warning) {
+		char text[STATUS_CELL_MAX - 16];
+
+		status_clean(text, sizeof(text), warning);
+		(void)snprintf(r->cells[reason], STATUS_CELL_MAX, "warning: %s", text);
+		r->colour = YELLOW;
+	}
 }
 
 static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error *err)

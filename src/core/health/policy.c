@@ -18,6 +18,38 @@ void health_policy_default(struct health_policy *p)
 		.probe_interval_ns = 10 * NS_PER_SEC,
 		.forget_after_ns = 600 * NS_PER_SEC,
 	};
+	for (size_t i = 0; i < GPU_SIGNAL_COUNT_; i++)
+		p->signals[i] = health_signals[i].def;
+}
+
+/* FNV-1a over the members: a struct has padding. */
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	return (h ^ v) * UINT64_C(0x100000001b3);
+}
+
+static uint64_t rates_id(const struct health_policy *p)
+{
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < p->n_rates; i++) {
+		const struct xid_rate *r = &p->rates[i];
+
+		for (uint32_t k = 0; k < r->n_xids; k++)
+			h = mix(h, r->xids[k]);
+		h = mix(mix(mix(h, r->count), r->within_ns), r->action);
+	}
+	return h;
+}
+
+int health_policy_add_rate(struct health_policy *p, const struct xid_rate *rate,
+	struct error *err)
+{
+	if (p->n_rates == XID_RATES_MAX)
+		return error_set(err, ERR_LIMIT, "more than %d rules", XID_RATES_MAX);
+	p->rates[p->n_rates++] = *rate;
+	p->rates_id = rates_id(p);
+	return 0;
 }
 
 static int rule_set(struct health_policy *p, uint32_t xid, bool act, struct error *err)
@@ -78,12 +110,28 @@ int health_policy_env(struct health_policy *p, const char *disable, const char *
 	return 0;
 }
 
-bool health_policy_acts(const struct health_policy *p, uint32_t xid)
+static bool counts(const struct health_policy *p, uint32_t xid)
+{
+	for (size_t i = 0; i < p->n_rates; i++)
+		for (uint32_t k = 0; k < p->rates[i].n_xids; k++)
+			if (p->rates[i].xids[k] == xid)
+				return true;
+	return false;
+}
+
+enum xid_verdict health_policy_verdict(const struct health_policy *p, uint32_t xid)
 {
 	if (p->act_on_all)
-		return true;
+		return XID_ACTED;
 	for (size_t i = 0; i < p->n_rules; i++)
 		if (p->rules[i].xid == xid)
-			return p->rules[i].act;
-	return !p->disabled && xid_class(xid) != XID_APPLICATION;
+			return p->rules[i].act ? XID_ACTED : XID_IGNORED;
+	if (counts(p, xid))
+		return XID_COUNTED;
+	return p->disabled || xid_class(xid) == XID_APPLICATION ? XID_IGNORED : XID_ACTED;
+}
+
+bool health_policy_acts(const struct health_policy *p, uint32_t xid)
+{
+	return health_policy_verdict(p, xid) == XID_ACTED;
 }

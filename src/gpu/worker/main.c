@@ -18,11 +18,13 @@
 #include <unistd.h>
 
 #include "base/option.h"
+#include "base/time.h"
 #include "gpu/nvml.h"
 #include "gpu/worker/probe-mig.h"
 #include "gpu/worker/probe-processes.h"
 #include "gpu/worker/probe.h"
 #include "gpu/worker/events.h"
+#include "gpu/worker/library-check.h"
 #include "gpu/worker/proto.h"
 #include "gpu/worker/sample.h"
 
@@ -42,6 +44,9 @@ static const struct option_def option_defs[] = {
 		.arg = "DIR",
 		.def = "/proc",
 		.help = "where procfs is mounted" },
+	{ .name = "check-library",
+		.type = OPTION_BOOL,
+		.help = "only init the library, and exit with NVML's code (0, 18) or 255" },
 	{ .name = "no-events", .type = OPTION_BOOL, .help = "do not wait for XID events" },
 };
 
@@ -60,6 +65,7 @@ struct worker {
 	struct probe_mig migs[GPU_NODE_MAX]; /* by index */
 	struct gpu_link links[GPU_NODE_MAX * GPU_NODE_MAX];
 	struct probe_processes processes;
+	struct library_check library;
 	struct sampler *sampler; /* NULL: nobody has asked for figures yet */
 };
 
@@ -208,6 +214,7 @@ static void look(struct worker *w, const struct worker_probe *q)
 	}
 	w->n = count < GPU_NODE_MAX ? count : GPU_NODE_MAX;
 	send_begin(w, q->seq);
+	library_check_step(&w->library, time_mono_ns());
 	probe_caps_forget(&w->caps);
 	for (uint32_t i = 0; i < w->n; i++) {
 		struct gpu *g = &w->gpus[i];
@@ -219,6 +226,8 @@ static void look(struct worker *w, const struct worker_probe *q)
 			continue;
 		}
 		probe_gpu(&w->probe, i, g, &w->devices[i]);
+		if (w->library.known)
+			gpu_signal_set(g, GPU_SIGNAL_DRIVER_MISMATCH, w->library.mismatch);
 		if (!g->mig_enabled)
 			w->migs[i] = (struct probe_mig){ .n = 0 };
 		else
@@ -359,6 +368,9 @@ static int start(struct worker *w, const struct options *o)
 	probe_caps_init(&w->caps);
 	w->nvml_path = option_str(o, "nvml", NULL);
 	w->driver_root = option_str(o, "driver-root", NULL);
+	w->library = (struct library_check){ .nvml_path = w->nvml_path,
+		.driver_root = w->driver_root,
+		.started_ns = time_mono_ns() };
 	serve(w, !option_bool(o, "no-events", false));
 	return 0;
 }
@@ -388,6 +400,9 @@ int main(int argc, char **argv)
 	} else if (r < 0) {
 		(void)fprintf(stderr, "gpuslice-nvml: %s\n", err.msg);
 		r = 2;
+	} else if (option_bool(&o, "check-library", false)) {
+		r = library_check_main(option_str(&o, "nvml", NULL),
+			option_str(&o, "driver-root", NULL));
 	} else {
 		r = start(&w, &o);
 	}

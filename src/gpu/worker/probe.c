@@ -153,24 +153,42 @@ bool probe_field_uint(const nvmlFieldValue_t *f, uint64_t *ret)
 	}
 }
 
-static void read_recovery(struct probe *p, struct gpu *g, nvmlDevice_t d)
+/* Field values about health. All in one call: a driver answers each for itself. */
+enum { RECOVERY_ACTION, RESET_STATUS, FIRST_SIGNAL };
+
+static const struct {
+	unsigned int field;
+	enum gpu_signal signal; /* from FIRST_SIGNAL on */
+} health_fields[] = {
+	[RECOVERY_ACTION] = { NVML_FI_DEV_GPU_RECOVERY_ACTION, GPU_SIGNAL_COUNT_ },
+	[RESET_STATUS] = { FIELD_RESET_STATUS, GPU_SIGNAL_COUNT_ },
+	[FIRST_SIGNAL] = { NVML_FI_DEV_REMAPPED_FAILURE, GPU_SIGNAL_REMAP_FAILED },
+	{ NVML_FI_DEV_REMAPPED_PENDING, GPU_SIGNAL_REMAP_PENDING },
+	{ NVML_FI_DEV_RETIRED_PENDING, GPU_SIGNAL_PAGES_PENDING },
+	{ NVML_FI_DEV_ECC_DBE_VOL_TOTAL, GPU_SIGNAL_ECC_VOLATILE },
+	{ NVML_FI_DEV_ECC_DBE_AGG_TOTAL, GPU_SIGNAL_ECC_AGGREGATE },
+};
+
+static void read_health(struct probe *p, struct gpu *g, nvmlDevice_t d)
 {
 	/* Numbers of the driver: none, reset the GPU, reboot, drain (P2P), drain and reset. */
 	static const enum gpu_recovery actions[] = { GPU_RECOVERY_NONE, GPU_RECOVERY_RESET_GPU,
-		GPU_RECOVERY_REBOOT, GPU_RECOVERY_DRAIN, GPU_RECOVERY_DRAIN };
-	nvmlFieldValue_t f[] = {
-		{ .fieldId = NVML_FI_DEV_GPU_RECOVERY_ACTION,
-			.nvmlReturn = NVML_ERROR_UNKNOWN },
-		{ .fieldId = FIELD_RESET_STATUS, .nvmlReturn = NVML_ERROR_UNKNOWN },
-	};
+		GPU_RECOVERY_REBOOT, GPU_RECOVERY_DRAIN_P2P, GPU_RECOVERY_DRAIN_RESET };
+	nvmlFieldValue_t f[ARRAY_LEN(health_fields)];
 	uint64_t v;
 
+	for (size_t i = 0; i < ARRAY_LEN(f); i++)
+		f[i] = (nvmlFieldValue_t){ .fieldId = health_fields[i].field,
+			.nvmlReturn = NVML_ERROR_UNKNOWN };
 	if (!OPTIONAL(nvmlDeviceGetFieldValues, d, (int)ARRAY_LEN(f), f))
 		return;
-	if (probe_field_uint(&f[0], &v) && v < ARRAY_LEN(actions))
+	if (probe_field_uint(&f[RECOVERY_ACTION], &v) && v < ARRAY_LEN(actions))
 		g->recovery = actions[v];
-	else if (probe_field_uint(&f[1], &v))
+	else if (probe_field_uint(&f[RESET_STATUS], &v))
 		g->recovery = v ? GPU_RECOVERY_RESET_GPU : GPU_RECOVERY_NONE;
+	for (size_t i = FIRST_SIGNAL; i < ARRAY_LEN(f); i++)
+		if (probe_field_uint(&f[i], &v))
+			gpu_signal_set(g, health_fields[i].signal, v);
 }
 
 /* The address as sysfs writes it: "00000000:00:1E.0" is 0000:00:1e.0. */
@@ -305,7 +323,7 @@ void probe_gpu(struct probe *p, uint32_t index, struct gpu *g, nvmlDevice_t *ret
 	}
 	if (OPTIONAL(nvmlDeviceGetSupportedEventTypes, d, &events))
 		g->xid_events = (events & NVML_EVENT_XID_CRITICAL) != 0;
-	read_recovery(p, g, d);
+	read_health(p, g, d);
 	read_fabric(p, g, d);
 	g->numa_node = read_numa_node(p, g);
 	g->pci_class = read_pci_class(p, g);

@@ -129,7 +129,9 @@ static int check_gpu(const struct gpu *g, struct error *err)
 		return bad(err, "a flag of a GPU is neither 0 nor 1");
 	if (g->changing)
 		return bad(err, "a GPU that is being changed, which is not for it to say");
-	if (!is_enum(&g->recovery, GPU_RECOVERY_DRAIN + 1) ||
+	if (g->signals_known >> GPU_SIGNAL_STORED_)
+		return bad(err, "a health signal that does not exist");
+	if (!is_enum(&g->recovery, GPU_RECOVERY_DRAIN_RESET + 1) ||
 		!is_enum(&g->fault, GPU_FAULT_GONE + 1))
 		return bad(err, "a fault or recovery action that does not exist");
 	if (g->index >= GPU_NODE_MAX)

@@ -28,6 +28,8 @@ enum {
 	HEALTHY,
 	HEALTH,
 	REASON,
+	WARNING,
+	SIGNAL,
 	FAULT,
 	RESET,
 	RECOVERY,
@@ -48,12 +50,20 @@ static const struct metrics_family families[] = {
 	[REASON] = { "gpuslice_gpu_health_reason", NULL,
 		"Why the GPU is not healthy, or refused; there is none for one that is well",
 		METRICS_INFO, "reason, refused" },
+	[WARNING] = { "gpuslice_gpu_health_warning", NULL,
+		"What is wrong with a GPU that stays allocatable; there is none without a warning",
+		METRICS_INFO, "warning" },
+	[SIGNAL] = { "gpuslice_gpu_health_signal", NULL,
+		"What NVML reports of the GPU's health: 0 clear, else 1 or a count; there is none "
+		"where it cannot be read",
+		METRICS_GAUGE, "signal, policy" },
 	[FAULT] = { "gpuslice_gpu_fault", NULL,
 		"1 for what the last look at the GPU ran into: unreadable, lost, reset, stuck or gone",
 		METRICS_GAUGE, "fault" },
 	[RESET] = { "gpuslice_gpu_reset_required", NULL,
-		"Whether NVML or the driver says that the GPU must be reset", METRICS_GAUGE,
-		NULL },
+		"Whether NVML or the driver says that the GPU must be reset; there is none where "
+		"neither can say",
+		METRICS_GAUGE, NULL },
 	[RECOVERY] = { "gpuslice_gpu_recovery_action", NULL,
 		"What the driver says that the GPU needs, where it can say so", METRICS_INFO,
 		"action" },
@@ -124,13 +134,35 @@ static void fault(struct metrics_own *own, uint32_t i)
 	}
 }
 
+static void warning(struct metrics_own *own, uint32_t i)
+{
+	const char *text = metrics_str(own->w->v->gpus[i].warning);
+
+	if (*text)
+		metrics_line_with(own->w, own->gpus[i], "warning", text, METRICS_COUNT, 1);
+}
+
+static void signals(struct metrics_own *own, uint32_t i)
+{
+	const struct view_gpu *g = &own->w->v->gpus[i];
+
+	for (uint32_t k = 0; k < g->n_signals; k++) {
+		uint32_t start = metrics_labels_from(own->w, own->gpus[i]);
+
+		metrics_label(own->w, start, "signal", g->signals[k].name);
+		metrics_label(own->w, start, "policy", g->signals[k].policy);
+		metrics_line(own->w, metrics_labels_end(own->w, start), METRICS_COUNT,
+			g->signals[k].value);
+		metrics_labels_drop(own->w, start);
+	}
+}
+
 static void reset(struct metrics_own *own, uint32_t i)
 {
 	const struct view_gpu *g = &own->w->v->gpus[i];
 
-	metrics_line(own->w, own->gpus[i], METRICS_COUNT,
-		!strcmp(metrics_str(g->fault), gpu_fault_name(GPU_FAULT_RESET)) ||
-			!strcmp(metrics_str(g->recovery), "reset"));
+	if (g->reset_known)
+		metrics_line(own->w, own->gpus[i], METRICS_COUNT, g->reset_required);
 }
 
 static void recovery(struct metrics_own *own, uint32_t i)
@@ -200,6 +232,8 @@ void metrics_own_gpus(struct metrics_own *own)
 		[HEALTHY] = healthy,
 		[HEALTH] = health,
 		[REASON] = reason,
+		[WARNING] = warning,
+		[SIGNAL] = signals,
 		[FAULT] = fault,
 		[RESET] = reset,
 		[RECOVERY] = recovery,

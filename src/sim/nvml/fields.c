@@ -150,6 +150,21 @@ static uint64_t zero(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *
 	return 0;
 }
 
+/* What field 230 says, in two older fields: a reset is needed at all; after a drain. */
+static uint64_t reset_status(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
+{
+	(void)scope;
+	(void)r;
+	return g->keys.recovery_action == 1;
+}
+
+static uint64_t drain_reset_status(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
+{
+	(void)scope;
+	(void)r;
+	return g->keys.recovery_action == 4;
+}
+
 static uint64_t mig_without_reset(const struct sim_gpu *g, unsigned int scope, nvmlReturn_t *r)
 {
 	(void)scope;
@@ -324,11 +339,11 @@ static const struct field fields[] = {
 	FN(223, U, NVLINK, link_power_threshold_min),
 	FN(224, U, NVLINK, link_power_threshold_unit),
 	FN(225, U, NVLINK, link_power_threshold_supported),
-	FN(226, U, FIELD_VALUES, zero),
-	FN(227, U, FIELD_VALUES, zero),
+	FN(226, U, FIELD_VALUES, reset_status),
+	FN(227, U, FIELD_VALUES, drain_reset_status),
 	FN(228, U, FIELD_VALUES, zero),
 	FN(229, U, FIELD_VALUES, zero),
-	FN(230, U, FIELD_VALUES, zero),
+	KEY(230, U, FIELD_VALUES, recovery_action),
 	FN(269, ULL, VIOLATION, zero),
 	FN(270, ULL, VIOLATION, zero),
 	FN(271, ULL, VIOLATION, zero),

@@ -78,6 +78,8 @@ function troubles(node, gpu) {
 	const list = [];
 	if (gpu.health !== "healthy")
 		list.push(`${gpu.reason || "no reason is known"}, since ${f.moment(gpu.healthSince, node.wall)}`);
+	if (gpu.warning)
+		list.push(`Warning: ${gpu.warning}`);
 	if (gpu.refused)
 		list.push(gpu.refused);
 	if (!gpu.present)

@@ -176,6 +176,8 @@ static void config_equal__sees_each_field(void **state)
 	CHANGE(c->health.rules[0].xid = 1);
 	CHANGE(c->health.rules[0].act = false);
 	CHANGE(c->health.recovery = false);
+	CHANGE(c->health.rates_id = 1);
+	CHANGE(c->health.signals[GPU_SIGNAL_RESET] = HEALTH_WARN);
 	CHANGE(c->health.cooldown_ns = 1);
 	CHANGE(c->health.reset_cooldown_ns = 1);
 	CHANGE(c->health.max_cooldown_ns = 1);
@@ -183,7 +185,7 @@ static void config_equal__sees_each_field(void **state)
 	CHANGE(c->health.probe_interval_ns = 1);
 	CHANGE(c->health.forget_after_ns = 1);
 #undef CHANGE
-	assert_int_equal(n, 75);
+	assert_int_equal(n, 77);
 }
 
 int main(void)

@@ -294,13 +294,14 @@ static void health__the_drivers_word_alone_is_enough(void **state)
 	PLAY(&p,
 		{ 0, PROBE, GPU_OK, GPU_RECOVERY_REBOOT, true, HEALTH_UNHEALTHY,
 			"the driver asks for a reboot of the node" },
-		{ 10, PROBE, GPU_OK, GPU_RECOVERY_DRAIN, true, HEALTH_UNHEALTHY,
+		{ 10, PROBE, GPU_OK, GPU_RECOVERY_DRAIN_P2P, true, HEALTH_UNHEALTHY,
 			"the driver asks for this GPU to be drained" },
 		{ 20, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_PROBATION,
 			"on probation" },
 		{ 30, PROBE, GPU_OK, GPU_RECOVERY_NONE, true, HEALTH_HEALTHY, "" });
 	p.disabled = true;
-	PLAY(&p, { 0, PROBE, GPU_OK, GPU_RECOVERY_REBOOT, false, HEALTH_HEALTHY, "" },
+	/* said, as a warning */
+	PLAY(&p, { 0, PROBE, GPU_OK, GPU_RECOVERY_REBOOT, true, HEALTH_HEALTHY, "" },
 		{ 1, XID, 79, 0, false, HEALTH_HEALTHY, "" },
 		/* but a GPU that cannot be reached is not handed out */
 		{ 2, PROBE, GPU_FAULT_LOST, 0, true, HEALTH_UNHEALTHY, "GPU is lost" });

@@ -75,6 +75,55 @@ static void probe_gpu__reads_everything(void **state)
 	assert_int_equal(worker_crumb_unpack(*p.crumb).gpu, 1);
 }
 
+static void probe_gpu__reads_each_health_signal_for_itself(void **state)
+{
+	static const struct {
+		int field;
+		enum gpu_signal signal;
+	} rows[] = {
+		{ 145, GPU_SIGNAL_REMAP_FAILED },
+		{ 144, GPU_SIGNAL_REMAP_PENDING },
+		{ 31, GPU_SIGNAL_PAGES_PENDING },
+		{ 4, GPU_SIGNAL_ECC_VOLATILE },
+		{ 6, GPU_SIGNAL_ECC_AGGREGATE },
+	};
+	static const enum gpu_recovery actions[] = { GPU_RECOVERY_NONE, GPU_RECOVERY_RESET_GPU,
+		GPU_RECOVERY_REBOOT, GPU_RECOVERY_DRAIN_P2P, GPU_RECOVERY_DRAIN_RESET,
+		GPU_RECOVERY_UNKNOWN /* a number of a later driver */ };
+	struct probe p = new_probe();
+	char control[120];
+	nvmlDevice_t d;
+	struct gpu g;
+
+	(void)state;
+	fake_nvml("gpus 1\n");
+	probe_gpu(&p, 0, &g, &d);
+	assert_int_equal(g.signals_known, 0); /* refused one by one: unknown, not clear */
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		uint64_t value = 99;
+
+		(void)snprintf(control, sizeof(control),
+			"gpus 1\nfigure nvmlDeviceGetFieldValues 0 %d %zu\n", rows[i].field, i);
+		fake_nvml(control);
+		probe_gpu(&p, 0, &g, &d);
+		assert_int_equal(g.signals_known, 1U << rows[i].signal);
+		assert_true(gpu_signal(&g, rows[i].signal, &value));
+		assert_int_equal(value, i);
+		assert_int_equal(g.fault, GPU_OK);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(actions); i++) {
+		(void)snprintf(control, sizeof(control),
+			"gpus 1\nfigure nvmlDeviceGetFieldValues 0 230 %zu\n", i);
+		fake_nvml(control);
+		probe_gpu(&p, 0, &g, &d);
+		assert_int_equal(g.recovery, actions[i]);
+	}
+	fake_nvml("gpus 1\nerror nvmlDeviceGetFieldValues 0 3\n");
+	probe_gpu(&p, 0, &g, &d);
+	assert_int_equal(g.signals_known, 0);
+	assert_false(gpu_signal(&g, GPU_SIGNAL_RESET, NULL));
+}
+
 static void probe_gpu__contains_what_goes_wrong(void **state)
 {
 	static const struct {
@@ -545,6 +594,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(probe_gpu__reads_everything),
+		cmocka_unit_test(probe_gpu__reads_each_health_signal_for_itself),
 		cmocka_unit_test(probe_gpu__contains_what_goes_wrong),
 		cmocka_unit_test(probe_gpu__reads_the_pci_class),
 		cmocka_unit_test(probe_gpu__knows_its_fabric_once_attached),

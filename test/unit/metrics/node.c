@@ -156,9 +156,20 @@ static void make_gpu(struct view *v, bool old)
 		.present = true,
 		.fault = text(v, "ok"),
 		.recovery = text(v, old ? "" : "none"),
+		.reset_known = !old,
+		.warning = text(v,
+			old ? ""
+			    : "a remapped memory row takes effect with the next GPU reset"),
 		.mig_capable = !old,
 		.sample = &v->sample->units[0],
 		.cost_nano_per_hour = 6880000000 };
+	if (!old) { /* what an old driver cannot say has no line */
+		g->n_signals = 2;
+		g->signals = array(v, 2, sizeof(*g->signals));
+		g->signals[0] = (struct view_signal){ "rowRemapFailed", "unhealthy", 0 };
+		g->signals[1] = (struct view_signal){ "rowRemapPending", "warning", 1 };
+		g->reset_required = true;
+	}
 	(void)snprintf(v->sample->units[0].uuid, sizeof(v->sample->units[0].uuid), "%s",
 		g->uuid);
 }
