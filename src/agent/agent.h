@@ -32,6 +32,7 @@ struct agent_cluster_options {
 	const char *namespace_, *pod_name;
 	const char *node_label;    /* key of the label that chooses the config */
 	const char *startup_taint; /* key */
+	const char *node_condition; /* type */
 	enum labels_where labels;
 };
 

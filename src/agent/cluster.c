@@ -115,11 +115,29 @@ static void taint_done(struct task *t, const struct api_reply *reply, const stru
 		task_complain(t);
 }
 
+/* --- the node condition --- */
+
+static void on_condition_done(void *arg, const struct error *err)
+{
+	agent_component(arg, COMPONENT_NODE_CONDITION, err);
+}
+
+static void look_at_condition(struct agent *a)
+{
+	struct node_repair want;
+
+	if (!*a->cluster.options.node_condition)
+		return;
+	node_repair(&a->node, &a->config.config->health, &want);
+	condition_writer_set(&a->cluster.condition, &want);
+}
+
 /* --- our Node --- */
 
 void agent_cluster_look(struct agent *a)
 {
 	agent_labels_look(a);
+	look_at_condition(a);
 	if (*a->cluster.options.startup_taint && all_is_served(a))
 		task_poke(&a->cluster.taint);
 }
@@ -134,6 +152,7 @@ static void on_node(void *arg)
 		agent_config_label(a, node_object_label(c->node, c->options.node_label));
 	agent_mig_look(a);
 	agent_cluster_look(a);
+	condition_writer_look(&c->condition);
 }
 
 static const struct node_object_ops node_ops = { .changed = on_node };
@@ -223,8 +242,8 @@ static void on_open(uv_timer_t *t)
 		return;
 	}
 	if (api_new(&c->api, a->loop, &c->config, "gpusliced/" GPUSLICE_VERSION, &err) < 0 ||
-		node_object_start(&c->node, c->api, c->options.node_name, &node_ops, a, &err) <
-			0) {
+		node_object_start(&c->node, c->api, c->options.node_name,
+			c->options.node_condition, &node_ops, a, &err) < 0) {
 		log_error("the API server is not used", LOG_STR("reason", err.msg));
 		cannot_use(a, &err);
 		return;
@@ -236,6 +255,8 @@ static void on_open(uv_timer_t *t)
 	c->taint.api = c->api;
 	c->labels.task.api = c->api;
 	c->labels.node = c->node;
+	c->condition.task.api = c->api;
+	c->condition.node = c->node;
 	task_poke(&c->events.task);
 	task_poke(&c->labels.task);
 	agent_config_with_api(a, c->api);
@@ -277,6 +298,7 @@ void agent_cluster_init(struct agent *a, const struct agent_options *o)
 		.pod_name = or_empty(o->cluster.pod_name),
 		.node_label = or_empty(o->cluster.node_label),
 		.startup_taint = or_empty(o->cluster.startup_taint),
+		.node_condition = or_empty(o->cluster.node_condition),
 		.labels = o->cluster.labels,
 	};
 	agent_labels_init(a);
@@ -286,6 +308,10 @@ void agent_cluster_init(struct agent *a, const struct agent_options *o)
 	task_init(&c->taint, a->loop, "startup taint not removed yet", look_at_taint,
 		taint_done);
 	c->taint.owner = a;
+	condition_writer_init(&c->condition, a->loop);
+	c->condition.type = p->node_condition;
+	c->condition.done = on_condition_done;
+	c->condition.arg = a;
 	label_writer_init(&c->labels, a->loop, p->labels);
 	c->labels.fight = on_fight;
 	c->labels.arg = a;
@@ -322,6 +348,7 @@ void agent_cluster_stop(struct agent *a)
 	agent_labels_stop(a);
 	task_close(&c->events.task);
 	task_close(&c->taint);
+	task_close(&c->condition.task);
 	label_writer_close(&c->labels);
 	c->node = node_object_stop(c->node);
 	if (c->api)

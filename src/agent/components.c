@@ -21,6 +21,7 @@ static const struct {
 	[COMPONENT_USAGE_RECORDS] = { "usage-records", true },
 	[COMPONENT_MIG_MANAGER] = { "mig-manager", false },
 	[COMPONENT_SLICES] = { "slices", false },
+	[COMPONENT_NODE_CONDITION] = { "node-condition", true },
 };
 
 const char *component_name(enum component c)

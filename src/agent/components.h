@@ -21,7 +21,8 @@ enum component {
 	COMPONENT_COUNTERS,      /* the counters file */
 	COMPONENT_USAGE_RECORDS, /* the ledger directory */
 	COMPONENT_MIG_MANAGER,
-	COMPONENT_SLICES, /* the slices of the state directory */
+	COMPONENT_SLICES,         /* the slices of the state directory */
+	COMPONENT_NODE_CONDITION, /* --node-condition */
 	COMPONENT_COUNT_
 };
 

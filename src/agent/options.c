@@ -10,6 +10,7 @@
 #include "kube/cdi/cdi.h"
 #include "price/price.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -219,6 +220,13 @@ static const struct option_def own[] = {
 		.arg = "KEY",
 		.def = AGENT_STARTUP_TAINT,
 		.help = "taint to remove once all is registered; empty: none" },
+	{ .name = "node-condition",
+		.type = OPTION_STR,
+		.secondary = true,
+		.env = { "GPUSLICE_NODE_CONDITION" },
+		.arg = "TYPE",
+		.def = AGENT_NODE_CONDITION,
+		.help = "condition of the Node that is False while a GPU needs a repair; empty: none" },
 	{ .name = "mig-manager",
 		.type = OPTION_BOOL,
 		.secondary = true,
@@ -427,6 +435,37 @@ static int ignore_option(struct agent_options *ret, struct error *why, struct er
 	return strv_add(&ret->errors, text, err);
 }
 
+/* The kubelet's conditions are what the node lives by: a repair of a GPU is not to be mixed with them. */
+static bool is_condition_type(const char *type)
+{
+	static const char *const kubelets[] = { "Ready", "MemoryPressure", "DiskPressure",
+		"PIDPressure", "NetworkUnavailable" };
+	size_t len = strlen(type);
+
+	for (size_t i = 0; i < ARRAY_LEN(kubelets); i++)
+		if (!strcmp(type, kubelets[i]))
+			return false;
+	return len <= 63 && isalnum((unsigned char)type[0]) &&
+	       isalnum((unsigned char)type[len - 1]) &&
+	       strspn(type, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+			    "-_.") == len;
+}
+
+static int read_node_condition(struct agent_options *ret, struct error *err)
+{
+	const char *type = ret->cluster.node_condition;
+	struct error why = ERROR_INIT;
+
+	if (!*type || is_condition_type(type))
+		return 0;
+	(void)error_set(&why, ERR_INVALID,
+		"--node-condition: expected a condition type that is not the kubelet's, such as "
+		"%s, found '%.60s'",
+		AGENT_NODE_CONDITION, type);
+	ret->cluster.node_condition = "";
+	return ignore_option(ret, &why, err);
+}
+
 static int read_price(struct agent_options *ret, const struct options *o, struct error *err)
 {
 	const char *price = option_str(o, "price", ""), *currency = ret->see.currency;
@@ -575,6 +614,7 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 			.pod_name = option_str(o, "pod-name", ""),
 			.node_label = option_str(o, "node-label", CONFIG_NODE_LABEL),
 			.startup_taint = option_str(o, "startup-taint", AGENT_STARTUP_TAINT),
+			.node_condition = option_str(o, "node-condition", AGENT_NODE_CONDITION),
 		},
 		.sources = { .options = o },
 	};
@@ -583,7 +623,7 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 	read_mig(o, &ret->mig);
 	if (strv_copy(&ret->errors, &o->invalid, err) < 0 || read_see(ret, o, err) < 0 ||
 		read_serve(ret, o, err) < 0 || read_counters_map(ret, err) < 0 ||
-		read_labels(ret, o, err) < 0)
+		read_labels(ret, o, err) < 0 || read_node_condition(ret, err) < 0)
 		return -1;
 	if (ret->serve.metrics.pod_labels)
 		ret->see.pod_labels = ret->serve.metrics.pod_label_patterns;

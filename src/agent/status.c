@@ -142,6 +142,19 @@ static json_t *taint_status(const struct agent_cluster *c)
 	return o;
 }
 
+static json_t *condition_status(const struct agent_cluster *c)
+{
+	const json_t *have = c->node ? node_object_condition(c->node) : NULL;
+	json_t *o = json_object();
+
+	SET(o, "type", json_string(c->options.node_condition));
+	SET(o, "status", json_incref(json_object_get(have, "status")) ?: json_null());
+	SET(o, "reason", json_incref(json_object_get(have, "reason")) ?: json_null());
+	SET(o, "message", json_incref(json_object_get(have, "message")) ?: json_null());
+	SET(o, "error", error_or_null(&c->condition.task.trouble, 0));
+	return o;
+}
+
 static json_t *cluster_status(const struct agent *a)
 {
 	const struct agent_cluster *c = &a->cluster;
@@ -161,6 +174,7 @@ static json_t *cluster_status(const struct agent *a)
 	SET(o, "requests", json_integer(c->api ? (json_int_t)api_requests(c->api) : 0));
 	SET(o, "labels", labels_status(a));
 	SET(o, "startupTaint", taint_status(c));
+	SET(o, "nodeCondition", condition_status(c));
 	SET(o, "events",
 		json_pack("{s:I, s:o}", "dropped", (json_int_t)c->events.dropped, "error",
 			error_or_null(&c->events.task.trouble, 0)));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cluster/condition.h"
 #include "agent/cluster/patch.h"
 #include "agent/config/kept.h"
 
@@ -25,6 +26,30 @@ static void check_patch(const json_t *patch)
 	}
 }
 
+/* A condition of another agent is never made True; what is written says what is wanted, and is ours then. */
+static void write_condition(const json_t *have)
+{
+	static const struct node_repair wants[] = { { .state = REPAIR_NONE },
+		{ .state = REPAIR_NEEDED, .reason = "R", .message = "M" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(wants); i++) {
+		json_t *patch, *now;
+		const char *text = json_string_value(json_object_get(have, "message"));
+		bool ours = !have || (text && !strncmp(text, "gpuslice: ", 10));
+
+		if (condition_decide(have, &wants[i]) != CONDITION_WRITE)
+			continue;
+		if (!ours && wants[i].state == REPAIR_NONE)
+			__builtin_trap();
+		patch = condition_patch("T", have, &wants[i], 0);
+		now = json_array_get(
+			json_object_get(json_object_get(patch, "status"), "conditions"), 0);
+		if (patch && condition_decide(now, &wants[i]) != CONDITION_HEARTBEAT)
+			__builtin_trap();
+		json_decref(patch);
+	}
+}
+
 static void patch_node(const json_t *node)
 {
 	static const struct label wanted[] = { { (char *)(uintptr_t) "nvidia.com/a",
@@ -40,6 +65,7 @@ static void patch_node(const json_t *node)
 		    NULL) == 0)
 		check_patch(patch);
 	json_decref(patch);
+	write_condition(json_object_get(node, "condition"));
 	if (taint_patch(&patch, json_object_get(json_object_get(node, "spec"), "taints"), "t",
 		    NULL) == 0)
 		json_decref(patch);

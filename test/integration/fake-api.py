@@ -5,7 +5,8 @@
 DIR/nodes and DIR/configmaps are the one object of their kind, as JSON; without the file there is
 none. While DIR/KIND.fail is there, every question about that kind is answered by 503. Lists and
 watches follow the files. DIR/pods is a list of pods, all on that node; what is deleted goes from it.
-Merge patches of the node are added to DIR/patches and made, Events to DIR/events, a line each. What a
+Merge patches of the node are added to DIR/patches and made, those of its status (conditions, by type) to
+DIR/status-patches, Events to DIR/events, a line each. While DIR/status.forbidden is there, the latter are refused. What a
 watch said last is DIR/KIND.sent. All else is 404. The port is written to DIR/port. Who holds the lock
 of DIR/lock (flock) can read an object and write it again: no patch comes in between.
 """
@@ -149,9 +150,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.answer(404)
 
+    def patch_status(self, body):
+        if os.path.exists(os.path.join(DIR, "status.forbidden")):
+            self.answer(403, {"kind": "Status", "message": "nodes/status is forbidden"})
+            return
+        with locked():
+            node = load("nodes")
+            if node:
+                add_line("status-patches", body)
+                old = node.setdefault("status", {}).get("conditions", [])
+                new = body["status"]["conditions"]
+                types = [c["type"] for c in new]
+                node["status"]["conditions"] = [c for c in old if c["type"] not in types] + new
+                store("nodes", node)
+        self.answer(200 if node else 404, node)
+
     def do_PATCH(self):
-        kind, body = self.path.partition("?")[0].split("/")[-2], self.body()
-        if kind == "events":
+        parts, body = self.path.partition("?")[0].split("/"), self.body()
+        kind = parts[-2]
+        if parts[-3] == "nodes" and parts[-1] == "status" and "strategic" in self.headers["Content-Type"]:
+            self.patch_status(body)
+        elif kind == "events":
             add_line("events", body)
             self.answer(200, body)
         elif kind != "nodes" or "merge-patch" not in self.headers["Content-Type"]:

@@ -7,6 +7,7 @@
  * Thread: loop.
  */
 #include "agent/agent.h"
+#include "agent/cluster/condition.h"
 #include "agent/cluster/event.h"
 #include "agent/cluster/label-writer.h"
 #include "agent/cluster/node-object.h"
@@ -25,6 +26,7 @@ struct agent_cluster {
 	struct node_object *node;
 	struct event_sender events;
 	struct label_writer labels;
+	struct condition_writer condition;
 	struct task taint;
 	uint64_t taint_removed_wall_ns;
 };

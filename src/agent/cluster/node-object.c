@@ -25,11 +25,42 @@ struct node_object {
 	struct error trouble;
 	bool away;              /* as the log has it */
 	json_t *parts[N_PARTS]; /* NULL: the object has none */
+	const char *condition_type;
+	json_t *condition; /* of that type; NULL: none */
 };
 
 static bool same(const json_t *a, const json_t *b)
 {
 	return a == b || (a && b && json_equal(a, b));
+}
+
+static json_t *find_condition(const struct node_object *n, const json_t *object)
+{
+	const json_t *list = json_object_get(json_object_get(object, "status"), "conditions");
+
+	for (size_t i = 0; n->condition_type && i < json_array_size(list); i++) {
+		json_t *c = json_array_get(list, i);
+		const char *type = json_string_value(json_object_get(c, "type"));
+
+		if (type && !strcmp(type, n->condition_type))
+			return c;
+	}
+	return NULL;
+}
+
+/* The condition, whose heartbeat is no change. */
+static bool take_condition(struct node_object *n, const json_t *object)
+{
+	json_t *found = find_condition(n, object);
+	json_t *now = found ? json_copy(found) : NULL;
+	bool changed;
+
+	if (now)
+		(void)json_object_del(now, "lastHeartbeatTime");
+	changed = !same(now, n->condition);
+	json_decref(n->condition);
+	n->condition = now;
+	return changed;
 }
 
 /* Keeps what is of interest of @object, which may be NULL. True: it is another than before. */
@@ -52,7 +83,7 @@ static bool take(struct node_object *n, const json_t *object)
 		json_decref(n->parts[i]);
 		n->parts[i] = json_incref(now);
 	}
-	return changed;
+	return take_condition(n, object) || changed;
 }
 
 static void on_object(void *arg, json_t *object)
@@ -81,7 +112,8 @@ static void on_state(void *arg, const struct error *why)
 static const struct api_watch_ops watch_ops = { .object = on_object, .state = on_state };
 
 int node_object_start(struct node_object **ret, struct api *api, const char *name,
-	const struct node_object_ops *ops, void *arg, struct error *err)
+	const char *condition_type, const struct node_object_ops *ops, void *arg,
+	struct error *err)
 {
 	struct node_object *n = calloc(1, sizeof(*n));
 
@@ -89,6 +121,7 @@ int node_object_start(struct node_object **ret, struct api *api, const char *nam
 		return error_nomem(err);
 	n->ops = ops;
 	n->arg = arg;
+	n->condition_type = condition_type;
 	(void)error_set(&n->trouble, ERR_UNAVAILABLE, "%s has not answered yet",
 		api_server(api));
 	n->name = strdup(name);
@@ -111,6 +144,7 @@ struct node_object *node_object_stop(struct node_object *n)
 		n->watch = api_watch_stop(n->watch);
 	for (size_t i = 0; i < N_PARTS; i++)
 		json_decref(n->parts[i]);
+	json_decref(n->condition);
 	free(n->name);
 	free(n);
 	return NULL;
@@ -154,4 +188,9 @@ const json_t *node_object_labels(const struct node_object *n)
 const json_t *node_object_taints(const struct node_object *n)
 {
 	return n->parts[TAINTS];
+}
+
+const json_t *node_object_condition(const struct node_object *n)
+{
+	return n->condition;
 }

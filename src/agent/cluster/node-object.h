@@ -17,12 +17,15 @@ enum node_object_state {
 };
 
 struct node_object_ops {
-	/* Labels, annotations, taints, uid or the state are other ones. Heartbeats do not count. */
+	/* Labels, annotations, taints, the condition, uid or the state are other ones. Heartbeats do not
+	 * count. */
 	void (*changed)(void *arg);
 };
 
+/* @condition_type: which of the Node's conditions is kept; borrowed; NULL: none. */
 int node_object_start(struct node_object **ret, struct api *api, const char *name,
-	const struct node_object_ops *ops, void *arg, struct error *err) MUST_USE;
+	const char *condition_type, const struct node_object_ops *ops, void *arg,
+	struct error *err) MUST_USE;
 struct node_object *node_object_stop(struct node_object *n); /* returns NULL */
 
 enum node_object_state node_object_state(const struct node_object *n);
@@ -38,3 +41,4 @@ const char *node_object_label(const struct node_object *n, const char *key);
 const char *node_object_annotation(const struct node_object *n, const char *key);
 const json_t *node_object_labels(const struct node_object *n);
 const json_t *node_object_taints(const struct node_object *n); /* array */
+const json_t *node_object_condition(const struct node_object *n); /* without its heartbeat */

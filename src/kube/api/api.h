@@ -90,10 +90,11 @@ struct api_request {
 	uint64_t timeout_ns;      /* 0: 30 s */
 };
 
-#define API_MERGE_PATCH "application/merge-patch+json"
-#define API_JSON_PATCH  "application/json-patch+json"
-#define API_APPLY_PATCH "application/apply-patch+yaml"
-#define API_JSON        "application/json"
+#define API_MERGE_PATCH     "application/merge-patch+json"
+#define API_STRATEGIC_PATCH "application/strategic-merge-patch+json"
+#define API_JSON_PATCH      "application/json-patch+json"
+#define API_APPLY_PATCH     "application/apply-patch+yaml"
+#define API_JSON            "application/json"
 
 struct api_reply {
 	int status;              /* HTTP */

@@ -106,7 +106,7 @@ localhost/gpuslice:{{ .Chart.AppVersion }}
 {{- end -}}
 
 {{- define "gpuslice.usesAPI" -}}
-{{- if or (include "gpuslice.countersData" .) (include "gpuslice.readsPodLabels" .) (include "gpuslice.configMapName" .) (include "gpuslice.patchesNode" .) (eq (include "gpuslice.labelsOutput" .) "nfd") }}true{{ end -}}
+{{- if or (include "gpuslice.countersData" .) (include "gpuslice.readsPodLabels" .) (include "gpuslice.configMapName" .) (include "gpuslice.patchesNode" .) .Values.nodeCondition.enabled (eq (include "gpuslice.labelsOutput" .) "nfd") }}true{{ end -}}
 {{- end -}}
 
 {{- /* A list, or a text with commas, as a text with commas. */ -}}
