@@ -190,7 +190,7 @@ check_pod() {
 	accepts "defaults" 'agent | (.livenessProbe.httpGet.path == "/healthz" and .readinessProbe.httpGet.path == "/readyz" and .ports == [{name: "http", containerPort: 9401}, {name: "metrics", containerPort: 9400}])'
 	accepts "defaults" 'env("GPUSLICE_LISTEN") == "[$(POD_IP)]:9401" and env("NVIDIA_VISIBLE_DEVICES") == "all"'
 	# What is not given must not be set: a variable goes before the config, even an empty one.
-	accepts "defaults" '[agent.env[].name] - ["GPUSLICE_LABELS", "GPUSLICE_LEDGER_DIR", "GPUSLICE_LISTEN", "GPUSLICE_METRICS_LISTEN", "GPUSLICE_LOG_FORMAT", "GPUSLICE_LOG_LEVEL", "GPUSLICE_STARTUP_TAINT", "NAMESPACE", "NODE_NAME", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES", "POD_IP", "POD_NAME"] == []'
+	accepts "defaults" '[agent.env[].name] - ["GPUSLICE_LABELS", "GPUSLICE_LEDGER_DIR", "GPUSLICE_LISTEN", "GPUSLICE_METRICS_LISTEN", "GPUSLICE_LOG_FORMAT", "GPUSLICE_LOG_LEVEL", "GPUSLICE_NODE_CONDITION", "GPUSLICE_STARTUP_TAINT", "NAMESPACE", "NODE_NAME", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES", "POD_IP", "POD_NAME"] == []'
 	accepts "the address is known before what is made of it" '[agent.env[].name] | index("POD_IP") < index("GPUSLICE_LISTEN")'
 
 	accepts "strategies" 'env("MIG_STRATEGY") == "mixed" and env("DEVICE_ID_STRATEGY") == "index" and env("FAIL_ON_INIT_ERROR") == "false" and env("GDS_ENABLED") == "true" and env("NVIDIA_MIG_MONITOR_DEVICES") == "all"' \
@@ -263,7 +263,7 @@ check_mig_manager() {
 	accepts "no host's root without need" "[$host] == []" "${on[@]}"
 	accepts "reboot" "env(\"WITH_REBOOT\") == \"true\" and ($host | .hostPath.path) == \"/\" and caps == $privileged" "${on[@]}" --set migManager.withReboot=true
 	accepts "services of the host" "env(\"GPU_CLIENTS_FILE\") == \"/gpu-clients/clients.yaml\" and env(\"WITH_SHUTDOWN_HOST_GPU_CLIENTS\") == \"true\" and volume(\"gpu-clients\").configMap.name == \"c\" and caps == $privileged" "${on[@]}" --set migManager.gpuClientsConfig.name=c
-	accepts "rights" 'rules("ClusterRole") == ["nodes: list,watch", "nodes: patch", "pods: list", "events: create,patch"] and rules("Role") == []' "${on[@]}" --set labels.output=off,startupTaint.enabled=false
+	accepts "rights" 'rules("ClusterRole") == ["nodes: list,watch", "nodes: patch", "nodes/status: patch", "pods: list", "events: create,patch"] and rules("Role") == []' "${on[@]}" --set labels.output=off,startupTaint.enabled=false
 	accepts "validators" '[.[] | select(.kind == "Role") | .metadata.namespace] == ["op"] and rules("Role") == ["pods: list,delete"] and env("GPUSLICE_MIG_OPERATOR_NAMESPACE") == "op"' "${on[@]}" --set migManager.operatorNamespace=op
 	refuses "values of migManager are set, but it is off" --set migManager.withReboot=true
 	refuses "values of migManager are set, but it is off" --set migManager.enabled=false,migManager.config.default=x
@@ -352,13 +352,21 @@ check_metrics() {
 # Rights by feature: exactly these rules, and a token only where there is one to use.
 check_rights() {
 	local off=(--set 'labels.output=off,startupTaint.enabled=false') get='"nodes: list,watch"'
+	local status='"nodes/status: patch"' type='env("GPUSLICE_NODE_CONDITION")'
 	local patch='"nodes: patch"' events='"events: create,patch"' maps='"configmaps: list,watch"'
 	accepts "no API" 'kinds == ["DaemonSet", "ServiceAccount"] and pod.automountServiceAccountToken == false' "${off[@]}"
 	accepts "feature file" 'kinds == ["DaemonSet", "ServiceAccount"]' --set labels.output=file,startupTaint.enabled=false
 	accepts "config by label" "rules(\"ClusterRole\") == [$get, $events] and rules(\"Role\") == [] and pod.automountServiceAccountToken" "${off[@]}" "${one[@]}"
 	accepts "config through the API" "rules(\"Role\") == [$maps] and kind(\"Role\").rules[0].resourceNames == [\"gpuslice-configs\"]" "${off[@]}" "${one[@]}" --set configViaAPI=true
-	accepts "start-up taint" "rules(\"ClusterRole\") == [$get, $patch, $events]" --set labels.output=off
-	accepts "labels by patch" "rules(\"ClusterRole\") == [$get, $patch, $events] and rules(\"Role\") == []" --set startupTaint.enabled=false
+	accepts "start-up taint" "rules(\"ClusterRole\") == [$get, $patch, $status, $events]" --set labels.output=off
+	accepts "labels by patch" "rules(\"ClusterRole\") == [$get, $patch, $status, $events] and rules(\"Role\") == []" --set startupTaint.enabled=false
+	accepts "node condition" "$type == \"AcceleratedHardwareReady\""
+	accepts "no node condition without the policy" "rules(\"ClusterRole\") == [$get, $patch, $events] and $type == \"\"" --set nodeRestriction.enabled=false,metrics.podLabels.enabled=false
+	accepts "no node condition before 1.32" "(rules(\"ClusterRole\") | index($status)) == null and $type == \"\"" --kube-version 1.31.9
+	accepts "no node condition if not wanted" "(rules(\"ClusterRole\") | index($status)) == null and $type == \"\"" --set nodeCondition.enabled=false
+	accepts "node condition by force" "(rules(\"ClusterRole\") | index($status)) != null and $type == \"Mine\"" --set nodeCondition.enabled=true,nodeCondition.type=Mine --kube-version 1.31.9
+	accepts "node condition alone" "rules(\"ClusterRole\") == [$get, $status, $events]" "${off[@]}" --set nodeCondition.enabled=true
+	refuses "at '/nodeCondition/type'" --set nodeCondition.type=Ready
 	accepts "counters through the API" "rules(\"ClusterRole\") == [$get, $events] and rules(\"Role\") == [$maps] and (kind(\"Role\") | .metadata.namespace == \"mon\" and .rules[0].resourceNames == [\"dcgm\"])" "${off[@]}" --set metrics.configMapData=mon:dcgm
 	accepts "labels of pods" "rules(\"ClusterRole\") == [$get, \"pods: list\", $events] and rules(\"Role\") == [] and pod.automountServiceAccountToken" "${off[@]}" --set metrics.podLabels.enabled=true
 	accepts "no metrics, no labels of pods" 'kinds == ["DaemonSet", "ServiceAccount"]' "${off[@]}" --set metrics.enabled=false,metrics.podLabels.enabled=true

@@ -38,6 +38,7 @@ roles() {
 		metadata: {name: agent}
 		rules:
 		- {apiGroups: [""], resources: [nodes], verbs: [list, watch, patch]}
+		- {apiGroups: [""], resources: [nodes/status], verbs: [patch]}
 		- {apiGroups: [""], resources: [events], verbs: [create, patch]}
 		---
 		apiVersion: rbac.authorization.k8s.io/v1

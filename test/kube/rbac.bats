@@ -43,7 +43,7 @@ release() {
 answers() {
 	jq -r --arg u $ACCOUNT --argjson from "$1" --argjson to "$2" 'select(.user.username == $u)
 		| select(.responseStatus.code >= $from and .responseStatus.code <= $to)
-		| "\(.objectRef.resource // .requestURI) \(.verb)"' "$KUBE/log/audit.jsonl" | sort -u
+		| "\(if .objectRef.resource then [.objectRef.resource, .objectRef.subresource // empty] | join("/") else .requestURI end) \(.verb)"' "$KUBE/log/audit.jsonl" | sort -u
 }
 
 # granted: the same of the rules.
@@ -132,6 +132,16 @@ patch_node() {
 	as_agent "$TOKEN" PATCH "/api/v1/nodes/$1" application/merge-patch+json "$2"
 }
 
+# patch_status NODE STATUS: a strategic merge patch of this status.
+patch_status() {
+	as_agent "$TOKEN" PATCH "/api/v1/nodes/$1/status" application/strategic-merge-patch+json "{\"status\": $2}"
+}
+
+# condition TYPE: "STATUS REASON" of Node a.
+condition() {
+	kubectl get node a -o json | jq -r --arg t "$1" '.status.conditions[] | select(.type == $t) | "\(.status) \(.reason)"'
+}
+
 @test "with these rights nothing is denied, and each is used" {
 	release install 2
 	eventually 60 agents 1
@@ -148,6 +158,7 @@ patch_node() {
 	label nonsense
 	eventually 20 event ConfigNotFound 2
 	label two
+	[[ $(condition AcceleratedHardwareReady) == "True GPUsReady" ]]
 	agents 1
 	[[ -z $(answers 400 599) ]]
 	diff <(answers 200 299) <(granted)
@@ -186,7 +197,7 @@ patch_node() {
 	may list pods no
 	may delete nodes no
 	may update nodes no
-	run kubectl auth can-i patch nodes --subresource=status --as $ACCOUNT
+	run kubectl auth can-i update nodes --subresource=status --as $ACCOUNT
 	[[ ${lines[-1]} == no ]]
 }
 
@@ -203,6 +214,13 @@ patch_node() {
 	run patch_node a '{"spec": {"taints": []}}'
 	[[ $output == *"change no other"*422 ]]
 	kubectl taint node a example.com/theirs-
+	# Of the status one condition only, which is the agent's own Node's.
+	run patch_status a '{"conditions": [{"type": "Ready", "status": "False", "reason": "x"}]}'
+	[[ $output == *"may write its condition, and change no other"*422 ]]
+	run patch_status a '{"capacity": {"nvidia.com/gpu": "1000"}}'
+	[[ $output == *"nothing of the node's status but its condition"*422 ]]
+	run patch_status b '{"conditions": [{"type": "AcceleratedHardwareReady", "status": "False", "reason": "x"}]}'
+	[[ $output == *"the agent on node 'a' may not write for node 'b'"*422 ]]
 	# A token that is not of a pod says no node.
 	TOKEN=$(kubectl create token gpuslice -n $NS)
 	run patch_node a '{"metadata": {"labels": {"example.com/x": "2"}}}'

@@ -12,12 +12,16 @@
 #include "gpu/nvml.h"
 #include "gpu/worker/proto.h"
 
-/* Once a minute at the default interval of looks. Opening and initialising takes some 20 ms. */
+/* Once a minute at the default interval of looks. It takes 12 ms on an H200 (driver 580.159.04). */
 #define EACH_LOOKS 6
 #define APART_NS   (5 * NS_PER_SEC)
 #define KILL_NS    (10 * NS_PER_SEC) /* one that hangs */
 
-#define NO_ATTACH 2 /* NVML_INIT_FLAG_NO_ATTACH */
+/*
+ * NVML_INIT_FLAG_NO_ATTACH: no /dev/nvidiaN is opened, which would be in the way of a change of the MIG
+ * mode. A library of another version answers 18 with it as without (measured with driver 580.159.04).
+ */
+#define NO_ATTACH 2
 
 enum {
 	CHECK_FITS = 0,

@@ -106,7 +106,7 @@ localhost/gpuslice:{{ .Chart.AppVersion }}
 {{- end -}}
 
 {{- define "gpuslice.usesAPI" -}}
-{{- if or (include "gpuslice.countersData" .) (include "gpuslice.readsPodLabels" .) (include "gpuslice.configMapName" .) (include "gpuslice.patchesNode" .) .Values.nodeCondition.enabled (eq (include "gpuslice.labelsOutput" .) "nfd") }}true{{ end -}}
+{{- if or (include "gpuslice.countersData" .) (include "gpuslice.readsPodLabels" .) (include "gpuslice.configMapName" .) (include "gpuslice.patchesNode" .) (eq (toString .Values.nodeCondition.enabled) "true") (eq (include "gpuslice.labelsOutput" .) "nfd") }}true{{ end -}}
 {{- end -}}
 
 {{- /* A list, or a text with commas, as a text with commas. */ -}}
@@ -231,6 +231,12 @@ seccompProfile:
 {{- $auto := and (semverCompare ">=1.32.0-0" .Capabilities.KubeVersion.Version) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1") -}}
 {{- $on := ternary $auto .Values.nodeRestriction.enabled (kindIs "invalid" .Values.nodeRestriction.enabled) -}}
 {{- if and $on (include "gpuslice.usesAPI" .) }}true{{ end -}}
+{{- end -}}
+
+{{- /* By itself only with the policy: who can patch the status of any Node can have all of them replaced. */ -}}
+{{- define "gpuslice.nodeCondition" -}}
+{{- $auto := and (include "gpuslice.patchesNode" .) (include "gpuslice.nodeRestriction" .) -}}
+{{- if ternary $auto .Values.nodeCondition.enabled (kindIs "invalid" .Values.nodeCondition.enabled) }}true{{ end -}}
 {{- end -}}
 
 {{- define "gpuslice.hostNetwork" -}}

@@ -8,7 +8,7 @@
 {{- $env = append $env (dict "name" $name "valueFrom" (dict "fieldRef" (dict "fieldPath" $path))) -}}
 {{- end -}}
 {{- /* Brackets do no harm to an IPv4 address, and an IPv6 address needs them. */ -}}
-{{- $own := dict "GPUSLICE_LISTEN" (printf "[$(POD_IP)]:%v" $v.listenPort) "GPUSLICE_LOG_LEVEL" $v.logLevel "GPUSLICE_LOG_FORMAT" $v.logFormat "GPUSLICE_LABELS" (include "gpuslice.labelsOutput" .) "GPUSLICE_STARTUP_TAINT" (ternary $v.startupTaint.key "" $v.startupTaint.enabled) "GPUSLICE_NODE_CONDITION" (ternary $v.nodeCondition.type "" $v.nodeCondition.enabled) -}}
+{{- $own := dict "GPUSLICE_LISTEN" (printf "[$(POD_IP)]:%v" $v.listenPort) "GPUSLICE_LOG_LEVEL" $v.logLevel "GPUSLICE_LOG_FORMAT" $v.logFormat "GPUSLICE_LABELS" (include "gpuslice.labelsOutput" .) "GPUSLICE_STARTUP_TAINT" (ternary $v.startupTaint.key "" $v.startupTaint.enabled) "GPUSLICE_NODE_CONDITION" (ternary $v.nodeCondition.type "" (eq (include "gpuslice.nodeCondition" .) "true")) -}}
 {{- if $v.toolkit -}}
 {{- $_ := set $own "NVIDIA_VISIBLE_DEVICES" "all" -}}
 {{- $_ := set $own "NVIDIA_DRIVER_CAPABILITIES" "compute,utility" -}}
