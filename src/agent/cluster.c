@@ -155,7 +155,13 @@ static void on_node(void *arg)
 	condition_writer_look(&c->condition);
 }
 
-static const struct node_object_ops node_ops = { .changed = on_node };
+static void on_node_condition(void *arg)
+{
+	condition_writer_look(&((struct agent *)arg)->cluster.condition);
+}
+
+static const struct node_object_ops node_ops = { .changed = on_node,
+	.condition_changed = on_node_condition };
 
 const char *agent_cluster_trouble(const struct agent *a)
 {

@@ -83,15 +83,18 @@ static bool take(struct node_object *n, const json_t *object)
 		json_decref(n->parts[i]);
 		n->parts[i] = json_incref(now);
 	}
-	return take_condition(n, object) || changed;
+	return changed;
 }
 
 static void on_object(void *arg, json_t *object)
 {
 	struct node_object *n = arg;
+	bool condition = take_condition(n, object);
 
 	if (take(n, object))
 		n->ops->changed(n->arg);
+	else if (condition)
+		n->ops->condition_changed(n->arg);
 }
 
 static void on_state(void *arg, const struct error *why)

@@ -17,9 +17,11 @@ enum node_object_state {
 };
 
 struct node_object_ops {
-	/* Labels, annotations, taints, the condition, uid or the state are other ones. Heartbeats do not
-	 * count. */
+	/* Labels, annotations, taints, uid or the state are other ones. Heartbeats do not count. */
 	void (*changed)(void *arg);
+	/* The condition is another one, and nothing else: what is known of the rest may be older than the
+	 * last patch of it. */
+	void (*condition_changed)(void *arg);
 };
 
 /* @condition_type: which of the Node's conditions is kept; borrowed; NULL: none. */
