@@ -137,12 +137,13 @@ static void on_done(struct task *t, const struct api_reply *reply, const struct 
 	struct condition_writer *w = (struct condition_writer *)t;
 	uint64_t now_ns = time_mono_ns();
 
-	(void)reply;
 	w->done(w->arg, err);
 	if (err) {
 		task_complain(t);
 		return;
 	}
+	/* The next change must not be made from what the Node was before this one. */
+	node_object_patched(w->node, reply->body);
 	w->written_ns = now_ns;
 	if (!w->beats) {
 		/* Should another agent change it back, the same is written ever later. */
@@ -171,15 +172,17 @@ static void look_now(struct condition_writer *w)
 
 void condition_writer_set(struct condition_writer *w, const struct node_repair *want)
 {
-	if (w->want.state == want->state && !strcmp(w->want.reason, want->reason) &&
+	bool same_state = w->want.state == want->state;
+
+	if (same_state && !strcmp(w->want.reason, want->reason) &&
 		!strcmp(w->want.message, want->message))
 		return;
 	w->want = *want;
 	if (want->state == REPAIR_UNKNOWN)
 		return;
-	/* News of ours is not held up by what others do. */
+	/* News of ours is not held up by what others do; other words for the same state can wait a moment. */
 	backoff_reset(&w->drift);
-	w->not_before_ns = 0;
+	w->not_before_ns = same_state && w->changed_ns ? w->changed_ns + SETTLE_NS : 0;
 	look_now(w);
 }
 

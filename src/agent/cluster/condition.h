@@ -18,7 +18,7 @@
 struct condition_writer {
 	struct task task;
 	const char *type;               /* "": none is written; borrowed */
-	const struct node_object *node; /* borrowed; NULL: not yet */
+	struct node_object *node;       /* borrowed; NULL: not yet */
 	struct node_repair want;
 	char uid[64]; /* of the Node that was written last */
 	bool beats;   /* what is sent changes nothing but the heartbeat */

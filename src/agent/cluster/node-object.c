@@ -197,3 +197,9 @@ const json_t *node_object_condition(const struct node_object *n)
 {
 	return n->condition;
 }
+
+void node_object_patched(struct node_object *n, const json_t *object)
+{
+	if (find_condition(n, object))
+		(void)take_condition(n, object);
+}

@@ -44,3 +44,6 @@ const char *node_object_annotation(const struct node_object *n, const char *key)
 const json_t *node_object_labels(const struct node_object *n);
 const json_t *node_object_taints(const struct node_object *n); /* array */
 const json_t *node_object_condition(const struct node_object *n); /* without its heartbeat */
+
+/* @object is the Node as the answer to a patch has it: the watch says the same a moment later. May be NULL. */
+void node_object_patched(struct node_object *n, const json_t *object);
