@@ -38,8 +38,8 @@ roles() {
 		metadata: {name: agent}
 		rules:
 		- {apiGroups: [""], resources: [nodes], verbs: [list, watch, patch]}
-		- {apiGroups: [""], resources: [nodes/status], verbs: [patch]}
 		- {apiGroups: [""], resources: [events], verbs: [create, patch]}
+		- {apiGroups: [""], resources: [nodes/status], verbs: [patch]}
 		---
 		apiVersion: rbac.authorization.k8s.io/v1
 		kind: Role
@@ -395,7 +395,12 @@ says() {
 	may 'clusterrole 0 watch,patch'
 	api_agent --config-map configs --labels node
 	eventually 20 says cluster.error 'cannot list resource'
-	may 'clusterrole 0 list,watch,patch' 'clusterrole 1 patch'
+	may 'clusterrole 0 list,watch,patch' 'clusterrole 2 get'
+	api_agent --config-map configs --labels node
+	eventually 20 says cluster.nodeCondition.error 'cannot patch resource \"nodes/status\"'
+	agent_status a '.components[] | select(.name == "node-condition") | .degraded'
+	offers a 16
+	may 'clusterrole 2 patch' 'clusterrole 1 patch'
 	api_agent --config-map configs --labels node
 	eventually 20 in_touch
 	label nonsense
