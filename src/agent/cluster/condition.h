@@ -17,8 +17,8 @@
 
 struct condition_writer {
 	struct task task;
-	const char *type;               /* "": none is written; borrowed */
-	struct node_object *node;       /* borrowed; NULL: not yet */
+	const char *type;         /* "": none is written; borrowed */
+	struct node_object *node; /* borrowed; NULL: not yet */
 	struct node_repair want;
 	char uid[64]; /* of the Node that was written last */
 	bool beats;   /* what is sent changes nothing but the heartbeat */
