@@ -27,6 +27,7 @@ struct holders {
 	ino_t inode;              /* of the socket that the client was dialled to */
 	struct pod_devices *list; /* last good answer */
 	uint64_t listed_ns;
+	enum holders_pids pids;
 	bool asking;
 	bool stale; /* what is asked now began too early for somebody who waits */
 	struct waiter *waiters;
@@ -103,12 +104,27 @@ static void ask(struct holders *h)
 		h->asking = true;
 }
 
+/* A process stays in its PID namespace, so what was seen once holds. */
+static void note_pids(struct holders *h)
+{
+	pid_t pid = h->client ? rpc_client_peer_pid(h->client) : -1;
+
+	if (pid >= 0)
+		h->pids = pid > 0 ? HOLDERS_PIDS_NODE : HOLDERS_PIDS_OWN;
+}
+
+enum holders_pids holders_pids(const struct holders *h)
+{
+	return h->pids;
+}
+
 static void listed(void *arg, struct pod_devices *list, const struct error *err)
 {
 	struct holders *h = arg;
 
 	h->asking = false;
 	if (list) {
+		note_pids(h);
 		(void)pod_devices_free(h->list);
 		h->list = list;
 		h->listed_ns = h->stale ? 0 : time_mono_ns();

@@ -30,5 +30,12 @@ void holders_ask_anew(struct holders *h,
 	void (*done)(void *arg, const struct pod_devices *list, const struct error *err),
 	void *arg);
 
+/*
+ * Whether the kubelet's process is in the agent's PID namespace, as far as it has answered. If it is not, the agent's
+ * pod has a PID namespace of its own: neither /proc nor NVML shows it the processes of other pods.
+ */
+enum holders_pids { HOLDERS_PIDS_UNKNOWN, HOLDERS_PIDS_NODE, HOLDERS_PIDS_OWN };
+enum holders_pids holders_pids(const struct holders *h);
+
 /* There is no such socket: no kubelet runs here, and so no pod. */
 bool holders_absent(const struct holders *h);

@@ -131,6 +131,11 @@ int rpc_dial(struct rpc *r, const char *path, struct rpc_client **ret, struct er
 	return 0;
 }
 
+pid_t rpc_client_peer_pid(const struct rpc_client *c)
+{
+	return c->conn ? unix_peer_pid(c->conn->fd) : -1;
+}
+
 static void call_free(struct rpc_stream *s)
 {
 	if (s->call)

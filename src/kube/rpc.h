@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <uv.h>
 
 #define RPC_MESSAGE_MAX (16U << 20)
@@ -114,6 +115,9 @@ void rpc_stream_finish(struct rpc_call *call, enum rpc_status status, const char
  */
 int rpc_dial(struct rpc *r, const char *path, struct rpc_client **ret,
 	struct error *err) MUST_USE;
+
+/* unix_peer_pid() of the server; -1 also while there is no connection. */
+pid_t rpc_client_peer_pid(const struct rpc_client *c);
 
 /* Outstanding calls end with RPC_CANCELLED before this returns. The object is gone after it. */
 void rpc_client_close(struct rpc_client *c);

@@ -81,6 +81,15 @@ int unix_connect(const char *path, int *ret_fd, struct error *err)
 	return 0;
 }
 
+/* The kernel translates the PID into the namespace of the process that asks. */
+pid_t unix_peer_pid(int fd)
+{
+	struct ucred c;
+	socklen_t len = sizeof(c);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len) < 0 ? -1 : c.pid;
+}
+
 /* May @path be replaced: nothing there, or a socket that nobody serves? */
 static int probe(const char *path, struct error *err)
 {

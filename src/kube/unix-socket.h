@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define UNIX_PATH_MAX_LEN 107 /* sun_path less its NUL */
 
@@ -33,6 +34,12 @@ int unix_path_check(const char *path, struct error *err) MUST_USE;
 /* A connected, non-blocking descriptor. ERR_UNAVAILABLE: nobody listens there, or the queue of who
  * does is full; .sys has the errno. */
 int unix_connect(const char *path, int *ret_fd, struct error *err) MUST_USE;
+
+/*
+ * The process that listens at the other end of a connected @fd, or whose connection it is, as a PID of our own PID
+ * namespace; 0: it is in none that can be seen from ours; -1: not known.
+ */
+pid_t unix_peer_pid(int fd);
 
 /*
  * A listening, non-blocking descriptor whose name appears only when it can be dialled: bound to a
