@@ -315,6 +315,12 @@ check_metrics() {
 	accepts "metrics in the host's network" 'env("GPUSLICE_METRICS_LISTEN") == "[$(POD_IP)]:9500"' --set metrics.port=9500,devicePlugin.enableHostNetwork=true
 	accepts "where to listen, how often" 'env("GPUSLICE_METRICS_LISTEN") == "127.0.0.1:9400" and env("GPUSLICE_METRICS_INTERVAL") == "10s"' --set metrics.listen=127.0.0.1:9400,metrics.interval=10s
 	accepts "PIDs for attribution" 'pod.hostPID == true and caps == [false, ""]' --set metrics.hostPID=true
+	text='config.map.default=sharing: {timeSlicing: {resources: [{name: gpu\, replicas: 2}]}}'
+	accepts "the same where a config shares GPUs" 'pod.hostPID == true and caps == [false, ""]' --set-string "$text"
+	accepts "the same, off" 'pod | has("hostPID") | not' --set-string "$text" --set metrics.hostPID=false
+	accepts "the same, nothing measured" 'pod | has("hostPID") | not' --set-string "$text" --set metrics.enabled=false
+	accepts "a config that shares nothing" 'pod | has("hostPID") | not' --set-string 'config.map.default=sharing: {timeSlicing: {renameByDefault: true}}'
+	refuses "at '/metrics/hostPID'" --set-string metrics.hostPID=true
 	accepts "token" 'env("GPUSLICE_METRICS_TOKEN_FILE") == "/etc/gpuslice/token/t" and volume("token").secret.secretName == "s" and mount("token").readOnly' --set metrics.tokenSecret.name=s,metrics.tokenSecret.key=t
 	accepts "TLS" 'env("GPUSLICE_METRICS_CERT_FILE") == "/etc/gpuslice/tls/tls.crt" and env("GPUSLICE_METRICS_KEY_FILE") == "/etc/gpuslice/tls/tls.key" and volume("tls").secret.secretName == "s"' --set metrics.tlsSecret=s
 	accepts "counters" 'env("GPUSLICE_METRICS_COLLECTORS") == "/etc/gpuslice/counters/default-counters.csv" and volume("counters").configMap.name == "gpuslice-counters" and ([.[] | select(.metadata.name == "gpuslice-counters") | .data["default-counters.csv"]] == ["DCGM_FI_DEV_GPU_TEMP, gauge, temperature\n"])' --set-string 'metrics.counters=DCGM_FI_DEV_GPU_TEMP\, gauge\, temperature'

@@ -172,8 +172,20 @@ true
 {{- default "/run/nvidia/mps" .Values.mps.root -}}
 {{- end -}}
 
+{{- /* Which process is of which pod: a config of the chart that shares GPUs by time-slicing alone. */ -}}
+{{- define "gpuslice.podUsage" -}}
+{{- $p := .Values.metrics.hostPID -}}
+{{- $text := include "gpuslice.configText" . -}}
+{{- if not .Values.metrics.enabled -}}
+{{- else if kindIs "invalid" $p -}}
+{{- if and (contains "timeslicing" $text) (regexMatch "replicas[\"']?\\s*:" $text) (not (contains "isolation" $text)) }}true{{ end -}}
+{{- else if $p -}}
+true
+{{- end -}}
+{{- end -}}
+
 {{- define "gpuslice.hostPID" -}}
-{{- if or (include "gpuslice.slices" .) (include "gpuslice.mps" .) (and .Values.metrics.enabled .Values.metrics.hostPID) }}true{{ end -}}
+{{- if or (include "gpuslice.slices" .) (include "gpuslice.mps" .) (include "gpuslice.podUsage" .) }}true{{ end -}}
 {{- end -}}
 
 {{- /* ConfigMap with the counters file; none: what is built in. */ -}}
