@@ -19,6 +19,7 @@ static const struct {
 	[COMPONENT_WEB_SERVER] = { "web-server", true },
 	[COMPONENT_COUNTERS] = { "counters", true },
 	[COMPONENT_USAGE_RECORDS] = { "usage-records", true },
+	[COMPONENT_POD_USAGE] = { "pod-usage", false },
 	[COMPONENT_MIG_MANAGER] = { "mig-manager", false },
 	[COMPONENT_SLICES] = { "slices", false },
 	[COMPONENT_NODE_CONDITION] = { "node-condition", true },

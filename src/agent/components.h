@@ -20,6 +20,7 @@ enum component {
 	COMPONENT_WEB_SERVER,    /* --metrics-listen */
 	COMPONENT_COUNTERS,      /* the counters file */
 	COMPONENT_USAGE_RECORDS, /* the ledger directory */
+	COMPONENT_POD_USAGE,     /* which pod uses how much of a GPU that several share */
 	COMPONENT_MIG_MANAGER,
 	COMPONENT_SLICES,         /* the slices of the state directory */
 	COMPONENT_NODE_CONDITION, /* --node-condition */

@@ -58,8 +58,9 @@ static int put_row(struct ledger *l, sqlite3_stmt *stmt, int64_t period, int64_t
 	const struct ledger_row *row, struct error *err)
 {
 	const int64_t numbers[] = { period, account, row->held_ns, row->gpu_ns, row->busy_ns,
-		row->busy_unknown, row->memory_byte_seconds, row->memory_peak_bytes,
-		row->cost_nano };
+		(row->busy_unknown ? LEDGER_BUSY_UNKNOWN : 0) |
+			(row->memory_unknown ? LEDGER_MEMORY_UNKNOWN : 0),
+		row->memory_byte_seconds, row->memory_peak_bytes, row->cost_nano };
 
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		sql_int(stmt, 1 + (int)i, numbers[i]);

@@ -9,10 +9,14 @@
 #define LEDGER_ADD                                                                   \
 	" ON CONFLICT DO UPDATE SET held_ns = held_ns + excluded.held_ns,"           \
 	" gpu_ns = gpu_ns + excluded.gpu_ns, busy_ns = busy_ns + excluded.busy_ns,"  \
-	" busy_unknown = max(busy_unknown, excluded.busy_unknown),"                  \
+	" busy_unknown = busy_unknown | excluded.busy_unknown,"                      \
 	" memory_byte_seconds = memory_byte_seconds + excluded.memory_byte_seconds," \
 	" memory_peak_bytes = max(memory_peak_bytes, excluded.memory_peak_bytes),"   \
 	" cost_nano = cost_nano + excluded.cost_nano"
+
+/* Bits of the column busy_unknown. */
+#define LEDGER_BUSY_UNKNOWN   1
+#define LEDGER_MEMORY_UNKNOWN 2
 
 #define LEDGER_ADD_PERIOD                                                           \
 	" ON CONFLICT DO UPDATE SET covered_ns = covered_ns + excluded.covered_ns," \

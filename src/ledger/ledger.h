@@ -78,6 +78,7 @@ struct ledger_row {
 	int64_t memory_byte_seconds;
 	int64_t memory_peak_bytes; /* adding keeps the larger */
 	int64_t cost_nano;
+	bool memory_unknown; /* some of the memory could not be measured; stays set on adding */
 };
 
 /* A counter of several numbers that must outlive the agent. What they mean is the caller's. */

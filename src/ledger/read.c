@@ -45,7 +45,10 @@ static int read_rows(struct reading *r, const struct ledger_period *p, sqlite3_s
 			.held_ns = sqlite3_column_int64(stmt, 9),
 			.gpu_ns = sqlite3_column_int64(stmt, 10),
 			.busy_ns = sqlite3_column_int64(stmt, 11),
-			.busy_unknown = sqlite3_column_int(stmt, 12) != 0,
+			.busy_unknown =
+				(sqlite3_column_int(stmt, 12) & LEDGER_BUSY_UNKNOWN) != 0,
+			.memory_unknown =
+				(sqlite3_column_int(stmt, 12) & LEDGER_MEMORY_UNKNOWN) != 0,
 			.memory_byte_seconds = sqlite3_column_int64(stmt, 13),
 			.memory_peak_bytes = sqlite3_column_int64(stmt, 14),
 			.cost_nano = sqlite3_column_int64(stmt, 15),

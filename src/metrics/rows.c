@@ -27,6 +27,8 @@ static bool read_member(const struct metrics_row *row, const void *object, uint6
 	}
 	if (*ret == UINT64_MAX)
 		return false;
+	if (row->current && !read_flag(object, row->current - 1U))
+		return false;
 	return !row->known || read_flag(object, row->known - 1U) ||
 	       (row->family.type == METRICS_COUNTER && *ret);
 }

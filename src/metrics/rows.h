@@ -16,11 +16,15 @@ struct metrics_row {
 	uint16_t
 		known; /* 1 + where the bool is that says whether it is known; 0: it always is. A counter that
 			   has counted stays, so that sums hold. */
+	uint16_t
+		current; /* the same of a counter that has no line while it is not known whether it grows:
+			     one that stands still would say that nothing happens */
 };
 
 #define METRICS_MEMBER(type, member, kind_) \
 	.at = offsetof(type, member), .size = sizeof(((type *)NULL)->member), .kind = (kind_)
-#define METRICS_KNOWN(type, member) .known = 1 + offsetof(type, member)
+#define METRICS_KNOWN(type, member)   .known = 1 + offsetof(type, member)
+#define METRICS_CURRENT(type, member) .current = 1 + offsetof(type, member)
 
 /* Objects of one struct, with the label block of each; one without a block has no lines. */
 struct metrics_objects {

@@ -28,11 +28,14 @@ static bool same_pod(const struct view_use *x, const struct view_use *y)
 }
 
 struct pod_sum {
-	bool live, received_known, memory_known, busy_known;
+	bool live, received_known, memory_known, busy_known, memory_counted;
 	uint64_t seats, share, received, memory, gpu_ns, busy_ns, memory_byte_s, cost;
 };
 
-/* What is used now is of those that live; counters are of all. A sum of which a part is not known is not known. */
+/*
+ * What is used now is of those that live, and not known of a pod of which none does; counters are of all. A sum of
+ * which a part is not known is not known.
+ */
 static void sum_add(struct pod_sum *s, const struct view_use *use)
 {
 	if (use->live) {
@@ -45,6 +48,7 @@ static void sum_add(struct pod_sum *s, const struct view_use *use)
 		s->memory += use->memory_used;
 	}
 	s->busy_known &= use->busy_known;
+	s->memory_counted &= use->memory_counted;
 	s->busy_ns += use->busy_ns;
 	s->gpu_ns += use->gpu_ns;
 	s->memory_byte_s += use->memory_byte_s;
@@ -56,11 +60,14 @@ static void put_sum(struct json_maker *m, json_t *o, const struct pod_sum *s)
 	json_put(m, o, "live", json_boolean(s->live));
 	json_put(m, o, "nSeats", json_u64(s->seats));
 	json_put(m, o, "share", json_u64(s->share));
-	json_put(m, o, "received", s->received_known ? json_u64(s->received) : json_null());
-	json_put(m, o, "memoryUsed", s->memory_known ? json_u64(s->memory) : json_null());
+	json_put(m, o, "received",
+		s->live && s->received_known ? json_u64(s->received) : json_null());
+	json_put(m, o, "memoryUsed",
+		s->live && s->memory_known ? json_u64(s->memory) : json_null());
 	json_put(m, o, "gpuNs", json_u64(s->gpu_ns));
 	json_put(m, o, "busyNs", s->busy_known ? json_u64(s->busy_ns) : json_null());
-	json_put(m, o, "memoryByteS", json_u64(s->memory_byte_s));
+	json_put(m, o, "memoryByteS",
+		s->memory_counted ? json_u64(s->memory_byte_s) : json_null());
 	json_put_cost(m, o, "costNano", s->cost);
 }
 
@@ -69,7 +76,8 @@ static size_t put_pod(struct json_maker *m, json_t *pod, const struct view_use *
 {
 	struct pod_sum sum = { .received_known = true,
 		.memory_known = true,
-		.busy_known = true };
+		.busy_known = true,
+		.memory_counted = true };
 	json_t *list;
 	size_t i;
 

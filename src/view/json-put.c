@@ -94,6 +94,8 @@ static json_t *value_of(enum json_kind kind, const void *at)
 		return json_string(view_mode_name(*(const enum view_mode *)at));
 	case JSON_KIND_HEALTH:
 		return json_string(view_health_name(*(const enum view_health *)at));
+	case JSON_KIND_SOURCE:
+		return text(view_source_name(*(const enum view_source *)at), true);
 	}
 	return NULL;
 }

@@ -23,6 +23,7 @@ enum json_kind {
 	JSON_KIND_TIME,     /* wall clock; 0 is null */
 	JSON_KIND_MODE,
 	JSON_KIND_HEALTH,
+	JSON_KIND_SOURCE, /* VIEW_FROM_NOTHING is null */
 };
 
 #define JSON_ALWAYS SIZE_MAX

@@ -163,7 +163,8 @@ static void put_points(struct json_maker *m, json_t *o, uint32_t n, const struct
 		json_add(m, wall, json_integer(p[i].wall_s));
 		json_add(m, busy,
 			p[i].busy == VIEW_NONE ? json_null() : json_integer(p[i].busy));
-		json_add(m, held, json_integer(p[i].held));
+		json_add(m, held,
+			p[i].held == VIEW_NONE ? json_null() : json_integer(p[i].held));
 		json_add(m, memory,
 			p[i].memory_used == UINT64_MAX ? json_null()
 						       : json_u64(p[i].memory_used));

@@ -34,6 +34,18 @@ const char *view_mode_name(enum view_mode m)
 	return names[m];
 }
 
+const char *view_source_name(enum view_source s)
+{
+	static const char *const names[] = {
+		[VIEW_FROM_NOTHING] = NULL,
+		[VIEW_FROM_PROCESSES] = "processes",
+		[VIEW_FROM_DEVICE] = "device",
+		[VIEW_FROM_SLICE] = "slice",
+	};
+
+	return names[s];
+}
+
 const char *view_health_name(enum view_health h)
 {
 	static const char *const names[] = {

@@ -46,6 +46,15 @@ enum view_mode {
 };
 const char *view_mode_name(enum view_mode m); /* "exclusive", "time-slicing", "mps", "slices" */
 
+/* Where a figure of a use is from; "processes", "device", "slice". */
+enum view_source {
+	VIEW_FROM_NOTHING,   /* it is not known */
+	VIEW_FROM_PROCESSES, /* NVML's figures of the container's processes */
+	VIEW_FROM_DEVICE,    /* the unit's own, as no other container holds the unit */
+	VIEW_FROM_SLICE,     /* the slice runtime's accounts */
+};
+const char *view_source_name(enum view_source s); /* NULL for VIEW_FROM_NOTHING */
+
 enum view_health { VIEW_HEALTHY, VIEW_UNHEALTHY, VIEW_PROBATION };
 const char *view_health_name(enum view_health h);
 
@@ -65,7 +74,8 @@ struct view_signal {
 struct view_point {
 	uint32_t wall_s; /* end, seconds since 1970 */
 	uint32_t busy;   /* millionths of the time; VIEW_NONE: not known */
-	uint32_t held;   /* millionths of its seats' shares that containers held */
+	uint32_t
+		held; /* millionths of its seats' shares that containers held; VIEW_NONE: not known */
 	uint32_t padding;
 	uint64_t memory_used; /* UINT64_MAX: not known */
 };
@@ -75,6 +85,7 @@ struct view_point {
 struct view_gpu {
 	uint32_t index, minor; /* NVML's; minor VIEW_NONE: not known */
 	const char *uuid, *name, *bus_id;
+	bool cc_known;
 	uint32_t cc_major, cc_minor;
 	int32_t numa_node; /* -1: not known */
 	enum view_health health;
@@ -130,7 +141,7 @@ struct view_unit {
 	const char *resource; /* of its first seat; "" if it is not offered */
 	bool offered;
 	const struct sample_unit *sample; /* NULL: not known */
-	bool memory_known;
+	bool memory_known, reserved_known;
 	uint64_t memory_total, memory_used, memory_reserved, memory_free, other_memory;
 	bool busy_known;                 /* NVML can say how long it is busy */
 	uint64_t busy_ns, other_busy_ns; /* counters; other: what no container is known for */
@@ -139,7 +150,8 @@ struct view_unit {
 	uint64_t idle_gpu_ns; /* counter: of that, what nobody held */
 	uint64_t cost_nano, idle_cost_nano; /* counters */
 	struct view_past past;
-	uint32_t held; /* millionths of the unit that containers hold now */
+	bool held_known; /* the kubelet has said who holds what: .held, .seats_used */
+	uint32_t held;   /* millionths of the unit that containers hold now */
 	uint32_t first_seat, n_seats, seats_used;
 	uint32_t first_use, n_uses;
 	uint32_t n_points;
@@ -171,6 +183,7 @@ struct view_slice {
 	bool revocations_known;
 	uint64_t refusals; /* allocations that the limit refused */
 	bool refusals_known;
+	bool seen; /* the arbiter has told of the slice on this unit; else what follows is not known */
 	bool turn, demoted, stuck, over;
 	uint64_t unhooked; /* bytes in processes without the libraries; part of memory_used */
 	uint32_t stopped;  /* processes that were killed for it */
@@ -193,21 +206,27 @@ struct view_use {
 	uint64_t began_wall_ns, ended_wall_ns;
 	bool offered_now; /* else its seats are of an earlier config or layout */
 	uint32_t n_seats;
-	uint32_t replica; /* of its first seat */
+	uint32_t replica; /* of its first seat; VIEW_NONE: it is not offered now */
 	const char *seat; /* id of its first seat */
 	uint32_t
 		share; /* millionths of the whole GPU that it is counted for: seats, weight or part */
 	uint32_t
 		received; /* millionths of the GPU that it had in the last interval; VIEW_NONE: not known */
-	bool memory_known;
+	enum view_source memory_from; /* of .memory_used */
+	bool memory_known;            /* .memory_used */
+	bool memory_counted; /* .memory_peak and .memory_byte_s: it was known at some time */
+	bool memory_current; /* and the last interval, or that of its end, is in it */
 	uint64_t memory_used, memory_peak, memory_limit; /* limit UINT64_MAX: none */
+	bool processes_known;
 	uint32_t n_processes;
-	bool busy_known;
-	bool busy_exact; /* from the slice runtime's accounts; else from NVML's process utilization */
-	uint64_t held_ns;       /* counters: */
-	uint64_t gpu_ns;        /* held, times share */
-	uint64_t busy_ns;       /* GPU time that it used */
-	uint64_t memory_byte_s; /* bytes times seconds */
+	enum view_source busy_from; /* of .received */
+	bool busy_known;            /* .busy_ns: it was known at some time */
+	bool busy_current;          /* and the last interval, or that of its end, is in it */
+	bool busy_exact;            /* .busy_from is the slice runtime */
+	uint64_t held_ns;           /* counters: */
+	uint64_t gpu_ns;            /* held, times share */
+	uint64_t busy_ns;           /* GPU time that it used */
+	uint64_t memory_byte_s;     /* bytes times seconds */
 	uint64_t cost_nano;
 	const struct view_slice *slice; /* NULL: none */
 };
@@ -215,7 +234,9 @@ struct view_use {
 struct view_resource {
 	const char *name;
 	enum view_mode mode;
-	uint32_t replicas, capacity, allocatable, used;
+	uint32_t replicas, capacity, allocatable;
+	bool held_known; /* the kubelet has said who holds what */
+	uint32_t used;
 	const char *state;  /* "registered", "registering", "waiting" */
 	const char *reason; /* "" */
 };
@@ -251,7 +272,8 @@ struct view_agent {
 	uint64_t kubelet_lists, kubelet_errors;    /* counters */
 	uint64_t allocations, allocation_errors;   /* counters */
 	uint64_t ledger_errors;
-	uint64_t ledger_bytes;    /* of the file; 0: none */
+	bool ledger_known;        /* there is one */
+	uint64_t ledger_bytes;    /* of the file */
 	const char *ledger_error; /* "" */
 	struct view_web web;
 	uint32_t n_components;

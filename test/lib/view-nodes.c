@@ -199,6 +199,7 @@ static void gpu_mig_a100(struct sample_maker *m)
 	(void)sample_use(m, &(struct sample_use_row){ "ci", "gpu-tests-4412", "runner",
 				    .memory_mib = 4096, .received = 0, .held_s = 420 });
 	m->v->uses[m->v->n_uses - 1].received = VIEW_NONE;
+	m->v->uses[m->v->n_uses - 1].busy_from = VIEW_FROM_NOTHING;
 	sample_unit_end(m, 0);
 	busy_unknown(m, u);
 	u = sample_unit_mig(m, VIEW_EXCLUSIVE, "nvidia.com/mig-2c.3g.20gb",
@@ -222,6 +223,17 @@ static void gpu_whole(struct sample_maker *m)
 				    .memory_mib = 40960, .received = 612000, .held_s = 2 * HOUR,
 				    .ended_s = 30 });
 	sample_unit_end(m, 992000);
+}
+
+/* Of the last container: the agent has never seen its GPU. */
+static void nothing_known(struct sample_maker *m)
+{
+	struct view_use *c = &m->v->uses[m->v->n_uses - 1];
+
+	c->received = VIEW_NONE;
+	c->busy_from = c->memory_from = VIEW_FROM_NOTHING;
+	c->busy_known = c->busy_current = c->processes_known = false;
+	c->memory_known = c->memory_counted = c->memory_current = false;
 }
 
 static void gpu_lost(struct sample_maker *m)
@@ -255,10 +267,9 @@ static void gpu_lost(struct sample_maker *m)
 	sample_seats(m, 1, WHOLE_SEAT);
 	(void)sample_use(m, &(struct sample_use_row){ "research", "protein-fold-9", "fold",
 				    .memory_mib = 0, .received = 0, .held_s = 14 * HOUR });
-	m->v->uses[m->v->n_uses - 1].memory_known = false;
-	m->v->uses[m->v->n_uses - 1].received = VIEW_NONE;
+	nothing_known(m);
 	sample_unit_end(m, 0);
-	u->memory_known = u->busy_known = false;
+	u->memory_known = u->reserved_known = u->busy_known = false;
 	u->busy = VIEW_NONE;
 	for (uint32_t i = g->n_points - 25; g->points && i < g->n_points; i++) {
 		g->points[i].busy = VIEW_NONE;

@@ -103,6 +103,7 @@ struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t m
 	g->uuid = uuid_of(m->v, "GPU", n, 0);
 	g->name = view_text(m->v, name);
 	g->bus_id = view_printf(m->v, "00000000:%02X:00.0", 16 + n * 8);
+	g->cc_known = true;
 	g->cc_major = strstr(name, "A100") ? 8 : 9;
 	g->numa_node = (int32_t)(n / 4);
 	g->reason = g->refused = "";
@@ -144,7 +145,7 @@ struct view_unit *sample_unit_of_gpu(struct sample_maker *m, enum view_mode mode
 	u->mode = mode;
 	u->resource = view_text(m->v, resource);
 	u->offered = *resource != '\0';
-	u->memory_known = u->busy_known = true;
+	u->memory_known = u->reserved_known = u->busy_known = u->held_known = true;
 	u->memory_total = m->memory;
 	u->memory_reserved = 550U << 20;
 	u->first_seat = m->v->n_seats;
@@ -252,13 +253,18 @@ struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row 
 	c->seat = "";
 	c->memory_limit = UINT64_MAX;
 	sit(m->v, u, m->v->n_uses - 1);
-	c->received = c->live ? row->received : 0;
-	c->memory_known = true;
+	c->received = c->live ? row->received : VIEW_NONE;
+	c->memory_from = c->live ? VIEW_FROM_PROCESSES : VIEW_FROM_NOTHING;
+	c->memory_known = c->processes_known = c->live;
+	c->memory_counted = c->memory_current = true;
 	c->memory_used = c->live ? (uint64_t)row->memory_mib << 20 : 0;
 	c->memory_peak = ((uint64_t)row->memory_mib + row->memory_mib / 8) << 20;
 	c->n_processes = c->live ? 1 + row->memory_mib / 16384 : 0;
-	c->busy_known = true;
+	c->busy_known = c->busy_current = true;
 	c->busy_exact = u->mode == VIEW_SLICES;
+	c->busy_from = !c->live        ? VIEW_FROM_NOTHING
+		       : c->busy_exact ? VIEW_FROM_SLICE
+				       : VIEW_FROM_PROCESSES;
 	c->held_ns = row->held_s * 1000000000U;
 	c->gpu_ns = row->held_s * c->share * 1000U;
 	c->busy_ns = row->held_s * row->received * 900U;
@@ -276,7 +282,7 @@ void sample_slice(struct sample_maker *m, struct view_use *c, const struct view_
 	*s = *from;
 	s->id = view_printf(m->v, "c%08x", 0x5eed0000U + m->v->n_uses);
 	s->class_ = s->class_ ? s->class_ : "batch";
-	s->time_known = s->revocations_known = s->refusals_known = true;
+	s->time_known = s->revocations_known = s->refusals_known = s->seen = true;
 	s->charged_ns = c->busy_ns;
 	s->copied_bytes = s->copies * 65536;
 	c->slice = s;
@@ -337,7 +343,8 @@ static void resource_add(struct view *v, const struct view_seat *seat)
 		r++;
 	if (r == end || strcmp(r->name, seat->resource) != 0) {
 		memmove(r + 1, r, (size_t)(end - r) * sizeof(*r));
-		*r = (struct view_resource){ .name = seat->resource,
+		*r = (struct view_resource){ .held_known = true,
+			.name = seat->resource,
 			.mode = u->mode,
 			.replicas = u->mode == VIEW_EXCLUSIVE ? 1 : u->n_seats,
 			.state = "registered",
@@ -408,6 +415,7 @@ static void node_facts(struct view *v)
 		.kubelet_lists = 8641,
 		.kubelet_errors = 1,
 		.allocations = 214,
+		.ledger_known = true,
 		.ledger_bytes = 8U << 20,
 		.ledger_error = "",
 		.web = { .known = true,

@@ -110,6 +110,7 @@ void see_build_agent(const struct agent *a, struct view *v)
 		.allocations = s->allocations,
 		.allocation_errors = s->allocation_errors,
 		.ledger_errors = k->errors,
+		.ledger_known = k->bytes > 0,
 		.ledger_bytes = k->bytes,
 		.ledger_error = view_text(v, k->error.msg),
 		.web = web_of(a->serve),

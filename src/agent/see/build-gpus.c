@@ -126,6 +126,7 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 		.uuid = view_text(v, g->uuid),
 		.name = view_text(v, g->name),
 		.bus_id = view_text(v, g->bus_id),
+		.cc_known = g->cc_major > 0,
 		.cc_major = g->cc_major,
 		.cc_minor = g->cc_minor,
 		.numa_node = g->numa_node,

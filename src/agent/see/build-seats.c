@@ -109,6 +109,7 @@ void see_build_resources(const struct agent *a, const struct see_round *r, struc
 		to->mode = mode_of(from);
 		to->replicas = from->replicas;
 		to->capacity = from->n_devices;
+		to->held_known = see_holders_known(&a->see);
 		to->used = used_of(v, r, from, a, &to->allocatable);
 		to->state = agent_resource_state(a, from->name, &why);
 		to->reason = view_text(v, why);

@@ -64,7 +64,8 @@ static void put_sample(const struct sample *sample, struct view_unit *to)
 	to->memory_total = s->memory_total;
 	to->memory_used = s->memory_used;
 	to->memory_free = s->memory_free;
-	to->memory_reserved = s->reserved_known ? s->memory_reserved : 0;
+	to->reserved_known = s->memory_known && s->reserved_known;
+	to->memory_reserved = s->memory_reserved;
 }
 
 static void put_account(const struct agent *a, struct view_unit *to)
@@ -82,6 +83,7 @@ static void put_account(const struct agent *a, struct view_unit *to)
 	to->past = (struct view_past){ .busy_ns = u->past.busy_ns,
 		.gpu_ns = u->past.gpu_ns,
 		.cost_nano = u->past.cost_nano };
+	to->held_known = see_holders_known(&a->see);
 	to->held = u->held;
 }
 
@@ -109,6 +111,7 @@ static void note(struct agent_see *s, const struct see_round *r, const struct vi
 	const struct sample_unit *sample = u->sample;
 	struct see_moment m = { .dt_ns = r->dt_ns,
 		.wall_ns = r->wall_ns,
+		.held_known = u->held_known,
 		.held = u->held,
 		.memory = u->memory_known ? u->memory_used : UINT64_MAX };
 
@@ -137,6 +140,7 @@ static void note_board(struct agent_see *s, const struct see_round *r, const str
 	for (uint32_t i = 0; i < v->n_units; i++)
 		if (v->units[i].gpu == gpu)
 			held += (uint64_t)v->units[i].held * v->units[i].part / VIEW_MILLION;
+	m.held_known = see_holders_known(s);
 	m.held = (uint32_t)held;
 	if (sample && sample->memory_known)
 		m.memory = sample->memory_used;

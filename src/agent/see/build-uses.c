@@ -92,6 +92,7 @@ static void put_counters(struct view_slice *to, const json_t *gpu)
 	to->demoted = is_true(gpu, "demoted");
 	to->stuck = is_true(gpu, "stuck");
 	to->over = is_true(gpu, "over");
+	to->seen = gpu != NULL;
 }
 
 static const char *compute_name(const struct slice_plan *plan)
@@ -138,7 +139,7 @@ static uint32_t received(const struct see_round *r, const struct account *a)
 {
 	double part;
 
-	if (!a->busy_known || !r->dt_ns)
+	if (!a->busy_from || !r->dt_ns)
 		return VIEW_NONE;
 	part = (double)a->delta.busy_ns / (double)r->dt_ns;
 	return part >= 1 ? VIEW_MILLION : (uint32_t)(part * VIEW_MILLION);
@@ -168,9 +169,10 @@ static void put_live(const struct see_round *r, const struct entry *e, struct vi
 	to->n_seats = u->n_seats;
 	to->offered_now = u->offered;
 	to->seat = view_text(v, u->first->id);
-	to->replica =
-		u->first->seat == SEE_NONE ? 0 : r->seats.v[u->first->seat].device->replica;
+	to->replica = u->first->seat == SEE_NONE ? VIEW_NONE
+						 : r->seats.v[u->first->seat].device->replica;
 	to->memory_limit = u->memory_limit;
+	to->processes_known = u->processes_known;
 	to->n_processes = u->n_processes;
 	to->received = received(r, e->account);
 	if (to->received != VIEW_NONE)
@@ -196,16 +198,23 @@ static void put_use(const struct see_round *r, const struct entry *e, struct vie
 		.live = a->live,
 		.began_wall_ns = a->began_wall_ns,
 		.ended_wall_ns = a->live ? 0 : a->ended_wall_ns,
+		.replica = VIEW_NONE,
 		.seat = "",
 		.share = (uint32_t)((uint64_t)a->share * r->units.v[e->unit].part /
 				    VIEW_MILLION),
 		.received = VIEW_NONE,
-		.memory_known = a->live && a->memory_known,
+		.memory_from =
+			(enum view_source)(a->live ? a->memory_from : ACCOUNT_FROM_NOTHING),
+		.memory_known = a->live && a->memory_from,
+		.memory_counted = a->memory_ever,
+		.memory_current = a->memory_ever && (!a->live || a->memory_from),
 		.memory_used = a->memory,
 		.memory_peak = a->memory_peak,
 		.memory_limit = UINT64_MAX,
+		.busy_from = (enum view_source)(a->live ? a->busy_from : ACCOUNT_FROM_NOTHING),
 		.busy_known = a->busy_ever,
-		.busy_exact = a->busy_exact,
+		.busy_current = a->busy_ever && (!a->live || a->busy_from),
+		.busy_exact = a->busy_from == ACCOUNT_FROM_SLICE,
 		.held_ns = a->total.held_ns,
 		.gpu_ns = a->total.gpu_ns,
 		.busy_ns = a->total.busy_ns,

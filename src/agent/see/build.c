@@ -54,7 +54,7 @@ static void put_node(const struct agent *a, const struct see_round *r, struct vi
 	v->nvml_up = a->nvml_answered && a->nvml_down.code == ERR_NONE;
 	v->nvml_error =
 		view_text(v, a->nvml_down.code ? a->nvml_down.msg : s->sample_error.msg);
-	v->holders_known = s->list_ns && s->unknown_rounds <= SEE_UNKNOWN_ROUNDS;
+	v->holders_known = see_holders_known(s);
 	v->holders_error = view_text(v, s->list_error.msg);
 	/* Before the GPUs are known their counters cannot be shown, and the node's would go back later. */
 	v->priced = s->price.nano_per_hour > 0 && inv;

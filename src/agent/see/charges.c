@@ -175,9 +175,9 @@ static void add_busy(struct see_charge *c, struct account_use *in, uint64_t char
 	uint64_t grown = charged_ns > c->charged_ns ? charged_ns - c->charged_ns : 0;
 
 	grown = grown > c->lent_ns ? grown - c->lent_ns : 0;
-	if (in->busy != ACCOUNT_BUSY_EXACT) /* what NVML says of it counts no more */
+	if (in->busy_from != ACCOUNT_FROM_SLICE) /* what NVML says of it counts no more */
 		in->busy_ns = in->busy_of_ns = 0;
-	in->busy = ACCOUNT_BUSY_EXACT;
+	in->busy_from = ACCOUNT_FROM_SLICE;
 	in->busy_ns += grown;
 	if (now_ns - c->at_ns > in->busy_of_ns)
 		in->busy_of_ns = now_ns - c->at_ns;
@@ -214,9 +214,10 @@ static void take_memory(struct see_use *u, const struct see_slice *s)
 
 	if (!see_number(s->gpu, "used", &used))
 		return;
-	if (!u->in.memory_known || u->in.memory < used)
-		u->in.memory = used;
-	u->in.memory_known = true;
+	if (u->in.memory_from && u->in.memory >= used)
+		return;
+	u->in.memory = used;
+	u->in.memory_from = ACCOUNT_FROM_SLICE;
 }
 
 static int count_slice(struct see_charges *c, const struct see_slice *s, struct see_uses *uses,
@@ -315,7 +316,7 @@ void see_charges_lend(struct see_charges *c, const struct see_uses *uses)
 		if (c->v[i].use == SEE_NONE || (!c->v[i].at_ns && !c->v[i].kept))
 			continue;
 		in = &uses->v[c->v[i].use].in;
-		if (in->busy != ACCOUNT_BUSY_EXACT && in->account)
+		if (in->busy_from != ACCOUNT_FROM_SLICE && in->account)
 			c->v[i].lent_ns += in->account->delta.busy_ns;
 	}
 }

@@ -105,7 +105,7 @@ static int count_round(struct agent *a, struct see_round *r, struct error *err)
 		return -1;
 	for (uint32_t i = 0; i < r->uses.n; i++) {
 		r->uses.v[i].in.account = r->in_uses[i].account;
-		r->uses.v[i].in.busy = r->in_uses[i].busy;
+		r->uses.v[i].in.busy_from = r->in_uses[i].busy_from;
 	}
 	see_charges_lend(&s->charges, &r->uses);
 	return 0;
@@ -122,5 +122,6 @@ int see_count(struct agent *a, struct see_round *r, struct error *err)
 	if (see_charges_round(&s->charges, &r->slices, &r->uses, &r->units, a->started_wall_ns,
 		    r->wall_ns, r->now_ns, err) < 0)
 		return -1;
+	see_assign_sole(a, r);
 	return count_round(a, r, err);
 }

@@ -59,9 +59,9 @@ static void push(struct see_track *t, uint64_t wall_ns)
 		t->n++;
 	*p = (struct view_point){ .wall_s = (uint32_t)(wall_ns / NS_PER_SEC),
 		.busy = t->busy_of_ns ? millionths(t->busy_ns, t->busy_of_ns) : VIEW_NONE,
-		.held = (uint32_t)(t->held_ns / t->ns),
+		.held = t->held_of_ns ? (uint32_t)(t->held_ns / t->held_of_ns) : VIEW_NONE,
 		.memory_used = t->memory };
-	t->ns = t->held_ns = t->busy_ns = t->busy_of_ns = 0;
+	t->ns = t->held_ns = t->held_of_ns = t->busy_ns = t->busy_of_ns = 0;
 	t->memory = UINT64_MAX;
 }
 
@@ -73,7 +73,10 @@ void see_history_add(struct see_history *h, const char *uuid, const struct see_m
 		return;
 	t->here = true;
 	t->ns += m->dt_ns;
-	t->held_ns += m->dt_ns * m->held;
+	if (m->held_known) {
+		t->held_ns += m->dt_ns * m->held;
+		t->held_of_ns += m->dt_ns;
+	}
 	if (m->busy_known) {
 		t->busy_ns += m->busy_ns;
 		t->busy_of_ns += m->busy_of_ns;

@@ -13,7 +13,9 @@ struct see_track {
 	struct view_point points[VIEW_POINTS_MAX];
 	uint32_t first, n; /* a ring */
 	/* Of the point that is being made. */
-	uint64_t ns, held_ns; /* held: millionths times nanoseconds */
+	uint64_t ns;
+	uint64_t held_ns,
+		held_of_ns; /* millionths times nanoseconds; the time that it is known of */
 	uint64_t busy_ns, busy_of_ns;
 	uint64_t memory; /* as last known; UINT64_MAX */
 	bool here;
@@ -26,6 +28,7 @@ struct see_history {
 
 struct see_moment {
 	uint64_t dt_ns, wall_ns;
+	bool held_known;
 	uint32_t held; /* millionths */
 	bool busy_known;
 	uint64_t busy_ns, busy_of_ns;

@@ -18,12 +18,20 @@ struct see_round {
 	const char **gpus; /* UUIDs [in.n_gpus] */
 };
 
+/* The kubelet has said who holds what, and not too long ago. */
+static inline bool see_holders_known(const struct agent_see *s)
+{
+	return s->list_ns && s->unknown_rounds <= SEE_UNKNOWN_ROUNDS;
+}
+
 /* count.c */
 int see_count(struct agent *a, struct see_round *r, struct error *err) MUST_USE;
 void see_round_fini(struct see_round *r);
 
 /* assign.c: what NVML says of units and their processes, into the round. */
 void see_assign(struct agent *a, struct see_round *r);
+/* Afterwards: the unit's memory to a container that alone holds it, where nothing better is known. */
+void see_assign_sole(struct agent *a, struct see_round *r);
 
 /* price.c */
 void see_price_look(struct agent *a);

@@ -15,8 +15,10 @@
 
 #define SEE_KEY_SEPARATOR '\x1f'
 
-/* .ended of a use: 0 while it is live; the lowest bit says that some busy time was not known. */
-#define SEE_BUSY_UNKNOWN INT64_C(1)
+/* .ended of a use: 0 while it is live; the lowest bits say that some of its time or memory was not known. */
+#define SEE_BUSY_UNKNOWN   INT64_C(1)
+#define SEE_MEMORY_UNKNOWN INT64_C(2)
+#define SEE_UNKNOWN        (SEE_BUSY_UNKNOWN | SEE_MEMORY_UNKNOWN)
 
 void see_totals_free(struct ledger_total *v, size_t n);
 

@@ -111,8 +111,9 @@ static int add_use(struct see_keep *k, const struct account *a, const char *gpu,
 		.held_ns = (int64_t)a->delta.held_ns,
 		.gpu_ns = (int64_t)a->delta.gpu_ns,
 		.busy_ns = (int64_t)a->delta.busy_ns,
-		.busy_unknown = !a->busy_known,
+		.busy_unknown = !a->busy_from,
 		.memory_byte_seconds = (int64_t)a->delta.memory_byte_s,
+		.memory_unknown = a->live && !a->memory_from,
 		.memory_peak_bytes = (int64_t)a->memory,
 		.cost_nano = (int64_t)a->delta.cost_nano };
 
@@ -189,6 +190,7 @@ static void add_to(struct ledger_row *to, const struct ledger_row *from)
 	to->gpu_ns = sum(to->gpu_ns, from->gpu_ns);
 	to->busy_ns = sum(to->busy_ns, from->busy_ns);
 	to->busy_unknown = to->busy_unknown || from->busy_unknown;
+	to->memory_unknown = to->memory_unknown || from->memory_unknown;
 	to->memory_byte_seconds = sum(to->memory_byte_seconds, from->memory_byte_seconds);
 	if (from->memory_peak_bytes > to->memory_peak_bytes)
 		to->memory_peak_bytes = from->memory_peak_bytes;

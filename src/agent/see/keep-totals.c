@@ -54,12 +54,13 @@ static int add_use(struct see_keep *k, const struct account_unit *u, const struc
 	const char mode[2] = { (char)('0' + a->mode), '\0' };
 	const char *const parts[] = { "use", u->uuid, a->namespace_, a->pod, a->uid,
 		a->container, a->resource, mode };
-	int64_t ended = a->live ? 0 : signed_of(a->ended_wall_ns) & ~SEE_BUSY_UNKNOWN;
+	int64_t ended = a->live ? 0 : signed_of(a->ended_wall_ns) & ~SEE_UNKNOWN;
 	const int64_t v[LEDGER_TOTAL_COUNT] = { signed_of(a->total.held_ns),
 		signed_of(a->total.gpu_ns), signed_of(a->total.busy_ns),
 		signed_of(a->total.memory_byte_s), signed_of(a->memory_peak),
 		signed_of(a->total.cost_nano), signed_of(a->began_wall_ns),
-		ended | (a->busy_unknown ? SEE_BUSY_UNKNOWN : 0) };
+		ended | (a->busy_unknown ? SEE_BUSY_UNKNOWN : 0) |
+			(a->memory_unknown ? SEE_MEMORY_UNKNOWN : 0) };
 
 	return add(k, parts, ARRAY_LEN(parts), v, err);
 }
@@ -188,10 +189,12 @@ static int restore_use(struct accounts *a, char *const *parts, const int64_t *v,
 		.cost_nano = unsigned_of(v[5]) };
 	one->memory_peak = unsigned_of(v[4]);
 	one->began_wall_ns = unsigned_of(v[6]);
-	one->ended_wall_ns = unsigned_of(v[7] & ~SEE_BUSY_UNKNOWN);
+	one->ended_wall_ns = unsigned_of(v[7] & ~SEE_UNKNOWN);
 	one->live = one->ended_wall_ns == 0;
 	one->busy_unknown = (v[7] & SEE_BUSY_UNKNOWN) != 0;
 	one->busy_ever = one->total.busy_ns > 0 || !one->busy_unknown;
+	one->memory_unknown = (v[7] & SEE_MEMORY_UNKNOWN) != 0;
+	one->memory_ever = one->memory_peak > 0 || !one->memory_unknown;
 	return 0;
 }
 

@@ -76,7 +76,8 @@ static void read_owner(const struct see_processes *p, struct see_process *e, str
 	bool known;
 
 	e->uid[0] = e->container[0] = '\0';
-	known = read_file(p, e->pid, "cgroup", b) && see_cgroup_pod(buf_str(b), b->len, e->uid);
+	e->readable = read_file(p, e->pid, "cgroup", b);
+	known = e->readable && see_cgroup_pod(buf_str(b), b->len, e->uid);
 	if (!read_file(p, e->pid, "mountinfo", b))
 		return;
 	if (known || see_mounts_pod(buf_str(b), b->len, e->uid))

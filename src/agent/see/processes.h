@@ -16,8 +16,9 @@
 
 struct see_process {
 	uint32_t pid;
-	uint64_t start;                    /* /proc/PID/stat, 22 */
-	char uid[SEE_UID_MAX];             /* "": of no pod */
+	uint64_t start;        /* /proc/PID/stat, 22 */
+	bool readable;         /* its control group; else nothing is known of its pod */
+	char uid[SEE_UID_MAX]; /* "": of no pod */
 	char container[SEE_CONTAINER_MAX]; /* "": not known */
 	bool looked;                       /* since see_processes_begin(), and it ran */
 	uint8_t missed;                    /* looks since it was last seen running */

@@ -130,6 +130,33 @@ static int prepare(struct agent *a, const struct see_round *r, struct error *err
 
 /* --- count --- */
 
+/*
+ * Of a GPU that several containers hold without slices, only PIDs tell which of them uses how much: the component is
+ * degraded while there is such a GPU and the agent cannot see the node's processes.
+ */
+static bool is_shared(const struct view *v)
+{
+	for (uint32_t i = 0; i < v->n_units; i++) {
+		const struct view_unit *u = &v->units[i];
+
+		if (u->n_seats > 1 && (u->mode == VIEW_TIME_SLICING || u->mode == VIEW_MPS))
+			return true;
+	}
+	return false;
+}
+
+static void report_pod_usage(struct agent *a, const struct view *v)
+{
+	struct error why = ERROR_INIT;
+
+	if (holders_pids(a->holders) == HOLDERS_PIDS_OWN && is_shared(v))
+		(void)error_set(&why, ERR_PERMISSION,
+			"use by pod of shared GPUs is not known: set metrics.hostPID: true in the chart's values "
+			"(hostPID: true in the pod); the agent has a PID namespace of its own and does not see the "
+			"processes of pods");
+	agent_component(a, COMPONENT_POD_USAGE, &why);
+}
+
 static void count(struct agent *a)
 {
 	struct agent_see *s = &a->see;
@@ -147,6 +174,8 @@ static void count(struct agent *a)
 		s->made = view_unref(s->made);
 		s->made = see_build(a, &r, &err);
 	}
+	if (s->made)
+		report_pod_usage(a, s->made);
 	if (err.code == ERR_NONE && prepare(a, &r, &err) == 0 &&
 		uv_queue_work(a->loop, &s->work, keep_work, kept) == 0)
 		s->working = true;

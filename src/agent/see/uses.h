@@ -86,6 +86,7 @@ struct see_use {
 	uint32_t n_seats;             /* that it holds now, or held */
 	bool offered;                 /* all of them are offered now */
 	uint64_t memory_limit;        /* UINT64_MAX: none */
+	bool processes_known;
 	uint32_t n_processes;
 };
 

@@ -237,6 +237,7 @@ static struct cost_line *make_line(struct cost_book *b, const struct cost_line *
 static bool add_numbers(struct ledger_row *to, const struct ledger_row *r)
 {
 	to->busy_unknown |= r->busy_unknown;
+	to->memory_unknown |= r->memory_unknown;
 	if (r->memory_peak_bytes > to->memory_peak_bytes)
 		to->memory_peak_bytes = r->memory_peak_bytes;
 	return !__builtin_add_overflow(to->held_ns, r->held_ns, &to->held_ns) &&

@@ -248,7 +248,7 @@ static uint32_t millionths(uint64_t v)
 static void add_up(struct top_gpu *g, const struct top_unit *units)
 {
 	uint64_t total = 0, used = 0, busy = 0, held = 0;
-	bool memory = g->n_units > 0, time = g->n_units > 0;
+	bool memory = g->n_units > 0, time = g->n_units > 0, holders = g->n_units > 0;
 
 	for (uint32_t i = 0; i < g->n_units; i++) {
 		const struct top_unit *u = &units[i];
@@ -261,13 +261,13 @@ static void add_up(struct top_gpu *g, const struct top_unit *units)
 			memory = false;
 		time = time && u->busy != TOP_NONE;
 		busy += (uint64_t)millionths(u->busy) * part / MILLION;
-		held += (uint64_t)millionths(u->held == TOP_NONE ? 0 : u->held) * part /
-			MILLION;
+		holders = holders && u->held != TOP_NONE;
+		held += (uint64_t)millionths(u->held) * part / MILLION;
 	}
 	g->memory_total = memory ? total : TOP_UNKNOWN;
 	g->memory_used = memory ? used : TOP_UNKNOWN;
 	g->busy = time ? millionths(busy) : TOP_NONE;
-	g->held = g->n_units ? millionths(held) : TOP_NONE;
+	g->held = holders ? millionths(held) : TOP_NONE;
 }
 
 /* The MIG devices of a GPU need not be all of it. */
@@ -321,6 +321,30 @@ static int read_warnings(struct top_model *m, struct error *err)
 	return 0;
 }
 
+/* The first that does not work. */
+static int read_components(struct top_model *m, struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, json_object_get(m->document, "agent"), "components", TOP_ALL_MAX,
+		    "agent", err) < 0)
+		return -1;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+		const char *name = json_string_value(json_object_get(o, "name"));
+		const char *reason = json_string_value(json_object_get(o, "reason"));
+
+		if (!name || !reason)
+			return error_set(err, ERR_INVALID,
+				"agent.components[%zu]: expected a name and a reason", i);
+		if (*reason && !m->n_degraded++) {
+			m->degraded = name;
+			m->degraded_reason = reason;
+		}
+	}
+	return 0;
+}
+
 static int read_all(struct top_model *m, struct error *err)
 {
 	struct counts n = { .gpus = 0 };
@@ -329,7 +353,7 @@ static int read_all(struct top_model *m, struct error *err)
 	if (READ(m, m->document, node_fields, "", err) < 0 ||
 		READ(m, json_object_get(m->document, "agent"), agent_fields, "agent", err) <
 			0 ||
-		read_warnings(m, err) < 0 ||
+		read_warnings(m, err) < 0 || read_components(m, err) < 0 ||
 		record_list(&gpus, m->document, "gpus", TOP_GPUS_MAX, "", err) < 0)
 		return -1;
 	if (!gpus)

@@ -83,7 +83,9 @@ struct top_model {
 	uint64_t config_generation;
 	const char *config_sharing, *config_error;
 	size_t n_warnings;
-	const char *warning; /* the first of them */
+	const char *warning;                    /* the first of them */
+	size_t n_degraded;                      /* components of the agent that do not work */
+	const char *degraded, *degraded_reason; /* the first of them */
 	struct top_gpu *gpus;
 	struct top_unit *units;
 	struct top_seat *seats;

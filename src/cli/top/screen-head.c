@@ -120,6 +120,10 @@ void screen_head(struct canvas *c, const struct top_model *m, const struct top_s
 		problem(c, s, "Warnings, the first", m->warning);
 	else if (m->n_warnings)
 		problem(c, s, "Warning", m->warning);
+	if (m->n_degraded) {
+		(void)snprintf(when, sizeof(when), "Degraded, %.64s", m->degraded);
+		problem(c, s, when, m->degraded_reason);
+	}
 	if (!m->holders_known)
 		problem(c, s, "Pods are not known",
 			*m->holders_error ? m->holders_error

@@ -79,11 +79,14 @@ static uint64_t scaled(uint64_t share_ns, uint64_t sum, uint64_t whole)
 
 static void count_memory(struct account *a, const struct account_use *in)
 {
+	bool known = in->memory_from != ACCOUNT_FROM_NOTHING;
 	account_wide sum;
 
-	a->memory_known = in->memory_known && in->live;
-	a->memory = a->memory_known ? in->memory : 0;
-	if (!in->memory_known)
+	a->memory_from = in->live ? in->memory_from : ACCOUNT_FROM_NOTHING;
+	a->memory = a->memory_from ? in->memory : 0;
+	a->memory_unknown = a->memory_unknown || (in->live && !known);
+	a->memory_ever = a->memory_ever || known;
+	if (!known)
 		return;
 	sum = (account_wide)in->memory * in->held_ns + a->memory_rest;
 	a->memory_rest = (uint64_t)(sum % SECOND_NS);

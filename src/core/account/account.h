@@ -42,10 +42,12 @@ enum account_mode {
 	ACCOUNT_SLICES,
 };
 
-enum account_busy {
-	ACCOUNT_BUSY_UNKNOWN,
-	ACCOUNT_BUSY_ESTIMATED, /* from NVML's process utilization */
-	ACCOUNT_BUSY_EXACT,     /* from the slice runtime */
+/* Where a figure of a use is from. In the order of enum view_source. */
+enum account_source {
+	ACCOUNT_FROM_NOTHING,   /* not known; its number is 0 and means nothing */
+	ACCOUNT_FROM_PROCESSES, /* NVML's figures of its processes; time is an estimate */
+	ACCOUNT_FROM_DEVICE,    /* the unit's own figure: no other container holds it */
+	ACCOUNT_FROM_SLICE,     /* the slice runtime; time is exact */
 };
 
 struct account_counts {
@@ -62,10 +64,10 @@ struct account_use {
 	uint64_t held_ns;  /* time of the round that it held any seat */
 	uint64_t share_ns; /* sum over its seats of millionths of the unit times nanoseconds */
 	uint32_t share;    /* millionths of the unit, of all its seats */
-	enum account_busy busy;
+	enum account_source busy_from;
 	uint64_t busy_ns;    /* since it was last known */
 	uint64_t busy_of_ns; /* the time that it is of; 0: the round */
-	bool memory_known;
+	enum account_source memory_from;
 	uint64_t memory;
 	struct account *account; /* set by accounts_round(); valid until the next */
 };
@@ -99,13 +101,12 @@ struct account {
 	enum account_mode mode;
 	bool live;
 	uint64_t began_wall_ns, ended_wall_ns;
-	uint64_t ended_for_ns;              /* of rounds, since it has ended */
-	struct account_counts total, delta; /* ever, and of the last round */
-	uint32_t share;                     /* millionths of the unit, now */
-	bool busy_known, busy_exact;        /* of the last round */
-	bool busy_unknown;                  /* of some round */
-	bool busy_ever;                     /* known of some round */
-	bool memory_known;
+	uint64_t ended_for_ns;                      /* of rounds, since it has ended */
+	struct account_counts total, delta;         /* ever, and of the last round */
+	uint32_t share;                             /* millionths of the unit, now */
+	enum account_source busy_from, memory_from; /* of the last round */
+	bool busy_unknown, memory_unknown;          /* of some round */
+	bool busy_ever, memory_ever;                /* known of some round */
 	uint64_t memory, memory_peak;
 	uint64_t memory_rest; /* byte-nanoseconds below a byte-second */
 	bool matched;         /* in the round that is being counted */

@@ -3,21 +3,21 @@
 
 /*
  * A unit is at least as busy as the slice runtime knows exactly: it measures, where NVML samples. What NVML says of
- * processes fits into the rest, and what then is left is nobody's.
+ * processes fits into the rest, and what then is left belongs to no known container.
  */
 
-static uint64_t sum_of(const struct account_use *uses, uint32_t n, enum account_busy kind)
+static uint64_t sum_of(const struct account_use *uses, uint32_t n, enum account_source kind)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (uses[i].busy == kind)
+		if (uses[i].busy_from == kind)
 			sum += uses[i].busy_ns;
 	return sum;
 }
 
 /* Gives those of @kind what they say, or where that is more than @room their part of it. Returns all of it. */
-static uint64_t give(const struct account_use *uses, uint32_t n, enum account_busy kind,
+static uint64_t give(const struct account_use *uses, uint32_t n, enum account_source kind,
 	uint64_t room)
 {
 	uint64_t sum = sum_of(uses, n, kind), given = 0;
@@ -25,7 +25,7 @@ static uint64_t give(const struct account_use *uses, uint32_t n, enum account_bu
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t ns = uses[i].busy_ns;
 
-		if (uses[i].busy != kind)
+		if (uses[i].busy_from != kind)
 			continue;
 		if (sum > room)
 			ns = account_part(ns, room, sum);
@@ -36,13 +36,13 @@ static uint64_t give(const struct account_use *uses, uint32_t n, enum account_bu
 	return given;
 }
 
-/* Whoever is alone on a unit, and nobody else is seen there, does all that is done there. */
+/* A container that alone holds a unit on which no other program is seen does all the work there. */
 static void give_sole(const struct account_unit_round *r, struct account_use *uses)
 {
 	if (r->n_uses != 1 || r->foreign || !r->busy_known ||
-		uses[0].busy == ACCOUNT_BUSY_EXACT)
+		uses[0].busy_from == ACCOUNT_FROM_SLICE)
 		return;
-	uses[0].busy = ACCOUNT_BUSY_ESTIMATED;
+	uses[0].busy_from = ACCOUNT_FROM_DEVICE;
 	uses[0].busy_ns = r->busy_ns;
 }
 
@@ -53,7 +53,7 @@ static uint64_t longest(const struct account_unit_round *r, const struct account
 	uint64_t most = r->busy_known && r->busy_of_ns > dt_ns ? r->busy_of_ns : dt_ns;
 
 	for (uint32_t i = 0; i < r->n_uses; i++)
-		if (uses[i].busy != ACCOUNT_BUSY_UNKNOWN && uses[i].busy_of_ns > most)
+		if (uses[i].busy_from && uses[i].busy_of_ns > most)
 			most = uses[i].busy_of_ns;
 	return most;
 }
@@ -68,19 +68,19 @@ void account_busy(struct account_unit *u, const struct account_unit_round *r,
 	for (uint32_t i = 0; i < r->n_uses; i++) {
 		struct account *a = uses[i].account;
 
-		a->busy_known = uses[i].busy != ACCOUNT_BUSY_UNKNOWN;
-		a->busy_exact = uses[i].busy == ACCOUNT_BUSY_EXACT;
-		a->busy_unknown = a->busy_unknown || !a->busy_known;
-		a->busy_ever = a->busy_ever || a->busy_known;
+		a->busy_from = uses[i].busy_from;
+		a->busy_unknown = a->busy_unknown || !a->busy_from;
+		a->busy_ever = a->busy_ever || a->busy_from;
 	}
-	exact = sum_of(uses, r->n_uses, ACCOUNT_BUSY_EXACT);
+	exact = sum_of(uses, r->n_uses, ACCOUNT_FROM_SLICE);
 	if (busy > most)
 		busy = most;
 	if (busy < exact)
 		busy = exact < most ? exact : most;
-	exact = give(uses, r->n_uses, ACCOUNT_BUSY_EXACT, busy);
+	exact = give(uses, r->n_uses, ACCOUNT_FROM_SLICE, busy);
 	rest = busy - exact;
-	rest -= give(uses, r->n_uses, ACCOUNT_BUSY_ESTIMATED, rest);
+	rest -= give(uses, r->n_uses, ACCOUNT_FROM_PROCESSES, rest);
+	rest -= give(uses, r->n_uses, ACCOUNT_FROM_DEVICE, rest);
 	u->delta.busy_ns = busy;
 	u->delta.other_busy_ns = rest;
 	u->busy_ns += busy;

@@ -38,7 +38,7 @@ static void end(struct account *a, uint64_t wall_ns)
 	a->ended_wall_ns = wall_ns;
 	a->ended_for_ns = 0;
 	a->share = 0;
-	a->memory_known = false;
+	a->memory_from = ACCOUNT_FROM_NOTHING;
 	a->memory = 0;
 }
 

@@ -49,7 +49,8 @@ void dcgm_labels_add(struct metrics_writer *w, uint32_t start, const struct view
 		if (!is_taken(w, use->labels[i].name))
 			all[n++] = (struct dcgm_label){ use->labels[i].name,
 				use->labels[i].value };
-	if (use && w->o->virtual_gpus && use->mode != VIEW_EXCLUSIVE) {
+	if (use && w->o->virtual_gpus && use->mode != VIEW_EXCLUSIVE &&
+		use->replica != VIEW_NONE) {
 		(void)metrics_number(replica, METRICS_COUNT, use->replica);
 		all[n++] = (struct dcgm_label){ "vgpu", replica };
 	}
@@ -137,7 +138,7 @@ static bool same_container(const struct view_use *a, const struct view_use *b)
 	       !strcmp(a->container, b->container);
 }
 
-/* A container that is there already (with another MIG device of the instance) has one series: sums. */
+/* A container that is there already (with another MIG device of the instance) has one series: sums, where all is known. */
 static void add_use(struct dcgm_devices *all, struct dcgm_device *d, const struct view_use *use)
 {
 	struct dcgm_part *p = NULL;
@@ -147,17 +148,13 @@ static void add_use(struct dcgm_devices *all, struct dcgm_device *d, const struc
 			p = &all->parts[d->first_part + i];
 	if (!p) {
 		p = &all->parts[all->n_parts++];
-		*p = (struct dcgm_part){ .use = use };
+		*p = (struct dcgm_part){ .use = use, .memory_known = true, .busy_known = true };
 		d->n_parts++;
 	}
-	if (use->memory_known) {
-		p->memory_known = true;
-		p->memory += use->memory_used;
-	}
-	if (use->received != VIEW_NONE) {
-		p->busy_known = true;
-		p->busy += use->received;
-	}
+	p->memory_known = p->memory_known && use->memory_known;
+	p->memory += use->memory_known ? use->memory_used : 0;
+	p->busy_known = p->busy_known && use->received != VIEW_NONE;
+	p->busy += use->received != VIEW_NONE ? use->received : 0;
 }
 
 /* Whether @u is of the device: a whole GPU, or of the same instance. */

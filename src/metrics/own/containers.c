@@ -3,8 +3,9 @@
 
 /* Who has what: one series for each container and unit. Counters stay for a while after the end. */
 
-#define USE(member, kind) METRICS_MEMBER(struct view_use, member, kind)
-#define USE_KNOWN(member) METRICS_KNOWN(struct view_use, member)
+#define USE(member, kind)   METRICS_MEMBER(struct view_use, member, kind)
+#define USE_KNOWN(member)   METRICS_KNOWN(struct view_use, member)
+#define USE_CURRENT(member) METRICS_CURRENT(struct view_use, member)
 
 static const struct metrics_row counters[] = {
 	{ .family = { "gpuslice_container_gpu_held_seconds", "seconds",
@@ -17,11 +18,11 @@ static const struct metrics_row counters[] = {
 	{ .family = { "gpuslice_container_gpu_busy_seconds", "seconds", "GPU time that it used",
 		  METRICS_COUNTER, NULL },
 		USE(busy_ns, METRICS_NANO),
-		USE_KNOWN(busy_known) },
+		USE_CURRENT(busy_current) },
 	{ .family = { "gpuslice_container_memory_byte_seconds", NULL,
 		  "GPU memory that it used, in bytes times seconds", METRICS_COUNTER, NULL },
 		USE(memory_byte_s, METRICS_COUNT),
-		USE_KNOWN(memory_known) },
+		USE_CURRENT(memory_current) },
 };
 
 static const struct metrics_row gauges[] = {
@@ -39,7 +40,7 @@ static const struct metrics_row gauges[] = {
 		  "Whether its GPU time is measured exactly, by the slice runtime",
 		  METRICS_GAUGE, NULL },
 		USE(busy_exact, METRICS_COUNT),
-		USE_KNOWN(busy_known) },
+		USE_KNOWN(busy_current) },
 	{ .family = { "gpuslice_container_memory_used_bytes", "bytes",
 		  "GPU memory that it uses", METRICS_GAUGE, NULL },
 		USE(memory_used, METRICS_COUNT),
@@ -47,14 +48,15 @@ static const struct metrics_row gauges[] = {
 	{ .family = { "gpuslice_container_memory_peak_bytes", "bytes",
 		  "The most GPU memory that it has used", METRICS_GAUGE, NULL },
 		USE(memory_peak, METRICS_COUNT),
-		USE_KNOWN(memory_known) },
+		USE_KNOWN(memory_counted) },
 	{ .family = { "gpuslice_container_memory_limit_bytes", "bytes",
 		  "GPU memory that it may use; none is written where there is no limit",
 		  METRICS_GAUGE, NULL },
 		USE(memory_limit, METRICS_COUNT) },
 	{ .family = { "gpuslice_container_processes", NULL, "Its processes on the GPU",
 		  METRICS_GAUGE, NULL },
-		USE(n_processes, METRICS_COUNT) },
+		USE(n_processes, METRICS_COUNT),
+		USE_KNOWN(processes_known) },
 	{ .family = { "gpuslice_container_start_timestamp_seconds", "seconds",
 		  "Since when it holds its slices, in seconds since 1970", METRICS_GAUGE,
 		  NULL },

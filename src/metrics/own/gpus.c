@@ -95,7 +95,7 @@ static void about(struct metrics_own *own, uint32_t i)
 	metrics_label(w, start, "device", g->minor == VIEW_NONE ? "" : text);
 	metrics_label(w, start, "model", g->name);
 	(void)snprintf(text, sizeof(text), "%u.%u", g->cc_major, g->cc_minor);
-	metrics_label(w, start, "compute_capability", text);
+	metrics_label(w, start, "compute_capability", g->cc_known ? text : "");
 	(void)snprintf(text, sizeof(text), "%d", g->numa_node);
 	metrics_label(w, start, "numa_node", g->numa_node < 0 ? "" : text);
 	metrics_line(w, metrics_labels_end(w, start), METRICS_COUNT, 1);

@@ -14,7 +14,8 @@ static const struct metrics_row rows[] = {
 		METRICS_MEMBER(struct view_resource, allocatable, METRICS_COUNT) },
 	{ .family = { "gpuslice_slices_held", NULL, "Of these, those that containers hold",
 		  METRICS_GAUGE, NULL },
-		METRICS_MEMBER(struct view_resource, used, METRICS_COUNT) },
+		METRICS_MEMBER(struct view_resource, used, METRICS_COUNT),
+		METRICS_KNOWN(struct view_resource, held_known) },
 	{ .family = { "gpuslice_resource_replicas", NULL,
 		  "Into how many slices the config cuts each unit of the resource",
 		  METRICS_GAUGE, NULL },
@@ -41,13 +42,15 @@ const struct metrics_table metrics_resource_tables[2] = {
 };
 
 /* false: of one of them it is not known. */
-static bool count_busy(const struct view *v, const char *resource, uint64_t *ret)
+static bool count_busy(const struct view *v, const struct view_resource *r, uint64_t *ret)
 {
 	*ret = 0;
+	if (!r->held_known)
+		return false;
 	for (uint32_t i = 0; i < v->n_uses; i++) {
 		const struct view_use *use = &v->uses[i];
 
-		if (!use->live || strcmp(use->resource, resource) != 0)
+		if (!use->live || strcmp(use->resource, r->name) != 0)
 			continue;
 		if (use->received == VIEW_NONE)
 			return false;
@@ -79,12 +82,13 @@ void metrics_own_resources(struct metrics_own *own)
 	for (uint32_t i = 0; i < v->n_resources; i++) {
 		const struct view_resource *r = &v->resources[i];
 
-		metrics_line(w, own->resources[i], METRICS_COUNT,
-			r->allocatable > r->used ? r->allocatable - r->used : 0);
+		if (r->held_known)
+			metrics_line(w, own->resources[i], METRICS_COUNT,
+				r->allocatable > r->used ? r->allocatable - r->used : 0);
 	}
 	metrics_begin(w, &families[BUSY]);
 	for (uint32_t i = 0; i < v->n_resources; i++)
-		if (count_busy(v, v->resources[i].name, &busy))
+		if (count_busy(v, &v->resources[i], &busy))
 			metrics_line(w, own->resources[i], METRICS_COUNT, busy);
 	metrics_begin(w, &families[REGISTERED]);
 	for (uint32_t i = 0; i < v->n_resources; i++)

@@ -54,7 +54,8 @@ static const struct metrics_row counters[] = {
 		  "Processes without the slice's libraries that were stopped for the memory they "
 		  "took",
 		  METRICS_COUNTER, NULL },
-		SLICE(stopped, METRICS_COUNT) },
+		SLICE(stopped, METRICS_COUNT),
+		SLICE_KNOWN(seen) },
 };
 
 static const struct metrics_row gauges[] = {
@@ -64,21 +65,26 @@ static const struct metrics_row gauges[] = {
 		SLICE(weight, METRICS_COUNT) },
 	{ .family = { "gpuslice_container_turn", NULL, "Whether the slice has the turn now",
 		  METRICS_GAUGE, NULL },
-		SLICE(turn, METRICS_COUNT) },
+		SLICE(turn, METRICS_COUNT),
+		SLICE_KNOWN(seen) },
 	{ .family = { "gpuslice_container_demoted", NULL,
 		  "Whether a slice of class latency is served as batch, since it uses too much",
 		  METRICS_GAUGE, NULL },
-		SLICE(demoted, METRICS_COUNT) },
+		SLICE(demoted, METRICS_COUNT),
+		SLICE_KNOWN(seen) },
 	{ .family = { "gpuslice_container_stuck", NULL,
 		  "Whether the slice does not end its turn", METRICS_GAUGE, NULL },
-		SLICE(stuck, METRICS_COUNT) },
+		SLICE(stuck, METRICS_COUNT),
+		SLICE_KNOWN(seen) },
 	{ .family = { "gpuslice_container_over_limit", NULL,
 		  "Whether it uses more memory than its limit", METRICS_GAUGE, NULL },
-		SLICE(over, METRICS_COUNT) },
+		SLICE(over, METRICS_COUNT),
+		SLICE_KNOWN(seen) },
 	{ .family = { "gpuslice_container_unhooked_bytes", "bytes",
 		  "GPU memory of processes without the slice's libraries", METRICS_GAUGE,
 		  NULL },
-		SLICE(unhooked, METRICS_COUNT) },
+		SLICE(unhooked, METRICS_COUNT),
+		SLICE_KNOWN(seen) },
 };
 
 enum { ABOUT, CAP };

@@ -19,10 +19,12 @@ static const struct metrics_row rows[] = {
 		UNIT(n_seats, METRICS_COUNT) },
 	{ .family = { "gpuslice_gpu_slices_held", NULL, "Of these, those that containers hold",
 		  METRICS_GAUGE, NULL },
-		UNIT(seats_used, METRICS_COUNT) },
+		UNIT(seats_used, METRICS_COUNT),
+		UNIT_KNOWN(held_known) },
 	{ .family = { "gpuslice_gpu_held_ratio", "ratio", "Which part of it containers hold",
 		  METRICS_GAUGE, NULL },
-		UNIT(held, METRICS_MICRO) },
+		UNIT(held, METRICS_MICRO),
+		UNIT_KNOWN(held_known) },
 	{ .family = { "gpuslice_gpu_busy_ratio", "ratio",
 		  "Part of the last interval in which it had work", METRICS_GAUGE, NULL },
 		UNIT(busy, METRICS_MICRO) },
@@ -133,7 +135,7 @@ static bool read_value(const struct metrics_own *own, size_t family, uint32_t i,
 		return priced || *ret;
 	case IDLE_HOURLY:
 		*ret = idle_hourly(own->w->v, u);
-		return priced;
+		return priced && u->held_known;
 	default:
 		return false;
 	}

@@ -164,7 +164,10 @@ function stacked(unit) {
 	const list = [];
 	for (const use of unit.uses.filter((u) => u.live))
 		add(list, "use", use.memoryUsed || 0, { use, title: use.pod, fill: 1 });
-	add(list, "other", unit.otherMemory + unit.memoryReserved, { title: "driver and others" });
+	/* What a container has of which it is not known is in what is left. */
+	const all = unit.uses.every((u) => !u.live || u.memoryUsed !== null);
+	add(list, "other", unit.otherMemory + (unit.memoryReserved ?? 0),
+		{ title: all ? "driver and others" : "whose is not known" });
 	add(list, "idle", unit.memoryTotal * (1 - at), { title: "free" });
 	return list;
 }

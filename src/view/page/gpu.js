@@ -48,6 +48,8 @@ export function gpuBusy(gpu) {
 }
 
 export function gpuHeld(gpu) {
+	if (gpu.units.some((u) => u.held === null))
+		return null;
 	return gpu.units.reduce((total, u) => total + u.held * u.part / 1e6, 0);
 }
 
@@ -156,12 +158,15 @@ function who(node, gpu) {
 const COLUMNS = [["Pod"], ["Container"], ["Where"], ["Resource"], ["Share", "number"], ["Has had", "number"],
 	["Memory", "number"], ["Limit", "number"], ["Peak", "number"], ["Held for", "number"], ["GPU time", "number"]];
 
+/* A figure of the whole device is the container's as long as no other container holds it. */
+const ORIGINS = { processes: " (sampled)", device: " (of the device)" };
+
 function useRow(node, unit, use) {
 	const cells = [podOf(use), use.container, unit.label, use.resource, f.percent(use.share),
 		use.live ? f.percent(use.received) : `ended ${f.moment(use.ended, node.wall)}`,
-		use.live ? f.bytes(use.memoryUsed) : "–", use.memoryLimit === null ? "none" : f.bytes(use.memoryLimit),
+		use.live ? f.bytes(use.memoryUsed) + (use.memoryFrom === "device" ? ORIGINS.device : "") : "–", use.memoryLimit === null ? "none" : f.bytes(use.memoryLimit),
 		f.bytes(use.memoryPeak), f.duration(use.heldNs),
-		f.duration(use.busyNs) + (use.busyExact || use.busyNs === null ? "" : " (sampled)")];
+		f.duration(use.busyNs) + (use.busyNs === null ? "" : ORIGINS[use.busyFrom] ?? "")];
 	return node.priced ? [...cells, f.money(use.costNano, node.currency)] : cells;
 }
 

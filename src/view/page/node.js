@@ -27,6 +27,9 @@ function problems(node) {
 		list.push(["bad", `GPU ${gpu.index} is ${gpu.health}: ${gpu.reason}`]);
 	if (node.agent.ledgerError)
 		list.push(["bad", `The ledger cannot be kept: ${node.agent.ledgerError}`]);
+	/* The ledger's has its line above. */
+	for (const c of node.agent.components.filter((one) => one.reason && one.name !== "usage-records"))
+		list.push(["warn", `${c.name}: ${c.reason}`]);
 	for (const warning of node.warnings)
 		list.push(["warn", warning]);
 	return list.length ? h("section", { "aria-labelledby": "problems", class: "panel problems" },

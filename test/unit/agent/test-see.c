@@ -407,7 +407,7 @@ static void count(struct accounts *a, struct account_round *r, struct account_us
 		.held_ns = SEC,
 		.share = ACCOUNT_MILLION / 2,
 		.share_ns = SEC * (ACCOUNT_MILLION / 2),
-		.memory_known = true,
+		.memory_from = ACCOUNT_FROM_PROCESSES,
 		.memory = 100 };
 	*r = (struct account_round){ .dt_ns = SEC,
 		.wall_ns = 1000 * SEC,
@@ -574,8 +574,9 @@ static void see_keep__loses_nothing_while_it_cannot_write(void **state)
 
 static void see_history__makes_a_point_each_half_minute(void **state)
 {
-	const struct see_moment m = { .dt_ns = 5 * SEC,
+	struct see_moment m = { .dt_ns = 5 * SEC,
 		.wall_ns = 60 * SEC,
+		.held_known = true,
 		.held = 250000,
 		.busy_known = true,
 		.busy_ns = SEC,
@@ -599,6 +600,14 @@ static void see_history__makes_a_point_each_half_minute(void **state)
 	assert_int_equal(points[0].busy, 200000);
 	assert_int_equal(points[0].held, 250000);
 	assert_int_equal(points[0].memory_used, 42);
+	/* What nobody has said is not zero. */
+	m = (struct see_moment){ .dt_ns = 30 * SEC, .memory = UINT64_MAX };
+	see_history_begin(&h);
+	see_history_add(&h, "GPU-0", &m);
+	see_history_copy(&h, v, "GPU-0", &n, &points);
+	assert_int_equal(points[n - 1].busy, VIEW_NONE);
+	assert_int_equal(points[n - 1].held, VIEW_NONE);
+	assert_int_equal(points[n - 1].memory_used, UINT64_MAX);
 	see_history_begin(&h);
 	see_history_end(&h);
 	see_history_copy(&h, v, "GPU-0", &n, &points);

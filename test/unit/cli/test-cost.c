@@ -80,13 +80,14 @@ static const struct {
 		     .cost_nano = 935000001 } },
 	{ 0, { LEDGER_HELD, "team", "web", "u1", "main", "GPU-0", "GPU-0",
 		     "nvidia.com/gpu.shared", "time-slicing", INT64_C(300000000000),
-		     INT64_C(50000000000), INT64_C(25000000000), false, 1, 2, 42500000 } },
+		     INT64_C(50000000000), INT64_C(25000000000), false, 1, 2, 42500000,
+		     false } },
 	{ 0, { LEDGER_HELD, "team", "job", "u2", "main", "GPU-0", "GPU-0",
 		     "nvidia.com/gpu.shared", "time-slicing", INT64_C(300000000000),
-		     INT64_C(50000000000), 0, true, 1, 2, 42499999 } },
+		     INT64_C(50000000000), 0, true, 1, 2, 42499999, false } },
 	{ 1, { LEDGER_HELD, "=x", "a\tb", "u3", "c\"d", "GPU-0", "MIG-0", "nvidia.com/mig-1g",
 		     "mig", INT64_C(300000000000), INT64_C(1200000000000),
-		     INT64_C(1200000000000), false, 1, 2, 1020000000 } },
+		     INT64_C(1200000000000), false, 1, 2, 1020000000, false } },
 };
 
 static struct cost_book *make_book(enum cost_by by, int64_t price)

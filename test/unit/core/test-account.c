@@ -163,12 +163,12 @@ static void account__one_that_comes_and_goes_in_a_round_has_what_it_had(void **s
 
 static void account__busy_time_fits_into_the_units(void **state)
 {
-	static const enum account_busy U = ACCOUNT_BUSY_UNKNOWN, N = ACCOUNT_BUSY_ESTIMATED,
-				       X = ACCOUNT_BUSY_EXACT;
+	static const enum account_source U = ACCOUNT_FROM_NOTHING, N = ACCOUNT_FROM_PROCESSES,
+					 X = ACCOUNT_FROM_SLICE;
 	const struct {
 		uint64_t unit;
 		bool known, foreign;
-		enum account_busy kind[2];
+		enum account_source kind[2];
 		uint64_t ns[2];
 		uint32_t n;
 		uint64_t want[2], want_unit, want_other;
@@ -202,7 +202,7 @@ static void account__busy_time_fits_into_the_units(void **state)
 		s.unit.foreign = rows[i].foreign;
 		s.uses[1].container = "second";
 		for (uint32_t k = 0; k < rows[i].n; k++) {
-			s.uses[k].busy = rows[i].kind[k];
+			s.uses[k].busy_from = rows[i].kind[k];
 			s.uses[k].busy_ns = rows[i].ns[k];
 		}
 		count(&s);
@@ -225,7 +225,7 @@ static void account__counters_that_were_away_are_of_longer_than_the_round(void *
 
 	(void)state;
 	scene_init(&s, 1);
-	s.uses[0].busy = ACCOUNT_BUSY_EXACT;
+	s.uses[0].busy_from = ACCOUNT_FROM_SLICE;
 	s.uses[0].busy_ns = 3 * SEC;
 	s.uses[0].busy_of_ns = 4 * SEC;
 	count(&s);
@@ -242,7 +242,7 @@ static void account__memory_is_counted_over_time(void **state)
 
 	(void)state;
 	scene_init(&s, 1);
-	s.uses[0].memory_known = true;
+	s.uses[0].memory_from = ACCOUNT_FROM_PROCESSES;
 	s.uses[0].memory = 3;
 	s.uses[0].held_ns = s.r.dt_ns = SEC / 2;
 	count(&s);
@@ -384,9 +384,9 @@ static void add_use(struct world *w, struct account_round *r, const struct pod *
 		.held_ns = held_ns,
 		.share = MILLION / SEATS,
 		.share_ns = held_ns * (MILLION / SEATS),
-		.busy = (enum account_busy)below(3),
+		.busy_from = (enum account_source)below(4),
 		.busy_ns = below(2) ? below(1000000) : below(1000000) * UINT64_C(10000),
-		.memory_known = below(2),
+		.memory_from = (enum account_source)below(4),
 		.memory = (uint64_t)below(1000000) << 12 };
 	w->units[p->unit].n_uses++;
 }
