@@ -17,16 +17,15 @@ setup() {
 	export GPUSLICE_METRICS_INTERVAL=1s
 	sharing 4 >"$NODE_DIR/config.yaml"
 	sim create >/dev/null
-	# The GPU is busy with a process that the driver would not show to the agent.
-	start program sleep infinity
-	sim process start 0 --pid "${PID[program]}" --memory 8Gi --sm 81 >/dev/null
+	# As the driver shows it to a process of another PID namespace: a GPU that is busy, with nobody on it.
+	sim set 0 util_gpu 81 >/dev/null
+	sim set 0 memory_other 8Gi >/dev/null
 	kubelet
 }
 
 teardown() {
 	# unshare blocks SIGTERM; its end takes the agent along.
 	stop agent KILL || true
-	stop program || true
 	node_teardown
 }
 
@@ -146,4 +145,32 @@ figures_unknown() {
 	# A process that NVML names and /proc does not show may be of any of them.
 	sim process start 0 --pid 4194305 --memory 1Gi --sm 5 >/dev/null
 	eventually 10 figures_unknown
+}
+
+# without GROUP...: NVML does not support them.
+without() {
+	local group
+	for group in "$@"; do
+		sim fail 0 "$group" NOT_SUPPORTED >/dev/null || return 1
+	done
+}
+
+@test "what NVML cannot say of a GPU has no figure" {
+	without accounting clock-reasons clocks ecc ecc-counters energy fan field-values gpm jpg-ofa margin memory nvlink pcie \
+		power power-limit processes process-utilization pstate remapped-rows retired-pages temperature thresholds \
+		utilization video violation virtualization
+	agent --config-file "$NODE_DIR/config.yaml"
+	eventually 20 offers 4
+	pod one
+	pod two
+	eventually 10 uses_are 2
+	eventually 10 figures_unknown
+	api node '.gpus[0].sample | to_entries | map(select(.value == 0)) | if . == [] then true else error("\(.)") end'
+	api node '.gpus[0].units[0] | .busy == null and .busyNs == null and .memoryUsed == null and .memoryTotal == null
+		and .memoryReserved == null and .otherMemory == null'
+	metrics >"$NODE_DIR/metrics"
+	run ! grep -E '^(DCGM_|gpuslice_gpu_(busy|memory|other)|gpuslice_container_(received|gpu_busy|memory_(used|peak|byte)|processes)).* 0$' \
+		"$NODE_DIR/metrics"
+	run -0 "$GPUSLICE" top --once
+	[[ $(grep -cE ' (one|two) .* 25\.0% +- +- ' <<<"$output") == 2 ]]
 }

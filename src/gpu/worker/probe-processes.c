@@ -26,10 +26,14 @@ static void add(struct probe_processes *list, const nvmlProcessInfo_t *from, boo
 		list->v[list->n++] = own;
 }
 
-/* Takes the result of one call. A list that is longer than there is room is filled as far as it goes. */
+/*
+ * Takes the result of one call. A list that is longer than there is room is filled as far as it goes. Graphics and MPS
+ * are further lists that a GPU need not have; without the one of compute it is not known who uses the GPU.
+ */
 static void take(struct probe_processes *list, enum nvml_call call, nvmlReturn_t r, unsigned n)
 {
-	if (r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND)
+	if ((r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND) &&
+		call != NVML_CALL_nvmlDeviceGetComputeRunningProcesses_v3)
 		return;
 	if (r != NVML_SUCCESS) {
 		if (list->code == 0) {
