@@ -213,6 +213,12 @@ static json_t *signals_status(const struct gpu *g)
 	return o;
 }
 
+/* 0 is how an inventory says that NVML could not tell. */
+static json_t *bytes_or_null(uint64_t bytes)
+{
+	return bytes ? json_integer((json_int_t)bytes) : json_null();
+}
+
 static json_t *gpu_status(const struct node_gpu *g)
 {
 	json_t *o = json_object();
@@ -222,14 +228,18 @@ static json_t *gpu_status(const struct node_gpu *g)
 	SET(o, "name", json_string(g->gpu.name));
 	SET(o, "busId", json_string(g->gpu.bus_id));
 	SET(o, "numaNode", g->gpu.numa_node < 0 ? json_null() : json_integer(g->gpu.numa_node));
-	SET(o, "memoryTotalBytes", json_integer((json_int_t)g->gpu.memory_total_bytes));
-	SET(o, "memoryUsedBytes", json_integer((json_int_t)g->gpu.memory_used_bytes));
+	SET(o, "memoryTotalBytes", bytes_or_null(g->gpu.memory_total_bytes));
+	SET(o, "memoryUsedBytes",
+		g->gpu.memory_total_bytes ? json_integer((json_int_t)g->gpu.memory_used_bytes)
+					  : json_null());
 	SET(o, "mig",
 		json_string(!g->gpu.mig_capable && !g->gpu.mig_enabled ? "none"
 			    : g->gpu.mig_enabled                       ? "on"
 								       : "off"));
 	SET(o, "migPending", json_boolean(g->gpu.mig_pending));
-	SET(o, "computeCapability", json_sprintf("%u.%u", g->gpu.cc_major, g->gpu.cc_minor));
+	SET(o, "computeCapability",
+		g->gpu.cc_major ? json_sprintf("%u.%u", g->gpu.cc_major, g->gpu.cc_minor)
+				: json_null());
 	SET(o, "health", json_string(health_state_name(g->health.state)));
 	SET(o, "reason", json_string(g->health.reason));
 	SET(o, "warning", json_string(g->health.warning));
@@ -420,7 +430,7 @@ static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
 	SET(o, "profile", json_string(m->profile));
 	SET(o, "gi", json_integer(m->gi));
 	SET(o, "ci", json_integer(m->ci));
-	SET(o, "memoryBytes", json_integer((json_int_t)(m->memory_mib << 20)));
+	SET(o, "memoryBytes", bytes_or_null(m->memory_mib << 20));
 	SET(o, "multiprocessors", json_integer(m->multiprocessors));
 	SET(o, "health", json_string(health_state_name(shown->state)));
 	SET(o, "reason", json_string(shown->reason));

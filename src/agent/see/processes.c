@@ -71,15 +71,22 @@ static bool start_of(const char *text, uint64_t *ret)
 	return true;
 }
 
+/* In no control group of its own: where the kubelet makes none, its mounts say more. */
+static bool in_root(const char *cgroup)
+{
+	return !strcmp(cgroup, "0::/\n");
+}
+
 static void read_owner(const struct see_processes *p, struct see_process *e, struct buf *b)
 {
 	bool known;
 
 	e->uid[0] = e->container[0] = '\0';
-	e->readable = read_file(p, e->pid, "cgroup", b);
-	known = e->readable && see_cgroup_pod(buf_str(b), b->len, e->uid);
+	e->readable = read_file(p, e->pid, "cgroup", b) && !in_root(buf_str(b));
+	known = b->len && see_cgroup_pod(buf_str(b), b->len, e->uid);
 	if (!read_file(p, e->pid, "mountinfo", b))
 		return;
+	e->readable = true;
 	if (known || see_mounts_pod(buf_str(b), b->len, e->uid))
 		(void)see_mounts_container(buf_str(b), b->len, e->uid, e->container);
 }

@@ -17,7 +17,7 @@
 struct see_process {
 	uint32_t pid;
 	uint64_t start;        /* /proc/PID/stat, 22 */
-	bool readable;         /* its control group; else nothing is known of its pod */
+	bool readable;         /* /proc says whether it is of a pod; else .uid means nothing */
 	char uid[SEE_UID_MAX]; /* "": of no pod */
 	char container[SEE_CONTAINER_MAX]; /* "": not known */
 	bool looked;                       /* since see_processes_begin(), and it ran */

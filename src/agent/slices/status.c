@@ -85,9 +85,10 @@ static json_t *time_status(const json_t *now)
 	return o;
 }
 
-static bool is_true(const json_t *o, const char *key)
+/* null: the arbiter has said nothing. */
+static json_t *flag(const json_t *from, const char *key)
 {
-	return json_is_true(json_object_get(o, key));
+	return from ? json_boolean(json_is_true(json_object_get(from, key))) : json_null();
 }
 
 static const json_t *by_uuid(const json_t *list, const char *uuid)
@@ -124,11 +125,11 @@ static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
 		SET(o, "peakBytes", number(now, "peak"));
 		SET(o, "unhookedBytes", number(now, "unhooked_used"));
 		SET(o, "refusals", number(now, "refusals"));
-		SET(o, "over", json_boolean(is_true(now, "over")));
+		SET(o, "over", flag(now, "over"));
 		SET(o, "time", time_status(now));
-		SET(o, "turn", json_boolean(is_true(now, "turn")));
-		SET(o, "demoted", json_boolean(is_true(now, "demoted")));
-		SET(o, "stuck", json_boolean(is_true(now, "stuck")));
+		SET(o, "turn", flag(now, "turn"));
+		SET(o, "demoted", flag(now, "demoted"));
+		SET(o, "stuck", flag(now, "stuck"));
 		(void)json_array_append_new(list, o);
 	}
 	return list;
@@ -144,10 +145,10 @@ static json_t *used_status(const struct agent *a, const json_t *gpus)
 
 		if (uuid)
 			(void)json_array_append_new(list,
-				json_pack("{s:s, s:o, s:o, s:o, s:o, s:b}", "uuid", uuid,
+				json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "uuid", uuid,
 					"index", index_of(a, uuid), "usedBytes",
 					number(g, "used"), "peakBytes", number(g, "peak"),
-					"time", time_status(g), "stuck", is_true(g, "stuck")));
+					"time", time_status(g), "stuck", flag(g, "stuck")));
 	}
 	return list;
 }

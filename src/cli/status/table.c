@@ -20,6 +20,15 @@ int64_t status_number(const json_t *o, const char *key)
 	return json_integer_value(json_object_get(o, key));
 }
 
+void status_put_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const char *none)
+{
+	if (json_is_integer(bytes))
+		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64 " MiB",
+			(int64_t)(json_integer_value(bytes) >> 20));
+	else
+		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
+}
+
 /* Copies with every control character replaced, so that no name can drive the terminal. */
 void status_clean(char *to, size_t cap, const char *from)
 {

@@ -31,6 +31,8 @@ struct status_row {
 const char *status_text(const json_t *o, const char *key);
 /* 0 if absent or of another type. */
 int64_t status_number(const json_t *o, const char *key);
+/* "512 MiB" into a cell; @none where @bytes is no number, as it is not known or there is none. */
+void status_put_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const char *none);
 
 /* Copies with every control character replaced, so that no name can drive the terminal. */
 void status_clean(char *to, size_t cap, const char *from);

@@ -178,8 +178,7 @@ static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error
 			status_number(g, "index"));
 		status_clean(name, sizeof(name), status_text(g, "name"));
 		(void)snprintf(r->cells[1], STATUS_CELL_MAX, "%s%s", name, mig);
-		(void)snprintf(r->cells[2], STATUS_CELL_MAX, "%" PRId64 " MiB",
-			status_number(g, "memoryTotalBytes") >> 20);
+		status_put_mib(r->cells[2], json_object_get(g, "memoryTotalBytes"), "-");
 		if (json_is_integer(numa))
 			(void)snprintf(r->cells[3], STATUS_CELL_MAX, "%" PRId64,
 				(int64_t)json_integer_value(numa));
@@ -237,8 +236,7 @@ static int put_migs(struct buf *b, const json_t *gpus, bool colour, struct error
 
 		status_clean(r->cells[0], STATUS_CELL_MAX, status_text(m, "index"));
 		status_clean(r->cells[1], STATUS_CELL_MAX, status_text(m, "profile"));
-		(void)snprintf(r->cells[2], STATUS_CELL_MAX, "%" PRId64 " MiB",
-			status_number(m, "memoryBytes") >> 20);
+		status_put_mib(r->cells[2], json_object_get(m, "memoryBytes"), "-");
 		(void)snprintf(r->cells[4], STATUS_CELL_MAX, "%" PRId64,
 			status_number(m, "xids"));
 		status_clean(r->cells[5], STATUS_CELL_MAX, status_text(m, "uuid"));

@@ -8,15 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_mib(char *cell, const json_t *bytes, const char *none)
-{
-	if (json_is_integer(bytes))
-		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64 " MiB",
-			(int64_t)(json_integer_value(bytes) >> 20));
-	else
-		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
-}
-
 static void put_index(char *cell, const json_t *o)
 {
 	const json_t *index = json_object_get(o, "index");
@@ -122,9 +113,9 @@ static void wall_row(struct status_row *r, const json_t *slice, const json_t *gp
 	put_index(r->cells[WALL_GPU], gpu);
 	put_share(r->cells[WALL_SHARE], slice, gpu);
 	put_time(r->cells[WALL_TIME], gpu, "-");
-	put_mib(r->cells[WALL_LIMIT], json_object_get(gpu, "limitBytes"), "none");
-	put_mib(r->cells[WALL_USED], json_object_get(gpu, "usedBytes"), "?");
-	put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"), "?");
+	status_put_mib(r->cells[WALL_LIMIT], json_object_get(gpu, "limitBytes"), "none");
+	status_put_mib(r->cells[WALL_USED], json_object_get(gpu, "usedBytes"), "?");
+	status_put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"), "?");
 	put_holder(r->cells[WALL_WHO], slice);
 	status_clean(r->cells[WALL_NOTE], STATUS_CELL_MAX, slice_note(slice, gpu));
 	if (!r->cells[WALL_NOTE][0] && status_number(slice, "stopped") > 0)
@@ -144,8 +135,9 @@ static void process_row(struct status_row *r, const json_t *process, const json_
 	status_clean(name, sizeof(name), status_text(process, "name"));
 	put_index(r->cells[WALL_GPU], gpu);
 	put_time(r->cells[WALL_TIME], gpu, "");
-	put_mib(r->cells[WALL_USED], json_object_get(gpu, "usedBytes"), "?");
-	put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"), unhooked ? "-" : "?");
+	status_put_mib(r->cells[WALL_USED], json_object_get(gpu, "usedBytes"), "?");
+	status_put_mib(r->cells[WALL_PEAK], json_object_get(gpu, "peakBytes"),
+		unhooked ? "-" : "?");
 	(void)snprintf(r->cells[WALL_WHO], STATUS_CELL_MAX, "  %s (pid %" PRId64 ")", name,
 		status_number(process, "pid"));
 	if (unhooked)

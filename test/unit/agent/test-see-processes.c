@@ -6,6 +6,8 @@
 #include "agent/see/cgroup.h"
 #include "agent/see/processes.h"
 
+#include <unistd.h>
+
 #define UID "1b9c0d3e-0f4a-4b5c-8d6e-7f8091a2b3c4"
 
 static void see_cgroup_pod__reads_all_spellings(void **state)
@@ -147,6 +149,45 @@ static void see_processes__goes_by_mounts_without_a_cgroup(void **state)
 	test_rmdir(dir);
 }
 
+/* A process of which nothing can be read is not one of no pod. */
+static void see_processes__knows_what_it_could_not_read(void **state)
+{
+	static const struct {
+		const char *cgroup, *mounts; /* NULL: cannot be read */
+		bool readable;
+	} rows[] = {
+		{ "0::/kubepods/pod" UID "/x\n", NULL, true },
+		{ "0::/system.slice/x.service\n", NULL, true },
+		{ "0::/\n", "", true },
+		{ "0::/\n", NULL, false },
+		{ NULL, "", true },
+		{ NULL, NULL, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *dir = test_tmpdir(), path[256];
+		const struct see_process *p;
+		struct see_processes all;
+
+		put_process(dir, "7", "1", rows[i].cgroup ? rows[i].cgroup : "");
+		put_mounts(dir, "7", rows[i].mounts ? rows[i].mounts : "");
+		(void)snprintf(path, sizeof(path), "%s/7/cgroup", dir);
+		if (!rows[i].cgroup)
+			assert_int_equal(unlink(path), 0);
+		(void)snprintf(path, sizeof(path), "%s/7/mountinfo", dir);
+		if (!rows[i].mounts)
+			assert_int_equal(unlink(path), 0);
+		see_processes_init(&all, dir);
+		p = see_processes_look(&all, 7);
+		assert_non_null(p);
+		if (p->readable != rows[i].readable)
+			fail_msg("row %zu: readable %d", i, p->readable);
+		see_processes_fini(&all);
+		test_rmdir(dir);
+	}
+}
+
 static void see_processes__reads_a_process_once(void **state)
 {
 	static const char pod[] = "0::/kubepods/pod" UID "/x\n";
@@ -197,6 +238,7 @@ int main(void)
 		cmocka_unit_test(see_mounts_container__finds_its_name),
 		cmocka_unit_test(see_mounts_pod__goes_by_what_containers_alone_have),
 		cmocka_unit_test(see_processes__goes_by_mounts_without_a_cgroup),
+		cmocka_unit_test(see_processes__knows_what_it_could_not_read),
 		cmocka_unit_test(see_processes__reads_a_process_once),
 	};
 

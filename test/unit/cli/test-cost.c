@@ -6,6 +6,8 @@
 #include "cli/cost/range.h"
 #include "price/price.h"
 
+#include <jansson.h>
+
 #define NOW UINT64_C(1767225600) /* 2026-01-01T00:00:00Z */
 
 static void cost_time__is_what_people_write(void **state)
@@ -84,7 +86,7 @@ static const struct {
 		     false } },
 	{ 0, { LEDGER_HELD, "team", "job", "u2", "main", "GPU-0", "GPU-0",
 		     "nvidia.com/gpu.shared", "time-slicing", INT64_C(300000000000),
-		     INT64_C(50000000000), 0, true, 1, 2, 42499999, false } },
+		     INT64_C(50000000000), 0, true, 0, 0, 42499999, true } },
 	{ 1, { LEDGER_HELD, "=x", "a\tb", "u3", "c\"d", "GPU-0", "MIG-0", "nvidia.com/mig-1g",
 		     "mig", INT64_C(300000000000), INT64_C(1200000000000),
 		     INT64_C(1200000000000), false, 1, 2, 1020000000, false } },
@@ -322,6 +324,40 @@ static void cost_json__has_exact_texts(void **state)
 	assert_non_null(strstr(buf_str(&text), "\"pricePerHour\": \"12.24\""));
 }
 
+/* Of 'job' neither time nor memory was known. */
+static void cost_json__leaves_out_what_was_not_measured(void **state)
+{
+	CLEANUP(cost_book_freep) struct cost_book *b = make_book(COST_BY_POD, -1);
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
+	const struct cost_print p = { .book = b,
+		.by = COST_BY_POD,
+		.from_s = NOW,
+		.to_s = NOW + 300 };
+	struct error err = ERROR_INIT;
+	const json_t *row;
+	json_t *root;
+	size_t i, seen = 0;
+
+	(void)state;
+	assert_ok(cost_print_json(&text, &p, &err), &err);
+	root = json_loads(buf_str(&text), 0, NULL);
+	json_array_foreach(json_object_get(root, "rows"), i, row)
+	{
+		const char *pod = json_string_value(json_object_get(row, "pod"));
+		bool job = pod && !strcmp(pod, "job");
+
+		if (!job && (!pod || strcmp(pod, "web") != 0))
+			continue;
+		assert_int_equal(json_is_null(json_object_get(row, "busyNs")), job);
+		assert_int_equal(json_is_null(json_object_get(row, "memoryByteSeconds")), job);
+		assert_int_equal(json_is_null(json_object_get(row, "memoryPeakBytes")), job);
+		assert_int_equal(json_is_true(json_object_get(row, "memoryIncomplete")), job);
+		seen++;
+	}
+	assert_int_equal(seen, 2);
+	json_decref(root);
+}
+
 #define VECTOR(series) \
 	"{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[" series "]}}"
 
@@ -422,6 +458,7 @@ int main(void)
 		cmocka_unit_test(cost_csv_cell__is_no_formula),
 		cmocka_unit_test(cost_hours__round),
 		cmocka_unit_test(cost_json__has_exact_texts),
+		cmocka_unit_test(cost_json__leaves_out_what_was_not_measured),
 		cmocka_unit_test(cost_query__adds_what_a_server_says),
 		cmocka_unit_test(cost_query__refuses_what_is_no_answer),
 		cmocka_unit_test(cost_book__refuses_a_sum_that_is_too_large),

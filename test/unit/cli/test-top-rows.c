@@ -81,6 +81,24 @@ static void top_model__adds_up_the_units_of_a_gpu(void **state)
 	assert_int_equal(m->seats[2].use, TOP_NONE);
 }
 
+static void top_model__has_no_sum_of_what_is_not_known(void **state)
+{
+	CLEANUP(top_model_freep)
+	struct top_model *m = read_node(
+		"{\"agent\": {\"components\": [{\"name\": \"options\", \"reason\": \"\"}, "
+		"{\"name\": \"pod-usage\", \"reason\": \"say it\"}]}, \"gpus\": [{\"units\": ["
+		"{\"part\": 500000, \"held\": 1000000, \"busy\": 0, \"memoryTotal\": 1, \"memoryUsed\": 0}, "
+		"{\"part\": 500000, \"held\": null, \"busy\": null, \"memoryTotal\": 1, \"memoryUsed\": null}]}]}");
+
+	(void)state;
+	assert_int_equal(m->gpus[0].held, TOP_NONE);
+	assert_int_equal(m->gpus[0].busy, TOP_NONE);
+	assert_int_equal(m->gpus[0].memory_used, TOP_UNKNOWN);
+	assert_int_equal(m->n_degraded, 1);
+	assert_string_equal(m->degraded, "pod-usage");
+	assert_string_equal(m->degraded_reason, "say it");
+}
+
 static void top_model__says_what_is_wrong_and_where(void **state)
 {
 	static const struct {
@@ -352,6 +370,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(top_model__adds_up_the_units_of_a_gpu),
+		cmocka_unit_test(top_model__has_no_sum_of_what_is_not_known),
 		cmocka_unit_test(top_model__says_what_is_wrong_and_where),
 		cmocka_unit_test(top_rows__sort_by_each_column_and_what_is_not_known_last),
 		cmocka_unit_test(top_rows__keep_what_has_the_filter),

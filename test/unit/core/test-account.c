@@ -255,6 +255,44 @@ static void account__memory_is_counted_over_time(void **state)
 	accounts_fini(&s.a);
 }
 
+/* What was not known in a round is neither zero nor counted, and stays noted. */
+static void account__says_where_its_figures_are_from(void **state)
+{
+	struct scene s;
+	const struct account *a;
+
+	(void)state;
+	scene_init(&s, 1);
+	s.r.dt_ns = s.uses[0].held_ns = SEC;
+	count(&s);
+	a = only(&s, 1, 0);
+	assert_int_equal(a->busy_from, ACCOUNT_FROM_NOTHING);
+	assert_int_equal(a->memory_from, ACCOUNT_FROM_NOTHING);
+	assert_true(a->busy_unknown && a->memory_unknown);
+	assert_false(a->busy_ever || a->memory_ever);
+	/* Alone on a unit whose time is known. */
+	s.unit.busy_known = true;
+	s.unit.busy_ns = SEC / 2;
+	s.unit.busy_of_ns = SEC;
+	s.uses[0].memory_from = ACCOUNT_FROM_DEVICE;
+	s.uses[0].memory = 7;
+	count(&s);
+	a = only(&s, 1, 0);
+	assert_int_equal(a->busy_from, ACCOUNT_FROM_DEVICE);
+	assert_int_equal(a->memory_from, ACCOUNT_FROM_DEVICE);
+	assert_int_equal(a->memory, 7);
+	assert_true(a->busy_unknown && a->memory_unknown && a->busy_ever && a->memory_ever);
+	/* Its memory is not known again; what was counted stays. */
+	s.uses[0].memory_from = ACCOUNT_FROM_NOTHING;
+	count(&s);
+	a = only(&s, 1, 0);
+	assert_int_equal(a->memory_from, ACCOUNT_FROM_NOTHING);
+	assert_int_equal(a->memory, 0);
+	assert_int_equal(a->memory_peak, 7);
+	assert_int_equal(a->total.memory_byte_s, 7);
+	accounts_fini(&s.a);
+}
+
 static void account__the_price_is_exact_over_time(void **state)
 {
 	static const char *const names[] = { "GPU-0", "GPU-1", "GPU-2" };
@@ -563,6 +601,7 @@ int main(void)
 		cmocka_unit_test(account__busy_time_fits_into_the_units),
 		cmocka_unit_test(account__counters_that_were_away_are_of_longer_than_the_round),
 		cmocka_unit_test(account__memory_is_counted_over_time),
+		cmocka_unit_test(account__says_where_its_figures_are_from),
 		cmocka_unit_test(account__the_price_is_exact_over_time),
 		cmocka_unit_test(account__a_unit_that_is_gone_leaves_its_cost_to_the_node),
 		cmocka_unit_test(account__sums_hold_whatever_happens),

@@ -24,9 +24,11 @@ static void rpc_invoke__returns_reply(void **state)
 		big[i] = (uint8_t)(i * 7);
 	(void)serve(e, &s);
 	c = dial(e);
+	assert_int_equal(rpc_client_peer_pid(c), -1); /* the first call connects */
 	ask(e, c, "/t.T/Echo", "hello", 5, &a);
 	assert_int_equal(a.status, RPC_OK);
 	assert_memory_equal(a.reply, "hello", 5);
+	assert_int_equal(rpc_client_peer_pid(c), getpid());
 	ask(e, c, "/t.T/Echo", "", 0, &a);
 	assert_int_equal(a.status, RPC_OK);
 	assert_int_equal(a.len, 0);

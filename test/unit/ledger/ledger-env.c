@@ -94,6 +94,7 @@ static int add_up(void *arg, const struct ledger_period *p, const struct ledger_
 	s->gpu_ns += row->gpu_ns;
 	s->busy_ns += row->busy_ns;
 	s->busy_unknown |= row->busy_unknown;
+	s->memory_unknown |= row->memory_unknown;
 	s->byte_seconds += row->memory_byte_seconds;
 	s->peak = row->memory_peak_bytes > s->peak ? row->memory_peak_bytes : s->peak;
 	s->cost += row->cost_nano;

@@ -12,7 +12,7 @@ struct sums {
 	uint64_t first_s, last_s; /* start and end */
 	int64_t covered_ns, period_cost, held_ns, gpu_ns, busy_ns, byte_seconds, peak, cost;
 	int64_t idle_cost;
-	bool busy_unknown;
+	bool busy_unknown, memory_unknown;
 };
 
 void ledger_env_setup(void);

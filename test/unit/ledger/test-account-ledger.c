@@ -36,6 +36,41 @@ static void add(struct ledger *l, uint64_t start_s, unsigned n, uint64_t now_s)
 	assert_ok(ledger_env_add(l, start_s, n, now_s, &err), &err);
 }
 
+/* Both stay when rows meet. */
+static void ledger_add__keeps_what_was_not_known(void **state)
+{
+	CLEANUP(ledger_closep) struct ledger *l = open_it(LEDGER_BYTES);
+	const struct ledger_period p = { .start_s = T0,
+		.node = "n",
+		.instance_type = "",
+		.region = "",
+		.currency = "",
+		.price_source = "" };
+	struct ledger_row row = { .namespace_ = "team",
+		.pod = "pod",
+		.pod_uid = "",
+		.container = "main",
+		.gpu = "GPU-0",
+		.device = "GPU-0",
+		.resource = "r",
+		.mode = "time-slicing",
+		.held_ns = 1 };
+	const struct ledger_batch b = { .period = &p, .deltas = &row, .n_deltas = 1 };
+	struct error err = ERROR_INIT;
+	struct sums got;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		row.busy_unknown = i == 0;
+		row.memory_unknown = i == 1;
+		assert_ok(ledger_add(l, &b, T0, &err), &err);
+		ledger_env_sum(0, UINT64_MAX, &got);
+		assert_int_equal(got.rows, 1);
+		assert_true(got.busy_unknown);
+		assert_int_equal(got.memory_unknown, i > 0);
+	}
+}
+
 static void ledger_add__adds_to_the_row_of_the_same_key(void **state)
 {
 	CLEANUP(ledger_closep) struct ledger *l = open_it(LEDGER_BYTES);
@@ -369,6 +404,7 @@ int main(void)
 #define ROW(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		ROW(ledger_add__adds_to_the_row_of_the_same_key),
+		ROW(ledger_add__keeps_what_was_not_known),
 		ROW(ledger_read__gives_what_overlaps_the_range),
 		ROW(ledger_totals__are_replaced_as_a_whole),
 		ROW(ledger_add__refuses_what_breaks_its_bounds),
