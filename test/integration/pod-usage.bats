@@ -29,9 +29,9 @@ teardown() {
 	node_teardown
 }
 
-# agent_apart [OPTION...]: as agent, in a PID namespace of its own.
+# agent_apart: as agent, in a PID namespace of its own.
 agent_apart() {
-	start agent unshare --pid --fork --kill-child=TERM --mount-proc "$GPUSLICED" --config-file "$NODE_DIR/config.yaml" "$@"
+	start agent unshare --pid --fork --kill-child=TERM --mount-proc "$GPUSLICED" --config-file "$NODE_DIR/config.yaml"
 	eventually 20 agent_answers_or_ended && running agent
 	eventually 20 offers 4
 }

@@ -112,7 +112,7 @@ static void add_unit(struct state *s, const struct sample_unit *u)
 	double busy_s = 0, seconds = (double)u->interval_ns / 1e9;
 	uint64_t bytes = 0;
 	size_t n = 0;
-	bool known = true;
+	bool known = true, bytes_known = true;
 
 	for (uint32_t i = 0; i < u->n_processes; i++) {
 		const struct sample_process *p = &u->processes[i];
@@ -122,7 +122,8 @@ static void add_unit(struct state *s, const struct sample_unit *u)
 			continue;
 		}
 		n++;
-		bytes += p->bytes == GPU_BYTES_UNKNOWN ? 0 : p->bytes;
+		bytes_known = bytes_known && p->bytes != GPU_BYTES_UNKNOWN;
+		bytes += bytes_known ? p->bytes : 0;
 		known = known && p->busy_known;
 		busy_s += (double)p->busy_ns / 1e9;
 	}
@@ -131,7 +132,7 @@ static void add_unit(struct state *s, const struct sample_unit *u)
 	s->ret->n++;
 	if (n > s->ret->processes)
 		s->ret->processes = n;
-	if (bytes > s->ret->peak)
+	if (bytes_known && bytes > s->ret->peak)
 		s->ret->peak = bytes;
 	add_real(&s->sm_sum, &s->n_sm, u, s->sm);
 	add_real(&s->dram_sum, &s->n_dram, u, s->dram);
