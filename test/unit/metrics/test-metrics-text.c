@@ -151,6 +151,56 @@ static void metrics_render__keeps_the_series_of_a_shared_gpu(void **state)
 	assert_null(strict_find(text, "gpuslice_slices_used", NULL));
 }
 
+/* A counter that does not go on has a gap, and what nobody has said is not 0. */
+static void metrics_render__rests_where_nothing_is_measured(void **state)
+{
+	static const char *const names[] = { "gpuslice_container_gpu_busy_seconds_total",
+		"gpuslice_container_memory_byte_seconds_total", "gpuslice_container_processes",
+		"gpuslice_slices_held", "gpuslice_slices_idle", "gpuslice_slices_used",
+		"gpuslice_gpu_slices_held", "gpuslice_gpu_held_ratio" };
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(node_view(&v, NODE_SHARED, &err), &err);
+	for (int known = 1; known >= 0; known--) {
+		CLEANUP(freep) char *text = NULL;
+
+		for (uint32_t i = 0; i < v->n_uses; i++)
+			v->uses[i].busy_current = v->uses[i].memory_current =
+				v->uses[i].processes_known = known;
+		v->units[0].held_known = v->resources[0].held_known = known;
+		text = node_text(v, NULL, NULL, METRICS_PROMETHEUS);
+		for (size_t i = 0; i < ARRAY_LEN(names); i++)
+			if ((strict_find(text, names[i], NULL) != NULL) != known)
+				fail_msg("%s: known %d", names[i], known);
+	}
+}
+
+/* The parts of a container that are one series: what a part lacks, the sum lacks. */
+static void metrics_render__has_no_sum_of_what_is_not_known(void **state)
+{
+	static const char csv[] =
+		"DCGM_FI_DEV_FB_USED, gauge, b\nDCGM_FI_DEV_GPU_UTIL, gauge, c\n";
+	static const char *const pod[] = { "pod=", NULL };
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(node_view(&v, NODE_SHARED, &err), &err);
+	v->uses[1].pod = v->uses[0].pod;
+	v->n_uses = v->units[0].n_uses = 2;
+	for (int known = 1; known >= 0; known--) {
+		CLEANUP(freep) char *text = NULL;
+
+		v->uses[1].memory_known = known;
+		v->uses[1].received = known ? 1 : VIEW_NONE;
+		text = node_text(v, NULL, csv, METRICS_PROMETHEUS);
+		assert_int_equal(strict_find(text, "DCGM_FI_DEV_FB_USED", pod) != NULL, known);
+		assert_int_equal(strict_find(text, "DCGM_FI_DEV_GPU_UTIL", pod) != NULL, known);
+	}
+}
+
 static void count_devices(const char *devices, size_t temperatures, size_t memories)
 {
 	static const char csv[] =
@@ -755,6 +805,8 @@ int main(void)
 		cmocka_unit_test(metrics_render__has_the_old_names_of_labels),
 		cmocka_unit_test(metrics_render__prints_names_as_written),
 		cmocka_unit_test(metrics_render__keeps_the_series_of_a_shared_gpu),
+		cmocka_unit_test(metrics_render__rests_where_nothing_is_measured),
+		cmocka_unit_test(metrics_render__has_no_sum_of_what_is_not_known),
 		cmocka_unit_test(metrics_render__has_the_devices_that_are_wanted),
 		cmocka_unit_test(metrics_render__is_right_for_all_nodes_and_options),
 		cmocka_unit_test(metrics_render__adds_up),
