@@ -29,6 +29,8 @@
  */
 #define SLICE_STATE_DIR "/var/lib/gpuslice"
 #define SLICES_DIR      "slices"
+/* On the host, none but root has business in SLICES_DIR: mounts do not ask its mode. Agent and arbiter both make it. */
+#define SLICES_DIR_MODE 0700
 #define SLICE_FILE      "slice.json"
 #define SLICE_FILE_MAX  (64 * 1024)
 #define SLICE_SOCKET    "socket"

@@ -149,6 +149,25 @@ int dir_make(const char *path, mode_t mode, struct error *err)
 	}
 }
 
+int dir_make_exact(const char *path, mode_t mode, struct error *err)
+{
+	CLEANUP(closep) int fd = -1;
+	struct stat st;
+
+	if (mkdir(path, mode) < 0 && errno != EEXIST)
+		return error_sys(err, errno, "create directory '%s'", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_sys(err, errno, "open directory '%s'", path);
+	if (st.st_uid != geteuid() && fchown(fd, geteuid(), (gid_t)-1) < 0)
+		return error_sys(err, errno, "take directory '%s' from user %u", path,
+			(unsigned int)st.st_uid);
+	if ((st.st_mode & 07777) != mode && fchmod(fd, mode) < 0)
+		return error_sys(err, errno, "set mode %o of directory '%s'",
+			(unsigned int)mode, path);
+	return 0;
+}
+
 int path_join(char *ret, size_t cap, const char *dir, const char *name, struct error *err)
 {
 	size_t len = strlen(dir);

@@ -42,6 +42,12 @@ int fd_write_all(int fd, const void *data, size_t len, struct error *err) MUST_U
 /* mkdir -p with @mode for what is missing. */
 int dir_make(const char *path, mode_t mode, struct error *err) MUST_USE;
 
+/*
+ * Makes the directory @path, whose parent exists, and gives it our user and exactly @mode, also where it existed
+ * before: for directories whose mode keeps others out.
+ */
+int dir_make_exact(const char *path, mode_t mode, struct error *err) MUST_USE;
+
 /* "dir/name" into @ret of @cap bytes; ERR_LIMIT if it does not fit. */
 int path_join(char *ret, size_t cap, const char *dir, const char *name,
 	struct error *err) MUST_USE;

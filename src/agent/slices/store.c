@@ -21,8 +21,6 @@
 #define FILE_MODE  0644
 #define PASSED \
 	".passed" /* in the directory of a slice whose devices went to a container without one */
-/* On the host none but root has anything to do in there: mounts do not ask. */
-#define PARENT_MODE 0700
 
 static struct slice *slice_free(struct slice *s)
 {
@@ -113,8 +111,9 @@ static int make_parents(const struct slice_store *s, struct error *err)
 {
 	if (access(s->dir, F_OK) == 0)
 		return 0;
-	return dir_make(s->state_dir, DIR_MODE, err) < 0 ? -1
-							 : dir_make(s->dir, PARENT_MODE, err);
+	if (dir_make(s->state_dir, DIR_MODE, err) < 0)
+		return -1;
+	return dir_make_exact(s->dir, SLICES_DIR_MODE, err);
 }
 
 static void temp_name(char ret[TEMP_MAX], uint32_t number)
@@ -301,9 +300,14 @@ int slice_store_load(struct slice_store *s, const char *state_dir, struct error 
 	memcpy(s->state_dir, state_dir, strlen(state_dir) + 1);
 	if (path_join(s->dir, sizeof(s->dir), state_dir, SLICES_DIR, err) < 0)
 		return -1;
+	if (access(s->dir, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	/* An older release may have made it with another mode. */
+	if (dir_make_exact(s->dir, SLICES_DIR_MODE, err) < 0)
+		return -1;
 	d = opendir(s->dir);
 	if (!d)
-		return errno == ENOENT ? 0 : error_sys(err, errno, "open '%s'", s->dir);
+		return error_sys(err, errno, "open '%s'", s->dir);
 	while (r == 0 && (errno = 0, e = readdir(d)))
 		r = load_one(s, e->d_name, err);
 	if (r == 0 && errno != 0)

@@ -267,7 +267,8 @@ int slices_start(struct arbiter *a, struct error *err)
 	a->loop->data = a;
 	if (path_join(a->slices_dir, sizeof(a->slices_dir), a->o.state_dir, SLICES_DIR, err) <
 			0 ||
-		dir_make(a->slices_dir, 0755, err) < 0)
+		dir_make(a->o.state_dir, 0755, err) < 0 ||
+		dir_make_exact(a->slices_dir, SLICES_DIR_MODE, err) < 0)
 		return -1;
 	(void)slices_scan(a); /* it comes again */
 	(void)uv_timer_start(&a->rescan, on_rescan, is_blind(a) ? RESCAN_BLIND_MS : RESCAN_MS,

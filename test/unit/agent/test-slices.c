@@ -220,6 +220,31 @@ static int entries(const char *dir)
 }
 
 /* Directories that lie ready are used up, made anew, and gone with the agent. */
+/* The agent is the first, and there is one of an older release. */
+static void slice_store__keeps_others_out_of_the_directory(void **state)
+{
+	char *dir = test_tmpdir(), path[PATH_MAX];
+	struct error err = ERROR_INIT;
+	struct slice_store s;
+	struct slice *one;
+	struct stat st;
+
+	(void)state;
+	assert_ok(path_join(path, sizeof(path), dir, SLICES_DIR, &err), &err);
+	assert_ok(slice_store_load(&s, dir, &err), &err);
+	assert_ok(slice_store_add(&s, &one, "r", ids, 1, &plan, "lib", 1, 1000, &err), &err);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, SLICES_DIR_MODE);
+	slice_store_fini(&s);
+	assert_int_equal(chmod(path, 0755), 0);
+	assert_ok(slice_store_load(&s, dir, &err), &err);
+	assert_int_equal(s.n, 1);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, SLICES_DIR_MODE);
+	slice_store_fini(&s);
+	test_rmdir(dir);
+}
+
 static void slice_store__has_directories_ready(void **state)
 {
 	char *dir = test_tmpdir(), path[PATH_MAX];
@@ -562,6 +587,7 @@ int main(void)
 		cmocka_unit_test(slice_file__reads_back_what_it_writes),
 		cmocka_unit_test(slice_file__refuses_what_it_is_not),
 		cmocka_unit_test(slice_store__finds_again_what_it_made),
+		cmocka_unit_test(slice_store__keeps_others_out_of_the_directory),
 		cmocka_unit_test(slice_store__has_directories_ready),
 		cmocka_unit_test(slice_store__does_without_what_was_taken_away),
 		cmocka_unit_test(slice_store__knows_who_came_after),
