@@ -24,6 +24,7 @@
 #include "arbiter/book.h"
 #include "arbiter/book/journal.h"
 #include "arbiter/packet.h"
+#include "arbiter/process/proc.h"
 #include "arbiter/request.h"
 #include "arbiter/room.h"
 #include "arbiter/slice-file.h"
@@ -89,8 +90,9 @@ struct slice {
 	ino_t socket_ino;
 	uv_fs_event_t *events;
 	struct stat seen; /* of the file, as last read */
-	bool found;       /* by the present scan */
-	bool dirty;       /* to be looked at */
+	struct proc_file_id dir;
+	bool found; /* by the present scan */
+	bool dirty; /* to be looked at */
 	unsigned int n_conns;
 	unsigned int n_stopped;
 	uint64_t refusals[SLICE_GPUS_MAX]; /* as stored in the accounts */
@@ -111,6 +113,10 @@ void slices_on_removed(void *arbiter, struct book_slice *b);
 /* Stores what limits have refused since the last time in the accounts (turns/tally.h), for an arbiter after this
  * one. An account begins with the first of it, as most slices without turns need none. */
 void slice_keep_refused(struct slice *s);
+/* The slice whose directory this is: whoever has it mounted is in that slice. NULL: of none that there is. */
+struct slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir);
+/* That of the process, or of its nearest ancestor that has one (process/proc.h). NULL: none is known. */
+struct slice *slices_of_process(struct arbiter *a, uint32_t pid);
 void slices_keep_refused(struct arbiter *a);
 
 /*

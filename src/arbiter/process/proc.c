@@ -2,22 +2,31 @@
 #include "arbiter/process/proc.h"
 
 #include "abi/slice-dir.h"
-#include "arbiter/slice-file.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/parse.h"
+#include "base/time.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
+
+#ifndef RESOLVE_CACHED
+#	define RESOLVE_CACHED 0x20 /* Linux 5.12 */
+#endif
+
+/* Against mounts elsewhere on the node, which may disturb a look into the cache. */
+#define ROOT_TRIES 16
 
 /* file_read() wants a size; files of procfs have none, and may be shorter at each read. */
 static bool read_file(struct buf *b, const char *procfs, uint32_t pid, const char *name)
@@ -146,71 +155,79 @@ void proc_name(const char *procfs, uint32_t pid, char *ret)
 	proc_printable(ret);
 }
 
-/* "…/slices/<id>" */
-static bool slice_of_root(const char *root, size_t len, char ret[SLICE_ID_MAX])
+/* What the path is in the root directory @root, of a process that has made it what it likes. Nothing outside that
+ * root is reached, and no file system is waited for: the place of a mount is always in the kernel's cache. */
+static int open_in_root(int root, const char *path)
 {
-	static const char above[] = "/" SLICES_DIR "/";
-	char id[33];
+	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_CACHED };
+	int fd = -1;
 
-	if (len < sizeof(above) - 1 + 32 ||
-		memcmp(root + len - 32 - (sizeof(above) - 1), above, sizeof(above) - 1) != 0)
+	for (int i = 0; i < ROOT_TRIES; i++) {
+		fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+		if (fd >= 0)
+			break;
+		if (errno == EINVAL && (how.resolve & RESOLVE_CACHED))
+			how.resolve &= ~(uint64_t)RESOLVE_CACHED; /* Linux before 5.12 */
+		else if (errno != EAGAIN)
+			break;
+	}
+	return fd;
+}
+
+bool proc_file_id(int fd, struct proc_file_id *ret)
+{
+	struct statx st;
+
+	/* What the kernel has of it, without asking a remote or a FUSE server. */
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &st) < 0)
 		return false;
-	memcpy(id, root + len - 32, 32);
-	id[32] = '\0';
-	if (!slice_id_valid(id))
-		return false;
-	memcpy(ret, id, sizeof(id));
+	*ret = (struct proc_file_id){ .dev = makedev(st.stx_dev_major, st.stx_dev_minor),
+		.ino = st.stx_ino,
+		.type = st.stx_mode & S_IFMT };
 	return true;
 }
 
-bool proc_slice_parse(const char *mountinfo, char ret[SLICE_ID_MAX])
+bool proc_file_id_equal(const struct proc_file_id *a, const struct proc_file_id *b)
 {
-	bool found = false;
-
-	/* ID, parent, device, root, mount point, ...; the last one at a place covers those before. */
-	while (*mountinfo) {
-		const char *at = mountinfo, *root = NULL;
-		size_t end = strcspn(mountinfo, "\n"), root_len = 0;
-
-		for (int i = 0; i < 4; i++) {
-			size_t len = strcspn(at, " \n");
-
-			if (i == 3) {
-				root = at;
-				root_len = len;
-			}
-			at += len;
-			at += *at == ' ';
-		}
-		if (strcspn(at, " \n") == strlen(SLICE_CONTAINER_DIR) &&
-			!strncmp(at, SLICE_CONTAINER_DIR, strlen(SLICE_CONTAINER_DIR)))
-			found = slice_of_root(root, root_len, ret);
-		mountinfo += end;
-		mountinfo += *mountinfo == '\n';
-	}
-	return found;
+	return a->dev == b->dev && a->ino == b->ino && a->type == b->type;
 }
 
-bool proc_slice(const char *procfs, uint32_t pid, char ret[SLICE_ID_MAX])
+enum proc_look proc_slice_dir(const char *procfs, uint32_t pid, struct proc_file_id *ret)
 {
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(PROC_MOUNTS_MAX);
+	CLEANUP(closep) int root = -1;
+	CLEANUP(closep) int dir = -1;
+	char path[PATH_MAX];
 
-	return read_file(&b, procfs, pid, "mountinfo") && proc_slice_parse(buf_str(&b), ret);
+	(void)snprintf(path, sizeof(path), "%s/%u/root", procfs, pid);
+	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return errno == ENOENT || errno == ESRCH ? PROC_SEES_NONE : PROC_NOT_SEEN;
+	dir = open_in_root(root, SLICE_CONTAINER_DIR);
+	if (dir < 0)
+		return errno == ENOSYS || errno == EPERM ? PROC_NOT_SEEN : PROC_SEES_NONE;
+	return proc_file_id(dir, ret) ? PROC_SEES_DIR : PROC_NOT_SEEN;
 }
 
-bool proc_slice_nearest(const char *procfs, uint32_t pid, char ret[SLICE_ID_MAX])
+void *proc_nearest(const char *procfs, uint32_t pid,
+	void *(*find)(void *arg, const struct proc_file_id *dir), void *arg)
 {
+	struct proc_file_id dir;
 	struct proc_stat st;
 
 	/* The node's first process is nobody's. */
 	for (int i = 0; pid > 1 && i < PROC_ANCESTORS; i++) {
-		if (proc_slice(procfs, pid, ret))
-			return true;
+		void *found = NULL;
+
+		if (proc_slice_dir(procfs, pid, &dir) == PROC_SEES_DIR)
+			found = find(arg, &dir);
+		if (found)
+			return found;
 		if (!proc_stat(procfs, pid, &st))
-			return false;
+			return NULL;
 		pid = st.parent;
 	}
-	return false;
+	return NULL;
 }
 
 void proc_boot_id(const char *procfs, char *ret, size_t cap)
@@ -222,49 +239,63 @@ void proc_boot_id(const char *procfs, char *ret, size_t cap)
 		(void)snprintf(ret, cap, "%.*s", (int)strcspn(buf_str(&b), "\n"), buf_str(&b));
 }
 
+/* Of the device that memfds are on, which no process can mount. */
+static bool memfd_device(dev_t *ret)
+{
+	CLEANUP(closep) int fd = memfd_create("gpuslice-device", MFD_CLOEXEC);
+	struct proc_file_id id;
+
+	if (fd < 0 || !proc_file_id(fd, &id))
+		return false;
+	*ret = id.dev;
+	return true;
+}
+
 /*
- * Opens the memory behind a link of /proc/PID/fd anew, if it is what a memfd is made of. The process may have
- * put anything there under that name: so it is looked at first, and what was looked at is what is opened. To
- * open a FIFO or a device would block, or do something.
+ * Opens the memory behind a link of /proc/PID/fd anew, if it is a memfd. The process may have put anything there
+ * under that name: so it is looked at first, and what was looked at is what is opened. To open a FIFO or a device
+ * would block, or do something; a lease on it is not waited for.
  */
-static int open_memfd(int dir, const char *link)
+static int open_memfd(int dir, const char *link, dev_t memfds)
 {
 	CLEANUP(closep) int fd = openat(dir, link, O_PATH | O_CLOEXEC);
-	struct statfs fs;
-	struct stat st;
+	struct proc_file_id id;
 	char path[40];
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fstatfs(fd, &fs) < 0 ||
-		fs.f_type != TMPFS_MAGIC)
+	if (fd < 0 || !proc_file_id(fd, &id) || id.type != S_IFREG || id.dev != memfds)
 		return -1;
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-void proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
+bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
 	bool (*fn)(void *arg, int fd), void *arg)
 {
 	char path[PATH_MAX], link[PATH_MAX], wanted[64];
+	uint64_t end = time_mono_ns() + PROC_FDS_NS;
 	const struct dirent *e;
-	bool enough = false;
+	bool enough = false, late = false;
+	dev_t memfds;
 	DIR *dir;
 
 	(void)snprintf(path, sizeof(path), "%s/%u/fd", procfs, pid);
 	(void)snprintf(wanted, sizeof(wanted), "/memfd:%s (deleted)", name);
-	dir = opendir(path);
-	for (int i = 0; dir && !enough && i < PROC_FDS_MAX && (e = readdir(dir)); i++) {
+	dir = memfd_device(&memfds) ? opendir(path) : NULL;
+	while (dir && !enough && !late && (e = readdir(dir))) {
 		ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
 		int fd;
 
+		late = time_mono_ns() >= end;
 		if (n <= 0)
 			continue;
 		link[n] = '\0';
 		if (strcmp(link, wanted) != 0)
 			continue;
-		fd = open_memfd(dirfd(dir), e->d_name);
+		fd = open_memfd(dirfd(dir), e->d_name, memfds);
 		if (fd >= 0)
 			enough = fn(arg, fd);
 	}
 	if (dir)
 		(void)closedir(dir);
+	return !late;
 }

@@ -4,13 +4,13 @@
 /* What the kernel says of processes, most of it from procfs mounted at @procfs. Thread: loop. */
 #include "abi/slice-wire.h"
 #include "base/error.h"
+#include "base/time.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
-/* So much of a file is looked at. */
-#define PROC_MOUNTS_MAX (1024 * 1024)
-#define PROC_FDS_MAX    65536
-#define PROC_ANCESTORS  64
+#define PROC_ANCESTORS 64
+#define PROC_FDS_NS    (5 * NS_PER_MS) /* some 5000 descriptors */
 
 struct proc_stat {
 	uint32_t parent;
@@ -33,17 +33,42 @@ uint32_t proc_ns_pid(const char *procfs, uint32_t pid);
 void proc_name(const char *procfs, uint32_t pid, char *ret);
 void proc_printable(char *name);
 
-/* The slice whose directory the process sees at SLICE_CONTAINER_DIR; false: none. */
-bool proc_slice(const char *procfs, uint32_t pid, char ret[SLICE_ID_MAX]);
-/* The same, or that of the nearest ancestor that sees one: containers within a container, and programs that
- * changed their root, see no such directory. */
-bool proc_slice_nearest(const char *procfs, uint32_t pid, char ret[SLICE_ID_MAX]);
-bool proc_slice_parse(const char *mountinfo, char ret[SLICE_ID_MAX]);
+/* Which file it is, by what only the kernel chooses: names and roots of mounts are a process's own to choose. */
+struct proc_file_id {
+	dev_t dev;
+	ino_t ino;
+	mode_t type; /* S_IFDIR, ... */
+};
+
+/* False: the kernel does not tell. Waits for no server. */
+bool proc_file_id(int fd, struct proc_file_id *ret);
+bool proc_file_id_equal(const struct proc_file_id *a, const struct proc_file_id *b);
+
+enum proc_look {
+	PROC_NOT_SEEN,  /* we may not look there */
+	PROC_SEES_NONE, /* there is none, or no such process any more */
+	PROC_SEES_DIR,
+};
+
+/* The directory that the process sees at SLICE_CONTAINER_DIR. Who mounts another one there can choose only among
+ * those that it reaches. */
+enum proc_look proc_slice_dir(const char *procfs, uint32_t pid, struct proc_file_id *ret);
+
+/*
+ * What @find knows of the directory that the process, or else its nearest ancestor of which anything is known, sees
+ * at SLICE_CONTAINER_DIR: containers within a container, programs that changed their root and those that mounted
+ * something else there do not see the slice. NULL: nothing is known of any.
+ */
+void *proc_nearest(const char *procfs, uint32_t pid,
+	void *(*find)(void *arg, const struct proc_file_id *dir), void *arg);
 
 /* The kernel's boot ID into @ret of @cap bytes, "" if not told. */
 void proc_boot_id(const char *procfs, char *ret, size_t cap);
 
-/* Calls @fn with each memfd of that name that the process has open, until it says true. The
- * descriptor is @fn's. What only has the name of one is not opened. */
-void proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
+/*
+ * Calls @fn with each memfd of that name that the process has open, until it says true. The descriptor is @fn's.
+ * What only has the name of one is not opened. A process may have as many as it likes: false, if PROC_FDS_NS were
+ * over before all were looked at.
+ */
+bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
 	bool (*fn)(void *arg, int fd), void *arg);

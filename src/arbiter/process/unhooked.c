@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,8 +29,7 @@ static struct unhooked *find(struct arbiter *a, uint32_t pid, uint64_t start)
 	return u;
 }
 
-static struct unhooked *add(struct arbiter *a, uint32_t pid, uint64_t start,
-	const char slice[SLICE_ID_MAX])
+static struct unhooked *add(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice)
 {
 	struct unhooked *u;
 
@@ -40,7 +40,7 @@ static struct unhooked *add(struct arbiter *a, uint32_t pid, uint64_t start,
 		return NULL;
 	u->pid = pid;
 	u->start = start;
-	memcpy(u->slice, slice, sizeof(u->slice));
+	(void)snprintf(u->slice, sizeof(u->slice), "%s", slice);
 	proc_name(a->o.procfs, pid, u->name);
 	u->next = a->unhooked;
 	a->unhooked = u;
@@ -91,13 +91,11 @@ static void take_process(struct arbiter *a, const struct reading_gpu *g,
 		return;
 	u = find(a, p->pid, st.start);
 	if (!u) {
-		char slice[SLICE_ID_MAX] = "";
+		const struct slice *of = slices_of_process(a, p->pid);
 
-		if (!proc_slice_nearest(a->o.procfs, p->pid, slice))
-			slice[0] = '\0';
-		if (*slice && restore_lost(a, p->pid, st.start, slice))
+		if (of && restore_lost(a, p->pid, st.start, of->id))
 			return;
-		u = add(a, p->pid, st.start, slice);
+		u = add(a, p->pid, st.start, of ? of->id : "");
 	}
 	if (!u)
 		return;
@@ -115,11 +113,13 @@ static void take_process(struct arbiter *a, const struct reading_gpu *g,
 static bool stop_process(struct arbiter *a, const struct unhooked *u)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, u->pid, 0);
-	char slice[SLICE_ID_MAX];
+	const struct slice *of;
 	struct proc_stat st;
 
-	if (pidfd < 0 || !proc_stat(a->o.procfs, u->pid, &st) || st.start != u->start ||
-		!proc_slice_nearest(a->o.procfs, u->pid, slice) || strcmp(slice, u->slice) != 0)
+	if (pidfd < 0 || !proc_stat(a->o.procfs, u->pid, &st) || st.start != u->start)
+		return false;
+	of = slices_of_process(a, u->pid);
+	if (!of || of != slice_of(a, u))
 		return false;
 	/* It has the libraries: that it is not registered is our fault, or it is about to be. */
 	if (restore_has_page(a, u->pid))

@@ -11,6 +11,7 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -211,6 +212,15 @@ void slice_gone(struct slice *s)
 		book_slice_gone(&s->arbiter->book, s->book);
 }
 
+/* Of another directory under the same name from now on. Where it is not told it keeps what it has. */
+static void look_at_dir(struct slice *s, const char *path)
+{
+	CLEANUP(closep) int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)proc_file_id(fd, &s->dir);
+}
+
 void slice_look(struct slice *s)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
@@ -225,6 +235,7 @@ void slice_look(struct slice *s)
 			slice_gone(s);
 		return;
 	}
+	look_at_dir(s, dir);
 	if (!s->events)
 		s->events = slices_events_start(s->arbiter, dir, s);
 	look_at_file(s, path, &st);

@@ -35,6 +35,26 @@ struct slice *slices_find(struct arbiter *a, const char *id)
 	return s;
 }
 
+struct slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir)
+{
+	struct slice *s = a->slices;
+
+	while (s && !proc_file_id_equal(&s->dir, dir))
+		s = s->next;
+	return s;
+}
+
+static void *find_dir(void *arg, const struct proc_file_id *dir)
+{
+	turn_breathe(arg);
+	return slices_find_dir(arg, dir);
+}
+
+struct slice *slices_of_process(struct arbiter *a, uint32_t pid)
+{
+	return proc_nearest(a->o.procfs, pid, find_dir, a);
+}
+
 /* False: there is no room for it. */
 static bool add(struct arbiter *a, const char *id)
 {

@@ -8,11 +8,13 @@
 #include "arbiter/request.h"
 #include "arbiter/slice-file.h"
 #include "base/fd.h"
+#include "base/time.h"
 
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -350,43 +352,71 @@ static void put(const char *dir, const char *pid, const char *name, const char *
 	assert_ok(file_write_atomic(path, text, strlen(text), 0644, &err), &err);
 }
 
-/* 30 is in a container (20) that a pod's container (10) runs; 40 is the node's; 50 is its own parent. */
-static void proc_slice_nearest__asks_the_ancestors(void **state)
+static void *is_it(void *arg, const struct proc_file_id *dir)
 {
-	static const char mounted[] = "1 2 0:1 / / rw\n64 63 254:0 /var/lib/gpuslice/slices/" ID
-				      " " SLICE_CONTAINER_DIR " ro\n";
+	return proc_file_id_equal(arg, dir) ? arg : NULL;
+}
+
+/*
+ * 30 is in a container (20) that a pod's container (10) runs; 60 is in that pod too and has mounted another directory
+ * there; 40 is the node's; 50 is its own parent.
+ */
+static void proc_nearest__asks_the_ancestors(void **state)
+{
+	static const char rest[] = "1 1 0 -1 4 1 0 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n";
 	static const struct {
-		const char *pid, *stat, *mounts;
-	} rows[] = {
-		{ "10", "10 (a) S 7 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
-			mounted },
-		{ "20", "20 (b) S 10 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
-			"1 2 0:1 / / rw\n" },
-		{ "30", "30 (c) S 20 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
-			"1 2 0:1 / / rw\n" },
-		{ "40", "40 (d) S 1 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
-			"1 2 0:1 / / rw\n" },
-		{ "50", "50 (e) S 50 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
-			"" },
-		{ "1", "1 (init) S 0 1 1 0 -1 4 1 0 0 0 0 0 0 0 20 0 1 0 1 9 9 9 1 1 0 0 0\n",
-			mounted },
-	};
-	char id[SLICE_ID_MAX], *dir = test_tmpdir();
+		uint32_t pid, parent;
+		bool sees;
+	} rows[] = { { 10, 7, true }, { 20, 10, false }, { 30, 20, false }, { 60, 30, true },
+		{ 40, 1, false }, { 50, 50, false }, { 1, 0, true } };
+	char *dir = test_tmpdir(), path[300], pid[16], stat[100];
+	struct proc_file_id slice, other;
+	struct error err = ERROR_INIT;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		put(dir, rows[i].pid, "stat", rows[i].stat);
-		put(dir, rows[i].pid, "mountinfo", rows[i].mounts);
+		(void)snprintf(pid, sizeof(pid), "%u", rows[i].pid);
+		(void)snprintf(stat, sizeof(stat), "%u (x) S %u %s", rows[i].pid,
+			rows[i].parent, rest);
+		put(dir, pid, "stat", stat);
+		(void)snprintf(path, sizeof(path), "%s/%u/root%s", dir, rows[i].pid,
+			rows[i].sees ? SLICE_CONTAINER_DIR : "");
+		assert_ok(dir_make(path, 0755, &err), &err);
 	}
-	assert_true(proc_slice_nearest(dir, 10, id));
-	assert_string_equal(id, ID);
-	memset(id, 0, sizeof(id));
-	assert_true(proc_slice_nearest(dir, 30, id));
-	assert_string_equal(id, ID);
-	assert_false(proc_slice(dir, 30, id));
-	assert_false(proc_slice_nearest(dir, 40, id));
-	assert_false(proc_slice_nearest(dir, 50, id));
-	assert_false(proc_slice_nearest(dir, 60, id));
+	assert_int_equal(proc_slice_dir(dir, 10, &slice), PROC_SEES_DIR);
+	assert_int_equal(slice.type, S_IFDIR);
+	assert_int_equal(proc_slice_dir(dir, 60, &other), PROC_SEES_DIR);
+	assert_false(proc_file_id_equal(&slice, &other));
+	assert_int_equal(proc_slice_dir(dir, 30, &other), PROC_SEES_NONE);
+	assert_int_equal(proc_slice_dir(dir, 70, &other), PROC_SEES_NONE);
+	assert_ptr_equal(proc_nearest(dir, 10, is_it, &slice), &slice);
+	assert_ptr_equal(proc_nearest(dir, 30, is_it, &slice), &slice);
+	assert_ptr_equal(proc_nearest(dir, 60, is_it, &slice), &slice);
+	assert_null(proc_nearest(dir, 40, is_it, &slice));
+	assert_null(proc_nearest(dir, 50, is_it, &slice));
+	assert_null(proc_nearest(dir, 70, is_it, &slice));
+	test_rmdir(dir);
+}
+
+/* A link in a process's root leads nowhere outside of that root. */
+static void proc_slice_dir__stays_in_the_root_of_the_process(void **state)
+{
+	char *dir = test_tmpdir(), path[300], slice[300];
+	struct proc_file_id id;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	(void)snprintf(slice, sizeof(slice), "%s/slice", dir);
+	assert_ok(dir_make(slice, 0755, &err), &err);
+	(void)snprintf(path, sizeof(path), "%s/10/root/run/gpuslice", dir);
+	assert_ok(dir_make(path, 0755, &err), &err);
+	(void)snprintf(path, sizeof(path), "%s/10/root" SLICE_CONTAINER_DIR, dir);
+	assert_int_equal(symlink(slice, path), 0);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(proc_slice_dir(dir, 10, &id), PROC_SEES_NONE);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink("/proc/self/cwd", path), 0);
+	assert_int_equal(proc_slice_dir(dir, 10, &id), PROC_SEES_NONE);
 	test_rmdir(dir);
 }
 
@@ -478,36 +508,28 @@ static void proc_each_memfd__opens_nothing_else(void **state)
 	test_rmdir(dir);
 }
 
-static void proc_slice_parse__finds_the_mounted_directory(void **state)
+/* It may have as many descriptors as it likes. */
+static void proc_each_memfd__has_a_deadline(void **state)
 {
-	static const struct {
-		const char *mountinfo, *id;
-	} rows[] = {
-		{ "64 63 254:0 /var/lib/gpuslice/slices/" ID " " SLICE_CONTAINER_DIR
-		  " ro - ext4 x y\n",
-			ID },
-		{ "1 2 0:1 / / rw - x y z\n64 63 254:0 /slices/" ID " " SLICE_CONTAINER_DIR
-		  " ro\n",
-			ID },
-		/* Another place, another directory, something mounted over it. */
-		{ "64 63 254:0 /slices/" ID " " SLICE_CONTAINER_DIR "x ro - ext4 x y\n", NULL },
-		{ "64 63 254:0 /other/" ID " " SLICE_CONTAINER_DIR " ro - ext4 x y\n", NULL },
-		{ "64 63 254:0 /slices/short " SLICE_CONTAINER_DIR " ro - ext4 x y\n", NULL },
-		{ "64 63 254:0 /slices/" ID " " SLICE_CONTAINER_DIR " ro\n"
-		  "65 63 254:0 / " SLICE_CONTAINER_DIR " ro\n",
-			NULL },
-		{ "", NULL },
-		{ "\n\n64", NULL },
-		{ "1 2 3", NULL },
-	};
-	char id[SLICE_ID_MAX];
+	uint64_t began = time_mono_ns();
+	unsigned int n = 0;
+	struct rlimit r;
+	int fd;
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		assert_int_equal(proc_slice_parse(rows[i].mountinfo, id), rows[i].id != NULL);
-		if (rows[i].id)
-			assert_string_equal(id, rows[i].id);
-	}
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &r), 0);
+	SKIP_UNLESS(r.rlim_max >= 16384, "too few descriptors");
+	r.rlim_cur = r.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
+	assert_true(proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n));
+	fd = memfd_create("other", MFD_CLOEXEC);
+	for (int i = 1000; i < 16000; i++)
+		assert_int_equal(dup2(fd, i), i);
+	began = time_mono_ns();
+	assert_false(proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n));
+	print_message("# %llu us\n", (unsigned long long)(time_mono_ns() - began) / 1000);
+	(void)close_range(1000, 16000, 0);
+	(void)close(fd);
 }
 
 static void journal__is_kept_for_this_boot_and_one_owner(void **state)
@@ -565,10 +587,11 @@ int main(void)
 		cmocka_unit_test(request_read__takes_a_reading),
 		cmocka_unit_test(request_read__refuses_the_rest),
 		cmocka_unit_test(proc_stat_parse__is_not_misled_by_names),
-		cmocka_unit_test(proc_slice_nearest__asks_the_ancestors),
+		cmocka_unit_test(proc_nearest__asks_the_ancestors),
+		cmocka_unit_test(proc_slice_dir__stays_in_the_root_of_the_process),
 		cmocka_unit_test(proc_ended__takes_a_zombie_for_what_it_is),
 		cmocka_unit_test(proc_each_memfd__opens_nothing_else),
-		cmocka_unit_test(proc_slice_parse__finds_the_mounted_directory),
+		cmocka_unit_test(proc_each_memfd__has_a_deadline),
 		cmocka_unit_test(journal__is_kept_for_this_boot_and_one_owner),
 	};
 

@@ -3,9 +3,14 @@
 /* Processes that use the GPU past the libraries: NVML shows them, and they see the directory of a slice. */
 #include "serve-env.h"
 
+#include "abi/slice-dir.h"
+#include "base/fd.h"
 #include "base/time.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +56,87 @@ static void unhooked__process_is_counted_and_reported(void **state)
 		wait_ms(1200);
 		assert_int_equal(gpu_figure(e, "unhooked_used"), 300 * MIB);
 		assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	} else {
+		print_message("# skipped: no mount namespaces\n");
+	}
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+}
+
+/* It mounts what it likes over the slice's directory: here one whose path ends as that of another slice. */
+static pid_t unhooked_process_of_a_made_up_slice(struct env *e, const char *id)
+{
+	uint32_t ready = atomic_load(&e->shared->ready);
+	pid_t pid = child(e);
+	char path[100];
+
+	if (pid == 0) {
+		(void)snprintf(path, sizeof(path), "/run/made-up/" SLICES_DIR "/%s", id);
+		/* Its parent is in the slice, as a container's first process is. */
+		if (!enter_slice(e) || (pid = fork()) < 0)
+			atomic_store(&e->shared->failed, 1);
+		if (pid == 0 &&
+			(unshare(CLONE_NEWNS) < 0 || dir_make(path, 0755, NULL) < 0 ||
+				mount(path, SLICE_CONTAINER_DIR, NULL, MS_BIND, NULL) < 0))
+			atomic_store(&e->shared->failed, 1);
+		if (pid == 0) {
+			(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+			atomic_store(&e->shared->pid[0], (uint32_t)getpid());
+			atomic_fetch_add(&e->shared->ready, 1);
+		}
+		for (;;)
+			(void)pause();
+	}
+	wait_for(&e->shared->ready, ready + 1);
+	atomic_store(&e->shared->bytes[0], 300 * MIB);
+	return pid;
+}
+
+static void unhooked__process_cannot_name_another_slice(void **state)
+{
+	static const char victim[] = "fedcba9876543210fedcba9876543210";
+	struct env *e = *state;
+	struct error err = ERROR_INIT;
+	char dir[160], own[160];
+	pid_t pid;
+
+	memcpy(own, e->slice, sizeof(own));
+	(void)snprintf(dir, sizeof(dir), "%s/slices/%s", e->dir, victim);
+	assert_ok(dir_make(dir, 0755, &err), &err);
+	memcpy(e->slice, dir, sizeof(dir));
+	write_slice(e, "{\"version\": 1, \"id\": \"fedcba9876543210fedcba9876543210\","
+		       " \"resource\": \"r\", \"gpus\": [{\"uuid\": \"" UUID
+		       "\", \"memory\": 1073741824}]}");
+	memcpy(e->slice, own, sizeof(own));
+	pid = unhooked_process_of_a_made_up_slice(e, victim);
+	if (!atomic_load(&e->shared->failed)) {
+		uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
+		uint64_t of_own = 0, of_victim = 0;
+
+		subscribe(e);
+		while (!of_own && !of_victim) {
+			json_t *j = status(e);
+			const json_t *s;
+			size_t i;
+
+			assert_true(time_mono_ns() < end);
+			json_array_foreach(json_object_get(j, "slices"), i, s)
+			{
+				const json_t *gpu =
+					json_array_get(json_object_get(s, "gpus"), 0);
+				uint64_t used = (uint64_t)json_integer_value(
+					json_object_get(gpu, "unhooked_used"));
+
+				if (!strcmp(json_string_value(json_object_get(s, "id")),
+					    victim))
+					of_victim = used;
+				else
+					of_own = used;
+			}
+			json_decref(j);
+		}
+		assert_int_equal(of_victim, 0);
+		assert_int_equal(of_own, 300 * MIB);
 	} else {
 		print_message("# skipped: no mount namespaces\n");
 	}
@@ -146,6 +232,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(unhooked__process_is_counted_and_reported),
+		TEST(unhooked__process_cannot_name_another_slice),
 		TEST(unhooked__process_is_stopped_where_the_slice_says_so),
 		TEST(unhooked__process_is_stopped_after_two_readings_in_a_row_only),
 	};
