@@ -5,8 +5,8 @@
  * The arbiter's parts that do input and output, all on one loop, and what each offers the others:
  *
  *	slices/    the directory of slices: their files and sockets
- *	conn/      connections of processes: conn.c; their first packet: register.c; what they ask for then:
- *	           requests.c; their pages: page.c; how many there are: pages.c
+ *	conn/      connections of processes: conn.c; descriptors that they pass: foreign.h; their first packet:
+ *	           register.c; what they ask for then: requests.c; their pages: page.c; how many there are: pages.c
  *	process/   what the kernel says of processes: proc.c; when one is gone: task.c; those that were there
  *	           before this arbiter: restore.c; those past the libraries: unhooked.c; those outside MPS: mps.c
  *	control/   the agent's socket: control.c; its status: status.c; when NVML is asked, and what the figures
@@ -52,6 +52,7 @@
 #define PAGES_BUCKETS    1024
 #define PAGES_BLIND      4096 /* of a slice at once, where it is not known who has one still */
 #define PAGES_BLIND_RATE 8    /* then so many in a second */
+#define PAGES_CLIENT_MAX 80   /* of a process: BOOK_TASK_MAX, and TURN_CONNS_PID */
 
 /* ---- descriptors on the loop ------------------------------------------------------------------ */
 
@@ -155,6 +156,7 @@ struct conn {
 	bool greeted;
 	bool ended;                 /* who connected was gone when the connection came */
 	struct book_member *member; /* NULL: it only looks */
+	uid_t uid; /* as we know it */
 	struct slice_want want;     /* .waits: for the next reading, and not answered yet */
 	uint64_t want_ns;           /* since when */
 	bool waits;
@@ -184,20 +186,43 @@ void conns_on_dropped(void *arbiter, struct book_member *m);
 
 /* ---- pages ------------------------------------------------------------------------------------ */
 
-#define PAGE_TOO_MANY      (-2)
-#define PAGE_TOO_MANY_TEXT "too many pages are held in this slice, or on this node"
+/* Why there is no page. */
+enum page_trouble {
+	PAGE_NO_MEMORY = -1,
+	PAGE_TOO_MANY = -2,
+	PAGE_NOT_OURS = -3, /* another size, no seals, or its memory is not there */
+};
 
-/* A memfd of @bytes for the slice that nobody can make smaller, mapped. Descriptor, PAGE_TOO_MANY, or -1. */
-int page_make(struct slice *s, const char *name, size_t bytes, void **ret, ino_t *ino);
-/* Maps one of a process, if it is of @bytes and sealed, so that it cannot be cut off under our hands. NULL: it
- * is not. */
-void *page_map(int fd, size_t bytes, ino_t *ino);
+/* For people. */
+const char *page_trouble_text(int trouble);
 
-/* A page and its memfd. Descriptor, PAGE_TOO_MANY, or -1. *ino: of the memfd. */
-int page_new(struct slice *s, struct slice_page **ret, ino_t *ino);
+/* Whose page it is to be. */
+struct page_who {
+	struct arbiter *arbiter;
+	struct slice *slice; /* NULL: it has gone */
+	uint32_t pid;
+	uint64_t start;
+};
 
-/* Maps a page that a process has. NULL: it is none. */
-struct slice_page *page_accept(int fd, ino_t *ino);
+/* A memfd of @bytes that nobody can make smaller, counted and mapped. Descriptor, or enum page_trouble. */
+int page_make(const struct page_who *who, const char *name, size_t bytes, void **ret,
+	ino_t *ino);
+
+/* Whether it is a memfd of @bytes with the seals of a page. To close one waits for nobody. */
+bool page_has_form(int fd, size_t bytes);
+
+/*
+ * Counts and maps one that a process has, of which we use the first @used bytes. 0, or enum page_trouble. The count
+ * comes first: to look at memory that is not there yet makes it ours by the kernel's account.
+ */
+int page_map(const struct page_who *who, int fd, size_t bytes, size_t used, void **ret,
+	ino_t *ino);
+
+/* A page and its memfd. Descriptor, or enum page_trouble. *ino: of the memfd. */
+int page_new(const struct page_who *who, struct slice_page **ret, ino_t *ino);
+
+/* Maps a page that a process has. 0, or enum page_trouble. */
+int page_accept(const struct page_who *who, int fd, struct slice_page **ret, ino_t *ino);
 
 /* Whether it is of the GPUs of the slice. */
 bool page_fits(const struct slice_page *page, const struct book_slice *s);
@@ -206,8 +231,8 @@ bool page_fits(const struct slice_page *page, const struct book_slice *s);
 void pages_start(struct arbiter *a);
 void pages_stop(struct arbiter *a);
 void pages_leave(struct slice *s); /* it ends; what it has out counts on */
-/* The slice gets the new page of this memfd. False: it has too many. */
-bool pages_take(struct slice *s, int fd);
+/* The page of this memfd counts from now on, until nobody has it. False: there are too many. */
+bool pages_take(const struct page_who *who, int fd);
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
@@ -240,6 +265,7 @@ uint32_t mps_of(const struct book_member *m);
 /* Whether it should run under MPS and does not: the log says so, once for each process. */
 void mps_look(struct slice *s, struct book_member *m);
 void mps_look_at_process(const struct conn *c); /* all its registrations in the slice */
+/* Or may have one: it has too many descriptors to look at all. */
 
 /* Notices processes that executed another program. */
 void restore_look_for_exec(struct arbiter *a);
@@ -299,6 +325,8 @@ struct arbiter {
 	struct book book;
 	struct journal journal;
 	struct slice *slices, *buckets[SLICE_BUCKETS];
+	struct page_client *clients[PAGES_BUCKETS];
+	struct pages_of *of_gone; /* slices that were gone when their processes were found */
 	bool scan_wanted;
 	ino_t slices_ino;
 	dev_t slices_dev;

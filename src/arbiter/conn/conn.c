@@ -151,6 +151,7 @@ static bool identify(struct conn *c, int fd)
 
 bool conn_answer(struct conn *c, const void *data, size_t len, int page_fd)
 {
+	c->uid = cred.uid;
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(int))];

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Pages that slices were given, counted for as long as anybody has one. Its memory is the arbiter's by the
- * kernel's account, whoever keeps it: a process that registered again and again, and kept what it was given each
- * time, would use up what arbiter and agent may have. So what a slice has out at a time is limited (room.h).
+ * Pages of slices, counted for as long as anybody has one: those that the arbiter gives, and those that processes
+ * bring. The kernel charges a page's memory to the program that touches it first. That is the arbiter where it made
+ * the page; and also where a process takes the memory away again (fallocate) and the arbiter looks at the page
+ * after that. A process that registered again and again, and kept the page each time, would use up the memory
+ * that arbiter and agent may have. So the number of pages is limited: of a process, and of a slice (room.h).
+ * None has more than TURN_PAGE_BYTES.
  *
- * That nobody has it any more, neither open nor mapped, inotify says: the watch ends with the file. Where there
- * is no watch to be had, nobody knows; then they are given at a rate. Pages of an arbiter before this one, and
- * those that processes bring, which are theirs by the kernel's account, are not counted.
+ * That nobody has a page any more, neither open nor mapped, inotify says: the watch ends with the file. Where no
+ * watch is to be had, nobody knows; then pages are counted at a rate. Pages of an arbiter before this one count
+ * from the moment on at which this one sees them: found in their process (process/restore.c), or brought.
  */
 #include "arbiter/internal.h"
 
@@ -29,16 +32,57 @@ struct pages_of {
 	uint64_t blind_ns; /* until then its rate is used up */
 };
 
+/* A process that has, or had, pages that are out. */
+struct page_client {
+	struct page_client *next;
+	uint32_t pid;
+	uint64_t start;
+	unsigned int n;
+};
+
 struct page_out {
 	struct page_out *next;
 	int watch;
 	struct pages_of *of;
+	struct page_client *client;
 };
 
 static void free_if_unused(struct pages_of *of)
 {
 	if (of->left && !of->n)
 		free(of);
+}
+
+static struct page_client **find_client(struct pages *p, uint32_t pid, uint64_t start)
+{
+	struct page_client **at = &p->clients[pid % PAGES_BUCKETS];
+
+	while (*at && ((*at)->pid != pid || (*at)->start != start))
+		at = &(*at)->next;
+	return at;
+}
+
+/* NULL: no memory. */
+static struct page_client *client_of(struct pages *p, const struct page_who *who)
+{
+	struct page_client **at = find_client(p, who->pid, who->start);
+
+	if (!*at) {
+		*at = calloc(1, sizeof(**at));
+		if (*at) {
+			(*at)->pid = who->pid;
+			(*at)->start = who->start;
+		}
+	}
+	return *at;
+}
+
+static void client_give(struct pages *p, struct page_client *c)
+{
+	if (--c->n)
+		return;
+	*find_client(p, c->pid, c->start) = c->next;
+	free(c);
 }
 
 static struct page_out **bucket_of(struct pages *p, int watch)
@@ -52,6 +96,7 @@ static void come_back(struct pages *p, struct page_out **at)
 
 	*at = o->next;
 	room_give(&p->room, o->of->n--);
+	client_give(p, o->client);
 	free_if_unused(o->of);
 	free(o);
 }
@@ -121,6 +166,8 @@ void pages_stop(struct arbiter *a)
 {
 	a->pages.watch = watch_stop(a->pages.watch);
 	forget_all(&a->pages);
+	free(a->pages.of_gone);
+	a->pages.of_gone = NULL;
 }
 
 void pages_leave(struct slice *s)
@@ -145,34 +192,73 @@ static bool take_blindly(struct pages_of *of)
 	return true;
 }
 
-bool pages_take(struct slice *s, int fd)
+static bool has_room(struct pages *p, const struct pages_of *of, const struct page_who *who)
 {
-	struct pages *p = &s->arbiter->pages;
-	struct page_out *o;
-	char path[40];
+	const struct page_client *c = *find_client(p, who->pid, who->start);
 
-	if (!s->pages)
-		s->pages = calloc(1, sizeof(*s->pages));
-	if (!s->pages)
+	return room_for(&p->room, of->n) && (!c || c->n < PAGES_CLIENT_MAX);
+}
+
+static struct pages_of *pages_of(const struct page_who *who)
+{
+	struct pages_of **of = who->slice ? &who->slice->pages : &who->arbiter->pages.of_gone;
+
+	if (!*of)
+		*of = calloc(1, sizeof(**of));
+	return *of;
+}
+
+static bool is_out(struct pages *p, int watch)
+{
+	const struct page_out *o = *bucket_of(p, watch);
+
+	while (o && o->watch != watch)
+		o = o->next;
+	return o != NULL;
+}
+
+static bool count(struct pages *p, struct pages_of *of, const struct page_who *who, int watch)
+{
+	struct page_out *o = calloc(1, sizeof(*o));
+	struct page_client *client = o ? client_of(p, who) : NULL;
+
+	if (!client) {
+		free(o);
+		(void)inotify_rm_watch(p->watch->fd, watch);
 		return false;
+	}
+	client->n++;
+	*o = (struct page_out){ .next = *bucket_of(p, watch),
+		.watch = watch,
+		.of = of,
+		.client = client };
+	*bucket_of(p, watch) = o;
+	room_take(&p->room, of->n++);
+	return true;
+}
+
+bool pages_take(const struct page_who *who, int fd)
+{
+	struct pages *p = &who->arbiter->pages;
+	struct pages_of *of = pages_of(who);
+	char path[40];
+	int watch;
+
 	/* What has just come back may not have been read yet. */
-	if (!room_for(&p->room, s->pages->n))
-		on_events(s->arbiter);
-	if (!room_for(&p->room, s->pages->n))
-		return false;
-	o = calloc(1, sizeof(*o));
-	if (!o)
+	if (of && !has_room(p, of, who)) {
+		on_events(who->arbiter);
+		of = pages_of(who);
+	}
+	if (!of)
 		return false;
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* Of an event that never is: only the end of the watch is said. */
-	o->watch = p->watch ? inotify_add_watch(p->watch->fd, path, IN_MOVE_SELF) : -1;
-	if (o->watch < 0) {
-		free(o);
-		return take_blindly(s->pages);
-	}
-	o->of = s->pages;
-	o->next = *bucket_of(p, o->watch);
-	*bucket_of(p, o->watch) = o;
-	room_take(&p->room, s->pages->n++);
-	return true;
+	/* Of an event that never is: only the end of the watch is said. One file has one watch. */
+	watch = p->watch ? inotify_add_watch(p->watch->fd, path, IN_MOVE_SELF) : -1;
+	if (watch >= 0 && is_out(p, watch))
+		return true;
+	if (has_room(p, of, who))
+		return watch < 0 ? take_blindly(of) : count(p, of, who, watch);
+	if (watch >= 0)
+		(void)inotify_rm_watch(p->watch->fd, watch);
+	return false;
 }

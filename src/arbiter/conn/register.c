@@ -3,7 +3,7 @@
 /* The first packet of a connection: a process registers, or comes again with the page that it has. */
 #include "arbiter/internal.h"
 
-#include "arbiter/process/proc.h"
+#include "abi/slice-dir.h"
 #include "arbiter/turns/turn.h"
 #include "base/fd.h"
 #include "base/time.h"
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 bool conn_welcome(struct conn *c, const struct slice_hello *h, enum slice_status status,
 	const char *reason, int page_fd)
@@ -98,6 +99,12 @@ static int attach(struct conn *c, struct book_member *m, struct slice_page *page
 	return 0;
 }
 
+static void refuse_page(struct conn *c, const struct slice_hello *h, int trouble)
+{
+	(void)conn_welcome(c, h, trouble == PAGE_TOO_MANY ? SLICE_TOO_MANY : SLICE_REFUSED,
+		page_trouble_text(trouble), -1);
+}
+
 static void register_new(struct conn *c, const struct slice_hello *h)
 {
 	struct arbiter *a = c->arbiter;
@@ -114,13 +121,9 @@ static void register_new(struct conn *c, const struct slice_hello *h)
 		(void)conn_welcome(c, h, SLICE_TOO_MANY, "too many processes on this node", -1);
 		return;
 	}
-	fd = page_new(c->slice, &page, &ino);
-	if (fd == PAGE_TOO_MANY) {
-		(void)conn_welcome(c, h, SLICE_TOO_MANY, PAGE_TOO_MANY_TEXT, -1);
-		return;
-	}
+	fd = page_new(&(struct page_who){ a, c->slice, c->pid, c->start }, &page, &ino);
 	if (fd < 0) {
-		(void)conn_welcome(c, h, SLICE_REFUSED, "no memory for a page", -1);
+		refuse_page(c, h, fd);
 		return;
 	}
 	who.serial = journal_serial(&a->journal);
@@ -196,17 +199,20 @@ static const char *take_again(struct conn *c, const struct slice_hello *h,
 
 static void register_again(struct conn *c, const struct slice_hello *h, int fd)
 {
-	struct slice_page *page;
-	const char *reason = "no page, or not one of ours";
+	const struct page_who who = { c->arbiter, c->slice, c->pid, c->start };
+	struct slice_page *page = NULL;
+	const char *reason;
 	bool adopted = false;
 	ino_t ino = 0;
+	int r = page_accept(&who, fd, &page, &ino);
 
-	page = page_accept(fd, &ino);
-	if (page) {
-		reason = take_again(c, h, page, ino, &adopted);
-		if (!adopted)
-			(void)munmap(page, SLICE_PAGE_BYTES);
+	if (r < 0) {
+		refuse_page(c, h, r);
+		return;
 	}
+	reason = take_again(c, h, page, ino, &adopted);
+	if (!adopted)
+		(void)munmap(page, SLICE_PAGE_BYTES);
 	(void)conn_welcome(c, h, reason ? SLICE_REFUSED : SLICE_OK, reason, -1);
 }
 
@@ -221,6 +227,26 @@ static bool nobody_is_there(const struct conn *c)
 	return c->ended || (!c->pid && poll(&p, 1, 0) == 1 && p.revents & POLLHUP);
 }
 
+/*
+ * Whether the process may speak for the slice whose socket it reached: it sees the slice's directory. One that sees
+ * none is a program outside of containers (a benchmark, a test), and then root's or ours. Where the kernel lets
+ * us not look, the mode of the directory of slices is all that keeps others out.
+ */
+static bool is_of_slice(const struct conn *c)
+{
+	struct proc_file_id dir;
+
+	switch (c->pid ? proc_slice_dir(c->arbiter->o.procfs, c->pid, &dir) : PROC_NOT_SEEN) {
+	case PROC_SEES_DIR:
+		return proc_file_id_equal(&dir, &c->slice->dir);
+	case PROC_SEES_NONE:
+		return c->uid == 0 || c->uid == geteuid();
+	case PROC_NOT_SEEN:
+		break;
+	}
+	return true;
+}
+
 void conn_hello(struct conn *c, const struct slice_hello *h, int fd)
 {
 	const struct book_slice *b = c->slice->book;
@@ -232,6 +258,16 @@ void conn_hello(struct conn *c, const struct slice_hello *h, int fd)
 		return;
 	}
 	c->greeted = true;
+	if (!is_of_slice(c)) {
+		/* Its PID may be another process's by now. */
+		if (proc_ended(c->pidfd))
+			conn_close(c);
+		else
+			(void)conn_welcome(c, h, SLICE_REFUSED,
+				"this process does not see the directory of this slice at " SLICE_CONTAINER_DIR,
+				-1);
+		return;
+	}
 	if (h->version != SLICE_WIRE_VERSION)
 		(void)conn_welcome(c, h, SLICE_BAD_VERSION, "this arbiter speaks version 1",
 			-1);

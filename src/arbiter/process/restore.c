@@ -9,6 +9,7 @@
 #include "arbiter/process/proc.h"
 #include "arbiter/turns/turn.h"
 #include "base/fd.h"
+#include "base/time.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,17 +17,28 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* For the descriptors of all processes together, before anybody is served. */
+#define RESTORE_LOOK_NS (2 * NS_PER_SEC)
+
 /* ---- after a restart -------------------------------------------------------------------------- */
+
+struct adoption {
+	struct arbiter *arbiter;
+	struct book_member *member;
+};
 
 static bool adopt_fd(void *arg, int fd)
 {
-	struct book_member *m = arg;
+	const struct adoption *adoption = arg;
+	struct book_member *m = adoption->member;
 	CLEANUP(closep) int owned = fd;
 	struct side *side = m->user;
+	const struct page_who who = { adoption->arbiter, m->slice->user, m->task->pid,
+		m->task->start };
+	struct slice_page *page = NULL;
 	ino_t ino = 0;
-	struct slice_page *page = page_accept(owned, &ino);
 
-	if (!page)
+	if (page_accept(&who, owned, &page, &ino) < 0)
 		return false;
 	if (!book_page_matches(m->rec, page)) {
 		(void)munmap(page, SLICE_PAGE_BYTES);
@@ -63,8 +75,19 @@ static bool restore_kept(struct arbiter *a, struct book_record *rec)
 	return m != NULL;
 }
 
+/* The pages of the member's process are found until @look_end_ns. One that is not found comes with its process, which
+ * has lost its connection; until then all that the process was granted counts as used. */
+static void find_page(struct arbiter *a, struct book_member *m, uint64_t look_end_ns)
+{
+	struct adoption adoption = { .arbiter = a, .member = m };
+
+	if (time_mono_ns() < look_end_ns)
+		(void)proc_each_memfd(a->o.procfs, m->task->pid, PAGE_NAME, adopt_fd,
+			&adoption);
+}
+
 /* False: there is nothing of it any more, or it cannot be known. */
-static bool restore_one(struct arbiter *a, struct book_record *rec)
+static bool restore_one(struct arbiter *a, struct book_record *rec, uint64_t look_end_ns)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
 	struct error err = ERROR_INIT;
@@ -99,12 +122,13 @@ static bool restore_one(struct arbiter *a, struct book_record *rec)
 	if (rec->image && st.image && rec->image != st.image)
 		book_abandon(m);
 	else
-		proc_each_memfd(a->o.procfs, rec->pid, PAGE_NAME, adopt_fd, m);
+		find_page(a, m, look_end_ns);
 	return true;
 }
 
 void restore_book(struct arbiter *a)
 {
+	uint64_t look_end_ns = time_mono_ns() + RESTORE_LOOK_NS;
 	unsigned int kept = 0, pages = 0;
 
 	for (size_t i = 0; i < journal_touched(&a->journal); i++) {
@@ -112,7 +136,7 @@ void restore_book(struct arbiter *a)
 
 		if (atomic_load_explicit(&rec->state, memory_order_acquire) != BOOK_USED)
 			continue;
-		if (book_record_valid(rec) && restore_one(a, rec))
+		if (book_record_valid(rec) && restore_one(a, rec, look_end_ns))
 			kept++;
 		else
 			atomic_store_explicit(&rec->state, BOOK_FREE, memory_order_seq_cst);
@@ -150,6 +174,7 @@ struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
 }
 
 struct lost {
+	struct page_who who;
 	struct book_slice *slice;
 	struct slice_page *page;
 	ino_t ino;
@@ -160,10 +185,10 @@ static bool keep_newest(void *arg, int fd)
 {
 	struct lost *l = arg;
 	CLEANUP(closep) int owned = fd;
+	struct slice_page *page = NULL;
 	ino_t ino = 0;
-	struct slice_page *page = page_accept(owned, &ino);
 
-	if (!page)
+	if (page_accept(&l->who, owned, &page, &ino) < 0)
 		return false;
 	if (!page_fits(page, l->slice) || book_member_by_serial(l->slice, page->serial) ||
 		(l->page && page->serial <= l->page->serial)) {
@@ -204,7 +229,8 @@ static bool take_in(struct arbiter *a, struct lost *l, struct book_who *who, int
 bool restore_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct lost l = { .slice = book_slice_find(&a->book, slice) };
+	struct lost l = { .who = { a, slices_find(a, slice), pid, start },
+		.slice = book_slice_find(&a->book, slice) };
 	char name[SLICE_NAME_MAX];
 	struct book_who who = { .pid = pid, .start = start, .name = name };
 	struct proc_stat st;
@@ -212,7 +238,7 @@ bool restore_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *s
 	if (!l.slice || l.slice->gone || pidfd < 0 || !proc_stat(a->o.procfs, pid, &st) ||
 		st.start != start)
 		return false;
-	proc_each_memfd(a->o.procfs, pid, PAGE_NAME, keep_newest, &l);
+	(void)proc_each_memfd(a->o.procfs, pid, PAGE_NAME, keep_newest, &l);
 	if (!l.page)
 		return false;
 	who.image = st.image;
@@ -234,8 +260,7 @@ bool restore_has_page(const struct arbiter *a, uint32_t pid)
 {
 	bool found = false;
 
-	proc_each_memfd(a->o.procfs, pid, PAGE_NAME, found_one, &found);
-	return found;
+	return !proc_each_memfd(a->o.procfs, pid, PAGE_NAME, found_one, &found) || found;
 }
 
 void restore_look_for_exec(struct arbiter *a)

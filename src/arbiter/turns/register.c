@@ -31,6 +31,12 @@ static struct refusal crowded(struct turn_slice *ts, const char *reason)
 	return (struct refusal){ .status = SLICE_TOO_MANY, .reason = reason };
 }
 
+static struct refusal refused_page(struct turn_slice *ts, int trouble)
+{
+	return trouble == PAGE_TOO_MANY ? crowded(ts, page_trouble_text(trouble))
+					: refused(page_trouble_text(trouble));
+}
+
 /* ---- records ---------------------------------------------------------------------------------- */
 
 /* Of the page those that are there. */
@@ -217,16 +223,13 @@ static struct refusal attach(struct conn *c, const struct slice_hello *h,
 static void hello_new(struct conn *c, const struct slice_hello *h)
 {
 	CLEANUP(closep) int fd = -1;
-	struct refusal r = refused("no memory for a page");
 	struct turn_page *page = NULL;
+	struct refusal r;
 	ino_t ino = 0;
 
-	fd = turn_page_new(c->slice, &page, &ino, journal_serial(&c->arbiter->journal),
-		c->slice->turn->n_gpus);
-	if (fd == PAGE_TOO_MANY)
-		r = crowded(c->slice->turn, PAGE_TOO_MANY_TEXT);
-	else if (fd >= 0)
-		r = attach(c, h, page, ino, false);
+	fd = turn_page_new(&(struct page_who){ c->arbiter, c->slice, c->pid, c->start }, &page,
+		&ino, journal_serial(&c->arbiter->journal), c->slice->turn->n_gpus);
+	r = fd < 0 ? refused_page(c->slice->turn, fd) : attach(c, h, page, ino, false);
 	(void)conn_welcome(c, h, r.status, r.reason, r.status == SLICE_OK ? fd : -1);
 }
 
@@ -242,15 +245,19 @@ static struct turn_conn *find_page(const struct slice *s, ino_t ino)
 
 static void hello_again(struct conn *c, const struct slice_hello *h, int fd)
 {
-	struct refusal r = refused("no page, or not one of ours");
+	const struct page_who who = { c->arbiter, c->slice, c->pid, c->start };
+	struct turn_page *page = NULL;
 	ino_t ino = 0;
-	struct turn_page *page = turn_page_accept(fd, &ino, c->slice->turn->n_gpus);
+	int trouble = turn_page_accept(&who, fd, &page, &ino, c->slice->turn->n_gpus);
 	const struct turn_conn *old = page ? find_page(c->slice, ino) : NULL;
+	struct refusal r;
 
-	if (old && !turn_conn_is_of(old, c->pid, c->start)) {
+	if (!page) {
+		r = refused_page(c->slice->turn, trouble);
+	} else if (old && !turn_conn_is_of(old, c->pid, c->start)) {
 		(void)munmap(page, TURN_PAGE_BYTES);
 		r = refused("the page is another process's");
-	} else if (page) {
+	} else {
 		if (old)
 			conn_close(old->conn);
 		r = attach(c, h, page, ino, true);

@@ -189,11 +189,11 @@ bool turn_conn_is_of(const struct turn_conn *tc, uint32_t pid, uint64_t start);
 
 /* ---- page.c ----------------------------------------------------------------------------------- */
 
-/* As page_new(). */
-int turn_page_new(struct slice *s, struct turn_page **ret, ino_t *ino, uint64_t serial,
+/* As page_new(), page_accept(). */
+int turn_page_new(const struct page_who *who, struct turn_page **ret, ino_t *ino,
+	uint64_t serial, unsigned int n_gpus);
+int turn_page_accept(const struct page_who *who, int fd, struct turn_page **ret, ino_t *ino,
 	unsigned int n_gpus);
-struct turn_page *turn_page_accept(int fd, ino_t *ino,
-	unsigned int n_gpus); /* NULL: it is none */
 
 /* ---- gate.c ----------------------------------------------------------------------------------- */
 
