@@ -73,7 +73,7 @@ int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_op
 	/* What is held already comes first: nothing is served before it is counted. The slices know
 	 * their limits by then, but the loop has not run, so nobody was answered. */
 	*ret = a;
-	if (slices_start(a, err) < 0) {
+	if (slices_start(a, err) < 0 || conns_start(a, err) < 0) {
 		arbiter_stop(a);
 		return -1;
 	}

@@ -38,9 +38,11 @@
 #define CONN_HELLO_NS   (10 * NS_PER_SEC) /* for the first packet */
 #define CONN_BATCH      16 /* packets of one connection before others have their turn */
 #define ACCEPT_BATCH    64
-#define RESCAN_MS       10000
-#define RESCAN_BLIND_MS 1000 /* where the kernel gives no events: inotify's limits */
-#define SETTLE_MS       10   /* several events of one change */
+/* Of a slice that has so many connections for conn/foreign.c no more are accepted for a while. */
+#define SLICE_PARKED_MAX 64
+#define RESCAN_MS        10000
+#define RESCAN_BLIND_MS  1000 /* where the kernel gives no events: inotify's limits */
+#define SETTLE_MS        10   /* several events of one change */
 /* Of a socket that cannot be accepted from: it would wake us for ever. */
 #define PAUSE_MS           200
 #define SLICE_BUCKETS      1024
@@ -50,9 +52,9 @@
 #define PAGES_MAX \
 	8192 /* of the node, that anybody has; inotify has room to say of each that it ends */
 #define PAGES_BUCKETS    1024
+#define PAGES_CLIENT_MAX 80   /* of a process: BOOK_TASK_MAX, and TURN_CONNS_PID */
 #define PAGES_BLIND      4096 /* of a slice at once, where it is not known who has one still */
 #define PAGES_BLIND_RATE 8    /* then so many in a second */
-#define PAGES_CLIENT_MAX 80   /* of a process: BOOK_TASK_MAX, and TURN_CONNS_PID */
 
 /* ---- descriptors on the loop ------------------------------------------------------------------ */
 
@@ -68,6 +70,7 @@ int watch_start(struct watch **ret, uv_loop_t *loop, int fd, void (*fn)(void *ar
 	struct error *err) MUST_USE;
 void watch_pause(struct watch *w, bool paused);
 struct watch *watch_stop(struct watch *w); /* closes; @fn is not called again. NULL */
+int watch_release(struct watch *w);        /* the same, and the descriptor is the caller's */
 
 /*
  * A listening socket as @name in the directory @dir, put there whole: whoever connects finds the old
@@ -95,6 +98,7 @@ struct slice {
 	bool found; /* by the present scan */
 	bool dirty; /* to be looked at */
 	unsigned int n_conns;
+	unsigned int n_parked; /* connections that conn/foreign.c has not closed yet */
 	unsigned int n_stopped;
 	uint64_t refusals[SLICE_GPUS_MAX]; /* as stored in the accounts */
 	struct log_limit noise;
@@ -109,15 +113,15 @@ void slices_stop(struct arbiter *a);
 bool slices_scan(struct arbiter *a);
 /* NULL: none. */
 struct slice *slices_find(struct arbiter *a, const char *id);
+/* The slice whose directory this is: whoever has it mounted is in that slice. NULL: of none that there is. */
+struct slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir);
+/* That of the process, or of its nearest ancestor that has one (process/proc.h). NULL: none is known. */
+struct slice *slices_of_process(struct arbiter *a, uint32_t pid);
 void slices_on_removed(void *arbiter, struct book_slice *b);
 
 /* Stores what limits have refused since the last time in the accounts (turns/tally.h), for an arbiter after this
  * one. An account begins with the first of it, as most slices without turns need none. */
 void slice_keep_refused(struct slice *s);
-/* The slice whose directory this is: whoever has it mounted is in that slice. NULL: of none that there is. */
-struct slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir);
-/* That of the process, or of its nearest ancestor that has one (process/proc.h). NULL: none is known. */
-struct slice *slices_of_process(struct arbiter *a, uint32_t pid);
 void slices_keep_refused(struct arbiter *a);
 
 /*
@@ -152,18 +156,23 @@ struct conn {
 	struct watch *watch;
 	int pidfd; /* until a task has it */
 	uint32_t pid;
+	uid_t uid; /* as we know it */
 	uint64_t start, image, since_ns;
 	bool greeted;
 	bool ended;                 /* who connected was gone when the connection came */
+	int came;                   /* a descriptor that must not be closed here, or -1 */
 	struct book_member *member; /* NULL: it only looks */
-	uid_t uid; /* as we know it */
 	struct slice_want want;     /* .waits: for the next reading, and not answered yet */
 	uint64_t want_ns;           /* since when */
 	bool waits;
 	struct turn_conn *turn; /* it is one for turns, and read in turns/conn.c; no .member */
 };
 
+/* The arbiter's part of conn/foreign.h. */
+int conns_start(struct arbiter *a, struct error *err) MUST_USE;
+
 void conns_accept(void *slice);
+void conns_stop_listening(struct slice *s);
 void conns_stop_slice(struct slice *s); /* those that have neither member nor turns */
 void conns_stop(struct arbiter *a);
 void conns_expire(struct arbiter *a, uint64_t now_ns);
@@ -256,6 +265,7 @@ struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
  * ours the book was lost, and it is taken in again by its page. False: there is none.
  */
 bool restore_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice);
+/* Or may have one: it has too many descriptors to look at all. */
 bool restore_has_page(const struct arbiter *a, uint32_t pid);
 
 /* What the process of this registration says of MPS, all its registrations in the slice together:
@@ -265,7 +275,6 @@ uint32_t mps_of(const struct book_member *m);
 /* Whether it should run under MPS and does not: the log says so, once for each process. */
 void mps_look(struct slice *s, struct book_member *m);
 void mps_look_at_process(const struct conn *c); /* all its registrations in the slice */
-/* Or may have one: it has too many descriptors to look at all. */
 
 /* Notices processes that executed another program. */
 void restore_look_for_exec(struct arbiter *a);
@@ -316,6 +325,8 @@ struct pages {
 	struct room room;
 	struct watch *watch; /* inotify; NULL: there is none */
 	struct page_out *buckets[PAGES_BUCKETS];
+	struct page_client *clients[PAGES_BUCKETS];
+	struct pages_of *of_gone; /* slices that were gone when their processes were found */
 };
 
 struct arbiter {
@@ -325,16 +336,16 @@ struct arbiter {
 	struct book book;
 	struct journal journal;
 	struct slice *slices, *buckets[SLICE_BUCKETS];
-	struct page_client *clients[PAGES_BUCKETS];
-	struct pages_of *of_gone; /* slices that were gone when their processes were found */
 	bool scan_wanted;
 	ino_t slices_ino;
 	dev_t slices_dev;
 	uv_fs_event_t *slices_events;
 	uv_timer_t rescan, settle;
 	struct conn *conns;
-	struct room room; /* connections */
+	struct room room;  /* connections */
+	uint64_t n_closed; /* of them */
 	struct pages pages;
+	struct foreign *foreign;
 	unsigned int n_slices;
 	struct control *control;
 	struct readings readings;

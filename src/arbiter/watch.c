@@ -68,13 +68,18 @@ void watch_pause(struct watch *w, bool paused)
 		(void)uv_poll_start(&w->poll, UV_READABLE, on_poll);
 }
 
-struct watch *watch_stop(struct watch *w)
+int watch_release(struct watch *w)
 {
-	if (!w)
-		return NULL;
 	w->fn = NULL;
 	uv_close((uv_handle_t *)&w->poll, on_closed);
-	closep(&w->fd);
+	return steal_fd(&w->fd);
+}
+
+struct watch *watch_stop(struct watch *w)
+{
+	int fd = w ? watch_release(w) : -1;
+
+	closep(&fd);
 	return NULL;
 }
 

@@ -5,12 +5,12 @@
  * for is requests.c's. Who connects is the kernel's word; a pidfd from that moment says when it is gone
  * (process/task.c). A connection that ends means nothing for memory.
  *
- * Everything is non-blocking. An answer that does not fit into the socket's buffer ends the
- * connection: a client has one request under way, so it stopped reading.
+ * Everything is non-blocking. An answer that does not fit into the socket's buffer, which holds two, ends the
+ * connection: a client has one request under way, so it stopped reading. What lies there is charged to us.
  */
 #include "arbiter/internal.h"
 
-#include "arbiter/process/proc.h"
+#include "arbiter/conn/foreign.h"
 #include "arbiter/turns/turn.h"
 #include "base/fd.h"
 #include "base/time.h"
@@ -23,13 +23,36 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FDS_MAX 253 /* that the kernel lets a packet have: SCM_MAX_FD */
-
 #ifndef SO_PEERPIDFD
 #	define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
 /* ---- ends ------------------------------------------------------------------------------------- */
+
+static void on_foreign_closed(struct slice *s, bool counted)
+{
+	s->n_parked--;
+	if (counted)
+		room_give(&s->arbiter->room, s->n_conns--);
+}
+
+int conns_start(struct arbiter *a, struct error *err)
+{
+	a->foreign = foreign_new(a->loop, on_foreign_closed, err);
+	return a->foreign ? 0 : -1;
+}
+
+/* Closes the socket of a connection, that @counted or not, and what came with it (-1: nothing). */
+static void close_socket(struct slice *s, bool counted, int sock, int came)
+{
+	if (foreign_hang_up(&sock) && came < 0) {
+		if (counted)
+			room_give(&s->arbiter->room, s->n_conns--);
+		return;
+	}
+	s->n_parked++;
+	foreign_close(s->arbiter->foreign, s, counted, sock, came);
+}
 
 void conn_close(struct conn *c)
 {
@@ -37,6 +60,7 @@ void conn_close(struct conn *c)
 	struct book_member *m = c->member;
 	struct side *side = m ? m->user : NULL;
 
+	a->n_closed++;
 	if (side)
 		side->conn = NULL;
 	if (c->turn)
@@ -47,8 +71,7 @@ void conn_close(struct conn *c)
 		c->arbiter->conns = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
-	room_give(&a->room, c->slice->n_conns--);
-	c->watch = watch_stop(c->watch);
+	close_socket(c->slice, true, watch_release(c->watch), c->came);
 	closep(&c->pidfd);
 	free(c);
 	/* Nothing to remember: should it come again, its page says so too. */
@@ -95,6 +118,7 @@ void conns_stop(struct arbiter *a)
 	}
 	while (a->conns)
 		conn_close(a->conns);
+	a->foreign = foreign_stop(a->foreign);
 	closep(&a->spare_fd);
 }
 
@@ -127,6 +151,7 @@ static bool identify(struct conn *c, int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0)
 		return true;
+	c->uid = cred.uid;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &c->pidfd, &fd_len) < 0 &&
 		errno == ENOPROTOOPT)
 		c->pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
@@ -151,7 +176,6 @@ static bool identify(struct conn *c, int fd)
 
 bool conn_answer(struct conn *c, const void *data, size_t len, int page_fd)
 {
-	c->uid = cred.uid;
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(int))];
@@ -174,69 +198,78 @@ bool conn_answer(struct conn *c, const void *data, size_t len, int page_fd)
 	return false;
 }
 
-/* The one descriptor that may come along, owned; others are closed: a peer may send as many as it likes. */
-static int take_fd(struct msghdr *m)
+/* A page of either kind, which nobody can make slow to close. */
+static bool may_be_page(int fd)
 {
-	int first = -1;
+	return page_has_form(fd, SLICE_PAGE_BYTES) || page_has_form(fd, TURN_PAGE_BYTES);
+}
 
-	for (struct cmsghdr *head = CMSG_FIRSTHDR(m); head; head = CMSG_NXTHDR(m, head)) {
-		if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= head->cmsg_len;
-			at += sizeof(int)) {
-			int fd;
+/* The next packet, as foreign_receive(); a first one may have a page with it. */
+static ssize_t receive_packet(struct conn *c, void *data, size_t cap, bool *cut, int *page_fd)
+{
+	ssize_t n = foreign_receive(c->watch->fd, data, cap, cut);
+	bool more;
 
-			memcpy(&fd, (const char *)head + at, sizeof(fd));
-			if (first < 0)
-				first = fd;
-			else
-				(void)close(fd);
-		}
+	if (n != FOREIGN_CAME || c->greeted)
+		return n;
+	n = foreign_peek(c->watch->fd, data, cap, page_fd, &more);
+	if (more || !may_be_page(*page_fd)) {
+		c->came = steal_fd(page_fd);
+		return FOREIGN_CAME;
 	}
-	return first;
+	foreign_take(c->watch->fd);
+	return n;
+}
+
+static void refuse_packet(struct conn *c, const char *reason)
+{
+	if (log_limit_pass(&c->slice->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
+		log_warn("connection ended", LOG_STR("slice", c->slice->id),
+			LOG_UINT("pid", c->pid), LOG_STR("reason", reason));
+	conn_close(c);
+}
+
+/* The packet is there still. A process that says hello is told why it is not admitted, or it would try again. */
+static void refuse_descriptors(struct conn *c, const void *data)
+{
+	struct slice_hello h;
+
+	memcpy(&h, data, sizeof(h));
+	if (!c->greeted && h.head.op == SLICE_HELLO &&
+		!conn_welcome(c, &h, SLICE_REFUSED, page_trouble_text(PAGE_NOT_OURS), -1))
+		return;
+	refuse_packet(c, "packet: descriptors that are no page");
 }
 
 /* One packet. False: there is none, or the connection is closed. */
 static bool receive(struct conn *c)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
-	} control;
-	char data[SLICE_PACKET_MAX];
-	struct iovec part = { .iov_base = data, .iov_len = sizeof(data) };
-	struct msghdr m = { .msg_iov = &part,
-		.msg_iovlen = 1,
-		.msg_control = control.room,
-		.msg_controllen = sizeof(control.room) };
+	char data[SLICE_PACKET_MAX] = { 0 };
 	struct arbiter *a = c->arbiter;
 	struct error err = ERROR_INIT;
 	union packet p;
 	CLEANUP(closep) int fd = -1;
-	unsigned int before = a->room.n;
-	ssize_t n = recvmsg(c->watch->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	uint64_t before = a->n_closed;
+	bool cut = false;
+	ssize_t n = receive_packet(c, data, sizeof(data), &cut, &fd);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return false;
+	if (n == FOREIGN_CAME) {
+		refuse_descriptors(c, data);
+		return false;
+	}
 	if (n <= 0) {
 		conn_close(c);
 		return false;
 	}
-	fd = take_fd(&m);
-	if ((m.msg_flags & MSG_TRUNC) ||
-		packet_read(&p, data, (size_t)n, c->slice->book ? c->slice->book->n_gpus : 0,
-			&err) < 0) {
-		if (log_limit_pass(&c->slice->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
-			log_warn("connection ended", LOG_STR("slice", c->slice->id),
-				LOG_UINT("pid", c->pid),
-				LOG_STR("reason",
-					err.code == ERR_NONE ? "packet too long" : err.msg));
-		conn_close(c);
+	if (cut || packet_read(&p, data, (size_t)n, c->slice->book ? c->slice->book->n_gpus : 0,
+			   &err) < 0) {
+		refuse_packet(c, err.code == ERR_NONE ? "packet too long" : err.msg);
 		return false;
 	}
 	conn_request(c, &p, fd);
-	/* Only ends of connections change this number here. */
-	return a->room.n == before;
+	return a->n_closed == before;
 }
 
 static void on_packet(void *arg)
@@ -260,21 +293,22 @@ static void add_conn(struct slice *s, int fd)
 	if (s->n_conns >= SLICE_CONNS_MAX || !room_for(&a->room, s->n_conns)) {
 		if (log_limit_pass(&s->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
 			log_warn("too many connections", LOG_STR("slice", s->id));
-		(void)close(fd);
+		close_socket(s, false, fd, -1);
 		return;
 	}
 	c = calloc(1, sizeof(*c));
 	if (!c) {
-		(void)close(fd);
+		close_socket(s, false, fd, -1);
 		return;
 	}
 	c->arbiter = a;
 	c->slice = s;
-	c->pidfd = -1;
+	c->pidfd = c->came = -1;
 	c->since_ns = time_mono_ns();
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ SLICE_PACKET_MAX }, sizeof(int));
 	/* Unanswered it tries again, where a refusal would be for good. */
 	if (!identify(c, fd)) {
-		(void)close(fd);
+		close_socket(s, false, fd, -1);
 		free(c);
 		return;
 	}
@@ -300,7 +334,8 @@ static void refuse_one(struct slice *s)
 	fd = accept4(s->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0 && errno != EAGAIN)
 		slices_pause(s);
-	closep(&fd);
+	if (fd >= 0)
+		close_socket(s, false, fd, -1);
 	a->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 10, 1))
 		log_error("no descriptors left for connections", LOG_STR("slice", s->id));
@@ -314,6 +349,11 @@ void conns_accept(void *arg)
 		int fd;
 
 		turn_breathe(s->arbiter);
+		if (s->n_parked >= SLICE_PARKED_MAX) {
+			errno = EBUSY;
+			slices_pause(s);
+			return;
+		}
 		fd = accept4(s->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
@@ -328,4 +368,20 @@ void conns_accept(void *arg)
 			slices_pause(s);
 		return;
 	}
+}
+
+/* Those in its queue have sent what they like already. */
+void conns_stop_listening(struct slice *s)
+{
+	int fd = s->listener ? watch_release(s->listener) : -1, waiting;
+
+	s->listener = NULL;
+	if (fd < 0)
+		return;
+	(void)shutdown(fd, SHUT_RDWR);
+	while ((waiting = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		turn_breathe(s->arbiter);
+		close_socket(s, false, waiting, -1);
+	}
+	closep(&fd);
 }

@@ -181,7 +181,7 @@ static void look_at_socket(struct slice *s, const char *dir)
 	if (path_join(path, sizeof(path), dir, SLICE_SOCKET, NULL) < 0 ||
 		(s->listener && lstat(path, &st) == 0 && st.st_ino == s->socket_ino))
 		return;
-	s->listener = watch_stop(s->listener);
+	conns_stop_listening(s);
 	s->paused = false;
 	fd = socket_listen(dir, SLICE_SOCKET, SOCK_SEQPACKET, 0666, &err);
 	if (fd < 0 ||
@@ -202,7 +202,7 @@ void slice_gone(struct slice *s)
 		return;
 	log_info("slice is gone", LOG_STR("slice", s->id),
 		LOG_UINT("processes", s->book ? s->book->n_members : 0));
-	s->listener = watch_stop(s->listener);
+	conns_stop_listening(s);
 	s->events = slices_events_stop(s->events);
 	memset(&s->seen, 0, sizeof(s->seen));
 	conns_stop_slice(s);
@@ -245,7 +245,9 @@ void slice_look(struct slice *s)
 
 struct slice *slice_free(struct slice *s)
 {
-	s->listener = watch_stop(s->listener);
+	/* There is one only where the program ends, which closes what waits there. */
+	if (s->listener)
+		(void)watch_release(s->listener);
 	s->events = slices_events_stop(s->events);
 	turn_slice_free(s);
 	pages_leave(s);

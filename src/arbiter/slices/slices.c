@@ -102,7 +102,7 @@ static void sweep(struct arbiter *a)
 
 		if (!s->found)
 			slice_gone(s);
-		if (s->found || s->n_conns || s->book) {
+		if (s->found || s->n_conns || s->n_parked || s->book) {
 			at = &s->next;
 			continue;
 		}

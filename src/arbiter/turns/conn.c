@@ -7,6 +7,7 @@
  */
 #include "arbiter/turns/turn.h"
 
+#include "arbiter/conn/foreign.h"
 #include "arbiter/packet.h"
 #include "arbiter/process/proc.h"
 #include "base/fd.h"
@@ -138,12 +139,17 @@ void turn_packets(struct turn_conn *tc)
 
 	while (ts->left) {
 		uint64_t now = turn_now(tc->conn->arbiter->turn);
-		/* Without room for descriptors the kernel closes what comes along. */
-		ssize_t n = recv(tc->conn->watch->fd, data, sizeof(data), MSG_DONTWAIT);
+		bool cut;
+		ssize_t n = foreign_receive(tc->conn->watch->fd, data, sizeof(data), &cut);
 
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		if (n == -1 && (errno == EAGAIN || errno == EINTR))
 			return;
 		ts->left--;
+		if (n == FOREIGN_CAME) {
+			(void)error_set(&err, ERR_INVALID, "packet: expected no descriptors");
+			refuse(tc, &err, now);
+			return;
+		}
 		if (n <= 0) {
 			turn_conn_end(tc, now);
 			return;

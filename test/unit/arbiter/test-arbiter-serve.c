@@ -6,12 +6,19 @@
 #include "abi/slice-dir.h"
 #include "arbiter/arbiter.h"
 #include "base/fd.h"
+#include "base/time.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define SKIPPED 77
 
 static void process__registers_takes_and_is_seen(void **state)
 {
@@ -228,6 +235,76 @@ static void client__that_does_not_read_is_cut_off(void **state)
 	client_close(&good);
 }
 
+/* The arbiter is the first; and there is one of an older release. */
+static void slices__are_in_a_directory_that_keeps_others_out(void **state)
+{
+	struct env *e = *state;
+	char path[300];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/" SLICES_DIR, e->dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, SLICES_DIR_MODE);
+	end_arbiter(e, SIGTERM);
+	assert_int_equal(chmod(path, 0755), 0);
+	start_arbiter(e);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, SLICES_DIR_MODE);
+}
+
+/* In a child, which then calls from the place of a container of @dir. */
+static int hello_from(const struct env *e, const char *dir, uid_t uid)
+{
+	struct env at = *e;
+	struct slice_client c;
+
+	(void)snprintf(at.slice, sizeof(at.slice), "%s", dir ? dir : "");
+	if (dir && !enter_slice(&at))
+		return SKIPPED;
+	if ((uid && setresuid(uid, uid, uid) < 0) || client_connect(&c, e->slice) < 0)
+		return SKIPPED;
+	return client_hello(&c, SLICE_HELLO_MEMORY);
+}
+
+static int hello_of_child(struct env *e, const char *dir, uid_t uid)
+{
+	int status = 0;
+	pid_t pid = child(e);
+
+	if (pid == 0)
+		_exit(hello_from(e, dir, uid));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/*
+ * A process that reached the socket is admitted if it sees the directory of that slice in the place for it. Where the
+ * directory of slices keeps nobody out, that is what does.
+ */
+static void process__of_another_slice_is_refused(void **state)
+{
+	struct env *e = *state;
+	struct error err = ERROR_INIT;
+	char other[200], path[300];
+	int r = hello_of_child(e, e->slice, 0);
+
+	(void)snprintf(other, sizeof(other), "%s/slices/fedcba9876543210fedcba9876543210",
+		e->dir);
+	assert_ok(dir_make(other, 0755, &err), &err);
+	SKIP_UNLESS(r != SKIPPED, "no mount namespaces");
+	assert_int_equal(r, SLICE_OK);
+	assert_int_equal(hello_of_child(e, other, 0), SLICE_REFUSED);
+	/* It sees none: one of the node's own users. */
+	assert_int_equal(hello_of_child(e, NULL, 0), SLICE_OK);
+	if (geteuid() == 0) {
+		(void)snprintf(path, sizeof(path), "%s/slices", e->dir);
+		assert_int_equal(chmod(path, 0755), 0);
+		assert_int_equal(chmod(e->dir, 0755), 0);
+		assert_int_equal(hello_of_child(e, NULL, 65534), SLICE_REFUSED);
+	}
+}
+
 static void page__that_is_not_the_given_one_is_refused(void **state)
 {
 	struct env *e = *state;
@@ -326,16 +403,15 @@ static size_t descriptors_of(pid_t pid)
 	return n;
 }
 
-/* A question with @n descriptors, and its answer. */
-static void ask_with_descriptors(struct slice_client *c, size_t n)
+/* Packet @data with @n descriptors @fd. */
+static void send_with_descriptors(const struct slice_client *c, const void *data, size_t len,
+	size_t n, int fd)
 {
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(253 * sizeof(int))];
 	} control = { .room = { 0 } };
-	struct slice_compare ask = { .head = { .op = SLICE_COMPARE, .tag = ++c->tag } };
-	struct slice_compared answer;
-	struct iovec part = { .iov_base = &ask, .iov_len = sizeof(ask) };
+	struct iovec part = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
 	struct msghdr m = { .msg_iov = &part,
 		.msg_iovlen = 1,
 		.msg_control = control.room,
@@ -345,26 +421,132 @@ static void ask_with_descriptors(struct slice_client *c, size_t n)
 	control.head.cmsg_type = SCM_RIGHTS;
 	control.head.cmsg_len = CMSG_LEN(n * sizeof(int));
 	for (size_t i = 0; i < n; i++)
-		memcpy(control.room + CMSG_LEN(i * sizeof(int)), &c->fd, sizeof(int));
-	assert_int_equal(sendmsg(c->fd, &m, MSG_NOSIGNAL), sizeof(ask));
-	assert_int_equal(recv(c->fd, &answer, sizeof(answer), 0), sizeof(answer));
+		memcpy(control.room + CMSG_LEN(i * sizeof(int)), &fd, sizeof(int));
+	assert_int_equal(sendmsg(c->fd, &m, MSG_NOSIGNAL), len);
+}
+
+/* What the arbiter has open is as many as before, as soon as other threads have closed the rest. */
+static void assert_descriptors(const struct env *e, size_t n)
+{
+	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
+
+	/* It opens and closes files of its own meanwhile. */
+	while (descriptors_of(e->arbiter) > n + 8) {
+		assert_true(time_mono_ns() < end);
+		wait_ms(1);
+	}
 }
 
 static void descriptors__that_a_process_sends_are_closed(void **state)
 {
 	static const size_t counts[] = { 1, 2, 3, 253 };
+	struct slice_compare ask = { .head = { .op = SLICE_COMPARE, .tag = 1 } };
+	struct slice_hello hello = { .head = { .op = SLICE_HELLO, .tag = 1 },
+		.version = SLICE_WIRE_VERSION,
+		.name = "client" };
 	struct env *e = *state;
 	struct slice_client c;
 	size_t before;
+	char byte;
 
-	assert_int_equal(client_connect(&c, e->slice), 0);
-	assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
 	before = descriptors_of(e->arbiter);
-	for (size_t i = 0; i < 10 * ARRAY_LEN(counts); i++)
-		ask_with_descriptors(&c, counts[i % ARRAY_LEN(counts)]);
-	/* It opens and closes files of its own meanwhile. */
-	assert_true(descriptors_of(e->arbiter) < before + 8);
-	client_close(&c);
+	for (size_t i = 0; i < 10 * ARRAY_LEN(counts); i++) {
+		assert_int_equal(client_connect(&c, e->slice), 0);
+		if (i % 3 == 0) {
+			/* With the first packet, which is answered with a refusal. */
+			send_with_descriptors(&c, &hello, sizeof(hello),
+				counts[i % ARRAY_LEN(counts)], c.fd);
+			assert_int_equal(recv(c.fd, &c.welcome, sizeof(c.welcome), 0),
+				sizeof(c.welcome));
+			assert_int_equal(c.welcome.status, SLICE_REFUSED);
+		} else {
+			assert_int_equal(client_hello(&c, SLICE_HELLO_MEMORY), SLICE_OK);
+			/* Of no length, too. */
+			send_with_descriptors(&c, &ask, i % 3 == 1 ? sizeof(ask) : 0,
+				counts[i % ARRAY_LEN(counts)], c.fd);
+		}
+		/* No answer, and the end. */
+		assert_int_equal(recv(c.fd, &byte, sizeof(byte), 0), 0);
+		client_close(&c);
+	}
+	assert_descriptors(e, before);
+}
+
+/* A socket whose last close() takes a minute: what it has sent is not read by its other end, @other. */
+static int lingering_socket(int *other)
+{
+	const struct linger linger = { .l_onoff = 1, .l_linger = 60 };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	static const char junk[65536];
+	socklen_t len = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	*other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(*other >= 0);
+	(void)close(listener);
+	while (send(fd, junk, sizeof(junk), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	return fd;
+}
+
+/* Wherever the arbiter, or the kernel in one of its calls, would close the last reference. */
+static void descriptors__that_are_slow_to_close_hold_nobody_up(void **state)
+{
+	static const struct {
+		const char *what;
+		bool greets, hello, again, more;
+	} rows[] = {
+		{ "with a hello", .hello = true },
+		{ "in place of a page", .hello = true, .again = true },
+		{ "with a question", .greets = true },
+		{ "behind a wrong packet", .more = true },
+		{ "behind a hello in place of a page", .hello = true, .again = true,
+			.more = true },
+	};
+	struct env *e = *state;
+	struct slice_client c[ARRAY_LEN(rows)], good;
+	int other[ARRAY_LEN(rows)];
+
+	assert_int_equal(client_connect(&good, e->slice), 0);
+	assert_int_equal(client_hello(&good, SLICE_HELLO_MEMORY), SLICE_OK);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct slice_hello hello = { .head = { .op = SLICE_HELLO, .tag = 1 },
+			.version = SLICE_WIRE_VERSION,
+			.flags = rows[i].again ? SLICE_HELLO_MEMORY | SLICE_HELLO_AGAIN : 0,
+			.name = "client" };
+		int fd = lingering_socket(&other[i]);
+		uint64_t began = time_mono_ns();
+
+		print_message("# %s\n", rows[i].what);
+		/* What it sends comes at once. */
+		if (!rows[i].greets)
+			assert_int_equal(kill(e->arbiter, SIGSTOP), 0);
+		assert_int_equal(client_connect(&c[i], e->slice), 0);
+		if (rows[i].greets)
+			assert_int_equal(client_hello(&c[i], 0), SLICE_OK);
+		hello.head.op = rows[i].hello ? SLICE_HELLO : SLICE_COMPARE;
+		send_with_descriptors(&c[i], &hello, sizeof(hello), 1, fd);
+		if (rows[i].more)
+			send_with_descriptors(&c[i], &hello, sizeof(hello), 1, fd);
+		(void)close(fd);
+		assert_int_equal(kill(e->arbiter, SIGCONT), 0);
+		/* The arbiter has it: what it says of that is not waited for. */
+		assert_true(client_take(&good, 0, MIB));
+		assert_int_equal(gpu_figure(e, "used"), (i + 1) * MIB);
+		assert_true(time_mono_ns() - began < 30 * NS_PER_SEC);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		(void)close(other[i]);
+		client_close(&c[i]);
+	}
+	client_close(&good);
 }
 
 static void processes__register_at_the_same_time(void **state)
@@ -402,11 +584,14 @@ int main(void)
 		TEST(slice__comes_and_goes),
 		TEST(garbage__ends_the_connection_and_no_other),
 		TEST(client__that_does_not_read_is_cut_off),
+		TEST(slices__are_in_a_directory_that_keeps_others_out),
+		TEST(process__of_another_slice_is_refused),
 		TEST(page__that_is_not_the_given_one_is_refused),
 		TEST(second__arbiter_is_refused),
 		TEST(start__that_fails_leaves_the_loop_in_order),
 		TEST(control__answers_garbage_once_and_ends),
 		TEST(descriptors__that_a_process_sends_are_closed),
+		TEST(descriptors__that_are_slow_to_close_hold_nobody_up),
 		TEST(processes__register_at_the_same_time),
 	};
 
