@@ -17,22 +17,25 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#define PROGRAM        "gpuslice-arbiter"
-#define TICK_FAST_MS   20 /* while it starts */
-#define TICK_MS        500
-#define START_NS       (2 * NS_PER_SEC) /* for so long the ticks are fast */
-#define BACKOFF_NS     (200 * NS_PER_MS)
-#define BACKOFF_MAX_NS (30 * NS_PER_SEC)
-#define LONG_LIFE_NS   (10 * NS_PER_SEC) /* it has not ended "again" */
-#define HUNG_NS \
-	(10 * NS_PER_SEC) /* without the answer that is due, another connection is tried */
+#define PROGRAM         "gpuslice-arbiter"
+#define TICK_FAST_MS    20 /* while it starts */
+#define TICK_MS         500
+#define START_NS        (2 * NS_PER_SEC) /* for so long the ticks are fast */
+#define BACKOFF_NS      (200 * NS_PER_MS)
+#define BACKOFF_MAX_NS  (30 * NS_PER_SEC)
+#define LONG_LIFE_NS    (10 * NS_PER_SEC) /* it has not ended "again" */
+#define WATCH_MS        1000
+#define WATCH_MISSED    5 /* of these without a line, while an answer is due: it hangs */
 #define REPLACE_NS      (100 * NS_PER_MS) /* an arbiter that is asked to end takes so long */
 #define PROGRAM_MAX     (256 << 20)
 #define READ_BYTES      65536
 #define STATUS_QUESTION "{\"op\":\"status\"}\n"
-#define SUBSCRIBE       "{\"op\":\"readings\"}\n"
+/* Of no slice: the shortest answer that every release gives. */
+#define WATCH_QUESTION "{\"op\":\"status\",\"slice\":\"\"}\n"
+#define SUBSCRIBE      "{\"op\":\"readings\"}\n"
 
 struct waiter {
 	arbiter_status_done *done; /* NULL: has been answered, the answer is still to come */
@@ -61,15 +64,17 @@ struct message {
 
 struct arbiter_link {
 	uv_loop_t *loop;
-	uv_timer_t timer;
+	uv_timer_t timer, watch;
+	unsigned int n_timers; /* that are closing */
 	struct arbiter_ops ops;
 	void *arg;
 	char run_dir[PATH_MAX], state_dir[PATH_MAX], socket[PATH_MAX];
 	char *program;
 	bool wanted, stopped, replaced;
-	struct wire *wire;   /* NULL: not connected */
-	struct child *child; /* NULL: none of ours runs */
-	int peer_pid;
+	struct wire *wire;      /* NULL: not connected */
+	struct child *child;    /* NULL: none of ours runs */
+	int peer_pid, peer_fd;  /* a pidfd; -1: none */
+	uint32_t missed;        /* of .watch, since the last line */
 	struct waiter *waiters; /* in the order of the answers */
 	uint64_t started_ns, start_at_ns;
 	uint32_t failures;
@@ -103,8 +108,6 @@ static void answer_all(struct arbiter_link *l, const struct error *err)
 		answer(l, NULL, err);
 }
 
-static void drop_wire(struct arbiter_link *l, const char *why);
-
 static void answer_late(struct arbiter_link *l, uint64_t now)
 {
 	struct error err = ERROR_INIT;
@@ -118,8 +121,6 @@ static void answer_late(struct arbiter_link *l, uint64_t now)
 		w->done = NULL;
 		done(w->arg, NULL, &err);
 	}
-	if (l->waiters && now >= l->waiters->until_ns + HUNG_NS)
-		drop_wire(l, "the arbiter does not answer");
 }
 
 /* --- the connection --- */
@@ -141,7 +142,9 @@ static void drop_wire(struct arbiter_link *l, const char *why)
 		return;
 	w->l = NULL;
 	uv_close((uv_handle_t *)&w->pipe, on_pipe_closed);
+	(void)uv_timer_stop(&l->watch);
 	l->peer_pid = 0;
+	closep(&l->peer_fd);
 	(void)snprintf(l->why, sizeof(l->why), "%s", why);
 	(void)error_set(&err, ERR_UNAVAILABLE, "%s", why);
 	answer_all(l, &err);
@@ -193,6 +196,7 @@ static void take_line(struct arbiter_link *l, const char *line, size_t len)
 	json_t *o = json_loadb(line, len, 0, &where);
 	const char *op = json_string_value(json_object_get(o, "op"));
 
+	l->missed = 0;
 	if (!op)
 		drop_wire(l, "the arbiter said something that is not understood");
 	else if (!strcmp(op, "status"))
@@ -307,6 +311,55 @@ static bool replace(struct arbiter_link *l, int pid)
 	return true;
 }
 
+/* Asks, and has @done called with the answer; NULL: with nothing. False: no memory. */
+static bool ask(struct arbiter_link *l, const char *question, arbiter_status_done *done,
+	void *arg)
+{
+	struct waiter *w = calloc(1, sizeof(*w)), **end = &l->waiters;
+
+	if (!w)
+		return false;
+	*w = (struct waiter){ .done = done,
+		.arg = arg,
+		.until_ns = time_mono_ns() + ARBITER_PATIENCE_MS * NS_PER_MS };
+	while (*end)
+		end = &(*end)->next;
+	*end = w;
+	send_text(l, strdup(question));
+	return true;
+}
+
+/* Its book outlives it, and the next one finds what processes have: nothing is lost but the time. */
+static void end_hung(struct arbiter_link *l)
+{
+	char why[ERROR_MSG_MAX];
+
+	(void)snprintf(why, sizeof(why), "the arbiter (PID %d) did not answer for %d s",
+		l->peer_pid, WATCH_MISSED * WATCH_MS / 1000);
+	log_error("the arbiter hangs, ending it for a new one", LOG_STR("reason", why));
+	if (l->peer_fd >= 0)
+		(void)syscall(SYS_pidfd_send_signal, l->peer_fd, SIGKILL, NULL, 0);
+	if (l->ops.hung)
+		l->ops.hung(l->arg, why);
+	drop_wire(l, why);
+	tick(l);
+}
+
+/* Counts its own calls, not seconds: an agent that was held up itself has not read the answers yet. */
+static void on_watch(uv_timer_t *t)
+{
+	struct arbiter_link *l = t->data;
+
+	if (l->waiters && ++l->missed >= WATCH_MISSED) {
+		end_hung(l);
+		return;
+	}
+	if (!l->waiters) {
+		l->missed = 0;
+		(void)ask(l, WATCH_QUESTION, NULL, NULL);
+	}
+}
+
 static int dial(struct arbiter_link *l, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
@@ -332,6 +385,9 @@ static int dial(struct arbiter_link *l, struct error *err)
 	(void)steal_fd(&fd);
 	l->wire = w;
 	l->peer_pid = pid;
+	l->peer_fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+	l->missed = 0;
+	(void)uv_timer_start(&l->watch, on_watch, WATCH_MS, WATCH_MS);
 	(void)uv_read_start((uv_stream_t *)&w->pipe, on_alloc, on_read);
 	send_text(l, strdup(SUBSCRIBE));
 	l->why[0] = l->told[0] = '\0';
@@ -503,7 +559,9 @@ int arbiter_link_new(struct arbiter_link **ret, uv_loop_t *loop,
 	l->ops = *ops;
 	l->arg = arg;
 	(void)uv_timer_init(loop, &l->timer);
-	l->timer.data = l;
+	(void)uv_timer_init(loop, &l->watch);
+	l->timer.data = l->watch.data = l;
+	l->peer_fd = -1;
 	*ret = l;
 	return 0;
 }
@@ -529,7 +587,6 @@ void arbiter_link_want(struct arbiter_link *l, bool wanted)
 void arbiter_link_status(struct arbiter_link *l, arbiter_status_done *done, void *arg)
 {
 	struct error err = ERROR_INIT;
-	struct waiter *w, **end = &l->waiters;
 
 	if (!l->wire) {
 		(void)error_set(&err, ERR_UNAVAILABLE, "%s",
@@ -537,19 +594,11 @@ void arbiter_link_status(struct arbiter_link *l, arbiter_status_done *done, void
 		done(arg, NULL, &err);
 		return;
 	}
-	w = calloc(1, sizeof(*w));
-	if (!w) {
+	if (!ask(l, STATUS_QUESTION, done, arg)) {
 		(void)error_nomem(&err);
 		done(arg, NULL, &err);
 		return;
 	}
-	*w = (struct waiter){ .done = done,
-		.arg = arg,
-		.until_ns = time_mono_ns() + ARBITER_PATIENCE_MS * NS_PER_MS };
-	while (*end)
-		end = &(*end)->next;
-	*end = w;
-	send_text(l, strdup(STATUS_QUESTION));
 	tick(l);
 }
 
@@ -585,6 +634,8 @@ static void on_timer_closed(uv_handle_t *h)
 {
 	struct arbiter_link *l = h->data;
 
+	if (--l->n_timers > 0)
+		return;
 	free(l->program);
 	free(l);
 }
@@ -599,6 +650,8 @@ struct arbiter_link *arbiter_link_stop(struct arbiter_link *l)
 		l->child->l = NULL;
 		uv_close((uv_handle_t *)&l->child->process, on_child_closed);
 	}
+	l->n_timers = 2;
 	uv_close((uv_handle_t *)&l->timer, on_timer_closed);
+	uv_close((uv_handle_t *)&l->watch, on_timer_closed);
 	return NULL;
 }

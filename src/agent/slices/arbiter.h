@@ -9,6 +9,7 @@
  *	wanted, nobody does                              started, and again when it ends, with back-off
  *	the same, and it is another build than ours      asked to end, and ours is started: at an upgrade. Once,
  *	                                                 or two agents would fight
+ *	it does not answer for 5 s                       killed, and one is started: its book is kept
  *	not wanted any more                              asked to end (SIGTERM)
  *	the agent ends                                   it lives on
  *
@@ -38,6 +39,8 @@ struct arbiter_options {
 struct arbiter_ops {
 	/* NVML is to be asked who uses these GPUs: answer with arbiter_link_reading(). Borrowed. */
 	void (*read)(void *arg, json_int_t seq, const char *const *uuids, uint32_t n);
+	/* It did not answer and was ended; NULL: nobody wants to know. */
+	void (*hung)(void *arg, const char *why);
 };
 
 /* An answer to "status", borrowed for the call, or NULL and why there is none. */

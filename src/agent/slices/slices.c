@@ -144,7 +144,13 @@ static void on_read(void *arg, json_int_t seq, const char *const *uuids, uint32_
 		reply_reading(a, seq, NULL, 0);
 }
 
-static const struct arbiter_ops arbiter_ops = { .read = on_read };
+static void on_hung(void *arg, const char *why)
+{
+	agent_event(arg, EVENT_WARNING, "ArbiterHung", "%s; it was ended and another starts",
+		why);
+}
+
+static const struct arbiter_ops arbiter_ops = { .read = on_read, .hung = on_hung };
 
 /* --- status --- */
 
