@@ -388,6 +388,27 @@ named_by_kubelet() {
 	eventually 20 status '.slices.list[0] | .known and .gpus[0].usedBytes == 0'
 }
 
+@test "an arbiter that hangs is ended, and another one takes its place" {
+	local first
+	up 'memory: 4Gi'
+	eventually 20 status '.slices.arbiter.state == "up"'
+	first=$(one_arbiter)
+	kill -STOP "$first"
+	eventually 30 status ".slices.arbiter | .state == \"up\" and .pid != $first"
+	[[ $(one_arbiter) != "$first" ]]
+	grep "the arbiter hangs, ending it for a new one" "$NODE_DIR"/agent*.log
+}
+
+@test "the directory of slices is closed to others, also one of an older release" {
+	up 'memory: 4Gi'
+	eventually 20 status '.slices.arbiter.state == "up"'
+	[[ $(stat -c %a "$SLICES") == 700 ]]
+	stop agent
+	chmod 755 "$SLICES"
+	agent_up
+	[[ $(stat -c %a "$SLICES") == 700 ]]
+}
+
 @test "an arbiter of another build is replaced, once" {
 	local first second dir
 	for dir in old new; do

@@ -5,8 +5,8 @@
  * for is requests.c's. Who connects is the kernel's word; a pidfd from that moment says when it is gone
  * (process/task.c). A connection that ends means nothing for memory.
  *
- * Everything is non-blocking. An answer that does not fit into the socket's buffer, which holds two, ends the
- * connection: a client has one request under way, so it stopped reading. What lies there is charged to us.
+ * Everything is non-blocking. An answer that does not fit into the socket's buffer ends the connection: a client has
+ * one request under way, so it stopped reading. The buffer is small, as what lies there is charged to the arbiter.
  */
 #include "arbiter/internal.h"
 

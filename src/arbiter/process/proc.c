@@ -5,7 +5,6 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/parse.h"
-#include "base/time.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -272,30 +271,32 @@ bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
 	bool (*fn)(void *arg, int fd), void *arg)
 {
 	char path[PATH_MAX], link[PATH_MAX], wanted[64];
-	uint64_t end = time_mono_ns() + PROC_FDS_NS;
-	const struct dirent *e;
-	bool enough = false, late = false;
+	unsigned int n_seen = 0, n_named = 0;
+	const struct dirent *e = NULL;
+	bool enough = false;
 	dev_t memfds;
 	DIR *dir;
 
 	(void)snprintf(path, sizeof(path), "%s/%u/fd", procfs, pid);
 	(void)snprintf(wanted, sizeof(wanted), "/memfd:%s (deleted)", name);
 	dir = memfd_device(&memfds) ? opendir(path) : NULL;
-	while (dir && !enough && !late && (e = readdir(dir))) {
+	while (dir && !enough && n_seen < PROC_FDS_MAX && n_named < PROC_MEMFDS_MAX &&
+		(e = readdir(dir))) {
 		ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
 		int fd;
 
-		late = time_mono_ns() >= end;
+		n_seen++;
 		if (n <= 0)
 			continue;
 		link[n] = '\0';
 		if (strcmp(link, wanted) != 0)
 			continue;
+		n_named++;
 		fd = open_memfd(dirfd(dir), e->d_name, memfds);
 		if (fd >= 0)
 			enough = fn(arg, fd);
 	}
 	if (dir)
 		(void)closedir(dir);
-	return !late;
+	return enough || !e;
 }

@@ -4,13 +4,14 @@
 /* What the kernel says of processes, most of it from procfs mounted at @procfs. Thread: loop. */
 #include "abi/slice-wire.h"
 #include "base/error.h"
-#include "base/time.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
 
 #define PROC_ANCESTORS 64
-#define PROC_FDS_NS    (5 * NS_PER_MS) /* some 5000 descriptors */
+/* So many descriptors of a process are looked at, and so many that have the name: some 5 ms together. */
+#define PROC_FDS_MAX    4096
+#define PROC_MEMFDS_MAX 256
 
 struct proc_stat {
 	uint32_t parent;
@@ -67,8 +68,8 @@ void proc_boot_id(const char *procfs, char *ret, size_t cap);
 
 /*
  * Calls @fn with each memfd of that name that the process has open, until it says true. The descriptor is @fn's.
- * What only has the name of one is not opened. A process may have as many as it likes: false, if PROC_FDS_NS were
- * over before all were looked at.
+ * What only has the name of one is not opened. A process may have as many as it likes: false, if there are more than
+ * were looked at.
  */
 bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
 	bool (*fn)(void *arg, int fd), void *arg);

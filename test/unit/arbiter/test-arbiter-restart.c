@@ -5,7 +5,10 @@
 
 #include "base/time.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +39,47 @@ static void restart__counts_what_is_held_and_finds_the_pages(void **state)
 	(void)waitpid(one, NULL, 0);
 	assert_true(eventually(e, "used", 724 * MIB));
 	client_close(&c);
+}
+
+/* A process has what looks like pages, without memory: looked at, that would be the arbiter's. */
+static void restart__makes_no_memory_for_pages_with_holes(void **state)
+{
+	enum { HOLES = 200 };
+	struct env *e = *state;
+	pid_t pid = child(e);
+
+	if (pid == 0) {
+		struct slice_client c;
+		int fds[HOLES];
+		struct stat st;
+
+		if (client_connect(&c, e->slice) < 0 ||
+			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK ||
+			!client_take(&c, 0, 100 * MIB))
+			_exit(1);
+		for (size_t i = 0; i < HOLES; i++) {
+			fds[i] = memfd_create("gpuslice-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+			if (fds[i] < 0 || ftruncate(fds[i], SLICE_PAGE_BYTES) < 0 ||
+				fcntl(fds[i], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+				_exit(2);
+		}
+		/* The true one is the last that is found. */
+		if (dup2(c.page_fd, fds[HOLES - 1] + 1) < 0 || close(c.page_fd) < 0)
+			_exit(3);
+		atomic_store(&e->shared->ready, 1);
+		wait_for(&e->shared->go, 1);
+		for (size_t i = 0; i < HOLES; i++) {
+			if (fstat(fds[i], &st) < 0 || st.st_blocks)
+				_exit(4);
+		}
+		_exit(0);
+	}
+	wait_for(&e->shared->ready, 1);
+	end_arbiter(e, SIGKILL);
+	start_arbiter(e);
+	assert_int_equal(gpu_figure(e, "used"), 100 * MIB);
+	atomic_store(&e->shared->go, 1);
+	reap(pid);
 }
 
 /* Stores come each half second, but nobody is told more than what is stored. */
@@ -345,6 +389,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(restart__counts_what_is_held_and_finds_the_pages),
+		TEST(restart__makes_no_memory_for_pages_with_holes),
 		TEST(restart__knows_what_was_refused),
 		TEST(restart__believes_pages_when_the_book_is_lost),
 		TEST(restart__with_a_wrong_file_drops_no_limit),

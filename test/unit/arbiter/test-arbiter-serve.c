@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -222,6 +223,7 @@ static void client__that_does_not_read_is_cut_off(void **state)
 	struct slice_view v = { .head = { .op = SLICE_VIEW } };
 	struct slice_client good, bad;
 	bool cut = false;
+	int unread = 0;
 
 	assert_int_equal(client_connect(&good, e->slice), 0);
 	assert_int_equal(client_hello(&good, SLICE_HELLO_MEMORY), SLICE_OK);
@@ -230,6 +232,9 @@ static void client__that_does_not_read_is_cut_off(void **state)
 	for (int i = 0; i < 100000 && !cut; i++)
 		cut = send(bad.fd, &v, sizeof(v), MSG_NOSIGNAL) < 0;
 	assert_true(cut);
+	/* What lies there is charged to the arbiter. */
+	assert_int_equal(ioctl(bad.fd, FIONREAD, &unread), 0);
+	assert_in_range(unread, 1, 4 * SLICE_PACKET_MAX);
 	assert_true(client_take(&good, 0, MIB));
 	client_close(&bad);
 	client_close(&good);
