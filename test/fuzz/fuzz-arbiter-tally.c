@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define ID    "0123456789abcdef0123456789abcdef"
 #define SEATS 4
+#define KEPT  64 /* records: more than are ever written, as the first free one is taken */
 
 static const uint8_t uuid[SLICE_UUID_BYTES] = { 1 };
 
@@ -46,28 +48,81 @@ static void use(struct tally *t)
 		__builtin_trap();
 }
 
+/* A file of one account with seats, made once and put back before each run. In memory, not on a disk: there are some
+ * thousand runs a second. */
+static struct {
+	char path[32];
+	int fd;
+	char *at;                      /* mapped */
+	size_t bytes, accounts, seats; /* of the file; where records begin */
+	char *head, *account, *seat;   /* what runs change */
+} file;
+
+static char *copy_of(const char *at, size_t len)
+{
+	char *copy = malloc(len);
+
+	if (!copy)
+		__builtin_trap();
+	memcpy(copy, at, len);
+	return copy;
+}
+
+static void make_file(void)
+{
+	struct tally_account *a;
+	struct tally t;
+
+	memcpy(file.path, "/dev/shm/fuzz-tally.XXXXXX", sizeof("/dev/shm/fuzz-tally.XXXXXX"));
+	file.fd = mkstemp(file.path);
+	if (file.fd < 0)
+		__builtin_trap();
+	open_tally(&t, file.path);
+	a = tally_account(&t, ID, uuid);
+	for (uint64_t i = 0; a && i < SEATS; i++)
+		(void)tally_seat_new(&t, a, i, 0, 1, 1, NULL);
+	file.bytes = t.file.bytes;
+	file.accounts = (size_t)((char *)t.accounts - (char *)t.head);
+	file.seats = (size_t)((char *)t.seats - (char *)t.head);
+	file.head = copy_of((char *)t.head, file.accounts);
+	file.account = copy_of((char *)t.accounts, KEPT * sizeof(*t.accounts));
+	file.seat = copy_of((char *)t.seats, KEPT * sizeof(*t.seats));
+	tally_close(&t);
+	file.at = mmap(NULL, file.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
+	if (file.at == MAP_FAILED)
+		__builtin_trap();
+}
+
+static void reset_file(void)
+{
+	memcpy(file.at, file.head, file.accounts);
+	memcpy(file.at + file.accounts, file.account, KEPT * sizeof(struct tally_account));
+	memcpy(file.at + file.seats, file.seat, KEPT * sizeof(struct tally_seat));
+}
+
+static void remove_file(void)
+{
+	(void)unlink(file.path);
+}
+
 /*
  * A file that something else has written to. The input is a row of records: three bytes that say where (of the
  * head, the accounts, the seats), one of length, the body.
  */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	char path[] = "/tmp/fuzz-tally.XXXXXX";
-	struct tally_account *a;
 	struct tally t;
-	int fd = mkstemp(path);
 
-	if (fd < 0)
-		return 0;
-	open_tally(&t, path);
-	a = tally_account(&t, ID, uuid);
-	for (uint64_t i = 0; a && i < SEATS; i++)
-		(void)tally_seat_new(&t, a, i, 0, 1, 1, NULL);
+	if (!file.at) {
+		make_file();
+		(void)atexit(remove_file);
+	}
+	reset_file();
 	while (size >= 4) {
 		size_t at = data[1] | (size_t)data[2] << 8, len = data[3];
-		char *base = data[0] % 3 == 0   ? (char *)t.head
-			     : data[0] % 3 == 1 ? (char *)t.accounts
-						: (char *)t.seats;
+		char *base = file.at + (data[0] % 3 == 0          ? 0
+					       : data[0] % 3 == 1 ? file.accounts
+								  : file.seats);
 
 		at %= data[0] % 3 == 0   ? 8192
 		      : data[0] % 3 == 1 ? sizeof(struct tally_account)
@@ -79,11 +134,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		data += len;
 		size -= len;
 	}
-	tally_close(&t);
-	open_tally(&t, path);
+	open_tally(&t, file.path);
 	use(&t);
 	tally_close(&t);
-	(void)close(fd);
-	(void)unlink(path);
 	return 0;
 }
