@@ -5,7 +5,7 @@
  * What is to be seen of the node (view/view.h), made once an interval and soon after devices are given out:
  *
  *	ask      NVML's figures, the arbiter's, the kubelet's list of pods; all at once
- *	read     the kubelet's checkpoint, if it changed, on a thread of the pool
+ *	read     the kubelet's checkpoint, if it changed, and whose the processes are, on a thread of the pool
  *	count    accounts (core/account/account.h), and make the view
  *	keep     in the ledger, on a thread of the pool
  *	publish  the view, so that what was shown is never taken back by a restart
@@ -23,6 +23,7 @@
 #include "agent/see/pods.h"
 #include "agent/see/processes.h"
 #include "agent/see/uses.h"
+#include "base/log.h"
 #include "gpu/monitor.h"
 #include "price/price.h"
 #include "view/view.h"
@@ -83,6 +84,7 @@ struct agent_see {
 	struct see_pods pods;
 	struct see_holds holds;
 	struct see_processes processes;
+	struct log_limit unread_limit;
 	struct see_charges charges;
 	struct see_history history;
 	struct accounts accounts;

@@ -249,6 +249,68 @@ named_by_kubelet() {
 		put "$GPUSLICE_KUBELET_DIR/device-plugins/kubelet_internal_checkpoint"
 }
 
+# stacked_mounts: an ordinary user has 12 processes, each with 9,000 mounts on one directory, in namespaces of their own.
+# The kernel takes half a second for the list of each.
+stacked_mounts() {
+	local dir=$BATS_TEST_TMPDIR/stack as=()
+	open_dir "$BATS_TEST_TMPDIR"
+	mkdir "$dir"
+	((EUID != 0)) || as=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+	start stack "${as[@]}" python3 -c '
+import ctypes, os, signal, sys
+NEWNS, NEWUSER, BIND, PDEATHSIG = 0x20000, 0x10000000, 4096, 1
+libc = ctypes.CDLL(None, use_errno=True)
+uid, gid, where = os.getuid(), os.getgid(), sys.argv[1].encode()
+if libc.unshare(NEWUSER | NEWNS) != 0:
+    sys.exit("no user namespaces")
+for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+    open(f"/proc/self/{name}", "w").write(text)
+for i in range(9000):
+    if libc.mount(where, where, None, BIND, None) != 0:
+        sys.exit("no more mounts: " + os.strerror(ctypes.get_errno()))
+parent = os.getpid()
+for i in range(11):
+    if os.fork() == 0:
+        libc.prctl(PDEATHSIG, signal.SIGKILL)
+        sys.exit(1) if libc.unshare(NEWNS) != 0 else signal.pause()
+print("stacked", flush=True)
+signal.pause()
+' "$dir"
+	eventually 60 stacked_or_not
+	running stack || skip "$(cat "$NODE_DIR/stack.log")"
+}
+
+stacked_or_not() {
+	grep -q stacked "$NODE_DIR/stack.log" || not_running stack
+}
+
+# healthy_within SECONDS: asks until the file $NODE_DIR/asked_enough is there; false when an answer takes longer.
+healthy_within() {
+	while [[ ! -e $NODE_DIR/asked_enough ]]; do
+		curl -sf -m "$1" --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://localhost/healthz >/dev/null || return 1
+	done
+}
+
+@test "what a tenant has mounted does not hold up the agent when a slice goes" {
+	local id asker
+	isolated 'memory: 4Gi' >"$CONFIG"
+	kubelet
+	agent_up --slice-keep 1s
+	eventually 20 offers 16
+	pod one
+	eventually 20 has_slice one
+	id=$(id_of one)
+	stacked_mounts
+	healthy_within 2 &
+	asker=$!
+	k delete pod one >/dev/null
+	eventually 60 test ! -e "$SLICES/$id"
+	grep "a container has more mounts than are read" "$NODE_DIR/agent.log"
+	touch "$NODE_DIR/asked_enough"
+	wait "$asker"
+	stop stack KILL || true
+}
+
 @test "two pods on one device, one soon after the other: each its slice, and the first one goes" {
 	local first second
 	isolated 'memory: 4Gi' >"$CONFIG"

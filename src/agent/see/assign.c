@@ -54,11 +54,10 @@ static bool may_be_of(const struct see_uses *uses, uint32_t unit, const char *ui
 	return false;
 }
 
-static enum owner owner_of(struct agent *a, const struct see_round *r, uint32_t unit,
+static enum owner owner_of(const struct agent *a, const struct see_round *r, uint32_t unit,
 	uint32_t pid, uint32_t *ret_use)
 {
-	/* In any case, so that it is known when it has ended. */
-	const struct see_process *p = see_processes_look(&a->see.processes, pid);
+	const struct see_process *p = see_processes_find(&a->see.processes, pid);
 
 	*ret_use = see_slices_process(&r->slices, &r->uses, unit, pid);
 	if (*ret_use != SEE_NONE)
@@ -165,14 +164,12 @@ static void assign_unit(struct agent *a, struct see_round *r, uint32_t unit,
 
 void see_assign(struct agent *a, struct see_round *r)
 {
-	see_processes_begin(&a->see.processes);
 	for (uint32_t i = 0; i < r->units.n; i++) {
 		const struct sample_unit *s = sample_find(a->see.sample, r->units.v[i].uuid);
 
 		if (s)
 			assign_unit(a, r, i, s);
 	}
-	see_processes_end(&a->see.processes);
 }
 
 void see_assign_sole(struct agent *a, struct see_round *r)

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/see/processes.h"
 
-#include "base/buf.h"
-#include "base/fd.h"
+#include "base/time.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TEXT_MAX (1U << 20) /* of one file; a mountinfo may be long */
+
+/* An ordinary mountinfo takes 0.1 ms, one of 1 MiB 10 ms. */
+static const struct procfs_budget whole_budget = {
+	.file_bytes = TEXT_MAX,
+	.file_cpu_ns = 20 * NS_PER_MS,
+	.cpu_ns = 500 * NS_PER_MS,
+	.end_ns = 2 * NS_PER_SEC, /* from the beginning of the round */
+};
 
 #define STAT_START 20 /* fields from the state, which is behind the name, on */
 
@@ -17,6 +24,7 @@ void see_processes_init(struct see_processes *p, const char *procfs)
 	*p = (struct see_processes){ .v = NULL };
 	(void)snprintf(p->procfs, sizeof(p->procfs), "%s",
 		procfs && *procfs ? procfs : "/proc");
+	see_processes_begin(p);
 }
 
 void see_processes_fini(struct see_processes *p)
@@ -28,8 +36,13 @@ void see_processes_fini(struct see_processes *p)
 
 void see_processes_begin(struct see_processes *p)
 {
-	for (size_t i = 0; i < p->n; i++)
+	p->budget = whole_budget;
+	p->budget.end_ns += time_mono_ns();
+	for (size_t i = 0; i < p->n; i++) {
 		p->v[i].looked = false;
+		if (p->v[i].cut > 0)
+			p->v[i].cut--;
+	}
 }
 
 void see_processes_end(struct see_processes *p)
@@ -46,14 +59,16 @@ void see_processes_end(struct see_processes *p)
 	p->n = kept;
 }
 
-static bool read_file(const struct see_processes *p, uint32_t pid, const char *name,
+/* True: all of it is in @b. */
+static bool read_file(struct see_processes *p, struct see_process *e, const char *name,
 	struct buf *b)
 {
-	char path[sizeof(p->procfs) + 48];
+	enum procfs_outcome o = procfs_read(b, p->procfs, e->pid, name, &p->budget);
 
-	(void)snprintf(path, sizeof(path), "%s/%u/%s", p->procfs, pid, name);
-	buf_clear(b);
-	return file_read(path, b, NULL) == 0;
+	if (o == PROCFS_CUT)
+		e->cut = SEE_PROCESS_CUT_LOOKS;
+	e->late = e->late || o == PROCFS_SPENT;
+	return o == PROCFS_WHOLE;
 }
 
 /* The name of the program may hold anything, also what looks like the fields behind it. */
@@ -77,14 +92,17 @@ static bool in_root(const char *cgroup)
 	return !strcmp(cgroup, "0::/\n");
 }
 
-static void read_owner(const struct see_processes *p, struct see_process *e, struct buf *b)
+static void read_owner(struct see_processes *p, struct see_process *e, struct buf *b)
 {
-	bool known;
+	bool has_group, known;
 
 	e->uid[0] = e->container[0] = '\0';
-	e->readable = read_file(p, e->pid, "cgroup", b) && !in_root(buf_str(b));
-	known = b->len && see_cgroup_pod(buf_str(b), b->len, e->uid);
-	if (!read_file(p, e->pid, "mountinfo", b))
+	e->cut = 0;
+	e->late = false;
+	has_group = read_file(p, e, "cgroup", b);
+	e->readable = has_group && !in_root(buf_str(b));
+	known = has_group && see_cgroup_pod(buf_str(b), b->len, e->uid);
+	if (!read_file(p, e, "mountinfo", b))
 		return;
 	e->readable = true;
 	if (known || see_mounts_pod(buf_str(b), b->len, e->uid))
@@ -128,20 +146,39 @@ static struct see_process *add(struct see_processes *p, uint32_t pid)
 	return &p->v[i];
 }
 
+const struct see_process *see_processes_find(const struct see_processes *p, uint32_t pid)
+{
+	return find(p, pid);
+}
+
+/* A new process, another one with its number, or one that may be on its way into its container. */
+static bool must_read(const struct see_process *e, bool is_new, uint64_t start)
+{
+	if (is_new || e->start != start)
+		return true;
+	return e->cut == 0 && !e->looked && (!*e->uid || e->late);
+}
+
 const struct see_process *see_processes_look(struct see_processes *p, uint32_t pid)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
-	uint64_t start = 0;
-	bool runs = read_file(p, pid, "stat", &b) && start_of(buf_str(&b), &start), is_new;
+	enum procfs_outcome o = procfs_read(&b, p->procfs, pid, "stat", &p->budget);
 	struct see_process *e = find(p, pid);
+	bool is_new = !e;
+	uint64_t start = 0;
 
-	if (!runs)
+	if (o == PROCFS_SPENT && e) { /* whether it runs is not known: as before */
+		e->looked = e->late = true;
 		return e;
-	is_new = !e;
+	}
+	if (o != PROCFS_SPENT && (o != PROCFS_WHOLE || !start_of(buf_str(&b), &start)))
+		return e;
 	e = is_new ? add(p, pid) : e;
 	if (!e)
 		return NULL;
-	if (is_new || e->start != start || (!*e->uid && !e->looked))
+	if (o == PROCFS_SPENT)
+		e->late = true;
+	else if (must_read(e, is_new, start))
 		read_owner(p, e, &b);
 	e->start = start;
 	e->looked = true;

@@ -13,6 +13,10 @@
 #define TICK_MS      100              /* while somebody is waited for */
 #define LIST_AWAY_NS (60 * NS_PER_SEC)
 
+/* Log lines that processes can cause. */
+#define UNREAD_PER_NS (60 * NS_PER_SEC)
+#define UNREAD_BURST  5
+
 static void on_timer(uv_timer_t *t);
 
 /* --- the view for others --- */
@@ -187,7 +191,7 @@ static void count(struct agent *a)
 		end_round(a);
 }
 
-/* --- read the checkpoint --- */
+/* --- read the checkpoint, and whose the processes are --- */
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
@@ -196,10 +200,9 @@ static bool same_file(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* On the pool's thread, which has these while it works. What cannot be read leaves what was known. */
-static void read_work(uv_work_t *w)
+/* What cannot be read leaves what was known. */
+static void read_checkpoint(struct agent_see *s)
 {
-	struct agent_see *s = &agent_of(w)->see;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_CHECKPOINT_MAX);
 	struct see_checkpoint c;
 	struct stat st;
@@ -213,12 +216,51 @@ static void read_work(uv_work_t *w)
 	s->checkpoint_stat = st;
 }
 
+static void look_at_processes(struct see_processes *p, const struct sample *s)
+{
+	see_processes_begin(p);
+	for (uint32_t i = 0; s && i < s->n; i++)
+		for (uint32_t k = 0; k < s->units[i].n_processes; k++)
+			(void)see_processes_look(p, s->units[i].processes[k].pid);
+	see_processes_end(p);
+}
+
+/* On the pool's thread, which has these while it works: how long it takes is the processes' choice. */
+static void read_work(uv_work_t *w)
+{
+	struct agent_see *s = &agent_of(w)->see;
+
+	read_checkpoint(s);
+	look_at_processes(&s->processes, s->sample);
+}
+
+/* Once for each process, while it is so. */
+static void report_unread(struct agent_see *s)
+{
+	struct see_processes *p = &s->processes;
+
+	for (size_t i = 0; i < p->n; i++) {
+		struct see_process *e = &p->v[i];
+		bool unread = e->cut > 0 || e->late;
+
+		if (unread && !e->told &&
+			log_limit_pass(&s->unread_limit, s->began_ns, UNREAD_PER_NS,
+				UNREAD_BURST))
+			log_warn(
+				"the pod of a process on a GPU is not fully known: /proc/PID/cgroup or mountinfo is "
+				"longer, or takes the kernel longer, than is read",
+				LOG_UINT("pid", e->pid), LOG_STR("pod_uid", e->uid));
+		e->told = unread;
+	}
+}
+
 static void on_read(uv_work_t *w, int status)
 {
 	struct agent *a = agent_of(w);
 
 	(void)status;
 	a->see.working = false;
+	report_unread(&a->see);
 	if (a->see.stopped)
 		end_round(a);
 	else

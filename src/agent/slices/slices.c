@@ -285,23 +285,49 @@ static void remove_slice(struct agent *a, struct slice *slice)
 		log_info("slice removed, nobody has it any more", LOG_STR("slice", id));
 }
 
-/* Which slices are mounted by containers, found when it first matters. */
-struct mounts {
-	struct strv ids;
-	bool known, tried;
-};
+/* --- which are mounted: looked for when a slice is to go, then all is looked at again with what was found --- */
 
-static bool may_be_mounted(struct mounts *m, const char *id)
+/* On the pool's thread: how long it takes is the containers' choice, within bounds. */
+static void search_work(uv_work_t *w)
 {
-	struct error err = ERROR_INIT;
+	struct agent_slices *s = &((struct agent *)w->data)->slices;
 
-	if (!m->tried)
-		m->known = slice_mounts_find(&m->ids, "/proc", &err) == 0;
-	if (!m->tried && !m->known)
-		log_warn("no slice is removed: who has them mounted cannot be seen",
-			LOG_STR("reason", err.msg));
-	m->tried = true;
-	return !m->known || strv_has(&m->ids, id);
+	s->mounted_in_part =
+		slice_mounts_find(&s->mounted, "/proc", &s->mounted_error) == MOUNTS_CUT;
+}
+
+static void on_refreshed(void *arg);
+
+static void search_done(uv_work_t *w, int status)
+{
+	struct agent *a = w->data;
+	struct agent_slices *s = &a->slices;
+
+	(void)status;
+	if (s->mounted_error.code != ERR_NONE)
+		log_warn("no slice is removed: which are mounted is not known",
+			LOG_STR("reason", s->mounted_error.msg));
+	else if (s->mounted_in_part)
+		log_info(
+			"a container has more mounts than are read: only the first may be its slice");
+	s->searched = true;
+	agent_slices_refresh(a, on_refreshed, a);
+}
+
+/* False: it did not start. */
+static bool search_mounts(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+
+	strv_clear(&s->mounted);
+	error_clear(&s->mounted_error);
+	s->mounts.data = a;
+	return uv_queue_work(a->loop, &s->mounts, search_work, search_done) == 0;
+}
+
+static bool may_be_mounted(const struct agent_slices *s, const char *id)
+{
+	return !s->searched || s->mounted_error.code != ERR_NONE || strv_has(&s->mounted, id);
 }
 
 /*
@@ -326,15 +352,16 @@ static bool is_replaced(const struct slice_store *s, size_t at, const json_t *na
 	return false;
 }
 
-static void look_at_all(struct agent *a, const struct pod_devices *holders, bool held_known)
+/* True: a slice ends, and it has to be known whether it is mounted. */
+static bool look_at_all(struct agent *a, const struct pod_devices *holders, bool held_known)
 {
 	CLEANUP(strv_fini) struct strv named = STRV_INIT;
-	struct mounts mounts = { .ids = STRV_INIT };
 	struct agent_slices *s = &a->slices;
 	uint64_t now = time_mono_ns();
 	bool named_known = named_slices(a, &named);
 	json_t *names = set_of(&named), *seen = slices_by_id(s->seen);
 	size_t before = s->store.n;
+	bool wants_search = false;
 
 	for (size_t i = s->store.n; i-- > 0;) {
 		struct slice *slice = s->store.v[i];
@@ -350,26 +377,31 @@ static void look_at_all(struct agent *a, const struct pod_devices *holders, bool
 			slice->superseded = true;
 			slice->superseded_ns = now;
 		}
-		if (slice_life_ends(slice, &facts, now, s->options.keep_ns) &&
-			!may_be_mounted(&mounts, id))
+		if (!slice_life_ends(slice, &facts, now, s->options.keep_ns))
+			continue;
+		if (!may_be_mounted(s, id))
 			remove_slice(a, slice);
+		else
+			wants_search = !s->searched;
 	}
-	strv_fini(&mounts.ids);
 	json_decref(names);
 	json_decref(seen);
 	if (s->store.n != before) {
 		sweep_libs(a);
 		want_arbiter(a);
 	}
+	return wants_search;
 }
 
 static void on_holders(void *arg, const struct pod_devices *list, const struct error *err)
 {
 	struct agent *a = arg;
+	struct agent_slices *s = &a->slices;
 
-	if (!a->slices.stopped)
-		look_at_all(a, list, list && (!err || err->code == ERR_NONE));
-	a->slices.looking = false;
+	if (!s->stopped && look_at_all(a, list, list && (!err || err->code == ERR_NONE)) &&
+		search_mounts(a))
+		return;
+	s->searched = s->looking = false;
 	arm(a);
 }
 
@@ -378,7 +410,7 @@ static void on_refreshed(void *arg)
 	struct agent *a = arg;
 
 	if (a->slices.stopped || !a->holders) {
-		a->slices.looking = false;
+		a->slices.searched = a->slices.looking = false;
 		return;
 	}
 	holders_ask(a->holders, on_holders, a);
@@ -671,6 +703,7 @@ void agent_slices_fini(struct agent *a)
 	slice_store_fini(&s->store);
 	strv_fini(&s->unsaved);
 	strv_fini(&s->saving);
+	strv_fini(&s->mounted);
 	json_decref(s->seen);
 	json_decref(s->seen_gpus);
 }

@@ -32,10 +32,16 @@ struct agent_slices {
 	json_t *seen;      /* what the arbiter said last; NULL: nothing, or it is away: */
 	json_t *seen_gpus; /* and of GPUs on which slices take turns; as .seen */
 	struct error seen_error;
-	uv_timer_t timer;    /* looks whose slices may go */
-	bool looking;        /* that is under way */
-	uv_timer_t spare;    /* makes directories ready for new slices */
-	struct strv unsaved; /* paths to flush to the disk */
+	uv_timer_t timer; /* looks whose slices may go */
+	bool looking;     /* that is under way */
+	uv_work_t mounts; /* finds: */
+	struct strv
+		mounted; /* slices that containers have mounted, as of the search just done */
+	struct error mounted_error; /* it failed: nobody knows */
+	bool mounted_in_part;       /* of a container only the beginning was read */
+	bool searched;              /* all three are of now */
+	uv_timer_t spare;           /* makes directories ready for new slices */
+	struct strv unsaved;        /* paths to flush to the disk */
 	uv_work_t save;
 	struct strv saving; /* being flushed by the pool's thread, which alone reads it */
 	bool saves, stopped;

@@ -6,6 +6,7 @@
 #include "agent/see/cgroup.h"
 #include "agent/see/processes.h"
 
+#include <limits.h>
 #include <unistd.h>
 
 #define UID "1b9c0d3e-0f4a-4b5c-8d6e-7f8091a2b3c4"
@@ -231,6 +232,63 @@ static void see_processes__reads_a_process_once(void **state)
 	test_rmdir(dir);
 }
 
+/* One whose files have no end: it is known as far as it can be, others are read, and it is left alone for a while. */
+static void see_processes__stops_reading_what_has_no_end(void **state)
+{
+	char *dir = test_tmpdir(), path[PATH_MAX];
+	const struct see_process *p;
+	struct see_processes all;
+
+	(void)state;
+	see_processes_init(&all, dir);
+	put_process(dir, "7", "1", "0::/kubepods/pod" UID "/x\n");
+	put_process(dir, "8", "1", "0::/kubepods/pod" UID "/x\n");
+	(void)snprintf(path, sizeof(path), "%s/7/mountinfo", dir);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink("/dev/zero", path), 0);
+	p = see_processes_look(&all, 7);
+	assert_non_null(p);
+	assert_string_equal(p->uid, UID);
+	assert_int_equal(p->cut, SEE_PROCESS_CUT_LOOKS);
+	p = see_processes_look(&all, 8);
+	assert_non_null(p);
+	assert_int_equal(p->cut, 0);
+	assert_false(p->late);
+	for (int i = 1; i < SEE_PROCESS_CUT_LOOKS; i++) {
+		see_processes_begin(&all);
+		assert_int_equal(see_processes_look(&all, 7)->cut, SEE_PROCESS_CUT_LOOKS - i);
+		see_processes_end(&all);
+	}
+	see_processes_fini(&all);
+	test_rmdir(dir);
+}
+
+/* The time of a round is over: nobody is forgotten, and the next one reads. */
+static void see_processes__goes_on_in_the_next_round(void **state)
+{
+	char *dir = test_tmpdir();
+	struct see_processes all;
+
+	(void)state;
+	see_processes_init(&all, dir);
+	put_process(dir, "7", "1", "0::/kubepods/pod" UID "/x\n");
+	put_process(dir, "8", "1", "0::/kubepods/pod" UID "/x\n");
+	assert_non_null(see_processes_look(&all, 7));
+	see_processes_begin(&all);
+	all.budget.end_ns = 0;
+	assert_string_equal(see_processes_look(&all, 7)->uid, UID);
+	assert_true(see_processes_look(&all, 8)->late);
+	assert_string_equal(see_processes_find(&all, 8)->uid, "");
+	see_processes_end(&all);
+	see_processes_begin(&all);
+	assert_string_equal(see_processes_look(&all, 7)->uid, UID);
+	assert_string_equal(see_processes_look(&all, 8)->uid, UID);
+	assert_false(see_processes_find(&all, 8)->late);
+	see_processes_end(&all);
+	see_processes_fini(&all);
+	test_rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +298,8 @@ int main(void)
 		cmocka_unit_test(see_processes__goes_by_mounts_without_a_cgroup),
 		cmocka_unit_test(see_processes__knows_what_it_could_not_read),
 		cmocka_unit_test(see_processes__reads_a_process_once),
+		cmocka_unit_test(see_processes__stops_reading_what_has_no_end),
+		cmocka_unit_test(see_processes__goes_on_in_the_next_round),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

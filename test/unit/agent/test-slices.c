@@ -493,10 +493,11 @@ static void slice_mounts__are_found_in_other_namespaces(void **state)
 	join(at, dir, "at");
 	assert_ok(dir_make(slice, 0755, &err), &err);
 	assert_ok(dir_make(at, 0755, &err), &err);
-	assert_ok(slice_mounts_find(&before, "/proc", &err), &err);
+	/* MOUNTS_CUT is of other processes on this machine. */
+	assert_in_range(slice_mounts_find(&before, "/proc", &err), 0, MOUNTS_CUT);
 	pid = container(slice, at);
 	if (pid) {
-		assert_ok(slice_mounts_find(&during, "/proc", &err), &err);
+		assert_in_range(slice_mounts_find(&during, "/proc", &err), 0, MOUNTS_CUT);
 		assert_true(during.n > before.n && strv_has(&during, ID));
 		(void)kill(pid, SIGKILL);
 		(void)waitpid(pid, NULL, 0);
