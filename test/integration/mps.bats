@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # MPS: daemons that follow the config, what containers are given, and what happens when something dies. The control
 # program, the server and CUDA are the simulator's.
+bats_require_minimum_version 1.5.0
 load lib
 load cluster
 load mps
@@ -396,4 +397,42 @@ reason_is() { # PATTERN
 	eventually 40 modes_are 3
 	running a
 	[[ $(control_pid "$gpu") == "$pid" ]]
+}
+
+@test "who a client is, is said by its environment; one that cannot be read holds up nobody" {
+	local libexec=$NODE_DIR/libexec out
+	out=$(printf '%d\n%d\n' $$ 1 | GPUSLICE_MPS_DEVICES=x "$STAGE/libexec/gpuslice/gpuslice-mps" clients)
+	[[ $(wc -l <<<"$out") == 2 && $out == "$$ "* ]]
+	start sleeper env GPUSLICE_MPS_DEVICES=GPU-1::3 sleep 1000
+	eventually 5 says_devices "${PID[sleeper]}" GPU-1::3
+	stop sleeper KILL || true
+	run -1 "$STAGE/libexec/gpuslice/gpuslice-mps" clients <<<'no pid'
+	[[ $output == *'expected a PID, found "no pid"'* ]]
+
+	# As if a page of it were never handed out: the program does not answer.
+	mkdir "$libexec"
+	ln -s "$STAGE/libexec/gpuslice/"* "$libexec/"
+	rm "$libexec/gpuslice-mps"
+	printf '#!/bin/sh\n[ "$1" != clients ] || exec sleep 1000\nexec %s "$@"\n' \
+		"$STAGE/libexec/gpuslice/gpuslice-mps" >"$libexec/gpuslice-mps"
+	chmod +x "$libexec/gpuslice-mps"
+	export GPUSLICE_LIBEXEC=$libexec
+	mps_config 4 >"$CONFIG"
+	mps_up 16
+	pod one
+	client one a
+	eventually 10 clients_are 1 "$(gpu_of one)"
+	curl -sf -m 2 --unix-socket "$GPUSLICE_RUN_DIR/gpusliced.sock" http://localhost/healthz
+	eventually 20 logged agent 'the pod of an MPS client is not known.*cannot be read in time'
+	is_state ready "$(gpu_of one)"
+	eventually 20 no_such_helper
+}
+
+# says_devices PID IDS
+says_devices() {
+	[[ $("$STAGE/libexec/gpuslice/gpuslice-mps" clients <<<"$1") == "$1 "*" $2" ]]
+}
+
+no_such_helper() {
+	[[ -z $(leftovers | grep 'sleep 100[0]') ]]
 }

@@ -139,6 +139,7 @@ static void ask_next_server(struct mps_unit *u)
 		return;
 	}
 	mps_clients_set(&u->clients, u->seen, u->n_seen);
+	who_next(u);
 	u->step = 0;
 	if (!u->found || u->stopping) {
 		checked(u);

@@ -3,17 +3,12 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/parse.h"
 #include "base/time.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ENVIRON_MAX (4 << 20)
-#define CGROUP_MAX  65536
-#define MOUNTS_MAX  (1 << 20)
-#define UID_LEN     36
 
 void mps_clients_fini(struct mps_clients *c)
 {
@@ -21,89 +16,16 @@ void mps_clients_fini(struct mps_clients *c)
 	*c = (struct mps_clients){ .n = 0 };
 }
 
-/* --- who a process is --- */
-
-const char *environ_find(const char *env, size_t len, const char *name)
+/* Constant work, so done at once: the client may be gone before anybody is asked. */
+static void read_name(struct mps_client *c)
 {
-	size_t n = strlen(name);
-
-	while (len > 0) {
-		const char *end = memchr(env, '\0', len);
-		size_t part = end ? (size_t)(end - env) : len;
-
-		if (end && part > n && env[n] == '=' && !memcmp(env, name, n))
-			return env + n + 1;
-		part += end != NULL;
-		env += part;
-		len -= part;
-	}
-	return NULL;
-}
-
-/* "-" may be written "_"; false: there is none at @at. */
-static bool take_uid(const char *at, char ret[64])
-{
-	size_t n = 0;
-
-	for (; n < UID_LEN && (isxdigit((unsigned char)at[n]) || at[n] == '-' || at[n] == '_');
-		n++)
-		ret[n] = at[n] == '_' ? '-' : at[n];
-	ret[n] = '\0';
-	if (n == UID_LEN && ret[8] == '-' && ret[13] == '-')
-		return true;
-	ret[0] = '\0';
-	return false;
-}
-
-/* "pod" comes before, with both drivers of the kubelet. */
-bool cgroup_pod_uid(const char *text, char ret[64])
-{
-	for (const char *at = strstr(text, "pod"); at; at = strstr(at + 1, "pod"))
-		if (take_uid(at + 3, ret))
-			return true;
-	ret[0] = '\0';
-	return false;
-}
-
-/* Of the kubelet: "... /var/lib/kubelet/pods/UID/etc-hosts /etc/hosts ...". */
-bool mounts_pod_uid(const char *text, char ret[64])
-{
-	static const char pods[] = "/pods/", hosts[] = "/etc-hosts /etc/hosts ";
-	const size_t before = sizeof(pods) - 1 + UID_LEN;
-	const char *at = strstr(text, hosts);
-
-	ret[0] = '\0';
-	return at && (size_t)(at - text) >= before &&
-	       !strncmp(at - before, pods, sizeof(pods) - 1) && take_uid(at - UID_LEN, ret);
-}
-
-static int read_proc(uint32_t pid, const char *file, struct buf *b)
-{
+	CLEANUP(buf_fini) struct buf comm = BUF_INIT(256);
 	char path[64];
 
-	(void)snprintf(path, sizeof(path), "/proc/%u/%s", (unsigned)pid, file);
-	return file_read(path, b, NULL);
-}
-
-static void read_client(struct mps_client *c)
-{
-	CLEANUP(buf_fini) struct buf env = BUF_INIT(ENVIRON_MAX);
-	CLEANUP(buf_fini) struct buf cgroup = BUF_INIT(CGROUP_MAX);
-	CLEANUP(buf_fini) struct buf mounts = BUF_INIT(MOUNTS_MAX);
-	CLEANUP(buf_fini) struct buf comm = BUF_INIT(256);
-	const char *devices = NULL;
-
-	if (read_proc(c->pid, "comm", &comm) == 0)
+	(void)snprintf(path, sizeof(path), "/proc/%u/comm", (unsigned)c->pid);
+	if (file_read(path, &comm, NULL) == 0)
 		(void)snprintf(c->name, sizeof(c->name), "%.*s",
 			(int)strcspn(buf_str(&comm), "\n"), buf_str(&comm));
-	if (read_proc(c->pid, "environ", &env) == 0)
-		devices = environ_find(buf_str(&env), env.len, MPS_DEVICES_VARIABLE);
-	(void)snprintf(c->devices, sizeof(c->devices), "%s", devices ? devices : "");
-	if (read_proc(c->pid, "cgroup", &cgroup) == 0 &&
-		cgroup_pod_uid(buf_str(&cgroup), c->pod_uid))
-		return;
-	if (read_proc(c->pid, "mountinfo", &mounts) == 0)
-		(void)mounts_pod_uid(buf_str(&mounts), c->pod_uid);
 }
 
 /* --- the list --- */
@@ -143,7 +65,7 @@ struct mps_client *mps_clients_add(struct mps_clients *c, uint32_t pid)
 	if (!m)
 		return NULL;
 	*m = (struct mps_client){ .pid = pid, .here = true };
-	read_client(m);
+	read_name(m);
 	return m;
 }
 
@@ -218,6 +140,53 @@ uint32_t mps_clients_count_hit(const struct mps_clients *c)
 	for (uint32_t i = 0; i < c->n; i++)
 		n += c->v[i].here && c->v[i].hit;
 	return n;
+}
+
+/* --- who it is --- */
+
+struct mps_client *mps_clients_wanted(const struct mps_clients *c)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->v[i].here && c->v[i].who == MPS_WHO_WANTED)
+			return &c->v[i];
+	return NULL;
+}
+
+/* Moves the word at *at into @ret; "-" is "". False: it is none, or too long. */
+static bool take_word(const char **at, const char *end, char *ret, size_t cap)
+{
+	const char *stop = memchr(*at, ' ', (size_t)(end - *at));
+	size_t n = (size_t)((stop ? stop : end) - *at);
+
+	if (n == 0 || n >= cap)
+		return false;
+	memcpy(ret, *at, n);
+	ret[n] = '\0';
+	if (!strcmp(ret, "-"))
+		ret[0] = '\0';
+	*at = stop ? stop + 1 : end;
+	return true;
+}
+
+int mps_clients_answer(struct mps_clients *c, const char *line, size_t len, struct error *err)
+{
+	const char *at = line, *end = line + len;
+	struct mps_client got = { .pid = 0 }, *m;
+	char pid[16];
+
+	if (!take_word(&at, end, pid, sizeof(pid)) || !parse_u32(pid, &got.pid) ||
+		!take_word(&at, end, got.pod_uid, sizeof(got.pod_uid)) ||
+		!take_word(&at, end, got.devices, sizeof(got.devices)) || at != end)
+		return error_set(err, ERR_INVALID,
+			"expected \"PID POD-UID DEVICES\", found \"%.*s\"",
+			len < 80 ? (int)len : 80, line);
+	m = mps_clients_find(c, got.pid);
+	if (!m || m->who != MPS_WHO_ASKED)
+		return 0;
+	memcpy(m->pod_uid, got.pod_uid, sizeof(m->pod_uid));
+	memcpy(m->devices, got.devices, sizeof(m->devices));
+	m->who = MPS_WHO_KNOWN;
+	return 0;
 }
 
 /* --- its pod --- */

@@ -2,34 +2,42 @@
 #pragma once
 
 /*
- * The clients of one MPS daemon: which processes, and of which container. That is read as soon as one connects,
+ * The clients of one MPS daemon: which processes, and of which container. That is read as soon as one connects (who.c),
  * since after a fault it may be gone before anybody asks. What says it is the variable MPS_DEVICES_VARIABLE in the
  * process's environment, which Allocate has set, and for the pod's UID its cgroup, or the kubelet's /etc/hosts. A program can change the former
  * and be taken for another pod of the same GPU: so it is used to tell people, and for nothing else.
  * A client that has gone is remembered for a while: one that is killed in the middle of its GPU work is gone just
  * before the fault that this is for all others (measured).
- * Thread: loop. Blocks: on procfs.
+ * Thread: loop.
  */
 #include "agent/cluster/event.h"
+#include "agent/mps/client-text.h"
 #include "base/strv.h"
 #include "kube/pod-resources.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MPS_DEVICES_VARIABLE "GPUSLICE_MPS_DEVICES" /* device IDs, with commas between */
-#define MPS_CLIENTS_MAX      1024
-#define MPS_GONE_NS          (UINT64_C(5) * 1000000000) /* for so long one that is gone is remembered */
-#define MPS_NAME_MAX         17
+#define MPS_CLIENTS_MAX 1024
+#define MPS_GONE_NS     (UINT64_C(5) * 1000000000) /* for so long one that is gone is remembered */
+#define MPS_NAME_MAX    17
+
+enum mps_who {
+	MPS_WHO_WANTED, /* nobody has been asked yet */
+	MPS_WHO_ASKED,
+	MPS_WHO_KNOWN,   /* as far as /proc says */
+	MPS_WHO_UNKNOWN, /* /proc did not say within its bounds */
+};
 
 struct mps_client {
 	uint32_t pid;
 	char name[MPS_NAME_MAX];
-	char devices[1024]; /* "": not known */
-	char pod_uid[64];   /* "": not known */
-	bool here;          /* connected, as far as known */
-	uint64_t gone_ns;   /* not .here: since when, monotonic */
-	bool hit;           /* by the last fault */
+	enum mps_who who;              /* of: */
+	char devices[MPS_DEVICES_MAX]; /* "": not known */
+	char pod_uid[MPS_POD_UID_MAX]; /* "": not known */
+	bool here;                     /* connected, as far as known */
+	uint64_t gone_ns;              /* not .here: since when, monotonic */
+	bool hit;                      /* by the last fault */
 };
 
 struct mps_clients {
@@ -39,7 +47,7 @@ struct mps_clients {
 
 void mps_clients_fini(struct mps_clients *c);
 
-/* Adds one and reads what it is. NULL: no memory, or too many. */
+/* Adds one and reads its name. NULL: no memory, or too many. */
 struct mps_client *mps_clients_add(struct mps_clients *c, uint32_t pid);
 struct mps_client *mps_clients_find(const struct mps_clients *c, uint32_t pid);
 void mps_clients_remove(struct mps_clients *c, uint32_t pid);
@@ -55,9 +63,11 @@ const struct mps_client *mps_clients_last_gone(const struct mps_clients *c, uint
 bool mps_client_pod(const struct mps_client *c, const struct pod_devices *holders,
 	struct event_about *ret);
 
-/* The value of NAME in an environment as /proc/PID/environ has it; NULL: not there. Borrowed. */
-const char *environ_find(const char *env, size_t len, const char *name);
-/* The UID of the pod in a text of /proc/PID/cgroup; false: none. */
-bool cgroup_pod_uid(const char *text, char ret[64]);
-/* The same from /proc/PID/mountinfo: a kubelet may make no control groups for pods, or a runtime none that tell. */
-bool mounts_pod_uid(const char *text, char ret[64]);
+/* The next that is here and that nobody has been asked about; NULL: none. */
+struct mps_client *mps_clients_wanted(const struct mps_clients *c);
+/*
+ * Takes the answer of `gpuslice-mps clients` about a client, "PID POD-UID DEVICES", with "-" for what is not known.
+ * ERR_INVALID: it is none. An answer about a process that is no client any more is let go.
+ */
+int mps_clients_answer(struct mps_clients *c, const char *line, size_t len,
+	struct error *err) MUST_USE;

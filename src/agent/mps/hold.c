@@ -19,7 +19,7 @@
 #define STAT_MAX    4096
 #define STAT_START  22 /* field of /proc/PID/stat */
 #define DEPTH_MAX   32
-#define ENTRIES_MAX 10000 /* somebody may make them as fast as we take them away */
+#define ENTRIES_MAX 2000 /* at a time: somebody may make them as fast as we take them away */
 
 /* The digits at @text; where they end, or NULL: there are none. */
 static const char *take_number(const char *text, uint64_t *ret)

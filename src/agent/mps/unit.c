@@ -673,6 +673,7 @@ void unit_close(struct mps_unit *u)
 	watch_end(u);
 	mps_command_stop(&u->command);
 	u->helper = proc_stop(u->helper);
+	who_stop(u);
 	process_leave(u);
 	uv_close((uv_handle_t *)&u->timer, on_closed);
 	uv_close((uv_handle_t *)&u->log_event, on_closed);

@@ -95,6 +95,10 @@ struct mps_unit {
 	struct log_limit told_limit; /* of what the log has one tell: anybody can write there */
 	char complaint[ERROR_MSG_MAX]; /* the log's last */
 	struct mps_clients clients;
+	struct child *who;   /* gpuslice-mps clients; NULL: none runs */
+	uint32_t asked_pid;  /* what it was asked; 0: nothing */
+	uint32_t who_silent; /* how many of them did not answer */
+	struct log_limit who_limit;
 	struct mps_fault fault;
 	uint64_t fault_told_at_ns;
 
@@ -164,6 +168,10 @@ void watch_begin(struct mps_unit *u);
 void watch_end(struct mps_unit *u);
 bool watch_read(struct mps_unit *u); /* true: there is more, read it soon */
 void watch_truncate(struct mps_unit *u);
+/* who.c: asks who the clients are that have come, if that is not under way. */
+void who_next(struct mps_unit *u);
+void who_stop(struct mps_unit *u);
+
 /* Clients that are connected end with @what, which is said to their pods. */
 void watch_tell_lost(struct mps_unit *u, const char *reason, const char *what);
 /* A fault is being handled that nobody saw: all clients were hit. */

@@ -187,6 +187,7 @@ bool watch_read(struct mps_unit *u)
 	}
 	cut_off(u, fd);
 	u->looked = 0;
+	who_next(u);
 	return all >= READ_MAX;
 }
 

@@ -211,6 +211,44 @@ static void clients__come_and_go_and_are_kept_when_hit(void **state)
 	mps_clients_fini(&c);
 }
 
+static void clients__take_answers_about_themselves(void **state)
+{
+	static const struct {
+		const char *line;
+		bool ok;
+		enum mps_who who;
+		const char *pod_uid, *devices;
+	} rows[] = {
+		{ "1 u GPU-1::3,GPU-1::4", true, MPS_WHO_KNOWN, "u", "GPU-1::3,GPU-1::4" },
+		{ "1 - GPU-1::3", true, MPS_WHO_KNOWN, "", "GPU-1::3" },
+		{ "1 - -", true, MPS_WHO_KNOWN, "", "" },
+		{ "2 u GPU-1::3", true, MPS_WHO_ASKED, "", "" }, /* no client */
+		{ "1 u", false, MPS_WHO_ASKED, "", "" },
+		{ "1 u a b", false, MPS_WHO_ASKED, "", "" },
+		{ "1  a", false, MPS_WHO_ASKED, "", "" },
+		{ "x u a", false, MPS_WHO_ASKED, "", "" },
+		{ "4294967296 u a", false, MPS_WHO_ASKED, "", "" },
+		{ "", false, MPS_WHO_ASKED, "", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct mps_clients c = { .n = 0 };
+		struct error err = ERROR_INIT;
+		struct mps_client *m = mps_clients_add(&c, 1);
+
+		assert_ptr_equal(mps_clients_wanted(&c), m);
+		m->who = MPS_WHO_ASKED;
+		assert_null(mps_clients_wanted(&c));
+		if ((mps_clients_answer(&c, rows[i].line, strlen(rows[i].line), &err) == 0) !=
+				rows[i].ok ||
+			m->who != rows[i].who || strcmp(m->pod_uid, rows[i].pod_uid) != 0 ||
+			strcmp(m->devices, rows[i].devices) != 0)
+			fail_msg("'%s': %s", rows[i].line, err.msg);
+		mps_clients_fini(&c);
+	}
+}
+
 static void client__is_found_by_its_device(void **state)
 {
 	char shop[] = "shop", web[] = "web", container[] = "c", gpu[] = "nvidia.com/gpu";
@@ -389,6 +427,7 @@ int main(void)
 		cmocka_unit_test(cgroup__names_the_pod_in_both_ways),
 		cmocka_unit_test(mounts__name_the_pod_by_its_hosts_file),
 		cmocka_unit_test(clients__come_and_go_and_are_kept_when_hit),
+		cmocka_unit_test(clients__take_answers_about_themselves),
 		cmocka_unit_test(client__is_found_by_its_device),
 		cmocka_unit_test(place__is_written_and_found_again),
 		cmocka_unit_test(place__is_one_process_s),

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * gpuslice-mps: what the agent has another process do for an MPS control daemon. Calls of NVML may hang, and
- * a mount namespace is one process's.
+ * gpuslice-mps: what the agent has another process do for an MPS control daemon. Calls of NVML may hang, so may
+ * reading the environment of a client, and a mount namespace is one process's.
  *
  *	gpuslice-mps [--nvml PATH] [--driver-root DIR] [--set MODE] mode UUID...
  *		prints "UUID MODE" for each GPU, its compute mode as it was, and sets MODE
+ *	gpuslice-mps clients
+ *		reads PIDs, and prints "PID POD-UID DEVICES" for each
  *	gpuslice-mps [--place DIR] [--shm DIR] [--log FILE] run PROGRAM [ARGUMENT...]
  *		takes the place (agent/mps/hold.h) and becomes PROGRAM, with DIR as its /dev/shm and its output
  *		behind FILE's end
@@ -21,6 +23,7 @@
 #include <unistd.h>
 
 #include "agent/mps/hold.h"
+#include "agent/mps/run/clients.h"
 #include "base/fd.h"
 #include "base/option.h"
 #include "gpu/nvml.h"
@@ -152,6 +155,7 @@ static int usage(void)
 
 	buf_puts(&b,
 		"Usage: gpuslice-mps [OPTION...] mode UUID...\n"
+		"       gpuslice-mps clients\n"
 		"       gpuslice-mps [OPTION...] run PROGRAM [ARGUMENT...]\n"
 		"Prepares GPUs for CUDA MPS, and starts its control daemon, for gpusliced.\n\n");
 	options_help(&b, option_defs, ARRAY_LEN(option_defs));
@@ -162,9 +166,11 @@ static int start(const struct options *o, struct error *err)
 {
 	const char *what = o->args.n ? o->args.v[0] : "";
 
+	if (!strcmp(what, "clients") && o->args.n == 1)
+		return clients_serve(err);
 	if (o->args.n < 2 || (strcmp(what, "mode") != 0 && strcmp(what, "run") != 0))
 		return error_set(err, ERR_INVALID,
-			"expected 'mode UUID...' or 'run PROGRAM', see --help");
+			"expected 'mode UUID...', 'clients' or 'run PROGRAM', see --help");
 	return !strcmp(what, "mode") ? do_mode(o, err) : do_run(o, err);
 }
 
