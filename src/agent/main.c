@@ -2,12 +2,16 @@
 #include "agent/agent.h"
 
 #include "agent/options.h"
+#include "base/fd.h"
 #include "base/log-option.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+
+#define FDS_MOST  16384
+#define FDS_LEAST 48 /* some 30 are open with one resource and a kubelet */
 
 struct program {
 	uv_loop_t loop;
@@ -51,6 +55,20 @@ static int show_help(const struct option_def *defs, size_t n)
 		"\nA value is taken from the command line, else from the environment, else "
 		"from the\nconfig file. SIGHUP reloads the config file. See gpusliced(8).\n");
 	return fputs(buf_str(&b), stdout) < 0;
+}
+
+/*
+ * The system's default is for interactive programs. Not as many as there may be: programs that we start close all that
+ * there could be.
+ */
+static int make_room(struct error *err)
+{
+	fd_limit_raise(FDS_MOST);
+	if (fd_has_room(FDS_LEAST))
+		return 0;
+	return error_set(err, ERR_LIMIT,
+		"at least %d file descriptors must be free; RLIMIT_NOFILE (ulimit -n) is %u",
+		FDS_LEAST, fd_limit());
 }
 
 static int run(struct program *p, const struct options *o, struct error *err)
@@ -112,6 +130,9 @@ int main(int argc, char **argv)
 		return show_help(defs, n);
 	if (r == OPTIONS_VERSION)
 		return printf("gpusliced %s\n", GPUSLICE_VERSION) < 0;
+	if (r == 0) {
+		r = make_room(&err);
+	}
 	if (r == 0) {
 		(void)uv_loop_init(&p.loop);
 		r = run(&p, &o, &err);

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -44,6 +45,45 @@ int fd_read_all(int fd, const char *name, struct buf *b, struct error *err)
 				"read '%s': the file is larger than the limit of %zu bytes",
 				name, b->max);
 	}
+}
+
+/* --- how many there may be --- */
+
+#define PEERS_PART 16
+#define PEERS_MIN  4
+
+void fd_limit_raise(unsigned most)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= most)
+		return;
+	r.rlim_cur = r.rlim_max < most ? r.rlim_max : most;
+	(void)setrlimit(RLIMIT_NOFILE, &r);
+}
+
+unsigned fd_limit(void)
+{
+	struct rlimit r;
+
+	return getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur > UINT_MAX ? UINT_MAX
+									 : (unsigned)r.rlim_cur;
+}
+
+/* Each holds the one before, so that a number is enough to close them all. */
+bool fd_has_room(unsigned n)
+{
+	CLEANUP(closep) int fd = n > 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+
+	return n == 0 || (fd >= 0 && fd_has_room(n - 1));
+}
+
+unsigned fd_peers(unsigned most)
+{
+	unsigned part = fd_limit() / PEERS_PART;
+
+	part = part > PEERS_MIN ? part : PEERS_MIN;
+	return part < most ? part : most;
 }
 
 int file_read(const char *path, struct buf *b, struct error *err)

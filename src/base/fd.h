@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* For CLEANUP(closep) int fd = -1. Keeps errno. */
@@ -18,6 +19,18 @@ static inline int steal_fd(int *fd)
 	*fd = -1;
 	return v;
 }
+
+/*
+ * Raises this process's soft limit of descriptors to @most, or to the hard limit where that is lower; one that is
+ * higher already stays. Programs that are started later inherit it.
+ */
+void fd_limit_raise(unsigned most);
+/* The soft limit, or UINT_MAX. */
+unsigned fd_limit(void);
+/* Whether @n more descriptors can be opened now. */
+bool fd_has_room(unsigned n);
+/* How many peers may have a descriptor of ours: @most, or a sixteenth of the limit where that is less, but 4. */
+unsigned fd_peers(unsigned most);
 
 /*
  * Reads the whole of @path into @b. A file longer than the ceiling of @b is ERR_LIMIT; what is

@@ -225,7 +225,7 @@ int http_server_start(struct http_server **ret, uv_loop_t *loop, const char *add
 	}
 	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
 		on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
-		on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS,
+		on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT, fd_peers(HTTP_CONNECTIONS),
 		MHD_OPTION_CONNECTION_TIMEOUT, IDLE_TIMEOUT_S, MHD_OPTION_END);
 	if (!s->daemon)
 		return error_set(err, ERR_INTERNAL, "start the HTTP server on '%s'", address);

@@ -13,7 +13,7 @@
 #include <uv.h>
 
 #define HTTP_BODY_MAX    (4U << 20) /* request body, bytes */
-#define HTTP_CONNECTIONS 64         /* at the same time */
+#define HTTP_CONNECTIONS 64         /* at the same time, or fewer: fd_peers() */
 
 struct http_server;
 struct http_exchange; /* one request and its answer */

@@ -99,7 +99,7 @@ static int conn_open(struct rpc_client *c, struct conn **ret, struct error *err)
 
 	if (!conn)
 		return error_nomem(err);
-	if (unix_connect(c->path, &fd, err) < 0)
+	if (rpc_check_room(err) < 0 || unix_connect(c->path, &fd, err) < 0)
 		return -1;
 	watch = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (watch < 0)

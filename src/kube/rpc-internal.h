@@ -23,6 +23,12 @@
 #include <pthread.h>
 #include <sys/queue.h>
 
+/*
+ * Before anything of gRPC is made: it aborts the process where it finds no descriptor for its own use, at
+ * its first server or channel and whenever it starts its threads again. ERR_LIMIT: there are too few left.
+ */
+int rpc_check_room(struct error *err) MUST_USE;
+
 struct rpc_op {
 	struct rpc_op *next;
 	void (*done)(struct rpc_op *op, bool ok);

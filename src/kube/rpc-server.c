@@ -455,7 +455,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
 			}
 			return;
 		}
-		if (s->n_peers < RPC_PEERS_MAX && watch_peer(s, fd) == 0)
+		if (s->n_peers < fd_peers(RPC_PEERS_MAX) && watch_peer(s, fd) == 0)
 			grpc_server_add_channel_from_fd(s->grpc, steal_fd(&fd),
 				s->rpc->server_credentials);
 	}
@@ -600,7 +600,7 @@ int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods,
 	struct rpc_server *s;
 	size_t i;
 
-	if (unix_path_check(path, err) < 0)
+	if (unix_path_check(path, err) < 0 || rpc_check_room(err) < 0)
 		return -1;
 	s = calloc(1, sizeof(*s) + (n_methods + 1) * sizeof(s->slots[0]));
 	if (!s || !(s->path = strdup(path))) {

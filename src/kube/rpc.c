@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "kube/rpc-internal.h"
+
+#define ROOM_FDS 16 /* gRPC opens some 8 for itself, at the first server or channel */
 
 /* gRPC writes to stderr by itself; its lines are about its own inside. */
 static void on_grpc_log(gpr_log_func_args *args)
@@ -165,12 +168,24 @@ static struct rpc *destroy(struct rpc *r)
 	return NULL;
 }
 
+int rpc_check_room(struct error *err)
+{
+	if (fd_has_room(ROOM_FDS))
+		return 0;
+	return error_set(err, ERR_LIMIT,
+		"gRPC needs %d free file descriptors; RLIMIT_NOFILE (ulimit -n) is %u",
+		ROOM_FDS, fd_limit());
+}
+
 int rpc_new(struct rpc **ret, uv_loop_t *loop, struct error *err)
 {
-	struct rpc *r = calloc(1, sizeof(*r));
+	struct rpc *r;
 	sigset_t all, old;
 	int e;
 
+	if (rpc_check_room(err) < 0)
+		return -1;
+	r = calloc(1, sizeof(*r));
 	if (!r)
 		return error_nomem(err);
 	r->loop = loop;

@@ -136,3 +136,28 @@ while True:
 		rm "$GPUSLICE_RUN_DIR/gpusliced.sock"
 	done
 }
+
+@test "few descriptors: more are taken where that is allowed, else a word and the end; none left on the way" {
+	local status=0
+	(ulimit -Sn 20 && exec "$GPUSLICED") >"$NODE_DIR/soft.log" 2>&1 &
+	PID[soft]=$!
+	eventually 20 test -S "$GPUSLICE_RUN_DIR/gpusliced.sock"
+	(($(awk '/open files/ { print $4 }' "/proc/${PID[soft]}/limits") > 20))
+	stop soft
+	(ulimit -n 20 && exec "$GPUSLICED") >"$NODE_DIR/hard.log" 2>&1 || status=$?
+	((status == 1))
+	grep 'at least 48 file descriptors must be free; RLIMIT_NOFILE (ulimit -n) is 20' "$NODE_DIR/hard.log"
+	# The kubelet comes again and again while there are none to spare.
+	node_up 2
+	prlimit --pid "${PID[agent]}" --nofile="$(open_descriptors):$(ulimit -Hn)"
+	stop kubelet
+	kubelet
+	eventually 20 logged agent 'not registered with the kubelet, trying again'
+	running agent
+	prlimit --pid "${PID[agent]}" --nofile="$(ulimit -Hn):$(ulimit -Hn)"
+	eventually 40 offers 8 8
+}
+
+open_descriptors() {
+	find "/proc/${PID[agent]}/fd" -mindepth 1 | wc -l
+}
