@@ -525,6 +525,27 @@ healthy_within() {
 	eventually 20 shows "^$(id_of one | cut -c 1-8)  [0-3]  *4096 MiB  \?  *\?  *default/one \(c\)"
 }
 
+# all_unhealthy REGEX: each device is, for that reason.
+all_unhealthy() {
+	status "[.resources[].slices[] | .healthy == false and (.reason | test(\"$1\"))] | length > 0 and all"
+}
+
+@test "an arbiter that cannot start: devices are unhealthy with the reason, until it can" {
+	local libexec=$NODE_DIR/libexec
+	mkdir "$libexec"
+	ln -s "$STAGE/libexec/gpuslice/gpuslice-nvml" "$STAGE/libexec/gpuslice/gpuslice-web" "$libexec/"
+	printf '#!/bin/sh\nexit 3\n' >"$libexec/gpuslice-arbiter"
+	chmod +x "$libexec/gpuslice-arbiter"
+	export GPUSLICE_LIBEXEC=$libexec
+	up 'memory: 4Gi'
+	eventually 60 offers 16 0
+	all_unhealthy 'gpuslice-arbiter, which grants memory and time, does not run: the arbiter exited with status 3'
+	pod one
+	ln -sf "$STAGE/libexec/gpuslice/gpuslice-arbiter" "$libexec/gpuslice-arbiter"
+	eventually 60 offers 16 16
+	eventually 20 has_slice one
+}
+
 @test "two agents of one node never have two arbiters" {
 	up 'memory: 4Gi'
 	eventually 20 status '.slices.arbiter.state == "up"'

@@ -77,6 +77,7 @@ struct arbiter_link {
 	uint32_t missed;        /* of .watch, since the last line */
 	struct waiter *waiters; /* in the order of the answers */
 	uint64_t started_ns, start_at_ns;
+	uint64_t away_ns; /* since when it is wanted and away */
 	uint32_t failures;
 	char why[ERROR_MSG_MAX], told[ERROR_MSG_MAX];
 };
@@ -143,6 +144,7 @@ static void drop_wire(struct arbiter_link *l, const char *why)
 	w->l = NULL;
 	uv_close((uv_handle_t *)&w->pipe, on_pipe_closed);
 	(void)uv_timer_stop(&l->watch);
+	l->away_ns = time_mono_ns();
 	l->peer_pid = 0;
 	closep(&l->peer_fd);
 	(void)snprintf(l->why, sizeof(l->why), "%s", why);
@@ -571,6 +573,7 @@ void arbiter_link_want(struct arbiter_link *l, bool wanted)
 	if (l->wanted == wanted)
 		return;
 	l->wanted = wanted;
+	l->away_ns = time_mono_ns();
 	if (!wanted) {
 		int pid = l->peer_pid || !l->child ? l->peer_pid : l->child->process.pid;
 
@@ -615,6 +618,12 @@ void arbiter_link_reading(struct arbiter_link *l, json_t *line)
 	}
 	memcpy(whole + len, "\n", 2);
 	send_text(l, whole);
+}
+
+bool arbiter_link_is_down(const struct arbiter_link *l, const char **ret_why)
+{
+	*ret_why = *l->why ? l->why : "it does not answer";
+	return l->wanted && !l->wire && time_mono_ns() - l->away_ns >= ARBITER_DOWN_NS;
 }
 
 enum arbiter_state arbiter_link_state(const struct arbiter_link *l, int *ret_pid,

@@ -60,6 +60,13 @@ void arbiter_link_status(struct arbiter_link *l, arbiter_status_done *done, void
 /* Sends a reading. Steals @line; if nobody is there any more it is dropped. */
 void arbiter_link_reading(struct arbiter_link *l, json_t *line);
 
+/*
+ * Whether containers of new slices would wait for it in vain: it is wanted and has been away for ARBITER_DOWN_NS. An
+ * arbiter that is started again takes less. *ret_why is borrowed.
+ */
+#define ARBITER_DOWN_NS (UINT64_C(10) * 1000000000)
+bool arbiter_link_is_down(const struct arbiter_link *l, const char **ret_why);
+
 /* *ret_pid: 0 where it cannot be seen. *ret_why is "" unless it is away; borrowed. */
 enum arbiter_state arbiter_link_state(const struct arbiter_link *l, int *ret_pid,
 	const char **ret_why);

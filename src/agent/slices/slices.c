@@ -574,6 +574,20 @@ static int no_libs(const struct agent_slices *s, const struct resource *r,
 		s->lib_error.msg);
 }
 
+/* A container would start, and its programs be refused memory. */
+static int check_arbiter(const struct agent_slices *s, const struct resource *r,
+	struct error *err)
+{
+	const char *why;
+
+	if (!s->arbiter || !arbiter_link_is_down(s->arbiter, &why))
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE,
+		"resource \"%s\" is isolated, and gpuslice-arbiter, which grants memory and time, "
+		"does not run: %s",
+		r->name, why);
+}
+
 int agent_slices_check(const struct agent *a, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct error *err)
 {
@@ -582,10 +596,12 @@ int agent_slices_check(const struct agent *a, const struct resource *r, const ch
 
 	if (slice_plan_make(&plan, r, a->offered.inv, ids, n_ids, err) < 0)
 		return -1;
-	/* Not tried yet, or in place. */
-	if (!plan.wanted || *s->lib || s->lib_error.code == ERR_NONE)
+	if (!plan.wanted)
 		return 0;
-	return no_libs(s, r, &plan, err);
+	/* Neither in place, nor not tried yet. */
+	if (!*s->lib && s->lib_error.code != ERR_NONE)
+		return no_libs(s, r, &plan, err);
+	return check_arbiter(s, r, err);
 }
 
 int agent_slices_allocate(struct agent *a, const struct resource *r, const char *const *ids,
@@ -601,6 +617,8 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 		slice_store_pass(&s->store, r->name, ids, n_ids, time_mono_ns());
 		return 0;
 	}
+	if (check_arbiter(s, r, err) < 0)
+		return -1;
 	if (*s->lib && !slice_libs_there(s->store.state_dir, s->lib)) {
 		log_error("the slice libraries were taken away, installing them again",
 			LOG_STR("version", s->lib));
