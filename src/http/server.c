@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "http/header.h"
 #include "http/listen.h"
 
 #include <jansson.h>
@@ -142,6 +143,36 @@ static struct http_exchange *exchange_new(struct http_server *s, struct MHD_Conn
 	return x;
 }
 
+static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const char *name,
+	size_t name_len, const char *value, size_t value_len)
+{
+	(void)kind;
+	http_headers_add(cls, name, name_len, value, value_len);
+	return MHD_YES;
+}
+
+static const char *find_wrong(struct MHD_Connection *c)
+{
+	struct http_headers h = { .hosts = 0 };
+
+	(void)MHD_get_connection_values_n(c, MHD_HEADER_KIND, look_at_header, &h);
+	return http_headers_wrong(&h);
+}
+
+/* Before the body, which is not read: this ends the connection. */
+static enum MHD_Result refuse(struct MHD_Connection *c, const char *wrong)
+{
+	struct MHD_Response *m = MHD_create_response_from_buffer(strlen(wrong),
+		(void *)(uintptr_t)wrong, MHD_RESPMEM_PERSISTENT);
+	enum MHD_Result r;
+
+	if (!m)
+		return MHD_NO;
+	r = MHD_queue_response(c, MHD_HTTP_BAD_REQUEST, m);
+	MHD_destroy_response(m);
+	return r;
+}
+
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url,
 	const char *method, const char *version, const char *upload, size_t *upload_len,
 	void **state)
@@ -151,6 +182,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 
 	(void)version;
 	if (!x) {
+		const char *wrong = find_wrong(c);
+
+		if (wrong)
+			return refuse(c, wrong);
 		*state = exchange_new(s, c, url, method);
 		return *state ? MHD_YES : MHD_NO;
 	}

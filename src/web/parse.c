@@ -42,6 +42,19 @@ const char *web_bearer(const char *header, size_t *ret_len)
 	return token;
 }
 
+/* What follows the host: nothing, or ":" and a port, which may be empty. */
+static bool is_port(const char *text, size_t len)
+{
+	if (len == 0)
+		return true;
+	if (*text != ':' || len > sizeof(":65535") - 1)
+		return false;
+	for (size_t i = 1; i < len; i++)
+		if (text[i] < '0' || text[i] > '9')
+			return false;
+	return true;
+}
+
 bool web_host_is(const char *header, const char *name)
 {
 	size_t len = strlen(header);
@@ -52,12 +65,14 @@ bool web_host_is(const char *header, const char *name)
 		if (!end)
 			return false;
 		len -= (size_t)(end + 1 - host);
-		if (len > 0 && end[1] != ':')
-			return false;
-		return is_word(host + 1, (size_t)(end - host - 1), name);
+		return is_port(end + 1, len) &&
+		       is_word(host + 1, (size_t)(end - host - 1), name);
 	}
 	end = memchr(host, ':', len);
-	return is_word(host, end ? (size_t)(end - host) : len, name);
+	if (!end)
+		end = host + len;
+	return is_port(end, len - (size_t)(end - host)) &&
+	       is_word(host, (size_t)(end - host), name);
 }
 
 bool web_etag_listed(const char *header, const char *etag)

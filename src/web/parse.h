@@ -8,7 +8,7 @@
 /* The token of "Bearer TOKEN", borrowed from @header; NULL: the header is something else. */
 const char *web_bearer(const char *header, size_t *ret_len);
 
-/* Does the Host header name @name, in any case of letters and with any port? An IPv6 address stands
+/* Does the Host header name @name, in any case of letters, with any port or none, and nothing else? An IPv6 address stands
  * in brackets in the header, and without them in @name. */
 bool web_host_is(const char *header, const char *name);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/header.h"
 #include "web/parse.h"
 #include "web/web.h"
 
@@ -58,6 +59,28 @@ static void check_route(const char *path)
 	}
 }
 
+/* As a value, as a name, and as a number that two readers might read differently. */
+static void check_headers(const char *bytes, size_t len)
+{
+	struct http_headers as_value = { .hosts = 0 }, as_name = as_value, as_length = as_value;
+	bool digits = len > 0;
+
+	http_headers_add(&as_value, "X", 1, bytes, len);
+	http_headers_add(&as_name, bytes, len, "x", 1);
+	http_headers_add(&as_length, "content-length", strlen("content-length"), bytes, len);
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)bytes[i];
+
+		digits = digits && c >= '0' && c <= '9';
+		if (((c < ' ' && c != '\t') || c == 0x7f) && !http_headers_wrong(&as_value))
+			abort();
+		if ((c <= ' ' || c >= 0x7f || c == ':') && !http_headers_wrong(&as_name))
+			abort();
+	}
+	if (digits != !http_headers_wrong(&as_length))
+		abort();
+}
+
 /* One header of a stranger, or the path that is asked for. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -72,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check_host(text);
 	check_accept(text);
 	check_route(text);
+	check_headers(text, size);
 	if (web_etag_listed(text, "abc") && strcmp(text, "*") != 0 && !strstr(text, "\"abc\""))
 		abort();
 	free(text);

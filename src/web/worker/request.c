@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "web/worker/internal.h"
 
+#include "http/header.h"
 #include "web/parse.h"
 
 #include <string.h>
@@ -109,6 +110,14 @@ static size_t headers_size(struct MHD_Connection *mhd)
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
 
 	return i ? i->header_size : 0;
+}
+
+static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const char *name,
+	size_t name_len, const char *value, size_t value_len)
+{
+	(void)kind;
+	http_headers_add(cls, name, name_len, value, value_len);
+	return MHD_YES;
 }
 
 /* --- the request --- */
@@ -220,6 +229,7 @@ enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct web_conn *c = info ? info->socket_context : NULL;
+	struct http_headers sent = { .hosts = 0 };
 	struct web_server *w = cls;
 
 	(void)version;
@@ -232,6 +242,10 @@ enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char
 	}
 	*state = c;
 	/* An answer at this point ends the connection, and no body is read. */
+	(void)MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, look_at_header, &sent);
+	if (http_headers_wrong(&sent))
+		return answer_text(w, c, mhd, MHD_HTTP_BAD_REQUEST, NULL, NULL,
+			http_headers_wrong(&sent));
 	if (!is_read(method))
 		return answer_text(w, c, mhd, MHD_HTTP_METHOD_NOT_ALLOWED,
 			MHD_HTTP_HEADER_ALLOW, "GET, HEAD", "only GET and HEAD are served\n");

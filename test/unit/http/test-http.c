@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
+#include "base/parse.h"
 #include "base/time.h"
 #include "http/client.h"
 #include "http/server.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 struct fixture {
 	uv_loop_t loop;
@@ -163,6 +167,53 @@ static void http_server__survives_a_client_that_gives_up(void **state)
 	stop(&f);
 }
 
+/* The status of the answer to these bytes, as libcurl sends no such request. */
+static uint32_t status_of(struct fixture *f, const char *request)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons((uint16_t)http_server_port(f->server)) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint64_t until_ns = time_mono_ns() + 20 * NS_PER_SEC;
+	char answer[64] = "";
+	uint32_t status = 0;
+	ssize_t n = 0;
+
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(write(fd, request, strlen(request)), strlen(request));
+	while (n <= 0 && time_mono_ns() < until_ns) {
+		(void)uv_run(&f->loop, UV_RUN_NOWAIT);
+		n = recv(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT);
+	}
+	(void)close(fd);
+	assert_true(n > 12 && !strncmp(answer, "HTTP/1.1 ", 9));
+	answer[12] = '\0';
+	assert_true(parse_u32(answer + 9, &status));
+	return status;
+}
+
+static void http_server__refuses_what_can_be_read_in_two_ways(void **state)
+{
+#define POST_WITH(headers) "POST /echo HTTP/1.1\r\nHost: a\r\n" headers "\r\nab"
+	static const struct {
+		const char *request;
+		unsigned status;
+	} rows[] = {
+		{ POST_WITH("Content-Length: 2\r\n"), 200 },
+		{ POST_WITH("Content-Length: 2\r\nContent-Length: 1\r\n"), 400 },
+		{ POST_WITH("Content-Length: 2\r\nContent-Length: 2\r\n"), 400 },
+		{ POST_WITH("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n"), 400 },
+		{ POST_WITH("Host: b\r\nContent-Length: 2\r\n"), 400 },
+	};
+	struct fixture f;
+
+	(void)state;
+	start(&f, "127.0.0.1:0");
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_int_equal(status_of(&f, rows[i].request), rows[i].status);
+	stop(&f);
+}
+
 static void http_server__refuses_an_address_in_use(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -218,6 +269,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(http_server__answers_now_and_later),
 		cmocka_unit_test(http_server__survives_a_client_that_gives_up),
+		cmocka_unit_test(http_server__refuses_what_can_be_read_in_two_ways),
 		cmocka_unit_test(http_server__refuses_an_address_in_use),
 		cmocka_unit_test(http_server__refuses_a_port_that_is_none),
 	};

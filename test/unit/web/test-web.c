@@ -196,6 +196,44 @@ static void web__refuses_queries_that_are_too_much(void **state)
 	web_expect(e, GET("/query?%00=x"), 400);
 }
 
+/* A proxy before it might see another request than the server. */
+static void web__refuses_what_can_be_read_in_two_ways(void **state)
+{
+#define GET_WITH(headers) "GET /metrics HTTP/1.1\r\n" headers "\r\n"
+	static const struct {
+		const char *request;
+		unsigned status;
+	} rows[] = {
+		{ GET_WITH("Host: localhost\r\nContent-Length: 0\r\nConnection: close\r\n"),
+			200 },
+		{ GET_WITH("Host: localhost\r\nContent-Length: 0\r\nContent-Length: 0\r\n"),
+			400 },
+		{ GET_WITH(
+			  "Host: localhost\r\nContent-Length: 0\r\ncontent-length: 5\r\n") "abcde",
+			400 },
+		{ GET_WITH("Host: localhost\r\nContent-Length: 5\r\n"
+			   "Transfer-Encoding: chunked\r\n") "0\r\n\r\n",
+			400 },
+		{ GET_WITH("Host: localhost\r\nContent-Length: +0\r\n"), 400 },
+		{ GET_WITH("Host: localhost\r\nHost: localhost\r\n"), 400 },
+		{ GET_WITH("Host: localhost\r\nHost: evil.example\r\n"), 400 },
+		{ GET_WITH("Host: localhost\r\nX-\x01: a\r\n"), 400 },
+		{ GET_WITH("Host: localhost\r\nX: a\x01\r\n"), 400 },
+		{ GET_WITH("Host: localhost\r\nX Y: a\r\n"), 400 },
+		{ "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n"
+		  "Content-Length: 2\r\n\r\nab",
+			400 },
+		{ "GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n"
+		  "Connection: close\r\n\r\n",
+			404 },
+	};
+	struct web_env *e = *state;
+
+	web_env_start(e);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		web_expect(e, rows[i].request, rows[i].status);
+}
+
 static void web__takes_only_local_hosts_without_a_token(void **state)
 {
 	static const struct {
@@ -216,6 +254,10 @@ static void web__takes_only_local_hosts_without_a_token(void **state)
 		{ "[::1].evil.example", 403 },
 		{ "[::1", 403 },
 		{ "127.0.0.2", 403 },
+		{ "localhost:9400:evil", 403 },
+		{ "localhost:evil", 403 },
+		{ "[::1]:1:evil", 403 },
+		{ "localhost@evil.example", 403 },
 		{ "", 403 },
 	};
 	struct web_env *e = *state;
@@ -410,6 +452,7 @@ int main(void)
 		TEST(web__keeps_connections_alive),
 		TEST(web__answers_304_for_what_is_known),
 		TEST(web__refuses_queries_that_are_too_much),
+		TEST(web__refuses_what_can_be_read_in_two_ways),
 		TEST(web__takes_only_local_hosts_without_a_token),
 		TEST(web__takes_any_host_where_it_listens_for_all),
 		TEST(web__asks_for_the_token),
