@@ -398,23 +398,31 @@ union fd_message {
 	char room[CMSG_SPACE(sizeof(int))];
 };
 
-int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err)
+static ssize_t send_with_fd(int sock, const struct buf *packet, int fd)
 {
 	struct iovec v = { .iov_base = packet->data, .iov_len = packet->len };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
 	union fd_message c = { .room = { 0 } };
+	struct msghdr m = { .msg_iov = &v,
+		.msg_iovlen = 1,
+		.msg_control = &c,
+		.msg_controllen = sizeof(c) };
+
+	c.head = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+		.cmsg_type = SCM_RIGHTS,
+		.cmsg_len = CMSG_LEN(sizeof(int)) };
+	memcpy(CMSG_DATA(&c.head), &fd, sizeof(fd));
+	return sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err)
+{
 	ssize_t n;
 
-	if (fd >= 0) {
-		c.head = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS,
-			.cmsg_len = CMSG_LEN(sizeof(int)) };
-		memcpy(CMSG_DATA(&c.head), &fd, sizeof(fd));
-		m.msg_control = &c;
-		m.msg_controllen = sizeof(c);
-	}
+	/* send() is what the process has to send to the agent (worker/confine.c). */
 	do
-		n = sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = fd >= 0 ? send_with_fd(sock, packet, fd)
+			    : send(sock, packet->data, packet->len,
+				      MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return 0;

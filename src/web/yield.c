@@ -61,7 +61,7 @@ void web_yield_begin(struct web_yield *y, uint64_t now_ns)
 {
 	*y = (struct web_yield){ .looked_ns = now_ns };
 	/* Of this thread alone, as Linux has it. */
-	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), WEB_NICE);
+	(void)setpriority(PRIO_PROCESS, 0, WEB_NICE);
 	if (read_times(&y->run_ns, &y->wait_ns))
 		set_policy(SCHED_IDLE);
 	else

@@ -2,8 +2,9 @@
 
 /*
  * The web server's process. It is all that remote clients talk to: it reads their requests, checks
- * them, and asks the agent for what they may have. Taken over, it can show what the agent shows, and
- * read files as its user can; it has no other descriptor of the agent, and no privilege but to read.
+ * them, and asks the agent for what they may have. Taken over, it can show what the agent shows, read
+ * files as its user can, and waste its share of processor and memory (worker/confine.h). It has no other descriptor of
+ * the agent.
  */
 #include "web/worker/internal.h"
 
@@ -11,7 +12,6 @@
 #include "base/option.h"
 
 #include <errno.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "web/worker/confine.h"
 #include "web/yield.h"
 
 /* Those of a program that ends with its agent: what a terminal or systemd sends to all is for that. */
@@ -35,31 +36,12 @@ static void set_signals(void)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/*
- * Privileges go as far as there are any, but for that to read files: of the token, the certificate
- * and the key, which may be another user's and are read again when they change.
- */
-static void drop_privileges(void)
+/* To come back from SCHED_IDLE to this niceness. */
+static void allow_nice(void)
 {
-	const unsigned kept = 1U << CAP_DAC_READ_SEARCH;
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { { .effective = 0 } };
-	/* To come back from SCHED_IDLE to this niceness. */
 	const struct rlimit nice = { 20 - WEB_NICE, 20 - WEB_NICE };
 
 	(void)setrlimit(RLIMIT_NICE, &nice);
-	for (unsigned long c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; c++)
-		if (c != CAP_DAC_READ_SEARCH)
-			(void)prctl(PR_CAPBSET_DROP, c, 0, 0, 0);
-	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	if (syscall(SYS_capget, &head, caps) == 0) {
-		caps[0] =
-			(struct __user_cap_data_struct){ .effective = caps[0].permitted & kept,
-				.permitted = caps[0].permitted & kept };
-		caps[1] = (struct __user_cap_data_struct){ .effective = 0 };
-		(void)syscall(SYS_capset, &head, caps);
-	}
-	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 /* What else the agent has open is not ours to keep. */
@@ -114,12 +96,17 @@ static int take_listener(struct web_server *w, struct error *err)
 static int serve(struct web_server *w)
 {
 	struct error err = ERROR_INIT;
-	int r = prepare(w, &err);
+	int r = web_drop_privileges(&err);
 
+	if (r == 0)
+		r = prepare(w, &err);
 	if (r == 0) {
 		web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &err);
 		r = take_listener(w, &err);
 	}
+	/* Before the first byte of a remote client. */
+	if (r == 0)
+		r = web_confine(&err);
 	if (r < 0)
 		web_word_send(WEB_FD_SOCKET, WEB_PACKET_REFUSED, &err);
 	else
@@ -157,7 +144,7 @@ static int start(void)
 	}
 	set_signals();
 	close_others();
-	drop_privileges();
+	allow_nice();
 	return serve(&server);
 }
 
