@@ -14,6 +14,7 @@
 #define WEB_READY_NS    (30 * NS_PER_SEC) /* for a process, from its start to READY */
 #define WEB_END_NS      (NS_PER_SEC)      /* for a process to end by itself */
 #define WEB_KILL_NS     (5 * NS_PER_SEC)  /* for the kernel to end one that was killed */
+#define WEB_STOP_NS     (WEB_END_NS + WEB_KILL_NS + 2 * NS_PER_SEC) /* for the thread to end */
 #define WEB_AGAIN_MAX   60                /* times .again_ns: the longest delay */
 #define WEB_NOTICES_MAX 16                /* of a process at once, */
 #define WEB_NOTICE_NS   (60 * NS_PER_SEC) /* and one more for each of these */
@@ -55,6 +56,10 @@ struct web {
 	struct buf start; /* the packet START */
 	atomic_uint port; /* 0: none yet */
 	int listen_fd, page_fd, stop_fd;
+	int ended_fd; /* readable: the thread has nothing left to do */
+	/* Set by the first of the two that is done, the thread or web_stop(); the second frees. While the thread works
+	 * it says that nobody waits: nobody is to be told anything more. */
+	atomic_bool parted;
 	unsigned listen_port;
 	bool no_token;   /* then: */
 	bool only_local; /* requests must name a loopback host, as it listens on one */
@@ -82,6 +87,7 @@ struct web {
 };
 
 void *web_thread(void *web);
+struct web *web_free(struct web *w);
 
 /*
  * Answers a REQUEST packet by its route. < 0: the packet is malformed, or the last reply is not read.

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -442,6 +443,14 @@ void web_word_send(int sock, enum web_packet type, const struct error *error)
 		error_clear(&lost);
 }
 
+/* A packet of no bytes looks like the end of the stream, but for this. */
+static bool has_ended(int sock)
+{
+	struct pollfd other = { .fd = sock };
+
+	return poll(&other, 1, 0) > 0 && other.revents & (POLLHUP | POLLERR);
+}
+
 /* The one descriptor of the message, or -1. */
 static int received_fd(struct msghdr *m)
 {
@@ -475,7 +484,7 @@ int web_packet_receive(int sock, void *packet, size_t *ret_len, int *ret_fd, str
 		return error_sys(err, errno, "receive from the web server's socket");
 	if (ret_fd)
 		fd = received_fd(&m);
-	if (m.msg_flags & MSG_TRUNC)
+	if (m.msg_flags & MSG_TRUNC || (n == 0 && !has_ended(sock)))
 		return malformed(err, "a wrong length");
 	*ret_len = n > 0 ? (size_t)n : 0;
 	if (ret_fd)

@@ -12,11 +12,13 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /*
  * The agent's thread for its web server. It starts the process, answers what that asks for, one
  * request at a time, and starts the process again when it has ended, hangs, or sends what is no packet.
- * Whatever the process does, this thread waits only here, and never for it.
+ * Whatever the process does, this thread waits only in wait_for(), and WEB_END_NS for the process to end, WEB_KILL_NS
+ * more for one that it kills.
  *
  * The listening socket is the agent's: while there is no process, connections wait in its queue.
  */
@@ -176,7 +178,7 @@ static int start_process(struct web *w, struct error *err)
 
 static void give_notice(const struct web *w, const struct error *err)
 {
-	if (w->ops.notice)
+	if (w->ops.notice && !atomic_load(&w->parted))
 		w->ops.notice(w->arg, err);
 }
 
@@ -229,7 +231,7 @@ static void now_serves(struct web *w)
 		return;
 	w->served = true;
 	atomic_store(&w->port, w->listen_port);
-	if (w->ops.serving)
+	if (w->ops.serving && !atomic_load(&w->parted))
 		w->ops.serving(w->arg, w->listen_port);
 }
 
@@ -279,7 +281,7 @@ static int take_packet(struct web *w, struct error *err)
 
 	if (r != 0)
 		return r < 0 ? -1 : 0;
-	if (len == 0)
+	if (len == 0 || atomic_load(&w->parted))
 		return 1;
 	if (web_packet_type(w->packet, len, &type, err) < 0)
 		return -1;
@@ -378,10 +380,14 @@ static void stop_process(struct web *w)
 
 void *web_thread(void *web)
 {
+	const uint64_t one = 1;
 	struct web *w = web;
 
 	(void)pthread_setname_np(pthread_self(), "web");
 	run(w);
 	stop_process(w);
+	(void)!write(w->ended_fd, &one, sizeof(one));
+	if (atomic_exchange(&w->parted, true))
+		(void)web_free(w);
 	return NULL;
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -41,7 +42,7 @@ static struct web_limits limits_of(const struct web_limits *l)
 	};
 }
 
-static struct web *web_free(struct web *w)
+struct web *web_free(struct web *w)
 {
 	if (!w)
 		return NULL;
@@ -51,6 +52,7 @@ static struct web *web_free(struct web *w)
 	closep(&w->listen_fd);
 	closep(&w->page_fd);
 	closep(&w->stop_fd);
+	closep(&w->ended_fd);
 	buf_fini(&w->start);
 	free(w->listen);
 	free(w->worker_path);
@@ -129,7 +131,9 @@ static int open_all(struct web *w, const struct web_options *o, struct error *er
 		return -1;
 	w->no_token = !o->token_file;
 	w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	return w->stop_fd < 0 ? error_sys(err, errno, "start the web server") : 0;
+	w->ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return w->stop_fd < 0 || w->ended_fd < 0 ? error_sys(err, errno, "start the web server")
+						 : 0;
 }
 
 int web_start(struct web **ret, const struct web_options *options, const struct web_ops *ops,
@@ -139,7 +143,7 @@ int web_start(struct web **ret, const struct web_options *options, const struct 
 
 	if (!w)
 		return error_nomem(err);
-	w->listen_fd = w->page_fd = w->stop_fd = w->process.sock = -1;
+	w->listen_fd = w->page_fd = w->stop_fd = w->ended_fd = w->process.sock = -1;
 	for (size_t i = 0; i < WEB_SHARED_MAX; i++)
 		w->shared[i].fd = -1;
 	w->start.max = WEB_PACKET_MAX;
@@ -188,6 +192,16 @@ struct web_counts web_counts(const struct web *w)
 	return c;
 }
 
+static bool ends_in_time(const struct web *w)
+{
+	struct pollfd ended = { .fd = w->ended_fd, .events = POLLIN };
+	uint64_t until_ns = time_mono_ns() + WEB_STOP_NS, now_ns;
+
+	while ((now_ns = time_mono_ns()) < until_ns && !ended.revents)
+		(void)poll(&ended, 1, (int)((until_ns - now_ns) / NS_PER_MS + 1));
+	return ended.revents;
+}
+
 struct web *web_stop(struct web *w)
 {
 	const uint64_t one = 1;
@@ -195,6 +209,11 @@ struct web *web_stop(struct web *w)
 	if (!w)
 		return NULL;
 	(void)!write(w->stop_fd, &one, sizeof(one));
-	(void)pthread_join(w->thread, NULL);
-	return web_free(w);
+	if (ends_in_time(w) || atomic_exchange(&w->parted, true)) {
+		(void)pthread_join(w->thread, NULL);
+		return web_free(w);
+	}
+	/* The kernel holds it up: it closes what the process has sent, where nothing keeps that from sending. */
+	(void)pthread_detach(w->thread);
+	return NULL;
 }

@@ -168,7 +168,10 @@ enum web_state web_state(struct web *w, struct error *ret_why);
 
 struct web_counts web_counts(const struct web *w);
 
-/* Ends all connections, the process and the thread: no function of @ops runs after it. NULL is fine. */
+/*
+ * Ends all connections, the process and the thread: no function of @ops runs after it. A thread that the kernel holds
+ * up for more than 8 s is left behind with what it uses. NULL is fine.
+ */
 struct web *web_stop(struct web *w);
 
 DEFINE_CLEANUP(struct web *, web_stop)

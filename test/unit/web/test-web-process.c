@@ -248,6 +248,7 @@ static void web__kills_a_process_that_lies(void **state)
 	} rows[] = {
 		{ "short", "has a wrong length: the" },
 		{ "short", "has a wrong length" },
+		{ "empty", "has a wrong length" },
 		{ "large", "has a wrong length" },
 		{ "version", "has another version" },
 		{ "cut", "has a wrong length" },
@@ -271,6 +272,26 @@ static void web__kills_a_process_that_lies(void **state)
 		web_assert_notice(e, rows[i].text);
 		e->web = web_stop(e->web);
 	}
+}
+
+/* The web thread closes what it is sent, for an hour; the agent stops in spite of it. */
+static void web_stop__waits_for_no_descriptor(void **state)
+{
+	struct web_env *e = *state;
+	uint64_t began_ns;
+	int fd;
+
+	e->options.worker_path = TEST_WEB_LIAR;
+	assert_int_equal(setenv("TEST_WEB_LIE", "linger", 1), 0);
+	pthread_mutex_lock(&e->gate);
+	web_env_start(e);
+	fd = web_connect(e); /* and never reads */
+	web_wait_count(e, displaced, 1);
+	pthread_mutex_unlock(&e->gate);
+	began_ns = time_mono_ns();
+	e->web = web_stop(e->web);
+	assert_in_range(time_mono_ns() - began_ns, 0, 15 * NS_PER_SEC);
+	(void)close(fd);
 }
 
 /* One that served, and spoiled the socket for those after it. */
@@ -353,6 +374,7 @@ int main(void)
 		TEST(web__leaks_no_descriptors),
 		TEST(web__has_no_descriptor_but_its_own),
 		TEST(web__kills_a_process_that_lies),
+		TEST(web_stop__waits_for_no_descriptor),
 		TEST(web__makes_a_spoiled_socket_again),
 		TEST(web__relays_a_few_notices_only),
 		TEST(web__says_what_is_no_program),

@@ -88,6 +88,18 @@ static enum web_status get_big(void *arg, const struct web_request *q, struct we
 	return WEB_OK;
 }
 
+/* Holds up the web thread as long as the test has the gate. */
+static enum web_status get_held(void *arg, const struct web_request *q, struct web_reply *r)
+{
+	struct web_env *e = arg;
+
+	(void)q;
+	pthread_mutex_lock(&e->gate);
+	pthread_mutex_unlock(&e->gate);
+	r->len = 0;
+	return WEB_OK;
+}
+
 static enum web_status get_unavailable(void *arg, const struct web_request *q,
 	struct web_reply *r)
 {
@@ -101,6 +113,7 @@ static const struct web_route routes[] = {
 	{ "/big", false, get_big },
 	{ "/etag", false, get_etag },
 	{ "/healthz", true, get_healthz },
+	{ "/held", false, get_held },
 	{ "/items/*", false, get_item },
 	{ "/metrics", false, get_metrics },
 	{ "/query", false, get_query },
@@ -120,6 +133,7 @@ static void notice(void *arg, const struct error *err)
 void web_env_init(struct web_env *e)
 {
 	*e = (struct web_env){ .lock = PTHREAD_MUTEX_INITIALIZER,
+		.gate = PTHREAD_MUTEX_INITIALIZER,
 		.dir = test_tmpdir(),
 		.at = "127.0.0.1",
 		.options.worker_path = TEST_WEB_WORKER };

@@ -29,9 +29,10 @@ struct web_env {
 	atomic_uint notices;
 	pthread_mutex_t lock;
 	char notice[ERROR_MSG_MAX]; /* the last; under the lock */
+	pthread_mutex_t gate;       /* of /held */
 };
 
-/* Routes: /metrics, /healthz (open), /items/ and below, /query?a=, /etag, /big, /unavailable. */
+/* Routes: /metrics, /healthz (open), /items/ and below, /query?a=, /etag, /big, /held, /unavailable. */
 void web_env_init(struct web_env *e);
 /* On 127.0.0.1 where options.listen is NULL. begin: does not wait until it serves. */
 void web_env_begin(struct web_env *e);

@@ -31,13 +31,20 @@ static int wait_packet(void)
 	return fd;
 }
 
-/* Once, by a counter that all processes of a server share; the others are what they should be. */
-static void be_good_the_second_time(void)
+static struct web_page *map_page(void)
 {
 	struct web_page *page =
 		mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, WEB_FD_PAGE, 0);
 
-	if (page != MAP_FAILED && atomic_fetch_add(&page->displaced, 1) > 0)
+	return page == MAP_FAILED ? NULL : page;
+}
+
+/* Once, by a counter that all processes of a server share; the others are what they should be. */
+static void be_good_the_second_time(void)
+{
+	struct web_page *page = map_page();
+
+	if (page && atomic_fetch_add(&page->displaced, 1) > 0)
 		(void)execl(TEST_WEB_WORKER, "gpuslice-web", (char *)NULL);
 }
 
@@ -46,16 +53,44 @@ static void send_raw(const void *bytes, size_t len)
 	(void)!send(WEB_FD_SOCKET, bytes, len, MSG_NOSIGNAL);
 }
 
-static void put_request(struct buf *b)
+static void put_request(struct buf *b, const char *path)
 {
-	const struct web_request req = { .path = "/big", .accept = "" };
+	const struct web_request req = { .path = path, .accept = "" };
 
 	buf_clear(b);
 	web_put_request(b, &req);
 }
 
+/*
+ * Closing it takes as long as the client that is connected to @listener likes. The agent's is the last descriptor: this
+ * process has closed its own while the agent was held up by a request, and says so in the page.
+ */
+static void send_lingering(int listener)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
+	const struct linger hour = { .l_onoff = 1, .l_linger = 3600 };
+	struct pollfd client = { .fd = listener, .events = POLLIN };
+	static const char data[65536];
+	struct web_page *page = map_page();
+	int fd;
+
+	(void)poll(&client, 1, -1);
+	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+	while (send(fd, data, sizeof(data), MSG_NOSIGNAL) > 0)
+		;
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &hour, sizeof(hour));
+	(void)fcntl(fd, F_SETFL, 0);
+	put_request(&b, "/held");
+	send_raw(b.data, b.len);
+	put_request(&b, "/big");
+	if (page && web_packet_send(WEB_FD_SOCKET, &b, fd, NULL) == 0 && close(fd) == 0)
+		atomic_store(&page->displaced, 1);
+}
+
 static void spoil(int listener, const char *what)
 {
+	if (!strcmp(what, "linger"))
+		send_lingering(listener);
 	if (!strcmp(what, "shutdown"))
 		exit(shutdown(listener, SHUT_RD) < 0);
 	if (!strcmp(what, "blocking"))
@@ -67,9 +102,11 @@ static void lie(const char *what)
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 	const struct error notice = { .code = ERR_IO, .msg = "listen to me" };
 
-	put_request(&b);
+	put_request(&b, "/big");
 	if (!strcmp(what, "short"))
 		send_raw("x", 1);
+	else if (!strcmp(what, "empty"))
+		send_raw("", 0);
 	else if (!strcmp(what, "large"))
 		send_raw(calloc(1, 2 * WEB_PACKET_MAX), 2 * WEB_PACKET_MAX);
 	else if (!strcmp(what, "version")) {
