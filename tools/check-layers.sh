@@ -13,15 +13,15 @@ rules() {
 		proc:    base | uv.h
 		runtime: abi gpu/nvml-api.h |
 		arbiter: abi base core turns | uv.h jansson.h
-		core:    base |
-		turns:   base |
+		core:    base abi/slice-limits.h |
+		turns:   base abi/slice-limits.h |
 		view:    base core | jansson.h
 		metrics: base core view |
 		config:  base core | jansson.h libfyaml.h
 		gpu:     base core | uv.h
 		price:   base config/yaml.h | jansson.h yajl/
 		ledger:  base core | sqlite3.h
-		plan:    base core price/price.h config/config.h config/yaml.h | csv.h
+		plan:    base abi/slice-limits.h core price/price.h config/config.h config/yaml.h | csv.h
 		bench:   base abi arbiter/control.h core gpu/monitor.h json proc | uv.h jansson.h
 		mig:     base core config gpu |
 		sim:     base abi gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h

@@ -23,17 +23,15 @@
  *
  * Little-endian, fixed widths, no pointers; layout pinned by slice-layout.h. All counters are bytes.
  */
+#include "abi/slice-limits.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define SLICE_PAGE_MAGIC    UINT32_C(0x47504C53) /* "SLPG" */
-#define SLICE_PAGE_VERSION  1
-#define SLICE_PAGE_BYTES    4096
-#define SLICE_GPUS_MAX      16
-#define SLICE_UUID_BYTES    16
-#define SLICE_NO_LIMIT      UINT64_MAX
-#define SLICE_CONTEXT_BYTES (UINT64_C(600) << 20) /* set aside for a first context */
-#define SLICE_GRANULE       (UINT64_C(2) << 20)   /* what the driver maps memory in */
+#define SLICE_PAGE_MAGIC   UINT32_C(0x47504C53) /* "SLPG" */
+#define SLICE_PAGE_VERSION 1
+#define SLICE_PAGE_BYTES   4096
+#define SLICE_UUID_BYTES   16
 
 /* What .turns of the page says. A library that knows of no MPS takes that for turns, whose gates never close. */
 #define SLICE_TURNS_NONE 0

@@ -380,8 +380,8 @@ static json_t *profile_status(const struct resource *r, uint32_t first, uint32_t
 	SET(o, "slices", json_integer(n));
 	SET(o, "used", holders->known ? json_integer(used) : json_null());
 	SET(o, "memoryBytes",
-		memory && memory != SLICE_UNLIMITED ? json_integer((json_int_t)memory)
-						    : json_null());
+		memory && memory != SLICE_NO_LIMIT ? json_integer((json_int_t)memory)
+						   : json_null());
 	SET(o, "weight", json_integer(time.weight));
 	SET(o, "capMillionths", time.cap ? json_integer(time.cap) : json_null());
 	SET(o, "compute", json_string(time.cap ? "capped" : "fair"));

@@ -161,8 +161,8 @@ static int read_gpu(const struct reader *r, struct slice_def *d, size_t i, const
 		if (!memcmp(d->gpus[k].uuid, d->gpus[i].uuid, SLICE_UUID_BYTES))
 			return expected(r, key, "each GPU once", uuid);
 	}
-	if (read_share(r, i, one, "weight", TURNS_WEIGHT_MAX, 1, &d->gpus[i].weight) < 0 ||
-		read_share(r, i, one, "cap", TURNS_CAP_ONE, 0, &d->gpus[i].cap) < 0)
+	if (read_share(r, i, one, "weight", SLICE_WEIGHT_MAX, 1, &d->gpus[i].weight) < 0 ||
+		read_share(r, i, one, "cap", SLICE_CAP_ALL, 0, &d->gpus[i].cap) < 0)
 		return -1;
 	d->gpus[i].limit = SLICE_NO_LIMIT;
 	if (!memory)

@@ -65,7 +65,7 @@ int read_isolation_memory(struct reader *r, const struct yaml_node *n, const str
 	if (!parse_bytes(text, &iso->memory_value) || !iso->memory_value)
 		return read_fail(r, n, w, ERR_INVALID, "expected %s, found '%.60s'", expected,
 			text);
-	if (iso->memory_value < SLICE_GRAIN)
+	if (iso->memory_value < SLICE_GRANULE)
 		return read_fail(r, n, w, ERR_INVALID,
 			"expected at least 2Mi, in which a GPU gives out its memory, found "
 			"'%.60s'",

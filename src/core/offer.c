@@ -449,11 +449,11 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 			" MiB: a pod may be refused memory that its limit would allow",
 			unit, sum, usable >> 20);
 	sum = slice_limit(&e->isolation, replicas, usable, 1);
-	if (sum < SLICE_CONTEXT_ROOM)
+	if (sum < CUDA_CONTEXT_BYTES)
 		return offer_note_entry(&w->offer->notes, e, err,
 			"a replica of %s has %" PRIu64 " MiB, and a program needs %" PRIu64
 			" MiB for its first CUDA context: it will not start",
-			unit, sum >> 20, (uint64_t)SLICE_CONTEXT_ROOM >> 20);
+			unit, sum >> 20, (uint64_t)CUDA_CONTEXT_BYTES >> 20);
 	w->noted[e - w->config->sharing.entries] = false;
 	return 0;
 }

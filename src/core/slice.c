@@ -19,7 +19,7 @@ uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint6
 
 	switch (isolation->memory) {
 	case ISOLATION_MEMORY_NONE:
-		return SLICE_UNLIMITED;
+		return SLICE_NO_LIMIT;
 	case ISOLATION_MEMORY_EQUAL:
 		one = usable / (replicas ? replicas : 1);
 		break;
@@ -31,7 +31,7 @@ uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint6
 		one = isolation->memory_value;
 		break;
 	}
-	one -= one % SLICE_GRAIN;
+	one -= one % SLICE_GRANULE;
 	if (usable == 0)
 		return isolation->memory == ISOLATION_MEMORY_BYTES &&
 				       !__builtin_mul_overflow(one, k, &all)
@@ -61,11 +61,11 @@ static int count_parts(struct part *parts, uint32_t *ret_n, const struct resourc
 		while (at < *ret_n &&
 			(parts[at].device->gpu != d->gpu || parts[at].device->mig != d->mig))
 			at++;
-		if (at == SLICE_PLAN_GPUS)
+		if (at == SLICE_GPUS_MAX)
 			return error_set(err, ERR_LIMIT,
 				"resource \"%s\": a slice has at most %d physical devices, and more "
 				"are asked for",
-				r->name, SLICE_PLAN_GPUS);
+				r->name, SLICE_GPUS_MAX);
 		if (at == *ret_n)
 			parts[(*ret_n)++] = (struct part){ .device = d };
 		parts[at].count++;
@@ -141,7 +141,7 @@ static int plan_part(struct slice_plan *plan, const struct part *p, const struct
 int slice_plan_make(struct slice_plan *ret, const struct resource *r,
 	const struct inventory *inv, const char *const *ids, size_t n_ids, struct error *err)
 {
-	struct part parts[SLICE_PLAN_GPUS];
+	struct part parts[SLICE_GPUS_MAX];
 	bool isolates = false, classed = false;
 	uint32_t n;
 
@@ -164,7 +164,7 @@ void slice_plan_open(struct slice_plan *plan)
 	plan->compute = SLICE_COMPUTE_NONE;
 	plan->class_ = SLICE_CLASS_BATCH;
 	for (uint32_t i = 0; i < plan->n; i++) {
-		plan->gpus[i].memory = SLICE_UNLIMITED;
+		plan->gpus[i].memory = SLICE_NO_LIMIT;
 		plan->gpus[i].weight = 1;
 		plan->gpus[i].cap = 0;
 	}

@@ -11,7 +11,7 @@
  * container has the class latency if all its devices that isolate compute say so.
  *
  * equal: the part of one replica is what CUDA calls the total of the device, divided by its replicas;
- * a percentage is of the same total; an amount is taken as it is. All are rounded down to SLICE_GRAIN,
+ * a percentage is of the same total; an amount is taken as it is. All are rounded down to SLICE_GRANULE,
  * in which GPUs give out memory, and no slice has more than the device. The sum of all replicas is
  * not looked at here: a user who wrote amounts that come to more than the card gets them, and a note
  * (core/offer.h).
@@ -23,21 +23,14 @@
  * a MIG device are divided as those of a GPU are; its total is that of the MIG device.
  * Thread: any (pure).
  */
+#include "abi/slice-limits.h"
 #include "core/offer.h"
 
-#define SLICE_GRAIN (UINT64_C(2) << 20)
-#define SLICE_CONTEXT_ROOM \
-	(UINT64_C(600) << 20) /* what a process needs for its first context */
-#define SLICE_PLAN_GPUS 16    /* physical devices of one slice */
-#define SLICE_UNLIMITED UINT64_MAX
-
-#define SLICE_WEIGHT_MAX 10000   /* what turns can tell apart: TURNS_WEIGHT_MAX */
-#define SLICE_CAP_ALL    1000000 /* the whole GPU */
-#define SLICE_CAP_MIN    1000    /* the least that a config should say */
+#define SLICE_CAP_MIN 1000 /* the least that a config should say */
 
 struct slice_gpu {
 	char uuid[GPU_UUID_MAX];
-	uint64_t memory; /* bytes; SLICE_UNLIMITED */
+	uint64_t memory; /* bytes; SLICE_NO_LIMIT */
 	uint32_t weight; /* 1 to SLICE_WEIGHT_MAX; says nothing without the plan's .compute */
 	uint32_t cap;    /* millionths of the GPU, at most SLICE_CAP_ALL; 0: none */
 };
@@ -54,7 +47,7 @@ struct slice_plan {
 	enum slice_class class_;          /* says nothing without .compute */
 	enum isolation_unhooked unhooked; /* the strictest of those that its devices have */
 	uint32_t n;
-	struct slice_gpu gpus[SLICE_PLAN_GPUS]; /* in the order of the ids */
+	struct slice_gpu gpus[SLICE_GPUS_MAX]; /* in the order of the ids */
 };
 
 /* What @k of @s are of the time of one device; .memory is not touched. */
@@ -64,9 +57,9 @@ void slice_time(struct slice_gpu *ret, const struct offer_share *s, uint32_t k);
 uint64_t slice_usable(const struct inventory *inv, uint32_t gpu, uint32_t mig);
 
 /*
- * Bytes of @k replicas of a device that has @usable and is divided into @replicas. SLICE_UNLIMITED
+ * Bytes of @k replicas of a device that has @usable and is divided into @replicas. SLICE_NO_LIMIT
  * if nothing is to be enforced; 0 if it cannot be said, since @usable is not known (0), or if a
- * replica's part is less than SLICE_GRAIN.
+ * replica's part is less than SLICE_GRANULE.
  */
 uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint64_t usable,
 	uint32_t k);

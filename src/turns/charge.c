@@ -6,7 +6,7 @@
 
 /* ---- the bucket of a capped part ---------------------------------------------------------------- */
 
-#define BUCKET_OF(ns) ((int64_t)((ns)*TURNS_CAP_ONE))
+#define BUCKET_OF(ns) ((int64_t)((ns)*SLICE_CAP_ALL))
 
 /* After so long it is full or as deep in debt as it may be; and no product overflows. */
 #define LONGEST UINT64_C(4000000000000)
@@ -39,7 +39,7 @@ uint64_t turns_lasts(const struct turns_part *p)
 	/* So little that it is not worth a change of the meter. */
 	if (p->bucket < BUCKET_OF(TURNS_GRACE_MIN))
 		return 0;
-	return (uint64_t)p->bucket / (TURNS_CAP_ONE - p->share.cap);
+	return (uint64_t)p->bucket / (SLICE_CAP_ALL - p->share.cap);
 }
 
 void turns_lend(struct turns_part *p, bool lend)
@@ -167,7 +167,7 @@ void turns_set_share(struct turns_part *p, const struct turns_share *share)
 		p->bucket = 0;
 	p->demoted = false;
 	p->share = *share;
-	if (p->share.cap >= TURNS_CAP_ONE || p->share.mps)
+	if (p->share.cap >= SLICE_CAP_ALL || p->share.mps)
 		p->share.cap = 0;
 	if (p->share.mps)
 		p->share.latency = p->awaited = p->yielded = false;

@@ -36,7 +36,7 @@ struct turns_part {
 	uint64_t charged, waited, turns, revoked;
 	uint64_t v,
 		v_rest; /* virtual time in ns / weight, and the remainder of that division */
-	int64_t bucket; /* of a capped part: charge that it may still have; ns / TURNS_CAP_ONE */
+	int64_t bucket; /* of a capped part: charge that it may still have; ns / SLICE_CAP_ALL */
 
 	uint64_t worked;      /* since then some seat of it is busy */
 	uint64_t rests_since; /* no seat of it has been busy or wanted anything */

@@ -105,6 +105,8 @@
  *
  * Times are nanoseconds of one monotonic clock; they never go back. Thread: one. Blocks: never.
  */
+#include "abi/slice-limits.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -130,15 +132,13 @@
 #define TURNS_WINDOW_FULL_NS    TURNS_SLICE_NS   /* of work in flight */
 #define TURNS_TAIL_NS           UINT64_C(250000) /* the same at the end of a turn */
 #define TURNS_WINDOW_LATENCY_NS UINT64_C(300000) /* both, beside a latency part */
-#define TURNS_WEIGHT_MAX        10000
-#define TURNS_CAP_ONE           1000000 /* a whole GPU */
 
 enum turns_gate { TURNS_CLOSED, TURNS_METERED, TURNS_OPEN };
 
 /* Of a slice on one GPU. */
 struct turns_share {
-	uint32_t weight; /* 1 to TURNS_WEIGHT_MAX */
-	uint32_t cap;    /* of TURNS_CAP_ONE; 0: none, it may have all that others leave */
+	uint32_t weight; /* 1 to SLICE_WEIGHT_MAX */
+	uint32_t cap;    /* of SLICE_CAP_ALL; 0: none, it may have all that others leave */
 	bool latency;
 	bool mps; /* no turns: under MPS all have their gates open. .cap and .latency say nothing */
 };

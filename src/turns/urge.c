@@ -19,7 +19,7 @@ static uint64_t patience_of(const struct turns_slice *s)
 		p = turns_member(p->sibling)) {
 		if (p->share.cap)
 			patience = turns_max(patience,
-				TURNS_URGED_NS * TURNS_CAP_ONE / p->share.cap);
+				TURNS_URGED_NS * SLICE_CAP_ALL / p->share.cap);
 	}
 	return patience;
 }

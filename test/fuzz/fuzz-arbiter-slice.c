@@ -24,8 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		__builtin_trap();
 	for (unsigned int i = 0; i < d.n_gpus; i++) {
 		if (!d.gpus[i].limit || strlen(d.gpus[i].text) != SLICE_UUID_TEXT - 1 ||
-			d.gpus[i].weight < 1 || d.gpus[i].weight > TURNS_WEIGHT_MAX ||
-			d.gpus[i].cap > TURNS_CAP_ONE)
+			d.gpus[i].weight < 1 || d.gpus[i].weight > SLICE_WEIGHT_MAX ||
+			d.gpus[i].cap > SLICE_CAP_ALL)
 			__builtin_trap();
 	}
 	slice_def_fini(&d);

@@ -61,7 +61,7 @@ static void check_slices(const struct offer *o, const struct inventory *inv)
 				!plan.gpus[0].weight)
 				abort();
 			caps[gpu] += plan.gpus[0].cap;
-			if (plan.gpus[0].memory != SLICE_UNLIMITED && gpu < 3)
+			if (plan.gpus[0].memory != SLICE_NO_LIMIT && gpu < 3)
 				memory[gpu] += plan.gpus[0].memory;
 		}
 	}

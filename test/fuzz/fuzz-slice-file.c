@@ -14,7 +14,7 @@ static void check(const struct slice_file *f)
 	struct slice_file again;
 
 	if (!slice_id_ok(f->id) || (*f->lib && !slice_lib_name_ok(f->lib)) || f->plan.n == 0 ||
-		f->plan.n > SLICE_PLAN_GPUS || !text)
+		f->plan.n > SLICE_GPUS_MAX || !text)
 		abort();
 	if (slice_file_parse(&again, text, strlen(text), NULL) < 0)
 		abort();

@@ -123,7 +123,7 @@ static void put_slice(const struct see_slice *s, struct view *v, struct view_use
 	put_counters(slice, s->gpu);
 	(void)see_number(s->seen, "stopped", &stopped);
 	slice->stopped = (uint32_t)stopped;
-	if (g->memory != SLICE_UNLIMITED)
+	if (g->memory != SLICE_NO_LIMIT)
 		to->memory_limit = g->memory;
 	to->slice = slice;
 	/* What it has had at most between our looks, too. */

@@ -26,9 +26,9 @@ static uint64_t memory_limit(const struct resource *r, const struct offer_device
 	if (!s)
 		return UINT64_MAX;
 	limit = slice_limit(&s->isolation, s->replicas, slice_usable(of, d->gpu, d->mig), 1);
-	if ((!limit || limit == SLICE_UNLIMITED) && mps_shares(r, d))
+	if ((!limit || limit == SLICE_NO_LIMIT) && mps_shares(r, d))
 		limit = mps_limit_mib(r, d, of, 1) << 20;
-	return limit && limit != SLICE_UNLIMITED ? limit : UINT64_MAX;
+	return limit && limit != SLICE_NO_LIMIT ? limit : UINT64_MAX;
 }
 
 static const char *uuid_of(const struct offer_device *d, const struct inventory *of)

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static_assert(SLICE_PLAN_GPUS == SLICE_GPUS_MAX, "a slice has room for all GPUs of a plan");
-static_assert(SLICE_UNLIMITED == SLICE_NO_LIMIT, "one number means no limit");
+static_assert(SLICE_GPUS_MAX == SLICE_GPUS_MAX, "a slice has room for all GPUs of a plan");
+static_assert(SLICE_NO_LIMIT == SLICE_NO_LIMIT, "one number means no limit");
 
 #define FILE_VERSION   1
 #define FILE_DEVICES   4096
@@ -84,7 +84,7 @@ static int take_gpu(struct slice_gpu *g, const json_t *o, struct error *err)
 		return -1;
 	if (!*g->uuid || g->uuid[strspn(g->uuid, FILE_UUID_CHAR)])
 		return bad(err, "gpus[].uuid", "a UUID");
-	g->memory = SLICE_UNLIMITED;
+	g->memory = SLICE_NO_LIMIT;
 	g->weight = 1;
 	g->cap = 0;
 	if (take_number(&g->weight, o, "weight", "gpus[].weight", SLICE_WEIGHT_MAX,
@@ -108,7 +108,7 @@ static int take_plan(struct slice_plan *plan, const json_t *root, struct error *
 	const char *class = json_string_value(json_object_get(root, "class"));
 	size_t n = json_array_size(gpus);
 
-	if (n == 0 || n > SLICE_PLAN_GPUS)
+	if (n == 0 || n > SLICE_GPUS_MAX)
 		return bad(err, "gpus", "a list of 1 to 16 GPUs");
 	for (; plan->n < n; plan->n++)
 		if (take_gpu(&plan->gpus[plan->n], json_array_get(gpus, plan->n), err) < 0)
@@ -191,7 +191,7 @@ static json_t *gpu_json(const struct slice_plan *plan, const struct slice_gpu *g
 	json_t *o = json_pack("{s:s}", "uuid", g->uuid);
 	size_t keys = 1;
 
-	if (g->memory != SLICE_UNLIMITED && ++keys)
+	if (g->memory != SLICE_NO_LIMIT && ++keys)
 		(void)json_object_set_new(o, "memory", json_integer((json_int_t)g->memory));
 	if (plan->compute != SLICE_COMPUTE_NONE && ++keys)
 		(void)json_object_set_new(o, "weight", json_integer(g->weight));

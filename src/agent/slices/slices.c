@@ -514,7 +514,7 @@ static void change_limits(struct agent *a)
 		save_slice(a, slice);
 		log_info("limits of a slice changed", LOG_STR("slice", slice->file.id),
 			LOG_STR("resource", slice->file.resource),
-			LOG_UINT("mib", plan.gpus[0].memory == SLICE_UNLIMITED
+			LOG_UINT("mib", plan.gpus[0].memory == SLICE_NO_LIMIT
 						? 0
 						: plan.gpus[0].memory >> 20),
 			LOG_STR("compute", plan.compute == SLICE_COMPUTE_NONE  ? "none"
@@ -541,10 +541,6 @@ void agent_slices_look(struct agent *a)
 	prepare(a);
 	arm(a);
 }
-
-/* NOLINTNEXTLINE(misc-redundant-expression): equal is what they are to be */
-_Static_assert(SLICE_CONTEXT_ROOM == SLICE_CONTEXT_BYTES,
-	"what we tell users is what is set aside");
 
 /* --- allocate --- */
 

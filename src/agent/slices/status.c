@@ -117,8 +117,8 @@ static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
 		SET(o, "uuid", json_string(g->uuid));
 		SET(o, "index", index_of(a, g->uuid));
 		SET(o, "limitBytes",
-			g->memory == SLICE_UNLIMITED ? json_null()
-						     : json_integer((json_int_t)g->memory));
+			g->memory == SLICE_NO_LIMIT ? json_null()
+						    : json_integer((json_int_t)g->memory));
 		SET(o, "weight", compute ? json_integer(g->weight) : json_null());
 		SET(o, "capMillionths", compute && g->cap ? json_integer(g->cap) : json_null());
 		SET(o, "usedBytes", number(now, "used"));

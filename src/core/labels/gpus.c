@@ -460,7 +460,7 @@ static void put_profile(const struct view *v, const struct offer_cut *c, uint32_
 	label_put_text(v->set, p->name, "product", v->inv->gpus[u->gpu].name, end);
 	label_put(v->set, p->name, "count", "%" PRIu32, count);
 	put_sharing(v->set, p->name, &s);
-	if (memory && memory != SLICE_UNLIMITED)
+	if (memory && memory != SLICE_NO_LIMIT)
 		label_put(v->set, p->name, "memory", "%" PRIu64, memory / MIB);
 	label_put(v->set, p->name, "weight", "%" PRIu32, p->weight);
 	label_put(v->set, p->name, "compute", "%s",

@@ -52,5 +52,5 @@ uint64_t mps_limit_mib(const struct resource *r, const struct offer_device *d,
 		return total_of(inv, d->gpu, d->mig) / (s->replicas ? s->replicas : 1) / 1024 /
 		       1024 * k;
 	limit = slice_limit(&s->isolation, s->replicas, slice_usable(inv, d->gpu, d->mig), k);
-	return limit == SLICE_UNLIMITED ? 0 : limit >> 20;
+	return limit == SLICE_NO_LIMIT ? 0 : limit >> 20;
 }

@@ -161,7 +161,7 @@ static uint64_t need_of(const struct slice_profile *p, uint64_t usable)
 {
 	/* More than there is does not fit: slice_limit() would take it for all. */
 	if (p->isolation.memory == ISOLATION_MEMORY_BYTES)
-		return p->isolation.memory_value - p->isolation.memory_value % SLICE_GRAIN;
+		return p->isolation.memory_value - p->isolation.memory_value % SLICE_GRANULE;
 	if (p->isolation.memory == ISOLATION_MEMORY_PERMILLE)
 		return slice_limit(&p->isolation, 1, usable, 1);
 	return 0;
@@ -267,7 +267,7 @@ static int note_small(struct work *w, uint32_t i, const struct slice_profile *p,
 	return note(w, p->pos, "profile", p->name, err,
 		"a slice of %s has %" PRIu64 " MiB, and a program needs %" PRIu64
 		" MiB for its first CUDA context: it will not start",
-		unit, need >> 20, (uint64_t)SLICE_CONTEXT_ROOM >> 20);
+		unit, need >> 20, (uint64_t)CUDA_CONTEXT_BYTES >> 20);
 }
 
 /* --- profiles that nobody gets --- */
@@ -362,7 +362,7 @@ static int cut_profile(struct work *w, uint32_t set, const struct slice_profile 
 		r->any = r->any || r->got;
 		if (r->got && add_cut(w, &cut, err) < 0)
 			return -1;
-		if (r->got && need && need < SLICE_CONTEXT_ROOM && !small) {
+		if (r->got && need && need < CUDA_CONTEXT_BYTES && !small) {
 			small = true;
 			if (note_small(w, i, p, err) < 0)
 				return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts: memory that no size is given for. A bound is charged before one is made and is hidden
- * (ledger.h): the arbiter's next look at NVML makes it true. The bound is SLICE_CONTEXT_BYTES (an H100's
+ * (ledger.h): the arbiter's next look at NVML makes it true. The bound is CUDA_CONTEXT_BYTES (an H100's
  * takes 518 MiB) until this process has seen what one of its own is.
  *
  * Everything in a context goes with it: rows name theirs.
@@ -68,7 +68,7 @@ static uint64_t context_bound(int gpu)
 	uint64_t largest;
 
 	if (!s)
-		return SLICE_CONTEXT_BYTES;
+		return CUDA_CONTEXT_BYTES;
 	largest = atomic_load(&s->gpus[gpu].largest);
 	/* While there is one, all overhead is that one's. */
 	if (atomic_load(&s->gpus[gpu].live) == 1) {
@@ -78,7 +78,7 @@ static uint64_t context_bound(int gpu)
 			atomic_store(&s->gpus[gpu].largest, now);
 		largest = now > largest ? now : largest;
 	}
-	return largest ? granules(largest) : SLICE_CONTEXT_BYTES;
+	return largest ? granules(largest) : CUDA_CONTEXT_BYTES;
 }
 
 /*

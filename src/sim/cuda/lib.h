@@ -35,6 +35,7 @@
 #include "abi/cuda-functions.h"
 #include "base/cleanup.h"
 #include "sim/cuda/stub.h"
+#include "sim/cuda/wire.h"
 #include "sim/model.h"
 
 #define DECLARE_(name, params) EXPORT CUresult name params;
@@ -42,7 +43,7 @@ CUDA_FUNCTIONS(DECLARE_)
 #undef DECLARE_
 
 #define MIB         (UINT64_C(1) << 20)
-#define GRANULE     (2 * MIB) /* of device memory */
+#define GRANULE     SIM_DEVICE_GRANULE /* of device memory */
 #define MAX_DEVICES 64
 
 /* Stream 0 is the calling thread's own in functions that end in _ptsz and _ptds. */

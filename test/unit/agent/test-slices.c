@@ -29,7 +29,7 @@ static const struct slice_plan plan = { .wanted = true,
 	.unhooked = UNHOOKED_STOP,
 	.n = 2,
 	.gpus = { { .uuid = "GPU-a", .memory = 4 * GIB },
-		{ .uuid = "GPU-b", .memory = SLICE_UNLIMITED } } };
+		{ .uuid = "GPU-b", .memory = SLICE_NO_LIMIT } } };
 static const char *const ids[] = { "GPU-a::0", "GPU-b::1" };
 
 static void join(char *ret, const char *dir, const char *name)

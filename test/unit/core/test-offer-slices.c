@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-static_assert(SLICE_WEIGHT_MAX == TURNS_WEIGHT_MAX, "what is written is what is understood");
+static_assert(SLICE_WEIGHT_MAX == SLICE_WEIGHT_MAX, "what is written is what is understood");
 
 /* What sharing.slices gives of a node, and a container of it. */
 
@@ -190,7 +190,7 @@ static void offer__takes_parts_and_no_limit(void **state)
 	assert_true(plan.gpus[0].memory == 4094 * MIB);
 	plan = plan_of(&n, GPU ".open", LIST("GPU-0::gpu.open::0"), 1);
 	assert_true(plan.wanted);
-	assert_true(plan.gpus[0].memory == SLICE_UNLIMITED);
+	assert_true(plan.gpus[0].memory == SLICE_NO_LIMIT);
 	node_end(&n);
 }
 
@@ -390,7 +390,7 @@ static void slice_plan__divides_time_of_replicas(void **state)
 	n.offer = fixture_offer(n.inv, n.config);
 	plan = plan_of(&n, GPU, LIST("GPU-0::0", "GPU-0::2"), 2);
 	assert_true(plan.wanted && plan.compute == SLICE_COMPUTE_TURNS);
-	assert_true(plan.gpus[0].memory == SLICE_UNLIMITED);
+	assert_true(plan.gpus[0].memory == SLICE_NO_LIMIT);
 	assert_int_equal(plan.gpus[0].weight, 2);
 	assert_int_equal(plan.gpus[0].cap, 0);
 	n.offer = offer_free(n.offer);
@@ -654,7 +654,7 @@ static void check_gpu(const struct node *n, uint32_t gpu, uint64_t seed)
 					fail_msg("seed %llu: %s is offered twice",
 						(unsigned long long)seed, id);
 			assert_ok(slice_plan_make(&plan, r, n->inv, &id, 1, &err), &err);
-			if (plan.wanted && plan.gpus[0].memory != SLICE_UNLIMITED)
+			if (plan.wanted && plan.gpus[0].memory != SLICE_NO_LIMIT)
 				memory += plan.gpus[0].memory;
 			if (plan.wanted)
 				caps += plan.gpus[0].cap;

@@ -19,8 +19,8 @@ static void slice_limit__is_a_part_in_whole_grains(void **state)
 		uint32_t replicas, k;
 		uint64_t usable, want;
 	} rows[] = {
-		{ NONE, 0, 4, 1, H100, SLICE_UNLIMITED },
-		{ NONE, 0, 4, 1, 0, SLICE_UNLIMITED },
+		{ NONE, 0, 4, 1, H100, SLICE_NO_LIMIT },
+		{ NONE, 0, 4, 1, 0, SLICE_NO_LIMIT },
 		{ EQUAL, 0, 4, 1, H100, 20268 * MIB },
 		{ EQUAL, 0, 4, 2, H100, 2 * 20268 * MIB },
 		{ EQUAL, 0, 4, 4, H100, 4 * 20268 * MIB },
@@ -33,7 +33,7 @@ static void slice_limit__is_a_part_in_whole_grains(void **state)
 		{ PART, 250, 2, 2, 16 * GIB, 8 * GIB },
 		{ PART, 1, 2, 1, 16 * GIB, 16 * MIB },
 		{ PART, 1000, 1, 1, UINT64_MAX / 2,
-			UINT64_MAX / 2 - (UINT64_MAX / 2) % SLICE_GRAIN },
+			UINT64_MAX / 2 - (UINT64_MAX / 2) % SLICE_GRANULE },
 		{ PART, 250, 4, 1, 0, 0 },
 		{ BYTES, 8 * GIB, 4, 1, H100, 8 * GIB },
 		{ BYTES, 8 * GIB, 4, 3, H100, 24 * GIB },
@@ -183,7 +183,7 @@ static void slice_plan__follows_the_entry_of_each_gpu(void **state)
 	assert_true(plan.wanted);
 	assert_int_equal(plan.unhooked, UNHOOKED_STOP);
 	assert_true(plan.gpus[0].memory == 4 * GIB);
-	assert_true(plan.gpus[1].memory == SLICE_UNLIMITED);
+	assert_true(plan.gpus[1].memory == SLICE_NO_LIMIT);
 	assert_ok(slice_plan_make(&plan, gpus(&n), n.inv, open, 1, &err), &err);
 	assert_false(plan.wanted);
 	node_end(&n);
@@ -281,8 +281,8 @@ static void offer__notes_limits_that_do_not_fit(void **state)
 			"16384 MiB" },
 		{ BYTES, 17 * GIB, "isolation.memory is more than GPU 0 has (16384 MiB)" },
 		{ PART, 250, NULL },
-		{ BYTES, SLICE_CONTEXT_ROOM, NULL },
-		{ BYTES, SLICE_CONTEXT_ROOM - 1,
+		{ BYTES, CUDA_CONTEXT_BYTES, NULL },
+		{ BYTES, CUDA_CONTEXT_BYTES - 1,
 			"a replica of GPU 0 has 598 MiB, and a program needs 600 MiB for its first "
 			"CUDA context" },
 		{ PART, 20, "a replica of GPU 0 has 326 MiB" },

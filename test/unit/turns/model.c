@@ -571,7 +571,7 @@ static void pass(struct model *m, uint64_t step)
 	}
 	for (size_t i = 0; i < m->n_slices; i++)
 		m->slices[i].allowed +=
-			(double)m->slices[i].share[0].cap * (double)step / TURNS_CAP_ONE;
+			(double)m->slices[i].share[0].cap * (double)step / SLICE_CAP_ALL;
 	m->now += step;
 }
 
@@ -600,7 +600,7 @@ static void check_cap(struct model *m, struct model_slice *s, size_t i)
 	const struct turns_share *share = &s->share[0];
 	double burst = (double)TURNS_BURST_NS, over = (double)s->charged[0] - s->allowed;
 
-	if (!s->slice || s->lies || share->mps || !share->cap || share->cap >= TURNS_CAP_ONE)
+	if (!s->slice || s->lies || share->mps || !share->cap || share->cap >= SLICE_CAP_ALL)
 		return;
 	/* Charges are as of the last settlement; between two it is on a straight line. */
 	if (m->turns->gpus[0].accrued != m->now)
