@@ -2,6 +2,7 @@
 #include "cli/cmd.h"
 
 #include "base/buf.h"
+#include "cli/config-offer.h"
 #include "cli/node-look.h"
 #include "config/config.h"
 #include "config/json.h"
@@ -54,7 +55,7 @@ struct row {
 	uint32_t refused; /* devices that are listed and cannot be had; a note says why */
 	uint64_t memory_min,
 		memory_max;        /* bytes of a replica's slice, or of each process under MPS;
-			       SLICE_UNLIMITED: no limit; 0: not known */
+			       SLICE_NO_LIMIT: no limit; 0: not known */
 	bool compute;              /* some of them take turns */
 	uint32_t weight;           /* of one of those */
 	uint32_t cap_min, cap_max; /* millionths; 0: none */
@@ -74,13 +75,13 @@ static struct slice_plan plan_of(const struct resource *r, uint32_t device,
 	if (slice_plan_make(&plan, r, inv, &id, 1, NULL) < 0)
 		plan.gpus[0].memory = 0;
 	else if (!plan.wanted)
-		plan.gpus[0].memory = SLICE_UNLIMITED;
+		plan.gpus[0].memory = SLICE_NO_LIMIT;
 	return plan;
 }
 
 static void put_memory(char *cell, size_t cap, uint64_t bytes)
 {
-	if (bytes == SLICE_UNLIMITED)
+	if (bytes == SLICE_NO_LIMIT)
 		(void)snprintf(cell, cap, "-");
 	else if (!bytes)
 		(void)snprintf(cell, cap, "?");
@@ -90,8 +91,7 @@ static void put_memory(char *cell, size_t cap, uint64_t bytes)
 
 static json_t *memory_json(uint64_t bytes)
 {
-	return bytes && bytes != SLICE_UNLIMITED ? json_integer((json_int_t)bytes)
-						 : json_null();
+	return bytes && bytes != SLICE_NO_LIMIT ? json_integer((json_int_t)bytes) : json_null();
 }
 
 static void add_time(struct row *row, const struct slice_plan *plan)
@@ -119,7 +119,7 @@ static void add_mps(struct row *row, const struct offered *o, const struct resou
 
 	if (!mps_shares(r, d))
 		return;
-	if (*memory == SLICE_UNLIMITED && mps_limit_mib(r, d, o->inv, 1))
+	if (*memory == SLICE_NO_LIMIT && mps_limit_mib(r, d, o->inv, 1))
 		*memory = mps_limit_mib(r, d, o->inv, 1) << 20;
 	if (d->why || mps_grant_make(&g, o->mps, r, o->inv, &id, 1, NULL) < 0)
 		return;
@@ -140,7 +140,7 @@ static bool is_sliced_beside_mps(const struct resource *r, const struct offer_de
 static struct row row_of(const struct offered *o, const struct resource *r)
 {
 	const struct inventory *inv = o->inv;
-	struct row row = { .min = UINT32_MAX, .memory_min = SLICE_UNLIMITED };
+	struct row row = { .min = UINT32_MAX, .memory_min = SLICE_NO_LIMIT };
 
 	for (uint32_t g = 0; g < inv->n; g++) {
 		uint32_t n = 0;
@@ -377,8 +377,8 @@ static void check_one(void *arg, const char *name, const char *text, struct conf
 	const struct strv *warnings, const struct error *err, const struct strv *more)
 {
 	struct check *c = arg;
-	CLEANUP(offer_freep) struct offer *o = NULL;
-	CLEANUP(mps_plan_freep) struct mps_plan *mps = NULL;
+	CLEANUP(config_offer_fini) struct config_offer made = { .offer = NULL };
+	const struct offer *o;
 	struct offered of = { .inv = c->node.inv };
 	struct error why = ERROR_INIT;
 
@@ -389,14 +389,10 @@ static void check_one(void *arg, const char *name, const char *text, struct conf
 	}
 	c->n_warnings += (unsigned)warnings->n;
 	if (config && c->node.inv &&
-		(offer_new(&o, c->node.inv, config, &why) < 0 ||
-			mps_plan_new(&mps, o, c->node.inv, config, &why) < 0)) {
-		error_prefix(&why, "%s", name);
+		config_offer_make(&made, name, config, c->node.inv, &why) < 0)
 		err = &why;
-		o = offer_free(o);
-	}
-	of.offer = o;
-	of.mps = mps;
+	of.offer = o = made.offer;
+	of.mps = made.mps;
 	if (c->configs)
 		add_json(c, name, err ? NULL : config, o ? &of : NULL, warnings, err, more);
 	if (!err)

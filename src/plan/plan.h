@@ -98,7 +98,7 @@ struct plan_workload {
 	enum plan_kind kind;
 	const struct plan_gpu *ref; /* where it was measured; NULL: not said */
 	struct plan_number solo_s, busy, sm_active, sm_occupancy, dram, u, u_bw, mem_peak_mib,
-		rate, arrival_cv, burst, power_w;
+		context_mib, rate, arrival_cv, burst, power_w;
 	uint32_t cpu_milli, memory_mib; /* of the host, each replica */
 	uint32_t gpus;                  /* whole ones of each replica, if more than 1 */
 	struct plan_slo slo;
@@ -142,7 +142,8 @@ struct plan_policy {
 	double rho_max;      /* of a GPU's time that open workloads may ask for */
 	double max_slowdown; /* of those without one of their own; 0: any */
 	uint32_t pods_per_gpu;
-	uint32_t context_mib; /* of a GPU's memory for each process, beside its own peak */
+	uint32_t
+		context_mib; /* for CUDA contexts beside mem_peak_mib, of workloads that do not say it */
 	const struct plan_calibration *calibrations; /* of a GPU the last one goes */
 	size_t n_calibrations;
 };

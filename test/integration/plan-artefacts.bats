@@ -49,6 +49,32 @@ promised() {
 	[[ $output == *"2 good, 0 bad, 0 warnings"* ]]
 }
 
+@test "a slice has room for the first CUDA context, and for the contexts that a profile measured" {
+	local head='version: gpuslice/plan/v1
+policy: {modes: [slices], instances: [p5.4xlarge]}
+workloads: [{name: x, gpu_ref: H100-SXM5-80GB, busy: 0.1, t_solo: 0.01, rate: 5, slo: {max_slowdown: 9}' figures memory
+	while read -r memory figures; do
+		printf '%s, %s}]\n' "$head" "$figures" >"$BATS_TEST_TMPDIR/p.yaml"
+		rm -rf "$BATS_TEST_TMPDIR/p"
+		gpuslice plan "$BATS_TEST_TMPDIR/p.yaml" --write "$BATS_TEST_TMPDIR/p" >/dev/null
+		grep -F "memory: ${memory}Mi" "$BATS_TEST_TMPDIR/p/10-device-plugin-config.yaml"
+		run -0 gpuslice config check --node p5.4xlarge "$BATS_TEST_TMPDIR/p/10-device-plugin-config.yaml"
+		[[ $output != *note:* ]]
+	done <<-'EOF'
+		768 mem_peak_mib: 1
+		768 mem_peak_mib: 1, context_mib: 100
+		1536 mem_peak_mib: 900
+		1280 mem_peak_mib: 900, context_mib: 300
+	EOF
+}
+
+@test "nothing is written that an agent would not take as it is" {
+	printf 'version: gpuslice/plan/v1\npolicy: {modes: [slices], instances: [p5.4xlarge], headroom: 0}\nworkloads: [{name: x, gpu_ref: H100-SXM5-80GB, busy: 0.1, t_solo: 0.01, rate: 5, mem_peak_mib: 19880, replicas: 4, slo: {max_slowdown: 9}}]\n' >"$BATS_TEST_TMPDIR/p.yaml"
+	run -1 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_TMPDIR/p.yaml" --write "$BATS_TEST_TMPDIR/p"
+	[[ $stderr == *"10-device-plugin-config.yaml#"*"3 of 4 fit on GPU 0"*"so nothing is written"* ]]
+	[[ ! -e $BATS_TEST_TMPDIR/p ]]
+}
+
 @test "an object for each resource, with its replicas; what a cluster needs before" {
 	local out="$BATS_TEST_TMPDIR/fleet"
 	run -0 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_DIRNAME/../../examples/plan/fleet.yaml" --write "$out"

@@ -319,7 +319,6 @@ void outside_profile(struct profile *ret, const struct outside *o, const char *n
 		.arrival_cv = unknown,
 		.u = unknown,
 		.u_bw = unknown,
-		.context_mib = unknown,
 		.launches = unknown,
 		.overhead = { NAN, NAN, PROFILE_DERIVED, "it was only looked at" } };
 	ret->busy = value(o->busy, o->busy >= 0, o->alone ? PROFILE_MEASURED : PROFILE_DERIVED,
@@ -330,6 +329,8 @@ void outside_profile(struct profile *ret, const struct outside *o, const char *n
 		o->alone ? "this GPU does not say (GPM: Hopper or newer)" : shared);
 	ret->mem_peak_mib = value((double)o->peak / MIB, o->peak > 0, PROFILE_DERIVED,
 		"NVML: most at a look, with contexts", "NVML does not say");
+	ret->context_mib = value(0, o->peak > 0, PROFILE_DERIVED, "counted in mem_peak_mib",
+		"NVML does not say");
 	ret->burst = value(o->busiest / o->busy, o->busy > 0 && o->busiest > 0, PROFILE_DERIVED,
 		"busiest look by the mean, not minutes", "it had no work");
 }

@@ -17,7 +17,7 @@ const struct profile_figure profile_figures[PROFILE_FIGURES] = {
 	{ "u", "stretches with fewer multiprocessors", "", AT(u), false },
 	{ "u_bw", "stretches with less bandwidth", "", AT(u_bw), false },
 	{ "mem_peak_mib", "memory, peak", "MiB", AT(mem_peak_mib), false },
-	{ NULL, "memory of contexts", "MiB", AT(context_mib), false },
+	{ "context_mib", "memory of contexts", "MiB", AT(context_mib), false },
 	{ "burst", "busiest second by the mean", "", AT(burst), false },
 	{ NULL, "launches a second", "", AT(launches), false },
 	{ NULL, "a step takes longer under observation by", "%", AT(overhead), false },

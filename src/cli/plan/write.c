@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/temp-dir.h"
+#include "cli/plan/proof.h"
 #include "plan/make/make.h"
 
 #include <errno.h>
@@ -95,7 +96,7 @@ int plan_write(const struct plan_answer *a, const char *dir, struct error *err)
 			"--write: not all workloads have a place, so nothing is written");
 	if (pools_new(&pools, a, err) < 0 || make_all(&files, pools, err) < 0)
 		return -1;
-	if (write_dir(&files, dir, err) < 0)
+	if (plan_prove(&files, pools, err) < 0 || write_dir(&files, dir, err) < 0)
 		return -1;
 	for (size_t i = 0; i < pools->n_notes; i++)
 		(void)fprintf(stderr, "warning: %s\n", pools->notes[i].text);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/fit/fit.h"
 
+#include "abi/slice-limits.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +104,17 @@ static void translate(struct fit_pod *p, const struct plan_gpu *from, const stru
 		p->busy = p->pod.demand_s / (p->pod.demand_s + p->pod.rest_s);
 }
 
+/*
+ * The peak and the contexts, these as they were measured or as the policy says; and room for the first context, of
+ * which the interception libraries ask for the whole bound.
+ */
+static uint32_t memory_of(const struct plan_workload *w, const struct plan_policy *policy)
+{
+	double context = w->context_mib.known ? w->context_mib.v : policy->context_mib;
+
+	return (uint32_t)ceil(fmax(w->mem_peak_mib.v + context, CUDA_CONTEXT_MIB));
+}
+
 static void prepare(struct fit_pod *p, const struct fit *f, uint32_t workload, size_t gpu)
 {
 	const struct plan_workload *w = &f->workloads[workload];
@@ -111,7 +124,7 @@ static void prepare(struct fit_pod *p, const struct fit *f, uint32_t workload, s
 	if (!(w->gpus_allowed >> gpu & 1))
 		p->reason = PLAN_MODEL_NOT_ALLOWED;
 	if (w->mem_peak_mib.known)
-		p->memory_mib = (uint32_t)ceil(w->mem_peak_mib.v) + f->policy->context_mib;
+		p->memory_mib = memory_of(w, f->policy);
 	split(p, w);
 	load(p, w);
 	p->dram = w->dram.known ? w->dram.v : 0;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "abi/slice-limits.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "plan/input/internal.h"
@@ -22,7 +23,7 @@ static const struct plan_policy default_policy = {
 	.rho_max = 0.8,
 	.max_slowdown = 1.5,
 	.pods_per_gpu = 16,
-	.context_mib = 400,
+	.context_mib = CUDA_CONTEXT_MIB,
 };
 
 static const char *const mode_words[] = { "exclusive", "time-slicing", "slices", "mps", "mig",

@@ -62,6 +62,7 @@ static const struct input_key keys[] = {
 	{ "u", input_number, AT(u), 0, 1, NULL, false },
 	{ "u_bw", input_number, AT(u_bw), 0, 1, NULL, false },
 	{ "mem_peak_mib", input_number, AT(mem_peak_mib), 0, 1e7, NULL, false },
+	{ "context_mib", input_number, AT(context_mib), 0, 1e6, NULL, false },
 	{ "rate", input_number, AT(rate), 0, 1e9, NULL, true },
 	{ "cv_arrival", input_number, AT(arrival_cv), 0, 1e3, NULL, false },
 	{ "burst", input_number, AT(burst), 1, 1e3, NULL, false },
@@ -86,8 +87,8 @@ static int set_origins(const struct reading *r, const struct yaml_node *n,
 	static const struct input_key key = { .key = "origin", .words = origins };
 	const struct yaml_node *origin = yaml_get(n, "origin", false);
 	struct plan_number *const numbers[] = { &w->solo_s, &w->busy, &w->sm_active,
-		&w->sm_occupancy, &w->dram, &w->u, &w->u_bw, &w->mem_peak_mib, &w->rate,
-		&w->arrival_cv, &w->burst, &w->power_w };
+		&w->sm_occupancy, &w->dram, &w->u, &w->u_bw, &w->mem_peak_mib, &w->context_mib,
+		&w->rate, &w->arrival_cv, &w->burst, &w->power_w };
 	unsigned which = PLAN_MEASURED;
 
 	if (origin && input_word(r, origin, &key, &which) < 0)

@@ -12,7 +12,7 @@ static const struct {
 	void (*make)(struct buf *b, const struct pools *p);
 } kinds[] = {
 	{ "00-README.md", make_readme },
-	{ "10-device-plugin-config.yaml", make_config },
+	{ MAKE_CONFIG_PATH, make_config },
 	{ "15-mig-config.yaml", make_mig },
 	{ "20-nodeclass.yaml", make_node_class },
 	{ "30-nodepools.yaml", make_node_pools },

@@ -16,10 +16,11 @@
 #define MAKE_FILES_MAX (PLAN_WORKLOADS_MAX + 64)
 #define MAKE_FILE_MAX  (16U << 20) /* bytes of one */
 
-#define MAKE_CONFIG_MAP "gpuslice-plan" /* of sharing configs, in MAKE_NAMESPACE */
-#define MAKE_MIG_MAP    "gpuslice-plan-mig"
-#define MAKE_NODE_CLASS "gpuslice-plan"
-#define MAKE_NAMESPACE  "gpuslice"
+#define MAKE_CONFIG_PATH "10-device-plugin-config.yaml"
+#define MAKE_CONFIG_MAP  "gpuslice-plan" /* of sharing configs, in MAKE_NAMESPACE */
+#define MAKE_MIG_MAP     "gpuslice-plan-mig"
+#define MAKE_NODE_CLASS  "gpuslice-plan"
+#define MAKE_NAMESPACE   "gpuslice"
 
 /* A text for the place @path below the directory, which has at most one folder in it. */
 struct make_file {

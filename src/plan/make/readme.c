@@ -70,7 +70,7 @@ static void agent(struct buf *b, const struct pools *p)
 	buf_puts(b, "1. The sharing configs, and the agent that reads them:\n\n   ```sh\n"
 		    "   kubectl create namespace " MAKE_NAMESPACE
 		    " --dry-run=client -o yaml | kubectl apply -f -\n"
-		    "   kubectl apply -f 10-device-plugin-config.yaml\n");
+		    "   kubectl apply -f " MAKE_CONFIG_PATH "\n");
 	if (any(p, has_mig))
 		buf_puts(b, "   kubectl apply -f 15-mig-config.yaml\n");
 	buf_puts(b,

@@ -335,9 +335,9 @@ static void outcome__counts_interruptions(void **state)
 	if (answer(&w,
 		    "version: gpuslice/plan/v1\npolicy: {regions: [r], capacity: spot}\n"
 		    "workloads: [{name: s, replicas: 4, gpu_ref: V100-SXM2-16GB, busy: 0.1,\n"
-		    "  mem_peak_mib: 3000, spot_ok: true, t_restart: 100, t_warmup: 44},\n"
+		    "  mem_peak_mib: 2800, spot_ok: true, t_restart: 100, t_warmup: 44},\n"
 		    "  {name: t, replicas: 1, gpu_ref: V100-SXM2-16GB, busy: 0.1,\n"
-		    "  mem_peak_mib: 1000, spot_ok: true}]\n",
+		    "  mem_peak_mib: 900, spot_ok: true}]\n",
 		    &err) < 0)
 		fail_msg("%s", err.msg);
 	assert_int_equal(w.a->money.spot_nodes, w.a->plan.n_nodes);
