@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/escape.h"
 #include "base/fd.h"
 #include "base/time.h"
 
@@ -183,12 +184,6 @@ void files_assign(struct buf *b, const char *name, const char *value)
 		buf_printf(b, "%s\n", value);
 		return;
 	}
-	buf_putc(b, '\'');
-	for (const char *p = value; *p; p++) {
-		if (*p == '\'')
-			buf_puts(b, "'\\''");
-		else
-			buf_putc(b, *p);
-	}
-	buf_puts(b, "'\n");
+	escape_shell(b, value);
+	buf_putc(b, '\n');
 }

@@ -1,43 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/report/html.h"
 
+#include "base/escape.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
 #define LINE_MAX_BYTES 512
 
-/* Characters that no document may have; a file can, as \u0001. */
-static bool is_control(char c)
-{
-	return ((unsigned char)c < ' ' && c != '\t' && c != '\n') || c == '\x7f';
-}
-
 void html_text(struct buf *b, const char *text)
 {
-	for (; *text; text++) {
-		switch (*text) {
-		case '&':
-			buf_puts(b, "&amp;");
-			break;
-		case '<':
-			buf_puts(b, "&lt;");
-			break;
-		case '>':
-			buf_puts(b, "&gt;");
-			break;
-		case '"':
-			buf_puts(b, "&quot;");
-			break;
-		case '\'':
-			buf_puts(b, "&#39;");
-			break;
-		default:
-			if (is_control(*text))
-				buf_puts(b, "\xef\xbf\xbd");
-			else
-				buf_putc(b, *text);
-		}
-	}
+	escape_html(b, text);
 }
 
 /* A character that was cut in the middle goes as a whole. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/escape.h"
 #include "bench/report/number.h"
 #include "cli/bench/plan.h"
 #include "cli/bench/print.h"
@@ -201,17 +202,6 @@ static void put_number(struct buf *b, double v)
 		buf_printf(b, ",%.6g", v);
 }
 
-static void put_text(struct buf *b, const char *text)
-{
-	buf_putc(b, '"');
-	for (; *text; text++) {
-		if (*text == '"')
-			buf_putc(b, '"');
-		buf_putc(b, *text);
-	}
-	buf_putc(b, '"');
-}
-
 static void csv_row(struct buf *b, const struct bench_result *r, const struct bench_row *row,
 	const struct bench_figures *f)
 {
@@ -223,9 +213,9 @@ static void csv_row(struct buf *b, const struct bench_result *r, const struct be
 		row->planned_s, 100 * (row->planned_s * 1e9 / f->mean.value - 1) };
 
 	buf_printf(b, "%s,%u,%u,", row->mode_name, row->pods, row->replicas);
-	put_text(b, row->scenario);
+	escape_csv(b, row->scenario);
 	buf_putc(b, ',');
-	put_text(b, row->workload);
+	escape_csv(b, row->workload);
 	for (size_t i = 0; i < ARRAY_LEN(figures); i++)
 		put_number(b, figures[i]);
 	buf_printf(b, ",%llu,%zu,%s\n", (unsigned long long)f->errors, row->n,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cost/print.h"
 
+#include "base/escape.h"
 #include "base/time.h"
 #include "cli/cost/range.h"
 #include "price/price.h"
@@ -76,7 +77,7 @@ static void json_cell(struct buf *b, json_t *o)
 	char *text = o ? json_dumps(o, JSON_COMPACT) : strdup("");
 
 	if (text)
-		cost_csv_cell(b, text);
+		escape_csv(b, text);
 	else
 		b->failed = true;
 	free(text);
@@ -92,7 +93,7 @@ static void method_details(struct buf *b, const struct charge *c)
 	(void)snprintf(text, sizeof(text),
 		"{\"Elements\":[{\"AllocatedRatio\":%s,\"UsageUnit\":\"GPU-Hours\",\"UsageQuantity\":%s}]}",
 		price_text(c->ratio_nano, 0, ratio), cost_hours(c->l->row.gpu_ns, 9, quantity));
-	cost_csv_cell(b, text);
+	escape_csv(b, text);
 }
 
 static void allocated_id(struct buf *b, const struct charge *c)
@@ -104,7 +105,7 @@ static void allocated_id(struct buf *b, const struct charge *c)
 		buf_printf(&id, "unused/%s", r->gpu);
 	else
 		buf_printf(&id, "%s/%s", *r->pod_uid ? r->pod_uid : r->pod, r->container);
-	cost_csv_cell(b, buf_str(&id));
+	escape_csv(b, buf_str(&id));
 }
 
 static void allocated_name(struct buf *b, const struct charge *c)
@@ -116,7 +117,7 @@ static void allocated_name(struct buf *b, const struct charge *c)
 		buf_puts(&name, "unused capacity");
 	else
 		buf_printf(&name, "%s/%s/%s", r->namespace_, r->pod, r->container);
-	cost_csv_cell(b, buf_str(&name));
+	escape_csv(b, buf_str(&name));
 }
 
 static void allocated_tags(struct buf *b, const struct charge *c)
@@ -130,12 +131,12 @@ static void allocated_tags(struct buf *b, const struct charge *c)
 
 static void account(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, c->p->account);
+	escape_csv(b, c->p->account);
 }
 
 static void currency(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, *c->l->period.currency ? c->l->period.currency : "USD");
+	escape_csv(b, *c->l->period.currency ? c->l->period.currency : "USD");
 }
 
 static void cost(struct buf *b, const struct charge *c)
@@ -159,7 +160,7 @@ static void description(struct buf *b, const struct charge *c)
 
 	buf_printf(&text, "%s of %s", is_idle(c) ? "unused GPU time" : "GPU time",
 		*c->l->period.node ? c->l->period.node : "a node");
-	cost_csv_cell(b, buf_str(&text));
+	escape_csv(b, buf_str(&text));
 }
 
 static void charge_end(struct buf *b, const struct charge *c)
@@ -208,22 +209,22 @@ static void pricing_unit(struct buf *b, const struct charge *c)
 
 static void provider(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, c->p->provider);
+	escape_csv(b, c->p->provider);
 }
 
 static void region(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, c->l->period.region);
+	escape_csv(b, c->l->period.region);
 }
 
 static void node(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, c->l->period.node);
+	escape_csv(b, c->l->period.node);
 }
 
 static void sku(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, c->l->period.instance_type);
+	escape_csv(b, c->l->period.instance_type);
 }
 
 static void sku_price(struct buf *b, const struct charge *c)
@@ -232,32 +233,32 @@ static void sku_price(struct buf *b, const struct charge *c)
 
 	if (*c->l->period.instance_type)
 		buf_printf(&text, "%s/%s", c->l->period.instance_type, c->l->period.region);
-	cost_csv_cell(b, buf_str(&text));
+	escape_csv(b, buf_str(&text));
 }
 
 static void device(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, c->l->row.device);
+	escape_csv(b, c->l->row.device);
 }
 
 static void gpu(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, c->l->row.gpu);
+	escape_csv(b, c->l->row.gpu);
 }
 
 static void mode(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, c->l->row.mode);
+	escape_csv(b, c->l->row.mode);
 }
 
 static void price_source(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, c->l->period.price_source);
+	escape_csv(b, c->l->period.price_source);
 }
 
 static void resource(struct buf *b, const struct charge *c)
 {
-	cost_csv_cell(b, c->l->row.resource);
+	escape_csv(b, c->l->row.resource);
 }
 
 static void held(struct buf *b, const struct charge *c)

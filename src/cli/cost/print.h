@@ -31,9 +31,6 @@ int cost_print_csv(struct buf *b, const struct cost_print *p, struct error *err)
 /* A text of others for a terminal: control characters become "?", what is not UTF-8 as well. */
 void cost_clean(struct buf *b, const char *text);
 
-/* A CSV cell: quoted if it must be; control characters become \xNN; in front of = + - @ comes '. */
-void cost_csv_cell(struct buf *b, const char *text);
-
 /* Nanoseconds as hours: "1.5", with @decimals of them rounded half up, or all nine, rounded down. */
 #define COST_HOURS_MAX 32
 const char *cost_hours(int64_t ns, unsigned decimals, char *buf);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
+#include "base/escape.h"
 #include "base/parse.h"
 #include "cli/bench/options.h"
 #include "cli/profile/profile.h"
@@ -119,13 +120,7 @@ static int join_words(char *to, size_t room, const struct strv *words, bool quot
 			buf_puts(&b, words->v[i]);
 			continue;
 		}
-		buf_putc(&b, '\'');
-		for (const char *c = words->v[i]; *c; c++)
-			if (*c == '\'')
-				buf_puts(&b, "'\\''");
-			else
-				buf_putc(&b, *c);
-		buf_putc(&b, '\'');
+		escape_shell(&b, words->v[i]);
 	}
 	if (!buf_ok(&b) || b.len >= room)
 		return error_set(err, ERR_LIMIT, "the command: expected less than %zu bytes",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
+#include "base/escape.h"
 #include "cli/cost/print.h"
 #include "cli/cost/prometheus.h"
 #include "cli/cost/range.h"
@@ -262,7 +263,7 @@ static void cost_csv__sums_to_the_origin_charge(void **state)
 		strstr(buf_str(&text), ",2026-02-01T00:00:00Z,2026-01-01T00:00:00Z,Usage,"));
 }
 
-static void cost_csv_cell__is_no_formula(void **state)
+static void escape_csv__is_no_formula(void **state)
 {
 	static const struct {
 		const char *text, *cell;
@@ -289,7 +290,7 @@ static void cost_csv_cell__is_no_formula(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(cells); i++) {
 		CLEANUP(buf_fini) struct buf b = BUF_INIT(256);
 
-		cost_csv_cell(&b, cells[i].text);
+		escape_csv(&b, cells[i].text);
 		assert_string_equal(buf_str(&b), cells[i].cell);
 	}
 }
@@ -455,7 +456,7 @@ int main(void)
 		cmocka_unit_test(cost_reprice__splits_a_given_price_exactly),
 		cmocka_unit_test(cost_reprice__never_splits_more_than_there_is),
 		cmocka_unit_test(cost_csv__sums_to_the_origin_charge),
-		cmocka_unit_test(cost_csv_cell__is_no_formula),
+		cmocka_unit_test(escape_csv__is_no_formula),
 		cmocka_unit_test(cost_hours__round),
 		cmocka_unit_test(cost_json__has_exact_texts),
 		cmocka_unit_test(cost_json__leaves_out_what_was_not_measured),

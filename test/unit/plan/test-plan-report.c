@@ -54,7 +54,7 @@ static void html__has_nothing_of_a_name_as_markup(void **state)
 	assert_true(buf_ok(&w.text));
 	assert_true(has(&w, "&lt;b&gt;&amp;`|*&quot;"));
 	assert_false(has(&w, "<b>&"));
-	assert_true(has(&w, "no place for 1 of 'big'"));
+	assert_true(has(&w, "no place for 1 of &#39;big&#39;"));
 	assert_true(has(&w, "</html>"));
 	assert_false(has(&w, "<script"));
 }

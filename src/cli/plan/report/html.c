@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/plan/report/page.h"
 
+#include "base/escape.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -9,32 +11,10 @@
 #define HUE_STEP 137 /* degrees; the golden angle, so that neighbours in a list differ much */
 #define HUES     360
 
-static void escape(struct buf *b, const char *text)
-{
-	for (; *text; text++) {
-		switch (*text) {
-		case '&':
-			buf_puts(b, "&amp;");
-			break;
-		case '<':
-			buf_puts(b, "&lt;");
-			break;
-		case '>':
-			buf_puts(b, "&gt;");
-			break;
-		case '"':
-			buf_puts(b, "&quot;");
-			break;
-		default:
-			buf_putc(b, *text);
-		}
-	}
-}
-
 static void element(struct buf *b, const char *name, const char *text)
 {
 	buf_printf(b, "<%s>", name);
-	escape(b, text);
+	escape_html(b, text);
 	buf_printf(b, "</%s>\n", name);
 }
 
@@ -100,9 +80,9 @@ static void part(struct buf *b, const struct page_part *p)
 	buf_printf(b, "<li class=\"%s\" style=\"flex-grow:%.4f;--h:%u\" title=\"",
 		idle ? "idle" : "part", p->share,
 		idle ? 0 : (unsigned)((uint64_t)p->owner * HUE_STEP % HUES));
-	escape(b, idle ? "nobody's" : p->label);
+	escape_html(b, idle ? "nobody's" : p->label);
 	buf_printf(b, ", %.1f %%\">", p->share * 100);
-	escape(b, idle ? "idle" : p->label);
+	escape_html(b, idle ? "idle" : p->label);
 	buf_puts(b, "</li>");
 }
 
@@ -145,7 +125,7 @@ static void table(struct buf *b, const struct table *t)
 			buf_puts(b, "<tr>");
 		buf_printf(b, "<%s%s%s>", tag, i < t->columns ? " scope=\"col\"" : "",
 			is_figures(t, i % t->columns) ? " class=\"figure\"" : "");
-		escape(b, t->cells.v[i]);
+		escape_html(b, t->cells.v[i]);
 		buf_printf(b, "</%s>", tag);
 		if ((i + 1) % t->columns == 0)
 			buf_puts(b, "</tr>\n");
