@@ -2,6 +2,7 @@
 #include "agent/internal.h"
 
 #include "agent/options.h"
+#include "base/defaults.h"
 #include "base/fd.h"
 #include "view/json.h"
 

@@ -2,6 +2,7 @@
 #include "agent/options.h"
 
 #include "abi/slice-dir.h"
+#include "base/defaults.h"
 #include "base/log-option.h"
 #include "base/time.h"
 #include "config/config.h"
@@ -24,13 +25,13 @@ static const struct option_def own[] = {
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_KUBELET_DIR" },
 		.arg = "DIR",
-		.def = AGENT_KUBELET_DIR,
+		.def = DEFAULT_KUBELET_DIR,
 		.help = "the kubelet's directory, with device-plugins/ and pod-resources/" },
 	{ .name = "run-dir",
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_RUN_DIR" },
 		.arg = "DIR",
-		.def = AGENT_RUN_DIR,
+		.def = DEFAULT_RUN_DIR,
 		.help = "where the status socket and the lock are" },
 	{ .name = "state-dir",
 		.type = OPTION_STR,
@@ -595,9 +596,9 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 		.nvml_path = option_str(o, "nvml", NULL),
 		.sysfs_root = option_str(o, "sysfs", NULL),
 		.procfs_root = option_str(o, "procfs", NULL),
-		.kubelet_dir = option_str(o, "kubelet-dir", AGENT_KUBELET_DIR),
+		.kubelet_dir = option_str(o, "kubelet-dir", DEFAULT_KUBELET_DIR),
 		.kubelet_socket = option_str(o, "kubelet-socket", NULL),
-		.run_dir = option_str(o, "run-dir", AGENT_RUN_DIR),
+		.run_dir = option_str(o, "run-dir", DEFAULT_RUN_DIR),
 		.cdi_dir = option_str(o, "cdi-dir", CDI_DIR),
 		.slices = {
 			.state_dir = option_str(o, "state-dir", SLICE_STATE_DIR),

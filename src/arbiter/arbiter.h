@@ -14,8 +14,7 @@
 #include <limits.h>
 #include <uv.h>
 
-#define ARBITER_RUN_DIR "/run/gpuslice"
-#define ARBITER_PROCFS  "/proc"
+#define ARBITER_PROCFS "/proc"
 
 struct arbiter;
 

@@ -3,6 +3,7 @@
 /* gpuslice-arbiter: options, signals, the loop. */
 #include "abi/slice-dir.h"
 #include "arbiter/arbiter.h"
+#include "base/defaults.h"
 #include "base/log-option.h"
 #include "base/option.h"
 
@@ -22,7 +23,7 @@ static const struct option_def option_defs[] = {
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_RUN_DIR" },
 		.arg = "DIR",
-		.def = ARBITER_RUN_DIR,
+		.def = DEFAULT_RUN_DIR,
 		.help = "where the control socket and the book of grants are" },
 	{ .name = "procfs",
 		.type = OPTION_STR,
@@ -88,7 +89,7 @@ static int run(struct program *p, const struct options *o, struct error *err)
 			"unexpected argument '%s'; --help shows the usage", o->args.v[0]);
 	if (log_option_setup(o, err) < 0 ||
 		read_dir(options.state_dir, o, "state-dir", SLICE_STATE_DIR, err) < 0 ||
-		read_dir(options.run_dir, o, "run-dir", ARBITER_RUN_DIR, err) < 0 ||
+		read_dir(options.run_dir, o, "run-dir", DEFAULT_RUN_DIR, err) < 0 ||
 		read_dir(options.procfs, o, "procfs", ARBITER_PROCFS, err) < 0)
 		return -1;
 	if (arbiter_start(&p->arbiter, &p->loop, &options, err) < 0)

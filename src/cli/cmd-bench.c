@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
+#include "base/defaults.h"
 #include "bench/load/arrivals.h"
 #include "bench/check/check.h"
 #include "cli/bench/bench.h"
@@ -108,7 +109,7 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_RUN_DIR" },
 		.arg = "DIR",
-		.def = "/run/gpuslice",
+		.def = DEFAULT_RUN_DIR,
 		.help = "for --allow-mig: where the lock of MIG's editor is, and what the GPU was" },
 	{ .name = "save",
 		.type = OPTION_STR,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/defaults.h"
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/kubelet-client.h"
@@ -14,7 +15,7 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_KUBELET_DIR" },
 		.arg = "DIR",
-		.def = "/var/lib/kubelet",
+		.def = DEFAULT_KUBELET_DIR,
 		.help = "the kubelet's directory: device-plugins/ and pod-resources/ are in it" },
 	{ .name = "filename",
 		.letter = 'f',
@@ -202,7 +203,7 @@ static int run_server(const struct options *o, struct error *err)
 	CLEANUP(node_setup_fini) struct node_setup setup = { .n_taints = 0 };
 	const char *policy = option_str(o, "topology-manager-policy", "none");
 	struct standin_options node = {
-		.dir = option_str(o, "kubelet-dir", "/var/lib/kubelet"),
+		.dir = option_str(o, "kubelet-dir", DEFAULT_KUBELET_DIR),
 		.node_name = option_str(o, "node-name", NULL),
 		.max_pods = (uint32_t)option_uint(o, "max-pods", 0),
 		.align_numa = strcmp(policy, "best-effort") == 0,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/defaults.h"
 #include "cli/bench/options.h"
 #include "cli/cmd.h"
 #include "cli/profile/profile.h"
@@ -66,7 +67,7 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_RUN_DIR" },
 		.arg = "DIR",
-		.def = PROFILE_RUN_DIR,
+		.def = DEFAULT_RUN_DIR,
 		.help = "run directory of gpusliced, for --pod" },
 	{ .name = "save",
 		.type = OPTION_STR,

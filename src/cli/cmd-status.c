@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/defaults.h"
 #include "base/fd.h"
 #include "base/time.h"
 #include "cli/cmd.h"
@@ -10,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RUN_DIR    "/run/gpuslice"
-#define SOCKET     "gpusliced.sock"
 #define TIMEOUT_NS (10 * NS_PER_SEC)
 
 static const struct option_def options[] = {
@@ -19,7 +18,7 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_RUN_DIR" },
 		.arg = "DIR",
-		.def = RUN_DIR,
+		.def = DEFAULT_RUN_DIR,
 		.help = "run directory of the agent" },
 	{ .name = "address",
 		.type = OPTION_STR,
@@ -38,8 +37,9 @@ static int agent_address(const struct options *o, char *ret, size_t cap, struct 
 	char socket[PATH_MAX];
 	int n;
 
-	if (!address && path_join(socket, sizeof(socket), option_str(o, "run-dir", RUN_DIR),
-				SOCKET, err) < 0)
+	if (!address &&
+		path_join(socket, sizeof(socket), option_str(o, "run-dir", DEFAULT_RUN_DIR),
+			AGENT_SOCKET, err) < 0)
 		return -1;
 	n = snprintf(ret, cap, "%s%s", address ? "" : "unix:", address ? address : socket);
 	if (n < 0 || (size_t)n >= cap)

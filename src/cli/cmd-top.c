@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/defaults.h"
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/time.h"
@@ -14,8 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RUN_DIR     "/run/gpuslice"
-#define SOCKET      "gpusliced.sock"
 #define PATH        "/api/v1/node"
 #define TIMEOUT_NS  (10 * NS_PER_SEC)
 #define INTERVAL_NS (2 * NS_PER_SEC)
@@ -29,7 +28,7 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_RUN_DIR" },
 		.arg = "DIR",
-		.def = RUN_DIR,
+		.def = DEFAULT_RUN_DIR,
 		.help = "run directory of the agent" },
 	{ .name = "url",
 		.type = OPTION_STR,
@@ -195,8 +194,8 @@ static int find_agent(struct http_get **ret, const struct options *o, struct err
 	if (token_file)
 		to.token = buf_str(&token);
 	if (!to.url) {
-		if (path_join(socket, sizeof(socket), option_str(o, "run-dir", RUN_DIR), SOCKET,
-			    err) < 0)
+		if (path_join(socket, sizeof(socket), option_str(o, "run-dir", DEFAULT_RUN_DIR),
+			    AGENT_SOCKET, err) < 0)
 			return -1;
 		to.socket = socket;
 	}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/defaults.h"
 #include "base/fd.h"
 #include "base/time.h"
 #include "cli/cmd.h"
@@ -92,7 +93,7 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_KUBELET_DIR" },
 		.arg = "DIR",
-		.def = "/var/lib/kubelet",
+		.def = DEFAULT_KUBELET_DIR,
 		.help = "the kubelet's directory, with pod-resources/" },
 	{ .name = "metrics-port",
 		.letter = 'p',
@@ -149,7 +150,7 @@ static const struct option_def options[] = {
 		.type = OPTION_STR,
 		.env = { "GPUSLICE_RUN_DIR" },
 		.arg = "DIR",
-		.def = "/run/gpuslice",
+		.def = DEFAULT_RUN_DIR,
 		.help = "run directory of the agent" },
 	{ .name = "sleep-interval-seconds",
 		.letter = 's',

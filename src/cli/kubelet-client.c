@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/kubelet-client.h"
 
+#include "base/defaults.h"
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/time.h"
@@ -700,7 +701,7 @@ int kubelet_client_run(const struct options *o, struct error *err)
 	struct client c = { .o = o };
 
 	if (control_address(c.address, sizeof(c.address),
-		    option_str(o, "kubelet-dir", "/var/lib/kubelet"), err) < 0)
+		    option_str(o, "kubelet-dir", DEFAULT_KUBELET_DIR), err) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		if (strcmp(verbs[i].name, o->args.v[0]) == 0)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/defaults.h"
 #include "config/config.h"
 
 /*
@@ -115,7 +116,7 @@ const struct option_def config_options[] = {
 		.type = OPTION_STR,
 		.env = { "KUBELET_SOCKET" },
 		.arg = "PATH",
-		.def = "/var/lib/kubelet/device-plugins/kubelet.sock",
+		.def = DEFAULT_KUBELET_DIR "/device-plugins/kubelet.sock",
 		.help = "where to register; empty: do not register" },
 	{ .name = "config-file",
 		.type = OPTION_STR,

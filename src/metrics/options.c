@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "metrics/options.h"
 
+#include "base/defaults.h"
 #include "base/parse.h"
 #include "base/time.h"
 
@@ -146,8 +147,8 @@ static const struct {
 	{ "DCGM_EXPORTER_OTHER_DEVICES_STR", "f", "NVSwitches are not seen by NVML" },
 	{ "DCGM_EXPORTER_CPU_DEVICES_STR", "f", "CPUs are not seen by NVML" },
 	{ "DCGM_HPC_JOB_MAPPING_DIR", "", "jobs of batch systems are not mapped" },
-	{ "DCGM_POD_RESOURCES_KUBELET_SOCKET", "/var/lib/kubelet/pod-resources/kubelet.sock",
-		"use --kubelet-dir" },
+	{ "DCGM_POD_RESOURCES_KUBELET_SOCKET",
+		DEFAULT_KUBELET_DIR "/pod-resources/kubelet.sock", "use --kubelet-dir" },
 	{ "DCGM_REMOTE_HOSTENGINE_INFO", "", "there is no host engine: NVML is asked" },
 	{ "KUBERNETES_ENABLE_DRA", "false", "devices of resource claims are known without" },
 };

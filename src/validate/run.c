@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/defaults.h"
 #include "base/fd.h"
 #include "base/time.h"
 #include "validate/files.h"
@@ -160,11 +161,11 @@ static void watch_dirs(struct run *run)
 {
 	const struct validate_settings *s = run->s;
 	char pods[PATH_MAX] = "", dev[PATH_MAX] = "";
-	const char *const dirs[] = { s->driver_ctr, or_default(s->run_dir, "/run/gpuslice"),
+	const char *const dirs[] = { s->driver_ctr, or_default(s->run_dir, DEFAULT_RUN_DIR),
 		pods, dev, "/etc/cdi", "/var/run/cdi" };
 	const uint32_t what = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR;
 
-	if (path_join(pods, sizeof(pods), or_default(s->kubelet_dir, "/var/lib/kubelet"),
+	if (path_join(pods, sizeof(pods), or_default(s->kubelet_dir, DEFAULT_KUBELET_DIR),
 		    "pod-resources", NULL) < 0)
 		pods[0] = '\0';
 	if (path_join(dev, sizeof(dev), or_default(s->own_root, "/"), "dev", NULL) < 0)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/defaults.h"
 #include "base/fd.h"
 #include "base/time.h"
 #include "validate/internal.h"
@@ -96,8 +97,8 @@ bool validate_applies(enum validate_component c, const struct validate_settings 
 	else if (c == VALIDATE_CDI && !validate_cdi_has_spec(s))
 		text = "no CDI spec of NVIDIA GPUs on this node";
 	else if (c == VALIDATE_PLUGIN && s->require.n == 0 &&
-		 !below(or_default(s->run_dir, "/run/gpuslice"), "gpusliced.sock") &&
-		 !below(or_default(s->kubelet_dir, "/var/lib/kubelet"),
+		 !below(or_default(s->run_dir, DEFAULT_RUN_DIR), AGENT_SOCKET) &&
+		 !below(or_default(s->kubelet_dir, DEFAULT_KUBELET_DIR),
 			 "pod-resources/kubelet.sock"))
 		text = "neither an agent nor a kubelet runs here";
 	if (text)

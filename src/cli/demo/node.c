@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "base/time.h"
 #include "base/temp-dir.h"
+#include "core/config-choice.h"
 #include "gpu/monitor.h"
 
 #include <errno.h>
@@ -151,7 +152,7 @@ int demo_node_start(struct demo_node *n, uv_loop_t *loop,
 		return -1;
 	node.dir = n->kubelet_dir;
 	mount.dir = n->config_dir;
-	rc = str_map_set(&labels, "nvidia.com/device-plugin.config", options->entry, err);
+	rc = str_map_set(&labels, CONFIG_NODE_LABEL, options->entry, err);
 	if (rc == 0 && options->model)
 		rc = str_map_set(&labels, "node.kubernetes.io/instance-type", options->model,
 			err);

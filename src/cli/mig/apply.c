@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* gpuslice mig apply and restore: the node is made what a config, or a checkpoint, says. */
+#include "base/defaults.h"
 #include "cli/mig/progress.h"
 #include "cli/mig/tool.h"
 
@@ -215,7 +216,7 @@ static int take_lock(const struct change *c, bool dry_run, struct error *err)
 {
 	if (dry_run)
 		return -1;
-	return mig_lock_take(option_str(c->o, "run-dir", MIG_RUN_DIR), LOCK_WAIT_NS,
+	return mig_lock_take(option_str(c->o, "run-dir", DEFAULT_RUN_DIR), LOCK_WAIT_NS,
 		&stop_asked, err);
 }
 
@@ -459,10 +460,11 @@ static int run_restore(const struct cmd *cmd, const struct options *o, struct er
 		.name = "output-format", .letter = 'o', .type = OPTION_STR, .arg = "FORMAT", \
 		.def = "text", .help = "text, or json: an object a line, as it happens"      \
 	}
-#define OPTION_CHANGE_RUN_DIR                                                               \
-	{                                                                                   \
-		.name = "run-dir", .type = OPTION_STR, .env = { "GPUSLICE_RUN_DIR" },       \
-		.arg = "DIR", .def = MIG_RUN_DIR, .help = "where the lock of the editor is" \
+#define OPTION_CHANGE_RUN_DIR                                                         \
+	{                                                                             \
+		.name = "run-dir", .type = OPTION_STR, .env = { "GPUSLICE_RUN_DIR" }, \
+		.arg = "DIR", .def = DEFAULT_RUN_DIR,                                 \
+		.help = "where the lock of the editor is"                             \
 	}
 #define OPTION_CHANGE_SKIP_RESET                                          \
 	{                                                                 \

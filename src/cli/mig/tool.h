@@ -6,8 +6,6 @@
 #include "config/mig.h"
 #include "mig/editor.h"
 
-#define MIG_RUN_DIR "/run/gpuslice" /* the agent's */
-
 extern const struct cmd mig_cmd_apply;
 extern const struct cmd mig_cmd_assert;
 extern const struct cmd mig_cmd_checkpoint;

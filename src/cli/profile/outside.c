@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
+#include "base/defaults.h"
 #include "base/time.h"
 #include "bench/profile/outside.h"
 #include "bench/profile/write.h"
@@ -49,7 +50,7 @@ int profile_run_outside(const struct asked *a, const struct options *o, struct e
 	const struct gpu *g = NULL;
 	struct outside seen;
 
-	if (a->pod && profile_pod_uid(uid, a->pod, option_str(o, "run-dir", PROFILE_RUN_DIR),
+	if (a->pod && profile_pod_uid(uid, a->pod, option_str(o, "run-dir", DEFAULT_RUN_DIR),
 			      err) < 0)
 		return -1;
 	if (gpu_inventory_once(&inv, &monitor, err) < 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
+#include "base/defaults.h"
 #include "base/fd.h"
 #include "base/time.h"
 #include "cli/profile/profile.h"
@@ -11,7 +12,6 @@
 #include <string.h>
 
 #define TIMEOUT_NS (10 * NS_PER_SEC)
-#define SOCKET     "gpusliced.sock"
 
 static const char *text_of(const json_t *o, const char *key)
 {
@@ -38,7 +38,7 @@ int profile_pod_uid(char ret[static PROFILE_UID_MAX], const char *pod, const cha
 	const json_t *each;
 	size_t i;
 
-	if (path_join(socket, sizeof(socket), run_dir, SOCKET, err) < 0)
+	if (path_join(socket, sizeof(socket), run_dir, AGENT_SOCKET, err) < 0)
 		return -1;
 	(void)snprintf(address, sizeof(address), "unix:%s", socket);
 	if (http_call_json(address, "GET", "/api/v1/pods", NULL, TIMEOUT_NS, &body, err) < 0)

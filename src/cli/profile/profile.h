@@ -12,7 +12,6 @@
 #define PROFILE_OUTPUT_MAX  (1U << 20)
 #define PROFILE_NAME_MAX    63
 #define PROFILE_COMMAND_MAX 4096
-#define PROFILE_RUN_DIR     "/run/gpuslice"
 #define PROFILE_UID_MAX     37
 
 struct asked {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/config-choice.h"
 #include "plan/input/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Objects that nodes are made of: Karpenter's pools, eksctl's groups. What is wrong or gone in them is a note. */
-
-#define CONFIG_LABEL "nvidia.com/device-plugin.config"
 
 static int add(const struct reading *r, const struct yaml_node *n, const char *instance,
 	const char *sharing, enum plan_capacity capacity)
@@ -121,7 +120,7 @@ static int read_capacity(const struct reading *r, const struct yaml_node *n, str
 static const char *label_text(const struct yaml_node *labels)
 {
 	const struct yaml_node *n = labels && labels->type == YAML_OBJECT
-					    ? yaml_get(labels, CONFIG_LABEL, false)
+					    ? yaml_get(labels, CONFIG_NODE_LABEL, false)
 					    : NULL;
 
 	return n && n->type == YAML_STR ? n->text : NULL;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/config-choice.h"
 #include "plan/make/make.h"
 
 #include <stdio.h>
@@ -150,7 +151,7 @@ static void pool_tags(struct buf *b, const struct pool *p)
 	if (!whole) /* as in the overlay */
 		tag(b, "resources", POOL_RESOURCE_WHOLE, "0", false);
 	tag(b, "label", "nvidia.com/gpu.present", "true", false);
-	tag(b, "label", "nvidia.com/device-plugin.config", p->name, false);
+	tag(b, "label", CONFIG_NODE_LABEL, p->name, false);
 	if (p->mode == PLAN_MIG)
 		tag(b, "label", "nvidia.com/mig.config", p->name, false);
 	tag(b, "taint", "nvidia.com/gpu", ":NoSchedule", true);

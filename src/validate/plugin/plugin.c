@@ -5,6 +5,7 @@
  * and how many devices are healthy; where another plugin serves the node, the kubelet is asked for
  * what it would give out. No pod is created to try it.
  */
+#include "base/defaults.h"
 #include "validate/internal.h"
 
 #include <inttypes.h>
@@ -125,7 +126,7 @@ static void conclude(const struct offers *o, bool from_agent, struct validate_re
 
 void validate_plugin(const struct validate_settings *s, struct validate_report *r)
 {
-	const char *kubelet_dir = or_default(s->kubelet_dir, "/var/lib/kubelet");
+	const char *kubelet_dir = or_default(s->kubelet_dir, DEFAULT_KUBELET_DIR);
 	CLEANUP(freep) struct offers *o = calloc(1, sizeof(*o));
 	struct error err = ERROR_INIT, why = ERROR_INIT;
 	struct validate_settings *arg = NULL;
@@ -136,7 +137,7 @@ void validate_plugin(const struct validate_settings *s, struct validate_report *
 		return;
 	}
 	memcpy(&arg, &s, sizeof(arg));
-	from_agent = offers_of_agent(o, or_default(s->run_dir, "/run/gpuslice"), &err) == 0;
+	from_agent = offers_of_agent(o, or_default(s->run_dir, DEFAULT_RUN_DIR), &err) == 0;
 	if (!from_agent && err.code != ERR_UNAVAILABLE) {
 		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_NO_PLUGIN, "%s", err.msg);
 		return;

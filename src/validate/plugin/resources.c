@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/defaults.h"
 #include "base/fd.h"
 #include "base/time.h"
 #include "http/client.h"
@@ -64,7 +65,7 @@ int offers_of_agent(struct offers *ret, const char *run_dir, struct error *err)
 	CLEANUP(buf_fini) struct buf json = BUF_INIT(HTTP_REPLY_MAX);
 	char path[PATH_MAX], address[PATH_MAX + 8];
 
-	if (path_join(path, sizeof(path), run_dir, "gpusliced.sock", err) < 0)
+	if (path_join(path, sizeof(path), run_dir, AGENT_SOCKET, err) < 0)
 		return -1;
 	(void)snprintf(address, sizeof(address), "unix:%s", path);
 	if (http_call_json(address, "GET", "/v1/status", NULL, TIMEOUT_NS, &json, err) < 0)
