@@ -127,6 +127,7 @@
 	U(remap_banks, 0, 100000, "memory banks with all spare rows left") \
 	C(violation_power_ns, "time held back by the power limit") \
 	C(violation_thermal_ns, "time held back by temperature") \
+	C(violation_base_ns, "time below the base clocks; grows where the host lets the GPU be late") \
 	U(nvlink_links, 0, 18, "links of the product") \
 	U(nvlink_version, 0, 7, "NVLink generation") \
 	U(nvlink_mbps, 0, 1000000, "speed of one link") \

@@ -162,6 +162,7 @@ struct device {
 	struct event *events;
 	uint64_t last_event_id, last_ticket;
 	uint64_t measured_ns, measured_mono_ns; /* by the simulated and by the real clock */
+	uint64_t late_ns;                       /* that no GPU has in its state yet */
 	int account_fd;                         /* -1: nobody wants to know */
 	struct slot slots[SIM_MAX_GPUS];
 	struct instance

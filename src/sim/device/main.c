@@ -37,6 +37,9 @@
 #define LOCK_PATIENCE   (5 * NS_PER_SEC) /* for one that is just ending */
 #define IDLE_DEFAULT_MS 10000
 #define LOOK_NS         (300 * NS_PER_MS) /* whether the node is still there, and who is busy */
+#define LATE_NS \
+	NS_PER_MS /* so late a wake-up may be, as on any machine with nothing else to do */
+#define TELL_NS         (100 * NS_PER_MS)
 #define EVENTS          64
 #define PACKETS_AT_ONCE 32 /* of one client, before others have their turn */
 #define BACKLOG         512
@@ -58,6 +61,9 @@ struct server {
 	struct conn *conns;
 	double speed;
 	uint64_t start_ns, idle_ns, idle_since_ns;
+	int schedstat; /* -1: the kernel has none */
+	uint64_t missed_ns, told_ns,
+		seen_waited_ns; /* lateness that the device is not told yet */
 	bool stop;
 };
 
@@ -71,21 +77,65 @@ static uint64_t now_ns(const struct server *s)
 	return (uint64_t)((double)(time_mono_ns() - s->start_ns) * s->speed);
 }
 
-static void arm_timer(struct server *s)
+/* Returns when the device has something to do, by the monotonic clock; UINT64_MAX: not before LOOK_NS. */
+static uint64_t arm_timer(struct server *s)
 {
 	uint64_t now = time_mono_ns(), at = now + LOOK_NS, next = device_next_ns(s->device);
+	uint64_t ret = UINT64_MAX;
 	struct itimerspec t = { .it_interval = { 0 } };
 
 	if (next != UINT64_MAX) {
 		double real = (double)next / s->speed;
 		uint64_t due = s->start_ns + (real < 1e18 ? (uint64_t)real : (uint64_t)1e18);
 
-		at = due < at ? due : at;
+		if (due < at)
+			ret = at = due > now ? due : now;
 	}
 	at = at > now ? at : now + 1;
 	t.it_value.tv_sec = (time_t)(at / NS_PER_SEC);
 	t.it_value.tv_nsec = (long)(at % NS_PER_SEC);
 	(void)timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &t, NULL);
+	return ret;
+}
+
+/* Lateness. */
+
+/* Nanoseconds for which this thread has waited for a CPU; 0: the kernel does not say. */
+static uint64_t waited_ns(const struct server *s)
+{
+	char text[96];
+	ssize_t n = s->schedstat < 0 ? -1 : pread(s->schedstat, text, sizeof(text) - 1, 0);
+	unsigned long long ran, waited;
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? waited : 0;
+}
+
+/* What was due is done now. */
+static void miss(struct server *s, uint64_t due_ns)
+{
+	uint64_t now = time_mono_ns();
+
+	if (now > due_ns && now - due_ns > LATE_NS)
+		s->missed_ns += now - due_ns;
+}
+
+/* Deadlines tell of a process that was stopped, the scheduler of work that came to one that could not run. */
+static void tell_lateness(struct server *s)
+{
+	uint64_t now = time_mono_ns(), waited;
+
+	if (now - s->told_ns < TELL_NS)
+		return;
+	s->told_ns = now;
+	waited = waited_ns(s);
+	device_late(s->device, waited - s->seen_waited_ns > s->missed_ns
+				       ? waited - s->seen_waited_ns
+				       : s->missed_ns);
+	s->seen_waited_ns = waited;
+	s->missed_ns = 0;
 }
 
 /* Connections. */
@@ -287,10 +337,11 @@ static void loop(struct server *s)
 
 	s->idle_since_ns = time_mono_ns();
 	while (!s->stop) {
-		int n;
+		uint64_t due = arm_timer(s);
+		int n = epoll_wait(s->epoll, ev, EVENTS, -1);
 
-		arm_timer(s);
-		n = epoll_wait(s->epoll, ev, EVENTS, -1);
+		miss(s, due);
+		tell_lateness(s);
 		device_advance(s->device, now_ns(s));
 		for (int i = 0; i < n; i++)
 			handle(s, &ev[i]);
@@ -394,6 +445,8 @@ static int run(struct server *s, int ready_fd, struct error *err)
 	if (r != 0)
 		return r;
 	raise_limits();
+	s->schedstat = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
+	s->seen_waited_ns = waited_ns(s);
 	r = sim_state_open(s->dir, &s->state, err);
 	if (r == SIM_STATE_E_NONE)
 		return error_set(err, ERR_NOT_FOUND, "no simulated node in '%s'", s->dir);
@@ -468,7 +521,7 @@ static int open_account(struct server *s, struct error *err)
 
 int main(int argc, char **argv)
 {
-	struct server s = { .listen_fd = -1, .account_fd = -1 };
+	struct server s = { .listen_fd = -1, .account_fd = -1, .schedstat = -1 };
 	uint32_t idle_ms = IDLE_DEFAULT_MS, ready_fd = UINT32_MAX;
 	struct error err = ERROR_INIT;
 	CLEANUP(freep) char *dir = NULL;

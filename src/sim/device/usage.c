@@ -226,6 +226,11 @@ static void show_load(struct sim_gpu *g, const struct device *d, uint32_t slot)
 	sim_gpu_sum_processes(g);
 }
 
+void device_late(struct device *d, uint64_t ns)
+{
+	d->late_ns += ns;
+}
+
 void usage_measure(struct device *d, uint64_t now_ns)
 {
 	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
@@ -238,10 +243,14 @@ void usage_measure(struct device *d, uint64_t now_ns)
 	load_measure(d, interval_ns, mono_ns - d->measured_mono_ns, mono_ns);
 	d->measured_ns = now_ns;
 	d->measured_mono_ns = mono_ns;
-	if (!measure_clients(d, interval_ns) || sim_txn_begin(d->state, &txn, NULL) < 0)
+	if ((!measure_clients(d, interval_ns) && !d->late_ns) ||
+		sim_txn_begin(d->state, &txn, NULL) < 0)
 		return;
 	for (uint32_t slot = 0; slot < txn.node->head.info.slot_count; slot++)
-		if (d->slots[slot].usable)
+		if (d->slots[slot].usable) {
 			show_load(&txn.node->gpus[slot], d, slot);
+			txn.node->gpus[slot].keys.violation_base_ns += d->late_ns;
+		}
+	d->late_ns = 0;
 	sim_txn_commit(&txn);
 }

@@ -283,7 +283,7 @@ static const struct field fields[] = {
 	FN(78, ULL, VIOLATION, zero),
 	FN(79, ULL, VIOLATION, zero),
 	FN(80, ULL, VIOLATION, zero),
-	FN(81, ULL, VIOLATION, zero),
+	KEY(81, ULL, VIOLATION, violation_base_ns),
 	FN(82, U, TEMPERATURE, memory_temperature),
 	FN(83, ULL, ENERGY, energy),
 	FN(91, U, NVLINK, link_count),

@@ -347,9 +347,10 @@ EXPORT nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t d, unsigned int po
 	if (r)
 		return r;
 	t->referenceTime = time_wall_ns() / 1000;
-	t->violationTime = policy == 0   ? g.keys.violation_power_ns
-			   : policy == 1 ? g.keys.violation_thermal_ns
-					 : 0;
+	t->violationTime = policy == 0    ? g.keys.violation_power_ns
+			   : policy == 1  ? g.keys.violation_thermal_ns
+			   : policy == 11 ? g.keys.violation_base_ns
+					  : 0;
 	return NVML_SUCCESS;
 }
 

@@ -23,6 +23,8 @@
 #define PATIENCE  (20 * NS_PER_SEC)
 #define SLOT_MISS 200
 
+#define BELOW_BASE 11 /* NVML_PERF_POLICY_TOTAL_BASE_CLOCKS */
+
 static struct sim_fixture f;
 static struct sim_device d = SIM_DEVICE_INIT;
 
@@ -403,6 +405,44 @@ static void a_busy_process__shows_in_nvml(void **state)
 		assert_int_equal(nvmlDeviceGetUtilizationRates(f.gpus[0], &u), NVML_SUCCESS);
 	}
 	assert_int_equal(u.gpu, 0);
+}
+
+static uint64_t below_base_ns(void)
+{
+	nvmlViolationTime_t t = { 0 };
+
+	assert_int_equal(nvmlDeviceGetViolationStatus(f.gpus[0], BELOW_BASE, &t), NVML_SUCCESS);
+	return t.violationTime;
+}
+
+/* A host that does not let the GPU run in time makes it slow, and NVML says so. */
+static void lateness__shows_as_time_below_base_clocks(void **state)
+{
+	uint32_t stream = new_stream(&d, new_context(&d, 0));
+	struct sim_device_command c = { .kind = SIM_DEVICE_KERNEL,
+		.stream = stream,
+		.seq = 1,
+		.amount = 50 * NS_PER_MS };
+	struct sim_device_reply r;
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	uint64_t before = below_base_ns(), stopped, until;
+
+	(void)state;
+	assert_int_equal(getsockopt(d.fd, SOL_SOCKET, SO_PEERCRED, &peer, &len), 0);
+	assert_true(sim_device_submit(&d, &c, 1));
+	/* An answer comes after what was submitted before has begun. */
+	assert_int_equal(allocate(&d, 0, 1, &r, NULL), 0);
+	assert_int_equal(kill(peer.pid, SIGSTOP), 0);
+	stopped = time_mono_ns();
+	while (time_mono_ns() - stopped < 150 * NS_PER_MS)
+		(void)usleep(1000);
+	assert_int_equal(kill(peer.pid, SIGCONT), 0);
+	assert_true(wait_stream(&d, stream, 1));
+	until = time_mono_ns() + PATIENCE;
+	while (below_base_ns() - before < 90 * NS_PER_MS && time_mono_ns() < until)
+		(void)usleep(1000);
+	assert_true(below_base_ns() - before >= 90 * NS_PER_MS);
 }
 
 static void a_wrong_number__ends_the_connection(void **state)
@@ -861,6 +901,7 @@ int main(void)
 		TEST(stream__tells_through_the_page),
 		TEST(event__has_the_time),
 		TEST(a_busy_process__shows_in_nvml),
+		TEST(lateness__shows_as_time_below_base_clocks),
 		TEST(a_wrong_number__ends_the_connection),
 		TEST(fault__out_of_memory_at_the_third),
 		TEST(fault__kills_the_context_and_posts_an_xid),
