@@ -43,14 +43,55 @@ nothing_left() {
 		| [.[] | [.runs[].pods[][]] | add] | length == 3 and .[0] < .[1] and .[1] < .[2]' "$BATS_TEST_TMPDIR/r.json"
 	eventually 20 nothing_left
 	run -0 bench --mode exclusive --scenario burn -o csv
-	[[ ${lines[0]} == mode,pods,replicas,scenario,workload,* && ${lines[1]} == 'exclusive,1,1,"alone","burn",'* ]]
+	[[ ${lines[0]} == mode,pods,replicas,scenario,workload,* && ${lines[1]} == 'exclusive,1,1,alone,burn,'* ]]
 	[[ ${#lines[@]} == 2 ]]
+}
+
+# undisturbed FILE: as on a machine that had nothing else to do.
+undisturbed() {
+	jq -c '.inconclusive = false | del(.rows[].runs[].doubt)' "$1" >"$1.new"
+	mv "$1.new" "$1"
+}
+
+hogs() {
+	local i
+	pids=()
+	for ((i = 0; i < 4 * $(nproc); i++)); do
+		timeout 120 sh -c 'while :; do :; done' 3>&- &
+		pids+=($!)
+	done
+}
+
+@test "a host that is too busy makes a result inconclusive, and not a verdict" {
+	cd "$BATS_TEST_TMPDIR"
+	hogs
+	in_doubt() {
+		bench --mode exclusive,turns --scenario '2 burn' --save r.json >out
+		grep -E '^  2 burn, turns, burn, [1-9] of 2 repetitions: .*host too busy' out
+	}
+	eventually 90 in_doubt
+	bench --scenario burn --mode turns --checks neighbour --save c.json >checks
+	kill "${pids[@]}"
+	cat out checks
+	jq -e '.inconclusive and ([.rows[].runs[].doubt // "" | select(test("host too busy"))] | length > 0)' r.json
+	jq -c '.rows[].runs[].blocks[] |= (.sum_ns *= 2 | .times |= [to_entries[] | .value + (if .key % 2 == 0 then 128 else 0 end)])' r.json >slow.json
+	run -13 "$GPUSLICE" bench compare r.json slow.json
+	[[ $output == *"Inconclusive: 2 burn, burn: "*"host too busy"* ]]
+	run -13 --separate-stderr "$GPUSLICE" bench compare r.json slow.json -o json
+	jq -e '.verdict == "inconclusive" and .rowsInDoubt > 0 and ([.lines[] | select(.doubt)] | all(.verdict == "inconclusive"))' <<<"$output"
+	"$GPUSLICE" bench report r.json --save r.html
+	grep -F '>Inconclusive</strong> under' r.html
+	# So are isolation tests that are judged by time.
+	jq -e '.checks[0] | .name == "neighbour" and (.known | not) and (.what | test("host too busy.*measured: "))' c.json
+	grep -E '^neighbour +turns +inconclusive ' checks
 }
 
 @test "compare: the same passes, a slower one fails, one repetition tells nothing" {
 	cd "$BATS_TEST_TMPDIR"
 	# So many that a busy machine leaves no doubt.
 	bench --repetitions 5 --mode exclusive --scenario small --save a.json >/dev/null
+	# A busy machine would make all of it inconclusive: that is another test.
+	undisturbed a.json
 	# Twice as slow, by the result's own classes: one doubling is 128 of them.
 	jq -c '.rows[].runs[].blocks[] |= (.sum_ns *= 2 | .times |= [to_entries[] | .value + (if .key % 2 == 0 then 128 else 0 end)])' a.json >b.json
 	run -0 "$GPUSLICE" bench compare a.json a.json --slo mean=10000%
@@ -107,6 +148,8 @@ page() {
 	"$GPUSLICE" bench report hostile.json >hostile.html
 	page hostile.html
 	grep -F '&lt;script&gt;no' hostile.html
+	undisturbed r.json
+	undisturbed hostile.json
 	"$GPUSLICE" bench report r.json hostile.json -s both.html
 	page both.html
 	grep -F 'GPU sharing benchmark: before and after' both.html
@@ -281,15 +324,16 @@ no_pods() {
 }
 
 @test "isolation: what each way of sharing holds, and what it does not" {
+	local busy='((.known | not) and (.what | test("host too busy")))'
 	bench --scenario burn --mode turns,turns-latency,mps --checks memory,neighbour,fault,recovery \
 		--save "$BATS_TEST_TMPDIR/c.json" >"$BATS_TEST_TMPDIR/out"
 	cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/err"
-	jq -e '(.rows | length == 0) and (.checks | length == 9) and (.checks | all(.known)) and (.interrupted | not)' "$BATS_TEST_TMPDIR/c.json"
+	jq -e '(.rows | length == 0) and (.checks | length == 9) and (.checks | all(.known or (.what | test("host too busy")))) and (.interrupted | not)' "$BATS_TEST_TMPDIR/c.json"
 	check memory turns '.held and .value > 95 and .value <= 100.5 and .unit == "%"'
 	check memory mps '(.held | not) and .value > 95 and (.what | test("^no limit: .*; its neighbour then got 0.0 GiB$"))'
-	check neighbour turns-latency '.unit == "ms"'
+	check neighbour turns-latency "$busy or .unit == \"ms\""
 	check fault turns '.held and (.what | test("ILLEGAL_ADDRESS \\(700\\)\\), its neighbour went on"))'
-	check recovery turns '.value < 1000 and (.what | test("a new pod ran after .* GiB free$"))'
+	check recovery turns '(.value < 1000 or (.known | not)) and (.what | test("a new pod ran after .* GiB free"))'
 	check fault mps '(.held | not) and .value == null and (.what | test("its neighbour too .*; a new pod ran after"))'
 	check recovery mps '(.held | not) and (.what | test("ended too .*; a new pod ran after"))'
 	grep -E '^ISOLATION +MODE +HELD +FIGURE +WHAT' "$BATS_TEST_TMPDIR/out"
@@ -297,7 +341,7 @@ no_pods() {
 	grep -F 'isolation: memory limit, turns' "$BATS_TEST_TMPDIR/err"
 	# What it does alone is measured first, and on a busy machine is less than it was: then once more.
 	neighbours() {
-		check neighbour turns '.value > -20 and .value < 60' && check neighbour mps '.value > 5' && return
+		check neighbour turns "$busy or (.value > -20 and .value < 60)" && check neighbour mps "$busy or .value > 5" && return
 		bench --scenario burn --mode turns,mps --checks neighbour --save "$BATS_TEST_TMPDIR/c.json"
 		return 1
 	}

@@ -109,7 +109,7 @@ nothing_left() {
 	not_alone() {
 		LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim "$GPUSLICE" bench --nvml "$GPUSLICE_NVML" --scenario small --mode exclusive --seconds 0.5 \
 			--warmup 0.1 --repetitions 1 2>&1 | tee out
-		grep -F 'The GPU is not free: 1 other process was on it while one pod was to be alone.' out
+		grep -F 'The GPU is not free: 1 other process was on it during the benchmark.' out
 	}
 	eventually 20 not_alone
 	run -0 --separate-stderr "$GPUSLICE" profile --nvml "$GPUSLICE_NVML" --pid "$pid" --seconds 2 --save p.yaml --name server

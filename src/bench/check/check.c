@@ -2,6 +2,7 @@
 #include "bench/check/check.h"
 
 #include "bench/check/tasks.h"
+#include "bench/run/sampler.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +25,8 @@ struct check_runner {
 	struct check_case now;
 	struct trial_plan plan;
 	struct trial *running;
+	const struct trial_facts *facts; /* of .running, which has ended */
+	struct sampler *sampler;
 	struct error dead[BENCH_MODES]; /* why there is no place of that mode */
 	bool stopping, finished;
 	struct error error;
@@ -142,6 +145,26 @@ static void renew(struct check_runner *r)
 		fail(r, &err);
 }
 
+/* What was measured all the same is told, and judges nothing. */
+static void doubt_verdict(struct verdict *v, const char *doubt)
+{
+	struct verdict measured = *v;
+
+	judge_unknown(v, "%.200s (measured: %.250s)", doubt, measured.what);
+}
+
+static void add_doubt(struct check_runner *r, const struct trial_facts *f)
+{
+	char *text = r->now.kind->name ? r->now.doubt : r->alone.doubt;
+	struct doubt_facts facts = doubt_unknown();
+
+	if (*text)
+		return;
+	sampler_doubt(r->sampler, &facts);
+	facts.waited = f->waited;
+	doubt_text(text, &facts);
+}
+
 static void end_case(struct check_runner *r)
 {
 	struct check_case *c = &r->now;
@@ -154,6 +177,9 @@ static void end_case(struct check_runner *r)
 			judge_unknown(&v, "%s", c->unknown);
 		else
 			c->kind->judge(c, &v);
+		if (v.known && c->kind->timed && c->kind->timed(c) &&
+			(*c->doubt || *r->alone.doubt))
+			doubt_verdict(&v, *c->doubt ? c->doubt : r->alone.doubt);
 		if (add_check(r, &v, &err) < 0) {
 			fail(r, &err);
 			return;
@@ -195,11 +221,14 @@ static void take_size(struct check_runner *r, const struct trial_facts *f)
 	fail(r, &err);
 }
 
-static void on_trial(void *arg, const struct trial_facts *f)
+/* The trial has ended, and how the GPU was meanwhile is known. */
+static void on_sampled(void *arg, const struct bench_gpu *gpu)
 {
 	struct check_runner *r = arg;
 	struct check_case *c = &r->now;
+	const struct trial_facts *f = r->facts;
 
+	(void)gpu;
 	if (r->stopping) {
 		finish(r);
 		return;
@@ -208,6 +237,7 @@ static void on_trial(void *arg, const struct trial_facts *f)
 		take_size(r, f);
 		return;
 	}
+	add_doubt(r, f);
 	if (f->place.code != ERR_NONE) {
 		error_copy(&r->dead[c->mode], &f->place);
 		(void)snprintf(c->unknown, sizeof(c->unknown), "%.200s", f->place.msg);
@@ -219,6 +249,14 @@ static void on_trial(void *arg, const struct trial_facts *f)
 		end_case(r);
 	else
 		next_trial(r);
+}
+
+static void on_trial(void *arg, const struct trial_facts *f)
+{
+	struct check_runner *r = arg;
+
+	r->facts = f;
+	sampler_end(r->sampler, on_sampled, r);
 }
 
 static void begin_case(struct check_runner *r)
@@ -261,6 +299,7 @@ static void next_trial(struct check_runner *r)
 	if (r->trial == 0)
 		begin_case(r);
 	plan_trial(r);
+	sampler_begin(r->sampler);
 	for (size_t i = 0; i < r->plan.n; i++)
 		sizes[i] = size_of(r, r->plan.pods[i].workload);
 	if (r->dead[r->now.mode].code != ERR_NONE)
@@ -304,8 +343,10 @@ int check_runner_start(struct check_runner **ret, uv_loop_t *loop,
 	r->arg = arg;
 	r->result = result;
 	r->texts = texts;
-	r->alone = (struct case_alone){ NAN, NAN };
+	r->alone = (struct case_alone){ NAN, NAN, "" };
 	if (place_new(&r->place, loop, options->place, err) < 0 ||
+		sampler_new(&r->sampler, loop, options->monitor, options->place->uuid, err) <
+			0 ||
 		place_prepare(r->place, options->place->n_mig ? BENCH_MIG : BENCH_EXCLUSIVE,
 			&first, 1, on_first_place, r, err) < 0) {
 		(void)check_runner_free(r);
@@ -328,6 +369,7 @@ struct check_runner *check_runner_free(struct check_runner *r)
 	if (!r)
 		return NULL;
 	r->running = trial_free(r->running);
+	r->sampler = sampler_free(r->sampler);
 	r->place = place_free(r->place);
 	free(r);
 	return NULL;

@@ -8,6 +8,7 @@
  * Thread: loop.
  */
 #include "bench/place/place.h"
+#include "gpu/monitor.h"
 #include "bench/suite/suite.h"
 
 enum check_name { CHECK_MEMORY, CHECK_NEIGHBOUR, CHECK_FAULT, CHECK_RECOVERY, CHECK_NAMES };
@@ -22,6 +23,7 @@ struct check_runner_options {
 	unsigned int checks, modes; /* bits: enum check_name, enum bench_mode */
 	double seconds; /* that something is measured for; 1.5 at most, 0.4 at least */
 	const struct place_options *place;
+	const struct gpu_monitor_options *monitor;
 };
 
 struct check_runner_ops {

@@ -5,14 +5,16 @@
 #include "bench/check/check.h"
 #include "bench/check/judge.h"
 #include "bench/check/trial.h"
+#include "bench/run/doubt.h"
 
 #define CASE_BLOCKS_MAX 512
 #define CASE_TRIALS_MAX 2
 
 /* What is measured alone, for the others. */
 struct case_alone {
-	double rate;   /* units per second of "burn"; NaN: not measured */
-	double p99_ns; /* of "latency" */
+	double rate;                /* units per second of "burn"; NaN: not measured */
+	double p99_ns;              /* of "latency" */
+	char doubt[DOUBT_TEXT_MAX]; /* what disturbed these; "" */
 };
 
 /* One test in one mode. */
@@ -30,6 +32,7 @@ struct check_case {
 	uint32_t units[CASE_BLOCKS_MAX];
 	char texts[3][ERROR_MSG_MAX];
 	char unknown[ERROR_MSG_MAX]; /* why it could not be found out; "" */
+	char doubt[DOUBT_TEXT_MAX];  /* what disturbed its trials; "" */
 };
 
 struct check_kind {
@@ -43,6 +46,8 @@ struct check_kind {
 	void (*take)(struct check_case *c, size_t trial, const struct trial_plan *plan,
 		const struct trial_facts *f);
 	void (*judge)(const struct check_case *c, struct verdict *ret);
+	/* Whether the verdict is by times and rates, which a busy host or a slow GPU spoils. NULL: never. */
+	bool (*timed)(const struct check_case *c);
 };
 
 extern const struct check_kind check_memory, check_neighbour, check_fault, check_recovery;

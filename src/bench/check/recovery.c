@@ -68,8 +68,14 @@ static void judge(const struct check_case *c, struct verdict *ret)
 	judge_recovery(ret, &c->recovery);
 }
 
+static bool is_timed(const struct check_case *c)
+{
+	return !*c->recovery.neighbour; /* that one ended, at whatever speed */
+}
+
 const struct check_kind check_recovery = { .name = "recovery",
 	.title = "recovery from a kill",
+	.timed = is_timed,
 	.breaks = true,
 	.is_for = case_parts,
 	.trials = case_once,

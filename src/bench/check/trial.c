@@ -3,6 +3,7 @@
 
 #include "base/time.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@ struct trial {
 	trial_done *done;
 	void *arg;
 	struct trial_facts facts;
+	struct host_watch host;
 	struct slot slots[TRIAL_PODS_MAX];
 	uv_timer_t timer; /* tries the late one again; tells the end */
 	uint64_t late_from_ns;
@@ -103,6 +105,7 @@ static void begin(struct trial *t)
 {
 	t->began = true;
 	t->facts.begin_ns = time_mono_ns() + LEAD_NS;
+	host_watch_begin(&t->host);
 	for (size_t i = 0; i < t->plan.n; i++)
 		if (!t->plan.pods[i].late && !t->plan.pods[i].after)
 			go(t, i, t->facts.begin_ns);
@@ -131,6 +134,8 @@ static void on_pod_answered(void *arg)
 	struct trial *t = s->t;
 	size_t next = (size_t)(s - t->slots) + 1;
 
+	/* The pod's threads are still there. */
+	t->facts.waited = fmax(t->facts.waited, host_watch_waited(&t->host));
 	if (next < t->plan.n && t->plan.pods[next].after && !t->stopping &&
 		!t->slots[next].ended)
 		go(t, next, time_mono_ns() + LEAD_NS);
@@ -283,6 +288,7 @@ int trial_start(struct trial **ret, uv_loop_t *loop, struct place *place, const 
 	t->place = place;
 	t->load = load;
 	t->plan = *plan;
+	t->facts.waited = NAN;
 	for (size_t i = 0; i < plan->n; i++)
 		t->sizes[i] = sizes[i];
 	t->done = done;

@@ -9,6 +9,7 @@
 #include "bench/check/pod.h"
 #include "bench/place/place.h"
 #include "bench/run/args.h"
+#include "bench/run/host.h"
 
 #define TRIAL_PODS_MAX   3
 #define TRIAL_PLACES_MAX 4
@@ -38,6 +39,7 @@ struct trial_plan {
 struct trial_facts {
 	uint64_t begin_ns;
 	uint64_t late_ns;                            /* that it took until a late pod got on */
+	double waited;                               /* host_watch_waited() of the trial; NaN */
 	struct error place;                          /* ERR_NONE: there was one */
 	struct check_pod_facts pods[TRIAL_PODS_MAX]; /* .answer is borrowed */
 };

@@ -119,7 +119,8 @@ static int make_line(struct compare_line *l, const struct bench_result *a,
 		l->change = l->is.value / l->was.value;
 		l->change_interval = estimate_ratio_interval(&l->was, &l->is);
 	}
-	l->verdict = judge_line(l);
+	if (!*l->doubt)
+		l->verdict = judge_line(l);
 	return 0;
 }
 
@@ -136,14 +137,22 @@ static int add_row(struct compare *c, const struct bench_row *a, const struct be
 	const struct bench_result *of_a, const struct bench_result *of_b,
 	const struct compare_options *o, struct error *err)
 {
-	if (errors_of(b) && !errors_of(a)) {
+	const char *doubt;
+
+	if (!bench_row_doubts(b, &doubt))
+		(void)bench_row_doubts(a, &doubt);
+	c->doubtful_rows += *doubt != '\0';
+	if (errors_of(b) && !errors_of(a) && !*doubt) {
 		c->failed_rows++;
 		c->verdict = COMPARE_FAIL;
 	}
 	for (size_t k = 0; k < o->n_limits; k++) {
 		struct compare_line *l = &c->lines[c->n];
 
-		*l = (struct compare_line){ .a = a, .b = b, .limit = &o->limits[k] };
+		*l = (struct compare_line){ .a = a,
+			.b = b,
+			.limit = &o->limits[k],
+			.doubt = doubt };
 		if (make_line(l, of_a, of_b, err) < 0)
 			return -1;
 		c->verdict = worse(c->verdict, l->verdict);

@@ -4,7 +4,7 @@
 /*
  * Whether a change passed: two results, row by row, against limits. A limit is kept if the whole interval of what was
  * measured keeps it, broken if the whole interval breaks it, and else nobody can tell: then more repetitions
- * would help. Pure. Thread: any.
+ * would help. So it is where something disturbed one of the two (bench_row_doubts()). Pure. Thread: any.
  */
 #include "bench/result/result.h"
 
@@ -48,6 +48,8 @@ struct compare_line {
 	double change;                   /* is / was */
 	struct interval change_interval; /* of that */
 	enum compare_verdict verdict;
+	const char *
+		doubt; /* what disturbed one of the rows, so that .verdict is COMPARE_OPEN; "" */
 };
 
 struct compare_options {
@@ -61,6 +63,7 @@ struct compare {
 	size_t n;
 	struct compare_line *lines;
 	size_t only_a, only_b; /* rows that the other has not, or not measured */
+	size_t doubtful_rows;  /* pairs of rows of which one was disturbed */
 	size_t failed_rows;    /* rows of b with errors where a has none: each is a failure */
 	size_t failed_checks; /* that held in a and do not in b: the same; not where modes are named */
 	enum compare_verdict verdict;

@@ -368,6 +368,15 @@ static const char *problem_of(const struct bench_result *r)
 	return "";
 }
 
+static const char *doubt_of(const struct bench_result *r)
+{
+	const char *doubt = "";
+
+	for (size_t i = 0; i < r->n_rows && !*doubt; i++)
+		(void)bench_row_doubts(&r->rows[i], &doubt);
+	return doubt;
+}
+
 int profile_make(struct profile *ret, const struct profile_facts *f, struct error *err)
 {
 	double launches;
@@ -375,7 +384,8 @@ int profile_make(struct profile *ret, const struct profile_facts *f, struct erro
 	*ret = (struct profile){ .name = f->name,
 		.kind = f->kind,
 		.gpu = f->result->head.gpu,
-		.problem = problem_of(f->result) };
+		.problem = problem_of(f->result),
+		.doubt = doubt_of(f->result) };
 	find_steps(ret, f);
 	if (set_gpu(ret, f, err) < 0 || set_solo(ret, f, err) < 0 ||
 		add_points(ret, f, err) < 0)

@@ -314,6 +314,7 @@ void outside_profile(struct profile *ret, const struct outside *o, const char *n
 		.kind = kind,
 		.gpu = "",
 		.problem = "",
+		.doubt = "",
 		.t_solo = unknown,
 		.rate = unknown,
 		.arrival_cv = unknown,

@@ -63,6 +63,7 @@ struct profile {
 	size_t n_points;
 	struct profile_point points[PROFILE_POINTS_MAX];
 	const char *problem; /* why something could not be measured, from a pod; "" */
+	const char *doubt;   /* what disturbed the measurement (bench/run/doubt.h); "" */
 };
 
 struct profile_facts {

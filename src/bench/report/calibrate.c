@@ -15,6 +15,7 @@ static int counts(bool *ret, const struct bench_result *r, const struct bench_ro
 {
 	const struct bench_row *one = bench_row_alone(r, row->workload);
 	struct bench_figures f;
+	const char *why;
 
 	*ret = false;
 	if (!row->n || row->pods < 2 || row->replicas != row->pods || row->offered > 0 || !one)
@@ -22,6 +23,8 @@ static int counts(bool *ret, const struct bench_result *r, const struct bench_ro
 	for (size_t i = 0; i < row->n; i++)
 		if (row->runs[i].errors)
 			return 0;
+	if (bench_row_doubts(row, &why) || bench_row_doubts(one, &why))
+		return 0;
 	if (bench_figures_make(&f, r, one, err) < 0)
 		return -1;
 	*ret = f.gpu.busy >= BUSY_MIN;

@@ -39,7 +39,7 @@ static void put_check(struct buf *b, const struct bench_check *c)
 	buf_puts(b, "</th><td>");
 	put_mode(b, text_of(c->mode_name));
 	buf_printf(b, "</td><td class=\"%s</td><td class=\"amount\">",
-		!c->known ? "open\">not known"
+		!c->known ? "open\">inconclusive"
 		: c->held ? "held\">held"
 			  : "failed\">did not hold");
 	put_figure(b, c);

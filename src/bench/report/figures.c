@@ -67,6 +67,7 @@ int bench_figures_make(struct bench_figures *ret, const struct bench_result *r,
 		bench_row_estimate(&f.p99, row, ESTIMATE_P99, err) < 0)
 		return -1;
 	of_runs(&f, row);
+	f.doubts = bench_row_doubts(row, &f.doubt);
 	if (one) {
 		if (bench_row_estimate(&rate, one, ESTIMATE_RATE, err) < 0 ||
 			bench_row_estimate(&mean, one, ESTIMATE_MEAN, err) < 0)

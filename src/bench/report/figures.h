@@ -15,6 +15,8 @@ struct bench_figures {
 	double usd_per_million; /* units, if these pods pay for the whole GPU; NaN */
 	uint64_t errors;
 	const char *error; /* "" */
+	size_t doubts;     /* repetitions that were disturbed */
+	const char *doubt; /* by what; "" */
 };
 
 /* The row has at least one repetition. ERR_NOMEM. */

@@ -105,6 +105,8 @@ static int join_run(struct bench_run *to, struct hist *h, const struct report_mo
 	for (size_t i = 0; i < m->n; i++) {
 		pods += m->rows[i].row->runs[run].n_pods;
 		to->errors += m->rows[i].row->runs[run].errors;
+		if (!to->doubt || !*to->doubt)
+			to->doubt = m->rows[i].row->runs[run].doubt;
 	}
 	to->n_pods = pods < BENCH_PODS_MAX ? pods : BENCH_PODS_MAX;
 	to->blocks = calloc(n + 1, sizeof(*to->blocks));
@@ -320,5 +322,5 @@ const struct report_mode *report_find(const struct report *p, const char *scenar
 
 bool report_counts(const struct report_mode *m)
 {
-	return !m->f.errors && m->f.rate.value > 0 && isfinite(m->f.rate.value);
+	return !m->f.errors && !m->f.doubts && m->f.rate.value > 0 && isfinite(m->f.rate.value);
 }

@@ -62,5 +62,6 @@ double report_weight(const struct report_mode *m, size_t i);
 const struct report_mode *report_find(const struct report *p, const char *scenario,
 	const char *workload, enum bench_mode mode);
 
-/* Whether the mode's figures may be held against others': it has done something, without errors. */
+/* Whether the mode's figures may be held against others': it has done something, without errors, and
+ * nothing disturbed it. */
 bool report_counts(const struct report_mode *m);

@@ -57,7 +57,8 @@ static void put_cell(struct buf *b, const struct report_kind *k, const struct re
 		return;
 	}
 	if (!report_counts(m)) {
-		buf_puts(b, "<td class=\"failed\">errors</td>");
+		buf_puts(b, m->f.errors ? "<td class=\"failed\">errors</td>"
+					: "<td class=\"open\">inconclusive</td>");
 		return;
 	}
 	work = part(k, m);

@@ -85,13 +85,14 @@ static void say_work(struct buf *b, const struct report_kind *k)
 static void say_served(struct buf *b, const struct report_kind *k)
 {
 	char rate[BENCH_NUMBER_MAX], asked[BENCH_NUMBER_MAX];
-	size_t n = 0, errors = 0;
+	size_t n = 0, errors = 0, doubts = 0;
 
 	bench_print_number(k->offered, asked);
 	for (size_t i = 0; i < k->n; i++) {
 		const struct report_mode *m = &k->modes[i];
 
 		errors += m->f.errors > 0;
+		doubts += m->f.doubts > 0;
 		if (!rank_has(m, RANK_WORK) || rank_is_served(k, m))
 			continue;
 		buf_puts(b, n++ ? ", " : "Does not keep up under ");
@@ -102,7 +103,10 @@ static void say_served(struct buf *b, const struct report_kind *k)
 		buf_printf(b, " of the %s units/s that are asked for. ", asked);
 	else
 		buf_printf(b, "The %s units/s that are asked for are served in every mode%s. ",
-			asked, errors ? " that had no errors" : "");
+			asked,
+			errors   ? " that had no errors"
+			: doubts ? " that nothing disturbed"
+				 : "");
 }
 
 static void say_tail(struct buf *b, const struct report_kind *k)
@@ -167,6 +171,27 @@ static void say_errors(struct buf *b, const struct report_kind *k)
 		buf_puts(b, ", which is not held against the others.");
 }
 
+/* Modes that nothing is said of, as something else was measured with them. */
+static void say_doubts(struct buf *b, const struct report_kind *k)
+{
+	const char *why = NULL;
+
+	for (size_t i = 0; i < k->n; i++) {
+		const struct report_mode *m = &k->modes[i];
+
+		if (!m->f.doubts || m->f.errors)
+			continue;
+		buf_puts(b, why ? ", " : " <strong>Inconclusive</strong> under ");
+		say_mode(b, m);
+		why = why ? why : m->f.doubt;
+	}
+	if (!why)
+		return;
+	buf_puts(b, ": ");
+	html_text(b, why);
+	buf_puts(b, ".");
+}
+
 static void say_kind(struct buf *b, const struct report_kind *k)
 {
 	char name[REPORT_CELL_MAX];
@@ -175,7 +200,7 @@ static void say_kind(struct buf *b, const struct report_kind *k)
 	html_text(b, report_kind_name(k, name));
 	buf_puts(b, "</b>: ");
 	if (!rank_best(k, RANK_WORK))
-		buf_puts(b, "nothing was measured without errors.");
+		buf_puts(b, "nothing was measured without errors or disturbance.");
 	else if (isfinite(k->offered))
 		say_served(b, k);
 	else
@@ -183,6 +208,7 @@ static void say_kind(struct buf *b, const struct report_kind *k)
 	say_tail(b, k);
 	say_weights(b, k);
 	say_errors(b, k);
+	say_doubts(b, k);
 	buf_puts(b, "</li>\n");
 }
 

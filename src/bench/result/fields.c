@@ -18,6 +18,7 @@ static const struct record_field head_fields[] = {
 	HEAD(command),
 	HEAD(simulated),
 	HEAD(interrupted),
+	HEAD(inconclusive),
 	HEAD(gpu),
 	HEAD(uuid),
 	HEAD(driver),
@@ -58,6 +59,7 @@ static const struct record_field run_fields[] = {
 	RUN(seconds),
 	RUN(errors),
 	RUN(error),
+	RUN(doubt),
 };
 FIELDS(run);
 

@@ -104,6 +104,20 @@ const struct bench_row *bench_row_alone(const struct bench_result *r, const char
 	return NULL;
 }
 
+size_t bench_row_doubts(const struct bench_row *row, const char **first)
+{
+	size_t n = 0;
+
+	*first = "";
+	for (size_t i = 0; i < row->n; i++) {
+		const char *doubt = row->runs[i].doubt;
+
+		if (doubt && *doubt && n++ == 0)
+			*first = doubt;
+	}
+	return n;
+}
+
 double bench_pod_rate(const struct bench_run *r, size_t pod)
 {
 	uint64_t sum = 0;

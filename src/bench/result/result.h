@@ -60,6 +60,8 @@ struct bench_run {
 	uint64_t *units;   /* that each pod has ended in each block: [pod * n_blocks + block] */
 	uint64_t errors;   /* units or pods that failed */
 	const char *error; /* what the first one said; "" */
+	const char *
+		doubt; /* what disturbed it, so that it judges nothing (bench/run/doubt.h); "" */
 };
 
 struct bench_row {
@@ -99,7 +101,8 @@ struct bench_head {
 	const char *command;
 	const char *kernel, *driver, *cuda, *gpu, *uuid, *compute_mode, *cpu;
 	bool simulated;
-	bool interrupted; /* ended before its time; what is there is whole */
+	bool interrupted;  /* ended before its time; what is there is whole */
+	bool inconclusive; /* some runs have a .doubt */
 	bool mig;
 	double power_limit_w, memory_mib, multiprocessors;
 	double seconds, warmup_s; /* of each repetition */
@@ -143,6 +146,9 @@ const struct bench_size *bench_size_of(const struct bench_result *r, const char 
 
 /* One pod of that workload alone, measured; NULL: nobody did. */
 const struct bench_row *bench_row_alone(const struct bench_result *r, const char *workload);
+
+/* Runs of @row that have a .doubt; *first is the first of these reasons, "" if there is none. */
+size_t bench_row_doubts(const struct bench_row *row, const char **first);
 
 /* Units per second of one pod. */
 double bench_pod_rate(const struct bench_run *r, size_t pod);

@@ -120,7 +120,8 @@ static int make_run(struct bench_run *run, const struct collect_step *s, uint32_
 	*run = (struct bench_run){ .repetition = s->step->repetition,
 		.seconds = s->seconds,
 		.gpu = s->gpu,
-		.error = "" };
+		.error = "",
+		.doubt = s->doubt ? s->doubt : "" };
 	for (size_t i = 0; i < s->n; i++)
 		if (is_of(&s->pods[i], tenants, weight)) {
 			n_blocks = s->pods[i].n_blocks;
@@ -196,6 +197,7 @@ static int add_run(struct bench_result *r, const struct collect_step *s, uint32_
 
 int collect_add(struct bench_result *r, const struct collect_step *s, struct error *err)
 {
+	r->head.inconclusive = r->head.inconclusive || (s->doubt && *s->doubt);
 	for (size_t i = 0; i < s->n; i++) {
 		bool seen = false;
 

@@ -20,6 +20,7 @@ struct collect_step {
 	struct bench_gpu gpu;
 	size_t n;
 	const struct collect_pod *pods;
+	const char *doubt; /* of struct bench_run; NULL: none */
 };
 
 /*

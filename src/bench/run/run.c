@@ -3,6 +3,7 @@
 
 #include "base/time.h"
 #include "bench/run/collect.h"
+#include "bench/run/host.h"
 #include "bench/run/tenant.h"
 
 #include <math.h>
@@ -12,7 +13,9 @@
 
 #define LEAD_NS      (20 * NS_PER_MS) /* until all pods have heard when it begins */
 #define CALIBRATE_NS (120 * NS_PER_SEC)
-#define MIB          1048576.0
+#define LOOK_NS \
+	(30 * NS_PER_MS) /* before the end, while pods that end by themselves are there */
+#define MIB 1048576.0
 
 struct slot {
 	struct bench_runner *r;
@@ -42,7 +45,10 @@ struct bench_runner {
 	struct place_pod places[BENCH_PODS_MAX];
 	uv_timer_t timer;
 	uint64_t from_ns, to_ns;
+	struct host_watch host;
+	double waited; /* host_watch_waited() of this step; NaN */
 	struct bench_gpu gpu;
+	const char *doubt;
 	bool gpu_known, went, over, stopping, finished, closing;
 	bool noted_others;
 	bool spoilt; /* the place: a client of MPS was ended in its work */
@@ -113,7 +119,8 @@ static int collect(struct bench_runner *r, struct error *err)
 		.mem_limit_mib = memory_limit(r),
 		.gpu = r->gpu,
 		.n = r->n_slots,
-		.pods = pods };
+		.pods = pods,
+		.doubt = r->doubt };
 
 	for (size_t i = 0; i < r->n_slots; i++) {
 		struct slot *slot = &r->slots[i];
@@ -156,27 +163,48 @@ static bool ends_programs(const struct bench_runner *r)
 	return false;
 }
 
-/* One of ours is alone, but nobody else may be there. A program of the user's may be several. */
-static void note_others(struct bench_runner *r)
+/* Processes on the GPU besides ours. 0 where ours cannot be told: a user's program may be several, MPS lists its own. */
+static size_t others_of(const struct bench_runner *r)
 {
 	size_t seen = sampler_processes(r->sampler);
+
+	return ends_programs(r) || bench_mode_mps(step_of(r)->mode) || seen <= r->n_slots
+		       ? 0
+		       : seen - r->n_slots;
+}
+
+static void note_others(struct bench_runner *r, size_t others)
+{
 	char text[160];
 
-	if (r->noted_others || step_of(r)->mode != BENCH_EXCLUSIVE || ends_programs(r) ||
-		seen < 2)
+	if (r->noted_others || !others)
 		return;
 	r->noted_others = true;
 	(void)snprintf(text, sizeof(text),
-		"The GPU is not free: %zu other process%s on it while one pod was to be alone. Figures are with that.",
-		seen - 1, seen == 2 ? " was" : "es were");
+		"The GPU is not free: %zu other process%s on it during the benchmark.", others,
+		others == 1 ? " was" : "es were");
 	bench_note(r->result, bench_keep(r->texts, text));
+}
+
+static const char *doubt_of(struct bench_runner *r, const struct bench_gpu *gpu)
+{
+	struct doubt_facts f = doubt_unknown();
+	char text[DOUBT_TEXT_MAX];
+
+	sampler_doubt(r->sampler, &f);
+	f.waited = r->waited;
+	f.busy = gpu->busy;
+	f.others = others_of(r);
+	note_others(r, f.others);
+	doubt_text(text, &f);
+	return *text ? bench_keep(r->texts, text) : "";
 }
 
 static void on_gpu(void *arg, const struct bench_gpu *gpu)
 {
 	struct bench_runner *r = arg;
 
-	note_others(r);
+	r->doubt = doubt_of(r, gpu);
 	r->gpu = *gpu;
 	r->gpu_known = true;
 	look_at_end(r);
@@ -200,14 +228,33 @@ static void on_to(uv_timer_t *t)
 	sampler_end(r->sampler, on_gpu, r);
 }
 
-static void on_from(uv_timer_t *t)
+static void start_timer(struct bench_runner *r, uv_timer_cb cb, uint64_t at_ns)
+{
+	uint64_t now = time_mono_ns();
+
+	(void)uv_timer_start(&r->timer, cb, now < at_ns ? (at_ns - now) / NS_PER_MS : 0, 0);
+}
+
+/* Pods end soon. If they have already, it is this process that waited for a CPU. */
+static void on_look(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
 	uint64_t now = time_mono_ns();
 
+	r->waited = now < r->to_ns
+			    ? host_watch_waited(&r->host)
+			    : (double)(now - r->to_ns + LOOK_NS) / (double)(now - r->from_ns);
+	start_timer(r, on_to, r->to_ns);
+}
+
+static void on_from(uv_timer_t *t)
+{
+	struct bench_runner *r = t->data;
+
 	sampler_begin(r->sampler);
+	host_watch_begin(&r->host);
 	tell_window(r, true);
-	(void)uv_timer_start(t, on_to, now < r->to_ns ? (r->to_ns - now) / NS_PER_MS : 0, 0);
+	start_timer(r, on_look, r->to_ns - LOOK_NS);
 }
 
 static uint64_t ns_of(double seconds)
@@ -224,7 +271,7 @@ static void go(struct bench_runner *r)
 	r->to_ns = r->from_ns + ns_of(r->o.suite->seconds);
 	for (size_t i = 0; i < r->n_slots; i++)
 		tenant_go(r->slots[i].pod, begin, r->from_ns, r->to_ns);
-	(void)uv_timer_start(&r->timer, on_from, (r->from_ns - time_mono_ns()) / NS_PER_MS, 0);
+	start_timer(r, on_from, r->from_ns);
 }
 
 static void on_pod_ready(void *arg)
@@ -279,6 +326,8 @@ static void start_pods(struct bench_runner *r)
 
 	r->went = r->over = r->gpu_known = false;
 	r->gpu = sampler_unknown();
+	r->waited = NAN;
+	r->doubt = "";
 	for (size_t i = 0; i < r->n_slots; i++) {
 		struct slot *s = &r->slots[i];
 		const struct tenant_what what = { .workload =

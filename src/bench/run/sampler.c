@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/run/sampler.h"
 
+#include "base/time.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +10,19 @@
 
 #define MIB 1048576.0
 
+/* Counters and states that doubt.h judges; of what is not known NaN. */
+struct speed {
+	double slowed_ns[DOUBT_SLOWED], reasons, clock_mhz;
+	uint64_t at_ns; /* monotonic clock */
+};
+
 struct sampler {
 	struct gpu_monitor *monitor;
 	struct gpu_sample_request rq;
 	char uuid[GPU_UUID_MAX];
 	bool ended; /* this answer is the end's */
 	size_t processes;
+	struct speed from, to;
 	sampler_done *done;
 	void *arg;
 };
@@ -28,9 +37,35 @@ static const struct figure {
 	{ "DCGM_FI_DEV_SM_CLOCK", offsetof(struct bench_gpu, sm_clock_mhz) },
 };
 
+static const struct figure speeds[] = {
+	{ "DCGM_FI_DEV_POWER_VIOLATION", offsetof(struct speed, slowed_ns[DOUBT_POWER]) },
+	{ "DCGM_FI_DEV_THERMAL_VIOLATION", offsetof(struct speed, slowed_ns[DOUBT_THERMAL]) },
+	{ "DCGM_FI_DEV_BOARD_LIMIT_VIOLATION", offsetof(struct speed, slowed_ns[DOUBT_BOARD]) },
+	{ "DCGM_FI_DEV_RELIABILITY_VIOLATION",
+		offsetof(struct speed, slowed_ns[DOUBT_RELIABILITY]) },
+	{ "DCGM_FI_DEV_TOTAL_BASE_CLOCKS_VIOLATION",
+		offsetof(struct speed, slowed_ns[DOUBT_BASE]) },
+	{ "DCGM_FI_DEV_CLOCKS_EVENT_REASONS", offsetof(struct speed, reasons) },
+	{ "DCGM_FI_DEV_SM_CLOCK", offsetof(struct speed, clock_mhz) },
+};
+
 struct bench_gpu sampler_unknown(void)
 {
 	return (struct bench_gpu){ NAN, NAN, NAN, NAN, NAN, NAN };
+}
+
+/* Into the doubles of *to. */
+static void read_figures(void *to, const struct figure *list, size_t n,
+	const struct sample_unit *u)
+{
+	for (size_t i = 0; i < n; i++) {
+		int at = field_position(list[i].field);
+		const struct sample_value *v =
+			at < 0 || !u ? NULL : sample_value(u, (uint16_t)at);
+		double real = !v ? NAN : fields[at].kind == FIELD_INT ? (double)v->i : v->real;
+
+		memcpy((char *)to + list[i].at, &real, sizeof(real));
+	}
 }
 
 static struct bench_gpu read_unit(const struct sample_unit *u)
@@ -41,13 +76,7 @@ static struct bench_gpu read_unit(const struct sample_unit *u)
 		g.busy = (double)u->busy_ns / (double)u->interval_ns;
 	if (u->memory_known)
 		g.mem_used_mib = (double)u->memory_used / MIB;
-	for (size_t i = 0; i < ARRAY_LEN(figures); i++) {
-		int at = field_position(figures[i].field);
-		const struct sample_value *v = at < 0 ? NULL : sample_value(u, (uint16_t)at);
-		double real = !v ? NAN : fields[at].kind == FIELD_INT ? (double)v->i : v->real;
-
-		memcpy((char *)&g + figures[i].at, &real, sizeof(real));
-	}
+	read_figures(&g, figures, ARRAY_LEN(figures), u);
 	return g;
 }
 
@@ -57,8 +86,11 @@ static void on_sample(void *arg, struct sample *sample, const struct error *err)
 	const struct sample_unit *u = sample ? sample_find(sample, s->uuid) : NULL;
 	struct bench_gpu g = u ? read_unit(u) : sampler_unknown();
 	sampler_done *done = s->ended ? STEAL_PTR(s->done) : NULL;
+	struct speed *speed = s->ended ? &s->to : &s->from;
 
 	(void)err;
+	read_figures(speed, speeds, ARRAY_LEN(speeds), u);
+	speed->at_ns = time_mono_ns();
 	s->processes = u && u->processes_known ? u->n_processes : 0;
 	(void)sample_free(sample);
 	if (done)
@@ -86,6 +118,23 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 	(void)ci;
 }
 
+static void want(struct gpu_sample_request *rq, const struct figure *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int at = field_position(list[i].field);
+
+		if (at >= 0)
+			gpu_sample_want(rq, (size_t)at);
+	}
+}
+
+/* What is not sampled is not known. */
+static void forget(struct sampler *s)
+{
+	read_figures(&s->from, speeds, ARRAY_LEN(speeds), NULL);
+	s->to = s->from;
+}
+
 int sampler_new(struct sampler **ret, uv_loop_t *loop,
 	const struct gpu_monitor_options *options, const char *uuid, struct error *err)
 {
@@ -97,12 +146,9 @@ int sampler_new(struct sampler **ret, uv_loop_t *loop,
 	if (!s)
 		return error_nomem(err);
 	(void)snprintf(s->uuid, sizeof(s->uuid), "%s", uuid);
-	for (size_t i = 0; i < ARRAY_LEN(figures); i++) {
-		int at = field_position(figures[i].field);
-
-		if (at >= 0)
-			gpu_sample_want(&s->rq, (size_t)at);
-	}
+	want(&s->rq, figures, ARRAY_LEN(figures));
+	want(&s->rq, speeds, ARRAY_LEN(speeds));
+	forget(s);
 	s->rq.interval_ns = 1;
 	if (gpu_monitor_start(&s->monitor, loop, options, &ops, s, err) < 0) {
 		free(s);
@@ -117,6 +163,7 @@ void sampler_begin(struct sampler *s)
 	struct error err = ERROR_INIT;
 
 	s->ended = false;
+	forget(s);
 	/* Else nothing of this step is known, and its end says so. */
 	(void)!gpu_monitor_sample(s->monitor, &s->rq, on_sample, s, &err);
 }
@@ -133,6 +180,17 @@ void sampler_end(struct sampler *s, sampler_done *done, void *arg)
 		s->done = NULL;
 		done(arg, &unknown);
 	}
+}
+
+void sampler_doubt(const struct sampler *s, struct doubt_facts *ret)
+{
+	double span = (double)(s->to.at_ns - s->from.at_ns);
+
+	for (size_t i = 0; i < DOUBT_SLOWED && span > 0; i++)
+		ret->slowed[i] = (s->to.slowed_ns[i] - s->from.slowed_ns[i]) / span;
+	ret->reasons = s->to.reasons > 0 ? (uint64_t)s->to.reasons : 0;
+	ret->clock_from_mhz = s->from.clock_mhz;
+	ret->clock_to_mhz = s->to.clock_mhz;
 }
 
 size_t sampler_processes(const struct sampler *s)

@@ -3,6 +3,7 @@
 
 /* What a GPU does between two moments, by NVML and GPM. Thread: loop. */
 #include "bench/result/result.h"
+#include "bench/run/doubt.h"
 #include "gpu/monitor.h"
 
 struct sampler;
@@ -15,6 +16,8 @@ int sampler_new(struct sampler **ret, uv_loop_t *loop,
 	struct error *err) MUST_USE;
 void sampler_begin(struct sampler *s);
 void sampler_end(struct sampler *s, sampler_done *done, void *arg);
+/* How the GPU was kept from its speed between the last sampler_begin() and sampler_end(); the rest of *ret stays. */
+void sampler_doubt(const struct sampler *s, struct doubt_facts *ret);
 /* Processes that NVML saw on the GPU at the last look, ours among them; 0: it does not say. */
 size_t sampler_processes(const struct sampler *s);
 struct sampler *sampler_free(struct sampler *s);

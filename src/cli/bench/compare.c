@@ -240,6 +240,19 @@ static void print_checks(struct buf *b, const struct bench_result *before,
 			c->mode_name, c->what);
 }
 
+/* Once for each pair of rows. */
+static void print_doubts(struct buf *b, const struct compare *c)
+{
+	buf_putc(b, '\n');
+	for (size_t i = 0; i < c->n; i++) {
+		const struct compare_line *l = &c->lines[i];
+
+		if (*l->doubt && (!i || l[-1].a != l->a))
+			buf_printf(b, "Inconclusive: %s, %s: %s\n", l->a->scenario,
+				l->a->workload, l->doubt);
+	}
+}
+
 static void print_text(struct buf *b, const struct compare *c, const struct side *before,
 	const struct side *after)
 {
@@ -263,6 +276,8 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 		buf_putc(b, '\n');
 		print_checks(b, &before->result, &after->result);
 	}
+	if (c->doubtful_rows)
+		print_doubts(b, c);
 	buf_printf(b, "\n%s: %zu pass, %zu fail, %zu inconclusive",
 		compare_verdict_names[c->verdict], count(c, COMPARE_PASS),
 		count(c, COMPARE_FAIL), count(c, COMPARE_OPEN));
@@ -278,7 +293,9 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 	buf_putc(b, '\n');
 	if (c->verdict == COMPARE_OPEN)
 		buf_puts(b,
-			"More repetitions, or longer ones, would make the intervals smaller.\n");
+			c->doubtful_rows
+				? "Measure again without what disturbed it.\n"
+				: "More repetitions, or longer ones, would make the intervals smaller.\n");
 }
 
 /* ---- for programs ------------------------------------------------------------------------------------------- */
@@ -292,7 +309,7 @@ static json_t *line_json(const struct compare_line *l, const struct side *before
 	const struct side *after)
 {
 	return json_pack(
-		"{s:s, s:s, s:s, s:s, s:i, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
+		"{s:s, s:s, s:s, s:s, s:i, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}",
 		"scenario", l->a->scenario, "mode", l->a->mode_name, "modeAfter",
 		l->b->mode_name, "workload", l->a->workload, "replicas", (int)l->b->replicas,
 		"weight", number(l->b->weight), "measure",
@@ -302,8 +319,8 @@ static json_t *line_json(const struct compare_line *l, const struct side *before
 		number(l->change_interval.low - 1), "changeHigh",
 		number(l->change_interval.high - 1), "usdPerMillionBefore",
 		number(cost_of(l, &l->was, before)), "usdPerMillionAfter",
-		number(cost_of(l, &l->is, after)), "verdict",
-		compare_verdict_names[l->verdict]);
+		number(cost_of(l, &l->is, after)), "verdict", compare_verdict_names[l->verdict],
+		"doubt", *l->doubt ? json_string(l->doubt) : json_null());
 }
 
 static int print_json(struct buf *b, const struct compare *c, const struct side *before,
@@ -314,10 +331,11 @@ static int print_json(struct buf *b, const struct compare *c, const struct side 
 
 	for (size_t i = 0; lines && i < c->n; i++)
 		(void)json_array_append_new(lines, line_json(&c->lines[i], before, after));
-	o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:O}", "verdict",
-		compare_verdict_names[c->verdict], "rowsWithErrors", (json_int_t)c->failed_rows,
-		"checksFailed", (json_int_t)c->failed_checks, "rowsOnlyBefore",
-		(json_int_t)c->only_a, "rowsOnlyAfter", (json_int_t)c->only_b, "lines", lines);
+	o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:O}", "verdict",
+		compare_verdict_names[c->verdict], "rowsInDoubt", (json_int_t)c->doubtful_rows,
+		"rowsWithErrors", (json_int_t)c->failed_rows, "checksFailed",
+		(json_int_t)c->failed_checks, "rowsOnlyBefore", (json_int_t)c->only_a,
+		"rowsOnlyAfter", (json_int_t)c->only_b, "lines", lines);
 	text = o && json_array_size(lines) == c->n ? json_dumps(o, JSON_INDENT(2)) : NULL;
 	if (!text)
 		return error_nomem(err);

@@ -334,7 +334,8 @@ static int run_suite(struct run *run, const struct stage *st, const struct inven
 	run->checks = (struct check_runner_options){ .checks = run->check_names,
 		.modes = run->s->suite->modes,
 		.seconds = run->s->suite->seconds,
-		.place = &run->check_place };
+		.place = &run->check_place,
+		.monitor = st->monitor };
 	if (path_join(run->check_dir, sizeof(run->check_dir), st->dir, "c", err) < 0)
 		return -1;
 	run->texts = st->texts;

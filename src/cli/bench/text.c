@@ -147,7 +147,7 @@ static void print_checks(struct buf *b, const struct bench_result *r)
 
 		table_add(&t, c->name);
 		table_add(&t, c->mode_name);
-		table_add(&t, !c->known ? "not known" : c->held ? "held" : "not held");
+		table_add(&t, !c->known ? "inconclusive" : c->held ? "held" : "not held");
 		add_figure(&t, c);
 		table_add(&t, c->what);
 	}
@@ -156,6 +156,28 @@ static void print_checks(struct buf *b, const struct bench_result *r)
 		table_print(&t, b);
 	}
 	table_fini(&t);
+}
+
+/* Rows that nothing can be concluded from, and why. */
+static void print_doubts(struct buf *b, const struct bench_result *r)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < r->n_rows; i++) {
+		const struct bench_row *row = &r->rows[i];
+		const char *why;
+		size_t n = bench_row_doubts(row, &why);
+
+		if (!n)
+			continue;
+		if (!any)
+			buf_puts(b,
+				"\nInconclusive: these rows say what disturbed them, not what the "
+				"mode does.\n");
+		any = true;
+		buf_printf(b, "  %s, %s, %s, %zu of %zu repetitions: %s\n", row->scenario,
+			row->mode_name, row->workload, n, row->n, why);
+	}
 }
 
 int bench_print_text(struct buf *b, const struct bench_result *r, struct error *err)
@@ -187,6 +209,7 @@ int bench_print_text(struct buf *b, const struct bench_result *r, struct error *
 	if (result == 0 && more.planned)
 		result = bench_print_errors(b, r, err);
 	print_checks(b, r);
+	print_doubts(b, r);
 	for (size_t i = 0; i < r->n_notes; i++)
 		buf_printf(b, "%s%s\n", i ? "" : "\n", r->notes[i]);
 	return result;
@@ -218,8 +241,8 @@ static void csv_row(struct buf *b, const struct bench_result *r, const struct be
 	escape_csv(b, row->workload);
 	for (size_t i = 0; i < ARRAY_LEN(figures); i++)
 		put_number(b, figures[i]);
-	buf_printf(b, ",%llu,%zu,%s\n", (unsigned long long)f->errors, row->n,
-		r->head.simulated ? "true" : "false");
+	buf_printf(b, ",%llu,%zu,%s,%zu\n", (unsigned long long)f->errors, row->n,
+		r->head.simulated ? "true" : "false", f->doubts);
 }
 
 int bench_print_csv(struct buf *b, const struct bench_result *r, struct error *err)
@@ -229,7 +252,7 @@ int bench_print_csv(struct buf *b, const struct bench_result *r, struct error *e
 		"mean_s,p50_s,p95_s,p99_s,cv,throughput_total,throughput_per_pod,"
 		"slowdown_vs_exclusive,throughput_vs_exclusive,jain_index,gpu_busy,sm_active,"
 		"dram_active,mem_used_mib,power_w,sm_clock_mhz,usd_h,usd_per_million,model_mean_s,"
-		"model_error_pct,errors,repetitions,simulated\n");
+		"model_error_pct,errors,repetitions,simulated,inconclusive\n");
 	for (size_t i = 0; i < r->n_rows; i++) {
 		struct bench_figures f;
 

@@ -47,6 +47,8 @@ static void print_text(struct buf *b, const struct profile *p, const struct benc
 		buf_printf(b, "\nNote: %s\n", r->notes[i]);
 	if (*p->problem)
 		buf_printf(b, "\nNot all could be measured: %s\n", p->problem);
+	if (*p->doubt)
+		buf_printf(b, "\nInconclusive, measure again: %s\n", p->doubt);
 	if (a->save)
 		buf_printf(b, "\nThe profile is in %s: gpuslice plan %s\n", a->save, a->save);
 }

@@ -281,7 +281,7 @@ static void plans__are_possible(void **state)
 {
 	static const uint32_t times[] = { 400, 700, 1100, 1500 };
 	const struct place_options place = { .memory = UINT64_C(80) << 30 };
-	struct case_alone alone = { 1, 1 };
+	struct case_alone alone = { 1, 1, "" };
 	size_t n = 0;
 
 	(void)state;

@@ -325,6 +325,41 @@ static void result__says_what_is_wrong_where(void **state)
 	}
 }
 
+/* What is as clear as can be judges nothing where something else was measured with it. */
+static void compare__is_inconclusive_where_a_run_was_disturbed(void **state)
+{
+	const struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
+	struct noise before = quiet(1), after = quiet(1001);
+	struct bench_result r[2];
+	struct error err = ERROR_INIT;
+	struct compare c;
+
+	(void)state;
+	after.mean_ns *= 1.5;
+	noise_result(&r[0], &before, modes, ARRAY_LEN(modes));
+	noise_result(&r[1], &after, modes, ARRAY_LEN(modes));
+	for (size_t side = 0; side < ARRAY_LEN(r); side++) {
+		for (size_t i = 0; i < r[side].n_rows; i++)
+			r[side].rows[i].runs[1].doubt = "host too busy";
+		r[side].rows[0].runs[0].errors = side;
+		assert_int_equal(compare_make(&c, &r[0], &r[1], &o, &err), 0);
+		assert_int_equal(c.verdict, COMPARE_OPEN);
+		assert_int_equal(c.failed_rows, 0);
+		assert_int_equal(c.doubtful_rows, ARRAY_LEN(modes));
+		assert_string_equal(c.lines[0].doubt, "host too busy");
+		compare_fini(&c);
+		for (size_t i = 0; i < r[side].n_rows; i++)
+			r[side].rows[i].runs[1].doubt = "";
+		r[side].rows[0].runs[0].errors = 0;
+	}
+	assert_int_equal(compare_make(&c, &r[0], &r[1], &o, &err), 0);
+	assert_int_equal(c.verdict, COMPARE_FAIL);
+	assert_int_equal(c.doubtful_rows, 0);
+	compare_fini(&c);
+	bench_result_fini(&r[0]);
+	bench_result_fini(&r[1]);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -336,6 +371,7 @@ int main(void)
 		cmocka_unit_test(compare__of_isolation),
 		cmocka_unit_test(result__survives_its_file),
 		cmocka_unit_test(result__says_what_is_wrong_where),
+		cmocka_unit_test(compare__is_inconclusive_where_a_run_was_disturbed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

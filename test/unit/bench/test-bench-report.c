@@ -294,7 +294,7 @@ static void checks__are_held_broken_or_not_known(void **state)
 	assert_true(has(&w, "<td class=\"held\">held</td><td class=\"amount\">1.50 MiB over<"));
 	assert_true(
 		has(&w, "<td class=\"failed\">did not hold</td><td class=\"amount\"></td>"));
-	assert_true(has(&w, "<td class=\"open\">not known</td>"));
+	assert_true(has(&w, "<td class=\"open\">inconclusive</td>"));
 	assert_true(has(&w, "no MIG here"));
 	assert_true(has(&w, "turns</span>: held; "));
 	assert_true(has(&w,

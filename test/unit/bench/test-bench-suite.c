@@ -150,7 +150,7 @@ static void collect__puts_pods_together(void **state)
 	struct collect_pod pods[3] = { { 0, NAN, 2, blocks, NULL },
 		{ 0, NAN, 2, NULL, "cuInit: no device" }, { 1, NAN, 2, blocks + 2, NULL } };
 	struct collect_step c = { &s, &step, 2, NAN, 1024, { NAN, NAN, NAN, NAN, NAN, NAN }, 3,
-		pods };
+		pods, NULL };
 	struct bench_result r = { .n_rows = 0 };
 	struct error err = ERROR_INIT;
 	const char *line = "{\"blocks\": [{\"sum_ns\": 30, \"times\": [10, 3]}, "

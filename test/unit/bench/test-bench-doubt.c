@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/test.h"
+
+#include "base/time.h"
+#include "bench/run/doubt.h"
+#include "bench/run/host.h"
+
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATIENCE_NS (20 * NS_PER_SEC)
+
+static void doubt_text__says_nothing_of_what_is_not_known_or_within_its_bound(void **state)
+{
+	struct doubt_facts f = doubt_unknown();
+	char text[DOUBT_TEXT_MAX];
+
+	(void)state;
+	doubt_text(text, &f);
+	assert_string_equal(text, "");
+	f.waited = DOUBT_WAITED_MOST;
+	f.slowed[DOUBT_BASE] = DOUBT_SLOWED_MOST;
+	f.reasons = 0x1 | 0x2 |
+		    0x4; /* idle, application clocks, the power limit, which has a counter */
+	f.busy = 1;
+	f.clock_from_mhz = 1980;
+	f.clock_to_mhz = 1900;
+	doubt_text(text, &f);
+	assert_string_equal(text, "");
+}
+
+static void doubt_text__names_each_disturbance_with_its_figure(void **state)
+{
+	struct doubt_facts f = doubt_unknown();
+	char text[DOUBT_TEXT_MAX];
+
+	(void)state;
+	f.waited = 0.34;
+	doubt_text(text, &f);
+	assert_string_equal(text,
+		"host too busy: a thread waited for a CPU for 34 % of the time (limit 5 %)");
+	f.waited = NAN;
+	f.slowed[DOUBT_THERMAL] = 0.2;
+	f.reasons = 0x20;
+	f.others = 1;
+	doubt_text(text, &f);
+	assert_string_equal(text,
+		"the GPU was slowed down by its temperature for 20 % of the time (limit 10 %); "
+		"the GPU reports software thermal slowdown; 1 other process used the GPU");
+	f = doubt_unknown();
+	f.slowed[DOUBT_BASE] = 0.19;
+	doubt_text(text, &f);
+	assert_non_null(strstr(text, "host too busy"));
+	assert_non_null(strstr(text, "for 19 % of the time"));
+}
+
+static void doubt_text__minds_clocks_only_while_the_gpu_has_work(void **state)
+{
+	struct doubt_facts f = doubt_unknown();
+	char text[DOUBT_TEXT_MAX];
+
+	(void)state;
+	f.clock_from_mhz = 1980;
+	f.clock_to_mhz = 540;
+	f.busy = 0.01;
+	doubt_text(text, &f);
+	assert_string_equal(text, "");
+	f.busy = 0.99;
+	doubt_text(text, &f);
+	assert_string_equal(text, "the GPU's clock changed from 1980 to 540 MHz");
+}
+
+static pid_t start_loop(int cpu)
+{
+	pid_t pid = fork();
+	cpu_set_t set;
+
+	if (pid)
+		return pid;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	(void)sched_setaffinity(0, sizeof(set), &set);
+	for (;;)
+		;
+}
+
+static int some_cpu(void)
+{
+	cpu_set_t set;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &set))
+			return i;
+	return 0;
+}
+
+/* Two that compute on one CPU: one of them always waits. */
+static void host_watch__sees_children_wait_for_a_cpu(void **state)
+{
+	int cpu = some_cpu();
+	pid_t pids[] = { start_loop(cpu), start_loop(cpu) };
+	struct host_watch *w = calloc(1, sizeof(*w));
+	uint64_t until = time_mono_ns() + PATIENCE_NS;
+	double waited;
+
+	(void)state;
+	assert_non_null(w);
+	assert_true(isnan(host_watch_waited(w)));
+	host_watch_begin(w);
+	do
+		waited = host_watch_waited(w);
+	while (!(waited > DOUBT_WAITED_MOST) && time_mono_ns() < until && !isnan(waited));
+	for (size_t i = 0; i < ARRAY_LEN(pids); i++) {
+		(void)kill(pids[i], SIGKILL);
+		(void)waitpid(pids[i], NULL, 0);
+	}
+	if (isnan(waited)) {
+		free(w);
+		skip(); /* a kernel without schedstat */
+	}
+	assert_true(waited > DOUBT_WAITED_MOST && waited <= 1);
+	free(w);
+}
+
+static void host_watch__knows_nothing_without_children(void **state)
+{
+	struct host_watch *w = calloc(1, sizeof(*w));
+
+	(void)state;
+	assert_non_null(w);
+	host_watch_begin(w);
+	assert_true(isnan(host_watch_waited(w)));
+	free(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			doubt_text__says_nothing_of_what_is_not_known_or_within_its_bound),
+		cmocka_unit_test(doubt_text__names_each_disturbance_with_its_figure),
+		cmocka_unit_test(doubt_text__minds_clocks_only_while_the_gpu_has_work),
+		cmocka_unit_test(host_watch__sees_children_wait_for_a_cpu),
+		cmocka_unit_test(host_watch__knows_nothing_without_children),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
