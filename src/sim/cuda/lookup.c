@@ -3,7 +3,9 @@
 /* Functions by name and version, names of errors, export tables. */
 #include "sim/cuda/lookup.h"
 
+#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim/cuda/lib.h"
 
@@ -90,11 +92,25 @@ EXPORT CUresult cuGetProcAddress(const char *name, void **function, int version,
 	return CUDA_SUCCESS;
 }
 
-/* The tables of the vendor's own libraries are not simulated. */
+/*
+ * The undocumented tables of the vendor's own libraries are not simulated: one of them is there to tell a driver of
+ * NVIDIA's from others. So the CUDA runtime fails with error 500 or 801, which tells nobody why.
+ */
 EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
+	static const char why[] =
+		"gpuslice: a simulated GPU has the CUDA driver API only: programs on the CUDA runtime "
+		"(libcudart: PyTorch, CuPy) need a real one\n";
+	/* Of those that the runtime asks for the first without which it gives up. */
+	static const CUuuid runtime = { { 0x6b, (char)0xd5, (char)0xfb, 0x6c, 0x5b, (char)0xf4,
+		(char)0xe7, 0x4a, (char)0x89, (char)0x87, (char)0xd9, 0x39, 0x12, (char)0xfd,
+		(char)0x9d, (char)0xf9 } };
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
+
 	if (!table || !id)
 		return CUDA_ERROR_INVALID_VALUE;
+	if (!memcmp(id, &runtime, sizeof(runtime)) && !atomic_flag_test_and_set(&warned))
+		(void)!write(STDERR_FILENO, why, sizeof(why) - 1);
 	*table = NULL;
 	return CUDA_ERROR_NOT_FOUND;
 }

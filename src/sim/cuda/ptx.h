@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PTX_NAME_MAX   256
+#define PTX_NAME_MAX   1024 /* names of templates and of Numba are long */
 #define PTX_PARAMS_MAX 64
 
 enum ptx_kind { PTX_KERNEL, PTX_GLOBAL, PTX_CONSTANT, PTX_MANAGED };

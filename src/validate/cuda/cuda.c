@@ -21,6 +21,9 @@
 #include "base/time.h"
 #include "validate/cuda/run.h"
 
+/* What a pass does not prove: programs on libcudart ask the driver for more, and a simulated one has not got it. */
+#define DRIVER_ONLY " (CUDA driver API only: the CUDA runtime was not tried)"
+
 #define LIST_MAX (CUDA_DEVICES_MAX * (GPU_UUID_MAX + 1))
 
 struct check {
@@ -288,11 +291,13 @@ static void conclude(struct validate_report *r)
 			empty, empty == 1 ? "" : "s");
 	else if (empty > 0)
 		report_set(r, VALIDATE_CONDITION, VALIDATE_CODE_NO_COMPUTE,
-			"%zu device%s added vectors right; %zu GPU%s in MIG mode without instances",
+			"%zu device%s added vectors right; %zu GPU%s in MIG mode without "
+			"instances" DRIVER_ONLY,
 			passed, passed == 1 ? "" : "s", empty, empty == 1 ? "" : "s");
 	else
 		report_set(r, VALIDATE_PASS, VALIDATE_CODE_OK,
-			"%zu device%s added vectors right", passed, passed == 1 ? "" : "s");
+			"%zu device%s added vectors right" DRIVER_ONLY, passed,
+			passed == 1 ? "" : "s");
 }
 
 void validate_cuda_gpus(const struct validate_settings *s, const struct inventory *inv,

@@ -2,6 +2,7 @@
 #include "sim-cuda-fixture.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define NEWEST 13000
@@ -121,6 +122,35 @@ static void lookup__refuses_export_tables(void **state)
 	assert_null(table);
 }
 
+/* What is on stderr while the table of @first is asked for; the bytes of it. */
+static off_t warned_bytes(char first)
+{
+	/* Of the table without which the CUDA runtime gives up. */
+	CUuuid id = { { first, (char)0xd5, (char)0xfb, 0x6c, 0x5b, (char)0xf4, (char)0xe7, 0x4a,
+		(char)0x89, (char)0x87, (char)0xd9, 0x39, 0x12, (char)0xfd, (char)0x9d,
+		(char)0xf9 } };
+	int keep = dup(STDERR_FILENO), file = memfd_create("stderr", MFD_CLOEXEC);
+	const void *table;
+	off_t bytes;
+
+	assert_true(keep >= 0 && file >= 0);
+	assert_int_equal(dup2(file, STDERR_FILENO), STDERR_FILENO);
+	assert_cuda_is(cuGetExportTable(&table, &id), CUDA_ERROR_NOT_FOUND);
+	assert_int_equal(dup2(keep, STDERR_FILENO), STDERR_FILENO);
+	bytes = lseek(file, 0, SEEK_END);
+	(void)close(keep);
+	(void)close(file);
+	return bytes;
+}
+
+static void lookup__warns_once_of_the_runtime(void **state)
+{
+	(void)state;
+	assert_int_equal(warned_bytes(0x6a), 0);
+	assert_true(warned_bytes(0x6b) > 0);
+	assert_int_equal(warned_bytes(0x6b), 0);
+}
+
 static void errors__have_the_names_and_texts_of_the_driver(void **state)
 {
 	const char *text = NULL;
@@ -171,6 +201,7 @@ int main(void)
 		cmocka_unit_test(lookup__works_before_init),
 		cmocka_unit_test(lookup__answers_as_a_real_driver_does),
 		cmocka_unit_test(lookup__refuses_export_tables),
+		cmocka_unit_test(lookup__warns_once_of_the_runtime),
 		cmocka_unit_test(errors__have_the_names_and_texts_of_the_driver),
 		cmocka_unit_test(devices__are_those_of_the_node),
 		cmocka_unit_test(stubs__say_not_supported),

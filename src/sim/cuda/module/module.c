@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Modules and libraries: PTX texts, of which the names count. */
+/* Modules and libraries: PTX texts and cubins, of which the names count. */
 #include "sim/cuda/module.h"
+
+#include "sim/cuda/cubin.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -128,19 +130,53 @@ static CUresult take_code(struct context *c, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
-static CUresult load(struct context *c, const char *text, bool library, struct module **ret)
+/* What a module is made of: the one or the other. */
+struct image {
+	const char *ptx; /* where the next declaration is looked for; NULL: it is a cubin */
+	struct cubin cubin;
+	size_t bytes;
+};
+
+/* Code runs on GPUs of its own generation that have what it was compiled for. */
+static bool can_run(const struct sim_keys *gpu, unsigned arch)
+{
+	return arch / 10 == gpu->cc_major && arch % 10 <= gpu->cc_minor;
+}
+
+static CUresult open_image(struct image *ret, const void *image, const struct sim_keys *gpu)
+{
+	*ret = (struct image){ .ptx = NULL };
+	if (cubin_is(image)) {
+		if (!cubin_open(&ret->cubin, image, CUBIN_MAX_BYTES))
+			return CUDA_ERROR_INVALID_IMAGE;
+		ret->bytes = ret->cubin.bytes;
+		return can_run(gpu, ret->cubin.arch) ? CUDA_SUCCESS
+						     : CUDA_ERROR_NO_BINARY_FOR_GPU;
+	}
+	if (!ptx_is(image))
+		return CUDA_ERROR_INVALID_IMAGE;
+	if (ptx_is_too_new(image, PTX_NEWEST))
+		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+	ret->ptx = image;
+	ret->bytes = strlen(image);
+	return CUDA_SUCCESS;
+}
+
+static int next_entry(struct image *from, struct ptx_entry *ret)
+{
+	return from->ptx ? ptx_next(&from->ptx, ret) : cubin_next(&from->cubin, ret);
+}
+
+static CUresult load(struct context *c, const void *image, bool library, struct module **ret)
 {
 	struct module *m;
-	const char *at = text;
+	struct image from;
 	struct ptx_entry e;
-	CUresult r;
+	CUresult r = open_image(&from, image, &c->device->keys);
 	int found;
 
-	if (!ptx_is(text))
-		return CUDA_ERROR_INVALID_IMAGE;
-	if (ptx_is_too_new(text, PTX_NEWEST))
-		return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
-	r = take_code(c, strlen(text));
+	if (r == CUDA_SUCCESS)
+		r = take_code(c, from.bytes);
 	m = r ? NULL : obj_new(OBJ_MODULE, sizeof(struct module));
 	if (!m)
 		return r ? r : CUDA_ERROR_OUT_OF_MEMORY;
@@ -149,9 +185,9 @@ static CUresult load(struct context *c, const char *text, bool library, struct m
 	m->functions_end = &m->functions;
 	m->next = modules;
 	modules = m;
-	while (r == CUDA_SUCCESS && (found = ptx_next(&at, &e)) != 0) {
+	while (r == CUDA_SUCCESS && (found = next_entry(&from, &e)) != 0) {
 		if (found < 0)
-			r = CUDA_ERROR_INVALID_PTX;
+			r = from.ptx ? CUDA_ERROR_INVALID_PTX : CUDA_ERROR_INVALID_IMAGE;
 		else if (!(e.kind == PTX_KERNEL ? add_function(m, &e) : add_variable(m, &e)))
 			r = CUDA_ERROR_OUT_OF_MEMORY;
 	}

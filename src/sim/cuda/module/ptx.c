@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKEN_MAX 256
+#define TOKEN_MAX PTX_NAME_MAX
 #define BYTES_MAX (UINT64_C(1) << 40)
 
 static const char *skip(const char *p)
