@@ -368,15 +368,6 @@ static const char *problem_of(const struct bench_result *r)
 	return "";
 }
 
-static const char *doubt_of(const struct bench_result *r)
-{
-	const char *doubt = "";
-
-	for (size_t i = 0; i < r->n_rows && !*doubt; i++)
-		(void)bench_row_doubts(&r->rows[i], &doubt);
-	return doubt;
-}
-
 int profile_make(struct profile *ret, const struct profile_facts *f, struct error *err)
 {
 	double launches;
@@ -385,7 +376,7 @@ int profile_make(struct profile *ret, const struct profile_facts *f, struct erro
 		.kind = f->kind,
 		.gpu = f->result->head.gpu,
 		.problem = problem_of(f->result),
-		.doubt = doubt_of(f->result) };
+		.doubt = bench_first_doubt(f->result) };
 	find_steps(ret, f);
 	if (set_gpu(ret, f, err) < 0 || set_solo(ret, f, err) < 0 ||
 		add_points(ret, f, err) < 0)

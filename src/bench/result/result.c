@@ -118,6 +118,15 @@ size_t bench_row_doubts(const struct bench_row *row, const char **first)
 	return n;
 }
 
+const char *bench_first_doubt(const struct bench_result *r)
+{
+	const char *first = "";
+
+	for (size_t i = 0; i < r->n_rows && !*first; i++)
+		(void)bench_row_doubts(&r->rows[i], &first);
+	return first;
+}
+
 double bench_pod_rate(const struct bench_run *r, size_t pod)
 {
 	uint64_t sum = 0;

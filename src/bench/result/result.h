@@ -149,6 +149,8 @@ const struct bench_row *bench_row_alone(const struct bench_result *r, const char
 
 /* Runs of @row that have a .doubt; *first is the first of these reasons, "" if there is none. */
 size_t bench_row_doubts(const struct bench_row *row, const char **first);
+/* The first of all rows; "": nothing was disturbed. */
+const char *bench_first_doubt(const struct bench_result *r);
 
 /* Units per second of one pod. */
 double bench_pod_rate(const struct bench_run *r, size_t pod);

@@ -323,6 +323,10 @@ int bench_write_calibration(struct buf *b, const struct bench_result *r, struct 
 		buf_printf(b, "%s, the middle of %zu\n", c.row, c.rows);
 		n++;
 	}
+	if (!n && r->head.inconclusive)
+		return error_set(err, ERR_UNAVAILABLE,
+			"what tells what sharing costs is inconclusive: %.200s",
+			bench_first_doubt(r));
 	if (!n)
 		return error_set(err, ERR_UNAVAILABLE,
 			"nothing was measured that tells what sharing costs: several pods alike that keep the GPU "
