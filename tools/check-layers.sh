@@ -21,7 +21,7 @@ rules() {
 		gpu:     base core | uv.h
 		price:   base config/yaml.h | jansson.h yajl/
 		ledger:  base core | sqlite3.h
-		plan:    base abi/slice-limits.h core price/price.h config/config.h config/yaml.h | csv.h
+		plan:    base abi/slice-limits.h turns/turns.h core price/price.h config/config.h config/yaml.h | csv.h
 		bench:   base abi arbiter/control.h core gpu/monitor.h json proc | uv.h jansson.h
 		mig:     base core config gpu |
 		sim:     base abi gpu/nvml-api.h gpu/nvml-functions.h | jansson.h libfyaml.h

@@ -12,6 +12,8 @@
  */
 #include "base/error.h"
 
+#include "turns/turns.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,13 +24,13 @@
 #define MODEL_SIGMA_STOCK 0.11
 
 /* How long one context runs before the next one: NVIDIA's default time slice. */
-#define MODEL_SLICE_STOCK_S 0.002
+#define MODEL_SLICE_STOCK_S (TURNS_SLICE_NS / 1e9)
 
 /* What turns of our runtime lose: 98.7 to 99.3 % of one alone on an H100, 2026-11-23. */
 #define MODEL_SIGMA_TURNS  0.01
-#define MODEL_TURN_S       0.025 /* a turn at most */
-#define MODEL_TURN_ROUND_S 0.1   /* of more than four, all of them together */
-#define MODEL_TURN_MIN_S   0.002
+#define MODEL_TURN_S       (TURNS_NS / 1e9)       /* a turn at most */
+#define MODEL_TURN_ROUND_S (TURNS_ROUND_NS / 1e9) /* of many, all of them together */
+#define MODEL_TURN_MIN_S   (TURNS_LEAST_NS / 1e9)
 #define MODEL_TURN_SHORT_S \
 	0.0025 /* that the holder goes on when one that has had less than its share wants the GPU: p99 of
 		* a burst of 0.2 ms beside three saturating ones is 2.7 ms on an H100, 2026-11-27 */

@@ -15,7 +15,7 @@ struct model_rotation model_stock(void)
 
 struct model_rotation model_turns(size_t n)
 {
-	double turn = n > 4 ? MODEL_TURN_ROUND_S / (double)n : MODEL_TURN_S;
+	double turn = fmin(MODEL_TURN_S, MODEL_TURN_ROUND_S / fmax(1, (double)n));
 
 	return (struct model_rotation){ MODEL_SIGMA_TURNS,
 		turn > MODEL_TURN_MIN_S ? turn : MODEL_TURN_MIN_S, MODEL_TURN_SHORT_S };
