@@ -4,6 +4,7 @@
 #include "base/time.h"
 #include "cli/cmd.h"
 #include "cli/demo/screen.h"
+#include "core/offer.h"
 #include "base/temp-dir.h"
 
 #include <signal.h>
@@ -18,7 +19,7 @@
  * the number of GPUs, so that it holds on any node.
  */
 
-#define RESOURCE     "nvidia.com/gpu"
+#define RESOURCE     OFFER_GPU
 #define TMPDIR_MAX   20 /* bytes: sockets are below it, and their paths have 107 */
 #define STEP_TIMEOUT (10 * NS_PER_SEC)
 #define SETTLE_NS    (120 * NS_PER_MS) /* a state that holds this long is the answer */

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/temp-dir.h"
 #include "base/time.h"
+#include "core/offer.h"
 #include "proc/child.h"
 
 #include <jansson.h>
@@ -70,7 +71,7 @@ static json_t *slice_json(const struct place *p, uint32_t id, const struct place
 	(void)snprintf(device, sizeof(device), "%.64s::%u", p->o->uuid, id);
 	gpu = json_pack("{s:s, s:I}", "uuid", p->o->uuid, "weight", (json_int_t)pod->weight);
 	o = json_pack("{s:i, s:s, s:s, s:[s], s:[o], s:s, s:s, s:s}", "version", 1, "id",
-		number, "resource", "nvidia.com/gpu", "devices", device, "gpus", gpu, "compute",
+		number, "resource", OFFER_GPU, "devices", device, "gpus", gpu, "compute",
 		bench_mode_mps(p->mode) ? "mps" : "turns", "class",
 		pod->latency ? "latency" : "batch", "unhooked", "report");
 	if (o && !pod->observed &&

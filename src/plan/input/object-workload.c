@@ -2,6 +2,7 @@
 #include "base/parse.h"
 #include "core/mig/layout.h"
 #include "core/mig/profile.h"
+#include "core/offer.h"
 #include "plan/gpus/gpus.h"
 #include "plan/input/internal.h"
 
@@ -11,9 +12,7 @@
 
 /* Objects that run pods: how many, and what each asks for. */
 
-#define GPU        "nvidia.com/gpu"
-#define MIG_PREFIX "nvidia.com/mig-"
-#define GPUMEM     "nvidia.com/gpumem" /* HAMi: MiB of each GPU */
+#define GPUMEM "nvidia.com/gpumem" /* HAMi: MiB of each GPU */
 
 static const struct {
 	const char *kind, *spec, *replicas, *word;
@@ -137,7 +136,7 @@ static int read_mig(const struct reading *r, const struct yaml_node *n, const ch
 	struct mig_profile profile;
 	struct error ignored = ERROR_INIT;
 
-	if (mig_profile_parse(&profile, key + sizeof(MIG_PREFIX) - 1, &ignored) == 0) {
+	if (mig_profile_parse(&profile, key + sizeof(OFFER_MIG) - 1, &ignored) == 0) {
 		for (size_t g = 0; g < plan_n_gpus; g++) {
 			const struct mig_layout *m = plan_gpus[g].mig;
 			int at = m ? mig_layout_find(m, &profile, NULL) : -1;
@@ -180,10 +179,10 @@ static int read_resource(const struct reading *r, const struct yaml_node *key_no
 		if (!w->object_resource)
 			return -1;
 	}
-	if (!strncmp(key, MIG_PREFIX, sizeof(MIG_PREFIX) - 1))
+	if (!strncmp(key, OFFER_MIG, sizeof(OFFER_MIG) - 1))
 		return read_mig(r, value, key, w);
 	/* Slots are no more than one: two of them are no two GPUs. */
-	if (!strcmp(key, GPU))
+	if (!strcmp(key, OFFER_GPU))
 		w->gpus = plus(w->gpus, count);
 	return 0;
 }
@@ -215,7 +214,7 @@ static int read_gpus(const struct reading *r, const struct yaml_node *spec,
 			return -1;
 	}
 	if (w->gpus > PLAN_NODE_GPUS_MAX)
-		return input_fail(r, spec, GPU, "at most 16 for a pod");
+		return input_fail(r, spec, OFFER_GPU, "at most 16 for a pod");
 	if (!w->gpus)
 		w->gpus = 1;
 	return 0;

@@ -154,7 +154,7 @@ static void pool_tags(struct buf *b, const struct pool *p)
 	tag(b, "label", CONFIG_NODE_LABEL, p->name, false);
 	if (p->mode == PLAN_MIG)
 		tag(b, "label", "nvidia.com/mig.config", p->name, false);
-	tag(b, "taint", "nvidia.com/gpu", ":NoSchedule", true);
+	tag(b, "taint", POOL_RESOURCE_WHOLE, ":NoSchedule", true);
 }
 
 void make_tags(struct buf *b, const struct pools *p)

@@ -82,7 +82,7 @@ void resource_of(const struct plan_node *n, const struct plan_tenant *t,
 		return;
 	case PLAN_MIG:
 		mig_layout_name(n->offer->gpu->mig, t->profile, 0, profile);
-		(void)snprintf(ret, POOL_KEY_MAX, "nvidia.com/mig-%.40s", profile);
+		(void)snprintf(ret, POOL_KEY_MAX, OFFER_MIG "%.40s", profile);
 		return;
 	case PLAN_EXCLUSIVE:
 	case PLAN_MODES:

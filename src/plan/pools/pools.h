@@ -7,14 +7,15 @@
  * only as wide as every arrangement that it may come to holds.
  * Thread: any. All is borrowed from the answer but for the pools themselves.
  */
+#include "core/offer.h"
 #include "plan/answer/answer.h"
 
 #define POOLS_MAX     256
 #define POOL_NAME_MAX 64 /* with the end; a DNS label, and the value of a node label */
 #define POOL_KEY_MAX  64 /* name of a resource, with the end */
 
-#define POOL_RESOURCE_WHOLE  "nvidia.com/gpu"
-#define POOL_RESOURCE_SHARED "nvidia.com/gpu.shared"
+#define POOL_RESOURCE_WHOLE  OFFER_GPU
+#define POOL_RESOURCE_SHARED OFFER_GPU ".shared"
 
 /* A resource that each node of a pool offers. */
 struct pool_resource {
