@@ -165,37 +165,48 @@ bool parse_duration(const char *text, int64_t *ret_ns)
 	return true;
 }
 
+/* What Kubernetes' quantities may end with. */
+static const struct {
+	const char *suffix;
+	uint64_t factor;
+} multiples[] = {
+	{ "", 1 },
+	{ "k", UINT64_C(1000) },
+	{ "M", UINT64_C(1000000) },
+	{ "G", UINT64_C(1000000000) },
+	{ "T", UINT64_C(1000000000000) },
+	{ "P", UINT64_C(1000000000000000) },
+	{ "E", UINT64_C(1000000000000000000) },
+	{ "Ki", UINT64_C(1) << 10 },
+	{ "Mi", UINT64_C(1) << 20 },
+	{ "Gi", UINT64_C(1) << 30 },
+	{ "Ti", UINT64_C(1) << 40 },
+	{ "Pi", UINT64_C(1) << 50 },
+	{ "Ei", UINT64_C(1) << 60 },
+};
+
+/* 0: no such suffix. */
+static uint64_t factor_of(const char *suffix)
+{
+	for (size_t i = 0; i < sizeof(multiples) / sizeof(multiples[0]); i++)
+		if (!strcmp(suffix, multiples[i].suffix))
+			return multiples[i].factor;
+	return 0;
+}
+
 bool parse_bytes(const char *text, uint64_t *ret_bytes)
 {
-	static const struct {
-		const char *suffix;
-		uint64_t factor;
-	} suffixes[] = {
-		{ "", 1 },
-		{ "Ki", UINT64_C(1) << 10 },
-		{ "Mi", UINT64_C(1) << 20 },
-		{ "Gi", UINT64_C(1) << 30 },
-		{ "Ti", UINT64_C(1) << 40 },
-		{ "k", UINT64_C(1000) },
-		{ "M", UINT64_C(1000000) },
-		{ "G", UINT64_C(1000000000) },
-		{ "T", UINT64_C(1000000000000) },
-	};
-	uint64_t whole, frac, scale, part;
+	uint64_t whole, frac, scale, part, factor;
 
 	if (!take_number(&text, &whole, &frac, &scale))
 		return false;
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-		if (strcmp(text, suffixes[i].suffix) != 0)
-			continue;
-		if (__builtin_mul_overflow(whole, suffixes[i].factor, &whole) ||
-			__builtin_mul_overflow(frac, suffixes[i].factor, &part) ||
-			part % scale || __builtin_add_overflow(whole, part / scale, &whole))
-			return false;
-		*ret_bytes = whole;
-		return true;
-	}
-	return false;
+	factor = factor_of(text);
+	if (!factor || __builtin_mul_overflow(whole, factor, &whole) ||
+		__builtin_mul_overflow(frac, factor, &part) || part % scale ||
+		__builtin_add_overflow(whole, part / scale, &whole))
+		return false;
+	*ret_bytes = whole;
+	return true;
 }
 
 bool parse_quantity(const char *text, double *ret)
@@ -203,10 +214,7 @@ bool parse_quantity(const char *text, double *ret)
 	static const struct {
 		const char *suffix;
 		double factor;
-	} suffixes[] = { { "", 1 }, { "m", 1e-3 }, { "u", 1e-6 }, { "n", 1e-9 }, { "k", 1e3 },
-		{ "M", 1e6 }, { "G", 1e9 }, { "T", 1e12 }, { "P", 1e15 }, { "E", 1e18 },
-		{ "Ki", 0x1p10 }, { "Mi", 0x1p20 }, { "Gi", 0x1p30 }, { "Ti", 0x1p40 },
-		{ "Pi", 0x1p50 }, { "Ei", 0x1p60 } };
+	} parts[] = { { "m", 1e-3 }, { "u", 1e-6 }, { "n", 1e-9 } };
 	size_t len = strspn(text, "0123456789.");
 	char number[QUANTITY_MAX];
 
@@ -219,11 +227,12 @@ bool parse_quantity(const char *text, double *ret)
 	number[len] = '\0';
 	if (!parse_double(number, ret))
 		return false;
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-		if (strcmp(text + len, suffixes[i].suffix) != 0)
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (strcmp(text + len, parts[i].suffix) != 0)
 			continue;
-		*ret *= suffixes[i].factor;
+		*ret *= parts[i].factor;
 		return true;
 	}
-	return false;
+	*ret *= (double)factor_of(text + len);
+	return factor_of(text + len) != 0;
 }
