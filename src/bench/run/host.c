@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/run/host.h"
 
+#include "base/buf.h"
+#include "base/fd.h"
 #include "base/parse.h"
+#include "base/schedstat.h"
 #include "base/time.h"
 
 #include <dirent.h>
@@ -12,8 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROCESSES_MAX 256
-#define PATH_BYTES    96
+#define PROCESSES_MAX  256
+#define PATH_BYTES     96
+#define CHILDREN_BYTES 65536
 
 /* The processes that are still to be looked at, parents before their children. */
 struct walk {
@@ -21,36 +25,29 @@ struct walk {
 	int32_t pids[PROCESSES_MAX];
 };
 
+/* "PID PID ", of one thread. */
 static void add_children(struct walk *w, int32_t pid, int32_t tid)
 {
-	char path[PATH_BYTES];
-	int child;
-	FILE *f;
+	CLEANUP(buf_fini) struct buf list = BUF_INIT(CHILDREN_BYTES);
+	char path[PATH_BYTES], *rest = NULL;
+	struct error ignored = ERROR_INIT;
+	uint32_t child;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
-	f = fopen(path, "re");
-	if (!f)
-		return;
-	while (w->n < PROCESSES_MAX && fscanf(f, "%d", &child) == 1)
-		w->pids[w->n++] = child;
-	(void)fclose(f);
+	if (file_read(path, &list, &ignored) < 0 || !list.len)
+		return; /* it has ended, or the kernel does not say */
+	for (char *word = strtok_r(list.data, " ", &rest); word && w->n < PROCESSES_MAX;
+		word = strtok_r(NULL, " ", &rest))
+		if (parse_u32(word, &child) && child <= INT32_MAX)
+			w->pids[w->n++] = (int32_t)child;
 }
 
 static bool read_waited(uint64_t *ret, int32_t pid, int32_t tid)
 {
-	unsigned long long ran, waited;
 	char path[PATH_BYTES];
-	bool found;
-	FILE *f;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	found = fscanf(f, "%llu %llu", &ran, &waited) == 2;
-	(void)fclose(f);
-	*ret = found ? waited : 0;
-	return found;
+	return schedstat_waited(path, ret);
 }
 
 /* Adds the threads of @pid to @ret, unless that is this process itself, and its children to @w. */

@@ -28,11 +28,13 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
+#include "base/schedstat.h"
 #include "base/time.h"
 #include "sim/device/device.h"
 
 #define LOCK_FILE       "cuda.lock"
 #define LOG_FILE        "cuda.log"
+#define SCHEDSTAT       "/proc/self/schedstat"
 #define NEW_SOCKET      SIM_DEVICE_SOCKET ".new"
 #define LOCK_PATIENCE   (5 * NS_PER_SEC) /* for one that is just ending */
 #define IDLE_DEFAULT_MS 10000
@@ -61,7 +63,6 @@ struct server {
 	struct conn *conns;
 	double speed;
 	uint64_t start_ns, idle_ns, idle_since_ns;
-	int schedstat; /* -1: the kernel has none */
 	uint64_t missed_ns, told_ns,
 		seen_waited_ns; /* lateness that the device is not told yet */
 	bool stop;
@@ -100,19 +101,6 @@ static uint64_t arm_timer(struct server *s)
 
 /* Lateness. */
 
-/* Nanoseconds for which this thread has waited for a CPU; 0: the kernel does not say. */
-static uint64_t waited_ns(const struct server *s)
-{
-	char text[96];
-	ssize_t n = s->schedstat < 0 ? -1 : pread(s->schedstat, text, sizeof(text) - 1, 0);
-	unsigned long long ran, waited;
-
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? waited : 0;
-}
-
 /* What was due is done now. */
 static void miss(struct server *s, uint64_t due_ns)
 {
@@ -130,7 +118,8 @@ static void tell_lateness(struct server *s)
 	if (now - s->told_ns < TELL_NS)
 		return;
 	s->told_ns = now;
-	waited = waited_ns(s);
+	if (!schedstat_waited(SCHEDSTAT, &waited))
+		waited = s->seen_waited_ns; /* deadlines alone tell */
 	device_late(s->device, waited - s->seen_waited_ns > s->missed_ns
 				       ? waited - s->seen_waited_ns
 				       : s->missed_ns);
@@ -445,8 +434,7 @@ static int run(struct server *s, int ready_fd, struct error *err)
 	if (r != 0)
 		return r;
 	raise_limits();
-	s->schedstat = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
-	s->seen_waited_ns = waited_ns(s);
+	(void)schedstat_waited(SCHEDSTAT, &s->seen_waited_ns);
 	r = sim_state_open(s->dir, &s->state, err);
 	if (r == SIM_STATE_E_NONE)
 		return error_set(err, ERR_NOT_FOUND, "no simulated node in '%s'", s->dir);
@@ -521,7 +509,7 @@ static int open_account(struct server *s, struct error *err)
 
 int main(int argc, char **argv)
 {
-	struct server s = { .listen_fd = -1, .account_fd = -1, .schedstat = -1 };
+	struct server s = { .listen_fd = -1, .account_fd = -1 };
 	uint32_t idle_ms = IDLE_DEFAULT_MS, ready_fd = UINT32_MAX;
 	struct error err = ERROR_INIT;
 	CLEANUP(freep) char *dir = NULL;
