@@ -65,15 +65,18 @@ struct row {
 	bool mixed;                        /* other devices are time-sliced */
 };
 
+#define MEMORY_SMALL 1 /* bytes, for a part that is less than SLICE_GRANULE */
+
 /* What a container with this device alone would get. .gpus[0].memory is 0 if it cannot be said. */
 static struct slice_plan plan_of(const struct resource *r, uint32_t device,
 	const struct inventory *inv)
 {
 	const char *const id = r->devices[device].id;
+	struct error err = ERROR_INIT;
 	struct slice_plan plan;
 
-	if (slice_plan_make(&plan, r, inv, &id, 1, NULL) < 0)
-		plan.gpus[0].memory = 0;
+	if (slice_plan_make(&plan, r, inv, &id, 1, &err) < 0)
+		plan.gpus[0].memory = err.code == ERR_INVALID ? MEMORY_SMALL : 0;
 	else if (!plan.wanted)
 		plan.gpus[0].memory = SLICE_NO_LIMIT;
 	return plan;
@@ -85,13 +88,17 @@ static void put_memory(char *cell, size_t cap, uint64_t bytes)
 		(void)snprintf(cell, cap, "-");
 	else if (!bytes)
 		(void)snprintf(cell, cap, "?");
+	else if (bytes < SLICE_GRANULE)
+		(void)snprintf(cell, cap, "< %" PRIu64 " MiB", (uint64_t)SLICE_GRANULE >> 20);
 	else
 		(void)snprintf(cell, cap, "%" PRIu64 " MiB", bytes >> 20);
 }
 
 static json_t *memory_json(uint64_t bytes)
 {
-	return bytes && bytes != SLICE_NO_LIMIT ? json_integer((json_int_t)bytes) : json_null();
+	return bytes >= SLICE_GRANULE && bytes != SLICE_NO_LIMIT
+		       ? json_integer((json_int_t)bytes)
+		       : json_null();
 }
 
 static void add_time(struct row *row, const struct slice_plan *plan)
@@ -505,10 +512,11 @@ const struct cmd cmd_config = {
 	.usage = "check [--nvml PATH | --node MODEL] [--json] FILE...",
 	.summary = "check configuration files and show what a node would offer",
 	.description =
-		"Each FILE is a sharing config (version: v1) or a Kubernetes manifest with ConfigMaps,\n"
-		"of which every entry is checked; - is standard input. All files are checked; mistakes\n"
-		"are told as FILE:LINE:COLUMN on standard error, of each config up to 20, but for those\n"
-		"that come of another one, and make the exit status non-zero.\n"
+		"Each FILE is a sharing config (version: v1), a Kubernetes manifest with ConfigMaps or the\n"
+		"values file of a Helm chart, of which every entry is checked; - is standard input.\n"
+		"All files are checked; mistakes are told as FILE:LINE:COLUMN on standard error, of each\n"
+		"config up to 20, but for those that come of another one, and make the exit status\n"
+		"non-zero.\n"
 		"Flags and variables of an agent are not applied.\n"
 		"\n"
 		"  gpuslice config check time-slicing-config.yaml\n"

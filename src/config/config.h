@@ -57,16 +57,16 @@ int config_unsupported(const struct config *c, const char *name, struct error *e
 /*
  * One config of a file: @name is "file.yaml#entry" or "file.yaml"; either @config or @err is set,
  * and both are borrowed. @err is the first mistake, and @more are those that do not come of it, all
- * together CONFIG_MISTAKES_MAX. Of a manifest that holds no config, both are NULL and so is @text, and
- * @warnings has one line that says so.
+ * together CONFIG_MISTAKES_MAX. Of a document that is no config, both are NULL and so is @text, and
+ * @warnings has one line: that a manifest holds none, or where the configs of a values file are.
  */
 typedef void config_each_fn(void *arg, const char *name, const char *text,
 	struct config *config, const struct strv *warnings, const struct error *err,
 	const struct strv *more);
 
 /*
- * A file that may be a plain config or Kubernetes manifests with ConfigMaps (several documents,
- * Lists): calls @each for every config in it, in order. "-" is standard input. Returns the number
+ * A file that may be a plain config, Kubernetes manifests with ConfigMaps (several documents,
+ * Lists), or the values file of a Helm chart: calls @each for every config in it, in order. "-" is standard input. Returns the number
  * of configs; < 0 if the file itself cannot be read, is no YAML, or holds no config.
  */
 int config_each(const char *path, const struct config_sources *sources, config_each_fn *each,

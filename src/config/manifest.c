@@ -7,8 +7,10 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "config/helm-values.h"
 
-/* Configs inside Kubernetes manifests: every entry of every ConfigMap is one. */
+/* Configs inside Kubernetes manifests, where every entry of every ConfigMap is one, and inside values files of
+ * Helm charts. */
 
 struct walk {
 	const char *path;
@@ -92,7 +94,8 @@ static void place(const struct yaml_source *outer, const struct yaml_node *n,
 	}
 }
 
-static int walk_entry(struct walk *w, const struct yaml_node *key,
+/* @path: of the object that has this entry, for messages. */
+static int walk_entry(struct walk *w, const char *path, const struct yaml_node *key,
 	const struct yaml_node *value)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT, more = STRV_INIT;
@@ -115,7 +118,7 @@ static int walk_entry(struct walk *w, const struct yaml_node *key,
 
 		r = yaml_fail(&(struct yaml_source){ .name = name }, value->line, value->column,
 			ERR_INVALID, &why,
-			"data: expected the config as a text (\"%.60s: |\"), found %s",
+			"%s: expected the config as a text (\"%.60s: |\"), found %s", path,
 			key->text, yaml_show(value, shown, sizeof(shown)));
 	}
 	if (r < 0 && why.code == ERR_NOMEM)
@@ -126,11 +129,21 @@ static int walk_entry(struct walk *w, const struct yaml_node *key,
 	return 0;
 }
 
-/* Tells that a manifest holds no config; @why says so for people. */
-static int skip(struct walk *w, const struct yaml_node *n, const char *why)
+/* Reports the line @text about a document that is not itself a config. */
+static int note(struct walk *w, const char *text)
 {
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
 	const struct strv none = STRV_INIT;
+
+	if (strv_add(&notes, text, w->err) < 0)
+		return -1;
+	w->each(w->arg, w->path, NULL, NULL, &notes, NULL, &none);
+	return 0;
+}
+
+/* Tells that a manifest holds no config; @why says so for people. */
+static int skip(struct walk *w, const struct yaml_node *n, const char *why)
+{
 	const struct yaml_node *meta = yaml_get(n, "metadata", false);
 	char text[320];
 
@@ -138,10 +151,7 @@ static int skip(struct walk *w, const struct yaml_node *n, const char *why)
 		n->line, n->column, text_of(n, "kind"), meta ? text_of(meta, "name") : "", why);
 	if (!*w->first_kind)
 		(void)snprintf(w->first_kind, sizeof(w->first_kind), "%s", text_of(n, "kind"));
-	if (strv_add(&notes, text, w->err) < 0)
-		return -1;
-	w->each(w->arg, w->path, NULL, NULL, &notes, NULL, &none);
-	return 0;
+	return note(w, text);
 }
 
 static int walk_configmap(struct walk *w, const struct yaml_node *n)
@@ -154,7 +164,7 @@ static int walk_configmap(struct walk *w, const struct yaml_node *n)
 		return yaml_fail(w->src, data->line, data->column, ERR_INVALID, w->err,
 			"data: expected an object with one config for each key");
 	for (size_t i = 0; i < data->n; i++) {
-		if (walk_entry(w, data->pairs[i].key, data->pairs[i].value) < 0)
+		if (walk_entry(w, "data", data->pairs[i].key, data->pairs[i].value) < 0)
 			return -1;
 	}
 	return 0;
@@ -191,6 +201,26 @@ static int walk_manifest(struct walk *w, const struct yaml_node *n)
 	return 0;
 }
 
+/* @configs: below @path of the values file @n; NULL: it has none. */
+static int walk_values(struct walk *w, const struct yaml_node *n,
+	const struct yaml_node *configs, const char *path)
+{
+	char text[HELM_PATH_MAX + 320];
+
+	if (!configs)
+		return helm_values_empty(n, w->src, w->err);
+	(void)snprintf(text, sizeof(text),
+		"%.120s:%u:%u: values of a Helm chart: the configs below %s are checked",
+		w->path, configs->line, configs->column, path);
+	if (note(w, text) < 0)
+		return -1;
+	for (size_t i = 0; i < configs->n; i++) {
+		if (walk_entry(w, path, configs->pairs[i].key, configs->pairs[i].value) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int walk_plain(struct walk *w)
 {
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT, more = STRV_INIT;
@@ -211,6 +241,8 @@ int config_each_text(const char *path, const char *text, size_t len,
 	struct error *err)
 {
 	CLEANUP(yaml_freep) struct yaml *y = NULL;
+	const struct yaml_node *configs;
+	char path_in[HELM_PATH_MAX];
 	const struct yaml_source src = { .name = path, .text = text, .len = len };
 	struct walk w = { .path = path,
 		.src = &src,
@@ -221,6 +253,8 @@ int config_each_text(const char *path, const char *text, size_t len,
 
 	if (yaml_parse(&y, &src, err) < 0)
 		return -1;
+	if (y->n == 1 && !is_manifest(y->docs[0]) && helm_values(y->docs[0], &configs, path_in))
+		return walk_values(&w, y->docs[0], configs, path_in) < 0 ? -1 : w.n;
 	if (y->n <= 1 && (!y->n || !is_manifest(y->docs[0])))
 		return walk_plain(&w) < 0 ? -1 : w.n;
 	for (size_t i = 0; i < y->n; i++) {

@@ -103,8 +103,7 @@ int read_type_error(struct reader *r, const struct yaml_node *n, const struct wh
 		expected, found, json, number, go_type);
 }
 
-/* Edits between two words, letters' case aside; more than @max counts as @max + 1. */
-static size_t distance(const char *a, const char *b, size_t max)
+size_t read_distance(const char *a, const char *b, size_t max)
 {
 	size_t row[NEAR_MAX + 1], la = strlen(a), lb = strlen(b);
 
@@ -142,7 +141,7 @@ static const struct field *nearest(const char *key, const char *parent)
 
 		if (!field_is_in(f, parent))
 			continue;
-		d = distance(key, field_key(f), best);
+		d = read_distance(key, field_key(f), best);
 		if (d < best) {
 			best = d;
 			found = f;
@@ -164,6 +163,9 @@ static const struct {
 	{ "kind",
 		"this is a Kubernetes manifest; expected the config itself, which is the text of "
 		"an entry under a ConfigMap's data" },
+	{ "config",
+		"this is a values file of a Helm chart; expected the config itself, which is the "
+		"text of an entry under config.map" },
 	{ "mig-configs",
 		"this is a mig-parted config, which lays out MIG partitions; expected a "
 		"sharing config" },

@@ -70,6 +70,10 @@ int read_type_error(struct reader *r, const struct yaml_node *n, const struct wh
 void where_text(const struct where *w, char *buf, size_t cap);
 #define WHERE_TEXT_MAX 200
 
+/* Edits between two words, letters' case aside; @max and more, and words that are too long to compare,
+ * count as @max or more. */
+size_t read_distance(const char *a, const char *b, size_t max);
+
 /*
  * Returns 1 and has checked all keys by the rows below @pattern, or 0 for null or NULL; anything
  * else than an object is an error.
@@ -130,6 +134,10 @@ int read_device_ref(struct reader *r, const struct yaml_node *n, const struct wh
 /* A resource name with its prefix; @n is not NULL. */
 int read_resource_name(struct reader *r, const struct yaml_node *n, const struct where *w,
 	char *ret) MUST_USE;
+/* Warns of an entry for the resource @name that no device can have, if one is near that was meant: a name
+ * that only renaming makes, or one that is misspelt. `resources` has been read. */
+int warn_of_source(struct reader *r, const struct yaml_node *n, const struct where *w,
+	const char *name) MUST_USE;
 
 /* Flags and variables over the file, then NVIDIA's checks, then into the config. */
 int flags_overlay(struct reader *r) MUST_USE;

@@ -219,6 +219,7 @@ static int read_entry(struct reader *r, const struct yaml_node *n, const struct 
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
 	if (read_on(r, read_resource_name(r, v, &name, e->name)) < 0 ||
+		(*e->name && warn_of_source(r, v, &name, e->name) < 0) ||
 		read_on(r, read_devices(r, read_key(n, pattern, "devices"), &devices, e)) < 0)
 		return -1;
 	v = read_key(n, pattern, "replicas");

@@ -142,6 +142,7 @@ static int read_set(struct reader *r, const struct yaml_node *n, const struct wh
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
 	if (read_on(r, read_resource_name(r, v, &name, s->name)) < 0 ||
+		(*s->name && warn_of_source(r, v, &name, s->name) < 0) ||
 		read_on(r, read_slice_devices(r, read_key(n, ROW, "devices"), &devices, s)) <
 			0 ||
 		read_on(r, read_bool(r, read_key(n, ROW, "mps"), &mps, &s->mps)) < 0)

@@ -399,6 +399,35 @@ static int finish(struct work *w, const struct draft *d, uint64_t *total, struct
 
 /* --- memory limits that do not fit --- */
 
+/* One replica is too small for a program. Where a container may request several it is a unit of account, as
+ * with a replica for each MiB, and the note says how many a container needs. */
+static int note_small(struct work *w, const struct replicated *e, uint32_t replicas,
+	uint64_t usable, const char *unit, struct error *err)
+{
+	uint32_t least = w->config->sharing.kinds[e->strategy].fail_requests_greater_than_one
+				 ? 0
+				 : slice_replicas_for(&e->isolation, replicas, usable,
+					   CUDA_CONTEXT_BYTES);
+	uint64_t one = slice_limit(&e->isolation, replicas, usable, 1);
+	char has[48];
+
+	if (one)
+		(void)snprintf(has, sizeof(has), "%" PRIu64 " MiB", one >> 20);
+	else
+		(void)snprintf(has, sizeof(has), "less than %" PRIu64 " MiB",
+			(uint64_t)SLICE_GRANULE >> 20);
+	if (!least)
+		return offer_note_entry(&w->offer->notes, e, err,
+			"a replica of %s has %s, and a program needs %" PRIu64
+			" MiB for its first CUDA context: it will not start",
+			unit, has, (uint64_t)CUDA_CONTEXT_BYTES >> 20);
+	return offer_note_entry(&w->offer->notes, e, err,
+		"a replica of %s has %s, and a program needs %" PRIu64
+		" MiB for its first CUDA context: a container must request at least %" PRIu32
+		" replicas",
+		unit, has, (uint64_t)CUDA_CONTEXT_BYTES >> 20, least);
+}
+
 /*
  * Tells of a unit whose replicas, of all resources, may use more than it has. Once for each entry, for the
  * first unit: the others of a node are mostly the same.
@@ -448,12 +477,8 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 			" MiB, and it has %" PRIu64
 			" MiB: a pod may be refused memory that its limit would allow",
 			unit, sum, usable >> 20);
-	sum = slice_limit(&e->isolation, replicas, usable, 1);
-	if (sum < CUDA_CONTEXT_BYTES)
-		return offer_note_entry(&w->offer->notes, e, err,
-			"a replica of %s has %" PRIu64 " MiB, and a program needs %" PRIu64
-			" MiB for its first CUDA context: it will not start",
-			unit, sum >> 20, (uint64_t)CUDA_CONTEXT_BYTES >> 20);
+	if (slice_limit(&e->isolation, replicas, usable, 1) < CUDA_CONTEXT_BYTES)
+		return note_small(w, e, replicas, usable, unit, err);
 	w->noted[e - w->config->sharing.entries] = false;
 	return 0;
 }

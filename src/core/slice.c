@@ -31,7 +31,8 @@ uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint6
 		one = isolation->memory_value;
 		break;
 	}
-	one -= one % SLICE_GRANULE;
+	if (one >= SLICE_GRANULE)
+		one -= one % SLICE_GRANULE;
 	if (usable == 0)
 		return isolation->memory == ISOLATION_MEMORY_BYTES &&
 				       !__builtin_mul_overflow(one, k, &all)
@@ -39,7 +40,25 @@ uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint6
 			       : 0;
 	if (__builtin_mul_overflow(one, k, &all) || all > usable)
 		return usable;
-	return all;
+	return all - (one < SLICE_GRANULE ? all % SLICE_GRANULE : 0);
+}
+
+uint32_t slice_replicas_for(const struct isolation *isolation, uint32_t replicas,
+	uint64_t usable, uint64_t bytes)
+{
+	uint32_t low = 1, high = replicas;
+
+	if (!replicas || slice_limit(isolation, replicas, usable, replicas) < bytes)
+		return 0;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (slice_limit(isolation, replicas, usable, middle) < bytes)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* One physical device of the request, and how many of its replicas are asked for. */

@@ -12,7 +12,8 @@
  *
  * equal: the part of one replica is what CUDA calls the total of the device, divided by its replicas;
  * a percentage is of the same total; an amount is taken as it is. All are rounded down to SLICE_GRANULE,
- * in which GPUs give out memory, and no slice has more than the device. The sum of all replicas is
+ * in which GPUs give out memory, and no slice has more than the device. Where one replica has less than
+ * a grain, as with a replica for each MiB, the k replicas are rounded down together. The sum of all replicas is
  * not looked at here: a user who wrote amounts that come to more than the card gets them, and a note
  * (core/offer.h).
  *
@@ -58,11 +59,15 @@ uint64_t slice_usable(const struct inventory *inv, uint32_t gpu, uint32_t mig);
 
 /*
  * Bytes of @k replicas of a device that has @usable and is divided into @replicas. SLICE_NO_LIMIT
- * if nothing is to be enforced; 0 if it cannot be said, since @usable is not known (0), or if a
- * replica's part is less than SLICE_GRANULE.
+ * if nothing is to be enforced; 0 if it cannot be said, since @usable is not known (0), or if the
+ * part of @k replicas is less than SLICE_GRANULE.
  */
 uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint64_t usable,
 	uint32_t k);
+
+/* The fewest of @replicas of a device that together have @bytes; 0: all of them have less. */
+uint32_t slice_replicas_for(const struct isolation *isolation, uint32_t replicas,
+	uint64_t usable, uint64_t bytes);
 
 /*
  * The slice of a container that gets @ids of @r. ERR_UNAVAILABLE: the memory of a device is not known.

@@ -266,8 +266,10 @@ static int note_small(struct work *w, uint32_t i, const struct slice_profile *p,
 	offer_unit_text(&w->units->v[i], w->inv, unit);
 	return note(w, p->pos, "profile", p->name, err,
 		"a slice of %s has %" PRIu64 " MiB, and a program needs %" PRIu64
-		" MiB for its first CUDA context: it will not start",
-		unit, need >> 20, (uint64_t)CUDA_CONTEXT_BYTES >> 20);
+		" MiB for its first CUDA context: a container must request at least %" PRIu64
+		" slices",
+		unit, need >> 20, (uint64_t)CUDA_CONTEXT_BYTES >> 20,
+		(CUDA_CONTEXT_BYTES + need - 1) / need);
 }
 
 /* --- profiles that nobody gets --- */

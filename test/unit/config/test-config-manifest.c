@@ -62,6 +62,29 @@ static void config_each__finds_the_configs_of_a_file(void **state)
 			"good m.yaml#a x1\n" },
 		{ "kind: ConfigMap\ndata:\n  a: 5\n", 1,
 			"bad m.yaml#a:3:6: data: expected the config as a text (\"a: |\"), found 5\n" },
+		{ "config:\n  map:\n    a: |-\n      version: v1\n    b: 'version: v1'\ngfd: {}\n",
+			2,
+			"skipped m.yaml:3:5: values of a Helm chart: the configs below config.map are "
+			"checked\n"
+			"good m.yaml#a x1\ngood m.yaml#b x1\n" },
+		{ "config:\n  map:\n    a: |-\n      sharing: {mps: 5}\n", 1,
+			"skipped m.yaml:3:5: values of a Helm chart: the configs below config.map are "
+			"checked\n"
+			"bad m.yaml#a:4:22: sharing.mps: expected an object, found 5: cannot unmarshal "
+			"number 5 into Go value of type struct\n" },
+		{ "config: {map: {a: 5}}\n", 1,
+			"skipped m.yaml:1:15: values of a Helm chart: the configs below config.map are "
+			"checked\n"
+			"bad m.yaml#a:1:19: config.map: expected the config as a text (\"a: |\"), found "
+			"5\n" },
+		{ "devicePlugin: {config: {data: {a: ''}}}\n", 1,
+			"skipped m.yaml:1:31: values of a Helm chart: the configs below "
+			"devicePlugin.config.data are checked\n"
+			"good m.yaml#a x1\n" },
+		{ "gpuslice: {config: {map: {a: ''}}}\n", 1,
+			"skipped m.yaml:1:26: values of a Helm chart: the configs below "
+			"gpuslice.config.map are checked\n"
+			"good m.yaml#a x1\n" },
 	};
 
 	(void)state;
@@ -74,6 +97,31 @@ static void config_each__finds_the_configs_of_a_file(void **state)
 			fail_msg("%s\n-- %d: %s", rows[i].text, n, err.msg);
 		assert_string_equal(buf_str(&b), rows[i].want);
 	}
+}
+
+/* A values file without a config is answered with where the config is. A flag at the top is none. */
+static void config_each__says_where_a_values_file_has_its_config(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} rows[] = {
+		{ "gfd: {enabled: true}\nconfig: {name: gpu-configs}\n",
+			"m.yaml:2:16: this is a values file of a Helm chart, which names a ConfigMap" },
+		{ "gfd: {}\ntolerations: []\n",
+			"m.yaml:2:1: 'tolerations' is a key of the values file of a Helm chart" },
+		{ "config: {map: {}}\n", "m.yaml:1:1: 'config' is a key of the values file" },
+	};
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		assert_true(each_text(rows[i].text, strlen(rows[i].text), &b, &err) < 0);
+		if (strncmp(err.msg, rows[i].want, strlen(rows[i].want)) != 0)
+			fail_msg("row %zu: %s", i, err.msg);
+	}
+	assert_int_equal(each_text("migStrategy: none\n", 18, &b, &err), 1);
+	assert_non_null(strstr(buf_str(&b), "did you mean 'flags.migStrategy'?"));
 }
 
 /* Each mistake that does not come of another one, in the order of reading. */
@@ -432,6 +480,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(config_each__finds_the_configs_of_a_file),
+		cmocka_unit_test(config_each__says_where_a_values_file_has_its_config),
 		cmocka_unit_test(config_each__tells_all_mistakes),
 		cmocka_unit_test(config_each__points_into_the_outer_file),
 		cmocka_unit_test(config_each__refuses_a_file_without_a_config),

@@ -502,6 +502,49 @@ static void config_parse__warns_of_what_has_no_effect(void **state)
 	}
 }
 
+/* A name that only renaming makes, or that is misspelt, shares nothing: the warning says what was meant. */
+static void config_parse__warns_of_a_source_that_no_device_has(void **state)
+{
+#define SHARE(name)                                                               \
+	"sharing: {timeSlicing: {renameByDefault: true, resources: [{name: " name \
+	", replicas: 2}]}}"
+	static const struct {
+		const char *text, *want; /* want NULL: no warning */
+	} rows[] = {
+		{ SHARE("nvidia.com/gpu"), NULL },
+		{ SHARE("gpu"), NULL },
+		{ SHARE("mig-1g.5gb"), NULL },
+		{ SHARE("nvidia.com/gpu.shared"), "did you mean 'nvidia.com/gpu'?" },
+		{ SHARE("nvidia.com/mig-1g.5gb.shared"),
+			"did you mean 'nvidia.com/mig-1g.5gb'?" },
+		{ SHARE("nvidia.com/gpus"), "did you mean 'nvidia.com/gpu'?" },
+		{ SHARE("big"), NULL }, /* nothing is near */
+		{ "resources: {gpus: [{pattern: A100*, name: big}]}\n" SHARE("big"), NULL },
+		{ "resources: {mig: [{pattern: 1g.5gb, name: small}]}\n" SHARE("small"), NULL },
+		{ "resources: {gpus: [{pattern: A100*, name: a.shared}]}\n" SHARE("a.shared"),
+			NULL },
+		{ "resources: {gpus: [{pattern: A100*, name: bigger}]}\n" SHARE("biger"),
+			"did you mean 'nvidia.com/bigger'?" },
+		{ "sharing: {mps: {resources: [{name: nvidia.com/gpu.shared, replicas: 2}]}}",
+			"c.yaml:1:36: sharing.mps.resources[0].name: has no effect" },
+		{ "sharing: {slices: [{name: gpu.shared, profiles: [{name: a, count: 1}]}]}",
+			"c.yaml:1:27: sharing.slices[0].name: has no effect" },
+	};
+#undef SHARE
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+		struct config *c = read_good(rows[i].text, &warnings);
+
+		if (warnings.n != (rows[i].want ? 1 : 0) ||
+			(rows[i].want && !strstr(warnings.v[0], rows[i].want)))
+			fail_msg("row %zu: %zu warnings: %s", i, warnings.n,
+				warnings.n ? warnings.v[0] : "");
+		(void)config_free(c);
+	}
+}
+
 static void config_parse__reads_health(void **state)
 {
 	struct config *c =
@@ -789,6 +832,7 @@ int main(void)
 		cmocka_unit_test(config_parse__reads_sharing),
 		cmocka_unit_test(config_parse__applies_anchors_and_merges),
 		cmocka_unit_test(config_parse__warns_of_what_has_no_effect),
+		cmocka_unit_test(config_parse__warns_of_a_source_that_no_device_has),
 		cmocka_unit_test(config_parse__reads_health),
 		cmocka_unit_test(config_parse__reads_rules_that_count),
 		cmocka_unit_test(config_parse__reads_policies_of_signals),

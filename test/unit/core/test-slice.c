@@ -29,6 +29,11 @@ static void slice_limit__is_a_part_in_whole_grains(void **state)
 		{ EQUAL, 0, 4, 1, 0, 0 },
 		/* so many that a replica has not one grain */
 		{ EQUAL, 0, 100, 1, 100 * MIB, 0 },
+		/* and so some of them together have what they come to */
+		{ EQUAL, 0, 100, 2, 100 * MIB, 2 * MIB },
+		{ EQUAL, 0, 100, 35, 100 * MIB, 34 * MIB },
+		{ EQUAL, 0, 100, 100, 100 * MIB, 100 * MIB },
+		{ PART, 1, 1000, 700, GIB, 716 * MIB },
 		{ PART, 250, 4, 1, 16 * GIB, 4 * GIB },
 		{ PART, 250, 2, 2, 16 * GIB, 8 * GIB },
 		{ PART, 1, 2, 1, 16 * GIB, 16 * MIB },
@@ -267,6 +272,37 @@ static void slice_plan__of_mps(void **state)
 	}
 }
 
+static void slice_replicas_for__is_the_fewest(void **state)
+{
+	static const struct {
+		enum isolation_memory memory;
+		uint64_t value;
+		uint32_t replicas;
+		uint64_t usable, bytes;
+		uint32_t want;
+	} rows[] = {
+		{ NONE, 0, 4, GIB, 600 * MIB, 1 },
+		{ EQUAL, 0, 4, GIB, 256 * MIB, 1 },
+		{ EQUAL, 0, 4, GIB, 256 * MIB + 1, 2 },
+		{ EQUAL, 0, 4, GIB, GIB, 4 },
+		{ EQUAL, 0, 4, GIB, GIB + 1, 0 },
+		{ EQUAL, 0, 16384, 16 * GIB, 600 * MIB, 600 },
+		{ EQUAL, 0, 4, 0, 600 * MIB, 0 },
+		{ BYTES, 512 * MIB, 30, 15 * GIB, 600 * MIB, 2 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct isolation isolation = { .present = true,
+			.memory = rows[i].memory,
+			.memory_value = rows[i].value };
+
+		assert_int_equal(slice_replicas_for(&isolation, rows[i].replicas,
+					 rows[i].usable, rows[i].bytes),
+			rows[i].want);
+	}
+}
+
 static void offer__notes_limits_that_do_not_fit(void **state)
 {
 	static const struct {
@@ -286,6 +322,9 @@ static void offer__notes_limits_that_do_not_fit(void **state)
 			"a replica of GPU 0 has 598 MiB, and a program needs 600 MiB for its first "
 			"CUDA context" },
 		{ PART, 20, "a replica of GPU 0 has 326 MiB" },
+		/* units of account: how many a container needs */
+		{ BYTES, 512 * MIB, "a container must request at least 2 replicas" },
+		{ BYTES, 64 * MIB, "it will not start" },
 	};
 
 	(void)state;
@@ -325,6 +364,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slice_limit__is_a_part_in_whole_grains),
+		cmocka_unit_test(slice_replicas_for__is_the_fewest),
 		cmocka_unit_test(slice_plan__has_a_row_for_each_gpu),
 		cmocka_unit_test(slice_plan__is_not_wanted_without_isolation),
 		cmocka_unit_test(slice_plan__needs_to_know_the_memory),
