@@ -25,5 +25,5 @@ int prefer_choose(const struct resource *r, const struct inventory *inv,
 		return error_set(err, ERR_LIMIT, "more than %d devices", PREFER_MAX_IDS);
 	if (is_whole_gpus(r, req))
 		return prefer_aligned(r, inv, req, ret_ids, ret_n, err);
-	return prefer_greedy(r, policy, req, ret_ids, ret_n, err);
+	return prefer_greedy(r, inv, policy, req, ret_ids, ret_n, err);
 }

@@ -10,7 +10,8 @@
  * are taken, then by how much of its GPU is: so MIG devices are gathered on a GPU by `packed`.
  *
  * Several slices of a profile come from one device where one has room for all, chosen in the same way:
- * together they are one larger slice there (core/slice.h).
+ * together they are one larger slice there (core/slice.h). So do replicas of which each has less memory than a
+ * CUDA context takes: a config with a replica for each MiB, or each 512 MiB, means units of memory.
  *
  * Softer than NVIDIA where it breaks admissions: an id in @available that the resource does not
  * have is passed over, and a GPU with a fault is left out as long as enough others are there.

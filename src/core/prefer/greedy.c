@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/slice.h"
+
 /* How much of one device, or of a GPU with all its MIG devices, is taken. */
 struct load {
 	uint32_t allocated;
@@ -78,7 +80,7 @@ static bool better(const struct group *a, const struct group *b, enum allocation
 }
 
 /*
- * One device for all of @n slices of a profile, since together they are one larger slice only there: that
+ * One device for all of @n slices, since together they are one larger slice only there: that
  * of the required ones if there are any, else the best that has room. NULL: they must be spread.
  */
 static struct group *one_for_all(struct greedy *g, enum allocation_policy policy,
@@ -121,9 +123,31 @@ static const char *pick(struct greedy *g, enum allocation_policy policy)
 	return best ? pick_from(g, best) : NULL;
 }
 
-int prefer_greedy(const struct resource *r, enum allocation_policy policy,
-	const struct prefer_request *req, const char **ret_ids, size_t *ret_n,
-	struct error *err)
+/*
+ * Whether several of one device are worth more than as many of several devices: slices of a profile, and
+ * replicas of which each is too small for a CUDA context, so that they can only be units of memory.
+ */
+static bool is_better_together(const struct resource *r, const struct inventory *inv)
+{
+	if (r->strategy == SHARING_SLICES)
+		return true;
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct offer_device *d = &r->devices[i];
+		const struct offer_share *s = resource_share(r, d);
+		uint64_t usable = slice_usable(inv, d->gpu, d->mig);
+
+		if (i && is_same_device(d, &r->devices[i - 1]))
+			continue;
+		if (s && usable &&
+			slice_limit(&s->isolation, s->replicas, usable, 1) < SLICE_CONTEXT_ROOM)
+			return true;
+	}
+	return false;
+}
+
+int prefer_greedy(const struct resource *r, const struct inventory *inv,
+	enum allocation_policy policy, const struct prefer_request *req, const char **ret_ids,
+	size_t *ret_n, struct error *err)
 {
 	uint32_t room = r->n_devices ? r->n_devices : 1;
 	CLEANUP(freep) const char **candidates = calloc(room, sizeof(*candidates));
@@ -157,7 +181,7 @@ int prefer_greedy(const struct resource *r, enum allocation_policy policy,
 	group_devices(&g);
 	for (size_t i = 0; i < req->n_required; i++)
 		ret_ids[i] = req->required[i];
-	if (r->strategy == SHARING_SLICES && req->size > 1)
+	if (req->size > 1 && is_better_together(r, inv))
 		one = one_for_all(&g, policy,
 			req->n_required ? resource_find(r, req->required[0]) : NULL,
 			req->size - req->n_required);

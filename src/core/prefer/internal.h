@@ -8,6 +8,6 @@ int prefer_aligned(const struct resource *r, const struct inventory *inv,
 	const struct prefer_request *req, const char **ret_ids, size_t *ret_n,
 	struct error *err) MUST_USE;
 
-int prefer_greedy(const struct resource *r, enum allocation_policy policy,
-	const struct prefer_request *req, const char **ret_ids, size_t *ret_n,
+int prefer_greedy(const struct resource *r, const struct inventory *inv,
+	enum allocation_policy policy, const struct prefer_request *req, const char **ret_ids, size_t *ret_n,
 	struct error *err) MUST_USE;

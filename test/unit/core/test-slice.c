@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
+#include "base/buf.h"
+#include "core/prefer.h"
 #include "core/slice.h"
 
 #define MIB   (UINT64_C(1) << 20)
@@ -338,6 +340,44 @@ static void offer__notes_limits_that_do_not_fit(void **state)
 	}
 }
 
+/* Replicas that are too small for a program are units of memory: k of them are wanted on one GPU. */
+static void prefer__takes_units_of_memory_of_one_gpu(void **state)
+{
+	static const char *const available[] = { "GPU-0::0", "GPU-0::1", "GPU-1::0", "GPU-1::1",
+		"GPU-1::2" };
+	static const struct {
+		uint64_t each;
+		size_t size;
+		const char *want;
+	} rows[] = {
+		{ 512 * MIB, 2, "GPU-1::0 GPU-1::1 " },
+		{ 512 * MIB, 3, "GPU-1::0 GPU-1::1 GPU-1::2 " },
+		/* no GPU has room for all */
+		{ 512 * MIB, 4, "GPU-1::0 GPU-0::0 GPU-1::1 GPU-0::1 " },
+		{ 600 * MIB, 2, "GPU-1::0 GPU-0::0 " },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(buf_fini) struct buf b = BUF_INIT(256);
+		struct node n = node_of(BYTES, rows[i].each);
+		const struct prefer_request req = { .available = available,
+			.n_available = ARRAY_LEN(available),
+			.size = rows[i].size };
+		struct error err = ERROR_INIT;
+		const char *ids[4];
+		size_t got;
+
+		assert_ok(prefer_choose(gpus(&n), n.inv, ALLOCATION_DISTRIBUTED, &req, ids,
+				  &got, &err),
+			&err);
+		for (size_t k = 0; k < got; k++)
+			buf_printf(&b, "%s ", ids[k]);
+		assert_string_equal(buf_str(&b), rows[i].want);
+		node_end(&n);
+	}
+}
+
 /* One GPU under two names: both limits count. */
 static void offer__adds_up_limits_over_resources(void **state)
 {
@@ -372,6 +412,7 @@ int main(void)
 		cmocka_unit_test(slice_plan__divides_mig_devices),
 		cmocka_unit_test(slice_plan__of_mps),
 		cmocka_unit_test(offer__notes_limits_that_do_not_fit),
+		cmocka_unit_test(prefer__takes_units_of_memory_of_one_gpu),
 		cmocka_unit_test(offer__adds_up_limits_over_resources),
 	};
 
