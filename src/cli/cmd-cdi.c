@@ -369,9 +369,7 @@ static int print_list(const struct list *l, struct error *err)
 	table_fini(&t);
 	if (!buf_ok(&b) || t.failed)
 		return error_nomem(err);
-	return fputs(buf_str(&b), stdout) < 0
-		       ? error_set(err, ERR_IO, "write to standard output")
-		       : 0;
+	return output_write(NULL, buf_str(&b), b.len, err);
 }
 
 static int run_list(const struct options *o, struct error *err)

@@ -4,6 +4,7 @@
 #include "base/time.h"
 #include "cli/cmd.h"
 #include "cli/demo/screen.h"
+#include "cli/exit-status.h"
 #include "core/offer.h"
 #include "base/temp-dir.h"
 
@@ -39,7 +40,7 @@ static const struct option_def options[] = {
 		.help = "simulate this node, also where there are real GPUs" },
 	{ .name = "once",
 		.type = OPTION_BOOL,
-		.help = "end after the last step; exit code 1 if a step came out differently" },
+		.help = "end after the last step; exit status 1 if a step came out differently" },
 	{ .name = "pause",
 		.type = OPTION_DURATION,
 		.arg = "TIME",
@@ -236,6 +237,13 @@ static int await(struct demo *d, const struct found *e, struct error *err)
 	}
 }
 
+/* Without a reader there is nobody to show the story to. */
+static void flush(struct demo *d)
+{
+	if (fflush(stdout) != 0)
+		d->interrupted = true;
+}
+
 static void begin_step(struct demo *d, const char *title, const char *command)
 {
 	struct demo_step_line *s = &d->steps[d->n_steps++];
@@ -245,7 +253,7 @@ static void begin_step(struct demo *d, const char *title, const char *command)
 	(void)snprintf(d->command, sizeof(d->command), "%s", command);
 	if (!d->screen.live)
 		(void)printf("\n%zu  %s\n   $ %s\n", d->n_steps, title, command);
-	(void)fflush(stdout);
+	flush(d);
 }
 
 static void print_step(struct demo *d, const struct demo_step_line *s)
@@ -258,7 +266,7 @@ static void print_step(struct demo *d, const struct demo_step_line *s)
 	demo_draw_node(&b, &p, PLAIN_WIDTH, d->screen.colour);
 	(void)printf("%s   %s " RESOURCE " %s\n", buf_str(&b), s->mark == DEMO_DONE ? "✓" : "✗",
 		s->said);
-	(void)fflush(stdout);
+	flush(d);
 }
 
 static int end_step(struct demo *d, const struct found *e, struct error *err)
@@ -550,7 +558,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	temp_dir_remove(&d.dir);
 	free(d.footer);
 	if (rc == 0 && d.failed && d.once)
-		return 1;
+		return EXIT_FINDING;
 	return rc;
 }
 

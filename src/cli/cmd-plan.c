@@ -163,8 +163,8 @@ const struct cmd cmd_plan = {
 	.description =
 		"From profiles of workloads, or Kubernetes manifests, and prices: the cheapest instances on\n"
 		"which all of them have place, what each will feel and pay, and what everybody having a GPU of\n"
-		"their own would cost. Exit code 2: something has no place; 3: it cannot be said whether some\n"
-		"SLO is met. Ctrl-C shows the best plan so far.\n"
+		"their own would cost. Exit status 1: something has no place; 13: it cannot be said whether\n"
+		"some SLO is met. Ctrl-C shows the best plan so far.\n"
 		"\n"
 		"With --trace it compares policies that place pods on GPUs: the pods of a trace come in random\n"
 		"order until they ask for 120 % of the cluster's GPUs, and each goes where the policy says; one\n"
@@ -178,6 +178,5 @@ const struct cmd cmd_plan = {
 		"  gpuslice plan --nodes nodes.csv --trace pods.csv --policy value,best-fit --mix learned\n",
 	.options = options,
 	.n_options = ARRAY_LEN(options),
-	.exit_code = 1,
 	.run = run,
 };

@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "base/time.h"
 #include "cli/cmd.h"
+#include "cli/output.h"
 #include "sim/control.h"
 
 #include <stdio.h>
@@ -24,9 +25,7 @@ static int print(struct buf *b, struct error *err)
 {
 	if (!buf_ok(b))
 		return error_nomem(err);
-	return fwrite(buf_str(b), 1, b->len, stdout) == b->len
-		       ? 0
-		       : error_set(err, ERR_IO, "write to standard output");
+	return output_write(NULL, buf_str(b), b->len, err);
 }
 
 /* The slot of the GPU that the first argument names. */

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "cli/cmd.h"
+#include "cli/output.h"
 #include "cli/status/view.h"
 #include "http/client.h"
 
@@ -74,7 +75,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 	} else if (status_view(&text, buf_str(&json), json.len, &view, err) < 0) {
 		return -1;
 	}
-	return fputs(buf_str(&text), stdout) < 0 ? 1 : 0;
+	return output_write(NULL, buf_str(&text), text.len, err);
 }
 
 const struct cmd cmd_status = {

@@ -3,6 +3,8 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "cli/cmd.h"
+#include "cli/exit-status.h"
+#include "cli/output.h"
 #include "cli/table.h"
 #include "validate/cuda-child.h"
 #include "validate/files.h"
@@ -365,7 +367,7 @@ static int show_table(const struct validate_report *reports, size_t n, struct er
 	}
 	if (!buf_ok(&b) || t.failed)
 		return error_nomem(err);
-	return fputs(buf_str(&b), stdout) < 0 ? 1 : 0;
+	return output_write(NULL, buf_str(&b), b.len, err);
 }
 
 static int show_json(const struct validate_report *reports, size_t n, struct error *err)
@@ -382,7 +384,8 @@ static int show_json(const struct validate_report *reports, size_t n, struct err
 	text = json_dumps(root, JSON_INDENT(2));
 	if (!text)
 		return error_nomem(err);
-	return printf("%s\n", text) < 0 ? 1 : 0;
+	(void)printf("%s\n", text); /* whether it arrived is looked at when the command ends */
+	return 0;
 }
 
 /* In the words of NVIDIA's validator, for those who look for them in logs. */
@@ -395,7 +398,7 @@ static int tell_failures(const struct validate_report *reports, size_t n)
 			continue;
 		(void)fprintf(stderr, "error validating %s: %s\n",
 			validate_component_name(reports[i].component), reports[i].text);
-		status = 1;
+		status = EXIT_FINDING;
 	}
 	return status;
 }
@@ -418,7 +421,7 @@ static int run_all(const struct run_options *run, const struct validate_settings
 				 : show_table(reports, run->n, err);
 
 		status = tell_failures(reports, run->n);
-		r = shown < 0 ? shown : r > 0 || shown > 0 ? 1 : status;
+		r = shown < 0 ? shown : r > 0 ? EXIT_FINDING : status;
 	} else if (r > 0) {
 		r = 0; /* a watcher is meant to be ended by a signal */
 	}

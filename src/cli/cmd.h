@@ -19,7 +19,7 @@ struct cmd {
 	 * the options before the command, if there are any. NULL: none. */
 	const struct cmd *const *commands;
 	bool alone;    /* with .commands: .run is what the command does without one of them */
-	int exit_code; /* of every failure; 0: by the kind of error (base/error.h) */
+	int exit_code; /* of every failure; 0: by the kind of error (cli/exit-status.h) */
 	/* Returns 0, an exit code > 0 that it has explained itself, or < 0 with @err set. */
 	int (*run)(const struct cmd *cmd, const struct options *o, struct error *err);
 };

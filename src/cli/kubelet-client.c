@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/time.h"
+#include "cli/output.h"
 #include "cli/table.h"
 #include "http/client.h"
 #include "standin/control.h"
@@ -339,7 +340,7 @@ static int print(const struct buf *b, struct error *err)
 {
 	if (!buf_ok(b))
 		return error_nomem(err);
-	return fputs(buf_str(b), stdout) < 0 ? error_sys(err, errno, "write") : 0;
+	return output_write(NULL, buf_str(b), b->len, err);
 }
 
 static int do_get(const struct client *c, struct error *err)

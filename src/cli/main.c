@@ -2,10 +2,12 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cli/cmd.h"
+#include "cli/exit-status.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +42,7 @@ static int show_usage(FILE *to)
 		(void)fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
 	(void)fprintf(to,
 		"\n'gpuslice COMMAND --help' shows the options of a command. See gpuslice(1).\n");
-	return to == stdout ? EXIT_SUCCESS : 2;
+	return to == stdout ? EXIT_SUCCESS : error_class(ERR_INVALID)->exit_code;
 }
 
 /* The name of a command inside another: "apply" of "mig apply". */
@@ -67,7 +69,15 @@ int cmd_help(const struct cmd *cmd)
 	if (cmd->commands)
 		buf_putc(&b, '\n');
 	options_help(&b, cmd->options, cmd->n_options);
-	return fputs(buf_str(&b), stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	(void)fputs(buf_str(&b),
+		stdout); /* whether it arrives is looked at by who ends the program */
+	return EXIT_SUCCESS;
+}
+
+static int show_version(void)
+{
+	printf("gpuslice %s\n", GPUSLICE_VERSION);
+	return EXIT_SUCCESS;
 }
 
 static void options_finip(struct options *o)
@@ -80,16 +90,33 @@ static void options_finip(struct options *o)
 
 static bool as_mig_parted;
 
+/* Of what is printed without a command: the usage, the version. */
+static const struct cmd whole = { .name = "" };
+
+/* What a shell says of a program that SIGPIPE has ended. */
+#define STATUS_READER_GONE (128 + SIGPIPE)
+
+/* Whoever read our output went away, as `| head -1` does: nobody is left to read a complaint. */
+static bool reader_is_gone(void)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO };
+
+	return poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP));
+}
+
 static int report(const struct cmd *cmd, const struct error *err)
 {
 	char now[TIME_RFC3339_MAX];
 
+	if ((err->sys == EPIPE || err->code == ERR_CANCELLED) && reader_is_gone())
+		return STATUS_READER_GONE;
 	time_rfc3339(time_wall_ns(), now);
 	if (as_mig_parted)
 		(void)fprintf(stderr, "time=\"%.19sZ\" level=fatal msg=\"%c%s\"\n", now,
 			toupper((unsigned char)err->msg[0]), err->msg[0] ? err->msg + 1 : "");
 	else
-		(void)fprintf(stderr, "gpuslice %s: %s\n", cmd->name, err->msg);
+		(void)fprintf(stderr, "gpuslice%s%s: %s\n", *cmd->name ? " " : "", cmd->name,
+			err->msg);
 	return cmd->exit_code ? cmd->exit_code : error_class(err->code)->exit_code;
 }
 
@@ -97,6 +124,7 @@ static int report(const struct cmd *cmd, const struct error *err)
 static int arrived(const struct cmd *cmd, int r)
 {
 	struct error err = ERROR_INIT;
+	int status;
 
 	if (fflush(stdout) != 0)
 		(void)error_sys(&err, errno, "write to standard output");
@@ -105,8 +133,8 @@ static int arrived(const struct cmd *cmd, int r)
 			"write to standard output: some of it did not arrive");
 	else
 		return r;
-	(void)report(cmd, &err);
-	return r ? r : EXIT_FAILURE;
+	status = reader_is_gone() ? STATUS_READER_GONE : report(cmd, &err);
+	return r ? r : status;
 }
 
 static int run(const struct cmd *cmd, int argc, char **argv);
@@ -138,9 +166,9 @@ static int run(const struct cmd *cmd, int argc, char **argv)
 	bool inner = cmd->commands && !(cmd->alone && r == 0 && !o.args.n);
 
 	if (r == OPTIONS_HELP)
-		return cmd_help(cmd);
+		return arrived(cmd, cmd_help(cmd));
 	if (r == OPTIONS_VERSION)
-		return printf("gpuslice %s\n", GPUSLICE_VERSION) < 0;
+		return arrived(cmd, show_version());
 	if (r == 0)
 		r = inner ? run_inner(cmd, &o, &err) : cmd->run(cmd, &o, &err);
 	if (r < 0)
@@ -171,13 +199,23 @@ static void keep_standard_fds(void)
 	}
 }
 
-int main(int argc, char **argv)
+/*
+ * While a command works SIGPIPE is ignored: it may be changing a node, and is to end that whatever becomes of
+ * its output. Afterwards it ends as every other program at the end of a pipe.
+ */
+static int end_quietly(int status)
+{
+	if (status == STATUS_READER_GONE) {
+		(void)signal(SIGPIPE, SIG_DFL);
+		(void)raise(SIGPIPE);
+	}
+	return status;
+}
+
+static int dispatch(int argc, char **argv)
 {
 	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
 
-	keep_standard_fds();
-	(void)signal(SIGPIPE, SIG_IGN);
-	log_setup(LOG_WARN, LOG_TEXT);
 	as_mig_parted = argc > 0 && !strcmp(slash ? slash + 1 : argv[0], MIG_PARTED);
 	if (as_mig_parted)
 		return run(&cmd_mig, argc, argv);
@@ -186,17 +224,26 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		for (size_t i = 0; argc > 2 && i < ARRAY_LEN(commands); i++) {
 			if (!strcmp(argv[2], commands[i]->name))
-				return cmd_help(find_inner(commands[i], argv[3]));
+				return arrived(commands[i],
+					cmd_help(find_inner(commands[i], argv[3])));
 		}
-		return show_usage(stdout);
+		return arrived(&whole, show_usage(stdout));
 	}
 	if (!strcmp(argv[1], "--version"))
-		return printf("gpuslice %s\n", GPUSLICE_VERSION) < 0;
+		return arrived(&whole, show_version());
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
 		if (!strcmp(argv[1], commands[i]->name))
 			return run(commands[i], argc - 1, argv + 1);
 	}
 	(void)fprintf(stderr, "gpuslice: unknown command '%s'; 'gpuslice --help' lists them\n",
 		argv[1]);
-	return 2;
+	return error_class(ERR_INVALID)->exit_code;
+}
+
+int main(int argc, char **argv)
+{
+	keep_standard_fds();
+	(void)signal(SIGPIPE, SIG_IGN);
+	log_setup(LOG_WARN, LOG_TEXT);
+	return end_quietly(dispatch(argc, argv));
 }

@@ -129,12 +129,12 @@ workloads: [{name: x, gpu_ref: H100-SXM5-80GB, busy: 0.1, t_solo: 0.01, rate: 5,
 	cd "$BATS_TEST_TMPDIR"
 	mkdir full empty
 	touch full/mine
-	run -1 gpuslice plan "$PLANS/whole.yaml" --write full
+	run -4 gpuslice plan "$PLANS/whole.yaml" --write full
 	[[ $output == *"full: expected an empty directory or none, found files in it"* ]]
 	[[ $(ls full) == mine ]]
 	gpuslice plan "$PLANS/whole.yaml" --write empty/
 	[[ -e empty/00-README.md ]]
-	run -1 gpuslice plan "$PLANS/whole.yaml" --write nowhere/at/all
+	run -3 gpuslice plan "$PLANS/whole.yaml" --write nowhere/at/all
 	[[ $output == *"nowhere/at/all"*"No such file"* ]]
 	[[ $(ls) == $'empty\nfull' ]]
 }

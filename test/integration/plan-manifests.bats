@@ -75,7 +75,7 @@ plan() {
 	run -0 --separate-stderr plan "$BATS_TEST_TMPDIR/plan.yaml" "$BATS_TEST_TMPDIR/p3.2xlarge.yaml" default-mig-parted-config.yaml -o json
 	jq -e '.layout.type == "p3.2xlarge" and .layout.slices == 4 and ([.warnings[].code] == ["not-read"])' <<<"$output"
 	printf 'version: v1\nsharing: {timeSlicing: {resources: 7}}\n' >"$BATS_TEST_TMPDIR/bad.yaml"
-	run -1 plan "$BATS_TEST_TMPDIR/plan.yaml" "$BATS_TEST_TMPDIR/bad.yaml"
+	run -2 plan "$BATS_TEST_TMPDIR/plan.yaml" "$BATS_TEST_TMPDIR/bad.yaml"
 	[[ $output == *"bad.yaml:2:"* ]]
 }
 
@@ -85,8 +85,8 @@ plan() {
 	[[ $output == *"# karpenter-provisioner-gpu-shared.yaml:1: Provisioner karpenter.sh/v1alpha5 is gone"* ]]
 	[[ $output == *'values: ["g4dn.xlarge", "g4dn.2xlarge"]'* ]]
 	[[ $output == *'"nvidia.com/gpu": "10"'* ]]
-	run -1 plan --translate gpu-app.yaml
+	run -3 plan --translate gpu-app.yaml
 	[[ $output == *"expected Karpenter's Provisioners or AWSNodeTemplates, found none"* ]]
-	run -1 plan --translate
+	run -2 plan --translate
 	[[ $output == *"expected files"* ]]
 }

@@ -99,6 +99,23 @@ nothing_left() {
 	[[ ! -e none.yaml ]]
 }
 
+@test "a profile of which a part is missing is kept, says what is missing, and is not a success" {
+	# It ends at once when it is started again, to be looked at in a slice.
+	run -13 profile --shares none --pattern x --save p.yaml -- sh -c '
+		[ ! -e ran ] || exit 3
+		touch ran
+		while echo x; do sleep 0.02; done'
+	echo "$output"
+	[[ $output == *"Not all could be measured: no mem_peak_mib ("*"; ended with status 3"* ]]
+	between t_solo 0.01 10
+	rm ran
+	run -13 profile --shares none --pattern x -o yaml -- sh -c '
+		[ ! -e ran ] || exit 3
+		touch ran
+		while echo x; do sleep 0.02; done'
+	grep -F "Not all could be measured: " err
+}
+
 @test "what runs already is only looked at, by PID or as a pod" {
 	export GPUSLICE_SIM_NODE=h100-1
 	"$GPUSLICE" sim create h100-1

@@ -5,6 +5,7 @@
 #include "bench/report/number.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/print.h"
+#include "cli/exit-status.h"
 #include "cli/output.h"
 #include "cli/table.h"
 
@@ -16,8 +17,6 @@
 
 /* gpuslice bench compare: whether a change passed. */
 
-#define EXIT_FAIL  1
-#define EXIT_OPEN  13
 #define LIMITS_MAX 32
 #define CELL_MAX   64
 
@@ -382,8 +381,8 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		return error_nomem(err);
 	if (output_write(NULL, buf_str(&b), b.len, err) < 0)
 		return -1;
-	return c.verdict == COMPARE_FAIL   ? EXIT_FAIL
-	       : c.verdict == COMPARE_OPEN ? EXIT_OPEN
+	return c.verdict == COMPARE_FAIL   ? EXIT_FINDING
+	       : c.verdict == COMPARE_OPEN ? EXIT_INCONCLUSIVE
 					   : 0;
 }
 
@@ -394,7 +393,7 @@ const struct cmd cmd_bench_compare = {
 	.description =
 		"Each row of both results against each limit: passed if the whole interval of 95 % keeps it,\n"
 		"failed if the whole interval breaks it, else inconclusive. With a mode behind each file, rows of\n"
-		"the one mode are compared with those of the other; both may be in one file. Exit code 0: all\n"
+		"the one mode are compared with those of the other; both may be in one file. Exit status 0: all\n"
 		"passed; 1: something failed; 13: nothing failed, but something is inconclusive.\n"
 		"\n"
 		"  gpuslice bench compare before.json after.json --slo p99=10%,rate=5%\n"

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/time.h"
+#include "cli/exit-status.h"
 #include "cli/output.h"
 #include "cli/plan/report/report.h"
 #include "cli/plan/text.h"
@@ -136,8 +137,8 @@ int plan_run(const struct plan_run *r, struct error *err)
 	if (r->write && plan_write(a, r->write, err) < 0)
 		return -1;
 	if (a->plan.stopped)
-		return PLAN_EXIT_STOPPED;
+		return error_class(ERR_CANCELLED)->exit_code;
 	if (a->plan.n_left)
-		return PLAN_EXIT_NONE;
-	return is_unknown(a) ? PLAN_EXIT_UNKNOWN : 0;
+		return EXIT_FINDING;
+	return is_unknown(a) ? EXIT_INCONCLUSIVE : 0;
 }

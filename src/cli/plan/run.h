@@ -8,10 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PLAN_EXIT_NONE    2   /* something has no place */
-#define PLAN_EXIT_UNKNOWN 3   /* some SLO cannot be judged */
-#define PLAN_EXIT_STOPPED 130 /* as shells say of SIGINT */
-
 enum plan_form { PLAN_AS_TEXT, PLAN_AS_JSON, PLAN_AS_MARKDOWN, PLAN_AS_HTML };
 
 struct plan_run {
@@ -24,5 +20,6 @@ struct plan_run {
 	uint64_t seed;
 };
 
-/* 0, one of the exit codes above, or < 0. */
+/* 0; EXIT_FINDING: something has no place; EXIT_INCONCLUSIVE: some SLO cannot be judged; the exit code of ERR_CANCELLED,
+ * with the best plan so far printed; or < 0. */
 int plan_run(const struct plan_run *r, struct error *err) MUST_USE;

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define TEXT_MAX       (1U << 20)
-#define EXIT_STOPPED   130 /* as shells say of SIGINT */
 #define PERCENT        100.0
 #define PROGRESS_EVERY (NS_PER_SEC / 5)
 
@@ -282,5 +281,5 @@ int plan_trace_run(const struct plan_trace *t, struct error *err)
 		return 0;
 	(void)fprintf(stderr, "interrupted: %llu of %llu runs are in it\n",
 		(unsigned long long)j.done, (unsigned long long)j.all);
-	return EXIT_STOPPED;
+	return error_class(ERR_CANCELLED)->exit_code;
 }

@@ -230,5 +230,6 @@ int profile_read_suite(struct suite *s, struct suite_workload *room, struct aske
 		bench_read_seconds(&s->startup_s, o, "startup", 0.1, err) < 0 ||
 		bench_read_seconds(&s->warmup_s, o, "warmup", 0, err) < 0)
 		return -1;
+	a->n_shares = n ? n - 1 : 0; /* the first is all of them */
 	return suite_profile(s, workload, shares, n, err);
 }

@@ -21,6 +21,7 @@ struct asked {
 	const char *pod; /* NULL */
 	pid_t pid;       /* 0 */
 	double outside_s;
+	size_t n_shares; /* parts of the multiprocessors to run it with */
 	bool yaml, silent;
 };
 
@@ -35,7 +36,7 @@ int profile_read_suite(struct suite *s, struct suite_workload *room, struct aske
 int profile_run_outside(const struct asked *a, const struct options *o,
 	struct error *err) MUST_USE;
 
-/* Prints what was measured, and saves it if asked to. */
+/* Prints what was measured, and saves it if asked to. EXIT_INCONCLUSIVE: some of it could not be measured. */
 int profile_show(const struct bench_result *r, const struct bench_windows *w,
 	const struct asked *a, const struct suite *s, struct error *err) MUST_USE;
 
