@@ -100,6 +100,28 @@ refuses() {
 	fi
 }
 
+# notes TEXT HELM_ARGUMENT...: what helm says after an install has the text, "!TEXT" has it not. `helm template` leaves the
+# notes out, so a copy of the chart has them as an object.
+notes() {
+	local text=$1 not=
+	shift
+	checks=$((checks + 1))
+	[[ $text != '!'* ]] || { not=1 && text=${text#!}; }
+	if [[ ! -d $work/with-notes ]]; then
+		cp -r "$chart" "$work/with-notes"
+		mv "$work/with-notes/templates/NOTES.txt" "$work/with-notes/"
+		echo '{kind: ConfigMap, apiVersion: v1, metadata: {name: notes}, data: {notes: {{ tpl (.Files.Get "NOTES.txt") . | toJson }}}}' \
+			>"$work/with-notes/templates/notes.yaml"
+	fi
+	"$helm" template gpuslice "$work/with-notes" --namespace gpuslice --kube-version 1.37.0 --show-only templates/notes.yaml "$@" \
+		>"$work/notes" 2>"$work/stderr" || { fail "notes of '$*': helm refuses: $(head -n 5 "$work/stderr")" && return; }
+	if grep -qF -- "$text" "$work/notes"; then
+		[[ -z $not ]] || fail "the notes of '$*' have '$text'"
+	else
+		[[ -n $not ]] || fail "the notes of '$*' lack '$text': $(cat "$work/notes")"
+	fi
+}
+
 check_lint() {
 	checks=$((checks + 1))
 	"$helm" lint --strict --namespace gpuslice "$chart" >"$work/lint" 2>&1 || fail "helm lint: $(cat "$work/lint")"
@@ -161,6 +183,33 @@ write_values() {
 		mps: {root: /run/nvidia/mps, enableHostPID: true}
 		cdi: {nvidiaHookPath: null, featureFlags: null}
 	EOT
+	# What files for NVIDIA's charts of 0.7 to 0.20 have besides, the GPU feature discovery of 0.12 to 0.14 included.
+	cat >"$work/nvidia-old.yaml" <<-'EOT'
+		legacyDaemonsetAPI: false
+		failOnInitError: "true"
+		gdsEnabled: "false"
+		devicePlugin: {mode: plugin}
+		gfd:
+		  enabled: true
+		  runtimeClassName: nvidia
+		  legacyDaemonsetAPI: true
+		  migStrategy: none
+		  failOnInitError: true
+		  fullnameOverride: gfd
+		  selectorLabelsOverride: {a: b}
+		  allowDefaultNamespace: true
+		  imagePullSecrets: [{name: x}]
+		  image: {repository: nvcr.io/nvidia/gpu-feature-discovery, tag: v0.8.2, pullPolicy: Always}
+		  updateStrategy: {type: RollingUpdate}
+		  podAnnotations: {a: b}
+		  podSecurityContext: {runAsUser: 0}
+		  resources: {limits: {memory: 128Mi}}
+		  priorityClassName: system-node-critical
+		  nodeSelector: {feature.node.kubernetes.io/pci-10de.present: "true"}
+		  affinity: {nodeAffinity: {}}
+		  tolerations: [{operator: Exists}]
+		nfd: {enabled: true}
+	EOT
 	cat >"$work/two.yaml" <<-'EOT'
 		config:
 		  map:
@@ -177,6 +226,7 @@ write_values() {
 }
 
 none='[false, ""]' admin='[false, "SYS_ADMIN"]' privileged='[true, ""]'
+openshift=(--api-versions security.openshift.io/v1)
 one=(--set-string 'config.map.default=version: v1')
 
 check_pod() {
@@ -211,10 +261,25 @@ check_pod() {
 	accepts "digest" 'agent.image | startswith("r.example/g@sha256:00")' \
 		--set "image.repository=r.example/g,image.tag=x,image.digest=sha256:$(printf '0%.0s' {1..64})"
 	accepts "selector labels of the user" 'kind("DaemonSet").spec | (.selector.matchLabels == {a: "b"} and .template.metadata.labels.a == "b")' --set selectorLabelsOverride.a=b
+	accepts "no SCC but on OpenShift" '(kinds | index("SecurityContextConstraints") == null) and (agent.securityContext | has("seLinuxOptions") | not)'
+	accepts "SCC on OpenShift" 'kind("SecurityContextConstraints") | (.metadata.name == "gpuslice" and .allowHostDirVolumePlugin and (.allowHostPID or .allowHostNetwork or .allowPrivilegedContainer | not) and .allowedCapabilities == [])' "${openshift[@]}"
+	accepts "SELinux on OpenShift" 'agent.securityContext.seLinuxOptions == {type: "spc_t"}' "${openshift[@]}"
+	accepts "SELinux label of the user" 'agent.securityContext.seLinuxOptions == {type: "x_t"}' --set seLinuxOptions.type=x_t
+	accepts "SCC with what the values take" 'kind("SecurityContextConstraints") | (.allowHostPID and .allowedCapabilities == ["SYS_ADMIN"])' "${openshift[@]}" --set metrics.hostPID=true,migStrategy=mixed
+	accepts "SCC of a privileged agent" 'kind("SecurityContextConstraints") | (.allowPrivilegedContainer and .seccompProfiles == ["runtime/default", "unconfined"])' "${openshift[@]}" --set compatWithCPUManager=true
+	accepts "right to use the SCC" '[.[] | select(.kind == "Role" and .metadata.name == "gpuslice-scc") | .rules[0]] == [{apiGroups: ["security.openshift.io"], resources: ["securitycontextconstraints"], resourceNames: ["gpuslice"], verbs: ["use"]}]' "${openshift[@]}"
+	accepts "no SCC, if not wanted" 'kinds | index("SecurityContextConstraints") == null' "${openshift[@]}" --set scc.create=false
 	accepts "no PodMonitor without its API" 'kinds | index("PodMonitor") == null' --set podMonitor.enabled=true
 	accepts "PodMonitor by force" 'kinds | index("PodMonitor") != null' --set podMonitor.enabled=true,podMonitor.force=true
 	accepts "quota" 'kind("ResourceQuota").spec.scopeSelector.matchExpressions[0].values == ["system-node-critical"]' --set priorityClassQuota=true
 	accepts "NVIDIA's default values" 'agent.image == "localhost/gpuslice:0.1.0" and env("GPUSLICE_LABELS") == "off" and env("NVIDIA_VISIBLE_DEVICES") == "all"' -f "$work/nvidia.yaml"
+	accepts "values of NVIDIA's older charts" 'env("FAIL_ON_INIT_ERROR") == "true" and env("GDS_ENABLED") == "false" and (pod | has("runtimeClassName") | not)' -f "$work/nvidia-old.yaml"
+	notes 'accepted, ignored: gfd.affinity, gfd.allowDefaultNamespace, gfd.failOnInitError' -f "$work/nvidia-old.yaml"
+	notes 'gfd.runtimeClassName' -f "$work/nvidia-old.yaml"
+	notes '!accepted, ignored' -f "$work/nvidia.yaml"
+	notes 'accepted, ignored: legacyDaemonsetAPI.' --set legacyDaemonsetAPI=true
+	notes 'does not bring Node Feature Discovery' --set nfd.enabled=true
+	accepts "a flag as text counts as the flag" "caps == $none and env(\"PASS_DEVICE_SPECS\") == \"false\"" --set-string compatWithCPUManager=false
 }
 
 check_config() {
@@ -394,7 +459,8 @@ check_refusals() {
 	refuses "at '/deviceDiscoveryStrategy'" --set deviceDiscoveryStrategy=tegra
 	refuses "at '/deviceListStrategy/0'" --set 'deviceListStrategy={env}'
 	refuses 'deviceListStrategy has "env"; it can have envvar' --set deviceListStrategy=env
-	refuses "at '/failOnInitError': got string" --set-string failOnInitError=true
+	refuses "at '/failOnInitError'" --set-string failOnInitError=yes
+	refuses "additional properties 'runtimeClass' not allowed" --set gfd.runtimeClass=nvidia
 	refuses "at '/gfd/sleepInterval'" --set gfd.sleepInterval=60
 	refuses "at '/gfd/sleepInterval'" --set gfd.sleepInterval=1minute
 	refuses "at '/resources/limits/memory'" --set resources.limits.memory=1GB
@@ -416,7 +482,6 @@ check_refusals() {
 	refuses 'config.default is "c", but config.map has only: a, b' -f "$work/two.yaml" --set config.default=c
 	refuses 'there is neither config.map nor config.name' --set config.default=c
 	refuses 'configViaAPI is true, but' --set configViaAPI=true
-	refuses "does not bring Node Feature Discovery" --set nfd.enabled=true
 	refuses "nothing to do" --set devicePlugin.enabled=false,gfd.enabled=false
 	refuses "a mirror of NVIDIA's image" --set image.repository=mirror.example/nvidia/k8s-device-plugin
 	refuses 'toolkit is false, but deviceListStrategy is "envvar"' --set toolkit=false,deviceListStrategy=envvar
@@ -440,8 +505,10 @@ check_readme() {
 		# NVIDIA's and Helm's, which have no meaning here or are synonyms.
 		foreign = {"namespace", "componentSelectorLabels", "noTimestamp", "sleepInterval", "nfd", "global",
 		           "gfd.enableHostNetwork", "gfd.nameOverride", "gfd.namespaceOverride", "gfd.securityContext",
-		           "gfd.containers", "mps.enableHostPID", "mps.enableHostNetwork", "mps.containers",
+		           "gfd.containers", "legacyDaemonsetAPI", "devicePlugin.mode", "mps.enableHostPID", "mps.enableHostNetwork", "mps.containers",
 		           "resources.limits", "resources.claims"}
+		foreign |= {f"gfd.{key}" for key, below in schema["properties"]["gfd"]["properties"].items()
+		            if below == {"$ref": "#/definitions/ignored"}}
 		def walk(schema, values, path):
 		    for key, below in schema.get("properties", {}).items():
 		        name = f"{path}.{key}".lstrip(".")

@@ -31,9 +31,6 @@
 {{- if and .Values.configViaAPI (not (or (include "gpuslice.configMapName" .) .Values.migManager.config.name)) -}}
 {{- fail "configViaAPI is true, but there is neither config.map nor config.name nor migManager.config.name" -}}
 {{- end -}}
-{{- if (.Values.nfd).enabled -}}
-{{- fail "nfd.enabled is true, but this chart does not bring Node Feature Discovery: install its own chart (https://kubernetes-sigs.github.io/node-feature-discovery), and set nfd.enabled=false" -}}
-{{- end -}}
 {{- if and (not .Values.devicePlugin.enabled) (eq (include "gpuslice.labelsOutput" .) "off") -}}
 {{- fail "nothing to do: devicePlugin.enabled is false, and there are no labels (gfd.enabled, labels.output)" -}}
 {{- end -}}

@@ -208,7 +208,7 @@ true
 {{- define "gpuslice.securityContext" -}}
 {{- if .Values.securityContext -}}
 {{- toYaml .Values.securityContext -}}
-{{- else if or .Values.compatWithCPUManager (not .Values.toolkit) (include "gpuslice.migHost" .) -}}
+{{- else if or (eq (toString .Values.compatWithCPUManager) "true") (not .Values.toolkit) (include "gpuslice.migHost" .) -}}
 privileged: true
 readOnlyRootFilesystem: true
 {{- else -}}
@@ -225,7 +225,37 @@ capabilities:
   {{- end }}
 seccompProfile:
   type: RuntimeDefault
+{{- with include "gpuslice.seLinuxOptions" . }}
+seLinuxOptions:
+  {{- . | nindent 2 }}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* OpenShift: whether its SecurityContextConstraints are made for the agent. */ -}}
+{{- define "gpuslice.scc" -}}
+{{- $create := .Values.scc.create -}}
+{{- if ternary (.Capabilities.APIVersions.Has "security.openshift.io/v1") $create (kindIs "invalid" $create) }}true{{ end -}}
+{{- end -}}
+
+{{- /* A privileged container is not confined anyway. */ -}}
+{{- define "gpuslice.seLinuxOptions" -}}
+{{- if .Values.seLinuxOptions -}}
+{{- toYaml .Values.seLinuxOptions -}}
+{{- else if include "gpuslice.scc" . -}}
+type: spc_t
+{{- end -}}
+{{- end -}}
+
+{{- /* What NVIDIA's charts of other versions have and one DaemonSet does not: those that are set, with commas. */ -}}
+{{- define "gpuslice.ignored" -}}
+{{- $set := list -}}
+{{- range $key := list "affinity" "allowDefaultNamespace" "containers" "failOnInitError" "fullnameOverride" "image" "imagePullSecrets" "legacyDaemonsetAPI" "migStrategy" "namespace" "nfd" "nodeSelector" "podAnnotations" "podSecurityContext" "priorityClassName" "resources" "runtimeClassName" "selectorLabelsOverride" "tolerations" "updateStrategy" -}}
+{{- if index $.Values.gfd $key }}{{ $set = append $set (printf "gfd.%s" $key) }}{{ end -}}
+{{- end -}}
+{{- if .Values.legacyDaemonsetAPI }}{{ $set = append $set "legacyDaemonsetAPI" }}{{ end -}}
+{{- if .Values.devicePlugin.mode }}{{ $set = append $set "devicePlugin.mode" }}{{ end -}}
+{{- join ", " $set -}}
 {{- end -}}
 
 {{- /* Host path of the driver root, where it is needed; else empty. */ -}}
