@@ -219,11 +219,17 @@ static json_t *bytes_or_null(uint64_t bytes)
 	return bytes ? json_integer((json_int_t)bytes) : json_null();
 }
 
+/* One that is gone has given its index back: NVML may have given it to another. */
+static json_t *index_status(const struct gpu *g)
+{
+	return g->fault == GPU_FAULT_GONE ? json_null() : json_integer(g->index);
+}
+
 static json_t *gpu_status(const struct node_gpu *g)
 {
 	json_t *o = json_object();
 
-	SET(o, "index", json_integer(g->gpu.index));
+	SET(o, "index", index_status(&g->gpu));
 	SET(o, "uuid", json_string(g->gpu.uuid));
 	SET(o, "name", json_string(g->gpu.name));
 	SET(o, "busId", json_string(g->gpu.bus_id));
@@ -317,7 +323,7 @@ static json_t *slice_status(const struct agent *a, const struct resource *r,
 	bool ok = agent_device_ok(a, r, d, &why);
 
 	SET(o, "id", json_string(d->id));
-	SET(o, "gpu", json_integer(gpu->index));
+	SET(o, "gpu", index_status(gpu));
 	if (d->mig != OFFER_WHOLE) {
 		set_index(o, "mig", gpu, &inv->mig[d->mig]);
 		SET(o, "profile", json_string(inv->mig[d->mig].profile));
@@ -579,9 +585,8 @@ static json_t *earlier_status(const struct agent *a, const struct pod_devices *h
 			!is_offered(a->offered.offer, d))
 			(void)json_array_append_new(list,
 				json_pack("{s:s, s:s, s:o, s:o}", "resource", d->resource, "id",
-					d->id, "gpu",
-					gpu ? json_integer(gpu->index) : json_null(), "holder",
-					holder_status(d)));
+					d->id, "gpu", gpu ? index_status(gpu) : json_null(),
+					"holder", holder_status(d)));
 	}
 	return list;
 }

@@ -146,6 +146,22 @@ in_step() {
 	status '.gpus[4] | .health == "unhealthy" and (.reason | length > 0)'
 }
 
+# NVML numbers the GPUs that are left anew: the one that is gone has no index, and no two rows are the same.
+@test "one that is pulled out leaves its index to another" {
+	node_up 4
+	sim remove 2
+	eventually 15 offers 16 12
+	status '[.gpus[] | select(.index != null) | .index] | sort == [0, 1, 2]'
+	status '[.resources[].slices[] | select(.gpu == null)] | length == 4'
+	run -0 --separate-stderr "$GPUSLICE" status
+	[[ $(awk '/^GPU /{ on = 1; next } /^$/{ on = 0 } on { print $1 }' <<<"$output" | sort | tr '\n' ' ') == "- 0 1 2 " ]]
+	top_has_each_once() {
+		COLUMNS=120 "$GPUSLICE" top --once | tee "$NODE_DIR/top" | sed -nE 's/^\| +([0-9-]+)  Tesla.*/\1/p' | sort | tr '\n' ' ' |
+			grep -Fx -- "- 0 1 2 "
+	}
+	eventually 15 top_has_each_once || { cat "$NODE_DIR/top" && false; }
+}
+
 @test "the driver is unloaded and loaded again: all unhealthy with the reason, then all back" {
 	node_up 4
 	sim driver unload

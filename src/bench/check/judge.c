@@ -228,6 +228,11 @@ static void say_recovery(struct verdict *v, const struct judge_recovery *r, bool
 
 	if (*r->next)
 		(void)snprintf(next, sizeof(next), "no new pod could begin: %.180s", r->next);
+	/* More than the first pod found: what that one met there has ended since. */
+	else if (memory && r->next_found >= r->found)
+		(void)snprintf(next, sizeof(next),
+			"a new pod ran after %.0f ms, and found all of %.1f GiB free",
+			r->next_ms, r->next_found / GIB);
 	else
 		(void)snprintf(next, sizeof(next),
 			"a new pod ran after %.0f ms, and found %.1f of %.1f GiB free%s",

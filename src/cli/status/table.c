@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/status/table.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#define CUT "..." /* in the middle of a name */
 
 /* --- reading a peer's JSON --- */
 
@@ -37,6 +40,32 @@ void status_clean(char *to, size_t cap, const char *from)
 	for (; *from && n + 1 < cap; from++)
 		to[n++] = (unsigned char)*from < 0x20 || *from == 0x7f ? '?' : *from;
 	to[n] = '\0';
+}
+
+static void clean_name(char *to, size_t cap, const char *from)
+{
+	size_t len = strlen(from), room = cap - 1, tail = (room - strlen(CUT)) / 2;
+
+	if (len <= room) {
+		status_clean(to, cap, from);
+		return;
+	}
+	status_clean(to, room - strlen(CUT) - tail + 1, from);
+	memcpy(to + strlen(to), CUT, sizeof(CUT));
+	status_clean(to + strlen(to), tail + 1, from + len - tail);
+}
+
+void status_put_pod(char cell[STATUS_CELL_MAX], const json_t *h)
+{
+	char ns[40], pod[70], container[32];
+
+	static_assert(sizeof(ns) + sizeof(pod) + sizeof(container) + sizeof(" and 65535 more") <
+			      STATUS_CELL_MAX,
+		"a cell has room for all parts");
+	clean_name(ns, sizeof(ns), status_text(h, "namespace"));
+	clean_name(pod, sizeof(pod), status_text(h, "pod"));
+	clean_name(container, sizeof(container), status_text(h, "container"));
+	(void)snprintf(cell, STATUS_CELL_MAX, "%s/%s (%s)", ns, pod, container);
 }
 
 /* --- a table whose columns are as wide as they must be --- */

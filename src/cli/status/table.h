@@ -37,6 +37,12 @@ void status_put_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const char 
 /* Copies with every control character replaced, so that no name can drive the terminal. */
 void status_clean(char *to, size_t cap, const char *from);
 
+/*
+ * "team/pod (container)" of the holder @h. Names that are too long for the cell are cut in their middle: the end is
+ * what tells the pods of a Deployment apart. Leaves room for " and 65535 more".
+ */
+void status_put_pod(char cell[STATUS_CELL_MAX], const json_t *h);
+
 void status_put_table(struct buf *b, const char *const *headers, size_t columns,
 	const struct status_row *rows, size_t n, bool colour);
 

@@ -174,8 +174,11 @@ static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error
 									 : "";
 		char name[STATUS_CELL_MAX - 40];
 
-		(void)snprintf(r->cells[0], STATUS_CELL_MAX, "%" PRId64,
-			status_number(g, "index"));
+		if (json_is_integer(json_object_get(g, "index")))
+			(void)snprintf(r->cells[0], STATUS_CELL_MAX, "%" PRId64,
+				status_number(g, "index"));
+		else /* it is gone, and another may have its index */
+			r->cells[0][0] = '-';
 		status_clean(name, sizeof(name), status_text(g, "name"));
 		(void)snprintf(r->cells[1], STATUS_CELL_MAX, "%s%s", name, mig);
 		status_put_mib(r->cells[2], json_object_get(g, "memoryTotalBytes"), "-");
@@ -200,21 +203,16 @@ static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error
 /* "team/pod (container)", and how many more: replicas have several. */
 static void put_holders(char *cell, const json_t *holders)
 {
-	const json_t *h = json_array_get(holders, 0);
-	char ns[STATUS_CELL_MAX / 4], pod[STATUS_CELL_MAX / 3], container[STATUS_CELL_MAX / 5],
-		more[32] = "";
-	size_t n = json_array_size(holders);
+	size_t n = json_array_size(holders), len;
 
 	if (n == 0) {
 		(void)snprintf(cell, STATUS_CELL_MAX, json_is_array(holders) ? "-" : "?");
 		return;
 	}
-	status_clean(ns, sizeof(ns), status_text(h, "namespace"));
-	status_clean(pod, sizeof(pod), status_text(h, "pod"));
-	status_clean(container, sizeof(container), status_text(h, "container"));
+	status_put_pod(cell, json_array_get(holders, 0));
+	len = strlen(cell);
 	if (n > 1)
-		(void)snprintf(more, sizeof(more), " and %zu more", n - 1);
-	(void)snprintf(cell, STATUS_CELL_MAX, "%s/%s (%s)%s", ns, pod, container, more);
+		(void)snprintf(cell + len, STATUS_CELL_MAX - len, " and %zu more", n - 1);
 }
 
 /* The MIG devices of all GPUs, if there are any. */
@@ -303,7 +301,6 @@ static const char *health_text(const json_t *slice)
 static void slice_row(struct status_row *r, const char *resource, const json_t *slice)
 {
 	const json_t *h = json_object_get(slice, "holder");
-	char ns[STATUS_CELL_MAX / 4], pod[STATUS_CELL_MAX / 3], container[STATUS_CELL_MAX / 4];
 
 	status_clean(r->cells[0], STATUS_CELL_MAX, resource);
 	if (*status_text(slice, "mig"))
@@ -320,10 +317,7 @@ static void slice_row(struct status_row *r, const char *resource, const json_t *
 		r->colour = GREEN;
 		return;
 	}
-	status_clean(ns, sizeof(ns), status_text(h, "namespace"));
-	status_clean(pod, sizeof(pod), status_text(h, "pod"));
-	status_clean(container, sizeof(container), status_text(h, "container"));
-	(void)snprintf(r->cells[4], STATUS_CELL_MAX, "%s/%s (%s)", ns, pod, container);
+	status_put_pod(r->cells[4], h);
 }
 
 /* @resource: of all of the list; NULL: each says its own. */

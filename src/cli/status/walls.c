@@ -21,23 +21,12 @@ static void put_index(char *cell, const json_t *o)
 		(void)snprintf(cell, STATUS_CELL_MAX, "-");
 }
 
-static void put_pod(char *cell, const json_t *h)
-{
-	char ns[STATUS_CELL_MAX / 3], pod[STATUS_CELL_MAX / 3],
-		container[STATUS_CELL_MAX / 3 - 8];
-
-	status_clean(ns, sizeof(ns), status_text(h, "namespace"));
-	status_clean(pod, sizeof(pod), status_text(h, "pod"));
-	status_clean(container, sizeof(container), status_text(h, "container"));
-	(void)snprintf(cell, STATUS_CELL_MAX, "%s/%s (%s)", ns, pod, container);
-}
-
 static void put_holder(char *cell, const json_t *slice)
 {
 	const json_t *h = json_object_get(slice, "holder");
 
 	if (json_is_object(h))
-		put_pod(cell, h);
+		status_put_pod(cell, h);
 	else
 		(void)snprintf(cell, STATUS_CELL_MAX, "-");
 }
@@ -241,7 +230,7 @@ static void put_unlimited(struct buf *b, const json_t *list)
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *o = json_array_get(list, i);
 
-		put_pod(holder, o);
+		status_put_pod(holder, o);
 		status_clean(resource, sizeof(resource), status_text(o, "resource"));
 		buf_printf(b,
 			"%s%-9s %s, %s: started before the config isolated it; create it anew\n",

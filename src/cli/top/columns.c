@@ -49,7 +49,9 @@ static uint64_t known(uint32_t v)
 
 static void fill_gpu(struct cell *ret, const struct top_row *r)
 {
-	if (r->unit && *r->unit->label)
+	if (r->gpu->index == TOP_NONE)
+		text(ret, "");
+	else if (r->unit && *r->unit->label)
 		text(ret, r->unit->label);
 	else
 		(void)snprintf(ret->text, sizeof(ret->text), "%" PRIu32, r->gpu->index);
@@ -251,6 +253,7 @@ static void fill_note(struct cell *ret, const struct top_row *r)
 }
 
 #define L     WIDTH_LEFT
+#define N     WIDTH_NAME
 #define R     WIDTH_RIGHT
 #define NEVER TOP_SORT_COUNT_
 
@@ -259,13 +262,13 @@ static const struct column columns[] = {
 	/* head        tables                rank min good side sort       priced fill */
 	{ "GPU",       IN_PODS | IN_SLICES | IN_GPUS | IN_BOARDS,
 	                                      0,  0,  0, L, TOP_BY_GPU,      false, fill_gpu },
-	{ "NAME",      IN_BOARDS,             7, 10, 24, L, NEVER,           false, fill_gpu_name },
+	{ "NAME",      IN_BOARDS,             7, 10, 24, N, NEVER,           false, fill_gpu_name },
 	{ "PROFILE",   IN_GPUS,               6,  0,  0, L, NEVER,           false, fill_profile },
-	{ "RESOURCE",  IN_SLICES | IN_GPUS,   8, 12, 24, L, NEVER,           false, fill_resource },
+	{ "RESOURCE",  IN_SLICES | IN_GPUS,   8, 12, 24, N, NEVER,           false, fill_resource },
 	{ "SEAT",      IN_SLICES,             5,  0,  0, R, NEVER,           false, fill_seat },
-	{ "NAMESPACE", IN_PODS | IN_SLICES,   6,  6, 12, L, TOP_BY_NAME,     false, fill_namespace },
-	{ "POD",       IN_PODS | IN_SLICES,   0,  8, 28, L, TOP_BY_NAME,     false, fill_pod },
-	{ "CONTAINER", IN_PODS | IN_SLICES,   9,  6, 10, L, TOP_BY_NAME,     false, fill_container },
+	{ "NAMESPACE", IN_PODS | IN_SLICES,   6,  6, 12, N, TOP_BY_NAME,     false, fill_namespace },
+	{ "POD",       IN_PODS | IN_SLICES,   0,  8, 28, N, TOP_BY_NAME,     false, fill_pod },
+	{ "CONTAINER", IN_PODS | IN_SLICES,   9,  6, 10, N, TOP_BY_NAME,     false, fill_container },
 	{ "MODE",      IN_PODS | IN_GPUS,     8,  0,  0, L, TOP_BY_MODE,     false, fill_mode },
 	{ "TEMP",      IN_BOARDS,             3,  0,  0, R, NEVER,           false, fill_temperature },
 	{ "POWER",     IN_BOARDS,             4,  0,  0, R, NEVER,           false, fill_power },

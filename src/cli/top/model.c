@@ -345,6 +345,15 @@ static int read_components(struct top_model *m, struct error *err)
 	return 0;
 }
 
+/* A GPU that is gone is told with the index that it had, which NVML may have given to another one since. */
+static void free_taken_indexes(struct top_model *m)
+{
+	for (size_t i = 0; i < m->n_gpus; i++)
+		for (size_t k = 0; !m->gpus[i].present && k < m->n_gpus; k++)
+			if (m->gpus[k].present && m->gpus[k].index == m->gpus[i].index)
+				m->gpus[i].index = TOP_NONE;
+}
+
 static int read_all(struct top_model *m, struct error *err)
 {
 	struct counts n = { .gpus = 0 };
@@ -364,6 +373,7 @@ static int read_all(struct top_model *m, struct error *err)
 		if (read_gpu(m, json_array_get(gpus, i), err) < 0)
 			return -1;
 	}
+	free_taken_indexes(m);
 	return 0;
 }
 

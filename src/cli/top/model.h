@@ -24,7 +24,7 @@
 #define TOP_ALL_MAX      (256U << 10) /* of each kind */
 
 struct top_gpu {
-	uint32_t index;
+	uint32_t index; /* TOP_NONE: it is gone, and another GPU has its index */
 	const char *uuid, *name, *bus_id;
 	const char *health, *reason, *refused;
 	bool present, mig_enabled;

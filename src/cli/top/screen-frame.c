@@ -103,9 +103,11 @@ static const char *reason_of(const struct top_gpu *g)
 
 static void name_line(struct canvas *c, const struct top_gpu *g)
 {
-	char name[256], xid[16] = "-";
+	char name[256], xid[16] = "-", index[16] = "-";
 
-	(void)snprintf(name, sizeof(name), "%3" PRIu32 "  %s", g->index, g->name);
+	if (g->index != TOP_NONE)
+		(void)snprintf(index, sizeof(index), "%" PRIu32, g->index);
+	(void)snprintf(name, sizeof(name), "%3s  %s", index, g->name);
 	if (g->last_xid != 0 && g->last_xid != TOP_NONE)
 		(void)snprintf(xid, sizeof(xid), "%" PRIu32, g->last_xid);
 	box(c, (struct piece){ .text = name, .style = CANVAS_BOLD }, plain(""), first_width(c));

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <wchar.h>
 
+#define NAME_END \
+	5 /* characters that a Deployment's pods and a ReplicaSet's have of their own */
+
 /* One thing to draw: a character, or a replacement. */
 struct glyph {
 	const char *text;
@@ -99,6 +102,38 @@ static size_t add(struct buf *b, const char *text, size_t width, bool utf8)
 	return used;
 }
 
+/* The end of @text that takes at most @width columns, and does not begin with a combining character. */
+static const char *end_of(const char *text, size_t width, bool utf8)
+{
+	size_t left = width_of(text, utf8);
+
+	while (*text) {
+		struct glyph g = next_glyph(text, utf8);
+
+		if (left <= width && g.columns)
+			break;
+		left -= g.columns;
+		text = g.next;
+	}
+	return text;
+}
+
+/* @text is wider than @width. */
+static size_t add_cut(struct buf *b, const char *text, size_t width, enum width_side side,
+	bool utf8)
+{
+	size_t tail = 0, used;
+
+	if (side == WIDTH_NAME) {
+		tail = width / 2 > NAME_END ? width / 2 : NAME_END;
+		if (tail > width - 1)
+			tail = width - 1;
+	}
+	used = add(b, text, width - 1 - tail, utf8) + 1;
+	buf_puts(b, utf8 ? "…" : "~");
+	return tail ? used + add(b, end_of(text, tail, utf8), tail, utf8) : used;
+}
+
 size_t width_fit(struct buf *b, const char *text, size_t width, enum width_side side, bool utf8)
 {
 	size_t all = width_of(text, utf8), used;
@@ -106,8 +141,7 @@ size_t width_fit(struct buf *b, const char *text, size_t width, enum width_side 
 	if (width == 0)
 		return 0;
 	if (all > width) {
-		used = add(b, text, width - 1, utf8) + 1;
-		buf_puts(b, utf8 ? "…" : "~");
+		used = add_cut(b, text, width, side, utf8);
 	} else {
 		if (side == WIDTH_RIGHT)
 			blanks(b, width - all);

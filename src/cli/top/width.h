@@ -14,7 +14,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum width_side { WIDTH_LEFT, WIDTH_RIGHT, WIDTH_CUT /* no blanks behind */ };
+enum width_side {
+	WIDTH_LEFT,
+	WIDTH_RIGHT,
+	WIDTH_NAME, /* left; cut in its middle, as the end is what tells names of pods apart */
+	WIDTH_CUT   /* no blanks behind */
+};
 
 size_t width_of(const char *text, bool utf8);
 

@@ -179,6 +179,9 @@ static void recovery__ends_when_all_of_the_gpu_is_back(void **state)
 	judge_recovery(&v, &r);
 	expect(&v, true, 43,
 		"was back at 90% of 2400 units/s after 43 ms; a new pod ran after 80 ms");
+	r.next_found = 41 * GIB;
+	judge_recovery(&v, &r);
+	expect(&v, true, 43, "a new pod ran after 80 ms, and found all of 41.0 GiB free");
 	r.next_found = 30 * GIB;
 	judge_recovery(&v, &r);
 	expect(&v, false, 43, "found 30.0 of 40.0 GiB free: less than there was");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
+#include "cli/status/table.h"
 #include "cli/status/view.h"
 
 #define EVIL "\\u001b[2J"
@@ -346,6 +347,32 @@ static void status_view__shows_mps_daemons(void **state)
 	assert_null(strchr(buf_str(&b), '\033'));
 }
 
+/* What tells the pods of one Deployment apart is the end of their names. */
+static void status_put_pod__keeps_the_end_of_a_name(void **state)
+{
+	char cell[STATUS_CELL_MAX], ns[254], pod[254], container[254], want[STATUS_CELL_MAX];
+	json_t *h;
+
+	(void)state;
+	h = json_pack("{s:s, s:s, s:s}", "namespace", "team", "pod", "web-7d9f8b6c5d-x9k2p",
+		"container", "main");
+	status_put_pod(cell, h);
+	assert_string_equal(cell, "team/web-7d9f8b6c5d-x9k2p (main)");
+	json_decref(h);
+	memset(ns, 'n', sizeof(ns));
+	memset(pod, 'p', sizeof(pod));
+	memset(container, 'c', sizeof(container));
+	ns[63] = container[63] = pod[253] = '\0';
+	memcpy(pod + 248, "x9k2p", 5);
+	h = json_pack("{s:s, s:s, s:s}", "namespace", ns, "pod", pod, "container", container);
+	status_put_pod(cell, h);
+	(void)snprintf(want, sizeof(want), "%.18s...%.18s/%.33s...%.28sx9k2p (%.14s...%.14s)",
+		ns, ns, pod, pod, container, container);
+	assert_string_equal(cell, want);
+	assert_true(strlen(cell) + sizeof(" and 65535 more") <= STATUS_CELL_MAX);
+	json_decref(h);
+}
+
 static void status_view__lets_no_control_character_through(void **state)
 {
 	static const char evil[] =
@@ -390,6 +417,7 @@ int main(void)
 		cmocka_unit_test(status_view__says_of_one_that_goes_first_when_it_does_not),
 		cmocka_unit_test(status_view__shows_what_gpus_are_cut_into),
 		cmocka_unit_test(status_view__shows_mps_daemons),
+		cmocka_unit_test(status_put_pod__keeps_the_end_of_a_name),
 		cmocka_unit_test(status_view__lets_no_control_character_through),
 		cmocka_unit_test(status_view__refuses_what_is_no_status),
 	};

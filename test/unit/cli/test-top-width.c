@@ -23,6 +23,16 @@ static void width_fit__fills_and_cuts_by_columns(void **state)
 		{ "abcd", 1, WIDTH_LEFT, true, "…" },
 		{ "abcd", 0, WIDTH_LEFT, true, "" },
 		{ "abcd", 3, WIDTH_LEFT, false, "ab~" },
+		/* the end of a name stays */
+		{ "web-7d9f8b6c5d-x9k2p", 20, WIDTH_NAME, true, "web-7d9f8b6c5d-x9k2p" },
+		{ "web-7d9f8b6c5d-x9k2p", 16, WIDTH_NAME, true, "web-7d9…5d-x9k2p" },
+		{ "web-7d9f8b6c5d-x9k2p", 8, WIDTH_NAME, true, "we…x9k2p" },
+		{ "web-7d9f8b6c5d-x9k2p", 4, WIDTH_NAME, true, "…k2p" },
+		{ "web-7d9f8b6c5d-x9k2p", 1, WIDTH_NAME, false, "~" },
+		{ "abc", 5, WIDTH_NAME, true, "abc  " },
+		{ "語語語語語語", 8, WIDTH_NAME, true, "語…語語 " },
+		{ "abcdefgh\u0301ijk", 7, WIDTH_NAME, true, "a…gh\u0301ijk" },
+		{ "abcdefgh\u0301ijk", 4, WIDTH_NAME, true, "…ijk" },
 		/* two columns each: what is left of a cut one is blank */
 		{ "語語", 4, WIDTH_LEFT, true, "語語" },
 		{ "語語語", 4, WIDTH_LEFT, true, "語… " },
