@@ -7,6 +7,8 @@
 
 /* Objects that nodes are made of: Karpenter's pools, eksctl's groups. What is wrong or gone in them is a note. */
 
+#define AUTO_MODE_GROUP "eks.amazonaws.com"
+
 static int add(const struct reading *r, const struct yaml_node *n, const char *instance,
 	const char *sharing, enum plan_capacity capacity)
 {
@@ -34,7 +36,8 @@ static int add(const struct reading *r, const struct yaml_node *n, const char *i
 
 /* ---- Karpenter -------------------------------------------------------------------------------------------------- */
 
-/* What a Provisioner may have that a NodePool has not, or that never was; .text says what instead. */
+/* What a Provisioner may have that a NodePool has not, or that never was; .text says what instead. People move such fields
+ * into a NodePool as they are, where an API server refuses them. */
 static const struct {
 	const char *path, *code, *text;
 } gone[] = {
@@ -70,6 +73,57 @@ static int note_al2(const struct reading *r, const struct yaml_node *at)
 		"al2023@VERSION}]");
 }
 
+static int note_moved(const struct reading *r, const struct yaml_node *o)
+{
+	for (size_t i = 0; i < ARRAY_LEN(gone); i++) {
+		const struct yaml_node *at = object_at(o, gone[i].path);
+
+		if (at && input_note(r, at, gone[i].code, "%s", gone[i].text) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Nodes of EKS Auto Mode have a device plugin of the host's, which cannot be turned off or configured. */
+static int note_class(const struct reading *r, const struct yaml_node *o)
+{
+	const struct yaml_node *ref = object_at(o, "spec.template.spec.nodeClassRef");
+	const char *group = object_text(ref, "group");
+
+	if (ref && (!group || !object_text(ref, "kind") || !object_text(ref, "name")))
+		return input_note(r, ref, "node-class",
+			"nodeClassRef has a group, a kind and a name: group: karpenter.k8s.aws, "
+			"kind: EC2NodeClass");
+	if (!group || strcmp(group, AUTO_MODE_GROUP) != 0)
+		return 0;
+	return input_note(r, ref, "auto-mode",
+		"nodes of EKS Auto Mode have NVIDIA's device plugin built in, which cannot be turned "
+		"off and does not share GPUs: what the plan shares takes a node group, or a NodePool "
+		"with an EC2NodeClass");
+}
+
+/* Which instances a pool may have is only read by type: the plan may choose others than the rest allows. */
+static int note_requirements(const struct reading *r, const struct yaml_node *requirements)
+{
+	static const char *const prefixes[] = { "karpenter.k8s.aws/instance-",
+		AUTO_MODE_GROUP "/instance-" };
+	char clean[PLAN_NAME_MAX];
+
+	for (size_t i = 0;
+		requirements && requirements->type == YAML_LIST && i < requirements->n; i++) {
+		const char *key = object_text(requirements->items[i], "key");
+
+		for (size_t k = 0; key && k < ARRAY_LEN(prefixes); k++)
+			if (!strncmp(key, prefixes[k], strlen(prefixes[k])) &&
+				input_note(r, requirements->items[i], "requirement",
+					"%s is not read, so the plan may have other instances: list them in "
+					"policy.instances, or as node.kubernetes.io/instance-type here",
+					object_clean(key, clean, sizeof(clean))) < 0)
+				return -1;
+	}
+	return 0;
+}
+
 static int note_gone(const struct reading *r, const struct yaml_node *o)
 {
 	const char *version = object_text(o, "apiVersion");
@@ -85,12 +139,6 @@ static int note_gone(const struct reading *r, const struct yaml_node *o)
 			"Provisioner never had this apiVersion; it was karpenter.sh/v1alpha5, and NodePool "
 			"karpenter.sh/v1 is in its place") < 0) {
 		return -1;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(gone); i++) {
-		const struct yaml_node *at = object_at(o, gone[i].path);
-
-		if (at && input_note(r, at, gone[i].code, "%s", gone[i].text) < 0)
-			return -1;
 	}
 	return family && !strcmp(family, "AL2")
 		       ? note_al2(r, object_at(o, "spec.provider.amiFamily"))
@@ -170,11 +218,11 @@ int object_node_pool(const struct reading *r, const struct yaml_node *o, const c
 	struct yaml_node **values = NULL;
 	size_t n;
 
-	if (old && note_gone(r, o) < 0)
+	if ((old ? note_gone(r, o) : note_class(r, o)) < 0 || note_moved(r, o) < 0)
 		return -1;
 	if (old && !p.requirements)
 		p.requirements = object_at(o, "spec.constraints");
-	if (read_labels(r, &p) < 0)
+	if (read_labels(r, &p) < 0 || note_requirements(r, p.requirements) < 0)
 		return -1;
 	n = values_of(&p, "karpenter.sh/capacity-type", &values);
 	if (n == 1 && values[0]->type == YAML_STR && read_capacity(r, values[0], &p) < 0)

@@ -200,6 +200,51 @@ static void objects__find_layouts_by_instance_type(void **state)
 	assert_false(has_note(in, "gone"));
 }
 
+/* A NodePool of today with fields of yesterday, and one of EKS Auto Mode. */
+static void objects__say_what_is_wrong_with_a_node_pool(void **state)
+{
+	static const struct {
+		const char *spec, *code, *text; /* code NULL: no note */
+	} rows[] = {
+		{ "{limits: {nvidia.com/gpu: 8}, template: {spec: {nodeClassRef: {group: "
+		  "karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}, requirements: [{key: "
+		  "node.kubernetes.io/instance-type, operator: In, values: [g4dn.xlarge]}]}}}",
+			NULL, NULL },
+		{ "{limits: {resources: {nvidia.com/gpu: 8}}}", "moved",
+			"spec.limits.resources.X is spec.limits.X now" },
+		{ "{requirements: []}", "moved", "spec.template.spec.requirements" },
+		{ "{template: {spec: {nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, "
+		  "name: default}}}}",
+			"auto-mode", "does not share GPUs" },
+		{ "{template: {spec: {nodeClassRef: {name: default}}}}", "node-class",
+			"group: karpenter.k8s.aws" },
+		{ "{template: {spec: {requirements: [{key: karpenter.k8s.aws/instance-family, "
+		  "operator: In, values: [g4dn]}]}}}",
+			"requirement", "karpenter.k8s.aws/instance-family is not read" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(input_fini) struct plan_input *in = NULL;
+		struct error err = ERROR_INIT;
+		char pool[1024];
+
+		(void)snprintf(pool, sizeof(pool),
+			"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: %s\n",
+			rows[i].spec);
+		assert_ok(read_texts(&in, &err,
+				  DEPLOYMENT("w", "{limits: {nvidia.com/gpu: 1}}"), pool),
+			&err);
+		for (size_t k = 0; k < in->n_notes; k++)
+			if (!rows[i].code || strcmp(in->notes[k].code, rows[i].code) != 0 ||
+				!strstr(in->notes[k].text, rows[i].text) ||
+				in->notes[k].line != 4)
+				fail_msg("row %zu: %s: %s", i, in->notes[k].code,
+					in->notes[k].text);
+		assert_int_equal(in->n_notes, rows[i].code ? 1 : 0);
+	}
+}
+
 static void objects__errors_and_notes_say_where(void **state)
 {
 	static const struct {
@@ -255,6 +300,7 @@ int main(void)
 		cmocka_unit_test(objects__know_other_resources),
 		cmocka_unit_test(objects__say_what_the_user_has_in_mind),
 		cmocka_unit_test(objects__find_layouts_by_instance_type),
+		cmocka_unit_test(objects__say_what_is_wrong_with_a_node_pool),
 		cmocka_unit_test(objects__errors_and_notes_say_where),
 	};
 
