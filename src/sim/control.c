@@ -494,9 +494,13 @@ static int free_bytes(struct sim_gpu *g, const struct sim_process *p,
 	if (!g->mig.enabled || !t)
 		return 0;
 	gi = p->gi == SIM_NO_INSTANCE ? NULL : sim_gi_find(g, p->gi);
+	if (p->gi == SIM_NO_INSTANCE)
+		return error_set(err, ERR_INVALID,
+			"MIG is on: expected a MIG device of this GPU, by its UUID or as INDEX:GI:CI");
 	if (!gi || !sim_ci_find(gi, p->ci))
 		return error_set(err, ERR_NOT_FOUND,
-			"MIG is on: expected a MIG device of this GPU, found none with the ids %d and %d",
+			"MIG is on: this GPU has no MIG device with GPU instance %d and compute "
+			"instance %d",
 			(int)p->gi, (int)p->ci);
 	total = (uint64_t)sim_gi_profile(g, gi)->memory_mib << 20;
 	used = ((uint64_t)t->idle_mib << 20) +

@@ -84,6 +84,7 @@ serve_all() {
 	for command in $(commands); do
 		[[ $command == mig ]] && want=-1 || want=-2
 		run $want --separate-stderr "$GPUSLICE" "$command" --no-such-option
+		# shellcheck disable=SC2154 # run sets it
 		[[ $stderr == "gpuslice $command: "* ]]
 		run -0 "$GPUSLICE" "$command" --help
 	done
