@@ -49,6 +49,28 @@ setup() {
 	[[ $output == *"2 good, 2 bad"* ]]
 }
 
+@test "config check reads the values file of a chart, and says where the config is if it has none" {
+	printf 'config:\n  map:\n    default: |-\n      version: v1\n      sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\ngfd: {enabled: true}\n' >"$BATS_TEST_TMPDIR/v.yaml"
+	run "$GPUSLICE" config check --node g5.xlarge "$BATS_TEST_TMPDIR/v.yaml"
+	[ "$status" -eq 0 ]
+	[[ $output == *"v.yaml:3:5: values of a Helm chart: the configs below config.map are checked"*"v.yaml#default: good"* ]]
+	printf 'config: {name: mine}\nnfd: {enabled: true}\n' >"$BATS_TEST_TMPDIR/v.yaml"
+	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/v.yaml"
+	[ "$status" -eq 2 ]
+	[[ $output == *"v.yaml:1:16: this is a values file"*"kubectl get configmap mine -o yaml"* ]]
+}
+
+@test "config check says how many units of memory a container needs, and what a name was meant to be" {
+	printf 'sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 15360, isolation: {memory: equal}}]}}\n' >"$BATS_TEST_TMPDIR/u.yaml"
+	run "$GPUSLICE" config check --node g5.xlarge "$BATS_TEST_TMPDIR/u.yaml"
+	[[ $output == *"15360  time-slicing  < 2 MiB"*"a container must request at least 409 replicas"* ]]
+	output=$("$GPUSLICE" config check --json --node g5.xlarge "$BATS_TEST_TMPDIR/u.yaml")
+	jq -e '.configs[0].offers[0].memoryMinBytes == null' <<<"$output"
+	printf 'sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu.shared, replicas: 4}]}}\n' >"$BATS_TEST_TMPDIR/u.yaml"
+	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/u.yaml"
+	[[ $output == *"u.yaml:1:44: sharing.timeSlicing.resources[0].name: has no effect"*"did you mean 'nvidia.com/gpu'?"* ]]
+}
+
 @test "config check tells all mistakes of a config" {
 	printf 'flags: {migStrategi: none}\nsharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 1}]\n' >"$BATS_TEST_TMPDIR/a.yaml"
 	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/a.yaml"
