@@ -9,5 +9,5 @@ int prefer_aligned(const struct resource *r, const struct inventory *inv,
 	struct error *err) MUST_USE;
 
 int prefer_greedy(const struct resource *r, const struct inventory *inv,
-	enum allocation_policy policy, const struct prefer_request *req, const char **ret_ids, size_t *ret_n,
-	struct error *err) MUST_USE;
+	enum allocation_policy policy, const struct prefer_request *req, const char **ret_ids,
+	size_t *ret_n, struct error *err) MUST_USE;
