@@ -15,6 +15,8 @@
 #define ID_XID       230
 #define WARNINGS_MAX 100 /* of one file; the rest is counted */
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* editors on Windows write it */
+
 struct reader {
 	const char *name; /* of the file, for messages */
 	uint32_t line;
@@ -250,7 +252,8 @@ static int take_line(struct reader *r, char *text)
 	if (n == COLUMNS)
 		return take_row(r, column);
 	if (n)
-		(void)snprintf(why, sizeof(why), "is left out: expected %d fields, found %zu",
+		(void)snprintf(why, sizeof(why),
+			"is left out: expected %d fields with commas between them, found %zu",
 			COLUMNS, n);
 	else
 		(void)snprintf(why, sizeof(why), "is left out: malformed quotes");
@@ -296,13 +299,17 @@ int metrics_counters_parse(struct metrics_counters **ret, const char *name, cons
 {
 	CLEANUP(metrics_counters_freep) struct metrics_counters *c = calloc(1, sizeof(*c));
 	struct reader r = { .name = name, .c = c, .warnings = warnings, .err = err };
+	const char *start = text;
 
 	if (len > METRICS_COUNTERS_FILE_MAX)
 		return error_set(err, ERR_LIMIT, "%s: more than %u bytes", name,
 			METRICS_COUNTERS_FILE_MAX);
 	if (!c)
 		return error_nomem(err);
-	for (const char *line = text, *end; line < text + len; line = end + 1) {
+	if (len >= strlen(BYTE_ORDER_MARK) &&
+		!memcmp(text, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)))
+		start += strlen(BYTE_ORDER_MARK);
+	for (const char *line = start, *end; line < text + len; line = end + 1) {
 		end = memchr(line, '\n', (size_t)(text + len - line));
 		if (!end)
 			end = text + len;

@@ -5,9 +5,9 @@
  * Which DCGM fields are written and how: dcgm-exporter's counters file, three columns (field, type,
  * help) of CSV, or a built-in set that is the one that dcgm-exporter ships.
  *
- * A file is wrong as a whole (ERR_INVALID with file and line, in dcgm-exporter's words) or taken. What is right
- * in it but cannot be had without DCGM is left out with a warning, so that a file from elsewhere works.
- * Watching the file is the caller's; a new one that is wrong leaves the caller with the old object.
+ * Each row stands for itself: one that is malformed, or that only DCGM can fill, is left out with a warning, so that
+ * a file from elsewhere works. Watching the file is the caller's; a new one that cannot be read leaves the caller with
+ * the old object.
  * Thread: any; constant once read.
  */
 #include "base/error.h"

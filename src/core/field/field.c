@@ -249,7 +249,7 @@ const struct field fields[] = {
 	{ 1207, FIELD_INT, BOARD, "DCGM_FI_DEV_NVLINK_COUNT_RX_REMOTE_ERRORS", "DCGM_FI_DEV_NVLINK_RX_REMOTE_ERROR_TOTAL" },
 	{ 1208, FIELD_INT, BOARD, "DCGM_FI_DEV_NVLINK_COUNT_RX_GENERAL_ERRORS", "DCGM_FI_DEV_NVLINK_RX_GENERAL_ERROR_TOTAL" },
 	{ 1209, FIELD_INT, BOARD, "DCGM_FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS", "DCGM_FI_DEV_NVLINK_INTEGRITY_ERROR_TOTAL" },
-	{ 1210, FIELD_INT, BOARD, "DCGM_FI_DEV_NVLINK_COUNT_TX_DISCARDS", NULL },
+	{ 1210, FIELD_INT, BOARD, "DCGM_FI_DEV_NVLINK_COUNT_TX_DISCARDS", "DCGM_FI_DEV_NVLINK_TX_DISCARD_TOTAL" },
 	{ 1211, FIELD_INT, BOARD, "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_SUCCESSFUL_EVENTS", "DCGM_FI_DEV_NVLINK_RECOVERY_SUCCESSFUL_TOTAL" },
 	{ 1212, FIELD_INT, BOARD, "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS", "DCGM_FI_DEV_NVLINK_RECOVERY_FAILED_TOTAL" },
 	{ 1213, FIELD_INT, BOARD, "DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS", "DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL" },
@@ -260,11 +260,83 @@ const struct field fields[] = {
 	{ 1220, FIELD_INT, BOARD, "DCGM_FI_DEV_NVLINK_ECC_DATA_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_ECC_ERROR_TOTAL" },
 	{ 1501, FIELD_INT, BOARD, "DCGM_FI_DEV_PCIE_COUNT_CORRECTABLE_ERRORS", "DCGM_FI_DEV_PCIE_CORRECTABLE_ERROR_TOTAL" },
 	{ 1523, FIELD_INT, BOARD, "DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", "DCGM_FI_DEV_GPU_RECOVERY_ACTION" },
+	{ 1600, FIELD_INT, BOARD_AND_MIG, "DCGM_FI_DEV_BAR1_CAPACITY_BYTES", NULL },
+	{ 1601, FIELD_INT, BOARD_AND_MIG, "DCGM_FI_DEV_BAR1_USED_BYTES", NULL },
+	{ 1602, FIELD_INT, BOARD_AND_MIG, "DCGM_FI_DEV_BAR1_FREE_BYTES", NULL },
+	{ 1603, FIELD_INT, BOARD, "DCGM_FI_DEV_SM_CLOCK_HERTZ", NULL },
+	{ 1604, FIELD_INT, BOARD, "DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", NULL },
+	{ 1605, FIELD_INT, BOARD, "DCGM_FI_DEV_VIDEO_CLOCK_HERTZ", NULL },
+	{ 1606, FIELD_INT, BOARD, "DCGM_FI_DEV_SM_APP_CLOCK_HERTZ", NULL },
+	{ 1607, FIELD_INT, BOARD, "DCGM_FI_DEV_MEMORY_APP_CLOCK_HERTZ", NULL },
+	{ 1608, FIELD_INT, BOARD, "DCGM_FI_DEV_SM_MAX_CLOCK_HERTZ", NULL },
+	{ 1609, FIELD_INT, BOARD, "DCGM_FI_DEV_MEMORY_MAX_CLOCK_HERTZ", NULL },
+	{ 1610, FIELD_INT, BOARD, "DCGM_FI_DEV_VIDEO_MAX_CLOCK_HERTZ", NULL },
+	{ 1611, FIELD_REAL, BOARD, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", NULL },
+	{ 1612, FIELD_REAL, BOARD, "DCGM_FI_DEV_FAN_SPEED_RATIO", NULL },
 };
 /* clang-format on */
 const size_t n_fields = sizeof(fields) / sizeof(fields[0]);
 
+/*
+ * The names that dcgm-exporter had before version 2 and still takes. They are printed as they are written, like all
+ * others.
+ */
+static const struct {
+	const char *name;
+	uint16_t id;
+} legacy[] = {
+	{ "dcgm_board_limit_violation", 243 },
+	{ "dcgm_dec_utilization", 207 },
+	{ "dcgm_ecc_dbe_aggregate_total", 313 },
+	{ "dcgm_ecc_dbe_volatile_total", 311 },
+	{ "dcgm_ecc_sbe_aggregate_total", 312 },
+	{ "dcgm_ecc_sbe_volatile_total", 310 },
+	{ "dcgm_enc_utilization", 206 },
+	{ "dcgm_fb_free", 251 },
+	{ "dcgm_fb_used", 252 },
+	{ "dcgm_fi_prof_dram_active", 1005 },
+	{ "dcgm_fi_prof_gr_engine_active", 1001 },
+	{ "dcgm_fi_prof_pcie_rx_bytes", 1010 },
+	{ "dcgm_fi_prof_pcie_tx_bytes", 1009 },
+	{ "dcgm_fi_prof_pipe_tensor_active", 1004 },
+	{ "dcgm_fi_prof_sm_active", 1002 },
+	{ "dcgm_fi_prof_sm_occupancy", 1003 },
+	{ "dcgm_gpu_temp", 150 },
+	{ "dcgm_gpu_utilization", 203 },
+	{ "dcgm_low_util_violation", 244 },
+	{ "dcgm_mem_copy_utilization", 204 },
+	{ "dcgm_memory_clock", 101 },
+	{ "dcgm_memory_temp", 140 },
+	{ "dcgm_nvlink_bandwidth_total", 449 },
+	{ "dcgm_nvlink_data_crc_error_count_total", 419 },
+	{ "dcgm_nvlink_flit_crc_error_count_total", 409 },
+	{ "dcgm_nvlink_recovery_error_count_total", 439 },
+	{ "dcgm_nvlink_replay_error_count_total", 429 },
+	{ "dcgm_pcie_replay_counter", 202 },
+	{ "dcgm_pcie_rx_throughput", 201 },
+	{ "dcgm_pcie_tx_throughput", 200 },
+	{ "dcgm_power_usage", 155 },
+	{ "dcgm_power_violation", 240 },
+	{ "dcgm_reliability_violation", 245 },
+	{ "dcgm_retired_pages_dbe", 391 },
+	{ "dcgm_retired_pages_pending", 392 },
+	{ "dcgm_retired_pages_sbe", 390 },
+	{ "dcgm_sm_clock", 100 },
+	{ "dcgm_sync_boost_violation", 242 },
+	{ "dcgm_thermal_violation", 241 },
+	{ "dcgm_total_energy_consumption", 156 },
+	{ "dcgm_xid_errors", 230 },
+};
+
 static_assert(sizeof(fields) / sizeof(fields[0]) <= FIELDS_MAX, "everybody has room for them");
+
+static int position_of_id(uint16_t id)
+{
+	for (size_t i = 0; i < n_fields; i++)
+		if (fields[i].id == id)
+			return (int)i;
+	return -1;
+}
 
 int field_position(const char *name)
 {
@@ -272,5 +344,8 @@ int field_position(const char *name)
 		if (!strcmp(fields[i].name, name) ||
 			(fields[i].alias && !strcmp(fields[i].alias, name)))
 			return (int)i;
+	for (size_t i = 0; i < sizeof(legacy) / sizeof(legacy[0]); i++)
+		if (!strcmp(legacy[i].name, name))
+			return position_of_id(legacy[i].id);
 	return -1;
 }

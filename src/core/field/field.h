@@ -6,7 +6,8 @@
  * them. One table says of each its number, name, kind and what it can be of; the worker that asks NVML
  * and whoever writes metrics mean the same row by its position.
  *
- * Numbers, names and units: DCGM 4.6 (dcgm_fields.h); the old and the new name of a field are both known.
+ * Numbers, names and units: DCGM 4.6.1 (dcgm_fields.h). The old and the new name of a field are both known, and the
+ * lower-case names that dcgm-exporter had before version 2.
  * Thread: any (constant).
  */
 #include <stdbool.h>
@@ -33,7 +34,7 @@ struct field {
 	uint8_t of;       /* FIELD_OF_... */
 	const char *name; /* "DCGM_FI_DEV_GPU_TEMP" */
 	const char *
-		alias; /* what DCGM 4.6 calls it, "DCGM_FI_DEV_GPU_TEMP_CELSIUS"; NULL: the same */
+		alias; /* what DCGM 4.6.1 calls it, "DCGM_FI_DEV_GPU_TEMP_CELSIUS"; NULL: the same */
 };
 
 #define FIELDS_MAX 320 /* rows that anybody must have room for */
@@ -41,7 +42,7 @@ struct field {
 extern const struct field fields[]; /* [n_fields], by number */
 extern const size_t n_fields;
 
-/* Position in fields[] of a name or an alias; -1: there is none that we can give. */
+/* Position in fields[] of a name, an alias or a lower-case name; -1: there is none that we can give. */
 int field_position(const char *name);
 
 /* Whether it is a field of DCGM that NVML cannot give (reference: metrics, 12), so that a message can say so. */

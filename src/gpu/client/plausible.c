@@ -7,6 +7,8 @@
 #define TEMPERATURE_MAX 1000
 #define WATTS_MAX       100000
 #define COUNTER_MAX     (INT64_C(1) << 62)
+#define JOULES_MAX      ((double)COUNTER_MAX / 1000)
+#define FAN_MAX         2 /* of a fan's normal speed */
 
 /* Limits of integers, by DCGM's numbers; what is in no row is a counter, a number or a mask. */
 static const struct {
@@ -31,13 +33,21 @@ static const struct {
 	{ 494, 496, 0, PLAUSIBLE_BYTES_MAX >> 20 },     /* MB/s */
 	{ 843, 897, 0, PLAUSIBLE_BYTES_MAX >> 20 },     /* MB/s */
 	{ FIELD_PROFILING_FIRST, FIELD_PROFILING_LAST, 0,
-		(int64_t)PLAUSIBLE_BYTES_MAX }, /* bytes/s */
+		(int64_t)PLAUSIBLE_BYTES_MAX },          /* bytes/s */
+	{ 1600, 1602, 0, (int64_t)PLAUSIBLE_BYTES_MAX }, /* bytes */
+	{ 1603, 1610, 0, INT64_C(100000) * 1000000 },    /* Hz */
 };
 
 static bool real_is_plausible(uint16_t id, double v)
 {
-	double most = id >= 155 && id <= 164 ? WATTS_MAX : 1; /* the others are ratios */
+	double most = 1; /* a ratio */
 
+	if (id >= 155 && id <= 164)
+		most = WATTS_MAX;
+	else if (id == 1611)
+		most = JOULES_MAX;
+	else if (id == 1612)
+		most = FAN_MAX;
 	return isfinite(v) && v >= 0 && v <= most;
 }
 

@@ -113,7 +113,7 @@ nvmlReturn_t source_fb_ratio(struct source_ask *a, uint32_t arg, union source_va
 }
 
 /* @arg: 0 total, 1 used, 2 free. */
-nvmlReturn_t source_bar1(struct source_ask *a, uint32_t arg, union source_value *ret)
+nvmlReturn_t source_bar1_bytes(struct source_ask *a, uint32_t arg, union source_value *ret)
 {
 	struct source_memo *m = &a->memo;
 	uint64_t bytes;
@@ -122,8 +122,17 @@ nvmlReturn_t source_bar1(struct source_ask *a, uint32_t arg, union source_value 
 		m->bar1_r = CALL(nvmlDeviceGetBAR1MemoryInfo, a->device, &m->bar1);
 	m->has_bar1 = true;
 	bytes = arg == 0 ? m->bar1.bar1Total : arg == 1 ? m->bar1.bar1Used : m->bar1.bar1Free;
-	ret->i = (int64_t)(bytes / MIB);
+	ret->i = (int64_t)bytes;
 	return m->bar1_r;
+}
+
+/* In MiB, truncated. */
+nvmlReturn_t source_bar1(struct source_ask *a, uint32_t arg, union source_value *ret)
+{
+	nvmlReturn_t r = source_bar1_bytes(a, arg, ret);
+
+	ret->i /= (int64_t)MIB;
+	return r;
 }
 
 /* ---- clocks, temperature, power --------------------------------------------------------------- */

@@ -6,11 +6,13 @@
 #define COSTLY    SOURCE_COSTLY
 #define FIXED     SOURCE_FIXED
 #define PERCENT   0.01
+#define MEGA      1e6       /* NVML has clocks in MHz, DCGM some of them in Hz */
 #define MIB       1048576.0 /* GPM counts traffic in MiB/s, whatever the help text of others says */
 
 /* clang-format off */
 #define NONE(id) { id, SOURCE_NONE, SOURCE_ALWAYS, NULL, 0, 0, 1.0 }
 #define CALL(id, every, fn, arg) { id, SOURCE_CALL, every, fn, arg, 0, 1.0 }
+#define SCALED(id, every, fn, arg, scale) { id, SOURCE_CALL, every, fn, arg, 0, scale }
 #define FIELD(id, every, number, scope) { id, SOURCE_FIELD, every, NULL, number, scope, 1.0 }
 #define MILLI(id, every, number) { id, SOURCE_FIELD, every, NULL, number, 0, 0.001 }
 #define RATE(id, directions, scope) { id, SOURCE_RATE, SOURCE_ALWAYS, NULL, directions, scope, 1.0 }
@@ -154,6 +156,18 @@ const struct source sources[] = {
 	FIELD(1215, ALWAYS, 222, ALL_LINKS), FIELD(1217, ALWAYS, 220, ALL_LINKS),
 	FIELD(1219, ALWAYS, 219, ALL_LINKS), FIELD(1220, ALWAYS, 160, ALL_LINKS),
 	FIELD(1501, ALWAYS, 173, 0), FIELD(1523, ALWAYS, NVML_FI_DEV_GPU_RECOVERY_ACTION, 0),
+	CALL(1600, ALWAYS, source_bar1_bytes, 0), CALL(1601, ALWAYS, source_bar1_bytes, 1),
+	CALL(1602, ALWAYS, source_bar1_bytes, 2),
+	SCALED(1603, ALWAYS, source_clock, NVML_CLOCK_SM, MEGA),
+	SCALED(1604, ALWAYS, source_clock, NVML_CLOCK_MEM, MEGA),
+	SCALED(1605, ALWAYS, source_clock, NVML_CLOCK_VIDEO, MEGA),
+	SCALED(1606, ALWAYS, source_app_clock, NVML_CLOCK_SM, MEGA),
+	SCALED(1607, ALWAYS, source_app_clock, NVML_CLOCK_MEM, MEGA),
+	SCALED(1608, FIXED, source_max_clock, NVML_CLOCK_SM, MEGA),
+	SCALED(1609, FIXED, source_max_clock, NVML_CLOCK_MEM, MEGA),
+	SCALED(1610, FIXED, source_max_clock, NVML_CLOCK_VIDEO, MEGA),
+	MILLI(1611, COSTLY, NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION),
+	SCALED(1612, ALWAYS, source_fan, 0, PERCENT),
 };
 /* clang-format on */
 const size_t n_sources = sizeof(sources) / sizeof(sources[0]);

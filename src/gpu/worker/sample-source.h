@@ -66,7 +66,7 @@ struct source {
 	source_call *call;
 	uint32_t arg;   /* of the call; NVML's field; directions of a rate; GPM's metric */
 	uint32_t scope; /* of a field; a rate's link, UINT32_MAX: all */
-	double scale;   /* times this; of a real or a GPM metric */
+	double scale;   /* times this: a number of a call (.i), a real, a GPM metric */
 };
 
 extern const struct source sources[]; /* [n_fields] */
@@ -81,10 +81,11 @@ source_call source_driver, source_nvml, source_cuda, source_name, source_brand, 
 	source_serial, source_uuid, source_minor, source_inforom, source_image, source_vbios,
 	source_pci, source_compute_capability, source_compute_mode, source_persistence,
 	source_mig_mode, source_mig_max, source_virtual_mode, source_vgpu_license;
-source_call source_bar1, source_fb, source_fb_ratio, source_clock, source_app_clock,
-	source_max_clock, source_reasons, source_temperature, source_threshold, source_margin,
-	source_power, source_power_limit, source_power_range, source_power_default,
-	source_power_enforced, source_fabric, source_fabric_cluster, source_pstate, source_fan,
-	source_pcie_throughput, source_pcie_replay, source_utilization, source_encoder,
-	source_decoder, source_pcie_max_gen, source_pcie_max_width, source_pcie_gen,
-	source_pcie_width, source_ecc_mode, source_ecc_location, source_rows;
+source_call source_bar1, source_bar1_bytes, source_fb, source_fb_ratio, source_clock,
+	source_app_clock, source_max_clock, source_reasons, source_temperature,
+	source_threshold, source_margin, source_power, source_power_limit, source_power_range,
+	source_power_default, source_power_enforced, source_fabric, source_fabric_cluster,
+	source_pstate, source_fan, source_pcie_throughput, source_pcie_replay,
+	source_utilization, source_encoder, source_decoder, source_pcie_max_gen,
+	source_pcie_max_width, source_pcie_gen, source_pcie_width, source_ecc_mode,
+	source_ecc_location, source_rows;

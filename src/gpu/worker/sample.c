@@ -103,6 +103,19 @@ static void read_memory(struct sample_reading *r)
 	u->memory_reserved = m->memory.reserved;
 }
 
+/* A call gives NVML's unit; DCGM's may be a multiple of it. */
+static void scale(size_t position, union source_value *v)
+{
+	double by = sources[position].scale;
+
+	if (by == 1.0)
+		return;
+	if (fields[position].kind == FIELD_REAL)
+		v->real = (double)v->i * by;
+	else
+		v->i = (int64_t)((double)v->i * by);
+}
+
 static void read_calls(struct sample_reading *r)
 {
 	for (size_t i = 0; i < n_fields && !r->gone; i++) {
@@ -112,6 +125,7 @@ static void read_calls(struct sample_reading *r)
 		if (sources[i].how != SOURCE_CALL || !sample_wants(r, i))
 			continue;
 		code = sources[i].call(&r->ask, sources[i].arg, &v);
+		scale(i, &v);
 		sample_got(r, i, code, &v);
 	}
 }

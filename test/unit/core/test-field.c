@@ -78,6 +78,11 @@ static void find__knows_the_default_set_by_both_names(void **state)
 		if (rows[i].alias)
 			assert_int_equal(field_position(rows[i].alias), at);
 	}
+	assert_int_equal(fields[field_position("DCGM_FI_DEV_NVLINK_TX_DISCARD_TOTAL")].id,
+		1210);
+	assert_int_equal(fields[field_position("dcgm_sm_clock")].id, 100);
+	assert_int_equal(fields[field_position("dcgm_nvlink_bandwidth_total")].id, 449);
+	assert_int_equal(field_position("dcgm_sm_cloc"), -1);
 	assert_int_equal(field_position("DCGM_FI_DEV_GPU_TEM"), -1);
 	assert_int_equal(field_position(""), -1);
 }
@@ -89,6 +94,9 @@ static void only_dcgm__is_what_it_has_and_we_cannot_give(void **state)
 	assert_true(field_is_dcgm_only("DCGM_FI_DEV_CPU_UTIL_TOTAL"));
 	assert_true(field_is_dcgm_only("DCGM_FI_DEV_CONNECTX_HEALTH"));
 	assert_true(field_is_dcgm_only("DCGM_FI_DEV_NVSWITCH_VOLTAGE_MVOLT"));
+	assert_true(field_is_dcgm_only("DCGM_FI_DEV_CPU_UTIL_RATIO"));
+	assert_true(field_is_dcgm_only("DCGM_FI_DEV_NVLINK_FEC_HISTORY_15_TOTAL"));
+	assert_true(field_is_dcgm_only("DCGM_FI_UNKNOWN"));
 	assert_false(field_is_dcgm_only("DCGM_FI_DEV_GPU_TEMP"));
 	assert_false(field_is_dcgm_only("DCGM_FI_DEV_CPU_UTIL_TOTA"));
 	assert_false(field_is_dcgm_only("DEV_CPU_UTIL_TOTAL"));

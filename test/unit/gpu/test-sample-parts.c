@@ -296,6 +296,11 @@ static void plausible__values_have_limits(void **state)
 	assert_false(int_passes("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", -1));
 	assert_true(int_passes("DCGM_FI_PROF_PCIE_TX_BYTES", INT64_C(1) << 50));
 	assert_false(int_passes("DCGM_FI_PROF_PCIE_TX_BYTES", (INT64_C(1) << 50) + 1));
+	assert_true(int_passes("DCGM_FI_DEV_SM_CLOCK_HERTZ", 1980000000));
+	assert_false(int_passes("DCGM_FI_DEV_SM_CLOCK_HERTZ", INT64_C(1) << 40));
+	assert_true(real_passes("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", 1e9));
+	assert_true(real_passes("DCGM_FI_DEV_FAN_SPEED_RATIO", 1.2));
+	assert_false(real_passes("DCGM_FI_DEV_FAN_SPEED_RATIO", 2.1));
 	assert_true(real_passes("DCGM_FI_DEV_POWER_USAGE", 700.5));
 	assert_false(real_passes("DCGM_FI_DEV_POWER_USAGE", 1e6));
 	assert_false(real_passes("DCGM_FI_DEV_POWER_USAGE", (double)NAN));

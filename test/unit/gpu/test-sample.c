@@ -108,7 +108,8 @@ static void sample__converts_as_dcgm_does(void **state)
 		"DCGM_FI_DEV_FB_TOTAL", "DCGM_FI_DEV_FB_USED_PERCENT", "DCGM_FI_DEV_GPU_UTIL",
 		"DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_DEV_FAN_SPEED", "DCGM_FI_DEV_PSTATE",
 		"DCGM_FI_DEV_POWER_USAGE_INSTANT", "DCGM_FI_DEV_NAME", "DCGM_FI_DRIVER_VERSION",
-		"DCGM_FI_DEV_PCI_BUSID", "DCGM_FI_DEV_XID_ERRORS" };
+		"DCGM_FI_DEV_PCI_BUSID", "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_SM_CLOCK_HERTZ",
+		"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "DCGM_FI_DEV_FAN_SPEED_RATIO" };
 	struct seen s = { .m = NULL };
 	struct sampled t = { .times = 0 };
 	const struct sample_unit *u;
@@ -129,6 +130,9 @@ static void sample__converts_as_dcgm_does(void **state)
 	u = &t.sample->units[0];
 	assert_int_equal(int_of(u, "DCGM_FI_DEV_GPU_TEMP"), 37);
 	assert_int_equal(int_of(u, "DCGM_FI_DEV_SM_CLOCK"), 540);
+	assert_true(sample_value(u, at("DCGM_FI_DEV_SM_CLOCK_HERTZ"))->i == 540000000);
+	assert_near(real_of(u, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL"), 2132.964);
+	assert_null(sample_value(u, at("DCGM_FI_DEV_FAN_SPEED_RATIO")));
 	assert_int_equal(int_of(u, "DCGM_FI_DEV_MEM_CLOCK"), 2619);
 	assert_int_equal(int_of(u, "DCGM_FI_DEV_MEMORY_TEMP"), 41);
 	assert_int_equal(int_of(u, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"), 2132964);

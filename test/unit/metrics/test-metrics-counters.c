@@ -68,6 +68,49 @@ static void metrics_counters_parse__takes_what_dcgm_exporter_takes(void **state)
 	assert_true(c->rows[4].label);
 }
 
+static void metrics_counters_parse__takes_files_of_other_editors(void **state)
+{
+	static const char *const files[] = {
+		"\xef\xbb\xbf\r\nDCGM_FI_DEV_GPU_TEMP, gauge, a\r\nDCGM_FI_DEV_SM_CLOCK, gauge, b\r\n",
+		"\xef\xbb\xbf\"DCGM_FI_DEV_GPU_TEMP\",gauge,a\nDCGM_FI_DEV_SM_CLOCK,gauge,b",
+		"\xef\xbb\xbf# a comment\nDCGM_FI_DEV_GPU_TEMP,gauge,a\nDCGM_FI_DEV_SM_CLOCK,gauge,b",
+		"\"DCGM_FI_DEV_GPU_TEMP\",\"gauge\",\"a\"\n \"DCGM_FI_DEV_SM_CLOCK\" , gauge,\"b\" ",
+		"\tDCGM_FI_DEV_GPU_TEMP\t,\tgauge\t,\ta\t\n\n\n\t\nDCGM_FI_DEV_SM_CLOCK,gauge,",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+		CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+		CLEANUP(metrics_counters_freep)
+		struct metrics_counters *c = parse(files[i], &warnings);
+
+		if (warnings.n)
+			fail_msg("file %zu: %s", i, warnings.v[0]);
+		assert_int_equal(c->n, 2);
+		assert_string_equal(c->rows[0].name, "DCGM_FI_DEV_SM_CLOCK");
+		assert_string_equal(c->rows[1].help, "a");
+	}
+}
+
+/* The names of dcgm-exporter 1.x are printed as they are written. */
+static void metrics_counters_parse__takes_lower_case_names(void **state)
+{
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	CLEANUP(metrics_counters_freep)
+	struct metrics_counters *c =
+		parse("dcgm_gpu_temp, gauge, a\ndcgm_xid_errors, gauge, b\n"
+		      "dcgm_fi_prof_dram_active, gauge, c\n",
+			&warnings);
+
+	(void)state;
+	assert_int_equal(warnings.n, 0);
+	assert_int_equal(c->n, 3);
+	assert_string_equal(c->rows[0].name, "dcgm_gpu_temp");
+	assert_int_equal(c->rows[0].id, 150);
+	assert_int_equal(c->rows[1].source, METRICS_FROM_XID);
+	assert_int_equal(c->rows[2].id, 1005);
+}
+
 /* Clock events are counted from a field that nobody named. */
 static void metrics_counters_fields__has_what_is_counted(void **state)
 {
@@ -99,13 +142,14 @@ static void metrics_counters_parse__leaves_out_a_malformed_row(void **state)
 		const char *row, *text;
 	} rows[] = {
 		{ "DCGM_FI_DEV_GPU_TEMP, gauge",
-			"'DCGM_FI_DEV_GPU_TEMP, gauge' is left out: expected 3 fields, found 2" },
+			"'DCGM_FI_DEV_GPU_TEMP, gauge' is left out: expected 3 fields with commas between them, found 2" },
 		{ "DCGM_FI_DEV_GPU_TEMP, gauge, a, b",
-			"is left out: expected 3 fields, found 4" },
+			"is left out: expected 3 fields with commas between them, found 4" },
 		{ "DCGM_FI_DEV_GPU_TEMP, gauge, a,",
-			"is left out: expected 3 fields, found 4" },
+			"is left out: expected 3 fields with commas between them, found 4" },
 		{ "DCGM_FI_DEV_GPU_TEMP, gauge, a;", NULL },
-		{ "DCGM_FI_DEV_GPU_TEMP; gauge; a", "is left out: expected 3 fields, found 1" },
+		{ "DCGM_FI_DEV_GPU_TEMP; gauge; a",
+			"is left out: expected 3 fields with commas between them, found 1" },
 		{ "DCGM_FI_DEV_GPU_TEMP, gauge, \"a", "is left out: malformed quotes" },
 		{ "DCGM_FI_DEV_GPU_TEMP, gauge, \"a\"b", "is left out: malformed quotes" },
 		{ "DCGM_FI_DEV_NONE, gauge, a",
@@ -211,6 +255,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(metrics_counters_read__has_the_default_set),
 		cmocka_unit_test(metrics_counters_parse__takes_what_dcgm_exporter_takes),
+		cmocka_unit_test(metrics_counters_parse__takes_files_of_other_editors),
+		cmocka_unit_test(metrics_counters_parse__takes_lower_case_names),
 		cmocka_unit_test(metrics_counters_fields__has_what_is_counted),
 		cmocka_unit_test(metrics_counters_parse__leaves_out_a_malformed_row),
 		cmocka_unit_test(metrics_counters_parse__names_a_hundred_rows_at_most),
