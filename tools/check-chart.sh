@@ -490,6 +490,73 @@ check_refusals() {
 	accepts "namespace default, if wanted" 'kind("DaemonSet").metadata.namespace == "default"' --namespace default --set allowDefaultNamespace=true
 }
 
+# config_of TEXT: values with one config, of this text.
+config_of() {
+	local file=$work/config-$checks.yaml
+	python3 -c 'import json, sys; json.dump({"config": {"map": {"c": sys.argv[1]}}}, open(sys.argv[2], "w"))' "$1" "$file"
+	echo "$file"
+}
+
+# What the agent would refuse or leave out, helm refuses; and nothing that the agent takes.
+check_texts() {
+	local good text expected file
+	while IFS='|' read -r text expected; do
+		printf -v text '%b' "$text"
+		refuses "config.map.c: $expected" -f "$(config_of "$text")"
+	done <<-'EOT'
+		sharing: [|malformed YAML: 
+		- a|malformed YAML: 
+		sharin: {}|sharin: unknown key; expected one of flags, health, imex, resources, sharing, version
+		flags: {migStrategy: Single}|flags.migStrategy: expected one of none, single, mixed; found "Single"
+		flags: {migstrategy: 3}|flags.migstrategy: expected one of none, single, mixed; found 3
+		flags: {failOnInitError: "true"}|flags.failOnInitError: expected true or false, found "true"
+		flags: {nvidiaDriverRoot: [/a]}|flags.nvidiaDriverRoot: expected a text, found ["/a"]
+		flags: []|flags: expected an object, found []
+		sharing: {timeSlicing: {resources: {name: nvidia.com/gpu}}}|sharing.timeSlicing.resources: expected a list, found {"name":"nvidia.com/gpu"}
+		sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}|sharing.timeSlicing.resources[0].replicas: expected 2 or more, found 1
+		sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 0}]}}|sharing.mps.resources[0].replicas: expected 1 or more, found 0
+		sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: "4"}]}}|sharing.timeSlicing.resources[0].replicas: expected an integer, found "4"
+		sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2.5}]}}|sharing.timeSlicing.resources[0].replicas: expected an integer, found 2.5
+		sharing: {timeSlicing: {Resources: []}}|sharing.timeSlicing.Resources: unknown key; expected one of failRequestsGreaterThanOne, renameByDefault, resources
+		sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replica: 4}]}}|sharing.timeSlicing.resources[0].replica: unknown key
+		sharing: {slices: [{name: a, profiles: [{name: b, compute: most}]}]}|sharing.slices[0].profiles[0].compute: expected one of fair, capped; found "most"
+	EOT
+	for good in "" "# nothing" "version: v1" "Version: v1" "flags: {MIGSTRATEGY: mixed, nvidiaDriverRoot: 5}" \
+		"flags: null" "flags: {failOnInitError: on, plugin: {deviceListStrategy: [envvar, cdi-cri]}}" "imex: {channelIDs: [0]}" \
+		"sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 0x10}]}}" \
+		"sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4.0, devices: [0, 1]}]}}" \
+		"x: &e {name: nvidia.com/gpu, replicas: 4}"$'\n'"sharing: {timeSlicing: {resources: [*e]}}"; do
+		# An anchor's holder is an unknown key for both.
+		if [[ $good == x:* ]]; then
+			refuses "config.map.c: x: unknown key" -f "$(config_of "$good")"
+		else
+			accepts "the config '$good'" 'kinds | index("ConfigMap") != null' -f "$(config_of "$good")"
+		fi
+	done
+	for file in examples/*.yaml; do
+		grep -q '^version: v1' "$file" || continue
+		accepts "$file" 'kinds | index("ConfigMap") != null' -f "$(config_of "$(cat "$file")")"
+	done
+	while IFS='|' read -r text expected; do
+		refuses "metrics.counters: line 2: $expected" --set-string "metrics.counters=# a comment
+		${text//,/\\,}"
+	done <<-'EOT'
+		DCGM_FI_DEV_GPU_TEMP, gauge, a,|expected 3 columns with commas between them (field, type, help), found 4: DCGM_FI_DEV_GPU_TEMP, gauge, a,
+		DCGM_FI_DEV_GPU_TEMP; gauge; a|expected 3 columns with commas between them (field, type, help), found 1
+		DCGM_FI_DEV_GPU_TEMP, Gauge, a|expected the type counter, gauge, histogram, label, summary; found "Gauge"
+		GPU_TEMP, gauge, a|expected the name of a DCGM field, found "GPU_TEMP"
+	EOT
+	for text in 'DCGM_FI_DEV_DEC_UTIL ,	gauge , Blank.' '"DCGM_EXP_P2P_STATUS","gauge","a, ""b"", c"' 'dcgm_gpu_temp,gauge,'; do
+		accepts "the counters '$text'" 'volume("counters").configMap.optional' --set-string "metrics.counters=${text//,/\\,}"
+	done
+	refuses 'price.catalogue: version: expected "gpuslice/prices/v1", found "2"' --set-string 'price.catalogue=version: "2"'
+	refuses 'price.catalogue: malformed YAML: ' --set-string 'price.catalogue=a: ['
+	# A pod does not wait for a ConfigMap or Secret.
+	accepts "all ConfigMaps and Secrets are optional" '[pod.volumes[] | (.configMap, .secret) | select(.)] | length == 6 and all(.optional)' \
+		"${one[@]}" --set metrics.tokenSecret.name=s,metrics.tlsSecret=t,metrics.countersConfigMap.name=c,migManager.withReboot=true \
+		--set-string 'price.catalogue=version: gpuslice/prices/v1' --set migManager.enabled=true,migManager.gpuClientsConfig.name=g
+}
+
 check_readme() {
 	checks=$((checks + 1))
 	deploy/helm/values-table.py "$chart" >"$work/table" || { fail "values-table.py"; return; }
@@ -549,6 +616,7 @@ check_mps
 check_metrics
 check_rights
 check_refusals
+check_texts
 check_readme
 check_manifests
 echo "$checks checks with $("$helm" version --short), $bad failed"

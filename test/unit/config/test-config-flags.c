@@ -376,6 +376,64 @@ static void config_fields__are_all_documented(void **state)
 	}
 }
 
+/* One row of deploy/helm/gpuslice/files/config-keys.yaml, by which helm checks config.map. */
+static void add_chart_row(struct buf *to, const struct field *f)
+{
+	static const char *const types[] = {
+		[FIELD_OBJECT] = "object",
+		[FIELD_LIST] = "list",
+		[FIELD_STR] = "text",
+		[FIELD_BOOL] = "bool",
+		[FIELD_INT] = "integer",
+		[FIELD_DURATION] = "text",
+		[FIELD_WORD] = "word",
+		[FIELD_STRATEGIES] = "any",
+		[FIELD_IMEX] = "any",
+		[FIELD_OTHER] = "any",
+	};
+
+	buf_printf(to, "\"%s\": {type: %s", f->path, types[f->type]);
+	if (f->flags & FIELD_EXACT)
+		buf_puts(to, ", exact: true");
+	for (size_t i = 0; f->type == FIELD_WORD && i < f->words->n; i++)
+		buf_printf(to, "%s%s", i ? ", " : ", of: [", f->words->words[i]);
+	if (f->type == FIELD_WORD)
+		buf_puts(to, "]");
+	if (!strcmp(f->path, "sharing.timeSlicing.resources[].replicas"))
+		buf_puts(to, ", least: 2");
+	if (!strcmp(f->path, "sharing.mps.resources[].replicas"))
+		buf_puts(to, ", least: 1");
+	buf_puts(to, "}\n");
+}
+
+static void config_fields__are_what_the_chart_checks(void **state)
+{
+	CLEANUP(buf_fini) struct buf file = BUF_INIT(1 << 16), want = BUF_INIT(1 << 16);
+	struct error err = ERROR_INIT;
+	const char *is, *should;
+
+	(void)state;
+	assert_ok(file_read(TEST_SOURCE "/deploy/helm/gpuslice/files/config-keys.yaml", &file,
+			  &err),
+		&err);
+	buf_puts(&want, "\"\": {type: object}\n");
+	for (size_t i = 0; i < config_n_fields; i++)
+		add_chart_row(&want, &config_fields[i]);
+	is = strstr(buf_str(&file), "\"\":");
+	should = buf_str(&want);
+	assert_non_null(is);
+	while (*should) {
+		size_t n = strcspn(should, "\n") + 1;
+
+		if (strncmp(is, should, n) != 0)
+			fail_msg("config-keys.yaml: expected the row %.*s, found %.*s",
+				(int)n - 1, should, (int)strcspn(is, "\n"), is);
+		is += n;
+		should += n;
+	}
+	assert_string_equal(is, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +445,7 @@ int main(void)
 		cmocka_unit_test(config__names_the_place_of_what_is_for_later),
 		cmocka_unit_test(config_options__are_the_options_of_the_table),
 		cmocka_unit_test(config_fields__are_all_documented),
+		cmocka_unit_test(config_fields__are_what_the_chart_checks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,6 +54,7 @@
 {{- if and (not (include "gpuslice.migManager" .)) (or $m.config.name $m.config.default $m.gpuClientsConfig.name $m.withReboot $m.force $m.operatorNamespace) -}}
 {{- fail "values of migManager are set, but it is off: set migManager.enabled=true, or migStrategy" -}}
 {{- end -}}
+{{- include "gpuslice.checkTexts" . -}}
 {{- $strategy := include "gpuslice.deviceListStrategy" . -}}
 {{- range splitList "," $strategy -}}
 {{- if not (has (trim .) (list "" "envvar" "volume-mounts" "cdi-annotations" "cdi-cri")) -}}

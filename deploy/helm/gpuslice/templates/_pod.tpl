@@ -78,8 +78,10 @@
 {{- end -}}
 
 {{- /*
-  Host directories and the ConfigMap, each with its mount: a list of {name, mount, volume}. A directory of
-  the kubelet that is not there is an error that the pod's events show; ours are made.
+  Host directories, ConfigMaps and Secrets, each with its mount: a list of {name, mount, volume}. A directory of
+  the kubelet that is not there is an error that the pod's events show; ours are made. All ConfigMaps and Secrets are
+  optional: the kubelet does not start a pod without one that is not, and the node would offer no GPUs for want of a
+  secondary file. The agent reports the missing file and takes it when it comes.
 */ -}}
 {{- define "gpuslice.volumes" -}}
 {{- $v := .Values -}}
@@ -101,22 +103,22 @@
 {{- with $v.metrics.tokenSecret.name }}
 - name: token
   mount: {mountPath: /etc/gpuslice/token, readOnly: true}
-  volume: {secret: {secretName: {{ . }}, defaultMode: 0400}}
+  volume: {secret: {secretName: {{ . }}, defaultMode: 0400, optional: true}}
 {{- end }}
 {{- with $v.metrics.tlsSecret }}
 - name: tls
   mount: {mountPath: /etc/gpuslice/tls, readOnly: true}
-  volume: {secret: {secretName: {{ . }}, defaultMode: 0400}}
+  volume: {secret: {secretName: {{ . }}, defaultMode: 0400, optional: true}}
 {{- end }}
 {{- with include "gpuslice.countersMap" . }}
 - name: counters
   mount: {mountPath: /etc/gpuslice/counters, readOnly: true}
-  volume: {configMap: {name: {{ . }}}}
+  volume: {configMap: {name: {{ . }}, optional: true}}
 {{- end }}
 {{- if $v.price.catalogue }}
 - name: prices
   mount: {mountPath: /etc/gpuslice/prices, readOnly: true}
-  volume: {configMap: {name: {{ include "gpuslice.fullname" . }}-prices}}
+  volume: {configMap: {name: {{ include "gpuslice.fullname" . }}-prices, optional: true}}
 {{- end }}
 {{- end }}
 {{- if include "gpuslice.mps" . }}
@@ -150,7 +152,7 @@
 {{- with $v.migManager.gpuClientsConfig.name }}
 - name: gpu-clients
   mount: {mountPath: /gpu-clients, readOnly: true}
-  volume: {configMap: {name: {{ . }}}}
+  volume: {configMap: {name: {{ . }}, optional: true}}
 {{- end }}
 {{- end }}
 {{- if include "gpuslice.strategyMayBe" (list "cdi-" .) }}
