@@ -8,11 +8,12 @@
 # is skipped without root, since its socket's place is compiled in.
 #
 # Our CDI specifications go through the CDI project's own library (cdi/): loading as a container
-# runtime does, version, injection of devices.
+# runtime does, version, injection of devices. Generated configs go through the parser of NVIDIA's
+# device plugin (plugin/config).
 set -euo pipefail
 
 if [[ ${1-} == --help ]]; then
-	sed -n '3,11s/^# \{0,1\}//p' "$0"
+	sed -n '3,12s/^# \{0,1\}//p' "$0"
 	exit 0
 fi
 
@@ -45,6 +46,7 @@ build_programs() {
 	(cd "$here/cdi" && GOGC=400 go build -o "$bin/cdi" .)
 	[[ -x $bin/plugin-client ]] || (cd "$here/plugin" && GOGC=400 go build -o "$bin/plugin-client" ./client)
 	(cd "$here/plugin" && GOGC=400 go build -o "$bin/plugin-kubelet" ./kubelet)
+	(cd "$here/plugin" && GOGC=400 go build -o "$bin/plugin-config" ./config)
 }
 
 # model gpus product memory family mig
@@ -173,6 +175,8 @@ while read -r model gpus product memory family mig; do
 	echo "$model: done"
 done < <(models)
 if [[ -x $gpuslice ]]; then
+	# The same configs each time: a change is judged by what it changed.
+	"$bin/plugin-config" "$gpuslice" "$root/docs/migrate.md" 300 1 || fail "configs are not read as NVIDIA's parser does"
 	# All models there are, unless some are named.
 	"$here/labels.sh" "$bin/gpu-feature-discovery" "$build" "$@" || fail "labels are not NVIDIA's"
 	"$here/devices.sh" "$bin" "$build" "$@" || fail "MIG devices are not NVIDIA's"

@@ -4,6 +4,7 @@ go 1.25.0
 
 require (
 	github.com/NVIDIA/k8s-device-plugin v0.19.3
+	github.com/urfave/cli/v2 v2.27.7
 	google.golang.org/grpc v1.81.0
 	k8s.io/kubelet v0.35.5
 )
@@ -42,7 +43,6 @@ require (
 	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
-	github.com/urfave/cli/v2 v2.27.7 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	github.com/xrash/smetrics v0.0.0-20240521201337-686a1a2994c1 // indirect
 	go.yaml.in/yaml/v2 v2.4.3 // indirect
