@@ -16,9 +16,16 @@
 /* How long to leave the queue of connections alone when we have no descriptors. */
 #define ACCEPT_PAUSE_MS 100
 
+/*
+ * What gRPC may hold for one connection, bytes. gRPC reads a message whole before it compares its length with the limit;
+ * beyond this much it ends calls of the connection. The quota is the connection's own, since gRPC ends the oldest call
+ * of a quota first: of a shared one that would be the kubelet's stream. So each connection has a grpc_server.
+ */
+#define PEER_MEMORY_MAX (2 * RPC_REQUEST_MAX)
+
 /* The kinds of calls that we wait for: one for each method, and one for all others. */
 struct slot {
-	struct rpc_server *server;
+	struct peer *peer;
 	const struct rpc_method *method; /* NULL: any other */
 	void *handle;                    /* gRPC's name for the method */
 	bool waiting;
@@ -27,8 +34,6 @@ struct slot {
 struct rpc_server {
 	struct rpc *rpc;
 	LIST_ENTRY(rpc_server) link;
-	grpc_server *grpc;
-	struct rpc_op shutdown;
 	struct file_id id;
 	struct listener *listener;
 	void *arg;
@@ -40,8 +45,8 @@ struct rpc_server {
 	void (*hangup)(void *arg, unsigned left);
 	void *hangup_arg;
 	char *path;
-	size_t n_slots;
-	struct slot slots[];
+	const struct rpc_method *methods;
+	size_t n_methods;
 };
 
 /* A listening descriptor. */
@@ -54,18 +59,24 @@ struct listener {
 	int fd;
 };
 
-/* A watched duplicate of a connection's descriptor, to see the other side hang up. */
+/* A connection: a grpc_server of its own, and a watched duplicate of the descriptor, to see the other side hang up. */
 struct peer {
 	struct rpc_server *server;
 	LIST_ENTRY(peer) link;
+	grpc_server *grpc;
+	struct rpc_op shutdown;
 	uv_poll_t poll;
 	int fd;
+	unsigned refs; /* the poll, the shutdown, and each call */
 	bool closing;
+	size_t n_slots;
+	struct slot slots[];
 };
 
 struct rpc_call {
 	struct rpc *rpc;
 	struct rpc_server *server; /* NULL for an orphan */
+	struct peer *peer;         /* likewise */
 	LIST_ENTRY(rpc_call) link;
 	struct slot *slot;
 	const struct rpc_method *method;
@@ -94,15 +105,23 @@ static void server_unref(struct rpc_server *s)
 {
 	if (--s->refs > 0)
 		return;
-	grpc_server_destroy(s->grpc);
 	rpc_let_go(s->rpc);
 	free(s->path);
 	free(s);
 }
 
+static void peer_unref(struct peer *p)
+{
+	if (--p->refs > 0)
+		return;
+	grpc_server_destroy(p->grpc);
+	server_unref(p->server);
+	free(p);
+}
+
 /* --- calls --- */
 
-static void wait_for_calls(struct rpc_server *s);
+static void wait_for_calls(struct peer *p);
 
 static void call_clear(struct rpc_call *c)
 {
@@ -137,6 +156,7 @@ void rpc_call_free_orphan(struct rpc_call *c)
 static void settle(struct rpc_call *c)
 {
 	struct rpc_server *s = c->server;
+	struct peer *p = c->peer;
 
 	if (c->flying > 0 || !s)
 		return;
@@ -144,14 +164,15 @@ static void settle(struct rpc_call *c)
 		return;
 	LIST_REMOVE(c, link);
 	c->server = NULL;
+	c->peer = NULL;
 	if (c->given) {
 		call_clear(c);
 		LIST_INSERT_HEAD(&c->rpc->orphans, c, link);
 	} else {
 		call_free(c);
 	}
-	wait_for_calls(s);
-	server_unref(s);
+	wait_for_calls(p);
+	peer_unref(p);
 }
 
 static void on_sent(struct rpc_op *op, bool ok);
@@ -313,80 +334,113 @@ static void serve_call(struct rpc_call *c)
 static void on_arrived(struct rpc_op *op, bool ok)
 {
 	struct rpc_call *c = OP_CONTAINER(op, struct rpc_call, arrive);
-	struct rpc_server *s = c->server;
+	struct peer *p = c->peer;
 
 	c->slot->waiting = false;
-	if (!ok) { /* the server is closing */
+	if (!ok) { /* the connection is closing */
 		call_free(c);
-		server_unref(s);
+		peer_unref(p);
 		return;
 	}
-	LIST_INSERT_HEAD(&s->calls, c, link);
-	if (s->closed) {
+	LIST_INSERT_HEAD(&c->server->calls, c, link);
+	if (p->closing) {
 		settle(c);
 		return;
 	}
-	wait_for_calls(s);
+	wait_for_calls(p);
 	serve_call(c);
 }
 
 static void wait_for_call(struct slot *slot)
 {
-	struct rpc_server *s = slot->server;
+	struct peer *p = slot->peer;
+	struct rpc *r = p->server->rpc;
 	struct rpc_call *c = calloc(1, sizeof(*c));
 	grpc_call_error e;
 
 	if (!c)
 		return; /* tried again when a call ends */
-	c->rpc = s->rpc;
-	c->server = s;
+	c->rpc = r;
+	c->server = p->server;
+	c->peer = p;
 	c->slot = slot;
 	c->method = slot->method;
 	c->text = grpc_empty_slice();
 	grpc_metadata_array_init(&c->metadata);
 	grpc_call_details_init(&c->details);
-	rpc_arm(s->rpc, &c->arrive, on_arrived);
+	rpc_arm(r, &c->arrive, on_arrived);
 	if (slot->method)
-		e = grpc_server_request_registered_call(s->grpc, slot->handle, &c->grpc,
-			&c->deadline, &c->metadata, &c->payload, s->rpc->cq, s->rpc->cq,
-			&c->arrive);
+		e = grpc_server_request_registered_call(p->grpc, slot->handle, &c->grpc,
+			&c->deadline, &c->metadata, &c->payload, r->cq, r->cq, &c->arrive);
 	else
-		e = grpc_server_request_call(s->grpc, &c->grpc, &c->details, &c->metadata,
-			s->rpc->cq, s->rpc->cq, &c->arrive);
+		e = grpc_server_request_call(p->grpc, &c->grpc, &c->details, &c->metadata,
+			r->cq, r->cq, &c->arrive);
 	if (e != GRPC_CALL_OK)
 		abort(); /* only wrong flags or queues are refused: a bug of ours */
 	slot->waiting = true;
-	s->refs++;
+	p->refs++;
 }
 
-static void wait_for_calls(struct rpc_server *s)
+static void wait_for_calls(struct peer *p)
 {
-	size_t i;
-
-	for (i = 0; i < s->n_slots && !s->closed; i++)
-		if (!s->slots[i].waiting)
-			wait_for_call(&s->slots[i]);
+	for (size_t i = 0; i < p->n_slots && !p->closing; i++)
+		if (!p->slots[i].waiting)
+			wait_for_call(&p->slots[i]);
 }
 
 /* --- connections --- */
+
+static grpc_server *grpc_new(void)
+{
+	grpc_resource_quota *quota = grpc_resource_quota_create("connection");
+	grpc_arg args[] = {
+		{ .type = GRPC_ARG_INTEGER,
+			.key = (char *)(uintptr_t)GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
+			.value.integer = RPC_REQUEST_MAX },
+		{ .type = GRPC_ARG_INTEGER,
+			.key = (char *)(uintptr_t)GRPC_ARG_HTTP2_BDP_PROBE,
+			.value.integer = 0 },
+		{ .type = GRPC_ARG_POINTER,
+			.key = (char *)(uintptr_t)GRPC_ARG_RESOURCE_QUOTA,
+			.value.pointer = { quota, grpc_resource_quota_arg_vtable() } },
+	};
+	grpc_channel_args all = { .num_args = ARRAY_LEN(args), .args = args };
+	grpc_server *server;
+
+	grpc_resource_quota_resize(quota, PEER_MEMORY_MAX);
+	server = grpc_server_create(&all, NULL);
+	grpc_resource_quota_unref(quota);
+	return server;
+}
 
 static void on_peer_closed(uv_handle_t *h)
 {
 	struct peer *p = h->data;
 
 	(void)close(p->fd);
-	server_unref(p->server);
-	free(p);
+	peer_unref(p);
+}
+
+static void on_shut_down(struct rpc_op *op, bool ok)
+{
+	(void)ok;
+	peer_unref(OP_CONTAINER(op, struct peer, shutdown));
 }
 
 static void peer_close(struct peer *p)
 {
+	struct rpc *r = p->server->rpc;
+
 	if (p->closing)
 		return;
 	p->closing = true;
 	LIST_REMOVE(p, link);
 	p->server->n_peers--;
 	uv_close((uv_handle_t *)&p->poll, on_peer_closed);
+	p->refs++;
+	rpc_arm(r, &p->shutdown, on_shut_down);
+	grpc_server_shutdown_and_notify(p->grpc, r->cq, &p->shutdown);
+	grpc_server_cancel_all_calls(p->grpc);
 }
 
 static void on_peer_event(uv_poll_t *poll, int status, int events)
@@ -401,24 +455,50 @@ static void on_peer_event(uv_poll_t *poll, int status, int events)
 		s->hangup(s->hangup_arg, s->n_peers);
 }
 
-static int watch_peer(struct rpc_server *s, int fd)
+/* Makes ready for calls; gRPC does not have the connection yet. */
+static void peer_start(struct peer *p)
 {
-	CLEANUP(freep) struct peer *p = calloc(1, sizeof(*p));
-	CLEANUP(closep) int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	struct rpc_server *s = p->server;
 
-	if (!p || own < 0 || uv_poll_init(s->rpc->loop, &p->poll, own) < 0)
-		return -1;
-	p->fd = steal_fd(&own);
+	p->grpc = grpc_new();
+	grpc_server_register_completion_queue(p->grpc, s->rpc->cq, NULL);
+	p->n_slots = s->n_methods + 1;
+	for (size_t i = 0; i < p->n_slots; i++) {
+		p->slots[i].peer = p;
+		if (i == s->n_methods)
+			break;
+		p->slots[i].method = &s->methods[i];
+		p->slots[i].handle = grpc_server_register_method(p->grpc, s->methods[i].path,
+			NULL, GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+	}
+	grpc_server_start(p->grpc);
+	wait_for_calls(p);
+}
+
+/* Serves the connection @fd, which is taken. */
+static void peer_add(struct rpc_server *s, int fd)
+{
+	CLEANUP(closep) int own = fd, watched = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	CLEANUP(freep)
+	struct peer *p = calloc(1, sizeof(*p) + (s->n_methods + 1) * sizeof(p->slots[0]));
+
+	if (!p || watched < 0 || uv_poll_init(s->rpc->loop, &p->poll, watched) < 0)
+		return;
+	p->fd = steal_fd(&watched);
 	p->server = s;
 	p->poll.data = p;
+	p->refs = 1; /* of the poll */
 	s->refs++;
 	s->n_peers++;
 	LIST_INSERT_HEAD(&s->peers, p, link);
+	uv_unref((uv_handle_t *)&p->poll);
+	peer_start(p);
 	if (uv_poll_start(&p->poll, UV_DISCONNECT, on_peer_event) < 0)
 		peer_close(p);
-	uv_unref((uv_handle_t *)&p->poll);
+	else
+		grpc_server_add_channel_from_fd(p->grpc, steal_fd(&own),
+			s->rpc->server_credentials);
 	(void)STEAL_PTR(p);
-	return 0;
 }
 
 static void on_pause_over(uv_timer_t *t);
@@ -455,9 +535,8 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
 			}
 			return;
 		}
-		if (s->n_peers < fd_peers(RPC_PEERS_MAX) && watch_peer(s, fd) == 0)
-			grpc_server_add_channel_from_fd(s->grpc, steal_fd(&fd),
-				s->rpc->server_credentials);
+		if (s->n_peers < fd_peers(RPC_PEERS_MAX))
+			peer_add(s, steal_fd(&fd));
 	}
 }
 
@@ -538,12 +617,6 @@ void rpc_server_on_hangup(struct rpc_server *s, void (*hangup)(void *arg, unsign
 
 /* --- the server --- */
 
-static void on_shut_down(struct rpc_op *op, bool ok)
-{
-	(void)ok;
-	server_unref(OP_CONTAINER(op, struct rpc_server, shutdown));
-}
-
 void rpc_server_close(struct rpc_server *s)
 {
 	struct rpc_call *c;
@@ -558,10 +631,6 @@ void rpc_server_close(struct rpc_server *s)
 		listener_close(s->listener);
 		s->listener = NULL;
 	}
-	rpc_arm(s->rpc, &s->shutdown, on_shut_down);
-	s->refs++;
-	grpc_server_shutdown_and_notify(s->grpc, s->rpc->cq, &s->shutdown);
-	grpc_server_cancel_all_calls(s->grpc);
 	while ((p = LIST_FIRST(&s->peers)))
 		peer_close(p);
 again:
@@ -579,30 +648,14 @@ again:
 	server_unref(s); /* the owner's */
 }
 
-static grpc_server *server_new(void)
-{
-	grpc_arg args[] = {
-		{ .type = GRPC_ARG_INTEGER,
-			.key = (char *)(uintptr_t)GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH,
-			.value.integer = RPC_MESSAGE_MAX },
-		{ .type = GRPC_ARG_INTEGER,
-			.key = (char *)(uintptr_t)GRPC_ARG_HTTP2_BDP_PROBE,
-			.value.integer = 0 },
-	};
-	grpc_channel_args all = { .num_args = ARRAY_LEN(args), .args = args };
-
-	return grpc_server_create(&all, NULL);
-}
-
 int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods,
 	size_t n_methods, void *arg, struct rpc_server **ret, struct error *err)
 {
 	struct rpc_server *s;
-	size_t i;
 
 	if (unix_path_check(path, err) < 0 || rpc_check_room(err) < 0)
 		return -1;
-	s = calloc(1, sizeof(*s) + (n_methods + 1) * sizeof(s->slots[0]));
+	s = calloc(1, sizeof(*s));
 	if (!s || !(s->path = strdup(path))) {
 		free(s);
 		return error_nomem(err);
@@ -610,27 +663,16 @@ int rpc_serve(struct rpc *r, const char *path, const struct rpc_method *methods,
 	s->rpc = r;
 	s->arg = arg;
 	s->refs = 1;
+	s->methods = methods;
+	s->n_methods = n_methods;
 	LIST_INIT(&s->calls);
 	LIST_INIT(&s->peers);
-	s->grpc = server_new();
-	grpc_server_register_completion_queue(s->grpc, r->cq, NULL);
-	s->n_slots = n_methods + 1;
-	for (i = 0; i < s->n_slots; i++) {
-		s->slots[i].server = s;
-		if (i == n_methods)
-			break;
-		s->slots[i].method = &methods[i];
-		s->slots[i].handle = grpc_server_register_method(s->grpc, methods[i].path, NULL,
-			GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
-	}
-	grpc_server_start(s->grpc);
 	LIST_INSERT_HEAD(&r->servers, s, link);
 	rpc_hold(r);
 	if (listen_at_path(s, err) < 0) {
 		rpc_server_close(s);
 		return -1;
 	}
-	wait_for_calls(s);
 	*ret = s;
 	return 0;
 }

@@ -6,8 +6,10 @@
  *
  * gRPC's C core has threads of its own but never calls us from them. One thread of ours waits on
  * the completion queue and only posts to the loop; every function here is called, and every
- * callback runs, on the loop thread. Payloads are serialized protobuf messages; a request or reply
- * longer than RPC_MESSAGE_MAX is refused by the library. Nothing here blocks, but for rpc_free().
+ * callback runs, on the loop thread. Payloads are serialized protobuf messages. A message that we send or get as a
+ * client may have RPC_MESSAGE_MAX bytes, a request to a server RPC_REQUEST_MAX; what is longer is refused by the
+ * library, and makes it hold twice RPC_REQUEST_MAX bytes for a connection at most. Nothing here blocks, but for
+ * rpc_free().
  *
  * The loop stays alive (uv_run() does not return) while a server is open or a call is under way,
  * but not for an idle client.
@@ -22,6 +24,7 @@
 #include <uv.h>
 
 #define RPC_MESSAGE_MAX (16U << 20)
+#define RPC_REQUEST_MAX (4U << 20) /* as grpc-go */
 
 /* gRPC status codes that we use by name. */
 enum rpc_status {

@@ -9,7 +9,7 @@
 #
 # Our CDI specifications go through the CDI project's own library (cdi/): loading as a container
 # runtime does, version, injection of devices. Generated configs go through the parser of NVIDIA's
-# device plugin (plugin/config).
+# device plugin (plugin/config). Odd gRPC clients talk to our device plugin (plugin/odd).
 set -euo pipefail
 
 if [[ ${1-} == --help ]]; then
@@ -47,6 +47,7 @@ build_programs() {
 	[[ -x $bin/plugin-client ]] || (cd "$here/plugin" && GOGC=400 go build -o "$bin/plugin-client" ./client)
 	(cd "$here/plugin" && GOGC=400 go build -o "$bin/plugin-kubelet" ./kubelet)
 	(cd "$here/plugin" && GOGC=400 go build -o "$bin/plugin-config" ./config)
+	(cd "$here/plugin" && GOGC=400 go build -o "$bin/plugin-odd" ./odd)
 }
 
 # model gpus product memory family mig
@@ -157,6 +158,24 @@ check_cdi() {
 	grep "^$kind/gpu" "$log"
 }
 
+# What the kubelet does not do: odd clients of our device plugin's socket. Ours stands in for the kubelet.
+check_odd_clients() {
+	local dir=$work/odd i
+	mkdir -p "$dir/kubelet/device-plugins"
+	(
+		export GPUSLICE_SIM_NODE=p3.8xlarge GPUSLICE_SIM_DIR=$dir/node GPUSLICE_NVML=$libdir/libnvidia-ml.so.1
+		export GPUSLICE_KUBELET_DIR=$dir/kubelet GPUSLICE_RUN_DIR=$dir/run GPUSLICE_STATE_DIR=$dir/state
+		trap 'kill $(jobs -p); wait' EXIT
+		"$gpuslice" kubelet --kubelet-dir "$dir/kubelet" >"$dir/kubelet.log" 2>&1 &
+		"$build/src/agent/gpusliced" --metrics-listen 127.0.0.1:0 >"$dir/agent.log" 2>&1 &
+		for ((i = 0; i < 200; i++)); do
+			! grep -q 'registered with the kubelet' "$dir/agent.log" || break
+			sleep 0.1
+		done
+		timeout 200 "$bin/plugin-odd" "$dir/kubelet/device-plugins/nvidia-gpu.sock" $!
+	) || fail "odd clients: $(tail -n 5 "$dir/agent.log")"
+}
+
 build_programs
 work=$(mktemp -d)
 trap '[[ -z $plugin_pid ]] || kill "$plugin_pid"; rm -rf "$work"' EXIT
@@ -175,6 +194,7 @@ while read -r model gpus product memory family mig; do
 	echo "$model: done"
 done < <(models)
 if [[ -x $gpuslice ]]; then
+	check_odd_clients
 	# The same configs each time: a change is judged by what it changed.
 	"$bin/plugin-config" "$gpuslice" "$root/docs/migrate.md" 300 1 || fail "configs are not read as NVIDIA's parser does"
 	# All models there are, unless some are named.

@@ -5,6 +5,7 @@ go 1.25.0
 require (
 	github.com/NVIDIA/k8s-device-plugin v0.19.3
 	github.com/urfave/cli/v2 v2.27.7
+	golang.org/x/net v0.56.0
 	google.golang.org/grpc v1.81.0
 	k8s.io/kubelet v0.35.5
 )
@@ -48,7 +49,6 @@ require (
 	go.yaml.in/yaml/v2 v2.4.3 // indirect
 	go.yaml.in/yaml/v3 v3.0.4 // indirect
 	golang.org/x/mod v0.36.0 // indirect
-	golang.org/x/net v0.56.0 // indirect
 	golang.org/x/oauth2 v0.36.0 // indirect
 	golang.org/x/sys v0.46.0 // indirect
 	golang.org/x/term v0.44.0 // indirect

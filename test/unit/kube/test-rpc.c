@@ -73,11 +73,41 @@ static void rpc_invoke__refuses_too_long(void **state)
 	assert_error(rpc_invoke(c, "/t.T/Echo", big, RPC_MESSAGE_MAX + 1, 1, on_done, &a, &err),
 		&err, "longer than");
 	assert_int_equal(err.code, ERR_LIMIT);
-	ask(e, c, "/t.T/Echo", big, RPC_MESSAGE_MAX, &a);
+	ask(e, c, "/t.T/Echo", big, RPC_REQUEST_MAX + 1, &a);
+	assert_int_equal(a.status, RPC_RESOURCE_EXHAUSTED);
+	assert_int_equal(s.calls, 0);
+	ask(e, c, "/t.T/Echo", big, RPC_REQUEST_MAX, &a);
 	assert_int_equal(a.status, RPC_OK);
+	assert_int_equal(s.calls, 1);
 	ask(e, c, "/t.T/Big", "x", 1, &a);
 	assert_int_equal(a.status, RPC_RESOURCE_EXHAUSTED);
 	free(a.reply);
+	free(big);
+}
+
+/* gRPC ends the oldest call of a quota that is used up, as the kubelet's stream would be. */
+static void rpc_invoke__too_long_leaves_other_connections_alone(void **state)
+{
+	struct env *e = *state;
+	FRESH(struct service, s);
+	FRESH(struct watcher, w);
+	struct rpc_client *other;
+	char *big = calloc(1, RPC_MESSAGE_MAX);
+
+	(void)serve(e, &s);
+	(void)watch(dial(e), &w);
+	run(e, &w.messages, 1);
+	other = dial(e);
+	for (int i = 0; i < 4; i++) {
+		FRESH(struct answer, a);
+
+		ask(e, other, "/t.T/Echo", big, RPC_MESSAGE_MAX, &a);
+		assert_int_not_equal(a.status, RPC_OK);
+	}
+	assert_int_equal(w.ends, 0);
+	rpc_stream_send(s.kept[0], "1", 1);
+	run(e, &w.messages, 2);
+	assert_string_equal(w.last, "1");
 	free(big);
 }
 
@@ -322,6 +352,7 @@ int main(void)
 		T(rpc_invoke__returns_reply),
 		T(rpc_invoke__returns_error_text),
 		T(rpc_invoke__refuses_too_long),
+		T(rpc_invoke__too_long_leaves_other_connections_alone),
 		T(rpc_invoke__ends_at_deadline),
 		T(rpc_reply__may_come_later),
 		T(rpc_client_close__cancels),
