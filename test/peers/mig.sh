@@ -4,13 +4,14 @@
 # mig.sh BUILD_DIR [MODEL]..., or mig.sh --bench BUILD_DIR
 #
 # What either makes of a config, the other has to call applied, and both have to export and to save
-# with the same bytes. That release has no generate-config; newer ones are not offered there. --bench: time and NVML calls of both for eight GPUs from seven small instances
-# to the balanced layout. Programs are built from the Go module proxy into .cache/peers. Exit 77: no
+# with the same bytes. Of each layout in its default map, also those for other cards, both make the same. That
+# release has no generate-config; newer ones are not offered there. --bench: time and NVML calls of both for eight GPUs
+# from seven small instances to the balanced layout. Programs are built from the Go module proxy into .cache/peers. Exit 77: no
 # Go here, or not root.
 set -euo pipefail
 
 if [[ ${1-} == --help || $# == 0 ]]; then
-	sed -n '3,11s/^# \{0,1\}//p' "$0"
+	sed -n '3,12s/^# \{0,1\}//p' "$0"
 	exit 0
 fi
 bench=
@@ -95,6 +96,33 @@ compare() {
 	echo "$GPUSLICE_SIM_NODE: done"
 }
 
+# every_layout MODEL: all of mig-parted's default map, also what is for other cards. Both make the same of a layout. The
+# exception is a layout of profiles that the GPU does not have: mig-parted turns MIG on, makes nothing, and calls that applied.
+every_layout() {
+	local name why a b layouts=0 made=0
+	node "$1"
+	for name in $(sed -n 's/^  \([a-z0-9][a-z0-9.+-]*\):$/\1/p' "$default_map"); do
+		same assert -a -f "$default_map" -c "$name"
+		ours apply -f "$default_map" -c all-disabled >/dev/null
+		a=$(ours apply -f "$default_map" -c "$name" >/dev/null && ours export) || a=refused
+		why=$(tail -n 1 "$work/ours.log")
+		ours apply -f "$default_map" -c all-disabled >/dev/null
+		b=$(theirs apply -f "$default_map" -c "$name" >/dev/null && theirs export) || b=refused
+		layouts=$((layouts + 1))
+		if [[ $a == refused && $b == *"mig-devices: {}"* ]] && [[ $why == *"MIG profile "*" not found on this GPU"* ]]; then
+			! theirs assert -f "$default_map" -c "$name" >/dev/null || fail "$1: $name: mig-parted has made nothing, and asserts it"
+			continue
+		fi
+		[[ $a == "$b" && $a != refused ]] ||
+			fail "$1: $name of the default map:"$'\n'"ours: $a $why"$'\n'"theirs: $b $(tail -1 "$work/theirs.log")"
+		made=$((made + 1))
+	done
+	# A map without layouts, or a card that can have none, would prove nothing.
+	((made > 5)) || fail "$1: $made layouts of $default_map could be made"
+	echo "$1: $layouts layouts of the default map, $made made alike"
+	echo "exception: $1: $((layouts - made)) have profiles of other cards; nvidia-mig-parted turns MIG on, makes nothing and succeeds"
+}
+
 models() {
 	cat <<-'EOT'
 		a100-40-1 all-1g.5gb all-1g.5gb.me all-balanced all-disabled
@@ -131,4 +159,9 @@ while read -r model names; do
 	# shellcheck disable=SC2086 # words
 	compare "$model" $names
 done < <(models)
+default_map=$(cd "$here/mig" && PATH=$PATH:/usr/local/go/bin go list -m -f '{{.Dir}}' github.com/NVIDIA/mig-parted)/deployments/systemd/config-default.yaml
+for model in a100-40-1 h100-1; do
+	[[ $# == 0 || " $* " == *" $model "* ]] || continue
+	every_layout "$model"
+done
 exit $((failures > 0))
