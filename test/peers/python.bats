@@ -1,79 +1,78 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# Programs of others that stand on the CUDA driver API alone, on a simulated GPU, bare and in a slice. python/run.sh starts this: it has
-# the packages that they need. GPUSLICE_PEERS_PYTHON is the interpreter.
+# Python programs of others on simulated nodes; python.sh installs them and says where (PEERS_PYTHON).
 
 bats_require_minimum_version 1.5.0
 load ../integration/lib
+load ../integration/cluster
 load ../integration/slice
+
+HERE=$BATS_TEST_DIRNAME/python
 
 setup_file() {
 	stage_programs
 }
 
-setup() {
-	slice_node_setup
-	# Triton's launcher is linked with the driver's library.
-	export LIBRARY_PATH=$STAGE/lib/gpuslice/sim TRITON_CACHE_DIR=$BATS_TEST_TMPDIR/triton NUMBA_CACHE_DIR=$BATS_TEST_TMPDIR/numba
-}
-
 teardown() {
+	end_agent
 	slice_node_teardown
 }
 
-# program NAME [COMMAND...]: runs it, behind COMMAND.
-program() {
-	local name=$1
-	shift
-	"$@" timeout 120 "$GPUSLICE_PEERS_PYTHON" "$BATS_TEST_DIRNAME/python/$name.py"
+# sim_devices: the GPUs as tools.py prints them, by the simulator's own account.
+sim_devices() {
+	"$GPUSLICE" sim show --json | jq -er '.gpus[] | "\(.uuid)"' | sort
 }
 
-# bare_and_sliced NAME: bare, then in a slice of 8 GiB, which is what the program then sees, and whose account it leaves at 0.
-bare_and_sliced() {
-	run -0 --separate-stderr program "$1"
-	# shellcheck disable=SC2154 # run sets it
-	echo "$output $stderr"
-	[[ $output == "ok name='NVIDIA H100 80GB HBM3'"* ]]
-	# It never asked for what the runtime needs.
-	[[ $stderr != *"driver API only"* ]]
-	start_arbiter
-	put_slice a "\"memory\": $((8 * GIB))"
-	run -0 --separate-stderr program "$1" in_slice a
-	echo "$output $stderr"
-	[[ $output == "ok name='NVIDIA H100 80GB HBM3'"* ]]
-	sliced=$output
-	eventually 10 nothing_used
+seen_by() { # PATTERN: the UUIDs in the lines of tools.py that begin with it
+	sed -n "s/^$1 uuid=\([^ ]*\).*/\1/p" <<<"$output" | sort
 }
 
-nothing_used() {
-	arbiter_status '[.slices[].gpus[].used] | add == 0' >/dev/null
+@test "nvitop and gpustat see the GPUs of a whole node" {
+	slice_node_setup p3.8xlarge
+	run -0 "$PEERS_PYTHON" "$HERE/tools.py"
+	echo "$output"
+	[[ $(seen_by gpu) == "$(sim_devices)" && $(seen_by gpustat) == "$(sim_devices)" ]]
+	[[ $(grep -c '^gpu .* total=16384 ' <<<"$output") == 4 ]]
+	[[ $output != *$'\n'mig* ]]
 }
 
-@test "cuda-bindings: memory, modules, streams, graphs, errors" {
-	bare_and_sliced bindings
-	[[ $sliced == *"mib=8192" ]]
+@test "nvitop and gpustat see a GPU and its MIG devices" {
+	root_cuts
+	slice_node_setup h100-1
+	cut_gpu 0 on >/dev/null
+	cut_gpu 0 9 14 19 >/dev/null
+	run -0 "$PEERS_PYTHON" "$HERE/tools.py"
+	echo "$output"
+	[[ $(seen_by gpu) == "$(sim_devices)" && $(seen_by gpustat) == "$(sim_devices)" ]]
+	[[ $(grep -c '^mig uuid=MIG-' <<<"$output") == 3 ]]
 }
 
-@test "cuda.core: PTX and machine code from NVRTC" {
-	bare_and_sliced core
+# scrape ACCEPT: /metrics as a client with this header gets it.
+scrape() {
+	curl -sSf -H "Accept: $1" "http://127.0.0.1:$PORT/metrics"
 }
 
-@test "Numba: arrays and kernels" {
-	bare_and_sliced numba_kernels
+@test "a strict parser takes /metrics as OpenMetrics, and as text" {
+	local text
+	slice_node_setup h100-1
+	PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	printf 'version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n' >"$NODE_DIR/config.yaml"
+	kubelet
+	GPUSLICE_METRICS_INTERVAL=1s agent --config-file "$NODE_DIR/config.yaml" --node-name node1 --price 27.52 \
+		--metrics-listen "127.0.0.1:$PORT"
+	eventually 20 offers 4
+	text=$NODE_DIR/metrics
+	eventually 20 has_metric DCGM_FI_DEV_GPU_TEMP
+	scrape 'application/openmetrics-text; version=1.0.0; charset=utf-8' >"$text"
+	tail -n 1 "$text" | grep -qx '# EOF'
+	run -0 "$PEERS_PYTHON" "$HERE/openmetrics.py" openmetrics <"$text"
+	echo "$output"
+	[[ $output =~ families=([0-9]+)\ samples=([0-9]+) ]] && ((BASH_REMATCH[1] > 50))
+	scrape 'text/plain; version=0.0.4' >"$text"
+	run -0 "$PEERS_PYTHON" "$HERE/openmetrics.py" text <"$text"
+	echo "$output"
 }
 
-@test "Triton: compiler and launcher" {
-	bare_and_sliced triton_launch
-}
-
-@test "a program on the CUDA runtime is told in one line why it does not start" {
-	cat >"$BATS_TEST_TMPDIR/runtime.py" <<-'EOF'
-		import ctypes, glob, sys
-		lib = ctypes.CDLL(glob.glob(sys.prefix + "/lib/python*/site-packages/nvidia/**/libcudart.so.1*", recursive=True)[0])
-		n = ctypes.c_int(0)
-		print(lib.cudaGetDeviceCount(ctypes.byref(n)), lib.cudaGetDeviceCount(ctypes.byref(n)))
-	EOF
-	run -0 --separate-stderr "$GPUSLICE_PEERS_PYTHON" "$BATS_TEST_TMPDIR/runtime.py"
-	[[ $output != "0 "* ]]
-	[[ $(grep -c 'driver API only' <<<"$stderr") == 1 ]]
+has_metric() {
+	scrape text/plain | grep -q "^$1"
 }

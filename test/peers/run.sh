@@ -195,6 +195,7 @@ while read -r model gpus product memory family mig; do
 done < <(models)
 if [[ -x $gpuslice ]]; then
 	check_odd_clients
+	"$here/python.sh" "$build" || (($? == 77)) || fail "Python programs"
 	# The same configs each time: a change is judged by what it changed.
 	"$bin/plugin-config" "$gpuslice" "$root/docs/migrate.md" 300 1 || fail "configs are not read as NVIDIA's parser does"
 	# All models there are, unless some are named.
