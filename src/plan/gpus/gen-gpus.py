@@ -41,6 +41,22 @@ def layout(gen, name, mig, catalogue):
     yield "\t\t} },"
 
 
+def profiles(gen, mig, catalogue):
+    """Each name that a profile of some product has, also of one without a row in gpus.yaml, with its smallest memory."""
+    found = {}
+    for product, row in mig["products"].items():
+        gpu = {**catalogue["defaults"], **catalogue["gpus"][product]}
+        total, reserved = gen.mib(gpu["memory_total"]), gen.mib(gpu["memory_reserved"])
+        for key in mig["layouts"][row["layout"]]["profiles"]:
+            name, _, _, memory, _ = row[key]
+            if not isinstance(memory, int):
+                memory = gen.share_mib(f"products.{product}.{key}", memory, total, reserved)
+            found[name] = min(memory, found.get(name, memory))
+    for name, memory in sorted(found.items()):
+        g, gb, attributes = re.fullmatch(r"(\d+)g\.(\d+)gb(.*)", name).groups()
+        yield f'\t{{ {{ {g}, {g}, {gb}, "{attributes}" }}, {memory} }},'
+
+
 def main():
     gpus_path, mig_path, catalogue_path, gen_path, out_path = sys.argv[1:]
     with open(gpus_path, encoding="utf-8") as f:
@@ -53,6 +69,7 @@ def main():
     gen = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(gen)
     layouts, rows = [], []
+    names = list(profiles(gen, mig, catalogue))
     for name, gpu in gpus.items():
         if set(gpu) - {"mig"} != KEYS - {"mig"}:
             fail(name, f"expected the keys {sorted(KEYS)}, found {sorted(gpu)}")
@@ -69,7 +86,9 @@ def main():
     lines = ["/* SPDX-License-Identifier: Apache-2.0 */", "/* Made from gpus.yaml by gen-gpus.py. */",
              '#include "plan/gpus/gpus.h"\n', "static const struct mig_layout layouts[] = {", *layouts, "};\n",
              "const struct plan_gpu plan_gpus[] = {", *rows, "};",
-             f"const size_t plan_n_gpus = {len(rows)};"]
+             f"const size_t plan_n_gpus = {len(rows)};\n",
+             "const struct plan_mig_profile plan_mig_profiles[] = {", *names, "};",
+             f"const size_t plan_n_mig_profiles = {len(names)};"]
     with open(out_path, "w", encoding="utf-8") as out:
         print("\n".join(lines), file=out)
 

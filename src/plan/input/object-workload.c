@@ -128,32 +128,78 @@ static int read_count(const struct reading *r, const struct yaml_node *n, const 
 	return input_fail(r, n, key, "a whole number");
 }
 
-/* The memory of a MIG profile, on whatever model has it; less what is kept free, and the process' own. */
+/* The memory of a MIG profile, on whatever GPU has it, also one that cannot be planned. 0: none has. */
+static uint64_t profile_memory_mib(const struct mig_profile *profile)
+{
+	for (size_t g = 0; g < plan_n_gpus; g++) {
+		const struct mig_layout *m = plan_gpus[g].mig;
+		int at = m ? mig_layout_find(m, profile, NULL) : -1;
+
+		if (at >= 0)
+			return m->profiles[at].memory_mib;
+	}
+	for (size_t i = 0; i < plan_n_mig_profiles; i++)
+		if (mig_profile_equal(&plan_mig_profiles[i].name, profile))
+			return plan_mig_profiles[i].memory_mib;
+	return 0;
+}
+
+/* The profile of a resource's name: "1g.10gb", or "1g.10gb.me", since names of resources have no "+". */
+static bool profile_of_resource(const char *text, struct mig_profile *ret)
+{
+	struct error ignored = ERROR_INIT;
+	char word[MIG_PROFILE_NAME_MAX];
+
+	for (size_t i = 0; i < plan_n_mig_profiles; i++) {
+		*ret = plan_mig_profiles[i].name;
+		mig_profile_word(ret, word);
+		if (!strcmp(word, text))
+			return true;
+	}
+	return mig_profile_parse(ret, text, &ignored) == 0;
+}
+
+/* The workload needs the profile's memory, less what is kept free, and the process' own. */
 static int read_mig(const struct reading *r, const struct yaml_node *n, const char *key,
 	struct plan_workload *w)
 {
 	const struct plan_policy *p = &r->in->policy;
 	struct mig_profile profile;
-	struct error ignored = ERROR_INIT;
+	uint64_t memory_mib = 0;
 
-	if (mig_profile_parse(&profile, key + sizeof(OFFER_MIG) - 1, &ignored) == 0) {
-		for (size_t g = 0; g < plan_n_gpus; g++) {
-			const struct mig_layout *m = plan_gpus[g].mig;
-			int at = m ? mig_layout_find(m, &profile, NULL) : -1;
-
-			if (at < 0)
-				continue;
-			w->mem_peak_mib.v =
-				(double)m->profiles[at].memory_mib * (1 - p->headroom) -
-				p->context_mib;
-			w->mem_peak_mib.known = w->mem_peak_mib.v > 0;
-			w->mem_peak_mib.origin = PLAN_DERIVED;
-			w->isolation = PLAN_HARDWARE;
-			return 0;
-		}
+	if (profile_of_resource(key + sizeof(OFFER_MIG) - 1, &profile))
+		memory_mib = profile_memory_mib(&profile);
+	if (memory_mib) {
+		w->mem_peak_mib.v = (double)memory_mib * (1 - p->headroom) - p->context_mib;
+		w->mem_peak_mib.known = w->mem_peak_mib.v > 0;
+		w->mem_peak_mib.origin = PLAN_DERIVED;
+		w->isolation = PLAN_HARDWARE;
+		return 0;
 	}
 	return input_fail(r, n, key,
 		"a MIG profile that some GPU has, such as nvidia.com/mig-1g.10gb");
+}
+
+/* The first resource that looks like a GPU or another accelerator, and is none of NVIDIA's; NULL: none. */
+static const char *foreign_gpu(const struct yaml_node *spec)
+{
+	static const char *const words[] = { "gpu", "neuron", "tpu", "habana", "npu" };
+	struct yaml_node **items = NULL;
+	size_t n = object_list(spec, "containers", &items);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct yaml_node *limits = object_at(items[i], "resources.limits");
+
+		for (size_t k = 0; limits && limits->type == YAML_OBJECT && k < limits->n;
+			k++) {
+			const char *key = yaml_as_text(limits->pairs[k].key);
+
+			for (size_t w = 0; strchr(key, '/') && w < ARRAY_LEN(words); w++)
+				if (strstr(key, words[w]))
+					return key;
+		}
+	}
+	return NULL;
 }
 
 static int read_resource(const struct reading *r, const struct yaml_node *key_node,
@@ -317,6 +363,18 @@ static int add(const struct reading *r, const struct yaml_node *o, struct plan_w
 	return 0;
 }
 
+static int note_no_gpu(const struct reading *r, const struct yaml_node *o,
+	const struct yaml_node *spec, const char *name)
+{
+	const char *foreign = foreign_gpu(spec);
+
+	if (foreign)
+		return input_note(r, o, "no-gpu",
+			"'%s' asks for %.80s, which is no GPU that is known here: left out",
+			name, foreign);
+	return input_note(r, o, "no-gpu", "'%s' asks for no GPU: left out", name);
+}
+
 int object_workload(const struct reading *r, const struct yaml_node *o, const char *kind)
 {
 	static const struct input_key replicas = { .key = "replicas",
@@ -346,7 +404,7 @@ int object_workload(const struct reading *r, const struct yaml_node *o, const ch
 		read_place(r, spec, &w) < 0)
 		return -1;
 	if (!w.object_resource && !w.mem_peak_mib.known)
-		return input_note(r, o, "no-gpu", "'%s' asks for no GPU: left out", w.name);
+		return note_no_gpu(r, o, spec, w.name);
 	if ((k == KIND_OTHER || !strcmp(kind, "ReplicaSet") || !strcmp(kind, "StatefulSet")) &&
 		!object_at(o, "spec.selector") &&
 		input_note(r, o, "no-selector",

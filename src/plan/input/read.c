@@ -232,6 +232,28 @@ int plan_input_new(struct plan_input **ret, struct error *err)
 	return 0;
 }
 
+/* Of manifests, what was left out says why. */
+static int no_workloads(const struct plan_input *in, struct error *err)
+{
+	const struct plan_note *first = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < in->n_notes; i++) {
+		if (strcmp(in->notes[i].code, "no-gpu") != 0)
+			continue;
+		first = first ? first : &in->notes[i];
+		n++;
+	}
+	if (!first)
+		return error_set(err, ERR_INVALID,
+			"no workloads: expected workloads with a name each");
+	return error_set(err, ERR_INVALID,
+		"%s:%u: no workloads: %s%s; expected a limit of nvidia.com/gpu, nvidia.com/gpumem or "
+		"a MIG profile such as nvidia.com/mig-1g.10gb",
+		first->file, (unsigned)first->line, first->text,
+		n > 1 ? ", as are others" : "");
+}
+
 int plan_input_end(struct plan_input *in, struct error *err)
 {
 	uint64_t replicas = 0;
@@ -239,8 +261,7 @@ int plan_input_end(struct plan_input *in, struct error *err)
 	if (objects_end(in, err) < 0)
 		return -1;
 	if (!in->n_workloads)
-		return error_set(err, ERR_INVALID,
-			"no workloads: expected workloads with a name each");
+		return no_workloads(in, err);
 	for (size_t i = 0; i < in->n_workloads; i++)
 		replicas += in->workloads[i].replicas;
 	if (replicas > PLAN_REPLICAS_MAX)

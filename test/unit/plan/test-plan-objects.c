@@ -4,6 +4,7 @@
 #include "plan/gpus/gpus.h"
 #include "plan/input/input.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Kubernetes manifests as input. */
@@ -292,6 +293,68 @@ static void objects__errors_and_notes_say_where(void **state)
 			    !strstr(in->notes[i].text, "\xc2\x9b"));
 }
 
+#define ASKS(name, limits)                                                                              \
+	"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: " name                                 \
+	"}\nspec: {selector: {}, template: {spec: {containers: [{name: c, resources: {limits: {" limits \
+	"}}}]}}}\n"
+
+static void objects__that_ask_for_no_gpu_are_said(void **state)
+{
+	static const struct {
+		const char *text, *error;
+	} rows[] = {
+		{ ASKS("web", "cpu: 1"),
+			"a.yaml:1: no workloads: 'web' asks for no GPU: left out; expected a limit of nvidia.com/gpu, "
+			"nvidia.com/gpumem or a MIG profile such as nvidia.com/mig-1g.10gb" },
+		{ ASKS("web", "cpu: 1") "---\n" ASKS("db", "memory: 1Gi"),
+			"'web' asks for no GPU: left out, as are others; expected" },
+		{ ASKS("rocm", "amd.com/gpu: 1"),
+			"'rocm' asks for amd.com/gpu, which is no GPU that is known here: left out" },
+		{ ASKS("inf", "aws.amazon.com/neuroncore: 2"),
+			"'inf' asks for aws.amazon.com/neuroncore, which is no GPU" },
+		{ ASKS("mig", "nvidia.com/mig-9g.99gb: 1"),
+			"nvidia.com/mig-9g.99gb: expected a MIG profile that some GPU has" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(input_fini) struct plan_input *in = NULL;
+		struct error err = ERROR_INIT;
+
+		assert_int_not_equal(read_texts(&in, &err, rows[i].text, NULL), 0);
+		if (!strstr(err.msg, rows[i].error))
+			fail_msg("'%s' does not say '%s'", err.msg, rows[i].error);
+	}
+}
+
+/* Also those of GPUs that no instance type has, such as 1g.12gb of an H100 NVL. */
+static void objects__may_ask_for_each_mig_profile(void **state)
+{
+	static const struct {
+		const char *text;
+		double mib; /* of the profile */
+	} rows[] = {
+		{ ASKS("a", "nvidia.com/mig-1g.12gb: 1"), 10880 },
+		{ ASKS("a", "nvidia.com/mig-1g.12gb.me: 1"), 10880 },
+		{ ASKS("a", "nvidia.com/mig-7g.94gb: 1"), 94848 },
+		{ ASKS("a", "nvidia.com/mig-1g.5gb: 1"), 4864 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(input_fini) struct plan_input *in = NULL;
+		struct error err = ERROR_INIT;
+		const struct plan_policy *p;
+
+		assert_ok(read_texts(&in, &err, rows[i].text, NULL), &err);
+		assert_int_equal(in->n_workloads, 1);
+		p = &in->policy;
+		assert_true(fabs(in->workloads[0].mem_peak_mib.v -
+				    (rows[i].mib * (1 - p->headroom) - p->context_mib)) < 1);
+		assert_int_equal(in->workloads[0].isolation, PLAN_HARDWARE);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +365,8 @@ int main(void)
 		cmocka_unit_test(objects__find_layouts_by_instance_type),
 		cmocka_unit_test(objects__say_what_is_wrong_with_a_node_pool),
 		cmocka_unit_test(objects__errors_and_notes_say_where),
+		cmocka_unit_test(objects__that_ask_for_no_gpu_are_said),
+		cmocka_unit_test(objects__may_ask_for_each_mig_profile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
