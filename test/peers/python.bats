@@ -73,6 +73,25 @@ scrape() {
 	echo "$output"
 }
 
+# By hand, since the module proxy does not have dcgm-exporter: PEERS_COUNTERS=DIR with a checkout of it, or other counters
+# files. Rows that are commented out count as well.
+@test "every counters file of dcgm-exporter is taken" {
+	local file
+	[[ -n ${PEERS_COUNTERS-} ]] || skip "PEERS_COUNTERS is not set"
+	slice_node_setup h100-1
+	find "$PEERS_COUNTERS" -name '*.csv' | sort >"$NODE_DIR/files"
+	[[ -s $NODE_DIR/files ]]
+	while read -r file; do
+		echo "$file"
+		sed -E 's/^#[ ]*((DCGM|dcgm)_)/\1/' "$file" >"$NODE_DIR/counters.csv"
+		PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+		GPUSLICE_METRICS_INTERVAL=1s agent --metrics-listen "127.0.0.1:$PORT" --metrics-collectors "$NODE_DIR/counters.csv"
+		eventually 20 has_metric '\(DCGM\|dcgm\)_'
+		end_agent
+		! logged agent 'unknown DCGM field|expected'
+	done <"$NODE_DIR/files"
+}
+
 has_metric() {
 	scrape text/plain | grep -q "^$1"
 }
