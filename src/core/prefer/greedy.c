@@ -139,7 +139,7 @@ static bool is_better_together(const struct resource *r, const struct inventory 
 		if (i && is_same_device(d, &r->devices[i - 1]))
 			continue;
 		if (s && usable &&
-			slice_limit(&s->isolation, s->replicas, usable, 1) < SLICE_CONTEXT_ROOM)
+			slice_limit(&s->isolation, s->replicas, usable, 1) < CUDA_CONTEXT_BYTES)
 			return true;
 	}
 	return false;
