@@ -20,7 +20,7 @@ setup() {
 	run -0 python3 test/docs/blocks.py list README.md CONTRIBUTING.md docs/*.md
 	echo "$output"
 	[[ $(grep -vc ' run$' <<<"$output") == 18 ]]
-	[[ $(grep -c ' run$' <<<"$output") == 9 ]]
+	[[ $(grep -c ' run$' <<<"$output") == 11 ]]
 	while read -r place reason; do
 		[[ $reason == "a cluster" ]] || continue
 		sed -n "${place#*:},/^\`\`\`$/p" "${place%:*}" | grep -qE '^ *(kubectl|helm) '
