@@ -30,8 +30,8 @@ struct agent_cluster_options {
 	const char *kubeconfig; /* else the service account of the pod, if this is one */
 	const char *node_name;  /* nothing is done through the API without it */
 	const char *namespace_, *pod_name;
-	const char *node_label;    /* key of the label that chooses the config */
-	const char *startup_taint; /* key */
+	const char *node_label;     /* key of the label that chooses the config */
+	const char *startup_taint;  /* key */
 	const char *node_condition; /* type */
 	enum labels_where labels;
 };

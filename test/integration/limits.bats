@@ -140,9 +140,9 @@ while True:
 @test "few descriptors: more are taken where that is allowed, else a word and the end; none left on the way" {
 	local status=0
 	(ulimit -Sn 20 && exec "$GPUSLICED") >"$NODE_DIR/soft.log" 2>&1 &
-	PID[soft]=$!
+	PID["soft"]=$!
 	eventually 20 test -S "$GPUSLICE_RUN_DIR/gpusliced.sock"
-	(($(awk '/open files/ { print $4 }' "/proc/${PID[soft]}/limits") > 20))
+	(($(awk '/open files/ { print $4 }' "/proc/${PID["soft"]}/limits") > 20))
 	stop soft
 	(ulimit -n 20 && exec "$GPUSLICED") >"$NODE_DIR/hard.log" 2>&1 || status=$?
 	((status == 1))

@@ -70,7 +70,7 @@ workloads: [{name: x, gpu_ref: H100-SXM5-80GB, busy: 0.1, t_solo: 0.01, rate: 5,
 
 @test "nothing is written that an agent would not take as it is" {
 	printf 'version: gpuslice/plan/v1\npolicy: {modes: [slices], instances: [p5.4xlarge], headroom: 0}\nworkloads: [{name: x, gpu_ref: H100-SXM5-80GB, busy: 0.1, t_solo: 0.01, rate: 5, mem_peak_mib: 19880, replicas: 4, slo: {max_slowdown: 9}}]\n' >"$BATS_TEST_TMPDIR/p.yaml"
-	run -1 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_TMPDIR/p.yaml" --write "$BATS_TEST_TMPDIR/p"
+	run -2 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_TMPDIR/p.yaml" --write "$BATS_TEST_TMPDIR/p"
 	# shellcheck disable=SC2154 # run sets it
 	[[ $stderr == *"10-device-plugin-config.yaml#"*"3 of 4 fit on GPU 0"*"so nothing is written"* ]]
 	[[ ! -e $BATS_TEST_TMPDIR/p ]]

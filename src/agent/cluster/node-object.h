@@ -42,7 +42,7 @@ const char *node_object_uid(const struct node_object *n); /* "" unless present *
 const char *node_object_label(const struct node_object *n, const char *key);
 const char *node_object_annotation(const struct node_object *n, const char *key);
 const json_t *node_object_labels(const struct node_object *n);
-const json_t *node_object_taints(const struct node_object *n); /* array */
+const json_t *node_object_taints(const struct node_object *n);    /* array */
 const json_t *node_object_condition(const struct node_object *n); /* without its heartbeat */
 
 /* @object is the Node as the answer to a patch has it: the watch says the same a moment later. May be NULL. */

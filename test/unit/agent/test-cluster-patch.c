@@ -347,6 +347,28 @@ static const char *chart_env(const char *name)
 						     : NULL;
 }
 
+/* Devices are worth more than labels. */
+static void agent_options_read__ignores_an_invalid_secondary_option(void **state)
+{
+	char *argv[] = { (char *)(uintptr_t) "gpusliced", (char *)(uintptr_t) "--labels=nodes",
+		NULL };
+	struct agent_options a = { .listen = NULL };
+	struct options o = { .defs = NULL };
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+	CLEANUP(freep) struct option_def *defs = agent_options(&n);
+
+	(void)state;
+	assert_ok(options_parse(&o, defs, n, 2, argv, 0, no_env, &err), &err);
+	assert_ok(agent_options_read(&a, &o, &err), &err);
+	assert_int_equal(a.errors.n, 1);
+	assert_non_null(strstr(a.errors.v[0],
+		"--labels: expected off, node, nfd or file, found 'nodes'"));
+	assert_int_equal(a.cluster.labels, LABELS_OFF);
+	agent_options_fini(&a);
+	options_fini(&o);
+}
+
 static void agent_options_read__lets_one_option_name_the_config(void **state)
 {
 	static const struct {
@@ -366,7 +388,6 @@ static void agent_options_read__lets_one_option_name_the_config(void **state)
 			"--config-dir and --config-file: only one" },
 		{ no_env, { "--config-map=f", "--config-dir=d" }, NULL, NULL, NULL, 0,
 			"--config-map and --config-dir: only one" },
-		{ no_env, { "--labels=nodes" }, NULL, NULL, NULL, 0, "found 'nodes'" },
 	};
 	size_t n = 0;
 	CLEANUP(freep) struct option_def *defs = agent_options(&n);
@@ -411,6 +432,7 @@ int main(void)
 		cmocka_unit_test(event_bodies__are_as_the_kubelet_writes_them),
 		cmocka_unit_test(event_bodies__name_the_pod_that_it_has_happened_to),
 		cmocka_unit_test(config_kept_parse__refuses_what_it_did_not_write),
+		cmocka_unit_test(agent_options_read__ignores_an_invalid_secondary_option),
 		cmocka_unit_test(agent_options_read__lets_one_option_name_the_config),
 	};
 

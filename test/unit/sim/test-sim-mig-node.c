@@ -162,7 +162,8 @@ static void processes__belong_to_their_instance(void **state)
 	assert_error(sim_control_process_start(&f.control, 0, &p, &err), &err, "MIG is on");
 	p.gi = 9;
 	p.ci = 1;
-	assert_error(sim_control_process_start(&f.control, 0, &p, &err), &err, "9 and 1");
+	assert_error(sim_control_process_start(&f.control, 0, &p, &err), &err,
+		"GPU instance 9 and compute instance 1");
 	p.ci = 0;
 	p.memory_bytes = 5 * SIM_GIB;
 	assert_error(sim_control_process_start(&f.control, 0, &p, &err), &err, "GPU instance");
