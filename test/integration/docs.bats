@@ -10,9 +10,11 @@ setup_file() {
 }
 
 setup() {
+	local build
 	cd "$BATS_TEST_DIRNAME/../.."
+	build=$(realpath "$GPUSLICE_BUILD")
 	unset "${!GPUSLICE_@}"
-	GPUSLICE_BUILD=$(realpath "${STAGE%%/stage/*}")
+	BUILD=$build
 }
 
 # What needs more than a simulated node is said in front of the block. This list is the review of such marks.
@@ -31,6 +33,6 @@ setup() {
 	unshare --map-root-user --mount --pid --fork --mount-proc true || skip "no namespaces here"
 	local page
 	for page in $(python3 test/docs/blocks.py list README.md docs/*.md | sed -n 's/:[0-9]* run$//p' | uniq); do
-		timeout 120 test/docs/run "$GPUSLICE_BUILD" "$STAGE" "$page"
+		timeout 120 test/docs/run "$BUILD" "$STAGE" "$page"
 	done
 }
