@@ -205,15 +205,18 @@ static bool ends_in_time(const struct web *w)
 struct web *web_stop(struct web *w)
 {
 	const uint64_t one = 1;
+	pthread_t thread;
 
 	if (!w)
 		return NULL;
+	thread = w->thread;
 	(void)!write(w->stop_fd, &one, sizeof(one));
 	if (ends_in_time(w) || atomic_exchange(&w->parted, true)) {
-		(void)pthread_join(w->thread, NULL);
+		(void)pthread_join(thread, NULL);
 		return web_free(w);
 	}
-	/* The kernel holds it up: it closes what the process has sent, where nothing keeps that from sending. */
-	(void)pthread_detach(w->thread);
+	/* The kernel holds it up: it closes what the process has sent, where nothing keeps that from sending. The thread
+	 * frees @w at its end, which may be now. */
+	(void)pthread_detach(thread);
 	return NULL;
 }

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -95,6 +96,7 @@ struct allowed {
 #define ONLY_READ(n)  { IS, (n), WRITE_FLAGS, O_RDONLY }
 #define NOT_CODE(n)   { IS, (n), PROT_EXEC, 0 }
 #define NOT_AGENTS(n) { IS_NOT, (n), ALL_BITS, WEB_FD_SOCKET }
+#define NO_CONNECT(n) { IS, (n), MSG_FASTOPEN, 0 }
 
 #define ALLOW(name)          { SYS_##name, { ANY, ANY } }
 #define ALLOW_IF(name, a, b) { SYS_##name, { a, b } }
@@ -102,7 +104,7 @@ struct allowed {
 
 /*
  * Left out with care: dup, and sendmsg() to the agent, with which a descriptor could be sent that takes for ever to
- * close; ioctl and most of fcntl, which have the kernel send signals; socket, connect, bind; clone, fork, execve;
+ * close; MSG_FASTOPEN, which connects (also a listening socket that was shut down); ioctl and most of fcntl, which have the kernel send signals; socket, connect, bind; clone, fork, execve;
  * kill and its kind; prlimit, ptrace, process_vm_*; whatever writes or removes files.
  */
 static const struct allowed table[] = {
@@ -119,8 +121,8 @@ static const struct allowed table[] = {
 	ALLOW(writev),
 	ALLOW(recvfrom),
 	ALLOW(recvmsg),
-	ALLOW(sendto),
-	ALLOW_IF(sendmsg, NOT_AGENTS(0), ANY),
+	ALLOW_IF(sendto, NO_CONNECT(3), ANY),
+	ALLOW_IF(sendmsg, NOT_AGENTS(0), NO_CONNECT(2)),
 	ALLOW(close),
 	ALLOW_IF(fcntl, EQUALS(1, F_GETFL), ANY),
 	ALLOW_IF(fcntl, EQUALS(1, F_SETFL), ANY),

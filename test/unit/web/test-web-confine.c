@@ -83,6 +83,8 @@ static int first_possible(void)
 	TRY(syscall(SYS_sendmmsg, WEB_FD_SOCKET, NULL, 0, 0));
 	TRY(syscall(SYS_socket, AF_UNIX, SOCK_STREAM, 0));
 	TRY(syscall(SYS_connect, 0, NULL, 0));
+	TRY(sendto(0, NULL, 0, MSG_FASTOPEN, NULL, 0));
+	TRY(syscall(SYS_sendmsg, 0, NULL, MSG_FASTOPEN));
 	TRY(syscall(SYS_openat, AT_FDCWD, "/dev/null", O_WRONLY));
 	TRY(syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR));
 	TRY(syscall(SYS_openat, AT_FDCWD, "/nonexistent", O_RDONLY | O_CREAT, 0600));
