@@ -11,5 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Macros where the compiler fortifies them. */
+#undef sprintf
+#undef vsprintf
+
 #pragma GCC poison strcpy strcat strncpy sprintf vsprintf strtok atoi atol atoll gets popen \
 	localtime
