@@ -31,6 +31,7 @@ const struct error *agent_failure(const struct agent *a)
 
 /* --- the run directory is one agent's --- */
 
+/* ERR_EXISTS: another agent has it. */
 static int take_lock(struct agent *a, struct error *err)
 {
 	CLEANUP(closep) int fd = -1;
@@ -58,6 +59,32 @@ static int take_lock(struct agent *a, struct error *err)
 		log_debug("lock file has no pid", LOG_STR("file", path));
 	a->lock_fd = steal_fd(&fd);
 	return 0;
+}
+
+/*
+ * A run directory that cannot be written, or is none, keeps no device from being served. Two agents do: the second
+ * one ends, also when the first is seen late.
+ */
+static int lock_or_degrade(struct agent *a, struct error *err)
+{
+	struct error why = ERROR_INIT;
+
+	if (a->lock_fd >= 0)
+		return 0;
+	if (take_lock(a, &why) < 0 && why.code == ERR_EXISTS) {
+		error_copy(err, &why);
+		return -1;
+	}
+	agent_component(a, COMPONENT_RUN_DIR, &why);
+	return 0;
+}
+
+void agent_lock_retry(struct agent *a)
+{
+	struct error err = ERROR_INIT;
+
+	if (lock_or_degrade(a, &err) < 0)
+		agent_fail(a, &err);
 }
 
 /* --- NVML --- */
@@ -262,7 +289,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 {
 	char pod_resources[PATH_MAX];
 
-	if (set_paths(a, o, err) < 0 || take_lock(a, err) < 0 ||
+	if (set_paths(a, o, err) < 0 || lock_or_degrade(a, err) < 0 ||
 		agent_config_start(a, o, err) < 0)
 		return -1;
 	/* The worker looks at the GPUs while we set up gRPC. */

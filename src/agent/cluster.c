@@ -174,6 +174,16 @@ const char *agent_cluster_trouble(const struct agent *a)
 	return node_object_state(c->node) == NODE_ABSENT ? "there is no Node of our name" : "";
 }
 
+const struct error *agent_cluster_down(const struct agent *a)
+{
+	const struct agent_cluster *c = &a->cluster;
+	bool labels = c->options.labels == LABELS_NODE || c->options.labels == LABELS_NFD;
+
+	/* No pod, and nothing was asked for: that is no fault. */
+	return c->why.code == ERR_NOT_FOUND && !*c->options.kubeconfig && !labels ? NULL
+										  : &c->why;
+}
+
 /* --- opening --- */
 
 static void cannot_use(struct agent *a, const struct error *why)

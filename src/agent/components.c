@@ -14,11 +14,16 @@ static const struct {
 	bool logs; /* its own code logs what fails */
 } rows[] = {
 	[COMPONENT_OPTIONS] = { "options", true },
+	[COMPONENT_RUN_DIR] = { "run-directory", false },
 	[COMPONENT_STATUS_SOCKET] = { "status-socket", false },
 	[COMPONENT_STATUS_TCP] = { "status-tcp", false },
 	[COMPONENT_WEB_SERVER] = { "web-server", true },
 	[COMPONENT_COUNTERS] = { "counters", true },
 	[COMPONENT_USAGE_RECORDS] = { "usage-records", true },
+	[COMPONENT_PRICES] = { "prices", true },
+	[COMPONENT_CDI] = { "cdi", true },
+	[COMPONENT_API_SERVER] = { "api-server", true },
+	[COMPONENT_LABELS] = { "labels", true },
 	[COMPONENT_POD_USAGE] = { "pod-usage", false },
 	[COMPONENT_MIG_MANAGER] = { "mig-manager", false },
 	[COMPONENT_SLICES] = { "slices", false },
@@ -83,6 +88,17 @@ static void sync_serve(struct agent *a)
 	agent_component(a, COMPONENT_USAGE_RECORDS, &a->see.keep.error);
 }
 
+static void sync_others(struct agent *a)
+{
+	const struct agent_cdi *cdi = &a->cdi;
+
+	agent_component(a, COMPONENT_PRICES, &a->see.price.error);
+	agent_component(a, COMPONENT_CDI,
+		cdi->error.code != ERR_NONE ? &cdi->error : &cdi->other_error);
+	agent_component(a, COMPONENT_API_SERVER, agent_cluster_down(a));
+	agent_component(a, COMPONENT_LABELS, &a->labels.error);
+}
+
 static void retry(struct agent *a)
 {
 	struct components *c = &a->components;
@@ -91,17 +107,20 @@ static void retry(struct agent *a)
 	if (now_ns < c->retry_at_ns)
 		return;
 	c->retry_at_ns = now_ns + RETRY_NS;
+	agent_lock_retry(a);
 	agent_http_retry(a);
 	agent_mig_retry(a);
 	agent_slices_retry(a);
 	if (a->serve)
 		serve_retry(a->serve);
+	agent_see_retry(a);
 }
 
 static void on_timer(uv_timer_t *t)
 {
 	retry(t->data);
 	sync_serve(t->data);
+	sync_others(t->data);
 }
 
 void agent_components_init(struct agent *a)

@@ -15,12 +15,17 @@
 
 enum component {
 	COMPONENT_OPTIONS,       /* values of options and environment variables */
+	COMPONENT_RUN_DIR,       /* the lock that keeps other agents out */
 	COMPONENT_STATUS_SOCKET, /* gpusliced.sock in the run directory */
 	COMPONENT_STATUS_TCP,    /* --listen */
 	COMPONENT_WEB_SERVER,    /* --metrics-listen */
 	COMPONENT_COUNTERS,      /* the counters file */
 	COMPONENT_USAGE_RECORDS, /* the ledger directory */
-	COMPONENT_POD_USAGE,     /* which pod uses how much of a GPU that several share */
+	COMPONENT_PRICES,        /* the price file */
+	COMPONENT_CDI,           /* CDI specifications */
+	COMPONENT_API_SERVER,    /* where one is asked for */
+	COMPONENT_LABELS,
+	COMPONENT_POD_USAGE, /* which pod uses how much of a GPU that several share */
 	COMPONENT_MIG_MANAGER,
 	COMPONENT_SLICES,         /* the slices of the state directory */
 	COMPONENT_NODE_CONDITION, /* --node-condition */

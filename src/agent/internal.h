@@ -220,6 +220,8 @@ void agent_cluster_init(struct agent *a, const struct agent_options *o);
 void agent_cluster_start(struct agent *a);
 void agent_cluster_look(struct agent *a); /* what is offered, or served, is something else */
 const char *agent_cluster_trouble(const struct agent *a); /* why the Node is not known */
+/* Why the API server is not used although it is asked for; NULL or ERR_NONE: it is, or is not asked for. Borrowed. */
+const struct error *agent_cluster_down(const struct agent *a);
 void agent_cluster_stop(struct agent *a);
 void agent_cluster_fini(struct agent *a);
 
@@ -250,6 +252,9 @@ void agent_counters_with_api(struct agent *a, struct api *api);
 void agent_counters_without_api(struct agent *a,
 	const struct error *why); /* there will be none */
 void agent_counters_stop(struct agent *a);
+
+/* agent.c: the lock of the run directory, where it could not be taken yet. */
+void agent_lock_retry(struct agent *a);
 
 /* components.c */
 void agent_components_init(struct agent *a);

@@ -46,8 +46,9 @@ struct see_xid {
 
 struct see_price {
 	struct price_catalogue *catalogue;
-	bool tried;   /* to load it */
-	bool awaited; /* the region, of the Node's labels */
+	bool tried;         /* to load it */
+	struct error error; /* why it is not loaded */
+	bool awaited;       /* the region, of the Node's labels */
 	char type[PRICE_NAME_MAX], region[PRICE_NAME_MAX], currency[8];
 	char source[96]; /* "" without a price */
 	char told[ERROR_MSG_MAX];
@@ -100,6 +101,8 @@ struct agent_see {
 
 void agent_see_init(struct agent *a, const struct agent_see_options *options);
 void agent_see_start(struct agent *a);
+/* Loads the price catalogue that could not be loaded. */
+void agent_see_retry(struct agent *a);
 void agent_see_with_api(struct agent *a, struct api *api);
 void agent_see_stop(struct agent *a);
 void agent_see_fini(struct agent *a);

@@ -24,6 +24,7 @@ struct reader {
 	uint32_t room;
 	struct strv *warnings;
 	uint32_t n_warnings;
+	char malformed[200]; /* the first such row, and why; "": none */
 	struct error *err;
 };
 
@@ -37,6 +38,15 @@ static int warn(struct reader *r, const char *what, const char *why)
 	(void)snprintf(text, sizeof(text), "%.150s:%u: '%.80s' %s", r->name, r->line, what,
 		why);
 	return strv_add(r->warnings, text, r->err);
+}
+
+/* One that no version of DCGM has: a file of such rows alone is none. */
+static int refuse(struct reader *r, const char *what, const char *why)
+{
+	if (!*r->malformed)
+		(void)snprintf(r->malformed, sizeof(r->malformed), "line %u: '%.60s' %.100s",
+			r->line, what, why);
+	return warn(r, what, why);
 }
 
 static int warn_of_the_rest(struct reader *r)
@@ -164,13 +174,13 @@ static int take_row(struct reader *r, char *const *column)
 	bool odd = false;
 
 	if (!identify(name, &row, &why))
-		return warn(r, name, why);
+		return field_is_dcgm_only(name) ? warn(r, name, why) : refuse(r, name, why);
 	if (!read_type(&row, column[1], &odd)) {
 		(void)snprintf(text, sizeof(text),
 			"is left out: expected the type gauge, counter, histogram, summary or label, "
 			"found '%.60s'",
 			column[1]);
-		return warn(r, name, text);
+		return refuse(r, name, text);
 	}
 	why = unfit(r, &row, name);
 	if (why)
@@ -257,7 +267,7 @@ static int take_line(struct reader *r, char *text)
 			COLUMNS, n);
 	else
 		(void)snprintf(why, sizeof(why), "is left out: malformed quotes");
-	return warn(r, shown, why);
+	return refuse(r, shown, why);
 }
 
 /* --- the whole --- */
@@ -288,7 +298,7 @@ static int read_line(struct reader *r, const char *text, size_t len)
 		(void)snprintf(why, sizeof(why),
 			"is left out: expected UTF-8 text, found the byte 0x%02x in column %u",
 			place.byte, place.column);
-		return warn(r, what, why);
+		return refuse(r, what, why);
 	}
 	copy = strndup(text, len);
 	return copy ? take_line(r, copy) : error_nomem(r->err);
@@ -316,6 +326,9 @@ int metrics_counters_parse(struct metrics_counters **ret, const char *name, cons
 		if (read_line(&r, line, (size_t)(end - line)) < 0)
 			return -1;
 	}
+	if (!c->n && *r.malformed)
+		return error_set(err, ERR_INVALID, "%.150s: no row is valid; %s", name,
+			r.malformed);
 	if (warn_of_the_rest(&r) < 0)
 		return -1;
 	if (c->n)

@@ -62,12 +62,12 @@ starts_with() {
 	for file in missing empty binary large directory blank; do
 		starts_with web-server --metrics-token-file "$BAD/$file"
 		starts_with web-server --metrics-cert-file "$BAD/$file" --metrics-key-file "$BAD/$file"
-		starts_with "" --price-file "$BAD/$file" --instance-type p3.8xlarge
+		starts_with prices --price-file "$BAD/$file" --instance-type p3.8xlarge
 	done
-	for file in missing directory large; do
+	for file in missing directory large binary yaml; do
 		starts_with counters --metrics-collectors "$BAD/$file"
 	done
-	for file in empty binary blank unknown.csv comma.csv yaml; do
+	for file in empty blank unknown.csv comma.csv; do
 		starts_with "" --metrics-collectors "$BAD/$file"
 	done
 	for file in missing directory binary yaml users.yaml; do
@@ -103,9 +103,10 @@ starts_with() {
 	starts_with usage-records --ledger-dir "$BAD/blank"
 	starts_with mig-manager --mig-manager --mig-config-default '*'
 	starts_with mig-manager --mig-manager --mig-config-map x
-	starts_with "" --kubeconfig "$BAD/binary" --node-name n --labels node
-	starts_with "" --kubeconfig "$BAD/missing" --node-name n --labels node
+	starts_with api-server --kubeconfig "$BAD/binary" --node-name n --labels node
+	starts_with api-server --kubeconfig "$BAD/missing" --node-name n --labels node
 	starts_with "" --cdi-dir "$BAD/blank"
+	starts_with cdi --cdi-dir "$BAD/blank" --device-list-strategy envvar,cdi-cri
 	cd "$NODE_DIR" && starts_with slices --state-dir relative
 	start other "$GPUSLICED" --metrics-listen 127.0.0.1:0 --listen 127.0.0.1:0 --run-dir "$NODE_DIR/other-run" \
 		--kubelet-socket "" --kubelet-dir "$NODE_DIR/other-kubelet" --state-dir "$NODE_DIR/other-state"
@@ -144,6 +145,21 @@ starts_with() {
 	sharing 5 | put "$CONFIG"
 	eventually 20 offers 20
 	status '.config.lastError == null'
+}
+
+@test "a run directory that is a file: devices are there, and the rest when it is one" {
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 10 >"$CONFIG"
+	kubelet
+	rm -rf "$GPUSLICE_RUN_DIR" && : >"$GPUSLICE_RUN_DIR"
+	start agent "$GPUSLICED" --config-file "$CONFIG"
+	eventually 20 offers 40
+	logged agent 'component degraded.*run-directory'
+	rm "$GPUSLICE_RUN_DIR"
+	eventually 30 nothing_degraded
+	# the lock is held then
+	run -1 timeout 20 "$GPUSLICED" --config-file "$CONFIG"
+	[[ $output == *"another gpusliced"* ]]
 }
 
 @test "the status socket comes back when the run directory is emptied" {

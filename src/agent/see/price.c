@@ -62,6 +62,7 @@ static void load(struct agent *a)
 	p->tried = true;
 	if (price_catalogue_load(&p->catalogue, given(a->see.options.price_file), &err) < 0)
 		tell(p, "no prices: the catalogue cannot be read", err.msg);
+	p->error = err;
 }
 
 /* Not longer than the ledger takes. */
@@ -124,6 +125,16 @@ void see_price_look(struct agent *a)
 	p->source[0] = p->currency[0] = '\0';
 	if (*p->type)
 		find(a);
+}
+
+void agent_see_retry(struct agent *a)
+{
+	struct see_price *p = &a->see.price;
+
+	if (p->error.code == ERR_NONE)
+		return;
+	p->tried = false;
+	find(a);
 }
 
 void see_price_fini(struct see_price *p)
