@@ -292,9 +292,29 @@ static void read_fabric(struct probe *p, struct gpu *g, nvmlDevice_t d)
 		set_fabric(g, v1.state, v1.status, v1.clusterUuid, v1.cliqueId);
 }
 
+/*
+ * NVML_ERROR_NOT_SUPPORTED is an answer: the GPU has no MIG. After another error it is not known whether pods have MIG
+ * devices of this GPU, so it must not be offered as a whole one.
+ */
+static void read_mig_mode(struct probe *p, struct gpu *g, nvmlDevice_t d)
+{
+	unsigned int current = 0, pending = 0;
+	nvmlReturn_t r;
+
+	if (g->fault != GPU_OK && g->fault != GPU_FAULT_FIELD)
+		return;
+	r = PROBE_CALL(p, g->index, nvmlDeviceGetMigMode, d, &current, &pending);
+	if (r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND ||
+		!probe_needed(p, g, NVML_CALL_nvmlDeviceGetMigMode, r))
+		return;
+	g->mig_capable = true;
+	g->mig_enabled = current == NVML_DEVICE_MIG_ENABLE;
+	g->mig_pending = pending != current;
+}
+
 void probe_gpu(struct probe *p, uint32_t index, struct gpu *g, nvmlDevice_t *ret_device)
 {
-	unsigned int value = 0, pending = 0;
+	unsigned int value = 0;
 	unsigned long long events = 0;
 	int major = 0, minor = 0;
 	nvmlDevice_t d = NULL;
@@ -315,12 +335,7 @@ void probe_gpu(struct probe *p, uint32_t index, struct gpu *g, nvmlDevice_t *ret
 		g->cc_minor = (uint32_t)minor;
 	}
 	read_memory(p, g, d);
-	value = 0;
-	if (OPTIONAL(nvmlDeviceGetMigMode, d, &value, &pending)) {
-		g->mig_capable = true;
-		g->mig_enabled = value == NVML_DEVICE_MIG_ENABLE;
-		g->mig_pending = pending != value;
-	}
+	read_mig_mode(p, g, d);
 	if (OPTIONAL(nvmlDeviceGetSupportedEventTypes, d, &events))
 		g->xid_events = (events & NVML_EVENT_XID_CRITICAL) != 0;
 	read_health(p, g, d);
