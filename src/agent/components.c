@@ -11,7 +11,8 @@
 
 static const struct {
 	const char *name;
-	bool logs; /* its own code logs what fails */
+	bool logs;   /* its own code logs what fails */
+	bool needed; /* by some devices, which are unhealthy without it (trial.c) */
 } rows[] = {
 	[COMPONENT_OPTIONS] = { "options", true },
 	[COMPONENT_RUN_DIR] = { "run-directory", false },
@@ -21,12 +22,12 @@ static const struct {
 	[COMPONENT_COUNTERS] = { "counters", true },
 	[COMPONENT_USAGE_RECORDS] = { "usage-records", true },
 	[COMPONENT_PRICES] = { "prices", true },
-	[COMPONENT_CDI] = { "cdi", true },
+	[COMPONENT_CDI] = { "cdi", true, .needed = true },
 	[COMPONENT_API_SERVER] = { "api-server", true },
 	[COMPONENT_LABELS] = { "labels", true },
 	[COMPONENT_POD_USAGE] = { "pod-usage", false },
 	[COMPONENT_MIG_MANAGER] = { "mig-manager", false },
-	[COMPONENT_SLICES] = { "slices", false },
+	[COMPONENT_SLICES] = { "slices", false, .needed = true },
 	[COMPONENT_NODE_CONDITION] = { "node-condition", true },
 };
 
@@ -64,10 +65,11 @@ void agent_component(struct agent *a, enum component c, const struct error *why)
 		return;
 	}
 	if (!rows[c].logs)
-		log_warn("component degraded, devices are not affected",
+		log_warn(rows[c].needed ? "component degraded"
+					: "component degraded, devices are not affected",
 			LOG_STR("component", name), LOG_STR("reason", s->why.msg));
-	agent_event(a, EVENT_WARNING, "ComponentDegraded", "%s: %s; devices are not affected",
-		name, s->why.msg);
+	agent_event(a, EVENT_WARNING, "ComponentDegraded", "%s: %s%s", name, s->why.msg,
+		rows[c].needed ? "" : "; devices are not affected");
 }
 
 /* --- what the components say of themselves --- */
