@@ -226,11 +226,11 @@ static void now_serves(struct web *w)
 	const struct error none = ERROR_INIT;
 
 	w->last_failure[0] = '\0';
+	atomic_store(&w->port, w->listen_port); /* before the state, whose readers ask for it */
 	set_state(w, WEB_SERVING, &none);
 	if (w->served)
 		return;
 	w->served = true;
-	atomic_store(&w->port, w->listen_port);
 	if (w->ops.serving && !atomic_load(&w->parted))
 		w->ops.serving(w->arg, w->listen_port);
 }

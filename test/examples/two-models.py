@@ -186,8 +186,11 @@ class Http(unittest.TestCase):
             with self.assertRaises((ValueError, KeyError, TypeError), msg=bad):
                 two.tokens_of(bad)
 
+    # An address of this process: on 127.0.0.1 another program may take a free port first, also as a client.
+    HOST = f"127.{os.getpid() >> 8 & 127 | 1}.{os.getpid() & 255}.1"
+
     def get(self, port, path="", body=None):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", body, timeout=5) as reply:
+        with urllib.request.urlopen(f"http://{self.HOST}:{port}/{path}", body, timeout=5) as reply:
             return reply.read()
 
     def status(self, port):
@@ -200,12 +203,12 @@ class Http(unittest.TestCase):
         ports = []
         for _ in two.NAMES:
             with socket.socket() as s:
-                s.bind(("127.0.0.1", 0))
+                s.bind((self.HOST, 0))
                 ports.append(s.getsockname()[1])
         with contextlib.ExitStack() as stack:
             processes = [stack.enter_context(subprocess.Popen(
-                [sys.executable, SCRIPT, "--serve", "--device", "none", "--name", name, "--listen", f"127.0.0.1:{own}",
-                 "--peer", f"http://127.0.0.1:{other}", "--words", "8", "--pace", "0"], stdout=subprocess.PIPE, text=True))
+                [sys.executable, SCRIPT, "--serve", "--device", "none", "--name", name, "--listen", f"{self.HOST}:{own}",
+                 "--peer", f"http://{self.HOST}:{other}", "--words", "8", "--pace", "0"], stdout=subprocess.PIPE, text=True))
                 for name, own, other in zip(two.NAMES, ports, reversed(ports))]
             for process in processes:
                 stack.callback(process.kill)
