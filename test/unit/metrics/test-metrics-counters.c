@@ -186,12 +186,18 @@ static void metrics_counters_parse__names_a_hundred_rows_at_most(void **state)
 	CLEANUP(buf_fini) struct buf csv = BUF_INIT(1 << 16);
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	CLEANUP(metrics_counters_freep) struct metrics_counters *c = NULL;
+	struct error err = ERROR_INIT;
 
 	(void)state;
 	for (int i = 0; i < 107; i++)
 		buf_puts(&csv, "x\n");
+	/* A file without a valid row is none. */
+	assert_error(metrics_counters_parse(&c, "f.csv", buf_str(&csv), csv.len, NULL, &err),
+		&err, "f.csv: no row is valid; line 1: 'x' is left out");
+	assert_null(c);
+	buf_puts(&csv, "DCGM_FI_DEV_GPU_TEMP, gauge, a\n");
 	c = parse(buf_str(&csv), &warnings);
-	assert_int_equal(c->n, 0);
+	assert_int_equal(c->n, 1);
 	assert_int_equal(warnings.n, 101);
 	assert_string_equal(warnings.v[100], "f.csv: 7 more rows like these");
 }
