@@ -110,7 +110,7 @@ static void tell_warning(struct agent *a, const char *what, const char *warning)
 	}
 }
 
-/* Whether the warning of @h is news; it is kept as told. */
+/* Whether the warning of @h is new; it is kept as reported. */
 static bool is_new_warning(struct agent_seen_gpu *seen, const struct health *h)
 {
 	if (!strcmp(seen->warning, h->warning))

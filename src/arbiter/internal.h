@@ -113,7 +113,7 @@ void slices_stop(struct arbiter *a);
 bool slices_scan(struct arbiter *a);
 /* NULL: none. */
 struct slice *slices_find(struct arbiter *a, const char *id);
-/* The slice whose directory this is: whoever has it mounted is in that slice. NULL: of none that there is. */
+/* The slice whose directory this is: a process that has it mounted is in that slice. NULL: of none that there is. */
 struct slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir);
 /* That of the process, or of its nearest ancestor that has one (process/proc.h). NULL: none is known. */
 struct slice *slices_of_process(struct arbiter *a, uint32_t pid);
@@ -205,7 +205,7 @@ enum page_trouble {
 /* For people. */
 const char *page_trouble_text(int trouble);
 
-/* Whose page it is to be. */
+/* The process and slice that the page is for. */
 struct page_who {
 	struct arbiter *arbiter;
 	struct slice *slice; /* NULL: it has gone */

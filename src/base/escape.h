@@ -3,7 +3,7 @@
 
 /*
  * Text that somebody else wrote, put into a format so that it stays text: nothing in it ends an element, a cell or a
- * word, and no control character reaches a terminal. Thread: whoever owns the buffer.
+ * word, and no control character reaches a terminal. Thread: the owner of the buffer.
  */
 #include "base/buf.h"
 

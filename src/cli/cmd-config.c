@@ -514,7 +514,7 @@ const struct cmd cmd_config = {
 	.description =
 		"Each FILE is a sharing config (version: v1), a Kubernetes manifest with ConfigMaps or the\n"
 		"values file of a Helm chart, of which every entry is checked; - is standard input.\n"
-		"All files are checked; mistakes are told as FILE:LINE:COLUMN on standard error, of each\n"
+		"All files are checked; errors are printed as FILE:LINE:COLUMN on standard error, of each\n"
 		"config up to 20, but for those that come of another one, and make the exit status\n"
 		"non-zero.\n"
 		"Flags and variables of an agent are not applied.\n"

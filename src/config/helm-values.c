@@ -17,7 +17,7 @@ static const struct place {
 
 /*
  * Keys at the top of values files alone. What is also the name of a flag is not here: who wrote
- * `migStrategy` at the top of a config is told that it belongs below `flags`.
+ * `migStrategy` at the top of a config gets the error that it belongs below `flags`.
  */
 static const char *const chart_keys[] = { "affinity", "allowDefaultNamespace",
 	"compatWithCPUManager", "config", "devicePlugin", "fullnameOverride", "image",

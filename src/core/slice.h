@@ -59,7 +59,7 @@ uint64_t slice_usable(const struct inventory *inv, uint32_t gpu, uint32_t mig);
 
 /*
  * Bytes of @k replicas of a device that has @usable and is divided into @replicas. SLICE_NO_LIMIT
- * if nothing is to be enforced; 0 if it cannot be said, since @usable is not known (0), or if the
+ * if nothing is to be enforced; 0 if it is not known, since @usable is not known (0), or if the
  * part of @k replicas is less than SLICE_GRANULE.
  */
 uint64_t slice_limit(const struct isolation *isolation, uint32_t replicas, uint64_t usable,

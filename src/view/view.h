@@ -183,7 +183,7 @@ struct view_slice {
 	bool revocations_known;
 	uint64_t refusals; /* allocations that the limit refused */
 	bool refusals_known;
-	bool seen; /* the arbiter has told of the slice on this unit; else what follows is not known */
+	bool seen; /* the arbiter has reported the slice on this unit; else what follows is not known */
 	bool turn, demoted, stuck, over;
 	uint64_t unhooked; /* bytes in processes without the libraries; part of memory_used */
 	uint32_t stopped;  /* processes that were killed for it */

@@ -58,7 +58,7 @@ struct web {
 	int listen_fd, page_fd, stop_fd;
 	int ended_fd; /* readable: the thread has nothing left to do */
 	/* Set by the first of the two that is done, the thread or web_stop(); the second frees. While the thread works
-	 * it says that nobody waits: nobody is to be told anything more. */
+	 * it says that nobody waits: nothing more is reported. */
 	atomic_bool parted;
 	unsigned listen_port;
 	bool no_token;   /* then: */

@@ -235,7 +235,7 @@ static void now_serves(struct web *w)
 		w->ops.serving(w->arg, w->listen_port);
 }
 
-/* It may be the same for long, as a token file that is not there: said once. */
+/* It may be the same for long, as a token file that is not there: logged once. */
 static void start(struct web *w)
 {
 	struct error err = ERROR_INIT;

@@ -148,7 +148,7 @@ struct web_counts {
 
 /*
  * Starts the thread, which starts the process and listens; @options and @ops are copied, @arg is for the
- * functions of @ops. Waits for neither: what stands in their way is told by notice() and web_state(), and
+ * functions of @ops. Waits for neither: what is in the way is reported by notice() and web_state(), and
  * tried again, later each time (web_limits.again_ns). ERR_INVALID: an address that is none.
  */
 int web_start(struct web **ret, const struct web_options *options, const struct web_ops *ops,

@@ -28,7 +28,7 @@ uint64_t web_thread_cpu_ns(void);
 
 /* For the calling thread. */
 void web_yield_begin(struct web_yield *y, uint64_t now_ns);
-/* Not under SCHED_IDLE for a while: something is to be done soon. */
+/* Not under SCHED_IDLE for a while: work is due soon. */
 void web_yield_pause(struct web_yield *y, uint64_t now_ns);
 /* Call it now and then. */
 void web_yield_look(struct web_yield *y, uint64_t now_ns);

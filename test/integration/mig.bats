@@ -679,7 +679,7 @@ smi() {
 	sim process start 0:1:0 --pid 31
 	run -0 mig status
 	grep -qE '^3g.20gb +4:4 +1 +0 +31 +MIG-' <<<"$output"
-	grep -qx 'Room for nothing more' <<<"$output"
+	grep -qx 'No free capacity' <<<"$output"
 	mig list -o json | jq -e '.[0].profiles | map(select(.name == "1g.5gb"))[0] | .free == 0 and .max == 7 and .starts == [0,1,2,3,4,5,6]'
 	sim process stop 31
 	apply -f - <<<"$(want '1g.5gb: 2')"

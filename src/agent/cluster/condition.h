@@ -5,7 +5,7 @@
  * The condition on our Node that says whether its GPUs need a repair, for tools that act on it.
  *
  * Others may write a condition of the same type (EKS's node monitoring agent does). What is ours is known by the
- * beginning of its message. While a repair is needed the condition is False, whoever wrote it last; that another
+ * beginning of its message. While a repair is needed the condition is False, also where another agent wrote it last; that another
  * agent says so is as good. What another has written is never made True.
  * Thread: loop.
  */
@@ -40,7 +40,7 @@ enum condition_change {
 	CONDITION_WRITE,
 };
 
-/* Pure: what is to be done, where the Node has @have (an object; NULL: none of the type). */
+/* Pure: what to do, where the Node has @have (an object; NULL: none of the type). */
 enum condition_change condition_decide(const json_t *have, const struct node_repair *want);
 
 /*

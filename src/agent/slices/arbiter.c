@@ -338,7 +338,7 @@ static void end_hung(struct arbiter_link *l)
 
 	(void)snprintf(why, sizeof(why), "the arbiter (PID %d) did not answer for %d s",
 		l->peer_pid, WATCH_MISSED * WATCH_MS / 1000);
-	log_error("the arbiter hangs, ending it for a new one", LOG_STR("reason", why));
+	log_error("the arbiter does not answer, restarting it", LOG_STR("reason", why));
 	if (l->peer_fd >= 0)
 		(void)syscall(SYS_pidfd_send_signal, l->peer_fd, SIGKILL, NULL, 0);
 	if (l->ops.hung)

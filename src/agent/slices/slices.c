@@ -146,8 +146,7 @@ static void on_read(void *arg, json_int_t seq, const char *const *uuids, uint32_
 
 static void on_hung(void *arg, const char *why)
 {
-	agent_event(arg, EVENT_WARNING, "ArbiterHung", "%s; it was ended and another starts",
-		why);
+	agent_event(arg, EVENT_WARNING, "ArbiterHung", "%s; the agent restarts it", why);
 }
 
 static const struct arbiter_ops arbiter_ops = { .read = on_read, .hung = on_hung };
@@ -309,7 +308,7 @@ static void search_done(uv_work_t *w, int status)
 			LOG_STR("reason", s->mounted_error.msg));
 	else if (s->mounted_in_part)
 		log_info(
-			"a container has more mounts than are read: only the first may be its slice");
+			"the mount list of a container is truncated: slices mounted after the first 1 MiB are not found");
 	s->searched = true;
 	agent_slices_refresh(a, on_refreshed, a);
 }

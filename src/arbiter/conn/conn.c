@@ -229,7 +229,7 @@ static void refuse_packet(struct conn *c, const char *reason)
 	conn_close(c);
 }
 
-/* The packet is there still. A process that says hello is told why it is not admitted, or it would try again. */
+/* The packet is there still. A process that sends HELLO gets the reason for the refusal, or it would retry. */
 static void refuse_descriptors(struct conn *c, const void *data)
 {
 	struct slice_hello h;

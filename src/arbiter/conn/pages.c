@@ -9,7 +9,7 @@
  * None has more than TURN_PAGE_BYTES.
  *
  * That nobody has a page any more, neither open nor mapped, inotify says: the watch ends with the file. Where no
- * watch is to be had, nobody knows; then pages are counted at a rate. Pages of an arbiter before this one count
+ * watch is available, this is not known; then pages are counted at a rate. Pages of an arbiter before this one count
  * from the moment on at which this one sees them: found in their process (process/restore.c), or brought.
  */
 #include "arbiter/internal.h"
@@ -252,7 +252,7 @@ bool pages_take(const struct page_who *who, int fd)
 	if (!of)
 		return false;
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* Of an event that never is: only the end of the watch is said. One file has one watch. */
+	/* Of an event that never is: only the end of the watch is reported. One file has one watch. */
 	watch = p->watch ? inotify_add_watch(p->watch->fd, path, IN_MOVE_SELF) : -1;
 	if (watch >= 0 && is_out(p, watch))
 		return true;

@@ -212,7 +212,7 @@ void slice_gone(struct slice *s)
 		book_slice_gone(&s->arbiter->book, s->book);
 }
 
-/* Of another directory under the same name from now on. Where it is not told it keeps what it has. */
+/* Of another directory under the same name from now on. Without a call it keeps what it has. */
 static void look_at_dir(struct slice *s, const char *path)
 {
 	CLEANUP(closep) int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

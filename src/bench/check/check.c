@@ -145,7 +145,7 @@ static void renew(struct check_runner *r)
 		fail(r, &err);
 }
 
-/* What was measured all the same is told, and judges nothing. */
+/* What was measured all the same is reported, and decides no verdict. */
 static void doubt_verdict(struct verdict *v, const char *doubt)
 {
 	struct verdict measured = *v;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Text within markup. Thread: whoever owns the buffer. */
+/* Text within markup. Thread: the owner of the buffer. */
 #include "base/buf.h"
 
 /* Adds @text so that it is text, also between quotes: nothing in it ends an element or an attribute. */

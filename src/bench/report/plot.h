@@ -3,7 +3,7 @@
 
 /*
  * What plots are drawn with: SVG within a page whose style has the colours. A coordinate is always a number that lies on
- * the plot, whatever the figure is. Pure. Thread: whoever owns the buffer.
+ * the plot, whatever the figure is. Pure. Thread: the owner of the buffer.
  */
 #include "base/buf.h"
 #include "bench/result/result.h"

@@ -171,7 +171,7 @@ static void say_errors(struct buf *b, const struct report_kind *k)
 		buf_puts(b, ", which is not held against the others.");
 }
 
-/* Modes that nothing is said of, as something else was measured with them. */
+/* Modes without a verdict, as something else was measured with them. */
 static void say_doubts(struct buf *b, const struct report_kind *k)
 {
 	const char *why = NULL;

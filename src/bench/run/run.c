@@ -163,7 +163,7 @@ static bool ends_programs(const struct bench_runner *r)
 	return false;
 }
 
-/* Processes on the GPU besides ours. 0 where ours cannot be told: a user's program may be several, MPS lists its own. */
+/* Processes on the GPU besides ours. 0 where ours are not known: a user's program may be several, MPS lists its own. */
 static size_t others_of(const struct bench_runner *r)
 {
 	size_t seen = sampler_processes(r->sampler);

@@ -274,7 +274,7 @@ static void status_text(const struct look *l, struct buf *b)
 		buf_printf(b, "%s%u x %s", before, n, name);
 		before = ", or ";
 	}
-	buf_puts(b, *before == ',' ? "\n" : "Room for nothing more\n");
+	buf_puts(b, *before == ',' ? "\n" : "No free capacity\n");
 }
 
 /* Both */

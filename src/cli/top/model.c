@@ -345,7 +345,7 @@ static int read_components(struct top_model *m, struct error *err)
 	return 0;
 }
 
-/* A GPU that is gone is told with the index that it had, which NVML may have given to another one since. */
+/* A GPU that is gone is reported with the index that it had, which NVML may have given to another one since. */
 static void free_taken_indexes(struct top_model *m)
 {
 	for (size_t i = 0; i < m->n_gpus; i++)

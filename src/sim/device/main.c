@@ -64,7 +64,7 @@ struct server {
 	double speed;
 	uint64_t start_ns, idle_ns, idle_since_ns;
 	uint64_t missed_ns, told_ns,
-		seen_waited_ns; /* lateness that the device is not told yet */
+		seen_waited_ns; /* lateness that is not reported to the device yet */
 	bool stop;
 };
 

@@ -11,7 +11,7 @@
 
 /*
  * Gives up all capabilities but CAP_DAC_READ_SEARCH, and new privileges by exec. ERR_IO: some would be left,
- * and nothing is to be served.
+ * and nothing has to be served.
  */
 int web_drop_privileges(struct error *err) MUST_USE;
 

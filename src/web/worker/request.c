@@ -258,7 +258,7 @@ enum MHD_Result web_on_request(void *cls, struct MHD_Connection *mhd, const char
 void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 	enum MHD_RequestTerminationCode why)
 {
-	/* Not *state: the connection may have been told to be closed first, which frees that. */
+	/* Not *state: COMPLETED may come after CLOSED, which frees that. */
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct web_conn *c = info ? info->socket_context : NULL;
