@@ -305,7 +305,7 @@ healthy_within() {
 	asker=$!
 	k delete pod one >/dev/null
 	eventually 60 test ! -e "$SLICES/$id"
-	grep "a container has more mounts than are read" "$NODE_DIR/agent.log"
+	grep "the mount list of a container is truncated" "$NODE_DIR/agent.log"
 	touch "$NODE_DIR/asked_enough"
 	wait "$asker"
 	stop stack KILL || true
