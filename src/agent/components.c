@@ -14,21 +14,21 @@ static const struct {
 	bool logs;   /* its own code logs what fails */
 	bool needed; /* by some devices, which are unhealthy without it (trial.c) */
 } rows[] = {
-	[COMPONENT_OPTIONS] = { "options", true },
-	[COMPONENT_RUN_DIR] = { "run-directory", false },
-	[COMPONENT_STATUS_SOCKET] = { "status-socket", false },
-	[COMPONENT_STATUS_TCP] = { "status-tcp", false },
-	[COMPONENT_WEB_SERVER] = { "web-server", true },
-	[COMPONENT_COUNTERS] = { "counters", true },
-	[COMPONENT_USAGE_RECORDS] = { "usage-records", true },
-	[COMPONENT_PRICES] = { "prices", true },
-	[COMPONENT_CDI] = { "cdi", true, .needed = true },
-	[COMPONENT_API_SERVER] = { "api-server", true },
-	[COMPONENT_LABELS] = { "labels", true },
-	[COMPONENT_POD_USAGE] = { "pod-usage", false },
-	[COMPONENT_MIG_MANAGER] = { "mig-manager", false },
-	[COMPONENT_SLICES] = { "slices", false, .needed = true },
-	[COMPONENT_NODE_CONDITION] = { "node-condition", true },
+	[COMPONENT_OPTIONS] = { .name = "options", .logs = true },
+	[COMPONENT_RUN_DIR] = { .name = "run-directory" },
+	[COMPONENT_STATUS_SOCKET] = { .name = "status-socket" },
+	[COMPONENT_STATUS_TCP] = { .name = "status-tcp" },
+	[COMPONENT_WEB_SERVER] = { .name = "web-server", .logs = true },
+	[COMPONENT_COUNTERS] = { .name = "counters", .logs = true },
+	[COMPONENT_USAGE_RECORDS] = { .name = "usage-records", .logs = true },
+	[COMPONENT_PRICES] = { .name = "prices", .logs = true },
+	[COMPONENT_CDI] = { .name = "cdi", .logs = true, .needed = true },
+	[COMPONENT_API_SERVER] = { .name = "api-server", .logs = true },
+	[COMPONENT_LABELS] = { .name = "labels", .logs = true },
+	[COMPONENT_POD_USAGE] = { .name = "pod-usage" },
+	[COMPONENT_MIG_MANAGER] = { .name = "mig-manager" },
+	[COMPONENT_SLICES] = { .name = "slices", .needed = true },
+	[COMPONENT_NODE_CONDITION] = { .name = "node-condition", .logs = true },
 };
 
 const char *component_name(enum component c)
