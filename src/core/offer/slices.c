@@ -257,10 +257,9 @@ static bool is_lacking(const struct slice_profile *p, const struct room *r)
 }
 
 /* Once a profile: other devices of a node are mostly the same. */
-static int note_small(struct work *w, uint32_t i, const struct slice_profile *p,
+static int note_small(struct work *w, uint32_t i, const struct slice_profile *p, uint64_t need,
 	struct error *err)
 {
-	uint64_t need = need_of(p, w->rooms[i].usable);
 	char unit[UNIT_TEXT_MAX];
 
 	offer_unit_text(&w->units->v[i], w->inv, unit);
@@ -366,7 +365,7 @@ static int cut_profile(struct work *w, uint32_t set, const struct slice_profile 
 			return -1;
 		if (r->got && need && need < CUDA_CONTEXT_BYTES && !small) {
 			small = true;
-			if (note_small(w, i, p, err) < 0)
+			if (note_small(w, i, p, need, err) < 0)
 				return -1;
 		}
 	}
