@@ -367,7 +367,7 @@ struct agent *agent_stop(struct agent *a)
 	/* Early, because it answers the status requests that wait for the kubelet. */
 	a->holders = holders_free(a->holders);
 	a->local = http_server_stop(a->local);
-	a->tcp = http_server_stop(a->tcp);
+	a->tcp = health_server_stop(a->tcp);
 	agent_config_stop(a);
 	agent_cluster_stop(a);
 	a->kubelet_watch = kubelet_watch_stop(a->kubelet_watch);

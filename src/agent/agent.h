@@ -74,7 +74,7 @@ struct agent_options {
 	struct serve_options serve;
 	const char *
 		counters_map; /* "NAMESPACE:NAME" of the ConfigMap with the counters; NULL: none */
-	const char *listen; /* NULL or "": unix socket only */
+	const char *listen; /* for health alone; NULL or "": unix socket only */
 	/* At most one of these; NULL or "" for all: environment and flags only. */
 	const char *config_path; /* one file */
 	const char *config_dir;  /* named configs, of which the node's label chooses */

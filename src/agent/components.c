@@ -17,7 +17,7 @@ static const struct {
 	[COMPONENT_OPTIONS] = { .name = "options", .logs = true },
 	[COMPONENT_RUN_DIR] = { .name = "run-directory" },
 	[COMPONENT_STATUS_SOCKET] = { .name = "status-socket" },
-	[COMPONENT_STATUS_TCP] = { .name = "status-tcp" },
+	[COMPONENT_HEALTH_TCP] = { .name = "health-tcp" },
 	[COMPONENT_WEB_SERVER] = { .name = "web-server", .logs = true },
 	[COMPONENT_COUNTERS] = { .name = "counters", .logs = true },
 	[COMPONENT_USAGE_RECORDS] = { .name = "usage-records", .logs = true },

@@ -17,7 +17,7 @@ enum component {
 	COMPONENT_OPTIONS,       /* values of options and environment variables */
 	COMPONENT_RUN_DIR,       /* the lock that keeps other agents out */
 	COMPONENT_STATUS_SOCKET, /* gpusliced.sock in the run directory */
-	COMPONENT_STATUS_TCP,    /* --listen */
+	COMPONENT_HEALTH_TCP,    /* --listen */
 	COMPONENT_WEB_SERVER,    /* --metrics-listen */
 	COMPONENT_COUNTERS,      /* the counters file */
 	COMPONENT_USAGE_RECORDS, /* the ledger directory */

@@ -155,14 +155,34 @@ static bool socket_is_gone(const struct agent *a)
 	       access(path, F_OK) < 0 && errno == ENOENT;
 }
 
+/*
+ * Over TCP. Neither names nor errors of this node are in an answer: any pod of the cluster may ask, and there is no
+ * token. --metrics-listen has the rest, with its token, in a process of its own.
+ */
+static struct health_answer answer_probe(void *arg, const char *path)
+{
+	static const struct health_answer
+		ok = { 200, "ok\n" },
+		not_ready = { 503, "not ready; gpuslice status says why\n" },
+		not_here = { 404, "the status is served on the unix socket and at "
+				  "--metrics-listen\n" };
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
+
+	if (!strcmp(path, "/healthz"))
+		return ok;
+	if (strcmp(path, "/readyz") != 0)
+		return not_here;
+	return agent_ready(arg, &why) ? ok : not_ready;
+}
+
 static void serve_tcp(struct agent *a)
 {
 	struct error err = ERROR_INIT;
 
-	if (http_server_start(&a->tcp, a->loop, a->listen, 0, on_request, a, &err) == 0)
-		log_info("listening", LOG_STR("address", a->listen),
-			LOG_UINT("port", http_server_port(a->tcp)));
-	agent_component(a, COMPONENT_STATUS_TCP, &err);
+	if (health_server_start(&a->tcp, a->loop, a->listen, answer_probe, a, &err) == 0)
+		log_info("answering probes", LOG_STR("address", a->listen),
+			LOG_UINT("port", health_server_port(a->tcp)));
+	agent_component(a, COMPONENT_HEALTH_TCP, &err);
 }
 
 void agent_http_retry(struct agent *a)

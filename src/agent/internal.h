@@ -20,6 +20,7 @@
 #include "core/offer.h"
 #include "gpu/label-facts.h"
 #include "gpu/monitor.h"
+#include "http/health-server.h"
 #include "http/server.h"
 #include "kube/device-plugin.h"
 
@@ -160,8 +161,9 @@ struct agent {
 	struct serve *serve; /* NULL: nothing is to be shown */
 	struct agent_counters counters;
 
-	struct http_server *local, *tcp;
-	const char *listen; /* option; borrowed; NULL: no TCP */
+	struct http_server *local;
+	struct health_server *tcp;
+	const char *listen; /* option; borrowed; NULL: no health over TCP */
 	struct components components;
 	struct error failure;
 };
@@ -263,7 +265,8 @@ void agent_components_start(struct agent *a, const struct strv *option_errors);
 void agent_component(struct agent *a, enum component c, const struct error *why);
 void agent_components_stop(struct agent *a);
 
-/* http.c: what cannot be served now is tried again by agent_http_retry(). */
+/* http.c: status and health on the unix socket, health alone over TCP. What cannot be served now
+ * is tried again by agent_http_retry(). */
 void agent_http_start(struct agent *a, const char *listen);
 void agent_http_retry(struct agent *a);
 

@@ -21,10 +21,6 @@ static const struct option_def options[] = {
 		.arg = "DIR",
 		.def = DEFAULT_RUN_DIR,
 		.help = "run directory of the agent" },
-	{ .name = "address",
-		.type = OPTION_STR,
-		.arg = "HOST:PORT",
-		.help = "ask an agent that was started with --listen, instead of the local one" },
 	{ .name = "slices",
 		.letter = 's',
 		.type = OPTION_BOOL,
@@ -34,15 +30,13 @@ static const struct option_def options[] = {
 
 static int agent_address(const struct options *o, char *ret, size_t cap, struct error *err)
 {
-	const char *address = option_str(o, "address", NULL);
 	char socket[PATH_MAX];
 	int n;
 
-	if (!address &&
-		path_join(socket, sizeof(socket), option_str(o, "run-dir", DEFAULT_RUN_DIR),
-			AGENT_SOCKET, err) < 0)
+	if (path_join(socket, sizeof(socket), option_str(o, "run-dir", DEFAULT_RUN_DIR),
+		    AGENT_SOCKET, err) < 0)
 		return -1;
-	n = snprintf(ret, cap, "%s%s", address ? "" : "unix:", address ? address : socket);
+	n = snprintf(ret, cap, "unix:%s", socket);
 	if (n < 0 || (size_t)n >= cap)
 		return error_set(err, ERR_LIMIT, "the agent's address is too long");
 	return 0;

@@ -98,8 +98,8 @@ starts_with() {
 	GPUSLICE_LOG_LEVEL=loud starts_with ""
 	starts_with web-server --metrics-listen nonsense
 	starts_with web-server --metrics-listen 192.0.2.1:9400
-	starts_with status-tcp --listen nonsense
-	starts_with status-tcp --listen 192.0.2.1:9401
+	starts_with health-tcp --listen nonsense
+	starts_with health-tcp --listen 192.0.2.1:9401
 	starts_with usage-records --ledger-dir "$BAD/blank"
 	starts_with mig-manager --mig-manager --mig-config-default '*'
 	starts_with mig-manager --mig-manager --mig-config-map x
@@ -113,7 +113,7 @@ starts_with() {
 	eventually 20 logged other 'serving metrics'
 	other=$(sed -n 's/.*serving metrics.*port=\([0-9]*\).*/\1/p' "$NODE_DIR/other.log")
 	starts_with web-server --metrics-listen "127.0.0.1:$other"
-	starts_with status-tcp --listen "127.0.0.1:$other"
+	starts_with health-tcp --listen "127.0.0.1:$other"
 	stop other
 }
 
