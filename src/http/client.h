@@ -13,7 +13,7 @@
 #define HTTP_REPLY_MAX (64U << 20) /* bytes */
 
 /*
- * @address as for http_server_start(). @body may be NULL. Fills @ret_body with the answer and
+ * @address: "unix:/path" or "host:port". @body may be NULL. Fills @ret_body with the answer and
  * *ret_status with the HTTP status; < 0 only if there was no answer: ERR_UNAVAILABLE when nobody
  * listens, with the address in the text.
  */

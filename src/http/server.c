@@ -25,7 +25,6 @@ struct http_server {
 	void *arg;
 	struct http_exchange *suspended; /* those that the handler has not answered yet */
 	char unix_path[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
-	unsigned port;
 };
 
 struct http_exchange {
@@ -250,14 +249,12 @@ int http_server_start(struct http_server **ret, uv_loop_t *loop, const char *add
 		return error_nomem(err);
 	s->handler = handler;
 	s->arg = arg;
-	if (strncmp(address, "unix:", 5) != 0) {
-		if (http_listen_tcp(address, &fd, &s->port, err) < 0)
-			return -1;
-	} else {
-		if (http_listen_unix(address + 5, mode, &fd, err) < 0)
-			return -1;
-		(void)snprintf(s->unix_path, sizeof(s->unix_path), "%s", address + 5);
-	}
+	if (strncmp(address, "unix:", 5) != 0)
+		return error_set(err, ERR_INVALID, "listen on '%s': expected unix:/path",
+			address);
+	if (http_listen_unix(address + 5, mode, &fd, err) < 0)
+		return -1;
+	(void)snprintf(s->unix_path, sizeof(s->unix_path), "%s", address + 5);
 	s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
 		on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
 		on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT, fd_peers(HTTP_CONNECTIONS),
@@ -277,11 +274,6 @@ int http_server_start(struct http_server **ret, uv_loop_t *loop, const char *add
 	(void)uv_poll_start(&s->poll, UV_READABLE, on_poll);
 	*ret = STEAL_PTR(s);
 	return 0;
-}
-
-unsigned http_server_port(const struct http_server *s)
-{
-	return s->port;
 }
 
 static void on_closed(uv_handle_t *h)
@@ -309,8 +301,7 @@ struct http_server *http_server_stop(struct http_server *s)
 	}
 	(void)MHD_run(s->daemon);
 	MHD_stop_daemon(s->daemon);
-	if (s->unix_path[0])
-		(void)unlink(s->unix_path);
+	(void)unlink(s->unix_path);
 	s->closing = 2;
 	uv_close((uv_handle_t *)&s->poll, on_closed);
 	uv_close((uv_handle_t *)&s->timer, on_closed);

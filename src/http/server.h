@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * A small HTTP/1.1 server on a libuv loop, over TCP or a unix socket: status, health and control
- * for local tools. libmicrohttpd does the protocol; this binds it to the loop, so that handlers
+ * A small HTTP/1.1 server on a libuv loop, over a unix socket: status, health and control for local
+ * tools. Its peers are trusted not to keep each other out: over TCP there are http/health-server.h
+ * and web/. libmicrohttpd does the protocol; this binds it to the loop, so that handlers
  * run on the loop thread and may answer later.
  * Thread: loop.
  */
@@ -39,14 +40,11 @@ void http_reply(struct http_exchange *x, int status, const char *content_type, c
 void http_reply_error(struct http_exchange *x, const struct error *err);
 
 /*
- * @address is "unix:/path", "host:port", ":port" or "[v6]:port". A unix socket gets @mode; one
- * that nobody answers on is replaced, one that somebody does is ERR_EXISTS.
+ * @address is "unix:/path"; the socket gets @mode. One that nobody answers on is replaced, one that
+ * somebody does is ERR_EXISTS.
  */
 int http_server_start(struct http_server **ret, uv_loop_t *loop, const char *address,
 	unsigned mode, http_handler handler, void *arg, struct error *err) MUST_USE;
-
-/* The port in use, for ":0"; 0 for a unix socket. */
-unsigned http_server_port(const struct http_server *s);
 
 /* Unanswered exchanges are dropped. The loop must run once more for libuv to let go. */
 struct http_server *http_server_stop(struct http_server *s);

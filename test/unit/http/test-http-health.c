@@ -288,6 +288,33 @@ static void health_server__ends_at_the_deadline_whoever_goes_on_sending(void **s
 	assert_int_equal(f->asked, 0);
 }
 
+static void health_server_start__refuses_an_address_in_use_or_that_is_none(void **state)
+{
+	static const char *const rows[][2] = {
+		{ "nonsense", "expected host:port" },
+		{ "127.0.0.1:999999", "expected a port from 0 to 65535, found '999999'" },
+		{ "127.0.0.1:65536", "from 0 to 65535, found '65536'" },
+		{ ":65537", "from 0 to 65535, found '65537'" },
+		{ ":-1", "from 0 to 65535, found '-1'" },
+		{ "[::1]:4294967296", "from 0 to 65535, found '4294967296'" },
+		{ "127.0.0.1:http", "from 0 to 65535, found 'http'" },
+		{ "127.0.0.1:80x", "from 0 to 65535, found '80x'" },
+	};
+	struct fixture *f = *state;
+	struct health_server *second = NULL;
+	struct error err = ERROR_INIT;
+	char address[32];
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_error(
+			health_server_start(&second, &f->loop, rows[i][0], answer, f, &err),
+			&err, rows[i][1]);
+	(void)snprintf(address, sizeof(address), "127.0.0.1:%u", health_server_port(f->server));
+	assert_error(health_server_start(&second, &f->loop, address, answer, f, &err), &err,
+		"listen on");
+	assert_null(second);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +329,9 @@ int main(void)
 			tear_down),
 		cmocka_unit_test_setup_teardown(
 			health_server__ends_at_the_deadline_whoever_goes_on_sending, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			health_server_start__refuses_an_address_in_use_or_that_is_none, set_up,
 			tear_down),
 	};
 

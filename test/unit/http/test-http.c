@@ -4,11 +4,12 @@
 #include "base/parse.h"
 #include "base/time.h"
 #include "http/client.h"
+#include "http/health-server.h"
 #include "http/server.h"
 
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 struct fixture {
@@ -16,7 +17,7 @@ struct fixture {
 	uv_timer_t later;
 	struct http_exchange *waiting;
 	struct http_server *server;
-	char address[128];
+	char *dir, address[128];
 	bool done;
 };
 
@@ -96,21 +97,17 @@ static void call(struct fixture *f, struct client_call *c, const char *method, c
 	(void)uv_run(&f->loop, UV_RUN_NOWAIT);
 }
 
-static void start(struct fixture *f, const char *address)
+static void start(struct fixture *f)
 {
 	struct error err = ERROR_INIT;
 
-	*f = (struct fixture){ .waiting = NULL };
+	*f = (struct fixture){ .dir = test_tmpdir() };
+	(void)snprintf(f->address, sizeof(f->address), "unix:%s/s", f->dir);
 	(void)uv_loop_init(&f->loop);
 	(void)uv_timer_init(&f->loop, &f->later);
 	f->later.data = f;
-	assert_ok(http_server_start(&f->server, &f->loop, address, 0600, handle, f, &err),
+	assert_ok(http_server_start(&f->server, &f->loop, f->address, 0600, handle, f, &err),
 		&err);
-	if (http_server_port(f->server))
-		(void)snprintf(f->address, sizeof(f->address), "127.0.0.1:%u",
-			http_server_port(f->server));
-	else
-		(void)snprintf(f->address, sizeof(f->address), "%s", address);
 }
 
 static void stop(struct fixture *f)
@@ -119,38 +116,63 @@ static void stop(struct fixture *f)
 	uv_close((uv_handle_t *)&f->later, NULL);
 	(void)uv_run(&f->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&f->loop), 0);
+	test_rmdir(f->dir);
 }
 
 static void http_server__answers_now_and_later(void **state)
 {
-	char *dir = test_tmpdir();
-	char address[128];
 	struct fixture f;
 	struct client_call c;
 
 	(void)state;
-	(void)snprintf(address, sizeof(address), "unix:%s/s", dir);
-	for (int i = 0; i < 2; i++) {
-		start(&f, i ? "127.0.0.1:0" : address);
-		call(&f, &c, "POST", "/echo", "hello", NS_PER_SEC);
-		assert_ok(c.r, &c.err);
-		assert_string_equal(buf_str(&c.reply), "hello");
-		buf_fini(&c.reply);
-		call(&f, &c, "GET", "/query?a=b%20c", NULL, NS_PER_SEC);
-		assert_string_equal(buf_str(&c.reply), "b c");
-		buf_fini(&c.reply);
-		call(&f, &c, "GET", "/later", NULL, NS_PER_SEC);
-		assert_ok(c.r, &c.err);
-		assert_string_equal(buf_str(&c.reply), "late");
-		buf_fini(&c.reply);
-		call(&f, &c, "GET", "/nowhere", NULL, NS_PER_SEC);
-		assert_int_equal(c.r, -1);
-		assert_int_equal(c.err.code, ERR_NOT_FOUND);
-		assert_string_equal(c.err.msg, "no such path '/nowhere'");
-		buf_fini(&c.reply);
-		stop(&f);
-	}
-	test_rmdir(dir);
+	start(&f);
+	call(&f, &c, "POST", "/echo", "hello", NS_PER_SEC);
+	assert_ok(c.r, &c.err);
+	assert_string_equal(buf_str(&c.reply), "hello");
+	buf_fini(&c.reply);
+	call(&f, &c, "GET", "/query?a=b%20c", NULL, NS_PER_SEC);
+	assert_string_equal(buf_str(&c.reply), "b c");
+	buf_fini(&c.reply);
+	call(&f, &c, "GET", "/later", NULL, NS_PER_SEC);
+	assert_ok(c.r, &c.err);
+	assert_string_equal(buf_str(&c.reply), "late");
+	buf_fini(&c.reply);
+	call(&f, &c, "GET", "/nowhere", NULL, NS_PER_SEC);
+	assert_int_equal(c.r, -1);
+	assert_int_equal(c.err.code, ERR_NOT_FOUND);
+	assert_string_equal(c.err.msg, "no such path '/nowhere'");
+	buf_fini(&c.reply);
+	stop(&f);
+}
+
+static struct health_answer answer_health(void *arg, const char *path)
+{
+	(void)arg;
+	(void)path;
+	return (struct health_answer){ .status = 200, .text = "ok\n" };
+}
+
+/* The client's other kind of address. */
+static void http_call__reads_an_answer_over_tcp(void **state)
+{
+	struct health_server *server = NULL;
+	struct error err = ERROR_INIT;
+	struct fixture f;
+	struct client_call c;
+
+	(void)state;
+	start(&f);
+	assert_ok(
+		health_server_start(&server, &f.loop, "127.0.0.1:0", answer_health, NULL, &err),
+		&err);
+	(void)snprintf(f.address, sizeof(f.address), "127.0.0.1:%u",
+		health_server_port(server));
+	call(&f, &c, "GET", "/", NULL, NS_PER_SEC);
+	assert_ok(c.r, &c.err);
+	assert_string_equal(buf_str(&c.reply), "ok\n");
+	buf_fini(&c.reply);
+	server = health_server_stop(server);
+	stop(&f);
 }
 
 static void http_server__survives_a_client_that_gives_up(void **state)
@@ -159,7 +181,7 @@ static void http_server__survives_a_client_that_gives_up(void **state)
 	struct client_call c;
 
 	(void)state;
-	start(&f, "127.0.0.1:0");
+	start(&f);
 	call(&f, &c, "GET", "/never", NULL, 50 * NS_PER_MS);
 	assert_int_equal(c.r, -1);
 	assert_int_equal(c.err.code, ERR_TIMEOUT);
@@ -170,15 +192,14 @@ static void http_server__survives_a_client_that_gives_up(void **state)
 /* The status of the answer to these bytes, as libcurl sends no such request. */
 static uint32_t status_of(struct fixture *f, const char *request)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-		.sin_port = htons((uint16_t)http_server_port(f->server)) };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	uint64_t until_ns = time_mono_ns() + 20 * NS_PER_SEC;
 	char answer[64] = "";
 	uint32_t status = 0;
 	ssize_t n = 0;
 
+	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s", f->address + strlen("unix:"));
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	assert_int_equal(write(fd, request, strlen(request)), strlen(request));
 	while (n <= 0 && time_mono_ns() < until_ns) {
@@ -208,70 +229,40 @@ static void http_server__refuses_what_can_be_read_in_two_ways(void **state)
 	struct fixture f;
 
 	(void)state;
-	start(&f, "127.0.0.1:0");
+	start(&f);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		assert_int_equal(status_of(&f, rows[i].request), rows[i].status);
 	stop(&f);
 }
 
-static void http_server__refuses_an_address_in_use(void **state)
+static void http_server__refuses_an_address_in_use_and_one_that_is_none(void **state)
 {
 	struct error err = ERROR_INIT;
-	char *dir = test_tmpdir();
-	char address[128];
 	struct http_server *second = NULL;
 	struct fixture f;
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(100);
 	int status;
 
 	(void)state;
-	(void)snprintf(address, sizeof(address), "unix:%s/s", dir);
-	start(&f, address);
-	assert_error(http_server_start(&second, &f.loop, address, 0600, handle, &f, &err), &err,
-		"another process serves it");
+	start(&f);
+	assert_error(http_server_start(&second, &f.loop, f.address, 0600, handle, &f, &err),
+		&err, "another process serves it");
+	assert_error(http_server_start(&second, &f.loop, "127.0.0.1:0", 0, handle, &f, &err),
+		&err, "expected unix:/path");
+	assert_null(second);
 	stop(&f);
-	assert_error(http_call(address, "GET", "/", NULL, NS_PER_SEC, &status, &b, &err), &err,
-		"connect to 'unix:");
-	assert_error(http_server_start(&second, &f.loop, "nonsense", 0, handle, &f, &err), &err,
-		"expected host:port");
-	test_rmdir(dir);
-}
-
-static void http_server__refuses_a_port_that_is_none(void **state)
-{
-	static const char *const rows[][2] = {
-		{ "127.0.0.1:999999", "expected a port from 0 to 65535, found '999999'" },
-		{ "127.0.0.1:65536", "from 0 to 65535, found '65536'" },
-		{ ":65537", "from 0 to 65535, found '65537'" },
-		{ ":-1", "from 0 to 65535, found '-1'" },
-		{ "[::1]:4294967296", "from 0 to 65535, found '4294967296'" },
-		{ "127.0.0.1:http", "from 0 to 65535, found 'http'" },
-		{ "127.0.0.1:80x", "from 0 to 65535, found '80x'" },
-	};
-	struct http_server *server = NULL;
-	uv_loop_t loop;
-
-	(void)state;
-	(void)uv_loop_init(&loop);
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct error err = ERROR_INIT;
-
-		assert_error(
-			http_server_start(&server, &loop, rows[i][0], 0, handle, NULL, &err),
-			&err, rows[i][1]);
-		assert_null(server);
-	}
-	assert_int_equal(uv_loop_close(&loop), 0);
+	assert_error(http_call(f.address, "GET", "/", NULL, NS_PER_SEC, &status, &b, &err),
+		&err, "connect to 'unix:");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(http_server__answers_now_and_later),
+		cmocka_unit_test(http_call__reads_an_answer_over_tcp),
 		cmocka_unit_test(http_server__survives_a_client_that_gives_up),
 		cmocka_unit_test(http_server__refuses_what_can_be_read_in_two_ways),
-		cmocka_unit_test(http_server__refuses_an_address_in_use),
-		cmocka_unit_test(http_server__refuses_a_port_that_is_none),
+		cmocka_unit_test(http_server__refuses_an_address_in_use_and_one_that_is_none),
 	};
 
 	return cmocka_run_group_tests_name("http", tests, NULL, NULL);
