@@ -61,6 +61,18 @@ static int take_lock(struct agent *a, struct error *err)
 	return 0;
 }
 
+/* A run directory may be emptied or replaced: a lock on a file that nobody finds there keeps nobody out. */
+static bool has_lock(const struct agent *a)
+{
+	char path[PATH_MAX];
+	struct stat ours, there;
+
+	return a->lock_fd >= 0 &&
+	       path_join(path, sizeof(path), a->run_dir, LOCK_NAME, NULL) == 0 &&
+	       fstat(a->lock_fd, &ours) == 0 && lstat(path, &there) == 0 &&
+	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
 /*
  * A run directory that cannot be written, or is none, keeps no device from being served. Two agents do: the second
  * one ends, also when the first is seen late.
@@ -69,8 +81,9 @@ static int lock_or_degrade(struct agent *a, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
-	if (a->lock_fd >= 0)
+	if (has_lock(a))
 		return 0;
+	closep(&a->lock_fd);
 	if (take_lock(a, &why) < 0 && why.code == ERR_EXISTS) {
 		error_copy(err, &why);
 		return -1;

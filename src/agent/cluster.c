@@ -179,6 +179,8 @@ const struct error *agent_cluster_down(const struct agent *a)
 	const struct agent_cluster *c = &a->cluster;
 	bool labels = c->options.labels == LABELS_NODE || c->options.labels == LABELS_NFD;
 
+	if (c->api)
+		return &c->why;
 	/* No pod, and nothing was asked for: that is no fault. */
 	return c->why.code == ERR_NOT_FOUND && !*c->options.kubeconfig && !labels ? NULL
 										  : &c->why;
@@ -204,14 +206,27 @@ static const char *get_env(const char *name)
 	return getenv(name);
 }
 
+/* Yours: api_config_fini(). @err is not NULL. */
+static int read_credentials(const struct agent_cluster_options *o, struct api_config *ret,
+	struct error *err)
+{
+	int r = *o->kubeconfig ? api_config_kubeconfig(ret, o->kubeconfig, err)
+			       : api_config_in_cluster(ret, NULL, get_env, err);
+
+	if (r < 0 || api_config_probe(ret, err) == 0)
+		return r;
+	api_config_fini(ret);
+	err->code = ERR_INVALID; /* a file that is missing does not mean that this is no pod */
+	return -1;
+}
+
 /* Where the server is, and our namespace. On an error *ret_lasts says whether that will ever be
  * otherwise: the files of a node that is just set up come later than we, and may be half written. */
 static int find_server(struct agent_cluster *c, bool *ret_lasts, struct error *err)
 {
 	const struct agent_cluster_options *o = &c->options;
 	struct error why = ERROR_INIT;
-	int r = *o->kubeconfig ? api_config_kubeconfig(&c->config, o->kubeconfig, &why)
-			       : api_config_in_cluster(&c->config, NULL, get_env, &why);
+	int r = read_credentials(o, &c->config, &why);
 
 	*ret_lasts = false;
 	if (r < 0 && !*o->kubeconfig && why.code == ERR_NOT_FOUND) {
@@ -238,6 +253,20 @@ static bool find_again(struct agent_cluster *c)
 		return true;
 	c->why = err;
 	return false;
+}
+
+void agent_cluster_retry(struct agent *a)
+{
+	struct agent_cluster *c = &a->cluster;
+	struct api_config now = { .server = NULL };
+
+	/* Before that, on_open() reads them again and again. */
+	if (!c->api)
+		return;
+	error_clear(&c->why);
+	if (read_credentials(&c->options, &now, &c->why) < 0)
+		error_suffix(&c->why, LAST_VALID "not use the API server");
+	api_config_fini(&now);
 }
 
 static void on_open(uv_timer_t *t);

@@ -83,11 +83,11 @@ static void sync_serve(struct agent *a)
 		return;
 	state = serve_web_state(a->serve, &why);
 	if (state != WEB_STARTING)
-		agent_component(a, COMPONENT_WEB_SERVER, state == WEB_DOWN ? &why : NULL);
+		agent_component(a, COMPONENT_WEB_SERVER, &why);
 	error_clear(&why);
 	(void)serve_counters_down(a->serve, &why);
 	agent_component(a, COMPONENT_COUNTERS, &why);
-	agent_component(a, COMPONENT_USAGE_RECORDS, &a->see.keep.error);
+	agent_component(a, COMPONENT_USAGE_RECORDS, &a->see.keep.failure);
 }
 
 static void sync_others(struct agent *a)
@@ -98,7 +98,7 @@ static void sync_others(struct agent *a)
 	agent_component(a, COMPONENT_CDI,
 		cdi->error.code != ERR_NONE ? &cdi->error : &cdi->other_error);
 	agent_component(a, COMPONENT_API_SERVER, agent_cluster_down(a));
-	agent_component(a, COMPONENT_LABELS, &a->labels.error);
+	agent_component(a, COMPONENT_LABELS, agent_labels_down(a));
 }
 
 static void retry(struct agent *a)
@@ -111,6 +111,7 @@ static void retry(struct agent *a)
 	c->retry_at_ns = now_ns + RETRY_NS;
 	agent_lock_retry(a);
 	agent_http_retry(a);
+	agent_cluster_retry(a);
 	agent_mig_retry(a);
 	agent_slices_retry(a);
 	if (a->serve)

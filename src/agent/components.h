@@ -13,6 +13,9 @@
 #include <stdint.h>
 #include <uv.h>
 
+/* Of a file that has become invalid while the agent runs: before what a restart would do. */
+#define LAST_VALID "; the last valid one is in use; a restart would "
+
 enum component {
 	COMPONENT_OPTIONS,       /* values of options and environment variables */
 	COMPONENT_RUN_DIR,       /* the lock that keeps other agents out */

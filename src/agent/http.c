@@ -152,7 +152,7 @@ static bool socket_is_gone(const struct agent *a)
 	char path[PATH_MAX];
 
 	return path_join(path, sizeof(path), a->run_dir, AGENT_SOCKET, NULL) == 0 &&
-	       access(path, F_OK) < 0 && errno == ENOENT;
+	       access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 /*

@@ -171,6 +171,8 @@ struct agent {
 /* labels.c: keeps what the label writer wants as the GPUs and the config are. */
 void agent_labels_init(struct agent *a);
 void agent_labels_look(struct agent *a);
+/* Why there are no labels, or they cannot be written where they belong; ERR_NONE: they are. Borrowed. */
+const struct error *agent_labels_down(const struct agent *a);
 void agent_labels_stop(struct agent *a);
 void agent_labels_fini(struct agent *a);
 
@@ -224,6 +226,8 @@ void agent_cluster_look(struct agent *a); /* what is offered, or served, is some
 const char *agent_cluster_trouble(const struct agent *a); /* why the Node is not known */
 /* Why the API server is not used although it is asked for; NULL or ERR_NONE: it is, or is not asked for. Borrowed. */
 const struct error *agent_cluster_down(const struct agent *a);
+/* Checks the files of its credentials, of which the last valid content stays in use. */
+void agent_cluster_retry(struct agent *a);
 void agent_cluster_stop(struct agent *a);
 void agent_cluster_fini(struct agent *a);
 
@@ -237,7 +241,7 @@ void agent_pod_event(struct agent *a, const struct event_about *pod, enum event_
 /* mig.c: the MIG manager (mig/manager.h). */
 void agent_mig_init(struct agent *a, const struct agent_options *o);
 void agent_mig_start(struct agent *a); /* what it needs may be missing: then again by: */
-void agent_mig_retry(struct agent *a);
+void agent_mig_retry(struct agent *a); /* and checks it while it runs */
 void agent_mig_with_api(struct agent *a, struct api *api);
 void agent_mig_look(struct agent *a); /* the Node, the layouts or the GPUs may be other ones */
 void agent_mig_looked(struct agent *a); /* NVML was looked at, and that is in .node */

@@ -94,6 +94,17 @@ void agent_labels_look(struct agent *a)
 		(void)uv_timer_start(&a->labels.timer, look, AGENT_LABELS_MS, 0);
 }
 
+const struct error *agent_labels_down(const struct agent *a)
+{
+	const struct error *trouble = &a->cluster.labels.task.trouble;
+
+	/* That the API server is away, or somebody else was first, is no fault of the labels, and passes. */
+	if (a->labels.error.code != ERR_NONE || trouble->code == ERR_UNAVAILABLE ||
+		trouble->code == ERR_TIMEOUT || trouble->code == ERR_EXISTS)
+		return &a->labels.error;
+	return trouble;
+}
+
 void agent_labels_stop(struct agent *a)
 {
 	uv_close((uv_handle_t *)&a->labels.timer, NULL);

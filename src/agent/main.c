@@ -74,13 +74,10 @@ static int make_room(struct error *err)
 static int run(struct program *p, const struct options *o, struct error *err)
 {
 	CLEANUP(agent_options_fini) struct agent_options options = { 0 };
-	struct error why = ERROR_INIT;
 
 	if (o->args.n > 0)
 		return error_set(err, ERR_INVALID,
 			"unexpected argument '%s'; --help shows the usage", o->args.v[0]);
-	if (log_option_setup(o, &why) < 0)
-		log_error("option ignored, its value is invalid", LOG_STR("reason", why.msg));
 	if (agent_options_read(&options, o, err) < 0)
 		return -1;
 	for (size_t i = 0; i < options.warnings.n; i++)

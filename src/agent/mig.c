@@ -338,13 +338,23 @@ static int start_source(struct agent *a, struct error *err)
 	return 0;
 }
 
-static int read_services(struct agent_mig *m, struct error *err)
+static int read_services(const struct agent_mig *m, struct strv *ret, struct error *err)
 {
 	const char *path = m->options.clients_file;
 
-	if (*path && mig_services_load(&m->host.services, path, NULL, err) < 0)
+	if (*path && mig_services_load(ret, path, NULL, err) < 0)
 		return error_prefix(err, "--mig-gpu-clients-file");
 	return 0;
+}
+
+static void check_services(struct agent *a)
+{
+	CLEANUP(strv_fini) struct strv now = STRV_INIT;
+	struct error why = ERROR_INIT;
+
+	if (read_services(&a->mig, &now, &why) < 0)
+		error_suffix(&why, LAST_VALID "leave the MIG layout alone");
+	agent_component(a, COMPONENT_MIG_MANAGER, &why);
 }
 
 static int check_default(const char *name, struct error *err)
@@ -401,7 +411,7 @@ static int start(struct agent *a, struct error *err)
 	if (check_default(m->options.default_name, err) < 0 || find_tool(m, err) < 0 ||
 		mig_host_init(&m->host, a->loop, m->options.host_root, a->run_dir, err) < 0)
 		return -1;
-	if (read_services(m, err) < 0 || start_source(a, err) < 0) {
+	if (read_services(m, &m->host.services, err) < 0 || start_source(a, err) < 0) {
 		mig_host_fini(&m->host);
 		return -1;
 	}
@@ -423,8 +433,12 @@ void agent_mig_retry(struct agent *a)
 {
 	struct agent_mig *m = &a->mig;
 
-	if (!m->options.enabled || m->started)
+	if (!m->options.enabled)
 		return;
+	if (m->started) {
+		check_services(a);
+		return;
+	}
 	agent_mig_start(a);
 	if (!m->started)
 		return;

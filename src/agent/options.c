@@ -436,6 +436,13 @@ static int ignore_option(struct agent_options *ret, struct error *why, struct er
 	return strv_add(&ret->errors, text, err);
 }
 
+static int set_up_log(struct agent_options *ret, const struct options *o, struct error *err)
+{
+	struct error why = ERROR_INIT;
+
+	return log_option_setup(o, &why) < 0 ? ignore_option(ret, &why, err) : 0;
+}
+
 /* The kubelet's conditions are what the node lives by: a repair of a GPU is not to be mixed with them. */
 static bool is_condition_type(const char *type)
 {
@@ -622,9 +629,10 @@ int agent_options_read(struct agent_options *ret, const struct options *o, struc
 	if (option_get(o, "slice-keep")->source != OPTION_UNSET)
 		ret->slices.keep_ns = (uint64_t)option_get(o, "slice-keep")->ns;
 	read_mig(o, &ret->mig);
-	if (strv_copy(&ret->errors, &o->invalid, err) < 0 || read_see(ret, o, err) < 0 ||
-		read_serve(ret, o, err) < 0 || read_counters_map(ret, err) < 0 ||
-		read_labels(ret, o, err) < 0 || read_node_condition(ret, err) < 0)
+	if (strv_copy(&ret->errors, &o->invalid, err) < 0 || set_up_log(ret, o, err) < 0 ||
+		read_see(ret, o, err) < 0 || read_serve(ret, o, err) < 0 ||
+		read_counters_map(ret, err) < 0 || read_labels(ret, o, err) < 0 ||
+		read_node_condition(ret, err) < 0)
 		return -1;
 	if (ret->serve.metrics.pod_labels)
 		ret->see.pod_labels = ret->serve.metrics.pod_label_patterns;

@@ -24,6 +24,7 @@
 #include "agent/see/processes.h"
 #include "agent/see/uses.h"
 #include "base/log.h"
+#include "base/stamp.h"
 #include "gpu/monitor.h"
 #include "price/price.h"
 #include "view/view.h"
@@ -46,9 +47,10 @@ struct see_xid {
 
 struct see_price {
 	struct price_catalogue *catalogue;
-	bool tried;         /* to load it */
-	struct error error; /* why it is not loaded */
-	bool awaited;       /* the region, of the Node's labels */
+	bool tried;              /* to load it */
+	struct error error;      /* why it is not loaded, or why the file is invalid now */
+	struct file_stamp stamp; /* of the file, when it was loaded last */
+	bool awaited;            /* the region, of the Node's labels */
 	char type[PRICE_NAME_MAX], region[PRICE_NAME_MAX], currency[8];
 	char source[96]; /* "" without a price */
 	char told[ERROR_MSG_MAX];
@@ -101,7 +103,7 @@ struct agent_see {
 
 void agent_see_init(struct agent *a, const struct agent_see_options *options);
 void agent_see_start(struct agent *a);
-/* Loads the price catalogue that could not be loaded. */
+/* Loads the price file again if it could not be loaded, or has changed; the last valid catalogue stays in use. */
 void agent_see_retry(struct agent *a);
 void agent_see_with_api(struct agent *a, struct api *api);
 void agent_see_stop(struct agent *a);

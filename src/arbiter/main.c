@@ -83,12 +83,15 @@ static int read_dir(char *ret, const struct options *o, const char *name, const 
 static int run(struct program *p, const struct options *o, struct error *err)
 {
 	struct arbiter_options options;
+	struct error why = ERROR_INIT;
 
 	if (o->args.n > 0)
 		return error_set(err, ERR_INVALID,
 			"unexpected argument '%s'; --help shows the usage", o->args.v[0]);
-	if (log_option_setup(o, err) < 0 ||
-		read_dir(options.state_dir, o, "state-dir", SLICE_STATE_DIR, err) < 0 ||
+	/* It may come with the agent's environment, and slices need the arbiter. */
+	if (log_option_setup(o, &why) < 0)
+		log_error("option ignored, its value is invalid", LOG_STR("reason", why.msg));
+	if (read_dir(options.state_dir, o, "state-dir", SLICE_STATE_DIR, err) < 0 ||
 		read_dir(options.run_dir, o, "run-dir", DEFAULT_RUN_DIR, err) < 0 ||
 		read_dir(options.procfs, o, "procfs", ARBITER_PROCFS, err) < 0)
 		return -1;

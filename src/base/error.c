@@ -107,6 +107,18 @@ int error_prefix(struct error *err, const char *fmt, ...)
 	return -1;
 }
 
+void error_suffix(struct error *err, const char *text)
+{
+	size_t len = strlen(text), used;
+
+	if (!err || err->code == ERR_NONE || len >= sizeof(err->msg))
+		return;
+	used = strlen(err->msg);
+	if (used > sizeof(err->msg) - 1 - len)
+		used = sizeof(err->msg) - 1 - len;
+	memcpy(err->msg + used, text, len + 1);
+}
+
 void error_copy(struct error *to, const struct error *from)
 {
 	if (to && from && to != from)

@@ -61,6 +61,9 @@ int error_nomem(struct error *err);
 /* Puts "<fmt>: " before the text. Returns -1. */
 int error_prefix(struct error *err, const char *fmt, ...) PRINTF(2, 3);
 
+/* Puts @text behind the text, of which it cuts what leaves no room for it. No error: nothing to do. */
+void error_suffix(struct error *err, const char *text);
+
 /* Copies @from to @to; either may be NULL. */
 void error_copy(struct error *to, const struct error *from);
 

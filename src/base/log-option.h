@@ -18,5 +18,5 @@
 		.arg = "FORMAT", .def = "text", .help = "text or json"                      \
 	}
 
-/* log_setup() as they say. ERR_INVALID: one has a word that is unknown. */
+/* log_setup() as they say. ERR_INVALID: one has an unknown word, and its default is in use. */
 int log_option_setup(const struct options *o, struct error *err) MUST_USE;

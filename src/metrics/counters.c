@@ -395,11 +395,11 @@ bool metrics_counters_changed(const struct metrics_counters *c)
 {
 	struct metrics_counters now = { .n = 0 };
 
-	if (!c->path || !look(&now, c->path))
+	if (!c->path)
 		return false;
-	return now.seen.device != c->seen.device || now.seen.inode != c->seen.inode ||
-	       now.seen.size != c->seen.size || now.seen.s != c->seen.s ||
-	       now.seen.ns != c->seen.ns;
+	return !look(&now, c->path) || now.seen.device != c->seen.device ||
+	       now.seen.inode != c->seen.inode || now.seen.size != c->seen.size ||
+	       now.seen.s != c->seen.s || now.seen.ns != c->seen.ns;
 }
 
 bool metrics_counters_have(const struct metrics_counters *c, enum metrics_source source)

@@ -68,8 +68,8 @@ int metrics_counters_parse(struct metrics_counters **ret, const char *name, cons
 struct metrics_counters *metrics_counters_free(struct metrics_counters *c); /* returns NULL */
 DEFINE_CLEANUP(struct metrics_counters *, metrics_counters_free)
 
-/* Whether the file is another one than was read, or its time or size is: one stat(). A file that is away is as
- * it was. Blocking. */
+/* Whether the file is another one than was read, or its time or size is, or it is missing: one stat().
+ * Blocking. */
 bool metrics_counters_changed(const struct metrics_counters *c);
 
 /* Whether a row is from this source. */

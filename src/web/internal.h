@@ -68,7 +68,7 @@ struct web {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	enum web_state state; /* under it */
-	struct error why;     /* under it: the reason of WEB_DOWN */
+	struct error why;     /* under it: web_state() */
 
 	/* Of the thread. */
 	struct web_process process;
@@ -77,6 +77,8 @@ struct web {
 	uint64_t delay_ns; /* before the next one, if this one ends soon */
 	uint64_t turns, turn_ns; /* of the process's loop, and for how long it has been so */
 	uint64_t looked_ns;      /* when that was last looked at */
+	struct error files;      /* what the process last said of its files */
+	bool files_news;         /* .. and is not in .why yet */
 	unsigned notices;        /* that the process may still give */
 	uint64_t notice_ns;      /* when that number last grew */
 	struct web_shared shared[WEB_SHARED_MAX];

@@ -433,14 +433,13 @@ int web_packet_send(int sock, const struct buf *packet, int fd, struct error *er
 	return error_sys(err, errno, "send to the other end of the web server's socket");
 }
 
-void web_word_send(int sock, enum web_packet type, const struct error *error)
+bool web_word_send(int sock, enum web_packet type, const struct error *error)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
 	struct error lost = ERROR_INIT;
 
 	web_put_word(&b, &(struct web_word){ .type = type, .error = *error });
-	if (buf_ok(&b) && web_packet_send(sock, &b, -1, &lost) < 0)
-		error_clear(&lost);
+	return buf_ok(&b) && web_packet_send(sock, &b, -1, &lost) == 0;
 }
 
 /* A packet of no bytes looks like the end of the stream, but for this. */

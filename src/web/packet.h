@@ -10,7 +10,7 @@
  *	  │ ── LISTEN (socket) ──────▶ │     from here on it accepts connections
  *	  │ ◀── REQUEST ────────────── │     for a route; the next one only after the reply
  *	  │ ── REPLY (memfd?) ───────▶ │
- *	  │ ◀── NOTICE ─────────────── │     at any time: what an operator must know
+ *	  │ ◀── NOTICE ─────────────── │     at any time: what is wrong with the files; ERR_NONE: nothing any more
  *
  * One packet a message on a SOCK_SEQPACKET pair, which the process has as descriptor WEB_FD_SOCKET: a
  * fixed part that begins with a head, then texts that end in NUL, then the body of a reply, where
@@ -123,8 +123,8 @@ int web_get_answer(const void *packet, size_t len, struct web_answer *ret,
 
 /* Sends the packet with a copy of @fd (-1: none). Never waits: a full socket is ERR_UNAVAILABLE. */
 int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err) MUST_USE;
-/* READY, REFUSED or NOTICE. It is lost where the socket is full or closed. */
-void web_word_send(int sock, enum web_packet type, const struct error *error);
+/* READY, REFUSED or NOTICE. False: it is lost, as the socket is full or closed. */
+bool web_word_send(int sock, enum web_packet type, const struct error *error);
 /*
  * Receives a packet into @packet of WEB_PACKET_MAX bytes; never waits. *ret_len 0: the other end is
  * closed. > 0: nothing has come. *ret_fd: a descriptor that came with it, yours, or -1; NULL: none is

@@ -169,6 +169,7 @@ static int start_process(struct web *w, struct error *err)
 	w->turns = page_turns(w);
 	w->turn_ns = 0;
 	w->looked_ns = time_mono_ns();
+	w->files_news = false;
 	w->notices = WEB_NOTICES_MAX;
 	w->notice_ns = w->looked_ns;
 	return r;
@@ -257,7 +258,8 @@ static void start(struct web *w)
 
 /* --- while it serves --- */
 
-static void relay_notice(struct web *w, const struct error *err)
+/* What a process says of its files, as often as it may: a process that says more is heard later. */
+static void report_files(struct web *w)
 {
 	uint64_t now_ns = time_mono_ns();
 
@@ -265,10 +267,13 @@ static void relay_notice(struct web *w, const struct error *err)
 		w->notice_ns = now_ns;
 		w->notices++;
 	}
-	if (w->notices == 0)
+	if (!w->files_news || w->notices == 0)
 		return;
+	w->files_news = false;
 	w->notices--;
-	give_notice(w, err);
+	set_state(w, WEB_SERVING, &w->files);
+	if (w->files.code != ERR_NONE)
+		give_notice(w, &w->files);
 }
 
 /* > 0: the process has ended. */
@@ -291,7 +296,9 @@ static int take_packet(struct web *w, struct error *err)
 		return -1;
 	if (type == WEB_PACKET_REFUSED)
 		return refused(&word, err);
-	relay_notice(w, &word.error);
+	w->files = word.error;
+	w->files_news = true;
+	report_files(w);
 	return 0;
 }
 
@@ -319,6 +326,7 @@ static void serve_process(struct web *w, enum wake wake)
 	struct error err = ERROR_INIT;
 	int r = wake == WAKE_PACKET ? take_packet(w, &err) : 0;
 
+	report_files(w);
 	if (r == 0)
 		r = check_turns(w, &err);
 	/* A reply that cannot be sent because the process has closed its socket is an end as well. */

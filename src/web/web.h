@@ -130,8 +130,8 @@ struct web_ops {
 	/* It serves, and did not before. */
 	void (*serving)(void *arg, unsigned port);
 	/* Something that an operator must know, once for each message: what stands in the way of serving
-	 * (a token file that is not there, an address that another has), which is tried again; a token
-	 * file that became unreadable, of which the last one stays in force; the end of the process. */
+	 * (a token file that is not there, an address that another has), which is tried again; a file
+	 * that became invalid, of which the last valid one stays in use; the end of the process. */
 	void (*notice)(void *arg, const struct error *err);
 };
 
@@ -163,7 +163,8 @@ enum web_state {
 	WEB_DOWN, /* the next attempt follows by itself */
 };
 
-/* @ret_why: the reason of WEB_DOWN. */
+/* @ret_why: the reason of WEB_DOWN; of WEB_SERVING which file has become invalid, so that its last valid content is in
+ * use, or ERR_NONE. */
 enum web_state web_state(struct web *w, struct error *ret_why);
 
 struct web_counts web_counts(const struct web *w);

@@ -91,6 +91,15 @@ static void open_ledger(struct see_keep *k, uint64_t now_ns)
 		k->note = k->error;
 		error_clear(&k->error);
 	}
+	k->file = file_stamp_of(k->path);
+}
+
+/* What is written to a file that was removed, or that another has replaced, is lost. */
+static bool is_lost(const struct see_keep *k)
+{
+	struct file_stamp now = file_stamp_of(k->path);
+
+	return now.dev != k->file.dev || now.ino != k->file.ino;
 }
 
 void see_keep_open(struct see_keep *k, uint64_t now_ns)
@@ -118,6 +127,10 @@ static int write_batch(struct see_keep *k, uint64_t now_ns)
 
 	if (!rows)
 		return error_nomem(&k->error);
+	if (k->ledger && is_lost(k)) {
+		k->ledger = ledger_close(k->ledger);
+		k->retry_ns = now_ns;
+	}
 	if (!k->ledger && now_ns >= k->retry_ns)
 		open_ledger(k, now_ns);
 	if (!k->ledger)
@@ -153,6 +166,7 @@ void see_keep_written(struct see_keep *k)
 		log_error("the ledger was begun anew", LOG_STR("file", k->path),
 			LOG_STR("reason", k->note.msg));
 	error_clear(&k->note);
+	k->failure = k->error;
 	if (k->error.code == ERR_NONE) {
 		if (*k->told)
 			log_info("the ledger is written again", LOG_STR("file", k->path));

@@ -8,6 +8,7 @@
  * Thread: as each function says.
  */
 #include "agent/see/charges.h"
+#include "base/stamp.h"
 #include "core/account/account.h"
 #include "core/gpu.h"
 #include "ledger/ledger.h"
@@ -36,9 +37,10 @@ struct see_kept_xid {
 
 struct see_keep {
 	char path[PATH_MAX];
-	struct ledger *ledger; /* the pool's */
-	bool opened;           /* once, at least */
-	uint64_t retry_ns;     /* monotonic: when to try to open it again */
+	struct ledger *ledger;  /* the pool's */
+	bool opened;            /* once, at least */
+	struct file_stamp file; /* as it was opened */
+	uint64_t retry_ns;      /* monotonic: when to try to open it again */
 
 	/* The batch: the loop's while none is written, else the pool's. */
 	struct see_row *rows;
@@ -59,7 +61,8 @@ struct see_keep {
 	struct ledger_total *found;
 	size_t n_found;
 
-	uint64_t errors; /* counter; the loop's */
+	uint64_t errors;      /* counter; the loop's */
+	struct error failure; /* the loop's copy of .error */
 	char told[ERROR_MSG_MAX];
 };
 

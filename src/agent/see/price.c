@@ -55,13 +55,22 @@ static void tell(struct see_price *p, const char *what, const char *why)
 static void load(struct agent *a)
 {
 	struct see_price *p = &a->see.price;
+	struct price_catalogue *new = NULL;
 	struct error err = ERROR_INIT;
 
 	if (p->tried)
 		return;
 	p->tried = true;
-	if (price_catalogue_load(&p->catalogue, given(a->see.options.price_file), &err) < 0)
+	p->stamp = file_stamp_of(given(a->see.options.price_file));
+	if (price_catalogue_load(&new, given(a->see.options.price_file), &err) == 0) {
+		(void)price_catalogue_free(p->catalogue);
+		p->catalogue = new;
+	} else if (p->catalogue) {
+		error_suffix(&err, LAST_VALID "show no prices");
+		tell(p, "the price file is invalid", err.msg);
+	} else {
 		tell(p, "no prices: the catalogue cannot be read", err.msg);
+	}
 	p->error = err;
 }
 
@@ -83,8 +92,10 @@ static void find(struct agent *a)
 	struct error err = ERROR_INIT;
 	struct price price;
 
+	p->nano_per_hour = 0;
+	p->source[0] = p->currency[0] = '\0';
 	load(a);
-	if (!p->catalogue)
+	if (!p->catalogue || !*p->type)
 		return;
 	if (price_find(p->catalogue, p->type, p->region, &price, &err) < 0) {
 		tell(p, "the price of this node is not known", err.msg);
@@ -121,17 +132,16 @@ void see_price_look(struct agent *a)
 	p->awaited = awaited;
 	(void)snprintf(p->type, sizeof(p->type), "%s", type);
 	(void)snprintf(p->region, sizeof(p->region), "%s", region);
-	p->nano_per_hour = 0;
-	p->source[0] = p->currency[0] = '\0';
-	if (*p->type)
-		find(a);
+	find(a);
 }
 
 void agent_see_retry(struct agent *a)
 {
 	struct see_price *p = &a->see.price;
+	struct file_stamp now = file_stamp_of(given(a->see.options.price_file));
 
-	if (p->error.code == ERR_NONE)
+	if (!a->see.options.enabled || a->see.options.price_given ||
+		(p->tried && p->error.code == ERR_NONE && file_stamp_same(&now, &p->stamp)))
 		return;
 	p->tried = false;
 	find(a);

@@ -2,6 +2,7 @@
 #pragma once
 
 /* For the files of this folder only. */
+#include "agent/components.h"
 #include "agent/serve/serve.h"
 #include "agent/serve/web-config.h"
 #include "view/json.h"
@@ -26,11 +27,13 @@ struct serve {
 	struct web *web;
 	struct metrics_xids *xids;
 	struct metrics_clocks *clocks;
-	struct web_config web_config; /* .options.web borrows from it */
-	struct error web_error;       /* .web is NULL: why it cannot be started */
-	struct error counters_error;  /* why the counters are not those that were asked for */
-	bool from_other;              /* the counters are not the file's: serve_counters() */
-	bool file_wanted;             /* .. any more, and the file could not be read yet */
+	struct web_config web_config; /* as it was when .web was started */
+	/* Why .web cannot be started; once it is, why the web config file would give something else now. */
+	struct error web_error;
+	struct error counters_error; /* why the counters are not those that were asked for */
+	bool other_refused;          /* .. by serve_counters(), not by the file */
+	bool from_other;             /* the counters are not the file's: serve_counters() */
+	bool file_wanted;            /* .. any more, and the file could not be read yet */
 
 	pthread_mutex_t lock; /* of what follows; held for a rendering by the web thread */
 	struct view *view;

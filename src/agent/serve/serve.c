@@ -45,11 +45,12 @@ int serve_new(struct serve **ret, const struct serve_options *options, struct st
 
 static void on_serving(void *arg, unsigned port)
 {
-	const struct web_options *o = &((struct serve *)arg)->options.web;
+	const struct serve *s = arg;
+	const struct web_options *o = &s->options.web;
 
 	log_info("serving metrics and the status page", LOG_STR("address", o->listen),
 		LOG_UINT("port", port), LOG_STR("token", o->token_file ? "yes" : "no"),
-		LOG_STR("tls", o->cert_file ? "yes" : "no"));
+		LOG_STR("tls", o->cert_file || s->web_config.cert_file ? "yes" : "no"));
 }
 
 static void on_notice(void *arg, const struct error *err)
@@ -58,28 +59,62 @@ static void on_notice(void *arg, const struct error *err)
 	log_warn("web server", LOG_STR("reason", err->msg));
 }
 
-/* Without it nothing is served: it may be what the operator protects the page with. */
-static int read_web_config(struct serve *s, struct error *err)
+/* Without it nothing is served: it may be what the operator protects the page with. Yours: web_config_fini(). */
+static int read_web_config(const struct serve *s, struct web_config *ret, struct error *err)
 {
 	const char *path = s->options.web_config_file;
-	struct web_options *web = &s->options.web;
+	const struct web_options *web = &s->options.web;
 
-	if (!path || s->web_config.cert_file)
+	*ret = (struct web_config){ .cert_file = NULL };
+	if (!path)
 		return 0;
-	if (web_config_read(&s->web_config, path, err) < 0)
+	if (web_config_read(ret, path, err) < 0)
 		return error_prefix(err, "--web-config-file");
-	if (!s->web_config.cert_file)
+	if (!ret->cert_file || !(web->cert_file || web->key_file))
 		return 0;
-	if (web->cert_file || web->key_file) {
-		web_config_fini(&s->web_config);
-		return error_set(err, ERR_INVALID,
-			"--web-config-file: '%s' has a certificate, and so has "
-			"--metrics-cert-file; expected one of the two",
-			path);
+	web_config_fini(ret);
+	return error_set(err, ERR_INVALID,
+		"--web-config-file: '%s' has a certificate, and so has --metrics-cert-file; "
+		"expected one of the two",
+		path);
+}
+
+static int start_web(struct serve *s, const struct web_ops *ops, struct error *err)
+{
+	struct web_options web = s->options.web;
+
+	web_config_fini(&s->web_config);
+	if (read_web_config(s, &s->web_config, err) < 0)
+		return -1;
+	if (s->web_config.cert_file) {
+		web.cert_file = s->web_config.cert_file;
+		web.key_file = s->web_config.key_file;
 	}
-	web->cert_file = s->web_config.cert_file;
-	web->key_file = s->web_config.key_file;
-	return 0;
+	return web_start(&s->web, &web, ops, s, err);
+}
+
+/* Logs @why, unless it is what was logged last. */
+static void set_web_error(struct serve *s, const struct error *why)
+{
+	if (why->code != ERR_NONE && strcmp(s->web_error.msg, why->msg) != 0)
+		on_notice(s, why);
+	s->web_error = *why;
+}
+
+/* The server keeps the files that the web config file named when it was started. */
+static void check_web_config(struct serve *s)
+{
+	CLEANUP(web_config_fini) struct web_config now = { .cert_file = NULL };
+	struct error why = ERROR_INIT;
+
+	if (read_web_config(s, &now, &why) < 0)
+		error_suffix(&why, LAST_VALID "serve nothing");
+	else if (!web_config_same(&now, &s->web_config))
+		(void)error_set(&why, ERR_INVALID,
+			"--web-config-file: '%s' names another certificate or key than the one in "
+			"use; a restart of the agent uses it",
+			s->options.web_config_file);
+	set_web_error(s, &why);
 }
 
 void serve_start(struct serve *s)
@@ -93,26 +128,33 @@ void serve_start(struct serve *s)
 
 	if (!listen || !*listen)
 		return;
-	if (read_web_config(s, &err) == 0 &&
-		web_start(&s->web, &s->options.web, &ops, s, &err) == 0)
-		return;
-	if (strcmp(s->web_error.msg, err.msg) != 0)
-		on_notice(s, &err);
-	s->web_error = err;
+	(void)start_web(s, &ops, &err);
+	set_web_error(s, &err);
 }
 
 void serve_retry(struct serve *s)
 {
-	if (!s->web)
+	if (s->web)
+		check_web_config(s);
+	else
 		serve_start(s);
 }
 
 enum web_state serve_web_state(const struct serve *s, struct error *ret_why)
 {
-	if (s->web)
-		return web_state(s->web, ret_why);
+	enum web_state state;
+
 	*ret_why = s->web_error;
-	return s->web_error.code == ERR_NONE ? WEB_STARTING : WEB_DOWN;
+	if (!s->web)
+		return s->web_error.code == ERR_NONE ? WEB_STARTING : WEB_DOWN;
+	state = web_state(s->web, ret_why);
+	if (state != WEB_SERVING)
+		return state;
+	if (ret_why->code == ERR_NONE)
+		*ret_why = s->web_error;
+	else
+		error_suffix(ret_why, LAST_VALID "serve nothing");
+	return state;
 }
 
 bool serve_counters_down(const struct serve *s, struct error *ret_why)
@@ -160,11 +202,12 @@ static void log_warnings(const struct strv *warnings)
 }
 
 /* Logged once for each message. */
-static void refuse(struct serve *s, const struct error *err)
+static void refuse(struct serve *s, const struct error *err, bool other)
 {
 	if (strcmp(s->counters_error.msg, err->msg) != 0)
 		log_warn("counters refused, the last ones stay", LOG_STR("reason", err->msg));
 	s->counters_error = *err;
+	s->other_refused = other;
 }
 
 static void replace(struct serve *s, struct metrics_counters *new, const struct strv *warnings,
@@ -173,6 +216,7 @@ static void replace(struct serve *s, struct metrics_counters *new, const struct 
 	struct metrics_counters *old;
 
 	error_clear(&s->counters_error);
+	s->other_refused = false;
 	log_warnings(warnings);
 	(void)pthread_mutex_lock(&s->lock);
 	old = s->counters;
@@ -190,17 +234,26 @@ static void read_file(struct serve *s)
 	struct error err = ERROR_INIT;
 
 	if (metrics_counters_read(&new, s->options.metrics.collectors, &warnings, &err) < 0) {
-		refuse(s, &err);
+		if (!s->file_wanted)
+			error_suffix(&err, LAST_VALID "use the built-in counters");
+		refuse(s, &err, false);
 		return;
 	}
 	s->from_other = s->file_wanted = false;
 	replace(s, new, &warnings, s->options.metrics.collectors);
 }
 
+/* This thread alone changes .counters, so it may look without the lock. */
+static bool file_is_news(const struct serve *s)
+{
+	bool failed = s->counters_error.code != ERR_NONE && !s->other_refused;
+
+	return failed || metrics_counters_changed(s->counters);
+}
+
 void serve_look(struct serve *s)
 {
-	/* This thread alone changes .counters, so it may look without the lock. */
-	if (s->file_wanted || (!s->from_other && metrics_counters_changed(s->counters)))
+	if (s->file_wanted || (!s->from_other && file_is_news(s)))
 		read_file(s);
 }
 
@@ -211,13 +264,13 @@ void serve_counters(struct serve *s, const char *name, const char *text, size_t 
 	struct error err = ERROR_INIT;
 
 	if (!text) {
-		s->file_wanted = s->from_other;
+		s->file_wanted |= s->from_other || s->other_refused;
 		if (s->file_wanted)
 			read_file(s);
 		return;
 	}
 	if (metrics_counters_parse(&new, name, text, len, &warnings, &err) < 0) {
-		refuse(s, &err);
+		refuse(s, &err, true);
 		return;
 	}
 	s->from_other = true;

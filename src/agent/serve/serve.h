@@ -30,12 +30,13 @@ struct serve_options {
 int serve_new(struct serve **ret, const struct serve_options *options, struct strv *warnings,
 	struct error *err) MUST_USE;
 
-/* Starts the web server, if there is an address. The server retries what fails; options of it that are invalid are
- * read again by serve_retry(). */
+/* Starts the web server, if there is an address. The server retries what fails. serve_retry() reads options again that
+ * are invalid, and checks the web config file of a server that runs. */
 void serve_start(struct serve *s);
 void serve_retry(struct serve *s);
 
-/* Of a server that has an address; *ret_why: the reason of WEB_DOWN. */
+/* Of a server that has an address; *ret_why: the reason of WEB_DOWN, and of WEB_SERVING which file is invalid now, or
+ * has changed in a way that only a restart follows. */
 enum web_state serve_web_state(const struct serve *s, struct error *ret_why);
 
 /* Whether the counters are not those that were asked for; *ret_why: why. */

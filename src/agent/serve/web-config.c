@@ -193,6 +193,16 @@ int web_config_read(struct web_config *ret, const char *path, struct error *err)
 	return web_config_parse(ret, path, buf_str(&text), text.len, err);
 }
 
+static bool same_path(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+bool web_config_same(const struct web_config *a, const struct web_config *b)
+{
+	return same_path(a->cert_file, b->cert_file) && same_path(a->key_file, b->key_file);
+}
+
 void web_config_fini(struct web_config *c)
 {
 	free(c->cert_file);

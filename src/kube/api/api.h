@@ -57,6 +57,8 @@ int api_config_in_cluster(struct api_config *ret, const char *dir,
  * Of several documents in the file, one is a kubeconfig.
  */
 int api_config_kubeconfig(struct api_config *ret, const char *path, struct error *err) MUST_USE;
+/* Whether the files that it names can be read now. Blocking. */
+int api_config_probe(const struct api_config *c, struct error *err) MUST_USE;
 void api_config_fini(struct api_config *c);
 
 /* Is it the name of a namespace, a DNS label? */

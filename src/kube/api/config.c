@@ -70,6 +70,29 @@ int api_token_read(const char *path, char **ret, struct error *err)
 	return 0;
 }
 
+static int probe_pem(const char *path, struct error *err)
+{
+	CLEANUP(freep) char *text = NULL;
+
+	if (!path)
+		return 0;
+	if (read_trimmed(path, API_CA_MAX, &text, err) < 0)
+		return -1;
+	return *text ? 0 : error_set(err, ERR_INVALID, "read '%s': the file is empty", path);
+}
+
+int api_config_probe(const struct api_config *c, struct error *err)
+{
+	CLEANUP(freep) char *token = NULL;
+
+	if (c->token_file && api_token_read(c->token_file, &token, err) < 0)
+		return -1;
+	return probe_pem(c->ca_file, err) < 0 || probe_pem(c->cert_file, err) < 0 ||
+			       probe_pem(c->key_file, err) < 0
+		       ? -1
+		       : 0;
+}
+
 /* --- the server's address --- */
 
 const char *api_server_host(const char *server, size_t *ret)

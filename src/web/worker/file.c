@@ -2,33 +2,8 @@
 #include "web/worker/file.h"
 
 #include "base/fd.h"
-#include "base/time.h"
 
 #include <string.h>
-
-static uint64_t to_ns(struct timespec t)
-{
-	return (uint64_t)t.tv_sec * NS_PER_SEC + (uint64_t)t.tv_nsec;
-}
-
-struct web_stamp web_stamp_of(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st) < 0)
-		return (struct web_stamp){ .dev = 0 };
-	return (struct web_stamp){ .dev = st.st_dev,
-		.ino = st.st_ino,
-		.size = (uint64_t)st.st_size,
-		.mtime_ns = to_ns(st.st_mtim),
-		.ctime_ns = to_ns(st.st_ctim) };
-}
-
-bool web_stamp_same(const struct web_stamp *a, const struct web_stamp *b)
-{
-	return a->dev == b->dev && a->ino == b->ino && a->size == b->size &&
-	       a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns;
-}
 
 static bool is_blank(char c)
 {
@@ -83,12 +58,12 @@ static int token_load(struct web_token *t, struct error *err)
 
 int web_token_refresh(struct web_token *t, struct error *err)
 {
-	struct web_stamp now;
+	struct file_stamp now;
 
 	if (!t->path)
 		return 0;
-	now = web_stamp_of(t->path);
-	if (t->text && !t->failed && web_stamp_same(&now, &t->stamp))
+	now = file_stamp_of(t->path);
+	if (t->text && !t->failed && file_stamp_same(&now, &t->stamp))
 		return 0;
 	t->stamp = now;
 	t->failed = true;

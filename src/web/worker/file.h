@@ -8,33 +8,24 @@
  */
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/stamp.h"
 
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 #define WEB_TOKEN_MAX 4096 /* bytes */
 
 /* For CLEANUP: of a secret, nothing stays in memory. */
 void web_forget_buf(struct buf *b);
 
-/* By what a file is taken for the same: kubelets replace whole directories by a link. */
-struct web_stamp {
-	uint64_t dev, ino, size, mtime_ns, ctime_ns;
-};
-
-/* All zero where there is no file to look at. */
-struct web_stamp web_stamp_of(const char *path);
-bool web_stamp_same(const struct web_stamp *a, const struct web_stamp *b);
-
 struct web_token {
 	const char *path; /* NULL: no token is asked for */
 	char *text;
 	size_t len;
-	struct web_stamp stamp;
+	struct file_stamp stamp;
 	bool failed; /* the file could not be read last time: it is tried again */
 };
 
@@ -50,7 +41,7 @@ struct web_tls {
 	const char *cert_path, *key_path; /* NULL: no TLS */
 	struct web_pair *pair;
 	struct web_pair *retired; /* handshakes may be using them */
-	struct web_stamp cert_stamp, key_stamp;
+	struct file_stamp cert_stamp, key_stamp;
 	bool failed;
 };
 

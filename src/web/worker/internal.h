@@ -32,9 +32,9 @@ struct web_server {
 	uint64_t accept_after_ns; /* no descriptors were left: not before this */
 	struct web_token token;
 	struct web_tls tls;
-	uint64_t checked_ns;            /* when the files were last looked at */
-	char noticed[2][ERROR_MSG_MAX]; /* the last message on the token, the certificate */
-	uint64_t agent_cpu_ns;          /* that the agent has spent on our requests */
+	uint64_t checked_ns;         /* when the files were last looked at */
+	char noticed[ERROR_MSG_MAX]; /* what the agent knows of them; "": all are valid */
+	uint64_t agent_cpu_ns;       /* that the agent has spent on our requests */
 
 	unsigned char start[WEB_PACKET_MAX]; /* the packet START */
 };
@@ -63,7 +63,7 @@ void web_on_completed(void *cls, struct MHD_Connection *mhd, void **state,
 void web_server_run(struct web_server *w);
 void web_on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 	enum MHD_ConnectionNotificationCode what);
-/* Looks at the files again, if it is time; what cannot be read is reported once. */
+/* Looks at the files again, if it is time. The agent hears what is wrong with them, and that nothing is any more. */
 void web_check_files(struct web_server *w, uint64_t now_ns);
 
 /* --- link.c: what goes to the agent and comes back --- */

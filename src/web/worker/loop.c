@@ -24,29 +24,31 @@
 #define ACCEPTS         64                /* in one round */
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS) /* when no descriptors are left */
 
-static void say_once(char *last, const struct error *err)
+/* What could not be sent is sent with the next check. */
+static void notify(struct web_server *w, const struct error *why)
 {
-	if (!strcmp(last, err->msg))
-		return;
-	(void)snprintf(last, ERROR_MSG_MAX, "%s", err->msg);
-	web_word_send(WEB_FD_SOCKET, WEB_PACKET_NOTICE, err);
+	if (strcmp(w->noticed, why->msg) != 0 &&
+		web_word_send(WEB_FD_SOCKET, WEB_PACKET_NOTICE, why))
+		memcpy(w->noticed, why->msg, sizeof(w->noticed));
 }
 
 void web_check_files(struct web_server *w, uint64_t now_ns)
 {
-	struct error err = ERROR_INIT;
+	struct error why = ERROR_INIT, tls = ERROR_INIT;
+	bool token_ok, tls_ok;
 
 	if (now_ns - w->checked_ns < w->limits.check_ns)
 		return;
 	w->checked_ns = now_ns;
-	if (web_token_refresh(&w->token, &err) < 0)
-		say_once(w->noticed[0], &err);
-	else
-		w->noticed[0][0] = '\0';
-	if (web_tls_refresh(&w->tls, w->book.last_serial, &err) < 0)
-		say_once(w->noticed[1], &err);
-	else
-		w->noticed[1][0] = '\0';
+	token_ok = web_token_refresh(&w->token, &why) == 0;
+	tls_ok = web_tls_refresh(&w->tls, w->book.last_serial, &tls) == 0;
+	if (token_ok && !tls_ok) {
+		why = tls;
+	} else if (!tls_ok) {
+		error_suffix(&why, "; ");
+		error_suffix(&why, tls.msg);
+	}
+	notify(w, &why);
 	if (w->tls.retired)
 		web_tls_drop(&w->tls, web_book_oldest(&w->book));
 }

@@ -101,14 +101,14 @@ static int serve(struct web_server *w)
 	if (r == 0)
 		r = prepare(w, &err);
 	if (r == 0) {
-		web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &err);
+		(void)web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &err);
 		r = take_listener(w, &err);
 	}
 	/* Before the first byte of a remote client. */
 	if (r == 0)
 		r = web_confine(&err);
 	if (r < 0)
-		web_word_send(WEB_FD_SOCKET, WEB_PACKET_REFUSED, &err);
+		(void)web_word_send(WEB_FD_SOCKET, WEB_PACKET_REFUSED, &err);
 	else
 		web_server_run(w);
 	web_server_fini(w);

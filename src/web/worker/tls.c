@@ -98,15 +98,15 @@ static int pair_load(const struct web_tls *t, struct web_pair **ret, struct erro
 
 int web_tls_refresh(struct web_tls *t, uint64_t last_serial, struct error *err)
 {
-	struct web_stamp cert, key;
+	struct file_stamp cert, key;
 	struct web_pair *p = NULL;
 
 	if (!t->cert_path)
 		return 0;
-	cert = web_stamp_of(t->cert_path);
-	key = web_stamp_of(t->key_path);
-	if (t->pair && !t->failed && web_stamp_same(&cert, &t->cert_stamp) &&
-		web_stamp_same(&key, &t->key_stamp))
+	cert = file_stamp_of(t->cert_path);
+	key = file_stamp_of(t->key_path);
+	if (t->pair && !t->failed && file_stamp_same(&cert, &t->cert_stamp) &&
+		file_stamp_same(&key, &t->key_stamp))
 		return 0;
 	t->cert_stamp = cert;
 	t->key_stamp = key;

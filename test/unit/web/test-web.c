@@ -332,6 +332,7 @@ static void web__follows_the_token_file(void **state)
 {
 	struct web_env *e = *state;
 	CLEANUP(freep) char *path = web_env_file(e, "token", "one");
+	struct error why = ERROR_INIT;
 
 	e->options.token_file = path;
 	web_env_start(e);
@@ -350,10 +351,19 @@ static void web__follows_the_token_file(void **state)
 	for (int i = 0; i < 3; i++)
 		web_expect(e, AUTH("/metrics", "Bearer another"), 200);
 	assert_int_equal(atomic_load(&e->notices), 2);
+	assert_int_equal(web_state(e->web, &why), WEB_SERVING);
+	assert_non_null(strstr(why.msg, path));
 	free(web_env_file(e, "token", "third"));
 	web_expect(e, AUTH("/metrics", "Bearer third"), 200);
 	web_expect(e, AUTH("/metrics", "Bearer another"), 401);
 	assert_int_equal(atomic_load(&e->notices), 2);
+	for (unsigned i = 0; web_state(e->web, &why) == WEB_SERVING && why.code != ERR_NONE;
+		i++) {
+		if (i > PATIENCE_S * 1000)
+			fail_msg("waited in vain for a state without '%s'", why.msg);
+		web_nap();
+	}
+	assert_int_equal(web_state(e->web, &why), WEB_SERVING);
 }
 
 static void web_start__refuses_what_is_no_address(void **state)

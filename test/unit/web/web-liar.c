@@ -115,12 +115,12 @@ static void lie(const char *what)
 	} else if (!strcmp(what, "cut")) {
 		send_raw(b.data, b.len - 1);
 	} else if (!strcmp(what, "again"))
-		web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &notice);
+		(void)web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &notice);
 	else if (!strcmp(what, "silent"))
 		return;
 	else if (!strcmp(what, "notices"))
 		for (int i = 0; i < 1000; i++)
-			web_word_send(WEB_FD_SOCKET, WEB_PACKET_NOTICE, &notice);
+			(void)web_word_send(WEB_FD_SOCKET, WEB_PACKET_NOTICE, &notice);
 	else if (!strcmp(what, "deaf"))
 		for (;;)
 			send_raw(b.data, b.len);
@@ -138,7 +138,7 @@ int main(void)
 	if (!strcmp(what, "shutdown") || !strcmp(what, "blocking"))
 		be_good_the_second_time();
 	(void)wait_packet();
-	web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &none);
+	(void)web_word_send(WEB_FD_SOCKET, WEB_PACKET_READY, &none);
 	spoil(wait_packet(), what);
 	lie(what);
 	for (;;)
