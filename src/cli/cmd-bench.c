@@ -9,6 +9,7 @@
 #include "cli/bench/print.h"
 #include "cli/bench/session.h"
 #include "cli/cmd.h"
+#include "cli/exit-status.h"
 #include "cli/output.h"
 
 #include <math.h>
@@ -302,6 +303,16 @@ static int save_calibration(const char *path, const struct bench_result *r, stru
 	return buf_ok(&b) ? output_write(path, buf_str(&b), b.len, err) : error_nomem(err);
 }
 
+/* Whether something disturbed a figure, or an isolation test could not be judged. */
+static bool is_inconclusive(const struct bench_result *r)
+{
+	bool unknown = r->head.inconclusive;
+
+	for (size_t i = 0; i < r->n_checks; i++)
+		unknown = unknown || !r->checks[i].known;
+	return unknown;
+}
+
 static bool cuts_anything(const struct suite *s)
 {
 	for (size_t i = 0; i < s->n_scenarios; i++)
@@ -364,7 +375,7 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		return -1;
 	if (result == 0 && r.head.interrupted)
 		return error_set(err, ERR_CANCELLED, "interrupted");
-	return result;
+	return result == 0 && is_inconclusive(&r) ? EXIT_INCONCLUSIVE : result;
 }
 
 static const struct cmd *const commands[] = { &cmd_bench_compare, &cmd_bench_report, NULL };
@@ -378,6 +389,7 @@ const struct cmd cmd_bench = {
 		"Runs the same pods alone, by time-slicing, in enforced slices, and under MPS, again and again,\n"
 		"and says what each way gives and costs. The GPU should have nothing else to do. Nothing of it\n"
 		"is changed but MIG with --allow-mig, and nothing is left behind. Ctrl-C keeps what was measured.\n"
+		"Exit status 13: something disturbed a figure, or an isolation test is inconclusive; the rest counts.\n"
 		"\n"
 		"  gpuslice bench --save before.json\n"
 		"  gpuslice bench --scenario 'latency + 3 burn' --mode exclusive,time-slicing,turns-latency\n"

@@ -21,8 +21,9 @@ teardown() {
 	slice_node_teardown
 }
 
+# On a busy machine the result is inconclusive (13), which is as good unless the test is about it.
 bench() {
-	"$GPUSLICE" bench --node h100-1 --seconds 0.4 --warmup 0.1 --repetitions 2 "$@" 2>"$BATS_TEST_TMPDIR/err"
+	"$GPUSLICE" bench --node h100-1 --seconds 0.4 --warmup 0.1 --repetitions 2 "$@" 2>"$BATS_TEST_TMPDIR/err" || [[ $? == 13 ]]
 }
 
 # nothing_left: neither files nor programs of a bench; the simulated GPU goes some seconds after its last program.
@@ -66,7 +67,9 @@ hogs() {
 	cd "$BATS_TEST_TMPDIR"
 	hogs
 	in_doubt() {
-		bench --mode exclusive,turns --scenario '2 burn' --save r.json >out
+		run -13 --separate-stderr "$GPUSLICE" bench --node h100-1 --seconds 0.4 --warmup 0.1 --repetitions 2 \
+			--mode exclusive,turns --scenario '2 burn' --save r.json || return 1
+		echo "$output" >out
 		grep -E '^  2 burn, turns, burn, [1-9] of 2 repetitions: .*host too busy' out
 	}
 	eventually 90 in_doubt
@@ -107,11 +110,11 @@ hogs() {
 	jq -c '.sizes[0].rounds *= 2' a.json >twice.json
 	run -0 "$GPUSLICE" bench compare a.json twice.json --slo mean=10000%
 	[[ $output == *"A kernel of small is +100.0% of work after; 'gpuslice bench --like"* ]]
-	jq -c '.checks = [{name: "memory", mode: "turns", held: true, known: true, value: 99, unit: "%", what: "w"}]' a.json >held.json
-	jq -c '.checks[0].held = false' held.json >lost.json
-	run -0 "$GPUSLICE" bench compare lost.json held.json --slo mean=10000%
-	run -1 "$GPUSLICE" bench compare held.json lost.json --slo mean=10000%
-	[[ $output == *"Isolation: memory, turns held before and does not now: w"*"; 1 isolation test that held before" ]]
+	jq -c '.checks = [{name: "memory", mode: "turns", passed: true, known: true, value: 99, unit: "%", what: "w"}]' a.json >passed.json
+	jq -c '.checks[0].passed = false' passed.json >lost.json
+	run -0 "$GPUSLICE" bench compare lost.json passed.json --slo mean=10000%
+	run -1 "$GPUSLICE" bench compare passed.json lost.json --slo mean=10000%
+	[[ $output == *"Isolation: memory, turns passed before and fails now: w"*"; 1 isolation test that passed before" ]]
 	jq -c '.rows[].runs |= .[:1]' a.json >one.json
 	run -13 "$GPUSLICE" bench compare a.json one.json
 	[[ $output == *inconclusive* ]]
@@ -240,13 +243,13 @@ given_back() {
 	[[ $(grep '^MIG-' seen | sort -u | wc -l) == 6 ]]
 	# Programs compute there: each of two on three sevenths does more than each of seven on one.
 	LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim "$GPUSLICE" bench --seconds 0.5 --warmup 0.1 --repetitions 1 --allow-mig --mode mig \
-		--scenario '2 burn,7 burn' --checks memory --save r.json 2>err || { cat err && false; }
+		--scenario '2 burn,7 burn' --checks memory --save r.json 2>err || [[ $? == 13 ]] || { cat err && false; }
 	given_back
 	jq -e '[.rows[].runs[].errors] | add == 0' r.json
 	jq -e '[.rows[] | [.runs[0].pods[][]] | add / length] as [$two, $seven] | $two > 2 * $seven and $seven > 0' r.json
-	jq -e '.checks | length == 1 and .[0].name == "memory" and .[0].mode == "mig" and .[0].held' r.json
+	jq -e '.checks | length == 1 and .[0].name == "memory" and .[0].mode == "mig" and .[0].passed' r.json
 	# Off before, off after; a GPU that waits for nobody.
-	"$GPUSLICE" "${args[@]}" --gpu 2 --mode mig --repetitions 1 >/dev/null 2>err
+	"$GPUSLICE" "${args[@]}" --gpu 2 --mode mig --repetitions 1 >/dev/null 2>err || [[ $? == 13 ]]
 	given_back
 }
 
@@ -329,15 +332,15 @@ no_pods() {
 		--save "$BATS_TEST_TMPDIR/c.json" >"$BATS_TEST_TMPDIR/out"
 	cat "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/err"
 	jq -e '(.rows | length == 0) and (.checks | length == 9) and (.checks | all(.known or (.what | test("host too busy")))) and (.interrupted | not)' "$BATS_TEST_TMPDIR/c.json"
-	check memory turns '.held and .value > 95 and .value <= 100.5 and .unit == "%"'
-	check memory mps '(.held | not) and .value > 95 and (.what | test("^no limit: .*; its neighbour then got 0.0 GiB$"))'
+	check memory turns '.passed and .value > 95 and .value <= 100.5 and .unit == "%"'
+	check memory mps '(.passed | not) and .value > 95 and (.what | test("^no limit: .*; its neighbour then got 0.0 GiB$"))'
 	check neighbour turns-latency "$busy or .unit == \"ms\""
-	check fault turns '.held and (.what | test("ILLEGAL_ADDRESS \\(700\\)\\), its neighbour went on"))'
+	check fault turns '.passed and (.what | test("ILLEGAL_ADDRESS \\(700\\)\\), its neighbour went on"))'
 	check recovery turns '(.value < 1000 or (.known | not)) and (.what | test("a new pod ran after .* GiB free"))'
-	check fault mps '(.held | not) and .value == null and (.what | test("its neighbour too .*; a new pod ran after"))'
-	check recovery mps "$busy"' or ((.held | not) and (.what | test("ended too .*; a new pod ran after")))'
+	check fault mps '(.passed | not) and .value == null and (.what | test("its neighbour too .*; a new pod ran after"))'
+	check recovery mps "$busy"' or ((.passed | not) and (.what | test("ended too .*; a new pod ran after")))'
 	grep -E '^ISOLATION +MODE +HELD +FIGURE +WHAT' "$BATS_TEST_TMPDIR/out"
-	grep -E '^memory +turns +held +[0-9.]+% +a pod got' "$BATS_TEST_TMPDIR/out"
+	grep -E '^memory +turns +PASS +[0-9.]+% +a pod got' "$BATS_TEST_TMPDIR/out"
 	grep -F 'isolation: memory limit, turns' "$BATS_TEST_TMPDIR/err"
 	# What it does alone is measured first, and on a busy machine is less than it was: then once more.
 	neighbours() {
@@ -352,11 +355,12 @@ no_pods() {
 @test "isolation: what cannot be found out is not known; Ctrl-C keeps what was; kill -9 leaves nothing" {
 	cd "$BATS_TEST_TMPDIR"
 	bench --scenario burn --mode mps-limited --checks memory --save c.json
-	check memory mps-limited '.held and .value > 95 and .value <= 100.5'
-	# No daemon: no guess.
-	bench --scenario burn --mode mps,turns --checks memory --mps-control /bin/false --save c.json
-	check memory mps '(.known or .held | not) and (.what | test("nvidia-cuda-mps-control ended with status 1"))'
-	check memory turns '.held'
+	check memory mps-limited '.passed and .value > 95 and .value <= 100.5'
+	# No daemon: no guess, and that is no success.
+	run -13 "$GPUSLICE" bench --node h100-1 --seconds 0.4 --warmup 0.1 --repetitions 2 --scenario burn --mode mps,turns \
+		--checks memory --mps-control /bin/false --save c.json
+	check memory mps '(.known or .passed | not) and (.what | test("nvidia-cuda-mps-control ended with status 1"))'
+	check memory turns '.passed'
 	"$GPUSLICE" bench --node h100-1 --scenario burn --mode turns --checks memory,recovery --save c.json >out 2>err &
 	eventually 30 grep -q '^isolation: recovery' err
 	kill -INT $!

@@ -80,7 +80,7 @@ static int add_check(struct check_runner *r, const struct verdict *v, struct err
 	checks[b->n_checks++] = (struct bench_check){ .name = r->now.kind->name,
 		.mode_name = bench_mode_names[r->now.mode],
 		.what = bench_keep(r->texts, v->what),
-		.held = v->known && v->held,
+		.passed = v->known && v->passed,
 		.known = v->known,
 		.value = v->value,
 		.unit = v->unit };

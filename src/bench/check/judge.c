@@ -62,8 +62,8 @@ void judge_memory(struct verdict *ret, const struct judge_memory *m)
 	neighbours = 100 * got(m->neighbour_limit, m->neighbour_found, m->neighbour_taken) /
 		     m->neighbour_limit;
 	ret->value = 100 * own / m->limit;
-	ret->held = ret->value <= JUDGE_MEMORY_MOST && ret->value >= JUDGE_MEMORY_LEAST &&
-		    m->refusal == OUT_OF_MEMORY && neighbours >= JUDGE_MEMORY_LEAST;
+	ret->passed = ret->value <= JUDGE_MEMORY_MOST && ret->value >= JUDGE_MEMORY_LEAST &&
+		      m->refusal == OUT_OF_MEMORY && neighbours >= JUDGE_MEMORY_LEAST;
 	if (!m->refusal)
 		say(ret, "a pod got %.1f GiB of %.1f GiB, and was not refused more", own / GIB,
 			m->limit / GIB);
@@ -125,7 +125,7 @@ void judge_loss(struct verdict *ret, const struct judge_loss *l)
 	}
 	*ret = (struct verdict){ .known = true, .unit = "%" };
 	ret->value = rounded(100 * (1 - l->rates[extreme(l->rates, l->n, false)] / fair));
-	ret->held = ret->value <= JUDGE_LOSS_MOST;
+	ret->passed = ret->value <= JUDGE_LOSS_MOST;
 	list(text, sizeof(text), l->rates, l->neighbours, l->n, 1, 0);
 	say(ret, "%s; alone %.0f units/s, its share is %.0f%% of that", text, l->alone,
 		100 * l->share);
@@ -141,7 +141,7 @@ void judge_late(struct verdict *ret, const struct judge_late *l)
 	}
 	*ret = (struct verdict){ .known = true, .unit = "ms" };
 	ret->value = rounded((l->p99s[extreme(l->p99s, l->n, true)] - l->alone) / 1e6);
-	ret->held = ret->value <= JUDGE_LATE_MOST_MS;
+	ret->passed = ret->value <= JUDGE_LATE_MOST_MS;
 	list(text, sizeof(text), l->p99s, l->neighbours, l->n, 1e-6, 2);
 	say(ret, "p99 of short work in ms: %s; alone %.2f", text, l->alone / 1e6);
 }
@@ -197,7 +197,7 @@ void judge_fault(struct verdict *ret, const struct judge_fault *f)
 	}
 	ret->value = judge_pause_ms(&f->blocks, f->at_ms);
 	went_on = units_after(&f->blocks, f->at_ms) > 0;
-	ret->held = !*f->next && went_on;
+	ret->passed = !*f->next && went_on;
 	say(ret, "the pod at fault ended (%.110s), its neighbour %s, %s %.0f ms; %s", f->fault,
 		went_on ? "went on" : "did nothing any more",
 		ret->value > 0 ? "its longest pause about" : "no pause of",
@@ -261,6 +261,6 @@ void judge_recovery(struct verdict *ret, const struct judge_recovery *r)
 	*ret = (struct verdict){ .known = true, .value = NAN, .unit = "ms" };
 	if (!*r->neighbour)
 		ret->value = judge_back_ms(&r->blocks, r->at_ms, JUDGE_BACK * r->whole);
-	ret->held = ret->value <= JUDGE_BACK_MOST_MS && !*r->next && memory;
+	ret->passed = ret->value <= JUDGE_BACK_MOST_MS && !*r->next && memory;
 	say_recovery(ret, r, memory);
 }

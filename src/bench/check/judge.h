@@ -21,7 +21,7 @@
 #define JUDGE_BACK_MOST_MS 1000.0
 
 struct verdict {
-	bool held, known;
+	bool passed, known;
 	double value; /* NaN: there is none */
 	const char *unit;
 	char what[VERDICT_TEXT_MAX];

@@ -206,12 +206,12 @@ static int add_rows(struct compare *c, const struct bench_result *a,
 	return 0;
 }
 
-static bool held(const struct bench_result *r, const struct bench_check *like)
+static bool passed(const struct bench_result *r, const struct bench_check *like)
 {
 	for (size_t i = 0; i < r->n_checks; i++) {
 		const struct bench_check *c = &r->checks[i];
 
-		if (c->known && c->held && !strcmp(c->name, like->name) &&
+		if (c->known && c->passed && !strcmp(c->name, like->name) &&
 			!strcmp(c->mode_name, like->mode_name))
 			return true;
 	}
@@ -222,7 +222,7 @@ const struct bench_check *compare_failed_check(const struct bench_result *a,
 	const struct bench_result *b, const struct bench_check *from)
 {
 	for (size_t i = from ? (size_t)(from - b->checks) : 0; i < b->n_checks; i++)
-		if (b->checks[i].known && !b->checks[i].held && held(a, &b->checks[i]))
+		if (b->checks[i].known && !b->checks[i].passed && passed(a, &b->checks[i]))
 			return &b->checks[i];
 	return NULL;
 }

@@ -65,11 +65,11 @@ struct compare {
 	size_t only_a, only_b; /* rows that the other has not, or not measured */
 	size_t doubtful_rows;  /* pairs of rows of which one was disturbed */
 	size_t failed_rows;    /* rows of b with errors where a has none: each is a failure */
-	size_t failed_checks; /* that held in a and do not in b: the same; not where modes are named */
+	size_t failed_checks; /* that passed in a and fail in b: the same; not where modes are named */
 	enum compare_verdict verdict;
 };
 
-/* The first check of @b from @from on that held in @a and does not in @b; NULL: there is none. */
+/* The first check of @b from @from on that passed in @a and fails in @b; NULL: there is none. */
 const struct bench_check *compare_failed_check(const struct bench_result *a,
 	const struct bench_result *b, const struct bench_check *from);
 

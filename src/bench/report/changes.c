@@ -41,7 +41,7 @@ static void put_line(struct buf *b, const struct compare_line *l)
 {
 	static const struct {
 		const char *class, *word;
-	} how[CHANGES] = { [BETTER] = { "held", "better" },
+	} how[CHANGES] = { [BETTER] = { "passed", "better" },
 		[WORSE] = { "failed", "worse" },
 		[OPEN] = { "open", "cannot be told" } };
 	double low = 100 * (l->change_interval.low - 1),
@@ -146,7 +146,7 @@ static void say_doubts(struct report_page *p, const struct compare *c)
 			c->only_a, c->only_b);
 	for (const struct bench_check *k = compare_failed_check(was, is, is->checks); k;
 		k = compare_failed_check(was, is, k + 1)) {
-		buf_puts(p->b, "<li><strong>Held before and does not any more</strong>: ");
+		buf_puts(p->b, "<li><strong>Passed before and fails now</strong>: ");
 		html_textf(p->b, "%.100s under %.100s.", k->name, k->mode_name);
 		buf_puts(p->b, "</li>\n");
 	}

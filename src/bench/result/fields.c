@@ -76,7 +76,7 @@ FIELDS(gpu);
 static const struct record_field check_fields[] = {
 	CHECK(name),
 	RECORD(struct bench_check, mode_name, "mode"),
-	CHECK(held),
+	CHECK(passed),
 	CHECK(known),
 	CHECK(value),
 	CHECK(unit),

@@ -82,9 +82,9 @@ struct bench_row {
 /* A property that holds or does not: a limit, a neighbour, a fault, a recovery. */
 struct bench_check {
 	const char *name, *mode_name;
-	const char *what; /* in words, with figures */
-	bool held, known; /* .known false: it could not be found out, .what says why */
-	double value;     /* the figure that it is judged by, in .unit */
+	const char *what;   /* in words, with figures */
+	bool passed, known; /* .known false: it could not be found out, .what says why */
+	double value;       /* the figure that it is judged by, in .unit */
 	const char *unit;
 };
 

@@ -235,7 +235,7 @@ static void print_checks(struct buf *b, const struct bench_result *before,
 	const struct bench_check *c = compare_failed_check(before, after, NULL);
 
 	for (; c; c = compare_failed_check(before, after, c + 1))
-		buf_printf(b, "Isolation: %s, %s held before and does not now: %s\n", c->name,
+		buf_printf(b, "Isolation: %s, %s passed before and fails now: %s\n", c->name,
 			c->mode_name, c->what);
 }
 
@@ -284,7 +284,7 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 		buf_printf(b, "; %zu row%s with errors that were not there before",
 			c->failed_rows, c->failed_rows == 1 ? "" : "s");
 	if (c->failed_checks)
-		buf_printf(b, "; %zu isolation test%s that held before", c->failed_checks,
+		buf_printf(b, "; %zu isolation test%s that passed before", c->failed_checks,
 			c->failed_checks == 1 ? "" : "s");
 	if (c->only_a + c->only_b)
 		buf_printf(b, "; %zu row%s only before, %zu only after", c->only_a,

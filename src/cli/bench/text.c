@@ -137,7 +137,7 @@ static void add_figure(struct table *t, const struct bench_check *c)
 
 static void print_checks(struct buf *b, const struct bench_result *r)
 {
-	static const char *const heads[] = { "ISOLATION", "MODE", "HELD", "FIGURE", "WHAT",
+	static const char *const heads[] = { "ISOLATION", "MODE", "RESULT", "FIGURE", "WHAT",
 		NULL };
 	struct table t;
 
@@ -147,7 +147,7 @@ static void print_checks(struct buf *b, const struct bench_result *r)
 
 		table_add(&t, c->name);
 		table_add(&t, c->mode_name);
-		table_add(&t, !c->known ? "inconclusive" : c->held ? "held" : "not held");
+		table_add(&t, !c->known ? "inconclusive" : c->passed ? "PASS" : "FAIL");
 		add_figure(&t, c);
 		table_add(&t, c->what);
 	}

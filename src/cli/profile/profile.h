@@ -36,7 +36,8 @@ int profile_read_suite(struct suite *s, struct suite_workload *room, struct aske
 int profile_run_outside(const struct asked *a, const struct options *o,
 	struct error *err) MUST_USE;
 
-/* Prints what was measured, and saves it if asked to. EXIT_INCONCLUSIVE: some of it could not be measured. */
+/* Prints what was measured, and saves it if asked to. EXIT_INCONCLUSIVE: some of it could not be measured, or was
+ * disturbed. */
 int profile_show(const struct bench_result *r, const struct bench_windows *w,
 	const struct asked *a, const struct suite *s, struct error *err) MUST_USE;
 

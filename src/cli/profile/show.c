@@ -149,5 +149,5 @@ int profile_show(const struct bench_result *r, const struct bench_windows *w,
 		return -1;
 	if (missing.len && a->yaml)
 		(void)fprintf(stderr, "Not all could be measured: %s\n", buf_str(&missing));
-	return missing.len ? EXIT_INCONCLUSIVE : 0;
+	return missing.len || *p.doubt ? EXIT_INCONCLUSIVE : 0;
 }

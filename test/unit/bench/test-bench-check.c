@@ -12,11 +12,11 @@
 static const struct check_kind *const kinds[] = { &check_memory, &check_neighbour, &check_fault,
 	&check_recovery };
 
-static void expect(const struct verdict *v, bool held, double value, const char *words)
+static void expect(const struct verdict *v, bool passed, double value, const char *words)
 {
-	if (!v->known || v->held != held || !strstr(v->what, words))
-		fail_msg("known %d, held %d, '%s', expected '%s'", v->known, v->held, v->what,
-			words);
+	if (!v->known || v->passed != passed || !strstr(v->what, words))
+		fail_msg("known %d, passed %d, '%s', expected '%s'", v->known, v->passed,
+			v->what, words);
 	if (isnan(value) ? !isnan(v->value) : !(fabs(v->value - value) < 0.01))
 		fail_msg("%s: %g, expected %g", v->what, v->value, value);
 }
@@ -27,7 +27,7 @@ static void memory__is_held_to_the_limit_with_the_context(void **state)
 		double limit, found, taken;
 		int refusal;
 		double neighbour;
-		bool held;
+		bool passed;
 		double value;
 		const char *words;
 	} rows[] = {
@@ -59,7 +59,7 @@ static void memory__is_held_to_the_limit_with_the_context(void **state)
 		struct verdict v;
 
 		judge_memory(&v, &m);
-		expect(&v, rows[i].held, rows[i].value, rows[i].words);
+		expect(&v, rows[i].passed, rows[i].value, rows[i].words);
 		assert_string_equal(v.unit, "%");
 	}
 }
@@ -70,7 +70,7 @@ static void neighbour__counts_the_worse_of_both(void **state)
 {
 	static const struct {
 		double alone, share, rates[2];
-		bool held;
+		bool passed;
 		double value;
 	} rows[] = {
 		{ 1000, 0.5, { 600, 450 }, true, 10 },
@@ -85,7 +85,7 @@ static void neighbour__counts_the_worse_of_both(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		judge_loss(&v, &(struct judge_loss){ rows[i].alone, rows[i].share, 2,
 				       rows[i].rates, hogs });
-		expect(&v, rows[i].held, rows[i].value, "alone 1000 units/s");
+		expect(&v, rows[i].passed, rows[i].value, "alone 1000 units/s");
 	}
 	judge_loss(&v, &(struct judge_loss){ 1000, 0.5, 2, rows[0].rates, hogs });
 	expect(&v, true, 10, "600 beside these, 450 beside those; alone");

@@ -175,13 +175,13 @@ static void compare__of_modes_and_of_what_failed(void **state)
 	bench_result_fini(&r);
 }
 
-/* What held and does not any more fails; what was not known, or did not hold before, does not. */
+/* What passed and does not any more fails; what was not known, or did not pass before, does not. */
 static void compare__of_isolation(void **state)
 {
 	static const enum bench_mode one[] = { BENCH_TURNS };
 	static const struct {
 		const char *mode;
-		bool held, known;
+		bool passed, known;
 		size_t failed;
 	} rows[] = { { "turns", true, true, 0 }, { "turns", false, true, 1 },
 		{ "turns", false, false, 0 }, { "mps", false, true, 0 } };
@@ -198,7 +198,7 @@ static void compare__of_isolation(void **state)
 	a.checks = &before;
 	a.n_checks = b.n_checks = 1;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		struct bench_check after = { "memory", rows[i].mode, "", rows[i].held,
+		struct bench_check after = { "memory", rows[i].mode, "", rows[i].passed,
 			rows[i].known, 99, "%" };
 
 		b.checks = &after;

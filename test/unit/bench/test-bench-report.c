@@ -274,7 +274,7 @@ static void page__says_simulated_wherever_one_may_look(void **state)
 	assert_false(has(&w, "SIMULATED"));
 }
 
-static void checks__are_held_broken_or_not_known(void **state)
+static void checks__pass_fail_or_are_not_known(void **state)
 {
 	static const struct bench_check checks[] = {
 		{ "memory limit", "turns", "refused at 1024 MiB", true, true, 1.5, "MiB over" },
@@ -291,14 +291,14 @@ static void checks__are_held_broken_or_not_known(void **state)
 	w.r.n_checks = ARRAY_LEN(checks);
 	make(&w);
 	assert_true(has(&w, "<h2>Isolation</h2>"));
-	assert_true(has(&w, "<td class=\"held\">held</td><td class=\"amount\">1.50 MiB over<"));
 	assert_true(
-		has(&w, "<td class=\"failed\">did not hold</td><td class=\"amount\"></td>"));
+		has(&w, "<td class=\"passed\">PASS</td><td class=\"amount\">1.50 MiB over<"));
+	assert_true(has(&w, "<td class=\"failed\">FAIL</td><td class=\"amount\"></td>"));
 	assert_true(has(&w, "<td class=\"open\">inconclusive</td>"));
 	assert_true(has(&w, "no MIG here"));
-	assert_true(has(&w, "turns</span>: held; "));
+	assert_true(has(&w, "turns</span>: passes; "));
 	assert_true(has(&w,
-		"mps</span>: noisy neighbour <strong class=\"failed\">did not hold</strong>."));
+		"mps</span>: noisy neighbour <strong class=\"failed\">fails</strong>."));
 }
 
 /* Nothing but errors in one mode: it is shown, said, and not held against the others. */
@@ -580,11 +580,11 @@ static void summary__says_who_does_not_keep_up(void **state)
 	assert_true(has(&w, " of the 4000 units/s that are asked for."));
 }
 
-static void put_check_of(struct bench_result *r, bool held)
+static void put_check_of(struct bench_result *r, bool passed)
 {
 	r->checks = calloc(1, sizeof(*r->checks));
 	assert_non_null(r->checks);
-	r->checks[0] = (struct bench_check){ "memory", "turns", "", held, true, 1, "%" };
+	r->checks[0] = (struct bench_check){ "memory", "turns", "", passed, true, 1, "%" };
 	r->n_checks = 1;
 }
 
@@ -615,7 +615,8 @@ static void changes__are_told_where_they_can_be(void **state)
 	assert_true(has(&after, "<li>p99: 0 better, 0 worse, 4 that cannot be told.</li>"));
 	assert_true(has(&after, "<td>-16.7% <small>("));
 	assert_true(has(&after, "errors that were not there before: 1."));
-	assert_true(has(&after, "does not any more</strong>: memory under turns.</li>"));
+	assert_true(
+		has(&after, "Passed before and fails now</strong>: memory under turns.</li>"));
 	assert_int_equal(count(&after, "class=\"bar was m"), 3);
 	assert_int_equal(count(&after, "class=\"curve was m"), 3);
 	assert_true(has(&after, "<title>SIMULATED"));
@@ -704,7 +705,7 @@ int main(void)
 		cmocka_unit_test(table__has_only_columns_of_which_something_is_known),
 		cmocka_unit_test(page__has_nothing_of_a_text_as_markup),
 		cmocka_unit_test(page__says_simulated_wherever_one_may_look),
-		cmocka_unit_test(checks__are_held_broken_or_not_known),
+		cmocka_unit_test(checks__pass_fail_or_are_not_known),
 		cmocka_unit_test(page__says_what_failed),
 		cmocka_unit_test(page__tells_no_interval_of_one_repetition),
 		cmocka_unit_test(page__is_one_also_of_nothing),
