@@ -116,7 +116,7 @@ const struct json_row json_rows_unit[] = {
 	ROW(view_unit, "presentNs", U64, present_ns),
 	ROW(view_unit, "idleGpuNs", U64, idle_gpu_ns),
 	ROW_IF(view_unit, "held", U32, held, held_known),
-	ROW_IF(view_unit, "seatsUsed", U32, seats_used, held_known),
+	ROW_IF(view_unit, "replicasUsed", U32, replicas_used, held_known),
 	{ 0 },
 };
 

@@ -150,9 +150,9 @@ struct view_unit {
 	uint64_t idle_gpu_ns; /* counter: of that, what nobody held */
 	uint64_t cost_nano, idle_cost_nano; /* counters */
 	struct view_past past;
-	bool held_known; /* the kubelet has said who holds what: .held, .seats_used */
+	bool held_known; /* the kubelet has said who holds what: .held, .replicas_used */
 	uint32_t held;   /* millionths of the unit that containers hold now */
-	uint32_t first_seat, n_seats, seats_used;
+	uint32_t first_seat, n_seats, replicas_used;
 	uint32_t first_use, n_uses;
 	uint32_t n_points;
 	struct view_point *points;

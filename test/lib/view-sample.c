@@ -222,7 +222,7 @@ static void sit(struct view *v, struct view_unit *u, uint32_t use)
 		share += s->share;
 		if (c->live) {
 			s->use = use;
-			u->seats_used++;
+			u->replicas_used++;
 		}
 		want--;
 	}

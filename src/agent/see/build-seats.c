@@ -36,7 +36,7 @@ static void put_holders(const struct agent_see *s, const struct see_round *r, st
 			continue;
 		v->seats[h->seat].use = view_use(r, v, h->use);
 		if (v->seats[h->seat].use != VIEW_NONE)
-			v->units[v->seats[h->seat].unit].seats_used++;
+			v->units[v->seats[h->seat].unit].replicas_used++;
 	}
 }
 

@@ -16,7 +16,7 @@ const char *page_trouble_text(int trouble)
 {
 	switch (trouble) {
 	case PAGE_TOO_MANY:
-		return "too many pages are held by this process, in this slice, or on this node";
+		return "this process, this slice or this node has too many pages";
 	case PAGE_NOT_OURS:
 		return "no page, or not one of ours";
 	default:

@@ -264,7 +264,7 @@ void conn_hello(struct conn *c, const struct slice_hello *h, int fd)
 			conn_close(c);
 		else
 			(void)conn_welcome(c, h, SLICE_REFUSED,
-				"this process does not see the directory of this slice at " SLICE_CONTAINER_DIR,
+				"the directory of this slice is not mounted in this process at " SLICE_CONTAINER_DIR,
 				-1);
 		return;
 	}

@@ -9,7 +9,7 @@
 enum {
 	PROFILE_GPU,
 	PROFILE_NAME,
-	PROFILE_SLICES,
+	PROFILE_REPLICAS,
 	PROFILE_USED,
 	PROFILE_MEMORY,
 	PROFILE_WEIGHT,
@@ -41,7 +41,7 @@ static void put_profile(struct status_row *r, const json_t *device, const json_t
 	else
 		put_number(r->cells[PROFILE_GPU], device, "index", "-");
 	status_clean(r->cells[PROFILE_NAME], STATUS_CELL_MAX, status_text(p, "resource"));
-	put_number(r->cells[PROFILE_SLICES], p, "slices", "?");
+	put_number(r->cells[PROFILE_REPLICAS], p, "slices", "?");
 	put_number(r->cells[PROFILE_USED], p, "used", "?");
 	if (json_is_integer(memory))
 		(void)snprintf(r->cells[PROFILE_MEMORY], STATUS_CELL_MAX, "%" PRId64 " MiB",
@@ -85,7 +85,7 @@ static size_t put_rows(struct status_row *rows, size_t room, const json_t *devic
 
 int status_put_profiles(struct buf *b, const json_t *gpus, bool colour, struct error *err)
 {
-	static const char *const headers[PROFILE_COLUMNS] = { "GPU", "PROFILE", "SLICES",
+	static const char *const headers[PROFILE_COLUMNS] = { "GPU", "PROFILE", "REPLICAS",
 		"USED", "MEMORY EACH", "WEIGHT", "COMPUTE", "CLASS" };
 	size_t n = put_rows(NULL, 0, gpus);
 	struct status_row *rows;

@@ -253,7 +253,7 @@ static int put_migs(struct buf *b, const json_t *gpus, bool colour, struct error
 
 static int put_resources(struct buf *b, const json_t *list, bool colour, struct error *err)
 {
-	static const char *const headers[] = { "RESOURCE", "SHARING", "REPLICAS", "SLICES",
+	static const char *const headers[] = { "RESOURCE", "SHARING", "PER DEVICE", "REPLICAS",
 		"HEALTHY", "USED", "KUBELET", "REASON" };
 	size_t n = 0;
 	CLEANUP(freep) struct status_row *rows = status_new_rows(list, &n, err);

@@ -107,7 +107,7 @@ static void fill_seats(struct cell *ret, const struct top_row *r)
 		text(ret, "");
 	else
 		(void)snprintf(ret->text, sizeof(ret->text), "%s/%" PRIu32,
-			figure_count(used, known(r->unit->seats_used)), r->unit->n_seats);
+			figure_count(used, known(r->unit->replicas_used)), r->unit->n_seats);
 }
 
 static void fill_share(struct cell *ret, const struct top_row *r)

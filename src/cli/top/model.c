@@ -70,7 +70,7 @@ static const struct record_field unit_fields[] = {
 	RECORD(struct top_unit, part, "part"),
 	RECORD(struct top_unit, held, "held"),
 	RECORD(struct top_unit, busy, "busy"),
-	RECORD(struct top_unit, seats_used, "seatsUsed"),
+	RECORD(struct top_unit, replicas_used, "replicasUsed"),
 	RECORD(struct top_unit, memory_total, "memoryTotal"),
 	RECORD(struct top_unit, memory_used, "memoryUsed"),
 };

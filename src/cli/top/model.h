@@ -43,7 +43,7 @@ struct top_unit {
 	bool mig;
 	const char *uuid, *label, *profile, *mode, *resource;
 	const char *health, *reason, *refused;
-	uint32_t part, held, busy, seats_used;
+	uint32_t part, held, busy, replicas_used;
 	uint64_t memory_total, memory_used;
 	uint32_t n_seats;
 };

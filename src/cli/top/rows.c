@@ -145,7 +145,7 @@ static bool idle(const struct top_row *r)
 		return !r->use || !r->use->live || r->use->received == 0;
 	if (!r->unit)
 		return true;
-	return r->unit->seats_used == 0 && r->unit->busy == 0;
+	return r->unit->replicas_used == 0 && r->unit->busy == 0;
 }
 
 /* --- in what order --- */

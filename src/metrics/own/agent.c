@@ -49,20 +49,20 @@ static const struct metrics_row rows[] = {
 	{ .family = { "gpuslice_agent_allocation_errors", NULL,
 		  "Of these, those that were refused", METRICS_COUNTER, NULL },
 		AGENT(allocation_errors, METRICS_COUNT) },
-	{ .family = { "gpuslice_agent_ledger_bytes", "bytes", "Size of the ledger's file",
-		  METRICS_GAUGE, NULL },
+	{ .family = { "gpuslice_agent_usage_records_bytes", "bytes",
+		  "Size of the file of usage records", METRICS_GAUGE, NULL },
 		AGENT(ledger_bytes, METRICS_COUNT),
 		METRICS_KNOWN(struct view_agent, ledger_known) },
-	{ .family = { "gpuslice_agent_ledger_errors", NULL,
-		  "Times that the ledger could not be written", METRICS_COUNTER, NULL },
+	{ .family = { "gpuslice_agent_usage_records_errors", NULL,
+		  "Times that the usage records could not be written", METRICS_COUNTER, NULL },
 		AGENT(ledger_errors, METRICS_COUNT) },
 };
 
-enum { LEDGER, COMPONENT, FAMILIES };
+enum { USAGE_RECORDS, COMPONENT, FAMILIES };
 
 static const struct metrics_family families[FAMILIES] = {
-	[LEDGER] = { "gpuslice_agent_ledger_failing", NULL,
-		"Whether the ledger cannot be written now", METRICS_GAUGE, NULL },
+	[USAGE_RECORDS] = { "gpuslice_agent_usage_records_failing", NULL,
+		"Whether the usage records cannot be written now", METRICS_GAUGE, NULL },
 	[COMPONENT] = { "gpuslice_agent_component_degraded", NULL,
 		"Whether a component besides the device plugin does not work now",
 		METRICS_GAUGE, "component" },
@@ -88,7 +88,7 @@ void metrics_own_agent(struct metrics_own *own)
 	const struct view_agent *a = &own->w->v->agent;
 
 	metrics_own_rows(own, rows, ARRAY_LEN(rows), a, 0, 1, &own->node);
-	metrics_begin(own->w, &families[LEDGER]);
+	metrics_begin(own->w, &families[USAGE_RECORDS]);
 	metrics_line(own->w, own->node, METRICS_COUNT, *metrics_str(a->ledger_error) != '\0');
 	write_components(own, a);
 }

@@ -19,7 +19,7 @@ static const struct metrics_row rows[] = {
 		UNIT(n_seats, METRICS_COUNT) },
 	{ .family = { "gpuslice_gpu_slices_held", NULL, "Of these, those that containers hold",
 		  METRICS_GAUGE, NULL },
-		UNIT(seats_used, METRICS_COUNT),
+		UNIT(replicas_used, METRICS_COUNT),
 		UNIT_KNOWN(held_known) },
 	{ .family = { "gpuslice_gpu_held_ratio", "ratio", "Which part of it containers hold",
 		  METRICS_GAUGE, NULL },

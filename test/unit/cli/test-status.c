@@ -307,9 +307,9 @@ static void status_view__shows_what_gpus_are_cut_into(void **state)
 		"\"slices\":1,\"used\":null,\"memoryBytes\":null,\"weight\":4,\"capMillionths\":"
 		"571428,\"compute\":\"capped\",\"class\":\"batch\"}]}]}]}";
 	static const char *const wanted[] = {
-		"\nGPU  PROFILE               SLICES  USED  MEMORY EACH  WEIGHT  COMPUTE          CLASS\n",
-		"\n0    nvidia.com/gpu.small  3       1     2048 MiB     1       fair             latency\n",
-		"\n1:0  x?                    1       ?     -            4       capped at 57.1%  batch\n",
+		"\nGPU  PROFILE               REPLICAS  USED  MEMORY EACH  WEIGHT  COMPUTE          CLASS\n",
+		"\n0    nvidia.com/gpu.small  3         1     2048 MiB     1       fair             latency\n",
+		"\n1:0  x?                    1         ?     -            4       capped at 57.1%  batch\n",
 	};
 	const struct status_view_options options = { 0 };
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);

@@ -17,7 +17,7 @@
 	"\"DCGM_FI_DEV_POWER_USAGE\":118.5},\"units\":[" units "]}"
 #define UNIT(uuid, busy, uses, seats)                                                                \
 	"{\"uuid\":\"" uuid "\",\"label\":\"0\",\"part\":500000,\"busy\":" busy                      \
-	",\"held\":500000,\"memoryTotal\":1000,\"memoryUsed\":400,\"seatsUsed\":1,"                  \
+	",\"held\":500000,\"memoryTotal\":1000,\"memoryUsed\":400,\"replicasUsed\":1,"               \
 	"\"health\":\"healthy\",\"mode\":\"slices\",\"resource\":\"nvidia.com/gpu\",\"uses\":[" uses \
 	"],\"seats\":[" seats "]}"
 #define USE(ns, pod, more)                                                                \

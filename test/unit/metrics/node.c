@@ -246,7 +246,7 @@ static struct view_use *make_use(struct view *v, struct view_unit *u, const char
 		.memory_byte_s = 1000 * MIB,
 		.cost_nano = 100000001 };
 	u->n_uses++;
-	u->seats_used++;
+	u->replicas_used++;
 	u->held += share;
 	u->other_memory -= use->memory_used;
 	u->other_busy_ns -= use->busy_ns;
