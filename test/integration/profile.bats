@@ -29,7 +29,9 @@ profile() {
 
 # measured COMMAND...: it succeeds, or a busy machine disturbed what it measured (13).
 measured() {
-	"$@" || [[ $? == 13 ]]
+	local status=0
+	"$@" || status=$?
+	return $((status == 13 ? 0 : status))
 }
 
 # number KEY FILE: of a profile, whatever its origin.
