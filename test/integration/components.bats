@@ -120,6 +120,20 @@ starts_with() {
 	stop other
 }
 
+@test "at the start: labels whose file cannot be written" {
+	CONFIG=$NODE_DIR/config.yaml
+	{
+		sharing 10
+		printf 'flags: {gfd: {outputFile: "%s"}}\n' "$BAD/blank/labels"
+	} >"$CONFIG"
+	kubelet
+	agent --config-file "$CONFIG" --labels file
+	eventually 20 degraded labels blank
+	offers 40
+	rm "$BAD/blank"
+	eventually 60 nothing_degraded
+}
+
 @test "an input that is mended is used without a restart" {
 	node_up 10 --metrics-token-file "$BAD/token" --metrics-collectors "$BAD/counters.csv" \
 		--web-config-file "$BAD/web.yaml"
@@ -178,6 +192,18 @@ becomes() {
 	# a valid one that names others is not in use either
 	printf '{}\n' | put "$NODE_DIR/web.yaml"
 	eventually 30 degraded web-server 'a restart of the agent uses it'
+}
+
+@test "while it runs: credentials of the API server that vanish or become malformed" {
+	fake_api
+	sed -i 's,user: {}},user: {tokenFile: token}},' "$NODE_DIR/kubeconfig"
+	printf 'secret\n' >"$NODE_DIR/token"
+	node_up 10
+	eventually 20 status '.cluster.state == "in touch"'
+	eventually 20 nothing_degraded
+	becomes api-server "$NODE_DIR/token" "$BAD/empty"
+	becomes api-server "$NODE_DIR/kubeconfig" "$BAD/yaml"
+	status '.cluster.state == "in touch"'
 }
 
 @test "while it runs: usage records and the lock that are removed are made again" {

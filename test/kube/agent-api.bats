@@ -112,6 +112,15 @@ in_touch() {
 	agent_status a '.cluster.state == "in touch"'
 }
 
+# degraded COMPONENT PATTERN: for a reason that matches; works COMPONENT.
+degraded() {
+	agent_status a "any(.components[]; .name == \"$1\" and .degraded and (.reason | test(\"$2\")))"
+}
+
+works() {
+	agent_status a "any(.components[]; .name == \"$1\" and (.degraded | not))"
+}
+
 @test "the label's config is the first that is offered, and then the taint goes" {
 	tainted
 	kubectl taint node a other=1:NoSchedule
@@ -229,7 +238,7 @@ event_count() {
 	node_stop a agent KILL
 	api_agent --config-dir /etc/configs --default-config four --labels node
 	eventually 5 agent_status a '.resources[0].capacity == 12'
-	node_log a agent 'going on with the config of the last run'
+	node_log a agent 'using the config of the last run'
 	((SECONDS - start >= 60)) || sleep $((60 - (SECONDS - start)))
 	eventually 20 offers_here 12
 	api_start
@@ -255,12 +264,20 @@ offers_here() {
 	eventually 30 node_label "$PRODUCT" Tesla-V100-SXM2-16GB-SHARED
 	eventually 5 in_touch
 	eventually 5 agent_status a '.cluster.labels | .written and .error == null'
+	# Its file vanishes: the agent goes on with the token that it has, and says that a restart would not.
+	node_exec a mv /etc/agent/token /etc/agent/token.away
+	eventually 30 degraded api-server 'a restart would not use the API server'
+	offers a 8
+	in_touch
+	node_exec a mv /etc/agent/token.away /etc/agent/token
+	eventually 30 works api-server
+	eventually 10 event Normal ComponentRecovered 'api-server'
 }
 
 @test "without the server and without memory it waits a little, then takes the default" {
 	node_stop a agent
 	api_stop
-	node_exec a rm -r /run/gpuslice
+	node_exec a rm -r /run/gpuslice /var/lib/gpuslice/config.json
 	api_agent --config-dir /etc/configs --default-config four --labels node
 	agent_status a '(.resources | length) == 0 and (.config.waiting | contains("label of this node"))'
 	eventually 20 chosen four default
@@ -388,6 +405,7 @@ says() {
 	kubectl label node a "$PRODUCT-"
 	api_agent --config-map configs --labels node
 	eventually 20 says cluster.labels.error 'cannot patch resource'
+	eventually 10 degraded labels 'cannot patch resource'
 	eventually 20 offers a 16
 	may 'clusterrole 0 list,patch'
 	api_agent --config-map configs --labels node
@@ -398,11 +416,13 @@ says() {
 	may 'clusterrole 0 list,watch,patch' 'clusterrole 2 get'
 	api_agent --config-map configs --labels node
 	eventually 20 says cluster.nodeCondition.error 'cannot patch resource \"nodes/status\"'
-	agent_status a '.components[] | select(.name == "node-condition") | .degraded'
+	eventually 10 degraded node-condition 'cannot patch resource'
+	eventually 20 works labels
 	offers a 16
 	may 'clusterrole 2 patch' 'clusterrole 1 patch'
 	api_agent --config-map configs --labels node
 	eventually 20 in_touch
+	eventually 20 works node-condition
 	label nonsense
 	eventually 20 says cluster.events.error 'cannot create resource'
 	may 'clusterrole 1 create'
@@ -417,7 +437,7 @@ says() {
 	eventually 20 says cluster.events.error 'cannot patch resource'
 	label three
 	may 'clusterrole 1 create,patch' 'role 0 watch'
-	node_exec a rm -f /run/gpuslice/config.json
+	node_exec a rm -f /var/lib/gpuslice/config.json
 	api_agent --config-map configs
 	eventually 20 says config.sourceError 'cannot list resource'
 	eventually 40 says config.lastError 'cannot list resource'
