@@ -126,20 +126,21 @@ static void count_present(struct account_unit *u, uint32_t part, uint64_t dt_ns)
 	u->present_ns += u->delta.present_ns;
 }
 
+/* @counted: it is known who held what. */
 static void count_unit(struct account_unit *u, const struct account_unit_round *r,
-	struct account_use *uses, uint64_t cost, uint64_t dt_ns)
+	struct account_use *uses, uint64_t cost, bool counted, uint64_t dt_ns)
 {
 	uint64_t whole = dt_ns * ACCOUNT_MILLION, sum;
 	uint32_t n = uses ? r->n_uses : 0; /* without uses there are none */
 	uint64_t held = 0;
 
 	sum = sum_shares(uses, n);
-	count_present(u, r->part, dt_ns);
+	count_present(u, r->part, counted ? dt_ns : 0);
 	u->delta.idle_gpu_ns = u->delta.present_ns;
 	u->delta.cost_nano = u->delta.idle_cost_nano = cost;
 	for (uint32_t i = 0; i < n; i++) {
-		count_use(u, r, &uses[i], scaled(uses[i].share_ns, sum, whole), whole, cost,
-			dt_ns);
+		count_use(u, r, &uses[i], counted ? scaled(uses[i].share_ns, sum, whole) : 0,
+			whole, cost, dt_ns);
 		held += uses[i].live ? uses[i].share : 0;
 	}
 	for (uint32_t i = 0; i < n; i++)
@@ -223,7 +224,7 @@ int accounts_round(struct accounts *a, const struct account_round *r, struct err
 		struct account_unit *u = accounts_unit(a, r->units[i].uuid);
 
 		count_unit(u, &r->units[i], r->n_uses ? r->uses + r->units[i].first_use : NULL,
-			costs[i], dt);
+			costs[i], !r->holders_unknown, dt);
 		set_life(r, &r->units[i]);
 		account_end_others(u, dt, r->wall_ns);
 	}

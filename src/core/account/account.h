@@ -8,6 +8,8 @@
  *	unit: present = uses' gpu + past + idle; busy = uses' + past + other; cost = uses' + past + idle
  *	node: cost = units' cost + other
  *
+ * Time of rounds in which nobody knows who holds what is not counted: it is in none of these times.
+ *
  * A unit is a GPU that is not in MIG mode, or a MIG device. What rounding leaves over goes to idle: less than a
  * nanosecond and a nano-unit for each use and round. The node's price is exact over time: what does
  * not come to a nano-unit is kept for the next round, and GPUs get equal parts, the odd units in turn.
@@ -89,6 +91,8 @@ struct account_round {
 	uint64_t wall_ns; /* its end */
 	uint64_t price_nano_per_hour;
 	uint32_t n_gpus;
+	bool holders_unknown; /* nobody knows who holds what: its time is neither held nor idle, its
+				 cost is other cost of the node */
 	bool complete; /* units that are not listed are gone; else they are not known now */
 	struct account_unit_round *units;
 	uint32_t n_units;

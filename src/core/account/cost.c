@@ -44,7 +44,7 @@ int account_cost(struct accounts *a, const struct account_round *r, uint64_t dt_
 		const struct account_unit_round *u = &r->units[i];
 
 		ret[i] = 0;
-		if (!u->priced || u->gpu >= r->n_gpus)
+		if (!u->priced || r->holders_unknown || u->gpu >= r->n_gpus)
 			continue;
 		ret[i] = account_part(gpus[u->gpu], u->part, ACCOUNT_MILLION);
 		if (ret[i] > left[u->gpu])

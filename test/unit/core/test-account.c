@@ -161,6 +161,32 @@ static void account__one_that_comes_and_goes_in_a_round_has_what_it_had(void **s
 	accounts_fini(&s.a);
 }
 
+/* Nobody knows whether the GPU is idle: its time is not counted, its cost is the node's. */
+static void account__nothing_is_idle_while_it_is_not_known_who_holds_what(void **state)
+{
+	struct scene s;
+
+	(void)state;
+	scene_init(&s, 1);
+	s.r.price_nano_per_hour = 3600 * DOLLAR;
+	s.r.holders_unknown = true;
+	count(&s);
+	s.unit.n_uses = 0;
+	count(&s);
+	assert_int_equal(s.a.units[0]->present_ns, 0);
+	assert_int_equal(s.a.units[0]->idle_gpu_ns, 0);
+	assert_int_equal(s.a.units[0]->idle_cost_nano, 0);
+	assert_int_equal(s.a.units[0]->cost_nano, 0);
+	assert_int_equal(s.a.other_cost_nano, 2 * DOLLAR);
+	s.r.holders_unknown = false;
+	count(&s);
+	assert_int_equal(s.a.units[0]->present_ns, SEC);
+	assert_int_equal(s.a.units[0]->idle_gpu_ns, SEC);
+	assert_int_equal(s.a.units[0]->idle_cost_nano, DOLLAR);
+	assert_int_equal(s.a.cost_nano, 3 * DOLLAR);
+	accounts_fini(&s.a);
+}
+
 static void account__busy_time_fits_into_the_units(void **state)
 {
 	static const enum account_source U = ACCOUNT_FROM_NOTHING, N = ACCOUNT_FROM_PROCESSES,
@@ -598,6 +624,7 @@ int main(void)
 		cmocka_unit_test(account__is_not_continued_by_a_later_pod_of_the_name),
 		cmocka_unit_test(account__goes_to_the_past_when_it_has_long_ended),
 		cmocka_unit_test(account__one_that_comes_and_goes_in_a_round_has_what_it_had),
+		cmocka_unit_test(account__nothing_is_idle_while_it_is_not_known_who_holds_what),
 		cmocka_unit_test(account__busy_time_fits_into_the_units),
 		cmocka_unit_test(account__counters_that_were_away_are_of_longer_than_the_round),
 		cmocka_unit_test(account__memory_is_counted_over_time),
