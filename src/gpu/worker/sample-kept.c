@@ -19,6 +19,24 @@ static uint64_t refusal_ns(nvmlReturn_t code)
 	}
 }
 
+/*
+ * What was answered before is not refused for good: NVML says so of a GPU in trouble too. Nor is what is asked with each
+ * reading at no further cost. Then it is asked with the next reading.
+ */
+static uint64_t kept_ns(const struct sample_reading *r, nvmlReturn_t code, bool again)
+{
+	uint64_t ns = refusal_ns(code);
+
+	return again && ns > r->period_ns / 2 ? r->period_ns / 2 : ns;
+}
+
+static bool is_memory_or_rates(size_t position)
+{
+	source_call *call = sources[position].call;
+
+	return call == source_fb || call == source_fb_ratio || call == source_utilization;
+}
+
 static void note_gone(struct sample_reading *r, nvmlReturn_t code)
 {
 	if (code == NVML_ERROR_GPU_IS_LOST || code == NVML_ERROR_RESET_REQUIRED)
@@ -60,8 +78,9 @@ void sample_got(struct sample_reading *r, size_t position, nvmlReturn_t code,
 		if (keep_ns)
 			k->value = *v;
 	} else {
-		keep_ns = refusal_ns(code);
+		keep_ns = kept_ns(r, code, k->answered || is_memory_or_rates(position));
 	}
+	k->answered = k->answered || code == NVML_SUCCESS;
 	k->refused = code != NVML_SUCCESS;
 	k->until_ns = keep_ns ? r->now_ns + keep_ns : 0;
 }
@@ -73,9 +92,12 @@ bool sample_may_ask(const struct sample_reading *r, enum sample_question q)
 
 bool sample_answered(struct sample_reading *r, enum sample_question q, nvmlReturn_t code)
 {
-	uint64_t ns = refusal_ns(code);
+	bool *answered = &r->state->answered[q];
+	uint64_t ns =
+		kept_ns(r, code, *answered || q == SAMPLE_ASK_MEMORY || q == SAMPLE_ASK_RATES);
 
 	note_gone(r, code);
+	*answered = *answered || code == NVML_SUCCESS;
 	if (ns)
 		r->state->refused_until[q] = r->now_ns + ns;
 	return code == NVML_SUCCESS;

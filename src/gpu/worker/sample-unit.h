@@ -5,7 +5,7 @@
  * What the sampler keeps of one GPU or MIG device from one sample to the next, and the parts of a reading.
  * For the files of the sampler only.
  *
- * Kept are: what was refused, so that it is not asked again for a while; values that are costly or do not change;
+ * Kept are: what was refused and never answered, so that it is not asked again for a while; values that are costly or do not change;
  * counters of rates; two GPM samples; the last samples of process utilization. A new worker, and so a
  * new driver session, begins without any of it, as does a GPU whose MIG mode changed.
  * Thread: the worker's main thread.
@@ -34,6 +34,7 @@ enum sample_question {
 struct sample_kept {
 	uint64_t until_ns; /* 0: nothing is kept */
 	bool refused;
+	bool answered;            /* at some time */
 	union source_value value; /* unless refused */
 };
 
@@ -52,6 +53,7 @@ struct sample_state {
 	uint64_t at_ns;         /* of the last reading; 0: there was none */
 	uint64_t asked_wall_us; /* of the last question for process utilization; 0: likewise */
 	uint64_t refused_until[SAMPLE_ASK_COUNT_];
+	bool answered[SAMPLE_ASK_COUNT_]; /* at some time */
 	struct sample_kept kept[FIELDS_MAX];
 	struct sample_counter counters[SAMPLE_LINKS + 1][2]; /* transmitted, received */
 	nvmlGpmSample_t gpm[2]; /* one is of the last reading, the other free */
