@@ -73,14 +73,19 @@ static void send_look(struct worker_events *e)
 	e->send(&m);
 }
 
-static void mark_failed(struct worker_events *e, const char *uuid)
+/* Notes whether NVML refuses events of @mine. True: that is news. */
+static bool note_failed(struct worker_events *e, struct source *mine, bool failed)
 {
+	if (mine->failed == failed)
+		return false;
+	mine->failed = failed;
 	(void)pthread_mutex_lock(&e->lock);
 	for (uint32_t i = 0; i < e->n; i++) {
-		if (strcmp(e->sources[i].uuid, uuid) == 0)
-			e->sources[i].failed = true;
+		if (strcmp(e->sources[i].uuid, mine->uuid) == 0)
+			e->sources[i].failed = failed;
 	}
 	(void)pthread_mutex_unlock(&e->lock);
+	return true;
 }
 
 /* Asks for all that we want and the GPU has; a driver that counts wrongly still gives XIDs. */
@@ -154,21 +159,19 @@ static void deliver(struct worker_events *e, const nvmlEventData_t *data)
 		send_look(e);
 }
 
-/* Registers all of mine with the set. Returns how many there are in it. */
+/* Registers all of mine with the set, if there is one. Returns how many there are in it. */
 static uint32_t register_all(struct worker_events *e)
 {
-	uint32_t registered = 0, refused = 0;
+	uint32_t registered = 0;
+	bool news = false;
 
 	for (uint32_t i = 0; i < e->n_mine; i++) {
-		if (register_one(e, &e->mine[i]) == NVML_SUCCESS) {
-			registered++;
-		} else if (!e->mine[i].failed) {
-			e->mine[i].failed = true;
-			mark_failed(e, e->mine[i].uuid);
-			refused++;
-		}
+		bool good = e->set && register_one(e, &e->mine[i]) == NVML_SUCCESS;
+
+		registered += good;
+		news |= note_failed(e, &e->mine[i], !good);
 	}
-	if (refused > 0)
+	if (news)
 		send_look(e);
 	return registered;
 }
@@ -204,7 +207,7 @@ static bool make_set(struct worker_events *e)
 	e->set = NULL;
 	if (PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetCreate, &e->set) != NVML_SUCCESS)
 		e->set = NULL;
-	good = e->set && register_all(e) > 0;
+	good = register_all(e) > 0;
 	drain(e, old);
 	return good;
 }
@@ -302,25 +305,29 @@ int worker_events_update(struct worker_events *e, uint32_t n, const struct gpu *
 {
 	CLEANUP(freep) struct source *s = calloc(GPU_NODE_MAX, sizeof *s);
 	uint32_t k = 0;
-	bool changed;
+	bool changed, any_failed = false;
 
 	if (!s)
 		return error_nomem(err);
 	for (uint32_t i = 0; i < n && k < GPU_NODE_MAX; i++) {
-		bool listens = gpus[i].xid_events && gpus[i].uuid[0] && devices[i] &&
-			       gpus[i].fault != GPU_FAULT_LOST &&
+		bool failed = worker_events_failed(e, gpus[i].uuid);
+		bool listens = (gpus[i].xid_events || failed) && gpus[i].uuid[0] &&
+			       devices[i] && gpus[i].fault != GPU_FAULT_LOST &&
 			       gpus[i].fault != GPU_FAULT_RESET;
 
 		if (!listens)
 			continue;
+		any_failed |= failed;
 		s[k] = (struct source){ .device = devices[i],
 			.index = gpus[i].index,
-			.mig = gpus[i].mig_enabled };
+			.mig = gpus[i].mig_enabled,
+			.failed = failed };
 		memcpy(s[k].uuid, gpus[i].uuid, sizeof s[k].uuid);
 		k++;
 	}
 	(void)pthread_mutex_lock(&e->lock);
-	changed = !same_sources(e, s, k);
+	/* A GPU that was refused is registered again with each look. */
+	changed = any_failed || !same_sources(e, s, k);
 	if (changed) {
 		memcpy(e->sources, s, k * sizeof *s);
 		e->n = k;
