@@ -4,10 +4,15 @@
 #include "agent/internal.h"
 #include "base/time.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define SYNC_MS  1000
 #define RETRY_NS (10 * NS_PER_SEC)
+
+/* GPUs that one reason names. */
+#define XID_GPUS_MAX      8
+#define XID_GPUS_TEXT_MAX 128
 
 static const struct {
 	const char *name;
@@ -25,6 +30,7 @@ static const struct {
 	[COMPONENT_CDI] = { .name = "cdi", .logs = true, .needed = true },
 	[COMPONENT_API_SERVER] = { .name = "api-server", .logs = true },
 	[COMPONENT_LABELS] = { .name = "labels", .logs = true },
+	[COMPONENT_XID_EVENTS] = { .name = "xid-events" },
 	[COMPONENT_POD_USAGE] = { .name = "pod-usage" },
 	[COMPONENT_MIG_MANAGER] = { .name = "mig-manager" },
 	[COMPONENT_SLICES] = { .name = "slices", .needed = true },
@@ -88,6 +94,32 @@ static void sync_serve(struct agent *a)
 	(void)serve_counters_down(a->serve, &why);
 	agent_component(a, COMPONENT_COUNTERS, &why);
 	agent_component(a, COMPONENT_USAGE_RECORDS, &a->see.keep.failure);
+}
+
+/* Of GPUs that answer; of another its health says more. */
+static void sync_xid_events(struct agent *a)
+{
+	const struct node *n = &a->node;
+	CLEANUP(buf_fini) struct buf gpus = BUF_INIT(XID_GPUS_TEXT_MAX);
+	struct error why = ERROR_INIT;
+	uint32_t unseen = 0;
+
+	for (uint32_t i = 0; n->inv && i < n->inv->n; i++) {
+		const struct gpu *g = &n->gpus[i].gpu;
+
+		if (!n->gpus[i].present || g->fault != GPU_OK || g->xid_events)
+			continue;
+		if (unseen++ < XID_GPUS_MAX)
+			buf_printf(&gpus, "%s%" PRIu32, unseen > 1 ? ", " : "", g->index);
+	}
+	if (unseen > XID_GPUS_MAX)
+		buf_printf(&gpus, " and %" PRIu32 " more", unseen - XID_GPUS_MAX);
+	if (unseen)
+		(void)error_set(&why, ERR_UNAVAILABLE,
+			"XIDs of GPU %s are not seen: NVML reports no XID events of it. What only an XID tells does "
+			"not make it unhealthy; look for \"NVRM: Xid\" in the kernel's log",
+			buf_str(&gpus));
+	agent_component(a, COMPONENT_XID_EVENTS, &why);
 }
 
 static void sync_others(struct agent *a)

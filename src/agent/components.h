@@ -28,7 +28,8 @@ enum component {
 	COMPONENT_CDI,           /* CDI specifications */
 	COMPONENT_API_SERVER,    /* where one is asked for */
 	COMPONENT_LABELS,
-	COMPONENT_POD_USAGE, /* which pod uses how much of a GPU that several share */
+	COMPONENT_XID_EVENTS, /* XIDs of each GPU */
+	COMPONENT_POD_USAGE,  /* which pod uses how much of a GPU that several share */
 	COMPONENT_MIG_MANAGER,
 	COMPONENT_SLICES,         /* the slices of the state directory */
 	COMPONENT_NODE_CONDITION, /* --node-condition */

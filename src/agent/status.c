@@ -225,6 +225,11 @@ static json_t *index_status(const struct gpu *g)
 	return g->fault == GPU_FAULT_GONE ? json_null() : json_integer(g->index);
 }
 
+static json_t *xids_status(const struct gpu *g, uint64_t count)
+{
+	return gpu_xids_known(g, count) ? json_integer((json_int_t)count) : json_null();
+}
+
 static json_t *gpu_status(const struct node_gpu *g)
 {
 	json_t *o = json_object();
@@ -252,7 +257,7 @@ static json_t *gpu_status(const struct node_gpu *g)
 	SET(o, "signals", signals_status(&g->gpu));
 	SET(o, "since", mono_time(g->health.since_ns));
 	SET(o, "lastXid", g->health.last_xid ? json_integer(g->health.last_xid) : json_null());
-	SET(o, "xids", json_integer((json_int_t)g->health.xid_count));
+	SET(o, "xids", xids_status(&g->gpu, g->health.xid_count));
 	return o;
 }
 
@@ -444,7 +449,7 @@ static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
 	SET(o, "refused", json_string(agent_device_refusal(a, m->uuid)));
 	SET(o, "since", mono_time(shown->since_ns));
 	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());
-	SET(o, "xids", json_integer((json_int_t)h->xid_count));
+	SET(o, "xids", xids_status(&g->gpu, h->xid_count));
 	SET(o, "holders", holders ? holders_status(holders, m->uuid) : json_null());
 	SET(o, "profiles", profiles_status(a, m->uuid, index));
 	return o;

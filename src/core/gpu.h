@@ -188,5 +188,11 @@ const char *gpu_fault_name(enum gpu_fault fault); /* "lost"; static */
 /* Whether @s is known of @g. Then *ret (may be NULL) is 0 if it is clear, else 1 or a count. */
 bool gpu_signal(const struct gpu *g, enum gpu_signal s, uint64_t *ret);
 
+/* Whether @count is how many XIDs there were: of a GPU that reports none, 0 says nothing. */
+static inline bool gpu_xids_known(const struct gpu *g, uint64_t count)
+{
+	return g->xid_events || count > 0;
+}
+
 /* Makes @s, one below GPU_SIGNAL_STORED_, known. */
 void gpu_signal_set(struct gpu *g, enum gpu_signal s, uint64_t value);

@@ -23,7 +23,8 @@ json_t *json_add_object(struct json_maker *m, json_t *array);
 void json_add(struct json_maker *m, json_t *array, json_t *value);
 void json_put_rows(struct json_maker *m, json_t *object, const struct json_row *rows,
 	const void *of);
-/* Money: null without a price. */
+/* Money: null without a price, and for: */
+#define JSON_COST_UNKNOWN UINT64_MAX
 void json_put_cost(struct json_maker *m, json_t *object, const char *key, uint64_t nano);
 json_t *json_u64(uint64_t n);
 

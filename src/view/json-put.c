@@ -35,7 +35,9 @@ json_t *json_u64(uint64_t n)
 
 void json_put_cost(struct json_maker *m, json_t *object, const char *key, uint64_t nano)
 {
-	json_put(m, object, key, m->v->priced ? json_u64(nano) : json_null());
+	bool known = m->v->priced && nano != JSON_COST_UNKNOWN;
+
+	json_put(m, object, key, known ? json_u64(nano) : json_null());
 }
 
 static json_t *text(const char *s, bool empty_is_unknown)

@@ -72,8 +72,8 @@ static void put_unit(struct json_maker *m, json_t *o, const struct view_unit *u)
 
 	json_put_rows(m, o, json_rows_unit, u);
 	json_put_rows(m, o, json_rows_place, u);
-	json_put_cost(m, o, "costNano", u->cost_nano);
-	json_put_cost(m, o, "idleCostNano", u->idle_cost_nano);
+	json_put_cost(m, o, "costNano", u->counted ? u->cost_nano : JSON_COST_UNKNOWN);
+	json_put_cost(m, o, "idleCostNano", u->counted ? u->idle_cost_nano : JSON_COST_UNKNOWN);
 	json_put(m, o, "past", json_object());
 	past = json_object_get(o, "past");
 	json_put(m, past, "busyNs", u->busy_known ? json_u64(u->past.busy_ns) : json_null());
@@ -87,6 +87,19 @@ static void put_unit(struct json_maker *m, json_t *o, const struct view_unit *u)
 		json_put_use(m, json_add_object(m, list), &m->v->uses[i]);
 }
 
+static void put_xids(struct json_maker *m, json_t *object, const struct view_gpu *g)
+{
+	json_t *list;
+
+	if (!g->xids_known) {
+		json_put(m, object, "xids", json_null());
+		return;
+	}
+	list = json_put_array(m, object, "xids");
+	for (uint32_t i = 0; i < g->n_xids; i++)
+		json_put_rows(m, json_add_object(m, list), json_rows_xid, &g->xids[i]);
+}
+
 static void put_gpu(struct json_maker *m, json_t *o, const struct view_gpu *g)
 {
 	json_t *list;
@@ -96,9 +109,7 @@ static void put_gpu(struct json_maker *m, json_t *o, const struct view_gpu *g)
 	list = json_put_array(m, o, "signals");
 	for (uint32_t i = 0; i < g->n_signals; i++)
 		json_put_rows(m, json_add_object(m, list), json_rows_signal, &g->signals[i]);
-	list = json_put_array(m, o, "xids");
-	for (uint32_t i = 0; i < g->n_xids; i++)
-		json_put_rows(m, json_add_object(m, list), json_rows_xid, &g->xids[i]);
+	put_xids(m, o, g);
 	put_sample(m, o, g->sample);
 	json_put(m, o, "sampleAgeNs", g->sample ? json_u64(g->sample_age_ns) : json_null());
 	list = json_put_array(m, o, "units");

@@ -111,6 +111,7 @@ struct view_gpu {
 		p2p; /* for each of the view's GPUs: gpu_link.p2p of the two; NULL: not asked */
 	uint32_t n_xids;
 	struct view_xid *xids;
+	bool xids_known; /* the driver tells XIDs, or told some; else .xid_count is not known */
 	uint64_t xid_count;
 	uint32_t last_xid; /* 0: none seen */
 	uint64_t
@@ -133,7 +134,7 @@ struct view_unit {
 	uint32_t gi, ci;                    /* GPU_NO_INSTANCE */
 	uint32_t start, size;               /* where it lies in compute slices; of mig_slices */
 	uint32_t memory_start, memory_size; /* and in memory slices */
-	bool placed;                        /* else these four are not known */
+	bool placed;   /* else these four are not known, or there is no such thing: no MIG */
 	uint32_t part; /* millionths of the GPU that it is: VIEW_MILLION of a whole one */
 	enum view_health health;
 	const char *reason, *refused;
@@ -149,6 +150,7 @@ struct view_unit {
 	uint64_t present_ns;  /* counter: how long it has been there, times .part */
 	uint64_t idle_gpu_ns; /* counter: of that, what nobody held */
 	uint64_t cost_nano, idle_cost_nano; /* counters */
+	bool counted; /* it was known at some time who held what: else these four are not known */
 	struct view_past past;
 	bool held_known; /* the kubelet has said who holds what: .held, .replicas_used */
 	uint32_t held;   /* millionths of the unit that containers hold now */
@@ -214,7 +216,8 @@ struct view_use {
 		received; /* millionths of the GPU that it had in the last interval; VIEW_NONE: not known */
 	enum view_source memory_from; /* of .memory_used */
 	bool memory_known;            /* .memory_used */
-	bool memory_counted; /* .memory_peak and .memory_byte_s: it was known at some time */
+	bool memory_counted;          /* .memory_byte_s: it was known at some time */
+	bool peak_known; /* .memory_peak: likewise, and 0 of a slice is the arbiter's word */
 	bool memory_current; /* and the last interval, or that of its end, is in it */
 	uint64_t memory_used, memory_peak, memory_limit; /* limit UINT64_MAX: none */
 	bool processes_known;
@@ -318,6 +321,12 @@ struct view {
 
 	struct view_memory *memory; /* private: what all of it lies in */
 };
+
+/* Whether NVML has told which GPUs there are; while it is down these are the last that it told. */
+static inline bool view_gpus_known(const struct view *v)
+{
+	return v->nvml_up || v->n_gpus > 0;
+}
 
 /* An empty view with one reference. ERR_LIMIT: it would be larger than VIEW_BYTES_MAX. */
 #define VIEW_BYTES_MAX (64U << 20)

@@ -61,6 +61,7 @@ static void make_use(struct view *v, uint32_t i)
 		.received = 12345,
 		.memory_known = true,
 		.memory_counted = true,
+		.peak_known = true,
 		.memory_current = true,
 		.busy_current = true,
 		.memory_used = 1234567890 + i,

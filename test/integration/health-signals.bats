@@ -332,3 +332,42 @@ xidRules: [{xids: [31], count: 3, within: 10m, policy: warning}]' >"$CONFIG"
 	agent --config-file "$CONFIG" --node-condition "$TYPE"
 	eventually 20 condition True GPUsReady
 }
+
+# degraded_xids: the component names GPU 1.
+degraded_xids() {
+	status '.components[] | select(.name == "xid-events") | .degraded and (.reason | contains("XIDs of GPU 1 are not seen"))'
+}
+
+# An XID of before the wait for events is over is not seen.
+xid_is_counted() {
+	sim xid 1 31 && status '.gpus[1].xids > 0'
+}
+
+node_json() {
+	curl -sf "http://127.0.0.1:$PORT/api/v1/node"
+}
+
+@test "XIDs of a GPU without NVML events are unknown, not 0, and one warning says so" {
+	fake_api
+	jq -n '{metadata: {name: "node-1", uid: "1"}}' | put "$API/nodes"
+	configured >"$CONFIG"
+	sim create
+	sim fail 1 events NOT_SUPPORTED
+	kubelet && agent --config-file "$CONFIG" --metrics-listen 127.0.0.1:0
+	eventually 20 offers 8
+	eventually 20 logged agent 'serving metrics'
+	PORT=$(sed -n 's/.*serving metrics.*port=\([0-9]*\).*/\1/p' "$NODE_DIR/agent.log")
+
+	eventually 10 degraded_xids
+	status '.gpus[0].xids == 0 and .gpus[1].xids == null and .gpus[1].lastXid == null and .gpus[1].health == "healthy"'
+	run -0 "$GPUSLICE" status
+	[[ $output == *"DEGRADED  xid-events: XIDs of GPU 1 are not seen"* ]]
+	[[ $(grep -cE '^1 .* healthy +- +GPU-' <<<"$output") == 1 ]]
+	node_json | jq -e '.gpus[0].xidCount == 0 and .gpus[0].xids == [] and .gpus[1].xidCount == null and .gpus[1].xids == null'
+	[[ $(times agent 'component degraded.*component=xid-events') == 1 ]]
+
+	# Events that come back are seen again, and told as such.
+	sim fail 1 events SUCCESS
+	eventually 10 status '.gpus[1].xids == 0 and (.components[] | select(.name == "xid-events") | .degraded | not)'
+	eventually 15 xid_is_counted
+}

@@ -401,3 +401,105 @@ web_server_is() {
 	eventually 10 web_server_is "--web-config-file: $NODE_DIR/web/config.yml:2:3: basic_auth_users: .*use --metrics-token-file"
 	run ! logged agent '[$]2y'
 }
+
+# --- what nobody has measured is unknown, not 0 ---
+
+top_has() {
+	run -0 "$GPUSLICE" top --once
+	[[ $output == *"$1"* ]]
+}
+
+@test "nothing is idle while the kubelet has never said who holds what" {
+	sim create >/dev/null
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 2 >"$CONFIG"
+	agent --config-file "$CONFIG" --price 36 --metrics-opencost
+	eventually 20 view '.seq > 3 and (.gpus | length) == 4 and .holdersKnown == false and .costNano > 0'
+	view '.costNano == .otherCostNano and ([.gpus[].units[] | .presentNs, .idleGpuNs, .costNano, .idleCostNano, .held]
+		| length == 20 and all(. == null))'
+	eventually 10 metrics_series '^node_gpu_count\{.*\} 4$'
+	run ! metrics_series '^gpuslice_gpu_(idle_|seconds|cost)'
+	run ! metrics_series '^gpuslice_slices_(idle|held)'
+	top_has "containers are not known: the kubelet has not answered"
+	[[ $output != *"no containers"* ]]
+	"$GPUSLICE" cost --ledger "$GPUSLICE_STATE_DIR/ledger.db" --from 1h --output json |
+		jq -e '[.rows[] | select(.idle)] | length == 0'
+	# A kubelet that comes is believed, and from then on it is counted.
+	kubelet
+	eventually 20 view '.holdersKnown and ([.gpus[].units[] | .idleGpuNs > 0 and .idleCostNano > 0] | all)'
+	adds_up
+	eventually 10 metrics_series '^gpuslice_gpu_idle_seconds_total\{'
+	top_has "no containers"
+}
+
+@test "the GPUs are not counted while NVML has never answered" {
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 2 >"$CONFIG"
+	kubelet
+	agent --config-file "$CONFIG" --nvml "$NODE_DIR/missing.so" --metrics-opencost
+	eventually 20 view '.seq > 2 and .nvmlUp == false'
+	eventually 10 metrics_series '^gpuslice_nvml_up\{.*\} 0$'
+	run ! metrics_series '^node_gpu_count'
+	top_has "GPUs are not known: NVML has not answered"
+	run -0 "$GPUSLICE" status
+	[[ $output == *"GPUs      unknown: NVML has not answered"* && $output != *"No GPUs"* ]]
+}
+
+measured() {
+	view ".gpus[0].units[0] | (.busy == null) == $1 and (.memoryUsed == null) == $1"
+}
+
+@test "what NVML refused is known again two intervals after it answers again" {
+	local answered
+	sim create >/dev/null
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 2 >"$CONFIG"
+	sim fail 0 memory NOT_SUPPORTED
+	sim fail 0 utilization NOT_SUPPORTED
+	kubelet
+	agent --config-file "$CONFIG"
+	# First it has never answered, then it has.
+	for answered in never once; do
+		sim fail 0 memory NOT_SUPPORTED
+		sim fail 0 utilization NOT_SUPPORTED
+		eventually 20 view '.seq > 3'
+		eventually 20 measured true
+		sim fail 0 memory SUCCESS
+		sim fail 0 utilization SUCCESS
+		eventually 5 measured false
+	done
+	# A GPU without MIG lies in no slices.
+	view '[.gpus[].units[] | .start, .size, .memoryStart, .memorySize] | length == 16 and all(. == null)'
+}
+
+# Every arbiter hangs from its start on, until FREEZER ends.
+freeze_arbiters() {
+	local pid
+	while :; do
+		for pid in $(arbiters); do
+			kill -STOP "$pid" 2>/dev/null || true
+		done
+		sleep 0.01
+	done
+}
+
+@test "the peak of a slice whose arbiter has never answered is unknown" {
+	local pid
+	sim create >/dev/null
+	fair_quarters
+	kubelet
+	freeze_arbiters 3>&- &
+	FREEZER=$!
+	agent --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+	eventually 20 offers 16
+	pod one
+	eventually 10 view '[.gpus[].units[].uses[]][0] | .live and .slice != null'
+	eventually 10 view '[.gpus[].units[].uses[]][0] | .memoryUsed == 0 and .memoryPeak == null'
+	eventually 10 metrics_series '^gpuslice_container_memory_used_bytes\{.*pod="one"'
+	run ! metrics_series '^gpuslice_container_memory_peak_bytes'
+	kill "$FREEZER"
+	stop agent
+	for pid in $(arbiters); do
+		kill -KILL "$pid"
+	done
+}

@@ -233,7 +233,7 @@ static void nothing_known(struct sample_maker *m)
 	c->received = VIEW_NONE;
 	c->busy_from = c->memory_from = VIEW_FROM_NOTHING;
 	c->busy_known = c->busy_current = c->processes_known = false;
-	c->memory_known = c->memory_counted = c->memory_current = false;
+	c->memory_known = c->memory_counted = c->memory_current = c->peak_known = false;
 }
 
 static void gpu_lost(struct sample_maker *m)

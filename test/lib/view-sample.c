@@ -108,7 +108,7 @@ struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t m
 	g->numa_node = (int32_t)(n / 4);
 	g->reason = g->refused = "";
 	g->health_since_wall_ns = m->v->since_wall_ns;
-	g->present = true;
+	g->present = g->xids_known = true;
 	g->fault = gpu_fault_name(GPU_OK);
 	g->recovery = "none";
 	g->mig_capable = true;
@@ -256,7 +256,7 @@ struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row 
 	c->received = c->live ? row->received : VIEW_NONE;
 	c->memory_from = c->live ? VIEW_FROM_PROCESSES : VIEW_FROM_NOTHING;
 	c->memory_known = c->processes_known = c->live;
-	c->memory_counted = c->memory_current = true;
+	c->memory_counted = c->memory_current = c->peak_known = true;
 	c->memory_used = c->live ? (uint64_t)row->memory_mib << 20 : 0;
 	c->memory_peak = ((uint64_t)row->memory_mib + row->memory_mib / 8) << 20;
 	c->n_processes = c->live ? 1 + row->memory_mib / 16384 : 0;
@@ -323,6 +323,7 @@ void sample_unit_end(struct sample_maker *m, uint32_t busy)
 	}
 	u->memory_free = u->memory_total - u->memory_reserved - u->memory_used;
 	u->busy = busy;
+	u->counted = true;
 	u->present_ns = age_s * u->part * 1000;
 	u->idle_gpu_ns = u->present_ns - u->past.gpu_ns - gpu_ns;
 	u->idle_cost_nano = (uint64_t)((double)u->idle_gpu_ns / 3.6e12 * (double)m->gpu_price);

@@ -40,7 +40,8 @@ static uint64_t wall_of(const struct see_round *r, uint64_t mono_ns)
 	return r->wall_ns > age ? r->wall_ns - age : 0;
 }
 
-static void put_xids(const struct agent *a, struct view *v, struct view_gpu *to)
+static void put_xids(const struct agent *a, const struct gpu *g, struct view *v,
+	struct view_gpu *to)
 {
 	const struct agent_see *s = &a->see;
 	uint64_t last = 0;
@@ -60,6 +61,7 @@ static void put_xids(const struct agent *a, struct view *v, struct view_gpu *to)
 			to->last_xid = x->xid;
 		}
 	}
+	to->xids_known = gpu_xids_known(g, to->xid_count);
 }
 
 static void put_signals(const struct agent *a, const struct gpu *g, struct view *v,
@@ -149,7 +151,7 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 		return;
 	put_sample(r, v->sample, to);
 	put_signals(a, g, v, to);
-	put_xids(a, v, to);
+	put_xids(a, g, v, to);
 	put_p2p(a, i, v, to);
 	see_history_copy(&a->see.history, v, to->uuid, &to->n_points, &to->points);
 	while (to->first_unit < v->n_units && v->units[to->first_unit].gpu < i)

@@ -24,7 +24,7 @@ static void put_place(const struct see_unit *u, struct view *v, struct view_unit
 	if (!u->mig) {
 		to->label = view_printf(v, "%u", u->gpu->index);
 		to->gi = to->ci = GPU_NO_INSTANCE;
-		to->placed = true;
+		to->placed = see_mig_slices(u->gpu) > 0;
 		to->size = see_mig_slices(u->gpu);
 		to->memory_size = see_mig_memory_slices(u->gpu);
 		return;
@@ -85,6 +85,7 @@ static void put_account(const struct agent *a, struct view_unit *to)
 		.cost_nano = u->past.cost_nano };
 	to->held_known = see_holders_known(&a->see);
 	to->held = u->held;
+	to->counted = to->held_known || u->present_ns > 0;
 }
 
 /* How it is shared and what it is called: as its first seat. */

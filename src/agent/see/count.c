@@ -94,6 +94,7 @@ static int count_round(struct agent *a, struct see_round *r, struct error *err)
 		r->in_uses[i] = r->uses.v[i].in;
 	r->in.dt_ns = r->dt_ns;
 	r->in.wall_ns = r->wall_ns;
+	r->in.holders_unknown = !see_holders_known(s);
 	r->in.price_nano_per_hour = (uint64_t)s->price.nano_per_hour;
 	/* While NVML is not asked, or not there, devices are not gone. */
 	r->in.complete = a->nvml_answered && a->nvml_down.code == ERR_NONE && !a->mig.released;

@@ -154,7 +154,8 @@ static int add_gpu(struct see_keep *k, const struct accounts *a, const struct ac
 			if (add_use(k, u->uses[k2], uuid, u->uuid, err) < 0)
 				return -1;
 	}
-	return add_idle(k, uuid, idle, cost, err);
+	/* What is not known to be idle is no record. */
+	return r->holders_unknown ? 0 : add_idle(k, uuid, idle, cost, err);
 }
 
 /* --- rows of a batch that could not be written are added up --- */
@@ -216,7 +217,9 @@ static void merge(struct see_keep *k)
 		free(k->rows[--k->n_rows].text);
 }
 
-static int set_period(struct see_keep *k, const struct see_keep_node *node, struct error *err)
+/* @dt_ns: of the round, as far as it is accounted. */
+static int set_period(struct see_keep *k, const struct see_keep_node *node, uint64_t dt_ns,
+	struct error *err)
 {
 	const struct text from[] = {
 		{ node->node, LEDGER_NAME_MAX },
@@ -233,7 +236,7 @@ static int set_period(struct see_keep *k, const struct see_keep_node *node, stru
 	free(k->period_text);
 	k->period_text = text;
 	k->now_s = node->wall_ns / NS_PER_SEC;
-	k->covered_ns = sum(k->covered_ns, (int64_t)node->dt_ns);
+	k->covered_ns = sum(k->covered_ns, (int64_t)dt_ns);
 	k->period = (struct ledger_period){ .start_s = k->now_s - k->now_s % LEDGER_BUCKET_S,
 		.node = to[0],
 		.instance_type = to[1],
@@ -253,12 +256,13 @@ int see_keep_prepare(struct see_keep *k, const struct accounts *a,
 {
 	bool left_over = k->n_rows > 0;
 
-	if (set_period(k, node, err) < 0)
+	if (set_period(k, node, r->holders_unknown ? 0 : node->dt_ns, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < node->n_gpus; i++)
 		if (add_gpu(k, a, r, i, node->gpus[i], err) < 0)
 			return -1;
-	if (!node->n_gpus && add_idle(k, "", 0, a->delta.other_cost_nano, err) < 0)
+	if (!node->n_gpus && !r->holders_unknown &&
+		add_idle(k, "", 0, a->delta.other_cost_nano, err) < 0)
 		return -1;
 	if (left_over || k->n_rows > LEDGER_DELTAS_MAX)
 		merge(k);

@@ -155,7 +155,17 @@ static void put_health(struct status_row *r, const json_t *o, size_t health, siz
 	}
 }
 
-static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error *err)
+static void put_number(char cell[STATUS_CELL_MAX], const json_t *n, const char *none)
+{
+	if (json_is_integer(n))
+		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64,
+			(int64_t)json_integer_value(n));
+	else
+		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
+}
+
+static int put_gpus(struct buf *b, const json_t *list, bool nvml_up, bool colour,
+	struct error *err)
 {
 	static const char *const headers[] = { "GPU", "NAME", "MEMORY", "NUMA", "HEALTH",
 		"XIDS", "UUID", "REASON" };
@@ -165,8 +175,7 @@ static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error
 	if (!rows)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		const json_t *g = json_array_get(list, i),
-			     *numa = json_object_get(g, "numaNode");
+		const json_t *g = json_array_get(list, i);
 		struct status_row *r = &rows[i];
 		const char *mig = json_is_true(json_object_get(g, "migPending"))
 					  ? " (MIG mode changes with a reset)"
@@ -174,27 +183,20 @@ static int put_gpus(struct buf *b, const json_t *list, bool colour, struct error
 									 : "";
 		char name[STATUS_CELL_MAX - 40];
 
-		if (json_is_integer(json_object_get(g, "index")))
-			(void)snprintf(r->cells[0], STATUS_CELL_MAX, "%" PRId64,
-				status_number(g, "index"));
-		else /* it is gone, and another may have its index */
-			r->cells[0][0] = '-';
+		/* One that is gone has none: another may have its index. */
+		put_number(r->cells[0], json_object_get(g, "index"), "-");
 		status_clean(name, sizeof(name), status_text(g, "name"));
 		(void)snprintf(r->cells[1], STATUS_CELL_MAX, "%s%s", name, mig);
 		status_put_mib(r->cells[2], json_object_get(g, "memoryTotalBytes"), "-");
-		if (json_is_integer(numa))
-			(void)snprintf(r->cells[3], STATUS_CELL_MAX, "%" PRId64,
-				(int64_t)json_integer_value(numa));
-		else
-			r->cells[3][0] = '-';
-		(void)snprintf(r->cells[5], STATUS_CELL_MAX, "%" PRId64,
-			status_number(g, "xids"));
+		put_number(r->cells[3], json_object_get(g, "numaNode"), "-");
+		put_number(r->cells[5], json_object_get(g, "xids"), "-");
 		status_clean(r->cells[6], STATUS_CELL_MAX, status_text(g, "uuid"));
 		put_health(r, g, 4, 7);
 	}
 	buf_putc(b, '\n');
 	if (n == 0)
-		buf_puts(b, "No GPUs.\n");
+		buf_puts(b,
+			nvml_up ? "No GPUs.\n" : "GPUs      unknown: NVML has not answered\n");
 	else
 		status_put_table(b, headers, ARRAY_LEN(headers), rows, n, colour);
 	return 0;
@@ -235,8 +237,7 @@ static int put_migs(struct buf *b, const json_t *gpus, bool colour, struct error
 		status_clean(r->cells[0], STATUS_CELL_MAX, status_text(m, "index"));
 		status_clean(r->cells[1], STATUS_CELL_MAX, status_text(m, "profile"));
 		status_put_mib(r->cells[2], json_object_get(m, "memoryBytes"), "-");
-		(void)snprintf(r->cells[4], STATUS_CELL_MAX, "%" PRId64,
-			status_number(m, "xids"));
+		put_number(r->cells[4], json_object_get(m, "xids"), "-");
 		status_clean(r->cells[5], STATUS_CELL_MAX, status_text(m, "uuid"));
 		put_holders(r->cells[6], json_object_get(m, "holders"));
 		put_health(r, m, 3, 7);
@@ -261,7 +262,7 @@ static int put_resources(struct buf *b, const json_t *list, bool colour, struct 
 	if (!rows)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		const json_t *o = json_array_get(list, i), *used = json_object_get(o, "used");
+		const json_t *o = json_array_get(list, i);
 		struct status_row *r = &rows[i];
 
 		status_clean(r->cells[0], STATUS_CELL_MAX, status_text(o, "name"));
@@ -272,11 +273,7 @@ static int put_resources(struct buf *b, const json_t *list, bool colour, struct 
 			status_number(o, "capacity"));
 		(void)snprintf(r->cells[4], STATUS_CELL_MAX, "%" PRId64,
 			status_number(o, "allocatable"));
-		if (json_is_integer(used))
-			(void)snprintf(r->cells[5], STATUS_CELL_MAX, "%" PRId64,
-				(int64_t)json_integer_value(used));
-		else
-			r->cells[5][0] = '?';
+		put_number(r->cells[5], json_object_get(o, "used"), "?");
 		status_clean(r->cells[6], STATUS_CELL_MAX, status_text(o, "state"));
 		status_clean(r->cells[7], STATUS_CELL_MAX, status_text(o, "reason"));
 		r->colour = strcmp(status_text(o, "state"), "registered") != 0 ? YELLOW : NULL;
@@ -393,6 +390,7 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 	const json_t *holders = json_object_get(root, "holders");
 	const json_t *earlier = json_object_get(root, "earlier");
 	const json_t *gpus = json_object_get(root, "gpus");
+	const char *nvml = status_text(json_object_get(root, "nvml"), "state");
 	char line[STATUS_CELL_MAX * 4];
 
 	put_head(b, root);
@@ -401,7 +399,7 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 	put_components(b, json_object_get(root, "components"));
 	/* Before the tables, in which one looks in vain for what it is about. */
 	status_put_list(b, "WARNING", json_object_get(root, "warnings"));
-	if (put_gpus(b, gpus, options->colour, err) < 0 ||
+	if (put_gpus(b, gpus, !strcmp(nvml, "up"), options->colour, err) < 0 ||
 		put_migs(b, gpus, options->colour, err) < 0 ||
 		put_resources(b, resources, options->colour, err) < 0 ||
 		status_put_profiles(b, gpus, options->colour, err) < 0 ||

@@ -82,7 +82,10 @@ static void second_line(struct canvas *c, const struct top_model *m)
 	if (m->config_generation != TOP_UNKNOWN)
 		put_partf(c, CANVAS_PLAIN, "Config %" PRIu64 "%s%s", m->config_generation,
 			*m->config_sharing ? ", " : "", m->config_sharing);
-	put_partf(c, CANVAS_PLAIN, "%zu GPU%s", m->n_gpus, m->n_gpus == 1 ? "" : "s");
+	if (m->n_gpus > 0 || m->nvml_up)
+		put_partf(c, CANVAS_PLAIN, "%zu GPU%s", m->n_gpus, m->n_gpus == 1 ? "" : "s");
+	else
+		put_part(c, CANVAS_PLAIN, "GPUs unknown");
 	if (m->priced)
 		put_partf(c, CANVAS_PLAIN, "%s %s/h",
 			figure_money(money, m->price_nano_per_hour), m->currency);

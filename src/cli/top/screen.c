@@ -53,7 +53,8 @@ static int draw_gpus(struct canvas *c, const struct top_model *m, const struct t
 	size_t left = room(c, s), half = left == UNLIMITED ? left : left / 2;
 
 	if (m->n_gpus == 0) {
-		canvas_put(c, CANVAS_WARN, "no GPUs");
+		canvas_put(c, CANVAS_WARN,
+			m->nvml_up ? "no GPUs" : "GPUs are not known: NVML has not answered");
 		canvas_end_line(c);
 		return 0;
 	}
@@ -73,6 +74,23 @@ static int draw_gpus(struct canvas *c, const struct top_model *m, const struct t
 static const char *what_of(enum top_table t)
 {
 	return t == TOP_SLICES ? "slices" : t == TOP_GPUS ? "GPUs" : "containers";
+}
+
+/* Why the table has no rows; @any: it has some that are not shown. */
+static void put_none(struct canvas *c, const struct top_model *m, enum top_table table,
+	bool any)
+{
+	if (any)
+		canvas_putf(c, CANVAS_DIM, "no %s that match", what_of(table));
+	else if (table == TOP_PODS && !m->holders_known)
+		canvas_put(c, CANVAS_WARN,
+			"containers are not known: the kubelet has not answered; check its PodResources socket "
+			"(gpusliced --kubelet-dir)");
+	else if (table == TOP_GPUS && !m->nvml_up)
+		canvas_put(c, CANVAS_WARN, "GPUs are not known: NVML has not answered");
+	else
+		canvas_putf(c, CANVAS_DIM, "no %s", what_of(table));
+	canvas_end_line(c);
 }
 
 static void put_scroll_right(struct top_state *s, size_t n)
@@ -98,11 +116,8 @@ static int draw_table(struct canvas *c, const struct top_model *m, struct top_st
 	put_scroll_right(s, rows.n);
 	if (left > 0 && rows.n > 0)
 		columns_draw(c, &rows, s->scroll, s->page, &look);
-	if (left > 0 && rows.n == 0) {
-		canvas_putf(c, CANVAS_DIM, "no %s%s", what_of(s->choice.table),
-			rows.all ? " that match" : "");
-		canvas_end_line(c);
-	}
+	if (left > 0 && rows.n == 0)
+		put_none(c, m, s->choice.table, rows.all > 0);
 	*ret_n = rows.n;
 	*ret_all = rows.all;
 	top_rows_fini(&rows);

@@ -48,7 +48,7 @@ static const struct metrics_row gauges[] = {
 	{ .family = { "gpuslice_container_memory_peak_bytes", "bytes",
 		  "The most GPU memory that it has used", METRICS_GAUGE, NULL },
 		USE(memory_peak, METRICS_COUNT),
-		USE_KNOWN(memory_counted) },
+		USE_KNOWN(peak_known) },
 	{ .family = { "gpuslice_container_memory_limit_bytes", "bytes",
 		  "GPU memory that it may use; none is written where there is no limit",
 		  METRICS_GAUGE, NULL },

@@ -45,7 +45,8 @@ static const struct metrics_row rows[] = {
 		METRICS_MEMBER(struct view, cost_nano, METRICS_NANO),
 		METRICS_KNOWN(struct view, priced) },
 	{ .family = { "gpuslice_node_other_cost", NULL,
-		  "Part of the node's cost that is of GPUs or parts of GPUs that are not offered",
+		  "Part of the node's cost that is of what is not offered, or of time for which it is not known who held "
+		  "what",
 		  METRICS_COUNTER, NULL },
 		METRICS_MEMBER(struct view, other_cost_nano, METRICS_NANO),
 		METRICS_KNOWN(struct view, priced) },

@@ -12,8 +12,8 @@ enum { HOURLY, COUNT, ALLOCATION };
 static const struct metrics_family families[] = {
 	[HOURLY] = { "node_gpu_hourly_cost", NULL, "Price of one GPU of the node per hour",
 		METRICS_GAUGE, "instance, instance_type, region, arch" },
-	[COUNT] = { "node_gpu_count", NULL, "GPUs of the node", METRICS_GAUGE,
-		"instance, instance_type, region, arch" },
+	[COUNT] = { "node_gpu_count", NULL, "GPUs of the node that NVML has told of",
+		METRICS_GAUGE, "instance, instance_type, region, arch" },
 	[ALLOCATION] = { "container_gpu_allocation", NULL,
 		"GPUs that the container has, in parts of a whole one", METRICS_GAUGE,
 		"instance, namespace, pod, container" },
@@ -86,7 +86,8 @@ void metrics_own_opencost(struct metrics_own *own)
 	if (v->priced && v->n_gpus)
 		metrics_line(w, kind, METRICS_NANO, v->price_nano_per_hour / v->n_gpus);
 	metrics_begin(w, &families[COUNT]);
-	metrics_line(w, kind, METRICS_COUNT, v->n_gpus);
+	if (view_gpus_known(v))
+		metrics_line(w, kind, METRICS_COUNT, v->n_gpus);
 	metrics_begin(w, &families[ALLOCATION]);
 	allocations(own, node);
 }

@@ -3,8 +3,9 @@
 
 /* What can be divided: a GPU, or a MIG device. */
 
-#define UNIT(member, kind) METRICS_MEMBER(struct view_unit, member, kind)
-#define UNIT_KNOWN(member) METRICS_KNOWN(struct view_unit, member)
+#define UNIT(member, kind)   METRICS_MEMBER(struct view_unit, member, kind)
+#define UNIT_KNOWN(member)   METRICS_KNOWN(struct view_unit, member)
+#define UNIT_CURRENT(member) METRICS_CURRENT(struct view_unit, member)
 
 static const struct metrics_row rows[] = {
 	{ .family = { "gpuslice_gpu_offered", NULL, "Whether it is offered to the kubelet",
@@ -38,12 +39,14 @@ static const struct metrics_row rows[] = {
 		UNIT(other_busy_ns, METRICS_NANO),
 		UNIT_KNOWN(busy_known) },
 	{ .family = { "gpuslice_gpu_seconds", "seconds",
-		  "GPU seconds that there were: time times its part of a GPU", METRICS_COUNTER,
-		  NULL },
-		UNIT(present_ns, METRICS_NANO) },
+		  "GPU seconds for which it is known who held it: time times its part of a GPU",
+		  METRICS_COUNTER, NULL },
+		UNIT(present_ns, METRICS_NANO),
+		UNIT_CURRENT(held_known) },
 	{ .family = { "gpuslice_gpu_idle_seconds", "seconds",
 		  "Of these GPU seconds, those that no container held", METRICS_COUNTER, NULL },
-		UNIT(idle_gpu_ns, METRICS_NANO) },
+		UNIT(idle_gpu_ns, METRICS_NANO),
+		UNIT_CURRENT(held_known) },
 	{ .family = { "gpuslice_gpu_memory_total_bytes", "bytes", "Memory that it has",
 		  METRICS_GAUGE, NULL },
 		UNIT(memory_total, METRICS_COUNT),
@@ -129,10 +132,10 @@ static bool read_value(const struct metrics_own *own, size_t family, uint32_t i,
 		return priced || *ret;
 	case COST:
 		*ret = u->cost_nano;
-		return priced || *ret;
+		return (priced && u->counted) || *ret;
 	case IDLE_COST:
 		*ret = u->idle_cost_nano;
-		return priced || *ret;
+		return u->held_known && (priced || *ret);
 	case IDLE_HOURLY:
 		*ret = idle_hourly(own->w->v, u);
 		return priced && u->held_known;

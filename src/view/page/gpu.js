@@ -98,7 +98,7 @@ function troubles(node, gpu) {
 		if (unit.start === null)
 			list.push(`Where MIG device ${unit.label} lies on the GPU is ${f.UNKNOWN}`);
 	}
-	if (gpu.xids.length)
+	if (gpu.xids?.length)
 		list.push(`XID errors: ${gpu.xids.map((x) => `${x.xid} (${f.plural(x.count, "time")}` +
 			`${x.last ? `, last ${f.moment(x.last, node.wall)}` : ""})`).join(", ")}`);
 	return list.length ? h("ul", { class: `troubles ${gpu.health}` }, list.map((t) => h("li", null, t))) : null;

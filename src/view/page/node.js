@@ -66,7 +66,7 @@ function tiles(node) {
 		tile("Memory used", memory.length ? f.bytes(used) : f.UNKNOWN, memory.length ? `of ${f.bytes(total)}` : ""),
 		node.priced ? tile("Price per hour", f.money(node.priceNanoPerHour, node.currency), `from ${node.priceSource}`) :
 			tile("Price per hour", "no price", "nothing is told of cost"),
-		node.priced ? tile("Idle so far", f.money(idle + node.otherCostNano, node.currency),
+		node.priced ? tile("Of no known container", f.money(idle + node.otherCostNano, node.currency),
 			`of ${f.money(node.costNano, node.currency)} in ${f.duration((Date.parse(node.wall) - Date.parse(node.since)) * 1e6)}`) : null);
 }
 

@@ -106,12 +106,12 @@ static void status_view__names_who_holds_what_is_not_offered_any_more(void **sta
 
 static const char cut_up[] = HEAD
 	"\"gpus\":[{\"index\":0,\"uuid\":\"GPU-a\",\"name\":\"A100\",\"mig\":\"on\",\"migPending\":false,"
-	"\"health\":\"healthy\",\"refused\":\"\",\"migDevices\":[" MIG(0, "healthy", "", "",
-		"[" POD("p") "," POD("q") "]") "," MIG(1, "unhealthy", "XID 48", "other type",
-		"[" POD("r") "]") "," MIG(2, "healthy", "", "other\\u001b type",
+	"\"health\":\"healthy\",\"refused\":\"\",\"xids\":0,\"migDevices\":[" MIG(0, "healthy",
+		"", "", "[" POD("p") "," POD("q") "]") "," MIG(1, "unhealthy", "XID 48",
+		"other type", "[" POD("r") "]") "," MIG(2, "healthy", "", "other\\u001b type",
 		"null") "," MIG(3, "healthy", "", "",
 		"[]") "]},"
-		      "{\"index\":1,\"name\":\"A100\",\"mig\":\"off\",\"migPending\":true,\"health\":\"healthy\","
+		      "{\"index\":1,\"name\":\"A100\",\"mig\":\"off\",\"migPending\":true,\"health\":\"healthy\",\"xids\":null,"
 		      "\"refused\":\"MIG is off\"}],"
 		      "\"resources\":[{\"name\":\"nvidia.com/gpu\",\"state\":\"registered\",\"slices\":["
 		      "{\"id\":\"MIG-0\",\"gpu\":0,\"mig\":\"0:0\",\"healthy\":true,\"holder\":null}]}],"
@@ -122,7 +122,7 @@ static void status_view__shows_mig_devices(void **state)
 {
 	static const char *const wanted[] = {
 		"\n0    A100 (MIG)                            -       -     healthy    0     GPU-a  \n",
-		"\n1    A100 (MIG mode changes with a reset)  -       -     unhealthy  0            MIG is off\n",
+		"\n1    A100 (MIG mode changes with a reset)  -       -     unhealthy  -            MIG is off\n",
 		"\nMIG  PROFILE  MEMORY    HEALTH     XIDS  UUID   HELD BY              REASON\n",
 		"\n0:0  1g.5gb   4864 MiB  healthy    0     MIG-0  ns/p (c) and 1 more  \n",
 		"\n0:1  1g.5gb   4864 MiB  unhealthy  1     MIG-1  ns/r (c)             XID 48\n",

@@ -157,7 +157,9 @@ static void metrics_render__rests_where_nothing_is_measured(void **state)
 	static const char *const names[] = { "gpuslice_container_gpu_busy_seconds_total",
 		"gpuslice_container_memory_byte_seconds_total", "gpuslice_container_processes",
 		"gpuslice_slices_held", "gpuslice_slices_idle", "gpuslice_slices_used",
-		"gpuslice_gpu_slices_held", "gpuslice_gpu_held_ratio" };
+		"gpuslice_gpu_slices_held", "gpuslice_gpu_held_ratio",
+		"gpuslice_gpu_seconds_total", "gpuslice_gpu_idle_seconds_total",
+		"gpuslice_gpu_idle_cost_total", "gpuslice_container_memory_peak_bytes" };
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	struct error err = ERROR_INIT;
 
@@ -168,12 +170,40 @@ static void metrics_render__rests_where_nothing_is_measured(void **state)
 
 		for (uint32_t i = 0; i < v->n_uses; i++)
 			v->uses[i].busy_current = v->uses[i].memory_current =
-				v->uses[i].processes_known = known;
+				v->uses[i].processes_known = v->uses[i].peak_known = known;
 		v->units[0].held_known = v->resources[0].held_known = known;
 		text = node_text(v, NULL, NULL, METRICS_PROMETHEUS);
 		for (size_t i = 0; i < ARRAY_LEN(names); i++)
 			if ((strict_find(text, names[i], NULL) != NULL) != known)
 				fail_msg("%s: known %d", names[i], known);
+	}
+}
+
+/* NVML has never answered: 0 GPUs would be a count. */
+static void metrics_render__counts_no_gpus_that_are_not_known(void **state)
+{
+	static const struct {
+		bool nvml_up;
+		uint32_t n_gpus;
+		bool counted;
+	} rows[] = { { false, 0, false }, { true, 0, true }, { false, 1, true } };
+	struct metrics_options o = usual();
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(node_view(&v, NODE_WHOLE, &err), &err);
+	o.opencost = true;
+	v->n_units = v->n_uses = v->n_seats = 0;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(freep) char *text = NULL;
+
+		v->nvml_up = rows[i].nvml_up;
+		v->n_gpus = rows[i].n_gpus;
+		v->gpus[0].n_units = 0;
+		text = node_text(v, &o, NULL, METRICS_PROMETHEUS);
+		assert_int_equal(strict_find(text, "node_gpu_count", NULL) != NULL,
+			rows[i].counted);
 	}
 }
 
@@ -806,6 +836,7 @@ int main(void)
 		cmocka_unit_test(metrics_render__prints_names_as_written),
 		cmocka_unit_test(metrics_render__keeps_the_series_of_a_shared_gpu),
 		cmocka_unit_test(metrics_render__rests_where_nothing_is_measured),
+		cmocka_unit_test(metrics_render__counts_no_gpus_that_are_not_known),
 		cmocka_unit_test(metrics_render__has_no_sum_of_what_is_not_known),
 		cmocka_unit_test(metrics_render__has_the_devices_that_are_wanted),
 		cmocka_unit_test(metrics_render__is_right_for_all_nodes_and_options),

@@ -148,6 +148,35 @@ static void view_json__unknown_is_null(void **state)
 	json_decref(root);
 }
 
+static void view_json__what_nobody_counted_is_null(void **state)
+{
+	static const char *const of_unit[] = { "presentNs", "idleGpuNs", "costNano",
+		"idleCostNano", "start", "size", "memoryStart", "memorySize" };
+	static const char *const of_gpu[] = { "xidCount", "xids" };
+	CLEANUP(view_unrefp) struct view *v = NULL;
+	CLEANUP(freep) char *text = NULL;
+	struct error err = ERROR_INIT;
+	json_t *root, *gpu, *unit, *use;
+	size_t len = 0;
+
+	(void)state;
+	assert_ok(view_sample(&v, VIEW_SAMPLE_ONE, &err), &err);
+	assert_true(v->n_gpus && v->n_units && v->units[0].n_uses);
+	v->gpus[0].xids_known = v->units[0].counted = v->units[0].placed = false;
+	v->uses[v->units[0].first_use].peak_known = false;
+	text = view_json(v, VIEW_PART_GPUS, &len);
+	root = json_loads(text, 0, NULL);
+	gpu = at(json_object_get(root, "gpus"), 0);
+	unit = at(json_object_get(gpu, "units"), 0);
+	use = at(json_object_get(unit, "uses"), 0);
+	for (size_t i = 0; i < ARRAY_LEN(of_gpu); i++)
+		assert_true(json_is_null(json_object_get(gpu, of_gpu[i])));
+	for (size_t i = 0; i < ARRAY_LEN(of_unit); i++)
+		assert_true(json_is_null(json_object_get(unit, of_unit[i])));
+	assert_true(json_is_null(json_object_get(use, "memoryPeak")));
+	json_decref(root);
+}
+
 static void view_json__a_figure_beyond_int64_is_not_negative(void **state)
 {
 	CLEANUP(view_unrefp) struct view *v = NULL;
@@ -355,6 +384,7 @@ int main(void)
 		cmocka_unit_test(view_json__is_as_it_was),
 		cmocka_unit_test(view_json__is_the_same_in_parts),
 		cmocka_unit_test(view_json__unknown_is_null),
+		cmocka_unit_test(view_json__what_nobody_counted_is_null),
 		cmocka_unit_test(view_json__a_figure_beyond_int64_is_not_negative),
 		cmocka_unit_test(view_json__a_seat_names_its_use_in_the_unit),
 		cmocka_unit_test(view_json__sums_a_pod_over_units),
