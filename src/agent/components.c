@@ -131,6 +131,7 @@ static void sync_others(struct agent *a)
 		cdi->error.code != ERR_NONE ? &cdi->error : &cdi->other_error);
 	agent_component(a, COMPONENT_API_SERVER, agent_cluster_down(a));
 	agent_component(a, COMPONENT_LABELS, agent_labels_down(a));
+	sync_xid_events(a);
 }
 
 static void retry(struct agent *a)

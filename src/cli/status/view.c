@@ -295,7 +295,8 @@ static const char *health_text(const json_t *slice)
 				       : "unhealthy";
 }
 
-static void slice_row(struct status_row *r, const char *resource, const json_t *slice)
+static void slice_row(struct status_row *r, const char *resource, const json_t *slice,
+	bool holders_known)
 {
 	const json_t *h = json_object_get(slice, "holder");
 
@@ -309,6 +310,10 @@ static void slice_row(struct status_row *r, const char *resource, const json_t *
 		r->cells[1][0] = '-';
 	status_clean(r->cells[2], STATUS_CELL_MAX, status_text(slice, "id"));
 	(void)snprintf(r->cells[3], STATUS_CELL_MAX, "%s", health_text(slice));
+	if (!json_is_object(h) && !holders_known) {
+		r->cells[4][0] = '?';
+		return;
+	}
 	if (!json_is_object(h)) {
 		(void)snprintf(r->cells[4], STATUS_CELL_MAX, "free");
 		r->colour = GREEN;
@@ -318,8 +323,8 @@ static void slice_row(struct status_row *r, const char *resource, const json_t *
 }
 
 /* @resource: of all of the list; NULL: each says its own. */
-static int put_slices(struct buf *b, const char *resource, const json_t *list, bool colour,
-	struct error *err)
+static int put_slices(struct buf *b, const char *resource, const json_t *list,
+	bool holders_known, bool colour, struct error *err)
 {
 	static const char *const headers[] = { "RESOURCE", "GPU", "SLICE", "HEALTH",
 		"HELD BY" };
@@ -331,8 +336,8 @@ static int put_slices(struct buf *b, const char *resource, const json_t *list, b
 	for (size_t i = 0; i < n; i++) {
 		const json_t *slice = json_array_get(list, i);
 
-		slice_row(&rows[i], resource ? resource : status_text(slice, "resource"),
-			slice);
+		slice_row(&rows[i], resource ? resource : status_text(slice, "resource"), slice,
+			holders_known);
 	}
 	buf_putc(b, '\n');
 	status_put_table(b, headers, ARRAY_LEN(headers), rows, n, colour);
@@ -391,6 +396,7 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 	const json_t *earlier = json_object_get(root, "earlier");
 	const json_t *gpus = json_object_get(root, "gpus");
 	const char *nvml = status_text(json_object_get(root, "nvml"), "state");
+	bool holders_known = json_is_true(json_object_get(holders, "known"));
 	char line[STATUS_CELL_MAX * 4];
 
 	put_head(b, root);
@@ -409,17 +415,17 @@ static int put_all(struct buf *b, const json_t *root, const struct status_view_o
 		const json_t *r = json_array_get(resources, i);
 
 		if (put_slices(b, status_text(r, "name"), json_object_get(r, "slices"),
-			    options->colour, err) < 0)
+			    holders_known, options->colour, err) < 0)
 			return -1;
 	}
 	if (options->slices && json_array_size(earlier) > 0 &&
-		put_slices(b, NULL, earlier, options->colour, err) < 0)
+		put_slices(b, NULL, earlier, holders_known, options->colour, err) < 0)
 		return -1;
 	if (status_put_walls(b, json_object_get(root, "slices"), options->colour, err) < 0)
 		return -1;
 	if (put_earlier(b, earlier, err) < 0)
 		return -1;
-	if (!json_is_true(json_object_get(holders, "known"))) {
+	if (!holders_known) {
 		status_clean(line, sizeof(line),
 			status_text(json_object_get(holders, "error"), "message"));
 		buf_printf(b, "\nHolders   unknown: %s\n", line);

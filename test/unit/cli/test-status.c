@@ -116,7 +116,24 @@ static const char cut_up[] = HEAD
 		      "\"resources\":[{\"name\":\"nvidia.com/gpu\",\"state\":\"registered\",\"slices\":["
 		      "{\"id\":\"MIG-0\",\"gpu\":0,\"mig\":\"0:0\",\"healthy\":true,\"holder\":null}]}],"
 		      "\"earlier\":[{\"resource\":\"nvidia.com/gpu\",\"id\":\"MIG-9\",\"gpu\":null,\"holder\":" POD(
-			      "s") "}]}";
+			      "s") "}],\"holders\":{\"known\":true}}";
+
+/* The kubelet has not said who holds what: no slice is free. */
+static void status_view__knows_no_free_slice_without_holders(void **state)
+{
+	static const char unheld[] = HEAD
+		"\"gpus\":[],\"resources\":[{\"name\":\"nvidia.com/gpu\",\"state\":\"registered\","
+		"\"used\":null,\"slices\":[{\"id\":\"GPU-a::0\",\"gpu\":0,\"healthy\":true,\"holder\":null}]}],"
+		"\"holders\":{\"known\":false,\"error\":{\"message\":\"no socket\"}}}";
+	const struct status_view_options options = { .slices = true };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, unheld, sizeof(unheld) - 1, &options, &err), &err);
+	assert_non_null(strstr(buf_str(&b), "GPU-a::0  healthy  ?"));
+	assert_null(strstr(buf_str(&b), "free"));
+}
 
 static void status_view__shows_mig_devices(void **state)
 {
@@ -410,6 +427,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(status_view__shows_what_an_operator_asks),
 		cmocka_unit_test(status_view__names_who_holds_what_is_not_offered_any_more),
+		cmocka_unit_test(status_view__knows_no_free_slice_without_holders),
 		cmocka_unit_test(status_view__shows_mig_devices),
 		cmocka_unit_test(status_view__says_what_the_mig_manager_does),
 		cmocka_unit_test(status_view__names_the_process_that_is_stuck),
