@@ -429,6 +429,18 @@ static void monitor__says_when_events_are_refused(void **state)
 	run_until(&s, s.inventories >= 1 && !s.inv->gpus[1].xid_events);
 	assert_true(s.inv->gpus[0].xid_events);
 	assert_int_equal(s.inv->gpus[1].fault, GPU_OK);
+	/* It stays so with each look, until they are not refused any more. */
+	for (uint32_t i = 0; i < 4; i++) {
+		int before = s.inventories;
+
+		gpu_monitor_probe(s.m);
+		run_until(&s, s.inventories > before);
+		assert_false(s.inv->gpus[1].xid_events);
+		assert_true(s.inv->gpus[0].xid_events);
+	}
+	fake_nvml("gpus 2\n");
+	gpu_monitor_probe(s.m);
+	run_until(&s, s.inv->gpus[1].xid_events);
 	seen_stop(&s);
 }
 
