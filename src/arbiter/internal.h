@@ -48,6 +48,8 @@
 #define SLICE_BUCKETS      1024
 #define UNHOOKED_MAX       4096
 #define UNHOOKED_STOP_SEEN 2 /* readings in a row before a process is stopped */
+/* Its descriptors are read for a lost page in so many readings, PROC_FDS_MAX in each. */
+#define UNHOOKED_LOOKS_MAX 16
 #define PAGE_NAME          "gpuslice-page"
 #define PAGES_MAX \
 	8192 /* of the node, that anybody has; inotify has room to say of each that it ends */
@@ -260,13 +262,18 @@ void restore_book(struct arbiter *a);
 struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
 	struct book_who *who, const struct slice_page *page);
 
+enum restore_lost {
+	RESTORE_NO_PAGE, /* of all its descriptors none is a page that can be taken in */
+	RESTORE_MORE,    /* it has more descriptors than one call reads */
+	RESTORE_TAKEN,
+};
+
 /*
  * A process of the slice @slice (an id) that the book does not have: where the process holds a page of
- * ours the book was lost, and it is taken in again by its page. False: there is none.
+ * ours the book was lost, and it is taken in again by its page. *at: as proc_each_memfd() has it.
  */
-bool restore_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice);
-/* Or may have one: it has too many descriptors to look at all. */
-bool restore_has_page(const struct arbiter *a, uint32_t pid);
+enum restore_lost restore_lost(struct arbiter *a, uint32_t pid, uint64_t start,
+	const char *slice, long *at);
 
 /* What the process of this registration says of MPS, all its registrations in the slice together:
  * SLICE_MPS_OUTSIDE where it is that on any GPU. */
@@ -289,7 +296,10 @@ struct unhooked {
 	char name[SLICE_NAME_MAX];
 	unsigned int times;  /* seen in so many readings */
 	uint64_t generation; /* of the last one */
-	bool stopped;
+	long fds_at;         /* where the next look at its descriptors begins */
+	unsigned int looks;
+	bool looked; /* it has no lost page, or too many descriptors to tell */
+	bool reported, stopped;
 	uint64_t bytes[SLICE_GPUS_MAX];
 };
 

@@ -267,7 +267,7 @@ static int open_memfd(int dir, const char *link, dev_t memfds)
 	return open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
+bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name, long *at,
 	bool (*fn)(void *arg, int fd), void *arg)
 {
 	char path[PATH_MAX], link[PATH_MAX], wanted[64];
@@ -280,6 +280,9 @@ bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
 	(void)snprintf(path, sizeof(path), "%s/%u/fd", procfs, pid);
 	(void)snprintf(wanted, sizeof(wanted), "/memfd:%s (deleted)", name);
 	dir = memfd_device(&memfds) ? opendir(path) : NULL;
+	/* A position in this directory is a descriptor's number, of whichever opendir(). */
+	if (dir && at && *at)
+		seekdir(dir, *at);
 	while (dir && !enough && n_seen < PROC_FDS_MAX && n_named < PROC_MEMFDS_MAX &&
 		(e = readdir(dir))) {
 		ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
@@ -296,6 +299,8 @@ bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
 		if (fd >= 0)
 			enough = fn(arg, fd);
 	}
+	if (at)
+		*at = dir && e && !enough ? telldir(dir) : 0;
 	if (dir)
 		(void)closedir(dir);
 	return enough || !e;

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #define PROC_ANCESTORS 64
-/* So many descriptors of a process are looked at, and so many that have the name: some 5 ms together. */
+/* So many descriptors of a process are read in one call, and so many that have the name: some 5 ms together. */
 #define PROC_FDS_MAX    4096
 #define PROC_MEMFDS_MAX 256
 
@@ -67,9 +67,9 @@ void *proc_nearest(const char *procfs, uint32_t pid,
 void proc_boot_id(const char *procfs, char *ret, size_t cap);
 
 /*
- * Calls @fn with each memfd of that name that the process has open, until it says true. The descriptor is @fn's.
- * What only has the name of one is not opened. A process may have as many as it likes: false, if there are more than
- * were looked at.
+ * Calls @fn with each memfd of that name that the process has open, until it returns true. @fn owns the descriptor.
+ * What only has the name of a memfd is not opened. A process may have any number of descriptors: false, if there are
+ * more than one call reads. The next call continues at *at, which is 0 before the first one; NULL: no call follows.
  */
-bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name,
+bool proc_each_memfd(const char *procfs, uint32_t pid, const char *name, long *at,
 	bool (*fn)(void *arg, int fd), void *arg);

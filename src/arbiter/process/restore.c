@@ -82,7 +82,7 @@ static void find_page(struct arbiter *a, struct book_member *m, uint64_t look_en
 	struct adoption adoption = { .arbiter = a, .member = m };
 
 	if (time_mono_ns() < look_end_ns)
-		(void)proc_each_memfd(a->o.procfs, m->task->pid, PAGE_NAME, adopt_fd,
+		(void)proc_each_memfd(a->o.procfs, m->task->pid, PAGE_NAME, NULL, adopt_fd,
 			&adoption);
 }
 
@@ -226,7 +226,8 @@ static bool take_in(struct arbiter *a, struct lost *l, struct book_who *who, int
 	return true;
 }
 
-bool restore_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *slice)
+enum restore_lost restore_lost(struct arbiter *a, uint32_t pid, uint64_t start,
+	const char *slice, long *at)
 {
 	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct lost l = { .who = { a, slices_find(a, slice), pid, start },
@@ -234,34 +235,21 @@ bool restore_lost(struct arbiter *a, uint32_t pid, uint64_t start, const char *s
 	char name[SLICE_NAME_MAX];
 	struct book_who who = { .pid = pid, .start = start, .name = name };
 	struct proc_stat st;
+	bool all;
 
 	if (!l.slice || l.slice->gone || pidfd < 0 || !proc_stat(a->o.procfs, pid, &st) ||
 		st.start != start)
-		return false;
-	(void)proc_each_memfd(a->o.procfs, pid, PAGE_NAME, keep_newest, &l);
+		return RESTORE_NO_PAGE;
+	all = proc_each_memfd(a->o.procfs, pid, PAGE_NAME, at, keep_newest, &l);
 	if (!l.page)
-		return false;
+		return all ? RESTORE_NO_PAGE : RESTORE_MORE;
 	who.image = st.image;
 	who.ns_pid = proc_ns_pid(a->o.procfs, pid);
 	proc_name(a->o.procfs, pid, name);
-	return take_in(a, &l, &who, &pidfd);
+	return take_in(a, &l, &who, &pidfd) ? RESTORE_TAKEN : RESTORE_NO_PAGE;
 }
 
 /* ---- exec ------------------------------------------------------------------------------------- */
-
-static bool found_one(void *arg, int fd)
-{
-	*(bool *)arg = true;
-	(void)close(fd);
-	return true;
-}
-
-bool restore_has_page(const struct arbiter *a, uint32_t pid)
-{
-	bool found = false;
-
-	return !proc_each_memfd(a->o.procfs, pid, PAGE_NAME, found_one, &found) || found;
-}
 
 void restore_look_for_exec(struct arbiter *a)
 {

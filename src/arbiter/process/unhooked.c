@@ -6,6 +6,10 @@
  * against the slice, they stand in its status, and, where the slice says so, they are stopped.
  *
  * Which slice one belongs to is read once for each process; those of no slice are remembered as well.
+ *
+ * Only a registration makes a process one of ours. So one whose registration the book lost is registered again by its
+ * page first. The look for that page has an end (UNHOOKED_LOOKS_MAX), and neither the number of a process's descriptors
+ * nor the name of one keeps it from being stopped: a process chooses both.
  */
 #include "arbiter/internal.h"
 
@@ -78,6 +82,19 @@ static struct slice *slice_of(struct arbiter *a, const struct unhooked *u)
 	return *u->slice ? slices_find(a, u->slice) : NULL;
 }
 
+/* Reads the next part of its descriptors for a page that the book lost. True: it is registered again. */
+static bool find_lost(struct arbiter *a, struct unhooked *u)
+{
+	const struct slice *s = slice_of(a, u);
+	enum restore_lost r;
+
+	if (!s || !s->book || s->book->gone || u->looked || u->generation == a->readings.seq)
+		return false;
+	r = restore_lost(a, u->pid, u->start, u->slice, &u->fds_at);
+	u->looked = ++u->looks >= UNHOOKED_LOOKS_MAX || r == RESTORE_NO_PAGE;
+	return r == RESTORE_TAKEN;
+}
+
 static void take_process(struct arbiter *a, const struct reading_gpu *g,
 	const struct reading_process *p)
 {
@@ -93,11 +110,9 @@ static void take_process(struct arbiter *a, const struct reading_gpu *g,
 	if (!u) {
 		const struct slice *of = slices_of_process(a, p->pid);
 
-		if (of && restore_lost(a, p->pid, st.start, of->id))
-			return;
 		u = add(a, p->pid, st.start, of ? of->id : "");
 	}
-	if (!u)
+	if (!u || find_lost(a, u))
 		return;
 	s = slice_of(a, u);
 	if (u->generation != a->readings.seq) {
@@ -121,9 +136,6 @@ static bool stop_process(struct arbiter *a, const struct unhooked *u)
 	of = slices_of_process(a, u->pid);
 	if (!of || of != slice_of(a, u))
 		return false;
-	/* It has the libraries: that it is not registered is our fault, or it is about to be. */
-	if (restore_has_page(a, u->pid))
-		return false;
 	if (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0) {
 		log_warn("process past the libraries cannot be stopped",
 			LOG_UINT("pid", u->pid), LOG_STR("name", u->name),
@@ -139,11 +151,12 @@ static void judge(struct arbiter *a, struct unhooked *u)
 {
 	struct slice *s = slice_of(a, u);
 
-	if (!s || u->times < UNHOOKED_STOP_SEEN)
+	if (!s || !u->looked || u->times < UNHOOKED_STOP_SEEN)
 		return;
-	if (u->times == UNHOOKED_STOP_SEEN)
+	if (!u->reported)
 		log_warn("process uses the GPU past the libraries", LOG_STR("slice", u->slice),
 			LOG_UINT("pid", u->pid), LOG_STR("name", u->name));
+	u->reported = true;
 	if (s->def.stop_unhooked && !u->stopped && stop_process(a, u)) {
 		u->stopped = true;
 		s->n_stopped++;

@@ -468,14 +468,14 @@ static int memfds_beside_fifo(const char *dir)
 	fd = open("/memfd:test (deleted)", O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return 1;
-	proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n);
+	proc_each_memfd("/proc", (uint32_t)getpid(), "test", NULL, count_memfd, &n);
 	(void)close(fd);
 	if (n)
 		return 2;
 	fd = memfd_create("test", MFD_CLOEXEC);
 	if (fd < 0)
 		return 3;
-	proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n);
+	proc_each_memfd("/proc", (uint32_t)getpid(), "test", NULL, count_memfd, &n);
 	return n == 1 ? 0 : 4;
 }
 
@@ -500,7 +500,7 @@ static void proc_each_memfd__opens_nothing_else(void **state)
 	if (fd >= 0) {
 		unsigned int n = 0;
 
-		proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n);
+		proc_each_memfd("/proc", (uint32_t)getpid(), "test", NULL, count_memfd, &n);
 		assert_int_equal(n, 0);
 		(void)close(fd);
 	}
@@ -520,18 +520,21 @@ static void proc_each_memfd__looks_at_so_many(void **state)
 	SKIP_UNLESS(r.rlim_max > (rlim_t)last, "too few descriptors");
 	r.rlim_cur = r.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
-	assert_true(proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n));
+	assert_true(
+		proc_each_memfd("/proc", (uint32_t)getpid(), "test", NULL, count_memfd, &n));
 	fd = memfd_create("test", MFD_CLOEXEC);
 	for (int i = first; i < first + PROC_MEMFDS_MAX; i++)
 		assert_int_equal(dup2(fd, i), i);
-	assert_false(proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n));
+	assert_false(
+		proc_each_memfd("/proc", (uint32_t)getpid(), "test", NULL, count_memfd, &n));
 	assert_int_equal(n, PROC_MEMFDS_MAX);
 	(void)close(fd);
 	fd = memfd_create("other", MFD_CLOEXEC);
 	for (int i = first; i < last; i++)
 		assert_int_equal(dup2(fd, i), i);
 	n = 0;
-	assert_false(proc_each_memfd("/proc", (uint32_t)getpid(), "test", count_memfd, &n));
+	assert_false(
+		proc_each_memfd("/proc", (uint32_t)getpid(), "test", NULL, count_memfd, &n));
 	assert_int_equal(n, 0);
 	for (int i = first; i < last; i++)
 		(void)close(i);

@@ -3,11 +3,13 @@
 /* What an arbiter finds again of the one before it: by its book, by the pages alone, and under load. */
 #include "serve-env.h"
 
+#include "arbiter/internal.h"
 #include "base/time.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -219,10 +221,29 @@ static void restart__with_other_gpus_in_the_file_keeps_those_of_the_processes(vo
 	}
 }
 
-/* An idle process says nothing to the new arbiter, and NVML shows it all the same. */
-static void lost__process_of_a_lost_book_is_found_by_its_page(void **state)
+/* So that its page is behind more descriptors than one look of the arbiter reads. */
+static bool put_page_last(struct slice_client *c)
 {
-	struct env *e = *state;
+	struct rlimit r;
+	int fd;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_max < 3 * PROC_FDS_MAX)
+		return false;
+	r.rlim_cur = r.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &r) < 0)
+		return false;
+	do
+		fd = dup(STDERR_FILENO);
+	while (fd >= 0 && fd < 2 * PROC_FDS_MAX + 500);
+	fd = dup(c->page_fd);
+	(void)close(c->page_fd);
+	c->page_fd = fd;
+	return fd >= 0;
+}
+
+/* An idle process says nothing to the new arbiter, and NVML shows it all the same. */
+static void find_process_by_its_page(struct env *e, bool page_last)
+{
 	char book[300];
 	pid_t pid = child(e);
 
@@ -231,7 +252,7 @@ static void lost__process_of_a_lost_book_is_found_by_its_page(void **state)
 
 		if (!enter_slice(e) || client_connect(&c, e->slice) < 0 ||
 			client_hello(&c, SLICE_HELLO_MEMORY) != SLICE_OK ||
-			!client_take(&c, 0, 700 * MIB))
+			!client_take(&c, 0, 700 * MIB) || (page_last && !put_page_last(&c)))
 			atomic_store(&e->shared->failed, 1);
 		atomic_store(&e->shared->ready, 1);
 		for (;;)
@@ -249,6 +270,7 @@ static void lost__process_of_a_lost_book_is_found_by_its_page(void **state)
 		atomic_store(&e->shared->bytes[0], 700 * MIB);
 		subscribe(e);
 		assert_true(eventually(e, "used", 700 * MIB));
+		assert_true(!page_last || eventually(e, "unhooked_used", 0));
 		wait_ms(1200);
 		assert_int_equal(gpu_figure(e, "unhooked_used"), 0);
 		assert_int_equal(gpu_figure(e, "used"), 700 * MIB);
@@ -260,6 +282,16 @@ static void lost__process_of_a_lost_book_is_found_by_its_page(void **state)
 	(void)waitpid(pid, NULL, 0);
 	atomic_store(&e->shared->bytes[0], 0);
 	assert_true(eventually(e, "granted", 0));
+}
+
+static void lost__process_of_a_lost_book_is_found_by_its_page(void **state)
+{
+	find_process_by_its_page(*state, false);
+}
+
+static void lost__process_is_found_by_a_page_behind_many_descriptors(void **state)
+{
+	find_process_by_its_page(*state, true);
 }
 
 static void lost__run_directory_ends_the_arbiter(void **state)
@@ -395,6 +427,7 @@ int main(void)
 		TEST(restart__with_a_wrong_file_drops_no_limit),
 		TEST(restart__with_other_gpus_in_the_file_keeps_those_of_the_processes),
 		TEST(lost__process_of_a_lost_book_is_found_by_its_page),
+		TEST(lost__process_is_found_by_a_page_behind_many_descriptors),
 		TEST(lost__run_directory_ends_the_arbiter),
 		TEST(load__with_the_arbiter_killed_never_passes_the_limit),
 	};

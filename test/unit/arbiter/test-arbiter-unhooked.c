@@ -4,23 +4,28 @@
 #include "serve-env.h"
 
 #include "abi/slice-dir.h"
+#include "arbiter/internal.h"
 #include "base/fd.h"
 #include "base/time.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static pid_t unhooked_process(struct env *e)
+/* Which has first done what @prepare does; NULL: nothing. */
+static pid_t unhooked_process_after(struct env *e, bool (*prepare)(void))
 {
 	uint32_t ready = atomic_load(&e->shared->ready);
 	pid_t pid = child(e);
 
 	if (pid == 0) {
-		if (!enter_slice(e))
+		if (!enter_slice(e) || (prepare && !prepare()))
 			atomic_store(&e->shared->failed, 1);
 		atomic_fetch_add(&e->shared->ready, 1);
 		for (;;)
@@ -30,6 +35,11 @@ static pid_t unhooked_process(struct env *e)
 	atomic_store(&e->shared->pid[0], (uint32_t)pid);
 	atomic_store(&e->shared->bytes[0], 300 * MIB);
 	return pid;
+}
+
+static pid_t unhooked_process(struct env *e)
+{
+	return unhooked_process_after(e, NULL);
 }
 
 static void unhooked__process_is_counted_and_reported(void **state)
@@ -178,6 +188,66 @@ static void unhooked__process_is_stopped_where_the_slice_says_so(void **state)
 	(void)waitpid(other, NULL, 0);
 }
 
+static bool open_many(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_max < 2 * PROC_FDS_MAX)
+		return false;
+	r.rlim_cur = r.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &r) < 0)
+		return false;
+	for (int i = 0; i < PROC_FDS_MAX + 500; i++) {
+		if (dup(STDERR_FILENO) < 0)
+			return false;
+	}
+	return true;
+}
+
+static bool open_page_by_name(void)
+{
+	return memfd_create(PAGE_NAME, 0) >= 0;
+}
+
+static bool open_page_by_form(void)
+{
+	int fd = memfd_create(PAGE_NAME, MFD_ALLOW_SEALING);
+
+	return fd >= 0 && fallocate(fd, 0, 0, SLICE_PAGE_BYTES) == 0 &&
+	       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
+}
+
+/* Neither a bound of the arbiter's nor a name keeps a process from being stopped. */
+static void unhooked__process_is_stopped_whatever_it_has_open(void **state)
+{
+	static bool (*const prepare[])(
+		void) = { open_many, open_page_by_name, open_page_by_form };
+	struct env *e = *state;
+
+	write_limit(e, GIB, "stop");
+	subscribe(e);
+	for (size_t i = 0; i < ARRAY_LEN(prepare); i++) {
+		uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
+		pid_t pid = unhooked_process_after(e, prepare[i]);
+		int status_of_it = 0;
+
+		if (atomic_load(&e->shared->failed)) {
+			print_message("# skipped: no mount namespaces, or few descriptors\n");
+			(void)kill(pid, SIGKILL);
+		} else {
+			while (waitpid(pid, &status_of_it, WNOHANG) == 0 &&
+				time_mono_ns() < end) {
+				(void)gpu_figure(e, "used");
+				wait_ms(5);
+			}
+			assert_true(
+				WIFSIGNALED(status_of_it) && WTERMSIG(status_of_it) == SIGKILL);
+		}
+		(void)waitpid(pid, NULL, 0);
+		atomic_store(&e->shared->failed, 0);
+	}
+}
+
 /* NVML is asked once, and has the process in slot 0 with @bytes for that time only. */
 static void read_once(struct env *e, struct slice_client *c, uint64_t bytes)
 {
@@ -234,6 +304,7 @@ int main(void)
 		TEST(unhooked__process_is_counted_and_reported),
 		TEST(unhooked__process_cannot_name_another_slice),
 		TEST(unhooked__process_is_stopped_where_the_slice_says_so),
+		TEST(unhooked__process_is_stopped_whatever_it_has_open),
 		TEST(unhooked__process_is_stopped_after_two_readings_in_a_row_only),
 	};
 
