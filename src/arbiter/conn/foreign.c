@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arbiter/conn/foreign.h"
 
+#include "arbiter/room.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 
@@ -12,7 +13,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define THREADS_MAX 8
+/* As many slices as have room for themselves (room.h): each holds up a thread of its own and no other's. */
+#define THREADS_MAX ROOM_SLICES
+#define STACK_BYTES (256 * 1024)
+/* Packets without descriptors that foreign_hang_up() takes from a queue; with more of them the socket is parked. */
+#define DRAIN_MAX 64
 
 /* ---- packets ---------------------------------------------------------------------------------- */
 
@@ -82,19 +87,52 @@ static bool was_packet(ssize_t n, const struct msghdr *m)
 	return n > 0 || (n == 0 && (m->msg_flags & MSG_CTRUNC));
 }
 
-bool foreign_hang_up(int *sock)
+enum next { NEXT_NONE, NEXT_PLAIN, NEXT_HAS_DESCRIPTORS };
+
+static bool set_passcred(int sock, int on)
 {
-	const int on = 1;
+	return setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0;
+}
+
+/* The next packet of a socket that was shut down; where the kernel does not tell, it may have descriptors. */
+static enum next look_at_next(int sock)
+{
 	struct msghdr m;
 	char byte;
+	ssize_t n;
 
+	if (!set_passcred(sock, 0))
+		return NEXT_HAS_DESCRIPTORS;
+	n = receive(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
+	if (n >= 0 && (m.msg_flags & MSG_CTRUNC))
+		return NEXT_HAS_DESCRIPTORS;
+	if (n > 0)
+		return NEXT_PLAIN;
+	/* The end, or a packet of no length. */
+	if (!set_passcred(sock, 1))
+		return NEXT_HAS_DESCRIPTORS;
+	n = receive(sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m);
+	return was_packet(n, &m) ? NEXT_PLAIN : NEXT_NONE;
+}
+
+bool foreign_hang_up(int *sock)
+{
 	/* None comes after this. */
 	(void)shutdown(*sock, SHUT_RDWR);
-	if (setsockopt(*sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
-		was_packet(receive(*sock, &byte, sizeof(byte), NULL, 0, MSG_PEEK, &m), &m))
-		return false;
-	closep(sock);
-	return true;
+	for (int i = 0; i <= DRAIN_MAX; i++) {
+		enum next next = look_at_next(*sock);
+
+		if (next == NEXT_NONE) {
+			closep(sock);
+			return true;
+		}
+		if (next == NEXT_HAS_DESCRIPTORS)
+			break;
+		foreign_take(*sock);
+	}
+	/* For drain_and_close(). */
+	(void)set_passcred(*sock, 1);
+	return false;
 }
 
 /* After foreign_hang_up(). A socket that is closed with packets in its queue would take answers from its peer that the
@@ -114,19 +152,25 @@ static void drain_and_close(int *sock)
 
 struct job {
 	struct job *next;
-	struct slice *slice;
 	bool counted;
 	int sock, fd;
+	struct slice *slice;
+};
+
+/* What is to be closed of one slice, one after the other. */
+struct queue {
+	struct queue *next;
+	struct slice *slice;
+	struct job *jobs, **end;
+	bool served; /* by a thread */
 };
 
 /* Freed by who is last: the loop's side, or a thread that an owner holds up. */
 struct foreign {
 	pthread_mutex_t lock; /* guards what follows */
-	pthread_cond_t more;
-	struct job *todo, **todo_end;
+	struct queue *queues; /* with a job each, or a thread that closes the last one */
 	struct job *done;
-	struct slice *closing[THREADS_MAX]; /* a slice holds up one thread at most */
-	unsigned int n_threads, n_idle;
+	unsigned int n_threads;
 	bool stopped;
 	/* The loop's own. */
 	uv_async_t async;
@@ -145,100 +189,111 @@ static void free_jobs(struct job *j)
 
 static void release(struct foreign *f)
 {
-	free_jobs(f->todo);
+	while (f->queues) {
+		struct queue *q = f->queues;
+
+		f->queues = q->next;
+		free_jobs(q->jobs);
+		free(q);
+	}
 	free_jobs(f->done);
-	(void)pthread_cond_destroy(&f->more);
 	(void)pthread_mutex_destroy(&f->lock);
 	free(f);
 }
 
-static bool is_closing(const struct foreign *f, const struct slice *s)
+/* The slice's; NULL: no memory. The lock is held. */
+static struct queue *queue_of(struct foreign *f, struct slice *s)
 {
-	for (unsigned int i = 0; i < THREADS_MAX; i++) {
-		if (f->closing[i] == s)
-			return true;
-	}
-	return false;
-}
+	struct queue *q = f->queues;
 
-/* NULL: nothing, for now. The lock is held. */
-static struct job *next_job(struct foreign *f)
-{
-	struct job **at = &f->todo, *j;
-
-	while (*at && is_closing(f, (*at)->slice))
-		at = &(*at)->next;
-	j = *at;
-	if (!j)
+	while (q && q->slice != s)
+		q = q->next;
+	if (q)
+		return q;
+	q = calloc(1, sizeof(*q));
+	if (!q)
 		return NULL;
-	*at = j->next;
-	if (f->todo_end == &j->next)
-		f->todo_end = at;
-	return j;
+	*q = (struct queue){ .next = f->queues, .slice = s, .end = &q->jobs };
+	f->queues = q;
+	return q;
 }
 
-static void *run(void *arg);
+static void free_queue(struct foreign *f, struct queue *q)
+{
+	struct queue **at = &f->queues;
 
-/* One more, unless there are enough. The lock is held. */
+	while (*at != q)
+		at = &(*at)->next;
+	*at = q->next;
+	free(q);
+}
+
+/* NULL: each has its thread. The lock is held. */
+static struct queue *unserved(const struct foreign *f)
+{
+	struct queue *q = f->queues;
+
+	while (q && q->served)
+		q = q->next;
+	return q;
+}
+
+/* Until nothing of the slice is left to be closed. The lock is held before and after. */
+static void serve(struct foreign *f, struct queue *q)
+{
+	struct job *j;
+
+	q->served = true;
+	while (!f->stopped && (j = q->jobs) != NULL) {
+		q->jobs = j->next;
+		if (!q->jobs)
+			q->end = &q->jobs;
+		(void)pthread_mutex_unlock(&f->lock);
+		closep(&j->fd);
+		drain_and_close(&j->sock);
+		(void)pthread_mutex_lock(&f->lock);
+		j->next = f->done;
+		f->done = j;
+		if (!f->stopped)
+			(void)uv_async_send(&f->async);
+	}
+	if (!q->jobs)
+		free_queue(f, q);
+}
+
+static void *run(void *arg)
+{
+	struct foreign *f = arg;
+	struct queue *q;
+	bool last;
+
+	(void)pthread_mutex_lock(&f->lock);
+	while (!f->stopped && (q = unserved(f)) != NULL)
+		serve(f, q);
+	last = --f->n_threads == 0 && f->stopped;
+	(void)pthread_mutex_unlock(&f->lock);
+	if (last)
+		release(f);
+	return NULL;
+}
+
+/* For a slice that has none. Without one it waits for a thread that ends. The lock is held. */
 static void start_thread(struct foreign *f)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
 	pthread_t t;
 
-	if (f->n_idle || f->n_threads == THREADS_MAX || pthread_attr_init(&attr) != 0)
+	if (!unserved(f) || f->n_threads == THREADS_MAX || pthread_attr_init(&attr) != 0)
 		return;
 	(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	(void)pthread_attr_setstacksize(&attr, STACK_BYTES);
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (pthread_create(&t, &attr, run, f) == 0)
 		f->n_threads++;
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	(void)pthread_attr_destroy(&attr);
-}
-
-static void close_job(struct foreign *f, struct job *j)
-{
-	unsigned int place = 0;
-
-	while (f->closing[place])
-		place++;
-	f->closing[place] = j->slice;
-	if (f->todo)
-		start_thread(f);
-	(void)pthread_mutex_unlock(&f->lock);
-	closep(&j->fd);
-	drain_and_close(&j->sock);
-	(void)pthread_mutex_lock(&f->lock);
-	f->closing[place] = NULL;
-	j->next = f->done;
-	f->done = j;
-	if (!f->stopped)
-		(void)uv_async_send(&f->async);
-}
-
-static void *run(void *arg)
-{
-	struct foreign *f = arg;
-	bool last;
-
-	(void)pthread_mutex_lock(&f->lock);
-	while (!f->stopped) {
-		struct job *j = next_job(f);
-
-		if (j) {
-			close_job(f, j);
-			continue;
-		}
-		f->n_idle++;
-		(void)pthread_cond_wait(&f->more, &f->lock);
-		f->n_idle--;
-	}
-	last = --f->n_threads == 0;
-	(void)pthread_mutex_unlock(&f->lock);
-	if (last)
-		release(f);
-	return NULL;
 }
 
 /* ---- the loop's side -------------------------------------------------------------------------- */
@@ -273,8 +328,6 @@ struct foreign *foreign_new(uv_loop_t *loop, void (*closed)(struct slice *s, boo
 		return NULL;
 	}
 	(void)pthread_mutex_init(&f->lock, NULL);
-	(void)pthread_cond_init(&f->more, NULL);
-	f->todo_end = &f->todo;
 	f->closed = closed;
 	f->async.data = f;
 	return f;
@@ -299,7 +352,6 @@ struct foreign *foreign_stop(struct foreign *f)
 	(void)pthread_mutex_lock(&f->lock);
 	f->stopped = true;
 	f->n_threads++; /* the handle */
-	(void)pthread_cond_broadcast(&f->more);
 	(void)pthread_mutex_unlock(&f->lock);
 	uv_close((uv_handle_t *)&f->async, on_closed);
 	return NULL;
@@ -308,14 +360,19 @@ struct foreign *foreign_stop(struct foreign *f)
 void foreign_close(struct foreign *f, struct slice *s, bool counted, int sock, int fd)
 {
 	struct job *j = calloc(1, sizeof(*j));
+	struct queue *q;
 
 	if (!j)
 		return;
 	*j = (struct job){ .slice = s, .counted = counted, .sock = sock, .fd = fd };
 	(void)pthread_mutex_lock(&f->lock);
-	*f->todo_end = j;
-	f->todo_end = &j->next;
-	start_thread(f);
-	(void)pthread_cond_signal(&f->more);
+	q = queue_of(f, s);
+	if (q) {
+		*q->end = j;
+		q->end = &j->next;
+		start_thread(f);
+	}
 	(void)pthread_mutex_unlock(&f->lock);
+	if (!q)
+		free(j);
 }

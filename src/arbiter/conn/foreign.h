@@ -9,7 +9,8 @@
  * there, and the socket goes to another thread, which closes both (foreign_close()).
  *
  * Such a socket counts as one of its slice's connections until it is closed. So a slice has no more of them than
- * connections, and uses up no room but its own.
+ * connections, and uses up no room but its own. Each slice with such sockets has one thread, which closes them one after
+ * the other: a slow one delays those of its own slice only.
  *
  * Thread: loop. Blocks: never.
  */
@@ -43,7 +44,7 @@ ssize_t foreign_peek(int sock, void *data, size_t cap, int *fd, bool *more);
 /* Takes the packet that was looked at, with a descriptor of which we have another reference. */
 void foreign_take(int sock);
 
-/* Ends the connection, and closes its descriptor where no packets are left in its queue; false: some are. */
+/* Ends the connection, and closes its descriptor where no packet in its queue may have descriptors; false: one may. */
 bool foreign_hang_up(int *sock);
 
 /* Closes both, of the connection @sock of @s and what came with it (-1: nothing), on another thread; then calls

@@ -5,12 +5,14 @@
 
 #include "abi/slice-dir.h"
 #include "arbiter/arbiter.h"
+#include "arbiter/conn/foreign.h"
 #include "base/fd.h"
 #include "base/time.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -488,6 +490,9 @@ static int lingering_socket(int *other)
 	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	/* One that is set does not grow, so that what was sent never fits into it. */
+	assert_int_equal(
+		setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &(int){ 1024 }, sizeof(int)), 0);
 	assert_int_equal(bind(listener, (const struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
@@ -554,6 +559,110 @@ static void descriptors__that_are_slow_to_close_hold_nobody_up(void **state)
 	client_close(&good);
 }
 
+/* A slice that is there whole; its directory is in @e. */
+static void add_slice(struct env *e, unsigned int number)
+{
+	struct error err = ERROR_INIT;
+	char text[300], made[sizeof(e->slice)];
+
+	(void)snprintf(e->slice, sizeof(e->slice), "%s/new-slice", e->dir);
+	(void)snprintf(text, sizeof(text),
+		"{\"version\": 1, \"id\": \"%032x\", \"resource\": \"r\","
+		" \"gpus\": [{\"uuid\": \"" UUID "\", \"memory\": 1073741824}]}",
+		number);
+	assert_ok(dir_make(e->slice, 0755, &err), &err);
+	write_slice(e, text);
+	memcpy(made, e->slice, sizeof(made));
+	(void)snprintf(e->slice, sizeof(e->slice), "%s/slices/%032x", e->dir, number);
+	assert_int_equal(rename(made, e->slice), 0);
+}
+
+static int connect_when_there(struct env *e, struct slice_client *c)
+{
+	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
+
+	while (client_connect(c, e->slice) < 0) {
+		client_close(c);
+		if (time_mono_ns() > end)
+			return -1;
+		wait_ms(1);
+	}
+	return client_hello(c, 0);
+}
+
+/* The arbiter closes what a slice sends, however many other slices have sent what is slow to close. */
+static void descriptors__of_many_slices_that_are_slow_to_close_hold_no_other_up(void **state)
+{
+	enum { SLOW = 12 };
+	struct slice_compare ask = { .head = { .op = SLICE_COMPARE, .tag = 1 } };
+	struct env *e = *state;
+	struct slice_client slow[SLOW], good;
+	char own[sizeof(e->slice)], byte;
+	struct pollfd closed = { .events = POLLIN };
+	int other[SLOW], ends[2];
+
+	memcpy(own, e->slice, sizeof(own));
+	for (unsigned int i = 0; i < SLOW; i++) {
+		add_slice(e, i + 1);
+		assert_int_equal(connect_when_there(e, &slow[i]), SLICE_OK);
+	}
+	/* The arbiter has the last references. Once only: a stop would also end what lingers. */
+	assert_int_equal(kill(e->arbiter, SIGSTOP), 0);
+	for (unsigned int i = 0; i < SLOW; i++) {
+		int fd = lingering_socket(&other[i]);
+
+		send_with_descriptors(&slow[i], &ask, sizeof(ask), 1, fd);
+		(void)close(fd);
+	}
+	assert_int_equal(kill(e->arbiter, SIGCONT), 0);
+	/* It ended the connections, so it has begun to close. */
+	for (unsigned int i = 0; i < SLOW; i++)
+		assert_int_equal(recv(slow[i].fd, &byte, sizeof(byte), 0), 0);
+	memcpy(e->slice, own, sizeof(own));
+	assert_int_equal(client_connect(&good, e->slice), 0);
+	assert_int_equal(client_hello(&good, 0), SLICE_OK);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	send_with_descriptors(&good, &ask, sizeof(ask), 1, ends[1]);
+	(void)close(ends[1]);
+	closed.fd = ends[0];
+	assert_int_equal(poll(&closed, 1, WAIT_MS), 1);
+	(void)close(ends[0]);
+	client_close(&good);
+	for (unsigned int i = 0; i < SLOW; i++) {
+		(void)close(other[i]);
+		client_close(&slow[i]);
+	}
+}
+
+/* Only a packet with descriptors keeps a socket from being closed at once. */
+static void hang_up__takes_what_has_no_descriptors(void **state)
+{
+	int pair[2], fd = STDERR_FILENO;
+	struct slice_client c = { .fd = -1 };
+	char byte;
+
+	(void)state;
+	for (int with = 0; with <= 1; with++) {
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair),
+			0);
+		c.fd = pair[1];
+		assert_int_equal(send(pair[0], "answer", 6, 0), 6);
+		assert_int_equal(send(c.fd, "x", 1, 0), 1);
+		assert_int_equal(send(c.fd, NULL, 0, 0), 0);
+		assert_int_equal(send(c.fd, "y", 1, 0), 1);
+		if (with)
+			send_with_descriptors(&c, NULL, 0, 1, fd);
+		assert_int_equal(foreign_hang_up(&pair[0]), !with);
+		assert_int_equal(pair[0] >= 0, with);
+		/* What was answered can be read still. */
+		assert_int_equal(recv(c.fd, &byte, 1, 0), 1);
+		assert_int_equal(recv(c.fd, &byte, 1, 0), 0);
+		(void)close(pair[1]);
+		if (with)
+			(void)close(pair[0]);
+	}
+}
+
 static void processes__register_at_the_same_time(void **state)
 {
 	struct env *e = *state;
@@ -597,6 +706,8 @@ int main(void)
 		TEST(control__answers_garbage_once_and_ends),
 		TEST(descriptors__that_a_process_sends_are_closed),
 		TEST(descriptors__that_are_slow_to_close_hold_nobody_up),
+		TEST(descriptors__of_many_slices_that_are_slow_to_close_hold_no_other_up),
+		cmocka_unit_test(hang_up__takes_what_has_no_descriptors),
 		TEST(processes__register_at_the_same_time),
 	};
 
