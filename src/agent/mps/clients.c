@@ -144,6 +144,19 @@ uint32_t mps_clients_count_hit(const struct mps_clients *c)
 
 /* --- who it is --- */
 
+bool mps_silence_may_ask(const struct mps_silence *s, uint64_t now_ns)
+{
+	return s->until_ns <= now_ns ||
+	       s->until_ns - now_ns <= (MPS_SILENT_MAX - 1) * MPS_SILENT_AGAIN_NS;
+}
+
+void mps_silence_count(struct mps_silence *s, uint64_t now_ns)
+{
+	if (s->until_ns < now_ns)
+		s->until_ns = now_ns;
+	s->until_ns += MPS_SILENT_AGAIN_NS;
+}
+
 struct mps_client *mps_clients_wanted(const struct mps_clients *c)
 {
 	for (uint32_t i = 0; i < c->n; i++)

@@ -63,6 +63,20 @@ const struct mps_client *mps_clients_last_gone(const struct mps_clients *c, uint
 bool mps_client_pod(const struct mps_client *c, const struct pod_devices *holders,
 	struct event_about *ret);
 
+/*
+ * How many questions about clients may stay without an answer: MPS_SILENT_MAX at once, as many as one daemon's clients
+ * may cause, and then one more every MPS_SILENT_AGAIN_NS. {0}: none did. Pure.
+ */
+#define MPS_SILENT_MAX      8
+#define MPS_SILENT_AGAIN_NS (UINT64_C(60) * 1000000000)
+
+struct mps_silence {
+	uint64_t until_ns; /* when all of them are forgotten, monotonic */
+};
+
+bool mps_silence_may_ask(const struct mps_silence *s, uint64_t now_ns);
+void mps_silence_count(struct mps_silence *s, uint64_t now_ns);
+
 /* The next that is here and that nobody has been asked about; NULL: none. */
 struct mps_client *mps_clients_wanted(const struct mps_clients *c);
 /*

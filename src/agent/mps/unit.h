@@ -95,9 +95,9 @@ struct mps_unit {
 	struct log_limit told_limit; /* of what the log has one tell: anybody can write there */
 	char complaint[ERROR_MSG_MAX]; /* the log's last */
 	struct mps_clients clients;
-	struct child *who;   /* gpuslice-mps clients; NULL: none runs */
-	uint32_t asked_pid;  /* what it was asked; 0: nothing */
-	uint32_t who_silent; /* how many of them did not answer */
+	struct child *who;              /* gpuslice-mps clients; NULL: none runs */
+	uint32_t asked_pid;             /* what it was asked; 0: nothing */
+	struct mps_silence who_silence; /* of those that did not answer */
 	struct log_limit who_limit;
 	struct mps_fault fault;
 	uint64_t fault_told_at_ns;

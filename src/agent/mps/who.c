@@ -10,7 +10,8 @@
 /*
  * Who the clients are is asked of `gpuslice-mps clients`, one client at a time, as environments are their processes'
  * memory: a page of it may never come (base/procfs.h). If no answer comes in time the client stays unknown, and that
- * process of ours is killed, or left behind. The next question starts another one.
+ * process of ours is killed, or left behind. The next question starts another one. After many that did not answer
+ * (struct mps_silence) the other clients wait for a while, and are asked about then.
  */
 
 #define HELPER     "gpuslice-mps"
@@ -18,8 +19,6 @@
 #define IDLE_NS    (365 * 24 * 3600 * NS_PER_SEC)
 #define LOG_PER_NS (60 * NS_PER_SEC)
 #define LOG_BURST  5
-#define SILENT_MAX \
-	8 /* as many that did not end by themselves as one daemon's clients may cause */
 
 static struct mps_client *asked(const struct mps_unit *u)
 {
@@ -57,7 +56,8 @@ static void on_ended(void *arg, const struct child_end *e)
 
 	u->who = NULL;
 	u->asked_pid = 0;
-	u->who_silent += e->silent;
+	if (e->silent)
+		mps_silence_count(&u->who_silence, time_mono_ns());
 	if (c)
 		set_unknown(u, c,
 			e->silent   ? "its environment cannot be read in time"
@@ -76,10 +76,6 @@ static int start(struct mps_unit *u, struct error *err)
 		.keep_input = true,
 		.silence_ns = IDLE_NS };
 
-	if (u->who_silent >= SILENT_MAX)
-		return error_set(err, ERR_LIMIT,
-			"reading the environment of %d clients took too long, no more are read",
-			SILENT_MAX);
 	if (libexec_find(helper, HELPER, "agent", err) < 0)
 		return -1;
 	return proc_start(&u->who, u->a->loop, &what, &ops, u, err);
@@ -98,12 +94,25 @@ static int ask(struct mps_unit *u, struct mps_client *c, struct error *err)
 	return 0;
 }
 
+/* They stay wanted: each check of the daemon comes here again. */
+static void postpone(struct mps_unit *u)
+{
+	if (log_limit_pass(&u->who_limit, time_mono_ns(), LOG_PER_NS, LOG_BURST))
+		log_warn("the pods of MPS clients are read later", LOG_STR("daemon", u->key),
+			LOG_STR("reason",
+				"reading the environment of other clients took too long"));
+}
+
 void who_next(struct mps_unit *u)
 {
 	struct error err = ERROR_INIT;
 	struct mps_client *c;
 
 	while (!u->gone && !u->asked_pid && (c = mps_clients_wanted(&u->clients)) != NULL) {
+		if (!mps_silence_may_ask(&u->who_silence, time_mono_ns())) {
+			postpone(u);
+			return;
+		}
 		if (ask(u, c, &err) == 0)
 			return;
 		set_unknown(u, c, err.msg);

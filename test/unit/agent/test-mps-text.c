@@ -181,6 +181,32 @@ static void mounts__name_the_pod_by_its_hosts_file(void **state)
 	}
 }
 
+static void silence__ends(void **state)
+{
+	struct mps_silence s = { 0 };
+	uint64_t now = 7;
+
+	(void)state;
+	for (int i = 0; i < MPS_SILENT_MAX; i++) {
+		assert_true(mps_silence_may_ask(&s, now));
+		mps_silence_count(&s, now);
+	}
+	assert_false(mps_silence_may_ask(&s, now));
+	now += MPS_SILENT_AGAIN_NS - 1;
+	assert_false(mps_silence_may_ask(&s, now));
+	now++;
+	assert_true(mps_silence_may_ask(&s, now));
+	mps_silence_count(&s, now);
+	assert_false(mps_silence_may_ask(&s, now));
+	/* However long nothing was asked, no more than that. */
+	now += 1000 * MPS_SILENT_AGAIN_NS;
+	for (int i = 0; i < MPS_SILENT_MAX; i++) {
+		assert_true(mps_silence_may_ask(&s, now));
+		mps_silence_count(&s, now);
+	}
+	assert_false(mps_silence_may_ask(&s, now));
+}
+
 static void clients__come_and_go_and_are_kept_when_hit(void **state)
 {
 	struct mps_clients c = { .n = 0 };
@@ -426,6 +452,7 @@ int main(void)
 		cmocka_unit_test(environ__is_searched_by_whole_names),
 		cmocka_unit_test(cgroup__names_the_pod_in_both_ways),
 		cmocka_unit_test(mounts__name_the_pod_by_its_hosts_file),
+		cmocka_unit_test(silence__ends),
 		cmocka_unit_test(clients__come_and_go_and_are_kept_when_hit),
 		cmocka_unit_test(clients__take_answers_about_themselves),
 		cmocka_unit_test(client__is_found_by_its_device),
