@@ -22,6 +22,10 @@
 
 /* Of heap and other private memory: 576 connections with TLS take 60 MiB. A reply's body is shared, and not in it. */
 #define DATA_MAX (UINT64_C(512) << 20)
+/* As it had when it started, where that was no more. */
+#define STACK_MAX (UINT64_C(8) << 20)
+/* WEB_BODY_MAX for each of 576 connections, twice. What is mapped and not written takes page tables: 128 MiB at most. */
+#define SPACE_MAX (UINT64_C(64) << 30)
 
 #if defined(__x86_64__)
 #	define ARCH AUDIT_ARCH_X86_64
@@ -89,6 +93,8 @@ struct allowed {
 #define WRITE_FLAGS \
 	((uint32_t)(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY)))
 #define ALL_BITS UINT32_MAX
+/* Of these RLIMIT_DATA counts private memory alone: not shared memory, nor what grows downwards. Huge pages are the node's. */
+#define MAP_KINDS ((uint32_t)(MAP_TYPE | MAP_GROWSDOWN | MAP_HUGETLB))
 
 /* clang-format off */
 #define ANY           { NONE, 0, 0, 0 }
@@ -97,6 +103,7 @@ struct allowed {
 #define NOT_CODE(n)   { IS, (n), PROT_EXEC, 0 }
 #define NOT_AGENTS(n) { IS_NOT, (n), ALL_BITS, WEB_FD_SOCKET }
 #define NO_CONNECT(n) { IS, (n), MSG_FASTOPEN, 0 }
+#define ONLY_DATA(n)  { IS, (n), MAP_KINDS, MAP_PRIVATE }
 
 #define ALLOW(name)          { SYS_##name, { ANY, ANY } }
 #define ALLOW_IF(name, a, b) { SYS_##name, { a, b } }
@@ -105,7 +112,8 @@ struct allowed {
 /*
  * Left out with care: dup, and sendmsg() to the agent, with which a descriptor could be sent that takes for ever to
  * close; MSG_FASTOPEN, which connects (also a listening socket that was shut down); ioctl and most of fcntl, which have the kernel send signals; socket, connect, bind; clone, fork, execve;
- * kill and its kind; prlimit, ptrace, process_vm_*; whatever writes or removes files.
+ * kill and its kind; prlimit, ptrace, process_vm_*; whatever writes or removes files; memory that no limit counts:
+ * memfd_create, shared mappings (those that it needs are there already), and mremap, with which the stack would grow.
  */
 static const struct allowed table[] = {
 	/* connections, and the agent */
@@ -151,9 +159,8 @@ static const struct allowed table[] = {
 	ALLOW(pread64),
 	/* memory, and no new code */
 	ALLOW(brk),
-	ALLOW_IF(mmap, NOT_CODE(2), ANY),
+	ALLOW_IF(mmap, NOT_CODE(2), ONLY_DATA(3)),
 	ALLOW_IF(mprotect, NOT_CODE(2), ANY),
-	ALLOW(mremap),
 	ALLOW(munmap),
 	ALLOW(madvise),
 	ALLOW(getrandom),
@@ -251,13 +258,24 @@ static int allow_only_table(struct error *err)
 	return 0;
 }
 
+/* Never raises a limit. */
+static int limit(int resource, rlim_t most)
+{
+	struct rlimit r;
+
+	if (getrlimit(resource, &r) < 0)
+		return -1;
+	r.rlim_max = r.rlim_max < most ? r.rlim_max : most;
+	r.rlim_cur = r.rlim_cur < r.rlim_max ? r.rlim_cur : r.rlim_max;
+	return setrlimit(resource, &r);
+}
+
 int web_confine(struct error *err)
 {
-	const struct rlimit data = { DATA_MAX, DATA_MAX };
-
 	if (SANITIZED)
 		return 0;
-	if (setrlimit(RLIMIT_DATA, &data) < 0)
+	if (limit(RLIMIT_DATA, DATA_MAX) < 0 || limit(RLIMIT_STACK, STACK_MAX) < 0 ||
+		limit(RLIMIT_AS, SPACE_MAX) < 0)
 		return failed(err, "limit its memory");
 	return allow_only_table(err);
 }

@@ -18,6 +18,6 @@ int web_drop_privileges(struct error *err) MUST_USE;
 /*
  * From here on the process can read files, wait, and send and receive on the sockets that it has or accepts; any
  * other system call fails with ENOSYS. It cannot send a descriptor to the agent (WEB_FD_SOCKET). Its memory has a
- * limit. Builds with a sanitizer have neither, as sanitizers need more. Not to be undone.
+ * limit, and it has no way to memory that the limit does not count (shared, or of the stack's kind). Builds with a sanitizer have neither, as sanitizers need more. Not to be undone.
  */
 int web_confine(struct error *err) MUST_USE;

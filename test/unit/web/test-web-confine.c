@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -101,6 +102,20 @@ static int first_possible(void)
 	TRY(syscall(SYS_mount, NULL, NULL, NULL, 0, NULL));
 	TRY(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
 		-1, 0));
+	/* Memory that RLIMIT_DATA does not count. */
+	TRY(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0));
+	TRY(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE,
+		MAP_SHARED_VALIDATE | MAP_ANONYMOUS, -1, 0));
+	TRY(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, WEB_FD_PAGE, 0));
+	TRY(syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN, -1, 0));
+	TRY(syscall(SYS_mmap, NULL, 1 << 21, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0));
+	TRY(syscall(SYS_mremap, NULL, 4096, 8192, MREMAP_MAYMOVE, NULL));
+	TRY(syscall(SYS_memfd_create, "x", 0));
+	TRY(syscall(SYS_shmget, IPC_PRIVATE, 4096, IPC_CREAT | 0600));
+	TRY(syscall(SYS_pipe2, NULL, 0));
 	TRY(syscall(SYS_prctl, PR_SET_DUMPABLE, 1));
 	TRY(syscall(SYS_setrlimit, RLIMIT_DATA, &none));
 	TRY(syscall(SYS_setuid, 0));
@@ -128,6 +143,20 @@ static int first_impossible(void)
 		return 5;
 	if (fcntl(WEB_FD_SOCKET, F_GETFL) < 0)
 		return 6;
+	return 0;
+}
+
+/* Memory beyond the limits: 1: to write; 2: to map. 0: it has none. */
+static int first_excess(void)
+{
+	const size_t space = (size_t)64 << 30, data = (size_t)512 << 20;
+
+	if (mmap(NULL, data, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+		MAP_FAILED)
+		return 1;
+	if (mmap(NULL, space, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) !=
+		MAP_FAILED)
+		return 2;
 	return 0;
 }
 
@@ -163,6 +192,12 @@ static void web_confine__leaves_what_serving_needs(void **state)
 {
 	(void)state;
 	assert_int_equal(in_child(first_impossible), 0);
+}
+
+static void web_confine__limits_memory_of_every_kind(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(first_excess), 0);
 }
 
 /* As a container runtime's filter might. */
@@ -207,6 +242,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(web_confine__leaves_nothing_against_the_agent),
 		cmocka_unit_test(web_confine__leaves_what_serving_needs),
+		cmocka_unit_test(web_confine__limits_memory_of_every_kind),
 		cmocka_unit_test(web_drop_privileges__fails_where_some_would_be_left),
 	};
 
