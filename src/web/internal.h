@@ -90,6 +90,8 @@ struct web {
 
 void *web_thread(void *web);
 struct web *web_free(struct web *w);
+/* The same at the end of its life: .released() follows. */
+void web_release(struct web *w);
 
 /*
  * Answers a REQUEST packet by its route. < 0: the packet is malformed, or the last reply is not read.

@@ -396,6 +396,6 @@ void *web_thread(void *web)
 	stop_process(w);
 	(void)!write(w->ended_fd, &one, sizeof(one));
 	if (atomic_exchange(&w->parted, true))
-		(void)web_free(w);
+		web_release(w);
 	return NULL;
 }

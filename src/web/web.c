@@ -63,6 +63,16 @@ struct web *web_free(struct web *w)
 
 DEFINE_CLEANUP(struct web *, web_free)
 
+void web_release(struct web *w)
+{
+	void (*released)(void *arg) = w->ops.released;
+	void *arg = w->arg;
+
+	(void)web_free(w);
+	if (released)
+		released(arg);
+}
+
 static int copy_text(char **to, const char *from, struct error *err)
 {
 	*to = from ? strdup(from) : NULL;
@@ -213,7 +223,8 @@ struct web *web_stop(struct web *w)
 	(void)!write(w->stop_fd, &one, sizeof(one));
 	if (ends_in_time(w) || atomic_exchange(&w->parted, true)) {
 		(void)pthread_join(thread, NULL);
-		return web_free(w);
+		web_release(w);
+		return NULL;
 	}
 	/* The kernel holds it up: it closes what the process has sent, where nothing keeps that from sending. The thread
 	 * frees @w at its end, which may be now. */

@@ -133,6 +133,10 @@ struct web_ops {
 	 * (a token file that is not there, an address that another has), which is tried again; a file
 	 * that became invalid, of which the last valid one stays in use; the end of the process. */
 	void (*notice)(void *arg, const struct error *err);
+
+	/* Once, after all else: @arg is not used any more and may be freed. From web_stop(), or later on a thread that it
+	 * left behind; never where web_start() failed. NULL: nobody wants it. */
+	void (*released)(void *arg);
 };
 
 /* How it goes, since web_start(): a process that ends loses none of it. */
@@ -170,8 +174,8 @@ enum web_state web_state(struct web *w, struct error *ret_why);
 struct web_counts web_counts(const struct web *w);
 
 /*
- * Ends all connections, the process and the thread: no function of @ops runs after it. A thread that the kernel holds
- * up for more than 8 s is left behind with what it uses. NULL is fine.
+ * Ends all connections, the process and the thread: no function of @ops runs after it but .released(). A thread that the
+ * kernel holds up for more than 8 s is left behind with what it uses, @arg included. NULL is fine.
  */
 struct web *web_stop(struct web *w);
 

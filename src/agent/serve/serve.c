@@ -19,6 +19,20 @@ static int read_counters(struct serve *s, struct strv *warnings, struct error *e
 	return metrics_counters_read(&s->counters, NULL, warnings, err);
 }
 
+static void release(struct serve *s)
+{
+	web_config_fini(&s->web_config);
+	for (size_t i = 0; i < SERVE_TEXT_COUNT; i++)
+		if (s->texts[i])
+			serve_text_unref(s->texts[i]);
+	(void)view_unref(s->view);
+	(void)metrics_counters_free(s->counters);
+	(void)metrics_xids_free(s->xids);
+	(void)metrics_clocks_free(s->clocks);
+	(void)pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
 int serve_new(struct serve **ret, const struct serve_options *options, struct strv *warnings,
 	struct error *err)
 {
@@ -117,12 +131,19 @@ static void check_web_config(struct serve *s)
 	set_web_error(s, &why);
 }
 
+/* Of web_stop(), or later of a web thread that it left behind. */
+static void on_released(void *arg)
+{
+	release(arg);
+}
+
 void serve_start(struct serve *s)
 {
 	const struct web_ops ops = { .routes = serve_routes,
 		.n_routes = serve_n_routes,
 		.serving = on_serving,
-		.notice = on_notice };
+		.notice = on_notice,
+		.released = on_released };
 	const char *listen = s->options.web.listen;
 	struct error err = ERROR_INIT;
 
@@ -304,16 +325,10 @@ struct serve *serve_free(struct serve *s)
 {
 	if (!s)
 		return NULL;
-	s->web = web_stop(s->web);
-	web_config_fini(&s->web_config);
-	for (size_t i = 0; i < SERVE_TEXT_COUNT; i++)
-		if (s->texts[i])
-			serve_text_unref(s->texts[i]);
-	(void)view_unref(s->view);
-	(void)metrics_counters_free(s->counters);
-	(void)metrics_xids_free(s->xids);
-	(void)metrics_clocks_free(s->clocks);
-	(void)pthread_mutex_destroy(&s->lock);
-	free(s);
+	/* Its thread may be held up within a route: on_released() frees @s when it is done. */
+	if (s->web)
+		(void)web_stop(s->web);
+	else
+		release(s);
 	return NULL;
 }

@@ -70,4 +70,5 @@ unsigned serve_port(const struct serve *s);
 /* False: nothing is served. */
 bool serve_counts(const struct serve *s, struct web_counts *ret);
 
-struct serve *serve_free(struct serve *s); /* returns NULL */
+/* Returns NULL. A web thread that web_stop() left behind keeps the memory until it is done. */
+struct serve *serve_free(struct serve *s);

@@ -294,6 +294,67 @@ static void web_stop__waits_for_no_descriptor(void **state)
 	(void)close(fd);
 }
 
+struct held {
+	pthread_mutex_t lock; /* holds the web thread up, as the kernel may */
+	atomic_uint in_route, released;
+};
+
+static enum web_status get_held(void *arg, const struct web_request *req,
+	struct web_reply *reply)
+{
+	struct held *h = arg;
+
+	(void)req;
+	atomic_store(&h->in_route, 1);
+	(void)pthread_mutex_lock(&h->lock);
+	(void)pthread_mutex_unlock(&h->lock);
+	return web_reply_copy(reply, WEB_OK, NULL, "x", 1);
+}
+
+static void on_released(void *arg)
+{
+	struct held *h = arg;
+
+	atomic_fetch_add(&h->released, 1);
+}
+
+static void wait_for(atomic_uint *n)
+{
+	for (unsigned i = 0; !atomic_load(n); i++) {
+		assert_true(i < PATIENCE_S * 1000);
+		web_nap();
+	}
+}
+
+/* What routes use is theirs until the last one has returned. */
+static void web_stop__releases_what_a_route_uses_after_it(void **state)
+{
+	static const struct web_route routes[] = { { .path = "/metrics", .get = get_held } };
+	static struct held h = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	const struct web_ops ops = { .routes = routes, .n_routes = 1, .released = on_released };
+	struct web_env *e = *state;
+	struct error err = ERROR_INIT;
+	int fd;
+
+	e->options.listen = "127.0.0.1:0";
+	/* At once, where nothing holds it up. */
+	assert_ok(web_start(&e->web, &e->options, &ops, &h, &err), &err);
+	e->web = web_stop(e->web);
+	assert_int_equal(atomic_exchange(&h.released, 0), 1);
+
+	assert_ok(web_start(&e->web, &e->options, &ops, &h, &err), &err);
+	web_wait_serving(e);
+	(void)pthread_mutex_lock(&h.lock);
+	fd = web_connect(e);
+	web_say(fd, GET("/metrics"));
+	wait_for(&h.in_route);
+	e->web = web_stop(e->web);
+	assert_int_equal(atomic_load(&h.released), 0);
+	(void)pthread_mutex_unlock(&h.lock);
+	wait_for(&h.released);
+	(void)close(fd);
+}
+
 /* One that served, and spoiled the socket for those after it. */
 static void web__makes_a_spoiled_socket_again(void **state)
 {
@@ -375,6 +436,7 @@ int main(void)
 		TEST(web__has_no_descriptor_but_its_own),
 		TEST(web__kills_a_process_that_lies),
 		TEST(web_stop__waits_for_no_descriptor),
+		TEST(web_stop__releases_what_a_route_uses_after_it),
 		TEST(web__makes_a_spoiled_socket_again),
 		TEST(web__relays_a_few_notices_only),
 		TEST(web__says_what_is_no_program),
