@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/mps/clients.h"
+
+#include "fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What gpuslice-mps says of a client. It may be another one than was asked about. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct mps_client v[] = {
+		{ .pid = 1, .who = MPS_WHO_ASKED, .here = true },
+		{ .pid = 4711, .who = MPS_WHO_ASKED, .here = true },
+		{ .pid = 77, .who = MPS_WHO_WANTED, .here = true },
+	};
+	struct mps_clients c = { .v = v, .n = 3 };
+	struct error err = ERROR_INIT;
+	unsigned int known = 0;
+	int r = mps_clients_answer(&c, (const char *)data, size, &err);
+
+	for (unsigned int i = 0; i < c.n; i++) {
+		known += v[i].who == MPS_WHO_KNOWN;
+		if (!memchr(v[i].devices, '\0', sizeof(v[i].devices)) ||
+			!memchr(v[i].pod_uid, '\0', sizeof(v[i].pod_uid)))
+			abort();
+	}
+	/* One at most, and only one that was asked about. */
+	if (known > (r == 0) || v[2].who != MPS_WHO_WANTED || (r < 0) != (err.code != ERR_NONE))
+		abort();
+	return 0;
+}
