@@ -78,7 +78,8 @@ static struct file *make(unsigned abi, uint32_t flags)
 	struct file *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
-	memcpy(f->head.e_ident, (const uint8_t[]){ ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3 }, SELFMAG);
+	memcpy(f->head.e_ident, (const uint8_t[]){ ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3 },
+		SELFMAG);
 	f->head.e_ident[EI_CLASS] = ELFCLASS64;
 	f->head.e_ident[EI_DATA] = ELFDATA2LSB;
 	f->head.e_ident[EI_ABIVERSION] = (unsigned char)abi;
