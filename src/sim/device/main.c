@@ -78,36 +78,39 @@ static uint64_t now_ns(const struct server *s)
 	return (uint64_t)((double)(time_mono_ns() - s->start_ns) * s->speed);
 }
 
-/* Returns when the device has something to do, by the monotonic clock; UINT64_MAX: not before LOOK_NS. */
-static uint64_t arm_timer(struct server *s)
+/* When the device has something to do, by the monotonic clock; UINT64_MAX: nothing. */
+static uint64_t due_ns(const struct server *s)
 {
-	uint64_t now = time_mono_ns(), at = now + LOOK_NS, next = device_next_ns(s->device);
-	uint64_t ret = UINT64_MAX;
+	uint64_t next = device_next_ns(s->device);
+	double real = (double)next / s->speed;
+
+	if (next == UINT64_MAX)
+		return next;
+	return s->start_ns + (real < 1e18 ? (uint64_t)real : (uint64_t)1e18);
+}
+
+static void arm_timer(struct server *s)
+{
+	uint64_t now = time_mono_ns(), due = due_ns(s);
+	uint64_t at = due < now + LOOK_NS ? due : now + LOOK_NS;
 	struct itimerspec t = { .it_interval = { 0 } };
 
-	if (next != UINT64_MAX) {
-		double real = (double)next / s->speed;
-		uint64_t due = s->start_ns + (real < 1e18 ? (uint64_t)real : (uint64_t)1e18);
-
-		if (due < at)
-			ret = at = due > now ? due : now;
-	}
 	at = at > now ? at : now + 1;
 	t.it_value.tv_sec = (time_t)(at / NS_PER_SEC);
 	t.it_value.tv_nsec = (long)(at % NS_PER_SEC);
 	(void)timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &t, NULL);
-	return ret;
 }
 
 /* Lateness. */
 
-/* What was due is done now. */
-static void miss(struct server *s, uint64_t due_ns)
+/* Each advance compares, as this process may be stopped at any place, not only where it waits. */
+static void advance(struct server *s)
 {
-	uint64_t now = time_mono_ns();
+	uint64_t due = due_ns(s), now = time_mono_ns();
 
-	if (now > due_ns && now - due_ns > LATE_NS)
-		s->missed_ns += now - due_ns;
+	if (now > due && now - due > LATE_NS)
+		s->missed_ns += now - due;
+	device_advance(s->device, now_ns(s));
 }
 
 /* Deadlines tell of a process that was stopped, the scheduler of work that came to one that could not run. */
@@ -326,15 +329,15 @@ static void loop(struct server *s)
 
 	s->idle_since_ns = time_mono_ns();
 	while (!s->stop) {
-		uint64_t due = arm_timer(s);
-		int n = epoll_wait(s->epoll, ev, EVENTS, -1);
+		int n;
 
-		miss(s, due);
+		arm_timer(s);
+		n = epoll_wait(s->epoll, ev, EVENTS, -1);
+		advance(s);
 		tell_lateness(s);
-		device_advance(s->device, now_ns(s));
 		for (int i = 0; i < n; i++)
 			handle(s, &ev[i]);
-		device_advance(s->device, now_ns(s));
+		advance(s);
 		sweep(s);
 		look_around(s);
 	}
