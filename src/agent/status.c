@@ -230,6 +230,15 @@ static json_t *xids_status(const struct gpu *g, uint64_t count)
 	return gpu_xids_known(g, count) ? json_integer((json_int_t)count) : json_null();
 }
 
+static json_t *mig_mode_status(const struct gpu *g)
+{
+	if (g->mig_unknown)
+		return json_null();
+	if (g->mig_enabled)
+		return json_string("on");
+	return json_string(g->mig_capable ? "off" : "none");
+}
+
 static json_t *gpu_status(const struct node_gpu *g)
 {
 	json_t *o = json_object();
@@ -243,11 +252,9 @@ static json_t *gpu_status(const struct node_gpu *g)
 	SET(o, "memoryUsedBytes",
 		g->gpu.memory_total_bytes ? json_integer((json_int_t)g->gpu.memory_used_bytes)
 					  : json_null());
-	SET(o, "mig",
-		json_string(!g->gpu.mig_capable && !g->gpu.mig_enabled ? "none"
-			    : g->gpu.mig_enabled                       ? "on"
-								       : "off"));
-	SET(o, "migPending", json_boolean(g->gpu.mig_pending));
+	SET(o, "mig", mig_mode_status(&g->gpu));
+	SET(o, "migPending",
+		g->gpu.mig_unknown ? json_null() : json_boolean(g->gpu.mig_pending));
 	SET(o, "computeCapability",
 		g->gpu.cc_major ? json_sprintf("%u.%u", g->gpu.cc_major, g->gpu.cc_minor)
 				: json_null());
@@ -442,7 +449,8 @@ static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
 	SET(o, "gi", json_integer(m->gi));
 	SET(o, "ci", json_integer(m->ci));
 	SET(o, "memoryBytes", bytes_or_null(m->memory_mib << 20));
-	SET(o, "multiprocessors", json_integer(m->multiprocessors));
+	SET(o, "multiprocessors",
+		m->multiprocessors ? json_integer(m->multiprocessors) : json_null());
 	SET(o, "health", json_string(health_state_name(shown->state)));
 	SET(o, "reason", json_string(shown->reason));
 	SET(o, "warning", json_string(h->warning));

@@ -73,6 +73,7 @@ struct gpu {
 	uint64_t memory_used_bytes;   /* includes what the driver reserves */
 	uint64_t memory_usable_bytes; /* what CUDA calls total: without that; 0: unknown */
 	bool has_minor;
+	bool mig_unknown; /* MIG mode could not be read: the next three say nothing */
 	bool mig_capable;
 	bool mig_enabled;
 	bool mig_pending;   /* another MIG mode waits for a reset */

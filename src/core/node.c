@@ -150,9 +150,10 @@ static bool gpu_changed(const struct gpu *a, const struct gpu *b)
 	       a->cc_major != b->cc_major || a->cc_minor != b->cc_minor ||
 	       a->memory_total_bytes != b->memory_total_bytes ||
 	       a->memory_usable_bytes != b->memory_usable_bytes ||
-	       a->mig_capable != b->mig_capable || a->mig_enabled != b->mig_enabled ||
-	       a->xid_events != b->xid_events || a->fault != b->fault ||
-	       a->pci_class != b->pci_class || a->fabric_attached != b->fabric_attached ||
+	       a->mig_unknown != b->mig_unknown || a->mig_capable != b->mig_capable ||
+	       a->mig_enabled != b->mig_enabled || a->xid_events != b->xid_events ||
+	       a->fault != b->fault || a->pci_class != b->pci_class ||
+	       a->fabric_attached != b->fabric_attached ||
 	       strcmp(a->cluster_uuid, b->cluster_uuid) != 0 || a->clique_id != b->clique_id;
 }
 

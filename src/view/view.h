@@ -100,7 +100,7 @@ struct view_gpu {
 	const char *
 		recovery; /* what the driver says it needs: "none", "reset", ...; "": cannot say */
 	bool reset_known, reset_required; /* NVML says that it must be reset */
-	bool mig_capable, mig_enabled, mig_pending;
+	bool mig_known, mig_capable, mig_enabled, mig_pending;
 	uint32_t
 		mig_slices; /* compute slices and memory slices the GPU is drawn with: 7 and 8; 0: no MIG */
 	uint32_t mig_memory_slices;
@@ -269,6 +269,7 @@ struct view_agent {
 	uint64_t started_wall_ns;
 	uint64_t cpu_ns, rss_bytes;
 	uint32_t threads, fds;
+	bool proc_known;   /* /proc could be read: .rss_bytes, .threads and .fds are known */
 	uint64_t rounds;   /* counter: views made */
 	uint64_t round_ns; /* what the last one took of the loop thread */
 	uint64_t nvml_calls, nvml_ns, nvml_errors; /* counters, of samples */

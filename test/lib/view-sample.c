@@ -111,7 +111,7 @@ struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t m
 	g->present = g->xids_known = true;
 	g->fault = gpu_fault_name(GPU_OK);
 	g->recovery = "none";
-	g->mig_capable = true;
+	g->mig_known = g->mig_capable = true;
 	g->mig_slices = 7;
 	g->mig_memory_slices = 8;
 	g->first_unit = m->v->n_units;

@@ -100,6 +100,7 @@ void see_build_agent(const struct agent *a, struct view *v)
 		.rss_bytes = number_behind(buf_str(&status), "VmRSS:") << 10,
 		.threads = (uint32_t)number_behind(buf_str(&status), "Threads:"),
 		.fds = count_fds(),
+		.proc_known = status.len > 0,
 		.rounds = s->seq,
 		.round_ns = s->round_ns,
 		.nvml_calls = s->nvml_calls,

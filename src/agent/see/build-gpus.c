@@ -140,6 +140,7 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 		.present = n->present,
 		.fault = view_text(v, gpu_fault_name(n->present ? g->fault : GPU_FAULT_GONE)),
 		.recovery = recovery_name(g->recovery),
+		.mig_known = !g->mig_unknown,
 		.mig_capable = g->mig_capable,
 		.mig_enabled = g->mig_enabled,
 		.mig_pending = g->mig_pending,

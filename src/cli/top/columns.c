@@ -185,7 +185,7 @@ static void fill_power(struct cell *ret, const struct top_row *r)
 
 static void fill_mig(struct cell *ret, const struct top_row *r)
 {
-	text(ret, r->gpu->mig_enabled ? "On" : "Off");
+	text(ret, top_mig_mode(r->gpu));
 }
 
 static void say(struct cell *ret, enum canvas_style style, const char *words)

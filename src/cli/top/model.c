@@ -292,6 +292,7 @@ static int read_gpu(struct top_model *m, const json_t *o, struct error *err)
 	(void)snprintf(where, sizeof(where), "gpus[%zu].sample", m->n_gpus);
 	if (READ(g, json_object_get(o, "sample"), sample_fields, where, err) < 0)
 		return -1;
+	g->mig_known = json_is_boolean(json_object_get(o, "migEnabled"));
 	if (g->index == TOP_NONE)
 		g->index = (uint32_t)m->n_gpus;
 	g->first_unit = (uint32_t)m->n_units;
@@ -396,6 +397,13 @@ int top_model_read(struct top_model **ret, const char *json, size_t len, struct 
 		return -1;
 	*ret = STEAL_PTR(m);
 	return 0;
+}
+
+const char *top_mig_mode(const struct top_gpu *g)
+{
+	if (!g->mig_known)
+		return "-";
+	return g->mig_enabled ? "On" : "Off";
 }
 
 struct top_model *top_model_free(struct top_model *m)

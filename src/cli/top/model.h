@@ -27,7 +27,7 @@ struct top_gpu {
 	uint32_t index; /* TOP_NONE: it is gone, and another GPU has its index */
 	const char *uuid, *name, *bus_id;
 	const char *health, *reason, *refused;
-	bool present, mig_enabled;
+	bool present, mig_known, mig_enabled;
 	uint32_t last_xid;
 	uint64_t cost_nano_per_hour;
 	double temperature, power_watts, power_limit_watts; /* NaN: not known */
@@ -96,5 +96,8 @@ struct top_model {
 /* ERR_INVALID names the place in the document, what was expected and what was found. */
 int top_model_read(struct top_model **ret, const char *json, size_t len,
 	struct error *err) MUST_USE;
+/* "On", "Off", or "-" where the agent could not read it. */
+const char *top_mig_mode(const struct top_gpu *g);
+
 struct top_model *top_model_free(struct top_model *m); /* returns NULL */
 DEFINE_CLEANUP(struct top_model *, top_model_free)

@@ -111,7 +111,7 @@ static void name_line(struct canvas *c, const struct top_gpu *g)
 	if (g->last_xid != 0 && g->last_xid != TOP_NONE)
 		(void)snprintf(xid, sizeof(xid), "%" PRIu32, g->last_xid);
 	box(c, (struct piece){ .text = name, .style = CANVAS_BOLD }, plain(""), first_width(c));
-	box(c, plain(g->bus_id), plain(g->mig_enabled ? "On" : "Off"), SECOND);
+	box(c, plain(g->bus_id), plain(top_mig_mode(g)), SECOND);
 	box(c, health(g),
 		(struct piece){ .text = xid,
 			.style = *xid == '-' ? CANVAS_PLAIN : CANVAS_WARN },

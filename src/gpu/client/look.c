@@ -128,8 +128,9 @@ static void remember(struct gpu *g, const struct gpu *old)
 		g->minor = old->minor;
 		g->has_minor = true;
 	}
-	if (!g->mig_capable && old->mig_capable) {
-		g->mig_capable = true;
+	if (g->mig_unknown || (!g->mig_capable && old->mig_capable)) {
+		g->mig_unknown = old->mig_unknown;
+		g->mig_capable = old->mig_capable;
 		g->mig_enabled = old->mig_enabled;
 		g->mig_pending = old->mig_pending;
 	}

@@ -304,8 +304,9 @@ static void read_mig_mode(struct probe *p, struct gpu *g, nvmlDevice_t d)
 	if (g->fault != GPU_OK && g->fault != GPU_FAULT_FIELD)
 		return;
 	r = PROBE_CALL(p, g->index, nvmlDeviceGetMigMode, d, &current, &pending);
-	if (r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND ||
-		!probe_needed(p, g, NVML_CALL_nvmlDeviceGetMigMode, r))
+	g->mig_unknown = r != NVML_ERROR_NOT_SUPPORTED && r != NVML_ERROR_FUNCTION_NOT_FOUND &&
+			 !probe_needed(p, g, NVML_CALL_nvmlDeviceGetMigMode, r);
+	if (r != NVML_SUCCESS)
 		return;
 	g->mig_capable = true;
 	g->mig_enabled = current == NVML_DEVICE_MIG_ENABLE;
@@ -319,7 +320,7 @@ void probe_gpu(struct probe *p, uint32_t index, struct gpu *g, nvmlDevice_t *ret
 	int major = 0, minor = 0;
 	nvmlDevice_t d = NULL;
 
-	*g = (struct gpu){ .index = index, .numa_node = -1 };
+	*g = (struct gpu){ .index = index, .numa_node = -1, .mig_unknown = true };
 	*ret_device = NULL;
 	if (!NEEDED(nvmlDeviceGetHandleByIndex_v2, index, &d))
 		return;

@@ -172,6 +172,30 @@ static void probe_gpu__contains_what_goes_wrong(void **state)
 	assert_int_equal(g.memory_used_bytes, 100); /* v1 */
 }
 
+static void probe_gpu__knows_what_it_could_not_read_of_mig(void **state)
+{
+	static const struct {
+		const char *control;
+		bool unknown;
+	} rows[] = {
+		{ "error nvmlDeviceGetMigMode 1 999\n", true },
+		{ "error nvmlDeviceGetHandleByIndex_v2 1 15\n", true },
+		{ "error nvmlDeviceGetMigMode 1 3\n", false }, /* it has no MIG */
+		{ "gpus 2\n", false },
+	};
+	struct probe p = new_probe();
+	nvmlDevice_t d;
+	struct gpu g;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		fake_nvml(rows[i].control);
+		probe_gpu(&p, 1, &g, &d);
+		assert_int_equal(g.mig_unknown, rows[i].unknown);
+		assert_false(g.mig_capable && g.mig_unknown);
+	}
+}
+
 static void probe_gpu__reads_the_pci_class(void **state)
 {
 	static const struct {
@@ -599,6 +623,7 @@ int main(void)
 		cmocka_unit_test(probe_gpu__reads_everything),
 		cmocka_unit_test(probe_gpu__reads_each_health_signal_for_itself),
 		cmocka_unit_test(probe_gpu__contains_what_goes_wrong),
+		cmocka_unit_test(probe_gpu__knows_what_it_could_not_read_of_mig),
 		cmocka_unit_test(probe_gpu__reads_the_pci_class),
 		cmocka_unit_test(probe_gpu__knows_its_fabric_once_attached),
 		cmocka_unit_test(probe_links__counts_by_the_remote_address),

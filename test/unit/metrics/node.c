@@ -125,6 +125,7 @@ static void make_node(struct view *v)
 	v->agent.rss_bytes = 9 * MIB;
 	v->agent.threads = 6;
 	v->agent.fds = 31;
+	v->agent.proc_known = true;
 	v->agent.rounds = 1600;
 	v->agent.round_ns = 1500000;
 	v->agent.ledger_error = text(v, "");
@@ -162,6 +163,7 @@ static void make_gpu(struct view *v, bool old)
 		.warning = text(v,
 			old ? ""
 			    : "a remapped memory row takes effect with the next GPU reset"),
+		.mig_known = true,
 		.mig_capable = !old,
 		.sample = &v->sample->units[0],
 		.cost_nano_per_hour = 6880000000 };
