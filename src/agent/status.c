@@ -214,6 +214,12 @@ static json_t *signals_status(const struct gpu *g)
 }
 
 /* 0 is how an inventory says that NVML could not tell. */
+/* What NVML could not say is "". */
+static json_t *text_or_null(const char *text)
+{
+	return *text ? json_string(text) : json_null();
+}
+
 static json_t *bytes_or_null(uint64_t bytes)
 {
 	return bytes ? json_integer((json_int_t)bytes) : json_null();
@@ -244,9 +250,9 @@ static json_t *gpu_status(const struct node_gpu *g)
 	json_t *o = json_object();
 
 	SET(o, "index", index_status(&g->gpu));
-	SET(o, "uuid", json_string(g->gpu.uuid));
-	SET(o, "name", json_string(g->gpu.name));
-	SET(o, "busId", json_string(g->gpu.bus_id));
+	SET(o, "uuid", text_or_null(g->gpu.uuid));
+	SET(o, "name", text_or_null(g->gpu.name));
+	SET(o, "busId", text_or_null(g->gpu.bus_id));
 	SET(o, "numaNode", g->gpu.numa_node < 0 ? json_null() : json_integer(g->gpu.numa_node));
 	SET(o, "memoryTotalBytes", bytes_or_null(g->gpu.memory_total_bytes));
 	SET(o, "memoryUsedBytes",

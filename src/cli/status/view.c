@@ -164,6 +164,13 @@ static void put_number(char cell[STATUS_CELL_MAX], const json_t *n, const char *
 		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
 }
 
+static const char *text_or_dash(const json_t *o, const char *key)
+{
+	const char *text = status_text(o, key);
+
+	return *text ? text : "-";
+}
+
 static int put_gpus(struct buf *b, const json_t *list, bool nvml_up, bool colour,
 	struct error *err)
 {
@@ -185,12 +192,12 @@ static int put_gpus(struct buf *b, const json_t *list, bool nvml_up, bool colour
 
 		/* One that is gone has none: another may have its index. */
 		put_number(r->cells[0], json_object_get(g, "index"), "-");
-		status_clean(name, sizeof(name), status_text(g, "name"));
+		status_clean(name, sizeof(name), text_or_dash(g, "name"));
 		(void)snprintf(r->cells[1], STATUS_CELL_MAX, "%s%s", name, mig);
 		status_put_mib(r->cells[2], json_object_get(g, "memoryTotalBytes"), "-");
 		put_number(r->cells[3], json_object_get(g, "numaNode"), "-");
 		put_number(r->cells[5], json_object_get(g, "xids"), "-");
-		status_clean(r->cells[6], STATUS_CELL_MAX, status_text(g, "uuid"));
+		status_clean(r->cells[6], STATUS_CELL_MAX, text_or_dash(g, "uuid"));
 		put_health(r, g, 4, 7);
 	}
 	buf_putc(b, '\n');

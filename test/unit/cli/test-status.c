@@ -139,7 +139,7 @@ static void status_view__shows_mig_devices(void **state)
 {
 	static const char *const wanted[] = {
 		"\n0    A100 (MIG)                            -       -     healthy    0     GPU-a  \n",
-		"\n1    A100 (MIG mode changes with a reset)  -       -     unhealthy  -            MIG is off\n",
+		"\n1    A100 (MIG mode changes with a reset)  -       -     unhealthy  -     -      MIG is off\n",
 		"\nMIG  PROFILE  MEMORY    HEALTH     XIDS  UUID   HELD BY              REASON\n",
 		"\n0:0  1g.5gb   4864 MiB  healthy    0     MIG-0  ns/p (c) and 1 more  \n",
 		"\n0:1  1g.5gb   4864 MiB  unhealthy  1     MIG-1  ns/r (c)             XID 48\n",
