@@ -230,7 +230,7 @@ openshift=(--api-versions security.openshift.io/v1)
 one=(--set-string 'config.map.default=version: v1')
 
 check_pod() {
-	accepts "defaults" 'volumes == ["device-plugins", "ledger", "pod-resources", "run"]'
+	accepts "defaults" 'volumes == ["device-plugins", "last-config", "ledger", "pod-resources", "run"]'
 	accepts "defaults" 'agent.securityContext == {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: ["ALL"]}, seccompProfile: {type: "RuntimeDefault"}}'
 	accepts "defaults" 'pod | (has("hostPID") or has("hostNetwork") or has("hostIPC") or has("shareProcessNamespace")) | not'
 	accepts "defaults" 'kind("DaemonSet").spec.updateStrategy == {type: "RollingUpdate", rollingUpdate: {maxUnavailable: 1, maxSurge: 0}}'
@@ -308,7 +308,7 @@ check_security() {
 	accepts "vGPU labels" "caps == $admin" --set labels.vgpu=true
 	accepts "CPU manager" "caps == $privileged and env(\"PASS_DEVICE_SPECS\") == \"true\"" --set compatWithCPUManager=true
 	accepts "securityContext of the user" 'agent.securityContext == {runAsGroup: 7}' --set securityContext.runAsGroup=7,compatWithCPUManager=true
-	accepts "no toolkit" "caps == $privileged and env(\"DEVICE_LIST_STRATEGY\") == \"cdi-annotations,cdi-cri\" and no_env(\"NVIDIA_VISIBLE_DEVICES\") and volumes == [\"cdi\", \"dev\", \"device-plugins\", \"driver-root\", \"ledger\", \"pod-resources\", \"run\"]" --set toolkit=false
+	accepts "no toolkit" "caps == $privileged and env(\"DEVICE_LIST_STRATEGY\") == \"cdi-annotations,cdi-cri\" and no_env(\"NVIDIA_VISIBLE_DEVICES\") and volumes == [\"cdi\", \"dev\", \"device-plugins\", \"driver-root\", \"last-config\", \"ledger\", \"pod-resources\", \"run\"]" --set toolkit=false
 	accepts "no toolkit, the config says how" 'no_env("DEVICE_LIST_STRATEGY") and (volumes | index("cdi")) != null' -f "$work/cdi.yaml" --set toolkit=false
 	accepts "CDI" 'mount("driver-root").readOnly and mount("driver-root").recursiveReadOnly == "IfPossible" and volume("driver-root").hostPath.path == "/"' --set deviceListStrategy=cdi-cri
 	accepts "CDI in a config" 'volumes | (index("cdi") != null and index("driver-root") != null)' -f "$work/cdi.yaml"
@@ -340,6 +340,8 @@ check_slices() {
 	local shared='pod.hostPID == true and env("GPUSLICE_STATE_DIR") == "/var/lib/gpuslice" and mount("state").mountPath == volume("state").hostPath.path' ptrace='[false, "KILL,SYS_NICE,SYS_PTRACE"]'
 	local isolated=(--set-string 'config.map.default=sharing: {timeSlicing: {resources: [{name: gpu\, replicas: 2\, isolation: {memory: equal}}]}}')
 	accepts "no slices without isolation" 'no_env("GPUSLICE_STATE_DIR") and (pod | has("hostPID") | not) and (volumes | index("state")) == null' "${one[@]}"
+	accepts "the last config on the host" 'mount("last-config").mountPath == "/var/lib/gpuslice/config" and volume("last-config").hostPath.path == "/data/g/config"' --set slices.stateDir=/data/g
+	accepts "the same, with the slices" '(volumes | index("last-config")) == null' --set slices.enabled=true
 	accepts "a config that isolates" "$shared and caps == $ptrace" "${isolated[@]}"
 	accepts "the same for profiles" "$shared" --set-string 'config.map.default=sharing: {slices: [{name: gpu\, profiles: [{name: small\, memory: 2Gi}]}]}'
 	accepts "the same, off" 'pod | has("hostPID") | not' "${isolated[@]}" --set slices.enabled=false

@@ -27,7 +27,9 @@
 #define VERDICT_NS    (10 * NS_PER_SEC)
 #define WAIT_LOOK_MS  500
 
-#define KEPT_NAME "config.json"
+/* Of the state directory. One of its own, as a pod may have it of the host without the directory of slices. */
+#define KEPT_DIR  "config"
+#define KEPT_NAME "last.json"
 
 static bool is_named(const struct agent_config_state *s)
 {
@@ -182,7 +184,7 @@ static const char *kept_source(const struct agent_config_state *s)
 
 static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *err)
 {
-	return path_join(path, PATH_MAX, a->slices.options.state_dir, KEPT_NAME, err);
+	return path_join(path, PATH_MAX, a->slices.options.state_dir, KEPT_DIR "/" KEPT_NAME, err);
 }
 
 /*
@@ -194,13 +196,14 @@ static void keep(struct agent *a, enum config_choice_by by, const struct buf *te
 	struct agent_config_state *s = &a->config;
 	struct config_kept k = { .by = by, .text = *text };
 	struct error err = ERROR_INIT;
-	char path[PATH_MAX];
+	char path[PATH_MAX], dir[PATH_MAX];
 
 	memcpy(k.label, s->label, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
 	memcpy(k.node_uid, s->node_uid, sizeof(k.node_uid));
-	if (kept_path(a, path, &err) == 0 &&
-		(dir_make(a->slices.options.state_dir, 0755, &err) < 0 ||
+	if (path_join(dir, sizeof(dir), a->slices.options.state_dir, KEPT_DIR, &err) == 0 &&
+		kept_path(a, path, &err) == 0 &&
+		(dir_make(dir, 0755, &err) < 0 ||
 			config_kept_write(&k, path, kept_source(s), &err) < 0))
 		(void)unlink(path);
 	if (err.code != ERR_NONE && !s->unkept)

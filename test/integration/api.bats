@@ -123,12 +123,12 @@ registered_within() {
 @test "a kept config that is broken or of another directory is not used" {
 	dead_server
 	kubelet
-	mkdir -p "$GPUSLICE_STATE_DIR"
-	echo '{"source": "/elsewhere", "label": "", "entry": "a", "by": 0, "text": "version: v1"}' >"$GPUSLICE_STATE_DIR/config.json"
+	mkdir -p "$GPUSLICE_STATE_DIR/config"
+	echo '{"source": "/elsewhere", "label": "", "entry": "a", "by": 0, "text": "version: v1"}' >"$GPUSLICE_STATE_DIR/config/last.json"
 	agent --config-dir "$CONFIGS" --default-config b
 	status '.config.decided == false'
 	stop agent
-	head -c 1000 /dev/urandom >"$GPUSLICE_STATE_DIR/config.json"
+	head -c 1000 /dev/urandom >"$GPUSLICE_STATE_DIR/config/last.json"
 	agent --config-dir "$CONFIGS" --default-config b
 	logged agent 'kept config not used'
 	eventually 20 offers 12
@@ -145,7 +145,7 @@ registered_within() {
 	stop agent
 	stop silent KILL || true
 	# A ConfigMap comes from that server: no time decides that there is no label.
-	rm "$GPUSLICE_STATE_DIR/config.json"
+	rm "$GPUSLICE_STATE_DIR/config/last.json"
 	dead_server
 	agent --config-map gpu/configs --default-config b
 	eventually 20 status '.config.lastError.message | contains("configmap gpu/configs: ")'
@@ -232,7 +232,7 @@ chosen() {
 }
 
 @test "a choice that cannot be kept does not leave the one before; it is kept when it can be" {
-	local kept=$GPUSLICE_STATE_DIR/config.json
+	local kept=$GPUSLICE_STATE_DIR/config/last.json
 	fake_api
 	kubelet
 	node 1 a

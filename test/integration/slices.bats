@@ -417,7 +417,7 @@ healthy_within() {
 	pod one
 	eventually 20 grant one '.envs | has("NVIDIA_VISIBLE_DEVICES")'
 	grant one '.mounts | length == 0'
-	[[ -z $(find "$GPUSLICE_STATE_DIR" -mindepth 1 ! -name 'ledger.db*' ! -name config.json) ]]
+	[[ -z $(find "$GPUSLICE_STATE_DIR" -mindepth 1 ! -name 'ledger.db*' ! -path '*/config' ! -path '*/config/last.json') ]]
 	no_arbiter
 	status '.slices.wanted == false and .slices.arbiter.state == "off" and .slices.list == []'
 	! "$GPUSLICE" status | grep -E "Arbiter|LIMIT"

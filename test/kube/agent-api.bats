@@ -277,7 +277,7 @@ offers_here() {
 @test "without the server and without memory it waits a little, then takes the default" {
 	node_stop a agent
 	api_stop
-	node_exec a rm -r /run/gpuslice /var/lib/gpuslice/config.json
+	node_exec a rm -r /run/gpuslice /var/lib/gpuslice/config/last.json
 	api_agent --config-dir /etc/configs --default-config four --labels node
 	agent_status a '(.resources | length) == 0 and (.config.waiting | contains("label of this node"))'
 	eventually 20 chosen four default
@@ -437,7 +437,7 @@ says() {
 	eventually 20 says cluster.events.error 'cannot patch resource'
 	label three
 	may 'clusterrole 1 create,patch' 'role 0 watch'
-	node_exec a rm -f /var/lib/gpuslice/config.json
+	node_exec a rm -f /var/lib/gpuslice/config/last.json
 	api_agent --config-map configs
 	eventually 20 says config.sourceError 'cannot list resource'
 	eventually 40 says config.lastError 'cannot list resource'

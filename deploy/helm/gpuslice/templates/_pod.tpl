@@ -94,6 +94,11 @@
 - name: state
   mount: {mountPath: {{ $v.slices.stateDir }}}
   volume: {hostPath: {path: {{ $v.slices.stateDir }}, type: {{ $made }}}}
+{{- else }}
+{{- /* The last valid config survives the pod and a reboot. Not the whole state directory: as with the ledger. */}}
+- name: last-config
+  mount: {mountPath: /var/lib/gpuslice/config}
+  volume: {hostPath: {path: {{ $v.slices.stateDir }}/config, type: {{ $made }}}}
 {{- end }}
 {{- if $v.metrics.enabled }}
 {{- /* Not the state directory: in that a config with isolation would find what the chart gives it on purpose only. */}}
