@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 	}
 	/* One at most, and only one that was asked about. */
-	if (known > (r == 0) || v[2].who != MPS_WHO_WANTED || (r < 0) != (err.code != ERR_NONE))
+	if (known > (r == 0 ? 1U : 0U) || v[2].who != MPS_WHO_WANTED ||
+		(r < 0) != (err.code != ERR_NONE))
 		abort();
 	return 0;
 }

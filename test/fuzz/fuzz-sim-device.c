@@ -15,8 +15,10 @@
  * Packets of two clients to the simulated GPUs. The input is a row of records: a byte (bit 0: of which
  * client, bits 1 to 3: how much time passes first, bit 4: the client goes and another comes), a byte with
  * the length in units of 8, the packet. A client that breaks the protocol goes; nothing else may happen
- * to the other one, and when both are gone nothing is held.
+ * to the other one, and when both are gone nothing is held. With the last client that may come the input ends.
  */
+#define COMERS_MAX 6 /* each costs a mapped page and the buffers of its queues */
+
 static struct sim_state *state;
 static char dir[] = "/tmp/gpuslice-fuzz.XXXXXX";
 
@@ -93,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct device *d = NULL;
 	struct device_client *clients[2];
+	unsigned int comers = 0;
 	uint64_t now = 0, total = 0;
 
 	if (!state)
@@ -101,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	for (uint32_t i = 0; i < 2; i++)
 		clients[i] = fresh(d, i + 1, now);
-	while (size >= 2) {
+	while (size >= 2 && comers < COMERS_MAX) {
 		union { /* aligned as a packet is */
 			uint64_t align;
 			unsigned char bytes[255 * 8];
@@ -124,6 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!ok || go) {
 			device_client_gone(clients[who], now);
 			clients[who] = fresh(d, who + 1, now);
+			comers++;
 		}
 	}
 	for (int i = 0; i < 2; i++)

@@ -189,7 +189,7 @@ not_ready() {
 	eventually 60 agent_status a '.config.lastError.message | contains("unknown version: v2")'
 	eventually 10 eval "kubectl describe node a | grep 'ConfigInvalid.*unknown version: v2'"
 	offers a 8
-	agents 2
+	eventually 60 agents 2
 	same_users
 	helm rollback gpuslice 1 -n $NS
 	eventually 60 agent_status a '.config.lastError == null'

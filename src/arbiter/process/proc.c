@@ -221,7 +221,8 @@ void *proc_nearest(const char *procfs, uint32_t pid,
 		if (proc_slice_dir(procfs, pid, &dir) == PROC_SEES_DIR)
 			found = find(arg, &dir);
 		if (found)
-			return found;
+			/* cppcheck-suppress returnDanglingLifetime */
+			return found; /* @find's own, not @dir */
 		if (!proc_stat(procfs, pid, &st))
 			return NULL;
 		pid = st.parent;

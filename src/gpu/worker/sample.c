@@ -106,14 +106,15 @@ static void read_memory(struct sample_reading *r)
 /* A call gives NVML's unit; DCGM's may be a multiple of it. */
 static void scale(size_t position, union source_value *v)
 {
-	double by = sources[position].scale;
+	double by = sources[position].scale, scaled;
 
 	if (by == 1.0)
 		return;
+	scaled = (double)v->i * by;
 	if (fields[position].kind == FIELD_REAL)
-		v->real = (double)v->i * by;
+		v->real = scaled;
 	else
-		v->i = (int64_t)((double)v->i * by);
+		v->i = (int64_t)scaled;
 }
 
 static void read_calls(struct sample_reading *r)

@@ -648,7 +648,7 @@ static void hang_up__takes_what_has_no_descriptors(void **state)
 		c.fd = pair[1];
 		assert_int_equal(send(pair[0], "answer", 6, 0), 6);
 		assert_int_equal(send(c.fd, "x", 1, 0), 1);
-		assert_int_equal(send(c.fd, NULL, 0, 0), 0);
+		assert_int_equal(send(c.fd, "", 0, 0), 0);
 		assert_int_equal(send(c.fd, "y", 1, 0), 1);
 		if (with)
 			send_with_descriptors(&c, NULL, 0, 1, fd);

@@ -84,7 +84,7 @@ static int first_possible(void)
 	TRY(syscall(SYS_sendmmsg, WEB_FD_SOCKET, NULL, 0, 0));
 	TRY(syscall(SYS_socket, AF_UNIX, SOCK_STREAM, 0));
 	TRY(syscall(SYS_connect, 0, NULL, 0));
-	TRY(sendto(0, NULL, 0, MSG_FASTOPEN, NULL, 0));
+	TRY(sendto(0, "", 0, MSG_FASTOPEN, NULL, 0));
 	TRY(syscall(SYS_sendmsg, 0, NULL, MSG_FASTOPEN));
 	TRY(syscall(SYS_openat, AT_FDCWD, "/dev/null", O_WRONLY));
 	TRY(syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR));
@@ -151,11 +151,13 @@ static int first_excess(void)
 {
 	const size_t space = (size_t)64 << 30, data = (size_t)512 << 20;
 
-	if (mmap(NULL, data, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
-		MAP_FAILED)
+	void *p;
+
+	p = mmap(NULL, data, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p != MAP_FAILED)
 		return 1;
-	if (mmap(NULL, space, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) !=
-		MAP_FAILED)
+	p = mmap(NULL, space, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p != MAP_FAILED)
 		return 2;
 	return 0;
 }
