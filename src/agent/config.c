@@ -184,7 +184,8 @@ static const char *kept_source(const struct agent_config_state *s)
 
 static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *err)
 {
-	return path_join(path, PATH_MAX, a->slices.options.state_dir, KEPT_DIR "/" KEPT_NAME, err);
+	return path_join(path, PATH_MAX, a->slices.options.state_dir, KEPT_DIR "/" KEPT_NAME,
+		err);
 }
 
 /*
