@@ -24,51 +24,18 @@ setup_file() {
 	offers 40
 }
 
-# becomes COMPONENT FILE: a file that vanishes, and one that is malformed, while the agent runs. The component is
-# degraded at once, says that the last valid one is in use, and works again when the file is as it was.
-becomes() {
-	local component=$1 file=$2 wrong
-	echo "# $1: $2"
-	cp -p "$file" "$NODE_DIR/kept"
-	for wrong in missing "${@:3}"; do
-		if [[ $wrong == missing ]]; then
-			rm "$file"
-		else
-			put "$file" <"$wrong"
-		fi
-		eventually 30 degraded "$component" "$(basename "$file").*the last valid one is in use; a restart would "
-		offers 40
-		put "$file" <"$NODE_DIR/kept"
-		eventually 30 nothing_degraded
-	done
-}
-
 @test "while it runs: a file that vanishes or becomes malformed is degraded at once, not at the next start" {
-	local tls=$NODE_DIR/tls
-	mkdir "$tls"
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=gpuslice -days 2 \
-		-keyout "$tls/tls.key" -out "$tls/tls.crt" 2>/dev/null
-	printf 'secret\n' >"$NODE_DIR/token"
-	printf 'tls_server_config:\n  cert_file: tls/tls.crt\n  key_file: tls/tls.key\n' >"$NODE_DIR/web.yaml"
 	printf 'DCGM_FI_DEV_SM_CLOCK,gauge,b\n' >"$NODE_DIR/counters.csv"
 	printf 'version: gpuslice/prices/v1\ntypes:\n  mine: {gpu: L4, gpus: 1, gpuMemoryMiB: 22888, vcpus: 64,\n    memoryMiB: 99999, pricePerHour: {"*": 0.01}}\n' \
 		>"$NODE_DIR/prices.yaml"
 	printf 'version: v1\nsystemd-services: []\n' >"$NODE_DIR/services.yaml"
-	node_up 10 --metrics-token-file "$NODE_DIR/token" --web-config-file "$NODE_DIR/web.yaml" \
-		--metrics-collectors "$NODE_DIR/counters.csv" --price-file "$NODE_DIR/prices.yaml" \
+	node_up 10 --metrics-collectors "$NODE_DIR/counters.csv" --price-file "$NODE_DIR/prices.yaml" \
 		--instance-type p3.8xlarge --mig-manager --mig-gpu-clients-file "$NODE_DIR/services.yaml"
 	eventually 20 logged agent 'serving metrics'
 	eventually 20 nothing_degraded
-	becomes web-server "$NODE_DIR/token" "$BAD/empty" "$BAD/blank"
-	becomes web-server "$tls/tls.crt" "$BAD/empty"
-	becomes web-server "$tls/tls.key" "$BAD/binary"
-	becomes web-server "$NODE_DIR/web.yaml" "$BAD/users.yaml"
 	becomes counters "$NODE_DIR/counters.csv" "$BAD/binary"
 	becomes prices "$NODE_DIR/prices.yaml" "$BAD/yaml"
 	becomes mig-manager "$NODE_DIR/services.yaml" "$BAD/yaml"
-	# a valid one that names others is not in use either
-	printf '{}\n' | put "$NODE_DIR/web.yaml"
-	eventually 30 degraded web-server 'a restart of the agent uses it'
 }
 
 @test "while it runs: credentials of the API server that vanish or become malformed" {

@@ -45,3 +45,22 @@ starts_with() {
 	fi
 	end_agent
 }
+
+# becomes COMPONENT FILE: a file that vanishes, and one that is malformed, while the agent runs. The component is
+# degraded at once, says that the last valid one is in use, and works again when the file is as it was.
+becomes() {
+	local component=$1 file=$2 wrong
+	echo "# $1: $2"
+	cp -p "$file" "$NODE_DIR/kept"
+	for wrong in missing "${@:3}"; do
+		if [[ $wrong == missing ]]; then
+			rm "$file"
+		else
+			put "$file" <"$wrong"
+		fi
+		eventually 30 degraded "$component" "$(basename "$file").*the last valid one is in use; a restart would "
+		offers 40
+		put "$file" <"$NODE_DIR/kept"
+		eventually 30 nothing_degraded
+	done
+}
