@@ -218,7 +218,7 @@ static bool accept_conn(struct health_server *s)
 	s->peers[s->n++] = address_of(&from);
 	if (s->n == 1)
 		arm_timer(s);
-	/* A request that came in one piece is here already: whoever sent it cannot be evicted. */
+	/* A request that came in one piece is here already, so its sender cannot be evicted. */
 	if (read_conn(c) && s->n > s->most)
 		evict_conn(s);
 	return true;

@@ -30,6 +30,6 @@ unsigned health_request_parse(struct health_request *ret, const char *text, size
  * Which of @n connections makes room for the last one of them. @peers: their addresses, in the order of arrival;
  * @n > 0. It is the oldest of the address that has the most, so an address that opens many evicts its own, and
  * of addresses that have equally many the oldest of all. A connection is here only until its request is
- * complete, so whoever is evicted was idle or slow.
+ * complete, so an evicted connection was idle or slow.
  */
 size_t health_peers_evict(const struct in6_addr *peers, size_t n);

@@ -111,7 +111,7 @@ struct view_gpu {
 		p2p; /* for each of the view's GPUs: gpu_link.p2p of the two; NULL: not asked */
 	uint32_t n_xids;
 	struct view_xid *xids;
-	bool xids_known; /* the driver tells XIDs, or told some; else .xid_count is not known */
+	bool xids_known; /* the driver reports XIDs, or has reported some; else .xid_count is not known */
 	uint64_t xid_count;
 	uint32_t last_xid; /* 0: none seen */
 	uint64_t
@@ -323,7 +323,7 @@ struct view {
 	struct view_memory *memory; /* private: what all of it lies in */
 };
 
-/* Whether NVML has told which GPUs there are; while it is down these are the last that it told. */
+/* Whether NVML has reported its GPUs; while it is down these are the last that it reported. */
 static inline bool view_gpus_known(const struct view *v)
 {
 	return v->nvml_up || v->n_gpus > 0;

@@ -366,7 +366,7 @@ node_json() {
 	node_json | jq -e '.gpus[0].xidCount == 0 and .gpus[0].xids == [] and .gpus[1].xidCount == null and .gpus[1].xids == null'
 	[[ $(times agent 'component degraded.*component=xid-events') == 1 ]]
 
-	# Events that come back are seen again, and told as such.
+	# Events that come back are seen again, and reported as such.
 	sim fail 1 events SUCCESS
 	eventually 10 status '.gpus[1].xids == 0 and (.components[] | select(.name == "xid-events") | .degraded | not)'
 	eventually 15 xid_is_counted

@@ -157,7 +157,7 @@ struct job {
 	struct slice *slice;
 };
 
-/* What is to be closed of one slice, one after the other. */
+/* Descriptors and sockets of one slice, closed one after the other. */
 struct queue {
 	struct queue *next;
 	struct slice *slice;

@@ -12,7 +12,7 @@ enum { HOURLY, COUNT, ALLOCATION };
 static const struct metrics_family families[] = {
 	[HOURLY] = { "node_gpu_hourly_cost", NULL, "Price of one GPU of the node per hour",
 		METRICS_GAUGE, "instance, instance_type, region, arch" },
-	[COUNT] = { "node_gpu_count", NULL, "GPUs of the node that NVML has told of",
+	[COUNT] = { "node_gpu_count", NULL, "GPUs of the node that NVML has reported",
 		METRICS_GAUGE, "instance, instance_type, region, arch" },
 	[ALLOCATION] = { "container_gpu_allocation", NULL,
 		"GPUs that the container has, in parts of a whole one", METRICS_GAUGE,
