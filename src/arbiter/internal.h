@@ -54,9 +54,9 @@
 #define PAGES_MAX \
 	8192 /* of the node, that anybody has; inotify has room to say of each that it ends */
 #define PAGES_BUCKETS    1024
-#define PAGES_CLIENT_MAX 80   /* of a process: BOOK_TASK_MAX, and TURN_CONNS_PID */
-#define PAGES_BLIND      4096 /* of a slice at once, where it is not known who has one still */
-#define PAGES_BLIND_RATE 8    /* then so many in a second */
+#define PAGES_CLIENT_MAX 80  /* of a process: BOOK_TASK_MAX, and TURN_CONNS_PID */
+#define PAGES_LOOK_MS    100 /* at those without a watch, */
+#define PAGES_LOOK       128 /* some so many of them at a time */
 
 /* ---- descriptors on the loop ------------------------------------------------------------------ */
 
@@ -333,9 +333,13 @@ struct readings {
 
 struct pages {
 	struct room room;
-	struct watch *watch; /* inotify; NULL: there is none */
-	struct page_out *buckets[PAGES_BUCKETS];
+	struct watch *watch;                     /* inotify; NULL: there is none */
+	struct page_out *buckets[PAGES_BUCKETS]; /* by their watch */
 	struct page_client *clients[PAGES_BUCKETS];
+	struct room blind_room; /* those without a watch, which have a descriptor each */
+	struct page_out *blind[PAGES_BUCKETS]; /* by their inode */
+	unsigned int look_at;                  /* the next bucket of these */
+	uv_timer_t look;
 	struct pages_of *of_gone; /* slices that were gone when their processes were found */
 };
 

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* As many slices as have room for themselves (room.h): each holds up a thread of its own and no other's. */
-#define THREADS_MAX ROOM_SLICES
+/* As many slices as have room for themselves (room.h): each holds up threads of its own and no other's. */
+#define THREADS_MAX (2 * ROOM_SLICES)
 #define STACK_BYTES (256 * 1024)
 /* Packets without descriptors that foreign_hang_up() takes from a queue; with more of them the socket is parked. */
 #define DRAIN_MAX 64
@@ -152,15 +153,21 @@ static void drain_and_close(int *sock)
 
 struct job {
 	struct job *next;
-	bool counted;
 	int sock, fd;
+	/* To close: */
+	bool counted;
 	struct slice *slice;
+	/* To empty: */
+	void (*emptied)(void *arg, int fd); /* NULL: to close */
+	void *arg;
+	off_t bytes;
 };
 
-/* Descriptors and sockets of one slice, closed one after the other. */
+/* What is to be done for one owner: a slice for what is to be closed, its pages for what is to be emptied. One after
+ * the other. */
 struct queue {
 	struct queue *next;
-	struct slice *slice;
+	const void *owner;
 	struct job *jobs, **end;
 	bool served; /* by a thread */
 };
@@ -201,19 +208,19 @@ static void release(struct foreign *f)
 	free(f);
 }
 
-/* The slice's; NULL: no memory. The lock is held. */
-static struct queue *queue_of(struct foreign *f, struct slice *s)
+/* NULL: no memory. The lock is held. */
+static struct queue *queue_of(struct foreign *f, const void *owner)
 {
 	struct queue *q = f->queues;
 
-	while (q && q->slice != s)
+	while (q && q->owner != owner)
 		q = q->next;
 	if (q)
 		return q;
 	q = calloc(1, sizeof(*q));
 	if (!q)
 		return NULL;
-	*q = (struct queue){ .next = f->queues, .slice = s, .end = &q->jobs };
+	*q = (struct queue){ .next = f->queues, .owner = owner, .end = &q->jobs };
 	f->queues = q;
 	return q;
 }
@@ -238,7 +245,16 @@ static struct queue *unserved(const struct foreign *f)
 	return q;
 }
 
-/* Until nothing of the slice is left to be closed. The lock is held before and after. */
+static void do_job(struct job *j)
+{
+	const int flags = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+
+	if (!j->emptied || fallocate(j->fd, flags, 0, j->bytes) == 0)
+		closep(&j->fd);
+	drain_and_close(&j->sock);
+}
+
+/* Until nothing of the owner is left to do. The lock is held before and after. */
 static void serve(struct foreign *f, struct queue *q)
 {
 	struct job *j;
@@ -249,8 +265,7 @@ static void serve(struct foreign *f, struct queue *q)
 		if (!q->jobs)
 			q->end = &q->jobs;
 		(void)pthread_mutex_unlock(&f->lock);
-		closep(&j->fd);
-		drain_and_close(&j->sock);
+		do_job(j);
 		(void)pthread_mutex_lock(&f->lock);
 		j->next = f->done;
 		f->done = j;
@@ -277,7 +292,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* For a slice that has none. Without one it waits for a thread that ends. The lock is held. */
+/* For an owner that has none. Without one it waits for a thread that ends. The lock is held. */
 static void start_thread(struct foreign *f)
 {
 	sigset_t all, before;
@@ -306,8 +321,12 @@ static void on_done(uv_async_t *h)
 	(void)pthread_mutex_lock(&f->lock);
 	done = STEAL_PTR(f->done);
 	(void)pthread_mutex_unlock(&f->lock);
-	for (const struct job *j = done; j; j = j->next)
-		f->closed(j->slice, j->counted);
+	for (const struct job *j = done; j; j = j->next) {
+		if (j->emptied)
+			j->emptied(j->arg, j->fd);
+		else
+			f->closed(j->slice, j->counted);
+	}
 	free_jobs(done);
 }
 
@@ -357,16 +376,17 @@ struct foreign *foreign_stop(struct foreign *f)
 	return NULL;
 }
 
-void foreign_close(struct foreign *f, struct slice *s, bool counted, int sock, int fd)
+/* False: no memory. */
+static bool submit(struct foreign *f, const void *owner, const struct job *job)
 {
-	struct job *j = calloc(1, sizeof(*j));
+	struct job *j = malloc(sizeof(*j));
 	struct queue *q;
 
 	if (!j)
-		return;
-	*j = (struct job){ .slice = s, .counted = counted, .sock = sock, .fd = fd };
+		return false;
+	*j = *job;
 	(void)pthread_mutex_lock(&f->lock);
-	q = queue_of(f, s);
+	q = queue_of(f, owner);
 	if (q) {
 		*q->end = j;
 		q->end = &j->next;
@@ -375,4 +395,22 @@ void foreign_close(struct foreign *f, struct slice *s, bool counted, int sock, i
 	(void)pthread_mutex_unlock(&f->lock);
 	if (!q)
 		free(j);
+	return q != NULL;
+}
+
+void foreign_close(struct foreign *f, struct slice *s, bool counted, int sock, int fd)
+{
+	(void)submit(f, s,
+		&(struct job){ .sock = sock, .fd = fd, .counted = counted, .slice = s });
+}
+
+bool foreign_empty(struct foreign *f, const void *owner, int fd, off_t bytes,
+	void (*emptied)(void *arg, int fd), void *arg)
+{
+	return submit(f, owner,
+		&(struct job){ .sock = -1,
+			.fd = fd,
+			.emptied = emptied,
+			.arg = arg,
+			.bytes = bytes });
 }

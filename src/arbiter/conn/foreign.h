@@ -10,7 +10,8 @@
  *
  * Such a socket counts as one of its slice's connections until it is closed. So a slice has no more of them than
  * connections, and uses up no room but its own. Each slice with such sockets has one thread, which closes them one after
- * the other: a slow one delays those of its own slice only.
+ * the other: a slow one delays those of its own slice only. Another thread empties its pages (pages.c), as the lock
+ * that this takes is one that a process can hold as long as it likes.
  *
  * Thread: loop. Blocks: never.
  */
@@ -50,3 +51,11 @@ bool foreign_hang_up(int *sock);
 /* Closes both, of the connection @sock of @s and what came with it (-1: nothing), on another thread; then calls
  * .closed(@s, @counted) on the loop. Where it cannot, because there is no memory, they stay open. */
 void foreign_close(struct foreign *f, struct slice *s, bool counted, int sock, int fd);
+
+/*
+ * Takes the memory of the first @bytes of the memfd @fd away, on the thread of @owner, which must be there until then;
+ * then calls @emptied(@arg, -1) on the loop, and @fd is closed. Where it cannot, it calls @emptied(@arg, @fd), and
+ * @fd is the caller's again. False: no memory, and @fd is still the caller's.
+ */
+bool foreign_empty(struct foreign *f, const void *owner, int fd, off_t bytes,
+	void (*emptied)(void *arg, int fd), void *arg);

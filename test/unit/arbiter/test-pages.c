@@ -1,29 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
+#include "arbiter/conn/foreign.h"
 #include "arbiter/internal.h"
+#include "base/time.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#define BYTES 4096
+#define BYTES       4096
+#define DEADLINE_NS (60 * NS_PER_SEC)
+
+static bool watches_used_up;
+
+/* In place of the C library's. */
+int inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+	if (!watches_used_up)
+		return (int)syscall(SYS_inotify_add_watch, fd, path, mask);
+	errno = ENOSPC;
+	return -1;
+}
 
 /* What there is of an arbiter for pages. */
 struct env {
 	struct arbiter a;
 	struct slice s[2];
 	uv_loop_t loop;
+	uv_timer_t tick; /* so that it wakes also where nothing else does */
 };
+
+static void closed(struct slice *s, bool counted)
+{
+	(void)s;
+	(void)counted;
+}
 
 static int setup(void **state)
 {
 	struct env *e = calloc(1, sizeof(*e));
+	struct error err = ERROR_INIT;
 
+	watches_used_up = false;
 	assert_non_null(e);
 	assert_int_equal(uv_loop_init(&e->loop), 0);
 	e->a.loop = &e->loop;
+	(void)snprintf(e->a.o.procfs, sizeof(e->a.o.procfs), "/proc");
+	e->a.foreign = foreign_new(&e->loop, closed, &err);
+	assert_non_null(e->a.foreign);
+	assert_int_equal(uv_timer_init(&e->loop, &e->tick), 0);
 	pages_start(&e->a);
 	e->s[0].arbiter = e->s[1].arbiter = &e->a;
 	*state = e;
@@ -36,24 +66,40 @@ static int teardown(void **state)
 
 	pages_leave(&e->s[0]);
 	pages_leave(&e->s[1]);
+	e->a.foreign = foreign_stop(e->a.foreign);
 	pages_stop(&e->a);
+	uv_close((uv_handle_t *)&e->tick, NULL);
 	(void)uv_run(&e->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&e->loop), 0);
 	free(e);
 	return 0;
 }
 
-/* To a process; the arbiter has its mapping no more. */
-static int give_to(struct slice *s, uint32_t pid)
+/* The arbiter has its mapping no more. */
+static int make_for(const struct page_who *who)
 {
-	const struct page_who who = { s->arbiter, s, pid, 1 };
 	void *at = NULL;
 	ino_t ino;
-	int fd = page_make(&who, "page", BYTES, &at, &ino);
+	int fd = page_make(who, "page", BYTES, &at, &ino);
 
 	if (fd >= 0)
 		(void)munmap(at, BYTES);
 	return fd;
+}
+
+/* To a process that has ended: no other has started with the system. */
+static int give_to(struct slice *s, uint32_t pid)
+{
+	return make_for(&(struct page_who){ s->arbiter, s, pid, 1 });
+}
+
+/* To this one. */
+static int give_to_us(struct slice *s)
+{
+	struct proc_stat st;
+
+	assert_true(proc_stat("/proc", (uint32_t)getpid(), &st));
+	return make_for(&(struct page_who){ s->arbiter, s, (uint32_t)getpid(), st.start });
 }
 
 /* To another process each time. */
@@ -155,24 +201,175 @@ static void page__of_a_slice_that_is_gone_counts_on(void **state)
 	assert_int_equal(e->a.pages.room.n, 0);
 }
 
-static void page__without_inotify_is_given_at_a_rate(void **state)
+static void on_tick(uv_timer_t *t)
+{
+	(void)t;
+}
+
+static void run_until(struct env *e, bool (*is_so)(const struct env *e))
+{
+	uint64_t end_ns = time_mono_ns() + DEADLINE_NS;
+
+	assert_int_equal(uv_timer_start(&e->tick, on_tick, 10, 10), 0);
+	while (!is_so(e)) {
+		assert_true(time_mono_ns() < end_ns);
+		(void)uv_run(&e->loop, UV_RUN_ONCE);
+	}
+	(void)uv_timer_stop(&e->tick);
+}
+
+static bool none_is_out(const struct env *e)
+{
+	return !e->a.pages.room.n;
+}
+
+static bool one_is_out(const struct env *e)
+{
+	return e->a.pages.room.n == 1;
+}
+
+static bool none_is_blind(const struct env *e)
+{
+	return !e->a.pages.blind_room.n;
+}
+
+/* Another one is emptied at the end of it. */
+static void look_at_the_one(struct env *e)
+{
+	int fd = give(&e->s[0]);
+
+	assert_true(fd >= 0);
+	assert_int_equal(e->a.pages.room.n, 2);
+	run_until(e, one_is_out);
+	(void)close(fd);
+}
+
+static void page__without_a_watch_counts_until_its_process_has_ended(void **state)
+{
+	struct env *e = *state;
+	int fds[3], ours;
+	struct stat st;
+
+	watches_used_up = true;
+	ours = give_to_us(&e->s[0]);
+	assert_true(ours >= 0);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		fds[i] = give(&e->s[i % 2]);
+		assert_true(fds[i] >= 0);
+	}
+	/* Its slice may have gone before. */
+	pages_leave(&e->s[1]);
+	assert_int_equal(e->a.pages.room.n, 4);
+	run_until(e, one_is_out);
+	look_at_the_one(e);
+	/* Also where another process has it, it has no memory of ours. */
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		assert_int_equal(fstat(fds[i], &st), 0);
+		assert_int_equal(st.st_blocks, 0);
+		assert_int_equal(bring(&e->s[0], fds[i]), PAGE_NOT_OURS);
+		(void)close(fds[i]);
+	}
+	assert_int_equal(fstat(ours, &st), 0);
+	assert_int_equal(st.st_blocks * S_BLKSIZE, BYTES);
+	(void)close(ours);
+}
+
+static void pages__without_a_watch_are_as_many_as_others(void **state)
+{
+	struct env *e = *state;
+	unsigned int n = 0;
+	struct rlimit r;
+	int fd;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &r), 0);
+	SKIP_UNLESS(r.rlim_max >= 8192, "too few descriptors");
+	r.rlim_cur = r.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
+	e->a.pages.blind_room.most = PAGES_MAX;
+	watches_used_up = true;
+	for (; n <= PAGES_MAX && (fd = give(&e->s[0])) >= 0; n++)
+		(void)close(fd);
+	assert_int_equal(fd, PAGE_TOO_MANY);
+	assert_int_equal(n, PAGES_MAX / 4 + room_part(&e->a.pages.room));
+	fd = give(&e->s[1]);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	run_until(e, none_is_out);
+	fd = give(&e->s[0]);
+	assert_true(fd >= 0);
+	(void)close(fd);
+}
+
+static void page__without_a_watch_needs_a_descriptor(void **state)
 {
 	struct env *e = *state;
 	unsigned int n = 0;
 	int fd;
 
-	pages_stop(&e->a);
-	for (; n < 2 * PAGES_BLIND && (fd = give(&e->s[0])) >= 0; n++)
+	e->a.pages.blind_room.most = ROOM_SLICES * 4;
+	watches_used_up = true;
+	for (; n <= PAGES_MAX && (fd = give(&e->s[0])) >= 0; n++)
 		(void)close(fd);
-	/* Some have come together meanwhile. */
-	assert_in_range(n, PAGES_BLIND, 2 * PAGES_BLIND - 1);
+	assert_int_equal(fd, PAGE_TOO_MANY);
+	assert_int_equal(n, ROOM_SLICES + 2);
 	fd = give(&e->s[1]);
 	assert_true(fd >= 0);
 	(void)close(fd);
-	for (unsigned int i = 0; i < 20000 && (fd = give(&e->s[0])) < 0; i++)
-		(void)usleep(1000);
+}
+
+static void page__gets_its_watch_later(void **state)
+{
+	struct env *e = *state;
+	int fd;
+
+	SKIP_UNLESS(e->a.pages.watch, "no inotify");
+	watches_used_up = true;
+	fd = give_to_us(&e->s[0]);
 	assert_true(fd >= 0);
+	/* It counts once. */
+	assert_int_equal(bring(&e->s[0], fd), 0);
+	assert_int_equal(e->a.pages.room.n, 1);
+	watches_used_up = false;
+	run_until(e, none_is_blind);
+	assert_int_equal(bring(&e->s[0], fd), 0);
+	assert_int_equal(e->a.pages.room.n, 1);
 	(void)close(fd);
+	run_until(e, none_is_out);
+}
+
+/* Its memory is needed: the process may have left some on a GPU. */
+static void page__that_the_book_looks_at_is_not_emptied(void **state)
+{
+	struct env *e = *state;
+	struct book_task t = { .pid = 2000000, .start = 1 };
+	int fd;
+
+	e->a.book.buckets[t.pid % BOOK_BUCKETS] = &t;
+	watches_used_up = true;
+	fd = give_to(&e->s[0], t.pid);
+	assert_true(fd >= 0);
+	look_at_the_one(e);
+	e->a.book.buckets[t.pid % BOOK_BUCKETS] = NULL;
+	run_until(e, none_is_out);
+	(void)close(fd);
+}
+
+/* A process can see to it. */
+static void page__that_cannot_be_emptied_counts_on(void **state)
+{
+	struct env *e = *state;
+	int fd = make(BYTES, true, SEALS);
+
+	SKIP_UNLESS(e->a.pages.watch, "no inotify");
+	watches_used_up = true;
+	assert_int_equal(bring(&e->s[0], fd), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+	look_at_the_one(e);
+	watches_used_up = false;
+	run_until(e, none_is_blind);
+	assert_int_equal(e->a.pages.room.n, 1);
+	(void)close(fd);
+	run_until(e, none_is_out);
 }
 
 static void page__that_is_brought_counts(void **state)
@@ -282,7 +479,12 @@ int main(void)
 		TEST(page__that_is_held_counts),
 		TEST(page__that_is_let_go_does_not_count),
 		TEST(page__of_a_slice_that_is_gone_counts_on),
-		TEST(page__without_inotify_is_given_at_a_rate),
+		TEST(page__without_a_watch_counts_until_its_process_has_ended),
+		TEST(pages__without_a_watch_are_as_many_as_others),
+		TEST(page__without_a_watch_needs_a_descriptor),
+		TEST(page__gets_its_watch_later),
+		TEST(page__that_the_book_looks_at_is_not_emptied),
+		TEST(page__that_cannot_be_emptied_counts_on),
 		TEST(page__that_is_brought_counts),
 		TEST(page__of_one_process_are_few),
 		TEST(page__that_is_not_as_ours_is_refused),
