@@ -138,6 +138,7 @@ serve_all() {
 
 # What a command changes it changes as a whole, whoever reads.
 @test "a change of the MIG layout is completed without a reader" {
+	root_cuts
 	without_reader "$GPUSLICE" mig apply --builtin -c all-1g.5gb && status=0 || status=$?
 	((status == 141))
 	"$GPUSLICE" mig export >after.yaml

@@ -101,7 +101,7 @@ checkpoint() {
 }
 
 @test "counters go on when the agent starts again, and others of the name begin anew" {
-	local before after
+	local before after created_ns
 	node_up 2 --price 36
 	pod web-0
 	eventually 5 uses 1
@@ -117,11 +117,14 @@ checkpoint() {
 	adds_up
 	view '.costNano > 0'
 	k delete pod web-0 -n see
+	created_ns=$(date +%s%N)
 	pod web-0
 	checkpoint
 	eventually 5 uses 1 1
-	eventually 5 view "[.gpus[].units[].uses[] | select(.live)][0] | .heldNs < $before"
-	view '[.gpus[].units[].uses[] | .uid] | unique | length == 2'
+	eventually 5 view '[.gpus[].units[].uses[] | .uid] | unique | length == 2'
+	# As long as it is there at most, however long this takes.
+	after=$(view '[.gpus[].units[].uses[] | select(.live)][0].heldNs')
+	((after < $(date +%s%N) - created_ns))
 	adds_up
 }
 

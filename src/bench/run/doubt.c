@@ -20,12 +20,19 @@ static const char *const slowed_words[DOUBT_SLOWED] = {
 static const struct {
 	uint64_t bit;
 	const char *word;
-} reasons[] = {
+} slowdowns[] = {
 	{ 0x8, "hardware slowdown" },
 	{ 0x20, "software thermal slowdown" },
 	{ 0x40, "hardware thermal slowdown" },
 	{ 0x80, "hardware power brake" },
 };
+
+#define REASON_GPU_IDLE 0x1
+
+double doubt_clock(double mhz, double reasons)
+{
+	return reasons > 0 && ((uint64_t)reasons & REASON_GPU_IDLE) ? NAN : mhz;
+}
 
 struct doubt_facts doubt_unknown(void)
 {
@@ -68,9 +75,9 @@ void doubt_text(char ret[static DOUBT_TEXT_MAX], const struct doubt_facts *f)
 			add(ret, "the GPU was %s for %.0f %% of the time (limit %.0f %%)",
 				slowed_words[i], 100 * fmin(1, f->slowed[i]),
 				100 * DOUBT_SLOWED_MOST);
-	for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
-		if (f->reasons & reasons[i].bit)
-			add(ret, "the GPU reports %s", reasons[i].word);
+	for (size_t i = 0; i < ARRAY_LEN(slowdowns); i++)
+		if (f->reasons & slowdowns[i].bit)
+			add(ret, "the GPU reports %s", slowdowns[i].word);
 	if (f->busy > DOUBT_BUSY_LEAST && f->clock_from_mhz > 0 &&
 		fabs(f->clock_to_mhz / f->clock_from_mhz - 1) > DOUBT_CLOCK_MOST)
 		add(ret, "the GPU's clock changed from %.0f to %.0f MHz", f->clock_from_mhz,

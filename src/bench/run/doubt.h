@@ -36,9 +36,15 @@ struct doubt_facts {
 	double slowed[DOUBT_SLOWED]; /* share of the time; 0 to 1 */
 	uint64_t reasons; /* NVML's clocks event reasons at its end; 0: none, or not known */
 	double busy;      /* share of the time in which the GPU had work */
-	double clock_from_mhz, clock_to_mhz;
+	double clock_from_mhz, clock_to_mhz; /* doubt_clock() */
 	size_t others; /* processes on the GPU that are not the benchmark's */
 };
+
+/*
+ * A clock in MHz that can be compared with another one: NaN where NVML's clocks event @reasons, read with it, say that
+ * the GPU was idle at that moment. @reasons: NaN if not known.
+ */
+double doubt_clock(double mhz, double reasons);
 
 /* Nothing is known of it. */
 struct doubt_facts doubt_unknown(void);

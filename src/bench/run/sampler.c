@@ -189,8 +189,8 @@ void sampler_doubt(const struct sampler *s, struct doubt_facts *ret)
 	for (size_t i = 0; i < DOUBT_SLOWED && span > 0; i++)
 		ret->slowed[i] = (s->to.slowed_ns[i] - s->from.slowed_ns[i]) / span;
 	ret->reasons = s->to.reasons > 0 ? (uint64_t)s->to.reasons : 0;
-	ret->clock_from_mhz = s->from.clock_mhz;
-	ret->clock_to_mhz = s->to.clock_mhz;
+	ret->clock_from_mhz = doubt_clock(s->from.clock_mhz, s->from.reasons);
+	ret->clock_to_mhz = doubt_clock(s->to.clock_mhz, s->to.reasons);
 }
 
 size_t sampler_processes(const struct sampler *s)

@@ -75,6 +75,26 @@ static void doubt_text__minds_clocks_only_while_the_gpu_has_work(void **state)
 	assert_string_equal(text, "the GPU's clock changed from 1980 to 540 MHz");
 }
 
+/* A GPU that three pods keep busy for 85 % of the time may rest just when it is read. */
+static void doubt_clock__of_an_idle_gpu_is_not_compared(void **state)
+{
+	struct doubt_facts f = doubt_unknown();
+	char text[DOUBT_TEXT_MAX];
+
+	(void)state;
+	assert_true(isnan(doubt_clock(540, 0x1)));
+	assert_true(isnan(doubt_clock(540, 0x5)));
+	assert_true(doubt_clock(540, 0) == 540);
+	assert_true(doubt_clock(540, 0x4) == 540);
+	assert_true(doubt_clock(540, NAN) == 540);
+	assert_true(isnan(doubt_clock(NAN, 0)));
+	f.busy = 0.99;
+	f.clock_from_mhz = doubt_clock(540, 0x1);
+	f.clock_to_mhz = doubt_clock(1980, 0);
+	doubt_text(text, &f);
+	assert_string_equal(text, "");
+}
+
 static pid_t start_loop(int cpu)
 {
 	pid_t pid = fork();
@@ -146,6 +166,7 @@ int main(void)
 			doubt_text__says_nothing_of_what_is_not_known_or_within_its_bound),
 		cmocka_unit_test(doubt_text__names_each_disturbance_with_its_figure),
 		cmocka_unit_test(doubt_text__minds_clocks_only_while_the_gpu_has_work),
+		cmocka_unit_test(doubt_clock__of_an_idle_gpu_is_not_compared),
 		cmocka_unit_test(host_watch__sees_children_wait_for_a_cpu),
 		cmocka_unit_test(host_watch__knows_nothing_without_children),
 	};
