@@ -242,8 +242,8 @@ bool page_fits(const struct slice_page *page, const struct book_slice *s);
 void pages_start(struct arbiter *a);
 void pages_stop(struct arbiter *a);
 void pages_leave(struct slice *s); /* it ends; what it has out counts on */
-/* The page of this memfd counts from now on, until nobody has it. False: there are too many. */
-bool pages_take(const struct page_who *who, int fd);
+/* The page of this memfd counts from now on, until nobody has it. 0, or enum page_trouble. */
+int pages_take(const struct page_who *who, int fd);
 
 /* ---- processes -------------------------------------------------------------------------------- */
 

@@ -163,8 +163,7 @@ struct job {
 	off_t bytes;
 };
 
-/* What is to be done for one owner: a slice for what is to be closed, its pages for what is to be emptied. One after
- * the other. */
+/* The jobs of one owner, done one after the other. A slice owns what is closed, its pages what is emptied. */
 struct queue {
 	struct queue *next;
 	const void *owner;

@@ -36,12 +36,14 @@ int page_make(const struct page_who *who, const char *name, size_t bytes, void *
 {
 	CLEANUP(closep) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct stat st;
+	int r;
 
 	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 ||
 		fcntl(fd, F_ADD_SEALS, PAGE_SEALS | F_SEAL_SEAL) < 0 || fstat(fd, &st) < 0)
 		return PAGE_NO_MEMORY;
-	if (!pages_take(who, fd))
-		return PAGE_TOO_MANY;
+	r = pages_take(who, fd);
+	if (r < 0)
+		return r;
 	/* Memory that is short is an error here, and a signal where it is first touched. */
 	if (fallocate(fd, 0, 0, (off_t)bytes) < 0)
 		return PAGE_NO_MEMORY;
@@ -67,13 +69,15 @@ int page_map(const struct page_who *who, int fd, size_t bytes, size_t used, void
 	ino_t *ino)
 {
 	struct stat st;
+	int r;
 
 	/* What is not there would be ours once we look at it. It may go after this, for which it is counted. */
 	if (!page_has_form(fd, bytes) || fstat(fd, &st) < 0 ||
 		(uint64_t)st.st_blocks * S_BLKSIZE < used)
 		return PAGE_NOT_OURS;
-	if (!pages_take(who, fd))
-		return PAGE_TOO_MANY;
+	r = pages_take(who, fd);
+	if (r < 0)
+		return r;
 	*ino = st.st_ino;
 	*ret = map_page(fd, bytes);
 	return *ret ? 0 : PAGE_NOT_OURS;

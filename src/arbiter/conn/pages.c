@@ -10,9 +10,9 @@
  *
  * That nobody has a page any more, neither open nor mapped, inotify says: the watch ends with the file. Where no
  * watch is available, because root of a container has used them up, this is not known. Of such a page the arbiter
- * keeps a descriptor. The page counts until there is a watch for it, or its process has ended: then what memory it
- * has is taken away, whoever has the page still, and who touches it after that is charged. That takes a lock that
- * processes can hold, so another thread does it (foreign.h).
+ * keeps a descriptor. The page counts until there is a watch for it, or its process has ended. Then the arbiter takes
+ * the page's memory away, also where another process still has the page; the kernel charges a process that touches
+ * it after that. Processes can hold the lock that this takes, so another thread does it (foreign.h).
  *
  * Pages of an arbiter before this one count from the moment on at which this one sees them: found in their process
  * (process/restore.c), or brought.
@@ -229,6 +229,19 @@ static void on_emptied(void *arg, int fd)
 		come_back(p, find_link(blind_bucket_of(p, o->ino), o));
 }
 
+/*
+ * Only the process that a blind page counts for may bring it: is_used() looks for that process, and a page that another
+ * one brought would be emptied while the arbiter has it mapped. Where the slice has gone the process may bring it in
+ * a new one.
+ */
+static bool is_of(const struct page_out *o, const struct page_who *who)
+{
+	const struct page_client *c = o->client;
+
+	return c->pid == who->pid && c->start == who->start &&
+	       (!o->of->slice || o->of->slice == who->slice);
+}
+
 /* The arbiter has it mapped. */
 static bool is_used(const struct page_out *o)
 {
@@ -423,7 +436,7 @@ static bool count_watched(struct pages_of *of, const struct page_who *who, int w
 	return true;
 }
 
-bool pages_take(const struct page_who *who, int fd)
+int pages_take(const struct page_who *who, int fd)
 {
 	struct pages *p = &who->arbiter->pages;
 	struct pages_of *of = pages_of(who);
@@ -432,24 +445,24 @@ bool pages_take(const struct page_who *who, int fd)
 	int watch;
 
 	if (fstat(fd, &st) < 0)
-		return false;
+		return PAGE_NOT_OURS;
 	known = find_blind(p, st.st_ino);
 	if (known)
-		return known->fd >= 0;
+		return known->fd >= 0 && is_of(known, who) ? 0 : PAGE_NOT_OURS;
 	/* What has just come back may not have been read yet. */
 	if (of && !has_room(p, of, who)) {
 		on_events(who->arbiter);
 		of = pages_of(who);
 	}
 	if (!of)
-		return false;
+		return PAGE_TOO_MANY;
 	watch = watch_page(p, fd);
 	if (watch >= 0 && is_out(p, watch))
-		return true;
+		return 0;
 	if (has_room(p, of, who) &&
 		(watch < 0 ? count_blind(of, who, fd, &st) : count_watched(of, who, watch)))
-		return true;
+		return 0;
 	if (watch >= 0)
 		(void)inotify_rm_watch(p->watch->fd, watch);
-	return false;
+	return PAGE_TOO_MANY;
 }

@@ -93,13 +93,20 @@ static int give_to(struct slice *s, uint32_t pid)
 	return make_for(&(struct page_who){ s->arbiter, s, pid, 1 });
 }
 
-/* To this one. */
-static int give_to_us(struct slice *s)
+/* This process. */
+static struct page_who us(struct slice *s)
 {
 	struct proc_stat st;
 
 	assert_true(proc_stat("/proc", (uint32_t)getpid(), &st));
-	return make_for(&(struct page_who){ s->arbiter, s, (uint32_t)getpid(), st.start });
+	return (struct page_who){ s->arbiter, s, (uint32_t)getpid(), st.start };
+}
+
+static int give_to_us(struct slice *s)
+{
+	const struct page_who who = us(s);
+
+	return make_for(&who);
 }
 
 /* To another process each time. */
@@ -110,18 +117,24 @@ static int give(struct slice *s)
 	return give_to(s, ++pid);
 }
 
-/* One that a process brings; the arbiter has its mapping no more. */
-static int bring(struct slice *s, int fd)
+/* As a process brings one; the arbiter has its mapping no more. */
+static int bring_by(const struct page_who *who, int fd)
 {
-	static uint32_t pid = 1000000;
-	const struct page_who who = { s->arbiter, s, ++pid, 1 };
 	void *at = NULL;
 	ino_t ino;
-	int r = page_map(&who, fd, BYTES, BYTES, &at, &ino);
+	int r = page_map(who, fd, BYTES, BYTES, &at, &ino);
 
 	if (r == 0)
 		(void)munmap(at, BYTES);
 	return r;
+}
+
+/* Another process each time. */
+static int bring(struct slice *s, int fd)
+{
+	static uint32_t pid = 1000000;
+
+	return bring_by(&(struct page_who){ s->arbiter, s, ++pid, 1 }, fd);
 }
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -320,6 +333,7 @@ static void page__without_a_watch_needs_a_descriptor(void **state)
 static void page__gets_its_watch_later(void **state)
 {
 	struct env *e = *state;
+	struct page_who who;
 	int fd;
 
 	SKIP_UNLESS(e->a.pages.watch, "no inotify");
@@ -327,7 +341,13 @@ static void page__gets_its_watch_later(void **state)
 	fd = give_to_us(&e->s[0]);
 	assert_true(fd >= 0);
 	/* It counts once. */
-	assert_int_equal(bring(&e->s[0], fd), 0);
+	who = us(&e->s[0]);
+	assert_int_equal(bring_by(&who, fd), 0);
+	assert_int_equal(e->a.pages.room.n, 1);
+	/* Another process, and another slice, would have it emptied under them. */
+	assert_int_equal(bring(&e->s[0], fd), PAGE_NOT_OURS);
+	who = us(&e->s[1]);
+	assert_int_equal(bring_by(&who, fd), PAGE_NOT_OURS);
 	assert_int_equal(e->a.pages.room.n, 1);
 	watches_used_up = false;
 	run_until(e, none_is_blind);
