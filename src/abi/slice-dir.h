@@ -35,6 +35,8 @@
 #define SLICE_FILE_MAX  (64 * 1024)
 #define SLICE_SOCKET    "socket"
 #define SLICES_MAX      4096
+/* The arbiter binds this name, and renames it. The agent puts a file there, whose inode the socket gets. */
+#define SLICE_SOCKET_NEW "." SLICE_SOCKET ".new"
 
 /* In the container. */
 #define SLICE_CONTAINER_DIR "/run/gpuslice/slice" /* not the agent's own directory on a node */

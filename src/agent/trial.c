@@ -20,8 +20,8 @@ static int find_host(const struct agent *a, struct alloc_host *host, struct erro
 	return agent_cdi_facts(&a->cdi, c, &host->cdi, err);
 }
 
-static int try_device(const struct agent *a, const struct resource *r,
-	const struct offer_device *d, const struct alloc_host *host, struct error *err)
+static int try_device(struct agent *a, const struct resource *r, const struct offer_device *d,
+	const struct alloc_host *host, struct error *err)
 {
 	CLEANUP(allocation_freep) struct allocation *answer = NULL;
 	const char *id = d->id;
@@ -57,7 +57,7 @@ void agent_trial_fini(struct agent_trial *t)
 }
 
 /* Devices are sorted, so that those of one physical device and share are neighbours. */
-static void run(const struct agent *a, const struct resource *r, struct agent_trial *ret)
+static void run(struct agent *a, const struct resource *r, struct agent_trial *ret)
 {
 	CLEANUP(alloc_host_fini) struct alloc_host host = { .control_nodes = STRV_INIT };
 	struct error host_error = ERROR_INIT;

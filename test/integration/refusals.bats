@@ -76,3 +76,34 @@ no_pod_fails() {
 	reason_is 'libraries'
 	no_pod_fails
 }
+
+# fill_disk: of the slices, in place of what lies ready for new ones.
+fill_disk() {
+	head -c 5m /dev/zero >"$SLICES/.filler" 2>/dev/null || true
+	rm -rf "$SLICES"/.new-*
+	head -c 5m /dev/zero >"$SLICES/.filler" 2>/dev/null || true
+}
+
+@test "slices that cannot be made, as the disk is read-only or full" {
+	SLICES=$GPUSLICE_STATE_DIR/slices
+	tiny "$SLICES" size=4m
+	put "$CONFIG" <<-EOF
+		version: v1
+		sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2, isolation: {memory: equal}}]}}
+	EOF
+	agent --config-file "$CONFIG"
+	eventually 20 offers 8
+	mount -o remount,ro "$SLICES"
+	eventually 30 offers 8 0
+	reason_is 'no slice can be made: .*Read-only file system'
+	logged agent 'error devices cannot be allocated'
+	no_pod_fails
+	mount -o remount,rw "$SLICES"
+	eventually 30 offers 8 8
+	eventually 10 pods 5
+	fill_disk
+	eventually 30 offers 8 0
+	reason_is 'no slice can be made: .*No space left on device'
+	rm "$SLICES/.filler"
+	eventually 30 offers 8 8
+}

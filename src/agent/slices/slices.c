@@ -422,9 +422,11 @@ static void on_spare(uv_timer_t *t)
 	struct agent *a = t->data;
 	struct error err = ERROR_INIT;
 
-	/* One a turn. What is wrong shows when a slice is to be made. */
+	/* One a turn. */
 	if (slice_store_prepare(&a->slices.store, &err))
 		(void)uv_timer_start(t, on_spare, 1, 0);
+	else if (slice_store_ready(&a->slices.store, &err) < 0 && agent_plugins_try(a))
+		agent_reconcile(a); /* unhealthy before the next Allocate */
 }
 
 static void prepare(struct agent *a)
@@ -583,10 +585,15 @@ static int check_arbiter(const struct agent_slices *s, const struct resource *r,
 		r->name, why);
 }
 
-int agent_slices_check(const struct agent *a, const struct resource *r, const char *const *ids,
+static int no_slice(const struct resource *r, struct error *err)
+{
+	return error_prefix(err, "resource \"%s\": no slice can be made", r->name);
+}
+
+int agent_slices_check(struct agent *a, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct error *err)
 {
-	const struct agent_slices *s = &a->slices;
+	struct agent_slices *s = &a->slices;
 	struct slice_plan plan;
 
 	if (slice_plan_make(&plan, r, a->offered.inv, ids, n_ids, err) < 0)
@@ -596,7 +603,9 @@ int agent_slices_check(const struct agent *a, const struct resource *r, const ch
 	/* Neither in place, nor not tried yet. */
 	if (!*s->lib && s->lib_error.code != ERR_NONE)
 		return no_libs(s, r, &plan, err);
-	return check_arbiter(s, r, err);
+	if (check_arbiter(s, r, err) < 0)
+		return -1;
+	return slice_store_ready(&s->store, err) < 0 ? no_slice(r, err) : 0;
 }
 
 int agent_slices_allocate(struct agent *a, const struct resource *r, const char *const *ids,
@@ -624,7 +633,7 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 		return no_libs(s, r, &plan, err);
 	if (slice_store_add(&s->store, &slice, r->name, ids, n_ids, &plan, s->lib,
 		    time_mono_ns(), time_wall_ns() / NS_PER_SEC, err) < 0)
-		return error_prefix(err, "resource \"%s\": no slice", r->name);
+		return no_slice(r, err);
 	if (add_mounts(s, slice, to, err) < 0) {
 		remove_slice(a, slice);
 		return -1;

@@ -56,8 +56,11 @@ void agent_slices_retry(struct agent *a);
 /* The config or what is offered is another one: limits of slices, libraries and arbiter follow. */
 void agent_slices_look(struct agent *a);
 
-/* Whether agent_slices_allocate() would refuse them for what is missing on this node. Changes nothing. */
-int agent_slices_check(const struct agent *a, const struct resource *r, const char *const *ids,
+/*
+ * Whether agent_slices_allocate() would refuse them for what is missing on this node. Changes nothing but that a
+ * directory may lie ready afterwards.
+ */
+int agent_slices_check(struct agent *a, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct error *err) MUST_USE;
 
 /*

@@ -31,17 +31,11 @@ static struct slice *slice_free(struct slice *s)
 }
 DEFINE_CLEANUP(struct slice *, slice_free)
 
-static void temp_name(char ret[TEMP_MAX], uint32_t number);
-static int remove_dir(const struct slice_store *s, const char *name, struct error *err);
+static void drop_ready(struct slice_store *s);
 
 void slice_store_fini(struct slice_store *s)
 {
-	for (; s->taken < s->made; s->taken++) {
-		char temp[TEMP_MAX];
-
-		temp_name(temp, s->taken);
-		(void)remove_dir(s, temp, NULL);
-	}
+	drop_ready(s);
 	for (size_t i = 0; i < s->n; i++)
 		(void)slice_free(s->v[i]);
 	free(s->v);
@@ -76,20 +70,41 @@ static int remove_dir(const struct slice_store *s, const char *name, struct erro
 	return 0;
 }
 
-static int write_file(int dir, const char *name, const char *text, struct error *err)
+static int open_file(int dir, const char *name, struct error *err)
 {
 	CLEANUP(closep)
-	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-		FILE_MODE);
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 
 	if (fd < 0)
 		return error_sys(err, errno, "make '%s'", name);
 	if (fchmod(fd, FILE_MODE) < 0) /* whatever our umask says */
 		return error_sys(err, errno, "chmod '%s'", name);
-	return fd_write_all(fd, text, strlen(text), err);
+	return steal_fd(&fd);
 }
 
-/* A directory in the making: with its file, which is still empty. */
+/* Over what is there, and cut off afterwards: it needs no room on the disk that reserve_file() has taken. */
+static int write_file(int dir, const char *name, const char *text, struct error *err)
+{
+	CLEANUP(closep) int fd = open_file(dir, name, err);
+	size_t len = strlen(text);
+
+	if (fd < 0 || fd_write_all(fd, text, len, err) < 0)
+		return -1;
+	return ftruncate(fd, (off_t)len) < 0 ? error_sys(err, errno, "truncate '%s'", name) : 0;
+}
+
+static int reserve_file(int dir, const char *name, off_t bytes, struct error *err)
+{
+	CLEANUP(closep) int fd = open_file(dir, name, err);
+	int r;
+
+	if (fd < 0 || bytes == 0)
+		return fd < 0 ? -1 : 0;
+	r = posix_fallocate(fd, 0, bytes);
+	return r ? error_sys(err, r, "reserve %lld bytes for '%s'", (long long)bytes, name) : 0;
+}
+
+/* A directory in the making: with its file, which is still empty, and the inode of its socket. */
 static int make_dir(const struct slice_store *s, const char *temp, struct error *err)
 {
 	CLEANUP(closep) int parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -102,7 +117,8 @@ static int make_dir(const struct slice_store *s, const char *temp, struct error 
 	dir = openat(parent, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0 || fchmod(dir, DIR_MODE) < 0)
 		return error_sys(err, errno, "open '%s/%s'", s->dir, temp);
-	if (write_file(dir, SLICE_FILE, "", err) < 0)
+	if (reserve_file(dir, SLICE_FILE, SLICE_FILE_MAX, err) < 0 ||
+		reserve_file(dir, SLICE_SOCKET_NEW, 0, err) < 0)
 		return error_prefix(err, "%s/%s", s->dir, temp);
 	return 0;
 }
@@ -121,21 +137,37 @@ static void temp_name(char ret[TEMP_MAX], uint32_t number)
 	(void)snprintf(ret, TEMP_MAX, NEW_PREFIX "%u", number);
 }
 
-bool slice_store_prepare(struct slice_store *s, struct error *err)
+/* One more that lies ready. */
+static int make_ready(struct slice_store *s, struct error *err)
 {
 	char temp[TEMP_MAX];
 
-	if (s->made - s->taken >= SLICE_SPARES)
-		return false;
 	temp_name(temp, s->made);
 	if (make_parents(s, err) < 0)
-		return false;
+		return -1;
 	if (make_dir(s, temp, err) < 0) {
 		(void)remove_dir(s, temp, NULL);
-		return false;
+		return -1;
 	}
 	s->made++;
-	return s->made - s->taken < SLICE_SPARES;
+	return 0;
+}
+
+static void drop_ready(struct slice_store *s)
+{
+	for (; s->taken != s->made; s->taken++) {
+		char temp[TEMP_MAX];
+
+		temp_name(temp, s->taken);
+		(void)remove_dir(s, temp, NULL);
+	}
+}
+
+bool slice_store_prepare(struct slice_store *s, struct error *err)
+{
+	if (s->made - s->taken >= SLICE_SPARES)
+		return false;
+	return make_ready(s, err) == 0 && s->made - s->taken < SLICE_SPARES;
 }
 
 /* Whether the next one that lies ready still does; somebody may have cleaned up. */
@@ -144,30 +176,31 @@ static bool spare_is_there(const struct slice_store *s)
 	char temp[TEMP_MAX], path[PATH_MAX];
 
 	temp_name(temp, s->taken);
-	return s->made != s->taken && path_join(path, sizeof(path), s->dir, temp, NULL) == 0 &&
+	return path_join(path, sizeof(path), s->dir, temp, NULL) == 0 &&
 	       access(path, F_OK) == 0;
 }
 
-/* Fills one that lies ready, or is made now, and gives it its name. */
+int slice_store_ready(struct slice_store *s, struct error *err)
+{
+	if (s->n >= SLICES_MAX)
+		return error_set(err, ERR_LIMIT, "there are %d slices on this node already",
+			SLICES_MAX);
+	while (s->made != s->taken && !spare_is_there(s))
+		s->taken++;
+	if (s->made == s->taken)
+		return make_ready(s, err);
+	/* The file system may have become read-only since. */
+	return access(s->dir, W_OK) < 0 ? error_sys(err, errno, "write to '%s'", s->dir) : 0;
+}
+
+/* Fills the next one that lies ready, and gives it its name. */
 static int fill_dir(struct slice_store *s, const char *id, const char *text, struct error *err)
 {
-	CLEANUP(closep) int parent = -1;
+	CLEANUP(closep) int parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CLEANUP(closep) int dir = -1;
 	char temp[TEMP_MAX];
 
-	while (s->made != s->taken && !spare_is_there(s))
-		s->taken++;
-
 	temp_name(temp, s->taken);
-	if (s->made == s->taken) {
-		if (make_parents(s, err) < 0 || make_dir(s, temp, err) < 0) {
-			(void)remove_dir(s, temp, NULL);
-			return -1;
-		}
-		s->made++;
-	}
-	s->taken++;
-	parent = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	dir = parent < 0
 		      ? -1
 		      : openat(parent, temp, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -177,9 +210,12 @@ static int fill_dir(struct slice_store *s, const char *id, const char *text, str
 		(void)error_prefix(err, "%s/%s", s->dir, temp);
 	else if (renameat(parent, temp, parent, id) < 0)
 		(void)error_sys(err, errno, "rename '%s/%s'", s->dir, temp);
-	else
+	else {
+		s->taken++;
 		return 0;
-	(void)remove_dir(s, temp, NULL);
+	}
+	/* The others would fail as well; slice_store_ready() finds out whether new ones can be made. */
+	drop_ready(s);
 	return -1;
 }
 
@@ -405,9 +441,8 @@ int slice_store_add(struct slice_store *s, struct slice **ret, const char *resou
 
 	if (!slice)
 		return error_nomem(err);
-	if (s->n >= SLICES_MAX)
-		return error_set(err, ERR_LIMIT, "there are %d slices on this node already",
-			SLICES_MAX);
+	if (slice_store_ready(s, err) < 0)
+		return -1;
 	if (fill(&slice->file, resource, ids, n_ids, plan, lib, wall_s, err) < 0)
 		return -1;
 	text = slice_file_text(&slice->file);

@@ -7,8 +7,9 @@
  * has to know about slices is in there, and is found again at its next start.
  *
  * To make a directory and a file may take a file system half a millisecond each (ext4 on a large disk, measured),
- * so some lie ready. A new slice is written without waiting for the disk, since the kubelet waits for the answer; whoever
- * owns the store has it flushed soon after.
+ * so some lie ready. Their room on the disk is reserved, so that they become slices on a disk that has filled up.
+ * A new slice is written without waiting for the disk, since the kubelet waits for the answer; whoever owns the store has
+ * it flushed soon after.
  * Thread: loop. Blocks: on directories and small files of the state directory.
  */
 #include "agent/slices/file.h"
@@ -51,6 +52,12 @@ int slice_store_add(struct slice_store *s, struct slice **ret, const char *resou
  */
 void slice_store_pass(struct slice_store *s, const char *resource, const char *const *ids,
 	size_t n_ids, uint64_t now_ns);
+
+/*
+ * Whether slice_store_add() can make a slice now: a directory lies ready, or one can be made, which then lies ready.
+ * ERR_LIMIT: SLICES_MAX.
+ */
+int slice_store_ready(struct slice_store *s, struct error *err) MUST_USE;
 
 /* Makes one more directory ready; true: call again, there are not SLICE_SPARES yet. */
 #define SLICE_SPARES 16

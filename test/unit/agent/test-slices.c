@@ -11,6 +11,7 @@
 #include "base/time.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
@@ -582,6 +583,93 @@ static void slice_libs__are_never_changed_in_place(void **state)
 	test_rmdir(to);
 }
 
+/* --- a disk that is full --- */
+
+static void add_ready(struct slice_store *s)
+{
+	struct error err = ERROR_INIT;
+	struct slice *slice;
+
+	assert_ok(slice_store_add(s, &slice, "r", ids, 1, &plan, "lib", 1, 1000, &err), &err);
+}
+
+/* Neither of the two can make one, for the same reason. */
+static void no_slice(struct slice_store *s, const char *why)
+{
+	struct error err = ERROR_INIT;
+	struct slice *slice;
+	size_t n = s->n;
+
+	assert_error(slice_store_ready(s, &err), &err, why);
+	error_clear(&err);
+	assert_error(slice_store_add(s, &slice, "r", ids, 1, &plan, "lib", 1, 1000, &err), &err,
+		why);
+	assert_int_equal(s->n, n);
+}
+
+static void fill_disk(const char *path)
+{
+	static const char zeros[4096];
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	while (write(fd, zeros, sizeof(zeros)) > 0)
+		;
+	(void)close(fd);
+}
+
+static void prepare_all(struct slice_store *s)
+{
+	struct error err = ERROR_INIT;
+
+	while (slice_store_prepare(s, &err))
+		;
+	assert_ok(slice_store_ready(s, &err), &err);
+}
+
+static void slice_store__knows_whether_a_slice_can_be_made(void **state)
+{
+	char *dir = test_tmpdir(), path[PATH_MAX], filler[PATH_MAX];
+	struct error err = ERROR_INIT;
+	struct slice_store s;
+
+	(void)state;
+	SKIP_UNLESS(unshare(CLONE_NEWNS) == 0 &&
+			    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+			    mount("none", dir, "tmpfs", 0, "size=2m") == 0,
+		"no mounts here");
+	join(path, dir, SLICES_DIR);
+	join(filler, dir, "filler");
+	assert_ok(slice_store_load(&s, dir, &err), &err);
+	prepare_all(&s);
+	fill_disk(filler);
+	/* What lies ready has its room. */
+	for (int i = 0; i < SLICE_SPARES; i++)
+		add_ready(&s);
+	fill_disk(filler); /* what is left of it */
+	no_slice(&s, "No space left on device");
+	assert_int_equal(unlink(filler), 0);
+	add_ready(&s);
+
+	/* Nothing of what lies ready can be had. */
+	prepare_all(&s);
+	assert_int_equal(mount("none", dir, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+	no_slice(&s, "Read-only file system");
+	assert_int_equal(mount("none", dir, NULL, MS_REMOUNT, "size=64m"), 0);
+	add_ready(&s);
+	test_rmdir(strdup(path));
+	add_ready(&s);
+
+	while (s.n < SLICES_MAX)
+		add_ready(&s);
+	no_slice(&s, "there are 4096 slices on this node already");
+	assert_ok(slice_store_remove(&s, s.v[0], &err), &err);
+	add_ready(&s);
+	slice_store_fini(&s);
+	assert_int_equal(umount(dir), 0);
+	test_rmdir(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -599,6 +687,7 @@ int main(void)
 		cmocka_unit_test(slice_checkpoint__is_searched_for_ids),
 		cmocka_unit_test(slice_mounts__are_found_in_other_namespaces),
 		cmocka_unit_test(slice_libs__are_never_changed_in_place),
+		cmocka_unit_test(slice_store__knows_whether_a_slice_can_be_made),
 	};
 
 	return cmocka_run_group_tests_name("slices", tests, NULL, NULL);
