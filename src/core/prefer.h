@@ -11,7 +11,8 @@
  *
  * Several slices of a profile come from one device where one has room for all, chosen in the same way:
  * together they are one larger slice there (core/slice.h). So do replicas of which each has less memory than a
- * CUDA context takes: a config with a replica for each MiB, or each 512 MiB, means units of memory.
+ * CUDA context takes: a config with a replica for each MiB, or each 512 MiB, means units of memory. And so do replicas
+ * of MIG devices under MPS: those of two MIG devices are refused, as they have two daemons (core/mps.h).
  *
  * Softer than NVIDIA where it breaks admissions: an id in @available that the resource does not
  * have is passed over, and a GPU with a fault is left out as long as enough others are there.

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/mps.h"
 #include "core/slice.h"
 
 /* How much of one device, or of a GPU with all its MIG devices, is taken. */
@@ -124,8 +125,9 @@ static const char *pick(struct greedy *g, enum allocation_policy policy)
 }
 
 /*
- * Whether several of one device are worth more than as many of several devices: slices of a profile, and
- * replicas of which each is too small for a CUDA context, so that they can only be units of memory.
+ * Whether several of one device are worth more than as many of several devices: slices of a profile; replicas of MIG
+ * devices under MPS, as each MIG device has a daemon of its own and a process can have one only; and replicas of which
+ * each is too small for a CUDA context, so that they can only be units of memory.
  */
 static bool is_better_together(const struct resource *r, const struct inventory *inv)
 {
@@ -138,6 +140,8 @@ static bool is_better_together(const struct resource *r, const struct inventory 
 
 		if (i && is_same_device(d, &r->devices[i - 1]))
 			continue;
+		if (d->mig != OFFER_WHOLE && mps_shares(r, d))
+			return true;
 		if (s && usable &&
 			slice_limit(&s->isolation, s->replicas, usable, 1) < CUDA_CONTEXT_BYTES)
 			return true;

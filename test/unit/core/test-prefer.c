@@ -454,9 +454,9 @@ static void prefer_choose__packs_mig_siblings(void **state)
 }
 
 /* "0:1::0" is replica 0 of MIG device 0:1; without replicas "0:1". */
-static void mig_prefers(int line, uint32_t n_gpus, uint32_t migs, uint32_t replicas,
-	enum allocation_policy policy, const char *const *taken, const char *const *required,
-	size_t size, const char *result)
+static void mig_prefers(int line, enum sharing_strategy strategy, uint32_t n_gpus,
+	uint32_t migs, uint32_t replicas, enum allocation_policy policy,
+	const char *const *taken, const char *const *required, size_t size, const char *result)
 {
 	struct inventory *inv = fixture_inventory(n_gpus);
 	struct config *c = fixture_config();
@@ -471,7 +471,7 @@ static void mig_prefers(int line, uint32_t n_gpus, uint32_t migs, uint32_t repli
 		(void)fixture_mig(inv, i / migs, 1, 1, 5);
 	c->mig_strategy = MIG_STRATEGY_SINGLE;
 	if (replicas)
-		fixture_share(c, "nvidia.com/gpu", NULL, replicas, NULL);
+		fixture_share_by(c, strategy, "nvidia.com/gpu", NULL, replicas, NULL);
 	o = fixture_offer(inv, c);
 	for (uint32_t i = 0; i < o->resources[0].n_devices; i++) {
 		const char *id = o->resources[0].devices[i].id;
@@ -496,10 +496,12 @@ static void mig_prefers(int line, uint32_t n_gpus, uint32_t migs, uint32_t repli
 	inventory_free(inv);
 }
 
-#define IDS(...) ((const char *const[]){ __VA_ARGS__ NULL })
-#define MIG(n_gpus, migs, replicas, policy, taken, required, size, result)                  \
-	mig_prefers(__LINE__, n_gpus, migs, replicas, ALLOCATION_##policy, taken, required, \
-		size, result)
+#define IDS(...)     ((const char *const[]){ __VA_ARGS__ NULL })
+#define MIG(...)     MIG_BY(SHARING_TIME_SLICING, __VA_ARGS__)
+#define MIG_MPS(...) MIG_BY(SHARING_MPS, __VA_ARGS__)
+#define MIG_BY(strategy, n_gpus, migs, replicas, policy, taken, required, size, result)     \
+	mig_prefers(__LINE__, strategy, n_gpus, migs, replicas, ALLOCATION_##policy, taken, \
+		required, size, result)
 
 static void prefer_choose__spreads_mig_devices(void **state)
 {
@@ -520,6 +522,19 @@ static void prefer_choose__spreads_mig_devices(void **state)
 	MIG(2, 2, 2, DISTRIBUTED, IDS("1-1::0", ), IDS(), 3, "0-0::0 1-0::0 0-1::0");
 }
 
+/* A container with replicas of two would be refused: each MIG device has a daemon of its own. */
+static void prefer_choose__gathers_mps_replicas_on_one_mig_device(void **state)
+{
+	(void)state;
+	MIG_MPS(2, 2, 2, DISTRIBUTED, IDS(), IDS(), 2, "0-0::0 0-0::1");
+	MIG_MPS(2, 2, 3, DISTRIBUTED, IDS("0-0::0", ), IDS(), 2, "1-0::0 1-0::1");
+	MIG_MPS(2, 2, 2, DISTRIBUTED, IDS("0-0::0", "0-1::1", "1-0::0", ), IDS(), 2,
+		"1-1::0 1-1::1");
+	MIG_MPS(2, 2, 2, PACKED, IDS("0-0::0", "1-0::0", ), IDS(), 2, "0-1::0 0-1::1");
+	MIG_MPS(2, 2, 2, DISTRIBUTED, IDS(), IDS("1-1::0", ), 2, "1-1::0 1-1::1");
+	MIG_MPS(2, 2, 2, DISTRIBUTED, IDS(), IDS(), 1, "0-0::0");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -533,6 +548,7 @@ int main(void)
 		cmocka_unit_test(prefer_choose__takes_very_many_replicas),
 		cmocka_unit_test(prefer_choose__packs_mig_siblings),
 		cmocka_unit_test(prefer_choose__spreads_mig_devices),
+		cmocka_unit_test(prefer_choose__gathers_mps_replicas_on_one_mig_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
