@@ -436,3 +436,60 @@ says_devices() {
 no_such_helper() {
 	[[ -z $(leftovers | grep 'sleep 100[0]') ]]
 }
+
+# forge GPU TEXT: a line in the daemon's log, as a process of a container can write.
+forge() {
+	echo "[2026-11-23 17:47:17.605 Server   609] $2" >>"$MPS_ROOT/${UUIDS[$1]}/log/mps.log"
+}
+
+# How often the daemon of $gpu was asked for clients.
+times_asked() {
+	grep -c 'Cmd:get_client_list' "$MPS_ROOT/${UUIDS[gpu]}/log/mps.log" || true
+}
+
+asked_after() { # COUNT
+	(($(times_asked) > $1))
+}
+
+multiuser_daemons() {
+	[[ $(leftovers | grep -c 'mps-contro[l] -f -multiuser-server') == "$1" ]]
+}
+
+@test "a forged line of the log takes neither several users nor clients away" {
+	((!EUID)) || skip "a server of several users needs root"
+	one_served
+	multiuser_daemons 4
+	forge "$gpu" 'Failed to start: unknown option -multiuser-server'
+	# It has been read when what comes after it has.
+	forge "$gpu" 'Client {PID: 1, Context ID: 0} connected'
+	eventually 10 clients_are 2 "$gpu"
+	kill -KILL "$pid"
+	eventually 40 another_pid "$pid" "$gpu"
+	multiuser_daemons 4
+	stop a || true
+	client one b
+	eventually 10 clients_are 1 "$gpu"
+	local client
+	client=$(daemon '.clients[0].pid' "$gpu")
+	sharing 3 | put "$CONFIG"
+	eventually 10 is_state draining "$gpu"
+	for _ in 1 2 3; do
+		forge "$gpu" "Client process $client disconnected"
+		asked=$(times_asked)
+		eventually 10 asked_after "$asked"
+		eventually 10 clients_are 1 "$gpu"
+	done
+	is_state draining "$gpu"
+	running b
+	stop b || true
+	eventually 20 control_daemons 0
+}
+
+@test "a server that is stopped: its clients are not known, which is not none" {
+	one_served
+	server=$(server_pid "$gpu")
+	kill -STOP "$server"
+	eventually 40 logged agent "MPS server $server does not answer, its clients are not known"
+	eventually 40 another_pid "$pid" "$gpu"
+	eventually 20 offers 16
+}

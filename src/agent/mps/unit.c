@@ -13,6 +13,7 @@
 #define MORE_MS        5                 /* between pieces of a long log */
 #define CHECK_NS       (10 * NS_PER_SEC)
 #define DRAIN_CHECK_NS (2 * NS_PER_SEC)
+#define EMPTY_CHECK_NS (200 * NS_PER_MS) /* where the log says that there is no client */
 #define SERVER_NS      (15 * NS_PER_SEC) /* until a new server is ready */
 #define QUIT_NS        (10 * NS_PER_SEC) /* a daemon without clients takes 0.15 s */
 #define STOP_NS        (3 * NS_PER_SEC)  /* the same, when the agent ends */
@@ -129,7 +130,10 @@ void unit_fail(struct mps_unit *u, const char *fmt, ...)
 void unit_missed(struct mps_unit *u, const struct error *why)
 {
 	/* It was told to quit, takes no commands any more, and waits for its clients. */
-	if (u->process && strstr(why->msg, "Cannot send command")) {
+	if (u->process && u->state == MPS_QUITTING) {
+		u->checked_ns = time_mono_ns(); /* what it answered before counts */
+		arm(u, TICK_MAX_MS);
+	} else if (u->process && strstr(why->msg, "Cannot send command")) {
 		unit_enter(u, MPS_QUITTING, "it was told to quit, and waits for its clients");
 		arm(u, TICK_MAX_MS);
 	} else if (u->stopping) { /* asked again until the time for that is over */
@@ -197,6 +201,12 @@ static void settle(struct mps_unit *u)
 		unit_enter(u, MPS_SERVER, "an MPS server is being started");
 	else
 		unit_ready(u);
+}
+
+/* By the daemon's own answer. The log alone does not say so: processes of clients can write there. */
+static bool has_no_client(const struct mps_unit *u)
+{
+	return u->answered_none && mps_clients_count(&u->clients) == 0;
 }
 
 static bool check_is_due(const struct mps_unit *u, uint64_t every)
@@ -488,7 +498,9 @@ static void leave(struct mps_unit *u)
 
 static void next_draining(struct mps_unit *u)
 {
-	bool unknown = check_is_due(u, DRAIN_CHECK_NS);
+	bool none = mps_clients_count(&u->clients) == 0;
+	bool unknown =
+		check_is_due(u, none && !u->answered_none ? EMPTY_CHECK_NS : DRAIN_CHECK_NS);
 
 	if (u->wanted) {
 		unit_enter(u, MPS_READY, "");
@@ -497,10 +509,10 @@ static void next_draining(struct mps_unit *u)
 		leave(u);
 	} else if (unknown) {
 		unit_check(u);
-	} else if (mps_clients_count(&u->clients) > 0 && u->stopping) {
+	} else if (!none && u->stopping) {
 		leave(u);
-	} else if (mps_clients_count(&u->clients) > 0) {
-		arm(u, TICK_MAX_MS);
+	} else if (!has_no_client(u)) {
+		arm(u, none ? EMPTY_CHECK_NS / NS_PER_MS : TICK_MAX_MS);
 	} else {
 		unit_enter(u, MPS_QUITTING,
 			u->stopping ? "the agent ends" : "it is not wanted any more");
@@ -539,8 +551,11 @@ static void next_quitting(struct mps_unit *u)
 		leave(u);
 		return;
 	}
-	if (time_mono_ns() - u->since_ns >= QUIT_NS && u->checked_ns &&
-		mps_clients_count(&u->clients) == 0) {
+	if (time_mono_ns() - u->since_ns >= QUIT_NS && check_is_due(u, DRAIN_CHECK_NS)) {
+		unit_check(u);
+		return;
+	}
+	if (time_mono_ns() - u->since_ns >= QUIT_NS && has_no_client(u)) {
 		log_warn("the MPS control daemon did not quit, it is killed",
 			LOG_STR("daemon", u->key), LOG_INT("pid", process_pid(u)));
 		process_kill(u);
@@ -612,8 +627,10 @@ void unit_ended(struct mps_unit *u, const char *how)
 	u->was_ready = false;
 	mps_command_stop(&u->command);
 	u->helper = proc_stop(u->helper);
-	if (!u->single && strstr(u->complaint, "multiuser"))
-		u->single = true; /* an older driver */
+	/* An older driver, if it never served: since then processes of clients can write to its log. */
+	if (!started && strstr(u->complaint, "multiuser"))
+		u->single = true;
+	u->answered_none = false;
 	if (mps_clients_count(&u->clients) > 0)
 		watch_tell_lost(u, "MPSDaemonDied", "the MPS control daemon ended");
 	mps_clients_set(&u->clients, NULL, 0);

@@ -85,6 +85,7 @@ struct mps_unit {
 	uint32_t misses;      /* questions in a row that had no answer */
 	uint32_t servers[MPS_SERVERS_MAX], n_servers;
 	uint32_t seen[MPS_CLIENTS_MAX], n_seen; /* clients, while a check goes on */
+	bool answered_none; /* the last check found no client, and none has come since */
 
 	uv_timer_t timer;
 	uv_fs_event_t log_event;
@@ -102,6 +103,7 @@ struct mps_unit {
 	struct mps_fault fault;
 	uint64_t fault_told_at_ns;
 
+	uint64_t asked_ns;    /* the last question */
 	uint64_t since_ns;    /* in this state */
 	uint64_t started_ns;  /* the process, or when it was found */
 	uint64_t start_at_ns; /* DOWN: not before */

@@ -109,6 +109,7 @@ static void on_event(void *arg, const struct mps_log_event *e)
 
 	switch (e->kind) {
 	case MPS_LOG_CONNECTED:
+		u->answered_none = false;
 		/* Those beyond are found when the daemon is asked. */
 		if (u->looked++ < LOOK_MAX)
 			(void)mps_clients_add(&u->clients, e->pid);
