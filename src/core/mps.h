@@ -68,6 +68,12 @@ const struct mps_daemon *mps_plan_find(const struct mps_plan *p, uint32_t gpu, u
 /* The same daemons with the same limits; positions do not count, nor what is lost. */
 bool mps_plan_equal(const struct mps_plan *a, const struct mps_plan *b);
 
+/* Of the GPU, or MIG device, at these positions. */
+static inline const char *mps_uuid(const struct inventory *inv, uint32_t gpu, uint32_t mig)
+{
+	return mig == OFFER_WHOLE ? inv->gpus[gpu].uuid : inv->mig[mig].uuid;
+}
+
 /* Whether the device is shared by MPS. */
 bool mps_shares(const struct resource *r, const struct offer_device *d);
 

@@ -493,3 +493,60 @@ multiuser_daemons() {
 	eventually 40 another_pid "$pid" "$gpu"
 	eventually 20 offers 16
 }
+
+# lost_gpu: agent and kubelet, with one daemon for all GPUs, which was started while GPU 1 was lost.
+lost_gpu() {
+	local wait=${COOLDOWN}s
+	mps_config 4 '' 'failRequestsGreaterThanOne: false' >"$CONFIG"
+	echo "health: {cooldown: $wait, resetCooldown: $wait, maxCooldown: $wait, probes: 2, probeInterval: 200ms}" >>"$CONFIG"
+	mps_up 16
+	sim lose 1
+	eventually 20 offers 16 12
+	pid=$(control_pid)
+	kill -KILL "$pid"
+	eventually 20 another_pid "$pid" 0
+	eventually 20 offers 16 12
+}
+
+# slices_of GPU: "HEALTHY REASON" of each of its replicas.
+slices_of() {
+	status ".resources[].slices[] | select(.gpu == $1) | \"\(.healthy) \(.reason)\""
+}
+
+lost_then() {
+	slices_of 1 | grep 'false its MPS daemon was started while this GPU was lost'
+}
+
+@test "a daemon of several GPUs that was started while one was lost: restarted with it when it has no clients" {
+	lost_gpu
+	pod one
+	client one a
+	sim return 1
+	eventually 20 lost_then
+	offers 16 12
+	# Also for the agent after this one.
+	stop agent KILL || true
+	mps_agent
+	eventually 20 lost_then
+	eventually 20 offers 16 12
+	running a
+	stop a || true
+	eventually 40 offers 16
+	control_daemons 1
+	# What is offered can be used.
+	look_into one
+	run -0 env "${vars[@]}" "CUDA_VISIBLE_DEVICES=${UUIDS[1]}" \
+		"$PROGRAMS/cuda-burn" --seconds 1 --kernel-us 200
+}
+
+@test "limits are those of each GPU, also of those behind one that was lost" {
+	lost_gpu
+	[[ $(status '.mps[0].devices | length') == 4 ]]
+	CUDA_MPS_PIPE_DIRECTORY=$(echo "$MPS_ROOT"/set-*/pipe)
+	export CUDA_MPS_PIPE_DIRECTORY
+	for at in 0 1 2; do
+		[[ $("$GPUSLICE_MPS_CONTROL" get_default_device_pinned_mem_limit $at) == 15G ]]
+	done
+	run "$GPUSLICE_MPS_CONTROL" get_default_device_pinned_mem_limit 3
+	[[ $output != 15G ]]
+}

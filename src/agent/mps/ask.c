@@ -55,15 +55,24 @@ static void on_set_servers(void *arg, const char *answer, const struct error *er
 	unit_next(u);
 }
 
+static unsigned long long limit_of(const struct mps_unit *u, const char *uuid)
+{
+	for (size_t i = 0; i < u->want.uuids.n && i < GPU_NODE_MAX; i++)
+		if (!strcmp(u->want.uuids.v[i], uuid))
+			return u->want.limits[i];
+	return 0;
+}
+
 /*
  * NVIDIA's commands, in its order: the memory of each device, then the percentage; then the same for each server that
- * runs, which has the defaults of when it was started. False: there is nothing more to tell.
+ * runs, which has the defaults of when it was started. A device's number is its place in the list that the daemon was
+ * started with. False: there is nothing more to tell.
  */
 bool limits_tell_next(struct mps_unit *u)
 {
-	uint32_t n = (uint32_t)u->want.uuids.n, step = u->step++;
+	uint32_t n = (uint32_t)u->place.devices.n, step = u->step++;
 	uint32_t at = step <= n ? step : (step - n - 2) % (n + 1);
-	unsigned long long limit = at < n ? u->want.limits[at] : 0;
+	unsigned long long limit = at < n ? limit_of(u, u->place.devices.v[at]) : 0;
 	uint32_t server = step <= n + 1 ? 0 : (step - n - 2) / (n + 1);
 
 	if (step < n)

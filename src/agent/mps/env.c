@@ -41,7 +41,7 @@ static char *visible(const struct strv *uuids)
 
 char **unit_env(const struct mps_unit *u)
 {
-	CLEANUP(freep) char *devices = visible(&u->want.uuids);
+	CLEANUP(freep) char *devices = visible(&u->place.devices);
 	size_t n = 0, have = 0;
 	char **env;
 

@@ -92,12 +92,13 @@ static int run(struct mps_unit *u, int set, const char *const *uuids, size_t n,
 
 int modes_read(struct mps_unit *u, struct error *err)
 {
-	return run(u, -1, (const char *const *)u->want.uuids.v, u->want.uuids.n, err);
+	return run(u, -1, (const char *const *)u->place.devices.v, u->place.devices.n, err);
 }
 
 int modes_set(struct mps_unit *u, struct error *err)
 {
-	return run(u, EXCLUSIVE, (const char *const *)u->want.uuids.v, u->want.uuids.n, err);
+	return run(u, EXCLUSIVE, (const char *const *)u->place.devices.v, u->place.devices.n,
+		err);
 }
 
 /* Those that had the same one go together: mostly all. */

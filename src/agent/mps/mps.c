@@ -68,15 +68,12 @@ const struct mps_unit *mps_has_modes(const struct mps_unit *u)
 
 /* --- follow the plan --- */
 
-/* CUDA ends its list of devices at one that it does not know: a lost one is left out, unless there is no other. */
-static int want_devices(struct mps_spec *s, const struct mps_daemon *d, bool lost,
-	struct error *err)
+static int want_devices(struct mps_spec *s, const struct mps_daemon *d, struct error *err)
 {
 	strv_clear(&s->uuids);
-	for (uint32_t i = 0; i < d->n && s->uuids.n < GPU_NODE_MAX; i++) {
-		if (d->devices[i].lost && !lost)
-			continue;
-		s->limits[s->uuids.n] = d->devices[i].limit_mib;
+	for (uint32_t i = 0; i < d->n && i < GPU_NODE_MAX; i++) {
+		s->limits[i] = d->devices[i].limit_mib;
+		s->lost[i] = d->devices[i].lost;
 		if (strv_add(&s->uuids, d->devices[i].uuid, err) < 0)
 			return -1;
 	}
@@ -91,8 +88,7 @@ static int want(struct mps_unit *u, const struct mps_daemon *d, struct error *er
 
 	memcpy(limits, s->limits, sizeof(limits));
 
-	if (want_devices(s, d, /* lost= */ false, err) < 0 ||
-		(s->uuids.n == 0 && want_devices(s, d, /* lost= */ true, err) < 0))
+	if (want_devices(s, d, err) < 0)
 		return -1;
 	s->percent = d->percent;
 	s->exclusive = d->exclusive;
@@ -204,17 +200,24 @@ bool mps_needs_shm(const struct agent *a)
 bool agent_mps_device_ok(const struct agent *a, const struct resource *r,
 	const struct offer_device *d, const char **ret_why)
 {
+	static const char lost_then[] =
+		"its MPS daemon was started while this GPU was lost, and is restarted when its "
+		"clients have ended";
 	const struct mps_daemon *daemon;
 	const struct mps_unit *u;
+	bool lacking;
 
 	if (!mps_shares(r, d))
 		return true;
 	daemon = a->mps.plan ? mps_plan_find(a->mps.plan, d->gpu, d->mig) : NULL;
 	u = daemon ? find(a, daemon->key) : NULL;
-	if (u && unit_usable(u))
+	lacking = u && unit_usable(u) &&
+		  !unit_has_device(u, mps_uuid(a->offered.inv, d->gpu, d->mig));
+	if (u && unit_usable(u) && !lacking)
 		return true;
 	if (ret_why)
-		*ret_why = u                   ? u->why
+		*ret_why = lacking             ? lost_then
+			   : u                 ? u->why
 			   : *a->mps.error.msg ? a->mps.error.msg
 					       : "MPS is not started";
 	return false;
@@ -269,7 +272,9 @@ int agent_mps_allocate(struct agent *a, const struct resource *r, const char *co
 {
 	struct mps_grant g = { .daemon = NULL };
 	char pipe[PATH_MAX];
+	const struct offer_device *d;
 	const struct mps_unit *u;
+	const char *why;
 
 	if (!a->mps.plan)
 		return refuse_without_plan(a, r, ids, n_ids, err);
@@ -277,12 +282,13 @@ int agent_mps_allocate(struct agent *a, const struct resource *r, const char *co
 		return -1;
 	if (!g.daemon)
 		return 0;
-	u = find(a, g.daemon->key);
 	/* Without a daemon CUDA would run without MPS, and say nothing. */
-	if (!u || !unit_usable(u))
-		return error_set(err, ERR_UNAVAILABLE,
-			"resource \"%s\" is shared by MPS, which cannot be used now: %s",
-			r->name, u ? u->why : "it is not started");
+	for (size_t i = 0; i < n_ids; i++)
+		if ((d = resource_find(r, ids[i])) && !agent_mps_device_ok(a, r, d, &why))
+			return error_set(err, ERR_UNAVAILABLE,
+				"resource \"%s\" is shared by MPS, which cannot be used now: %s",
+				r->name, why);
+	u = find(a, g.daemon->key);
 	(void)snprintf(pipe, sizeof(pipe), "%s/%s/pipe", CONTAINER_ROOT, r->name);
 	if (allocation_add_env(to, "CUDA_MPS_PIPE_DIRECTORY", pipe, err) < 0 ||
 		add_limits(to, &g, err) < 0 || add_devices(to, ids, n_ids, err) < 0 ||

@@ -41,6 +41,7 @@ int mps_place_init(struct mps_place *p, const char *root, const char *key, struc
 
 void mps_place_fini(struct mps_place *p)
 {
+	strv_fini(&p->devices);
 	free(p->modes);
 	p->modes = NULL;
 	p->n_modes = 0;
@@ -172,6 +173,17 @@ static void load_modes(struct mps_place *p, const json_t *modes)
 	}
 }
 
+static int load_devices(struct mps_place *p, const json_t *devices, struct error *err)
+{
+	for (size_t i = 0; i < json_array_size(devices); i++) {
+		const char *uuid = json_string_value(json_array_get(devices, i));
+
+		if (uuid && strv_add(&p->devices, uuid, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int mps_place_load(struct mps_place *p, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(STATE_MAX);
@@ -179,6 +191,7 @@ int mps_place_load(struct mps_place *p, struct error *err)
 	char path[PATH_MAX];
 	json_error_t where;
 	json_t *o;
+	int r;
 
 	mps_place_fini(p);
 	if (path_join(path, sizeof(path), p->dir, MPS_STATE, err) < 0)
@@ -196,17 +209,21 @@ int mps_place_load(struct mps_place *p, struct error *err)
 			where.text);
 	}
 	load_modes(p, json_object_get(o, "modes"));
+	r = load_devices(p, json_object_get(o, "devices"), err);
 	json_decref(o);
-	return 0;
+	return r;
 }
 
 int mps_place_save(const struct mps_place *p, struct error *err)
 {
-	json_t *modes = json_object();
-	json_t *o = json_pack("{s:i, s:o}", "version", 1, "modes", modes);
+	json_t *modes = json_object(), *devices = json_array();
+	json_t *o =
+		json_pack("{s:i, s:o, s:o}", "version", 1, "devices", devices, "modes", modes);
 	CLEANUP(freep) char *text = NULL;
 	char path[PATH_MAX];
 
+	for (size_t i = 0; i < p->devices.n; i++)
+		(void)json_array_append_new(devices, json_string(p->devices.v[i]));
 	for (uint32_t i = 0; i < p->n_modes; i++)
 		(void)json_object_set_new(modes, p->modes[i].uuid,
 			json_integer(p->modes[i].before));

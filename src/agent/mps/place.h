@@ -7,7 +7,8 @@
  *	ROOT/KEY/pipe/         CUDA_MPS_PIPE_DIRECTORY; containers have it mounted
  *	ROOT/KEY/log/mps.log   the log of the daemon and its servers
  *	ROOT/KEY/shm/          /dev/shm of daemon and clients, with drivers that need one
- *	ROOT/KEY/daemon.json   that there is, or may be, a daemon; what compute modes its GPUs had before
+ *	ROOT/KEY/daemon.json   that there is, or may be, a daemon; the devices that it was started with; what compute
+ *	                       modes its GPUs had before
  *	ROOT/KEY/pid, lock     whose it is (mps/hold.h)
  *
  * By that the next agent finds a daemon that runs, and a compute mode that was left behind. `pipe` itself is
@@ -32,6 +33,8 @@ struct mps_mode {
 
 struct mps_place {
 	char dir[PATH_MAX], pipe[PATH_MAX], log_dir[PATH_MAX], log[PATH_MAX], shm[PATH_MAX];
+	struct strv
+		devices; /* CUDA_VISIBLE_DEVICES of the daemon's start: the UUIDs that it has */
 	struct mps_mode *modes;
 	uint32_t n_modes;
 };
@@ -47,7 +50,7 @@ void mps_place_fini(struct mps_place *p);
  */
 int mps_place_make(struct mps_place *p, struct error *err) MUST_USE;
 
-/* Reads and writes daemon.json. No file: no modes. */
+/* Reads and writes daemon.json. No file: no devices, no modes. */
 int mps_place_load(struct mps_place *p, struct error *err) MUST_USE;
 int mps_place_save(const struct mps_place *p, struct error *err) MUST_USE;
 

@@ -45,6 +45,32 @@ bool unit_usable(const struct mps_unit *u)
 	return u->state == MPS_READY || (u->state == MPS_SETTING && u->was_ready);
 }
 
+bool unit_has_device(const struct mps_unit *u, const char *uuid)
+{
+	return strv_has(&u->place.devices, uuid);
+}
+
+/* A device that was lost when the daemon started, and is back; NULL: none. */
+static const char *lacks_device(const struct mps_unit *u)
+{
+	for (size_t i = 0; i < u->want.uuids.n && i < GPU_NODE_MAX; i++)
+		if (!u->want.lost[i] && !unit_has_device(u, u->want.uuids.v[i]))
+			return u->want.uuids.v[i];
+	return NULL;
+}
+
+/* CUDA ends its list of devices at one that it does not know: a lost one is left out, unless there is no other. */
+static int take_devices(struct mps_unit *u, struct error *err)
+{
+	const struct mps_spec *s = &u->want;
+
+	strv_clear(&u->place.devices);
+	for (size_t i = 0; i < s->uuids.n && i < GPU_NODE_MAX; i++)
+		if (!s->lost[i] && strv_add(&u->place.devices, s->uuids.v[i], err) < 0)
+			return -1;
+	return u->place.devices.n ? 0 : strv_copy(&u->place.devices, &s->uuids, err);
+}
+
 /* --- states --- */
 
 static void on_timer(uv_timer_t *t)
@@ -242,7 +268,8 @@ static void begin(struct mps_unit *u)
 	struct error err = ERROR_INIT;
 
 	u->modes_are_set = false;
-	if (mps_place_make(&u->place, &err) < 0 || mps_place_save(&u->place, &err) < 0) {
+	if (take_devices(u, &err) < 0 || mps_place_make(&u->place, &err) < 0 ||
+		mps_place_save(&u->place, &err) < 0) {
 		unit_fail(u, "%s", err.msg);
 	} else if (!u->want.exclusive) {
 		start_process(u);
@@ -396,8 +423,17 @@ static void follow_mode(struct mps_unit *u)
 	}
 }
 
+static void on_quit(void *arg, const char *answer, const struct error *err)
+{
+	(void)answer;
+	(void)err; /* its end says more than its answer */
+	unit_next(arg);
+}
+
 static void next_ready(struct mps_unit *u)
 {
+	bool lacking = lacks_device(u) != NULL;
+
 	if (!u->wanted) {
 		unit_enter(u, MPS_DRAINING, "its clients have not ended yet");
 		u->checked_ns = 0;
@@ -407,7 +443,11 @@ static void next_ready(struct mps_unit *u)
 	} else if (!spec_same(&u->want, &u->told)) {
 		unit_enter(u, MPS_SETTING, "limits are being set");
 		unit_next(u);
-	} else if (check_is_due(u, CHECK_NS)) {
+	} else if (lacking && has_no_client(u)) {
+		unit_enter(u, MPS_QUITTING,
+			"it is restarted with a GPU that was lost at its start");
+		unit_ask(u, on_quit, "quit");
+	} else if (check_is_due(u, lacking ? DRAIN_CHECK_NS : CHECK_NS)) {
 		unit_check(u);
 	} else {
 		arm(u, TICK_MAX_MS);
@@ -479,13 +519,6 @@ static void next_server(struct mps_unit *u)
 	} else {
 		arm(u, TICK_MAX_MS);
 	}
-}
-
-static void on_quit(void *arg, const char *answer, const struct error *err)
-{
-	(void)answer;
-	(void)err; /* its end says more than its answer */
-	unit_next(arg);
 }
 
 /* It goes on without us. */

@@ -46,8 +46,9 @@ enum mps_state {
 
 /* What is wanted of a daemon, or what it was told. */
 struct mps_spec {
-	struct strv uuids;
+	struct strv uuids;             /* also of those that are lost */
 	uint64_t limits[GPU_NODE_MAX]; /* MiB, by position in .uuids; 0: none */
+	bool lost[GPU_NODE_MAX];       /* likewise */
 	uint32_t percent;              /* 0: nothing was told yet */
 	bool exclusive;
 };
@@ -133,6 +134,8 @@ void unit_ready(struct mps_unit *u);
 /* A server could not be started; @what: "was not ready in time". */
 void unit_no_server(struct mps_unit *u, const char *what);
 bool unit_usable(const struct mps_unit *u);
+/* Whether the daemon, which runs, was started with the device: a server never finds another one. */
+bool unit_has_device(const struct mps_unit *u, const char *uuid);
 const char *unit_state_name(enum mps_state s);
 /* ask.c: one question at a time; each answer leads to unit_next(). */
 void unit_ask(struct mps_unit *u,

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/mps/internal.h"
-
 /* A physical device of the request. */
 struct part {
 	const struct offer_device *device; /* the first of its ids */

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/mps/internal.h"
-
 /* A device that is shared by MPS, and what the most is that a container may have of it. */
 struct node {
 	uint32_t gpu, mig;

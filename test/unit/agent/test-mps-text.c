@@ -320,6 +320,8 @@ static void place__is_written_and_found_again(void **state)
 	assert_int_equal(st.st_mode & 07777, 01777);
 	p.modes = &mode;
 	p.n_modes = 1;
+	assert_ok(strv_add(&p.devices, "GPU-1", &err), &err);
+	assert_ok(strv_add(&p.devices, "GPU-3", &err), &err);
 	assert_ok(mps_place_save(&p, &err), &err);
 	assert_ok(mps_places_find(&keys, root, &err), &err);
 	assert_int_equal(keys.n, 1);
@@ -329,6 +331,8 @@ static void place__is_written_and_found_again(void **state)
 	assert_int_equal(q.n_modes, 1);
 	assert_string_equal(q.modes[0].uuid, "GPU-1");
 	assert_int_equal(q.modes[0].before, 2);
+	assert_true(strv_equal(&q.devices, &p.devices));
+	strv_fini(&p.devices);
 	/* Root of a container may put anything there: directories, and links that lead elsewhere. */
 	assert_ok(path_join(path, sizeof(path), p.pipe, "control", &err), &err);
 	assert_int_equal(mkdir(path, 0755), 0);
