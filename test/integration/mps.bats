@@ -550,3 +550,18 @@ lost_then() {
 	run "$GPUSLICE_MPS_CONTROL" get_default_device_pinned_mem_limit 3
 	[[ $output != 15G ]]
 }
+
+@test "another set of GPUs: the new daemons start when the old one has ended" {
+	mps_config 4 '' 'failRequestsGreaterThanOne: false' >"$CONFIG"
+	mps_up 16
+	pod one
+	client one a
+	mps_config 4 | put "$CONFIG"
+	eventually 20 offers 16 0
+	eventually 10 reason_is 'another MPS daemon of this GPU has not ended yet'
+	control_daemons 1
+	running a
+	stop a || true
+	eventually 40 offers 16
+	control_daemons 4
+}

@@ -66,6 +66,15 @@ const struct mps_unit *mps_has_modes(const struct mps_unit *u)
 	return NULL;
 }
 
+const struct mps_unit *mps_has_daemon(const struct mps_unit *u)
+{
+	for (const struct mps_unit *o = u->a->mps.units; o; o = o->next)
+		for (size_t i = 0; o != u && o->process && i < u->want.uuids.n; i++)
+			if (unit_has_device(o, u->want.uuids.v[i]))
+				return o;
+	return NULL;
+}
+
 /* --- follow the plan --- */
 
 static int want_devices(struct mps_spec *s, const struct mps_daemon *d, struct error *err)

@@ -380,8 +380,8 @@ static void next_down(struct mps_unit *u)
 		next_end(u);
 	} else if (adopt(u)) {
 		unit_next(u);
-	} else if (mps_has_modes(u)) {
-		/* Else that one would put another mode back under this one's daemon. */
+	} else if (mps_has_modes(u) || mps_has_daemon(u)) {
+		/* Else a process of both would meet two servers, or that one put another mode back under this one's. */
 		unit_enter(u, MPS_DOWN, "another MPS daemon of this GPU has not ended yet");
 		arm(u, TICK_MAX_MS);
 	} else {

@@ -190,3 +190,5 @@ void mps_changed(struct mps_unit *u);
 bool mps_needs_shm(const struct agent *a);
 /* Another unit that has put down what compute mode one of these GPUs had; NULL: none. */
 const struct mps_unit *mps_has_modes(const struct mps_unit *u);
+/* Another unit whose daemon runs on one of these GPUs; NULL: none. */
+const struct mps_unit *mps_has_daemon(const struct mps_unit *u);
