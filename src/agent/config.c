@@ -67,24 +67,24 @@ static int try_config(struct agent *a, const struct config *c, struct error *err
 }
 
 /*
- * An empty file is a good config at start: all defaults. When it takes the place of another it is a
- * file that somebody is about to write, or could not write on a full disk; the defaults would take
- * the slices away from under the pods. Not so /dev/null, which NVIDIA's config-manager links when no
- * label chooses a config: nobody is about to write that.
+ * An empty text is a good config where there was none: all defaults. When it takes the place of another it is a file
+ * that somebody is about to write, or that a full disk or a crash has emptied; the defaults would take the slices away
+ * from under the pods. Not so /dev/null, which NVIDIA's config-manager links when no label chooses a config: nobody is
+ * about to write that.
  */
 static int refuse_empty(const struct agent *a, const char *where, const struct buf *text,
-	struct error *err)
+	const struct config *c, struct error *err)
 {
+	const struct agent_config_state *s = &a->config;
 	struct stat st;
 
-	if (!a->config.decided || (stat(where, &st) == 0 && S_ISCHR(st.st_mode)))
+	if (!s->decided || !config_is_empty(buf_str(text), text->len) ||
+		config_equal(c, s->config) || (stat(where, &st) == 0 && S_ISCHR(st.st_mode)))
 		return 0;
-	for (size_t i = 0; i < text->len; i++) {
-		if (!strchr(" \t\r\n", text->data[i]) || text->data[i] == '\0')
-			return 0;
-	}
 	return error_set(err, ERR_INVALID,
-		"'%s' is empty; 'version: v1' alone stands for the defaults", where);
+		"'%s' is empty: expected a config in place of the last one, found no key; 'version: v1' alone "
+		"stands for the defaults",
+		where);
 }
 
 static void refuse(struct agent *a, const char *reason, const struct error *err)
@@ -143,9 +143,8 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 	s->refused_by_node = false;
 	if (!name)
 		return error_nomem(err);
-	if (refuse_empty(a, where, text, err) < 0 ||
-		parse(a, where, buf_str(text), text->len, &c, &warnings, err) < 0 ||
-		try_config(a, c, err) < 0)
+	if (parse(a, where, buf_str(text), text->len, &c, &warnings, err) < 0 ||
+		refuse_empty(a, where, text, c, err) < 0 || try_config(a, c, err) < 0)
 		return -1;
 	say_good_again(a, where);
 	free(s->where);
@@ -573,10 +572,14 @@ static int start_file(struct agent *a, struct error *err)
 	if (file_read(s->file, &text, &why) < 0) {
 		(void)error_prefix(&why, "unable to load config: error opening config file");
 		buf_clear(&text);
-	} else if (take(a, s->file, &text, &why) == 0) {
-		keep(a, CHOICE_EMPTY, &text);
+	} else {
+		/* Whether it may be empty depends on what it takes the place of. */
+		if (config_is_empty(buf_str(&text), text.len))
+			(void)take_kept_file(a);
+		if (take(a, s->file, &text, &why) == 0)
+			keep(a, CHOICE_EMPTY, &text);
 	}
-	if (why.code != ERR_NONE && take_kept_file(a) < 0) {
+	if (why.code != ERR_NONE && !s->decided && take_kept_file(a) < 0) {
 		error_copy(err, &why);
 		return -1;
 	}

@@ -159,6 +159,23 @@ int config_parse_any(struct config **ret, const char *name, uint32_t line_offset
 	return parse_named(ret, name, line_offset, text, len, sources, warnings, true, err);
 }
 
+bool config_is_empty(const char *text, size_t len)
+{
+	const struct yaml_source src = { .name = "", .text = text, .len = len };
+	CLEANUP(yaml_freep) struct yaml *y = NULL;
+	struct error err = ERROR_INIT;
+
+	if (len > CONFIG_FILE_MAX || yaml_parse(&y, &src, &err) < 0)
+		return false; /* what it is will be said as the error */
+	for (size_t i = 0; i < y->n; i++) {
+		const struct yaml_node *top = y->docs[i];
+
+		if (top->type != YAML_NULL && (top->type != YAML_OBJECT || top->n > 0))
+			return false;
+	}
+	return true;
+}
+
 int config_file_read(const char *path, struct buf *b, struct error *err)
 {
 	struct error why = ERROR_INIT;

@@ -35,6 +35,12 @@ int config_parse(struct config **ret, const char *name, uint32_t line_offset, co
 	size_t len, const struct config_sources *sources, struct strv *warnings,
 	struct error *err) MUST_USE;
 
+/*
+ * Whether a text says nothing: no key at all, as of a file that was emptied (blanks, comments, "---", null, "{}"). It is
+ * a config, all defaults, but hardly what anybody wanted of a file that had one.
+ */
+bool config_is_empty(const char *text, size_t len);
+
 /* From a file; NULL or "" means none: environment, flags and defaults only. */
 int config_load(struct config **ret, const char *path, const struct config_sources *sources,
 	struct strv *warnings, struct error *err) MUST_USE;

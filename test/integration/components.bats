@@ -28,6 +28,32 @@ setup_file() {
 	status '.config.lastError == null'
 }
 
+@test "a config file that was emptied does not replace the last valid one, at a restart or a reboot" {
+	local text
+	node_up 10
+	for text in '' ' \n\t\n' '# sharing:\n' '\xef\xbb\xbf' 'null\n' '---\n' '{}'; do
+		end_agent
+		rm -r "$GPUSLICE_RUN_DIR"
+		printf '%b' "$text" | put "$CONFIG"
+		agent --config-file "$CONFIG"
+		eventually 20 offers 40
+		status '.config.lastError.message | test("is empty: expected a config")'
+		jq -e '.text | test("replicas: 10")' "$GPUSLICE_STATE_DIR/config/last.json"
+	done
+	sharing 5 | put "$CONFIG"
+	eventually 20 offers 20
+	echo '# nothing' | put "$CONFIG"
+	eventually 20 status '.config.lastError.message | test("is empty: expected a config")'
+	echo 'version: v1' | put "$CONFIG"
+	eventually 20 offers 4
+	# An empty text says the same.
+	: >"$CONFIG"
+	end_agent
+	agent --config-file "$CONFIG"
+	eventually 20 offers 4
+	status '.config.lastError == null'
+}
+
 @test "a run directory that is a file: devices are there, and the rest when it is one" {
 	CONFIG=$NODE_DIR/config.yaml
 	sharing 10 >"$CONFIG"

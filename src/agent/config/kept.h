@@ -3,7 +3,7 @@
 
 /*
  * The last config that was in force, in a file of the state directory. An agent that starts while the API server is
- * unavailable, or whose config file has become invalid, uses it. It survives a reboot of the node.
+ * unavailable, or whose config file or entry has become invalid or empty, uses it. It survives a reboot of the node.
  * Thread: loop.
  */
 #include "base/buf.h"

@@ -43,6 +43,25 @@ static void config_parse__takes_nothing_for_all_defaults(void **state)
 	(void)config_free(d);
 }
 
+static void config_is_empty__knows_what_has_no_key(void **state)
+{
+	static const struct {
+		const char *text;
+		bool empty;
+	} rows[] = { { "", true }, { " \n\t\n", true }, { "# version: v1\n", true },
+		{ "\xef\xbb\xbf", true }, { "\xef\xbb\xbf# x\n", true }, { "null", true },
+		{ "~\n", true }, { "---\n", true }, { "---\n...\n", true },
+		{ "--- null\n", true }, { "{}", true }, { "version: v1\n", false },
+		{ "sharing:\n", false }, { "version: v2", false }, { "[]", false },
+		{ "x", false }, { "{", false }, { "\xff", false } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (config_is_empty(rows[i].text, strlen(rows[i].text)) != rows[i].empty)
+			fail_msg("'%s'", rows[i].text);
+	assert_false(config_is_empty("\0", 1));
+}
+
 /* The defaults that the table names are those that config_new() sets. */
 static void config_fields__name_the_defaults_of_config_new(void **state)
 {
@@ -822,6 +841,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(config_parse__takes_nothing_for_all_defaults),
+		cmocka_unit_test(config_is_empty__knows_what_has_no_key),
 		cmocka_unit_test(config_fields__name_the_defaults_of_config_new),
 		cmocka_unit_test(config_parse__reads_every_flag),
 		cmocka_unit_test(config_parse__reads_durations_as_go_does),
