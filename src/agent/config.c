@@ -542,9 +542,12 @@ static void take_kept_choice(struct agent *a)
 		goto out;
 	remember_choice(s, &choice);
 	(void)seen_before(s, buf_str(&where), &k.text); /* not again, if it is still so */
-	s->label_known = true;
-	memcpy(s->label, k.label, sizeof(s->label));
-	memcpy(s->node_uid, k.node_uid, sizeof(s->node_uid));
+	/* Where nobody will say another, that of an earlier run would count for ever. */
+	if (s->label_wanted || *s->map) {
+		s->label_known = true;
+		memcpy(s->label, k.label, sizeof(s->label));
+		memcpy(s->node_uid, k.node_uid, sizeof(s->node_uid));
+	}
 out:
 	buf_fini(&k.text);
 }
@@ -622,8 +625,7 @@ static int start_named(struct agent *a, struct error *err)
 	}
 	s->label_wanted = a->cluster.possible;
 	s->waited = !s->label_wanted; /* there is nothing to wait for */
-	if (s->label_wanted || *s->map)
-		take_kept_choice(a);
+	take_kept_choice(a);
 	if (s->label_wanted)
 		start_wait(s);
 	look(a, /* force= */ false);

@@ -204,3 +204,31 @@ refused_with() {
 	eventually 10 refused_with '^no configuration files available$'
 	offers 8
 }
+
+@test "without an API server, too, the last valid config is in force where the directory has none" {
+	volume a=2
+	kubelet
+	agent --config-dir "$CONFIGS" --default-config a
+	eventually 20 offers 8
+	for text in '' 'version: v2'; do
+		stop agent
+		echo "$text" >"$NODE_DIR/text"
+		mkdir "$CONFIGS/..bad" && cp "$NODE_DIR/text" "$CONFIGS/..bad/a"
+		data "$CONFIGS/..bad"
+		agent --config-dir "$CONFIGS" --default-config a
+		eventually 20 offers 8
+		status '.config.lastError.message | test("is empty|unknown version")'
+		volume a=2
+		eventually 10 status '.config.lastError == null'
+	done
+	stop agent
+	rm -r "$CONFIGS"
+	agent --config-dir "$CONFIGS" --default-config a
+	eventually 20 offers 8
+	status '.config.lastError.message | test("No such file")'
+	# What was chosen by then does not outlast a choice.
+	volume b=3
+	stop agent
+	agent --config-dir "$CONFIGS" --default-config b
+	eventually 20 offers 12
+}
