@@ -36,7 +36,8 @@ enum plugin_state { PLUGIN_WAITING, PLUGIN_REGISTERING, PLUGIN_REGISTERED };
  * nvidia.com: "<dir>/<domain>-<name>.sock") and registers with "<dir>/kubelet.sock" (or
  * @kubelet_socket if not NULL; "" means: never register) as soon as that exists. Returns when the
  * socket is listening; registration goes on by itself, from the loop. No callback before that.
- * ERR_EXISTS: another process serves that socket. ERR_LIMIT: a path is too long.
+ * ERR_EXISTS: another process serves that socket. ERR_INVALID: a file that is no socket has its name. ERR_LIMIT: a path is
+ * too long.
  */
 int plugin_start(struct plugin **ret, struct rpc *rpc, const char *dir,
 	const char *kubelet_socket, const char *name, const struct plugin_ops *ops, void *arg,

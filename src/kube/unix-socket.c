@@ -100,7 +100,8 @@ static int probe(const char *path, struct error *err)
 	if (lstat(path, &st) < 0)
 		return errno == ENOENT ? 0 : error_sys(err, errno, "stat '%s'", path);
 	if (!S_ISSOCK(st.st_mode))
-		return error_set(err, ERR_EXISTS, "'%s' exists and is no socket", path);
+		return error_set(err, ERR_INVALID, "'%s' exists and is no socket; move it away",
+			path);
 	if (unix_connect(path, &fd, &e) == 0 || e.sys == EAGAIN)
 		return error_set(err, ERR_EXISTS, "another process serves '%s'", path);
 	if (e.sys == ECONNREFUSED || e.sys == ENOENT)

@@ -44,7 +44,7 @@ pid_t unix_peer_pid(int fd);
 /*
  * A listening, non-blocking descriptor whose name appears only when it can be dialled: bound to a
  * temporary name beside @path and renamed. A socket that nobody serves is replaced, under both
- * names; one that answers, or a file that is no socket, is ERR_EXISTS. This is no
+ * names; one that answers is ERR_EXISTS, and a file that is no socket ERR_INVALID. This is no
  * lock: of two processes that begin at once the later can replace the earlier's socket, or fail.
  */
 int unix_listen(const char *path, int *ret_fd, struct file_id *ret_id,

@@ -187,6 +187,22 @@ refuses() {
 	never_below 16
 }
 
+@test "a file or a directory in place of the socket does not end an agent that starts" {
+	local make socket=$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.sock
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 4 >"$CONFIG"
+	kubelet
+	for make in touch mkdir 'ln -s /nowhere'; do
+		$make "$socket"
+		agent --config-file "$CONFIG"
+		eventually 10 status '.resources[0].reason | contains("is no socket; move it away")'
+		running agent
+		rm -r "$socket"
+		eventually 10 offers 16
+		stop agent
+	done
+}
+
 @test "a stray file in place of a new resource's socket does not end an agent that serves" {
 	node_up 4
 	echo stray >"$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.shared.sock"

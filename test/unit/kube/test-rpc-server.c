@@ -136,6 +136,7 @@ static void rpc_serve__replaces_dead_socket_but_no_file(void **state)
 	assert_error(rpc_serve(e->rpc, e->path, rpc_env_methods, rpc_env_n_methods, &s, &server,
 			     &err),
 		&err, "no socket");
+	assert_int_equal(err.code, ERR_INVALID); /* nobody serves it */
 	assert_int_equal(unlink(e->path), 0);
 
 	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", e->path);
