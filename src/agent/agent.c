@@ -13,9 +13,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOCK_NAME "gpusliced.lock"
+/* An agent that was killed may leave a child between fork() and exec(), which has the lock for a moment more. */
+#define LOCK_WAIT_NS (5 * NS_PER_SEC)
+#define LOCK_POLL_NS (20 * (long)NS_PER_MS)
 
 void agent_fail(struct agent *a, const struct error *err)
 {
@@ -31,9 +35,11 @@ const struct error *agent_failure(const struct agent *a)
 
 /* --- the run directory is one agent's --- */
 
-/* ERR_EXISTS: another agent has it. */
-static int take_lock(struct agent *a, struct error *err)
+/* ERR_EXISTS: another agent has it, for @wait_ns at least. */
+static int take_lock(struct agent *a, uint64_t wait_ns, struct error *err)
 {
+	const struct timespec poll = { .tv_nsec = LOCK_POLL_NS };
+	uint64_t until = time_mono_ns() + wait_ns;
 	CLEANUP(closep) int fd = -1;
 	char path[PATH_MAX], owner[32] = "";
 	ssize_t n;
@@ -45,7 +51,13 @@ static int take_lock(struct agent *a, struct error *err)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return error_sys(err, errno, "open '%s'", path);
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return error_sys(err, errno, "lock '%s'", path);
+		if (time_mono_ns() < until) {
+			(void)nanosleep(&poll, NULL);
+			continue;
+		}
 		n = pread(fd, owner, sizeof(owner) - 1, 0);
 		owner[n > 0 ? strspn(owner, "0123456789") : 0] = '\0';
 		return error_set(err, ERR_EXISTS,
@@ -77,14 +89,14 @@ static bool has_lock(const struct agent *a)
  * A run directory that cannot be written, or is none, keeps no device from being served. Two agents do: the second
  * one ends, also when the first is seen late.
  */
-static int lock_or_degrade(struct agent *a, struct error *err)
+static int lock_or_degrade(struct agent *a, uint64_t wait_ns, struct error *err)
 {
 	struct error why = ERROR_INIT;
 
 	if (has_lock(a))
 		return 0;
 	closep(&a->lock_fd);
-	if (take_lock(a, &why) < 0 && why.code == ERR_EXISTS) {
+	if (take_lock(a, wait_ns, &why) < 0 && why.code == ERR_EXISTS) {
 		error_copy(err, &why);
 		return -1;
 	}
@@ -96,7 +108,7 @@ void agent_lock_retry(struct agent *a)
 {
 	struct error err = ERROR_INIT;
 
-	if (lock_or_degrade(a, &err) < 0)
+	if (lock_or_degrade(a, /* wait_ns= */ 0, &err) < 0)
 		agent_fail(a, &err);
 }
 
@@ -302,7 +314,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 {
 	char pod_resources[PATH_MAX];
 
-	if (set_paths(a, o, err) < 0 || lock_or_degrade(a, err) < 0 ||
+	if (set_paths(a, o, err) < 0 || lock_or_degrade(a, LOCK_WAIT_NS, err) < 0 ||
 		agent_config_start(a, o, err) < 0)
 		return -1;
 	/* The worker looks at the GPUs while we set up gRPC. */

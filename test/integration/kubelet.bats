@@ -203,6 +203,28 @@ refuses() {
 	done
 }
 
+@test "a child of a killed agent that has its lock for a moment does not end the next agent" {
+	node_up 4
+	stop agent KILL || true
+	start child python3 -c '
+import fcntl, sys, time
+lock = open(sys.argv[1])
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("has it", flush=True)
+time.sleep(600)' "$GPUSLICE_RUN_DIR/gpusliced.lock"
+	eventually 10 logged child 'has it'
+	start next "$GPUSLICED" --config-file "$CONFIG"
+	eventually 5 tries_the_lock
+	stop child KILL || true
+	eventually 10 logged next 'registered with the kubelet'
+	running next
+}
+
+# tries_the_lock: the process NEXT has opened the lock file.
+tries_the_lock() {
+	[[ -n $(find "/proc/${PID[next]}/fd" -lname '*/gpusliced.lock') ]]
+}
+
 @test "a stray file in place of a new resource's socket does not end an agent that serves" {
 	node_up 4
 	echo stray >"$GPUSLICE_KUBELET_DIR/device-plugins/nvidia-gpu.shared.sock"
