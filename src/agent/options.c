@@ -499,6 +499,7 @@ static int read_interval(struct agent_options *ret, const struct options *o, str
 {
 	const struct option_value *interval = option_get(o, "metrics-interval");
 	struct error why = ERROR_INIT;
+	char found[TIME_AGE_MAX];
 
 	if (interval->source == OPTION_UNSET)
 		return 0;
@@ -506,7 +507,9 @@ static int read_interval(struct agent_options *ret, const struct options *o, str
 		ret->see.interval_ns = (uint64_t)interval->ns;
 		return 0;
 	}
-	(void)error_set(&why, ERR_INVALID, "--metrics-interval: expected 1s to 5m");
+	time_age((uint64_t)interval->ns, found);
+	(void)error_set(&why, ERR_INVALID, "--metrics-interval: expected 1s to 5m, found %s",
+		found);
 	return ignore_option(ret, &why, err);
 }
 

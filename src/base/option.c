@@ -22,7 +22,7 @@ static const char *type_text(enum option_type type)
 	case OPTION_LIST:
 		return "a list";
 	case OPTION_DURATION:
-		return "a duration such as 30s or 1m30s";
+		return "a duration from 0s, such as 30s or 1m30s";
 	}
 	return "";
 }
@@ -38,6 +38,8 @@ static int bad_value(const struct option_def *d, const char *where, const char *
 static int set_value(const struct option_def *d, struct option_value *v, const char *where,
 	const char *text, struct error *err)
 {
+	int64_t ns;
+
 	switch (d->type) {
 	case OPTION_STR:
 		v->str = text;
@@ -54,7 +56,10 @@ static int set_value(const struct option_def *d, struct option_value *v, const c
 			v->ns = INT64_MAX;
 			return 0;
 		}
-		return parse_duration(text, &v->ns) ? 0 : bad_value(d, where, text, err);
+		if (!parse_duration(text, &ns) || ns < 0)
+			return bad_value(d, where, text, err);
+		v->ns = ns;
+		return 0;
 	}
 	return 0;
 }

@@ -24,7 +24,7 @@ enum option_type {
 	OPTION_BOOL,
 	OPTION_UINT,     /* uint64_t */
 	OPTION_LIST,     /* of strings */
-	OPTION_DURATION, /* Go syntax, "infinite" is INT64_MAX */
+	OPTION_DURATION, /* Go syntax, not negative; "infinite" is INT64_MAX */
 };
 
 struct option_def {

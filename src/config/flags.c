@@ -31,7 +31,7 @@ static int set_str(struct reader *r, struct value *v, const char *text)
 }
 
 /* A whole number without a unit means nanoseconds, which is hardly ever what was meant. */
-static int duration_value(struct reader *r, const struct yaml_node *n, const struct where *w,
+static int any_duration(struct reader *r, const struct yaml_node *n, const struct where *w,
 	struct value *v)
 {
 	char found[YAML_SHOW_MAX], text[DURATION_TEXT_MAX];
@@ -40,7 +40,7 @@ static int duration_value(struct reader *r, const struct yaml_node *n, const str
 	if ((n->type == YAML_INT || n->type == YAML_FLOAT) && n->f > -9.2e18 && n->f < 9.2e18) {
 		v->i = n->type == YAML_INT ? n->i : (int64_t)n->f;
 		duration_text(v->i, text);
-		if (v->i != 0 && v->i < (int64_t)NS_PER_SEC)
+		if (v->i > 0 && v->i < (int64_t)NS_PER_SEC)
 			return read_warn(r, n, w,
 				"%s is a number of nanoseconds (%s); write a unit, as in \"60s\"",
 				found, text);
@@ -64,6 +64,20 @@ static int duration_value(struct reader *r, const struct yaml_node *n, const str
 		n->len && strspn(n->text, "+-.0123456789") == n->len ? "missing unit in"
 								     : "invalid",
 		found);
+}
+
+static int duration_value(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct value *v)
+{
+	char found[YAML_SHOW_MAX];
+
+	if (any_duration(r, n, w, v) < 0)
+		return -1;
+	if (v->i >= 0)
+		return 0;
+	return read_fail(r, n, w, ERR_INVALID,
+		"expected a duration such as \"60s\", \"1m30s\" or \"infinite\" that is not negative, found %s",
+		yaml_show(n, found, sizeof(found)));
 }
 
 static int strategies_value(struct reader *r, const struct yaml_node *n, const struct where *w,

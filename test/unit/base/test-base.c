@@ -346,6 +346,9 @@ static void options_parse__says_what_is_wrong(void **state)
 		{ "--num", "--num: expected a whole number, found nothing" },
 		{ "--flag=maybe", "--flag: expected true or false, found 'maybe'" },
 		{ "--wait 60", "--wait: expected a duration" },
+		{ "--wait -5s",
+			"--wait: expected a duration from 0s, such as 30s or 1m30s, found '-5s'" },
+		{ "--wait=-1ns", "found '-1ns'" },
 		{ "--text a --txt b", "Cannot use two forms of the same flag: text txt" },
 	};
 	struct error err = ERROR_INIT;
