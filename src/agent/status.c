@@ -5,6 +5,7 @@
 #include "agent/options.h"
 #include "base/buf.h"
 #include "base/time.h"
+#include "config/json.h"
 #include "core/slice.h"
 
 #include <jansson.h>
@@ -20,7 +21,7 @@ static json_t *wall_time(uint64_t wall_ns)
 	if (wall_ns == 0)
 		return json_null();
 	time_rfc3339(wall_ns, text);
-	return json_string(text);
+	return json_any_text(text);
 }
 
 /* Monotonic to wall clock, for a date that people read. */
@@ -36,7 +37,7 @@ static json_t *strings(const struct strv *v)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < v->n; i++)
-		(void)json_array_append_new(list, json_string(v->v[i]));
+		(void)json_array_append_new(list, json_any_text(v->v[i]));
 	return list;
 }
 
@@ -79,7 +80,7 @@ static json_t *sharing_status(const struct config *c)
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(128);
 
 	agent_sharing_text(c, &text);
-	return json_string(buf_str(&text));
+	return json_any_text(buf_str(&text));
 }
 
 static json_t *config_status(const struct agent *a)
@@ -87,15 +88,16 @@ static json_t *config_status(const struct agent *a)
 	const struct agent_config_state *s = &a->config;
 	json_t *o = json_object();
 
-	SET(o, "file", s->where ? json_string(s->where) : json_null());
-	SET(o, "source", s->source ? json_string(config_source_text(s->source)) : json_null());
+	SET(o, "file", s->where ? json_any_text(s->where) : json_null());
+	SET(o, "source",
+		s->source ? json_any_text(config_source_text(s->source)) : json_null());
 	SET(o, "sourceError",
 		error_or_null(s->source ? config_source_trouble(s->source) : NULL, 0));
-	SET(o, "entry", s->chosen ? json_string(s->entry) : json_null());
+	SET(o, "entry", s->chosen ? json_any_text(s->entry) : json_null());
 	SET(o, "chosenBy", s->chosen ? json_string(config_choice_by_text(s->by)) : json_null());
-	SET(o, "label", s->label_known && *s->label ? json_string(s->label) : json_null());
+	SET(o, "label", s->label_known && *s->label ? json_any_text(s->label) : json_null());
 	SET(o, "decided", json_boolean(s->decided));
-	SET(o, "waiting", json_string(s->waiting));
+	SET(o, "waiting", json_any_text(s->waiting));
 	SET(o, "since", wall_time(s->since_wall_ns));
 	SET(o, "generation", json_integer((json_int_t)s->generation));
 	SET(o, "sharing", sharing_status(s->config));
@@ -131,7 +133,7 @@ static json_t *taint_status(const struct agent_cluster *c)
 	bool there = c->node && taint_is(node_object_taints(c->node), c->options.startup_taint);
 	bool known = c->node && node_object_state(c->node) == NODE_PRESENT;
 
-	SET(o, "key", json_string(c->options.startup_taint));
+	SET(o, "key", json_any_text(c->options.startup_taint));
 	SET(o, "state",
 		json_string(!*c->options.startup_taint ? "off"
 			    : !known                   ? "unknown"
@@ -147,7 +149,7 @@ static json_t *condition_status(const struct agent_cluster *c)
 	const json_t *have = c->node ? node_object_condition(c->node) : NULL;
 	json_t *o = json_object();
 
-	SET(o, "type", json_string(c->options.node_condition));
+	SET(o, "type", json_any_text(c->options.node_condition));
 	SET(o, "status", json_incref(json_object_get(have, "status")) ?: json_null());
 	SET(o, "reason", json_incref(json_object_get(have, "reason")) ?: json_null());
 	SET(o, "message", json_incref(json_object_get(have, "message")) ?: json_null());
@@ -161,14 +163,14 @@ static json_t *cluster_status(const struct agent *a)
 	const struct error *trouble = c->node ? node_object_trouble(c->node) : &c->why;
 	json_t *o = json_object();
 
-	SET(o, "server", c->api ? json_string(api_server(c->api)) : json_null());
+	SET(o, "server", c->api ? json_any_text(api_server(c->api)) : json_null());
 	SET(o, "state",
 		json_string(!c->possible                ? "off"
 			    : !c->node                  ? "starting"
 			    : trouble->code == ERR_NONE ? "in touch"
 							: "away"));
 	SET(o, "error", error_or_null(trouble, 0));
-	SET(o, "node", json_string(c->options.node_name));
+	SET(o, "node", json_any_text(c->options.node_name));
 	SET(o, "nodeState",
 		json_string(node_states[c->node ? node_object_state(c->node) : NODE_UNKNOWN]));
 	SET(o, "requests", json_integer(c->api ? (json_int_t)api_requests(c->api) : 0));
@@ -189,8 +191,8 @@ static json_t *nvml_status(const struct agent *a)
 
 	SET(o, "state", json_string(up ? "up" : a->nvml_down.code ? "down" : "starting"));
 	SET(o, "error", error_or_null(&a->nvml_down, 0));
-	SET(o, "driverVersion", inv ? json_string(inv->driver_version) : json_null());
-	SET(o, "nvmlVersion", inv ? json_string(inv->nvml_version) : json_null());
+	SET(o, "driverVersion", inv ? json_any_text(inv->driver_version) : json_null());
+	SET(o, "nvmlVersion", inv ? json_any_text(inv->nvml_version) : json_null());
 	if (inv && inv->cuda_version)
 		SET(o, "cudaVersion",
 			json_sprintf("%d.%d", inv->cuda_version / 1000,
@@ -217,7 +219,7 @@ static json_t *signals_status(const struct gpu *g)
 /* What NVML could not say is "". */
 static json_t *text_or_null(const char *text)
 {
-	return *text ? json_string(text) : json_null();
+	return *text ? json_any_text(text) : json_null();
 }
 
 static json_t *bytes_or_null(uint64_t bytes)
@@ -265,8 +267,8 @@ static json_t *gpu_status(const struct node_gpu *g)
 		g->gpu.cc_major ? json_sprintf("%u.%u", g->gpu.cc_major, g->gpu.cc_minor)
 				: json_null());
 	SET(o, "health", json_string(health_state_name(g->health.state)));
-	SET(o, "reason", json_string(g->health.reason));
-	SET(o, "warning", json_string(g->health.warning));
+	SET(o, "reason", json_any_text(g->health.reason));
+	SET(o, "warning", json_any_text(g->health.warning));
 	SET(o, "signals", signals_status(&g->gpu));
 	SET(o, "since", mono_time(g->health.since_ns));
 	SET(o, "lastXid", g->health.last_xid ? json_integer(g->health.last_xid) : json_null());
@@ -340,14 +342,14 @@ static json_t *slice_status(const struct agent *a, const struct resource *r,
 	const char *why;
 	bool ok = agent_device_ok(a, r, d, &why);
 
-	SET(o, "id", json_string(d->id));
+	SET(o, "id", json_any_text(d->id));
 	SET(o, "gpu", index_status(gpu));
 	if (d->mig != OFFER_WHOLE) {
 		set_index(o, "mig", gpu, &inv->mig[d->mig]);
-		SET(o, "profile", json_string(inv->mig[d->mig].profile));
+		SET(o, "profile", json_any_text(inv->mig[d->mig].profile));
 	}
 	SET(o, "healthy", json_boolean(ok));
-	SET(o, "reason", json_string(ok ? "" : why));
+	SET(o, "reason", json_any_text(ok ? "" : why));
 	SET(o, "holder", h ? holder_status(h) : json_null());
 	return o;
 }
@@ -400,7 +402,7 @@ static json_t *profile_status(const struct resource *r, uint32_t first, uint32_t
 	json_t *o = json_object();
 
 	slice_time(&time, s, 1);
-	SET(o, "resource", json_string(r->name));
+	SET(o, "resource", json_any_text(r->name));
 	SET(o, "slices", json_integer(n));
 	SET(o, "used", holders->known ? json_integer(used) : json_null());
 	SET(o, "memoryBytes",
@@ -450,17 +452,17 @@ static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
 	json_t *o = json_object();
 
 	set_index(o, "index", &g->gpu, m);
-	SET(o, "uuid", json_string(m->uuid));
-	SET(o, "profile", json_string(m->profile));
+	SET(o, "uuid", json_any_text(m->uuid));
+	SET(o, "profile", json_any_text(m->profile));
 	SET(o, "gi", json_integer(m->gi));
 	SET(o, "ci", json_integer(m->ci));
 	SET(o, "memoryBytes", bytes_or_null(m->memory_mib << 20));
 	SET(o, "multiprocessors",
 		m->multiprocessors ? json_integer(m->multiprocessors) : json_null());
 	SET(o, "health", json_string(health_state_name(shown->state)));
-	SET(o, "reason", json_string(shown->reason));
-	SET(o, "warning", json_string(h->warning));
-	SET(o, "refused", json_string(agent_device_refusal(a, m->uuid)));
+	SET(o, "reason", json_any_text(shown->reason));
+	SET(o, "warning", json_any_text(h->warning));
+	SET(o, "refused", json_any_text(agent_device_refusal(a, m->uuid)));
 	SET(o, "since", mono_time(shown->since_ns));
 	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());
 	SET(o, "xids", xids_status(&g->gpu, h->xid_count));
@@ -483,7 +485,7 @@ static json_t *gpus_status(const struct agent *a, const struct pod_devices *hold
 				(void)json_array_append_new(migs,
 					mig_status(a, &n->inv->mig[k], &n->migs[k], holders,
 						&index));
-		SET(o, "refused", json_string(agent_device_refusal(a, n->inv->gpus[i].uuid)));
+		SET(o, "refused", json_any_text(agent_device_refusal(a, n->inv->gpus[i].uuid)));
 		SET(o, "profiles", profiles_status(a, n->inv->gpus[i].uuid, &index));
 		SET(o, "migDevices", migs);
 		(void)json_array_append_new(list, o);
@@ -537,14 +539,14 @@ static json_t *resource_status(const struct agent *a, const struct resource *r,
 		used += holder_of(holders, r->name, d->id) != NULL;
 		(void)json_array_append_new(slices, slice_status(a, r, d, holders));
 	}
-	SET(o, "name", json_string(r->name));
+	SET(o, "name", json_any_text(r->name));
 	SET(o, "sharing", json_string(strategy_names[r->strategy]));
 	SET(o, "replicas", json_integer(r->replicas));
 	SET(o, "capacity", json_integer(r->n_devices));
 	SET(o, "allocatable", json_integer(healthy));
 	SET(o, "used", holders->known ? json_integer(used) : json_null());
 	SET(o, "state", json_string(plugin_states[state]));
-	SET(o, "reason", json_string(why ? why : ""));
+	SET(o, "reason", json_any_text(why ? why : ""));
 	SET(o, "slices", slices);
 	return o;
 }
@@ -618,10 +620,10 @@ static json_t *components_status(const struct agent *a)
 		const struct component_state *s = &a->components.v[i];
 
 		(void)json_array_append_new(list,
-			json_pack("{s:s, s:b, s:s, s:o}", "name",
+			json_pack("{s:s, s:b, s:o, s:o}", "name",
 				component_name((enum component)i), "degraded",
-				s->why.code != ERR_NONE, "reason", s->why.msg, "since",
-				wall_time(s->since_wall_ns)));
+				s->why.code != ERR_NONE, "reason", json_any_text(s->why.msg),
+				"since", wall_time(s->since_wall_ns)));
 	}
 	return list;
 }
@@ -636,7 +638,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "pid", json_integer(getpid()));
 	SET(o, "started", wall_time(a->started_wall_ns));
 	SET(o, "now", wall_time(time_wall_ns()));
-	SET(o, "kubeletDir", json_string(a->kubelet_dir));
+	SET(o, "kubeletDir", json_any_text(a->kubelet_dir));
 	SET(o, "config", config_status(a));
 	SET(o, "cluster", cluster_status(a));
 	SET(o, "mig", agent_mig_status(a));

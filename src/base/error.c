@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 /* gRPC numbers: https://grpc.github.io/grpc/core/md_doc_statuscodes.html */
 static const struct error_class classes[ERR_COUNT_] = {
 	[ERR_NONE] = { "ok", 0, 200, 0 },
@@ -29,6 +31,7 @@ int error_vset(struct error *err, enum error_code code, const char *fmt, va_list
 		err->code = code;
 		err->sys = 0;
 		(void)vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+		utf8_make_valid(err->msg);
 	}
 	return -1;
 }
@@ -81,6 +84,7 @@ int error_sys(struct error *err, int sys, const char *fmt, ...)
 	err->sys = sys;
 	used = strlen(err->msg);
 	(void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %s", strerror(sys));
+	utf8_make_valid(err->msg);
 	return -1;
 }
 
@@ -104,6 +108,7 @@ int error_prefix(struct error *err, const char *fmt, ...)
 	used = strlen(err->msg);
 	(void)snprintf(err->msg + used, sizeof(err->msg) - used, ": %.*s",
 		(int)(sizeof(text) - 1), text);
+	utf8_make_valid(err->msg);
 	return -1;
 }
 
@@ -117,6 +122,7 @@ void error_suffix(struct error *err, const char *text)
 	if (used > sizeof(err->msg) - 1 - len)
 		used = sizeof(err->msg) - 1 - len;
 	memcpy(err->msg + used, text, len + 1);
+	utf8_make_valid(err->msg);
 }
 
 void error_copy(struct error *to, const struct error *from)

@@ -47,6 +47,11 @@ struct error {
 		.code = ERR_NONE \
 	}
 
+/*
+ * A message may name files and words of others, or be cut; it is valid UTF-8 whatever they are (utf8_make_valid()), as
+ * JSON and the API server take nothing else.
+ */
+
 /* Fills @err and returns -1, so that a caller can `return error_set(...)`. */
 int error_set(struct error *err, enum error_code code, const char *fmt, ...) PRINTF(3, 4);
 int error_vset(struct error *err, enum error_code code, const char *fmt, va_list ap)

@@ -41,11 +41,14 @@ bool utf8_is_valid(const char *text)
 
 void utf8_make_valid(char *text)
 {
-	if (utf8_is_valid(text))
-		return;
-	for (; *text; text++) {
-		if ((unsigned char)*text >= 0x80)
-			*text = '?';
+	unsigned char *s = (unsigned char *)text;
+
+	for (size_t left = strlen(text), n; left; s += n, left -= n) {
+		n = utf8_len(s, left);
+		if (!n) {
+			*s = '?';
+			n = 1;
+		}
 	}
 }
 

@@ -9,8 +9,7 @@
 
 bool utf8_is_valid(const char *text);
 
-/* For words of others, and what was cut within a character: in a text that is not valid every byte
- * beyond ASCII becomes '?'. */
+/* For words of others, and what was cut within a character: each byte that is part of no character becomes '?'. */
 void utf8_make_valid(char *text);
 
 /* A byte of a text; line and column count from 1, columns in characters. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "config/read.h"
 
 /* Every function here returns a new reference or NULL for lack of memory, as jansson does. */
@@ -16,10 +17,8 @@ json_t *json_any_text(const char *text)
 	if (j)
 		return j;
 	copy = strdup(text);
-	for (size_t i = 0; copy && copy[i]; i++) {
-		if ((unsigned char)copy[i] >= 0x80)
-			copy[i] = '?';
-	}
+	if (copy)
+		utf8_make_valid(copy);
 	return copy ? json_string(copy) : NULL;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +42,7 @@ static void make_text(struct condition_text *t, const struct node_repair *want)
 	t->reason = needed ? want->reason : "GPUsReady";
 	(void)snprintf(t->message, sizeof(t->message), OURS "%s",
 		needed ? want->message : "no GPU needs a repair");
+	utf8_make_valid(t->message);
 }
 
 enum condition_change condition_decide(const json_t *have, const struct node_repair *want)

@@ -2,12 +2,13 @@
 #include "agent/internal.h"
 
 #include "base/time.h"
+#include "config/json.h"
 
 #define SET(object, key, value) (void)json_object_set_new((object), (key), (value))
 
 static json_t *text_or_null(const char *text)
 {
-	return text && *text ? json_string(text) : json_null();
+	return text && *text ? json_any_text(text) : json_null();
 }
 
 static json_t *wall_time(uint64_t wall_ns)
@@ -17,7 +18,7 @@ static json_t *wall_time(uint64_t wall_ns)
 	if (wall_ns == 0)
 		return json_null();
 	time_rfc3339(wall_ns, text);
-	return json_string(text);
+	return json_any_text(text);
 }
 
 static json_t *gpus_status(const struct mig_report *r)
@@ -57,17 +58,17 @@ json_t *agent_mig_status(const struct agent *a)
 	SET(o, "enabled", json_boolean(m->options.enabled));
 	if (!m->options.enabled)
 		return o;
-	SET(o, "state", json_string(m->state));
+	SET(o, "state", json_any_text(m->state));
 	SET(o, "config", text_or_null(m->name));
 	SET(o, "chosenBy",
 		m->tried_by == MIG_WISH_LABEL     ? json_string("node label")
 		: m->tried_by == MIG_WISH_DEFAULT ? json_string("default")
 						  : json_null());
-	SET(o, "source", json_string(source_text(m)));
-	SET(o, "waiting", json_string(m->waiting));
+	SET(o, "source", json_any_text(source_text(m)));
+	SET(o, "waiting", json_any_text(m->waiting));
 	SET(o, "phase", json_string(mig_phase_text(m->phase)));
-	SET(o, "step", json_string(m->phase == MIG_APPLY ? m->report.doing : ""));
-	SET(o, "reason", json_string(m->reason));
+	SET(o, "step", json_any_text(m->phase == MIG_APPLY ? m->report.doing : ""));
+	SET(o, "reason", json_any_text(m->reason));
 	SET(o, "since", wall_time(m->since_wall_ns));
 	SET(o, "retry", retry_time(m));
 	SET(o, "nvmlCalls", json_integer((json_int_t)m->report.nvml_calls));

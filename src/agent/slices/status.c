@@ -4,6 +4,7 @@
 #include "agent/internal.h"
 #include "agent/slices/life.h"
 #include "base/time.h"
+#include "config/json.h"
 
 #include <string.h>
 
@@ -30,7 +31,7 @@ static json_t *arbiter_status(const struct agent_slices *s)
 
 	SET(o, "state", json_string(arbiter_states[state]));
 	SET(o, "pid", pid ? json_integer(pid) : json_null());
-	SET(o, "reason", json_string(state == ARBITER_UP ? s->seen_error.msg : why));
+	SET(o, "reason", json_any_text(state == ARBITER_UP ? s->seen_error.msg : why));
 	return o;
 }
 
@@ -114,7 +115,7 @@ static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
 		const json_t *now = by_uuid(json_object_get(seen, "gpus"), g->uuid);
 		json_t *o = json_object();
 
-		SET(o, "uuid", json_string(g->uuid));
+		SET(o, "uuid", json_any_text(g->uuid));
 		SET(o, "index", index_of(a, g->uuid));
 		SET(o, "limitBytes",
 			g->memory == SLICE_NO_LIMIT ? json_null()
@@ -166,7 +167,7 @@ static json_t *processes_status(const struct agent *a, const json_t *from)
 
 		SET(o, "pid", number(p, "host_pid"));
 		SET(o, "containerPid", number(p, "pid"));
-		SET(o, "name", json_string(name ? name : ""));
+		SET(o, "name", json_any_text(name ? name : ""));
 		SET(o, "ended", json_boolean(json_is_true(json_object_get(p, "ended"))));
 		SET(o, "mps",
 			json_is_boolean(mps) ? json_boolean(json_is_true(mps)) : json_null());
@@ -185,7 +186,7 @@ static json_t *created(uint64_t s)
 	if (!s)
 		return json_null();
 	time_rfc3339(s * NS_PER_SEC, text);
-	return json_string(text);
+	return json_any_text(text);
 }
 
 /* As the config says it; "mps" where processes run side by side. */
@@ -209,12 +210,12 @@ static json_t *slice_status(const struct agent *a, const struct slice *slice,
 	json_t *o = json_object(), *devices = json_array();
 
 	for (size_t i = 0; i < f->devices.n; i++)
-		(void)json_array_append_new(devices, json_string(f->devices.v[i]));
-	SET(o, "id", json_string(f->id));
-	SET(o, "resource", json_string(f->resource));
+		(void)json_array_append_new(devices, json_any_text(f->devices.v[i]));
+	SET(o, "id", json_any_text(f->id));
+	SET(o, "resource", json_any_text(f->resource));
 	SET(o, "devices", devices);
 	SET(o, "created", created(f->created_s));
-	SET(o, "libraries", json_string(f->lib));
+	SET(o, "libraries", json_any_text(f->lib));
 	SET(o, "compute", json_string(compute_of(&f->plan)));
 	SET(o, "class",
 		json_string(f->plan.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch"));
@@ -225,8 +226,8 @@ static json_t *slice_status(const struct agent *a, const struct slice *slice,
 		  : json_null());
 	SET(o, "superseded", json_boolean(slice->superseded));
 	SET(o, "known", json_boolean(seen != NULL));
-	SET(o, "error", error ? json_string(error) : json_null());
-	SET(o, "computeError", no_turns ? json_string(no_turns) : json_null());
+	SET(o, "error", error ? json_any_text(error) : json_null());
+	SET(o, "computeError", no_turns ? json_any_text(no_turns) : json_null());
 	SET(o, "gpus", gpus_status(a, f, seen));
 	SET(o, "processes", processes_status(a, json_object_get(seen, "processes")));
 	SET(o, "unhookedProcesses",
@@ -325,7 +326,7 @@ static json_t *unlimited_status(const struct agent *a, const struct pod_devices 
 			devices = json_object_get(o, "devices");
 			(void)json_array_append_new(list, o);
 		}
-		(void)json_array_append_new(devices, json_string(h->id));
+		(void)json_array_append_new(devices, json_any_text(h->id));
 		last = h;
 	}
 	return list;
@@ -361,11 +362,11 @@ json_t *agent_slices_status(const struct agent *a, const struct pod_devices *hol
 			slice_status(a, s->store.v[i],
 				json_object_get(seen, s->store.v[i]->file.id), holders));
 	for (size_t i = 0; i < s->store.broken.n; i++)
-		(void)json_array_append_new(broken, json_string(s->store.broken.v[i]));
+		(void)json_array_append_new(broken, json_any_text(s->store.broken.v[i]));
 	json_decref(seen);
 	SET(o, "wanted", json_boolean(s->wanted));
-	SET(o, "stateDir", json_string(s->store.state_dir));
-	SET(o, "libraries", *s->lib ? json_string(s->lib) : json_null());
+	SET(o, "stateDir", json_any_text(s->store.state_dir));
+	SET(o, "libraries", *s->lib ? json_any_text(s->lib) : json_null());
 	SET(o, "error", s->wanted ? error_or_null(&s->lib_error) : json_null());
 	SET(o, "arbiter", arbiter_status(s));
 	SET(o, "broken", broken);

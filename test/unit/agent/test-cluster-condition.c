@@ -16,6 +16,9 @@ static const struct node_repair unknown = { .state = REPAIR_UNKNOWN };
 static const struct node_repair needed = { .state = REPAIR_NEEDED,
 	.reason = "GPULost",
 	.message = "GPU 1 (GPU-1): GPU is lost" };
+static const struct node_repair latin = { .state = REPAIR_NEEDED,
+	.reason = "GPULost",
+	.message = "GPU 1: r\xe9" };
 
 static json_t *condition(const char *status, const char *reason, const char *message)
 {
@@ -94,6 +97,7 @@ static void condition_patch__keeps_the_time_of_the_last_change(void **state)
 			false },
 		{ "False", &needed, "False", "GPULost", OURS "GPU 1 (GPU-1): GPU is lost",
 			true },
+		{ NULL, &latin, "False", "GPULost", OURS "GPU 1: r?", false },
 	};
 
 	(void)state;

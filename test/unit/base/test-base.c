@@ -39,6 +39,30 @@ static void error_prefix__keeps_the_text_and_the_code(void **state)
 	assert_int_equal(error_set(NULL, ERR_INVALID, "nobody asked"), -1);
 }
 
+static void error_set__makes_valid_utf8_of_any_bytes(void **state)
+{
+	char latin[ERROR_MSG_MAX], wide[ERROR_MSG_MAX];
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	(void)error_set(&err, ERR_INVALID, "'%s'", "r\xe9sum\303\251");
+	assert_string_equal(err.msg, "'r?sum\303\251'");
+	(void)error_sys(&err, ENOENT, "open '\xff'");
+	(void)error_prefix(&err, "\xfe");
+	error_suffix(&err, "\xc0");
+	assert_string_equal(err.msg, "?: open '?': No such file or directory?");
+	/* What is cut, too. */
+	memset(latin, 'x', sizeof(latin));
+	for (size_t i = 0; i + 1 < sizeof(wide); i += 2)
+		memcpy(wide + i, "\303\251", 2);
+	latin[sizeof(latin) - 1] = wide[sizeof(wide) - 2] = '\0';
+	for (int i = 0; i < 3; i++) {
+		(void)error_set(&err, ERR_INVALID, "%.*s%s", i, latin, wide);
+		(void)error_prefix(&err, "%.*s", i, latin);
+		assert_true(utf8_is_valid(err.msg));
+	}
+}
+
 static void strv_sort__sorts_by_bytes(void **state)
 {
 	CLEANUP(strv_fini) struct strv v = STRV_INIT;
@@ -431,6 +455,8 @@ static void utf8_make_valid__leaves_what_is_valid(void **state)
 		{ "gr\303\266\303\237e", "gr\303\266\303\237e" },
 		{ "broken \xff", "broken ?" },
 		{ "cut \303", "cut ?" },
+		{ "\xff gr\303\266\303\237e \303\303\266\x80",
+			"? gr\303\266\303\237e ?\303\266?" },
 	};
 
 	(void)state;
@@ -474,6 +500,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(error_class__has_a_row_for_every_code),
 		cmocka_unit_test(error_prefix__keeps_the_text_and_the_code),
+		cmocka_unit_test(error_set__makes_valid_utf8_of_any_bytes),
 		cmocka_unit_test(strv_sort__sorts_by_bytes),
 		cmocka_unit_test(buf_add__stops_at_its_ceiling),
 		cmocka_unit_test(parse_duration__takes_what_go_takes),
