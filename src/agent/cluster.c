@@ -115,6 +115,13 @@ static void taint_done(struct task *t, const struct api_reply *reply, const stru
 		task_complain(t);
 }
 
+const struct error *agent_taint_down(const struct agent *a)
+{
+	const struct task *t = &a->cluster.taint;
+
+	return task_is_fault(t) && *t->told ? &t->trouble : NULL;
+}
+
 /* --- the node condition --- */
 
 static void on_condition_done(void *arg, const struct error *err)

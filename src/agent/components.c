@@ -35,6 +35,8 @@ static const struct {
 	[COMPONENT_MIG_MANAGER] = { .name = "mig-manager" },
 	[COMPONENT_SLICES] = { .name = "slices", .needed = true },
 	[COMPONENT_NODE_CONDITION] = { .name = "node-condition", .logs = true },
+	[COMPONENT_STARTUP_TAINT] = { .name = "startup-taint", .logs = true },
+	[COMPONENT_KEPT_CONFIG] = { .name = "kept-config", .logs = true },
 };
 
 const char *component_name(enum component c)
@@ -131,6 +133,7 @@ static void sync_others(struct agent *a)
 		cdi->error.code != ERR_NONE ? &cdi->error : &cdi->other_error);
 	agent_component(a, COMPONENT_API_SERVER, agent_cluster_down(a));
 	agent_component(a, COMPONENT_LABELS, agent_labels_down(a));
+	agent_component(a, COMPONENT_STARTUP_TAINT, agent_taint_down(a));
 	sync_xid_events(a);
 }
 
@@ -143,6 +146,7 @@ static void retry(struct agent *a)
 		return;
 	c->retry_at_ns = now_ns + RETRY_NS;
 	agent_lock_retry(a);
+	agent_config_retry(a);
 	agent_http_retry(a);
 	agent_cluster_retry(a);
 	agent_mig_retry(a);

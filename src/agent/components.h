@@ -33,6 +33,8 @@ enum component {
 	COMPONENT_MIG_MANAGER,
 	COMPONENT_SLICES,         /* the slices of the state directory */
 	COMPONENT_NODE_CONDITION, /* --node-condition */
+	COMPONENT_STARTUP_TAINT,  /* --startup-taint */
+	COMPONENT_KEPT_CONFIG,    /* the config in force, for the next start */
 	COMPONENT_COUNT_
 };
 

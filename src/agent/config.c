@@ -189,7 +189,7 @@ static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *e
 
 /*
  * For the next start. A full disk is no reason to do without the config; but what was kept before must not come back,
- * and keeping is tried again with the next look.
+ * and keeping is tried again.
  */
 static void keep(struct agent *a, enum config_choice_by by, const struct buf *text)
 {
@@ -210,6 +210,9 @@ static void keep(struct agent *a, enum config_choice_by by, const struct buf *te
 		log_warn("the config is not kept for the next start",
 			LOG_STR("reason", err.msg));
 	s->unkept = err.code != ERR_NONE;
+	if (s->unkept)
+		error_suffix(&err, "; a restart finds no config to fall back on");
+	agent_component(a, COMPONENT_KEPT_CONFIG, &err);
 }
 
 static bool is_choice(const struct agent_config_state *s, const struct config_choice *c)
@@ -683,6 +686,20 @@ void agent_config_init(struct agent *a)
 	a->config.seen = (struct buf)BUF_INIT(CONFIG_FILE_MAX + 2 * PATH_MAX);
 	(void)uv_timer_init(a->loop, &a->config.wait);
 	a->config.wait.data = a;
+}
+
+/* Where a newer text was refused, that in force is not at hand: after the next valid one. */
+void agent_config_retry(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+
+	if (!s->unkept || s->last_error.code != ERR_NONE)
+		return;
+	if (is_named(s))
+		look(a, /* force= */ false);
+	else if (config_source_read(s->source, "", &text, NULL) == 0)
+		keep(a, CHOICE_EMPTY, &text);
 }
 
 void agent_config_reload(struct agent *a)

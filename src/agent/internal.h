@@ -216,6 +216,7 @@ void agent_config_with_api(struct agent *a, struct api *api);
 void agent_config_without_api(struct agent *a); /* there will be none */
 void agent_config_gpus_changed(struct agent *a);
 void agent_config_reload(struct agent *a);
+void agent_config_retry(struct agent *a); /* to keep it, where that failed */
 void agent_config_stop(struct agent *a);
 void agent_config_fini(struct agent *a);
 
@@ -226,6 +227,8 @@ void agent_cluster_look(struct agent *a); /* what is offered, or served, is some
 const char *agent_cluster_trouble(const struct agent *a); /* why the Node is not known */
 /* Why the API server is not used although it is asked for; NULL or ERR_NONE: it is, or is not asked for. Borrowed. */
 const struct error *agent_cluster_down(const struct agent *a);
+/* Why the startup taint cannot be removed; NULL or ERR_NONE: it is, or need not be yet. Borrowed. */
+const struct error *agent_taint_down(const struct agent *a);
 /* Checks the files of its credentials, of which the last valid content stays in use. */
 void agent_cluster_retry(struct agent *a);
 void agent_cluster_stop(struct agent *a);

@@ -96,13 +96,10 @@ void agent_labels_look(struct agent *a)
 
 const struct error *agent_labels_down(const struct agent *a)
 {
-	const struct error *trouble = &a->cluster.labels.task.trouble;
+	const struct task *t = &a->cluster.labels.task;
 
-	/* That the API server is away, or somebody else was first, is no fault of the labels, and passes. */
-	if (a->labels.error.code != ERR_NONE || trouble->code == ERR_UNAVAILABLE ||
-		trouble->code == ERR_TIMEOUT || trouble->code == ERR_EXISTS)
-		return &a->labels.error;
-	return trouble;
+	return a->labels.error.code == ERR_NONE && task_is_fault(t) ? &t->trouble
+								    : &a->labels.error;
 }
 
 void agent_labels_stop(struct agent *a)

@@ -246,9 +246,45 @@ chosen() {
 	eventually 10 logged agent 'not kept .*No space left'
 	# Gone, or the new one already: the old one's place may be enough for the next attempt.
 	[[ ! -e $kept ]] || jq -e '.entry == "b"' "$kept"
+	eventually 10 degraded kept-config 'last.json.*No space left on device; a restart finds no config to fall back on$'
+	"$GPUSLICE" status | grep -F 'DEGRADED  kept-config: '
 	rm "$GPUSLICE_STATE_DIR/fill"
 	eventually 15 jq -e '.entry == "b" and .node == "1"' "$kept"
 	[[ $(times agent 'is not kept') == 1 ]]
+	eventually 10 nothing_degraded
+}
+
+@test "a config file that cannot be kept is a degraded component until it can be" {
+	fake_api
+	kubelet
+	node 1
+	sharing 2 >"$NODE_DIR/config.yaml"
+	mkdir "$GPUSLICE_STATE_DIR"
+	: >"$GPUSLICE_STATE_DIR/config"
+	agent --config-file "$NODE_DIR/config.yaml"
+	eventually 20 offers 8
+	eventually 10 degraded kept-config 'state/config/.*; a restart finds no config to fall back on$'
+	eventually 10 said ComponentDegraded kept-config
+	rm "$GPUSLICE_STATE_DIR/config"
+	eventually 20 nothing_degraded
+	jq -e '.text | test("replicas: 2")' "$GPUSLICE_STATE_DIR/config/last.json"
+	eventually 10 said ComponentRecovered kept-config
+}
+
+@test "a startup taint that the API server does not let go is a degraded component until it does" {
+	fake_api
+	kubelet
+	echo 400 >"$API/taints.fail"
+	jq -n '{metadata: {name: "node-1", uid: "1"}, spec: {taints: [{key: "gpuslice.io/not-ready", effect: "NoSchedule"}]}}' |
+		put "$API/nodes"
+	agent --config-file "$CONFIGS/a"
+	eventually 20 offers 8
+	eventually 10 degraded startup-taint 'HTTP 400|400'
+	eventually 10 said ComponentDegraded startup-taint
+	rm "$API/taints.fail"
+	eventually 40 jq -e '.spec.taints == []' "$API/nodes"
+	eventually 10 nothing_degraded
+	eventually 10 said ComponentRecovered startup-taint
 }
 
 @test "a kubeconfig that is wrong is named, and the node goes on" {

@@ -180,3 +180,18 @@ fake_api() {
 	EOF
 	export KUBECONFIG=$NODE_DIR/kubeconfig NODE_NAME=node-1
 }
+
+# said REASON PART: an Event of that reason has a message with the part.
+said() {
+	jq -se --arg r "$1" --arg m "$2" 'any(.[]; .reason == $r and (.message | contains($m)))' "$API/events" >/dev/null
+}
+
+# degraded NAME [REASON]: the component is, for a reason that matches.
+degraded() {
+	"$GPUSLICE" status --json | jq -e --arg n "$1" --arg r "${2-.}" \
+		'.components[] | select(.name == $n and .degraded) | .reason | test($r)'
+}
+
+nothing_degraded() {
+	"$GPUSLICE" status --json | jq -e '[.components[] | select(.degraded)] | length == 0'
+}

@@ -23,16 +23,6 @@ teardown() {
 	node_teardown
 }
 
-# degraded NAME [REASON]: the component is, for a reason that matches.
-degraded() {
-	"$GPUSLICE" status --json | jq -e --arg n "$1" --arg r "${2-.}" \
-		'.components[] | select(.name == $n and .degraded) | .reason | test($r)'
-}
-
-nothing_degraded() {
-	"$GPUSLICE" status --json | jq -e '[.components[] | select(.degraded)] | length == 0'
-}
-
 # starts_with COMPONENT OPTION...: all devices are there although the component is degraded ("": none is).
 starts_with() {
 	local component=$1

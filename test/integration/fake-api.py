@@ -6,7 +6,8 @@ DIR/nodes and DIR/configmaps are the one object of their kind, as JSON; without 
 none. While DIR/KIND.fail is there, every question about that kind is answered by 503. Lists and
 watches follow the files. DIR/pods is a list of pods, all on that node; what is deleted goes from it.
 Merge patches of the node are added to DIR/patches and made, those of its status (conditions, by type) to
-DIR/status-patches, Events to DIR/events, a line each. While DIR/status.forbidden is there, the latter are refused. What a
+DIR/status-patches, Events to DIR/events, a line each. A JSON patch of the taints is made, or answered by the status that
+DIR/taints.fail has. While DIR/status.forbidden is there, the latter are refused. What a
 watch said last is DIR/KIND.sent. All else is 404. The port is written to DIR/port. Who holds the lock
 of DIR/lock (flock) can read an object and write it again: no patch comes in between.
 """
@@ -165,11 +166,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 store("nodes", node)
         self.answer(200 if node else 404, node)
 
+    def patch_taints(self, body):
+        try:
+            status = load("taints.fail")
+        except json.JSONDecodeError:
+            status = 500
+        with locked():
+            node = load("nodes")
+            for step in body if node and not status else []:
+                if step["op"] == "test" and node["spec"]["taints"] != step["value"]:
+                    status = 422
+                elif step["op"] == "replace" and not status:
+                    node["spec"]["taints"] = step["value"]
+                    store("nodes", node)
+        self.answer(status or (200 if node else 404), node)
+
     def do_PATCH(self):
         parts, body = self.path.partition("?")[0].split("/"), self.body()
         kind = parts[-2]
         if parts[-3] == "nodes" and parts[-1] == "status" and "strategic" in self.headers["Content-Type"]:
             self.patch_status(body)
+        elif kind == "nodes" and "json-patch" in self.headers["Content-Type"]:
+            self.patch_taints(body)
         elif kind == "events":
             add_line("events", body)
             self.answer(200, body)

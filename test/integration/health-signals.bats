@@ -71,11 +71,6 @@ sample() {
 	}
 }
 
-# said REASON PART: an Event of that reason has a message with the part.
-said() {
-	jq -se --arg r "$1" --arg m "$2" 'any(.[]; .reason == $r and (.message | contains($m)))' "$API/events" >/dev/null
-}
-
 # condition STATUS REASON [MESSAGE]: that of the Node.
 condition() {
 	jq -e --arg t "$TYPE" --arg s "$1" --arg r "$2" --arg m "${3-}" \

@@ -102,6 +102,14 @@ bool task_fails_often(const struct task *t)
 	return t->backoff.failures >= OFTEN;
 }
 
+bool task_is_fault(const struct task *t)
+{
+	enum error_code code = t->trouble.code;
+
+	return code != ERR_NONE && code != ERR_UNAVAILABLE && code != ERR_TIMEOUT &&
+	       code != ERR_EXISTS;
+}
+
 void task_close(struct task *t)
 {
 	t->call = api_cancel(t->call);

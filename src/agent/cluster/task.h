@@ -56,5 +56,8 @@ void task_complain(struct task *t);
 /* For .done: that somebody else was first (409) is worth no word unless it goes on. */
 bool task_fails_often(const struct task *t);
 
+/* Whether .trouble is this task's own. That the API server is away, or somebody else was first, is none, and passes. */
+bool task_is_fault(const struct task *t);
+
 /* Cancels and closes; its memory is to stay until the loop has run. */
 void task_close(struct task *t);
