@@ -86,6 +86,9 @@ struct gpu {
 	uint32_t clique_id;
 	enum gpu_recovery recovery;
 	uint32_t signals_known; /* bit: enum gpu_signal below GPU_SIGNAL_STORED_ */
+	uint32_t
+		signals_failed; /* likewise: NVML has it and could not read it now; .recovery is the
+				    bit of GPU_SIGNAL_STORED_ */
 	uint64_t signals[GPU_SIGNAL_STORED_]; /* valid if known; 0: clear, else 1 or a count */
 	enum gpu_fault fault;
 	int32_t nvml_code;           /* of the call behind the fault; 0 if none */

@@ -485,12 +485,11 @@ bool health_probe(struct health *h, const struct health_policy *p, const struct 
 	bool was_ok = health_ok(h), warned;
 
 	h->probed_ns = now_ns;
-	if (seen->fault != GPU_OK) {
+	h->raised = raised_in(seen);
+	if (seen->fault != GPU_OK)
 		probe_fault(h, p, seen, now_ns);
-	} else {
-		h->raised = raised_in(seen);
+	else
 		probe_good(h, p, seen, now_ns);
-	}
 	warned = warn(h, p, now_ns);
 	/* The time left in the text is that of the trouble; it is not counted down. */
 	if (!was_ok && h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK && !is_held(h, p) &&

@@ -159,7 +159,7 @@ struct health {
 	enum gpu_fault fault;       /* of the last probe */
 	enum gpu_fault cause_fault; /* the last one since it was healthy */
 	enum gpu_recovery recovery; /* of the last probe without a fault */
-	uint32_t raised;            /* bit: enum gpu_signal; likewise */
+	uint32_t raised;            /* bit: enum gpu_signal; of the last probe */
 	struct xid_recent recent[XID_RATES_MAX];
 	uint64_t rates_id;   /* of the policy that .recent is for */
 	uint64_t trouble_ns; /* when the cool-down began */

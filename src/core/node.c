@@ -96,42 +96,49 @@ static bool is_reset_after(enum gpu_fault fault)
 }
 
 /*
- * A signal that was raised and cannot be read now (the driver does not know row remapping of a GPU
- * with MIG instances) stays raised until it is read as clear, or the GPU has been reset.
+ * A signal that was raised and cannot be read now (the call fails, the GPU is lost, the driver does not know row
+ * remapping of a GPU with MIG instances) stays raised until it is read as clear. After a reset only a call
+ * that fails keeps it: a driver that does not have the signal then will not have it later.
  */
 static void keep_raised(struct gpu *g, const struct gpu *was)
 {
-	uint32_t lost = was->signals_known & ~g->signals_known;
+	bool reset = g->fault == GPU_OK && is_reset_after(was->fault);
+	uint32_t kept = reset ? g->signals_failed : UINT32_MAX;
 
-	if (is_reset_after(was->fault))
-		return;
-	for (int i = 0; i < GPU_SIGNAL_STORED_; i++)
-		if (lost & UINT32_C(1) << i && was->signals[i] > 0)
+	for (int i = 0; i < GPU_SIGNAL_STORED_; i++) {
+		uint32_t bit = UINT32_C(1) << i;
+
+		if (kept & bit & was->signals_known & ~g->signals_known && was->signals[i] > 0)
 			gpu_signal_set(g, (enum gpu_signal)i, was->signals[i]);
-	if (g->recovery == GPU_RECOVERY_UNKNOWN && was->recovery != GPU_RECOVERY_NONE)
+	}
+	if (g->recovery == GPU_RECOVERY_UNKNOWN && was->recovery != GPU_RECOVERY_NONE &&
+		kept & UINT32_C(1) << GPU_SIGNAL_STORED_)
 		g->recovery = was->recovery;
 }
 
 /*
  * What is known of a GPU after one look. A faulty GPU keeps what it was, so that an unreadable
- * name or minor number does not move it to another resource.
+ * name or minor number does not move it to another resource; but what its signals are now is what
+ * this look says of them.
  */
 static void merge(struct gpu *g, const struct gpu *seen, bool is_new)
 {
-	struct gpu was;
+	const struct gpu was = *g;
 
-	if (is_new || seen->fault == GPU_OK) {
-		was = *g;
+	if (is_new) {
 		*g = *seen;
-		if (!is_new)
-			keep_raised(g, &was);
 		return;
 	}
+	*g = seen->fault == GPU_OK ? *seen : was;
 	g->index = seen->index;
 	g->recovery = seen->recovery;
+	g->signals_known = seen->signals_known;
+	g->signals_failed = seen->signals_failed;
+	memcpy(g->signals, seen->signals, sizeof(g->signals));
 	g->fault = seen->fault;
 	g->nvml_code = seen->nvml_code;
 	memcpy(g->reason, seen->reason, sizeof(g->reason));
+	keep_raised(g, &was);
 }
 
 static void set_fault(struct gpu *g, enum gpu_fault fault, const char *reason)
@@ -139,6 +146,17 @@ static void set_fault(struct gpu *g, enum gpu_fault fault, const char *reason)
 	g->fault = fault;
 	g->nvml_code = 0;
 	(void)snprintf(g->reason, sizeof(g->reason), "%.*s", GPU_REASON_MAX - 1, reason);
+}
+
+/* A GPU that could not be asked: of its signals, only those that were raised are known. */
+static void set_unseen(struct gpu *g, enum gpu_fault fault, const char *reason)
+{
+	const struct gpu was = *g;
+
+	set_fault(g, fault, reason);
+	g->signals_known = 0;
+	g->recovery = GPU_RECOVERY_UNKNOWN;
+	keep_raised(g, &was);
 }
 
 /* Whether anything differs that is offered or shown; memory in use changes all the time. */
@@ -178,7 +196,7 @@ static bool take_gone(struct place *pl, const struct health_policy *p, uint64_t 
 {
 	bool changed = pl->gpu.present;
 
-	set_fault(&pl->gpu.gpu, GPU_FAULT_GONE, "GPU is gone: NVML does not list it any more");
+	set_unseen(&pl->gpu.gpu, GPU_FAULT_GONE, "GPU is gone: NVML does not list it any more");
 	pl->gpu.present = false;
 	return health_probe(&pl->gpu.health, p, &pl->gpu.gpu, now_ns) || changed;
 }
@@ -458,7 +476,7 @@ static int observe_none(struct node *n, const struct health_policy *p, const str
 
 		/* One that is gone stays so, which is the stronger word; but it was looked for. */
 		if (g->present)
-			set_fault(&g->gpu, stuck ? GPU_FAULT_STUCK : GPU_FAULT_FIELD,
+			set_unseen(&g->gpu, stuck ? GPU_FAULT_STUCK : GPU_FAULT_FIELD,
 				why && why->msg[0] ? why->msg : "NVML cannot be used");
 		n->inv->gpus[i] = g->gpu;
 		changed |= health_probe(&g->health, p, &g->gpu, now_ns);

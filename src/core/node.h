@@ -40,7 +40,7 @@ void node_fini(struct node *n);
  * same bus address, else with the same index, that is not in the look otherwise. A GPU with a
  * fault keeps name, minor number and everything else that was known of it, its MIG devices and its
  * links, so that it stays in its resource. A health signal that was raised and cannot be read now stays
- * raised, unless the GPU has been reset in between. A MIG device with a .reason keeps what was known of it;
+ * raised, one that was clear becomes unknown; after a reset only a call that fails keeps it raised. A MIG device with a .reason keeps what was known of it;
  * one without a UUID is the one that was known at its place in NVML's list.
  *
  * Returns > 0 if anything that is offered or its health changed, 0 if not; < 0 for lack of memory

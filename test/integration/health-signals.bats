@@ -133,6 +133,27 @@ policies() {
 	status '[.gpus[] | select(.index != 1) | .health == "healthy" and .warning == ""] | all'
 }
 
+@test "a GPU that does not answer keeps what was wrong with it; the rest is unknown" {
+	local code
+	node_with
+	eventually 10 status '.gpus[1].signals.rowRemapFailed == 0'
+	sim set 0 remapped_failure 1
+	eventually 10 offers 8 7
+	for code in GPU_IS_LOST TIMEOUT UNKNOWN; do
+		sim fail 0 field-values "$code"
+		sim fail 1 field-values "$code"
+		eventually 10 status '.gpus[1].signals.rowRemapFailed == null and .gpus[1].signals.gpuReset == null'
+		status '.gpus[0].signals | .rowRemapFailed == 1 and .rowRemapPending == null and .nodeReboot == null'
+		health_is 0 unhealthy
+		eventually 10 sample 1 0 gpuslice_gpu_health_signal 'signal="rowRemapFailed"'
+		eventually 10 sample none 0 gpuslice_gpu_health_signal 'signal="rowRemapPending"'
+		eventually 10 sample none 1 gpuslice_gpu_health_signal 'signal="rowRemapFailed"'
+	done
+	sim set 0 remapped_failure 0
+	sim fail 0 field-values 0
+	eventually 20 status '.gpus[0].health == "healthy" and .gpus[0].signals.rowRemapFailed == 0'
+}
+
 @test "each policy is obeyed, also by a reload" {
 	local name key value text policy
 	node_with "$(policies ignore)"

@@ -22,6 +22,7 @@
  *	                           number, or the field, or the metric) ARG; NOT_SUPPORTED without a
  *	                           line. VALUEs of GPM metrics are thousandths, GPU of a MIG sample
  *	                           is 100 * GPU + 100 + GI
+ *	figure fieldError GPU FIELD CODE   that field of nvmlDeviceGetFieldValues() has this error
  *	nogpm                      no GPU has GPM
  *	utilization GPU PID AGO_MS PERCENT   a sample of process utilization, so long before the call
  *	log                        each call is written to the file of that name with ".calls"
@@ -758,6 +759,10 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *v
 		long long v = 0;
 
 		values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+		if (figure("fieldError", index_of(d), (int)values[i].fieldId, &v)) {
+			values[i].nvmlReturn = (nvmlReturn_t)v;
+			continue;
+		}
 		if (figure(__func__, index_of(d), (int)values[i].fieldId, &v)) {
 			values[i].nvmlReturn = NVML_SUCCESS;
 			values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;

@@ -158,10 +158,10 @@ enum { RECOVERY_ACTION, RESET_STATUS, FIRST_SIGNAL };
 
 static const struct {
 	unsigned int field;
-	enum gpu_signal signal; /* from FIRST_SIGNAL on */
+	enum gpu_signal signal; /* GPU_SIGNAL_STORED_: .recovery */
 } health_fields[] = {
-	[RECOVERY_ACTION] = { NVML_FI_DEV_GPU_RECOVERY_ACTION, GPU_SIGNAL_COUNT_ },
-	[RESET_STATUS] = { FIELD_RESET_STATUS, GPU_SIGNAL_COUNT_ },
+	[RECOVERY_ACTION] = { NVML_FI_DEV_GPU_RECOVERY_ACTION, GPU_SIGNAL_STORED_ },
+	[RESET_STATUS] = { FIELD_RESET_STATUS, GPU_SIGNAL_STORED_ },
 	[FIRST_SIGNAL] = { NVML_FI_DEV_REMAPPED_FAILURE, GPU_SIGNAL_REMAP_FAILED },
 	{ NVML_FI_DEV_REMAPPED_PENDING, GPU_SIGNAL_REMAP_PENDING },
 	{ NVML_FI_DEV_RETIRED_PENDING, GPU_SIGNAL_PAGES_PENDING },
@@ -169,23 +169,47 @@ static const struct {
 	{ NVML_FI_DEV_ECC_DBE_AGG_TOTAL, GPU_SIGNAL_ECC_AGGREGATE },
 };
 
+/* Whether the driver or the GPU does not have what was asked for. Any other error says that it could not be read. */
+static bool is_absent(nvmlReturn_t r)
+{
+	return r == NVML_ERROR_NOT_SUPPORTED || r == NVML_ERROR_FUNCTION_NOT_FOUND ||
+	       r == NVML_ERROR_INVALID_ARGUMENT;
+}
+
+/* What cannot be read is unknown, which is no good news: .signals_failed, see keep_raised() of core/node.c. */
 static void read_health(struct probe *p, struct gpu *g, nvmlDevice_t d)
 {
 	/* Numbers of the driver: none, reset the GPU, reboot, drain (P2P), drain and reset. */
 	static const enum gpu_recovery actions[] = { GPU_RECOVERY_NONE, GPU_RECOVERY_RESET_GPU,
 		GPU_RECOVERY_REBOOT, GPU_RECOVERY_DRAIN_P2P, GPU_RECOVERY_DRAIN_RESET };
 	nvmlFieldValue_t f[ARRAY_LEN(health_fields)];
+	nvmlReturn_t r;
 	uint64_t v;
 
+	if (g->fault != GPU_OK && g->fault != GPU_FAULT_FIELD)
+		return;
 	for (size_t i = 0; i < ARRAY_LEN(f); i++)
 		f[i] = (nvmlFieldValue_t){ .fieldId = health_fields[i].field,
 			.nvmlReturn = NVML_ERROR_UNKNOWN };
-	if (!OPTIONAL(nvmlDeviceGetFieldValues, d, (int)ARRAY_LEN(f), f))
-		return;
-	if (probe_field_uint(&f[RECOVERY_ACTION], &v) && v < ARRAY_LEN(actions))
-		g->recovery = actions[v];
-	else if (probe_field_uint(&f[RESET_STATUS], &v))
-		g->recovery = v ? GPU_RECOVERY_RESET_GPU : GPU_RECOVERY_NONE;
+	r = PROBE_CALL(p, g->index, nvmlDeviceGetFieldValues, d, (int)ARRAY_LEN(f), f);
+	for (size_t i = 0; i < ARRAY_LEN(f); i++) {
+		if (r != NVML_SUCCESS)
+			f[i].nvmlReturn = r;
+		/* A driver may say of each field that the GPU is lost. */
+		if (!probe_optional(p, g, NVML_CALL_nvmlDeviceGetFieldValues,
+			    f[i].nvmlReturn) &&
+			!is_absent(f[i].nvmlReturn))
+			g->signals_failed |= UINT32_C(1) << health_fields[i].signal;
+	}
+	if (probe_field_uint(&f[RECOVERY_ACTION], &v))
+		g->recovery = v < ARRAY_LEN(actions) ? actions[v] : GPU_RECOVERY_UNKNOWN;
+	if (g->recovery == GPU_RECOVERY_UNKNOWN && probe_field_uint(&f[RESET_STATUS], &v)) {
+		/* The older field knows of no reboot: its 0 says nothing where there is the newer one. */
+		if (v)
+			g->recovery = GPU_RECOVERY_RESET_GPU;
+		else if (is_absent(f[RECOVERY_ACTION].nvmlReturn))
+			g->recovery = GPU_RECOVERY_NONE;
+	}
 	for (size_t i = FIRST_SIGNAL; i < ARRAY_LEN(f); i++)
 		if (probe_field_uint(&f[i], &v))
 			gpu_signal_set(g, health_fields[i].signal, v);

@@ -130,7 +130,8 @@ static int check_gpu(const struct gpu *g, struct error *err)
 		return bad(err, "a flag of a GPU is neither 0 nor 1");
 	if (g->changing)
 		return bad(err, "a GPU that is being changed, which is not for it to say");
-	if (g->signals_known >> GPU_SIGNAL_STORED_)
+	if (g->signals_known >> GPU_SIGNAL_STORED_ ||
+		g->signals_failed >> (GPU_SIGNAL_STORED_ + 1))
 		return bad(err, "a health signal that does not exist");
 	if (!is_enum(&g->recovery, GPU_RECOVERY_DRAIN_RESET + 1) ||
 		!is_enum(&g->fault, GPU_FAULT_GONE + 1))

@@ -360,6 +360,73 @@ static void node_observe__a_reset_ends_what_cannot_be_read(void **state)
 	fini(&f);
 }
 
+/* A call that fails says nothing, whatever came before it: neither that the GPU is well, nor that it was repaired. */
+static void node_observe__what_cannot_be_read_is_no_good_news(void **state)
+{
+	static const uint32_t signals[] = { GPU_SIGNAL_REMAP_FAILED, GPU_SIGNAL_DRIVER_MISMATCH,
+		GPU_SIGNAL_RESET, GPU_SIGNAL_REBOOT, GPU_SIGNAL_DRAIN_RESET };
+	static const enum gpu_fault faults[] = { GPU_OK, GPU_FAULT_FIELD, GPU_FAULT_LOST,
+		GPU_FAULT_RESET, GPU_FAULT_STUCK, GPU_FAULT_GONE };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(signals) * ARRAY_LEN(faults); i++) {
+		const enum gpu_signal raised = signals[i / ARRAY_LEN(faults)];
+		const enum gpu_fault fault = faults[i % ARRAY_LEN(faults)];
+		struct fixture f;
+		struct gpu *g;
+		uint64_t value = 0;
+
+		setup(&f);
+		g = &f.inv->gpus[2];
+		know_all(g, raised);
+		observe(&f, 1);
+		g->signals_known = 0;
+		g->signals_failed = (UINT32_C(2) << GPU_SIGNAL_STORED_) - 1;
+		g->recovery = GPU_RECOVERY_UNKNOWN;
+		g->fault = fault;
+		f.inv->n -= fault == GPU_FAULT_GONE;
+		observe(&f, 2);
+		g = &f.node.gpus[2].gpu;
+		assert_true(gpu_signal(g, raised, &value));
+		assert_true(value > 0);
+		/* What was clear is unknown now. */
+		assert_false(gpu_signal(g, GPU_SIGNAL_REMAP_PENDING, NULL));
+		if (raised < GPU_SIGNAL_STORED_)
+			assert_false(gpu_signal(g, GPU_SIGNAL_REBOOT, NULL));
+		f.inv->n = 3;
+		f.inv->gpus[2].fault = GPU_OK;
+		for (uint64_t s = 10; s < 10000; s += 1000)
+			observe(&f, s);
+		if (health_ok(&f.node.gpus[2].health))
+			fail_msg("row %zu: healthy again", i);
+		know_all(&f.inv->gpus[2], NOTHING);
+		observe(&f, 20000);
+		observe(&f, 20010);
+		assert_true(health_ok(&f.node.gpus[2].health));
+		fini(&f);
+	}
+}
+
+/* Nothing is known of a GPU while NVML cannot be used, but what was wrong with it. */
+static void node_observe__without_nvml_signals_are_unknown(void **state)
+{
+	struct error why = ERROR_INIT, err = ERROR_INIT;
+	struct fixture f;
+
+	(void)state;
+	setup(&f);
+	know_all(&f.inv->gpus[1], GPU_SIGNAL_REMAP_FAILED);
+	observe(&f, 1);
+	(void)error_set(&why, ERR_TIMEOUT, "no answer");
+	assert_true(node_observe(&f.node, &f.policy, NULL, &why, 2 * S, &err) >= 0);
+	for (int s = 0; s < GPU_SIGNAL_COUNT_; s++) {
+		assert_false(gpu_signal(&f.node.gpus[0].gpu, (enum gpu_signal)s, NULL));
+		assert_int_equal(gpu_signal(&f.node.gpus[1].gpu, (enum gpu_signal)s, NULL),
+			s == GPU_SIGNAL_REMAP_FAILED);
+	}
+	fini(&f);
+}
+
 static void node_repair__asks_for_what_does_not_pass(void **state)
 {
 	static const struct {
@@ -473,3 +540,5 @@ int main(void)
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
+		cmocka_unit_test(node_observe__what_cannot_be_read_is_no_good_news),
+		cmocka_unit_test(node_observe__without_nvml_signals_are_unknown),

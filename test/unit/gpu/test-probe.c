@@ -121,7 +121,49 @@ static void probe_gpu__reads_each_health_signal_for_itself(void **state)
 	fake_nvml("gpus 1\nerror nvmlDeviceGetFieldValues 0 3\n");
 	probe_gpu(&p, 0, &g, &d);
 	assert_int_equal(g.signals_known, 0);
+	assert_int_equal(g.signals_failed, 0); /* it has none of them */
 	assert_false(gpu_signal(&g, GPU_SIGNAL_RESET, NULL));
+}
+
+/* Not supported is an answer, an error is none, neither of one field nor of all. */
+static void probe_gpu__a_health_signal_that_fails_is_unknown(void **state)
+{
+	struct probe p = new_probe();
+	nvmlDevice_t d;
+	struct gpu g;
+
+	(void)state;
+	fake_nvml("gpus 1\nerror nvmlDeviceGetFieldValues 0 10\n");
+	probe_gpu(&p, 0, &g, &d);
+	assert_int_equal(g.fault, GPU_OK);
+	assert_int_equal(g.signals_known, 0);
+	assert_int_equal(g.signals_failed,
+		(1U << GPU_SIGNAL_REMAP_FAILED | 1U << GPU_SIGNAL_REMAP_PENDING |
+			1U << GPU_SIGNAL_PAGES_PENDING | 1U << GPU_SIGNAL_ECC_VOLATILE |
+			1U << GPU_SIGNAL_ECC_AGGREGATE | 1U << GPU_SIGNAL_STORED_));
+	fake_nvml(
+		"gpus 1\nfigure fieldError 0 145 10\nfigure nvmlDeviceGetFieldValues 0 144 0\n");
+	probe_gpu(&p, 0, &g, &d);
+	assert_int_equal(g.fault, GPU_OK);
+	assert_int_equal(g.signals_known, 1U << GPU_SIGNAL_REMAP_PENDING);
+	assert_int_equal(g.signals_failed, 1U << GPU_SIGNAL_REMAP_FAILED);
+	/* The older field knows of no reboot: that it is 0 does not clear one. */
+	fake_nvml(
+		"gpus 1\nfigure fieldError 0 230 999\nfigure nvmlDeviceGetFieldValues 0 226 0\n");
+	probe_gpu(&p, 0, &g, &d);
+	assert_int_equal(g.recovery, GPU_RECOVERY_UNKNOWN);
+	fake_nvml(
+		"gpus 1\nfigure fieldError 0 230 999\nfigure nvmlDeviceGetFieldValues 0 226 1\n");
+	probe_gpu(&p, 0, &g, &d);
+	assert_int_equal(g.recovery, GPU_RECOVERY_RESET_GPU);
+	fake_nvml(
+		"gpus 1\nfigure fieldError 0 230 3\nfigure nvmlDeviceGetFieldValues 0 226 0\n");
+	probe_gpu(&p, 0, &g, &d);
+	assert_int_equal(g.recovery, GPU_RECOVERY_NONE);
+	/* That the GPU is lost may be said of its fields alone. */
+	fake_nvml("gpus 1\nfigure fieldError 0 145 15\n");
+	probe_gpu(&p, 0, &g, &d);
+	assert_int_equal(g.fault, GPU_FAULT_LOST);
 }
 
 static void probe_gpu__contains_what_goes_wrong(void **state)
@@ -622,6 +664,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(probe_gpu__reads_everything),
 		cmocka_unit_test(probe_gpu__reads_each_health_signal_for_itself),
+		cmocka_unit_test(probe_gpu__a_health_signal_that_fails_is_unknown),
 		cmocka_unit_test(probe_gpu__contains_what_goes_wrong),
 		cmocka_unit_test(probe_gpu__knows_what_it_could_not_read_of_mig),
 		cmocka_unit_test(probe_gpu__reads_the_pci_class),
