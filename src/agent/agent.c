@@ -145,6 +145,7 @@ static void on_inventory(void *arg, const struct inventory *inv)
 			LOG_STR("driver", inv->driver_version));
 	a->nvml_answered = true;
 	error_clear(&a->nvml_down);
+	a->node.driver_mismatch = false;
 	take_look(a, inv, NULL);
 	agent_mig_looked(a);
 }
@@ -163,6 +164,7 @@ static void on_nvml_down(void *arg, const struct error *why)
 	if (strcmp(a->nvml_down.msg, why->msg) != 0)
 		log_warn("NVML cannot be used, trying again", LOG_STR("reason", why->msg));
 	a->nvml_down = *why;
+	a->node.driver_mismatch = gpu_monitor_mismatch(a->monitor);
 	take_look(a, NULL, why);
 	agent_mig_look(a);
 }

@@ -378,8 +378,11 @@ void agent_set_due(struct agent *a)
 
 void agent_reconcile(struct agent *a)
 {
-	if (!a->node.inv)
+	if (!a->node.inv) {
+		/* Why there are no GPUs may be what a repair tool waits for. */
+		agent_cluster_look(a);
 		return;
+	}
 	log_health(a);
 	/* Without a config yet nothing is offered: the first must be the right one. */
 	if (a->config.decided)

@@ -478,6 +478,8 @@ static int observe_none(struct node *n, const struct health_policy *p, const str
 		if (g->present)
 			set_unseen(&g->gpu, stuck ? GPU_FAULT_STUCK : GPU_FAULT_FIELD,
 				why && why->msg[0] ? why->msg : "NVML cannot be used");
+		if (n->driver_mismatch)
+			gpu_signal_set(&g->gpu, GPU_SIGNAL_DRIVER_MISMATCH, 1);
 		n->inv->gpus[i] = g->gpu;
 		changed |= health_probe(&g->health, p, &g->gpu, now_ns);
 	}

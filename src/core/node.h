@@ -27,6 +27,8 @@ struct node {
 	struct node_gpu *gpus; /* [inv->n], sorted by index, then UUID */
 	struct health *migs;   /* [inv->n_mig] of each MIG device by itself */
 	uint64_t observed_ns;  /* last call of node_observe() */
+	bool driver_mismatch;  /* the owner's: NVML cannot be used since its library does not
+				  fit the loaded kernel module */
 };
 
 void node_init(struct node *n);
@@ -34,7 +36,8 @@ void node_fini(struct node *n);
 
 /*
  * Takes in one look at NVML. @seen may be NULL: NVML cannot be used at all; then every known GPU
- * gets @why as its fault (stuck for ERR_TIMEOUT, else unreadable), and none is forgotten.
+ * gets @why as its fault (stuck for ERR_TIMEOUT, else unreadable), and the signal of .driver_mismatch; none is
+ * forgotten.
  *
  * GPUs are recognised by UUID. One whose UUID could not be read is taken for the known GPU at the
  * same bus address, else with the same index, that is not in the look otherwise. A GPU with a

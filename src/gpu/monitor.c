@@ -43,6 +43,7 @@ struct gpu_monitor {
 	bool wanted; /* a look is owed */
 	bool ending; /* the socket is closed, the process not yet collected */
 	bool last_was_crash;
+	bool mismatch;          /* in ops.down: see gpu_monitor_mismatch() */
 	uint32_t failures;      /* in a row: for the back-off */
 	uint32_t crashes;       /* since the last inventory */
 	uint64_t retry_at_ns;   /* no worker before */
@@ -249,7 +250,9 @@ static void on_error_message(struct gpu_monitor *m, const union worker_msg *msg)
 	struct error err = ERROR_INIT;
 
 	(void)error_set(&err, (enum error_code)msg->error.code, "%s", msg->error.text);
+	m->mismatch = msg->error.mismatch;
 	unusable(m, &err);
+	m->mismatch = false;
 }
 
 static bool take_sample(struct gpu_monitor *m, const union worker_msg *msg)
@@ -608,6 +611,11 @@ int gpu_monitor_sample(struct gpu_monitor *m, const struct gpu_sample_request *r
 	}
 	schedule(m);
 	return 0;
+}
+
+bool gpu_monitor_mismatch(const struct gpu_monitor *m)
+{
+	return m->mismatch;
 }
 
 bool gpu_monitor_released(struct gpu_monitor *m)

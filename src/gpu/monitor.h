@@ -51,6 +51,9 @@ int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
 	const struct gpu_monitor_options *options, const struct gpu_monitor_ops *ops, void *arg,
 	struct error *err) MUST_USE;
 
+/* In ops.down: whether NVML refuses since its library does not fit the loaded kernel module. */
+bool gpu_monitor_mismatch(const struct gpu_monitor *m);
+
 /* Look again now (as well as by its own clock every @interval, 0: only when asked). */
 void gpu_monitor_probe(struct gpu_monitor *m);
 /* The same, and no GPU is left alone for having been stuck: somebody else has just had answers of them. */

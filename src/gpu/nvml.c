@@ -282,5 +282,6 @@ int nvml_init(const struct nvml *n, struct error *err)
 
 	if (r == NVML_SUCCESS)
 		return 0;
-	return error_text(err, n, NVML_CALL_nvmlInit_v2, r, advice(r));
+	(void)error_text(err, n, NVML_CALL_nvmlInit_v2, r, advice(r));
+	return -(int)r;
 }

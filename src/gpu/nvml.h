@@ -53,7 +53,7 @@ int nvml_find(char ret[PATH_MAX], const char *explicit_path, const char *driver_
 int nvml_open(struct nvml *n, const char *path, struct error *err) MUST_USE;
 void nvml_close(struct nvml *n);
 
-/* Calls nvmlInit_v2(); the text says what a person can do about the usual causes. */
+/* Calls nvmlInit_v2(); the text says what a person can do about the usual causes. < 0: NVML's code, negated. */
 int nvml_init(const struct nvml *n, struct error *err) MUST_USE;
 
 /* What @code means, as the library says it or, before one is open (NULL), as we do. Static. */

@@ -236,6 +236,22 @@ policies() {
 	eventually 10 condition True GPUsReady
 }
 
+@test "a driver upgraded before the agent's start is the Node's condition, too" {
+	fake_api
+	jq -n '{metadata: {name: "node-1", uid: "1"}}' | put "$API/nodes"
+	configured >"$CONFIG"
+	sim create
+	sim driver mismatch
+	kubelet
+	agent --config-file "$CONFIG"
+	eventually 20 condition False DriverLibraryMismatch "does not fit the loaded kernel module"
+	status '.nvml.state == "down"'
+	sim driver load
+	eventually 30 offers 8
+	eventually 10 condition True GPUsReady
+	status '.gpus[0].signals.driverMismatch == 0'
+}
+
 @test "XID rules: a warning, then unhealthy, at the GPU that had them alone" {
 	local i
 	node_with 'xidRules:

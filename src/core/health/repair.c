@@ -45,6 +45,18 @@ static bool needs_repair(const struct health *h, const struct health_policy *p, 
 	return why != NULL;
 }
 
+/* A driver that was upgraded before the first look: no GPU is known that could say so. */
+static bool is_unfit(const struct node *n, const struct health_policy *p, char *reason,
+	size_t cap)
+{
+	const struct health h = { .raised = UINT32_C(1) << GPU_SIGNAL_DRIVER_MISMATCH };
+	const char *why = n->driver_mismatch ? signal_reason(&h, p) : NULL;
+
+	if (why)
+		(void)snprintf(reason, cap, "%s", why);
+	return why != NULL;
+}
+
 void node_repair(const struct node *n, const struct health_policy *p, struct node_repair *ret)
 {
 	char reason[sizeof(ret->reason)];
@@ -73,6 +85,11 @@ void node_repair(const struct node *n, const struct health_policy *p, struct nod
 		(void)snprintf(ret->message, sizeof(ret->message),
 			"MIG device %" PRIu32 ":%" PRIu32 " (%s): %s",
 			n->gpus[m->gpu].gpu.index, m->index, m->uuid, n->migs[i].reason);
+	}
+	if (!needed && is_unfit(n, p, ret->reason, sizeof(ret->reason))) {
+		needed++;
+		(void)snprintf(ret->message, sizeof(ret->message), "%s",
+			health_signals[GPU_SIGNAL_DRIVER_MISMATCH].text);
 	}
 	if (needed > 1) {
 		size_t len = strlen(ret->message);

@@ -81,9 +81,9 @@ static void send_msg(union worker_msg *m)
 		_exit(0);
 }
 
-static _Noreturn void die(const struct error *err)
+static _Noreturn void end_with(const struct error *err, bool mismatch)
 {
-	union worker_msg m = { .error = { .code = (uint32_t)err->code } };
+	union worker_msg m = { .error = { .code = (uint32_t)err->code, .mismatch = mismatch } };
 
 	probe_text(m.error.text, sizeof m.error.text, err->msg);
 	if (m.error.code == ERR_NONE || m.error.code >= ERR_COUNT_)
@@ -93,10 +93,16 @@ static _Noreturn void die(const struct error *err)
 	_exit(0);
 }
 
+static _Noreturn void die(const struct error *err)
+{
+	end_with(err, /* mismatch= */ false);
+}
+
 static void open_nvml(struct worker *w, bool events)
 {
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
+	int r;
 
 	probe_crumb(&w->probe, WORKER_GPU_NONE, WORKER_STEP_OPEN);
 	if (nvml_find(path, w->nvml_path, w->driver_root, &err) < 0 ||
@@ -104,8 +110,10 @@ static void open_nvml(struct worker *w, bool events)
 		die(&err);
 	w->bound = probe_bound_gpus(&w->probe);
 	probe_crumb(&w->probe, WORKER_GPU_NONE, NVML_CALL_nvmlInit_v2);
-	if (nvml_init(&w->nvml, &err) < 0)
-		die(&err);
+	r = nvml_init(&w->nvml, &err);
+	if (r < 0)
+		end_with(&err, r == -NVML_ERROR_LIB_RM_VERSION_MISMATCH);
+	w->library.known = true; /* it fits: this was an init of a new process, too */
 	if (events && worker_events_new(&w->events, &w->nvml,
 			      &w->crumbs->slot[WORKER_SLOT_EVENTS], send_msg, &err) < 0)
 		die(&err);

@@ -277,7 +277,7 @@ static int check_body(const union worker_msg *m, struct error *err)
 		return IS_TEXT(m->xid.uuid) ? 0 : bad(err, "a UUID that is not text");
 	case WORKER_ERROR:
 		if (!IS_TEXT(m->error.text) || m->error.code == ERR_NONE ||
-			m->error.code >= ERR_COUNT_)
+			m->error.code >= ERR_COUNT_ || m->error.mismatch > 1)
 			return bad(err, "an error that is none");
 		return 0;
 	case WORKER_READ:

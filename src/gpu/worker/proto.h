@@ -112,7 +112,8 @@ struct worker_xid {
 
 struct worker_error {
 	struct worker_head head;
-	uint32_t code; /* enum error_code */
+	uint32_t code;     /* enum error_code */
+	uint32_t mismatch; /* 1: the library does not fit the loaded kernel module */
 	char text[ERROR_MSG_MAX];
 };
 

@@ -478,6 +478,39 @@ static void node_repair__asks_for_what_does_not_pass(void **state)
 	}
 }
 
+/* NVML refuses every init after such an upgrade, so that an agent may never have seen a GPU. */
+static void node_repair__knows_a_driver_that_does_not_fit(void **state)
+{
+	struct error why = ERROR_INIT, err = ERROR_INIT;
+	struct fixture f;
+
+	(void)state;
+	(void)error_set(&why, ERR_UNAVAILABLE, "nvmlInit_v2: Driver/library version mismatch");
+	for (int known = 0; known <= 1; known++) {
+		setup(&f);
+		if (known)
+			observe(&f, 1);
+		assert_true(node_observe(&f.node, &f.policy, NULL, &why, 2 * S, &err) >= 0);
+		node_repair(&f.node, &f.policy, &f.repair);
+		assert_int_equal(f.repair.state, REPAIR_UNKNOWN); /* another trouble of NVML */
+		f.node.driver_mismatch = true;
+		assert_true(node_observe(&f.node, &f.policy, NULL, &why, 3 * S, &err) >= 0);
+		node_repair(&f.node, &f.policy, &f.repair);
+		assert_int_equal(f.repair.state, REPAIR_NEEDED);
+		assert_string_equal(f.repair.reason, "DriverLibraryMismatch");
+		assert_non_null(f.repair.message[0] ? f.repair.message : NULL);
+		f.policy.signals[GPU_SIGNAL_DRIVER_MISMATCH] = HEALTH_WARN;
+		node_repair(&f.node, &f.policy, &f.repair);
+		assert_int_equal(f.repair.state, REPAIR_UNKNOWN);
+		f.policy.signals[GPU_SIGNAL_DRIVER_MISMATCH] = HEALTH_ACT;
+		f.node.driver_mismatch = false;
+		observe(&f, 10);
+		observe(&f, 20);
+		assert_int_equal(f.repair.state, REPAIR_NONE);
+		fini(&f);
+	}
+}
+
 static void node_repair__a_programs_errors_never_ask_for_one(void **state)
 {
 	static const struct xid_rate rate = { .xids = { 31 },
@@ -533,12 +566,13 @@ int main(void)
 		cmocka_unit_test(health__counts_as_a_list_of_all_would),
 		cmocka_unit_test(node_observe__a_raised_signal_stays_until_it_is_read_as_clear),
 		cmocka_unit_test(node_observe__a_reset_ends_what_cannot_be_read),
+		cmocka_unit_test(node_observe__what_cannot_be_read_is_no_good_news),
+		cmocka_unit_test(node_observe__without_nvml_signals_are_unknown),
 		cmocka_unit_test(node_repair__asks_for_what_does_not_pass),
+		cmocka_unit_test(node_repair__knows_a_driver_that_does_not_fit),
 		cmocka_unit_test(node_repair__a_programs_errors_never_ask_for_one),
 		cmocka_unit_test(node_repair__counts_and_says_when_it_cannot_know),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
-		cmocka_unit_test(node_observe__what_cannot_be_read_is_no_good_news),
-		cmocka_unit_test(node_observe__without_nvml_signals_are_unknown),

@@ -33,6 +33,7 @@ static void on_down(void *arg, const struct error *why)
 
 	s->downs++;
 	s->down = *why;
+	s->mismatch = gpu_monitor_mismatch(s->m);
 }
 
 static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)

@@ -16,6 +16,7 @@ struct seen {
 	struct inventory *inv;
 	int inventories, downs, xids;
 	struct error down;
+	bool mismatch;
 	char uuid[GPU_UUID_MAX];
 	uint32_t xid, gi, ci;
 	bool release_in_callback, stop_in_callback;

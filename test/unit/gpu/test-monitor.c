@@ -290,6 +290,10 @@ static void monitor__waits_for_a_driver_to_come_and_go(void **state)
 	assert_non_null(strstr(s.down.msg, "the NVIDIA kernel module is not loaded"));
 	assert_int_equal(s.down.code, ERR_UNAVAILABLE);
 	run_until(&s, s.downs == 2); /* it is told each time */
+	assert_false(s.mismatch);
+	fake_nvml("error nvmlInit_v2 -1 18\n");
+	run_until(&s, s.mismatch);
+	s.downs = 2;
 	fake_nvml("gpus 1\n");
 	run_until(&s, s.inventories == 1);
 
