@@ -206,6 +206,43 @@ static bool forgotten(const struct node_gpu *g, const struct health_policy *p, u
 	return !g->present && now_ns - g->last_seen_ns >= p->forget_after_ns;
 }
 
+/* Known by UUID alone, so that it is once in the list however often it is forgotten. */
+static void add_missing(struct node *n, const struct node_gpu *g)
+{
+	const struct health *h = &g->health;
+	uint32_t i = 0;
+
+	while (i < n->n_missing && strcmp(n->missing[i].uuid, g->gpu.uuid) != 0)
+		i++;
+	if (!g->gpu.uuid[0] || i == ARRAY_LEN(n->missing))
+		return;
+	n->n_missing += i == n->n_missing;
+	n->missing[i] = (struct node_missing){ .index = g->gpu.index,
+		.xid = h->cause >= XID_RESET ? h->cause_xid : 0 };
+	memcpy(n->missing[i].uuid, g->gpu.uuid, sizeof(g->gpu.uuid));
+	memcpy(n->missing[i].bus_id, g->gpu.bus_id, sizeof(g->gpu.bus_id));
+}
+
+/* Whether @seen has the GPU, or another one in its slot. */
+static bool is_back(const struct inventory *seen, const struct node_missing *m)
+{
+	for (uint32_t i = 0; i < seen->n; i++)
+		if (strcmp(seen->gpus[i].uuid, m->uuid) == 0 ||
+			(m->bus_id[0] && strcmp(seen->gpus[i].bus_id, m->bus_id) == 0))
+			return true;
+	return false;
+}
+
+static void drop_missing(struct node *n, const struct inventory *seen)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n->n_missing; i++)
+		if (!is_back(seen, &n->missing[i]))
+			n->missing[kept++] = n->missing[i];
+	n->n_missing = kept;
+}
+
 static int place_cmp(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -522,6 +559,7 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 		/* One that never had a UUID cannot be recognised, so it is not remembered. */
 		if (!n->gpus[i].gpu.uuid[0] || forgotten(&n->gpus[i], p, now_ns) ||
 			n_places >= GPU_NODE_MAX) {
+			add_missing(n, &n->gpus[i]);
 			changed = true;
 			continue;
 		}
@@ -533,6 +571,7 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 	r = commit(n, seen, places, n_places, now_ns, err);
 	if (r < 0)
 		return -1;
+	drop_missing(n, seen);
 	changed |= probe_migs(n, p, now_ns);
 	n->observed_ns = now_ns;
 	return changed || r > 0;
@@ -616,6 +655,7 @@ static void forget(struct node *n, uint32_t i)
 	struct inventory *inv = n->inv;
 	uint32_t was = inv->n, to = 0;
 
+	add_missing(n, &n->gpus[i]);
 	forget_migs(n, i);
 	for (uint32_t a = 0; inv->links && a < was; a++)
 		for (uint32_t b = 0; b < was; b++)

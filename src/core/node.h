@@ -4,7 +4,8 @@
 /*
  * All GPUs that this node is known to have, with their health: the memory of the reconcile loop
  * between two looks at NVML. A GPU that disappears stays listed as unhealthy ("gone") until it is
- * forgotten, one that comes back keeps its history, and a sick one never touches the others.
+ * forgotten, one that comes back keeps its history, and a sick one never touches the others. One that was forgotten
+ * is missing until it, or another one in its slot, is seen.
  *
  * A MIG device has a health of its own, for XIDs that name its instance and for what cannot be read
  * of it; and it is never better than its GPU. It is one and the same as long as it has the same
@@ -22,12 +23,22 @@ struct node_gpu {
 	bool present; /* in the last inventory */
 };
 
+/* A GPU that was gone for so long that it was forgotten: the node needs a repair until it is back. */
+struct node_missing {
+	char uuid[GPU_UUID_MAX];
+	char bus_id[GPU_BUS_ID_MAX]; /* "" if unknown */
+	uint32_t index;              /* its last one */
+	uint32_t xid; /* of the reset or hardware class, that it had before; 0: none */
+};
+
 struct node {
 	struct inventory *inv; /* the known GPUs, in the order of .gpus; links as last seen */
 	struct node_gpu *gpus; /* [inv->n], sorted by index, then UUID */
 	struct health *migs;   /* [inv->n_mig] of each MIG device by itself */
-	uint64_t observed_ns;  /* last call of node_observe() */
-	bool driver_mismatch;  /* the owner's: NVML cannot be used since its library does not
+	struct node_missing missing[GPU_NODE_MAX];
+	uint32_t n_missing;
+	uint64_t observed_ns; /* last call of node_observe() */
+	bool driver_mismatch; /* the owner's: NVML cannot be used since its library does not
 				  fit the loaded kernel module */
 };
 

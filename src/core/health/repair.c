@@ -25,6 +25,11 @@ static const char *signal_reason(const struct health *h, const struct health_pol
 	return NULL;
 }
 
+static void xid_reason(uint32_t xid, char *reason, size_t cap)
+{
+	(void)snprintf(reason, cap, "NvidiaXID%" PRIu32 "Error", xid);
+}
+
 /* Whether what has @h needs a repair. The XID comes first: repair tools choose by its number. */
 static bool needs_repair(const struct health *h, const struct health_policy *p, char *reason,
 	size_t cap)
@@ -34,7 +39,7 @@ static bool needs_repair(const struct health *h, const struct health_policy *p, 
 	if (h->state != HEALTH_UNHEALTHY)
 		return false;
 	if (h->cause_xid && h->cause >= XID_RESET) {
-		(void)snprintf(reason, cap, "NvidiaXID%" PRIu32 "Error", h->cause_xid);
+		xid_reason(h->cause_xid, reason, cap);
 		return true;
 	}
 	why = fault_reasons[h->fault];
@@ -85,6 +90,21 @@ void node_repair(const struct node *n, const struct health_policy *p, struct nod
 		(void)snprintf(ret->message, sizeof(ret->message),
 			"MIG device %" PRIu32 ":%" PRIu32 " (%s): %s",
 			n->gpus[m->gpu].gpu.index, m->index, m->uuid, n->migs[i].reason);
+	}
+	/* A GPU that is not shown any more is still not there; a repair tool's time may not be over yet. */
+	for (uint32_t i = 0; i < n->n_missing; i++) {
+		const struct node_missing *m = &n->missing[i];
+
+		if (needed++ > 0)
+			continue;
+		if (m->xid)
+			xid_reason(m->xid, ret->reason, sizeof(ret->reason));
+		else
+			(void)snprintf(ret->reason, sizeof(ret->reason), "%s",
+				fault_reasons[GPU_FAULT_GONE]);
+		(void)snprintf(ret->message, sizeof(ret->message),
+			"GPU %" PRIu32 " (%s): GPU is gone: NVML does not list it any more",
+			m->index, m->uuid);
 	}
 	if (!needed && is_unfit(n, p, ret->reason, sizeof(ret->reason))) {
 		needed++;

@@ -478,6 +478,51 @@ static void node_repair__asks_for_what_does_not_pass(void **state)
 	}
 }
 
+/* Repair tools wait about as long as an agent remembers a GPU that is gone: the need must outlast that. */
+static void node_repair__a_missing_gpu_is_needed_until_it_is_back(void **state)
+{
+	static const struct {
+		uint32_t xid;
+		const char *reason;
+	} rows[] = { { 0, "GPUGone" }, { 79, "NvidiaXID79Error" } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows) * 3; i++) {
+		const uint32_t xid = rows[i / 3].xid;
+		struct fixture f;
+
+		setup(&f);
+		observe(&f, 1);
+		if (xid)
+			(void)node_xid(&f.node, &f.policy, "GPU-2", NODE_XID_ALL, NODE_XID_ALL,
+				xid, S);
+		f.inv->n = 2;
+		for (uint64_t s = 2; s < 3000; s += 7) {
+			if (i % 2) /* forgotten by the clock, or by a look */
+				(void)node_tick(&f.node, &f.policy, s * S);
+			if (observe(&f, s) != REPAIR_NEEDED ||
+				strcmp(f.repair.reason, rows[i / 3].reason) != 0)
+				fail_msg("row %zu after %d s: '%s'", i, (int)s,
+					f.repair.reason);
+			assert_non_null(strstr(f.repair.message, "GPU 2 (GPU-2): GPU is gone"));
+			assert_null(strstr(f.repair.message, "; and "));
+		}
+		assert_int_equal(f.node.inv->n, 2); /* it is not shown any more */
+		f.inv->n = 3;
+		if (i % 3 == 1) /* another one in its slot */
+			(void)snprintf(f.inv->gpus[2].uuid, sizeof(f.inv->gpus[2].uuid),
+				"GPU-new");
+		if (i % 3 == 2) { /* and one in another slot is another one */
+			(void)snprintf(f.inv->gpus[2].uuid, sizeof(f.inv->gpus[2].uuid),
+				"GPU-new");
+			(void)snprintf(f.inv->gpus[2].bus_id, sizeof(f.inv->gpus[2].bus_id),
+				"0000FFFF:01:00.0");
+		}
+		assert_int_equal(observe(&f, 4000), i % 3 == 2 ? REPAIR_NEEDED : REPAIR_NONE);
+		fini(&f);
+	}
+}
+
 /* NVML refuses every init after such an upgrade, so that an agent may never have seen a GPU. */
 static void node_repair__knows_a_driver_that_does_not_fit(void **state)
 {
@@ -569,6 +614,7 @@ int main(void)
 		cmocka_unit_test(node_observe__what_cannot_be_read_is_no_good_news),
 		cmocka_unit_test(node_observe__without_nvml_signals_are_unknown),
 		cmocka_unit_test(node_repair__asks_for_what_does_not_pass),
+		cmocka_unit_test(node_repair__a_missing_gpu_is_needed_until_it_is_back),
 		cmocka_unit_test(node_repair__knows_a_driver_that_does_not_fit),
 		cmocka_unit_test(node_repair__a_programs_errors_never_ask_for_one),
 		cmocka_unit_test(node_repair__counts_and_says_when_it_cannot_know),
