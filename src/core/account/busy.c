@@ -3,7 +3,8 @@
 
 /*
  * A unit is at least as busy as the slice runtime knows exactly: it measures, where NVML samples. What NVML says of
- * processes fits into the rest, and what then is left belongs to no known container.
+ * processes fits into the rest, and what then is left belongs to no known container. Where NVML does not say how busy
+ * the unit is, there is no rest, and what its processes used is not known.
  */
 
 static uint64_t sum_of(const struct account_use *uses, uint32_t n, enum account_source kind)
@@ -46,6 +47,13 @@ static void give_sole(const struct account_unit_round *r, struct account_use *us
 	uses[0].busy_ns = r->busy_ns;
 }
 
+static void forget_parts(const struct account_unit_round *r, struct account_use *uses)
+{
+	for (uint32_t i = 0; i < r->n_uses && !r->busy_known; i++)
+		if (uses[i].busy_from == ACCOUNT_FROM_PROCESSES)
+			uses[i].busy_from = ACCOUNT_FROM_NOTHING;
+}
+
 /* Growth of a counter may be of longer than the round: then that is how long it is of. */
 static uint64_t longest(const struct account_unit_round *r, const struct account_use *uses,
 	uint64_t dt_ns)
@@ -61,9 +69,10 @@ static uint64_t longest(const struct account_unit_round *r, const struct account
 void account_busy(struct account_unit *u, const struct account_unit_round *r,
 	struct account_use *uses, uint64_t dt_ns)
 {
-	uint64_t most = longest(r, uses, dt_ns);
-	uint64_t busy = r->busy_known ? r->busy_ns : 0, exact, rest;
+	uint64_t busy = r->busy_known ? r->busy_ns : 0, most, exact, rest;
 
+	forget_parts(r, uses);
+	most = longest(r, uses, dt_ns);
 	give_sole(r, uses);
 	for (uint32_t i = 0; i < r->n_uses; i++) {
 		struct account *a = uses[i].account;

@@ -187,6 +187,8 @@ static void account__nothing_is_idle_while_it_is_not_known_who_holds_what(void *
 	accounts_fini(&s.a);
 }
 
+#define NONE UINT64_MAX /* not known */
+
 static void account__busy_time_fits_into_the_units(void **state)
 {
 	static const enum account_source U = ACCOUNT_FROM_NOTHING, N = ACCOUNT_FROM_PROCESSES,
@@ -205,13 +207,16 @@ static void account__busy_time_fits_into_the_units(void **state)
 		/* what is exact goes first, and makes the unit's more */
 		{ 700, true, false, { X, N }, { 600, 400 }, 2, { 600, 100 }, 700, 0 },
 		{ 700, true, false, { X, X }, { 600, 300 }, 2, { 600, 300 }, 900, 0 },
-		{ 0, false, false, { X, N }, { 600, 300 }, 2, { 600, 0 }, 600, 0 },
+		/* parts of what is not known are not known, either */
+		{ 0, false, false, { X, N }, { 600, 300 }, 2, { 600, NONE }, 600, 0 },
+		{ 0, false, false, { N, N }, { 600, 300 }, 2, { NONE, NONE }, 0, 0 },
+		{ 0, false, false, { N, N }, { 600, 0 }, 1, { NONE, 0 }, 0, 0 },
 		/* but not more than the time */
 		{ 0, true, false, { X, X }, { 900, 600 }, 2, { 600, 400 }, 1000, 0 },
 		/* alone it does all that is done */
 		{ 700, true, false, { U, U }, { 0, 0 }, 1, { 700, 0 }, 700, 0 },
-		{ 700, true, true, { U, U }, { 0, 0 }, 1, { 0, 0 }, 700, 700 },
-		{ 700, true, false, { U, U }, { 0, 0 }, 2, { 0, 0 }, 700, 700 },
+		{ 700, true, true, { U, U }, { 0, 0 }, 1, { NONE, 0 }, 700, 700 },
+		{ 700, true, false, { U, U }, { 0, 0 }, 2, { NONE, NONE }, 700, 700 },
 		{ 700, true, true, { N, U }, { 200, 0 }, 1, { 200, 0 }, 700, 500 },
 	};
 
@@ -233,10 +238,16 @@ static void account__busy_time_fits_into_the_units(void **state)
 		}
 		count(&s);
 		u = s.a.units[0];
-		for (uint32_t k = 0; k < rows[i].n; k++)
-			if (u->uses[k]->total.busy_ns != rows[i].want[k])
-				fail_msg("row %zu: use %u: %llu", i, k,
-					(unsigned long long)u->uses[k]->total.busy_ns);
+		for (uint32_t k = 0; k < rows[i].n; k++) {
+			const struct account *a = u->uses[k];
+			uint64_t want = rows[i].want[k] == NONE ? 0 : rows[i].want[k];
+			bool known = rows[i].want[k] != NONE;
+
+			if (a->total.busy_ns != want || a->busy_ever != known ||
+				(a->busy_from != ACCOUNT_FROM_NOTHING) != known)
+				fail_msg("row %zu: use %u: %llu of source %d", i, k,
+					(unsigned long long)a->total.busy_ns, a->busy_from);
+		}
 		if (u->busy_ns != rows[i].want_unit || u->other_busy_ns != rows[i].want_other)
 			fail_msg("row %zu: unit %llu, other %llu", i,
 				(unsigned long long)u->busy_ns,
