@@ -114,3 +114,7 @@ void agent_see_fini(struct agent *a);
 void agent_see_allocated(struct agent *a, const char *resource, const char *const *ids,
 	size_t n, bool ok);
 void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid);
+
+/* The most memory that the container has used on that GPU or MIG device; false: not known. */
+bool agent_see_peak(const struct agent *a, const char *uuid, const struct pod_device *holder,
+	uint64_t *ret);

@@ -188,7 +188,7 @@ struct view_slice {
 	bool seen; /* the arbiter has reported the slice on this unit; else what follows is not known */
 	bool turn, demoted, stuck, over;
 	uint64_t unhooked; /* bytes in processes without the libraries; part of memory_used */
-	uint32_t stopped;  /* processes that were killed for it */
+	uint32_t stopped; /* processes that were killed for it */
 };
 
 /* Of a pod, under a name that Prometheus takes. */
@@ -217,7 +217,7 @@ struct view_use {
 	enum view_source memory_from; /* of .memory_used */
 	bool memory_known;            /* .memory_used */
 	bool memory_counted;          /* .memory_byte_s: it was known at some time */
-	bool peak_known; /* .memory_peak: likewise, and 0 of a slice is the arbiter's word */
+	bool peak_known; /* .memory_peak, the most ever: likewise, and 0 of a slice is the arbiter's word */
 	bool memory_current; /* and the last interval, or that of its end, is in it */
 	uint64_t memory_used, memory_peak, memory_limit; /* limit UINT64_MAX: none */
 	bool processes_known;

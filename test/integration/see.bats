@@ -236,11 +236,18 @@ in_pod() {
 	exec env LD_PRELOAD="$PRELOAD" GPUSLICE_SLICE_DIR="$dir" "$@"
 }
 
+# peaks BYTES: of pod one, so much or more in the view and in the status, which say the same.
+peaks() {
+	local peak
+	peak=$(view "[.gpus[].units[].uses[] | select(.pod == \"one\")][0].memoryPeak | select(. >= $1)")
+	"$GPUSLICE" status --json | jq -e ".slices.list[] | select(.holder.pod == \"one\") | .gpus[0].peakBytes == $peak"
+}
+
 refusals_listed() {
 	"$GPUSLICE" status --json | jq -e '[.slices.list[].gpus[].refusals] | sort == [0, 2]'
 }
 
-@test "what the limit refuses and turns that are taken back are counted, over restarts of the arbiter" {
+@test "what the limit refuses, turns that are taken back and the peak are kept over restarts of the arbiter" {
 	local arbiter taken
 	slice_node_setup h100-1
 	fair_quarters
@@ -257,6 +264,7 @@ refusals_listed() {
 	run -0 in_pod one "$PROGRAMS/cuda-hold" --until-full 1Gi
 	[[ $output == *" last=2 "* ]]
 	eventually 5 slice_of one '.refusals == 2'
+	eventually 5 peaks 4294967296
 	start burn1 in_pod one "$PROGRAMS/cuda-burn" --work 100000 --depth 16 --seconds 0
 	eventually 20 slice_of one '.launches > 100'
 	slice_of one '.revocations == 0'
@@ -271,6 +279,7 @@ refusals_listed() {
 	eventually 5 slice_of one '.refusals == 2'
 	eventually 5 slice_of two '.refusals == 0'
 	eventually 20 refusals_listed
+	eventually 5 peaks 4294967296
 	stop burn1
 	stop burn2
 	end_agent

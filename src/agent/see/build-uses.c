@@ -105,20 +105,6 @@ static const char *compute_name(const struct slice_plan *plan)
 	return "fair";
 }
 
-/*
- * The arbiter knows what it has had at most between our looks, too. Without its word the most that was seen may be too
- * little, and 0 says nothing.
- */
-static void put_peak(const struct see_slice *s, struct view_use *to)
-{
-	uint64_t peak;
-	bool known = see_number(s->gpu, "peak", &peak);
-
-	if (known && peak > to->memory_peak)
-		to->memory_peak = peak;
-	to->peak_known = known || to->memory_peak > 0;
-}
-
 static void put_slice(const struct see_slice *s, struct view *v, struct view_use *to)
 {
 	const struct slice_file *f = &s->slice->file;
@@ -140,7 +126,6 @@ static void put_slice(const struct see_slice *s, struct view *v, struct view_use
 	if (g->memory != SLICE_NO_LIMIT)
 		to->memory_limit = g->memory;
 	to->slice = slice;
-	put_peak(s, to);
 }
 
 /* --- uses --- */
@@ -218,8 +203,7 @@ static void put_use(const struct see_round *r, const struct entry *e, struct vie
 			(enum view_source)(a->live ? a->memory_from : ACCOUNT_FROM_NOTHING),
 		.memory_known = a->live && a->memory_from,
 		.memory_counted = a->memory_ever,
-		.peak_known =
-			a->memory_ever && (a->mode != ACCOUNT_SLICES || a->memory_peak > 0),
+		.peak_known = a->peak_known,
 		.memory_current = a->memory_ever && (!a->live || a->memory_from),
 		.memory_used = a->memory,
 		.memory_peak = a->memory_peak,

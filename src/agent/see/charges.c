@@ -210,8 +210,13 @@ static void begin(struct see_charge *c, const struct slice *slice, uint64_t char
 /* A process without the libraries uses time that nobody is charged for. */
 static void take_memory(struct see_use *u, const struct see_slice *s)
 {
-	uint64_t used;
+	uint64_t used, peak;
 
+	u->in.sliced = true;
+	if (see_number(s->gpu, "peak", &peak)) {
+		u->in.peak_known = true;
+		u->in.peak = peak > u->in.peak ? peak : u->in.peak;
+	}
 	if (!see_number(s->gpu, "used", &used))
 		return;
 	if (u->in.memory_from && u->in.memory >= used)

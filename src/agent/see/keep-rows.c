@@ -113,8 +113,8 @@ static int add_use(struct see_keep *k, const struct account *a, const char *gpu,
 		.busy_ns = (int64_t)a->delta.busy_ns,
 		.busy_unknown = !a->busy_from,
 		.memory_byte_seconds = (int64_t)a->delta.memory_byte_s,
-		.memory_unknown = a->live && !a->memory_from,
-		.memory_peak_bytes = (int64_t)a->memory,
+		.memory_unknown = (a->live && !a->memory_from) || !a->peak_known,
+		.memory_peak_bytes = (int64_t)a->memory_high,
 		.cost_nano = (int64_t)a->delta.cost_nano };
 
 	return is_nothing(&a->delta) ? 0 : add(k, &row, err);

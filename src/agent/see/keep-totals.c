@@ -195,6 +195,7 @@ static int restore_use(struct accounts *a, char *const *parts, const int64_t *v,
 	one->busy_ever = one->total.busy_ns > 0 || !one->busy_unknown;
 	one->memory_unknown = (v[7] & SEE_MEMORY_UNKNOWN) != 0;
 	one->memory_ever = one->memory_peak > 0 || !one->memory_unknown;
+	one->peak_known = one->memory_peak > 0;
 	return 0;
 }
 

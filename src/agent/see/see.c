@@ -499,6 +499,25 @@ void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid)
 	x->last_wall_ns = time_wall_ns();
 }
 
+bool agent_see_peak(const struct agent *a, const char *uuid, const struct pod_device *holder,
+	uint64_t *ret)
+{
+	const struct account_unit *u = accounts_unit(&a->see.accounts, uuid);
+
+	for (size_t i = 0; u && i < u->n_uses; i++) {
+		const struct account *use = u->uses[i];
+
+		if (!use->live || !use->peak_known || strcmp(use->pod, holder->pod) != 0 ||
+			strcmp(use->namespace_, holder->namespace_) != 0 ||
+			strcmp(use->container, holder->container) != 0 ||
+			strcmp(use->resource, holder->resource) != 0)
+			continue;
+		*ret = use->memory_peak;
+		return true;
+	}
+	return false;
+}
+
 /* --- life --- */
 
 static void restore_xid(void *arg, const struct see_kept_xid *x)

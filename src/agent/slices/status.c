@@ -104,8 +104,20 @@ static const json_t *by_uuid(const json_t *list, const char *uuid)
 	return NULL;
 }
 
+/* Of its container what the API and the metrics show: the arbiter's own is of the time since it started. */
+static json_t *peak_status(const struct agent *a, const char *uuid,
+	const struct pod_device *holder, const json_t *now)
+{
+	json_int_t said = json_integer_value(json_object_get(now, "peak"));
+	uint64_t peak;
+
+	if (holder && agent_see_peak(a, uuid, holder, &peak) && (json_int_t)peak >= said)
+		return json_integer((json_int_t)peak);
+	return number(now, "peak");
+}
+
 static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
-	const json_t *seen)
+	const struct pod_device *holder, const json_t *seen)
 {
 	const bool compute = f->plan.compute != SLICE_COMPUTE_NONE;
 	json_t *list = json_array();
@@ -123,7 +135,7 @@ static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
 		SET(o, "weight", compute ? json_integer(g->weight) : json_null());
 		SET(o, "capMillionths", compute && g->cap ? json_integer(g->cap) : json_null());
 		SET(o, "usedBytes", number(now, "used"));
-		SET(o, "peakBytes", number(now, "peak"));
+		SET(o, "peakBytes", peak_status(a, g->uuid, holder, now));
 		SET(o, "unhookedBytes", number(now, "unhooked_used"));
 		SET(o, "refusals", number(now, "refusals"));
 		SET(o, "over", flag(now, "over"));
@@ -228,7 +240,7 @@ static json_t *slice_status(const struct agent *a, const struct slice *slice,
 	SET(o, "known", json_boolean(seen != NULL));
 	SET(o, "error", error ? json_any_text(error) : json_null());
 	SET(o, "computeError", no_turns ? json_any_text(no_turns) : json_null());
-	SET(o, "gpus", gpus_status(a, f, seen));
+	SET(o, "gpus", gpus_status(a, f, h, seen));
 	SET(o, "processes", processes_status(a, json_object_get(seen, "processes")));
 	SET(o, "unhookedProcesses",
 		processes_status(a, json_object_get(seen, "unhooked_processes")));

@@ -77,6 +77,20 @@ static uint64_t scaled(uint64_t share_ns, uint64_t sum, uint64_t whole)
 	return sum > whole ? account_part(share_ns, whole, sum) : share_ns;
 }
 
+/* What a slice uses between two looks only its arbiter sees: without its word 0 says nothing. */
+static void raise_peak(struct account *a, const struct account_use *in)
+{
+	bool seen = in->memory_from != ACCOUNT_FROM_NOTHING;
+
+	a->memory_high = seen ? in->memory : 0;
+	if (in->peak_known && in->peak > a->memory_peak && in->peak > a->memory_high)
+		a->memory_high = in->peak;
+	if (a->memory_high > a->memory_peak)
+		a->memory_peak = a->memory_high;
+	a->peak_known =
+		a->peak_known || in->peak_known || a->memory_peak > 0 || (seen && !in->sliced);
+}
+
 static void count_memory(struct account *a, const struct account_use *in)
 {
 	bool known = in->memory_from != ACCOUNT_FROM_NOTHING;
@@ -84,16 +98,16 @@ static void count_memory(struct account *a, const struct account_use *in)
 
 	a->memory_from = in->live ? in->memory_from : ACCOUNT_FROM_NOTHING;
 	a->memory = a->memory_from ? in->memory : 0;
-	a->memory_unknown = a->memory_unknown || (in->live && !known);
 	a->memory_ever = a->memory_ever || known;
+	/* Of one that has ended the last part of a round is not known, of one that was never seen nothing is. */
+	a->memory_unknown = a->memory_unknown || (!known && (in->live || !a->memory_ever));
+	raise_peak(a, in);
 	if (!known)
 		return;
 	sum = (account_wide)in->memory * in->held_ns + a->memory_rest;
 	a->memory_rest = (uint64_t)(sum % SECOND_NS);
 	a->delta.memory_byte_s = (uint64_t)(sum / SECOND_NS);
 	a->total.memory_byte_s += a->delta.memory_byte_s;
-	if (in->memory > a->memory_peak)
-		a->memory_peak = in->memory;
 }
 
 static void count_use(struct account_unit *u, const struct account_unit_round *r,

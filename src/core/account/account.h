@@ -71,6 +71,9 @@ struct account_use {
 	uint64_t busy_of_ns; /* the time that it is of; 0: the round */
 	enum account_source memory_from;
 	uint64_t memory;
+	bool sliced;     /* what it uses between two rounds, its slice's arbiter sees alone: */
+	bool peak_known; /* that has said the most since its own start: */
+	uint64_t peak;
 	struct account *account; /* set by accounts_round(); valid until the next */
 };
 
@@ -111,7 +114,9 @@ struct account {
 	enum account_source busy_from, memory_from; /* of the last round */
 	bool busy_unknown, memory_unknown;          /* of some round */
 	bool busy_ever, memory_ever;                /* known of some round */
-	uint64_t memory, memory_peak;
+	uint64_t memory, memory_peak; /* the peak is the most that was ever seen or said */
+	uint64_t memory_high; /* of that, what is of the last round; 0: nothing is known */
+	bool peak_known;
 	uint64_t memory_rest; /* byte-nanoseconds below a byte-second */
 	bool matched;         /* in the round that is being counted */
 };

@@ -39,7 +39,7 @@ static void end(struct account *a, uint64_t wall_ns)
 	a->ended_for_ns = 0;
 	a->share = 0;
 	a->memory_from = ACCOUNT_FROM_NOTHING;
-	a->memory = 0;
+	a->memory = a->memory_high = 0;
 }
 
 void account_end_others(struct account_unit *u, uint64_t dt_ns, uint64_t wall_ns)

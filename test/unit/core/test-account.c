@@ -292,6 +292,67 @@ static void account__memory_is_counted_over_time(void **state)
 	accounts_fini(&s.a);
 }
 
+/* The highest that was seen or said, whatever an arbiter says that was started again. */
+static void account__a_peak_outlives_its_arbiter(void **state)
+{
+	static const enum account_source U = ACCOUNT_FROM_NOTHING, N = ACCOUNT_FROM_PROCESSES,
+					 X = ACCOUNT_FROM_SLICE;
+	const struct {
+		enum account_source from;
+		uint64_t memory;
+		bool said;
+		uint64_t peak;
+		bool want_known;
+		uint64_t want, want_high;
+	} rows[] = {
+		{ U, 0, false, 0, false, 0, 0 },
+		{ N, 0, false, 0, false, 0, 0 }, /* it may have had more between */
+		{ X, 0, true, 0, true, 0, 0 },
+		{ X, 3, true, 8, true, 8, 8 },
+		{ X, 3, true, 8, true, 8, 3 },  /* that was before this round */
+		{ U, 0, false, 0, true, 8, 0 }, /* its arbiter ends, */
+		{ X, 2, true, 2, true, 8, 2 },  /* and the next one begins */
+		{ N, 9, true, 2, true, 9, 9 },
+	};
+	struct scene s;
+
+	(void)state;
+	scene_init(&s, 1);
+	s.uses[0].sliced = true;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct account *a;
+
+		s.uses[0].memory_from = rows[i].from;
+		s.uses[0].memory = rows[i].memory;
+		s.uses[0].peak_known = rows[i].said;
+		s.uses[0].peak = rows[i].peak;
+		count(&s);
+		a = only(&s, 1, 0);
+		if (a->peak_known != rows[i].want_known || a->memory_peak != rows[i].want ||
+			a->memory_high != rows[i].want_high)
+			fail_msg("row %zu: %d, %llu, of the round %llu", i, a->peak_known,
+				(unsigned long long)a->memory_peak,
+				(unsigned long long)a->memory_high);
+	}
+	accounts_fini(&s.a);
+}
+
+/* One that comes and goes between two looks. */
+static void account__memory_that_was_never_seen_is_not_known(void **state)
+{
+	struct scene s;
+	const struct account *a;
+
+	(void)state;
+	scene_init(&s, 1);
+	s.uses[0].live = false;
+	count(&s);
+	a = only(&s, 1, 0);
+	assert_true(a->memory_unknown);
+	assert_false(a->memory_ever || a->peak_known);
+	accounts_fini(&s.a);
+}
+
 /* What was not known in a round is neither zero nor counted, and stays noted. */
 static void account__says_where_its_figures_are_from(void **state)
 {
@@ -639,6 +700,8 @@ int main(void)
 		cmocka_unit_test(account__busy_time_fits_into_the_units),
 		cmocka_unit_test(account__counters_that_were_away_are_of_longer_than_the_round),
 		cmocka_unit_test(account__memory_is_counted_over_time),
+		cmocka_unit_test(account__a_peak_outlives_its_arbiter),
+		cmocka_unit_test(account__memory_that_was_never_seen_is_not_known),
 		cmocka_unit_test(account__says_where_its_figures_are_from),
 		cmocka_unit_test(account__the_price_is_exact_over_time),
 		cmocka_unit_test(account__a_unit_that_is_gone_leaves_its_cost_to_the_node),
