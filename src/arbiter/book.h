@@ -72,6 +72,7 @@ struct book_gpu {
 	uint64_t limit;    /* SLICE_NO_LIMIT: none */
 	uint64_t granted;  /* sum over the members */
 	uint64_t unhooked; /* used by processes past the libraries */
+	bool read;         /* a reading said so; else it is not known */
 	uint64_t peak;
 	uint64_t refused; /* allocations: see book_slice_refused() */
 };

@@ -38,7 +38,8 @@
  *	        "used": 0,                      // by its processes, those past the libraries included
  *	        "peak": 0,                      // the most that "used" was
  *	        "granted": 0,                   // set aside for its processes; used <= granted
- *	        "unhooked_used": 0,             // part of "used": processes past the libraries
+ *	        "unhooked_used": 0,             // part of "used": processes past the libraries; null: none of
+ *	                                        // this arbiter's readings was of the GPU yet
  *	        "refusals": 0,                  // calls that failed as the limit leaves no room (below)
  *	        "over": false,                  // more is granted than the limit: it was lowered, or the
  *	                                        // driver took more than could be known beforehand
@@ -65,7 +66,7 @@
  *	           "physical": 0,               // what NVML said last; null: nothing yet
  *	                                        // with turns also TIME, and:
  *	           "stuck": false}]}],          // nothing of its work ends, for 10 s since its gate closed
- *	      "unhooked_processes": [
+ *	      "unhooked_processes": [           // null: none of this arbiter's readings was of its GPUs yet
  *	        {"host_pid": 4712, "name": "nvtool",
  *	         "gpus": [{"uuid": "GPU-...", "used": 0}]}]}]}
  *

@@ -189,7 +189,7 @@ const struct json_row json_rows_slice[] = {
 	ROW_IF(view_slice, "demoted", BOOL, demoted, seen),
 	ROW_IF(view_slice, "stuck", BOOL, stuck, seen),
 	ROW_IF(view_slice, "over", BOOL, over, seen),
-	ROW_IF(view_slice, "unhooked", U64, unhooked, seen),
+	ROW_IF(view_slice, "unhooked", U64, unhooked, unhooked_known),
 	ROW_IF(view_slice, "stopped", U32, stopped, seen),
 	{ 0 },
 };

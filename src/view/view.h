@@ -188,6 +188,7 @@ struct view_slice {
 	bool seen; /* the arbiter has reported the slice on this unit; else what follows is not known */
 	bool turn, demoted, stuck, over;
 	uint64_t unhooked; /* bytes in processes without the libraries; part of memory_used */
+	bool unhooked_known;
 	uint32_t stopped; /* processes that were killed for it */
 };
 

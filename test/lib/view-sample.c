@@ -282,7 +282,8 @@ void sample_slice(struct sample_maker *m, struct view_use *c, const struct view_
 	*s = *from;
 	s->id = view_printf(m->v, "c%08x", 0x5eed0000U + m->v->n_uses);
 	s->class_ = s->class_ ? s->class_ : "batch";
-	s->time_known = s->revocations_known = s->refusals_known = s->seen = true;
+	s->time_known = s->revocations_known = s->refusals_known = s->unhooked_known = s->seen =
+		true;
 	s->charged_ns = c->busy_ns;
 	s->copied_bytes = s->copies * 65536;
 	c->slice = s;

@@ -80,7 +80,6 @@ static void put_counters(struct view_slice *to, const json_t *gpu)
 		{ "launches", &to->launches },
 		{ "copies", &to->copies },
 		{ "bytes", &to->copied_bytes },
-		{ "unhooked_used", &to->unhooked },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
@@ -88,6 +87,7 @@ static void put_counters(struct view_slice *to, const json_t *gpu)
 	to->time_known = json_is_integer(json_object_get(gpu, "charged_ns"));
 	to->revocations_known = see_number(gpu, "revocations", &to->revocations);
 	to->refusals_known = see_number(gpu, "refusals", &to->refusals);
+	to->unhooked_known = see_number(gpu, "unhooked_used", &to->unhooked);
 	to->turn = is_true(gpu, "turn");
 	to->demoted = is_true(gpu, "demoted");
 	to->stuck = is_true(gpu, "stuck");

@@ -166,10 +166,10 @@ static json_t *used_status(const struct agent *a, const json_t *gpus)
 	return list;
 }
 
-/* The arbiter's processes, with and without its libraries. */
+/* The arbiter's processes, with and without its libraries; null: it has not said. */
 static json_t *processes_status(const struct agent *a, const json_t *from)
 {
-	json_t *list = json_array();
+	json_t *list = json_is_array(from) ? json_array() : json_null();
 
 	for (size_t i = 0; i < json_array_size(from); i++) {
 		const json_t *p = json_array_get(from, i);

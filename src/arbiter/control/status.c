@@ -50,7 +50,8 @@ static json_t *slice_gpus(struct slice *s)
 		one = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "uuid",
 			uuid_json(s, i), "limit", number_or_null(g->limit, SLICE_NO_LIMIT),
 			"used", number(used), "peak", number(g->peak), "granted",
-			number(g->granted), "unhooked_used", number(g->unhooked), "refusals",
+			number(g->granted), "unhooked_used",
+			g->read ? number(g->unhooked) : json_null(), "refusals",
 			number(s->refusals[i]), "over", (int)book_slice_over(s->book, i));
 
 		turn_status_gpu(s, g->uuid, one);
@@ -221,10 +222,22 @@ static bool add_processes(struct buf *b, const struct slice *s)
 	return good;
 }
 
+static bool was_read(const struct slice *s)
+{
+	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++)
+		if (s->book->gpus[i].read)
+			return true;
+	return false;
+}
+
 static json_t *unhooked(const struct arbiter *a, const struct slice *s)
 {
 	json_t *list = json_array();
 
+	if (!was_read(s)) {
+		json_decref(list);
+		return json_null();
+	}
 	for (const struct unhooked *u = a->unhooked; u; u = u->next) {
 		json_t *gpus;
 

@@ -229,8 +229,22 @@ static void keep_unread(struct arbiter *a)
 	}
 }
 
+/* From now on it is known what processes past the libraries use there. */
+static void note_read_gpus(struct arbiter *a, const struct reading *r)
+{
+	for (struct slice *s = a->slices; s; s = s->next) {
+		for (size_t k = 0; s->book && k < r->n; k++) {
+			int gpu = gpu_of(s, r->gpus[k].uuid);
+
+			if (gpu >= 0)
+				s->book->gpus[gpu].read = true;
+		}
+	}
+}
+
 void unhooked_take(struct arbiter *a, const struct reading *r)
 {
+	note_read_gpus(a, r);
 	forget_read_gpus(a, r);
 	for (size_t k = 0; k < r->n; k++) {
 		for (size_t i = 0; i < r->gpus[k].n; i++)

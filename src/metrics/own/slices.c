@@ -84,7 +84,7 @@ static const struct metrics_row gauges[] = {
 		  "GPU memory of processes without the slice's libraries", METRICS_GAUGE,
 		  NULL },
 		SLICE(unhooked, METRICS_COUNT),
-		SLICE_KNOWN(seen) },
+		SLICE_KNOWN(unhooked_known) },
 };
 
 enum { ABOUT, CAP };

@@ -42,6 +42,33 @@ static pid_t unhooked_process(struct env *e)
 	return unhooked_process_after(e, NULL);
 }
 
+static bool is_known(struct env *e)
+{
+	json_t *j = status(e), *slice = json_array_get(json_object_get(j, "slices"), 0);
+	const json_t *gpu = json_array_get(json_object_get(slice, "gpus"), 0);
+	bool list = json_is_array(json_object_get(slice, "unhooked_processes"));
+	bool figure = json_is_integer(json_object_get(gpu, "unhooked_used"));
+
+	json_decref(j);
+	assert_int_equal(list, figure);
+	return list;
+}
+
+/* Nobody has said which processes there are. */
+static void unhooked__is_unknown_before_the_first_reading(void **state)
+{
+	struct env *e = *state;
+	uint64_t end = time_mono_ns() + 20 * NS_PER_SEC;
+
+	assert_false(is_known(e));
+	subscribe(e);
+	while (!is_known(e)) {
+		assert_true(time_mono_ns() < end);
+		wait_ms(2);
+	}
+	assert_int_equal(gpu_figure(e, "unhooked_used"), 0);
+}
+
 static void unhooked__process_is_counted_and_reported(void **state)
 {
 	struct env *e = *state;
@@ -301,6 +328,7 @@ static void unhooked__process_is_stopped_after_two_readings_in_a_row_only(void *
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(unhooked__is_unknown_before_the_first_reading),
 		TEST(unhooked__process_is_counted_and_reported),
 		TEST(unhooked__process_cannot_name_another_slice),
 		TEST(unhooked__process_is_stopped_where_the_slice_says_so),
