@@ -421,6 +421,11 @@ static const char *no_env(const char *name)
 	return NULL;
 }
 
+static const char *or_unknown(const char *text)
+{
+	return *text ? text : "unknown";
+}
+
 static void print_node(const struct check *c)
 {
 	uint32_t same = 0;
@@ -436,13 +441,14 @@ static void print_node(const struct check *c)
 		if (i + 1 < c->node.inv->n &&
 			!strcmp(c->node.inv->gpus[i].name, c->node.inv->gpus[i + 1].name))
 			continue;
-		printf("%s %u x %s", i + 1 > same ? "," : "", same, c->node.inv->gpus[i].name);
+		printf("%s %u x %s", i + 1 > same ? "," : "", same,
+			or_unknown(c->node.inv->gpus[i].name));
 		same = 0;
 	}
 	if (c->node.inv->n_mig)
 		printf(", %u MIG devices", c->node.inv->n_mig);
 	printf("%s, driver %s\n\n", c->node.inv->n ? "" : " no GPU",
-		c->node.inv->driver_version);
+		or_unknown(c->node.inv->driver_version));
 }
 
 static int print_json(struct check *c, struct error *err)

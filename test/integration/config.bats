@@ -20,6 +20,13 @@ setup() {
 	[[ $output == *"2 good, 0 bad, 0 warnings"* ]]
 }
 
+@test "config check says that the product of a GPU is unknown" {
+	"$GPUSLICE" sim create >/dev/null
+	"$GPUSLICE" sim fail 2 name UNKNOWN
+	run "$GPUSLICE" config check time-slicing-config.yaml
+	[[ $output == *"Node: 2 x Tesla V100-SXM2-16GB, 1 x unknown, 1 x Tesla V100-SXM2-16GB, driver "* ]]
+}
+
 @test "config check shows how much memory a replica gets, and where that is too little" {
 	cat >"$BATS_TEST_TMPDIR/s.yaml" <<-'EOF'
 		version: v1
