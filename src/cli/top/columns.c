@@ -71,7 +71,7 @@ static void fill_pod(struct cell *ret, const struct top_row *r)
 {
 	if (!r->use)
 		ret->style = CANVAS_DIM;
-	text(ret, r->use ? r->use->pod : "free");
+	text(ret, r->use ? r->use->pod : top_row_is_free(r) ? "free" : "");
 }
 
 static void fill_container(struct cell *ret, const struct top_row *r)

@@ -292,6 +292,8 @@ static int read_gpu(struct top_model *m, const json_t *o, struct error *err)
 	(void)snprintf(where, sizeof(where), "gpus[%zu].sample", m->n_gpus);
 	if (READ(g, json_object_get(o, "sample"), sample_fields, where, err) < 0)
 		return -1;
+	/* What is not known to be there is not known to be gone. */
+	g->present = !json_is_false(json_object_get(o, "present"));
 	g->mig_known = json_is_boolean(json_object_get(o, "migEnabled"));
 	if (g->index == TOP_NONE)
 		g->index = (uint32_t)m->n_gpus;

@@ -69,6 +69,11 @@ uint64_t top_row_share(const struct top_row *r)
 	return r->unit ? wide(r->unit->part) : MILLION;
 }
 
+bool top_row_is_free(const struct top_row *r)
+{
+	return r->seat && !r->use && r->unit->held != TOP_NONE;
+}
+
 const struct top_use *top_row_figures(const struct top_row *r)
 {
 	return r->seat && !r->seat->first ? NULL : r->use;
@@ -141,8 +146,10 @@ static bool matches(const struct top_row *r, const char *filter)
 
 static bool idle(const struct top_row *r)
 {
-	if (r->seat || r->use)
-		return !r->use || !r->use->live || r->use->received == 0;
+	if (r->use)
+		return !r->use->live || r->use->received == 0;
+	if (r->seat)
+		return top_row_is_free(r);
 	if (!r->unit)
 		return true;
 	return r->unit->replicas_used == 0 && r->unit->busy == 0;

@@ -49,7 +49,7 @@ struct top_choice {
 	char filter[TOP_FILTER_MAX]; /* "": all */
 };
 
-/* What does not apply is NULL; .use is NULL for a free seat. Borrowed from the model. */
+/* What does not apply is NULL; .use is NULL for a seat that is free, or of which nothing is known. Borrowed from the model. */
 struct top_row {
 	const struct top_gpu *gpu;
 	const struct top_unit *unit;
@@ -66,6 +66,9 @@ struct top_rows {
 int top_rows_make(struct top_rows *ret, const struct top_model *m, const struct top_choice *c,
 	struct error *err) MUST_USE;
 void top_rows_fini(struct top_rows *r);
+
+/* A seat that no container holds, as the kubelet has said. */
+bool top_row_is_free(const struct top_row *r);
 
 /* Whose counters and memory stand in this row; NULL: nobody's, as the container has an earlier seat where they do. */
 const struct top_use *top_row_figures(const struct top_row *r);

@@ -90,7 +90,8 @@ static struct piece health(const struct top_gpu *g)
 	if (!g->present)
 		return (struct piece){ .text = "gone", .style = CANVAS_BAD };
 	if (strcmp(g->health, "healthy") != 0)
-		return (struct piece){ .text = g->health, .style = CANVAS_BAD };
+		return (struct piece){ .text = *g->health ? g->health : "unknown",
+			.style = CANVAS_BAD };
 	if (*g->refused)
 		return (struct piece){ .text = "refused", .style = CANVAS_WARN };
 	return (struct piece){ .text = "healthy", .style = CANVAS_GOOD };
@@ -107,11 +108,11 @@ static void name_line(struct canvas *c, const struct top_gpu *g)
 
 	if (g->index != TOP_NONE)
 		(void)snprintf(index, sizeof(index), "%" PRIu32, g->index);
-	(void)snprintf(name, sizeof(name), "%3s  %s", index, g->name);
+	(void)snprintf(name, sizeof(name), "%3s  %s", index, *g->name ? g->name : "unknown");
 	if (g->last_xid != 0 && g->last_xid != TOP_NONE)
 		(void)snprintf(xid, sizeof(xid), "%" PRIu32, g->last_xid);
 	box(c, (struct piece){ .text = name, .style = CANVAS_BOLD }, plain(""), first_width(c));
-	box(c, plain(g->bus_id), plain(top_mig_mode(g)), SECOND);
+	box(c, plain(*g->bus_id ? g->bus_id : "-"), plain(top_mig_mode(g)), SECOND);
 	box(c, health(g),
 		(struct piece){ .text = xid,
 			.style = *xid == '-' ? CANVAS_PLAIN : CANVAS_WARN },

@@ -99,6 +99,29 @@ static void top_model__has_no_sum_of_what_is_not_known(void **state)
 	assert_string_equal(m->degraded_reason, "say it");
 }
 
+/* Another GPU has the index of one that is gone; one that is not known to be there keeps its own. */
+static void top_model__takes_nothing_unknown_for_gone(void **state)
+{
+	static const struct {
+		const char *present;
+		bool gone;
+	} rows[] = { { "true", false }, { "null", false }, { "false", true } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(top_model_freep) struct top_model *m = NULL;
+		char json[256];
+
+		(void)snprintf(json, sizeof(json),
+			NODE("{\"index\":0,\"present\":%s},{\"index\":0,\"present\":true}"),
+			rows[i].present);
+		m = read_node(json);
+		assert_int_equal(m->gpus[0].present, !rows[i].gone);
+		assert_int_equal(m->gpus[0].index, rows[i].gone ? TOP_NONE : 0);
+		assert_int_equal(m->gpus[1].index, 0);
+	}
+}
+
 static void top_model__says_what_is_wrong_and_where(void **state)
 {
 	static const struct {
@@ -217,6 +240,34 @@ static void top_rows__count_a_container_with_two_seats_once(void **state)
 	assert_int_equal(top_row_share(&rows.v[1]), 250000);
 	assert_int_equal(top_row_cost(&rows.v[0]), 2000000000);
 	top_rows_fini(&rows);
+}
+
+/* The kubelet has not said who holds what: no seat is free, nor idle. */
+static void top_rows__know_no_free_seat_while_holders_are_unknown(void **state)
+{
+	static const struct {
+		const char *held;
+		bool is_free;
+	} rows[] = { { "0", true }, { "null", false } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct top_choice c = { .table = TOP_SLICES, .hide_idle = true };
+		CLEANUP(top_model_freep) struct top_model *m = NULL;
+		struct top_rows found;
+		struct error err = ERROR_INIT;
+		char json[512];
+
+		(void)snprintf(json, sizeof(json),
+			NODE("{\"units\":[{\"held\":%s,\"seats\":[" SEAT("null") "]}]}"),
+			rows[i].held);
+		m = read_node(json);
+		assert_ok(top_rows_make(&found, m, &c, &err), &err);
+		assert_int_equal(found.n, rows[i].is_free ? 0 : 1);
+		if (found.n)
+			assert_false(top_row_is_free(&found.v[0]));
+		top_rows_fini(&found);
+	}
 }
 
 static void top_rows__show_a_gpu_in_mig_mode_without_devices(void **state)
@@ -371,10 +422,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(top_model__adds_up_the_units_of_a_gpu),
 		cmocka_unit_test(top_model__has_no_sum_of_what_is_not_known),
+		cmocka_unit_test(top_model__takes_nothing_unknown_for_gone),
 		cmocka_unit_test(top_model__says_what_is_wrong_and_where),
 		cmocka_unit_test(top_rows__sort_by_each_column_and_what_is_not_known_last),
 		cmocka_unit_test(top_rows__keep_what_has_the_filter),
 		cmocka_unit_test(top_rows__count_a_container_with_two_seats_once),
+		cmocka_unit_test(top_rows__know_no_free_seat_while_holders_are_unknown),
 		cmocka_unit_test(top_rows__show_a_gpu_in_mig_mode_without_devices),
 		cmocka_unit_test(figures__are_short_and_round),
 		cmocka_unit_test(top_press__types_a_filter_and_takes_it_back),
