@@ -24,6 +24,10 @@ for name in gpuslice-node.json gpuslice-cluster.json; do
 		exit 1
 	}
 done
+if grep -n 'or vector(0)' deploy/grafana/*.json deploy/grafana/rules.yaml; then
+	echo "deploy/grafana: a series that is missing is unknown, not 0"
+	exit 1
+fi
 promtool check rules deploy/grafana/rules.yaml
 promtool test rules test/prom/rules-test.yaml
 # What the descriptions of alerts lead to.
