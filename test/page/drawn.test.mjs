@@ -114,6 +114,22 @@ test("a slice's memory is drawn against its limit", () => withPage("mixed", {}, 
 	}
 }));
 
+test("a sum of what is known says of how many GPUs it is", () => withPage("mixed", {}, async (page) => {
+	assert.match(await page.locator(".tile", { hasText: "Memory used" }).innerText(), /known of 7 of 8 GPUs/);
+}));
+
+test("a seat without a limit is not one with a limit of 0", () => {
+	const prepare = (page, agent) => agent.be("mixed", (path, o) => {
+		if (o.gpus)
+			o.gpus[2].units[0].seats[0].memoryLimit = null;
+	});
+	return withPage("mixed", { prepare }, async (page) => {
+		const [first] = await pieces(page, 2, "memory");
+		assert.match(first.title, /, no limit$/);
+		assert.ok(first.width > 0.05, `${first.width} of the bar`);
+	});
+});
+
 test("health, XIDs, config errors and warnings stand there", () => withPage("mixed", {}, async (page, agent) => {
 	const api = node(agent);
 	const problems = await text(page, "section.problems");

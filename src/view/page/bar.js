@@ -136,15 +136,17 @@ function limited(node, unit) {
 	let at = 0;
 	const list = pieces(unit).map((piece) => {
 		const use = piece.use === null ? null : unit.uses[piece.use];
-		const limit = piece.seats.reduce((sum, s) => sum + (s.memoryLimit || 0), 0);
-		const segment = { left: at, width: limit / unit.memoryTotal, unit: unit.label };
+		const limit = piece.seats.some((s) => s.memoryLimit === null) ? null :
+			piece.seats.reduce((sum, s) => sum + s.memoryLimit, 0);
+		const segment = { left: at, width: limit === null ? piece.width : limit / unit.memoryTotal, unit: unit.label };
 		at += segment.width;
 		if (!use) {
 			const [kind, title] = seatKind(node, unit, piece.seats[0]);
-			return { ...segment, kind, title, sub: f.bytes(limit) };
+			return { ...segment, kind, title, sub: limit === null ? "no limit" : f.bytes(limit) };
 		}
-		return { ...segment, kind: "use", use, title: use.pod, sub: f.bytesOf(use.memoryUsed, limit),
-			fill: use.memoryUsed === null ? null : use.memoryUsed / limit };
+		return { ...segment, kind: "use", use, title: use.pod,
+			sub: limit === null ? `${f.bytes(use.memoryUsed)}, no limit` : f.bytesOf(use.memoryUsed, limit),
+			fill: use.memoryUsed === null || limit === null ? null : use.memoryUsed / limit };
 	});
 	if (at < 0.995)
 		list.push({ left: at, width: 1 - at, kind: "hole", title: "not cut",

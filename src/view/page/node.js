@@ -58,12 +58,13 @@ function tiles(node) {
 	const well = node.gpus.filter((g) => g.health === "healthy").length;
 	const seats = units.flatMap((u) => u.seats);
 	const of = (k) => k < node.gpus.length ? `known of ${k} of ${node.gpus.length} GPUs` : "";
-	const idle = units.reduce((sum, u) => sum + (u.idleCostNano || 0), 0);
+	/* What nobody is known to have held at any time is in the node's other cost. */
+	const [idle] = known(units.map((u) => u.idleCostNano));
 	return h("dl", { class: "tiles" },
 		tile("GPUs healthy", node.nvmlUp || node.gpus.length ? `${well} of ${node.gpus.length}` : f.UNKNOWN),
 		tile("Seats held", node.holdersKnown ? `${seats.filter((s) => s.use !== null).length} of ${seats.length}` : f.UNKNOWN),
 		tile("Busy", n ? f.percent(busy / n) : f.UNKNOWN, n ? of(n) : ""),
-		tile("Memory used", memory.length ? f.bytes(used) : f.UNKNOWN, memory.length ? `of ${f.bytes(total)}` : ""),
+		tile("Memory used", memory.length ? f.bytes(used) : f.UNKNOWN, memory.length ? [`of ${f.bytes(total)}`, of(memory.length)].filter(Boolean).join(", ") : ""),
 		node.priced ? tile("Price per hour", f.money(node.priceNanoPerHour, node.currency), `from ${node.priceSource}`) :
 			tile("Price per hour", "no price", "nothing is told of cost"),
 		node.priced ? tile("Of no known container", f.money(idle + node.otherCostNano, node.currency),
