@@ -111,7 +111,7 @@ static void put_gpu(struct json_maker *m, json_t *o, const struct view_gpu *g)
 		json_put_rows(m, json_add_object(m, list), json_rows_signal, &g->signals[i]);
 	put_xids(m, o, g);
 	put_sample(m, o, g->sample);
-	json_put(m, o, "sampleAgeNs", g->sample ? json_u64(g->sample_age_ns) : json_null());
+	json_put(m, o, "sampleAgeNs", g->sampled ? json_u64(g->sample_age_ns) : json_null());
 	list = json_put_array(m, o, "units");
 	for (uint32_t i = g->first_unit; i < g->first_unit + g->n_units; i++)
 		put_unit(m, json_add_object(m, list), &m->v->units[i]);

@@ -105,6 +105,7 @@ struct view_gpu {
 		mig_slices; /* compute slices and memory slices the GPU is drawn with: 7 and 8; 0: no MIG */
 	uint32_t mig_memory_slices;
 	const struct sample_unit *sample; /* the board's figures; NULL: not known */
+	bool sampled;                     /* there were such figures at some time; their age: */
 	uint64_t sample_age_ns;
 	uint32_t first_unit, n_units; /* its units: one, or its MIG devices, perhaps none */
 	const uint8_t *

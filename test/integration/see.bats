@@ -484,6 +484,19 @@ measured() {
 	view '[.gpus[].units[] | .start, .size, .memoryStart, .memorySize] | length == 16 and all(. == null)'
 }
 
+@test "figures grow old where NVML has no new ones" {
+	sim create >/dev/null
+	CONFIG=$NODE_DIR/config.yaml
+	sharing 2 >"$CONFIG"
+	kubelet
+	agent --config-file "$CONFIG"
+	eventually 20 view '.gpus[0] | .sample != null and .sampleAgeNs != null'
+	sim lose 0
+	eventually 20 view '.gpus[0] | .sample == null and .sampleAgeNs > 2000000000'
+	eventually 10 metrics_series '^gpuslice_gpu_sample_age_seconds\{.*gpu="0".*\} ([2-9]|[1-9][0-9])'
+	eventually 10 view '.gpus[1].sampleAgeNs < 2000000000'
+}
+
 # Every arbiter hangs from its start on, until FREEZER ends.
 freeze_arbiters() {
 	local pid

@@ -255,6 +255,7 @@ static void gpu_lost(struct sample_maker *m)
 	}
 	g->present = false;
 	g->sample = u->sample = NULL;
+	g->sampled = false;
 	g->sample_age_ns = 0;
 	g->xids = view_array(m->v, 2, sizeof(*g->xids));
 	if (g->xids) {

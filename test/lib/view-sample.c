@@ -123,6 +123,7 @@ struct view_gpu *sample_gpu(struct sample_maker *m, const char *name, uint64_t m
 	s->at_ns = m->v->mono_ns - 40000000;
 	s->interval_ns = m->v->interval_ns;
 	g->sample = s;
+	g->sampled = true;
 	g->sample_age_ns = 40000000;
 	m->memory = memory;
 	return g;

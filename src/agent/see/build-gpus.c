@@ -92,14 +92,18 @@ static void put_signals(const struct agent *a, const struct gpu *g, struct view 
 	}
 }
 
-static void put_sample(const struct see_round *r, const struct sample *sample,
-	struct view_gpu *to)
+/* The age goes on where this round has no sample. */
+static void put_sample(const struct agent_see *s, const struct see_round *r,
+	const struct view *v, struct view_gpu *to)
 {
-	to->sample = sample_find(sample, to->uuid);
+	uint64_t last = see_history_sampled(&s->history, to->uuid);
+
+	to->sample = sample_find(v->sample, to->uuid);
 	if (to->sample && *to->sample->reason)
 		to->sample = NULL;
-	if (to->sample && r->now_ns > to->sample->at_ns)
-		to->sample_age_ns = r->now_ns - to->sample->at_ns;
+	to->sampled = last > 0;
+	if (to->sampled && r->now_ns > last)
+		to->sample_age_ns = r->now_ns - last;
 }
 
 /* What NVML was asked only where the counters file has the row. */
@@ -150,7 +154,7 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 	};
 	if (!to->uuid)
 		return;
-	put_sample(r, v->sample, to);
+	put_sample(&a->see, r, v, to);
 	put_signals(a, g, v, to);
 	put_xids(a, g, v, to);
 	put_p2p(a, i, v, to);

@@ -114,7 +114,8 @@ static void note(struct agent_see *s, const struct see_round *r, const struct vi
 		.wall_ns = r->wall_ns,
 		.held_known = u->held_known,
 		.held = u->held,
-		.memory = u->memory_known ? u->memory_used : UINT64_MAX };
+		.memory = u->memory_known ? u->memory_used : UINT64_MAX,
+		.sampled_ns = sample ? sample->at_ns : 0 };
 
 	if (sample && sample->busy_known && sample->interval_ns) {
 		m.busy_known = true;
@@ -143,6 +144,8 @@ static void note_board(struct agent_see *s, const struct see_round *r, const str
 			held += (uint64_t)v->units[i].held * v->units[i].part / VIEW_MILLION;
 	m.held_known = see_holders_known(s);
 	m.held = (uint32_t)held;
+	if (sample && !*sample->reason)
+		m.sampled_ns = sample->at_ns;
 	if (sample && sample->memory_known)
 		m.memory = sample->memory_used;
 	if (sample && sample->busy_known && sample->interval_ns) {

@@ -83,6 +83,8 @@ void see_history_add(struct see_history *h, const char *uuid, const struct see_m
 	}
 	if (m->memory != UINT64_MAX)
 		t->memory = m->memory;
+	if (m->sampled_ns)
+		t->sampled_ns = m->sampled_ns;
 	if (t->ns >= POINT_NS)
 		push(t, m->wall_ns);
 }
@@ -106,6 +108,13 @@ void see_history_fini(struct see_history *h)
 		free(h->v[i]);
 	free(h->v);
 	*h = (struct see_history){ .n = 0 };
+}
+
+uint64_t see_history_sampled(const struct see_history *h, const char *uuid)
+{
+	const struct see_track *t = find(h, uuid);
+
+	return t ? t->sampled_ns : 0;
 }
 
 void see_history_copy(const struct see_history *h, struct view *v, const char *uuid,

@@ -73,7 +73,8 @@ static const struct metrics_family families[] = {
 		"When the last error of this number occurred, in seconds since 1970",
 		METRICS_GAUGE, "xid, text" },
 	[SAMPLE_AGE] = { "gpuslice_gpu_sample_age_seconds", "seconds",
-		"Age of the last sample of the GPU", METRICS_GAUGE, NULL },
+		"Age of the last sample of the GPU; no sample where there never was one",
+		METRICS_GAUGE, NULL },
 	[PRICE] = { "gpuslice_gpu_hourly_cost", NULL,
 		"The GPU's part of the node's price per hour", METRICS_GAUGE, NULL },
 };
@@ -214,7 +215,7 @@ static void sample_age(struct metrics_own *own, uint32_t i)
 {
 	const struct view_gpu *g = &own->w->v->gpus[i];
 
-	if (g->sample)
+	if (g->sampled)
 		metrics_line(own->w, own->gpus[i], METRICS_NANO, g->sample_age_ns);
 }
 

@@ -581,7 +581,8 @@ static void see_history__makes_a_point_each_half_minute(void **state)
 		.busy_known = true,
 		.busy_ns = SEC,
 		.busy_of_ns = 5 * SEC,
-		.memory = 42 };
+		.memory = 42,
+		.sampled_ns = 7 };
 	struct see_history h = { .n = 0 };
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	struct view_point *points;
@@ -590,6 +591,7 @@ static void see_history__makes_a_point_each_half_minute(void **state)
 
 	(void)state;
 	assert_ok(view_new(&v, &err), &err);
+	assert_int_equal(see_history_sampled(&h, "GPU-0"), 0);
 	for (int i = 0; i < 6 * (VIEW_POINTS_MAX + 3); i++) {
 		see_history_begin(&h);
 		see_history_add(&h, "GPU-0", &m);
@@ -608,6 +610,8 @@ static void see_history__makes_a_point_each_half_minute(void **state)
 	assert_int_equal(points[n - 1].busy, VIEW_NONE);
 	assert_int_equal(points[n - 1].held, VIEW_NONE);
 	assert_int_equal(points[n - 1].memory_used, UINT64_MAX);
+	/* The last figures grow old. */
+	assert_int_equal(see_history_sampled(&h, "GPU-0"), 7);
 	see_history_begin(&h);
 	see_history_end(&h);
 	see_history_copy(&h, v, "GPU-0", &n, &points);

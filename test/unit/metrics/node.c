@@ -166,6 +166,7 @@ static void make_gpu(struct view *v, bool old)
 		.mig_known = true,
 		.mig_capable = !old,
 		.sample = &v->sample->units[0],
+		.sampled = true,
 		.cost_nano_per_hour = 6880000000 };
 	if (!old) { /* what an old driver cannot say has no line */
 		g->n_signals = 2;
