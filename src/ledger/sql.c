@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#define LEDGER_EXPECTED \
+	"the usage records of gpusliced (" LEDGER_FILE " in its state directory)"
 #define TEXT_MAX (64 << 10) /* bytes of any value or statement in a ledger */
 
 void sql_finip(struct sql *s)
@@ -30,7 +32,9 @@ int sql_fail(struct sql *s, const char *what, struct error *err)
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 		return error_set(err, ERR_INVALID,
-			"%s ledger '%s': it is damaged, or no ledger (%s)", what, s->path,
+			"%s ledger '%s': expected " LEDGER_EXPECTED ", found %s (%s)", what,
+			s->path,
+			code == SQLITE_NOTADB ? "a file of another kind" : "a damaged one",
 			text);
 	case SQLITE_FULL:
 		/* The disk, or our own ceiling? Whoever asks finds out by making room. */
@@ -63,7 +67,8 @@ int sql_open(struct sql *s, const char *path, int flags, struct error *err)
 		"PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; "
 		"PRAGMA synchronous = FULL";
 
-	*s = (struct sql){ .path = path };
+	*s = (struct sql){ .path = path,
+		.what = flags & SQLITE_OPEN_READONLY ? "read" : "write" };
 	if (sqlite3_open_v2(path, &s->db, flags | SQLITE_OPEN_FULLMUTEX, NULL) != SQLITE_OK) {
 		(void)sql_fail(s, "open", err);
 		sql_finip(s);
@@ -84,7 +89,7 @@ int sql_run(struct sql *s, const char *text, struct error *err)
 {
 	return sqlite3_exec(s->db, text, NULL, NULL, NULL) == SQLITE_OK
 		       ? 0
-		       : sql_fail(s, "write", err);
+		       : sql_fail(s, s->what, err);
 }
 
 int sql_prepare(struct sql *s, sqlite3_stmt **ret, const char *text, struct error *err)
@@ -172,7 +177,9 @@ int sql_identify(struct sql *s, struct error *err)
 		return 1;
 	if (application != LEDGER_APPLICATION)
 		return error_set(err, ERR_UNSUPPORTED,
-			"read ledger '%s': it is a database of another program", s->path);
+			"read ledger '%s': expected " LEDGER_EXPECTED
+			", found a database of another program",
+			s->path);
 	if (version != LEDGER_VERSION)
 		return error_set(err, ERR_UNSUPPORTED,
 			"read ledger '%s': expected version %d, found %lld", s->path,

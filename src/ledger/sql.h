@@ -15,6 +15,7 @@
 struct sql {
 	sqlite3 *db;
 	const char *path; /* for messages; borrowed */
+	const char *what; /* likewise: "read" or "write" */
 	bool damaged;     /* an error said that the file is */
 	bool full;        /* an error said that the ceiling of the file is reached */
 };

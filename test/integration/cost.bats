@@ -125,7 +125,7 @@ cells() {
 	[[ $output == *"--from: expected a time such as 24h"* ]]
 	echo 'this is no database, but it is long enough to be looked at' >"$LEDGER"
 	run -2 january
-	[[ $output == *"ledger '$LEDGER': it is damaged, or no ledger"* ]]
+	[[ $output == *"read ledger '$LEDGER': expected the usage records of gpusliced (ledger.db in its state directory), found a file of another kind"* ]]
 	run -2 january --ledger "$LEDGER" --prometheus http://localhost:1
 	[[ $output == *'--ledger and --prometheus: expected one of them' ]]
 }

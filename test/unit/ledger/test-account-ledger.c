@@ -368,7 +368,10 @@ static void ledger_read__makes_no_file(void **state)
 	assert_ok(ledger_read(ledger_env_path(), 0, 1, NULL, NULL, &err), &err);
 	test_write(ledger_env_dir(), LEDGER_FILE, "no database, but long enough to be read", 39,
 		0600);
-	assert_error(ledger_read(ledger_env_path(), 0, 1, NULL, NULL, &err), &err, "no ledger");
+	assert_error(ledger_read(ledger_env_path(), 0, 1, NULL, NULL, &err), &err,
+		"': expected the usage records of gpusliced (ledger.db in its state directory), "
+		"found a file of another kind");
+	assert_null(strstr(err.msg, "write"));
 	d = opendir(ledger_env_dir());
 	assert_non_null(d);
 	while ((e = readdir(d)) != NULL)
