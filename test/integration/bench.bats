@@ -100,6 +100,41 @@ hogs() {
 	grep -E '^neighbour +turns +inconclusive ' checks
 }
 
+# beside_another COMMAND...: with another process on the GPU that waits for work most of the time.
+beside_another() {
+	local pid status=0
+	LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim "$GPUSLICE_BUILD/test/cuda/cuda-burn" --window-ms 100 --seconds 0 --work 1000 >another 3>&- &
+	pid=$!
+	eventually 20 test -s another
+	LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim GPUSLICE_MPS_CONTROL=$STAGE/lib/gpuslice/sim/nvidia-cuda-mps-control "$@" || status=$?
+	kill "$pid"
+	wait "$pid" || true
+	return "$status"
+}
+
+@test "isolation tests beside another process are inconclusive; what is not known of others is named" {
+	node_teardown
+	node_setup h100-1
+	cd "$BATS_TEST_TMPDIR"
+	"$GPUSLICE" sim create h100-1
+	run -13 beside_another "$GPUSLICE" bench --seconds 0.4 --warmup 0.1 --repetitions 1 --mode time-slicing,turns,mps-limited \
+		--scenario '2 small' --checks memory --save r.json
+	echo "$output"
+	jq -e '[.checks[] | select(.mode != "mps-limited")] | length == 2
+		and all((.known | not) and (.what | test("1 other process used the GPU.*[(]measured: ")))' r.json
+	jq -e '.checks[] | select(.mode == "mps-limited") | .known' r.json
+	jq -e '.notes | index("Isolation tests: Not known, so no doubt could come of it: whether other processes used the GPU (mps-limited).")
+		and index("Not known, so no doubt could come of it: whether other processes used the GPU (mps-limited).")' r.json
+	# A GPU in MIG mode has no processes of its own.
+	printf '%s\n' 'version: v1' 'mig-configs: {mine: [{devices: [0], mig-enabled: true, mig-devices: {2g.20gb: 3}}]}' >mine.yaml
+	"$GPUSLICE" mig apply -f mine.yaml -c mine
+	GPUSLICE_PROCFS=$GPUSLICE_SIM_DIR/proc run -13 beside_another "$GPUSLICE" bench --seconds 0.4 --warmup 0.1 --repetitions 1 --mode mig \
+		--scenario '2 small' --checks memory --save r.json
+	echo "$output"
+	jq -e '.checks[0] | (.known | not) and (.what | test("1 other process used the GPU"))' r.json
+	jq -e '.rows[0].runs[0].doubt | test("1 other process used the GPU")' r.json
+}
+
 @test "compare: the same passes, a slower one fails, one repetition tells nothing" {
 	cd "$BATS_TEST_TMPDIR"
 	# So many that a busy machine leaves no doubt.
@@ -246,7 +281,7 @@ given_back() {
 	cat err
 	given_back
 	jq -e '[.rows[] | "\(.mode) \(.replicas) \([.runs[].errors] | add)"] == ["exclusive 1 0", "mig 2 0", "mig 4 0"]
-		and .notes == ["mig, 2 pods: each had a device 3g.40gb.", "mig, 4 pods: each had a device 1g.20gb.",
+		and .notes == ["Not known, so no doubt could come of it: whether other processes used the GPU.", "mig, 2 pods: each had a device 3g.40gb.", "mig, 4 pods: each had a device 1g.20gb.",
 		"mig was left out for 8 pods: GPU 0: the GPU has no room for 8 MIG devices"] and (.interrupted | not)' r.json
 	grep -F 'the GPU is 4 MIG devices 1g.20gb now' err
 	# Two repetitions of one pod on the whole GPU, of two and of four with a device each.

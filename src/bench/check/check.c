@@ -25,8 +25,12 @@ struct check_runner {
 	struct check_case now;
 	struct trial_plan plan;
 	struct trial *running;
-	const struct trial_facts *facts; /* of .running, which has ended */
+	const struct trial_facts *facts; /* of .running, which has ended; NULL: it has not */
 	struct sampler *sampler;
+	bool looked, sampling; /* at the GPU during .running; the answer is awaited */
+	size_t pods;           /* that had the GPU when it began */
+	double busy;           /* of the GPU meanwhile; NaN */
+	struct doubt_gaps gaps;
 	struct error dead[BENCH_MODES]; /* why there is no place of that mode */
 	bool stopping, finished;
 	struct error error;
@@ -47,11 +51,16 @@ static void on_all_ended(void *arg, const struct error *err)
 /* An empty place is made, as what was there has to end in order. */
 static void finish(struct check_runner *r)
 {
+	char text[sizeof("Isolation tests: ") + DOUBT_GAPS_MAX], gaps[DOUBT_GAPS_MAX];
 	struct error err = ERROR_INIT;
 
 	if (r->finished)
 		return;
 	r->finished = true;
+	doubt_gaps_text(gaps, &r->gaps);
+	(void)snprintf(text, sizeof(text), "Isolation tests: %s", gaps);
+	if (*gaps)
+		bench_note(r->result, bench_keep(r->texts, text));
 	r->running = trial_free(r->running);
 	if (place_prepare(r->place, BENCH_EXCLUSIVE, NULL, 0, on_all_ended, r, &err) < 0)
 		on_all_ended(r, &err);
@@ -153,16 +162,34 @@ static void doubt_verdict(struct verdict *v, const char *doubt)
 	judge_unknown(v, "%.200s (measured: %.250s)", doubt, measured.what);
 }
 
+/* Other processes disturb every test, as they take memory too; the rest only those by time. */
+static const char *doubt_of(const struct check_runner *r)
+{
+	const struct check_case *c = &r->now;
+
+	if (!c->kind->timed || !c->kind->timed(c))
+		return c->others;
+	return *c->doubt ? c->doubt : r->alone.doubt;
+}
+
 static void add_doubt(struct check_runner *r, const struct trial_facts *f)
 {
 	char *text = r->now.kind->name ? r->now.doubt : r->alone.doubt;
-	struct doubt_facts facts = doubt_unknown();
+	struct sampler_processes seen = sampler_processes(r->sampler);
+	struct doubt_facts facts = doubt_unknown(), only_others = facts;
 
-	if (*text)
-		return;
+	if (!r->looked)
+		return; /* it never began, and says why */
 	sampler_doubt(r->sampler, &facts);
 	facts.waited = f->waited;
-	doubt_text(text, &facts);
+	facts.busy = r->busy;
+	facts.others = doubt_others(fmax(seen.from, seen.to), r->pods, r->now.mode);
+	doubt_gaps_add(&r->gaps, r->now.mode, &facts);
+	only_others.others = facts.others;
+	if (!*text)
+		doubt_text(text, &facts);
+	if (!*r->now.others)
+		doubt_text(r->now.others, &only_others);
 }
 
 static void end_case(struct check_runner *r)
@@ -177,9 +204,8 @@ static void end_case(struct check_runner *r)
 			judge_unknown(&v, "%s", c->unknown);
 		else
 			c->kind->judge(c, &v);
-		if (v.known && c->kind->timed && c->kind->timed(c) &&
-			(*c->doubt || *r->alone.doubt))
-			doubt_verdict(&v, *c->doubt ? c->doubt : r->alone.doubt);
+		if (v.known && *doubt_of(r))
+			doubt_verdict(&v, doubt_of(r));
 		if (add_check(r, &v, &err) < 0) {
 			fail(r, &err);
 			return;
@@ -221,14 +247,14 @@ static void take_size(struct check_runner *r, const struct trial_facts *f)
 	fail(r, &err);
 }
 
-/* The trial has ended, and how the GPU was meanwhile is known. */
-static void on_sampled(void *arg, const struct bench_gpu *gpu)
+/* Once the trial has ended, and how the GPU was meanwhile is known. */
+static void look_at_end(struct check_runner *r)
 {
-	struct check_runner *r = arg;
 	struct check_case *c = &r->now;
 	const struct trial_facts *f = r->facts;
 
-	(void)gpu;
+	if (!f || r->sampling)
+		return;
 	if (r->stopping) {
 		finish(r);
 		return;
@@ -251,12 +277,37 @@ static void on_sampled(void *arg, const struct bench_gpu *gpu)
 		next_trial(r);
 }
 
+static void on_sampled(void *arg, const struct bench_gpu *gpu)
+{
+	struct check_runner *r = arg;
+
+	r->busy = gpu->busy;
+	r->sampling = false;
+	look_at_end(r);
+}
+
+static void on_began(void *arg, size_t pods)
+{
+	struct check_runner *r = arg;
+
+	r->pods = pods;
+	sampler_begin(r->sampler);
+}
+
+static void on_over(void *arg)
+{
+	struct check_runner *r = arg;
+
+	r->looked = r->sampling = true;
+	sampler_end(r->sampler, on_sampled, r);
+}
+
 static void on_trial(void *arg, const struct trial_facts *f)
 {
 	struct check_runner *r = arg;
 
 	r->facts = f;
-	sampler_end(r->sampler, on_sampled, r);
+	look_at_end(r);
 }
 
 static void begin_case(struct check_runner *r)
@@ -289,6 +340,9 @@ static void plan_trial(struct check_runner *r)
 
 static void next_trial(struct check_runner *r)
 {
+	static const struct trial_ops ops = { .began = on_began,
+		.over = on_over,
+		.done = on_trial };
 	struct args_size sizes[TRIAL_PODS_MAX];
 	struct error err = ERROR_INIT;
 
@@ -299,13 +353,14 @@ static void next_trial(struct check_runner *r)
 	if (r->trial == 0)
 		begin_case(r);
 	plan_trial(r);
-	sampler_begin(r->sampler);
+	r->facts = NULL;
+	r->looked = r->sampling = false;
 	for (size_t i = 0; i < r->plan.n; i++)
 		sizes[i] = size_of(r, r->plan.pods[i].workload);
 	if (r->dead[r->now.mode].code != ERR_NONE)
 		error_copy(&err, &r->dead[r->now.mode]);
 	else if (trial_start(&r->running, r->loop, r->place, r->o.place->paths->load, &r->plan,
-			 sizes, on_trial, r, &err) == 0)
+			 sizes, &ops, r, &err) == 0)
 		return;
 	if (!r->now.kind) {
 		fail(r, &err);

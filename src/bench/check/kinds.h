@@ -33,6 +33,7 @@ struct check_case {
 	char texts[3][ERROR_MSG_MAX];
 	char unknown[ERROR_MSG_MAX]; /* why it could not be found out; "" */
 	char doubt[DOUBT_TEXT_MAX];  /* what disturbed its trials; "" */
+	char others[DOUBT_TEXT_MAX]; /* of that, other processes; "" */
 };
 
 struct check_kind {

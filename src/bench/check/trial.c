@@ -9,6 +9,7 @@
 
 #define LEAD_NS  (20 * NS_PER_MS) /* until all pods have heard when it begins */
 #define SETUP_NS (30 * NS_PER_SEC)
+#define LOOK_NS  (30 * NS_PER_MS) /* before the end, while pods are still at work */
 #define RETRY_MS 100
 
 struct slot {
@@ -23,28 +24,47 @@ struct trial {
 	const char *load;
 	struct trial_plan plan;
 	struct args_size sizes[TRIAL_PODS_MAX];
-	trial_done *done;
+	const struct trial_ops *ops;
 	void *arg;
 	struct trial_facts facts;
 	struct host_watch host;
 	struct slot slots[TRIAL_PODS_MAX];
-	uv_timer_t timer; /* tries the late one again; tells the end */
+	uv_timer_t timer; /* ends the window; tries the late one again; tells the end */
 	uint64_t late_from_ns;
-	bool began, stopping, told;
+	bool began, in_window, stopping, told;
 };
 
 static void look(struct trial *t);
 
+static bool has_late(const struct trial *t)
+{
+	return t->plan.n && t->plan.pods[t->plan.n - 1].late;
+}
+
 /* ---- the end ------------------------------------------------------------------------------------------------ */
+
+static void end_window(struct trial *t)
+{
+	if (!t->in_window)
+		return;
+	t->in_window = false;
+	t->ops->over(t->arg);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+	end_window(timer->data);
+}
 
 static void on_told(uv_timer_t *timer)
 {
 	struct trial *t = timer->data;
 
+	end_window(t);
 	for (size_t i = 0; i < t->plan.n; i++)
 		if (t->slots[i].pod)
 			t->facts.pods[i] = *check_pod_facts(t->slots[i].pod);
-	t->done(t->arg, &t->facts);
+	t->ops->done(t->arg, &t->facts);
 }
 
 /* From the loop, as what calls this may be a pod's own callback. */
@@ -103,9 +123,17 @@ static void go(struct trial *t, size_t i, uint64_t begin_ns)
 
 static void begin(struct trial *t)
 {
+	size_t pods = t->plan.n - has_late(t);
+
 	t->began = true;
 	t->facts.begin_ns = time_mono_ns() + LEAD_NS;
 	host_watch_begin(&t->host);
+	t->in_window = true;
+	t->ops->began(t->arg, pods);
+	/* A shorter one ends with its pods. */
+	if (t->plan.pods[0].to_ms * NS_PER_MS > LOOK_NS)
+		(void)uv_timer_start(&t->timer, on_look,
+			(LEAD_NS + t->plan.pods[0].to_ms * NS_PER_MS - LOOK_NS) / NS_PER_MS, 0);
 	for (size_t i = 0; i < t->plan.n; i++)
 		if (!t->plan.pods[i].late && !t->plan.pods[i].after)
 			go(t, i, t->facts.begin_ns);
@@ -172,11 +200,6 @@ static int start_pod(struct trial *t, size_t i, struct error *err)
 
 /* ---- what is next ------------------------------------------------------------------------------------------- */
 
-static bool has_late(const struct trial *t)
-{
-	return t->plan.n && t->plan.pods[t->plan.n - 1].late;
-}
-
 static void start_late(struct trial *t)
 {
 	size_t i = t->plan.n - 1;
@@ -205,6 +228,7 @@ static void look_at_late(struct trial *t)
 	struct slot *s = &t->slots[t->plan.n - 1];
 
 	if (!t->late_from_ns) {
+		end_window(t);
 		t->late_from_ns = time_mono_ns();
 		start_late(t);
 		return;
@@ -277,8 +301,8 @@ static void on_place(void *arg, const struct error *err)
 }
 
 int trial_start(struct trial **ret, uv_loop_t *loop, struct place *place, const char *load,
-	const struct trial_plan *plan, const struct args_size *sizes, trial_done *done,
-	void *arg, struct error *err)
+	const struct trial_plan *plan, const struct args_size *sizes,
+	const struct trial_ops *ops, void *arg, struct error *err)
 {
 	struct trial *t = calloc(1, sizeof(*t));
 
@@ -291,7 +315,7 @@ int trial_start(struct trial **ret, uv_loop_t *loop, struct place *place, const 
 	t->facts.waited = NAN;
 	for (size_t i = 0; i < plan->n; i++)
 		t->sizes[i] = sizes[i];
-	t->done = done;
+	t->ops = ops;
 	t->arg = arg;
 	(void)uv_timer_init(loop, &t->timer);
 	t->timer.data = t;

@@ -46,13 +46,18 @@ struct trial_facts {
 
 struct trial;
 
-/* Once, unless it is freed before. Not from within trial_start(). */
-typedef void trial_done(void *arg, const struct trial_facts *facts);
+struct trial_ops {
+	/* The time that is judged: all @pods have the GPU and begin; a moment before the first of the plan ends. */
+	void (*began)(void *arg, size_t pods);
+	void (*over)(void *arg); /* once after .began */
+	/* Once, unless it is freed before. Not from within trial_start(). */
+	void (*done)(void *arg, const struct trial_facts *facts);
+};
 
 /* @sizes: of the pods' workloads, in their order. All but the place is copied. */
 int trial_start(struct trial **ret, uv_loop_t *loop, struct place *place, const char *load,
-	const struct trial_plan *plan, const struct args_size *sizes, trial_done *done,
-	void *arg, struct error *err) MUST_USE;
+	const struct trial_plan *plan, const struct args_size *sizes,
+	const struct trial_ops *ops, void *arg, struct error *err) MUST_USE;
 
 /* It is not wanted any more, and ends soon. */
 void trial_stop(struct trial *t);

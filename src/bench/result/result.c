@@ -78,6 +78,9 @@ void bench_note(struct bench_result *r, const char *text)
 {
 	const char **notes;
 
+	for (size_t i = 0; i < r->n_notes; i++)
+		if (!strcmp(r->notes[i], text))
+			return;
 	if (r->n_notes == BENCH_NOTES_MAX)
 		return;
 	notes = realloc(r->notes, (r->n_notes + 1) * sizeof(*notes));

@@ -138,7 +138,7 @@ int bench_result_write(json_t **ret, const struct bench_result *r, struct error 
  */
 const char *bench_keep(struct strv *texts, const char *text);
 
-/* Adds a note, if there is room and memory for one. @text must outlive the result. */
+/* Adds a note, once, if there is room and memory for one. @text must outlive the result. */
 void bench_note(struct bench_result *r, const char *text);
 
 /* NULL: it is not said. */

@@ -39,7 +39,8 @@ struct doubt_facts doubt_unknown(void)
 	struct doubt_facts f = { .waited = NAN,
 		.clock_from_mhz = NAN,
 		.clock_to_mhz = NAN,
-		.busy = NAN };
+		.busy = NAN,
+		.others = NAN };
 
 	for (size_t i = 0; i < DOUBT_SLOWED; i++)
 		f.slowed[i] = NAN;
@@ -82,7 +83,75 @@ void doubt_text(char ret[static DOUBT_TEXT_MAX], const struct doubt_facts *f)
 		fabs(f->clock_to_mhz / f->clock_from_mhz - 1) > DOUBT_CLOCK_MOST)
 		add(ret, "the GPU's clock changed from %.0f to %.0f MHz", f->clock_from_mhz,
 			f->clock_to_mhz);
-	if (f->others)
-		add(ret, "%zu other process%s used the GPU", f->others,
-			f->others == 1 ? "" : "es");
+	if (f->others > 0)
+		add(ret, "%.0f other process%s used the GPU", f->others,
+			f->others > 1 ? "es" : "");
+}
+
+double doubt_others(double seen, size_t own, enum bench_mode m)
+{
+	return bench_mode_mps(m) || isnan(seen) ? NAN : fmax(0, seen - (double)own);
+}
+
+/* ---- gaps --------------------------------------------------------------------------------------------------- */
+
+static const char *const gap_words[DOUBT_GAPS] = {
+	[GAP_WAITED] = "how long the pods waited for a CPU",
+	[GAP_SLOWED + DOUBT_POWER] = "how long its power limit slowed down the GPU",
+	[GAP_SLOWED + DOUBT_THERMAL] = "how long its temperature slowed down the GPU",
+	[GAP_SLOWED + DOUBT_BOARD] = "how long a limit of its board slowed down the GPU",
+	[GAP_SLOWED + DOUBT_RELIABILITY] =
+		"how long its reliability voltage slowed down the GPU",
+	[GAP_SLOWED + DOUBT_BASE] = "how long the GPU was below its base clocks",
+	[GAP_REASONS] = "why the GPU changed its clocks",
+	[GAP_CLOCK] = "whether the GPU's clock changed",
+	[GAP_OTHERS] = "whether other processes used the GPU",
+};
+
+void doubt_gaps_add(struct doubt_gaps *g, enum bench_mode m, const struct doubt_facts *f)
+{
+	bool gap[DOUBT_GAPS] = { [GAP_WAITED] = isnan(f->waited),
+		[GAP_REASONS] = !f->reasons_known,
+		[GAP_CLOCK] = !f->clock_known || isnan(f->busy),
+		[GAP_OTHERS] = isnan(f->others) };
+
+	for (size_t i = 0; i < DOUBT_SLOWED; i++)
+		gap[GAP_SLOWED + i] = isnan(f->slowed[i]);
+	for (size_t i = 0; i < DOUBT_GAPS; i++)
+		g->modes[i] |= gap[i] ? 1U << m : 0;
+	g->all |= 1U << m;
+}
+
+static size_t put(char *to, size_t at, const char *word)
+{
+	size_t left = DOUBT_GAPS_MAX - at;
+	int n = snprintf(to + at, left, "%s", word);
+
+	return n < 0 ? at : at + ((size_t)n < left ? (size_t)n : left - 1);
+}
+
+void doubt_gaps_text(char ret[static DOUBT_GAPS_MAX], const struct doubt_gaps *g)
+{
+	size_t at = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < DOUBT_GAPS; i++) {
+		const char *before = " (";
+
+		if (!g->modes[i])
+			continue;
+		at = put(ret, at, at ? "; " : "Not known, so no doubt could come of it: ");
+		at = put(ret, at, gap_words[i]);
+		if (g->modes[i] == g->all)
+			continue;
+		for (unsigned int m = 0; m < BENCH_MODES; m++)
+			if (g->modes[i] & 1U << m) {
+				at = put(ret, at, before);
+				at = put(ret, at, bench_mode_names[m]);
+				before = ", ";
+			}
+		at = put(ret, at, ")");
+	}
+	if (at)
+		(void)put(ret, at, ".");
 }

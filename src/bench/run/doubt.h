@@ -6,7 +6,8 @@
  * CPU for the pods, the GPU did not run as fast as it can, somebody else was on it. Of a simulated GPU nothing is
  * special: one that the host lets be late reports through NVML that it is below its base clocks. Pure. Thread: any.
  */
-#include <stddef.h>
+#include "bench/result/result.h"
+
 #include <stdint.h>
 
 #define DOUBT_TEXT_MAX 400
@@ -32,12 +33,13 @@ enum doubt_slowed {
 
 /* Of one window. What is not known is NaN. */
 struct doubt_facts {
-	double waited;               /* host_watch_waited() */
-	double slowed[DOUBT_SLOWED]; /* share of the time; 0 to 1 */
-	uint64_t reasons; /* NVML's clocks event reasons at its end; 0: none, or not known */
-	double busy;      /* share of the time in which the GPU had work */
+	double waited;                       /* host_watch_waited() */
+	double slowed[DOUBT_SLOWED];         /* share of the time; 0 to 1 */
+	uint64_t reasons;                    /* NVML's clocks event reasons at its end */
+	bool reasons_known, clock_known;     /* NVML says them; .reasons is 0 if not */
+	double busy;                         /* share of the time in which the GPU had work */
 	double clock_from_mhz, clock_to_mhz; /* doubt_clock() */
-	size_t others; /* processes on the GPU that are not the benchmark's */
+	double others; /* processes on the GPU that are not the benchmark's */
 };
 
 /*
@@ -51,3 +53,29 @@ struct doubt_facts doubt_unknown(void);
 
 /* Each that passes its bound, with its figure, "; " between them. "": no doubt. */
 void doubt_text(char ret[static DOUBT_TEXT_MAX], const struct doubt_facts *f);
+
+/*
+ * Processes on the GPU beside @own of the benchmark, of all @seen there. NaN: not known, as NVML does not say, or under
+ * MPS, of which it lists the server as well.
+ */
+double doubt_others(double seen, size_t own, enum bench_mode m);
+
+/* What is judged; what of it is not known is a gap: a disturbance that nobody would have noticed. */
+enum doubt_gap {
+	GAP_WAITED,
+	GAP_SLOWED,
+	GAP_REASONS = GAP_SLOWED + DOUBT_SLOWED,
+	GAP_CLOCK,
+	GAP_OTHERS,
+	DOUBT_GAPS
+};
+#define DOUBT_GAPS_MAX 2048
+
+struct doubt_gaps {
+	unsigned int modes[DOUBT_GAPS]; /* bits: enum bench_mode, in which it was not known */
+	unsigned int all;               /* in which anything was measured */
+};
+
+void doubt_gaps_add(struct doubt_gaps *g, enum bench_mode m, const struct doubt_facts *f);
+/* A sentence that names each gap and its modes. "": there is none. */
+void doubt_gaps_text(char ret[static DOUBT_GAPS_MAX], const struct doubt_gaps *g);

@@ -51,6 +51,7 @@ struct bench_runner {
 	const char *doubt;
 	bool gpu_known, went, over, stopping, finished, closing;
 	bool noted_others;
+	struct doubt_gaps gaps;
 	bool spoilt; /* the place: a client of MPS was ended in its work */
 	struct error error;
 };
@@ -83,11 +84,15 @@ static void drop_pods(struct bench_runner *r)
 /* An empty place is made, as what was there for the last step has to end in order. */
 static void finish(struct bench_runner *r)
 {
+	char gaps[DOUBT_GAPS_MAX];
 	struct error err = ERROR_INIT;
 
 	if (r->finished)
 		return;
 	r->finished = true;
+	doubt_gaps_text(gaps, &r->gaps);
+	if (*gaps)
+		bench_note(r->result, bench_keep(r->texts, gaps));
 	(void)uv_timer_stop(&r->timer);
 	drop_pods(r);
 	if (place_prepare(r->place, BENCH_EXCLUSIVE, NULL, 0, on_all_ended, r, &err) < 0)
@@ -163,26 +168,26 @@ static bool ends_programs(const struct bench_runner *r)
 	return false;
 }
 
-/* Processes on the GPU besides ours. 0 where ours are not known: a user's program may be several, MPS lists its own. */
-static size_t others_of(const struct bench_runner *r)
+/* Not known beside a user's program, which may be several processes. */
+static double others_of(const struct bench_runner *r)
 {
-	size_t seen = sampler_processes(r->sampler);
+	struct sampler_processes seen = sampler_processes(r->sampler);
 
-	return ends_programs(r) || bench_mode_mps(step_of(r)->mode) || seen <= r->n_slots
-		       ? 0
-		       : seen - r->n_slots;
+	return ends_programs(r)
+		       ? NAN
+		       : doubt_others(fmax(seen.from, seen.to), r->n_slots, step_of(r)->mode);
 }
 
-static void note_others(struct bench_runner *r, size_t others)
+static void note_others(struct bench_runner *r, double others)
 {
 	char text[160];
 
-	if (r->noted_others || !others)
+	if (r->noted_others || !(others > 0))
 		return;
 	r->noted_others = true;
 	(void)snprintf(text, sizeof(text),
-		"The GPU is not free: %zu other process%s on it during the benchmark.", others,
-		others == 1 ? " was" : "es were");
+		"The GPU is not free: %.0f other process%s on it during the benchmark.", others,
+		others > 1 ? "es were" : " was");
 	bench_note(r->result, bench_keep(r->texts, text));
 }
 
@@ -196,6 +201,7 @@ static const char *doubt_of(struct bench_runner *r, const struct bench_gpu *gpu)
 	f.busy = gpu->busy;
 	f.others = others_of(r);
 	note_others(r, f.others);
+	doubt_gaps_add(&r->gaps, step_of(r)->mode, &f);
 	doubt_text(text, &f);
 	return *text ? bench_keep(r->texts, text) : "";
 }

@@ -12,7 +12,7 @@
 
 /* Counters and states that doubt.h judges; of what is not known NaN. */
 struct speed {
-	double slowed_ns[DOUBT_SLOWED], reasons, clock_mhz;
+	double slowed_ns[DOUBT_SLOWED], reasons, clock_mhz, processes;
 	uint64_t at_ns; /* monotonic clock */
 };
 
@@ -20,8 +20,8 @@ struct sampler {
 	struct gpu_monitor *monitor;
 	struct gpu_sample_request rq;
 	char uuid[GPU_UUID_MAX];
-	bool ended; /* this answer is the end's */
-	size_t processes;
+	bool under_way, ended; /* a sample; sampler_end() came */
+	bool asked_end;        /* the sample is of the end */
 	struct speed from, to;
 	sampler_done *done;
 	void *arg;
@@ -80,21 +80,73 @@ static struct bench_gpu read_unit(const struct sample_unit *u)
 	return g;
 }
 
+/* One that has computed since the sample before and has ended is in it too, without memory. */
+static double count_present(const struct sample_unit *u)
+{
+	double n = 0;
+
+	for (uint32_t i = 0; i < u->n_processes; i++)
+		n += u->processes[i].bytes > 0;
+	return u->processes_known ? n : NAN;
+}
+
+/* A GPU in MIG mode has none of its own: its devices have them. */
+static double count_processes(const struct sample *sample, const struct sample_unit *gpu)
+{
+	double of_mig = NAN;
+
+	for (uint32_t i = 0; i < sample->n; i++) {
+		const struct sample_unit *u = &sample->units[i];
+
+		if (u->gpu != gpu->gpu || u->gi == GPU_NO_INSTANCE)
+			continue;
+		if (!u->processes_known)
+			return NAN;
+		of_mig = (isnan(of_mig) ? 0 : of_mig) + count_present(u);
+	}
+	return isnan(of_mig) ? count_present(gpu) : of_mig;
+}
+
+static void ask_end(struct sampler *s);
+
 static void on_sample(void *arg, struct sample *sample, const struct error *err)
 {
 	struct sampler *s = arg;
 	const struct sample_unit *u = sample ? sample_find(sample, s->uuid) : NULL;
 	struct bench_gpu g = u ? read_unit(u) : sampler_unknown();
-	sampler_done *done = s->ended ? STEAL_PTR(s->done) : NULL;
-	struct speed *speed = s->ended ? &s->to : &s->from;
+	sampler_done *done = s->asked_end ? STEAL_PTR(s->done) : NULL;
+	struct speed *speed = s->asked_end ? &s->to : &s->from;
 
 	(void)err;
+	s->under_way = false;
 	read_figures(speed, speeds, ARRAY_LEN(speeds), u);
 	speed->at_ns = time_mono_ns();
-	s->processes = u && u->processes_known ? u->n_processes : 0;
+	speed->processes = u ? count_processes(sample, u) : NAN;
 	(void)sample_free(sample);
 	if (done)
 		done(s->arg, &g);
+	else if (s->ended && !s->asked_end)
+		ask_end(s);
+}
+
+static bool ask(struct sampler *s)
+{
+	struct error err = ERROR_INIT;
+
+	s->under_way = gpu_monitor_sample(s->monitor, &s->rq, on_sample, s, &err) == 0;
+	return s->under_way;
+}
+
+static void ask_end(struct sampler *s)
+{
+	const struct bench_gpu unknown = sampler_unknown();
+	sampler_done *done;
+
+	s->asked_end = true;
+	if (ask(s))
+		return;
+	done = STEAL_PTR(s->done);
+	done(s->arg, &unknown);
 }
 
 static void on_inventory(void *arg, const struct inventory *inv)
@@ -132,6 +184,7 @@ static void want(struct gpu_sample_request *rq, const struct figure *list, size_
 static void forget(struct sampler *s)
 {
 	read_figures(&s->from, speeds, ARRAY_LEN(speeds), NULL);
+	s->from.processes = NAN;
 	s->to = s->from;
 }
 
@@ -160,26 +213,20 @@ int sampler_new(struct sampler **ret, uv_loop_t *loop,
 
 void sampler_begin(struct sampler *s)
 {
-	struct error err = ERROR_INIT;
-
-	s->ended = false;
+	s->ended = s->asked_end = false;
 	forget(s);
 	/* Else nothing of this step is known, and its end says so. */
-	(void)!gpu_monitor_sample(s->monitor, &s->rq, on_sample, s, &err);
+	if (!s->under_way)
+		(void)!ask(s);
 }
 
 void sampler_end(struct sampler *s, sampler_done *done, void *arg)
 {
-	const struct bench_gpu unknown = sampler_unknown();
-	struct error err = ERROR_INIT;
-
 	s->ended = true;
 	s->done = done;
 	s->arg = arg;
-	if (gpu_monitor_sample(s->monitor, &s->rq, on_sample, s, &err) < 0) {
-		s->done = NULL;
-		done(arg, &unknown);
-	}
+	if (!s->under_way)
+		ask_end(s);
 }
 
 void sampler_doubt(const struct sampler *s, struct doubt_facts *ret)
@@ -189,13 +236,15 @@ void sampler_doubt(const struct sampler *s, struct doubt_facts *ret)
 	for (size_t i = 0; i < DOUBT_SLOWED && span > 0; i++)
 		ret->slowed[i] = (s->to.slowed_ns[i] - s->from.slowed_ns[i]) / span;
 	ret->reasons = s->to.reasons > 0 ? (uint64_t)s->to.reasons : 0;
+	ret->reasons_known = isfinite(s->to.reasons);
+	ret->clock_known = isfinite(s->from.clock_mhz) && isfinite(s->to.clock_mhz);
 	ret->clock_from_mhz = doubt_clock(s->from.clock_mhz, s->from.reasons);
 	ret->clock_to_mhz = doubt_clock(s->to.clock_mhz, s->to.reasons);
 }
 
-size_t sampler_processes(const struct sampler *s)
+struct sampler_processes sampler_processes(const struct sampler *s)
 {
-	return s->processes;
+	return (struct sampler_processes){ s->from.processes, s->to.processes };
 }
 
 struct sampler *sampler_free(struct sampler *s)

@@ -18,8 +18,12 @@ void sampler_begin(struct sampler *s);
 void sampler_end(struct sampler *s, sampler_done *done, void *arg);
 /* How the GPU was kept from its speed between the last sampler_begin() and sampler_end(); the rest of *ret stays. */
 void sampler_doubt(const struct sampler *s, struct doubt_facts *ret);
-/* Processes that NVML saw on the GPU at the last look, ours among them; 0: it does not say. */
-size_t sampler_processes(const struct sampler *s);
+/* Processes that NVML saw on the GPU, its MIG devices included, ours among them: at the beginning, and at the end. NaN: it
+ * does not say. */
+struct sampler_processes {
+	double from, to;
+};
+struct sampler_processes sampler_processes(const struct sampler *s);
 struct sampler *sampler_free(struct sampler *s);
 
 /* Nothing is known. */

@@ -493,8 +493,8 @@ static int run_here(struct run *run, struct strv *texts, struct error *err)
 	CLEANUP(temp_dir_remove) struct temp_dir tmp = TEMP_DIR_INIT;
 	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
-	struct gpu_monitor_options monitor = { .nvml_path = s->nvml };
-	char dir[PATH_MAX], nvml[2 * PATH_MAX + sizeof(LIBRARY)];
+	struct gpu_monitor_options monitor = { .nvml_path = s->nvml, .procfs_root = s->procfs };
+	char dir[PATH_MAX], procfs[PATH_MAX], nvml[2 * PATH_MAX + sizeof(LIBRARY)];
 	struct place_paths paths;
 	struct stage stage;
 
@@ -502,10 +502,12 @@ static int run_here(struct run *run, struct strv *texts, struct error *err)
 		return -1;
 	if (s->model) {
 		if (path_join(dir, sizeof(dir), tmp.path, "node", err) < 0 ||
+			path_join(procfs, sizeof(procfs), dir, "proc", err) < 0 ||
 			place_paths_find(&paths, true, err) < 0)
 			return -1;
 		if (make_node(&node, s->model, dir, err) < 0)
 			return error_prefix(err, "--node %s", s->model);
+		monitor.procfs_root = procfs;
 		if (!s->nvml) {
 			const char *last = strrchr(paths.sim, ':');
 

@@ -21,6 +21,7 @@ struct bench_session {
 		*suite; /* .modes and .mig_pods are changed while it runs, and as before then */
 	const char *model;               /* of a simulated node; NULL */
 	const char *nvml;                /* NULL */
+	const char *procfs;              /* NULL: "/proc"; not for .model */
 	const char *gpu;                 /* index or UUID; NULL: the first one */
 	const char *mps_control;         /* NULL */
 	const char *run_dir;             /* of the node, for .allow_mig */

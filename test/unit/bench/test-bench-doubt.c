@@ -59,6 +59,50 @@ static void doubt_text__names_each_disturbance_with_its_figure(void **state)
 	assert_non_null(strstr(text, "for 19 % of the time"));
 }
 
+static void doubt_others__are_not_known_where_nvml_does_not_say_or_lists_more(void **state)
+{
+	(void)state;
+	assert_true(doubt_others(3, 2, BENCH_TURNS) == 1);
+	assert_true(doubt_others(2, 2, BENCH_TURNS) == 0);
+	assert_true(doubt_others(1, 2, BENCH_TURNS) == 0); /* one has ended */
+	assert_true(isnan(doubt_others(NAN, 2, BENCH_TURNS)));
+	assert_true(isnan(doubt_others(3, 2, BENCH_MPS)));
+}
+
+static void doubt_gaps__name_what_was_not_known_and_where(void **state)
+{
+	struct doubt_facts f = { .reasons_known = true, .clock_known = true };
+	struct doubt_gaps g = { .all = 0 };
+	char text[DOUBT_GAPS_MAX];
+
+	(void)state;
+	doubt_gaps_text(text, &g);
+	assert_string_equal(text, "");
+	doubt_gaps_add(&g, BENCH_TURNS, &f);
+	doubt_gaps_text(text, &g);
+	assert_string_equal(text, "");
+	f.others = NAN;
+	doubt_gaps_add(&g, BENCH_MPS, &f);
+	doubt_gaps_text(text, &g);
+	assert_string_equal(text,
+		"Not known, so no doubt could come of it: whether other processes used the GPU (mps).");
+	f.slowed[DOUBT_POWER] = NAN;
+	doubt_gaps_add(&g, BENCH_MPS, &f);
+	doubt_gaps_add(&g, BENCH_TURNS, &f);
+	doubt_gaps_text(text, &g);
+	assert_string_equal(text,
+		"Not known, so no doubt could come of it: how long its power limit slowed down the GPU; "
+		"whether other processes used the GPU.");
+	/* All of them have room. */
+	f = doubt_unknown();
+	for (unsigned int m = 0; m < BENCH_MODES; m++)
+		doubt_gaps_add(&g, (enum bench_mode)m, &f);
+	g.all |= 1U << BENCH_MODES;
+	doubt_gaps_text(text, &g);
+	assert_int_equal(text[strlen(text) - 1], '.');
+	assert_true(strlen(text) < DOUBT_GAPS_MAX - 1);
+}
+
 static void doubt_text__minds_clocks_only_while_the_gpu_has_work(void **state)
 {
 	struct doubt_facts f = doubt_unknown();
@@ -165,6 +209,9 @@ int main(void)
 		cmocka_unit_test(
 			doubt_text__says_nothing_of_what_is_not_known_or_within_its_bound),
 		cmocka_unit_test(doubt_text__names_each_disturbance_with_its_figure),
+		cmocka_unit_test(
+			doubt_others__are_not_known_where_nvml_does_not_say_or_lists_more),
+		cmocka_unit_test(doubt_gaps__name_what_was_not_known_and_where),
 		cmocka_unit_test(doubt_text__minds_clocks_only_while_the_gpu_has_work),
 		cmocka_unit_test(doubt_clock__of_an_idle_gpu_is_not_compared),
 		cmocka_unit_test(host_watch__sees_children_wait_for_a_cpu),
