@@ -159,6 +159,8 @@ beside_another() {
 	jq -c '.checks = [{name: "memory", mode: "turns", passed: true, known: true, value: 99, unit: "%", what: "w"}]' a.json >passed.json
 	jq -c '.checks[0].passed = false' passed.json >lost.json
 	run -0 "$GPUSLICE" bench compare lost.json passed.json --slo mean=10000%
+	run -13 "$GPUSLICE" bench compare passed.json a.json --slo mean=10000%
+	[[ $output == *"Inconclusive: isolation test memory, turns passed before and is not known now"*"; 1 isolation test known only before"* ]]
 	run -1 "$GPUSLICE" bench compare passed.json lost.json --slo mean=10000%
 	[[ $output == *"Isolation: memory, turns passed before and fails now: w"*"; 1 isolation test that passed before" ]]
 	jq -c '.rows[].runs |= .[:1]' a.json >one.json

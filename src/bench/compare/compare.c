@@ -203,19 +203,50 @@ static int add_rows(struct compare *c, const struct bench_result *a,
 			o->mode_a == BENCH_MODES ? "the same mode"
 						 : "the modes that were named");
 	c->only_b = rows_without(b, a, o);
+	if (c->only_a && o->mode_a == BENCH_MODES)
+		c->verdict = worse(c->verdict, COMPARE_OPEN);
 	return 0;
 }
 
-static bool passed(const struct bench_result *r, const struct bench_check *like)
+const struct bench_row *compare_lost_row(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_row *from)
+{
+	const struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
+
+	for (size_t i = from ? (size_t)(from - a->rows) : 0; i < a->n_rows; i++)
+		if (a->rows[i].n && !same_row(&a->rows[i], b, &o))
+			return &a->rows[i];
+	return NULL;
+}
+
+/* The known one of the same name and mode; NULL. */
+static const struct bench_check *known_check(const struct bench_result *r,
+	const struct bench_check *like)
 {
 	for (size_t i = 0; i < r->n_checks; i++) {
 		const struct bench_check *c = &r->checks[i];
 
-		if (c->known && c->passed && !strcmp(c->name, like->name) &&
+		if (c->known && !strcmp(c->name, like->name) &&
 			!strcmp(c->mode_name, like->mode_name))
-			return true;
+			return c;
 	}
-	return false;
+	return NULL;
+}
+
+static bool passed(const struct bench_result *r, const struct bench_check *like)
+{
+	const struct bench_check *c = known_check(r, like);
+
+	return c && c->passed;
+}
+
+const struct bench_check *compare_lost_check(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_check *from)
+{
+	for (size_t i = from ? (size_t)(from - a->checks) : 0; i < a->n_checks; i++)
+		if (a->checks[i].known && !known_check(b, &a->checks[i]))
+			return &a->checks[i];
+	return NULL;
 }
 
 const struct bench_check *compare_failed_check(const struct bench_result *a,
@@ -231,11 +262,16 @@ static void add_checks(struct compare *c, const struct bench_result *a,
 	const struct bench_result *b)
 {
 	const struct bench_check *f = compare_failed_check(a, b, NULL);
+	const struct bench_check *l = compare_lost_check(a, b, NULL);
 
 	for (; f; f = compare_failed_check(a, b, f + 1))
 		c->failed_checks++;
+	for (; l; l = compare_lost_check(a, b, l + 1))
+		c->lost_checks++;
 	if (c->failed_checks)
 		c->verdict = COMPARE_FAIL;
+	if (c->lost_checks)
+		c->verdict = worse(c->verdict, COMPARE_OPEN);
 }
 
 int compare_make(struct compare *ret, const struct bench_result *a,

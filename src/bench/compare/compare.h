@@ -62,16 +62,25 @@ struct compare_options {
 struct compare {
 	size_t n;
 	struct compare_line *lines;
-	size_t only_a, only_b; /* rows that the other has not, or not measured */
-	size_t doubtful_rows;  /* pairs of rows of which one was disturbed */
-	size_t failed_rows;    /* rows of b with errors where a has none: each is a failure */
-	size_t failed_checks; /* that passed in a and fail in b: the same; not where modes are named */
+	/* Rows that the other has not, or not measured. Where no modes are named those of a make it COMPARE_OPEN: */
+	size_t only_a, only_b;
+	size_t doubtful_rows; /* pairs of rows of which one was disturbed */
+	size_t failed_rows;   /* rows of b with errors where a has none: each is a failure */
+	/* That passed in a and fail in b, a failure; that were known in a alone, COMPARE_OPEN. Not where modes are named. */
+	size_t failed_checks, lost_checks;
 	enum compare_verdict verdict;
 };
 
 /* The first check of @b from @from on that passed in @a and fails in @b; NULL: there is none. */
 const struct bench_check *compare_failed_check(const struct bench_result *a,
 	const struct bench_result *b, const struct bench_check *from);
+
+/* The first check of @a from @from on that was known there and is not in @b; NULL: there is none. */
+const struct bench_check *compare_lost_check(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_check *from);
+/* The first row of @a from @from on that was measured and has none like it in the same mode of @b; NULL. */
+const struct bench_row *compare_lost_row(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_row *from);
 
 /* Both results and the limits must outlive *ret. ERR_INVALID: they have no row in common; ERR_NOMEM. */
 int compare_make(struct compare *ret, const struct bench_result *a,

@@ -150,6 +150,12 @@ static void say_doubts(struct report_page *p, const struct compare *c)
 		html_textf(p->b, "%.100s under %.100s.", k->name, k->mode_name);
 		buf_puts(p->b, "</li>\n");
 	}
+	for (const struct bench_check *k = compare_lost_check(was, is, was->checks); k;
+		k = compare_lost_check(was, is, k + 1)) {
+		buf_puts(p->b, "<li><strong>Known before and not now</strong>: ");
+		html_textf(p->b, "%.100s under %.100s.", k->name, k->mode_name);
+		buf_puts(p->b, "</li>\n");
+	}
 	if (c->failed_rows)
 		buf_printf(p->b,
 			"<li><strong>Rows with errors that were not there before: %zu.</strong></li>\n",

@@ -239,6 +239,23 @@ static void print_checks(struct buf *b, const struct bench_result *before,
 			c->mode_name, c->what);
 }
 
+/* What was known before and is not any more; an empty line before the first. */
+static void print_lost(struct buf *b, const struct bench_result *before,
+	const struct bench_result *after)
+{
+	const struct bench_row *row = compare_lost_row(before, after, NULL);
+	const struct bench_check *c = compare_lost_check(before, after, NULL);
+
+	buf_putc(b, '\n');
+	for (; row; row = compare_lost_row(before, after, row + 1))
+		buf_printf(b, "Inconclusive: %s, %s, %s was measured before and is not now\n",
+			row->scenario, row->mode_name, row->workload);
+	for (; c; c = compare_lost_check(before, after, c + 1))
+		buf_printf(b,
+			"Inconclusive: isolation test %s, %s %s before and is not known now\n",
+			c->name, c->mode_name, c->passed ? "passed" : "failed");
+}
+
 /* Once for each pair of rows. */
 static void print_doubts(struct buf *b, const struct compare *c)
 {
@@ -255,6 +272,7 @@ static void print_doubts(struct buf *b, const struct compare *c)
 static void print_text(struct buf *b, const struct compare *c, const struct side *before,
 	const struct side *after)
 {
+	bool lost = before->mode == BENCH_MODES && c->only_a + c->lost_checks;
 	static const char *const heads[] = { "SCENARIO", "MODE", "PODS", "MEASURE", "BEFORE",
 		"AFTER", "CHANGE (95 %)", "LIMIT", "VERDICT", NULL };
 	struct table t;
@@ -275,6 +293,8 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 		buf_putc(b, '\n');
 		print_checks(b, &before->result, &after->result);
 	}
+	if (lost)
+		print_lost(b, &before->result, &after->result);
 	if (c->doubtful_rows)
 		print_doubts(b, c);
 	buf_printf(b, "\n%s: %zu pass, %zu fail, %zu inconclusive",
@@ -286,15 +306,18 @@ static void print_text(struct buf *b, const struct compare *c, const struct side
 	if (c->failed_checks)
 		buf_printf(b, "; %zu isolation test%s that passed before", c->failed_checks,
 			c->failed_checks == 1 ? "" : "s");
+	if (c->lost_checks)
+		buf_printf(b, "; %zu isolation test%s known only before", c->lost_checks,
+			c->lost_checks == 1 ? "" : "s");
 	if (c->only_a + c->only_b)
 		buf_printf(b, "; %zu row%s only before, %zu only after", c->only_a,
 			c->only_a == 1 ? "" : "s", c->only_b);
 	buf_putc(b, '\n');
 	if (c->verdict == COMPARE_OPEN)
 		buf_puts(b,
-			c->doubtful_rows
-				? "Measure again without what disturbed it.\n"
-				: "More repetitions, or longer ones, would make the intervals smaller.\n");
+			c->doubtful_rows ? "Measure again without what disturbed it.\n"
+			: lost           ? "Measure again, with all that was measured before.\n"
+			       : "More repetitions, or longer ones, would make the intervals smaller.\n");
 }
 
 /* ---- for programs ------------------------------------------------------------------------------------------- */
@@ -330,11 +353,12 @@ static int print_json(struct buf *b, const struct compare *c, const struct side 
 
 	for (size_t i = 0; lines && i < c->n; i++)
 		(void)json_array_append_new(lines, line_json(&c->lines[i], before, after));
-	o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:O}", "verdict",
+	o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:O}", "verdict",
 		compare_verdict_names[c->verdict], "rowsInDoubt", (json_int_t)c->doubtful_rows,
 		"rowsWithErrors", (json_int_t)c->failed_rows, "checksFailed",
-		(json_int_t)c->failed_checks, "rowsOnlyBefore", (json_int_t)c->only_a,
-		"rowsOnlyAfter", (json_int_t)c->only_b, "lines", lines);
+		(json_int_t)c->failed_checks, "checksLost", (json_int_t)c->lost_checks,
+		"rowsOnlyBefore", (json_int_t)c->only_a, "rowsOnlyAfter", (json_int_t)c->only_b,
+		"lines", lines);
 	text = o && json_array_size(lines) == c->n ? json_dumps(o, JSON_INDENT(2)) : NULL;
 	if (!text)
 		return error_nomem(err);
@@ -392,9 +416,10 @@ const struct cmd cmd_bench_compare = {
 	.summary = "say whether a change passed, from two results",
 	.description =
 		"Each row of both results against each limit: passed if the whole interval of 95 % keeps it,\n"
-		"failed if the whole interval breaks it, else inconclusive. With a mode behind each file, rows of\n"
-		"the one mode are compared with those of the other; both may be in one file. Exit status 0: all\n"
-		"passed; 1: something failed; 13: nothing failed, but something is inconclusive.\n"
+		"failed if the whole interval breaks it, else inconclusive, as is a row or an isolation test that\n"
+		"only BEFORE has. With a mode behind each file, rows of the one mode are compared with those of\n"
+		"the other; both may be in one file. Exit status 0: all passed; 1: something failed; 13: nothing\n"
+		"failed, but something is inconclusive.\n"
 		"\n"
 		"  gpuslice bench compare before.json after.json --slo p99=10%,rate=5%\n"
 		"  gpuslice bench compare bench.json#time-slicing bench.json#turns-latency --slo p99_ms=2\n",

@@ -175,16 +175,19 @@ static void compare__of_modes_and_of_what_failed(void **state)
 	bench_result_fini(&r);
 }
 
-/* What passed and does not any more fails; what was not known, or did not pass before, does not. */
+/* What passed and does not any more fails; what is not known any more, or is missing, is inconclusive. */
 static void compare__of_isolation(void **state)
 {
 	static const enum bench_mode one[] = { BENCH_TURNS };
 	static const struct {
 		const char *mode;
 		bool passed, known;
-		size_t failed;
-	} rows[] = { { "turns", true, true, 0 }, { "turns", false, true, 1 },
-		{ "turns", false, false, 0 }, { "mps", false, true, 0 } };
+		size_t failed, lost;
+		enum compare_verdict verdict;
+	} rows[] = { { "turns", true, true, 0, 0, COMPARE_PASS },
+		{ "turns", false, true, 1, 0, COMPARE_FAIL },
+		{ "turns", false, false, 0, 1, COMPARE_OPEN },
+		{ "mps", false, true, 0, 1, COMPARE_OPEN } };
 	struct bench_check before = { "memory", "turns", "", true, true, 99, "%" };
 	struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
 	struct noise n = quiet(9);
@@ -204,12 +207,50 @@ static void compare__of_isolation(void **state)
 		b.checks = &after;
 		assert_int_equal(compare_make(&c, &a, &b, &o, &err), 0);
 		assert_int_equal(c.failed_checks, rows[i].failed);
-		assert_int_equal(c.verdict, rows[i].failed ? COMPARE_FAIL : COMPARE_PASS);
+		assert_int_equal(c.lost_checks, rows[i].lost);
+		assert_int_equal(c.verdict, rows[i].verdict);
 		compare_fini(&c);
 	}
+	/* What was not known before is no loss, nor is a failure that is not known now a pass. */
+	before.known = false;
+	b.n_checks = 0;
+	assert_int_equal(compare_make(&c, &a, &b, &o, &err), 0);
+	assert_int_equal(c.verdict, COMPARE_PASS);
+	compare_fini(&c);
+	before = (struct bench_check){ "memory", "turns", "", false, true, 99, "%" };
+	assert_int_equal(compare_make(&c, &a, &b, &o, &err), 0);
+	assert_int_equal(c.verdict, COMPARE_OPEN);
+	compare_fini(&c);
 	a.checks = NULL;
 	a.n_checks = 0;
 	bench_result_fini(&a);
+}
+
+/* A row that is not measured any more, or only in name, is inconclusive; a new one is not. */
+static void compare__of_lost_rows(void **state)
+{
+	static const enum bench_mode two[] = { BENCH_TIME_SLICING, BENCH_TURNS };
+	struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
+	struct noise n = quiet(9);
+	struct error err = ERROR_INIT;
+	struct bench_result all, less;
+	struct compare c;
+
+	(void)state;
+	noise_result(&all, &n, two, 2);
+	less = all;
+	less.n_rows = 1;
+	assert_int_equal(compare_make(&c, &all, &less, &o, &err), 0);
+	assert_int_equal(c.only_a, 1);
+	assert_int_equal(c.verdict, COMPARE_OPEN);
+	assert_ptr_equal(compare_lost_row(&all, &less, NULL), &all.rows[1]);
+	assert_null(compare_lost_row(&all, &less, &all.rows[2]));
+	compare_fini(&c);
+	assert_int_equal(compare_make(&c, &less, &all, &o, &err), 0);
+	assert_int_equal(c.only_b, 1);
+	assert_int_equal(c.verdict, COMPARE_PASS);
+	compare_fini(&c);
+	bench_result_fini(&all);
 }
 
 static void assert_same_rows(const struct bench_result *a, const struct bench_result *b)
@@ -369,6 +410,7 @@ int main(void)
 		cmocka_unit_test(limits__are_kept_or_not),
 		cmocka_unit_test(compare__of_modes_and_of_what_failed),
 		cmocka_unit_test(compare__of_isolation),
+		cmocka_unit_test(compare__of_lost_rows),
 		cmocka_unit_test(result__survives_its_file),
 		cmocka_unit_test(result__says_what_is_wrong_where),
 		cmocka_unit_test(compare__is_inconclusive_where_a_run_was_disturbed),
