@@ -219,7 +219,7 @@ write_values() {
 		      flags: {migStrategy: none}
 	EOT
 	printf 'config: {map: {default: "version: v1\\nflags: {MigStrategy: \\"mixed\\"}"}}\n' >"$work/mig.yaml"
-	printf 'config: {map: {default: "{\\"sharing\\": {\\"mps\\": {\\"resources\\": []}}}"}}\n' >"$work/mps-json.yaml"
+	printf 'config: {map: {default: "{\\"sharing\\": {\\"mps\\": {\\"resources\\": [{\\"name\\": \\"gpu\\", \\"replicas\\": 2}]}}}"}}\n' >"$work/mps-json.yaml"
 	printf 'config: {map: {default: "{flags: {mpsRoot: /m}, sharing: {mps: null}}"}}\n' >"$work/mps-null.yaml"
 	printf 'config: {map: {default: "flags: {plugin: {deviceListStrategy: volume-mounts}}"}}\n' >"$work/mounts.yaml"
 	printf 'config: {map: {default: "flags: {plugin: {deviceListStrategy: cdi-cri}}"}}\n' >"$work/cdi.yaml"
@@ -290,7 +290,7 @@ check_config() {
 	accepts "through the API" 'env("GPUSLICE_CONFIG_MAP") == "gpuslice-configs" and no_env("CONFIG_FILE_SRCDIR") and (volumes | index("configs")) == null' "${one[@]}" --set configViaAPI=true
 	# A change of the config must not restart the agents: the DaemonSet stays the same to the byte.
 	render "${one[@]}" --show-only templates/daemonset.yaml >"$work/before"
-	render --set-string 'config.map.default=version: v2' --show-only templates/daemonset.yaml >"$work/after"
+	render --set-string 'config.map.default=health: {probes: 3}' --show-only templates/daemonset.yaml >"$work/after"
 	checks=$((checks + 1))
 	cmp -s "$work/before" "$work/after" || fail "another config makes another DaemonSet"
 }
@@ -386,7 +386,7 @@ check_metrics() {
 	accepts "the same where a config shares GPUs" 'pod.hostPID == true and caps == [false, ""]' --set-string "$text"
 	accepts "the same, off" 'pod | has("hostPID") | not' --set-string "$text" --set metrics.hostPID=false
 	accepts "the same, nothing measured" 'pod | has("hostPID") | not' --set-string "$text" --set metrics.enabled=false
-	accepts "a config that shares nothing" 'pod | has("hostPID") | not' --set-string 'config.map.default=sharing: {timeSlicing: {renameByDefault: true}}'
+	accepts "a config that shares nothing" 'pod | has("hostPID") | not' --set-string 'config.map.default=resources: {gpus: [{pattern: "*"\, name: gpu}]}'
 	refuses "at '/metrics/hostPID'" --set-string metrics.hostPID=true
 	accepts "token" 'env("GPUSLICE_METRICS_TOKEN_FILE") == "/etc/gpuslice/token/t" and volume("token").secret.secretName == "s" and mount("token").readOnly' --set metrics.tokenSecret.name=s,metrics.tokenSecret.key=t
 	accepts "TLS" 'env("GPUSLICE_METRICS_CERT_FILE") == "/etc/gpuslice/tls/tls.crt" and env("GPUSLICE_METRICS_KEY_FILE") == "/etc/gpuslice/tls/tls.key" and volume("tls").secret.secretName == "s"' --set metrics.tlsSecret=s
@@ -499,42 +499,27 @@ config_of() {
 	echo "$file"
 }
 
-# What the agent would refuse or leave out, helm refuses; and nothing that the agent takes.
+# configs_of FILE: values with a config of each line of it up to "|", c1 and so on. They share one run of helm.
+configs_of() {
+	python3 -c 'import json, sys
+texts = [line.rstrip("\n").split("|")[0].replace("\\n", "\n") for line in open(sys.argv[1]) if line[:3] != "#: "]
+print(json.dumps({"config": {"default": "c1", "map": {f"c{i}": text for i, text in enumerate(texts, 1)}}}))' "$1" >"$work/configs.yaml"
+	echo "$work/configs.yaml"
+}
+
+# What the agent would refuse or leave out, helm refuses; and nothing that the agent takes. test-config-flags gives the agent the same texts.
 check_texts() {
-	local good text expected file
+	local text expected file n=0
+	file=$(configs_of test/data/config-texts/refused)
 	while IFS='|' read -r text expected; do
-		printf -v text '%b' "$text"
-		refuses "config.map.c: $expected" -f "$(config_of "$text")"
-	done <<-'EOT'
-		sharing: [|malformed YAML: 
-		- a|malformed YAML: 
-		sharin: {}|sharin: unknown key; expected one of flags, health, imex, resources, sharing, version
-		flags: {migStrategy: Single}|flags.migStrategy: expected one of none, single, mixed; found "Single"
-		flags: {migstrategy: 3}|flags.migstrategy: expected one of none, single, mixed; found 3
-		flags: {failOnInitError: "true"}|flags.failOnInitError: expected true or false, found "true"
-		flags: {nvidiaDriverRoot: [/a]}|flags.nvidiaDriverRoot: expected a text, found ["/a"]
-		flags: []|flags: expected an object, found []
-		sharing: {timeSlicing: {resources: {name: nvidia.com/gpu}}}|sharing.timeSlicing.resources: expected a list, found {"name":"nvidia.com/gpu"}
-		sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}|sharing.timeSlicing.resources[0].replicas: expected 2 or more, found 1
-		sharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 0}]}}|sharing.mps.resources[0].replicas: expected 1 or more, found 0
-		sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: "4"}]}}|sharing.timeSlicing.resources[0].replicas: expected an integer, found "4"
-		sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 2.5}]}}|sharing.timeSlicing.resources[0].replicas: expected an integer, found 2.5
-		sharing: {timeSlicing: {Resources: []}}|sharing.timeSlicing.Resources: unknown key; expected one of failRequestsGreaterThanOne, renameByDefault, resources
-		sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replica: 4}]}}|sharing.timeSlicing.resources[0].replica: unknown key
-		sharing: {slices: [{name: a, profiles: [{name: b, compute: most}]}]}|sharing.slices[0].profiles[0].compute: expected one of fair, capped; found "most"
-	EOT
-	for good in "" "# nothing" "version: v1" "Version: v1" "flags: {MIGSTRATEGY: mixed, nvidiaDriverRoot: 5}" \
-		"flags: null" "flags: {failOnInitError: on, plugin: {deviceListStrategy: [envvar, cdi-cri]}}" "imex: {channelIDs: [0]}" \
-		"sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 0x10}]}}" \
-		"sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4.0, devices: [0, 1]}]}}" \
-		"x: &e {name: nvidia.com/gpu, replicas: 4}"$'\n'"sharing: {timeSlicing: {resources: [*e]}}"; do
-		# An anchor's holder is an unknown key for both.
-		if [[ $good == x:* ]]; then
-			refuses "config.map.c: x: unknown key" -f "$(config_of "$good")"
-		else
-			accepts "the config '$good'" 'kinds | index("ConfigMap") != null' -f "$(config_of "$good")"
-		fi
-	done
+		n=$((n + 1))
+		[[ $n -gt 1 ]] || refuses "the agent would not take these values:" -f "$file"
+		checks=$((checks + 1))
+		grep -qF -- "config.map.c$n: $expected" "$work/stderr" ||
+			fail "the config '$text': expected '$expected', found: $(grep -F "config.map.c$n: " "$work/stderr" || echo "no refusal")"
+	done < <(grep -v '^#: ' test/data/config-texts/refused)
+	accepts "the configs of test/data/config-texts" 'kinds | index("ConfigMap") != null' -f "$(configs_of test/data/config-texts/accepted)"
+	accepts "an empty config" 'kinds | index("ConfigMap") != null' -f "$(config_of "")"
 	for file in examples/*.yaml; do
 		grep -q '^version: v1' "$file" || continue
 		accepts "$file" 'kinds | index("ConfigMap") != null' -f "$(config_of "$(cat "$file")")"

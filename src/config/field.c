@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config/field.h"
+#include "config/read.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "base/time.h"
+#include "core/offer.h"
 
 #define WORDS(name, ...)                                          \
 	static const char *const name##_list[] = { __VA_ARGS__ }; \
 	const struct field_words words_##name = { name##_list, ARRAY_LEN(name##_list) }
 
+WORDS(version, "v1");
 WORDS(mig, "none", "single", "mixed");
 WORDS(discovery, "auto", "nvml", "tegra", "vfio");
 WORDS(list_strategy, "envvar", "volume-mounts", "cdi-annotations", "cdi-cri");
 WORDS(id_strategy, "uuid", "index");
 WORDS(allocation, "distributed", "packed");
 WORDS(memory, "none", "equal");
+WORDS(profile_memory, "none");
 WORDS(compute, "none", "fair", "capped");
 WORDS(profile_compute, "fair", "capped");
 WORDS(class, "batch", "latency");
@@ -21,30 +26,32 @@ WORDS(unhooked, "report", "stop");
 WORDS(compute_mode, "default", "exclusive");
 WORDS(signal_policy, "ignore", "warning", "unhealthy"); /* enum health_action */
 WORDS(rule_policy, "warning", "unhealthy");
+WORDS(xids, "all");
 
 #define AT(member)     FIELD_STORED, offsetof(struct config, member)
 #define NO_USE(member) FIELD_STORED | FIELD_NO_EFFECT, offsetof(struct config, member)
 #define PLAIN          0, 0
+#define REQUIRED       FIELD_REQUIRED, 0
 
 #define NOTE_API      "the agent's --labels says where labels are written"
 #define NOTE_INTERVAL "labels are written when something changes, not by the clock"
 #define NOTE_ONESHOT  "the agent goes on; 'gpuslice labels' writes labels once"
 
 /* One of sharing.timeSlicing and sharing.mps, which have the same shape. */
-#define REPLICATED(p, fail)                                                                    \
-	{ p, FIELD_OBJECT, FIELD_EXACT, 0, NULL, NULL, NULL, NULL },                           \
+#define REPLICATED(p, own, fail)                                                               \
+	{ p, FIELD_OBJECT, FIELD_EXACT | (own), 0, NULL, NULL, NULL, NULL },                   \
 		{ p ".renameByDefault", FIELD_BOOL, PLAIN, NULL, NULL, "false", NULL },        \
 		{ p ".failRequestsGreaterThanOne", FIELD_BOOL, PLAIN, NULL, NULL, fail,        \
 			NULL },                                                                \
-		{ p ".resources", FIELD_LIST, PLAIN, NULL, NULL, NULL, NULL },                 \
+		{ p ".resources", FIELD_LIST, REQUIRED, NULL, NULL, NULL, NULL },              \
 		{ p ".resources[]", FIELD_OBJECT, FIELD_EXACT, 0, NULL, NULL, NULL, NULL },    \
-		{ p ".resources[].name", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },           \
-		{ p ".resources[].rename", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },         \
-		{ p ".resources[].devices", FIELD_OTHER, PLAIN, NULL, NULL, "all", NULL },     \
-		{ p ".resources[].replicas", FIELD_INT, PLAIN, NULL, NULL, NULL, NULL },       \
+		{ p ".resources[].name", FIELD_NAME, REQUIRED, NULL, NULL, NULL, NULL },       \
+		{ p ".resources[].rename", FIELD_NAME, PLAIN, NULL, NULL, NULL, NULL },        \
+		{ p ".resources[].devices", FIELD_DEVICES, PLAIN, NULL, NULL, "all", NULL },   \
+		{ p ".resources[].replicas", FIELD_INT, REQUIRED, NULL, NULL, NULL, NULL },    \
 		{ p ".resources[].isolation", FIELD_OBJECT, FIELD_EXACT | FIELD_OURS, 0, NULL, \
 			NULL, NULL, NULL },                                                    \
-		{ p ".resources[].isolation.memory", FIELD_OTHER, FIELD_OURS, 0,               \
+		{ p ".resources[].isolation.memory", FIELD_MEMORY, FIELD_OURS, 0,              \
 			&words_memory, NULL, "none", NULL },                                   \
 		{ p ".resources[].isolation.compute", FIELD_WORD, FIELD_OURS, 0,               \
 			&words_compute, NULL, "none", NULL },                                  \
@@ -71,7 +78,7 @@ WORDS(rule_policy, "warning", "unhealthy");
 
 /* In the order of the format, which is the order of the printed configuration. */
 const struct field config_fields[] = {
-	{ "version", FIELD_STR, PLAIN, NULL, NULL, "v1", NULL },
+	{ "version", FIELD_STR, PLAIN, &words_version, NULL, "v1", NULL },
 	{ "flags", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
 	{ "flags.migStrategy", FIELD_WORD, AT(mig_strategy), &words_mig, "mig-strategy", "none",
 		NULL },
@@ -118,34 +125,36 @@ const struct field config_fields[] = {
 	{ "resources", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
 	{ "resources.gpus", FIELD_LIST, PLAIN, NULL, NULL, NULL, NULL },
 	{ "resources.gpus[]", FIELD_OBJECT, FIELD_EXACT, 0, NULL, NULL, NULL, NULL },
-	{ "resources.gpus[].pattern", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },
-	{ "resources.gpus[].name", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },
+	{ "resources.gpus[].pattern", FIELD_STR, REQUIRED, NULL, NULL, NULL, NULL },
+	{ "resources.gpus[].name", FIELD_NAME, REQUIRED, NULL, NULL, NULL, NULL },
 	{ "resources.mig", FIELD_LIST, PLAIN, NULL, NULL, NULL, NULL },
 	{ "resources.mig[]", FIELD_OBJECT, FIELD_EXACT, 0, NULL, NULL, NULL, NULL },
-	{ "resources.mig[].pattern", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },
-	{ "resources.mig[].name", FIELD_STR, PLAIN, NULL, NULL, NULL, NULL },
+	{ "resources.mig[].pattern", FIELD_STR, REQUIRED, NULL, NULL, NULL, NULL },
+	{ "resources.mig[].name", FIELD_NAME, REQUIRED, NULL, NULL, NULL, NULL },
 	{ "sharing", FIELD_OBJECT, PLAIN, NULL, NULL, NULL, NULL },
-	REPLICATED("sharing.timeSlicing", "false"),
-	REPLICATED("sharing.mps", "true"),
+	REPLICATED("sharing.timeSlicing", 0, "false"),
+	REPLICATED("sharing.mps", FIELD_NULL, "true"),
 	{ "sharing.mps.computeMode", FIELD_WORD, FIELD_OURS, 0, &words_compute_mode, NULL,
 		"default", NULL },
 	{ "sharing.slices", FIELD_LIST, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
 	{ "sharing.slices[]", FIELD_OBJECT, FIELD_EXACT | FIELD_OURS, 0, NULL, NULL, NULL,
 		NULL },
-	{ "sharing.slices[].name", FIELD_STR, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
-	{ "sharing.slices[].devices", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, "all", NULL },
-	{ "sharing.slices[].devices.product", FIELD_STR, FIELD_OURS, 0, NULL, NULL, NULL,
+	{ "sharing.slices[].name", FIELD_NAME, FIELD_OURS | FIELD_REQUIRED, 0, NULL, NULL, NULL,
 		NULL },
+	{ "sharing.slices[].devices", FIELD_DEVICES, FIELD_OURS, 0, NULL, NULL, "all", NULL },
+	{ "sharing.slices[].devices.product", FIELD_STR, FIELD_OURS | FIELD_REQUIRED, 0, NULL,
+		NULL, NULL, NULL },
 	{ "sharing.slices[].mps", FIELD_BOOL, FIELD_OURS, 0, NULL, NULL, "false", NULL },
-	{ "sharing.slices[].profiles", FIELD_LIST, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "sharing.slices[].profiles", FIELD_LIST, FIELD_OURS | FIELD_REQUIRED, 0, NULL, NULL,
+		NULL, NULL },
 	{ "sharing.slices[].profiles[]", FIELD_OBJECT, FIELD_EXACT | FIELD_OURS, 0, NULL, NULL,
 		NULL, NULL },
-	{ "sharing.slices[].profiles[].name", FIELD_STR, FIELD_OURS, 0, NULL, NULL, NULL,
-		NULL },
+	{ "sharing.slices[].profiles[].name", FIELD_NAME, FIELD_OURS | FIELD_REQUIRED, 0, NULL,
+		NULL, NULL, NULL },
 	{ "sharing.slices[].profiles[].count", FIELD_INT, FIELD_OURS, 0, NULL, NULL, NULL,
 		NULL },
-	{ "sharing.slices[].profiles[].memory", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, NULL,
-		NULL },
+	{ "sharing.slices[].profiles[].memory", FIELD_MEMORY, FIELD_OURS, 0,
+		&words_profile_memory, NULL, NULL, NULL },
 	{ "sharing.slices[].profiles[].weight", FIELD_INT, FIELD_OURS, 0, NULL, NULL, "1",
 		NULL },
 	{ "sharing.slices[].profiles[].compute", FIELD_WORD, FIELD_OURS, 0,
@@ -167,14 +176,17 @@ const struct field config_fields[] = {
 	HEALTH("probes", FIELD_INT, probes_needed, "2"),
 	HEALTH("probeInterval", FIELD_DURATION, probe_interval_ns, "10s"),
 	HEALTH("forgetAfter", FIELD_DURATION, forget_after_ns, "10m0s"),
-	{ "health.ignoreXids", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
-	{ "health.actXids", FIELD_OTHER, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "health.ignoreXids", FIELD_XIDS, FIELD_OURS, 0, &words_xids, NULL, NULL, NULL },
+	{ "health.actXids", FIELD_XIDS, FIELD_OURS, 0, &words_xids, NULL, NULL, NULL },
 	{ "health.xidRules", FIELD_LIST, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
 	{ "health.xidRules[]", FIELD_OBJECT, FIELD_EXACT | FIELD_OURS, 0, NULL, NULL, NULL,
 		NULL },
-	{ "health.xidRules[].xids", FIELD_LIST, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
-	{ "health.xidRules[].count", FIELD_INT, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
-	{ "health.xidRules[].within", FIELD_DURATION, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
+	{ "health.xidRules[].xids", FIELD_XIDS, FIELD_OURS | FIELD_REQUIRED, 0, NULL, NULL,
+		NULL, NULL },
+	{ "health.xidRules[].count", FIELD_INT, FIELD_OURS | FIELD_REQUIRED, 0, NULL, NULL,
+		NULL, NULL },
+	{ "health.xidRules[].within", FIELD_DURATION, FIELD_OURS | FIELD_REQUIRED, 0, NULL,
+		NULL, NULL, NULL },
 	{ "health.xidRules[].policy", FIELD_WORD, FIELD_OURS, 0, &words_rule_policy, NULL,
 		"unhealthy", NULL },
 	{ "health.signals", FIELD_OBJECT, FIELD_OURS, 0, NULL, NULL, NULL, NULL },
@@ -191,6 +203,29 @@ const struct field config_fields[] = {
 };
 const size_t config_n_fields = ARRAY_LEN(config_fields);
 
+#define MONTH_NS (30 * 24 * 3600 * (int64_t)NS_PER_SEC)
+
+const struct field_range config_ranges[] = {
+	{ "sharing.timeSlicing.resources", 1, CONFIG_ENTRIES_MAX },
+	{ "sharing.timeSlicing.resources[].replicas", 2, OFFER_DEVICES_MAX },
+	{ "sharing.mps.resources", 1, CONFIG_ENTRIES_MAX },
+	{ "sharing.mps.resources[].replicas", 1, OFFER_DEVICES_MAX },
+	{ "sharing.slices[].profiles", 1, CONFIG_ENTRIES_MAX },
+	{ "sharing.slices[].profiles[].count", 1, OFFER_DEVICES_MAX },
+	{ "sharing.slices[].profiles[].weight", 1, PROFILE_WEIGHT_MAX },
+	{ "health.cooldown", 0, MONTH_NS },
+	{ "health.resetCooldown", 0, MONTH_NS },
+	{ "health.maxCooldown", 0, MONTH_NS },
+	{ "health.probes", 1, 1000 },
+	{ "health.probeInterval", 100 * (int64_t)NS_PER_MS, MONTH_NS },
+	{ "health.forgetAfter", 0, MONTH_NS },
+	{ "health.xidRules", 0, XID_RATES_MAX },
+	{ "health.xidRules[].xids", 1, XID_RATE_XIDS_MAX },
+	{ "health.xidRules[].count", 1, XID_RATE_COUNT_MAX },
+	{ "health.xidRules[].within", NS_PER_SEC, MONTH_NS },
+};
+const size_t config_n_ranges = ARRAY_LEN(config_ranges);
+
 const struct field *field_by_path(const char *path)
 {
 	for (size_t i = 0; i < config_n_fields; i++) {
@@ -205,6 +240,15 @@ const char *field_key(const struct field *f)
 	const char *dot = strrchr(f->path, '.');
 
 	return dot ? dot + 1 : f->path;
+}
+
+const struct field_range *field_range(const char *path)
+{
+	for (size_t i = 0; i < config_n_ranges; i++) {
+		if (!strcmp(config_ranges[i].path, path))
+			return &config_ranges[i];
+	}
+	return NULL;
 }
 
 bool field_is_in(const struct field *f, const char *parent)

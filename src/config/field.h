@@ -21,7 +21,10 @@ enum field_type {
 	FIELD_WORD,       /* enum; .words says which */
 	FIELD_STRATEGIES, /* unsigned: a set of .words */
 	FIELD_IMEX,       /* bool: [0] is in it */
-	FIELD_OTHER,      /* several types; read by its own function */
+	FIELD_NAME,       /* of a resource, with or without "nvidia.com/" */
+	FIELD_MEMORY,     /* an amount, a part in percent, or one of .words */
+	FIELD_DEVICES,    /* all, a count, a list, or an object if there are rows below it */
+	FIELD_XIDS,       /* a list of XIDs, or one of .words */
 };
 
 enum field_flags {
@@ -30,6 +33,8 @@ enum field_flags {
 		1 << 1,        /* read and checked, then of no use here: warn, .note says why */
 	FIELD_OURS = 1 << 2,   /* not in NVIDIA's format */
 	FIELD_STORED = 1 << 3, /* .offset is where struct config keeps it */
+	FIELD_REQUIRED = 1 << 4, /* its object cannot be without it */
+	FIELD_NULL = 1 << 5,     /* null is like absent, in spite of what is required below */
 };
 
 /* The words of an enum, in the order of its values; of a set, of its bits. */
@@ -52,12 +57,22 @@ struct field {
 extern const struct field config_fields[];
 extern const size_t config_n_fields;
 
-extern const struct field_words words_mig, words_discovery, words_list_strategy,
+/* Limits of a row: of an integer, of a duration in nanoseconds, or of the number of elements. */
+struct field_range {
+	const char *path;
+	int64_t min, max;
+};
+
+extern const struct field_range config_ranges[];
+extern const size_t config_n_ranges;
+
+extern const struct field_words words_version, words_mig, words_discovery, words_list_strategy,
 	words_id_strategy, words_allocation, words_memory, words_compute, words_profile_compute,
 	words_class, words_unhooked, words_compute_mode, words_signal_policy, words_rule_policy;
 
-/* The row of @path; NULL: no such key. */
+/* The row of @path; NULL: no such key, no limits. */
 const struct field *field_by_path(const char *path);
+const struct field_range *field_range(const char *path);
 
 /* The key of @f inside its object, and whether that object is @parent ("" for the top). */
 const char *field_key(const struct field *f);

@@ -159,7 +159,10 @@ static int file_value(struct reader *r, const struct field *f, const struct yaml
 	case FIELD_OBJECT:
 	case FIELD_LIST:
 	case FIELD_INT:
-	case FIELD_OTHER:
+	case FIELD_NAME:
+	case FIELD_MEMORY:
+	case FIELD_DEVICES:
+	case FIELD_XIDS:
 		break;
 	}
 	if (set < 0)
@@ -493,7 +496,10 @@ static int apply_one(struct reader *r, const struct field *f, struct value *v)
 	case FIELD_OBJECT:
 	case FIELD_LIST:
 	case FIELD_INT:
-	case FIELD_OTHER:
+	case FIELD_NAME:
+	case FIELD_MEMORY:
+	case FIELD_DEVICES:
+	case FIELD_XIDS:
 		break;
 	}
 	return 0;

@@ -9,17 +9,14 @@
 
 /* `health`, ours, and NVIDIA's two variables on top of it. */
 
-#define PROBES_MAX         1000
-#define PROBE_INTERVAL_MIN (100 * NS_PER_MS)
-#define DAY_NS             (24 * 3600 * NS_PER_SEC)
-
 /* @top is the object with the @pattern. Returns 1 with *ret set, 0 where the key is absent. */
 static int read_span(struct reader *r, const struct yaml_node *top, const char *pattern,
-	const struct where *up, const char *key, uint64_t min_ns, uint64_t *ret)
+	const struct where *up, const char *key, uint64_t *ret)
 {
 	const struct where w = { up, key, 0 };
 	const struct yaml_node *n = read_key(top, pattern, key);
-	char shown[YAML_SHOW_MAX];
+	const struct field_range *range;
+	char path[80], shown[YAML_SHOW_MAX];
 	int64_t ns;
 
 	if (!n || n->type == YAML_NULL)
@@ -28,10 +25,12 @@ static int read_span(struct reader *r, const struct yaml_node *top, const char *
 		return read_fail(r, n, &w, ERR_INVALID,
 			"expected a duration such as 30s or 1m30s, found %s",
 			yaml_show(n, shown, sizeof(shown)));
-	if (ns < (int64_t)min_ns || ns > (int64_t)(30 * DAY_NS))
+	(void)snprintf(path, sizeof(path), "%s.%s", pattern, key);
+	range = field_range(path);
+	if (ns < range->min || ns > range->max)
 		return read_fail(r, n, &w, ERR_INVALID,
 			"expected a duration from %llums to 720h, found %s",
-			(unsigned long long)(min_ns / NS_PER_MS), n->text);
+			(unsigned long long)(range->min / (int64_t)NS_PER_MS), n->text);
 	*ret = (uint64_t)ns;
 	return 1;
 }
@@ -40,7 +39,8 @@ static int read_span(struct reader *r, const struct yaml_node *top, const char *
 static int read_xid(struct reader *r, const struct yaml_node *n, const struct where *w,
 	uint32_t *ret)
 {
-	int set = read_range(r, n, w, 1, UINT32_MAX - 1, ret);
+	static const struct field_range xids = { "", 1, UINT32_MAX - 1 };
+	int set = read_range(r, n, w, &xids, ret);
 
 	return set ? set : read_type_error(r, n, w, "a whole number", "int");
 }
@@ -142,7 +142,7 @@ static int read_rule(struct reader *r, const struct yaml_node *n, const struct w
 		return read_type_error(r, n, w, "an object", "struct");
 	if (read_rule_xids(r, n, w, &rate) < 0)
 		return -1;
-	set = read_range(r, read_key(n, RULE, "count"), &count, 1, XID_RATE_COUNT_MAX,
+	set = read_range(r, read_key(n, RULE, "count"), &count, field_range(RULE ".count"),
 		&rate.count);
 	if (set == 0)
 		return read_fail(r, n, &count, ERR_INVALID,
@@ -150,7 +150,7 @@ static int read_rule(struct reader *r, const struct yaml_node *n, const struct w
 			XID_RATE_COUNT_MAX);
 	if (set < 0)
 		return -1;
-	set = read_span(r, n, RULE, w, "within", NS_PER_SEC, &rate.within_ns);
+	set = read_span(r, n, RULE, w, "within", &rate.within_ns);
 	if (set == 0)
 		return read_fail(r, n, &within, ERR_INVALID,
 			"expected a duration such as 10m, found nothing");
@@ -247,17 +247,17 @@ int read_health(struct reader *r, const struct yaml_node *top)
 		return read_environment(r);
 	if (read_on(r, read_bool(r, read_key(n, "health", "recovery"), &recovery,
 			       &p->recovery)) < 0 ||
-		read_on(r, read_span(r, n, "health", &w, "cooldown", 0, &p->cooldown_ns)) < 0 ||
-		read_on(r, read_span(r, n, "health", &w, "resetCooldown", 0,
+		read_on(r, read_span(r, n, "health", &w, "cooldown", &p->cooldown_ns)) < 0 ||
+		read_on(r, read_span(r, n, "health", &w, "resetCooldown",
 				   &p->reset_cooldown_ns)) < 0 ||
-		read_on(r, read_span(r, n, "health", &w, "maxCooldown", 0,
-				   &p->max_cooldown_ns)) < 0 ||
-		read_on(r, read_range(r, read_key(n, "health", "probes"), &probes, 1,
-				   PROBES_MAX, &p->probes_needed)) < 0 ||
-		read_on(r, read_span(r, n, "health", &w, "probeInterval", PROBE_INTERVAL_MIN,
+		read_on(r, read_span(r, n, "health", &w, "maxCooldown", &p->max_cooldown_ns)) <
+			0 ||
+		read_on(r, read_range(r, read_key(n, "health", "probes"), &probes,
+				   field_range("health.probes"), &p->probes_needed)) < 0 ||
+		read_on(r, read_span(r, n, "health", &w, "probeInterval",
 				   &p->probe_interval_ns)) < 0 ||
-		read_on(r, read_span(r, n, "health", &w, "forgetAfter", 0,
-				   &p->forget_after_ns)) < 0 ||
+		read_on(r, read_span(r, n, "health", &w, "forgetAfter", &p->forget_after_ns)) <
+			0 ||
 		read_on(r, read_xids(r, n, &w, "ignoreXids", false, &p->disabled)) < 0 ||
 		read_on(r, read_xids(r, n, &w, "actXids", true, &p->act_on_all)) < 0 ||
 		read_on(r, read_rules(r, n, &w)) < 0 || read_on(r, read_signals(r, n, &w)) < 0)

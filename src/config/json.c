@@ -68,7 +68,10 @@ static json_t *stored(const struct config *c, const struct field *f)
 		return *(const bool *)at ? json_pack("[i]", 0) : json_array();
 	case FIELD_OBJECT:
 	case FIELD_LIST:
-	case FIELD_OTHER:
+	case FIELD_NAME:
+	case FIELD_MEMORY:
+	case FIELD_DEVICES:
+	case FIELD_XIDS:
 		break;
 	}
 	return json_null();

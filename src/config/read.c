@@ -284,18 +284,18 @@ int read_int(struct reader *r, const struct yaml_node *n, const struct where *w,
 	return 1;
 }
 
-int read_range(struct reader *r, const struct yaml_node *n, const struct where *w, uint32_t min,
-	uint32_t max, uint32_t *ret)
+int read_range(struct reader *r, const struct yaml_node *n, const struct where *w,
+	const struct field_range *range, uint32_t *ret)
 {
 	int64_t v;
 	int set = read_int(r, n, w, &v);
 
 	if (set <= 0)
 		return set;
-	if (v < min || v > max)
+	if (v < range->min || v > range->max)
 		return read_fail(r, n, w, ERR_INVALID,
-			"expected a whole number from %u to %u, found %lld", min, max,
-			(long long)v);
+			"expected a whole number from %lld to %lld, found %lld",
+			(long long)range->min, (long long)range->max, (long long)v);
 	*ret = (uint32_t)v;
 	return 1;
 }

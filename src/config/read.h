@@ -95,8 +95,8 @@ int read_bool(struct reader *r, const struct yaml_node *n, const struct where *w
 	bool *ret) MUST_USE;
 int read_int(struct reader *r, const struct yaml_node *n, const struct where *w,
 	int64_t *ret) MUST_USE;
-int read_range(struct reader *r, const struct yaml_node *n, const struct where *w, uint32_t min,
-	uint32_t max, uint32_t *ret) MUST_USE;
+int read_range(struct reader *r, const struct yaml_node *n, const struct where *w,
+	const struct field_range *range, uint32_t *ret) MUST_USE;
 int read_word(struct reader *r, const struct yaml_node *n, const struct where *w,
 	const struct field_words *words, int *ret) MUST_USE;
 

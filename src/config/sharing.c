@@ -183,21 +183,22 @@ static int read_devices(struct reader *r, const struct yaml_node *n, const struc
 }
 
 static int read_replicas(struct reader *r, const struct yaml_node *n, const struct where *w,
-	struct replicated *e)
+	const struct field_range *range, struct replicated *e)
 {
 	int64_t replicas = 0; /* what null means to NVIDIA's decoder */
-	int least = e->strategy == SHARING_MPS ? 1 : 2;
 
 	if (read_int(r, n, w, &replicas) < 0)
 		return -1;
-	if (replicas < least)
+	if (replicas < range->min)
 		return read_fail(r, n, w, ERR_INVALID,
-			"number of replicas must be >= %d; found %" PRId64, least, replicas);
-	if (replicas > OFFER_DEVICES_MAX)
+			"number of replicas must be >= %" PRId64 "; found %" PRId64, range->min,
+			replicas);
+	if (replicas > range->max)
 		return read_fail(r, n, w, ERR_LIMIT,
-			"number of replicas must be <= %d, since the kubelet takes no more devices "
+			"number of replicas must be <= %" PRId64
+			", since the kubelet takes no more devices "
 			"from one node; found %" PRId64,
-			OFFER_DEVICES_MAX, replicas);
+			range->max, replicas);
 	e->replicas = (uint32_t)replicas;
 	return 0;
 }
@@ -210,6 +211,7 @@ static int read_entry(struct reader *r, const struct yaml_node *n, const struct 
 	const struct where replicas = { w, "replicas", 0 }, rename = { w, "rename", 0 };
 	const struct where isolation = { w, "isolation", 0 };
 	const struct yaml_node *v;
+	char row[80];
 	int set = read_object(r, n, w, pattern);
 
 	if (set < 0)
@@ -225,7 +227,8 @@ static int read_entry(struct reader *r, const struct yaml_node *n, const struct 
 	v = read_key(n, pattern, "replicas");
 	if (!v)
 		return read_fail(r, n, w, ERR_INVALID, "no replicas specified");
-	if (read_replicas(r, v, &replicas, e) < 0)
+	(void)snprintf(row, sizeof(row), "%s.replicas", pattern);
+	if (read_replicas(r, v, &replicas, field_range(row), e) < 0)
 		return -1;
 	v = read_key(n, pattern, "rename");
 	if (v && read_on(r, read_resource_name(r, v, &rename, e->rename)) < 0)

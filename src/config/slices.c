@@ -30,8 +30,8 @@ static int read_profile(struct reader *r, const struct yaml_node *n, const struc
 		return read_fail(r, n, w, ERR_INVALID, "no resource name specified");
 	if (read_on(r, read_resource_name(r, v, &name, p->name)) < 0)
 		return -1;
-	set = read_range(r, read_key(n, PROFILE_ROW, "count"), &count, 1, OFFER_DEVICES_MAX,
-		&p->count);
+	set = read_range(r, read_key(n, PROFILE_ROW, "count"), &count,
+		field_range(PROFILE_ROW ".count"), &p->count);
 	if (read_on(r, set) < 0)
 		return -1;
 	limit = read_isolation_memory(r, read_key(n, PROFILE_ROW, "memory"), &memory,
@@ -45,8 +45,8 @@ static int read_profile(struct reader *r, const struct yaml_node *n, const struc
 				"found neither")) < 0)
 		return -1;
 	p->weight = 1;
-	if (read_on(r, read_range(r, read_key(n, PROFILE_ROW, "weight"), &weight, 1,
-			       PROFILE_WEIGHT_MAX, &p->weight)) < 0)
+	if (read_on(r, read_range(r, read_key(n, PROFILE_ROW, "weight"), &weight,
+			       field_range(PROFILE_ROW ".weight"), &p->weight)) < 0)
 		return -1;
 	return read_isolation_words(r, n, w, PROFILE_ROW, /* replicas= */ 0, &p->isolation);
 }

@@ -184,15 +184,25 @@ not_ready() {
 	[[ $(helm status gpuslice -n $NS -o json | jq -r .info.status) == deployed ]]
 }
 
-@test "a text that is no config is refused by the agents, which go on with what they have" {
-	chart upgrade gpuslice --set-string 'config.map.any=version: v2'
-	eventually 60 agent_status a '.config.lastError.message | contains("unknown version: v2")'
-	eventually 10 eval "kubectl describe node a | grep 'ConfigInvalid.*unknown version: v2'"
+# Helm refuses what it can see. This text shares by time-slicing as before, so that no pod changes (hostPID), and what is wrong in it
+# is between two of its values.
+@test "a text that is no config is refused by helm or by the agents, which go on with what they have" {
+	local before
+	before=$(instances)
+	run -1 chart upgrade gpuslice --set-string 'config.map.any=version: v2'
+	[[ $output == *'config.map.any: version: expected v1; found "v2"'* ]]
+	values 4 >/dev/null
+	echo '      health: {cooldown: 2h, maxCooldown: 1h}' >>"$BATS_FILE_TMPDIR/values.yaml"
+	chart upgrade gpuslice -f "$BATS_FILE_TMPDIR/values.yaml"
+	eventually 60 agent_status a '.config.lastError.message | contains("health.maxCooldown: expected a duration that is not shorter than cooldown")'
+	eventually 10 eval "kubectl describe node a | grep 'ConfigInvalid.*health.maxCooldown: expected'"
 	offers a 8
 	eventually 60 agents 2
+	[[ $(instances) == "$before" ]]
 	same_users
 	helm rollback gpuslice 1 -n $NS
 	eventually 60 agent_status a '.config.lastError == null'
+	[[ $(instances) == "$before" ]]
 }
 
 @test "killed, the agent is there again, and who holds a GPU does not notice" {

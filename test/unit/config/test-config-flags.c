@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/config/test-config-read.h"
 
+#include <inttypes.h>
+
 #include "base/fd.h"
 #include "config/read.h"
 
@@ -385,24 +387,36 @@ static void add_chart_row(struct buf *to, const struct field *f)
 		[FIELD_STR] = "text",
 		[FIELD_BOOL] = "bool",
 		[FIELD_INT] = "integer",
-		[FIELD_DURATION] = "text",
+		[FIELD_DURATION] = "duration",
 		[FIELD_WORD] = "word",
-		[FIELD_STRATEGIES] = "any",
-		[FIELD_IMEX] = "any",
-		[FIELD_OTHER] = "any",
+		[FIELD_STRATEGIES] = "words",
+		[FIELD_IMEX] = "channels",
+		[FIELD_NAME] = "name",
+		[FIELD_MEMORY] = "memory",
+		[FIELD_DEVICES] = "devices",
+		[FIELD_XIDS] = "xids",
 	};
+	const struct field_range *range = field_range(f->path);
+	char min[DURATION_TEXT_MAX], max[DURATION_TEXT_MAX];
 
 	buf_printf(to, "\"%s\": {type: %s", f->path, types[f->type]);
 	if (f->flags & FIELD_EXACT)
 		buf_puts(to, ", exact: true");
-	for (size_t i = 0; f->type == FIELD_WORD && i < f->words->n; i++)
+	if (f->flags & FIELD_REQUIRED)
+		buf_puts(to, ", required: true");
+	if (f->flags & FIELD_NULL)
+		buf_puts(to, ", nullable: true");
+	for (size_t i = 0; f->words && i < f->words->n; i++)
 		buf_printf(to, "%s%s", i ? ", " : ", of: [", f->words->words[i]);
-	if (f->type == FIELD_WORD)
+	if (f->words)
 		buf_puts(to, "]");
-	if (!strcmp(f->path, "sharing.timeSlicing.resources[].replicas"))
-		buf_puts(to, ", least: 2");
-	if (!strcmp(f->path, "sharing.mps.resources[].replicas"))
-		buf_puts(to, ", least: 1");
+	if (range && f->type == FIELD_DURATION) {
+		duration_text(range->min, min);
+		duration_text(range->max, max);
+		buf_printf(to, ", min: %s, max: %s", min, max);
+	} else if (range) {
+		buf_printf(to, ", min: %" PRId64 ", max: %" PRId64, range->min, range->max);
+	}
 	buf_puts(to, "}\n");
 }
 
@@ -434,6 +448,42 @@ static void config_fields__are_what_the_chart_checks(void **state)
 	assert_string_equal(is, "");
 }
 
+/* Each line of @name up to "|", with \n for the ends of lines, as a config: good or bad. tools/check-chart.sh gives them to helm. */
+static void read_texts(const char *name, bool good)
+{
+	CLEANUP(buf_fini) struct buf file = BUF_INIT(1 << 16), path = BUF_INIT(512);
+	struct error err = ERROR_INIT;
+	char *rest = NULL;
+	size_t n = 0;
+
+	buf_printf(&path, "%s/test/data/config-texts/%s", TEST_SOURCE, name);
+	assert_ok(file_read(buf_str(&path), &file, &err), &err);
+	buf_putc(&file, '\0');
+	for (char *line = strtok_r(file.data, "\n", &rest); line;
+		line = strtok_r(NULL, "\n", &rest)) {
+		if (!strncmp(line, "#: ", 3))
+			continue;
+		line[strcspn(line, "|")] = '\0';
+		for (char *end = strstr(line, "\\n"); end; end = strstr(end, "\\n")) {
+			*end = '\n';
+			memmove(end + 1, end + 2, strlen(end + 2) + 1);
+		}
+		if (good)
+			(void)config_free(read_good(line, NULL));
+		else
+			read_bad(line, "");
+		n++;
+	}
+	assert_true(n > 20);
+}
+
+static void config_parse__agrees_with_the_chart(void **state)
+{
+	(void)state;
+	read_texts("refused", false);
+	read_texts("accepted", true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -446,6 +496,7 @@ int main(void)
 		cmocka_unit_test(config_options__are_the_options_of_the_table),
 		cmocka_unit_test(config_fields__are_all_documented),
 		cmocka_unit_test(config_fields__are_what_the_chart_checks),
+		cmocka_unit_test(config_parse__agrees_with_the_chart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

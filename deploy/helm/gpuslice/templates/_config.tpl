@@ -10,41 +10,117 @@
 {{- toJson . | trunc 60 -}}
 {{- end -}}
 
+{{- /* (list TEXT FACTORS): the sum of TEXT's numbers, each times the factor of its unit. */ -}}
+{{- define "gpuslice.scaled" -}}
+{{- $factors := index . 1 -}}
+{{- $sum := 0.0 -}}
+{{- range regexFindAll "[0-9.]+[^0-9.]*" (index . 0) -1 -}}
+{{- $unit := regexReplaceAll "[0-9.]" . "" -}}
+{{- $sum = addf $sum (mulf (float64 (trimSuffix $unit .)) (float64 (index $factors $unit))) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}
+
+{{- /* A duration in seconds; nothing, if it is none. */ -}}
+{{- define "gpuslice.seconds" -}}
+{{- if regexMatch "^[+-]?(0|(([0-9]+\\.?[0-9]*|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$" . -}}
+{{- $text := ternary "0s" . (has . (list "0" "+0" "-0")) -}}
+{{- ternary "-" "" (hasPrefix "-" $text) }}{{ include "gpuslice.scaled" (list (trimAll "+-" $text) (dict "ns" 1e-9 "us" 1e-6 "µs" 1e-6 "μs" 1e-6 "ms" 1e-3 "s" 1 "m" 60 "h" 3600)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Kubernetes' quantity in bytes; nothing, if it is none. */ -}}
+{{- define "gpuslice.bytes" -}}
+{{- if regexMatch "^([0-9]+\\.?[0-9]*|\\.[0-9]+)(k|[MGTPE]|[KMGTPE]i)?$" . -}}
+{{- include "gpuslice.scaled" (list . (dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "P" 1e15 "E" 1e18 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 "Ei" 1152921504606846976)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What a row of files/config-keys.yaml wants, for error messages. */ -}}
+{{- define "gpuslice.expected" -}}
+{{- $words := join ", " (default list .of) -}}
+{{- $limits := "" -}}
+{{- if hasKey . "min" }}{{ $limits = printf " from %v to %v" .min .max }}{{ end -}}
+{{- $texts := dict "object" "an object" "bool" "true or false" "text" "a text" "integer" "an integer" "list" "a list" "channels" "[] or [0]" "name" "a name such as nvidia.com/gpu, of at most 63 lower-case letters, digits, '-' and '.'" "duration" "a duration such as 30s or 1m30s" "devices" "all, a count above 0, or a list of indexes (0, 0:0) and UUIDs" "memory" (printf "%s, an amount such as 8Gi (2Mi or more), or a part from 0.1%% to 100%%" $words) "xids" (printf "%sa list of XIDs from 1 to 4294967294" (ternary "" (printf "%s, or " $words) (empty $words))) "word" (printf "one of %s" $words) "words" (printf "one of %s, or a list of them" $words) -}}
+{{- if and (eq .type "text") .of }}{{ $words }}{{ else }}{{ index $texts .type }}{{ end -}}
+{{- if has .type (list "list" "xids") }}{{ $limits = replace " from" ", its length from" $limits }}{{ end -}}
+{{- $limits -}}
+{{- end -}}
+
+{{- /* (list ROW VALUE): "true" if VALUE, which is not null, is what ROW wants. Objects, and what is in lists of them, are others' work. */ -}}
+{{- define "gpuslice.valueGood" -}}
+{{- $row := index . 0 -}}{{- $value := index . 1 -}}
+{{- $text := toString $value -}}
+{{- $whole := and (kindIs "float64" $value) (eq $text (toString (floor $value))) -}}
+{{- $list := kindIs "slice" $value -}}
+{{- $scalar := not (or $list (kindIs "map" $value)) -}}
+{{- $number := 0.0 -}}
+{{- if $list }}{{ $number = float64 (len $value) }}{{ else if kindIs "float64" $value }}{{ $number = $value }}{{ end -}}
+{{- $min := $row.min -}}{{- $max := $row.max -}}
+{{- $good := true -}}
+{{- if eq $row.type "object" }}{{ $good = kindIs "map" $value }}
+{{- else if eq $row.type "list" }}{{ $good = $list }}
+{{- else if eq $row.type "bool" }}{{ $good = kindIs "bool" $value }}
+{{- else if eq $row.type "integer" }}{{ $good = $whole }}
+{{- else if eq $row.type "word" }}{{ $good = has $value $row.of }}
+{{- else if eq $row.type "text" }}{{ $good = and $scalar (or (not $row.of) (has $text (prepend $row.of ""))) (or (not $row.required) (ne $value "")) }}
+{{- else if eq $row.type "name" }}{{ $good = and (kindIs "string" $value) (le (len (trimPrefix "nvidia.com/" $text)) 52) (regexMatch "^(nvidia\\.com/)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$" $text) }}
+{{- else if eq $row.type "words" -}}
+{{- range ternary $value (list $value) $list }}{{ if not (has . $row.of) }}{{ $good = false }}{{ end }}{{ end -}}
+{{- else if eq $row.type "channels" }}{{ $good = has (toJson $value) (list "[]" "[0]") }}
+{{- else if eq $row.type "xids" -}}
+{{- $good = or $list (has $value (default list $row.of)) -}}
+{{- range ternary $value list $list }}{{ if or (not (kindIs "float64" .)) (ne . (floor .)) (lt . 1.0) (gt . 4294967294.0) }}{{ $good = false }}{{ end }}{{ end -}}
+{{- else if eq $row.type "devices" -}}
+{{- $good = or $list (eq $text "all") (and $whole (gt $number 0.0) (not $row.object)) -}}
+{{- range ternary $value list $list }}{{ if not (regexMatch "^([0-9]{1,9}(:[0-9]{1,9})?|(GPU|MIG)-UUID|MIG-GPU-UUID/[0-9]{1,9}/[0-9]{1,9})$" (regexReplaceAll "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}" (toString .) "UUID")) }}{{ $good = false }}{{ end }}{{ end -}}
+{{- else if eq $row.type "memory" -}}
+{{- $good = and $scalar (has $text $row.of) -}}
+{{- if $whole }}{{ $good = ge $number 2097152.0 -}}
+{{- else if regexMatch "^[0-9]*\\.?[0-9]+%$" $text }}{{ $percent := float64 (trimSuffix "%" $text) }}{{ $good = and (ge $percent 0.1) (le $percent 100.0) -}}
+{{- else if include "gpuslice.bytes" $text }}{{ $good = ge (float64 (include "gpuslice.bytes" $text)) 2097152.0 }}{{ end -}}
+{{- else if eq $row.type "duration" -}}
+{{- /* Without limits it is NVIDIA's, which may be a number of nanoseconds. */ -}}
+{{- $seconds := include "gpuslice.seconds" $text -}}
+{{- $good = or (and (kindIs "string" $value) (ne $seconds "")) (and (not $min) (or (kindIs "float64" $value) (eq $text "infinite"))) -}}
+{{- if and $good $min }}{{ $number = float64 $seconds }}{{ $min = float64 (include "gpuslice.seconds" $min) }}{{ $max = float64 (include "gpuslice.seconds" $max) }}{{ end -}}
+{{- end -}}
+{{- if and $good (hasKey $row "min") (or $list (not (eq $row.type "xids"))) }}{{ $good = and (ge $number $min) (le $number $max) }}{{ end -}}
+{{- if $good }}true{{ end -}}
+{{- end -}}
+
 {{- /* (list KEYS PATTERN PATH VALUE): a line for each error in VALUE, whose row of KEYS is PATTERN. */ -}}
 {{- define "gpuslice.valueErrors" -}}
 {{- $keys := index . 0 -}}{{- $pattern := index . 1 -}}{{- $path := index . 2 -}}{{- $value := index . 3 -}}
 {{- $row := index $keys $pattern -}}
-{{- $shown := include "gpuslice.shown" $value -}}
-{{- if kindIs "invalid" $value -}}
-{{- else if eq $row.type "object" -}}
-{{- if kindIs "map" $value -}}
-{{- range $key, $below := $value }}{{ include "gpuslice.keyErrors" (list $keys $pattern $path $key $below) }}{{ end -}}
-{{- else }}{{ $path }}: expected an object, found {{ $shown }}{{ "\n" }}{{ end -}}
+{{- if hasKey $keys (printf "%s.product" $pattern) }}{{ $row = set (deepCopy $row) "object" true }}{{ end -}}
+{{- /* What is required below an object is missing in null, too. */ -}}
+{{- if and (kindIs "invalid" $value) (eq $row.type "object") (not $row.nullable) }}{{ $value = dict }}{{ end -}}
+{{- $object := and (kindIs "map" $value) (or (eq $row.type "object") $row.object) -}}
+{{- $good := $object -}}
+{{- if kindIs "invalid" $value }}{{ $good = not (or $row.required (has $row.type (list "devices" "name"))) -}}
+{{- else if not $object }}{{ $good = eq (include "gpuslice.valueGood" (list $row $value)) "true" }}{{ end -}}
+{{- if not $good -}}
+{{ $path }}: expected {{ include "gpuslice.expected" $row }}{{ ternary ";" "," (not (empty $row.of)) }} found {{ include "gpuslice.shown" $value }}{{ "\n" }}
+{{- else if $object -}}
+{{- $given := dict -}}
+{{- range $key, $below := $value }}{{ include "gpuslice.keyErrors" (list $keys $pattern $path $key $below $given) }}{{ end -}}
+{{- range $name, $below := $keys -}}
+{{- if and $below.required (eq $name (printf "%s.%s" $pattern (last (splitList "." $name)))) (not (hasKey $given $name)) -}}
+{{ printf "%s.%s" $path (last (splitList "." $name)) }}: expected {{ include "gpuslice.expected" $below }}, found nothing{{ "\n" }}
+{{- end -}}
+{{- end -}}
 {{- else if eq $row.type "list" -}}
-{{- if kindIs "slice" $value -}}
 {{- $element := printf "%s[]" $pattern -}}
 {{- range $i, $below := $value -}}
 {{- if hasKey $keys $element }}{{ include "gpuslice.valueErrors" (list $keys $element (printf "%s[%d]" $path $i) $below) }}{{ end -}}
 {{- end -}}
-{{- else }}{{ $path }}: expected a list, found {{ $shown }}{{ "\n" }}{{ end -}}
-{{- else if eq $row.type "bool" -}}
-{{- if not (kindIs "bool" $value) }}{{ $path }}: expected true or false, found {{ $shown }}{{ "\n" }}{{ end -}}
-{{- else if eq $row.type "integer" -}}
-{{- if not (and (kindIs "float64" $value) (eq (toString $value) (toString (floor $value)))) -}}
-{{ $path }}: expected an integer, found {{ $shown }}{{ "\n" }}
-{{- else if lt $value (float64 (default -1e18 $row.least)) -}}
-{{ $path }}: expected {{ $row.least }} or more, found {{ $shown }}{{ "\n" }}
-{{- end -}}
-{{- else if and (eq $row.type "word") (not (has $value $row.of)) -}}
-{{ $path }}: expected one of {{ join ", " $row.of }}; found {{ $shown }}{{ "\n" }}
-{{- else if and (eq $row.type "text") (or (kindIs "map" $value) (kindIs "slice" $value)) -}}
-{{ $path }}: expected a text, found {{ $shown }}{{ "\n" }}
 {{- end -}}
 {{- end -}}
 
-{{- /* (list KEYS PATTERN PATH KEY VALUE): the same for one key of an object. */ -}}
+{{- /* (list KEYS PATTERN PATH KEY VALUE GIVEN): the same for one key of an object, which gets into GIVEN by its row. */ -}}
 {{- define "gpuslice.keyErrors" -}}
-{{- $keys := index . 0 -}}{{- $pattern := index . 1 -}}{{- $path := index . 2 -}}{{- $key := index . 3 -}}{{- $value := index . 4 -}}
+{{- $keys := index . 0 -}}{{- $pattern := index . 1 -}}{{- $path := index . 2 -}}{{- $key := index . 3 -}}{{- $value := index . 4 -}}{{- $given := index . 5 -}}
 {{- $exact := (index $keys $pattern).exact -}}
 {{- $prefix := ternary "" (printf "%s." $pattern) (eq $pattern "") -}}
 {{- $known := list -}}
@@ -59,19 +135,48 @@
 {{- end -}}
 {{- end -}}
 {{- $at := ternary $key (printf "%s.%s" $path $key) (eq $path "") -}}
-{{- if $found.row -}}
-{{ include "gpuslice.valueErrors" (list $keys $found.row $at $value) }}
-{{- else -}}
+{{- if not $found.row -}}
 {{ $at }}: unknown key; expected one of {{ $known | sortAlpha | join ", " }}{{ "\n" }}
+{{- else if hasKey $given $found.row -}}
+{{ $at }}: duplicate key; expected it once, found also {{ index $given $found.row }}{{ "\n" }}
+{{- else -}}
+{{- $_ := set $given $found.row $key -}}
+{{ include "gpuslice.valueErrors" (list $keys $found.row $at $value) }}
 {{- end -}}
+{{- end -}}
+
+{{- /*
+  (list KEYS TEXT CONFIG): the keys that TEXT has more often than CONFIG, which helm has read from it: of keys that are given twice
+  in one object it keeps the last alone, and what is below it. In TEXT quotes and comments do not count; a text with a block or with
+  several documents is left to the agent.
+*/ -}}
+{{- define "gpuslice.duplicateKeys" -}}
+{{- $text := regexReplaceAll "[\"']([A-Za-z]+)[\"']" (index . 1) "${1}" -}}
+{{- $text = regexReplaceAll "\"[^\"\n]*\"|'[^'\n]*'" $text "quoted" -}}
+{{- $text = regexReplaceAll "(?m)(^|\\s)#.*$" $text "" -}}
+{{- $json := toJson (index . 2) -}}
+{{- $found := list -}}
+{{- if not (or (regexMatch "[\"']|(?m:[|>][-+0-9]*\\s*$)" $text) (contains "\n---" $text)) -}}
+{{- range $name, $_ := index . 0 -}}
+{{- $key := last (splitList "." $name) -}}
+{{- if and $key (not (hasSuffix "[]" $key)) -}}
+{{- $n := len (regexFindAll (printf "(?im)(^|[\\s{,])%s\\s*:" $key) $text -1) -}}
+{{- if gt $n (len (regexFindAll (printf "(?i)\"%s\":" $key) $json -1)) }}{{ $found = append $found $key }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $found | uniq | join ", " -}}
 {{- end -}}
 
 {{- define "gpuslice.configErrors" -}}
 {{- $keys := $.Files.Get "files/config-keys.yaml" | fromYaml -}}
 {{- range $name, $text := .Values.config.map -}}
 {{- $config := fromYaml $text -}}
+{{- $duplicates := include "gpuslice.duplicateKeys" (list $keys $text $config) -}}
 {{- if and (hasKey $config "Error") (eq (len $config) 1) -}}
 config.map.{{ $name }}: malformed YAML: {{ $config.Error }}{{ "\n" }}
+{{- else if $duplicates -}}
+config.map.{{ $name }}: duplicate key; expected each key once in its object, found twice in one: {{ $duplicates }}{{ "\n" }}
 {{- else -}}
 {{- range splitList "\n" (include "gpuslice.valueErrors" (list $keys "" "" $config)) -}}
 {{- with trim . }}config.map.{{ $name }}: {{ . }}{{ "\n" }}{{ end -}}
