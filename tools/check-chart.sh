@@ -417,6 +417,18 @@ check_metrics() {
 	refuses "metrics.counters and metrics.countersConfigMap.name are both set" --set metrics.counters=x,metrics.countersConfigMap.name=y
 	refuses "podMonitor.enabled is true, but metrics.enabled is false" --set metrics.enabled=false,podMonitor.enabled=true
 	refuses "at '/metrics/interval'" --set metrics.interval=1x
+	for text in 0s 999ms 5m1s 10m 0.9s; do
+		refuses "metrics.interval: expected a duration from 1s to 5m, found $text" --set metrics.interval=$text
+	done
+	for text in 1s 1000ms 5m 4m59.5s; do
+		accepts "the interval $text" "env(\"GPUSLICE_METRICS_INTERVAL\") == \"$text\"" --set metrics.interval=$text
+	done
+	refuses "metrics.listen: expected HOST:PORT with a port from 1 to 65535, found :65536" --set metrics.listen=:65536
+	refuses "at '/price/perHour': minimum: got -1, want 0" --set price.perHour=-1
+	refuses "at '/price/perHour'" --set-string price.perHour=-1
+	text='price.perHour: expected an amount from 0 to 1000000 such as 12.24, found'
+	refuses "$text 1e-07" --set-json price.perHour=0.0000001
+	refuses "$text 1000001" --set price.perHour=1000001
 	refuses "at '/price/currency'" --set price.currency=euro
 	refuses "at '/price/perHour'" --set-string price.perHour=cheap
 	refuses "at '/metrics/listen'" --set metrics.listen=here
@@ -490,6 +502,45 @@ check_refusals() {
 	refuses "validator.components has \"toolkit\", but toolkit is false" --set toolkit=false,validator.enabled=true
 	refuses "chart requires kubeVersion: >=1.28.0-0" --kube-version 1.27.0
 	accepts "namespace default, if wanted" 'kind("DaemonSet").metadata.namespace == "default"' --namespace default --set allowDefaultNamespace=true
+}
+
+# A key with nothing behind it is null, by which helm takes the chart's default away. Such a value is refused by its name, or it is as
+# good as none; and that not in the words of Go.
+check_nulls() {
+	local depth name
+	python3 - "$chart" "$work" <<-'EOT'
+		import json, sys, yaml
+		chart, work = sys.argv[1:]
+		values = yaml.safe_load(open(f"{chart}/values.yaml"))
+		schema = json.load(open(f"{chart}/values.schema.json"))
+		nulls = {}
+		def put(tree, path):
+		    for key in path[:-1]:
+		        tree = tree.setdefault(key, {})
+		    tree[path[-1]] = None
+		def walk(schema, values, path):
+		    for key, below in schema.get("properties", {}).items():
+		        if key not in values:
+		            continue
+		        here = path + [key]
+		        required = key in schema.get("required", [])
+		        put(nulls.setdefault(len(here) if required else "none", {}), here)
+		        if required and isinstance(values[key], dict):
+		            walk(below, values[key], here)
+		walk(schema, values, [])
+		for name, tree in nulls.items():
+		    json.dump(tree, open(f"{work}/null-{name}.yaml", "w"))
+	EOT
+	for depth in 1 2 3; do
+		refuses "missing propert" -f "$work/null-$depth.yaml"
+		for name in $(gojq -r '[paths(. == null)[-1]] | unique[]' "$work/null-$depth.yaml"); do
+			checks=$((checks + 1))
+			grep -q "missing propert.*'$name'" "$work/stderr" || fail "the refusal of empty values does not name $name: $(cat "$work/stderr")"
+		done
+	done
+	accepts "values without a default, empty" '[.. | strings | select(test("<nil>|<no value>"))] == [] and (pod | has("priorityClassName") | not)' -f "$work/null-none.yaml"
+	accepts "no rollingUpdate" 'kind("DaemonSet").spec.updateStrategy.rollingUpdate.maxUnavailable == 1' --set-json updateStrategy.rollingUpdate=null
+	refuses "at '': missing property 'gfd'" --set-json gfd=null
 }
 
 # config_of TEXT: values with one config, of this text.
@@ -603,6 +654,7 @@ check_mps
 check_metrics
 check_rights
 check_refusals
+check_nulls
 check_texts
 check_readme
 check_manifests

@@ -188,7 +188,7 @@ config.map.{{ $name }}: duplicate key; expected each key once in its object, fou
 {{- /* Three columns in each row; a column in quotes may have commas. */ -}}
 {{- define "gpuslice.counterErrors" -}}
 {{- $types := list "counter" "gauge" "histogram" "label" "summary" -}}
-{{- range $i, $line := splitList "\n" .Values.metrics.counters -}}
+{{- range $i, $line := splitList "\n" (default "" .Values.metrics.counters) -}}
 {{- $row := trim $line -}}
 {{- if and $row (not (hasPrefix "#" $row)) -}}
 {{- $columns := splitList "," (regexReplaceAll "\"([^\"]|\"\")*\"" $row "quoted") -}}
@@ -217,9 +217,27 @@ price.catalogue: version: expected "gpuslice/prices/v1", found {{ include "gpusl
 {{- end -}}
 {{- end -}}
 
+{{- /* What a schema cannot say of single values. */ -}}
+{{- define "gpuslice.singleErrors" -}}
+{{- with .Values.metrics.interval -}}
+{{- $seconds := float64 (include "gpuslice.seconds" .) -}}
+{{- if or (lt $seconds 1.0) (gt $seconds 300.0) }}metrics.interval: expected a duration from 1s to 5m, found {{ . }}{{ "\n" }}{{ end -}}
+{{- end -}}
+{{- with .Values.metrics.listen -}}
+{{- $port := last (splitList ":" .) | int -}}
+{{- if or (lt $port 1) (gt $port 65535) }}metrics.listen: expected HOST:PORT with a port from 1 to 65535, found {{ . }}{{ "\n" }}{{ end -}}
+{{- end -}}
+{{- $price := toString .Values.price.perHour -}}
+{{- if not (has $price (list "" "<nil>")) -}}
+{{- if or (not (regexMatch "^[0-9]+(\\.[0-9]+)?$" $price)) (gt (float64 $price) 1e6) -}}
+price.perHour: expected an amount from 0 to 1000000 such as 12.24, found {{ $price }}{{ "\n" }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Ends helm with all of them. */ -}}
 {{- define "gpuslice.checkTexts" -}}
-{{- with printf "%s%s%s" (include "gpuslice.configErrors" .) (include "gpuslice.counterErrors" .) (include "gpuslice.catalogueErrors" .) | trim -}}
+{{- with printf "%s%s%s%s" (include "gpuslice.configErrors" .) (include "gpuslice.counterErrors" .) (include "gpuslice.catalogueErrors" .) (include "gpuslice.singleErrors" .) | trim -}}
 {{- fail (printf "the agent would not take these values:\n%s" .) -}}
 {{- end -}}
 {{- end -}}

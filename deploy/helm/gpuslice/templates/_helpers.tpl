@@ -69,7 +69,7 @@ localhost/gpuslice:{{ .Chart.AppVersion }}
 {{- if .Values.config.map -}}
 {{ include "gpuslice.fullname" . }}-configs
 {{- else -}}
-{{- .Values.config.name -}}
+{{- default "" .Values.config.name -}}
 {{- end -}}
 {{- end -}}
 
@@ -102,7 +102,7 @@ localhost/gpuslice:{{ .Chart.AppVersion }}
 {{- end -}}
 
 {{- define "gpuslice.countersData" -}}
-{{- if .Values.metrics.enabled }}{{ .Values.metrics.configMapData }}{{ end -}}
+{{- if .Values.metrics.enabled }}{{ default "" .Values.metrics.configMapData }}{{ end -}}
 {{- end -}}
 
 {{- define "gpuslice.usesAPI" -}}
@@ -193,7 +193,7 @@ true
 {{- if .Values.metrics.counters -}}
 {{ include "gpuslice.fullname" . }}-counters
 {{- else -}}
-{{- .Values.metrics.countersConfigMap.name -}}
+{{- default "" .Values.metrics.countersConfigMap.name -}}
 {{- end -}}
 {{- end -}}
 

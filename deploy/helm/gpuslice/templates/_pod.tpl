@@ -56,7 +56,7 @@
 {{- if not $v.devicePlugin.enabled }}{{ $_ := set $own "KUBELET_SOCKET" "" }}{{ end -}}
 {{- with include "gpuslice.configMapName" . -}}
 {{- if $v.configViaAPI }}{{ $_ := set $own "GPUSLICE_CONFIG_MAP" . }}{{ else }}{{ $_ := set $own "CONFIG_FILE_SRCDIR" "/available-configs" }}{{ end -}}
-{{- $_ := set $own "DEFAULT_CONFIG" $v.config.default -}}
+{{- $_ := set $own "DEFAULT_CONFIG" (default "" $v.config.default) -}}
 {{- $_ := set $own "FALLBACK_STRATEGIES" (join "," $v.config.fallbackStrategies) -}}
 {{- end -}}
 {{- with include "gpuslice.deviceListStrategy" . }}{{ $_ := set $own "DEVICE_LIST_STRATEGY" . }}{{ end -}}
@@ -69,7 +69,7 @@
 {{- range $name, $value := $own -}}
 {{- $env = append $env (dict "name" $name "value" $value) -}}
 {{- end -}}
-{{- range $entry := concat $v.devicePlugin.containers.main.env $v.extraEnv -}}
+{{- range $entry := concat (default list $v.devicePlugin.containers.main.env) (default list $v.extraEnv) -}}
 {{- $rest := list -}}
 {{- range $env }}{{ if ne .name $entry.name }}{{ $rest = append $rest . }}{{ end }}{{ end -}}
 {{- $env = append $rest $entry -}}
