@@ -136,8 +136,20 @@ static void take_look(struct agent *a, const struct inventory *inv, const struct
 	}
 }
 
+static void log_unsettled(const struct inventory *inv)
+{
+	for (uint32_t i = 0; i < inv->n; i++)
+		if (inv->gpus[i].mig_unsettled)
+			log_warn("MIG devices change each time that they are read, "
+				 "those known before stay",
+				LOG_UINT("gpu", inv->gpus[i].index),
+				LOG_STR("uuid", inv->gpus[i].uuid));
+}
+
 static void on_inventory(void *arg, const struct inventory *inv)
 {
+	CLEANUP(inventory_freep) struct inventory *held = NULL;
+	const struct inventory *now;
 	struct agent *a = arg;
 
 	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE)
@@ -146,7 +158,10 @@ static void on_inventory(void *arg, const struct inventory *inv)
 	a->nvml_answered = true;
 	error_clear(&a->nvml_down);
 	a->node.driver_mismatch = false;
-	take_look(a, inv, NULL);
+	log_unsettled(inv);
+	now = agent_mig_hold(a, inv, &held);
+	if (now)
+		take_look(a, now, NULL);
 	agent_mig_looked(a);
 }
 

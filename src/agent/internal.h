@@ -248,6 +248,9 @@ void agent_mig_retry(struct agent *a); /* and checks it while it runs */
 void agent_mig_with_api(struct agent *a, struct api *api);
 void agent_mig_look(struct agent *a); /* the Node, the layouts or the GPUs may be other ones */
 void agent_mig_looked(struct agent *a); /* NVML was looked at, and that is in .node */
+/* The look @seen, or *ret (yours): the same with GPUs that change as they were before. NULL: no memory. */
+const struct inventory *agent_mig_hold(const struct agent *a, const struct inventory *seen,
+	struct inventory **ret);
 /* Takes from @inv, a copy of the node's, what is not to be offered now. */
 void agent_mig_mask(const struct agent *a, struct inventory *inv);
 bool agent_mig_settled(const struct agent *a); /* what was wanted at the start has been tried */

@@ -246,6 +246,30 @@ void agent_mig_looked(struct agent *a)
 	agent_mig_look(a);
 }
 
+/* The look that SETTLE waits for is the first one of the new layout. */
+static bool is_held(const struct agent *a)
+{
+	const struct agent_mig *m = &a->mig;
+
+	return m->masked && a->node.inv &&
+	       !(m->phase == MIG_SETTLE && m->looks + 1 >= m->looks_wanted);
+}
+
+const struct inventory *agent_mig_hold(const struct agent *a, const struct inventory *seen,
+	struct inventory **ret)
+{
+	struct error err = ERROR_INIT;
+
+	if (!is_held(a))
+		return seen;
+	if (inventory_copy(ret, seen, &err) < 0 ||
+		mig_mask_hold(&a->mig.mask, a->node.inv, *ret, &err) < 0) {
+		log_warn("this look at the GPUs is not used", LOG_STR("reason", err.msg));
+		return NULL;
+	}
+	return *ret;
+}
+
 void agent_mig_mask(const struct agent *a, struct inventory *inv)
 {
 	if (a->mig.masked)

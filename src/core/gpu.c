@@ -93,6 +93,18 @@ int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig 
 	return 0;
 }
 
+uint32_t inventory_mig_of(const struct inventory *inv, uint32_t gpu,
+	struct gpu_mig ret[GPU_MIG_MAX])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < inv->n_mig && n < GPU_MIG_MAX; i++) {
+		if (inv->mig[i].gpu == gpu)
+			ret[n++] = inv->mig[i];
+	}
+	return n;
+}
+
 const struct gpu *inventory_find(const struct inventory *inv, const char *uuid)
 {
 	if (!uuid[0]) /* a GPU whose UUID could not be read is nobody's */

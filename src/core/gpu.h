@@ -76,7 +76,8 @@ struct gpu {
 	bool mig_unknown; /* MIG mode could not be read: the next three say nothing */
 	bool mig_capable;
 	bool mig_enabled;
-	bool mig_pending;   /* another MIG mode waits for a reset */
+	bool mig_pending; /* another MIG mode waits for a reset */
+	bool mig_unsettled; /* its MIG devices changed while they were read: they are those of before */
 	bool changing;      /* the agent's word, not NVML's: its MIG layout is being changed, so
 				    what stands in the inventory may stay, and nothing is missed */
 	bool xid_events;    /* the GPU reports XIDs through NVML events */
@@ -180,6 +181,10 @@ DEFINE_CLEANUP(struct inventory *, inventory_free)
  * are there. */
 int inventory_add_mig(struct inventory *inv, uint32_t gpu, const struct gpu_mig *mig,
 	uint32_t n, struct error *err) MUST_USE;
+
+/* Copies the MIG devices of the GPU at position @gpu and returns their number. */
+uint32_t inventory_mig_of(const struct inventory *inv, uint32_t gpu,
+	struct gpu_mig ret[GPU_MIG_MAX]);
 
 /* Borrowed; NULL: no such GPU. */
 const struct gpu *inventory_find(const struct inventory *inv, const char *uuid);

@@ -26,6 +26,7 @@
  *	nogpm                      no GPU has GPM
  *	utilization GPU PID AGO_MS PERCENT   a sample of process utilization, so long before the call
  *	log                        each call is written to the file of that name with ".calls"
+ *	switch N                   after N more calls the file changes places with the one with ".next"
  *	fabric CALL GPU STATE STATUS BYTE   of a call for fabric info; the cluster's UUID is all BYTEs
  *
  * With FAKE_NVML_OLD it is a library from before the _v2 names, with the needed calls alone.
@@ -34,6 +35,7 @@
 #include "base/parse.h"
 #include "gpu/nvml-api.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -139,9 +141,21 @@ static void log_call(const char *call, int gpu)
 	(void)fclose(f);
 }
 
+static void switch_files(void)
+{
+	const char *path = getenv("FAKE_NVML");
+	char next[4096];
+
+	(void)snprintf(next, sizeof next, "%s.next", path);
+	if (renameat2(AT_FDCWD, next, AT_FDCWD, path, RENAME_EXCHANGE) < 0)
+		abort();
+}
+
 static nvmlReturn_t act(const char *call, int gpu)
 {
 	nvmlReturn_t r = NVML_SUCCESS;
+	static unsigned int calls; /* of a file that will be switched */
+	bool counts = false, due = false;
 	char line[256], words[WORDS_MAX][64];
 	FILE *f = control();
 
@@ -151,6 +165,10 @@ static nvmlReturn_t act(const char *call, int gpu)
 		split(line, words);
 		if (strcmp(words[0], "log") == 0)
 			log_call(call, gpu);
+		if (strcmp(words[0], "switch") == 0) {
+			counts = true;
+			due = calls >= (unsigned int)number(words[1]);
+		}
 		g = number(words[2]);
 		value = number(words[3]);
 		if ((strcmp(words[1], call) != 0 && strcmp(words[1], "*") != 0) ||
@@ -167,6 +185,11 @@ static nvmlReturn_t act(const char *call, int gpu)
 	}
 	if (f)
 		(void)fclose(f);
+	calls = counts && !due ? calls + 1 : 0;
+	if (due) {
+		switch_files();
+		return act(call, gpu);
+	}
 	return r;
 }
 

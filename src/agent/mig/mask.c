@@ -63,6 +63,39 @@ static const struct mig_mask_gpu *find(const struct mig_mask *m, const char *uui
 	return NULL;
 }
 
+static void hold_mode(struct gpu *g, const struct gpu *before)
+{
+	g->mig_unknown = before->mig_unknown;
+	g->mig_capable = before->mig_capable;
+	g->mig_enabled = before->mig_enabled;
+	g->mig_pending = before->mig_pending;
+}
+
+int mig_mask_hold(const struct mig_mask *m, const struct inventory *before,
+	struct inventory *seen, struct error *err)
+{
+	struct inventory came = { .n_mig = seen->n_mig, .mig = seen->mig };
+	struct gpu_mig rows[GPU_MIG_MAX];
+	int r = 0;
+
+	seen->n_mig = 0;
+	seen->mig = NULL;
+	for (uint32_t i = 0; i < seen->n && r == 0; i++) {
+		struct gpu *g = &seen->gpus[i];
+		const struct gpu *old =
+			find(m, g->uuid) ? inventory_find(before, g->uuid) : NULL;
+		uint32_t n =
+			old ? inventory_mig_of(before, (uint32_t)(old - before->gpus), rows)
+			    : inventory_mig_of(&came, i, rows);
+
+		if (old)
+			hold_mode(g, old);
+		r = inventory_add_mig(seen, i, rows, n, err);
+	}
+	free(came.mig);
+	return r;
+}
+
 static bool stays(const struct mig_mask_gpu *g, const char *uuid)
 {
 	for (uint32_t i = 0; i < g->n_stay; i++) {

@@ -27,6 +27,13 @@ int mig_mask_make(struct mig_mask *ret, const struct mig_report *plan,
 	const struct inventory *inv, struct error *err) MUST_USE;
 void mig_mask_fini(struct mig_mask *m); /* and empty again */
 
+/*
+ * The tool makes and deletes instances one by one. So that nobody sees a layout that is neither the old nor the new
+ * one, the GPUs that change have in the look @seen what they had in @before: their MIG mode and their MIG devices.
+ */
+int mig_mask_hold(const struct mig_mask *m, const struct inventory *before,
+	struct inventory *seen, struct error *err) MUST_USE;
+
 /* Takes the devices from @inv and marks the GPUs as changing; positions of GPUs stay. */
 void mig_mask_apply(const struct mig_mask *m, struct inventory *inv);
 

@@ -242,19 +242,6 @@ static void keep_links(struct inventory *next, const struct inventory *last)
 	}
 }
 
-/* The rows of the GPU at position @from of @inv. */
-static uint32_t mig_of(const struct inventory *inv, uint32_t from,
-	struct gpu_mig ret[GPU_MIG_MAX])
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < inv->n_mig && n < GPU_MIG_MAX; i++) {
-		if (inv->mig[i].gpu == from)
-			ret[n++] = inv->mig[i];
-	}
-	return n;
-}
-
 /*
  * Puts the MIG devices in order: those that came, and those of before (@old[i]: where GPU i was;
  * -1: not known) of GPUs in MIG mode of which none came.
@@ -272,9 +259,9 @@ static int sort_migs(struct look *l, const int *old, struct error *err)
 		uint32_t n = 0;
 
 		if (l->got_mig[i])
-			n = mig_of(&came, i, rows);
+			n = inventory_mig_of(&came, i, rows);
 		else if (old[i] >= 0 && next->gpus[i].mig_enabled)
-			n = mig_of(l->last, (uint32_t)old[i], rows);
+			n = inventory_mig_of(l->last, (uint32_t)old[i], rows);
 		r = inventory_add_mig(next, i, rows, n, err);
 	}
 	free(came.mig);

@@ -9,6 +9,7 @@
 #include "gpu/worker/mig-minors.h"
 
 #define NAME_PREFIX "MIG " /* of NVML's names */
+#define READS_MAX   8      /* of one list that is never the same twice */
 
 struct reader {
 	struct probe *p;
@@ -249,8 +250,11 @@ static void read_device(struct reader *r, uint32_t index, nvmlDevice_t d)
 	unsigned int gi = 0, ci = 0;
 
 	memset(a, 0, sizeof *a);
+	memset(m, 0,
+		sizeof *m); /* with what lies between its fields: lists are compared as a whole */
 	r->keep->has_twin[r->keep->n - 1] = false;
-	*m = (struct gpu_mig){ .gpu = r->g->index, .index = index };
+	m->gpu = r->g->index;
+	m->index = index;
 	if (!read_uuid(r, m, d) || !read_attributes(r, m, d, a))
 		return;
 	before = known(r, m, a);
@@ -368,12 +372,70 @@ static bool read_list(struct reader *r)
 	return true;
 }
 
+/* The list as it is now. False: it could not be read. */
+static bool read_all(struct reader *r, struct probe_caps *caps)
+{
+	struct probe_mig *k = r->keep;
+
+	k->n = 0;
+	k->known = read_list(r);
+	if (k->known)
+		give_minors(r, caps);
+	else
+		k->n = 0;
+	return k->known;
+}
+
+/* Back to what the last look found; without one nothing is known of the devices. */
+static bool keep_last(struct reader *r, bool known)
+{
+	struct probe_mig *k = r->keep;
+
+	k->known = known;
+	k->n = r->n_before;
+	memcpy(k->mig, r->before, sizeof k->mig);
+	memcpy(k->attributes, r->had, sizeof k->attributes);
+	memcpy(k->has_twin, r->had_twin, sizeof k->has_twin);
+	r->g->mig_unsettled = known;
+	if (!known)
+		probe_fault(r->g, GPU_FAULT_FIELD,
+			"its MIG devices change each time that they are read");
+	return known;
+}
+
+/*
+ * NVML gives the devices one by one, so a list that is read while they change can lack one, have one
+ * twice, or mix two. What the last look found is taken as it is; a list with anything new is read
+ * until two reads agree.
+ */
+static bool read_settled(struct reader *r, struct probe_caps *caps)
+{
+	struct probe_mig *k = r->keep;
+	bool known_before = k->known;
+	struct gpu_mig seen[GPU_MIG_MAX];
+	uint32_t n = k->n;
+
+	memcpy(seen, k->mig, sizeof seen);
+	for (uint32_t i = 0; i < READS_MAX; i++) {
+		bool known = k->known;
+
+		if (i > 0) /* it may be older than the devices */
+			probe_caps_forget(caps);
+		if (!read_all(r, caps))
+			return false;
+		if (known && k->n == n && memcmp(seen, k->mig, n * sizeof seen[0]) == 0)
+			return true;
+		n = k->n;
+		memcpy(seen, k->mig, sizeof seen);
+	}
+	return keep_last(r, known_before);
+}
+
 bool probe_mig(struct probe *p, struct gpu *g, nvmlDevice_t d, struct probe_caps *caps,
 	struct probe_mig *keep)
 {
 	struct reader r = { .p = p, .g = g, .device = d, .keep = keep };
 	unsigned int max = 0;
-	bool good;
 
 	if (is_lost(g))
 		return false;
@@ -391,11 +453,5 @@ bool probe_mig(struct probe *p, struct gpu *g, nvmlDevice_t d, struct probe_caps
 	memcpy(r.before, keep->mig, sizeof r.before);
 	memcpy(r.had, keep->attributes, sizeof r.had);
 	memcpy(r.had_twin, keep->has_twin, sizeof r.had_twin);
-	keep->n = 0;
-	good = read_list(&r);
-	if (good)
-		give_minors(&r, caps);
-	else
-		keep->n = 0;
-	return good;
+	return read_settled(&r, caps);
 }

@@ -9,6 +9,8 @@
  * are asked for when one of these is new. Two profiles of one GPU with the same attributes (1g.24gb
  * and 1g.24gb+gfx) may follow each other at one place, which keeps the UUID; devices of such
  * profiles are asked every time. docs/results has the counts.
+ *
+ * A list with anything new is read until two reads agree, as the devices may change between two calls.
  * Thread: one at a time for each struct probe.
  */
 #include "base/buf.h"
@@ -37,6 +39,7 @@ struct probe_mig {
 	uint32_t max;            /* MIG devices that it can have */
 	uint32_t n_profiles;
 	struct probe_profile profiles[PROBE_PROFILES_MAX];
+	bool known; /* a list of devices has been read */
 	uint32_t n;
 	struct gpu_mig mig[GPU_MIG_MAX]; /* what probe_mig() found */
 	nvmlDeviceAttributes_t attributes[GPU_MIG_MAX];
@@ -49,7 +52,8 @@ void probe_caps_forget(struct probe_caps *c); /* before a look */
 
 /*
  * Reads the MIG devices of @g, which is in MIG mode and has the handle @d, into keep->mig. A device
- * of which something cannot be read has a .reason. False: the list could not be read, and the
+ * of which something cannot be read has a .reason. A list that differs at each of several reads stays
+ * as the last look found it, and @g is .mig_unsettled. False: the list could not be read, and the
  * fault of @g says why.
  */
 bool probe_mig(struct probe *p, struct gpu *g, nvmlDevice_t d, struct probe_caps *caps,

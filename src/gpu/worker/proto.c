@@ -125,8 +125,8 @@ static int check_gpu(const struct gpu *g, struct error *err)
 		return bad(err, "a text of a GPU has control characters or no end");
 	if (!is_bool(&g->has_minor) || !is_bool(&g->mig_unknown) || !is_bool(&g->mig_capable) ||
 		!is_bool(&g->mig_enabled) || !is_bool(&g->mig_pending) ||
-		!is_bool(&g->changing) || !is_bool(&g->xid_events) ||
-		!is_bool(&g->fabric_attached))
+		!is_bool(&g->mig_unsettled) || !is_bool(&g->changing) ||
+		!is_bool(&g->xid_events) || !is_bool(&g->fabric_attached))
 		return bad(err, "a flag of a GPU is neither 0 nor 1");
 	if (g->changing)
 		return bad(err, "a GPU that is being changed, which is not for it to say");

@@ -212,6 +212,41 @@ static void mig_mask__takes_what_goes_and_no_more(void **state)
 	inventory_free(inv);
 }
 
+/* Whatever a look finds of the GPUs that change, and only of them. */
+static void mig_mask__holds_what_was_there(void **state)
+{
+	static const uint32_t seen_of_0[] = { 0, 1, 2, 3 };
+	struct mig_mask m = { 0 };
+	struct inventory *before;
+
+	(void)state;
+	make_mask(&m, &before);
+	for (size_t i = 0; i < ARRAY_LEN(seen_of_0); i++) {
+		struct inventory *seen = fixture_inventory(3);
+		struct error err = ERROR_INIT;
+
+		for (uint32_t k = 0; k < seen_of_0[i]; k++)
+			(void)fixture_mig(seen, 0, 3, 3, 20);
+		(void)fixture_mig(seen, 1, 1, 1, 5);
+		(void)fixture_mig(seen, 1, 1, 1, 5);
+		(void)fixture_mig(seen, 2, 1, 1, 5);
+		assert_ok(mig_mask_hold(&m, before, seen, &err), &err);
+		assert_int_equal(seen->n_mig, 4);
+		assert_string_equal(seen->mig[0].profile, "1g.5gb");
+		assert_string_equal(seen->mig[1].profile, "2g.10gb");
+		assert_int_equal(seen->mig[3].gpu, 1);
+		assert_true(seen->gpus[0].mig_enabled && seen->gpus[1].mig_enabled);
+		assert_false(seen->gpus[2].mig_enabled);
+		/* and of that only what stays is offered */
+		mig_mask_apply(&m, seen);
+		assert_int_equal(seen->n_mig, 3);
+		assert_string_equal(seen->mig[0].uuid, "MIG-0-1");
+		inventory_free(seen);
+	}
+	mig_mask_fini(&m);
+	inventory_free(before);
+}
+
 static void mig_mask__finds_who_holds_what_goes(void **state)
 {
 	static const struct {
@@ -278,6 +313,7 @@ int main(void)
 		cmocka_unit_test(mig_report__keeps_gpus_apart_that_tell_no_uuid),
 		cmocka_unit_test(mig_report__has_limits),
 		cmocka_unit_test(mig_mask__takes_what_goes_and_no_more),
+		cmocka_unit_test(mig_mask__holds_what_was_there),
 		cmocka_unit_test(mig_mask__finds_who_holds_what_goes),
 		cmocka_unit_test(mig_mask__of_new_instances_alone_takes_nobody_anything),
 	};

@@ -272,6 +272,101 @@ static void probe_mig__asks_little_when_nothing_changed(void **state)
 	probe_caps_fini(&f->caps);
 }
 
+static bool is_same_list(const struct probe_mig *a, const struct probe_mig *b)
+{
+	return a->n == b->n && memcmp(a->mig, b->mig, a->n * sizeof a->mig[0]) == 0;
+}
+
+/* Each becomes the next one. */
+static const char *const layouts[] = {
+	"mig 1 0 7 0 19 1\nmig 1 1 1 0 9 3\n",
+	"mig 1 0 1 0 9 2\nmig 1 1 1 1 9 1\nmig 1 2 7 0 19 1\n", /* at other indexes */
+	"",
+	"mig 1 3 7 0 20 1\n",
+	"mig 1 0 7 0 19 1\n", /* another profile of the same UUID */
+	"mig 1 0 7 0 19 1\nmig 1 1 1 0 9 3\n",
+};
+
+static void look_at_layout(struct fixture *f, size_t i, unsigned change_after)
+{
+	char text[512];
+
+	(void)snprintf(text, sizeof text, "%s%sswitch %u\n", TWO_GPUS, layouts[i],
+		change_after);
+	look_at(f, text);
+}
+
+/* The devices change before the first call of a look, before its second one, and so on. */
+static void look_while_it_changes(struct fixture *f, size_t from, const struct probe_mig *last,
+	const struct probe_mig *old, const struct probe_mig *new)
+{
+	uint32_t calls;
+	unsigned k = 0;
+
+	do {
+		char text[512];
+
+		(void)snprintf(text, sizeof text, "%s%s", TWO_GPUS, layouts[from + 1]);
+		test_write(fake_nvml_dir, "control.next", text, strlen(text), 0644);
+		f->keep = *last;
+		calls = f->probe.count;
+		look_at_layout(f, from, k);
+		calls = f->probe.count - calls;
+		assert_true(f->good);
+		assert_false(f->gpu.mig_unsettled);
+		if (is_same_list(&f->keep, old))
+			continue;
+		assert_true(is_same_list(&f->keep, new));
+	} while (k++ < calls);
+}
+
+static void probe_mig__sees_devices_before_or_after_a_change(void **state)
+{
+	static const struct probe_mig nothing;
+	struct fixture *f = fixture_new();
+
+	(void)state;
+	for (size_t i = 0; i + 1 < ARRAY_LEN(layouts); i++) {
+		static struct probe_mig old, new;
+
+		look_at_layout(f, i + 1, UINT32_MAX);
+		new = f->keep;
+		look_at_layout(f, i, UINT32_MAX);
+		old = f->keep;
+		look_while_it_changes(f, i, &old, &old, &new);
+		look_while_it_changes(f, i, &nothing, &old, &new);
+	}
+	probe_caps_fini(&f->caps);
+}
+
+/* A list that changes all the time is not waited for. */
+static void probe_mig__keeps_what_it_knew_of_devices_that_never_stay(void **state)
+{
+	static struct probe_mig old;
+	struct fixture *f = fixture_new();
+	char text[512];
+
+	(void)state;
+	look_at_layout(f, 0, UINT32_MAX);
+	old = f->keep;
+	for (int first = 0; first < 2; first++) {
+		(void)snprintf(text, sizeof text, "%s%sswitch 5\n", TWO_GPUS, layouts[1]);
+		test_write(fake_nvml_dir, "control.next", text, strlen(text), 0644);
+		if (first)
+			f->keep = (struct probe_mig){ .n = 0 };
+		look_at_layout(f, 3, 5);
+		assert_true(f->calls < 500);
+		assert_int_equal(f->good, !first);
+		assert_int_equal(f->gpu.mig_unsettled, !first);
+		if (first)
+			assert_string_equal(f->gpu.reason,
+				"its MIG devices change each time that they are read");
+		else
+			assert_true(is_same_list(&f->keep, &old));
+	}
+	probe_caps_fini(&f->caps);
+}
+
 static void mig_minors_fill__takes_a_list_or_refuses_it(void **state)
 {
 	static const struct {
@@ -524,6 +619,8 @@ int main(void)
 		cmocka_unit_test(probe_mig__contains_what_goes_wrong),
 		cmocka_unit_test(probe_mig__needs_the_capabilities),
 		cmocka_unit_test(probe_mig__asks_little_when_nothing_changed),
+		cmocka_unit_test(probe_mig__sees_devices_before_or_after_a_change),
+		cmocka_unit_test(probe_mig__keeps_what_it_knew_of_devices_that_never_stay),
 		cmocka_unit_test(mig_minors_fill__takes_a_list_or_refuses_it),
 		cmocka_unit_test(look__keeps_mig_devices_of_a_sick_gpu),
 		cmocka_unit_test(look__refuses_mig_devices_out_of_place),
