@@ -45,6 +45,12 @@ uint64_t mig_editor_calls(const struct mig_editor *e)
 	return e->session.calls;
 }
 
+void mig_editor_ignore(struct mig_editor *e, const uint32_t *pids, uint32_t n)
+{
+	e->session.ignored = pids;
+	e->session.n_ignored = n;
+}
+
 static int make_room(struct mig_editor *e, uint32_t n, struct error *err)
 {
 	forget(e);

@@ -29,6 +29,9 @@ DEFINE_CLEANUP(struct mig_editor *, mig_editor_close)
 /* Calls of NVML functions so far. */
 uint64_t mig_editor_calls(const struct mig_editor *e);
 
+/* Processes that do not count as clients: who asks ends them before anything is changed. @pids stays there. */
+void mig_editor_ignore(struct mig_editor *e, const uint32_t *pids, uint32_t n);
+
 /*
  * Reads all GPUs; one that cannot be read has .fault. *ret is the editor's, and stays current while
  * it works. @clients: who uses them as well, for .busy.

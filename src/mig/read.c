@@ -517,6 +517,15 @@ static void add_client(struct mig_gpu *g, const nvmlProcessInfo_t *p)
 	}
 }
 
+static bool is_ignored(const struct mig_session *s, uint32_t pid)
+{
+	for (uint32_t i = 0; i < s->n_ignored; i++) {
+		if (s->ignored[i] == pid)
+			return true;
+	}
+	return false;
+}
+
 static int read_list(struct mig_session *s, struct mig_gpu *g, enum nvml_call call,
 	list_fn *list, struct error *err)
 {
@@ -529,8 +538,10 @@ static int read_list(struct mig_session *s, struct mig_gpu *g, enum nvml_call ca
 			return error_nomem(err);
 		s->calls++;
 		r = list(g->d, &n, infos);
-		for (unsigned int i = 0; r == NVML_SUCCESS && i < n && i < cap; i++)
-			add_client(g, &infos[i]);
+		for (unsigned int i = 0; r == NVML_SUCCESS && i < n && i < cap; i++) {
+			if (!is_ignored(s, infos[i].pid))
+				add_client(g, &infos[i]);
+		}
 		free(infos);
 		/* A list that the GPU does not have is empty. */
 		if (r == NVML_SUCCESS || r == NVML_ERROR_NOT_SUPPORTED)

@@ -36,6 +36,8 @@ struct mig_session {
 	struct nvml nvml;
 	bool up; /* nvmlInit_v2() was called */
 	uint64_t calls;
+	const uint32_t *ignored; /* processes that are not counted as clients; borrowed */
+	uint32_t n_ignored;
 	uint32_t n_products;
 	struct mig_product products[MIG_PRODUCTS_MAX];
 };

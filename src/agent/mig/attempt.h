@@ -28,10 +28,12 @@ bool mig_tool_ended_well(const struct agent_mig *m, const struct child_end *e, b
 /* --- prepare.c, apply.c --- */
 
 void mig_plan_enter(struct agent *a);
+void mig_plan_tick(struct agent *a);
 void mig_pause_enter(struct agent *a);
 void mig_pause_tick(struct agent *a);
 void mig_withdraw_enter(struct agent *a);
 void mig_withdraw_tick(struct agent *a);
+void mig_withdraw_late(struct agent *a);
 void mig_host_enter(struct agent *a);
 void mig_release_enter(struct agent *a);
 void mig_release_tick(struct agent *a);

@@ -147,7 +147,7 @@ bool mig_mask_takes(const struct mig_mask *m, const struct inventory *inv)
 }
 
 /* A pod that has the GPU as a whole (strategy none) has all of it. */
-static bool holds(const struct mig_mask *m, const struct inventory *inv, const char *id)
+bool mig_mask_has(const struct mig_mask *m, const struct inventory *inv, const char *id)
 {
 	char uuid[GPU_UUID_MAX];
 	size_t len = device_id_physical_len(id);
@@ -169,7 +169,7 @@ const struct pod_device *mig_mask_holder(const struct mig_mask *m, const struct 
 	const struct pod_devices *list)
 {
 	for (size_t i = 0; list && i < list->n; i++) {
-		if (holds(m, inv, list->v[i].id))
+		if (mig_mask_has(m, inv, list->v[i].id))
 			return &list->v[i];
 	}
 	return NULL;

@@ -40,6 +40,9 @@ void mig_mask_apply(const struct mig_mask *m, struct inventory *inv);
 /* Whether any device of @inv goes, or a GPU changes its mode: somebody may have to be stopped. */
 bool mig_mask_takes(const struct mig_mask *m, const struct inventory *inv);
 
+/* Whether the device @id, or a replica of it, goes. A GPU that changes goes as a whole. */
+bool mig_mask_has(const struct mig_mask *m, const struct inventory *inv, const char *id);
+
 /* The first of @list who holds something that goes; NULL: nobody does. Borrowed. */
 const struct pod_device *mig_mask_holder(const struct mig_mask *m, const struct inventory *inv,
 	const struct pod_devices *list);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MPS_ANSWER_NS (5 * NS_PER_SEC)
+
 /* --- PLAN: what is there to do? --- */
 
 static bool has_clients(const struct agent *a)
@@ -106,9 +108,22 @@ static void planned(void *arg, const struct child_end *e)
 
 static const struct child_ops plan_ops = { .line = mig_tool_line, .ended = planned };
 
+/* Which servers are idle is asked first; a daemon that does not say so is in use. */
+void mig_plan_tick(struct agent *a)
+{
+	struct agent_mig *m = &a->mig;
+
+	if (!agent_mps_answered(a, m->phase_since_ns) &&
+		time_mono_ns() - m->phase_since_ns < MPS_ANSWER_NS)
+		return;
+	(void)uv_timer_stop(&m->timer);
+	mig_tool_run(a, /* dry_run= */ true, &plan_ops);
+}
+
 void mig_plan_enter(struct agent *a)
 {
-	mig_tool_run(a, /* dry_run= */ true, &plan_ops);
+	agent_mps_ask(a);
+	mig_plan_tick(a);
 }
 
 /* --- PAUSE: the GPU clients go --- */
@@ -186,7 +201,7 @@ void mig_pause_enter(struct agent *a)
 	mig_pause_tick(a);
 }
 
-/* --- WITHDRAW: nobody gets what goes, and who has it? --- */
+/* --- WITHDRAW: nobody gets what goes, its MPS daemons quit, and who has it? --- */
 
 static void on_holders(void *arg, const struct pod_devices *list, const struct error *err)
 {
@@ -202,10 +217,23 @@ static void on_holders(void *arg, const struct pod_devices *list, const struct e
 		mig_enter(a, MIG_HOST);
 }
 
+void mig_withdraw_late(struct agent *a)
+{
+	mig_fail_text(a, ERR_TIMEOUT, "an MPS control daemon does not quit");
+}
+
 void mig_withdraw_tick(struct agent *a)
 {
 	struct agent_mig *m = &a->mig;
+	struct error why = ERROR_INIT;
+	int r = m->takes && a->node.inv ? agent_mps_left(a, &m->mask, &why) : 0;
 
+	if (r > 0)
+		return;
+	if (r < 0 && !m->options.force) {
+		mig_fail(a, /* in_use= */ true, &why);
+		return;
+	}
 	(void)uv_timer_stop(&m->timer);
 	if (m->options.force || !m->takes)
 		mig_enter(a, MIG_HOST);

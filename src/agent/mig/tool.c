@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define TOOL_ARGS_MAX 32
+#define IGNORED_MAX   1024 /* of the tool */
 
 /* --- the tool --- */
 
@@ -83,6 +84,17 @@ static void add(struct args *args, const char *option, const char *value)
 		args->v[args->n++] = value;
 }
 
+static void add_idle_servers(const struct agent *a, struct args *args, bool dry_run,
+	struct buf *text)
+{
+	uint32_t pids[IGNORED_MAX], n;
+
+	n = dry_run ? agent_mps_idle_servers(a, pids, IGNORED_MAX) : 0;
+	for (uint32_t i = 0; i < n; i++)
+		buf_printf(text, "%s%u", i ? "," : "", pids[i]);
+	add(args, "--ignore-process", buf_str(text));
+}
+
 void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops)
 {
 	struct agent_mig *m = &a->mig;
@@ -92,6 +104,7 @@ void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops)
 		.argv = args.v,
 		.input_len = m->text.len,
 		.silence_ns = m->silence_ns };
+	CLEANUP(buf_fini) struct buf servers = BUF_INIT(IGNORED_MAX * 16);
 	struct error err = ERROR_INIT;
 	bool text = *m->dir || *m->map;
 
@@ -107,6 +120,8 @@ void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops)
 		add(&args, "--dry-run", NULL);
 	if (o->force)
 		add(&args, "--force", NULL);
+	/* The daemons quit before anything is changed; then nothing is left to be ignored. */
+	add_idle_servers(a, &args, dry_run, &servers);
 	mig_report_fini(&m->report);
 	what.input = text ? buf_str(&m->text) : NULL;
 	if (proc_start(&m->child, a->loop, &what, ops, a, &err) < 0)

@@ -2,6 +2,7 @@
 #include "agent/mps/unit.h"
 
 #include "agent/internal.h"
+#include "agent/mig/mask.h"
 #include "base/parse.h"
 #include "base/utf8.h"
 
@@ -305,6 +306,84 @@ int agent_mps_allocate(struct agent *a, const struct resource *r, const char *co
 		return -1;
 	return mps_needs_shm(a) ? allocation_add_mount(to, u->place.shm, "/dev/shm", false, err)
 				: 0;
+}
+
+/* --- the MIG manager --- */
+
+static bool can_answer(const struct mps_unit *u)
+{
+	return !u->gone && u->process && (u->state == MPS_READY || u->state == MPS_DRAINING);
+}
+
+void agent_mps_ask(struct agent *a)
+{
+	for (struct mps_unit *u = a->mps.units; u; u = u->next) {
+		if (!can_answer(u))
+			continue;
+		if (u->checked_ns)
+			u->checked_ns = 1; /* long ago */
+		unit_next(u);
+	}
+}
+
+bool agent_mps_answered(const struct agent *a, uint64_t since_ns)
+{
+	for (const struct mps_unit *u = a->mps.units; u; u = u->next)
+		if (can_answer(u) && u->checked_ns < since_ns)
+			return false;
+	return true;
+}
+
+uint32_t agent_mps_idle_servers(const struct agent *a, uint32_t *ret, uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (const struct mps_unit *u = a->mps.units; u; u = u->next) {
+		if (u->gone || !u->process || mps_clients_count(&u->clients) > 0)
+			continue;
+		for (uint32_t i = 0; i < u->n_servers && n < max; i++)
+			ret[n++] = u->servers[i];
+	}
+	return n;
+}
+
+/* One whose devices nobody has named to this agent yet has its own in its key. */
+static bool goes(const struct mps_unit *u, const struct mig_mask *m)
+{
+	const struct inventory *inv = u->a->node.inv;
+
+	for (size_t i = 0; i < u->want.uuids.n; i++)
+		if (mig_mask_has(m, inv, u->want.uuids.v[i]))
+			return true;
+	return u->want.uuids.n == 0 && mig_mask_has(m, inv, u->key);
+}
+
+static const struct mps_client *any_client(const struct mps_unit *u)
+{
+	for (uint32_t i = 0; u->checked_ns && i < u->clients.n; i++)
+		if (u->clients.v[i].here)
+			return &u->clients.v[i];
+	return NULL;
+}
+
+int agent_mps_left(const struct agent *a, const struct mig_mask *m, struct error *err)
+{
+	int r = 0;
+
+	for (const struct mps_unit *u = a->mps.units; u; u = u->next) {
+		const struct mps_client *c;
+
+		if (u->gone || (u->state == MPS_DOWN && !u->process) || !goes(u, m))
+			continue;
+		c = any_client(u);
+		if (c)
+			return error_set(err, ERR_UNAVAILABLE,
+				"in use by a client of MPS: %s (process %u) on %s",
+				*c->name ? c->name : "a program", c->pid,
+				u->want.uuids.n ? u->want.uuids.v[0] : u->key);
+		r = 1;
+	}
+	return r;
 }
 
 /* --- status --- */

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 struct agent;
+struct mig_mask;
 struct mps_unit;
 
 /* Borrowed: argv or environment. */
@@ -44,6 +45,19 @@ bool agent_mps_device_ok(const struct agent *a, const struct resource *r,
 /* Gives an allocation what a client needs, if its devices are shared by MPS. */
 int agent_mps_allocate(struct agent *a, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct allocation *to, struct error *err) MUST_USE;
+
+/* Asks each daemon for its servers and their clients. Answered: all that can say so have, since @since_ns. */
+void agent_mps_ask(struct agent *a);
+bool agent_mps_answered(const struct agent *a, uint64_t since_ns);
+
+/* Processes of servers without clients, which are on their GPUs and use nothing. Returns how many, at most @max. */
+uint32_t agent_mps_idle_servers(const struct agent *a, uint32_t *ret, uint32_t max);
+
+/*
+ * What @m takes from the offer is about to be changed, and their daemons have been told to quit by that. 0: they have
+ * ended; 1: not yet; < 0: ERR_UNAVAILABLE: one has a client, which @err names.
+ */
+int agent_mps_left(const struct agent *a, const struct mig_mask *m, struct error *err) MUST_USE;
 
 /* The part of /v1/status (docs/status.md). A new reference. */
 json_t *agent_mps_status(const struct agent *a);

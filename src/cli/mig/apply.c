@@ -10,11 +10,13 @@
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/parse.h"
 #include "base/time.h"
 #include "mig/command.h"
 #include "mig/lock.h"
 
 #define LOCK_WAIT_NS (10 * NS_PER_SEC)
+#define IGNORED_MAX  1024 /* processes */
 
 static volatile sig_atomic_t stop_asked;
 
@@ -33,6 +35,7 @@ struct change {
 	const struct mig_hooks *hooks;           /* NULL: none */
 	struct strv env;                         /* of hooks */
 	struct strv notes;                       /* told already */
+	uint32_t ignored[IGNORED_MAX];
 	bool debug;
 };
 
@@ -277,6 +280,26 @@ static int choose_builtin(struct mig_configs **ret, struct change *c,
 	return 0;
 }
 
+static int ignore_processes(struct change *c, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv pids = STRV_INIT;
+	const char *text = option_str(c->o, "ignore-process", "");
+
+	if (*text && strv_split(&pids, text, ',', err) < 0)
+		return -1;
+	if (pids.n > IGNORED_MAX)
+		return error_set(err, ERR_LIMIT, "--ignore-process: at most %d processes",
+			IGNORED_MAX);
+	for (size_t i = 0; i < pids.n; i++) {
+		if (!parse_u32(pids.v[i], &c->ignored[i]) || c->ignored[i] == 0)
+			return error_set(err, ERR_INVALID,
+				"--ignore-process: expected process ids like 4711,4712; found '%.40s'",
+				pids.v[i]);
+	}
+	mig_editor_ignore(c->editor, c->ignored, (uint32_t)pids.n);
+	return 0;
+}
+
 static int change_node(struct change *c, struct error *err)
 {
 	CLEANUP(mig_configs_freep) struct mig_configs *builtin = NULL;
@@ -306,6 +329,7 @@ static int change_node(struct change *c, struct error *err)
 		return -1;
 	c->progress.dry_run = a.dry_run;
 	if (hook_env(c, err) < 0 || mig_tool_open(&c->editor, c->o, err) < 0 ||
+		ignore_processes(c, err) < 0 ||
 		mig_editor_read(c->editor, /* clients= */ false, &node, err) < 0 ||
 		(!c->config && !c->checkpoint && choose_builtin(&builtin, c, node, err) < 0) ||
 		check_node(c, node, err) < 0)
@@ -455,6 +479,11 @@ static int run_restore(const struct cmd *cmd, const struct options *o, struct er
 		.name = "force", .type = OPTION_BOOL,                    \
 		.help = "also try what would destroy an instance in use" \
 	}
+#define OPTION_CHANGE_IGNORE                                                           \
+	{                                                                              \
+		.name = "ignore-process", .type = OPTION_STR, .arg = "PID,...",        \
+		.help = "processes that do not count as use; end them before a change" \
+	}
 #define OPTION_CHANGE_FORMAT                                                                 \
 	{                                                                                    \
 		.name = "output-format", .letter = 'o', .type = OPTION_STR, .arg = "FORMAT", \
@@ -489,8 +518,8 @@ static int run_restore(const struct cmd *cmd, const struct options *o, struct er
 		MIG_OPTION_DRIVER_ROOT(                                                   \
 			"where the driver's files are: NVML, and nvidia-smi for resets"), \
 		OPTION_CHANGE_DRY_RUN, OPTION_CHANGE_FORCE, OPTION_CHANGE_HOOKS,          \
-		OPTION_CHANGE_MODE_ONLY, MIG_OPTION_NVML, OPTION_CHANGE_FORMAT,           \
-		OPTION_CHANGE_PROCFS, OPTION_CHANGE_RUN_DIR
+		OPTION_CHANGE_IGNORE, OPTION_CHANGE_MODE_ONLY, MIG_OPTION_NVML,           \
+		OPTION_CHANGE_FORMAT, OPTION_CHANGE_PROCFS, OPTION_CHANGE_RUN_DIR
 
 static const struct option_def apply_options[] = {
 	{ .name = "builtin",
