@@ -65,7 +65,7 @@ static void put_cuda(struct label_set *s, int32_t version)
 /* What holds if it holds for any GPU, or for all. */
 struct summary {
 	uint32_t n; /* GPUs that can be offered */
-	bool mig_capable;
+	bool mig_capable, mig_unknown;
 	uint32_t pci_class; /* 0: unknown, or they differ */
 	const struct gpu *clique, *other_clique;
 };
@@ -79,7 +79,8 @@ static struct summary summarise(const struct inventory *inv)
 
 		if (!offer_can_have(inv, i))
 			continue;
-		s.mig_capable = s.mig_capable || g->mig_capable;
+		s.mig_capable = s.mig_capable || (g->mig_capable && !g->mig_unknown);
+		s.mig_unknown = s.mig_unknown || g->mig_unknown;
 		s.pci_class = s.n && s.pci_class != g->pci_class ? 0 : g->pci_class;
 		s.n++;
 		if (!g->fabric_attached)
@@ -126,7 +127,9 @@ static void put_sharing(struct label_set *s, const struct summary *sum,
 	/* NVIDIA's is false where MIG is on, as its MPS cannot share MIG devices. */
 	label_put(s, NVIDIA "mps", "capable", "%s",
 		config_wants_mps(config) ? "true" : "false");
-	label_put(s, NVIDIA "mig", "capable", "%s", sum->mig_capable ? "true" : "false");
+	if (sum->mig_capable || !sum->mig_unknown)
+		label_put(s, NVIDIA "mig", "capable", "%s",
+			sum->mig_capable ? "true" : "false");
 	if (config->mig_strategy != MIG_STRATEGY_NONE)
 		label_put(s, NVIDIA "mig", "strategy", "%s", names[config->mig_strategy]);
 }

@@ -22,7 +22,8 @@ static inline struct inventory *mock_inventory(const char *gpus)
 		g->memory_total_bytes = 300 * MIB;
 		g->pci_class = 0x030200;
 		g->cc_major = gpus[i] == 'm' ? 0 : 8;
-		g->mig_capable = gpus[i] != 'w';
+		g->mig_unknown = gpus[i] == 'u';
+		g->mig_capable = gpus[i] != 'w' && gpus[i] != 'u';
 		g->mig_enabled = gpus[i] == 'm';
 	}
 	return inv;

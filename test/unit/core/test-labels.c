@@ -284,7 +284,7 @@ static void labels_new__names_the_clique_that_all_agree_on(void **state)
 static void labels_new__tells_of_mig_and_mps(void **state)
 {
 	static const struct {
-		const char *gpus; /* w whole, c MIG-capable, m MIG on */
+		const char *gpus; /* w whole, c MIG-capable, m MIG on, u not known */
 		enum sharing_strategy strategy;
 		uint32_t replicas; /* 0: no entry */
 		const char *mig, *mps;
@@ -299,6 +299,9 @@ static void labels_new__tells_of_mig_and_mps(void **state)
 		{ "w", SHARING_MPS, 2, "false", "true", 0 },
 		{ "wc", SHARING_MPS, 2, "true", "true", 0 },
 		{ "wm", SHARING_MPS, 2, "true", "true", 0 }, /* NVIDIA's exits here */
+		{ "u", SHARING_NONE, 0, NULL, "false", 0 },
+		{ "wu", SHARING_NONE, 0, NULL, "false", 0 },
+		{ "uc", SHARING_NONE, 0, "true", "false", 0 },
 	};
 
 	(void)state;
