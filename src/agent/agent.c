@@ -11,15 +11,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#define LOCK_NAME "gpusliced.lock"
-/* An agent that was killed may leave a child between fork() and exec(), which has the lock for a moment more. */
-#define LOCK_WAIT_NS (5 * NS_PER_SEC)
-#define LOCK_POLL_NS (20 * (long)NS_PER_MS)
+#define LOCK_NAME    "gpusliced.lock"
+#define LOCK_WAIT_NS (5 * NS_PER_SEC) /* for what an agent that was killed has left */
 
 void agent_fail(struct agent *a, const struct error *err)
 {
@@ -38,11 +34,10 @@ const struct error *agent_failure(const struct agent *a)
 /* ERR_EXISTS: another agent has it, for @wait_ns at least. */
 static int take_lock(struct agent *a, uint64_t wait_ns, struct error *err)
 {
-	const struct timespec poll = { .tv_nsec = LOCK_POLL_NS };
-	uint64_t until = time_mono_ns() + wait_ns;
 	CLEANUP(closep) int fd = -1;
 	char path[PATH_MAX], owner[32] = "";
 	ssize_t n;
+	int r;
 
 	if (dir_make(a->run_dir, 0755, err) < 0 ||
 		path_join(path, sizeof(path), a->run_dir, LOCK_NAME, err) < 0)
@@ -51,13 +46,8 @@ static int take_lock(struct agent *a, uint64_t wait_ns, struct error *err)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return error_sys(err, errno, "open '%s'", path);
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return error_sys(err, errno, "lock '%s'", path);
-		if (time_mono_ns() < until) {
-			(void)nanosleep(&poll, NULL);
-			continue;
-		}
+	r = fd_lock(fd, wait_ns, NULL);
+	if (r == EWOULDBLOCK) {
 		n = pread(fd, owner, sizeof(owner) - 1, 0);
 		owner[n > 0 ? strspn(owner, "0123456789") : 0] = '\0';
 		return error_set(err, ERR_EXISTS,
@@ -65,6 +55,8 @@ static int take_lock(struct agent *a, uint64_t wait_ns, struct error *err)
 			"--run-dir another one",
 			*owner ? owner : "unknown", a->run_dir);
 	}
+	if (r)
+		return error_sys(err, r, "lock '%s'", path);
 	/* For the message above only; the lock is what counts, so a full disk does not matter. */
 	(void)snprintf(owner, sizeof(owner), "%d\n", (int)getpid());
 	if (ftruncate(fd, 0) < 0 || pwrite(fd, owner, strlen(owner), 0) < 0)

@@ -6,10 +6,16 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/time.h"
+
+#define LOCK_POLL_NS (50 * NS_PER_MS)
 
 void closep(int *fd)
 {
@@ -165,6 +171,23 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
 undo:
 	(void)unlink(tmp);
 	return -1;
+}
+
+int fd_lock(int fd, uint64_t wait_ns, const volatile sig_atomic_t *stop)
+{
+	uint64_t until = time_mono_ns() + wait_ns;
+	struct timespec ts = { .tv_nsec = LOCK_POLL_NS };
+
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return errno;
+		if (stop && *stop)
+			return ECANCELED;
+		if (time_mono_ns() >= until)
+			return EWOULDBLOCK;
+		(void)nanosleep(&ts, NULL);
+	}
+	return 0;
 }
 
 int dir_make(const char *path, mode_t mode, struct error *err)

@@ -5,7 +5,9 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+#include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* For CLEANUP(closep) int fd = -1. Keeps errno. */
@@ -31,6 +33,13 @@ unsigned fd_limit(void);
 bool fd_has_room(unsigned n);
 /* How many peers may have a descriptor of ours: @most, or a sixteenth of the limit where that is less, but 4. */
 unsigned fd_peers(unsigned most);
+
+/*
+ * Takes the exclusive flock() of @fd and waits up to @wait_ns for it: a child that was forked by a holder that died may
+ * have it a moment longer. Returns 0 or an errno; EWOULDBLOCK: another process has it; ECANCELED: *@stop became other
+ * than 0 (may be NULL).
+ */
+int fd_lock(int fd, uint64_t wait_ns, const volatile sig_atomic_t *stop) MUST_USE;
 
 /*
  * Reads the whole of @path into @b. A file longer than the ceiling of @b is ERR_LIMIT; what is

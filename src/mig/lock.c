@@ -6,15 +6,11 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/time.h"
-
-#define POLL_NS (50 * NS_PER_MS)
 
 /* The pid in the file is for people: the lock itself is what counts. */
 static uint32_t holder(int fd)
@@ -45,10 +41,9 @@ static int held(const char *path, uint32_t pid, uint64_t wait_ns, struct error *
 int mig_lock_take(const char *run_dir, uint64_t wait_ns, const volatile sig_atomic_t *stop,
 	struct error *err)
 {
-	uint64_t until = time_mono_ns() + wait_ns;
-	struct timespec ts = { .tv_nsec = POLL_NS };
 	CLEANUP(closep) int fd = -1;
 	char path[PATH_MAX], text[16];
+	int r;
 
 	if (path_join(path, sizeof(path), run_dir, "mig.lock", err) < 0 ||
 		dir_make(run_dir, 0755, err) < 0)
@@ -57,15 +52,13 @@ int mig_lock_take(const char *run_dir, uint64_t wait_ns, const volatile sig_atom
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return error_sys(err, errno, "open '%s'", path);
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return error_sys(err, errno, "lock '%s'", path);
-		if (stop && *stop)
-			return error_set(err, ERR_CANCELLED, "stopped by a signal");
-		if (time_mono_ns() >= until)
-			return held(path, holder(fd), wait_ns, err);
-		(void)nanosleep(&ts, NULL);
-	}
+	r = fd_lock(fd, wait_ns, stop);
+	if (r == ECANCELED)
+		return error_set(err, ERR_CANCELLED, "stopped by a signal");
+	if (r == EWOULDBLOCK)
+		return held(path, holder(fd), wait_ns, err);
+	if (r)
+		return error_sys(err, r, "lock '%s'", path);
 	(void)snprintf(text, sizeof(text), "%d\n", (int)getpid());
 	(void)!ftruncate(fd, 0);
 	(void)!pwrite(fd, text, strlen(text), 0);

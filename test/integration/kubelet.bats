@@ -174,6 +174,28 @@ refuses() {
 	offers 16
 }
 
+@test "a lock that a child of a killed agent has for a moment is waited for" {
+	local lock=$GPUSLICE_RUN_DIR/gpusliced.lock
+	start child flock "$lock" sh -c "until [ -e '$NODE_DIR/go' ]; do sleep 0.05; done"
+	eventually 10 test -e "$lock"
+	kubelet
+	start agent "$GPUSLICED"
+	eventually 10 has_open agent "$lock"
+	touch "$NODE_DIR/go"
+	eventually 20 offers 4
+	stop child
+}
+
+# has_open NAME FILE: that program has it open, or has ended.
+has_open() {
+	local fd
+	running "$1" || return 0
+	for fd in "/proc/${PID[$1]}/fd/"*; do
+		[[ $(readlink "$fd") != "$2" ]] || return 0
+	done
+	return 1
+}
+
 @test "a second agent refuses: same run directory, same kubelet directory" {
 	node_up 4
 	refuses "another gpusliced (pid ${PID[agent]}) has the run directory '$GPUSLICE_RUN_DIR'"
