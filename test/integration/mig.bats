@@ -526,6 +526,13 @@ smi() {
 	result_is 4 skipped
 	result_is 5 changed
 	run -1 mig export
+	for look in status list; do
+		run -0 mig "$look"
+		grep -qE '^GPU 4 [^ ]+ unknown: MIG cannot be read: ' <<<"$output"
+		run -0 mig "$look" -o json
+		jq -e '.[4] | .name == null and .mig == null and .deviceFilter == null and .fault' <<<"$output"
+		jq -e '.[5] | .name and .mig == "on" and .deviceFilter' <<<"$output"
+	done
 }
 
 @test "hooks run with the environment of their file and of the options, and nothing else" {

@@ -24,6 +24,17 @@ static const struct option_def look_options[] = { MIG_OPTION_DEBUG(MIG_UNUSED),
 	MIG_OPTION_DRIVER_ROOT("where the driver's files are"), MIG_OPTION_NVML,
 	OPTION_FORMAT };
 
+/* Of a GPU that could not be read; its other facts may be known. */
+static const char *or_unknown(const char *text)
+{
+	return *text ? text : "unknown";
+}
+
+static json_t *text_or_null(const char *text)
+{
+	return *text ? json_any_text(text) : json_null();
+}
+
 static const char *mode_text(const struct mig_state *s)
 {
 	if (!s->capable)
@@ -53,9 +64,10 @@ static json_t *gpu_json(const struct mig_node_gpu *g, const char *name)
 	json_t *j;
 
 	(void)snprintf(filter, sizeof(filter), "0x%08X", g->pci.device);
-	j = json_pack("{s:I, s:o, s:o, s:s, s:o, s:s}", "index", (json_int_t)g->index, "uuid",
-		json_any_text(g->uuid), "busId", json_any_text(g->bus_id), "deviceFilter",
-		filter, "name", json_any_text(name), "mig", mode_text(&g->state));
+	j = json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "index", (json_int_t)g->index, "uuid",
+		text_or_null(g->uuid), "busId", text_or_null(g->bus_id), "deviceFilter",
+		text_or_null(g->pci.device ? filter : ""), "name", text_or_null(name), "mig",
+		text_or_null(g->fault.code ? "" : mode_text(&g->state)));
 	if (g->fault.code)
 		(void)json_object_set_new(j, "fault", json_any_text(g->fault.msg));
 	return j;
@@ -181,7 +193,7 @@ static json_t *ci_json(const struct look *l, const struct mig_gi *gi, const stru
 	mig_layout_name(&l->g->layout, gi->profile, ci->slices, name);
 	mig_editor_each_client(l->e, l->g->index, add_pid, &pids);
 	return json_pack("{s:I, s:s, s:o, s:b, s:o}", "ci", (json_int_t)ci->id, "profile", name,
-		"uuid", json_any_text(uuid_of(l->ids, l->n, gi->id, ci->id)), "busy", ci->busy,
+		"uuid", text_or_null(uuid_of(l->ids, l->n, gi->id, ci->id)), "busy", ci->busy,
 		"processes", pids.list);
 }
 
@@ -241,8 +253,8 @@ static void status_rows(const struct look *l, const struct mig_gi *gi, struct ta
 		else
 			table_add(t, "-");
 		table_add(t, pids.len ? pids.text : ci && ci->busy ? "in use" : "-");
-		table_add(t,
-			ci ? uuid_of(l->ids, l->n, gi->id, ci->id) : "no compute instance");
+		table_add(t, ci ? or_unknown(uuid_of(l->ids, l->n, gi->id, ci->id))
+				: "no compute instance");
 	}
 }
 
@@ -299,7 +311,8 @@ static int look(struct look *l, bool status, struct buf *b, json_t *list, struct
 		(void)json_array_append_new(list, j);
 		return 0;
 	}
-	buf_printf(b, "%sGPU %u %s %s: MIG ", g->index ? "\n" : "", g->index, g->uuid, name);
+	buf_printf(b, "%sGPU %u %s %s: MIG ", g->index ? "\n" : "", g->index,
+		or_unknown(g->uuid), or_unknown(name));
 	if (g->fault.code) {
 		buf_printf(b, "cannot be read: %s\n", g->fault.msg);
 		return 0;
