@@ -77,6 +77,47 @@ teardown() {
 	[[ $(<"$FAKE_MIG/text") == one ]]
 }
 
+profiles_are() { # JSON: sorted, of the MIG devices of GPU 0, as the agent shows them
+	status "[.gpus[0].migDevices[].profile] | sort == $1"
+}
+
+@test "while a layout changes the MIG devices are those of before, and then those of after" {
+	local before='["3g.20gb","3g.20gb"]' n=0 ids
+	root_cuts
+	export GPUSLICE_SIM_NODE=a100-40-1 GPUSLICE_PROCFS=$GPUSLICE_SIM_DIR/proc
+	cut_gpu 0 on
+	cut_gpu 0 9 9
+	printf 'version: v1\nhealth: {probeInterval: 100ms}\n' >"$NODE_DIR/config.yaml"
+	node
+	manager --config-file "$NODE_DIR/config.yaml"
+	eventually 20 profiles_are "$before"
+	behave dry <<<'planned 3 null; finish true'
+	behave apply <<-'EOF'
+		planned 3 null
+		for n in 1 2 3; do
+			step "$n"
+			touch "$FAKE_MIG/at"
+			while [[ -e $FAKE_MIG/at ]]; do sleep 0.05; done
+		done
+		results changed
+		finish true
+	EOF
+	label nvidia.com/mig.config=a
+	for ids in none 19 '14 14'; do
+		eventually 20 test -e "$FAKE_MIG/at"
+		# shellcheck disable=SC2086 # words
+		cut_gpu 0 $ids
+		# What is no part of the layout says that the agent has looked since.
+		sim set 0 ecc_uncorrected_aggregate $((++n))
+		eventually 10 status ".gpus[0].signals.eccUncorrectedAggregate == $n"
+		profiles_are "$before"
+		rm "$FAKE_MIG/at"
+	done
+	eventually 20 state_is success
+	profiles_are '["1g.5gb","2g.10gb","2g.10gb"]'
+	offered 2 nvidia.com/mig-2g.10gb
+}
+
 @test "a new driver root while a mode changes does not open the GPUs again" {
 	local config=$NODE_DIR/config.yaml
 	printf 'version: v1\nflags: {plugin: {containerDriverRoot: /one}}\n' >"$config"
