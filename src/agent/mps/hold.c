@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
+#include "base/time.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,8 +19,9 @@
 #define LOCK_FILE   "lock"
 #define STAT_MAX    4096
 #define STAT_START  22 /* field of /proc/PID/stat */
-#define DEPTH_MAX   32
-#define ENTRIES_MAX 2000 /* at a time: somebody may make them as fast as we take them away */
+#define ASIDE       ".gpuslice-old-"
+#define ASIDE_TRIES 1000             /* names that somebody else may have taken */
+#define EMPTY_NS    (2 * NS_PER_SEC) /* somebody may make files as fast as we take them away */
 
 /* The digits at @text; where they end, or NULL: there are none. */
 static const char *take_number(const char *text, uint64_t *ret)
@@ -75,33 +77,106 @@ struct mps_holder hold_who(const char *dir)
 	return hold_lives(&h) ? h : (struct mps_holder){ .pid = 0 };
 }
 
-/* What lies in @fd, which is closed. Root of a container may have put anything into its pipe directory. */
-static void empty(int fd, int depth, unsigned *left)
-{
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *e;
+/*
+ * Root of a container may have put anything into its pipe directory: trees of any depth, millions of files, while we
+ * look. So nothing is recursive, and all of it ends in time:
+ *
+ * 1. What is no empty directory gets a name of ours (ASIDE) at the top, with one rename: the daemon's names are free.
+ * 2. What lies in those does so, too, and they are empty then. So each level comes to the top, one after the other.
+ */
+struct emptying {
+	int top;
+	uint64_t until_ns, next; /* the number of the next such name */
+	bool progress;
+};
 
-	if (!d) {
-		closep(&fd);
-		return;
-	}
-	while (*left > 0 && (e = readdir(d))) {
-		--*left;
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
-			unlinkat(fd, e->d_name, 0) == 0 || depth >= DEPTH_MAX)
-			continue;
-		empty(openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW),
-			depth + 1, left);
-		(void)unlinkat(fd, e->d_name, AT_REMOVEDIR);
-	}
-	(void)closedir(d);
+static bool is_aside(const char *name)
+{
+	return strncmp(name, ASIDE, strlen(ASIDE)) == 0;
 }
 
-void dir_empty(const char *path)
+static void set_aside(struct emptying *x, int dir, const char *name)
 {
-	unsigned left = ENTRIES_MAX;
+	char to[sizeof(ASIDE) + 24];
+	int r = -1;
 
-	empty(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), 0, &left);
+	for (int i = 0; r < 0 && i < ASIDE_TRIES; i++) {
+		(void)snprintf(to, sizeof(to), ASIDE "%" PRIu64, x->next++);
+		r = renameat(dir, name, x->top, to);
+		if (r < 0 && errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR)
+			return; /* immutable, or a mount: nothing helps */
+	}
+	x->progress |= r == 0;
+}
+
+static bool take_away(struct emptying *x, int dir, const char *name)
+{
+	bool gone = unlinkat(dir, name, 0) == 0 || unlinkat(dir, name, AT_REMOVEDIR) == 0;
+
+	x->progress |= gone;
+	return gone;
+}
+
+static DIR *list_dir(int at, const char *name)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d)
+		closep(&fd);
+	return d;
+}
+
+/* NULL: that was the last, or the time is over. */
+static const char *next_name(const struct emptying *x, DIR *d)
+{
+	const struct dirent *e = NULL;
+
+	while (d && time_mono_ns() < x->until_ns && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			return e->d_name;
+	if (d)
+		(void)closedir(d);
+	return NULL;
+}
+
+static void clear_top(struct emptying *x)
+{
+	DIR *d = list_dir(x->top, ".");
+	const char *name;
+
+	while ((name = next_name(x, d)))
+		if (!take_away(x, x->top, name) && !is_aside(name))
+			set_aside(x, x->top, name);
+}
+
+static void clear_aside(struct emptying *x)
+{
+	DIR *d = list_dir(x->top, "."), *below;
+	const char *name, *inner;
+
+	while ((name = next_name(x, d))) {
+		if (!is_aside(name))
+			continue;
+		below = list_dir(x->top, name);
+		while ((inner = next_name(x, below)))
+			if (!take_away(x, dirfd(below), inner))
+				set_aside(x, dirfd(below), inner);
+		(void)take_away(x, x->top, name);
+	}
+}
+
+void dir_empty(const char *path, uint64_t most_ns)
+{
+	CLEANUP(closep)
+	int top = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	struct emptying x = { .top = top, .until_ns = time_mono_ns() + most_ns };
+
+	do {
+		x.progress = false;
+		clear_top(&x);
+		clear_aside(&x);
+	} while (x.progress && time_mono_ns() < x.until_ns);
 }
 
 /* The descriptor is the lock; it does not pass to the daemon. */
@@ -134,7 +209,7 @@ static void empty_below(const char *dir, const char *name)
 	char path[PATH_MAX];
 
 	if (path_join(path, sizeof(path), dir, name, NULL) == 0)
-		dir_empty(path);
+		dir_empty(path, EMPTY_NS);
 }
 
 int hold_take(const char *dir, struct error *err)

@@ -46,5 +46,9 @@ bool hold_lives(const struct mps_holder *h);
 /* When process @pid began; 0: there is none. */
 uint64_t process_start_ticks(pid_t pid);
 
-/* Removes all that is in @path, and follows no link. */
-void dir_empty(const char *path);
+/*
+ * Removes all that is in @path, and follows no link. What takes longer than @most_ns stays, under names of ours: a daemon
+ * that is started there has its own names free.
+ */
+void dir_empty(const char *path, uint64_t most_ns);
+#define DIR_EMPTY_LOOP_NS (20 * UINT64_C(1000000)) /* by the agent, whose loop waits */

@@ -143,9 +143,9 @@ int mps_place_clear(struct mps_place *p, struct error *err)
 		return 0;
 	if (hold_drop(p->dir, err) < 0)
 		return -1;
-	dir_empty(p->pipe);
-	dir_empty(p->shm);
-	dir_empty(p->log_dir);
+	dir_empty(p->pipe, DIR_EMPTY_LOOP_NS);
+	dir_empty(p->shm, DIR_EMPTY_LOOP_NS);
+	dir_empty(p->log_dir, DIR_EMPTY_LOOP_NS);
 	drop_temporary(p->dir);
 	(void)rmdir(p->shm);
 	(void)rmdir(p->log_dir);

@@ -672,7 +672,8 @@ void unit_ended(struct mps_unit *u, const char *how)
 	u->deaths += u->wanted;
 	(void)snprintf(why, sizeof(why), "the MPS control daemon ended %s%s%.300s", how,
 		*u->complaint ? ": " : "", u->complaint);
-	dir_empty(u->place.pipe); /* nobody is to find a socket there that leads nowhere */
+	dir_empty(u->place.pipe,
+		DIR_EMPTY_LOOP_NS); /* nobody is to find a socket there that leads nowhere */
 	go_down(u, asked ? u->why : why);
 	arm(u, 0);
 }

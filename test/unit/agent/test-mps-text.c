@@ -8,12 +8,17 @@
 #include "agent/mps/log.h"
 #include "agent/mps/place.h"
 #include "base/fd.h"
+#include "base/time.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PATIENT_NS (60 * NS_PER_SEC)
 
 /* --- the log --- */
 
@@ -340,7 +345,7 @@ static void place__is_written_and_found_again(void **state)
 	assert_int_equal(mkdir(path, 0755), 0);
 	assert_ok(path_join(path, sizeof(path), p.pipe, "link", &err), &err);
 	assert_int_equal(symlink(root, path), 0);
-	dir_empty(p.pipe);
+	dir_empty(p.pipe, PATIENT_NS);
 	assert_int_equal(rmdir(p.pipe) | mkdir(p.pipe, 0755), 0);
 	assert_int_equal(access(p.dir, F_OK), 0);
 	/* With a mode to restore it stays; without it the pipe directory alone does. */
@@ -354,6 +359,70 @@ static void place__is_written_and_found_again(void **state)
 	assert_int_equal(access(q.shm, F_OK), -1);
 	assert_int_equal(access(q.pipe, F_OK), 0);
 	assert_int_equal(rmdir(q.pipe) | rmdir(q.dir) | rmdir(root), 0);
+}
+
+/* A tree of @depth levels in each of @n directories of @top, with a link to @elsewhere and a file in each level. */
+static void plant(int top, const char *const names[], size_t n, int depth,
+	const char *elsewhere)
+{
+	for (size_t i = 0; i < n; i++) {
+		int at = dup(top);
+
+		for (int k = 0; k < depth; k++) {
+			const char *name = k ? "x" : names[i];
+			int next;
+
+			assert_int_equal(mkdirat(at, name, 0700), 0);
+			next = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			assert_true(next >= 0);
+			assert_int_equal(symlinkat(elsewhere, next, "link"), 0);
+			assert_int_equal(mknodat(next, "file", S_IFREG | 0600, 0), 0);
+			(void)close(at);
+			at = next;
+		}
+		(void)close(at);
+	}
+}
+
+static size_t count_entries(const char *path)
+{
+	DIR *d = opendir(path);
+	size_t n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	(void)closedir(d);
+	return n - 2;
+}
+
+static void dir_empty__takes_trees_of_any_depth_and_name(void **state)
+{
+	static const char *const names[] = { "control", "log", ".gpuslice-old-0",
+		".gpuslice-old-1" };
+	char dir[] = "/tmp/test-mps.XXXXXX", other[] = "/tmp/test-mps.XXXXXX", path[64];
+	int top;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	assert_non_null(mkdtemp(other));
+	(void)snprintf(path, sizeof(path), "%s/kept", other);
+	assert_int_equal(mkdir(path, 0700), 0);
+	top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	plant(top, names, ARRAY_LEN(names), 1000, other);
+	dir_empty(dir, PATIENT_NS);
+	assert_int_equal(count_entries(dir), 0);
+	assert_int_equal(count_entries(other), 1);
+	/* Without the time for it the names that a daemon needs are free first. */
+	plant(top, names, 1, 1000, other);
+	for (int i = 0; faccessat(top, "control", F_OK, 0) == 0; i++) {
+		assert_true(i < 1000);
+		dir_empty(dir, NS_PER_MS);
+	}
+	assert_true(count_entries(dir) >= 1);
+	dir_empty(dir, PATIENT_NS);
+	(void)close(top);
+	assert_int_equal(rmdir(path) | rmdir(other) | rmdir(dir), 0);
 }
 
 static void place__is_one_process_s(void **state)
@@ -461,6 +530,7 @@ int main(void)
 		cmocka_unit_test(clients__take_answers_about_themselves),
 		cmocka_unit_test(client__is_found_by_its_device),
 		cmocka_unit_test(place__is_written_and_found_again),
+		cmocka_unit_test(dir_empty__takes_trees_of_any_depth_and_name),
 		cmocka_unit_test(place__is_one_process_s),
 		cmocka_unit_test(place__of_others_is_refused),
 		cmocka_unit_test(place__has_room_for_sockets),
