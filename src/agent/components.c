@@ -36,7 +36,7 @@ static const struct {
 	[COMPONENT_SLICES] = { .name = "slices", .needed = true },
 	[COMPONENT_NODE_CONDITION] = { .name = "node-condition", .logs = true },
 	[COMPONENT_STARTUP_TAINT] = { .name = "startup-taint", .logs = true },
-	[COMPONENT_KEPT_CONFIG] = { .name = "kept-config", .logs = true },
+	[COMPONENT_KEPT_CONFIG] = { .name = "kept-config" },
 };
 
 const char *component_name(enum component c)

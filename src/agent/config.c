@@ -189,7 +189,7 @@ static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *e
 
 /*
  * For the next start. A full disk is no reason to do without the config; but what was kept before must not come back,
- * and keeping is tried again.
+ * and keeping is tried again. So it is with a config that no GPU was offered by yet: it may be impossible here.
  */
 static void keep(struct agent *a, enum config_choice_by by, const struct buf *text)
 {
@@ -198,6 +198,9 @@ static void keep(struct agent *a, enum config_choice_by by, const struct buf *te
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX], dir[PATH_MAX];
 
+	s->unkept = true;
+	if (!s->proven)
+		return;
 	memcpy(k.label, s->label, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
 	memcpy(k.node_uid, s->node_uid, sizeof(k.node_uid));
@@ -206,12 +209,11 @@ static void keep(struct agent *a, enum config_choice_by by, const struct buf *te
 		(dir_make(dir, 0755, &err) < 0 ||
 			config_kept_write(&k, path, kept_source(s), &err) < 0))
 		(void)unlink(path);
-	if (err.code != ERR_NONE && !s->unkept)
-		log_warn("the config is not kept for the next start",
-			LOG_STR("reason", err.msg));
 	s->unkept = err.code != ERR_NONE;
-	if (s->unkept)
+	if (s->unkept) {
+		(void)error_prefix(&err, "the config is not kept for the next start");
 		error_suffix(&err, "; a restart finds no config to fall back on");
+	}
 	agent_component(a, COMPONENT_KEPT_CONFIG, &err);
 }
 
@@ -386,18 +388,6 @@ static void on_source(void *arg)
 	look(arg, /* force= */ false);
 }
 
-void agent_config_gpus_changed(struct agent *a)
-{
-	struct agent_config_state *s = &a->config;
-
-	if (!s->refused_by_node || !s->source)
-		return;
-	buf_clear(&s->seen);
-	s->trying_again = true;
-	look(a, /* force= */ false);
-	s->trying_again = false;
-}
-
 static const struct config_source_ops source_ops = { .changed = on_source };
 
 /* --- the label --- */
@@ -530,29 +520,32 @@ static int take_kept(struct agent *a, const struct config_kept *k, const char *w
 }
 
 /* The label and the source may change that. */
-static void take_kept_choice(struct agent *a)
+static int take_kept_choice(struct agent *a)
 {
 	struct agent_config_state *s = &a->config;
 	struct config_kept k = { .text = BUF_INIT(0) };
 	struct config_choice choice;
 	CLEANUP(buf_fini) struct buf where = BUF_INIT(PATH_MAX + CONFIG_ENTRY_NAME_MAX);
+	int r = read_kept(a, &k);
 
-	if (read_kept(a, &k) < 0)
+	if (r < 0)
 		goto out;
 	choice = (struct config_choice){ .by = k.by, .name = *k.entry ? k.entry : NULL };
 	where_is(s, choice.name, &where);
-	if (take_kept(a, &k, buf_str(&where)) < 0)
+	r = take_kept(a, &k, buf_str(&where));
+	if (r < 0)
 		goto out;
 	remember_choice(s, &choice);
 	(void)seen_before(s, buf_str(&where), &k.text); /* not again, if it is still so */
 	/* Where nobody will say another, that of an earlier run would count for ever. */
-	if (s->label_wanted || *s->map) {
+	if (!s->label_known && (s->label_wanted || *s->map)) {
 		s->label_known = true;
 		memcpy(s->label, k.label, sizeof(s->label));
 		memcpy(s->node_uid, k.node_uid, sizeof(s->node_uid));
 	}
 out:
 	buf_fini(&k.text);
+	return r;
 }
 
 static int take_kept_file(struct agent *a)
@@ -564,6 +557,58 @@ static int take_kept_file(struct agent *a)
 		r = take_kept(a, &k, a->config.file);
 	buf_fini(&k.text);
 	return r;
+}
+
+/* --- the GPUs --- */
+
+/* Where a newer text was refused, that in force is not at hand: after the next valid one. */
+void agent_config_retry(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+
+	if (!s->unkept || !s->proven || s->last_error.code != ERR_NONE)
+		return;
+	if (is_named(s))
+		look(a, /* force= */ false);
+	else if (config_source_read(s->source, "", &text, NULL) == 0)
+		keep(a, CHOICE_EMPTY, &text);
+}
+
+/*
+ * The first look at GPUs. A config that is impossible here is refused as at a reload, and the last valid one is in
+ * force; without one nothing can be offered.
+ */
+static void prove(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	struct error err = ERROR_INIT;
+
+	s->proven = true;
+	if (!s->decided || !s->source)
+		return;
+	if (try_config(a, s->config, &err) == 0) {
+		agent_config_retry(a);
+		return;
+	}
+	if ((is_named(s) ? take_kept_choice(a) : take_kept_file(a)) == 0)
+		look(a, /* force= */ false); /* refuses it */
+}
+
+void agent_config_gpus_changed(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (!s->proven && a->node.inv && a->node.inv->n > 0) {
+		prove(a);
+		return;
+	}
+	if (!s->refused_by_node || !s->source)
+		return;
+	buf_clear(&s->seen);
+	s->trying_again = true;
+	look(a, /* force= */ false);
+	s->trying_again = false;
 }
 
 /* --- life --- */
@@ -628,7 +673,7 @@ static int start_named(struct agent *a, struct error *err)
 	}
 	s->label_wanted = a->cluster.possible;
 	s->waited = !s->label_wanted; /* there is nothing to wait for */
-	take_kept_choice(a);
+	(void)take_kept_choice(a);
 	if (s->label_wanted)
 		start_wait(s);
 	look(a, /* force= */ false);
@@ -686,20 +731,6 @@ void agent_config_init(struct agent *a)
 	a->config.seen = (struct buf)BUF_INIT(CONFIG_FILE_MAX + 2 * PATH_MAX);
 	(void)uv_timer_init(a->loop, &a->config.wait);
 	a->config.wait.data = a;
-}
-
-/* Where a newer text was refused, that in force is not at hand: after the next valid one. */
-void agent_config_retry(struct agent *a)
-{
-	struct agent_config_state *s = &a->config;
-	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
-
-	if (!s->unkept || s->last_error.code != ERR_NONE)
-		return;
-	if (is_named(s))
-		look(a, /* force= */ false);
-	else if (config_source_read(s->source, "", &text, NULL) == 0)
-		keep(a, CHOICE_EMPTY, &text);
 }
 
 void agent_config_reload(struct agent *a)

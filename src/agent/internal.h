@@ -76,6 +76,7 @@ struct agent_config_state {
 	struct error last_error; /* of a newer config that was refused; ERR_NONE: none */
 	uint64_t last_error_wall_ns;
 	bool refused_by_node;        /* the last one, as it does not fit these GPUs */
+	bool proven;                 /* the GPUs are known, and that they can have it */
 	bool trying_again;           /* for other GPUs: no news unless it is */
 	char waiting[ERROR_MSG_MAX]; /* why nothing is decided yet; "" */
 

@@ -54,6 +54,34 @@ setup_file() {
 	status '.config.lastError == null'
 }
 
+@test "a config that is impossible on this node does not replace the last valid one at a restart" {
+	node_up 10
+	end_agent
+	sharing 20000 | put "$CONFIG"
+	agent --config-file "$CONFIG"
+	eventually 20 offers 40
+	status '.config.lastError.message | test("80000")'
+	never_below 40
+	# Another restart is no other.
+	end_agent
+	agent --config-file "$CONFIG"
+	eventually 20 offers 40
+	sharing 5 | put "$CONFIG"
+	eventually 20 offers 20
+	status '.config.lastError == null'
+	end_agent
+	mkdir "$NODE_DIR/configs"
+	sharing 5 >"$NODE_DIR/configs/a"
+	agent --config-dir "$NODE_DIR/configs"
+	eventually 20 offers 20
+	eventually 20 jq -e '.entry == "a"' "$GPUSLICE_STATE_DIR/config/last.json"
+	end_agent
+	sharing 20000 | put "$NODE_DIR/configs/a"
+	agent --config-dir "$NODE_DIR/configs"
+	eventually 20 offers 20
+	status '.config.lastError.message | test("80000")'
+}
+
 @test "a run directory that is a file: devices are there, and the rest when it is one" {
 	CONFIG=$NODE_DIR/config.yaml
 	sharing 10 >"$CONFIG"
