@@ -539,9 +539,14 @@ lost_then() {
 		"$PROGRAMS/cuda-burn" --seconds 1 --kernel-us 200
 }
 
-@test "limits are those of each GPU, also of those behind one that was lost" {
+@test "limits are told by the places that GPUs have in the daemon, also when one is back" {
 	lost_gpu
 	[[ $(status '.mps[0].devices | length') == 4 ]]
+	pod one
+	client one a
+	sim return 1
+	eventually 20 status '.gpus[1].health == "healthy"'
+	is_state ready
 	CUDA_MPS_PIPE_DIRECTORY=$(echo "$MPS_ROOT"/set-*/pipe)
 	export CUDA_MPS_PIPE_DIRECTORY
 	for at in 0 1 2; do
