@@ -200,6 +200,7 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
 	if (node_xid(&a->node, policy, uuid, gi, ci, xid, time_mono_ns()))
 		agent_reconcile(a);
+	agent_health_keep(a); /* one that is only counted changes no health yet */
 }
 
 static const struct gpu_monitor_ops monitor_ops = {
@@ -326,6 +327,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 	if (set_paths(a, o, err) < 0 || lock_or_degrade(a, LOCK_WAIT_NS, err) < 0 ||
 		agent_config_start(a, o, err) < 0)
 		return -1;
+	agent_health_start(a);
 	/* The worker looks at the GPUs while we set up gRPC. */
 	if (start_monitor(a, err) < 0 || rpc_new(&a->rpc, a->loop, err) < 0 ||
 		path_join(pod_resources, sizeof(pod_resources), a->kubelet_dir,
@@ -364,6 +366,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	node_init(&a->node);
 	(void)uv_timer_init(loop, &a->due);
 	a->due.data = a;
+	agent_health_init(a);
 	agent_config_init(a);
 	agent_components_init(a);
 	agent_cluster_init(a, options);
@@ -393,6 +396,7 @@ struct agent *agent_stop(struct agent *a)
 	if (!a)
 		return NULL;
 	agent_components_stop(a);
+	agent_health_stop(a);
 	agent_see_stop(a);
 	agent_counters_stop(a);
 	agent_mig_stop(a);
@@ -422,6 +426,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_slices_fini(a);
 	agent_mps_fini(a);
 	agent_see_fini(a);
+	agent_health_fini(a);
 	a->serve = serve_free(a->serve);
 	free(a->plugins);
 	free(a->seen);

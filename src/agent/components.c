@@ -37,6 +37,7 @@ static const struct {
 	[COMPONENT_NODE_CONDITION] = { .name = "node-condition", .logs = true },
 	[COMPONENT_STARTUP_TAINT] = { .name = "startup-taint", .logs = true },
 	[COMPONENT_KEPT_CONFIG] = { .name = "kept-config" },
+	[COMPONENT_KEPT_HEALTH] = { .name = "kept-health" },
 };
 
 const char *component_name(enum component c)
@@ -151,6 +152,7 @@ static void retry(struct agent *a)
 	agent_cluster_retry(a);
 	agent_mig_retry(a);
 	agent_slices_retry(a);
+	agent_health_keep(a);
 	if (a->serve)
 		serve_retry(a->serve);
 	agent_see_retry(a);

@@ -35,6 +35,7 @@ enum component {
 	COMPONENT_NODE_CONDITION, /* --node-condition */
 	COMPONENT_STARTUP_TAINT,  /* --startup-taint */
 	COMPONENT_KEPT_CONFIG,    /* the config in force, for the next start */
+	COMPONENT_KEPT_HEALTH,    /* what of the GPUs' health outlives the agent */
 	COMPONENT_COUNT_
 };
 

@@ -105,6 +105,13 @@ struct agent_config_state {
 	enum config_choice_by by;
 };
 
+struct agent_health {
+	uv_timer_t timer;
+	char boot[64];
+	char *written; /* what the file has; NULL: nothing of ours */
+	bool unkept;   /* the last change could not be written */
+};
+
 #define AGENT_LABELS_MS 50
 
 struct agent_label_state {
@@ -152,6 +159,7 @@ struct agent {
 	struct kubelet_watch *kubelet_watch;
 	struct holders *holders;
 
+	struct agent_health health;
 	struct agent_cluster cluster;
 	struct agent_label_state labels;
 	struct agent_cdi cdi;
@@ -176,6 +184,13 @@ void agent_labels_look(struct agent *a);
 const struct error *agent_labels_down(const struct agent *a);
 void agent_labels_stop(struct agent *a);
 void agent_labels_fini(struct agent *a);
+
+/* health.c: what of the GPUs' health outlives the agent (health-kept.h). */
+void agent_health_init(struct agent *a);
+void agent_health_start(struct agent *a);
+void agent_health_keep(struct agent *a); /* it may have changed */
+void agent_health_stop(struct agent *a);
+void agent_health_fini(struct agent *a);
 
 /* reconcile.c: decide from what is known now, and act on the difference. */
 void agent_reconcile(struct agent *a);

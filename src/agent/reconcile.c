@@ -395,5 +395,6 @@ void agent_reconcile(struct agent *a)
 	if (a->offered.offer && a->offer_error.code == ERR_NONE)
 		act(a);
 	agent_cluster_look(a);
+	agent_health_keep(a);
 	arm_timer(a);
 }

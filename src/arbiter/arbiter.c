@@ -6,6 +6,7 @@
 #include "arbiter/process/proc.h"
 #include "arbiter/turns/turn.h"
 #include "base/fd.h"
+#include "base/procfs.h"
 #include "base/time.h"
 
 #include <errno.h>
@@ -39,7 +40,7 @@ static int open_journal(struct arbiter *a, struct error *err)
 
 	if (path_join(path, sizeof(path), a->o.run_dir, JOURNAL_FILE, err) < 0)
 		return -1;
-	proc_boot_id(a->o.procfs, boot, sizeof(boot));
+	procfs_boot_id(a->o.procfs, boot, sizeof(boot));
 	return journal_open(&a->journal, path, boot, time_wall_ns(), err);
 }
 

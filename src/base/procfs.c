@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -74,4 +75,15 @@ enum procfs_outcome procfs_read(struct buf *b, const char *procfs, uint32_t pid,
 	used_ns = thread_ns() - began_ns;
 	budget->cpu_ns -= used_ns < budget->cpu_ns ? used_ns : budget->cpu_ns;
 	return outcome;
+}
+
+void procfs_boot_id(const char *procfs, char *ret, size_t cap)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(256);
+	char path[PATH_MAX];
+
+	ret[0] = '\0';
+	if (path_join(path, sizeof(path), procfs, "sys/kernel/random/boot_id", NULL) == 0 &&
+		file_read(path, &b, NULL) == 0)
+		(void)snprintf(ret, cap, "%.*s", (int)strcspn(buf_str(&b), "\n"), buf_str(&b));
 }

@@ -33,3 +33,6 @@ enum procfs_outcome {
 /* Reads PROCFS/PID/FILE into @b, which is emptied first. @procfs is "/proc" but in tests. No memory: PROCFS_CUT. */
 enum procfs_outcome procfs_read(struct buf *b, const char *procfs, uint32_t pid,
 	const char *file, struct procfs_budget *budget);
+
+/* The kernel's boot ID into @ret of @cap bytes, "" where it does not say. */
+void procfs_boot_id(const char *procfs, char *ret, size_t cap);

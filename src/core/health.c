@@ -519,3 +519,44 @@ uint64_t health_due(const struct health *h, const struct health_policy *p)
 		due = add_sat(next_warning_end(h, p), 1);
 	return due;
 }
+
+/* ---- an earlier run --------------------------------------------------------------------------- */
+
+uint32_t health_recent(const struct health *h, const struct health_policy *p, size_t rate,
+	uint64_t at_ns[XID_RATE_COUNT_MAX])
+{
+	const struct xid_recent *r = &h->recent[rate];
+	uint32_t cap;
+
+	if (h->rates_id != p->rates_id || rate >= p->n_rates)
+		return 0;
+	cap = p->rates[rate].count;
+	for (uint32_t i = 0; i < r->n; i++)
+		at_ns[i] = r->at_ns[(r->next + cap - r->n + i) % cap];
+	return r->n;
+}
+
+void health_restore(struct health *h, const struct health_policy *p, const struct health *from,
+	uint64_t now_ns)
+{
+	h->recovered = from->recovered;
+	h->relapses = from->relapses;
+	h->since_ns = from->since_ns;
+	fit_recent(h, p);
+	for (size_t i = 0; from->rates_id == p->rates_id && i < p->n_rates; i++)
+		for (uint32_t k = 0; k < from->recent[i].n; k++)
+			push(&h->recent[i], p->rates[i].count, from->recent[i].last_xid,
+				from->recent[i].at_ns[k]);
+	if (from->cause_xid && p->recovery &&
+		health_policy_verdict(p, from->cause_xid) != XID_IGNORED) {
+		h->state = HEALTH_UNHEALTHY;
+		h->cause = xid_class(from->cause_xid);
+		h->cause_xid = from->cause_xid;
+		h->cause_times = from->cause_times;
+		h->cause_within_ns = from->cause_within_ns;
+		h->trouble_ns = from->trouble_ns;
+		set_retry(h, p);
+	}
+	(void)warn(h, p, now_ns);
+	(void)explain(h, p, NULL, now_ns);
+}

@@ -169,6 +169,19 @@ struct health {
 
 void health_init(struct health *h, uint64_t now_ns);
 
+/*
+ * Makes @h, as it is after health_init(), go on with what an earlier run had in @from: the XID that made it
+ * unhealthy, the cool-down from then on, relapses, counted XIDs. Of .recent, .at_ns is from the oldest on. Times are of the
+ * monotonic clock and have passed, so it must be of the same boot. What a probe sees is left to the probe, and with
+ * policy.recovery = false a restart ends it all.
+ */
+void health_restore(struct health *h, const struct health_policy *p, const struct health *from,
+	uint64_t now_ns);
+
+/* The times of .recent[@rate] into @at_ns, from the oldest on, and how many they are. */
+uint32_t health_recent(const struct health *h, const struct health_policy *p, size_t rate,
+	uint64_t at_ns[XID_RATE_COUNT_MAX]);
+
 /* Each returns true if what the kubelet sees (healthy or not), the reason or the warning changed. */
 bool health_xid(struct health *h, const struct health_policy *p, uint32_t xid, uint64_t now_ns);
 bool health_probe(struct health *h, const struct health_policy *p, const struct gpu *seen,

@@ -14,8 +14,10 @@ void node_fini(struct node *n)
 	n->inv = inventory_free(n->inv);
 	free(n->gpus);
 	free(n->migs);
+	free(n->kept);
 	n->gpus = NULL;
 	n->migs = NULL;
+	n->kept = NULL;
 }
 
 #define NOBODY UINT32_MAX
@@ -175,8 +177,19 @@ static bool gpu_changed(const struct gpu *a, const struct gpu *b)
 	       strcmp(a->cluster_uuid, b->cluster_uuid) != 0 || a->clique_id != b->clique_id;
 }
 
-static bool take_seen(struct place *pl, const struct health_policy *p, const struct gpu *seen,
-	uint64_t now_ns)
+/* The health of one that is seen for the first time: that of an earlier run goes on. */
+static void start_health(struct health *h, const struct node *n, const struct health_policy *p,
+	const char *uuid, const char *profile, uint64_t now_ns)
+{
+	health_init(h, now_ns);
+	for (uint32_t i = 0; i < n->n_kept; i++)
+		if (strcmp(n->kept[i].uuid, uuid) == 0 &&
+			strcmp(n->kept[i].profile, profile) == 0)
+			health_restore(h, p, &n->kept[i].health, now_ns);
+}
+
+static bool take_seen(struct place *pl, const struct node *n, const struct health_policy *p,
+	const struct gpu *seen, uint64_t now_ns)
 {
 	bool is_new = pl->old == NOBODY;
 	struct gpu before = pl->gpu.gpu;
@@ -184,7 +197,7 @@ static bool take_seen(struct place *pl, const struct health_policy *p, const str
 
 	merge(&pl->gpu.gpu, seen, is_new);
 	if (is_new)
-		health_init(&pl->gpu.health, now_ns);
+		start_health(&pl->gpu.health, n, p, seen->uuid, "", now_ns);
 	changed = health_probe(&pl->gpu.health, p, &pl->gpu.gpu, now_ns);
 	changed = changed || is_new || !pl->gpu.present || gpu_changed(&before, &pl->gpu.gpu);
 	pl->gpu.present = true;
@@ -207,20 +220,53 @@ static bool forgotten(const struct node_gpu *g, const struct health_policy *p, u
 }
 
 /* Known by UUID alone, so that it is once in the list however often it is forgotten. */
-static void add_missing(struct node *n, const struct node_gpu *g)
+static void add_missing(struct node *n, const struct node_missing *m)
 {
-	const struct health *h = &g->health;
 	uint32_t i = 0;
 
-	while (i < n->n_missing && strcmp(n->missing[i].uuid, g->gpu.uuid) != 0)
+	while (i < n->n_missing && strcmp(n->missing[i].uuid, m->uuid) != 0)
 		i++;
-	if (!g->gpu.uuid[0] || i == ARRAY_LEN(n->missing))
+	if (!m->uuid[0] || i == ARRAY_LEN(n->missing))
 		return;
 	n->n_missing += i == n->n_missing;
-	n->missing[i] = (struct node_missing){ .index = g->gpu.index,
+	n->missing[i] = *m;
+}
+
+void node_missing_of(struct node_missing *m, const struct node_gpu *g)
+{
+	const struct health *h = &g->health;
+
+	*m = (struct node_missing){ .index = g->gpu.index,
 		.xid = h->cause >= XID_RESET ? h->cause_xid : 0 };
-	memcpy(n->missing[i].uuid, g->gpu.uuid, sizeof(g->gpu.uuid));
-	memcpy(n->missing[i].bus_id, g->gpu.bus_id, sizeof(g->gpu.bus_id));
+	memcpy(m->uuid, g->gpu.uuid, sizeof(m->uuid));
+	memcpy(m->bus_id, g->gpu.bus_id, sizeof(m->bus_id));
+}
+
+static void miss(struct node *n, const struct node_gpu *g)
+{
+	struct node_missing m;
+
+	node_missing_of(&m, g);
+	add_missing(n, &m);
+}
+
+/* After the first look. A GPU that had to be repaired is one to miss, if it is not there any more. */
+static void drop_kept(struct node *n)
+{
+	for (uint32_t i = 0; i < n->n_kept; i++) {
+		const struct node_kept *k = &n->kept[i];
+		struct node_missing m = { .index = k->index, .xid = k->health.cause_xid };
+
+		if (k->profile[0] || !m.xid || xid_class(m.xid) < XID_RESET ||
+			find_uuid(n, k->uuid) != NOBODY)
+			continue;
+		memcpy(m.uuid, k->uuid, sizeof(m.uuid));
+		memcpy(m.bus_id, k->bus_id, sizeof(m.bus_id));
+		add_missing(n, &m);
+	}
+	free(n->kept);
+	n->kept = NULL;
+	n->n_kept = 0;
 }
 
 /* Whether @seen has the GPU, or another one in its slot. */
@@ -376,14 +422,14 @@ struct migs {
 };
 
 /* Takes over one device: as it was (@seen NULL), or as it is seen, new if @old is NOBODY. */
-static void take_mig(struct migs *to, const struct node *n, uint32_t old,
-	const struct gpu_mig *seen, uint32_t gpu, uint64_t now_ns)
+static void take_mig(struct migs *to, const struct node *n, const struct health_policy *p,
+	uint32_t old, const struct gpu_mig *seen, uint32_t gpu, uint64_t now_ns)
 {
 	struct gpu_mig *m = &to->mig[to->n];
 	struct health *h = &to->health[to->n++];
 
 	if (old == NOBODY)
-		health_init(h, now_ns);
+		start_health(h, n, p, seen->uuid, seen->profile, now_ns);
 	else
 		*h = n->migs[old];
 	*m = seen && (old == NOBODY || !seen->reason[0]) ? *seen : n->inv->mig[old];
@@ -395,23 +441,24 @@ static void take_mig(struct migs *to, const struct node *n, uint32_t old,
 }
 
 /* As seen; those of a GPU in trouble, or not seen, as they were. */
-static void take_migs(struct migs *to, const struct node *n, const struct inventory *seen,
-	const struct place *pl, uint32_t gpu, uint64_t now_ns)
+static void take_migs(struct migs *to, const struct node *n, const struct health_policy *p,
+	const struct inventory *seen, const struct place *pl, uint32_t gpu, uint64_t now_ns)
 {
 	bool fresh = pl->seen != NOBODY &&
 		     (pl->old == NOBODY || seen->gpus[pl->seen].fault == GPU_OK);
 
 	for (uint32_t i = 0; fresh && i < seen->n_mig; i++)
 		if (seen->mig[i].gpu == pl->seen)
-			take_mig(to, n, find_mig(n, pl->old, seen, i), &seen->mig[i], gpu,
+			take_mig(to, n, p, find_mig(n, pl->old, seen, i), &seen->mig[i], gpu,
 				now_ns);
 	for (uint32_t i = 0; !fresh && pl->old != NOBODY && i < n->inv->n_mig; i++)
 		if (n->inv->mig[i].gpu == pl->old)
-			take_mig(to, n, i, NULL, gpu, now_ns);
+			take_mig(to, n, p, i, NULL, gpu, now_ns);
 }
 
-static int make_migs(struct migs *to, const struct node *n, const struct inventory *seen,
-	const struct place *places, uint32_t n_places, uint64_t now_ns, struct error *err)
+static int make_migs(struct migs *to, const struct node *n, const struct health_policy *p,
+	const struct inventory *seen, const struct place *places, uint32_t n_places,
+	uint64_t now_ns, struct error *err)
 {
 	size_t room = (size_t)seen->n_mig + (n->inv ? n->inv->n_mig : 0);
 
@@ -426,7 +473,7 @@ static int make_migs(struct migs *to, const struct node *n, const struct invento
 		return error_nomem(err);
 	}
 	for (uint32_t i = 0; i < n_places; i++)
-		take_migs(to, n, seen, &places[i], i, now_ns);
+		take_migs(to, n, p, seen, &places[i], i, now_ns);
 	return 0;
 }
 
@@ -459,8 +506,8 @@ static bool migs_changed(const struct inventory *a, const struct inventory *b)
  * Builds the next state from @places and puts it in the place of the old one. Returns 1 if
  * versions, order, links or MIG devices differ from before, 0 if not.
  */
-static int commit(struct node *n, const struct inventory *seen, const struct place *places,
-	uint32_t n_places, uint64_t now_ns, struct error *err)
+static int commit(struct node *n, const struct health_policy *p, const struct inventory *seen,
+	const struct place *places, uint32_t n_places, uint64_t now_ns, struct error *err)
 {
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	CLEANUP(freep) struct node_gpu *gpus = NULL;
@@ -472,7 +519,7 @@ static int commit(struct node *n, const struct inventory *seen, const struct pla
 	gpus = calloc(n_places ? n_places : 1, sizeof(*gpus));
 	if (!gpus)
 		return error_nomem(err);
-	if (make_migs(&migs, n, seen, places, n_places, now_ns, err) < 0)
+	if (make_migs(&migs, n, p, seen, places, n_places, now_ns, err) < 0)
 		return -1;
 	inv->mig = migs.mig;
 	inv->n_mig = migs.n;
@@ -549,7 +596,7 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 		*pl = (struct place){ .old = claimed[k], .seen = k };
 		if (claimed[k] != NOBODY)
 			pl->gpu = n->gpus[claimed[k]];
-		changed |= take_seen(pl, p, &seen->gpus[k], now_ns);
+		changed |= take_seen(pl, n, p, &seen->gpus[k], now_ns);
 	}
 	for (uint32_t i = 0; i < known(n); i++) {
 		struct place *pl = &places[n_places];
@@ -559,7 +606,7 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 		/* One that never had a UUID cannot be recognised, so it is not remembered. */
 		if (!n->gpus[i].gpu.uuid[0] || forgotten(&n->gpus[i], p, now_ns) ||
 			n_places >= GPU_NODE_MAX) {
-			add_missing(n, &n->gpus[i]);
+			miss(n, &n->gpus[i]);
 			changed = true;
 			continue;
 		}
@@ -568,9 +615,10 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
 		n_places++;
 	}
 	qsort(places, n_places, sizeof(*places), place_cmp);
-	r = commit(n, seen, places, n_places, now_ns, err);
+	r = commit(n, p, seen, places, n_places, now_ns, err);
 	if (r < 0)
 		return -1;
+	drop_kept(n);
 	drop_missing(n, seen);
 	changed |= probe_migs(n, p, now_ns);
 	n->observed_ns = now_ns;
@@ -655,7 +703,7 @@ static void forget(struct node *n, uint32_t i)
 	struct inventory *inv = n->inv;
 	uint32_t was = inv->n, to = 0;
 
-	add_missing(n, &n->gpus[i]);
+	miss(n, &n->gpus[i]);
 	forget_migs(n, i);
 	for (uint32_t a = 0; inv->links && a < was; a++)
 		for (uint32_t b = 0; b < was; b++)

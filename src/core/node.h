@@ -31,12 +31,23 @@ struct node_missing {
 	uint32_t xid; /* of the reset or hardware class, that it had before; 0: none */
 };
 
+/* What an earlier run had of a GPU or MIG device: health_restore() says what of .health. */
+struct node_kept {
+	char uuid[GPU_UUID_MAX];
+	char profile[GPU_PROFILE_MAX]; /* of a MIG device; "" of a GPU */
+	char bus_id[GPU_BUS_ID_MAX];
+	uint32_t index;
+	struct health health;
+};
+
 struct node {
 	struct inventory *inv; /* the known GPUs, in the order of .gpus; links as last seen */
 	struct node_gpu *gpus; /* [inv->n], sorted by index, then UUID */
 	struct health *migs;   /* [inv->n_mig] of each MIG device by itself */
 	struct node_missing missing[GPU_NODE_MAX];
 	uint32_t n_missing;
+	struct node_kept *kept; /* the owner's, for the first look, which frees it */
+	uint32_t n_kept;
 	uint64_t observed_ns; /* last call of node_observe() */
 	bool driver_mismatch; /* the owner's: NVML cannot be used since its library does not
 				  fit the loaded kernel module */
@@ -73,6 +84,9 @@ int node_observe(struct node *n, const struct health_policy *p, const struct inv
  */
 bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, uint32_t gi,
 	uint32_t ci, uint32_t xid, uint64_t now_ns);
+
+/* What is missed of @g once it is forgotten. */
+void node_missing_of(struct node_missing *m, const struct node_gpu *g);
 
 /* Position of a MIG device in .inv, or UINT32_MAX. */
 uint32_t node_mig(const struct node *n, const char *uuid);

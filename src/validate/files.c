@@ -10,9 +10,9 @@
 
 #include "base/escape.h"
 #include "base/fd.h"
+#include "base/procfs.h"
 #include "base/time.h"
 
-#define BOOT_ID_FILE  "/proc/sys/kernel/random/boot_id"
 #define FILE_MODE     0644
 #define DIR_MODE      0755
 #define JSON_FILE_MAX (1024 * 1024)
@@ -49,16 +49,6 @@ int files_begin(const char *dir, enum validate_component c, struct error *err)
 	return remove_of(dir, c, ".json", err);
 }
 
-/* "" where the kernel does not say. */
-static void boot_id(char *ret, size_t cap)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(256);
-
-	ret[0] = '\0';
-	if (file_read(BOOT_ID_FILE, &b, NULL) == 0)
-		(void)snprintf(ret, cap, "%.*s", (int)strcspn(buf_str(&b), "\n"), buf_str(&b));
-}
-
 static json_t *item_json(const struct validate_item *i)
 {
 	json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", i->name, "detail", i->detail,
@@ -77,7 +67,7 @@ json_t *files_json(const struct validate_report *r)
 	json_t *o, *items = json_array();
 
 	time_rfc3339(r->at_wall_ns, at);
-	boot_id(boot, sizeof(boot));
+	procfs_boot_id("/proc", boot, sizeof(boot));
 	for (size_t i = 0; items && i < r->n_items; i++)
 		(void)json_array_append_new(items, item_json(&r->items[i]));
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:o}", "component",

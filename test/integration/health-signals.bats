@@ -279,6 +279,47 @@ policies() {
 	health_is 6 healthy
 }
 
+# again: the agent, killed and started once more.
+again() {
+	stop agent KILL || true
+	agent --config-file "$CONFIG" --metrics-listen 127.0.0.1:0
+	eventually 20 status '.gpus | length == 8'
+}
+
+@test "counted XIDs and cool-downs outlive the agent, not a reboot" {
+	local kept=$GPUSLICE_STATE_DIR/health.json
+	node_with 'xidRules:
+- {xids: [31], count: 3, within: 1h}'
+	sed -i 's/ooldown: 1s/ooldown: 1h/' "$CONFIG"
+	again
+	[[ ! -e $kept ]] # there was no trouble
+	sim xid 5 31
+	sim xid 5 31
+	sim xid 6 48
+	eventually 10 jq -e '.devices | length == 2 and (map(.counted[0].atNs | length) | add) == 2' "$kept"
+	again
+	status '.gpus[6] | .health == "unhealthy" and (.reason | contains("XID 48"))'
+	health_is 5 healthy
+	sim xid 5 31
+	eventually 10 said GPUUnhealthy "XID 31 (GPU memory page fault), 3 within 1h"
+	# A file that is malformed is ignored, whatever it has.
+	stop agent KILL || true
+	sed -i 's/"troubleNs": [0-9]*/"troubleNs": 9000000000000000000/' "$kept"
+	agent --config-file "$CONFIG" --metrics-listen 127.0.0.1:0
+	eventually 20 offers 8
+	eventually 10 status '.components[] | select(.name == "kept-health") | .degraded and (.reason | contains("health.json") and contains("have passed"))'
+	# One of another boot is, too, without a word.
+	sim xid 6 48
+	eventually 10 offers 8 7
+	eventually 10 jq -e '.devices | length == 1' "$kept"
+	status '.components[] | select(.name == "kept-health") | .degraded | not'
+	stop agent KILL || true
+	sed -i 's/"boot": "[^"]*"/"boot": "1"/' "$kept"
+	agent --config-file "$CONFIG" --metrics-listen 127.0.0.1:0
+	eventually 20 offers 8
+	status '.components[] | select(.name == "kept-health") | .degraded | not'
+}
+
 @test "the config is checked: what is refused, and where" {
 	configured 'xidRules: [{xids: [31], count: 3}]' >"$CONFIG"
 	run -2 "$GPUSLICE" config check "$CONFIG"

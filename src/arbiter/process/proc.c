@@ -230,15 +230,6 @@ void *proc_nearest(const char *procfs, uint32_t pid,
 	return NULL;
 }
 
-void proc_boot_id(const char *procfs, char *ret, size_t cap)
-{
-	CLEANUP(buf_fini) struct buf b = BUF_INIT(4096);
-
-	ret[0] = '\0';
-	if (read_file(&b, procfs, 0, "sys/kernel/random/boot_id"))
-		(void)snprintf(ret, cap, "%.*s", (int)strcspn(buf_str(&b), "\n"), buf_str(&b));
-}
-
 /* Of the device that memfds are on, which no process can mount. */
 static bool memfd_device(dev_t *ret)
 {

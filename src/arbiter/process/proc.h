@@ -63,9 +63,6 @@ enum proc_look proc_slice_dir(const char *procfs, uint32_t pid, struct proc_file
 void *proc_nearest(const char *procfs, uint32_t pid,
 	void *(*find)(void *arg, const struct proc_file_id *dir), void *arg);
 
-/* The kernel's boot ID into @ret of @cap bytes, "" if not told. */
-void proc_boot_id(const char *procfs, char *ret, size_t cap);
-
 /*
  * Calls @fn with each memfd of that name that the process has open, until it returns true. @fn owns the descriptor.
  * What only has the name of a memfd is not opened. A process may have any number of descriptors: false, if there are

@@ -9,6 +9,7 @@
 
 #include "arbiter/process/proc.h"
 #include "base/fd.h"
+#include "base/procfs.h"
 #include "base/time.h"
 
 #include <errno.h>
@@ -257,7 +258,7 @@ static int open_tally(struct turn *t, const struct arbiter *a, struct error *err
 
 	if (path_join(path, sizeof(path), a->o.run_dir, TALLY_FILE, err) < 0)
 		return -1;
-	proc_boot_id(a->o.procfs, boot, sizeof(boot));
+	procfs_boot_id(a->o.procfs, boot, sizeof(boot));
 	return tally_open(&t->tally, path, boot, err);
 }
 
