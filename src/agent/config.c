@@ -187,9 +187,31 @@ static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *e
 		err);
 }
 
+static int read_kept(const struct agent *a, struct config_kept *k)
+{
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX];
+
+	if (kept_path(a, path, &err) == 0 &&
+		config_kept_read(k, path, kept_source(&a->config), &err) == 0)
+		return 0;
+	if (err.code != ERR_NOT_FOUND)
+		log_warn("kept config not used", LOG_STR("reason", err.msg));
+	return -1;
+}
+
+static bool has_kept(const struct agent *a)
+{
+	struct config_kept k = { .text = BUF_INIT(0) };
+	bool has = read_kept(a, &k) == 0;
+
+	buf_fini(&k.text);
+	return has;
+}
+
 /*
  * For the next start. A full disk is no reason to do without the config; but what was kept before must not come back,
- * and keeping is tried again. So it is with a config that no GPU was offered by yet: it may be impossible here.
+ * and keeping is tried again. A config that no GPU was offered by yet may be impossible here, and replaces none.
  */
 static void keep(struct agent *a, enum config_choice_by by, const struct buf *text)
 {
@@ -199,7 +221,7 @@ static void keep(struct agent *a, enum config_choice_by by, const struct buf *te
 	char path[PATH_MAX], dir[PATH_MAX];
 
 	s->unkept = true;
-	if (!s->proven)
+	if (!s->proven && has_kept(a))
 		return;
 	memcpy(k.label, s->label, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
@@ -492,19 +514,6 @@ static void on_wait(uv_timer_t *t)
 		log_warn("the label of this node is not known, going on without it",
 			LOG_STR("reason", agent_cluster_trouble(a)));
 	look(a, /* force= */ false);
-}
-
-static int read_kept(const struct agent *a, struct config_kept *k)
-{
-	struct error err = ERROR_INIT;
-	char path[PATH_MAX];
-
-	if (kept_path(a, path, &err) == 0 &&
-		config_kept_read(k, path, kept_source(&a->config), &err) == 0)
-		return 0;
-	if (err.code != ERR_NOT_FOUND)
-		log_warn("kept config not used", LOG_STR("reason", err.msg));
-	return -1;
 }
 
 /* Puts what an earlier run has kept in force. @where as in messages. */
