@@ -196,7 +196,8 @@ static int look(const struct work *w, const struct config *c, struct node_look *
 	const struct node_roots roots = { .sysfs = option_str(w->o, "sysfs", NULL),
 		.procfs = option_str(w->o, "procfs", NULL) };
 
-	if (node_look(node, w->o, root, &roots, err) < 0)
+	/* A library that was named is no exception: what NVML refuses is in .nvml. */
+	if (node_look(node, w->o, root, &roots, err) < 0 && node->nvml.code == ERR_NONE)
 		return -1;
 	if (node->inv)
 		return 0;
@@ -204,6 +205,7 @@ static int look(const struct work *w, const struct config *c, struct node_look *
 		error_copy(err, &node->nvml);
 		return -1;
 	}
+	error_clear(err);
 	return inventory_new(&node->inv, 0, err);
 }
 

@@ -142,12 +142,25 @@ assert json.loads(sys.argv[1]) == lines' "$output" "$BATS_TEST_TMPDIR/lines"
 	[[ $output != *gpu.count* ]]
 	# shellcheck disable=SC2154 # set by run
 	[[ $stderr == *"note: "*none.so* ]]
+	# --nvml is as the variable is.
+	run -3 "$GPUSLICE" labels --nvml "$BATS_TEST_TMPDIR/none.so"
+	run -0 --separate-stderr "$GPUSLICE" labels --nvml "$BATS_TEST_TMPDIR/none.so" --fail-on-init-error=false
+	[[ $output == *gfd.timestamp=* && $output != *gpu.count* ]]
+	[[ $stderr == *"note: "*none.so* ]]
 	run -2 "$GPUSLICE" labels --mig-strategy bogus
 	[[ $output == *"unknown MIG strategy: bogus"* ]]
 	run ! "$GPUSLICE" labels --device-discovery-strategy vfio
 	[[ $output == *"expected auto or nvml"* ]]
 	run -2 "$GPUSLICE" labels surplus
 	[[ $output == *"found 'surplus'"* ]]
+}
+
+@test "a lost GPU is in no label, and a note says so" {
+	"$GPUSLICE" sim create
+	"$GPUSLICE" sim lose 2
+	run -0 --separate-stderr "$GPUSLICE" labels
+	[[ $output == *gpu.count=3$'\n'* ]]
+	[[ $stderr == *"note: GPU 2"*"is not counted in the labels"*"GPU is lost"* ]]
 }
 
 @test "a node with several models is told, and labelled by the first" {

@@ -520,6 +520,21 @@ static int divide(struct view *v)
 	return pick_all(v);
 }
 
+/* A GPU that was lost before anybody knew it: the labels count without it. */
+static void note_unknown_gpus(const struct view *v)
+{
+	for (uint32_t i = 0; i < v->inv->n; i++) {
+		const struct gpu *g = &v->inv->gpus[i];
+		const char *id = g->uuid[0] ? g->uuid : g->bus_id;
+
+		if (!g->name[0])
+			label_note(v->set,
+				"GPU %" PRIu32
+				"%s%s%s is not counted in the labels, as NVML does not report what it is: %s",
+				g->index, *id ? " (" : "", id, *id ? ")" : "", g->reason);
+	}
+}
+
 void labels_of_gpus(struct label_set *s, const struct inventory *inv,
 	const struct config *config)
 {
@@ -531,6 +546,7 @@ void labels_of_gpus(struct label_set *s, const struct inventory *inv,
 		s->failed = true;
 		goto out;
 	}
+	note_unknown_gpus(&v);
 	put_gpus(&v);
 	put_profiles(&v);
 	switch (config->mig_strategy) {
