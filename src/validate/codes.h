@@ -50,7 +50,7 @@
 	X(CUDA_BUSY, "cuda-device-unavailable", "a process holds the GPU in an exclusive compute mode ('nvidia-smi -q -d COMPUTE'), or the GPU needs a reset") \
 	X(CUDA_MEMORY, "cuda-out-of-memory", "other processes hold all of the GPU's memory: 'nvidia-smi' lists them") \
 	X(CUDA_ERROR, "cuda-error", "look for Xid in 'dmesg'; the number is a CUresult of the CUDA driver API") \
-	X(CUDA_WRONG, "cuda-wrong-result", "the GPU computed a wrong sum: take it out of service and run 'dcgmi diag -r 3'") \
+	X(CUDA_WRONG, "cuda-wrong-result", "a real GPU: take it out of service and run 'dcgmi diag -r 3'; a simulated GPU: that is expected, its driver computes no kernels") \
 	X(CUDA_HIDDEN, "cuda-gpu-not-seen", "NVML lists the GPU and CUDA does not: check /dev/nvidiaN in this container and look for Xid in 'dmesg'") \
 	/* plugin */ \
 	X(NO_PLUGIN, "no-plugin", "start gpusliced on this node, or give --run-dir and --kubelet-dir as it has them") \

@@ -67,15 +67,15 @@ json_t *files_json(const struct validate_report *r)
 	json_t *o, *items = json_array();
 
 	time_rfc3339(r->at_wall_ns, at);
-	procfs_boot_id("/proc", boot, sizeof(boot));
+	procfs_boot_id("/proc", boot, sizeof(boot)); /* "", as a driver's version: not known */
 	for (size_t i = 0; items && i < r->n_items; i++)
 		(void)json_array_append_new(items, item_json(&r->items[i]));
-	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:o}", "component",
+	o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s?, s:s?, s:o}", "component",
 		validate_component_name(r->component), "result",
 		validate_result_name(r->result), "code", validate_code_name(r->code), "text",
 		r->text, "advice", validate_code_advice(r->code), "time", at, "tookMs",
-		(json_int_t)(r->took_ns / NS_PER_MS), "bootId", boot, "driverVersion",
-		r->driver_version, "items", items);
+		(json_int_t)(r->took_ns / NS_PER_MS), "bootId", *boot ? boot : NULL,
+		"driverVersion", *r->driver_version ? r->driver_version : NULL, "items", items);
 	return o;
 }
 

@@ -125,7 +125,7 @@ make_dev() {
 		sim driver load
 	done
 	run -1 env GPUSLICE_NVML=/nonexistent "$GPUSLICE" validate driver
-	found driver '.code == "library-missing"'
+	found driver '.code == "library-missing" and .driverVersion == null'
 	sim lose 2
 	run -1 validate driver
 	found driver '.code == "gpu-fault" and .items[2].result == "fail" and .items[1].result == "pass"'
@@ -244,6 +244,11 @@ make_dev() {
 		run -1 env FAKE_CUDA="${row% *}" "$GPUSLICE" validate cuda "${limit[@]}"
 		found cuda ".code == \"${row##* }\" and [.items[] | .result == \"pass\"] == [true, false, true, true]"
 	done
+	# A kernel that writes nothing is told apart: it may be a driver that computes none.
+	run -1 env FAKE_CUDA="lazy=$uuid" "$GPUSLICE" validate cuda
+	found cuda '(.items[1].text | contains("wrote none of its 50000 sums") and contains("its driver computes no kernels")) and (.advice | contains("simulated GPU"))'
+	run -1 env FAKE_CUDA="wrong=$uuid" "$GPUSLICE" validate cuda
+	found cuda '.items[1].text | contains("1 of 50000 sums are wrong")'
 	for row in fail=cuInit:100:cuda-no-device fail=cuInit:803:cuda-mismatch fail=cuInit:802:cuda-system-not-ready hang=cuInit:driver-hangs; do
 		bad=${row##*:}
 		limit=()

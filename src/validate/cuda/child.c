@@ -181,18 +181,25 @@ static CUresult compute(struct session *s, struct work *w)
 /* CUDA_NOTE_WRONG_SUM, and which, or 0. The sums are exact, so they are compared as such. */
 static int compare(const struct work *w, struct cuda_note *n)
 {
-	unsigned wrong = 0, first = 0;
+	unsigned wrong = 0, first = 0, unset = 0;
 
 	for (unsigned i = VECTOR_LEN; i-- > 0;) {
 		float want = vector_a(i) + vector_b(i);
 
 		if (w->host[i] == want)
 			continue;
+		unset += w->host[i] == VECTOR_UNSET;
 		wrong++;
 		first = i;
 	}
 	if (wrong == 0)
 		return 0;
+	if (unset == VECTOR_LEN) {
+		(void)snprintf(n->text, sizeof(n->text),
+			"the kernel ran and wrote none of its %u sums: the GPU is broken, or its driver computes no kernels",
+			(unsigned)VECTOR_LEN);
+		return CUDA_NOTE_WRONG_SUM;
+	}
 	(void)snprintf(n->text, sizeof(n->text),
 		"%u of %u sums are wrong; number %u is %.9g, not %.9g", wrong,
 		(unsigned)VECTOR_LEN, first, (double)w->host[first],
