@@ -3,9 +3,14 @@
 
 #include "base/time.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+/* An Event whose message is longer is refused. */
+#define NOTE_MAX 1024
+static_assert(sizeof(((struct event *)0)->message) <= NOTE_MAX, "the API server takes it");
 
 #define NODE_NAMESPACE "default" /* where the kubelet tells of its Node */
 
