@@ -211,6 +211,7 @@ static int from_prometheus(const struct options *o, const struct request *q,
 		.timeout_ns = timeout->source == OPTION_UNSET ? DEFAULT_TIMEOUT
 							      : (uint64_t)timeout->ns,
 	};
+	CLEANUP(cost_book_freep) struct cost_book *answers = NULL;
 
 	if (q->price_nano >= 0)
 		return error_set(err, ERR_INVALID,
@@ -218,17 +219,19 @@ static int from_prometheus(const struct options *o, const struct request *q,
 			"their nodes cost");
 	if (timeout->source != OPTION_UNSET && timeout->ns <= 0)
 		return error_set(err, ERR_INVALID, "--timeout: expected more than 0");
+	if (cost_book_new(&answers, COST_BY_CHARGE, err) < 0)
+		return -1;
 	for (size_t i = 0; i < cost_n_queries; i++) {
 		CLEANUP(buf_fini) struct buf text = BUF_INIT(4096);
 		CLEANUP(buf_fini) struct buf answer = BUF_INIT(FETCH_REPLY_MAX);
 
 		cost_query_text(&text, &cost_queries[i], q->to_s - q->from_s);
 		if (fetch_query(&f, buf_str(&text), q->to_s, &answer, err) < 0 ||
-			cost_query_read(book, &cost_queries[i], buf_str(&answer), answer.len,
+			cost_query_read(answers, &cost_queries[i], buf_str(&answer), answer.len,
 				q->from_s, q->to_s, err) < 0)
 			return -1;
 	}
-	return 0;
+	return cost_book_fold(book, answers, err);
 }
 
 static int run(const struct cmd *cmd, const struct options *o, struct error *err)

@@ -155,7 +155,8 @@ vector() {
 	vector gpuslice_container_gpu_seconds_total '{"namespace":"team","pod":"a","node":"n1"}' 900 '{"namespace":"team","pod":"b","node":"n2"}' 1800
 	vector gpuslice_container_gpu_busy_seconds_total '{"namespace":"team","pod":"a","node":"n1"}' 450
 	vector gpuslice_container_gpu_cost_total '{"namespace":"team","pod":"a","node":"n1"}' 0.765 '{"namespace":"team","pod":"b","node":"n2"}' 1.53
-	vector gpuslice_gpu_idle_cost_total '{"UUID":"GPU-0","node":"n1"}' 2.295
+	vector gpuslice_gpu_idle_cost_total '{"UUID":"GPU-0","node":"n1","currency":"USD"}' 2.295
+	vector gpuslice_gpu_idle_seconds_total '{"UUID":"GPU-0","node":"n1"}' 2700
 	echo s3cret >"$P/token"
 	run -0 january --by pod --prometheus "$URL/prefix/" --bearer-token-file "$P/token"
 	[[ ${lines[0]} == *', as Prometheus estimates it' ]]
@@ -163,10 +164,16 @@ vector() {
 		NAMESPACE POD HELD HOURS GPU HOURS USED GPU HOURS USED COST CURRENCY
 		team a 1.00 0.25 0.13 50.0% 0.7650 USD
 		team b 0.50 0.50 - - 1.5300 USD
-		(idle) - - - - 2.2950 USD
-		total 1.50 0.75 0.13 16.7% 4.5900 USD
+		(idle) - 0.75 - - 2.2950 USD
+		total 1.50 1.50 >=0.13 >=8.3% 4.5900 USD
 	END
-	jq -se 'length == 5 and all(.path == "/prefix/api/v1/query" and .time == "1767312000" and
+	run -0 january --by pod --prometheus "$URL" -o json
+	jq -e '[.rows[] | .memoryPeakBytes, .memoryByteSeconds | select(. != null)] == []' <<<"$output"
+	# Without the GPU hours of what is idle nobody knows the sum.
+	rm "$P/gpuslice_gpu_idle_seconds_total.json" "$P/queries"
+	run -0 january --by pod --prometheus "$URL/prefix/" --bearer-token-file "$P/token"
+	[[ $(cells <<<"$output" | tail -n 1) == "total 1.50 - >=0.13 - 4.5900 USD" ]]
+	jq -se 'length == 6 and all(.path == "/prefix/api/v1/query" and .time == "1767312000" and
 		.authorization == "Bearer s3cret" and (.query | test("\\[86400s\\]")))' "$P/queries"
 	january --prometheus "$URL" -o csv >"$NODE_DIR/cost.csv"
 	python3 -c 'import csv,sys; assert [r["BilledCost"] for r in csv.DictReader(open(sys.argv[1]))] == ["0.765", "2.295", "1.53"]' "$NODE_DIR/cost.csv"

@@ -253,6 +253,12 @@ static int too_large(struct error *err)
 	return error_set(err, ERR_LIMIT, "a sum is larger than 2^63; ask for a shorter time");
 }
 
+/* Nobody holds or uses what is idle. */
+static unsigned of_kind(enum ledger_kind kind)
+{
+	return kind == LEDGER_IDLE ? COST_GPU | COST_MONEY : COST_ALL;
+}
+
 int cost_book_add(struct cost_book *b, const struct ledger_period *p,
 	const struct ledger_row *row, unsigned parts, struct error *err)
 {
@@ -263,7 +269,49 @@ int cost_book_add(struct cost_book *b, const struct ledger_period *p,
 	if (!l)
 		return -1;
 	l->parts |= parts;
+	l->lacks |= of_kind(row->kind) & ~parts;
+	l->row.busy_unknown |= (l->lacks & COST_BUSY) != 0;
 	return add_numbers(&l->row, row) ? 0 : too_large(err);
+}
+
+/* The same row in a currency; NULL: there is none. */
+static struct cost_line *find_in(const struct cost_book *b, const struct cost_line *line,
+	const char *currency)
+{
+	struct cost_line key = *line;
+	void *found;
+
+	key.period.currency = currency;
+	found = tfind(&key, &b->tree, compare);
+	return found ? *(struct cost_line **)found : NULL;
+}
+
+static int fold_line(struct cost_book *to, const struct cost_book *from,
+	const struct cost_line *line, struct error *err)
+{
+	struct cost_line *rest = *line->period.currency ? find_in(from, line, "") : NULL;
+	struct cost_line sum = *line;
+
+	if (line->folded)
+		return 0;
+	if (rest && !rest->folded) {
+		rest->folded = true;
+		sum.parts |= rest->parts;
+		if (!add_numbers(&sum.row, &rest->row))
+			return too_large(err);
+	}
+	sum.row.busy_unknown = false; /* as its parts came one by one */
+	return cost_book_add(to, &sum.period, &sum.row, sum.parts, err);
+}
+
+int cost_book_fold(struct cost_book *to, struct cost_book *from, struct error *err)
+{
+	for (int with_currency = 1; with_currency >= 0; with_currency--)
+		for (size_t i = 0; i < from->n; i++)
+			if ((*from->lines[i]->period.currency != '\0') == with_currency &&
+				fold_line(to, from, from->lines[i], err) < 0)
+				return -1;
+	return 0;
 }
 
 /* Whether two buckets are of the same node at the same price. */
@@ -335,6 +383,7 @@ struct cost_line cost_book_total(struct cost_book *b, const char *currency)
 		/* The parts of a sum that fitted fit; should they not, the total is too small. */
 		(void)add_numbers(&t.row, &b->lines[i]->row);
 		t.parts |= b->lines[i]->parts;
+		t.lacks |= b->lines[i]->lacks;
 	}
 	t.period.currency = currency;
 	return t;

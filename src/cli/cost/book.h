@@ -30,15 +30,24 @@ enum cost_part {
 	COST_GPU = 1 << 1,
 	COST_BUSY = 1 << 2,
 	COST_MONEY = 1 << 3,
-	COST_ALL = COST_HELD | COST_GPU | COST_BUSY | COST_MONEY,
+	COST_MEMORY = 1 << 4,
+	COST_ALL = COST_HELD | COST_GPU | COST_BUSY | COST_MONEY | COST_MEMORY,
 };
 
 /* A sum. Texts that were not asked for are "". */
 struct cost_line {
 	struct ledger_period period; /* but for COST_BY_CHARGE only .currency */
 	struct ledger_row row;
-	unsigned parts; /* enum cost_part */
+	unsigned parts; /* enum cost_part: known of some of its rows */
+	unsigned lacks; /* not known of some of its rows */
+	bool folded;    /* private */
 };
+
+/* What is known of all rows of a sum; a time that was used may be known in part (row.busy_unknown). */
+static inline unsigned cost_line_knows(const struct cost_line *l)
+{
+	return l->parts & ~(l->lacks & ~(unsigned)COST_BUSY);
+}
 
 /* A node at one price: what all its rows come to. */
 struct cost_node {
@@ -54,6 +63,12 @@ DEFINE_CLEANUP(struct cost_book *, cost_book_free)
 /* Adds one row; copies the texts. */
 int cost_book_add(struct cost_book *b, const struct ledger_period *p,
 	const struct ledger_row *row, unsigned parts, struct error *err) MUST_USE;
+
+/*
+ * Adds the lines of @from, of which the parts came one by one (COST_BY_CHARGE): what now is missing in one of them is
+ * not known. Those without a currency go with the same row that has one.
+ */
+int cost_book_fold(struct cost_book *to, struct cost_book *from, struct error *err) MUST_USE;
 
 /* Adds a bucket of a node: covered time and price. */
 int cost_book_add_node(struct cost_book *b, const struct ledger_period *p,

@@ -136,7 +136,7 @@ static void account(struct buf *b, const struct charge *c)
 
 static void currency(struct buf *b, const struct charge *c)
 {
-	escape_csv(b, *c->l->period.currency ? c->l->period.currency : "USD");
+	escape_csv(b, c->l->period.currency);
 }
 
 static void cost(struct buf *b, const struct charge *c)
@@ -375,11 +375,35 @@ static int print_bucket(struct buf *b, const struct cost_print *p,
 	return 0;
 }
 
+/* FOCUS has no charge whose cost is not known. */
+static int check_costs(const struct cost_print *p, const struct cost_line *const *lines,
+	size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct ledger_period *of = &lines[i]->period;
+		CLEANUP(buf_fini) struct buf node = BUF_INIT(4096);
+		char from[TIME_RFC3339_MAX], to[TIME_RFC3339_MAX];
+
+		if ((cost_line_knows(lines[i]) & COST_MONEY) && *of->currency)
+			continue;
+		cost_clean(&node, *of->node ? of->node : "this node");
+		return error_set(err, ERR_INVALID,
+			"--output csv: BilledCost: expected the price of %s from %s to %s, found none: %s",
+			buf_str(&node), cost_time_text(of->start_s, from),
+			cost_time_text(of->end_s, to),
+			p->estimated ? "give its agent one (gpusliced --price)"
+				     : "give one with --price, or ask for a time with a price");
+	}
+	return 0;
+}
+
 int cost_print_csv(struct buf *b, const struct cost_print *p, struct error *err)
 {
 	size_t n, end;
 	const struct cost_line *const *lines = cost_book_lines(p->book, &n);
 
+	if (check_costs(p, lines, n, err) < 0)
+		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
 		buf_printf(b, "%s%s", i ? "," : "", columns[i].name);
 	buf_puts(b, "\r\n");

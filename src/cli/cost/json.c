@@ -33,22 +33,23 @@ static void set_text(json_t *o, const char *key, const char *text, bool *failed)
 static void set_numbers(json_t *o, const struct cost_line *l, bool *failed)
 {
 	const struct ledger_row *r = &l->row;
-	bool busy = l->parts & COST_BUSY && !(r->busy_unknown && r->busy_ns == 0);
+	unsigned known = cost_line_knows(l);
+	bool busy = known & COST_BUSY && !(r->busy_unknown && r->busy_ns == 0);
 	bool memory = !(r->memory_unknown && r->memory_peak_bytes == 0);
 	char text[PRICE_TEXT_MAX];
 
-	set(o, "heldNs", l->parts & COST_HELD ? json_integer(r->held_ns) : json_null(), failed);
-	set(o, "gpuNs", l->parts & COST_GPU ? json_integer(r->gpu_ns) : json_null(), failed);
+	set(o, "heldNs", known & COST_HELD ? json_integer(r->held_ns) : json_null(), failed);
+	set(o, "gpuNs", known & COST_GPU ? json_integer(r->gpu_ns) : json_null(), failed);
 	set(o, "busyNs", busy ? json_integer(r->busy_ns) : json_null(), failed);
 	set(o, "busyIncomplete", json_boolean(r->busy_unknown), failed);
-	if (l->parts == COST_ALL) {
+	if (known & COST_MEMORY) {
 		set(o, "memoryByteSeconds",
 			memory ? json_integer(r->memory_byte_seconds) : json_null(), failed);
 		set(o, "memoryPeakBytes",
 			memory ? json_integer(r->memory_peak_bytes) : json_null(), failed);
 		set(o, "memoryIncomplete", json_boolean(r->memory_unknown), failed);
 	}
-	if (!(l->parts & COST_MONEY) || !*l->period.currency) {
+	if (!(known & COST_MONEY) || !*l->period.currency) {
 		set(o, "cost", json_null(), failed);
 		return;
 	}

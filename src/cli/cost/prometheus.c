@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define LABELS    "namespace,pod,container,gpu,UUID,mode,node,currency"
-#define CURRENCY  "USD" /* of an agent that says none */
+#define CURRENCY  "USD" /* of costs of an older agent, which says none */
 #define WORDS_MAX 160   /* bytes of a server's words in a message */
 
 const struct cost_query cost_queries[] = {
@@ -22,6 +22,7 @@ const struct cost_query cost_queries[] = {
 	{ "gpuslice_container_gpu_busy_seconds_total", LEDGER_HELD, COST_BUSY },
 	{ "gpuslice_container_gpu_cost_total", LEDGER_HELD, COST_MONEY },
 	{ "gpuslice_gpu_idle_cost_total", LEDGER_IDLE, COST_MONEY },
+	{ "gpuslice_gpu_idle_seconds_total", LEDGER_IDLE, COST_GPU },
 };
 const size_t cost_n_queries = ARRAY_LEN(cost_queries);
 
@@ -87,7 +88,9 @@ static int add_series(struct cost_book *book, const struct cost_query *q, const 
 	const struct ledger_period p = { .start_s = from_s,
 		.end_s = to_s,
 		.node = label(metric, "node"),
-		.currency = *currency ? currency : CURRENCY,
+		.currency = q->part != COST_MONEY ? ""
+			    : *currency           ? currency
+						  : CURRENCY,
 		.price_source = "Prometheus" };
 	struct ledger_row row = { .kind = q->kind,
 		.namespace_ = label(metric, "namespace"),

@@ -81,6 +81,7 @@ static void add_used(struct table *t, const struct cost_line *l)
 {
 	const struct ledger_row *r = &l->row;
 	bool known = (l->parts & COST_BUSY) && !(r->busy_unknown && r->busy_ns == 0);
+	bool of_known = (cost_line_knows(l) & COST_GPU) && r->gpu_ns > 0;
 	const char *at_least = r->busy_unknown ? ">=" : "";
 	char text[COST_HOURS_MAX];
 
@@ -90,7 +91,7 @@ static void add_used(struct table *t, const struct cost_line *l)
 		return;
 	}
 	table_addf(t, "%s%s", at_least, cost_hours(r->busy_ns, HOUR_DECIMALS, text));
-	if (r->gpu_ns > 0)
+	if (of_known)
 		table_addf(t, "%s%.1f%%", at_least,
 			100.0 * (double)r->busy_ns / (double)r->gpu_ns);
 	else
@@ -99,11 +100,12 @@ static void add_used(struct table *t, const struct cost_line *l)
 
 static void add_numbers(struct table *t, const struct cost_line *l, bool idle)
 {
-	bool priced = (l->parts & COST_MONEY) && *l->period.currency;
+	unsigned known = cost_line_knows(l);
+	bool priced = (known & COST_MONEY) && *l->period.currency;
 	char text[PRICE_TEXT_MAX];
 
-	add_hours(t, !idle && (l->parts & COST_HELD), l->row.held_ns);
-	add_hours(t, l->parts & COST_GPU, l->row.gpu_ns);
+	add_hours(t, !idle && (known & COST_HELD), l->row.held_ns);
+	add_hours(t, known & COST_GPU, l->row.gpu_ns);
 	if (idle) {
 		table_add(t, "-");
 		table_add(t, "-");
@@ -111,7 +113,7 @@ static void add_numbers(struct table *t, const struct cost_line *l, bool idle)
 		add_used(t, l);
 	}
 	table_add(t, priced ? price_text(l->row.cost_nano, MONEY_DECIMALS, text) : "-");
-	add_clean(t, priced ? l->period.currency : "", NULL);
+	add_clean(t, priced ? l->period.currency : "-", NULL);
 }
 
 static void add_lines(struct table *t, const struct cost_print *p, enum ledger_kind kind)

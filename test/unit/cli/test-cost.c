@@ -374,6 +374,7 @@ static void cost_query__adds_what_a_server_says(void **state)
 	"{\"metric\":{\"namespace\":\"team\",\"pod\":\"web\",\"node\":\"n\"},\"value\":[1.5,\"" value \
 	"\"]}"
 	CLEANUP(cost_book_freep) struct cost_book *b = NULL;
+	CLEANUP(cost_book_freep) struct cost_book *answers = NULL;
 	CLEANUP(buf_fini) struct buf query = BUF_INIT(4096);
 	struct error err = ERROR_INIT;
 	const struct cost_line *const *lines;
@@ -385,14 +386,17 @@ static void cost_query__adds_what_a_server_says(void **state)
 		"sum by (namespace,pod,container,gpu,UUID,mode,node,currency) "
 		"(increase(gpuslice_container_gpu_cost_total[3600s]))");
 	assert_ok(cost_book_new(&b, COST_BY_POD, &err), &err);
-	assert_ok(read_reply(b, 0, VECTOR(WEB("3600")), &err), &err);
-	assert_ok(read_reply(b, 1, VECTOR(WEB("9.00e+02")), &err), &err);
-	assert_ok(read_reply(b, 3, VECTOR(WEB("0.765") "," WEB("NaN") "," WEB("+Inf")), &err),
+	assert_ok(cost_book_new(&answers, COST_BY_CHARGE, &err), &err);
+	assert_ok(read_reply(answers, 0, VECTOR(WEB("3600")), &err), &err);
+	assert_ok(read_reply(answers, 1, VECTOR(WEB("9.00e+02")), &err), &err);
+	assert_ok(read_reply(answers, 3, VECTOR(WEB("0.765") "," WEB("NaN") "," WEB("+Inf")),
+			  &err),
 		&err);
-	assert_ok(read_reply(b, 4,
+	assert_ok(read_reply(answers, 4,
 			  VECTOR("{\"metric\":{\"UUID\":\"GPU-0\"},\"value\":[1,\"2.295\"]}"),
 			  &err),
 		&err);
+	assert_ok(cost_book_fold(b, answers, &err), &err);
 	lines = cost_book_lines(b, &n);
 	assert_int_equal(n, 2);
 	assert_int_equal(lines[0]->row.held_ns, INT64_C(3600000000000));
@@ -402,6 +406,92 @@ static void cost_query__adds_what_a_server_says(void **state)
 	assert_string_equal(lines[0]->period.currency, "USD");
 	assert_int_equal(lines[1]->row.cost_nano, 2295000000);
 	assert_int_equal(cost_book_total(b, "USD").row.cost_nano, 3060000000);
+}
+
+#define POD(pod, more, value)                                                         \
+	"{\"metric\":{\"namespace\":\"team\",\"pod\":\"" pod "\",\"node\":\"n\"" more \
+	"},\"value\":[1.5,\"" value "\"]}"
+#define EUR ",\"currency\":\"EUR\""
+
+/* A sum of which a series is missing is not known: of the whole, nor in the currency that only the costs name. */
+static void cost_query__knows_no_sum_of_which_a_part_is_missing(void **state)
+{
+	static const char *const replies[] = {
+		VECTOR(POD("a", "", "3600") "," POD("b", "", "3600")),
+		VECTOR(POD("a", "", "900")),
+		VECTOR(POD("a", "", "450")),
+		VECTOR(POD("a", EUR, "0.5") "," POD("b", EUR, "0.5")),
+	};
+	static const struct {
+		enum cost_by by;
+		size_t n;
+		unsigned known;
+		bool busy_unknown;
+	} sums[] = {
+		{ COST_BY_POD, 2, COST_HELD | COST_GPU | COST_BUSY | COST_MONEY, false },
+		{ COST_BY_NAMESPACE, 1, COST_HELD | COST_BUSY | COST_MONEY, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(sums); i++) {
+		CLEANUP(cost_book_freep) struct cost_book *b = NULL;
+		CLEANUP(cost_book_freep) struct cost_book *answers = NULL;
+		struct error err = ERROR_INIT;
+		const struct cost_line *const *lines;
+		struct cost_line total;
+		size_t n;
+
+		assert_ok(cost_book_new(&b, sums[i].by, &err), &err);
+		assert_ok(cost_book_new(&answers, COST_BY_CHARGE, &err), &err);
+		for (size_t k = 0; k < ARRAY_LEN(replies); k++)
+			assert_ok(read_reply(answers, k, replies[k], &err), &err);
+		assert_ok(cost_book_fold(b, answers, &err), &err);
+		lines = cost_book_lines(b, &n);
+		assert_int_equal(n, sums[i].n);
+		assert_int_equal(cost_line_knows(lines[0]), sums[i].known);
+		assert_int_equal(lines[0]->row.busy_unknown, sums[i].busy_unknown);
+		assert_string_equal(lines[0]->period.currency, "EUR");
+		total = cost_book_total(b, "EUR");
+		assert_int_equal(cost_line_knows(&total), COST_HELD | COST_BUSY | COST_MONEY);
+		assert_int_equal(total.row.held_ns, INT64_C(7200000000000));
+	}
+}
+
+/* A bucket from before there was a price. */
+static void cost_csv__is_refused_without_a_price(void **state)
+{
+	static const struct {
+		const char *currency;
+		bool estimated;
+		const char *says;
+	} cases[] = {
+		{ "USD", false, NULL },
+		{ "", false,
+			"BilledCost: expected the price of node-1 from 2026-01-01T00:00:00Z to "
+			"2026-01-01T00:05:00Z, found none: give one with --price" },
+		{ "", true, "found none: give its agent one (gpusliced --price)" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		CLEANUP(cost_book_freep) struct cost_book *b = NULL;
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
+		struct ledger_period period = buckets[0];
+		struct error err = ERROR_INIT;
+		struct cost_print p = { .by = COST_BY_CHARGE,
+			.estimated = cases[i].estimated,
+			.provider = "",
+			.account = "" };
+
+		period.currency = cases[i].currency;
+		assert_ok(cost_book_new(&b, COST_BY_CHARGE, &err), &err);
+		assert_ok(cost_book_add(b, &period, &rows[0].row, COST_ALL, &err), &err);
+		p.book = b;
+		if (cases[i].says)
+			assert_error(cost_print_csv(&text, &p, &err), &err, cases[i].says);
+		else
+			assert_ok(cost_print_csv(&text, &p, &err), &err);
+	}
 }
 
 static void cost_query__refuses_what_is_no_answer(void **state)
@@ -461,6 +551,8 @@ int main(void)
 		cmocka_unit_test(cost_json__has_exact_texts),
 		cmocka_unit_test(cost_json__leaves_out_what_was_not_measured),
 		cmocka_unit_test(cost_query__adds_what_a_server_says),
+		cmocka_unit_test(cost_query__knows_no_sum_of_which_a_part_is_missing),
+		cmocka_unit_test(cost_csv__is_refused_without_a_price),
 		cmocka_unit_test(cost_query__refuses_what_is_no_answer),
 		cmocka_unit_test(cost_book__refuses_a_sum_that_is_too_large),
 	};
