@@ -11,8 +11,8 @@
  *	publish  the view, so that what was shown is never taken back by a restart
  *
  * Whoever does not answer is missing in the view, and the rest is shown. Time for which the kubelet has not said who
- * holds what belongs to those who were last known to, for SEE_UNKNOWN_ROUNDS intervals. Later time is not counted: the
- * GPUs may be idle or not, and its cost is the node's other cost.
+ * holds what belongs to those who were last known to, for SEE_UNKNOWN_ROUNDS intervals. Later time is not counted, up
+ * to the kubelet's answer: the GPUs may be idle or not, and its cost is the node's other cost.
  * Nothing of it runs where the agent is to show nothing (not agent_see_options.enabled): then NVML is asked for nothing
  * more than health needs, and no ledger is written.
  * Thread: loop, but for agent_view().

@@ -77,8 +77,8 @@ static void put_unit(struct json_maker *m, json_t *o, const struct view_unit *u)
 	json_put(m, o, "past", json_object());
 	past = json_object_get(o, "past");
 	json_put(m, past, "busyNs", u->busy_known ? json_u64(u->past.busy_ns) : json_null());
-	json_put(m, past, "gpuNs", json_u64(u->past.gpu_ns));
-	json_put_cost(m, past, "costNano", u->past.cost_nano);
+	json_put(m, past, "gpuNs", u->counted ? json_u64(u->past.gpu_ns) : json_null());
+	json_put_cost(m, past, "costNano", u->counted ? u->past.cost_nano : JSON_COST_UNKNOWN);
 	/* A whole GPU's is the board's. */
 	put_sample(m, o, u->mig ? u->sample : NULL);
 	put_seats(m, o, u);

@@ -228,10 +228,11 @@ struct view_use {
 	bool busy_known;            /* .busy_ns: it was known at some time */
 	bool busy_current;          /* and the last interval, or that of its end, is in it */
 	bool busy_exact;            /* .busy_from is the slice runtime */
-	uint64_t held_ns;           /* counters: */
-	uint64_t gpu_ns;            /* held, times share */
-	uint64_t busy_ns;           /* GPU time that it used */
-	uint64_t memory_byte_s;     /* bytes times seconds */
+	bool held_current;      /* it has ended, or the kubelet has said now that it holds it */
+	uint64_t held_ns;       /* counters: */
+	uint64_t gpu_ns;        /* held, times share */
+	uint64_t busy_ns;       /* GPU time that it used */
+	uint64_t memory_byte_s; /* bytes times seconds */
 	uint64_t cost_nano;
 	const struct view_slice *slice; /* NULL: none */
 };

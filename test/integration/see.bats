@@ -144,6 +144,23 @@ checkpoint() {
 	adds_up
 }
 
+@test "a pod that ends while nobody says who holds what is counted as long as that was known" {
+	local held
+	node_up 2 --price 36
+	pod one
+	eventually 5 uses 1
+	eventually 10 metrics_series '^gpuslice_container_gpu_(held_seconds|cost)_total\{.*pod="one"'
+	stop kubelet
+	eventually 20 view '.holdersKnown == false'
+	eventually 10 no_metrics_series '^gpuslice_container_gpu_(held_seconds|seconds|cost)_total|^gpuslice_gpu_(ended_seconds|ended_cost|cost)'
+	held=$(view '[.gpus[].units[].uses[]][0].heldNs')
+	kubelet
+	eventually 20 view '.holdersKnown'
+	eventually 20 uses 0 1
+	view "[.gpus[].units[].uses[]][0].heldNs == $held"
+	adds_up
+}
+
 @test "a pod that lives for a second is not lost" {
 	GPUSLICE_METRICS_INTERVAL=5s node_up 4
 	eventually 10 view '.gpus | length == 4'
@@ -291,6 +308,10 @@ metrics_series() {
 	local port
 	port=$(sed -n 's/.*serving metrics.*port=\([0-9]*\).*/\1/p' "$NODE_DIR/agent.log")
 	curl -sf "http://127.0.0.1:$port/metrics" | grep -E -- "$1"
+}
+
+no_metrics_series() {
+	! metrics_series "$1" >/dev/null
 }
 
 @test "clock events and pairs of GPUs are asked for while the counters file has the row" {

@@ -261,7 +261,7 @@ struct view_use *sample_use(struct sample_maker *m, const struct sample_use_row 
 	c->memory_used = c->live ? (uint64_t)row->memory_mib << 20 : 0;
 	c->memory_peak = ((uint64_t)row->memory_mib + row->memory_mib / 8) << 20;
 	c->n_processes = c->live ? 1 + row->memory_mib / 16384 : 0;
-	c->busy_known = c->busy_current = true;
+	c->busy_known = c->busy_current = c->held_current = true;
 	c->busy_exact = u->mode == VIEW_SLICES;
 	c->busy_from = !c->live        ? VIEW_FROM_NOTHING
 		       : c->busy_exact ? VIEW_FROM_SLICE

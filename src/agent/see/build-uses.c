@@ -178,8 +178,8 @@ static void put_live(const struct see_round *r, const struct entry *e, struct vi
 		put_slice(slice, v, to);
 }
 
-static void put_use(const struct see_round *r, const struct entry *e, struct view *v,
-	struct view_use *to)
+static void put_use(const struct see_round *r, const struct entry *e, bool held_known,
+	struct view *v, struct view_use *to)
 {
 	const struct account *a = e->account;
 
@@ -210,8 +210,10 @@ static void put_use(const struct see_round *r, const struct entry *e, struct vie
 		.memory_limit = UINT64_MAX,
 		.busy_from = (enum view_source)(a->live ? a->busy_from : ACCOUNT_FROM_NOTHING),
 		.busy_known = a->busy_ever,
-		.busy_current = a->busy_ever && (!a->live || a->busy_from),
+		.busy_current =
+			a->busy_ever && (a->busy_from || (!a->live && !a->busy_unknown)),
 		.busy_exact = a->busy_from == ACCOUNT_FROM_SLICE,
+		.held_current = !a->live || held_known,
 		.held_ns = a->total.held_ns,
 		.gpu_ns = a->total.gpu_ns,
 		.busy_ns = a->total.busy_ns,
@@ -253,7 +255,7 @@ void see_build_uses(const struct agent *a, const struct see_round *r, struct vie
 	for (uint32_t i = 0; i < n; i++) {
 		struct view_unit *u = &v->units[entries[i].unit];
 
-		put_use(r, &entries[i], v, &v->uses[i]);
+		put_use(r, &entries[i], see_holders_known(&a->see), v, &v->uses[i]);
 		if (v->uses[i].live && !view_failed(v))
 			put_labels(&a->see.pods, v, &v->uses[i]);
 		if (!u->n_uses++)

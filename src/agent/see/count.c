@@ -46,11 +46,14 @@ static int make_uses(struct agent *a, struct see_round *r, struct error *err)
 	struct see_holds now;
 	bool first = s->list_ns == 0;
 
+	/* Of those who were there before a time that is not known, nobody knows when in it they ended. */
+	r->counted = s->list ? first || see_holders_known(s)
+			     : !first && s->unknown_rounds < SEE_UNKNOWN_ROUNDS;
 	if (!s->list) {
 		s->unknown_rounds++;
 		see_holds_stay(&s->holds, &r->seats);
 		return see_uses_make(&r->uses, &s->holds, &s->holds, &r->units, span,
-			s->unknown_rounds <= SEE_UNKNOWN_ROUNDS, err);
+			r->counted, err);
 	}
 	if (see_holds_make(&now, &s->holds, s->list, &s->checkpoint, &r->units, &r->seats,
 		    &s->givens, span, err) < 0)
@@ -61,7 +64,7 @@ static int make_uses(struct agent *a, struct see_round *r, struct error *err)
 	s->unknown_rounds = 0;
 	/* Those who were there before us held it before too. */
 	return see_uses_make(&r->uses, &s->holds, first ? &s->holds : &r->before, &r->units,
-		span, true, err);
+		span, r->counted, err);
 }
 
 static int make_input(struct see_round *r, struct error *err)
@@ -94,7 +97,7 @@ static int count_round(struct agent *a, struct see_round *r, struct error *err)
 		r->in_uses[i] = r->uses.v[i].in;
 	r->in.dt_ns = r->dt_ns;
 	r->in.wall_ns = r->wall_ns;
-	r->in.holders_unknown = !see_holders_known(s);
+	r->in.holders_unknown = !r->counted;
 	r->in.price_nano_per_hour = (uint64_t)s->price.nano_per_hour;
 	/* While NVML is not asked, or not there, devices are not gone. */
 	r->in.complete = a->nvml_answered && a->nvml_down.code == ERR_NONE && !a->mig.released;

@@ -7,6 +7,7 @@
 /* Everything about the round that was just counted; gone when its view is made. */
 struct see_round {
 	uint64_t now_ns, wall_ns, dt_ns;
+	bool counted; /* it is known who held what in it */
 	struct see_units units;
 	struct see_seats seats;
 	struct see_holds before; /* what was held in the round before */

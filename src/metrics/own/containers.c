@@ -10,11 +10,13 @@
 static const struct metrics_row counters[] = {
 	{ .family = { "gpuslice_container_gpu_held_seconds", "seconds",
 		  "Time for which the container held its slices", METRICS_COUNTER, NULL },
-		USE(held_ns, METRICS_NANO) },
+		USE(held_ns, METRICS_NANO),
+		USE_CURRENT(held_current) },
 	{ .family = { "gpuslice_container_gpu_seconds", "seconds",
 		  "GPU seconds that it held: time times its share of a GPU", METRICS_COUNTER,
 		  NULL },
-		USE(gpu_ns, METRICS_NANO) },
+		USE(gpu_ns, METRICS_NANO),
+		USE_CURRENT(held_current) },
 	{ .family = { "gpuslice_container_gpu_busy_seconds", "seconds", "GPU time that it used",
 		  METRICS_COUNTER, NULL },
 		USE(busy_ns, METRICS_NANO),
@@ -66,7 +68,8 @@ static const struct metrics_row gauges[] = {
 static const struct metrics_row costs[] = {
 	{ .family = { "gpuslice_container_gpu_cost", NULL, "What its share has cost",
 		  METRICS_COUNTER, NULL },
-		USE(cost_nano, METRICS_NANO) },
+		USE(cost_nano, METRICS_NANO),
+		USE_CURRENT(held_current) },
 };
 
 static const struct metrics_family hourly = { "gpuslice_container_gpu_hourly_cost", NULL,
@@ -88,8 +91,9 @@ static void write_hourly(struct metrics_own *own)
 		const struct view_use *use = &v->uses[i];
 		const struct view_gpu *g = &v->gpus[v->units[use->unit].gpu];
 
-		metrics_line(own->w, own->live[i], METRICS_NANO,
-			metrics_part(g->cost_nano_per_hour, use->share));
+		if (use->held_current)
+			metrics_line(own->w, own->live[i], METRICS_NANO,
+				metrics_part(g->cost_nano_per_hour, use->share));
 	}
 }
 

@@ -55,7 +55,7 @@ static void allocations(struct metrics_own *own, struct metrics_text node)
 		const struct view_use *next =
 			i + 1 < own->n_order ? &v->uses[own->order[i + 1]] : NULL;
 
-		share += use->live ? use->share : 0;
+		share += use->live && use->held_current ? use->share : 0;
 		if (next && metrics_same_container(use, next))
 			continue;
 		if (share)

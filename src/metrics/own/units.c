@@ -126,13 +126,13 @@ static bool read_value(const struct metrics_own *own, size_t family, uint32_t i,
 		return u->busy_known || *ret;
 	case ENDED_SECONDS:
 		*ret = own->ended[i].gpu_ns;
-		return true;
+		return u->held_known;
 	case ENDED_COST:
 		*ret = own->ended[i].cost_nano;
-		return priced || *ret;
+		return u->held_known && (priced || *ret);
 	case COST:
 		*ret = u->cost_nano;
-		return (priced && u->counted) || *ret;
+		return u->held_known && (priced || *ret);
 	case IDLE_COST:
 		*ret = u->idle_cost_nano;
 		return u->held_known && (priced || *ret);

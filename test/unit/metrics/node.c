@@ -241,6 +241,7 @@ static struct view_use *make_use(struct view *v, struct view_unit *u, const char
 		.memory_current = true,
 		.processes_known = true,
 		.busy_current = true,
+		.held_current = true,
 		.memory_used = u->memory_used / 4,
 		.memory_peak = u->memory_used / 2,
 		.memory_limit = UINT64_MAX,

@@ -159,7 +159,11 @@ static void metrics_render__rests_where_nothing_is_measured(void **state)
 		"gpuslice_slices_held", "gpuslice_slices_idle", "gpuslice_slices_used",
 		"gpuslice_gpu_slices_held", "gpuslice_gpu_held_ratio",
 		"gpuslice_gpu_seconds_total", "gpuslice_gpu_idle_seconds_total",
-		"gpuslice_gpu_idle_cost_total", "gpuslice_container_memory_peak_bytes" };
+		"gpuslice_gpu_idle_cost_total", "gpuslice_container_memory_peak_bytes",
+		"gpuslice_gpu_cost_total", "gpuslice_gpu_ended_seconds_total",
+		"gpuslice_gpu_ended_cost_total", "gpuslice_container_gpu_held_seconds_total",
+		"gpuslice_container_gpu_seconds_total", "gpuslice_container_gpu_cost_total",
+		"gpuslice_container_gpu_hourly_cost" };
 	CLEANUP(view_unrefp) struct view *v = NULL;
 	struct error err = ERROR_INIT;
 
@@ -170,7 +174,8 @@ static void metrics_render__rests_where_nothing_is_measured(void **state)
 
 		for (uint32_t i = 0; i < v->n_uses; i++)
 			v->uses[i].busy_current = v->uses[i].memory_current =
-				v->uses[i].processes_known = v->uses[i].peak_known = known;
+				v->uses[i].processes_known = v->uses[i].peak_known =
+					v->uses[i].held_current = known;
 		v->units[0].held_known = v->resources[0].held_known = known;
 		text = node_text(v, NULL, NULL, METRICS_PROMETHEUS);
 		for (size_t i = 0; i < ARRAY_LEN(names); i++)
