@@ -65,28 +65,26 @@ static const struct metrics_row gauges[] = {
 		USE(began_wall_ns, METRICS_NANO) },
 };
 
-static const struct metrics_row costs[] = {
-	{ .family = { "gpuslice_container_gpu_cost", NULL, "What its share has cost",
-		  METRICS_COUNTER, NULL },
-		USE(cost_nano, METRICS_NANO),
-		USE_CURRENT(held_current) },
+enum { COST, HOURLY };
+
+static const struct metrics_family costs[] = {
+	[COST] = { "gpuslice_container_gpu_cost", NULL, "What its share has cost",
+		METRICS_COUNTER, "currency" },
+	[HOURLY] = { "gpuslice_container_gpu_hourly_cost", NULL,
+		"What its share costs per hour now", METRICS_GAUGE, NULL },
 };
 
-static const struct metrics_family hourly = { "gpuslice_container_gpu_hourly_cost", NULL,
-	"What its share costs per hour now", METRICS_GAUGE, NULL };
-
-const struct metrics_table metrics_container_tables[4] = {
+const struct metrics_table metrics_container_tables[3] = {
 	{ .rows = counters, .n = ARRAY_LEN(counters) },
 	{ .rows = gauges, .n = ARRAY_LEN(gauges) },
-	{ .rows = costs, .n = ARRAY_LEN(costs) },
-	{ .families = &hourly, .n = 1 },
+	{ .families = costs, .n = ARRAY_LEN(costs) },
 };
 
 static void write_hourly(struct metrics_own *own)
 {
 	const struct view *v = own->w->v;
 
-	metrics_begin(own->w, &hourly);
+	metrics_begin(own->w, &costs[HOURLY]);
 	for (uint32_t i = 0; i < v->n_uses; i++) {
 		const struct view_use *use = &v->uses[i];
 		const struct view_gpu *g = &v->gpus[v->units[use->unit].gpu];
@@ -95,6 +93,16 @@ static void write_hourly(struct metrics_own *own)
 			metrics_line(own->w, own->live[i], METRICS_NANO,
 				metrics_part(g->cost_nano_per_hour, use->share));
 	}
+}
+
+static void write_cost(struct metrics_own *own)
+{
+	const struct view *v = own->w->v;
+
+	metrics_begin(own->w, &costs[COST]);
+	for (uint32_t i = 0; i < v->n_uses; i++)
+		if (own->uses[i].len && v->uses[i].held_current)
+			metrics_line_cost(own, own->uses[i], v->uses[i].cost_nano);
 }
 
 /* Without a price: what was counted under an earlier one. */
@@ -116,8 +124,7 @@ void metrics_own_containers(struct metrics_own *own)
 	metrics_own_rows(own, gauges, ARRAY_LEN(gauges), v->uses, sizeof(*v->uses), v->n_uses,
 		own->live);
 	if (any_cost(v))
-		metrics_own_rows(own, costs, ARRAY_LEN(costs), v->uses, sizeof(*v->uses),
-			v->n_uses, own->uses);
+		write_cost(own);
 	if (v->priced)
 		write_hourly(own);
 }

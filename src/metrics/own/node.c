@@ -39,20 +39,9 @@ static const struct metrics_row rows[] = {
 		  METRICS_GAUGE, NULL },
 		METRICS_MEMBER(struct view, price_nano_per_hour, METRICS_NANO),
 		METRICS_KNOWN(struct view, priced) },
-	{ .family = { "gpuslice_node_cost", NULL,
-		  "What the node has cost; the sum of its GPUs and of what is not offered",
-		  METRICS_COUNTER, NULL },
-		METRICS_MEMBER(struct view, cost_nano, METRICS_NANO),
-		METRICS_KNOWN(struct view, priced) },
-	{ .family = { "gpuslice_node_other_cost", NULL,
-		  "Part of the node's cost that is of what is not offered, or of time for which it is not known who held "
-		  "what",
-		  METRICS_COUNTER, NULL },
-		METRICS_MEMBER(struct view, other_cost_nano, METRICS_NANO),
-		METRICS_KNOWN(struct view, priced) },
 };
 
-enum { BUILD, NODE, CONFIG, CONFIG_ERROR, PRICE };
+enum { BUILD, NODE, CONFIG, CONFIG_ERROR, PRICE, COST, OTHER_COST };
 
 static const struct metrics_family families[] = {
 	[BUILD] = { "gpuslice_build", NULL, "Version of the agent", METRICS_INFO, "version" },
@@ -67,6 +56,13 @@ static const struct metrics_family families[] = {
 	[PRICE] = { "gpuslice_price", NULL,
 		"Currency of all costs, and where the price is from", METRICS_INFO,
 		"currency, source" },
+	[COST] = { "gpuslice_node_cost", NULL,
+		"What the node has cost; the sum of its GPUs and of what is not offered",
+		METRICS_COUNTER, "currency" },
+	[OTHER_COST] = { "gpuslice_node_other_cost", NULL,
+		"Part of the node's cost that is of what is not offered, or of time for which it is not known who held "
+		"what",
+		METRICS_COUNTER, "currency" },
 };
 
 const struct metrics_table metrics_node_tables[2] = {
@@ -88,6 +84,14 @@ static void info(struct metrics_own *own, size_t family, const struct pair *pair
 	metrics_begin(w, &families[family]);
 	metrics_line(w, metrics_labels_end(w, start), METRICS_COUNT, 1);
 	metrics_labels_drop(w, start);
+}
+
+/* Without a price: what was counted under an earlier one. */
+static void cost(struct metrics_own *own, size_t family, uint64_t nano)
+{
+	metrics_begin(own->w, &families[family]);
+	if (own->w->v->priced || nano)
+		metrics_line_cost(own, own->node, nano);
 }
 
 void metrics_own_node(struct metrics_own *own)
@@ -113,4 +117,6 @@ void metrics_own_node(struct metrics_own *own)
 				{ "source", v->price_source } },
 			2);
 	metrics_own_rows(own, rows, ARRAY_LEN(rows), v, 0, 1, &own->node);
+	cost(own, COST, v->cost_nano);
+	cost(own, OTHER_COST, v->other_cost_nano);
 }

@@ -31,6 +31,16 @@ void metrics_line_with(struct metrics_writer *w, struct metrics_text base, const
 	metrics_labels_drop(w, start);
 }
 
+void metrics_line_cost(struct metrics_own *own, struct metrics_text base, uint64_t nano)
+{
+	const char *currency = metrics_str(own->w->v->currency);
+
+	if (*currency)
+		metrics_line_with(own->w, base, "currency", currency, METRICS_NANO, nano);
+	else
+		metrics_line(own->w, base, METRICS_NANO, nano);
+}
+
 bool metrics_same_container(const struct view_use *a, const struct view_use *b)
 {
 	return !strcmp(a->pod, b->pod) && !strcmp(a->namespace_, b->namespace_) &&

@@ -40,6 +40,9 @@ void metrics_own_rows(struct metrics_own *own, const struct metrics_row *rows, s
 void metrics_line_with(struct metrics_writer *w, struct metrics_text base, const char *name,
 	const char *value, enum metrics_kind kind, uint64_t number);
 
+/* A line of a cost counter, with its currency if that is known. */
+void metrics_line_cost(struct metrics_own *own, struct metrics_text base, uint64_t nano);
+
 /* @nano times @millionths, rounded down. */
 uint64_t metrics_part(uint64_t nano, uint64_t millionths);
 
@@ -60,6 +63,6 @@ struct metrics_table {
 	size_t n;
 };
 extern const struct metrics_table metrics_node_tables[2], metrics_resource_tables[2],
-	metrics_gpu_tables[2], metrics_unit_tables[2], metrics_container_tables[4],
+	metrics_gpu_tables[2], metrics_unit_tables[2], metrics_container_tables[3],
 	metrics_slice_tables[3], metrics_opencost_tables[1], metrics_agent_tables[2],
 	metrics_web_tables[1];

@@ -87,13 +87,13 @@ static const struct metrics_family families[] = {
 		METRICS_COUNTER, NULL },
 	[ENDED_COST] = { "gpuslice_gpu_ended_cost", NULL,
 		"Of its cost, that of ended containers that have no series any more",
-		METRICS_COUNTER, NULL },
+		METRICS_COUNTER, "currency" },
 	[COST] = { "gpuslice_gpu_cost", NULL,
 		"What it has cost: of its containers, of ended ones and idle", METRICS_COUNTER,
-		NULL },
+		"currency" },
 	[IDLE_COST] = { "gpuslice_gpu_idle_cost", NULL,
 		"Of its cost, that of the time and the slices that no container held",
-		METRICS_COUNTER, NULL },
+		METRICS_COUNTER, "currency" },
 	[IDLE_HOURLY] = { "gpuslice_gpu_idle_hourly_cost", NULL,
 		"What the part of it that no container holds costs per hour now", METRICS_GAUGE,
 		NULL },
@@ -154,7 +154,11 @@ void metrics_own_units(struct metrics_own *own)
 	for (size_t f = 0; f < ARRAY_LEN(families); f++) {
 		metrics_begin(own->w, &families[f]);
 		for (uint32_t i = 0; i < v->n_units; i++)
-			if (read_value(own, f, i, &value))
+			if (!read_value(own, f, i, &value))
+				continue;
+			else if (f == ENDED_COST || f == COST || f == IDLE_COST)
+				metrics_line_cost(own, own->units[i], value);
+			else
 				metrics_line(own->w, own->units[i],
 					f == MIG_HEALTHY ? METRICS_COUNT : METRICS_NANO, value);
 	}
