@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/check/judge.h"
 
+#include "base/digits.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,6 +35,12 @@ void judge_unknown(struct verdict *ret, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* What is judged is what is shown (bench_print_figure()), so that both agree to the digit; and no "-0.0". */
+static double rounded(double v)
+{
+	return round(v * 10) / 10 + 0.0;
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------- */
 
 /* With what its context had taken before. */
@@ -43,7 +51,7 @@ static double got(double limit, double found, double taken)
 
 static void judge_no_limit(struct verdict *v, const struct judge_memory *m)
 {
-	v->value = 100 * m->taken / m->gpu;
+	v->value = rounded(100 * m->taken / m->gpu);
 	say(v,
 		"no limit: one pod got %.1f GiB, %.0f%% of the GPU, until error %d; its neighbour then got "
 		"%.1f GiB",
@@ -59,9 +67,10 @@ void judge_memory(struct verdict *ret, const struct judge_memory *m)
 		judge_no_limit(ret, m);
 		return;
 	}
-	neighbours = 100 * got(m->neighbour_limit, m->neighbour_found, m->neighbour_taken) /
-		     m->neighbour_limit;
-	ret->value = 100 * own / m->limit;
+	neighbours =
+		rounded(100 * got(m->neighbour_limit, m->neighbour_found, m->neighbour_taken) /
+			m->neighbour_limit);
+	ret->value = rounded(100 * own / m->limit);
 	ret->passed = ret->value <= JUDGE_MEMORY_MOST && ret->value >= JUDGE_MEMORY_LEAST &&
 		      m->refusal == OUT_OF_MEMORY && neighbours >= JUDGE_MEMORY_LEAST;
 	if (!m->refusal)
@@ -106,12 +115,6 @@ static void list(char *buf, size_t size, const double *v, const char *const *of,
 	for (size_t i = 0; i < n && at < size; i++)
 		at += (size_t)snprintf(buf + at, size - at, "%s%.*f beside %s", i ? ", " : "",
 			digits, v[i] * scale, of[i]);
-}
-
-/* No "-0.0". */
-static double rounded(double v)
-{
-	return fabs(v) < 0.05 ? 0 : v;
 }
 
 void judge_loss(struct verdict *ret, const struct judge_loss *l)
@@ -224,6 +227,7 @@ double judge_back_ms(const struct judge_blocks *b, double at_ms, double units_pe
 
 static void say_recovery(struct verdict *v, const struct judge_recovery *r, bool memory)
 {
+	int digits = digits_beside(r->next_found / GIB, r->found / GIB, 1);
 	char next[240];
 
 	if (*r->next)
@@ -235,8 +239,8 @@ static void say_recovery(struct verdict *v, const struct judge_recovery *r, bool
 			r->next_ms, r->next_found / GIB);
 	else
 		(void)snprintf(next, sizeof(next),
-			"a new pod ran after %.0f ms, and found %.1f of %.1f GiB free%s",
-			r->next_ms, r->next_found / GIB, r->found / GIB,
+			"a new pod ran after %.0f ms, and found %.*f of %.*f GiB free%s",
+			r->next_ms, digits, r->next_found / GIB, digits, r->found / GIB,
 			memory ? "" : ": less than there was");
 	if (*r->neighbour)
 		say(v, "the neighbour of the killed one ended too (%.120s); %s", r->neighbour,
@@ -246,8 +250,9 @@ static void say_recovery(struct verdict *v, const struct judge_recovery *r, bool
 			((double)r->blocks.n * r->blocks.block_ms - r->at_ms) / 1e3,
 			100 * JUDGE_BACK, r->whole, next);
 	else
-		say(v, "its neighbour was back at %.0f%% of %.0f units/s after %.0f ms; %s",
-			100 * JUDGE_BACK, r->whole, v->value, next);
+		say(v, "its neighbour was back at %.0f%% of %.0f units/s after %.*f ms; %s",
+			100 * JUDGE_BACK, r->whole,
+			digits_beside(v->value, JUDGE_BACK_MOST_MS, 0), v->value, next);
 }
 
 void judge_recovery(struct verdict *ret, const struct judge_recovery *r)
@@ -260,7 +265,8 @@ void judge_recovery(struct verdict *ret, const struct judge_recovery *r)
 	}
 	*ret = (struct verdict){ .known = true, .value = NAN, .unit = "ms" };
 	if (!*r->neighbour)
-		ret->value = judge_back_ms(&r->blocks, r->at_ms, JUDGE_BACK * r->whole);
+		ret->value =
+			rounded(judge_back_ms(&r->blocks, r->at_ms, JUDGE_BACK * r->whole));
 	ret->passed = ret->value <= JUDGE_BACK_MOST_MS && !*r->next && memory;
 	say_recovery(ret, r, memory);
 }

@@ -28,7 +28,7 @@ static void put_figure(struct buf *b, const struct bench_check *c)
 	const char *unit = text_of(c->unit);
 
 	if (isfinite(c->value))
-		html_textf(b, "%s%s%.60s", bench_print_number(c->value, value),
+		html_textf(b, "%s%s%.60s", bench_print_figure(c->value, value),
 			*unit && strcmp(unit, "%") != 0 ? " " : "", unit);
 }
 

@@ -25,6 +25,16 @@ const char *bench_print_ns(double ns, char *buf)
 	return buf;
 }
 
+const char *bench_print_figure(double v, char *buf)
+{
+	if (!isfinite(v))
+		(void)snprintf(buf, BENCH_NUMBER_MAX, "-");
+	else
+		(void)snprintf(buf, BENCH_NUMBER_MAX, "%.*f",
+			fabs(v) >= 100 && v == rint(v) ? 0 : 1, v);
+	return buf;
+}
+
 const char *bench_print_number(double v, char *buf)
 {
 	double size = fabs(v);

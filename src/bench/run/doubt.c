@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/run/doubt.h"
 
+#include "base/digits.h"
 #include "base/error.h"
 
 #include <math.h>
@@ -68,14 +69,16 @@ void doubt_text(char ret[static DOUBT_TEXT_MAX], const struct doubt_facts *f)
 	ret[0] = '\0';
 	if (f->waited > DOUBT_WAITED_MOST)
 		add(ret,
-			"host too busy: a thread waited for a CPU for %.0f %% of the time "
+			"host too busy: a thread waited for a CPU for %.*f %% of the time "
 			"(limit %.0f %%)",
+			digits_beside(100 * f->waited, 100 * DOUBT_WAITED_MOST, 0),
 			100 * f->waited, 100 * DOUBT_WAITED_MOST);
 	for (size_t i = 0; i < DOUBT_SLOWED; i++)
 		if (f->slowed[i] > DOUBT_SLOWED_MOST)
-			add(ret, "the GPU was %s for %.0f %% of the time (limit %.0f %%)",
-				slowed_words[i], 100 * fmin(1, f->slowed[i]),
-				100 * DOUBT_SLOWED_MOST);
+			add(ret, "the GPU was %s for %.*f %% of the time (limit %.0f %%)",
+				slowed_words[i],
+				digits_beside(100 * f->slowed[i], 100 * DOUBT_SLOWED_MOST, 0),
+				100 * fmin(1, f->slowed[i]), 100 * DOUBT_SLOWED_MOST);
 	for (size_t i = 0; i < ARRAY_LEN(slowdowns); i++)
 		if (f->reasons & slowdowns[i].bit)
 			add(ret, "the GPU reports %s", slowdowns[i].word);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/compare/compare.h"
 
+#include "base/digits.h"
 #include "base/fd.h"
 #include "bench/report/number.h"
 #include "cli/bench/bench.h"
@@ -97,6 +98,23 @@ static void value_text(char *buf, enum compare_measure m, double v)
 		(void)bench_print_ns(v, buf);
 }
 
+/* The same, with more digits if it would read as the limit that it misses. */
+static void value_beside(char *buf, const struct compare_limit *l, double v)
+{
+	static const char *const
+		units[COMPARE_MEASURES] = { [COMPARE_RATE] = "/s", [COMPARE_SLOWDOWN] = "x" };
+	char limit[CELL_MAX];
+
+	value_text(buf, l->measure, v);
+	value_text(limit, l->measure, l->value);
+	if (l->relative || v == l->value || strcmp(buf, limit) != 0)
+		return;
+	if (units[l->measure])
+		(void)snprintf(buf, CELL_MAX, "%.7g%s", v, units[l->measure]);
+	else
+		(void)snprintf(buf, CELL_MAX, "%.7g ms", v / 1e6);
+}
+
 static void limit_text(char *buf, const struct compare_limit *l)
 {
 	char value[CELL_MAX];
@@ -114,14 +132,22 @@ static void limit_text(char *buf, const struct compare_limit *l)
 static void add_change(struct table *t, const struct compare_line *l)
 {
 	struct interval i = l->change_interval;
+	double change = 100 * (l->change - 1), low = 100 * (i.low - 1),
+	       high = 100 * (i.high - 1);
+	double limit = !l->limit->relative
+			       ? NAN
+			       : 100 * (l->limit->measure == COMPARE_RATE ? -l->limit->value
+									  : l->limit->value);
 
 	if (isnan(l->change))
 		table_add(t, "-");
 	else if (!isfinite(i.low) || !isfinite(i.high))
-		table_addf(t, "%+.1f%% (one repetition)", 100 * (l->change - 1));
+		table_addf(t, "%+.*f%% (one repetition)", digits_beside(change, limit, 1),
+			change);
 	else
-		table_addf(t, "%+.1f%% (%+.1f to %+.1f)", 100 * (l->change - 1),
-			100 * (i.low - 1), 100 * (i.high - 1));
+		table_addf(t, "%+.*f%% (%+.*f to %+.*f)", digits_beside(change, limit, 1),
+			change, digits_beside(low, limit, 1), low,
+			digits_beside(high, limit, 1), high);
 }
 
 static void add_row_names(struct table *t, const struct compare_line *l)
@@ -145,7 +171,7 @@ static void add_line(struct table *t, const struct compare_line *l)
 	table_add(t, compare_measure_names[l->limit->measure]);
 	value_text(cell, l->limit->measure, l->was.value);
 	table_add(t, cell);
-	value_text(cell, l->limit->measure, l->is.value);
+	value_beside(cell, l->limit, l->is.value);
 	table_add(t, cell);
 	add_change(t, l);
 	limit_text(cell, l->limit);

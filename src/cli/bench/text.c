@@ -128,10 +128,12 @@ static int add_scenario(struct table *t, const struct bench_result *r, const cha
 /* "98.7%", "412 ms". */
 static void add_figure(struct table *t, const struct bench_check *c)
 {
+	char value[BENCH_NUMBER_MAX];
+
 	if (isnan(c->value))
 		table_add(t, "-");
 	else
-		table_addf(t, "%.*f%s%s", fabs(c->value) < 100 ? 1 : 0, c->value,
+		table_addf(t, "%s%s%s", bench_print_figure(c->value, value),
 			strcmp(c->unit, "%") != 0 ? " " : "", c->unit);
 }
 

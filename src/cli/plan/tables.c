@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/plan/tables.h"
 
+#include "base/digits.h"
 #include "cli/plan/say.h"
 #include "cli/plan/text.h"
 #include "plan/answer/extras.h"
@@ -92,8 +93,8 @@ void plan_table_lines(struct table *t, const struct plan_answer *a)
 		table_addf(t, "%.0f %%",
 			plan_saving(l->nano_per_hour, a->baseline.nano_per_hour));
 		if (l->reason == PLAN_RHO)
-			buf_printf(&why, "they ask for %.0f %% of the GPU's time",
-				l->rho * PERCENT);
+			buf_printf(&why, "they ask for %.*f %% of the GPU's time",
+				digits_beside(l->rho * PERCENT, PERCENT, 0), l->rho * PERCENT);
 		else if (l->reason != PLAN_FITS)
 			plan_why_not(&why, a, l);
 		if (l->reason != PLAN_FITS)

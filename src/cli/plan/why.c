@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/plan/text.h"
 
+#include "base/digits.h"
 #include "price/price.h"
 
 #include <inttypes.h>
@@ -39,8 +40,8 @@ static void say_rho(struct buf *b, const struct plan_answer *a, const struct ans
 		return;
 	}
 	buf_printf(b,
-		"they ask for %.0f %% of the GPU's time (switching between them takes %.0f %%)",
-		l->rho * 100, sigma * 100);
+		"they ask for %.*f %% of the GPU's time (switching between them takes %.0f %%)",
+		digits_beside(l->rho * 100, 100, 0), l->rho * 100, sigma * 100);
 	if (a->in->workloads[l->culprit].ref &&
 		a->in->workloads[l->culprit].ref != l->offer->gpu)
 		return; /* busy is of another GPU */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/model/model.h"
 
+#include "base/digits.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -248,8 +250,8 @@ int model_rotate(const struct model_pod *pods, size_t n, const struct model_rota
 		n_closed += pods[i].rate <= 0;
 	}
 	if (*rho >= 1)
-		return error_set(err, ERR_UNAVAILABLE, "they ask for %.0f %% of the GPU's time",
-			*rho * 100);
+		return error_set(err, ERR_UNAVAILABLE, "they ask for %.*f %% of the GPU's time",
+			digits_beside(*rho * 100, 100, 0), *rho * 100);
 	/* To closed pods the GPU is slower by what open ones take of it. */
 	stretch = (1 + sigma) / (1 - *rho);
 	classify(&c, pods, n);

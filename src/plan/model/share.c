@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/model/model.h"
 
+#include "base/digits.h"
+
 #include <math.h>
 
 /* Fixed point of who has work on the GPU: a pod that is slowed down has it for longer. */
@@ -89,8 +91,8 @@ int model_alone(const struct model_pod *p, double stretch, struct model_times *r
 
 	*used = p->rate * demand;
 	if (*used >= 1)
-		return error_set(err, ERR_UNAVAILABLE, "it asks for %.0f %% of what it has",
-			*used * 100);
+		return error_set(err, ERR_UNAVAILABLE, "it asks for %.*f %% of what it has",
+			digits_beside(*used * 100, 100, 0), *used * 100);
 	/* In the time that was measured its requests had waited for each other as much as then. */
 	ret->mean_s = p->rest_s + demand * (1 - fmin(before, *used)) / (1 - *used);
 	ret->p50_s = ret->p95_s = ret->p99_s = ret->mean_s;

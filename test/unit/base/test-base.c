@@ -2,6 +2,7 @@
 #include "lib/test.h"
 
 #include "base/buf.h"
+#include "base/digits.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/option.h"
@@ -495,6 +496,21 @@ static void utf8_is_text__says_which_byte_is_none(void **state)
 	}
 }
 
+static void digits_beside__tells_a_figure_from_its_limit(void **state)
+{
+	static const struct {
+		double v, limit;
+		int least, digits;
+	} rows[] = { { 5.04, 5, 0, 2 }, { 5.6, 5, 0, 0 }, { 5, 5, 0, 0 },
+		{ 99.496, 99.5, 1, 3 }, { 95.0000000001, 95, 1, 1 }, { NAN, 5, 1, 1 },
+		{ 5, NAN, 1, 1 }, { -5.04, -5, 1, 2 }, { 1e308, 1e308, 0, 0 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_int_equal(digits_beside(rows[i].v, rows[i].limit, rows[i].least),
+			rows[i].digits);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -503,6 +519,7 @@ int main(void)
 		cmocka_unit_test(error_set__makes_valid_utf8_of_any_bytes),
 		cmocka_unit_test(strv_sort__sorts_by_bytes),
 		cmocka_unit_test(buf_add__stops_at_its_ceiling),
+		cmocka_unit_test(digits_beside__tells_a_figure_from_its_limit),
 		cmocka_unit_test(parse_duration__takes_what_go_takes),
 		cmocka_unit_test(parse_quantity__is_kubernetes),
 		cmocka_unit_test(parse_bytes__takes_kubernetes_quantities),

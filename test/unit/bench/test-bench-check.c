@@ -39,6 +39,7 @@ static void memory__is_held_to_the_limit_with_the_context(void **state)
 		{ 20, 20, 19.9, 700, 20, false, 99.5, "then error 700 after 25 us" },
 		{ 20, 20, 100, 0, 20, false, 500, "was not refused more" },
 		{ 20, 20, 19.9, 2, 18, false, 99.5, "its neighbour then got 90.0% of its own" },
+		{ 20, 20, 18.991, 2, 18.991, true, 95, "got 95.0% of its own" },
 		/* What is free may be no figure of the slice's. */
 		{ 20, 79, 20, 2, 20, true, 100, "0 MiB of it its context" },
 		{ 0, 79, 79.2, 2, 0, false, 99,
@@ -78,6 +79,9 @@ static void neighbour__counts_the_worse_of_both(void **state)
 		{ 1000, 0.5, { 600, 700 }, true, -20 },
 		{ 1000, 1, { 980, 950 }, true, 5 },
 		{ 1000, 0.5, { 500.1, 500.1 }, true, 0 },
+		/* What reads as the limit passes, as it does where it is shown. */
+		{ 1000, 0.5, { 449.8, 600 }, true, 10 },
+		{ 1000, 0.5, { 449.6, 600 }, false, 10.1 },
 	};
 	struct verdict v;
 

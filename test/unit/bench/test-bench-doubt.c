@@ -44,6 +44,10 @@ static void doubt_text__names_each_disturbance_with_its_figure(void **state)
 	doubt_text(text, &f);
 	assert_string_equal(text,
 		"host too busy: a thread waited for a CPU for 34 % of the time (limit 5 %)");
+	f.waited = 0.0504;
+	doubt_text(text, &f);
+	assert_string_equal(text,
+		"host too busy: a thread waited for a CPU for 5.04 % of the time (limit 5 %)");
 	f.waited = NAN;
 	f.slowed[DOUBT_THERMAL] = 0.2;
 	f.reasons = 0x20;
