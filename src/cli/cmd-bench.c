@@ -309,11 +309,13 @@ static int save_calibration(const char *path, const struct bench_result *r, stru
 	return buf_ok(&b) ? output_write(path, buf_str(&b), b.len, err) : error_nomem(err);
 }
 
-/* Whether something disturbed a figure, or an isolation test could not be judged. */
+/* Whether something disturbed a figure or kept it from being measured, or an isolation test could not be judged. */
 static bool is_inconclusive(const struct bench_result *r)
 {
 	bool unknown = r->head.inconclusive;
 
+	for (size_t i = 0; i < r->n_rows; i++)
+		unknown = unknown || bench_row_failed(&r->rows[i]);
 	for (size_t i = 0; i < r->n_checks; i++)
 		unknown = unknown || !r->checks[i].known;
 	return unknown;
@@ -382,6 +384,9 @@ static int run(const struct cmd *cmd, const struct options *o, struct error *err
 		return -1;
 	if (result == 0 && r.head.interrupted)
 		return error_set(err, ERR_CANCELLED, "interrupted");
+	if (result == 0 && bench_all_failed(&r))
+		return error_set(err, ERR_UNAVAILABLE, "no pod did a unit of work: %.200s",
+			bench_all_failed(&r));
 	return result == 0 && is_inconclusive(&r) ? EXIT_INCONCLUSIVE : result;
 }
 
@@ -396,7 +401,8 @@ const struct cmd cmd_bench = {
 		"Runs the same pods alone, by time-slicing, in enforced slices, and under MPS, again and again,\n"
 		"and says what each way gives and costs. The GPU should have nothing else to do. Nothing of it\n"
 		"is changed but MIG with --allow-mig, and nothing is left behind. Ctrl-C keeps what was measured.\n"
-		"Exit status 13: something disturbed a figure, or an isolation test is inconclusive; the rest counts.\n"
+		"Exit status 13: something disturbed a figure, all pods of a row failed, or an isolation test is\n"
+		"inconclusive; the rest counts. If no pod of any row did a unit of work, it fails with the first error.\n"
 		"\n"
 		"  gpuslice bench --save before.json\n"
 		"  gpuslice bench --scenario 'latency + 3 burn' --mode exclusive,time-slicing,turns-latency\n"

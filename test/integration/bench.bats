@@ -219,8 +219,16 @@ page() {
 	cat "$BATS_TEST_TMPDIR/err"
 	jq -e '([.rows[] | .mode] | sort == ["exclusive", "mps", "turns"]) and ([.rows[].runs[].errors] | add == 0)
 		and ([.rows[].runs[] | .pods[] | add] | all(. >= 5 and . <= 25))' "$BATS_TEST_TMPDIR/c.json"
-	run -0 bench --command "echo one; echo no more; exit 3" --mode exclusive --repetitions 1 --scenario command -o csv
-	[[ $output == *',1,1,true,'[01] ]] # one error
+	# Programs that all fail have no figure, and are no success.
+	run -9 bench --command "echo one; echo no more; exit 3" --mode exclusive --repetitions 1 --scenario command -o csv
+	[[ $output == *',1,1,true,'[01] && $output == *,command,,,,,,,,,,,,,,,* ]] # one error, no figure of units
+	grep -F 'gpuslice bench: no pod did a unit of work: ended with status 3' "$BATS_TEST_TMPDIR/err"
+	run -9 bench --command false --mode exclusive,time-slicing --repetitions 1 --scenario '2 command'
+	[[ $output == *'1: ended with status 1'* && $output == *'2: ended with status 1'* && $output != *0.00* ]]
+	# Where one row works, the other is not known.
+	run -13 "$GPUSLICE" bench --node h100-1 --seconds 0.4 --warmup 0.1 --repetitions 1 --mode exclusive,turns --scenario '2 command' \
+		--command '[ "$(env | grep -c gpuslice-cuda)" = 0 ] || exit 4; while echo unit; do sleep 0.02; done'
+	[[ $output == *': ended with status 4'* ]]
 	run -2 bench --command true --pattern '(' --mode exclusive --scenario command
 	grep -F "pattern '('" "$BATS_TEST_TMPDIR/err"
 	eventually 20 nothing_left

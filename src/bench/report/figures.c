@@ -53,6 +53,14 @@ static void of_runs(struct bench_figures *f, const struct bench_row *row)
 	f->cv = estimate_cv(rates, row->n);
 }
 
+/* Nothing was measured, which is not 0. */
+static void forget(struct bench_figures *f)
+{
+	f->rate = f->mean = f->p50 = f->p95 = f->p99 =
+		(struct estimate){ .value = NAN, .error = NAN };
+	f->cv = f->jain = NAN;
+}
+
 int bench_figures_make(struct bench_figures *ret, const struct bench_result *r,
 	const struct bench_row *row, struct error *err)
 {
@@ -67,6 +75,8 @@ int bench_figures_make(struct bench_figures *ret, const struct bench_result *r,
 		bench_row_estimate(&f.p99, row, ESTIMATE_P99, err) < 0)
 		return -1;
 	of_runs(&f, row);
+	if (bench_row_failed(row))
+		forget(&f);
 	f.doubts = bench_row_doubts(row, &f.doubt);
 	if (one) {
 		if (bench_row_estimate(&rate, one, ESTIMATE_RATE, err) < 0 ||

@@ -107,6 +107,42 @@ const struct bench_row *bench_row_alone(const struct bench_result *r, const char
 	return NULL;
 }
 
+/* What the first run of @row with errors said; NULL: units were done, or nothing failed. */
+static const char *failure_of(const struct bench_row *row)
+{
+	const char *error = NULL;
+
+	for (size_t i = 0; i < row->n; i++) {
+		const struct bench_run *run = &row->runs[i];
+
+		if (run->errors && !error)
+			error = run->error;
+		for (size_t b = 0; b < run->n_blocks; b++)
+			if (run->blocks[b].times.n)
+				return NULL;
+	}
+	return error;
+}
+
+bool bench_row_failed(const struct bench_row *row)
+{
+	return failure_of(row) != NULL;
+}
+
+const char *bench_all_failed(const struct bench_result *r)
+{
+	const char *first = NULL;
+
+	for (size_t i = 0; i < r->n_rows; i++) {
+		const char *error = failure_of(&r->rows[i]);
+
+		if (!error && r->rows[i].n)
+			return NULL;
+		first = first ? first : error;
+	}
+	return first;
+}
+
 size_t bench_row_doubts(const struct bench_row *row, const char **first)
 {
 	size_t n = 0;

@@ -147,6 +147,11 @@ const struct bench_size *bench_size_of(const struct bench_result *r, const char 
 /* One pod of that workload alone, measured; NULL: nobody did. */
 const struct bench_row *bench_row_alone(const struct bench_result *r, const char *workload);
 
+/* Whether all that came of @row is errors: no pod of it did a unit of work, so there is no figure. */
+bool bench_row_failed(const struct bench_row *row);
+/* The first error where that is so of all rows; NULL: some unit was done, or there is no row. */
+const char *bench_all_failed(const struct bench_result *r);
+
 /* Runs of @row that have a .doubt; *first is the first of these reasons, "" if there is none. */
 size_t bench_row_doubts(const struct bench_row *row, const char **first);
 /* The first of all rows; "": nothing was disturbed. */

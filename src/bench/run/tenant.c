@@ -116,10 +116,12 @@ static void on_ended(void *arg, const struct child_end *end)
 				end->words);
 		else if (end->signal)
 			(void)error_set(&p->error, ERR_UNAVAILABLE,
-				"ended by signal %d: %.200s", end->signal, end->words);
+				"ended by signal %d%s%.200s", end->signal,
+				*end->words ? ": " : "", end->words);
 		else
 			(void)error_set(&p->error, ERR_UNAVAILABLE,
-				"ended with status %d: %.200s", end->status, end->words);
+				"ended with status %d%s%.200s", end->status,
+				*end->words ? ": " : "", end->words);
 	}
 	p->ops->ended(p->arg);
 }
