@@ -223,6 +223,9 @@ page() {
 	run -9 bench --command "echo one; echo no more; exit 3" --mode exclusive --repetitions 1 --scenario command -o csv
 	[[ $output == *',1,1,true,'[01] && $output == *,command,,,,,,,,,,,,,,,* ]] # one error, no figure of units
 	grep -F 'gpuslice bench: no pod did a unit of work: ended with status 3' "$BATS_TEST_TMPDIR/err"
+	run -9 bench --command false --mode exclusive,time-slicing --repetitions 1 --scenario '2 command' --save "$BATS_TEST_TMPDIR/f.json"
+	"$GPUSLICE" bench report "$BATS_TEST_TMPDIR/f.json" --save "$BATS_TEST_TMPDIR/f.html"
+	run ! grep -w nan "$BATS_TEST_TMPDIR/f.html"
 	run -9 bench --command false --mode exclusive,time-slicing --repetitions 1 --scenario '2 command'
 	[[ $output == *'1: ended with status 1'* && $output == *'2: ended with status 1'* && $output != *0.00* ]]
 	# Where one row works, the other is not known.

@@ -119,7 +119,9 @@ static int collect(struct bench_runner *r, struct error *err)
 	struct collect_pod pods[BENCH_PODS_MAX];
 	struct collect_step s = { .suite = r->o.suite,
 		.step = step_of(r),
-		.seconds = (double)(r->to_ns - r->from_ns) / 1e9,
+		/* Of one that never went, as it was asked for: a result has no repetition of no time. */
+		.seconds =
+			r->went ? (double)(r->to_ns - r->from_ns) / 1e9 : r->o.suite->seconds,
 		.sm_share = step_of(r)->mode == BENCH_MPS_LIMITED ? r->places[0].sm_share : NAN,
 		.mem_limit_mib = memory_limit(r),
 		.gpu = r->gpu,
