@@ -99,6 +99,8 @@ struct plan_workload {
 	const struct plan_gpu *ref; /* where it was measured; NULL: not said */
 	struct plan_number solo_s, busy, sm_active, sm_occupancy, dram, u, u_bw, mem_peak_mib,
 		context_mib, rate, arrival_cv, burst, power_w;
+	const char *
+		disturbed; /* by what, while it was measured: no figure is better than derived; NULL */
 	uint32_t cpu_milli, memory_mib; /* of the host, each replica */
 	uint32_t gpus;                  /* whole ones of each replica, if more than 1 */
 	struct plan_slo slo;

@@ -54,6 +54,17 @@ plan() {
 	jq 'del(.created)' "$WORK/out.json" | cmp - "$WORK/again.json"
 }
 
+@test "a profile that was disturbed is planned with less confidence, and the plan says so" {
+	printf '%s\n' 'version: gpuslice/plan/v1' 'workloads:' '- {name: embed, kind: inference-open, gpu_ref: A10G, t_solo: 8ms, busy: 0.08, rate: 12, u: 0.3,' \
+		'   mem_peak_mib: 2500, sm_active: 0.1, dram: 0.1, u_bw: 0.1, disturbed: "host too busy: so"}' 'policy: {instances: [g5.xlarge]}' >"$WORK/plan.yaml"
+	plan "$WORK/plan.yaml" -o json 2>/dev/null >"$WORK/out.json"
+	jq -e '.predictions[0].origin == "derived" and .predictions[0].band == 0.25 and .workloads[0].disturbed == "host too busy: so"' "$WORK/out.json"
+	run --separate-stderr plan "$WORK/plan.yaml"
+	[[ $output == *"'embed' was disturbed while it was measured (host too busy: so), so none of its figures counts as measured: profile it again."* ]]
+	sed -i 's/, disturbed: "[^"]*"//' "$WORK/plan.yaml"
+	plan "$WORK/plan.yaml" -o json 2>/dev/null | jq -e '.predictions[0].origin == "measured" and (.workloads[0] | has("disturbed") | not)'
+}
+
 @test "what has no place, and what nobody can say, is the exit code" {
 	printf 'version: gpuslice/plan/v1\nworkloads: [{name: huge, mem_peak_mib: 900000}]\n' >"$WORK/huge.yaml"
 	run -1 --separate-stderr plan "$WORK/huge.yaml"

@@ -78,6 +78,8 @@ void profile_write(struct buf *b, const struct profile *p, const char *comment)
 	comment_lines(b, comment);
 	buf_puts(b, "version: gpuslice/plan/v1\nworkloads:\n");
 	buf_printf(b, "- name: \"%s\"\n  kind: %s\n  replicas: 1\n", p->name, p->kind);
+	if (*p->doubt)
+		buf_printf(b, "  disturbed: \"%s\"\n", p->doubt);
 	if (*p->gpu)
 		buf_printf(b, "  gpu_ref: %s\n", p->gpu);
 	else

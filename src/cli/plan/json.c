@@ -209,6 +209,9 @@ static json_t *workloads_json(const struct plan_answer *a)
 		(void)json_object_set_new(row, "lost_to_interruptions",
 			o->lost_high < 0 ? json_null()
 					 : json_pack("[f, f]", o->lost_low, o->lost_high));
+		if (a->in->workloads[w].disturbed)
+			(void)json_object_set_new(row, "disturbed",
+				json_string(a->in->workloads[w].disturbed));
 		(void)json_array_append_new(rows, row);
 	}
 	return rows;

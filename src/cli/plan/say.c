@@ -123,6 +123,12 @@ void plan_say_origin(struct buf *b, const struct plan_answer *a)
 			" How fast '%s' will be nobody can say without t_solo: the plan may make it as slow as its "
 			"GPU is.",
 			untimed->name);
+	for (size_t w = 0; w < a->in->n_workloads; w++)
+		if (a->in->workloads[w].disturbed)
+			buf_printf(b,
+				" '%s' was disturbed while it was measured (%s), so none of its figures "
+				"counts as measured: profile it again.",
+				a->in->workloads[w].name, a->in->workloads[w].disturbed);
 }
 
 /* ---- money -------------------------------------------------------------------------------------------------------- */

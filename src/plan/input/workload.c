@@ -54,6 +54,7 @@ static const struct input_key keys[] = {
 	{ "replicas", input_count, AT(replicas), 0, PLAN_REPLICAS_MAX, NULL, false },
 	{ "kind", input_word, AT(kind), 0, 0, kinds, false },
 	{ "gpu_ref", input_gpu, AT(ref), 0, 0, NULL, false },
+	{ "disturbed", input_text, AT(disturbed), 0, 0, NULL, false },
 	{ "t_solo", input_time, AT(solo_s), 0, 1e6, NULL, true },
 	{ "busy", input_number, AT(busy), 0, 1, NULL, false },
 	{ "sm_active", input_number, AT(sm_active), 0, 1, NULL, false },
@@ -80,22 +81,36 @@ static const struct input_key keys[] = {
 	{ "gpu_models_allowed", read_models, AT(gpus_allowed), 0, 0, NULL, false },
 };
 
+static const size_t numbers[] = { AT(solo_s), AT(busy), AT(sm_active), AT(sm_occupancy),
+	AT(dram), AT(u), AT(u_bw), AT(mem_peak_mib), AT(context_mib), AT(rate), AT(arrival_cv),
+	AT(burst), AT(power_w) };
+
+static struct plan_number *number_of(struct plan_workload *w, size_t i)
+{
+	return (struct plan_number *)((char *)w + numbers[i]);
+}
+
 /* "origin: derived" of a workload holds for all its numbers that say nothing else. */
 static int set_origins(const struct reading *r, const struct yaml_node *n,
 	struct plan_workload *w)
 {
 	static const struct input_key key = { .key = "origin", .words = origins };
 	const struct yaml_node *origin = yaml_get(n, "origin", false);
-	struct plan_number *const numbers[] = { &w->solo_s, &w->busy, &w->sm_active,
-		&w->sm_occupancy, &w->dram, &w->u, &w->u_bw, &w->mem_peak_mib, &w->context_mib,
-		&w->rate, &w->arrival_cv, &w->burst, &w->power_w };
 	unsigned which = PLAN_MEASURED;
 
 	if (origin && input_word(r, origin, &key, &which) < 0)
 		return -1;
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-		numbers[i]->origin = (enum plan_origin)which;
+		number_of(w, i)->origin = (enum plan_origin)which;
 	return 0;
+}
+
+/* What was disturbed while it was measured is no better than derived. */
+static void lower_origins(struct plan_workload *w)
+{
+	for (size_t i = 0; w->disturbed && i < ARRAY_LEN(numbers); i++)
+		if (number_of(w, i)->origin == PLAN_MEASURED)
+			number_of(w, i)->origin = PLAN_DERIVED;
 }
 
 /* What no single value shows. */
@@ -131,6 +146,7 @@ static int read_one(const struct reading *r, const struct yaml_node *n)
 		input_object(r, n, "workload", keys, ARRAY_LEN(keys), &w) < 0 ||
 		check(r, n, &w) < 0)
 		return -1;
+	lower_origins(&w);
 	w.line = n->line;
 	w.file = input_keep(r, r->src->name);
 	if (!w.file)

@@ -315,6 +315,11 @@ static void profile__is_written_for_the_planner(void **state)
 	assert_non_null(strstr(buf_str(&b), "  busy: 0.8 "));
 	assert_non_null(strstr(buf_str(&b), "  u_bw: {value: 0.25, origin: derived}"));
 	assert_null(strstr(buf_str(&b), "rate"));
+	assert_null(strstr(buf_str(&b), "disturbed"));
+	w.r.rows[0].runs[0].doubt = "host too busy: so";
+	p = make(&w, false, false);
+	profile_write(&b, &p, "");
+	assert_non_null(strstr(buf_str(&b), "\n  disturbed: \"host too busy: so\"\n"));
 	world_fini(&w);
 }
 

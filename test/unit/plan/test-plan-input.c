@@ -30,6 +30,10 @@ static void input__reads_every_key(void **state)
 		"- name: train\n"
 		"  kind: train\n"
 		"  gpus: 4\n"
+		"- name: shaken\n"
+		"  disturbed: host too busy\n"
+		"  busy: 0.5\n"
+		"  u: {value: 0.5, origin: default}\n"
 		"policy: {regions: [eu-west-1, us-east-1], capacity: mixed, modes: [mig, slices], headroom: 0.1,\n"
 		"  rho_max: 0.7, max_slowdown: any, max_pods_per_gpu: 8, max_gpus_per_instance: 4, context_mib: 500,\n"
 		"  instances: [g5.xlarge], only_nodes: true}\n"
@@ -42,13 +46,17 @@ static void input__reads_every_key(void **state)
 	(void)state;
 	if (parse(&in, text, &err) < 0)
 		fail_msg("%s", err.msg);
-	assert_int_equal(in->n_workloads, 2);
+	assert_int_equal(in->n_workloads, 3);
 	w = &in->workloads[0];
 	assert_string_equal(w->name, "ranker");
 	assert_string_equal(w->file, "p.yaml");
 	assert_int_equal(w->line, 3);
 	assert_int_equal(w->replicas, 4);
 	assert_int_equal(w->kind, PLAN_OPEN);
+	assert_null(w->disturbed);
+	assert_string_equal(w[2].disturbed, "host too busy");
+	assert_int_equal(w[2].busy.origin, PLAN_DERIVED);
+	assert_int_equal(w[2].u.origin, PLAN_DEFAULT);
 	assert_string_equal(w->ref->name, "V100-SXM2-16GB");
 	assert_true(w->solo_s.known && w->solo_s.v == 0.05 && w->solo_s.origin == PLAN_DERIVED);
 	assert_true(w->busy.v == 0.25 && w->busy.origin == PLAN_MEASURED);
