@@ -129,6 +129,16 @@ size_t read_distance(const char *a, const char *b, size_t max)
 	return row[lb] < max ? row[lb] : max + (row[lb] > max);
 }
 
+/* How many first bytes are the same. */
+static size_t common(const char *a, const char *b)
+{
+	size_t n = 0;
+
+	while (a[n] && a[n] == b[n])
+		n++;
+	return n;
+}
+
 /* What somebody may have meant who wrote @key in the object @parent: a row of the table or NULL. */
 static const struct field *nearest(const char *key, const char *parent)
 {
@@ -147,9 +157,15 @@ static const struct field *nearest(const char *key, const char *parent)
 			found = f;
 		}
 	}
-	for (size_t i = 0; !found && i < config_n_fields; i++) {
-		if (!strcasecmp(key, field_key(&config_fields[i])))
-			found = &config_fields[i];
+	if (found)
+		return found;
+	/* The same key elsewhere: of several the one nearest to here. */
+	for (size_t i = 0; i < config_n_fields; i++) {
+		const struct field *f = &config_fields[i];
+
+		if (!strcasecmp(key, field_key(f)) &&
+			(!found || common(f->path, parent) > common(found->path, parent)))
+			found = f;
 	}
 	return found;
 }

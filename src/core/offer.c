@@ -471,15 +471,16 @@ static int note_limits(struct work *w, uint32_t i, struct error *err)
 			"isolation.memory is more than %s has (%" PRIu64
 			" MiB), so it limits nothing there",
 			unit, usable >> 20);
-	if (sum > usable >> 20)
-		return offer_note_entry(&w->offer->notes, e, err,
+	if (sum > usable >> 20 &&
+		offer_note_entry(&w->offer->notes, e, err,
 			"the memory limits of all replicas of %s come to %" PRIu64
 			" MiB, and it has %" PRIu64
 			" MiB: a pod may be refused memory that its limit would allow",
-			unit, sum, usable >> 20);
+			unit, sum, usable >> 20) < 0)
+		return -1;
 	if (slice_limit(&e->isolation, replicas, usable, 1) < CUDA_CONTEXT_BYTES)
 		return note_small(w, e, replicas, usable, unit, err);
-	w->noted[e - w->config->sharing.entries] = false;
+	w->noted[e - w->config->sharing.entries] = sum > usable >> 20;
 	return 0;
 }
 

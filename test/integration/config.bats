@@ -78,6 +78,17 @@ setup() {
 	[[ $output == *"u.yaml:1:44: sharing.timeSlicing.resources[0].name: has no effect"*"did you mean 'nvidia.com/gpu'?"* ]]
 }
 
+@test "config check tells of a part that is too small for a program also where all of them are too much for the GPU" {
+	printf 'sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 200, isolation: {memory: 512Mi}}]}}\n' >"$BATS_TEST_TMPDIR/u.yaml"
+	run "$GPUSLICE" config check --node h100-1 "$BATS_TEST_TMPDIR/u.yaml"
+	[[ $output == *"the memory limits of all replicas of GPU 0 come to 102400 MiB, and it has 81079 MiB"* ]]
+	[[ $output == *"a replica of GPU 0 has 512 MiB, and a program needs 600 MiB for its first CUDA context"* ]]
+	printf 'sharing: {slices: [{name: gpu, profiles: [{name: a, memory: 79Gi, count: 1}, {name: b, memory: 256Mi, count: 2}]}]}\n' >"$BATS_TEST_TMPDIR/u.yaml"
+	run "$GPUSLICE" config check --node h100-1 "$BATS_TEST_TMPDIR/u.yaml"
+	[[ $output == *"does not fit on GPU 0: it needs 256 MiB, and 183 MiB are left"* ]]
+	[[ $output == *"a slice of GPU 0 has 256 MiB, and a program needs 600 MiB for its first CUDA context"* ]]
+}
+
 @test "config check tells all mistakes of a config" {
 	printf 'flags: {migStrategi: none}\nsharing:\n  timeSlicing:\n    resources: [{name: gpu, replicas: 1}]\n' >"$BATS_TEST_TMPDIR/a.yaml"
 	run "$GPUSLICE" config check "$BATS_TEST_TMPDIR/a.yaml"

@@ -363,7 +363,7 @@ static int cut_profile(struct work *w, uint32_t set, const struct slice_profile 
 		r->any = r->any || r->got;
 		if (r->got && add_cut(w, &cut, err) < 0)
 			return -1;
-		if (r->got && need && need < CUDA_CONTEXT_BYTES && !small) {
+		if (need && need < CUDA_CONTEXT_BYTES && !small) {
 			small = true;
 			if (note_small(w, i, p, need, err) < 0)
 				return -1;
