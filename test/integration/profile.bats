@@ -106,6 +106,21 @@ nothing_left() {
 	[[ ! -e none.yaml ]]
 }
 
+# Of a program that has ended there is nothing to wait for, and the signal of a user who does not want to wait finds it ended.
+@test "a program that cannot run, or ends, ends the measurement at once" {
+	local rest status=0
+	for rest in "-- /no/such/program" "--pattern ^x -- sh -c 'echo x'"; do
+		eval "timeout 60 '$GPUSLICE' profile --node h100-1 --seconds 600 --warmup 600 --repetitions 1 $rest" 2>err && status=0 || status=$?
+		cat err
+		((status == 9))
+	done
+	grep -F 'nothing could be measured: ended with status 0' err
+	# In the measured part, too, after which the slice and MPS are next.
+	timeout 60 "$GPUSLICE" profile --node h100-1 --seconds 600 --warmup 0 --repetitions 1 -- sleep 0.2 2>err && status=0 || status=$?
+	((status == 9))
+	eventually 20 nothing_left
+}
+
 @test "a profile of which a part is missing is kept, says what is missing, and is not a success" {
 	# It ends at once when it is started again, to be looked at in a slice.
 	run -13 profile --shares none --pattern x --save p.yaml -- sh -c '

@@ -49,7 +49,7 @@ struct bench_runner {
 	double waited; /* host_watch_waited() of this step; NaN */
 	struct bench_gpu gpu;
 	const char *doubt;
-	bool gpu_known, went, over, stopping, finished, closing;
+	bool gpu_known, went, window, over, stopping, finished, closing;
 	bool noted_others;
 	struct doubt_gaps gaps;
 	bool spoilt; /* the place: a client of MPS was ended in its work */
@@ -259,6 +259,7 @@ static void on_from(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
 
+	r->window = true;
 	sampler_begin(r->sampler);
 	host_watch_begin(&r->host);
 	tell_window(r, true);
@@ -294,6 +295,15 @@ static void on_pod_ready(void *arg)
 
 static void on_kill(uv_timer_t *t);
 
+/* Nothing is left to measure: programs of the user's have no result of their own. */
+static bool ended_too_soon(const struct bench_runner *r)
+{
+	for (size_t i = 0; i < r->n_slots; i++)
+		if (!r->slots[i].ended || !r->o.suite->workloads[r->slots[i].workload].command)
+			return false;
+	return !r->over;
+}
+
 /* One that cannot begin is waited for by nobody. */
 static void on_pod_ended(void *arg)
 {
@@ -302,14 +312,14 @@ static void on_pod_ended(void *arg)
 
 	s->ended = true;
 	r->n_ended++;
-	if (!r->went)
-		(void)uv_timer_start(&r->timer, on_kill, 0, 0);
+	if (!r->went || ended_too_soon(r))
+		(void)uv_timer_start(&r->timer, r->window ? on_to : on_kill, 0, 0);
 	look_at_end(r);
 }
 
 static const struct tenant_ops tenant_ops = { .ready = on_pod_ready, .ended = on_pod_ended };
 
-/* The others of a step that cannot be, or is not wanted any more. */
+/* The others of a step that cannot be, or is not wanted any more; it may be that all have ended before. */
 static void on_kill(uv_timer_t *t)
 {
 	struct bench_runner *r = t->data;
@@ -317,6 +327,7 @@ static void on_kill(uv_timer_t *t)
 	r->gpu_known = true; /* nobody asks it any more */
 	for (size_t i = 0; i < r->n_slots; i++)
 		tenant_kill(r->slots[i].pod);
+	look_at_end(r);
 }
 
 /* It may talk all the time, and do nothing that counts. */
@@ -332,7 +343,7 @@ static void start_pods(struct bench_runner *r)
 {
 	struct error err = ERROR_INIT;
 
-	r->went = r->over = r->gpu_known = false;
+	r->went = r->window = r->over = r->gpu_known = false;
 	r->gpu = sampler_unknown();
 	r->waited = NAN;
 	r->doubt = "";
