@@ -8,6 +8,7 @@
 #include "core/offer.h"
 #include "base/temp-dir.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,7 @@ struct demo {
 	struct demo_step_line steps[DEMO_STEPS_MAX];
 	size_t n_steps;
 	bool failed;
+	int unwritten; /* errno; 0: what was printed arrived */
 };
 
 /* --- the loop --- */
@@ -237,11 +239,13 @@ static int await(struct demo *d, const struct found *e, struct error *err)
 	}
 }
 
-/* Without a reader there is nobody to show the story to. */
+/* Without a reader, or on a full disk, there is nobody to show the story to. */
 static void flush(struct demo *d)
 {
-	if (fflush(stdout) != 0)
-		d->interrupted = true;
+	if (fflush(stdout) == 0)
+		return;
+	d->unwritten = errno;
+	d->interrupted = true;
 }
 
 static void begin_step(struct demo *d, const char *title, const char *command)
@@ -521,6 +525,8 @@ static int play(struct demo *d, const struct options *o, struct error *err)
 	rc = tell_story(d, err);
 	if (rc == 0 && !d->once)
 		rc = stay_up(d, err);
+	if (d->unwritten)
+		return error_sys(err, d->unwritten, "write to standard output");
 	/* Ctrl-C in the middle is an end like another, unless the result was asked for. */
 	if (rc < 0 && err->code == ERR_CANCELLED && !d->once)
 		rc = 0;

@@ -343,6 +343,18 @@ static int print(const struct buf *b, struct error *err)
 	return output_write(NULL, buf_str(b), b->len, err);
 }
 
+/* Of nodes and resources the stand-in lists all. */
+static void keep_named(json_t *items, const char *name)
+{
+	for (size_t i = json_array_size(items); i-- > 0;) {
+		json_t *o = json_array_get(items, i);
+
+		if (strcmp(text_at(o, "metadata", "name"), name) != 0 &&
+			strcmp(text_at(o, "name", NULL), name) != 0)
+			(void)json_array_remove(items, i);
+	}
+}
+
 static int do_get(const struct client *c, struct error *err)
 {
 	CLEANUP(buf_fini) struct buf out = BUF_INIT(HTTP_REPLY_MAX);
@@ -362,6 +374,8 @@ static int do_get(const struct client *c, struct error *err)
 	if (get_list(c, kinds[k].path, name, &answer, err) < 0)
 		return -1;
 	items = json_object_get(answer, "items");
+	if (name)
+		keep_named(items, name);
 	if (name && json_array_size(items) == 0)
 		return error_set(err, ERR_NOT_FOUND, "%s \"%.260s\" not found", kinds[k].path,
 			name);

@@ -134,7 +134,8 @@ static int arrived(const struct cmd *cmd, int r)
 	else
 		return r;
 	status = reader_is_gone() ? STATUS_READER_GONE : report(cmd, &err);
-	return r ? r : status;
+	/* What was found goes before that; what is not known is in the output that is lost. */
+	return r && r != EXIT_INCONCLUSIVE ? r : status;
 }
 
 static int run(const struct cmd *cmd, int argc, char **argv);

@@ -35,6 +35,18 @@ static int read_switch(const struct fault_args *a, bool *ret, struct error *err)
 	return 0;
 }
 
+/* All resources, or one that there is. */
+static int check_resource(const struct fault_args *a, struct error *err)
+{
+	struct resource_count n;
+
+	return !a->first || device_manager_count(kubelet_devices(a->k), a->first, &n)
+		       ? 0
+		       : error_set(err, ERR_NOT_FOUND,
+				 "no resource '%.120s'; 'gpuslice kubelet get resources' lists them",
+				 a->first);
+}
+
 static int do_clear(const struct fault_args *a, struct error *err)
 {
 	(void)err;
@@ -63,7 +75,8 @@ static int do_delete_sockets(const struct fault_args *a, struct error *err)
 
 static int do_drop_streams(const struct fault_args *a, struct error *err)
 {
-	(void)err;
+	if (check_resource(a, err) < 0)
+		return -1;
 	buf_printf(a->said, "%u ListAndWatch streams dropped",
 		kubelet_drop_streams(a->k, a->first));
 	return 0;
@@ -71,7 +84,8 @@ static int do_drop_streams(const struct fault_args *a, struct error *err)
 
 static int do_duplicate(const struct fault_args *a, struct error *err)
 {
-	(void)err;
+	if (check_resource(a, err) < 0)
+		return -1;
 	buf_printf(a->said, "%u ListAndWatch streams doubled",
 		kubelet_duplicate_streams(a->k, a->first));
 	return 0;
@@ -106,7 +120,8 @@ static int do_refuse(const struct fault_args *a, struct error *err)
 
 static int do_slow_reader(const struct fault_args *a, struct error *err)
 {
-	(void)err;
+	if (check_resource(a, err) < 0)
+		return -1;
 	buf_printf(a->said, "%u ListAndWatch streams opened that never read",
 		kubelet_slow_reader(a->k, a->first));
 	return 0;
@@ -152,6 +167,6 @@ int standin_fault(struct standin *s, const char *name, const char *const *args, 
 							: "no argument");
 		return fault_fns[i](&a, err);
 	}
-	return error_set(err, ERR_NOT_FOUND, "no fault '%.60s'; see 'gpuslice kubelet --help'",
-		name);
+	return error_set(err, ERR_INVALID,
+		"no fault '%.60s'; 'gpuslice kubelet fault' lists them", name);
 }

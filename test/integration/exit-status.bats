@@ -107,7 +107,6 @@ serve_all() {
 	local command want
 	serve_all
 	for command in $(commands); do
-		[[ $command != demo ]] || continue # has no result but what it shows
 		[[ $command == mig ]] && want=1 || want=10
 		# shellcheck disable=SC2046 # words
 		"$GPUSLICE" $(prints "$command") >/dev/full 2>err && status=0 || status=$?
@@ -115,6 +114,42 @@ serve_all() {
 		((status == want))
 		grep -F "write to standard output: " err
 	done
+}
+
+@test "what is not known is lost with the output: 10, not 13" {
+	local status=0
+	echo 'version: gpuslice/plan/v1' >plan.yaml
+	echo 'workloads: [{name: a, mem_peak_mib: 900, slo: {p99_ms: 50}}]' >>plan.yaml
+	run -13 "$GPUSLICE" plan plan.yaml
+	run -10 bash -c "'$GPUSLICE' plan plan.yaml >/dev/full"
+	[[ $output == *"write to standard output: "* ]]
+	without_reader "$GPUSLICE" plan plan.yaml 2>/dev/null || status=$?
+	((status == 141))
+}
+
+@test "a name that does not exist is 3, and a word that a command does not know 2" {
+	local status args
+	kubelet
+	while IFS='|' read -r status args; do
+		# shellcheck disable=SC2086 # words
+		run -"$status" "$GPUSLICE" $args
+		echo "$args: $output"
+	done <<-'END'
+		3|demo --once --node no-such-model
+		3|sim add no-such-product
+		3|sim lose 99
+		2|sim set 0 no-such-key 1
+		3|cost --ledger no-such-file
+		3|kubelet get nodes no-such-node
+		3|kubelet get resources no-such-resource
+		3|kubelet get pods no-such-pod
+		2|kubelet get no-such-kind
+		2|kubelet fault no-such-fault
+		3|kubelet fault drop-streams no-such-resource
+		3|kubelet fault duplicate-stream no-such-resource
+		3|kubelet fault slow-reader no-such-resource
+	END
+	run -0 "$GPUSLICE" kubelet get nodes "$("$GPUSLICE" kubelet get nodes | awk 'NR == 2 { print $1 }')"
 }
 
 @test "without a reader every command ends quietly by SIGPIPE" {

@@ -110,6 +110,29 @@ static int add_series(struct cost_book *book, const struct cost_query *q, const 
 	return cost_book_add(book, &p, &row, q->part, err);
 }
 
+/* The server's word for what went wrong; what is not here is about the question. */
+static const struct {
+	const char *type;
+	enum error_code code;
+} server_errors[] = {
+	{ "canceled", ERR_UNAVAILABLE },
+	{ "execution", ERR_UNAVAILABLE },
+	{ "internal", ERR_UNAVAILABLE },
+	{ "timeout", ERR_TIMEOUT },
+	{ "unavailable", ERR_UNAVAILABLE },
+};
+
+static int fail_as_server(const struct cost_query *q, const json_t *answer, struct error *err)
+{
+	const char *type = json_string_value(json_object_get(answer, "errorType"));
+
+	(void)fail(q, err, "an error", json_string_value(json_object_get(answer, "error")));
+	for (size_t i = 0; type && i < ARRAY_LEN(server_errors); i++)
+		if (!strcmp(type, server_errors[i].type))
+			err->code = server_errors[i].code;
+	return -1;
+}
+
 static int read_answer(struct cost_book *book, const struct cost_query *q, const json_t *answer,
 	uint64_t from_s, uint64_t to_s, struct error *err)
 {
@@ -119,8 +142,7 @@ static int read_answer(struct cost_book *book, const struct cost_query *q, const
 	const char *type = json_string_value(json_object_get(data, "resultType"));
 
 	if (status && !strcmp(status, "error"))
-		return fail(q, err, "an error",
-			json_string_value(json_object_get(answer, "error")));
+		return fail_as_server(q, answer, err);
 	if (!status || strcmp(status, "success") != 0)
 		return fail(q, err,
 			"expected {\"status\": \"success\", ...}; is this a Prometheus server?",
