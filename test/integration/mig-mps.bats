@@ -28,12 +28,17 @@ teardown() {
 	mps_node_teardown
 }
 
+# with_mps [OPTION...]: kubelet and agent with the config, which has its options.
+with_mps() {
+	MANAGER=(--mig-manager --host-root-mount "$NODE_DIR/host" --config-file "$CONFIG" --sysfs "$GPUSLICE_SIM_DIR/sys"
+		"$@")
+	manager
+}
+
 # served [LINE...]: pod one has a client a; its server stays when the client has ended.
 served() {
 	mps_config 4 '' "$@" >"$CONFIG"
-	MANAGER=(--mig-manager --mig-strategy mixed --host-root-mount "$NODE_DIR/host" --config-file "$CONFIG"
-		--sysfs "$GPUSLICE_SIM_DIR/sys" "${MORE[@]}")
-	manager
+	with_mps --mig-strategy mixed "${MORE[@]}"
 	eventually 20 offers 4
 	pod one
 	client one a
@@ -93,6 +98,20 @@ shared() {
 	label nvidia.com/mig.config=all-1g.5gb
 	partitioned
 	modes_are 0
+}
+
+# The simulated CUDA has no MPS on MIG devices: nobody comes to these.
+@test "daemons of MIG devices follow the layout" {
+	node nvidia.com/mig.config=all-3g.20gb
+	mps_config 2 >"$CONFIG"
+	with_mps --mig-strategy single
+	applied all-3g.20gb
+	eventually 20 offers 4
+	control_daemons 2
+	label nvidia.com/mig.config=all-2g.10gb
+	applied all-2g.10gb
+	eventually 20 offers 6
+	control_daemons 3
 }
 
 @test "a server with a client is in use until the client has ended, and goes on" {

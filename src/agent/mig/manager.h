@@ -10,6 +10,9 @@
  *	  ▲       │       (clients, where something goes)            │        ▲
  *	  └───────┴─ nothing to do, or refused                       └▶ REBOOT│ any failure
  *
+ * From WITHDRAW to SETTLE a look at NVML changes nothing of the GPUs' MIG devices (mig/mask.h). What WITHDRAW takes from
+ * the offer makes its MPS daemons quit, and HOST waits for that; the offer after SETTLE starts others (mps/mps.h).
+ *
  * Each phase has a deadline; whatever fails, SETTLE and RESTORE put back what was taken away, and
  * the state is `failed` with the reason.
  * Thread: loop.
