@@ -198,6 +198,19 @@ result_is() {
 	[[ $(geometry) == '["off",[]]' ]]
 }
 
+@test "processes that are ended before a change do not count as use; others do" {
+	sim process start 0 --pid 77
+	sim process start 0 --pid 78 --kind mps
+	run -0 mig apply --builtin -c all-balanced --dry-run --ignore-process 77,78
+	run -1 mig apply --builtin -c all-balanced --dry-run --ignore-process 78 -o json
+	end_is false unavailable
+	grep -q 'process on this GPU: 77' <<<"$output"
+	for text in x 0 77, -1 77,x; do
+		run -1 mig apply --builtin -c all-balanced --dry-run "--ignore-process=$text"
+		[[ $output == *"--ignore-process: expected process ids like 4711,4712; found '"* ]]
+	done
+}
+
 @test "--dry-run shows the steps and changes nothing" {
 	run -0 mig apply --builtin -c all-balanced --dry-run
 	grep -q '1. enable MIG' <<<"$output"
