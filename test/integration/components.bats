@@ -97,6 +97,16 @@ setup_file() {
 	[[ $output == *"another gpusliced"* ]]
 }
 
+@test "what is no UTF-8 in a reason is replaced, and the reason is there" {
+	node_up 10 --price-file "$NODE_DIR/"$'pr\xe9is \xc3\xa9.yaml' --web-config-file "$NODE_DIR/"$'w\xff.yaml'
+	eventually 20 degraded prices '/pr\?is é.yaml'
+	eventually 20 degraded web-server '/w\?.yaml'
+	"$GPUSLICE" status | grep -F 'pr?is é.yaml'
+	echo $'version: v1\n# \xff' | put "$CONFIG"
+	eventually 20 status '.config.lastError.message | test("UTF-8|:2:")'
+	offers 40
+}
+
 @test "the status socket comes back when the run directory is emptied" {
 	node_up 10
 	rm -r "$GPUSLICE_RUN_DIR"
