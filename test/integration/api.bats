@@ -185,6 +185,33 @@ chosen() {
 	status '.config.generation == 1'
 }
 
+# map TEXT: the ConfigMap, of which the entry a has that text.
+map() {
+	jq -n --arg a "$1" '{metadata: {name: "configs", uid: "1"}, data: {a: $a}}' | put "$API/configmaps"
+}
+
+@test "an entry of the ConfigMap that was emptied replaces nothing, at once or at a restart" {
+	local text
+	fake_api
+	kubelet
+	node 1 a
+	map "$(<"$CONFIGS/a")"
+	agent --config-map gpu/configs
+	eventually 20 chosen a 'node label'
+	eventually 10 offers 8
+	for text in '' '# nothing' null; do
+		map "$text"
+		eventually 10 status '.config.lastError.message | test("configs#a. is empty: expected a config")'
+		stop agent
+		agent --config-map gpu/configs
+		eventually 10 status '.config.lastError.message | test("configs#a. is empty: expected a config")'
+		eventually 10 offers 8
+		map "$(<"$CONFIGS/a")"
+		eventually 10 chosen a 'node label'
+	done
+	never_below 8
+}
+
 @test "without a Node the default is taken after a while; a new Node has time to get its label" {
 	fake_api
 	kubelet
