@@ -487,10 +487,10 @@ multiuser_daemons() {
 
 @test "a server that is stopped: its clients are not known, which is not none" {
 	one_served
-	server=$(server_pid "$gpu")
-	kill -STOP "$server"
-	eventually 40 logged agent "MPS server $server does not answer, its clients are not known"
-	eventually 40 another_pid "$pid" "$gpu"
+	kill -STOP "$(server_pid "$gpu")"
+	eventually 60 logged agent 'MPS was asked in vain, trying again .*does not answer'
+	clients_are 1 "$gpu"
+	eventually 60 another_pid "$pid" "$gpu"
 	eventually 20 offers 16
 }
 

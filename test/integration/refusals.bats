@@ -77,11 +77,11 @@ no_pod_fails() {
 	no_pod_fails
 }
 
-# fill_disk: of the slices, in place of what lies ready for new ones.
-fill_disk() {
-	head -c 5m /dev/zero >"$SLICES/.filler" 2>/dev/null || true
+# no_room: the disk of the slices is full, also where directories lay ready, of which the agent makes more meanwhile.
+no_room() {
 	rm -rf "$SLICES"/.new-*
-	head -c 5m /dev/zero >"$SLICES/.filler" 2>/dev/null || true
+	head -c 5m /dev/zero >>"$SLICES/.filler" 2>/dev/null || true
+	offers 8 0
 }
 
 @test "slices that cannot be made, as the disk is read-only or full" {
@@ -101,8 +101,7 @@ fill_disk() {
 	mount -o remount,rw "$SLICES"
 	eventually 30 offers 8 8
 	eventually 10 pods 5
-	fill_disk
-	eventually 30 offers 8 0
+	eventually 60 no_room
 	reason_is 'no slice can be made: .*No space left on device'
 	rm "$SLICES/.filler"
 	eventually 30 offers 8 8

@@ -9,8 +9,7 @@
 
 /* What a daemon is asked and told: its limits, its servers and their clients. */
 
-#define COMMAND_MAX      160
-#define SERVER_SILENT_NS (1500 * NS_PER_MS) /* "no clients" after so long is no answer */
+#define COMMAND_MAX 160
 
 /* --- questions --- */
 
@@ -23,7 +22,6 @@ void unit_ask(struct mps_unit *u,
 	char **env = unit_env(u);
 	va_list ap;
 
-	u->asked_ns = time_mono_ns();
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
@@ -164,23 +162,12 @@ static void ask_next_server(struct mps_unit *u)
 static void on_clients(void *arg, const char *answer, const struct error *err)
 {
 	struct mps_unit *u = arg;
-	struct error late = ERROR_INIT;
-	uint32_t n =
-		err ? 0
-		    : mps_pids_read(u->seen + u->n_seen, MPS_CLIENTS_MAX - u->n_seen, answer);
 
-	/* No client, as no server has answered: they are not known. */
-	if (!err && n == 0 && time_mono_ns() - u->asked_ns >= SERVER_SILENT_NS) {
-		(void)error_set(&late, ERR_TIMEOUT,
-			"MPS server %u does not answer, its clients are not known",
-			u->servers[u->step - 1]);
-		err = &late;
-	}
 	if (err) {
 		unit_missed(u, err);
 		return;
 	}
-	u->n_seen += n;
+	u->n_seen += mps_pids_read(u->seen + u->n_seen, MPS_CLIENTS_MAX - u->n_seen, answer);
 	ask_next_server(u);
 }
 

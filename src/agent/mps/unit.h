@@ -104,7 +104,6 @@ struct mps_unit {
 	struct mps_fault fault;
 	uint64_t fault_told_at_ns;
 
-	uint64_t asked_ns;    /* the last question */
 	uint64_t since_ns;    /* in this state */
 	uint64_t started_ns;  /* the process, or when it was found */
 	uint64_t start_at_ns; /* DOWN: not before */

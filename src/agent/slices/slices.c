@@ -423,10 +423,13 @@ static void on_spare(uv_timer_t *t)
 	struct error err = ERROR_INIT;
 
 	/* One a turn. */
-	if (slice_store_prepare(&a->slices.store, &err))
+	if (slice_store_prepare(&a->slices.store, &err)) {
 		(void)uv_timer_start(t, on_spare, 1, 0);
-	else if (slice_store_ready(&a->slices.store, &err) < 0 && agent_plugins_try(a))
-		agent_reconcile(a); /* unhealthy before the next Allocate */
+		return;
+	}
+	/* Devices do not wait for the next look at NVML to be unhealthy: an Allocate may come before. */
+	if (slice_store_ready(&a->slices.store, &err) < 0 && agent_plugins_try(a))
+		agent_reconcile(a);
 }
 
 static void prepare(struct agent *a)
@@ -632,8 +635,10 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 	if (!*s->lib)
 		return no_libs(s, r, &plan, err);
 	if (slice_store_add(&s->store, &slice, r->name, ids, n_ids, &plan, s->lib,
-		    time_mono_ns(), time_wall_ns() / NS_PER_SEC, err) < 0)
+		    time_mono_ns(), time_wall_ns() / NS_PER_SEC, err) < 0) {
+		prepare(a); /* which cannot either, and then says so */
 		return no_slice(r, err);
+	}
 	if (add_mounts(s, slice, to, err) < 0) {
 		remove_slice(a, slice);
 		return -1;

@@ -142,14 +142,12 @@ void servers_room(struct control *c, struct mps_server *s)
 
 bool servers_ask(struct control *c, struct mps_server *s, struct mps_packet *p)
 {
-	uint64_t until = time_mono_ns() + CONTROL_ASK_MS * NS_PER_MS;
-
 	if (s->fd < 0 || !mps_send(s->fd, p, -1, MSG_DONTWAIT))
 		return false;
-	while (time_mono_ns() < until) {
+	for (;;) {
 		struct pollfd f = { .fd = s->fd, .events = POLLIN };
 
-		if (poll(&f, 1, CONTROL_ASK_MS) <= 0)
+		if (poll(&f, 1, -1) <= 0)
 			continue;
 		switch (mps_receive(s->fd, p, NULL, MSG_DONTWAIT)) {
 		case MPS_GONE:
@@ -164,7 +162,6 @@ bool servers_ask(struct control *c, struct mps_server *s, struct mps_packet *p)
 			break;
 		}
 	}
-	return false;
 }
 
 /* One try: a server with clients goes on, and is asked again later. */

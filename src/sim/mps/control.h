@@ -18,10 +18,8 @@
 
 #include <sys/types.h>
 
-#define CONTROL_BINARY    13000
-#define CONTROL_CONNS_MAX 1024
-#define CONTROL_ASK_MS \
-	2000 /* a server answers a command, or it is as if it had not been asked */
+#define CONTROL_BINARY     13000
+#define CONTROL_CONNS_MAX  1024
 #define CONTROL_BACKOFF_MS 200 /* the first one, then twice as much each time */
 
 enum conn_kind {
@@ -93,7 +91,10 @@ void servers_room(struct control *c,
 void servers_tick(struct control *c, uint64_t now_ns);
 uint64_t servers_next_ns(const struct control *c);
 void servers_tell(struct mps_server *s);
-/* Asks, and waits for the answer; false: there is none. */
+/*
+ * Asks, and waits for the answer as long as the server lives; false: there is none. Meanwhile nobody is answered, as
+ * with NVIDIA's when a server is stopped (measured with driver 580).
+ */
 bool servers_ask(struct control *c, struct mps_server *s, struct mps_packet *p);
 
 /* control-ui.c: one command of @x. */
