@@ -246,7 +246,7 @@ make_dev() {
 	done
 	# A kernel that writes nothing is told apart: it may be a driver that computes none.
 	run -1 env FAKE_CUDA="lazy=$uuid" "$GPUSLICE" validate cuda
-	found cuda '(.items[1].text | contains("wrote none of its 50000 sums") and contains("its driver computes no kernels")) and (.advice | contains("simulated GPU"))'
+	found cuda '(.items[1].text | contains("50000 of 50000 sums are wrong, as the kernel wrote none") and contains("its driver computes no kernels")) and (.advice | contains("simulated GPU"))'
 	run -1 env FAKE_CUDA="wrong=$uuid" "$GPUSLICE" validate cuda
 	found cuda '.items[1].text | contains("1 of 50000 sums are wrong")'
 	for row in fail=cuInit:100:cuda-no-device fail=cuInit:803:cuda-mismatch fail=cuInit:802:cuda-system-not-ready hang=cuInit:driver-hangs; do

@@ -196,8 +196,8 @@ static int compare(const struct work *w, struct cuda_note *n)
 		return 0;
 	if (unset == VECTOR_LEN) {
 		(void)snprintf(n->text, sizeof(n->text),
-			"the kernel ran and wrote none of its %u sums: the GPU is broken, or its driver computes no kernels",
-			(unsigned)VECTOR_LEN);
+			"%u of %u sums are wrong, as the kernel wrote none: the GPU is broken, or its driver computes no kernels",
+			wrong, (unsigned)VECTOR_LEN);
 		return CUDA_NOTE_WRONG_SUM;
 	}
 	(void)snprintf(n->text, sizeof(n->text),

@@ -159,6 +159,7 @@ static void run__finds_a_wrong_sum_and_a_kernel_that_did_not_run(void **state)
 	assert_non_null(strstr(r.results[0].text, "1 of 50000"));
 	assert_int_equal(r.results[1].value, CUDA_NOTE_WRONG_SUM);
 	assert_non_null(strstr(r.results[1].text, "50000 of 50000"));
+	assert_non_null(strstr(r.results[1].text, "or its driver computes no kernels"));
 	cuda_run_fini(&r);
 }
 
