@@ -51,23 +51,45 @@ static json_t *counted_json(const struct health *h, const struct health_policy *
 	return list;
 }
 
-static void add_row(json_t *list, const struct row *row, json_t *counted)
+/* @counted and @signals, owned, may be NULL. */
+static void add_row(json_t *list, const struct row *row, json_t *counted, json_t *signals)
 {
 	json_t *o = record_write(row, row_fields, ARRAY_LEN(row_fields));
 
 	if (counted)
 		(void)json_object_set_new(o, "counted", counted);
+	if (signals)
+		(void)json_object_set_new(o, "signals", signals);
 	if (json_array_size(list) < HEALTH_KEPT_MAX)
 		(void)json_array_append_new(list, o);
 	else
 		json_decref(o);
 }
 
-/* Nothing of one that never had trouble. */
-static void add_device(json_t *list, struct row row, const struct health *h,
-	const struct health_policy *p)
+/* The raised signals of @g, by name; NULL: none. */
+static json_t *signals_json(const struct gpu *g)
 {
-	bool any = h->cause_xid || h->recovered;
+	json_t *o = NULL;
+
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		uint64_t value;
+
+		if (!gpu_signal(g, (enum gpu_signal)i, &value) || value == 0)
+			continue;
+		if (!o)
+			o = json_object();
+		(void)json_object_set_new(o, health_signals[i].name,
+			json_integer(value < INT64_MAX ? (json_int_t)value : INT64_MAX));
+	}
+	return o;
+}
+
+/* Nothing of one that never had trouble. @g is NULL of a MIG device: signals are of GPUs. */
+static void add_device(json_t *list, struct row row, const struct gpu *g,
+	const struct health *h, const struct health_policy *p)
+{
+	json_t *signals = g ? signals_json(g) : NULL;
+	bool any = h->cause_xid || h->recovered || signals;
 	json_t *counted = counted_json(h, p, &any);
 
 	if (!any) {
@@ -81,7 +103,7 @@ static void add_device(json_t *list, struct row row, const struct health *h,
 	row.since_ns = h->since_ns;
 	row.relapses = h->relapses;
 	row.recovered = h->recovered;
-	add_row(list, &row, counted);
+	add_row(list, &row, counted, signals);
 }
 
 static void add_missing(json_t *list, const struct node_missing *m)
@@ -92,7 +114,7 @@ static void add_missing(json_t *list, const struct node_missing *m)
 		.xid = m->xid,
 		.missing = true };
 
-	add_row(list, &row, NULL);
+	add_row(list, &row, NULL, NULL);
 }
 
 static json_t *devices_json(const struct node *n, const struct health_policy *p)
@@ -113,7 +135,7 @@ static json_t *devices_json(const struct node *n, const struct health_policy *p)
 				(struct row){ .uuid = m.uuid,
 					.bus_id = m.bus_id,
 					.index = m.index },
-				&g->health, p);
+				&g->gpu, &g->health, p);
 		else
 			add_missing(list, &m);
 	}
@@ -125,7 +147,7 @@ static json_t *devices_json(const struct node *n, const struct health_policy *p)
 				(struct row){ .uuid = m->uuid,
 					.profile = m->profile,
 					.index = m->index },
-				&n->migs[i], p);
+				NULL, &n->migs[i], p);
 	}
 	return list;
 }
@@ -216,6 +238,27 @@ static int take_health(struct health *h, const struct row *row, const json_t *o,
 	return 0;
 }
 
+/* Signals that are not known here are those of a later version. */
+static int take_signals(struct gpu *g, const json_t *o, const struct where *w)
+{
+	if (o && !json_is_object(o))
+		return bad(w, "signals", "an object");
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		const json_t *v = json_object_get(o, health_signals[i].name);
+
+		if (!v)
+			continue;
+		if (!json_is_integer(v) || json_integer_value(v) <= 0)
+			return bad(w, "signals", "numbers from 1 on");
+		if (i < GPU_SIGNAL_STORED_)
+			gpu_signal_set(g, (enum gpu_signal)i, (uint64_t)json_integer_value(v));
+		else
+			g->recovery = (enum gpu_recovery)(
+				GPU_RECOVERY_RESET_GPU + i - GPU_SIGNAL_STORED_);
+	}
+	return 0;
+}
+
 static int take_row(struct node_kept *k, bool *ret_missing, const json_t *o,
 	const struct where *w)
 {
@@ -229,7 +272,8 @@ static int take_row(struct node_kept *k, bool *ret_missing, const json_t *o,
 	k->index = row.index;
 	if (take_text(k->uuid, sizeof(k->uuid), row.uuid, "uuid", w) < 0 ||
 		take_text(k->profile, sizeof(k->profile), row.profile, "profile", w) < 0 ||
-		take_text(k->bus_id, sizeof(k->bus_id), row.bus_id, "busId", w) < 0)
+		take_text(k->bus_id, sizeof(k->bus_id), row.bus_id, "busId", w) < 0 ||
+		take_signals(&k->raised, json_object_get(o, "signals"), w) < 0)
 		return -1;
 	if (!row.missing)
 		return take_health(&k->health, &row, o, w);

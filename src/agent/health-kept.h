@@ -3,8 +3,8 @@
 
 /*
  * What of the GPUs' health outlives the agent, as a JSON document for a file of the state directory: which XID made a
- * GPU or MIG device unhealthy and when, relapses, when the XIDs came that health.xidRules count, GPUs that are
- * missing. Times are of the monotonic clock, so the document is of one boot, whose ID it has.
+ * GPU or MIG device unhealthy and when, relapses, when the XIDs came that health.xidRules count, health signals that
+ * are raised, GPUs that are missing. Times are of the monotonic clock, so the document is of one boot, whose ID it has.
  * Thread: any (pure).
  */
 #include "base/error.h"

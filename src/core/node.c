@@ -177,15 +177,23 @@ static bool gpu_changed(const struct gpu *a, const struct gpu *b)
 	       strcmp(a->cluster_uuid, b->cluster_uuid) != 0 || a->clique_id != b->clique_id;
 }
 
-/* The health of one that is seen for the first time: that of an earlier run goes on. */
-static void start_health(struct health *h, const struct node *n, const struct health_policy *p,
-	const char *uuid, const char *profile, uint64_t now_ns)
+/* What an earlier run had of one that is seen for the first time; NULL: nothing. */
+static const struct node_kept *find_kept(const struct node *n, const char *uuid,
+	const char *profile)
 {
-	health_init(h, now_ns);
 	for (uint32_t i = 0; i < n->n_kept; i++)
 		if (strcmp(n->kept[i].uuid, uuid) == 0 &&
 			strcmp(n->kept[i].profile, profile) == 0)
-			health_restore(h, p, &n->kept[i].health, now_ns);
+			return &n->kept[i];
+	return NULL;
+}
+
+static void start_health(struct health *h, const struct health_policy *p,
+	const struct node_kept *kept, uint64_t now_ns)
+{
+	health_init(h, now_ns);
+	if (kept)
+		health_restore(h, p, &kept->health, now_ns);
 }
 
 static bool take_seen(struct place *pl, const struct node *n, const struct health_policy *p,
@@ -196,8 +204,13 @@ static bool take_seen(struct place *pl, const struct node *n, const struct healt
 	bool changed;
 
 	merge(&pl->gpu.gpu, seen, is_new);
-	if (is_new)
-		start_health(&pl->gpu.health, n, p, seen->uuid, "", now_ns);
+	if (is_new) {
+		const struct node_kept *kept = find_kept(n, seen->uuid, "");
+
+		start_health(&pl->gpu.health, p, kept, now_ns);
+		if (kept)
+			keep_raised(&pl->gpu.gpu, &kept->raised);
+	}
 	changed = health_probe(&pl->gpu.health, p, &pl->gpu.gpu, now_ns);
 	changed = changed || is_new || !pl->gpu.present || gpu_changed(&before, &pl->gpu.gpu);
 	pl->gpu.present = true;
@@ -429,7 +442,7 @@ static void take_mig(struct migs *to, const struct node *n, const struct health_
 	struct health *h = &to->health[to->n++];
 
 	if (old == NOBODY)
-		start_health(h, n, p, seen->uuid, seen->profile, now_ns);
+		start_health(h, p, find_kept(n, seen->uuid, seen->profile), now_ns);
 	else
 		*h = n->migs[old];
 	*m = seen && (old == NOBODY || !seen->reason[0]) ? *seen : n->inv->mig[old];

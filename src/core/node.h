@@ -37,6 +37,7 @@ struct node_kept {
 	char profile[GPU_PROFILE_MAX]; /* of a MIG device; "" of a GPU */
 	char bus_id[GPU_BUS_ID_MAX];
 	uint32_t index;
+	struct gpu raised; /* the health signals that were raised, nothing else */
 	struct health health;
 };
 

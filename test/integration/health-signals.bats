@@ -149,6 +149,10 @@ policies() {
 		eventually 10 sample none 0 gpuslice_gpu_health_signal 'signal="rowRemapPending"'
 		eventually 10 sample none 1 gpuslice_gpu_health_signal 'signal="rowRemapFailed"'
 	done
+	# Nor does a restart of the agent make it well.
+	again
+	status '.gpus[0] | .health == "unhealthy" and .signals.rowRemapFailed == 1'
+	health_is 1 healthy
 	sim set 0 remapped_failure 0
 	sim fail 0 field-values 0
 	eventually 20 status '.gpus[0].health == "healthy" and .gpus[0].signals.rowRemapFailed == 0'

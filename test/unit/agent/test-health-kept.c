@@ -196,6 +196,50 @@ static void kept__a_missing_gpu_stays_missing(void **state)
 	inventory_free(inv);
 }
 
+static void kept__a_raised_signal_stays_until_it_is_read(void **state)
+{
+	static const struct {
+		enum gpu_signal signal;
+		enum gpu_recovery recovery;
+	} rows[] = { { GPU_SIGNAL_REMAP_FAILED, GPU_RECOVERY_NONE },
+		{ GPU_SIGNAL_REBOOT, GPU_RECOVERY_REBOOT },
+		{ GPU_SIGNAL_DRAIN_RESET, GPU_RECOVERY_DRAIN_RESET } };
+	struct inventory *inv = make_inventory(2);
+	struct error err = ERROR_INIT;
+	struct gpu *g = &inv->gpus[1];
+	struct health_policy p;
+	struct node n;
+
+	(void)state;
+	make_policy(&p);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		uint64_t value = 0;
+
+		node_init(&n);
+		g->recovery = rows[i].recovery;
+		gpu_signal_set(g, GPU_SIGNAL_REMAP_FAILED, i == 0 ? 3 : 0);
+		observe(&n, &p, inv, 1);
+		assert_ok(restart(&n, &p, BOOT, 10, &err), &err);
+		/* Nothing can be read of it any more. */
+		g->signals_known = 0;
+		g->recovery = GPU_RECOVERY_UNKNOWN;
+		for (uint64_t s = 20; s < 100; s += 10)
+			observe(&n, &p, inv, s);
+		assert_false(health_ok(&n.gpus[1].health));
+		assert_true(health_ok(&n.gpus[0].health));
+		assert_true(gpu_signal(&n.gpus[1].gpu, rows[i].signal, &value));
+		assert_int_equal(value, i == 0 ? 3 : 1);
+		/* It is read as clear: that is what counts. */
+		gpu_signal_set(g, GPU_SIGNAL_REMAP_FAILED, 0);
+		g->recovery = GPU_RECOVERY_NONE;
+		observe(&n, &p, inv, 200);
+		observe(&n, &p, inv, 210);
+		assert_true(health_ok(&n.gpus[1].health));
+		node_fini(&n);
+	}
+	inventory_free(inv);
+}
+
 static void kept__a_mig_device_is_known_by_uuid_and_profile(void **state)
 {
 	struct inventory *inv = make_inventory(1);
@@ -252,6 +296,9 @@ static void health_kept_parse__refuses_what_it_did_not_write(void **state)
 		{ ROW(TIMES ",\"counted\":[{\"xid\":31,\"atNs\":[2,1]}]"), "in order" },
 		{ ROW(TIMES ",\"counted\":[{\"xid\":31,\"atNs\":[99999999999999]}]"),
 			"have passed" },
+		{ ROW(TIMES ",\"signals\":{\"rowRemapFailed\":1,\"later\":\"x\"}"), NULL },
+		{ ROW(TIMES ",\"signals\":{\"rowRemapFailed\":0}"), "from 1 on" },
+		{ ROW(TIMES ",\"signals\":[]"), "an object" },
 		{ ROW(TIMES ",\"counted\":[{\"xid\":-1,\"atNs\":[]}]"), "XID" },
 		{ ROW(TIMES ",\"counted\":[{},{},{},{},{},{},{},{},{}]"), "at most" },
 	};
@@ -281,6 +328,7 @@ int main(void)
 		cmocka_unit_test(kept__a_cool_down_goes_on_from_its_beginning),
 		cmocka_unit_test(kept__a_reboot_ends_it),
 		cmocka_unit_test(kept__a_missing_gpu_stays_missing),
+		cmocka_unit_test(kept__a_raised_signal_stays_until_it_is_read),
 		cmocka_unit_test(kept__a_mig_device_is_known_by_uuid_and_profile),
 		cmocka_unit_test(health_kept_parse__refuses_what_it_did_not_write),
 	};
