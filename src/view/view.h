@@ -241,10 +241,10 @@ struct view_resource {
 	const char *name;
 	enum view_mode mode;
 	uint32_t replicas, capacity, allocatable;
-	bool held_known; /* the kubelet has said who holds what */
-	uint32_t used;
-	const char *state;  /* "registered", "registering", "waiting" */
-	const char *reason; /* "" */
+	bool held_known;     /* the kubelet has said who holds what */
+	uint32_t used, idle; /* held; healthy, and not held */
+	const char *state;   /* "registered", "registering", "waiting" */
+	const char *reason;  /* "" */
 };
 
 /* How the agent's web server goes. Counters but for .connections, since it listens. */

@@ -505,6 +505,18 @@ measured() {
 	view '[.gpus[].units[] | .start, .size, .memoryStart, .memorySize] | length == 16 and all(. == null)'
 }
 
+@test "slices that are idle are those that are healthy and free, whatever is held" {
+	local gpu
+	node_up 2
+	pod one
+	eventually 5 uses 1
+	eventually 10 metrics_series '^gpuslice_slices_idle\{.*\} 7$'
+	gpu=$(view '.gpus[] | select(any(.units[].uses[]; .live)) | .index')
+	sim lose "$gpu"
+	eventually 20 metrics_series '^gpuslice_slices_allocatable\{.*\} 6$'
+	eventually 10 metrics_series '^gpuslice_slices_idle\{.*\} 6$'
+}
+
 @test "figures grow old where NVML has no new ones" {
 	sim create >/dev/null
 	CONFIG=$NODE_DIR/config.yaml

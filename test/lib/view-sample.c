@@ -357,6 +357,7 @@ static void resource_add(struct view *v, const struct view_seat *seat)
 	r->capacity++;
 	r->allocatable += seat->healthy;
 	r->used += seat->use != VIEW_NONE;
+	r->idle += seat->use == VIEW_NONE && seat->healthy;
 }
 
 void sample_resources(struct sample_maker *m)

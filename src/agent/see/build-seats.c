@@ -64,17 +64,17 @@ void see_build_seats(const struct agent *a, const struct see_round *r, struct vi
 	put_holders(&a->see, r, v);
 }
 
-static uint32_t used_of(const struct view *v, const struct see_round *r,
-	const struct resource *resource, const struct agent *a, uint32_t *allocatable)
+static void count_devices(const struct view *v, const struct see_round *r,
+	const struct resource *resource, const struct agent *a, struct view_resource *to)
 {
-	uint32_t used = 0;
-
-	*allocatable = 0;
 	for (uint32_t i = 0; i < resource->n_devices; i++)
-		*allocatable += agent_device_ok(a, resource, &resource->devices[i], NULL);
-	for (uint32_t i = 0; i < v->n_seats; i++)
-		used += r->seats.v[i].resource == resource && v->seats[i].use != VIEW_NONE;
-	return used;
+		to->allocatable += agent_device_ok(a, resource, &resource->devices[i], NULL);
+	for (uint32_t i = 0; i < v->n_seats; i++) {
+		if (r->seats.v[i].resource != resource)
+			continue;
+		to->used += v->seats[i].use != VIEW_NONE;
+		to->idle += v->seats[i].use == VIEW_NONE && v->seats[i].healthy;
+	}
 }
 
 static enum view_mode mode_of(const struct resource *resource)
@@ -110,7 +110,7 @@ void see_build_resources(const struct agent *a, const struct see_round *r, struc
 		to->replicas = from->replicas;
 		to->capacity = from->n_devices;
 		to->held_known = see_holders_known(&a->see);
-		to->used = used_of(v, r, from, a, &to->allocatable);
+		count_devices(v, r, from, a, to);
 		to->state = agent_resource_state(a, from->name, &why);
 		to->reason = view_text(v, why);
 	}

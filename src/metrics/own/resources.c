@@ -20,13 +20,15 @@ static const struct metrics_row rows[] = {
 		  "Into how many slices the config cuts each unit of the resource",
 		  METRICS_GAUGE, NULL },
 		METRICS_MEMBER(struct view_resource, replicas, METRICS_COUNT) },
+	{ .family = { "gpuslice_slices_idle", NULL, "Healthy slices that no container holds",
+		  METRICS_GAUGE, NULL },
+		METRICS_MEMBER(struct view_resource, idle, METRICS_COUNT),
+		METRICS_KNOWN(struct view_resource, held_known) },
 };
 
-enum { IDLE, BUSY, REGISTERED, STATE };
+enum { BUSY, REGISTERED, STATE };
 
 static const struct metrics_family families[] = {
-	[IDLE] = { "gpuslice_slices_idle", NULL, "Healthy slices that no container holds",
-		METRICS_GAUGE, NULL },
 	[BUSY] = { "gpuslice_slices_used", NULL,
 		"Held slices whose container used the GPU in the last interval", METRICS_GAUGE,
 		NULL },
@@ -78,14 +80,6 @@ void metrics_own_resources(struct metrics_own *own)
 
 	metrics_own_rows(own, rows, ARRAY_LEN(rows), v->resources, sizeof(*v->resources),
 		v->n_resources, own->resources);
-	metrics_begin(w, &families[IDLE]);
-	for (uint32_t i = 0; i < v->n_resources; i++) {
-		const struct view_resource *r = &v->resources[i];
-
-		if (r->held_known)
-			metrics_line(w, own->resources[i], METRICS_COUNT,
-				r->allocatable > r->used ? r->allocatable - r->used : 0);
-	}
 	metrics_begin(w, &families[BUSY]);
 	for (uint32_t i = 0; i < v->n_resources; i++)
 		if (count_busy(v, &v->resources[i], &busy))

@@ -273,6 +273,7 @@ static void make_resource(struct view *v, const char *name, enum view_mode mode,
 		.capacity = n,
 		.allocatable = n,
 		.used = v->n_uses,
+		.idle = n - v->n_uses,
 		.state = text(v, "registered"),
 		.reason = text(v, "") };
 }
