@@ -136,12 +136,14 @@ static void put_components(struct buf *b, const json_t *list)
 /* Health as the kubelet sees it: one that cannot be had for another reason is not healthy. */
 static void put_health(struct status_row *r, const json_t *o, size_t health, size_t reason)
 {
-	const char *refused = status_text(o, "refused");
+	const char *refused = status_text(o, "refused"), *state = status_text(o, "health");
 	const char *warning = status_text(o, "warning");
-	bool ok = !strcmp(status_text(o, "health"), "healthy");
+	bool ok = !strcmp(state, "healthy");
 
 	status_clean(r->cells[health], STATUS_CELL_MAX,
-		ok && *refused ? "unhealthy" : status_text(o, "health"));
+		ok && *refused ? "unhealthy"
+		: *state       ? state
+			       : "unknown");
 	status_clean(r->cells[reason], STATUS_CELL_MAX,
 		ok ? refused : status_text(o, "reason"));
 	r->colour = ok && !*refused ? NULL : RED;
@@ -241,11 +243,11 @@ static int put_migs(struct buf *b, const json_t *gpus, bool colour, struct error
 		const json_t *m = json_array_get(all, n);
 		struct status_row *r = &rows[n];
 
-		status_clean(r->cells[0], STATUS_CELL_MAX, status_text(m, "index"));
-		status_clean(r->cells[1], STATUS_CELL_MAX, status_text(m, "profile"));
+		status_clean(r->cells[0], STATUS_CELL_MAX, text_or_dash(m, "index"));
+		status_clean(r->cells[1], STATUS_CELL_MAX, text_or_dash(m, "profile"));
 		status_put_mib(r->cells[2], json_object_get(m, "memoryBytes"), "-");
 		put_number(r->cells[4], json_object_get(m, "xids"), "-");
-		status_clean(r->cells[5], STATUS_CELL_MAX, status_text(m, "uuid"));
+		status_clean(r->cells[5], STATUS_CELL_MAX, text_or_dash(m, "uuid"));
 		put_holders(r->cells[6], json_object_get(m, "holders"));
 		put_health(r, m, 3, 7);
 	}

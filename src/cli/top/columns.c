@@ -230,7 +230,9 @@ static void fill_note(struct cell *ret, const struct top_row *r)
 {
 	const struct top_use *u = r->use;
 
-	if (strcmp(r->unit->health, "healthy") != 0 || (r->seat && !r->seat->healthy))
+	if (!*r->unit->health)
+		say(ret, CANVAS_WARN, "health unknown");
+	else if (strcmp(r->unit->health, "healthy") != 0 || (r->seat && !r->seat->healthy))
 		say(ret, CANVAS_BAD, "unhealthy");
 	else if (!u)
 		text(ret, "");

@@ -176,6 +176,12 @@ static int reserve(struct top_model *m, const struct counts *n, struct error *er
 
 /* --- filling --- */
 
+/* What is not known to be there, to live or to be healthy is not known to be gone, ended or unhealthy either. */
+static bool not_false(const json_t *o, const char *key)
+{
+	return !json_is_false(json_object_get(o, key));
+}
+
 static int read_use(struct top_model *m, const json_t *o, const char *where, struct error *err)
 {
 	struct top_use *u = &m->uses[m->n_uses];
@@ -187,6 +193,8 @@ static int read_use(struct top_model *m, const json_t *o, const char *where, str
 	(void)snprintf(place, sizeof(place), "%s.slice", where);
 	if (READ(u, slice, slice_fields, place, err) < 0)
 		return -1;
+	u->live = not_false(o, "live");
+	u->offered_now = not_false(o, "offeredNow");
 	u->unit = (uint32_t)m->n_units;
 	m->n_uses++;
 	return 0;
@@ -200,6 +208,7 @@ static int read_seat(struct top_model *m, const json_t *o, size_t first_use, con
 
 	if (READ(s, o, seat_fields, where, err) < 0)
 		return -1;
+	s->healthy = not_false(o, "healthy");
 	if (s->use != TOP_NONE && s->use >= m->n_uses - first_use)
 		return error_set(err, ERR_INVALID,
 			"%s.use: expected less than the %zu uses of the unit, found %" PRIu32,
@@ -292,8 +301,7 @@ static int read_gpu(struct top_model *m, const json_t *o, struct error *err)
 	(void)snprintf(where, sizeof(where), "gpus[%zu].sample", m->n_gpus);
 	if (READ(g, json_object_get(o, "sample"), sample_fields, where, err) < 0)
 		return -1;
-	/* What is not known to be there is not known to be gone. */
-	g->present = !json_is_false(json_object_get(o, "present"));
+	g->present = not_false(o, "present");
 	g->mig_known = json_is_boolean(json_object_get(o, "migEnabled"));
 	if (g->index == TOP_NONE)
 		g->index = (uint32_t)m->n_gpus;

@@ -135,6 +135,27 @@ static void status_view__knows_no_free_slice_without_holders(void **state)
 	assert_null(strstr(buf_str(&b), "free"));
 }
 
+/* No cell is blank where a device has something that the agent does not know. */
+static void status_view__has_a_word_for_what_is_unknown(void **state)
+{
+	static const char json[] = HEAD
+		"\"gpus\":[{\"index\":0,\"health\":\"healthy\",\"migDevices\":[{\"xids\":null}]},"
+		"{\"index\":1}],\"resources\":[]}";
+	static const char *const wanted[] = {
+		"\n1    -     -       -     unknown  -     -     \n",
+		"\n-    -        -       unknown  -     -     ?        \n",
+	};
+	const struct status_view_options options = { .slices = false };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(1 << 20);
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	assert_ok(status_view(&b, json, sizeof(json) - 1, &options, &err), &err);
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+		if (!strstr(buf_str(&b), wanted[i]))
+			fail_msg("expected '%s' in:\n%s", wanted[i], buf_str(&b));
+}
+
 static void status_view__shows_mig_devices(void **state)
 {
 	static const char *const wanted[] = {
@@ -428,6 +449,7 @@ int main(void)
 		cmocka_unit_test(status_view__shows_what_an_operator_asks),
 		cmocka_unit_test(status_view__names_who_holds_what_is_not_offered_any_more),
 		cmocka_unit_test(status_view__knows_no_free_slice_without_holders),
+		cmocka_unit_test(status_view__has_a_word_for_what_is_unknown),
 		cmocka_unit_test(status_view__shows_mig_devices),
 		cmocka_unit_test(status_view__says_what_the_mig_manager_does),
 		cmocka_unit_test(status_view__names_the_process_that_is_stuck),

@@ -122,6 +122,30 @@ static void top_model__takes_nothing_unknown_for_gone(void **state)
 	}
 }
 
+/* Nor for ended, of an earlier config or unhealthy. */
+static void top_model__takes_nothing_unknown_for_false(void **state)
+{
+	static const struct {
+		const char *flag;
+		bool want;
+	} flags[] = { { "true", true }, { "null", true }, { "false", false } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
+		CLEANUP(top_model_freep) struct top_model *m = NULL;
+		char json[512];
+
+		(void)snprintf(json, sizeof(json),
+			NODE("{\"units\":[{\"uses\":[{\"live\":%s,\"offeredNow\":%s}],"
+			     "\"seats\":[{\"healthy\":%s}]}]}"),
+			flags[i].flag, flags[i].flag, flags[i].flag);
+		m = read_node(json);
+		assert_int_equal(m->uses[0].live, flags[i].want);
+		assert_int_equal(m->uses[0].offered_now, flags[i].want);
+		assert_int_equal(m->seats[0].healthy, flags[i].want);
+	}
+}
+
 static void top_model__says_what_is_wrong_and_where(void **state)
 {
 	static const struct {
@@ -423,6 +447,7 @@ int main(void)
 		cmocka_unit_test(top_model__adds_up_the_units_of_a_gpu),
 		cmocka_unit_test(top_model__has_no_sum_of_what_is_not_known),
 		cmocka_unit_test(top_model__takes_nothing_unknown_for_gone),
+		cmocka_unit_test(top_model__takes_nothing_unknown_for_false),
 		cmocka_unit_test(top_model__says_what_is_wrong_and_where),
 		cmocka_unit_test(top_rows__sort_by_each_column_and_what_is_not_known_last),
 		cmocka_unit_test(top_rows__keep_what_has_the_filter),
