@@ -160,7 +160,7 @@ const struct json_row json_rows_use[] = {
 	ROW(view_use, "memoryLimit", U64_MAX, memory_limit),
 	ROW_IF(view_use, "nProcesses", U32, n_processes, processes_known),
 	ROW(view_use, "busyFrom", SOURCE, busy_from),
-	ROW(view_use, "busyExact", BOOL, busy_exact),
+	ROW_IF(view_use, "busyExact", BOOL, busy_exact, busy_known),
 	ROW(view_use, "heldNs", U64, held_ns),
 	ROW(view_use, "gpuNs", U64, gpu_ns),
 	ROW_IF(view_use, "busyNs", U64, busy_ns, busy_known),

@@ -64,6 +64,7 @@ static void make_use(struct view *v, uint32_t i)
 		.peak_known = true,
 		.memory_current = true,
 		.busy_current = true,
+		.held_current = true,
 		.memory_used = 1234567890 + i,
 		.memory_peak = 1334567890,
 		.memory_limit = 1500000000,

@@ -139,6 +139,8 @@ static void view_json__unknown_is_null(void **state)
 	assert_true(json_is_null(json_object_get(unit, "busyNs")));
 	assert_true(json_is_null(json_object_get(unit, "busy")));
 	assert_true(json_is_null(json_object_get(unit, "costNano")));
+	assert_true(json_is_null(
+		json_object_get(at(json_object_get(unit, "uses"), 0), "busyExact")));
 	assert_true(json_is_null(json_object_get(at(json_object_get(gpu, "xids"), 0), "last")));
 	json_decref(root);
 	root = parsed(VIEW_SAMPLE_MIXED, VIEW_PART_HISTORY);
