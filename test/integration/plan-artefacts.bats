@@ -76,10 +76,35 @@ workloads: [{name: x, gpu_ref: H100-SXM5-80GB, busy: 0.1, t_solo: 0.01, rate: 5,
 	[[ ! -e $BATS_TEST_TMPDIR/p ]]
 }
 
+@test "nothing is written where something has no place, and the exit status is the plan's" {
+	printf 'version: gpuslice/plan/v1\nworkloads: [{name: huge, mem_peak_mib: 900000}]\n' >"$BATS_TEST_TMPDIR/p.yaml"
+	run -1 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_TMPDIR/p.yaml" --write "$BATS_TEST_TMPDIR/p"
+	[[ $stderr == *"--write: not all workloads have a place, so nothing is written"* && $output == *"no place for 1 of 'huge'"* ]]
+	[[ ! -e $BATS_TEST_TMPDIR/p ]]
+}
+
+@test "the commands of the first step are for any release and namespace, and drop an earlier config" {
+	cd "$BATS_TEST_TMPDIR"
+	printf 'version: gpuslice/plan/v1\npolicy: {modes: [mig], instances: [p4d.24xlarge]}\nworkloads: [{name: m, gpu_ref: A100-SXM4-40GB, u: 0.1, busy: 0.1, t_solo: 0.01, rate: 5, mem_peak_mib: 4000, isolation: hardware, slo: {max_slowdown: 9}}]\n' >mig.yaml
+	"$GPUSLICE" plan mig.yaml --write mig >/dev/null
+	mkdir bin
+	printf '#!/bin/sh\necho "kubectl $*" >>"$CALLED"\n[ "$1" = create ] || cat >>"$CALLED"\n' >bin/kubectl
+	printf '#!/bin/sh\necho "helm $*" >>"$CALLED"\n' >bin/helm
+	chmod +x bin/*
+	sed -n '/```sh/,/```/{/```/d;p}' mig/00-README.md | sed -n '1,/helm/p;/^ *--/p' | sed 's/RELEASE=gpuslice NAMESPACE=gpuslice/RELEASE=mine NAMESPACE=here/' >step.sh
+	cat step.sh
+	(cd mig && CALLED=$PWD/../called PATH=$PWD/../bin:$PATH sh -eu ../step.sh)
+	cat called
+	grep -Fx 'kubectl create namespace here --dry-run=client -o yaml' called
+	[[ $(grep -c '^  namespace: here$' called) == 2 ]]
+	grep -F 'helm upgrade --install mine deploy/helm/gpuslice --namespace here --reset-then-reuse-values --set config.name=gpuslice-plan,config.map=null,config.default= ' called
+	grep -F -- '--set migManager.enabled=true --set migManager.config.name=gpuslice-plan-mig,migManager.config.default= ' called
+}
+
 @test "an object for each resource, with its replicas; what a cluster needs before" {
 	local out="$BATS_TEST_TMPDIR/fleet"
 	run -0 --separate-stderr "$GPUSLICE" plan "$BATS_TEST_DIRNAME/../../examples/plan/fleet.yaml" --write "$out"
-	grep -F 'kubectl create namespace gpuslice' "$out/00-README.md"
+	grep -F 'RELEASE=gpuslice NAMESPACE=gpuslice' "$out/00-README.md"
 	grep -F 'resources/nvidia.com/gpu,Value=0' "$out/60-cluster-autoscaler-tags.txt"
 	grep -F '# kubectl patch deployment embed-2 --patch-file' "$out/patches/embed-2.yaml"
 	[ "$(awk '/^  replicas: / { n += $2 } END { print n }' "$out"/patches/embed*.yaml)" = 8 ]

@@ -13,7 +13,7 @@ static const struct {
 } kinds[] = {
 	{ "00-README.md", make_readme },
 	{ MAKE_CONFIG_PATH, make_config },
-	{ "15-mig-config.yaml", make_mig },
+	{ MAKE_MIG_PATH, make_mig },
 	{ "20-nodeclass.yaml", make_node_class },
 	{ "30-nodepools.yaml", make_node_pools },
 	{ "40-nodeoverlays.yaml", make_overlays },

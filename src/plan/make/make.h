@@ -18,6 +18,7 @@
 
 #define MAKE_CONFIG_PATH "10-device-plugin-config.yaml"
 #define MAKE_CONFIG_MAP  "gpuslice-plan" /* of sharing configs, in MAKE_NAMESPACE */
+#define MAKE_MIG_PATH    "15-mig-config.yaml"
 #define MAKE_MIG_MAP     "gpuslice-plan-mig"
 #define MAKE_NODE_CLASS  "gpuslice-plan"
 #define MAKE_NAMESPACE   "gpuslice"

@@ -65,29 +65,42 @@ static void pools(struct buf *b, const struct pools *p)
 	}
 }
 
+/* Into the namespace of the agent, whatever the file says. */
+static void apply_map(struct buf *b, const char *path)
+{
+	buf_printf(b,
+		"   sed \"1,/^data:/s/^  namespace: .*/  namespace: $NAMESPACE/\" %s | kubectl apply -f -\n",
+		path);
+}
+
 static void agent(struct buf *b, const struct pools *p)
 {
-	buf_puts(b, "1. The sharing configs, and the agent that reads them:\n\n   ```sh\n"
-		    "   kubectl create namespace " MAKE_NAMESPACE
-		    " --dry-run=client -o yaml | kubectl apply -f -\n"
-		    "   kubectl apply -f " MAKE_CONFIG_PATH "\n");
-	if (any(p, has_mig))
-		buf_puts(b, "   kubectl apply -f 15-mig-config.yaml\n");
 	buf_puts(b,
-		"   helm upgrade --install gpuslice deploy/helm/gpuslice --namespace " MAKE_NAMESPACE
-		" --create-namespace \\\n     --reuse-values --set config.name=" MAKE_CONFIG_MAP
-		"");
+		"1. The sharing configs, and the agent that reads them. If it is installed already, `helm list "
+		"--all-namespaces` has its\n   release and namespace:\n\n   ```sh\n"
+		"   RELEASE=gpuslice NAMESPACE=" MAKE_NAMESPACE "\n"
+		"   kubectl create namespace \"$NAMESPACE\" --dry-run=client -o yaml | kubectl apply -f -\n");
+	apply_map(b, MAKE_CONFIG_PATH);
+	if (any(p, has_mig))
+		apply_map(b, MAKE_MIG_PATH);
+	/* What an earlier install was given stays, but a config of its own, which the chart refuses beside this one. */
+	buf_puts(b,
+		"   helm upgrade --install \"$RELEASE\" deploy/helm/gpuslice --namespace \"$NAMESPACE\" "
+		"\\\n     --reset-then-reuse-values --set config.name=" MAKE_CONFIG_MAP
+		",config.map=null,config.default=");
 	if (any(p, has_slices))
 		buf_puts(b, " --set slices.enabled=true");
 	if (any(p, has_mps))
 		buf_puts(b, " --set mps.enabled=true");
 	if (any(p, has_mig))
 		buf_puts(b,
-			" \\\n     --set migManager.enabled=true --set migManager.config.name=" MAKE_MIG_MAP);
+			" \\\n     --set migManager.enabled=true --set migManager.config.name=" MAKE_MIG_MAP
+			",migManager.config.default=");
 	if (any(p, reboots))
 		buf_puts(b, " --set migManager.withReboot=true");
 	buf_puts(b,
-		"\n   ```\n\n   `deploy/helm/gpuslice` is the chart in gpuslice's repository.\n\n");
+		"\n   ```\n\n   `deploy/helm/gpuslice` is the chart in gpuslice's repository. `--reset-then-reuse-values` needs Helm "
+		"3.14: what an earlier\n   install was given stays, but its own configs.\n\n");
 	if (any(p, reboots))
 		buf_puts(b,
 			"   **A100 and A30 turn MIG on with a reset, which virtual machines often cannot do**: the agent reboots such a "
