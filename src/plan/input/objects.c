@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/offer.h"
 #include "plan/input/internal.h"
 
 #include <stdarg.h>
@@ -294,6 +295,23 @@ static int find_layout(struct plan_input *in, struct error *err)
 	return 0;
 }
 
+/* How large the part of a GPU is that it asks for is not known: it is planned as if it had all of one. */
+static int note_no_profile(struct plan_input *in, const struct plan_workload *w,
+	struct error *err)
+{
+	const struct yaml_source src = { .name = w->file };
+	const struct reading r = { in, &src, err };
+	const struct yaml_node at = { .line = w->line };
+
+	if (!w->object_resource || !strcmp(w->object_resource, OFFER_GPU) ||
+		w->mem_peak_mib.known)
+		return 0;
+	return input_note(&r, &at, "no-profile",
+		"'%s' asks for %.80s, and no profile says how much memory it needs (mem_peak_mib): it is "
+		"planned with a GPU of its own",
+		w->name, w->object_resource);
+}
+
 /* What a plan does not reckon with, though somebody may think so. */
 static int note_unused(struct plan_input *in, const struct plan_workload *w, struct error *err)
 {
@@ -322,7 +340,8 @@ int objects_end(struct plan_input *in, struct error *err)
 	for (size_t i = 0; i < in->n_workloads; i++)
 		set_defaults(&in->workloads[i]);
 	for (size_t i = 0; i < in->n_workloads; i++)
-		if (note_unused(in, &in->workloads[i], err) < 0)
+		if (note_no_profile(in, &in->workloads[i], err) < 0 ||
+			note_unused(in, &in->workloads[i], err) < 0)
 			return -1;
 	return find_layout(in, err);
 }

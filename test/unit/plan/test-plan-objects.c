@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
+#include "config/mig.h"
 #include "plan/gpus/gpus.h"
 #include "plan/input/input.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Kubernetes manifests as input. */
@@ -90,7 +92,9 @@ static void objects__say_replicas_and_requests(void **state)
 		assert_int_equal(w->kind, rows[i].kind);
 		assert_string_equal(w->object_kind, rows[i].object);
 		assert_false(w->mem_peak_mib.known);
-		assert_int_equal(in->n_notes, 0);
+		/* A part of a GPU without a profile. */
+		assert_int_equal(in->n_notes,
+			strcmp(w->object_resource, "nvidia.com/gpu") != 0);
 	}
 }
 
@@ -355,6 +359,61 @@ static void objects__may_ask_for_each_mig_profile(void **state)
 	}
 }
 
+static void ask_for(const struct mig_profile *p)
+{
+	CLEANUP(input_fini) struct plan_input *in = NULL;
+	char text[512], word[MIG_PROFILE_NAME_MAX];
+	struct error err = ERROR_INIT;
+
+	mig_profile_word(p, word);
+	(void)snprintf(text, sizeof(text), ASKS("a", "nvidia.com/mig-%s: 1"), word);
+	assert_ok(read_texts(&in, &err, text, NULL), &err);
+	assert_true(in->workloads[0].mem_peak_mib.known);
+}
+
+/* All that mig-parted's default map has. */
+static void objects__may_ask_for_each_profile_of_the_default_map(void **state)
+{
+	CLEANUP(mig_configs_freep) struct mig_configs *c = NULL;
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+
+	(void)state;
+	assert_ok(mig_default_configs(&c, &err), &err);
+	for (size_t i = 0; i < c->n; i++)
+		for (size_t e = 0; e < c->configs[i].n; e++)
+			for (size_t k = 0; k < c->configs[i].entries[e].n_rows; k++, n++)
+				ask_for(&c->configs[i].entries[e].rows[k].profile);
+	assert_true(n > 50);
+}
+
+/* A part of a GPU is as large as its profile says; without one it is a whole GPU, which is worth a word. */
+static void objects__that_ask_for_a_part_without_a_profile_are_noted(void **state)
+{
+	static const struct {
+		const char *resource, *profile;
+		bool noted;
+	} rows[] = {
+		{ ASKS("a", "nvidia.com/gpux: 1"), NULL, true },
+		{ ASKS("a", "nvidia.com/gpu.shared: 1"), NULL, true },
+		{ ASKS("a", "nvidia.com/gpu.shared: 1"),
+			"version: gpuslice/plan/v1\nworkloads: [{name: a, mem_peak_mib: 100}]\n",
+			false },
+		{ ASKS("a", "nvidia.com/gpu: 1"), NULL, false },
+		{ ASKS("a", "nvidia.com/mig-1g.5gb: 1"), NULL, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		CLEANUP(input_fini) struct plan_input *in = NULL;
+		struct error err = ERROR_INIT;
+
+		assert_ok(read_texts(&in, &err, rows[i].resource, rows[i].profile), &err);
+		if (has_note(in, "no-profile") != rows[i].noted)
+			fail_msg("row %zu", i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -367,6 +426,8 @@ int main(void)
 		cmocka_unit_test(objects__errors_and_notes_say_where),
 		cmocka_unit_test(objects__that_ask_for_no_gpu_are_said),
 		cmocka_unit_test(objects__may_ask_for_each_mig_profile),
+		cmocka_unit_test(objects__may_ask_for_each_profile_of_the_default_map),
+		cmocka_unit_test(objects__that_ask_for_a_part_without_a_profile_are_noted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
