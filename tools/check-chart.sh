@@ -414,6 +414,7 @@ check_metrics() {
 	accepts "network policy" 'kind("NetworkPolicy").spec.ingress | length == 1 and .[0].ports[0].port == "http"' --set networkPolicy.enabled=true
 	accepts "network policy with peers" 'kind("NetworkPolicy").spec.ingress[1] == {ports: [{port: "metrics", protocol: "TCP"}], from: [{namespaceSelector: {}}]}' --set networkPolicy.enabled=true --set-json 'networkPolicy.from=[{"namespaceSelector":{}}]'
 	refuses "metrics.port and listenPort are both 9400" --set listenPort=9400
+	refuses 'metrics.listen is ":9401", and listenPort 9401' --set metrics.listen=:9401
 	refuses "metrics.counters and metrics.countersConfigMap.name are both set" --set metrics.counters=x,metrics.countersConfigMap.name=y
 	refuses "podMonitor.enabled is true, but metrics.enabled is false" --set metrics.enabled=false,podMonitor.enabled=true
 	refuses "at '/metrics/interval'" --set metrics.interval=1x
@@ -473,6 +474,7 @@ check_refusals() {
 	refuses "at '/deviceDiscoveryStrategy'" --set deviceDiscoveryStrategy=tegra
 	refuses "at '/deviceListStrategy/0'" --set 'deviceListStrategy={env}'
 	refuses 'deviceListStrategy has "env"; it can have envvar' --set deviceListStrategy=env
+	refuses 'deviceListStrategy has ""; it can have envvar' --set 'deviceListStrategy=envvar\,'
 	refuses "at '/failOnInitError'" --set-string failOnInitError=yes
 	refuses "additional properties 'runtimeClass' not allowed" --set gfd.runtimeClass=nvidia
 	refuses "at '/gfd/sleepInterval'" --set gfd.sleepInterval=60
@@ -570,6 +572,9 @@ check_texts() {
 			fail "the config '$text': expected '$expected', found: $(grep -F "config.map.c$n: " "$work/stderr" || echo "no refusal")"
 	done < <(grep -v '^#: ' test/data/config-texts/refused)
 	accepts "the configs of test/data/config-texts" 'kinds | index("ConfigMap") != null' -f "$(configs_of test/data/config-texts/accepted)"
+	# The agent gets the text that was checked.
+	text=$'  version: v1\n  flags: {migStrategy: none}'
+	accepts "a config that begins with spaces" "kind(\"ConfigMap\").data.c == \"${text//$'\n'/\\n}\"" -f "$(config_of "$text"$'\n')"
 	accepts "an empty config" 'kinds | index("ConfigMap") != null' -f "$(config_of "")"
 	for file in examples/*.yaml; do
 		grep -q '^version: v1' "$file" || continue

@@ -43,6 +43,9 @@
 {{- if and .Values.metrics.enabled (not .Values.metrics.listen) (eq (int .Values.metrics.port) (int .Values.listenPort)) -}}
 {{- fail (printf "metrics.port and listenPort are both %v: choose another one for one of them" .Values.listenPort) -}}
 {{- end -}}
+{{- if and .Values.metrics.enabled (has .Values.metrics.listen (list (printf ":%v" .Values.listenPort) (printf "0.0.0.0:%v" .Values.listenPort) (printf "[::]:%v" .Values.listenPort))) -}}
+{{- fail (printf "metrics.listen is %q, and listenPort %v is the probes': choose another one for one of them" .Values.metrics.listen .Values.listenPort) -}}
+{{- end -}}
 {{- if not .Values.metrics.enabled -}}
 {{- range $name := list "podMonitor" "prometheusRule" "dashboards" "networkPolicy" -}}
 {{- if (index $.Values $name).enabled -}}
@@ -56,8 +59,8 @@
 {{- end -}}
 {{- include "gpuslice.checkTexts" . -}}
 {{- $strategy := include "gpuslice.deviceListStrategy" . -}}
-{{- range splitList "," $strategy -}}
-{{- if not (has (trim .) (list "" "envvar" "volume-mounts" "cdi-annotations" "cdi-cri")) -}}
+{{- range ternary (splitList "," $strategy) list (ne $strategy "") -}}
+{{- if not (has (trim .) (list "envvar" "volume-mounts" "cdi-annotations" "cdi-cri")) -}}
 {{- fail (printf "deviceListStrategy has %q; it can have envvar, volume-mounts, cdi-annotations and cdi-cri" (trim .)) -}}
 {{- end -}}
 {{- end -}}
