@@ -485,7 +485,7 @@ static int make_footer(struct demo *d, struct error *err)
 		return error_nomem(err);
 	if (!d->screen.live)
 		(void)printf("\n%s", d->footer);
-	(void)fflush(stdout);
+	flush(d);
 	return 0;
 }
 

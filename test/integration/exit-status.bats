@@ -114,6 +114,7 @@ serve_all() {
 		((status == want))
 		grep -F "write to standard output: " err
 	done
+	run -10 bash -c "timeout 60 '$GPUSLICE' demo --plain >/dev/full"
 }
 
 @test "what is not known is lost with the output: 10, not 13" {
