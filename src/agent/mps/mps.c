@@ -334,12 +334,14 @@ bool agent_mps_answered(const struct agent *a, uint64_t since_ns)
 	return true;
 }
 
-uint32_t agent_mps_idle_servers(const struct agent *a, uint32_t *ret, uint32_t max)
+uint32_t agent_mps_idle_servers(const struct agent *a, uint64_t since_ns, uint32_t *ret,
+	uint32_t max)
 {
 	uint32_t n = 0;
 
 	for (const struct mps_unit *u = a->mps.units; u; u = u->next) {
-		if (u->gone || !u->process || mps_clients_count(&u->clients) > 0)
+		if (!can_answer(u) || u->checked_ns < since_ns ||
+			mps_clients_count(&u->clients) > 0)
 			continue;
 		for (uint32_t i = 0; i < u->n_servers && n < max; i++)
 			ret[n++] = u->servers[i];

@@ -50,8 +50,12 @@ int agent_mps_allocate(struct agent *a, const struct resource *r, const char *co
 void agent_mps_ask(struct agent *a);
 bool agent_mps_answered(const struct agent *a, uint64_t since_ns);
 
-/* Processes of servers without clients, which are on their GPUs and use nothing. Returns how many, at most @max. */
-uint32_t agent_mps_idle_servers(const struct agent *a, uint32_t *ret, uint32_t max);
+/*
+ * Processes of servers that had no clients when they were asked since @since_ns: they are on their GPUs and use nothing.
+ * Returns how many, at most @max.
+ */
+uint32_t agent_mps_idle_servers(const struct agent *a, uint64_t since_ns, uint32_t *ret,
+	uint32_t max);
 
 /*
  * What @m takes from the offer is about to be changed, and their daemons have been told to quit by that. 0: they have
