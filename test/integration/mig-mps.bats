@@ -128,6 +128,14 @@ shared() {
 	partitioned
 }
 
+@test "a daemon that does not quit is waited for, until it is killed" {
+	used
+	fault hang=quit
+	label nvidia.com/mig.config=all-1g.5gb
+	partitioned
+	states_were pending success
+}
+
 @test "after a failure the daemon serves again" {
 	cat >"$NODE_DIR/hooks.yaml" <<-'EOF'
 		version: v1

@@ -75,6 +75,11 @@ mps_says() {
 	printf '%s' "$1" | CUDA_MPS_PIPE_DIRECTORY=$MPS_ROOT/${UUIDS[${2-0}]}/pipe "$GPUSLICE_MPS_CONTROL"
 }
 
+# fault [WORD]: what the simulated daemons do wrong from now on; nothing: all is well again.
+fault() {
+	echo "${1-}" >"$GPUSLICE_SIM_DIR/mps-fault"
+}
+
 # pod NAME [REPLICAS [RESOURCE]]
 pod() {
 	k apply -f - >/dev/null <<-EOF

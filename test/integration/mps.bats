@@ -293,11 +293,6 @@ one_served() {
 	env_of mps CUDA_MPS_PIPE_DIRECTORY
 }
 
-# fault [WORD]: what the simulated daemons do wrong from now on; nothing: all is well again.
-fault() {
-	echo "${1-}" >"$GPUSLICE_SIM_DIR/mps-fault"
-}
-
 reason_is() { # PATTERN
 	status '.resources[0].slices[0].reason' | grep -E -- "$1"
 }
