@@ -205,7 +205,7 @@ result_is() {
 	run -1 mig apply --builtin -c all-balanced --dry-run --ignore-process 78 -o json
 	end_is false unavailable
 	grep -q 'process on this GPU: 77' <<<"$output"
-	for text in x 0 77, -1 77,x; do
+	for text in x 0 '77,' -1 '77,x'; do
 		run -1 mig apply --builtin -c all-balanced --dry-run "--ignore-process=$text"
 		[[ $output == *"--ignore-process: expected process ids like 4711,4712; found '"* ]]
 	done
