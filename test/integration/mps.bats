@@ -529,9 +529,7 @@ lost_then() {
 	eventually 40 offers 16
 	control_daemons 1
 	# What is offered can be used.
-	local vars=()
-	look_into one
-	run -0 env "${vars[@]}" "CUDA_VISIBLE_DEVICES=${UUIDS[1]}" \
+	run -0 in_pod one env "CUDA_VISIBLE_DEVICES=${UUIDS[1]}" \
 		"$PROGRAMS/cuda-burn" --seconds 1 --kernel-us 200
 }
 
