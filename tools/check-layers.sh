@@ -29,7 +29,7 @@ rules() {
 		http:    base | uv.h microhttpd.h curl/ jansson.h
 		web:     base http/header.h http/listen.h | microhttpd.h gnutls/
 		standin: base core config/yaml.h kube http | uv.h jansson.h
-		agent:   base abi core config gpu kube http json ledger/ledger.h metrics price/price.h proc view web arbiter/control.h | uv.h jansson.h
+		agent:   base abi core config gpu json kube http ledger/ledger.h metrics price/price.h proc view web arbiter/control.h | uv.h jansson.h
 		validate: base abi core config/yaml.h gpu/monitor.h gpu/nvml-api.h kube http | uv.h jansson.h
 		cli:     base abi bench core config json gpu/monitor.h gpu/label-facts.h gpu/nvml.h kube http ledger/ledger.h mig plan price/load.h price/price.h standin validate sim/control.h sim/place.h | uv.h jansson.h libfyaml.h curl/ ncurses.h
 	EOF

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/health-kept.h"
 
+#include "base/parse.h"
 #include "json/record.h"
 
 #include <inttypes.h>
@@ -155,14 +156,14 @@ static json_t *devices_json(const struct node *n, const struct health_policy *p)
 char *health_kept_format(const struct node *n, const struct health_policy *p, const char *boot)
 {
 	json_t *devices = devices_json(n, p);
-	char rates[17], *text;
+	char rates[24], *text;
 	json_t *o;
 
 	if (json_array_size(devices) == 0) {
 		json_decref(devices);
 		return strdup("");
 	}
-	(void)snprintf(rates, sizeof(rates), "%016" PRIx64, p->rates_id);
+	(void)snprintf(rates, sizeof(rates), "%" PRIu64, p->rates_id);
 	o = json_pack("{s:s, s:s, s:o}", "boot", boot, "rules", rates, "devices", devices);
 	text = o ? json_dumps(o, JSON_INDENT(1)) : NULL;
 	json_decref(o);
@@ -328,11 +329,10 @@ static int take(struct node *n, const json_t *o, const char *boot, uint64_t now_
 {
 	const char *of = json_string_value(json_object_get(o, "boot"));
 	const char *rules = json_string_value(json_object_get(o, "rules"));
-	uint64_t rates_id;
 	const json_t *list;
+	uint64_t rates_id;
 
-	if (!of || !rules || strspn(rules, "0123456789abcdef") != 16 || rules[16] ||
-		sscanf(rules, "%16" SCNx64, &rates_id) != 1)
+	if (!of || !rules || !parse_u64(rules, &rates_id))
 		return error_set(err, ERR_INVALID, "expected kept health, found other JSON");
 	if (!boot[0] || strcmp(of, boot) != 0)
 		return error_set(err, ERR_NOT_FOUND, "the kept health is of another boot");

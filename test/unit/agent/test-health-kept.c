@@ -271,8 +271,7 @@ static void kept__a_mig_device_is_known_by_uuid_and_profile(void **state)
 
 static void health_kept_parse__refuses_what_it_did_not_write(void **state)
 {
-#define DOC(devices) \
-	"{\"boot\":\"" BOOT "\",\"rules\":\"0123456789abcdef\",\"devices\":" devices "}"
+#define DOC(devices) "{\"boot\":\"" BOOT "\",\"rules\":\"123456789\",\"devices\":" devices "}"
 #define ROW(more) \
 	DOC("[{\"uuid\":\"GPU-0\",\"index\":0,\"xid\":48,\"times\":0,\"relapses\":0," more "}]")
 #define TIMES "\"troubleNs\":1,\"sinceNs\":1"
@@ -284,7 +283,7 @@ static void health_kept_parse__refuses_what_it_did_not_write(void **state)
 		{ ROW(TIMES ",\"counted\":[{\"xid\":31,\"atNs\":[1,2]}]"), NULL },
 		{ "", "line" },
 		{ "[]", "other JSON" },
-		{ "{\"boot\":\"" BOOT "\",\"rules\":\"1\",\"devices\":[]}", "other JSON" },
+		{ "{\"boot\":\"" BOOT "\",\"rules\":\"x\",\"devices\":[]}", "other JSON" },
 		{ DOC("{}"), "expected a list" },
 		{ DOC("[1]"), "expected an object" },
 		{ DOC("[{}]"), "devices[0]" },
