@@ -65,6 +65,16 @@ plan() {
 	plan "$WORK/plan.yaml" -o json 2>/dev/null | jq -e '.predictions[0].origin == "measured" and (.workloads[0] | has("disturbed") | not)'
 }
 
+@test "an SLO that cannot be judged is named, with what is missing" {
+	printf '%s\n' 'version: gpuslice/plan/v1' 'workloads:' \
+		'- {name: a, kind: inference-open, gpu_ref: A10G, busy: 0.1, mem_peak_mib: 2000, rate: 5, slo: {p99_ms: 20}}' \
+		'- {name: b, kind: inference-open, gpu_ref: A10G, t_solo: 10ms, busy: 0.1, mem_peak_mib: 2000, slo: {p95_ms: 20, min_rate: 4}}' \
+		'- {name: c, kind: batch, gpu_ref: A10G, t_solo: 10ms, busy: 0.1, mem_peak_mib: 2000}' 'policy: {instances: [g5.xlarge]}' >"$WORK/plan.yaml"
+	run -13 --separate-stderr plan "$WORK/plan.yaml"
+	[[ $output == *"Not known is whether an SLO is met: 'a' (p99_ms; without t_solo), 'b' (p95_ms, min_rate; without rate)."* ]]
+	[[ $output == *"What is known of it rests on what was measured."* ]]
+}
+
 @test "what has no place, and what nobody can say, is the exit code" {
 	printf 'version: gpuslice/plan/v1\nworkloads: [{name: huge, mem_peak_mib: 900000}]\n' >"$WORK/huge.yaml"
 	run -1 --separate-stderr plan "$WORK/huge.yaml"

@@ -6,6 +6,7 @@
 #include "cli/exit-status.h"
 #include "cli/output.h"
 #include "cli/plan/report/report.h"
+#include "cli/plan/say.h"
 #include "cli/plan/text.h"
 #include "cli/plan/write.h"
 #include "price/load.h"
@@ -47,12 +48,9 @@ static bool go_on(void *arg, double done, int64_t nano_per_hour)
 /* Whether a workload with an SLO is somewhere where nobody can say what it will feel. */
 static bool is_unknown(const struct plan_answer *a)
 {
-	for (size_t i = 0; i < a->in->n_workloads; i++) {
-		const struct outcome *o = &a->outcomes[i];
-
-		if (plan_has_slo(&a->in->workloads[i].slo) && o->worst && !o->times.known)
+	for (size_t i = 0; i < a->in->n_workloads; i++)
+		if (plan_slo_unknown(a, i))
 			return true;
-	}
 	return false;
 }
 

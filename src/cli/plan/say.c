@@ -4,6 +4,8 @@
 #include "cli/plan/tables.h"
 #include "cli/plan/text.h"
 
+#define SLOS_NAMED_MAX 5
+
 static int64_t month(int64_t nano_per_hour)
 {
 	return nano_per_hour * ANSWER_HOURS_A_MONTH;
@@ -103,6 +105,58 @@ const struct plan_workload *plan_untimed(const struct plan_answer *a)
 	return NULL;
 }
 
+bool plan_slo_unknown(const struct plan_answer *a, size_t workload)
+{
+	const struct outcome *o = &a->outcomes[workload];
+
+	return plan_has_slo(&a->in->workloads[workload].slo) && o->worst && !o->times.known;
+}
+
+/* "'a' (p99_ms; without t_solo), 'b' (min_rate; without rate)" */
+static void say_slo(struct buf *b, const struct plan_answer *a, size_t workload,
+	const char *before)
+{
+	const struct plan_workload *w = &a->in->workloads[workload];
+	const struct {
+		const char *key;
+		double asked;
+	} keys[] = { { "p50_ms", w->slo.p50_s }, { "p95_ms", w->slo.p95_s },
+		{ "p99_ms", w->slo.p99_s }, { "min_rate", w->slo.min_rate },
+		{ "max_slowdown", w->slo.max_slowdown } };
+	const char *missing = a->outcomes[workload].times.missing, *comma = " (";
+
+	buf_printf(b, "%s'%s'", before, w->name);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+		if (keys[i].asked > 0) {
+			buf_printf(b, "%s%s", comma, keys[i].key);
+			comma = ", ";
+		}
+	buf_printf(b, "%s%s)", missing ? "; without " : "", missing ? missing : "");
+}
+
+static void say_unknown_slos(struct buf *b, const struct plan_answer *a)
+{
+	size_t n = 0;
+
+	for (size_t w = 0; w < a->in->n_workloads; w++)
+		if (plan_slo_unknown(a, w) && n++ < SLOS_NAMED_MAX)
+			say_slo(b, a, w,
+				n == 1 ? " Not known is whether an SLO is met: " : ", ");
+	if (n > SLOS_NAMED_MAX)
+		buf_printf(b, ", and %zu more", n - SLOS_NAMED_MAX);
+	if (n)
+		buf_putc(b, '.');
+}
+
+/* Of each workload that has a place. */
+static bool all_timed(const struct plan_answer *a)
+{
+	for (size_t w = 0; w < a->in->n_workloads; w++)
+		if (a->outcomes[w].worst && !a->outcomes[w].times.known)
+			return false;
+	return true;
+}
+
 /* An answer is as good as the worst of what it is made of. */
 void plan_say_origin(struct buf *b, const struct plan_answer *a)
 {
@@ -111,7 +165,8 @@ void plan_say_origin(struct buf *b, const struct plan_answer *a)
 	enum plan_origin worst = outcome_origin(a, &n);
 
 	if (worst == PLAN_MEASURED)
-		buf_puts(b, "All of it rests on what was measured.");
+		buf_printf(b, "%s of it rests on what was measured.",
+			all_timed(a) ? "All" : "What is known");
 	else
 		buf_printf(b,
 			"It is as good as its worst figures: those of %zu of %zu workload%s are %s. The last "
@@ -123,6 +178,7 @@ void plan_say_origin(struct buf *b, const struct plan_answer *a)
 			" How fast '%s' will be nobody can say without t_solo: the plan may make it as slow as its "
 			"GPU is.",
 			untimed->name);
+	say_unknown_slos(b, a);
 	for (size_t w = 0; w < a->in->n_workloads; w++)
 		if (a->in->workloads[w].disturbed)
 			buf_printf(b,

@@ -15,6 +15,9 @@ void plan_say_sum(struct buf *b, const struct plan_answer *a);
 /* The first workload whose time is not known, so that nothing can be said of how fast it will be; NULL: none. */
 const struct plan_workload *plan_untimed(const struct plan_answer *a);
 
+/* Whether the workload has an SLO and a place, and nobody can say whether it is met there. */
+bool plan_slo_unknown(const struct plan_answer *a, size_t workload);
+
 void plan_say_origin(struct buf *b, const struct plan_answer *a); /* how good it is */
 void plan_say_million(struct buf *b, const struct plan_answer *a);
 void plan_say_idle(struct buf *b, const struct plan_answer *a);
