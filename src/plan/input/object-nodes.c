@@ -8,6 +8,7 @@
 /* Objects that nodes are made of: Karpenter's pools, eksctl's groups. What is wrong or gone in them is a note. */
 
 #define AUTO_MODE_GROUP "eks.amazonaws.com"
+#define INSTANCE_TYPE   "node.kubernetes.io/instance-type"
 
 static int add(const struct reading *r, const struct yaml_node *n, const char *instance,
 	const char *sharing, enum plan_capacity capacity)
@@ -102,26 +103,57 @@ static int note_class(const struct reading *r, const struct yaml_node *o)
 		"with an EC2NodeClass");
 }
 
+/* Whether a requirement keeps instances out of a pool that the plan may choose all the same. */
+static bool is_not_read(const struct yaml_node *requirement)
+{
+	static const char *const prefixes[] = { "karpenter.k8s.aws/instance-",
+		AUTO_MODE_GROUP "/instance-", "nvidia.com/", "topology.kubernetes.io/" };
+	const char *key = object_text(requirement, "key"),
+		   *operator= object_text(requirement, "operator");
+
+	for (size_t k = 0; key && k < ARRAY_LEN(prefixes); k++)
+		if (!strncmp(key, prefixes[k], strlen(prefixes[k])))
+			return true;
+	return key && operator&& !strcmp(key, INSTANCE_TYPE) && strcmp(operator, "In") != 0;
+}
+
 /* Which instances a pool may have is only read by type: the plan may choose others than the rest allows. */
 static int note_requirements(const struct reading *r, const struct yaml_node *requirements)
 {
-	static const char *const prefixes[] = { "karpenter.k8s.aws/instance-",
-		AUTO_MODE_GROUP "/instance-" };
 	char clean[PLAN_NAME_MAX];
 
 	for (size_t i = 0;
 		requirements && requirements->type == YAML_LIST && i < requirements->n; i++) {
-		const char *key = object_text(requirements->items[i], "key");
+		const struct yaml_node *q = requirements->items[i];
 
-		for (size_t k = 0; key && k < ARRAY_LEN(prefixes); k++)
-			if (!strncmp(key, prefixes[k], strlen(prefixes[k])) &&
-				input_note(r, requirements->items[i], "requirement",
-					"%s is not read, so the plan may have other instances: list them in "
-					"policy.instances, or as node.kubernetes.io/instance-type here",
-					object_clean(key, clean, sizeof(clean))) < 0)
-				return -1;
+		if (is_not_read(q) &&
+			input_note(r, q, "requirement",
+				"%s is not read, so the plan may have other instances: list them in "
+				"policy.instances, or as " INSTANCE_TYPE " (In) here",
+				object_clean(object_text(q, "key"), clean, sizeof(clean))) < 0)
+			return -1;
 	}
 	return 0;
+}
+
+/* What Karpenter stops at, and the plan does not. */
+static int note_limits(const struct reading *r, const struct yaml_node *o)
+{
+	const struct yaml_node *limits = object_at(o, "spec.limits");
+	CLEANUP(buf_fini) struct buf keys = BUF_INIT(PLAN_NAME_MAX);
+
+	for (size_t i = 0; limits && limits->type == YAML_OBJECT && i < limits->n; i++) {
+		const char *key = yaml_as_text(limits->pairs[i].key);
+
+		if (strcmp(key, "resources") != 0) /* of old: moved */
+			buf_printf(&keys, "%s%s", keys.len ? ", " : "", key);
+	}
+	if (!keys.len)
+		return 0;
+	return input_note(r, limits, "limit",
+		"the limits of this pool (%s) are not read: the plan may have more than Karpenter starts "
+		"nodes for",
+		buf_ok(&keys) ? buf_str(&keys) : "many");
 }
 
 static int note_gone(const struct reading *r, const struct yaml_node *o)
@@ -222,12 +254,13 @@ int object_node_pool(const struct reading *r, const struct yaml_node *o, const c
 		return -1;
 	if (old && !p.requirements)
 		p.requirements = object_at(o, "spec.constraints");
-	if (read_labels(r, &p) < 0 || note_requirements(r, p.requirements) < 0)
+	if (read_labels(r, &p) < 0 || note_requirements(r, p.requirements) < 0 ||
+		note_limits(r, o) < 0)
 		return -1;
 	n = values_of(&p, "karpenter.sh/capacity-type", &values);
 	if (n == 1 && values[0]->type == YAML_STR && read_capacity(r, values[0], &p) < 0)
 		return -1;
-	n = values_of(&p, "node.kubernetes.io/instance-type", &values);
+	n = values_of(&p, INSTANCE_TYPE, &values);
 	for (size_t i = 0; i < n; i++)
 		if (values[i]->type == YAML_STR &&
 			add(r, values[i], values[i]->text, p.sharing, p.capacity) < 0)

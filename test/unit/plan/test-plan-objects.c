@@ -211,10 +211,18 @@ static void objects__say_what_is_wrong_with_a_node_pool(void **state)
 	static const struct {
 		const char *spec, *code, *text; /* code NULL: no note */
 	} rows[] = {
-		{ "{limits: {nvidia.com/gpu: 8}, template: {spec: {nodeClassRef: {group: "
+		{ "{template: {spec: {nodeClassRef: {group: "
 		  "karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}, requirements: [{key: "
 		  "node.kubernetes.io/instance-type, operator: In, values: [g4dn.xlarge]}]}}}",
 			NULL, NULL },
+		{ "{limits: {nvidia.com/gpu: 8, cpu: 100}}", "limit",
+			"the limits of this pool (nvidia.com/gpu, cpu) are not read" },
+		{ "{template: {spec: {requirements: [{key: nvidia.com/gpu.product, operator: In, values: "
+		  "[Tesla-T4]}]}}}",
+			"requirement", "nvidia.com/gpu.product is not read" },
+		{ "{template: {spec: {requirements: [{key: node.kubernetes.io/instance-type, operator: "
+		  "NotIn, values: [g4dn.xlarge]}]}}}",
+			"requirement", "node.kubernetes.io/instance-type is not read" },
 		{ "{limits: {resources: {nvidia.com/gpu: 8}}}", "moved",
 			"spec.limits.resources.X is spec.limits.X now" },
 		{ "{requirements: []}", "moved", "spec.template.spec.requirements" },
