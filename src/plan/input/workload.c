@@ -7,6 +7,8 @@
 
 /* Workloads: the profile's figures, and what is wanted. */
 
+#define DISTURBED_MAX 1000 /* bytes, with the end */
+
 static const char *const kinds[] = { "inference-open", "inference-closed", "batch", "train",
 	NULL };
 static const char *const isolations[] = { "none", "memory", "fault", "hardware", NULL };
@@ -45,6 +47,18 @@ static int read_models(const struct reading *r, const struct yaml_node *n,
 	return 0;
 }
 
+/* Words of gpuslice profile, longer than a name. */
+static int read_disturbed(const struct reading *r, const struct yaml_node *n,
+	const struct input_key *key, void *to)
+{
+	char clean[DISTURBED_MAX];
+
+	if (n->type != YAML_STR || !n->len || n->len >= sizeof(clean))
+		return input_fail(r, n, key->key, "a text of 1 to 999 characters");
+	*(const char **)to = input_keep(r, object_clean(n->text, clean, sizeof(clean)));
+	return *(const char **)to ? 0 : -1;
+}
+
 #define AT(field) offsetof(struct plan_workload, field)
 
 /* The numbers' origins are set before, from the workload's own. */
@@ -54,7 +68,7 @@ static const struct input_key keys[] = {
 	{ "replicas", input_count, AT(replicas), 0, PLAN_REPLICAS_MAX, NULL, false },
 	{ "kind", input_word, AT(kind), 0, 0, kinds, false },
 	{ "gpu_ref", input_gpu, AT(ref), 0, 0, NULL, false },
-	{ "disturbed", input_text, AT(disturbed), 0, 0, NULL, false },
+	{ "disturbed", read_disturbed, AT(disturbed), 0, 0, NULL, false },
 	{ "t_solo", input_time, AT(solo_s), 0, 1e6, NULL, true },
 	{ "busy", input_number, AT(busy), 0, 1, NULL, false },
 	{ "sm_active", input_number, AT(sm_active), 0, 1, NULL, false },

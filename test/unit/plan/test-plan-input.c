@@ -16,6 +16,11 @@ static int parse(struct plan_input **ret, const char *text, struct error *err)
 	return plan_input_end(*ret, err);
 }
 
+/* As gpuslice profile writes it, with two disturbances. */
+#define SHAKEN                                                                                              \
+	"host too busy: a thread waited for a CPU for 44 % of the time (limit 5 %); the GPU was below its " \
+	"base clocks (if it is simulated: host too busy) for 41 % of the time (limit 10 %)"
+
 static void input__reads_every_key(void **state)
 {
 	static const char text[] =
@@ -31,7 +36,7 @@ static void input__reads_every_key(void **state)
 		"  kind: train\n"
 		"  gpus: 4\n"
 		"- name: shaken\n"
-		"  disturbed: host too busy\n"
+		"  disturbed: \"" SHAKEN "\"\n"
 		"  busy: 0.5\n"
 		"  u: {value: 0.5, origin: default}\n"
 		"policy: {regions: [eu-west-1, us-east-1], capacity: mixed, modes: [mig, slices], headroom: 0.1,\n"
@@ -54,7 +59,7 @@ static void input__reads_every_key(void **state)
 	assert_int_equal(w->replicas, 4);
 	assert_int_equal(w->kind, PLAN_OPEN);
 	assert_null(w->disturbed);
-	assert_string_equal(w[2].disturbed, "host too busy");
+	assert_string_equal(w[2].disturbed, SHAKEN);
 	assert_int_equal(w[2].busy.origin, PLAN_DERIVED);
 	assert_int_equal(w[2].u.origin, PLAN_DEFAULT);
 	assert_string_equal(w->ref->name, "V100-SXM2-16GB");
