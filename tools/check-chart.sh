@@ -467,6 +467,7 @@ check_rights() {
 }
 
 check_refusals() {
+	local text
 	refuses "additional properties 'migstrategy' not allowed" --set migstrategy=none
 	refuses "additional properties 'fallbackStrategy' not allowed" --set config.fallbackStrategy=single
 	refuses "at '/migStrategy': value must be one of 'none', 'single', 'mixed'" --set migStrategy=Single
@@ -480,6 +481,19 @@ check_refusals() {
 	refuses "at '/gfd/sleepInterval'" --set gfd.sleepInterval=60
 	refuses "at '/gfd/sleepInterval'" --set gfd.sleepInterval=1minute
 	refuses "at '/resources/limits/memory'" --set resources.limits.memory=1GB
+	refuses "at '/resources/limits/memory'" --set resources.limits.memory=-1
+	for text in 512m 512 0 31Mi 0.03Gi; do
+		refuses "resources.limits.memory: expected 32Mi or more, found $text" --set resources.limits.memory=$text
+	done
+	for text in 33554432 32Mi 1G 0.5Gi; do
+		accepts "a memory limit of $text" "(agent.resources.limits.memory | tostring) == \"$text\"" --set resources.limits.memory=$text
+	done
+	for text in Repo/x 'a"b' a//b: a:x; do
+		refuses "at '/image/repository'" --set-string "image.repository=$text"
+	done
+	for text in gpuslice r.example:5000/a/b-c_d R.example/x localhost/x host:5000/x a__b; do
+		accepts "the repository $text" "agent.image | startswith(\"$text:\")" --set "image.repository=$text"
+	done
 	refuses "at '/updateStrategy/rollingUpdate/maxSurge'" --set updateStrategy.rollingUpdate.maxSurge=1
 	refuses "at '/updateStrategy/rollingUpdate/maxUnavailable'" --set updateStrategy.rollingUpdate.maxUnavailable=0
 	refuses "at '/config/map/default': got object, want string" --set config.map.default.version=v1

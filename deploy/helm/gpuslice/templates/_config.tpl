@@ -227,6 +227,11 @@ price.catalogue: version: expected "gpuslice/prices/v1", found {{ include "gpusl
 {{- $port := last (splitList ":" .) | int -}}
 {{- if or (lt $port 1) (gt $port 65535) }}metrics.listen: expected HOST:PORT with a port from 1 to 65535, found {{ . }}{{ "\n" }}{{ end -}}
 {{- end -}}
+{{- /* 512m is half a byte. */ -}}
+{{- $memory := dig "limits" "memory" "" (default dict .Values.resources) -}}
+{{- $bytes := $memory -}}
+{{- if kindIs "string" $memory }}{{ $bytes = include "gpuslice.bytes" $memory | default "0" | float64 }}{{ end -}}
+{{- if and (ne (toString $memory) "") (lt (float64 $bytes) 33554432.0) }}resources.limits.memory: expected 32Mi or more, found {{ $memory }}{{ "\n" }}{{ end -}}
 {{- $price := toString .Values.price.perHour -}}
 {{- if not (has $price (list "" "<nil>")) -}}
 {{- if or (not (regexMatch "^[0-9]+(\\.[0-9]+)?$" $price)) (gt (float64 $price) 1e6) -}}
