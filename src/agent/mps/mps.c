@@ -340,8 +340,7 @@ uint32_t agent_mps_idle_servers(const struct agent *a, uint64_t since_ns, uint32
 	uint32_t n = 0;
 
 	for (const struct mps_unit *u = a->mps.units; u; u = u->next) {
-		if (!can_answer(u) || u->checked_ns < since_ns ||
-			mps_clients_count(&u->clients) > 0)
+		if (!can_answer(u) || u->checked_ns < since_ns || !unit_has_no_client(u))
 			continue;
 		for (uint32_t i = 0; i < u->n_servers && n < max; i++)
 			ret[n++] = u->servers[i];

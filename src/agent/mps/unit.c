@@ -229,8 +229,7 @@ static void settle(struct mps_unit *u)
 		unit_ready(u);
 }
 
-/* By the daemon's own answer. The log alone does not say so: processes of clients can write there. */
-static bool has_no_client(const struct mps_unit *u)
+bool unit_has_no_client(const struct mps_unit *u)
 {
 	return u->answered_none && mps_clients_count(&u->clients) == 0;
 }
@@ -443,7 +442,7 @@ static void next_ready(struct mps_unit *u)
 	} else if (!spec_same(&u->want, &u->told)) {
 		unit_enter(u, MPS_SETTING, "limits are being set");
 		unit_next(u);
-	} else if (lacking && has_no_client(u)) {
+	} else if (lacking && unit_has_no_client(u)) {
 		unit_enter(u, MPS_QUITTING,
 			"it is restarted with a GPU that was lost at its start");
 		unit_ask(u, on_quit, "quit");
@@ -544,7 +543,7 @@ static void next_draining(struct mps_unit *u)
 		unit_check(u);
 	} else if (!none && u->stopping) {
 		leave(u);
-	} else if (!has_no_client(u)) {
+	} else if (!unit_has_no_client(u)) {
 		arm(u, none ? EMPTY_CHECK_NS / NS_PER_MS : TICK_MAX_MS);
 	} else {
 		unit_enter(u, MPS_QUITTING,
@@ -588,7 +587,7 @@ static void next_quitting(struct mps_unit *u)
 		unit_check(u);
 		return;
 	}
-	if (time_mono_ns() - u->since_ns >= QUIT_NS && has_no_client(u)) {
+	if (time_mono_ns() - u->since_ns >= QUIT_NS && unit_has_no_client(u)) {
 		log_warn("the MPS control daemon did not quit, it is killed",
 			LOG_STR("daemon", u->key), LOG_INT("pid", process_pid(u)));
 		process_kill(u);

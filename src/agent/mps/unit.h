@@ -135,6 +135,8 @@ void unit_no_server(struct mps_unit *u, const char *what);
 bool unit_usable(const struct mps_unit *u);
 /* Whether the daemon, which runs, was started with the device: a server never finds another one. */
 bool unit_has_device(const struct mps_unit *u, const char *uuid);
+/* By the daemon's own answer. The log alone does not show it: processes of clients can write there. */
+bool unit_has_no_client(const struct mps_unit *u);
 const char *unit_state_name(enum mps_state s);
 /* ask.c: one question at a time; each answer leads to unit_next(). */
 void unit_ask(struct mps_unit *u,
