@@ -154,14 +154,6 @@ static void renew(struct check_runner *r)
 		fail(r, &err);
 }
 
-/* What was measured all the same is reported, and decides no verdict. */
-static void doubt_verdict(struct verdict *v, const char *doubt)
-{
-	struct verdict measured = *v;
-
-	judge_unknown(v, "%.200s (measured: %.250s)", doubt, measured.what);
-}
-
 /* Other processes disturb every test, as they take memory too; the rest only those by time. */
 static const char *doubt_of(const struct check_runner *r)
 {
@@ -205,7 +197,7 @@ static void end_case(struct check_runner *r)
 		else
 			c->kind->judge(c, &v);
 		if (v.known && *doubt_of(r))
-			doubt_verdict(&v, doubt_of(r));
+			judge_doubt(&v, doubt_of(r));
 		if (add_check(r, &v, &err) < 0) {
 			fail(r, &err);
 			return;

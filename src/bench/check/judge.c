@@ -35,6 +35,13 @@ void judge_unknown(struct verdict *ret, const char *fmt, ...)
 	va_end(ap);
 }
 
+void judge_doubt(struct verdict *v, const char *doubt)
+{
+	struct verdict measured = *v;
+
+	judge_unknown(v, "%s (measured: %s)", doubt, measured.what);
+}
+
 /* What is judged is what is shown (bench_print_figure()), so that both agree to the digit; and no "-0.0". */
 static double rounded(double v)
 {

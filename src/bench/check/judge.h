@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VERDICT_TEXT_MAX 480
+#define VERDICT_TEXT_MAX 1000 /* with what disturbed it */
 
 #define JUDGE_MEMORY_LEAST 95.0  /* percent of its limit that a pod can use, with its context */
 #define JUDGE_MEMORY_MOST  100.5 /* a GPU gives out memory in pieces */
@@ -29,6 +29,9 @@ struct verdict {
 
 /* It could not be found out, for that reason. */
 void judge_unknown(struct verdict *ret, const char *fmt, ...) PRINTF(2, 3);
+
+/* It was disturbed by @doubt: what was measured all the same is reported, and decides no verdict. */
+void judge_doubt(struct verdict *v, const char *doubt);
 
 /* One pod took all that it got, then its neighbour did. Bytes. */
 struct judge_memory {

@@ -65,6 +65,31 @@ static void memory__is_held_to_the_limit_with_the_context(void **state)
 	}
 }
 
+static void doubt__is_said_whole_before_what_was_measured(void **state)
+{
+	struct doubt_facts f = { .waited = 0.44, .others = 2 };
+	char doubt[DOUBT_TEXT_MAX];
+	struct verdict v;
+
+	(void)state;
+	for (size_t i = 0; i < DOUBT_SLOWED; i++)
+		f.slowed[i] = i < 3 ? 0.41 : 0;
+	doubt_text(doubt, &f);
+	assert_true(strlen(doubt) > 200);
+	judge_memory(&v, &(struct judge_memory){ .limit = 20 * GIB,
+				 .taken = 20 * GIB,
+				 .gpu = 80 * GIB,
+				 .refusal = 2,
+				 .neighbour_limit = 20 * GIB,
+				 .neighbour_taken = 20 * GIB });
+	judge_doubt(&v, doubt);
+	assert_false(v.known || v.passed);
+	assert_ptr_equal(strstr(v.what, doubt), v.what);
+	assert_non_null(
+		strstr(v.what, "2 other processes used the GPU (measured: a pod got 20.00"));
+	assert_int_equal(v.what[strlen(v.what) - 1], ')');
+}
+
 static const char *const hogs[] = { "these", "those" };
 
 static void neighbour__counts_the_worse_of_both(void **state)
@@ -345,6 +370,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory__is_held_to_the_limit_with_the_context),
+		cmocka_unit_test(doubt__is_said_whole_before_what_was_measured),
 		cmocka_unit_test(neighbour__counts_the_worse_of_both),
 		cmocka_unit_test(neighbour__may_make_answers_a_little_slower),
 		cmocka_unit_test(fault__is_of_its_pod_alone),
