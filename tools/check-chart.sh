@@ -365,6 +365,8 @@ check_mps() {
 	accepts "the same, off" "$none_of_it" --set-string "$text" --set mps.enabled=false
 	accepts "sharing.mps: null, and another key" "$none_of_it" -f "$work/mps-null.yaml"
 	accepts "slices under MPS" "$shared and env(\"GPUSLICE_STATE_DIR\") == \"/var/lib/gpuslice\" and caps == [false, \"KILL,SYS_NICE,SYS_PTRACE,SYS_ADMIN\"]" --set-string "$sets"
+	accepts "words in a comment" "$none_of_it and caps == $none and ([agent.env[].name] | index(\"GPUSLICE_STATE_DIR\")) == null" \
+		-f "$(config_of $'version: v1 # sharing: {mps: {}, slices: [], timeSlicing: {replicas: 2}}\n# isolation: migStrategy: single, volume-mounts')"
 	accepts "slices that take turns" 'no_env("MPS_ROOT")' --set-string "${sets/true/false}"
 	accepts "MPS of a config that the chart does not see" "$none_of_it" --set config.name=mine,migStrategy=none
 	accepts "the same, on" "$shared" --set config.name=mine,mps.enabled=true

@@ -73,9 +73,10 @@ localhost/gpuslice:{{ .Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 
-{{- /* All config texts that the chart knows, in lower case as keys are read without regard to case. */ -}}
+{{- /* All configs that the chart knows, as JSON: a comment gives no rights and restarts nothing. In lower case, as keys are read
+       without regard to case. One that is no YAML is refused (gpuslice.configErrors). */ -}}
 {{- define "gpuslice.configText" -}}
-{{- range .Values.config.map }}{{ . | lower }}{{ "\n" }}{{ end -}}
+{{- range .Values.config.map }}{{ fromYaml . | toJson | lower }}{{ "\n" }}{{ end -}}
 {{- end -}}
 
 {{- /* node, nfd, file or off. */ -}}
