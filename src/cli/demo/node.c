@@ -7,7 +7,7 @@
 #include "base/temp-dir.h"
 #include "core/config-choice.h"
 #include "gpu/monitor.h"
-#include "sim/place.h"
+#include "sim/control.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -125,12 +125,14 @@ int demo_real_gpus(struct inventory **ret, struct error *err)
 static int find_gpus(struct demo_node *n, const struct demo_node_options *o, struct error *err)
 {
 	struct gpu_monitor_options options = { .nvml_path = o->places->nvml };
-	struct sim_place place;
+	CLEANUP(sim_control_close) struct sim_control node = { .state = NULL };
 
 	if (!o->model)
 		return demo_real_gpus(&n->gpus, err);
-	if (sim_place_of(&place, o->model, n->sim_dir, err) < 0)
-		return error_prefix(err, "--node");
+	/* NVML does not say why there is no such node. */
+	if (sim_control_create(&node, o->model, n->sim_dir, /* force= */ false, /* seed= */ 0,
+		    err) < 0)
+		return error_prefix(err, "--node %s", o->model);
 	if (setenv("GPUSLICE_SIM_NODE", o->model, 1) < 0 ||
 		setenv("GPUSLICE_SIM_DIR", n->sim_dir, 1) < 0)
 		return error_nomem(err);
