@@ -73,13 +73,13 @@ static int try_config(struct agent *a, const struct config *c, struct error *err
  * about to write that.
  */
 static int refuse_empty(const struct agent *a, const char *where, const struct buf *text,
-	const struct config *c, struct error *err)
+	struct error *err)
 {
 	const struct agent_config_state *s = &a->config;
 	struct stat st;
 
 	if (!s->decided || !config_is_empty(buf_str(text), text->len) ||
-		config_equal(c, s->config) || (stat(where, &st) == 0 && S_ISCHR(st.st_mode)))
+		(stat(where, &st) == 0 && S_ISCHR(st.st_mode)))
 		return 0;
 	return error_set(err, ERR_INVALID,
 		"'%s' is empty: expected a config in place of the last one, found no key; 'version: v1' alone "
@@ -144,7 +144,7 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 	if (!name)
 		return error_nomem(err);
 	if (parse(a, where, buf_str(text), text->len, &c, &warnings, err) < 0 ||
-		refuse_empty(a, where, text, c, err) < 0 || try_config(a, c, err) < 0)
+		refuse_empty(a, where, text, err) < 0 || try_config(a, c, err) < 0)
 		return -1;
 	say_good_again(a, where);
 	free(s->where);
@@ -557,11 +557,13 @@ out:
 	return r;
 }
 
-static int take_kept_file(struct agent *a)
+static int take_kept_file(struct agent *a, bool empty_too)
 {
 	struct config_kept k = { .text = BUF_INIT(0) };
 	int r = read_kept(a, &k);
 
+	if (r == 0 && !empty_too && config_is_empty(buf_str(&k.text), k.text.len))
+		r = -1;
 	if (r == 0)
 		r = take_kept(a, &k, a->config.file);
 	buf_fini(&k.text);
@@ -600,7 +602,7 @@ static void prove(struct agent *a)
 		agent_config_retry(a);
 		return;
 	}
-	if ((is_named(s) ? take_kept_choice(a) : take_kept_file(a)) == 0)
+	if ((is_named(s) ? take_kept_choice(a) : take_kept_file(a, /* empty_too= */ true)) == 0)
 		look(a, /* force= */ false); /* refuses it */
 }
 
@@ -635,11 +637,12 @@ static int start_file(struct agent *a, struct error *err)
 	} else {
 		/* Whether it may be empty depends on what it takes the place of. */
 		if (config_is_empty(buf_str(&text), text.len))
-			(void)take_kept_file(a);
+			(void)take_kept_file(a, /* empty_too= */ false);
 		if (take(a, s->file, &text, &why) == 0)
 			keep(a, CHOICE_EMPTY, &text);
 	}
-	if (why.code != ERR_NONE && !s->decided && take_kept_file(a) < 0) {
+	if (why.code != ERR_NONE && !s->decided &&
+		take_kept_file(a, /* empty_too= */ true) < 0) {
 		error_copy(err, &why);
 		return -1;
 	}
