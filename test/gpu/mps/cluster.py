@@ -17,6 +17,9 @@ from node import Node, now_ns
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MPS_PROGRAMS = "nvidia-cuda-mps"
+# In front of a command: the directory of the slice is where a container has it.
+MOUNTED = ("/usr/bin/env", "unshare", "--mount", "sh", "-c", "mount -t tmpfs none /run && mkdir -p /run/gpuslice/slice && "
+           "mount --bind \"$GPUSLICE_SLICE_DIR\" /run/gpuslice/slice && exec \"$@\"", "sh")
 
 
 class Pod:
@@ -355,10 +358,11 @@ class Cluster(Node):
     def env_of(self, place):
         return place.env if isinstance(place, Pod) else super().env_of(place)
 
-    def client(self, place, mode, *args, name=None, user=None):
-        """client.py there; ready when it has a context, but for "look"."""
-        p = self.start(place, name or mode, "/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1", "python3",
-                       os.path.join(self.work, "client.py"), os.path.join(self.work, "kernels.ptx"), mode, *args, user=user)
+    def client(self, place, mode, *args, name=None, mounts=False):
+        """client.py there; ready when it has a context, but for "look". With @mounts the slice's directory is mounted
+        as in a container, which the arbiter checks of users other than root."""
+        p = self.start(place, name or mode, *(MOUNTED if mounts else ()), "/usr/bin/env", "PYTHONDONTWRITEBYTECODE=1", "python3",
+                       os.path.join(self.work, "client.py"), os.path.join(self.work, "kernels.ptx"), mode, *args)
         return p if mode == "look" else p.ready()
 
     def try_out(self, place, seconds=20):

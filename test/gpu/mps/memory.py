@@ -102,11 +102,6 @@ def storm(node, pods):
         raise RuntimeError(f"storm: {(done.stdout + done.stderr)[-300:]}")
 
 
-def has_python(node, uid):
-    return not subprocess.run(["/usr/bin/env", "python3", "-c", ""], env=node.env, user=uid, group=uid, extra_groups=[],
-                              check=False, capture_output=True).returncode
-
-
 def users(node):
     """Clients of several users at once, as containers have them."""
     node.configure(replicas(4, memory="equal"), 4)
@@ -116,8 +111,7 @@ def users(node):
     node.open_to_all()
     procs = []
     for pod, uid in zip(pods, ids):
-        own = uid is None or has_python(node, uid)  # else it becomes that user when it has begun
-        procs.append(node.client(pod, "loop", *([] if own else ["--uid", uid]), name=f"user-{uid}", user=uid if own else None))
+        procs.append(node.client(pod, "loop", *([] if uid is None else ["--uid", uid]), name=f"user-{uid}", mounts=True))
     at = time.monotonic()
     connected = len(node.servers(pods[0]))
     time.sleep(max(0.0, 2 - (time.monotonic() - at)))

@@ -28,15 +28,14 @@ def percentile(values, percent):
 
 
 class Proc:
-    """A program whose lines are kept in a file; the last one is JSON. @user: a number; None: who we are."""
+    """A program whose lines are kept in a file; the last one is JSON."""
 
-    def __init__(self, node, name, args, env, user=None):
+    def __init__(self, node, name, args, env):
         self.name = name
         self.path = os.path.join(node.work, f"{len(node.procs)}-{name}.out")
         self.file = open(self.path, "w+b")
-        who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         self.popen = subprocess.Popen(args, stdout=self.file, stderr=subprocess.STDOUT, env=env,
-                                      stdin=subprocess.DEVNULL, **who)
+                                      stdin=subprocess.DEVNULL)
         self.args = args
         node.procs.append(self)
 
@@ -274,11 +273,11 @@ class Node:
         return dict(self.env, GPUSLICE_SLICE_DIR=self.slice_dir(place),
                     LD_PRELOAD=f"{lib}/libgpuslice-cuda.so:{lib}/libgpuslice-nvml.so")
 
-    def start(self, place, name, *args, user=None):
+    def start(self, place, name, *args):
         args = [str(a) for a in args]
         if "/" not in args[0]:
             args[0] = self.bin(args[0])
-        return Proc(self, name, args, self.env_of(place), user)
+        return Proc(self, name, args, self.env_of(place))
 
     def start_mps(self):
         """False: there is none here."""
