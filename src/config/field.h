@@ -67,8 +67,9 @@ extern const struct field_range config_ranges[];
 extern const size_t config_n_ranges;
 
 extern const struct field_words words_version, words_mig, words_discovery, words_list_strategy,
-	words_id_strategy, words_allocation, words_memory, words_compute, words_profile_compute,
-	words_class, words_unhooked, words_compute_mode, words_signal_policy, words_rule_policy;
+	words_id_strategy, words_allocation, words_memory, words_profile_memory, words_compute,
+	words_profile_compute, words_class, words_unhooked, words_compute_mode,
+	words_signal_policy, words_rule_policy, words_xids;
 
 /* The row of @path; NULL: no such key, no limits. */
 const struct field *field_by_path(const char *path);
