@@ -26,7 +26,7 @@
  *	nogpm                      no GPU has GPM
  *	utilization GPU PID AGO_MS PERCENT   a sample of process utilization, so long before the call
  *	log                        each call is written to the file of that name with ".calls"
- *	switch N                   after N more calls the file changes places with the one with ".next"
+ *	switch N                   after N more calls of a thread the file changes places with the one with ".next"
  *	fabric CALL GPU STATE STATUS BYTE   of a call for fabric info; the cluster's UUID is all BYTEs
  *
  * With FAKE_NVML_OLD it is a library from before the _v2 names, with the needed calls alone.
@@ -154,7 +154,7 @@ static void switch_files(void)
 static nvmlReturn_t act(const char *call, int gpu)
 {
 	nvmlReturn_t r = NVML_SUCCESS;
-	static unsigned int calls; /* of a file that will be switched */
+	static _Thread_local unsigned int calls; /* of a file that will be switched */
 	bool counts = false, due = false;
 	char line[256], words[WORDS_MAX][64];
 	FILE *f = control();
