@@ -175,7 +175,7 @@ static void add_doubt(struct check_runner *r, const struct trial_facts *f)
 	sampler_doubt(r->sampler, &facts);
 	facts.waited = f->waited;
 	facts.busy = r->busy;
-	facts.others = doubt_others(fmax(seen.from, seen.to), r->pods, r->now.mode);
+	facts.others = doubt_others(seen.all, seen.earlier, r->pods, r->now.mode);
 	doubt_gaps_add(&r->gaps, r->now.mode, &facts);
 	only_others.others = facts.others;
 	if (!*text)
@@ -364,6 +364,11 @@ static void next_trial(struct check_runner *r)
 
 /* ---- life --------------------------------------------------------------------------------------------------- */
 
+static void on_first_look(void *arg)
+{
+	next_trial(arg);
+}
+
 static void on_first_place(void *arg, const struct error *err)
 {
 	struct check_runner *r = arg;
@@ -371,7 +376,7 @@ static void on_first_place(void *arg, const struct error *err)
 	if (err)
 		fail(r, err);
 	else
-		next_trial(r);
+		sampler_look(r->sampler, on_first_look, r);
 }
 
 int check_runner_start(struct check_runner **ret, uv_loop_t *loop,

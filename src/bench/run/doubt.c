@@ -91,9 +91,11 @@ void doubt_text(char ret[static DOUBT_TEXT_MAX], const struct doubt_facts *f)
 			f->others > 1 ? "es" : "");
 }
 
-double doubt_others(double seen, size_t own, enum bench_mode m)
+double doubt_others(double seen, double earlier, size_t own, enum bench_mode m)
 {
-	return bench_mode_mps(m) || isnan(seen) ? NAN : fmax(0, seen - (double)own);
+	if (own == DOUBT_UNCOUNTED || bench_mode_mps(m) || isnan(seen))
+		return earlier > 0 ? earlier : NAN;
+	return fmax(fmax(0, seen - (double)own), earlier); /* one of NaN does not count */
 }
 
 /* ---- gaps --------------------------------------------------------------------------------------------------- */

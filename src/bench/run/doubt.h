@@ -55,10 +55,13 @@ struct doubt_facts doubt_unknown(void);
 void doubt_text(char ret[static DOUBT_TEXT_MAX], const struct doubt_facts *f);
 
 /*
- * Processes on the GPU beside @own of the benchmark, of all @seen there. NaN: not known, as NVML does not say, or under
- * MPS, of which it lists the server as well.
+ * Processes on the GPU beside @own of the benchmark, of all @seen there, @earlier of which were there before the benchmark
+ * was; NaN: NVML does not say. Where ours cannot be counted, those that were there before are known to be others, and
+ * without one it is not known (NaN): so for a user's program (@own: DOUBT_UNCOUNTED), which may be several processes, and
+ * under MPS, of which NVML lists the server as well.
  */
-double doubt_others(double seen, size_t own, enum bench_mode m);
+#define DOUBT_UNCOUNTED SIZE_MAX
+double doubt_others(double seen, double earlier, size_t own, enum bench_mode m);
 
 /* What is judged; what of it is not known is a gap: a disturbance that nobody would have noticed. */
 enum doubt_gap {

@@ -170,14 +170,12 @@ static bool ends_programs(const struct bench_runner *r)
 	return false;
 }
 
-/* Not known beside a user's program, which may be several processes. */
 static double others_of(const struct bench_runner *r)
 {
 	struct sampler_processes seen = sampler_processes(r->sampler);
 
-	return ends_programs(r)
-		       ? NAN
-		       : doubt_others(fmax(seen.from, seen.to), r->n_slots, step_of(r)->mode);
+	return doubt_others(seen.all, seen.earlier,
+		ends_programs(r) ? DOUBT_UNCOUNTED : r->n_slots, step_of(r)->mode);
 }
 
 static void note_others(struct bench_runner *r, double others)
@@ -587,16 +585,24 @@ static void next_calibration(struct bench_runner *r)
 		fail(r, &err);
 }
 
+static void on_first_look(void *arg)
+{
+	struct bench_runner *r = arg;
+
+	if (r->stopping)
+		finish(r);
+	else
+		next_calibration(r);
+}
+
 static void on_first_place(void *arg, const struct error *err)
 {
 	struct bench_runner *r = arg;
 
 	if (err)
 		fail(r, err);
-	else if (r->stopping)
-		finish(r);
 	else
-		next_calibration(r);
+		sampler_look(r->sampler, on_first_look, r);
 }
 
 /* ---- life --------------------------------------------------------------------------------------------------- */

@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB 1048576.0
+#define MIB         1048576.0
+#define EARLIER_MAX 1024 /* processes of others that are told from ours */
 
 /* Counters and states that doubt.h judges; of what is not known NaN. */
 struct speed {
-	double slowed_ns[DOUBT_SLOWED], reasons, clock_mhz, processes;
+	double slowed_ns[DOUBT_SLOWED], reasons, clock_mhz;
+	struct sampler_processes processes;
 	uint64_t at_ns; /* monotonic clock */
 };
 
@@ -20,9 +22,13 @@ struct sampler {
 	struct gpu_monitor *monitor;
 	struct gpu_sample_request rq;
 	char uuid[GPU_UUID_MAX];
+	bool ready;            /* NVML has answered, or cannot */
 	bool under_way, ended; /* a sample; sampler_end() came */
 	bool asked_end;        /* the sample is of the end */
 	struct speed from, to;
+	uint32_t earlier[EARLIER_MAX]; /* process ids, as NVML has them */
+	uint32_t n_earlier;
+	void (*looked)(void *arg); /* the sample is of sampler_look() */
 	sampler_done *done;
 	void *arg;
 };
@@ -80,31 +86,80 @@ static struct bench_gpu read_unit(const struct sample_unit *u)
 	return g;
 }
 
-/* One that has computed since the sample before and has ended is in it too, without memory. */
-static double count_present(const struct sample_unit *u)
-{
-	double n = 0;
+static const struct sampler_processes not_known = { NAN, NAN };
 
-	for (uint32_t i = 0; i < u->n_processes; i++)
-		n += u->processes[i].bytes > 0;
-	return u->processes_known ? n : NAN;
+static bool is_earlier(const struct sampler *s, uint32_t pid)
+{
+	for (uint32_t i = 0; i < s->n_earlier; i++) {
+		if (s->earlier[i] == pid)
+			return true;
+	}
+	return false;
 }
 
-/* A GPU in MIG mode has none of its own: its devices have them. */
-static double count_processes(const struct sample *sample, const struct sample_unit *gpu)
+/* One that has computed since the sample before and has ended is in it too, without memory. */
+static bool is_present(const struct sample_process *p)
 {
-	double of_mig = NAN;
+	return p->bytes > 0;
+}
 
+static struct sampler_processes count_present(const struct sampler *s,
+	const struct sample_unit *u)
+{
+	struct sampler_processes n = { 0, 0 };
+
+	for (uint32_t i = 0; i < u->n_processes; i++) {
+		n.all += is_present(&u->processes[i]);
+		n.earlier += is_present(&u->processes[i]) && is_earlier(s, u->processes[i].pid);
+	}
+	return u->processes_known ? n : not_known;
+}
+
+/* The GPU, or its MIG devices where it has some: then it has no processes of its own. */
+static bool has_processes(const struct sample *sample, const struct sample_unit *gpu,
+	const struct sample_unit *u)
+{
+	bool is_mig = u->gi != GPU_NO_INSTANCE;
+
+	if (u->gpu != gpu->gpu)
+		return false;
+	for (uint32_t i = 0; !is_mig && i < sample->n; i++) {
+		if (sample->units[i].gpu == gpu->gpu && sample->units[i].gi != GPU_NO_INSTANCE)
+			return false;
+	}
+	return true;
+}
+
+static struct sampler_processes count_processes(const struct sampler *s,
+	const struct sample *sample, const struct sample_unit *gpu)
+{
+	struct sampler_processes sum = { 0, 0 };
+
+	for (uint32_t i = 0; i < sample->n; i++) {
+		struct sampler_processes n;
+
+		if (!has_processes(sample, gpu, &sample->units[i]))
+			continue;
+		n = count_present(s, &sample->units[i]);
+		sum.all += n.all;
+		sum.earlier += n.earlier;
+	}
+	return sum;
+}
+
+static void keep_earlier(struct sampler *s, const struct sample *sample,
+	const struct sample_unit *gpu)
+{
 	for (uint32_t i = 0; i < sample->n; i++) {
 		const struct sample_unit *u = &sample->units[i];
 
-		if (u->gpu != gpu->gpu || u->gi == GPU_NO_INSTANCE)
-			continue;
-		if (!u->processes_known)
-			return NAN;
-		of_mig = (isnan(of_mig) ? 0 : of_mig) + count_present(u);
+		for (uint32_t k = 0; has_processes(sample, gpu, u) && k < u->n_processes &&
+				     s->n_earlier < EARLIER_MAX;
+			k++) {
+			if (is_present(&u->processes[k]))
+				s->earlier[s->n_earlier++] = u->processes[k].pid;
+		}
 	}
-	return isnan(of_mig) ? count_present(gpu) : of_mig;
 }
 
 static void ask_end(struct sampler *s);
@@ -119,9 +174,18 @@ static void on_sample(void *arg, struct sample *sample, const struct error *err)
 
 	(void)err;
 	s->under_way = false;
+	if (s->looked) {
+		void (*looked)(void *) = STEAL_PTR(s->looked);
+
+		if (u)
+			keep_earlier(s, sample, u);
+		(void)sample_free(sample);
+		looked(s->arg);
+		return;
+	}
 	read_figures(speed, speeds, ARRAY_LEN(speeds), u);
 	speed->at_ns = time_mono_ns();
-	speed->processes = u ? count_processes(sample, u) : NAN;
+	speed->processes = u ? count_processes(s, sample, u) : not_known;
 	(void)sample_free(sample);
 	if (done)
 		done(s->arg, &g);
@@ -149,15 +213,28 @@ static void ask_end(struct sampler *s)
 	done(s->arg, &unknown);
 }
 
+static void ask_first(struct sampler *s)
+{
+	void (*looked)(void *arg);
+
+	if (!s->ready || !s->looked || s->under_way || ask(s))
+		return;
+	looked = STEAL_PTR(s->looked);
+	looked(s->arg);
+}
+
 static void on_inventory(void *arg, const struct inventory *inv)
 {
-	(void)arg;
+	struct sampler *s = arg;
+
 	(void)inv;
+	s->ready = true;
+	ask_first(s);
 }
 
 static void on_down(void *arg, const struct error *why)
 {
-	(void)arg;
+	on_inventory(arg, NULL);
 	(void)why;
 }
 
@@ -184,7 +261,7 @@ static void want(struct gpu_sample_request *rq, const struct figure *list, size_
 static void forget(struct sampler *s)
 {
 	read_figures(&s->from, speeds, ARRAY_LEN(speeds), NULL);
-	s->from.processes = NAN;
+	s->from.processes = not_known;
 	s->to = s->from;
 }
 
@@ -209,6 +286,13 @@ int sampler_new(struct sampler **ret, uv_loop_t *loop,
 	}
 	*ret = s;
 	return 0;
+}
+
+void sampler_look(struct sampler *s, void (*done)(void *arg), void *arg)
+{
+	s->looked = done;
+	s->arg = arg;
+	ask_first(s);
 }
 
 void sampler_begin(struct sampler *s)
@@ -244,7 +328,10 @@ void sampler_doubt(const struct sampler *s, struct doubt_facts *ret)
 
 struct sampler_processes sampler_processes(const struct sampler *s)
 {
-	return (struct sampler_processes){ s->from.processes, s->to.processes };
+	const struct sampler_processes *from = &s->from.processes, *to = &s->to.processes;
+
+	return (struct sampler_processes){ fmax(from->all, to->all),
+		fmax(from->earlier, to->earlier) };
 }
 
 struct sampler *sampler_free(struct sampler *s)

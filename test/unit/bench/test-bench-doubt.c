@@ -66,11 +66,22 @@ static void doubt_text__names_each_disturbance_with_its_figure(void **state)
 static void doubt_others__are_not_known_where_nvml_does_not_say_or_lists_more(void **state)
 {
 	(void)state;
-	assert_true(doubt_others(3, 2, BENCH_TURNS) == 1);
-	assert_true(doubt_others(2, 2, BENCH_TURNS) == 0);
-	assert_true(doubt_others(1, 2, BENCH_TURNS) == 0); /* one has ended */
-	assert_true(isnan(doubt_others(NAN, 2, BENCH_TURNS)));
-	assert_true(isnan(doubt_others(3, 2, BENCH_MPS)));
+	assert_true(doubt_others(3, 0, 2, BENCH_TURNS) == 1);
+	assert_true(doubt_others(2, 0, 2, BENCH_TURNS) == 0);
+	assert_true(doubt_others(1, 0, 2, BENCH_TURNS) == 0); /* one has ended */
+	assert_true(isnan(doubt_others(NAN, NAN, 2, BENCH_TURNS)));
+	assert_true(isnan(doubt_others(3, 0, 2, BENCH_MPS)));
+	assert_true(isnan(doubt_others(3, 0, DOUBT_UNCOUNTED, BENCH_TURNS)));
+}
+
+static void doubt_others__are_those_that_were_there_before_where_ours_cannot_be_counted(
+	void **state)
+{
+	(void)state;
+	assert_true(doubt_others(4, 1, DOUBT_UNCOUNTED, BENCH_TURNS) == 1);
+	assert_true(doubt_others(4, 2, 2, BENCH_MPS) == 2);
+	assert_true(doubt_others(2, 1, 2, BENCH_TURNS) == 1); /* and one of ours has ended */
+	assert_true(isnan(doubt_others(NAN, NAN, DOUBT_UNCOUNTED, BENCH_MPS)));
 }
 
 static void doubt_gaps__name_what_was_not_known_and_where(void **state)
@@ -215,6 +226,8 @@ int main(void)
 		cmocka_unit_test(doubt_text__names_each_disturbance_with_its_figure),
 		cmocka_unit_test(
 			doubt_others__are_not_known_where_nvml_does_not_say_or_lists_more),
+		cmocka_unit_test(
+			doubt_others__are_those_that_were_there_before_where_ours_cannot_be_counted),
 		cmocka_unit_test(doubt_gaps__name_what_was_not_known_and_where),
 		cmocka_unit_test(doubt_text__minds_clocks_only_while_the_gpu_has_work),
 		cmocka_unit_test(doubt_clock__of_an_idle_gpu_is_not_compared),
