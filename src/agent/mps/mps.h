@@ -58,8 +58,8 @@ uint32_t agent_mps_idle_servers(const struct agent *a, uint64_t since_ns, uint32
 	uint32_t max);
 
 /*
- * What @m takes from the offer is about to be changed, and their daemons have been told to quit by that. 0: they have
- * ended; 1: not yet; < 0: ERR_UNAVAILABLE: one has a client, which @err names.
+ * @m takes devices from the offer, as they are about to be changed, and by that their daemons quit. 0: the daemons
+ * have ended; 1: not yet; < 0: ERR_UNAVAILABLE: one has a client, which @err names.
  */
 int agent_mps_left(const struct agent *a, const struct mig_mask *m, struct error *err) MUST_USE;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define MIB         1048576.0
-#define EARLIER_MAX 1024 /* processes of others that are told from ours */
+#define EARLIER_MAX 1024 /* processes of others that are kept */
 
 /* Counters and states that doubt.h judges; of what is not known NaN. */
 struct speed {
