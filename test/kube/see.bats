@@ -208,8 +208,8 @@ adds_up() {
 	jq -en --slurpfile node "$BATS_TEST_TMPDIR/node" --slurpfile charged "$BATS_TEST_TMPDIR/charged" '$charged[0] | map(
 		. as $c | ($node[0].gpus[] | select(.index == $c.index) | .units[0].uses | map(.busyNs) | add) as $seen
 		| if ($seen - $c.busyNs | fabs) <= 0.01 * $c.busyNs + 3e8 then true else error("\($c): \($seen)") end) | length == 2 and all'
-	# Nobody says it of a client of MPS.
-	awk '$2 == "mps" { n++; if ($4 != 0 || $7 != "false") bad = 1 } END { exit bad || n != 2 }' "$BATS_TEST_TMPDIR/compared"
+	# Nobody says it of a client of MPS: it is not known, nor whether it would be exact.
+	awk '$2 == "mps" { n++; if ($4 != 0 || $7 != "") bad = 1 } END { exit bad || n != 2 }' "$BATS_TEST_TMPDIR/compared"
 	# Memory: looked at once a second, so of those of 40 s within two of these.
 	awk '$5 > 15 { n++; if ($6 < $5 * 0.95 || $6 > $5 * 1.05) { print; bad = 1 } } END { exit bad || n != 9 }' "$BATS_TEST_TMPDIR/compared"
 	adds_up
