@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/health-kept.h"
 
+#include "base/escape.h"
 #include "base/parse.h"
 #include "json/record.h"
 
@@ -349,7 +350,8 @@ int health_kept_parse(struct node *n, const char *json, size_t len, const char *
 	int r;
 
 	if (!o)
-		return error_set(err, ERR_INVALID, "line %d: %s", where.line, where.text);
+		return error_set(err, ERR_INVALID, "line %d: %s", where.line,
+			escape_line(where.text));
 	r = take(n, o, boot, now_ns, err);
 	json_decref(o);
 	return r;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arbiter/request.h"
 
+#include "base/escape.h"
+
 #include "arbiter/control.h"
 #include "arbiter/slice-file.h"
 
@@ -146,7 +148,7 @@ int request_read(struct request *ret, const char *line, size_t len, struct error
 	memset(ret, 0, sizeof(*ret));
 	if (!top)
 		return error_set(err, ERR_INVALID, "control: column %d: %s", where.column,
-			where.text);
+			escape_line(where.text));
 	result = read_top(ret, top, err);
 	json_decref(top);
 	if (result < 0)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arbiter/slice-file.h"
 
+#include "base/escape.h"
+
 #include "abi/slice-dir.h"
 #include "arbiter/book.h"
 #include "turns/turns.h"
@@ -255,7 +257,7 @@ int slice_def_read(struct slice_def *ret, const char *path, const char *id, cons
 	top = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
 	if (!top)
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", path, where.line,
-			where.column, where.text);
+			where.column, escape_line(where.text));
 	result = read_top(&r, ret, id, top);
 	json_decref(top);
 	if (result < 0)

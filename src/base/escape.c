@@ -17,6 +17,19 @@ size_t escape_control_len(const char *text)
 	return *p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0 ? 2 : 0;
 }
 
+char *escape_line(char *text)
+{
+	char *p = text;
+	size_t len;
+
+	while (*p) {
+		len = escape_control_len(p);
+		memset(p, ' ', len);
+		p += len ? len : 1;
+	}
+	return text;
+}
+
 /* Blanks of a text that are none in a cell or on a terminal. */
 static bool is_blank(char c)
 {

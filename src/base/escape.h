@@ -19,5 +19,8 @@ void escape_csv(struct buf *b, const char *text);
 /* One word of a POSIX shell, in single quotes. */
 void escape_shell(struct buf *b, const char *word);
 
+/* A line of a message: each control character in @text becomes a blank, in place. Returns @text. */
+char *escape_line(char *text);
+
 /* Bytes of the control character at @text, in ASCII or (C1) in UTF-8; 0: it is none. */
 size_t escape_control_len(const char *text);

@@ -2,6 +2,7 @@
 #include "cli/kubelet-client.h"
 
 #include "base/defaults.h"
+#include "base/escape.h"
 #include "base/fd.h"
 #include "base/parse.h"
 #include "base/time.h"
@@ -41,7 +42,7 @@ static int call(const struct client *c, const char *method, const char *path, co
 		return -1;
 	}
 	*ret = json_loadb(buf_str(&b), b.len, 0, &where);
-	return *ret ? 0 : error_set(err, ERR_INTERNAL, "answer: %s", where.text);
+	return *ret ? 0 : error_set(err, ERR_INTERNAL, "answer: %s", escape_line(where.text));
 }
 
 /* Posts @body_take and prints the lines of the answer. */

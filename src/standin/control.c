@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "standin/control.h"
 
+#include "base/escape.h"
 #include "base/time.h"
 #include "http/server.h"
 #include "standin/view.h"
@@ -206,7 +207,7 @@ static int do_post(struct control *c, const struct http_request *req, json_t **r
 		body = json_loadb(req->body, req->body_len, JSON_REJECT_DUPLICATES, &where);
 		if (!body)
 			return error_set(err, ERR_INVALID, "request:%d:%d: %s", where.line,
-				where.column, where.text);
+				where.column, escape_line(where.text));
 		rc = actions[i].post(c->s, body, ret, err);
 		json_decref(body);
 		return rc;

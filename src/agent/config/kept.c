@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/config/kept.h"
 
+#include "base/escape.h"
 #include "base/fd.h"
 #include "config/config.h"
 
@@ -49,7 +50,7 @@ int config_kept_parse(struct config_kept *ret, const char *json, size_t len, con
 	int r;
 
 	if (!o)
-		return error_set(err, ERR_INVALID, "kept config: %s", where.text);
+		return error_set(err, ERR_INVALID, "kept config: %s", escape_line(where.text));
 	r = take(ret, o, source, err);
 	json_decref(o);
 	return r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/mps/place.h"
 
+#include "base/escape.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "kube/unix-socket.h"
@@ -206,7 +207,7 @@ int mps_place_load(struct mps_place *p, struct error *err)
 	if (!json_is_object(o)) {
 		json_decref(o);
 		return error_set(err, ERR_INVALID, "'%s': line %d: %s", path, where.line,
-			where.text);
+			escape_line(where.text));
 	}
 	load_modes(p, json_object_get(o, "modes"));
 	r = load_devices(p, json_object_get(o, "devices"), err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/status/view.h"
 
+#include "base/escape.h"
 #include "base/strv.h"
 #include "cli/status/table.h"
 #include "cli/status/parts.h"
@@ -454,7 +455,7 @@ int status_view(struct buf *b, const char *json, size_t len,
 
 	if (!root)
 		return error_set(err, ERR_INVALID, "the agent's status is no JSON: %s",
-			where.text);
+			escape_line(where.text));
 	if (!json_is_object(root) || !json_is_array(json_object_get(root, "gpus")))
 		r = error_set(err, ERR_INVALID, "the answer is not a gpusliced status");
 	else

@@ -2,6 +2,7 @@
 #include "price/import/import.h"
 
 #include "base/buf.h"
+#include "base/escape.h"
 
 #include <jansson.h>
 
@@ -62,7 +63,7 @@ static int read_entry(struct bulk *b, json_t *entry, const char *name, size_t at
 	inner = json_loadb(text, json_string_length(entry), 0, &where);
 	if (!inner)
 		return error_set(err, ERR_INVALID, "%s: PriceList[%zu]: %s", name, at,
-			where.text);
+			escape_line(where.text));
 	got = bulk_add(b, inner, name, at, err);
 	json_decref(inner);
 	return got;
@@ -98,7 +99,7 @@ int price_query_read(struct price_catalogue *c, const char *name, const char *te
 
 	if (!root)
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", name, where.line,
-			where.column, where.text);
+			where.column, escape_line(where.text));
 	got = bulk_init(&b, err) < 0 ||
 	      read_all(&b, json_object_get(root, "PriceList"), name, err) < 0;
 	json_decref(root);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "price/import/import.h"
 
+#include "base/escape.h"
+
 #include <jansson.h>
 #include <string.h>
 
@@ -25,7 +27,7 @@ int spot_advisor_read(struct price_catalogue *c, const char *name, const char *t
 
 	if (!root)
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", name, where.line,
-			where.column, where.text);
+			where.column, escape_line(where.text));
 	if (!json_is_object(regions))
 		got = error_set(err, ERR_INVALID, "%s: spot_advisor: expected an object", name);
 	json_object_foreach(regions, region_name, region)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/escape.h"
 #include "base/time.h"
 #include "price/import/import.h"
 
@@ -243,7 +244,7 @@ int spot_history_read(struct price_catalogue *c, const char *name, const char *t
 
 	if (!root)
 		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", name, where.line,
-			where.column, where.text);
+			where.column, escape_line(where.text));
 	list = json_object_get(root, "SpotPriceHistory");
 	n = json_array_size(list);
 	next = json_string_value(json_object_get(root, "NextToken"));

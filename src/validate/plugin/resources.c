@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/defaults.h"
+#include "base/escape.h"
 #include "base/fd.h"
 #include "base/time.h"
 #include "http/client.h"
@@ -40,7 +41,7 @@ int offers_read_status(struct offers *ret, const char *json, size_t len, struct 
 	ret->n = 0;
 	if (!root)
 		return error_set(err, ERR_INVALID, "the agent's status is no JSON: %s",
-			where.text);
+			escape_line(where.text));
 	if (!json_is_array(list))
 		return error_set(err, ERR_INVALID,
 			"the answer is not the status of gpusliced: it has no resources");

@@ -47,6 +47,14 @@ static void escape_csv__fails_the_buffer_that_is_too_small(void **state)
 	assert_false(buf_ok(&b));
 }
 
+static void escape_line__makes_blanks_of_control_characters(void **state)
+{
+	char text[] = "near 'a\n\tb\x1b\xc2\x85' \xc3\xa4";
+
+	(void)state;
+	assert_string_equal(escape_line(text), "near 'a  b   ' \xc3\xa4");
+}
+
 static void escape_control_len__knows_both_sets(void **state)
 {
 	(void)state;
@@ -64,6 +72,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(escape__keeps_text_in_its_place),
 		cmocka_unit_test(escape_csv__fails_the_buffer_that_is_too_small),
+		cmocka_unit_test(escape_line__makes_blanks_of_control_characters),
 		cmocka_unit_test(escape_control_len__knows_both_sets),
 	};
 
