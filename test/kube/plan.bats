@@ -107,10 +107,10 @@ untainted() {
 	plan cluster "$DIR"
 	kubectl apply --validate=strict -f "$DIR"
 	# As 00-README.md says.
-	grep -F -- "--set config.name=gpuslice-plan --set slices.enabled=true" "$DIR/00-README.md"
-	grep -F -- "--set migManager.enabled=true --set migManager.config.name=gpuslice-plan-mig" "$DIR/00-README.md"
-	chart install gpuslice --set config.name=gpuslice-plan --set slices.enabled=true \
-		--set migManager.enabled=true --set migManager.config.name=gpuslice-plan-mig
+	local configs=config.name=gpuslice-plan,config.map=null,config.default= mig=migManager.config.name=gpuslice-plan-mig,migManager.config.default=
+	grep -F -- "--set $configs --set slices.enabled=true" "$DIR/00-README.md"
+	grep -F -- "--set migManager.enabled=true --set $mig" "$DIR/00-README.md"
+	chart install gpuslice --set "$configs" --set slices.enabled=true --set migManager.enabled=true --set "$mig"
 	node_of ts g6-xlarge-time-slicing-6
 	node_of cut p3-8xlarge-slices
 	node_of mig p4d-24xlarge-mig
