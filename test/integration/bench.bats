@@ -142,7 +142,13 @@ beside_another() {
 	jq -e '.checks | length == 2 and all(.known)' r.json
 	jq -e '.notes | index("Isolation tests: Not known, so no doubt could come of it: whether other processes used the GPU (mps-limited).")
 		and index("Not known, so no doubt could come of it: whether other processes used the GPU (mps-limited).")' r.json
-	# A GPU in MIG mode has no processes of its own.
+}
+
+@test "a GPU in MIG mode has no processes of its own: those of its devices count" {
+	root_cuts
+	node_teardown
+	node_setup h100-1
+	cd "$BATS_TEST_TMPDIR"
 	printf '%s\n' 'version: v1' 'mig-configs: {mine: [{devices: [0], mig-enabled: true, mig-devices: {2g.20gb: 3}}]}' >mine.yaml
 	"$GPUSLICE" mig apply -f mine.yaml -c mine
 	GPUSLICE_PROCFS=$GPUSLICE_SIM_DIR/proc run -13 beside_another "$GPUSLICE" bench --seconds 0.4 --warmup 0.1 --repetitions 1 --mode mig \
