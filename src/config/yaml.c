@@ -484,26 +484,23 @@ static int take_event(struct builder *b, struct fy_event *e)
 }
 
 /*
- * libfyaml 0.7.12 frees a key twice where a '?' begins one and what follows a tab behind a ':' is
- * wrong. So a text with both never reaches it; nobody needs the two together.
+ * libfyaml 0.7.12 frees a key twice where a '?' begins one and what follows a tab behind a ':' is wrong. Which '?' begins
+ * a key depends on all that is before it. So no text with any '?' and such a tab reaches it; nobody needs the two together.
  */
 static int check_tabs(const struct yaml_source *src, struct error *err)
 {
 	uint32_t line = 1, column = 1, tab_line = 0, tab_column = 0;
-	bool begins = true, colon = false, asks = false;
+	bool colon = false, asks = false;
 
 	for (size_t i = 0; i < src->len; i++, column++) {
 		char c = src->text[i];
 
-		asks |= c == '?' && begins;
+		asks |= c == '?';
 		if (c == '\t' && colon && !tab_line) {
 			tab_line = line;
 			tab_column = column;
 		}
 		colon = c == ':' || (colon && c == ' ');
-		/* Other indicators, breaks that are not ASCII, and a byte order mark. */
-		begins = c == '\n' || c == '\r' || (unsigned char)c >= 0x80 ||
-			 (begins && strchr(" \t-?:", c));
 		if (c == '\n') {
 			line++;
 			column = 0;
@@ -513,7 +510,7 @@ static int check_tabs(const struct yaml_source *src, struct error *err)
 		return 0;
 	return yaml_fail(src, tab_line + src->line_offset, tab_column + src->column_offset,
 		ERR_INVALID, err,
-		"expected spaces behind the ':' in a text with '?' keys, found a tab");
+		"expected spaces behind the ':' in a text with a '?', found a tab");
 }
 
 /* Nothing but text may reach the YAML parser: libfyaml 0.7.12 does not return from some other. */
