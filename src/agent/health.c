@@ -13,8 +13,8 @@
 /* In the state directory. */
 #define KEPT_NAME "health.json"
 
-/* XIDs may come as often as a program likes: the file is written at most so often. */
-#define WRITE_MS 250
+/* XIDs come as often as a program likes, and the loop waits for the disk: the file is written at most so often. */
+#define WRITE_MS 1000
 
 static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *err)
 {

@@ -533,7 +533,7 @@ lost_then() {
 		"$PROGRAMS/cuda-burn" --seconds 1 --kernel-us 200
 }
 
-@test "limits are told by the places that GPUs have in the daemon, also when one is back" {
+@test "MPS limits follow the places that GPUs have in the daemon, also when one is back" {
 	lost_gpu
 	[[ $(status '.mps[0].devices | length') == 4 ]]
 	pod one

@@ -244,7 +244,7 @@ make_dev() {
 		run -1 env FAKE_CUDA="${row% *}" "$GPUSLICE" validate cuda "${limit[@]}"
 		found cuda ".code == \"${row##* }\" and [.items[] | .result == \"pass\"] == [true, false, true, true]"
 	done
-	# A kernel that writes nothing is told apart: it may be a driver that computes none.
+	# A kernel that writes nothing has a text of its own: it may be a driver that computes none.
 	run -1 env FAKE_CUDA="lazy=$uuid" "$GPUSLICE" validate cuda
 	found cuda '(.items[1].text | contains("50000 of 50000 sums are wrong, as the kernel wrote none") and contains("its driver computes no kernels")) and (.advice | contains("simulated GPU"))'
 	run -1 env FAKE_CUDA="wrong=$uuid" "$GPUSLICE" validate cuda

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What of the GPUs' health outlives the agent. On virtual time. */
-#include "lib/test.h"
+#include "unit/core/core-fixture.h"
 
 #include "agent/health-kept.h"
 #include "base/time.h"
@@ -15,18 +15,10 @@
 
 static struct inventory *make_inventory(uint32_t n)
 {
-	struct error err = ERROR_INIT;
-	struct inventory *inv = NULL;
+	struct inventory *inv = fixture_inventory(n);
 
-	assert_ok(inventory_new(&inv, n, &err), &err);
-	for (uint32_t i = 0; i < n; i++) {
-		struct gpu *g = &inv->gpus[i];
-
-		g->index = i;
-		g->recovery = GPU_RECOVERY_NONE;
-		(void)snprintf(g->uuid, sizeof(g->uuid), "GPU-%u", i);
-		(void)snprintf(g->bus_id, sizeof(g->bus_id), "00000000:%02X:00.0", i + 1);
-	}
+	for (uint32_t i = 0; i < n; i++)
+		inv->gpus[i].recovery = GPU_RECOVERY_NONE;
 	return inv;
 }
 
