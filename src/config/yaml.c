@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #include "base/buf.h"
-#include "base/utf8.h"
+#include "base/yaml-text.h"
 #include "config/yaml-place.h"
 #include "config/yaml-scalar.h"
 
@@ -483,45 +483,15 @@ static int take_event(struct builder *b, struct fy_event *e)
 	return 0;
 }
 
-/*
- * libfyaml 0.7.12 frees a key twice where a '?' begins one and what follows a tab behind a ':' is wrong. Which '?' begins
- * a key depends on all that is before it. So no text with any '?' and such a tab reaches it; nobody needs the two together.
- */
-static int check_tabs(const struct yaml_source *src, struct error *err)
-{
-	uint32_t line = 1, column = 1, tab_line = 0, tab_column = 0;
-	bool colon = false, asks = false;
-
-	for (size_t i = 0; i < src->len; i++, column++) {
-		char c = src->text[i];
-
-		asks |= c == '?';
-		if (c == '\t' && colon && !tab_line) {
-			tab_line = line;
-			tab_column = column;
-		}
-		colon = c == ':' || (colon && c == ' ');
-		if (c == '\n') {
-			line++;
-			column = 0;
-		}
-	}
-	if (!asks || !tab_line)
-		return 0;
-	return yaml_fail(src, tab_line + src->line_offset, tab_column + src->column_offset,
-		ERR_INVALID, err,
-		"expected spaces behind the ':' in a text with a '?', found a tab");
-}
-
-/* Nothing but text may reach the YAML parser: libfyaml 0.7.12 does not return from some other. */
 static int check_text(const struct yaml_source *src, struct error *err)
 {
+	char why[YAML_TEXT_WHY_MAX];
 	struct utf8_place bad;
 
-	if (utf8_is_text(src->text, src->len, &bad))
+	if (yaml_text_is_safe(src->text, src->len, &bad, why))
 		return 0;
 	return yaml_fail(src, bad.line + src->line_offset, bad.column + src->column_offset,
-		ERR_INVALID, err, "expected UTF-8 text, found the byte 0x%02x", bad.byte);
+		ERR_INVALID, err, "%s", why);
 }
 
 /* The parser's first complaint, in our form. */
@@ -586,7 +556,7 @@ int yaml_parse(struct yaml **ret, const struct yaml_source *src, struct error *e
 	b->src = src;
 	b->err = err;
 	b->y = y;
-	if (check_text(src, err) < 0 || check_tabs(src, err) < 0)
+	if (check_text(src, err) < 0)
 		return -1;
 	if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) { /* byte order mark */
 		text += 3;

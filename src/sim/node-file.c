@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 #include "base/parse.h"
-#include "base/utf8.h"
+#include "base/yaml-text.h"
 #include "sim/catalogue.h"
 #include "sim/mig.h"
 
@@ -471,16 +471,14 @@ static int syntax_error(const struct parser *p, struct error *err)
 	return error_set(err, ERR_INVALID, "%s:%d:%d: %s", p->path, e->line, e->column, e->msg);
 }
 
-/* libfyaml 0.7.12 does not return from some text that is no text; so that never reaches it. */
 static int check_text(const struct parser *p, const char *text, size_t len, struct error *err)
 {
+	char why[YAML_TEXT_WHY_MAX];
 	struct utf8_place bad;
 
-	if (utf8_is_text(text, len, &bad))
+	if (yaml_text_is_safe(text, len, &bad, why))
 		return 0;
-	return error_set(err, ERR_INVALID,
-		"%s:%u:%u: expected UTF-8 text, found the byte 0x%02x", p->path, bad.line,
-		bad.column, bad.byte);
+	return error_set(err, ERR_INVALID, "%s:%u:%u: %s", p->path, bad.line, bad.column, why);
 }
 
 static int load(struct parser *p, const char *text, size_t len, struct error *err)

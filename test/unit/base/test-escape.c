@@ -2,6 +2,7 @@
 #include "lib/test.h"
 
 #include "base/escape.h"
+#include "base/yaml-text.h"
 
 typedef void escape_fn(struct buf *b, const char *text);
 
@@ -55,6 +56,27 @@ static void escape_line__makes_blanks_of_control_characters(void **state)
 	assert_string_equal(escape_line(text), "near 'a  b   ' \xc3\xa4");
 }
 
+static void yaml_text_is_safe__finds_what_libfyaml_cannot_have(void **state)
+{
+	static const struct {
+		const char *text;
+		uint32_t line, column; /* 0: it may */
+	} rows[] = { { "a: b\n", 0, 0 }, { "a:\tb\n", 0, 0 }, { "? a\n: b\n", 0, 0 },
+		{ "? a\n:\tb\n", 2, 2 }, { "a: b # why?\nc: \td\n", 2, 4 },
+		{ "; !:\t  : ? !:\t", 1, 5 }, { "a\tb?", 0, 0 }, { "a\n\xff", 2, 1 } };
+	char why[YAML_TEXT_WHY_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct utf8_place at = { .line = 0 };
+		bool safe = yaml_text_is_safe(rows[i].text, strlen(rows[i].text), &at, why);
+
+		if (safe != (rows[i].line == 0) ||
+			(!safe && (at.line != rows[i].line || at.column != rows[i].column)))
+			fail_msg("row %zu: %d, %u:%u", i, safe, at.line, at.column);
+	}
+}
+
 static void escape_control_len__knows_both_sets(void **state)
 {
 	(void)state;
@@ -73,6 +95,7 @@ int main(void)
 		cmocka_unit_test(escape__keeps_text_in_its_place),
 		cmocka_unit_test(escape_csv__fails_the_buffer_that_is_too_small),
 		cmocka_unit_test(escape_line__makes_blanks_of_control_characters),
+		cmocka_unit_test(yaml_text_is_safe__finds_what_libfyaml_cannot_have),
 		cmocka_unit_test(escape_control_len__knows_both_sets),
 	};
 
