@@ -61,19 +61,19 @@ static void yaml_text_is_safe__finds_what_libfyaml_cannot_have(void **state)
 	static const struct {
 		const char *text;
 		uint32_t line, column; /* 0: it may */
-	} rows[] = { { "a: b\n", 0, 0 }, { "a:\tb\n", 0, 0 }, { "? a\n: b\n", 0, 0 },
+	} cases[] = { { "a: b\n", 0, 0 }, { "a:\tb\n", 0, 0 }, { "? a\n: b\n", 0, 0 },
 		{ "? a\n:\tb\n", 2, 2 }, { "a: b # why?\nc: \td\n", 2, 4 },
 		{ "; !:\t  : ? !:\t", 1, 5 }, { "a\tb?", 0, 0 }, { "a\n\xff", 2, 1 } };
 	char why[YAML_TEXT_WHY_MAX];
 
 	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct utf8_place at = { .line = 0 };
-		bool safe = yaml_text_is_safe(rows[i].text, strlen(rows[i].text), &at, why);
+		bool safe = yaml_text_is_safe(cases[i].text, strlen(cases[i].text), &at, why);
 
-		if (safe != (rows[i].line == 0) ||
-			(!safe && (at.line != rows[i].line || at.column != rows[i].column)))
-			fail_msg("row %zu: %d, %u:%u", i, safe, at.line, at.column);
+		if (safe != (cases[i].line == 0) ||
+			(!safe && (at.line != cases[i].line || at.column != cases[i].column)))
+			fail_msg("case %zu: %d, %u:%u", i, safe, at.line, at.column);
 	}
 }
 
