@@ -39,7 +39,7 @@ flags+=(-Wno-unused-function -Wno-unused-const-variable)
 while read -r dir; do
 	flags+=("-I$dir")
 done < <(find "$build" -name '*.pb-c.h' -printf '%h\n' 2>/dev/null | sort -u)
-flags+=("-I$build/src") # headers that the build makes, by their layer: "runtime/forward/slots.h"
+flags+=("-I$build/src") # headers that the build makes, by their layer: "container/loader/slots.h"
 export cc
 printf '%s\0' "${headers[@]}" | xargs -0 -I{} -P "$(nproc)" bash -c '
 	header=$1 && shift

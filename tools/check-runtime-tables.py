@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: check-runtime-tables.py LIBRARY
 
-The dynamic symbol table of a preload library can be corrected in place (src/runtime/forward/
+The dynamic symbol table of a preload library can be corrected in place (src/container/loader/
 complete.c): no page of it holds code, and the spare symbols are the last of their bucket."""
 
 import re

@@ -9,7 +9,7 @@ if [[ ${1-} == --help || $# -ne 3 ]]; then
 	cat <<-'EOF'
 		usage: tools/check-runtime.sh LIBRARY SONAME NAMES
 
-		NAMES: the list that the library was made from (src/runtime/forward/). Checks: it exports
+		NAMES: the list that the library was made from (src/container/loader/). Checks: it exports
 		these names, dlopen, dlmopen and its spare symbols, and nothing else; needs libc only, in
 		no newer version than CentOS 7 has; runs nothing when it is loaded; is never unloaded; has
 		next to no thread-local storage; imports nothing of the dl* family; entry points have 16 bytes; the

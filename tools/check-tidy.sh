@@ -39,7 +39,7 @@ fi
 # check_one "KEY FILE"
 check_one() {
 	local file=${1#* } key=$passed/${1%% *} out args hints=(--extra-arg=-include "--extra-arg=$PWD/tools/tidy-hints.h")
-	[[ $file != src/base/error.c ]] || hints=()
+	[[ $file != src/lib/base/error.c ]] || hints=()
 	# The analysis of paths takes most of the time; what it would find in tests, their runs under the
 	# sanitizers do.
 	[[ $file != test/* ]] || hints+=('--checks=-clang-analyzer-*')

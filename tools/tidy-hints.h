@@ -5,7 +5,7 @@
  * For the analyzer only (tools/check-tidy.sh includes it by force): it sees one file at a time and
  * cannot know that these always return -1, so it would follow paths on which an error is none.
  */
-#include "base/error.h"
+#include "lib/base/error.h"
 
 #define error_set(...)	  ({ (void)error_set(__VA_ARGS__); -1; })
 #define error_vset(...)	  ({ (void)error_vset(__VA_ARGS__); -1; })

@@ -28,8 +28,8 @@
  * Little-endian, fixed widths, no pointers.
  *
  * A process that writes nonsense here spoils what is shown and counted of its own slice, and no more: the
- * arbiter decides by what it reads from the page only whether there are turns at all (turns/turns.h,
- * "Together"), and whether the slice waits for a launch of its own (turns/turns.h, "Urgency"), both by .done:
+ * arbiter decides by what it reads from the page only whether there are turns at all (model/sched/sched.h,
+ * "Together"), and whether the slice waits for a launch of its own (model/sched/sched.h, "Urgency"), both by .done:
  * who says that it gets on slowly has turns for that, and who says that nothing gets on has TURNS_URGED_NS between
  * TURNS_NS of the others at most, which is charged. For all else it goes by what the
  * process says (struct slice_state), and nobody else can know whether work is in flight. So there is a limit
@@ -38,7 +38,7 @@
  * be busy for as long as it is connected. It has no turn by that and holds up nobody; but its slice is charged an
  * equal part of the time in which others work, as if its kernels still ran beside theirs (which they may).
  * The others are charged so much less than they use, and those with a cap get more than it. The status calls
- * such a process and its slice "stuck" after 10 s (arbiter/control.h), and the arbiter's log says it once; but
+ * such a process and its slice "stuck" after 10 s (abi/arbiter-control.h), and the arbiter's log says it once; but
  * one that goes on writing .done passes for one that works.
  *
  * The other way round, one that says that it is not busy while its work runs has the others charged for it.

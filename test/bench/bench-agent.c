@@ -13,8 +13,8 @@
 
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "base/time.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <errno.h>
 #include <fcntl.h>

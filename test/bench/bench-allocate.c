@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/parse.h"
-#include "base/time.h"
-#include "kube/device-plugin.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
+#include "io/kubelet/device-plugin.h"
 
 struct server {
 	pthread_t thread;

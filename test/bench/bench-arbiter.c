@@ -10,8 +10,8 @@
 
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "base/time.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <fcntl.h>
 #include <signal.h>

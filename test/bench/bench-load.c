@@ -19,9 +19,9 @@
 
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "base/parse.h"
-#include "base/time.h"
+#include "lib/base/fd.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/time.h"
-#include "metrics/metrics.h"
+#include "lib/base/time.h"
+#include "node/metrics/metrics.h"
 
 #define GPUS   8
 #define SLICES 56

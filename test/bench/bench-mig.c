@@ -8,8 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/time.h"
-#include "core/mig/plan.h"
+#include "lib/base/time.h"
+#include "model/mig/plan.h"
 #include "layouts.h"
 
 #define CUTS_MAX 512

@@ -6,9 +6,9 @@
  * whole GPUs. Fails if a plan of 10,000 workloads takes more than 10 s of one processor or leaves one out.
  * BENCH_SHORT=1: 1,000 workloads at most.
  */
-#include "base/buf.h"
-#include "base/time.h"
-#include "plan/answer/answer.h"
+#include "lib/base/buf.h"
+#include "lib/base/time.h"
+#include "tools/plan/answer/answer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/time.h"
-#include "core/prefer.h"
+#include "lib/base/time.h"
+#include "model/prefer/prefer.h"
 
 #define ROUNDS 21
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/time.h"
+#include "lib/base/time.h"
 
 #define PARALLEL   300
 #define ROUNDS_MAX 4000

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/slices/store.h"
-#include "base/parse.h"
-#include "base/time.h"
+#include "node/agent/slices/store.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
 
 #define GPUS     4
 #define REPLICAS 10

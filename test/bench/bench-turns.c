@@ -15,9 +15,9 @@
 
 #include "lib/test.h"
 
-#include "arbiter/control.h"
-#include "base/fd.h"
-#include "base/time.h"
+#include "abi/arbiter-control.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <fcntl.h>
 #include <poll.h>

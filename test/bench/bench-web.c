@@ -24,11 +24,11 @@
 
 #include "bench/web-load.h"
 
-#include "base/buf.h"
-#include "base/fd.h"
-#include "base/time.h"
-#include "http/server.h"
-#include "web/web.h"
+#include "lib/base/buf.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "lib/http/server/server.h"
+#include "io/web/web.h"
 
 #define SCRAPE_LINES 20000 /* about 1.3 MB, a node of 8 GPUs in 56 slices each */
 #define ASK_EVERY_NS (2 * NS_PER_MS)

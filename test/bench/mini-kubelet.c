@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mini-kubelet.h"
 
-#include "base/fd.h"
-#include "base/time.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,9 +6,9 @@
  * a client for what registered. Blocking calls that run the loop inside. For benchmarks.
  * Thread: main.
  */
-#include "base/error.h"
-#include "kube/messages.h"
-#include "kube/rpc.h"
+#include "lib/base/error.h"
+#include "io/kubelet/messages/messages.h"
+#include "io/kubelet/rpc/rpc.h"
 
 struct mini_kubelet {
 	uv_loop_t loop;

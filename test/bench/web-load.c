@@ -14,9 +14,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/parse.h"
-#include "base/time.h"
+#include "lib/base/fd.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
 
 #define SLOW_N    500
 #define STORM_N   10000

@@ -11,7 +11,7 @@
  * nothing but start; "init" calls cuInit() and asks for the total memory, which is the first that a
  * slice has to answer. To be started in no slice.
  */
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "cuda/driver.h"
 
 #include <fcntl.h>

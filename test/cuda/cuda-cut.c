@@ -11,7 +11,7 @@
  * DIR of --shim holds cut-driver's libcuda.so.1, LIBRARY of --driver is the one behind it. To be
  * started in no slice, and alone in the one that it is given.
  */
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "cuda/driver.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tells the arbiter what NVML has of each process, in place of the agent (src/arbiter/control.h).
+ * Tells the arbiter what NVML has of each process, in place of the agent (src/abi/arbiter-control.h).
  *
  *	cuda-feed RUN_DIR/arbiter.sock
  *

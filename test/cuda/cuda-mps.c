@@ -15,8 +15,8 @@
  *
  * Exits 3 where cuInit() fails, 4 where there is no context.
  */
-#include "base/parse.h"
-#include "base/time.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
 #include "cuda/driver.h"
 
 #include <dlfcn.h>

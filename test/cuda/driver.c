@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/driver.h"
-#include "base/parse.h"
-#include "base/time.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
 
 #include <dlfcn.h>
 #include <errno.h>

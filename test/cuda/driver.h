@@ -9,7 +9,7 @@
  */
 #include "abi/cuda-functions.h"
 #include "abi/slice-wire.h"
-#include "gpu/nvml-api.h"
+#include "abi/nvml-api.h"
 
 #include <stdbool.h>
 #include <stdio.h>

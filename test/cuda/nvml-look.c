@@ -6,7 +6,7 @@
  *
  *	nvml-look [--time] [--set]
  */
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "cuda/driver.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "arbiter/request.h"
+#include "node/arbiter/control/request.h"
 
 /* A line on the control socket: refused with a reason, or lists that are sorted and whole. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "arbiter/book.h"
-#include "arbiter/packet.h"
+#include "node/arbiter/grants/grants.h"
+#include "node/arbiter/clients/packet.h"
 
 #include <stdlib.h>
 #include <string.h>

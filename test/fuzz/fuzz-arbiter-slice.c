@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "arbiter/slice-file.h"
-#include "turns/turns.h"
+#include "node/arbiter/slices/file.h"
+#include "model/sched/sched.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "arbiter/turns/tally.h"
+#include "node/arbiter/turns/tally/tally.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "bench/compare/compare.h"
-#include "bench/load/arrivals.h"
-#include "bench/profile/outside.h"
-#include "bench/profile/watch.h"
-#include "bench/report/report.h"
-#include "bench/run/collect.h"
+#include "tools/bench/compare/compare.h"
+#include "tools/bench/stats/arrivals.h"
+#include "tools/bench/run/outside.h"
+#include "tools/bench/run/watch.h"
+#include "tools/bench/report/report.h"
+#include "tools/bench/run/collect.h"
 
 #include <stdio.h>
 #include <stdlib.h>

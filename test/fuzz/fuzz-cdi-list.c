@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "cli/cdi-list.h"
-#include "kube/cdi/cdi.h"
+#include "tools/cli/cdi-list/cdi-list.h"
+#include "io/cdi/cdi.h"
 
 #include <stdlib.h>
 #include <string.h>

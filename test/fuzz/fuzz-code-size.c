@@ -2,7 +2,7 @@
 /* Images of GPU code, as a program may load them. */
 #include "fuzz/fuzz.h"
 
-#include "runtime/cuda/memory/code-size.h"
+#include "container/cuda/memory/code-size.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

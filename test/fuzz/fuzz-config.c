@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "config/config.h"
-#include "core/mps.h"
-#include "core/slice.h"
+#include "io/config/config.h"
+#include "model/mps/mps.h"
+#include "model/slice/slice.h"
 
 #include <stdio.h>
 #include <stdlib.h>

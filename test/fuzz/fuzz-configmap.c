@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "config/config.h"
+#include "io/config/config.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include "base/time.h"
-#include "cli/cost/range.h"
+#include "lib/base/time.h"
+#include "tools/cli/cost/view/range.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include "cli/cost/print.h"
-#include "cli/cost/prometheus.h"
+#include "tools/cli/cost/view/print.h"
+#include "tools/cli/cost/view/prometheus.h"
 
 #include <stdlib.h>
 #include <string.h>

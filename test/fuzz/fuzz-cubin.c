@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "sim/cuda/cubin.h"
+#include "testbed/sim/cuda/module/cubin.h"
 
 /* A cubin: what it declares has names and an end, and nothing is read beyond what there is. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

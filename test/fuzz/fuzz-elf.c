@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "kube/cdi/elf.h"
+#include "io/cdi/elf.h"
 
 #include <stdlib.h>
 #include <string.h>

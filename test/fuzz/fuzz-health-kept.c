@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/health-kept.h"
+#include "node/agent/health/kept.h"
 
 #include "fuzz.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/health.h"
+#include "lib/http/health/health.h"
 
 /* What is answered has ended, has a path, and would not be answered otherwise with less of it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

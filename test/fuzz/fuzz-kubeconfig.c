@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/api/internal.h"
-#include "kube/api/kubeconfig.h"
+#include "io/kube-api/internal.h"
+#include "io/kube-api/kubeconfig.h"
 
 /* A kubeconfig is a user's file. What is accepted passes the checks, and nothing of it can break a
  * header line. */

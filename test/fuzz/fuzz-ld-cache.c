@@ -2,8 +2,8 @@
 /* The loader's cache and the head of a library's file, as an image may have them. */
 #include "fuzz/fuzz.h"
 
-#include "runtime/forward/cache.h"
-#include "runtime/forward/file.h"
+#include "container/loader/parse/cache.h"
+#include "container/loader/parse/file.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "standin/manifest/manifest.h"
+#include "testbed/standin/manifest/manifest.h"
 
 /* Manifests come from users' files and over the control socket: whatever they hold, objects come
  * out whole or not at all, and what comes out can be walked. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "metrics/metrics.h"
+#include "node/metrics/metrics.h"
 
 #include <stdlib.h>
 #include <string.h>

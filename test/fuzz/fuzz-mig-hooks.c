@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "config/mig.h"
+#include "io/config/mig/mig.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "gpu/worker/mig-minors.h"
+#include "io/nvml/probe/mig-minors.h"
 
 /* The kernel driver's list of capability nodes, for devices at the ends of what ids can be. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "core/mig/plan.h"
+#include "model/mig/plan.h"
 
 #include <string.h>
 

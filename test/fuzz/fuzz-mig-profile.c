@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "core/mig/profile.h"
+#include "model/mig/profile.h"
 
 #include <string.h>
 

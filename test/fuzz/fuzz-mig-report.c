@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/mig/host.h"
-#include "agent/mig/marks.h"
-#include "agent/mig/mask.h"
+#include "node/agent/mig/host.h"
+#include "node/agent/mig/marks.h"
+#include "node/agent/mig/mask.h"
 
 #include <stdint.h>
 #include <stdlib.h>

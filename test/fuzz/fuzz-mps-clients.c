@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/mps/clients.h"
+#include "node/agent/mps/clients.h"
 
 #include "fuzz.h"
 

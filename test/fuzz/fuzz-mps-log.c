@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/mps/clients.h"
-#include "agent/mps/command.h"
-#include "agent/mps/log.h"
+#include "node/agent/mps/clients.h"
+#include "node/agent/mps/command.h"
+#include "node/agent/mps/log.h"
 
 #include <stdint.h>
 #include <stdlib.h>

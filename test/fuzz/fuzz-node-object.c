@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/cluster/condition.h"
-#include "agent/cluster/patch.h"
-#include "agent/config/kept.h"
+#include "node/agent/cluster/condition.h"
+#include "node/agent/cluster/patch.h"
+#include "node/agent/config/kept.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include "plan/input/input.h"
+#include "tools/plan/input/input.h"
 
 #include <stdlib.h>
 #include <string.h>

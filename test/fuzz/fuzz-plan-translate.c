@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include "base/buf.h"
-#include "config/yaml.h"
-#include "plan/make/translate.h"
+#include "lib/base/buf.h"
+#include "lib/yaml/yaml.h"
+#include "tools/plan/make/translate.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/messages.h"
+#include "io/kubelet/messages/messages.h"
 
 /*
  * The messages of the device plugin API, both directions; the first byte chooses. What is decoded

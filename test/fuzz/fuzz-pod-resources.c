@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/messages.h"
-#include "kube/pod-resources.h"
+#include "io/kubelet/messages/messages.h"
+#include "io/kubelet/pod-resources.h"
 
 /* What the kubelet says about pods. What is decoded must encode and decode to the same. */
 static void compare(const struct pod_entries *e, const struct pod_devices *d)

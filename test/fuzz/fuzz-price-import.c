@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include "price/import/import.h"
+#include "io/price/import/import.h"
 
 #include <stdlib.h>
 #include <string.h>

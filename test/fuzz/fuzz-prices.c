@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
-#include "price/price.h"
+#include "io/price/price.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "arbiter/process/proc.h"
-#include "base/cleanup.h"
+#include "node/arbiter/process/proc.h"
+#include "lib/base/cleanup.h"
 
 #include "fuzz.h"
 

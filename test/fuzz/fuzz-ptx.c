@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/cuda/ptx.h"
+#include "testbed/sim/cuda/module/ptx.h"
 
 /* A PTX text: what it declares has names, parameters that lie in order, and an end. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "agent/see/cgroup.h"
-#include "agent/see/checkpoint.h"
-#include "agent/see/device.h"
+#include "node/agent/monitoring/cgroup.h"
+#include "node/agent/monitoring/checkpoint.h"
+#include "node/agent/monitoring/device.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "sim/device/device.h"
-#include "sim/mig.h"
-#include "sim/place.h"
+#include "testbed/sim/device/device.h"
+#include "testbed/sim/mig.h"
+#include "testbed/sim/place.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "sim/mps/command.h"
-#include "sim/mps/limits.h"
+#include "testbed/sim/mps/command.h"
+#include "testbed/sim/mps/limits.h"
 
 #include <stdlib.h>
 #include <string.h>

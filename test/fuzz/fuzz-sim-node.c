@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "sim/node-file.h"
+#include "testbed/sim/node-file/node-file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/slices/file.h"
-#include "agent/slices/life.h"
+#include "node/agent/slices/file.h"
+#include "node/agent/slices/life.h"
 
 #include "fuzz.h"
 

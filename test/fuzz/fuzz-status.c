@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/status/view.h"
+#include "tools/cli/status/view.h"
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/top/screen.h"
+#include "tools/cli/top/view/screen/screen.h"
 
 #include <stdint.h>
 

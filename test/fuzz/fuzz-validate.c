@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "validate/cdi/spec.h"
-#include "validate/cuda/note.h"
-#include "validate/driver/root.h"
-#include "validate/plugin/resources.h"
+#include "tools/validate/cdi/spec.h"
+#include "tools/validate/cuda/note.h"
+#include "tools/validate/driver/root.h"
+#include "tools/validate/plugin/resources.h"
 
 #define TEXT_MAX (64 * 1024)
 

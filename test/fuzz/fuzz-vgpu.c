@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "core/vgpu.h"
+#include "model/gpu/vgpu.h"
 
 /* PCI configuration space of a device that may answer anything. What comes out are label values. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/api/stream.h"
+#include "io/kube-api/stream.h"
 
 #define LINE_MAX_BYTES 300
 

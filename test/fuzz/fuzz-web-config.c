@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/serve/web-config.h"
+#include "node/agent/serve/web-config.h"
 
 #include "fuzz.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "web/packet.h"
+#include "io/web/packet/packet.h"
 
 /* Where magic and version of the head are: of this build, so that the fuzzer comes past them. */
 #define HEAD_MADE 8

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/header.h"
-#include "web/parse.h"
-#include "web/web.h"
+#include "lib/http/header.h"
+#include "io/web/packet/parse.h"
+#include "io/web/web.h"
 
 static void check_bearer(const char *header)
 {

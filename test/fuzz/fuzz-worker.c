@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz.h"
 
-#include "gpu/client/look.h"
-#include "gpu/client/plausible.h"
-#include "gpu/client/sampling.h"
-#include "gpu/worker/proto.h"
+#include "io/nvml/monitor/look.h"
+#include "io/nvml/monitor/plausible.h"
+#include "io/nvml/monitor/sampling.h"
+#include "io/nvml/proto.h"
 
 #include <string.h>
 

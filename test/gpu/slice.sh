@@ -31,15 +31,15 @@ GIB=$((1 << 30))
 pack() { # BUILD DIR
 	local build=$1 dir=$2 file
 	mkdir -p "$dir"/{lib,bin/cut,deps,sim}
-	cp -L "$build"/src/runtime/libgpuslice-{cuda,nvml}.so "$dir/lib/"
-	cp -L "$build/src/agent/gpusliced" "$build/src/cli/gpuslice" "$build/src/arbiter/gpuslice-arbiter" \
-		"$build"/src/gpu/gpuslice-nvml "$build"/src/agent/gpuslice-mps "$dir/bin/"
+	cp -L "$build"/src/container/libgpuslice-{cuda,nvml}.so "$dir/lib/"
+	cp -L "$build/src/node/agent/gpusliced" "$build/src/tools/cli/gpuslice" "$build/src/node/arbiter/gpuslice-arbiter" \
+		"$build"/src/io/nvml/worker/gpuslice-nvml "$build"/src/node/agent/gpuslice-mps "$dir/bin/"
 	for file in cuda-walk cuda-storm cuda-cut cuda-bench cuda-hold cuda-feed cuda-burn cuda-latency cuda-launch cuda-mix cuda-mps nvml-look kernels.ptx; do
 		cp -L "$build/test/cuda/$file" "$dir/bin/"
 	done
 	cp -L "$build/test/cuda/cut/libcuda.so.1" "$dir/bin/cut/"
-	cp -L "$build/src/sim/cuda/libcuda.so.1" "$build/src/sim/nvml/libnvidia-ml.so.1" \
-		"$build/src/sim/device/gpuslice-sim-gpu" "$build"/src/sim/mps/nvidia-cuda-mps-{control,server} "$dir/sim/"
+	cp -L "$build/src/testbed/sim/cuda/libcuda.so.1" "$build/src/testbed/sim/nvml/libnvidia-ml.so.1" \
+		"$build/src/testbed/sim/device/gpuslice-sim-gpu" "$build"/src/testbed/sim/mps/nvidia-cuda-mps-{control,server} "$dir/sim/"
 	# The C library and its loader belong to the machine.
 	ldd "$dir"/bin/gpuslice* "$dir"/bin/cuda-feed | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' |
 		sort -u | grep -vE '/(libc|libm|libdl|libpthread|librt|libresolv|ld-linux[^/]*)\.so' |

@@ -6,7 +6,7 @@
 bats_require_minimum_version 1.5.0
 load lib
 
-DEFAULT_MAP=$BATS_TEST_DIRNAME/../../src/config/mig-default.yaml
+DEFAULT_MAP=$BATS_TEST_DIRNAME/../../src/io/config/mig-default.yaml
 
 setup_file() {
 	stage_programs

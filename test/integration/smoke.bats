@@ -71,7 +71,7 @@ teardown() {
 
 @test "the simulated NVML exports what the vendor's library does, and nothing else" {
 	"$BATS_TEST_DIRNAME/../../tools/check-exports.sh" "$SIM_NVML" libnvidia-ml.so.1 \
-		"$BATS_TEST_DIRNAME/../../src/sim/nvml/names.txt"
+		"$BATS_TEST_DIRNAME/../../src/testbed/sim/nvml/names.txt"
 }
 
 @test "the agent links to no driver library, no simulator, no HTTP client and no TLS" {

@@ -74,12 +74,12 @@ setup_tool() {
 
 @test "layers, banned calls and headers are noticed" {
 	local tree=$BATS_TEST_TMPDIR/tree
-	mkdir -p "$tree/src/core" "$tree/src/agent" "$tree/test" "$tree/build"
+	mkdir -p "$tree/src/model" "$tree/src/node/agent" "$tree/test" "$tree/build"
 	cp -r "$ROOT/tools" "$tree"
 	cd "$tree"
-	printf '/* SPDX-License-Identifier: Apache-2.0 */\n#include "agent/a.h"\n#include <uv.h>\n#include <time.h>\n#include "../x.h"\n#include "core.h"\n' >src/core/bad.c
-	printf 'void f(void)\n{\n\t/* strcpy() */ log("atoi(x)");\n\tsprintf(a, "%%d", strtol(b));\n}\n' >src/agent/bad.c
-	printf '/* SPDX-License-Identifier: Apache-2.0 */\nstruct a { size_t n; };\n' >src/agent/bad.h
+	printf '/* SPDX-License-Identifier: Apache-2.0 */\n#include "agent/a.h"\n#include <uv.h>\n#include <time.h>\n#include "../x.h"\n#include "core.h"\n' >src/model/bad.c
+	printf 'void f(void)\n{\n\t/* strcpy() */ log("atoi(x)");\n\tsprintf(a, "%%d", strtol(b));\n}\n' >src/node/agent/bad.c
+	printf '/* SPDX-License-Identifier: Apache-2.0 */\nstruct a { size_t n; };\n' >src/node/agent/bad.h
 	run -1 tools/check-layers.sh
 	[[ $output == *'core may not include "agent/a.h"'* ]]
 	[[ $output == *'core may not know the library of <uv.h>'* ]]
@@ -87,11 +87,11 @@ setup_tool() {
 	[[ $output == *'without ../'* ]]
 	[[ $output == *'as "core/core.h"'* ]]
 	run -1 tools/check-banned.sh
-	[[ $output == *'src/agent/bad.c:4: sprintf()'*'src/agent/bad.c:4: strtol()'*'2 banned'* ]]
+	[[ $output == *'src/node/agent/bad.c:4: sprintf()'*'src/node/agent/bad.c:4: strtol()'*'2 banned'* ]]
 	run -1 tools/check-headers.sh build
-	[[ $output == *'src/agent/bad.c: the first line'* ]]
-	[[ $output == *'src/agent/bad.h: no #pragma once'* ]]
-	[[ $output == *'src/agent/bad.h: does not compile alone'* ]]
+	[[ $output == *'src/node/agent/bad.c: the first line'* ]]
+	[[ $output == *'src/node/agent/bad.h: no #pragma once'* ]]
+	[[ $output == *'src/node/agent/bad.h: does not compile alone'* ]]
 }
 
 @test "a stage holds what the build installs, and is left alone while the build is the same" {

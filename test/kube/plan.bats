@@ -35,7 +35,7 @@ teardown() {
 
 # plan NAME DIR
 plan() {
-	"$GPUSLICE_BUILD/src/cli/gpuslice" plan "$PLANS/$1.yaml" --write "$2" >/dev/null
+	"$GPUSLICE_BUILD/src/tools/cli/gpuslice" plan "$PLANS/$1.yaml" --write "$2" >/dev/null
 }
 
 # node_of NAME POOL: a node with the type, the labels and the taints that the NodePool says.
@@ -95,7 +95,7 @@ untainted() {
 		  metadataOptions: {httpEndpoint: enabled, httpTokens: required, httpPutResponseHopLimit: 2}
 		  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 100Gi, volumeType: gp3, encrypted: true}}]
 	EOF
-	"$GPUSLICE_BUILD/src/cli/gpuslice" plan --translate "$FIXTURES"/karpenter-*.yaml "$BATS_TEST_TMPDIR/old.yaml" \
+	"$GPUSLICE_BUILD/src/tools/cli/gpuslice" plan --translate "$FIXTURES"/karpenter-*.yaml "$BATS_TEST_TMPDIR/old.yaml" \
 		>"$BATS_TEST_TMPDIR/now.yaml"
 	kubectl apply --validate=strict -f "$BATS_TEST_TMPDIR/now.yaml"
 	kubectl get nodepools -o json | jq -e '[.items[].metadata.name] | sort

@@ -16,9 +16,9 @@
  *
  * "*" is any device.
  */
-#include "base/parse.h"
-#include "validate/cuda/calls.h"
-#include "validate/cuda/vector-add.h"
+#include "lib/base/parse.h"
+#include "tools/validate/cuda/calls.h"
+#include "tools/validate/cuda/vector-add.h"
 
 #include <signal.h>
 #include <stdbool.h>

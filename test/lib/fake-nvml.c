@@ -31,9 +31,9 @@
  *
  * With FAKE_NVML_OLD it is a library from before the _v2 names, with the needed calls alone.
  */
-#include "base/error.h"
-#include "base/parse.h"
-#include "gpu/nvml-api.h"
+#include "lib/base/error.h"
+#include "lib/base/parse.h"
+#include "abi/nvml-api.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -9,9 +9,9 @@
  * printed, of all fields or of those that are named: a line for each figure, "UUID name value", tabs between; what is not known has no line. Standard
  * error has what each sample cost.
  */
-#include "base/parse.h"
-#include "base/time.h"
-#include "gpu/monitor.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
+#include "io/nvml/monitor/monitor.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,9 +8,9 @@
  *	held|NAMESPACE|POD|UID|CONTAINER|GPU|DEVICE|RESOURCE|MODE|HELD_NS|GPU_NS|BUSY_NS or -|COST_NANO
  *	idle|GPU|GPU_NS|COST_NANO
  */
-#include "base/parse.h"
-#include "base/strv.h"
-#include "ledger/ledger.h"
+#include "lib/base/parse.h"
+#include "lib/base/strv.h"
+#include "io/usage-db/usage-db.h"
 
 #include <stdio.h>
 #include <string.h>

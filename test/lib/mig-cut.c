@@ -10,8 +10,8 @@
  * ID is NVML's of a GPU instance profile; in it come compute instances of these slices, one of all
  * of it without any: 9 is a 3g with all of it, 9:1:2 a 3g with 1c and 2c.
  */
-#include "base/parse.h"
-#include "gpu/nvml.h"
+#include "lib/base/parse.h"
+#include "io/nvml/nvml.h"
 
 #include <stdio.h>
 #include <string.h>

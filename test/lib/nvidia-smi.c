@@ -7,7 +7,7 @@
  *	/dev/nvidia3
  *	  1g.5gb MIG-6b4ba2a1-... 4864 MiB
  */
-#include "gpu/nvml-api.h"
+#include "abi/nvml-api.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

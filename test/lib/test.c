@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
+#include "lib/base/fd.h"
 
 #include <ftw.h>
 #include <limits.h>

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/error.h"
+#include "lib/base/error.h"
 
 /* Ends the test where it cannot be run, from its own body. cmocka's skip() says "not ok # SKIP", which
  * Meson takes for a failure. */

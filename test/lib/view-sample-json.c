@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view-sample-json KIND PATH: what the agent answers at PATH ("/api/v1/node", "/page/style.css") on that node. */
 #include "lib/view-sample.h"
-#include "view/json.h"
-#include "view/page.h"
+#include "node/view/json/json.h"
+#include "node/view/page/page.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * same nodes. Every number is fixed, and view_check() passes.
  * Thread: any.
  */
-#include "view/view.h"
+#include "node/view/view.h"
 
 enum view_sample_kind {
 	VIEW_SAMPLE_EMPTY, /* no GPU: NVML is down, the kubelet silent, a config refused */

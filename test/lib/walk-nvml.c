@@ -13,9 +13,9 @@
  *
  * WALK_NVML_BLIND: GPUs in MIG mode alone tell their profiles, as with old drivers.
  */
-#include "base/error.h"
-#include "base/parse.h"
-#include "gpu/nvml-api.h"
+#include "lib/base/error.h"
+#include "lib/base/parse.h"
+#include "abi/nvml-api.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -19,11 +19,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 
-$cc -O2 -Wall -Werror -std=gnu17 -D_GNU_SOURCE -include "$top/src/base/banned.h" -I"$build/src" -I"$top/src" \
+$cc -O2 -Wall -Werror -std=gnu17 -D_GNU_SOURCE -include "$top/src/lib/base/banned.h" -I"$build/src" -I"$top/src" \
 	-fvisibility=hidden -fPIC -fstack-protector-strong -mno-outline-atomics -shared -nostartfiles \
 	-Wl,-Bsymbolic -Wl,-z,separate-code -Wl,--hash-style=gnu -Wl,--no-undefined -Wl,-z,lazy -Wl,-z,norelro -Wl,-z,nodelete \
-	-Wl,--as-needed -Wl,-soname,libcuda.so.1 -Wl,--version-script="$build/src/runtime/forward-cuda.map" \
-	-o "$work/libgpuslice-cuda.so" "$build/src/runtime/forward-cuda.c" "$@"
+	-Wl,--as-needed -Wl,-soname,libcuda.so.1 -Wl,--version-script="$build/src/container/forward-cuda.map" \
+	-o "$work/libgpuslice-cuda.so" "$build/src/container/forward-cuda.c" "$@"
 "$top/tools/check-runtime.sh" "$work/libgpuslice-cuda.so" libcuda.so.1 "$names"
 command -v qemu-aarch64 >/dev/null || { echo "not run: no qemu-aarch64" && exit 0; }
 

@@ -3,8 +3,8 @@
 """usage: routes.py LIBRARY NAMES LOOKUPS
 
 Asks LIBRARY, the preload library in front of the simulated driver, for every function of LOOKUPS
-(src/sim/cuda/lookups.txt: what a real driver answers) in every version and with each flag, by both ABIs of
-cuGetProcAddress. Where NAMES (src/runtime/forward/cuda.txt) has a hook for the function of that version
+(src/testbed/sim/cuda/lookups.txt: what a real driver answers) in every version and with each flag, by both ABIs of
+cuGetProcAddress. Where NAMES (src/container/loader/cuda.txt) has a hook for the function of that version
 and variant, that hook must come; else the driver's own. LD_LIBRARY_PATH says where the driver is.
 """
 

@@ -20,8 +20,8 @@ usage="usage: devices.sh BIN_DIR BUILD_DIR [MODEL]..."
 bin=$(cd "${1:?$usage}" && pwd)
 build=$(cd "${2:?$usage}" && pwd)
 shift 2
-gpuslice=$build/src/cli/gpuslice
-export LD_LIBRARY_PATH=$build/src/sim/nvml
+gpuslice=$build/src/tools/cli/gpuslice
+export LD_LIBRARY_PATH=$build/src/testbed/sim/nvml
 failures=0
 compared=0
 
@@ -200,7 +200,7 @@ row() {
 	config "$strategy" "$sharing" "$flags" >"$work/config.yaml"
 	rm -rf "$work/ours" "$work/theirs"
 	mkdir -p "$work"/{ours,theirs}/{plugins,cdi,run}
-	serve ours "$(wc -w <<<"$ours")" "$build/src/agent/gpusliced" --config-file "$work/config.yaml" \
+	serve ours "$(wc -w <<<"$ours")" "$build/src/node/agent/gpusliced" --config-file "$work/config.yaml" \
 		--run-dir "$work/ours/run" --state-dir "$work/ours/state" --driver-root-ctr-path "$GPUSLICE_SIM_DIR" &
 	agent=$!
 	if [[ $theirs == refused ]]; then

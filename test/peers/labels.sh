@@ -20,10 +20,10 @@ fi
 gfd=${1:?usage: labels.sh GPU_FEATURE_DISCOVERY BUILD_DIR [MODEL]...}
 build=$(cd "${2:?usage: labels.sh GPU_FEATURE_DISCOVERY BUILD_DIR [MODEL]...}" && pwd)
 shift 2
-gpuslice=$build/src/cli/gpuslice
+gpuslice=$build/src/tools/cli/gpuslice
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export LD_LIBRARY_PATH=$build/src/sim/nvml
+export LD_LIBRARY_PATH=$build/src/testbed/sim/nvml
 failures=0
 compared=0
 

@@ -22,8 +22,8 @@ root=$(cd "$here/../.." && pwd)
 build=$(cd "$1" && pwd)
 shift
 bin=$root/.cache/peers
-map=$root/src/config/mig-default.yaml
-gpuslice=$build/src/cli/gpuslice
+map=$root/src/io/config/mig-default.yaml
+gpuslice=$build/src/tools/cli/gpuslice
 failures=0
 # shellcheck source=test/peers/mig.bash
 . "$here/mig.bash"
@@ -33,7 +33,7 @@ mig_parted_build "$root" "$bin"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export GPUSLICE_SIM_DIR=$work/node GPUSLICE_RUN_DIR=$work/run LD_LIBRARY_PATH=$build/src/sim/nvml
+export GPUSLICE_SIM_DIR=$work/node GPUSLICE_RUN_DIR=$work/run LD_LIBRARY_PATH=$build/src/testbed/sim/nvml
 export GPUSLICE_NVML=$LD_LIBRARY_PATH/libnvidia-ml.so.1
 
 fail() {

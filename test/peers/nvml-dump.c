@@ -9,7 +9,7 @@
  * moves by nature). Usage: nvml-dump [--mig] [LIBRARY]; --mig: only what is about MIG, and more of it. It
  * reads only: no setter is called, and MIG is asked about as it is, which on most machines is off.
  */
-#include "gpu/nvml-api.h"
+#include "abi/nvml-api.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

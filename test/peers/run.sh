@@ -22,8 +22,8 @@ root=$(cd "$here/../.." && pwd)
 build=$(cd "${1:?usage: run.sh BUILD_DIR [MODEL]...}" && pwd)
 shift
 bin=$root/.cache/peers
-libdir=$build/src/sim/nvml
-gpuslice=$build/src/cli/gpuslice
+libdir=$build/src/testbed/sim/nvml
+gpuslice=$build/src/tools/cli/gpuslice
 # The linker flags of NVIDIA's Makefile: NVML's symbols are resolved at run time.
 ldflags="-s -w '-extldflags=-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files'"
 failures=0
@@ -167,7 +167,7 @@ check_odd_clients() {
 		export GPUSLICE_KUBELET_DIR=$dir/kubelet GPUSLICE_RUN_DIR=$dir/run GPUSLICE_STATE_DIR=$dir/state
 		trap 'kill $(jobs -p); wait' EXIT
 		"$gpuslice" kubelet --kubelet-dir "$dir/kubelet" >"$dir/kubelet.log" 2>&1 &
-		"$build/src/agent/gpusliced" --metrics-listen 127.0.0.1:0 >"$dir/agent.log" 2>&1 &
+		"$build/src/node/agent/gpusliced" --metrics-listen 127.0.0.1:0 >"$dir/agent.log" 2>&1 &
 		for ((i = 0; i < 200; i++)); do
 			! grep -q 'registered with the kubelet' "$dir/agent.log" || break
 			sleep 0.1
@@ -179,7 +179,7 @@ check_odd_clients() {
 build_programs
 work=$(mktemp -d)
 trap '[[ -z $plugin_pid ]] || kill "$plugin_pid"; rm -rf "$work"' EXIT
-export LD_LIBRARY_PATH=$libdir NVML_NAMES=$root/src/sim/nvml/names.txt
+export LD_LIBRARY_PATH=$libdir NVML_NAMES=$root/src/testbed/sim/nvml/names.txt
 while read -r model gpus product memory family mig; do
 	[[ $# == 0 || " $* " == *" $model "* ]] || continue
 	rm -rf "${work:?}"/*

@@ -13,7 +13,7 @@
  * nobody but the real one. None of those here has a floating point number.
  */
 #include "abi/cuda-functions.h"
-#include "base/parse.h"
+#include "lib/base/parse.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -24,7 +24,7 @@
  * Prints "ready", a line for each window with the time, the iterations that have ended so far and in the
  * window, and at the end one object as JSON. Gaps are the times between iterations that ended.
  */
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "cuda/load/load.h"
 
 #include <pthread.h>

@@ -15,7 +15,7 @@
  * at the end one object as JSON; --file: a line for each burst, with when it began (monotonic clock),
  * its time, and how late it began, in ns.
  */
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "cuda/load/load.h"
 
 #include <errno.h>

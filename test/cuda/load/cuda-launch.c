@@ -17,7 +17,7 @@
  * Each row: the median of the rounds (--rounds, 15) and the least. To be started alone, and then in what is
  * to be compared.
  */
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "cuda/load/load.h"
 
 #include <pthread.h>

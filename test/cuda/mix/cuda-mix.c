@@ -13,7 +13,7 @@
  * those that the driver lacks, and a hash of the buffers: the same seed makes the same hash, alone or
  * beside others.
  */
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "cuda/mix/mix.h"
 
 #include <pthread.h>

@@ -10,7 +10,7 @@
  *
  * To be started in no slice: it preloads the libraries into the processes that it starts.
  */
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "cuda/storm/storm.h"
 
 #include <fcntl.h>

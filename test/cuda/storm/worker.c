@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "cuda/storm/storm.h"
 
 #include <poll.h>

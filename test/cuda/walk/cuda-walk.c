@@ -8,7 +8,7 @@
  *
  * With --limit it expects a slice of that size; without one, a GPU of its own.
  */
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "cuda/walk/walk.h"
 
 #include <stdlib.h>

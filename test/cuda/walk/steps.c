@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Every way to device memory once: take it, look, give it back. */
-#include "base/cleanup.h"
+#include "lib/base/cleanup.h"
 #include "cuda/walk/walk.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "abi/cuda-api.h"
 #include "abi/cuda-functions.h"
 #include "abi/cuda-layout.h"
-#include "base/cleanup.h"
+#include "lib/base/cleanup.h"
 #include "cuda-rows.h"
 #include "lib/test.h"
 
@@ -53,7 +53,7 @@ static void cuda_functions__are_sorted_and_exported(void **state)
 		CUDA_FUNCTIONS(NAME)
 #undef NAME
 	};
-	FILE *f = fopen(TEST_SOURCE "/src/runtime/forward/cuda.txt", "re");
+	FILE *f = fopen(TEST_SOURCE "/src/container/loader/cuda.txt", "re");
 	char line[256];
 	size_t at = 0;
 

@@ -3,10 +3,10 @@
 /* The agent as a library, without GPUs and with a kubelet that says nothing. */
 #include "lib/test.h"
 
-#include "agent/agent.h"
-#include "agent/host.h"
-#include "base/fd.h"
-#include "kube/unix-socket.h"
+#include "node/agent/agent.h"
+#include "node/agent/kubelet/host.h"
+#include "lib/base/fd.h"
+#include "io/kubelet/unix-socket.h"
 
 #include <limits.h>
 #include <sys/socket.h>

@@ -3,10 +3,10 @@
 /* The agent's end of an arbiter that hangs. */
 #include "lib/test.h"
 
-#include "agent/slices/arbiter.h"
-#include "arbiter/control.h"
-#include "base/fd.h"
-#include "base/time.h"
+#include "node/agent/slices/arbiter.h"
+#include "abi/arbiter-control.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <signal.h>
 #include <sys/prctl.h>

@@ -3,7 +3,7 @@
 /* The condition on our Node: what is written over what, without an API server. */
 #include "lib/test.h"
 
-#include "agent/cluster/condition.h"
+#include "node/agent/cluster/condition.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,10 +3,10 @@
 /* What is asked of the API server about our Node: patches and events, without one. */
 #include "lib/test.h"
 
-#include "agent/cluster/event.h"
-#include "agent/cluster/patch.h"
-#include "agent/config/kept.h"
-#include "agent/options.h"
+#include "node/agent/cluster/event.h"
+#include "node/agent/cluster/patch.h"
+#include "node/agent/config/kept.h"
+#include "node/agent/options.h"
 
 #define KEEP "nvidia.com/device-plugin.config"
 

@@ -3,8 +3,8 @@
 /* When what is to be so in the cluster is tried again, and what is remembered of a failure. */
 #include "unit/kube/api-env.h"
 
-#include "agent/cluster/label-writer.h"
-#include "agent/cluster/task.h"
+#include "node/agent/cluster/label-writer.h"
+#include "node/agent/cluster/task.h"
 
 #include <unistd.h>
 

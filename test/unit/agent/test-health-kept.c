@@ -3,9 +3,9 @@
 /* What of the GPUs' health outlives the agent. On virtual time. */
 #include "unit/core/core-fixture.h"
 
-#include "agent/health-kept.h"
-#include "base/time.h"
-#include "core/health/repair.h"
+#include "node/agent/health/kept.h"
+#include "lib/base/time.h"
+#include "model/health/repair.h"
 
 #include <stdlib.h>
 #include <string.h>

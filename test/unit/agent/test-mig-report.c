@@ -3,8 +3,8 @@
 /* What the MIG manager believes of the tool's lines, and what it takes out of the offer by them. */
 #include "unit/core/core-fixture.h"
 
-#include "agent/mig/host.h"
-#include "agent/mig/mask.h"
+#include "node/agent/mig/host.h"
+#include "node/agent/mig/mask.h"
 
 static int line(struct mig_report *r, const char *text, struct error *err)
 {

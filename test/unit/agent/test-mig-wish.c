@@ -3,8 +3,8 @@
 /* When the MIG manager acts, and what it writes onto the Node. */
 #include "unit/core/core-fixture.h"
 
-#include "agent/mig/marks.h"
-#include "agent/mig/wish.h"
+#include "node/agent/mig/marks.h"
+#include "node/agent/mig/wish.h"
 
 /* --- the wish --- */
 

@@ -3,12 +3,12 @@
 /* What of MPS is understood from text: the daemon's log, its answers, who a client is. */
 #include "lib/test.h"
 
-#include "agent/mps/clients.h"
-#include "agent/mps/command.h"
-#include "agent/mps/log.h"
-#include "agent/mps/place.h"
-#include "base/fd.h"
-#include "base/time.h"
+#include "node/agent/mps/clients.h"
+#include "node/agent/mps/command.h"
+#include "node/agent/mps/log.h"
+#include "node/agent/mps/place.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <dirent.h>
 #include <fcntl.h>

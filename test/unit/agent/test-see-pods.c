@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "agent/see/pods.h"
+#include "node/agent/monitoring/pods.h"
 
 static struct metrics_label_filter *all_but(const char *pattern)
 {

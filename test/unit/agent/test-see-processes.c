@@ -3,8 +3,8 @@
 /* Which pod a process is of. */
 #include "lib/test.h"
 
-#include "agent/see/cgroup.h"
-#include "agent/see/processes.h"
+#include "node/agent/monitoring/cgroup.h"
+#include "node/agent/monitoring/processes.h"
 
 #include <limits.h>
 #include <unistd.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "agent/see/checkpoint.h"
-#include "agent/see/device.h"
-#include "agent/see/history.h"
-#include "agent/see/keep.h"
-#include "agent/see/uses.h"
-#include "base/fd.h"
+#include "node/agent/monitoring/checkpoint.h"
+#include "node/agent/monitoring/device.h"
+#include "node/agent/monitoring/history.h"
+#include "node/agent/monitoring/keep/keep.h"
+#include "node/agent/monitoring/uses.h"
+#include "lib/base/fd.h"
 
 #include <limits.h>
 #include <unistd.h>

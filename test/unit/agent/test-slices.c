@@ -2,13 +2,13 @@
 #include "lib/test.h"
 
 #include "abi/slice-dir.h"
-#include "agent/slices/file.h"
-#include "agent/slices/install.h"
-#include "agent/slices/life.h"
-#include "agent/slices/mounts.h"
-#include "agent/slices/store.h"
-#include "base/fd.h"
-#include "base/time.h"
+#include "node/agent/slices/file.h"
+#include "node/agent/slices/install.h"
+#include "node/agent/slices/life.h"
+#include "node/agent/slices/mounts.h"
+#include "node/agent/slices/store.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "agent/serve/web-config.h"
+#include "node/agent/serve/web-config.h"
 
 static int parse(struct web_config *ret, const char *text, struct error *err)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arbiter-env.h"
 
-#include "arbiter/arbiter.h"
-#include "arbiter/control.h"
-#include "base/fd.h"
-#include "base/log.h"
-#include "base/time.h"
+#include "node/arbiter/arbiter.h"
+#include "abi/arbiter-control.h"
+#include "lib/base/fd.h"
+#include "lib/base/log.h"
+#include "lib/base/time.h"
 
 #include <poll.h>
 #include <sched.h>

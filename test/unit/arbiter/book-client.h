@@ -8,7 +8,7 @@
 #include "lib/test.h"
 
 #include "abi/slice-layout.h"
-#include "arbiter/book.h"
+#include "node/arbiter/grants/grants.h"
 
 #define MIB UINT64_C(1048576)
 #define GIB (1024 * MIB)

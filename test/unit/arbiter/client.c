@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 
-#include "base/fd.h"
+#include "lib/base/fd.h"
 
 #include <errno.h>
 #include <linux/futex.h>

@@ -2,8 +2,8 @@
 #include "serve-env.h"
 
 #include "abi/slice-dir.h"
-#include "base/fd.h"
-#include "base/time.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <sched.h>
 #include <sys/mount.h>

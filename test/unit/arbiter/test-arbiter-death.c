@@ -3,7 +3,7 @@
 /* When a process ends, or becomes another program: what becomes of its memory, and who has it next. */
 #include "serve-env.h"
 
-#include "base/time.h"
+#include "lib/base/time.h"
 
 #include <signal.h>
 #include <sys/socket.h>

@@ -2,12 +2,12 @@
 #include "lib/test.h"
 
 #include "abi/slice-dir.h"
-#include "arbiter/book/journal.h"
-#include "arbiter/packet.h"
-#include "arbiter/process/proc.h"
-#include "arbiter/request.h"
-#include "arbiter/slice-file.h"
-#include "base/fd.h"
+#include "node/arbiter/grants/journal.h"
+#include "node/arbiter/clients/packet.h"
+#include "node/arbiter/process/proc.h"
+#include "node/arbiter/control/request.h"
+#include "node/arbiter/slices/file.h"
+#include "lib/base/fd.h"
 
 #include <fcntl.h>
 #include <sched.h>

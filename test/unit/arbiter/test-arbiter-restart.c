@@ -3,8 +3,8 @@
 /* What an arbiter finds again of the one before it: by its book, by the pages alone, and under load. */
 #include "serve-env.h"
 
-#include "arbiter/internal.h"
-#include "base/time.h"
+#include "node/arbiter/internal.h"
+#include "lib/base/time.h"
 
 #include <fcntl.h>
 #include <signal.h>

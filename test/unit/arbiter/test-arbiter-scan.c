@@ -4,8 +4,8 @@
 #include "turn-env.h"
 
 #include "abi/slice-dir.h"
-#include "arbiter/turns/turn.h"
-#include "base/time.h"
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/time.h"
 
 #include <unistd.h>
 

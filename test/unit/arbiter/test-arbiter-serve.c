@@ -4,10 +4,10 @@
 #include "serve-env.h"
 
 #include "abi/slice-dir.h"
-#include "arbiter/arbiter.h"
-#include "arbiter/conn/foreign.h"
-#include "base/fd.h"
-#include "base/time.h"
+#include "node/arbiter/arbiter.h"
+#include "node/arbiter/clients/foreign.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -4,9 +4,9 @@
 #include "serve-env.h"
 
 #include "abi/slice-dir.h"
-#include "arbiter/internal.h"
-#include "base/fd.h"
-#include "base/time.h"
+#include "node/arbiter/internal.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -3,7 +3,7 @@
 /* Files that are kept for the next arbiter. */
 #include "lib/test.h"
 
-#include "arbiter/kept-file.h"
+#include "node/arbiter/kept-file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "arbiter/conn/foreign.h"
-#include "arbiter/internal.h"
-#include "base/time.h"
+#include "node/arbiter/clients/foreign.h"
+#include "node/arbiter/internal.h"
+#include "lib/base/time.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "arbiter/room.h"
+#include "node/arbiter/grants/room.h"
 
 /* All that it can have. */
 static void take_all(struct room *r, unsigned int *own)

@@ -3,8 +3,8 @@
 /* Accounts that outlive the arbiter: nothing is counted twice, nothing becomes less. */
 #include "lib/test.h"
 
-#include "arbiter/turns/tally.h"
-#include "base/fd.h"
+#include "node/arbiter/turns/tally/tally.h"
+#include "lib/base/fd.h"
 
 #include <unistd.h>
 

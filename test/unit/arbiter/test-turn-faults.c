@@ -3,9 +3,9 @@
 /* Turns where something is wrong: processes that die, hang or lie, an arbiter that was killed. */
 #include "turn-env.h"
 
-#include "arbiter/turns/tally.h"
-#include "base/fd.h"
-#include "base/time.h"
+#include "node/arbiter/turns/tally/tally.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -6,8 +6,8 @@
  */
 #include "turn-env.h"
 
-#include "arbiter/turns/turn.h"
-#include "base/time.h"
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/time.h"
 
 #include <signal.h>
 #include <sys/ioctl.h>

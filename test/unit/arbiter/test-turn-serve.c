@@ -4,7 +4,7 @@
 #include "turn-env.h"
 
 #include "abi/slice-dir.h"
-#include "base/time.h"
+#include "lib/base/time.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>

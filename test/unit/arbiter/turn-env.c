@@ -2,8 +2,8 @@
 #include "turn-env.h"
 
 #include "abi/slice-dir.h"
-#include "base/fd.h"
-#include "base/time.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "base/digits.h"
-#include "base/fd.h"
-#include "base/log.h"
-#include "base/option.h"
-#include "base/parse.h"
-#include "base/strv.h"
-#include "base/time.h"
-#include "base/utf8.h"
+#include "lib/base/buf.h"
+#include "lib/base/digits.h"
+#include "lib/base/fd.h"
+#include "lib/base/log.h"
+#include "lib/base/option.h"
+#include "lib/base/parse.h"
+#include "lib/base/strv.h"
+#include "lib/base/time.h"
+#include "lib/base/utf8.h"
 
 #include <math.h>
 #include <errno.h>

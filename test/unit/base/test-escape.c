@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/escape.h"
-#include "base/yaml-text.h"
+#include "lib/base/escape.h"
+#include "lib/base/yaml-text.h"
 
 typedef void escape_fn(struct buf *b, const char *text);
 

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/procfs.h"
-#include "base/time.h"
+#include "lib/base/procfs.h"
+#include "lib/base/time.h"
 
 /* A directory in the place of /proc: process 7 has a short file, a longer one, and one without an end. */
 static char *setup_procfs(void)

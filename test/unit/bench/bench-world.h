@@ -2,7 +2,7 @@
 #pragma once
 
 /* Measurements that nobody made: times with noise within a repetition, and from one to the next. */
-#include "bench/result/result.h"
+#include "tools/bench/result/result.h"
 
 struct noise {
 	uint64_t state; /* the seed */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "bench/check/kinds.h"
-#include "bench/load/count.h"
+#include "tools/bench/check/kinds.h"
+#include "tools/bench/stats/count.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "bench-world.h"
 #include "lib/test.h"
 
-#include "bench/compare/compare.h"
+#include "tools/bench/compare/compare.h"
 
 #include <math.h>
 #include <string.h>

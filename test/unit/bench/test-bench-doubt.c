@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/time.h"
-#include "bench/run/doubt.h"
-#include "bench/run/host.h"
+#include "lib/base/time.h"
+#include "tools/bench/run/doubt.h"
+#include "tools/bench/run/host.h"
 
 #include <math.h>
 #include <sched.h>

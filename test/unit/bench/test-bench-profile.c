@@ -2,9 +2,9 @@
 #include "bench/bench-world.h"
 #include "lib/test.h"
 
-#include "bench/profile/outside.h"
-#include "bench/profile/watch.h"
-#include "bench/profile/write.h"
+#include "tools/bench/run/outside.h"
+#include "tools/bench/run/watch.h"
+#include "tools/bench/profile/write.h"
 
 #include <math.h>
 #include <stdlib.h>

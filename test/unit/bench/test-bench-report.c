@@ -2,11 +2,11 @@
 #include "bench-world.h"
 #include "lib/test.h"
 
-#include "base/parse.h"
-#include "bench/report/model.h"
-#include "bench/report/number.h"
-#include "bench/report/plot.h"
-#include "bench/report/report.h"
+#include "lib/base/parse.h"
+#include "tools/bench/report/model.h"
+#include "tools/bench/report/number.h"
+#include "tools/bench/report/plot.h"
+#include "tools/bench/report/report.h"
 
 #include <ctype.h>
 #include <math.h>

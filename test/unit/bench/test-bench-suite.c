@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "bench/run/args.h"
-#include "bench/run/collect.h"
+#include "tools/bench/run/args.h"
+#include "tools/bench/run/collect.h"
 
 #include <math.h>
 #include <string.h>

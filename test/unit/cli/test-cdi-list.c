@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "cli/cdi-list.h"
+#include "lib/base/buf.h"
+#include "tools/cli/cdi-list/cdi-list.h"
 
 #define HEAD    "cdiVersion: 0.3.0\nkind: vendor.com/class\n"
 #define DEVICES "devices: [{name: x, containerEdits: {env: [a=b]}}]\n"

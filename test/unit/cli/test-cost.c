@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/escape.h"
-#include "cli/cost/print.h"
-#include "cli/cost/prometheus.h"
-#include "cli/cost/range.h"
-#include "price/price.h"
+#include "lib/base/escape.h"
+#include "tools/cli/cost/view/print.h"
+#include "tools/cli/cost/view/prometheus.h"
+#include "tools/cli/cost/view/range.h"
+#include "io/price/price.h"
 
 #include <jansson.h>
 

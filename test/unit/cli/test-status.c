@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "cli/status/table.h"
-#include "cli/status/view.h"
+#include "tools/cli/status/table.h"
+#include "tools/cli/status/view.h"
 
 #define EVIL "\\u001b[2J"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "cli/top/figures.h"
-#include "cli/top/keys.h"
-#include "cli/top/rows.h"
+#include "tools/cli/top/view/figures.h"
+#include "tools/cli/top/view/keys.h"
+#include "tools/cli/top/view/rows.h"
 
 #include <math.h>
 

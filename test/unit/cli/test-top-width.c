@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "cli/top/width.h"
+#include "tools/cli/top/view/width.h"
 
 #include <locale.h>
 

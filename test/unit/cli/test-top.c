@@ -2,9 +2,9 @@
 #include "lib/test.h"
 #include "lib/view-sample.h"
 
-#include "base/fd.h"
-#include "cli/top/screen.h"
-#include "view/json.h"
+#include "lib/base/fd.h"
+#include "tools/cli/top/view/screen/screen.h"
+#include "node/view/json/json.h"
 
 #include <limits.h>
 #include <locale.h>

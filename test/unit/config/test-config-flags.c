@@ -3,8 +3,8 @@
 
 #include <inttypes.h>
 
-#include "base/fd.h"
-#include "config/read.h"
+#include "lib/base/fd.h"
+#include "io/config/read.h"
 
 /* Precedence, flags and start-up validation. */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/config/test-config-read.h"
 
-#include "base/buf.h"
-#include "base/fd.h"
-#include "config/read.h"
-#include "config/yaml.h"
+#include "lib/base/buf.h"
+#include "lib/base/fd.h"
+#include "io/config/read.h"
+#include "lib/yaml/yaml.h"
 
 /* Whole files: manifests with ConfigMaps, the user's own ones, and hostile ones. */
 

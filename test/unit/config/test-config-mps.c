@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "config/config.h"
+#include "lib/base/buf.h"
+#include "io/config/config.h"
 #include "config/test-config-read.h"
 
 /* `sharing.mps`, alone and beside `sharing.timeSlicing`. */

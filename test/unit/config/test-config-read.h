@@ -4,7 +4,7 @@
 /* Short ways to read a config in the tests of config. */
 #include "lib/test.h"
 
-#include "config/config.h"
+#include "io/config/config.h"
 
 static inline const char *no_env(const char *name)
 {

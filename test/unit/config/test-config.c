@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/config/test-config-read.h"
 
-#include "base/fd.h"
-#include "config/field.h"
-#include "config/read.h"
+#include "lib/base/fd.h"
+#include "io/config/field.h"
+#include "io/config/read.h"
 
 #include <jansson.h>
 

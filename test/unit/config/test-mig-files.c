@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "config/mig.h"
-#include "core/mig/geometry.h"
+#include "lib/base/fd.h"
+#include "io/config/mig/mig.h"
+#include "model/mig/geometry/geometry.h"
 #include "unit/core/mig/layouts.h"
 
 /* The default map on every product, hooks, GPU clients, checkpoints. */

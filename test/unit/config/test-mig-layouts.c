@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "config/mig.h"
+#include "lib/base/fd.h"
+#include "io/config/mig/mig.h"
 
 /* The grammar row by row, what mig-parted takes, our list form, the default map, and printing. */
 

@@ -3,7 +3,7 @@
 
 #include <stdarg.h>
 
-#include "config/mig.h"
+#include "io/config/mig/mig.h"
 #include "unit/core/mig/layouts.h"
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "config/yaml.h"
+#include "lib/base/buf.h"
+#include "lib/yaml/yaml.h"
 
 /* Places, which libfyaml's releases do not agree about. */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the tests of src/core share: small nodes and configurations made in a line. */
+/* What the tests of src/model share: small nodes and configurations made in a line. */
 #include "lib/test.h"
 
-#include "base/time.h"
-#include "core/config.h"
-#include "core/gpu.h"
-#include "core/offer.h"
+#include "lib/base/time.h"
+#include "model/config/config.h"
+#include "model/gpu/gpu.h"
+#include "model/offer/offer.h"
 
 /* @n GPUs "GPU-0", "GPU-1" ... of one product, all readable. Yours. */
 static inline struct inventory *fixture_inventory(uint32_t n)

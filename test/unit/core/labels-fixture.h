@@ -4,7 +4,7 @@
 /* A node, and what tests of labels look at. */
 #include "core-fixture.h"
 
-#include "core/labels.h"
+#include "model/labels/labels.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "core/account/account.h"
+#include "model/usage/usage.h"
 
 #define SEC     UINT64_C(1000000000)
 #define MILLION ACCOUNT_MILLION

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
-#include "base/buf.h"
-#include "core/allocate.h"
+#include "lib/base/buf.h"
+#include "model/allocate/allocate.h"
 
 #define GPU  "nvidia.com/gpu"
 #define ROOT "/var/run/nvidia-container-devices"

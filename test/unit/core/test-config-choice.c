@@ -3,7 +3,7 @@
 /* Which config a node uses, after NVIDIA's config-manager. */
 #include "lib/test.h"
 
-#include "core/config-choice.h"
+#include "model/config/choice.h"
 
 static void fill(struct strv *v, const char *list)
 {

@@ -7,11 +7,11 @@
  */
 #include "core-fixture.h"
 
-#include "core/allocate.h"
-#include "core/labels.h"
-#include "core/mps.h"
-#include "core/node.h"
-#include "core/prefer.h"
+#include "model/allocate/allocate.h"
+#include "model/labels/labels.h"
+#include "model/mps/mps.h"
+#include "model/node/node.h"
+#include "model/prefer/prefer.h"
 
 static long countdown = -1; /* allocations until one fails; < 0: none */
 static long live;           /* blocks that were allocated and not freed */

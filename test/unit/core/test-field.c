@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "core/field/field.h"
+#include "model/field/field.h"
 
 #include <string.h>
 

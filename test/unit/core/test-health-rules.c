@@ -3,7 +3,7 @@
 /* Health signals, XIDs that are counted, and what of it asks for a repair of the node. On virtual time. */
 #include "core-fixture.h"
 
-#include "core/health/repair.h"
+#include "model/health/repair.h"
 
 #define S NS_PER_SEC
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
-#include "core/health.h"
+#include "model/health/health.h"
 
 #define S NS_PER_SEC
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "labels-fixture.h"
 
-#include "core/labels/set.h"
+#include "model/labels/set.h"
 
 static void labels_new__tells_all_of_a_plain_node(void **state)
 {

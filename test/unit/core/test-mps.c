@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
-#include "core/mps.h"
+#include "model/mps/mps.h"
 
 /* MPS daemons and what containers are told: NVIDIA's vectors (13.10 and the table of 9.6), and what is ours. */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
-#include "core/node.h"
+#include "model/node/node.h"
 
 /* MIG devices in the node's memory, and their health. */
 

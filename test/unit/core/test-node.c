@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
-#include "core/node.h"
+#include "model/node/node.h"
 
 #define S   NS_PER_SEC
 #define ALL NODE_XID_ALL

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
-#include "base/buf.h"
-#include "core/labels.h"
-#include "core/prefer.h"
-#include "core/slice.h"
-#include "turns/turns.h"
+#include "lib/base/buf.h"
+#include "model/labels/labels.h"
+#include "model/prefer/prefer.h"
+#include "model/slice/slice.h"
+#include "model/sched/sched.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
-#include "core/prefer/search.h"
+#include "model/prefer/search.h"
 
 /*
  * NVIDIA's best-effort policy, literally: enumerate every division into sets, keep the first best

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
-#include "core/prefer.h"
+#include "model/prefer/prefer.h"
 
 /* Whole GPUs: the choices of NVIDIA's search on four kinds of node. */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core-fixture.h"
 
-#include "base/buf.h"
-#include "core/prefer.h"
-#include "core/slice.h"
+#include "lib/base/buf.h"
+#include "model/prefer/prefer.h"
+#include "model/slice/slice.h"
 
 #define MIB   (UINT64_C(1) << 20)
 #define GIB   (UINT64_C(1) << 30)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "core/vgpu.h"
+#include "model/gpu/vgpu.h"
 
 /* Two configuration spaces as a vGPU has them, and broken ones. */
 

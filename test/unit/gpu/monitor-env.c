@@ -9,7 +9,7 @@ const char *built_worker(void)
 {
 	static char path[PATH_MAX];
 
-	return test_built(path, "../../src/gpu/gpuslice-nvml");
+	return test_built(path, "../../src/io/nvml/worker/gpuslice-nvml");
 }
 
 static void on_inventory(void *arg, const struct inventory *inv)

@@ -2,8 +2,8 @@
 #pragma once
 
 /* A monitor on a loop of its own, with the real worker, and what it has told so far. */
-#include "base/time.h"
-#include "gpu/monitor.h"
+#include "lib/base/time.h"
+#include "io/nvml/monitor/monitor.h"
 
 /* Long enough for a sanitizer on a busy machine; no test waits for it when all is well. */
 #define PATIENCE_NS     (20 * NS_PER_SEC)

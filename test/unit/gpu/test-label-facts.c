@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "core/vgpu.h"
-#include "gpu/label-facts.h"
+#include "model/gpu/vgpu.h"
+#include "io/nvml/label-facts.h"
 
 #include <limits.h>
 

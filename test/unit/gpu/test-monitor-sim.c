@@ -3,10 +3,10 @@
 /* The monitor on simulated nodes: the real worker, the simulated libnvidia-ml.so.1. */
 #include "lib/test.h"
 
-#include "base/time.h"
-#include "gpu/monitor.h"
-#include "gpu/nvml.h"
-#include "sim/control.h"
+#include "lib/base/time.h"
+#include "io/nvml/monitor/monitor.h"
+#include "io/nvml/nvml.h"
+#include "testbed/sim/control/control.h"
 #include "monitor-env.h"
 
 #include <limits.h>
@@ -20,7 +20,7 @@ static struct sim_control node;
 static int set_up(void **state)
 {
 	(void)state;
-	(void)test_built(lib, "../../src/sim/nvml/libnvidia-ml.so.1");
+	(void)test_built(lib, "../../src/testbed/sim/nvml/libnvidia-ml.so.1");
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "base/parse.h"
-#include "base/time.h"
-#include "gpu/monitor.h"
+#include "lib/base/fd.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
+#include "io/nvml/monitor/monitor.h"
 #include "fake-nvml-env.h"
 #include "monitor-env.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/nvml-api.h"
+#include "abi/nvml-api.h"
 #include "lib/test.h"
 #include "nvml-layout.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "gpu/nvml.h"
+#include "lib/base/fd.h"
+#include "io/nvml/nvml.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

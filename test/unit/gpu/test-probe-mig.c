@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "gpu/client/look.h"
-#include "gpu/worker/mig-minors.h"
-#include "gpu/worker/probe-mig.h"
+#include "lib/base/buf.h"
+#include "io/nvml/monitor/look.h"
+#include "io/nvml/probe/mig-minors.h"
+#include "io/nvml/probe/mig.h"
 #include "fake-nvml-env.h"
 
 #include <unistd.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "gpu/client/look.h"
-#include "gpu/worker/probe.h"
+#include "lib/base/buf.h"
+#include "io/nvml/monitor/look.h"
+#include "io/nvml/probe/probe.h"
 #include "fake-nvml-env.h"
 
 #include <stdarg.h>

@@ -3,10 +3,10 @@
 /* The parts of sampling that make no calls: the table, the shares of processes, what is plausible, packets. */
 #include "lib/test.h"
 
-#include "gpu/client/plausible.h"
-#include "gpu/client/sampling.h"
-#include "gpu/worker/sample-share.h"
-#include "gpu/worker/sample-source.h"
+#include "io/nvml/monitor/plausible.h"
+#include "io/nvml/monitor/sampling.h"
+#include "io/nvml/sample/share.h"
+#include "io/nvml/sample/source.h"
 
 #include <math.h>
 

@@ -3,10 +3,10 @@
 /* Samples of simulated nodes: the real worker, the simulated libnvidia-ml.so.1 and its programs. */
 #include "lib/test.h"
 
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "sampler-env.h"
-#include "sim/control.h"
-#include "sim/device/client.h"
+#include "testbed/sim/control/control.h"
+#include "testbed/sim/device/client/client.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -20,7 +20,7 @@ static struct sim_control node;
 static int set_up(void **state)
 {
 	(void)state;
-	(void)test_built(lib, "../../src/sim/nvml/libnvidia-ml.so.1");
+	(void)test_built(lib, "../../src/testbed/sim/nvml/libnvidia-ml.so.1");
 	return 0;
 }
 

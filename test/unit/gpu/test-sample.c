@@ -3,7 +3,7 @@
 /* Samples of a monitor with the real worker, and a library that says what a file says. */
 #include "lib/test.h"
 
-#include "base/fd.h"
+#include "lib/base/fd.h"
 #include "fake-nvml-env.h"
 #include "monitor-env.h"
 #include "sampler-env.h"

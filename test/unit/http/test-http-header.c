@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "http/header.h"
+#include "lib/http/header.h"
 
 #define HEADERS_MAX 3
 

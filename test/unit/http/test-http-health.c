@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "base/time.h"
-#include "http/health-server.h"
-#include "http/health.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "lib/http/health/server.h"
+#include "lib/http/health/health.h"
 #include "lib/patience.h"
 
 #include <errno.h>

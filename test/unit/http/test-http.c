@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/parse.h"
-#include "base/time.h"
-#include "http/client.h"
-#include "http/health-server.h"
-#include "http/server.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
+#include "lib/http/client/client.h"
+#include "lib/http/health/server.h"
+#include "lib/http/server/server.h"
 
 #include <pthread.h>
 #include <sys/socket.h>

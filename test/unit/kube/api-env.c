@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/kube/api-env.h"
 
-#include "base/fd.h"
+#include "lib/base/fd.h"
 
 #define REQUEST_MAX (256U << 10)
 

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * A scripted HTTP server and a client of it on one loop, for the tests of src/kube/api. Each request
+ * A scripted HTTP server and a client of it on one loop, for the tests of src/io/kube-api. Each request
  * takes the next step of the script, on whatever connection it comes.
  */
 #include "lib/test.h"
 
-#include "base/time.h"
-#include "kube/api/api.h"
-#include "kube/api/internal.h"
+#include "lib/base/time.h"
+#include "io/kube-api/api.h"
+#include "io/kube-api/internal.h"
 #include "lib/patience.h"
 
 #include <uv.h>

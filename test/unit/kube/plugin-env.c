@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "lib/base/fd.h"
 
 struct env env;
 

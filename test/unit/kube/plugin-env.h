@@ -4,8 +4,8 @@
 /* What the tests of the device plugin share: a small kubelet, and the owner of one plugin. */
 #include "lib/test.h"
 
-#include "base/time.h"
-#include "kube/device-plugin.h"
+#include "lib/base/time.h"
+#include "io/kubelet/device-plugin.h"
 #include "lib/patience.h"
 
 #define RESOURCE "nvidia.com/gpu"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/kube/rpc-env.h"
 
-#include "base/fd.h"
+#include "lib/base/fd.h"
 
 int rpc_env_setup(void **state)
 {

@@ -8,8 +8,8 @@
  */
 #include "lib/test.h"
 
-#include "base/time.h"
-#include "kube/rpc.h"
+#include "lib/base/time.h"
+#include "io/kubelet/rpc/rpc.h"
 #include "lib/patience.h"
 
 #define FRESH(type, name) \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/time.h"
-#include "kube/api/backoff.h"
-#include "kube/api/internal.h"
-#include "kube/api/kubeconfig.h"
-#include "kube/api/stream.h"
+#include "lib/base/time.h"
+#include "io/kube-api/backoff.h"
+#include "io/kube-api/internal.h"
+#include "io/kube-api/kubeconfig.h"
+#include "io/kube-api/stream.h"
 
 /* "-----BEGIN X-----\n" */
 #define PEM_TEXT   "-----BEGIN X-----\n"

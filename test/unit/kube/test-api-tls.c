@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "lib/base/fd.h"
 
 /*
  * The client against openssl(1), which gives out the file that the path names, with the HTTP headers

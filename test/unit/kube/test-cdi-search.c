@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "base/root.h"
-#include "kube/cdi/cdi.h"
-#include "kube/cdi/elf.h"
-#include "sim/fake-root.h"
+#include "lib/base/fd.h"
+#include "lib/base/root.h"
+#include "io/cdi/cdi.h"
+#include "io/cdi/elf.h"
+#include "testbed/sim/fake-root/fake-root.h"
 
 #include <limits.h>
 #include <sys/socket.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "core/allocate.h"
-#include "kube/cdi/cdi.h"
+#include "model/allocate/allocate.h"
+#include "io/cdi/cdi.h"
 
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "kube/message-codec.h"
-#include "kube/messages.h"
+#include "io/kubelet/messages/codec.h"
+#include "io/kubelet/messages/messages.h"
 
 #define BYTES(b) (const uint8_t *)buf_str(b), (b)->len
 

@@ -3,7 +3,7 @@
 /* That waiting for a loop ends, also where the machine was too busy to turn it in time. */
 #include "lib/test.h"
 
-#include "base/time.h"
+#include "lib/base/time.h"
 #include "lib/patience.h"
 
 #include <unistd.h>

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "kube/unix-socket.h"
+#include "io/kubelet/unix-socket.h"
 
 /* --- registration --- */
 

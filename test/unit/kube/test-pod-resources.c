@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "base/time.h"
-#include "kube/messages.h"
-#include "kube/pod-resources.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "io/kubelet/messages/messages.h"
+#include "io/kubelet/pod-resources.h"
 
 #define BYTES(b) (const uint8_t *)buf_str(b), (b)->len
 

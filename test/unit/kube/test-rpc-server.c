@@ -6,9 +6,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/parse.h"
-#include "kube/unix-socket.h"
+#include "lib/base/fd.h"
+#include "lib/base/parse.h"
+#include "io/kubelet/unix-socket.h"
 
 /* --- opening and closing servers --- */
 

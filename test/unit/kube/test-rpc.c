@@ -4,8 +4,8 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "kube/unix-socket.h"
+#include "lib/base/fd.h"
+#include "io/kubelet/unix-socket.h"
 
 /* --- unary calls --- */
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /* A ledger in a directory of its own, and batches to put into it. */
-#include "ledger/ledger.h"
+#include "io/usage-db/usage-db.h"
 
 #define T0 UINT64_C(1767225600) /* 2026-01-01T00:00:00Z */
 

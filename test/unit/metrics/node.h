@@ -5,7 +5,7 @@
  * Small nodes for golden texts: an H100 as the simulator has it, whole, shared or cut by MIG; every field of the default
  * set that such a GPU has is known.
  */
-#include "metrics/metrics.h"
+#include "node/metrics/metrics.h"
 
 enum node_kind {
 	NODE_WHOLE,  /* one pod alone on it */

@@ -3,8 +3,8 @@
 
 #include "unit/metrics/strict.h"
 
-#include "base/parse.h"
-#include "base/strv.h"
+#include "lib/base/parse.h"
+#include "lib/base/strv.h"
 
 #include <ctype.h>
 

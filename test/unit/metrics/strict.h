@@ -5,7 +5,7 @@
  * A reader of the two text formats that forgives nothing: it ends the test at the first line that is not as the
  * format has it. It shares no code with what writes them.
  */
-#include "metrics/metrics.h"
+#include "node/metrics/metrics.h"
 
 /* Ends the test unless @text is right; returns how many series it has. */
 size_t strict_read(const char *text, enum metrics_format format);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "metrics/metrics.h"
+#include "node/metrics/metrics.h"
 
 static struct metrics_counters *parse(const char *csv, struct strv *warnings)
 {

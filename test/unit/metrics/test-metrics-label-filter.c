@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "metrics/label-filter.h"
+#include "node/metrics/label-filter.h"
 
 static struct metrics_label_filter *filter(const char *const *patterns, size_t n,
 	size_t n_warnings)

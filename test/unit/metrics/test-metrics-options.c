@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/time.h"
-#include "metrics/options.h"
+#include "lib/base/time.h"
+#include "node/metrics/options.h"
 
 /* The environment of a test: NAME, value, ..., NULL. */
 static const char *const *env_pairs;

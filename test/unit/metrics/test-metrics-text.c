@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
+#include "lib/base/fd.h"
 #include "lib/view-sample.h"
 #include "unit/metrics/node.h"
 #include "unit/metrics/strict.h"
-#include "metrics/write.h"
+#include "node/metrics/write.h"
 
 /*
  * Whole texts against files in test/data/metrics. With UPDATE_GOLDEN=1 in the environment the files are written

@@ -2,7 +2,7 @@
 #pragma once
 
 /* A plan of texts: a price catalogue and a plan file, and the answer to them. */
-#include "plan/answer/answer.h"
+#include "tools/plan/answer/answer.h"
 
 struct plan_world {
 	struct plan_input *in;

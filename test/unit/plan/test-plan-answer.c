@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "plan/answer/answer.h"
-#include "plan/answer/extras.h"
+#include "tools/plan/answer/answer.h"
+#include "tools/plan/answer/extras.h"
 #include "plan/plan-world.h"
-#include "plan/answer/reject.h"
+#include "tools/plan/answer/reject.h"
 
 #include <math.h>
 #include <stdio.h>

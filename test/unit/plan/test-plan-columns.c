@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "plan/columns/columns.h"
+#include "tools/plan/columns/columns.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "core/mig/geometry.h"
-#include "plan/gpus/gpus.h"
+#include "model/mig/geometry/geometry.h"
+#include "tools/plan/gpus/gpus.h"
 
 static void gpus__are_found_by_catalogue_and_by_label(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "plan/input/input.h"
+#include "lib/base/buf.h"
+#include "tools/plan/input/input.h"
 
 #include <math.h>
 #include <stdio.h>

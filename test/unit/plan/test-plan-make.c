@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "config/config.h"
-#include "config/yaml.h"
-#include "core/config.h"
-#include "plan/make/make.h"
-#include "plan/make/translate.h"
+#include "io/config/config.h"
+#include "lib/yaml/yaml.h"
+#include "model/config/config.h"
+#include "tools/plan/make/make.h"
+#include "tools/plan/make/translate.h"
 #include "plan/plan-world.h"
-#include "plan/pools/internal.h"
+#include "tools/plan/pools/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

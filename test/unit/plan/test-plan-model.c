@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "plan/model/model.h"
+#include "tools/plan/model/model.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "config/mig.h"
-#include "plan/gpus/gpus.h"
-#include "plan/input/input.h"
+#include "io/config/mig/mig.h"
+#include "tools/plan/gpus/gpus.h"
+#include "tools/plan/input/input.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "plan/pack/pack.h"
+#include "tools/plan/pack/pack.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "plan/place/cuts.h"
-#include "plan/place/replay.h"
+#include "tools/plan/place/cuts.h"
+#include "tools/plan/place/replay.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "plan/fit/predict.h"
-#include "plan/gpus/gpus.h"
-#include "plan/input/input.h"
+#include "tools/plan/fit/predict.h"
+#include "tools/plan/gpus/gpus.h"
+#include "tools/plan/input/input.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "cli/plan/report/report.h"
-#include "cli/plan/text.h"
+#include "lib/base/buf.h"
+#include "tools/cli/plan/view/report/report.h"
+#include "tools/cli/plan/view/text.h"
 #include "plan/plan-world.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "base/fd.h"
-#include "price/import/import.h"
-#include "price/load.h"
+#include "lib/base/buf.h"
+#include "lib/base/fd.h"
+#include "io/price/import/import.h"
+#include "io/price/load.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "price/price.h"
+#include "lib/base/buf.h"
+#include "io/price/price.h"
 
 static void price_parse__is_exact_and_rounds_half_to_even(void **state)
 {

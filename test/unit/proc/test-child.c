@@ -3,8 +3,8 @@
 /* Programs that the MIG manager runs: what is heard of them, and how they end. */
 #include "lib/test.h"
 
-#include "proc/child.h"
-#include "base/time.h"
+#include "lib/proc/child.h"
+#include "lib/base/time.h"
 
 #include <signal.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #include "lib/test.h"
 #include "slice-arbiter.h"
 
-#include "runtime/ledger.h"
-#include "runtime/link.h"
-#include "runtime/sys.h"
+#include "container/charges/charges.h"
+#include "container/client/link.h"
+#include "container/sys.h"
 
 #include <signal.h>
 #include <sys/mman.h>

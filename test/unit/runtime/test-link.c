@@ -3,8 +3,8 @@
 #include "slice-arbiter.h"
 
 #include "abi/slice-dir.h"
-#include "runtime/link.h"
-#include "runtime/sys.h"
+#include "container/client/link.h"
+#include "container/sys.h"
 
 #include <dirent.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "runtime/rows.h"
+#include "container/charges/rows.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -7,8 +7,8 @@
  * another copy of the code with another mapping: as if from another process.
  */
 #include "lib/test.h"
-#include "sim/control.h"
-#include "sim/nvml/prototypes.h"
+#include "testbed/sim/control/control.h"
+#include "testbed/sim/nvml/prototypes.h"
 
 #include <unistd.h>
 

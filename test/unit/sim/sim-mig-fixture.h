@@ -4,7 +4,7 @@
 /* What tests of MIG do again and again, on top of sim-fixture.h. */
 #include "sim-fixture.h"
 
-#include "sim/mig.h"
+#include "testbed/sim/mig.h"
 
 /* Profile ids of the seven-slice layout. */
 enum { P1G = 19, P1G_ME = 20, P1G_DOUBLE = 15, P2G = 14, P3G = 9, P4G = 5, P7G = 0 };

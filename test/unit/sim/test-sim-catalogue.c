@@ -3,8 +3,8 @@
 /* The catalogue against the figures that are known of real GPUs and of AWS's instance types. */
 #include "sim-fixture.h"
 
-#include "gpu/nvml-api.h"
-#include "sim/catalogue.h"
+#include "abi/nvml-api.h"
+#include "testbed/sim/catalogue/catalogue.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "sim/cuda/cubin.h"
+#include "testbed/sim/cuda/module/cubin.h"
 
 #include <elf.h>
 #include <stdlib.h>

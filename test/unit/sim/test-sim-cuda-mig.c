@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/fd.h"
-#include "sim/fake-root.h"
+#include "lib/base/fd.h"
+#include "testbed/sim/fake-root/fake-root.h"
 
 /* What a process sees. */
 struct seen {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "sim/device/engine.h"
+#include "testbed/sim/device/engine/engine.h"
 
 #define US     UINT64_C(1000)
 #define MS     UINT64_C(1000000)

@@ -3,8 +3,8 @@
 /* MIG devices of the simulated GPUs' daemon, as processes meet them. The mode and the instances are cut by NVML. */
 #include "sim-mig-fixture.h"
 
-#include "base/time.h"
-#include "sim/device/client.h"
+#include "lib/base/time.h"
+#include "testbed/sim/device/client/client.h"
 
 #define MIB      (UINT64_C(1) << 20)
 #define PATIENCE (20 * NS_PER_SEC)

@@ -14,9 +14,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "base/fd.h"
-#include "base/time.h"
-#include "sim/device/client.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "testbed/sim/device/client/client.h"
 
 #define MIB       (UINT64_C(1) << 20)
 #define CONTEXT   (518 * MIB) /* of a process's first, as measured on an H100 */

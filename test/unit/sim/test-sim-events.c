@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#include "base/time.h"
+#include "lib/base/time.h"
 
 static struct sim_fixture f;
 

@@ -5,7 +5,7 @@
 
 #include <dlfcn.h>
 
-#include "base/time.h"
+#include "lib/base/time.h"
 
 typedef int stub_fn(void);
 

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/time.h"
-#include "sim/fake-root.h"
-#include "sim/node-file.h"
+#include "lib/base/time.h"
+#include "testbed/sim/fake-root/fake-root.h"
+#include "testbed/sim/node-file/node-file.h"
 
 /* ---- files --------------------------------------------------------------------------------------- */
 

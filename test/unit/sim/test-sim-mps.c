@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "sim/mps/command.h"
-#include "sim/mps/limits.h"
+#include "testbed/sim/mps/command.h"
+#include "testbed/sim/mps/limits.h"
 
 static void percentages__are_read_and_shown_as_nvidia_does(void **state)
 {

@@ -3,8 +3,8 @@
 /* Node files: what they can say, and what each mistake is answered with. */
 #include "sim-fixture.h"
 
-#include "gpu/nvml-api.h"
-#include "sim/node-file.h"
+#include "abi/nvml-api.h"
+#include "testbed/sim/node-file/node-file.h"
 
 static struct sim_node *node;
 

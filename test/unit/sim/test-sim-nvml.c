@@ -5,7 +5,7 @@
 
 #include <sys/wait.h>
 
-#include "base/time.h"
+#include "lib/base/time.h"
 
 static struct sim_fixture f;
 

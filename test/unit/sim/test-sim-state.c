@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/time.h"
-#include "sim/catalogue.h"
-#include "sim/place.h"
+#include "lib/base/time.h"
+#include "testbed/sim/catalogue/catalogue.h"
+#include "testbed/sim/place.h"
 
 static struct sim_fixture f;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/time.h"
-#include "standin/kubelet/device-manager.h"
+#include "lib/base/time.h"
+#include "testbed/standin/kubelet/device-manager.h"
 
 #define GPU "nvidia.com/gpu"
 

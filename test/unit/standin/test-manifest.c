@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "standin/manifest/manifest.h"
+#include "testbed/standin/manifest/manifest.h"
 
 static int parse(struct manifest **ret, const char *text, struct error *err)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "base/time.h"
-#include "http/client.h"
-#include "standin/config-volume.h"
-#include "standin/control.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "lib/http/client/client.h"
+#include "testbed/standin/config-volume.h"
+#include "testbed/standin/control.h"
 
 #include <pthread.h>
 #include <sys/stat.h>

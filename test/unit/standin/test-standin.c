@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/fd.h"
-#include "base/time.h"
-#include "kube/messages.h"
-#include "standin/kubelet/internal.h"
-#include "standin/standin.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "io/kubelet/messages/messages.h"
+#include "testbed/standin/kubelet/internal.h"
+#include "testbed/standin/standin.h"
 
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "turns/model.h"
 
-#include "turns/internal.h"
+#include "model/sched/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

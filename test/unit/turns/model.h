@@ -3,7 +3,7 @@
 
 /*
  * A discrete-event model of GPUs and of processes that take turns on them by the protocol of
- * abi/turn-page.h and abi/slice-wire.h, with src/turns as the arbiter's mind. One seed, one story: all
+ * abi/turn-page.h and abi/slice-wire.h, with src/model/sched as the arbiter's mind. One seed, one story: all
  * that is random comes from it.
  *
  * GPU: the context of one process has it until it has no more work, or until another one has had some
@@ -19,7 +19,7 @@
  * What must hold at each moment (header of test-turns-model.c) is checked at each event: the first thing
  * that does not is kept in .failure.
  */
-#include "turns/turns.h"
+#include "model/sched/sched.h"
 
 #define MODEL_PROCS_MAX   48
 #define MODEL_SLICES_MAX  24

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/cleanup.h"
-#include "base/parse.h"
+#include "lib/base/cleanup.h"
+#include "lib/base/parse.h"
 #include "turns/bench.h"
-#include "turns/internal.h"
+#include "model/sched/internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

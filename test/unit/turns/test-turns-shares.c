@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/cleanup.h"
+#include "lib/base/cleanup.h"
 #include "turns/bench.h"
-#include "turns/internal.h"
+#include "model/sched/internal.h"
 
 /* Who gets how much, of slices that do one thing each; test-turns-model.c says what is checked besides. */
 

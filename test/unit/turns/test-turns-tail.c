@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "turns/internal.h"
+#include "model/sched/internal.h"
 
 /* For how long what is in flight when the gates of a part close is taken to run on: what is learned of it. */
 #define US  UINT64_C(1000)

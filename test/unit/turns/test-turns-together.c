@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/cleanup.h"
+#include "lib/base/cleanup.h"
 #include "turns/bench.h"
-#include "turns/internal.h"
+#include "model/sched/internal.h"
 
 /* Where turns would leave the GPU idle there are none, and nobody loses by that (turns.h, "Together"). */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "turns/turns.h"
+#include "model/sched/sched.h"
 
 /*
  * Programs whose kernels wait for launches of the same program, as those of collectives do: on one GPU or two,

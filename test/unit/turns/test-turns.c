@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "turns/turns.h"
+#include "model/sched/sched.h"
 
 /* The rules one by one; what they come to together is in test-turns-model.c. */
 #define US    UINT64_C(1000)

@@ -6,10 +6,10 @@
 
 #include <limits.h>
 
-#include "base/fd.h"
-#include "validate/cuda-child.h"
-#include "validate/cuda/run.h"
-#include "validate/internal.h"
+#include "lib/base/fd.h"
+#include "tools/validate/cuda-child.h"
+#include "tools/validate/cuda/run.h"
+#include "tools/validate/internal.h"
 
 #define A   "GPU-aaaaaaaa-0000-1111-2222-333333333333"
 #define B   "GPU-bbbbbbbb-0000-1111-2222-333333333333"

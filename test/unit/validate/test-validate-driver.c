@@ -5,9 +5,9 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "validate/driver/dev-nodes.h"
-#include "validate/driver/root.h"
+#include "lib/base/fd.h"
+#include "tools/validate/driver/dev-nodes.h"
+#include "tools/validate/driver/root.h"
 
 static char *dir;
 

@@ -5,12 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "validate/cdi/spec.h"
-#include "validate/child.h"
-#include "validate/files.h"
-#include "validate/internal.h"
-#include "validate/plugin/resources.h"
+#include "lib/base/fd.h"
+#include "tools/validate/cdi/spec.h"
+#include "tools/validate/child.h"
+#include "tools/validate/files.h"
+#include "tools/validate/internal.h"
+#include "tools/validate/plugin/resources.h"
 
 static char *dir;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "view/page.h"
+#include "node/view/page/page.h"
 
 struct file {
 	const char *body, *type;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/buf.h"
+#include "lib/base/buf.h"
 #include "lib/view-sample.h"
-#include "view/json.h"
+#include "node/view/json/json.h"
 
 #include <jansson.h>
 

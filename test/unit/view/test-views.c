@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "view/view.h"
+#include "node/view/view.h"
 
 #include <pthread.h>
 #include <string.h>

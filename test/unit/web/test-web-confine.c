@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "web/packet.h"
-#include "web/worker/confine.h"
+#include "io/web/packet/packet.h"
+#include "io/web/worker/confine.h"
 
 /* What a process that remote clients have taken over can and cannot do. */
 

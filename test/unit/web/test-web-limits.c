@@ -4,8 +4,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "base/fd.h"
-#include "base/time.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 /* What remote clients send that is no request, too much of one, or one that never ends. */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/web/web-env.h"
 
-#include "base/fd.h"
+#include "lib/base/fd.h"
 
 /* When libmicrohttpd begins with a connection; web-order.c makes it do so in each way. */
 

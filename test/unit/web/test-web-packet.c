@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "web/packet.h"
+#include "lib/base/fd.h"
+#include "io/web/packet/packet.h"
 
 /* Packets between the agent and its web server: what is written is read, and nothing else is. */
 

@@ -3,11 +3,11 @@
 
 #include <arpa/inet.h>
 
-#include "base/time.h"
-#include "web/worker/conn.h"
-#include "web/pace.h"
-#include "web/parse.h"
-#include "web/yield.h"
+#include "lib/base/time.h"
+#include "io/web/worker/conn.h"
+#include "io/web/packet/pace.h"
+#include "io/web/packet/parse.h"
+#include "io/web/packet/yield.h"
 
 /* The parts of the web server that need neither sockets nor a clock. */
 

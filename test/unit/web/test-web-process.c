@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/time.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
 
 /* The process of the web server ends, hangs, or turns against its agent. */
 

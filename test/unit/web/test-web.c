@@ -4,9 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/time.h"
-#include "http/listen.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "lib/http/listen.h"
 
 static int setup(void **state)
 {

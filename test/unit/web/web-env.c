@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/parse.h"
+#include "lib/base/fd.h"
+#include "lib/base/parse.h"
 
 static void release_body(void *owner)
 {

@@ -7,8 +7,8 @@
  */
 #include "lib/test.h"
 
-#include "base/buf.h"
-#include "web/web.h"
+#include "lib/base/buf.h"
+#include "io/web/web.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

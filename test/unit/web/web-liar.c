@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "web/packet.h"
+#include "io/web/packet/packet.h"
 
 static unsigned char packet[WEB_PACKET_MAX];
 

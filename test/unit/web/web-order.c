@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/parse.h"
+#include "lib/base/parse.h"
 
 enum order {
 	NEXT_RUN,

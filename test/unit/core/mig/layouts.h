@@ -5,7 +5,7 @@
  * How real GPUs can be cut, written from what NVIDIA and NVML say of them: neither from the
  * simulator's tables nor from what the code under test computes (but for the GB of a name).
  */
-#include "core/mig/layout.h"
+#include "model/mig/layout.h"
 
 #include <stdio.h>
 #include <stdlib.h>

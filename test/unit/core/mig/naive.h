@@ -6,7 +6,7 @@
  * every start for every instance, and all of it counted again for each solution. Shares no code
  * with what it checks.
  */
-#include "core/mig/geometry.h"
+#include "model/mig/geometry/geometry.h"
 
 #include <string.h>
 

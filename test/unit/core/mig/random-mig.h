@@ -5,7 +5,7 @@
  * Layouts, states and wishes by chance, also odd ones that no GPU has, from a seed: a failing case
  * is found again by its number.
  */
-#include "core/mig/layout.h"
+#include "model/mig/layout.h"
 
 struct chance {
 	uint64_t x;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "core/mig/checkpoint.h"
-#include "core/mig/config-build.h"
-#include "core/mig/geometry.h"
+#include "model/mig/checkpoint.h"
+#include "model/mig/config-build.h"
+#include "model/mig/geometry/geometry.h"
 #include "layouts.h"
 
 /* Which entry a GPU gets, what that wants, and whether it is there. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "core/mig/geometry.h"
+#include "model/mig/geometry/geometry.h"
 #include "layouts.h"
 #include "naive.h"
 #include "random-mig.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "core/mig/layout.h"
+#include "model/mig/layout.h"
 #include "layouts.h"
 
 static void mig_layout_check__takes_every_product(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "core/mig/profile.h"
+#include "model/mig/profile.h"
 
 static struct mig_profile parse(const char *text)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cuda/fake-driver.h"
 
-#include "runtime/ledger.h"
+#include "container/charges/charges.h"
 
 #include <pthread.h>
 

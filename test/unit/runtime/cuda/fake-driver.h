@@ -9,8 +9,8 @@
 #include "lib/test.h"
 
 #include "abi/slice-wire.h"
-#include "runtime/cuda/driver.h"
-#include "runtime/link.h"
+#include "container/cuda/driver.h"
+#include "container/client/link.h"
 
 #include <stdatomic.h>
 

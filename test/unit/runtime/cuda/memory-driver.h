@@ -7,9 +7,9 @@
  * again at once, which is the hardest case. What is held must be within the limit, and within
  * what the ledger has charged. Thread: any.
  */
-#include "runtime/cuda/driver.h"
-#include "runtime/ledger.h"
-#include "runtime/link.h"
+#include "container/cuda/driver.h"
+#include "container/charges/charges.h"
+#include "container/client/link.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

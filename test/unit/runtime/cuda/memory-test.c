@@ -3,7 +3,7 @@
 
 #include "lib/test.h"
 
-#include "runtime/cuda/memory/lump.h"
+#include "container/cuda/memory/lump.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /* Between test-submit.c and what gen-submit-test.py makes for it. */
-#include "runtime/cuda/driver.h"
+#include "container/cuda/driver.h"
 
 #include <stddef.h>
 

@@ -3,8 +3,8 @@
 /* Arrays against a limit: cuda/array-size.c and cuda/array.c. */
 #include "runtime/cuda/fake-driver.h"
 
-#include "runtime/cuda/memory/array-size.h"
-#include "runtime/ledger.h"
+#include "container/cuda/memory/array-size.h"
+#include "container/charges/charges.h"
 
 #define FLOAT 0x20
 

@@ -3,7 +3,7 @@
 /* Images of code, and the hooks that load them: cuda/code-size.c and cuda/module.c. */
 #include "runtime/cuda/fake-driver.h"
 
-#include "runtime/cuda/memory/code-size.h"
+#include "container/cuda/memory/code-size.h"
 
 static const char ptx[] = ".version 7.0\n.target sm_70\n";
 

@@ -4,7 +4,7 @@
 #include "lib/test.h"
 #include "runtime/cuda/memory-test.h"
 #include "runtime/cuda/fake-gate.h"
-#include "runtime/cuda/green.h"
+#include "container/cuda/green.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -4,8 +4,8 @@
 #include "runtime/cuda/fake-driver.h"
 #include "runtime/cuda/fake-gate.h"
 
-#include "runtime/cuda/work/graph.h"
-#include "runtime/cuda/memory/lump.h"
+#include "container/cuda/work/graph.h"
+#include "container/cuda/memory/lump.h"
 
 static CUgraphExec instantiate(CUgraph graph)
 {

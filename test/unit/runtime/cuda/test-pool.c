@@ -3,9 +3,9 @@
 /* Async pools against a limit: cuda/memory/: lump.c and pool.c. */
 #include "runtime/cuda/fake-driver.h"
 
-#include "runtime/cuda/memory/lump.h"
-#include "runtime/cuda/memory/pool.h"
-#include "runtime/rows.h"
+#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/pool.h"
+#include "container/charges/rows.h"
 
 #include <pthread.h>
 

@@ -3,11 +3,11 @@
 /* Captures: the gate knows of each from before it begins until it is over, whatever way it ends. */
 #include "lib/test.h"
 
-#include "runtime/cuda/work/capture.h"
-#include "runtime/cuda/device.h"
-#include "runtime/cuda/memory/lump.h"
+#include "container/cuda/work/capture.h"
+#include "container/cuda/device.h"
+#include "container/cuda/memory/lump.h"
 #include "runtime/cuda/fake-gate.h"
-#include "runtime/rows.h"
+#include "container/charges/rows.h"
 
 #include <pthread.h>
 

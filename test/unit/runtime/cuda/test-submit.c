@@ -7,7 +7,7 @@
  */
 #include "lib/test.h"
 
-#include "runtime/cuda/work/submit.h"
+#include "container/cuda/work/submit.h"
 #include "runtime/cuda/fake-gate.h"
 #include "runtime/cuda/submit-test.h"
 
@@ -234,7 +234,7 @@ static bool listed(char *line, const char *name)
 /* "launch", "copy", "sync", "pass", or why it is not work; "": it does not say. */
 static void mark_of(const char *name, char ret[32])
 {
-	FILE *f = fopen(TEST_SOURCE "/src/runtime/forward/cuda.txt", "re");
+	FILE *f = fopen(TEST_SOURCE "/src/container/loader/cuda.txt", "re");
 	char line[256], *word, *save;
 	bool found = false;
 
@@ -286,7 +286,7 @@ static void list__says_of_every_stream_what_it_takes(void **state)
 /* What gen-forward.py makes is what is tested here. */
 static void list__has_the_hooks_that_are_tested(void **state)
 {
-	FILE *f = fopen(TEST_SOURCE "/src/runtime/forward/cuda.txt", "re");
+	FILE *f = fopen(TEST_SOURCE "/src/container/loader/cuda.txt", "re");
 	size_t made = 0, at = 0;
 	char line[256];
 

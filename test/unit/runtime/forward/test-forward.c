@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "runtime/forward/cache.h"
-#include "runtime/forward/file.h"
-#include "runtime/forward/image.h"
+#include "container/loader/parse/cache.h"
+#include "container/loader/parse/file.h"
+#include "container/loader/parse/image.h"
 
 #include <elf.h>
 #include <unistd.h>

@@ -6,9 +6,9 @@
  */
 #include "lib/test.h"
 
-#include "runtime/link.h"
-#include "runtime/nvml/hooks.h"
-#include "runtime/nvml/slice.h"
+#include "container/client/link.h"
+#include "container/nvml/hooks.h"
+#include "container/nvml/slice.h"
 
 #define GIB      (UINT64_C(1) << 30)
 #define RESERVED (GIB / 2)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "keeper-test.h"
 
-#include "runtime/turns/process.h"
+#include "container/gate/process.h"
 
 bool rests(uint32_t gpu)
 {

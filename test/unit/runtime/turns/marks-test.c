@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "marks-test.h"
 
-#include "runtime/turns/process.h"
+#include "container/gate/process.h"
 
 bool idle(void)
 {

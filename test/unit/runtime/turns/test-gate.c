@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "turn-test.h"
 
-#include "runtime/sys.h"
-#include "runtime/turns/pace.h"
-#include "runtime/turns/process.h"
+#include "container/sys.h"
+#include "container/gate/pace.h"
+#include "container/gate/process.h"
 
 #include <dirent.h>
 #include <inttypes.h>

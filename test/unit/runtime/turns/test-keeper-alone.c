@@ -3,8 +3,8 @@
 /* The keeper, where the arbiter does not wake, answer, read or live. */
 #include "keeper-test.h"
 
-#include "runtime/sys.h"
-#include "runtime/turns/process.h"
+#include "container/sys.h"
+#include "container/gate/process.h"
 
 static void not_woken(void)
 {

@@ -3,8 +3,8 @@
 /* The keeper, where a stream waits for what others do. */
 #include "keeper-test.h"
 
-#include "runtime/sys.h"
-#include "runtime/turns/process.h"
+#include "container/sys.h"
+#include "container/gate/process.h"
 
 static void parked(void)
 {

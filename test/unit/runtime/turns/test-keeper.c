@@ -3,8 +3,8 @@
 /* The keeper: what it says to the arbiter, and what it does where the driver fails; storms of all that. */
 #include "keeper-test.h"
 
-#include "runtime/sys.h"
-#include "runtime/turns/process.h"
+#include "container/sys.h"
+#include "container/gate/process.h"
 
 #include <sched.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "base/cleanup.h"
-#include "runtime/turns/kinds.h"
-#include "runtime/turns/pace.h"
+#include "lib/base/cleanup.h"
+#include "container/gate/kinds.h"
+#include "container/gate/pace.h"
 
 #include <stdlib.h>
 

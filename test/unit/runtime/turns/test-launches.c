@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "runtime/turns/launches.h"
+#include "container/gate/launches.h"
 
 #include <fcntl.h>
 #include <pthread.h>

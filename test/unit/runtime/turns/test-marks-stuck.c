@@ -3,8 +3,8 @@
 /* Marks, where a stream stands still: others get on beside it. */
 #include "marks-test.h"
 
-#include "runtime/sys.h"
-#include "runtime/turns/process.h"
+#include "container/sys.h"
+#include "container/gate/process.h"
 
 static _Atomic bool over;
 

@@ -3,9 +3,9 @@
 /* Marks of streams that wait for others. */
 #include "marks-test.h"
 
-#include "runtime/sys.h"
-#include "runtime/turns/marks-internal.h"
-#include "runtime/turns/process.h"
+#include "container/sys.h"
+#include "container/gate/marks/internal.h"
+#include "container/gate/process.h"
 
 /* Without a keeper: markers of one GPU, whose time is what the test says. */
 static struct {

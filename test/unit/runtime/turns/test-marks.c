@@ -3,8 +3,8 @@
 /* How it is known that work is done, where that is not plain: captures, errors, contexts that come and go. */
 #include "marks-test.h"
 
-#include "runtime/sys.h"
-#include "runtime/turns/process.h"
+#include "container/sys.h"
+#include "container/gate/process.h"
 
 /* ---- captures ----------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lib/test.h"
 
-#include "runtime/turns/pace.h"
+#include "container/gate/pace.h"
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)

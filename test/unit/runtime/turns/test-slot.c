@@ -2,7 +2,7 @@
 
 /* Slots of a table that threads share without a lock. */
 #include "lib/test.h"
-#include "runtime/turns/slot.h"
+#include "container/gate/slot.h"
 
 #include <pthread.h>
 

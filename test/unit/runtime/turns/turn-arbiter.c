@@ -2,7 +2,7 @@
 #include "turn-arbiter.h"
 
 #include "abi/slice-dir.h"
-#include "runtime/sys.h"
+#include "container/sys.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "turn-driver.h"
 
-#include "runtime/cuda/green.h"
-#include "runtime/cuda/mps.h"
-#include "runtime/cuda/stream.h"
-#include "runtime/forward/internal.h"
-#include "runtime/ledger.h"
+#include "container/cuda/green.h"
+#include "container/cuda/mps.h"
+#include "container/cuda/stream.h"
+#include "container/loader/internal.h"
+#include "container/charges/charges.h"
 
 #include <string.h>
 

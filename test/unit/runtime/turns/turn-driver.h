@@ -6,7 +6,7 @@
  * submission, and when the test says; events that pass with it; captures that are spoiled by what spoils
  * them. Thread: any.
  */
-#include "runtime/cuda/driver.h"
+#include "container/cuda/driver.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

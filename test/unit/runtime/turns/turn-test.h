@@ -6,7 +6,7 @@
 #include "turn-arbiter.h"
 #include "turn-driver.h"
 
-#include "runtime/turns/keeper.h"
+#include "container/gate/keeper.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

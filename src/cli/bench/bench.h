@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
-
-/* The commands of `gpuslice bench`. */
-#include "cli/cmd.h"
-
-extern const struct cmd cmd_bench_compare;
-extern const struct cmd cmd_bench_report;

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
-
-/* `gpuslice plan --translate FILE...`. Thread: main. */
-#include "base/error.h"
-#include "base/strv.h"
-
-/* Prints what the Provisioners of @files are today, below notes on what was wrong in them. */
-int plan_translate(const struct strv *files, struct error *err) MUST_USE;

@@ -1,8 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
-
-/* What an unquoted YAML 1.1 scalar is. Part of yaml.c. Thread: any. */
-#include "config/yaml.h"
-
-/* Sets .type and the value fields of @n from its .text. */
-void yaml_resolve(struct yaml_node *n);

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container/charges/charges.h"
+
+#include "container/client/link.h"
+#include "container/sys.h"
+#include "container/client/wiped.h"
+
+/*
+ * Orders that keep "used" from ever being under the truth, for a reader of the page at any instant
+ * and for a kill at any instruction:
+ *
+ *	to charge:   credit down, (driver), seen up
+ *	to release:  (driver), seen down, credit up
+ *
+ * so used >= seen + unseen but for a debt, and overhead is never negative but for a debt. All is
+ * within .begun and .done.
+ */
+
+#define BOUNDS_WAIT_MS 20 /* at the limit, for bounds of other calls to come back */
+
+struct ledger {
+	/* In use with nothing granted for it. The whole process's: its memory goes with it. */
+	_Atomic uint64_t debt[SLICE_GPUS_MAX];
+	/* Reserved for calls under way: what they do not take comes back. */
+	_Atomic uint64_t bounds[SLICE_GPUS_MAX];
+};
+
+static _Atomic(void *) root;
+
+__attribute__((weak)) void (*ledger_on_full)(int gpu);
+
+static struct slice_gpu_page *gpu_page(int gpu)
+{
+	struct slice_page *p = gpu < 0 || gpu >= SLICE_GPUS_MAX ? NULL : link_page();
+
+	return p ? &p->gpus[gpu] : NULL;
+}
+
+/* Takes from *word if it holds so much. */
+static bool take(_Atomic uint64_t *word, uint64_t bytes)
+{
+	uint64_t have = atomic_load(word);
+
+	while (have >= bytes)
+		if (atomic_compare_exchange_weak(word, &have, have - bytes))
+			return true;
+	return false;
+}
+
+/* Takes from *word what it holds, up to @bytes. What was taken. */
+static uint64_t take_some(_Atomic uint64_t *word, uint64_t bytes)
+{
+	uint64_t have = atomic_load(word), n;
+
+	do
+		n = have < bytes ? have : bytes;
+	while (n && !atomic_compare_exchange_weak(word, &have, have - n));
+	return n;
+}
+
+static struct ledger *ledger_get(void)
+{
+	struct ledger *l = wiped_get(&root, sizeof(*l));
+
+	return l;
+}
+
+static _Atomic uint64_t *debt_of(int gpu)
+{
+	struct ledger *l = ledger_get();
+
+	return l ? &l->debt[gpu] : NULL;
+}
+
+static uint64_t debt(int gpu)
+{
+	struct ledger *l = atomic_load_explicit(&root, memory_order_acquire);
+
+	return l ? atomic_load_explicit(&l->debt[gpu], memory_order_relaxed) : 0;
+}
+
+/* What the page says is used by this process: granted - credit, of one instant as the arbiter's
+ * changes go. An arbiter that was killed amid one leaves the number odd until the next one comes. */
+static uint64_t page_used(const struct slice_gpu_page *g)
+{
+	uint64_t granted = 0, credit = 0;
+
+	for (int n = 0; n < 1000; n++) {
+		uint32_t seq = atomic_load(&g->seq);
+
+		granted = atomic_load(&g->granted);
+		credit = atomic_load(&g->credit);
+		if (!(seq & 1) && atomic_load(&g->seq) == seq)
+			break;
+	}
+	return granted > credit ? granted - credit : 0;
+}
+
+static void note_peak(struct slice_gpu_page *g, int gpu)
+{
+	uint64_t used = page_used(g) + debt(gpu), peak = atomic_load(&g->peak);
+
+	while (used > peak && !atomic_compare_exchange_weak(&g->peak, &peak, used))
+		;
+}
+
+/* What follows says SLICE_OK, SLICE_NO_ROOM, or -1: not answered. */
+static int take_or_ask(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+{
+	return take(&g->credit, bytes) ? SLICE_OK : link_want((unsigned int)gpu, bytes, NULL);
+}
+
+/* Whoever owes gets nothing. */
+static int pay_debt(struct slice_gpu_page *g, int gpu)
+{
+	uint64_t due = debt(gpu), paid;
+	int r;
+
+	if (__builtin_expect(!due, 1))
+		return SLICE_OK;
+	r = take_or_ask(g, gpu, due);
+	if (r != SLICE_OK)
+		return r;
+	/* What others paid meanwhile is too much now. */
+	paid = take_some(debt_of(gpu), due);
+	atomic_fetch_add(&g->credit, due - paid);
+	return debt(gpu) ? SLICE_NO_ROOM : SLICE_OK;
+}
+
+static int reserve(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+{
+	int r = SLICE_NO_ROOM;
+
+	if (bytes <= atomic_load_explicit(&g->limit, memory_order_relaxed))
+		r = pay_debt(g, gpu);
+	return r == SLICE_OK ? take_or_ask(g, gpu, bytes) : r;
+}
+
+/* For a fact: it is charged, whatever it takes. */
+static void reserve_fact(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+{
+	_Atomic uint64_t *d;
+
+	if (take_or_ask(g, gpu, bytes) == SLICE_OK)
+		return;
+	d = debt_of(gpu);
+	if (d)
+		atomic_fetch_add(d, bytes);
+}
+
+static void give_back(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+{
+	if (__builtin_expect(debt(gpu) != 0, 0))
+		bytes -= take_some(debt_of(gpu), bytes);
+	if (bytes)
+		atomic_fetch_add(&g->credit, bytes);
+}
+
+static _Atomic uint64_t *counter(struct slice_gpu_page *g, enum charge_kind kind)
+{
+	switch (kind) {
+	case CHARGE_SEEN:
+		return &g->seen;
+	case CHARGE_UNSEEN:
+		return &g->unseen;
+	case CHARGE_HIDDEN:
+		return NULL;
+	}
+	return NULL;
+}
+
+static void count(struct slice_gpu_page *g, enum charge_kind kind, uint64_t bytes)
+{
+	_Atomic uint64_t *n = counter(g, kind);
+
+	if (n && bytes)
+		atomic_fetch_add(n, bytes);
+}
+
+/* What was uncounted: never more than was counted, whatever a caller says. */
+static uint64_t uncount(struct slice_gpu_page *g, enum charge_kind kind, uint64_t bytes)
+{
+	_Atomic uint64_t *n = counter(g, kind);
+
+	return n && bytes ? take_some(n, bytes) : 0;
+}
+
+static void note_bound(int gpu, uint64_t bytes)
+{
+	struct ledger *l = ledger_get();
+
+	if (l)
+		atomic_fetch_add(&l->bounds[gpu], bytes);
+}
+
+/*
+ * A bound is more than what its call will take, so what does not fit now may fit when the calls of
+ * other threads are over. Whoever waits here has nothing reserved that another would wait for.
+ */
+static int reserve_after_others(struct slice_gpu_page *g, int gpu, uint64_t bytes)
+{
+	struct ledger *l = ledger_get();
+	int64_t end = sys_now() + BOUNDS_WAIT_MS;
+	int r = SLICE_NO_ROOM;
+
+	while (l && (r = pay_debt(g, gpu)) == SLICE_OK) {
+		/* Read before we ask: what comes back in between, the asking finds. */
+		uint64_t others = atomic_load(&l->bounds[gpu]), left = 0;
+
+		if (!take(&g->credit, bytes))
+			r = link_want((unsigned int)gpu, bytes, &left);
+		if (r == SLICE_OK)
+			return r;
+		if (!others || left + others < bytes || sys_now() >= end)
+			break;
+		(void)sys_wait(-1, 0, sys_now() + 1);
+	}
+	return r;
+}
+
+/* With the bound noted; on failure it is not. */
+static int reserve_bound(struct slice_gpu_page *g, int gpu, uint64_t bound)
+{
+	int r = SLICE_NO_ROOM;
+
+	note_bound(gpu, bound);
+	if (__builtin_expect(reserve(g, gpu, bound) == SLICE_OK, 1))
+		return SLICE_OK;
+	note_bound(gpu, -bound);
+	if (ledger_on_full)
+		ledger_on_full(gpu);
+	if (bound <= atomic_load(&g->limit))
+		r = reserve_after_others(g, gpu, bound);
+	if (r == SLICE_OK)
+		note_bound(gpu, bound);
+	return r;
+}
+
+static CUresult begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind,
+	bool last)
+{
+	struct slice_gpu_page *g;
+	int r;
+
+	*c = (struct charge){ .gpu = gpu, .kind = kind };
+	if (gpu == LEDGER_NONE)
+		return CUDA_SUCCESS;
+	g = gpu_page(gpu);
+	if (!g)
+		return bound ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+	atomic_fetch_add(&g->begun, 1);
+	if (!bound)
+		return CUDA_SUCCESS;
+	r = reserve_bound(g, gpu, bound);
+	if (r != SLICE_OK) {
+		/* Of a slice without a limit it is no limit that refuses. */
+		if (last && r == SLICE_NO_ROOM && atomic_load(&g->limit) != SLICE_NO_LIMIT)
+			atomic_fetch_add(&g->refused, 1);
+		atomic_fetch_add(&g->done, 1);
+		c->gpu = LEDGER_NONE;
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	c->bytes = bound;
+	return CUDA_SUCCESS;
+}
+
+CUresult charge_begin(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind)
+{
+	return begin(c, gpu, bound, kind, true);
+}
+
+CUresult charge_try(struct charge *c, int gpu, uint64_t bound, enum charge_kind kind)
+{
+	return begin(c, gpu, bound, kind, false);
+}
+
+void charge_end(struct charge *c, uint64_t bytes)
+{
+	struct slice_gpu_page *g = gpu_page(c->gpu);
+
+	if (!g)
+		return;
+	if (bytes > c->bytes)
+		reserve_fact(g, c->gpu, bytes - c->bytes);
+	count(g, c->kind, bytes);
+	if (bytes < c->bytes)
+		give_back(g, c->gpu, c->bytes - bytes);
+	if (c->bytes)
+		note_bound(c->gpu, -c->bytes);
+	if (bytes)
+		note_peak(g, c->gpu);
+	atomic_fetch_add(&g->done, 1);
+	if (bytes && (c->kind == CHARGE_HIDDEN || debt(c->gpu)))
+		ledger_compare(c->gpu);
+	c->gpu = LEDGER_NONE;
+}
+
+void charge_free_begin(struct charge *c, int gpu, enum charge_kind kind)
+{
+	(void)begin(c, gpu, 0, kind, false);
+}
+
+void charge_free_end(struct charge *c, uint64_t bytes)
+{
+	struct slice_gpu_page *g = gpu_page(c->gpu);
+
+	if (!g)
+		return;
+	/* What no hook counted is the arbiter's to give back, after a look. */
+	give_back(g, c->gpu, uncount(g, c->kind, bytes));
+	atomic_fetch_add(&g->done, 1);
+	if (bytes && c->kind == CHARGE_HIDDEN)
+		ledger_compare(c->gpu);
+	c->gpu = LEDGER_NONE;
+}
+
+void charge_release(int gpu, uint64_t bytes, enum charge_kind kind)
+{
+	struct charge c;
+
+	charge_free_begin(&c, gpu, kind);
+	charge_free_end(&c, bytes);
+}
+
+void charge_adjust(int gpu, int64_t bytes, enum charge_kind kind)
+{
+	struct charge c;
+
+	if (bytes < 0) {
+		charge_release(gpu, -(uint64_t)bytes, kind);
+	} else if (bytes) {
+		(void)charge_begin(&c, gpu, 0, kind);
+		charge_end(&c, (uint64_t)bytes);
+	}
+}
+
+void charge_packed(int gpu, int64_t bytes, int64_t in)
+{
+	struct slice_gpu_page *g = gpu_page(gpu);
+
+	if (!g)
+		return;
+	atomic_fetch_add(&g->packed, (uint64_t)bytes);
+	atomic_fetch_add(&g->packed_in, (uint64_t)in);
+}
+
+void charge_disown_quietly(int gpu, uint64_t bytes)
+{
+	struct slice_gpu_page *g = gpu_page(gpu);
+
+	if (!g || !bytes)
+		return;
+	atomic_fetch_add(&g->begun, 1);
+	(void)uncount(g, CHARGE_SEEN, bytes);
+	atomic_fetch_add(&g->done, 1);
+}
+
+void charge_disown(int gpu, uint64_t bytes)
+{
+	charge_disown_quietly(gpu, bytes);
+	if (bytes)
+		ledger_compare(gpu);
+}
+
+bool ledger_active(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&link_off, memory_order_relaxed), 1))
+		return false;
+	return link_page() || link_open(true) != LINK_NO_SLICE;
+}
+
+bool ledger_view(int gpu, uint64_t *limit, uint64_t *used)
+{
+	struct slice_gpu_page *g = gpu_page(gpu);
+	struct slice_viewed v;
+
+	if (!g)
+		return false;
+	*limit = atomic_load(&g->limit);
+	if (atomic_load(&g->alone)) {
+		*used = page_used(g) + debt(gpu);
+		return true;
+	}
+	if (!link_view(0, &v) && (uint32_t)gpu < v.gpu_count) {
+		*limit = v.gpus[gpu].limit;
+		*used = v.gpus[gpu].used + debt(gpu);
+		return true;
+	}
+	*used = atomic_load(&g->credit);
+	*used = *limit > *used ? *limit - *used : 0;
+	return true;
+}
+
+void ledger_compare(int gpu)
+{
+	if (gpu_page(gpu))
+		link_compare((unsigned int)gpu);
+}
+
+bool ledger_limit(int gpu, uint64_t *limit)
+{
+	struct slice_gpu_page *g = gpu_page(gpu);
+
+	if (g)
+		*limit = atomic_load(&g->limit);
+	return g != NULL;
+}
+
+uint64_t ledger_overhead(int gpu)
+{
+	struct slice_gpu_page *g = gpu_page(gpu);
+	uint64_t used, counted;
+
+	if (!g)
+		return 0;
+	used = page_used(g);
+	counted = atomic_load(&g->seen) + atomic_load(&g->unseen);
+	return used > counted ? used - counted : 0;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container/client/link.h"
+
+#include "container/client/socket.h"
+#include "container/client/warn.h"
+#include "container/client/wiped.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define RETRY_MS       300 /* for each later try, while the arbiter cannot be reached */
+#define BACK_OFF_MS    100 /* between two such tries, doubled up to the most */
+#define BACK_OFF_MAX   5000
+#define COMPARE_MS     1000
+#define PAUSE_MS       2 /* between two connects of one try, doubled up to the most */
+#define PAUSE_MAX      100
+#define EXCHANGE_TRIES 3 /* of one request, if the other end goes away each time */
+
+struct link {
+	_Atomic uint32_t state;   /* 0: not looked yet; else enum link_state + 1 */
+	_Atomic int64_t next_try; /* LINK_DOWN: not before this, on sys_now()'s clock */
+	_Atomic(struct slice_page *) page; /* set once; stays when the arbiter goes */
+	struct slice_welcome
+		welcome; /* written before .state first says LINK_UP, then never again */
+
+	struct sys_lock lock; /* guards what follows, and the conversation on the socket */
+	bool have_welcome, memory;
+	struct own_fd socket, page_fd;
+	uint32_t tag;
+	uint32_t
+		unanswered; /* of a SLICE_WANT that may have been granted all the same; 0: none */
+	int back_off;
+	char dir[SOCKET_DIR_MAX];
+};
+
+static _Atomic(void *) root;
+_Atomic bool link_off;
+
+/* The parent's descriptors, which its child has open but knows of only by this. */
+static struct own_fd inherited[2];
+
+static struct link *link_get(void)
+{
+	struct link *l = wiped_get(&root, sizeof(*l));
+
+	return l;
+}
+
+/* Maps the page that came. NULL: it is none of ours. */
+static struct slice_page *map_page(int fd)
+{
+	struct slice_page *p = socket_map_page(fd, SLICE_PAGE_BYTES);
+
+	if (!p || (p->magic == SLICE_PAGE_MAGIC && p->version == SLICE_PAGE_VERSION &&
+			  p->bytes == SLICE_PAGE_BYTES && p->gpu_count <= SLICE_GPUS_MAX &&
+			  p->serial))
+		return p;
+	(void)munmap(p, SLICE_PAGE_BYTES);
+	return NULL;
+}
+
+enum outcome { DONE, AGAIN, REFUSED };
+
+/* What the answer to a hello makes of the link. @page_fd: -1, or taken over. */
+static enum outcome welcome_in(struct link *l, struct slice_welcome *w, bool again, int page_fd)
+{
+	struct slice_page *page = NULL;
+
+	w->reason[sizeof(w->reason) - 1] = '\0';
+	w->slice[sizeof(w->slice) - 1] = '\0';
+	if (again || !l->memory || w->status != SLICE_OK) {
+		if (page_fd >= 0)
+			(void)sys_close(page_fd);
+	} else if (page_fd < 0 || !(page = map_page(page_fd)) ||
+		   !own_fd_set(&l->page_fd, page_fd)) {
+		warn_once(WARN_BAD_PAGE,
+			"what the slice's arbiter sent is no page of version %d",
+			SLICE_PAGE_VERSION);
+		if (page_fd >= 0 && !page)
+			(void)sys_close(page_fd);
+		return REFUSED;
+	}
+	if (w->status != SLICE_OK || w->gpu_count > SLICE_GPUS_MAX ||
+		(page && page->gpu_count != w->gpu_count)) {
+		warn_once(WARN_NOT_ADMITTED, "not admitted to the slice: %s",
+			w->reason[0] ? w->reason : "no reason was given");
+		if (page) {
+			own_fd_close(&l->page_fd);
+			(void)munmap(page, SLICE_PAGE_BYTES);
+		}
+		return REFUSED;
+	}
+	if (!l->have_welcome)
+		l->welcome = *w;
+	l->have_welcome = true;
+	l->unanswered = 0;
+	if (page)
+		atomic_store_explicit(&l->page, page, memory_order_release);
+	return DONE;
+}
+
+/* Never 0, which means none. */
+static uint32_t next_tag(struct link *l)
+{
+	return ++l->tag ? l->tag : ++l->tag;
+}
+
+/* Connects and registers, once. The lock is held. */
+static enum outcome register_here(struct link *l, int64_t deadline)
+{
+	bool again = atomic_load_explicit(&l->page, memory_order_relaxed) != NULL;
+	uint32_t flags = (l->memory ? SLICE_HELLO_MEMORY : 0) | (again ? SLICE_HELLO_AGAIN : 0);
+	struct slice_hello hello = { 0 };
+	struct slice_welcome w = { 0 };
+	enum outcome r = AGAIN;
+	int fd, page_fd = -1;
+
+	if (again && !own_fd_is(&l->page_fd))
+		return REFUSED; /* somebody closed it: the page is for this arbiter's life only */
+	fd = socket_connect(l->dir);
+	if (fd < 0)
+		return AGAIN;
+	socket_hello(&hello, next_tag(l), flags);
+	hello.unanswered = again ? l->unanswered : 0;
+	if (socket_send(fd, &hello, sizeof(hello), again ? l->page_fd.fd : -1, deadline) &&
+		socket_receive(fd, &hello.head, SLICE_WELCOME, &w, sizeof(w), &page_fd,
+			deadline))
+		r = welcome_in(l, &w, again, page_fd);
+	else if (page_fd >= 0)
+		(void)sys_close(page_fd);
+	if (r != DONE)
+		(void)sys_close(fd);
+	else if (!own_fd_set(&l->socket, fd))
+		r = AGAIN;
+	inherited[0] = l->socket;
+	inherited[1] = l->page_fd;
+	return r;
+}
+
+static void set_state(struct link *l, enum link_state s)
+{
+	atomic_store_explicit(&l->state, (uint32_t)s + 1, memory_order_release);
+}
+
+static void go_down(struct link *l)
+{
+	l->back_off = l->back_off ? 2 * l->back_off : BACK_OFF_MS;
+	if (l->back_off > BACK_OFF_MAX)
+		l->back_off = BACK_OFF_MAX;
+	atomic_store(&l->next_try, sys_now() + l->back_off);
+	set_state(l, LINK_DOWN);
+}
+
+/* Registers, trying until the deadline. The lock is held. */
+static bool reach(struct link *l, int64_t deadline)
+{
+	for (int64_t pause = PAUSE_MS;; pause = 2 * pause < PAUSE_MAX ? 2 * pause : PAUSE_MAX) {
+		enum outcome r = register_here(l, deadline);
+
+		if (r == DONE) {
+			l->back_off = 0;
+			set_state(l, LINK_UP);
+			return true;
+		}
+		if (r == REFUSED)
+			break;
+		if (sys_now() + pause >= deadline) {
+			warn_once(WARN_NO_ARBITER,
+				"the arbiter of this slice does not answer in %s", l->dir);
+			break;
+		}
+		(void)sys_wait(-1, 0, sys_now() + pause);
+	}
+	go_down(l);
+	return false;
+}
+
+/* Until when a try that begins now may last; < 0: too early for one. */
+static int64_t deadline_now(const struct link *l)
+{
+	int64_t now = sys_now();
+
+	if (atomic_load(&l->state) != (uint32_t)LINK_DOWN + 1)
+		return now + LINK_DEADLINE_MS;
+	return now < atomic_load(&l->next_try) ? -1 : now + RETRY_MS;
+}
+
+/* The first look of this process, or of a child after its fork. The lock is held. */
+static void open_first(struct link *l)
+{
+	own_fd_close(&inherited[0]);
+	own_fd_close(&inherited[1]);
+	if (socket_find_dir(l->dir)) {
+		(void)reach(l, sys_now() + LINK_DEADLINE_MS);
+		return;
+	}
+	set_state(l, LINK_NO_SLICE);
+	atomic_store(&link_off, true);
+}
+
+static bool settled(struct link *l, bool memory, enum link_state *ret)
+{
+	uint32_t s = atomic_load_explicit(&l->state, memory_order_acquire);
+
+	if (!s)
+		return false;
+	*ret = (enum link_state)(s - 1);
+	switch (*ret) {
+	case LINK_NO_SLICE:
+		return true;
+	case LINK_UP:
+		return !memory || atomic_load_explicit(&l->page, memory_order_acquire);
+	case LINK_DOWN:
+		return deadline_now(l) < 0;
+	}
+	return true;
+}
+
+enum link_state link_open(bool memory)
+{
+	enum link_state r = LINK_DOWN;
+	struct link *l;
+	int e = errno;
+
+	if (atomic_load_explicit(&link_off, memory_order_relaxed))
+		return LINK_NO_SLICE;
+	l = link_get();
+	if (!l)
+		return LINK_DOWN;
+	if (settled(l, memory, &r))
+		return r;
+	sys_lock(&l->lock);
+	if (!settled(l, memory, &r)) {
+		if (memory && !l->memory) {
+			l->memory = true;
+			own_fd_close(&l->socket);
+		}
+		if (!atomic_load(&l->state))
+			open_first(l);
+		else
+			(void)reach(l, deadline_now(l));
+		r = (enum link_state)(atomic_load(&l->state) - 1);
+	}
+	sys_unlock(&l->lock);
+	errno = e;
+	return r;
+}
+
+struct slice_page *link_page(void)
+{
+	struct link *l = atomic_load_explicit(&root, memory_order_acquire);
+
+	return l ? atomic_load_explicit(&l->page, memory_order_acquire) : NULL;
+}
+
+const struct slice_welcome *link_welcome(void)
+{
+	return &link_get()->welcome;
+}
+
+/* One question and its answer on the connection that there is. The lock is held. */
+static bool exchange(struct link *l, void *ask, size_t ask_len, uint32_t op, void *answer,
+	size_t answer_len, int64_t deadline)
+{
+	struct slice_head head;
+
+	if (!own_fd_is(&l->socket)) {
+		errno = EPIPE;
+		return false;
+	}
+	memcpy(&head, ask, sizeof(head));
+	head.tag = next_tag(l);
+	memcpy(ask, &head, sizeof(head));
+	if (socket_send(l->socket.fd, ask, ask_len, -1, deadline) &&
+		socket_receive(l->socket.fd, &head, op, answer, answer_len, NULL, deadline))
+		return true;
+	if (head.op == SLICE_WANT)
+		l->unanswered = head.tag;
+	return false;
+}
+
+/* The same, with a new connection where that is needed. What was granted with nobody there to hear it
+ * becomes credit when we register again, and is asked for anew. */
+static bool request(struct link *l, void *ask, size_t ask_len, uint32_t op, void *answer,
+	size_t answer_len)
+{
+	int64_t deadline = deadline_now(l);
+
+	for (int n = 0; deadline >= 0 && n < EXCHANGE_TRIES; n++) {
+		if (!own_fd_is(&l->socket) && !reach(l, deadline))
+			return false;
+		if (exchange(l, ask, ask_len, op, answer, answer_len, deadline))
+			return true;
+		own_fd_close(&l->socket);
+		if (errno == ETIMEDOUT)
+			break;
+	}
+	if (deadline >= 0) {
+		warn_once(WARN_NO_ARBITER, "the arbiter of this slice does not answer in %s",
+			l->dir);
+		go_down(l);
+	}
+	return false;
+}
+
+/* For questions that only a registered process can ask. */
+static struct link *link_registered(void)
+{
+	struct link *l = atomic_load_explicit(&root, memory_order_acquire);
+	uint32_t s = l ? atomic_load_explicit(&l->state, memory_order_acquire) : 0;
+
+	return s == (uint32_t)LINK_UP + 1 || s == (uint32_t)LINK_DOWN + 1 ? l : NULL;
+}
+
+static bool ask(void *question, size_t len, uint32_t op, void *answer, size_t answer_len)
+{
+	struct link *l = link_registered();
+	int e = errno;
+	bool ok;
+
+	if (!l)
+		return false;
+	sys_lock(&l->lock);
+	ok = request(l, question, len, op, answer, answer_len);
+	sys_unlock(&l->lock);
+	errno = e;
+	return ok;
+}
+
+int link_want(unsigned int gpu, uint64_t bytes, uint64_t *free_bytes)
+{
+	struct slice_want want = { .head.op = SLICE_WANT, .gpu = gpu, .bytes = bytes };
+	struct slice_grant grant = { 0 };
+
+	if (!ask(&want, sizeof(want), SLICE_GRANT, &grant, sizeof(grant)))
+		return -1;
+	if (free_bytes)
+		*free_bytes = grant.free_bytes;
+	return grant.status == SLICE_OK ? SLICE_OK : SLICE_NO_ROOM;
+}
+
+int link_view(unsigned int first, struct slice_viewed *ret)
+{
+	struct slice_view view = { .head.op = SLICE_VIEW, .first = first };
+
+	if (!ask(&view, sizeof(view), SLICE_VIEWED, ret, sizeof(*ret)))
+		return -1;
+	if (ret->gpu_count > SLICE_GPUS_MAX)
+		ret->gpu_count = SLICE_GPUS_MAX;
+	if (ret->here > SLICE_VIEW_PROCESSES)
+		ret->here = SLICE_VIEW_PROCESSES;
+	return 0;
+}
+
+void link_compare(unsigned int gpu)
+{
+	struct slice_compare compare = { .head.op = SLICE_COMPARE, .gpu = gpu };
+	struct slice_compared compared;
+	struct link *l = link_registered();
+	int e = errno;
+
+	if (!l)
+		return;
+	sys_lock(&l->lock);
+	/* A new connection makes the arbiter compare anyway: no wait for one. */
+	if (own_fd_is(&l->socket) &&
+		!exchange(l, &compare, sizeof(compare), SLICE_COMPARED, &compared,
+			sizeof(compared), sys_now() + COMPARE_MS))
+		own_fd_close(&l->socket);
+	sys_unlock(&l->lock);
+	errno = e;
+}

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts: memory that no size is given for. A bound is charged before one is made and is hidden
+ * (ledger.h): the arbiter's next look at NVML makes it true. The bound is CUDA_CONTEXT_BYTES (an H100's
+ * takes 518 MiB) until this process has seen what one of its own is.
+ *
+ * Everything in a context goes with it: rows name theirs.
+ *
+ * A device's primary context is shared by all that retain it, often by many threads at once. One of
+ * them is charged. The others wait until that is decided, then go on into the driver, which lets
+ * them wait for the context.
+ *
+ * The keeper of the process's turns (turns/keeper.h) is told of each context that its marks are to be
+ * in, and before one may go. A green context's work is in its primary one's marks.
+ */
+#include "abi/slice-page.h"
+#include "container/cuda/memory/array-chunk.h"
+#include "container/cuda/work/capture.h"
+#include "container/cuda/device.h"
+#include "container/cuda/green.h"
+#include "container/cuda/memory/lump.h"
+#include "container/cuda/mps.h"
+#include "container/charges/charges.h"
+#include "container/charges/rows.h"
+#include "container/sys.h"
+#include "container/gate/keeper.h"
+#include "container/client/wiped.h"
+
+#define CONTEXT_LEAST (UINT64_C(64) << 20) /* what one is taken for that seems smaller */
+#define CONTEXT_MOST \
+	(UINT64_C(1) << 30) /* the overhead of one with large modules is no measure */
+#define GREEN_BYTES  (UINT64_C(64) << 20) /* a green context beside its primary one */
+#define DEVICES_MAX  128
+#define LOOK_MS      200 /* for the arbiter to look at NVML */
+#define LOOK_EACH_MS 10
+
+enum primary_state { IDLE, DECIDING, LIVE };
+
+struct contexts {
+	struct primary {
+		_Atomic uint32_t state;
+		_Atomic uint64_t context;
+	} primaries[DEVICES_MAX];
+	struct {
+		_Atomic uint32_t live;
+		_Atomic uint64_t largest; /* that was seen */
+	} gpus[SLICE_GPUS_MAX];
+};
+
+static _Atomic(void *) root;
+
+static struct contexts *contexts_get(void)
+{
+	struct contexts *s = wiped_get(&root, sizeof(*s));
+
+	return s;
+}
+
+static uint64_t clamp(uint64_t n, uint64_t least, uint64_t most)
+{
+	return n < least ? least : n > most ? most : n;
+}
+
+/* No less than one more context on @gpu takes. */
+static uint64_t context_bound(int gpu)
+{
+	struct contexts *s = gpu >= 0 && gpu < SLICE_GPUS_MAX ? contexts_get() : NULL;
+	uint64_t largest;
+
+	if (!s)
+		return CUDA_CONTEXT_BYTES;
+	largest = atomic_load(&s->gpus[gpu].largest);
+	/* While there is one, all overhead is that one's. */
+	if (atomic_load(&s->gpus[gpu].live) == 1) {
+		uint64_t now = clamp(ledger_overhead(gpu), CONTEXT_LEAST, CONTEXT_MOST);
+
+		if (now > largest)
+			atomic_store(&s->gpus[gpu].largest, now);
+		largest = now > largest ? now : largest;
+	}
+	return largest ? granules(largest) : CUDA_CONTEXT_BYTES;
+}
+
+/*
+ * Charges for one more. What is hidden may be less than is charged for it, as of contexts that have
+ * just gone: before it is refused the arbiter may look once more. The last try is the one that counts as refused.
+ */
+static CUresult charge_context(struct charge *c, int gpu)
+{
+	CUresult r = charge_try(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
+	int64_t end = 0;
+
+	if (r && ledger_overhead(gpu)) {
+		ledger_compare(gpu);
+		end = sys_now() + LOOK_MS;
+	}
+	while (r && sys_now() < end) {
+		(void)sys_wait(-1, 0, sys_now() + LOOK_EACH_MS);
+		r = charge_try(c, gpu, context_bound(gpu), CHARGE_HIDDEN);
+	}
+	return r ? charge_begin(c, gpu, context_bound(gpu), CHARGE_HIDDEN) : r;
+}
+
+static void count_live(int gpu, int by)
+{
+	struct contexts *s = gpu >= 0 && gpu < SLICE_GPUS_MAX ? contexts_get() : NULL;
+
+	if (s)
+		atomic_fetch_add(&s->gpus[gpu].live, (uint32_t)by);
+}
+
+static struct primary *primary_of(CUdevice device)
+{
+	struct contexts *s = device >= 0 && device < DEVICES_MAX ? contexts_get() : NULL;
+
+	return s ? &s->primaries[device] : NULL;
+}
+
+static bool primary_active(CUdevice device)
+{
+	unsigned int flags = 0;
+	int active = 0;
+
+	return !REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) && active;
+}
+
+static CUcontext primary_context(const struct primary *p)
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
+	return (CUcontext)(uintptr_t)atomic_load(&p->context);
+}
+
+/* What went with a context. */
+static void release_row(enum row_kind kind, uint64_t key, const struct row *row, void *arg)
+{
+	(void)key;
+	(void)arg;
+	if (kind == ROW_CAPTURE) {
+		capture_row_gone(row);
+		return;
+	}
+	array_chunk_gone(kind, row);
+	/* Where others may have it still, only NVML tells (memory/alloc.c). */
+	if ((kind == ROW_POINTER || kind == ROW_CHUNK) && row->other & 1)
+		charge_disown_quietly(row->gpu, row->bytes); /* context_gone() compares */
+	else
+		charge_release(row->gpu, row->bytes,
+			kind == ROW_MANAGED ? CHARGE_UNSEEN : CHARGE_SEEN);
+}
+
+/* Ends an operation after which a context is no more. */
+static void context_gone(struct charge *c, uint64_t context)
+{
+	int gpu = c->gpu;
+
+	rows_drop_context(context, release_row, NULL);
+	charge_free_end(c, 0);
+	ledger_compare(gpu);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------ */
+
+static void mark(const CUcontext *context, int gpu, CUresult r)
+{
+	if (!r && context && gpu >= 0)
+		keeper_context(*context, (unsigned int)gpu);
+}
+
+/* The primary context of a device where another holds it: that it is asked for by retaining does not
+ * change who does. */
+static void mark_primary(struct primary *p, int gpu, CUdevice device)
+{
+	CUcontext context = NULL;
+
+	if (gpu < 0 || REAL(cuDevicePrimaryCtxRetain)(&context, device))
+		return;
+	atomic_store(&p->context, (uintptr_t)context);
+	keeper_context(context, (unsigned int)gpu);
+	(void)REAL(cuDevicePrimaryCtxRelease_v2)(device);
+}
+
+/* A primary context that may go. */
+struct leaving {
+	struct primary *primary;
+	CUcontext context; /* the keeper was told of it */
+	bool reset;
+};
+
+/* Before it. The last one ends the context, which only the driver knows: of two that come at once neither can
+ * tell. @reset: it goes, whoever holds it. */
+static struct leaving unmark_begin(CUdevice device, bool reset)
+{
+	struct leaving l = { .primary = primary_of(device), .reset = reset };
+
+	if (!l.primary)
+		return l;
+	l.context = primary_context(l.primary);
+	if (l.context)
+		keeper_context_leaves(l.context);
+	return l;
+}
+
+/* After it. That it is active may mean that another one has its handle since. */
+static void unmark_end(const struct leaving *l, CUdevice device, CUresult r)
+{
+	bool active;
+
+	if (!l->context)
+		return;
+	active = primary_active(device);
+	if (!active || (l->reset && !r))
+		keeper_context_gone(l->context);
+	else
+		keeper_context_stays(l->context);
+	if (active)
+		mark(&l->context, ledger_device_gpu(device), CUDA_SUCCESS);
+}
+
+/* ---- primary contexts ------------------------------------------------------------------------- */
+
+/*
+ * Before a primary context is retained, by this or by a green context. 0: go on; @c holds its charge
+ * if this is the thread that is charged, and is of no GPU if not.
+ */
+static CUresult primary_begin(struct primary *p, struct charge *c, int gpu, CUdevice device)
+{
+	uint32_t idle = IDLE;
+	CUresult r;
+
+	*c = (struct charge){ .gpu = LEDGER_NONE };
+	while (!atomic_compare_exchange_strong(&p->state, &idle, DECIDING)) {
+		if (idle == LIVE)
+			return CUDA_SUCCESS;
+		(void)sys_wait(-1, 0, sys_now() + 1);
+		idle = IDLE;
+	}
+	if (primary_active(device)) { /* made where no hook was */
+		atomic_store(&p->state, LIVE);
+		count_live(gpu, 1);
+		ledger_compare(gpu);
+		return CUDA_SUCCESS;
+	}
+	r = charge_context(c, gpu);
+	if (!r)
+		count_live(gpu, 1);
+	atomic_store(&p->state, r ? IDLE : LIVE);
+	return r;
+}
+
+/* Nobody is charged for it any more; if it is there all the same, this thread is. */
+static void primary_uncharged(struct primary *p, int gpu)
+{
+	uint32_t idle = IDLE;
+
+	if (!atomic_compare_exchange_strong(&p->state, &idle, LIVE))
+		return;
+	count_live(gpu, 1);
+	charge_adjust(gpu, (int64_t)context_bound(gpu), CHARGE_HIDDEN);
+}
+
+static void primary_end(struct primary *p, struct charge *c, int gpu, CUdevice device,
+	CUresult r)
+{
+	if (c->gpu == LEDGER_NONE) {
+		/* The one that was charged failed, or it was destroyed meanwhile: this one made it. */
+		if (!r)
+			primary_uncharged(p, gpu);
+		return;
+	}
+	if (r && !primary_active(device)) {
+		atomic_store(&p->state, IDLE);
+		count_live(gpu, -1);
+		charge_end(c, 0);
+		/* Another thread made it since we looked, and saw us in charge of it. */
+		if (primary_active(device))
+			primary_uncharged(p, gpu);
+		return;
+	}
+	charge_end(c, c->bytes);
+}
+
+/* After a call that may have ended it; @reset: all in it has gone in any case. */
+static void primary_left(struct charge *c, CUdevice device, CUresult r, bool reset)
+{
+	struct primary *p = primary_of(device);
+	uint32_t live = LIVE;
+	bool active = primary_active(device);
+
+	if (r || !p || (active && !reset)) {
+		charge_free_end(c, 0);
+		return;
+	}
+	if (!active && atomic_compare_exchange_strong(&p->state, &live, IDLE))
+		count_live(c->gpu, -1);
+	context_gone(c, atomic_load(&p->context));
+}
+
+static CUresult retain(CUcontext *context, CUdevice device)
+{
+	int gpu = ledger_device_gpu(device);
+	struct primary *p = primary_of(device);
+	struct charge c;
+	CUresult r;
+
+	if (gpu == LEDGER_NONE || !p)
+		return REAL(cuDevicePrimaryCtxRetain)(context, device);
+	r = primary_begin(p, &c, gpu, device);
+	if (r)
+		return r;
+	r = REAL(cuDevicePrimaryCtxRetain)(context, device);
+	if (!r && context)
+		atomic_store(&p->context, (uintptr_t)*context);
+	/* Before the arbiter is asked to look. It is a new one for who is charged. */
+	if (!r)
+		mps_look(device, gpu, c.gpu != LEDGER_NONE);
+	primary_end(p, &c, gpu, device, r);
+	mark(context, gpu, r);
+	return r;
+}
+
+HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+	if (!ledger_active())
+		return REAL(cuDevicePrimaryCtxRetain)(context, device);
+	return retain(context, device);
+}
+
+#define LEAVE(name, reset)                                                       \
+	HOOK CUresult name(CUdevice device)                                      \
+	{                                                                        \
+		struct lump_wait pools;                                          \
+		struct leaving leaving;                                          \
+		struct charge c;                                                 \
+		CUresult r;                                                      \
+                                                                                 \
+		if (!ledger_active())                                            \
+			return REAL(name)(device);                               \
+		leaving = unmark_begin(device, reset);                           \
+		lump_wait_begin(&pools);                                         \
+		charge_free_begin(&c, ledger_device_gpu(device), CHARGE_HIDDEN); \
+		r = REAL(name)(device);                                          \
+		lump_wait_end(&pools);                                           \
+		primary_left(&c, device, r, reset);                              \
+		unmark_end(&leaving, device, r);                                 \
+		return r;                                                        \
+	}
+
+LEAVE(cuDevicePrimaryCtxRelease, false)
+LEAVE(cuDevicePrimaryCtxRelease_v2, false)
+LEAVE(cuDevicePrimaryCtxReset, true)
+LEAVE(cuDevicePrimaryCtxReset_v2, true)
+
+/* ---- contexts of the program's own ------------------------------------------------------------ */
+
+static CUresult create_begin(struct charge *c, CUdevice device)
+{
+	int gpu = ledger_active() ? ledger_device_gpu(device) : LEDGER_NONE;
+
+	if (gpu == LEDGER_NONE)
+		return charge_begin(c, gpu, 0, CHARGE_HIDDEN);
+	return charge_context(c, gpu);
+}
+
+static CUresult create_end(struct charge *c, CUresult r, const CUcontext *context,
+	CUdevice device)
+{
+	struct row row = { .count = 1, .gpu = c->gpu };
+
+	if (!r && context && c->gpu != LEDGER_NONE) {
+		count_live(c->gpu, 1);
+		(void)row_put(ROW_CONTEXT, (uintptr_t)*context, &row);
+		mps_look(device, c->gpu, true);
+	}
+	charge_end(c, r ? 0 : c->bytes);
+	mark(context, row.gpu, r);
+	return r;
+}
+
+HOOK CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
+{
+	struct charge c;
+	CUresult r = create_begin(&c, device);
+
+	return r ? r
+		 : create_end(&c, REAL(cuCtxCreate)(context, flags, device), context, device);
+}
+
+HOOK CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device)
+{
+	struct charge c;
+	CUresult r = create_begin(&c, device);
+
+	return r ? r
+		 : create_end(&c, REAL(cuCtxCreate_v2)(context, flags, device), context,
+			   device);
+}
+
+HOOK CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n,
+	unsigned int flags, CUdevice device)
+{
+	struct charge c;
+	CUresult r = create_begin(&c, device);
+
+	return r ? r
+		 : create_end(&c, REAL(cuCtxCreate_v3)(context, params, n, flags, device),
+			   context, device);
+}
+
+HOOK CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags,
+	CUdevice device)
+{
+	struct charge c;
+	CUresult r = create_begin(&c, device);
+
+	return r ? r
+		 : create_end(&c, REAL(cuCtxCreate_v4)(context, params, flags, device), context,
+			   device);
+}
+
+struct destroying {
+	bool known, last;
+	bool all;  /* it goes, however often it was attached */
+	bool told; /* the keeper was, before it; also of one that was made where no hook was */
+	uint64_t context;
+	struct row row;
+	struct charge charge;
+};
+
+/* The row goes first: the next context may be given the same handle. */
+static void destroy_begin(struct destroying *d, CUcontext context, bool all)
+{
+	*d = (struct destroying){ .context = (uintptr_t)context, .all = all };
+	if (!context || !ledger_active())
+		return;
+	if (all)
+		d->known = d->last = row_take(ROW_CONTEXT, d->context, &d->row);
+	else
+		d->known = row_get(ROW_CONTEXT, d->context, &d->row);
+	if (!all && d->known)
+		d->last = !row_count(ROW_CONTEXT, d->context, -1, NULL);
+	d->told = d->last || !d->known;
+	if (d->told)
+		keeper_context_leaves(context);
+	if (d->known)
+		charge_free_begin(&d->charge, d->row.gpu, CHARGE_HIDDEN);
+}
+
+static CUresult destroy_end(struct destroying *d, CUresult r)
+{
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): it came as one */
+	CUcontext context = (CUcontext)(uintptr_t)d->context;
+
+	/* How often one that is not known was attached only the driver knows. */
+	if (d->told && (r || (!d->known && !d->all)))
+		keeper_context_stays(context);
+	else if (d->told)
+		keeper_context_gone(context);
+	if (!d->known)
+		return r;
+	if (r && d->last)
+		(void)row_put(ROW_CONTEXT, d->context, &d->row);
+	else if (r)
+		(void)row_count(ROW_CONTEXT, d->context, 1, NULL);
+	if (r || !d->last) {
+		charge_free_end(&d->charge, 0);
+		return r;
+	}
+	count_live(d->row.gpu, -1);
+	context_gone(&d->charge, d->context);
+	return r;
+}
+
+HOOK CUresult cuCtxDestroy(CUcontext context)
+{
+	struct destroying d;
+
+	destroy_begin(&d, context, true);
+	return destroy_end(&d, REAL(cuCtxDestroy)(context));
+}
+
+HOOK CUresult cuCtxDestroy_v2(CUcontext context)
+{
+	struct destroying d;
+
+	destroy_begin(&d, context, true);
+	return destroy_end(&d, REAL(cuCtxDestroy_v2)(context));
+}
+
+HOOK CUresult cuCtxAttach(CUcontext *context, unsigned int flags)
+{
+	CUresult r = REAL(cuCtxAttach)(context, flags);
+
+	if (!r && context && ledger_active())
+		(void)row_count(ROW_CONTEXT, (uintptr_t)*context, 1, NULL);
+	return r;
+}
+
+HOOK CUresult cuCtxDetach(CUcontext context)
+{
+	struct destroying d;
+
+	destroy_begin(&d, context, false);
+	return destroy_end(&d, REAL(cuCtxDetach)(context));
+}
+
+/* ---- green contexts --------------------------------------------------------------------------- */
+
+/* One retains its device's primary context, and lives in it. */
+HOOK CUresult cuGreenCtxCreate(CUgreenCtx *context, CUdevResourceDesc desc, CUdevice device,
+	unsigned int flags)
+{
+	int gpu = ledger_active() ? ledger_device_gpu(device) : LEDGER_NONE;
+	struct primary *p = gpu == LEDGER_NONE ? NULL : primary_of(device);
+	struct row row = { .count = 1, .gpu = gpu, .other = (uint32_t)device };
+	struct charge primary, green;
+	CUresult r;
+
+	if (!p)
+		return REAL(cuGreenCtxCreate)(context, desc, device, flags);
+	r = primary_begin(p, &primary, gpu, device);
+	if (r)
+		return r;
+	r = charge_begin(&green, gpu, GREEN_BYTES, CHARGE_HIDDEN);
+	if (r) {
+		primary_end(p, &primary, gpu, device, r);
+		return r;
+	}
+	r = REAL(cuGreenCtxCreate)(context, desc, device, flags);
+	if (!r)
+		mps_look(device, gpu, primary.gpu != LEDGER_NONE);
+	if (!r && context)
+		(void)row_put(ROW_CONTEXT, (uintptr_t)*context, &row);
+	primary_end(p, &primary, gpu, device, r);
+	charge_end(&green, r ? 0 : green.bytes);
+	if (!r)
+		mark_primary(p, gpu, device);
+	if (!r && context)
+		green_made(*context, primary_context(p));
+	return r;
+}
+
+HOOK CUresult cuGreenCtxDestroy(CUgreenCtx context)
+{
+	struct leaving leaving;
+	struct charge c;
+	struct row row;
+	CUresult r;
+	int gpu;
+
+	if (!context || !ledger_active() || !row_take(ROW_CONTEXT, (uintptr_t)context, &row))
+		return REAL(cuGreenCtxDestroy)(context);
+	gpu = row.gpu;
+	leaving = unmark_begin((CUdevice)row.other, false);
+	green_leaves(context);
+	charge_free_begin(&c, gpu, CHARGE_HIDDEN);
+	r = REAL(cuGreenCtxDestroy)(context);
+	if (r) {
+		(void)row_put(ROW_CONTEXT, (uintptr_t)context, &row);
+		green_made(context, leaving.context);
+	}
+	primary_left(&c, (CUdevice)row.other, r, false);
+	unmark_end(&leaving, (CUdevice)row.other, r);
+	if (!r)
+		ledger_compare(gpu);
+	return r;
+}
+
+/* ---- limits ----------------------------------------------------------------------------------- */
+
+/* Threads that can be on the device at once, each with its stack: all of it is taken when the limit
+ * is raised (H100: 16 KiB come to 4.1 GiB). */
+static uint64_t threads_of(CUdevice device)
+{
+	int cores = 0, threads = 0;
+
+	if (REAL(cuDeviceGetAttribute)(&cores, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+		    device) ||
+		REAL(cuDeviceGetAttribute)(&threads,
+			CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, device) ||
+		cores <= 0 || threads <= 0)
+		return 0;
+	return (uint64_t)cores * (uint64_t)threads;
+}
+
+/* No less than what the context takes more for the new limit. */
+static uint64_t limit_bound(unsigned int limit, size_t value)
+{
+	uint64_t each = 1, bytes;
+	CUdevice device;
+	size_t now = 0;
+
+	if (limit != CU_LIMIT_STACK_SIZE && limit != CU_LIMIT_PRINTF_FIFO_SIZE &&
+		limit != CU_LIMIT_MALLOC_HEAP_SIZE)
+		return 0;
+	if (REAL(cuCtxGetLimit)(&now, limit) || value <= now)
+		return 0;
+	if (limit == CU_LIMIT_STACK_SIZE)
+		each = REAL(cuCtxGetDevice)(&device) ? 0 : threads_of(device);
+	return __builtin_mul_overflow(value - now, each, &bytes) ? UINT64_MAX : granules(bytes);
+}
+
+HOOK CUresult cuCtxSetLimit(unsigned int limit, size_t value)
+{
+	struct charge c;
+	CUresult r;
+	int gpu;
+
+	if (!ledger_active())
+		return REAL(cuCtxSetLimit)(limit, value);
+	gpu = ledger_current_gpu();
+	r = charge_begin(&c, gpu, gpu == LEDGER_NONE ? 0 : limit_bound(limit, value),
+		CHARGE_HIDDEN);
+	if (r)
+		return r;
+	r = REAL(cuCtxSetLimit)(limit, value);
+	charge_end(&c, r ? 0 : c.bytes);
+	return r;
+}

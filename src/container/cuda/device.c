@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which GPU of the slice a device is: by UUID, as ordinals differ from container to container. */
+#include "container/cuda/device.h"
+
+#include "container/charges/charges.h"
+#include "container/client/link.h"
+#include "container/client/wiped.h"
+
+#include <string.h>
+
+#define DEVICES_MAX 128 /* that are remembered */
+
+struct devices {
+	_Atomic int8_t gpu[DEVICES_MAX]; /* 0: not known yet, else the number + 2 */
+};
+
+static _Atomic(void *) root;
+
+static int gpu_of_uuid(const CUuuid *uuid)
+{
+	const struct slice_welcome *w = link_welcome();
+
+	for (uint32_t i = 0; i < w->gpu_count; i++)
+		if (!memcmp(w->gpus[i].uuid, uuid->bytes, SLICE_UUID_BYTES))
+			return (int)i;
+	return LEDGER_NONE;
+}
+
+/* Of a MIG device the second version says its own UUID, the first the whole GPU's. False: the driver
+ * does not say (it is not initialised, there is no such device). */
+static bool look_up(CUdevice device, int *ret)
+{
+	CUuuid uuid = { 0 };
+	bool known = false;
+
+	*ret = LEDGER_NONE;
+	if (!REAL(cuDeviceGetUuid_v2)(&uuid, device)) {
+		known = true;
+		*ret = gpu_of_uuid(&uuid);
+	}
+	if (*ret == LEDGER_NONE && !REAL(cuDeviceGetUuid)(&uuid, device)) {
+		known = true;
+		*ret = gpu_of_uuid(&uuid);
+	}
+	return known;
+}
+
+int ledger_device_gpu(CUdevice device)
+{
+	bool cached = device >= 0 && device < DEVICES_MAX;
+	struct devices *d;
+	int gpu;
+
+	if (!ledger_active())
+		return LEDGER_NONE;
+	if (!link_page())
+		return LEDGER_UNKNOWN;
+	d = wiped_get(&root, sizeof(*d));
+	if (d && cached) {
+		gpu = atomic_load_explicit(&d->gpu[device], memory_order_relaxed);
+		if (__builtin_expect(gpu != 0, 1))
+			return gpu - 2;
+	}
+	if (look_up(device, &gpu) && d && cached)
+		atomic_store_explicit(&d->gpu[device], (int8_t)(gpu + 2), memory_order_relaxed);
+	return gpu;
+}
+
+int ledger_current_gpu(void)
+{
+	CUdevice device = 0;
+
+	/* Without a context the driver refuses whatever this is for. */
+	if (REAL(cuCtxGetDevice)(&device))
+		return LEDGER_NONE;
+	return ledger_device_gpu(device);
+}
+
+uint64_t current_context(void)
+{
+	CUcontext context = NULL;
+
+	return REAL(cuCtxGetCurrent)(&context) ? 0 : (uintptr_t)context;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program is told of its GPU's memory: the slice's size and what is left of that. Never more
+ * than there really is. NVML's answers agree to the byte (runtime/nvml). */
+#include "container/charges/charges.h"
+
+#include "container/cuda/driver.h"
+#include "container/client/link.h"
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The driver's figures to the slice's. False: the slice's are not known. */
+static bool to_slice(int gpu, uint64_t *free_bytes, uint64_t *total)
+{
+	uint64_t limit, used;
+
+	if (gpu == LEDGER_NONE)
+		return true;
+	if (!ledger_view(gpu, &limit, &used))
+		return false;
+	*total = min_u64(*total, limit);
+	*free_bytes = min_u64(*free_bytes, limit > used ? limit - used : 0);
+	return true;
+}
+
+/* In a slice whose arbiter cannot be reached nothing could be allocated: better not to begin. */
+HOOK CUresult cuInit(unsigned int flags)
+{
+	CUresult r = REAL(cuInit)(flags);
+
+	if (!r && ledger_active() && !link_page())
+		return CUDA_ERROR_SYSTEM_NOT_READY;
+	return r;
+}
+
+HOOK CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+	CUresult r = REAL(cuMemGetInfo_v2)(free_bytes, total);
+	uint64_t f, t;
+
+	if (r || !free_bytes || !total || !ledger_active())
+		return r;
+	f = *free_bytes;
+	t = *total;
+	if (!to_slice(ledger_current_gpu(), &f, &t))
+		return CUDA_ERROR_SYSTEM_NOT_READY;
+	*free_bytes = f;
+	*total = t;
+	return CUDA_SUCCESS;
+}
+
+HOOK CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total)
+{
+	CUresult r = REAL(cuMemGetInfo)(free_bytes, total);
+	uint64_t f, t;
+
+	if (r || !free_bytes || !total || !ledger_active())
+		return r;
+	f = *free_bytes;
+	t = *total;
+	if (!to_slice(ledger_current_gpu(), &f, &t))
+		return CUDA_ERROR_SYSTEM_NOT_READY;
+	*free_bytes = (unsigned int)f;
+	*total = (unsigned int)t;
+	return CUDA_SUCCESS;
+}
+
+HOOK CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+	CUresult r = REAL(cuDeviceTotalMem_v2)(bytes, device);
+	uint64_t limit;
+
+	if (!r && bytes && ledger_active() && ledger_limit(ledger_device_gpu(device), &limit))
+		*bytes = min_u64(*bytes, limit);
+	return r;
+}
+
+HOOK CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
+{
+	CUresult r = REAL(cuDeviceTotalMem)(bytes, device);
+	uint64_t limit;
+
+	if (!r && bytes && ledger_active() && ledger_limit(ledger_device_gpu(device), &limit))
+		*bytes = (unsigned int)min_u64(*bytes, limit);
+	return r;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plain, pitched and managed memory.
+ *
+ * Facts (H100, driver 580.159.04): cuMemAlloc of more than 1 MiB takes whole granules of 2 MiB. What
+ * is smaller is rounded to 512 bytes and placed, first fit, in chunks of one granule; a chunk goes
+ * back with its last pointer. So a small one holds a granule while the driver works, and its address
+ * says which chunk it is in. A chunk's row counts the pointers in it. They are counted in after the
+ * driver's allocation, with a granule in hand, and out after its free: so while anything of a chunk
+ * is there, somebody is charged for it, and never two for long:
+ *
+ *	the thread whose pointer makes the row leaves its granule there; all others give theirs back
+ *	the thread whose pointer was the last removes the row and gives the granule back
+ *
+ * The driver may make a chunk anew at an address between its free of the last pointer and our
+ * counting: the new pointer joins the old row, whose granule then stays.
+ *
+ * A pointer's own row goes before the driver frees, as another thread may be given the same address
+ * at once, and comes back if the driver refuses. A free waits for the GPU, and a pool's pointer is
+ * freed for good by it: pools may shrink (lump.h).
+ *
+ * Memory that was given to other processes by an IPC handle stays while one of them has it open; from
+ * its free on NVML counts it for that one (H100). So what it was charged with is left to NVML then.
+ */
+#include "container/cuda/device.h"
+#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/vmm.h"
+#include "container/charges/charges.h"
+#include "container/charges/rows.h"
+
+#define SMALL_MAX     (UINT64_C(1) << 20)
+#define LENT          UINT64_C(1) /* in .other of pointers and chunks, beside an address */
+#define PITCH_ALIGN   512         /* of a row, on all GPUs since 2012 */
+#define MANAGED_ALIGN (UINT64_C(64) << 10) /* pages of the GPU that a small one takes */
+
+static uint64_t round_up(uint64_t bytes, uint64_t to)
+{
+	return bytes > UINT64_MAX - to ? UINT64_MAX / to * to : (bytes + to - 1) / to * to;
+}
+
+/* What is charged for an allocation that keep() is told of, at most. */
+static uint64_t bound_of(uint64_t bytes, enum charge_kind kind)
+{
+	if (kind == CHARGE_UNSEEN && bytes <= SMALL_MAX)
+		return round_up(bytes, MANAGED_ALIGN);
+	return granules(bytes);
+}
+
+/* A pointer that came, and the end of its charge. */
+static void keep(struct charge *c, uint64_t pointer, uint64_t bytes)
+{
+	uint64_t chunk = pointer & ~(LEDGER_GRANULE - 1), taken = bound_of(bytes, c->kind);
+	bool managed = c->kind == CHARGE_UNSEEN;
+	struct row row = { .context = current_context(),
+		.bytes = taken,
+		.count = 1,
+		.gpu = c->gpu };
+
+	if (!managed && bytes <= SMALL_MAX) {
+		int64_t n = -1;
+
+		if (pointer + bytes <= chunk + LEDGER_GRANULE)
+			n = row_join(ROW_CHUNK, chunk, &row);
+		else
+			row.bytes = taken = 2 * LEDGER_GRANULE; /* no driver does so */
+		if (n > 0) {
+			taken = n == 1 ? row.bytes : 0;
+			row.bytes = 0;
+			row.other = chunk;
+		}
+	}
+	/* Unknown at its free: only NVML will tell that it is gone. */
+	if (!row_put(managed ? ROW_MANAGED : ROW_POINTER, pointer, &row))
+		c->kind = CHARGE_HIDDEN;
+	charge_end(c, taken);
+}
+
+static CUresult reserve(struct charge *c, uint64_t bytes, enum charge_kind kind)
+{
+	return charge_begin(c, ledger_current_gpu(), bound_of(bytes, kind), kind);
+}
+
+/* After the driver's call. */
+static CUresult settle(struct charge *c, CUresult r, uint64_t pointer, uint64_t bytes)
+{
+	if (c->gpu == LEDGER_NONE)
+		return r;
+	if (r)
+		charge_end(c, 0);
+	else
+		keep(c, pointer, bytes);
+	return r;
+}
+
+HOOK CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!dptr || !bytes || !ledger_active())
+		return REAL(cuMemAlloc_v2)(dptr, bytes);
+	r = reserve(&c, bytes, CHARGE_SEEN);
+	if (r)
+		return r;
+	r = REAL(cuMemAlloc_v2)(dptr, bytes);
+	return settle(&c, r, r ? 0 : *dptr, bytes);
+}
+
+HOOK CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!dptr || !bytes || !ledger_active())
+		return REAL(cuMemAlloc)(dptr, bytes);
+	r = reserve(&c, bytes, CHARGE_SEEN);
+	if (r)
+		return r;
+	r = REAL(cuMemAlloc)(dptr, bytes);
+	return settle(&c, r, r ? 0 : *dptr, bytes);
+}
+
+static uint64_t pitched(uint64_t width, uint64_t height)
+{
+	uint64_t bytes;
+
+	return __builtin_mul_overflow(round_up(width, PITCH_ALIGN), height, &bytes) ? UINT64_MAX
+										    : bytes;
+}
+
+HOOK CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pitch, size_t width, size_t height,
+	unsigned int element)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!dptr || !pitch || !width || !height || !ledger_active())
+		return REAL(cuMemAllocPitch_v2)(dptr, pitch, width, height, element);
+	r = reserve(&c, pitched(width, height), CHARGE_SEEN);
+	if (r)
+		return r;
+	r = REAL(cuMemAllocPitch_v2)(dptr, pitch, width, height, element);
+	return settle(&c, r, r ? 0 : *dptr, r ? 0 : (uint64_t)*pitch * height);
+}
+
+HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1 *dptr, unsigned int *pitch, unsigned int width,
+	unsigned int height, unsigned int element)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!dptr || !pitch || !width || !height || !ledger_active())
+		return REAL(cuMemAllocPitch)(dptr, pitch, width, height, element);
+	r = reserve(&c, pitched(width, height), CHARGE_SEEN);
+	if (r)
+		return r;
+	r = REAL(cuMemAllocPitch)(dptr, pitch, width, height, element);
+	return settle(&c, r, r ? 0 : *dptr, r ? 0 : (uint64_t)*pitch * height);
+}
+
+/* In full, wherever its pages are: a slice has no more managed memory than it has memory. */
+HOOK CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!dptr || !bytes || !ledger_active())
+		return REAL(cuMemAllocManaged)(dptr, bytes, flags);
+	r = reserve(&c, bytes, CHARGE_UNSEEN);
+	if (r)
+		return r;
+	r = REAL(cuMemAllocManaged)(dptr, bytes, flags);
+	return settle(&c, r, r ? 0 : *dptr, bytes);
+}
+
+struct freeing {
+	enum row_kind kind; /* ROW_FREE: not known here */
+	uint64_t pointer;
+	struct row row;
+	struct charge charge;
+	struct lump_wait pools;
+};
+
+static void free_begin(struct freeing *f, uint64_t pointer)
+{
+	f->kind = ROW_FREE;
+	f->pointer = pointer;
+	lump_wait_begin(&f->pools);
+	if (row_take(ROW_POINTER, pointer, &f->row))
+		f->kind = ROW_POINTER;
+	else if (row_take(ROW_MANAGED, pointer, &f->row))
+		f->kind = ROW_MANAGED;
+	else
+		return;
+	charge_free_begin(&f->charge, f->row.gpu,
+		f->kind == ROW_MANAGED ? CHARGE_UNSEEN : CHARGE_SEEN);
+}
+
+static void free_end(struct freeing *f, CUresult r)
+{
+	struct row gone = f->row;
+	uint64_t bytes;
+
+	lump_wait_end(&f->pools);
+	if (f->kind == ROW_FREE)
+		return;
+	bytes = gone.bytes;
+	if (r) {
+		bytes = 0;
+		if (!row_put(f->kind, f->pointer, &f->row))
+			charge_disown(f->row.gpu, f->row.bytes);
+	} else if (gone.other & ~LENT) {
+		bytes = row_count(ROW_CHUNK, gone.other & ~LENT, -1, &gone) ? 0 : gone.bytes;
+	}
+	if (bytes && gone.other & LENT) {
+		charge_disown(gone.gpu, bytes);
+		bytes = 0;
+	}
+	charge_free_end(&f->charge, bytes);
+}
+
+HOOK CUresult cuMemFree_v2(CUdeviceptr dptr)
+{
+	struct freeing f;
+	CUresult r;
+
+	if (!dptr || !ledger_active())
+		return REAL(cuMemFree_v2)(dptr);
+	free_begin(&f, dptr);
+	r = REAL(cuMemFree_v2)(dptr);
+	free_end(&f, r);
+	return r;
+}
+
+HOOK CUresult cuMemFree(CUdeviceptr_v1 dptr)
+{
+	struct freeing f;
+	CUresult r;
+
+	if (!dptr || !ledger_active())
+		return REAL(cuMemFree)(dptr);
+	free_begin(&f, dptr);
+	r = REAL(cuMemFree)(dptr);
+	free_end(&f, r);
+	return r;
+}
+
+/* Somebody else may have it open from now on: all that the pointer lies in. */
+static void lend(CUdeviceptr dptr)
+{
+	CUdeviceptr base = dptr;
+	struct row row;
+	size_t bytes;
+
+	if (REAL(cuMemGetAddressRange_v2)(&base, &bytes, dptr))
+		base = dptr;
+	if (row_get(ROW_POINTER, base, &row)) {
+		(void)row_mark(ROW_POINTER, base, LENT);
+		if (row.other & ~LENT)
+			(void)row_mark(ROW_CHUNK, row.other & ~LENT, LENT);
+	}
+}
+
+HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
+{
+	if (ledger_active())
+		lend(dptr);
+	return REAL(cuIpcGetMemHandle)(handle, dptr);
+}
+
+/* A dma-buf, for a network card or another program. Mappings are lent by their handle (vmm.c). */
+HOOK CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t bytes,
+	unsigned int type, unsigned long long flags)
+{
+	if (ledger_active() && !mapping_lend(dptr, bytes))
+		lend(dptr);
+	return REAL(cuMemGetHandleForAddressRange)(handle, dptr, bytes, type, flags);
+}

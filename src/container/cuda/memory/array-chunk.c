@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container/cuda/memory/array-chunk.h"
+
+#include "container/charges/charges.h"
+#include "container/sys.h"
+
+#define ALIGN     4096U /* of small arrays in a chunk */
+#define OPEN_MAX  16    /* contexts that have a chunk with room; more share places */
+#define SIZE_BITS 21    /* of a small array's row: its texels, below the number of its chunk */
+#define SIZE_MASK ((UINT64_C(1) << SIZE_BITS) - 1)
+
+static struct sys_lock placing; /* guards what follows */
+static struct open_chunk {
+	uint64_t context, key, used;
+	int gpu;
+} open_chunks[OPEN_MAX];
+static uint64_t last_key;
+
+static struct open_chunk *open_of(uint64_t context, int gpu)
+{
+	for (int i = 0; i < OPEN_MAX; i++)
+		if (open_chunks[i].context == context && open_chunks[i].gpu == gpu)
+			return &open_chunks[i];
+	return &open_chunks[context / 64 % OPEN_MAX];
+}
+
+/* The chunk's key; 0: no memory for the books. *fresh: it is new. */
+static uint64_t place(uint64_t context, int gpu, uint64_t bytes, bool *fresh)
+{
+	struct row row = { .bytes = LEDGER_GRANULE,
+		.context = context,
+		.count = 1,
+		.gpu = gpu };
+	struct open_chunk *o;
+	uint64_t key = 0;
+
+	bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+	*fresh = false;
+	sys_lock(&placing);
+	o = open_of(context, gpu);
+	if (o->key && o->context == context && o->gpu == gpu &&
+		o->used + bytes <= LEDGER_GRANULE &&
+		row_count(ROW_ARRAY_CHUNK, o->key, 1, NULL) > 0) {
+		key = o->key;
+		o->used += bytes;
+	} else if (row_put(ROW_ARRAY_CHUNK, last_key + 1, &row)) {
+		key = ++last_key;
+		*fresh = true;
+		*o = (struct open_chunk){ context, key, bytes, gpu };
+	}
+	sys_unlock(&placing);
+	return key;
+}
+
+uint64_t array_chunk_put(struct row *row, uint64_t bytes, uint64_t least)
+{
+	bool fresh;
+	uint64_t key = place(row->context, row->gpu, bytes, &fresh);
+	uint64_t taken = !key || fresh ? LEDGER_GRANULE : 0;
+
+	row->bytes = key ? 0 : taken;
+	row->other = key ? key << SIZE_BITS | least : 0;
+	if (key)
+		charge_packed(row->gpu, (int64_t)least, (int64_t)taken);
+	return taken;
+}
+
+uint64_t array_chunk_take(const struct row *row)
+{
+	struct row chunk;
+	uint64_t bytes = 0;
+
+	if (row_count(ROW_ARRAY_CHUNK, row->other >> SIZE_BITS, -1, &chunk) == 0)
+		bytes = chunk.bytes;
+	charge_packed(row->gpu, -(int64_t)(row->other & SIZE_MASK), -(int64_t)bytes);
+	return bytes;
+}
+
+void array_chunk_gone(enum row_kind kind, const struct row *row)
+{
+	if (kind == ROW_ARRAY_CHUNK)
+		charge_packed(row->gpu, 0, -(int64_t)row->bytes);
+	else if (kind == ROW_ARRAY || kind == ROW_MIPMAP)
+		charge_packed(row->gpu, -(int64_t)(row->other & SIZE_MASK), 0);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Modules and libraries: code, constants and variables of a program, memory that no address shows. A
+ * bound is charged as hidden, the arbiter sees by NVML what it really is. Small ones often take
+ * nothing, as there is room left in what the context has. With lazy loading the memory comes
+ * with a function's first use, where only the comparison finds it.
+ *
+ * The linker (cuLink*) works on the host; what it makes is loaded as a module.
+ */
+#include "container/cuda/memory/code-size.h"
+#include "container/cuda/driver.h"
+#include "container/charges/charges.h"
+#include "container/client/link.h"
+#include "container/sys.h"
+
+static uint64_t file_bytes(const char *path)
+{
+	struct stat st = { 0 };
+	int e = errno, fd = path ? sys_open(path, O_RDONLY) : -1;
+
+	if (fd >= 0) {
+		(void)sys_fstat(fd, &st);
+		(void)sys_close(fd);
+	}
+	errno = e;
+	return st.st_size > 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* @bytes: of the image, 0: not known. */
+static CUresult load_begin(struct charge *c, uint64_t bytes)
+{
+	return charge_begin(c, ledger_current_gpu(), granules(bytes ? bytes : 1),
+		CHARGE_HIDDEN);
+}
+
+static void load_end(struct charge *c, CUresult r)
+{
+	charge_end(c, r ? 0 : c->bytes);
+}
+
+/* Something may have come or gone. */
+static CUresult compared(CUresult r)
+{
+	int gpu = r ? LEDGER_NONE : ledger_current_gpu();
+
+	if (gpu >= 0)
+		link_compare((unsigned int)gpu);
+	return r;
+}
+
+HOOK CUresult cuModuleLoad(CUmodule *module, const char *path)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!ledger_active())
+		return REAL(cuModuleLoad)(module, path);
+	r = load_begin(&c, file_bytes(path));
+	if (r)
+		return r;
+	r = REAL(cuModuleLoad)(module, path);
+	load_end(&c, r);
+	return r;
+}
+
+HOOK CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!ledger_active())
+		return REAL(cuModuleLoadData)(module, image);
+	r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN));
+	if (r)
+		return r;
+	r = REAL(cuModuleLoadData)(module, image);
+	load_end(&c, r);
+	return r;
+}
+
+HOOK CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n,
+	unsigned int *options, void **values)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!ledger_active())
+		return REAL(cuModuleLoadDataEx)(module, image, n, options, values);
+	r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN));
+	if (r)
+		return r;
+	r = REAL(cuModuleLoadDataEx)(module, image, n, options, values);
+	load_end(&c, r);
+	return r;
+}
+
+HOOK CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!ledger_active())
+		return REAL(cuModuleLoadFatBinary)(module, image);
+	r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN));
+	if (r)
+		return r;
+	r = REAL(cuModuleLoadFatBinary)(module, image);
+	load_end(&c, r);
+	return r;
+}
+
+HOOK CUresult cuLibraryLoadData(CUlibrary *library, const void *image, unsigned int *jit,
+	void **jit_values, unsigned int jit_n, unsigned int *options, void **values,
+	unsigned int n)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!ledger_active())
+		return REAL(cuLibraryLoadData)(library, image, jit, jit_values, jit_n, options,
+			values, n);
+	r = load_begin(&c, code_bytes(image, CODE_LEN_UNKNOWN));
+	if (r)
+		return r;
+	r = REAL(cuLibraryLoadData)(library, image, jit, jit_values, jit_n, options, values, n);
+	load_end(&c, r);
+	return r;
+}
+
+HOOK CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, unsigned int *jit,
+	void **jit_values, unsigned int jit_n, unsigned int *options, void **values,
+	unsigned int n)
+{
+	struct charge c;
+	CUresult r;
+
+	if (!ledger_active())
+		return REAL(cuLibraryLoadFromFile)(library, path, jit, jit_values, jit_n,
+			options, values, n);
+	r = load_begin(&c, file_bytes(path));
+	if (r)
+		return r;
+	r = REAL(cuLibraryLoadFromFile)(library, path, jit, jit_values, jit_n, options, values,
+		n);
+	load_end(&c, r);
+	return r;
+}
+
+HOOK CUresult cuModuleUnload(CUmodule module)
+{
+	CUresult r = REAL(cuModuleUnload)(module);
+
+	return ledger_active() ? compared(r) : r;
+}
+
+HOOK CUresult cuLibraryUnload(CUlibrary library)
+{
+	CUresult r = REAL(cuLibraryUnload)(library);
+
+	return ledger_active() ? compared(r) : r;
+}
+
+/* These load what was left for later. */
+
+HOOK CUresult cuFuncLoad(CUfunction function)
+{
+	CUresult r = REAL(cuFuncLoad)(function);
+
+	return ledger_active() ? compared(r) : r;
+}
+
+HOOK CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)
+{
+	CUresult r = REAL(cuLibraryGetModule)(module, library);
+
+	return ledger_active() ? compared(r) : r;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "container/gate/thread.h"
+
+#include "container/loader/internal.h"
+#include "container/sys.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#define STACK_BYTES \
+	(512u << 10) /* with the program's thread-local storage; untouched it costs nothing */
+#define SLACK_NS 1000L
+
+struct finding {
+	const char *name;
+	void *ret;
+};
+
+static int find_in_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct finding *f = arg;
+	struct image im;
+
+	(void)size;
+	if (image_of_phdr(info, &im))
+		f->ret = image_address(&im, f->name);
+	return f->ret != NULL;
+}
+
+/* The first in the order of loading, as the loader itself would find it. */
+static void *find(const char *name)
+{
+	struct finding f = { .name = name };
+
+	dl_iterate_phdr(find_in_object, &f);
+	return f.ret;
+}
+
+static int create(const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	int (*call)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		find("pthread_create");
+	pthread_t thread;
+
+	return call ? call(&thread, attr, fn, arg) : ENOSYS;
+}
+
+static int create_small(void *(*fn)(void *), void *arg)
+{
+	int (*init)(pthread_attr_t *) = find("pthread_attr_init");
+	int (*detach)(pthread_attr_t *, int) = find("pthread_attr_setdetachstate");
+	int (*stack)(pthread_attr_t *, size_t) = find("pthread_attr_setstacksize");
+	int (*fini)(pthread_attr_t *) = find("pthread_attr_destroy");
+	pthread_attr_t attr;
+	int r;
+
+	if (!init || !detach || !stack || !fini || init(&attr))
+		return ENOSYS;
+	(void)detach(&attr, PTHREAD_CREATE_DETACHED);
+	(void)stack(&attr, STACK_BYTES);
+	r = create(&attr, fn, arg);
+	/* A program with much thread-local storage needs more. */
+	if (r && !init(&attr)) {
+		(void)detach(&attr, PTHREAD_CREATE_DETACHED);
+		r = create(&attr, fn, arg);
+	}
+	(void)fini(&attr);
+	return r;
+}
+
+bool thread_start(void *(*fn)(void *), void *arg)
+{
+	/* All but those that the C library sends to all threads, and waits (32 and 33). */
+	uint64_t block = ~(UINT64_C(3) << 31), was = 0;
+	int e = errno, r;
+
+	if (!find("pthread_create"))
+		(void)dl_open("libpthread.so.0", RTLD_LAZY);
+	/* The thread has from its first instruction what its maker has here. */
+	(void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, &block, &was, sizeof(was));
+	r = create_small(fn, arg);
+	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &was, NULL, sizeof(was));
+	errno = e;
+	return !r;
+}
+
+void thread_prepare(const char *name)
+{
+	(void)syscall(SYS_prctl, PR_SET_NAME, name, 0L, 0L, 0L);
+	(void)syscall(SYS_prctl, PR_SET_TIMERSLACK, SLACK_NS, 0L, 0L, 0L);
+}

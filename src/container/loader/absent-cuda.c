@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What CUDA's names answer while there is no driver, and those that the driver lacks. */
+#include "container/loader/internal.h"
+
+#include "abi/cuda-api.h"
+
+const char forward_prefix[] = "cu";
+
+static CUresult no_device(void)
+{
+	return CUDA_ERROR_NO_DEVICE;
+}
+
+static CUresult not_found(void)
+{
+	return CUDA_ERROR_NOT_FOUND;
+}
+
+/* Programs print what these give without a look at what they return. */
+static CUresult error_text(CUresult error, const char **text)
+{
+	*text = error == CUDA_ERROR_NO_DEVICE ? "no CUDA-capable device is detected" : NULL;
+	return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult error_name(CUresult error, const char **name)
+{
+	*name = error == CUDA_ERROR_NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : NULL;
+	return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+void *forward_answer(const char *name, bool absent)
+{
+	if (!absent)
+		return (void *)not_found;
+	if (strcmp(name, "cuGetErrorString") == 0)
+		return (void *)error_text;
+	if (strcmp(name, "cuGetErrorName") == 0)
+		return (void *)error_name;
+	return (void *)no_device;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What NVML's names answer while there is no library, and those that the library lacks. */
+#include "container/loader/internal.h"
+
+#define NVML_LIBRARY_NOT_FOUND  12
+#define NVML_FUNCTION_NOT_FOUND 13
+
+const char forward_prefix[] = "nvml";
+
+static unsigned int no_library(void)
+{
+	return NVML_LIBRARY_NOT_FOUND;
+}
+
+static unsigned int no_function(void)
+{
+	return NVML_FUNCTION_NOT_FOUND;
+}
+
+static const char *error_text(unsigned int error)
+{
+	return error == NVML_LIBRARY_NOT_FOUND ? "NVML Shared Library Not Found"
+					       : "Unknown Error";
+}
+
+void *forward_answer(const char *name, bool absent)
+{
+	if (strcmp(name, "nvmlErrorString") == 0)
+		return (void *)error_text;
+	return absent ? (void *)no_library : (void *)no_function;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loading the real library, once. No lock is held while the loader works: it has its own, and runs
+ * constructors under it, which may call the driver. So several threads may open the file (the
+ * loader gives all the same), and the first of them to claim the tables fills them.
+ *
+ * The claim carries the process: a child that was forked off in the middle begins the filling anew,
+ * which writes what is there already.
+ */
+#include "container/loader/internal.h"
+#include "container/client/warn.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+enum phase { PHASE_NEVER, PHASE_BUSY, PHASE_ABSENT, PHASE_READY };
+
+static _Atomic(uint64_t) claim; /* phase, and of BUSY the process << 8 */
+
+/* Real addresses that a hook stands in front of: open addressing, written under the claim. */
+#define HOOKED 1024
+static struct hooked {
+	uintptr_t real, ours;
+} hooked[HOOKED];
+
+static enum phase phase_now(void)
+{
+	/* Pairs with the release in publish(). */
+	return (enum phase)(atomic_load_explicit(&claim, memory_order_acquire) & 0xff);
+}
+
+static void publish(enum phase phase)
+{
+	atomic_store_explicit(&claim, phase, memory_order_release);
+}
+
+/* False: another thread of this process has brought it to @enough meanwhile. */
+static bool take_claim(enum phase enough)
+{
+	uint64_t mine = PHASE_BUSY | (uint64_t)getpid() << 8;
+	uint64_t now = atomic_load_explicit(&claim, memory_order_acquire);
+
+	for (;;) {
+		if (now == mine) {
+			sched_yield();
+			now = atomic_load_explicit(&claim, memory_order_acquire);
+		} else if ((now & 0xff) != PHASE_BUSY && (now & 0xff) >= (uint64_t)enough) {
+			return false;
+		} else if (atomic_compare_exchange_weak_explicit(&claim, &now, mine,
+				   memory_order_acquire, memory_order_acquire)) {
+			return true;
+		}
+	}
+}
+
+static uint32_t hooked_home(uintptr_t real)
+{
+	return (uint32_t)((real >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54) % HOOKED;
+}
+
+static void hooked_put(uintptr_t real, uintptr_t ours)
+{
+	uint32_t i = hooked_home(real);
+
+	for (uint32_t n = 0; n < HOOKED; n++, i = (i + 1) % HOOKED) {
+		if (hooked[i].real == real)
+			return;
+		if (!hooked[i].real) {
+			hooked[i] = (struct hooked){ real, ours };
+			return;
+		}
+	}
+}
+
+void *forward_ours(void *real)
+{
+	uint32_t i = hooked_home((uintptr_t)real);
+
+	if (!real || phase_now() != PHASE_READY)
+		return real;
+	for (uint32_t n = 0; n < HOOKED && hooked[i].real; n++, i = (i + 1) % HOOKED)
+		if (hooked[i].real == (uintptr_t)real)
+			return (void *)hooked[i].ours;
+	return real;
+}
+
+/* @real NULL: there is none. */
+static void fill(const struct image *real)
+{
+	for (uint32_t i = 0; i < forward_count; i++) {
+		const char *name = forward_names + forward_name_at[i];
+		void *fn = real ? image_address(real, name) : NULL;
+
+		if (!fn)
+			fn = forward_answer(name, !real);
+		/* Pairs with the acquire of who calls through the slot. */
+		__atomic_store_n(&forward_slots[i], fn, __ATOMIC_RELEASE);
+	}
+	if (!real)
+		return;
+	for (uint32_t i = 0; i < forward_hook_count; i++) {
+		const struct forward_hook *row = &forward_hook_table[i];
+		const char *name = forward_names + forward_name_at[row->slot];
+
+		if (image_find(real, name))
+			hooked_put((uintptr_t)forward_slots[row->slot],
+				(uintptr_t)&row->ours + (uintptr_t)(intptr_t)row->ours);
+	}
+	complete_names(real);
+}
+
+static bool use_file(const char *path, void *arg)
+{
+	const struct link_map *map = dl_open(path, RTLD_LAZY | RTLD_LOCAL);
+
+	return map && image_of(map->l_addr, map->l_ld, arg);
+}
+
+bool forward_load_from(const char *path)
+{
+	struct image real = { 0 };
+	int saved = errno;
+	bool found;
+
+	if (phase_now() == PHASE_READY)
+		return true;
+	found = find_real(path, use_file, &real);
+	if (take_claim(found ? PHASE_READY : PHASE_ABSENT)) {
+		fill(found ? &real : NULL);
+		publish(found ? PHASE_READY : PHASE_ABSENT);
+	}
+	errno = saved;
+	return phase_now() == PHASE_READY;
+}
+
+bool forward_loaded(void)
+{
+	return phase_now() == PHASE_READY;
+}
+
+bool forward_load(void)
+{
+	enum phase phase = phase_now();
+
+	if (phase != PHASE_ABSENT && phase != PHASE_READY)
+		forward_load_from(NULL);
+	if (phase_now() == PHASE_READY)
+		return true;
+	warn_once(WARN_NO_DRIVER,
+		"%s of the driver is not found: it answers that there is none", forward_soname);
+	return false;
+}
+
+void *forward_resolve(unsigned int slot)
+{
+	forward_load();
+	return __atomic_load_n(&forward_slots[slot], __ATOMIC_ACQUIRE);
+}

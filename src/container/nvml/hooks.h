@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The functions of NVML that this library stands in front of (marked in forward/nvml.txt), as the ABI
+ * declares them, and those that it calls besides. */
+#include "abi/nvml-api.h"
+#include "container/loader/forward.h"
+#include "container/nvml/settings.h"
+
+typedef struct nvmlProcessUtilizationInfo_v1_st {
+	unsigned long long timeStamp; /* us since 1970 */
+	unsigned int pid;
+	unsigned int smUtil, memUtil, encUtil, decUtil, jpgUtil, ofaUtil; /* percent */
+} nvmlProcessUtilizationInfo_v1_t;
+
+typedef struct nvmlProcessesUtilizationInfo_v1_st {
+	unsigned int version, processSamplesCount;
+	unsigned long long lastSeenTimeStamp;
+	nvmlProcessUtilizationInfo_v1_t *procUtilArray;
+} nvmlProcessesUtilizationInfo_v1_t;
+
+/* clang-format off */
+#define HOOKS(X) \
+	X(nvmlShutdown, (void)) \
+	X(nvmlDeviceGetMemoryInfo, (nvmlDevice_t, nvmlMemory_t *)) \
+	X(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t, nvmlMemory_v2_t *)) \
+	X(nvmlDeviceGetComputeRunningProcesses, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_v1_t *)) \
+	X(nvmlDeviceGetComputeRunningProcesses_v2, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_t *)) \
+	X(nvmlDeviceGetComputeRunningProcesses_v3, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_t *)) \
+	X(nvmlDeviceGetGraphicsRunningProcesses, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_v1_t *)) \
+	X(nvmlDeviceGetGraphicsRunningProcesses_v2, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_t *)) \
+	X(nvmlDeviceGetGraphicsRunningProcesses_v3, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_t *)) \
+	X(nvmlDeviceGetMPSComputeRunningProcesses, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_v1_t *)) \
+	X(nvmlDeviceGetMPSComputeRunningProcesses_v2, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_t *)) \
+	X(nvmlDeviceGetMPSComputeRunningProcesses_v3, (nvmlDevice_t, unsigned int *, nvmlProcessInfo_t *)) \
+	X(nvmlDeviceGetRunningProcessDetailList, (nvmlDevice_t, nvmlProcessDetailList_v1_t *)) \
+	X(nvmlDeviceGetProcessUtilization, (nvmlDevice_t, nvmlProcessUtilizationSample_t *, unsigned int *, unsigned long long)) \
+	X(nvmlDeviceGetProcessesUtilizationInfo, (nvmlDevice_t, nvmlProcessesUtilizationInfo_v1_t *)) \
+	X(nvmlDeviceGetAccountingPids, (nvmlDevice_t, unsigned int *, unsigned int *)) \
+	X(nvmlDeviceGetAccountingStats, (nvmlDevice_t, unsigned int, void *))
+
+/* Not hooked. */
+#define CALLED(X) \
+	X(nvmlDeviceGetUUID, (nvmlDevice_t, char *, unsigned int)) \
+	X(nvmlDeviceGetGpuInstanceId, (nvmlDevice_t, unsigned int *)) \
+	X(nvmlDeviceGetComputeInstanceId, (nvmlDevice_t, unsigned int *))
+/* clang-format on */
+
+#define DECLARE(name, params) nvmlReturn_t name params;
+HOOKS(DECLARE)
+CALLED(DECLARE)
+#undef DECLARE
+#define DECLARE(name) \
+	nvmlReturn_t name(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+SETTINGS(DECLARE)
+#undef DECLARE

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Memory as the slice has it. The driver is asked first, so that its errors stay errors; what it
+ * says is kept from the caller until the slice's figures stand in its place.
+ */
+#include "container/nvml/hooks.h"
+#include "container/nvml/slice.h"
+
+static nvmlReturn_t ask(nvmlDevice_t device, nvmlMemory_t *ret)
+{
+	return REAL(nvmlDeviceGetMemoryInfo)(device, ret);
+}
+
+static nvmlReturn_t ask_v2(nvmlDevice_t device, nvmlMemory_v2_t *ret)
+{
+	return REAL(nvmlDeviceGetMemoryInfo_v2)(device, ret);
+}
+
+/* Total and free of the GPU become those of the slice, if it is one of a limit. */
+static nvmlReturn_t shrink(nvmlDevice_t device, struct memory_figures *gpu, bool *slice,
+	bool with_reserved)
+{
+	int n = slice_gpu(device);
+	uint64_t limit, used;
+
+	*slice = false;
+	if (n == SLICE_GPU_NOT_OURS)
+		return NVML_SUCCESS;
+	if (n == SLICE_GPU_UNKNOWN || !slice_memory(n, &limit, &used))
+		return NVML_ERROR_UNKNOWN;
+	if (limit == SLICE_NO_LIMIT)
+		return NVML_SUCCESS;
+	/* CUDA's total leaves out what the driver reserves: a small part, so it only counts near the top. */
+	if (with_reserved && limit > gpu->total / 2) {
+		nvmlMemory_v2_t v2 = { .version = NVML_STRUCT_VERSION(v2, 2) };
+
+		if (ask_v2(device, &v2) == NVML_SUCCESS && v2.reserved < gpu->total)
+			gpu->total -= v2.reserved;
+	}
+	*gpu = figures_memory(limit, used, gpu->total, gpu->free);
+	*slice = true;
+	return NVML_SUCCESS;
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+{
+	struct memory_figures f;
+	nvmlMemory_t real;
+	nvmlReturn_t r;
+	bool slice;
+
+	if (!slice_is() || !memory)
+		return ask(device, memory);
+	r = ask(device, &real);
+	if (r)
+		return r;
+	f = (struct memory_figures){ real.total, real.free, real.used };
+	r = shrink(device, &f, &slice, true);
+	if (r == NVML_SUCCESS)
+		*memory = (nvmlMemory_t){ .total = f.total, .free = f.free, .used = f.used };
+	return r;
+}
+
+HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
+{
+	struct memory_figures f;
+	nvmlMemory_v2_t real;
+	nvmlReturn_t r;
+	bool slice;
+
+	if (!slice_is() || !memory)
+		return ask_v2(device, memory);
+	if (memory->version != NVML_STRUCT_VERSION(real, 2))
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	real = *memory;
+	r = ask_v2(device, &real);
+	if (r)
+		return r;
+	f = (struct memory_figures){ real.total - real.reserved, real.free, real.used };
+	r = shrink(device, &f, &slice, false);
+	if (r)
+		return r;
+	if (slice) {
+		real.total = f.total;
+		real.reserved = 0;
+		real.free = f.free;
+		real.used = f.used;
+	}
+	*memory = real;
+	return NVML_SUCCESS;
+}

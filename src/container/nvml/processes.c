@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Processes as the slice has them: those of the arbiter's list, with the PIDs that the container
+ * knows and the bytes that they are charged. All of them are listed as compute processes, also under
+ * MPS, where the driver would list them as its clients; so no process stands in two lists.
+ *
+ * The driver is asked first, with no room for an answer, so that its errors stay errors.
+ */
+#include "container/nvml/hooks.h"
+#include "container/nvml/slice.h"
+
+#include <stdlib.h>
+
+/* Where on a MIG device the processes are; elsewhere: no instance. */
+struct place {
+	unsigned int gi, ci;
+};
+
+typedef void put_fn(void *array, unsigned int i, const struct own_process *p,
+	const struct place *place);
+
+static void put_v1(void *array, unsigned int i, const struct own_process *p,
+	const struct place *place)
+{
+	(void)place;
+	((nvmlProcessInfo_v1_t *)array)[i] =
+		(nvmlProcessInfo_v1_t){ .pid = p->pid, .usedGpuMemory = p->used };
+}
+
+static void put_v2(void *array, unsigned int i, const struct own_process *p,
+	const struct place *place)
+{
+	((nvmlProcessInfo_t *)array)[i] = (nvmlProcessInfo_t){ .pid = p->pid,
+		.usedGpuMemory = p->used,
+		.gpuInstanceId = place->gi,
+		.computeInstanceId = place->ci };
+}
+
+static void put_detail(void *array, unsigned int i, const struct own_process *p,
+	const struct place *place)
+{
+	((nvmlProcessDetail_v1_t *)array)[i] = (nvmlProcessDetail_v1_t){ .pid = p->pid,
+		.usedGpuMemory = p->used,
+		.gpuInstanceId = place->gi,
+		.computeInstanceId = place->ci };
+}
+
+/* Too little room: 7 and the number needed; nothing to report: 0, also with no array at all. */
+static nvmlReturn_t list_own(nvmlDevice_t device, int gpu, unsigned int *n, void *array,
+	put_fn *put)
+{
+	struct place place = { NVML_NO_INSTANCE, NVML_NO_INSTANCE };
+	struct own_process *own;
+	unsigned int room = *n, have = 0;
+	int count;
+
+	count = slice_processes(gpu, &own);
+	if (count < 0)
+		return NVML_ERROR_UNKNOWN;
+	for (int i = 0; i < count; i++)
+		have += own[i].used > 0;
+	*n = have;
+	if (have > room) {
+		free(own);
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	}
+	if (REAL(nvmlDeviceGetGpuInstanceId)(device, &place.gi) ||
+		REAL(nvmlDeviceGetComputeInstanceId)(device, &place.ci))
+		place = (struct place){ NVML_NO_INSTANCE, NVML_NO_INSTANCE };
+	have = 0;
+	for (int i = 0; i < count; i++)
+		if (own[i].used > 0)
+			put(array, have++, &own[i], &place);
+	free(own);
+	return NVML_SUCCESS;
+}
+
+/* After the driver's answer @r: the slice's list, or @none of this kind. */
+static nvmlReturn_t list(nvmlReturn_t r, nvmlDevice_t device, bool none, unsigned int *n,
+	void *array, put_fn *put)
+{
+	int gpu;
+
+	if (r != NVML_SUCCESS && r != NVML_ERROR_INSUFFICIENT_SIZE)
+		return r;
+	if (!array && *n > 0)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	gpu = slice_gpu(device);
+	if (gpu == SLICE_GPU_UNKNOWN)
+		return NVML_ERROR_UNKNOWN;
+	if (gpu >= 0 && !none)
+		return list_own(device, gpu, n, array, put);
+	*n = 0; /* whoever uses a GPU that is not ours is none of ours */
+	return NVML_SUCCESS;
+}
+
+#define LIST(name, type, none, put)                                                        \
+	HOOK nvmlReturn_t name(nvmlDevice_t device, unsigned int *n, type *infos)          \
+	{                                                                                  \
+		unsigned int zero = 0;                                                     \
+                                                                                           \
+		if (!slice_is() || !n)                                                     \
+			return REAL(name)(device, n, infos);                               \
+		return list(REAL(name)(device, &zero, NULL), device, none, n, infos, put); \
+	}
+
+LIST(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, false, put_v1)
+LIST(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_t, false, put_v2)
+LIST(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_t, false, put_v2)
+LIST(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t, true, put_v1)
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_t, true, put_v2)
+LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t, true, put_v2)
+LIST(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t, true, put_v1)
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_t, true, put_v2)
+LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t, true, put_v2)
+
+#define MODE_COMPUTE 0
+#define MODE_ALL     3
+
+HOOK nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device,
+	nvmlProcessDetailList_v1_t *detail)
+{
+	nvmlProcessDetailList_v1_t real;
+
+	if (!slice_is() || !detail)
+		return REAL(nvmlDeviceGetRunningProcessDetailList)(device, detail);
+	if (detail->version != NVML_STRUCT_VERSION(real, 1))
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	real = (nvmlProcessDetailList_v1_t){ .version = detail->version, .mode = detail->mode };
+	return list(REAL(nvmlDeviceGetRunningProcessDetailList)(device, &real), device,
+		detail->mode != MODE_COMPUTE && detail->mode != MODE_ALL,
+		&detail->numProcArrayEntries, detail->procArray, put_detail);
+}

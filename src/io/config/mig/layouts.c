@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/config/mig/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/mig/config-build.h"
+
+/*
+ * Named layouts: mig-parted's grammar and its texts (its api/spec/v1), with the place before them,
+ * and our list form of `mig-devices`. What mig-parted takes in silence though it can never have an
+ * effect gives a warning here.
+ */
+
+#define VENDOR_NVIDIA 0x10DEU
+
+static const char bad_devices[] = "error validating values in 'mig-devices' field: ";
+
+static int warn_filter(struct reader *r, const struct yaml_node *n, const struct where *w,
+	const struct mig_filter *f)
+{
+	if (f->never)
+		return read_warn(r, n, w,
+			"'%.60s' matches no GPU: expected a PCI id such as 0x20B010DE (device and "
+			"vendor), with or without a subsystem (0x20B010DE:0x134F10DE); names of "
+			"products do not count",
+			n->text);
+	if ((f->device & 0xffff) != VENDOR_NVIDIA)
+		return read_warn(r, n, w,
+			"'%.60s' matches no GPU: its last four digits are the vendor, which is "
+			"10DE",
+			n->text);
+	return 0;
+}
+
+static int add_filter(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct mig_entry *e)
+{
+	struct mig_filter f;
+
+	mig_filter_parse(&f, n->text);
+	if (mig_entry_add_filter(e, &f, r->err) < 0)
+		return mig_at(r, n, w);
+	return warn_filter(r, n, w, &f);
+}
+
+/* Neither of two types: both texts of the decoder, as mig-parted joins them. */
+static int neither(struct reader *r, const struct yaml_node *n, const struct where *w,
+	const char *list_type, const char *element_type, const char *expected)
+{
+	const struct yaml_node *bad = n;
+	char first[MIG_GO_TEXT_MAX], second[MIG_GO_TEXT_MAX];
+
+	mig_go_text(n, "string", first, sizeof(first));
+	mig_go_text(n, list_type, second, sizeof(second));
+	for (size_t i = 0; n->type == YAML_LIST && bad == n && i < n->n; i++) {
+		int64_t number;
+		bool good = n->items[i]->type == YAML_NULL ||
+			    (strcmp(element_type, "int") ? n->items[i]->type == YAML_STR
+							 : yaml_integer(n->items[i], &number));
+
+		if (!good)
+			bad = n->items[i];
+	}
+	if (bad != n)
+		mig_go_text(bad, element_type, second, sizeof(second));
+	return read_fail(r, bad, w, ERR_INVALID, "(%s, %s); expected %s", first, second,
+		expected);
+}
+
+static int read_filter(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct mig_entry *e)
+{
+	static const char expected[] = "a text in quotes or a list of them";
+
+	if (!n || n->type == YAML_NULL || (n->type == YAML_STR && !*n->text))
+		return 0;
+	e->filter_text = n->type == YAML_STR;
+	if (n->type == YAML_STR)
+		return add_filter(r, n, w, e);
+	if (n->type != YAML_LIST)
+		return neither(r, n, w, "[]string", "string", expected);
+	for (size_t i = 0; i < n->n; i++) {
+		struct where item = { w, NULL, i };
+
+		if (n->items[i]->type != YAML_STR && n->items[i]->type != YAML_NULL)
+			return neither(r, n, w, "[]string", "string", expected);
+		if (add_filter(r, n->items[i], &item, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int add_index(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct mig_entry *e, int64_t index)
+{
+	if (index < 0 || index > UINT32_MAX)
+		return read_warn(r, n, w, "no GPU has the index %" PRId64, index);
+	for (size_t i = 0; i < e->n_devices; i++) {
+		if (e->devices[i] == (uint32_t)index)
+			return read_warn(r, n, w, "%" PRId64 " is in the list already", index);
+	}
+	if (mig_entry_add_device(e, (uint32_t)index, r->err) < 0)
+		return mig_at(r, n, w);
+	return 0;
+}
+
+static int read_indexes(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct mig_entry *e)
+{
+	static const char expected[] = "all or a list of GPU indexes";
+
+	if (n->type == YAML_STR || n->type == YAML_NULL) {
+		e->all = n->type == YAML_STR && !strcmp(n->text, "all");
+		if (e->all)
+			return 0;
+		return read_fail(r, n, w, ERR_INVALID,
+			"invalid string input for 'devices': %.80s; expected %s",
+			n->type == YAML_STR ? n->text : "", expected);
+	}
+	if (n->type != YAML_LIST)
+		return neither(r, n, w, "[]int", "int", expected);
+	for (size_t i = 0; i < n->n; i++) {
+		struct where item = { w, NULL, i };
+		int64_t index = 0; /* what null means to the decoder */
+
+		if (n->items[i]->type != YAML_NULL && !yaml_integer(n->items[i], &index))
+			return neither(r, n, w, "[]int", "int", expected);
+		if (add_index(r, n->items[i], &item, e, index) < 0)
+			return -1;
+	}
+	if (!n->n)
+		return read_warn(r, n, w, "an empty list is about no GPU");
+	return 0;
+}
+
+static int read_profile(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct mig_profile *ret)
+{
+	struct error why = ERROR_INIT;
+
+	if (mig_profile_parse(ret, n->text, &why) < 0)
+		return read_fail(r, n, w, ERR_INVALID, "%sinvalid format for '%.80s': %.300s",
+			bad_devices, n->text, why.msg);
+	return 0;
+}
+
+static int read_count(struct reader *r, const struct yaml_node *n, const struct where *w,
+	uint32_t *ret)
+{
+	int64_t count = 0; /* what null means to the decoder */
+
+	if (n->type != YAML_NULL && !yaml_integer(n, &count))
+		return mig_type_error(r, n, w, "a count", "int");
+	if (count < 0)
+		return read_fail(r, n, w, ERR_INVALID,
+			"%sinvalid count for '%" PRId64 "': expected 0 or more", bad_devices,
+			count);
+	if (count > MIG_COUNT_MAX)
+		return read_fail(r, n, w, ERR_LIMIT,
+			"expected a count of at most %d, found %" PRId64, MIG_COUNT_MAX, count);
+	*ret = (uint32_t)count;
+	return 0;
+}
+
+static int add_row(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct mig_entry *e, const struct mig_device_row *row)
+{
+	if (mig_entry_add_row(e, row, r->err) < 0)
+		return mig_at(r, n, w);
+	return 0;
+}
+
+/* {1g.5gb: 2, 2g.10gb: 1} */
+static int read_counts(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct mig_entry *e)
+{
+	for (size_t i = 0; i < n->n; i++) {
+		const struct yaml_pair *p = &n->pairs[i];
+		const struct where item = { w, p->key->text, 0 };
+		struct mig_device_row row = { .start = MIG_START_ANY };
+
+		if (read_profile(r, p->key, w, &row.profile) < 0 ||
+			read_count(r, p->value, &item, &row.count) < 0 ||
+			add_row(r, p->key, w, e, &row) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_start(struct reader *r, const struct yaml_node *n, const struct where *w,
+	uint32_t *ret)
+{
+	int64_t start;
+	char found[YAML_SHOW_MAX];
+
+	if (!yaml_integer(n, &start) || start < 0 || start >= MIG_SLOTS_MAX)
+		return read_fail(r, n, w, ERR_INVALID,
+			"%sexpected a slot of the GPU's memory from 0 to %d, found %s",
+			bad_devices, MIG_SLOTS_MAX - 1, yaml_show(n, found, sizeof(found)));
+	*ret = (uint32_t)start;
+	return 0;
+}
+
+/* {profile: 3g.20gb, start: 4} or {profile: 1g.5gb, count: 2} */
+static int read_placed(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct mig_entry *e)
+{
+	const struct yaml_node *profile = yaml_get(n, "profile", false);
+	struct mig_device_row row = { .count = 1, .start = MIG_START_ANY };
+
+	if (n->type != YAML_OBJECT)
+		return mig_type_error(r, n, w, "an object such as {profile: 3g.20gb, start: 4}",
+			"int");
+	for (size_t i = 0; i < n->n; i++) {
+		const struct yaml_pair *p = &n->pairs[i];
+		const struct where item = { w, p->key->text, 0 };
+		int bad = 0;
+
+		if (!strcmp(p->key->text, "count"))
+			bad = read_count(r, p->value, &item, &row.count);
+		else if (!strcmp(p->key->text, "start"))
+			bad = read_start(r, p->value, &item, &row.start);
+		else if (strcmp(p->key->text, "profile") != 0)
+			bad = mig_unexpected(r, p->key, w, "profile, start or count");
+		if (bad < 0)
+			return -1;
+	}
+	if (!profile)
+		return read_fail(r, n, w, ERR_INVALID, "missing required field: profile");
+	if (profile->type != YAML_STR)
+		return mig_type_error(r, profile, w, "a name such as 3g.20gb", "string");
+	if (read_profile(r, profile, w, &row.profile) < 0)
+		return -1;
+	if (row.start != MIG_START_ANY && row.count != 1)
+		return read_fail(r, n, w, ERR_INVALID,
+			"%sexpected one instance at one start, found the count %u", bad_devices,
+			row.count);
+	return add_row(r, n, w, e, &row);
+}
+
+static int read_rows(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct mig_entry *e)
+{
+	bool any = false;
+
+	if (!n || n->type == YAML_NULL)
+		return 0;
+	e->has_rows = true;
+	if (n->type != YAML_LIST && n->type != YAML_OBJECT)
+		return mig_type_error(r, n, w,
+			"counts such as {1g.5gb: 7}, or a list of {profile, start}",
+			"types.MigConfig");
+	if (n->type == YAML_OBJECT && read_counts(r, n, w, e) < 0)
+		return -1;
+	for (size_t i = 0; n->type == YAML_LIST && i < n->n; i++) {
+		struct where item = { w, NULL, i };
+
+		if (read_placed(r, n->items[i], &item, e) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < e->n_rows; i++)
+		any |= e->rows[i].count > 0;
+	if (e->n_rows && !any)
+		return read_fail(r, n, w, ERR_INVALID, "%sall counts for all MigProfiles are 0",
+			bad_devices);
+	for (size_t i = 0; i < e->n_rows; i++) {
+		if (!e->rows[i].count &&
+			read_warn(r, n, w,
+				"a count of 0 beside others never counts as applied; leave the "
+				"profile out") < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int check_keys(struct reader *r, const struct yaml_node *n, const struct where *w)
+{
+	static const char *const keys[] = { "device-filter", "devices", "mig-enabled",
+		"mig-devices" };
+	const struct yaml_node *other = NULL;
+
+	if (n->type != YAML_OBJECT && n->type != YAML_NULL)
+		return mig_type_error(r, n, w, "an object with `devices` and `mig-enabled`",
+			"map[string]json.RawMessage");
+	for (size_t i = 0; i < n->n && !other; i++) {
+		bool known = false;
+
+		for (size_t k = 0; k < ARRAY_LEN(keys); k++)
+			known |= !strcmp(n->pairs[i].key->text, keys[k]);
+		if (!known)
+			other = n->pairs[i].key;
+	}
+	/* A key that is misspelt is both missing and unexpected: NVIDIA's words, and what helps. */
+	for (size_t i = 1; i <= 2; i++) {
+		if (yaml_get(n, keys[i], false))
+			continue;
+		if (other)
+			return read_fail(r, other, w, ERR_INVALID,
+				"missing required field: %s; unexpected field: %.80s", keys[i],
+				other->text);
+		return read_fail(r, n, w, ERR_INVALID, "missing required field: %s", keys[i]);
+	}
+	if (other)
+		return mig_unexpected(r, other, w,
+			"device-filter, devices, mig-enabled or mig-devices");
+	return 0;
+}
+
+static int read_entry(struct reader *r, const struct yaml_node *n, const struct where *w,
+	struct mig_entry *e)
+{
+	const struct where filter = { w, "device-filter", 0 }, devices = { w, "devices", 0 };
+	const struct where enabled = { w, "mig-enabled", 0 }, rows = { w, "mig-devices", 0 };
+	const struct yaml_node *mode, *list;
+
+	if (check_keys(r, n, w) < 0)
+		return -1;
+	mode = yaml_get(n, enabled.key, false);
+	list = yaml_get(n, rows.key, false);
+	e->line = n->line;
+	if (read_filter(r, yaml_get(n, filter.key, false), &filter, e) < 0 ||
+		read_indexes(r, yaml_get(n, devices.key, false), &devices, e) < 0)
+		return -1;
+	if (mode->type != YAML_BOOL && mode->type != YAML_NULL)
+		return mig_type_error(r, mode, &enabled, "true or false", "bool");
+	e->enabled = mode->b;
+	if (read_rows(r, list, &rows, e) < 0)
+		return -1;
+	if (e->enabled && !e->has_rows)
+		return read_fail(r, n, w, ERR_INVALID,
+			"missing required field 'mig-devices' when 'mig-enabled' is true");
+	if (!e->enabled && e->n_rows)
+		return read_fail(r, list, w, ERR_INVALID,
+			"MIG devices included when 'mig-enabled' is false");
+	return 0;
+}
+
+static int read_config(struct reader *r, const struct yaml_pair *p, const struct where *up,
+	struct mig_configs *all)
+{
+	const struct where w = { up, p->key->text, 0 };
+	const struct yaml_node *n = p->value;
+	struct mig_config *c = NULL;
+	struct mig_entry *e = NULL;
+
+	if (n->type != YAML_LIST && n->type != YAML_NULL)
+		return mig_type_error(r, n, &w, "a list of entries", "v1.MigConfigSpecSlice");
+	if (!n->n)
+		return read_fail(r, n, up, ERR_INVALID,
+			"at least one entry in '%.127s' is required", p->key->text);
+	if (mig_configs_add(all, p->key->text, &c, r->err) < 0)
+		return mig_at(r, p->key, up);
+	c->line = p->key->line;
+	for (size_t i = 0; i < n->n; i++) {
+		struct where item = { &w, NULL, i };
+
+		if (mig_config_add_entry(c, &e, r->err) < 0)
+			return mig_at(r, n->items[i], &w);
+		if (read_entry(r, n->items[i], &item, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_configs(struct reader *r, const struct yaml_node *n, struct mig_configs *all)
+{
+	const struct where w = { NULL, "mig-configs", 0 };
+
+	if (n->type != YAML_OBJECT && n->type != YAML_NULL)
+		return mig_type_error(r, n, &w, "an object with one list for each name",
+			"map[string]v1.MigConfigSpecSlice");
+	if (!n->n)
+		return read_fail(r, n, NULL, ERR_INVALID,
+			"at least one entry in 'mig-configs' is required");
+	for (size_t i = 0; i < n->n; i++) {
+		if (read_config(r, &n->pairs[i], &w, all) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int mig_configs_parse(struct mig_configs **ret, const struct yaml_source *src,
+	struct strv *warnings, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	struct reader r = { .src = src, .warnings = warnings, .err = err ? err : &why };
+	CLEANUP(yaml_freep) struct yaml *tree = NULL;
+	CLEANUP(mig_configs_freep) struct mig_configs *all = NULL;
+	const struct yaml_node *top = NULL;
+
+	if (mig_configs_new(&all, r.err) < 0 || mig_top(&r, &tree, &top) < 0)
+		return -1;
+	for (size_t i = 0; top && i < top->n; i++) {
+		const struct yaml_pair *p = &top->pairs[i];
+
+		if (!strcmp(p->key->text, "version"))
+			continue;
+		if (strcmp(p->key->text, "mig-configs") != 0)
+			return mig_unexpected(&r, p->key, NULL, "version or mig-configs");
+		if (read_configs(&r, p->value, all) < 0)
+			return -1;
+	}
+	*ret = STEAL_PTR(all);
+	return 0;
+}
+
+int mig_configs_load(struct mig_configs **ret, const char *path, struct strv *warnings,
+	struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_FILE_MAX);
+	struct yaml_source src;
+
+	if (mig_file_read(path, &b, &src, err) < 0)
+		return -1;
+	if (mig_configs_parse(ret, &src, warnings, err) < 0)
+		return error_prefix(err, "unmarshal error");
+	return 0;
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/config/mig/print.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/config/mig/mig.h"
+#include "lib/yaml/scalar.h"
+
+/*
+ * Named layouts as mig-parted prints them with go-yaml v2.4: names in an order that counts digits
+ * as numbers, filters and indexes in one line that breaks behind column 80, texts in quotes where
+ * they would be read as something else. Source: https://github.com/go-yaml/yaml/tree/v2.4.0
+ * (sorter.go, encode.go, emitterc.go). A very long text with blanks is not broken, which it reads
+ * the same.
+ */
+
+#define WIDTH 80
+
+static bool is_letter(unsigned char c)
+{
+	return isalpha(c) || c >= 0x80;
+}
+
+/* The number that @s has at @i, and where it ends. */
+static uint64_t number_at(const char *s, size_t i, uint64_t n, size_t *end)
+{
+	for (; isdigit((unsigned char)s[i]); i++)
+		n = n * 10 + (uint64_t)(s[i] - '0');
+	*end = i;
+	return n;
+}
+
+/* A zero inside a number must not count as leading one: was there a digit other than 0 before? */
+static bool inside_number(const char *s, size_t i)
+{
+	while (i > 0 && isdigit((unsigned char)s[i - 1])) {
+		if (s[--i] != '0')
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Digits before letters, and numbers by their value. With "1g", "2g" and "10g" this runs in a circle
+ * (10g < 1g < 2g < 10g), in Go too, which then prints now this and now that.
+ */
+static bool is_less(const char *a, const char *b)
+{
+	size_t i = 0, end_a, end_b;
+	uint64_t number_a, number_b, lead;
+
+	while (a[i] && a[i] == b[i])
+		i++;
+	if (!a[i] || !b[i])
+		return b[i] != '\0';
+	if (is_letter((unsigned char)a[i]) || is_letter((unsigned char)b[i]))
+		return is_letter((unsigned char)b[i]) &&
+		       (!is_letter((unsigned char)a[i]) ||
+			       (unsigned char)a[i] < (unsigned char)b[i]);
+	lead = (a[i] == '0' || b[i] == '0') && inside_number(a, i);
+	number_a = number_at(a, i, lead, &end_a);
+	number_b = number_at(b, i, lead, &end_b);
+	if (number_a != number_b)
+		return number_a < number_b;
+	return end_a != end_b ? end_a < end_b : (unsigned char)a[i] < (unsigned char)b[i];
+}
+
+/* What is printed below a name. */
+struct named {
+	char name[MIG_NAME_MAX]; /* profiles' are shorter */
+	const void *item;
+};
+static_assert(MIG_NAME_MAX >= MIG_PROFILE_NAME_MAX, "room for both");
+
+static int compare_bytes(const void *a, const void *b)
+{
+	return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+/* By bytes first, so that a circle comes out the same each time; then each to its place among those
+ * before it, which unlike qsort() needs no order without circles. */
+static void sort_names(struct named *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), compare_bytes);
+	for (size_t i = 1; i < n; i++) {
+		struct named moved = v[i];
+		size_t low = 0, high = i;
+
+		while (low < high) {
+			size_t middle = (low + high) / 2;
+
+			if (is_less(moved.name, v[middle].name))
+				high = middle;
+			else
+				low = middle + 1;
+		}
+		memmove(&v[low + 1], &v[low], (i - low) * sizeof(*v));
+		v[low] = moved;
+	}
+}
+
+/* 1:20 is 80 in YAML 1.1; go-yaml reads it as a text but puts it in quotes. */
+static bool is_base_60(const char *s)
+{
+	bool colon = false;
+
+	if (*s == '+' || *s == '-')
+		s++;
+	if (!isdigit((unsigned char)*s))
+		return false;
+	s += strspn(s, "0123456789_");
+	while (*s == ':') {
+		size_t n = strspn(++s, "0123456789");
+
+		if (!n || n > 2 || (n == 2 && *s > '5'))
+			return false;
+		s += n;
+		colon = true;
+	}
+	if (*s == '.')
+		s += 1 + strspn(s + 1, "0123456789_");
+	return colon && !*s;
+}
+
+/* Four digits, "-", then what may be a date: in quotes for sure. */
+static bool looks_like_date(const char *s)
+{
+	return strspn(s, "0123456789") == 4 && s[4] == '-';
+}
+
+/* ".inf", "-.INF", ".NaN": no numbers to our reader, which JSON has none of. */
+static bool is_no_number(const char *s)
+{
+	static const char *const words[] = { ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF" };
+	bool sign = *s == '+' || *s == '-';
+
+	for (size_t i = sign ? 3 : 0; i < ARRAY_LEN(words); i++) {
+		if (!strcmp(s + sign, words[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Whether the bare text would be read as something else than a text. */
+static bool is_other(const char *text)
+{
+	char copy[MIG_NAME_MAX]; /* filters and profiles are shorter */
+	struct yaml_node n = { .type = YAML_STR, .text = copy };
+
+	n.len = (size_t)snprintf(copy, sizeof(copy), "%s", text);
+	yaml_resolve(&n);
+	return n.type != YAML_STR || is_no_number(text) || is_base_60(text) ||
+	       looks_like_date(text) || !strcmp(text, "<<");
+}
+
+static bool has_blank_after(const char *p)
+{
+	return !p[1] || strchr(" \t\r\n", p[1]);
+}
+
+/* Whether the emitter lets the text stand bare: by its first character, and inside. */
+static bool may_be_plain(const char *text, bool in_flow)
+{
+	size_t len = strlen(text);
+
+	if (!len || text[0] == ' ' || text[len - 1] == ' ' || !strncmp(text, "---", 3) ||
+		!strncmp(text, "...", 3) || strchr("#,[]{}&*!|>'\"%@`", text[0]))
+		return false;
+	if (strchr("?:-", text[0]) && (has_blank_after(text) || (in_flow && text[0] != '-')))
+		return false;
+	for (const char *p = text + 1; *p; p++) {
+		if ((*p == ':' && (in_flow || has_blank_after(p))) ||
+			(*p == '#' && p[-1] == ' ') || (in_flow && strchr(",?[]{}", *p)))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The length of a character at @p that must be escaped, with its number: controls, and what YAML
+ * takes for a line break or passes over. 0: any other.
+ */
+static size_t control_at(const char *p, unsigned *ret)
+{
+	static const struct {
+		const char *bytes;
+		unsigned number;
+	} others[] = { { "\xe2\x80\xa8", 0x2028 }, { "\xe2\x80\xa9", 0x2029 },
+		{ "\xef\xbb\xbf", 0xfeff } };
+	unsigned char c = (unsigned char)*p;
+
+	*ret = c;
+	if ((c && c < 0x20) || c == 0x7f)
+		return 1;
+	if (c == 0xc2 && (unsigned char)p[1] < 0xa0) {
+		*ret = (unsigned char)p[1];
+		return 2;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		*ret = others[i].number;
+		if (!strncmp(p, others[i].bytes, 3))
+			return 3;
+	}
+	return 0;
+}
+
+static bool has_controls(const char *text)
+{
+	unsigned number;
+
+	for (; *text; text++) {
+		if (control_at(text, &number))
+			return true;
+	}
+	return false;
+}
+
+static void put_control(struct buf *b, unsigned number)
+{
+	if (number == '\t' || number == '\n' || number == '\r')
+		buf_printf(b, "\\%c", number == '\t' ? 't' : number == '\n' ? 'n' : 'r');
+	else
+		buf_printf(b, number <= 0xff ? "\\x%02X" : "\\u%04X", number);
+}
+
+static void put_double(struct buf *b, const char *text)
+{
+	buf_putc(b, '"');
+	while (*text) {
+		unsigned number;
+		size_t len = control_at(text, &number);
+
+		if (len)
+			put_control(b, number);
+		else if (*text == '"' || *text == '\\')
+			buf_printf(b, "\\%c", *text);
+		else
+			buf_putc(b, *text);
+		text += len ? len : 1;
+	}
+	buf_putc(b, '"');
+}
+
+static void put_single(struct buf *b, const char *text)
+{
+	buf_putc(b, '\'');
+	for (; *text; text++)
+		buf_puts(b, *text == '\'' ? "''" : (const char[2]){ *text, '\0' });
+	buf_putc(b, '\'');
+}
+
+static void put_text(struct buf *b, const char *text, bool in_flow)
+{
+	if (has_controls(text) || is_other(text))
+		put_double(b, text);
+	else if (may_be_plain(text, in_flow))
+		buf_puts(b, text);
+	else
+		put_single(b, text);
+}
+
+/* Characters since the last line break. */
+static size_t column(const struct buf *b)
+{
+	size_t n = 0;
+
+	for (size_t i = b->len; i > 0 && b->data[i - 1] != '\n'; i--)
+		n += ((unsigned char)b->data[i - 1] & 0xc0) != 0x80;
+	return n;
+}
+
+/* Before element @i of a list in one line. */
+static void put_separator(struct buf *b, size_t i)
+{
+	if (i)
+		buf_putc(b, ',');
+	if (i && column(b) > WIDTH)
+		buf_puts(b, "\n     ");
+	if (i)
+		buf_putc(b, ' ');
+}
+
+static void print_filters(struct buf *b, const struct mig_entry *e)
+{
+	if (e->filter_text && e->n_filters) {
+		put_text(b, e->filters[0].text, false);
+		return;
+	}
+	buf_putc(b, '[');
+	for (size_t i = 0; i < e->n_filters; i++) {
+		put_separator(b, i);
+		put_text(b, e->filters[i].text, true);
+	}
+	buf_putc(b, ']');
+}
+
+static void print_devices(struct buf *b, const struct mig_entry *e)
+{
+	if (e->all) {
+		buf_puts(b, "all");
+		return;
+	}
+	buf_putc(b, '[');
+	for (size_t i = 0; i < e->n_devices; i++) {
+		put_separator(b, i);
+		buf_printf(b, "%u", e->devices[i]);
+	}
+	buf_putc(b, ']');
+}
+
+static void print_counts(struct buf *b, const struct mig_entry *e)
+{
+	struct named sorted[MIG_DEVICES_MAX] = { 0 };
+
+	for (size_t i = 0; i < e->n_rows; i++) {
+		mig_profile_format(&e->rows[i].profile, sorted[i].name);
+		sorted[i].item = &e->rows[i];
+	}
+	sort_names(sorted, e->n_rows);
+	for (size_t i = 0; i < e->n_rows; i++) {
+		const struct mig_device_row *row = sorted[i].item;
+
+		buf_puts(b, "      ");
+		put_text(b, sorted[i].name, false);
+		buf_printf(b, ": %u\n", row->count);
+	}
+}
+
+/* Our list form. */
+static void print_places(struct buf *b, const struct mig_entry *e)
+{
+	char name[MIG_PROFILE_NAME_MAX];
+
+	for (size_t i = 0; i < e->n_rows; i++) {
+		const struct mig_device_row *row = &e->rows[i];
+
+		mig_profile_format(&row->profile, name);
+		buf_puts(b, "    - {profile: ");
+		put_text(b, name, true);
+		if (row->start != MIG_START_ANY)
+			buf_printf(b, ", start: %u}\n", row->start);
+		else
+			buf_printf(b, ", count: %u}\n", row->count);
+	}
+}
+
+static void print_entry(struct buf *b, const struct mig_entry *e)
+{
+	buf_puts(b, e->n_filters ? "  - device-filter: " : "  - devices: ");
+	if (e->n_filters) {
+		print_filters(b, e);
+		buf_puts(b, "\n    devices: ");
+	}
+	print_devices(b, e);
+	buf_printf(b, "\n    mig-enabled: %s\n    mig-devices:%s\n",
+		e->enabled ? "true" : "false", e->n_rows ? "" : " {}");
+	if (e->n_rows && mig_entry_needs_list(e))
+		print_places(b, e);
+	else
+		print_counts(b, e);
+}
+
+char *mig_configs_to_yaml(const struct mig_configs *c)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(MIG_PRINT_MAX);
+	CLEANUP(freep) struct named *sorted = calloc(c->n + 1, sizeof(*sorted));
+
+	if (!sorted)
+		return NULL;
+	for (size_t i = 0; i < c->n; i++) {
+		memcpy(sorted[i].name, c->configs[i].name, sizeof(c->configs[i].name));
+		sorted[i].item = &c->configs[i];
+	}
+	sort_names(sorted, c->n);
+	buf_puts(&b, c->n ? "version: v1\nmig-configs:\n" : "version: v1\n");
+	for (size_t i = 0; i < c->n; i++) {
+		const struct mig_config *config = sorted[i].item;
+
+		buf_puts(&b, "  ");
+		put_text(&b, config->name, false);
+		buf_puts(&b, config->n ? ":\n" : ": []\n");
+		for (size_t k = 0; k < config->n; k++)
+			print_entry(&b, &config->entries[k]);
+	}
+	return buf_steal(&b);
+}

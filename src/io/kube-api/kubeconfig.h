@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The text of a kubeconfig file; for api_config_kubeconfig() and the fuzzer. Thread: any. */
+#include "io/kube-api/api.h"
+
+#define KUBECONFIG_MAX (4U << 20) /* bytes */
+
+/* @path names the text in messages; relative paths in it begin at its directory. */
+int kubeconfig_parse(struct api_config *ret, const char *path, const char *text, size_t len,
+	struct error *err) MUST_USE;
+
+/* The bytes behind standard base64 (RFC 4648 section 4) with line breaks in it, if they are a text;
+ * yours. NULL: they are none, or there is no memory. */
+char *base64_text(const char *text, size_t len);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/kube-api/internal.h"
+
+#define IDLE_CONNECTIONS_MAX 4 /* kept for the next request */
+
+/* One socket of libcurl. Its memory lives until libuv lets go of the handle. */
+struct api_socket {
+	uv_poll_t poll;
+	LIST_ENTRY(api_socket) link;
+	struct api *api;
+	curl_socket_t fd;
+};
+
+static void on_socket_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+static void socket_close(struct api_socket *s)
+{
+	LIST_REMOVE(s, link);
+	(void)uv_poll_stop(&s->poll);
+	uv_close((uv_handle_t *)&s->poll, on_socket_closed);
+}
+
+static void act(struct api *a, curl_socket_t fd, int events)
+{
+	int running;
+
+	(void)a->curl->multi_socket_action(a->multi, fd, events, &running);
+	api_settle(a);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct api_socket *s = poll->data;
+	int what = 0;
+
+	if (status < 0)
+		what |= CURL_CSELECT_ERR;
+	if (events & UV_READABLE)
+		what |= CURL_CSELECT_IN;
+	if (events & UV_WRITABLE)
+		what |= CURL_CSELECT_OUT;
+	act(s->api, s->fd, what);
+}
+
+static struct api_socket *socket_watch(struct api *a, curl_socket_t fd)
+{
+	struct api_socket *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	if (uv_poll_init_socket(a->loop, &s->poll, fd) < 0) {
+		free(s);
+		return NULL;
+	}
+	s->poll.data = s;
+	s->api = a;
+	s->fd = fd;
+	LIST_INSERT_HEAD(&a->sockets, s, link);
+	return s;
+}
+
+/* libcurl: from now on, tell me of this on that socket. */
+static int on_want(CURL *easy, curl_socket_t fd, int what, void *arg, void *unused)
+{
+	struct api *a = arg;
+	struct api_socket *s;
+	int events = 0;
+
+	(void)easy;
+	(void)unused;
+	LIST_FOREACH(s, &a->sockets, link)
+	if (s->fd == fd)
+		break;
+	if (what == CURL_POLL_REMOVE) {
+		if (s)
+			socket_close(s);
+		return 0;
+	}
+	if (!s)
+		s = socket_watch(a, fd);
+	if (what & CURL_POLL_IN)
+		events |= UV_READABLE;
+	if (what & CURL_POLL_OUT)
+		events |= UV_WRITABLE;
+	return s && uv_poll_start(&s->poll, events, on_poll) == 0 ? 0 : -1;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	act(timer->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+/* libcurl: call me in @ms; -1: no need. */
+static int on_want_timer(CURLM *multi, long ms, void *arg)
+{
+	struct api *a = arg;
+
+	(void)multi;
+	if (ms < 0) {
+		(void)uv_timer_stop(&a->timer);
+		return 0;
+	}
+	uv_update_time(a->loop); /* a long callback before us must not make the wait shorter */
+	return uv_timer_start(&a->timer, on_timer, (uint64_t)ms, 0) == 0 ? 0 : -1;
+}
+
+int api_loop_init(struct api *a, struct error *err)
+{
+	const struct curl_table *c = a->curl;
+	CURLM *m = c->multi_init();
+
+	if (!m)
+		return error_nomem(err);
+	LIST_INIT(&a->sockets);
+	TAILQ_INIT(&a->news);
+	(void)c->multi_setopt(m, CURLMOPT_SOCKETFUNCTION, on_want);
+	(void)c->multi_setopt(m, CURLMOPT_SOCKETDATA, a);
+	(void)c->multi_setopt(m, CURLMOPT_TIMERFUNCTION, on_want_timer);
+	(void)c->multi_setopt(m, CURLMOPT_TIMERDATA, a);
+	(void)c->multi_setopt(m, CURLMOPT_MAXCONNECTS, (long)IDLE_CONNECTIONS_MAX);
+	a->multi = m;
+	(void)uv_timer_init(a->loop, &a->timer);
+	a->timer.data = a;
+	return 0;
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+	api_free_memory(h->data);
+}
+
+void api_loop_fini(struct api *a)
+{
+	struct api_socket *s;
+
+	(void)a->curl->multi_cleanup(STEAL_PTR(a->multi));
+	while ((s = LIST_FIRST(&a->sockets)))
+		socket_close(s);
+	uv_close((uv_handle_t *)&a->timer, on_timer_closed);
+}

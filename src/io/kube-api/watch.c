@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/kube-api/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/time.h"
+#include "io/kube-api/stream.h"
+
+/*
+ * List, watch, and again, for ever:
+ *
+ *	LISTING --ok--> WATCHING --end--> WAITING --timer--> WATCHING (.version known) or LISTING
+ *
+ * Whatever may call the user does so last, or looks at .stopped after it: the user may have stopped
+ * the watch, and then nothing is done with it any more (its memory goes later, with the timer).
+ */
+enum phase { WAITING, LISTING, WATCHING };
+
+/* After so many attempts in a row that came to nothing, a version that the server will not have
+ * again (restored from a backup) is the likeliest reason, and a list finds out. */
+#define LIST_AFTER_FAILURES 3
+
+struct api_watch {
+	struct api *api;
+	LIST_ENTRY(api_watch) link;
+	struct api_watch_ops ops;
+	void *arg;
+	char *collection, *name;
+	enum phase phase;
+	bool stopped;
+	/* WAITING: the next attempt; WATCHING: the end of our patience, short until the answer has
+	 * begun. */
+	uv_timer_t timer;
+	uint32_t asked_s; /* of this WATCHING */
+	uint64_t began_ns;
+	struct api_transfer transfer;
+	struct stream stream;
+	struct backoff backoff;
+	bool gone;                          /* 410 has come, and nothing good since */
+	char version[RESOURCE_VERSION_MAX]; /* to go on from; "": list */
+
+	/* What the user knows. */
+	enum { OBJECT_UNTOLD, OBJECT_ABSENT, OBJECT_PRESENT } object;
+	char object_version[RESOURCE_VERSION_MAX];
+	enum { STATE_UNTOLD, STATE_IN_TOUCH, STATE_AWAY } state;
+	char why[ERROR_MSG_MAX];
+};
+
+static void set_version(char *version, const char *to)
+{
+	if (to)
+		(void)snprintf(version, RESOURCE_VERSION_MAX, "%s", to);
+}
+
+/* --- to the user --- */
+
+static void tell_state(struct api_watch *w, const struct error *why)
+{
+	if (why ? w->state == STATE_AWAY && !strcmp(w->why, why->msg)
+		: w->state == STATE_IN_TOUCH)
+		return;
+	w->state = why ? STATE_AWAY : STATE_IN_TOUCH;
+	(void)snprintf(w->why, sizeof(w->why), "%s", why ? why->msg : "");
+	if (w->ops.state)
+		w->ops.state(w->arg, why);
+}
+
+/* @object may be NULL. What the user knows already is not said again. */
+static void tell_object(struct api_watch *w, json_t *object)
+{
+	const char *version = object_version(object);
+
+	if (!object && w->object == OBJECT_ABSENT)
+		return;
+	if (object && w->object == OBJECT_PRESENT && version &&
+		!strcmp(version, w->object_version))
+		return;
+	w->object = object ? OBJECT_PRESENT : OBJECT_ABSENT;
+	set_version(w->object_version, version ? version : "");
+	w->ops.object(w->arg, object);
+}
+
+/* --- when --- */
+
+static void attempt(struct api_watch *w);
+
+static void on_timer(uv_timer_t *timer);
+
+static void set_timer(struct api_watch *w, uint64_t ns)
+{
+	uv_update_time(w->api->loop);
+	(void)uv_timer_start(&w->timer, on_timer, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
+}
+
+static void attempt_in(struct api_watch *w, uint64_t ns)
+{
+	api_transfer_stop(&w->transfer);
+	w->phase = WAITING;
+	set_timer(w, ns);
+}
+
+/* Nothing is wrong: only so late that not all nodes come at once. */
+static void attempt_soon(struct api_watch *w)
+{
+	uint64_t jitter = w->api->intervals.jitter_ns;
+
+	attempt_in(w, jitter ? backoff_random() % (jitter + 1) : 0);
+}
+
+static void attempt_later(struct api_watch *w, uint64_t retry_after_ns)
+{
+	attempt_in(w, backoff_next(&w->backoff, retry_after_ns, backoff_random()));
+	if (w->backoff.failures >= LIST_AFTER_FAILURES)
+		w->version[0] = '\0';
+}
+
+static void lost(struct api_watch *w, const struct error *why, uint64_t retry_after_ns)
+{
+	attempt_later(w, retry_after_ns);
+	tell_state(w, why);
+}
+
+/* The version that we would go on from is too old for the server. */
+static void gone(struct api_watch *w)
+{
+	bool again = w->gone;
+
+	w->gone = true;
+	w->version[0] = '\0';
+	if (again)
+		attempt_later(w, 0);
+	else
+		attempt_soon(w);
+}
+
+static bool was_quick(const struct api_watch *w)
+{
+	return time_mono_ns() - w->began_ns < w->api->intervals.quick_ns;
+}
+
+/* A stream that has lasted proves that watching works; one event does not: a server may send one
+ * and break off, again and again. */
+static void note_good(struct api_watch *w)
+{
+	if (was_quick(w))
+		return;
+	backoff_reset(&w->backoff);
+	w->gone = false;
+}
+
+/* --- the list --- */
+
+static json_t *find_item(const json_t *items, const char *name)
+{
+	size_t i;
+	json_t *item;
+
+	json_array_foreach(items, i, item) if (!strcmp(object_name(item), name)) return item;
+	return NULL;
+}
+
+static void listed(struct api_watch *w, const json_t *list)
+{
+	const json_t *items = json_object_get(list, "items");
+	const char *version = object_version(list);
+	struct error err = ERROR_INIT;
+
+	/* An empty list of Go may be null. */
+	if (!version || !(json_is_array(items) || json_is_null(items))) {
+		(void)error_set(&err, ERR_INVALID,
+			"GET '%.80s%.120s': expected a list with a resourceVersion, found something else",
+			w->api->config.server, w->collection);
+		lost(w, &err, 0);
+		return;
+	}
+	set_version(w->version, version);
+	tell_state(w, NULL);
+	if (!w->stopped)
+		tell_object(w, find_item(items, w->name));
+	if (!w->stopped)
+		attempt(w);
+}
+
+/* --- the watch --- */
+
+static void status_event(struct api_watch *w, const json_t *status)
+{
+	const char *message = json_string_value(json_object_get(status, "message"));
+	int code = (int)json_integer_value(json_object_get(status, "code"));
+	char text[API_TEXT_MAX + 1];
+	struct error err = ERROR_INIT;
+
+	if (code == 410) {
+		gone(w);
+		return;
+	}
+	api_printable(text, sizeof(text), message ? message : "no message");
+	(void)error_set(&err,
+		code >= 400 && code < 600 ? api_code_of_status(code) : ERR_UNAVAILABLE,
+		"watch of '%.80s%.120s': the API server says %d: %s", w->api->config.server,
+		w->collection, code, text);
+	lost(w, &err, 0);
+}
+
+static void take_event(struct api_watch *w, const struct watch_event *e)
+{
+	if (e->type == WATCH_EVENT_ERROR) {
+		status_event(w, e->object);
+		return;
+	}
+	set_version(w->version, object_version(e->object));
+	note_good(w);
+	if (e->type == WATCH_EVENT_BOOKMARK || strcmp(object_name(e->object), w->name) != 0)
+		return;
+	tell_object(w, e->type == WATCH_EVENT_DELETED ? NULL : e->object);
+}
+
+/* Each event may end this phase, or the watch. */
+static void take_lines(struct api_watch *w)
+{
+	struct error err = ERROR_INIT;
+	const char *line = NULL;
+	size_t len = 0;
+	int r = 0;
+
+	while (!w->stopped && w->phase == WATCHING &&
+		(r = stream_next(&w->stream, &line, &len, &err)) > 0) {
+		struct watch_event e;
+
+		r = watch_event_parse(&e, line, len, &err);
+		if (r < 0)
+			break;
+		take_event(w, &e);
+		watch_event_fini(&e);
+	}
+	if (r >= 0)
+		return;
+	/* What else is in there cannot be trusted: list. */
+	w->version[0] = '\0';
+	(void)error_prefix(&err, "'%.80s%.120s'", w->api->config.server, w->collection);
+	lost(w, &err, 0);
+}
+
+static void watch_ended(struct api_watch *w)
+{
+	struct error err = ERROR_INIT;
+
+	if (stream_is_inside(&w->stream)) {
+		(void)error_set(&err, ERR_UNAVAILABLE,
+			"watch of '%.80s%.120s': the connection ended within an event",
+			w->api->config.server, w->collection);
+		lost(w, &err, 0);
+		return;
+	}
+	if (was_quick(w))
+		attempt_later(w, 0);
+	else
+		attempt_soon(w);
+}
+
+/* --- one request --- */
+
+static void ended(struct api_watch *w)
+{
+	struct api_transfer *t = &w->transfer;
+	struct buf *b = &w->stream.bytes;
+	bool answered = t->result == CURLE_OK, is_list = w->phase == LISTING;
+	struct error err = ERROR_INIT;
+	json_t *body = NULL;
+
+	if (t->status == 200 && !is_list)
+		note_good(w);
+	if (answered && t->status == 200 && !is_list) {
+		watch_ended(w);
+		return;
+	}
+	if (api_transfer_refresh(t)) {
+		attempt(w);
+		return;
+	}
+	if (answered)
+		body = json_loadb(buf_str(b), b->len, 0, NULL);
+	if (api_transfer_error(t, "GET", w->collection, body, &err) == 0 && is_list)
+		listed(w, body);
+	else if (answered && t->status == 410)
+		gone(w);
+	else {
+		if (err.code == ERR_NONE)
+			(void)error_set(&err, ERR_UNSUPPORTED,
+				"GET '%.80s%.120s': the API server answers %d",
+				w->api->config.server, w->collection, t->status);
+		lost(w, &err, t->retry_after_ns);
+	}
+	json_decref(body);
+}
+
+static void deliver(struct api_transfer *t, unsigned news)
+{
+	struct api_watch *w = t->owner;
+	bool is_stream = w->phase == WATCHING && t->status == 200;
+
+	if (t->status / 100 == 2)
+		t->retried = false;
+	if (is_stream) {
+		if (!(news & API_NEWS_END))
+			set_timer(w, w->asked_s * NS_PER_SEC + w->api->intervals.idle_ns);
+		if (news & API_NEWS_HEAD)
+			tell_state(w, NULL);
+		if (!w->stopped && (news & API_NEWS_DATA))
+			take_lines(w);
+	}
+	/* Not if an event has ended this phase already. */
+	if (!w->stopped && (news & API_NEWS_END) && w->phase != WAITING)
+		ended(w);
+}
+
+static int ask(struct api_watch *w, struct error *err)
+{
+	const struct api_intervals *in = &w->api->intervals;
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(16U << 10);
+	struct api_request req = { .method = "GET" };
+	bool list = !w->version[0];
+
+	buf_printf(&path, "%s?fieldSelector=metadata.name%%3D", w->collection);
+	api_escape(&path, w->name);
+	if (!list) {
+		w->asked_s =
+			in->watch_min_s +
+			(uint32_t)(backoff_random() % (in->watch_max_s - in->watch_min_s + 1));
+		buf_printf(&path,
+			"&watch=1&allowWatchBookmarks=true&timeoutSeconds=%" PRIu32
+			"&resourceVersion=",
+			w->asked_s);
+		api_escape(&path, w->version);
+	}
+	if (!buf_ok(&path))
+		return error_nomem(err);
+	req.path = buf_str(&path);
+	stream_clear(&w->stream);
+	if (api_transfer_start(&w->transfer, &req, list ? in->call_ns : 0, err) < 0)
+		return -1;
+	w->phase = list ? LISTING : WATCHING;
+	w->began_ns = time_mono_ns();
+	if (list)
+		(void)uv_timer_stop(&w->timer); /* the transfer has its own time-out */
+	else
+		set_timer(w, in->call_ns); /* for the head; deliver() goes on */
+	return 0;
+}
+
+static void attempt(struct api_watch *w)
+{
+	struct error err = ERROR_INIT;
+
+	if (ask(w, &err) == 0)
+		return;
+	(void)error_prefix(&err, "GET '%.80s%.120s'", w->api->config.server, w->collection);
+	lost(w, &err, 0);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct api_watch *w = timer->data;
+	struct error err = ERROR_INIT;
+
+	if (w->phase == WAITING) {
+		attempt(w);
+		return;
+	}
+	if (w->transfer.status == 200)
+		note_good(w);
+	(void)error_set(&err, ERR_TIMEOUT, "watch of '%.80s%.120s': %s", w->api->config.server,
+		w->collection,
+		w->transfer.status ? "the connection is silent for too long"
+				   : "no answer in time");
+	lost(w, &err, 0);
+}
+
+/* --- begin and end --- */
+
+static void on_timer_closed(uv_handle_t *h)
+{
+	struct api_watch *w = h->data;
+
+	stream_fini(&w->stream);
+	free(w->collection);
+	free(w->name);
+	free(w);
+}
+
+int api_watch_start(struct api_watch **ret, struct api *a, const char *collection,
+	const char *name, const struct api_watch_ops *ops, void *arg, struct error *err)
+{
+	struct api_watch *w;
+
+	if (!*name)
+		return error_set(err, ERR_INVALID, "watch of '%s': expected a name",
+			collection);
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return error_nomem(err);
+	w->collection = strdup(collection);
+	w->name = strdup(name);
+	if (!w->collection || !w->name) {
+		free(w->collection);
+		free(w->name);
+		free(w);
+		return error_nomem(err);
+	}
+	w->api = a;
+	w->ops = *ops;
+	w->arg = arg;
+	w->backoff = a->intervals.backoff;
+	w->stream = (struct stream)STREAM_INIT(API_EVENT_MAX);
+	w->transfer = (struct api_transfer){ .api = a,
+		.body = &w->stream.bytes,
+		.owner = w,
+		.deliver = deliver };
+	LIST_INSERT_HEAD(&a->watches, w, link);
+	(void)uv_timer_init(a->loop, &w->timer);
+	w->timer.data = w;
+	/* From the loop, as even what goes wrong before anything is sent is told by callback. */
+	attempt_in(w, 0);
+	*ret = w;
+	return 0;
+}
+
+struct api_watch *api_watch_stop(struct api_watch *w)
+{
+	if (!w || w->stopped)
+		return NULL;
+	w->stopped = true;
+	LIST_REMOVE(w, link);
+	api_transfer_stop(&w->transfer);
+	uv_close((uv_handle_t *)&w->timer, on_timer_closed);
+	return NULL;
+}

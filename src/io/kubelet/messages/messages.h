@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The kubelet's messages (device plugin v1beta1, PodResources v1) as plain data: bytes in, bytes
+ * out, no sockets. Both sides of each message are here, because our stand-in kubelet and the tests
+ * speak the other side.
+ *
+ * Encoders append to a buf and refuse strings that are not UTF-8 (the Go side would refuse the
+ * whole message). Decoders take foreign bytes: every count has a limit, memory is bounded by
+ * MESSAGE_MEMORY_MAX whatever the bytes say, and strings are checked to be UTF-8. What a decoder
+ * fills borrows from one block of memory that the matching _fini() gives back; on error there is
+ * nothing to give back.
+ * Thread: any (pure).
+ */
+#include "lib/base/buf.h"
+#include "lib/base/error.h"
+#include "model/allocate/allocate.h"
+#include "model/prefer/prefer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DEVICE_PLUGIN_VERSION "v1beta1"
+
+/* Paths of the methods. */
+#define METHOD_REGISTER        "/v1beta1.Registration/Register"
+#define METHOD_PLUGIN_OPTIONS  "/v1beta1.DevicePlugin/GetDevicePluginOptions"
+#define METHOD_LIST_AND_WATCH  "/v1beta1.DevicePlugin/ListAndWatch"
+#define METHOD_PREFER          "/v1beta1.DevicePlugin/GetPreferredAllocation"
+#define METHOD_ALLOCATE        "/v1beta1.DevicePlugin/Allocate"
+#define METHOD_PRE_START       "/v1beta1.DevicePlugin/PreStartContainer"
+#define METHOD_POD_LIST        "/v1.PodResourcesLister/List"
+#define METHOD_POD_ALLOCATABLE "/v1.PodResourcesLister/GetAllocatableResources"
+
+/* Limits on what a peer may send. */
+#define MESSAGE_MEMORY_MAX     (64U << 20) /* for one decoded message */
+#define MESSAGE_DEVICES_MAX    65536U      /* devices or ids in one message */
+#define MESSAGE_CONTAINERS_MAX 1024U       /* container requests in one message */
+
+/* The kubelet's limit for a message to it: gRPC's default. Use it as the ceiling of the buf. */
+#define MESSAGE_TO_KUBELET_MAX (4U << 20)
+
+struct arena; /* what decoded data lives in */
+
+/* --- registration: plugin to kubelet --- */
+
+struct plugin_options {
+	bool pre_start_required;
+	bool preferred_allocation;
+};
+
+struct register_request {
+	const char *version;  /* DEVICE_PLUGIN_VERSION */
+	const char *endpoint; /* file name of the plugin's socket */
+	const char *resource_name;
+	struct plugin_options options;
+	struct arena *owner; /* NULL if not decoded */
+};
+
+int register_request_encode(struct buf *b, const struct register_request *r,
+	struct error *err) MUST_USE;
+int register_request_decode(struct register_request *ret, const uint8_t *data, size_t len,
+	struct error *err) MUST_USE;
+void register_request_fini(struct register_request *r);
+
+int plugin_options_encode(struct buf *b, const struct plugin_options *o,
+	struct error *err) MUST_USE;
+int plugin_options_decode(struct plugin_options *ret, const uint8_t *data, size_t len,
+	struct error *err) MUST_USE;
+
+/* --- devices: ListAndWatchResponse --- */
+
+struct plugin_device {
+	const char *id; /* borrowed */
+	bool healthy;
+	int32_t numa_node; /* -1: no topology; decoded: the first node */
+};
+
+struct plugin_devices {
+	struct plugin_device *v;
+	size_t n;
+	struct arena *owner;
+};
+
+int plugin_devices_encode(struct buf *b, const struct plugin_device *v, size_t n,
+	struct error *err) MUST_USE;
+int plugin_devices_decode(struct plugin_devices *ret, const uint8_t *data, size_t len,
+	struct error *err) MUST_USE;
+void plugin_devices_fini(struct plugin_devices *d);
+
+/* --- lists of ids, one for each container --- */
+
+struct id_list {
+	const char *const *v;
+	size_t n;
+};
+
+struct id_lists {
+	struct id_list *v;
+	size_t n;
+	struct arena *owner;
+};
+
+void id_lists_fini(struct id_lists *l);
+
+/* AllocateRequest. The kubelet sends exactly one container. */
+int allocate_request_encode(struct buf *b, const struct id_list *containers, size_t n,
+	struct error *err) MUST_USE;
+int allocate_request_decode(struct id_lists *ret, const uint8_t *data, size_t len,
+	struct error *err) MUST_USE;
+
+/* PreStartContainerRequest: one list. Its response is empty: zero bytes. */
+int pre_start_request_encode(struct buf *b, const struct id_list *ids,
+	struct error *err) MUST_USE;
+int pre_start_request_decode(struct id_lists *ret, const uint8_t *data, size_t len,
+	struct error *err) MUST_USE;
+
+/* PreferredAllocationResponse. */
+int prefer_response_encode(struct buf *b, const struct id_list *containers, size_t n,
+	struct error *err) MUST_USE;
+int prefer_response_decode(struct id_lists *ret, const uint8_t *data, size_t len,
+	struct error *err) MUST_USE;
+
+/* --- PreferredAllocationRequest --- */
+
+struct prefer_requests {
+	struct prefer_request *v;
+	size_t n;
+	struct arena *owner;
+};
+
+/* Decoding refuses an allocation size < 0 or above MESSAGE_DEVICES_MAX. */
+int prefer_request_encode(struct buf *b, const struct prefer_request *v, size_t n,
+	struct error *err) MUST_USE;
+int prefer_request_decode(struct prefer_requests *ret, const uint8_t *data, size_t len,
+	struct error *err) MUST_USE;
+void prefer_requests_fini(struct prefer_requests *r);
+
+/* --- AllocateResponse --- */
+
+struct allocate_response {
+	struct allocation *v; /* not for allocation_free(): borrowed from owner */
+	size_t n;
+	struct arena *owner;
+};
+
+int allocate_response_encode(struct buf *b, const struct allocation *const *containers,
+	size_t n, struct error *err) MUST_USE;
+int allocate_response_decode(struct allocate_response *ret, const uint8_t *data, size_t len,
+	struct error *err) MUST_USE;
+void allocate_response_fini(struct allocate_response *r);
+
+/* --- PodResources --- */
+
+struct pod_entry {
+	const char *namespace_, *pod, *container, *resource;
+	const char *id;    /* as advertised: "GPU-...::3"; NULL: the container has no device */
+	int32_t numa_node; /* -1: no topology */
+	bool dynamic;      /* of a resource claim (DRA): .resource is the driver */
+};
+
+struct pod_entries {
+	struct pod_entry *v;
+	size_t n;
+	struct arena *owner;
+};
+
+/*
+ * ListPodResourcesResponse, flat: one entry for each device of each container. Entries of one pod,
+ * of one container and of one resource and NUMA node must follow each other to be grouped. A pod
+ * or container without devices is an entry with id NULL (never decoded: only encoded).
+ *
+ * A device of a claim is an entry with .dynamic: its id is the UUID of a GPU or MIG device if a CDI
+ * device of it is named so ("...=GPU-..."), else the driver's name for it ("gpu-0").
+ */
+int pod_list_encode(struct buf *b, const struct pod_entry *v, size_t n,
+	struct error *err) MUST_USE;
+int pod_list_decode(struct pod_entries *ret, const uint8_t *data, size_t len,
+	struct error *err) MUST_USE;
+
+/* AllocatableResourcesResponse: one ContainerDevices for each device, as the kubelet does. Only
+ * resource, id and numa_node of an entry are used and filled. */
+int pod_allocatable_encode(struct buf *b, const struct pod_entry *v, size_t n,
+	struct error *err) MUST_USE;
+int pod_allocatable_decode(struct pod_entries *ret, const uint8_t *data, size_t len,
+	struct error *err) MUST_USE;
+void pod_entries_fini(struct pod_entries *e);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What rpc.c, server.c and client.c share.
+ *
+ * An op is one tag in gRPC's completion queue, embedded in the object that it belongs to. The
+ * pump thread takes finished ops off that queue and hands them to the loop through a list; the
+ * loop runs op->done. An object is freed only when none of its ops is armed, so neither side can
+ * meet freed memory, and `rpc.armed` tells when everything is over.
+ *
+ * We own the descriptors: we listen, accept and connect, and give connected sockets to gRPC.
+ * So gRPC knows no paths: it cannot delete a newer server's socket, and it keeps no back-off for
+ * a kubelet that has restarted under the same name.
+ * Thread: loop, but for the pump.
+ */
+#include "io/kubelet/rpc/rpc.h"
+#include "io/kubelet/unix-socket.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <pthread.h>
+#include <sys/queue.h>
+
+/*
+ * Before anything of gRPC is made: it aborts the process where it finds no descriptor for its own use, at
+ * its first server or channel and whenever it starts its threads again. ERR_LIMIT: there are too few left.
+ */
+int rpc_check_room(struct error *err) MUST_USE;
+
+struct rpc_op {
+	struct rpc_op *next;
+	void (*done)(struct rpc_op *op, bool ok);
+	bool ok;
+};
+
+struct rpc {
+	uv_loop_t *loop;
+	uv_async_t async;
+	grpc_completion_queue *cq;
+	pthread_t pump;
+	bool pump_runs, async_open;
+
+	pthread_mutex_t lock; /* guards first, last */
+	struct rpc_op *first, **last;
+
+	unsigned armed; /* ops that gRPC has */
+	unsigned held;  /* objects and handles that are not gone yet; see rpc_hold() */
+	LIST_HEAD(, rpc_server) servers;
+	LIST_HEAD(, rpc_client) clients;
+	LIST_HEAD(, rpc_call) orphans; /* unary calls that outlived their server, unanswered */
+	grpc_channel_credentials *client_credentials;
+	grpc_server_credentials *server_credentials;
+};
+
+#define OP_CONTAINER(op, type, member) ((type *)(void *)((char *)(op)-offsetof(type, member)))
+
+/* Gives @op to gRPC: call it right before the call that names it as its tag. */
+void rpc_arm(struct rpc *r, struct rpc_op *op, void (*done)(struct rpc_op *op, bool ok));
+
+/* rpc_free() runs the loop until everything that was held is let go. */
+void rpc_hold(struct rpc *r);
+void rpc_let_go(struct rpc *r);
+
+/* Starts a batch; should gRPC refuse it, @done runs with false, as if the peer had gone. */
+void rpc_start_batch(struct rpc *r, grpc_call *call, const grpc_op *ops, size_t n,
+	struct rpc_op *op, void (*done)(struct rpc_op *op, bool ok));
+
+grpc_byte_buffer *rpc_bytes_new(const void *data, size_t len);
+
+/* The content of a received buffer in one piece. */
+struct rpc_bytes {
+	grpc_slice slice;
+	const uint8_t *data;
+	size_t len;
+};
+
+bool rpc_bytes_open(struct rpc_bytes *ret, grpc_byte_buffer *b);
+void rpc_bytes_close(struct rpc_bytes *b);
+
+/* Frees a unary call that nobody answered before rpc_free(). */
+void rpc_call_free_orphan(struct rpc_call *call);

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The order of a change, which is mig-parted's, made safe:
+ *
+ *	apply-start
+ *	read, plan every GPU			what cannot be is refused here
+ *	pre-apply-mode, if a mode differs
+ *	who uses what would go			what is in use is refused here
+ *	switch modes on, reset what waits	GPUs that tell their profiles only now are planned
+ *	switch modes off, reset what waits
+ *	pre-apply-config, if instances differ
+ *	the other steps, GPU by GPU; check
+ *	apply-exit, always
+ *
+ * Hooks may stop the programs that use GPUs, so who uses what is looked at behind the hook that
+ * comes before it is taken away.
+ */
+#include "io/mig-editor/job.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct run {
+	struct mig_editor *e;
+	const struct mig_apply *a;
+	struct mig_job *jobs;
+	uint32_t n;
+	struct error first; /* what went wrong first */
+	struct error waits; /* why a mode waits, first */
+	bool over;          /* nothing more is begun */
+};
+
+static const char *const result_names[] = {
+	[MIG_RESULT_SAME] = "same",
+	[MIG_RESULT_CHANGED] = "changed",
+	[MIG_RESULT_PENDING] = "pending",
+	[MIG_RESULT_SKIPPED] = "skipped",
+	[MIG_RESULT_FAILED] = "failed",
+	[MIG_RESULT_UNDONE] = "undone",
+};
+static_assert(ARRAY_LEN(result_names) == MIG_RESULT_COUNT_, "each has a name");
+
+static const char *const hook_names[] = {
+	[MIG_HOOK_APPLY_START] = "apply-start",
+	[MIG_HOOK_PRE_APPLY_MODE] = "pre-apply-mode",
+	[MIG_HOOK_PRE_APPLY_CONFIG] = "pre-apply-config",
+	[MIG_HOOK_APPLY_EXIT] = "apply-exit",
+};
+
+const char *mig_result_name(enum mig_result r)
+{
+	return (size_t)r < ARRAY_LEN(result_names) ? result_names[r] : "?";
+}
+
+const char *mig_hook_point_name(enum mig_hook_point p)
+{
+	return (size_t)p < ARRAY_LEN(hook_names) ? hook_names[p] : "?";
+}
+
+static bool has_hook(const struct run *r, enum mig_hook_point p)
+{
+	return r->a->hook && !r->a->dry_run &&
+	       (!r->a->has_hook || r->a->has_hook(r->a->arg, p));
+}
+
+static int call_hook(const struct run *r, enum mig_hook_point p, struct error *err)
+{
+	return has_hook(r, p) ? r->a->hook(r->a->arg, p, err) : 0;
+}
+
+/* What the whole run ends with; @j is where that was, or NULL. */
+static void note_first(struct run *r, const struct mig_job *j, const struct error *why)
+{
+	if (r->first.code)
+		return;
+	r->first = *why;
+	if (j)
+		(void)error_prefix(&r->first, "GPU %u", j->g->pub->index);
+}
+
+static void end(struct run *r, struct mig_job *j, enum mig_result result,
+	const struct error *why)
+{
+	j->ended = true;
+	if (result == MIG_RESULT_FAILED || result == MIG_RESULT_UNDONE)
+		note_first(r, j, why);
+	if (result == MIG_RESULT_PENDING && !r->waits.code) {
+		r->waits = *why;
+		(void)error_prefix(&r->waits, "GPU %u", j->g->pub->index);
+	}
+	if (r->a->gpu)
+		r->a->gpu(r->a->arg, j->g->pub, result, why);
+}
+
+/* Nothing more is begun; of GPUs with steps left it is said why. */
+static void leave_rest(struct run *r, enum error_code code, const char *text)
+{
+	r->over = true;
+	for (uint32_t i = 0; i < r->n; i++) {
+		struct mig_job *j = &r->jobs[i];
+		struct error why = ERROR_INIT;
+
+		if (!j->wanted || j->ended)
+			continue;
+		if (mig_job_left(j) || j->blind) {
+			(void)error_set(&why, code, "%s%s", text,
+				j->touched ? "; it is half-way" : "");
+			end(r, j, MIG_RESULT_SKIPPED, &why);
+		} else {
+			end(r, j, j->touched ? MIG_RESULT_CHANGED : MIG_RESULT_SAME, NULL);
+		}
+	}
+}
+
+static void stop(struct run *r)
+{
+	struct error why = ERROR_INIT;
+
+	(void)error_set(&why, ERR_CANCELLED,
+		"stopped by a signal between two steps; run the same command again to go on");
+	note_first(r, NULL, &why);
+	leave_rest(r, ERR_CANCELLED, "not come to before the signal");
+}
+
+/* Resets and going back. */
+
+/* All handles ended with the session: what is still to be done is planned anew. */
+static void plan_again(struct run *r)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		struct mig_job *j = &r->jobs[i];
+		struct error why = j->g->pub->fault;
+
+		if (!j->wanted || j->ended)
+			continue;
+		if (!why.code && mig_job_look(j, r->e, r->a, &why) == 0)
+			continue;
+		end(r, j, MIG_RESULT_FAILED, &why);
+	}
+}
+
+static int reset_waiting(struct run *r, struct error *err)
+{
+	CLEANUP(freep) const char **ids = calloc(r->n ? r->n : 1, sizeof(*ids));
+	struct error why = ERROR_INIT;
+	uint32_t n = 0;
+	int k;
+
+	if (!ids)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < r->n; i++) {
+		if (!r->jobs[i].waits)
+			continue;
+		ids[n++] = r->jobs[i].g->pub->bus_id;
+		if (r->a->resetting)
+			r->a->resetting(r->a->arg, r->jobs[i].g->pub);
+	}
+	/* An open handle would block the reset. */
+	mig_session_stop(&r->e->session);
+	k = r->a->reset(r->a->arg, ids, n, &why);
+	if (mig_editor_restart(r->e, err) < 0) {
+		r->over = true;
+		return -1;
+	}
+	if (k < 0)
+		error_copy(err, &why);
+	return k;
+}
+
+/* Resets the GPUs whose mode waits, and plans anew; those that wait still end as pending. */
+static void settle(struct run *r)
+{
+	struct error why = ERROR_INIT;
+	bool any = false;
+	int k = 0;
+
+	for (uint32_t i = 0; i < r->n; i++)
+		any = any || r->jobs[i].waits;
+	if (!any)
+		return;
+	if (!r->a->skip_reset) {
+		k = reset_waiting(r, &why);
+		if (!r->over)
+			plan_again(r);
+	}
+	for (uint32_t i = 0; i < r->n; i++) {
+		struct mig_job *j = &r->jobs[i];
+		const struct mig_state *s = &j->g->pub->state;
+		bool waits = j->waits && (r->over || s->enabled != s->pending_enabled);
+		struct error e = ERROR_INIT;
+
+		j->waits = false;
+		if (!waits || j->ended)
+			continue;
+		(void)error_set(&e, ERR_UNAVAILABLE,
+			"MIG mode is to be %s and waits for a reset%s%s%s",
+			s->pending_enabled ? "on" : "off",
+			r->a->skip_reset ? " (--skip-reset)"
+			: k < 0          ? ": "
+					 : ", which had no effect; reboot the node",
+			k < 0 ? why.msg : "",
+			r->a->skip_reset || k < 0
+				? "; reset it (nvidia-smi -r) or reboot, and run the command again"
+				: "");
+		end(r, j, MIG_RESULT_PENDING, &e);
+	}
+	if (r->over && why.code) {
+		note_first(r, NULL, &why);
+		leave_rest(r, why.code, "not come to, as NVML does not start again");
+	}
+}
+
+/* A step said no: back to what was before. */
+static void go_back(struct run *r, struct mig_job *j, const struct error *why)
+{
+	struct error back = ERROR_INIT, e = *why;
+	int k;
+
+	note_first(r, j, why);
+	if (!j->touched) {
+		end(r, j, MIG_RESULT_FAILED, why);
+		return;
+	}
+	k = mig_job_turn(j, r->e, r->a, &back);
+	while (k == 0 && !j->ended && j->plan.n > j->next) {
+		k = mig_job_run(j, r->e, r->a, /* mode_only= */ false, &back);
+		if (k == 0 && j->waits)
+			settle(r);
+	}
+	if (k == 0 && !j->ended)
+		k = mig_job_verify(j, r->e, r->a, &back);
+	if (j->ended)
+		return;
+	if (k == 0) {
+		end(r, j, MIG_RESULT_UNDONE, why);
+		return;
+	}
+	(void)error_set(&e, why->code,
+		"%s; going back did not work either: %s; see 'gpuslice mig status', and run the command again",
+		why->msg, back.msg);
+	end(r, j, MIG_RESULT_FAILED, &e);
+}
+
+/* Phases. */
+
+static void plan_all(struct run *r)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		struct mig_job *j = &r->jobs[i];
+		struct error why = ERROR_INIT;
+		int k;
+
+		j->g = &r->e->gpus[i];
+		j->before = j->g->pub->state;
+		k = mig_job_ask(j, r->a, &why);
+		if (k == 0 && mig_job_plan(j, r->a, &why) == 0)
+			continue;
+		end(r, j, k > 0 ? MIG_RESULT_SKIPPED : MIG_RESULT_FAILED, &why);
+	}
+	if (r->first.code)
+		leave_rest(r, ERR_CANCELLED,
+			"not changed, as what is wanted of another GPU cannot be");
+}
+
+static void check_clients(struct run *r, bool modes_only)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		struct mig_job *j = &r->jobs[i];
+		struct error why = ERROR_INIT;
+		int k;
+
+		if (!mig_job_left(j) || j->checked || (modes_only && !mig_job_mode_step(j)))
+			continue;
+		j->checked = true;
+		k = mig_read_clients(&r->e->session, j->g, &why);
+		if (k < 0 || mig_job_plan(j, r->a, &why) < 0)
+			end(r, j, MIG_RESULT_FAILED, &why);
+	}
+	if (r->first.code)
+		leave_rest(r, ERR_CANCELLED, "not changed, as another GPU is in use");
+}
+
+/* Each plan once; a GPU that tells its profiles later has a second one then. */
+static void announce(struct run *r)
+{
+	for (uint32_t i = 0; i < r->n && r->a->planned; i++) {
+		struct mig_job *j = &r->jobs[i];
+
+		if (!j->wanted || j->ended || j->announced)
+			continue;
+		j->announced = !j->blind;
+		r->a->planned(r->a->arg, j->g->pub, &j->plan);
+	}
+}
+
+static void after_error(struct run *r, struct mig_job *j, const struct error *why)
+{
+	go_back(r, j, why);
+	/* The rest would be refused as well. */
+	if (why->code == ERR_PERMISSION && !r->over)
+		leave_rest(r, why->code, "not come to, as the driver refuses changes");
+}
+
+/* Modes that are to be @enabled. */
+static void set_modes(struct run *r, bool enabled)
+{
+	for (uint32_t i = 0; i < r->n && !r->over; i++) {
+		struct mig_job *j = &r->jobs[i];
+		struct error why = ERROR_INIT;
+		int k;
+
+		if (!mig_job_left(j) || !mig_job_mode_step(j) || j->want.enabled != enabled)
+			continue;
+		k = mig_job_run(j, r->e, r->a, /* mode_only= */ true, &why);
+		if (k == MIG_JOB_STOPPED)
+			stop(r);
+		else if (k < 0)
+			after_error(r, j, &why);
+	}
+	settle(r);
+}
+
+/* GPUs that tell their profiles since MIG is on. */
+static void plan_blind(struct run *r)
+{
+	bool bad = false;
+
+	for (uint32_t i = 0; i < r->n && !r->over; i++) {
+		struct mig_job *j = &r->jobs[i];
+		struct error why = ERROR_INIT;
+
+		if (!j->blind || j->ended)
+			continue;
+		if (mig_job_look(j, r->e, r->a, &why) == 0)
+			continue;
+		bad = true;
+		go_back(r, j, &why);
+	}
+	if (bad)
+		leave_rest(r, ERR_CANCELLED,
+			"not changed, as what is wanted of another GPU cannot be");
+	else if (!r->over)
+		announce(r);
+}
+
+static void set_instances(struct run *r)
+{
+	for (uint32_t i = 0; i < r->n && !r->over; i++) {
+		struct mig_job *j = &r->jobs[i];
+		struct error why = ERROR_INIT;
+		int k;
+
+		if (!j->wanted || j->ended)
+			continue;
+		k = mig_job_run(j, r->e, r->a, /* mode_only= */ false, &why);
+		if (k == MIG_JOB_STOPPED) {
+			stop(r);
+			return;
+		}
+		if (k == 0 && j->touched)
+			k = mig_job_verify(j, r->e, r->a, &why);
+		if (k < 0)
+			after_error(r, j, &why);
+		else
+			end(r, j, j->touched ? MIG_RESULT_CHANGED : MIG_RESULT_SAME, NULL);
+	}
+}
+
+static bool any_left(const struct run *r, bool modes)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		const struct mig_job *j = &r->jobs[i];
+
+		if (mig_job_left(j) && (!modes || mig_job_mode_step(j)))
+			return true;
+	}
+	return false;
+}
+
+static void hook_or_leave(struct run *r, enum mig_hook_point p)
+{
+	struct error why = ERROR_INIT;
+
+	if (r->over || call_hook(r, p, &why) == 0)
+		return;
+	note_first(r, NULL, &why);
+	leave_rest(r, why.code, "not come to, as a hook failed");
+}
+
+static void change(struct run *r)
+{
+	bool later = has_hook(r, MIG_HOOK_PRE_APPLY_CONFIG);
+
+	plan_all(r);
+	if (!r->over && any_left(r, /* modes= */ true))
+		hook_or_leave(r, MIG_HOOK_PRE_APPLY_MODE);
+	if (!r->over)
+		check_clients(r, /* modes_only= */ later);
+	if (!r->over)
+		announce(r);
+	if (r->over || r->a->dry_run)
+		return;
+	set_modes(r, /* enabled= */ true);
+	plan_blind(r);
+	set_modes(r, /* enabled= */ false);
+	if (!r->over && !r->a->mode_only && any_left(r, /* modes= */ false)) {
+		hook_or_leave(r, MIG_HOOK_PRE_APPLY_CONFIG);
+		if (!r->over)
+			check_clients(r, /* modes_only= */ false);
+	}
+	if (!r->over)
+		set_instances(r);
+}
+
+static int make_jobs(struct run *r, struct error *err)
+{
+	const struct mig_node *node;
+
+	if (!r->e->fresh && mig_editor_read(r->e, /* clients= */ false, &node, err) < 0)
+		return -1;
+	r->e->fresh = false;
+	r->n = r->e->node.n;
+	r->jobs = calloc(r->n ? r->n : 1, sizeof(*r->jobs));
+	return r->jobs ? 0 : error_nomem(err);
+}
+
+int mig_editor_apply(struct mig_editor *e, const struct mig_apply *a, struct error *err)
+{
+	struct run r = { .e = e, .a = a };
+	struct error why = ERROR_INIT;
+	int k = call_hook(&r, MIG_HOOK_APPLY_START, err);
+
+	e->fresh = e->fresh && !has_hook(&r, MIG_HOOK_APPLY_START);
+	if (k == 0)
+		k = make_jobs(&r, err);
+	if (k == 0)
+		change(&r);
+	free(r.jobs);
+	/* Its own error counts if there was no other. */
+	if (call_hook(&r, MIG_HOOK_APPLY_EXIT, &why) < 0 && k == 0)
+		note_first(&r, NULL, &why);
+	if (k < 0)
+		return k;
+	if (r.first.code) {
+		error_copy(err, &r.first);
+		return -1;
+	}
+	if (!r.waits.code)
+		return 0;
+	error_copy(err, &r.waits);
+	return MIG_APPLY_PENDING;
+}

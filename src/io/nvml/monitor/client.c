@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/nvml/monitor/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/base/fd.h"
+#include "lib/base/libexec.h"
+#include "lib/base/time.h"
+#include "io/nvml/worker/events.h"
+
+#define CALL_TIMEOUT_NS (5 * NS_PER_SEC)
+#define STUCK_RETRY_NS  (60 * NS_PER_SEC)
+#define WORKER_NAME     "gpuslice-nvml"
+
+/* The init opens every GPU of the node, a second or more for each that nobody else has open. */
+#define INIT_FACTOR 12
+/* Steps that wait for disks or for the scheduler, not for a GPU. */
+#define OTHER_FACTOR  4
+#define HANDLE_FACTOR 2
+/* All calls on one GPU together. */
+#define GPU_FACTOR 6
+/* How often to look at the event thread alone. */
+#define IDLE_PERIOD_NS (2 * NS_PER_SEC)
+
+static int copy_text(char **to, const char *from, struct error *err)
+{
+	if (!from || !from[0])
+		return 0;
+	*to = strdup(from);
+	return *to ? 0 : error_nomem(err);
+}
+
+int client_init(struct client *c, const struct gpu_monitor_options *options, bool events,
+	struct error *err)
+{
+	*c = (struct client){ .sock = -1, .events = events };
+	c->call_timeout_ns =
+		options->call_timeout_ns ? options->call_timeout_ns : CALL_TIMEOUT_NS;
+	c->stuck_retry_ns = options->stuck_retry_ns ? options->stuck_retry_ns : STUCK_RETRY_NS;
+	if (copy_text(&c->nvml_path, options->nvml_path, err) < 0 ||
+		copy_text(&c->driver_root, options->driver_root, err) < 0 ||
+		copy_text(&c->sysfs_root, options->sysfs_root, err) < 0 ||
+		copy_text(&c->procfs_root, options->procfs_root, err) < 0 ||
+		copy_text(&c->worker_path, options->worker_path, err) < 0) {
+		client_fini(c);
+		return -1;
+	}
+	return 0;
+}
+
+void client_fini(struct client *c)
+{
+	client_kill(c);
+	(void)client_reap(c);
+	while (c->n_ended > 0)
+		free(c->ended[--c->n_ended]);
+	look_fini(&c->look);
+	free(c->nvml_path);
+	free(c->driver_root);
+	free(c->sysfs_root);
+	free(c->procfs_root);
+	free(c->worker_path);
+	*c = (struct client){ .sock = -1 };
+}
+
+/* ---- start ------------------------------------------------------------------------------------ */
+
+static int find_worker(const struct client *c, char ret[PATH_MAX], struct error *err)
+{
+	if (!c->worker_path)
+		return libexec_find(ret, WORKER_NAME, "io/nvml/worker", err);
+	if (strlen(c->worker_path) >= PATH_MAX)
+		return error_set(err, ERR_LIMIT, "the path of the NVML worker is too long");
+	memcpy(ret, c->worker_path, strlen(c->worker_path) + 1);
+	return 0;
+}
+
+/* Above 9, so that neither is overwritten when the other becomes descriptor 3 or 4 of the child. */
+static int move_up(int *fd, struct error *err)
+{
+	int up = fcntl(*fd, F_DUPFD_CLOEXEC, 10);
+
+	if (up < 0)
+		return error_sys(err, errno, "duplicate a descriptor");
+	(void)close(*fd);
+	*fd = up;
+	return 0;
+}
+
+static int spawn(const struct client *c, int sock, int crumbs, pid_t *ret, struct error *err)
+{
+	char path[PATH_MAX];
+	const char *words[12];
+	char *argv[ARRAY_LEN(words)];
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	size_t n = 0;
+	int r;
+
+	if (find_worker(c, path, err) < 0)
+		return -1;
+	words[n++] = WORKER_NAME;
+	if (c->nvml_path) {
+		words[n++] = "--nvml";
+		words[n++] = c->nvml_path;
+	}
+	if (c->driver_root) {
+		words[n++] = "--driver-root";
+		words[n++] = c->driver_root;
+	}
+	if (c->sysfs_root) {
+		words[n++] = "--sysfs";
+		words[n++] = c->sysfs_root;
+	}
+	if (c->procfs_root) {
+		words[n++] = "--procfs";
+		words[n++] = c->procfs_root;
+	}
+	if (!c->events)
+		words[n++] = "--no-events";
+	words[n] = NULL;
+	memcpy(argv, words,
+		sizeof argv); /* exec changes none of them, whatever its type says */
+
+	(void)sigemptyset(&none);
+	(void)sigfillset(&all);
+	(void)posix_spawn_file_actions_init(&actions);
+	(void)posix_spawnattr_init(&attr);
+	(void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
+	(void)posix_spawn_file_actions_adddup2(&actions, 0, 1);
+	(void)posix_spawn_file_actions_adddup2(&actions, sock, WORKER_FD_SOCKET);
+	(void)posix_spawn_file_actions_adddup2(&actions, crumbs, WORKER_FD_CRUMBS);
+	(void)posix_spawnattr_setsigmask(&attr, &none);
+	(void)posix_spawnattr_setsigdefault(&attr, &all);
+	(void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+	r = posix_spawn(ret, path, &actions, &attr, argv, environ);
+	(void)posix_spawnattr_destroy(&attr);
+	(void)posix_spawn_file_actions_destroy(&actions);
+	return r == 0 ? 0 : error_sys(err, r, "start '%s'", path);
+}
+
+static int make_crumbs(struct worker_crumbs **ret, int *ret_fd, struct error *err)
+{
+	CLEANUP(closep) int fd = memfd_create("gpuslice-nvml", MFD_CLOEXEC);
+	void *page;
+
+	if (fd < 0)
+		return error_sys(err, errno, "make a page to share with the NVML worker");
+	if (ftruncate(fd, sizeof(struct worker_crumbs)) < 0)
+		return error_sys(err, errno, "size the page shared with the NVML worker");
+	page = mmap(NULL, sizeof(struct worker_crumbs), PROT_READ, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		return error_sys(err, errno, "map the page shared with the NVML worker");
+	*ret = page;
+	*ret_fd = steal_fd(&fd);
+	return 0;
+}
+
+int client_start(struct client *c, uint64_t now_ns, struct error *err)
+{
+	CLEANUP(closep) int ours = -1;
+	CLEANUP(closep) int theirs = -1;
+	CLEANUP(closep) int page = -1;
+	int pair[2];
+
+	if (c->n_ended == CLIENT_ENDED_MAX)
+		return error_set(err, ERR_UNAVAILABLE,
+			"%d NVML workers hang in the kernel and cannot be killed",
+			CLIENT_ENDED_MAX);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_sys(err, errno, "make a socket for the NVML worker");
+	ours = pair[0];
+	theirs = pair[1];
+	if (fcntl(ours, F_SETFL, O_NONBLOCK) < 0)
+		return error_sys(err, errno, "set a socket to non-blocking");
+	if (make_crumbs(&c->crumbs, &page, err) < 0)
+		return -1;
+	if (move_up(&theirs, err) < 0 || move_up(&page, err) < 0 ||
+		spawn(c, theirs, page, &c->pid, err) < 0) {
+		(void)munmap(c->crumbs, sizeof *c->crumbs);
+		c->crumbs = NULL;
+		c->pid = 0;
+		return -1;
+	}
+	c->sock = steal_fd(&ours);
+	memset(c->watch, 0, sizeof c->watch);
+	return client_probe(c, now_ns, err);
+}
+
+int client_probe(struct client *c, uint64_t now_ns, struct error *err)
+{
+	union worker_msg m;
+
+	/* A GPU that still holds a worker in the kernel would only hold the next one as well. */
+	for (size_t i = 0; i < c->n_ended; i++) {
+		for (uint32_t g = 0; g < GPU_NODE_MAX; g++) {
+			struct look_mark *mark = &c->look.marks[g];
+
+			if (c->ended[i]->held[g] && mark->stuck && mark->retry_at_ns <= now_ns)
+				mark->retry_at_ns = now_ns + c->stuck_retry_ns;
+		}
+	}
+	look_start(&c->look, now_ns, &m.probe);
+	for (size_t i = 0; i < WORKER_SLOT_COUNT_; i++)
+		c->watch[i].still_ns = c->watch[i].gpu_ns = 0;
+	c->checked_at_ns = now_ns;
+	if (send(c->sock, &m, m.head.len, MSG_NOSIGNAL) >= 0)
+		return 0;
+	/* A worker that has just ended is found by client_receive(), with all that it said. */
+	if (errno == EPIPE || errno == ECONNRESET)
+		return 0;
+	return error_sys(err, errno, "ask the NVML worker");
+}
+
+/* Something is asked for, and the worker's first thread must come on with it. */
+static bool is_asked(const struct client *c)
+{
+	return c->look.active || c->reading || c->sampling;
+}
+
+static int ask(struct client *c, const union worker_msg *m, uint64_t now_ns, struct error *err)
+{
+	if (!is_asked(c)) {
+		for (size_t i = 0; i < WORKER_SLOT_COUNT_; i++)
+			c->watch[i].still_ns = c->watch[i].gpu_ns = 0;
+		c->checked_at_ns = now_ns;
+	}
+	if (send(c->sock, m, m->head.len, MSG_NOSIGNAL) >= 0 || errno == EPIPE ||
+		errno == ECONNRESET) /* as in client_probe() */
+		return 0;
+	return error_sys(err, errno, "ask the NVML worker");
+}
+
+int client_read(struct client *c, uint32_t seq, const uint16_t *gpus, uint32_t n,
+	uint64_t now_ns, struct error *err)
+{
+	union worker_msg m = { .read = { .seq = seq, .n = n } };
+
+	memcpy(m.read.gpus, gpus, n * sizeof m.read.gpus[0]);
+	worker_head(&m.head, WORKER_READ);
+	if (ask(c, &m, now_ns, err) < 0)
+		return -1;
+	c->reading = true;
+	return 0;
+}
+
+int client_sample(struct client *c, uint32_t seq, const uint64_t *wanted, uint64_t interval_ns,
+	uint64_t now_ns, struct error *err)
+{
+	union worker_msg m = { .sample = { .seq = seq, .interval_ns = interval_ns } };
+
+	memcpy(m.sample.wanted, wanted, sizeof m.sample.wanted);
+	worker_head(&m.head, WORKER_SAMPLE);
+	if (ask(c, &m, now_ns, err) < 0)
+		return -1;
+	c->sampling = true;
+	return 0;
+}
+
+/* ---- messages --------------------------------------------------------------------------------- */
+
+int client_receive(struct client *c, enum client_news *ret_news, union worker_msg *ret,
+	struct error *err)
+{
+	ssize_t n;
+	int r;
+
+	*ret_news = CLIENT_NONE;
+	if (c->sock < 0)
+		return 0;
+	do
+		n = recv(c->sock, ret, sizeof *ret, MSG_TRUNC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return 0;
+	if (n <= 0) {
+		*ret_news = CLIENT_CLOSED;
+		return 0;
+	}
+	if (worker_msg_check(ret, (size_t)n <= sizeof *ret ? (size_t)n : 0, err) < 0)
+		return -1;
+	switch ((enum worker_type)ret->head.type) {
+	case WORKER_XID:
+		*ret_news = CLIENT_XID;
+		return 0;
+	case WORKER_LOOK:
+		*ret_news = CLIENT_LOOK;
+		return 0;
+	case WORKER_REINIT:
+		*ret_news = CLIENT_REINIT;
+		return 0;
+	case WORKER_ERROR:
+		*ret_news = CLIENT_ERROR;
+		return 0;
+	case WORKER_PROCESSES:
+		*ret_news = CLIENT_PROCESSES;
+		return 0;
+	case WORKER_READ_END:
+		c->reading = false;
+		*ret_news = CLIENT_READ_END;
+		return 0;
+	case WORKER_UNIT:
+	case WORKER_VALUES:
+	case WORKER_TEXTS:
+	case WORKER_USERS:
+		*ret_news = CLIENT_SAMPLE;
+		return 0;
+	case WORKER_SAMPLE_END:
+		c->sampling = false;
+		*ret_news = CLIENT_SAMPLE_END;
+		return 0;
+	case WORKER_PROBE:
+	case WORKER_READ:
+	case WORKER_SAMPLE:
+	case WORKER_BEGIN:
+	case WORKER_GPU:
+	case WORKER_MIG:
+	case WORKER_LINKS:
+	case WORKER_END:
+	case WORKER_TYPE_COUNT_:
+	default:
+		r = look_feed(&c->look, ret, err);
+		if (r < 0)
+			return -1;
+		*ret_news = r > 0 ? CLIENT_INVENTORY : CLIENT_MORE;
+		return 0;
+	}
+}
+
+/* ---- breadcrumbs ------------------------------------------------------------------------------ */
+
+uint64_t client_period_ns(const struct client *c)
+{
+	uint64_t period = c->call_timeout_ns / 8;
+
+	if (!is_asked(c) && period < IDLE_PERIOD_NS)
+		return IDLE_PERIOD_NS;
+	return period < NS_PER_MS ? NS_PER_MS : period;
+}
+
+/* 0: what the thread does now may last. */
+static uint64_t limit_ns(const struct client *c, enum worker_slot slot, unsigned step)
+{
+	switch (step) {
+	case WORKER_STEP_NONE:
+		return slot == WORKER_SLOT_EVENTS ? 0 : OTHER_FACTOR * c->call_timeout_ns;
+	case WORKER_STEP_OPEN:
+	case WORKER_STEP_SYSFS:
+	case WORKER_STEP_PROCFS:
+		return OTHER_FACTOR * c->call_timeout_ns;
+	case NVML_CALL_nvmlInit_v2:
+		return INIT_FACTOR * c->call_timeout_ns;
+	case NVML_CALL_nvmlDeviceGetHandleByIndex_v2:
+		return HANDLE_FACTOR * c->call_timeout_ns;
+	case NVML_CALL_nvmlEventSetWait_v2:
+		return WORKER_EVENTS_WAIT_MS * NS_PER_MS + OTHER_FACTOR * c->call_timeout_ns;
+	default:
+		return c->call_timeout_ns;
+	}
+}
+
+static struct worker_crumb crumb_of(uint64_t v)
+{
+	/* 0 is what the page starts with: the thread has not come to anything yet. */
+	if (v == 0)
+		return (struct worker_crumb){ .gpu = WORKER_GPU_NONE,
+			.step = WORKER_STEP_NONE };
+	return worker_crumb_unpack(v);
+}
+
+static bool on_gpu(struct worker_crumb b)
+{
+	return b.gpu < GPU_NODE_MAX && b.step != WORKER_STEP_NONE;
+}
+
+static void hung(struct client *c, struct worker_crumb b, bool one_call, uint64_t now_ns,
+	struct error *err)
+{
+	const char *step = worker_step_name(b.step);
+	char age[TIME_AGE_MAX];
+
+	time_age(one_call ? c->call_timeout_ns : GPU_FACTOR * c->call_timeout_ns, age);
+	if (one_call)
+		(void)error_set(err, ERR_TIMEOUT, "%s did not come back in time", step);
+	else
+		(void)error_set(err, ERR_TIMEOUT, "its calls take more than %s, the last is %s",
+			age, step);
+	c->hung_gpu = on_gpu(b);
+	if (c->hung_gpu)
+		look_mark_stuck(&c->look, b.gpu, now_ns + c->stuck_retry_ns, err->msg);
+}
+
+bool client_check(struct client *c, uint64_t now_ns, struct error *err)
+{
+	uint64_t dt = now_ns - c->checked_at_ns;
+	uint64_t most = 2 * client_period_ns(c);
+
+	if (!c->crumbs || now_ns < c->checked_at_ns)
+		return false;
+	c->checked_at_ns = now_ns;
+	/* After a pause of the whole machine or container, the worker has not hung for that long. */
+	if (dt > most)
+		dt = most;
+	for (size_t i = 0; i < WORKER_SLOT_COUNT_; i++) {
+		struct client_watch *w = &c->watch[i];
+		/* Pairs with the store in probe_crumb(). */
+		uint64_t v = atomic_load_explicit(&c->crumbs->slot[i], memory_order_acquire);
+		struct worker_crumb b = crumb_of(v), before = crumb_of(w->crumb);
+		uint64_t limit = limit_ns(c, (enum worker_slot)i, b.step);
+		bool waits = i == WORKER_SLOT_PROBE && !is_asked(c);
+
+		w->still_ns = v == w->crumb ? w->still_ns + dt : 0;
+		w->gpu_ns = on_gpu(b) && b.gpu == before.gpu ? w->gpu_ns + dt : 0;
+		w->crumb = v;
+		if (waits || limit == 0)
+			continue;
+		if (w->still_ns >= limit ||
+			w->gpu_ns >= (uint64_t)GPU_FACTOR * c->call_timeout_ns) {
+			hung(c, b, w->still_ns >= limit, now_ns, err);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- end -------------------------------------------------------------------------------------- */
+
+static void close_all(struct client *c)
+{
+	for (size_t i = 0; i < WORKER_SLOT_COUNT_ && c->crumbs; i++)
+		c->last_crumbs[i] =
+			atomic_load_explicit(&c->crumbs->slot[i], memory_order_acquire);
+	if (c->crumbs)
+		(void)munmap(c->crumbs, sizeof *c->crumbs);
+	c->crumbs = NULL;
+	if (c->sock >= 0)
+		(void)close(c->sock);
+	c->sock = -1;
+	c->reading = c->sampling = false;
+	look_abandon(&c->look);
+}
+
+void client_kill(struct client *c)
+{
+	struct client_ended *e;
+	struct worker_crumb b;
+
+	close_all(c);
+	if (c->pid <= 0)
+		return;
+	(void)kill(c->pid, SIGKILL);
+	if (waitpid(c->pid, NULL, WNOHANG) == 0) {
+		e = calloc(1, sizeof *e);
+		/* Without memory we lose track of a process that is about to end anyway. */
+		if (e && c->n_ended < CLIENT_ENDED_MAX) {
+			e->pid = c->pid;
+			b = crumb_of(c->last_crumbs[WORKER_SLOT_PROBE]);
+			if (on_gpu(b))
+				e->held[b.gpu] = true;
+			c->ended[c->n_ended++] = e;
+		} else {
+			free(e);
+		}
+	}
+	c->pid = 0;
+}
+
+bool client_reap(struct client *c)
+{
+	for (size_t i = 0; i < c->n_ended;) {
+		if (waitpid(c->ended[i]->pid, NULL, WNOHANG) == 0) {
+			i++;
+			continue;
+		}
+		free(c->ended[i]);
+		c->ended[i] = c->ended[--c->n_ended];
+	}
+	return c->n_ended == 0;
+}
+
+bool client_collect(struct client *c, int *ret_status)
+{
+	int status = 0;
+
+	if (c->pid <= 0 || waitpid(c->pid, &status, WNOHANG) == 0)
+		return false;
+	c->pid = 0;
+	close_all(c);
+	*ret_status = status;
+	return true;
+}
+
+bool client_status_text(int status, char *ret, size_t cap)
+{
+	if (!WIFSIGNALED(status)) {
+		(void)snprintf(ret, cap, "exited with status %d", WEXITSTATUS(status));
+		return true;
+	}
+	(void)snprintf(ret, cap, "ended by signal %d (%s)", WTERMSIG(status),
+		strsignal(WTERMSIG(status)));
+	return WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM;
+}
+
+bool client_crashed(struct client *c, const char *how, bool blame, uint64_t now_ns,
+	struct error *err)
+{
+	struct worker_crumb b = crumb_of(c->last_crumbs[WORKER_SLOT_PROBE]);
+	struct worker_crumb events = crumb_of(c->last_crumbs[WORKER_SLOT_EVENTS]);
+	struct look_mark *m;
+
+	/* One of the two threads did it; a call on a GPU is the more likely one. */
+	if (b.step == WORKER_STEP_NONE || (!on_gpu(b) && on_gpu(events)))
+		b = events;
+	if (b.step == WORKER_STEP_NONE)
+		(void)error_set(err, ERR_UNAVAILABLE, "the NVML worker %s", how);
+	else
+		(void)error_set(err, ERR_UNAVAILABLE, "the NVML worker %s in %s", how,
+			worker_step_name(b.step));
+	if (!blame || !on_gpu(b))
+		return false;
+	m = &c->look.marks[b.gpu];
+	if (m->stuck || ++m->crashes < 2)
+		return false;
+	look_mark_stuck(&c->look, b.gpu, now_ns + c->stuck_retry_ns, err->msg);
+	return true;
+}

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/nvml/monitor/monitor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/time.h"
+#include "io/nvml/monitor/client.h"
+#include "io/nvml/monitor/reading.h"
+#include "io/nvml/monitor/sampling.h"
+
+#define BACKOFF_CRASH_NS  (100 * NS_PER_MS)
+#define BACKOFF_DRIVER_NS (1 * NS_PER_SEC)
+#define BACKOFF_MAX_NS    (30 * NS_PER_SEC)
+/* A worker that lived this long has not crashed "again". */
+#define LONG_LIFE_NS (10 * NS_PER_SEC)
+/* Hints of the worker do not lead to more looks than this. */
+#define HINT_GAP_NS (250 * NS_PER_MS)
+/* Between the closing of the socket and the end of the process. */
+#define ENDING_MAX_NS      (500 * NS_PER_MS)
+#define REAP_MAX_NS        (1 * NS_PER_SEC)
+#define CRASH_GRACE_NS     (5 * NS_PER_SEC) /* the last good look counts for so long */
+#define SESSION_INTERVALS  6 /* of looks: at least so often a lost GPU is asked about anew */
+#define SESSION_DEFAULT_NS (10 * NS_PER_SEC) /* where looks come only when asked for */
+#define STOP_MAX_NS        (128 * NS_PER_MS)
+#define PACKETS_A_TURN     1024
+
+/* The poll handle of one worker's socket. It outlives the socket by a turn of the loop. */
+struct watch {
+	uv_poll_t poll;
+	struct gpu_monitor *m; /* NULL: dropped */
+};
+
+struct gpu_monitor {
+	uv_loop_t *loop;
+	uv_timer_t timer;
+	struct watch *watch; /* of the worker that runs */
+	struct gpu_monitor_ops ops;
+	void *arg;
+	struct client client;
+	bool stopped;
+	bool paused; /* released: nothing is started before somebody asks */
+	bool wanted; /* a look is owed */
+	bool ending; /* the socket is closed, the process not yet collected */
+	bool last_was_crash;
+	bool mismatch;          /* in ops.down: see gpu_monitor_mismatch() */
+	uint32_t failures;      /* in a row: for the back-off */
+	uint32_t crashes;       /* since the last inventory */
+	uint64_t retry_at_ns;   /* no worker before */
+	uint64_t started_at_ns; /* the worker */
+	uint64_t tried_at_ns;   /* the last start */
+	uint64_t ending_since_ns;
+	uint64_t hint_at_ns;   /* UINT64_MAX: no hint */
+	uint64_t looked_at_ns; /* end of the last look */
+	uint64_t interval_ns, next_ns;
+	uint64_t session_wait_ns,
+		session_at_ns; /* for a GPU that needs a new session; 0: none */
+	uint64_t reap_wait_ns, reap_at_ns;
+	struct reading reading;
+	struct sampling sampling;
+	bool start_failed; /* in gpu_monitor_start(), to be told on the loop */
+	struct error start_error;
+};
+
+static void run(struct gpu_monitor *m);
+static void on_timer(uv_timer_t *timer);
+
+/* ---- handles ---------------------------------------------------------------------------------- */
+
+static void on_watch_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+static void drop_watch(struct gpu_monitor *m)
+{
+	struct watch *w = m->watch;
+
+	if (!w)
+		return;
+	m->watch = NULL;
+	w->m = NULL;
+	(void)uv_poll_stop(&w->poll);
+	uv_close((uv_handle_t *)&w->poll, on_watch_closed);
+}
+
+static void kill_worker(struct gpu_monitor *m)
+{
+	drop_watch(m);
+	m->reading.broken = m->reading.active; /* told by run(), not in the middle of this */
+	m->sampling.broken = m->sampling.active;
+	client_kill(&m->client);
+	m->ending = false;
+	m->reap_wait_ns = NS_PER_MS;
+	m->reap_at_ns = time_mono_ns() + m->reap_wait_ns;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* When there is something to do next, apart from packets. */
+static uint64_t due(const struct gpu_monitor *m, uint64_t now)
+{
+	uint64_t at = UINT64_MAX;
+	const struct client *c = &m->client;
+
+	if (m->start_failed || m->reading.broken || m->sampling.broken)
+		return now;
+	if (m->ending)
+		at = earlier(at, now + NS_PER_MS);
+	else if (c->pid > 0)
+		at = earlier(at, c->checked_at_ns + client_period_ns(c));
+	if (c->n_ended > 0)
+		at = earlier(at, m->reap_at_ns);
+	/* No other look begins before this one, or this worker, has ended. Dates that pass meanwhile
+	 * must not be waited for: they would be due again and again, and nothing else would run. */
+	if (m->paused || c->look.active || m->ending)
+		return at;
+	if (m->wanted)
+		return c->pid > 0 ? now : earlier(at, m->retry_at_ns);
+	if (m->interval_ns)
+		at = earlier(at, m->next_ns);
+	at = earlier(at, look_retry_at(&c->look));
+	return earlier(at, m->hint_at_ns);
+}
+
+static void set_timer(struct gpu_monitor *m, uint64_t least_ms)
+{
+	uint64_t now = time_mono_ns(), at, ms;
+
+	if (m->stopped)
+		return;
+	at = due(m, now);
+	if (at == UINT64_MAX) {
+		(void)uv_timer_stop(&m->timer);
+		return;
+	}
+	ms = at <= now ? 0 : (at - now + NS_PER_MS - 1) / NS_PER_MS;
+	(void)uv_timer_start(&m->timer, on_timer, ms < least_ms ? least_ms : ms, 0);
+}
+
+static void schedule(struct gpu_monitor *m)
+{
+	uv_update_time(m->loop);
+	set_timer(m, 0);
+}
+
+/*
+ * A timer that is due again in its own callback runs again before any socket is read, for as long
+ * as it is (libuv 1.44); so neither zero nor a newer time of the loop here.
+ */
+static void on_timer(uv_timer_t *timer)
+{
+	struct gpu_monitor *m = timer->data;
+
+	run(m);
+	set_timer(m, 1);
+}
+
+/* ---- what goes wrong -------------------------------------------------------------------------- */
+
+static void back_off(struct gpu_monitor *m, uint64_t base_ns, uint64_t now)
+{
+	uint64_t wait = base_ns;
+
+	for (uint32_t i = 0; i < m->failures && wait < BACKOFF_MAX_NS; i++)
+		wait *= 2;
+	m->failures++;
+	m->retry_at_ns = now + earlier(wait, BACKOFF_MAX_NS);
+	m->wanted = true;
+}
+
+/* NVML says no, or there is nothing to start: wait for a driver to come. */
+static void unusable(struct gpu_monitor *m, const struct error *why)
+{
+	kill_worker(m);
+	if (m->last_was_crash)
+		m->failures = 0;
+	m->last_was_crash = false;
+	back_off(m, BACKOFF_DRIVER_NS, time_mono_ns());
+	m->ops.down(m->arg, why);
+}
+
+/*
+ * The worker has died, or is to die for what it does. One crash may be anybody's kill, and the last
+ * inventory is still good; the second without an answer in between is told.
+ */
+static void crashed(struct gpu_monitor *m, const struct error *why, bool tell)
+{
+	uint64_t now = time_mono_ns();
+
+	kill_worker(m);
+	if (!m->last_was_crash || now - m->started_at_ns >= LONG_LIFE_NS)
+		m->failures = 0;
+	m->last_was_crash = true;
+	m->crashes++;
+	back_off(m, BACKOFF_CRASH_NS, now);
+	/* What was seen a moment ago is not forgotten because of some kills in a row. */
+	if (tell || (m->crashes >= 2 &&
+			    (m->looked_at_ns == 0 || now - m->looked_at_ns >= CRASH_GRACE_NS)))
+		m->ops.down(m->arg, why);
+}
+
+/* One GPU is to blame and has been marked: go on without it, at once. */
+static void contained(struct gpu_monitor *m)
+{
+	kill_worker(m);
+	m->wanted = true;
+	m->retry_at_ns = time_mono_ns();
+	if (m->client.look.last)
+		m->ops.inventory(m->arg, m->client.look.last);
+}
+
+static void on_hung(struct gpu_monitor *m, const struct error *why)
+{
+	/* client_check() has marked the GPU if there is one; else it is NVML as a whole. */
+	if (m->client.hung_gpu)
+		contained(m);
+	else
+		crashed(m, why, /* tell= */ true);
+}
+
+static void on_ended(struct gpu_monitor *m, int status)
+{
+	struct error err = ERROR_INIT;
+	char how[128];
+	bool blame = client_status_text(status, how, sizeof how);
+
+	if (client_crashed(&m->client, how, blame, time_mono_ns(), &err))
+		contained(m);
+	else
+		crashed(m, &err, /* tell= */ false);
+}
+
+/* ---- what the worker says --------------------------------------------------------------------- */
+
+static void on_inventory(struct gpu_monitor *m)
+{
+	m->looked_at_ns = time_mono_ns();
+	m->crashes = 0;
+	if (!m->last_was_crash)
+		m->failures = 0;
+	m->ops.inventory(m->arg, m->client.look.last);
+}
+
+static void on_error_message(struct gpu_monitor *m, const union worker_msg *msg)
+{
+	struct error err = ERROR_INIT;
+
+	(void)error_set(&err, (enum error_code)msg->error.code, "%s", msg->error.text);
+	m->mismatch = msg->error.mismatch;
+	unusable(m, &err);
+	m->mismatch = false;
+}
+
+static bool take_sample(struct gpu_monitor *m, const union worker_msg *msg)
+{
+	struct error err = ERROR_INIT;
+
+	if (sampling_take(&m->sampling, msg, time_mono_ns(), &err) >= 0)
+		return true;
+	crashed(m, &err, /* tell= */ err.code != ERR_NOMEM);
+	return false;
+}
+
+/* False: this worker is done with. */
+static bool take(struct gpu_monitor *m, enum client_news news, const union worker_msg *msg)
+{
+	switch (news) {
+	case CLIENT_NONE:
+	case CLIENT_MORE:
+		return true;
+	case CLIENT_INVENTORY:
+		on_inventory(m);
+		return true;
+	case CLIENT_XID:
+		m->ops.xid(m->arg, msg->xid.uuid, msg->xid.xid, msg->xid.gi, msg->xid.ci);
+		return true;
+	case CLIENT_PROCESSES:
+		reading_take(&m->reading, &msg->processes);
+		return true;
+	case CLIENT_READ_END:
+		reading_end(&m->reading, msg->read_end.seq, m->client.look.last);
+		return true;
+	case CLIENT_SAMPLE:
+		return take_sample(m, msg);
+	case CLIENT_SAMPLE_END:
+		sampling_end(&m->sampling, &msg->sample_end, time_mono_ns(),
+			m->client.look.last);
+		return true;
+	case CLIENT_LOOK:
+		m->hint_at_ns = m->looked_at_ns + HINT_GAP_NS;
+		return true;
+	case CLIENT_REINIT:
+		kill_worker(m);
+		m->wanted = true;
+		m->retry_at_ns = time_mono_ns();
+		return false;
+	case CLIENT_ERROR:
+		on_error_message(m, msg);
+		return false;
+	case CLIENT_CLOSED:
+	default:
+		drop_watch(m);
+		m->ending = true;
+		m->ending_since_ns = time_mono_ns();
+		return false;
+	}
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+	struct watch *w = (struct watch *)poll->data;
+	struct gpu_monitor *m = w->m;
+
+	(void)status; /* an error of the descriptor shows when it is read */
+	(void)events;
+	for (int i = 0; i < PACKETS_A_TURN && m && m->watch == w; i++) {
+		struct error err = ERROR_INIT;
+		enum client_news news;
+		union worker_msg msg;
+
+		if (client_receive(&m->client, &news, &msg, &err) < 0) {
+			crashed(m, &err, /* tell= */ true);
+			break;
+		}
+		if (news == CLIENT_NONE || !take(m, news, &msg))
+			break;
+	}
+	if (!m || m->stopped)
+		return;
+	run(m);
+	schedule(m);
+}
+
+/* ---- looks ------------------------------------------------------------------------------------ */
+
+static int start_worker(struct gpu_monitor *m, uint64_t now, struct error *err)
+{
+	struct watch *w = calloc(1, sizeof *w);
+	int r;
+
+	m->tried_at_ns = m->started_at_ns = now;
+	if (!w)
+		return error_nomem(err);
+	if (client_start(&m->client, now, err) < 0) {
+		free(w);
+		client_kill(&m->client);
+		return -1;
+	}
+	r = uv_poll_init(m->loop, &w->poll, m->client.sock);
+	if (r < 0) {
+		free(w);
+		client_kill(&m->client);
+		return error_sys(err, -r, "watch the socket of the NVML worker");
+	}
+	w->m = m;
+	w->poll.data = w;
+	m->watch = w;
+	r = uv_poll_start(&w->poll, UV_READABLE, on_readable);
+	if (r < 0) {
+		kill_worker(m);
+		return error_sys(err, -r, "watch the socket of the NVML worker");
+	}
+	return 0;
+}
+
+/*
+ * A GPU that is lost or waits for its reset must be asked about in a new session: the old one would
+ * go on saying what it said, and would hold the GPU's device file against the reset. But a new
+ * session cannot hear the events of the healthy GPUs until it is up, so the old one is replaced
+ * less and less often: after one interval, two, four, at most SESSION_INTERVALS.
+ */
+static bool wants_new_session(struct gpu_monitor *m, uint64_t now)
+{
+	uint64_t interval = m->interval_ns ? m->interval_ns : SESSION_DEFAULT_NS;
+
+	if (!look_wants_new_session(&m->client.look)) {
+		m->session_wait_ns = 0;
+		return false;
+	}
+	if (m->session_wait_ns == 0) {
+		m->session_wait_ns = interval;
+		m->session_at_ns = now + interval / 2;
+		return false;
+	}
+	if (now < m->session_at_ns)
+		return false;
+	m->session_wait_ns = earlier(m->session_wait_ns * 2, SESSION_INTERVALS * interval);
+	m->session_at_ns = now + m->session_wait_ns - interval / 2;
+	return true;
+}
+
+static void begin_look(struct gpu_monitor *m, uint64_t now)
+{
+	struct error err = ERROR_INIT;
+
+	m->wanted = false;
+	m->hint_at_ns = UINT64_MAX;
+	if (m->interval_ns)
+		m->next_ns = now + m->interval_ns;
+	if (m->client.pid > 0 && wants_new_session(m, now))
+		kill_worker(m);
+	if (m->client.pid > 0) {
+		if (client_probe(&m->client, now, &err) < 0)
+			crashed(m, &err, /* tell= */ true);
+		return;
+	}
+	if (start_worker(m, now, &err) < 0)
+		unusable(m, &err);
+}
+
+static void reap(struct gpu_monitor *m, uint64_t now)
+{
+	if (m->client.n_ended == 0 || now < m->reap_at_ns)
+		return;
+	if (!client_reap(&m->client)) {
+		m->reap_wait_ns = earlier(m->reap_wait_ns * 2, REAP_MAX_NS);
+		m->reap_at_ns = now + m->reap_wait_ns;
+	}
+}
+
+static void watch_worker(struct gpu_monitor *m, uint64_t now)
+{
+	struct error err = ERROR_INIT;
+	int status;
+
+	if (m->ending) {
+		if (client_collect(&m->client, &status)) {
+			m->ending = false;
+			on_ended(m, status);
+		} else if (now - m->ending_since_ns >= ENDING_MAX_NS) {
+			(void)error_set(&err, ERR_UNAVAILABLE,
+				"the NVML worker closed its socket but does not end");
+			crashed(m, &err, /* tell= */ false);
+		}
+	} else if (m->client.pid > 0 &&
+		   now >= m->client.checked_at_ns + client_period_ns(&m->client) &&
+		   client_check(&m->client, now, &err)) {
+		on_hung(m, &err);
+	}
+}
+
+/* To those who have asked a worker that is no more. */
+static void tell_broken(struct gpu_monitor *m)
+{
+	struct error err = ERROR_INIT;
+
+	if (!m->reading.broken && !m->sampling.broken)
+		return;
+	(void)error_set(&err, ERR_UNAVAILABLE, "the NVML worker ended meanwhile");
+	if (!m->stopped && m->reading.broken)
+		reading_fail(&m->reading, &err);
+	if (!m->stopped && m->sampling.broken)
+		sampling_fail(&m->sampling, &err);
+}
+
+/* All that may be due. Callbacks may stop the monitor in the middle of it. */
+static void run(struct gpu_monitor *m)
+{
+	uint64_t now = time_mono_ns();
+
+	if (m->start_failed) {
+		m->start_failed = false;
+		unusable(m, &m->start_error);
+	}
+	reap(m, now);
+	if (!m->stopped)
+		watch_worker(m, now);
+	tell_broken(m);
+	if (m->stopped || m->paused)
+		return;
+	if (m->interval_ns && now >= m->next_ns) {
+		m->wanted = true;
+		m->next_ns = now + m->interval_ns;
+	}
+	if (now >= m->hint_at_ns) {
+		m->wanted = true;
+		m->hint_at_ns = UINT64_MAX;
+	}
+	if (!m->client.look.active && now >= look_retry_at(&m->client.look))
+		m->wanted = true;
+	if (!m->wanted || m->ending || m->client.look.active)
+		return;
+	if (m->client.pid > 0 || now >= m->retry_at_ns)
+		begin_look(m, now);
+}
+
+/* ---- the outside ------------------------------------------------------------------------------ */
+
+int gpu_monitor_start(struct gpu_monitor **ret, uv_loop_t *loop,
+	const struct gpu_monitor_options *options, const struct gpu_monitor_ops *ops, void *arg,
+	struct error *err)
+{
+	struct gpu_monitor *m = calloc(1, sizeof *m);
+	uint64_t now = time_mono_ns();
+	int r;
+
+	if (!m)
+		return error_nomem(err);
+	if (client_init(&m->client, options, /* events= */ true, err) < 0) {
+		free(m);
+		return -1;
+	}
+	r = uv_timer_init(loop, &m->timer);
+	if (r < 0) {
+		client_fini(&m->client);
+		free(m);
+		return error_sys(err, -r, "make a timer for the GPU monitor");
+	}
+	m->loop = loop;
+	m->timer.data = m;
+	m->ops = *ops;
+	m->arg = arg;
+	m->hint_at_ns = UINT64_MAX;
+	/* At once, so that NVML starts while the caller goes on with its own start. */
+	if (start_worker(m, now, &m->start_error) < 0)
+		m->start_failed = true;
+	schedule(m);
+	*ret = m;
+	return 0;
+}
+
+void gpu_monitor_probe(struct gpu_monitor *m)
+{
+	uint64_t now = time_mono_ns();
+
+	m->wanted = true;
+	m->paused = false;
+	/* A driver may have come; but nobody's impatience makes a crashing library better. */
+	if (m->client.pid == 0 && !m->last_was_crash)
+		m->retry_at_ns = earlier(m->retry_at_ns, m->tried_at_ns + BACKOFF_CRASH_NS);
+	if (m->client.pid == 0 && m->retry_at_ns < now)
+		m->retry_at_ns = now;
+	schedule(m);
+}
+
+void gpu_monitor_probe_all(struct gpu_monitor *m)
+{
+	look_forgive(&m->client.look);
+	gpu_monitor_probe(m);
+}
+
+void gpu_monitor_set_interval(struct gpu_monitor *m, uint64_t interval_ns)
+{
+	m->interval_ns = interval_ns;
+	m->next_ns = time_mono_ns() + interval_ns;
+	schedule(m);
+}
+
+void gpu_monitor_want_p2p(struct gpu_monitor *m, bool wanted)
+{
+	if (m->client.look.p2p == wanted)
+		return;
+	m->client.look.p2p = wanted;
+	if (!wanted || m->paused)
+		return;
+	m->hint_at_ns = earlier(m->hint_at_ns, time_mono_ns());
+	schedule(m);
+}
+
+void gpu_monitor_release(struct gpu_monitor *m)
+{
+	kill_worker(m);
+	m->paused = true;
+	m->wanted = false;
+	m->hint_at_ns = UINT64_MAX;
+	m->retry_at_ns = 0;
+	schedule(m);
+}
+
+int gpu_monitor_processes(struct gpu_monitor *m, const char *const *uuids, uint32_t n,
+	gpu_processes_done *done, void *arg, struct error *err)
+{
+	uint16_t gpus[GPU_NODE_MAX];
+	uint32_t n_gpus;
+
+	if (m->client.pid == 0 || m->ending || m->paused || !m->client.look.last)
+		return error_set(err, ERR_UNAVAILABLE, "NVML cannot be asked now");
+	if (m->reading.active) /* nobody waits for the older one any more */
+		reading_fini(&m->reading);
+	if (reading_begin(&m->reading, uuids, n, &m->client.look, gpus, &n_gpus, err) < 0)
+		return -1;
+	m->reading.done = done;
+	m->reading.arg = arg;
+	if (client_read(&m->client, m->reading.seq, gpus, n_gpus, time_mono_ns(), err) < 0) {
+		reading_fini(&m->reading);
+		return -1;
+	}
+	schedule(m);
+	return 0;
+}
+
+int gpu_monitor_sample(struct gpu_monitor *m, const struct gpu_sample_request *rq,
+	gpu_sample_done *done, void *arg, struct error *err)
+{
+	if (m->client.pid == 0 || m->ending || m->paused || !m->client.look.last)
+		return error_set(err, ERR_UNAVAILABLE, "NVML cannot be asked now");
+	if (m->sampling.active)
+		return error_set(err, ERR_UNAVAILABLE, "a sample is under way already");
+	if (sampling_begin(&m->sampling, err) < 0)
+		return -1;
+	m->sampling.done = done;
+	m->sampling.arg = arg;
+	if (client_sample(&m->client, m->sampling.seq, rq->fields, rq->interval_ns,
+		    time_mono_ns(), err) < 0) {
+		sampling_fini(&m->sampling);
+		return -1;
+	}
+	schedule(m);
+	return 0;
+}
+
+bool gpu_monitor_mismatch(const struct gpu_monitor *m)
+{
+	return m->mismatch;
+}
+
+bool gpu_monitor_released(struct gpu_monitor *m)
+{
+	return client_reap(&m->client) && m->client.pid == 0;
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+	struct gpu_monitor *m = h->data;
+
+	client_fini(&m->client);
+	free(m);
+}
+
+/* Collects the worker, so that the devices are free when we are gone; but not for long. */
+static void on_stopped_timer(uv_timer_t *timer)
+{
+	struct gpu_monitor *m = timer->data;
+
+	if (!client_reap(&m->client) && m->reap_wait_ns < STOP_MAX_NS) {
+		m->reap_wait_ns *= 2;
+		(void)uv_timer_start(timer, on_stopped_timer, m->reap_wait_ns / NS_PER_MS, 0);
+		return;
+	}
+	uv_close((uv_handle_t *)timer, on_timer_closed);
+}
+
+struct gpu_monitor *gpu_monitor_stop(struct gpu_monitor *m)
+{
+	if (!m)
+		return NULL;
+	m->stopped = true;
+	reading_fini(&m->reading);
+	sampling_fini(&m->sampling);
+	kill_worker(m);
+	(void)uv_timer_start(&m->timer, on_stopped_timer, 0, 0);
+	return NULL;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/nvml/monitor/plausible.h"
+
+#include <math.h>
+
+#define TEMPERATURE_MIN (-273)
+#define TEMPERATURE_MAX 1000
+#define WATTS_MAX       100000
+#define COUNTER_MAX     (INT64_C(1) << 62)
+#define JOULES_MAX      ((double)COUNTER_MAX / 1000)
+#define FAN_MAX         2 /* of a fan's normal speed */
+
+/* Limits of integers, by DCGM's numbers; what is in no row is a counter, a number or a mask. */
+static const struct {
+	uint16_t first, last;
+	int64_t min, max;
+} ranges[] = {
+	{ 50, 69, 0, UINT32_MAX },                      /* numbers and modes */
+	{ 90, 93, 0, PLAUSIBLE_BYTES_MAX >> 20 },       /* MiB */
+	{ 100, 111, 0, 100000 },                        /* MHz */
+	{ 113, 115, 0, 100000 },                        /* MHz */
+	{ 140, 154, TEMPERATURE_MIN, TEMPERATURE_MAX }, /* C */
+	{ 158, 159, TEMPERATURE_MIN, TEMPERATURE_MAX }, /* C */
+	{ 190, 190, 0, 15 },                            /* performance state */
+	{ 191, 191, 0, 200 },                           /* % of a fan's normal speed */
+	{ 200, 201, 0, PLAUSIBLE_BYTES_MAX >> 10 },     /* KB/s */
+	{ 203, 207, 0, 100 },                           /* % */
+	{ 235, 238, 0, 1024 },                          /* PCIe generations and lanes */
+	{ 250, 253, 0, PLAUSIBLE_BYTES_MAX >> 20 },     /* MiB */
+	{ 300, 301, 0, 1 },                             /* ECC mode */
+	{ 440, 449, 0, PLAUSIBLE_BYTES_MAX >> 20 },     /* MB/s */
+	{ 475, 480, 0, PLAUSIBLE_BYTES_MAX >> 20 },     /* MB/s */
+	{ 494, 496, 0, PLAUSIBLE_BYTES_MAX >> 20 },     /* MB/s */
+	{ 843, 897, 0, PLAUSIBLE_BYTES_MAX >> 20 },     /* MB/s */
+	{ FIELD_PROFILING_FIRST, FIELD_PROFILING_LAST, 0,
+		(int64_t)PLAUSIBLE_BYTES_MAX },          /* bytes/s */
+	{ 1600, 1602, 0, (int64_t)PLAUSIBLE_BYTES_MAX }, /* bytes */
+	{ 1603, 1610, 0, INT64_C(100000) * 1000000 },    /* Hz */
+};
+
+static bool real_is_plausible(uint16_t id, double v)
+{
+	double most = 1; /* a ratio */
+
+	if (id >= 155 && id <= 164)
+		most = WATTS_MAX;
+	else if (id == 1611)
+		most = JOULES_MAX;
+	else if (id == 1612)
+		most = FAN_MAX;
+	return isfinite(v) && v >= 0 && v <= most;
+}
+
+bool plausible_value(const struct sample_value *v)
+{
+	const struct field *f = &fields[v->field];
+
+	if (f->kind == FIELD_REAL)
+		return real_is_plausible(f->id, v->real);
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		if (f->id >= ranges[i].first && f->id <= ranges[i].last)
+			return v->i >= ranges[i].min && v->i <= ranges[i].max;
+	}
+	return v->i >= 0 && v->i <= COUNTER_MAX;
+}
+
+static void check_memory(struct sample_unit *u)
+{
+	bool good = u->memory_known && u->memory_total <= PLAUSIBLE_BYTES_MAX &&
+		    u->memory_used <= u->memory_total && u->memory_free <= u->memory_total;
+
+	u->reserved_known = good && u->reserved_known && u->memory_reserved <= u->memory_total;
+	u->memory_known = good;
+	if (!good)
+		u->memory_total = u->memory_used = u->memory_free = 0;
+	if (!u->reserved_known)
+		u->memory_reserved = 0;
+}
+
+static void check_times(struct sample_unit *u, uint64_t now_ns)
+{
+	if (u->at_ns > now_ns)
+		u->at_ns = now_ns;
+	if (u->interval_ns > PLAUSIBLE_INTERVAL_MAX || u->interval_ns > now_ns)
+		u->interval_ns = 0;
+	u->busy_known = u->busy_known && u->interval_ns > 0 && u->busy_ns <= u->interval_ns;
+	if (!u->busy_known)
+		u->busy_ns = 0;
+}
+
+/* One process that cannot be right makes doubtful how the time was shared among all of them. */
+static void check_processes(struct sample_unit *u)
+{
+	uint64_t most = u->busy_known ? u->busy_ns : u->interval_ns, sum = 0;
+	bool good = u->processes_known && u->interval_ns > 0;
+
+	if (!u->processes_known)
+		u->n_processes = 0;
+	for (uint32_t i = 0; i < u->n_processes; i++) {
+		struct sample_process *p = &u->processes[i];
+
+		if (p->bytes > PLAUSIBLE_BYTES_MAX)
+			p->bytes = GPU_BYTES_UNKNOWN;
+		if (!p->busy_known)
+			continue;
+		good = good && p->busy_ns <= most - sum;
+		sum += good ? p->busy_ns : 0;
+	}
+	for (uint32_t i = 0; i < u->n_processes; i++) {
+		struct sample_process *p = &u->processes[i];
+
+		p->busy_known = p->busy_known && good;
+		if (!p->busy_known)
+			p->busy_ns = 0;
+	}
+}
+
+static void check_values(struct sample_unit *u)
+{
+	uint32_t of = u->gi == GPU_NO_INSTANCE ? FIELD_OF_GPU : FIELD_OF_MIG | FIELD_OF_GI;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < u->n_values; i++) {
+		if ((fields[u->values[i].field].of & of) && plausible_value(&u->values[i]))
+			u->values[n++] = u->values[i];
+	}
+	u->n_values = n;
+}
+
+void plausible_unit(struct sample_unit *u, uint64_t now_ns)
+{
+	check_memory(u);
+	check_times(u, now_ns);
+	check_processes(u);
+	check_values(u);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/nvml/monitor/reading.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct reading_gpu {
+	uint32_t index; /* NVML's */
+	bool got, nomem;
+	int32_t code;
+	uint32_t call;
+	char uuid[GPU_UUID_MAX];
+	struct gpu_process *v;
+	uint32_t n;
+};
+
+void reading_fini(struct reading *r)
+{
+	uint32_t seq = r->seq;
+
+	for (uint32_t i = 0; i < r->n_gpus; i++)
+		free(r->gpus[i].v);
+	free(r->gpus);
+	free(r->uuids);
+	*r = (struct reading){ .seq = seq };
+}
+
+/* The GPU that @uuid is, or is cut from; *ret_mig: its MIG device, or NULL. */
+static const struct gpu *find(const struct inventory *inv, const char *uuid,
+	const struct gpu_mig **ret_mig)
+{
+	*ret_mig = NULL;
+	for (uint32_t i = 0; i < inv->n_mig; i++) {
+		if (strcasecmp(inv->mig[i].uuid, uuid) == 0) {
+			*ret_mig = &inv->mig[i];
+			return &inv->gpus[inv->mig[i].gpu];
+		}
+	}
+	for (uint32_t i = 0; i < inv->n; i++) {
+		if (strcasecmp(inv->gpus[i].uuid, uuid) == 0 &&
+			inv->gpus[i].fault != GPU_FAULT_GONE)
+			return &inv->gpus[i];
+	}
+	return NULL;
+}
+
+static struct reading_gpu *by_index(struct reading *r, uint32_t index)
+{
+	for (uint32_t i = 0; i < r->n_gpus; i++) {
+		if (r->gpus[i].index == index)
+			return &r->gpus[i];
+	}
+	return NULL;
+}
+
+int reading_begin(struct reading *r, const char *const *uuids, uint32_t n,
+	const struct look *look, uint16_t *ret_gpus, uint32_t *ret_n, struct error *err)
+{
+	r->uuids = calloc(n + 1, sizeof *r->uuids);
+	r->gpus = calloc(n + 1, sizeof *r->gpus);
+	*ret_n = 0;
+	if (!r->uuids || !r->gpus) {
+		reading_fini(r);
+		return error_nomem(err);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		const struct gpu_mig *mig;
+		const struct gpu *g = find(look->last, uuids[i], &mig);
+
+		(void)snprintf(r->uuids[r->n++], GPU_UUID_MAX, "%s", uuids[i]);
+		if (!g || g->index >= GPU_NODE_MAX || look->marks[g->index].stuck ||
+			by_index(r, g->index))
+			continue;
+		r->gpus[r->n_gpus].index = g->index;
+		memcpy(r->gpus[r->n_gpus].uuid, g->uuid, sizeof g->uuid);
+		r->n_gpus++;
+		ret_gpus[(*ret_n)++] = (uint16_t)g->index;
+	}
+	if (++r->seq == 0)
+		r->seq = 1;
+	r->active = true;
+	return 0;
+}
+
+void reading_take(struct reading *r, const struct worker_processes *m)
+{
+	struct reading_gpu *g = r->active && m->seq == r->seq ? by_index(r, m->gpu) : NULL;
+	struct gpu_process *more;
+
+	/* The indexes may mean other GPUs to the worker than they did to us. */
+	if (!g || strcmp(g->uuid, m->uuid) != 0)
+		return;
+	g->got = true;
+	g->code = m->code;
+	g->call = m->call;
+	if (m->n == 0)
+		return;
+	more = reallocarray(g->v, g->n + m->n, sizeof *more);
+	if (!more) {
+		g->nomem = true;
+		return;
+	}
+	g->v = more;
+	memcpy(&g->v[g->n], m->v, m->n * sizeof *more);
+	g->n += m->n;
+}
+
+static void fill(struct gpu_processes *to, struct reading *r, const struct inventory *inv)
+{
+	const struct gpu_mig *mig;
+	const struct gpu *gpu = find(inv, to->uuid, &mig);
+	const struct reading_gpu *g = gpu ? by_index(r, gpu->index) : NULL;
+
+	if (!g || !g->got || strcmp(g->uuid, gpu->uuid) != 0) {
+		(void)snprintf(to->reason, sizeof to->reason, "%s",
+			gpu ? "it cannot be asked now" : "there is no such GPU");
+		return;
+	}
+	if (g->code != 0) {
+		(void)snprintf(to->reason, sizeof to->reason, "%s: error %" PRId32,
+			nvml_call_name(g->call), g->code);
+		return;
+	}
+	to->v = g->nomem ? NULL : calloc(g->n + 1, sizeof *to->v);
+	if (!to->v) {
+		(void)snprintf(to->reason, sizeof to->reason, "out of memory");
+		return;
+	}
+	to->known = true;
+	for (uint32_t i = 0; i < g->n; i++) {
+		const struct gpu_process *p = &g->v[i];
+
+		if (mig && (p->gi != mig->gi || (p->ci != GPU_NO_INSTANCE && p->ci != mig->ci)))
+			continue;
+		to->v[to->n++] = *p;
+	}
+}
+
+void reading_end(struct reading *r, uint32_t seq, const struct inventory *inv)
+{
+	struct reading own = *r;
+	struct gpu_processes *list;
+	struct error err = ERROR_INIT;
+
+	if (!r->active || seq != r->seq)
+		return;
+	/* The callback may ask again at once. */
+	*r = (struct reading){ .seq = own.seq };
+	list = calloc(own.n + 1, sizeof *list);
+	if (!list) {
+		(void)error_nomem(&err);
+		own.done(own.arg, NULL, 0, &err);
+		reading_fini(&own);
+		return;
+	}
+	for (uint32_t i = 0; i < own.n; i++) {
+		list[i].uuid = own.uuids[i];
+		fill(&list[i], &own, inv);
+	}
+	own.done(own.arg, list, own.n, NULL);
+	for (uint32_t i = 0; i < own.n; i++)
+		free(list[i].v);
+	free(list);
+	reading_fini(&own);
+}
+
+void reading_fail(struct reading *r, const struct error *err)
+{
+	struct reading own = *r;
+
+	*r = (struct reading){ .seq = own.seq };
+	if (own.active)
+		own.done(own.arg, NULL, 0, err);
+	reading_fini(&own);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/nvml/monitor/sampling.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "io/nvml/monitor/plausible.h"
+
+void sampling_fini(struct sampling *s)
+{
+	sample_free(s->sample);
+	*s = (struct sampling){ .seq = s->seq };
+}
+
+int sampling_begin(struct sampling *s, struct error *err)
+{
+	sampling_fini(s);
+	if (sample_new(&s->sample, 0, err) < 0)
+		return -1;
+	if (++s->seq == 0)
+		s->seq = 1;
+	s->active = true;
+	return 0;
+}
+
+static int bad(struct error *err, const char *what)
+{
+	return error_set(err, ERR_INVALID, "sample of the NVML worker: %s", what);
+}
+
+/* A new unit behind the others, all zero. NULL: no memory. */
+static struct sample_unit *add(struct sampling *s)
+{
+	struct sample *to = s->sample;
+	uint32_t room = s->room ? 2 * s->room : 16;
+	struct sample_unit *more;
+
+	if (!to->units || to->n >= s->room) {
+		more = reallocarray(to->units, room, sizeof *more);
+		if (!more)
+			return NULL;
+		to->units = more;
+		s->room = room;
+	}
+	to->units[to->n] = (struct sample_unit){ .gi = GPU_NO_INSTANCE, .ci = GPU_NO_INSTANCE };
+	return &to->units[to->n++];
+}
+
+static struct sample_unit *last(struct sampling *s)
+{
+	return s->sample->n > 0 ? &s->sample->units[s->sample->n - 1] : NULL;
+}
+
+/* ---- packets ---------------------------------------------------------------------------------- */
+
+static int take_unit(struct sampling *s, const struct worker_unit *m, struct error *err)
+{
+	const struct sample_unit *before = last(s);
+	bool mig = m->gi != GPU_NO_INSTANCE;
+	struct sample_unit *u;
+
+	if (mig ? !before || before->gpu != m->gpu || s->n_mig >= GPU_MIG_MAX
+		: before && before->gpu >= m->gpu)
+		return bad(err, "units out of order");
+	if (sample_find(s->sample, m->uuid))
+		return bad(err, "a unit comes twice");
+	s->n_mig = mig ? s->n_mig + 1 : 0;
+	u = add(s);
+	if (!u)
+		return error_nomem(err);
+	memcpy(u->uuid, m->uuid, sizeof u->uuid);
+	memcpy(u->reason, m->reason, sizeof u->reason);
+	u->gpu = m->gpu;
+	u->gi = m->gi;
+	u->ci = m->ci;
+	u->at_ns = m->at_ns;
+	u->interval_ns = m->interval_ns;
+	u->busy_ns = m->busy_ns;
+	u->memory_total = m->memory_total;
+	u->memory_used = m->memory_used;
+	u->memory_free = m->memory_free;
+	u->memory_reserved = m->memory_reserved;
+	u->memory_known = (m->known & WORKER_UNIT_MEMORY) != 0;
+	u->reserved_known = (m->known & WORKER_UNIT_RESERVED) != 0;
+	u->busy_known = (m->known & WORKER_UNIT_BUSY) != 0;
+	u->processes_known = (m->known & WORKER_UNIT_PROCESSES) != 0;
+	return 0;
+}
+
+static int take_values(struct sample_unit *u, const struct worker_values *m, struct error *err)
+{
+	if (u->values)
+		return bad(err, "values come twice");
+	u->values = calloc(m->n + 1, sizeof *u->values);
+	if (!u->values)
+		return error_nomem(err);
+	memcpy(u->values, m->v, m->n * sizeof *u->values);
+	u->n_values = m->n;
+	return 0;
+}
+
+static int take_texts(struct sample_unit *u, const struct worker_texts *m, struct error *err)
+{
+	if (u->texts)
+		return bad(err, "texts come twice");
+	u->texts = calloc(m->n + 1, sizeof *u->texts);
+	if (!u->texts)
+		return error_nomem(err);
+	memcpy(u->texts, m->v, m->n * sizeof *u->texts);
+	u->n_texts = m->n;
+	return 0;
+}
+
+static int take_users(struct sampling *s, struct sample_unit *u, const struct worker_users *m,
+	struct error *err)
+{
+	struct sample_process *more;
+
+	if (m->n == 0 || m->n > SAMPLING_PROCESSES_MAX - s->n_processes)
+		return 0;
+	more = reallocarray(u->processes, u->n_processes + m->n, sizeof *more);
+	if (!more)
+		return error_nomem(err);
+	u->processes = more;
+	memcpy(&more[u->n_processes], m->v, m->n * sizeof *more);
+	u->n_processes += m->n;
+	s->n_processes += m->n;
+	return 0;
+}
+
+int sampling_take(struct sampling *s, const union worker_msg *m, uint64_t now_ns,
+	struct error *err)
+{
+	struct sample_unit *u;
+
+	/* The number is at the same place in all of them. */
+	if (!s->active || s->broken || m->unit.seq != s->seq)
+		return 0;
+	u = last(s);
+	if (m->head.type == WORKER_UNIT) {
+		if (u)
+			plausible_unit(u, now_ns);
+		return take_unit(s, &m->unit, err);
+	}
+	if (!u)
+		return bad(err, "figures of no unit");
+	if (m->head.type == WORKER_VALUES)
+		return take_values(u, &m->values, err);
+	if (m->head.type == WORKER_TEXTS)
+		return take_texts(u, &m->texts, err);
+	return take_users(s, u, &m->users, err);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct sample_unit *x = a, *y = b;
+
+	if (x->gpu != y->gpu)
+		return (x->gpu > y->gpu) - (x->gpu < y->gpu);
+	if ((x->gi == GPU_NO_INSTANCE) != (y->gi == GPU_NO_INSTANCE))
+		return x->gi == GPU_NO_INSTANCE ? -1 : 1;
+	if (x->gi != y->gi)
+		return (x->gi > y->gi) - (x->gi < y->gi);
+	return (x->ci > y->ci) - (x->ci < y->ci);
+}
+
+static int add_missing(struct sampling *s, const char *uuid, uint32_t gpu, uint32_t gi,
+	uint32_t ci, const char *why, struct error *err)
+{
+	struct sample_unit *u;
+
+	if (!uuid[0] || sample_find(s->sample, uuid))
+		return 0;
+	u = add(s);
+	if (!u)
+		return error_nomem(err);
+	(void)snprintf(u->uuid, sizeof u->uuid, "%s", uuid);
+	(void)snprintf(u->reason, sizeof u->reason, "%s", why[0] ? why : "it was not read");
+	u->gpu = gpu;
+	u->gi = gi;
+	u->ci = ci;
+	return 0;
+}
+
+static int add_all_missing(struct sampling *s, const struct inventory *inv, struct error *err)
+{
+	for (uint32_t i = 0; i < inv->n; i++) {
+		const struct gpu *g = &inv->gpus[i];
+
+		if (g->fault != GPU_FAULT_GONE &&
+			add_missing(s, g->uuid, g->index, GPU_NO_INSTANCE, GPU_NO_INSTANCE,
+				g->reason, err) < 0)
+			return -1;
+	}
+	for (uint32_t i = 0; i < inv->n_mig; i++) {
+		const struct gpu_mig *m = &inv->mig[i];
+		const struct gpu *g = &inv->gpus[m->gpu];
+
+		if (g->fault != GPU_FAULT_GONE &&
+			add_missing(s, m->uuid, g->index, m->gi, m->ci,
+				m->reason[0] ? m->reason : g->reason, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+void sampling_end(struct sampling *s, const struct worker_sample_end *m, uint64_t now_ns,
+	const struct inventory *inv)
+{
+	struct error err = ERROR_INIT;
+	struct sampling own = *s;
+
+	if (!s->active || s->broken || m->seq != s->seq)
+		return;
+	/* The callback may ask again at once. */
+	*s = (struct sampling){ .seq = own.seq };
+	if (last(&own))
+		plausible_unit(last(&own), now_ns);
+	if (inv && add_all_missing(&own, inv, &err) < 0) {
+		own.done(own.arg, NULL, &err);
+		sampling_fini(&own);
+		return;
+	}
+	if (own.sample->n > 0)
+		qsort(own.sample->units, own.sample->n, sizeof own.sample->units[0], by_place);
+	own.sample->nvml_calls = m->calls;
+	own.sample->nvml_ns = m->ns <= PLAUSIBLE_INTERVAL_MAX ? m->ns : 0;
+	own.done(own.arg, STEAL_PTR(own.sample), NULL);
+	sampling_fini(&own);
+}
+
+void sampling_fail(struct sampling *s, const struct error *err)
+{
+	struct sampling own = *s;
+
+	*s = (struct sampling){ .seq = own.seq };
+	if (own.active)
+		own.done(own.arg, NULL, err);
+	sampling_fini(&own);
+}

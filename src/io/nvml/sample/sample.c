@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/nvml/sample/sample.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/nvml/sample/unit.h"
+
+#define UTILIZATION_ROOM \
+	4096 /* samples of process utilization; the driver has 72 (driver 580) */
+
+struct sampler {
+	struct probe *p;
+	worker_send_fn *send;
+	struct sample_state **states;
+	uint32_t n_states, room;
+	struct sample_reading reading;
+	struct probe_processes processes; /* of the GPU that is being read */
+	nvmlProcessUtilizationSample_t utilization[UTILIZATION_ROOM];
+	bool gone; /* a GPU said so in this round */
+};
+
+struct sampler *sampler_new(struct probe *p, worker_send_fn *send)
+{
+	struct sampler *s = calloc(1, sizeof *s);
+
+	if (s) {
+		s->p = p;
+		s->send = send;
+	}
+	return s;
+}
+
+/* ---- what is kept ----------------------------------------------------------------------------- */
+
+static void forget(struct sampler *s, uint32_t i)
+{
+	sample_gpm_free(s->p->nvml, s->states[i]);
+	free(s->states[i]);
+	s->states[i] = s->states[--s->n_states];
+}
+
+/* NULL: no memory, then the unit is left out. */
+static struct sample_state *state_of(struct sampler *s, const struct gpu *g, const char *uuid,
+	uint32_t gi, uint32_t ci)
+{
+	struct sample_state **more, *state;
+
+	for (uint32_t i = 0; i < s->n_states; i++) {
+		state = s->states[i];
+		if (strcmp(state->uuid, uuid) != 0 || state->gi != gi || state->ci != ci)
+			continue;
+		if (state->gpu == g->index && state->mig_enabled == g->mig_enabled)
+			return state;
+		forget(s, i);
+		break;
+	}
+	if (s->n_states == s->room) {
+		more = reallocarray(s->states, s->room + 16, sizeof *more);
+		if (!more)
+			return NULL;
+		s->states = more;
+		s->room += 16;
+	}
+	state = calloc(1, sizeof *state);
+	if (!state)
+		return NULL;
+	(void)snprintf(state->uuid, sizeof state->uuid, "%s", uuid);
+	state->gpu = g->index;
+	state->gi = gi;
+	state->ci = ci;
+	state->mig_enabled = g->mig_enabled;
+	s->states[s->n_states++] = state;
+	return state;
+}
+
+static void forget_unseen(struct sampler *s)
+{
+	for (uint32_t i = 0; i < s->n_states;) {
+		if (s->states[i]->seen) {
+			s->states[i++]->seen = false;
+			continue;
+		}
+		forget(s, i);
+	}
+}
+
+/* ---- one unit --------------------------------------------------------------------------------- */
+
+static void read_memory(struct sample_reading *r)
+{
+	const struct source_memo *m = &r->ask.memo;
+	struct worker_unit *u = r->unit;
+
+	if (!sample_may_ask(r, SAMPLE_ASK_MEMORY) ||
+		!sample_answered(r, SAMPLE_ASK_MEMORY, source_memory(&r->ask)))
+		return;
+	u->known |= WORKER_UNIT_MEMORY | (m->reserved_known ? WORKER_UNIT_RESERVED : 0);
+	u->memory_total = m->memory.total;
+	u->memory_used = m->memory.used;
+	u->memory_free = m->memory.free;
+	u->memory_reserved = m->memory.reserved;
+}
+
+/* A call gives NVML's unit; DCGM's may be a multiple of it. */
+static void scale(size_t position, union source_value *v)
+{
+	double by = sources[position].scale, scaled;
+
+	if (by == 1.0)
+		return;
+	scaled = (double)v->i * by;
+	if (fields[position].kind == FIELD_REAL)
+		v->real = scaled;
+	else
+		v->i = (int64_t)scaled;
+}
+
+static void read_calls(struct sample_reading *r)
+{
+	for (size_t i = 0; i < n_fields && !r->gone; i++) {
+		union source_value v = { .text = "" };
+		nvmlReturn_t code;
+
+		if (sources[i].how != SOURCE_CALL || !sample_wants(r, i))
+			continue;
+		code = sources[i].call(&r->ask, sources[i].arg, &v);
+		scale(i, &v);
+		sample_got(r, i, code, &v);
+	}
+}
+
+/*
+ * GPM says exactly how much of the interval the GPU had work. Without it there is the percentage that NVML has
+ * of its last sampling period (up to a second): right on average, and of one interval a guess.
+ */
+static void read_busy(struct sample_reading *r, bool whole)
+{
+	struct worker_unit *u = r->unit;
+	double busy = r->gpm_busy;
+
+	if (u->interval_ns == 0 || !whole)
+		return;
+	if (busy < 0) {
+		if (r->of != FIELD_OF_GPU || !sample_may_ask(r, SAMPLE_ASK_RATES) ||
+			!sample_answered(r, SAMPLE_ASK_RATES, source_rates(&r->ask)))
+			return;
+		busy = r->ask.memo.rates.gpu / 100.0;
+	}
+	busy = busy > 1 ? 1 : busy;
+	u->busy_ns = (uint64_t)(busy * (double)u->interval_ns);
+	if (u->busy_ns > u->interval_ns)
+		u->busy_ns = u->interval_ns;
+	u->known |= WORKER_UNIT_BUSY;
+}
+
+/* @whole: it is a GPU, or a MIG device with all of its GPU instance. */
+static void read_unit(struct sampler *s, bool whole)
+{
+	struct sample_reading *r = &s->reading;
+	struct worker_unit *u = r->unit;
+	uint64_t before_ns = r->state->at_ns;
+
+	read_memory(r);
+	sample_gpm_take(r);
+	u->at_ns = r->now_ns;
+	u->interval_ns = before_ns && u->at_ns > before_ns ? u->at_ns - before_ns : 0;
+	r->state->at_ns = u->at_ns;
+	sample_gpm_read(r);
+	read_calls(r);
+	if (r->of & FIELD_OF_GPU)
+		sample_fields(r);
+	read_busy(r, whole);
+	if (u->gi != GPU_NO_INSTANCE || !r->state->mig_enabled)
+		sample_users(r, &s->processes, s->utilization, UTILIZATION_ROOM);
+	if (r->gone) {
+		s->gone = true;
+		probe_text(u->reason, sizeof u->reason, nvml_strerror(s->p->nvml, r->gone));
+	}
+}
+
+/* ---- sending ---------------------------------------------------------------------------------- */
+
+static void send_values(struct sampler *s, uint32_t seq)
+{
+	const struct sample_reading *r = &s->reading;
+	union worker_msg m = { .values = { .seq = seq } };
+
+	for (size_t i = 0; i < n_fields; i++) {
+		struct sample_value *v = &m.values.v[m.values.n];
+
+		if (!r->has[i] || fields[i].kind == FIELD_TEXT)
+			continue;
+		m.values.n++;
+		v->field = (uint16_t)i;
+		if (fields[i].kind == FIELD_REAL)
+			v->real = r->values[i].real;
+		else
+			v->i = r->values[i].i;
+	}
+	worker_head(&m.head, WORKER_VALUES);
+	if (m.values.n > 0)
+		s->send(&m);
+}
+
+static void send_texts(struct sampler *s, uint32_t seq)
+{
+	const struct sample_reading *r = &s->reading;
+	union worker_msg m = { .texts = { .seq = seq } };
+
+	for (size_t i = 0; i < n_fields && m.texts.n < WORKER_TEXTS_MAX; i++) {
+		struct sample_text *t = &m.texts.v[m.texts.n];
+
+		if (!r->has[i] || fields[i].kind != FIELD_TEXT)
+			continue;
+		m.texts.n++;
+		t->field = (uint16_t)i;
+		(void)snprintf(t->text, sizeof t->text, "%s", r->values[i].text);
+	}
+	worker_head(&m.head, WORKER_TEXTS);
+	if (m.texts.n > 0)
+		s->send(&m);
+}
+
+static void send_users(struct sampler *s, uint32_t seq)
+{
+	const struct sample_reading *r = &s->reading;
+
+	for (uint32_t sent = 0; sent < r->n_users; sent += WORKER_USERS_MAX) {
+		union worker_msg m = { .users = { .seq = seq } };
+		uint32_t n = r->n_users - sent;
+
+		m.users.n = n < WORKER_USERS_MAX ? n : WORKER_USERS_MAX;
+		memcpy(m.users.v, &r->users[sent], m.users.n * sizeof m.users.v[0]);
+		worker_head(&m.head, WORKER_USERS);
+		s->send(&m);
+	}
+}
+
+/* ---- all of them ------------------------------------------------------------------------------ */
+
+struct round {
+	struct sampler *s;
+	const struct worker_sample *q;
+	const struct gpu *g;
+	nvmlDevice_t parent;
+};
+
+static void sample_one(const struct round *o, nvmlDevice_t device, const struct gpu_mig *mig)
+{
+	struct sampler *s = o->s;
+	struct sample_reading *r = &s->reading;
+	const char *uuid = mig ? mig->uuid : o->g->uuid;
+	uint32_t gi = mig ? mig->gi : GPU_NO_INSTANCE, ci = mig ? mig->ci : GPU_NO_INSTANCE;
+	struct sample_state *state = state_of(s, o->g, uuid, gi, ci);
+	union worker_msg m = {
+		.unit = { .seq = o->q->seq, .gpu = o->g->index, .gi = gi, .ci = ci }
+	};
+
+	if (!state)
+		return;
+	state->seen = true;
+	memset(r->has, 0, sizeof r->has);
+	r->ask = (struct source_ask){ .p = s->p, .gpu = o->g->index, .device = device };
+	r->state = state;
+	r->of = mig ? FIELD_OF_MIG | FIELD_OF_GI : FIELD_OF_GPU;
+	r->parent = o->parent;
+	r->wanted = o->q->wanted;
+	r->now_ns = time_mono_ns();
+	r->period_ns =
+		o->q->interval_ns < SAMPLE_COSTLY_NS ? o->q->interval_ns : SAMPLE_COSTLY_NS;
+	r->gone = NVML_SUCCESS;
+	r->gpm_busy = -1;
+	r->n_users = 0;
+	r->unit = &m.unit;
+	(void)snprintf(m.unit.uuid, sizeof m.unit.uuid, "%s", uuid);
+	read_unit(s, !mig || mig->ci_slices == mig->gi_slices);
+	worker_head(&m.head, WORKER_UNIT);
+	s->send(&m);
+	send_values(s, o->q->seq);
+	send_texts(s, o->q->seq);
+	send_users(s, o->q->seq);
+}
+
+/* The MIG devices of the last look; one that has become another one meanwhile is left to the next. */
+static void sample_migs(const struct round *o, const struct probe_mig *migs)
+{
+	struct probe *p = o->s->p;
+
+	for (uint32_t i = 0; i < migs->n && !o->s->reading.gone; i++) {
+		const struct gpu_mig *mig = &migs->mig[i];
+		char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "", text[GPU_UUID_MAX];
+		nvmlDevice_t device = NULL;
+
+		if (mig->reason[0] || !mig->uuid[0] ||
+			PROBE_CALL(p, o->g->index, nvmlDeviceGetMigDeviceHandleByIndex,
+				o->parent, mig->index, &device) != NVML_SUCCESS ||
+			PROBE_CALL(p, o->g->index, nvmlDeviceGetUUID, device, uuid,
+				sizeof uuid) != NVML_SUCCESS)
+			continue;
+		uuid[sizeof uuid - 1] = '\0';
+		probe_text(text, sizeof text, uuid);
+		if (strcmp(text, mig->uuid) == 0)
+			sample_one(o, device, mig);
+	}
+}
+
+static void hint(struct sampler *s)
+{
+	union worker_msg m = { .head = { .magic = 0 } };
+
+	worker_head(&m.head, WORKER_LOOK);
+	s->send(&m);
+}
+
+void sampler_run(struct sampler *s, const struct worker_sample *q, uint32_t n,
+	const struct gpu *gpus, const nvmlDevice_t *devices, const struct probe_mig *migs)
+{
+	uint64_t began_ns = time_mono_ns();
+	uint32_t began = s->p->count;
+	union worker_msg m = { .sample_end = { .seq = q->seq } };
+
+	s->gone = false;
+	for (uint32_t i = 0; i < n; i++) {
+		struct round o = { s, q, &gpus[i], devices[i] };
+
+		if (!devices[i] || !gpus[i].uuid[0])
+			continue;
+		probe_processes(s->p, i, devices[i], &s->processes);
+		sample_one(&o, devices[i], NULL);
+		if (gpus[i].mig_enabled)
+			sample_migs(&o, &migs[i]);
+	}
+	forget_unseen(s);
+	m.sample_end.calls = s->p->count - began;
+	m.sample_end.ns = time_mono_ns() - began_ns;
+	worker_head(&m.head, WORKER_SAMPLE_END);
+	s->send(&m);
+	if (s->gone)
+		hint(s);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/nvml/sample/share.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_US UINT64_C(1000)
+#define LATE_US   UINT64_C(2000000) /* a sample may be of so much later than the question */
+
+static int by_pid_and_time(const void *a, const void *b)
+{
+	const nvmlProcessUtilizationSample_t *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->timeStamp > y->timeStamp) - (x->timeStamp < y->timeStamp);
+}
+
+static struct share_last *last_of(struct share_state *s, uint32_t pid)
+{
+	for (uint32_t i = 0; i < s->n; i++) {
+		if (s->last[i].pid == pid)
+			return &s->last[i];
+	}
+	return NULL;
+}
+
+static struct sample_process *row_of(struct sample_process *list, uint32_t *n, uint32_t room,
+	uint32_t pid)
+{
+	for (uint32_t i = 0; i < *n; i++) {
+		if (list[i].pid == pid)
+			return &list[i];
+	}
+	if (*n >= room)
+		return NULL;
+	list[*n] = (struct sample_process){ .pid = pid, .busy_known = true };
+	return &list[(*n)++];
+}
+
+/* Percentages above 100, and times from another year, are no samples. */
+static uint32_t sort_out(nvmlProcessUtilizationSample_t *v, uint32_t n, uint64_t from_us,
+	uint64_t to_us)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (v[i].pid && v[i].smUtil <= 100 && v[i].timeStamp > from_us &&
+			v[i].timeStamp <= to_us + LATE_US)
+			v[kept++] = v[i];
+	qsort(v, kept, sizeof *v, by_pid_and_time);
+	return kept;
+}
+
+void share_count(nvmlProcessUtilizationSample_t *v, uint32_t n, uint64_t from_us,
+	uint64_t to_us, struct sample_process *list, uint32_t *n_list, uint32_t room)
+{
+	bool counts = from_us && to_us > from_us;
+
+	for (uint32_t i = 0; i < *n_list; i++) {
+		list[i].busy_known = counts;
+		list[i].busy_ns = 0;
+	}
+	n = counts ? sort_out(v, n, from_us, to_us) : 0;
+	for (uint32_t i = 0; i < n; i++) {
+		bool first = i == 0 || v[i - 1].pid != v[i].pid;
+		bool last = i + 1 == n || v[i + 1].pid != v[i].pid;
+		uint64_t since = first ? from_us : v[i - 1].timeStamp;
+		uint64_t until = last ? to_us : v[i].timeStamp;
+		struct sample_process *p = row_of(list, n_list, room, v[i].pid);
+
+		if (p && until > since)
+			p->busy_ns += (until - since) * NS_PER_US / 100 * v[i].smUtil;
+	}
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t part(uint64_t of, uint64_t share, uint64_t all)
+{
+	return all ? (uint64_t)((unsigned __int128)of * share / all) : 0;
+}
+
+/* What a process is to have: what its samples say, and what it is owed. */
+static uint64_t wanted(struct share_state *s, const struct sample_process *p)
+{
+	const struct share_last *l = last_of(s, p->pid);
+
+	return p->busy_known ? p->busy_ns + (l ? l->owed_ns : 0) : 0;
+}
+
+uint64_t share_wanted(struct share_state *s, const struct sample_process *list, uint32_t n)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += wanted(s, &list[i]);
+	return sum;
+}
+
+static bool is_listed(const struct sample_process *list, uint32_t n, uint32_t pid)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (list[i].pid == pid)
+			return true;
+	return false;
+}
+
+/*
+ * Of one that has ended the driver says nothing any more. Of what nobody's samples say it gets twice as much as it did in the
+ * interval before, at most: it may have begun in that.
+ */
+static uint64_t most_of_ended(const struct share_last *l)
+{
+	return 2 * l->rate_ns + l->owed_ns;
+}
+
+static uint64_t give_ended(const struct share_state *s, struct sample_process *list,
+	uint32_t *n, uint32_t room, uint64_t rest)
+{
+	uint32_t listed = *n;
+	uint64_t all = 0, given = 0;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		all += is_listed(list, listed, s->last[i].pid) ? 0 : most_of_ended(&s->last[i]);
+	rest = smaller(rest, all);
+	for (uint32_t i = 0; i < s->n && rest; i++) {
+		const struct share_last *l = &s->last[i];
+		struct sample_process *p =
+			is_listed(list, listed, l->pid) ? NULL : row_of(list, n, room, l->pid);
+
+		if (!p)
+			continue;
+		p->busy_ns = part(most_of_ended(l), rest, all);
+		given += p->busy_ns;
+	}
+	return given;
+}
+
+/* Of what those want who are there, @all, @given; and @more by what each gets of it. */
+static void give(struct share_state *s, struct sample_process *list, uint32_t n, uint64_t all,
+	uint64_t given, uint64_t more)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t want = wanted(s, &list[i]), ns = part(want, given, all);
+		struct share_last *l = last_of(s, list[i].pid);
+
+		if (!list[i].busy_known)
+			continue;
+		if (!l && s->n < SHARE_PIDS_MAX) {
+			l = &s->last[s->n++];
+			*l = (struct share_last){ .pid = list[i].pid };
+		}
+		if (l)
+			*l = (struct share_last){ .pid = l->pid,
+				.rate_ns = list[i].busy_ns,
+				.owed_ns = want - ns };
+		list[i].busy_ns = ns + part(more, want, all);
+	}
+}
+
+/* Forgets who is not there any more; what is owed to all is bounded, in the same ratio. */
+static void keep(struct share_state *s, const struct sample_process *list, uint32_t n)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < s->n;)
+		if (is_listed(list, n, s->last[i].pid))
+			sum += s->last[i++].owed_ns;
+		else
+			s->last[i] = s->last[--s->n];
+	for (uint32_t i = 0; i < s->n && sum > SHARE_OWED_NS; i++)
+		s->last[i].owed_ns = part(s->last[i].owed_ns, SHARE_OWED_NS, sum);
+}
+
+uint64_t share_settle(struct share_state *s, struct sample_process *list, uint32_t *n,
+	uint32_t room, const struct share_time *t)
+{
+	uint64_t there = t->busy_ns + s->held_ns, all = share_wanted(s, list, *n);
+	uint64_t given = smaller(smaller(all, there), t->interval_ns), ended, more;
+	uint32_t listed = *n;
+
+	/* A guess gives nobody what no sample says. */
+	ended = t->hold_ns ? give_ended(s, list, n, room,
+				     smaller(there - given, t->interval_ns - given))
+			   : 0;
+	more = there - given - ended;
+	/* What is left of the end of the interval waits for its samples. */
+	s->held_ns = smaller(more, smaller(t->busy_ns, t->hold_ns));
+	more -= s->held_ns;
+	if (given + ended + more > t->interval_ns) {
+		s->held_ns += given + ended + more - t->interval_ns;
+		more = t->interval_ns - given - ended;
+	}
+	give(s, list, listed, all, given, t->hold_ns ? smaller(more, SHARE_MORE_NS) : 0);
+	keep(s, list, listed);
+	return given + ended + more;
+}

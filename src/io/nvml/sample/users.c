@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Who uses the unit, and for how long each of them computed. Under MIG NVML says no times. */
+#include "io/nvml/sample/unit.h"
+
+#include <stdlib.h>
+
+#include "lib/base/time.h"
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct sample_process *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Of a GPU in MIG mode the list has the processes of all instances. */
+static void list_users(struct sample_reading *r, const struct probe_processes *list)
+{
+	const struct sample_state *s = r->state;
+
+	for (uint32_t i = 0; i < list->n; i++) {
+		const struct gpu_process *p = &list->v[i];
+		bool other = s->gi != GPU_NO_INSTANCE &&
+			     (p->gi != s->gi || (p->ci != GPU_NO_INSTANCE && p->ci != s->ci));
+
+		if (!other)
+			r->users[r->n_users++] =
+				(struct sample_process){ .pid = p->pid, .bytes = p->bytes };
+	}
+}
+
+static void count_times(struct sample_reading *r, nvmlProcessUtilizationSample_t *room,
+	uint32_t n_room)
+{
+	struct sample_state *s = r->state;
+	uint64_t from_us = s->asked_wall_us, now_us = time_wall_ns() / 1000;
+	unsigned int n = n_room;
+	nvmlReturn_t code;
+
+	s->asked_wall_us = 0;
+	if (!sample_may_ask(r, SAMPLE_ASK_SHARES))
+		return;
+	code = PROBE_CALL(r->ask.p, r->ask.gpu, nvmlDeviceGetProcessUtilization, r->ask.device,
+		room, &n, from_us ? from_us : now_us);
+	if (code == NVML_ERROR_NOT_FOUND) { /* no sample since the last time: nobody computed */
+		n = 0;
+		code = NVML_SUCCESS;
+	}
+	if (!sample_answered(r, SAMPLE_ASK_SHARES, code))
+		return;
+	s->asked_wall_us = now_us;
+	share_count(room, n < n_room ? n : n_room, from_us, now_us, r->users, &r->n_users,
+		ARRAY_LEN(r->users));
+}
+
+/* Of clients of MPS the driver has no samples: their server has those of all of them (driver 580, H100). */
+static void forget_clients(struct sample_reading *r, const struct probe_processes *list)
+{
+	for (uint32_t i = 0; i < list->n; i++)
+		for (uint32_t k = 0; list->v[i].mps && k < r->n_users; k++)
+			if (r->users[k].pid == list->v[i].pid && r->users[k].busy_ns == 0)
+				r->users[k].busy_known = false;
+}
+
+static bool any_known(const struct sample_reading *r)
+{
+	for (uint32_t i = 0; i < r->n_users; i++)
+		if (r->users[i].busy_known)
+			return true;
+	return false;
+}
+
+/*
+ * Without GPM the GPU's own time is a guess from one moment (sample.c), and the processes' times, which are of
+ * the whole interval, say that it cannot have been less. Where nobody's time is known there is nothing to wait for.
+ */
+static void fit_times(struct sample_reading *r)
+{
+	struct worker_unit *u = r->unit;
+	struct share_state *s = &r->state->shares;
+	bool busy_known = (u->known & WORKER_UNIT_BUSY) != 0, gpm = r->gpm_busy >= 0;
+	struct share_time t = { .interval_ns = u->interval_ns,
+		.busy_ns = busy_known ? u->busy_ns : u->interval_ns,
+		.hold_ns = busy_known && gpm && any_known(r) ? SHARE_HOLD_NS : 0 };
+	uint64_t sum = share_wanted(s, r->users, r->n_users), busy;
+
+	if (busy_known && !gpm && sum > t.busy_ns)
+		t.busy_ns = sum < u->interval_ns ? sum : u->interval_ns;
+	busy = share_settle(s, r->users, &r->n_users, ARRAY_LEN(r->users), &t);
+	if (busy_known)
+		u->busy_ns = busy;
+}
+
+void sample_users(struct sample_reading *r, const struct probe_processes *list,
+	nvmlProcessUtilizationSample_t *room, uint32_t n_room)
+{
+	if (!sample_answered(r, SAMPLE_ASK_PROCESSES, (nvmlReturn_t)list->code))
+		return;
+	r->unit->known |= WORKER_UNIT_PROCESSES;
+	list_users(r, list);
+	if (r->of == FIELD_OF_GPU)
+		count_times(r, room, n_room);
+	forget_clients(r, list);
+	fit_times(r);
+	qsort(r->users, r->n_users, sizeof r->users[0], by_pid);
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/nvml/worker/events.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/time.h"
+
+#define BACKOFF_MIN_NS (100 * NS_PER_MS)
+#define BACKOFF_MAX_NS (5 * NS_PER_SEC)
+#define DRAIN_MAX      1024 /* events of one set */
+
+/* Wanted where the GPU has them, beside the XID: the driver says by them that something about a GPU
+ * changed. */
+#define HINT_EVENTS \
+	(NVML_EVENT_MIG_CONFIG | NVML_EVENT_GPU_UNAVAILABLE | NVML_EVENT_RECOVERY_ACTION)
+
+struct source {
+	nvmlDevice_t device;
+	uint32_t index;
+	bool mig;
+	bool failed;
+	char uuid[GPU_UUID_MAX];
+};
+
+struct worker_events {
+	struct probe probe; /* of the thread */
+	worker_send_fn *send;
+	nvmlEventSet_t set;  /* of the thread */
+	struct source *mine; /* of the thread: what the set was made of */
+	uint32_t n_mine;
+	pthread_mutex_t lock; /* guards all below */
+	struct source sources[GPU_NODE_MAX];
+	uint32_t n;
+	uint64_t generation;
+	bool started;
+};
+
+int worker_events_new(struct worker_events **ret, const struct nvml *nvml,
+	_Atomic uint64_t *crumb, worker_send_fn *send, struct error *err)
+{
+	struct worker_events *e = calloc(1, sizeof *e);
+
+	if (!e)
+		return error_nomem(err);
+	e->mine = calloc(GPU_NODE_MAX, sizeof *e->mine);
+	if (!e->mine) {
+		free(e);
+		return error_nomem(err);
+	}
+	e->probe = (struct probe){ .nvml = nvml, .sysfs = "", .procfs = "", .crumb = crumb };
+	e->send = send;
+	(void)pthread_mutex_init(&e->lock, NULL);
+	*ret = e;
+	return 0;
+}
+
+static void pause_ns(uint64_t ns)
+{
+	struct timespec ts = { .tv_sec = (time_t)(ns / NS_PER_SEC),
+		.tv_nsec = (long)(ns % NS_PER_SEC) };
+
+	(void)nanosleep(&ts, NULL);
+}
+
+static void send_look(struct worker_events *e)
+{
+	union worker_msg m = { .head = { .magic = 0 } };
+
+	worker_head(&m.head, WORKER_LOOK);
+	e->send(&m);
+}
+
+/* Notes whether NVML refuses events of @mine. True: that is news. */
+static bool note_failed(struct worker_events *e, struct source *mine, bool failed)
+{
+	if (mine->failed == failed)
+		return false;
+	mine->failed = failed;
+	(void)pthread_mutex_lock(&e->lock);
+	for (uint32_t i = 0; i < e->n; i++) {
+		if (strcmp(e->sources[i].uuid, mine->uuid) == 0)
+			e->sources[i].failed = failed;
+	}
+	(void)pthread_mutex_unlock(&e->lock);
+	return true;
+}
+
+/* Asks for all that we want and the GPU has; a driver that counts wrongly still gives XIDs. */
+static nvmlReturn_t register_one(struct worker_events *e, const struct source *s)
+{
+	struct probe *p = &e->probe;
+	unsigned long long have = 0;
+	nvmlReturn_t r =
+		PROBE_CALL(p, s->index, nvmlDeviceGetSupportedEventTypes, s->device, &have);
+
+	if (r == NVML_SUCCESS && (have & HINT_EVENTS)) {
+		r = PROBE_CALL(p, s->index, nvmlDeviceRegisterEvents, s->device,
+			NVML_EVENT_XID_CRITICAL | (have & HINT_EVENTS), e->set);
+		if (r == NVML_SUCCESS)
+			return r;
+	}
+	return PROBE_CALL(p, s->index, nvmlDeviceRegisterEvents, s->device,
+		NVML_EVENT_XID_CRITICAL, e->set);
+}
+
+static void drop_set(struct worker_events *e)
+{
+	if (e->set)
+		(void)PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetFree, e->set);
+	e->set = NULL;
+}
+
+static const struct source *source_of(struct worker_events *e, nvmlDevice_t d)
+{
+	char uuid[NVML_DEVICE_UUID_V2_BUFFER_SIZE] = "";
+
+	for (uint32_t i = 0; i < e->n_mine; i++) {
+		if (e->mine[i].device == d)
+			return &e->mine[i];
+	}
+	if (!d || PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlDeviceGetUUID, d, uuid,
+			  sizeof uuid) != NVML_SUCCESS)
+		return NULL;
+	uuid[sizeof uuid - 1] = '\0';
+	for (uint32_t i = 0; i < e->n_mine; i++) {
+		if (strcmp(e->mine[i].uuid, uuid) == 0)
+			return &e->mine[i];
+	}
+	return NULL;
+}
+
+static void deliver(struct worker_events *e, const nvmlEventData_t *data)
+{
+	union worker_msg m = { .head = { .magic = 0 } };
+	const struct source *s;
+
+	if (!(data->eventType & NVML_EVENT_XID_CRITICAL)) {
+		send_look(e);
+		return;
+	}
+	s = source_of(e, data->device);
+	m.xid = (struct worker_xid){ .xid = (uint32_t)data->eventData,
+		.gi = NVML_NO_INSTANCE,
+		.ci = NVML_NO_INSTANCE };
+	if (s)
+		memcpy(m.xid.uuid, s->uuid, sizeof m.xid.uuid);
+	/* Some drivers leave zeros here while MIG is off. */
+	if (!s || s->mig) {
+		m.xid.gi = data->gpuInstanceId;
+		m.xid.ci = data->computeInstanceId;
+	}
+	worker_head(&m.head, WORKER_XID);
+	e->send(&m);
+	/* NVIDIA's plugin marks every GPU here; a look at all of them finds the one. */
+	if (!s)
+		send_look(e);
+}
+
+/* Registers all of mine with the set, if there is one. Returns how many there are in it. */
+static uint32_t register_all(struct worker_events *e)
+{
+	uint32_t registered = 0;
+	bool news = false;
+
+	for (uint32_t i = 0; i < e->n_mine; i++) {
+		bool good = e->set && register_one(e, &e->mine[i]) == NVML_SUCCESS;
+
+		registered += good;
+		news |= note_failed(e, &e->mine[i], !good);
+	}
+	if (news)
+		send_look(e);
+	return registered;
+}
+
+/* Delivers what still waits in @set, past the word that a GPU in it is lost, and frees it. */
+static void drain(struct worker_events *e, nvmlEventSet_t set)
+{
+	for (int i = 0; set && i < DRAIN_MAX; i++) {
+		nvmlEventData_t data = { .gpuInstanceId = NVML_NO_INSTANCE,
+			.computeInstanceId = NVML_NO_INSTANCE };
+		nvmlReturn_t r = PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetWait_v2,
+			set, &data, 0);
+
+		if (r == NVML_SUCCESS)
+			deliver(e, &data);
+		else if (r != NVML_ERROR_GPU_IS_LOST)
+			break;
+	}
+	if (set)
+		(void)PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetFree, set);
+}
+
+/*
+ * Replaces the set by one of all that are mine. The old one listens until the new one does, so no
+ * event falls between; one that comes in that moment is told twice, which makes nothing worse.
+ * True: the set is there and at least one GPU is in it.
+ */
+static bool make_set(struct worker_events *e)
+{
+	nvmlEventSet_t old = e->set;
+	bool good;
+
+	e->set = NULL;
+	if (PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetCreate, &e->set) != NVML_SUCCESS)
+		e->set = NULL;
+	good = register_all(e) > 0;
+	drain(e, old);
+	return good;
+}
+
+/* The set that fits to the GPUs of now. False: there is none yet. */
+static bool refresh(struct worker_events *e, uint64_t *have)
+{
+	uint64_t generation;
+
+	(void)pthread_mutex_lock(&e->lock);
+	generation = e->generation;
+	if (generation != *have) {
+		e->n_mine = e->n;
+		memcpy(e->mine, e->sources, e->n * sizeof e->mine[0]);
+	}
+	(void)pthread_mutex_unlock(&e->lock);
+	if (generation == *have && e->set)
+		return true;
+	if (!make_set(e)) {
+		drop_set(e);
+		return false;
+	}
+	*have = generation;
+	return true;
+}
+
+static void *run(void *arg)
+{
+	struct worker_events *e = arg;
+	uint64_t have = 0, backoff = BACKOFF_MIN_NS;
+
+	for (;;) {
+		/* The older wait call does not write the instances. */
+		nvmlEventData_t data = { .gpuInstanceId = NVML_NO_INSTANCE,
+			.computeInstanceId = NVML_NO_INSTANCE };
+		nvmlReturn_t r = NVML_ERROR_UNKNOWN;
+		bool ready = refresh(e, &have);
+
+		if (ready)
+			r = PROBE_CALL(&e->probe, WORKER_GPU_NONE, nvmlEventSetWait_v2, e->set,
+				&data, WORKER_EVENTS_WAIT_MS);
+		if (r == NVML_SUCCESS)
+			deliver(e, &data);
+		if (r == NVML_SUCCESS || r == NVML_ERROR_TIMEOUT) {
+			backoff = BACKOFF_MIN_NS;
+			continue;
+		}
+		/*
+		 * NVML does not say which GPU is lost; a look at all of them does, and gives us
+		 * the GPUs for a new set. Until then the old one speaks for the others. After other
+		 * errors a new set may do; NVIDIA's plugin goes on with the old one at full speed.
+		 */
+		if (ready && r == NVML_ERROR_GPU_IS_LOST)
+			send_look(e);
+		else
+			drop_set(e);
+		probe_crumb(&e->probe, WORKER_GPU_NONE, WORKER_STEP_NONE);
+		pause_ns(backoff);
+		backoff = backoff * 2 < BACKOFF_MAX_NS ? backoff * 2 : BACKOFF_MAX_NS;
+	}
+	return NULL;
+}
+
+static bool same_sources(const struct worker_events *e, const struct source *s, uint32_t n)
+{
+	if (e->n != n)
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		if (e->sources[i].device != s[i].device || e->sources[i].mig != s[i].mig ||
+			strcmp(e->sources[i].uuid, s[i].uuid) != 0)
+			return false;
+	}
+	return true;
+}
+
+static int start(struct worker_events *e, struct error *err)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int r = pthread_attr_init(&attr);
+
+	if (r == 0) {
+		(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+		r = pthread_create(&thread, &attr, run, e);
+		(void)pthread_attr_destroy(&attr);
+	}
+	if (r != 0)
+		return error_sys(err, r, "start the thread for GPU events");
+	e->started = true;
+	return 0;
+}
+
+int worker_events_update(struct worker_events *e, uint32_t n, const struct gpu *gpus,
+	const nvmlDevice_t *devices, struct error *err)
+{
+	CLEANUP(freep) struct source *s = calloc(GPU_NODE_MAX, sizeof *s);
+	uint32_t k = 0;
+	bool changed, any_failed = false;
+
+	if (!s)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < n && k < GPU_NODE_MAX; i++) {
+		bool failed = worker_events_failed(e, gpus[i].uuid);
+		bool listens = (gpus[i].xid_events || failed) && gpus[i].uuid[0] &&
+			       devices[i] && gpus[i].fault != GPU_FAULT_LOST &&
+			       gpus[i].fault != GPU_FAULT_RESET;
+
+		if (!listens)
+			continue;
+		any_failed |= failed;
+		s[k] = (struct source){ .device = devices[i],
+			.index = gpus[i].index,
+			.mig = gpus[i].mig_enabled,
+			.failed = failed };
+		memcpy(s[k].uuid, gpus[i].uuid, sizeof s[k].uuid);
+		k++;
+	}
+	(void)pthread_mutex_lock(&e->lock);
+	/* A GPU that was refused is registered again with each look. */
+	changed = any_failed || !same_sources(e, s, k);
+	if (changed) {
+		memcpy(e->sources, s, k * sizeof *s);
+		e->n = k;
+		e->generation++;
+	}
+	(void)pthread_mutex_unlock(&e->lock);
+	return k > 0 && !e->started ? start(e, err) : 0;
+}
+
+bool worker_events_failed(struct worker_events *e, const char *uuid)
+{
+	bool failed = false;
+
+	(void)pthread_mutex_lock(&e->lock);
+	for (uint32_t i = 0; i < e->n; i++)
+		failed |= e->sources[i].failed && strcmp(e->sources[i].uuid, uuid) == 0;
+	(void)pthread_mutex_unlock(&e->lock);
+	return failed;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The thread of the worker that waits for XIDs: one NVML event set for all GPUs that have them.
+ * When the GPUs change, the set is made anew as soon as the running wait is over (5 s at most).
+ * GPUs that cannot send events are only probed; that is told by their xid_events.
+ * Thread: worker_events_update() and worker_events_failed() the worker's main thread.
+ */
+#include "model/gpu/gpu.h"
+#include "io/nvml/nvml.h"
+#include "io/nvml/probe/probe.h"
+
+#define WORKER_EVENTS_WAIT_MS 5000
+
+/* Sends one message to the agent; safe from any thread. */
+typedef void worker_send_fn(union worker_msg *m);
+
+struct worker_events;
+
+int worker_events_new(struct worker_events **ret, const struct nvml *nvml,
+	_Atomic uint64_t *crumb, worker_send_fn *send, struct error *err) MUST_USE;
+
+/* Listens to these from now on. Starts the thread with the first GPU that has events. */
+int worker_events_update(struct worker_events *e, uint32_t n, const struct gpu *gpus,
+	const nvmlDevice_t *devices, struct error *err) MUST_USE;
+
+/* Whether NVML refused events of this GPU although it says that it has them. */
+bool worker_events_failed(struct worker_events *e, const char *uuid);

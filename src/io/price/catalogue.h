@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A catalogue in memory, and its reader. Inside src/io/price only. */
+#include "lib/base/strv.h"
+#include "io/price/price.h"
+
+#define PRICE_REGIONS_MAX 256 /* of one type */
+#define PRICE_ANYWHERE    "*" /* the region of a price that holds for every one */
+
+/* What one file has in common. Texts are in the catalogue's pool. */
+struct price_file {
+	const char *source, *currency, *stamp;
+	bool shipped;
+};
+
+struct price_region {
+	const char *name;
+	int64_t nano_per_hour;       /* on demand; < 0: not sold that way */
+	int64_t spot_low, spot_high; /* of its zones; < 0: not sold that way */
+	/* Where they are from, if not from the type's own file, and how good that is: PRICE_RANK_... of amend.h. */
+	const struct price_file *from, *spot_from;
+	unsigned rank, spot_rank, interrupt_rank;
+	uint32_t interrupt_low_milli, interrupt_high_milli; /* a month; 0, 0: not known */
+};
+
+struct price_type {
+	const char *name, *gpu, *arch;
+	uint32_t gpus, gpu_memory_mib, vcpus, memory_mib;
+	uint32_t part_milli, allocatable_cpu_milli, allocatable_memory_mib;
+	const struct price_file *file;
+	struct price_region *regions;
+	size_t n_regions;
+};
+
+struct price_catalogue {
+	struct price_type *types; /* sorted by name once it is read */
+	size_t n, cap;
+	struct price_file files[2]; /* shipped, the user's */
+	struct price_file **more;   /* of others */
+	size_t n_more;
+	struct strv pool;
+};
+
+/* Adds the types of @text to @c; a type that is there is replaced. */
+int price_catalogue_read(struct price_catalogue *c, struct price_file *file, const char *name,
+	const char *text, size_t len, struct error *err) MUST_USE;
+
+/* NULL: there is none. */
+struct price_type *price_type_find(const struct price_catalogue *c, const char *name);

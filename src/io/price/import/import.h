@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Files of others with prices: AWS's Price List in bulk or as its query prints it, its history of spot prices, its Spot Instance Advisor,
+ * instances.json of instances.vantage.sh. The form is seen from what is in the file. Inside src/io/price only.
+ */
+#include "io/price/import/amend.h"
+
+#define IMPORT_LOOK     4096         /* bytes from which the form is seen */
+#define IMPORT_FILE_MAX (256U << 20) /* bytes of a file that is read as a whole */
+
+enum import_form {
+	IMPORT_UNKNOWN,
+	IMPORT_OWN,
+	IMPORT_PRICE_LIST,
+	IMPORT_PRICE_QUERY,
+	IMPORT_INSTANCES,
+	IMPORT_SPOT_HISTORY,
+	IMPORT_SPOT_ADVISOR
+};
+
+/* What @len bytes are the beginning of. IMPORT_OWN: also what is no JSON; its own reader says what is wrong with it. */
+enum import_form import_form(const char *text, size_t len);
+
+/*
+ * Amends @c by the file @path. Errors begin with the path. What somebody should know is added to @warnings, which may
+ * be NULL.
+ */
+int import_file(struct price_catalogue *c, const char *path, enum import_form form,
+	struct strv *warnings, struct error *err) MUST_USE;
+
+/* ---- forms ------------------------------------------------------------------------------------------------------ */
+
+/* A stream: fed piece by piece, of which little is kept. */
+struct price_list;
+int price_list_new(struct price_list **ret, struct price_catalogue *c, const char *name,
+	struct error *err) MUST_USE;
+int price_list_feed(struct price_list *l, const char *text, size_t len,
+	struct error *err) MUST_USE;
+int price_list_end(struct price_list *l, struct strv *warnings, struct error *err) MUST_USE;
+struct price_list *price_list_free(struct price_list *l); /* returns NULL */
+DEFINE_CLEANUP(struct price_list *, price_list_free)
+
+struct price_instances;
+int price_instances_new(struct price_instances **ret, struct price_catalogue *c,
+	const char *name, struct error *err) MUST_USE;
+int price_instances_feed(struct price_instances *p, const char *text, size_t len,
+	struct error *err) MUST_USE;
+int price_instances_end(struct price_instances *p, struct strv *warnings,
+	struct error *err) MUST_USE;
+struct price_instances *price_instances_free(struct price_instances *p); /* returns NULL */
+DEFINE_CLEANUP(struct price_instances *, price_instances_free)
+
+int price_query_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
+	struct strv *warnings, struct error *err) MUST_USE;
+int spot_history_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
+	struct strv *warnings, struct error *err) MUST_USE;
+int spot_advisor_read(struct price_catalogue *c, const char *name, const char *text, size_t len,
+	struct strv *warnings, struct error *err) MUST_USE;
+
+/* Types with GPUs that the catalogue does not know: the names of some. Names that are none are not kept. */
+int import_unknown_add(struct strv *types, const char *type, struct error *err) MUST_USE;
+void import_unknown_warn(const struct strv *types, const char *file, struct strv *warnings);
+
+/* A line in @warnings, unless that is NULL; without memory there is none. */
+void import_warn(struct strv *warnings, const char *fmt, ...) PRINTF(2, 3);

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/price/import/import.h"
+#include "io/price/import/stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * AWS's Price List in bulk: products by SKU with their attributes, then terms by SKU with their prices. The file of a
+ * region is hundreds of megabytes, so it is read as a stream; of it stays which SKUs are Linux on demand of types that
+ * the catalogue knows.
+ */
+
+#define SKUS_MAX 200000
+#define DAY_LEN  10 /* "2026-11-01" */
+
+/* What a product has to be; in the order of struct product.has. */
+static const struct {
+	const char *key, *value;
+	bool within; /* the value is somewhere in it */
+} wanted[] = {
+	{ "operatingSystem", "Linux", false },
+	{ "preInstalledSw", "NA", false },
+	{ "capacitystatus", "Used", false },
+	{ "marketoption", "OnDemand", false },
+	{ "usagetype", "BoxUsage", true },
+};
+
+struct product {
+	char type[STREAM_WORD_MAX], region[STREAM_WORD_MAX];
+	unsigned has; /* bit: of wanted */
+	bool compute, metal;
+	bool shared, dedicated; /* tenancy */
+	bool gpu;
+};
+
+struct sku {
+	char name[24];
+	const char *type; /* the catalogue's */
+	char region[PRICE_NAME_MAX];
+};
+
+struct price_list {
+	struct stream stream;
+	struct price_catalogue *c;
+	const struct price_file *file;
+	struct product product;
+	struct sku *skus;
+	size_t n, room, found, too_many;
+	struct strv unknown;
+	bool sorted;
+	char day[DAY_LEN + 1], currency[4];
+};
+
+/* ---- products ---------------------------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct sku *)a)->name, ((const struct sku *)b)->name);
+}
+
+static bool is_wanted(const struct product *p)
+{
+	return p->compute && (p->metal ? p->dedicated : p->shared) &&
+	       p->has == (1U << ARRAY_LEN(wanted)) - 1 && *p->type && *p->region;
+}
+
+/* The product whose object has just ended. */
+static int keep_product(struct price_list *l, const char *name, struct error *err)
+{
+	const struct product *p = &l->product;
+	const struct price_type *t = is_wanted(p) ? price_type_find(l->c, p->type) : NULL;
+	struct sku *s;
+
+	if (!t && is_wanted(p) && p->gpu && import_unknown_add(&l->unknown, p->type, err) < 0)
+		return -1;
+	if (!t || strlen(name) >= sizeof(s->name) || strlen(p->region) >= sizeof(s->region))
+		return 0;
+	if (l->n == SKUS_MAX) {
+		l->too_many++;
+		return 0;
+	}
+	if (l->n == l->room) {
+		size_t room = l->room ? 2 * l->room : 256;
+		struct sku *more = reallocarray(l->skus, room, sizeof(*more));
+
+		if (!more)
+			return error_nomem(err);
+		l->skus = more;
+		l->room = room;
+	}
+	s = &l->skus[l->n++];
+	(void)snprintf(s->name, sizeof(s->name), "%s", name);
+	(void)snprintf(s->region, sizeof(s->region), "%s", p->region);
+	s->type = t->name;
+	l->sorted = false;
+	return 0;
+}
+
+/* Bare metal has nobody beside it: its tenancy is Dedicated. */
+static void see_family(struct product *p, const char *value)
+{
+	p->metal = !strcmp(value, "Compute Instance (bare metal)");
+	p->compute = p->metal || !strcmp(value, "Compute Instance");
+}
+
+/* "2026-11-01"; what is no day is not kept, as it is shown on terminals. */
+static bool is_day(const char *text)
+{
+	for (size_t i = 0; i < DAY_LEN; i++)
+		if (i == 4 || i == 7 ? text[i] != '-' : text[i] < '0' || text[i] > '9')
+			return false;
+	return true;
+}
+
+static bool is_currency(const char *text)
+{
+	for (size_t i = 0; i < 3; i++)
+		if (text[i] < 'A' || text[i] > 'Z')
+			return false;
+	return !text[3];
+}
+
+static void see_attribute(struct product *p, const char *key, const char *value)
+{
+	if (!strcmp(key, "instanceType"))
+		(void)snprintf(p->type, sizeof(p->type), "%s", value);
+	else if (!strcmp(key, "regionCode"))
+		(void)snprintf(p->region, sizeof(p->region), "%s", value);
+	else if (!strcmp(key, "tenancy")) {
+		p->shared = !strcmp(value, "Shared");
+		p->dedicated = !strcmp(value, "Dedicated");
+	}
+	p->gpu |= !strcmp(key, "gpu");
+	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+		if (!strcmp(key, wanted[i].key) &&
+			(wanted[i].within ? strstr(value, wanted[i].value) != NULL
+					  : !strcmp(value, wanted[i].value)))
+			p->has |= 1U << i;
+}
+
+/* ---- prices ------------------------------------------------------------------------------------------------------- */
+
+static int see_price(struct price_list *l, const char *sku, const char *currency,
+	const char *value, struct error *err)
+{
+	struct price_amendment a = { .what = PRICE_IS_ON_DEMAND, .rank = PRICE_RANK_AWS };
+	const struct sku *s;
+	struct sku key = { .type = NULL };
+
+	if (strlen(sku) >= sizeof(key.name) || !l->n)
+		return 0;
+	if (!l->sorted)
+		qsort(l->skus, l->n, sizeof(*l->skus), by_name);
+	l->sorted = true;
+	(void)snprintf(key.name, sizeof(key.name), "%s", sku);
+	s = bsearch(&key, l->skus, l->n, sizeof(*l->skus), by_name);
+	if (!s)
+		return 0;
+	if (!price_parse(value, &a.low))
+		return error_set(err, ERR_INVALID,
+			"%s: pricePerUnit of SKU %s: expected an amount, found '%.40s'",
+			l->stream.name, sku, value);
+	if (!a.low || !is_currency(currency))
+		return 0;
+	if (!l->file) {
+		(void)snprintf(l->currency, sizeof(l->currency), "%.3s", currency);
+		l->file = price_source_add(l->c, l->stream.name, l->currency, l->day, err);
+		if (!l->file)
+			return -1;
+	}
+	if (strcmp(currency, l->currency) != 0)
+		return 0;
+	a.type = s->type;
+	a.region = s->region;
+	a.file = l->file;
+	l->found++;
+	return price_amend(l->c, &a, err) < 0 ? -1 : 0;
+}
+
+/* ---- the stream ------------------------------------------------------------------------------------------------------ */
+
+/* products.SKU.attributes.KEY; terms.OnDemand.SKU.TERM.priceDimensions.RATE.pricePerUnit.CURRENCY */
+static int on_value(void *arg, const char *value, struct error *err)
+{
+	struct price_list *l = arg;
+	const struct stream *s = &l->stream;
+	const char *key = stream_key(s);
+
+	if (stream_at(s, 1, "publicationDate", NULL) && is_day(value))
+		(void)snprintf(l->day, sizeof(l->day), "%.10s", value);
+	else if (stream_at(s, 3, "products", NULL) && !strcmp(key, "productFamily"))
+		see_family(&l->product, value);
+	else if (stream_at(s, 4, "products", NULL) && !strcmp(s->path[2], "attributes"))
+		see_attribute(&l->product, key, value);
+	else if (stream_at(s, 8, "terms", "OnDemand") &&
+		 !strcmp(s->path[4], "priceDimensions") && !strcmp(s->path[6], "pricePerUnit"))
+		return see_price(l, s->path[2], key, value, err);
+	return 0;
+}
+
+static int on_begin(void *arg, struct error *err)
+{
+	struct price_list *l = arg;
+
+	(void)err;
+	if (stream_at(&l->stream, 2, "products", NULL))
+		l->product = (struct product){ .has = 0 };
+	return 0;
+}
+
+static int on_end(void *arg, struct error *err)
+{
+	struct price_list *l = arg;
+
+	return stream_at(&l->stream, 2, "products", NULL)
+		       ? keep_product(l, l->stream.path[1], err)
+		       : 0;
+}
+
+int price_list_new(struct price_list **ret, struct price_catalogue *c, const char *name,
+	struct error *err)
+{
+	struct price_list *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return error_nomem(err);
+	l->c = c;
+	l->stream = (struct stream){ .name = name,
+		.value = on_value,
+		.begin = on_begin,
+		.end = on_end,
+		.arg = l };
+	if (stream_init(&l->stream, err) < 0) {
+		free(l);
+		return -1;
+	}
+	*ret = l;
+	return 0;
+}
+
+struct price_list *price_list_free(struct price_list *l)
+{
+	if (!l)
+		return NULL;
+	stream_fini(&l->stream);
+	free(l->skus);
+	strv_fini(&l->unknown);
+	free(l);
+	return NULL;
+}
+
+int price_list_feed(struct price_list *l, const char *text, size_t len, struct error *err)
+{
+	return stream_feed(&l->stream, text, len, err);
+}
+
+int price_list_end(struct price_list *l, struct strv *warnings, struct error *err)
+{
+	if (stream_end(&l->stream, err) < 0)
+		return -1;
+	import_unknown_warn(&l->unknown, l->stream.name, warnings);
+	if (!l->found)
+		import_warn(warnings,
+			"%s: no price on demand of a type with GPUs that the catalogue knows",
+			l->stream.name);
+	if (l->too_many)
+		import_warn(warnings, "%s: more than %d products, %zu are left out",
+			l->stream.name, SKUS_MAX, l->too_many);
+	return 0;
+}

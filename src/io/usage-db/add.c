@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/usage-db/internal.h"
+
+#include <errno.h>
+
+#define MAKE_ROOM_TRIES 64 /* a quarter of the buckets each: then there are none left */
+
+static int put_period(struct ledger *l, const struct ledger_period *p, int64_t *ret_id,
+	struct error *err)
+{
+	static const char text[] =
+		"INSERT INTO periods(start_s, end_s, node, instance_type, region, currency, "
+		"price_source, price_nano_per_hour, gpus, covered_ns, cost_nano) "
+		"VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" LEDGER_ADD_PERIOD;
+	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
+	const char *const texts[] = { p->node, p->instance_type, p->region, p->currency,
+		p->price_source };
+
+	if (sql_prepare(&l->sql, &stmt, text, err) < 0)
+		return -1;
+	sql_int(stmt, 1, (int64_t)p->start_s);
+	sql_int(stmt, 2, (int64_t)p->start_s + LEDGER_BUCKET_S);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		sql_text(stmt, 3 + (int)i, texts[i]);
+	sql_int(stmt, 8, p->price_nano_per_hour);
+	sql_int(stmt, 9, p->gpus);
+	sql_int(stmt, 10, p->covered_ns);
+	sql_int(stmt, 11, p->cost_nano);
+	if (sql_step(&l->sql, stmt, "write", err) < 0)
+		return -1;
+	*ret_id = sqlite3_column_int64(stmt, 0);
+	return sql_do(&l->sql, stmt, "write", err);
+}
+
+/* The number of whom a row is about; it is made when it is needed. */
+static int put_account(struct ledger *l, sqlite3_stmt *find, sqlite3_stmt *make,
+	const struct ledger_row *row, int64_t *ret_id, struct error *err)
+{
+	const char *const texts[] = { row->namespace_, row->pod, row->pod_uid, row->container,
+		row->gpu, row->device, row->resource, row->mode };
+	sqlite3_stmt *const both[] = { find, make };
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(both) && r == 0; i++) {
+		sql_int(both[i], 1, row->kind);
+		for (size_t j = 0; j < ARRAY_LEN(texts); j++)
+			sql_text(both[i], 2 + (int)j, texts[j]);
+		r = sql_step(&l->sql, both[i], "write", err);
+		if (r > 0)
+			*ret_id = sqlite3_column_int64(both[i], 0);
+		if (r > 0 && sql_do(&l->sql, both[i], "write", err) < 0)
+			return -1;
+	}
+	return r < 0 ? -1 : 0;
+}
+
+static int put_row(struct ledger *l, sqlite3_stmt *stmt, int64_t period, int64_t account,
+	const struct ledger_row *row, struct error *err)
+{
+	const int64_t numbers[] = { period, account, row->held_ns, row->gpu_ns, row->busy_ns,
+		(row->busy_unknown ? LEDGER_BUSY_UNKNOWN : 0) |
+			(row->memory_unknown ? LEDGER_MEMORY_UNKNOWN : 0),
+		row->memory_byte_seconds, row->memory_peak_bytes, row->cost_nano };
+
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		sql_int(stmt, 1 + (int)i, numbers[i]);
+	return sql_do(&l->sql, stmt, "write", err);
+}
+
+static int put_rows(struct ledger *l, const struct ledger_batch *b, int64_t period,
+	struct error *err)
+{
+	CLEANUP(sql_finalizep) sqlite3_stmt *find = NULL;
+	CLEANUP(sql_finalizep) sqlite3_stmt *make = NULL;
+	CLEANUP(sql_finalizep) sqlite3_stmt *put = NULL;
+
+	if (sql_prepare(&l->sql, &find,
+		    "SELECT id FROM accounts WHERE kind = ? AND namespace = ? AND pod = ? AND "
+		    "pod_uid = ? AND container = ? AND gpu = ? AND device = ? AND resource = ? "
+		    "AND mode = ?",
+		    err) < 0 ||
+		sql_prepare(&l->sql, &make,
+			"INSERT INTO accounts(kind, namespace, pod, pod_uid, container, gpu, device, "
+			"resource, mode) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+			err) < 0 ||
+		sql_prepare(&l->sql, &put,
+			"INSERT INTO charges VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)" LEDGER_ADD,
+			err) < 0)
+		return -1;
+	for (size_t i = 0; i < b->n_deltas; i++) {
+		int64_t account = 0;
+
+		if (put_account(l, find, make, &b->deltas[i], &account, err) < 0 ||
+			put_row(l, put, period, account, &b->deltas[i], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int put_batch(struct ledger *l, const struct ledger_batch *b, struct error *err)
+{
+	int64_t period = 0;
+
+	if (sql_run(&l->sql, "BEGIN IMMEDIATE", err) < 0)
+		return -1;
+	if (b->period &&
+		(put_period(l, b->period, &period, err) < 0 || put_rows(l, b, period, err) < 0))
+		return -1;
+	if (b->set_totals && ledger_totals_set(l, b, err) < 0)
+		return -1;
+	return sql_run(&l->sql, "COMMIT", err);
+}
+
+/* The batch did not fit. Makes room if it is our own ceiling that was in the way. */
+static int full(struct ledger *l, struct error *err)
+{
+	int64_t pages = 0, most = 0;
+	struct error why = ERROR_INIT;
+	int r;
+
+	if (sql_number(&l->sql, "PRAGMA page_count", &pages, &why) < 0 ||
+		sql_number(&l->sql, "PRAGMA max_page_count", &most, &why) < 0 ||
+		pages + pages / 16 + 64 < most)
+		return -1; /* the disk: @err says so */
+	r = ledger_make_room(l, &why);
+	if (r < 0) {
+		error_copy(err, &why);
+		return -1;
+	}
+	if (r == 0)
+		return error_set(err, ERR_LIMIT,
+			"ledger '%s': what is to be kept does not fit into %llu bytes", l->path,
+			(unsigned long long)l->max_bytes);
+	return 0;
+}
+
+int ledger_add(struct ledger *l, const struct ledger_batch *b, uint64_t now_s,
+	struct error *err)
+{
+	struct error ignored = ERROR_INIT;
+	bool renewed;
+	int r = ledger_check(b, err);
+
+	if (r >= 0)
+		r = ledger_reopen(l, err);
+	if (r < 0)
+		return r;
+	renewed = r == LEDGER_RENEWED;
+	for (unsigned i = 0; i < MAKE_ROOM_TRIES; i++) {
+		struct error why = ERROR_INIT;
+
+		r = put_batch(l, b, &why);
+		if (r == 0)
+			break;
+		sql_rollback(&l->sql);
+		if (l->sql.damaged && !renewed) {
+			r = ledger_renew(l, err);
+			renewed = r == LEDGER_RENEWED;
+			if (renewed)
+				continue;
+			return r;
+		}
+		if (!l->sql.full || full(l, &why) < 0) {
+			error_copy(err, &why);
+			return -1;
+		}
+	}
+	if (r < 0)
+		return error_set(err, ERR_LIMIT, "ledger '%s': no room can be made", l->path);
+	/* The batch is in. What cannot be tidied now can be the next time. */
+	if (ledger_age(l, now_s, &ignored) < 0)
+		sql_rollback(&l->sql);
+	return renewed ? LEDGER_RENEWED : 0;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/usage-db/internal.h"
+
+/*
+ * What becomes of old buckets: merged into longer ones, without changing a sum, and dropped when the
+ * file comes near its ceiling.
+ */
+
+#define MERGE_AT_ONCE 48 /* buckets in one call: it takes milliseconds */
+
+/* Percent of the ceiling: above the first the oldest go until the second is left. */
+#define DROP_ABOVE 90
+#define DROP_TO    80
+
+static const struct {
+	int64_t span_s, after_s;
+} steps[] = {
+	{ 3600, LEDGER_HOURS_AFTER },
+	{ 86400, LEDGER_DAYS_AFTER },
+};
+
+/* The first bucket that is due, its id and start; 0: none. A long bucket is due as a whole. */
+static int find_due(struct ledger *l, int64_t span_s, int64_t before_s, int64_t *id,
+	int64_t *start_s, struct error *err)
+{
+	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
+	int r;
+
+	if (sql_prepare(&l->sql, &stmt,
+		    "SELECT id, start_s FROM periods WHERE start_s - start_s % ?1 + ?1 <= ?2 AND "
+		    "start_s < ?2 AND end_s - start_s < ?1 ORDER BY start_s LIMIT 1",
+		    err) < 0)
+		return -1;
+	sql_int(stmt, 1, span_s);
+	sql_int(stmt, 2, before_s);
+	r = sql_step(&l->sql, stmt, "read", err);
+	if (r > 0) {
+		*id = sqlite3_column_int64(stmt, 0);
+		*start_s = sqlite3_column_int64(stmt, 1);
+	}
+	return r;
+}
+
+static int move_period(struct ledger *l, int64_t id, int64_t start_s, int64_t span_s,
+	int64_t *ret_id, struct error *err)
+{
+	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
+
+	if (sql_prepare(&l->sql, &stmt,
+		    "INSERT INTO periods(start_s, end_s, node, instance_type, region, currency, "
+		    "price_source, price_nano_per_hour, gpus, covered_ns, cost_nano) SELECT ?, ?, "
+		    "node, instance_type, region, currency, price_source, price_nano_per_hour, "
+		    "gpus, covered_ns, cost_nano FROM periods WHERE id = ?" LEDGER_ADD_PERIOD,
+		    err) < 0)
+		return -1;
+	sql_int(stmt, 1, start_s - start_s % span_s);
+	sql_int(stmt, 2, start_s - start_s % span_s + span_s);
+	sql_int(stmt, 3, id);
+	if (sql_step(&l->sql, stmt, "write", err) < 0)
+		return -1;
+	*ret_id = sqlite3_column_int64(stmt, 0);
+	return sql_do(&l->sql, stmt, "write", err);
+}
+
+/* Runs @text with the numbers @a and @b for its parameters. */
+static int run_with(struct ledger *l, const char *text, int64_t a, int64_t b, struct error *err)
+{
+	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
+
+	if (sql_prepare(&l->sql, &stmt, text, err) < 0)
+		return -1;
+	sql_int(stmt, 1, a);
+	if (sqlite3_bind_parameter_count(stmt) > 1)
+		sql_int(stmt, 2, b);
+	return sql_do(&l->sql, stmt, "write", err);
+}
+
+static int drop_period(struct ledger *l, int64_t id, struct error *err)
+{
+	if (run_with(l, "DELETE FROM charges WHERE period = ?", id, 0, err) < 0)
+		return -1;
+	return run_with(l, "DELETE FROM periods WHERE id = ?", id, 0, err);
+}
+
+/* 1: merged one, 0: none is due. */
+static int merge_one(struct ledger *l, int64_t span_s, int64_t before_s, struct error *err)
+{
+	int64_t id = 0, start_s = 0, target = 0;
+	int r = find_due(l, span_s, before_s, &id, &start_s, err);
+
+	if (r <= 0)
+		return r;
+	if (move_period(l, id, start_s, span_s, &target, err) < 0 ||
+		run_with(l,
+			"INSERT INTO charges SELECT ?1, account, held_ns, gpu_ns, busy_ns, "
+			"busy_unknown, memory_byte_seconds, memory_peak_bytes, cost_nano FROM "
+			"charges WHERE period = ?2" LEDGER_ADD,
+			target, id, err) < 0 ||
+		drop_period(l, id, err) < 0)
+		return -1;
+	return 1;
+}
+
+static int merge(struct ledger *l, uint64_t now_s, struct error *err)
+{
+	unsigned left = MERGE_AT_ONCE;
+
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		int64_t before_s = (int64_t)now_s - steps[i].after_s;
+		int r = 1;
+
+		while (r > 0 && left > 0 && before_s > 0) {
+			r = merge_one(l, steps[i].span_s, before_s, err);
+			left--;
+		}
+		if (r < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Pages in use, in percent of the ceiling. */
+static int used(struct ledger *l, int64_t *ret_percent, struct error *err)
+{
+	int64_t pages = 0, unused = 0, most = 1;
+
+	if (sql_number(&l->sql, "PRAGMA page_count", &pages, err) < 0 ||
+		sql_number(&l->sql, "PRAGMA freelist_count", &unused, err) < 0 ||
+		sql_number(&l->sql, "PRAGMA max_page_count", &most, err) < 0)
+		return -1;
+	*ret_percent = (pages - unused) * 100 / (most > 0 ? most : 1);
+	return 0;
+}
+
+/* The oldest bucket, but none that begins when the newest does. 1: dropped, 0: there is none. */
+static int drop_oldest(struct ledger *l, struct error *err)
+{
+	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
+	int64_t id;
+	int r;
+
+	if (sql_prepare(&l->sql, &stmt,
+		    "SELECT id FROM periods WHERE start_s < (SELECT max(start_s) FROM periods) "
+		    "ORDER BY start_s LIMIT 1",
+		    err) < 0)
+		return -1;
+	r = sql_step(&l->sql, stmt, "read", err);
+	if (r <= 0)
+		return r;
+	id = sqlite3_column_int64(stmt, 0);
+	(void)sqlite3_reset(stmt);
+	return drop_period(l, id, err) < 0 ? -1 : 1;
+}
+
+static int drop_strangers(struct ledger *l, struct error *err)
+{
+	return sql_run(&l->sql,
+		"DELETE FROM accounts WHERE id NOT IN (SELECT account FROM charges)", err);
+}
+
+static int drop(struct ledger *l, struct error *err)
+{
+	int64_t percent = 0;
+	int r = 1;
+
+	if (used(l, &percent, err) < 0)
+		return -1;
+	if (percent <= DROP_ABOVE)
+		return 0;
+	while (r > 0 && percent > DROP_TO) {
+		r = drop_oldest(l, err);
+		if (r < 0 || used(l, &percent, err) < 0)
+			return -1;
+	}
+	return drop_strangers(l, err);
+}
+
+int ledger_age(struct ledger *l, uint64_t now_s, struct error *err)
+{
+	if (now_s > INT64_MAX / 2)
+		return error_set(err, ERR_INVALID, "ledger: no such time");
+	if (sql_run(&l->sql, "BEGIN IMMEDIATE", err) < 0 || merge(l, now_s, err) < 0 ||
+		drop(l, err) < 0)
+		return -1;
+	return sql_run(&l->sql, "COMMIT", err);
+}
+
+static int drop_quarter(struct ledger *l, struct error *err)
+{
+	int64_t n = 0;
+	int r = 1;
+
+	if (sql_run(&l->sql, "BEGIN IMMEDIATE", err) < 0 ||
+		sql_number(&l->sql, "SELECT count(*) FROM periods", &n, err) < 0)
+		return -1;
+	n = n / 4 + 1;
+	for (int64_t i = 0; i < n && r > 0; i++) {
+		r = drop_oldest(l, err);
+		if (i == 0 && r == 0)
+			n = 0;
+	}
+	if (r < 0 || drop_strangers(l, err) < 0 || sql_run(&l->sql, "COMMIT", err) < 0)
+		return -1;
+	return n > 0;
+}
+
+int ledger_make_room(struct ledger *l, struct error *err)
+{
+	int r = drop_quarter(l, err);
+
+	if (r < 0)
+		sql_rollback(&l->sql);
+	return r;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/usage-db/internal.h"
+
+#include "lib/base/utf8.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+/* The bounds of a batch as tables: what comes from the API server and the driver is not ours. */
+
+struct text_bound {
+	const char *name;
+	size_t offset, max;
+};
+
+#define ROW(field, max)                                         \
+	{                                                       \
+#		field, offsetof(struct ledger_row, field), max \
+	}
+#define PERIOD(field, max)                                         \
+	{                                                          \
+#		field, offsetof(struct ledger_period, field), max \
+	}
+
+static const struct text_bound row_texts[] = {
+	ROW(namespace_, LEDGER_NAME_MAX),
+	ROW(pod, LEDGER_NAME_MAX),
+	ROW(pod_uid, LEDGER_DEVICE_MAX),
+	ROW(container, LEDGER_WORD_MAX),
+	ROW(gpu, LEDGER_DEVICE_MAX),
+	ROW(device, LEDGER_DEVICE_MAX),
+	ROW(resource, LEDGER_NAME_MAX),
+	ROW(mode, LEDGER_WORD_MAX),
+};
+
+static const struct text_bound period_texts[] = {
+	PERIOD(node, LEDGER_NAME_MAX),
+	PERIOD(instance_type, LEDGER_WORD_MAX),
+	PERIOD(region, LEDGER_WORD_MAX),
+	PERIOD(currency, LEDGER_WORD_MAX),
+	PERIOD(price_source, LEDGER_WORD_MAX),
+};
+
+static const struct {
+	const char *name;
+	size_t offset;
+} row_numbers[] = {
+	{ "held_ns", offsetof(struct ledger_row, held_ns) },
+	{ "gpu_ns", offsetof(struct ledger_row, gpu_ns) },
+	{ "busy_ns", offsetof(struct ledger_row, busy_ns) },
+	{ "memory_byte_seconds", offsetof(struct ledger_row, memory_byte_seconds) },
+	{ "memory_peak_bytes", offsetof(struct ledger_row, memory_peak_bytes) },
+	{ "cost_nano", offsetof(struct ledger_row, cost_nano) },
+};
+
+static int check_texts(const void *object, const char *what, size_t index,
+	const struct text_bound *bounds, size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *text =
+			*(const char *const *)((const char *)object + bounds[i].offset);
+		size_t len = text ? strlen(text) : 0;
+
+		if (len > bounds[i].max)
+			return error_set(err, ERR_LIMIT,
+				"ledger: %s %zu: %s: expected at most %zu bytes, found %zu",
+				what, index, bounds[i].name, bounds[i].max, len);
+		if (text && !utf8_is_valid(text))
+			return error_set(err, ERR_INVALID, "ledger: %s %zu: %s: expected UTF-8",
+				what, index, bounds[i].name);
+	}
+	return 0;
+}
+
+static int check_row(const struct ledger_row *row, size_t index, struct error *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(row_numbers); i++) {
+		int64_t v = *(const int64_t *)(const void *)((const char *)row +
+							     row_numbers[i].offset);
+
+		if (v < 0 || v > LEDGER_VALUE_MAX)
+			return error_set(err, ERR_INVALID,
+				"ledger: row %zu: %s: expected 0 to %" PRId64
+				", found %" PRId64,
+				index, row_numbers[i].name, LEDGER_VALUE_MAX, v);
+	}
+	return check_texts(row, "row", index, row_texts, ARRAY_LEN(row_texts), err);
+}
+
+static int check_period(const struct ledger_batch *b, struct error *err)
+{
+	const struct ledger_period *p = b->period;
+	int64_t sum = 0;
+
+	if (p->start_s % LEDGER_BUCKET_S != 0 || p->start_s > INT64_MAX / 2)
+		return error_set(err, ERR_INVALID,
+			"ledger: start of a bucket: expected a multiple of %d, found %" PRIu64,
+			LEDGER_BUCKET_S, p->start_s);
+	if (p->price_nano_per_hour < 0 || p->covered_ns < 0 || p->covered_ns > LEDGER_VALUE_MAX)
+		return error_set(err, ERR_INVALID,
+			"ledger: period: price and covered time are not below 0 nor above 2^53");
+	if (check_texts(p, "period", 0, period_texts, ARRAY_LEN(period_texts), err) < 0)
+		return -1;
+	/* No overflow: 2^14 rows of at most 2^53 each. */
+	for (size_t i = 0; i < b->n_deltas; i++) {
+		if (check_row(&b->deltas[i], i, err) < 0)
+			return -1;
+		if (__builtin_add_overflow(sum, b->deltas[i].cost_nano, &sum))
+			return error_set(err, ERR_LIMIT, "ledger: costs of more than 2^63");
+	}
+	if (sum != p->cost_nano)
+		return error_set(err, ERR_INVALID,
+			"ledger: the rows cost %" PRId64 ", the period %" PRId64, sum,
+			p->cost_nano);
+	return 0;
+}
+
+static int check_totals(const struct ledger_batch *b, struct error *err)
+{
+	for (size_t i = 0; i < b->n_totals; i++) {
+		const char *key = b->totals[i].key;
+
+		if (!key || !*key || strlen(key) > LEDGER_KEY_MAX || !utf8_is_valid(key))
+			return error_set(err, ERR_INVALID,
+				"ledger: total %zu: expected a key of 1 to %d bytes of UTF-8",
+				i, LEDGER_KEY_MAX);
+	}
+	return 0;
+}
+
+int ledger_check(const struct ledger_batch *b, struct error *err)
+{
+	if (b->n_deltas > LEDGER_DELTAS_MAX || b->n_totals > LEDGER_TOTALS_MAX)
+		return error_set(err, ERR_LIMIT,
+			"ledger: expected at most %d rows and %d totals, found %zu and %zu",
+			LEDGER_DELTAS_MAX, LEDGER_TOTALS_MAX, b->n_deltas, b->n_totals);
+	if (!b->period && b->n_deltas)
+		return error_set(err, ERR_INVALID, "ledger: %zu rows without a period",
+			b->n_deltas);
+	if (b->period && check_period(b, err) < 0)
+		return -1;
+	return check_totals(b, err);
+}

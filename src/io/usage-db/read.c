@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/usage-db/internal.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+struct reading {
+	struct sql sql;
+	ledger_each each;
+	void *arg;
+};
+
+static int check_file(const char *path, struct error *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR
+			       ? error_set(err, ERR_NOT_FOUND, "there is no ledger '%s'", path)
+			       : error_sys(err, errno, "read ledger '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, ERR_INVALID, "read ledger '%s': expected a regular file",
+			path);
+	return 0;
+}
+
+static int read_rows(struct reading *r, const struct ledger_period *p, sqlite3_stmt *stmt,
+	int64_t period, struct error *err)
+{
+	int got;
+
+	sql_int(stmt, 1, period);
+	while ((got = sql_step(&r->sql, stmt, "read", err)) > 0) {
+		const struct ledger_row row = {
+			.kind = sqlite3_column_int(stmt, 0) == LEDGER_IDLE ? LEDGER_IDLE
+									   : LEDGER_HELD,
+			.namespace_ = sql_column(stmt, 1),
+			.pod = sql_column(stmt, 2),
+			.pod_uid = sql_column(stmt, 3),
+			.container = sql_column(stmt, 4),
+			.gpu = sql_column(stmt, 5),
+			.device = sql_column(stmt, 6),
+			.resource = sql_column(stmt, 7),
+			.mode = sql_column(stmt, 8),
+			.held_ns = sqlite3_column_int64(stmt, 9),
+			.gpu_ns = sqlite3_column_int64(stmt, 10),
+			.busy_ns = sqlite3_column_int64(stmt, 11),
+			.busy_unknown =
+				(sqlite3_column_int(stmt, 12) & LEDGER_BUSY_UNKNOWN) != 0,
+			.memory_unknown =
+				(sqlite3_column_int(stmt, 12) & LEDGER_MEMORY_UNKNOWN) != 0,
+			.memory_byte_seconds = sqlite3_column_int64(stmt, 13),
+			.memory_peak_bytes = sqlite3_column_int64(stmt, 14),
+			.cost_nano = sqlite3_column_int64(stmt, 15),
+		};
+
+		got = r->each(r->arg, p, &row, err);
+		if (got < 0) {
+			(void)sqlite3_reset(stmt);
+			return got;
+		}
+	}
+	return got;
+}
+
+static int read_periods(struct reading *r, sqlite3_stmt *periods, sqlite3_stmt *rows,
+	struct error *err)
+{
+	int got;
+
+	while ((got = sql_step(&r->sql, periods, "read", err)) > 0) {
+		const struct ledger_period p = {
+			.start_s = (uint64_t)sqlite3_column_int64(periods, 1),
+			.end_s = (uint64_t)sqlite3_column_int64(periods, 2),
+			.node = sql_column(periods, 3),
+			.instance_type = sql_column(periods, 4),
+			.region = sql_column(periods, 5),
+			.currency = sql_column(periods, 6),
+			.price_source = sql_column(periods, 7),
+			.price_nano_per_hour = sqlite3_column_int64(periods, 8),
+			.gpus = (uint32_t)sqlite3_column_int64(periods, 9),
+			.covered_ns = sqlite3_column_int64(periods, 10),
+			.cost_nano = sqlite3_column_int64(periods, 11),
+		};
+
+		got = r->each(r->arg, &p, NULL, err);
+		if (got >= 0)
+			got = read_rows(r, &p, rows, sqlite3_column_int64(periods, 0), err);
+		if (got < 0)
+			return got;
+	}
+	return got;
+}
+
+static int read_all(struct reading *r, uint64_t from_s, uint64_t to_s, struct error *err)
+{
+	CLEANUP(sql_finalizep) sqlite3_stmt *periods = NULL;
+	CLEANUP(sql_finalizep) sqlite3_stmt *rows = NULL;
+
+	if (sql_prepare(&r->sql, &periods,
+		    "SELECT id, start_s, end_s, node, instance_type, region, currency, price_source, "
+		    "price_nano_per_hour, gpus, covered_ns, cost_nano FROM periods WHERE start_s < ?2 "
+		    "AND end_s > ?1 ORDER BY start_s, end_s, id",
+		    err) < 0 ||
+		sql_prepare(&r->sql, &rows,
+			"SELECT kind, namespace, pod, pod_uid, container, gpu, device, resource, "
+			"mode, held_ns, gpu_ns, busy_ns, busy_unknown, memory_byte_seconds, "
+			"memory_peak_bytes, cost_nano FROM charges JOIN accounts ON account = id "
+			"WHERE period = ? ORDER BY account",
+			err) < 0)
+		return -1;
+	sql_int(periods, 1, from_s > INT64_MAX ? INT64_MAX : (int64_t)from_s);
+	sql_int(periods, 2, to_s > INT64_MAX ? INT64_MAX : (int64_t)to_s);
+	return read_periods(r, periods, rows, err);
+}
+
+static int begin(struct reading *r, const char *path, int flags, struct error *err)
+{
+	int got = sql_open(&r->sql, path, flags, err);
+
+	if (got >= 0)
+		got = sql_run(&r->sql, "BEGIN", err);
+	if (got >= 0)
+		got = sql_identify(&r->sql, err); /* the first look at the file */
+	if (got < 0)
+		sql_finip(&r->sql);
+	return got;
+}
+
+int ledger_read(const char *path, uint64_t from_s, uint64_t to_s, ledger_each each, void *arg,
+	struct error *err)
+{
+	struct reading r = { .each = each, .arg = arg };
+	struct error why = ERROR_INIT;
+	int got = check_file(path, err);
+
+	if (got < 0)
+		return got;
+	got = begin(&r, path, SQLITE_OPEN_READONLY, &why);
+	/* An agent that was killed in the middle of a write left its journal, and who may only read
+	 * cannot take the half of a write back. Who may write can, without making any file. */
+	if (got < 0 && why.code == ERR_PERMISSION)
+		got = begin(&r, path, SQLITE_OPEN_READWRITE, &why);
+	if (got < 0 && why.code == ERR_PERMISSION)
+		return error_set(err, ERR_PERMISSION,
+			"read ledger '%s': no right to read it, or an agent was killed while it wrote, and "
+			"who repairs it must have the right to write; the agent does so when it starts",
+			path);
+	if (got < 0) {
+		error_copy(err, &why);
+		return got;
+	}
+	if (got == 0)
+		got = read_all(&r, from_s, to_s, err);
+	else
+		got = 0; /* the agent has just made the file */
+	sql_finip(&r.sql);
+	return got;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/usage-db/internal.h"
+
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH_CAP 4096
+#define DAMAGED  ".damaged-"
+
+/* Strict tables: a sum that does not fit 63 bits fails, and never becomes a float. */
+static const char schema[] =
+	"CREATE TABLE periods(id INTEGER PRIMARY KEY, start_s INTEGER NOT NULL, "
+	"end_s INTEGER NOT NULL, node TEXT NOT NULL, instance_type TEXT NOT NULL, "
+	"region TEXT NOT NULL, currency TEXT NOT NULL, price_source TEXT NOT NULL, "
+	"price_nano_per_hour INTEGER NOT NULL, gpus INTEGER NOT NULL, covered_ns INTEGER NOT NULL, "
+	"cost_nano INTEGER NOT NULL, UNIQUE(start_s, end_s, node, instance_type, region, currency, "
+	"price_source, price_nano_per_hour, gpus)) STRICT;"
+	"CREATE TABLE accounts(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, "
+	"namespace TEXT NOT NULL, pod TEXT NOT NULL, pod_uid TEXT NOT NULL, container TEXT NOT NULL, "
+	"gpu TEXT NOT NULL, device TEXT NOT NULL, resource TEXT NOT NULL, mode TEXT NOT NULL, "
+	"UNIQUE(pod_uid, device, container, resource, mode, kind, namespace, pod, gpu)) STRICT;"
+	"CREATE TABLE charges(period INTEGER NOT NULL, account INTEGER NOT NULL, "
+	"held_ns INTEGER NOT NULL, gpu_ns INTEGER NOT NULL, busy_ns INTEGER NOT NULL, "
+	"busy_unknown INTEGER NOT NULL, memory_byte_seconds INTEGER NOT NULL, "
+	"memory_peak_bytes INTEGER NOT NULL, cost_nano INTEGER NOT NULL, "
+	"PRIMARY KEY(period, account)) STRICT, WITHOUT ROWID;"
+	"CREATE TABLE totals(key TEXT PRIMARY KEY, v0 INTEGER NOT NULL, v1 INTEGER NOT NULL, "
+	"v2 INTEGER NOT NULL, v3 INTEGER NOT NULL, v4 INTEGER NOT NULL, v5 INTEGER NOT NULL, "
+	"v6 INTEGER NOT NULL, v7 INTEGER NOT NULL) STRICT, WITHOUT ROWID;";
+
+/* Makes the file, or sees that what is there is one that nobody slipped in. */
+static int make_file(const char *path, struct error *err)
+{
+	CLEANUP(closep) int fd = -1;
+	struct stat st;
+
+	/* A file that is there is not opened: closing it would drop the locks of this process. */
+	if (lstat(path, &st) == 0) {
+		if (!S_ISREG(st.st_mode) || st.st_nlink > 1)
+			return error_set(err, ERR_INVALID,
+				"open ledger '%s': expected a regular file with one name",
+				path);
+		if ((st.st_mode & 07777) != 0600 && chmod(path, 0600) < 0)
+			return error_sys(err, errno, "change the mode of '%s'", path);
+		return 0;
+	}
+	if (errno != ENOENT)
+		return error_sys(err, errno, "open ledger '%s'", path);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return fd < 0 ? error_sys(err, errno, "make ledger '%s'", path) : 0;
+}
+
+static int make_schema(struct ledger *l, struct error *err)
+{
+	char text[128];
+
+	(void)snprintf(text, sizeof(text),
+		"PRAGMA application_id = %d; PRAGMA user_version = %d", LEDGER_APPLICATION,
+		LEDGER_VERSION);
+	if (sql_run(&l->sql, schema, err) < 0 || sql_run(&l->sql, text, err) < 0)
+		return -1;
+	return 0;
+}
+
+static int check_pages(struct ledger *l, struct error *err)
+{
+	CLEANUP(sql_finalizep) sqlite3_stmt *stmt = NULL;
+
+	if (sql_prepare(&l->sql, &stmt, "PRAGMA quick_check(1)", err) < 0 ||
+		sql_step(&l->sql, stmt, "check", err) < 0)
+		return -1;
+	if (strcmp(sql_column(stmt, 0), "ok") != 0) {
+		l->sql.damaged = true;
+		return error_set(err, ERR_INVALID, "check ledger '%s': %.200s", l->path,
+			sql_column(stmt, 0));
+	}
+	return 0;
+}
+
+/* In one transaction: is it ours, whole, and if it is empty, made. */
+static int prepare(struct ledger *l, struct error *err)
+{
+	int r;
+
+	if (sql_run(&l->sql, "BEGIN IMMEDIATE", err) < 0)
+		return -1;
+	r = sql_identify(&l->sql, err);
+	if (r < 0) {
+		l->sql.damaged |= err && err->code == ERR_UNSUPPORTED;
+		return -1;
+	}
+	r = r > 0 ? make_schema(l, err) : check_pages(l, err);
+	return r < 0 ? -1 : sql_run(&l->sql, "COMMIT", err);
+}
+
+static int open_file(struct ledger *l, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int64_t size = 0;
+	char text[160];
+	int r = make_file(l->path, &why);
+
+	if (r >= 0)
+		r = sql_open(&l->sql, l->path, SQLITE_OPEN_READWRITE, &why);
+	if (r >= 0)
+		r = sql_run(&l->sql, "PRAGMA journal_mode = TRUNCATE", &why);
+	if (r >= 0)
+		r = sql_number(&l->sql, "PRAGMA page_size", &size, &why);
+	if (r >= 0 && size > 0) {
+		(void)snprintf(text, sizeof(text),
+			"PRAGMA journal_size_limit = 0; PRAGMA max_page_count = %llu",
+			(unsigned long long)(l->max_bytes / (uint64_t)size));
+		r = sql_run(&l->sql, text, &why);
+	}
+	if (r >= 0)
+		r = prepare(l, &why);
+	if (r < 0) {
+		sql_rollback(&l->sql);
+		sql_finip(&l->sql);
+		error_copy(err, &why);
+	}
+	return r;
+}
+
+/* Of files that were renamed only @keep stays: they are as large as a ledger. */
+static void forget_others(const char *path, const char *keep)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	CLEANUP(freep) char *folder = strndup(path, slash ? (size_t)(slash - path) : 0);
+	char prefix[256];
+	DIR *dir = folder ? opendir(!slash ? "." : *folder ? folder : "/") : NULL;
+	struct dirent *e;
+
+	if (!dir)
+		return;
+	(void)snprintf(prefix, sizeof(prefix), "%.200s" DAMAGED, name);
+	while ((e = readdir(dir)) != NULL) {
+		if (!strncmp(e->d_name, prefix, strlen(prefix)) && strcmp(e->d_name, keep) != 0)
+			(void)unlinkat(dirfd(dir), e->d_name, 0);
+	}
+	(void)closedir(dir);
+}
+
+int ledger_renew(struct ledger *l, struct error *err)
+{
+	char aside[PATH_CAP], journal[PATH_CAP];
+	struct error why = ERROR_INIT;
+	int n = snprintf(aside, sizeof(aside), "%s" DAMAGED "%llu", l->path,
+		(unsigned long long)(time_wall_ns() / NS_PER_SEC));
+	const char *slash = strrchr(l->path, '/');
+
+	sql_finip(&l->sql);
+	if (n < 0 || (size_t)n >= sizeof(aside))
+		return error_set(err, ERR_LIMIT, "the path '%.100s...' is too long", l->path);
+	/* First the journal, so that it is never taken for that of the new file. */
+	(void)snprintf(journal, sizeof(journal), "%s-journal", l->path);
+	if (unlink(journal) < 0 && errno != ENOENT)
+		return error_sys(err, errno, "remove '%s'", journal);
+	if (rename(l->path, aside) < 0)
+		return error_sys(err, errno, "rename the damaged ledger '%s'", l->path);
+	forget_others(l->path, slash ? aside + (slash - l->path) + 1 : aside);
+	if (open_file(l, &why) < 0) {
+		error_copy(err, &why);
+		return -1;
+	}
+	(void)error_set(err, ERR_INVALID,
+		"ledger '%s' was damaged, or of another program or version: it is now '%s', and a new one is begun",
+		l->path, aside);
+	return LEDGER_RENEWED;
+}
+
+int ledger_reopen(struct ledger *l, struct error *err)
+{
+	struct error why = ERROR_INIT;
+	int r = l->sql.db ? 0 : open_file(l, &why);
+
+	if (r < 0 && l->sql.damaged)
+		r = ledger_renew(l, &why);
+	if (r != 0)
+		error_copy(err, &why);
+	return r;
+}
+
+int ledger_open(struct ledger **ret, const char *path, uint64_t max_bytes, struct error *err)
+{
+	CLEANUP(ledger_closep) struct ledger *l = calloc(1, sizeof(*l));
+	int r;
+
+	*ret = NULL;
+	if (!l)
+		return error_nomem(err);
+	l->path = strdup(path);
+	l->max_bytes = max_bytes < LEDGER_BYTES_MIN ? LEDGER_BYTES_MIN : max_bytes;
+	if (!l->path)
+		return error_nomem(err);
+	r = ledger_reopen(l, err);
+	if (r >= 0)
+		*ret = STEAL_PTR(l);
+	return r;
+}
+
+struct ledger *ledger_close(struct ledger *l)
+{
+	if (!l)
+		return NULL;
+	sql_finip(&l->sql);
+	free(l->path);
+	free(l);
+	return NULL;
+}

@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/web/packet/packet.h"
+
+#include "lib/base/fd.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MAGIC UINT32_C(0x57535047) /* "GPSW" */
+
+struct head {
+	uint32_t magic, version, type, len;
+};
+
+struct start {
+	struct head head;
+	uint32_t connections, per_address, cpu_permille, n_routes;
+	uint32_t open_routes, padding; /* a bit for each route */
+	uint64_t request_ns, idle_ns, reply_ns, check_ns, hang_ns, again_ns;
+};
+
+struct word {
+	struct head head;
+	uint32_t code;
+	int32_t sys;
+};
+
+struct listen {
+	struct head head;
+	uint32_t only_local, padding;
+};
+
+struct request {
+	struct head head;
+	uint32_t n_query, is_head;
+};
+
+struct answer {
+	struct head head;
+	uint32_t status, shared, n_extra, padding;
+	uint64_t cpu_ns, len;
+	char etag[WEB_ETAG_MAX];
+};
+
+static_assert(WEB_ROUTES_MAX <= 32, "a bit for each in .open_routes");
+static_assert(sizeof(struct answer) + WEB_TEXTS_MAX + WEB_INLINE_MAX <= WEB_PACKET_MAX,
+	"a packet has room for all parts");
+
+static const size_t fixed_sizes[WEB_PACKET_COUNT_] = {
+	[WEB_PACKET_START] = sizeof(struct start),
+	[WEB_PACKET_READY] = sizeof(struct word),
+	[WEB_PACKET_REFUSED] = sizeof(struct word),
+	[WEB_PACKET_LISTEN] = sizeof(struct listen),
+	[WEB_PACKET_REQUEST] = sizeof(struct request),
+	[WEB_PACKET_REPLY] = sizeof(struct answer),
+	[WEB_PACKET_NOTICE] = sizeof(struct word),
+};
+
+static uint32_t fnv(uint32_t h, const void *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ ((const unsigned char *)data)[i]) * UINT32_C(16777619);
+	return h;
+}
+
+/* Of the build: ends of two builds do not understand each other. */
+static uint32_t version(void)
+{
+	uint32_t h = fnv(UINT32_C(2166136261), GPUSLICE_VERSION, sizeof(GPUSLICE_VERSION));
+
+	h = fnv(h, fixed_sizes, sizeof(fixed_sizes));
+	return fnv(h, &(size_t){ sizeof(struct web_page) }, sizeof(size_t));
+}
+
+/* --- writing --- */
+
+static void put_fixed(struct buf *b, enum web_packet type, struct head *head)
+{
+	*head = (struct head){ .magic = MAGIC, .version = version(), .type = type };
+	buf_add(b, head, fixed_sizes[type]);
+}
+
+static void put_text(struct buf *b, const char *text)
+{
+	buf_add(b, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+/* Behind the last text: what they have taken is bounded, so that a body always finds room. */
+static void end_texts(struct buf *b, enum web_packet type)
+{
+	if (b->len > fixed_sizes[type] + WEB_TEXTS_MAX)
+		b->failed = true;
+}
+
+static void put_len(struct buf *b)
+{
+	uint32_t len = (uint32_t)b->len;
+
+	if (buf_ok(b))
+		memcpy(b->data + offsetof(struct head, len), &len, sizeof(len));
+}
+
+void web_put_start(struct buf *b, const struct web_setup *s)
+{
+	struct start p = { .connections = s->limits.connections,
+		.per_address = s->limits.per_address,
+		.cpu_permille = s->limits.cpu_permille,
+		.n_routes = (uint32_t)s->n_routes,
+		.request_ns = s->limits.request_ns,
+		.idle_ns = s->limits.idle_ns,
+		.reply_ns = s->limits.reply_ns,
+		.check_ns = s->limits.check_ns,
+		.hang_ns = s->limits.hang_ns,
+		.again_ns = s->limits.again_ns };
+
+	for (size_t i = 0; i < s->n_routes; i++)
+		p.open_routes |= s->routes[i].open ? UINT32_C(1) << i : 0;
+	put_fixed(b, WEB_PACKET_START, &p.head);
+	put_text(b, s->host);
+	put_text(b, s->token_file);
+	put_text(b, s->cert_file);
+	put_text(b, s->key_file);
+	for (size_t i = 0; i < s->n_routes; i++)
+		put_text(b, s->routes[i].path);
+	end_texts(b, WEB_PACKET_START);
+	put_len(b);
+}
+
+void web_put_word(struct buf *b, const struct web_word *w)
+{
+	struct word p = { .code = w->error.code, .sys = w->error.sys };
+
+	put_fixed(b, w->type, &p.head);
+	put_text(b, w->error.msg);
+	put_len(b);
+}
+
+void web_put_listen(struct buf *b, bool only_local)
+{
+	struct listen p = { .only_local = only_local };
+
+	put_fixed(b, WEB_PACKET_LISTEN, &p.head);
+	put_len(b);
+}
+
+void web_put_request(struct buf *b, const struct web_request *req)
+{
+	struct request p = { .n_query = (uint32_t)req->n_query, .is_head = req->head };
+
+	put_fixed(b, WEB_PACKET_REQUEST, &p.head);
+	put_text(b, req->path);
+	put_text(b, req->accept);
+	for (size_t i = 0; i < req->n_query; i++) {
+		put_text(b, req->query[i].name);
+		put_text(b, req->query[i].value);
+	}
+	end_texts(b, WEB_PACKET_REQUEST);
+	put_len(b);
+}
+
+void web_put_answer(struct buf *b, const struct web_answer *a)
+{
+	struct answer p = { .status = a->status,
+		.shared = a->shared,
+		.n_extra = (uint32_t)a->n_extra,
+		.cpu_ns = a->cpu_ns,
+		.len = a->len };
+
+	memcpy(p.etag, a->etag, sizeof(p.etag));
+	put_fixed(b, WEB_PACKET_REPLY, &p.head);
+	put_text(b, a->type);
+	for (size_t i = 0; i < a->n_extra; i++) {
+		put_text(b, a->extra[i].name);
+		put_text(b, a->extra[i].value);
+	}
+	end_texts(b, WEB_PACKET_REPLY);
+	if (!a->shared && a->len)
+		buf_add(b, a->body, a->len);
+	put_len(b);
+}
+
+/* --- reading --- */
+
+/* The texts of a packet, one after the other. */
+struct texts {
+	const char *at, *end;
+	bool wrong; /* one of them has no end */
+};
+
+static const char *next_text(struct texts *t)
+{
+	const char *text = t->at;
+	const char *end = memchr(text, '\0', (size_t)(t->end - text));
+
+	if (!end) {
+		t->wrong = true;
+		return "";
+	}
+	t->at = end + 1;
+	return text;
+}
+
+/* NULL for "", which stands for none. */
+static const char *next_or_none(struct texts *t)
+{
+	const char *text = next_text(t);
+
+	return *text ? text : NULL;
+}
+
+static int malformed(struct error *err, const char *what)
+{
+	return error_set(err, ERR_INVALID,
+		"a packet between the agent and its web server has %s", what);
+}
+
+int web_packet_type(const void *packet, size_t len, enum web_packet *ret, struct error *err)
+{
+	struct head h;
+
+	if (len < sizeof(h) || len > WEB_PACKET_MAX)
+		return malformed(err, "a wrong length");
+	memcpy(&h, packet, sizeof(h));
+	if (h.magic != MAGIC || h.version != version())
+		return malformed(err, "another version");
+	if (h.type < WEB_PACKET_START || h.type >= WEB_PACKET_COUNT_)
+		return malformed(err, "an unknown type");
+	if (h.len != len || len < fixed_sizes[h.type])
+		return malformed(err, "a wrong length");
+	*ret = (enum web_packet)h.type;
+	return 0;
+}
+
+/* Copies the fixed part of a packet of this type to @fixed; *ret: what is behind it. */
+static int get_fixed(const void *packet, size_t len, enum web_packet type, void *fixed,
+	struct texts *ret, struct error *err)
+{
+	enum web_packet found;
+
+	if (web_packet_type(packet, len, &found, err) < 0)
+		return -1;
+	if (found != type)
+		return malformed(err, "a type that is not expected now");
+	memcpy(fixed, packet, fixed_sizes[type]);
+	*ret = (struct texts){ .at = (const char *)packet + fixed_sizes[type],
+		.end = (const char *)packet + len };
+	return 0;
+}
+
+/* All texts have been read, and nothing is behind them. */
+static int check_end(const struct texts *t, struct error *err)
+{
+	if (t->wrong)
+		return malformed(err, "a text without an end");
+	return t->at == t->end ? 0 : malformed(err, "something behind its end");
+}
+
+int web_get_start(const void *packet, size_t len, struct web_setup *ret, struct error *err)
+{
+	struct web_setup s = { .n_routes = 0 };
+	struct start p;
+	struct texts t = { .at = NULL };
+
+	if (get_fixed(packet, len, WEB_PACKET_START, &p, &t, err) < 0)
+		return -1;
+	if (p.n_routes > WEB_ROUTES_MAX)
+		return malformed(err, "too many routes");
+	s.limits = (struct web_limits){ .connections = p.connections,
+		.per_address = p.per_address,
+		.cpu_permille = p.cpu_permille,
+		.request_ns = p.request_ns,
+		.idle_ns = p.idle_ns,
+		.reply_ns = p.reply_ns,
+		.check_ns = p.check_ns,
+		.hang_ns = p.hang_ns,
+		.again_ns = p.again_ns };
+	s.host = next_text(&t);
+	s.token_file = next_or_none(&t);
+	s.cert_file = next_or_none(&t);
+	s.key_file = next_or_none(&t);
+	for (; s.n_routes < p.n_routes; s.n_routes++)
+		s.routes[s.n_routes] = (struct web_route_name){ .path = next_text(&t),
+			.open = p.open_routes >> s.n_routes & 1 };
+	if (check_end(&t, err) < 0)
+		return -1;
+	*ret = s;
+	return 0;
+}
+
+int web_get_word(const void *packet, size_t len, struct web_word *ret, struct error *err)
+{
+	struct web_word w;
+	struct word p;
+	struct texts t = { .at = NULL };
+	const char *msg;
+
+	if (web_packet_type(packet, len, &w.type, err) < 0)
+		return -1;
+	if (w.type != WEB_PACKET_READY && w.type != WEB_PACKET_REFUSED &&
+		w.type != WEB_PACKET_NOTICE)
+		return malformed(err, "a type that is not expected now");
+	if (get_fixed(packet, len, w.type, &p, &t, err) < 0)
+		return -1;
+	msg = next_text(&t);
+	if (check_end(&t, err) < 0)
+		return -1;
+	if (p.code >= ERR_COUNT_ || strlen(msg) >= sizeof(w.error.msg))
+		return malformed(err, "an error that is none");
+	w.error = (struct error){ .code = (enum error_code)p.code, .sys = p.sys };
+	memcpy(w.error.msg, msg, strlen(msg) + 1);
+	*ret = w;
+	return 0;
+}
+
+int web_get_listen(const void *packet, size_t len, bool *ret_only_local, struct error *err)
+{
+	struct listen p;
+	struct texts t = { .at = NULL };
+
+	if (get_fixed(packet, len, WEB_PACKET_LISTEN, &p, &t, err) < 0 ||
+		check_end(&t, err) < 0)
+		return -1;
+	*ret_only_local = p.only_local != 0;
+	return 0;
+}
+
+int web_get_request(const void *packet, size_t len, struct web_request *ret, struct error *err)
+{
+	struct web_request req = { .rest = "" };
+	struct request p;
+	struct texts t = { .at = NULL };
+
+	if (get_fixed(packet, len, WEB_PACKET_REQUEST, &p, &t, err) < 0)
+		return -1;
+	if (p.n_query > WEB_QUERY_MAX || p.is_head > 1)
+		return malformed(err, "a request that is none");
+	req.head = p.is_head;
+	req.path = next_text(&t);
+	req.accept = next_text(&t);
+	for (; req.n_query < p.n_query; req.n_query++) {
+		req.query[req.n_query].name = next_text(&t);
+		req.query[req.n_query].value = next_text(&t);
+	}
+	if (check_end(&t, err) < 0)
+		return -1;
+	*ret = req;
+	return 0;
+}
+
+/* What is left behind the texts is the body, unless that is shared. */
+static int get_body(const struct answer *p, const struct texts *t, struct web_answer *a,
+	struct error *err)
+{
+	if (t->wrong)
+		return malformed(err, "a text without an end");
+	if (p->len > WEB_BODY_MAX ||
+		p->len != (p->shared ? p->len : (size_t)(t->end - t->at)) ||
+		(p->shared && t->at != t->end))
+		return malformed(err, "a body of another length");
+	a->len = p->len;
+	a->shared = p->shared != 0;
+	a->body = a->shared ? NULL : t->at;
+	return 0;
+}
+
+int web_get_answer(const void *packet, size_t len, struct web_answer *ret, struct error *err)
+{
+	struct web_answer a = { .status = 0 };
+	struct answer p;
+	struct texts t = { .at = NULL };
+
+	if (get_fixed(packet, len, WEB_PACKET_REPLY, &p, &t, err) < 0)
+		return -1;
+	if (p.status < 100 || p.status > 599 || p.n_extra > WEB_EXTRA_MAX ||
+		!memchr(p.etag, '\0', sizeof(p.etag)))
+		return malformed(err, "a reply that is none");
+	a.status = p.status;
+	a.cpu_ns = p.cpu_ns;
+	memcpy(a.etag, p.etag, sizeof(a.etag));
+	a.type = next_text(&t);
+	for (; a.n_extra < p.n_extra; a.n_extra++) {
+		a.extra[a.n_extra].name = next_text(&t);
+		a.extra[a.n_extra].value = next_text(&t);
+	}
+	if (get_body(&p, &t, &a, err) < 0)
+		return -1;
+	*ret = a;
+	return 0;
+}
+
+/* --- the socket --- */
+
+union fd_message {
+	struct cmsghdr head;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+static ssize_t send_with_fd(int sock, const struct buf *packet, int fd)
+{
+	struct iovec v = { .iov_base = packet->data, .iov_len = packet->len };
+	union fd_message c = { .room = { 0 } };
+	struct msghdr m = { .msg_iov = &v,
+		.msg_iovlen = 1,
+		.msg_control = &c,
+		.msg_controllen = sizeof(c) };
+
+	c.head = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+		.cmsg_type = SCM_RIGHTS,
+		.cmsg_len = CMSG_LEN(sizeof(int)) };
+	memcpy(CMSG_DATA(&c.head), &fd, sizeof(fd));
+	return sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err)
+{
+	ssize_t n;
+
+	/* send() is what the process has to send to the agent (io/web/worker/confine.c). */
+	do
+		n = fd >= 0 ? send_with_fd(sock, packet, fd)
+			    : send(sock, packet->data, packet->len,
+				      MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return 0;
+	if (errno == EAGAIN)
+		return error_set(err, ERR_UNAVAILABLE,
+			"the other end of the web server's socket does not read");
+	return error_sys(err, errno, "send to the other end of the web server's socket");
+}
+
+bool web_word_send(int sock, enum web_packet type, const struct error *error)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
+	struct error lost = ERROR_INIT;
+
+	web_put_word(&b, &(struct web_word){ .type = type, .error = *error });
+	return buf_ok(&b) && web_packet_send(sock, &b, -1, &lost) == 0;
+}
+
+/* A packet of no bytes looks like the end of the stream, but for this. */
+static bool has_ended(int sock)
+{
+	struct pollfd other = { .fd = sock };
+
+	return poll(&other, 1, 0) > 0 && other.revents & (POLLHUP | POLLERR);
+}
+
+/* The one descriptor of the message, or -1. */
+static int received_fd(struct msghdr *m)
+{
+	const struct cmsghdr *c = CMSG_FIRSTHDR(m);
+	int fd = -1;
+
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	return fd;
+}
+
+int web_packet_receive(int sock, void *packet, size_t *ret_len, int *ret_fd, struct error *err)
+{
+	struct iovec v = { .iov_base = packet, .iov_len = WEB_PACKET_MAX };
+	union fd_message c = { .room = { 0 } };
+	/* Without room for them the kernel installs no descriptors. */
+	struct msghdr m = { .msg_iov = &v,
+		.msg_iovlen = 1,
+		.msg_control = ret_fd ? &c : NULL,
+		.msg_controllen = ret_fd ? sizeof(c) : 0 };
+	CLEANUP(closep) int fd = -1;
+	ssize_t n;
+
+	do
+		n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return 1;
+	if (n < 0 && errno != ECONNRESET)
+		return error_sys(err, errno, "receive from the web server's socket");
+	if (ret_fd)
+		fd = received_fd(&m);
+	if (m.msg_flags & MSG_TRUNC || (n == 0 && !has_ended(sock)))
+		return malformed(err, "a wrong length");
+	*ret_len = n > 0 ? (size_t)n : 0;
+	if (ret_fd)
+		*ret_fd = steal_fd(&fd);
+	return 0;
+}

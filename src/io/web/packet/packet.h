@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the agent and its web server process, gpuslice-web, say to each other.
+ *
+ *	agent                        gpuslice-web
+ *	  │ ── START ────────────────▶ │     limits, files, routes
+ *	  │ ◀── READY or REFUSED ───── │     the files are read; or why they cannot be, and the end
+ *	  │ ── LISTEN (socket) ──────▶ │     from here on it accepts connections
+ *	  │ ◀── REQUEST ────────────── │     for a route; the next one only after the reply
+ *	  │ ── REPLY (memfd?) ───────▶ │
+ *	  │ ◀── NOTICE ─────────────── │     at any time: what is wrong with the files; ERR_NONE: nothing any more
+ *
+ * One packet a message on a SOCK_SEQPACKET pair, which the process has as descriptor WEB_FD_SOCKET: a
+ * fixed part that begins with a head, then texts that end in NUL, then the body of a reply, where
+ * that is short. A longer body comes as a sealed memfd. Both ends are of one build, and the version in
+ * the head says so. The agent still treats each packet as a remote client's, since such a client may
+ * have taken over the process.
+ *
+ * Descriptor WEB_FD_PAGE is a page that both share and that outlives the process: its counters, and
+ * the turns of its loop. One that takes no turns hangs.
+ *
+ * Functions that read a packet borrow all text from it, and change *ret only when they succeed.
+ * Thread: any (no state).
+ */
+#include "lib/base/buf.h"
+#include "lib/base/error.h"
+#include "io/web/web.h"
+
+#include <stdatomic.h>
+
+#define WEB_FD_SOCKET 3
+#define WEB_FD_PAGE   4
+
+#define WEB_PACKET_MAX (64U << 10) /* bytes of a packet */
+#define WEB_INLINE_MAX (32U << 10) /* bytes of a body that goes in its packet */
+#define WEB_ROUTES_MAX 32
+#define WEB_TEXTS_MAX  (24U << 10) /* bytes of all texts of a packet, with their ends */
+
+enum web_packet {
+	WEB_PACKET_START = 1,
+	WEB_PACKET_READY,
+	WEB_PACKET_REFUSED,
+	WEB_PACKET_LISTEN,
+	WEB_PACKET_REQUEST,
+	WEB_PACKET_REPLY,
+	WEB_PACKET_NOTICE,
+	WEB_PACKET_COUNT_,
+};
+
+/* Each word stands alone, so relaxed order does. The process writes, the agent reads. */
+struct web_page {
+	/* Of struct web_counts. */
+	atomic_uint_fast64_t requests[5], refused_full, refused_address, displaced, timeouts,
+		malformed, throttled;
+	atomic_uint_fast64_t open;  /* set to 0 by the agent when a process has ended */
+	atomic_uint_fast64_t turns; /* of the process's loop */
+};
+
+struct web_route_name {
+	const char *path;
+	bool open;
+};
+
+/* START */
+struct web_setup {
+	struct web_limits limits;
+	const char *host; /* of the address that was asked for; "": none */
+	const char *token_file, *cert_file, *key_file; /* NULL: none */
+	size_t n_routes;
+	struct web_route_name routes[WEB_ROUTES_MAX];
+};
+
+/* REFUSED, NOTICE; of READY nothing but the type is used. */
+struct web_word {
+	enum web_packet type;
+	struct error error;
+};
+
+/* REQUEST has a struct web_request without .rest. */
+
+/* REPLY */
+struct web_answer {
+	unsigned status;  /* 100 to 599 */
+	uint64_t cpu_ns;  /* processor time that the agent spent on it */
+	bool shared;      /* .len bytes are in the memfd that comes with the packet */
+	size_t len;       /* of the body, up to WEB_BODY_MAX */
+	const void *body; /* NULL where it is shared */
+	const char *type; /* "": text/plain */
+	char etag[WEB_ETAG_MAX];
+	size_t n_extra;
+	struct {
+		const char *name, *value;
+	} extra[WEB_EXTRA_MAX];
+};
+
+/* --- writing: into an empty @b of WEB_PACKET_MAX; buf_ok() says whether all of it fits --- */
+
+void web_put_start(struct buf *b, const struct web_setup *s);
+void web_put_word(struct buf *b, const struct web_word *w);
+void web_put_listen(struct buf *b, bool only_local);
+void web_put_request(struct buf *b, const struct web_request *req);
+void web_put_answer(struct buf *b, const struct web_answer *a);
+
+/* --- reading. ERR_INVALID: the packet is malformed --- */
+
+/* The type of a packet of @len bytes whose head is right. */
+int web_packet_type(const void *packet, size_t len, enum web_packet *ret,
+	struct error *err) MUST_USE;
+int web_get_start(const void *packet, size_t len, struct web_setup *ret,
+	struct error *err) MUST_USE;
+int web_get_word(const void *packet, size_t len, struct web_word *ret,
+	struct error *err) MUST_USE;
+int web_get_listen(const void *packet, size_t len, bool *ret_only_local,
+	struct error *err) MUST_USE;
+int web_get_request(const void *packet, size_t len, struct web_request *ret,
+	struct error *err) MUST_USE;
+int web_get_answer(const void *packet, size_t len, struct web_answer *ret,
+	struct error *err) MUST_USE;
+
+/* --- the socket --- */
+
+/* Sends the packet with a copy of @fd (-1: none). Never waits: a full socket is ERR_UNAVAILABLE. */
+int web_packet_send(int sock, const struct buf *packet, int fd, struct error *err) MUST_USE;
+/* READY, REFUSED or NOTICE. False: it is lost, as the socket is full or closed. */
+bool web_word_send(int sock, enum web_packet type, const struct error *error);
+/*
+ * Receives a packet into @packet of WEB_PACKET_MAX bytes; never waits. *ret_len 0: the other end is
+ * closed. > 0: nothing has come. *ret_fd: a descriptor that came with it, yours, or -1; NULL: none is
+ * accepted, and those that come are closed.
+ */
+int web_packet_receive(int sock, void *packet, size_t *ret_len, int *ret_fd,
+	struct error *err) MUST_USE;

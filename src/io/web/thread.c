@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/web/internal.h"
+
+#include "lib/base/fd.h"
+#include "lib/http/listen.h"
+#include "io/web/packet/pace.h"
+#include "io/web/packet/yield.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/*
+ * The agent's thread for its web server. It starts the process, answers what that asks for, one
+ * request at a time, and starts the process again when it has ended, hangs, or sends what is no packet.
+ * Whatever the process does, this thread waits only in wait_for(), and WEB_END_NS for the process to end, WEB_KILL_NS
+ * more for one that it kills.
+ *
+ * The listening socket is the agent's: while there is no process, connections wait in its queue.
+ */
+#define LOOKS 4 /* whether the loop takes turns, in the time after which it hangs */
+
+enum wake { WAKE_TIME, WAKE_STOP, WAKE_PACKET };
+
+/* Waits for a packet, the end of the process, or of the server; for this time at most. */
+static enum wake wait_for(const struct web *w, uint64_t for_ns)
+{
+	struct pollfd fds[] = { { .fd = w->stop_fd, .events = POLLIN },
+		{ .fd = w->process.sock, .events = POLLIN } };
+
+	(void)poll(fds, ARRAY_LEN(fds), (int)((for_ns + NS_PER_MS - 1) / NS_PER_MS));
+	if (fds[0].revents)
+		return WAKE_STOP;
+	return fds[1].revents ? WAKE_PACKET : WAKE_TIME;
+}
+
+/* --- the start of a process --- */
+
+static int refused(const struct web_word *word, struct error *err)
+{
+	error_copy(err, &word->error);
+	if (!err->code)
+		err->code = ERR_INTERNAL;
+	return -1;
+}
+
+/* READY or REFUSED, as the first packet of a process. > 0: it has ended. */
+static int receive_first(struct web *w, struct error *err)
+{
+	uint64_t now_ns, until_ns = w->started_ns + WEB_READY_NS;
+	struct web_word word;
+	size_t len = 0;
+	int r = 1;
+
+	while (r > 0) {
+		now_ns = time_mono_ns();
+		if (now_ns >= until_ns)
+			return error_set(err, ERR_TIMEOUT,
+				"the web server's process did not come up in time");
+		if (wait_for(w, until_ns - now_ns) == WAKE_STOP)
+			return error_set(err, ERR_CANCELLED, "the web server is being stopped");
+		r = web_packet_receive(w->process.sock, w->packet, &len, NULL, err);
+	}
+	if (r < 0 || (len > 0 && web_get_word(w->packet, len, &word, err) < 0))
+		return -1;
+	if (len == 0)
+		return 1;
+	return word.type == WEB_PACKET_READY ? 0 : refused(&word, err);
+}
+
+static bool is_loopback(int fd)
+{
+	struct sockaddr_storage name = { .ss_family = AF_UNSPEC };
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&name;
+	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&name)->sin6_addr;
+	socklen_t len = sizeof(name);
+
+	if (getsockname(fd, (struct sockaddr *)&name, &len) < 0)
+		return false;
+	if (name.ss_family == AF_INET)
+		return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+	return name.ss_family == AF_INET6 &&
+	       (IN6_IS_ADDR_LOOPBACK(v6) ||
+		       (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127));
+}
+
+/* The process shares it: one that turned against its agent may have made it unfit for the next. */
+static bool still_listens(int fd)
+{
+	int on = 0;
+	socklen_t len = sizeof(on);
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on &&
+	       fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+}
+
+/* On the port of before, if there was one. */
+static int listen_again(struct web *w, unsigned *ret_port, struct error *err)
+{
+	char host[HTTP_HOST_MAX], address[HTTP_HOST_MAX + 16];
+	unsigned before = atomic_load(&w->port);
+	const char *port;
+
+	if (!before)
+		return http_listen_tcp(w->listen, &w->listen_fd, ret_port, err);
+	if (http_split_address(w->listen, host, &port, err) < 0)
+		return -1;
+	(void)snprintf(address, sizeof(address), strchr(host, ':') ? "[%s]:%u" : "%s:%u", host,
+		before);
+	return http_listen_tcp(address, &w->listen_fd, ret_port, err);
+}
+
+/* The socket stays as long as there is a process now and then. */
+static int make_listener(struct web *w, struct error *err)
+{
+	unsigned port = 0;
+
+	if (w->listen_fd >= 0 && still_listens(w->listen_fd))
+		return 0;
+	closep(&w->listen_fd);
+	if (listen_again(w, &port, err) < 0)
+		return -1;
+	w->only_local = w->no_token && is_loopback(w->listen_fd);
+	w->listen_port = port;
+	return 0;
+}
+
+static int hand_listener(struct web *w, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(WEB_PACKET_MAX);
+
+	web_put_listen(&b, w->only_local);
+	if (!buf_ok(&b))
+		return error_nomem(err);
+	return web_packet_send(w->process.sock, &b, w->listen_fd, err);
+}
+
+static uint64_t page_turns(const struct web *w)
+{
+	return atomic_load_explicit(&w->page->turns, memory_order_relaxed);
+}
+
+static int start_process(struct web *w, struct error *err)
+{
+	char how[128];
+	int r;
+
+	w->started_ns = time_mono_ns();
+	/* First, as no process is needed to see that another has the address. */
+	if (make_listener(w, err) < 0)
+		return -1;
+	if (web_process_start(&w->process, w->worker_path, w->page_fd, err) < 0)
+		return -1;
+	/* If it has ended already, that is what comes back. */
+	if (web_packet_send(w->process.sock, &w->start, -1, err) < 0)
+		error_clear(err);
+	r = receive_first(w, err);
+	if (r == 0)
+		r = hand_listener(w, err);
+	if (r != 0)
+		(void)web_process_end(&w->process, r > 0 ? WEB_END_NS : 0, how, sizeof(how));
+	if (r > 0)
+		return error_set(err, ERR_UNAVAILABLE,
+			"the web server's process %s before it was ready", how);
+	w->turns = page_turns(w);
+	w->turn_ns = 0;
+	w->looked_ns = time_mono_ns();
+	w->files_news = false;
+	w->notices = WEB_NOTICES_MAX;
+	w->notice_ns = w->looked_ns;
+	return r;
+}
+
+/* --- the end of a process --- */
+
+static void give_notice(const struct web *w, const struct error *err)
+{
+	if (w->ops.notice && !atomic_load(&w->parted))
+		w->ops.notice(w->arg, err);
+}
+
+/* Sets when the next one starts: later each time, unless the last has served for long. */
+static void plan_next(struct web *w)
+{
+	uint64_t most_ns = WEB_AGAIN_MAX * w->limits.again_ns, now_ns = time_mono_ns();
+
+	if (!w->delay_ns || now_ns - w->started_ns >= most_ns)
+		w->delay_ns = w->limits.again_ns;
+	else
+		w->delay_ns = 2 * w->delay_ns < most_ns ? 2 * w->delay_ns : most_ns;
+	w->next_ns = now_ns + w->delay_ns;
+}
+
+static void set_state(struct web *w, enum web_state state, const struct error *why)
+{
+	(void)pthread_mutex_lock(&w->lock);
+	w->state = state;
+	w->why = *why;
+	(void)pthread_mutex_unlock(&w->lock);
+}
+
+/* @why NULL: it has ended by itself. */
+static void end_process(struct web *w, const struct error *why)
+{
+	struct error notice = ERROR_INIT;
+	char how[128], delay[TIME_AGE_MAX];
+
+	(void)web_process_end(&w->process, why ? 0 : WEB_END_NS, how, sizeof(how));
+	atomic_store_explicit(&w->page->open, 0, memory_order_relaxed);
+	plan_next(w);
+	time_age(w->delay_ns, delay);
+	(void)error_set(&notice, ERR_UNAVAILABLE,
+		"the web server's process %s; it is started again in %s",
+		why ? "was killed" : how, delay);
+	if (why)
+		(void)error_prefix(&notice, "%s", why->msg);
+	set_state(w, WEB_DOWN, &notice);
+	give_notice(w, &notice);
+}
+
+static void now_serves(struct web *w)
+{
+	const struct error none = ERROR_INIT;
+
+	w->last_failure[0] = '\0';
+	atomic_store(&w->port, w->listen_port); /* before the state, whose readers ask for it */
+	set_state(w, WEB_SERVING, &none);
+	if (w->served)
+		return;
+	w->served = true;
+	if (w->ops.serving && !atomic_load(&w->parted))
+		w->ops.serving(w->arg, w->listen_port);
+}
+
+/* It may be the same for long, as a token file that is not there: logged once. */
+static void start(struct web *w)
+{
+	struct error err = ERROR_INIT;
+
+	if (start_process(w, &err) == 0) {
+		now_serves(w);
+		return;
+	}
+	/* Who connects hears that nobody serves, and does not wait for it. */
+	if (!w->served)
+		closep(&w->listen_fd);
+	plan_next(w);
+	set_state(w, WEB_DOWN, &err);
+	if (err.code == ERR_CANCELLED || !strcmp(w->last_failure, err.msg))
+		return;
+	(void)snprintf(w->last_failure, sizeof(w->last_failure), "%s", err.msg);
+	give_notice(w, &err);
+}
+
+/* --- while it serves --- */
+
+/* What a process says of its files, as often as it may: a process that says more is heard later. */
+static void report_files(struct web *w)
+{
+	uint64_t now_ns = time_mono_ns();
+
+	if (now_ns - w->notice_ns >= WEB_NOTICE_NS && w->notices < WEB_NOTICES_MAX) {
+		w->notice_ns = now_ns;
+		w->notices++;
+	}
+	if (!w->files_news || w->notices == 0)
+		return;
+	w->files_news = false;
+	w->notices--;
+	set_state(w, WEB_SERVING, &w->files);
+	if (w->files.code != ERR_NONE)
+		give_notice(w, &w->files);
+}
+
+/* > 0: the process has ended. */
+static int take_packet(struct web *w, struct error *err)
+{
+	enum web_packet type;
+	struct web_word word;
+	size_t len = 0;
+	int r = web_packet_receive(w->process.sock, w->packet, &len, NULL, err);
+
+	if (r != 0)
+		return r < 0 ? -1 : 0;
+	if (len == 0 || atomic_load(&w->parted))
+		return 1;
+	if (web_packet_type(w->packet, len, &type, err) < 0)
+		return -1;
+	if (type != WEB_PACKET_NOTICE && type != WEB_PACKET_REFUSED)
+		return web_reply(w, w->packet, len, err);
+	if (web_get_word(w->packet, len, &word, err) < 0)
+		return -1;
+	if (type == WEB_PACKET_REFUSED)
+		return refused(&word, err);
+	w->files = word.error;
+	w->files_news = true;
+	report_files(w);
+	return 0;
+}
+
+static int check_turns(struct web *w, struct error *err)
+{
+	uint64_t now_ns = time_mono_ns(), turns = page_turns(w);
+	uint64_t passed_ns = now_ns - w->looked_ns, most_ns = 2 * w->limits.hang_ns / LOOKS;
+	char age[TIME_AGE_MAX];
+
+	/* After a pause of the whole machine or container, the process has not hung for that long. */
+	w->turn_ns = turns != w->turns
+			     ? 0
+			     : w->turn_ns + (passed_ns < most_ns ? passed_ns : most_ns);
+	w->turns = turns;
+	w->looked_ns = now_ns;
+	if (w->turn_ns < w->limits.hang_ns)
+		return 0;
+	time_age(w->limits.hang_ns, age);
+	return error_set(err, ERR_TIMEOUT, "the web server's process has done nothing for %s",
+		age);
+}
+
+static void serve_process(struct web *w, enum wake wake)
+{
+	struct error err = ERROR_INIT;
+	int r = wake == WAKE_PACKET ? take_packet(w, &err) : 0;
+
+	report_files(w);
+	if (r == 0)
+		r = check_turns(w, &err);
+	/* A reply that cannot be sent because the process has closed its socket is an end as well. */
+	if (r != 0)
+		end_process(w, r < 0 && err.sys != EPIPE ? &err : NULL);
+}
+
+/* The process keeps to its part of a processor with our work counted in; this holds if it does not. */
+static bool rest(const struct web *w, struct web_pace *pace)
+{
+	uint64_t ns = web_pace_rest_ns(pace, time_mono_ns(), web_thread_cpu_ns());
+	struct pollfd stop = { .fd = w->stop_fd, .events = POLLIN };
+
+	return ns >= NS_PER_MS && poll(&stop, 1, (int)(ns / NS_PER_MS)) > 0;
+}
+
+static uint64_t time_left_ns(const struct web *w)
+{
+	uint64_t now_ns = time_mono_ns();
+
+	if (w->process.pid > 0)
+		return w->limits.hang_ns / LOOKS;
+	return w->next_ns > now_ns ? w->next_ns - now_ns : 0;
+}
+
+static void run(struct web *w)
+{
+	struct web_yield yield;
+	struct web_pace pace;
+	enum wake wake;
+
+	web_yield_begin(&yield, time_mono_ns());
+	web_pace_begin(&pace, w->limits.cpu_permille, time_mono_ns(), web_thread_cpu_ns());
+	while ((wake = wait_for(w, time_left_ns(w))) != WAKE_STOP) {
+		if (w->process.pid > 0) {
+			serve_process(w, wake);
+		} else if (time_left_ns(w) == 0) {
+			/* The process begins as this thread is. */
+			web_yield_pause(&yield, time_mono_ns());
+			start(w);
+		}
+		if (rest(w, &pace))
+			return;
+		web_yield_look(&yield, time_mono_ns());
+	}
+}
+
+static void stop_process(struct web *w)
+{
+	struct error notice = ERROR_INIT;
+	char how[128];
+
+	if (web_process_end(&w->process, WEB_END_NS, how, sizeof(how)))
+		return;
+	(void)error_set(&notice, ERR_UNAVAILABLE, "asked to end, the web server's process %s",
+		how);
+	give_notice(w, &notice);
+}
+
+void *web_thread(void *web)
+{
+	const uint64_t one = 1;
+	struct web *w = web;
+
+	(void)pthread_setname_np(pthread_self(), "web");
+	run(w);
+	stop_process(w);
+	(void)!write(w->ended_fd, &one, sizeof(one));
+	if (atomic_exchange(&w->parted, true))
+		web_release(w);
+	return NULL;
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/web/worker/confine.h"
+
+#include "lib/base/cleanup.h"
+#include "io/web/packet/packet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of heap and other private memory: 576 connections with TLS take 60 MiB. A reply's body is shared, and not in it. */
+#define DATA_MAX (UINT64_C(512) << 20)
+/* As it had when it started, where that was no more. */
+#define STACK_MAX (UINT64_C(8) << 20)
+/* WEB_BODY_MAX for each of 576 connections, twice. What is mapped and not written takes page tables: 128 MiB at most. */
+#define SPACE_MAX (UINT64_C(64) << 30)
+
+#if defined(__x86_64__)
+#	define ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#	define ARCH AUDIT_ARCH_AARCH64
+#else
+#	error "the numbers of this machine's system calls are not known here"
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#	define SANITIZED true
+#elif defined(__has_feature)
+#	if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+		__has_feature(memory_sanitizer)
+#		define SANITIZED true
+#	endif
+#endif
+#ifndef SANITIZED
+#	define SANITIZED false
+#endif
+
+/* --- privileges --- */
+
+static int failed(struct error *err, const char *what)
+{
+	return error_sys(err, errno, "the web server's process: %s", what);
+}
+
+int web_drop_privileges(struct error *err)
+{
+	const unsigned kept = 1U << CAP_DAC_READ_SEARCH;
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3] = { { .effective = 0 } };
+
+	for (unsigned long c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; c++)
+		if (c != CAP_DAC_READ_SEARCH)
+			(void)prctl(PR_CAPBSET_DROP, c, 0, 0, 0); /* CAP_SETPCAP only can */
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return failed(err, "give up new privileges");
+	if (syscall(SYS_capget, &head, caps) < 0)
+		return failed(err, "read its capabilities");
+	caps[0] = (struct __user_cap_data_struct){ .effective = caps[0].permitted & kept,
+		.permitted = caps[0].permitted & kept };
+	caps[1] = (struct __user_cap_data_struct){ .effective = 0 };
+	if (syscall(SYS_capset, &head, caps) < 0)
+		return failed(err, "give up its capabilities");
+	return 0;
+}
+
+/* --- system calls --- */
+
+/* Of an argument its low 32 bits: the kernel takes each of those that are compared here for an int. */
+struct condition {
+	enum { NONE, IS, IS_NOT } op;
+	unsigned arg;
+	uint32_t mask, value;
+};
+
+struct allowed {
+	int nr;
+	struct condition when[2];
+};
+
+#define WRITE_FLAGS \
+	((uint32_t)(O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY)))
+#define ALL_BITS UINT32_MAX
+/* Of these RLIMIT_DATA counts private memory alone: not shared memory, nor what grows downwards. Huge pages are the node's. */
+#define MAP_KINDS ((uint32_t)(MAP_TYPE | MAP_GROWSDOWN | MAP_HUGETLB))
+
+/* clang-format off */
+#define ANY           { NONE, 0, 0, 0 }
+#define EQUALS(n, v)  { IS, (n), ALL_BITS, (v) }
+#define ONLY_READ(n)  { IS, (n), WRITE_FLAGS, O_RDONLY }
+#define NOT_CODE(n)   { IS, (n), PROT_EXEC, 0 }
+#define NOT_AGENTS(n) { IS_NOT, (n), ALL_BITS, WEB_FD_SOCKET }
+#define NO_CONNECT(n) { IS, (n), MSG_FASTOPEN, 0 }
+#define ONLY_DATA(n)  { IS, (n), MAP_KINDS, MAP_PRIVATE }
+
+#define ALLOW(name)          { SYS_##name, { ANY, ANY } }
+#define ALLOW_IF(name, a, b) { SYS_##name, { a, b } }
+/* clang-format on */
+
+/*
+ * Left out with care: dup, and sendmsg() to the agent, with which a descriptor could be sent that takes for ever to
+ * close; MSG_FASTOPEN, which connects (also a listening socket that was shut down); ioctl and most of fcntl, which have the kernel send signals; socket, connect, bind; clone, fork, execve;
+ * kill and its kind; prlimit, ptrace, process_vm_*; whatever writes or removes files; memory that no limit counts:
+ * memfd_create, shared mappings (those that it needs are there already), and mremap, with which the stack would grow.
+ */
+static const struct allowed table[] = {
+	/* connections, and the agent */
+	ALLOW(accept4),
+	ALLOW(shutdown),
+	ALLOW(getsockopt),
+	ALLOW(setsockopt),
+	ALLOW(getsockname),
+	ALLOW(getpeername),
+	ALLOW(read),
+	ALLOW(readv),
+	ALLOW(write),
+	ALLOW(writev),
+	ALLOW(recvfrom),
+	ALLOW(recvmsg),
+	ALLOW_IF(sendto, NO_CONNECT(3), ANY),
+	ALLOW_IF(sendmsg, NOT_AGENTS(0), NO_CONNECT(2)),
+	ALLOW(close),
+	ALLOW_IF(fcntl, EQUALS(1, F_GETFL), ANY),
+	ALLOW_IF(fcntl, EQUALS(1, F_SETFL), ANY),
+	ALLOW_IF(fcntl, EQUALS(1, F_GETFD), ANY),
+	ALLOW_IF(fcntl, EQUALS(1, F_SETFD), ANY),
+	ALLOW_IF(fcntl, EQUALS(1, F_GET_SEALS), ANY),
+	/* waiting */
+	ALLOW(epoll_create1),
+	ALLOW(epoll_ctl),
+	ALLOW(epoll_pwait),
+	ALLOW(ppoll),
+	ALLOW(futex),
+	ALLOW(nanosleep),
+	ALLOW(clock_nanosleep),
+	ALLOW(clock_gettime),
+	ALLOW(gettimeofday),
+	ALLOW(restart_syscall),
+	ALLOW(sched_yield),
+	/* files that are read again */
+	ALLOW_IF(openat, ONLY_READ(2), ANY),
+	ALLOW(newfstatat),
+	ALLOW(fstat),
+	ALLOW(statx),
+	ALLOW(faccessat),
+	ALLOW(lseek),
+	ALLOW(pread64),
+	/* memory, and no new code */
+	ALLOW(brk),
+	ALLOW_IF(mmap, NOT_CODE(2), ONLY_DATA(3)),
+	ALLOW_IF(mprotect, NOT_CODE(2), ANY),
+	ALLOW(munmap),
+	ALLOW(madvise),
+	ALLOW(getrandom),
+	/* itself */
+	ALLOW(getpid),
+	ALLOW(gettid),
+	ALLOW(getuid),
+	ALLOW(geteuid),
+	ALLOW(getrusage),
+	ALLOW_IF(sched_setscheduler, EQUALS(0, 0), ANY),
+	ALLOW_IF(setpriority, EQUALS(0, PRIO_PROCESS), EQUALS(1, 0)),
+	ALLOW(rt_sigaction),
+	ALLOW(rt_sigprocmask),
+	ALLOW(rt_sigreturn),
+	ALLOW(sigaltstack),
+	ALLOW(exit),
+	ALLOW(exit_group),
+#ifdef __x86_64__ /* older calls, which arm64 never had */
+	ALLOW_IF(open, ONLY_READ(1), ANY),
+	ALLOW(stat),
+	ALLOW(lstat),
+	ALLOW(access),
+	ALLOW(poll),
+	ALLOW(epoll_wait),
+	ALLOW(time),
+#endif
+};
+
+#define CONDITION_STEPS 3
+#define RULE_STEPS_MAX  (2 * CONDITION_STEPS + 3)
+#define STEPS_MAX       (ARRAY_LEN(table) * RULE_STEPS_MAX + 5)
+
+struct program {
+	struct sock_filter v[STEPS_MAX];
+	unsigned short n;
+};
+
+static void put(struct program *p, uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false)
+{
+	p->v[p->n++] =
+		(struct sock_filter){ .code = code, .k = k, .jt = if_true, .jf = if_false };
+}
+
+static void put_load(struct program *p, size_t offset)
+{
+	put(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+}
+
+static void put_return(struct program *p, uint32_t what)
+{
+	put(p, BPF_RET | BPF_K, what, 0, 0);
+}
+
+/* Goes on where it holds, else over @skip steps. Both machines have an argument's low half first. */
+static void put_condition(struct program *p, const struct condition *c, uint8_t skip)
+{
+	put_load(p, offsetof(struct seccomp_data, args) + c->arg * sizeof(uint64_t));
+	put(p, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, c->value, c->op == IS ? 0 : skip,
+		c->op == IS ? skip : 0);
+}
+
+/* With the call's number loaded, before and after. */
+static void put_allowed(struct program *p, const struct allowed *a)
+{
+	unsigned n = 0;
+
+	while (n < ARRAY_LEN(a->when) && a->when[n].op != NONE)
+		n++;
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)a->nr, 0,
+		(uint8_t)(CONDITION_STEPS * n + 1 + (n > 0)));
+	for (unsigned i = 0; i < n; i++)
+		put_condition(p, &a->when[i], (uint8_t)(CONDITION_STEPS * (n - i - 1) + 1));
+	put_return(p, SECCOMP_RET_ALLOW);
+	if (n > 0)
+		put_load(p, offsetof(struct seccomp_data, nr));
+}
+
+static int allow_only_table(struct error *err)
+{
+	struct program p = { .n = 0 };
+	struct sock_fprog all = { .filter = p.v };
+
+	put_load(&p, offsetof(struct seccomp_data, arch));
+	put(&p, BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0);
+	put_return(&p, SECCOMP_RET_KILL_PROCESS);
+	put_load(&p, offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < ARRAY_LEN(table); i++)
+		put_allowed(&p, &table[i]);
+	/* As an older kernel would: libraries try another way then. */
+	put_return(&p, SECCOMP_RET_ERRNO | ENOSYS);
+	all.len = p.n;
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all, 0, 0) < 0)
+		return failed(err, "filter its system calls");
+	return 0;
+}
+
+/* Never raises a limit. */
+static int limit(int resource, rlim_t most)
+{
+	struct rlimit r;
+
+	if (getrlimit(resource, &r) < 0)
+		return -1;
+	r.rlim_max = r.rlim_max < most ? r.rlim_max : most;
+	r.rlim_cur = r.rlim_cur < r.rlim_max ? r.rlim_cur : r.rlim_max;
+	return setrlimit(resource, &r);
+}
+
+int web_confine(struct error *err)
+{
+	if (SANITIZED)
+		return 0;
+	if (limit(RLIMIT_DATA, DATA_MAX) < 0 || limit(RLIMIT_STACK, STACK_MAX) < 0 ||
+		limit(RLIMIT_AS, SPACE_MAX) < 0)
+		return failed(err, "limit its memory");
+	return allow_only_table(err);
+}

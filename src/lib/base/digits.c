@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/base/digits.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MORE     6   /* a difference below that is one of arithmetic */
+#define TEXT_MAX 400 /* the largest double has 309 digits */
+
+int digits_beside(double v, double limit, int least)
+{
+	char is[TEXT_MAX], most[TEXT_MAX];
+
+	if (!isfinite(v) || !isfinite(limit))
+		return least;
+	for (int n = least; n <= least + MORE; n++) {
+		(void)snprintf(is, sizeof(is), "%.*f", n, v);
+		(void)snprintf(most, sizeof(most), "%.*f", n, limit);
+		if (strcmp(is, most) != 0)
+			return n;
+	}
+	return least;
+}

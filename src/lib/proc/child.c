@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "lib/proc/child.h"
+
+#include "lib/base/buf.h"
+#include "lib/base/log.h"
+#include "lib/base/time.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KILL_AFTER_MS 5000 /* from SIGTERM to SIGKILL, and from there to giving up */
+#define DRAIN_MS      1000 /* for output that is under way when the process has ended */
+#define READ_BYTES    16384
+#define ERROR_LINES   50 /* of standard error that are logged */
+
+/* Variables of NVIDIA's tool, which ours reads too: what to do is said by the arguments alone. */
+#define FOREIGN_ENV "MIG_PARTED_"
+
+extern char **environ;
+
+enum { IN, OUT, ERR, N_PIPES };
+
+struct child {
+	uv_process_t process;
+	uv_pipe_t pipes[N_PIPES];
+	uv_timer_t timer;
+	uv_write_t write;
+	bool keep_input;
+	const struct child_ops *ops; /* NULL: nobody listens any more */
+	void *arg;
+	char *input;
+	const char *name;
+	uint64_t silence_ns;
+	unsigned handles; /* that are open or being closed */
+	enum { RUNS, TERMED, KILLED, EXITED } stage;
+	bool closing;
+	bool open[N_PIPES];
+	struct buf line;
+	unsigned error_lines;
+	char words[CHILD_WORDS_MAX];
+	size_t n_words;
+	struct child_end end;
+	char chunk[READ_BYTES];
+};
+
+/* --- the end --- */
+
+static void on_closed(uv_handle_t *h)
+{
+	struct child *c = h->data;
+
+	if (--c->handles > 0)
+		return;
+	buf_fini(&c->line);
+	free(c->input);
+	free(c);
+}
+
+static void close_handle(struct child *c, void *handle)
+{
+	(void)c;
+	if (!uv_is_closing(handle))
+		uv_close(handle, on_closed);
+}
+
+static void close_all(struct child *c)
+{
+	if (c->closing)
+		return;
+	c->closing = true;
+	close_handle(c, &c->timer);
+	for (size_t i = 0; i < N_PIPES; i++)
+		close_handle(c, &c->pipes[i]);
+	close_handle(c, &c->process);
+}
+
+static void tell(struct child *c)
+{
+	const struct child_ops *ops = STEAL_PTR(c->ops);
+
+	c->end.words = c->words;
+	if (ops)
+		ops->ended(c->arg, &c->end);
+	close_all(c);
+}
+
+static void signal_group(const struct child *c, int number)
+{
+	if (c->process.pid > 0 && c->stage != EXITED)
+		(void)kill(-c->process.pid, number);
+}
+
+static void on_time(uv_timer_t *t)
+{
+	struct child *c = t->data;
+
+	switch (c->stage) {
+	case RUNS:
+		c->end.silent = c->end.error.code == ERR_NONE;
+		c->stage = TERMED;
+		signal_group(c, SIGTERM);
+		(void)uv_timer_start(t, on_time, KILL_AFTER_MS, 0);
+		break;
+	case TERMED:
+		c->stage = KILLED;
+		signal_group(c, SIGKILL);
+		(void)uv_timer_start(t, on_time, KILL_AFTER_MS, 0);
+		break;
+	case KILLED: /* it hangs in the kernel */
+		c->end.status = -1;
+		tell(c);
+		break;
+	case EXITED: /* somebody else holds its output open */
+		tell(c);
+		break;
+	}
+}
+
+/* It ended by itself, or has not: then what it says counts. Its end may be seen before its words. */
+static bool is_heard(const struct child *c)
+{
+	return c->stage == RUNS ||
+	       (c->stage == EXITED && !c->end.silent && c->end.error.code == ERR_NONE);
+}
+
+static void refuse(struct child *c, const struct error *err)
+{
+	if (!is_heard(c))
+		return;
+	c->end.error = *err;
+	if (c->stage == RUNS)
+		(void)uv_timer_start(&c->timer, on_time, 0, 0);
+}
+
+static void look_at_end(struct child *c)
+{
+	if (c->stage != EXITED || c->closing)
+		return;
+	if (!c->open[OUT] && !c->open[ERR])
+		tell(c);
+	else
+		(void)uv_timer_start(&c->timer, on_time, DRAIN_MS, 0);
+}
+
+static void on_exit_(uv_process_t *p, int64_t status, int number)
+{
+	struct child *c = p->data;
+
+	c->end.status = (int)status;
+	c->end.signal = number;
+	if (c->stage != RUNS) /* what it has started is to end too */
+		signal_group(c, SIGKILL);
+	c->stage = EXITED;
+	look_at_end(c);
+}
+
+/* --- output --- */
+
+static void take_line(struct child *c)
+{
+	struct error err = ERROR_INIT;
+	int r = 0;
+
+	if (!buf_ok(&c->line))
+		r = error_set(&err, ERR_LIMIT, "a line of more than %d bytes", CHILD_LINE_MAX);
+	else if (c->ops && c->ops->line && is_heard(c) && c->line.len > 0)
+		r = c->ops->line(c->arg, buf_str(&c->line), c->line.len, &err);
+	buf_clear(&c->line);
+	if (r < 0)
+		refuse(c, &err);
+}
+
+static void take_output(struct child *c, const char *data, size_t len)
+{
+	while (len > 0) {
+		const char *end = memchr(data, '\n', len);
+		size_t part = end ? (size_t)(end - data) : len;
+
+		buf_add(&c->line, data, part);
+		/* A line that has no end is not waited for. */
+		if (end || !buf_ok(&c->line))
+			take_line(c);
+		part += end != NULL;
+		data += part;
+		len -= part;
+	}
+}
+
+static void end_words(struct child *c)
+{
+	if (c->n_words == 0)
+		return;
+	c->words[c->n_words] = '\0';
+	c->n_words = 0;
+	if (c->name && c->error_lines++ < ERROR_LINES)
+		log_info(c->name, LOG_STR("program", c->words));
+}
+
+static void take_errors(struct child *c, const char *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (data[i] == '\n')
+			end_words(c);
+		else if (c->n_words < sizeof(c->words) - 1)
+			c->words[c->n_words++] = data[i];
+	}
+}
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+	struct child *c = h->data;
+
+	(void)suggested;
+	*buf = uv_buf_init(c->chunk, sizeof(c->chunk));
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
+{
+	struct child *c = s->data;
+	bool out = s == (uv_stream_t *)&c->pipes[OUT];
+
+	if (n > 0) {
+		if (c->stage == RUNS)
+			(void)uv_timer_start(&c->timer, on_time, c->silence_ns / NS_PER_MS, 0);
+		if (out)
+			take_output(c, buf->base, (size_t)n);
+		else
+			take_errors(c, buf->base, (size_t)n);
+		return;
+	}
+	if (n == 0)
+		return;
+	c->open[out ? OUT : ERR] = false;
+	close_handle(c, s);
+	if (!out)
+		end_words(c);
+	else if (c->line.len > 0)
+		take_line(c);
+	look_at_end(c);
+}
+
+static void on_written(uv_write_t *w, int status)
+{
+	struct child *c = w->data;
+
+	(void)status; /* it may end without having read all: its own words say why */
+	if (!c->keep_input)
+		close_handle(c, &c->pipes[IN]);
+}
+
+/* --- the start --- */
+
+static char **make_env(void)
+{
+	size_t n = 0, kept = 0;
+	char **env;
+
+	while (environ[n])
+		n++;
+	env = calloc(n + 1, sizeof(*env));
+	for (size_t i = 0; env && i < n; i++) {
+		if (strncmp(environ[i], FOREIGN_ENV, sizeof(FOREIGN_ENV) - 1) != 0)
+			env[kept++] = environ[i];
+	}
+	return env;
+}
+
+static int spawn(struct child *c, uv_loop_t *loop, const struct child_what *what)
+{
+	char **own = what->env ? NULL : make_env();
+	char **env = what->env ? (char **)(uintptr_t)what->env : own;
+	uv_stdio_container_t stdio[N_PIPES] = {
+		[IN] = { .flags = c->input || c->keep_input ? UV_CREATE_PIPE | UV_READABLE_PIPE
+							    : UV_IGNORE },
+		[OUT] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
+		[ERR] = { .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE },
+	};
+	const uv_process_options_t o = {
+		.exit_cb = on_exit_,
+		.file = what->argv[0],
+		.args = (char **)(uintptr_t)what->argv,
+		.env = env,
+		.flags = UV_PROCESS_DETACHED,
+		.stdio_count = N_PIPES,
+		.stdio = stdio,
+	};
+	int r;
+
+	for (size_t i = 0; i < N_PIPES; i++)
+		stdio[i].data.stream = (uv_stream_t *)&c->pipes[i];
+	r = env ? uv_spawn(loop, &c->process, &o) : UV_ENOMEM;
+	free(own);
+	return r;
+}
+
+static void feed(struct child *c, size_t len)
+{
+	uv_buf_t b = uv_buf_init(c->input, (unsigned)len);
+
+	c->write.data = c;
+	if (!c->input) {
+		if (!c->keep_input)
+			close_handle(c, &c->pipes[IN]);
+		return;
+	}
+	if (uv_write(&c->write, (uv_stream_t *)&c->pipes[IN], &b, 1, on_written) != 0)
+		close_handle(c, &c->pipes[IN]);
+}
+
+struct more {
+	uv_write_t write;
+	char data[];
+};
+
+static void on_more_written(uv_write_t *w, int status)
+{
+	(void)status;
+	free(w->data);
+}
+
+pid_t proc_pid(const struct child *c)
+{
+	return c->process.pid;
+}
+
+void proc_expect(struct child *c, uint64_t silence_ns)
+{
+	c->silence_ns = silence_ns;
+	if (c->stage == RUNS && !c->closing)
+		(void)uv_timer_start(&c->timer, on_time, silence_ns / NS_PER_MS, 0);
+}
+
+int proc_send(struct child *c, const char *data, size_t len, struct error *err)
+{
+	struct more *m;
+	uv_buf_t b;
+
+	if (c->closing || uv_is_closing((uv_handle_t *)&c->pipes[IN]))
+		return 0;
+	m = malloc(sizeof(*m) + len);
+	if (!m)
+		return error_nomem(err);
+	memcpy(m->data, data, len);
+	m->write.data = m;
+	b = uv_buf_init(m->data, (unsigned)len);
+	if (uv_write(&m->write, (uv_stream_t *)&c->pipes[IN], &b, 1, on_more_written) != 0)
+		free(m);
+	return 0;
+}
+
+int proc_start(struct child **ret, uv_loop_t *loop, const struct child_what *what,
+	const struct child_ops *ops, void *arg, struct error *err)
+{
+	struct child *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return error_nomem(err);
+	if (what->input) {
+		c->input = malloc(what->input_len + 1);
+		if (!c->input) {
+			free(c);
+			return error_nomem(err);
+		}
+		memcpy(c->input, what->input, what->input_len);
+	}
+	c->line = (struct buf)BUF_INIT(CHILD_LINE_MAX);
+	c->name = what->name;
+	c->silence_ns = what->silence_ns;
+	c->keep_input = what->keep_input;
+	for (size_t i = 0; i < N_PIPES; i++) {
+		(void)uv_pipe_init(loop, &c->pipes[i], 0);
+		c->pipes[i].data = c;
+	}
+	(void)uv_timer_init(loop, &c->timer);
+	c->timer.data = c->process.data = c;
+	c->handles = N_PIPES + 2; /* uv_spawn() makes its handle one also when it fails */
+	r = spawn(c, loop, what);
+	if (r != 0) {
+		close_all(c);
+		return error_set(err, ERR_IO, "run '%s': %s", what->argv[0], uv_strerror(r));
+	}
+	c->ops = ops;
+	c->arg = arg;
+	c->open[OUT] = c->open[ERR] = true;
+	(void)uv_read_start((uv_stream_t *)&c->pipes[OUT], on_alloc, on_read);
+	(void)uv_read_start((uv_stream_t *)&c->pipes[ERR], on_alloc, on_read);
+	(void)uv_timer_start(&c->timer, on_time, c->silence_ns / NS_PER_MS, 0);
+	feed(c, what->input_len);
+	*ret = c;
+	return 0;
+}
+
+struct child *proc_stop(struct child *c)
+{
+	if (!c || c->closing)
+		return NULL;
+	c->ops = NULL;
+	if (c->stage == EXITED)
+		close_all(c);
+	else if (c->stage == RUNS)
+		on_time(&c->timer);
+	return NULL;
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/allocate/allocate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/buf.h"
+
+#define MOUNT_ROOT    "/var/run/nvidia-container-devices"
+#define TEXT_MAX      (8 * 1024 * 1024) /* of NVIDIA_VISIBLE_DEVICES: any list of ids fits */
+#define NODES_MAX     3                 /* of one device: the GPU's, and a MIG device's two */
+#define NODE_PATH_MAX 48                /* of such a node */
+
+/* Both texts are copied. A name that is there already gets the new value. */
+static int add_env(struct allocation *a, const char *name, const char *value, struct error *err)
+{
+	struct alloc_env *e = NULL;
+
+	for (size_t i = 0; i < a->n_envs && !e; i++)
+		if (strcmp(a->envs[i].name, name) == 0)
+			e = &a->envs[i];
+	if (!e) {
+		e = &a->envs[a->n_envs++]; /* the caller has seen to the room */
+		*e = (struct alloc_env){ .name = strdup(name) };
+	}
+	free(e->value);
+	e->value = strdup(value);
+	return e->name && e->value ? 0 : error_nomem(err);
+}
+
+static int add_mount(struct allocation *a, const char *name, struct error *err)
+{
+	struct alloc_mount *m = &a->mounts[a->n_mounts++];
+
+	m->host_path = strdup("/dev/null");
+	if (asprintf(&m->container_path, "%s/%s", MOUNT_ROOT, name) < 0)
+		m->container_path = NULL;
+	return m->host_path && m->container_path ? 0 : error_nomem(err);
+}
+
+/* Go's filepath.Join(root, path) for an absolute @path: one slash where several or "/./" were. */
+static char *join_root(const char *root, const char *path)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 * 1024);
+
+	const char *parts[] = { root, path };
+
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		for (const char *s = parts[i]; *s;) {
+			size_t len = strcspn(s, "/");
+
+			if (len && !(len == 1 && s[0] == '.')) {
+				if (b.len || root[0] == '/' || !root[0])
+					buf_putc(&b, '/');
+				buf_add(&b, s, len);
+			}
+			s += len;
+			s += strspn(s, "/");
+		}
+	}
+	return buf_steal(&b);
+}
+
+static int add_device(struct allocation *a, const char *dev_root, const char *path,
+	struct error *err)
+{
+	struct alloc_device *d = &a->devices[a->n_devices++];
+
+	d->container_path = strdup(path);
+	d->host_path = join_root(dev_root, path);
+	(void)snprintf(d->permissions, sizeof(d->permissions), "rw");
+	return d->container_path && d->host_path ? 0 : error_nomem(err);
+}
+
+/* What a known id stands for: a GPU, or a MIG device of it. */
+struct physical {
+	const struct gpu *gpu;
+	const struct gpu_mig *mig; /* NULL: the whole GPU */
+};
+
+struct request {
+	const struct resource *r;
+	const struct inventory *inv;
+	const struct config *config;
+	const struct alloc_host *host;
+	const char *const *ids;
+	size_t n_ids;
+	struct physical *of; /* [n_ids] what they stand for: check() */
+};
+
+static bool find(struct physical *ret, const struct request *q, const char *id)
+{
+	const struct offer_device *d = resource_find(q->r, id);
+
+	if (!d || d->gpu >= q->inv->n || (d->mig != OFFER_WHOLE && d->mig >= q->inv->n_mig))
+		return false;
+	ret->gpu = &q->inv->gpus[d->gpu];
+	ret->mig = d->mig == OFFER_WHOLE ? NULL : &q->inv->mig[d->mig];
+	return true;
+}
+
+/* NVML's index: "0" of a GPU, "0:1" of its MIG device. */
+static void index_text(const struct physical *p, char *ret, size_t cap)
+{
+	if (p->mig)
+		(void)snprintf(ret, cap, "%" PRIu32 ":%" PRIu32, p->gpu->index, p->mig->index);
+	else
+		(void)snprintf(ret, cap, "%" PRIu32, p->gpu->index);
+}
+
+#define DEVICE_LIST_CDI (DEVICE_LIST_CDI_ANNOTATIONS | DEVICE_LIST_CDI_CRI)
+
+static bool cdi_only(const struct config *config)
+{
+	return config->device_lists && !(config->device_lists & ~DEVICE_LIST_CDI);
+}
+
+/* Whether a container that has this device may have no other. */
+static bool is_limited(const struct resource *r, const char *id)
+{
+	const struct offer_share *s = resource_share(r, resource_find(r, id));
+
+	return s && s->fail_requests_greater_than_one;
+}
+
+static int check(const struct request *q, struct error *err)
+{
+	bool limited = false;
+
+	for (size_t i = 0; i < q->n_ids; i++) {
+		if (!find(&q->of[i], q, q->ids[i]))
+			return error_set(err, ERR_INVALID,
+				"invalid allocation request for \"%s\": invalid request: unknown "
+				"device: %s",
+				q->r->name, q->ids[i]);
+		limited = limited || is_limited(q->r, q->ids[i]);
+	}
+	if (limited && q->n_ids > 1)
+		return error_set(err, ERR_INVALID,
+			"invalid allocation request for \"%s\": invalid request: maximum request "
+			"size for shared resources is 1; found %zu",
+			q->r->name, q->n_ids);
+	if (cdi_only(q->config) && !q->host->cdi.gpu)
+		return error_set(err, ERR_UNAVAILABLE,
+			"resource \"%s\": no CDI specification is in place for the container "
+			"runtime: %s",
+			q->r->name, q->host->cdi.why ? q->host->cdi.why : "not written yet");
+	return 0;
+}
+
+/* The physical devices in the order of the request, each once, as the strategy names them. */
+static int list_devices(const struct request *q, struct strv *ret, struct error *err)
+{
+	for (size_t i = 0; i < q->n_ids; i++) {
+		char text[DEVICE_ID_MAX];
+
+		if (q->config->device_id == DEVICE_ID_INDEX)
+			index_text(&q->of[i], text, sizeof(text));
+		else /* known ids fit: they come from the resource */
+			(void)snprintf(text, sizeof(text), "%.*s",
+				(int)device_id_physical_len(q->ids[i]), q->ids[i]);
+		if (!strv_has(ret, text) && strv_add(ret, text, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int add_options(struct allocation *a, const struct config *config, struct error *err)
+{
+	if (config->gdrcopy && add_env(a, "NVIDIA_GDRCOPY", "enabled", err) < 0)
+		return -1;
+	if (config->gds && add_env(a, "NVIDIA_GDS", "enabled", err) < 0)
+		return -1;
+	if (config->mofed && add_env(a, "NVIDIA_MOFED", "enabled", err) < 0)
+		return -1;
+	return 0;
+}
+
+static int add_envvar(struct allocation *a, const struct request *q, const struct strv *devices,
+	struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
+
+	for (size_t i = 0; i < devices->n; i++) {
+		if (i)
+			buf_putc(&b, ',');
+		buf_puts(&b, devices->v[i]);
+	}
+	if (!buf_ok(&b))
+		return error_nomem(err);
+	if (add_env(a, "NVIDIA_VISIBLE_DEVICES", buf_str(&b), err) < 0)
+		return -1;
+	return q->host->imex_channel0 ? add_env(a, "NVIDIA_IMEX_CHANNELS", "0", err) : 0;
+}
+
+static int add_mounts(struct allocation *a, const struct request *q, const struct strv *devices,
+	struct error *err)
+{
+	if (add_env(a, "NVIDIA_VISIBLE_DEVICES", MOUNT_ROOT, err) < 0)
+		return -1;
+	a->mounts = calloc(devices->n + 1, sizeof(*a->mounts));
+	if (!a->mounts)
+		return error_nomem(err);
+	for (size_t i = 0; i < devices->n; i++)
+		if (add_mount(a, devices->v[i], err) < 0)
+			return -1;
+	return q->host->imex_channel0 ? add_mount(a, "imex/0", err) : 0;
+}
+
+/* A container would start and not find the device that a name stands for. */
+static int check_minors(const struct request *q, struct error *err)
+{
+	for (size_t i = 0; i < q->n_ids; i++) {
+		const struct physical *p = &q->of[i];
+
+		if (!p->gpu->has_minor)
+			return error_set(err, ERR_UNAVAILABLE,
+				"resource \"%s\": the device node of '%s' is not known: NVML has no "
+				"minor number of it",
+				q->r->name, p->gpu->uuid);
+		if (p->mig && !p->mig->has_minors)
+			return error_set(err, ERR_UNAVAILABLE,
+				"resource \"%s\": the capability nodes of '%s' are not known",
+				q->r->name, p->mig->uuid);
+	}
+	return 0;
+}
+
+/* The nodes of one device, in NVIDIA's order. Returns how many. */
+static size_t node_paths(const struct physical *p, char ret[NODES_MAX][NODE_PATH_MAX])
+{
+	(void)snprintf(ret[0], NODE_PATH_MAX, "/dev/nvidia%" PRIu32, p->gpu->minor);
+	if (!p->mig)
+		return 1;
+	(void)snprintf(ret[1], NODE_PATH_MAX, "/dev/nvidia-caps/nvidia-cap%" PRIu32,
+		p->mig->gi_minor);
+	(void)snprintf(ret[2], NODE_PATH_MAX, "/dev/nvidia-caps/nvidia-cap%" PRIu32,
+		p->mig->ci_minor);
+	return 3;
+}
+
+static int add_specs(struct allocation *a, const struct request *q, struct error *err)
+{
+	const struct strv *nodes = &q->host->control_nodes;
+	const char *root = q->config->dev_root;
+	char paths[NODES_MAX][NODE_PATH_MAX];
+
+	if (check_minors(q, err) < 0)
+		return -1;
+	a->devices = calloc(nodes->n + q->n_ids * NODES_MAX + 1, sizeof(*a->devices));
+	if (!a->devices)
+		return error_nomem(err);
+	for (size_t i = 0; i < nodes->n; i++)
+		if (add_device(a, root, nodes->v[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < q->n_ids; i++) { /* nodes for each replica, as with NVIDIA */
+		size_t n = node_paths(&q->of[i], paths);
+
+		for (size_t k = 0; k < n; k++)
+			if (add_device(a, root, paths[k], err) < 0)
+				return -1;
+	}
+	return q->host->imex_channel0
+		       ? add_device(a, root, "/dev/nvidia-caps-imex-channels/channel0", err)
+		       : 0;
+}
+
+/* --- CDI --- */
+
+static int add_cdi_name(struct allocation *a, const char *class, const char *device,
+	struct error *err)
+{
+	char name[sizeof(CDI_VENDOR) + DEVICE_ID_MAX + 32];
+
+	(void)snprintf(name, sizeof(name), CDI_VENDOR "/%s=%s", class, device);
+	return strv_add(&a->cdi_devices, name, err);
+}
+
+static int name_cdi_devices(struct allocation *a, const struct request *q,
+	const struct strv *devices, struct error *err)
+{
+	const struct alloc_cdi *cdi = &q->host->cdi;
+	const struct {
+		bool wanted;
+		const char *class, *device;
+	} others[] = {
+		{ q->host->imex_channel0 && cdi->imex_channel, "imex-channel", "0" },
+		{ q->config->gdrcopy && cdi->gdrcopy, "gdrcopy", "all" },
+		{ q->config->gds && cdi->gds, "gds", "all" },
+		{ q->config->mofed && cdi->mofed, "mofed", "all" },
+	};
+
+	for (size_t i = 0; i < devices->n; i++)
+		if (add_cdi_name(a, "gpu", devices->v[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (others[i].wanted &&
+			add_cdi_name(a, others[i].class, others[i].device, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int annotate_cdi_devices(struct allocation *a, const struct request *q,
+	struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(TEXT_MAX);
+	struct alloc_env *e;
+
+	for (size_t i = 0; i < a->cdi_devices.n; i++)
+		buf_printf(&b, "%s%s", i ? "," : "", a->cdi_devices.v[i]);
+	a->annotations = calloc(1, sizeof(*a->annotations));
+	if (!buf_ok(&b) || !a->annotations)
+		return error_nomem(err);
+	e = &a->annotations[a->n_annotations++];
+	if (asprintf(&e->name, "%snvidia-device-plugin_%s", q->config->cdi_annotation_prefix,
+		    q->host->cdi.response_id) < 0)
+		e->name = NULL;
+	e->value = buf_steal(&b);
+	return e->name && e->value ? 0 : error_nomem(err);
+}
+
+static int add_cdi(struct allocation *a, const struct request *q, const struct strv *devices,
+	struct error *err)
+{
+	if (!q->host->cdi.gpu) /* and another strategy is there: check() */
+		return 0;
+	if (check_minors(q, err) < 0 || name_cdi_devices(a, q, devices, err) < 0)
+		return -1;
+	if (a->cdi_devices.n && q->config->device_lists & DEVICE_LIST_CDI_ANNOTATIONS &&
+		annotate_cdi_devices(a, q, err) < 0)
+		return -1;
+	if (!(q->config->device_lists & DEVICE_LIST_CDI_CRI))
+		strv_clear(&a->cdi_devices);
+	return 0;
+}
+
+int allocation_new(struct allocation **ret, const struct resource *r,
+	const struct inventory *inv, const struct config *config, const struct alloc_host *host,
+	const char *const *ids, size_t n_ids, struct error *err)
+{
+	CLEANUP(freep) struct physical *of = calloc(n_ids + 1, sizeof(*of));
+	const struct request q = { .r = r,
+		.inv = inv,
+		.config = config,
+		.host = host,
+		.ids = ids,
+		.n_ids = n_ids,
+		.of = of };
+	CLEANUP(allocation_freep) struct allocation *a = NULL;
+	CLEANUP(strv_fini) struct strv devices = STRV_INIT;
+
+	if (!of)
+		return error_nomem(err);
+	if (check(&q, err) < 0 || list_devices(&q, &devices, err) < 0)
+		return -1;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return error_nomem(err);
+	a->envs = calloc(5, sizeof(*a->envs)); /* three options, devices, IMEX */
+	if (!a->envs)
+		return error_nomem(err);
+	if (config->device_lists & DEVICE_LIST_CDI && add_cdi(a, &q, &devices, err) < 0)
+		return -1;
+	if (add_options(a, config, err) < 0)
+		return -1;
+	if (cdi_only(config)) {
+		*ret = STEAL_PTR(a);
+		return 0;
+	}
+	if (config->device_lists & DEVICE_LIST_ENVVAR && add_envvar(a, &q, &devices, err) < 0)
+		return -1;
+	if (config->device_lists & DEVICE_LIST_VOLUME_MOUNTS &&
+		add_mounts(a, &q, &devices, err) < 0)
+		return -1;
+	if (config->pass_device_specs && add_specs(a, &q, err) < 0)
+		return -1;
+	*ret = STEAL_PTR(a);
+	return 0;
+}
+
+int allocation_add_env(struct allocation *a, const char *name, const char *value,
+	struct error *err)
+{
+	struct alloc_env *more = reallocarray(a->envs, a->n_envs + 1, sizeof(*more));
+
+	if (!more)
+		return error_nomem(err);
+	a->envs = more;
+	return add_env(a, name, value, err);
+}
+
+int allocation_add_mount(struct allocation *a, const char *host_path,
+	const char *container_path, bool read_only, struct error *err)
+{
+	struct alloc_mount *more = reallocarray(a->mounts, a->n_mounts + 1, sizeof(*more));
+	struct alloc_mount *m;
+
+	if (!more)
+		return error_nomem(err);
+	a->mounts = more;
+	m = &more[a->n_mounts++];
+	*m = (struct alloc_mount){ .host_path = strdup(host_path),
+		.container_path = strdup(container_path),
+		.read_only = read_only };
+	return m->host_path && m->container_path ? 0 : error_nomem(err);
+}
+
+struct allocation *allocation_free(struct allocation *a)
+{
+	if (!a)
+		return NULL;
+	for (size_t i = 0; i < a->n_envs; i++) {
+		free(a->envs[i].name);
+		free(a->envs[i].value);
+	}
+	for (size_t i = 0; i < a->n_mounts; i++) {
+		free(a->mounts[i].container_path);
+		free(a->mounts[i].host_path);
+	}
+	for (size_t i = 0; i < a->n_devices; i++) {
+		free(a->devices[i].container_path);
+		free(a->devices[i].host_path);
+	}
+	for (size_t i = 0; i < a->n_annotations; i++) {
+		free(a->annotations[i].name);
+		free(a->annotations[i].value);
+	}
+	strv_fini(&a->cdi_devices);
+	free(a->annotations);
+	free(a->envs);
+	free(a->mounts);
+	free(a->devices);
+	free(a);
+	return NULL;
+}

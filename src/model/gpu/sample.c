@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/gpu/sample.h"
+
+#include <string.h>
+
+int sample_new(struct sample **ret, uint32_t n, struct error *err)
+{
+	CLEANUP(sample_freep) struct sample *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return error_nomem(err);
+	s->units = calloc(n ? n : 1, sizeof(*s->units));
+	if (!s->units)
+		return error_nomem(err);
+	s->n = n;
+	for (uint32_t i = 0; i < n; i++)
+		s->units[i].gi = s->units[i].ci = GPU_NO_INSTANCE;
+	*ret = STEAL_PTR(s);
+	return 0;
+}
+
+struct sample *sample_free(struct sample *s)
+{
+	if (!s)
+		return NULL;
+	for (uint32_t i = 0; s->units && i < s->n; i++) {
+		free(s->units[i].values);
+		free(s->units[i].texts);
+		free(s->units[i].processes);
+	}
+	free(s->units);
+	free(s);
+	return NULL;
+}
+
+const struct sample_unit *sample_find(const struct sample *s, const char *uuid)
+{
+	for (uint32_t i = 0; s && i < s->n; i++)
+		if (!strcmp(s->units[i].uuid, uuid))
+			return &s->units[i];
+	return NULL;
+}
+
+const struct sample_value *sample_value(const struct sample_unit *u, uint16_t field)
+{
+	for (uint32_t i = 0; i < u->n_values; i++)
+		if (u->values[i].field == field)
+			return &u->values[i];
+	return NULL;
+}
+
+const char *sample_text(const struct sample_unit *u, uint16_t field)
+{
+	for (uint32_t i = 0; i < u->n_texts; i++)
+		if (u->texts[i].field == field)
+			return u->texts[i].text;
+	return NULL;
+}

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/health/health.h"
+
+#include "lib/base/time.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void health_init(struct health *h, uint64_t now_ns)
+{
+	*h = (struct health){
+		.state = HEALTH_HEALTHY,
+		.since_ns = now_ns,
+		.retry_at_ns = UINT64_MAX,
+		.probed_ns = now_ns,
+	};
+}
+
+const char *health_state_name(enum health_state s)
+{
+	switch (s) {
+	case HEALTH_HEALTHY:
+		return "healthy";
+	case HEALTH_UNHEALTHY:
+		return "unhealthy";
+	case HEALTH_PROBATION:
+		return "probation";
+	}
+	return "unknown";
+}
+
+uint32_t health_raised(const struct health *h, const struct health_policy *p,
+	enum health_action action)
+{
+	uint32_t mask = 0;
+
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		enum health_action own = p->signals[i];
+
+		if (p->disabled && own == HEALTH_ACT)
+			own = HEALTH_WARN;
+		if (own == action)
+			mask |= UINT32_C(1) << i;
+	}
+	return h->raised & mask;
+}
+
+/* Whether a health signal keeps the GPU unhealthy, whatever its probes say. */
+static bool is_held(const struct health *h, const struct health_policy *p)
+{
+	return health_raised(h, p, HEALTH_ACT) != 0;
+}
+
+/* What a fault is called while it lasts, and after it has passed. */
+static const char *fault_text(enum gpu_fault fault, bool past)
+{
+	switch (fault) {
+	case GPU_OK:
+		return "";
+	case GPU_FAULT_FIELD:
+		return past ? "GPU could not be read" : "GPU cannot be read";
+	case GPU_FAULT_LOST:
+		return past ? "GPU was lost" : "GPU is lost";
+	case GPU_FAULT_RESET:
+		return past ? "GPU required a reset" : "GPU requires a reset";
+	case GPU_FAULT_STUCK:
+		return past ? "GPU did not answer" : "GPU does not answer";
+	case GPU_FAULT_GONE:
+		return past ? "GPU was gone" : "GPU is gone";
+	}
+	return "GPU in trouble";
+}
+
+static uint64_t add_sat(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* A reason in the making, without the heap: health changes even when memory is short. */
+struct text {
+	char s[GPU_REASON_MAX];
+	size_t len;
+};
+
+static void add(struct text *t, const char *fmt, ...) PRINTF(2, 3);
+
+/* Appends; what does not fit is cut. */
+static void add(struct text *t, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(t->s + t->len, sizeof(t->s) - t->len, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		t->len += (size_t)n;
+	if (t->len >= sizeof(t->s))
+		t->len = sizeof(t->s) - 1;
+}
+
+/* "30s", "10m", "1h30m": without the zeros of time_age(), which is for columns. */
+static void add_wait(struct text *t, uint64_t ns)
+{
+	uint64_t s = (ns + NS_PER_SEC - 1) / NS_PER_SEC;
+
+	if (s >= 3600)
+		add(t, "%" PRIu64 "h", s / 3600);
+	if (s % 3600 >= 60)
+		add(t, "%" PRIu64 "m", s / 60 % 60);
+	if (s % 60 || s == 0)
+		add(t, "%" PRIu64 "s", s % 60);
+}
+
+/* @times 0: one of it is enough. */
+static void add_xid(struct text *t, uint32_t xid, uint32_t times, uint64_t within_ns)
+{
+	add(t, "XID %" PRIu32, xid);
+	if (xid_text(xid)[0])
+		add(t, " (%s)", xid_text(xid));
+	if (times) {
+		add(t, ", %" PRIu32 " within ", times);
+		add_wait(t, within_ns);
+	}
+}
+
+static void add_cause_xid(struct text *t, const struct health *h)
+{
+	add_xid(t, h->cause_xid, h->cause_times, h->cause_within_ns);
+}
+
+/* The texts of the signals in @mask, with semicolons between them. */
+static void add_signals(struct text *t, uint32_t mask)
+{
+	const char *sep = "";
+
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		if (!(mask & UINT32_C(1) << i))
+			continue;
+		add(t, "%s%s", sep, health_signals[i].text);
+		sep = "; ";
+	}
+}
+
+/* What is wrong, and which XID came before it. @seen may be NULL. */
+static void add_cause(struct text *t, const struct health *h, const struct gpu *seen)
+{
+	if (h->fault == GPU_OK) {
+		if (h->cause_xid)
+			add_cause_xid(t, h);
+		else
+			add(t, "%s", fault_text(h->cause_fault, /* past= */ true));
+		return;
+	}
+	add(t, "%s",
+		seen && seen->reason[0] ? seen->reason
+					: fault_text(h->fault, /* past= */ false));
+	if (h->cause_xid) {
+		add(t, ", after ");
+		add_cause_xid(t, h);
+	}
+}
+
+/* What happens next. */
+static void add_outlook(struct text *t, const struct health *h, const struct health_policy *p,
+	uint64_t now_ns)
+{
+	if (h->fault == GPU_OK && is_held(h, p)) {
+		add(t, "%s", t->len ? ": " : "");
+		add_signals(t, health_raised(h, p, HEALTH_ACT));
+		if (p->recovery)
+			return;
+	}
+	const char *sep = t->len ? ": " : "";
+
+	if (!p->recovery) {
+		add(t, "%sout until restart, recovery is off", sep);
+	} else if (h->fault != GPU_OK) {
+		return; /* the fault says it all, and nobody knows when it ends */
+	} else if (h->state == HEALTH_PROBATION || h->retry_at_ns <= now_ns) {
+		add(t, "%son probation", sep);
+	} else {
+		if (h->cause == XID_HARDWARE)
+			add(t, "%shardware trouble, ", sep);
+		else if (h->cause == XID_RESET)
+			add(t, "%sreset needed, ", sep);
+		else
+			add(t, "%s", sep);
+		add(t, "looking again after ");
+		add_wait(t, h->retry_at_ns - now_ns);
+	}
+}
+
+/* Rewrites the reason. True if it differs from before. */
+static bool explain(struct health *h, const struct health_policy *p, const struct gpu *seen,
+	uint64_t now_ns)
+{
+	struct text t = { .len = 0 };
+
+	if (h->state != HEALTH_HEALTHY) {
+		add_cause(&t, h, seen);
+		add_outlook(&t, h, p, now_ns);
+	}
+	if (strcmp(h->reason, t.s) == 0)
+		return false;
+	memcpy(h->reason, t.s, sizeof(t.s));
+	return true;
+}
+
+/* ---- XIDs that are counted -------------------------------------------------------------------- */
+
+/* Counts of other rules mean nothing for these. */
+static void fit_recent(struct health *h, const struct health_policy *p)
+{
+	if (h->rates_id == p->rates_id)
+		return;
+	memset(h->recent, 0, sizeof(h->recent));
+	h->rates_id = p->rates_id;
+}
+
+/* Until when the rate is reached, if no more XIDs come; 0: it is not. */
+static uint64_t reached_until(const struct xid_rate *rate, const struct xid_recent *r)
+{
+	return r->n < rate->count ? 0 : add_sat(r->at_ns[r->next], rate->within_ns);
+}
+
+static bool has_xid(const struct xid_rate *rate, uint32_t xid)
+{
+	for (uint32_t i = 0; i < rate->n_xids; i++)
+		if (rate->xids[i] == xid)
+			return true;
+	return false;
+}
+
+static void push(struct xid_recent *r, uint32_t cap, uint32_t xid, uint64_t now_ns)
+{
+	r->at_ns[r->next] = now_ns;
+	r->next = (r->next + 1) % cap;
+	r->n += r->n < cap;
+	r->last_xid = xid;
+}
+
+/*
+ * Counts @xid for each rate that it is in. Returns the first that is reached by it and makes the GPU
+ * unhealthy, which counts from 0 again then; NULL: none.
+ */
+static const struct xid_rate *count_xid(struct health *h, const struct health_policy *p,
+	uint32_t xid, uint64_t now_ns)
+{
+	const struct xid_rate *found = NULL;
+
+	for (size_t i = 0; i < p->n_rates; i++) {
+		const struct xid_rate *rate = &p->rates[i];
+		struct xid_recent *r = &h->recent[i];
+
+		if (!has_xid(rate, xid))
+			continue;
+		push(r, rate->count, xid, now_ns);
+		if (rate->action != HEALTH_ACT || reached_until(rate, r) < now_ns ||
+			r->n < rate->count)
+			continue;
+		*r = (struct xid_recent){ .n = 0 };
+		if (!found)
+			found = rate;
+	}
+	return found;
+}
+
+/* When the first warning of a rate ends, if no more XIDs come; UINT64_MAX: there is none. */
+static uint64_t next_warning_end(const struct health *h, const struct health_policy *p)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (size_t i = 0; h->rates_id == p->rates_id && i < p->n_rates; i++) {
+		uint64_t until = reached_until(&p->rates[i], &h->recent[i]);
+
+		if (p->rates[i].action == HEALTH_WARN && until && until < next)
+			next = until;
+	}
+	return next;
+}
+
+/* Rewrites the warning. True if it differs from before. */
+static bool warn(struct health *h, const struct health_policy *p, uint64_t now_ns)
+{
+	struct text t = { .len = 0 };
+
+	fit_recent(h, p);
+	add_signals(&t, health_raised(h, p, HEALTH_WARN));
+	for (size_t i = 0; i < p->n_rates; i++) {
+		const struct xid_rate *rate = &p->rates[i];
+		struct xid_recent *r = &h->recent[i];
+		uint64_t until = reached_until(rate, r);
+
+		if (until && until < now_ns)
+			r->n--; /* the oldest cannot count any more */
+		else if (until && rate->action == HEALTH_WARN) {
+			add(&t, "%s", t.len ? "; " : "");
+			add_xid(&t, r->last_xid, rate->count, rate->within_ns);
+		}
+	}
+	if (strcmp(h->warning, t.s) == 0)
+		return false;
+	memcpy(h->warning, t.s, sizeof(t.s));
+	return true;
+}
+
+/* ---- the state -------------------------------------------------------------------------------- */
+
+/* How long to wait after trouble; doubled for each relapse, up to the ceiling. */
+static uint64_t cooldown(const struct health *h, const struct health_policy *p)
+{
+	bool blind = h->recovery == GPU_RECOVERY_UNKNOWN || p->disabled;
+	uint64_t ns = h->cause >= XID_RESET && blind ? p->reset_cooldown_ns : p->cooldown_ns;
+
+	for (uint32_t i = 0; i < h->relapses && ns < p->max_cooldown_ns; i++)
+		ns = ns > p->max_cooldown_ns / 2 ? p->max_cooldown_ns : ns * 2;
+	return ns;
+}
+
+static void set_retry(struct health *h, const struct health_policy *p)
+{
+	h->retry_at_ns = p->recovery ? add_sat(h->trouble_ns, cooldown(h, p)) : UINT64_MAX;
+}
+
+static void enter(struct health *h, enum health_state state, uint64_t now_ns)
+{
+	if (h->state == state)
+		return;
+	h->state = state;
+	h->since_ns = now_ns;
+	h->good_probes = 0;
+}
+
+/* Books new trouble: a relapse if it comes too soon after the last. */
+static void fall(struct health *h, const struct health_policy *p, uint64_t now_ns)
+{
+	if (h->state == HEALTH_PROBATION) {
+		h->relapses++;
+	} else if (h->state == HEALTH_HEALTHY) {
+		if (h->recovered && now_ns - h->since_ns < p->max_cooldown_ns)
+			h->relapses++;
+		else
+			h->relapses = 0;
+	}
+	enter(h, HEALTH_UNHEALTHY, now_ns);
+	h->good_probes = 0;
+}
+
+bool health_xid(struct health *h, const struct health_policy *p, uint32_t xid, uint64_t now_ns)
+{
+	enum xid_verdict verdict = health_policy_verdict(p, xid);
+	enum xid_class class_ = xid_class(xid);
+	const struct xid_rate *rate = NULL;
+	bool was_ok = health_ok(h), warned = false;
+
+	h->xid_count++;
+	h->last_xid = xid;
+	if (verdict == XID_COUNTED) {
+		fit_recent(h, p);
+		rate = count_xid(h, p, xid, now_ns);
+		warned = warn(h, p, now_ns);
+	}
+	if (verdict != XID_ACTED && !rate)
+		return warned;
+	fall(h, p, now_ns);
+	if (!h->cause_xid || class_ >= h->cause) {
+		h->cause = class_;
+		h->cause_xid = xid;
+		h->cause_times = rate ? rate->count : 0;
+		h->cause_within_ns = rate ? rate->within_ns : 0;
+	}
+	h->trouble_ns = now_ns;
+	set_retry(h, p);
+	if (h->fault != GPU_OK) {
+		/* The text of the fault is in the reason already, and only the probe knows it. */
+		return was_ok || warned;
+	}
+	return explain(h, p, NULL, now_ns) || was_ok || warned;
+}
+
+static void probe_fault(struct health *h, const struct health_policy *p, const struct gpu *seen,
+	uint64_t now_ns)
+{
+	bool fresh = h->state != HEALTH_UNHEALTHY;
+
+	fall(h, p, now_ns);
+	h->fault = seen->fault;
+	h->cause_fault = seen->fault;
+	if (seen->fault == GPU_FAULT_STUCK || (fresh && h->cause_xid)) {
+		h->trouble_ns = now_ns;
+		set_retry(h, p);
+	} else if (!h->cause_xid && h->retry_at_ns == UINT64_MAX && p->recovery) {
+		h->retry_at_ns = now_ns; /* nothing to wait for but the end of the fault */
+	}
+}
+
+/* A probe without a fault, while not healthy: what it says about the time to wait. */
+static void probe_clear(struct health *h, const struct health_policy *p, const struct gpu *seen,
+	uint64_t now_ns)
+{
+	bool knew = h->recovery != GPU_RECOVERY_UNKNOWN;
+	bool knows = seen->recovery != GPU_RECOVERY_UNKNOWN;
+	bool was_reset = h->fault == GPU_FAULT_GONE;
+
+	h->fault = GPU_OK;
+	h->recovery = seen->recovery;
+	if (!p->recovery)
+		return;
+	if (was_reset) {
+		if (h->retry_at_ns > now_ns)
+			h->retry_at_ns = now_ns;
+	} else if (knew != knows && h->cause >= XID_RESET && h->state == HEALTH_UNHEALTHY) {
+		set_retry(h, p);
+	} else if (h->retry_at_ns == UINT64_MAX) {
+		set_retry(h, p); /* recovery was off when the trouble came */
+	}
+}
+
+static void heal(struct health *h, uint64_t now_ns)
+{
+	enter(h, HEALTH_HEALTHY, now_ns);
+	h->recovered = true;
+	h->cause = XID_APPLICATION;
+	h->cause_xid = 0;
+	h->cause_times = 0;
+	h->cause_fault = GPU_OK;
+	h->retry_at_ns = UINT64_MAX;
+}
+
+/* Ends a cool-down that is over. */
+static void settle(struct health *h, const struct health_policy *p, uint64_t now_ns)
+{
+	if (h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK && p->recovery &&
+		h->retry_at_ns <= now_ns && !is_held(h, p))
+		enter(h, HEALTH_PROBATION, now_ns);
+}
+
+static void probe_good(struct health *h, const struct health_policy *p, const struct gpu *seen,
+	uint64_t now_ns)
+{
+	if (h->state == HEALTH_HEALTHY) {
+		h->recovery = seen->recovery;
+		h->fault = GPU_OK;
+		if (!is_held(h, p))
+			return;
+		fall(h, p, now_ns);
+		h->retry_at_ns = p->recovery ? now_ns : UINT64_MAX;
+		return;
+	}
+	probe_clear(h, p, seen, now_ns);
+	if (is_held(h, p)) {
+		/* Not a relapse: the signal says that the old trouble is still there. */
+		enter(h, HEALTH_UNHEALTHY, now_ns);
+		return;
+	}
+	settle(h, p, now_ns);
+	if (h->state != HEALTH_PROBATION)
+		return;
+	h->good_probes++;
+	if (h->good_probes >= p->probes_needed)
+		heal(h, now_ns);
+}
+
+static uint32_t raised_in(const struct gpu *seen)
+{
+	uint32_t raised = 0;
+
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		uint64_t value;
+
+		if (gpu_signal(seen, (enum gpu_signal)i, &value) && value > 0)
+			raised |= UINT32_C(1) << i;
+	}
+	return raised;
+}
+
+bool health_probe(struct health *h, const struct health_policy *p, const struct gpu *seen,
+	uint64_t now_ns)
+{
+	bool was_ok = health_ok(h), warned;
+
+	h->probed_ns = now_ns;
+	h->raised = raised_in(seen);
+	if (seen->fault != GPU_OK)
+		probe_fault(h, p, seen, now_ns);
+	else
+		probe_good(h, p, seen, now_ns);
+	warned = warn(h, p, now_ns);
+	/* The time left in the text is that of the trouble; it is not counted down. */
+	if (!was_ok && h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK && !is_held(h, p) &&
+		p->recovery)
+		now_ns = h->trouble_ns;
+	return explain(h, p, seen, now_ns) || was_ok != health_ok(h) || warned;
+}
+
+bool health_tick(struct health *h, const struct health_policy *p, uint64_t now_ns)
+{
+	enum health_state before = h->state;
+	bool warned = warn(h, p, now_ns);
+
+	settle(h, p, now_ns);
+	return (h->state != before && explain(h, p, NULL, now_ns)) || warned;
+}
+
+uint64_t health_due(const struct health *h, const struct health_policy *p)
+{
+	uint64_t due =
+		p->probe_interval_ns ? add_sat(h->probed_ns, p->probe_interval_ns) : UINT64_MAX;
+
+	if (h->state == HEALTH_UNHEALTHY && h->fault == GPU_OK && h->retry_at_ns < due &&
+		!is_held(h, p))
+		due = h->retry_at_ns;
+	if (next_warning_end(h, p) < due)
+		due = add_sat(next_warning_end(h, p), 1);
+	return due;
+}
+
+/* ---- an earlier run --------------------------------------------------------------------------- */
+
+uint32_t health_recent(const struct health *h, const struct health_policy *p, size_t rate,
+	uint64_t at_ns[XID_RATE_COUNT_MAX])
+{
+	const struct xid_recent *r = &h->recent[rate];
+	uint32_t cap;
+
+	if (h->rates_id != p->rates_id || rate >= p->n_rates)
+		return 0;
+	cap = p->rates[rate].count;
+	for (uint32_t i = 0; i < r->n; i++)
+		at_ns[i] = r->at_ns[(r->next + cap - r->n + i) % cap];
+	return r->n;
+}
+
+void health_restore(struct health *h, const struct health_policy *p, const struct health *from,
+	uint64_t now_ns)
+{
+	h->recovered = from->recovered;
+	h->relapses = from->relapses;
+	h->since_ns = from->since_ns;
+	fit_recent(h, p);
+	for (size_t i = 0; from->rates_id == p->rates_id && i < p->n_rates; i++)
+		for (uint32_t k = 0; k < from->recent[i].n; k++)
+			push(&h->recent[i], p->rates[i].count, from->recent[i].last_xid,
+				from->recent[i].at_ns[k]);
+	if (from->cause_xid && p->recovery &&
+		health_policy_verdict(p, from->cause_xid) != XID_IGNORED) {
+		h->state = HEALTH_UNHEALTHY;
+		h->cause = xid_class(from->cause_xid);
+		h->cause_xid = from->cause_xid;
+		h->cause_times = from->cause_times;
+		h->cause_within_ns = from->cause_within_ns;
+		h->trouble_ns = from->trouble_ns;
+		set_retry(h, p);
+	}
+	(void)warn(h, p, now_ns);
+	(void)explain(h, p, NULL, now_ns);
+}

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/labels/set.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/offer/picks.h"
+#include "model/offer/slices.h"
+#include "model/slice/slice.h"
+
+/*
+ * The labels of each resource: KEY.product, KEY.count and so on, where KEY is the resource before
+ * renaming. One GPU speaks for a resource, since a label has one value: the first by index, those
+ * without MIG before those with it. NVIDIA lets GPUs of several models write the same labels in
+ * random order.
+ *
+ * Beyond NVIDIA's: a resource of the user's own patterns has labels of its own, and what is shared
+ * follows `devices:` and `rename:`: which entry has which device is asked of the same code, and a test
+ * compares the two on random configs. Labels are not built from the offer, which holds an ID for
+ * each replica (megabytes) and knows whole GPUs only.
+ */
+
+#define MIB (UINT64_C(1) << 20)
+
+/* How a resource is shared: the greatest number where its devices differ. */
+struct shared {
+	uint32_t replicas;
+	enum sharing_strategy strategy;
+	const char *mark; /* at the end of the product: "-SHARED" if it keeps its name */
+};
+
+struct view {
+	struct label_set *set;
+	const struct inventory *inv;
+	const struct config *config;
+	bool can_have
+		[GPU_NODE_MAX];   /* offer_can_have() of each GPU, which compares it with all */
+	struct offer_units units; /* with .cuts; both empty where nothing is shared */
+	struct offer_cuts cuts;
+	bool *picks; /* [sharing.n_entries] whether the entry has any device */
+};
+
+/* Whether a GPU is one that labels speak about. */
+static bool counts(const struct view *v, uint32_t i)
+{
+	return v->inv->gpus[i].name[0] && v->can_have[i];
+}
+
+/* A MIG device exists as such only where MIG is on. */
+static bool mig_counts(const struct view *v, const struct gpu_mig *m)
+{
+	return m->gpu < v->inv->n && v->inv->gpus[m->gpu].mig_enabled && counts(v, m->gpu);
+}
+
+/* "1g.24gb+gfx,me" is written 1g.24gb.gfx.me in names. */
+static void profile_name(char *ret, size_t cap, const struct gpu_mig *m)
+{
+	(void)snprintf(ret, cap, "%s", m->profile);
+	for (char *p = ret; *p; p++)
+		if (*p == '+' || *p == ',')
+			*p = '.';
+}
+
+static void mig_builtin_name(char *ret, const struct view *v, const struct gpu_mig *m)
+{
+	char profile[sizeof(m->profile)];
+
+	profile_name(profile, sizeof(profile), m);
+	if (v->config->mig_strategy == MIG_STRATEGY_MIXED)
+		(void)snprintf(ret, RESOURCE_NAME_MAX, "nvidia.com/mig-%s", profile);
+	else
+		(void)snprintf(ret, RESOURCE_NAME_MAX, "%s", LABEL_RESOURCE);
+}
+
+static void mig_resource_name(char *ret, const struct view *v, const struct gpu_mig *m)
+{
+	for (size_t i = 0; i < v->config->n_mig_patterns; i++) {
+		const struct resource_pattern *p = &v->config->mig_patterns[i];
+
+		if (pattern_match(p->pattern, m->profile)) {
+			(void)snprintf(ret, RESOURCE_NAME_MAX, "%s", p->name);
+			return;
+		}
+	}
+	mig_builtin_name(ret, v, m);
+}
+
+/* ---- sharing ---------------------------------------------------------------------------------- */
+
+/* Slices of one device, of all profiles. */
+static uint32_t slices_of(const struct view *v, uint32_t unit)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < v->cuts.n; i++)
+		n += v->cuts.v[i].unit == unit ? v->cuts.v[i].count : 0;
+	return n;
+}
+
+/* The devices of @resource that are cut; their slices have names of their own. */
+static void add_slices(const struct view *v, const char *resource, struct shared *ret)
+{
+	for (uint32_t i = 0; i < v->units.n; i++) {
+		uint32_t n = strcmp(v->units.v[i].name, resource) ? 0 : slices_of(v, i);
+
+		if (n && ret->strategy == SHARING_NONE)
+			ret->strategy = SHARING_SLICES;
+		if (n > ret->replicas)
+			ret->replicas = n;
+	}
+}
+
+static struct shared sharing_of(const struct view *v, const char *resource)
+{
+	const struct sharing *s = &v->config->sharing;
+	struct shared ret = { .replicas = 1, .strategy = SHARING_NONE, .mark = "" };
+
+	for (size_t i = 0; i < s->n_entries; i++) {
+		const struct replicated *e = &s->entries[i];
+		bool renamed = e->rename[0] ? strcmp(e->rename, e->name) != 0
+					    : s->kinds[e->strategy].rename_by_default;
+
+		if (e->replicas <= 1 || strcmp(e->name, resource) != 0 || !v->picks[i])
+			continue;
+		if (ret.strategy == SHARING_NONE) /* those of MPS come first */
+			ret.strategy = e->strategy;
+		if (e->replicas > ret.replicas)
+			ret.replicas = e->replicas;
+		if (!renamed)
+			ret.mark = "-SHARED";
+	}
+	add_slices(v, resource, &ret);
+	return ret;
+}
+
+static const char *strategy_name(enum sharing_strategy s)
+{
+	switch (s) {
+	case SHARING_NONE:
+		break;
+	case SHARING_TIME_SLICING:
+		return "time-slicing";
+	case SHARING_MPS:
+		return "mps";
+	case SHARING_SLICES:
+		return "slices";
+	}
+	return "none";
+}
+
+static void put_sharing(struct label_set *set, const char *key, const struct shared *s)
+{
+	label_put(set, key, "replicas", "%" PRIu32, s->replicas);
+	label_put(set, key, "sharing-strategy", "%s", strategy_name(s->strategy));
+}
+
+/* ---- whole GPUs ------------------------------------------------------------------------------- */
+
+/* Which GPU speaks for @resource (NULL: for all); inv->n: there is none. */
+static uint32_t speaker(const struct view *v, const char *resource)
+{
+	uint32_t found = v->inv->n;
+
+	for (uint32_t i = 0; i < v->inv->n; i++) {
+		const struct gpu *g = &v->inv->gpus[i];
+
+		if (!counts(v, i) ||
+			(resource && strcmp(offer_original_name(v->config, g), resource) != 0))
+			continue;
+		if (!g->mig_enabled)
+			return i;
+		if (found == v->inv->n)
+			found = i;
+	}
+	return found;
+}
+
+static uint32_t count_model(const struct view *v, const char *name)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < v->inv->n; i++)
+		n += counts(v, i) && strcmp(v->inv->gpus[i].name, name) == 0;
+	return n;
+}
+
+static void put_gpu(const struct view *v, const char *key, const struct gpu *g)
+{
+	struct shared s = sharing_of(v, offer_original_name(v->config, g));
+
+	/* A speaker with MIG has none without beside it: nothing is shared as a whole. */
+	if (g->mig_enabled)
+		s = (struct shared){ .replicas = 0, .strategy = SHARING_NONE, .mark = "" };
+	label_put_text(v->set, key, "product", g->name, s.mark);
+	label_put(v->set, key, "count", "%" PRIu32, count_model(v, g->name));
+	put_sharing(v->set, key, &s);
+	if (g->memory_total_bytes / MIB)
+		label_put(v->set, key, "memory", "%" PRIu64, g->memory_total_bytes / MIB);
+}
+
+/* Names by compute capability: the first row with this major number that reaches as far. */
+static const char *family_name(uint32_t major, uint32_t minor)
+{
+	static const struct {
+		uint32_t major, minor_max;
+		const char *name;
+	} families[] = {
+		{ 1, UINT32_MAX, "tesla" },
+		{ 2, UINT32_MAX, "fermi" },
+		{ 3, UINT32_MAX, "kepler" },
+		{ 5, UINT32_MAX, "maxwell" },
+		{ 6, UINT32_MAX, "pascal" },
+		{ 7, 4, "volta" },
+		{ 7, UINT32_MAX, "turing" },
+		{ 8, 8, "ampere" },
+		{ 8, UINT32_MAX, "ada-lovelace" },
+		{ 9, UINT32_MAX, "hopper" },
+		{ 10, UINT32_MAX, "blackwell" },
+		{ 12, UINT32_MAX, "blackwell" },
+		{ 13, UINT32_MAX, "rubin" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(families); i++)
+		if (families[i].major == major && minor <= families[i].minor_max)
+			return families[i].name;
+	return "undefined";
+}
+
+static void put_compute(const struct view *v, const struct gpu *g)
+{
+	if (!g->cc_major)
+		return;
+	label_put(v->set, LABEL_RESOURCE, "family", "%s",
+		family_name(g->cc_major, g->cc_minor));
+	label_put(v->set, LABEL_RESOURCE, "compute.major", "%" PRIu32, g->cc_major);
+	label_put(v->set, LABEL_RESOURCE, "compute.minor", "%" PRIu32, g->cc_minor);
+}
+
+static void note_models(const struct view *v, const struct gpu *chosen)
+{
+	for (uint32_t i = 0; i < v->inv->n; i++) {
+		if (!counts(v, i) || strcmp(v->inv->gpus[i].name, chosen->name) == 0)
+			continue;
+		label_note(v->set,
+			"several GPU models: the labels " LABEL_RESOURCE
+			".* are about '%s' (GPU %" PRIu32 "), not about '%s'",
+			chosen->name, chosen->index, v->inv->gpus[i].name);
+		return;
+	}
+}
+
+static void put_gpus(const struct view *v)
+{
+	uint32_t at = speaker(v, LABEL_RESOURCE);
+
+	if (at == v->inv->n) /* all GPUs have other names: the first speaks for the node */
+		at = speaker(v, NULL);
+	if (at == v->inv->n)
+		return;
+	put_gpu(v, LABEL_RESOURCE, &v->inv->gpus[at]);
+	put_compute(v, &v->inv->gpus[at]);
+	note_models(v, &v->inv->gpus[at]);
+	for (size_t i = 0; i < v->config->n_gpu_patterns; i++) {
+		const char *name = v->config->gpu_patterns[i].name;
+
+		at = strcmp(name, LABEL_RESOURCE) != 0 ? speaker(v, name) : v->inv->n;
+		if (at < v->inv->n)
+			put_gpu(v, name, &v->inv->gpus[at]);
+	}
+}
+
+/* ---- MIG devices ------------------------------------------------------------------------------ */
+
+static void put_mig(const struct view *v, const char *key, const struct gpu_mig *m,
+	uint32_t count)
+{
+	char resource[RESOURCE_NAME_MAX], profile[sizeof(m->profile)], end[64];
+	struct shared s;
+
+	mig_resource_name(resource, v, m);
+	s = sharing_of(v, resource);
+	profile_name(profile, sizeof(profile), m);
+	label_sanitise(profile);
+	(void)snprintf(end, sizeof(end), "-MIG-%s%s", profile, s.mark);
+	label_put_text(v->set, key, "product", v->inv->gpus[m->gpu].name, end);
+	label_put(v->set, key, "count", "%" PRIu32, count);
+	put_sharing(v->set, key, &s);
+	label_put(v->set, key, "memory", "%" PRIu64, m->memory_mib);
+}
+
+static void put_mig_attributes(const struct view *v, const char *key, const struct gpu_mig *m)
+{
+	label_put(v->set, key, "multiprocessors", "%" PRIu32, m->multiprocessors);
+	label_put(v->set, key, "slices.gi", "%" PRIu32, m->gi_slices);
+	label_put(v->set, key, "slices.ci", "%" PRIu32, m->ci_slices);
+	label_put(v->set, key, "engines.copy", "%" PRIu32, m->copy);
+	label_put(v->set, key, "engines.decoder", "%" PRIu32, m->decoder);
+	label_put(v->set, key, "engines.encoder", "%" PRIu32, m->encoder);
+	label_put(v->set, key, "engines.jpeg", "%" PRIu32, m->jpeg);
+	label_put(v->set, key, "engines.ofa", "%" PRIu32, m->ofa);
+}
+
+/* How many MIG devices have the same resource, by the one name or the other, as @m; 0: one before it
+ * has, and speaks for it. */
+static uint32_t count_mig(const struct view *v, const struct gpu_mig *m,
+	void (*name)(char *ret, const struct view *v, const struct gpu_mig *m))
+{
+	char mine[RESOURCE_NAME_MAX], other[RESOURCE_NAME_MAX];
+	uint32_t n = 0;
+
+	name(mine, v, m);
+	for (uint32_t i = 0; i < v->inv->n_mig; i++) {
+		const struct gpu_mig *o = &v->inv->mig[i];
+
+		if (!mig_counts(v, o))
+			continue;
+		name(other, v, o);
+		if (strcmp(mine, other) != 0)
+			continue;
+		if (n == 0 && o != m)
+			return 0;
+		n++;
+	}
+	return n;
+}
+
+/* One set of labels for each resource of MIG devices; the first device speaks for it. */
+static void put_migs(const struct view *v)
+{
+	char builtin[RESOURCE_NAME_MAX], custom[RESOURCE_NAME_MAX];
+	uint32_t n;
+
+	for (uint32_t i = 0; i < v->inv->n_mig; i++) {
+		const struct gpu_mig *m = &v->inv->mig[i];
+
+		if (!mig_counts(v, m))
+			continue;
+		mig_builtin_name(builtin, v, m);
+		mig_resource_name(custom, v, m);
+		n = count_mig(v, m, mig_builtin_name);
+		if (n) {
+			put_mig(v, builtin, m, n);
+			put_mig_attributes(v, builtin, m);
+		}
+		if (strcmp(builtin, custom) == 0)
+			continue;
+		n = count_mig(v, m, mig_resource_name);
+		if (n)
+			put_mig(v, custom, m, n);
+	}
+}
+
+/* ---- strategies ------------------------------------------------------------------------------- */
+
+/* The first GPU with MIG on; NULL: none. */
+static const struct gpu *first_mig_gpu(const struct view *v)
+{
+	for (uint32_t i = 0; i < v->inv->n; i++)
+		if (counts(v, i) && v->inv->gpus[i].mig_enabled)
+			return &v->inv->gpus[i];
+	return NULL;
+}
+
+static bool has_mig_device(const struct inventory *inv, uint32_t gpu)
+{
+	for (uint32_t i = 0; i < inv->n_mig; i++)
+		if (inv->mig[i].gpu == gpu)
+			return true;
+	return false;
+}
+
+/* What is wrong with the MIG devices for strategy single, in NVIDIA's order; NULL: nothing. */
+static const char *single_fault(const struct view *v)
+{
+	const struct inventory *inv = v->inv;
+	const struct gpu_mig *one = NULL;
+	bool whole = false;
+
+	for (uint32_t i = 0; i < inv->n; i++) {
+		if (!counts(v, i))
+			continue;
+		whole = whole || !inv->gpus[i].mig_enabled;
+		if (inv->gpus[i].mig_enabled && !has_mig_device(inv, i))
+			return "a GPU has MIG on and no MIG device";
+	}
+	if (whole)
+		return "MIG is on for some GPUs and off for others";
+	for (uint32_t i = 0; i < inv->n_mig; i++) {
+		if (!mig_counts(v, &inv->mig[i]))
+			continue;
+		if (one && strcmp(one->profile, inv->mig[i].profile) != 0)
+			return "there are MIG devices of several profiles";
+		one = &inv->mig[i];
+	}
+	return NULL;
+}
+
+static void put_single(const struct view *v)
+{
+	const struct gpu *g = first_mig_gpu(v);
+	const char *fault = g ? single_fault(v) : NULL;
+
+	if (!g)
+		return;
+	if (!fault) {
+		put_migs(v);
+		return;
+	}
+	label_note(v->set, "MIG strategy single: %s; labelled as MIG-INVALID", fault);
+	label_put_text(v->set, LABEL_RESOURCE, "product", g->name, "-MIG-INVALID");
+	label_put(v->set, LABEL_RESOURCE, "count", "0");
+	label_put(v->set, LABEL_RESOURCE, "replicas", "0");
+	label_put(v->set, LABEL_RESOURCE, "sharing-strategy", "%s", "");
+	label_put(v->set, LABEL_RESOURCE, "memory", "0");
+}
+
+/* ---- profiles of sharing.slices --------------------------------------------------------------- */
+
+/* The first by device of those that have the profile at @at; NULL: one before it in the list has spoken. */
+static const struct offer_cut *speaking_cut(const struct view *v, size_t at,
+	uint32_t *ret_count, uint32_t *ret_replicas)
+{
+	const struct offer_cut *first = &v->cuts.v[at];
+
+	*ret_count = *ret_replicas = 0;
+	for (size_t i = 0; i < v->cuts.n; i++) {
+		const struct offer_cut *c = &v->cuts.v[i];
+
+		if (strcmp(c->profile->name, v->cuts.v[at].profile->name) != 0)
+			continue;
+		if (i < at)
+			return NULL;
+		if (c->unit < first->unit)
+			first = c;
+		if (c->count > *ret_replicas)
+			*ret_replicas = c->count;
+		++*ret_count;
+	}
+	return first;
+}
+
+static void put_profile(const struct view *v, const struct offer_cut *c, uint32_t count,
+	uint32_t replicas)
+{
+	const struct offer_unit *u = &v->units.v[c->unit];
+	const struct slice_profile *p = c->profile;
+	const struct shared s = { .replicas = replicas,
+		.strategy = SHARING_SLICES,
+		.mark = "" };
+	uint64_t memory =
+		slice_limit(&p->isolation, 1, slice_usable(v->inv, u->gpu, u->mig), 1);
+	char end[GPU_PROFILE_MAX + 8] = "", profile[GPU_PROFILE_MAX];
+
+	if (u->mig != OFFER_WHOLE) {
+		profile_name(profile, sizeof(profile), &v->inv->mig[u->mig]);
+		label_sanitise(profile);
+		(void)snprintf(end, sizeof(end), "-MIG-%s", profile);
+	}
+	label_put_text(v->set, p->name, "product", v->inv->gpus[u->gpu].name, end);
+	label_put(v->set, p->name, "count", "%" PRIu32, count);
+	put_sharing(v->set, p->name, &s);
+	if (memory && memory != SLICE_NO_LIMIT)
+		label_put(v->set, p->name, "memory", "%" PRIu64, memory / MIB);
+	label_put(v->set, p->name, "weight", "%" PRIu32, p->weight);
+	label_put(v->set, p->name, "compute", "%s",
+		p->isolation.compute == ISOLATION_COMPUTE_CAPPED ? "capped" : "fair");
+	label_put(v->set, p->name, "class", "%s",
+		p->isolation.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch");
+}
+
+static void put_profiles(const struct view *v)
+{
+	for (size_t i = 0; i < v->cuts.n; i++) {
+		uint32_t count, replicas;
+		const struct offer_cut *c = speaking_cut(v, i, &count, &replicas);
+
+		if (c && v->inv->gpus[v->units.v[c->unit].gpu].name[0])
+			put_profile(v, c, count, replicas);
+	}
+}
+
+static int pick_all(struct view *v)
+{
+	const size_t room = (size_t)v->units.n + 1;
+	CLEANUP(freep) bool *picks = calloc(room, sizeof(*picks));
+	CLEANUP(freep) bool *cut = calloc(room, sizeof(*cut));
+	CLEANUP(freep) bool *mps = calloc(room, sizeof(*mps));
+	struct offer_picking p = { .units = &v->units,
+		.inv = v->inv,
+		.config = v->config,
+		.cut = cut,
+		.mps = mps };
+
+	v->picks = calloc(v->config->sharing.n_entries + 1, sizeof(*v->picks));
+	if (!picks || !cut || !mps || !v->picks)
+		return -1;
+	for (size_t i = 0; i < v->cuts.n; i++)
+		cut[v->cuts.v[i].unit] = true;
+	for (size_t k = 0; k < v->config->sharing.n_entries; k++) {
+		if (offer_pick_entry(&p, k, picks, NULL) < 0)
+			return -1;
+		for (uint32_t i = 0; i < v->units.n; i++)
+			v->picks[k] = v->picks[k] || picks[i];
+	}
+	return 0;
+}
+
+/* As the offer has them; what it notes is for the offer to say. */
+static int divide(struct view *v)
+{
+	CLEANUP(strv_fini) struct strv notes = STRV_INIT, warnings = STRV_INIT;
+
+	if (!v->config->n_slices && !v->config->sharing.n_entries)
+		return 0;
+	if (offer_units_make(&v->units, v->inv, v->config, &notes, NULL) < 0 ||
+		offer_slices_cut(&v->cuts, &v->units, v->inv, v->config, &notes, &warnings,
+			NULL) < 0)
+		return -1;
+	return pick_all(v);
+}
+
+/* A GPU that was lost before anybody knew it: the labels count without it. */
+static void note_unknown_gpus(const struct view *v)
+{
+	for (uint32_t i = 0; i < v->inv->n; i++) {
+		const struct gpu *g = &v->inv->gpus[i];
+		const char *id = g->uuid[0] ? g->uuid : g->bus_id;
+
+		if (!g->name[0])
+			label_note(v->set,
+				"GPU %" PRIu32
+				"%s%s%s is not counted in the labels, as NVML does not report what it is: %s",
+				g->index, *id ? " (" : "", id, *id ? ")" : "", g->reason);
+	}
+}
+
+void labels_of_gpus(struct label_set *s, const struct inventory *inv,
+	const struct config *config)
+{
+	struct view v = { .set = s, .inv = inv, .config = config };
+
+	for (uint32_t i = 0; i < inv->n && i < GPU_NODE_MAX; i++)
+		v.can_have[i] = offer_can_have(inv, i);
+	if (divide(&v) < 0) {
+		s->failed = true;
+		goto out;
+	}
+	note_unknown_gpus(&v);
+	put_gpus(&v);
+	put_profiles(&v);
+	switch (config->mig_strategy) {
+	case MIG_STRATEGY_NONE:
+		break;
+	case MIG_STRATEGY_SINGLE:
+		put_single(&v);
+		break;
+	case MIG_STRATEGY_MIXED:
+		put_migs(&v);
+		break;
+	}
+out:
+	free(v.units.v);
+	free(v.cuts.v);
+	free(v.picks);
+}

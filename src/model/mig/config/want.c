@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/mig/config/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * From an entry to instances of one GPU. mig-parted creates them one by one, in a fixed order of
+ * names, and lets a compute instance into the GPU instance before it while there is room; the same
+ * walk is done here on paper, and what comes out is placed as a whole (model/mig/geometry/geometry.h).
+ */
+
+#define WANTED_MAX (MIG_GIS_MAX * MIG_CIS_MAX)
+
+/* One row on one GPU: which GI profile, and how many slices its CIs have. */
+struct kind {
+	int profile; /* position in the layout; -1: this GPU has none */
+	uint32_t slices, start;
+	uint64_t count; /* of all rows that say the same */
+	bool guessed;
+};
+
+static struct kind kind_of(const struct mig_layout *l, const struct mig_device_row *row)
+{
+	struct kind k = { .start = row->start, .count = row->count };
+
+	k.profile = row->profile.c == row->profile.g ||
+				    mig_profile_shape_ok(row->profile.c, row->profile.g)
+			    ? mig_layout_find(l, &row->profile, &k.guessed)
+			    : -1;
+	if (k.profile >= 0)
+		k.slices = row->profile.c == row->profile.g ? l->profiles[k.profile].slices
+							    : row->profile.c;
+	return k;
+}
+
+static bool same(const struct kind *a, const struct kind *b)
+{
+	return a->profile == b->profile && a->slices == b->slices;
+}
+
+/* How many CIs of @k there are; @at_start: only those in a GI that lies there. */
+static uint64_t count_now(const struct mig_state *s, const struct kind *k, bool at_start)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct mig_gi *gi = &s->gi[i];
+
+		if ((int)gi->profile != k->profile || (at_start && gi->start != k->start))
+			continue;
+		for (uint32_t c = 0; c < gi->n_ci; c++)
+			n += gi->ci[c].slices == k->slices;
+	}
+	return n;
+}
+
+/* What all rows want of the kind of @k; @at_start: at the same place. */
+static uint64_t count_wanted(const struct mig_entry *e, const struct mig_layout *l,
+	const struct kind *k, bool at_start)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < e->n_rows; i++) {
+		struct kind other = kind_of(l, &e->rows[i]);
+
+		if (same(k, &other) && (!at_start || other.start == k->start))
+			n += other.count;
+	}
+	return n;
+}
+
+static bool differs(const struct mig_node_gpu *g, struct error *why, const char *text)
+{
+	(void)error_set(why, ERR_NOT_FOUND, "GPU %u: %s", g->index, text);
+	return false;
+}
+
+/* Whether the GPU has of the row @row what the whole entry wants of its kind. */
+static bool row_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
+	const struct mig_device_row *row, struct error *why)
+{
+	struct kind k = kind_of(&g->layout, row);
+	bool placed = row->start != MIG_START_ANY;
+	char name[MIG_PROFILE_NAME_MAX], text[160];
+	uint64_t want, have;
+
+	mig_profile_format(&row->profile, name);
+	if (k.profile < 0) {
+		(void)snprintf(text, sizeof(text), "it has no MIG profile %s", name);
+		return differs(g, why, text);
+	}
+	want = count_wanted(e, &g->layout, &k, false);
+	have = count_now(&g->state, &k, false);
+	if (row->count && have == want &&
+		(!placed || count_now(&g->state, &k, true) >=
+				    count_wanted(e, &g->layout, &k, true)))
+		return true;
+	if (!row->count)
+		(void)snprintf(text, sizeof(text), "%s with the count 0 can never be applied",
+			name);
+	else if (have == want)
+		(void)snprintf(text, sizeof(text), "expected a %s at slot %u", name,
+			row->start);
+	else
+		(void)snprintf(text, sizeof(text), "expected %llu of %s, found %llu",
+			(unsigned long long)want, name, (unsigned long long)have);
+	return differs(g, why, text);
+}
+
+/* Whether there is nothing that no row wants, given that each row has what it wants. */
+static bool nothing_else(const struct mig_entry *e, const struct mig_node_gpu *g,
+	struct error *why)
+{
+	char name[MIG_PROFILE_NAME_MAX], text[160];
+
+	for (uint32_t i = 0; i < g->state.n; i++) {
+		const struct mig_gi *gi = &g->state.gi[i];
+
+		if (!gi->n_ci) {
+			(void)snprintf(text, sizeof(text),
+				"GPU instance %u has no compute instance", gi->id);
+			return differs(g, why, text);
+		}
+		for (uint32_t c = 0; c < gi->n_ci; c++) {
+			struct kind k = { .profile = (int)gi->profile,
+				.slices = gi->ci[c].slices };
+
+			if (count_wanted(e, &g->layout, &k, false))
+				continue;
+			mig_layout_name(&g->layout, gi->profile, k.slices, name);
+			(void)snprintf(text, sizeof(text), "expected no %s, found %llu", name,
+				(unsigned long long)count_now(&g->state, &k, false));
+			return differs(g, why, text);
+		}
+	}
+	return true;
+}
+
+bool mig_entry_mode_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
+	struct error *why)
+{
+	if (!g->state.capable)
+		return !e->enabled || differs(g, why, "it has no MIG");
+	return g->state.enabled == e->enabled ||
+	       differs(g, why,
+		       e->enabled ? "MIG mode is disabled, expected enabled"
+				  : "MIG mode is enabled, expected disabled");
+}
+
+bool mig_entry_applied(const struct mig_entry *e, const struct mig_node_gpu *g,
+	struct error *why)
+{
+	if (!mig_entry_mode_applied(e, g, why))
+		return false;
+	for (size_t i = 0; e->enabled && i < e->n_rows; i++) {
+		if (!row_applied(e, g, &e->rows[i], why))
+			return false;
+	}
+	return !e->enabled || nothing_else(e, g, why);
+}
+
+/* One instance that is wanted, with what mig-parted sorts by. */
+struct item {
+	struct kind kind;
+	const struct mig_profile *name;
+};
+
+/* More slices first, then the larger CI, then attributes backwards: mig-parted's order. The rest
+ * keeps what can share a GPU instance together. */
+static int compare_items(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+	int r;
+
+	if (x->name->g != y->name->g)
+		return x->name->g > y->name->g ? -1 : 1;
+	if (x->name->c != y->name->c)
+		return x->name->c > y->name->c ? -1 : 1;
+	r = strcmp(y->name->attributes, x->name->attributes);
+	if (r)
+		return r;
+	if (x->kind.profile != y->kind.profile)
+		return x->kind.profile < y->kind.profile ? -1 : 1;
+	return x->kind.start < y->kind.start ? -1 : x->kind.start > y->kind.start;
+}
+
+static uint32_t slices_of(const struct mig_want_gi *gi)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < gi->n_ci; i++)
+		n += gi->ci[i];
+	return n;
+}
+
+/* Puts the CI of @it into the GI before it if that is of the same kind and has room. */
+static bool pack(const struct mig_layout *l, struct mig_want *w, const struct item *it)
+{
+	struct mig_want_gi *last = w->n ? &w->gi[w->n - 1] : NULL;
+
+	if (!last || (int)last->profile != it->kind.profile || last->start != it->kind.start ||
+		last->n_ci == MIG_CIS_MAX ||
+		slices_of(last) + it->kind.slices > l->profiles[last->profile].slices)
+		return false;
+	last->ci[last->n_ci++] = it->kind.slices;
+	return true;
+}
+
+static int too_many(const struct mig_node_gpu *g, struct error *err)
+{
+	return error_set(err, ERR_LIMIT,
+		"GPU %u: expected at most %d GPU instances with at most %d compute instances each, "
+		"found more in the config",
+		g->index, MIG_GIS_MAX, MIG_CIS_MAX);
+}
+
+static int not_found(const struct mig_node_gpu *g, const struct mig_profile *p,
+	struct error *err)
+{
+	char name[MIG_PROFILE_NAME_MAX], has[256] = "";
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < g->layout.n && len < sizeof(has); i++) {
+		mig_profile_format(&g->layout.profiles[i].name, name);
+		len += (size_t)snprintf(has + len, sizeof(has) - len, "%s%s", i ? ", " : "",
+			name);
+	}
+	mig_profile_format(p, name);
+	return error_set(err, ERR_INVALID,
+		"GPU %u: MIG profile \"%s\" not found on this GPU%s%s", g->index, name,
+		*has ? ", which has " : "", has);
+}
+
+static int note_guess(const struct mig_node_gpu *g, const struct mig_device_row *row,
+	const struct kind *k, struct strv *notes, struct error *err)
+{
+	char asked[MIG_PROFILE_NAME_MAX], taken[MIG_PROFILE_NAME_MAX], text[256];
+
+	if (!k->guessed || !notes)
+		return 0;
+	mig_profile_format(&row->profile, asked);
+	mig_layout_name(&g->layout, (uint32_t)k->profile, k->slices, taken);
+	(void)snprintf(text, sizeof(text),
+		"GPU %u: %s is taken as %s, which has the same slices and share of the memory",
+		g->index, asked, taken);
+	return strv_add(notes, text, err);
+}
+
+static int expand(const struct mig_entry *e, const struct mig_node_gpu *g, struct mig_want *ret,
+	struct strv *notes, struct error *err)
+{
+	struct item items[WANTED_MAX] = { 0 };
+	struct mig_want w = { .enabled = true };
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->n_rows; i++) {
+		struct kind k = kind_of(&g->layout, &e->rows[i]);
+
+		if (k.profile < 0)
+			return not_found(g, &e->rows[i].profile, err);
+		if (note_guess(g, &e->rows[i], &k, notes, err) < 0)
+			return -1;
+		if (k.count > WANTED_MAX - n)
+			return too_many(g, err);
+		for (; k.count; k.count--)
+			items[n++] = (struct item){ k, &e->rows[i].profile };
+	}
+	qsort(items, n, sizeof(*items), compare_items);
+	for (size_t i = 0; i < n; i++) {
+		if (pack(&g->layout, &w, &items[i]))
+			continue;
+		if (w.n == MIG_GIS_MAX)
+			return too_many(g, err);
+		w.gi[w.n++] = (struct mig_want_gi){ .profile = (uint32_t)items[i].kind.profile,
+			.start = items[i].kind.start,
+			.n_ci = 1,
+			.ci = { items[i].kind.slices } };
+	}
+	*ret = w;
+	return 0;
+}
+
+int mig_entry_want(const struct mig_entry *e, const struct mig_node_gpu *g,
+	struct mig_want *ret, struct strv *notes, struct error *err)
+{
+	if (!g->state.capable) {
+		if (e->all || !e->enabled)
+			return 1;
+		return error_set(err, ERR_UNSUPPORTED,
+			"GPU %u: cannot set MIG config on non MIG-capable GPU", g->index);
+	}
+	if (!e->enabled) {
+		*ret = (struct mig_want){ .enabled = false };
+		return 0;
+	}
+	if (mig_entry_applied(e, g, NULL)) {
+		mig_want_of_state(&g->state, ret);
+		return 0;
+	}
+	return expand(e, g, ret, notes, err);
+}

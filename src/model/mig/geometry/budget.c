@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/mig/geometry/budget.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#include "model/mig/geometry/list.h"
+
+static const char *const resource_names[MIG_RESOURCES] = {
+	[MIG_SLICES] = "compute slices",
+	[MIG_SLOTS] = "memory slots",
+	[MIG_COPY] = "copy engines",
+	[MIG_DECODER] = "video decoders",
+	[MIG_ENCODER] = "video encoders",
+	[MIG_JPEG] = "JPEG engines",
+	[MIG_OFA] = "optical flow engines",
+};
+
+struct amounts {
+	uint32_t v[MIG_RESOURCES];
+};
+
+/* What one instance has. */
+static struct amounts needs(const struct mig_gi_profile *p)
+{
+	return (struct amounts){ {
+		[MIG_SLICES] = p->slices,
+		[MIG_SLOTS] = p->size,
+		[MIG_COPY] = p->copy,
+		[MIG_DECODER] = p->decoder,
+		[MIG_ENCODER] = p->encoder,
+		[MIG_JPEG] = p->jpeg,
+		[MIG_OFA] = p->ofa,
+	} };
+}
+
+static uint32_t most(const struct mig_gi_profile *p)
+{
+	return p->max < MIG_GIS_MAX ? p->max : MIG_GIS_MAX;
+}
+
+void mig_budget_init(struct mig_budget *b, const struct mig_layout *l)
+{
+	*b = (struct mig_budget){
+		.left = { [MIG_SLICES] = l->slices, [MIG_SLOTS] = l->slots }
+	};
+	for (uint32_t i = 0; i < l->n; i++) {
+		struct amounts need = needs(&l->profiles[i]);
+
+		b->more[i] = most(&l->profiles[i]);
+		for (int r = MIG_COPY; r < MIG_RESOURCES; r++) {
+			uint64_t together = (uint64_t)need.v[r] * b->more[i];
+
+			if (together > b->left[r])
+				b->left[r] = together;
+		}
+	}
+}
+
+uint32_t mig_budget_room(const struct mig_budget *b, const struct mig_layout *l, uint32_t i)
+{
+	struct amounts need = needs(&l->profiles[i]);
+	uint64_t room = b->more[i];
+
+	for (int r = 0; r < MIG_RESOURCES; r++)
+		if (need.v[r] && b->left[r] / need.v[r] < room)
+			room = b->left[r] / need.v[r];
+	return (uint32_t)room;
+}
+
+void mig_budget_take(struct mig_budget *b, const struct mig_layout *l, uint32_t i)
+{
+	struct amounts need = needs(&l->profiles[i]);
+
+	for (int r = 0; r < MIG_RESOURCES; r++)
+		b->left[r] -= need.v[r] < b->left[r] ? need.v[r] : b->left[r];
+	b->more[i] -= b->more[i] > 0;
+}
+
+/* What wants of resource @r. */
+static void list_wanting(struct mig_list *list, const struct mig_layout *l,
+	const uint32_t counts[], int r)
+{
+	char name[MIG_PROFILE_NAME_MAX];
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		if (!counts[i] || !needs(&l->profiles[i]).v[r])
+			continue;
+		mig_layout_name(l, i, 0, name);
+		mig_list_add(list, "%" PRIu32 " x %s", counts[i], name);
+	}
+}
+
+int mig_budget_check(const struct mig_layout *l, const uint32_t counts[], struct error *err)
+{
+	struct mig_budget all;
+	struct mig_list names = MIG_LIST_INIT;
+	char name[MIG_PROFILE_NAME_MAX];
+
+	mig_budget_init(&all, l);
+	for (uint32_t i = 0; i < l->n; i++) {
+		if (counts[i] <= all.more[i])
+			continue;
+		mig_layout_name(l, i, 0, name);
+		return error_set(err, ERR_LIMIT,
+			"%" PRIu32 " x %s wanted, the GPU can have %" PRIu32, counts[i], name,
+			all.more[i]);
+	}
+	for (int r = 0; r < MIG_RESOURCES; r++) {
+		uint64_t wanted = 0;
+
+		for (uint32_t i = 0; i < l->n; i++)
+			wanted += (uint64_t)counts[i] * needs(&l->profiles[i]).v[r];
+		if (wanted <= all.left[r])
+			continue;
+		list_wanting(&names, l, counts, r);
+		return error_set(err, ERR_LIMIT, "%s want %" PRIu64 " %s, the GPU has %" PRIu64,
+			names.text, wanted, resource_names[r], all.left[r]);
+	}
+	return 0;
+}

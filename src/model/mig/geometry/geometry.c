@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/mig/geometry/geometry.h"
+
+#include <inttypes.h>
+
+#include "model/mig/geometry/budget.h"
+#include "model/mig/geometry/list.h"
+#include "model/mig/geometry/search.h"
+#include "model/mig/geometry/slots.h"
+
+static bool usable(const struct mig_layout *layout, const struct mig_state *have)
+{
+	return mig_layout_check(layout, NULL) == 0 &&
+	       (!have || mig_state_check(layout, have, NULL) == 0);
+}
+
+/* A start that the profile does not have: says so, and which it has. */
+static int check_start(const struct mig_layout *l, const struct mig_want_gi *w,
+	struct error *err)
+{
+	uint32_t starts = l->profiles[w->profile].starts;
+	struct mig_list list = MIG_LIST_INIT;
+	char name[MIG_PROFILE_NAME_MAX];
+
+	if (w->start == MIG_START_ANY || (w->start < MIG_SLOTS_MAX && starts >> w->start & 1))
+		return 0;
+	for (uint32_t m = starts; m; m &= m - 1)
+		mig_list_add(&list, "%d", __builtin_ctz(m));
+	mig_layout_name(l, w->profile, 0, name);
+	return error_set(err, ERR_LIMIT,
+		"%s wanted at memory slot %" PRIu32 ", it can start at %s", name, w->start,
+		starts ? list.text : "none");
+}
+
+static bool same(const struct mig_want_gi *a, const struct mig_want_gi *b)
+{
+	return a->profile == b->profile && a->start == b->start;
+}
+
+static void list_wanted(struct mig_list *list, const struct mig_layout *l,
+	const struct mig_want *want)
+{
+	for (uint32_t i = 0; i < want->n; i++) {
+		const struct mig_want_gi *w = &want->gi[i];
+		char name[MIG_PROFILE_NAME_MAX];
+		uint32_t first = 0, n = 0;
+
+		while (!same(&want->gi[first], w))
+			first++;
+		if (first < i)
+			continue;
+		for (uint32_t j = i; j < want->n; j++)
+			n += same(&want->gi[j], w);
+		mig_layout_name(l, w->profile, 0, name);
+		if (w->start == MIG_START_ANY)
+			mig_list_add(list, "%" PRIu32 " x %s", n, name);
+		else
+			mig_list_add(list, "%" PRIu32 " x %s at %" PRIu32, n, name, w->start);
+	}
+}
+
+static int check_wanted(const struct mig_layout *layout, const struct mig_want *want,
+	struct error *err)
+{
+	uint32_t counts[MIG_PROFILES_MAX] = { 0 };
+
+	if (mig_want_check(layout, want, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < want->n; i++) {
+		if (check_start(layout, &want->gi[i], err) < 0)
+			return -1;
+		counts[want->gi[i].profile]++;
+	}
+	return mig_budget_check(layout, counts, err);
+}
+
+int mig_geometry_place(const struct mig_layout *layout, const struct mig_state *have,
+	const struct mig_want *want, enum mig_keep keep, struct mig_place ret[MIG_GIS_MAX],
+	struct error *err)
+{
+	struct mig_place places[MIG_GIS_MAX];
+	struct mig_list list = MIG_LIST_INIT;
+	uint32_t steps = MIG_SEARCH_MAX;
+	enum mig_search_result r;
+
+	if (keep == MIG_KEEP_NOTHING)
+		have = NULL;
+	if (mig_layout_check(layout, err) < 0 ||
+		(have && mig_state_check(layout, have, err) < 0) ||
+		check_wanted(layout, want, err) < 0)
+		return -1;
+	r = mig_search(layout, have, want, &steps, places);
+	if (r == MIG_SEARCH_NONE || r == MIG_SEARCH_OPEN) {
+		list_wanted(&list, layout, want);
+		return error_set(err, ERR_LIMIT,
+			r == MIG_SEARCH_NONE
+				? "%s do not fit side by side on the GPU's %" PRIu32
+				  " memory slots: each profile starts at certain slots only"
+				: "%s: no way found to place them on the GPU's %" PRIu32
+				  " memory slots, and there are too many to try",
+			list.text, layout->slots);
+	}
+	if (keep == MIG_KEEP_BUSY && have &&
+		mig_geometry_check_busy(layout, have, want, places, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < want->n; i++)
+		ret[i] = places[i];
+	return 0;
+}
+
+/* The busy CIs of GI @i of @have, and those of them that stay. */
+static void look_busy(const struct mig_state *have, uint32_t i, const struct mig_want *want,
+	const struct mig_place *places, uint32_t *ret_busy, uint32_t *ret_kept)
+{
+	const struct mig_gi *gi = &have->gi[i];
+
+	*ret_busy = *ret_kept = 0;
+	for (uint32_t j = 0; j < gi->n_ci; j++)
+		*ret_busy |= (uint32_t)gi->ci[j].busy << j;
+	for (uint32_t j = 0; j < want->n; j++)
+		if (places[j].kept == (int32_t)i)
+			*ret_kept = mig_match_cis(gi, &want->gi[j]).kept & *ret_busy;
+}
+
+int mig_geometry_check_busy(const struct mig_layout *layout, const struct mig_state *have,
+	const struct mig_want *want, const struct mig_place *places, struct error *err)
+{
+	struct mig_list list = MIG_LIST_INIT;
+
+	for (uint32_t i = 0; i < have->n; i++) {
+		const struct mig_gi *gi = &have->gi[i];
+		char name[MIG_PROFILE_NAME_MAX];
+		uint32_t busy, kept;
+
+		look_busy(have, i, want, places, &busy, &kept);
+		mig_layout_name(layout, gi->profile, 0, name);
+		for (uint32_t m = busy & ~kept; m; m &= m - 1)
+			mig_list_add(&list,
+				"compute instance %" PRIu32 " of GPU instance %" PRIu32
+				" (%s at %" PRIu32 ")",
+				gi->ci[__builtin_ctz(m)].id, gi->id, name, gi->start);
+	}
+	if (!list.len)
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE, "in use, but would have to be destroyed: %s",
+		list.text);
+}
+
+/* *steps goes down by at least one. */
+static bool fits(const struct mig_layout *layout, const uint32_t counts[], uint32_t *steps)
+{
+	struct mig_want want = { .enabled = true };
+
+	if (!*steps || mig_budget_check(layout, counts, NULL) < 0) {
+		*steps -= *steps > 0;
+		return false;
+	}
+	for (uint32_t i = 0; i < layout->n; i++) {
+		for (uint32_t j = 0; j < counts[i]; j++) {
+			if (want.n == MIG_GIS_MAX)
+				return false;
+			want.gi[want.n++] =
+				(struct mig_want_gi){ .profile = i, .start = MIG_START_ANY };
+		}
+	}
+	return mig_search(layout, NULL, &want, steps, NULL) <= MIG_SEARCH_GOOD;
+}
+
+bool mig_geometry_fits(const struct mig_layout *layout, const uint32_t counts[])
+{
+	uint32_t steps = MIG_SEARCH_MAX;
+
+	return usable(layout, NULL) && fits(layout, counts, &steps);
+}
+
+uint32_t mig_geometry_room(const struct mig_layout *layout, const struct mig_state *have,
+	uint32_t i)
+{
+	struct mig_budget left;
+	uint32_t used = 0;
+
+	if (!usable(layout, have) || i >= layout->n)
+		return 0;
+	mig_budget_init(&left, layout);
+	for (uint32_t j = 0; have && j < have->n; j++) {
+		const struct mig_gi *gi = &have->gi[j];
+
+		mig_budget_take(&left, layout, gi->profile);
+		used |= mig_slots(layout->profiles[gi->profile].size, gi->start);
+	}
+	return mig_slots_room(&layout->profiles[i], used, mig_budget_room(&left, layout, i));
+}
+
+/* Ways to lay instances on an empty GPU until nothing can be added, each once. */
+struct fill {
+	const struct mig_layout *layout;
+	uint32_t profiles; /* bit i: profile i may be laid, and so also be missing */
+	uint32_t *steps;   /* still allowed */
+	bool exactly;      /* exactly .counts; else whatever fits */
+	uint32_t counts[MIG_PROFILES_MAX]; /* still to be laid */
+	uint32_t total;                    /* of them */
+	uint32_t found;
+};
+
+/* All that @used becomes by adding instances from slot @from on. */
+static void fill(struct fill *f, uint32_t from, uint32_t used, const struct mig_budget *left)
+{
+	bool full = true;
+
+	if (!*f->steps || (f->exactly && f->found))
+		return;
+	--*f->steps;
+	for (uint32_t i = 0; i < f->layout->n; i++) {
+		const struct mig_gi_profile *p = &f->layout->profiles[i];
+		struct mig_budget rest = *left;
+
+		if (!(f->profiles >> i & 1) || !mig_budget_room(left, f->layout, i))
+			continue;
+		full = full && !mig_slots_room(p, used, 1);
+		if (f->exactly && !f->counts[i])
+			continue;
+		f->counts[i]--;
+		f->total--;
+		mig_budget_take(&rest, f->layout, i);
+		for (uint32_t m = p->starts; m; m &= m - 1) {
+			uint32_t start = (uint32_t)__builtin_ctz(m);
+			uint32_t slots = mig_slots(p->size, start);
+
+			if (start >= from && !(used & slots))
+				fill(f, start + 1, used | slots, &rest);
+		}
+		f->counts[i]++;
+		f->total++;
+	}
+	f->found += used && full && (!f->exactly || !f->total);
+}
+
+uint32_t mig_geometry_count_placed(const struct mig_layout *layout, uint32_t profiles)
+{
+	uint32_t steps = MIG_SEARCH_MAX;
+	struct fill f = { .layout = layout, .profiles = profiles, .steps = &steps };
+	struct mig_budget all;
+
+	if (!usable(layout, NULL))
+		return 0;
+	mig_budget_init(&all, layout);
+	fill(&f, 0, 0, &all);
+	return f.found;
+}
+
+struct each {
+	const struct mig_layout *layout;
+	uint32_t profiles;
+	bool maximal;
+	bool (*see)(void *arg, const uint32_t counts[]);
+	void *arg;
+	uint32_t steps; /* still allowed */
+	uint32_t total; /* instances in .counts */
+	uint32_t counts[MIG_PROFILES_MAX];
+};
+
+/* Whether it can be laid so that nothing can be added. */
+static bool fills(struct each *e)
+{
+	struct fill f = { .layout = e->layout,
+		.profiles = e->profiles,
+		.steps = &e->steps,
+		.exactly = true,
+		.total = e->total };
+	struct mig_budget all;
+
+	for (uint32_t i = 0; i < e->layout->n; i++)
+		f.counts[i] = e->counts[i];
+	mig_budget_init(&all, e->layout);
+	fill(&f, 0, 0, &all);
+	return f.found;
+}
+
+/* All counts of profile @i and those behind it. False: enough seen. */
+static bool walk(struct each *e, uint32_t i)
+{
+	bool on;
+
+	if (i == e->layout->n)
+		return !e->total || (e->maximal && !fills(e)) || e->see(e->arg, e->counts);
+	do {
+		on = walk(e, i + 1);
+		e->counts[i]++;
+		e->total++;
+	} while (on && e->profiles >> i & 1 && fits(e->layout, e->counts, &e->steps));
+	e->total -= e->counts[i];
+	e->counts[i] = 0;
+	return on;
+}
+
+void mig_geometry_each(const struct mig_layout *layout, uint32_t profiles, bool maximal,
+	bool (*see)(void *arg, const uint32_t counts[]), void *arg)
+{
+	struct each e = { .layout = layout,
+		.profiles = profiles,
+		.maximal = maximal,
+		.see = see,
+		.arg = arg,
+		.steps = MIG_SEARCH_MAX };
+
+	if (usable(layout, NULL))
+		(void)walk(&e, 0);
+}

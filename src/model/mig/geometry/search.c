@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/mig/geometry/search.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "model/mig/geometry/budget.h"
+#include "model/mig/geometry/slots.h"
+
+/*
+ * Depth first over the wanted instances, each at every start that is free. What an instance keeps
+ * follows from where it starts, so a solution is a start for each. Two things keep this small:
+ * instances that are wanted alike take starts in ascending order, and a branch ends where even all
+ * that could still be kept would not reach the best solution so far.
+ */
+
+/* What it is worth to keep an instance, as one number that orders as geometry.h says. */
+enum {
+	WORTH_GI = 1,
+	WORTH_STEP = 1 << 5,  /* each GI and CI that stays */
+	WORTH_BUSY = 1 << 13, /* each busy CI */
+};
+
+static_assert(MIG_GIS_MAX * WORTH_GI < WORTH_STEP, "all GIs are less than one step");
+static_assert(MIG_GIS_MAX * (1 + MIG_CIS_MAX + 1) * WORTH_STEP < WORTH_BUSY,
+	"all steps are less than one busy CI");
+
+/* One wanted instance. */
+struct item {
+	uint32_t position;             /* in the wish */
+	struct mig_want_gi want;       /* its CIs sorted */
+	uint32_t size;                 /* slots */
+	uint32_t starts;               /* bit s: may start at slot s */
+	uint32_t served;               /* bit s: a GI of today serves if it starts there, */
+	int32_t gi[MIG_SLOTS_MAX];     /* this one */
+	uint32_t worth[MIG_SLOTS_MAX]; /* of keeping it */
+	bool twin;                     /* wanted like the item before: starts behind that */
+};
+
+/* A solution: more .worth is better, then more .room, then less .start. */
+struct score {
+	uint32_t worth;
+	uint8_t room[MIG_PROFILES_MAX]; /* of the largest profile first */
+	uint8_t start[MIG_GIS_MAX];     /* of each item */
+};
+
+struct search {
+	const struct mig_layout *layout;
+	uint32_t n;
+	struct item items[MIG_GIS_MAX];    /* the hardest to place first */
+	uint32_t most[MIG_GIS_MAX + 1];    /* worth of item i and those behind, at most */
+	uint32_t order[MIG_PROFILES_MAX];  /* profiles, the largest first */
+	uint32_t budget[MIG_PROFILES_MAX]; /* room of profile i beside all items, wherever */
+	uint32_t steps;                    /* still allowed */
+	bool any;                          /* the first solution will do */
+	bool found;
+	uint8_t start[MIG_GIS_MAX]; /* of the items on the way down */
+	struct score best;
+};
+
+static bool better(const struct score *a, const struct score *b)
+{
+	int room = memcmp(a->room, b->room, sizeof(a->room));
+
+	if (a->worth != b->worth)
+		return a->worth > b->worth;
+	return room ? room > 0 : memcmp(a->start, b->start, sizeof(a->start)) < 0;
+}
+
+/* All items have their places. */
+static void consider(struct search *s, uint32_t used, uint32_t worth)
+{
+	struct score score = { .worth = worth };
+
+	memcpy(score.start, s->start, s->n * sizeof(s->start[0]));
+	for (uint32_t i = 0; i < s->layout->n && !s->any; i++) {
+		uint32_t profile = s->order[i];
+
+		score.room[i] = (uint8_t)mig_slots_room(&s->layout->profiles[profile], used,
+			s->budget[profile]);
+	}
+	if (!s->found || better(&score, &s->best))
+		s->best = score;
+	s->found = true;
+}
+
+static void descend(struct search *s, uint32_t i, uint32_t used, uint32_t worth)
+{
+	const struct item *it = &s->items[i];
+	uint32_t starts;
+
+	if (!s->steps || (s->found && (s->any || worth + s->most[i] < s->best.worth)))
+		return;
+	s->steps--;
+	if (i == s->n) {
+		consider(s, used, worth);
+		return;
+	}
+	starts = it->starts;
+	if (i > 0 && it->twin) /* the first never is, which compilers do not see */
+		starts &= ~(UINT32_MAX >> (MIG_SLOTS_MAX - 1 - s->start[i - 1]));
+	/* What stays is tried first: with it, most of the rest is not worth a look. */
+	for (int stay = 1; stay >= 0; stay--) {
+		for (uint32_t m = starts & (stay ? it->served : ~it->served); m; m &= m - 1) {
+			uint32_t start = (uint32_t)__builtin_ctz(m);
+			uint32_t slots = mig_slots(it->size, start);
+
+			if (used & slots)
+				continue;
+			s->start[i] = (uint8_t)start;
+			descend(s, i + 1, used | slots, worth + it->worth[start]);
+		}
+	}
+}
+
+/* Looks which GIs of @have can serve. */
+static void find_serving(struct item *it, const struct mig_state *have)
+{
+	for (uint32_t i = 0; i < have->n; i++) {
+		const struct mig_gi *gi = &have->gi[i];
+		uint32_t bit = it->starts & 1u << gi->start, kept, busy = 0;
+
+		if (gi->profile != it->want.profile || !bit || it->served & bit)
+			continue;
+		kept = mig_match_cis(gi, &it->want).kept;
+		for (uint32_t j = 0; j < gi->n_ci; j++)
+			busy += gi->ci[j].busy && kept >> j & 1;
+		it->served |= bit;
+		it->gi[gi->start] = (int32_t)i;
+		it->worth[gi->start] = WORTH_GI + busy * WORTH_BUSY +
+				       (1 + (uint32_t)__builtin_popcount(kept)) * WORTH_STEP;
+	}
+}
+
+/* The same wish with its CIs sorted, and nothing behind them: then twins are equal. */
+static struct mig_want_gi sorted(const struct mig_want_gi *w)
+{
+	struct mig_want_gi ret = { .profile = w->profile, .start = w->start };
+
+	for (; ret.n_ci < w->n_ci; ret.n_ci++) {
+		uint32_t at = ret.n_ci;
+
+		for (; at > 0 && ret.ci[at - 1] < w->ci[ret.n_ci]; at--)
+			ret.ci[at] = ret.ci[at - 1];
+		ret.ci[at] = w->ci[ret.n_ci];
+	}
+	return ret;
+}
+
+static int compare_numbers(uint32_t a, uint32_t b)
+{
+	return (a > b) - (a < b);
+}
+
+/* The order of items: given places first, then the largest, twins side by side. */
+static int compare(const struct item *a, const struct item *b)
+{
+	const struct mig_want_gi *v = &a->want, *w = &b->want;
+	int order = compare_numbers(v->start == MIG_START_ANY, w->start == MIG_START_ANY);
+
+	order = order ? order : compare_numbers(b->size, a->size);
+	order = order ? order : compare_numbers(v->profile, w->profile);
+	order = order ? order : compare_numbers(v->start, w->start);
+	order = order ? order : compare_numbers(v->n_ci, w->n_ci);
+	for (uint32_t i = 0; i < v->n_ci && !order; i++)
+		order = compare_numbers(w->ci[i], v->ci[i]);
+	return order;
+}
+
+static void add_item(struct search *s, uint32_t position, const struct mig_want_gi *want,
+	const struct mig_state *have)
+{
+	const struct mig_gi_profile *p = &s->layout->profiles[want->profile];
+	struct item item = { .position = position,
+		.want = sorted(want),
+		.size = p->size,
+		.starts = want->start == MIG_START_ANY  ? p->starts
+			  : want->start < MIG_SLOTS_MAX ? p->starts & 1u << want->start
+							: 0 };
+	uint32_t at = s->n++;
+
+	if (have)
+		find_serving(&item, have);
+	for (; at > 0 && compare(&s->items[at - 1], &item) > 0; at--)
+		s->items[at] = s->items[at - 1];
+	s->items[at] = item;
+}
+
+static void add_items(struct search *s, const struct mig_state *have,
+	const struct mig_want *want)
+{
+	for (uint32_t i = 0; i < want->n; i++)
+		add_item(s, i, &want->gi[i], have);
+	for (uint32_t i = s->n; i-- > 0;) {
+		const struct item *it = &s->items[i];
+		uint32_t most = 0;
+
+		for (uint32_t m = it->served; m; m &= m - 1)
+			if (it->worth[__builtin_ctz(m)] > most)
+				most = it->worth[__builtin_ctz(m)];
+		s->most[i] = s->most[i + 1] + most;
+		s->items[i].twin = i > 0 && compare(&s->items[i - 1], it) == 0;
+	}
+}
+
+/* Compute slices say more than slots: a 4g.20gb is larger than a 3g.20gb. */
+static bool larger(const struct mig_gi_profile *a, const struct mig_gi_profile *b)
+{
+	return a->slices != b->slices ? a->slices > b->slices : a->size > b->size;
+}
+
+static void order_profiles(struct search *s, const struct mig_want *want)
+{
+	const struct mig_gi_profile *p = s->layout->profiles;
+	struct mig_budget left;
+
+	mig_budget_init(&left, s->layout);
+	for (uint32_t i = 0; i < want->n; i++)
+		mig_budget_take(&left, s->layout, want->gi[i].profile);
+	for (uint32_t i = 0; i < s->layout->n; i++) {
+		uint32_t at = i;
+
+		for (; at > 0 && larger(&p[i], &p[s->order[at - 1]]); at--)
+			s->order[at] = s->order[at - 1];
+		s->order[at] = i;
+		s->budget[i] = mig_budget_room(&left, s->layout, i);
+	}
+}
+
+enum mig_search_result mig_search(const struct mig_layout *layout, const struct mig_state *have,
+	const struct mig_want *want, uint32_t *steps, struct mig_place ret[MIG_GIS_MAX])
+{
+	struct search s = { .layout = layout, .steps = *steps, .any = !ret };
+
+	order_profiles(&s, want);
+	add_items(&s, have, want);
+	descend(&s, 0, 0, 0);
+	*steps = s.steps;
+	if (!s.found)
+		return s.steps ? MIG_SEARCH_NONE : MIG_SEARCH_OPEN;
+	for (uint32_t i = 0; i < s.n && ret; i++) {
+		const struct item *it = &s.items[i];
+		uint32_t start = s.best.start[i];
+
+		ret[it->position] = (struct mig_place){ .start = start,
+			.kept = it->served >> start & 1 ? it->gi[start] : -1 };
+	}
+	return s.steps ? MIG_SEARCH_FOUND : MIG_SEARCH_GOOD;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/mig/plan.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+static_assert(MIG_GIS_MAX < 32, "a bit for each GI of .kept");
+
+/* What a plan is made of. */
+struct task {
+	const struct mig_state *have; /* instances of today */
+	const struct mig_want *want;  /* instances, if any */
+	struct mig_place places[MIG_GIS_MAX];
+	struct mig_plan plan;
+};
+
+static void add(struct task *t, struct mig_step step)
+{
+	assert(t->plan.n < MIG_STEPS_MAX); /* each GI and CI comes and goes once at most */
+	t->plan.steps[t->plan.n++] = step;
+}
+
+/* Which wish GI @i of today serves; NULL: it goes. */
+static const struct mig_want_gi *served_by(const struct task *t, uint32_t i)
+{
+	for (uint32_t j = 0; j < t->want->n; j++)
+		if (t->places[j].kept == (int32_t)i)
+			return &t->want->gi[j];
+	return NULL;
+}
+
+/* The CIs that go, and which GIs stay. */
+static void destroy_cis(struct task *t)
+{
+	for (uint32_t i = 0; i < t->have->n; i++) {
+		const struct mig_gi *gi = &t->have->gi[i];
+		const struct mig_want_gi *want = served_by(t, i);
+		uint32_t kept = want ? mig_match_cis(gi, want).kept : 0;
+		uint32_t n_kept = (uint32_t)__builtin_popcount(kept);
+
+		t->plan.kept |= (uint32_t)(want != NULL) << i;
+		t->plan.untouched |=
+			(uint32_t)(want && n_kept == gi->n_ci && n_kept == want->n_ci) << i;
+		for (uint32_t j = 0; j < gi->n_ci; j++) {
+			if (kept >> j & 1)
+				continue;
+			add(t, (struct mig_step){ .action = MIG_DESTROY_CI,
+				       .gi = gi->id,
+				       .ci = gi->ci[j].id,
+				       .profile = gi->profile,
+				       .start = gi->start,
+				       .slices = gi->ci[j].slices });
+		}
+	}
+}
+
+static void destroy_gis(struct task *t)
+{
+	for (uint32_t i = 0; i < t->have->n; i++) {
+		const struct mig_gi *gi = &t->have->gi[i];
+
+		if (!(t->plan.kept >> i & 1))
+			add(t, (struct mig_step){ .action = MIG_DESTROY_GI,
+				       .gi = gi->id,
+				       .profile = gi->profile,
+				       .start = gi->start });
+	}
+}
+
+static void create(struct task *t)
+{
+	for (uint32_t i = 0; i < t->want->n; i++) {
+		const struct mig_want_gi *want = &t->want->gi[i];
+		const struct mig_place *place = &t->places[i];
+		struct mig_step step = { .action = MIG_CREATE_GI,
+			.gi = MIG_NEW_GI,
+			.made = t->plan.n,
+			.profile = want->profile,
+			.start = place->start };
+		uint32_t served = 0;
+
+		if (place->kept >= 0) {
+			const struct mig_gi *gi = &t->have->gi[place->kept];
+
+			served = mig_match_cis(gi, want).served;
+			step.gi = gi->id;
+			step.made = 0;
+		} else {
+			add(t, step);
+		}
+		step.action = MIG_CREATE_CI;
+		for (uint32_t j = 0; j < want->n_ci; j++) {
+			step.slices = want->ci[j];
+			if (!(served >> j & 1))
+				add(t, step);
+		}
+	}
+}
+
+static int check(const struct mig_layout *layout, const struct mig_state *have,
+	const struct mig_want *want, struct error *err)
+{
+	if (mig_layout_check(layout, err) < 0 || mig_state_check(layout, have, err) < 0 ||
+		mig_want_check(layout, want, err) < 0)
+		return -1;
+	if (want->enabled && !have->capable)
+		return error_set(err, ERR_UNSUPPORTED, "MIG wanted, but the GPU has none");
+	return 0;
+}
+
+/* Finds the places of what is wanted, and that nothing busy is in the way. */
+static int place(struct task *t, const struct mig_layout *layout, bool force, struct error *err)
+{
+	if (!t->want->enabled) /* everything goes */
+		return force ? 0
+			     : mig_geometry_check_busy(layout, t->have, t->want, t->places,
+				       err);
+	return mig_geometry_place(layout, t->have, t->want,
+		force ? MIG_KEEP_MOST : MIG_KEEP_BUSY, t->places, err);
+}
+
+int mig_plan_make(struct mig_plan *ret, const struct mig_layout *layout,
+	const struct mig_state *have, const struct mig_want *want, unsigned flags,
+	struct error *err)
+{
+	static const struct mig_state empty = { .n = 0 };
+	static const struct mig_want off = { .n = 0 }, on = { .enabled = true };
+	const struct mig_step mode = { .action = MIG_SET_MODE, .enabled = want->enabled };
+	bool mode_only = flags & MIG_PLAN_MODE_ONLY, mode_right;
+	struct task t = { .have = have->enabled ? have : &empty, .want = want };
+
+	if (mode_only)
+		t.want = want->enabled ? &on : &off;
+	if (check(layout, have, t.want, err) < 0)
+		return -1;
+	mode_right = have->enabled == want->enabled && have->pending_enabled == want->enabled;
+	if (want->enabled && !mode_right)
+		add(&t, mode);
+	if (mode_only && want->enabled) {
+		t.plan.kept = t.plan.untouched = (1u << t.have->n) - 1;
+	} else {
+		if (place(&t, layout, flags & MIG_PLAN_FORCE, err) < 0)
+			return -1;
+		destroy_cis(&t);
+		destroy_gis(&t);
+		create(&t);
+	}
+	if (!want->enabled && !mode_right)
+		add(&t, mode);
+	*ret = t.plan;
+	return 0;
+}
+
+/* "3g.20gb at 4" */
+struct gi_text {
+	char v[MIG_PROFILE_NAME_MAX + sizeof(" at 4294967295")];
+};
+
+static struct gi_text gi_text(const struct mig_layout *layout, const struct mig_step *s)
+{
+	char name[MIG_PROFILE_NAME_MAX];
+	struct gi_text ret;
+
+	mig_layout_name(layout, s->profile, 0, name);
+	(void)snprintf(ret.v, sizeof(ret.v), "%s at %" PRIu32, name, s->start);
+	return ret;
+}
+
+void mig_step_text(const struct mig_layout *layout, const struct mig_step *s, char *ret,
+	size_t cap)
+{
+	struct gi_text gi = gi_text(layout, s);
+	char ci[MIG_PROFILE_NAME_MAX];
+
+	mig_layout_name(layout, s->profile, s->slices, ci);
+	switch (s->action) {
+	case MIG_SET_MODE:
+		(void)snprintf(ret, cap, "%s MIG", s->enabled ? "enable" : "disable");
+		return;
+	case MIG_DESTROY_CI:
+		(void)snprintf(ret, cap,
+			"destroy compute instance %" PRIu32 " (%s) of GPU instance %" PRIu32
+			" (%s)",
+			s->ci, ci, s->gi, gi.v);
+		return;
+	case MIG_DESTROY_GI:
+		(void)snprintf(ret, cap, "destroy GPU instance %" PRIu32 " (%s)", s->gi, gi.v);
+		return;
+	case MIG_CREATE_GI:
+		(void)snprintf(ret, cap, "create GPU instance %s", gi.v);
+		return;
+	case MIG_CREATE_CI:
+		if (s->gi == MIG_NEW_GI)
+			(void)snprintf(ret, cap,
+				"create compute instance %s in the new GPU instance %s", ci,
+				gi.v);
+		else
+			(void)snprintf(ret, cap,
+				"create compute instance %s in GPU instance %" PRIu32 " (%s)",
+				ci, s->gi, gi.v);
+		return;
+	}
+	(void)snprintf(ret, cap, "?");
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Names of MIG profiles:
+ *
+ *	[ C "c." ] G "g." N "gb" [ "+" attr { "," attr } | "-" attr { "," attr } ]
+ *
+ * C compute slices of a GPU instance of G slices and N GB; without the first part C is G. Numbers
+ * have no leading zeros, and attributes are kept sorted, so a profile has one name only (but for
+ * "7c.7g.80gb", which is written "7g.80gb").
+ * Thread: any (pure).
+ */
+#include "lib/base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MIG_PROFILE_NAME_MAX   64
+#define MIG_PROFILE_NUMBER_MAX 999 /* of C, G and N */
+#define MIG_ATTRIBUTES_MAX     32
+
+struct mig_profile {
+	uint32_t c, g, gb; /* each 1..MIG_PROFILE_NUMBER_MAX */
+	char attributes
+		[MIG_ATTRIBUTES_MAX]; /* with the sign, sorted: "+gfx,me", "-me"; "": none */
+};
+
+/*
+ * The whole of @text has to be a name; ERR_INVALID says which part of it is not. Only the form is
+ * looked at: "4c.2g.10gb" is a name, though no GPU has it (mig_profile_shape_ok()).
+ */
+int mig_profile_parse(struct mig_profile *ret, const char *text, struct error *err) MUST_USE;
+
+/* "1g.5gb", "1c.3g.20gb", "1g.10gb+me". */
+void mig_profile_format(const struct mig_profile *p, char ret[MIG_PROFILE_NAME_MAX]);
+
+bool mig_profile_equal(const struct mig_profile *a, const struct mig_profile *b);
+
+/* As part of a resource, label or config name: "+" and "," become "." (1g.10gb.me), "-" stays. */
+void mig_profile_word(const struct mig_profile *p, char ret[MIG_PROFILE_NAME_MAX]);
+
+/* Which eighth of the GPU's memory @memory_mib reaches into: 1 to 8 for a share of
+ * it. 0 if a size is 0 or absurd (beyond 4 PiB). */
+uint32_t mig_profile_eighths(uint64_t memory_mib, uint64_t total_mib);
+
+/* The GB of a name: those eighths of the GPU's GiB, rounded up. 0 if no name can have it. */
+uint32_t mig_profile_gb(uint64_t memory_mib, uint64_t total_mib);
+
+/* "+me", "" ... for NVML's number of a GPU instance profile (NVML_GPU_INSTANCE_PROFILE_*); NULL:
+ * a number that we do not know, to be read from NVML's own name. Static. */
+const char *mig_profile_attributes(uint32_t number);
+
+/* Whether a GPU instance of @g slices is offered with compute instances of @c. */
+bool mig_profile_shape_ok(uint32_t c, uint32_t g);

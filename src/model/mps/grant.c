@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/mps/mps.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A physical device of the request. */
+struct part {
+	const struct offer_device *device; /* the first of its ids */
+	uint32_t count;
+};
+
+static int part_cmp(const void *a, const void *b)
+{
+	const struct offer_device *x = ((const struct part *)a)->device;
+	const struct offer_device *y = ((const struct part *)b)->device;
+
+	if (x->gpu != y->gpu)
+		return x->gpu < y->gpu ? -1 : 1;
+	return (x->mig > y->mig) - (x->mig < y->mig);
+}
+
+static size_t collect(struct part *parts, const struct resource *r, const char *const *ids,
+	size_t n_ids)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_ids; i++) {
+		const struct offer_device *d = resource_find(r, ids[i]);
+		size_t at = 0;
+
+		if (!d)
+			continue;
+		while (at < n &&
+			(parts[at].device->gpu != d->gpu || parts[at].device->mig != d->mig))
+			at++;
+		if (at == n)
+			parts[n++] = (struct part){ .device = d };
+		parts[at].count++;
+	}
+	if (n)
+		qsort(parts, n, sizeof(*parts), part_cmp);
+	return n;
+}
+
+/* Its daemon, into @ret, which is that of the parts before. */
+static int one_daemon(const struct mps_daemon **ret, const struct mps_plan *p,
+	const struct resource *r, const struct inventory *inv, const struct part *parts,
+	size_t at, struct error *err)
+{
+	const struct offer_device *d = parts[at].device, *first = parts[0].device;
+	const struct mps_daemon *own = NULL;
+
+	if (mps_shares(r, d)) {
+		own = mps_plan_find(p, d->gpu, d->mig);
+		if (!own)
+			return error_set(err, ERR_UNAVAILABLE,
+				"resource \"%s\": '%s' cannot be had, and has no MPS daemon",
+				r->name, mps_uuid(inv, d->gpu, d->mig));
+	}
+	if (at > 0 && own != *ret)
+		return error_set(err, ERR_INVALID,
+			"resource \"%s\": a process can have one MPS daemon only, and '%s' and "
+			"'%s' have not the same",
+			r->name, mps_uuid(inv, first->gpu, first->mig),
+			mps_uuid(inv, d->gpu, d->mig));
+	*ret = own;
+	return 0;
+}
+
+static int put_memory(struct mps_grant *g, size_t place, uint64_t mib, const struct resource *r,
+	struct error *err)
+{
+	size_t len = strlen(g->memory), room = sizeof(g->memory) - len;
+	int n;
+
+	if (!mib)
+		return 0;
+	n = snprintf(g->memory + len, room, "%s%zu=%" PRIu64 "M", len ? "," : "", place, mib);
+	if (n < 0 || (size_t)n >= room)
+		return error_set(err, ERR_LIMIT,
+			"resource \"%s\": more devices are asked for than MPS can be told the "
+			"memory of",
+			r->name);
+	return 0;
+}
+
+/* Latency if all that isolate compute say so, as in a slice. */
+static void put_priority(struct mps_grant *g, const struct offer_share *s)
+{
+	if (s->isolation.compute == ISOLATION_COMPUTE_NONE)
+		return;
+	if (s->isolation.class_ == SLICE_CLASS_BATCH)
+		g->priority = 1;
+	else if (g->priority == MPS_PRIORITY_UNSET)
+		g->priority = 0;
+}
+
+int mps_grant_make(struct mps_grant *ret, const struct mps_plan *p, const struct resource *r,
+	const struct inventory *inv, const char *const *ids, size_t n_ids, struct error *err)
+{
+	CLEANUP(freep) struct part *parts = calloc(n_ids + 1, sizeof(*parts));
+	struct mps_grant g = { .priority = MPS_PRIORITY_UNSET };
+	size_t n;
+
+	if (!parts)
+		return error_nomem(err);
+	n = collect(parts, r, ids, n_ids);
+	for (size_t i = 0; i < n; i++)
+		if (one_daemon(&g.daemon, p, r, inv, parts, i, err) < 0)
+			return -1;
+	for (size_t i = 0; g.daemon && i < n; i++) {
+		const struct offer_device *d = parts[i].device;
+		const struct offer_share *s = resource_share(r, d);
+		uint32_t percent = mps_percent(s, parts[i].count);
+
+		if (!g.percent || percent < g.percent)
+			g.percent = percent;
+		put_priority(&g, s);
+		if (put_memory(&g, i, mps_limit_mib(r, d, inv, parts[i].count), r, err) < 0)
+			return -1;
+	}
+	*ret = g;
+	return 0;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/mps/mps.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A device that is shared by MPS, and what the most is that a container may have of it. */
+struct node {
+	uint32_t gpu, mig;
+	uint32_t set; /* the first of those that it has a daemon with */
+	uint32_t percent;
+	uint64_t limit_mib;
+	bool unlimited, exclusive;
+};
+
+struct work {
+	const struct inventory *inv;
+	const struct config *config;
+	struct node *nodes;
+	uint32_t n, room;
+};
+
+static struct node *node_at(struct work *w, const struct offer_device *d, struct error *err)
+{
+	for (uint32_t i = 0; i < w->n; i++)
+		if (w->nodes[i].gpu == d->gpu && w->nodes[i].mig == d->mig)
+			return &w->nodes[i];
+	if (w->n == w->room) {
+		uint32_t more = w->room ? 2 * w->room : 16;
+		struct node *v = reallocarray(w->nodes, more, sizeof(*v));
+
+		if (!v) {
+			(void)error_nomem(err);
+			return NULL;
+		}
+		w->nodes = v;
+		w->room = more;
+	}
+	w->nodes[w->n] = (struct node){ .gpu = d->gpu,
+		.mig = d->mig,
+		.set = w->n,
+		.exclusive = d->mig == OFFER_WHOLE && !w->inv->gpus[d->gpu].mig_enabled };
+	return &w->nodes[w->n++];
+}
+
+static void join(struct work *w, uint32_t a, uint32_t b)
+{
+	uint32_t keep = a < b ? a : b, drop = a < b ? b : a;
+
+	for (uint32_t i = 0; keep != drop && i < w->n; i++)
+		if (w->nodes[i].set == drop)
+			w->nodes[i].set = keep;
+}
+
+/* Devices lie one physical one after the other: each is looked at once. */
+static int add_resource(struct work *w, const struct resource *r, struct error *err)
+{
+	uint32_t joined = UINT32_MAX;
+
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct offer_device *d = &r->devices[i];
+		const struct offer_share *s = resource_share(r, d);
+		uint64_t limit;
+		uint32_t most;
+		struct node *n;
+
+		if (!mps_shares(r, d) || d->why || d->replica > 0)
+			continue;
+		n = node_at(w, d, err);
+		if (!n)
+			return -1;
+		most = s->fail_requests_greater_than_one ? 1 : s->replicas;
+		if (mps_percent(s, most) > n->percent)
+			n->percent = mps_percent(s, most);
+		limit = mps_limit_mib(r, d, w->inv, most);
+		if (limit > n->limit_mib)
+			n->limit_mib = limit;
+		n->unlimited = n->unlimited || limit == 0;
+		n->exclusive = n->exclusive && w->config->sharing.mps_exclusive &&
+			       r->strategy != SHARING_SLICES;
+		if (r->strategy == SHARING_SLICES || s->fail_requests_greater_than_one ||
+			d->mig != OFFER_WHOLE)
+			continue;
+		if (joined != UINT32_MAX)
+			join(w, w->nodes[joined].set, n->set);
+		joined = (uint32_t)(n - w->nodes);
+	}
+	return 0;
+}
+
+static int node_cmp(const void *a, const void *b)
+{
+	const struct node *x = a, *y = b;
+
+	if (x->gpu != y->gpu)
+		return x->gpu < y->gpu ? -1 : 1;
+	return (x->mig > y->mig) - (x->mig < y->mig);
+}
+
+/* FNV-1a of all UUIDs with their ends; 48 bits of it. The UUIDs are the node's own, nobody chooses them. */
+static uint64_t hash_of(const struct mps_daemon *d)
+{
+	uint64_t h = UINT64_C(14695981039346656037);
+
+	for (uint32_t i = 0; i < d->n; i++)
+		for (const char *p = d->devices[i].uuid;; p++) {
+			h = (h ^ (uint8_t)*p) * UINT64_C(1099511628211);
+			if (!*p)
+				break;
+		}
+	return (h ^ h >> 48) & ((UINT64_C(1) << 48) - 1);
+}
+
+static void make_key(struct mps_daemon *d)
+{
+	size_t len = strlen(d->devices[0].uuid);
+
+	if (d->n > 1 || len >= sizeof(d->key)) {
+		(void)snprintf(d->key, sizeof(d->key), "set-%012" PRIx64, hash_of(d));
+		return;
+	}
+	memcpy(d->key, d->devices[0].uuid, len + 1);
+	for (char *p = d->key; *p; p++)
+		if (*p == '/')
+			*p = '-';
+}
+
+/* The devices of @set, in the order of the inventory. */
+static int make_daemon(struct mps_daemon *d, const struct work *w, uint32_t set,
+	struct error *err)
+{
+	d->devices = calloc(w->n, sizeof(*d->devices));
+	if (!d->devices)
+		return error_nomem(err);
+	d->exclusive = true;
+	for (uint32_t i = 0; i < w->n; i++) {
+		const struct node *n = &w->nodes[i];
+		enum gpu_fault fault = w->inv->gpus[n->gpu].fault;
+		struct mps_device *to = &d->devices[d->n];
+
+		if (n->set != set)
+			continue;
+		*to = (struct mps_device){ .gpu = n->gpu,
+			.mig = n->mig,
+			.limit_mib = n->unlimited ? 0 : n->limit_mib,
+			.lost = fault == GPU_FAULT_LOST || fault == GPU_FAULT_GONE };
+		(void)snprintf(to->uuid, sizeof(to->uuid), "%s",
+			mps_uuid(w->inv, n->gpu, n->mig));
+		if (n->percent > d->percent)
+			d->percent = n->percent;
+		d->exclusive = d->exclusive && n->exclusive;
+		d->n++;
+	}
+	make_key(d);
+	return 0;
+}
+
+static int daemon_cmp(const void *a, const void *b)
+{
+	return strcmp(((const struct mps_daemon *)a)->key, ((const struct mps_daemon *)b)->key);
+}
+
+static int make_daemons(struct mps_plan *p, struct work *w, struct error *err)
+{
+	CLEANUP(freep) bool *done = calloc((size_t)w->n + 1, sizeof(*done));
+
+	p->daemons = calloc((size_t)w->n + 1, sizeof(*p->daemons));
+	if (!done || !p->daemons)
+		return error_nomem(err);
+	if (w->n) /* .set stays a name, though it is no position any more */
+		qsort(w->nodes, w->n, sizeof(*w->nodes), node_cmp);
+	for (uint32_t i = 0; i < w->n; i++) {
+		uint32_t set = w->nodes[i].set;
+
+		if (done[set])
+			continue;
+		done[set] = true;
+		if (make_daemon(&p->daemons[p->n++], w, set, err) < 0)
+			return -1;
+	}
+	if (p->n)
+		qsort(p->daemons, p->n, sizeof(*p->daemons), daemon_cmp);
+	return 0;
+}
+
+int mps_plan_new(struct mps_plan **ret, const struct offer *offer, const struct inventory *inv,
+	const struct config *config, struct error *err)
+{
+	CLEANUP(mps_plan_freep) struct mps_plan *p = calloc(1, sizeof(*p));
+	struct work w = { .inv = inv, .config = config };
+	int r = 0;
+
+	if (!p)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < offer->n && r == 0; i++)
+		r = add_resource(&w, &offer->resources[i], err);
+	if (r == 0)
+		r = make_daemons(p, &w, err);
+	free(w.nodes);
+	if (r < 0)
+		return -1;
+	*ret = STEAL_PTR(p);
+	return 0;
+}
+
+struct mps_plan *mps_plan_free(struct mps_plan *p)
+{
+	if (!p)
+		return NULL;
+	for (uint32_t i = 0; p->daemons && i < p->n; i++)
+		free(p->daemons[i].devices);
+	free(p->daemons);
+	free(p);
+	return NULL;
+}
+
+const struct mps_daemon *mps_plan_find(const struct mps_plan *p, uint32_t gpu, uint32_t mig)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		for (uint32_t k = 0; k < p->daemons[i].n; k++)
+			if (p->daemons[i].devices[k].gpu == gpu &&
+				p->daemons[i].devices[k].mig == mig)
+				return &p->daemons[i];
+	return NULL;
+}
+
+static bool daemon_equal(const struct mps_daemon *a, const struct mps_daemon *b)
+{
+	if (strcmp(a->key, b->key) != 0 || a->n != b->n || a->percent != b->percent ||
+		a->exclusive != b->exclusive)
+		return false;
+	for (uint32_t i = 0; i < a->n; i++)
+		if (strcmp(a->devices[i].uuid, b->devices[i].uuid) != 0 ||
+			a->devices[i].limit_mib != b->devices[i].limit_mib)
+			return false;
+	return true;
+}
+
+bool mps_plan_equal(const struct mps_plan *a, const struct mps_plan *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (uint32_t i = 0; i < a->n; i++)
+		if (!daemon_equal(&a->daemons[i], &b->daemons[i]))
+			return false;
+	return true;
+}

@@ -1,0 +1,767 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/node/node.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void node_init(struct node *n)
+{
+	*n = (struct node){ 0 };
+}
+
+void node_fini(struct node *n)
+{
+	n->inv = inventory_free(n->inv);
+	free(n->gpus);
+	free(n->migs);
+	free(n->kept);
+	n->gpus = NULL;
+	n->migs = NULL;
+	n->kept = NULL;
+}
+
+#define NOBODY UINT32_MAX
+
+static uint32_t known(const struct node *n)
+{
+	return n->inv ? n->inv->n : 0;
+}
+
+/* One GPU of the next state: where it was, and where it is in the new look. */
+struct place {
+	struct node_gpu gpu;
+	uint32_t old, seen; /* positions, or NOBODY */
+};
+
+static uint32_t find_uuid(const struct node *n, const char *uuid)
+{
+	for (uint32_t i = 0; uuid[0] && i < known(n); i++)
+		if (strcmp(n->gpus[i].gpu.uuid, uuid) == 0)
+			return i;
+	return NOBODY;
+}
+
+/*
+ * A GPU whose UUID could not be read (lost ones are like that) is recognised by its bus address,
+ * else by its place in NVML's order, among the known GPUs that nobody else claims.
+ */
+static uint32_t find_nameless(const struct node *n, const struct gpu *seen,
+	const uint32_t *claims)
+{
+	uint32_t by_index = NOBODY;
+
+	for (uint32_t i = 0; i < known(n); i++) {
+		const struct gpu *g = &n->gpus[i].gpu;
+
+		if (claims[i] != NOBODY)
+			continue;
+		if (seen->bus_id[0] && strcmp(g->bus_id, seen->bus_id) == 0)
+			return i;
+		if (g->index != seen->index || (seen->bus_id[0] && g->bus_id[0]))
+			continue;
+		if (by_index == NOBODY || n->gpus[i].present)
+			by_index = i;
+	}
+	return by_index;
+}
+
+/* claims[i] = which seen GPU the known GPU i is; claimed[k] = the reverse. */
+static void match(const struct node *n, const struct inventory *seen, uint32_t *claims,
+	uint32_t *claimed)
+{
+	for (uint32_t i = 0; i < known(n); i++)
+		claims[i] = NOBODY;
+	for (uint32_t k = 0; k < seen->n; k++) {
+		const char *uuid = seen->gpus[k].uuid;
+
+		/* Should two have one UUID, each keeps its own entry. */
+		claimed[k] = NOBODY;
+		for (uint32_t i = 0; uuid[0] && i < known(n) && claimed[k] == NOBODY; i++)
+			if (claims[i] == NOBODY && strcmp(n->gpus[i].gpu.uuid, uuid) == 0)
+				claimed[k] = i;
+		if (claimed[k] != NOBODY)
+			claims[claimed[k]] = k;
+	}
+	for (uint32_t k = 0; k < seen->n; k++) {
+		if (seen->gpus[k].uuid[0])
+			continue;
+		claimed[k] = find_nameless(n, &seen->gpus[k], claims);
+		if (claimed[k] != NOBODY)
+			claims[claimed[k]] = k;
+	}
+}
+
+/* Whether the GPU was reset, or another driver loaded, after a fault like this. */
+static bool is_reset_after(enum gpu_fault fault)
+{
+	return fault == GPU_FAULT_LOST || fault == GPU_FAULT_RESET || fault == GPU_FAULT_GONE;
+}
+
+/*
+ * A signal that was raised and cannot be read now (the call fails, the GPU is lost, the driver does not know row
+ * remapping of a GPU with MIG instances) stays raised until it is read as clear. After a reset only a call
+ * that fails keeps it: a driver that does not have the signal then will not have it later.
+ */
+static void keep_raised(struct gpu *g, const struct gpu *was)
+{
+	bool reset = g->fault == GPU_OK && is_reset_after(was->fault);
+	uint32_t kept = reset ? g->signals_failed : UINT32_MAX;
+
+	for (int i = 0; i < GPU_SIGNAL_STORED_; i++) {
+		uint32_t bit = UINT32_C(1) << i;
+
+		if (kept & bit & was->signals_known & ~g->signals_known && was->signals[i] > 0)
+			gpu_signal_set(g, (enum gpu_signal)i, was->signals[i]);
+	}
+	if (g->recovery == GPU_RECOVERY_UNKNOWN && was->recovery != GPU_RECOVERY_NONE &&
+		kept & UINT32_C(1) << GPU_SIGNAL_STORED_)
+		g->recovery = was->recovery;
+}
+
+/*
+ * What is known of a GPU after one look. A faulty GPU keeps what it was, so that an unreadable
+ * name or minor number does not move it to another resource; but what its signals are now is what
+ * this look says of them.
+ */
+static void merge(struct gpu *g, const struct gpu *seen, bool is_new)
+{
+	const struct gpu was = *g;
+
+	if (is_new) {
+		*g = *seen;
+		return;
+	}
+	*g = seen->fault == GPU_OK ? *seen : was;
+	g->index = seen->index;
+	g->recovery = seen->recovery;
+	g->signals_known = seen->signals_known;
+	g->signals_failed = seen->signals_failed;
+	memcpy(g->signals, seen->signals, sizeof(g->signals));
+	g->fault = seen->fault;
+	g->nvml_code = seen->nvml_code;
+	memcpy(g->reason, seen->reason, sizeof(g->reason));
+	keep_raised(g, &was);
+}
+
+static void set_fault(struct gpu *g, enum gpu_fault fault, const char *reason)
+{
+	g->fault = fault;
+	g->nvml_code = 0;
+	(void)snprintf(g->reason, sizeof(g->reason), "%.*s", GPU_REASON_MAX - 1, reason);
+}
+
+/* A GPU that could not be asked: of its signals, only those that were raised are known. */
+static void set_unseen(struct gpu *g, enum gpu_fault fault, const char *reason)
+{
+	const struct gpu was = *g;
+
+	set_fault(g, fault, reason);
+	g->signals_known = 0;
+	g->recovery = GPU_RECOVERY_UNKNOWN;
+	keep_raised(g, &was);
+}
+
+/* Whether anything differs that is offered or shown; memory in use changes all the time. */
+static bool gpu_changed(const struct gpu *a, const struct gpu *b)
+{
+	return a->index != b->index || a->minor != b->minor || a->has_minor != b->has_minor ||
+	       strcmp(a->uuid, b->uuid) != 0 || strcmp(a->name, b->name) != 0 ||
+	       strcmp(a->bus_id, b->bus_id) != 0 || a->numa_node != b->numa_node ||
+	       a->cc_major != b->cc_major || a->cc_minor != b->cc_minor ||
+	       a->memory_total_bytes != b->memory_total_bytes ||
+	       a->memory_usable_bytes != b->memory_usable_bytes ||
+	       a->mig_unknown != b->mig_unknown || a->mig_capable != b->mig_capable ||
+	       a->mig_enabled != b->mig_enabled || a->xid_events != b->xid_events ||
+	       a->fault != b->fault || a->pci_class != b->pci_class ||
+	       a->fabric_attached != b->fabric_attached ||
+	       strcmp(a->cluster_uuid, b->cluster_uuid) != 0 || a->clique_id != b->clique_id;
+}
+
+/* What an earlier run had of one that is seen for the first time; NULL: nothing. */
+static const struct node_kept *find_kept(const struct node *n, const char *uuid,
+	const char *profile)
+{
+	for (uint32_t i = 0; i < n->n_kept; i++)
+		if (strcmp(n->kept[i].uuid, uuid) == 0 &&
+			strcmp(n->kept[i].profile, profile) == 0)
+			return &n->kept[i];
+	return NULL;
+}
+
+static void start_health(struct health *h, const struct health_policy *p,
+	const struct node_kept *kept, uint64_t now_ns)
+{
+	health_init(h, now_ns);
+	if (kept)
+		health_restore(h, p, &kept->health, now_ns);
+}
+
+static bool take_seen(struct place *pl, const struct node *n, const struct health_policy *p,
+	const struct gpu *seen, uint64_t now_ns)
+{
+	bool is_new = pl->old == NOBODY;
+	struct gpu before = pl->gpu.gpu;
+	bool changed;
+
+	merge(&pl->gpu.gpu, seen, is_new);
+	if (is_new) {
+		const struct node_kept *kept = find_kept(n, seen->uuid, "");
+
+		start_health(&pl->gpu.health, p, kept, now_ns);
+		if (kept)
+			keep_raised(&pl->gpu.gpu, &kept->raised);
+	}
+	changed = health_probe(&pl->gpu.health, p, &pl->gpu.gpu, now_ns);
+	changed = changed || is_new || !pl->gpu.present || gpu_changed(&before, &pl->gpu.gpu);
+	pl->gpu.present = true;
+	pl->gpu.last_seen_ns = now_ns;
+	return changed;
+}
+
+static bool take_gone(struct place *pl, const struct health_policy *p, uint64_t now_ns)
+{
+	bool changed = pl->gpu.present;
+
+	set_unseen(&pl->gpu.gpu, GPU_FAULT_GONE, "GPU is gone: NVML does not list it any more");
+	pl->gpu.present = false;
+	return health_probe(&pl->gpu.health, p, &pl->gpu.gpu, now_ns) || changed;
+}
+
+static bool forgotten(const struct node_gpu *g, const struct health_policy *p, uint64_t now_ns)
+{
+	return !g->present && now_ns - g->last_seen_ns >= p->forget_after_ns;
+}
+
+/* Known by UUID alone, so that it is once in the list however often it is forgotten. */
+static void add_missing(struct node *n, const struct node_missing *m)
+{
+	uint32_t i = 0;
+
+	while (i < n->n_missing && strcmp(n->missing[i].uuid, m->uuid) != 0)
+		i++;
+	if (!m->uuid[0] || i == ARRAY_LEN(n->missing))
+		return;
+	n->n_missing += i == n->n_missing;
+	n->missing[i] = *m;
+}
+
+void node_missing_of(struct node_missing *m, const struct node_gpu *g)
+{
+	const struct health *h = &g->health;
+
+	*m = (struct node_missing){ .index = g->gpu.index,
+		.xid = h->cause >= XID_RESET ? h->cause_xid : 0 };
+	memcpy(m->uuid, g->gpu.uuid, sizeof(m->uuid));
+	memcpy(m->bus_id, g->gpu.bus_id, sizeof(m->bus_id));
+}
+
+static void miss(struct node *n, const struct node_gpu *g)
+{
+	struct node_missing m;
+
+	node_missing_of(&m, g);
+	add_missing(n, &m);
+}
+
+/* After the first look. A GPU that had to be repaired is one to miss, if it is not there any more. */
+static void drop_kept(struct node *n)
+{
+	for (uint32_t i = 0; i < n->n_kept; i++) {
+		const struct node_kept *k = &n->kept[i];
+		struct node_missing m = { .index = k->index, .xid = k->health.cause_xid };
+
+		if (k->profile[0] || !m.xid || xid_class(m.xid) < XID_RESET ||
+			find_uuid(n, k->uuid) != NOBODY)
+			continue;
+		memcpy(m.uuid, k->uuid, sizeof(m.uuid));
+		memcpy(m.bus_id, k->bus_id, sizeof(m.bus_id));
+		add_missing(n, &m);
+	}
+	free(n->kept);
+	n->kept = NULL;
+	n->n_kept = 0;
+}
+
+/* Whether @seen has the GPU, or another one in its slot. */
+static bool is_back(const struct inventory *seen, const struct node_missing *m)
+{
+	for (uint32_t i = 0; i < seen->n; i++)
+		if (strcmp(seen->gpus[i].uuid, m->uuid) == 0 ||
+			(m->bus_id[0] && strcmp(seen->gpus[i].bus_id, m->bus_id) == 0))
+			return true;
+	return false;
+}
+
+static void drop_missing(struct node *n, const struct inventory *seen)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n->n_missing; i++)
+		if (!is_back(seen, &n->missing[i]))
+			n->missing[kept++] = n->missing[i];
+	n->n_missing = kept;
+}
+
+static int place_cmp(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->gpu.gpu.index != y->gpu.gpu.index)
+		return x->gpu.gpu.index < y->gpu.gpu.index ? -1 : 1;
+	return strcmp(x->gpu.gpu.uuid, y->gpu.gpu.uuid);
+}
+
+/* The link between two GPUs: as seen, or as remembered where this look could not tell. */
+static struct gpu_link merge_link(const struct node *n, const struct inventory *seen,
+	const struct place *a, const struct place *b)
+{
+	struct gpu_link was = { .level = GPU_LEVEL_UNKNOWN };
+	struct gpu_link is = was;
+	bool sick = a->gpu.gpu.fault != GPU_OK || b->gpu.gpu.fault != GPU_OK;
+
+	if (a->old != NOBODY && b->old != NOBODY)
+		was = inventory_link(n->inv, a->old, b->old);
+	if (!seen || !seen->links || a->seen == NOBODY || b->seen == NOBODY)
+		return was;
+	is = inventory_link(seen, a->seen, b->seen);
+	if (!is.p2p)
+		is.p2p = was.p2p;
+	if (is.level == GPU_LEVEL_UNKNOWN && !is.nvlinks && sick)
+		return was;
+	return is;
+}
+
+static bool links_equal(const struct inventory *a, const struct inventory *b)
+{
+	for (uint32_t i = 0; i < a->n; i++) {
+		for (uint32_t j = 0; j < a->n; j++) {
+			struct gpu_link x = inventory_link(a, i, j),
+					y = inventory_link(b, i, j);
+
+			if (x.level != y.level || x.nvlinks != y.nvlinks || x.p2p != y.p2p)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* ---- MIG devices ------------------------------------------------------------------------------ */
+
+static bool mig_same_type(const struct gpu_mig *a, const struct gpu_mig *b)
+{
+	return strcmp(a->profile, b->profile) == 0 && a->memory_mib == b->memory_mib &&
+	       a->multiprocessors == b->multiprocessors && a->gi_slices == b->gi_slices &&
+	       a->ci_slices == b->ci_slices && a->copy == b->copy && a->decoder == b->decoder &&
+	       a->encoder == b->encoder && a->jpeg == b->jpeg && a->ofa == b->ofa;
+}
+
+static bool mig_equal(const struct gpu_mig *a, const struct gpu_mig *b)
+{
+	return a->gpu == b->gpu && a->index == b->index && a->gi == b->gi && a->ci == b->ci &&
+	       strcmp(a->uuid, b->uuid) == 0 && mig_same_type(a, b) &&
+	       a->has_minors == b->has_minors && a->gi_minor == b->gi_minor &&
+	       a->ci_minor == b->ci_minor && strcmp(a->reason, b->reason) == 0;
+}
+
+/* The first MIG device of the GPU at position @gpu or of a later one; they are sorted by GPU. */
+static uint32_t first_mig(const struct inventory *inv, uint32_t gpu)
+{
+	uint32_t low = 0, high = inv->n_mig;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (inv->mig[mid].gpu < gpu)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Whether the GPU at position @gpu has a MIG device @uuid. */
+static bool has_mig(const struct inventory *inv, uint32_t gpu, const char *uuid)
+{
+	for (uint32_t i = first_mig(inv, gpu); i < inv->n_mig && inv->mig[i].gpu == gpu; i++)
+		if (strcmp(inv->mig[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * The known device of the GPU at position @old that @at of the look @seen is; NOBODY: a new one. One
+ * that does not say its UUID is the one at its place in NVML's list, for its instances may not be
+ * known either; but never one that is seen by its UUID.
+ */
+static uint32_t find_mig(const struct node *n, uint32_t old, const struct inventory *seen,
+	uint32_t at)
+{
+	const struct gpu_mig *s = &seen->mig[at];
+	const struct inventory *inv = n->inv;
+
+	if (old == NOBODY)
+		return NOBODY;
+	for (uint32_t i = first_mig(inv, old); i < inv->n_mig && inv->mig[i].gpu == old; i++) {
+		const struct gpu_mig *m = &inv->mig[i];
+
+		if (s->uuid[0] ? strcmp(m->uuid, s->uuid) != 0 : m->index != s->index)
+			continue;
+		if (s->uuid[0])
+			return s->reason[0] || mig_same_type(m, s) ? i : NOBODY;
+		return m->uuid[0] && has_mig(seen, s->gpu, m->uuid) ? NOBODY : i;
+	}
+	return NOBODY;
+}
+
+static bool probe_mig(struct health *h, const struct health_policy *p, const struct gpu *g,
+	const struct gpu_mig *m, uint64_t now_ns)
+{
+	struct gpu seen = *g;
+
+	/* They are of the GPU, and said of it. */
+	seen.signals_known = 0;
+	if (seen.recovery != GPU_RECOVERY_UNKNOWN)
+		seen.recovery = GPU_RECOVERY_NONE;
+	if (seen.fault == GPU_OK && m->reason[0])
+		set_fault(&seen, GPU_FAULT_FIELD, m->reason);
+	return health_probe(h, p, &seen, now_ns);
+}
+
+/* The MIG devices of the next state, in the making. */
+struct migs {
+	struct gpu_mig *mig; /* room for all that are known or seen */
+	struct health *health;
+	uint32_t n;
+};
+
+/* Takes over one device: as it was (@seen NULL), or as it is seen, new if @old is NOBODY. */
+static void take_mig(struct migs *to, const struct node *n, const struct health_policy *p,
+	uint32_t old, const struct gpu_mig *seen, uint32_t gpu, uint64_t now_ns)
+{
+	struct gpu_mig *m = &to->mig[to->n];
+	struct health *h = &to->health[to->n++];
+
+	if (old == NOBODY)
+		start_health(h, p, find_kept(n, seen->uuid, seen->profile), now_ns);
+	else
+		*h = n->migs[old];
+	*m = seen && (old == NOBODY || !seen->reason[0]) ? *seen : n->inv->mig[old];
+	if (seen && old != NOBODY) {
+		m->index = seen->index;
+		memcpy(m->reason, seen->reason, sizeof(m->reason));
+	}
+	m->gpu = gpu;
+}
+
+/* As seen; those of a GPU in trouble, or not seen, as they were. */
+static void take_migs(struct migs *to, const struct node *n, const struct health_policy *p,
+	const struct inventory *seen, const struct place *pl, uint32_t gpu, uint64_t now_ns)
+{
+	bool fresh = pl->seen != NOBODY &&
+		     (pl->old == NOBODY || seen->gpus[pl->seen].fault == GPU_OK);
+
+	for (uint32_t i = 0; fresh && i < seen->n_mig; i++)
+		if (seen->mig[i].gpu == pl->seen)
+			take_mig(to, n, p, find_mig(n, pl->old, seen, i), &seen->mig[i], gpu,
+				now_ns);
+	for (uint32_t i = 0; !fresh && pl->old != NOBODY && i < n->inv->n_mig; i++)
+		if (n->inv->mig[i].gpu == pl->old)
+			take_mig(to, n, p, i, NULL, gpu, now_ns);
+}
+
+static int make_migs(struct migs *to, const struct node *n, const struct health_policy *p,
+	const struct inventory *seen, const struct place *places, uint32_t n_places,
+	uint64_t now_ns, struct error *err)
+{
+	size_t room = (size_t)seen->n_mig + (n->inv ? n->inv->n_mig : 0);
+
+	*to = (struct migs){ .n = 0 };
+	if (room == 0)
+		return 0;
+	to->mig = calloc(room, sizeof(*to->mig));
+	to->health = calloc(room, sizeof(*to->health));
+	if (!to->mig || !to->health) {
+		free(to->mig);
+		free(to->health);
+		return error_nomem(err);
+	}
+	for (uint32_t i = 0; i < n_places; i++)
+		take_migs(to, n, p, seen, &places[i], i, now_ns);
+	return 0;
+}
+
+/* Probes all, of the GPUs that were looked at. True if a health changed. */
+static bool probe_migs(struct node *n, const struct health_policy *p, uint64_t now_ns)
+{
+	bool changed = false;
+
+	for (uint32_t i = 0; i < n->inv->n_mig; i++) {
+		const struct gpu_mig *m = &n->inv->mig[i];
+
+		changed |= probe_mig(&n->migs[i], p, &n->inv->gpus[m->gpu], m, now_ns);
+	}
+	return changed;
+}
+
+static bool migs_changed(const struct inventory *a, const struct inventory *b)
+{
+	if (a->n_mig != b->n_mig)
+		return true;
+	for (uint32_t i = 0; i < a->n_mig; i++)
+		if (!mig_equal(&a->mig[i], &b->mig[i]))
+			return true;
+	return false;
+}
+
+/* ---- the next state --------------------------------------------------------------------------- */
+
+/*
+ * Builds the next state from @places and puts it in the place of the old one. Returns 1 if
+ * versions, order, links or MIG devices differ from before, 0 if not.
+ */
+static int commit(struct node *n, const struct health_policy *p, const struct inventory *seen,
+	const struct place *places, uint32_t n_places, uint64_t now_ns, struct error *err)
+{
+	CLEANUP(inventory_freep) struct inventory *inv = NULL;
+	CLEANUP(freep) struct node_gpu *gpus = NULL;
+	struct migs migs;
+	bool changed;
+
+	if (inventory_new(&inv, n_places, err) < 0)
+		return -1;
+	gpus = calloc(n_places ? n_places : 1, sizeof(*gpus));
+	if (!gpus)
+		return error_nomem(err);
+	if (make_migs(&migs, n, p, seen, places, n_places, now_ns, err) < 0)
+		return -1;
+	inv->mig = migs.mig;
+	inv->n_mig = migs.n;
+	for (uint32_t i = 0; i < n_places; i++) {
+		gpus[i] = places[i].gpu;
+		inv->gpus[i] = places[i].gpu.gpu;
+		for (uint32_t j = 0; j < n_places; j++)
+			inv->links[(size_t)i * n_places + j] =
+				merge_link(n, seen, &places[i], &places[j]);
+	}
+	memcpy(inv->driver_version, seen->driver_version, sizeof(inv->driver_version));
+	memcpy(inv->nvml_version, seen->nvml_version, sizeof(inv->nvml_version));
+	inv->cuda_version = seen->cuda_version;
+	changed = !n->inv || n->inv->n != n_places ||
+		  strcmp(n->inv->driver_version, inv->driver_version) != 0 ||
+		  strcmp(n->inv->nvml_version, inv->nvml_version) != 0 ||
+		  n->inv->cuda_version != inv->cuda_version || !links_equal(n->inv, inv) ||
+		  migs_changed(n->inv, inv);
+	for (uint32_t i = 0; !changed && i < n_places; i++)
+		changed = places[i].old != i;
+	inventory_free(n->inv);
+	free(n->gpus);
+	free(n->migs);
+	n->inv = STEAL_PTR(inv);
+	n->gpus = STEAL_PTR(gpus);
+	n->migs = migs.health;
+	return changed;
+}
+
+static int observe_none(struct node *n, const struct health_policy *p, const struct error *why,
+	uint64_t now_ns)
+{
+	bool stuck = why && why->code == ERR_TIMEOUT;
+	int changed = 0;
+
+	for (uint32_t i = 0; i < known(n); i++) {
+		struct node_gpu *g = &n->gpus[i];
+
+		/* One that is gone stays so, which is the stronger word; but it was looked for. */
+		if (g->present)
+			set_unseen(&g->gpu, stuck ? GPU_FAULT_STUCK : GPU_FAULT_FIELD,
+				why && why->msg[0] ? why->msg : "NVML cannot be used");
+		if (n->driver_mismatch)
+			gpu_signal_set(&g->gpu, GPU_SIGNAL_DRIVER_MISMATCH, 1);
+		n->inv->gpus[i] = g->gpu;
+		changed |= health_probe(&g->health, p, &g->gpu, now_ns);
+	}
+	return n->inv && probe_migs(n, p, now_ns) ? 1 : changed;
+}
+
+int node_observe(struct node *n, const struct health_policy *p, const struct inventory *seen,
+	const struct error *why, uint64_t now_ns, struct error *err)
+{
+	CLEANUP(freep) struct place *places = NULL;
+	CLEANUP(freep) uint32_t *claims = NULL;
+	uint32_t n_places = 0;
+	uint32_t *claimed;
+	bool changed = false;
+	int r;
+
+	if (!seen) {
+		n->observed_ns = now_ns;
+		return observe_none(n, p, why, now_ns);
+	}
+	places = calloc((size_t)seen->n + known(n) + 1, sizeof(*places));
+	claims = calloc((size_t)seen->n + known(n) + 1, sizeof(*claims));
+	if (!places || !claims)
+		return error_nomem(err);
+	claimed = claims + known(n);
+	match(n, seen, claims, claimed);
+	for (uint32_t k = 0; k < seen->n; k++) {
+		struct place *pl = &places[n_places++];
+
+		*pl = (struct place){ .old = claimed[k], .seen = k };
+		if (claimed[k] != NOBODY)
+			pl->gpu = n->gpus[claimed[k]];
+		changed |= take_seen(pl, n, p, &seen->gpus[k], now_ns);
+	}
+	for (uint32_t i = 0; i < known(n); i++) {
+		struct place *pl = &places[n_places];
+
+		if (claims[i] != NOBODY)
+			continue;
+		/* One that never had a UUID cannot be recognised, so it is not remembered. */
+		if (!n->gpus[i].gpu.uuid[0] || forgotten(&n->gpus[i], p, now_ns) ||
+			n_places >= GPU_NODE_MAX) {
+			miss(n, &n->gpus[i]);
+			changed = true;
+			continue;
+		}
+		*pl = (struct place){ .gpu = n->gpus[i], .old = i, .seen = NOBODY };
+		changed |= take_gone(pl, p, now_ns);
+		n_places++;
+	}
+	qsort(places, n_places, sizeof(*places), place_cmp);
+	r = commit(n, p, seen, places, n_places, now_ns, err);
+	if (r < 0)
+		return -1;
+	drop_kept(n);
+	drop_missing(n, seen);
+	changed |= probe_migs(n, p, now_ns);
+	n->observed_ns = now_ns;
+	return changed || r > 0;
+}
+
+/* ---- between two looks ------------------------------------------------------------------------ */
+
+static bool is_in(const struct gpu_mig *m, uint32_t gpu, uint32_t gi, uint32_t ci)
+{
+	return m->gpu == gpu && (gi == NODE_XID_ALL || m->gi == gi) &&
+	       (ci == NODE_XID_ALL || m->ci == ci);
+}
+
+bool node_xid(struct node *n, const struct health_policy *p, const char *uuid, uint32_t gi,
+	uint32_t ci, uint32_t xid, uint64_t now_ns)
+{
+	uint32_t i = find_uuid(n, uuid);
+	bool changed = false;
+
+	if (i == NOBODY)
+		return false;
+	/* Where MIG is off, as far as is known, there is only the GPU to strike. */
+	if ((gi == NODE_XID_ALL && ci == NODE_XID_ALL) || !n->gpus[i].gpu.mig_enabled)
+		return health_xid(&n->gpus[i].health, p, xid, now_ns);
+	n->gpus[i].health.xid_count++;
+	n->gpus[i].health.last_xid = xid;
+	for (uint32_t k = 0; k < n->inv->n_mig; k++)
+		if (is_in(&n->inv->mig[k], i, gi, ci))
+			changed |= health_xid(&n->migs[k], p, xid, now_ns);
+	return changed;
+}
+
+uint32_t node_mig(const struct node *n, const char *uuid)
+{
+	for (uint32_t i = 0; uuid[0] && n->inv && i < n->inv->n_mig; i++)
+		if (strcmp(n->inv->mig[i].uuid, uuid) == 0)
+			return i;
+	return NOBODY;
+}
+
+bool node_device_ok(const struct node *n, uint32_t gpu, const char *mig, const char **ret_why)
+{
+	const struct health *h = NULL;
+	bool there = !mig;
+
+	if (gpu < known(n))
+		h = &n->gpus[gpu].health;
+	for (uint32_t i = h ? first_mig(n->inv, gpu) : 0;
+		h && health_ok(h) && i < n->inv->n_mig && n->inv->mig[i].gpu == gpu; i++) {
+		if (mig && strcmp(n->inv->mig[i].uuid, mig) != 0)
+			continue;
+		h = &n->migs[i];
+		there = true;
+	}
+	if (h && health_ok(h) && !there)
+		h = NULL;
+	if (ret_why)
+		*ret_why = h ? h->reason : "it is not there any more";
+	return h && health_ok(h);
+}
+
+/* Takes the MIG devices of GPU @i out; those of later GPUs move with these. */
+static void forget_migs(struct node *n, uint32_t i)
+{
+	struct inventory *inv = n->inv;
+	uint32_t to = 0;
+
+	for (uint32_t k = 0; k < inv->n_mig; k++) {
+		if (inv->mig[k].gpu == i)
+			continue;
+		inv->mig[to] = inv->mig[k];
+		inv->mig[to].gpu -= inv->mig[to].gpu > i;
+		n->migs[to++] = n->migs[k];
+	}
+	inv->n_mig = to;
+}
+
+/* Takes GPU @i out in place; no memory is needed, so it cannot fail. */
+static void forget(struct node *n, uint32_t i)
+{
+	struct inventory *inv = n->inv;
+	uint32_t was = inv->n, to = 0;
+
+	miss(n, &n->gpus[i]);
+	forget_migs(n, i);
+	for (uint32_t a = 0; inv->links && a < was; a++)
+		for (uint32_t b = 0; b < was; b++)
+			if (a != i && b != i)
+				inv->links[to++] = inv->links[a * was + b];
+	memmove(&inv->gpus[i], &inv->gpus[i + 1], (was - i - 1) * sizeof(*inv->gpus));
+	memmove(&n->gpus[i], &n->gpus[i + 1], (was - i - 1) * sizeof(*n->gpus));
+	inv->n--;
+}
+
+bool node_tick(struct node *n, const struct health_policy *p, uint64_t now_ns)
+{
+	bool changed = false;
+
+	for (uint32_t i = 0; i < known(n);) {
+		if (forgotten(&n->gpus[i], p, now_ns)) {
+			forget(n, i);
+			changed = true;
+			continue;
+		}
+		changed |= health_tick(&n->gpus[i].health, p, now_ns);
+		i++;
+	}
+	for (uint32_t i = 0; n->inv && i < n->inv->n_mig; i++)
+		changed |= health_tick(&n->migs[i], p, now_ns);
+	return changed;
+}
+
+uint64_t node_due(const struct node *n, const struct health_policy *p)
+{
+	uint64_t due = UINT64_MAX, t;
+
+	if (p->probe_interval_ns &&
+		!__builtin_add_overflow(n->observed_ns, p->probe_interval_ns, &t))
+		due = t;
+	for (uint32_t i = 0; i < known(n); i++) {
+		t = health_due(&n->gpus[i].health, p);
+		due = t < due ? t : due;
+		if (!n->gpus[i].present && !__builtin_add_overflow(n->gpus[i].last_seen_ns,
+						   p->forget_after_ns, &t))
+			due = t < due ? t : due;
+	}
+	for (uint32_t i = 0; n->inv && i < n->inv->n_mig; i++) {
+		t = health_due(&n->migs[i], p);
+		due = t < due ? t : due;
+	}
+	return due;
+}

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/offer/offer.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/mps/mps.h"
+#include "model/offer/picks.h"
+#include "model/offer/units.h"
+#include "model/offer/slices.h"
+#include "model/offer/resource.h"
+#include "model/slice/slice.h"
+
+/* What of one unit is in a resource; nothing: none. */
+struct share {
+	uint32_t replicas; /* or slices */
+	uint32_t entry;    /* that says so; of slices the position in the cuts */
+	bool plain;        /* unshared */
+};
+
+/* A resource in the making. */
+struct draft {
+	char name[RESOURCE_NAME_MAX];
+	char original[RESOURCE_NAME_MAX];
+	bool cut;         /* slices of a profile */
+	struct share *of; /* [units.n] */
+};
+
+struct work {
+	const struct inventory *inv;
+	const struct config *config;
+	struct offer *offer;
+	struct offer_units units;
+	struct offer_cuts cuts;
+	bool *shared;         /* [units.n] picked by a sharing entry, or cut */
+	bool *cut;            /* [units.n] */
+	uint32_t *by_entry;   /* [units.n] the entry that did, + 1 */
+	bool *noted;          /* [n_entries] that its limits do not fit */
+	struct draft *drafts; /* room for every unit and every entry */
+	uint32_t n_drafts;
+};
+
+static void work_fini(struct work *w)
+{
+	for (uint32_t i = 0; i < w->n_drafts; i++)
+		free(w->drafts[i].of);
+	free(w->drafts);
+	free(w->units.v);
+	free(w->cuts.v);
+	free(w->shared);
+	free(w->cut);
+	free(w->by_entry);
+	free(w->noted);
+	offer_free(w->offer);
+}
+
+/* What there is of each unit in the resource @name, which may be a new one; NULL: out of memory. */
+static struct share *shares_of(struct work *w, const char *name, const char *original, bool cut,
+	struct error *err)
+{
+	struct draft *d;
+
+	for (uint32_t i = 0; i < w->n_drafts; i++)
+		if (strcmp(w->drafts[i].name, name) == 0 && w->drafts[i].cut == cut)
+			return w->drafts[i].of;
+	d = &w->drafts[w->n_drafts];
+	d->of = calloc(w->units.n + 1, sizeof(*d->of));
+	if (!d->of) {
+		(void)error_nomem(err);
+		return NULL;
+	}
+	(void)snprintf(d->name, sizeof(d->name), "%s", name);
+	(void)snprintf(d->original, sizeof(d->original), "%s", original);
+	d->cut = cut;
+	w->n_drafts++;
+	return d->of;
+}
+
+static int target_name(char *ret, const struct config *config, const struct replicated *e,
+	struct error *err)
+{
+	bool renamed = !e->rename[0] && config->sharing.kinds[e->strategy].rename_by_default;
+	const char *suffix = renamed ? ".shared" : "";
+	int n = snprintf(ret, RESOURCE_NAME_MAX, "%s%s", e->rename[0] ? e->rename : e->name,
+		suffix);
+
+	if (n < 0 || n >= RESOURCE_NAME_MAX)
+		return error_set(err, ERR_LIMIT, "resource name '%s%s' is longer than %d bytes",
+			e->name, suffix, RESOURCE_NAME_MAX - 1);
+	return 0;
+}
+
+/* Whether @e counts before the entry that has shared the same unit under the same name. */
+static bool replaces(const struct work *w, const struct share *s, const struct replicated *e)
+{
+	if (s->replicas != e->replicas)
+		return s->replicas < e->replicas;
+	return !isolation_enforces(&w->config->sharing.entries[s->entry].isolation) &&
+	       isolation_enforces(&e->isolation);
+}
+
+/* Of @e and @other one takes turns on the unit, and the other one does not. Where they meet whatever the node
+ * is like, the reader of the config has warned. */
+static int warn_mixed(struct work *w, const struct replicated *e,
+	const struct replicated *other, const char *unit, struct error *err)
+{
+	const struct replicated *free =
+		e->isolation.compute == ISOLATION_COMPUTE_NONE ? e : other;
+	char text[ERROR_MSG_MAX], line[24] = "";
+
+	if (!replicated_mix_turns(e, other) || replicated_surely_meet(e, other))
+		return 0;
+	if (free->pos.line)
+		(void)snprintf(line, sizeof(line), " (line %" PRIu32 ")", free->pos.line);
+	(void)snprintf(text, sizeof(text),
+		"sharing of '%s'%s: without isolation.compute who has %s takes no turns on %s, and "
+		"takes it from those that do",
+		free->name, line, *free->rename ? free->rename : free->name, unit);
+	return strv_has(&w->offer->warnings, text) ? 0
+						   : strv_add(&w->offer->warnings, text, err);
+}
+
+/* > 0: another entry has offered the unit under another name than @name, which is noted. */
+static int note_twice(struct work *w, uint32_t i, const struct replicated *e, const char *name,
+	struct error *err)
+{
+	char other[RESOURCE_NAME_MAX], unit[UNIT_TEXT_MAX];
+
+	if (!w->by_entry[i])
+		return 0;
+	if (target_name(other, w->config, &w->config->sharing.entries[w->by_entry[i] - 1],
+		    err) < 0)
+		return -1;
+	if (strcmp(name, other) == 0)
+		return 0;
+	offer_unit_text(&w->units.v[i], w->inv, unit);
+	if (warn_mixed(w, e, &w->config->sharing.entries[w->by_entry[i] - 1], unit, err) < 0)
+		return -1;
+	return offer_note_entry(&w->offer->notes, e, err,
+		       "%s is offered twice, as '%s' and as '%s'", unit, other, name) < 0
+		       ? -1
+		       : 1;
+}
+
+static int share(struct work *w, struct offer_picking *p, uint32_t at, bool *picks,
+	struct error *err)
+{
+	const struct replicated *e = &w->config->sharing.entries[at];
+	char name[RESOURCE_NAME_MAX];
+	struct share *of = NULL;
+	int told = 0;
+
+	if (target_name(name, w->config, e, err) < 0 || offer_pick_entry(p, at, picks, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		if (!picks[i])
+			continue;
+		if (!of)
+			of = shares_of(w, name, e->name, false, err);
+		if (!of)
+			return -1;
+		if (replaces(w, &of[i], e))
+			of[i] = (struct share){ .replicas = e->replicas, .entry = at };
+		w->shared[i] = true;
+		if (!told)
+			told = note_twice(w, i, e, name, err);
+		if (told < 0)
+			return -1;
+		w->by_entry[i] = at + 1;
+	}
+	return 0;
+}
+
+static int share_all(struct work *w, struct error *err)
+{
+	const struct sharing *s = &w->config->sharing;
+	CLEANUP(freep) bool *picks = calloc((size_t)w->units.n + 1, sizeof(*picks));
+	CLEANUP(freep) bool *mps = calloc((size_t)w->units.n + 1, sizeof(*mps));
+	struct offer_picking p = { .units = &w->units,
+		.inv = w->inv,
+		.config = w->config,
+		.notes = &w->offer->notes,
+		.cut = w->cut,
+		.mps = mps };
+
+	if (!picks || !mps)
+		return error_nomem(err);
+	for (uint32_t k = 0; k < s->n_entries; k++)
+		if (share(w, &p, k, picks, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* Before all else: what is cut is not shared besides. */
+static int cut_all(struct work *w, struct error *err)
+{
+	for (size_t k = 0; k < w->cuts.n; k++) {
+		const struct offer_cut *c = &w->cuts.v[k];
+		struct share *of = shares_of(w, c->profile->name, c->set->name, true, err);
+
+		if (!of)
+			return -1;
+		of[c->unit] = (struct share){ .replicas = c->count, .entry = (uint32_t)k };
+		w->shared[c->unit] = true;
+		w->cut[c->unit] = true;
+	}
+	return 0;
+}
+
+/* --- more clients than MPS takes --- */
+
+static bool is_mps(const struct work *w, const struct draft *d, uint32_t i)
+{
+	const struct share *s = &d->of[i];
+
+	assert(d->of); /* no draft without */
+	if (!s->replicas)
+		return false;
+	return d->cut ? w->cuts.v[s->entry].set->mps
+		      : w->config->sharing.entries[s->entry].strategy == SHARING_MPS;
+}
+
+/* As NVIDIA's plugin has it, but for each device, and of all resources that it is in. */
+static int refuse_crowds(struct work *w, struct error *err)
+{
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		struct offer_unit *u = &w->units.v[i];
+		const struct gpu *g = &w->inv->gpus[u->gpu];
+		uint32_t most = mps_replicas_max(g->cc_major, g->cc_minor);
+		char unit[UNIT_TEXT_MAX], text[ERROR_MSG_MAX];
+		uint64_t n = 0;
+
+		for (uint32_t k = 0; k < w->n_drafts; k++)
+			n += is_mps(w, &w->drafts[k], i) ? w->drafts[k].of[i].replicas : 0;
+		if (u->why || n <= most || !g->cc_major) /* 0.0: it could not be read */
+			continue;
+		offer_unit_text(u, w->inv, unit);
+		(void)snprintf(text, sizeof(text),
+			"%s (%s): unhealthy, invalid device maximum allowed replicas exceeded: "
+			"%" PRIu64 " > %" PRIu32,
+			unit, u->uuid, n, most);
+		if (strv_add(&w->offer->notes, text, err) < 0)
+			return -1;
+		u->why = (uint32_t)w->offer->notes.n;
+	}
+	return 0;
+}
+
+static int keep_plain(struct work *w, struct error *err)
+{
+	struct share *of;
+
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		const char *name = w->units.v[i].name;
+
+		if (w->shared[i])
+			continue;
+		of = shares_of(w, name, name, false, err);
+		if (!of)
+			return -1;
+		of[i].plain = true;
+	}
+	return 0;
+}
+
+/* @share: as in struct offer_device; @profile: NULL, or whose slices they are. */
+static int add_device(struct resource *r, const struct offer_unit *u, uint32_t replica,
+	uint32_t share, const char *profile, struct error *err)
+{
+	struct offer_device *d = &r->devices[r->n_devices++];
+
+	d->gpu = u->gpu;
+	d->mig = u->mig;
+	d->replica = replica;
+	d->why = u->why;
+	d->share = share;
+	if (!share)
+		(void)snprintf(d->id, sizeof(d->id), "%s", u->uuid);
+	else if (profile ? !device_id_make_slice(d->id, sizeof(d->id), u->uuid, profile,
+				   replica)
+			 : !device_id_make(d->id, sizeof(d->id), u->uuid, replica))
+		return error_set(err, ERR_LIMIT, "device ID of '%s' is too long", u->uuid);
+	return 0;
+}
+
+static int add_devices(struct resource *r, const struct offer_unit *u, uint32_t n,
+	uint32_t share, const char *profile, struct error *err)
+{
+	for (uint32_t k = 0; k < n; k++)
+		if (add_device(r, u, k, share, profile, err) < 0)
+			return -1;
+	return 0;
+}
+
+/* Slices of a profile may be another part of each device: a share for each. */
+static int finish_cut(struct work *w, const struct draft *d, struct resource *r,
+	struct error *err)
+{
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		const struct share *s = &d->of[i];
+		const struct offer_cut *c = &w->cuts.v[s->entry];
+
+		if (!s->replicas)
+			continue;
+		r->shares[r->n_shares++] =
+			(struct offer_share){ .strategy = c->set->mps ? SHARING_MPS
+								      : SHARING_SLICES,
+				.replicas = c->count,
+				.weight = c->profile->weight,
+				.weights = c->weights,
+				.isolation = c->profile->isolation };
+		if (add_devices(r, &w->units.v[i], c->count, r->n_shares, d->name, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int finish_shared(struct work *w, const struct draft *d, struct resource *r,
+	struct error *err)
+{
+	const struct sharing *s = &w->config->sharing;
+
+	for (size_t i = 0; i < s->n_entries; i++)
+		r->shares[i] = (struct offer_share){ .strategy = s->entries[i].strategy,
+			.fail_requests_greater_than_one =
+				s->kinds[s->entries[i].strategy].fail_requests_greater_than_one,
+			.replicas = s->entries[i].replicas,
+			.weight = 1,
+			.weights = s->entries[i].replicas,
+			.isolation = s->entries[i].isolation };
+	r->n_shares = (uint32_t)s->n_entries;
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		const struct offer_unit *u = &w->units.v[i];
+
+		if (d->of[i].plain && add_device(r, u, 0, /* share= */ 0, NULL, err) < 0)
+			return -1;
+		if (add_devices(r, u, d->of[i].replicas, d->of[i].entry + 1, NULL, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The line of the config that makes most of these devices; 0: not from a file. */
+static uint32_t line_of(const struct work *w, const struct draft *d)
+{
+	const struct share *most = NULL;
+
+	for (uint32_t i = 0; i < w->units.n; i++)
+		if (d->of[i].replicas && (!most || d->of[i].replicas > most->replicas))
+			most = &d->of[i];
+	if (!most)
+		return 0;
+	return d->cut ? w->cuts.v[most->entry].profile->pos.line
+		      : w->config->sharing.entries[most->entry].pos.line;
+}
+
+static int too_many(const struct work *w, const struct draft *d, uint64_t n, struct error *err)
+{
+	uint32_t line = line_of(w, d);
+	char text[24] = "";
+
+	if (line)
+		(void)snprintf(text, sizeof(text), " (line %" PRIu32 ")", line);
+	return error_set(err, ERR_LIMIT,
+		"resource '%s'%s: %" PRIu64 " devices make more than %d on this node", d->name,
+		text, n, OFFER_DEVICES_MAX);
+}
+
+static int finish(struct work *w, const struct draft *d, uint64_t *total, struct error *err)
+{
+	struct resource *r = &w->offer->resources[w->offer->n++];
+	const struct sharing *s = &w->config->sharing;
+	uint64_t n = 0;
+
+	(void)snprintf(r->name, sizeof(r->name), "%s", d->name);
+	(void)snprintf(r->original, sizeof(r->original), "%s", d->original);
+	r->replicas = 1;
+	for (uint32_t i = 0; i < w->units.n; i++) {
+		n += (uint64_t)d->of[i].plain + d->of[i].replicas;
+		if (d->of[i].replicas && r->strategy != SHARING_MPS)
+			r->strategy =
+				d->cut ? SHARING_SLICES : s->entries[d->of[i].entry].strategy;
+		if (d->of[i].replicas > r->replicas)
+			r->replicas = d->of[i].replicas;
+	}
+	*total += n;
+	if (*total > OFFER_DEVICES_MAX)
+		return too_many(w, d, n, err);
+	r->devices = calloc(n ? n : 1, sizeof(*r->devices));
+	r->shares = calloc((d->cut ? w->units.n : s->n_entries) + 1, sizeof(*r->shares));
+	if (!r->devices || !r->shares)
+		return error_nomem(err);
+	if (d->cut ? finish_cut(w, d, r, err) < 0 : finish_shared(w, d, r, err) < 0)
+		return -1;
+	return resource_build_index(r, err);
+}
+
+/* --- memory limits that do not fit --- */
+
+/* One replica is too small for a program. Where a container may request several it is a unit of account, as
+ * with a replica for each MiB, and the note says how many a container needs. */
+static int note_small(struct work *w, const struct replicated *e, uint32_t replicas,
+	uint64_t usable, const char *unit, struct error *err)
+{
+	uint32_t least = w->config->sharing.kinds[e->strategy].fail_requests_greater_than_one
+				 ? 0
+				 : slice_replicas_for(&e->isolation, replicas, usable,
+					   CUDA_CONTEXT_BYTES);
+	uint64_t one = slice_limit(&e->isolation, replicas, usable, 1);
+	char has[48];
+
+	if (one)
+		(void)snprintf(has, sizeof(has), "%" PRIu64 " MiB", one >> 20);
+	else
+		(void)snprintf(has, sizeof(has), "less than %" PRIu64 " MiB",
+			(uint64_t)SLICE_GRANULE >> 20);
+	if (!least)
+		return offer_note_entry(&w->offer->notes, e, err,
+			"a replica of %s has %s, and a program needs %" PRIu64
+			" MiB for its first CUDA context: it will not start",
+			unit, has, (uint64_t)CUDA_CONTEXT_BYTES >> 20);
+	return offer_note_entry(&w->offer->notes, e, err,
+		"a replica of %s has %s, and a program needs %" PRIu64
+		" MiB for its first CUDA context: a container must request at least %" PRIu32
+		" replicas",
+		unit, has, (uint64_t)CUDA_CONTEXT_BYTES >> 20, least);
+}
+
+/*
+ * Tells of a unit whose replicas, of all resources, may use more than it has. Once for each entry, for the
+ * first unit: the others of a node are mostly the same.
+ */
+static int note_limits(struct work *w, uint32_t i, struct error *err)
+{
+	const struct replicated *e = NULL;
+	uint32_t replicas = 0;
+	uint64_t usable = slice_usable(w->inv, w->units.v[i].gpu, w->units.v[i].mig), sum = 0;
+	char unit[UNIT_TEXT_MAX];
+
+	for (uint32_t k = 0; k < w->n_drafts; k++) {
+		const struct share *s = &w->drafts[k].of[i];
+		const struct replicated *own;
+
+		if (w->drafts[k].cut || !s->replicas)
+			continue;
+		own = &w->config->sharing.entries[s->entry];
+		if (own->isolation.memory == ISOLATION_MEMORY_NONE)
+			continue;
+		e = own;
+		replicas = s->replicas;
+		/* At most 40000 replicas, of at most 2^63 bytes together: as a sum it may be cut. */
+		if (__builtin_add_overflow(sum,
+			    s->replicas *
+				    (slice_limit(&own->isolation, s->replicas, usable, 1) >>
+					    20),
+			    &sum))
+			sum = UINT64_MAX;
+	}
+	if (!e || w->noted[e - w->config->sharing.entries])
+		return 0;
+	w->noted[e - w->config->sharing.entries] = true;
+	offer_unit_text(&w->units.v[i], w->inv, unit);
+	if (!usable)
+		return offer_note_entry(&w->offer->notes, e, err,
+			"the memory of %s is not known, so pods cannot be given a part of it",
+			unit);
+	if (e->isolation.memory == ISOLATION_MEMORY_BYTES && e->isolation.memory_value > usable)
+		return offer_note_entry(&w->offer->notes, e, err,
+			"isolation.memory is more than %s has (%" PRIu64
+			" MiB), so it limits nothing there",
+			unit, usable >> 20);
+	if (sum > usable >> 20 &&
+		offer_note_entry(&w->offer->notes, e, err,
+			"the memory limits of all replicas of %s come to %" PRIu64
+			" MiB, and it has %" PRIu64
+			" MiB: a pod may be refused memory that its limit would allow",
+			unit, sum, usable >> 20) < 0)
+		return -1;
+	if (slice_limit(&e->isolation, replicas, usable, 1) < CUDA_CONTEXT_BYTES)
+		return note_small(w, e, replicas, usable, unit, err);
+	w->noted[e - w->config->sharing.entries] = sum > usable >> 20;
+	return 0;
+}
+
+static int draft_cmp(const void *a, const void *b)
+{
+	return strcmp(((const struct draft *)a)->name, ((const struct draft *)b)->name);
+}
+
+static int finish_all(struct work *w, struct error *err)
+{
+	uint64_t total = 0;
+
+	qsort(w->drafts, w->n_drafts, sizeof(*w->drafts), draft_cmp);
+	w->offer->resources =
+		calloc(w->n_drafts ? w->n_drafts : 1, sizeof(*w->offer->resources));
+	if (!w->offer->resources)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < w->n_drafts; i++)
+		if (finish(w, &w->drafts[i], &total, err) < 0)
+			return -1;
+	return 0;
+}
+
+int offer_new(struct offer **ret, const struct inventory *inv, const struct config *config,
+	struct error *err)
+{
+	CLEANUP(work_fini) struct work w = { .inv = inv, .config = config };
+	size_t room;
+
+	w.offer = calloc(1, sizeof(*w.offer));
+	if (!w.offer)
+		return error_nomem(err);
+	if (offer_units_make(&w.units, inv, config, &w.offer->notes, err) < 0)
+		return -1;
+	if (offer_slices_cut(&w.cuts, &w.units, inv, config, &w.offer->notes,
+		    &w.offer->warnings, err) < 0)
+		return -1;
+	room = (size_t)w.units.n + 1;
+	w.shared = calloc(room, sizeof(*w.shared));
+	w.cut = calloc(room, sizeof(*w.cut));
+	w.by_entry = calloc(room, sizeof(*w.by_entry));
+	w.noted = calloc(config->sharing.n_entries + 1, sizeof(*w.noted));
+	w.drafts = calloc(room + config->sharing.n_entries + w.cuts.n, sizeof(*w.drafts));
+	if (!w.shared || !w.cut || !w.by_entry || !w.noted || !w.drafts)
+		return error_nomem(err);
+	if (cut_all(&w, err) < 0 || share_all(&w, err) < 0 || refuse_crowds(&w, err) < 0 ||
+		keep_plain(&w, err) < 0)
+		return -1;
+	for (uint32_t i = 0; i < w.units.n && config->sharing.n_entries; i++)
+		if (note_limits(&w, i, err) < 0)
+			return -1;
+	if (finish_all(&w, err) < 0)
+		return -1;
+	*ret = STEAL_PTR(w.offer);
+	return 0;
+}
+
+struct offer *offer_free(struct offer *o)
+{
+	if (!o)
+		return NULL;
+	for (uint32_t i = 0; o->resources && i < o->n; i++)
+		resource_fini(&o->resources[i]);
+	free(o->resources);
+	strv_fini(&o->notes);
+	strv_fini(&o->warnings);
+	free(o);
+	return NULL;
+}
+
+const struct resource *offer_find(const struct offer *o, const char *name)
+{
+	for (uint32_t i = 0; i < o->n; i++)
+		if (strcmp(o->resources[i].name, name) == 0)
+			return &o->resources[i];
+	return NULL;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/offer/offer.h"
+
+#include <string.h>
+
+#include "model/offer/resource.h"
+
+/* FNV-1a. The keys are UUIDs of our own GPUs, so nobody can choose them to collide. */
+static uint32_t hash(const char *text)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *text; text++)
+		h = (h ^ (uint8_t)*text) * 16777619u;
+	return h ^ (h >> 15);
+}
+
+int resource_build_index(struct resource *r, struct error *err)
+{
+	uint32_t slots = 16;
+
+	while (slots < r->n_devices * 2)
+		slots *= 2;
+	r->index = calloc(slots, sizeof(*r->index));
+	if (!r->index)
+		return error_nomem(err);
+	r->index_slots = slots;
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		uint32_t at = hash(r->devices[i].id) & (slots - 1);
+
+		while (r->index[at])
+			at = (at + 1) & (slots - 1);
+		r->index[at] = i + 1;
+	}
+	return 0;
+}
+
+void resource_fini(struct resource *r)
+{
+	free(r->devices);
+	free(r->shares);
+	free(r->index);
+}
+
+const struct offer_device *resource_find(const struct resource *r, const char *id)
+{
+	if (!r->index) {
+		for (uint32_t i = 0; i < r->n_devices; i++)
+			if (strcmp(r->devices[i].id, id) == 0)
+				return &r->devices[i];
+		return NULL;
+	}
+	for (uint32_t at = hash(id) & (r->index_slots - 1); r->index[at];
+		at = (at + 1) & (r->index_slots - 1)) {
+		const struct offer_device *d = &r->devices[r->index[at] - 1];
+
+		if (strcmp(d->id, id) == 0)
+			return d;
+	}
+	return NULL;
+}
+
+const struct offer_share *resource_share(const struct resource *r, const struct offer_device *d)
+{
+	return d->share && d->share <= r->n_shares ? &r->shares[d->share - 1] : NULL;
+}
+
+/* Not what isolation says: that is the slice's. */
+static bool same_share(const struct resource *a, uint32_t i, const struct resource *b)
+{
+	const struct offer_share *x = resource_share(a, &a->devices[i]);
+	const struct offer_share *y = resource_share(b, &b->devices[i]);
+
+	if (!x || !y)
+		return !x == !y;
+	return x->strategy == y->strategy &&
+	       x->fail_requests_greater_than_one == y->fail_requests_greater_than_one;
+}
+
+bool resource_equal(const struct resource *a, const struct resource *b)
+{
+	if (strcmp(a->name, b->name) != 0 || strcmp(a->original, b->original) != 0 ||
+		a->strategy != b->strategy || a->replicas != b->replicas ||
+		a->n_devices != b->n_devices)
+		return false;
+	for (uint32_t i = 0; i < a->n_devices; i++)
+		if (strcmp(a->devices[i].id, b->devices[i].id) != 0 ||
+			a->devices[i].gpu != b->devices[i].gpu ||
+			a->devices[i].mig != b->devices[i].mig ||
+			!a->devices[i].why != !b->devices[i].why ||
+			a->devices[i].replica != b->devices[i].replica || !same_share(a, i, b))
+			return false;
+	return true;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/prefer/internal.h"
+
+#include <string.h>
+
+#include "model/mps/mps.h"
+#include "model/slice/slice.h"
+
+/* How much of one device, or of a GPU with all its MIG devices, is taken. */
+struct load {
+	uint32_t allocated;
+	uint32_t picked; /* in this call */
+};
+
+/* The replicas of one device: a run in the resource, which is sorted. */
+struct group {
+	uint32_t first, end;
+	uint32_t cursor;     /* candidates before it are taken */
+	uint32_t candidates; /* left */
+	struct load load;
+	struct load *gpu; /* of all devices of this resource on the same GPU */
+};
+
+struct greedy {
+	const struct resource *r;
+	const char **candidates; /* [n_devices] the caller's id, or NULL */
+	struct group *groups;
+	struct load *gpus;
+	uint32_t n_groups, n_gpus;
+};
+
+static bool is_same_device(const struct offer_device *a, const struct offer_device *b)
+{
+	size_t len = device_id_physical_len(a->id);
+
+	return device_id_physical_len(b->id) == len && memcmp(a->id, b->id, len) == 0;
+}
+
+static void group_devices(struct greedy *g)
+{
+	for (uint32_t i = 0; i < g->r->n_devices; i++) {
+		const struct offer_device *d = &g->r->devices[i], *before = i ? d - 1 : NULL;
+		struct group *x;
+
+		if (!before || before->gpu != d->gpu)
+			g->n_gpus++;
+		if (!before || !is_same_device(before, d))
+			g->groups[g->n_groups++] = (struct group){ .first = i,
+				.cursor = i,
+				.gpu = &g->gpus[g->n_gpus - 1] };
+		x = &g->groups[g->n_groups - 1];
+		x->end = i + 1;
+		x->candidates += g->candidates[i] != NULL;
+		x->load.allocated += g->candidates[i] == NULL;
+		x->gpu->allocated += g->candidates[i] == NULL;
+	}
+}
+
+/* < 0: @a is loaded less. */
+static int load_cmp(uint32_t a, uint32_t b, enum allocation_policy policy)
+{
+	int r = a < b ? -1 : a > b;
+
+	return policy == ALLOCATION_PACKED ? -r : r;
+}
+
+/*
+ * True if @a is the better choice; equal ones are taken in order. The device counts before its
+ * GPU: replicas are spread over MIG devices of one GPU too, and devices without replicas, which are
+ * free or taken, go by their GPU.
+ */
+static bool better(const struct group *a, const struct group *b, enum allocation_policy policy)
+{
+	int r = load_cmp(a->load.allocated, b->load.allocated, policy);
+
+	if (!r)
+		r = load_cmp(a->gpu->allocated, b->gpu->allocated, policy);
+	if (!r && a->load.picked != b->load.picked)
+		return a->load.picked < b->load.picked;
+	return r ? r < 0 : a->gpu->picked < b->gpu->picked;
+}
+
+/*
+ * One device for all of @n slices, since together they are one larger slice only there: that
+ * of the required ones if there are any, else the best that has room. NULL: they must be spread.
+ */
+static struct group *one_for_all(struct greedy *g, enum allocation_policy policy,
+	const struct offer_device *required, size_t n)
+{
+	struct group *best = NULL;
+
+	for (uint32_t k = 0; k < g->n_groups; k++) {
+		struct group *x = &g->groups[k];
+
+		if (x->candidates < n ||
+			(required && !is_same_device(&g->r->devices[x->first], required)))
+			continue;
+		if (!best || better(x, best, policy))
+			best = x;
+	}
+	return best;
+}
+
+/* The next candidate of one device, which has one. */
+static const char *pick_from(struct greedy *g, struct group *x)
+{
+	while (!g->candidates[x->cursor])
+		x->cursor++;
+	x->candidates--;
+	x->load.allocated++;
+	x->load.picked++;
+	x->gpu->allocated++;
+	x->gpu->picked++;
+	return g->candidates[x->cursor++];
+}
+
+static const char *pick(struct greedy *g, enum allocation_policy policy)
+{
+	struct group *best = NULL;
+
+	for (uint32_t k = 0; k < g->n_groups; k++)
+		if (g->groups[k].candidates && (!best || better(&g->groups[k], best, policy)))
+			best = &g->groups[k];
+	return best ? pick_from(g, best) : NULL;
+}
+
+/*
+ * Whether several of one device are worth more than as many of several devices: slices of a profile; replicas of MIG
+ * devices under MPS, as each MIG device has a daemon of its own and a process can have one only; and replicas of which
+ * each is too small for a CUDA context, so that they can only be units of memory.
+ */
+static bool is_better_together(const struct resource *r, const struct inventory *inv)
+{
+	if (r->strategy == SHARING_SLICES)
+		return true;
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct offer_device *d = &r->devices[i];
+		const struct offer_share *s = resource_share(r, d);
+		uint64_t usable = slice_usable(inv, d->gpu, d->mig);
+
+		if (i && is_same_device(d, &r->devices[i - 1]))
+			continue;
+		if (d->mig != OFFER_WHOLE && mps_shares(r, d))
+			return true;
+		if (s && usable &&
+			slice_limit(&s->isolation, s->replicas, usable, 1) < CUDA_CONTEXT_BYTES)
+			return true;
+	}
+	return false;
+}
+
+int prefer_greedy(const struct resource *r, const struct inventory *inv,
+	enum allocation_policy policy, const struct prefer_request *req, const char **ret_ids,
+	size_t *ret_n, struct error *err)
+{
+	uint32_t room = r->n_devices ? r->n_devices : 1;
+	CLEANUP(freep) const char **candidates = calloc(room, sizeof(*candidates));
+	CLEANUP(freep) struct group *groups = calloc(room, sizeof(*groups));
+	CLEANUP(freep) struct load *gpus = calloc(room, sizeof(*gpus));
+	struct greedy g = { .r = r, .candidates = candidates, .groups = groups, .gpus = gpus };
+	struct group *one = NULL;
+	size_t n_candidates = 0;
+
+	if (!candidates || !groups || !gpus)
+		return error_nomem(err);
+	for (size_t i = 0; i < req->n_available; i++) {
+		const struct offer_device *d = resource_find(r, req->available[i]);
+
+		if (d)
+			candidates[d - r->devices] = req->available[i];
+	}
+	for (size_t i = 0; i < req->n_required; i++) {
+		const struct offer_device *d = resource_find(r, req->required[i]);
+
+		if (d)
+			candidates[d - r->devices] = NULL;
+	}
+	for (uint32_t i = 0; i < r->n_devices; i++)
+		n_candidates += candidates[i] != NULL;
+	if (req->n_required > req->size)
+		return 0;
+	if (n_candidates < req->size - req->n_required)
+		return error_set(err, ERR_INVALID,
+			"not enough available devices to satisfy allocation");
+	group_devices(&g);
+	for (size_t i = 0; i < req->n_required; i++)
+		ret_ids[i] = req->required[i];
+	if (req->size > 1 && is_better_together(r, inv))
+		one = one_for_all(&g, policy,
+			req->n_required ? resource_find(r, req->required[0]) : NULL,
+			req->size - req->n_required);
+	for (size_t i = req->n_required; i < req->size; i++)
+		ret_ids[i] = one ? pick_from(&g, one) : pick(&g, policy);
+	*ret_n = req->size;
+	return 0;
+}

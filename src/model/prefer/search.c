@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/prefer/search.h"
+
+#include <string.h>
+
+#include "model/prefer/prefer.h"
+
+/* Exact: subsets of at most 16 places are 32-bit masks. */
+
+#define IMPOSSIBLE (-1)
+
+/* LOOK finds the set that can reach most, SEARCH the best total, WALK the first set that reaches it. */
+enum pass { LOOK, SEARCH, WALK };
+
+struct exact {
+	uint32_t size, pad; /* pad: empty places of the one set that is not full */
+	uint32_t required;
+	const int32_t *score; /* [2^n] of each subset as a set */
+	int32_t *most;        /* [2^n] no division of the subset has a higher total */
+	bool *known;          /* [2^n] .most is the best total, or IMPOSSIBLE */
+	uint8_t *count;       /* [2^n] places of the subset */
+	enum pass pass;
+	int32_t goal;   /* what LOOK and SEARCH have so far, what WALK has to reach */
+	uint32_t found; /* the set of it, the first of its kind; 0: none yet */
+};
+
+static int32_t divide(struct exact *x, uint32_t rest, int32_t least);
+
+/* The empty places are still to come if the full sets do not use up @rest. */
+static bool pad_left(const struct exact *x, uint32_t rest)
+{
+	return x->count[rest] % x->size != 0;
+}
+
+/* Takes @set out of @rest and looks at the total. True: enough seen. */
+static bool consider(struct exact *x, uint32_t rest, uint32_t set, bool padded)
+{
+	uint32_t common = set & x->required;
+	int32_t least = x->goal + (x->pass != WALK) - x->score[set], below;
+
+	/* The required places stay together, and never beside an empty one. */
+	if (common && (padded || common != x->required))
+		return false;
+	below = x->most[rest & ~set];
+	if (below < least || below == IMPOSSIBLE)
+		return false;
+	if (x->pass != LOOK)
+		below = divide(x, rest & ~set, least > 0 ? least : 0);
+	if (below < least || below == IMPOSSIBLE)
+		return false;
+	x->goal = x->score[set] + below;
+	x->found = set;
+	return x->pass == WALK;
+}
+
+/*
+ * Completes @set with @k more places out of @more, in lexicographic order; where exactly the empty
+ * places are missing, they come after all others.
+ */
+static bool complete(struct exact *x, uint32_t rest, uint32_t set, uint32_t more, uint32_t k,
+	uint32_t pad)
+{
+	uint32_t need = k > pad ? k - pad : k, left = x->count[more];
+
+	/* Below @pad places to go, the empty ones can no longer help. */
+	for (; left >= need; left--, more &= more - 1) {
+		uint32_t place = more & -more;
+
+		if (k == 1 ? consider(x, rest, set | place, /* padded= */ false)
+			   : complete(x, rest, set | place, more & ~(place | (place - 1)),
+				     k - 1, pad))
+			return true;
+	}
+	return pad && k == pad && consider(x, rest, set, /* padded= */ true);
+}
+
+/* Goes through all sets that the lowest place of @rest can be in. */
+static void enumerate(struct exact *x, uint32_t rest)
+{
+	uint32_t first = rest & -rest;
+
+	complete(x, rest, first, rest & ~first, x->size - 1, pad_left(x, rest) ? x->pad : 0);
+}
+
+/* The best total of @rest if it is at least @least, which is no less than 0; else something below it. */
+static int32_t divide(struct exact *x, uint32_t rest, int32_t least)
+{
+	struct exact sub;
+
+	if (x->most[rest] < least)
+		return IMPOSSIBLE;
+	if (!x->known[rest]) {
+		sub = *x;
+		sub.pass = SEARCH;
+		sub.goal = least - 1;
+		enumerate(&sub, rest);
+		x->most[rest] = sub.goal;
+		x->known[rest] = sub.goal >= least || sub.goal == IMPOSSIBLE;
+	}
+	return x->most[rest] < least ? IMPOSSIBLE : x->most[rest];
+}
+
+/* A total of @rest that can be had, or 0: that of the set that promises most. */
+static int32_t promise(struct exact *x, uint32_t rest)
+{
+	int32_t below = IMPOSSIBLE;
+
+	x->pass = LOOK;
+	x->goal = IMPOSSIBLE;
+	x->found = 0;
+	enumerate(x, rest);
+	if (x->found)
+		below = divide(x, rest & ~x->found, 0);
+	return below == IMPOSSIBLE ? 0 : x->score[x->found] + below;
+}
+
+/* The score of each subset: without either of its two lowest places, what that counts twice, and their link. */
+static void fill_scores(const struct prefer_search *s, int32_t *score)
+{
+	for (uint32_t set = 1; set < 1u << s->n; set++) {
+		uint32_t a = set & -set, others = set & ~a, b = others & -others;
+
+		if (others)
+			score[set] = score[others] + score[set & ~b] - score[others & ~b] +
+				     (int32_t)s->scores[(uint32_t)__builtin_ctz(a) * s->n +
+							(uint32_t)__builtin_ctz(b)];
+	}
+}
+
+/* The highest score of @size places of each subset; 0 where it has fewer. */
+static void fill_highest(uint32_t n, uint32_t size, const uint8_t *count, const int32_t *score,
+	int32_t *highest)
+{
+	for (uint32_t set = 0; set < 1u << n; set++)
+		highest[set] = count[set] == size ? score[set] : 0;
+	for (uint32_t place = 1; place < 1u << n; place <<= 1)
+		for (uint32_t high = place; high < 1u << n; high += 2 * place)
+			for (uint32_t set = high; set < high + place; set++)
+				if (highest[set - place] > highest[set])
+					highest[set] = highest[set - place];
+}
+
+/* What no total exceeds: each set of a division is the best of its size that the subset has. */
+static void fill_most(uint32_t n, uint32_t size, const uint8_t *count, const int32_t *score,
+	int32_t *most, int32_t *spare)
+{
+	fill_highest(n, size, count, score, most);
+	if (n % size)
+		fill_highest(n, n % size, count, score, spare);
+	for (uint32_t set = 0; set < 1u << n; set++)
+		most[set] = (int32_t)(count[set] / size) * most[set] +
+			    (count[set] % size ? spare[set] : 0);
+}
+
+/* Walks down the first best division and returns its best set. */
+static uint32_t first_best(struct exact *x, uint32_t all)
+{
+	uint32_t rest = all, best = 0;
+
+	while (rest) {
+		x->goal = divide(x, rest, promise(x, rest));
+		x->pass = WALK;
+		x->found = 0;
+		enumerate(x, rest);
+		if (!x->found)
+			return 0; /* not reached: the total came from one of these sets */
+		rest &= ~x->found;
+		if (x->count[x->found] == x->size && (x->found & x->required) == x->required &&
+			(!best || x->score[x->found] > x->score[best]))
+			best = x->found;
+	}
+	return best;
+}
+
+int prefer_search_exact(const struct prefer_search *s, struct error *err)
+{
+	size_t subsets = (size_t)1 << s->n;
+	CLEANUP(freep) int32_t *tables = NULL;
+	CLEANUP(freep) bool *known = NULL;
+	CLEANUP(freep) uint8_t *count = NULL;
+	struct exact x = { .size = s->size, .pad = (s->size - s->n % s->size) % s->size };
+	uint32_t set = 0;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		x.required |= (uint32_t)s->required[i] << i;
+	if (s->size == 1) {
+		/* Every place is a division of its own; scores do not count. */
+		set = x.required ? x.required : 1;
+	} else {
+		tables = calloc(3 * subsets, sizeof(*tables));
+		known = calloc(subsets, sizeof(*known));
+		count = calloc(subsets, sizeof(*count));
+		if (!tables || !known || !count)
+			return error_nomem(err);
+		fill_scores(s, tables);
+		for (uint32_t i = 1; i < subsets; i++)
+			count[i] = (uint8_t)(count[i & (i - 1)] + 1);
+		x.count = count;
+		fill_most(s->n, s->size, count, tables, tables + subsets, tables + 2 * subsets);
+		x.score = tables;
+		x.most = tables + subsets;
+		x.known = known;
+		known[0] = true;
+		set = first_best(&x, (uint32_t)(subsets - 1));
+	}
+	for (uint32_t i = 0; i < s->n; i++)
+		s->chosen[i] = set >> i & 1;
+	return 0;
+}
+
+/* Greedy, for more places. */
+
+struct greedy {
+	const struct prefer_search *s;
+	bool *in;       /* the set that grows */
+	int64_t *gain;  /* [n] score of each place with the set */
+	int64_t *links; /* [n] score of each place with all others */
+	int64_t score;  /* of the set */
+	int64_t degree; /* sum of .links of the set; 2 * score less is what leads outside */
+};
+
+static void add(struct greedy *g, uint32_t place)
+{
+	const uint32_t *row = &g->s->scores[(size_t)place * g->s->n];
+
+	g->in[place] = true;
+	g->score += g->gain[place];
+	g->degree += g->links[place];
+	for (uint32_t i = 0; i < g->s->n; i++)
+		g->gain[i] += row[i];
+}
+
+static void drop(struct greedy *g, uint32_t place)
+{
+	const uint32_t *row = &g->s->scores[(size_t)place * g->s->n];
+
+	g->in[place] = false;
+	for (uint32_t i = 0; i < g->s->n; i++)
+		g->gain[i] -= row[i];
+	g->score -= g->gain[place];
+	g->degree -= g->links[place];
+}
+
+static void grow(struct greedy *g, uint32_t have)
+{
+	const uint32_t n = g->s->n;
+
+	for (; have < g->s->size; have++) {
+		uint32_t best = n;
+
+		for (uint32_t i = 0; i < n; i++) {
+			if (g->in[i])
+				continue;
+			if (best == n || g->gain[i] > g->gain[best] ||
+				(g->gain[i] == g->gain[best] && g->links[i] < g->links[best]))
+				best = i;
+		}
+		add(g, best);
+	}
+}
+
+/* The best single exchange, if it makes the set better. */
+static bool exchange(struct greedy *g)
+{
+	const struct prefer_search *s = g->s;
+	uint32_t out = s->n, in = s->n;
+	int64_t best = 0;
+
+	for (uint32_t a = 0; a < s->n; a++) {
+		if (!g->in[a] || s->required[a])
+			continue;
+		for (uint32_t b = 0; b < s->n; b++) {
+			int64_t d;
+
+			if (g->in[b])
+				continue;
+			d = g->gain[b] - s->scores[(size_t)a * s->n + b] - g->gain[a];
+			if (d > best) {
+				best = d;
+				out = a;
+				in = b;
+			}
+		}
+	}
+	if (out == s->n)
+		return false;
+	drop(g, out);
+	add(g, in);
+	return true;
+}
+
+static void start(struct greedy *g)
+{
+	g->score = 0;
+	g->degree = 0;
+	for (uint32_t i = 0; i < g->s->n; i++) {
+		g->in[i] = false;
+		g->gain[i] = 0;
+	}
+	for (uint32_t i = 0; i < g->s->n; i++)
+		if (g->s->required[i])
+			add(g, i);
+}
+
+#define STARTS_COST 4000000 /* places looked at in all starts together; a few milliseconds */
+#define EXCHANGES   64
+
+static void search(struct greedy *g, uint32_t n_required)
+{
+	const struct prefer_search *s = g->s;
+	uint64_t cost = 2 * (uint64_t)s->n * s->size, starts = STARTS_COST / cost + 1;
+	int64_t best_score = -1, best_degree = 0;
+
+	for (uint32_t seed = 0; seed < s->n && starts; seed++, starts--) {
+		start(g);
+		if (!n_required)
+			add(g, seed);
+		grow(g, n_required ? n_required : 1);
+		for (int i = 0; i < EXCHANGES && (seed == 0 || g->score > best_score); i++)
+			if (!exchange(g))
+				break;
+		if (g->score > best_score ||
+			(g->score == best_score && g->degree < best_degree)) {
+			best_score = g->score;
+			best_degree = g->degree;
+			memcpy(s->chosen, g->in, s->n * sizeof(*s->chosen));
+		}
+		if (n_required)
+			break; /* every start would be the same */
+	}
+}
+
+int prefer_search_greedy(const struct prefer_search *s, struct error *err)
+{
+	CLEANUP(freep) bool *in = calloc(s->n, sizeof(*in));
+	CLEANUP(freep) int64_t *gain = calloc(s->n, sizeof(*gain));
+	CLEANUP(freep) int64_t *links = calloc(s->n, sizeof(*links));
+	struct greedy g = { .s = s, .in = in, .gain = gain, .links = links };
+	uint32_t n_required = 0;
+
+	if (!in || !gain || !links)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < s->n; i++) {
+		n_required += s->required[i];
+		for (uint32_t j = 0; j < s->n; j++)
+			links[i] += s->scores[(size_t)i * s->n + j];
+	}
+	if (s->size == 1 && !n_required)
+		s->chosen[0] = true;
+	else
+		search(&g, n_required);
+	return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/usage/internal.h"
+
+/*
+ * A unit is at least as busy as the slice runtime knows exactly: it measures, where NVML samples. What NVML says of
+ * processes fits into the rest, and what then is left belongs to no known container. Where NVML does not say how busy
+ * the unit is, there is no rest, and what its processes used is not known.
+ */
+
+static uint64_t sum_of(const struct account_use *uses, uint32_t n, enum account_source kind)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (uses[i].busy_from == kind)
+			sum += uses[i].busy_ns;
+	return sum;
+}
+
+/* Gives those of @kind what they say, or where that is more than @room their part of it. Returns all of it. */
+static uint64_t give(const struct account_use *uses, uint32_t n, enum account_source kind,
+	uint64_t room)
+{
+	uint64_t sum = sum_of(uses, n, kind), given = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t ns = uses[i].busy_ns;
+
+		if (uses[i].busy_from != kind)
+			continue;
+		if (sum > room)
+			ns = account_part(ns, room, sum);
+		uses[i].account->delta.busy_ns = ns;
+		uses[i].account->total.busy_ns += ns;
+		given += ns;
+	}
+	return given;
+}
+
+/* A container that alone holds a unit on which no other program is seen does all the work there. */
+static void give_sole(const struct account_unit_round *r, struct account_use *uses)
+{
+	if (r->n_uses != 1 || r->foreign || !r->busy_known ||
+		uses[0].busy_from == ACCOUNT_FROM_SLICE)
+		return;
+	uses[0].busy_from = ACCOUNT_FROM_DEVICE;
+	uses[0].busy_ns = r->busy_ns;
+}
+
+static void forget_parts(const struct account_unit_round *r, struct account_use *uses)
+{
+	for (uint32_t i = 0; i < r->n_uses && !r->busy_known; i++)
+		if (uses[i].busy_from == ACCOUNT_FROM_PROCESSES)
+			uses[i].busy_from = ACCOUNT_FROM_NOTHING;
+}
+
+/* Growth of a counter may be of longer than the round: then that is how long it is of. */
+static uint64_t longest(const struct account_unit_round *r, const struct account_use *uses,
+	uint64_t dt_ns)
+{
+	uint64_t most = r->busy_known && r->busy_of_ns > dt_ns ? r->busy_of_ns : dt_ns;
+
+	for (uint32_t i = 0; i < r->n_uses; i++)
+		if (uses[i].busy_from && uses[i].busy_of_ns > most)
+			most = uses[i].busy_of_ns;
+	return most;
+}
+
+void account_busy(struct account_unit *u, const struct account_unit_round *r,
+	struct account_use *uses, uint64_t dt_ns)
+{
+	uint64_t busy = r->busy_known ? r->busy_ns : 0, most, exact, rest;
+
+	forget_parts(r, uses);
+	most = longest(r, uses, dt_ns);
+	give_sole(r, uses);
+	for (uint32_t i = 0; i < r->n_uses; i++) {
+		struct account *a = uses[i].account;
+
+		a->busy_from = uses[i].busy_from;
+		a->busy_unknown = a->busy_unknown || !a->busy_from;
+		a->busy_ever = a->busy_ever || a->busy_from;
+	}
+	exact = sum_of(uses, r->n_uses, ACCOUNT_FROM_SLICE);
+	if (busy > most)
+		busy = most;
+	if (busy < exact)
+		busy = exact < most ? exact : most;
+	exact = give(uses, r->n_uses, ACCOUNT_FROM_SLICE, busy);
+	rest = busy - exact;
+	rest -= give(uses, r->n_uses, ACCOUNT_FROM_PROCESSES, rest);
+	rest -= give(uses, r->n_uses, ACCOUNT_FROM_DEVICE, rest);
+	u->delta.busy_ns = busy;
+	u->delta.other_busy_ns = rest;
+	u->busy_ns += busy;
+	u->other_busy_ns += rest;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The node agent: one reconcile loop on one thread.
+ *
+ *	observe   NVML (gpu/monitor), config file, kubelet directory, plugin streams
+ *	decide    model/offer/offer.h, model/node/node.h: pure
+ *	act       start, stop and update device plugins: the smallest difference
+ *
+ * Start, reload, hot-plug and recovery are the same path. The agent owns all state; nothing is
+ * shared with other threads.
+ * Thread: loop.
+ */
+#include "node/agent/mps/mps.h"
+#include "node/agent/serve/serve.h"
+#include "node/agent/serve/web-config.h"
+#include "node/agent/slices/slices.h"
+#include "lib/base/error.h"
+#include "io/config/config.h"
+
+#include <uv.h>
+
+struct agent;
+
+enum labels_where { LABELS_OFF, LABELS_NODE, LABELS_NFD, LABELS_FILE };
+
+/* Where the API server is and what it is used for. "" for what is not given. */
+struct agent_cluster_options {
+	const char *kubeconfig; /* else the service account of the pod, if this is one */
+	const char *node_name;  /* nothing is done through the API without it */
+	const char *namespace_, *pod_name;
+	const char *node_label;     /* key of the label that chooses the config */
+	const char *startup_taint;  /* key */
+	const char *node_condition; /* type */
+	enum labels_where labels;
+};
+
+/* What is shown of the node, and its price. NULL or "" for what is not given. */
+struct agent_see_options {
+	bool enabled;
+	uint64_t interval_ns; /* from look to look; 0: 5 s */
+	bool price_given;     /* else by the catalogue: */
+	int64_t price_nano;   /* of the node per hour */
+	const char *currency, *instance_type, *region, *price_file;
+	const char *ledger_dir; /* NULL: the state directory */
+	const struct strv
+		*pod_labels; /* patterns of those that are shown; NULL: none are. Borrowed */
+};
+
+/* The MIG manager. NULL or "" for what is not given. */
+struct agent_mig_options {
+	bool enabled, force, with_reboot, shutdown_clients;
+	const char
+		*default_name;   /* layout of a node without the label; none: leave MIG alone */
+	const char *config_file; /* a file, or a directory with config.yaml in it */
+	const char
+		*config_map; /* the same through the API: [namespace/]name, key config.yaml */
+	const char *hooks_file, *clients_file, *state_file, *reboot_command, *host_root;
+	const char *operator_namespace; /* where validators are to run again */
+};
+
+struct agent_options {
+	const char *nvml_path;      /* NULL: look for it */
+	const char *sysfs_root;     /* NULL: /sys */
+	const char *procfs_root;    /* NULL: /proc */
+	const char *kubelet_dir;    /* holds device-plugins/ and pod-resources/ */
+	const char *kubelet_socket; /* NULL: the one in device-plugins/; "": never register */
+	const char *run_dir;
+	const char *cdi_dir; /* where CDI specifications are written; NULL: /var/run/cdi */
+	struct agent_slices_options slices;
+	struct agent_mps_options mps;
+	struct agent_see_options see;
+	struct serve_options serve;
+	const char *
+		counters_map; /* "NAMESPACE:NAME" of the ConfigMap with the counters; NULL: none */
+	const char *listen; /* for health alone; NULL or "": unix socket only */
+	/* At most one of these; NULL or "" for all: environment and flags only. */
+	const char *config_path; /* one file */
+	const char *config_dir;  /* named configs, of which the node's label chooses */
+	const char *config_map;  /* the same through the API: "[namespace/]name" */
+	const char *default_config;
+	struct strv fallbacks; /* strategies without label and default */
+	struct strv warnings;  /* for the log */
+	struct strv errors;    /* options that are ignored, as their values are invalid */
+	struct agent_cluster_options cluster;
+	struct agent_mig_options mig;
+	struct config_sources sources;
+};
+
+/*
+ * Takes the lock of the run directory, loads the config, starts everything and returns; the rest
+ * happens as the loop runs. ERR_EXISTS: another agent has the run directory or serves our socket.
+ */
+int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options *options,
+	struct error *err) MUST_USE;
+
+/* Reloads the config file and looks at the GPUs again (SIGHUP). */
+void agent_reload(struct agent *a);
+
+/* Ends streams, removes sockets, runs the loop until all is closed, frees. Returns NULL. */
+struct agent *agent_stop(struct agent *a);
+
+/* What is to be seen of the node now, a reference of yours; NULL: nothing yet. Thread: any. */
+struct view *agent_view(struct agent *a);
+
+/* Why the agent stopped the loop by itself; ERR_NONE if it did not. */
+const struct error *agent_failure(const struct agent *a);

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/cluster/condition.h"
+
+#include "lib/base/log.h"
+#include "lib/base/time.h"
+#include "lib/base/utf8.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define OURS "gpuslice: " /* the beginning of our messages */
+
+/* Our own change comes back through the watch after a moment: until then the Node looks as before. */
+#define SETTLE_NS (2 * NS_PER_SEC)
+/* Changes by others that are further apart than this are no fight. */
+#define PEACE_NS (600 * NS_PER_SEC)
+
+/* --- decisions --- */
+
+static const char *text_of(const json_t *have, const char *key)
+{
+	const char *text = json_string_value(json_object_get(have, key));
+
+	return text ? text : "";
+}
+
+static bool is_ours(const json_t *have)
+{
+	return strncmp(text_of(have, "message"), OURS, strlen(OURS)) == 0;
+}
+
+struct condition_text {
+	const char *status, *reason;
+	char message[sizeof(OURS) + sizeof(((struct node_repair *)0)->message)];
+};
+
+static void make_text(struct condition_text *t, const struct node_repair *want)
+{
+	bool needed = want->state == REPAIR_NEEDED;
+
+	t->status = needed ? "False" : "True";
+	t->reason = needed ? want->reason : "GPUsReady";
+	(void)snprintf(t->message, sizeof(t->message), OURS "%s",
+		needed ? want->message : "no GPU needs a repair");
+	utf8_make_valid(t->message);
+}
+
+enum condition_change condition_decide(const json_t *have, const struct node_repair *want)
+{
+	struct condition_text t;
+	bool is_false = !strcmp(text_of(have, "status"), "False");
+
+	if (want->state == REPAIR_UNKNOWN)
+		return CONDITION_SAME;
+	if (have && !is_ours(have))
+		return want->state == REPAIR_NEEDED && !is_false ? CONDITION_WRITE
+								 : CONDITION_SAME;
+	make_text(&t, want);
+	if (!have || strcmp(text_of(have, "status"), t.status) != 0 ||
+		strcmp(text_of(have, "reason"), t.reason) != 0 ||
+		strcmp(text_of(have, "message"), t.message) != 0)
+		return CONDITION_WRITE;
+	return CONDITION_HEARTBEAT;
+}
+
+json_t *condition_patch(const char *type, const json_t *have, const struct node_repair *want,
+	uint64_t wall_ns)
+{
+	char now[TIME_RFC3339_MAX];
+	const char *since = now;
+	struct condition_text t;
+
+	time_rfc3339(wall_ns, now);
+	make_text(&t, want);
+	if (!strcmp(text_of(have, "status"), t.status) && *text_of(have, "lastTransitionTime"))
+		since = text_of(have, "lastTransitionTime");
+	return json_pack("{s:{s:[{s:s, s:s, s:s, s:s, s:s, s:s}]}}", "status", "conditions",
+		"type", type, "status", t.status, "reason", t.reason, "message", t.message,
+		"lastHeartbeatTime", now, "lastTransitionTime", since);
+}
+
+/* --- writing --- */
+
+static void send_patch(struct condition_writer *w, const json_t *have)
+{
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(1024);
+	json_t *patch = condition_patch(w->type, have, &w->want, time_wall_ns());
+	CLEANUP(freep) char *body = patch ? json_dumps(patch, JSON_COMPACT) : NULL;
+
+	json_decref(patch);
+	buf_puts(&path, "/api/v1/nodes/");
+	api_escape(&path, node_object_name(w->node));
+	buf_puts(&path, "/status?fieldManager=gpusliced");
+	if (!body || !buf_ok(&path)) {
+		task_wait(&w->task, SETTLE_NS);
+		return;
+	}
+	(void)snprintf(w->uid, sizeof(w->uid), "%s", node_object_uid(w->node));
+	task_send(&w->task, &(struct api_request){ .method = "PATCH",
+				    .path = buf_str(&path),
+				    .content_type = API_STRATEGIC_PATCH,
+				    .body = body });
+}
+
+static void on_look(struct task *t)
+{
+	struct condition_writer *w = (struct condition_writer *)t;
+	uint64_t now_ns = time_mono_ns();
+	enum condition_change change;
+	const json_t *have;
+
+	if (!*w->type || !w->node || node_object_state(w->node) != NODE_PRESENT)
+		return;
+	if (strcmp(w->uid, node_object_uid(w->node)) != 0) /* another Node of that name */
+		w->written_ns = w->not_before_ns = 0;
+	have = node_object_condition(w->node);
+	change = condition_decide(have, &w->want);
+	if (change == CONDITION_HEARTBEAT && w->written_ns &&
+		now_ns - w->written_ns < CONDITION_HEARTBEAT_NS) {
+		task_reached(t);
+		task_wait(t, w->written_ns + CONDITION_HEARTBEAT_NS - now_ns);
+		return;
+	}
+	if (change == CONDITION_SAME) {
+		task_reached(t);
+		w->done(w->arg, NULL);
+		return;
+	}
+	if (w->not_before_ns > now_ns) {
+		task_wait(t, w->not_before_ns - now_ns);
+		return;
+	}
+	w->beats = change == CONDITION_HEARTBEAT;
+	send_patch(w, have);
+}
+
+static void on_done(struct task *t, const struct api_reply *reply, const struct error *err)
+{
+	struct condition_writer *w = (struct condition_writer *)t;
+	uint64_t now_ns = time_mono_ns();
+
+	w->done(w->arg, err);
+	if (err) {
+		task_complain(t);
+		return;
+	}
+	/* The next change must not be made from what the Node was before this one. */
+	node_object_patched(w->node, reply->body);
+	w->written_ns = now_ns;
+	if (!w->beats) {
+		/* Should another agent change it back, the same is written ever later. */
+		if (now_ns - w->changed_ns > PEACE_NS)
+			backoff_reset(&w->drift);
+		w->changed_ns = now_ns;
+		w->not_before_ns = now_ns + SETTLE_NS + backoff_next(&w->drift, 0, now_ns);
+	}
+	task_wait(t, SETTLE_NS);
+}
+
+void condition_writer_init(struct condition_writer *w, uv_loop_t *loop)
+{
+	*w = (struct condition_writer){ .type = "" };
+	w->drift = (struct backoff){ .min_ns = NS_PER_SEC, .max_ns = 300 * NS_PER_SEC };
+	task_init(&w->task, loop, "node condition not written yet", on_look, on_done);
+}
+
+/* A heartbeat that waits must not hold up a change; a wait after a failure, or for others, stays. */
+static void look_now(struct condition_writer *w)
+{
+	if (w->task.trouble.code == ERR_NONE && !w->task.call)
+		(void)uv_timer_stop(&w->task.timer);
+	task_poke(&w->task);
+}
+
+void condition_writer_set(struct condition_writer *w, const struct node_repair *want)
+{
+	bool same_state = w->want.state == want->state;
+
+	if (same_state && !strcmp(w->want.reason, want->reason) &&
+		!strcmp(w->want.message, want->message))
+		return;
+	w->want = *want;
+	if (want->state == REPAIR_UNKNOWN)
+		return;
+	/* News of ours is not held up by what others do; other words for the same state can wait a moment. */
+	backoff_reset(&w->drift);
+	w->not_before_ns = same_state && w->changed_ns ? w->changed_ns + SETTLE_NS : 0;
+	look_now(w);
+}
+
+void condition_writer_look(struct condition_writer *w)
+{
+	look_now(w);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/cluster/event.h"
+
+#include "lib/base/time.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An Event whose message is longer is refused. */
+#define NOTE_MAX 1024
+static_assert(sizeof(((struct event *)0)->message) <= NOTE_MAX, "the API server takes it");
+
+#define NODE_NAMESPACE "default" /* where the kubelet tells of its Node */
+
+/* --- what happened --- */
+
+static bool waits(const struct event *e)
+{
+	return e->count > e->told;
+}
+
+/* The place of a new event: a free one, else that of the oldest which nobody waits for. */
+static struct event *place(struct event_list *l)
+{
+	struct event *oldest = NULL;
+
+	for (size_t i = 0; i < EVENTS_MAX; i++) {
+		struct event *e = &l->v[i];
+
+		if (!*e->reason)
+			return e;
+		if (!waits(e) && (!oldest || e->last_ns < oldest->last_ns))
+			oldest = e;
+	}
+	return oldest;
+}
+
+static bool same_object(const struct event_about *a, const struct event_about *b)
+{
+	return !strcmp(a->pod, b->pod) && !strcmp(a->namespace_, b->namespace_) &&
+	       !strcmp(a->uid, b->uid);
+}
+
+static struct event *find(struct event_list *l, const struct event *want)
+{
+	for (size_t i = 0; i < EVENTS_MAX; i++) {
+		struct event *e = &l->v[i];
+
+		if (e->type == want->type && !strcmp(e->reason, want->reason) &&
+			!strcmp(e->message, want->message) &&
+			same_object(&e->about, &want->about))
+			return e;
+	}
+	return NULL;
+}
+
+bool event_list_add(struct event_list *l, const struct event_about *about, enum event_type type,
+	const char *reason, const char *message, uint64_t wall_ns)
+{
+	struct event want = { .type = type, .first_ns = wall_ns };
+	struct event *e;
+
+	if (about)
+		want.about = *about;
+	(void)snprintf(want.reason, sizeof(want.reason), "%s", reason);
+	(void)snprintf(want.message, sizeof(want.message), "%s", message);
+	e = find(l, &want);
+	if (!e) {
+		e = place(l);
+		if (!e)
+			return false;
+		*e = want;
+	}
+	e->last_ns = wall_ns;
+	if (e->count < INT32_MAX)
+		e->count++;
+	return true;
+}
+
+struct event *event_list_next(struct event_list *l)
+{
+	struct event *next = NULL;
+
+	for (size_t i = 0; i < EVENTS_MAX; i++) {
+		struct event *e = &l->v[i];
+
+		if (waits(e) && (!next || e->last_ns < next->last_ns))
+			next = e;
+	}
+	return next;
+}
+
+/* --- what is sent --- */
+
+static char *dump(json_t *o)
+{
+	char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+
+	json_decref(o);
+	return text;
+}
+
+static const char *namespace_of(const struct event *e)
+{
+	return *e->about.pod ? e->about.namespace_ : NODE_NAMESPACE;
+}
+
+/* The kubelet's form of a Node's event: the uid is the name. */
+static json_t *object_of(const struct event *e, const char *node)
+{
+	json_t *o;
+
+	if (!*e->about.pod)
+		return json_pack("{s:s, s:s, s:s}", "kind", "Node", "name", node, "uid", node);
+	o = json_pack("{s:s, s:s, s:s, s:s}", "apiVersion", "v1", "kind", "Pod", "namespace",
+		e->about.namespace_, "name", e->about.pod);
+	if (*e->about.uid)
+		(void)json_object_set_new(o, "uid", json_string(e->about.uid));
+	return o;
+}
+
+char *event_create_body(const struct event *e, const char *node)
+{
+	char first[TIME_RFC3339_MAX], last[TIME_RFC3339_MAX];
+
+	time_rfc3339(e->first_ns, first);
+	time_rfc3339(e->last_ns, last);
+	return dump(json_pack("{s:s, s:s, s:{s:s, s:s}, s:o, s:s, s:s, s:s,"
+			      " s:{s:s, s:s}, s:s, s:s, s:s, s:s, s:i}",
+		"apiVersion", "v1", "kind", "Event", "metadata", "name", e->name, "namespace",
+		namespace_of(e), "involvedObject", object_of(e, node), "reason", e->reason,
+		"message", e->message, "type", e->type == EVENT_WARNING ? "Warning" : "Normal",
+		"source", "component", "gpusliced", "host", node, "reportingComponent",
+		"gpusliced", "reportingInstance", node, "firstTimestamp", first,
+		"lastTimestamp", last, "count", (int)e->count));
+}
+
+char *event_patch_body(const struct event *e)
+{
+	char last[TIME_RFC3339_MAX];
+
+	time_rfc3339(e->last_ns, last);
+	return dump(json_pack("{s:i, s:s}", "count", (int)e->count, "lastTimestamp", last));
+}
+
+/* --- sending --- */
+
+/* 0: one may be sent now; else how long to wait. */
+static uint64_t take_token(struct event_sender *s)
+{
+	uint64_t now = time_mono_ns();
+
+	s->tokens += (double)(now - s->tokens_at_ns) / (double)EVENT_PER_NS;
+	if (s->tokens > EVENT_BURST)
+		s->tokens = EVENT_BURST;
+	s->tokens_at_ns = now;
+	if (s->tokens < 1)
+		return (uint64_t)((1 - s->tokens) * (double)EVENT_PER_NS) + NS_PER_MS;
+	s->tokens -= 1;
+	return 0;
+}
+
+static void send_one(struct event_sender *s, struct event *e)
+{
+	bool fresh = e->name[0] == '\0' || e->told == 0;
+	CLEANUP(freep) char *body = NULL;
+	CLEANUP(buf_fini) struct buf path = BUF_INIT(2048);
+
+	/* A name that was never used before: the time, as the kubelet does it. */
+	if (e->name[0] == '\0')
+		(void)snprintf(e->name, sizeof(e->name), "%.200s.%" PRIx64,
+			*e->about.pod ? e->about.pod : s->node, e->first_ns);
+	body = fresh ? event_create_body(e, s->node) : event_patch_body(e);
+	buf_puts(&path, "/api/v1/namespaces/");
+	api_escape(&path, namespace_of(e));
+	buf_puts(&path, "/events");
+	if (!fresh) {
+		buf_putc(&path, '/');
+		api_escape(&path, e->name);
+	}
+	buf_puts(&path, "?fieldManager=gpusliced");
+	if (!body || !buf_ok(&path)) { /* no memory, or no text: the others are not held up */
+		e->told = e->count;
+		s->dropped++;
+		task_wait(&s->task, NS_PER_SEC);
+		return;
+	}
+	s->sent = e;
+	s->sent_count = e->count;
+	task_send(&s->task, &(struct api_request){ .method = fresh ? "POST" : "PATCH",
+				    .path = buf_str(&path),
+				    .content_type = fresh ? API_JSON : API_MERGE_PATCH,
+				    .body = body });
+}
+
+static void on_look(struct task *t)
+{
+	struct event_sender *s = (struct event_sender *)t;
+	struct event *e = event_list_next(&s->list);
+	uint64_t wait = e && s->node ? take_token(s) : 0;
+
+	if (!e || !s->node)
+		return;
+	if (wait)
+		task_wait(t, wait);
+	else
+		send_one(s, e);
+}
+
+static void on_done(struct task *t, const struct api_reply *reply, const struct error *err)
+{
+	struct event_sender *s = (struct event_sender *)t;
+	struct event *e = s->sent;
+
+	if (!err || (reply->status == 409 && e->told == 0)) {
+		/* A 409 of a new name: an answer that got lost, we have made it. */
+		e->told = s->sent_count;
+		task_reached(t);
+	} else if (reply->status == 404 && e->told > 0) {
+		/* The server keeps events for an hour: this one starts anew. */
+		e->name[0] = '\0';
+		e->first_ns = e->last_ns;
+		e->count -= e->told;
+		e->told = 0;
+	} else if (reply->status >= 400 && reply->status < 500 && reply->status != 429 &&
+		   reply->status != 401) {
+		/* Refused for good (403: no such right): do not insist on this one. */
+		e->told = e->count;
+		task_complain(t);
+	}
+	s->sent = NULL;
+	if (event_list_next(&s->list))
+		task_poke(t);
+}
+
+void event_sender_init(struct event_sender *s, uv_loop_t *loop)
+{
+	task_init(&s->task, loop, "event not sent", on_look, on_done);
+	s->tokens = EVENT_BURST;
+	s->tokens_at_ns = time_mono_ns();
+}
+
+void event_send(struct event_sender *s, const struct event_about *about, enum event_type type,
+	const char *reason, const char *message)
+{
+	if (!s->node)
+		return;
+	if (!event_list_add(&s->list, about, type, reason, message, time_wall_ns()))
+		s->dropped++;
+	task_poke(&s->task);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/cluster/label-writer.h"
+
+#include "node/agent/cluster/patch.h"
+#include "node/agent/options.h"
+#include "lib/base/log.h"
+#include "lib/base/time.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const struct label_writer_kind *const kinds[] = {
+	[LABELS_OFF] = NULL,
+	[LABELS_NODE] = &label_writer_node,
+	[LABELS_NFD] = &label_writer_nfd,
+	[LABELS_FILE] = &label_writer_file,
+};
+
+static void on_look(struct task *t)
+{
+	struct label_writer *w = (struct label_writer *)t;
+
+	if (w->want)
+		w->kind->look(w);
+}
+
+static void on_done(struct task *t, const struct api_reply *reply, const struct error *err)
+{
+	struct label_writer *w = (struct label_writer *)t;
+
+	w->kind->done(w, reply, err);
+}
+
+void label_writer_init(struct label_writer *w, uv_loop_t *loop, enum labels_where where)
+{
+	*w = (struct label_writer){ .where = where, .kind = kinds[where], .keep = "" };
+	w->drift = (struct backoff){ .min_ns = NS_PER_SEC, .max_ns = 300 * NS_PER_SEC };
+	task_init(&w->task, loop, "labels not written yet", on_look, on_done);
+	w->task.local = where == LABELS_FILE;
+}
+
+/* Only ours: what stands there before we have written may be somebody else's. */
+static void remove_file(struct label_writer *w)
+{
+	if (w->path && w->written_wall_ns != 0)
+		(void)unlink(w->path);
+	w->written_wall_ns = 0;
+}
+
+void label_writer_set(struct label_writer *w, struct labels *want, const char *file)
+{
+	bool same = w->want && labels_equal(w->want, want) &&
+		    (w->where != LABELS_FILE || (w->path && !strcmp(w->path, file)));
+
+	if (!w->kind || same) {
+		(void)labels_free(want);
+		return;
+	}
+	(void)labels_free(w->want);
+	w->want = want;
+	w->generation++;
+	w->written = false;
+	if (w->where == LABELS_FILE && (!w->path || strcmp(w->path, file) != 0)) {
+		remove_file(w);
+		free(w->path);
+		w->path = strdup(file);
+	}
+	/* A rest after the last write is over; a wait after a failure is not. */
+	if (w->task.trouble.code == ERR_NONE && !w->task.call)
+		(void)uv_timer_stop(&w->task.timer);
+	task_poke(&w->task);
+}
+
+bool label_writer_wrote(struct label_writer *w)
+{
+	w->written = w->sent == w->generation;
+	w->written_ns = time_mono_ns();
+	w->written_wall_ns = time_wall_ns();
+	w->writes++;
+	log_info("labels written", LOG_STR("to", agent_labels_where_text(w->where)),
+		LOG_UINT("labels", w->want->n));
+	return w->written;
+}
+
+void label_writer_close(struct label_writer *w)
+{
+	remove_file(w);
+	task_close(&w->task);
+}
+
+void label_writer_fini(struct label_writer *w)
+{
+	w->want = labels_free(w->want);
+	json_decref(w->owners);
+	free(w->path);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Writes the labels about the GPUs to one of three places: our Node, the NodeFeature object that
+ * node feature discovery reads, or its feature file. Nothing is written while it is there already;
+ * what somebody else changes is put right, ever more slowly, so that two writers who want different
+ * things do not keep the API server busy.
+ * Thread: loop.
+ */
+#include "node/agent/agent.h"
+#include "node/agent/cluster/node-object.h"
+#include "node/agent/cluster/task.h"
+#include "model/labels/labels.h"
+
+/* Rounds of putting right after which an Event says that somebody else changes the labels. */
+#define LABEL_ROUNDS_TOLD 5
+
+struct label_writer;
+
+struct label_writer_kind {
+	/* What is to be done now, with .want. */
+	void (*look)(struct label_writer *w);
+	void (*done)(struct label_writer *w, const struct api_reply *reply,
+		const struct error *err);
+};
+
+struct label_writer {
+	struct task task;
+	const struct label_writer_kind *kind; /* NULL: off */
+	enum labels_where where;
+	struct labels *want;       /* NULL: nothing is known yet */
+	uint64_t generation, sent; /* of .want; of that which is being written */
+	const char *keep; /* a label that is never ours: that of the config; borrowed */
+	uint64_t written_wall_ns;
+	uint64_t writes;
+
+	/* Called once when others keep changing the labels. */
+	void (*fight)(void *arg, uint32_t rounds);
+	void *arg;
+
+	/* LABELS_NODE */
+	const struct node_object *node; /* borrowed; NULL: not yet */
+	char uid[64];                   /* of the Node that was written last */
+	bool written;                   /* .want, to that Node */
+	uint64_t written_ns, not_before_ns, drift_ns;
+	struct backoff drift;
+
+	/* LABELS_NFD */
+	const char *node_name, *namespace_, *pod_name; /* borrowed */
+	enum { NFD_OWNERS, NFD_READ, NFD_WRITE } step;
+	bool owners_known, creates;
+	json_t *owners; /* array; NULL: none */
+
+	/* LABELS_FILE */
+	char *path; /* NULL: none */
+};
+
+extern const struct label_writer_kind label_writer_node, label_writer_nfd, label_writer_file;
+
+void label_writer_init(struct label_writer *w, uv_loop_t *loop, enum labels_where where);
+
+/* These are true now; takes over @want. @file: where LABELS_FILE writes them. */
+void label_writer_set(struct label_writer *w, struct labels *want, const char *file);
+
+/* The file goes, as NVIDIA's feature discovery does it; labels and NodeFeature objects stay. */
+void label_writer_close(struct label_writer *w);
+void label_writer_fini(struct label_writer *w); /* after the loop has run */
+
+/* For the kinds: what was sent has arrived. False: something else is wanted by now. */
+bool label_writer_wrote(struct label_writer *w);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/cluster/task.h"
+
+#include "lib/base/log.h"
+#include "lib/base/time.h"
+
+#include <string.h>
+
+#define FORBIDDEN_NS (60 * NS_PER_SEC)
+#define OFTEN        4 /* failures in a row */
+
+static void on_time(uv_timer_t *t)
+{
+	struct task *task = t->data;
+
+	if (!task->call && (task->api || task->local))
+		task->look(task);
+}
+
+void task_init(struct task *t, uv_loop_t *loop, const char *complaint,
+	void (*look)(struct task *t),
+	void (*done)(struct task *t, const struct api_reply *reply, const struct error *err))
+{
+	*t = (struct task){ .look = look,
+		.done = done,
+		.complaint = complaint,
+		.backoff = BACKOFF_API };
+	(void)uv_timer_init(loop, &t->timer);
+	t->timer.data = t;
+}
+
+void task_poke(struct task *t)
+{
+	if (t->call)
+		t->again = true;
+	else if ((t->api || t->local) && !uv_is_active((uv_handle_t *)&t->timer))
+		task_wait(t, 0);
+}
+
+void task_wait(struct task *t, uint64_t ns)
+{
+	(void)uv_timer_start(&t->timer, on_time, (ns + NS_PER_MS - 1) / NS_PER_MS, 0);
+}
+
+static void failed(struct task *t, uint64_t retry_after_ns, const struct error *err)
+{
+	/* A right that is missing is not given any moment. */
+	if (err->code == ERR_PERMISSION && retry_after_ns < FORBIDDEN_NS)
+		retry_after_ns = FORBIDDEN_NS;
+	t->trouble = *err;
+	task_wait(t, backoff_next(&t->backoff, retry_after_ns, backoff_random()));
+}
+
+static void on_reply(void *arg, const struct api_reply *reply, const struct error *err)
+{
+	struct task *t = arg;
+	bool again = t->again;
+
+	t->call = NULL;
+	t->again = false;
+	if (err)
+		failed(t, reply->retry_after_ns, err);
+	else if (t->writes)
+		task_reached(t);
+	t->done(t, reply, err);
+	if (again)
+		task_poke(t);
+}
+
+void task_send(struct task *t, const struct api_request *req)
+{
+	struct error err = ERROR_INIT;
+
+	(void)uv_timer_stop(&t->timer);
+	t->again = false;
+	t->writes = strcmp(req->method, "GET") != 0;
+	if (api_send(t->api, req, on_reply, t, &t->call, &err) == 0)
+		return;
+	failed(t, 0, &err);
+	task_complain(t);
+}
+
+void task_reached(struct task *t)
+{
+	error_clear(&t->trouble);
+	backoff_reset(&t->backoff);
+	if (*t->told)
+		log_info("well again", LOG_STR("was", t->complaint));
+	t->told[0] = '\0';
+}
+
+void task_complain(struct task *t)
+{
+	if (!strcmp(t->told, t->trouble.msg))
+		return;
+	memcpy(t->told, t->trouble.msg, sizeof(t->told));
+	log_warn(t->complaint, LOG_STR("reason", t->trouble.msg));
+}
+
+bool task_fails_often(const struct task *t)
+{
+	return t->backoff.failures >= OFTEN;
+}
+
+bool task_is_fault(const struct task *t)
+{
+	enum error_code code = t->trouble.code;
+
+	return code != ERR_NONE && code != ERR_UNAVAILABLE && code != ERR_TIMEOUT &&
+	       code != ERR_EXISTS;
+}
+
+void task_close(struct task *t)
+{
+	t->call = api_cancel(t->call);
+	t->api = NULL;
+	uv_close((uv_handle_t *)&t->timer, NULL);
+}

@@ -1,0 +1,772 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/internal.h"
+
+#include "node/agent/config/kept.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/*
+ * Which config is in force. A single file must be valid at the first start of a node; at later ones the last valid
+ * config is used where it is not. Named configs may come later, as the node's label does, and until one is decided
+ * nothing is offered: a node that offered the default first would take slices away from under the pods a moment
+ * later. Whatever is wrong afterwards, the config in force stays.
+ */
+
+/*
+ * How long the API server has to say the label, when nothing was kept from an earlier run: three
+ * attempts to connect to one that is silent, as after a reboot. Then the node does without: default
+ * and fallbacks. A verdict that lasts (connections are refused, there is no such Node, a right is
+ * missing) ends the wait before. A Node that was deleted and is back without its label is given the
+ * same time to get it.
+ */
+#define LABEL_WAIT_NS (30 * NS_PER_SEC)
+#define VERDICT_NS    (10 * NS_PER_SEC)
+#define WAIT_LOOK_MS  500
+
+/* Of the state directory. One of its own, as a pod may have it of the host without the directory of slices. */
+#define KEPT_DIR  "config"
+#define KEPT_NAME "last.json"
+
+static bool is_named(const struct agent_config_state *s)
+{
+	return s->dir || *s->map;
+}
+
+/* --- from text to a config that is in force --- */
+
+static void log_warnings(const struct strv *warnings)
+{
+	for (size_t i = 0; i < warnings->n; i++)
+		log_warn("config", LOG_STR("warning", warnings->v[i]));
+}
+
+static int parse(struct agent *a, const char *where, const char *text, size_t len,
+	struct config **ret, struct strv *warnings, struct error *err)
+{
+	CLEANUP(config_freep) struct config *c = NULL;
+
+	if (config_parse(&c, where, 0, text, len, &a->sources, warnings, err) < 0 ||
+		config_unsupported(c, *where ? where : "options", err) < 0)
+		return -1;
+	*ret = STEAL_PTR(c);
+	return 0;
+}
+
+/* A config that parses may still be impossible on this node (too many devices): try it first. With
+ * other GPUs it may be possible. */
+static int try_config(struct agent *a, const struct config *c, struct error *err)
+{
+	CLEANUP(offer_freep) struct offer *offer = NULL;
+
+	a->config.refused_by_node = a->node.inv && offer_new(&offer, a->node.inv, c, err) < 0;
+	return a->config.refused_by_node ? -1 : 0;
+}
+
+/*
+ * An empty text is a good config where there was none: all defaults. When it takes the place of another it is a file
+ * that somebody is about to write, or that a full disk or a crash has emptied; the defaults would take the slices away
+ * from under the pods. Not so /dev/null, which NVIDIA's config-manager links when no label chooses a config: nobody is
+ * about to write that.
+ */
+static int refuse_empty(const struct agent *a, const char *where, const struct buf *text,
+	struct error *err)
+{
+	const struct agent_config_state *s = &a->config;
+	struct stat st;
+
+	if (!s->decided || !config_is_empty(buf_str(text), text->len) ||
+		(stat(where, &st) == 0 && S_ISCHR(st.st_mode)))
+		return 0;
+	return error_set(err, ERR_INVALID,
+		"'%s' is empty: expected a config in place of the last one, found no key; 'version: v1' alone "
+		"stands for the defaults",
+		where);
+}
+
+static void refuse(struct agent *a, const char *reason, const struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (s->trying_again && !strcmp(s->last_error.msg, err->msg))
+		return;
+	log_error(s->decided ? "config refused, keeping the one in force"
+			     : "config refused, nothing is offered yet",
+		LOG_STR("reason", err->msg));
+	agent_event(a, EVENT_WARNING, reason, "%s%s", err->msg,
+		s->decided ? "; the config in force stays" : "; nothing is offered yet");
+	s->last_error = *err;
+	s->last_error_wall_ns = time_wall_ns();
+}
+
+static void put_in_force(struct agent *a, struct config *c, struct strv *warnings)
+{
+	struct agent_config_state *s = &a->config;
+	bool moved = strcmp(s->config->container_driver_root, c->container_driver_root) != 0;
+
+	(void)config_free(s->config);
+	s->config = c;
+	s->decided = true;
+	strv_fini(&s->warnings);
+	s->warnings = *warnings;
+	*warnings = (struct strv)STRV_INIT;
+	s->since_wall_ns = time_wall_ns();
+	s->generation++;
+	log_warnings(&s->warnings);
+	agent_gpus_follow_config(a, moved);
+	agent_reconcile(a);
+}
+
+static void say_good_again(struct agent *a, const char *where)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (s->last_error.code == ERR_NONE)
+		return;
+	log_info("config is good again");
+	agent_event(a, EVENT_NORMAL, "ConfigApplied", "config %s is good again", where);
+	error_clear(&s->last_error);
+}
+
+/* Takes the text of @where in force, if it is good and says anything new. */
+static int take(struct agent *a, const char *where, const struct buf *text, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(config_freep) struct config *c = NULL;
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+	CLEANUP(freep) char *name = strdup(where);
+	bool first = !s->decided;
+
+	s->refused_by_node = false;
+	if (!name)
+		return error_nomem(err);
+	if (parse(a, where, buf_str(text), text->len, &c, &warnings, err) < 0 ||
+		refuse_empty(a, where, text, err) < 0 || try_config(a, c, err) < 0)
+		return -1;
+	say_good_again(a, where);
+	free(s->where);
+	s->where = STEAL_PTR(name);
+	if (!first && config_equal(c, s->config)) {
+		log_info("config read again: no change");
+		return 0;
+	}
+	put_in_force(a, STEAL_PTR(c), &warnings);
+	if (first && !is_named(s))
+		return 0;
+	log_info("config applied", LOG_STR("file", where),
+		LOG_UINT("generation", s->generation));
+	if (!first)
+		agent_event(a, EVENT_NORMAL, "ConfigApplied", "config %s is in force", where);
+	return 0;
+}
+
+/* --- named configs --- */
+
+/* What messages call an entry: "/configs/a", "configmap gpu/configs#a". Without a name it is what
+ * config-manager links then, which refuse_empty() knows. */
+static void where_is(const struct agent_config_state *s, const char *name, struct buf *b)
+{
+	if (name)
+		buf_printf(b, "%s%c%s", s->source_text, s->dir ? '/' : '#', name);
+	else
+		buf_puts(b, "/dev/null");
+}
+
+/* Where the kept config is from. */
+static const char *kept_source(const struct agent_config_state *s)
+{
+	return is_named(s) ? s->source_text : s->file;
+}
+
+static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *err)
+{
+	return path_join(path, PATH_MAX, a->slices.options.state_dir, KEPT_DIR "/" KEPT_NAME,
+		err);
+}
+
+static int read_kept(const struct agent *a, struct config_kept *k)
+{
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX];
+
+	if (kept_path(a, path, &err) == 0 &&
+		config_kept_read(k, path, kept_source(&a->config), &err) == 0)
+		return 0;
+	if (err.code != ERR_NOT_FOUND)
+		log_warn("kept config not used", LOG_STR("reason", err.msg));
+	return -1;
+}
+
+static bool has_kept(const struct agent *a)
+{
+	struct config_kept k = { .text = BUF_INIT(0) };
+	bool has = read_kept(a, &k) == 0;
+
+	buf_fini(&k.text);
+	return has;
+}
+
+/*
+ * For the next start. A full disk is no reason to do without the config; but what was kept before must not come back,
+ * and keeping is tried again. A config that no GPU was offered by yet may be impossible here, and replaces none.
+ */
+static void keep(struct agent *a, enum config_choice_by by, const struct buf *text)
+{
+	struct agent_config_state *s = &a->config;
+	struct config_kept k = { .by = by, .text = *text };
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX], dir[PATH_MAX];
+
+	s->unkept = true;
+	if (!s->proven && has_kept(a))
+		return;
+	memcpy(k.label, s->label, sizeof(k.label));
+	memcpy(k.entry, s->entry, sizeof(k.entry));
+	memcpy(k.node_uid, s->node_uid, sizeof(k.node_uid));
+	if (path_join(dir, sizeof(dir), a->slices.options.state_dir, KEPT_DIR, &err) == 0 &&
+		kept_path(a, path, &err) == 0 &&
+		(dir_make(dir, 0755, &err) < 0 ||
+			config_kept_write(&k, path, kept_source(s), &err) < 0))
+		(void)unlink(path);
+	s->unkept = err.code != ERR_NONE;
+	if (s->unkept) {
+		(void)error_prefix(&err, "the config is not kept for the next start");
+		error_suffix(&err, "; a restart finds no config to fall back on");
+	}
+	agent_component(a, COMPONENT_KEPT_CONFIG, &err);
+}
+
+static bool is_choice(const struct agent_config_state *s, const struct config_choice *c)
+{
+	return s->chosen && s->by == c->by && !strcmp(s->entry, c->name ? c->name : "");
+}
+
+static void remember_choice(struct agent_config_state *s, const struct config_choice *c)
+{
+	const char *name = c->name ? c->name : "";
+
+	if (is_choice(s, c))
+		return;
+	s->chosen = true;
+	s->by = c->by;
+	memcpy(s->entry, name, strlen(name) + 1);
+	log_info("config chosen", LOG_STR("entry", s->entry),
+		LOG_STR("by", config_choice_by_text(s->by)));
+}
+
+/* The same entry with the same text as the last time, good or bad, needs no second look. */
+static bool seen_before(struct agent_config_state *s, const char *where, const struct buf *text)
+{
+	struct buf *seen = &s->seen;
+	size_t len = strlen(where) + 1;
+	bool same = buf_ok(seen) && seen->len == len + text->len &&
+		    !memcmp(seen->data, where, len) &&
+		    !memcmp(seen->data + len, buf_str(text), text->len);
+
+	if (same)
+		return true;
+	buf_clear(seen);
+	buf_add(seen, where, len);
+	buf_add(seen, buf_str(text), text->len);
+	return false;
+}
+
+/*
+ * What is known of the label: that of the Node, else of the last run; after the wait, none. A
+ * ConfigMap comes from the server that knows the label, so that time alone proves nothing there: it
+ * may answer for the one a moment before the other, and the default would be in force in between.
+ */
+static bool label_known(const struct agent_config_state *s)
+{
+	return s->label_known || (s->waited && (!*s->map || s->no_node));
+}
+
+static void waits(struct agent *a, const char *why)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (s->decided || !strcmp(s->waiting, why))
+		return;
+	log_info("config is not decided yet", LOG_STR("reason", why));
+	(void)snprintf(s->waiting, sizeof(s->waiting), "%s", why);
+}
+
+/* The entry that is to be in force now, and its text. > 0: not known yet, .waiting says why. */
+static int choose(struct agent *a, struct strv *names, struct config_choice *ret,
+	struct buf *text, const char **ret_reason, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+	const struct config_choice_input in = { .label = s->label,
+		.default_name = s->default_name,
+		.fallbacks = &s->fallbacks,
+		.names = names,
+		.undecided = !s->decided || (s->chosen && s->by == CHOICE_EMPTY) };
+	int r;
+
+	*ret_reason = "ConfigNotFound";
+	if (!s->source) {
+		(void)error_set(err, ERR_UNAVAILABLE, "%s: %s", s->source_text,
+			agent_cluster_trouble(a));
+		return CONFIG_SOURCE_WAIT;
+	}
+	r = config_source_names(s->source, names, err);
+	/* A ConfigMap that is not there has no entries, with which "empty" is content. */
+	if (r < 0 && err->code == ERR_NOT_FOUND && label_known(s) &&
+		config_choose(ret, &in, NULL) == 0) {
+		error_clear(err);
+		return 0;
+	}
+	if (r != 0)
+		return r;
+	if (!label_known(s)) {
+		(void)error_set(err, ERR_UNAVAILABLE, "waiting for the label of this node: %s",
+			agent_cluster_trouble(a));
+		return CONFIG_SOURCE_WAIT;
+	}
+	if (config_choose(ret, &in, err) < 0)
+		return -1;
+	*ret_reason = "ConfigInvalid";
+	return ret->name ? config_source_read(s->source, ret->name, text, err) : 0;
+}
+
+/* The names that there are stand behind a semicolon; that they change is no news. */
+static bool same_trouble(const char *a, const char *b)
+{
+	size_t len = strcspn(a, ";");
+
+	return len > 0 && len == strcspn(b, ";") && !strncmp(a, b, len);
+}
+
+static void look_named(struct agent *a, bool force)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(strv_fini) struct strv names = STRV_INIT;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+	CLEANUP(buf_fini) struct buf where = BUF_INIT(PATH_MAX + CONFIG_ENTRY_NAME_MAX);
+	struct config_choice choice;
+	struct error err = ERROR_INIT;
+	const char *reason;
+	int r = choose(a, &names, &choice, &text, &reason, &err);
+
+	force |= s->forced;
+	s->forced = force && r > 0;
+	/* Once the wait is over a server that has never answered is as good as none; a directory
+	 * that is being written will be whole in a moment. */
+	if (r > 0 && !(s->waited && !s->decided && *s->map)) {
+		waits(a, err.msg);
+		return;
+	}
+	s->waiting[0] = '\0';
+	if (r != 0) {
+		buf_clear(&s->seen);
+		/* The source is looked at every few seconds: only news are told. */
+		if (force || !same_trouble(s->last_error.msg, err.msg))
+			refuse(a, reason, &err);
+		else
+			s->last_error = err;
+		return;
+	}
+	where_is(s, choice.name, &where);
+	if (!buf_ok(&where))
+		return;
+	/* The same config may be chosen by something else now. */
+	if (seen_before(s, buf_str(&where), &text) && !force) {
+		if (s->last_error.code != ERR_NONE || (is_choice(s, &choice) && !s->unkept))
+			return;
+	} else if (take(a, buf_str(&where), &text, &err) < 0) {
+		refuse(a, reason, &err);
+		return;
+	}
+	remember_choice(s, &choice);
+	keep(a, choice.by, &text);
+}
+
+static void look_file(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+	struct error err = ERROR_INIT;
+
+	if (config_source_read(s->source, "", &text, &err) < 0 ||
+		take(a, config_source_text(s->source), &text, &err) < 0)
+		refuse(a, "ConfigInvalid", &err);
+	else
+		keep(a, CHOICE_EMPTY, &text);
+}
+
+static void look(struct agent *a, bool force)
+{
+	if (is_named(&a->config))
+		look_named(a, force);
+	else
+		look_file(a);
+}
+
+static void on_source(void *arg)
+{
+	look(arg, /* force= */ false);
+}
+
+static const struct config_source_ops source_ops = { .changed = on_source };
+
+/* --- the label --- */
+
+static void on_wait(uv_timer_t *t);
+
+static void start_wait(struct agent_config_state *s)
+{
+	s->wait_since_ns = time_mono_ns();
+	s->verdict_since_ns = 0;
+	(void)uv_timer_start(&s->wait, on_wait, WAIT_LOOK_MS, WAIT_LOOK_MS);
+}
+
+static void set_label(struct agent *a, const char *label)
+{
+	struct agent_config_state *s = &a->config;
+
+	s->node_is_new = false;
+	if (s->label_known && !strcmp(s->label, label))
+		return;
+	s->label_known = true;
+	/* A value of more than 63 characters is no label: the choice says that there is no such. */
+	(void)snprintf(s->label, sizeof(s->label), "%s", label);
+	look(a, /* force= */ false);
+}
+
+void agent_config_label(struct agent *a, const char *label)
+{
+	struct agent_config_state *s = &a->config;
+	const char *uid = node_object_uid(a->cluster.node);
+	bool other = *s->node_uid && strcmp(s->node_uid, uid) != 0;
+
+	if (!is_named(s))
+		return;
+	s->unkept |= strcmp(s->node_uid, uid) != 0;
+	(void)snprintf(s->node_uid, sizeof(s->node_uid), "%s", uid);
+	if (other && !label && s->label_known && *s->label) {
+		log_info("the Node is a new one, waiting for its label",
+			LOG_STR("label", s->label));
+		s->node_is_new = true;
+		start_wait(s);
+	}
+	if (label || !s->node_is_new)
+		set_label(a, label ? label : "");
+}
+
+/* That we shall not be told the label soon. */
+static bool is_verdict(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	const struct node_object *n = a->cluster.node;
+	const struct error *why = n ? node_object_trouble(n) : NULL;
+
+	s->no_node = n && (node_object_state(n) == NODE_ABSENT || why->code == ERR_PERMISSION);
+	/* Not that it was not asked yet, nor silence. */
+	return s->no_node ||
+	       (n && why->code == ERR_UNAVAILABLE && strcmp(why->msg, s->not_asked.msg) != 0);
+}
+
+/* The time is over. */
+static bool has_waited(struct agent *a, uint64_t now)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (!is_verdict(a))
+		s->verdict_since_ns = 0;
+	else if (s->verdict_since_ns == 0)
+		s->verdict_since_ns = now;
+	return now - s->wait_since_ns >= LABEL_WAIT_NS ||
+	       (s->verdict_since_ns && now - s->verdict_since_ns >= VERDICT_NS);
+}
+
+/* A Node that is gone, or that we cannot see, says nothing about its label. */
+static bool node_is_seen(const struct agent *a)
+{
+	const struct node_object *n = a->cluster.node;
+
+	return node_object_state(n) == NODE_PRESENT && node_object_trouble(n)->code == ERR_NONE;
+}
+
+static void on_wait(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+	struct agent_config_state *s = &a->config;
+	bool known = label_known(s);
+
+	if (s->node_is_new) {
+		if (!node_is_seen(a))
+			start_wait(s);
+		else if (time_mono_ns() - s->wait_since_ns >= LABEL_WAIT_NS)
+			set_label(a, "");
+		return;
+	}
+	if (s->decided || (s->waited && s->label_known)) {
+		(void)uv_timer_stop(t);
+		return;
+	}
+	if (!has_waited(a, time_mono_ns()) || (s->waited && known == label_known(s)))
+		return;
+	s->waited = true;
+	if (!known && label_known(s))
+		log_warn("the label of this node is not known, going on without it",
+			LOG_STR("reason", agent_cluster_trouble(a)));
+	look(a, /* force= */ false);
+}
+
+/* Puts what an earlier run has kept in force. @where as in messages. */
+static int take_kept(struct agent *a, const struct config_kept *k, const char *where)
+{
+	struct error err = ERROR_INIT;
+
+	log_info("using the config of the last run", LOG_STR("entry", k->entry));
+	if (take(a, where, &k->text, &err) == 0)
+		return 0;
+	log_warn("kept config not used", LOG_STR("reason", err.msg));
+	return -1;
+}
+
+/* The label and the source may change that. */
+static int take_kept_choice(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	struct config_kept k = { .text = BUF_INIT(0) };
+	struct config_choice choice;
+	CLEANUP(buf_fini) struct buf where = BUF_INIT(PATH_MAX + CONFIG_ENTRY_NAME_MAX);
+	int r = read_kept(a, &k);
+
+	if (r < 0)
+		goto out;
+	choice = (struct config_choice){ .by = k.by, .name = *k.entry ? k.entry : NULL };
+	where_is(s, choice.name, &where);
+	r = take_kept(a, &k, buf_str(&where));
+	if (r < 0)
+		goto out;
+	remember_choice(s, &choice);
+	(void)seen_before(s, buf_str(&where), &k.text); /* not again, if it is still so */
+	/* Where nobody will say another, that of an earlier run would count for ever. */
+	if (!s->label_known && (s->label_wanted || *s->map)) {
+		s->label_known = true;
+		memcpy(s->label, k.label, sizeof(s->label));
+		memcpy(s->node_uid, k.node_uid, sizeof(s->node_uid));
+	}
+out:
+	buf_fini(&k.text);
+	return r;
+}
+
+static int take_kept_file(struct agent *a, bool empty_too)
+{
+	struct config_kept k = { .text = BUF_INIT(0) };
+	int r = read_kept(a, &k);
+
+	if (r == 0 && !empty_too && config_is_empty(buf_str(&k.text), k.text.len))
+		r = -1;
+	if (r == 0)
+		r = take_kept(a, &k, a->config.file);
+	buf_fini(&k.text);
+	return r;
+}
+
+/* --- the GPUs --- */
+
+/* Where a newer text was refused, that in force is not at hand: after the next valid one. */
+void agent_config_retry(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+
+	if (!s->unkept || !s->proven || s->last_error.code != ERR_NONE)
+		return;
+	if (is_named(s))
+		look(a, /* force= */ false);
+	else if (config_source_read(s->source, "", &text, NULL) == 0)
+		keep(a, CHOICE_EMPTY, &text);
+}
+
+/*
+ * The first look at GPUs. A config that is impossible here is refused as at a reload, and the last valid one is in
+ * force; without one nothing can be offered.
+ */
+static void prove(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+	struct error err = ERROR_INIT;
+
+	s->proven = true;
+	if (!s->decided || !s->source)
+		return;
+	if (try_config(a, s->config, &err) == 0) {
+		agent_config_retry(a);
+		return;
+	}
+	if ((is_named(s) ? take_kept_choice(a) : take_kept_file(a, /* empty_too= */ true)) == 0)
+		look(a, /* force= */ false); /* refuses it */
+}
+
+void agent_config_gpus_changed(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (!s->proven && a->node.inv && a->node.inv->n > 0) {
+		prove(a);
+		return;
+	}
+	if (!s->refused_by_node || !s->source)
+		return;
+	buf_clear(&s->seen);
+	s->trying_again = true;
+	look(a, /* force= */ false);
+	s->trying_again = false;
+}
+
+/* --- life --- */
+
+static int start_file(struct agent *a, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+	struct error why = ERROR_INIT;
+
+	/* NVIDIA's words first: people search for them. */
+	if (file_read(s->file, &text, &why) < 0) {
+		(void)error_prefix(&why, "unable to load config: error opening config file");
+		buf_clear(&text);
+	} else {
+		/* Whether it may be empty depends on what it takes the place of. */
+		if (config_is_empty(buf_str(&text), text.len))
+			(void)take_kept_file(a, /* empty_too= */ false);
+		if (take(a, s->file, &text, &why) == 0)
+			keep(a, CHOICE_EMPTY, &text);
+	}
+	if (why.code != ERR_NONE && !s->decided &&
+		take_kept_file(a, /* empty_too= */ true) < 0) {
+		error_copy(err, &why);
+		return -1;
+	}
+	if (why.code != ERR_NONE)
+		refuse(a, "ConfigInvalid", &why);
+	return config_source_file(&s->source, a->loop, s->file, &text, &source_ops, a, err);
+}
+
+/* "[namespace/]name", in the pod's namespace without one. */
+static int name_map(struct agent *a, const char *text, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (config_map_name("config-map", text, a->cluster.namespace_, s->map_namespace, s->map,
+		    err) < 0)
+		return -1;
+	if (!*s->map_namespace && a->cluster.possible)
+		return error_set(err, ERR_INVALID,
+			"--config-map %s: the namespace of this pod is not known%s%s; give "
+			"NAMESPACE/NAME or --namespace",
+			text, a->cluster.found ? "" : ": ",
+			a->cluster.found ? "" : a->cluster.why.msg);
+	if (asprintf(&s->source_text, "configmap %s/%s", s->map_namespace, s->map) < 0) {
+		s->source_text = NULL;
+		return error_nomem(err);
+	}
+	return 0;
+}
+
+static int start_named(struct agent *a, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+
+	if (s->dir) {
+		if (config_source_dir(&s->source, a->loop, s->dir, &source_ops, a, err) < 0)
+			return -1;
+		s->source_text = strdup(config_source_text(s->source));
+		if (!s->source_text)
+			return error_nomem(err);
+	}
+	s->label_wanted = a->cluster.possible;
+	s->waited = !s->label_wanted; /* there is nothing to wait for */
+	(void)take_kept_choice(a);
+	if (s->label_wanted)
+		start_wait(s);
+	look(a, /* force= */ false);
+	return 0;
+}
+
+void agent_config_with_api(struct agent *a, struct api *api)
+{
+	struct agent_config_state *s = &a->config;
+	struct error err = ERROR_INIT;
+
+	s->not_asked = *node_object_trouble(a->cluster.node);
+	if (*s->map && config_source_map(&s->source, api, s->map_namespace, s->map, &source_ops,
+			       a, &err) < 0)
+		refuse(a, "ConfigNotFound", &err);
+}
+
+void agent_config_without_api(struct agent *a)
+{
+	a->config.waited = true;
+	if (is_named(&a->config))
+		look(a, /* force= */ false);
+}
+
+int agent_config_start(struct agent *a, const struct agent_options *o, struct error *err)
+{
+	struct agent_config_state *s = &a->config;
+	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
+
+	s->file = o->config_path && *o->config_path ? o->config_path : NULL;
+	s->dir = o->config_dir && *o->config_dir ? o->config_dir : NULL;
+	s->default_name = o->default_config;
+	if (strv_copy(&s->fallbacks, &o->fallbacks, err) < 0 ||
+		config_fallbacks_check(&s->fallbacks, err) < 0 ||
+		parse(a, "", "", 0, &s->config, &warnings, err) < 0)
+		return -1;
+	if (s->file)
+		return start_file(a, err);
+	if (o->config_map && *o->config_map && name_map(a, o->config_map, err) < 0)
+		return -1;
+	if (is_named(s))
+		return start_named(a, err);
+	/* Options and variables alone. */
+	s->warnings = warnings;
+	warnings = (struct strv)STRV_INIT;
+	log_warnings(&s->warnings);
+	s->decided = true;
+	s->since_wall_ns = time_wall_ns();
+	s->generation = 1;
+	return 0;
+}
+
+void agent_config_init(struct agent *a)
+{
+	a->config.seen = (struct buf)BUF_INIT(CONFIG_FILE_MAX + 2 * PATH_MAX);
+	(void)uv_timer_init(a->loop, &a->config.wait);
+	a->config.wait.data = a;
+}
+
+void agent_config_reload(struct agent *a)
+{
+	if (is_named(&a->config))
+		look(a, /* force= */ true);
+	else if (a->config.source)
+		config_source_look(a->config.source);
+}
+
+void agent_config_stop(struct agent *a)
+{
+	a->config.source = config_source_stop(a->config.source);
+	uv_close((uv_handle_t *)&a->config.wait, NULL);
+}
+
+void agent_config_fini(struct agent *a)
+{
+	struct agent_config_state *s = &a->config;
+
+	s->config = config_free(s->config);
+	free(s->where);
+	free(s->source_text);
+	strv_fini(&s->warnings);
+	strv_fini(&s->fallbacks);
+	buf_fini(&s->seen);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The last config that was in force, in a file of the state directory. An agent that starts while the API server is
+ * unavailable, or whose config file or entry has become invalid or empty, uses it. It survives a reboot of the node.
+ * Thread: loop.
+ */
+#include "lib/base/buf.h"
+#include "lib/base/error.h"
+#include "model/config/choice.h"
+
+struct config_kept {
+	char label[CONFIG_ENTRY_NAME_MAX]; /* of the node then; "": none */
+	char entry[CONFIG_ENTRY_NAME_MAX]; /* "" for CHOICE_EMPTY */
+	char node_uid[64];                 /* of the Node that said so; "": unknown */
+	enum config_choice_by by;          /* CHOICE_EMPTY for that of a single file */
+	struct buf text;                   /* yours: buf_fini() */
+};
+
+/* ERR_NOT_FOUND: there is none, or it is of another source than @source. */
+int config_kept_read(struct config_kept *ret, const char *path, const char *source,
+	struct error *err) MUST_USE;
+
+int config_kept_write(const struct config_kept *k, const char *path, const char *source,
+	struct error *err) MUST_USE;
+
+/* The parser by itself. */
+int config_kept_parse(struct config_kept *ret, const char *json, size_t len, const char *source,
+	struct error *err) MUST_USE;

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the kinds of sources share: each embeds a struct config_source as its first member. */
+#include "node/agent/config/source/source.h"
+
+struct config_source_kind {
+	int (*names)(struct config_source *s, struct strv *names, struct error *err);
+	int (*read)(struct config_source *s, const char *name, struct buf *text,
+		struct error *err);
+	void (*look)(struct config_source *s);
+	const struct error *(*trouble)(const struct config_source *s); /* may be NULL */
+	void (*stop)(struct config_source *s); /* frees all but .text, at once or by the loop */
+	bool single;                           /* one text without a name */
+};
+
+struct config_source {
+	const struct config_source_kind *kind;
+	const struct config_source_ops *ops;
+	void *arg;
+	char *text; /* for people */
+};
+
+/* Fills @s; on an error nothing is to be undone. */
+int config_source_init(struct config_source *s, const struct config_source_kind *kind,
+	const struct config_source_ops *ops, void *arg, const char *text,
+	struct error *err) MUST_USE;
+void config_source_changed(struct config_source *s);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Where configs come from: one file, a directory of named entries (the kubelet's volume of a
+ * ConfigMap, or files that somebody wrote), or a ConfigMap of the API server. The three differ in
+ * how a change is noticed; which entry is used, and what to do about a bad one, is decided by the
+ * caller (node/agent/config/config.c), who looks again whenever a source says that something may be different.
+ * Thread: loop.
+ */
+#include "lib/base/buf.h"
+#include "lib/base/strv.h"
+#include "model/config/choice.h"
+#include "io/kube-api/api.h"
+
+struct config_source;
+
+struct config_source_ops {
+	/* The entries, their content, or why they cannot be read may be other ones. */
+	void (*changed)(void *arg);
+};
+
+/* The text of the file @path is the only entry, without a name. @text: as the caller has read it; the source reports
+ * a file that has another text, or cannot be read. */
+int config_source_file(struct config_source **ret, uv_loop_t *loop, const char *path,
+	const struct buf *text, const struct config_source_ops *ops, void *arg,
+	struct error *err) MUST_USE;
+
+/* @path need not exist yet. Entries are its regular files, links followed. */
+int config_source_dir(struct config_source **ret, uv_loop_t *loop, const char *path,
+	const struct config_source_ops *ops, void *arg, struct error *err) MUST_USE;
+
+/* The ConfigMap @namespace_/@name; need not exist yet. Entries are its data. */
+int config_source_map(struct config_source **ret, struct api *api, const char *namespace_,
+	const char *name, const struct config_source_ops *ops, void *arg,
+	struct error *err) MUST_USE;
+
+/* Splits "[NAMESPACE/]NAME", in @own without a namespace ("": it stays empty). ERR_INVALID names
+ * @option. */
+int config_map_name(const char *option, const char *text, const char *own, char namespace_[64],
+	char name[CONFIG_ENTRY_NAME_MAX], struct error *err) MUST_USE;
+
+struct config_source *config_source_stop(struct config_source *s); /* returns NULL */
+
+/* Nothing is known yet, or a change is being written: the source will say when to look. */
+#define CONFIG_SOURCE_WAIT 1
+
+/*
+ * Adds the names of the entries to @names, sorted. CONFIG_SOURCE_WAIT, with the reason in @err;
+ * < 0: there is no such directory or ConfigMap, it cannot be read, or has more than
+ * CONFIG_ENTRIES_MAX entries. A single file adds none: use "".
+ */
+int config_source_names(struct config_source *s, struct strv *names,
+	struct error *err) MUST_USE;
+
+/* Appends the text of the entry @name, one of the names. */
+int config_source_read(struct config_source *s, const char *name, struct buf *text,
+	struct error *err) MUST_USE;
+
+/* Look now, whatever was noticed. */
+void config_source_look(struct config_source *s);
+
+/* Why changes do not arrive at present, while what is known stays; NULL or ERR_NONE: they do.
+ * Borrowed. */
+const struct error *config_source_trouble(const struct config_source *s);
+
+bool config_source_is_file(const struct config_source *s);
+const char *config_source_text(const struct config_source *s); /* for people; borrowed */

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/internal.h"
+
+#include "node/agent/health/kept.h"
+#include "lib/base/fd.h"
+#include "lib/base/procfs.h"
+#include "lib/base/time.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* In the state directory. */
+#define KEPT_NAME "health.json"
+
+/* XIDs come as often as a program likes, and the loop waits for the disk: the file is written at most so often. */
+#define WRITE_MS 1000
+
+static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *err)
+{
+	return path_join(path, PATH_MAX, a->slices.options.state_dir, KEPT_NAME, err);
+}
+
+/* What cannot be read or understood is ignored: no GPU is worse for it. It stays until there is something to keep. */
+void agent_health_start(struct agent *a)
+{
+	struct agent_health *s = &a->health;
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(HEALTH_KEPT_FILE_MAX);
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX];
+
+	procfs_boot_id(a->procfs_root ? a->procfs_root : "/proc", s->boot, sizeof(s->boot));
+	if (kept_path(a, path, &err) < 0 || file_read(path, &b, &err) < 0 ||
+		health_kept_parse(&a->node, buf_str(&b), b.len, s->boot, time_mono_ns(), &err) <
+			0) {
+		if (err.code == ERR_NOT_FOUND)
+			return;
+		(void)error_prefix(&err, "'%s' is ignored", path);
+		agent_component(a, COMPONENT_KEPT_HEALTH, &err);
+		return;
+	}
+	s->written = strdup(buf_str(&b));
+	log_info("the health of the GPUs goes on from the last run",
+		LOG_UINT("devices", a->node.n_kept), LOG_UINT("missing", a->node.n_missing));
+}
+
+static int write_kept(const char *path, const char *dir, const char *text, struct error *err)
+{
+	if (!*text)
+		return unlink(path) < 0 && errno != ENOENT
+			       ? error_sys(err, errno, "remove '%s'", path)
+			       : 0;
+	if (dir_make(dir, 0755, err) < 0)
+		return -1;
+	return file_write_atomic(path, text, strlen(text), 0600, err);
+}
+
+static void write_now(struct agent *a)
+{
+	struct agent_health *s = &a->health;
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX], *text;
+
+	/* Before the first look what is kept is what is in the file. Without a boot ID nobody could trust it. */
+	if (!a->node.inv || a->node.kept || !s->boot[0])
+		return;
+	text = health_kept_format(&a->node, &a->config.config->health, s->boot);
+	if (!text || (!s->unkept && !strcmp(text, s->written ? s->written : ""))) {
+		free(text);
+		return;
+	}
+	if (kept_path(a, path, &err) == 0)
+		(void)write_kept(path, a->slices.options.state_dir, text, &err);
+	agent_component(a, COMPONENT_KEPT_HEALTH, &err);
+	s->unkept = err.code != ERR_NONE;
+	free(s->written);
+	s->written = text;
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	write_now(t->data);
+}
+
+void agent_health_keep(struct agent *a)
+{
+	if (uv_is_active((uv_handle_t *)&a->health.timer))
+		return;
+	write_now(a);
+	(void)uv_timer_start(&a->health.timer, on_timer, WRITE_MS, 0);
+}
+
+void agent_health_init(struct agent *a)
+{
+	(void)uv_timer_init(a->loop, &a->health.timer);
+	a->health.timer.data = a;
+}
+
+void agent_health_stop(struct agent *a)
+{
+	if (a->config.config)
+		write_now(a);
+	uv_close((uv_handle_t *)&a->health.timer, NULL);
+}
+
+void agent_health_fini(struct agent *a)
+{
+	free(a->health.written);
+}

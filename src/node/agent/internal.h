@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The agent's state, for the files of this folder only. All of it belongs to the loop thread.
+ */
+#include "node/agent/agent.h"
+#include "node/agent/kubelet/cdi.h"
+#include "node/agent/cluster/cluster.h"
+#include "node/agent/components.h"
+#include "node/agent/config/source/source.h"
+#include "node/agent/kubelet/holders.h"
+#include "node/agent/kubelet/watch.h"
+#include "node/agent/mig/mig.h"
+#include "node/agent/mps/mps.h"
+#include "node/agent/monitoring/monitoring.h"
+#include "lib/base/log.h"
+#include "model/config/choice.h"
+#include "model/node/node.h"
+#include "model/offer/offer.h"
+#include "io/nvml/label-facts.h"
+#include "io/nvml/monitor/monitor.h"
+#include "lib/http/health/server.h"
+#include "lib/http/server/server.h"
+#include "io/kubelet/device-plugin.h"
+
+#include <limits.h>
+
+/*
+ * What is offered now: the decision and the inventory it was made from, which its devices point
+ * into. Replaced as a pair.
+ */
+struct agent_offer {
+	struct offer *offer;
+	struct inventory *inv;
+};
+
+/* Why one physical device, as it is shared here, cannot be allocated. Positions are those of the offer. */
+struct agent_refusal {
+	uint32_t gpu, mig, share;
+	char why[ERROR_MSG_MAX];
+};
+
+struct agent_trial {
+	struct agent_refusal *v;
+	size_t n;
+};
+
+/* One resource that the kubelet is served. */
+struct agent_plugin {
+	struct agent *agent;
+	char name[RESOURCE_NAME_MAX];
+	struct plugin *plugin; /* NULL: could not be started, .why says so */
+	char why[ERROR_MSG_MAX];
+	struct agent_trial trial;
+	bool offered;          /* in the last decision */
+	uint64_t retire_at_ns; /* withdrawn: when the socket goes; 0: not withdrawn */
+};
+
+/* What was last logged of a GPU or MIG device, so that only changes are. */
+struct agent_seen_gpu {
+	char key[GPU_UUID_MAX]; /* its UUID, or its place: "0", "0:1" */
+	char reason[GPU_REASON_MAX], warning[GPU_REASON_MAX];
+	bool ok;
+	bool mig;
+	bool here; /* a MIG device of now */
+};
+
+struct agent_config_state {
+	struct config *config; /* in force; never NULL once started */
+	char *where;           /* what messages call it; NULL: flags and variables alone */
+	bool decided; /* else it is that of flags and variables alone, and nothing is offered */
+	struct strv warnings; /* of the config in force */
+	uint64_t since_wall_ns;
+	uint64_t generation;     /* 1 for the first that is decided, + 1 with each change */
+	struct error last_error; /* of a newer config that was refused; ERR_NONE: none */
+	uint64_t last_error_wall_ns;
+	bool refused_by_node;        /* the last one, as it does not fit these GPUs */
+	bool proven;                 /* the GPUs are known, and that they can have it */
+	bool trying_again;           /* for other GPUs: no news unless it is */
+	char waiting[ERROR_MSG_MAX]; /* why nothing is decided yet; "" */
+
+	const char *file, *dir, *default_name;              /* options; borrowed; may be NULL */
+	char map_namespace[64], map[CONFIG_ENTRY_NAME_MAX]; /* of the ConfigMap; "": none */
+	char *source_text; /* the directory or ConfigMap, for messages; NULL: neither */
+	struct strv fallbacks;
+	struct config_source *source; /* NULL: flags and variables alone */
+	struct buf seen;              /* where and text of what was last looked at */
+	bool forced;                  /* a reload was asked for while a change was written */
+
+	bool label_wanted; /* there is an API server to say the node's label */
+	bool label_known;
+	char label[CONFIG_ENTRY_NAME_MAX]; /* as last known; "": none */
+	char node_uid[64];                 /* of the Node that last said; "": none did */
+	bool node_is_new;          /* it has no label yet; that of the one before counts */
+	bool unkept;               /* what is kept for the next start is not what is in force */
+	uv_timer_t wait;           /* looks at: */
+	uint64_t wait_since_ns;    /* monotonic */
+	uint64_t verdict_since_ns; /* it is clear that the label will not come; 0: it is not */
+	struct error not_asked;    /* what is told before the Node was asked for */
+	bool no_node;              /* there is none, or we may not see it */
+	bool waited;               /* long enough for the label */
+	bool chosen;               /* then: */
+	char entry[CONFIG_ENTRY_NAME_MAX];
+	enum config_choice_by by;
+};
+
+struct agent_health {
+	uv_timer_t timer;
+	char boot[64];
+	char *written; /* what the file has; NULL: nothing of ours */
+	bool unkept;   /* the last change could not be written */
+};
+
+#define AGENT_LABELS_MS 50
+
+struct agent_label_state {
+	uv_timer_t timer;
+	struct label_facts_store facts; /* of: */
+	char *machine_file;
+	uint32_t n_gpus;
+	struct strv fact_notes, notes; /* oddities that were logged */
+	struct error error;            /* the labels could not be made */
+};
+
+struct agent_counters {
+	const char *map; /* option; borrowed; NULL: the file alone */
+	struct config_source *source;
+	char told[ERROR_MSG_MAX]; /* why the file counts, as the log has it; "": it does not */
+};
+
+struct agent {
+	uv_loop_t *loop;
+	char kubelet_dir[PATH_MAX], plugin_dir[PATH_MAX], run_dir[PATH_MAX];
+	char *kubelet_socket; /* NULL if not given */
+	struct config_sources sources;
+	uint64_t started_wall_ns;
+	int lock_fd;
+
+	struct agent_config_state config;
+
+	/* Borrowed: argv or environment; may be NULL. */
+	const char *nvml_path, *sysfs_root, *procfs_root;
+	struct gpu_monitor *monitor;
+	struct node node;
+	bool nvml_answered;     /* an inventory came, at least once */
+	struct error nvml_down; /* ERR_NONE while NVML works */
+	uv_timer_t due;         /* model/node/node.h's clock */
+	uint64_t asked_ns;      /* when it last asked for a look */
+	struct agent_seen_gpu *seen;
+	size_t n_seen;
+
+	struct agent_offer offered;
+	struct error offer_error; /* the decision could not be made; the old one stays */
+	struct rpc *rpc;
+	struct agent_plugin **plugins; /* sorted as they came */
+	size_t n_plugins;
+	bool served; /* a plugin's socket has been ours, at least once */
+	struct kubelet_watch *kubelet_watch;
+	struct holders *holders;
+
+	struct agent_health health;
+	struct agent_cluster cluster;
+	struct agent_label_state labels;
+	struct agent_cdi cdi;
+	struct agent_mig mig;
+	struct agent_slices slices;
+	struct agent_mps mps;
+	struct agent_see see;
+	struct serve *serve; /* NULL: nothing is to be shown */
+	struct agent_counters counters;
+
+	struct http_server *local;
+	struct health_server *tcp;
+	const char *listen; /* option; borrowed; NULL: no health over TCP */
+	struct components components;
+	struct error failure;
+};
+
+/* node/agent/cluster/labels.c: keeps what the label writer wants as the GPUs and the config are. */
+void agent_labels_init(struct agent *a);
+void agent_labels_look(struct agent *a);
+/* Why there are no labels, or they cannot be written where they belong; ERR_NONE: they are. Borrowed. */
+const struct error *agent_labels_down(const struct agent *a);
+void agent_labels_stop(struct agent *a);
+void agent_labels_fini(struct agent *a);
+
+/* node/agent/health/health.c: what of the GPUs' health outlives the agent (node/agent/health/kept.h). */
+void agent_health_init(struct agent *a);
+void agent_health_start(struct agent *a);
+void agent_health_keep(struct agent *a); /* it may have changed */
+void agent_health_stop(struct agent *a);
+void agent_health_fini(struct agent *a);
+
+/* reconcile.c: decide from what is known now, and act on the difference. */
+void agent_reconcile(struct agent *a);
+void agent_set_due(struct agent *a); /* after a look that changed nothing */
+
+/* node/agent/kubelet/plugins.c */
+struct agent_plugin *agent_plugin_new(struct agent *a, const char *name);
+void agent_plugin_start(struct agent_plugin *p); /* tries; .why says why not */
+void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r);
+/* Whether a device that is offered can be had; *ret_why, unless NULL: why not, for people. */
+bool agent_device_ok(const struct agent *a, const struct resource *r,
+	const struct offer_device *d, const char **ret_why);
+/* Why Allocate would refuse it, whatever its health; "": it would not. Borrowed. */
+const char *agent_refusal(const struct agent *a, const struct resource *r,
+	const struct offer_device *d);
+struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
+
+/* node/agent/kubelet/trial.c: which devices of @r Allocate would refuse now. True: it has changed; that is logged and an Event. */
+bool agent_trial_run(struct agent *a, struct agent_trial *t, const struct resource *r);
+/* NULL: none, as far as the last trial knows. Borrowed. */
+const char *agent_trial_refusal(const struct agent_trial *t, const struct offer_device *d);
+void agent_trial_fini(struct agent_trial *t);
+/* Whether a trial of any resource has another result now. */
+bool agent_plugins_try(struct agent *a);
+
+/* agent.c: ends the loop with an error for main() to report. */
+void agent_fail(struct agent *a, const struct error *err);
+/* A look at NVML, unless the GPUs are to be let alone while their mode changes. */
+void agent_probe(struct agent *a);
+/* Another config is in force; @moved: the driver's library is looked for elsewhere. */
+void agent_gpus_follow_config(struct agent *a, bool moved);
+
+/* node/agent/config/config.c: which config is in force. A single file must be good at start. */
+void agent_config_init(struct agent *a);
+int agent_config_start(struct agent *a, const struct agent_options *o,
+	struct error *err) MUST_USE;
+void agent_config_label(struct agent *a, const char *label); /* of our Node; NULL: none */
+void agent_config_with_api(struct agent *a, struct api *api);
+void agent_config_without_api(struct agent *a); /* there will be none */
+void agent_config_gpus_changed(struct agent *a);
+void agent_config_reload(struct agent *a);
+void agent_config_retry(struct agent *a); /* to keep it, where that failed */
+void agent_config_stop(struct agent *a);
+void agent_config_fini(struct agent *a);
+
+/* node/agent/cluster/cluster.c */
+void agent_cluster_init(struct agent *a, const struct agent_options *o);
+void agent_cluster_start(struct agent *a);
+void agent_cluster_look(struct agent *a); /* what is offered, or served, is something else */
+const char *agent_cluster_trouble(const struct agent *a); /* why the Node is not known */
+/* Why the API server is not used although it is asked for; NULL or ERR_NONE: it is, or is not asked for. Borrowed. */
+const struct error *agent_cluster_down(const struct agent *a);
+/* Why the startup taint cannot be removed; NULL or ERR_NONE: it is, or need not be yet. Borrowed. */
+const struct error *agent_taint_down(const struct agent *a);
+/* Checks the files of its credentials, of which the last valid content stays in use. */
+void agent_cluster_retry(struct agent *a);
+void agent_cluster_stop(struct agent *a);
+void agent_cluster_fini(struct agent *a);
+
+/* Tells the cluster's operator, by an Event on our Node, if there is an API server. */
+void agent_event(struct agent *a, enum event_type type, const char *reason, const char *fmt,
+	...) PRINTF(4, 5);
+/* The same of a Pod: what has happened to it on this node. */
+void agent_pod_event(struct agent *a, const struct event_about *pod, enum event_type type,
+	const char *reason, const char *fmt, ...) PRINTF(5, 6);
+
+/* node/agent/mig/mig.c: the MIG manager (mig/mig.h). */
+void agent_mig_init(struct agent *a, const struct agent_options *o);
+void agent_mig_start(struct agent *a); /* what it needs may be missing: then again by: */
+void agent_mig_retry(struct agent *a); /* and checks it while it runs */
+void agent_mig_with_api(struct agent *a, struct api *api);
+void agent_mig_look(struct agent *a); /* the Node, the layouts or the GPUs may be other ones */
+void agent_mig_looked(struct agent *a); /* NVML was looked at, and that is in .node */
+/* The look @seen, or *ret (yours): the same with GPUs that change as they were before. NULL: no memory. */
+const struct inventory *agent_mig_hold(const struct agent *a, const struct inventory *seen,
+	struct inventory **ret);
+/* Takes from @inv, a copy of the node's, what is not to be offered now. */
+void agent_mig_mask(const struct agent *a, struct inventory *inv);
+bool agent_mig_settled(const struct agent *a); /* what was wanted at the start has been tried */
+json_t *agent_mig_status(const struct agent *a);
+void agent_mig_stop(struct agent *a);
+void agent_mig_fini(struct agent *a);
+
+/* counters.c: --configmap-data. */
+void agent_counters_init(struct agent *a, const struct agent_options *o);
+void agent_counters_with_api(struct agent *a, struct api *api);
+void agent_counters_without_api(struct agent *a,
+	const struct error *why); /* there will be none */
+void agent_counters_stop(struct agent *a);
+
+/* agent.c: the lock of the run directory, where it could not be taken yet. */
+void agent_lock_retry(struct agent *a);
+
+/* components.c */
+void agent_components_init(struct agent *a);
+void agent_components_start(struct agent *a, const struct strv *option_errors);
+/* @why NULL or ERR_NONE: the component works. */
+void agent_component(struct agent *a, enum component c, const struct error *why);
+void agent_components_stop(struct agent *a);
+
+/* node/agent/serve/http.c: status and health on the unix socket, health alone over TCP. What cannot be served now
+ * is tried again by agent_http_retry(). */
+void agent_http_start(struct agent *a, const char *listen);
+void agent_http_retry(struct agent *a);
+
+/* node/agent/serve/status.c: the answer of /v1/status (docs/status.md). @holders may be NULL. Yours: free();
+ * NULL: out of memory. */
+char *agent_status_json(const struct agent *a, const struct pod_devices *holders,
+	const struct error *holders_error) MUST_USE;
+
+/* Whether every resource is registered; else one line for each that is not in @why. */
+bool agent_ready(const struct agent *a, struct buf *why);
+
+/* Parts of it, for the view. Texts are borrowed. */
+void agent_sharing_text(const struct config *c, struct buf *text);
+/* Why the device @uuid is listed and cannot be had, whatever its health; "". */
+const char *agent_device_refusal(const struct agent *a, const char *uuid);
+const char *agent_resource_state(const struct agent *a, const char *name, const char **ret_why);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What an allocation has to know of the host's device nodes.
+ * Thread: any.
+ */
+#include "lib/base/error.h"
+#include "model/allocate/allocate.h"
+
+#include <stdbool.h>
+
+/* Whether the host has the device node @node, as far as it can be seen from here: below the driver
+ * root's mount, or in our own /dev, where NVIDIA's container runtime puts them. */
+bool host_has_node(const struct config *c, const char *node);
+
+/*
+ * Fills *ret, which starts empty and is yours also after an error: alloc_host_fini(). ERR_NOT_FOUND
+ * if the config requires an IMEX channel that the host does not have.
+ */
+int alloc_host_look(struct alloc_host *ret, const struct config *c, struct error *err) MUST_USE;
+void alloc_host_fini(struct alloc_host *h);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/internal.h"
+
+#include "node/agent/kubelet/host.h"
+#include "model/prefer/prefer.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The resource as it is offered now; it may have gone while the kubelet was asking. */
+static const struct resource *resource_of(const struct agent_plugin *p, struct error *err)
+{
+	const struct offer *o = p->agent->offered.offer;
+	const struct resource *r = o ? offer_find(o, p->name) : NULL;
+
+	if (!r)
+		(void)error_set(err, ERR_NOT_FOUND, "resource \"%s\" is not offered any more",
+			p->name);
+	return r;
+}
+
+static int on_prefer(void *arg, const struct prefer_request *req, const char **ret_ids,
+	size_t *ret_n, struct error *err)
+{
+	struct agent_plugin *p = arg;
+	const struct resource *r = resource_of(p, err);
+
+	if (!r)
+		return -1;
+	return prefer_choose(r, p->agent->offered.inv, p->agent->config.config->allocation, req,
+		ret_ids, ret_n, err);
+}
+
+static int allocate(struct agent_plugin *p, const char *const *ids, size_t n_ids,
+	struct allocation **ret, struct error *err)
+{
+	const struct config *c = p->agent->config.config;
+	const struct resource *r = resource_of(p, err);
+	CLEANUP(alloc_host_fini) struct alloc_host host = { .control_nodes = STRV_INIT };
+	CLEANUP(allocation_freep) struct allocation *answer = NULL;
+
+	if (!r || alloc_host_look(&host, c, err) < 0 ||
+		agent_cdi_facts(&p->agent->cdi, c, &host.cdi, err) < 0)
+		return -1;
+	if (allocation_new(&answer, r, p->agent->offered.inv, c, &host, ids, n_ids, err) < 0 ||
+		agent_mps_allocate(p->agent, r, ids, n_ids, answer, err) < 0 ||
+		agent_slices_allocate(p->agent, r, ids, n_ids, answer, err) < 0)
+		return -1;
+	*ret = STEAL_PTR(answer);
+	return 0;
+}
+
+static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct allocation **ret,
+	struct error *err)
+{
+	struct agent_plugin *p = arg;
+	int r = allocate(p, ids, n_ids, ret, err);
+
+	agent_see_allocated(p->agent, p->name, ids, n_ids, r == 0);
+	return r;
+}
+
+static void on_state(void *arg, bool registered, const char *why)
+{
+	struct agent_plugin *p = arg;
+
+	if (registered) {
+		log_info("registered with the kubelet", LOG_STR("resource", p->name));
+		agent_cluster_look(p->agent);
+	} else if (*why) { /* without a reason it is just about to */
+		log_warn("not registered with the kubelet, trying again",
+			LOG_STR("resource", p->name), LOG_STR("reason", why));
+	}
+}
+
+static const struct plugin_ops ops = {
+	.prefer = on_prefer,
+	.allocate = on_allocate,
+	.state = on_state,
+};
+
+struct agent_plugin *agent_plugin_new(struct agent *a, const char *name)
+{
+	struct agent_plugin *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->agent = a;
+	memcpy(p->name, name, strnlen(name, sizeof(p->name) - 1));
+	return p;
+}
+
+void agent_plugin_start(struct agent_plugin *p)
+{
+	struct agent *a = p->agent;
+	struct error err = ERROR_INIT;
+
+	if (p->plugin)
+		return;
+	if (access(a->plugin_dir, F_OK) < 0) {
+		(void)error_sys(&err, errno, "'%s'", a->plugin_dir);
+	} else if (plugin_start(&p->plugin, a->rpc, a->plugin_dir, a->kubelet_socket, p->name,
+			   &ops, p, &err) == 0) {
+		p->why[0] = '\0';
+		a->served = true;
+		return;
+	}
+	if (strcmp(p->why, err.msg) != 0)
+		log_warn("cannot serve the kubelet yet, trying again",
+			LOG_STR("resource", p->name), LOG_STR("reason", err.msg));
+	memcpy(p->why, err.msg, sizeof(p->why));
+	/* Two agents on one node would fight over the socket: the second one says so and ends. One
+	 * that serves, or has served, has other resources to look after. */
+	if (err.code == ERR_EXISTS && !a->served)
+		agent_fail(a, &err);
+}
+
+static struct agent_plugin *plugin_of(const struct agent *a, const char *name)
+{
+	for (size_t i = 0; i < a->n_plugins; i++)
+		if (!strcmp(a->plugins[i]->name, name))
+			return a->plugins[i];
+	return NULL;
+}
+
+const char *agent_refusal(const struct agent *a, const struct resource *r,
+	const struct offer_device *d)
+{
+	const struct agent_plugin *p;
+	const char *why;
+
+	if (d->why)
+		return a->offered.offer->notes.v[d->why - 1];
+	p = plugin_of(a, r->name);
+	why = p ? agent_trial_refusal(&p->trial, d) : NULL;
+	return why ? why : "";
+}
+
+/* The offer was made from a copy of the node's inventory: GPUs have the same positions. MIG devices
+ * may have others, as some are taken from the copy while a layout is changed. */
+bool agent_device_ok(const struct agent *a, const struct resource *r,
+	const struct offer_device *d, const char **ret_why)
+{
+	const char *mig = d->mig == OFFER_WHOLE ? NULL : a->offered.inv->mig[d->mig].uuid;
+	const char *refusal = agent_refusal(a, r, d);
+
+	if (!*refusal)
+		return node_device_ok(&a->node, d->gpu, mig, ret_why) &&
+		       agent_mps_device_ok(a, r, d, ret_why);
+	if (ret_why)
+		*ret_why = refusal;
+	return false;
+}
+
+bool agent_plugins_try(struct agent *a)
+{
+	bool news = false;
+
+	for (uint32_t i = 0; a->offered.offer && i < a->offered.offer->n; i++) {
+		const struct resource *r = &a->offered.offer->resources[i];
+		struct agent_plugin *p = plugin_of(a, r->name);
+
+		if (p && p->offered)
+			news |= agent_trial_run(a, &p->trial, r);
+	}
+	return news;
+}
+
+void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r)
+{
+	const struct inventory *inv = p->agent->offered.inv;
+	CLEANUP(freep) struct plugin_device *devices = NULL;
+	struct error err = ERROR_INIT;
+
+	if (!p->plugin)
+		return;
+	if (r->n_devices > 0)
+		(void)agent_trial_run(p->agent, &p->trial, r);
+	devices = calloc(r->n_devices ? r->n_devices : 1, sizeof(*devices));
+	if (!devices) {
+		log_error("device list not updated", LOG_STR("reason", "out of memory"));
+		return;
+	}
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct offer_device *d = &r->devices[i];
+
+		devices[i] = (struct plugin_device){
+			.id = d->id,
+			.healthy = agent_device_ok(p->agent, r, d, NULL),
+			.numa_node = inv->gpus[d->gpu].numa_node,
+		};
+	}
+	if (plugin_set_devices(p->plugin, devices, r->n_devices, &err) < 0)
+		log_error("device list not updated", LOG_STR("resource", p->name),
+			LOG_STR("reason", err.msg));
+}
+
+struct agent_plugin *agent_plugin_free(struct agent_plugin *p)
+{
+	if (p) {
+		p->plugin = plugin_stop(p->plugin);
+		agent_trial_fini(&p->trial);
+	}
+	free(p);
+	return NULL;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The phases of one attempt (mig/manager.h), for the files that have them: attempt.c the table, the
+ * failure and the end; prepare.c from PLAN to RELEASE; apply.c from APPLY to RESTORE; tool.c how the
+ * tool is run. A phase may enter the next one at any time: nothing of its own may come after that.
+ * Thread: loop.
+ */
+#include "node/agent/internal.h"
+
+void mig_enter(struct agent *a, enum mig_phase phase);
+
+/* Ends the attempt, by way of what puts back what it took away. The first reason counts. @in_use:
+ * looking again soon disturbs nobody. */
+void mig_fail(struct agent *a, bool in_use, const struct error *err);
+void mig_fail_text(struct agent *a, enum error_code code, const char *fmt, ...) PRINTF(3, 4);
+void mig_finish(struct agent *a); /* .outcome says how */
+
+/* --- tool.c --- */
+
+void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops);
+int mig_tool_line(void *arg, const char *line, size_t len, struct error *err);
+/* False: it did not end as it should, or says no; then *in_use and *err. */
+bool mig_tool_ended_well(const struct agent_mig *m, const struct child_end *e, bool *in_use,
+	struct error *err);
+
+/* --- prepare.c, apply.c --- */
+
+void mig_plan_enter(struct agent *a);
+void mig_plan_tick(struct agent *a);
+void mig_pause_enter(struct agent *a);
+void mig_pause_tick(struct agent *a);
+void mig_withdraw_enter(struct agent *a);
+void mig_withdraw_tick(struct agent *a);
+void mig_withdraw_late(struct agent *a);
+void mig_host_enter(struct agent *a);
+void mig_release_enter(struct agent *a);
+void mig_release_tick(struct agent *a);
+void mig_release_late(struct agent *a);
+void mig_apply_enter(struct agent *a);
+void mig_reboot_enter(struct agent *a);
+void mig_reboot_tick(struct agent *a);
+void mig_reboot_late(struct agent *a);
+void mig_settle_enter(struct agent *a);
+void mig_settle_tick(struct agent *a);
+void mig_settle_late(struct agent *a);
+void mig_restore_enter(struct agent *a);
+
+/* NVML was looked at after the last step. */
+bool mig_settle_seen(const struct agent_mig *m);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Which devices are out of the offer while the layout of their GPUs is changed: all MIG devices of
+ * these GPUs but those that stay, and a whole GPU that is about to be cut. Devices are known by
+ * UUID, as a new instance may get the numbers of an old one.
+ * Thread: any (pure).
+ */
+#include "node/agent/mig/report.h"
+#include "io/kubelet/pod-resources.h"
+
+struct mig_mask_gpu {
+	char uuid[GPU_UUID_MAX];
+	enum mig_mode_change mode;
+	uint32_t n_stay;
+	char stay[MIG_STAY_MAX][GPU_UUID_MAX]; /* of MIG devices */
+};
+
+struct mig_mask {
+	uint32_t n;
+	struct mig_mask_gpu *gpus;
+};
+
+/* From what is planned and what there is now. Fills an empty *ret; mig_mask_fini(). */
+int mig_mask_make(struct mig_mask *ret, const struct mig_report *plan,
+	const struct inventory *inv, struct error *err) MUST_USE;
+void mig_mask_fini(struct mig_mask *m); /* and empty again */
+
+/*
+ * The tool makes and deletes instances one by one. So that nobody sees a layout that is neither the old nor the new
+ * one, the GPUs that change have in the look @seen what they had in @before: their MIG mode and their MIG devices.
+ */
+int mig_mask_hold(const struct mig_mask *m, const struct inventory *before,
+	struct inventory *seen, struct error *err) MUST_USE;
+
+/* Takes the devices from @inv and marks the GPUs as changing; positions of GPUs stay. */
+void mig_mask_apply(const struct mig_mask *m, struct inventory *inv);
+
+/* Whether any device of @inv goes, or a GPU changes its mode: somebody may have to be stopped. */
+bool mig_mask_takes(const struct mig_mask *m, const struct inventory *inv);
+
+/* Whether the device @id, or a replica of it, goes. A GPU that changes goes as a whole. */
+bool mig_mask_has(const struct mig_mask *m, const struct inventory *inv, const char *id);
+
+/* The first of @list who holds something that goes; NULL: nobody does. Borrowed. */
+const struct pod_device *mig_mask_holder(const struct mig_mask *m, const struct inventory *inv,
+	const struct pod_devices *list);

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/internal.h"
+
+#include "lib/base/fd.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
+#include "io/config/mig/mig.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The tool says something before each step; the slowest is a reset of the GPUs. */
+#define SILENCE_NS  (60 * NS_PER_SEC)
+#define SILENCE_ENV "GPUSLICE_MIG_SILENCE"
+/* For the pods of GPU clients to go: NVIDIA's. */
+#define CLIENTS_NS  (300 * NS_PER_SEC)
+#define CLIENTS_ENV "GPUSLICE_MIG_CLIENTS"
+#define TOOL_ENV    "GPUSLICE_TOOL"
+#define TOOL_NAME   "gpuslice"
+
+/* --- what is wanted --- */
+
+static void waits(struct agent_mig *m, const char *why)
+{
+	if (strcmp(m->waiting, why) != 0 && *why)
+		log_info("MIG manager waits", LOG_STR("reason", why));
+	(void)snprintf(m->waiting, sizeof(m->waiting), "%s", why);
+}
+
+/* The text of the layouts. > 0: it is not known yet, *err says why. */
+static int read_text(struct agent *a, struct buf *text, struct error *err)
+{
+	struct agent_mig *m = &a->mig;
+	const char *entry = *m->dir ? m->entry : MIG_CONFIG_KEY;
+	CLEANUP(strv_fini) struct strv names = STRV_INIT;
+	int r;
+
+	if (!*m->dir && !*m->map)
+		return 0;
+	if (!m->source) {
+		(void)error_set(err, ERR_UNAVAILABLE, "configmap %s/%s: %s", m->map_namespace,
+			m->map, agent_cluster_trouble(a));
+		return CONFIG_SOURCE_WAIT;
+	}
+	r = config_source_names(m->source, &names, err);
+	if (r != 0)
+		return r;
+	if (!strv_has(&names, entry))
+		return error_set(err, ERR_NOT_FOUND, "%s has no %s",
+			config_source_text(m->source), entry);
+	return config_source_read(m->source, entry, text, err);
+}
+
+static enum mig_wish_by find_wish(struct agent *a, const char **ret_name)
+{
+	const struct node_object *n = a->cluster.node;
+	bool known = n && node_object_state(n) == NODE_PRESENT;
+	const struct mig_wish_input in = {
+		.label_needed = a->cluster.possible,
+		.label_known = known,
+		.label = known ? node_object_label(n, MIG_LABEL) : NULL,
+		.default_name = a->mig.options.default_name,
+		.inv = a->node.inv,
+	};
+
+	return mig_wish(&in, ret_name);
+}
+
+/* What the Node says of an agent before us. */
+static void see_node(struct agent *a)
+{
+	const struct node_object *n = a->cluster.node;
+	const char *state;
+
+	if (a->mig.node_seen || !n || node_object_state(n) != NODE_PRESENT)
+		return;
+	a->mig.node_seen = true;
+	state = node_object_label(n, MIG_STATE_LABEL);
+	a->mig.rebooting = state && !strcmp(state, "rebooting");
+}
+
+/* The label went: nothing is under way any more, whoever said so. */
+static void wish_nothing(struct agent *a)
+{
+	struct agent_mig *m = &a->mig;
+	const struct node_object *n = a->cluster.node;
+	const char *state = n ? node_object_label(n, MIG_STATE_LABEL) : NULL;
+
+	waits(m, "");
+	m->text_since_ns = 0;
+	m->key[0] = m->tried[0] = '\0';
+	m->drift_known = false;
+	m->retry_at_ns = 0;
+	m->rebooting = false;
+	if (m->phase != MIG_REST && !mig_attempt_interrupt(a))
+		return;
+	if (state && (!strcmp(state, "pending") || !strcmp(state, "rebooting")))
+		mig_node_say(a, "", "");
+	if (m->want.clients != MIG_CLIENTS_RUN)
+		mig_node_clients(a, MIG_CLIENTS_RUN);
+	mig_attempt_clean(a);
+}
+
+/* --- when --- */
+
+static bool is_time(struct agent *a)
+{
+	struct agent_mig *m = &a->mig;
+	const struct gpu *gpu = NULL;
+
+	if (strcmp(m->key, m->tried) != 0)
+		return true;
+	if (!m->good)
+		return time_mono_ns() >= m->retry_at_ns ||
+		       (a->node.inv && mig_basis_all(a->node.inv) != m->failed_with);
+	if (!m->drift_known || !a->node.inv || a->nvml_down.code != ERR_NONE)
+		return false;
+	switch (mig_basis_drift(&m->basis, a->node.inv, &gpu)) {
+	case MIG_DRIFT_NONE:
+		return false;
+	case MIG_DRIFT_LOST:
+		log_warn("a GPU has lost its MIG layout, applying it again",
+			LOG_UINT("gpu", gpu->index), LOG_STR("uuid", gpu->uuid));
+		return true;
+	case MIG_DRIFT_OTHER:
+		break;
+	}
+	log_warn("somebody changed the MIG layout", LOG_UINT("gpu", gpu->index),
+		LOG_STR("uuid", gpu->uuid));
+	agent_event(a, EVENT_WARNING, "MigConfigDrift",
+		"GPU %u (%s) is not as %s says any more; it is left so until the label or the "
+		"config changes",
+		gpu->index, gpu->uuid, m->name);
+	return false;
+}
+
+static void on_retry(uv_timer_t *t)
+{
+	agent_mig_look(t->data);
+}
+
+/* Whether to go on waiting for the layouts. Not for ever: somebody waits for the state, and an agent
+ * before us may have paused clients. */
+static bool waits_for_text(struct agent_mig *m, const char *why)
+{
+	uint64_t now = time_mono_ns();
+
+	waits(m, why);
+	if (m->phase != MIG_REST)
+		return true;
+	if (!m->text_since_ns)
+		m->text_since_ns = now;
+	if (now - m->text_since_ns >= m->silence_ns)
+		return false;
+	(void)uv_timer_start(&m->timer, on_retry,
+		(m->text_since_ns + m->silence_ns - now) / NS_PER_MS + 1, 0);
+	return true;
+}
+
+static void arm(struct agent_mig *m)
+{
+	uint64_t now = time_mono_ns();
+
+	if (m->phase == MIG_REST && !m->good && m->retry_at_ns)
+		(void)uv_timer_start(&m->timer, on_retry,
+			m->retry_at_ns > now ? (m->retry_at_ns - now) / NS_PER_MS + 1 : 1, 0);
+}
+
+static void begin(struct agent *a, const char *name, struct buf *text, const struct error *why)
+{
+	struct agent_mig *m = &a->mig;
+
+	if (strcmp(m->key, m->tried) != 0) {
+		/* Another wish than that of the last boot. */
+		m->rebooting &= !*m->tried;
+		m->failures = 0;
+		m->paused_in_vain = false;
+		m->told[0] = '\0';
+		memcpy(m->tried, m->key, sizeof(m->tried));
+	}
+	(void)snprintf(m->name, sizeof(m->name), "%s", name);
+	m->tried_by = m->by;
+	buf_fini(&m->text);
+	m->text = *text;
+	*text = (struct buf)BUF_INIT(0);
+	m->source_error = *why;
+	mig_attempt_start(a);
+}
+
+void agent_mig_look(struct agent *a)
+{
+	struct agent_mig *m = &a->mig;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
+	struct error err = ERROR_INIT;
+	const char *name;
+	int r;
+
+	if (!m->started)
+		return;
+	see_node(a);
+	task_poke(&m->marks);
+	if (!a->nvml_answered && a->nvml_down.code == ERR_NONE) {
+		waits(m, "the GPUs are not known yet");
+		return;
+	}
+	m->by = find_wish(a, &name);
+	if (m->by == MIG_WISH_UNKNOWN) {
+		waits(m, agent_cluster_trouble(a));
+		m->text_since_ns = 0;
+		return;
+	}
+	if (m->by == MIG_WISH_NONE) {
+		wish_nothing(a);
+		return;
+	}
+	r = read_text(a, &text, &err);
+	if (r > 0 && waits_for_text(m, err.msg))
+		return;
+	if (r <= 0) {
+		m->text_since_ns = 0;
+		waits(m, "");
+	}
+	if (r > 0) /* whatever keeps it from us: one wish, as the words may change */
+		mig_wish_key(name, "?", 1, m->key);
+	else if (r < 0)
+		mig_wish_key(name, err.msg, strlen(err.msg), m->key);
+	else
+		mig_wish_key(name, buf_str(&text), text.len, m->key);
+	if (m->phase != MIG_REST && (!strcmp(m->key, m->tried) || !mig_attempt_interrupt(a))) {
+		mig_attempt_look(a);
+		return;
+	}
+	if (is_time(a))
+		begin(a, name, &text, &err);
+	else
+		arm(m);
+}
+
+void agent_mig_looked(struct agent *a)
+{
+	if (!a->mig.started)
+		return;
+	mig_attempt_looked(a);
+	agent_mig_look(a);
+}
+
+/* The look that SETTLE waits for is the first one of the new layout. */
+static bool is_held(const struct agent *a)
+{
+	const struct agent_mig *m = &a->mig;
+
+	return m->masked && a->node.inv &&
+	       !(m->phase == MIG_SETTLE && m->looks + 1 >= m->looks_wanted);
+}
+
+const struct inventory *agent_mig_hold(const struct agent *a, const struct inventory *seen,
+	struct inventory **ret)
+{
+	struct error err = ERROR_INIT;
+
+	if (!is_held(a))
+		return seen;
+	if (inventory_copy(ret, seen, &err) < 0 ||
+		mig_mask_hold(&a->mig.mask, a->node.inv, *ret, &err) < 0) {
+		log_warn("this look at the GPUs is not used", LOG_STR("reason", err.msg));
+		return NULL;
+	}
+	return *ret;
+}
+
+void agent_mig_mask(const struct agent *a, struct inventory *inv)
+{
+	if (a->mig.masked)
+		mig_mask_apply(&a->mig.mask, inv);
+}
+
+bool agent_mig_settled(const struct agent *a)
+{
+	const struct agent_mig *m = &a->mig;
+
+	return !m->options.enabled || m->ever || m->by == MIG_WISH_NONE;
+}
+
+/* --- life --- */
+
+static void on_source(void *arg)
+{
+	agent_mig_look(arg);
+}
+
+static const struct config_source_ops source_ops = { .changed = on_source };
+
+static int find_tool(struct agent_mig *m, struct error *err)
+{
+	static const char *const places[] = { TOOL_NAME, "../../tools/cli/" TOOL_NAME };
+	const char *given = getenv(TOOL_ENV);
+	char exe[PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *slash;
+
+	if (given && *given) {
+		(void)snprintf(m->tool, sizeof(m->tool), "%s", given);
+		return 0;
+	}
+	exe[len > 0 ? len : 0] = '\0';
+	slash = strrchr(exe, '/');
+	if (slash)
+		*slash = '\0';
+	for (size_t i = 0; slash && i < ARRAY_LEN(places); i++) {
+		if (path_join(m->tool, sizeof(m->tool), exe, places[i], err) < 0)
+			return -1;
+		if (access(m->tool, X_OK) == 0)
+			return 0;
+	}
+	(void)snprintf(m->tool, sizeof(m->tool), "%s", TOOL_NAME); /* in PATH */
+	return 0;
+}
+
+/* The directory is watched, so that the file may come later, or be a link of a volume. */
+static int start_file(struct agent *a, const char *path, struct error *err)
+{
+	struct agent_mig *m = &a->mig;
+	const char *slash = strrchr(path, '/'), *entry = slash ? slash + 1 : path;
+	int len = slash ? (int)(slash - path) : 1;
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+		len = (int)strlen(path);
+		slash = path;
+		entry = MIG_CONFIG_KEY;
+	}
+	if (len >= (int)sizeof(m->dir) || !config_entry_name_ok(entry))
+		return error_set(err, ERR_INVALID,
+			"--mig-config-file: expected the path of a file, found '%s'", path);
+	(void)snprintf(m->dir, sizeof(m->dir), "%.*s", len > 0 ? len : 1, slash ? path : ".");
+	(void)snprintf(m->entry, sizeof(m->entry), "%s", entry);
+	return config_source_dir(&m->source, a->loop, m->dir, &source_ops, a, err);
+}
+
+static int start_source(struct agent *a, struct error *err)
+{
+	struct agent_mig *m = &a->mig;
+	const struct agent_mig_options *o = &m->options;
+
+	if (*o->config_file && *o->config_map)
+		return error_set(err, ERR_INVALID,
+			"--mig-config-file and --mig-config-map: only one can be given");
+	if (*o->config_file)
+		return start_file(a, o->config_file, err);
+	if (!*o->config_map)
+		return 0;
+	if (config_map_name("mig-config-map", o->config_map, a->cluster.namespace_,
+		    m->map_namespace, m->map, err) < 0)
+		return -1;
+	if (!*m->map_namespace)
+		return error_set(err, ERR_INVALID,
+			"--mig-config-map %s: the namespace of this pod is not known; give "
+			"NAMESPACE/NAME or --namespace",
+			o->config_map);
+	return 0;
+}
+
+static int read_services(const struct agent_mig *m, struct strv *ret, struct error *err)
+{
+	const char *path = m->options.clients_file;
+
+	if (*path && mig_services_load(ret, path, NULL, err) < 0)
+		return error_prefix(err, "--mig-gpu-clients-file");
+	return 0;
+}
+
+static void check_services(struct agent *a)
+{
+	CLEANUP(strv_fini) struct strv now = STRV_INIT;
+	struct error why = ERROR_INIT;
+
+	if (read_services(&a->mig, &now, &why) < 0)
+		error_suffix(&why, LAST_VALID "leave the MIG layout alone");
+	agent_component(a, COMPONENT_MIG_MANAGER, &why);
+}
+
+static int check_default(const char *name, struct error *err)
+{
+	if (strlen(name) < MIG_WISH_NAME_MAX &&
+		name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				  "0123456789-_.+,")] == '\0' &&
+		*name != '-')
+		return 0;
+	return error_set(err, ERR_INVALID,
+		"--mig-config-default: expected the name of a MIG layout, found '%.80s'", name);
+}
+
+static const char *or_empty(const char *text)
+{
+	return text ? text : "";
+}
+
+/* Tests are less patient. */
+static uint64_t wait_of(const char *name, uint64_t usual_ns)
+{
+	const char *text = getenv(name);
+	int64_t ns;
+
+	return text && parse_duration(text, &ns) && ns > 0 ? (uint64_t)ns : usual_ns;
+}
+
+void agent_mig_init(struct agent *a, const struct agent_options *o)
+{
+	struct agent_mig *m = &a->mig;
+	struct agent_mig_options *p = &m->options;
+
+	*p = o->mig;
+	p->default_name = or_empty(p->default_name);
+	p->config_file = or_empty(p->config_file);
+	p->config_map = or_empty(p->config_map);
+	p->hooks_file = or_empty(p->hooks_file);
+	p->clients_file = or_empty(p->clients_file);
+	p->state_file = or_empty(p->state_file);
+	p->reboot_command = or_empty(p->reboot_command);
+	p->host_root = or_empty(p->host_root);
+	p->operator_namespace = or_empty(p->operator_namespace);
+	m->silence_ns = wait_of(SILENCE_ENV, SILENCE_NS);
+	m->clients_ns = wait_of(CLIENTS_ENV, CLIENTS_NS);
+	(void)uv_timer_init(a->loop, &m->timer);
+	m->timer.data = a;
+	mig_node_init(a);
+}
+
+static int start(struct agent *a, struct error *err)
+{
+	struct agent_mig *m = &a->mig;
+
+	if (check_default(m->options.default_name, err) < 0 || find_tool(m, err) < 0 ||
+		mig_host_init(&m->host, a->loop, m->options.host_root, a->run_dir, err) < 0)
+		return -1;
+	if (read_services(m, &m->host.services, err) < 0 || start_source(a, err) < 0) {
+		mig_host_fini(&m->host);
+		return -1;
+	}
+	m->started = true;
+	return 0;
+}
+
+void agent_mig_start(struct agent *a)
+{
+	struct error err = ERROR_INIT;
+
+	if (!a->mig.options.enabled)
+		return;
+	(void)start(a, &err);
+	agent_component(a, COMPONENT_MIG_MANAGER, &err);
+}
+
+void agent_mig_retry(struct agent *a)
+{
+	struct agent_mig *m = &a->mig;
+
+	if (!m->options.enabled)
+		return;
+	if (m->started) {
+		check_services(a);
+		return;
+	}
+	agent_mig_start(a);
+	if (!m->started)
+		return;
+	if (a->cluster.api)
+		agent_mig_with_api(a, a->cluster.api);
+	agent_mig_look(a);
+}
+
+void agent_mig_with_api(struct agent *a, struct api *api)
+{
+	struct agent_mig *m = &a->mig;
+	struct error err = ERROR_INIT;
+
+	if (!m->started)
+		return;
+	mig_node_open(a);
+	if (*m->map && config_source_map(&m->source, api, m->map_namespace, m->map, &source_ops,
+			       a, &err) < 0)
+		log_error("MIG layouts cannot be read", LOG_STR("reason", err.msg));
+}
+
+void agent_mig_stop(struct agent *a)
+{
+	struct agent_mig *m = &a->mig;
+
+	m->started = false;
+	mig_attempt_stop(a);
+	m->source = config_source_stop(m->source);
+	mig_node_close(a);
+	uv_close((uv_handle_t *)&m->timer, NULL);
+}
+
+void agent_mig_fini(struct agent *a)
+{
+	struct agent_mig *m = &a->mig;
+
+	mig_host_fini(&m->host);
+	mig_report_fini(&m->report);
+	mig_mask_fini(&m->mask);
+	mig_basis_fini(&m->basis);
+	buf_fini(&m->text);
+	strv_fini(&m->pods);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mig/report.h"
+
+#include "lib/base/utf8.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- values --- */
+
+static int bad(struct error *err, const char *event, const char *key)
+{
+	return error_set(err, ERR_INVALID,
+		"gpuslice mig: the line of event '%.20s' has no usable '%s'", event, key);
+}
+
+/* Cut to @cap; what is no text is "". */
+static void copy(char *to, size_t cap, const json_t *text)
+{
+	const char *s = json_string_value(text);
+
+	(void)snprintf(to, cap, "%s", s ? s : "");
+	utf8_make_valid(to);
+}
+
+static bool number(const json_t *o, const char *key, uint32_t *ret)
+{
+	const json_t *v = json_object_get(o, key);
+	json_int_t i = json_integer_value(v);
+
+	if (!json_is_integer(v) || i < 0 || i > UINT32_MAX)
+		return false;
+	*ret = (uint32_t)i;
+	return true;
+}
+
+static struct mig_report_gpu *find(const struct mig_report *r, const char *uuid)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		if (!strcmp(r->gpus[i].uuid, uuid))
+			return &r->gpus[i];
+	}
+	return NULL;
+}
+
+static struct mig_report_gpu *add(struct mig_report *r, struct error *err)
+{
+	struct mig_report_gpu *more;
+
+	if (r->n == GPU_NODE_MAX) {
+		(void)error_set(err, ERR_LIMIT, "gpuslice mig: more than %d GPUs",
+			GPU_NODE_MAX);
+		return NULL;
+	}
+	more = reallocarray(r->gpus, r->n + 1, sizeof(*more));
+	if (!more) {
+		(void)error_nomem(err);
+		return NULL;
+	}
+	r->gpus = more;
+	r->gpus[r->n] = (struct mig_report_gpu){ .mode = MIG_MODE_STAYS };
+	return &r->gpus[r->n++];
+}
+
+/* --- events --- */
+
+static int read_stay(struct mig_report_gpu *g, const json_t *list, struct error *err)
+{
+	if (list && !json_is_array(list))
+		return bad(err, "planned", "stay");
+	if (json_array_size(list) > MIG_STAY_MAX)
+		return error_set(err, ERR_LIMIT,
+			"gpuslice mig: more than %d MIG devices on one GPU", MIG_STAY_MAX);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+
+		if (!number(o, "gi", &g->stay[g->n_stay].gi) ||
+			!number(o, "ci", &g->stay[g->n_stay].ci))
+			return bad(err, "planned", "stay");
+		g->n_stay++;
+	}
+	return 0;
+}
+
+/* A GPU that tells its profiles only while MIG is on is planned once more, after that step. */
+static struct mig_report_gpu *planned_gpu(struct mig_report *r, const char *uuid,
+	struct error *err)
+{
+	struct mig_report_gpu *g = find(r, uuid);
+
+	if (!g) {
+		g = add(r, err);
+		if (g)
+			memcpy(g->uuid, uuid, strlen(uuid) + 1);
+		return g;
+	}
+	if (!r->stepped) {
+		(void)error_set(err, ERR_INVALID, "gpuslice mig: GPU %s is planned twice",
+			uuid);
+		return NULL;
+	}
+	g->n_stay = 0;
+	return g;
+}
+
+static int on_planned(struct mig_report *r, const json_t *o, struct error *err)
+{
+	const char *mode = json_string_value(json_object_get(o, "mode"));
+	const char *uuid = json_string_value(json_object_get(o, "uuid"));
+	struct mig_report_gpu *g;
+
+	if (!uuid || !*uuid || strlen(uuid) >= GPU_UUID_MAX)
+		return bad(err, "planned", "uuid");
+	g = planned_gpu(r, uuid, err);
+	if (!g)
+		return -1;
+	if (!number(o, "gpu", &g->index))
+		return bad(err, "planned", "gpu");
+	if (!number(o, "steps", &g->steps))
+		return bad(err, "planned", "steps");
+	if (mode && strcmp(mode, "enable") != 0 && strcmp(mode, "disable") != 0)
+		return bad(err, "planned", "mode");
+	g->mode = !mode ? MIG_MODE_STAYS : *mode == 'e' ? MIG_MODE_ON : MIG_MODE_OFF;
+	return read_stay(g, json_object_get(o, "stay"), err);
+}
+
+static int on_step(struct mig_report *r, const json_t *o, struct error *err)
+{
+	const char *text = json_string_value(json_object_get(o, "text"));
+	uint32_t gpu;
+
+	if (!text || !number(o, "gpu", &gpu))
+		return bad(err, "step", text ? "gpu" : "text");
+	r->stepped = true;
+	(void)snprintf(r->doing, sizeof(r->doing), "GPU %u: %s", gpu, text);
+	utf8_make_valid(r->doing);
+	return 0;
+}
+
+static int on_hook(struct mig_report *r, const json_t *o, struct error *err)
+{
+	const char *name = json_string_value(json_object_get(o, "name"));
+
+	if (!name)
+		return bad(err, "hook", "name");
+	(void)snprintf(r->doing, sizeof(r->doing), "hook %s", name);
+	utf8_make_valid(r->doing);
+	return 0;
+}
+
+static int on_note(struct mig_report *r, const json_t *o, struct error *err)
+{
+	(void)err;
+	copy(r->note, sizeof(r->note), json_object_get(o, "text"));
+	return 0;
+}
+
+/*
+ * Of a GPU that could not be planned there is only this; of one that does not even tell its UUID,
+ * with "" for it.
+ */
+static int on_gpu(struct mig_report *r, const json_t *o, struct error *err)
+{
+	const char *uuid = json_string_value(json_object_get(o, "uuid"));
+	struct mig_report_gpu *g = NULL;
+	uint32_t index;
+
+	if (!uuid || strlen(uuid) >= GPU_UUID_MAX)
+		return bad(err, "gpu", "uuid");
+	if (!number(o, "gpu", &index))
+		return bad(err, "gpu", "gpu");
+	if (*uuid)
+		g = find(r, uuid);
+	if (!g) {
+		g = add(r, err);
+		if (!g)
+			return -1;
+		memcpy(g->uuid, uuid, strlen(uuid) + 1);
+		g->index = index;
+	}
+	copy(g->result, sizeof(g->result), json_object_get(o, "result"));
+	copy(g->reason, sizeof(g->reason), json_object_get(o, "reason"));
+	return 0;
+}
+
+static int on_end(struct mig_report *r, const json_t *o, struct error *err)
+{
+	const json_t *ok = json_object_get(o, "ok");
+	json_int_t calls = json_integer_value(json_object_get(o, "nvml_calls"));
+
+	if (!json_is_boolean(ok))
+		return bad(err, "end", "ok");
+	r->ended = true;
+	r->ok = json_is_true(ok);
+	copy(r->code, sizeof(r->code), json_object_get(o, "code"));
+	copy(r->reason, sizeof(r->reason), json_object_get(o, "reason"));
+	r->nvml_calls = calls > 0 ? (uint64_t)calls : 0;
+	return 0;
+}
+
+static const struct {
+	const char *event;
+	int (*take)(struct mig_report *r, const json_t *o, struct error *err);
+} events[] = {
+	{ "planned", on_planned },
+	{ "step", on_step },
+	{ "hook", on_hook },
+	{ "note", on_note },
+	{ "gpu", on_gpu },
+	{ "end", on_end },
+};
+
+static int take(struct mig_report *r, const json_t *o, struct error *err)
+{
+	const char *event = json_string_value(json_object_get(o, "event"));
+
+	if (!event)
+		return error_set(err, ERR_INVALID, "gpuslice mig: a line has no 'event'");
+	if (r->ended)
+		return error_set(err, ERR_INVALID, "gpuslice mig: a line comes after the end");
+	for (size_t i = 0; i < ARRAY_LEN(events); i++) {
+		if (!strcmp(events[i].event, event))
+			return events[i].take(r, o, err);
+	}
+	return 0;
+}
+
+int mig_report_line(struct mig_report *r, const char *line, size_t len, struct error *err)
+{
+	json_error_t why;
+	json_t *o;
+	int ret;
+
+	r->note[0] = '\0';
+	if (len > MIG_LINE_MAX || ++r->lines > MIG_LINES_MAX)
+		return error_set(err, ERR_LIMIT,
+			"gpuslice mig: expected at most %d lines of %d bytes", MIG_LINES_MAX,
+			MIG_LINE_MAX);
+	o = json_loadb(line, len, JSON_REJECT_DUPLICATES, &why);
+	if (!json_is_object(o)) {
+		json_decref(o);
+		return error_set(err, ERR_INVALID,
+			"gpuslice mig: expected a JSON object, found '%.*s'",
+			(int)(len < 80 ? len : 80), line);
+	}
+	ret = take(r, o, err);
+	json_decref(o);
+	return ret;
+}
+
+bool mig_report_has(const struct mig_report *r, const char *uuid)
+{
+	return *uuid && find(r, uuid);
+}
+
+bool mig_report_changes(const struct mig_report *r)
+{
+	for (uint32_t i = 0; i < r->n; i++) {
+		if (r->gpus[i].steps > 0)
+			return true;
+	}
+	return false;
+}
+
+void mig_report_fini(struct mig_report *r)
+{
+	free(r->gpus);
+	*r = (struct mig_report){ 0 };
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What `gpuslice mig apply -o json` says, line by line: which GPUs the config is about and what of
+ * them stays, what is being done, and how it ended. Lines of an event that is not known here are
+ * skipped, so that the tool may say more; a line that is no object, or has a known event with other
+ * types, is an error: then it is not our tool.
+ * Thread: any (pure).
+ */
+#include "model/gpu/gpu.h"
+
+#include <stddef.h>
+
+#define MIG_LINE_MAX  65536 /* bytes of one line */
+#define MIG_LINES_MAX 65536 /* of one run: 256 GPUs with 100 steps each, and more */
+#define MIG_STAY_MAX  64    /* MIG devices of one GPU */
+#define MIG_TEXT_MAX  256
+
+enum mig_mode_change { MIG_MODE_STAYS, MIG_MODE_ON, MIG_MODE_OFF };
+
+struct mig_report_gpu {
+	uint32_t index; /* NVML's */
+	char uuid[GPU_UUID_MAX];
+	uint32_t steps; /* of the last plan; 0: it is as wanted */
+	enum mig_mode_change mode;
+	uint32_t n_stay;
+	struct {
+		uint32_t gi, ci;
+	} stay[MIG_STAY_MAX];
+	char result[16]; /* "" before it is known; "changed" */
+	char reason[MIG_TEXT_MAX];
+};
+
+struct mig_report {
+	uint32_t n, lines;
+	struct mig_report_gpu *gpus; /* in the order they were planned */
+	char doing[MIG_TEXT_MAX];    /* the last step or hook that began; "" */
+	char note[MIG_TEXT_MAX];     /* of the last line, if that was one; "" */
+	bool stepped;                /* a step has begun */
+	bool ended, ok;
+	char code[32]; /* error_class name, "reset-required" or "" */
+	char reason[MIG_TEXT_MAX];
+	uint64_t nvml_calls;
+};
+
+/* Takes one line, without its end. */
+int mig_report_line(struct mig_report *r, const char *line, size_t len,
+	struct error *err) MUST_USE;
+void mig_report_fini(struct mig_report *r); /* and ready for the next run */
+
+/* Whether the config is about this GPU. */
+bool mig_report_has(const struct mig_report *r, const char *uuid);
+
+/* Whether some GPU is to be changed. */
+bool mig_report_changes(const struct mig_report *r);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mig/attempt.h"
+
+#include "lib/base/time.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TOOL_ARGS_MAX 32
+#define IGNORED_MAX   1024 /* of the tool */
+
+/* --- the tool --- */
+
+int mig_tool_line(void *arg, const char *line, size_t len, struct error *err)
+{
+	struct agent_mig *m = &((struct agent *)arg)->mig;
+	char before[sizeof(m->report.doing)];
+
+	memcpy(before, m->report.doing, sizeof(before));
+	if (mig_report_line(&m->report, line, len, err) < 0)
+		return -1;
+	if (strcmp(before, m->report.doing) != 0 && m->phase == MIG_APPLY)
+		log_debug("MIG", LOG_STR("step", m->report.doing));
+	if (*m->report.note && m->phase == MIG_APPLY)
+		log_warn("MIG", LOG_STR("note", m->report.note));
+	return 0;
+}
+
+/* A run that did not say how it ended. */
+static void describe(const struct agent_mig *m, const struct child_end *e, struct error *err)
+{
+	const char *doing = *m->report.doing ? m->report.doing : "reading the GPUs";
+
+	if (e->silent)
+		(void)error_set(err, ERR_TIMEOUT,
+			"gpuslice mig said nothing for %llu s and was ended at: %s",
+			(unsigned long long)(m->silence_ns / NS_PER_SEC), doing);
+	else if (e->error.code != ERR_NONE)
+		error_copy(err, &e->error);
+	else
+		(void)error_set(err, ERR_INTERNAL, "gpuslice mig ended with %s %d at: %s%s%s",
+			e->signal ? "signal" : "status", e->signal ? e->signal : e->status,
+			doing, *e->words ? ": " : "", e->words);
+}
+
+static enum error_code code_of(const char *name)
+{
+	for (int i = 1; i < ERR_COUNT_; i++) {
+		if (!strcmp(error_class((enum error_code)i)->name, name))
+			return (enum error_code)i;
+	}
+	return ERR_INTERNAL;
+}
+
+/* False: it did not end as it should, or says no; then *err and *in_use. */
+bool mig_tool_ended_well(const struct agent_mig *m, const struct child_end *e, bool *in_use,
+	struct error *err)
+{
+	*in_use = false;
+	if (e->silent || e->error.code != ERR_NONE || !m->report.ended) {
+		describe(m, e, err);
+		return false;
+	}
+	if (m->report.ok)
+		return true;
+	(void)error_set(err, code_of(m->report.code), "%s",
+		*m->report.reason ? m->report.reason : "gpuslice mig gives no reason");
+	/* In use, or another editor is at work: asking again soon costs nobody anything. */
+	*in_use = err->code == ERR_UNAVAILABLE || err->code == ERR_EXISTS;
+	return false;
+}
+
+struct args {
+	const char *v[TOOL_ARGS_MAX];
+	size_t n;
+};
+
+static void add(struct args *args, const char *option, const char *value)
+{
+	if (value && !*value)
+		return;
+	args->v[args->n++] = option;
+	if (value)
+		args->v[args->n++] = value;
+}
+
+static void add_idle_servers(const struct agent *a, struct args *args, bool dry_run,
+	struct buf *text)
+{
+	uint32_t pids[IGNORED_MAX], n;
+
+	n = dry_run ? agent_mps_idle_servers(a, a->mig.phase_since_ns, pids, IGNORED_MAX) : 0;
+	for (uint32_t i = 0; i < n; i++)
+		buf_printf(text, "%s%u", i ? "," : "", pids[i]);
+	add(args, "--ignore-process", buf_str(text));
+}
+
+void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops)
+{
+	struct agent_mig *m = &a->mig;
+	const struct agent_mig_options *o = &m->options;
+	struct args args = { .v = { m->tool, "mig", "apply", "-o", "json" }, .n = 5 };
+	struct child_what what = { .name = "mig",
+		.argv = args.v,
+		.input_len = m->text.len,
+		.silence_ns = m->silence_ns };
+	CLEANUP(buf_fini) struct buf servers = BUF_INIT(IGNORED_MAX * 16);
+	struct error err = ERROR_INIT;
+	bool text = *m->dir || *m->map;
+
+	add(&args, text ? "-f" : "--builtin", text ? "-" : NULL);
+	add(&args, "-c", m->name);
+	add(&args, "--nvml", a->nvml_path ? a->nvml_path : "");
+	add(&args, "--driver-root", a->config.config->container_driver_root);
+	add(&args, "--sysfs", a->sysfs_root ? a->sysfs_root : "");
+	add(&args, "--procfs", a->procfs_root ? a->procfs_root : "");
+	add(&args, "--run-dir", a->run_dir);
+	add(&args, "-k", o->hooks_file);
+	if (dry_run)
+		add(&args, "--dry-run", NULL);
+	if (o->force)
+		add(&args, "--force", NULL);
+	/* The daemons quit before anything is changed; then nothing is left to be ignored. */
+	add_idle_servers(a, &args, dry_run, &servers);
+	mig_report_fini(&m->report);
+	what.input = text ? buf_str(&m->text) : NULL;
+	if (proc_start(&m->child, a->loop, &what, ops, a, &err) < 0)
+		mig_fail(a, /* in_use= */ false, &err);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/monitoring/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An account, and of those of now the use it is of. */
+struct entry {
+	const struct account *account;
+	uint32_t use; /* SEE_NONE: it has ended */
+	uint32_t unit;
+};
+
+static int by_unit(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	int r;
+
+	if (x->unit != y->unit)
+		return x->unit < y->unit ? -1 : 1;
+	if (x->account->live != y->account->live)
+		return x->account->live ? -1 : 1;
+	r = strcmp(x->account->namespace_, y->account->namespace_);
+	if (!r)
+		r = strcmp(x->account->pod, y->account->pod);
+	if (!r)
+		r = strcmp(x->account->container, y->account->container);
+	if (!r)
+		r = strcmp(x->account->resource, y->account->resource);
+	if (!r && x->account->began_wall_ns != y->account->began_wall_ns)
+		r = x->account->began_wall_ns > y->account->began_wall_ns ? -1 : 1;
+	return r ? r : strcmp(x->account->uid, y->account->uid);
+}
+
+static uint32_t use_of(const struct see_round *r, const struct account *account)
+{
+	for (uint32_t i = 0; i < r->uses.n; i++)
+		if (r->uses.v[i].in.account == account)
+			return i;
+	return SEE_NONE;
+}
+
+static uint32_t collect(const struct agent_see *s, const struct see_round *r, struct entry *to)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < r->units.n; i++) {
+		const struct account_unit *u = accounts_unit(&s->accounts, r->units.v[i].uuid);
+
+		for (size_t k = 0; u && k < u->n_uses; k++) {
+			if (to)
+				to[n] = (struct entry){ .account = u->uses[k],
+					.use = use_of(r, u->uses[k]),
+					.unit = i };
+			n++;
+		}
+	}
+	return n;
+}
+
+/* --- what the arbiter says --- */
+
+static bool is_true(const json_t *o, const char *key)
+{
+	return json_is_true(json_object_get(o, key));
+}
+
+static void put_counters(struct view_slice *to, const json_t *gpu)
+{
+	const struct {
+		const char *key;
+		uint64_t *to;
+	} rows[] = {
+		{ "charged_ns", &to->charged_ns },
+		{ "queue_ns", &to->queue_ns },
+		{ "wait_ns", &to->wait_ns },
+		{ "meter_ns", &to->meter_ns },
+		{ "turns", &to->turns },
+		{ "waits", &to->waits },
+		{ "launches", &to->launches },
+		{ "copies", &to->copies },
+		{ "bytes", &to->copied_bytes },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		(void)see_number(gpu, rows[i].key, rows[i].to);
+	to->time_known = json_is_integer(json_object_get(gpu, "charged_ns"));
+	to->revocations_known = see_number(gpu, "revocations", &to->revocations);
+	to->refusals_known = see_number(gpu, "refusals", &to->refusals);
+	to->unhooked_known = see_number(gpu, "unhooked_used", &to->unhooked);
+	to->turn = is_true(gpu, "turn");
+	to->demoted = is_true(gpu, "demoted");
+	to->stuck = is_true(gpu, "stuck");
+	to->over = is_true(gpu, "over");
+	to->seen = gpu != NULL;
+}
+
+static const char *compute_name(const struct slice_plan *plan)
+{
+	if (plan->compute != SLICE_COMPUTE_TURNS)
+		return plan->compute == SLICE_COMPUTE_MPS ? "mps" : "none";
+	for (uint32_t i = 0; i < plan->n; i++)
+		if (plan->gpus[i].cap)
+			return "capped";
+	return "fair";
+}
+
+static void put_slice(const struct see_slice *s, struct view *v, struct view_use *to)
+{
+	const struct slice_file *f = &s->slice->file;
+	const struct slice_gpu *g = &f->plan.gpus[s->place];
+	bool compute = f->plan.compute != SLICE_COMPUTE_NONE;
+	struct view_slice *slice = view_array(v, 1, sizeof(*slice));
+	uint64_t stopped = 0;
+
+	if (!slice)
+		return;
+	slice->id = view_text(v, f->id);
+	slice->compute = compute_name(&f->plan);
+	slice->class_ = f->plan.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch";
+	slice->weight = compute ? g->weight : 0;
+	slice->cap = compute ? g->cap : 0;
+	put_counters(slice, s->gpu);
+	(void)see_number(s->seen, "stopped", &stopped);
+	slice->stopped = (uint32_t)stopped;
+	if (g->memory != SLICE_NO_LIMIT)
+		to->memory_limit = g->memory;
+	to->slice = slice;
+}
+
+/* --- uses --- */
+
+/* What it had of the GPU in the last round, where that is known. */
+static uint32_t received(const struct see_round *r, const struct account *a)
+{
+	double part;
+
+	if (!a->busy_from || !r->dt_ns)
+		return VIEW_NONE;
+	part = (double)a->delta.busy_ns / (double)r->dt_ns;
+	return part >= 1 ? VIEW_MILLION : (uint32_t)(part * VIEW_MILLION);
+}
+
+static void put_labels(const struct see_pods *pods, struct view *v, struct view_use *to)
+{
+	const struct see_pod *p =
+		see_pod_list_find(&pods->list, to->namespace_, to->pod, to->uid);
+	struct view_label *labels = p ? view_array(v, p->n_labels, sizeof(*labels)) : NULL;
+
+	if (!labels)
+		return;
+	for (uint32_t i = 0; i < p->n_labels; i++)
+		labels[i] = (struct view_label){ .name = view_text(v, p->labels[i].name),
+			.value = view_text(v, p->labels[i].value) };
+	to->labels = labels;
+	to->n_labels = p->n_labels;
+}
+
+static void put_live(const struct see_round *r, const struct entry *e, struct view *v,
+	struct view_use *to)
+{
+	const struct see_use *u = &r->uses.v[e->use];
+	const struct see_slice *slice = see_slices_of(&r->slices, e->use);
+
+	to->n_seats = u->n_seats;
+	to->offered_now = u->offered;
+	to->seat = view_text(v, u->first->id);
+	to->replica = u->first->seat == SEE_NONE ? VIEW_NONE
+						 : r->seats.v[u->first->seat].device->replica;
+	to->memory_limit = u->memory_limit;
+	to->processes_known = u->processes_known;
+	to->n_processes = u->n_processes;
+	to->received = received(r, e->account);
+	if (to->received != VIEW_NONE)
+		to->received = (uint32_t)((uint64_t)to->received * r->units.v[e->unit].part /
+					  VIEW_MILLION);
+	if (slice)
+		put_slice(slice, v, to);
+}
+
+static void put_use(const struct see_round *r, const struct entry *e, bool held_known,
+	struct view *v, struct view_use *to)
+{
+	const struct account *a = e->account;
+
+	*to = (struct view_use){
+		.unit = e->unit,
+		.namespace_ = view_text(v, a->namespace_),
+		.pod = view_text(v, a->pod),
+		.container = view_text(v, a->container),
+		.uid = view_text(v, a->uid),
+		.resource = view_text(v, a->resource),
+		.mode = (enum view_mode)a->mode,
+		.live = a->live,
+		.began_wall_ns = a->began_wall_ns,
+		.ended_wall_ns = a->live ? 0 : a->ended_wall_ns,
+		.replica = VIEW_NONE,
+		.seat = "",
+		.share = (uint32_t)((uint64_t)a->share * r->units.v[e->unit].part /
+				    VIEW_MILLION),
+		.received = VIEW_NONE,
+		.memory_from =
+			(enum view_source)(a->live ? a->memory_from : ACCOUNT_FROM_NOTHING),
+		.memory_known = a->live && a->memory_from,
+		.memory_counted = a->memory_ever,
+		.peak_known = a->peak_known,
+		.memory_current = a->memory_ever && (!a->live || a->memory_from),
+		.memory_used = a->memory,
+		.memory_peak = a->memory_peak,
+		.memory_limit = UINT64_MAX,
+		.busy_from = (enum view_source)(a->live ? a->busy_from : ACCOUNT_FROM_NOTHING),
+		.busy_known = a->busy_ever,
+		.busy_current =
+			a->busy_ever && (a->busy_from || (!a->live && !a->busy_unknown)),
+		.busy_exact = a->busy_from == ACCOUNT_FROM_SLICE,
+		.held_current = !a->live || held_known,
+		.held_ns = a->total.held_ns,
+		.gpu_ns = a->total.gpu_ns,
+		.busy_ns = a->total.busy_ns,
+		.memory_byte_s = a->total.memory_byte_s,
+		.cost_nano = a->total.cost_nano,
+	};
+	if (e->use != SEE_NONE && a->live)
+		put_live(r, e, v, to);
+}
+
+/* NVML and the arbiter are not asked in the same moment: what containers have is used. */
+static void fit_memory(struct view_unit *u, const struct view_use *uses)
+{
+	uint64_t sum = 0;
+
+	if (!u->memory_known)
+		return;
+	for (uint32_t i = 0; i < u->n_uses; i++)
+		if (uses[i].live && uses[i].memory_known)
+			sum += uses[i].memory_used;
+	if (u->memory_used < sum) {
+		u->memory_used = sum;
+		u->memory_free = u->memory_total > sum ? u->memory_total - sum : 0;
+	}
+	u->other_memory = u->memory_used - sum;
+}
+
+void see_build_uses(const struct agent *a, const struct see_round *r, struct view *v)
+{
+	uint32_t n = collect(&a->see, r, NULL);
+	CLEANUP(freep) struct entry *entries = calloc(n + 1, sizeof(*entries));
+
+	v->uses = view_array(v, n, sizeof(*v->uses));
+	if (!v->uses || !entries)
+		return;
+	(void)collect(&a->see, r, entries);
+	if (n)
+		qsort(entries, n, sizeof(*entries), by_unit);
+	for (uint32_t i = 0; i < n; i++) {
+		struct view_unit *u = &v->units[entries[i].unit];
+
+		put_use(r, &entries[i], see_holders_known(&a->see), v, &v->uses[i]);
+		if (v->uses[i].live && !view_failed(v))
+			put_labels(&a->see.pods, v, &v->uses[i]);
+		if (!u->n_uses++)
+			u->first_use = i;
+	}
+	v->n_uses = n;
+	for (uint32_t i = 0; i < v->n_units; i++)
+		fit_memory(&v->units[i], v->uses + v->units[i].first_use);
+}

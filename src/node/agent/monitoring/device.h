@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Which unit the kubelet's word for a device means, in all forms that plugins and drivers use:
+ *
+ *	GPU-…  MIG-…            UUIDs, with "::3" or "::gpu.small::0" behind
+ *	MIG-GPU-…/7/0           a MIG device of an old driver
+ *	nvidia0  nvidia0/gi1    GKE: minor number, GPU instance, with "/vgpu2" behind
+ *	gpu-0  gpu-0-mig-…      NVIDIA's DRA driver: minor number; a MIG device by profile and first memory slice
+ *
+ * Thread: any (pure).
+ */
+#include "model/gpu/gpu.h"
+#include "model/offer/offer.h"
+
+#include <stdbool.h>
+
+/* What can be divided: a GPU that is not in MIG mode or is offered as a whole, or a MIG device. */
+struct see_unit {
+	const struct gpu *gpu;
+	const struct gpu_mig *mig; /* NULL: the GPU */
+	uint32_t at;               /* position of the GPU */
+	uint32_t mig_at;           /* of the MIG device, in the inventory */
+	uint32_t part;             /* millionths of the GPU */
+	const char *uuid;
+};
+
+struct see_units {
+	struct see_unit *v; /* by GPU, then MIG index */
+	uint32_t n;
+};
+
+#define SEE_NONE UINT32_MAX
+
+/* The units of @inv. @offer, which may be of another inventory @of, says which GPUs are offered as a whole. */
+int see_units_make(struct see_units *ret, const struct inventory *inv,
+	const struct offer *offer, const struct inventory *of, struct error *err) MUST_USE;
+void see_units_fini(struct see_units *u);
+
+uint32_t see_unit_find(const struct see_units *u, const char *uuid); /* or SEE_NONE */
+
+/* Position of the unit that @id means; @dynamic: it is a driver's, of a resource claim. SEE_NONE: none of ours. */
+uint32_t see_device_find(const struct see_units *u, const char *id, bool dynamic);
+
+/* Compute and memory slices that a GPU in MIG mode is drawn with; 0: the GPU has no MIG. */
+uint32_t see_mig_slices(const struct gpu *g);
+uint32_t see_mig_memory_slices(const struct gpu *g);

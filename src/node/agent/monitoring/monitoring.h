@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What is to be seen of the node (node/view/view.h), made once an interval and soon after devices are given out:
+ *
+ *	ask      NVML's figures, the arbiter's, the kubelet's list of pods; all at once
+ *	read     the kubelet's checkpoint, if it changed, and whose the processes are, on a thread of the pool
+ *	count    accounts (model/usage/usage.h), and make the view
+ *	keep     in the ledger, on a thread of the pool
+ *	publish  the view, so that what was shown is never taken back by a restart
+ *
+ * Whoever does not answer is missing in the view, and the rest is shown. Time for which the kubelet has not said who
+ * holds what belongs to those who were last known to, for SEE_UNKNOWN_ROUNDS intervals. Later time is not counted, up
+ * to the kubelet's answer: the GPUs may be idle or not, and its cost is the node's other cost.
+ * Nothing of it runs where the agent is to show nothing (not agent_see_options.enabled): then NVML is asked for nothing
+ * more than health needs, and no ledger is written.
+ * Thread: loop, but for agent_view().
+ */
+#include "node/agent/agent.h"
+#include "node/agent/monitoring/charges.h"
+#include "node/agent/monitoring/history.h"
+#include "node/agent/monitoring/keep/keep.h"
+#include "node/agent/monitoring/pods.h"
+#include "node/agent/monitoring/processes.h"
+#include "node/agent/monitoring/uses.h"
+#include "lib/base/log.h"
+#include "lib/base/stamp.h"
+#include "io/nvml/monitor/monitor.h"
+#include "io/price/price.h"
+#include "node/view/view.h"
+
+#include <sys/stat.h>
+
+#define SEE_INTERVAL_NS    (UINT64_C(5) * 1000000000)
+#define SEE_INTERVAL_MIN   (UINT64_C(1) * 1000000000)
+#define SEE_SOON_MS        350 /* after an allocation: at most so often is looked besides */
+#define SEE_NOTED_MS       50  /* so long the kubelet may need to list it */
+#define SEE_LISTED_NS      (UINT64_C(3) * 1000000000) /* else it is no pod that we shall see */
+#define SEE_UNKNOWN_ROUNDS 3
+#define SEE_XIDS_MAX       1024
+
+struct see_xid {
+	char uuid[GPU_UUID_MAX];
+	uint32_t xid;
+	uint64_t count, last_wall_ns;
+};
+
+struct see_price {
+	struct price_catalogue *catalogue;
+	bool tried;              /* to load it */
+	struct error error;      /* why it is not loaded, or why the file is invalid now */
+	struct file_stamp stamp; /* of the file, when it was loaded last */
+	bool awaited;            /* the region, of the Node's labels */
+	char type[PRICE_NAME_MAX], region[PRICE_NAME_MAX], currency[8];
+	char source[96]; /* "" without a price */
+	char told[ERROR_MSG_MAX];
+	int64_t nano_per_hour; /* 0: unknown */
+};
+
+struct agent_see {
+	struct agent_see_options options;
+	uv_timer_t timer;
+	uv_work_t work;
+	bool started, stopped, working;
+
+	/* The round under way. */
+	bool running;
+	bool want_sample, want_slices, want_list; /* are still to come */
+	uint64_t began_ns, deadline_ns;
+	uint64_t given_ns; /* the last allocation */
+	struct sample *sample;
+	struct pod_devices *list; /* a copy; NULL: not this time */
+	struct view *made;        /* is published when it is kept */
+
+	struct gpu_sample_request request;
+	struct error sample_error, list_error;
+	bool listed;      /* in this round */
+	uint64_t list_ns; /* when the list was asked for that is in .holds; 0: never */
+	uint64_t ask_ns;  /* of the one under way */
+	uint64_t list_not_before_ns;
+	uint32_t list_failures, unknown_rounds;
+
+	struct see_checkpoint checkpoint;
+	struct stat checkpoint_stat;
+	char checkpoint_path[PATH_MAX];
+	struct see_givens givens;
+	struct see_pods pods;
+	struct see_holds holds;
+	struct see_processes processes;
+	struct log_limit unread_limit;
+	struct see_charges charges;
+	struct see_history history;
+	struct accounts accounts;
+	struct see_keep keep;
+	struct see_price price;
+	struct see_xid *xids;
+	size_t n_xids;
+	uint64_t since_wall_ns, last_count_ns, last_wall_ns;
+	uint64_t seq, round_ns;
+	uint64_t nvml_calls, nvml_ns, nvml_errors, lists, list_errors, allocations,
+		allocation_errors;
+};
+
+void agent_see_init(struct agent *a, const struct agent_see_options *options);
+void agent_see_start(struct agent *a);
+/* Loads the price file again if it could not be loaded, or has changed; the last valid catalogue stays in use. */
+void agent_see_retry(struct agent *a);
+void agent_see_with_api(struct agent *a, struct api *api);
+void agent_see_stop(struct agent *a);
+void agent_see_fini(struct agent *a);
+
+/* Devices were given out (@ok), or could not be: looked at soon. */
+void agent_see_allocated(struct agent *a, const char *resource, const char *const *ids,
+	size_t n, bool ok);
+void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid);
+
+/* The most memory that the container has used on that GPU or MIG device; false: not known. */
+bool agent_see_peak(const struct agent *a, const char *uuid, const struct pod_device *holder,
+	uint64_t *ret);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/monitoring/internal.h"
+
+#include "lib/base/time.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LABEL_TYPE   "node.kubernetes.io/instance-type"
+#define LABEL_REGION "topology.kubernetes.io/region"
+
+static const char *label(const struct agent *a, const char *key)
+{
+	const char *text = a->cluster.node ? node_object_label(a->cluster.node, key) : NULL;
+
+	return text ? text : "";
+}
+
+static const char *given(const char *option)
+{
+	return option ? option : "";
+}
+
+const char *see_instance_type(const struct agent *a)
+{
+	const char *option = given(a->see.options.instance_type);
+
+	return *option ? option : label(a, LABEL_TYPE);
+}
+
+const char *see_region(const struct agent *a)
+{
+	const char *option = given(a->see.options.region);
+
+	return *option ? option : label(a, LABEL_REGION);
+}
+
+const char *see_hostname(void)
+{
+	static char name[256];
+
+	if (!*name && gethostname(name, sizeof(name) - 1) < 0)
+		return "";
+	return name;
+}
+
+static void tell(struct see_price *p, const char *what, const char *why)
+{
+	if (strcmp(p->told, why) != 0)
+		log_warn(what, LOG_STR("reason", why));
+	(void)snprintf(p->told, sizeof(p->told), "%s", why);
+}
+
+static void load(struct agent *a)
+{
+	struct see_price *p = &a->see.price;
+	struct price_catalogue *new = NULL;
+	struct error err = ERROR_INIT;
+
+	if (p->tried)
+		return;
+	p->tried = true;
+	p->stamp = file_stamp_of(given(a->see.options.price_file));
+	if (price_catalogue_load(&new, given(a->see.options.price_file), &err) == 0) {
+		(void)price_catalogue_free(p->catalogue);
+		p->catalogue = new;
+	} else if (p->catalogue) {
+		error_suffix(&err, LAST_VALID "show no prices");
+		tell(p, "the price file is invalid", err.msg);
+	} else {
+		tell(p, "no prices: the catalogue cannot be read", err.msg);
+	}
+	p->error = err;
+}
+
+/* Not longer than the ledger takes. */
+static void set_source(struct see_price *p, const struct price *price)
+{
+	int n = snprintf(p->source, sizeof(p->source), "catalogue%s%s",
+		*price->stamp ? " " : "", price->stamp);
+
+	if (price->assumed)
+		(void)snprintf(p->source + n, sizeof(p->source) - (size_t)n,
+			", %.20s (region unknown)", price->region);
+}
+
+static void find(struct agent *a)
+{
+	struct see_price *p = &a->see.price;
+	char warning[PRICE_WARNING_MAX];
+	struct error err = ERROR_INIT;
+	struct price price;
+
+	p->nano_per_hour = 0;
+	p->source[0] = p->currency[0] = '\0';
+	load(a);
+	if (!p->catalogue || !*p->type)
+		return;
+	if (price_find(p->catalogue, p->type, p->region, &price, &err) < 0) {
+		tell(p, "the price of this node is not known", err.msg);
+		return;
+	}
+	if (price.assumed && p->awaited)
+		return;
+	p->nano_per_hour = price.nano_per_hour;
+	(void)snprintf(p->currency, sizeof(p->currency), "%.7s", price.currency);
+	set_source(p, &price);
+	if (price.assumed)
+		tell(p, "the region of this node is not known, its price is that of another one; --region names it",
+			p->source);
+	if (price_is_stale(&price, time_wall_ns() / NS_PER_SEC, warning))
+		tell(p, "the price of this node may be old", warning);
+}
+
+void see_price_look(struct agent *a)
+{
+	struct see_price *p = &a->see.price;
+	const char *type = see_instance_type(a), *region = see_region(a);
+	bool awaited = !*region && a->cluster.possible &&
+		       (!a->cluster.node || node_object_state(a->cluster.node) == NODE_UNKNOWN);
+
+	if (a->see.options.price_given) {
+		p->nano_per_hour = a->see.options.price_nano;
+		(void)snprintf(p->currency, sizeof(p->currency), "%.7s",
+			*given(a->see.options.currency) ? a->see.options.currency : "USD");
+		(void)snprintf(p->source, sizeof(p->source), "option");
+		return;
+	}
+	if (!strcmp(p->type, type) && !strcmp(p->region, region) && p->awaited == awaited)
+		return;
+	p->awaited = awaited;
+	(void)snprintf(p->type, sizeof(p->type), "%s", type);
+	(void)snprintf(p->region, sizeof(p->region), "%s", region);
+	find(a);
+}
+
+void agent_see_retry(struct agent *a)
+{
+	struct see_price *p = &a->see.price;
+	struct file_stamp now = file_stamp_of(given(a->see.options.price_file));
+
+	if (!a->see.options.enabled || a->see.options.price_given ||
+		(p->tried && p->error.code == ERR_NONE && file_stamp_same(&now, &p->stamp)))
+		return;
+	p->tried = false;
+	find(a);
+}
+
+void see_price_fini(struct see_price *p)
+{
+	p->catalogue = price_catalogue_free(p->catalogue);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mps/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+static bool is_of_mps(const char *v)
+{
+	return !strncmp(v, "CUDA_MPS_", 9) || !strncmp(v, "CUDA_VISIBLE_DEVICES=", 21);
+}
+
+static bool put(char **env, size_t *n, const char *name, const char *value)
+{
+	if (asprintf(&env[*n], "%s=%s", name, value) < 0) {
+		env[*n] = NULL;
+		return false;
+	}
+	(*n)++;
+	return true;
+}
+
+void env_free(char **env)
+{
+	for (size_t i = 0; env && env[i]; i++)
+		free(env[i]);
+	free(env);
+}
+
+/* Servers see the daemon's devices only, so a fault of one of another daemon is none of theirs. */
+static char *visible(const struct strv *uuids)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(GPU_NODE_MAX * (GPU_UUID_MAX + 1));
+
+	for (size_t i = 0; i < uuids->n; i++)
+		buf_printf(&b, "%s%s", i ? "," : "", uuids->v[i]);
+	return buf_steal(&b);
+}
+
+char **unit_env(const struct mps_unit *u)
+{
+	CLEANUP(freep) char *devices = visible(&u->place.devices);
+	size_t n = 0, have = 0;
+	char **env;
+
+	while (environ[have])
+		have++;
+	env = devices ? calloc(have + 4, sizeof(*env)) : NULL;
+	if (!env)
+		return NULL;
+	for (size_t i = 0; i < have; i++) {
+		if (is_of_mps(environ[i]))
+			continue;
+		env[n] = strdup(environ[i]);
+		if (!env[n++]) {
+			env_free(env);
+			return NULL;
+		}
+	}
+	if (!put(env, &n, "CUDA_MPS_PIPE_DIRECTORY", u->place.pipe) ||
+		!put(env, &n, "CUDA_MPS_LOG_DIRECTORY", u->place.log_dir) ||
+		!put(env, &n, "CUDA_VISIBLE_DEVICES", devices)) {
+		env_free(env);
+		return NULL;
+	}
+	return env;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mps/log.h"
+
+#include "lib/base/parse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PID_DIGITS_MAX 10
+
+struct sink {
+	void (*tell)(void *arg, const struct mps_log_event *e);
+	void *arg;
+};
+
+static void tell(const struct sink *s, enum mps_log_kind kind, uint32_t pid, const char *text)
+{
+	const struct mps_log_event e = { .kind = kind, .pid = pid, .text = text };
+
+	s->tell(s->arg, &e);
+}
+
+uint32_t mps_pid(const char *text, size_t len)
+{
+	char digits[PID_DIGITS_MAX + 1];
+	uint32_t pid;
+
+	if (len > PID_DIGITS_MAX)
+		return 0;
+	memcpy(digits, text, len);
+	digits[len] = '\0';
+	return parse_u32(digits, &pid) && pid <= INT32_MAX ? pid : 0;
+}
+
+/* A number of a process at *text, which is moved behind it; 0: there is none. */
+static uint32_t take_pid(const char **text)
+{
+	size_t n = strspn(*text, "0123456789");
+	uint32_t pid = mps_pid(*text, n);
+
+	*text += n;
+	return pid;
+}
+
+static bool take_word(const char **text, const char *word)
+{
+	size_t n = strlen(word);
+
+	if (strncmp(*text, word, n) != 0)
+		return false;
+	*text += n;
+	return true;
+}
+
+/*
+ * The patterns: a '#' is the number of a process, the first one of a line is told; a '*' is anything up to what
+ * comes next in the pattern. A pattern is the beginning of a line.
+ */
+static const struct pattern {
+	const char *text;
+	enum mps_log_kind kind;
+} patterns[] = {
+	{ "Client {PID: #, Context ID: 0} connected", MPS_LOG_CONNECTED },
+	{ "Client process # disconnected", MPS_LOG_GONE },
+	{ "Server is handling a fatal GPU error", MPS_LOG_FAULT },
+	{ "Client {PID: #, Context*encountered a fatal GPU error", MPS_LOG_NAMED },
+	{ "NEW SERVER #: Ready", MPS_LOG_SERVER_READY },
+	{ "Server # exited with status", MPS_LOG_SERVER_DIED },
+	{ "Failed to ", MPS_LOG_COMPLAINT },
+	{ "Cannot ", MPS_LOG_COMPLAINT },
+	{ "Insufficient privileges", MPS_LOG_COMPLAINT },
+	{ "Unable to ", MPS_LOG_COMPLAINT },
+	{ "Server encountered a fatal exception", MPS_LOG_COMPLAINT },
+};
+
+static bool matches(const char *pattern, const char *text, uint32_t *ret_pid)
+{
+	char piece[MPS_LOG_LINE_MAX];
+
+	*ret_pid = 0;
+	while (*pattern) {
+		size_t n = strcspn(pattern, "#*");
+
+		memcpy(piece, pattern, n);
+		piece[n] = '\0';
+		if (!take_word(&text, piece))
+			return false;
+		pattern += n;
+		if (*pattern == '#') {
+			*ret_pid = take_pid(&text);
+			if (!*ret_pid)
+				return false;
+			pattern++;
+		} else if (*pattern == '*') {
+			pattern++;
+			text = strstr(text, pattern);
+			return text != NULL;
+		}
+	}
+	return true;
+}
+
+/* Behind "[date time Server   609] "; NULL: it is another line. *ret_pid: of who writes. */
+static const char *body_of(const char *line, uint32_t *ret_pid)
+{
+	const char *end = strstr(line, "] "), *pid = end;
+
+	if (line[0] != '[' || !end)
+		return NULL;
+	while (pid > line && pid[-1] >= '0' && pid[-1] <= '9')
+		pid--;
+	*ret_pid = take_pid(&pid);
+	return end + 2;
+}
+
+static void take_server_end(struct mps_log *l, uint32_t pid, const struct sink *s)
+{
+	bool asked = pid == l->ending_pid;
+
+	tell(s, asked ? MPS_LOG_SERVER_ENDED : MPS_LOG_SERVER_DIED, pid, NULL);
+	l->ending_pid = 0;
+}
+
+static void take_body(struct mps_log *l, const char *text, uint32_t writer,
+	const struct sink *s)
+{
+	uint32_t pid;
+
+	/* Inside the list of who is hit there are numbers alone. */
+	if (l->lists_hit && text[0] && text[strspn(text, "0123456789")] == '\0') {
+		pid = take_pid(&text);
+		if (pid)
+			tell(s, MPS_LOG_HIT, pid, NULL);
+		return;
+	}
+	l->lists_hit = strstr(text, "have a sticky error set") != NULL;
+	if (!strcmp(text, "Exiting"))
+		l->ending_pid = writer;
+	for (size_t i = 0; i < ARRAY_LEN(patterns); i++) {
+		if (!matches(patterns[i].text, text, &pid))
+			continue;
+		if (patterns[i].kind == MPS_LOG_SERVER_DIED)
+			take_server_end(l, pid, s);
+		else
+			tell(s, patterns[i].kind, pid, text);
+		return;
+	}
+}
+
+static void take_line(struct mps_log *l, const struct sink *s)
+{
+	uint32_t writer = 0;
+	const char *text = buf_ok(&l->line) ? body_of(buf_str(&l->line), &writer) : NULL;
+
+	if (text)
+		take_body(l, text, writer, s);
+	buf_clear(&l->line);
+}
+
+void mps_log_init(struct mps_log *l)
+{
+	*l = (struct mps_log){ .line = BUF_INIT(MPS_LOG_LINE_MAX) };
+}
+
+void mps_log_fini(struct mps_log *l)
+{
+	buf_fini(&l->line);
+}
+
+void mps_log_feed(struct mps_log *l, const char *data, size_t len,
+	void (*tell_)(void *arg, const struct mps_log_event *e), void *arg)
+{
+	const struct sink s = { .tell = tell_, .arg = arg };
+
+	while (len > 0) {
+		const char *end = memchr(data, '\n', len);
+		size_t part = end ? (size_t)(end - data) : len;
+
+		buf_add(&l->line, data, part);
+		if (end)
+			take_line(l, &s);
+		part += end != NULL;
+		data += part;
+		len -= part;
+	}
+}

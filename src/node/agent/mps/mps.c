@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mps/unit.h"
+
+#include "node/agent/internal.h"
+#include "node/agent/mig/mask.h"
+#include "lib/base/parse.h"
+#include "lib/base/utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONTAINER_ROOT "/mps"
+#define SHM_DRIVER     580 /* from this driver on its shared memory is anonymous */
+
+static const char *root_of(const struct agent *a)
+{
+	const char *root = a->config.config->mps_root;
+
+	return *root ? root : MPS_DEFAULT_ROOT;
+}
+
+/* One below another root, of before a change of the config, is another one. */
+static bool is_below(const struct mps_unit *u, const char *root)
+{
+	size_t n = strlen(root);
+
+	while (n > 1 && root[n - 1] == '/')
+		n--;
+	return !strncmp(u->place.dir, root, n) && u->place.dir[n] == '/';
+}
+
+static struct mps_unit *find(const struct agent *a, const char *key)
+{
+	for (struct mps_unit *u = a->mps.units; u; u = u->next)
+		if (!u->gone && !strcmp(u->key, key) && is_below(u, root_of(a)))
+			return u;
+	return NULL;
+}
+
+static struct mps_unit *add(struct agent *a, const char *root, const char *key,
+	struct error *err)
+{
+	struct mps_unit *u = unit_new(a, root, key, err);
+
+	if (u) {
+		u->next = a->mps.units;
+		a->mps.units = u;
+	}
+	return u;
+}
+
+static bool has_mode(const struct mps_place *p, const char *uuid)
+{
+	for (uint32_t i = 0; i < p->n_modes; i++)
+		if (!strcmp(p->modes[i].uuid, uuid))
+			return true;
+	return false;
+}
+
+const struct mps_unit *mps_has_modes(const struct mps_unit *u)
+{
+	for (const struct mps_unit *o = u->a->mps.units; o; o = o->next)
+		for (size_t i = 0; o != u && !o->gone && i < u->want.uuids.n; i++)
+			if (has_mode(&o->place, u->want.uuids.v[i]))
+				return o;
+	return NULL;
+}
+
+const struct mps_unit *mps_has_daemon(const struct mps_unit *u)
+{
+	for (const struct mps_unit *o = u->a->mps.units; o; o = o->next)
+		for (size_t i = 0; o != u && o->process && i < u->want.uuids.n; i++)
+			if (unit_has_device(o, u->want.uuids.v[i]))
+				return o;
+	return NULL;
+}
+
+/* --- follow the plan --- */
+
+static int want_devices(struct mps_spec *s, const struct mps_daemon *d, struct error *err)
+{
+	strv_clear(&s->uuids);
+	for (uint32_t i = 0; i < d->n && i < GPU_NODE_MAX; i++) {
+		s->limits[i] = d->devices[i].limit_mib;
+		s->lost[i] = d->devices[i].lost;
+		if (strv_add(&s->uuids, d->devices[i].uuid, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int want(struct mps_unit *u, const struct mps_daemon *d, struct error *err)
+{
+	uint32_t before = u->want.percent;
+	uint64_t limits[GPU_NODE_MAX];
+	struct mps_spec *s = &u->want;
+
+	memcpy(limits, s->limits, sizeof(limits));
+
+	if (want_devices(s, d, err) < 0)
+		return -1;
+	s->percent = d->percent;
+	s->exclusive = d->exclusive;
+	u->wanted = true;
+	/* What is being told is told anew. */
+	if (u->state == MPS_SETTING &&
+		(before != s->percent || memcmp(limits, s->limits, sizeof(limits)) != 0))
+		u->step = 0;
+	return 0;
+}
+
+static bool is_planned(const struct mps_plan *p, const char *key)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (!strcmp(p->daemons[i].key, key))
+			return true;
+	return false;
+}
+
+static void follow(struct agent *a)
+{
+	const struct mps_plan *p = a->mps.plan;
+	struct error err = ERROR_INIT;
+
+	for (struct mps_unit *u = a->mps.units; u; u = u->next)
+		if (!u->gone && !(is_planned(p, u->key) && is_below(u, root_of(a))))
+			u->wanted = false;
+	for (uint32_t i = 0; i < p->n; i++) {
+		struct mps_unit *u = find(a, p->daemons[i].key);
+
+		if (!u && mps_root_keep(a->run_dir, root_of(a), &err) == 0)
+			u = add(a, root_of(a), p->daemons[i].key, &err);
+		/* One that has no place takes nothing from the others. */
+		if (u && want(u, &p->daemons[i], &err) < 0)
+			u->wanted = false;
+	}
+	if (err.code != ERR_NONE && strcmp(a->mps.error.msg, err.msg) != 0)
+		log_error("MPS cannot be had", LOG_STR("reason", err.msg));
+	a->mps.error = err;
+}
+
+/* Those that have gone, once nothing of them is open any more. */
+static void sweep(struct agent *a)
+{
+	struct mps_unit **at = &a->mps.units;
+
+	while (*at) {
+		struct mps_unit *u = *at;
+
+		if (!u->gone || u->handles > 0) {
+			at = &u->next;
+			continue;
+		}
+		*at = u->next;
+		unit_free(u);
+	}
+}
+
+void agent_mps_look(struct agent *a)
+{
+	struct agent_mps *m = &a->mps;
+	struct mps_plan *plan;
+	struct error err = ERROR_INIT;
+
+	if (m->stopped || !a->offered.offer || !a->config.decided ||
+		a->offer_error.code != ERR_NONE)
+		return;
+	if (mps_plan_new(&plan, a->offered.offer, a->offered.inv, a->config.config, &err) < 0) {
+		if (strcmp(m->error.msg, err.msg) != 0)
+			log_error("MPS stays as it was", LOG_STR("reason", err.msg));
+		m->error = err;
+		return;
+	}
+	m->plan = mps_plan_free(m->plan);
+	m->plan = plan;
+	follow(a);
+	for (struct mps_unit *u = m->units; u; u = u->next)
+		unit_next(u);
+	sweep(a);
+}
+
+static void on_changed(uv_timer_t *t)
+{
+	agent_reconcile(t->data);
+}
+
+void mps_changed(struct mps_unit *u)
+{
+	struct agent *a = u->a;
+
+	if (a->mps.stopped)
+		return;
+	uv_update_time(a->loop);
+	(void)uv_timer_start(&a->mps.changed, on_changed, 0, 0);
+}
+
+/* --- containers --- */
+
+bool mps_needs_shm(const struct agent *a)
+{
+	const char *driver = a->node.inv ? a->node.inv->driver_version : "";
+	char major[8];
+	uint32_t n;
+
+	(void)snprintf(major, sizeof(major), "%.*s", (int)strcspn(driver, "."), driver);
+	return parse_u32(major, &n) && n < SHM_DRIVER;
+}
+
+bool agent_mps_device_ok(const struct agent *a, const struct resource *r,
+	const struct offer_device *d, const char **ret_why)
+{
+	static const char lost_then[] =
+		"its MPS daemon was started while this GPU was lost, and is restarted when its "
+		"clients have ended";
+	const struct mps_daemon *daemon;
+	const struct mps_unit *u;
+	bool lacking;
+
+	if (!mps_shares(r, d))
+		return true;
+	daemon = a->mps.plan ? mps_plan_find(a->mps.plan, d->gpu, d->mig) : NULL;
+	u = daemon ? find(a, daemon->key) : NULL;
+	lacking = u && unit_usable(u) &&
+		  !unit_has_device(u, mps_uuid(a->offered.inv, d->gpu, d->mig));
+	if (u && unit_usable(u) && !lacking)
+		return true;
+	if (ret_why)
+		*ret_why = lacking             ? lost_then
+			   : u                 ? u->why
+			   : *a->mps.error.msg ? a->mps.error.msg
+					       : "MPS is not started";
+	return false;
+}
+
+static int add_limits(struct allocation *to, const struct mps_grant *g, struct error *err)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "%u", (unsigned)g->percent);
+	if (allocation_add_env(to, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", text, err) < 0)
+		return -1;
+	if (*g->memory &&
+		allocation_add_env(to, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", g->memory, err) < 0)
+		return -1;
+	(void)snprintf(text, sizeof(text), "%d", g->priority);
+	return g->priority == MPS_PRIORITY_UNSET
+		       ? 0
+		       : allocation_add_env(to, "CUDA_MPS_CLIENT_PRIORITY", text, err);
+}
+
+/* Who it is, for Events after a fault (mps/clients.h). */
+static int add_devices(struct allocation *to, const char *const *ids, size_t n,
+	struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(OFFER_DEVICES_MAX * (size_t)DEVICE_ID_MAX);
+
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&b, "%s%s", i ? "," : "", ids[i]);
+	if (!buf_ok(&b))
+		return error_nomem(err);
+	return allocation_add_env(to, MPS_DEVICES_VARIABLE, buf_str(&b), err);
+}
+
+/* The plan could not be made. Who needs no daemon does not notice. */
+static int refuse_without_plan(const struct agent *a, const struct resource *r,
+	const char *const *ids, size_t n_ids, struct error *err)
+{
+	for (size_t i = 0; i < n_ids; i++) {
+		const struct offer_device *d = resource_find(r, ids[i]);
+
+		if (d && mps_shares(r, d))
+			return error_set(err, ERR_UNAVAILABLE,
+				"resource \"%s\" is shared by MPS, which cannot be had: %s",
+				r->name, a->mps.error.msg);
+	}
+	return 0;
+}
+
+int agent_mps_allocate(struct agent *a, const struct resource *r, const char *const *ids,
+	size_t n_ids, struct allocation *to, struct error *err)
+{
+	struct mps_grant g = { .daemon = NULL };
+	char pipe[PATH_MAX];
+	const struct offer_device *d;
+	const struct mps_unit *u;
+	const char *why;
+
+	if (!a->mps.plan)
+		return refuse_without_plan(a, r, ids, n_ids, err);
+	if (mps_grant_make(&g, a->mps.plan, r, a->offered.inv, ids, n_ids, err) < 0)
+		return -1;
+	if (!g.daemon)
+		return 0;
+	/* Without a daemon CUDA would run without MPS, and say nothing. */
+	for (size_t i = 0; i < n_ids; i++)
+		if ((d = resource_find(r, ids[i])) && !agent_mps_device_ok(a, r, d, &why))
+			return error_set(err, ERR_UNAVAILABLE,
+				"resource \"%s\" is shared by MPS, which cannot be used now: %s",
+				r->name, why);
+	u = find(a, g.daemon->key);
+	(void)snprintf(pipe, sizeof(pipe), "%s/%s/pipe", CONTAINER_ROOT, r->name);
+	if (allocation_add_env(to, "CUDA_MPS_PIPE_DIRECTORY", pipe, err) < 0 ||
+		add_limits(to, &g, err) < 0 || add_devices(to, ids, n_ids, err) < 0 ||
+		allocation_add_mount(to, u->place.pipe, pipe, /* read_only= */ false, err) < 0)
+		return -1;
+	return mps_needs_shm(a) ? allocation_add_mount(to, u->place.shm, "/dev/shm", false, err)
+				: 0;
+}
+
+/* --- the MIG manager --- */
+
+static bool can_answer(const struct mps_unit *u)
+{
+	return !u->gone && u->process && (u->state == MPS_READY || u->state == MPS_DRAINING);
+}
+
+void agent_mps_ask(struct agent *a)
+{
+	for (struct mps_unit *u = a->mps.units; u; u = u->next) {
+		if (!can_answer(u))
+			continue;
+		if (u->checked_ns)
+			u->checked_ns = 1; /* long ago */
+		unit_next(u);
+	}
+}
+
+bool agent_mps_answered(const struct agent *a, uint64_t since_ns)
+{
+	for (const struct mps_unit *u = a->mps.units; u; u = u->next)
+		if (can_answer(u) && u->checked_ns < since_ns)
+			return false;
+	return true;
+}
+
+uint32_t agent_mps_idle_servers(const struct agent *a, uint64_t since_ns, uint32_t *ret,
+	uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (const struct mps_unit *u = a->mps.units; u; u = u->next) {
+		if (!can_answer(u) || u->checked_ns < since_ns || !unit_has_no_client(u))
+			continue;
+		for (uint32_t i = 0; i < u->n_servers && n < max; i++)
+			ret[n++] = u->servers[i];
+	}
+	return n;
+}
+
+/* One whose devices nobody has named to this agent yet has its own in its key. */
+static bool goes(const struct mps_unit *u, const struct mig_mask *m)
+{
+	const struct inventory *inv = u->a->node.inv;
+
+	for (size_t i = 0; i < u->want.uuids.n; i++)
+		if (mig_mask_has(m, inv, u->want.uuids.v[i]))
+			return true;
+	return u->want.uuids.n == 0 && mig_mask_has(m, inv, u->key);
+}
+
+static const struct mps_client *any_client(const struct mps_unit *u)
+{
+	for (uint32_t i = 0; u->checked_ns && i < u->clients.n; i++)
+		if (u->clients.v[i].here)
+			return &u->clients.v[i];
+	return NULL;
+}
+
+int agent_mps_left(const struct agent *a, const struct mig_mask *m, struct error *err)
+{
+	int r = 0;
+
+	for (const struct mps_unit *u = a->mps.units; u; u = u->next) {
+		const struct mps_client *c;
+
+		if (u->gone || (u->state == MPS_DOWN && !u->process) || !goes(u, m))
+			continue;
+		c = any_client(u);
+		if (c)
+			return error_set(err, ERR_UNAVAILABLE,
+				"in use by a client of MPS: %s (process %u) on %s",
+				*c->name ? c->name : "a program", c->pid,
+				u->want.uuids.n ? u->want.uuids.v[0] : u->key);
+		r = 1;
+	}
+	return r;
+}
+
+/* --- status --- */
+
+static json_t *client_status(struct mps_client c)
+{
+	utf8_make_valid(c.name);
+	utf8_make_valid(c.devices);
+	return json_pack("{s:i, s:s, s:s}", "pid", (int)c.pid, "name", c.name, "devices",
+		c.devices);
+}
+
+static json_t *clients_status(const struct mps_unit *u)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < u->clients.n; i++) {
+		const struct mps_client *c = &u->clients.v[i];
+
+		if (c->here)
+			(void)json_array_append_new(list, client_status(*c));
+	}
+	return list;
+}
+
+static json_t *unit_status(const struct mps_unit *u)
+{
+	json_t *o = json_object(), *uuids = json_array(), *limits = json_array();
+	char why[ERROR_MSG_MAX];
+
+	memcpy(why, u->why, sizeof(why));
+	utf8_make_valid(why);
+	for (size_t i = 0; i < u->want.uuids.n; i++) {
+		(void)json_array_append_new(uuids, json_string(u->want.uuids.v[i]));
+		(void)json_array_append_new(limits,
+			json_integer((json_int_t)u->want.limits[i]));
+	}
+	(void)json_object_update_missing_new(o,
+		json_pack("{s:s, s:o, s:s, s:s, s:b, s:i, s:o, s:i, s:b, s:I, s:I, s:I, s:o}",
+			"key", u->key, "devices", uuids, "state", unit_state_name(u->state),
+			"why", why, "usable", unit_usable(u), "pid", (int)process_pid(u),
+			"memoryLimitsMib", limits, "activeThreadPercentage",
+			(int)u->want.percent, "exclusive", u->want.exclusive, "daemonDeaths",
+			(json_int_t)u->deaths, "faults", (json_int_t)u->faults, "serverDeaths",
+			(json_int_t)u->server_deaths, "clients", clients_status(u)));
+	return o;
+}
+
+json_t *agent_mps_status(const struct agent *a)
+{
+	json_t *list = json_array();
+
+	for (const struct mps_unit *u = a->mps.units; u; u = u->next)
+		if (!u->gone)
+			(void)json_array_append_new(list, unit_status(u));
+	return list;
+}
+
+/* --- life --- */
+
+void agent_mps_init(struct agent *a, const struct agent_mps_options *options)
+{
+	a->mps.options = *options;
+	(void)uv_timer_init(a->loop, &a->mps.changed);
+	a->mps.changed.data = a;
+}
+
+static void find_below(struct agent *a, const char *root)
+{
+	CLEANUP(strv_fini) struct strv keys = STRV_INIT;
+	struct error err = ERROR_INIT;
+
+	if (mps_places_find(&keys, root, &err) < 0)
+		log_warn("what MPS left behind cannot be seen", LOG_STR("reason", err.msg));
+	for (size_t i = 0; i < keys.n; i++) {
+		error_clear(&err);
+		if (!add(a, root, keys.v[i], &err))
+			log_warn("what is left of an MPS daemon cannot be understood",
+				LOG_STR("daemon", keys.v[i]), LOG_STR("reason", err.msg));
+	}
+}
+
+void agent_mps_start(struct agent *a)
+{
+	CLEANUP(strv_fini) struct strv roots = STRV_INIT;
+	struct error err = ERROR_INIT;
+
+	if (mps_roots_load(&roots, a->run_dir, &err) < 0)
+		log_warn("what MPS left behind is not known", LOG_STR("reason", err.msg));
+	/* The list may have been lost with the run directory. */
+	if (!strv_has(&roots, root_of(a)))
+		find_below(a, root_of(a));
+	for (size_t i = 0; i < roots.n; i++)
+		find_below(a, roots.v[i]);
+}
+
+void agent_mps_stop(struct agent *a)
+{
+	a->mps.stopped = true;
+	uv_close((uv_handle_t *)&a->mps.changed, NULL);
+	for (struct mps_unit *u = a->mps.units; u; u = u->next)
+		unit_stop(u);
+}
+
+void agent_mps_fini(struct agent *a)
+{
+	while (a->mps.units) {
+		struct mps_unit *u = a->mps.units;
+
+		a->mps.units = u->next;
+		unit_free(u);
+	}
+	a->mps.plan = mps_plan_free(a->mps.plan);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/mps/unit.h"
+
+#include "node/agent/internal.h"
+#include "lib/base/fd.h"
+#include "lib/base/libexec.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define HELPER   "gpuslice-mps"
+#define ARGS_MAX 16
+
+/* A daemon, ours by birth or found. It outlives its unit by a turn of the loop. */
+struct mps_process {
+	uv_process_t child;
+	uv_poll_t poll; /* of .pidfd */
+	int pidfd;      /* -1: our child */
+	pid_t pid;
+	struct mps_unit *u; /* NULL: nobody asks */
+};
+
+pid_t process_pid(const struct mps_unit *u)
+{
+	return u->process ? u->process->pid : 0;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	struct mps_process *p = h->data;
+
+	closep(&p->pidfd);
+	free(p);
+}
+
+static void close_it(struct mps_process *p)
+{
+	if (p->pidfd >= 0)
+		uv_close((uv_handle_t *)&p->poll, on_closed);
+	else
+		uv_close((uv_handle_t *)&p->child, on_closed);
+}
+
+/* Servers end with their daemon, but one that is stopped. While the group has a member its number is not given
+ * to another process; if there is such a process, the group has gone. */
+static void kill_group(pid_t pid)
+{
+	if (getpgid(pid) < 0 && errno == ESRCH)
+		(void)kill(-pid, SIGKILL);
+}
+
+static void ended(struct mps_process *p, const char *how)
+{
+	struct mps_unit *u = p->u;
+
+	kill_group(p->pid);
+	close_it(p);
+	if (!u)
+		return;
+	u->process = NULL;
+	unit_ended(u, how);
+}
+
+static void on_exit_(uv_process_t *c, int64_t status, int number)
+{
+	char how[64];
+
+	if (number)
+		(void)snprintf(how, sizeof(how), "by signal %d (%s)", number,
+			strsignal(number));
+	else
+		(void)snprintf(how, sizeof(how), "with status %d", (int)status);
+	ended(c->data, how);
+}
+
+static void on_pidfd(uv_poll_t *h, int status, int events)
+{
+	(void)status;
+	(void)events;
+	(void)uv_poll_stop(h);
+	ended(h->data, "(it was not this agent's child, so how is not known)");
+}
+
+static int spawn(struct mps_process *p, struct mps_unit *u, struct error *err)
+{
+	char helper[PATH_MAX], control[PATH_MAX], name[] = HELPER, run[] = "run";
+	char place[] = "--place", log[] = "--log", shm[] = "--shm", f[] = "-f";
+	char multi[] = "-multiuser-server";
+	char *argv[ARGS_MAX] = { name, place, u->place.dir, log, u->place.log };
+	uv_stdio_container_t io[] = { { .flags = UV_IGNORE }, { .flags = UV_IGNORE },
+		{ .flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO } };
+	uv_process_options_t o = { .exit_cb = on_exit_,
+		.file = helper,
+		.args = argv,
+		.flags = UV_PROCESS_DETACHED, /* the leader of a session: see kill_group() */
+		.stdio_count = ARRAY_LEN(io),
+		.stdio = io };
+	size_t n = 5;
+	int r;
+
+	if (libexec_find(helper, HELPER, "node/agent", err) < 0 ||
+		mps_control_find(control, u->a->mps.options.control,
+			u->a->config.config->container_driver_root, err) < 0)
+		return -1;
+	if (mps_needs_shm(u->a)) {
+		argv[n++] = shm;
+		argv[n++] = u->place.shm;
+	}
+	argv[n++] = run;
+	argv[n++] = control;
+	argv[n++] = f;
+	if (geteuid() == 0 && !u->single)
+		argv[n++] = multi;
+	o.env = unit_env(u);
+	if (!o.env)
+		return error_nomem(err);
+	r = uv_spawn(u->a->loop, &p->child, &o);
+	env_free(o.env);
+	p->child.data = p;
+	return r < 0 ? error_set(err, ERR_IO, "start '%s': %s", helper, uv_strerror(r)) : 0;
+}
+
+int process_start(struct mps_unit *u, struct error *err)
+{
+	struct mps_process *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return error_nomem(err);
+	p->pidfd = -1;
+	p->child.data = p;
+	if (spawn(p, u, err) < 0) {
+		/* uv_spawn() makes its handle one also when it fails. */
+		if (p->child.loop)
+			close_it(p);
+		else
+			free(p);
+		return -1;
+	}
+	p->pid = p->child.pid;
+	p->u = u;
+	u->process = p;
+	return 0;
+}
+
+bool process_adopt(struct mps_unit *u)
+{
+	struct mps_holder h = hold_who(u->place.dir);
+	CLEANUP(closep) int fd = h.pid > 0 ? (int)syscall(SYS_pidfd_open, h.pid, 0) : -1;
+	struct mps_process *p;
+
+	/* Looked at once more: behind the descriptor its number cannot become another process's. */
+	if (fd < 0 || !hold_lives(&h))
+		return false;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return false;
+	p->pidfd = steal_fd(&fd);
+	p->pid = h.pid;
+	p->u = u;
+	(void)uv_poll_init(u->a->loop, &p->poll, p->pidfd);
+	p->poll.data = p;
+	(void)uv_poll_start(&p->poll, UV_READABLE, on_pidfd);
+	u->process = p;
+	return true;
+}
+
+void process_kill(struct mps_unit *u)
+{
+	if (u->process)
+		(void)kill(-u->process->pid, SIGKILL);
+}
+
+void process_leave(struct mps_unit *u)
+{
+	struct mps_process *p = u->process;
+
+	u->process = NULL;
+	if (!p)
+		return;
+	p->u = NULL;
+	close_it(p);
+}

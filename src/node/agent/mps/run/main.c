@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * gpuslice-mps: what the agent has another process do for an MPS control daemon. Calls of NVML may hang, so may
+ * reading the environment of a client, and a mount namespace is one process's.
+ *
+ *	gpuslice-mps [--nvml PATH] [--driver-root DIR] [--set MODE] mode UUID...
+ *		prints "UUID MODE" for each GPU, its compute mode as it was, and sets MODE
+ *	gpuslice-mps clients
+ *		reads PIDs, and prints "PID POD-UID DEVICES" for each
+ *	gpuslice-mps [--place DIR] [--shm DIR] [--log FILE] run PROGRAM [ARGUMENT...]
+ *		takes the place (node/agent/mps/hold.h) and becomes PROGRAM, with DIR as its /dev/shm and its output
+ *		behind FILE's end
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "node/agent/mps/hold.h"
+#include "node/agent/mps/run/clients.h"
+#include "lib/base/fd.h"
+#include "lib/base/option.h"
+#include "io/nvml/nvml.h"
+
+static const struct option_def option_defs[] = {
+	{ .name = "nvml", .type = OPTION_STR, .arg = "PATH", .help = "NVML library to open" },
+	{ .name = "driver-root",
+		.type = OPTION_STR,
+		.arg = "DIR",
+		.help = "search the library below this directory first" },
+	{ .name = "set",
+		.type = OPTION_UINT,
+		.arg = "MODE",
+		.help = "mode: the compute mode to set, 0 default, 3 exclusive process" },
+	{ .name = "place",
+		.type = OPTION_STR,
+		.arg = "DIR",
+		.help = "run: the daemon's directory, which one daemon may have" },
+	{ .name = "shm",
+		.type = OPTION_STR,
+		.arg = "DIR",
+		.help = "run: what the program has as /dev/shm" },
+	{ .name = "log",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "run: where its output is appended" },
+};
+
+/* --- mode --- */
+
+static int change_mode(const struct nvml *n, const char *uuid, const struct option_value *set,
+	struct error *err)
+{
+	nvmlDevice_t device;
+	unsigned mode = 0;
+	nvmlReturn_t r = n->nvmlDeviceGetHandleByUUID(uuid, &device);
+
+	if (r != NVML_SUCCESS)
+		return nvml_error(err, n, NVML_CALL_nvmlDeviceGetHandleByUUID, r);
+	r = n->nvmlDeviceGetComputeMode(device, &mode);
+	if (r != NVML_SUCCESS)
+		return nvml_error(err, n, NVML_CALL_nvmlDeviceGetComputeMode, r);
+	if (printf("%s %u\n", uuid, mode) < 0 || fflush(stdout) != 0)
+		return error_sys(err, errno, "write");
+	if (set->source == OPTION_UNSET || set->u == mode)
+		return 0;
+	r = n->nvmlDeviceSetComputeMode(device, (unsigned)set->u);
+	return r == NVML_SUCCESS ? 0
+				 : nvml_error(err, n, NVML_CALL_nvmlDeviceSetComputeMode, r);
+}
+
+static int do_mode(const struct options *o, struct error *err)
+{
+	struct nvml n;
+	char path[PATH_MAX];
+	int r = 0;
+
+	if (nvml_find(path, option_get(o, "nvml")->str, option_get(o, "driver-root")->str,
+		    err) < 0 ||
+		nvml_open(&n, path, err) < 0 || nvml_init(&n, err) < 0)
+		return -1;
+	/* One that is lost does not keep the others as they are. */
+	for (size_t i = 1; i < o->args.n; i++) {
+		struct error one = ERROR_INIT;
+
+		if (change_mode(&n, o->args.v[i], option_get(o, "set"), &one) == 0)
+			continue;
+		error_copy(err, &one);
+		r = error_prefix(err, "GPU %s", o->args.v[i]);
+	}
+	return r;
+}
+
+/* --- run --- */
+
+static int mount_shm(const char *dir, struct error *err)
+{
+	if (unshare(CLONE_NEWNS) < 0)
+		return error_sys(err, errno, "a mount namespace for the MPS daemon");
+	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ||
+		mount(dir, "/dev/shm", NULL, MS_BIND, NULL) < 0)
+		return error_sys(err, errno, "mount '%s' at '/dev/shm'", dir);
+	return 0;
+}
+
+/* At its end, wherever that is: whoever reads it may cut it off. */
+static int open_log(const char *path, struct error *err)
+{
+	CLEANUP(closep)
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+	if (fd < 0)
+		return error_sys(err, errno, "open '%s'", path);
+	if (dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+		return error_sys(err, errno, "redirect output to '%s'", path);
+	return 0;
+}
+
+/* What our parent ignores or blocks is no matter of the program. */
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	for (int i = 1; i < NSIG; i++)
+		(void)signal(i, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static int do_run(const struct options *o, struct error *err)
+{
+	const char *shm = option_get(o, "shm")->str, *log = option_get(o, "log")->str;
+	const char *place = option_get(o, "place")->str;
+
+	if (place && *place && hold_take(place, err) < 0)
+		return -1;
+	if ((shm && *shm && mount_shm(shm, err) < 0) || (log && *log && open_log(log, err) < 0))
+		return -1;
+	reset_signals();
+	(void)execvp(o->args.v[1], &o->args.v[1]);
+	return error_sys(err, errno, "run '%s'", o->args.v[1]);
+}
+
+/* --- main --- */
+
+static int usage(void)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(16384);
+
+	buf_puts(&b,
+		"Usage: gpuslice-mps [OPTION...] mode UUID...\n"
+		"       gpuslice-mps clients\n"
+		"       gpuslice-mps [OPTION...] run PROGRAM [ARGUMENT...]\n"
+		"Prepares GPUs for CUDA MPS, and starts its control daemon, for gpusliced.\n\n");
+	options_help(&b, option_defs, ARRAY_LEN(option_defs));
+	return fputs(buf_str(&b), stdout) < 0 || fflush(stdout) != 0;
+}
+
+static int start(const struct options *o, struct error *err)
+{
+	const char *what = o->args.n ? o->args.v[0] : "";
+
+	if (!strcmp(what, "clients") && o->args.n == 1)
+		return clients_serve(err);
+	if (o->args.n < 2 || (strcmp(what, "mode") != 0 && strcmp(what, "run") != 0))
+		return error_set(err, ERR_INVALID,
+			"expected 'mode UUID...', 'clients' or 'run PROGRAM', see --help");
+	return !strcmp(what, "mode") ? do_mode(o, err) : do_run(o, err);
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	struct error err = ERROR_INIT;
+	int r = options_parse(&o, option_defs, ARRAY_LEN(option_defs), argc, argv,
+		OPTIONS_STOP_AT_ARG, NULL, &err);
+
+	if (r == OPTIONS_HELP) {
+		r = usage();
+	} else if (r == OPTIONS_VERSION) {
+		r = printf("gpuslice-mps %s\n", GPUSLICE_VERSION) < 0;
+	} else if (r < 0 || start(&o, &err) < 0) {
+		(void)fprintf(stderr, "gpuslice-mps: %s\n", err.msg);
+		r = r < 0 ? 2 : 1;
+	}
+	options_fini(&o);
+	return r;
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/internal.h"
+
+#include "lib/base/time.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DUE_MIN_MS 100 /* so that a date in the past cannot make the loop spin */
+
+/* A look that was asked for is not asked for again before. */
+#define ASK_AGAIN_NS NS_PER_SEC
+
+/* When to try again to serve what could not be served. Most reasons end with an event in the
+ * kubelet's directory, but not a full disk. */
+#define SERVE_AGAIN_NS (2 * NS_PER_SEC)
+
+/* A resource that is withdrawn lists no devices for so long before its socket goes. A kubelet takes
+ * the empty list at once; a stream that just ends would leave it with capacity for five minutes. */
+#define RETIRE_NS NS_PER_SEC
+
+/* --- what changed, for the log --- */
+
+/* The search begins at *at, behind the last that was found: they are asked for in one order mostly.
+ * NULL: out of memory. */
+static struct agent_seen_gpu *seen_of(struct agent *a, const char *key, bool mig, size_t *at)
+{
+	struct agent_seen_gpu *more;
+
+	for (size_t i = 0; i < a->n_seen; i++) {
+		size_t k = (*at + i) % a->n_seen;
+
+		if (a->seen[k].mig != mig || strcmp(a->seen[k].key, key) != 0)
+			continue;
+		*at = k + 1;
+		return &a->seen[k];
+	}
+	more = reallocarray(a->seen, a->n_seen + 1, sizeof(*more));
+	if (!more)
+		return NULL;
+	a->seen = more;
+	more = &a->seen[a->n_seen++];
+	*more = (struct agent_seen_gpu){ .ok = true, .mig = mig };
+	(void)snprintf(more->key, sizeof(more->key), "%s", key);
+	*at = a->n_seen;
+	return more;
+}
+
+/* Those without a UUID must not be taken for each other, or each would be news again and again. */
+static struct agent_seen_gpu *seen_gpu(struct agent *a, const struct gpu *g, size_t *at)
+{
+	char place[16];
+
+	(void)snprintf(place, sizeof(place), "%u", g->index);
+	return seen_of(a, g->uuid[0] ? g->uuid : place, false, at);
+}
+
+static struct agent_seen_gpu *seen_mig(struct agent *a, const struct gpu *g,
+	const struct gpu_mig *m, size_t *at)
+{
+	char place[32];
+
+	(void)snprintf(place, sizeof(place), "%u:%u", g->index, m->index);
+	return seen_of(a, m->uuid[0] ? m->uuid : place, true, at);
+}
+
+static void tell_gpu(struct agent *a, const struct gpu *g, const struct health *h)
+{
+	if (health_ok(h)) {
+		log_info("GPU is healthy again", LOG_UINT("gpu", g->index),
+			LOG_STR("uuid", g->uuid));
+		agent_event(a, EVENT_NORMAL, "GPUHealthy", "GPU %u (%s) is healthy again",
+			g->index, g->uuid);
+	} else {
+		log_warn("GPU is unhealthy", LOG_UINT("gpu", g->index),
+			LOG_STR("uuid", g->uuid), LOG_STR("reason", h->reason));
+		agent_event(a, EVENT_WARNING, "GPUUnhealthy", "GPU %u (%s): %s", g->index,
+			g->uuid, h->reason);
+	}
+}
+
+static void tell_mig(struct agent *a, const struct gpu *g, const struct gpu_mig *m,
+	const struct health *h)
+{
+	if (health_ok(h)) {
+		log_info("MIG device is healthy again", LOG_UINT("gpu", g->index),
+			LOG_UINT("mig", m->index), LOG_STR("uuid", m->uuid));
+		agent_event(a, EVENT_NORMAL, "GPUHealthy",
+			"MIG device %u:%u (%s) is healthy again", g->index, m->index, m->uuid);
+	} else {
+		log_warn("MIG device is unhealthy", LOG_UINT("gpu", g->index),
+			LOG_UINT("mig", m->index), LOG_STR("uuid", m->uuid),
+			LOG_STR("profile", m->profile), LOG_STR("reason", h->reason));
+		agent_event(a, EVENT_WARNING, "GPUUnhealthy", "MIG device %u:%u (%s): %s",
+			g->index, m->index, m->uuid, h->reason);
+	}
+}
+
+/* A warning is not health: the device stays allocatable, and may be unhealthy besides. @what: "GPU 0 (GPU-...)". */
+static void tell_warning(struct agent *a, const char *what, const char *warning)
+{
+	if (*warning) {
+		log_warn("GPU has a health warning, it stays allocatable",
+			LOG_STR("device", what), LOG_STR("warning", warning));
+		agent_event(a, EVENT_WARNING, "GPUWarning", "%s: %s", what, warning);
+	} else {
+		log_info("GPU has no health warning any more", LOG_STR("device", what));
+		agent_event(a, EVENT_NORMAL, "GPUWarningCleared",
+			"%s: the health warning is over", what);
+	}
+}
+
+/* Whether the warning of @h is new; it is kept as reported. */
+static bool is_new_warning(struct agent_seen_gpu *seen, const struct health *h)
+{
+	if (!strcmp(seen->warning, h->warning))
+		return false;
+	memcpy(seen->warning, h->warning, sizeof(seen->warning));
+	return true;
+}
+
+/* Whether @h is news of the device; it is kept as told. */
+static bool is_news(struct agent_seen_gpu *seen, const struct health *h)
+{
+	bool ok = health_ok(h);
+
+	if (seen->ok == ok && (ok || !strcmp(seen->reason, h->reason)))
+		return false;
+	seen->ok = ok;
+	memcpy(seen->reason, h->reason, sizeof(seen->reason));
+	return true;
+}
+
+/* MIG devices that are not there any more: layouts come and go, and must not add up. */
+static void drop_old_migs(struct agent *a)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < a->n_seen; i++) {
+		if (a->seen[i].mig && !a->seen[i].here)
+			continue;
+		a->seen[kept] = a->seen[i];
+		a->seen[kept++].here = false;
+	}
+	a->n_seen = kept;
+}
+
+static void log_health(struct agent *a)
+{
+	const struct inventory *inv = a->node.inv;
+	char what[GPU_UUID_MAX + 48];
+	size_t at = 0;
+
+	for (uint32_t i = 0; i < inv->n; i++) {
+		const struct node_gpu *g = &a->node.gpus[i];
+		struct agent_seen_gpu *seen = seen_gpu(a, &g->gpu, &at);
+
+		if (!seen)
+			continue;
+		if (is_news(seen, &g->health))
+			tell_gpu(a, &g->gpu, &g->health);
+		if (is_new_warning(seen, &g->health)) {
+			(void)snprintf(what, sizeof(what), "GPU %u (%s)", g->gpu.index,
+				g->gpu.uuid);
+			tell_warning(a, what, g->health.warning);
+		}
+	}
+	for (uint32_t i = 0; i < inv->n_mig; i++) {
+		const struct gpu_mig *m = &inv->mig[i];
+		const struct node_gpu *g = &a->node.gpus[m->gpu];
+		struct agent_seen_gpu *seen = seen_mig(a, &g->gpu, m, &at);
+
+		if (!seen)
+			continue;
+		seen->here = true;
+		/* What ails the GPU is said of the GPU. */
+		if (health_ok(&g->health) && is_news(seen, &a->node.migs[i]))
+			tell_mig(a, &g->gpu, m, &a->node.migs[i]);
+		if (is_new_warning(seen, &a->node.migs[i])) {
+			(void)snprintf(what, sizeof(what), "MIG device %u:%u (%s)",
+				g->gpu.index, m->index, m->uuid);
+			tell_warning(a, what, a->node.migs[i].warning);
+		}
+	}
+	drop_old_migs(a);
+}
+
+/* --- decide --- */
+
+/* What was not told before. */
+static void log_news(const char *what, const struct strv *now, const struct strv *before)
+{
+	for (size_t i = 0; i < now->n; i++)
+		if (!before || !strv_has(before, now->v[i]))
+			log_warn(what, LOG_STR("reason", now->v[i]));
+}
+
+/* Replaces what is offered by the decision from what is known now. On an error (no memory, too
+ * many devices) the old offer stays in force, with its own copy of the inventory. */
+static void decide(struct agent *a)
+{
+	CLEANUP(offer_freep) struct offer *offer = NULL;
+	CLEANUP(inventory_freep) struct inventory *inv = NULL;
+	struct error err = ERROR_INIT;
+
+	if (inventory_copy(&inv, a->node.inv, &err) == 0)
+		agent_mig_mask(a, inv);
+	if (!inv || offer_new(&offer, inv, a->config.config, &err) < 0) {
+		if (strcmp(a->offer_error.msg, err.msg) != 0)
+			log_error("cannot decide what to offer, keeping the last",
+				LOG_STR("reason", err.msg));
+		a->offer_error = err;
+		return;
+	}
+	error_clear(&a->offer_error);
+	log_news("the config does not fit this node", &offer->warnings,
+		a->offered.offer ? &a->offered.offer->warnings : NULL);
+	log_news("not offered as configured", &offer->notes,
+		a->offered.offer ? &a->offered.offer->notes : NULL);
+	a->offered.offer = offer_free(a->offered.offer);
+	a->offered.inv = inventory_free(a->offered.inv);
+	a->offered.offer = STEAL_PTR(offer);
+	a->offered.inv = STEAL_PTR(inv);
+}
+
+/* --- act --- */
+
+static struct agent_plugin *find_plugin(struct agent *a, const char *name)
+{
+	for (size_t i = 0; i < a->n_plugins; i++) {
+		if (!strcmp(a->plugins[i]->name, name))
+			return a->plugins[i];
+	}
+	return NULL;
+}
+
+static struct agent_plugin *add_plugin(struct agent *a, const struct resource *r)
+{
+	struct agent_plugin **more = reallocarray(a->plugins, a->n_plugins + 1, sizeof(*more));
+	struct agent_plugin *p;
+
+	if (!more)
+		return NULL;
+	a->plugins = more;
+	p = agent_plugin_new(a, r->name);
+	if (!p)
+		return NULL;
+	a->plugins[a->n_plugins++] = p;
+	log_info("offering resource", LOG_STR("resource", r->name),
+		LOG_UINT("devices", r->n_devices), LOG_UINT("replicas", r->replicas));
+	return p;
+}
+
+/* Withdraws a resource, first its devices, then its socket. False: it can go. */
+static bool retire(struct agent_plugin *p, uint64_t now)
+{
+	const struct resource none = { .n_devices = 0 };
+
+	if (!p->plugin)
+		return false;
+	if (p->retire_at_ns != 0)
+		return now < p->retire_at_ns;
+	log_info("resource is not offered any more", LOG_STR("resource", p->name));
+	agent_plugin_set_devices(p, &none);
+	p->retire_at_ns = now + RETIRE_NS;
+	return true;
+}
+
+/* New resources first, so that a rename never leaves the node with nothing. */
+static void act(struct agent *a)
+{
+	const struct offer *o = a->offered.offer;
+	uint64_t now = time_mono_ns();
+	size_t kept = 0;
+
+	for (size_t i = 0; i < a->n_plugins; i++)
+		a->plugins[i]->offered = false;
+	for (uint32_t i = 0; i < o->n; i++) {
+		const struct resource *r = &o->resources[i];
+		struct agent_plugin *p = find_plugin(a, r->name);
+
+		if (!p)
+			p = add_plugin(a, r);
+		if (!p) {
+			log_error("resource not served", LOG_STR("resource", r->name),
+				LOG_STR("reason", "out of memory"));
+			continue;
+		}
+		p->offered = true;
+		p->retire_at_ns = 0;
+		agent_plugin_start(p);
+		agent_plugin_set_devices(p, r);
+	}
+	for (size_t i = 0; i < a->n_plugins; i++) {
+		if (a->plugins[i]->offered || retire(a->plugins[i], now))
+			a->plugins[kept++] = a->plugins[i];
+		else
+			(void)agent_plugin_free(a->plugins[i]);
+	}
+	a->n_plugins = kept;
+}
+
+/* --- the clock --- */
+
+static void on_due(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+	const struct health_policy *policy = &a->config.config->health;
+	uint64_t now = time_mono_ns();
+
+	if (now >= node_due(&a->node, policy)) {
+		/* A GPU that is forgotten may be why the config did not fit. */
+		if (node_tick(&a->node, policy, now))
+			agent_config_gpus_changed(a);
+		a->asked_ns = now;
+		agent_probe(a);
+	}
+	agent_reconcile(a);
+}
+
+/* When a resource has something to wait for: its first socket, or its end. */
+static uint64_t plugins_due(const struct agent *a, uint64_t now)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (size_t i = 0; i < a->n_plugins; i++) {
+		const struct agent_plugin *p = a->plugins[i];
+		uint64_t own = !p->plugin        ? now + SERVE_AGAIN_NS
+			       : p->retire_at_ns ? p->retire_at_ns
+						 : UINT64_MAX;
+
+		if (own < due)
+			due = own;
+	}
+	return due;
+}
+
+/* An answer may take long: NVML hangs or crashes, or nobody is to open it now. */
+static uint64_t look_due(const struct agent *a, uint64_t now)
+{
+	uint64_t due = node_due(&a->node, &a->config.config->health);
+	uint64_t again = a->asked_ns + ASK_AGAIN_NS;
+
+	return due <= now && a->asked_ns && now < again ? again : due;
+}
+
+/* Milliseconds; UINT64_MAX: there is nothing to wait for. */
+static uint64_t due_in(const struct agent *a)
+{
+	uint64_t now = time_mono_ns(), due = look_due(a, now);
+	uint64_t plugins = plugins_due(a, now), cdi = agent_cdi_due(&a->cdi);
+
+	if (plugins < due)
+		due = plugins;
+	if (cdi < due)
+		due = cdi;
+	if (due == UINT64_MAX)
+		return due;
+	return due > now ? (due - now) / NS_PER_MS + DUE_MIN_MS : DUE_MIN_MS;
+}
+
+static void arm_timer(struct agent *a)
+{
+	uint64_t ms = due_in(a);
+
+	if (ms == UINT64_MAX)
+		(void)uv_timer_stop(&a->due);
+	else
+		(void)uv_timer_start(&a->due, on_due, ms, 0);
+}
+
+/* Never later than it is: what waits for its next try would wait for ever, look after look. */
+void agent_set_due(struct agent *a)
+{
+	if (!uv_is_active((uv_handle_t *)&a->due) || due_in(a) < uv_timer_get_due_in(&a->due))
+		arm_timer(a);
+}
+
+void agent_reconcile(struct agent *a)
+{
+	if (!a->node.inv) {
+		/* Why there are no GPUs may be what a repair tool waits for. */
+		agent_cluster_look(a);
+		return;
+	}
+	log_health(a);
+	/* Without a config yet nothing is offered: the first must be the right one. */
+	if (a->config.decided)
+		decide(a);
+	/* A device may be given away as soon as it is offered. */
+	agent_cdi_look(a);
+	agent_slices_look(a);
+	agent_mps_look(a);
+	/* Positions of an older offer do not fit the node's GPUs of now: leave its lists alone. */
+	if (a->offered.offer && a->offer_error.code == ERR_NONE)
+		act(a);
+	agent_cluster_look(a);
+	agent_health_keep(a);
+	arm_timer(a);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/internal.h"
+
+#include "node/agent/options.h"
+#include "lib/base/defaults.h"
+#include "lib/base/fd.h"
+#include "node/view/json/json.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static void get_healthz(struct agent *a, struct http_exchange *x)
+{
+	/* That this runs is the answer: the loop turns. */
+	(void)a;
+	http_reply(x, 200, "text/plain", "ok\n", 3);
+}
+
+static void get_readyz(struct agent *a, struct http_exchange *x)
+{
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
+
+	if (agent_ready(a, &why))
+		http_reply(x, 200, "text/plain", "ok\n", 3);
+	else
+		http_reply(x, 503, "text/plain", buf_str(&why), why.len);
+}
+
+struct status_request {
+	struct agent *agent;
+	struct http_exchange *exchange;
+};
+
+static void reply_status(void *arg, const struct pod_devices *list, const struct error *err)
+{
+	CLEANUP(freep) struct status_request *r = arg;
+	CLEANUP(freep) char *text = agent_status_json(r->agent, list, err);
+	struct error nomem = ERROR_INIT;
+
+	if (text) {
+		http_reply(r->exchange, 200, "application/json", text, strlen(text));
+	} else {
+		(void)error_nomem(&nomem);
+		http_reply_error(r->exchange, &nomem);
+	}
+}
+
+static void ask_holders(void *arg)
+{
+	struct status_request *r = arg;
+
+	holders_ask(r->agent->holders, reply_status, r);
+}
+
+static void get_status(struct agent *a, struct http_exchange *x)
+{
+	struct status_request *r = malloc(sizeof(*r));
+	struct error err = ERROR_INIT;
+
+	if (!r) {
+		(void)error_nomem(&err);
+		http_reply_error(x, &err);
+		return;
+	}
+	*r = (struct status_request){ .agent = a, .exchange = x };
+	agent_slices_refresh(a, ask_holders, r);
+}
+
+static void reply_not_found(struct http_exchange *x, const char *text)
+{
+	struct error err = ERROR_INIT;
+
+	(void)error_set(&err, ERR_NOT_FOUND, "%s", text);
+	http_reply_error(x, &err);
+}
+
+/* What is served at --metrics-listen too, for tools on this node. */
+static void get_view(struct agent *a, struct http_exchange *x, enum view_part part)
+{
+	CLEANUP(view_unrefp) struct view *v = agent_view(a);
+	CLEANUP(freep) char *text = NULL;
+	struct error err = ERROR_INIT;
+	size_t len = 0;
+
+	if (!a->serve)
+		(void)error_set(&err, ERR_UNAVAILABLE,
+			"this agent measures nothing; start it without --metrics=false");
+	else if (!v)
+		(void)error_set(&err, ERR_UNAVAILABLE,
+			"nothing has been looked at yet; try again in a second");
+	else if (!(text = view_json(v, part, &len)))
+		(void)error_nomem(&err);
+	if (text)
+		http_reply(x, 200, "application/json", text, len);
+	else
+		http_reply_error(x, &err);
+}
+
+static bool is_view(struct agent *a, struct http_exchange *x, const char *path)
+{
+	for (size_t i = 0; i < VIEW_PART_COUNT_; i++) {
+		if (!strcmp(path, view_part_path((enum view_part)i))) {
+			get_view(a, x, (enum view_part)i);
+			return true;
+		}
+	}
+	return false;
+}
+
+static const struct route {
+	const char *path;
+	void (*get)(struct agent *a, struct http_exchange *x);
+} routes[] = {
+	{ "/healthz", get_healthz },
+	{ "/readyz", get_readyz },
+	{ "/v1/status", get_status },
+};
+
+static void on_request(void *arg, struct http_exchange *x, const struct http_request *req)
+{
+	if (strcmp(req->method, "GET") != 0 && strcmp(req->method, "HEAD") != 0) {
+		http_reply(x, 405, "text/plain", "only GET is served\n", 19);
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+		if (!strcmp(req->path, routes[i].path)) {
+			routes[i].get(arg, x);
+			return;
+		}
+	}
+	if (!is_view(arg, x, req->path))
+		reply_not_found(x,
+			"no such path; there are /healthz, /readyz, /v1/status and /api/v1/node");
+}
+
+static void serve_socket(struct agent *a)
+{
+	char address[PATH_MAX + 8] = "unix:";
+	struct error err = ERROR_INIT;
+
+	if (path_join(address + 5, sizeof(address) - 5, a->run_dir, AGENT_SOCKET, &err) < 0 ||
+		dir_make(a->run_dir, 0755, &err) < 0 ||
+		http_server_start(&a->local, a->loop, address, 0600, on_request, a, &err) < 0)
+		a->local = NULL;
+	agent_component(a, COMPONENT_STATUS_SOCKET, &err);
+}
+
+/* The run directory may have been emptied. */
+static bool socket_is_gone(const struct agent *a)
+{
+	char path[PATH_MAX];
+
+	return path_join(path, sizeof(path), a->run_dir, AGENT_SOCKET, NULL) == 0 &&
+	       access(path, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/*
+ * Over TCP. Neither names nor errors of this node are in an answer: any pod of the cluster may ask, and there is no
+ * token. --metrics-listen has the rest, with its token, in a process of its own.
+ */
+static struct health_answer answer_probe(void *arg, const char *path)
+{
+	static const struct health_answer
+		ok = { 200, "ok\n" },
+		not_ready = { 503, "not ready; gpuslice status says why\n" },
+		not_here = { 404, "the status is served on the unix socket and at "
+				  "--metrics-listen\n" };
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
+
+	if (!strcmp(path, "/healthz"))
+		return ok;
+	if (strcmp(path, "/readyz") != 0)
+		return not_here;
+	return agent_ready(arg, &why) ? ok : not_ready;
+}
+
+static void serve_tcp(struct agent *a)
+{
+	struct error err = ERROR_INIT;
+
+	if (health_server_start(&a->tcp, a->loop, a->listen, answer_probe, a, &err) == 0)
+		log_info("answering probes", LOG_STR("address", a->listen),
+			LOG_UINT("port", health_server_port(a->tcp)));
+	agent_component(a, COMPONENT_HEALTH_TCP, &err);
+}
+
+void agent_http_retry(struct agent *a)
+{
+	if (a->local && socket_is_gone(a))
+		a->local = http_server_stop(a->local);
+	if (!a->local)
+		serve_socket(a);
+	if (a->listen && !a->tcp)
+		serve_tcp(a);
+}
+
+void agent_http_start(struct agent *a, const char *listen)
+{
+	a->listen = listen && *listen ? listen : NULL;
+	agent_http_retry(a);
+}

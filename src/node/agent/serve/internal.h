@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* For the files of this folder only. */
+#include "node/agent/components.h"
+#include "node/agent/serve/serve.h"
+#include "node/agent/serve/web-config.h"
+#include "node/view/json/json.h"
+
+#include <pthread.h>
+
+/* A text that was made of a view; the web thread's alone. */
+struct serve_text {
+	unsigned refs;     /* the cache, and each reply that is under way */
+	uint64_t seq;      /* of the view */
+	uint64_t counters; /* and of the counters */
+	char *data;
+	size_t len;
+};
+
+/* Kinds of text: the two formats of /metrics, then the parts of /api/v1. */
+#define SERVE_METRICS_COUNT 2
+#define SERVE_TEXT_COUNT    (SERVE_METRICS_COUNT + VIEW_PART_COUNT_)
+
+struct serve {
+	struct serve_options options;
+	struct web *web;
+	struct metrics_xids *xids;
+	struct metrics_clocks *clocks;
+	struct web_config web_config; /* as it was when .web was started */
+	/* Why .web cannot be started; once it is, why the web config file would give something else now. */
+	struct error web_error;
+	struct error counters_error; /* why the counters are not those that were asked for */
+	bool other_refused;          /* .. by serve_counters(), not by the file */
+	bool from_other;             /* the counters are not the file's: serve_counters() */
+	bool file_wanted;            /* .. any more, and the file could not be read yet */
+
+	pthread_mutex_t lock; /* of what follows; held for a rendering by the web thread */
+	struct view *view;
+	struct metrics_counters *counters;
+	uint64_t counters_seq;
+
+	struct serve_text *texts[SERVE_TEXT_COUNT]; /* the web thread's */
+};
+
+extern const struct web_route serve_routes[];
+extern const size_t serve_n_routes;
+
+/* text.c: a reference to the text of the last view; NULL: there is none yet (*ret_status says why). */
+struct serve_text *serve_text(struct serve *s, size_t kind, enum web_status *ret_status);
+void serve_text_unref(void *text);

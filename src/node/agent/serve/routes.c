@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/serve/internal.h"
+
+#include "lib/base/time.h"
+#include "node/view/page/page.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Answers with the text of this kind, which stays until the reply has gone out. */
+static enum web_status reply_text(struct serve *s, size_t kind, const char *type,
+	struct web_reply *reply)
+{
+	static const char none[] = "nothing has been looked at yet; try again in a second\n";
+	static const char broken[] = "no memory for this text\n";
+	enum web_status status = WEB_OK;
+	struct serve_text *t = serve_text(s, kind, &status);
+
+	if (!t)
+		return status == WEB_UNAVAILABLE
+			       ? web_reply_copy(reply, status, NULL, none, sizeof(none) - 1)
+			       : web_reply_copy(reply, status, NULL, broken,
+					 sizeof(broken) - 1);
+	reply->type = type;
+	reply->body = t->data;
+	reply->len = t->len;
+	reply->release = serve_text_unref;
+	reply->owner = t;
+	return WEB_OK;
+}
+
+static enum web_status get_metrics(void *arg, const struct web_request *req,
+	struct web_reply *reply)
+{
+	enum metrics_format format = metrics_format_of_accept(req->accept);
+
+	return reply_text(arg, format, metrics_content_type(format), reply);
+}
+
+static enum web_status get_api(void *arg, const struct web_request *req,
+	struct web_reply *reply)
+{
+	static const char text[] = "no such path; docs/api.md lists those below /api/v1\n";
+
+	for (size_t i = 0; i < VIEW_PART_COUNT_; i++)
+		if (!strcmp(req->path, view_part_path((enum view_part)i)))
+			return reply_text(arg, SERVE_METRICS_COUNT + i, "application/json",
+				reply);
+	return web_reply_copy(reply, WEB_NOT_FOUND, NULL, text, sizeof(text) - 1);
+}
+
+static enum web_status get_page(void *arg, const struct web_request *req,
+	struct web_reply *reply)
+{
+	static const char text[] = "no such page; the status page is at /\n";
+	const char *body = NULL, *type = NULL;
+	size_t len = 0;
+
+	(void)arg;
+	if (!page_find(req->path, &body, &len, &type))
+		return web_reply_copy(reply, WEB_NOT_FOUND, NULL, text, sizeof(text) - 1);
+	reply->type = type;
+	reply->body = body;
+	reply->len = len;
+	return WEB_OK;
+}
+
+/* dcgm-exporter's word; that this thread answers says that the program runs. */
+static enum web_status get_health(void *arg, const struct web_request *req,
+	struct web_reply *reply)
+{
+	(void)arg;
+	(void)req;
+	return web_reply_copy(reply, WEB_OK, NULL, "OK", 2);
+}
+
+/* How many intervals old a view may be before it counts as stale; a second more for slow ones. */
+#define STALE_INTERVALS 3
+
+/* The loop turns, as it makes views. */
+static enum web_status get_healthz(void *arg, const struct web_request *req,
+	struct web_reply *reply)
+{
+	CLEANUP(view_unrefp) struct view *v = serve_view(arg);
+	uint64_t age_ns = v ? time_mono_ns() - v->mono_ns : 0;
+	char text[96];
+
+	(void)req;
+	if (!v || age_ns <= STALE_INTERVALS * v->interval_ns + 10 * NS_PER_SEC)
+		return web_reply_copy(reply, WEB_OK, NULL, "ok\n", 3);
+	(void)snprintf(text, sizeof(text), "what is shown is %llu s old\n",
+		(unsigned long long)(age_ns / NS_PER_SEC));
+	return web_reply_copy(reply, WEB_UNAVAILABLE, NULL, text, strlen(text));
+}
+
+static enum web_status get_readyz(void *arg, const struct web_request *req,
+	struct web_reply *reply)
+{
+	static const char text[] = "not ready; `gpuslice status` says why\n";
+	CLEANUP(view_unrefp) struct view *v = serve_view(arg);
+
+	(void)req;
+	if (v && v->ready)
+		return web_reply_copy(reply, WEB_OK, NULL, "ok\n", 3);
+	return web_reply_copy(reply, WEB_UNAVAILABLE, NULL, text, sizeof(text) - 1);
+}
+
+const struct web_route serve_routes[] = {
+	{ .path = "/metrics", .get = get_metrics },
+	{ .path = "/api/v1/*", .get = get_api },
+	{ .path = "/", .open = true, .get = get_page },
+	{ .path = "/page/*", .open = true, .get = get_page },
+	{ .path = "/health", .open = true, .get = get_health },
+	{ .path = "/healthz", .open = true, .get = get_healthz },
+	{ .path = "/readyz", .open = true, .get = get_readyz },
+};
+const size_t serve_n_routes = ARRAY_LEN(serve_routes);

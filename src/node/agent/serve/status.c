@@ -1,0 +1,703 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/internal.h"
+
+#include "node/agent/cluster/patch.h"
+#include "node/agent/options.h"
+#include "lib/base/buf.h"
+#include "lib/base/time.h"
+#include "io/config/json.h"
+#include "model/slice/slice.h"
+
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SET(object, key, value) (void)json_object_set_new((object), (key), (value))
+
+static json_t *wall_time(uint64_t wall_ns)
+{
+	char text[TIME_RFC3339_MAX];
+
+	if (wall_ns == 0)
+		return json_null();
+	time_rfc3339(wall_ns, text);
+	return json_any_text(text);
+}
+
+/* Monotonic to wall clock, for a date that people read. */
+static json_t *mono_time(uint64_t mono_ns)
+{
+	uint64_t now = time_mono_ns();
+
+	return wall_time(time_wall_ns() - (now > mono_ns ? now - mono_ns : 0));
+}
+
+static json_t *strings(const struct strv *v)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < v->n; i++)
+		(void)json_array_append_new(list, json_any_text(v->v[i]));
+	return list;
+}
+
+static json_t *error_or_null(const struct error *err, uint64_t wall_ns)
+{
+	json_t *o;
+
+	if (!err || err->code == ERR_NONE)
+		return json_null();
+	o = json_pack("{s:s, s:s}", "code", error_class(err->code)->name, "message", err->msg);
+	if (wall_ns)
+		SET(o, "at", wall_time(wall_ns));
+	return o;
+}
+
+static const char *const strategy_names[] = {
+	[SHARING_NONE] = "none",
+	[SHARING_TIME_SLICING] = "time-slicing",
+	[SHARING_MPS] = "mps",
+	[SHARING_SLICES] = "slices",
+};
+
+/* What the config shares by: "time-slicing, mps, slices", or those of them that it has. */
+void agent_sharing_text(const struct config *c, struct buf *text)
+{
+	const bool has[] = { [SHARING_NONE] = false,
+		[SHARING_TIME_SLICING] = sharing_has(&c->sharing, SHARING_TIME_SLICING),
+		[SHARING_MPS] = sharing_has(&c->sharing, SHARING_MPS),
+		[SHARING_SLICES] = c->n_slices > 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(has); i++)
+		if (has[i])
+			buf_printf(text, "%s%s", text->len ? ", " : "", strategy_names[i]);
+	if (!text->len)
+		buf_puts(text, strategy_names[SHARING_NONE]);
+}
+
+static json_t *sharing_status(const struct config *c)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(128);
+
+	agent_sharing_text(c, &text);
+	return json_any_text(buf_str(&text));
+}
+
+static json_t *config_status(const struct agent *a)
+{
+	const struct agent_config_state *s = &a->config;
+	json_t *o = json_object();
+
+	SET(o, "file", s->where ? json_any_text(s->where) : json_null());
+	SET(o, "source",
+		s->source ? json_any_text(config_source_text(s->source)) : json_null());
+	SET(o, "sourceError",
+		error_or_null(s->source ? config_source_trouble(s->source) : NULL, 0));
+	SET(o, "entry", s->chosen ? json_any_text(s->entry) : json_null());
+	SET(o, "chosenBy", s->chosen ? json_string(config_choice_by_text(s->by)) : json_null());
+	SET(o, "label", s->label_known && *s->label ? json_any_text(s->label) : json_null());
+	SET(o, "decided", json_boolean(s->decided));
+	SET(o, "waiting", json_any_text(s->waiting));
+	SET(o, "since", wall_time(s->since_wall_ns));
+	SET(o, "generation", json_integer((json_int_t)s->generation));
+	SET(o, "sharing", sharing_status(s->config));
+	SET(o, "warnings", strings(&s->warnings));
+	SET(o, "lastError", error_or_null(&s->last_error, s->last_error_wall_ns));
+	return o;
+}
+
+static const char *const node_states[] = {
+	[NODE_UNKNOWN] = "unknown",
+	[NODE_ABSENT] = "absent",
+	[NODE_PRESENT] = "present",
+};
+
+static json_t *labels_status(const struct agent *a)
+{
+	const struct label_writer *w = &a->cluster.labels;
+	const struct error *err = a->labels.error.code ? &a->labels.error : &w->task.trouble;
+	json_t *o = json_object();
+
+	SET(o, "where", json_string(agent_labels_where_text(w->where)));
+	SET(o, "count", json_integer(w->want ? (json_int_t)w->want->n : 0));
+	SET(o, "written", json_boolean(w->written));
+	SET(o, "at", wall_time(w->written_wall_ns));
+	SET(o, "error", error_or_null(err, 0));
+	return o;
+}
+
+/* "none": the Node has no such taint; "waiting": it has, and not all is registered yet. */
+static json_t *taint_status(const struct agent_cluster *c)
+{
+	json_t *o = json_object();
+	bool there = c->node && taint_is(node_object_taints(c->node), c->options.startup_taint);
+	bool known = c->node && node_object_state(c->node) == NODE_PRESENT;
+
+	SET(o, "key", json_any_text(c->options.startup_taint));
+	SET(o, "state",
+		json_string(!*c->options.startup_taint ? "off"
+			    : !known                   ? "unknown"
+			    : there                    ? "waiting"
+						       : "none"));
+	SET(o, "removed", wall_time(c->taint_removed_wall_ns));
+	SET(o, "error", error_or_null(&c->taint.trouble, 0));
+	return o;
+}
+
+static json_t *condition_status(const struct agent_cluster *c)
+{
+	const json_t *have = c->node ? node_object_condition(c->node) : NULL;
+	json_t *o = json_object();
+
+	SET(o, "type", json_any_text(c->options.node_condition));
+	SET(o, "status", json_incref(json_object_get(have, "status")) ?: json_null());
+	SET(o, "reason", json_incref(json_object_get(have, "reason")) ?: json_null());
+	SET(o, "message", json_incref(json_object_get(have, "message")) ?: json_null());
+	SET(o, "error", error_or_null(&c->condition.task.trouble, 0));
+	return o;
+}
+
+static json_t *cluster_status(const struct agent *a)
+{
+	const struct agent_cluster *c = &a->cluster;
+	const struct error *trouble = c->node ? node_object_trouble(c->node) : &c->why;
+	json_t *o = json_object();
+
+	SET(o, "server", c->api ? json_any_text(api_server(c->api)) : json_null());
+	SET(o, "state",
+		json_string(!c->possible                ? "off"
+			    : !c->node                  ? "starting"
+			    : trouble->code == ERR_NONE ? "in touch"
+							: "away"));
+	SET(o, "error", error_or_null(trouble, 0));
+	SET(o, "node", json_any_text(c->options.node_name));
+	SET(o, "nodeState",
+		json_string(node_states[c->node ? node_object_state(c->node) : NODE_UNKNOWN]));
+	SET(o, "requests", json_integer(c->api ? (json_int_t)api_requests(c->api) : 0));
+	SET(o, "labels", labels_status(a));
+	SET(o, "startupTaint", taint_status(c));
+	SET(o, "nodeCondition", condition_status(c));
+	SET(o, "events",
+		json_pack("{s:I, s:o}", "dropped", (json_int_t)c->events.dropped, "error",
+			error_or_null(&c->events.task.trouble, 0)));
+	return o;
+}
+
+static json_t *nvml_status(const struct agent *a)
+{
+	const struct inventory *inv = a->node.inv;
+	json_t *o = json_object();
+	bool up = a->nvml_answered && a->nvml_down.code == ERR_NONE;
+
+	SET(o, "state", json_string(up ? "up" : a->nvml_down.code ? "down" : "starting"));
+	SET(o, "error", error_or_null(&a->nvml_down, 0));
+	SET(o, "driverVersion", inv ? json_any_text(inv->driver_version) : json_null());
+	SET(o, "nvmlVersion", inv ? json_any_text(inv->nvml_version) : json_null());
+	if (inv && inv->cuda_version)
+		SET(o, "cudaVersion",
+			json_sprintf("%d.%d", inv->cuda_version / 1000,
+				inv->cuda_version % 1000 / 10));
+	return o;
+}
+
+/* Of each health signal its value, null where it is not known. */
+static json_t *signals_status(const struct gpu *g)
+{
+	json_t *o = json_object();
+
+	for (int i = 0; i < GPU_SIGNAL_COUNT_; i++) {
+		uint64_t value;
+		bool known = gpu_signal(g, (enum gpu_signal)i, &value);
+
+		SET(o, health_signals[i].name,
+			known ? json_integer((json_int_t)value) : json_null());
+	}
+	return o;
+}
+
+/* 0 is how an inventory says that NVML could not tell. */
+/* What NVML could not say is "". */
+static json_t *text_or_null(const char *text)
+{
+	return *text ? json_any_text(text) : json_null();
+}
+
+static json_t *bytes_or_null(uint64_t bytes)
+{
+	return bytes ? json_integer((json_int_t)bytes) : json_null();
+}
+
+/* One that is gone has given its index back: NVML may have given it to another. */
+static json_t *index_status(const struct gpu *g)
+{
+	return g->fault == GPU_FAULT_GONE ? json_null() : json_integer(g->index);
+}
+
+static json_t *xids_status(const struct gpu *g, uint64_t count)
+{
+	return gpu_xids_known(g, count) ? json_integer((json_int_t)count) : json_null();
+}
+
+static json_t *mig_mode_status(const struct gpu *g)
+{
+	if (g->mig_unknown)
+		return json_null();
+	if (g->mig_enabled)
+		return json_string("on");
+	return json_string(g->mig_capable ? "off" : "none");
+}
+
+static json_t *gpu_status(const struct node_gpu *g)
+{
+	json_t *o = json_object();
+
+	SET(o, "index", index_status(&g->gpu));
+	SET(o, "uuid", text_or_null(g->gpu.uuid));
+	SET(o, "name", text_or_null(g->gpu.name));
+	SET(o, "busId", text_or_null(g->gpu.bus_id));
+	SET(o, "numaNode", g->gpu.numa_node < 0 ? json_null() : json_integer(g->gpu.numa_node));
+	SET(o, "memoryTotalBytes", bytes_or_null(g->gpu.memory_total_bytes));
+	SET(o, "memoryUsedBytes",
+		g->gpu.memory_total_bytes ? json_integer((json_int_t)g->gpu.memory_used_bytes)
+					  : json_null());
+	SET(o, "mig", mig_mode_status(&g->gpu));
+	SET(o, "migPending",
+		g->gpu.mig_unknown ? json_null() : json_boolean(g->gpu.mig_pending));
+	SET(o, "computeCapability",
+		g->gpu.cc_major ? json_sprintf("%u.%u", g->gpu.cc_major, g->gpu.cc_minor)
+				: json_null());
+	SET(o, "health", json_string(health_state_name(g->health.state)));
+	SET(o, "reason", json_any_text(g->health.reason));
+	SET(o, "warning", json_any_text(g->health.warning));
+	SET(o, "signals", signals_status(&g->gpu));
+	SET(o, "since", mono_time(g->health.since_ns));
+	SET(o, "lastXid", g->health.last_xid ? json_integer(g->health.last_xid) : json_null());
+	SET(o, "xids", xids_status(&g->gpu, g->health.xid_count));
+	return o;
+}
+
+/* Order of the index of holders: by resource, then id. */
+static int by_device(const void *a, const void *b)
+{
+	const struct pod_device *const *x = a, *const *y = b;
+	int r = strcmp((*x)->resource, (*y)->resource);
+
+	return r ? r : strcmp((*x)->id, (*y)->id);
+}
+
+struct holder_index {
+	const struct pod_device **v;
+	size_t n;
+	bool known; /* the kubelet has answered */
+};
+
+static struct holder_index index_holders(const struct pod_devices *list)
+{
+	struct holder_index index = { .known = list != NULL };
+
+	if (!list || list->n == 0)
+		return index;
+	index.v = reallocarray(NULL, list->n, sizeof(*index.v));
+	if (!index.v)
+		return (struct holder_index){ 0 };
+	for (size_t i = 0; i < list->n; i++)
+		index.v[i] = &list->v[i];
+	index.n = list->n;
+	qsort(index.v, index.n, sizeof(*index.v), by_device);
+	return index;
+}
+
+static const struct pod_device *holder_of(const struct holder_index *index,
+	const char *resource, const char *id)
+{
+	struct pod_device key = { .resource = (char *)(uintptr_t)resource,
+		.id = (char *)(uintptr_t)id };
+	const struct pod_device *k = &key, **found;
+
+	if (index->n == 0)
+		return NULL;
+	found = bsearch(&k, index->v, index->n, sizeof(*index->v), by_device);
+	return found ? *found : NULL;
+}
+
+static json_t *holder_status(const struct pod_device *h)
+{
+	return json_pack("{s:s, s:s, s:s}", "namespace", h->namespace_, "pod", h->pod,
+		"container", h->container);
+}
+
+static void set_index(json_t *o, const char *key, const struct gpu *gpu,
+	const struct gpu_mig *mig)
+{
+	SET(o, key, json_sprintf("%u:%u", gpu->index, mig->index));
+}
+
+static json_t *slice_status(const struct agent *a, const struct resource *r,
+	const struct offer_device *d, const struct holder_index *holders)
+{
+	const struct inventory *inv = a->offered.inv;
+	const struct gpu *gpu = &inv->gpus[d->gpu];
+	const struct pod_device *h = holder_of(holders, r->name, d->id);
+	json_t *o = json_object();
+	const char *why;
+	bool ok = agent_device_ok(a, r, d, &why);
+
+	SET(o, "id", json_any_text(d->id));
+	SET(o, "gpu", index_status(gpu));
+	if (d->mig != OFFER_WHOLE) {
+		set_index(o, "mig", gpu, &inv->mig[d->mig]);
+		SET(o, "profile", json_any_text(inv->mig[d->mig].profile));
+	}
+	SET(o, "healthy", json_boolean(ok));
+	SET(o, "reason", json_any_text(ok ? "" : why));
+	SET(o, "holder", h ? holder_status(h) : json_null());
+	return o;
+}
+
+/* The pods that hold a physical device, replicas of it too, by any resource. */
+static json_t *holders_status(const struct pod_devices *list, const char *uuid)
+{
+	size_t len = strlen(uuid);
+	json_t *all = json_array();
+
+	for (size_t i = 0; len && i < list->n; i++)
+		if (device_id_physical_len(list->v[i].id) == len &&
+			!memcmp(list->v[i].id, uuid, len))
+			(void)json_array_append_new(all, holder_status(&list->v[i]));
+	return all;
+}
+
+/* Why the device @uuid is listed and cannot be had, whatever its health; "": it is not so. */
+const char *agent_device_refusal(const struct agent *a, const char *uuid)
+{
+	const struct offer *offer = a->offered.offer;
+	char id[DEVICE_ID_MAX], cut[DEVICE_ID_MAX];
+
+	if (!uuid[0] || !device_id_make(id, sizeof(id), uuid, 0))
+		return "";
+	for (uint32_t i = 0; offer && i < offer->n; i++) {
+		const struct offer_device *d = resource_find(&offer->resources[i], uuid);
+
+		if (!d)
+			d = resource_find(&offer->resources[i], id);
+		if (!d && device_id_make_slice(cut, sizeof(cut), uuid, offer->resources[i].name,
+				  0))
+			d = resource_find(&offer->resources[i], cut);
+		if (d && *agent_refusal(a, &offer->resources[i], d))
+			return agent_refusal(a, &offer->resources[i], d);
+	}
+	return "";
+}
+
+/* --- what a device is cut into --- */
+
+static json_t *profile_status(const struct resource *r, uint32_t first, uint32_t n,
+	uint32_t used, const struct inventory *inv, const struct holder_index *holders)
+{
+	const struct offer_device *d = &r->devices[first];
+	const struct offer_share *s = &r->shares[d->share - 1];
+	uint64_t memory =
+		slice_limit(&s->isolation, s->replicas, slice_usable(inv, d->gpu, d->mig), 1);
+	struct slice_gpu time;
+	json_t *o = json_object();
+
+	slice_time(&time, s, 1);
+	SET(o, "resource", json_any_text(r->name));
+	SET(o, "slices", json_integer(n));
+	SET(o, "used", holders->known ? json_integer(used) : json_null());
+	SET(o, "memoryBytes",
+		memory && memory != SLICE_NO_LIMIT ? json_integer((json_int_t)memory)
+						   : json_null());
+	SET(o, "weight", json_integer(time.weight));
+	SET(o, "capMillionths", time.cap ? json_integer(time.cap) : json_null());
+	SET(o, "compute", json_string(time.cap ? "capped" : "fair"));
+	SET(o, "class",
+		json_string(s->isolation.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch"));
+	return o;
+}
+
+/* Of the GPU or MIG device @uuid; by that, since positions in the offer may be others. */
+static json_t *profiles_status(const struct agent *a, const char *uuid,
+	const struct holder_index *holders)
+{
+	const struct offer *offer = a->offer_error.code ? NULL : a->offered.offer;
+	json_t *list = json_array();
+	char id[DEVICE_ID_MAX];
+
+	for (uint32_t i = 0; uuid[0] && offer && i < offer->n; i++) {
+		const struct resource *r = &offer->resources[i];
+		const struct offer_device *d = NULL;
+		uint32_t n = 0, used = 0;
+
+		if (r->strategy == SHARING_SLICES &&
+			device_id_make_slice(id, sizeof(id), uuid, r->name, 0))
+			d = resource_find(r, id);
+		if (!d)
+			continue;
+		for (; d + n < r->devices + r->n_devices && d[n].share == d->share; n++)
+			used += holder_of(holders, r->name, d[n].id) != NULL;
+		(void)json_array_append_new(list, profile_status(r, (uint32_t)(d - r->devices),
+							  n, used, a->offered.inv, holders));
+	}
+	return list;
+}
+
+static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
+	const struct health *h, const struct pod_devices *holders,
+	const struct holder_index *index)
+{
+	const struct node_gpu *g = &a->node.gpus[m->gpu];
+	/* It is never better than its GPU. */
+	const struct health *shown = health_ok(&g->health) ? h : &g->health;
+	json_t *o = json_object();
+
+	set_index(o, "index", &g->gpu, m);
+	SET(o, "uuid", json_any_text(m->uuid));
+	SET(o, "profile", json_any_text(m->profile));
+	SET(o, "gi", json_integer(m->gi));
+	SET(o, "ci", json_integer(m->ci));
+	SET(o, "memoryBytes", bytes_or_null(m->memory_mib << 20));
+	SET(o, "multiprocessors",
+		m->multiprocessors ? json_integer(m->multiprocessors) : json_null());
+	SET(o, "health", json_string(health_state_name(shown->state)));
+	SET(o, "reason", json_any_text(shown->reason));
+	SET(o, "warning", json_any_text(h->warning));
+	SET(o, "refused", json_any_text(agent_device_refusal(a, m->uuid)));
+	SET(o, "since", mono_time(shown->since_ns));
+	SET(o, "lastXid", h->last_xid ? json_integer(h->last_xid) : json_null());
+	SET(o, "xids", xids_status(&g->gpu, h->xid_count));
+	SET(o, "holders", holders ? holders_status(holders, m->uuid) : json_null());
+	SET(o, "profiles", profiles_status(a, m->uuid, index));
+	return o;
+}
+
+static json_t *gpus_status(const struct agent *a, const struct pod_devices *holders)
+{
+	struct holder_index index = index_holders(holders);
+	const struct node *n = &a->node;
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; n->inv && i < n->inv->n; i++) {
+		json_t *o = gpu_status(&n->gpus[i]), *migs = json_array();
+
+		for (uint32_t k = 0; k < n->inv->n_mig; k++)
+			if (n->inv->mig[k].gpu == i)
+				(void)json_array_append_new(migs,
+					mig_status(a, &n->inv->mig[k], &n->migs[k], holders,
+						&index));
+		SET(o, "refused", json_any_text(agent_device_refusal(a, n->inv->gpus[i].uuid)));
+		SET(o, "profiles", profiles_status(a, n->inv->gpus[i].uuid, &index));
+		SET(o, "migDevices", migs);
+		(void)json_array_append_new(list, o);
+	}
+	free(index.v);
+	return list;
+}
+
+static const struct agent_plugin *plugin_of(const struct agent *a, const char *name)
+{
+	for (size_t i = 0; i < a->n_plugins; i++) {
+		if (!strcmp(a->plugins[i]->name, name))
+			return a->plugins[i];
+	}
+	return NULL;
+}
+
+static enum plugin_state state_of(const struct agent_plugin *p, const char **ret_why)
+{
+	*ret_why = p ? p->why : "not started";
+	return p && p->plugin ? plugin_state(p->plugin, ret_why) : PLUGIN_WAITING;
+}
+
+static const char *const plugin_states[] = {
+	[PLUGIN_WAITING] = "waiting",
+	[PLUGIN_REGISTERING] = "registering",
+	[PLUGIN_REGISTERED] = "registered",
+};
+
+const char *agent_resource_state(const struct agent *a, const char *name, const char **ret_why)
+{
+	enum plugin_state state = state_of(plugin_of(a, name), ret_why);
+
+	if (!*ret_why)
+		*ret_why = "";
+	return plugin_states[state];
+}
+
+static json_t *resource_status(const struct agent *a, const struct resource *r,
+	const struct holder_index *holders)
+{
+	json_t *o = json_object(), *slices = json_array();
+	json_int_t healthy = 0, used = 0;
+	const char *why;
+	enum plugin_state state = state_of(plugin_of(a, r->name), &why);
+
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		const struct offer_device *d = &r->devices[i];
+
+		healthy += agent_device_ok(a, r, d, NULL);
+		used += holder_of(holders, r->name, d->id) != NULL;
+		(void)json_array_append_new(slices, slice_status(a, r, d, holders));
+	}
+	SET(o, "name", json_any_text(r->name));
+	SET(o, "sharing", json_string(strategy_names[r->strategy]));
+	SET(o, "replicas", json_integer(r->replicas));
+	SET(o, "capacity", json_integer(r->n_devices));
+	SET(o, "allocatable", json_integer(healthy));
+	SET(o, "used", holders->known ? json_integer(used) : json_null());
+	SET(o, "state", json_string(plugin_states[state]));
+	SET(o, "reason", json_any_text(why ? why : ""));
+	SET(o, "slices", slices);
+	return o;
+}
+
+static json_t *resources_status(const struct agent *a, const struct pod_devices *holders)
+{
+	struct holder_index index = index_holders(holders);
+	json_t *list = json_array();
+
+	/* While the last decision could not be made, positions of the offer and of the node may
+	 * differ; decide() keeps that state short and says why. */
+	for (uint32_t i = 0;
+		a->offered.offer && a->offer_error.code == ERR_NONE && i < a->offered.offer->n;
+		i++)
+		(void)json_array_append_new(list,
+			resource_status(a, &a->offered.offer->resources[i], &index));
+	free(index.v);
+	return list;
+}
+
+/* --- what pods hold of this node's GPUs from before the offer of now --- */
+
+/* Whether @id is a GPU of this node, or a MIG device: those that are gone are of none any more, and
+ * no other plugin calls a device so. *ret: the GPU; NULL: not known. */
+static bool is_ours(const struct inventory *inv, const char *id, const struct gpu **ret)
+{
+	size_t len = device_id_physical_len(id);
+
+	*ret = NULL;
+	for (uint32_t i = 0; inv && i < inv->n; i++) {
+		if (strlen(inv->gpus[i].uuid) == len && !memcmp(inv->gpus[i].uuid, id, len))
+			*ret = &inv->gpus[i];
+	}
+	for (uint32_t i = 0; inv && i < inv->n_mig; i++) {
+		if (strlen(inv->mig[i].uuid) == len && !memcmp(inv->mig[i].uuid, id, len))
+			*ret = &inv->gpus[inv->mig[i].gpu];
+	}
+	return *ret || !strncmp(id, "MIG-", 4);
+}
+
+static bool is_offered(const struct offer *offer, const struct pod_device *d)
+{
+	const struct resource *r = offer ? offer_find(offer, d->resource) : NULL;
+
+	return r && resource_find(r, d->id);
+}
+
+static json_t *earlier_status(const struct agent *a, const struct pod_devices *holders)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; holders && i < holders->n; i++) {
+		const struct pod_device *d = &holders->v[i];
+		const struct gpu *gpu;
+
+		if (!d->dynamic && is_ours(a->node.inv, d->id, &gpu) &&
+			!is_offered(a->offered.offer, d))
+			(void)json_array_append_new(list,
+				json_pack("{s:s, s:s, s:o, s:o}", "resource", d->resource, "id",
+					d->id, "gpu", gpu ? index_status(gpu) : json_null(),
+					"holder", holder_status(d)));
+	}
+	return list;
+}
+
+static json_t *components_status(const struct agent *a)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < COMPONENT_COUNT_; i++) {
+		const struct component_state *s = &a->components.v[i];
+
+		(void)json_array_append_new(list,
+			json_pack("{s:s, s:b, s:o, s:o}", "name",
+				component_name((enum component)i), "degraded",
+				s->why.code != ERR_NONE, "reason", json_any_text(s->why.msg),
+				"since", wall_time(s->since_wall_ns)));
+	}
+	return list;
+}
+
+char *agent_status_json(const struct agent *a, const struct pod_devices *holders,
+	const struct error *holders_error)
+{
+	json_t *o = json_object();
+	char *text;
+
+	SET(o, "version", json_string(GPUSLICE_VERSION));
+	SET(o, "pid", json_integer(getpid()));
+	SET(o, "started", wall_time(a->started_wall_ns));
+	SET(o, "now", wall_time(time_wall_ns()));
+	SET(o, "kubeletDir", json_any_text(a->kubelet_dir));
+	SET(o, "config", config_status(a));
+	SET(o, "cluster", cluster_status(a));
+	SET(o, "mig", agent_mig_status(a));
+	SET(o, "nvml", nvml_status(a));
+	SET(o, "gpus", gpus_status(a, holders));
+	SET(o, "resources", resources_status(a, holders));
+	SET(o, "earlier", earlier_status(a, holders));
+	SET(o, "slices", agent_slices_status(a, holders));
+	SET(o, "mps", agent_mps_status(a));
+	SET(o, "components", components_status(a));
+	SET(o, "holders",
+		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
+			error_or_null(holders_error, 0)));
+	SET(o, "warnings",
+		a->offered.offer ? strings(&a->offered.offer->warnings) : json_array());
+	SET(o, "notes", a->offered.offer ? strings(&a->offered.offer->notes) : json_array());
+	SET(o, "error", error_or_null(&a->offer_error, 0));
+	text = json_dumps(o, JSON_COMPACT);
+	json_decref(o);
+	return text;
+}
+
+bool agent_ready(const struct agent *a, struct buf *why)
+{
+	bool ready = true;
+
+	if (!a->config.decided) {
+		buf_printf(why, "config: %s\n",
+			*a->config.waiting ? a->config.waiting : a->config.last_error.msg);
+		ready = false;
+	}
+	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE) {
+		buf_printf(why, "nvml: %s\n",
+			a->nvml_down.code ? a->nvml_down.msg : "starting");
+		ready = false;
+	}
+	if (a->offer_error.code != ERR_NONE) {
+		buf_printf(why, "offer: %s\n", a->offer_error.msg);
+		ready = false;
+	}
+	if (a->cdi.error.code != ERR_NONE) {
+		buf_printf(why, "cdi: %s\n", a->cdi.error.msg);
+		ready = false;
+	}
+	if (*agent_slices_trouble(a)) {
+		buf_printf(why, "slices: %s\n", agent_slices_trouble(a));
+		ready = false;
+	}
+	/* With an empty --kubelet-socket nobody is to be registered with. */
+	for (size_t i = 0; i < a->n_plugins && !(a->kubelet_socket && !*a->kubelet_socket);
+		i++) {
+		const char *text;
+
+		if (a->plugins[i]->offered &&
+			state_of(a->plugins[i], &text) != PLUGIN_REGISTERED) {
+			buf_printf(why, "%s: not registered: %s\n", a->plugins[i]->name,
+				text ? text : "");
+			ready = false;
+		}
+	}
+	return ready;
+}

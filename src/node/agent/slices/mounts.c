@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/slices/mounts.h"
+
+#include "node/agent/slices/life.h"
+#include "lib/base/parse.h"
+#include "lib/base/procfs.h"
+#include "lib/base/time.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOUNTS_MAX    (1 << 20) /* of one namespace */
+#define MOUNTS_CPU_NS (50 * NS_PER_MS)
+#define NAMESPACE_MAX 64 /* "mnt:[4026531840]" */
+
+struct search {
+	struct strv *ret, seen; /* ids; namespaces */
+	const char *procfs;
+	int proc;
+	struct procfs_budget budget;
+	bool cut;
+};
+
+/* False: it is gone, or we may not look. */
+static bool read_namespace(char ret[NAMESPACE_MAX], int proc, const char *pid)
+{
+	char name[64];
+	ssize_t n;
+
+	(void)snprintf(name, sizeof(name), "%.32s/ns/mnt", pid);
+	n = readlinkat(proc, name, ret, NAMESPACE_MAX - 1);
+	if (n <= 0)
+		return false;
+	ret[n] = '\0';
+	return true;
+}
+
+static int look_at(struct search *s, const char *name, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(MOUNTS_MAX);
+	char namespace[NAMESPACE_MAX];
+	enum procfs_outcome outcome;
+	uint32_t pid;
+
+	if (!parse_u32(name, &pid) || !read_namespace(namespace, s->proc, name) ||
+		strv_has(&s->seen, namespace))
+		return 0;
+	outcome = procfs_read(&b, s->procfs, pid, "mountinfo", &s->budget);
+	/* A process may end meanwhile: then another one of its namespace is asked. */
+	if (outcome == PROCFS_GONE)
+		return 0;
+	if (outcome == PROCFS_SPENT)
+		return error_set(err, ERR_TIMEOUT,
+			"the mounts of all processes on the node take longer than %d s to read",
+			(int)(MOUNTS_NS / NS_PER_SEC));
+	s->cut = s->cut || outcome == PROCFS_CUT;
+	if (strv_add(&s->seen, namespace, err) < 0)
+		return -1;
+	return slice_ids_in(s->ret, buf_str(&b), b.len, err);
+}
+
+int slice_mounts_find(struct strv *ret, const char *procfs, struct error *err)
+{
+	struct search s = { .ret = ret,
+		.seen = STRV_INIT,
+		.procfs = procfs,
+		.budget = { .file_bytes = MOUNTS_MAX,
+			.file_cpu_ns = MOUNTS_CPU_NS,
+			.cpu_ns = MOUNTS_NS,
+			.end_ns = time_mono_ns() + MOUNTS_NS } };
+	const struct dirent *e;
+	DIR *d = opendir(procfs);
+	int r = 0;
+
+	if (!d)
+		return error_sys(err, errno, "open '%s'", procfs);
+	s.proc = dirfd(d);
+	while (r == 0 && (e = readdir(d)))
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
+			r = look_at(&s, e->d_name, err);
+	(void)closedir(d);
+	strv_fini(&s.seen);
+	return r == 0 && s.cut ? MOUNTS_CUT : r;
+}

@@ -1,0 +1,736 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/slices/slices.h"
+
+#include "abi/slice-dir.h"
+#include "abi/slice-page.h"
+#include "node/agent/internal.h"
+#include "node/agent/slices/install.h"
+#include "node/agent/slices/life.h"
+#include "node/agent/slices/mounts.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOK_MAX_MS 30000 /* how often slices are looked at whether they may go */
+#define LOOK_MIN_MS 50
+#define SPARE_MS    20 /* after an allocation, since others mostly follow at once */
+
+const char *agent_slices_trouble(const struct agent *a)
+{
+	return a->slices.wanted && !*a->slices.lib ? a->slices.lib_error.msg : "";
+}
+
+/* --- flushed to the disk, where the kubelet's own notes of the mounts are --- */
+
+static void flush(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0) /* it is gone meanwhile */
+		return;
+	(void)fsync(fd);
+	(void)close(fd);
+}
+
+/* On a thread of libuv's pool: a disk may take its time. */
+static void save_work(uv_work_t *w)
+{
+	const struct strv *paths = w->data;
+
+	for (size_t i = 0; i < paths->n; i++)
+		flush(paths->v[i]);
+}
+
+static void save_next(struct agent *a);
+
+static void save_done(uv_work_t *w, int status)
+{
+	struct agent_slices *s =
+		(struct agent_slices *)((char *)w - offsetof(struct agent_slices, save));
+	struct agent *a = (struct agent *)((char *)s - offsetof(struct agent, slices));
+
+	(void)status;
+	s->saves = false;
+	strv_clear(&s->saving);
+	save_next(a);
+}
+
+static void save_next(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+	struct strv free_one = s->saving;
+
+	if (s->saves || s->stopped || s->unsaved.n == 0)
+		return;
+	s->saving = s->unsaved;
+	s->unsaved = free_one;
+	s->save.data = &s->saving;
+	s->saves = uv_queue_work(a->loop, &s->save, save_work, save_done) == 0;
+}
+
+/* A slice's file, its directory, and the one that holds it. */
+static void save_slice(struct agent *a, const struct slice *slice)
+{
+	char path[PATH_MAX], file[PATH_MAX];
+	struct error err = ERROR_INIT;
+
+	if (slice_store_path(&a->slices.store, slice, path, &err) < 0 ||
+		path_join(file, sizeof(file), path, SLICE_FILE, &err) < 0 ||
+		strv_add(&a->slices.unsaved, file, &err) < 0 ||
+		strv_add(&a->slices.unsaved, path, &err) < 0 ||
+		strv_add(&a->slices.unsaved, a->slices.store.dir, &err) < 0)
+		log_warn("a slice is not flushed to the disk", LOG_STR("reason", err.msg));
+	save_next(a);
+}
+
+/* --- what the arbiter asks --- */
+
+static json_t *processes_json(const struct gpu_processes *g)
+{
+	json_t *o = json_pack("{s:s}", "uuid", g->uuid), *list;
+
+	if (!g->known) {
+		(void)json_object_set_new(o, "error", json_string(g->reason));
+		return o;
+	}
+	list = json_array();
+	for (uint32_t i = 0; i < g->n; i++) {
+		json_t *p = json_pack("{s:I}", "pid", (json_int_t)g->v[i].pid);
+
+		if (g->v[i].bytes != GPU_BYTES_UNKNOWN)
+			(void)json_object_set_new(p, "bytes",
+				json_integer((json_int_t)g->v[i].bytes));
+		(void)json_array_append_new(list, p);
+	}
+	(void)json_object_set_new(o, "processes", list);
+	return o;
+}
+
+static void reply_reading(struct agent *a, json_int_t seq, const struct gpu_processes *list,
+	uint32_t n)
+{
+	json_t *gpus;
+
+	if (!a->slices.arbiter) /* the agent is stopping */
+		return;
+	gpus = json_array();
+	for (uint32_t i = 0; i < n; i++)
+		(void)json_array_append_new(gpus, processes_json(&list[i]));
+	arbiter_link_reading(a->slices.arbiter,
+		json_pack("{s:s, s:I, s:o}", "op", "reading", "seq", seq, "gpus", gpus));
+}
+
+static void on_processes(void *arg, const struct gpu_processes *list, uint32_t n,
+	const struct error *err)
+{
+	struct agent *a = arg;
+
+	(void)err;
+	reply_reading(a, a->slices.reading_seq, list, list ? n : 0);
+}
+
+static void on_read(void *arg, json_int_t seq, const char *const *uuids, uint32_t n)
+{
+	struct agent *a = arg;
+	struct error err = ERROR_INIT;
+
+	a->slices.reading_seq = seq;
+	if (!a->monitor ||
+		gpu_monitor_processes(a->monitor, uuids, n, on_processes, a, &err) < 0)
+		reply_reading(a, seq, NULL, 0);
+}
+
+static void on_hung(void *arg, const char *why)
+{
+	agent_event(arg, EVENT_WARNING, "ArbiterHung", "%s; the agent restarts it", why);
+}
+
+static const struct arbiter_ops arbiter_ops = { .read = on_read, .hung = on_hung };
+
+/* --- status --- */
+
+struct refresh {
+	struct agent *a;
+	void (*done)(void *arg);
+	void *arg;
+};
+
+static void on_status(void *arg, const json_t *status, const struct error *err)
+{
+	CLEANUP(freep) struct refresh *r = arg;
+	struct agent_slices *s = &r->a->slices;
+
+	json_decref(s->seen);
+	json_decref(s->seen_gpus);
+	s->seen = status ? json_incref(json_object_get(status, "slices")) : NULL;
+	s->seen_gpus = status ? json_incref(json_object_get(status, "gpus")) : NULL;
+	error_clear(&s->seen_error);
+	if (err)
+		s->seen_error = *err;
+	r->done(r->arg);
+}
+
+void agent_slices_refresh(struct agent *a, void (*done)(void *arg), void *arg)
+{
+	struct refresh *r = a->slices.wanted || a->slices.store.n ? malloc(sizeof(*r)) : NULL;
+
+	if (!r || !a->slices.arbiter) {
+		free(r);
+		done(arg);
+		return;
+	}
+	*r = (struct refresh){ .a = a, .done = done, .arg = arg };
+	arbiter_link_status(a->slices.arbiter, on_status, r);
+}
+
+/* --- which may go --- */
+
+static void on_timer(uv_timer_t *t);
+
+static void arm(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+	uint64_t ms = s->options.keep_ns / 4 / NS_PER_MS;
+	bool due = s->store.n > 0 || (s->wanted && !*s->lib);
+
+	if (s->stopped || !due || s->looking || uv_is_active((uv_handle_t *)&s->timer))
+		return;
+	ms = ms > LOOK_MAX_MS ? LOOK_MAX_MS : ms < LOOK_MIN_MS ? LOOK_MIN_MS : ms;
+	/* The timer's own clock may be of long ago: Allocate comes from a socket. */
+	uv_update_time(a->loop);
+	(void)uv_timer_start(&s->timer, on_timer, ms, 0);
+}
+
+/* The slices that the kubelet's checkpoint names; false: it cannot be read. */
+static bool named_slices(const struct agent *a, struct strv *ret)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_CHECKPOINT_MAX);
+	char path[PATH_MAX];
+
+	return path_join(path, sizeof(path), a->plugin_dir, SLICE_CHECKPOINT, NULL) == 0 &&
+	       file_read(path, &b, NULL) == 0 &&
+	       slice_checkpoint_ids(ret, buf_str(&b), b.len, NULL) == 0;
+}
+
+static enum slice_known yes_or_no(bool known, bool yes)
+{
+	return !known ? SLICE_UNKNOWN : yes ? SLICE_YES : SLICE_NO;
+}
+
+/* A set of texts. */
+static json_t *set_of(const struct strv *v)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < v->n; i++)
+		(void)json_object_set_new(o, v->v[i], json_true());
+	return o;
+}
+
+static bool is_busy(const json_t *seen)
+{
+	const json_t *gpus = json_object_get(seen, "gpus");
+
+	if (json_array_size(json_object_get(seen, "processes")) > 0 ||
+		json_array_size(json_object_get(seen, "unhooked_processes")) > 0)
+		return true;
+	for (size_t i = 0; i < json_array_size(gpus); i++)
+		if (json_integer_value(json_object_get(json_array_get(gpus, i), "used")) > 0)
+			return true;
+	return false;
+}
+
+/* Libraries that neither new slices nor those of now have mounted. */
+static void sweep_libs(struct agent *a)
+{
+	CLEANUP(strv_fini) struct strv keep = STRV_INIT;
+
+	/* Of a slice that cannot be read it is not known what it has mounted. */
+	if (a->slices.store.broken.n > 0 || !*a->slices.lib)
+		return;
+	if (strv_add(&keep, a->slices.lib, NULL) < 0)
+		return;
+	for (size_t i = 0; i < a->slices.store.n; i++) {
+		const char *lib = a->slices.store.v[i]->file.lib;
+
+		if (!strv_has(&keep, lib) && strv_add(&keep, lib, NULL) < 0)
+			return;
+	}
+	slice_libs_sweep(a->slices.store.state_dir, &keep);
+}
+
+static void want_arbiter(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+
+	if (s->arbiter && !s->stopped)
+		arbiter_link_want(s->arbiter, s->wanted || s->store.n > 0);
+}
+
+static void remove_slice(struct agent *a, struct slice *slice)
+{
+	struct error err = ERROR_INIT;
+	char id[sizeof(slice->file.id)];
+
+	memcpy(id, slice->file.id, sizeof(id));
+	if (slice_store_remove(&a->slices.store, slice, &err) < 0)
+		log_warn("a slice that nobody has cannot be removed, trying again",
+			LOG_STR("slice", id), LOG_STR("reason", err.msg));
+	else
+		log_info("slice removed, nobody has it any more", LOG_STR("slice", id));
+}
+
+/* --- which are mounted: looked for when a slice is to go, then all is looked at again with what was found --- */
+
+/* On the pool's thread: how long it takes is the containers' choice, within bounds. */
+static void search_work(uv_work_t *w)
+{
+	struct agent_slices *s = &((struct agent *)w->data)->slices;
+
+	s->mounted_in_part =
+		slice_mounts_find(&s->mounted, "/proc", &s->mounted_error) == MOUNTS_CUT;
+}
+
+static void on_refreshed(void *arg);
+
+static void search_done(uv_work_t *w, int status)
+{
+	struct agent *a = w->data;
+	struct agent_slices *s = &a->slices;
+
+	(void)status;
+	if (s->mounted_error.code != ERR_NONE)
+		log_warn("no slice is removed: which are mounted is not known",
+			LOG_STR("reason", s->mounted_error.msg));
+	else if (s->mounted_in_part)
+		log_info(
+			"the mount list of a container is truncated: slices mounted after the first 1 MiB are not found");
+	s->searched = true;
+	agent_slices_refresh(a, on_refreshed, a);
+}
+
+/* False: it did not start. */
+static bool search_mounts(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+
+	strv_clear(&s->mounted);
+	error_clear(&s->mounted_error);
+	s->mounts.data = a;
+	return uv_queue_work(a->loop, &s->mounts, search_work, search_done) == 0;
+}
+
+static bool may_be_mounted(const struct agent_slices *s, const char *id)
+{
+	return !s->searched || s->mounted_error.code != ERR_NONE || strv_has(&s->mounted, id);
+}
+
+/*
+ * Whether the kubelet names a newer slice that has a device of this one, which it does not name. Then this one's
+ * pod is gone, also where both were made within SLICE_SIBLING_S: an init container's it would name.
+ */
+static bool is_replaced(const struct slice_store *s, size_t at, const json_t *names)
+{
+	const struct slice_file *old = &s->v[at]->file;
+
+	if (json_object_get(names, old->id))
+		return false;
+	for (size_t i = at + 1; i < s->n; i++) {
+		const struct slice_file *f = &s->v[i]->file;
+
+		if (!json_object_get(names, f->id) || strcmp(f->resource, old->resource) != 0)
+			continue;
+		for (size_t k = 0; k < f->devices.n; k++)
+			if (strv_has(&old->devices, f->devices.v[k]))
+				return true;
+	}
+	return false;
+}
+
+/* True: a slice ends, and it has to be known whether it is mounted. */
+static bool look_at_all(struct agent *a, const struct pod_devices *holders, bool held_known)
+{
+	CLEANUP(strv_fini) struct strv named = STRV_INIT;
+	struct agent_slices *s = &a->slices;
+	uint64_t now = time_mono_ns();
+	bool named_known = named_slices(a, &named);
+	json_t *names = set_of(&named), *seen = slices_by_id(s->seen);
+	size_t before = s->store.n;
+	bool wants_search = false;
+
+	for (size_t i = s->store.n; i-- > 0;) {
+		struct slice *slice = s->store.v[i];
+		const char *id = slice->file.id;
+		const json_t *one = json_object_get(seen, id);
+		const struct slice_facts facts = {
+			.named = yes_or_no(named_known, json_object_get(names, id)),
+			.held = yes_or_no(held_known, slice_holder(&slice->file, holders)),
+			.busy = yes_or_no(one != NULL, is_busy(one)),
+		};
+
+		if (named_known && !slice->superseded && is_replaced(&s->store, i, names)) {
+			slice->superseded = true;
+			slice->superseded_ns = now;
+		}
+		if (!slice_life_ends(slice, &facts, now, s->options.keep_ns))
+			continue;
+		if (!may_be_mounted(s, id))
+			remove_slice(a, slice);
+		else
+			wants_search = !s->searched;
+	}
+	json_decref(names);
+	json_decref(seen);
+	if (s->store.n != before) {
+		sweep_libs(a);
+		want_arbiter(a);
+	}
+	return wants_search;
+}
+
+static void on_holders(void *arg, const struct pod_devices *list, const struct error *err)
+{
+	struct agent *a = arg;
+	struct agent_slices *s = &a->slices;
+
+	if (!s->stopped && look_at_all(a, list, list && (!err || err->code == ERR_NONE)) &&
+		search_mounts(a))
+		return;
+	s->searched = s->looking = false;
+	arm(a);
+}
+
+static void on_refreshed(void *arg)
+{
+	struct agent *a = arg;
+
+	if (a->slices.stopped || !a->holders) {
+		a->slices.searched = a->slices.looking = false;
+		return;
+	}
+	holders_ask(a->holders, on_holders, a);
+}
+
+/* --- directories that lie ready --- */
+
+static void on_spare(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+	struct error err = ERROR_INIT;
+
+	/* One a turn. */
+	if (slice_store_prepare(&a->slices.store, &err)) {
+		(void)uv_timer_start(t, on_spare, 1, 0);
+		return;
+	}
+	/* Devices do not wait for the next look at NVML to be unhealthy: an Allocate may come before. */
+	if (slice_store_ready(&a->slices.store, &err) < 0 && agent_plugins_try(a))
+		agent_reconcile(a);
+}
+
+static void prepare(struct agent *a)
+{
+	uv_update_time(a->loop);
+	if (a->slices.wanted && !a->slices.stopped)
+		(void)uv_timer_start(&a->slices.spare, on_spare, SPARE_MS, 0);
+}
+
+/* --- libraries --- */
+
+static void install_libs(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+	struct error err = ERROR_INIT;
+
+	if (*s->lib || !s->loaded)
+		return;
+	if (slice_libs_install(s->lib, s->store.state_dir, s->options.runtime_dir, &err) == 0) {
+		error_clear(&s->lib_error);
+		log_info("slice libraries are in place", LOG_STR("version", s->lib));
+		sweep_libs(a);
+		return;
+	}
+	s->lib[0] = '\0';
+	(void)error_prefix(&err, "the slice libraries cannot be installed");
+	if (strcmp(s->lib_error.msg, err.msg) != 0) {
+		log_error("pods cannot be given slices", LOG_STR("reason", err.msg));
+		agent_event(a, EVENT_WARNING, "SliceLibraries", "%s", err.msg);
+	}
+	s->lib_error = err;
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	struct agent *a = t->data;
+
+	if (a->slices.looking || a->slices.stopped)
+		return;
+	if (a->slices.wanted)
+		install_libs(a);
+	a->slices.looking = true;
+	agent_slices_refresh(a, on_refreshed, a);
+}
+
+/* --- limits --- */
+
+/* What the slice is to be by the config of now; false: there is no telling, it stays as it is. */
+static bool plan_now(const struct agent *a, const struct slice *slice, struct slice_plan *ret)
+{
+	const struct slice_file *f = &slice->file;
+	const struct resource *r = offer_find(a->offered.offer, f->resource);
+
+	if (!r)
+		return false;
+	for (size_t i = 0; i < f->devices.n; i++)
+		if (!resource_find(r, f->devices.v[i]))
+			return false;
+	if (slice_plan_make(ret, r, a->offered.inv, (const char *const *)f->devices.v,
+		    f->devices.n, NULL) < 0)
+		return false;
+	if (ret->wanted)
+		return true;
+	/* Isolation was taken away: the wall goes, the slice stays for the pod's figures. */
+	*ret = f->plan;
+	slice_plan_open(ret);
+	return true;
+}
+
+static void change_limits(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+
+	for (size_t i = 0; i < s->store.n; i++) {
+		struct slice *slice = s->store.v[i];
+		struct error err = ERROR_INIT;
+		struct slice_plan plan;
+
+		if (!plan_now(a, slice, &plan) || slice_plan_equal(&plan, &slice->file.plan))
+			continue;
+		if (slice_store_change(&s->store, slice, &plan, &err) < 0) {
+			log_error("a slice keeps its old limits",
+				LOG_STR("slice", slice->file.id), LOG_STR("reason", err.msg));
+			continue;
+		}
+		save_slice(a, slice);
+		log_info("limits of a slice changed", LOG_STR("slice", slice->file.id),
+			LOG_STR("resource", slice->file.resource),
+			LOG_UINT("mib", plan.gpus[0].memory == SLICE_NO_LIMIT
+						? 0
+						: plan.gpus[0].memory >> 20),
+			LOG_STR("compute", plan.compute == SLICE_COMPUTE_NONE  ? "none"
+					   : plan.compute == SLICE_COMPUTE_MPS ? "mps"
+					   : plan.gpus[0].cap                  ? "capped"
+									       : "fair"),
+			LOG_UINT("weight", plan.gpus[0].weight));
+	}
+}
+
+void agent_slices_look(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+
+	if (s->stopped || !s->arbiter)
+		return;
+	s->wanted = a->config.decided && config_wants_slices(a->config.config);
+	if (s->wanted)
+		install_libs(a);
+	/* Positions of an older offer do not fit: as in agent_reconcile(). */
+	if (a->offered.offer && a->config.decided && a->offer_error.code == ERR_NONE)
+		change_limits(a);
+	want_arbiter(a);
+	prepare(a);
+	arm(a);
+}
+
+/* --- allocate --- */
+
+static int add_mounts(const struct agent_slices *s, const struct slice *slice,
+	struct allocation *to, struct error *err)
+{
+	char dir[PATH_MAX], lib[PATH_MAX], preload[PATH_MAX];
+
+	if (slice_store_path(&s->store, slice, dir, err) < 0 ||
+		slice_libs_path(lib, s->store.state_dir, slice->file.lib, NULL, err) < 0 ||
+		slice_libs_path(preload, s->store.state_dir, slice->file.lib,
+			SLICE_LIBS_PRELOAD, err) < 0)
+		return -1;
+	if (allocation_add_mount(to, dir, SLICE_CONTAINER_DIR, true, err) < 0 ||
+		allocation_add_mount(to, lib, SLICE_CONTAINER_LIB_DIR, true, err) < 0)
+		return -1;
+	return allocation_add_mount(to, preload, SLICE_PRELOAD_FILE, true, err);
+}
+
+static int no_libs(const struct agent_slices *s, const struct resource *r,
+	const struct slice_plan *plan, struct error *err)
+{
+	return error_set(err, ERR_UNAVAILABLE,
+		"resource \"%s\" isolates %s, and without its libraries a container would have "
+		"no limit: %s",
+		r->name, plan->compute == SLICE_COMPUTE_TURNS ? "compute" : "memory",
+		s->lib_error.msg);
+}
+
+/* A container would start, and its programs be refused memory. */
+static int check_arbiter(const struct agent_slices *s, const struct resource *r,
+	struct error *err)
+{
+	const char *why;
+
+	if (!s->arbiter || !arbiter_link_is_down(s->arbiter, &why))
+		return 0;
+	return error_set(err, ERR_UNAVAILABLE,
+		"resource \"%s\" is isolated, and gpuslice-arbiter, which grants memory and time, "
+		"does not run: %s",
+		r->name, why);
+}
+
+static int no_slice(const struct resource *r, struct error *err)
+{
+	return error_prefix(err, "resource \"%s\": no slice can be made", r->name);
+}
+
+int agent_slices_check(struct agent *a, const struct resource *r, const char *const *ids,
+	size_t n_ids, struct error *err)
+{
+	struct agent_slices *s = &a->slices;
+	struct slice_plan plan;
+
+	if (slice_plan_make(&plan, r, a->offered.inv, ids, n_ids, err) < 0)
+		return -1;
+	if (!plan.wanted)
+		return 0;
+	/* Neither in place, nor not tried yet. */
+	if (!*s->lib && s->lib_error.code != ERR_NONE)
+		return no_libs(s, r, &plan, err);
+	if (check_arbiter(s, r, err) < 0)
+		return -1;
+	return slice_store_ready(&s->store, err) < 0 ? no_slice(r, err) : 0;
+}
+
+int agent_slices_allocate(struct agent *a, const struct resource *r, const char *const *ids,
+	size_t n_ids, struct allocation *to, struct error *err)
+{
+	struct agent_slices *s = &a->slices;
+	struct slice_plan plan;
+	struct slice *slice;
+
+	if (slice_plan_make(&plan, r, a->offered.inv, ids, n_ids, err) < 0)
+		return -1;
+	if (!plan.wanted) {
+		slice_store_pass(&s->store, r->name, ids, n_ids, time_mono_ns());
+		return 0;
+	}
+	if (check_arbiter(s, r, err) < 0)
+		return -1;
+	if (*s->lib && !slice_libs_there(s->store.state_dir, s->lib)) {
+		log_error("the slice libraries were taken away, installing them again",
+			LOG_STR("version", s->lib));
+		s->lib[0] = '\0';
+	}
+	install_libs(a);
+	if (!*s->lib)
+		return no_libs(s, r, &plan, err);
+	if (slice_store_add(&s->store, &slice, r->name, ids, n_ids, &plan, s->lib,
+		    time_mono_ns(), time_wall_ns() / NS_PER_SEC, err) < 0) {
+		prepare(a); /* which cannot either, and then says so */
+		return no_slice(r, err);
+	}
+	if (add_mounts(s, slice, to, err) < 0) {
+		remove_slice(a, slice);
+		return -1;
+	}
+	save_slice(a, slice);
+	want_arbiter(a);
+	prepare(a);
+	arm(a);
+	return 0;
+}
+
+/* --- life --- */
+
+void agent_slices_init(struct agent *a, const struct agent_slices_options *options)
+{
+	a->slices.options = *options;
+	if (!options->state_dir)
+		a->slices.options.state_dir = SLICE_STATE_DIR;
+	(void)uv_timer_init(a->loop, &a->slices.timer);
+	a->slices.timer.data = a;
+	(void)uv_timer_init(a->loop, &a->slices.spare);
+	a->slices.spare.data = a;
+}
+
+static int load_store(struct agent *a, struct error *err)
+{
+	struct agent_slices *s = &a->slices;
+
+	slice_store_fini(&s->store);
+	s->loaded = slice_store_load(&s->store, s->options.state_dir, err) == 0;
+	if (!s->loaded) {
+		s->lib_error = *err;
+		return -1;
+	}
+	for (size_t i = 0; i < s->store.broken.n; i++)
+		log_error("a slice is left alone, as it cannot be understood",
+			LOG_STR("reason", s->store.broken.v[i]));
+	if (s->store.n > 0)
+		log_info("slices found", LOG_UINT("slices", s->store.n));
+	return 0;
+}
+
+static int start_link(struct agent *a, struct error *err)
+{
+	struct agent_slices *s = &a->slices;
+	const struct arbiter_options options = { .run_dir = a->run_dir,
+		.state_dir = s->options.state_dir };
+
+	if (s->arbiter ||
+		arbiter_link_new(&s->arbiter, a->loop, &options, &arbiter_ops, a, err) == 0)
+		return 0;
+	s->lib_error = *err;
+	return -1;
+}
+
+void agent_slices_start(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+	struct error err = ERROR_INIT;
+
+	if (start_link(a, &err) == 0 && (s->loaded || load_store(a, &err) == 0))
+		agent_slices_look(a);
+	agent_component(a, COMPONENT_SLICES, &err);
+}
+
+void agent_slices_retry(struct agent *a)
+{
+	if (!a->slices.loaded)
+		agent_slices_start(a);
+}
+
+void agent_slices_stop(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+
+	s->stopped = true;
+	s->arbiter = arbiter_link_stop(s->arbiter);
+	uv_close((uv_handle_t *)&s->timer, NULL);
+	uv_close((uv_handle_t *)&s->spare, NULL);
+}
+
+void agent_slices_fini(struct agent *a)
+{
+	struct agent_slices *s = &a->slices;
+
+	/* What the pool did not come to. */
+	for (size_t i = 0; i < s->unsaved.n; i++)
+		flush(s->unsaved.v[i]);
+	slice_store_fini(&s->store);
+	strv_fini(&s->unsaved);
+	strv_fini(&s->saving);
+	strv_fini(&s->mounted);
+	json_decref(s->seen);
+	json_decref(s->seen_gpus);
+}

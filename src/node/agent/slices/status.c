@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/slices/slices.h"
+
+#include "node/agent/internal.h"
+#include "node/agent/slices/life.h"
+#include "lib/base/time.h"
+#include "io/config/json.h"
+
+#include <string.h>
+
+#define SET(object, key, value) (void)json_object_set_new((object), (key), (value))
+
+static const char *const arbiter_states
+	[] = { [ARBITER_OFF] = "off", [ARBITER_AWAY] = "away", [ARBITER_UP] = "up" };
+
+static json_t *error_or_null(const struct error *err)
+{
+	if (err->code == ERR_NONE)
+		return json_null();
+	return json_pack("{s:s, s:s}", "code", error_class(err->code)->name, "message",
+		err->msg);
+}
+
+static json_t *arbiter_status(const struct agent_slices *s)
+{
+	const char *why = "";
+	int pid = 0;
+	enum arbiter_state state =
+		s->arbiter ? arbiter_link_state(s->arbiter, &pid, &why) : ARBITER_OFF;
+	json_t *o = json_object();
+
+	SET(o, "state", json_string(arbiter_states[state]));
+	SET(o, "pid", pid ? json_integer(pid) : json_null());
+	SET(o, "reason", json_any_text(state == ARBITER_UP ? s->seen_error.msg : why));
+	return o;
+}
+
+/* The index of the GPU or MIG device that is called so: 0 or "0:1"; null: it is not here now. */
+static json_t *index_of(const struct agent *a, const char *uuid)
+{
+	const struct inventory *inv = a->node.inv;
+
+	for (uint32_t i = 0; inv && i < inv->n; i++)
+		if (!strcmp(inv->gpus[i].uuid, uuid))
+			return json_integer(inv->gpus[i].index);
+	for (uint32_t i = 0; inv && i < inv->n_mig; i++)
+		if (!strcmp(inv->mig[i].uuid, uuid))
+			return json_sprintf("%u:%u", inv->gpus[inv->mig[i].gpu].index,
+				inv->mig[i].index);
+	return json_null();
+}
+
+/* A number of the arbiter's, or null where it said none. */
+static json_t *number(const json_t *from, const char *key)
+{
+	json_t *v = json_object_get(from, key);
+
+	return json_is_integer(v) ? json_incref(v) : json_null();
+}
+
+/* The arbiter's account of a slice or a process on one GPU; null: it has none. */
+static json_t *time_status(const json_t *now)
+{
+	static const struct {
+		const char *key, *from;
+	} rows[] = {
+		{ "chargedNs", "charged_ns" },
+		{ "queueNs", "queue_ns" }, /* of a slice only, as the next two */
+		{ "turns", "turns" },
+		{ "revocations", "revocations" },
+		{ "launches", "launches" },
+		{ "copies", "copies" },
+		{ "copiedBytes", "bytes" },
+		{ "waits", "waits" },
+		{ "waitNs", "wait_ns" },
+		{ "meterNs", "meter_ns" },
+	};
+	json_t *o;
+
+	if (!json_is_integer(json_object_get(now, rows[0].from)))
+		return json_null();
+	o = json_object();
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (json_object_get(now, rows[i].from))
+			SET(o, rows[i].key, number(now, rows[i].from));
+	return o;
+}
+
+/* null: the arbiter has said nothing. */
+static json_t *flag(const json_t *from, const char *key)
+{
+	return from ? json_boolean(json_is_true(json_object_get(from, key))) : json_null();
+}
+
+static const json_t *by_uuid(const json_t *list, const char *uuid)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+		const char *own = json_string_value(json_object_get(o, "uuid"));
+
+		if (own && !strcasecmp(own, uuid))
+			return o;
+	}
+	return NULL;
+}
+
+/* Of its container what the API and the metrics show: the arbiter's own is of the time since it started. */
+static json_t *peak_status(const struct agent *a, const char *uuid,
+	const struct pod_device *holder, const json_t *now)
+{
+	json_int_t said = json_integer_value(json_object_get(now, "peak"));
+	uint64_t peak;
+
+	if (holder && agent_see_peak(a, uuid, holder, &peak) && (json_int_t)peak >= said)
+		return json_integer((json_int_t)peak);
+	return number(now, "peak");
+}
+
+static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
+	const struct pod_device *holder, const json_t *seen)
+{
+	const bool compute = f->plan.compute != SLICE_COMPUTE_NONE;
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < f->plan.n; i++) {
+		const struct slice_gpu *g = &f->plan.gpus[i];
+		const json_t *now = by_uuid(json_object_get(seen, "gpus"), g->uuid);
+		json_t *o = json_object();
+
+		SET(o, "uuid", json_any_text(g->uuid));
+		SET(o, "index", index_of(a, g->uuid));
+		SET(o, "limitBytes",
+			g->memory == SLICE_NO_LIMIT ? json_null()
+						    : json_integer((json_int_t)g->memory));
+		SET(o, "weight", compute ? json_integer(g->weight) : json_null());
+		SET(o, "capMillionths", compute && g->cap ? json_integer(g->cap) : json_null());
+		SET(o, "usedBytes", number(now, "used"));
+		SET(o, "peakBytes", peak_status(a, g->uuid, holder, now));
+		SET(o, "unhookedBytes", number(now, "unhooked_used"));
+		SET(o, "refusals", number(now, "refusals"));
+		SET(o, "over", flag(now, "over"));
+		SET(o, "time", time_status(now));
+		SET(o, "turn", flag(now, "turn"));
+		SET(o, "demoted", flag(now, "demoted"));
+		SET(o, "stuck", flag(now, "stuck"));
+		(void)json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static json_t *used_status(const struct agent *a, const json_t *gpus)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < json_array_size(gpus); i++) {
+		const json_t *g = json_array_get(gpus, i);
+		const char *uuid = json_string_value(json_object_get(g, "uuid"));
+
+		if (uuid)
+			(void)json_array_append_new(list,
+				json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "uuid", uuid,
+					"index", index_of(a, uuid), "usedBytes",
+					number(g, "used"), "peakBytes", number(g, "peak"),
+					"time", time_status(g), "stuck", flag(g, "stuck")));
+	}
+	return list;
+}
+
+/* The arbiter's processes, with and without its libraries; null: it has not said. */
+static json_t *processes_status(const struct agent *a, const json_t *from)
+{
+	json_t *list = json_is_array(from) ? json_array() : json_null();
+
+	for (size_t i = 0; i < json_array_size(from); i++) {
+		const json_t *p = json_array_get(from, i);
+		const char *name = json_string_value(json_object_get(p, "name"));
+		const json_t *mps = json_object_get(p, "mps");
+		json_t *o = json_object();
+
+		SET(o, "pid", number(p, "host_pid"));
+		SET(o, "containerPid", number(p, "pid"));
+		SET(o, "name", json_any_text(name ? name : ""));
+		SET(o, "ended", json_boolean(json_is_true(json_object_get(p, "ended"))));
+		SET(o, "mps",
+			json_is_boolean(mps) ? json_boolean(json_is_true(mps)) : json_null());
+		SET(o, "usedBytes", number(p, "used"));
+		SET(o, "peakBytes", number(p, "peak"));
+		SET(o, "gpus", used_status(a, json_object_get(p, "gpus")));
+		(void)json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static json_t *created(uint64_t s)
+{
+	char text[TIME_RFC3339_MAX];
+
+	if (!s)
+		return json_null();
+	time_rfc3339(s * NS_PER_SEC, text);
+	return json_any_text(text);
+}
+
+/* As the config says it; "mps" where processes run side by side. */
+static const char *compute_of(const struct slice_plan *plan)
+{
+	if (plan->compute != SLICE_COMPUTE_TURNS)
+		return plan->compute == SLICE_COMPUTE_MPS ? "mps" : "none";
+	for (uint32_t i = 0; i < plan->n; i++)
+		if (plan->gpus[i].cap)
+			return "capped";
+	return "fair";
+}
+
+static json_t *slice_status(const struct agent *a, const struct slice *slice,
+	const json_t *seen, const struct pod_devices *holders)
+{
+	const struct slice_file *f = &slice->file;
+	const struct pod_device *h = slice->superseded ? NULL : slice_holder(f, holders);
+	const char *error = json_string_value(json_object_get(seen, "error"));
+	const char *no_turns = json_string_value(json_object_get(seen, "compute_error"));
+	json_t *o = json_object(), *devices = json_array();
+
+	for (size_t i = 0; i < f->devices.n; i++)
+		(void)json_array_append_new(devices, json_any_text(f->devices.v[i]));
+	SET(o, "id", json_any_text(f->id));
+	SET(o, "resource", json_any_text(f->resource));
+	SET(o, "devices", devices);
+	SET(o, "created", created(f->created_s));
+	SET(o, "libraries", json_any_text(f->lib));
+	SET(o, "compute", json_string(compute_of(&f->plan)));
+	SET(o, "class",
+		json_string(f->plan.class_ == SLICE_CLASS_LATENCY ? "latency" : "batch"));
+	SET(o, "unhooked", json_string(f->plan.unhooked == UNHOOKED_STOP ? "stop" : "report"));
+	SET(o, "holder",
+		h ? json_pack("{s:s, s:s, s:s}", "namespace", h->namespace_, "pod", h->pod,
+			    "container", h->container)
+		  : json_null());
+	SET(o, "superseded", json_boolean(slice->superseded));
+	SET(o, "known", json_boolean(seen != NULL));
+	SET(o, "error", error ? json_any_text(error) : json_null());
+	SET(o, "computeError", no_turns ? json_any_text(no_turns) : json_null());
+	SET(o, "gpus", gpus_status(a, f, h, seen));
+	SET(o, "processes", processes_status(a, json_object_get(seen, "processes")));
+	SET(o, "unhookedProcesses",
+		processes_status(a, json_object_get(seen, "unhooked_processes")));
+	SET(o, "stopped", number(seen, "stopped"));
+	return o;
+}
+
+json_t *slices_by_id(const json_t *seen)
+{
+	json_t *o = json_object();
+
+	for (size_t i = 0; i < json_array_size(seen); i++) {
+		json_t *s = json_array_get(seen, i);
+		const char *id = json_string_value(json_object_get(s, "id"));
+
+		if (id)
+			(void)json_object_set(o, id, s);
+	}
+	return o;
+}
+
+/* --- who has no slice --- */
+
+static bool in_a_slice(const struct agent_slices *s, const struct pod_device *h)
+{
+	for (size_t i = 0; i < s->store.n; i++) {
+		const struct slice *slice = s->store.v[i];
+
+		if (!slice->superseded && !strcmp(slice->file.resource, h->resource) &&
+			strv_has(&slice->file.devices, h->id))
+			return true;
+	}
+	return false;
+}
+
+static bool is_isolated(const struct agent *a, const struct resource *r, const char *id)
+{
+	struct slice_plan plan;
+
+	return slice_plan_make(&plan, r, a->offered.inv, &id, 1, NULL) == 0 && plan.wanted;
+}
+
+/* Of an earlier config: whether slices are offered of the GPU that it is of. */
+static bool is_beside_slices(const struct agent *a, const char *id)
+{
+	size_t len = device_id_physical_len(id);
+
+	for (uint32_t i = 0; i < a->offered.offer->n; i++) {
+		const struct resource *r = &a->offered.offer->resources[i];
+
+		for (uint32_t k = 0; k < r->n_devices; k++) {
+			const char *other = r->devices[k].id;
+
+			if (device_id_physical_len(other) == len && !memcmp(other, id, len) &&
+				is_isolated(a, r, other))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* By the config of now the container of this device would have a slice, and it has none. */
+static bool lacks_slice(const struct agent *a, const struct pod_device *h)
+{
+	const struct resource *r = offer_find(a->offered.offer, h->resource);
+
+	if (in_a_slice(&a->slices, h))
+		return false;
+	return r && resource_find(r, h->id) ? is_isolated(a, r, h->id)
+					    : is_beside_slices(a, h->id);
+}
+
+static bool same_container(const struct pod_device *x, const struct pod_device *y)
+{
+	return !strcmp(x->pod, y->pod) && !strcmp(x->namespace_, y->namespace_) &&
+	       !strcmp(x->container, y->container) && !strcmp(x->resource, y->resource);
+}
+
+/* Containers that were started before their GPU was divided into slices: a row for each. */
+static json_t *unlimited_status(const struct agent *a, const struct pod_devices *holders)
+{
+	json_t *list = json_array(), *devices = NULL;
+	const struct pod_device *last = NULL;
+
+	for (size_t i = 0; holders && a->offered.offer && i < holders->n; i++) {
+		const struct pod_device *h = &holders->v[i];
+
+		if (!lacks_slice(a, h))
+			continue;
+		if (!last || !same_container(last, h)) {
+			json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:[]}", "namespace",
+				h->namespace_, "pod", h->pod, "container", h->container,
+				"resource", h->resource, "devices");
+
+			devices = json_object_get(o, "devices");
+			(void)json_array_append_new(list, o);
+		}
+		(void)json_array_append_new(devices, json_any_text(h->id));
+		last = h;
+	}
+	return list;
+}
+
+/* GPUs on which slices take turns, and how long any of them had work there. */
+static json_t *busy_status(const struct agent *a)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < json_array_size(a->slices.seen_gpus); i++) {
+		const json_t *g = json_array_get(a->slices.seen_gpus, i);
+		const char *uuid = json_string_value(json_object_get(g, "uuid"));
+
+		if (uuid)
+			(void)json_array_append_new(list,
+				json_pack("{s:s, s:o, s:o, s:b}", "uuid", uuid, "index",
+					index_of(a, uuid), "busyNs", number(g, "busy_ns"),
+					"together",
+					json_is_true(json_object_get(g, "together"))));
+	}
+	return list;
+}
+
+json_t *agent_slices_status(const struct agent *a, const struct pod_devices *holders)
+{
+	const struct agent_slices *s = &a->slices;
+	json_t *o = json_object(), *list = json_array(), *broken = json_array();
+	json_t *seen = slices_by_id(s->seen);
+
+	for (size_t i = 0; i < s->store.n; i++)
+		(void)json_array_append_new(list,
+			slice_status(a, s->store.v[i],
+				json_object_get(seen, s->store.v[i]->file.id), holders));
+	for (size_t i = 0; i < s->store.broken.n; i++)
+		(void)json_array_append_new(broken, json_any_text(s->store.broken.v[i]));
+	json_decref(seen);
+	SET(o, "wanted", json_boolean(s->wanted));
+	SET(o, "stateDir", json_any_text(s->store.state_dir));
+	SET(o, "libraries", *s->lib ? json_any_text(s->lib) : json_null());
+	SET(o, "error", s->wanted ? error_or_null(&s->lib_error) : json_null());
+	SET(o, "arbiter", arbiter_status(s));
+	SET(o, "broken", broken);
+	SET(o, "gpus", busy_status(a));
+	SET(o, "list", list);
+	SET(o, "unlimited", unlimited_status(a, holders));
+	return o;
+}

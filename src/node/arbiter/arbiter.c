@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Start, restore, stop: in the order that each needs the others in. */
+#include "node/arbiter/internal.h"
+
+#include "node/arbiter/process/proc.h"
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/fd.h"
+#include "lib/base/procfs.h"
+#include "lib/base/time.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+
+/* A connection has two descriptors, and the system's default is for interactive programs. A quarter is for what
+ * else there is; connections that took that too would leave none to those who have room. */
+static void raise_descriptors(struct arbiter *a)
+{
+	struct rlimit r;
+
+	a->room.most = CONNS_MAX;
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return;
+	if (r.rlim_cur < r.rlim_max) {
+		rlim_t was = r.rlim_cur;
+
+		r.rlim_cur = r.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &r) < 0)
+			r.rlim_cur = was;
+	}
+	if (r.rlim_cur / 8 * 3 < CONNS_MAX)
+		a->room.most = (unsigned int)(r.rlim_cur / 8 * 3);
+}
+
+static int open_journal(struct arbiter *a, struct error *err)
+{
+	char path[PATH_MAX], boot[40];
+
+	if (path_join(path, sizeof(path), a->o.run_dir, JOURNAL_FILE, err) < 0)
+		return -1;
+	procfs_boot_id(a->o.procfs, boot, sizeof(boot));
+	return journal_open(&a->journal, path, boot, time_wall_ns(), err);
+}
+
+int arbiter_start(struct arbiter **ret, uv_loop_t *loop, const struct arbiter_options *o,
+	struct error *err)
+{
+	struct arbiter *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return error_nomem(err);
+	a->loop = loop;
+	a->o = *o;
+	raise_descriptors(a);
+	if (dir_make(a->o.run_dir, 0755, err) < 0 || open_journal(a, err) < 0) {
+		free(a);
+		return -1;
+	}
+	if (turn_start(a, err) < 0) {
+		journal_close(&a->journal);
+		free(a);
+		return -1;
+	}
+	a->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	book_init(&a->book);
+	a->book.arg = a;
+	a->book.dropped = conns_on_dropped;
+	a->book.ended = task_on_ended;
+	a->book.removed = slices_on_removed;
+	readings_start(a);
+	pages_start(a);
+	/* What is held already comes first: nothing is served before it is counted. The slices know
+	 * their limits by then, but the loop has not run, so nobody was answered. */
+	*ret = a;
+	if (slices_start(a, err) < 0 || conns_start(a, err) < 0) {
+		arbiter_stop(a);
+		return -1;
+	}
+	restore_book(a);
+	if (control_start(a, err) < 0) {
+		arbiter_stop(a);
+		return -1;
+	}
+	log_info("arbiter serves", LOG_STR("slices", a->slices_dir),
+		LOG_UINT("count", a->n_slices), LOG_STR("run", a->o.run_dir));
+	return 0;
+}
+
+void arbiter_reload(struct arbiter *a)
+{
+	(void)slices_scan(a);
+}
+
+void arbiter_stop(struct arbiter *a)
+{
+	control_stop(a);
+	readings_stop(a);
+	slices_keep_refused(a); /* while the pages are there */
+	conns_stop(a);
+	slices_stop(a);
+	turn_stop(a);
+	pages_stop(a);
+	unhooked_stop(a);
+	book_fini(&a->book);
+	journal_close(&a->journal);
+}
+
+void arbiter_free(struct arbiter *a)
+{
+	free(a);
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Connections of processes of slices: how they come, how they end, the packets between. What a packet asks
+ * for is requests.c's. Who connects is the kernel's word; a pidfd from that moment says when it is gone
+ * (process/task.c). A connection that ends means nothing for memory.
+ *
+ * Everything is non-blocking. An answer that does not fit into the socket's buffer ends the connection: a client has
+ * one request under way, so it stopped reading. The buffer is small, as what lies there is charged to the arbiter.
+ */
+#include "node/arbiter/internal.h"
+
+#include "node/arbiter/clients/foreign.h"
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SO_PEERPIDFD
+#	define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+/* ---- ends ------------------------------------------------------------------------------------- */
+
+static void on_foreign_closed(struct slice *s, bool counted)
+{
+	s->n_parked--;
+	if (counted)
+		room_give(&s->arbiter->room, s->n_conns--);
+}
+
+int conns_start(struct arbiter *a, struct error *err)
+{
+	a->foreign = foreign_new(a->loop, on_foreign_closed, err);
+	return a->foreign ? 0 : -1;
+}
+
+/* Closes the socket of a connection, that @counted or not, and what came with it (-1: nothing). */
+static void close_socket(struct slice *s, bool counted, int sock, int came)
+{
+	if (foreign_hang_up(&sock) && came < 0) {
+		if (counted)
+			room_give(&s->arbiter->room, s->n_conns--);
+		return;
+	}
+	s->n_parked++;
+	foreign_close(s->arbiter->foreign, s, counted, sock, came);
+}
+
+void conn_close(struct conn *c)
+{
+	struct arbiter *a = c->arbiter;
+	struct book_member *m = c->member;
+	struct side *side = m ? m->user : NULL;
+
+	a->n_closed++;
+	if (side)
+		side->conn = NULL;
+	if (c->turn)
+		turn_conn_free(c);
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		c->arbiter->conns = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	close_socket(c->slice, true, watch_release(c->watch), c->came);
+	closep(&c->pidfd);
+	free(c);
+	/* Nothing to remember: should it come again, its page says so too. */
+	if (m && book_has_nothing(m))
+		book_member_drop(&a->book, m);
+}
+
+void conns_on_dropped(void *arbiter, struct book_member *m)
+{
+	struct side *side = m->user;
+
+	(void)arbiter;
+	if (!side)
+		return;
+	if (side->page)
+		(void)munmap(side->page, SLICE_PAGE_BYTES);
+	if (side->conn) {
+		side->conn->member = NULL;
+		conn_close(side->conn);
+	}
+	free(side);
+	m->user = NULL;
+}
+
+void conns_stop_slice(struct slice *s)
+{
+	struct conn *next;
+
+	for (struct conn *c = s->arbiter->conns; c; c = next) {
+		next = c->next;
+		if (c->slice == s && !c->member && !c->turn)
+			conn_close(c);
+	}
+}
+
+void conns_stop(struct arbiter *a)
+{
+	for (unsigned int i = 0; i < BOOK_BUCKETS; i++) {
+		for (struct book_task *t = a->book.buckets[i]; t; t = t->next) {
+			for (struct book_member *m = t->members; m; m = m->next_of_task)
+				conns_on_dropped(a, m);
+			task_on_ended(a, t);
+		}
+	}
+	while (a->conns)
+		conn_close(a->conns);
+	a->foreign = foreign_stop(a->foreign);
+	closep(&a->spare_fd);
+}
+
+void conns_expire(struct arbiter *a, uint64_t now_ns)
+{
+	struct conn *next;
+
+	for (struct conn *c = a->conns; c; c = next) {
+		next = c->next;
+		if (!c->greeted && now_ns - c->since_ns > CONN_HELLO_NS)
+			conn_close(c);
+	}
+}
+
+/* ---- who it is -------------------------------------------------------------------------------- */
+
+/*
+ * The peer's PID, a pidfd, its start time. Where the kernel has no SO_PEERPIDFD the PID could be
+ * another process's by now, but only if the peer died since it connected; then the new one is
+ * younger than the connection, which is looked at as soon as it comes. A peer that is not to be
+ * seen here keeps pid 0, and so does one that is gone, which is .ended. False: there are no descriptors or memory
+ * for it now.
+ */
+static bool identify(struct conn *c, int fd)
+{
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof(cred), fd_len = sizeof(c->pidfd);
+	struct proc_stat st;
+	bool seen;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0)
+		return true;
+	c->uid = cred.uid;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &c->pidfd, &fd_len) < 0 &&
+		errno == ENOPROTOOPT)
+		c->pidfd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
+	if (c->pidfd < 0) {
+		/* EINVAL: what SO_PEERPIDFD said of one that was reaped until Linux 6.15. */
+		c->ended = errno == ESRCH || errno == EINVAL;
+		return errno != EMFILE && errno != ENFILE && errno != ENOMEM;
+	}
+	(void)fcntl(c->pidfd, F_SETFD, FD_CLOEXEC);
+	seen = proc_stat(c->arbiter->o.procfs, (uint32_t)cred.pid, &st);
+	/* If not, it is still the one that the pidfd is of, so what was read is its. */
+	c->ended = proc_ended(c->pidfd);
+	if (!seen || c->ended)
+		return true;
+	c->pid = (uint32_t)cred.pid;
+	c->start = st.start;
+	c->image = st.image;
+	return true;
+}
+
+/* ---- packets ---------------------------------------------------------------------------------- */
+
+bool conn_answer(struct conn *c, const void *data, size_t len, int page_fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .room = { 0 } };
+	/* The const is cast away for the prototype only. */
+	struct iovec part = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
+	struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+
+	if (page_fd >= 0) {
+		m.msg_control = control.room;
+		m.msg_controllen = sizeof(control.room);
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.head), &page_fd, sizeof(int));
+	}
+	if (sendmsg(c->watch->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len)
+		return true;
+	conn_close(c);
+	return false;
+}
+
+/* A page of either kind, which nobody can make slow to close. */
+static bool may_be_page(int fd)
+{
+	return page_has_form(fd, SLICE_PAGE_BYTES) || page_has_form(fd, TURN_PAGE_BYTES);
+}
+
+/* The next packet, as foreign_receive(); a first one may have a page with it. */
+static ssize_t receive_packet(struct conn *c, void *data, size_t cap, bool *cut, int *page_fd)
+{
+	ssize_t n = foreign_receive(c->watch->fd, data, cap, cut);
+	bool more;
+
+	if (n != FOREIGN_CAME || c->greeted)
+		return n;
+	n = foreign_peek(c->watch->fd, data, cap, page_fd, &more);
+	if (more || !may_be_page(*page_fd)) {
+		c->came = steal_fd(page_fd);
+		return FOREIGN_CAME;
+	}
+	foreign_take(c->watch->fd);
+	return n;
+}
+
+static void refuse_packet(struct conn *c, const char *reason)
+{
+	if (log_limit_pass(&c->slice->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
+		log_warn("connection ended", LOG_STR("slice", c->slice->id),
+			LOG_UINT("pid", c->pid), LOG_STR("reason", reason));
+	conn_close(c);
+}
+
+/* The packet is there still. A process that sends HELLO gets the reason for the refusal, or it would retry. */
+static void refuse_descriptors(struct conn *c, const void *data)
+{
+	struct slice_hello h;
+
+	memcpy(&h, data, sizeof(h));
+	if (!c->greeted && h.head.op == SLICE_HELLO &&
+		!conn_welcome(c, &h, SLICE_REFUSED, page_trouble_text(PAGE_NOT_OURS), -1))
+		return;
+	refuse_packet(c, "packet: descriptors that are no page");
+}
+
+/* One packet. False: there is none, or the connection is closed. */
+static bool receive(struct conn *c)
+{
+	char data[SLICE_PACKET_MAX] = { 0 };
+	struct arbiter *a = c->arbiter;
+	struct error err = ERROR_INIT;
+	union packet p;
+	CLEANUP(closep) int fd = -1;
+	uint64_t before = a->n_closed;
+	bool cut = false;
+	ssize_t n = receive_packet(c, data, sizeof(data), &cut, &fd);
+
+	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n == FOREIGN_CAME) {
+		refuse_descriptors(c, data);
+		return false;
+	}
+	if (n <= 0) {
+		conn_close(c);
+		return false;
+	}
+	if (cut || packet_read(&p, data, (size_t)n, c->slice->book ? c->slice->book->n_gpus : 0,
+			   &err) < 0) {
+		refuse_packet(c, err.code == ERR_NONE ? "packet too long" : err.msg);
+		return false;
+	}
+	conn_request(c, &p, fd);
+	return a->n_closed == before;
+}
+
+static void on_packet(void *arg)
+{
+	struct conn *c = arg;
+
+	/* Many that begin at once wake us at once. */
+	turn_breathe(c->arbiter);
+	for (int i = 0; i < CONN_BATCH && receive(c) && !c->waits && !c->turn; i++)
+		;
+}
+
+/* ---- arrival ---------------------------------------------------------------------------------- */
+
+static void add_conn(struct slice *s, int fd)
+{
+	struct arbiter *a = s->arbiter;
+	struct error err = ERROR_INIT;
+	struct conn *c;
+
+	if (s->n_conns >= SLICE_CONNS_MAX || !room_for(&a->room, s->n_conns)) {
+		if (log_limit_pass(&s->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
+			log_warn("too many connections", LOG_STR("slice", s->id));
+		close_socket(s, false, fd, -1);
+		return;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		close_socket(s, false, fd, -1);
+		return;
+	}
+	c->arbiter = a;
+	c->slice = s;
+	c->pidfd = c->came = -1;
+	c->since_ns = time_mono_ns();
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ SLICE_PACKET_MAX }, sizeof(int));
+	/* Unanswered it tries again, where a refusal would be for good. */
+	if (!identify(c, fd)) {
+		close_socket(s, false, fd, -1);
+		free(c);
+		return;
+	}
+	if (watch_start(&c->watch, a->loop, fd, on_packet, c, &err) < 0) {
+		closep(&c->pidfd);
+		free(c);
+		return;
+	}
+	c->next = a->conns;
+	if (a->conns)
+		a->conns->prev = c;
+	a->conns = c;
+	room_take(&a->room, s->n_conns++);
+}
+
+/* No descriptors left: take one connection all the same and end it, or it would wake us for ever. */
+static void refuse_one(struct slice *s)
+{
+	struct arbiter *a = s->arbiter;
+	int fd;
+
+	closep(&a->spare_fd);
+	fd = accept4(s->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0 && errno != EAGAIN)
+		slices_pause(s);
+	if (fd >= 0)
+		close_socket(s, false, fd, -1);
+	a->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 10, 1))
+		log_error("no descriptors left for connections", LOG_STR("slice", s->id));
+}
+
+void conns_accept(void *arg)
+{
+	struct slice *s = arg;
+
+	for (int i = 0; i < ACCEPT_BATCH; i++) {
+		int fd;
+
+		turn_breathe(s->arbiter);
+		if (s->n_parked >= SLICE_PARKED_MAX) {
+			errno = EBUSY;
+			slices_pause(s);
+			return;
+		}
+		fd = accept4(s->listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0) {
+			add_conn(s, fd);
+			continue;
+		}
+		if (errno == EINTR || errno == ECONNABORTED)
+			continue;
+		if (errno == EMFILE || errno == ENFILE)
+			refuse_one(s);
+		else if (errno != EAGAIN)
+			slices_pause(s);
+		return;
+	}
+}
+
+/* Those in its queue have sent what they like already. */
+void conns_stop_listening(struct slice *s)
+{
+	int fd = s->listener ? watch_release(s->listener) : -1, waiting;
+
+	s->listener = NULL;
+	if (fd < 0)
+		return;
+	(void)shutdown(fd, SHUT_RDWR);
+	while ((waiting = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		turn_breathe(s->arbiter);
+		close_socket(s, false, waiting, -1);
+	}
+	closep(&fd);
+}

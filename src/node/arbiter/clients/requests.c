@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What processes ask for once they have said hello (register.c), and what they are told. A request for memory
+ * may have to wait for NVML; then nothing more is read from its process.
+ */
+#include "node/arbiter/internal.h"
+
+#include "abi/arbiter-control.h"
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/time.h"
+
+/*
+ * What a process had that is gone is free only when NVML says so, a few milliseconds later: whoever asks
+ * for it meanwhile waits, and reads nothing else.
+ */
+static bool may_wait(struct conn *c, const struct slice_want *w)
+{
+	struct arbiter *a = c->arbiter;
+
+	return book_slice_awaits(c->slice->book, w->gpu) && control_subscribed(a) &&
+	       time_mono_ns() - c->want_ns < CONTROL_READ_WAIT_MS * NS_PER_MS;
+}
+
+static void on_want(struct conn *c, const struct slice_want *w, bool wait)
+{
+	bool waited = c->waits;
+	struct slice_grant g = { .head = { .op = SLICE_GRANT, .tag = w->head.tag } };
+
+	if (!c->member) {
+		conn_close(c);
+		return;
+	}
+	g.status = book_want(c->member, w->gpu, w->bytes, w->head.tag, &g.free_bytes);
+	c->waits = wait && g.status == SLICE_NO_ROOM && may_wait(c, w);
+	if (c->waits != waited)
+		watch_pause(c->watch, c->waits);
+	if (!c->waits) {
+		(void)conn_answer(c, &g, sizeof(g), -1);
+		return;
+	}
+	c->want = *w;
+	readings_soon(c->arbiter);
+}
+
+void conns_go_on(struct arbiter *a, bool wait)
+{
+	struct conn *next;
+
+	for (struct conn *c = a->conns; c; c = next) {
+		const struct slice_want w = c->want;
+
+		next = c->next;
+		if (c->waits)
+			on_want(c, &w, wait);
+	}
+}
+
+static void add_to_view(struct slice_viewed *v, uint32_t first, const struct book_member *m,
+	unsigned int gpu)
+{
+	uint64_t used = 0, granted = 0;
+
+	for (const struct book_member *o = m->task->members; o; o = o->next_of_task) {
+		if (o->slice == m->slice) {
+			used += book_used(o, gpu);
+			granted += book_granted(o, gpu);
+		}
+	}
+	if (!granted)
+		return;
+	if (v->process_count++ < first || v->here >= SLICE_VIEW_PROCESSES)
+		return;
+	v->processes[v->here].pid = m->rec->ns_pid;
+	v->processes[v->here].host_pid = m->rec->pid;
+	v->processes[v->here].gpu = gpu;
+	v->processes[v->here].used = used;
+	v->here++;
+}
+
+static void on_view(struct conn *c, const struct slice_view *w)
+{
+	struct slice_viewed v = { .head = { .op = SLICE_VIEWED, .tag = w->head.tag } };
+	struct book_slice *b = c->slice->book;
+
+	for (unsigned int i = 0; b && i < b->n_gpus; i++) {
+		v.gpus[i].limit = b->gpus[i].limit;
+		v.gpus[i].used = book_slice_used(b, i);
+		v.gpus[i].peak = b->gpus[i].peak;
+		v.gpu_count = i + 1;
+	}
+	for (const struct book_member *m = b ? b->members : NULL; m; m = m->next) {
+		bool first = book_member_is_first(m);
+
+		turn_breathe(c->arbiter);
+		for (unsigned int i = 0; i < b->n_gpus && first; i++)
+			add_to_view(&v, w->first, m, i);
+	}
+	(void)conn_answer(c, &v, sizeof(v), -1);
+}
+
+static void on_compare(struct conn *c, const struct slice_compare *w)
+{
+	const struct slice_compared r = { .head = { .op = SLICE_COMPARED,
+						  .tag = w->head.tag } };
+
+	/* It may have made its first context. */
+	if (c->member)
+		mps_look(c->slice, c->member);
+	readings_soon(c->arbiter);
+	(void)conn_answer(c, &r, sizeof(r), -1);
+}
+
+void conn_request(struct conn *c, const union packet *p, int fd)
+{
+	if (p->head.op != SLICE_HELLO && !c->greeted) {
+		conn_close(c);
+		return;
+	}
+	switch (p->head.op) {
+	case SLICE_HELLO:
+		conn_hello(c, &p->hello, fd);
+		break;
+	case SLICE_WANT:
+		c->want_ns = time_mono_ns();
+		on_want(c, &p->want, true);
+		break;
+	case SLICE_VIEW:
+		on_view(c, &p->view);
+		break;
+	case SLICE_COMPARE:
+		on_compare(c, &p->compare);
+		break;
+	default:
+		/* A state, of one that has no turns. */
+		conn_close(c);
+		break;
+	}
+}

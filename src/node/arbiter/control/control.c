@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The control socket (abi/arbiter-control.h): lines from the agent and from whoever asks for status, answers to them, and
+ * questions to the one that subscribed to readings. Nobody is waited for: who does not read is closed.
+ */
+#include "abi/arbiter-control.h"
+
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/buf.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <jansson.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define READ_BYTES (64 * 1024)
+
+struct client {
+	struct client *prev, *next;
+	struct control *control;
+	uv_pipe_t pipe;
+	struct buf line; /* what came behind the last end of a line */
+	bool closing;
+};
+
+struct control {
+	struct arbiter *arbiter;
+	uv_pipe_t listener;
+	struct client *clients, *subscriber;
+	unsigned int n_clients;
+	char part[READ_BYTES]; /* what is being read; of one client at a time */
+};
+
+struct output {
+	uv_write_t write;
+	char *text;
+};
+
+static void on_client_closed(uv_handle_t *h)
+{
+	struct client *c = h->data;
+
+	buf_fini(&c->line);
+	free(c);
+}
+
+static void client_close(struct client *c)
+{
+	struct control *k = c->control;
+
+	if (c->closing)
+		return;
+	c->closing = true;
+	if (k->subscriber == c) {
+		k->subscriber = NULL;
+		readings_lost(k->arbiter);
+		log_info("nobody reads NVML for the arbiter");
+	}
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		k->clients = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	k->n_clients--;
+	uv_close((uv_handle_t *)&c->pipe, on_client_closed);
+}
+
+static void on_written(uv_write_t *w, int status)
+{
+	struct output *o = w->data;
+	struct client *c = w->handle->data;
+
+	free(o->text);
+	free(o);
+	if (status < 0)
+		client_close(c);
+}
+
+/* Takes @text, to which the end of the line is added. A client that does not read is closed. */
+static void send_text(struct client *c, char *text)
+{
+	struct output *o = text ? calloc(1, sizeof(*o)) : NULL;
+	size_t len = text ? strlen(text) : 0;
+	uv_buf_t b;
+
+	if (!o || c->closing ||
+		uv_stream_get_write_queue_size((uv_stream_t *)&c->pipe) + len >
+			CONTROL_ANSWER_MAX) {
+		free(text);
+		free(o);
+		client_close(c);
+		return;
+	}
+	text[len] = '\n'; /* in place of the end */
+	o->text = text;
+	o->write.data = o;
+	b = uv_buf_init(text, (unsigned int)len + 1);
+	if (uv_write(&o->write, (uv_stream_t *)&c->pipe, &b, 1, on_written) < 0) {
+		free(text);
+		free(o);
+		client_close(c);
+	}
+}
+
+static void send_error(struct client *c, const struct error *err)
+{
+	json_t *j = json_pack("{s:s, s:s%}", "op", "error", "reason", err->msg,
+		strnlen(err->msg, sizeof(err->msg)));
+	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+
+	json_decref(j);
+	if (text)
+		send_text(c, text);
+}
+
+static void subscribe(struct client *c)
+{
+	struct control *k = c->control;
+	char *text = strdup("{\"op\":\"subscribed\"}");
+
+	if (k->subscriber && k->subscriber != c)
+		client_close(k->subscriber);
+	k->subscriber = c;
+	send_text(c, text);
+	if (k->subscriber == c) {
+		log_info("NVML is read for the arbiter");
+		readings_subscribed(k->arbiter);
+	}
+}
+
+/* False: the connection ends. */
+static bool on_line(struct client *c, const char *line, size_t len)
+{
+	struct arbiter *a = c->control->arbiter;
+	struct error err = ERROR_INIT;
+	struct request r;
+
+	turn_breathe(a);
+	if (request_read(&r, line, len, &err) < 0) {
+		if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
+			log_warn("control connection ended", LOG_STR("reason", err.msg));
+		send_error(c, &err);
+		return false;
+	}
+	switch (r.op) {
+	case REQUEST_STATUS:
+		send_text(c, status_text(a, r.has_slice ? r.slice : NULL));
+		break;
+	case REQUEST_READINGS:
+		subscribe(c);
+		break;
+	case REQUEST_READING:
+		if (c == c->control->subscriber)
+			readings_take(a, &r.reading);
+		break;
+	}
+	request_fini(&r);
+	return !c->closing;
+}
+
+static void on_shutdown(uv_shutdown_t *s, int status)
+{
+	struct client *c = s->handle->data;
+
+	(void)status;
+	free(s);
+	client_close(c);
+}
+
+/* Ends the connection behind what is still to be written. */
+static void finish(struct client *c)
+{
+	uv_shutdown_t *s = c->closing ? NULL : calloc(1, sizeof(*s));
+
+	if (c->closing)
+		return;
+	(void)uv_read_stop((uv_stream_t *)&c->pipe);
+	if (!s || uv_shutdown(s, (uv_stream_t *)&c->pipe, on_shutdown) < 0) {
+		free(s);
+		client_close(c);
+	}
+}
+
+static void take(struct client *c, const char *part, size_t n)
+{
+	const char *at, *end;
+	size_t begin = 0;
+
+	buf_add(&c->line, part, n);
+	if (!buf_ok(&c->line)) {
+		struct error err = ERROR_INIT;
+
+		(void)error_set(&err, ERR_LIMIT, "control: a line of more than %d bytes",
+			CONTROL_LINE_MAX);
+		send_error(c, &err);
+		finish(c);
+		return;
+	}
+	at = c->line.data;
+	while ((end = memchr(at + begin, '\n', c->line.len - begin))) {
+		size_t len = (size_t)(end - at) - begin;
+
+		if (len > 0 && !on_line(c, at + begin, len)) {
+			finish(c);
+			return;
+		}
+		begin += len + 1;
+	}
+	if (begin) {
+		memmove(c->line.data, c->line.data + begin, c->line.len - begin);
+		c->line.len -= begin;
+		c->line.data[c->line.len] = '\0';
+	}
+}
+
+static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *b)
+{
+	struct client *c = h->data;
+
+	(void)size;
+	*b = uv_buf_init(c->control->part, READ_BYTES);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
+{
+	struct client *c = stream->data;
+
+	if (n < 0)
+		client_close(c);
+	else if (n > 0 && !c->closing)
+		take(c, b->base, (size_t)n);
+}
+
+/* Mode 0600 keeps others out; the kernel's word besides. */
+static bool is_welcome(uv_pipe_t *pipe)
+{
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof(cred);
+	uv_os_fd_t fd;
+
+	return uv_fileno((uv_handle_t *)pipe, &fd) == 0 &&
+	       getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
+	       (cred.uid == 0 || cred.uid == geteuid());
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+	struct control *k = listener->data;
+	struct client *c;
+
+	if (status < 0)
+		return;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return;
+	c->control = k;
+	c->line = (struct buf)BUF_INIT(CONTROL_LINE_MAX);
+	(void)uv_pipe_init(listener->loop, &c->pipe, 0);
+	c->pipe.data = c;
+	c->next = k->clients;
+	if (k->clients)
+		k->clients->prev = c;
+	k->clients = c;
+	k->n_clients++;
+	if (uv_accept(listener, (uv_stream_t *)&c->pipe) < 0 ||
+		k->n_clients > CONTROL_CLIENTS_MAX || !is_welcome(&c->pipe) ||
+		uv_read_start((uv_stream_t *)&c->pipe, on_alloc, on_read) < 0)
+		client_close(c);
+}
+
+bool control_subscribed(const struct arbiter *a)
+{
+	return a->control && a->control->subscriber;
+}
+
+bool control_ask(struct arbiter *a, uint64_t seq, const char *gpus_json)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(CONTROL_LINE_MAX);
+
+	buf_printf(&b, "{\"op\":\"read\",\"seq\":%llu,\"gpus\":%s}", (unsigned long long)seq,
+		gpus_json);
+	if (!control_subscribed(a) || !buf_ok(&b))
+		return false;
+	send_text(a->control->subscriber, buf_steal(&b));
+	return control_subscribed(a);
+}
+
+static void on_listener_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+int control_start(struct arbiter *a, struct error *err)
+{
+	struct control *k = calloc(1, sizeof(*k));
+	int fd, r;
+
+	if (!k)
+		return error_nomem(err);
+	fd = socket_listen(a->o.run_dir, CONTROL_SOCKET, SOCK_STREAM, 0600, err);
+	if (fd < 0) {
+		free(k);
+		return -1;
+	}
+	k->arbiter = a;
+	(void)uv_pipe_init(a->loop, &k->listener, 0);
+	k->listener.data = k;
+	a->control = k;
+	r = uv_pipe_open(&k->listener, fd);
+	if (r < 0)
+		(void)close(fd);
+	else
+		r = uv_listen((uv_stream_t *)&k->listener, CONTROL_CLIENTS_MAX, on_connection);
+	return r < 0 ? error_sys(err, -r, "listen on the control socket") : 0;
+}
+
+void control_stop(struct arbiter *a)
+{
+	struct control *k = a->control;
+
+	if (!k)
+		return;
+	k->subscriber = NULL;
+	while (k->clients)
+		client_close(k->clients);
+	a->control = NULL;
+	uv_close((uv_handle_t *)&k->listener, on_listener_closed);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The answer to "status". The list of a slice's processes is written piece by piece: all at once it would keep
+ * hand-overs waiting.
+ *
+ * jansson's functions take NULL for a value that could not be made, and fail; what is missing then shows as no memory
+ * at the end.
+ */
+#include "node/arbiter/internal.h"
+
+#include "abi/arbiter-control.h"
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/buf.h"
+#include "lib/base/time.h"
+
+#include <jansson.h>
+#include <string.h>
+
+static json_t *number(uint64_t v)
+{
+	return json_integer((json_int_t)(v > INT64_MAX ? INT64_MAX : v));
+}
+
+static json_t *number_or_null(uint64_t v, uint64_t null)
+{
+	return v == null ? json_null() : number(v);
+}
+
+static json_t *uuid_json(const struct slice *s, unsigned int gpu)
+{
+	char text[SLICE_UUID_TEXT];
+
+	slice_gpu_text(s->book, gpu, text);
+	return json_string(text);
+}
+
+static json_t *slice_gpus(struct slice *s)
+{
+	json_t *list = json_array();
+
+	/* First, as nobody is told more than an arbiter after this one will know. */
+	slice_keep_refused(s);
+	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
+		const struct book_gpu *g = &s->book->gpus[i];
+		uint64_t used = book_slice_used(s->book, i);
+		json_t *one;
+
+		turn_breathe(s->arbiter);
+		one = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "uuid",
+			uuid_json(s, i), "limit", number_or_null(g->limit, SLICE_NO_LIMIT),
+			"used", number(used), "peak", number(g->peak), "granted",
+			number(g->granted), "unhooked_used",
+			g->read ? number(g->unhooked) : json_null(), "refusals",
+			number(s->refusals[i]), "over", (int)book_slice_over(s->book, i));
+
+		turn_status_gpu(s, g->uuid, one);
+		(void)json_array_append_new(list, one);
+	}
+	return list;
+}
+
+/* One process's registrations in one slice, added up. */
+struct sums {
+	uint64_t used, granted, peak, overhead, physical;
+};
+
+static void add_up(const struct book_member *first, unsigned int gpu, struct sums *ret)
+{
+	*ret = (struct sums){ .physical = BOOK_NOTHING };
+	for (struct book_member *m = first->task->members; m; m = m->next_of_task) {
+		if (m->slice != first->slice)
+			continue;
+		ret->used += book_used(m, gpu);
+		ret->granted += book_granted(m, gpu);
+		ret->peak += book_peak(m, gpu);
+		ret->overhead += book_overhead(m, gpu);
+		/* Of the whole process, in each of them. */
+		if (m->gpus[gpu].physical != BOOK_NOTHING)
+			ret->physical = m->gpus[gpu].physical;
+	}
+}
+
+static bool connected(const struct book_member *first)
+{
+	for (const struct book_member *m = first->task->members; m; m = m->next_of_task) {
+		const struct side *side = m->user;
+
+		if (m->slice == first->slice && side && side->conn)
+			return true;
+	}
+	return false;
+}
+
+static json_t *mps_json(const struct book_member *m)
+{
+	uint32_t mps = mps_of(m);
+
+	return mps == SLICE_MPS_NOT_SAID ? json_null() : json_boolean(mps == SLICE_MPS_INSIDE);
+}
+
+static json_t *process(const struct slice *s, const struct book_member *m)
+{
+	json_t *gpus = json_array();
+	uint64_t used = 0, peak = 0;
+	struct sums sums;
+
+	for (unsigned int i = 0; i < s->book->n_gpus; i++) {
+		const uint8_t *uuid = s->book->gpus[i].uuid;
+		json_t *one;
+
+		add_up(m, i, &sums);
+		used += sums.used;
+		peak += sums.peak;
+		if (!sums.granted && !sums.peak &&
+			!turn_status_has(s, m->task->pid, m->task->start, uuid))
+			continue;
+		one = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "uuid", uuid_json(s, i),
+			"used", number(sums.used), "granted", number(sums.granted), "peak",
+			number(sums.peak), "overhead", number(sums.overhead), "physical",
+			number_or_null(sums.physical, BOOK_NOTHING));
+		turn_status_process(s, m->task->pid, m->task->start, uuid, one);
+		(void)json_array_append_new(gpus, one);
+	}
+	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:o, s:o, s:o, s:o}", "pid",
+		(json_int_t)m->rec->ns_pid, "host_pid", (json_int_t)m->rec->pid, "name",
+		m->rec->name, "connected", (int)connected(m), "ended",
+		(int)(m->task->dead && book_is_kept(m)), "mps", mps_json(m), "used",
+		number(used), "peak", number(peak), "gpus", gpus);
+}
+
+/* One that takes turns, but has registered no memory. */
+static json_t *process_without(const struct slice *s, const struct turn_conn *tc)
+{
+	const struct conn *c = tc->conn;
+	json_t *gpus = json_array();
+
+	for (unsigned int i = 0; i < s->book->n_gpus; i++) {
+		const uint8_t *uuid = s->book->gpus[i].uuid;
+		json_t *one;
+
+		if (!turn_status_has(s, c->pid, c->start, uuid))
+			continue;
+		one = json_pack("{s:o, s:i, s:i, s:i, s:i, s:n}", "uuid", uuid_json(s, i),
+			"used", 0, "granted", 0, "peak", 0, "overhead", 0, "physical");
+		turn_status_process(s, c->pid, c->start, uuid, one);
+		(void)json_array_append_new(gpus, one);
+	}
+	return json_pack("{s:I, s:I, s:s, s:b, s:b, s:n, s:i, s:i, s:o}", "pid",
+		(json_int_t)tc->ns_pid, "host_pid", (json_int_t)c->pid, "name", tc->name,
+		"connected", 1, "ended", 0, "mps", "used", 0, "peak", 0, "gpus", gpus);
+}
+
+static bool has_member(const struct slice *s, const struct conn *c)
+{
+	const struct book_task *t = book_task_find(&s->arbiter->book, c->pid, c->start);
+
+	for (const struct book_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
+		if (m->slice == s->book)
+			return true;
+	}
+	return false;
+}
+
+/* Of several connections of a process it is the oldest that has not ended. */
+static bool is_oldest(const struct turn_conn *tc)
+{
+	for (const struct turn_conn *o = tc->next_of_pid; o; o = o->next_of_pid) {
+		if (!o->ended && turn_conn_is_of(o, tc->conn->pid, tc->conn->start))
+			return false;
+	}
+	return true;
+}
+
+/* Takes @j. */
+static bool add_text(struct arbiter *a, struct buf *b, json_t *j)
+{
+	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+
+	turn_breathe(a);
+	json_decref(j);
+	if (text)
+		buf_puts(b, text);
+	free(text);
+	return text != NULL;
+}
+
+/* One more of a list. */
+static bool add_one(struct arbiter *a, struct buf *b, bool *some, json_t *j)
+{
+	if (*some)
+		buf_puts(b, ",");
+	*some = true;
+	return add_text(a, b, j);
+}
+
+/* An object is there: one more key of it, the last, for a list that is written piece by piece. All of it at
+ * once would take long. */
+static void open_list(struct buf *b, const char *key)
+{
+	if (b->len)
+		b->data[--b->len] = '\0';
+	buf_puts(b, key);
+}
+
+static bool add_processes(struct buf *b, const struct slice *s)
+{
+	bool some = false, good = true;
+
+	for (const struct book_member *m = s->book ? s->book->members : NULL; m && good;
+		m = m->next) {
+		turn_breathe(s->arbiter);
+		if (book_member_is_first(m))
+			good = add_one(s->arbiter, b, &some, process(s, m));
+	}
+	for (const struct turn_conn *tc = s->book && s->turn ? s->turn->conns : NULL;
+		tc && good; tc = tc->next) {
+		turn_breathe(s->arbiter);
+		if (!tc->ended && is_oldest(tc) && !has_member(s, tc->conn))
+			good = add_one(s->arbiter, b, &some, process_without(s, tc));
+	}
+	return good;
+}
+
+static bool was_read(const struct slice *s)
+{
+	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++)
+		if (s->book->gpus[i].read)
+			return true;
+	return false;
+}
+
+static json_t *unhooked(const struct arbiter *a, const struct slice *s)
+{
+	json_t *list = json_array();
+
+	if (!was_read(s)) {
+		json_decref(list);
+		return json_null();
+	}
+	for (const struct unhooked *u = a->unhooked; u; u = u->next) {
+		json_t *gpus;
+
+		if (strcmp(u->slice, s->id) != 0)
+			continue;
+		gpus = json_array();
+		for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
+			if (u->bytes[i])
+				(void)json_array_append_new(gpus,
+					json_pack("{s:o, s:o}", "uuid", uuid_json(s, i), "used",
+						number(u->bytes[i])));
+		}
+		(void)json_array_append_new(list,
+			json_pack("{s:I, s:s, s:o}", "host_pid", (json_int_t)u->pid, "name",
+				u->name, "gpus", gpus));
+	}
+	return list;
+}
+
+/* But for its processes. */
+static json_t *slice_json(const struct arbiter *a, struct slice *s)
+{
+	json_t *devices = json_array(), *one;
+
+	for (size_t i = 0; i < s->def.devices.n; i++)
+		(void)json_array_append_new(devices, json_string(s->def.devices.v[i]));
+	one = json_pack("{s:s, s:s, s:o, s:s, s:b, s:s?, s:I, s:o, s:o}", "id", s->id,
+		"resource", s->def.resource, "devices", devices, "unhooked",
+		s->def.stop_unhooked ? "stop" : "report", "gone",
+		(int)(s->book && s->book->gone), "error",
+		s->refused.code == ERR_NONE ? NULL : s->refused.msg, "stopped",
+		(json_int_t)s->n_stopped, "gpus", slice_gpus(s), "unhooked_processes",
+		unhooked(a, s));
+	turn_status_slice(s, one);
+	return one;
+}
+
+char *status_text(struct arbiter *a, const char *id)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(CONTROL_ANSWER_MAX);
+	json_t *age = json_null();
+	bool good, some = false;
+
+	/* What is said must be in the accounts first: it may never become less. */
+	turn_count_all(a);
+	turn_status_begin(a);
+	if (a->readings.taken_ns)
+		age = number((time_mono_ns() - a->readings.taken_ns) / NS_PER_MS);
+	good = add_text(a, &b,
+		json_pack("{s:s, s:i, s:{s:b, s:o}, s:o}", "op", "status", "version",
+			CONTROL_VERSION, "readings", "subscribed", (int)control_subscribed(a),
+			"age_ms", age, "gpus", turn_status_gpus(a)));
+	open_list(&b, ",\"slices\":[");
+	for (struct slice *s = a->slices; s && good; s = s->next) {
+		if (id && strcmp(s->id, id) != 0)
+			continue;
+		good = add_one(a, &b, &some, slice_json(a, s));
+		open_list(&b, ",\"processes\":[");
+		good = good && add_processes(&b, s);
+		buf_puts(&b, "]}");
+	}
+	buf_puts(&b, "]}");
+	return good && buf_ok(&b) ? buf_steal(&b) : NULL;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Processes that should run under MPS and do not. Where the directory of its pipes cannot be reached the driver
+ * runs a program without MPS and says nothing: no limit of MPS holds for it, and the hardware rotates between it
+ * and those that are under MPS. Each process says what the driver does with it, in its page (abi/slice-page.h);
+ * nothing more is done than to tell whoever looks after the node.
+ */
+#include "node/arbiter/internal.h"
+
+#include "lib/base/time.h"
+
+/* It is the process's word: any other value than the two says nothing. */
+static uint32_t of_registration(const struct book_member *m)
+{
+	uint32_t all = SLICE_MPS_NOT_SAID;
+
+	for (unsigned int i = 0; m->page && i < m->slice->n_gpus; i++) {
+		uint32_t mps =
+			atomic_load_explicit(&m->page->gpus[i].mps, memory_order_relaxed);
+
+		if (mps == SLICE_MPS_OUTSIDE)
+			return mps;
+		if (mps == SLICE_MPS_INSIDE)
+			all = mps;
+	}
+	return all;
+}
+
+uint32_t mps_of(const struct book_member *m)
+{
+	uint32_t all = SLICE_MPS_NOT_SAID;
+
+	for (const struct book_member *o = m->task->members; o; o = o->next_of_task) {
+		uint32_t mps = o->slice == m->slice && !o->abandoned ? of_registration(o)
+								     : SLICE_MPS_NOT_SAID;
+
+		if (mps == SLICE_MPS_OUTSIDE)
+			return mps;
+		if (mps == SLICE_MPS_INSIDE)
+			all = mps;
+	}
+	return all;
+}
+
+static bool was_said(const struct book_member *m)
+{
+	for (const struct book_member *o = m->task->members; o; o = o->next_of_task) {
+		const struct side *side = o->user;
+
+		if (o->slice == m->slice && !o->abandoned && side && side->outside)
+			return true;
+	}
+	return false;
+}
+
+void mps_look(struct slice *s, struct book_member *m)
+{
+	struct side *side = m->user;
+
+	if (!s->def.mps || !side || m->abandoned || m->task->dead ||
+		of_registration(m) != SLICE_MPS_OUTSIDE || was_said(m) ||
+		!log_limit_pass(&s->noise, time_mono_ns(), NS_PER_SEC * 10, 5))
+		return;
+	side->outside = true;
+	log_warn("process runs outside MPS, where none of its limits hold",
+		LOG_STR("slice", s->id), LOG_UINT("pid", m->task->pid),
+		LOG_STR("name", m->rec->name));
+}
+
+void mps_look_at_process(const struct conn *c)
+{
+	struct book_task *t = book_task_find(&c->arbiter->book, c->pid, c->start);
+
+	for (struct book_member *m = t ? t->members : NULL; m; m = m->next_of_task) {
+		if (m->slice == c->slice->book)
+			mps_look(c->slice, m);
+	}
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Processes that were there before: those of an arbiter before this one, by its book and their pages;
+ * those that the book lost, by their pages alone; those that executed another program.
+ */
+#include "node/arbiter/internal.h"
+
+#include "node/arbiter/process/proc.h"
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* For the descriptors of all processes together, before anybody is served. */
+#define RESTORE_LOOK_NS (2 * NS_PER_SEC)
+
+/* ---- after a restart -------------------------------------------------------------------------- */
+
+struct adoption {
+	struct arbiter *arbiter;
+	struct book_member *member;
+};
+
+static bool adopt_fd(void *arg, int fd)
+{
+	const struct adoption *adoption = arg;
+	struct book_member *m = adoption->member;
+	CLEANUP(closep) int owned = fd;
+	struct side *side = m->user;
+	const struct page_who who = { adoption->arbiter, m->slice->user, m->task->pid,
+		m->task->start };
+	struct slice_page *page = NULL;
+	ino_t ino = 0;
+
+	if (page_accept(&who, owned, &page, &ino) < 0)
+		return false;
+	if (!book_page_matches(m->rec, page)) {
+		(void)munmap(page, SLICE_PAGE_BYTES);
+		return false;
+	}
+	side->page = page;
+	side->page_ino = ino;
+	/* Of a slice whose file is not there, or wrong: what its processes were told holds. */
+	for (unsigned int i = 0; i < m->slice->n_gpus; i++) {
+		if (m->slice->gone || m->slice->gpus[i].limit == SLICE_LIMIT_NOT_KNOWN)
+			book_slice_limit(m->slice, i,
+				atomic_load_explicit(&page->gpus[i].limit,
+					memory_order_relaxed));
+	}
+	book_adopt(m, page);
+	turn_tell(m);
+	if (m->slice->user)
+		mps_look(m->slice->user, m);
+	return true;
+}
+
+/* What a process left that is gone: a reading found it still there. False: nothing. */
+static bool restore_kept(struct arbiter *a, struct book_record *rec)
+{
+	struct book_slice *s;
+	struct book_member *m;
+
+	if (!atomic_load_explicit(&rec->kept, memory_order_relaxed))
+		return false;
+	s = slices_orphan(a, rec);
+	m = s ? book_restore(&a->book, s, rec) : NULL;
+	if (m)
+		m->abandoned = m->task->dead = true;
+	return m != NULL;
+}
+
+/* The pages of the member's process are found until @look_end_ns. One that is not found comes with its process, which
+ * has lost its connection; until then all that the process was granted counts as used. */
+static void find_page(struct arbiter *a, struct book_member *m, uint64_t look_end_ns)
+{
+	struct adoption adoption = { .arbiter = a, .member = m };
+
+	if (time_mono_ns() < look_end_ns)
+		(void)proc_each_memfd(a->o.procfs, m->task->pid, PAGE_NAME, NULL, adopt_fd,
+			&adoption);
+}
+
+/* False: there is nothing of it any more, or it cannot be known. */
+static bool restore_one(struct arbiter *a, struct book_record *rec, uint64_t look_end_ns)
+{
+	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, rec->pid, 0);
+	struct error err = ERROR_INIT;
+	struct book_slice *s;
+	struct book_member *m;
+	struct proc_stat st;
+
+	if (pidfd < 0 && errno != ESRCH) {
+		log_error("process of an earlier arbiter cannot be watched, it is not counted",
+			LOG_STR("slice", rec->slice), LOG_UINT("pid", rec->pid),
+			LOG_STR("reason", strerror(errno)));
+		return false;
+	}
+	/* Of another start time: the PID came again. One that is dying is still counted. */
+	if (pidfd < 0 || !proc_stat(a->o.procfs, rec->pid, &st) || st.start != rec->start ||
+		proc_ended(pidfd))
+		return restore_kept(a, rec);
+	s = slices_orphan(a, rec);
+	if (!s) {
+		log_error("processes of one slice have different GPUs, one is not counted",
+			LOG_STR("slice", rec->slice), LOG_UINT("pid", rec->pid));
+		return false;
+	}
+	m = book_restore(&a->book, s, rec);
+	if (!m)
+		return false;
+	m->user = calloc(1, sizeof(struct side));
+	if (!m->user || task_watch(a, m->task, &pidfd, &err) < 0) {
+		book_member_drop(&a->book, m);
+		return false;
+	}
+	if (rec->image && st.image && rec->image != st.image)
+		book_abandon(m);
+	else
+		find_page(a, m, look_end_ns);
+	return true;
+}
+
+void restore_book(struct arbiter *a)
+{
+	uint64_t look_end_ns = time_mono_ns() + RESTORE_LOOK_NS;
+	unsigned int kept = 0, pages = 0;
+
+	for (size_t i = 0; i < journal_touched(&a->journal); i++) {
+		struct book_record *rec = &a->journal.records[i];
+
+		if (atomic_load_explicit(&rec->state, memory_order_acquire) != BOOK_USED)
+			continue;
+		if (book_record_valid(rec) && restore_one(a, rec, look_end_ns))
+			kept++;
+		else
+			atomic_store_explicit(&rec->state, BOOK_FREE, memory_order_seq_cst);
+	}
+	for (const struct book_slice *s = a->book.slices; s; s = s->next) {
+		for (const struct book_member *m = s->members; m; m = m->next)
+			pages += m->page != NULL;
+	}
+	if (kept)
+		log_info("processes of an earlier arbiter", LOG_UINT("processes", kept),
+			LOG_UINT("pages", pages));
+}
+
+/* ---- processes that the book lost ------------------------------------------------------------- */
+
+/* Anybody can bring a page that looks so: it has no more room than one who registers. */
+struct book_member *restore_from_page(struct arbiter *a, struct book_slice *s,
+	struct book_who *who, const struct slice_page *page)
+{
+	struct book_record *rec = journal_record(&a->journal);
+	struct book_member *m;
+
+	if (!rec || !page_fits(page, s) || !book_has_room(&a->book, s))
+		return NULL;
+	who->serial = page->serial;
+	book_record_fill(rec, s, who, page);
+	m = book_restore(&a->book, s, rec);
+	if (!m) {
+		atomic_store_explicit(&rec->state, BOOK_FREE, memory_order_seq_cst);
+		return NULL;
+	}
+	log_warn("process has a page that the book does not know, believing it",
+		LOG_STR("slice", s->id), LOG_UINT("pid", who->pid), LOG_STR("name", who->name));
+	return m;
+}
+
+struct lost {
+	struct page_who who;
+	struct book_slice *slice;
+	struct slice_page *page;
+	ino_t ino;
+};
+
+/* The newest of the process's own: a child has its parent's open too, and those are older. */
+static bool keep_newest(void *arg, int fd)
+{
+	struct lost *l = arg;
+	CLEANUP(closep) int owned = fd;
+	struct slice_page *page = NULL;
+	ino_t ino = 0;
+
+	if (page_accept(&l->who, owned, &page, &ino) < 0)
+		return false;
+	if (!page_fits(page, l->slice) || book_member_by_serial(l->slice, page->serial) ||
+		(l->page && page->serial <= l->page->serial)) {
+		(void)munmap(page, SLICE_PAGE_BYTES);
+		return false;
+	}
+	if (l->page)
+		(void)munmap(l->page, SLICE_PAGE_BYTES);
+	l->page = page;
+	l->ino = ino;
+	return false;
+}
+
+/* Takes over the page, or unmaps it. */
+static bool take_in(struct arbiter *a, struct lost *l, struct book_who *who, int *pidfd)
+{
+	struct book_member *m = restore_from_page(a, l->slice, who, l->page);
+	struct error err = ERROR_INIT;
+	struct side *side = m ? calloc(1, sizeof(*side)) : NULL;
+
+	if (side)
+		m->user = side;
+	if (!side || task_watch(a, m->task, pidfd, &err) < 0) {
+		if (m)
+			book_member_drop(&a->book, m);
+		(void)munmap(l->page, SLICE_PAGE_BYTES);
+		return false;
+	}
+	side->page = l->page;
+	side->page_ino = l->ino;
+	book_adopt(m, l->page);
+	turn_tell(m);
+	if (m->slice->user)
+		mps_look(m->slice->user, m);
+	return true;
+}
+
+enum restore_lost restore_lost(struct arbiter *a, uint32_t pid, uint64_t start,
+	const char *slice, long *at)
+{
+	CLEANUP(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct lost l = { .who = { a, slices_find(a, slice), pid, start },
+		.slice = book_slice_find(&a->book, slice) };
+	char name[SLICE_NAME_MAX];
+	struct book_who who = { .pid = pid, .start = start, .name = name };
+	struct proc_stat st;
+	bool all;
+
+	if (!l.slice || l.slice->gone || pidfd < 0 || !proc_stat(a->o.procfs, pid, &st) ||
+		st.start != start)
+		return RESTORE_NO_PAGE;
+	all = proc_each_memfd(a->o.procfs, pid, PAGE_NAME, at, keep_newest, &l);
+	if (!l.page)
+		return all ? RESTORE_NO_PAGE : RESTORE_MORE;
+	who.image = st.image;
+	who.ns_pid = proc_ns_pid(a->o.procfs, pid);
+	proc_name(a->o.procfs, pid, name);
+	return take_in(a, &l, &who, &pidfd) ? RESTORE_TAKEN : RESTORE_NO_PAGE;
+}
+
+/* ---- exec ------------------------------------------------------------------------------------- */
+
+void restore_look_for_exec(struct arbiter *a)
+{
+	for (struct book_slice *s = a->book.slices; s; s = s->next) {
+		for (struct book_member *m = s->members; m; m = m->next) {
+			const struct side *side = m->user;
+			struct proc_stat st;
+
+			turn_breathe(a);
+			if (m->abandoned || !m->rec->image || (side && side->conn) ||
+				!proc_stat(a->o.procfs, m->task->pid, &st) || !st.image ||
+				st.image == m->rec->image || st.start != m->task->start)
+				continue;
+			book_abandon(m);
+		}
+	}
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* slice.json (abi/slice-dir.h), read strictly. Thread: any. */
+#include "abi/slice-wire.h"
+#include "lib/base/error.h"
+#include "lib/base/strv.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SLICE_DEF_RESOURCE_MAX 320
+#define SLICE_DEF_DEVICES_MAX  1024
+#define SLICE_UUID_TEXT        41 /* "GPU-" and 36 characters, with the end */
+
+struct slice_def {
+	char id[SLICE_ID_MAX];
+	char resource[SLICE_DEF_RESOURCE_MAX];
+	struct strv devices;
+	bool stop_unhooked;
+	bool turns;   /* there is "compute" */
+	bool mps;     /* and it is "mps" */
+	bool latency; /* class is "latency" */
+	unsigned int n_gpus;
+	struct {
+		char text[SLICE_UUID_TEXT];
+		uint8_t uuid[SLICE_UUID_BYTES];
+		uint64_t limit;       /* SLICE_NO_LIMIT: none */
+		uint32_t weight, cap; /* of its time; cap in millionths, 0: none */
+	} gpus[SLICE_GPUS_MAX];
+};
+
+/*
+ * Reads @text, which is the file @path of the slice @id (the directory's name). On success *ret is
+ * to be released with slice_def_fini(); < 0 names the file, the key, what was expected and found.
+ */
+int slice_def_read(struct slice_def *ret, const char *path, const char *id, const char *text,
+	size_t len, struct error *err) MUST_USE;
+void slice_def_fini(struct slice_def *d);
+
+/* 32 lower-case hex digits. */
+bool slice_id_valid(const char *id);
+
+/* "GPU-8-4-4-4-12" or "MIG-...", in any case. */
+bool slice_uuid_parse(const char *text, uint8_t *ret);

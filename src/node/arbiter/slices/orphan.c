@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Slices that processes of an earlier arbiter were in, whose files are gone, or name other GPUs now. */
+#include "node/arbiter/slices/slice.h"
+
+#include <string.h>
+
+static bool has_gpus_of(const struct book_slice *b, const struct book_record *rec)
+{
+	if (b->n_gpus != rec->gpu_count)
+		return false;
+	for (unsigned int i = 0; i < b->n_gpus; i++) {
+		if (memcmp(b->gpus[i].uuid, rec->uuids[i], SLICE_UUID_BYTES) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Limits of the file for those GPUs of the record that it has too. */
+static void limits_for(const struct book_slice *b, const struct book_record *rec,
+	uint64_t *limits)
+{
+	for (unsigned int i = 0; i < rec->gpu_count; i++) {
+		for (unsigned int k = 0; k < b->n_gpus; k++) {
+			if (!memcmp(b->gpus[k].uuid, rec->uuids[i], SLICE_UUID_BYTES))
+				limits[i] = b->gpus[k].limit;
+		}
+	}
+}
+
+struct book_slice *slices_orphan(struct arbiter *a, const struct book_record *rec)
+{
+	uint64_t limits[SLICE_GPUS_MAX] = { SLICE_LIMIT_NOT_KNOWN };
+	struct book_slice *b = book_slice_find(&a->book, rec->slice);
+	struct slice *s = b ? b->user : NULL;
+
+	if (b && has_gpus_of(b, rec))
+		return b;
+	if (b && b->n_members)
+		return NULL;
+	if (b) {
+		limits_for(b, rec, limits);
+		book_slice_gone(&a->book, b);
+	}
+	b = book_slice_new(&a->book, rec->slice, rec->gpu_count, rec->uuids, limits);
+	if (!b)
+		return NULL;
+	b->gone = !s;
+	if (s) {
+		/* As if it had been told of the file after the processes. */
+		struct error err = ERROR_INIT;
+
+		slice_take_book(s, b);
+		(void)error_set(&err, ERR_INVALID,
+			"gpus: expected those that its processes have, found others");
+		slice_refuse(s, &err);
+		memset(&s->seen, 0, sizeof(s->seen));
+	}
+	return b;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One slice: its file put in force, its socket served. A look compares what is there with what is served.
+ * A file that is wrong changes nothing but the slice's .refused.
+ */
+#include "node/arbiter/slices/slice.h"
+
+#include "abi/slice-dir.h"
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+void slice_refuse(struct slice *s, const struct error *err)
+{
+	/* Said once for each reason. */
+	if (strcmp(s->refused.msg, err->msg) != 0)
+		log_warn(s->def.n_gpus ? "slice refused, keeping what was in force"
+				       : "slice refused",
+			LOG_STR("slice", s->id), LOG_STR("reason", err->msg));
+	s->refused = *err;
+}
+
+void slice_take_book(struct slice *s, struct book_slice *b)
+{
+	const struct tally *t = &s->arbiter->turn->tally;
+
+	s->book = b;
+	b->user = s;
+	for (unsigned int i = 0; i < b->n_gpus; i++) {
+		const struct tally_account *a = tally_account_find(t, s->id, b->gpus[i].uuid);
+
+		s->refusals[i] = a ? tally_get(&a->refusals) : 0;
+		b->gpus[i].refused += s->refusals[i];
+	}
+}
+
+void slice_keep_refused(struct slice *s)
+{
+	struct tally *t = &s->arbiter->turn->tally;
+
+	for (unsigned int i = 0; s->book && i < s->book->n_gpus; i++) {
+		uint64_t refused = book_slice_refused(s->book, i);
+		struct tally_account *a;
+
+		if (refused == s->refusals[i])
+			continue;
+		a = tally_account(t, s->id, s->book->gpus[i].uuid);
+		if (!a)
+			continue; /* no room: it is for this arbiter's life only */
+		tally_raise(&a->refusals, refused);
+		s->refusals[i] = refused;
+	}
+}
+
+static bool same_gpus(const struct book_slice *b, const struct slice_def *d)
+{
+	if (b->n_gpus != d->n_gpus)
+		return false;
+	for (unsigned int i = 0; i < d->n_gpus; i++) {
+		if (memcmp(b->gpus[i].uuid, d->gpus[i].uuid, SLICE_UUID_BYTES) != 0)
+			return false;
+	}
+	return true;
+}
+
+static int new_book_slice(struct slice *s, const struct slice_def *d, struct error *err)
+{
+	uint8_t uuids[SLICE_GPUS_MAX][SLICE_UUID_BYTES];
+	uint64_t limits[SLICE_GPUS_MAX];
+	struct book_slice *b;
+
+	for (unsigned int i = 0; i < d->n_gpus; i++) {
+		memcpy(uuids[i], d->gpus[i].uuid, SLICE_UUID_BYTES);
+		limits[i] = d->gpus[i].limit;
+	}
+	b = book_slice_new(&s->arbiter->book, s->id, d->n_gpus,
+		(const uint8_t(*)[SLICE_UUID_BYTES])uuids, limits);
+	if (!b)
+		return error_nomem(err);
+	slice_take_book(s, b);
+	log_info("slice served", LOG_STR("slice", s->id), LOG_STR("resource", d->resource),
+		LOG_UINT("gpus", d->n_gpus), LOG_UINT("memory", d->gpus[0].limit));
+	return 0;
+}
+
+/* Puts @d in force. */
+static int apply(struct slice *s, const struct slice_def *d, struct error *err)
+{
+	struct arbiter *a = s->arbiter;
+
+	if (!s->book) {
+		struct book_slice *b = book_slice_find(&a->book, s->id);
+
+		if (b) /* an earlier arbiter's members */
+			slice_take_book(s, b);
+	}
+	if (s->book && !same_gpus(s->book, d)) {
+		if (s->book->n_members)
+			return error_set(err, ERR_INVALID,
+				"gpus: expected those that its %u processes have, found others",
+				s->book->n_members);
+		book_slice_gone(&a->book, s->book);
+	}
+	if (!s->book)
+		return new_book_slice(s, d, err);
+	s->book->gone = false;
+	for (unsigned int i = 0; i < d->n_gpus; i++) {
+		if (s->book->gpus[i].limit == d->gpus[i].limit)
+			continue;
+		book_slice_limit(s->book, i, d->gpus[i].limit);
+		if (d->gpus[i].limit == SLICE_NO_LIMIT)
+			log_info("limit taken away", LOG_STR("slice", s->id),
+				LOG_STR("gpu", d->gpus[i].text));
+		else
+			log_info("limit changed", LOG_STR("slice", s->id),
+				LOG_STR("gpu", d->gpus[i].text),
+				LOG_UINT("memory", d->gpus[i].limit));
+	}
+	return 0;
+}
+
+static bool file_changed(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino != b->st_ino || a->st_dev != b->st_dev || a->st_size != b->st_size ||
+	       a->st_mtim.tv_sec != b->st_mtim.tv_sec ||
+	       a->st_mtim.tv_nsec != b->st_mtim.tv_nsec ||
+	       a->st_ctim.tv_sec != b->st_ctim.tv_sec ||
+	       a->st_ctim.tv_nsec != b->st_ctim.tv_nsec;
+}
+
+static int read_def(struct slice *s, const char *path, struct slice_def *ret, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_FILE_MAX);
+
+	if (file_read(path, &b, err) < 0)
+		return -1;
+	return slice_def_read(ret, path, s->id, buf_str(&b), b.len, err);
+}
+
+/* Reads the file if it is another one than before. */
+static void look_at_file(struct slice *s, const char *path, const struct stat *st)
+{
+	struct error err = ERROR_INIT;
+	struct slice_def d;
+
+	if (!file_changed(st, &s->seen))
+		return;
+	s->seen = *st;
+	if (read_def(s, path, &d, &err) < 0) {
+		slice_refuse(s, &err);
+		return;
+	}
+	if (apply(s, &d, &err) < 0) {
+		(void)error_prefix(&err, "%s", path);
+		slice_refuse(s, &err);
+		slice_def_fini(&d);
+		memset(&s->seen, 0, sizeof(s->seen)); /* it may do later: look again */
+		return;
+	}
+	error_clear(&s->refused);
+	slice_def_fini(&s->def);
+	s->def = d;
+	turn_slice_apply(s);
+	for (struct book_member *m = s->book->members; m; m = m->next)
+		mps_look(s, m);
+}
+
+static void look_at_socket(struct slice *s, const char *dir)
+{
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX];
+	struct stat st;
+	int fd;
+
+	if (path_join(path, sizeof(path), dir, SLICE_SOCKET, NULL) < 0 ||
+		(s->listener && lstat(path, &st) == 0 && st.st_ino == s->socket_ino))
+		return;
+	conns_stop_listening(s);
+	s->paused = false;
+	fd = socket_listen(dir, SLICE_SOCKET, SOCK_SEQPACKET, 0666, &err);
+	if (fd < 0 ||
+		watch_start(&s->listener, s->arbiter->loop, fd, conns_accept, s, &err) < 0) {
+		slice_refuse(s, &err);
+		s->deaf = true;
+		return;
+	}
+	if (s->deaf)
+		error_clear(&s->refused);
+	s->deaf = false;
+	s->socket_ino = lstat(path, &st) == 0 ? st.st_ino : 0;
+}
+
+void slice_gone(struct slice *s)
+{
+	if (!s->listener && (!s->book || s->book->gone))
+		return;
+	log_info("slice is gone", LOG_STR("slice", s->id),
+		LOG_UINT("processes", s->book ? s->book->n_members : 0));
+	conns_stop_listening(s);
+	s->events = slices_events_stop(s->events);
+	memset(&s->seen, 0, sizeof(s->seen));
+	conns_stop_slice(s);
+	if (s->book && s->book->n_members == 0)
+		slice_def_fini(&s->def);
+	if (s->book)
+		book_slice_gone(&s->arbiter->book, s->book);
+}
+
+/* Of another directory under the same name from now on. Without a call it keeps what it has. */
+static void look_at_dir(struct slice *s, const char *path)
+{
+	CLEANUP(closep) int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)proc_file_id(fd, &s->dir);
+}
+
+void slice_look(struct slice *s)
+{
+	char dir[PATH_MAX], path[PATH_MAX];
+	struct stat st;
+
+	s->dirty = false;
+	if (path_join(dir, sizeof(dir), s->arbiter->slices_dir, s->id, NULL) < 0 ||
+		path_join(path, sizeof(path), dir, SLICE_FILE, NULL) < 0)
+		return;
+	if (lstat(path, &st) < 0) {
+		if (errno == ENOENT || errno == ENOTDIR)
+			slice_gone(s);
+		return;
+	}
+	look_at_dir(s, dir);
+	if (!s->events)
+		s->events = slices_events_start(s->arbiter, dir, s);
+	look_at_file(s, path, &st);
+	if (s->book && !s->book->gone)
+		look_at_socket(s, dir);
+}
+
+struct slice *slice_free(struct slice *s)
+{
+	/* There is one only where the program ends, which closes what waits there. */
+	if (s->listener)
+		(void)watch_release(s->listener);
+	s->events = slices_events_stop(s->events);
+	turn_slice_free(s);
+	pages_leave(s);
+	slice_def_fini(&s->def);
+	free(s);
+	return NULL;
+}
+
+void slices_on_removed(void *arg, struct book_slice *b)
+{
+	struct slice *s = b->user;
+
+	(void)arg;
+	if (!s)
+		return;
+	slice_keep_refused(s);
+	s->book = NULL;
+}
+
+void slice_gpu_text(const struct book_slice *b, unsigned int gpu, char ret[SLICE_UUID_TEXT])
+{
+	const uint8_t *u = b->gpus[gpu].uuid;
+	const struct slice *s = b->user;
+
+	for (unsigned int i = 0; s && i < s->def.n_gpus; i++) {
+		if (!memcmp(s->def.gpus[i].uuid, u, SLICE_UUID_BYTES)) {
+			memcpy(ret, s->def.gpus[i].text, SLICE_UUID_TEXT);
+			return;
+		}
+	}
+	(void)snprintf(ret, SLICE_UUID_TEXT,
+		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+		u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12],
+		u[13], u[14], u[15]);
+}

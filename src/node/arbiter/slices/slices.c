@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * The directory of slices: which there are, and when they are looked at. Every event only marks "look
+ * again", at one slice or at all of them. What a look does is slice.c's.
+ */
+#include "node/arbiter/slices/slice.h"
+
+#include "abi/slice-dir.h"
+#include "node/arbiter/turns/turn.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+/* ---- which there are -------------------------------------------------------------------------- */
+
+static struct slice **bucket_of(struct arbiter *a, const char *id)
+{
+	uint32_t hash = 0;
+
+	for (const char *c = id + 24; *c; c++)
+		hash = hash * 31 + (unsigned char)*c;
+	return &a->buckets[hash % SLICE_BUCKETS];
+}
+
+struct slice *slices_find(struct arbiter *a, const char *id)
+{
+	struct slice *s = *bucket_of(a, id);
+
+	while (s && strcmp(s->id, id) != 0)
+		s = s->next_in_bucket;
+	return s;
+}
+
+struct slice *slices_find_dir(struct arbiter *a, const struct proc_file_id *dir)
+{
+	struct slice *s = a->slices;
+
+	while (s && !proc_file_id_equal(&s->dir, dir))
+		s = s->next;
+	return s;
+}
+
+static void *find_dir(void *arg, const struct proc_file_id *dir)
+{
+	turn_breathe(arg);
+	return slices_find_dir(arg, dir);
+}
+
+struct slice *slices_of_process(struct arbiter *a, uint32_t pid)
+{
+	return proc_nearest(a->o.procfs, pid, find_dir, a);
+}
+
+/* False: there is no room for it. */
+static bool add(struct arbiter *a, const char *id)
+{
+	struct slice *s = slices_find(a, id);
+
+	if (!s) {
+		if (a->n_slices >= SLICES_MAX) {
+			if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 60, 1))
+				log_warn("too many slices", LOG_UINT("limit", SLICES_MAX));
+			return false;
+		}
+		s = calloc(1, sizeof(*s));
+		if (!s)
+			return false;
+		s->arbiter = a;
+		memcpy(s->id, id, strlen(id) + 1);
+		s->next = a->slices;
+		a->slices = s;
+		s->next_in_bucket = *bucket_of(a, id);
+		*bucket_of(a, id) = s;
+		a->n_slices++;
+	}
+	s->found = true;
+	slice_look(s);
+	return true;
+}
+
+static void take_out_of_bucket(struct arbiter *a, const struct slice *s)
+{
+	struct slice **at = bucket_of(a, s->id);
+
+	while (*at && *at != s)
+		at = &(*at)->next_in_bucket;
+	*at = s->next_in_bucket;
+}
+
+/* Those whose directory is away, once nobody needs them. */
+static void sweep(struct arbiter *a)
+{
+	struct slice **at = &a->slices;
+	unsigned int before = a->n_slices;
+
+	while (*at) {
+		struct slice *s = *at;
+
+		if (!s->found)
+			slice_gone(s);
+		if (s->found || s->n_conns || s->n_parked || s->book) {
+			at = &s->next;
+			continue;
+		}
+		*at = s->next;
+		take_out_of_bucket(a, s);
+		a->n_slices--;
+		(void)slice_free(s);
+	}
+	/* What they had of the limits may be others'. */
+	if (a->n_slices < before)
+		turn_slices_retry(a);
+}
+
+static void watch_slices_dir(struct arbiter *a)
+{
+	struct stat st;
+
+	if (stat(a->slices_dir, &st) < 0) {
+		a->slices_events = slices_events_stop(a->slices_events);
+		return;
+	}
+	if (a->slices_events && st.st_ino == a->slices_ino && st.st_dev == a->slices_dev)
+		return;
+	(void)slices_events_stop(a->slices_events);
+	a->slices_events = slices_events_start(a, a->slices_dir, NULL);
+	a->slices_ino = st.st_ino;
+	a->slices_dev = st.st_dev;
+}
+
+bool slices_scan(struct arbiter *a)
+{
+	const struct dirent *e;
+	bool all = true, added = true;
+	DIR *dir;
+
+	watch_slices_dir(a);
+	dir = opendir(a->slices_dir);
+	/* A directory that cannot be read says nothing of its slices. */
+	if (!dir && errno != ENOENT)
+		return false;
+	for (struct slice *s = a->slices; s; s = s->next)
+		s->found = false;
+	while (dir && (errno = 0, e = readdir(dir))) {
+		turn_breathe(a);
+		if (slice_id_valid(e->d_name))
+			added &= add(a, e->d_name);
+	}
+	if (dir) {
+		all = errno == 0;
+		(void)closedir(dir);
+	}
+	if (all)
+		sweep(a);
+	return all && added;
+}
+
+void slices_keep_refused(struct arbiter *a)
+{
+	for (struct slice *s = a->slices; s; s = s->next) {
+		turn_breathe(a);
+		slice_keep_refused(s);
+	}
+}
+
+/* ---- events ----------------------------------------------------------------------------------- */
+
+static void on_settled(uv_timer_t *t)
+{
+	struct arbiter *a = t->data;
+
+	if (a->scan_wanted) {
+		a->scan_wanted = false;
+		(void)slices_scan(a); /* it comes again */
+	}
+	for (struct slice *s = a->slices; s; s = s->next) {
+		if (s->paused && s->listener) {
+			s->paused = false;
+			watch_pause(s->listener, false);
+		}
+		if (s->dirty)
+			slice_look(s);
+	}
+}
+
+void slices_pause(struct slice *s)
+{
+	struct arbiter *a = s->arbiter;
+
+	if (log_limit_pass(&a->noise, time_mono_ns(), NS_PER_SEC * 10, 1))
+		log_error("connections cannot be accepted, trying again",
+			LOG_STR("slice", s->id), LOG_STR("reason", strerror(errno)));
+	s->paused = true;
+	watch_pause(s->listener, true);
+	if (!uv_is_active((uv_handle_t *)&a->settle))
+		(void)uv_timer_start(&a->settle, on_settled, PAUSE_MS, 0);
+}
+
+static void on_event(uv_fs_event_t *h, const char *name, int events, int status)
+{
+	struct slice *s = h->data;
+	struct arbiter *a = h->loop->data;
+
+	(void)name;
+	(void)events;
+	/* A watch that broke is made anew by the next scan. */
+	if (s && status == 0)
+		s->dirty = true;
+	else
+		a->scan_wanted = true;
+	if (!uv_is_active((uv_handle_t *)&a->settle))
+		(void)uv_timer_start(&a->settle, on_settled, SETTLE_MS, 0);
+}
+
+static void free_handle(uv_handle_t *h)
+{
+	free(h);
+}
+
+uv_fs_event_t *slices_events_start(struct arbiter *a, const char *dir, struct slice *s)
+{
+	uv_fs_event_t *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	(void)uv_fs_event_init(a->loop, h);
+	h->data = s;
+	if (uv_fs_event_start(h, on_event, dir, 0) < 0) {
+		uv_close((uv_handle_t *)h, free_handle);
+		return NULL;
+	}
+	return h;
+}
+
+uv_fs_event_t *slices_events_stop(uv_fs_event_t *h)
+{
+	if (h) {
+		h->data = NULL;
+		uv_close((uv_handle_t *)h, free_handle);
+	}
+	return NULL;
+}
+
+/* ---- start, stop, and a scan now and then ----------------------------------------------------- */
+
+/* Whether a change could be missed until the next scan. */
+static bool is_blind(const struct arbiter *a)
+{
+	bool blind = !a->slices_events;
+
+	for (const struct slice *s = a->slices; s && !blind; s = s->next)
+		blind = !s->events && s->listener;
+	return blind;
+}
+
+static void on_rescan(uv_timer_t *t)
+{
+	struct arbiter *a = t->data;
+	bool all;
+
+	/* Whoever starts next begins another book, and the two would give out the memory twice. */
+	if (journal_lost(&a->journal)) {
+		log_error(
+			"the run directory was taken away, ending for an arbiter with a new one",
+			LOG_STR("run", a->o.run_dir));
+		uv_stop(a->loop);
+		return;
+	}
+	all = slices_scan(a);
+	turn_slices_retry(a);
+	if (all)
+		turn_sweep(a);
+	conns_expire(a, time_mono_ns());
+	(void)uv_timer_start(t, on_rescan, is_blind(a) ? RESCAN_BLIND_MS : RESCAN_MS, 0);
+}
+
+int slices_start(struct arbiter *a, struct error *err)
+{
+	/* First, as slices_stop() closes them. */
+	(void)uv_timer_init(a->loop, &a->rescan);
+	(void)uv_timer_init(a->loop, &a->settle);
+	a->rescan.data = a->settle.data = a;
+	a->loop->data = a;
+	if (path_join(a->slices_dir, sizeof(a->slices_dir), a->o.state_dir, SLICES_DIR, err) <
+			0 ||
+		dir_make(a->o.state_dir, 0755, err) < 0 ||
+		dir_make_exact(a->slices_dir, SLICES_DIR_MODE, err) < 0)
+		return -1;
+	(void)slices_scan(a); /* it comes again */
+	(void)uv_timer_start(&a->rescan, on_rescan, is_blind(a) ? RESCAN_BLIND_MS : RESCAN_MS,
+		0);
+	return 0;
+}
+
+void slices_stop(struct arbiter *a)
+{
+	a->slices_events = slices_events_stop(a->slices_events);
+	uv_close((uv_handle_t *)&a->rescan, NULL);
+	uv_close((uv_handle_t *)&a->settle, NULL);
+	while (a->slices) {
+		struct slice *s = a->slices;
+
+		a->slices = s->next;
+		(void)slice_free(s);
+	}
+}

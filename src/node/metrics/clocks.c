@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/metrics/clocks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOKS_FIRST 64
+
+struct look {
+	uint64_t
+		at_ns; /* the view's time: a sample is a little later than the view that it is in */
+	uint64_t reasons;
+};
+
+struct seen {
+	char uuid[GPU_UUID_MAX];
+	uint64_t total[METRICS_CLOCK_EVENTS];
+	uint64_t sample_ns; /* of the newest */
+	uint64_t n;         /* ever; the newest is ring[(n - 1) % room] */
+	size_t room;
+	struct look *ring;
+};
+
+struct metrics_clocks {
+	pthread_mutex_t lock;
+	size_t n;
+	struct seen gpus[METRICS_CLOCK_GPUS];
+};
+
+/* dcgm-exporter's names, which are those of dcgmi. */
+const char *metrics_clock_event(size_t bit)
+{
+	static const char *const names[METRICS_CLOCK_EVENTS] = { "gpu_idle", "clocks_setting",
+		"power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal",
+		"hw_power_brake", "display_clocks" };
+
+	return names[bit];
+}
+
+int metrics_clocks_new(struct metrics_clocks **ret, struct error *err)
+{
+	struct metrics_clocks *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return error_nomem(err);
+	if (pthread_mutex_init(&c->lock, NULL)) {
+		free(c);
+		return error_nomem(err);
+	}
+	*ret = c;
+	return 0;
+}
+
+void metrics_clocks_forget(struct metrics_clocks *c)
+{
+	(void)pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < c->n; i++)
+		free(c->gpus[i].ring);
+	c->n = 0;
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+struct metrics_clocks *metrics_clocks_free(struct metrics_clocks *c)
+{
+	if (!c)
+		return NULL;
+	metrics_clocks_forget(c);
+	(void)pthread_mutex_destroy(&c->lock);
+	free(c);
+	return NULL;
+}
+
+/* --- what is kept --- */
+
+static struct seen *find(struct metrics_clocks *c, const char *uuid)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (!strcmp(c->gpus[i].uuid, uuid))
+			return &c->gpus[i];
+	return NULL;
+}
+
+static const struct look *newest(const struct seen *s)
+{
+	return s->n ? &s->ring[(s->n - 1) % s->room] : NULL;
+}
+
+/* A new one, in place of the one that was not seen for longest where there is no room. */
+static struct seen *add_gpu(struct metrics_clocks *c, const char *uuid)
+{
+	struct seen *s = &c->gpus[0];
+
+	if (c->n < METRICS_CLOCK_GPUS) {
+		s = &c->gpus[c->n++];
+	} else {
+		for (size_t i = 1; i < c->n; i++)
+			if (c->gpus[i].sample_ns < s->sample_ns)
+				s = &c->gpus[i];
+		free(s->ring);
+	}
+	*s = (struct seen){ .n = 0 };
+	memcpy(s->uuid, uuid, strnlen(uuid, sizeof(s->uuid) - 1));
+	return s;
+}
+
+/* Room for one look more; false: there is no memory, and this one is not counted. */
+static bool make_room(struct seen *s)
+{
+	size_t room = s->room ? s->room * 2 : LOOKS_FIRST;
+	struct look *ring;
+
+	/* Until it is as large as it gets it has not gone round, so it can grow as it lies. */
+	if (s->ring && (s->n < s->room || s->room == METRICS_CLOCK_LOOKS))
+		return true;
+	ring = reallocarray(s->ring, room, sizeof(*ring));
+	if (!ring)
+		return false;
+	s->ring = ring;
+	s->room = room;
+	return true;
+}
+
+static void add_look(struct seen *s, struct look look)
+{
+	const struct look *last = newest(s);
+
+	for (size_t i = 0; last && i < METRICS_CLOCK_EVENTS; i++)
+		s->total[i] += look.reasons >> i & ~(last->reasons >> i) & 1;
+	s->ring[s->n++ % s->room] = look;
+}
+
+/* --- from views --- */
+
+static void see_gpu(struct metrics_clocks *c, const struct view_gpu *g, uint16_t field,
+	uint64_t now_ns)
+{
+	const struct sample_value *value = g->sample ? sample_value(g->sample, field) : NULL;
+	struct seen *s = value ? find(c, g->uuid) : NULL;
+
+	if (!value)
+		return;
+	if (!s)
+		s = add_gpu(c, g->uuid);
+	if ((s->n && g->sample->at_ns <= s->sample_ns) || !make_room(s))
+		return;
+	add_look(s, (struct look){ .at_ns = now_ns, .reasons = (uint64_t)value->i });
+	s->sample_ns = g->sample->at_ns;
+}
+
+void metrics_clocks_see(struct metrics_clocks *c, const struct view *v)
+{
+	int field = field_position("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS");
+
+	(void)pthread_mutex_lock(&c->lock);
+	for (uint32_t i = 0; field >= 0 && i < v->n_gpus; i++)
+		see_gpu(c, &v->gpus[i], (uint16_t)field, v->mono_ns);
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+/* --- counts --- */
+
+static void count(const struct seen *s, uint64_t from, uint64_t to,
+	uint64_t ret[METRICS_CLOCK_EVENTS])
+{
+	for (uint64_t n = s->n; n && n + s->room > s->n; n--) {
+		const struct look *look = &s->ring[(n - 1) % s->room];
+
+		if (look->at_ns < from)
+			return;
+		for (size_t i = 0; look->at_ns <= to && i < METRICS_CLOCK_EVENTS; i++)
+			ret[i] += look->reasons >> i & 1;
+	}
+}
+
+void metrics_clocks_within(struct metrics_clocks *c, const char *uuid, uint64_t now_ns,
+	uint64_t window_ns, uint64_t ret[METRICS_CLOCK_EVENTS])
+{
+	const struct seen *s;
+
+	memset(ret, 0, METRICS_CLOCK_EVENTS * sizeof(*ret));
+	(void)pthread_mutex_lock(&c->lock);
+	s = find(c, uuid);
+	if (s)
+		count(s, now_ns > window_ns ? now_ns - window_ns : 0, now_ns, ret);
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+void metrics_clocks_total(struct metrics_clocks *c, const char *uuid,
+	uint64_t ret[METRICS_CLOCK_EVENTS])
+{
+	const struct seen *s;
+
+	memset(ret, 0, METRICS_CLOCK_EVENTS * sizeof(*ret));
+	(void)pthread_mutex_lock(&c->lock);
+	s = find(c, uuid);
+	if (s)
+		memcpy(ret, s->total, sizeof(s->total));
+	(void)pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/metrics/dcgm/dcgm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- labels --- */
+
+/* What a series may have of itself, now or later: a label of the pod with such a name would make the text wrong. */
+static bool is_taken(const struct metrics_writer *w, const char *name)
+{
+	static const char *const names[] = { "GPU_I_ID", "GPU_I_PROFILE", "Hostname", "UUID",
+		"clock_event", "container", "container_name", "device", "err_code", "err_msg",
+		"gpu", "health_error_code", "health_watch", "hostname", "link_status",
+		"modelName", "namespace", "pci_bus_id", "peer_gpu", "pod", "pod_name",
+		"pod_namespace", "pod_uid", "uuid", "vgpu", "window_size_in_ms", "xid" };
+	const struct metrics_counters *c = w->rq->counters;
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (!strcmp(names[i], name))
+			return true;
+	for (uint32_t i = c->n_families; i < c->n; i++)
+		if (!strcmp(c->rows[i].name, name))
+			return true;
+	return false;
+}
+
+void dcgm_labels_add(struct metrics_writer *w, uint32_t start, const struct view_use *use,
+	const struct dcgm_label *extra, size_t n_extra)
+{
+	struct dcgm_label all[DCGM_LABELS_MAX];
+	bool old = w->o->old_namespace;
+	char replica[METRICS_NUMBER_MAX];
+	size_t n = 0;
+
+	for (; n < n_extra; n++)
+		all[n] = extra[n];
+	if (use) {
+		all[n++] = (struct dcgm_label){ old ? "container_name" : "container",
+			use->container };
+		all[n++] = (struct dcgm_label){ old ? "pod_namespace" : "namespace",
+			use->namespace_ };
+		all[n++] = (struct dcgm_label){ old ? "pod_name" : "pod", use->pod };
+		if (w->o->pod_uid || w->o->virtual_gpus)
+			all[n++] = (struct dcgm_label){ "pod_uid", use->uid };
+	}
+	for (uint32_t i = 0;
+		use && w->o->pod_labels && i < use->n_labels && n < ARRAY_LEN(all) - 1; i++)
+		if (!is_taken(w, use->labels[i].name))
+			all[n++] = (struct dcgm_label){ use->labels[i].name,
+				use->labels[i].value };
+	if (use && w->o->virtual_gpus && use->mode != VIEW_EXCLUSIVE &&
+		use->replica != VIEW_NONE) {
+		(void)metrics_number(replica, METRICS_COUNT, use->replica);
+		all[n++] = (struct dcgm_label){ "vgpu", replica };
+	}
+	for (size_t i = 1; i < n; i++)
+		for (size_t k = i; k && strcmp(all[k].name, all[k - 1].name) < 0; k--) {
+			struct dcgm_label swap = all[k];
+
+			all[k] = all[k - 1];
+			all[k - 1] = swap;
+		}
+	for (size_t i = 0; i < n; i++)
+		metrics_label(w, start, all[i].name, all[i].value);
+}
+
+static void label_model(struct metrics_writer *w, uint32_t start, const char *name)
+{
+	char text[GPU_NAME_MAX];
+	size_t n = strnlen(name, sizeof(text) - 1);
+
+	memcpy(text, name, n);
+	text[n] = '\0';
+	for (size_t i = 0; w->o->replace_blanks_in_model_name && i < n; i++)
+		if (text[i] == ' ')
+			text[i] = '-';
+	metrics_label(w, start, "modelName", text);
+}
+
+static void label_hostname(struct metrics_writer *w, uint32_t start)
+{
+	const char *name = w->v->node && *w->v->node ? w->v->node : w->v->hostname;
+
+	if (w->o->hostname != METRICS_HOSTNAME_NONE)
+		metrics_label(w, start,
+			w->o->hostname == METRICS_HOSTNAME ? "Hostname" : "hostname", name);
+}
+
+/* The counters of type label; one that is not known is left out. */
+static void label_counters(struct metrics_writer *w, uint32_t start,
+	const struct dcgm_device *d)
+{
+	const struct metrics_counters *c = w->rq->counters;
+	char value[DCGM_VALUE_MAX];
+
+	for (uint32_t i = c->n_families; i < c->n; i++)
+		if (dcgm_value(d, w->v, c->rows[i].field, true, false, value))
+			metrics_label(w, start, c->rows[i].name, value);
+}
+
+static void make_labels(struct dcgm_devices *all, struct dcgm_device *d)
+{
+	struct metrics_writer *w = all->w;
+	uint32_t start = metrics_labels(w);
+	char device[32] = "";
+
+	metrics_label_u64(w, start, "gpu", d->gpu->index);
+	metrics_label(w, start, w->o->old_namespace ? "uuid" : "UUID", d->gpu->uuid);
+	metrics_label(w, start, "pci_bus_id", d->gpu->bus_id);
+	if (d->gpu->minor != VIEW_NONE)
+		(void)snprintf(device, sizeof(device), "nvidia%u", d->gpu->minor);
+	metrics_label(w, start, "device", device);
+	label_model(w, start, d->gpu->name);
+	if (d->unit) {
+		metrics_label(w, start, "GPU_I_PROFILE", d->unit->profile);
+		metrics_label_u64(w, start, "GPU_I_ID", d->unit->gi);
+	}
+	label_hostname(w, start);
+	label_counters(w, start, d);
+	d->fixed = d->labels = metrics_labels_end(w, start);
+	for (uint32_t i = 0; i < d->n_parts; i++) {
+		struct dcgm_part *p = &all->parts[d->first_part + i];
+
+		start = metrics_labels_from(w, d->fixed);
+		dcgm_labels_add(w, start, p->use, NULL, 0);
+		p->labels = metrics_labels_end(w, start);
+	}
+	if (d->alone)
+		d->labels = all->parts[d->first_part].labels;
+}
+
+/* --- which devices, and who is on them --- */
+
+static bool same_container(const struct view_use *a, const struct view_use *b)
+{
+	return !strcmp(a->pod, b->pod) && !strcmp(a->namespace_, b->namespace_) &&
+	       !strcmp(a->container, b->container);
+}
+
+/* A container that is there already (with another MIG device of the instance) has one series: sums, where all is known. */
+static void add_use(struct dcgm_devices *all, struct dcgm_device *d, const struct view_use *use)
+{
+	struct dcgm_part *p = NULL;
+
+	for (uint32_t i = 0; i < d->n_parts && !p; i++)
+		if (same_container(all->parts[d->first_part + i].use, use))
+			p = &all->parts[d->first_part + i];
+	if (!p) {
+		p = &all->parts[all->n_parts++];
+		*p = (struct dcgm_part){ .use = use, .memory_known = true, .busy_known = true };
+		d->n_parts++;
+	}
+	p->memory_known = p->memory_known && use->memory_known;
+	p->memory += use->memory_known ? use->memory_used : 0;
+	p->busy_known = p->busy_known && use->received != VIEW_NONE;
+	p->busy += use->received != VIEW_NONE ? use->received : 0;
+}
+
+/* Whether @u is of the device: a whole GPU, or of the same instance. */
+static bool is_of(const struct dcgm_device *d, const struct view_unit *u)
+{
+	return d->unit ? u->mig && u->gi == d->unit->gi : !u->mig;
+}
+
+static void add_uses(struct dcgm_devices *all, struct dcgm_device *d)
+{
+	const struct view *v = all->w->v;
+	bool shared = false;
+
+	d->first_part = all->n_parts;
+	for (uint32_t i = 0; i < d->gpu->n_units; i++) {
+		const struct view_unit *u = &v->units[d->gpu->first_unit + i];
+
+		if (!is_of(d, u))
+			continue;
+		d->share += u->part;
+		for (uint32_t k = 0; k < u->n_uses; k++) {
+			const struct view_use *use = &v->uses[u->first_use + k];
+
+			if (!use->live || !all->w->o->kubernetes)
+				continue;
+			shared |= use->mode != VIEW_EXCLUSIVE;
+			add_use(all, d, use);
+		}
+	}
+	d->alone = d->n_parts == 1 && !shared;
+}
+
+static void add_device(struct dcgm_devices *all, const struct view_gpu *g,
+	const struct view_unit *u, bool divided)
+{
+	struct dcgm_device *d = &all->devices[all->n++];
+
+	*d = (struct dcgm_device){ .gpu = g,
+		.unit = u,
+		.sample = u ? u->sample : g->sample,
+		.board = g->sample,
+		.divided = divided };
+	add_uses(all, d);
+	make_labels(all, d);
+}
+
+/* Whether an earlier MIG device of the GPU is of the same instance. */
+static bool again(const struct view *v, const struct view_gpu *g, uint32_t unit)
+{
+	for (uint32_t i = g->first_unit; i < unit; i++)
+		if (v->units[i].mig && v->units[i].gi == v->units[unit].gi)
+			return true;
+	return false;
+}
+
+static void add_gpu(struct dcgm_devices *all, const struct view_gpu *g)
+{
+	const struct view *v = all->w->v;
+	const struct metrics_options *o = all->w->o;
+	bool divided = g->n_units && v->units[g->first_unit].mig;
+
+	if (!(divided && o->per_instance_board) &&
+		metrics_devices_have(&o->devices, false, g->index))
+		add_device(all, g, NULL, divided && o->devices.instances);
+	for (uint32_t i = g->first_unit; i < g->first_unit + g->n_units; i++)
+		if (v->units[i].mig && !again(v, g, i) &&
+			metrics_devices_have(&o->devices, true, all->n_instances++))
+			add_device(all, g, &v->units[i], false);
+}
+
+int dcgm_devices_make(struct dcgm_devices *ret, struct metrics_writer *w, struct error *err)
+{
+	*ret = (struct dcgm_devices){ .w = w };
+	ret->devices = calloc((size_t)w->v->n_gpus + w->v->n_units + 1, sizeof(*ret->devices));
+	ret->parts = calloc(w->v->n_uses + 1U, sizeof(*ret->parts));
+	if (!ret->devices || !ret->parts)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < w->v->n_gpus; i++)
+		add_gpu(ret, &w->v->gpus[i]);
+	return 0;
+}
+
+void dcgm_devices_fini(struct dcgm_devices *d)
+{
+	free(d->devices);
+	free(d->parts);
+}

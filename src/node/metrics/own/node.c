@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/metrics/own/own.h"
+
+/* The node, its config and its price. */
+
+static const struct metrics_row rows[] = {
+	{ .family = { "gpuslice_view_timestamp_seconds", "seconds",
+		  "When the figures were taken, in seconds since 1970", METRICS_GAUGE, NULL },
+		METRICS_MEMBER(struct view, wall_ns, METRICS_NANO) },
+	{ .family = { "gpuslice_counters_since_timestamp_seconds", "seconds",
+		  "When the counters of GPUs and containers began, in seconds since 1970",
+		  METRICS_GAUGE, NULL },
+		METRICS_MEMBER(struct view, since_wall_ns, METRICS_NANO) },
+	{ .family = { "gpuslice_interval_seconds", "seconds",
+		  "Time from one look at the GPUs to the next, as configured", METRICS_GAUGE,
+		  NULL },
+		METRICS_MEMBER(struct view, interval_ns, METRICS_NANO) },
+	{ .family = { "gpuslice_nvml_up", NULL, "Whether NVML answers", METRICS_GAUGE, NULL },
+		METRICS_MEMBER(struct view, nvml_up, METRICS_COUNT) },
+	{ .family = { "gpuslice_holders_known", NULL,
+		  "Whether the kubelet has said which container holds which slice",
+		  METRICS_GAUGE, NULL },
+		METRICS_MEMBER(struct view, holders_known, METRICS_COUNT) },
+	{ .family = { "gpuslice_ready", NULL, "Whether all resources are registered",
+		  METRICS_GAUGE, NULL },
+		METRICS_MEMBER(struct view, ready, METRICS_COUNT) },
+	{ .family = { "gpuslice_config_generation", NULL,
+		  "Number of the config that is in force", METRICS_GAUGE, NULL },
+		METRICS_MEMBER(struct view, config_generation, METRICS_COUNT) },
+	{ .family = { "gpuslice_config_change_timestamp_seconds", "seconds",
+		  "Since when it is in force, in seconds since 1970", METRICS_GAUGE, NULL },
+		METRICS_MEMBER(struct view, config_since_wall_ns, METRICS_NANO),
+		METRICS_KNOWN(struct view, config_decided) },
+	{ .family = { "gpuslice_config_warnings", NULL,
+		  "How many warnings there are about the config in force", METRICS_GAUGE,
+		  NULL },
+		METRICS_MEMBER(struct view, n_warnings, METRICS_COUNT) },
+	{ .family = { "gpuslice_node_hourly_cost", NULL, "Price of the node per hour",
+		  METRICS_GAUGE, NULL },
+		METRICS_MEMBER(struct view, price_nano_per_hour, METRICS_NANO),
+		METRICS_KNOWN(struct view, priced) },
+};
+
+enum { BUILD, NODE, CONFIG, CONFIG_ERROR, PRICE, COST, OTHER_COST };
+
+static const struct metrics_family families[] = {
+	[BUILD] = { "gpuslice_build", NULL, "Version of the agent", METRICS_INFO, "version" },
+	[NODE] = { "gpuslice_node", NULL, "Versions and kind of the node", METRICS_INFO,
+		"driver_version, nvml_version, cuda_version, instance_type, region" },
+	[CONFIG] = { "gpuslice_config", NULL,
+		"Where the config in force is from, and its sharing", METRICS_INFO,
+		"source, sharing" },
+	[CONFIG_ERROR] = { "gpuslice_config_error", NULL,
+		"Whether a newer config was refused, so that the one before stays",
+		METRICS_GAUGE, NULL },
+	[PRICE] = { "gpuslice_price", NULL,
+		"Currency of all costs, and where the price is from", METRICS_INFO,
+		"currency, source" },
+	[COST] = { "gpuslice_node_cost", NULL,
+		"What the node has cost; the sum of its GPUs and of what is not offered",
+		METRICS_COUNTER, "currency" },
+	[OTHER_COST] = { "gpuslice_node_other_cost", NULL,
+		"Part of the node's cost that is of what is not offered, or of time for which it is not known who held "
+		"what",
+		METRICS_COUNTER, "currency" },
+};
+
+const struct metrics_table metrics_node_tables[2] = {
+	{ .families = families, .n = ARRAY_LEN(families) },
+	{ .rows = rows, .n = ARRAY_LEN(rows) },
+};
+
+struct pair {
+	const char *name, *value;
+};
+
+static void info(struct metrics_own *own, size_t family, const struct pair *pairs, size_t n)
+{
+	struct metrics_writer *w = own->w;
+	uint32_t start = metrics_labels_from(w, own->node);
+
+	for (size_t i = 0; i < n; i++)
+		metrics_label(w, start, pairs[i].name, pairs[i].value);
+	metrics_begin(w, &families[family]);
+	metrics_line(w, metrics_labels_end(w, start), METRICS_COUNT, 1);
+	metrics_labels_drop(w, start);
+}
+
+/* Without a price: what was counted under an earlier one. */
+static void cost(struct metrics_own *own, size_t family, uint64_t nano)
+{
+	metrics_begin(own->w, &families[family]);
+	if (own->w->v->priced || nano)
+		metrics_line_cost(own, own->node, nano);
+}
+
+void metrics_own_node(struct metrics_own *own)
+{
+	const struct view *v = own->w->v;
+
+	info(own, BUILD, (struct pair[]){ { "version", v->agent.version } }, 1);
+	info(own, NODE,
+		(struct pair[]){ { "driver_version", v->driver_version },
+			{ "nvml_version", v->nvml_version },
+			{ "cuda_version", v->cuda_version },
+			{ "instance_type", v->instance_type }, { "region", v->region } },
+		5);
+	info(own, CONFIG,
+		(struct pair[]){ { "source", v->config_source },
+			{ "sharing", v->config_sharing } },
+		2);
+	metrics_begin(own->w, &families[CONFIG_ERROR]);
+	metrics_line(own->w, own->node, METRICS_COUNT, *metrics_str(v->config_error) != '\0');
+	if (v->priced)
+		info(own, PRICE,
+			(struct pair[]){ { "currency", v->currency },
+				{ "source", v->price_source } },
+			2);
+	metrics_own_rows(own, rows, ARRAY_LEN(rows), v, 0, 1, &own->node);
+	cost(own, COST, v->cost_nano);
+	cost(own, OTHER_COST, v->other_cost_nano);
+}

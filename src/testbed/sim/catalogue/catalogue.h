@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The catalogue (catalogue.yaml, compiled in) and how a node is built from it. Building is
+ * pure: the same model and seed always give the same node, UUIDs and serial numbers included.
+ * Thread: any.
+ */
+#include "testbed/sim/model.h"
+
+#define SIM_LAYOUT_MAX    8
+#define SIM_PAIRS_MAX     16
+#define SIM_MODEL_SET_MAX 4
+
+struct sim_product {
+	const char *evidence; /* measured, listed or plausible */
+	struct sim_keys keys;
+	uint16_t fail[SIM_GROUP_ROOM];
+};
+
+struct sim_layout {
+	const char *name;
+	uint32_t count, level_switch, level_numa, level_far;
+	struct {
+		uint16_t domain;
+		uint8_t bus, device, pcie_switch;
+		int8_t numa;
+	} places[SIM_LAYOUT_MAX];
+};
+
+struct sim_nvlinks {
+	const char *name;
+	uint32_t switch_links; /* links of each GPU to switches */
+	uint32_t hidden;       /* the switches cannot be seen on the PCI bus */
+	uint32_t pair_count;
+	struct {
+		uint8_t a, b, links;
+	} pairs[SIM_PAIRS_MAX];
+};
+
+struct sim_node_model {
+	const char *name;
+	uint32_t product, layout, nvlinks; /* indices */
+	uint16_t fail[SIM_GROUP_ROOM];
+	struct {
+		const char *key, *value;
+	} set[SIM_MODEL_SET_MAX];
+};
+
+extern const char sim_default_driver[];
+extern const uint32_t sim_default_nvml_major, sim_default_cuda;
+extern const struct sim_product sim_products[];
+extern const struct sim_layout sim_layouts[];
+extern const struct sim_nvlinks sim_nvlinks[];
+extern const struct sim_node_model sim_node_models[];
+extern const size_t sim_product_count, sim_node_model_count;
+
+const struct sim_product *sim_product_find(const char *key);        /* NULL: unknown */
+const struct sim_node_model *sim_node_model_find(const char *name); /* NULL: unknown */
+
+/* A new node: nobody in it, the default driver. Names the model or file it is made from. */
+void sim_node_init(struct sim_node *node, const char *name, const char *spec, uint64_t seed);
+
+/*
+ * Puts GPUs of @model into an empty node: @count of them, 0 for the model's own number. More than
+ * the layout has get further PCI buses and no NVLink.
+ */
+int sim_node_fill(struct sim_node *node, const struct sim_node_model *model, uint32_t count,
+	struct error *err) MUST_USE;
+
+/* Puts one more GPU into the first free slot, with @product's keys. Returns the slot in *ret. */
+int sim_node_add(struct sim_node *node, const struct sim_product *product, uint32_t *ret,
+	struct error *err) MUST_USE;
+
+/* Notes the keys and failing groups of all GPUs as those that a reset goes back to. */
+void sim_node_seal(struct sim_node *node);
+
+/* Fills what is derived from the place: UUID, serial, minor. For slots that have none yet. */
+void sim_node_name_gpu(struct sim_node *node, uint32_t slot);

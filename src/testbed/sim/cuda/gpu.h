@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The connection to the device daemon (testbed/sim/cuda/wire.h), made when it is first needed. Called with
+ * the lock; answers are CUresults.
+ */
+#include "testbed/sim/cuda/lib.h"
+#include "testbed/sim/cuda/wire.h"
+#include "testbed/sim/device/client/client.h"
+
+/* Connects if that was not done yet. */
+CUresult gpu_connect(void);
+
+struct sim_device *gpu_client(void);    /* only after gpu_connect() */
+struct sim_device_page *gpu_page(void); /* the same */
+void gpu_forget(void);                  /* in the child of a fork */
+
+CUresult gpu_call(struct sim_device_request q, struct sim_device_reply *r, int send_fd,
+	int *recv_fd);
+
+CUresult gpu_info(const struct device *d, uint64_t *free_bytes, uint64_t *total);

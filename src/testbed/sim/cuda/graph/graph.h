@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Graphs: nodes are work with dependencies; a launch puts them one after the other into a stream. */
+#include "testbed/sim/cuda/memory/pool.h"
+#include "testbed/sim/cuda/stream/stream.h"
+
+/* Memory that a launch of a graph takes: kept by the exec and by what is allocated in it. */
+struct graph_block {
+	unsigned refs;
+	struct device *device;
+	struct phys *phys;
+};
+
+/* One allocation of a graph: its address is known from the beginning. */
+struct graph_alloc {
+	unsigned refs; /* nodes and execs */
+	struct device *device;
+	struct range *range;
+	struct graph_block *block; /* a reference while it is allocated */
+	bool live;
+};
+
+struct graph_node {
+	struct obj obj;
+	struct graph *graph;
+	struct graph_node *next; /* of the graph, as they were made */
+	struct graph_node **deps;
+	size_t dep_count;
+	struct work work;
+	struct graph_alloc *alloc;   /* of WORK_ALLOC */
+	struct graph_node *original; /* of a clone */
+	uint32_t original_serial;
+	void **params; /* pointers to the kernel's arguments, for those who ask */
+	unsigned mark; /* while nodes are sorted */
+};
+
+struct graph {
+	struct obj obj;
+	struct graph_node *nodes, **nodes_end;
+	size_t count;
+	bool is_child, has_memory;
+	unsigned execs; /* where it has memory */
+};
+
+struct entry_of_exec {
+	struct graph_node *node;
+	struct work work;
+	struct graph_alloc *alloc;
+	bool enabled;
+};
+
+struct exec {
+	struct obj obj;
+	struct graph *graph; /* where it has memory nodes, and as long as it is there */
+	uint32_t graph_serial;
+	struct entry_of_exec *entries;
+	size_t count, room;
+	uint64_t flags;
+	struct graph_block *block;
+	struct queue *queue; /* of the last launch */
+	uint64_t seq;
+};
+
+CUresult graph_new(struct graph **ret);
+void graph_drop(struct graph *g);
+CUresult graph_clone(const struct graph *g, struct graph **ret);
+
+/* Moves @w into a new node; clears it on failure. */
+CUresult node_add(struct graph *g, struct graph_node *const *deps, size_t n, struct work *w,
+	struct graph_node **ret);
+CUresult node_link(struct graph_node *to, struct graph_node *from);
+CUresult node_alloc(struct graph *g, struct graph_node *const *deps, size_t n,
+	CUDA_MEM_ALLOC_NODE_PARAMS *p, struct graph_node **ret);
+void node_set(struct graph_node *n, struct work *w); /* moves it in */
+unsigned node_type(const struct work *w);
+
+/* The nodes so that each comes behind what it depends on; a malloc'd list. NULL: no memory. */
+struct graph_node **graph_sort(struct graph *g);
+
+/* Memory (graph/memory.c). */
+CUresult graph_alloc_new(struct device *d, uint64_t bytes, struct graph_alloc **ret);
+void graph_alloc_drop(struct graph_alloc *a);
+CUresult graph_block_new(struct device *d, uint64_t bytes, struct graph_block **ret);
+void graph_block_drop(struct graph_block *b);
+CUresult graph_alloc_begin(struct graph_alloc *a, struct graph_block *b, uint64_t offset);
+void graph_alloc_end(struct graph_alloc *a);

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Memory of graphs. A launch (or an upload) takes what all its allocations need at once, in multiples of
+ * 32 MiB, and counts as used as a whole (measured); when nobody uses that any more the device keeps it for the next graph until it is trimmed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "testbed/sim/cuda/graph/graph.h"
+
+struct cached {
+	struct cached *next;
+	struct phys *phys;
+};
+
+static struct {
+	struct cached *cached;
+	uint64_t used, used_high, reserved, reserved_high;
+} memory[MAX_DEVICES];
+
+static uint64_t up(uint64_t v, uint64_t to)
+{
+	return (v + to - 1) / to * to;
+}
+
+CUresult graph_memory_take(struct device *d, uint64_t bytes, struct phys **ret)
+{
+	size_t at = (size_t)(d - lib.devices);
+	CUresult r;
+
+	bytes = up(bytes, POOL_GROWTH);
+	for (struct cached **link = &memory[at].cached; *link; link = &(*link)->next)
+		if ((*link)->phys->bytes == bytes) {
+			struct cached *c = *link;
+
+			*link = c->next;
+			*ret = c->phys;
+			free(c);
+			return CUDA_SUCCESS;
+		}
+	r = phys_new(d, bytes, 0, ret);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && (graph_memory_trim(d) || pools_release(d)))
+		r = phys_new(d, bytes, 0, ret);
+	if (r)
+		return r;
+	memory[at].reserved += bytes;
+	if (memory[at].reserved > memory[at].reserved_high)
+		memory[at].reserved_high = memory[at].reserved;
+	return CUDA_SUCCESS;
+}
+
+static void forget(struct device *d, struct phys *p)
+{
+	memory[d - lib.devices].reserved -= p->bytes;
+	phys_drop(p);
+}
+
+void graph_memory_give(struct device *d, struct phys *p)
+{
+	struct cached *c = malloc(sizeof(*c));
+
+	if (!c) {
+		forget(d, p);
+		return;
+	}
+	*c = (struct cached){ .next = memory[d - lib.devices].cached, .phys = p };
+	memory[d - lib.devices].cached = c;
+}
+
+bool graph_memory_trim(struct device *d)
+{
+	struct cached **link = &memory[d - lib.devices].cached, *c;
+	bool some = false;
+
+	while ((c = *link)) {
+		*link = c->next;
+		forget(d, c->phys);
+		free(c);
+		some = true;
+	}
+	return some;
+}
+
+void graph_memory_used(struct device *d, int64_t change)
+{
+	size_t at = (size_t)(d - lib.devices);
+
+	memory[at].used += (uint64_t)change;
+	if (memory[at].used > memory[at].used_high)
+		memory[at].used_high = memory[at].used;
+}
+
+/* Blocks and allocations. */
+
+CUresult graph_block_new(struct device *d, uint64_t bytes, struct graph_block **ret)
+{
+	struct graph_block *b = malloc(sizeof(*b));
+	CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (!b)
+		return r;
+	*b = (struct graph_block){ .refs = 1, .device = d };
+	r = graph_memory_take(d, bytes, &b->phys);
+	if (r) {
+		free(b);
+		return r;
+	}
+	graph_memory_used(d, (int64_t)b->phys->bytes);
+	*ret = b;
+	return CUDA_SUCCESS;
+}
+
+void graph_block_drop(struct graph_block *b)
+{
+	if (!b || --b->refs)
+		return;
+	graph_memory_used(b->device, -(int64_t)b->phys->bytes);
+	graph_memory_give(b->device, b->phys);
+	free(b);
+}
+
+CUresult graph_alloc_new(struct device *d, uint64_t bytes, struct graph_alloc **ret)
+{
+	uint64_t span = up(bytes, GRANULE);
+	struct graph_alloc *a = calloc(1, sizeof(*a));
+	CUdeviceptr at = a && bytes < UINT64_MAX / 4 ? space_take(span, GRANULE, 0) : 0;
+
+	if (!at) {
+		free(a);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	a->refs = 1;
+	a->device = d;
+	a->range = range_add((struct range){ .start = at,
+		.bytes = bytes,
+		.span = span,
+		.kind = RANGE_GRAPH,
+		.ctx = d->primary,
+		.device = d,
+		.owner = a });
+	if (!a->range) {
+		space_give(at);
+		free(a);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*ret = a;
+	return CUDA_SUCCESS;
+}
+
+static void maybe_free(struct graph_alloc *a)
+{
+	CUdeviceptr at = a->range->start;
+
+	if (a->refs || a->live)
+		return;
+	range_remove(a->range);
+	space_give(at);
+	graph_block_drop(a->block);
+	free(a);
+}
+
+void graph_alloc_drop(struct graph_alloc *a)
+{
+	if (!a)
+		return;
+	a->refs--;
+	maybe_free(a);
+}
+
+CUresult graph_alloc_begin(struct graph_alloc *a, struct graph_block *b, uint64_t offset)
+{
+	if (a->live)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (a->block != b) {
+		phys_drop(a->range->phys);
+		a->range->phys = phys_ref(b->phys);
+		graph_block_drop(a->block);
+		a->block = b;
+		b->refs++;
+	}
+	a->range->offset = offset;
+	a->live = true;
+	return CUDA_SUCCESS;
+}
+
+/* What lies behind the address stays: work that was put before this still uses it. */
+void graph_alloc_end(struct graph_alloc *a)
+{
+	if (!a->live)
+		return;
+	a->live = false;
+	maybe_free(a);
+}
+
+CUresult graph_free(struct range *r)
+{
+	struct graph_alloc *a = r->owner;
+
+	if (!a->live)
+		return CUDA_ERROR_INVALID_VALUE;
+	phys_drop(r->phys);
+	r->phys = NULL;
+	graph_block_drop(a->block);
+	a->block = NULL;
+	graph_alloc_end(a);
+	return CUDA_SUCCESS;
+}
+
+/* Functions. */
+
+EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice dev, unsigned int attribute, void *ret)
+{
+	struct device *d;
+	CUresult r = lib_enter_device(dev, &d);
+
+	if (r)
+		return r;
+	if (!ret || attribute > CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	memcpy(ret,
+		(uint64_t[]){ memory[dev].used, memory[dev].used_high, memory[dev].reserved,
+			memory[dev].reserved_high } +
+			attribute,
+		sizeof(uint64_t));
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice dev, unsigned int attribute, void *from)
+{
+	struct device *d;
+	uint64_t v = 1;
+	CUresult r = lib_enter_device(dev, &d);
+
+	if (r)
+		return r;
+	if (from)
+		memcpy(&v, from, sizeof(v));
+	if (!from || v)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
+		memory[dev].used_high = memory[dev].used;
+	else if (attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+		memory[dev].reserved_high = memory[dev].reserved;
+	else
+		r = CUDA_ERROR_INVALID_VALUE;
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuDeviceGraphMemTrim(CUdevice dev)
+{
+	struct device *d;
+	CUresult r = lib_enter_device(dev, &d);
+
+	if (r)
+		return r;
+	(void)graph_memory_trim(d);
+	return lib_leave(CUDA_SUCCESS);
+}

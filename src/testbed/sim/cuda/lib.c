@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "testbed/sim/cuda/lib.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
+#include "testbed/sim/cuda/gpu.h"
+#include "testbed/sim/cuda/mps.h"
+#include "testbed/sim/cuda/node.h"
+
+struct lib lib = { .lock = PTHREAD_MUTEX_INITIALIZER,
+	.changed = PTHREAD_COND_INITIALIZER,
+	.work = PTHREAD_COND_INITIALIZER,
+	.driver_version = 13000 };
+
+static atomic_bool ready, orphan, ended;
+
+/* Objects. */
+
+#define MAGIC       UINT32_C(0x53434F00)
+#define BLOCK_BYTES 65536
+
+static struct obj *unused[OBJ_KINDS];
+
+/* All blocks, so that a leak checker finds what objects hold. */
+static struct block {
+	_Alignas(16) struct block *next;
+	_Alignas(16) char objects[];
+} * blocks;
+
+/* Cuts a fresh block into objects of one kind; it is never given back. */
+static bool refill(enum obj_kind kind, size_t size)
+{
+	size_t n = size > BLOCK_BYTES / 4 ? 1 : BLOCK_BYTES / size;
+	struct block *block = calloc(1, sizeof(*block) + size * n);
+
+	if (!block)
+		return false;
+	block->next = blocks;
+	blocks = block;
+	while (n-- > 0) {
+		struct obj *o = (struct obj *)(void *)(block->objects + n * size);
+
+		o->next = unused[kind];
+		unused[kind] = o;
+	}
+	return true;
+}
+
+void *obj_new(enum obj_kind kind, size_t size)
+{
+	struct obj *o;
+	uint32_t serial;
+
+	size = (size + 15) & ~(size_t)15;
+	if (!unused[kind] && !refill(kind, size))
+		return NULL;
+	o = unused[kind];
+	unused[kind] = o->next;
+	serial = o->serial + 1;
+	memset(o, 0, size);
+	*o = (struct obj){ .magic = MAGIC + kind, .serial = serial };
+	return o;
+}
+
+void obj_drop(void *object, enum obj_kind kind)
+{
+	struct obj *o = object;
+
+	o->magic = MAGIC;
+	o->next = unused[kind];
+	unused[kind] = o;
+}
+
+bool obj_is(const void *object, enum obj_kind kind)
+{
+	const struct obj *o = object;
+
+	return o && ((uintptr_t)o & 15) == 0 && o->magic == MAGIC + kind;
+}
+
+/* Entry. */
+
+bool lib_is_orphan(void)
+{
+	return atomic_load_explicit(&orphan, memory_order_relaxed);
+}
+
+bool lib_has_ended(void)
+{
+	return atomic_load_explicit(&ended, memory_order_relaxed);
+}
+
+/* Threads of the program may still be in calls: nothing is taken down, the process's end does that. */
+static void on_exit_begun(void)
+{
+	atomic_store(&ended, true);
+}
+
+CUresult lib_enter(void)
+{
+	if (lib_has_ended())
+		return CUDA_ERROR_DEINITIALIZED;
+	if (!atomic_load_explicit(&ready, memory_order_acquire) || lib_is_orphan())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	(void)pthread_mutex_lock(&lib.lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult lib_enter_device(CUdevice d, struct device **ret)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (d < 0 || (unsigned)d >= lib.device_count)
+		return lib_leave(CUDA_ERROR_INVALID_DEVICE);
+	*ret = &lib.devices[d];
+	return CUDA_SUCCESS;
+}
+
+CUresult lib_enter_ctx(struct context **ret)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	*ret = ctx_current(&r);
+	return r ? lib_leave(r) : CUDA_SUCCESS;
+}
+
+unsigned int lib_stub(void)
+{
+	CUresult r = lib_enter();
+
+	return r ? r : lib_leave(CUDA_ERROR_NOT_SUPPORTED);
+}
+
+uint64_t thread_id(void)
+{
+	static _Atomic uint64_t last;
+	static _Thread_local uint64_t own;
+
+	if (!own)
+		own = atomic_fetch_add(&last, 1) + 1;
+	return own;
+}
+
+void lib_spin(uint64_t ns)
+{
+	uint64_t end;
+
+	if (!ns)
+		return;
+	end = time_mono_ns() + ns;
+	while (time_mono_ns() < end)
+		;
+}
+
+/* Init. */
+
+static void fork_child(void)
+{
+	if (!atomic_load(&ready))
+		return;
+	atomic_store(&orphan, true);
+	gpu_forget();
+	mps_forget();
+}
+
+static uint64_t env_ns(const char *name)
+{
+	const char *text = getenv(name);
+	uint64_t v;
+
+	return text && parse_u64(text, &v) ? v : 0;
+}
+
+static void begin(void)
+{
+	pthread_condattr_t attr;
+
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_cond_init(&lib.changed, &attr);
+	(void)pthread_cond_init(&lib.work, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	lib.launch_ns = env_ns("GPUSLICE_SIM_LAUNCH_NS");
+	lib.event_ns = env_ns("GPUSLICE_SIM_EVENT_NS");
+	(void)pthread_atfork(NULL, NULL, fork_child);
+	(void)atexit(on_exit_begun);
+}
+
+EXPORT CUresult cuInit(unsigned int flags)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	CUresult r = CUDA_SUCCESS;
+
+	if (flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (lib_has_ended())
+		return CUDA_ERROR_DEINITIALIZED;
+	if (lib_is_orphan())
+		return CUDA_ERROR_NOT_INITIALIZED;
+	(void)pthread_once(&once, begin);
+	(void)pthread_mutex_lock(&lib.lock);
+	if (!atomic_load(&ready))
+		r = node_open();
+	if (r == CUDA_SUCCESS)
+		atomic_store_explicit(&ready, true, memory_order_release);
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuDriverGetVersion(int *ret)
+{
+	if (!ret)
+		return CUDA_ERROR_INVALID_VALUE;
+	(void)pthread_mutex_lock(&lib.lock);
+	*ret = lib.driver_version;
+	return lib_leave(CUDA_SUCCESS);
+}

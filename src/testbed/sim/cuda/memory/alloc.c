@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Plain, pitched, managed and host memory; how much there is. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "testbed/sim/cuda/memory/memory.h"
+#include "testbed/sim/cuda/memory/pool.h"
+#include "testbed/sim/cuda/stream/stream.h"
+
+#define PITCH UINT64_C(512)
+
+/* The lock is taken on success, and nothing captures. */
+static CUresult enter(bool args_ok, struct context **c)
+{
+	CUresult r = lib_enter_ctx(c);
+
+	if (r)
+		return r;
+	if (!args_ok)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	r = capture_unsafe();
+	return r ? lib_leave(r) : CUDA_SUCCESS;
+}
+
+/* Memory that pools keep unused makes room before the device is full. */
+static CUresult plain(struct context *c, uint64_t bytes, struct range **ret)
+{
+	CUresult r = plain_new(c, bytes, RANGE_PLAIN, ret);
+
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && pools_release(c->device))
+		r = plain_new(c, bytes, RANGE_PLAIN, ret);
+	return r;
+}
+
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
+{
+	struct context *c;
+	struct range *range;
+	CUresult r = enter(ret && bytes, &c);
+
+	if (r)
+		return r;
+	r = plain(c, bytes, &range);
+	if (r == CUDA_SUCCESS)
+		*ret = range->start;
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *ret, size_t *pitch, size_t width, size_t height,
+	unsigned int element)
+{
+	struct context *c;
+	struct range *range;
+	uint64_t row;
+	CUresult r = enter(ret && pitch && width && height &&
+				   (element == 4 || element == 8 || element == 16),
+		&c);
+
+	if (r)
+		return r;
+	row = (width + PITCH - 1) & ~(PITCH - 1);
+	if (width > UINT32_MAX || height > UINT64_MAX / 4 / row)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	r = plain(c, row * height, &range);
+	if (r == CUDA_SUCCESS) {
+		*ret = range->start;
+		*pitch = row;
+	}
+	return lib_leave(r);
+}
+
+/* The first interface has 32 bits for an address, which no address of ours fits into. */
+EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *ret, unsigned int bytes)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	return lib_leave(ret && bytes ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE);
+}
+
+/* Managed memory lies at one address for the CPU and the device, and takes none of the device's. */
+
+/* Fresh pages in place of what is there. */
+static bool map_at(CUdeviceptr at, uint64_t bytes, int prot)
+{
+	void *want = (void *)(uintptr_t)at;
+	const void *p = mmap(want, bytes, prot,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+	return p == want;
+}
+
+EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret, size_t bytes, unsigned int flags)
+{
+	uint64_t span = (bytes + GRANULE - 1) & ~(GRANULE - 1);
+	struct context *c;
+	CUdeviceptr at;
+	CUresult r = enter(
+		ret && bytes && (flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST),
+		&c);
+
+	if (r)
+		return r;
+	at = bytes < UINT64_MAX / 4 ? space_take(span, GRANULE, 0) : 0;
+	if (!at)
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	if (!map_at(at, span, PROT_READ | PROT_WRITE) ||
+		!range_add((struct range){ .start = at,
+			.bytes = bytes,
+			.span = span,
+			.kind = RANGE_MANAGED,
+			.ctx = c,
+			.device = c->device,
+			.cpu = (unsigned char *)(uintptr_t)at,
+			.flags = flags })) {
+		space_give(at);
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	*ret = at;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+static void managed_drop(struct range *r)
+{
+	CUdeviceptr at = r->start;
+
+	(void)map_at(at, r->span, PROT_NONE);
+	range_remove(r);
+	space_give(at);
+}
+
+static void host_drop(struct range *r)
+{
+	if (r->kind == RANGE_HOST)
+		(void)munmap(r->cpu, r->span);
+	range_remove(r);
+}
+
+static void foreign_drop(struct range *r)
+{
+	CUdeviceptr at = r->kind == RANGE_IPC ? r->start - r->offset : r->start;
+
+	range_remove(r);
+	space_give(at);
+}
+
+static CUresult free_range(struct range *r)
+{
+	switch ((int)r->kind) {
+	case RANGE_PLAIN:
+		plain_drop(r);
+		return CUDA_SUCCESS;
+	case RANGE_MANAGED:
+		managed_drop(r);
+		return CUDA_SUCCESS;
+	case RANGE_EXTERNAL:
+		foreign_drop(r);
+		return CUDA_SUCCESS;
+	case RANGE_POOL:
+	case RANGE_GRAPH:
+		return pool_free_now(r);
+	default:
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+}
+
+/* Waits for all that runs, as nobody knows what uses the memory. */
+EXPORT CUresult cuMemFree_v2(CUdeviceptr p)
+{
+	struct context *c;
+	struct range *r;
+	CUresult err;
+
+	err = lib_enter();
+	if (err)
+		return err;
+	err = capture_unsafe();
+	if (err || !p)
+		return lib_leave(err);
+	r = range_at(p);
+	if (!r || r->start != p || r->freeing ||
+		(r->kind != RANGE_PLAIN && r->kind != RANGE_MANAGED && r->kind != RANGE_POOL &&
+			r->kind != RANGE_GRAPH && r->kind != RANGE_EXTERNAL))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	c = r->ctx;
+	r->freeing = true; /* nobody else may */
+	if (c->active)
+		err = device_wait_free(c);
+	r->freeing = false;
+	if (err)
+		return lib_leave(err);
+	return lib_leave(free_range(r));
+}
+
+EXPORT CUresult cuMemFree(CUdeviceptr_v1 p)
+{
+	return cuMemFree_v2(p);
+}
+
+EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+	uint64_t left, all;
+	struct context *c;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	r = gpu_info(c->device, &left, &all);
+	if (r == CUDA_SUCCESS && free_bytes)
+		*free_bytes = left;
+	if (r == CUDA_SUCCESS && total)
+		*total = all;
+	return lib_leave(r);
+}
+
+static unsigned clip(size_t v)
+{
+	return v > UINT32_MAX ? UINT32_MAX : (unsigned)v;
+}
+
+EXPORT CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total)
+{
+	size_t left, all;
+	CUresult r = cuMemGetInfo_v2(&left, &all);
+
+	if (r == CUDA_SUCCESS && free_bytes)
+		*free_bytes = clip(left);
+	if (r == CUDA_SUCCESS && total)
+		*total = clip(all);
+	return r;
+}
+
+/* Host memory. */
+
+#define PAGE UINT64_C(4096)
+
+EXPORT CUresult cuMemHostAlloc(void **ret, size_t bytes, unsigned int flags)
+{
+	uint64_t span = (bytes + PAGE - 1) & ~(PAGE - 1);
+	struct context *c;
+	void *p;
+	CUresult r = enter(ret && bytes && flags <= 7, &c);
+
+	if (r)
+		return r;
+	p = bytes < UINT64_MAX / 4 ? mmap(NULL, span, PROT_READ | PROT_WRITE,
+					     MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+				   : MAP_FAILED;
+	if (p == MAP_FAILED)
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	if (!range_add((struct range){ .start = (uintptr_t)p,
+		    .bytes = bytes,
+		    .span = span,
+		    .kind = RANGE_HOST,
+		    .ctx = c,
+		    .device = c->device,
+		    .cpu = p,
+		    .flags = flags })) {
+		(void)munmap(p, span);
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	*ret = p;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemAllocHost_v2(void **ret, size_t bytes)
+{
+	return cuMemHostAlloc(ret, bytes, 0);
+}
+
+EXPORT CUresult cuMemAllocHost(void **ret, unsigned int bytes)
+{
+	return cuMemHostAlloc(ret, bytes, 0);
+}
+
+EXPORT CUresult cuMemFreeHost(void *p)
+{
+	struct range *r;
+	CUresult err = lib_enter();
+
+	if (err)
+		return err;
+	err = capture_unsafe();
+	if (err || !p)
+		return lib_leave(err);
+	r = range_at((uintptr_t)p);
+	if (!r || r->start != (uintptr_t)p || r->freeing || r->kind != RANGE_HOST)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	r->freeing = true;
+	if (r->ctx->active)
+		(void)device_wait_free(r->ctx);
+	host_drop(r);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
+{
+	struct context *c;
+	CUresult r = enter(p && bytes && flags <= 15, &c);
+
+	if (r)
+		return r;
+	if (!range_clear((uintptr_t)p, bytes))
+		return lib_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	if (space_holds((uintptr_t)p) || !range_add((struct range){ .start = (uintptr_t)p,
+						 .bytes = bytes,
+						 .kind = RANGE_REGISTERED,
+						 .ctx = c,
+						 .device = c->device,
+						 .cpu = p,
+						 .flags = flags }))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemHostRegister(void *p, size_t bytes, unsigned int flags)
+{
+	return cuMemHostRegister_v2(p, bytes, flags);
+}
+
+EXPORT CUresult cuMemHostUnregister(void *p)
+{
+	struct range *r;
+	CUresult err = lib_enter();
+
+	if (err)
+		return err;
+	r = range_at((uintptr_t)p);
+	if (!r || r->start != (uintptr_t)p || r->kind != RANGE_REGISTERED)
+		return lib_leave(
+			p ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE);
+	range_remove(r);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+static const struct range *host_at(const void *p)
+{
+	const struct range *r = range_at((uintptr_t)p);
+
+	return r && (r->kind == RANGE_HOST || r->kind == RANGE_REGISTERED) ? r : NULL;
+}
+
+EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *ret, void *p, unsigned int flags)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!ret || flags || !host_at(p))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	*ret = (uintptr_t)p;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemHostGetFlags(unsigned int *ret, void *p)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!ret || !host_at(p))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	*ret = host_at(p)->flags | 2; /* always mapped where addresses are the same */
+	return lib_leave(CUDA_SUCCESS);
+}
+
+/* Hints. */
+
+EXPORT CUresult cuMemAdvise(CUdeviceptr p, size_t bytes, unsigned int advice, CUdevice dev)
+{
+	CUresult r = lib_enter();
+
+	(void)dev;
+	if (r)
+		return r;
+	return lib_leave(bytes && advice >= 1 && advice <= 6 && range_at(p)
+				 ? CUDA_SUCCESS
+				 : CUDA_ERROR_INVALID_VALUE);
+}
+
+EXPORT CUresult cuMemAdvise_v2(CUdeviceptr p, size_t bytes, unsigned int advice,
+	CUmemLocation at)
+{
+	return cuMemAdvise(p, bytes, advice, at.id);
+}
+
+static CUresult prefetch(CUdeviceptr p, size_t bytes, CUstream h)
+{
+	struct stream *s;
+	const struct range *range;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	r = stream_of(h, &s);
+	range = range_at(p);
+	if (r == CUDA_SUCCESS && (!bytes || !range || range->kind != RANGE_MANAGED))
+		r = CUDA_ERROR_INVALID_VALUE;
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr p, size_t bytes, CUdevice dev, CUstream h)
+{
+	(void)dev;
+	return prefetch(p, bytes, h);
+}
+
+EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr p, size_t bytes, CUdevice dev, CUstream h)
+{
+	(void)dev;
+	return prefetch(p, bytes, PER_THREAD(h));
+}
+
+EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr p, size_t bytes, CUmemLocation at,
+	unsigned int flags, CUstream h)
+{
+	(void)at;
+	return flags ? CUDA_ERROR_INVALID_VALUE : prefetch(p, bytes, h);
+}
+
+EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr p, size_t bytes, CUmemLocation at,
+	unsigned int flags, CUstream h)
+{
+	return cuMemPrefetchAsync_v2(p, bytes, at, flags, PER_THREAD(h));
+}
+
+/* All memory of a context, when it goes. */
+void memory_drop_all(struct context *c)
+{
+	struct range *r;
+
+	for (size_t i = 0; (r = range_nth(i));) {
+		if (r->ctx != c) {
+			i++;
+			continue;
+		}
+		switch ((int)r->kind) {
+		case RANGE_PLAIN:
+		case RANGE_MODULE:
+		case RANGE_ARRAY:
+			plain_drop(r);
+			break;
+		case RANGE_MANAGED:
+			managed_drop(r);
+			break;
+		case RANGE_HOST:
+		case RANGE_REGISTERED:
+			host_drop(r);
+			break;
+		case RANGE_IPC:
+		case RANGE_EXTERNAL:
+			foreign_drop(r);
+			break;
+		default:
+			i++; /* of the device, not of the context */
+		}
+		/* Others may have gone with it. */
+	}
+}

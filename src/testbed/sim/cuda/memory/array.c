@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Arrays and mipmapped arrays: linear here, as nothing but copies looks into them. */
+#include <string.h>
+
+#include "testbed/sim/cuda/memory/memory.h"
+#include "testbed/sim/cuda/memory/pool.h"
+#include "testbed/sim/cuda/stream/stream.h"
+
+#define ROW_ALIGN  UINT64_C(64)
+#define LEVELS_MAX 32
+
+enum { FLAG_LAYERED = 1, FLAG_CUBEMAP = 4, FLAG_SPARSE = 0x40, FLAG_DEFERRED = 0x80 };
+
+/* Bytes of one channel; 0: a format that is not simulated. */
+static unsigned channel_bytes(unsigned format)
+{
+	switch (format) {
+	case 0x01: /* u8 */
+	case 0x08: /* s8 */
+		return 1;
+	case 0x02: /* u16 */
+	case 0x09: /* s16 */
+	case 0x10: /* half */
+		return 2;
+	case 0x03: /* u32 */
+	case 0x0a: /* s32 */
+	case 0x20: /* float */
+		return 4;
+	default:
+		return 0;
+	}
+}
+
+/* Fills rows and slices; bytes of the whole, 0: not a shape. */
+static uint64_t shape(struct array *a)
+{
+	const CUDA_ARRAY3D_DESCRIPTOR *d = &a->desc;
+	uint64_t width = d->Width * channel_bytes(d->Format) * d->NumChannels;
+	uint64_t height = d->Height ? d->Height : 1, depth = d->Depth ? d->Depth : 1;
+
+	if (!width || d->Width > 1U << 20 || d->Height > 1U << 20 || d->Depth > 1U << 20 ||
+		(d->NumChannels != 1 && d->NumChannels != 2 && d->NumChannels != 4))
+		return 0;
+	a->row = (width + ROW_ALIGN - 1) & ~(ROW_ALIGN - 1);
+	a->slice = a->row * height;
+	return a->slice * depth;
+}
+
+static void array_drop(struct array *a)
+{
+	if (a->range)
+		plain_drop(a->range);
+	obj_drop(a, OBJ_ARRAY);
+}
+
+EXPORT CUresult cuArray3DCreate_v2(CUarray *ret, const CUDA_ARRAY3D_DESCRIPTOR *desc)
+{
+	struct context *c;
+	struct array *a;
+	uint64_t bytes;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	if (!ret || !desc || desc->Flags & FLAG_SPARSE)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	r = capture_unsafe();
+	if (r)
+		return lib_leave(r);
+	a = obj_new(OBJ_ARRAY, sizeof(*a));
+	if (!a)
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	a->desc = *desc;
+	a->ctx = c;
+	bytes = shape(a);
+	r = bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (r == CUDA_SUCCESS && !(desc->Flags & FLAG_DEFERRED)) {
+		r = plain_new(c, bytes, RANGE_ARRAY, &a->range);
+		if (r == CUDA_ERROR_OUT_OF_MEMORY && pools_release(c->device))
+			r = plain_new(c, bytes, RANGE_ARRAY, &a->range);
+	}
+	if (r) {
+		obj_drop(a, OBJ_ARRAY);
+		return lib_leave(r);
+	}
+	a->at = a->range ? a->range->start : 0;
+	a->next = c->arrays;
+	c->arrays = a;
+	*ret = (CUarray)a;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuArrayCreate_v2(CUarray *ret, const CUDA_ARRAY_DESCRIPTOR *desc)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d;
+
+	if (!desc)
+		return CUDA_ERROR_INVALID_VALUE;
+	d = (CUDA_ARRAY3D_DESCRIPTOR){ .Width = desc->Width,
+		.Height = desc->Height,
+		.Format = desc->Format,
+		.NumChannels = desc->NumChannels };
+	return cuArray3DCreate_v2(ret, &d);
+}
+
+EXPORT CUresult cuArray3DCreate(CUarray *ret, const CUDA_ARRAY3D_DESCRIPTOR_v1 *desc)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d;
+
+	if (!desc)
+		return CUDA_ERROR_INVALID_VALUE;
+	d = (CUDA_ARRAY3D_DESCRIPTOR){ .Width = desc->Width,
+		.Height = desc->Height,
+		.Depth = desc->Depth,
+		.Format = desc->Format,
+		.NumChannels = desc->NumChannels,
+		.Flags = desc->Flags };
+	return cuArray3DCreate_v2(ret, &d);
+}
+
+EXPORT CUresult cuArrayCreate(CUarray *ret, const CUDA_ARRAY_DESCRIPTOR_v1 *desc)
+{
+	CUDA_ARRAY3D_DESCRIPTOR d;
+
+	if (!desc)
+		return CUDA_ERROR_INVALID_VALUE;
+	d = (CUDA_ARRAY3D_DESCRIPTOR){ .Width = desc->Width,
+		.Height = desc->Height,
+		.Format = desc->Format,
+		.NumChannels = desc->NumChannels };
+	return cuArray3DCreate_v2(ret, &d);
+}
+
+/* The array of a handle; the lock is taken on success. */
+static CUresult enter(CUarray h, bool args_ok, struct array **ret)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	*ret = (struct array *)h;
+	if (!args_ok)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!h)
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	/* One that was destroyed (measured). */
+	return obj_is(h, OBJ_ARRAY) ? CUDA_SUCCESS : lib_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+static void unlist(struct array *a)
+{
+	struct array **link = &a->ctx->arrays;
+
+	while (*link && *link != a)
+		link = &(*link)->next;
+	if (*link)
+		*link = a->next;
+}
+
+EXPORT CUresult cuArrayDestroy(CUarray h)
+{
+	struct array *a;
+	CUresult r = enter(h, true, &a);
+
+	if (r)
+		return r;
+	if (a->of_mipmap)
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	unlist(a);
+	if (a->ctx->active)
+		(void)device_wait_free(a->ctx);
+	array_drop(a);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *ret, CUarray h)
+{
+	struct array *a;
+	CUresult r = enter(h, ret != NULL, &a);
+
+	if (r)
+		return r;
+	*ret = a->desc;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *ret, CUarray h)
+{
+	struct array *a;
+	CUresult r = enter(h, ret != NULL, &a);
+
+	if (r)
+		return r;
+	*ret = (CUDA_ARRAY_DESCRIPTOR){ a->desc.Width, a->desc.Height, a->desc.Format,
+		a->desc.NumChannels };
+	return lib_leave(CUDA_SUCCESS);
+}
+
+struct CUDA_ARRAY_MEMORY_REQUIREMENTS {
+	size_t size, alignment;
+	unsigned reserved[4];
+};
+
+EXPORT CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ret, CUarray h,
+	CUdevice dev)
+{
+	struct array *a;
+	CUresult r = enter(h, ret != NULL, &a);
+
+	(void)dev;
+	if (r)
+		return r;
+	*ret = (CUDA_ARRAY_MEMORY_REQUIREMENTS){ .size = (shape(a) + 65535) & ~UINT64_C(65535),
+		.alignment = 65536 };
+	return lib_leave(CUDA_SUCCESS);
+}
+
+/* Mipmapped arrays: one piece of memory with an array for each level. */
+
+struct mipmap {
+	struct obj obj;
+	struct range *range;
+	struct mipmap *next;
+	struct context *ctx;
+	unsigned levels;
+	struct array *arrays[LEVELS_MAX];
+};
+
+static void mipmap_drop(struct mipmap *m)
+{
+	for (unsigned i = 0; i < m->levels; i++)
+		if (m->arrays[i])
+			obj_drop(m->arrays[i], OBJ_ARRAY);
+	if (m->range)
+		plain_drop(m->range);
+	obj_drop(m, OBJ_MIPMAP);
+}
+
+static size_t half(size_t v, unsigned times)
+{
+	return v && !(v >> times) ? 1 : v >> times;
+}
+
+static CUresult mipmap_fill(struct mipmap *m, const CUDA_ARRAY3D_DESCRIPTOR *desc,
+	unsigned levels)
+{
+	uint64_t total = 0, at[LEVELS_MAX];
+	CUresult r;
+
+	for (unsigned i = 0; i < levels; i++) {
+		struct array *a = obj_new(OBJ_ARRAY, sizeof(*a));
+		uint64_t bytes;
+
+		if (!a)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		m->arrays[m->levels++] = a;
+		a->desc = *desc;
+		a->desc.Width = half(desc->Width, i);
+		a->desc.Height = half(desc->Height, i);
+		if (!(desc->Flags & FLAG_LAYERED))
+			a->desc.Depth = half(desc->Depth, i);
+		a->ctx = m->ctx;
+		a->of_mipmap = true;
+		bytes = shape(a);
+		if (!bytes)
+			return CUDA_ERROR_INVALID_VALUE;
+		at[i] = total;
+		total += (bytes + 511) & ~UINT64_C(511);
+	}
+	r = plain_new(m->ctx, total, RANGE_ARRAY, &m->range);
+	for (unsigned i = 0; i < levels && !r; i++)
+		m->arrays[i]->at = m->range->start + at[i];
+	return r;
+}
+
+EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *ret,
+	const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels)
+{
+	struct context *c;
+	struct mipmap *m;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	if (!ret || !desc || !levels || levels > LEVELS_MAX || desc->Flags & FLAG_SPARSE)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	m = obj_new(OBJ_MIPMAP, sizeof(*m));
+	if (!m)
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	m->ctx = c;
+	r = mipmap_fill(m, desc, levels);
+	if (r) {
+		mipmap_drop(m);
+		return lib_leave(r);
+	}
+	m->next = c->mipmaps;
+	c->mipmaps = m;
+	*ret = (CUmipmappedArray)m;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMipmappedArrayGetLevel(CUarray *ret, CUmipmappedArray h, unsigned int level)
+{
+	struct mipmap *m = (struct mipmap *)h;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!obj_is(h, OBJ_MIPMAP))
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (!ret || level >= m->levels)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	*ret = (CUarray)m->arrays[level];
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray h)
+{
+	struct mipmap *m = (struct mipmap *)h, **link;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!obj_is(h, OBJ_MIPMAP))
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	for (link = &m->ctx->mipmaps; *link && *link != m;)
+		link = &(*link)->next;
+	if (*link)
+		*link = m->next;
+	if (m->ctx->active)
+		(void)device_wait_free(m->ctx);
+	mipmap_drop(m);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+void arrays_drop_all(struct context *c)
+{
+	struct array *a;
+	struct mipmap *m;
+
+	while ((a = c->arrays)) {
+		c->arrays = a->next;
+		array_drop(a);
+	}
+	while ((m = c->mipmaps)) {
+		c->mipmaps = m->next;
+		mipmap_drop(m);
+	}
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Memory: what lies where. All of it needs the lock.
+ *
+ * Addresses of devices come from one reserved piece of the process's address space, so no two things
+ * share an address, nothing is readable by the CPU by mistake, and an address tells what it belongs to.
+ * `struct phys` is memory of the device, known to the daemon, mapped into the process where no
+ * program looks for it; `struct range` is what an address belongs to.
+ */
+#include "testbed/sim/cuda/lib.h"
+
+struct phys {
+	struct device *device; /* NULL: host memory, ours alone */
+	uint64_t id;           /* the daemon's */
+	uint64_t bytes;
+	uint64_t cookie; /* to open it by name; 0: not known */
+	unsigned refs;
+	unsigned char *cpu; /* NULL: could not be mapped */
+};
+
+/* @flags: SIM_DEVICE_MEM_*. Start with one reference; phys_adopt() takes @fd. */
+CUresult phys_new(struct device *d, uint64_t bytes, unsigned flags, struct phys **ret);
+CUresult phys_new_host(uint64_t bytes, struct phys **ret);
+CUresult phys_adopt(struct device *d, uint64_t id, uint64_t bytes, int fd, struct phys **ret);
+struct phys *phys_ref(struct phys *p);
+void phys_drop(struct phys *p); /* NULL is fine; the last one gives the memory back */
+unsigned char *phys_cpu(struct phys *p);
+
+enum range_kind {
+	RANGE_PLAIN,
+	RANGE_MANAGED,
+	RANGE_HOST,       /* cuMemHostAlloc() */
+	RANGE_REGISTERED, /* the program's own */
+	RANGE_MAPPED,     /* cuMemMap() */
+	RANGE_POOL,
+	RANGE_GRAPH,
+	RANGE_IPC,
+	RANGE_EXTERNAL,
+	RANGE_MODULE,
+	RANGE_ARRAY,
+};
+
+struct range {
+	CUdeviceptr start;
+	uint64_t bytes, span; /* as asked for; what it takes of the addresses */
+	enum range_kind kind;
+	struct context *ctx;
+	struct device *device;
+	struct phys *phys; /* a reference; NULL: `cpu`, or nothing behind it now */
+	uint64_t offset;   /* in phys */
+	unsigned char *cpu;
+	void *owner; /* chunk, pool block, handle or graph */
+	unsigned flags, access;
+	uint64_t buffer_id;
+	bool sync_memops, freeing;
+};
+
+struct range *range_add(struct range r);             /* NULL: no memory. A copy */
+struct range *range_at(CUdeviceptr p);               /* the one that holds it, or NULL */
+struct range *range_after(CUdeviceptr p);            /* that, or the next one */
+struct range *range_nth(size_t n);                   /* by address; NULL: no more */
+void range_remove(struct range *r);                  /* with its reference */
+bool range_clear(CUdeviceptr start, uint64_t bytes); /* nothing there */
+
+/* Addresses. */
+CUdeviceptr space_take(uint64_t bytes, uint64_t align, CUdeviceptr hint); /* 0: none */
+void space_give(CUdeviceptr start);
+uint64_t space_size(CUdeviceptr start);               /* 0: not what space_take() returned */
+bool space_covers(CUdeviceptr start, uint64_t bytes); /* all in one that was taken */
+bool space_holds(CUdeviceptr p);                      /* a device address, taken or not */
+
+/* The bytes from @p on that lie together: at most @bytes. With a reference in *pin. */
+struct piece {
+	unsigned char *cpu;
+	uint64_t bytes;
+	struct phys *pin;
+};
+CUresult piece_at(CUdeviceptr p, uint64_t bytes, struct piece *ret);
+
+/* The memory of a pool (pool.c) behind one address of a range of it. */
+struct phys *pool_slot(const struct range *r, CUdeviceptr at, uint64_t *offset);
+/* The same where a block was that work on its way still uses; *bytes until its end. False: none was. */
+bool pool_ghost_at(CUdeviceptr at, uint64_t *bytes, struct phys **slot, uint64_t *offset);
+
+/* Plain memory of a context, with the driver's rounding. */
+CUresult plain_new(struct context *c, uint64_t bytes, enum range_kind kind, struct range **ret);
+void plain_drop(struct range *r);
+
+/* Copies between any two places, rows of rows; not under the lock. */
+CUresult copy_run(const CUDA_MEMCPY3D *c);
+CUresult copy_check(const CUDA_MEMCPY3D *c); /* with the lock */
+CUresult set_run(const CUDA_MEMSET_NODE_PARAMS *s);
+CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *s);
+/* Under the lock already. */
+CUresult mem_peek(CUdeviceptr p, void *to, uint64_t bytes);
+CUresult mem_read(CUdeviceptr p, void *to, uint64_t bytes);
+CUresult mem_write(CUdeviceptr p, const void *from, uint64_t bytes);
+
+struct array {
+	struct obj obj;
+	struct array *next; /* of the context */
+	CUDA_ARRAY3D_DESCRIPTOR desc;
+	struct context *ctx;
+	struct range *range;
+	uint64_t row, slice; /* bytes */
+	CUdeviceptr at;
+	bool of_mipmap;
+};

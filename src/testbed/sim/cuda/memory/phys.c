@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Memory of a device, and the driver's way to place plain allocations in it. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "testbed/sim/cuda/gpu.h"
+#include "testbed/sim/cuda/memory/memory.h"
+
+static unsigned char *map_fd(int fd, uint64_t bytes)
+{
+	void *p = MAP_FAILED;
+
+	if (fd >= 0) {
+		p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+			0);
+		(void)close(fd);
+	}
+	return p == MAP_FAILED ? NULL : p;
+}
+
+CUresult phys_adopt(struct device *d, uint64_t id, uint64_t bytes, int fd, struct phys **ret)
+{
+	struct phys *p = malloc(sizeof(*p));
+
+	if (!p) {
+		if (fd >= 0)
+			(void)close(fd);
+		(void)gpu_call(
+			(struct sim_device_request){ .op = SIM_DEVICE_MEM_RELEASE, .id = id },
+			NULL, -1, NULL);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*p = (struct phys){ .device = d, .id = id, .bytes = bytes, .refs = 1 };
+	p->cpu = map_fd(fd, bytes);
+	*ret = p;
+	return CUDA_SUCCESS;
+}
+
+CUresult phys_new(struct device *d, uint64_t bytes, unsigned flags, struct phys **ret)
+{
+	struct sim_device_reply r;
+	CUresult err;
+	int fd;
+
+	err = gpu_call((struct sim_device_request){ .op = SIM_DEVICE_MEM_ALLOC,
+			       .slot = d->slot,
+			       .bytes = bytes,
+			       .flags = flags },
+		&r, -1, &fd);
+	if (err)
+		return err;
+	err = phys_adopt(d, r.id, r.bytes, fd, ret);
+	if (err == CUDA_SUCCESS)
+		(*ret)->cookie = r.cookie;
+	return err;
+}
+
+CUresult phys_new_host(uint64_t bytes, struct phys **ret)
+{
+	struct phys *p = malloc(sizeof(*p));
+	void *cpu = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (!p || cpu == MAP_FAILED) {
+		if (cpu != MAP_FAILED)
+			(void)munmap(cpu, bytes);
+		free(p);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*p = (struct phys){ .bytes = bytes, .refs = 1, .cpu = cpu };
+	*ret = p;
+	return CUDA_SUCCESS;
+}
+
+struct phys *phys_ref(struct phys *p)
+{
+	p->refs++;
+	return p;
+}
+
+void phys_drop(struct phys *p)
+{
+	if (!p || --p->refs)
+		return;
+	if (p->cpu)
+		(void)munmap(p->cpu, p->bytes);
+	if (p->device)
+		(void)gpu_call((struct sim_device_request){ .op = SIM_DEVICE_MEM_RELEASE,
+				       .id = p->id },
+			NULL, -1, NULL);
+	free(p);
+}
+
+unsigned char *phys_cpu(struct phys *p)
+{
+	return p->cpu;
+}
+
+/*
+ * Plain memory, arrays and variables of modules: up to 1 MiB in units of 512 bytes, in the first place
+ * where it fits in any of the context's chunks for this kind, of a granule each; more in granules of
+ * its own (measured). A chunk without users goes back at once.
+ */
+#define SMALL_MAX MIB
+#define UNIT      UINT64_C(512)
+#define UNITS     (GRANULE / UNIT)
+
+struct chunk {
+	struct chunk *next, **link;
+	struct context *ctx;
+	enum range_kind kind;
+	CUdeviceptr start;
+	struct phys *phys;
+	unsigned used;
+	bool taken[UNITS];
+};
+
+static struct chunk *chunks, **chunks_end = &chunks;
+
+/* The first run of @n free units; UNITS: none. */
+static size_t find_run(const struct chunk *c, size_t n)
+{
+	size_t run = 0;
+
+	if (UNITS - c->used < n)
+		return UNITS;
+	for (size_t i = 0; i < UNITS; i++) {
+		run = c->taken[i] ? 0 : run + 1;
+		if (run == n)
+			return i + 1 - n;
+	}
+	return UNITS;
+}
+
+static CUresult chunk_new(struct context *ctx, enum range_kind kind, struct chunk **ret)
+{
+	struct chunk *c = calloc(1, sizeof(*c));
+	CUresult err = CUDA_ERROR_OUT_OF_MEMORY;
+
+	if (!c)
+		return err;
+	c->start = space_take(GRANULE, GRANULE, 0);
+	if (c->start)
+		err = phys_new(ctx->device, GRANULE, 0, &c->phys);
+	if (err) {
+		if (c->start)
+			space_give(c->start);
+		free(c);
+		return err;
+	}
+	c->ctx = ctx;
+	c->kind = kind;
+	c->link = chunks_end;
+	*chunks_end = c;
+	chunks_end = &c->next;
+	*ret = c;
+	return CUDA_SUCCESS;
+}
+
+static void chunk_drop(struct chunk *c)
+{
+	*c->link = c->next;
+	if (c->next)
+		c->next->link = c->link;
+	else
+		chunks_end = c->link;
+	phys_drop(c->phys);
+	space_give(c->start);
+	free(c);
+}
+
+static CUresult small_new(struct context *ctx, uint64_t bytes, enum range_kind kind,
+	struct range **ret)
+{
+	size_t n = (bytes + UNIT - 1) / UNIT, at = UNITS;
+	struct chunk *c;
+
+	for (c = chunks; c; c = c->next)
+		if (c->ctx == ctx && c->kind == kind && (at = find_run(c, n)) < UNITS)
+			break;
+	if (!c) {
+		CUresult err = chunk_new(ctx, kind, &c);
+
+		if (err)
+			return err;
+		at = 0;
+	}
+	*ret = range_add((struct range){ .start = c->start + at * UNIT,
+		.bytes = bytes,
+		.span = n * UNIT,
+		.kind = kind,
+		.ctx = ctx,
+		.device = ctx->device,
+		.phys = phys_ref(c->phys),
+		.offset = at * UNIT,
+		.owner = c });
+	if (!*ret) {
+		phys_drop(c->phys);
+		if (!c->used)
+			chunk_drop(c);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	memset(&c->taken[at], true, n);
+	c->used += (unsigned)n;
+	return CUDA_SUCCESS;
+}
+
+static CUresult big_new(struct context *ctx, uint64_t bytes, enum range_kind kind,
+	struct range **ret)
+{
+	uint64_t span = (bytes + GRANULE - 1) & ~(GRANULE - 1);
+	CUdeviceptr at = space_take(span, GRANULE, 0);
+	struct phys *p;
+	CUresult err;
+
+	if (!at)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = phys_new(ctx->device, span, 0, &p);
+	if (err == CUDA_SUCCESS) {
+		*ret = range_add((struct range){ .start = at,
+			.bytes = bytes,
+			.span = span,
+			.kind = kind,
+			.ctx = ctx,
+			.device = ctx->device,
+			.phys = p });
+		if (*ret)
+			return CUDA_SUCCESS;
+		phys_drop(p);
+		err = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	space_give(at);
+	return err;
+}
+
+CUresult plain_new(struct context *ctx, uint64_t bytes, enum range_kind kind,
+	struct range **ret)
+{
+	if (bytes > UINT64_MAX / 4)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return bytes <= SMALL_MAX ? small_new(ctx, bytes, kind, ret)
+				  : big_new(ctx, bytes, kind, ret);
+}
+
+void plain_drop(struct range *r)
+{
+	struct chunk *c = r->owner;
+	CUdeviceptr start = r->start;
+
+	if (c) {
+		size_t at = (r->start - c->start) / UNIT, n = r->span / UNIT;
+
+		memset(&c->taken[at], false, n);
+		c->used -= (unsigned)n;
+	}
+	range_remove(r);
+	if (!c)
+		space_give(start);
+	else if (!c->used)
+		chunk_drop(c);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Memory of other processes and other interfaces: IPC handles, external memory, shared pools. */
+#include <string.h>
+#include <unistd.h>
+
+#include "testbed/sim/cuda/gpu.h"
+#include "testbed/sim/cuda/memory/pool.h"
+#include "testbed/sim/cuda/memory/vmm.h"
+
+/* What the 64 bytes of a handle hold. */
+struct ipc {
+	uint64_t id, cookie;    /* the daemon's */
+	uint64_t offset, bytes; /* of what was asked for, in that memory */
+	uint32_t slot, pid;
+	uint64_t start; /* the address in the process that has it */
+};
+
+_Static_assert(sizeof(struct ipc) <= sizeof(CUipcMemHandle), "a handle holds it");
+
+EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret, CUdeviceptr p)
+{
+	const struct range *range;
+	struct context *c;
+	struct ipc ipc;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	range = range_at(p);
+	if (!ret || !range || range->freeing || range->kind != RANGE_PLAIN)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	/* It is of the whole allocation, wherever in it the address is. */
+	ipc = (struct ipc){ .id = range->phys->id,
+		.cookie = range->phys->cookie,
+		.offset = range->offset,
+		.bytes = range->bytes,
+		.slot = range->device->slot,
+		.pid = (uint32_t)getpid(),
+		.start = range->start };
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret, &ipc, sizeof(ipc));
+	return lib_leave(CUDA_SUCCESS);
+}
+
+static CUresult map_foreign(struct context *c, const struct ipc *ipc, struct phys *p,
+	CUdeviceptr *ret)
+{
+	CUdeviceptr at = space_take(p->bytes, GRANULE, 0);
+
+	if (at && range_add((struct range){ .start = at + ipc->offset,
+			  .bytes = ipc->bytes,
+			  .kind = RANGE_IPC,
+			  .ctx = c,
+			  .device = p->device,
+			  .phys = p,
+			  .offset = ipc->offset,
+			  .flags = 1 })) {
+		*ret = at + ipc->offset;
+		return CUDA_SUCCESS;
+	}
+	if (at)
+		space_give(at);
+	phys_drop(p);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *ret, CUipcMemHandle h, unsigned int flags)
+{
+	struct sim_device_reply reply;
+	struct range *range;
+	struct context *c;
+	struct phys *p;
+	struct ipc ipc;
+	int fd = -1;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	if (!ret || flags > 1)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	memcpy(&ipc, &h, sizeof(ipc));
+	if (ipc.pid == (uint32_t)getpid())
+		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
+	for (size_t i = 0; (range = range_nth(i)); i++)
+		if (range->kind == RANGE_IPC && range->phys->id == ipc.id &&
+			range->offset == ipc.offset) {
+			range->flags++; /* opened once more */
+			*ret = range->start;
+			return lib_leave(CUDA_SUCCESS);
+		}
+	if (ipc.slot != c->device->slot && !device_of_slot(ipc.slot))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	r = gpu_call((struct sim_device_request){ .op = SIM_DEVICE_MEM_OPEN,
+			     .id = ipc.id,
+			     .cookie = ipc.cookie },
+		&reply, -1, &fd);
+	if (r)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (ipc.offset > reply.bytes || ipc.bytes > reply.bytes - ipc.offset) {
+		if (fd >= 0)
+			(void)close(fd);
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	}
+	r = phys_adopt(device_of_slot(reply.slot), reply.id, reply.bytes, fd, &p);
+	return lib_leave(r ? r : map_foreign(c, &ipc, p, ret));
+}
+
+EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *ret, CUipcMemHandle h, unsigned int flags)
+{
+	return cuIpcOpenMemHandle_v2(ret, h, flags);
+}
+
+EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr p)
+{
+	struct range *range;
+	CUdeviceptr at;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	range = range_at(p);
+	if (!range || range->kind != RANGE_IPC || range->start != p)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (--range->flags)
+		return lib_leave(CUDA_SUCCESS);
+	at = range->start - range->offset;
+	range_remove(range);
+	space_give(at);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+/* External memory: what another interface exported as a descriptor. */
+
+enum { TYPE_OPAQUE_FD = 1 };
+
+struct external {
+	struct obj obj;
+	struct phys *phys;
+	uint64_t bytes;
+};
+
+EXPORT CUresult cuImportExternalMemory(CUexternalMemory *ret,
+	const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc)
+{
+	struct external *e;
+	struct context *c;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	if (!ret || !desc || !desc->size)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (desc->type != TYPE_OPAQUE_FD)
+		return lib_leave(CUDA_ERROR_NOT_SUPPORTED);
+	e = obj_new(OBJ_EXTERNAL, sizeof(*e));
+	if (!e)
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	r = import_fd(desc->handle.fd, &e->phys);
+	if (r == CUDA_SUCCESS && desc->size > e->phys->bytes) {
+		phys_drop(e->phys);
+		r = CUDA_ERROR_INVALID_VALUE;
+	}
+	if (r) {
+		obj_drop(e, OBJ_EXTERNAL);
+		return lib_leave(r);
+	}
+	e->bytes = desc->size;
+	(void)close(desc->handle.fd); /* it is ours now */
+	*ret = (CUexternalMemory)e;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *ret, CUexternalMemory h,
+	const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc)
+{
+	struct external *e = (struct external *)h;
+	CUdeviceptr at;
+	struct context *c;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	if (!obj_is(h, OBJ_EXTERNAL))
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (!ret || !desc || !desc->size || desc->size > e->bytes ||
+		desc->offset > e->bytes - desc->size)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	at = space_take(desc->size, GRANULE, 0);
+	/* A plain one to all that free: cuMemFree() ends the mapping. */
+	if (at && range_add((struct range){ .start = at,
+			  .bytes = desc->size,
+			  .kind = RANGE_EXTERNAL,
+			  .ctx = c,
+			  .device = e->phys->device,
+			  .phys = phys_ref(e->phys),
+			  .offset = desc->offset })) {
+		*ret = at;
+		return lib_leave(CUDA_SUCCESS);
+	}
+	if (at) {
+		space_give(at);
+		phys_drop(e->phys);
+	}
+	return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+EXPORT CUresult cuDestroyExternalMemory(CUexternalMemory h)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!obj_is(h, OBJ_EXTERNAL))
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	phys_drop(((struct external *)h)->phys);
+	obj_drop(h, OBJ_EXTERNAL);
+	return lib_leave(CUDA_SUCCESS);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Virtual memory management: addresses, memory, and what joins them. */
+#include "testbed/sim/cuda/memory/vmm.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "testbed/sim/cuda/gpu.h"
+#include "testbed/sim/cuda/memory/pool.h"
+
+struct device *device_of_slot(uint32_t slot)
+{
+	for (unsigned i = 0; i < lib.device_count; i++)
+		if (lib.devices[i].slot == slot)
+			return &lib.devices[i];
+	return NULL;
+}
+
+CUresult import_fd(int fd, struct phys **ret)
+{
+	struct sim_device_reply r;
+	int map = -1;
+	CUresult err = gpu_call((struct sim_device_request){ .op = SIM_DEVICE_MEM_IMPORT }, &r,
+		fd, &map);
+
+	if (err)
+		return CUDA_ERROR_INVALID_VALUE;
+	return phys_adopt(device_of_slot(r.slot) ? device_of_slot(r.slot) : &lib.devices[0],
+		r.id, r.bytes, map, ret);
+}
+
+CUresult export_fd(const struct phys *p, int *ret)
+{
+	CUresult err;
+
+	if (!p->device)
+		return CUDA_ERROR_NOT_SUPPORTED; /* host memory */
+	err = gpu_call((struct sim_device_request){ .op = SIM_DEVICE_MEM_EXPORT, .id = p->id },
+		NULL, -1, ret);
+	return err || *ret >= 0 ? err : CUDA_ERROR_UNKNOWN;
+}
+
+static struct memory *memory_of(CUmemGenericAllocationHandle h)
+{
+	struct memory *m = (struct memory *)(uintptr_t)h;
+
+	return obj_is(m, OBJ_MEMORY) && m->handles ? m : NULL;
+}
+
+static CUmemGenericAllocationHandle handle_of(struct memory *m)
+{
+	return (uintptr_t)m;
+}
+
+static void maybe_drop(struct memory *m)
+{
+	if (m->handles || m->mapped)
+		return;
+	phys_drop(m->phys);
+	obj_drop(m, OBJ_MEMORY);
+}
+
+static bool on_device(const CUmemAllocationProp *p)
+{
+	return p->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+}
+
+static CUresult check_prop(const CUmemAllocationProp *p)
+{
+	if (p->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+		p->location.type == CU_MEM_LOCATION_TYPE_INVALID ||
+		p->location.type > CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT ||
+		p->requestedHandleTypes & ~(unsigned)(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR |
+						      CU_MEM_HANDLE_TYPE_FABRIC))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (p->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)
+		return CUDA_ERROR_NOT_PERMITTED; /* as without the fabric's service */
+	if (on_device(p) &&
+		(p->location.id < 0 || (unsigned)p->location.id >= lib.device_count))
+		return CUDA_ERROR_INVALID_DEVICE;
+	return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemGetAllocationGranularity(size_t *ret, const CUmemAllocationProp *prop,
+	unsigned int option)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!ret || !prop || option > 1)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	r = check_prop(prop);
+	if (r == CUDA_SUCCESS)
+		*ret = GRANULE;
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret, size_t bytes,
+	const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	struct device *d;
+	struct memory *m;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!ret || !prop || flags || !bytes || bytes % GRANULE)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	r = check_prop(prop);
+	if (r)
+		return lib_leave(r);
+	m = obj_new(OBJ_MEMORY, sizeof(*m));
+	if (!m)
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	d = on_device(prop) ? &lib.devices[prop->location.id] : NULL;
+	r = d ? phys_new(d, bytes, 0, &m->phys) : phys_new_host(bytes, &m->phys);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && d && pools_release(d))
+		r = phys_new(d, bytes, 0, &m->phys);
+	if (r) {
+		obj_drop(m, OBJ_MEMORY);
+		return lib_leave(r);
+	}
+	m->prop = *prop;
+	m->handles = 1;
+	*ret = handle_of(m);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle h)
+{
+	struct memory *m;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	m = memory_of(h);
+	if (!m)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	m->handles--;
+	maybe_drop(m);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret, void *p)
+{
+	struct range *range;
+	struct memory *m;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	range = range_at((uintptr_t)p);
+	if (!ret || !range || range->kind != RANGE_MAPPED)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	m = range->owner;
+	m->handles++;
+	*ret = handle_of(m);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret,
+	CUmemGenericAllocationHandle h)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!ret || !memory_of(h))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	*ret = memory_of(h)->prop;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+/* Addresses. */
+
+EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ret, size_t bytes, size_t align,
+	CUdeviceptr hint, unsigned long long flags)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!ret || !bytes || bytes % GRANULE || (align & (align - 1)) || flags)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	*ret = space_take(bytes, align, hint);
+	return lib_leave(*ret ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+EXPORT CUresult cuMemAddressFree(CUdeviceptr p, size_t bytes)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!bytes || space_size(p) != bytes || !range_clear(p, bytes))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	space_give(p);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemMap(CUdeviceptr p, size_t bytes, size_t offset,
+	CUmemGenericAllocationHandle h, unsigned long long flags)
+{
+	struct memory *m;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	m = memory_of(h);
+	if (!m || !bytes || p % GRANULE || flags)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (offset || bytes % GRANULE)
+		return lib_leave(CUDA_ERROR_NOT_SUPPORTED); /* measured */
+	if (bytes > m->phys->bytes || !space_covers(p, bytes) || !range_clear(p, bytes))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (!range_add((struct range){ .start = p,
+		    .bytes = bytes,
+		    .kind = RANGE_MAPPED,
+		    .device = m->phys->device ? m->phys->device : &lib.devices[0],
+		    .phys = phys_ref(m->phys),
+		    .offset = offset,
+		    .owner = m })) {
+		phys_drop(m->phys);
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	m->mapped++;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+/* Whether whole mappings make up the piece; each is given to @each, if there is one. */
+static bool each_mapped(CUdeviceptr p, uint64_t bytes)
+{
+	CUdeviceptr end = p + bytes;
+
+	while (p < end) {
+		const struct range *r = range_at(p);
+
+		if (!r || r->kind != RANGE_MAPPED || r->start != p || r->start + r->bytes > end)
+			return false;
+		p += r->bytes;
+	}
+	return true;
+}
+
+/* Whether no mapping reaches over an end of the piece. What is not mapped is no error. */
+static bool whole_mapped(CUdeviceptr p, uint64_t bytes)
+{
+	const struct range *first = range_at(p), *last = range_at(p + bytes - 1);
+
+	return space_covers(p, bytes) &&
+	       (!first || (first->kind == RANGE_MAPPED && first->start == p)) &&
+	       (!last ||
+		       (last->kind == RANGE_MAPPED && last->start + last->bytes == p + bytes));
+}
+
+EXPORT CUresult cuMemUnmap(CUdeviceptr p, size_t bytes)
+{
+	struct range *range;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!bytes || p % GRANULE || bytes % GRANULE || !whole_mapped(p, bytes))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	while ((range = range_after(p)) && range->start < p + bytes) {
+		struct memory *m = range->owner;
+
+		range_remove(range);
+		m->mapped--;
+		maybe_drop(m);
+	}
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemSetAccess(CUdeviceptr p, size_t bytes, const CUmemAccessDesc *access,
+	size_t n)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!bytes || !access || !n || p % GRANULE || bytes % GRANULE || !each_mapped(p, bytes))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	for (size_t i = 0; i < n; i++) {
+		const CUmemLocation *at = &access[i].location;
+
+		if (access[i].flags != 0 && access[i].flags != 1 && access[i].flags != 3)
+			return lib_leave(CUDA_ERROR_INVALID_VALUE);
+		if (at->type == CU_MEM_LOCATION_TYPE_DEVICE &&
+			(at->id < 0 || (unsigned)at->id >= lib.device_count))
+			return lib_leave(CUDA_ERROR_INVALID_DEVICE);
+	}
+	for (struct range *range = range_at(p); range && range->start < p + bytes;
+		range = range_after(range->start + range->bytes))
+		range->access = access[n - 1].flags;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuMemGetAccess(unsigned long long *ret, const CUmemLocation *at, CUdeviceptr p)
+{
+	const struct range *range;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	range = range_at(p);
+	if (!ret || !at || !range || range->kind != RANGE_MAPPED)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	*ret = range->access;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+/* Sharing. */
+
+EXPORT CUresult cuMemExportToShareableHandle(void *ret, CUmemGenericAllocationHandle h,
+	unsigned int type, unsigned long long flags)
+{
+	struct memory *m;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	m = memory_of(h);
+	if (!ret || !m || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+		!(m->prop.requestedHandleTypes & type))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	return lib_leave(export_fd(m->phys, ret));
+}
+
+EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret,
+	void *os_handle, unsigned int type)
+{
+	struct memory *m;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!ret || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	m = obj_new(OBJ_MEMORY, sizeof(*m));
+	if (!m)
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	r = import_fd((int)(intptr_t)os_handle, &m->phys);
+	if (r) {
+		obj_drop(m, OBJ_MEMORY);
+		return lib_leave(r);
+	}
+	m->handles = 1;
+	m->prop = (CUmemAllocationProp){ .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = type,
+		.location = { CU_MEM_LOCATION_TYPE_DEVICE,
+			(int)(m->phys->device - lib.devices) } };
+	*ret = handle_of(m);
+	return lib_leave(CUDA_SUCCESS);
+}

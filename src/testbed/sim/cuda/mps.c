@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "testbed/sim/cuda/mps.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "testbed/sim/cuda/wire.h"
+#include "testbed/sim/mps/limits.h"
+#include "testbed/sim/mps/link.h"
+
+static struct mps_packet server; /* what it said of this process */
+static int connection = -1;
+static CUresult sticky; /* a client of the server faulted while this was one */
+static bool on;
+
+static const char *env_of(const char *name)
+{
+	return getenv(name);
+}
+
+/* Sends and waits: a server may be starting, or have another user. */
+static CUresult ask(int fd, struct mps_packet *p)
+{
+	if (!mps_send(fd, p, -1, 0) || mps_receive(fd, p, NULL, 0) != MPS_GOT ||
+		p->op != MPS_ANSWER)
+		return CUDA_ERROR_MPS_CONNECTION_FAILED;
+	return p->status;
+}
+
+CUresult mps_connect(void)
+{
+	struct mps_packet p = { .op = MPS_PROCESS };
+	CUresult r;
+	int fd;
+
+	if (on)
+		return CUDA_SUCCESS;
+	/* The driver first looks whether anybody is there. */
+	fd = mps_dial(mps_dir());
+	if (fd < 0)
+		return CUDA_SUCCESS;
+	(void)close(fd);
+	fd = mps_dial(mps_dir());
+	if (fd < 0)
+		return CUDA_SUCCESS;
+	mps_settings_from_env(&p.settings, env_of);
+	r = ask(fd, &p);
+	if (r) {
+		(void)close(fd);
+		return r;
+	}
+	server = p;
+	connection = fd;
+	on = true;
+	return CUDA_SUCCESS;
+}
+
+bool mps_on(void)
+{
+	return on;
+}
+
+/* Its connections stay open in the child until that ends too, as all of the driver's files. */
+void mps_forget(void)
+{
+	connection = -1;
+	on = false;
+}
+
+static unsigned place_of(uint32_t slot)
+{
+	unsigned i = 0;
+
+	while (i < server.count && server.slots[i] != slot)
+		i++;
+	return i;
+}
+
+void mps_filter(struct device *all, unsigned *n)
+{
+	static struct device kept[MAX_DEVICES]; /* under the lock */
+	unsigned count = 0;
+
+	if (!on)
+		return;
+	/* It lists each MIG device of a GPU, by the GPU. */
+	for (unsigned i = 0; i < server.count; i++)
+		for (unsigned k = 0; k < *n && place_of(server.slots[i]) == i; k++)
+			if (all[k].slot == server.slots[i] && count < MAX_DEVICES)
+				kept[count++] = all[k];
+	memcpy(all, kept, count * sizeof(*all));
+	*n = count;
+}
+
+uint32_t mps_width_of(const struct device *d)
+{
+	return on ? mps_width(d->keys.sm_count, server.settings.percent) : d->keys.sm_count;
+}
+
+/* The process is no client any more: it would be one of the next server, with its next context. */
+static CUresult again(void)
+{
+	(void)close(connection);
+	connection = -1;
+	on = false;
+	return mps_connect();
+}
+
+CUresult mps_context(const struct device *d, struct sim_device_request *q, int *fd)
+{
+	struct mps_packet p = { .op = MPS_CONTEXT };
+	CUresult r;
+
+	*fd = -1;
+	if (!on)
+		return CUDA_SUCCESS;
+	if (sticky)
+		return sticky;
+	if (!mps_is_alive(connection)) {
+		r = again();
+		if (r || !on)
+			return r;
+	}
+	p.id = server.id;
+	p.device = place_of(d->slot);
+	if (p.device == server.count)
+		return CUDA_ERROR_DEVICE_UNAVAILABLE;
+	*fd = mps_dial(mps_dir());
+	if (*fd < 0)
+		return CUDA_ERROR_MPS_CONNECTION_FAILED;
+	r = ask(*fd, &p);
+	q->id = p.id;
+	q->cookie = p.cookie;
+	if (r)
+		mps_leave(fd, CUDA_SUCCESS);
+	return r;
+}
+
+void mps_leave(int *fd, CUresult error)
+{
+	if (*fd >= 0 && error >= CUDA_ERROR_ILLEGAL_ADDRESS &&
+		error <= CUDA_ERROR_LAUNCH_FAILED)
+		sticky = error;
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "testbed/sim/cuda/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "lib/base/parse.h"
+#include "testbed/sim/cuda/mps.h"
+#include "testbed/sim/fake-root/fake-root.h"
+#include "testbed/sim/mig.h"
+#include "testbed/sim/node-plugin.h"
+
+#define DRIVER_VERSION 13000
+
+static struct sim_state *state;
+
+const char *node_dir(void)
+{
+	return sim_state_dir(state);
+}
+
+static bool names_uuid(const char *text)
+{
+	return strncmp(text, "GPU-", 4) == 0 || strncmp(text, "MIG-", 4) == 0;
+}
+
+/* "GPU-8-4-4-4-12" or "MIG-…" as bytes. */
+static void read_uuid(const char *text, unsigned char *ret)
+{
+	size_t n = 0;
+
+	for (const char *c = text + (names_uuid(text) ? 4 : 0); *c && n < 32; c++) {
+		unsigned v;
+
+		if (*c >= '0' && *c <= '9')
+			v = (unsigned)(*c - '0');
+		else if ((*c | 32) >= 'a' && (*c | 32) <= 'f')
+			v = (unsigned)((*c | 32) - 'a' + 10);
+		else
+			continue;
+		ret[n / 2] = (unsigned char)((unsigned)ret[n / 2] << 4 | v);
+		n++;
+	}
+}
+
+/* In a container: only what has a device node there. */
+static bool is_seen(const char *dev, const char *node, uint32_t minor)
+{
+	char path[SIM_PATH_MAX + 64];
+
+	(void)snprintf(path, sizeof(path), "%s/%s%u", dev, node, minor);
+	return !dev[0] || access(path, F_OK) == 0;
+}
+
+static struct device *add_device(struct device *table, unsigned *n, uint32_t slot,
+	const struct sim_keys *k)
+{
+	struct device *d = &table[*n];
+
+	if (*n == MAX_DEVICES)
+		return NULL;
+	*d = (struct device){ .slot = slot,
+		.keys = *k,
+		.gi = SIM_NO_INSTANCE,
+		.ci = SIM_NO_INSTANCE };
+	memcpy(d->board, k->uuid, sizeof(d->board));
+	read_uuid(k->uuid, d->uuid);
+	(*n)++;
+	return d;
+}
+
+static void add_instance(struct device *table, unsigned *n, uint32_t slot,
+	const struct sim_gpu *g, const struct sim_gi *gi, const struct sim_ci *ci)
+{
+	const struct sim_mig_table *t = sim_mig_table(&g->keys);
+	const struct sim_mig_profile *p = sim_gi_profile(g, gi);
+	struct device *d = t ? add_device(table, n, slot, &g->keys) : NULL;
+	char profile[SIM_NAME_MAX], uuid[SIM_MIG_UUID_MAX];
+
+	if (!d)
+		return;
+	d->gi = gi->id;
+	d->ci = ci->id;
+	sim_mig_uuid(&g->keys, gi->id, ci->id, uuid);
+	read_uuid(uuid, d->uuid);
+	memcpy(d->keys.uuid, uuid, sizeof(d->keys.uuid));
+	sim_mig_name(p, ci->size, profile);
+	(void)snprintf(d->keys.name, sizeof(d->keys.name), "%.60s MIG %.30s", g->keys.name,
+		profile);
+	d->keys.sm_count = sim_ci_shape(t, p, ci->number).sms;
+	d->keys.compute_mode = ci->compute_mode;
+	d->keys.memory_total = (uint64_t)p->memory_mib << 20;
+	d->keys.memory_reserved = 0;
+}
+
+/* The MIG devices of a GPU; a GPU in MIG mode is none itself. */
+static void add_instances(struct device *table, unsigned *n, uint32_t slot, const char *dev)
+{
+	static struct sim_gpu g; /* under the lock */
+
+	sim_state_read(state, &SIM_PART_GPU_MIG(slot, &g), 1);
+	for (uint32_t i = 0; i < g.mig.gi_count && i < SIM_MAX_GIS; i++) {
+		const struct sim_gi *gi = &g.mig.gis[i];
+
+		for (uint32_t k = 0; k < gi->ci_count && k < SIM_MAX_CIS; k++)
+			if (is_seen(dev, "nvidia-caps/nvidia-cap",
+				    sim_cap_minor(g.keys.minor, gi->id, SIM_NO_INSTANCE)) &&
+				is_seen(dev, "nvidia-caps/nvidia-cap",
+					sim_cap_minor(g.keys.minor, gi->id, gi->cis[k].id)))
+				add_instance(table, n, slot, &g, gi, &gi->cis[k]);
+	}
+}
+
+/* Its whole older name. */
+static bool is_old_name(const char *word, size_t len, const struct device *d)
+{
+	char name[sizeof(d->board) + 32];
+
+	(void)snprintf(name, sizeof(name), "MIG-%s/%u/%u", d->board, d->gi, d->ci);
+	return d->gi != SIM_NO_INSTANCE && strlen(name) == len && !strncasecmp(name, word, len);
+}
+
+/*
+ * The device that one entry of CUDA_VISIBLE_DEVICES names: a number, or the beginning of the UUID of a GPU or MIG
+ * device. A GPU in MIG mode stands for its first one.
+ */
+static bool find_visible(const char *word, size_t len, const struct device *all, unsigned n,
+	unsigned *ret)
+{
+	char digits[16];
+	unsigned found = 0;
+
+	if (len && strspn(word, "0123456789") >= len) {
+		if (len >= sizeof(digits))
+			return false;
+		memcpy(digits, word, len);
+		digits[len] = '\0';
+		return parse_u32(digits, ret) && *ret < n;
+	}
+	if (len < 5 || !names_uuid(word))
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		bool more = i && all[i].slot == all[i - 1].slot; /* of the same GPU */
+
+		if (strncasecmp(all[i].keys.uuid, word, len) != 0 &&
+			(more || strncasecmp(all[i].board, word, len) != 0) &&
+			!is_old_name(word, len, &all[i]))
+			continue;
+		*ret = i;
+		found++;
+	}
+	return found == 1;
+}
+
+/*
+ * CUDA has one MIG device at most, the first, and with it no other GPU: NVIDIA's MIG user guide, "Device
+ * enumeration".
+ */
+static void one_instance(void)
+{
+	for (unsigned i = 0; i < lib.device_count; i++) {
+		if (lib.devices[i].gi == SIM_NO_INSTANCE)
+			continue;
+		lib.devices[0] = lib.devices[i];
+		lib.device_count = 1;
+	}
+}
+
+/* As the driver does: up to the first entry that names nothing; one that is there twice: none. */
+static void choose_visible(const char *list, const struct device *all, unsigned n)
+{
+	bool taken[MAX_DEVICES] = { 0 };
+	unsigned at;
+
+	lib.device_count = 0;
+	for (const char *word = list; *word;
+		word += strcspn(word, ",") + (strchr(word, ',') != NULL)) {
+		size_t len;
+
+		word += strspn(word, " ");
+		len = strcspn(word, ", ");
+		if (!find_visible(word, len, all, n, &at))
+			return;
+		if (taken[at]) {
+			lib.device_count = 0;
+			return;
+		}
+		taken[at] = true;
+		lib.devices[lib.device_count++] = all[at];
+	}
+}
+
+static CUresult read_devices(const char *dev)
+{
+	static struct device all[MAX_DEVICES]; /* under the lock */
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	struct sim_node_head head;
+	unsigned n = 0;
+
+	sim_state_read(state, &SIM_PART_HEAD(&head), 1);
+	lib.driver_version = (int)head.info.cuda_version;
+	if (head.info.driver == SIM_DRIVER_MISMATCH)
+		return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+	if (head.info.driver != SIM_DRIVER_LOADED)
+		return CUDA_ERROR_NO_DEVICE;
+	for (uint32_t i = 0; i < head.info.slot_count && i < SIM_MAX_GPUS; i++) {
+		struct sim_gpu g;
+
+		if (!head.slots[i].present || head.slots[i].lost)
+			continue;
+		sim_state_read(state, &SIM_PART_GPU(i, &g), 1);
+		if (!is_seen(dev, "nvidia", g.keys.minor))
+			continue;
+		if (g.mig.enabled)
+			add_instances(all, &n, i, dev);
+		else
+			(void)add_device(all, &n, i, &g.keys);
+	}
+	mps_filter(all, &n);
+	if (visible) {
+		choose_visible(visible, all, n);
+	} else {
+		memcpy(lib.devices, all, sizeof(all));
+		lib.device_count = n;
+	}
+	one_instance();
+	return lib.device_count ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+CUresult node_open(void)
+{
+	struct error err = ERROR_INIT;
+	struct sim_place place;
+	CUresult r;
+
+	lib.driver_version = DRIVER_VERSION;
+	if (sim_place_from_env(&place, NULL, &err) < 0)
+		return CUDA_ERROR_NO_DEVICE;
+	if (!state && sim_place_open(&place, sim_node_plugin_load, &state, &err) != 0) {
+		state = NULL;
+		return CUDA_ERROR_NO_DEVICE;
+	}
+	r = mps_connect();
+	return r ? r : read_devices(place.dev);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "lib/base/time.h"
+#include "testbed/sim/cuda/stream/stream.h"
+
+enum {
+	BLOCKING_SYNC = 1,
+	NO_TIMING = 2,
+	INTERPROCESS = 4,
+	FLAGS = BLOCKING_SYNC | NO_TIMING | INTERPROCESS
+};
+
+static struct sim_device_event_cell *cell(const struct event *e)
+{
+	return &gpu_page()->events[e->id];
+}
+
+bool event_is_shared(const struct event *e)
+{
+	return e->flags & INTERPROCESS || e->foreign;
+}
+
+uint64_t event_target(const struct event *e)
+{
+	return event_is_shared(e) ? atomic_load(&cell(e)->recorded) : e->recorded;
+}
+
+/* The event of a handle; the lock is taken on success. */
+static CUresult enter(CUevent h, struct event **ret)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!obj_is(h, OBJ_EVENT))
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	*ret = (struct event *)h;
+	r = ctx_check((*ret)->ctx);
+	return r ? lib_leave(r) : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventCreate(CUevent *ret, unsigned int flags)
+{
+	struct sim_device_reply reply;
+	struct context *c;
+	struct event *e;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	if (!ret || flags & ~(unsigned)FLAGS || (flags & INTERPROCESS && !(flags & NO_TIMING)))
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	e = obj_new(OBJ_EVENT, sizeof(struct event));
+	if (!e)
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	r = gpu_call((struct sim_device_request){ .op = SIM_DEVICE_EVENT_CREATE }, &reply, -1,
+		NULL);
+	if (r) {
+		obj_drop(e, OBJ_EVENT);
+		return lib_leave(CUDA_ERROR_OUT_OF_MEMORY);
+	}
+	e->ctx = c;
+	e->flags = flags;
+	e->id = reply.object;
+	e->token = reply.id;
+	e->cookie = reply.cookie;
+	*ret = (CUevent)e;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuEventDestroy_v2(CUevent h)
+{
+	struct event *e;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!obj_is(h, OBJ_EVENT))
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	e = (struct event *)h;
+	capture_event_forget(e);
+	(void)gpu_call(
+		(struct sim_device_request){ .op = SIM_DEVICE_EVENT_DESTROY, .object = e->id },
+		NULL, -1, NULL);
+	obj_drop(e, OBJ_EVENT);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuEventDestroy(CUevent h)
+{
+	return cuEventDestroy_v2(h);
+}
+
+CUresult event_record(struct stream *s, struct event *e, bool node)
+{
+	struct work w = { .kind = WORK_RECORD, .event = { .event = e } };
+	CUresult r;
+
+	if (s->capture && !node)
+		return capture_record(s, e);
+	capture_event_forget(e);
+	if (!event_is_shared(e))
+		w.event.generation = e->recorded + 1;
+	r = stream_put(s, &w);
+	if (r == CUDA_SUCCESS)
+		e->recorded++;
+	return r;
+}
+
+EXPORT CUresult cuEventRecord(CUevent h, CUstream stream)
+{
+	struct event *e = NULL;
+	struct stream *s;
+	CUresult r;
+
+	lib_spin(lib.event_ns);
+	r = enter(h, &e);
+	if (r)
+		return r;
+	r = stream_of(stream, &s);
+	if (r == CUDA_SUCCESS && s->ctx != e->ctx)
+		r = CUDA_ERROR_INVALID_HANDLE;
+	if (r == CUDA_SUCCESS)
+		r = event_record(s, e, false);
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuEventRecordWithFlags(CUevent h, CUstream stream, unsigned int flags)
+{
+	return flags > 1 ? CUDA_ERROR_INVALID_VALUE : cuEventRecord(h, stream);
+}
+
+EXPORT CUresult cuEventRecord_ptsz(CUevent h, CUstream stream)
+{
+	return cuEventRecord(h, PER_THREAD(stream));
+}
+
+EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent h, CUstream stream, unsigned int flags)
+{
+	return cuEventRecordWithFlags(h, PER_THREAD(stream), flags);
+}
+
+EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent h, unsigned int flags)
+{
+	struct event *e = NULL;
+	struct stream *s;
+	CUresult r = enter(h, &e);
+
+	if (r)
+		return r;
+	if (flags > 1)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	r = stream_of(stream, &s);
+	if (r == CUDA_SUCCESS && (s->capture || e->capture)) {
+		r = capture_wait(s, e);
+	} else if (r == CUDA_SUCCESS && event_target(e)) {
+		struct work w = { .kind = WORK_WAIT_EVENT,
+			.event = { .event = e, .generation = event_target(e) } };
+
+		r = stream_put(s, &w);
+	}
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent h, unsigned int flags)
+{
+	return cuStreamWaitEvent(PER_THREAD(stream), h, flags);
+}
+
+EXPORT CUresult cuEventQuery(CUevent h)
+{
+	struct event *e = NULL;
+	CUresult r = enter(h, &e);
+
+	if (r)
+		return r;
+	if (e->capture)
+		return lib_leave(capture_event_touched(e));
+	r = capture_unsafe();
+	if (r == CUDA_SUCCESS && atomic_load(&cell(e)->completed) < event_target(e))
+		r = CUDA_ERROR_NOT_READY;
+	if (r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY) {
+		CUresult broken = ctx_check(e->ctx);
+
+		r = broken ? broken : r;
+	}
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuEventSynchronize(CUevent h)
+{
+	struct sim_device_event_cell *at;
+	struct context *c;
+	struct event *e = NULL;
+	uint64_t until;
+	CUresult r = enter(h, &e);
+
+	if (r)
+		return r;
+	if (e->capture)
+		return lib_leave(capture_event_touched(e));
+	r = capture_unsafe();
+	if (r)
+		return lib_leave(r);
+	at = cell(e);
+	until = event_target(e);
+	c = e->ctx;
+	if (atomic_load(&at->completed) < until) {
+		(void)pthread_mutex_unlock(&lib.lock);
+		/* A context that breaks drops the recording: look at it now and then. */
+		while (!sim_device_wait(gpu_client(), &at->completed, &at->waiters, until,
+			time_mono_ns() + 20 * NS_PER_MS)) {
+			(void)pthread_mutex_lock(&lib.lock);
+			r = ctx_check(c);
+			if (r)
+				return lib_leave(r);
+			(void)pthread_mutex_unlock(&lib.lock);
+		}
+		(void)pthread_mutex_lock(&lib.lock);
+	}
+	pools_trim_all();
+	return lib_leave(ctx_check(c));
+}
+
+EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
+{
+	struct event *e = NULL, *f;
+	CUresult r = enter(to, &e);
+
+	if (r)
+		return r;
+	if (!obj_is(from, OBJ_EVENT))
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	f = (struct event *)from;
+	if (!ms)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (e->flags & NO_TIMING || f->flags & NO_TIMING || !event_target(e) ||
+		!event_target(f))
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	if (e->capture || f->capture)
+		return lib_leave(CUDA_ERROR_CAPTURED_EVENT);
+	if (atomic_load(&cell(e)->completed) < event_target(e) ||
+		atomic_load(&cell(f)->completed) < event_target(f))
+		return lib_leave(CUDA_ERROR_NOT_READY);
+	*ms = (float)((double)(int64_t)(atomic_load(&cell(e)->time_ns) -
+					atomic_load(&cell(f)->time_ns)) /
+		      1e6);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to)
+{
+	return cuEventElapsedTime(ms, from, to);
+}
+
+/* For other processes: the handle holds the daemon's name of the event. */
+
+EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret, CUevent h)
+{
+	struct event *e = NULL;
+	CUresult r = enter(h, &e);
+
+	if (r)
+		return r;
+	if (!ret || !(e->flags & INTERPROCESS))
+		return lib_leave(ret ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE);
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret->reserved, &e->token, 8);
+	memcpy(ret->reserved + 8, &e->cookie, 8);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret, CUipcEventHandle h)
+{
+	struct sim_device_request q = { .op = SIM_DEVICE_EVENT_OPEN };
+	struct sim_device_reply reply;
+	struct context *c;
+	struct event *e;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	e = ret ? obj_new(OBJ_EVENT, sizeof(struct event)) : NULL;
+	if (!e)
+		return lib_leave(ret ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE);
+	memcpy(&q.id, h.reserved, 8);
+	memcpy(&q.cookie, h.reserved + 8, 8);
+	r = gpu_call(q, &reply, -1, NULL);
+	if (r) {
+		obj_drop(e, OBJ_EVENT);
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	}
+	e->ctx = c;
+	e->flags = NO_TIMING | INTERPROCESS;
+	e->foreign = true;
+	e->id = reply.object;
+	e->token = q.id;
+	e->cookie = q.cookie;
+	*ret = (CUevent)e;
+	return lib_leave(CUDA_SUCCESS);
+}

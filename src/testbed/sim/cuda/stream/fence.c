@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Events of a whole context. A fence is a queue of the context that no stream waits for: a recording in
+ * it waits for what all streams have by then, and holds up none of them. As its commands run in order,
+ * what one recording waited for the next need not. A gate is the other way round: all streams wait for
+ * what it waits for, each when its next command comes.
+ */
+#include "testbed/sim/cuda/stream/stream.h"
+
+#define WAITS_MAX SIM_DEVICE_BATCH_MAX /* in one packet */
+
+static CUresult queue_of(struct context *c, struct queue **at)
+{
+	return *at ? CUDA_SUCCESS : queue_new(c, 0, at);
+}
+
+static bool in_the_way(const struct context *c, const struct queue *q)
+{
+	return q->ctx == c && !q->gone && q != c->fence && q != c->gate &&
+	       q->fenced != q->last && !queue_done(q, q->last);
+}
+
+/* The next so many that are in the way. */
+static size_t take(const struct context *c, struct sim_device_command *ret)
+{
+	size_t n = 0;
+
+	for (struct queue *q = queues_all(); q && n < WAITS_MAX; q = q->next)
+		if (in_the_way(c, q)) {
+			ret[n++] = (struct sim_device_command){
+				.kind = SIM_DEVICE_WAIT_STREAM,
+				.object = q->id,
+				.amount = q->last,
+			};
+			q->fenced = q->last;
+		}
+	return n;
+}
+
+/* What is in the context's queues now comes before what is put into its fence next. */
+static CUresult wait_for_all(const struct context *c, struct queue *fence)
+{
+	struct sim_device_command commands[WAITS_MAX];
+	size_t n;
+	CUresult r;
+
+	do {
+		/* May free the lock: only after that it is looked what there is. */
+		r = queue_reserve(fence, WAITS_MAX + 1);
+		if (r)
+			return r;
+		n = take(c, commands);
+		r = n ? queue_put_many(fence, commands, n) : CUDA_SUCCESS;
+	} while (r == CUDA_SUCCESS && n == WAITS_MAX);
+	return r;
+}
+
+/* The context and the event of two handles; the lock is taken on success. */
+static CUresult enter(CUcontext ch, CUevent eh, struct context **c, struct event **e)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	*c = ctx_of(ch);
+	if (!*c)
+		return lib_leave(CUDA_ERROR_INVALID_CONTEXT);
+	r = ctx_check(*c);
+	if (r)
+		return lib_leave(r);
+	*e = (struct event *)eh;
+	if (!obj_is(eh, OBJ_EVENT))
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	r = capture_unsafe_ctx(*c);
+	return r ? lib_leave(r) : CUDA_SUCCESS;
+}
+
+static CUresult record(struct context *c, struct event *e)
+{
+	struct sim_device_command command = { .kind = SIM_DEVICE_RECORD, .object = e->id };
+	struct queue *fence;
+	CUresult r = queue_of(c, &c->fence);
+
+	if (r)
+		return r;
+	fence = queue_ref(c->fence);
+	r = wait_for_all(c, fence);
+	if (r == CUDA_SUCCESS) {
+		capture_event_forget(e);
+		if (!event_is_shared(e))
+			command.amount = e->recorded + 1;
+		r = queue_put_many(fence, &command, 1);
+	}
+	if (r == CUDA_SUCCESS)
+		e->recorded++;
+	queue_drop(fence);
+	return r;
+}
+
+EXPORT CUresult cuCtxRecordEvent(CUcontext ch, CUevent eh)
+{
+	struct context *c;
+	struct event *e;
+	CUresult r;
+
+	lib_spin(lib.event_ns);
+	r = enter(ch, eh, &c, &e);
+	if (r)
+		return r;
+	return lib_leave(e->ctx == c ? record(c, e) : CUDA_ERROR_INVALID_HANDLE);
+}
+
+EXPORT CUresult cuCtxWaitEvent(CUcontext ch, CUevent eh)
+{
+	struct context *c;
+	struct event *e;
+	CUresult r = enter(ch, eh, &c, &e);
+
+	if (r)
+		return r;
+	if (e->capture)
+		return lib_leave(CUDA_ERROR_CAPTURED_EVENT);
+	if (!event_target(e))
+		return lib_leave(CUDA_SUCCESS);
+	r = queue_of(c, &c->gate);
+	if (r == CUDA_SUCCESS)
+		r = queue_put(c->gate,
+			(struct sim_device_command){ .kind = SIM_DEVICE_WAIT_EVENT,
+				.object = e->id,
+				.amount = event_target(e) });
+	return lib_leave(r);
+}
+
+CUresult gate_wait(struct stream *s)
+{
+	struct queue *gate = s->ctx->gate;
+
+	if (!gate || s->gate_seen == gate->last)
+		return CUDA_SUCCESS;
+	s->gate_seen = gate->last;
+	if (queue_done(gate, gate->last))
+		return CUDA_SUCCESS;
+	return queue_put(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_WAIT_STREAM,
+					   .object = gate->id,
+					   .amount = gate->last });
+}
+
+void fence_drop(struct context *c)
+{
+	if (c->fence)
+		queue_drop(c->fence);
+	if (c->gate)
+		queue_drop(c->gate);
+	c->fence = c->gate = NULL;
+}

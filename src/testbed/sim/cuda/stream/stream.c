@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "testbed/sim/cuda/stream/stream.h"
+
+#include <string.h>
+
+#include "testbed/sim/cuda/memory/memory.h"
+
+#define NON_BLOCKING 1U
+
+enum { PRIORITY_HIGHEST = -5, PRIORITY_LOWEST = 0 }; /* as an H100 has them */
+
+CUresult stream_new(struct context *c, enum stream_kind kind, unsigned flags, int priority,
+	struct stream **ret)
+{
+	struct stream *s = obj_new(OBJ_STREAM, sizeof(struct stream));
+	CUresult err;
+
+	if (!s)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	err = queue_new(c, priority, &s->queue);
+	if (err) {
+		obj_drop(s, OBJ_STREAM);
+		return err;
+	}
+	s->ctx = c;
+	s->kind = kind;
+	s->flags = flags;
+	s->priority = priority;
+	s->id = ++lib.last_id;
+	s->next = c->streams;
+	c->streams = s;
+	*ret = s;
+	return CUDA_SUCCESS;
+}
+
+void stream_drop(struct stream *s)
+{
+	struct stream **link = &s->ctx->streams;
+
+	while (*link != s)
+		link = &(*link)->next;
+	*link = s->next;
+	if (s->ctx->legacy == s)
+		s->ctx->legacy = NULL;
+	if (s->capture)
+		capture_forget(s);
+	queue_drop(s->queue);
+	obj_drop(s, OBJ_STREAM);
+}
+
+void stream_drop_all(struct context *c)
+{
+	while (c->streams)
+		stream_drop(c->streams);
+}
+
+static CUresult legacy_of(struct context *c, struct stream **ret)
+{
+	CUresult err = CUDA_SUCCESS;
+
+	if (!c->legacy)
+		err = stream_new(c, STREAM_LEGACY, 0, 0, &c->legacy);
+	*ret = c->legacy;
+	return err;
+}
+
+static CUresult thread_stream(struct context *c, struct stream **ret)
+{
+	CUresult err;
+
+	for (struct stream *s = c->streams; s; s = s->next)
+		if (s->kind == STREAM_THREAD && s->thread == thread_id()) {
+			*ret = s;
+			return CUDA_SUCCESS;
+		}
+	err = stream_new(c, STREAM_THREAD, 0, 0, ret);
+	if (err == CUDA_SUCCESS)
+		(*ret)->thread = thread_id();
+	return err;
+}
+
+CUresult stream_of(CUstream h, struct stream **ret)
+{
+	CUresult err = CUDA_SUCCESS;
+	struct context *c;
+
+	if (h && h != CU_STREAM_LEGACY && h != CU_STREAM_PER_THREAD) {
+		if (!obj_is(h, OBJ_STREAM))
+			return CUDA_ERROR_INVALID_HANDLE;
+		*ret = (struct stream *)h;
+		return ctx_check((*ret)->ctx);
+	}
+	c = ctx_current(&err);
+	if (err)
+		return err;
+	return h == CU_STREAM_PER_THREAD ? thread_stream(c, ret) : legacy_of(c, ret);
+}
+
+static bool blocking(const struct stream *s)
+{
+	return s->kind != STREAM_LEGACY && !(s->flags & NON_BLOCKING);
+}
+
+static CUresult wait_for(struct stream *s, const struct stream *other)
+{
+	return queue_put(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_WAIT_STREAM,
+					   .object = other->queue->id,
+					   .amount = other->queue->last });
+}
+
+/* The default stream waits for all blocking ones, and they for it. */
+static CUresult order(struct stream *s)
+{
+	struct stream *legacy = s->ctx->legacy;
+	CUresult err = gate_wait(s);
+
+	if (err)
+		return err;
+	if (s->kind == STREAM_LEGACY) {
+		for (struct stream *o = s->ctx->streams; o && !err; o = o->next) {
+			if (!blocking(o) || o->joined == o->queue->last)
+				continue;
+			o->joined = o->queue->last;
+			if (!queue_done(o->queue, o->queue->last))
+				err = wait_for(s, o);
+		}
+	} else if (blocking(s) && legacy && s->legacy_seen != legacy->queue->last) {
+		s->legacy_seen = legacy->queue->last;
+		if (!queue_done(legacy->queue, legacy->queue->last))
+			err = wait_for(s, legacy);
+	}
+	return err;
+}
+
+static CUresult put_copy(struct stream *s, const struct work *w)
+{
+	uint64_t bytes = w->kind == WORK_COPY
+				 ? w->copy.WidthInBytes * w->copy.Height * w->copy.Depth
+				 : w->set.width * w->set.elementSize * w->set.height;
+	uint32_t way = SIM_DEVICE_ON_GPU;
+
+	if (w->kind == WORK_COPY &&
+		place_is_host(w->copy.srcMemoryType, w->copy.srcHost, w->copy.srcDevice))
+		way = SIM_DEVICE_TO_GPU;
+	else if (w->kind == WORK_COPY &&
+		 place_is_host(w->copy.dstMemoryType, w->copy.dstHost, w->copy.dstDevice))
+		way = SIM_DEVICE_FROM_GPU;
+	return queue_put(s->queue, (struct sim_device_command){ .kind = SIM_DEVICE_COPY,
+					   .amount = bytes,
+					   .object = way });
+}
+
+/* The commands of one piece of work. */
+static CUresult put(struct stream *s, struct work *w)
+{
+	CUresult err = order(s);
+
+	if (err)
+		return err;
+	switch ((int)w->kind) {
+	case WORK_EMPTY:
+	case WORK_ALLOC:
+	case WORK_CHILD:
+		return CUDA_SUCCESS;
+	case WORK_KERNEL: {
+		uint64_t blocks =
+			(uint64_t)w->kernel.grid[0] * w->kernel.grid[1] * w->kernel.grid[2];
+
+		err = queue_put(s->queue,
+			(struct sim_device_command){ .kind = SIM_DEVICE_KERNEL,
+				.amount = kernel_ns(w, s->ctx->device->keys.sm_count),
+				.object = kernel_error(w),
+				.width = blocks < s->ctx->device->keys.sm_count
+						 ? (uint32_t)blocks
+						 : SIM_DEVICE_WIDTH_ALL });
+		return err || !kernel_has_effect(w) ? err : queue_put_host(s->queue, w);
+	}
+	case WORK_COPY:
+	case WORK_SET:
+		err = put_copy(s, w);
+		return err ? err : queue_put_host(s->queue, w);
+	case WORK_RECORD:
+		return queue_put(s->queue,
+			(struct sim_device_command){ .kind = SIM_DEVICE_RECORD,
+				.object = w->event.event->id,
+				.amount = w->event.generation });
+	case WORK_WAIT_EVENT:
+		return queue_put(s->queue,
+			(struct sim_device_command){ .kind = SIM_DEVICE_WAIT_EVENT,
+				.object = w->event.event->id,
+				.amount = w->event.generation });
+	case WORK_FREE:
+		return memory_free_in(s, w->free);
+	default:
+		return queue_put_host(s->queue, w);
+	}
+}
+
+CUresult stream_put(struct stream *s, struct work *w)
+{
+	CUresult err;
+
+	if (s->capture)
+		return capture_put(s, w);
+	err = s->kind == STREAM_LEGACY ? capture_legacy(s->ctx) : CUDA_SUCCESS;
+	if (err == CUDA_SUCCESS)
+		err = put(s, w);
+	work_clear(w);
+	return err;
+}
+
+CUresult submit(CUstream h, struct work *w)
+{
+	struct stream *s;
+	CUresult r = lib_enter();
+
+	if (r) {
+		work_clear(w);
+		return r;
+	}
+	r = stream_of(h, &s);
+	if (r == CUDA_SUCCESS)
+		r = stream_put(s, w);
+	else
+		work_clear(w);
+	return lib_leave(r);
+}
+
+/* With the lock; frees it while the bytes move. */
+CUresult submit_wait(CUstream h, struct work *w)
+{
+	struct stream *s;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	r = stream_of(h, &s);
+	if (r == CUDA_SUCCESS && s->capture)
+		return lib_leave(capture_put(s, w));
+	if (r == CUDA_SUCCESS && s->kind == STREAM_LEGACY)
+		r = capture_legacy(s->ctx);
+	if (r == CUDA_SUCCESS)
+		r = w->kind == WORK_COPY ? copy_check(&w->copy) : set_check(&w->set);
+	if (r == CUDA_SUCCESS)
+		r = order(s);
+	if (r == CUDA_SUCCESS)
+		r = put_copy(s, w);
+	if (r == CUDA_SUCCESS)
+		r = queue_wait(s->queue, s->queue->last);
+	(void)lib_leave(r);
+	if (r)
+		return r;
+	return w->kind == WORK_COPY ? copy_run(&w->copy) : set_run(&w->set);
+}
+
+/* Waiting. */
+
+bool stream_idle(const struct stream *s)
+{
+	if (!queue_done(s->queue, s->queue->last))
+		return false;
+	for (const struct stream *o = s->ctx->streams; s->kind == STREAM_LEGACY && o;
+		o = o->next)
+		if (blocking(o) && !queue_done(o->queue, o->queue->last))
+			return false;
+	return true;
+}
+
+/* The streams' list may change while nobody holds the lock: from the start again after each wait. */
+static CUresult wait_all(struct context *c, bool (*wanted)(const struct stream *s))
+{
+	uint64_t limit = lib.last_id;
+	CUresult err = CUDA_SUCCESS;
+	struct stream *s = c->streams;
+
+	/* Only what is in them now counts, but for streams that others feed at the same time. */
+	for (struct stream *o = s; o; o = o->next)
+		o->wait_until = o->queue->last;
+	while (s && !err) {
+		if (s->id > limit || !wanted(s) || queue_done(s->queue, s->wait_until)) {
+			s = s->next;
+			continue;
+		}
+		err = queue_wait(s->queue, s->wait_until);
+		s = c->streams;
+	}
+	return err ? err : ctx_check(c);
+}
+
+static bool any(const struct stream *s)
+{
+	(void)s;
+	return true;
+}
+
+static bool is_blocking(const struct stream *s)
+{
+	return s->kind == STREAM_LEGACY || blocking(s);
+}
+
+CUresult ctx_wait(struct context *c)
+{
+	struct queue *fence = c->fence;
+	uint64_t until = fence ? fence->last : 0;
+	CUresult err = wait_all(c, any);
+
+	/* Its events have happened too. */
+	return err || !fence || fence != c->fence ? err : queue_wait(fence, until);
+}
+
+CUresult device_wait_free(struct context *c)
+{
+	return wait_all(c, any);
+}
+
+CUresult stream_wait(struct stream *s)
+{
+	if (s->kind == STREAM_LEGACY)
+		return wait_all(s->ctx, is_blocking);
+	return queue_wait(s->queue, s->queue->last);
+}
+
+/* The functions. */
+
+EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret, unsigned int flags, int priority)
+{
+	struct context *c;
+	struct stream *s = NULL;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	if (!ret || flags > NON_BLOCKING)
+		return lib_leave(CUDA_ERROR_INVALID_VALUE);
+	if (priority < PRIORITY_HIGHEST)
+		priority = PRIORITY_HIGHEST;
+	if (priority > PRIORITY_LOWEST)
+		priority = PRIORITY_LOWEST;
+	r = stream_new(c, STREAM_OWN, flags, priority, &s);
+	if (r == CUDA_SUCCESS)
+		*ret = (CUstream)s;
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuStreamCreate(CUstream *ret, unsigned int flags)
+{
+	return cuStreamCreateWithPriority(ret, flags, 0);
+}
+
+EXPORT CUresult cuStreamDestroy_v2(CUstream h)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	if (!obj_is(h, OBJ_STREAM) || ((struct stream *)h)->kind != STREAM_OWN)
+		return lib_leave(CUDA_ERROR_INVALID_HANDLE);
+	stream_drop((struct stream *)h);
+	return lib_leave(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuStreamDestroy(CUstream h)
+{
+	return cuStreamDestroy_v2(h);
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream h)
+{
+	struct stream *s;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	r = stream_of(h, &s);
+	if (r == CUDA_SUCCESS && s->capture)
+		r = capture_unsafe_in(s);
+	if (r == CUDA_SUCCESS)
+		r = stream_wait(s);
+	if (r == CUDA_SUCCESS)
+		pools_trim_all();
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuStreamQuery(CUstream h)
+{
+	struct stream *s;
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	r = stream_of(h, &s);
+	if (r == CUDA_SUCCESS && s->capture)
+		r = capture_unsafe_in(s);
+	if (r == CUDA_SUCCESS && !stream_idle(s))
+		r = CUDA_ERROR_NOT_READY;
+	if (r == CUDA_SUCCESS)
+		r = ctx_check(s->ctx);
+	return lib_leave(r);
+}
+
+EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	struct context *c;
+	CUresult r = lib_enter_ctx(&c);
+
+	if (r)
+		return r;
+	if (least)
+		*least = PRIORITY_LOWEST;
+	if (greatest)
+		*greatest = PRIORITY_HIGHEST;
+	return lib_leave(CUDA_SUCCESS);
+}
+
+static CUresult stream_enter(CUstream h, bool args_ok, struct stream **s)
+{
+	CUresult r = lib_enter();
+
+	if (r)
+		return r;
+	r = stream_of(h, s);
+	if (r == CUDA_SUCCESS && !args_ok)
+		r = CUDA_ERROR_INVALID_VALUE;
+	return r ? lib_leave(r) : r;
+}
+
+#define STREAM_GETTER(name, type, expression)                  \
+	EXPORT CUresult name(CUstream h, type *ret)            \
+	{                                                      \
+		struct stream *s;                              \
+		CUresult r = stream_enter(h, ret != NULL, &s); \
+                                                               \
+		if (r)                                         \
+			return r;                              \
+		*ret = (expression);                           \
+		return lib_leave(CUDA_SUCCESS);                \
+	}                                                      \
+	EXPORT CUresult name##_ptsz(CUstream h, type *ret)     \
+	{                                                      \
+		return name(PER_THREAD(h), ret);               \
+	}
+
+STREAM_GETTER(cuStreamGetPriority, int, s->priority)
+STREAM_GETTER(cuStreamGetFlags, unsigned int, s->flags)
+STREAM_GETTER(cuStreamGetId, unsigned long long, s->id)
+STREAM_GETTER(cuStreamGetCtx, CUcontext, (CUcontext)s->ctx)
+STREAM_GETTER(cuStreamGetDevice, CUdevice, (CUdevice)(s->ctx->device - lib.devices))
+
+EXPORT CUresult cuStreamGetCtx_v2(CUstream h, CUcontext *ret, CUgreenCtx *green)
+{
+	CUresult r = cuStreamGetCtx(h, ret);
+
+	if (r == CUDA_SUCCESS && green)
+		*green = NULL;
+	return r;
+}
+
+EXPORT CUresult cuStreamGetCtx_v2_ptsz(CUstream h, CUcontext *ret, CUgreenCtx *green)
+{
+	return cuStreamGetCtx_v2(PER_THREAD(h), ret, green);
+}
+
+EXPORT CUresult cuStreamSynchronize_ptsz(CUstream h)
+{
+	return cuStreamSynchronize(PER_THREAD(h));
+}
+
+EXPORT CUresult cuStreamQuery_ptsz(CUstream h)
+{
+	return cuStreamQuery(PER_THREAD(h));
+}
+
+EXPORT CUresult cuStreamAttachMemAsync(CUstream h, CUdeviceptr p, size_t bytes,
+	unsigned int flags)
+{
+	struct stream *s;
+	CUresult r = stream_enter(h, flags && !(flags & (flags - 1)) && flags <= 4, &s);
+
+	(void)bytes;
+	if (r)
+		return r;
+	return lib_leave(range_at(p) && range_at(p)->kind == RANGE_MANAGED
+				 ? CUDA_SUCCESS
+				 : CUDA_ERROR_INVALID_VALUE);
+}
+
+EXPORT CUresult cuStreamAttachMemAsync_ptsz(CUstream h, CUdeviceptr p, size_t bytes,
+	unsigned int flags)
+{
+	return cuStreamAttachMemAsync(PER_THREAD(h), p, bytes, flags);
+}
+
+/* Callbacks, and values in memory. */
+
+EXPORT CUresult cuLaunchHostFunc(CUstream h, CUhostFn fn, void *data)
+{
+	struct work w = { .kind = WORK_HOST, .host = { fn, data } };
+
+	return fn ? submit(h, &w) : CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream h, CUhostFn fn, void *data)
+{
+	return cuLaunchHostFunc(PER_THREAD(h), fn, data);
+}
+
+EXPORT CUresult cuStreamAddCallback(CUstream h, CUstreamCallback fn, void *data,
+	unsigned int flags)
+{
+	struct work w = { .kind = WORK_CALLBACK, .callback = { fn, h, data } };
+
+	return fn && !flags ? submit(h, &w) : CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORT CUresult cuStreamAddCallback_ptsz(CUstream h, CUstreamCallback fn, void *data,
+	unsigned int flags)
+{
+	return cuStreamAddCallback(PER_THREAD(h), fn, data, flags);
+}
+
+/* A write without the barrier (1) is refused by an H100 (measured). */
+bool value_ok(enum work_kind kind, CUdeviceptr at, unsigned flags, bool wide)
+{
+	return at && at % (wide ? 8 : 4) == 0 && (kind == WORK_WAIT_VALUE || !flags);
+}
+
+static CUresult value(CUstream h, enum work_kind kind, CUdeviceptr at, uint64_t v,
+	unsigned flags, bool wide)
+{
+	struct work w = { .kind = kind,
+		.value = { .at = at, .value = v, .flags = flags, .wide = wide } };
+
+	return value_ok(kind, at, flags, wide) ? submit(h, &w) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The first versions are not supported by drivers of this age (measured): they stay stubs. */
+#define VALUE(name, kind, type, wide)                                                       \
+	EXPORT CUresult name(CUstream h, CUdeviceptr at, type v, unsigned int flags)        \
+	{                                                                                   \
+		return value(h, kind, at, v, flags, wide);                                  \
+	}                                                                                   \
+	EXPORT CUresult name##_ptsz(CUstream h, CUdeviceptr at, type v, unsigned int flags) \
+	{                                                                                   \
+		return value(PER_THREAD(h), kind, at, v, flags, wide);                      \
+	}
+
+VALUE(cuStreamWaitValue32_v2, WORK_WAIT_VALUE, uint32_t, false)
+VALUE(cuStreamWaitValue64_v2, WORK_WAIT_VALUE, uint64_t, true)
+VALUE(cuStreamWriteValue32_v2, WORK_WRITE_VALUE, uint32_t, false)
+VALUE(cuStreamWriteValue64_v2, WORK_WRITE_VALUE, uint64_t, true)

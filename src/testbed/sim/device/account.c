@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What each process had of each GPU by the time it left: the truth that tests hold measured figures against. One
+ * JSON object a line:
+ *
+ *	pid, name, gpu    the process, as the kernel has it here, and the index of the GPU
+ *	busyNs            how long its kernels ran, by the simulated clock
+ *	byteSeconds       its memory, summed over real time
+ *	peakBytes
+ *	gpuBusyNs         how long the GPU has run anything, ever; of a MIG device: what is simulated as one
+ */
+#include "testbed/sim/device/internal.h"
+
+#include "lib/base/time.h"
+
+#include <stdio.h>
+
+void account_shown(struct device_client *c, uint32_t slot)
+{
+	struct share *s = &c->shares[slot];
+	uint64_t now_ns = time_mono_ns();
+
+	s->byte_s += (double)s->shown_bytes * (double)(now_ns - s->shown_ns) / 1e9;
+	s->shown_ns = now_ns;
+	s->shown_bytes = s->bytes;
+	if (s->bytes > s->peak_bytes)
+		s->peak_bytes = s->bytes;
+}
+
+void account_end(struct device_client *c, uint32_t slot)
+{
+	struct share *s = &c->shares[slot];
+	char name[COMM_MAX + 1];
+	size_t i;
+
+	account_shown(c, slot);
+	for (i = 0; c->name[i]; i++)
+		name[i] = c->name[i] >= ' ' && c->name[i] != '"' && c->name[i] != '\\'
+				  ? c->name[i]
+				  : '?';
+	name[i] = '\0';
+	if (c->device->account_fd >= 0)
+		(void)dprintf(c->device->account_fd,
+			"{\"pid\":%u,\"name\":\"%s\",\"gpu\":%u,\"busyNs\":%llu,"
+			"\"byteSeconds\":%.0f,\"peakBytes\":%llu,\"gpuBusyNs\":%llu}\n",
+			c->pid, name, slot,
+			(unsigned long long)(usage_busy_ns(c, slot) - s->told_busy_ns),
+			s->byte_s, (unsigned long long)s->peak_bytes,
+			(unsigned long long)engine_gpu_counters(c->device->engine,
+				instance_unit(c, slot))
+				.busy_ns);
+	/* It may come again. */
+	s->told_busy_ns = usage_busy_ns(c, slot);
+	s->byte_s = 0;
+	s->peak_bytes = 0;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The compute engine of a GPU: whose time slice it is, and which kernels of that group run side by
+ * side. Kernels end by the clock of their group, which stands while another group has the engine:
+ * those that were interrupted need not be touched, and go on where they were.
+ */
+#include "testbed/sim/device/engine/internal.h"
+
+#include <stdlib.h>
+
+struct group *compute_group_new(struct gpu *g)
+{
+	struct group *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	q->gpu = g;
+	list_init(&q->ready);
+	list_init(&q->running);
+	list_init(&q->members);
+	link_before(&g->round, &q->in_round);
+	return q;
+}
+
+void compute_group_free(struct group *q)
+{
+	struct gpu *g = q->gpu;
+
+	if (g->current == q) {
+		g->current = NULL;
+		g->switching = false;
+	}
+	if (g->resident == q)
+		g->resident = NULL;
+	if (g->mps == q)
+		g->mps = NULL;
+	link_out(&q->in_round);
+	free(q);
+}
+
+static bool has_work(const struct group *q)
+{
+	return !list_empty(&q->ready) || !list_empty(&q->running);
+}
+
+static struct group *next_busy(const struct gpu *g, const struct group *after)
+{
+	const struct link *start = after ? &after->in_round : &g->round;
+
+	for (struct link *l = start->next; l != start; l = l->next) {
+		struct group *q;
+
+		if (l == &g->round)
+			continue;
+		q = OWNER(struct group, in_round, l);
+		if (has_work(q))
+			return q;
+	}
+	return NULL;
+}
+
+static void insert_running(struct group *q, struct engine_stream *s)
+{
+	struct link *at = q->running.prev;
+
+	while (at != &q->running &&
+		OWNER(struct engine_stream, in_place, at)->end_ns > s->end_ns)
+		at = at->prev;
+	link_before(at->next, &s->in_place);
+}
+
+static bool goes_before(const struct engine_stream *s, const struct engine_stream *other)
+{
+	if (s->context->priority != other->context->priority)
+		return s->context->priority > other->context->priority;
+	return s->priority > other->priority;
+}
+
+void compute_insert(struct group *q, struct engine_stream *s)
+{
+	struct link *at = q->ready.prev;
+
+	while (at != &q->ready && goes_before(s, OWNER(struct engine_stream, in_place, at)))
+		at = at->prev;
+	link_before(at->next, &s->in_place);
+	s->place = PLACE_READY;
+}
+
+static void start_kernel(struct group *q, struct engine_stream *s, uint32_t width)
+{
+	struct engine_context *c = s->context;
+	const struct engine_command *k = head_of(s);
+	uint32_t asked = k->width ? k->width : q->gpu->config.width;
+	uint64_t ns = k->amount;
+
+	if (asked > q->gpu->config.width)
+		asked = q->gpu->config.width;
+	/* On fewer multiprocessors than it could fill it takes longer. */
+	if (ns != ENGINE_NEVER && asked > width)
+		ns = ns_of((double)ns * asked / width);
+	link_out(&s->in_place);
+	s->place = PLACE_RUNNING;
+	s->width = width;
+	s->end_ns = add_sat(q->ran_ns, ns);
+	q->used += width;
+	c->used += width;
+	if (c->running++ == 0)
+		c->busy_from_ns = q->ran_ns;
+	insert_running(q, s);
+}
+
+void compute_remove(struct engine_stream *s)
+{
+	struct engine_context *c = s->context;
+
+	c->group->used -= s->width;
+	c->used -= s->width;
+	if (--c->running == 0)
+		c->busy_ns += c->group->ran_ns - c->busy_from_ns;
+	link_out(&s->in_place);
+}
+
+/* Starts what fits, in the order of the queue. */
+static void fill(struct group *q)
+{
+	uint32_t all = q->gpu->config.width;
+
+	for (struct link *l = q->ready.next, *next; l != &q->ready; l = next) {
+		struct engine_stream *s = OWNER(struct engine_stream, in_place, l);
+		const struct engine_command *k = head_of(s);
+		uint32_t share = s->context->share < all ? s->context->share : all;
+		uint32_t width = k->width && k->width < share ? k->width : share;
+
+		next = l->next;
+		if (share < all && s->context->used && s->context->used + width > share)
+			continue;
+		if (q->used && q->used + width > all)
+			return;
+		start_kernel(q, s, width);
+	}
+}
+
+static void give_engine(struct gpu *g, struct group *q)
+{
+	uint64_t now = g->engine->now_ns, cost = g->config.switch_ns;
+
+	g->current = q;
+	if (!q)
+		return;
+	if (g->resident && !list_empty(&g->resident->running))
+		cost = add_sat(cost, g->config.preempt_ns);
+	/* The very first user finds it empty; one after a context that has gone pays. */
+	if (q == g->resident || !g->was_used || !cost) {
+		g->resident = q;
+		g->was_used = true;
+		g->switching = false;
+		g->slice_end_ns = add_sat(now, g->config.slice_ns);
+		return;
+	}
+	g->switching = true;
+	g->switch_end_ns = add_sat(now, cost);
+}
+
+void compute_settle(struct gpu *g)
+{
+	uint64_t now = g->engine->now_ns;
+
+	if (g->switching) {
+		if (now < g->switch_end_ns)
+			return;
+		g->switching = false;
+		g->resident = g->current;
+		g->was_used = true;
+		g->slice_end_ns = add_sat(now, g->config.slice_ns);
+		g->counters.switches++;
+	}
+	if (!g->current || !has_work(g->current))
+		give_engine(g, next_busy(g, g->current));
+	else if (now >= g->slice_end_ns) {
+		struct group *next = next_busy(g, g->current);
+
+		if (next)
+			give_engine(g, next);
+		else
+			g->slice_end_ns = add_sat(now, g->config.slice_ns);
+	}
+	if (g->current && !g->switching)
+		fill(g->current);
+}
+
+uint64_t compute_next(const struct gpu *g)
+{
+	const struct group *q = g->current;
+	uint64_t next = ENGINE_NEVER;
+
+	if (!q)
+		return next;
+	if (g->switching)
+		return g->switch_end_ns;
+	if (!list_empty(&q->running)) {
+		const struct engine_stream *s =
+			OWNER(const struct engine_stream, in_place, q->running.next);
+
+		if (s->end_ns != ENGINE_NEVER)
+			next = add_sat(g->engine->now_ns, s->end_ns - q->ran_ns);
+	}
+	if (g->slice_end_ns < next && next_busy(g, q))
+		next = g->slice_end_ns;
+	return next;
+}
+
+void compute_pass(struct gpu *g, uint64_t ns)
+{
+	struct group *q = g->current;
+
+	if (!q)
+		return;
+	if (g->switching) {
+		g->counters.switch_ns += ns;
+	} else {
+		q->ran_ns += ns;
+		if (!list_empty(&q->running))
+			g->counters.busy_ns += ns;
+	}
+}
+
+void compute_finish(struct gpu *g)
+{
+	struct group *q = g->current;
+
+	while (q && !g->switching && !list_empty(&q->running)) {
+		struct engine_stream *s =
+			OWNER(struct engine_stream, in_place, q->running.next);
+		uint32_t fail;
+
+		if (s->end_ns > q->ran_ns || s->end_ns == ENGINE_NEVER)
+			return;
+		fail = head_of(s)->fail;
+		if (fail) {
+			context_fault(s->context, fail);
+			continue;
+		}
+		stream_withdraw(s);
+		stream_complete(s);
+	}
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The copy engines of a GPU, one for each direction: each serves the first of its queue. */
+#include "testbed/sim/device/engine/internal.h"
+
+#define COPY_START_NS 2000 /* before the first byte */
+
+static void copy_begin(struct gpu *g, uint32_t kind)
+{
+	struct copy_engine *c = &g->copies[kind];
+	uint64_t mbps = kind == SIM_DEVICE_ON_GPU ? g->config.local_mbps : g->config.host_mbps;
+	uint64_t bytes;
+
+	if (list_empty(&c->queue))
+		return;
+	bytes = head_of(OWNER(struct engine_stream, in_place, c->queue.next))->amount;
+	c->end_ns = add_sat(g->engine->now_ns,
+		add_sat(COPY_START_NS, ns_of((double)bytes * 1000 / (double)mbps)));
+}
+
+void copy_insert(struct gpu *g, uint32_t kind, struct engine_stream *s)
+{
+	bool first = list_empty(&g->copies[kind].queue);
+
+	link_before(&g->copies[kind].queue, &s->in_place);
+	s->place = PLACE_COPY;
+	if (first)
+		copy_begin(g, kind);
+}
+
+void copy_remove(struct engine_stream *s)
+{
+	struct gpu *g = s->context->gpu;
+	uint32_t kind = head_of(s)->object;
+	bool first = g->copies[kind].queue.next == &s->in_place;
+
+	link_out(&s->in_place);
+	if (first)
+		copy_begin(g, kind);
+}
+
+void copy_finish(struct gpu *g)
+{
+	for (uint32_t k = 0; k < SIM_DEVICE_COPIES; k++) {
+		struct copy_engine *c = &g->copies[k];
+
+		while (!list_empty(&c->queue) && c->end_ns <= g->engine->now_ns) {
+			struct engine_stream *s =
+				OWNER(struct engine_stream, in_place, c->queue.next);
+
+			stream_withdraw(s); /* and the next begins */
+			stream_complete(s);
+		}
+	}
+}
+
+uint64_t copy_next(const struct gpu *g)
+{
+	uint64_t next = ENGINE_NEVER;
+
+	for (int k = 0; k < SIM_DEVICE_COPIES; k++)
+		if (!list_empty(&g->copies[k].queue) && g->copies[k].end_ns < next)
+			next = g->copies[k].end_ns;
+	return next;
+}

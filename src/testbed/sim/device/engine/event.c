@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events: a count of recordings, and the newest of them that streams have got to. */
+#include "testbed/sim/device/engine/internal.h"
+
+#include <stdlib.h>
+
+struct engine_event *engine_event_new(struct engine *e, void *user)
+{
+	struct engine_event *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return NULL;
+	v->engine = e;
+	v->user = user;
+	v->refs = 1;
+	v->owned = true;
+	list_init(&v->waiters);
+	return v;
+}
+
+void event_put(struct engine_event *v)
+{
+	if (--v->refs == 0)
+		free(v);
+}
+
+void engine_event_free(struct engine_event *v)
+{
+	v->owned = false;
+	event_put(v);
+}
+
+uint64_t engine_event_recorded(const struct engine_event *v)
+{
+	return v->recorded;
+}
+
+uint64_t engine_event_completed(const struct engine_event *v)
+{
+	return v->completed;
+}
+
+void event_complete(struct engine_event *v, uint64_t number)
+{
+	struct engine *e = v->engine;
+
+	/* Recordings may end in another order than they were made: the newest counts. */
+	if (number > v->completed) {
+		v->completed = number;
+		v->time_ns = e->now_ns;
+		if (v->owned && e->hooks.recorded)
+			e->hooks.recorded(e->arg, v->user, v->completed, v->time_ns);
+	}
+	stream_wake(&v->waiters, v->completed);
+}

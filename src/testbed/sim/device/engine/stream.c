@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams: rings of commands. The first one gets where it belongs, and when it is done the next is
+ * looked at: not at once, but by way of a list, as what one completes may be what others wait for.
+ */
+#include "testbed/sim/device/engine/internal.h"
+
+#include <stdlib.h>
+
+#define QUEUE_FIRST 16
+
+struct engine_stream *engine_stream_new(struct engine_context *c, int priority, void *user)
+{
+	struct engine_stream *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->context = c;
+	s->priority = priority;
+	s->user = user;
+	s->refs = 1;
+	list_init(&s->waiters);
+	link_before(&c->streams, &s->in_context);
+	return s;
+}
+
+uint64_t engine_stream_submitted(const struct engine_stream *s)
+{
+	return s->submitted;
+}
+
+uint64_t engine_stream_completed(const struct engine_stream *s)
+{
+	return s->completed;
+}
+
+void stream_put(struct engine_stream *s)
+{
+	if (--s->refs == 0)
+		free(s);
+}
+
+static void poke(struct engine_stream *s)
+{
+	if (!s->in_pokes.next)
+		link_before(&engine_of(s)->pokes, &s->in_pokes);
+}
+
+void stream_wake(struct link *waiters, uint64_t value)
+{
+	for (struct link *l = waiters->next, *next; l != waiters; l = next) {
+		struct engine_stream *s = OWNER(struct engine_stream, in_place, l);
+
+		next = l->next;
+		if (s->wait_for > value)
+			continue;
+		link_out(l);
+		s->place = PLACE_NONE;
+		poke(s);
+	}
+}
+
+/* Takes the first command off the queue, and lets go of what it is about. */
+static void pop(struct engine_stream *s)
+{
+	struct engine_command *c = &s->queue[s->first];
+
+	if (c->event)
+		event_put(c->event);
+	if (c->stream)
+		stream_put(c->stream);
+	s->first = (s->first + 1) % s->room;
+	s->completed++;
+}
+
+void stream_complete(struct engine_stream *s)
+{
+	struct engine *e = engine_of(s);
+
+	s->place = PLACE_NONE;
+	pop(s);
+	if (e->hooks.completed && !s->context->freed)
+		e->hooks.completed(e->arg, s->user, s->completed);
+	stream_wake(&s->waiters, s->completed);
+	poke(s);
+}
+
+void stream_withdraw(struct engine_stream *s)
+{
+	if (s->place == PLACE_COPY)
+		copy_remove(s);
+	else if (s->place == PLACE_RUNNING)
+		compute_remove(s);
+	else
+		link_out(&s->in_place);
+	s->place = PLACE_NONE;
+}
+
+void stream_destroy(struct engine_stream *s)
+{
+	stream_withdraw(s);
+	link_out(&s->in_pokes);
+	link_out(&s->in_context);
+	while (head_of(s)) {
+		const struct engine_command *c = head_of(s);
+
+		if (c->kind == SIM_DEVICE_RECORD)
+			event_complete(c->event, c->amount);
+		pop(s);
+	}
+	s->gone = true;
+	stream_wake(&s->waiters, UINT64_MAX);
+	free(s->queue);
+	stream_put(s);
+}
+
+void stream_drop(struct engine_stream *s)
+{
+	struct engine *e = engine_of(s);
+	bool any = head_of(s) != NULL;
+
+	stream_withdraw(s);
+	while (head_of(s)) {
+		const struct engine_command *c = head_of(s);
+
+		if (c->kind == SIM_DEVICE_RECORD)
+			event_complete(c->event, c->amount);
+		pop(s);
+	}
+	if (any && e->hooks.completed)
+		e->hooks.completed(e->arg, s->user, s->completed);
+	stream_wake(&s->waiters, s->completed);
+	poke(s);
+}
+
+static void delay_insert(struct engine *e, struct engine_stream *s)
+{
+	struct link *at = e->delays.prev;
+
+	while (at != &e->delays &&
+		OWNER(struct engine_stream, in_place, at)->end_ns > s->end_ns)
+		at = at->prev;
+	link_before(at->next, &s->in_place);
+	s->place = PLACE_DELAY;
+}
+
+void stream_finish_delays(struct engine *e)
+{
+	while (!list_empty(&e->delays)) {
+		struct engine_stream *s = OWNER(struct engine_stream, in_place, e->delays.next);
+
+		if (s->end_ns > e->now_ns)
+			return;
+		stream_withdraw(s);
+		stream_complete(s);
+	}
+}
+
+uint64_t stream_next_delay(const struct engine *e)
+{
+	return list_empty(&e->delays)
+		       ? ENGINE_NEVER
+		       : OWNER(const struct engine_stream, in_place, e->delays.next)->end_ns;
+}
+
+/* True: the wait is over already. */
+static bool wait_on(struct engine_stream *s, struct link *waiters, uint64_t have, uint64_t want)
+{
+	if (have >= want)
+		return true;
+	s->wait_for = want;
+	s->place = PLACE_WAIT;
+	link_before(waiters, &s->in_place);
+	return false;
+}
+
+/* The first command gets where it belongs, or is done at once: then true. */
+static bool begin(struct engine_stream *s, struct engine_command *c)
+{
+	struct engine *e = engine_of(s);
+
+	switch (c->kind) {
+	case SIM_DEVICE_KERNEL:
+		compute_insert(s->context->group, s);
+		return false;
+	case SIM_DEVICE_COPY:
+		copy_insert(s->context->gpu, c->object, s);
+		return false;
+	case SIM_DEVICE_RECORD:
+		event_complete(c->event, c->amount);
+		return true;
+	case SIM_DEVICE_WAIT_EVENT:
+		return wait_on(s, &c->event->waiters, c->event->completed, c->amount);
+	case SIM_DEVICE_WAIT_STREAM:
+		return c->stream->gone ||
+		       wait_on(s, &c->stream->waiters, c->stream->completed, c->amount);
+	case SIM_DEVICE_HOST:
+		s->place = PLACE_HOST;
+		if (e->hooks.host)
+			e->hooks.host(e->arg, s->user, s->completed + 1);
+		return false;
+	default: /* SIM_DEVICE_DELAY */
+		s->end_ns = add_sat(e->now_ns, c->amount);
+		delay_insert(e, s);
+		return false;
+	}
+}
+
+void stream_settle(struct engine *e)
+{
+	while (!list_empty(&e->pokes)) {
+		struct engine_stream *s = OWNER(struct engine_stream, in_pokes, e->pokes.next);
+		struct engine_command *c;
+
+		link_out(&s->in_pokes);
+		c = head_of(s);
+		if (c && s->place == PLACE_NONE && begin(s, c))
+			stream_complete(s);
+		else if (!c && s->dying) {
+			if (e->hooks.drained && !s->context->freed)
+				e->hooks.drained(e->arg, s->user);
+			stream_destroy(s);
+		}
+	}
+}
+
+/* Room for one command more. */
+static bool queue_grow(struct engine_stream *s)
+{
+	uint64_t used = s->submitted - s->completed;
+	uint32_t room = s->room ? s->room * 2 : QUEUE_FIRST;
+	struct engine_command *q;
+
+	if (used < s->room)
+		return true;
+	if (used >= SIM_DEVICE_QUEUE_MAX)
+		return false;
+	q = calloc(room, sizeof(*q));
+	if (!q)
+		return false;
+	for (uint64_t i = 0; s->room && i < used; i++)
+		q[i] = s->queue[(s->first + i) % s->room];
+	free(s->queue);
+	s->queue = q;
+	s->room = room;
+	s->first = 0;
+	return true;
+}
+
+bool engine_submit(struct engine_stream *s, const struct engine_command *command,
+	uint64_t now_ns)
+{
+	struct engine *e = engine_of(s);
+	struct engine_command *c;
+
+	engine_advance(e, now_ns);
+	if (!queue_grow(s))
+		return false;
+	c = &s->queue[(s->first + (s->submitted - s->completed)) % s->room];
+	*c = *command;
+	if (c->event) {
+		struct engine_event *v = c->event;
+
+		v->refs++;
+		if (c->kind == SIM_DEVICE_RECORD) {
+			c->amount = c->amount ? c->amount : v->recorded + 1;
+			if (c->amount > v->recorded)
+				v->recorded = c->amount;
+		} else if (c->amount == 0) {
+			c->amount = v->recorded;
+		}
+	}
+	if (c->stream)
+		c->stream->refs++;
+	s->submitted++;
+	if (s->context->error)
+		stream_drop(s);
+	else
+		poke(s);
+	engine_settle(e);
+	return true;
+}
+
+bool engine_host_done(struct engine_stream *s, uint64_t seq, uint64_t now_ns)
+{
+	struct engine *e = engine_of(s);
+
+	engine_advance(e, now_ns);
+	if (s->place != PLACE_HOST || s->completed + 1 != seq)
+		return false;
+	stream_complete(s);
+	engine_settle(e);
+	return true;
+}
+
+void engine_stream_free(struct engine_stream *s)
+{
+	struct engine *e = engine_of(s);
+
+	s->dying = true;
+	poke(s);
+	engine_settle(e);
+}

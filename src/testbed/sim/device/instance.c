@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * MIG devices. CUDA has one compute instance at most in a process (NVIDIA's MIG user guide, "Device enumeration"), so a
+ * client says once which, and the rest of the device goes on to count by slots.
+ */
+#include "testbed/sim/device/internal.h"
+
+#include "lib/base/time.h"
+#include "testbed/sim/derive.h"
+#include "testbed/sim/mig.h"
+
+static uint32_t unit_of(const struct instance *in, const struct device *d)
+{
+	return SIM_MAX_GPUS + (uint32_t)(in - d->instances);
+}
+
+const struct instance *instance_on(const struct device_client *c, uint32_t slot)
+{
+	return c->instance && c->instance->slot == slot ? c->instance : NULL;
+}
+
+uint32_t instance_unit(const struct device_client *c, uint32_t slot)
+{
+	const struct instance *in = instance_on(c, slot);
+
+	return in ? unit_of(in, c->device) : slot;
+}
+
+/* Looks at the node for it. False: it is not there, or not the same any more. */
+static bool look(struct device *d, struct instance *in)
+{
+	const struct slot *s = &d->slots[in->slot];
+	const struct sim_mig_profile *p;
+	const struct sim_mig_table *t;
+	const struct sim_keys *k;
+	const struct sim_ci *ci;
+	struct sim_gpu g;
+	struct sim_gi *gi;
+	uint64_t taken;
+
+	if (!s->usable || !s->mig)
+		return false;
+	sim_state_read_bare(d->state, &SIM_PART_GPU_ALL(in->slot, &g), 1);
+	t = sim_mig_table(&g.keys);
+	gi = t ? sim_gi_find(&g, in->gi) : NULL;
+	ci = gi ? sim_ci_find(gi, in->ci) : NULL;
+	if (!ci || (in->serial && ci->serial != in->serial))
+		return false;
+	p = sim_gi_profile(&g, gi);
+	k = &g.keys;
+	in->serial = ci->serial;
+	in->compute_mode = ci->compute_mode;
+	in->width = sim_ci_shape(t, p, ci->number).sms;
+	in->total = (uint64_t)p->memory_mib << 20;
+	taken = ((uint64_t)t->idle_mib << 20) +
+		sim_mig_process_bytes(&g, in->gi, SIM_NO_INSTANCE);
+	in->room = in->total > taken ? in->total - taken : 0;
+	engine_gpu_set(d->engine, unit_of(in, d),
+		&(struct engine_gpu_config){ .slice_ns = (uint64_t)k->cuda_slice_us * 1000,
+			.switch_ns = (uint64_t)k->cuda_switch_us * 1000,
+			.preempt_ns = (uint64_t)k->cuda_preempt_us * 1000,
+			.width = in->width,
+			.host_mbps = k->cuda_copy_mbps,
+			.local_mbps = (uint32_t)((uint64_t)k->cuda_local_mbps * p->size /
+						 t->layout->slots) });
+	return true;
+}
+
+static bool has_something(const struct device_client *c)
+{
+	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
+		if (c->shares[slot].listed || c->shares[slot].contexts)
+			return true;
+	return false;
+}
+
+uint32_t instance_use(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct device *d = c->device;
+	struct instance *in = NULL;
+
+	(void)a;
+	if (c->instance || has_something(c))
+		return BAD_VALUE;
+	if (q->slot >= SIM_MAX_GPUS || q->id >= SIM_NO_INSTANCE || q->cookie >= SIM_NO_INSTANCE)
+		return BAD_DEVICE;
+	for (size_t i = 0; i < DEVICE_INSTANCES_MAX; i++) {
+		struct instance *at = &d->instances[i];
+
+		if (!at->users) {
+			in = in ? in : at;
+			continue;
+		}
+		if (at->usable && at->slot == q->slot && at->gi == q->id &&
+			at->ci == q->cookie) {
+			in = at;
+			break;
+		}
+	}
+	if (!in)
+		return OS_ERROR;
+	if (!in->users) {
+		*in = (struct instance){ .slot = q->slot,
+			.gi = (uint32_t)q->id,
+			.ci = (uint32_t)q->cookie,
+			.seen_busy_ns =
+				engine_gpu_counters(d->engine, unit_of(in, d)).busy_ns };
+		in->usable = look(d, in);
+		if (!in->usable)
+			return BAD_DEVICE;
+	}
+	in->users++;
+	c->instance = in;
+	return OK;
+}
+
+/* How long it computed since this was last asked, as much of the GPU as its multiprocessors are. */
+static uint64_t measure(struct device *d, struct instance *in)
+{
+	uint64_t busy_ns = engine_gpu_counters(d->engine, unit_of(in, d)).busy_ns;
+	uint64_t ns = busy_ns - in->seen_busy_ns;
+	uint32_t all = d->slots[in->slot].sm_count;
+
+	in->seen_busy_ns = busy_ns;
+	return ns * in->width / (all ? all : 1);
+}
+
+void instance_leave(struct device_client *c)
+{
+	struct device *d = c->device;
+	struct instance *in = c->instance;
+
+	if (in && --in->users == 0)
+		d->slots[in->slot].left_busy_ns += measure(d, in);
+	c->instance = NULL;
+}
+
+/* What ran on one that is gone is dead. */
+static void kill_contexts(struct device *d, const struct instance *in)
+{
+	for (struct device_client *c = d->clients; c; c = c->next)
+		for (uint32_t i = 0; c->instance == in && i < SIM_DEVICE_CONTEXTS_MAX; i++)
+			if (c->contexts[i].engine)
+				engine_context_fail(c->contexts[i].engine, LAUNCH_FAILED);
+}
+
+void instance_read(struct device *d)
+{
+	for (size_t i = 0; i < DEVICE_INSTANCES_MAX; i++) {
+		struct instance *in = &d->instances[i];
+		bool was = in->usable;
+
+		if (!in->users)
+			continue;
+		in->usable = look(d, in);
+		if (was && !in->usable)
+			kill_contexts(d, in);
+	}
+}
+
+/*
+ * Memory that only a descriptor keeps is nobody's, and here not the GPU instance's either; what goes over to a process in
+ * another of them counts there.
+ */
+uint64_t instance_free_bytes(const struct device *d, const struct instance *in)
+{
+	uint64_t used = 0;
+
+	for (const struct device_client *c = d->clients; c; c = c->next)
+		if (c->instance && c->instance->usable && c->instance->slot == in->slot &&
+			c->instance->gi == in->gi)
+			used += c->shares[in->slot].bytes;
+	return in->room > used ? in->room - used : 0;
+}
+
+uint64_t instance_measure(struct device *d, uint32_t slot)
+{
+	uint64_t sum = d->slots[slot].left_busy_ns;
+
+	d->slots[slot].left_busy_ns = 0;
+	for (size_t i = 0; i < DEVICE_INSTANCES_MAX; i++)
+		if (d->instances[i].users && d->instances[i].slot == slot)
+			sum += measure(d, &d->instances[i]);
+	return sum;
+}

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * gpuslice-sim-gpu: the hardware and the kernel driver of a simulated node's GPUs, as one process. The
+ * first client starts it (testbed/sim/device/client/client.c); it ends by itself when it has had nothing to do for a while, or
+ * when the node's state file is gone or another.
+ *
+ * Difference to a real driver: that frees a process's memory before the process is a zombie. Here the
+ * end of the connection is seen some microseconds after it, so NVML may show a dead process for as long
+ * as it takes to schedule this one. No client gets any of its memory before, and none is told anything: the
+ * dead are looked for before each request is answered.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lib/base/fd.h"
+#include "lib/base/parse.h"
+#include "lib/base/schedstat.h"
+#include "lib/base/time.h"
+#include "testbed/sim/device/device.h"
+
+#define LOCK_FILE       "cuda.lock"
+#define LOG_FILE        "cuda.log"
+#define SCHEDSTAT       "/proc/self/schedstat"
+#define NEW_SOCKET      SIM_DEVICE_SOCKET ".new"
+#define LOCK_PATIENCE   (5 * NS_PER_SEC) /* for one that is just ending */
+#define IDLE_DEFAULT_MS 10000
+#define LOOK_NS         (300 * NS_PER_MS) /* whether the node is still there, and who is busy */
+#define LATE_NS \
+	NS_PER_MS /* so late a wake-up may be, as on any machine with nothing else to do */
+#define TELL_NS         (100 * NS_PER_MS)
+#define EVENTS          64
+#define PACKETS_AT_ONCE 32 /* of one client, before others have their turn */
+#define BACKLOG         512
+#define FDS_MAX         4       /* that come with one packet: one is asked for */
+#define SPEED_MAX       1000000 /* percent of real time */
+
+struct conn {
+	int fd;
+	struct device_client *client;
+	struct conn *next, **at;
+	bool dead;
+};
+
+struct server {
+	struct sim_state *state;
+	struct device *device;
+	const char *dir, *account;
+	int listen_fd, epoll, gone_epoll, timer, signals, account_fd;
+	struct conn *conns;
+	double speed;
+	uint64_t start_ns, idle_ns, idle_since_ns;
+	uint64_t missed_ns, told_ns,
+		seen_waited_ns; /* lateness that is not reported to the device yet */
+	bool stop;
+};
+
+/* What an epoll event is about; connections have their own address. */
+static const char on_listen, on_gone, on_timer, on_signal, on_exports;
+
+/* Time. */
+
+static uint64_t now_ns(const struct server *s)
+{
+	return (uint64_t)((double)(time_mono_ns() - s->start_ns) * s->speed);
+}
+
+/* When the device has something to do, by the monotonic clock; UINT64_MAX: nothing. */
+static uint64_t due_ns(const struct server *s)
+{
+	uint64_t next = device_next_ns(s->device);
+	double real = (double)next / s->speed;
+
+	if (next == UINT64_MAX)
+		return next;
+	return s->start_ns + (real < 1e18 ? (uint64_t)real : (uint64_t)1e18);
+}
+
+static void arm_timer(struct server *s)
+{
+	uint64_t now = time_mono_ns(), due = due_ns(s);
+	uint64_t at = due < now + LOOK_NS ? due : now + LOOK_NS;
+	struct itimerspec t = { .it_interval = { 0 } };
+
+	at = at > now ? at : now + 1;
+	t.it_value.tv_sec = (time_t)(at / NS_PER_SEC);
+	t.it_value.tv_nsec = (long)(at % NS_PER_SEC);
+	(void)timerfd_settime(s->timer, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+/* Lateness. */
+
+/* Each advance compares, as this process may be stopped at any place, not only where it waits. */
+static void advance(struct server *s)
+{
+	uint64_t due = due_ns(s), now = time_mono_ns();
+
+	if (now > due && now - due > LATE_NS)
+		s->missed_ns += now - due;
+	device_advance(s->device, now_ns(s));
+}
+
+/* Deadlines tell of a process that was stopped, the scheduler of work that came to one that could not run. */
+static void tell_lateness(struct server *s)
+{
+	uint64_t now = time_mono_ns(), waited;
+
+	if (now - s->told_ns < TELL_NS)
+		return;
+	s->told_ns = now;
+	if (!schedstat_waited(SCHEDSTAT, &waited))
+		waited = s->seen_waited_ns; /* deadlines alone tell */
+	device_late(s->device, waited - s->seen_waited_ns > s->missed_ns
+				       ? waited - s->seen_waited_ns
+				       : s->missed_ns);
+	s->seen_waited_ns = waited;
+	s->missed_ns = 0;
+}
+
+/* Connections. */
+
+static bool watch(int epoll, int fd, uint32_t events, const void *what)
+{
+	struct epoll_event ev = { .events = events };
+
+	memcpy(&ev.data.ptr, &what, sizeof(what));
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+/* All that the process had is free, and NVML shows it, when this returns. */
+static void conn_end(struct server *s, struct conn *c)
+{
+	if (c->dead)
+		return;
+	c->dead = true;
+	device_client_gone(c->client, now_ns(s));
+	closep(&c->fd);
+}
+
+/* Connections are freed when no event can name them any more. */
+static void sweep(struct server *s)
+{
+	for (struct conn *c = s->conns, *next; c; c = next) {
+		next = c->next;
+		if (!c->dead)
+			continue;
+		*c->at = next;
+		if (next)
+			next->at = c->at;
+		free(c);
+	}
+}
+
+/* Ends the connections of all who are gone by now. */
+static void reap(struct server *s)
+{
+	struct epoll_event ev[EVENTS];
+	int n;
+
+	do {
+		n = epoll_wait(s->gone_epoll, ev, EVENTS, 0);
+		for (int i = 0; i < n; i++)
+			conn_end(s, ev[i].data.ptr);
+	} while (n == EVENTS);
+}
+
+static void accept_one(struct server *s, int fd)
+{
+	struct ucred cred = { .pid = 0 };
+	socklen_t len = sizeof(cred);
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (!c || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0 ||
+		!(c->client = device_client_new(s->device, (uint32_t)cred.pid))) {
+		free(c);
+		(void)close(fd);
+		return;
+	}
+	c->fd = fd;
+	c->next = s->conns;
+	if (c->next)
+		c->next->at = &c->next;
+	c->at = &s->conns;
+	s->conns = c;
+	/* A child that inherited it keeps it open, and with it a dead parent's memory: so does the driver. */
+	if (!watch(s->epoll, fd, EPOLLIN, c) || !watch(s->gone_epoll, fd, EPOLLRDHUP, c))
+		conn_end(s, c);
+}
+
+static void accept_all(struct server *s)
+{
+	int fd;
+
+	while ((fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+		accept_one(s, fd);
+}
+
+/* Packets. */
+
+union control {
+	struct cmsghdr head;
+	char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
+};
+
+static void take_fds(struct msghdr *m, int *ret)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			if (*ret < 0)
+				*ret = fd;
+			else
+				(void)close(fd);
+		}
+	}
+}
+
+/* A peer that does not read its answers is not waited for. */
+static bool answer(int to, struct device_answer *a)
+{
+	union control control = { .room = { 0 } };
+	struct iovec iov = { .iov_base = &a->reply, .iov_len = sizeof(a->reply) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (a->fd >= 0) {
+		m.msg_control = control.room;
+		m.msg_controllen = CMSG_SPACE(sizeof(int));
+		control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+			.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS };
+		memcpy(CMSG_DATA(&control.head), &a->fd, sizeof(int));
+	}
+	return sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(a->reply);
+}
+
+/* False: nothing more to read, or the connection has ended. */
+static bool serve_packet(struct server *s, struct conn *c)
+{
+	struct sim_device_submit packet;
+	union control control;
+	struct iovec iov = { .iov_base = &packet, .iov_len = sizeof(packet) };
+	struct msghdr m = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.room,
+		.msg_controllen = sizeof(control.room) };
+	ssize_t n = recvmsg(c->fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	CLEANUP(closep) int fd = -1;
+	struct device_answer a;
+	bool ok;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	if (n > 0)
+		take_fds(&m, &fd);
+	/* Who is gone by now is gone before this one gets anything, and so is memory that nobody has. */
+	reap(s);
+	device_exports(s->device);
+	if (c->dead)
+		return false;
+	ok = n > 0 && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+	     device_packet(c->client, &packet, (size_t)n, fd, now_ns(s), &a);
+	if (ok && a.send) {
+		ok = answer(c->fd, &a);
+		if (a.close_fd)
+			closep(&a.fd);
+	}
+	if (!ok)
+		conn_end(s, c);
+	return ok;
+}
+
+/* Life. */
+
+static void look_around(struct server *s)
+{
+	uint64_t now = time_mono_ns();
+
+	if (!device_is_idle(s->device))
+		s->idle_since_ns = now;
+	if (now - s->idle_since_ns >= s->idle_ns || !sim_state_is_current(s->state, s->dir))
+		s->stop = true;
+}
+
+static void handle(struct server *s, const struct epoll_event *ev)
+{
+	const void *what = ev->data.ptr;
+	uint64_t count;
+
+	if (what == &on_listen) {
+		accept_all(s);
+	} else if (what == &on_gone) {
+		reap(s);
+	} else if (what == &on_exports) {
+		device_exports(s->device);
+	} else if (what == &on_signal) {
+		s->stop = true;
+	} else if (what == &on_timer) {
+		(void)!read(s->timer, &count, sizeof(count));
+	} else {
+		struct conn *c = ev->data.ptr;
+
+		for (int i = 0; i < PACKETS_AT_ONCE && !c->dead && serve_packet(s, c); i++)
+			;
+	}
+}
+
+static void loop(struct server *s)
+{
+	struct epoll_event ev[EVENTS];
+
+	s->idle_since_ns = time_mono_ns();
+	while (!s->stop) {
+		int n;
+
+		arm_timer(s);
+		n = epoll_wait(s->epoll, ev, EVENTS, -1);
+		advance(s);
+		tell_lateness(s);
+		for (int i = 0; i < n; i++)
+			handle(s, &ev[i]);
+		advance(s);
+		sweep(s);
+		look_around(s);
+	}
+}
+
+/* Start. */
+
+/* Only one serves a node. 1: another does. */
+static int lock_node(int *ret, struct error *err)
+{
+	uint64_t until = time_mono_ns() + LOCK_PATIENCE;
+	CLEANUP(closep) int fd = open(LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return error_sys(err, errno, "open '" LOCK_FILE "'");
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		struct timespec ms = { .tv_nsec = (long)NS_PER_MS };
+
+		if (time_mono_ns() >= until)
+			return 1;
+		(void)nanosleep(&ms, NULL);
+	}
+	*ret = steal_fd(&fd);
+	return 0;
+}
+
+/* Nothing of the program that started us stays open: not its pipes, not its files. */
+static void leave_starter(int ready_fd)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int log = open(LOG_FILE, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+	(void)dup2(null, 0);
+	(void)dup2(null, 1);
+	(void)dup2(log >= 0 ? log : null, 2);
+	if (ready_fd > 3)
+		(void)syscall(SYS_close_range, 3, ready_fd - 1, 0);
+	(void)syscall(SYS_close_range, ready_fd < 3 ? 3 : ready_fd + 1, ~0U, 0);
+	(void)setsid();
+}
+
+static void raise_limits(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &r);
+	}
+	(void)prctl(PR_SET_TIMERSLACK, 1UL);
+}
+
+/* The name appears when the socket serves: nobody is ever refused by a half-made one. */
+static int serve(struct server *s, struct error *err)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = NEW_SOCKET };
+
+	s->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	(void)unlink(NEW_SOCKET);
+	if (s->listen_fd < 0 ||
+		bind(s->listen_fd, (const struct sockaddr *)&sa, sizeof(sa)) < 0 ||
+		listen(s->listen_fd, BACKLOG) < 0 || rename(NEW_SOCKET, SIM_DEVICE_SOCKET) < 0)
+		return error_sys(err, errno, "serve '" SIM_DEVICE_SOCKET "'");
+	return 0;
+}
+
+static int open_all(struct server *s, struct error *err)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->gone_epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	if (s->epoll < 0 || s->gone_epoll < 0 || s->timer < 0 || s->signals < 0 ||
+		!watch(s->epoll, s->gone_epoll, EPOLLIN, &on_gone) ||
+		!watch(s->epoll, s->listen_fd, EPOLLIN, &on_listen) ||
+		!watch(s->epoll, s->timer, EPOLLIN, &on_timer) ||
+		!watch(s->epoll, s->signals, EPOLLIN, &on_signal) ||
+		!watch(s->epoll, device_exports_fd(s->device), EPOLLIN, &on_exports))
+		return error_sys(err, errno, "watch descriptors");
+	return 0;
+}
+
+static int run(struct server *s, int ready_fd, struct error *err)
+{
+	CLEANUP(closep) int lock = -1;
+	int r;
+
+	if (ready_fd >= 0)
+		leave_starter(ready_fd);
+	r = lock_node(&lock, err);
+	if (r != 0)
+		return r;
+	raise_limits();
+	(void)schedstat_waited(SCHEDSTAT, &s->seen_waited_ns);
+	r = sim_state_open(s->dir, &s->state, err);
+	if (r == SIM_STATE_E_NONE)
+		return error_set(err, ERR_NOT_FOUND, "no simulated node in '%s'", s->dir);
+	if (r < 0 || device_new(s->state, &s->device, err) < 0)
+		return -1;
+	device_account(s->device, s->account_fd);
+	s->start_ns = time_mono_ns();
+	if (serve(s, err) < 0 || open_all(s, err) < 0)
+		return -1;
+	if (ready_fd >= 0) {
+		(void)!write(ready_fd, "+", 1);
+		(void)close(ready_fd);
+	}
+	loop(s);
+	(void)unlink(SIM_DEVICE_SOCKET);
+	(void)close(s->listen_fd);
+	for (struct conn *c = s->conns; c; c = c->next)
+		conn_end(s, c);
+	sweep(s);
+	s->device = device_free(s->device);
+	s->state = sim_state_close(s->state);
+	return 0;
+}
+
+static int read_speed(double *ret, struct error *err)
+{
+	const char *text = getenv("GPUSLICE_SIM_SPEED");
+	uint32_t percent = 100;
+
+	if (text && text[0] &&
+		(!parse_u32(text, &percent) || percent == 0 || percent > SPEED_MAX))
+		return error_set(err, ERR_INVALID,
+			"GPUSLICE_SIM_SPEED: expected a percentage from 1 to %d, found '%.40s'",
+			SPEED_MAX, text);
+	*ret = percent / 100.0;
+	return 0;
+}
+
+static const char usage[] =
+	"usage: gpuslice-sim-gpu --dir DIR [--idle-ms N] [--ready-fd N] [--account FILE]\n"
+	"The GPUs of the simulated node in DIR, for the simulated libcuda.so.1, which starts it.\n"
+	"It ends by itself after N ms without work (default 10000), and with the node. To FILE it adds a\n"
+	"line of JSON for each process that leaves a GPU: how long it computed there, its memory.\n";
+
+static int read_args(char *const *argv, struct server *s, uint32_t *idle_ms, uint32_t *ready_fd,
+	struct error *err)
+{
+	for (int i = 1; argv[i]; i += 2) {
+		const char *value = argv[i + 1];
+
+		if (!value)
+			return error_set(err, ERR_INVALID, "'%.40s' needs a value", argv[i]);
+		if (!strcmp(argv[i], "--dir"))
+			s->dir = value;
+		else if (!strcmp(argv[i], "--account"))
+			s->account = value;
+		else if ((strcmp(argv[i], "--idle-ms") != 0 || !parse_u32(value, idle_ms)) &&
+			 (strcmp(argv[i], "--ready-fd") != 0 || !parse_u32(value, ready_fd)))
+			return error_set(err, ERR_INVALID, "unknown option '%.40s %.40s'",
+				argv[i], value);
+	}
+	if (!s->dir)
+		return error_set(err, ERR_INVALID, "--dir is missing");
+	return read_speed(&s->speed, err);
+}
+
+static int open_account(struct server *s, struct error *err)
+{
+	s->account_fd = open(s->account, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	return s->account_fd < 0 ? error_sys(err, errno, "'%s'", s->account) : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct server s = { .listen_fd = -1, .account_fd = -1 };
+	uint32_t idle_ms = IDLE_DEFAULT_MS, ready_fd = UINT32_MAX;
+	struct error err = ERROR_INIT;
+	CLEANUP(freep) char *dir = NULL;
+	int r;
+
+	if (argc == 2 && !strcmp(argv[1], "--help")) {
+		(void)fputs(usage, stdout);
+		return 0;
+	}
+	r = read_args(argv, &s, &idle_ms, &ready_fd, &err);
+	if (r == 0 && s.account)
+		r = open_account(&s, &err);
+	if (r == 0) {
+		s.idle_ns = idle_ms * NS_PER_MS;
+		dir = realpath(s.dir, NULL);
+		if (!dir || chdir(dir) < 0)
+			r = error_sys(&err, errno, "'%s'", s.dir);
+		s.dir = dir;
+	}
+	if (r == 0)
+		r = run(&s, ready_fd > INT32_MAX ? -1 : (int)ready_fd, &err);
+	if (r < 0)
+		(void)fprintf(stderr, "gpuslice-sim-gpu: %s\n", err.msg);
+	return r < 0 ? 1 : 0;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "testbed/sim/device/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/fd.h"
+#include "testbed/sim/cuda/wire.h"
+
+#define BUCKETS    4096 /* a power of two; ids count up, so they spread by themselves */
+#define EPOLL_ROOM 16
+
+struct hold {
+	struct memory *memory;
+	struct memory_holder *holder;
+	uint32_t references;
+	struct hold *next_of_memory; /* younger */
+	struct hold *next, **at;     /* of the holder; *at is this one */
+};
+
+struct memory {
+	struct memory_facts facts;
+	struct hold *holds; /* the oldest first */
+	uint32_t exports;
+	struct memory *next; /* in its bucket */
+};
+
+/* A pipe: we hold the end to read from, and see when nobody holds the other any more. */
+struct export
+{
+	struct memory *memory;
+	int fd;
+	dev_t dev;
+	ino_t ino;
+	struct export *next;
+};
+
+struct memory_book {
+	memory_moved_fn *moved;
+	void *arg;
+	uint64_t last_id;
+	struct memory *buckets[BUCKETS];
+	struct export *exports;
+	uint32_t export_count;
+	int epoll;
+};
+
+struct memory_book *memory_book_new(memory_moved_fn *moved, void *arg)
+{
+	struct memory_book *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->moved = moved;
+	b->arg = arg;
+	b->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (b->epoll < 0) {
+		free(b);
+		return NULL;
+	}
+	return b;
+}
+
+static struct memory **place_of(struct memory_book *b, uint64_t id)
+{
+	struct memory **at = &b->buckets[id % BUCKETS];
+
+	while (*at && (*at)->facts.id != id)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct memory_holder *owner_of(const struct memory *m)
+{
+	return m->holds ? m->holds->holder : NULL;
+}
+
+static void memory_free(struct memory_book *b, struct memory *m)
+{
+	*place_of(b, m->facts.id) = m->next;
+	closep(&m->facts.fd);
+	free(m);
+}
+
+struct memory_book *memory_book_free(struct memory_book *b)
+{
+	if (!b)
+		return NULL;
+	for (struct export *x = b->exports, *next; x; x = next) {
+		next = x->next;
+		closep(&x->fd);
+		free(x);
+	}
+	for (size_t i = 0; i < BUCKETS; i++)
+		while (b->buckets[i])
+			memory_free(b, b->buckets[i]);
+	closep(&b->epoll);
+	free(b);
+	return NULL;
+}
+
+/* Holding. */
+
+static struct hold *find_hold(const struct memory *m, const struct memory_holder *holder)
+{
+	struct hold *h = m->holds;
+
+	while (h && h->holder != holder)
+		h = h->next_of_memory;
+	return h;
+}
+
+static bool hold(struct memory_book *b, struct memory *m, struct memory_holder *holder)
+{
+	struct hold *h = find_hold(m, holder), **end = &m->holds;
+
+	if (h) {
+		if (h->references == UINT32_MAX)
+			return false;
+		h->references++;
+		return true;
+	}
+	if (holder->count >= SIM_DEVICE_MEMORIES_MAX)
+		return false;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return false;
+	*h = (struct hold){ .memory = m, .holder = holder, .references = 1 };
+	while (*end)
+		end = &(*end)->next_of_memory;
+	*end = h;
+	h->next = holder->holds;
+	if (h->next)
+		h->next->at = &h->next;
+	h->at = &holder->holds;
+	holder->holds = h;
+	holder->count++;
+	if (m->holds == h)
+		b->moved(b->arg, &m->facts, NULL, holder, true);
+	return true;
+}
+
+static void memory_settle(struct memory_book *b, struct memory *m,
+	struct memory_holder *old_owner)
+{
+	bool lives = m->holds || m->exports;
+
+	if (!lives || owner_of(m) != old_owner)
+		b->moved(b->arg, &m->facts, old_owner, owner_of(m), lives);
+	if (!lives)
+		memory_free(b, m);
+}
+
+static void let_go(struct memory_book *b, struct hold *h)
+{
+	struct memory *m = h->memory;
+	struct memory_holder *old_owner = owner_of(m);
+	struct hold **at = &m->holds;
+
+	while (*at && *at != h)
+		at = &(*at)->next_of_memory;
+	*at = h->next_of_memory;
+	*h->at = h->next;
+	if (h->next)
+		h->next->at = h->at;
+	h->holder->count--;
+	free(h);
+	memory_settle(b, m, old_owner);
+}
+
+bool memory_release(struct memory_book *b, struct memory_holder *holder, uint64_t id)
+{
+	struct memory *m = *place_of(b, id);
+	struct hold *h = m ? find_hold(m, holder) : NULL;
+
+	if (!h)
+		return false;
+	if (--h->references == 0)
+		let_go(b, h);
+	return true;
+}
+
+void memory_release_all(struct memory_book *b, struct memory_holder *holder)
+{
+	while (holder->holds)
+		let_go(b, holder->holds);
+}
+
+/* Making. */
+
+static int contents(uint64_t bytes)
+{
+	CLEANUP(closep)
+	int fd = memfd_create("gpuslice-sim-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0 ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return -1;
+	return steal_fd(&fd);
+}
+
+const struct memory_facts *memory_new(struct memory_book *b, struct memory_holder *holder,
+	uint32_t slot, uint64_t bytes, uint32_t flags)
+{
+	struct memory *m = calloc(1, sizeof(*m)), **at;
+
+	if (!m)
+		return NULL;
+	m->facts = (struct memory_facts){ .id = ++b->last_id,
+		.bytes = bytes,
+		.slot = slot,
+		.flags = flags,
+		.fd = flags & SIM_DEVICE_MEM_NO_FD ? -1 : contents(bytes) };
+	if ((m->facts.fd < 0 && !(flags & SIM_DEVICE_MEM_NO_FD)) ||
+		getrandom(&m->facts.cookie, sizeof(m->facts.cookie), GRND_NONBLOCK) < 0) {
+		closep(&m->facts.fd);
+		free(m);
+		return NULL;
+	}
+	at = place_of(b, m->facts.id);
+	m->next = *at;
+	*at = m;
+	if (hold(b, m, holder))
+		return &m->facts;
+	memory_free(b, m);
+	return NULL;
+}
+
+const struct memory_facts *memory_open(struct memory_book *b, struct memory_holder *holder,
+	uint64_t id, uint64_t cookie)
+{
+	struct memory *m = *place_of(b, id);
+
+	return m && m->facts.cookie == cookie && hold(b, m, holder) ? &m->facts : NULL;
+}
+
+/* Exporting. */
+
+int memory_export(struct memory_book *b, struct memory_holder *holder, uint64_t id,
+	uint32_t max)
+{
+	struct memory *m = *place_of(b, id);
+	CLEANUP(freep) struct export *x = NULL;
+	CLEANUP(closep) int read_end = -1;
+	CLEANUP(closep) int write_end = -1;
+	struct epoll_event ev = { .events = 0 }; /* a hang-up is always told */
+	struct stat st;
+	int ends[2];
+
+	if (!m || !find_hold(m, holder) || b->export_count >= max || pipe2(ends, O_CLOEXEC) < 0)
+		return -1;
+	read_end = ends[0];
+	write_end = ends[1];
+	x = calloc(1, sizeof(*x));
+	if (!x || fstat(read_end, &st) < 0)
+		return -1;
+	ev.data.ptr = x;
+	if (epoll_ctl(b->epoll, EPOLL_CTL_ADD, read_end, &ev) < 0)
+		return -1;
+	*x = (struct export){ .memory = m,
+		.fd = steal_fd(&read_end),
+		.dev = st.st_dev,
+		.ino = st.st_ino,
+		.next = b->exports };
+	b->exports = STEAL_PTR(x);
+	b->export_count++;
+	m->exports++;
+	return steal_fd(&write_end);
+}
+
+const struct memory_facts *memory_import(struct memory_book *b, struct memory_holder *holder,
+	int fd)
+{
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return NULL;
+	for (struct export *x = b->exports; x; x = x->next)
+		if (x->dev == st.st_dev && x->ino == st.st_ino)
+			return hold(b, x->memory, holder) ? &x->memory->facts : NULL;
+	return NULL;
+}
+
+uint32_t memory_exports(const struct memory_book *b)
+{
+	return b->export_count;
+}
+
+int memory_exports_fd(const struct memory_book *b)
+{
+	return b->epoll;
+}
+
+static void export_end(struct memory_book *b, struct export *x)
+{
+	struct export **at = &b->exports;
+	struct memory *m = x->memory;
+	struct memory_holder *owner = owner_of(m);
+
+	while (*at != x)
+		at = &(*at)->next;
+	*at = x->next;
+	b->export_count--;
+	closep(&x->fd); /* and the epoll forgets it */
+	free(x);
+	m->exports--;
+	memory_settle(b, m, owner);
+}
+
+bool memory_exports_closed(struct memory_book *b)
+{
+	uint32_t before = b->export_count;
+	struct epoll_event ev[EPOLL_ROOM];
+	int n;
+
+	if (!before)
+		return false;
+	do {
+		n = epoll_wait(b->epoll, ev, EPOLL_ROOM, 0);
+		for (int i = 0; i < n; i++)
+			export_end(b, ev[i].data.ptr);
+	} while (n == EPOLL_ROOM);
+	return b->export_count != before;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The node as it is, and what the engine tells of what ran on it; start and stop. */
+#include "testbed/sim/device/internal.h"
+
+#include "lib/base/time.h"
+#include "abi/nvml-api.h"
+#include "testbed/sim/derive.h"
+
+#define XID_MMU_FAULT 31
+#define XID_EXCEPTION 13
+
+/* Hooks of the engine. */
+
+void node_show_busy(const struct context *c)
+{
+	atomic_store_explicit(&c->client->page->contexts[c->index].busy_ns,
+		engine_context_busy_ns(c->engine), memory_order_relaxed);
+}
+
+static void on_completed(void *arg, void *user, uint64_t seq)
+{
+	const struct stream *s = user;
+	struct sim_device_stream_cell *cell = &s->client->page->streams[s->index];
+
+	(void)arg;
+	node_show_busy(s->context);
+	device_publish(&cell->completed, &cell->waiters, seq);
+}
+
+static void on_host(void *arg, void *user, uint64_t seq)
+{
+	const struct stream *s = user;
+	struct sim_device_page *page = s->client->page;
+
+	(void)arg;
+	atomic_store(&page->streams[s->index].host_seq, seq);
+	atomic_fetch_add(&page->host_word, 1);
+	device_wake(&page->host_word);
+}
+
+static void on_recorded(void *arg, void *user, uint64_t completed, uint64_t time_ns)
+{
+	const struct event *v = user;
+
+	(void)arg;
+	for (const struct view *w = v->views; w; w = w->next) {
+		struct sim_device_event_cell *cell = &w->client->page->events[w->index];
+
+		atomic_store(&cell->time_ns, time_ns);
+		device_publish(&cell->completed, &cell->waiters, completed);
+	}
+}
+
+static void post_xid(struct device *d, uint32_t slot, const struct instance *in, uint64_t xid)
+{
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+
+	if (sim_txn_begin(d->state, &txn, NULL) < 0)
+		return;
+	sim_txn_post(&txn, (struct sim_event){ .type = NVML_EVENT_XID_CRITICAL,
+				   .data = xid,
+				   .slot = slot,
+				   .epoch = txn.node->head.slots[slot].epoch,
+				   .gi = in ? in->gi : SIM_NO_INSTANCE,
+				   .ci = in ? in->ci : SIM_NO_INSTANCE });
+	sim_txn_commit(&txn);
+}
+
+static void on_failed(void *arg, void *user, uint32_t code)
+{
+	struct context *c = user, *server = c->is_server ? c : c->server;
+	bool told = c->ended || (server && server->faulted);
+	const struct instance *in = c->client->instance;
+	struct device *d = arg;
+	bool there = d->slots[c->slot].usable && (!in || in->usable);
+
+	/* Dead by itself, not by a GPU that is gone, nor by an MPS server; one that is all clients' is told once. */
+	if (there && !told)
+		post_xid(d, c->slot, in,
+			code == ILLEGAL_ADDRESS ? XID_MMU_FAULT : XID_EXCEPTION);
+	if (server && !c->ended) {
+		server->faulted = true;
+		/* Before any client knows: whose end it sees first, it would take for gone. */
+		atomic_store(&server->client->page->contexts[server->index].error, code);
+	}
+	atomic_store(&c->client->page->contexts[c->index].error, code);
+}
+
+static void on_drained(void *arg, void *user)
+{
+	struct stream *s = user;
+
+	(void)arg;
+	s->client->streams[s->index] = NULL;
+	free(s);
+}
+
+static const struct engine_hooks engine_hooks = { .completed = on_completed,
+	.host = on_host,
+	.recorded = on_recorded,
+	.failed = on_failed,
+	.drained = on_drained };
+
+/* The node. */
+
+static void slot_read(struct device *d, const struct sim_node_head *head, uint32_t i)
+{
+	struct slot *s = &d->slots[i];
+	const struct sim_slot *now = &head->slots[i];
+	const struct sim_keys *k;
+	struct sim_gpu g;
+	uint64_t taken;
+
+	s->usable = i < head->info.slot_count && now->present && !now->lost;
+	s->epoch = now->epoch;
+	if (!s->usable)
+		return;
+	sim_state_read_bare(d->state, &SIM_PART_GPU(i, &g), 1);
+	k = &g.keys;
+	s->mig = g.mig.enabled;
+	s->mps = k->cuda_mps;
+	s->compute_mode = k->compute_mode;
+	s->total =
+		k->memory_total > k->memory_reserved ? k->memory_total - k->memory_reserved : 0;
+	taken = sim_memory_used_bytes(&g);
+	s->room = s->total > taken ? s->total - taken : 0;
+	s->context = k->cuda_context;
+	s->free_ns = (uint64_t)k->cuda_free_ms * NS_PER_MS;
+	s->sm_count = k->sm_count;
+	engine_gpu_set(d->engine, i,
+		&(struct engine_gpu_config){ .slice_ns = (uint64_t)k->cuda_slice_us * 1000,
+			.switch_ns = (uint64_t)k->cuda_switch_us * 1000,
+			.preempt_ns = (uint64_t)k->cuda_preempt_us * 1000,
+			.width = k->sm_count,
+			.host_mbps = k->cuda_copy_mbps,
+			.local_mbps = k->cuda_local_mbps });
+}
+
+/* A GPU that is lost, gone or another than it was kills what ran on it. */
+static void kill_contexts(struct device *d, uint32_t slot)
+{
+	for (struct device_client *c = d->clients; c; c = c->next)
+		for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
+			if (c->contexts[i].engine && c->contexts[i].slot == slot)
+				engine_context_fail(c->contexts[i].engine, LAUNCH_FAILED);
+}
+
+void node_read(struct device *d, bool first)
+{
+	uint64_t generation = sim_state_generation(d->state);
+	CLEANUP(freep) struct sim_node_head *head = NULL;
+
+	if (generation == d->generation && !first)
+		return;
+	head = malloc(sizeof(*head));
+	if (!head)
+		return; /* the next time */
+	sim_state_read_bare(d->state, &SIM_PART_HEAD(head), 1);
+	d->generation = generation;
+	for (uint32_t i = 0; i < SIM_MAX_GPUS; i++) {
+		struct slot *s = &d->slots[i], old = *s;
+
+		slot_read(d, head, i);
+		if (!first && old.usable && (!s->usable || s->epoch != old.epoch))
+			kill_contexts(d, i);
+	}
+	instance_read(d);
+}
+
+/* Rows of processes whose daemon was killed. */
+static int clear_left_over(struct device *d, struct error *err)
+{
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+	struct sim_usage rows[SIM_MAX_PROCESSES];
+	bool any = false;
+	uint64_t total;
+
+	if (sim_txn_begin(d->state, &txn, err) < 0)
+		return -1;
+	for (uint32_t slot = 0; slot < txn.node->head.info.slot_count; slot++) {
+		size_t n = sim_usage_read(d->state, slot, rows, &total);
+
+		if (n || total)
+			sim_usage_write(d->state, slot, NULL, 0, 0);
+		for (size_t i = 0; i < n; i++)
+			any = usage_remove_row(&txn.node->gpus[slot], rows[i].pid) || any;
+		sim_gpu_sum_processes(&txn.node->gpus[slot]);
+	}
+	if (any)
+		sim_txn_commit(&txn);
+	return 0;
+}
+
+int device_new(struct sim_state *state, struct device **ret, struct error *err)
+{
+	struct device *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return error_nomem(err);
+	d->state = state;
+	d->account_fd = -1;
+	d->engine = engine_new(SIM_MAX_GPUS + DEVICE_INSTANCES_MAX, &engine_hooks, d);
+	d->memories = memory_book_new(usage_moved, d);
+	if (!d->engine || !d->memories) {
+		(void)device_free(d);
+		return error_nomem(err);
+	}
+	if (clear_left_over(d, err) < 0) {
+		(void)device_free(d);
+		return -1;
+	}
+	node_read(d, true);
+	*ret = d;
+	return 0;
+}
+
+void device_account(struct device *d, int fd)
+{
+	d->account_fd = fd;
+}
+
+struct device *device_free(struct device *d)
+{
+	while (d->clients) {
+		d->clients->free_at_ns = 0;
+		if (!d->clients->gone)
+			device_client_gone(d->clients, UINT64_MAX);
+		else
+			device_advance(d, UINT64_MAX);
+	}
+	d->memories = memory_book_free(d->memories);
+	d->engine = d->engine ? engine_free(d->engine) : NULL;
+	free(d);
+	return NULL;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Clients, and the end of all that they have. */
+#include "testbed/sim/device/internal.h"
+
+#include "lib/base/fd.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void read_name(uint32_t pid, char *ret, size_t cap)
+{
+	char path[64];
+	CLEANUP(closep) int fd = -1;
+	ssize_t n;
+
+	(void)snprintf(path, sizeof(path), "/proc/%u/comm", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, ret, cap - 1);
+	ret[n > 0 ? (size_t)n : 0] = '\0';
+	ret[strcspn(ret, "\n")] = '\0';
+}
+
+struct device_client *device_client_new(struct device *d, uint32_t pid)
+{
+	struct device_client *c;
+
+	if (d->client_count >= DEVICE_CLIENTS_MAX)
+		return NULL;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->device = d;
+	c->pid = pid;
+	c->page_fd = -1;
+	read_name(pid, c->name, sizeof(c->name));
+	c->next = d->clients;
+	if (c->next)
+		c->next->at = &c->next;
+	c->at = &d->clients;
+	d->clients = c;
+	d->client_count++;
+	return c;
+}
+
+/* A client of MPS that is gone in the middle of a kernel ends all others of its server, as was seen on an H100. */
+static void fault_of_end(const struct context *x)
+{
+	if (x->server && !x->ended && engine_context_computes(x->engine))
+		engine_context_fault(x->engine, ILLEGAL_ADDRESS);
+}
+
+/* Contexts, queues and events go at once; memory when it is time. */
+static void client_stop(struct device_client *c)
+{
+	for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
+		if (c->contexts[i].engine) {
+			fault_of_end(&c->contexts[i]);
+			request_context_end(&c->contexts[i]);
+		}
+	for (uint32_t i = 0; c->events && i < c->event_top; i++)
+		if (c->events[i])
+			request_view_end(c->events[i]);
+	free(STEAL_PTR(c->streams));
+	free(STEAL_PTR(c->events));
+	if (c->page)
+		(void)munmap(c->page, sizeof(*c->page));
+	c->page = NULL;
+	closep(&c->page_fd);
+	c->page_fd = -1;
+}
+
+void peer_free(struct device_client *c)
+{
+	struct device *d = c->device;
+
+	memory_release_all(d->memories, &c->holder);
+	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
+		struct share *s = &c->shares[slot];
+
+		/* What a slow death has kept of its contexts. */
+		d->slots[slot].used -= s->bytes;
+		s->bytes = 0;
+	}
+	/* Memory may have gone over to another process, so look at all GPUs. */
+	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
+		if (c->shares[slot].listed || d->slots[slot].used)
+			usage_show_again(d, slot);
+	usage_unlist(c);
+	instance_leave(c);
+	*c->at = c->next;
+	if (c->next)
+		c->next->at = c->at;
+	d->client_count--;
+	d->gone_count -= c->gone;
+	free(c);
+}
+
+void device_client_gone(struct device_client *c, uint64_t now_ns)
+{
+	struct device *d = c->device;
+	uint64_t wait_ns = 0;
+
+	if (now_ns != UINT64_MAX) {
+		/* How slow a death is may just have been set. */
+		node_read(d, false);
+		engine_advance(d->engine, now_ns);
+	}
+	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
+		if (c->shares[slot].bytes && d->slots[slot].free_ns > wait_ns)
+			wait_ns = d->slots[slot].free_ns;
+	if (!wait_ns || now_ns == UINT64_MAX) {
+		client_stop(c);
+		peer_free(c);
+		return;
+	}
+	/* The bytes of its contexts stay in its shares, though the contexts go. */
+	c->gone = true;
+	d->gone_count++;
+	c->free_at_ns = now_ns + wait_ns;
+	client_stop(c);
+}

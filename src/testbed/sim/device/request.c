@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What a packet asks for. */
+#include "testbed/sim/device/internal.h"
+
+#include "lib/base/fd.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define BYTES_MAX       (UINT64_C(1) << 50)
+#define STACK_BYTES_MAX (UINT64_C(512) << 10)
+
+/* Contexts. */
+
+static uint64_t granules(uint64_t bytes)
+{
+	return (bytes + SIM_DEVICE_GRANULE - 1) / SIM_DEVICE_GRANULE * SIM_DEVICE_GRANULE;
+}
+
+static uint64_t stack_bytes(uint32_t width, uint64_t bytes)
+{
+	return granules(bytes * DEVICE_THREADS_SM * width);
+}
+
+void request_charge(struct device_client *c, uint32_t slot, uint64_t bytes)
+{
+	c->shares[slot].bytes += bytes;
+	c->device->slots[slot].used += bytes;
+}
+
+static void uncharge(struct device_client *c, uint32_t slot, uint64_t bytes)
+{
+	if (c->gone)
+		return; /* peer_free() does it */
+	c->shares[slot].bytes -= bytes;
+	c->device->slots[slot].used -= bytes;
+}
+
+/* Streams go with their context; who waits for one is woken. */
+void request_context_end(struct context *c)
+{
+	struct device_client *client = c->client;
+	struct share *s = &client->shares[c->slot];
+
+	if (c->is_server)
+		mps_server_end(c);
+	for (uint32_t i = 0; client->streams && i < client->stream_top; i++) {
+		struct stream *t = client->streams[i];
+
+		if (!t || t->context != c)
+			continue;
+		device_publish(&client->page->streams[i].completed,
+			&client->page->streams[i].waiters, engine_stream_submitted(t->engine));
+		client->streams[i] = NULL;
+		free(t);
+	}
+	s->busy_ns += engine_context_busy_ns(c->engine);
+	if (c->server)
+		c->server->client->shares[c->slot].served_ns +=
+			engine_context_busy_ns(c->engine);
+	engine_context_free(c->engine);
+	uncharge(client, c->slot, c->bytes);
+	*c = (struct context){ .engine = NULL };
+	if (--s->contexts == 0) {
+		uncharge(client, (uint32_t)(s - client->shares), s->base);
+		s->base = 0;
+		s->limit = 0;
+	}
+}
+
+static uint32_t usable(const struct device_client *c, uint32_t slot)
+{
+	const struct device *d = c->device;
+
+	if (slot >= SIM_MAX_GPUS || (c->instance && !instance_on(c, slot)))
+		return BAD_DEVICE;
+	if (!d->slots[slot].usable)
+		return d->slots[slot].total ? UNAVAILABLE : BAD_DEVICE;
+	if (c->instance)
+		return c->instance->usable ? OK : UNAVAILABLE;
+	return d->slots[slot].mig ? NOT_SUPPORTED : OK;
+}
+
+uint32_t request_context_begin(struct device_client *c, uint32_t slot, struct context **ret)
+{
+	uint32_t r = usable(c, slot), i = 0;
+
+	while (i < SIM_DEVICE_CONTEXTS_MAX && c->contexts[i].engine)
+		i++;
+	if (r || i == SIM_DEVICE_CONTEXTS_MAX)
+		return r ? r : TOO_MANY_CONTEXTS;
+	c->contexts[i] = (struct context){ .client = c, .index = i, .slot = slot };
+	atomic_store(&c->page->contexts[i].error, 0);
+	atomic_store(&c->page->contexts[i].busy_ns, 0);
+	*ret = &c->contexts[i];
+	return OK;
+}
+
+/* What a process's first context takes besides its stacks: more where it may have more of the GPU. */
+static uint64_t base_bytes(const struct slot *s, uint32_t width)
+{
+	uint64_t scaled = DEVICE_CONTEXT_BASE - DEVICE_CONTEXT_FIXED;
+
+	return granules(
+		DEVICE_CONTEXT_FIXED + scaled * width / (s->sm_count ? s->sm_count : 1));
+}
+
+/* The memory that a new context takes; .bytes and .more of it are the context's, the rest is @base. */
+static uint32_t context_memory(struct device_client *c, struct context *x, uint64_t *base)
+{
+	struct device *d = c->device;
+	const struct slot *s = &d->slots[x->slot];
+	const struct share *share = &c->shares[x->slot];
+	uint64_t stack = stack_bytes(x->width, DEVICE_STACK_DEFAULT), all = 0;
+	uint32_t value;
+
+	x->more = share->contexts ? DEVICE_CONTEXT_MORE : 0;
+	x->bytes = stack + x->more;
+	if (!share->contexts)
+		all = s->context ? granules(s->context) : base_bytes(s, x->width) + stack;
+	*base = all > x->bytes ? all - x->bytes : 0;
+	if (sim_cuda_fault_hit(d->state, x->slot, SIM_CUDA_OOM, &value) ||
+		x->bytes + *base > usage_room(c, x->slot) || !usage_list(c, x->slot))
+		return NO_MEMORY;
+	return OK;
+}
+
+static uint32_t do_context_create(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	CLEANUP(freep) struct ticket *t = NULL;
+	struct device *d = c->device;
+	struct context *x, *server;
+	struct share *share;
+	uint64_t base;
+	uint32_t r = request_context_begin(c, q->slot, &x);
+
+	if (!r && q->id && c->instance)
+		r = NOT_SUPPORTED;
+	if (!r)
+		r = mps_use_ticket(d, q, &server, &t);
+	if (!r && !mps_mode_allows(c, q->slot, server))
+		r = UNAVAILABLE;
+	if (r)
+		return r;
+	share = &c->shares[q->slot];
+	share->mps = t != NULL;
+	if (t && !share->contexts)
+		share->limit = t->limit;
+	x->width = t ? t->width : c->instance ? c->instance->width : d->slots[q->slot].sm_count;
+	r = context_memory(c, x, &base);
+	if (r)
+		return r;
+	x->engine = t ? engine_context_join(server->engine, t->width, t->priority, x)
+		      : engine_context_new(d->engine, instance_unit(c, q->slot),
+				d->slots[q->slot].mps, q->percent, x);
+	if (!x->engine)
+		return NO_MEMORY;
+	x->server = server;
+	x->ticket = t ? t->id : 0;
+	share->contexts++;
+	share->base += base;
+	request_charge(c, q->slot, x->bytes + base);
+	usage_show(d, q->slot);
+	a->reply.object = x->index;
+	a->reply.bytes = x->bytes + base;
+	return OK;
+}
+
+static struct context *find_context(struct device_client *c, uint32_t object)
+{
+	return object < SIM_DEVICE_CONTEXTS_MAX && c->contexts[object].engine
+		       ? &c->contexts[object]
+		       : NULL;
+}
+
+static uint32_t do_context_destroy(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct context *x = find_context(c, q->object);
+	uint32_t slot;
+
+	(void)a;
+	if (!x)
+		return BAD_CONTEXT;
+	slot = x->slot;
+	request_context_end(x);
+	usage_show(c->device, slot);
+	usage_unlist(c);
+	return OK;
+}
+
+static uint32_t do_context_stack(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct context *x = find_context(c, q->object);
+	struct device *d = c->device;
+	uint64_t bytes, want;
+
+	if (!x)
+		return BAD_CONTEXT;
+	if (q->bytes > STACK_BYTES_MAX || x->is_server)
+		return BAD_VALUE;
+	bytes = q->bytes < DEVICE_STACK_DEFAULT ? DEVICE_STACK_DEFAULT : q->bytes;
+	want = stack_bytes(x->width, bytes) + x->more;
+	if (want > x->bytes && want - x->bytes > usage_room(c, x->slot))
+		return NO_MEMORY;
+	uncharge(c, x->slot, x->bytes);
+	request_charge(c, x->slot, want);
+	x->bytes = want;
+	usage_show(d, x->slot);
+	a->reply.bytes = want;
+	return OK;
+}
+
+static uint32_t do_context_fault(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct context *x = find_context(c, q->object);
+
+	(void)a;
+	if (!x)
+		return BAD_CONTEXT;
+	if (!device_is_fault(q->flags))
+		return BAD_VALUE;
+	engine_context_fault(x->engine, q->flags);
+	return OK;
+}
+
+/* Streams and events. */
+
+void request_view_end(struct view *w)
+{
+	struct event *v = w->event;
+	struct view **at = &v->views;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	w->client->events[w->index] = NULL;
+	free(w);
+	if (v->views)
+		return;
+	*v->at = v->next;
+	if (v->next)
+		v->next->at = v->at;
+	engine_event_free(v->engine);
+	free(v);
+}
+
+static uint32_t do_stream_create(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct context *x = find_context(c, q->object);
+	struct stream *s;
+	uint32_t i;
+
+	if (!x)
+		return BAD_CONTEXT;
+	for (uint32_t n = 0; n < SIM_DEVICE_STREAMS_MAX; n++) {
+		i = (c->stream_cursor + n) % SIM_DEVICE_STREAMS_MAX;
+		if (!c->streams[i])
+			break;
+	}
+	if (c->streams[i])
+		return OS_ERROR;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return OS_ERROR;
+	*s = (struct stream){ .client = c, .context = x, .index = i };
+	s->engine = engine_stream_new(x->engine, q->percent > 100 ? 100 : (int)q->percent, s);
+	if (!s->engine) {
+		free(s);
+		return OS_ERROR;
+	}
+	c->streams[i] = s;
+	c->stream_cursor = i + 1;
+	c->stream_top = i >= c->stream_top ? i + 1 : c->stream_top;
+	atomic_store(&c->page->streams[i].completed, 0);
+	atomic_store(&c->page->streams[i].host_seq, 0);
+	a->reply.object = i;
+	return OK;
+}
+
+struct stream *request_stream(struct device_client *c, uint32_t object)
+{
+	struct stream *s = object < SIM_DEVICE_STREAMS_MAX ? c->streams[object] : NULL;
+
+	return s && !s->dying ? s : NULL;
+}
+
+static uint32_t do_stream_destroy(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct stream *s = request_stream(c, q->object);
+
+	(void)a;
+	if (!s)
+		return BAD_HANDLE;
+	s->dying = true;
+	engine_stream_free(s->engine);
+	return OK;
+}
+
+static struct view *view_new(struct device_client *c, struct event *v)
+{
+	struct view *w;
+	uint32_t i;
+
+	for (uint32_t n = 0; n < SIM_DEVICE_EVENTS_MAX; n++) {
+		i = (c->event_cursor + n) % SIM_DEVICE_EVENTS_MAX;
+		if (!c->events[i])
+			break;
+	}
+	if (c->events[i])
+		return NULL;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	*w = (struct view){ .event = v, .client = c, .index = i, .next = v->views };
+	v->views = w;
+	c->events[i] = w;
+	c->event_cursor = i + 1;
+	c->event_top = i >= c->event_top ? i + 1 : c->event_top;
+	atomic_store(&c->page->events[i].completed, engine_event_completed(v->engine));
+	atomic_store(&c->page->events[i].recorded, engine_event_recorded(v->engine));
+	atomic_store(&c->page->events[i].time_ns, 0);
+	return w;
+}
+
+static uint32_t do_event_create(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct device *d = c->device;
+	struct event *v = calloc(1, sizeof(*v));
+	const struct view *w;
+
+	(void)q;
+	if (!v)
+		return OS_ERROR;
+	v->engine = engine_event_new(d->engine, v);
+	w = v->engine ? view_new(c, v) : NULL;
+	if (!w || getrandom(&v->cookie, sizeof(v->cookie), GRND_NONBLOCK) < 0) {
+		if (v->engine)
+			engine_event_free(v->engine);
+		if (w)
+			c->events[w->index] = NULL;
+		free(v->views);
+		free(v);
+		return OS_ERROR;
+	}
+	v->id = ++d->last_event_id;
+	v->next = d->events;
+	if (v->next)
+		v->next->at = &v->next;
+	v->at = &d->events;
+	d->events = v;
+	a->reply.object = w->index;
+	a->reply.id = v->id;
+	a->reply.cookie = v->cookie;
+	return OK;
+}
+
+static uint32_t do_event_open(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct event *v = c->device->events;
+	const struct view *w;
+
+	while (v && (v->id != q->id || v->cookie != q->cookie))
+		v = v->next;
+	if (!v)
+		return BAD_HANDLE;
+	w = view_new(c, v);
+	if (!w)
+		return OS_ERROR;
+	a->reply.object = w->index;
+	return OK;
+}
+
+struct view *request_event(const struct device_client *c, uint32_t object)
+{
+	return object < SIM_DEVICE_EVENTS_MAX ? c->events[object] : NULL;
+}
+
+static uint32_t do_event_destroy(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct view *w = request_event(c, q->object);
+
+	(void)a;
+	if (!w)
+		return BAD_HANDLE;
+	request_view_end(w);
+	return OK;
+}
+
+/* Memory. */
+
+static uint32_t do_mem_info(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	uint32_t r = usable(c, q->slot);
+
+	if (r)
+		return r;
+	a->reply.bytes = usage_room(c, q->slot);
+	a->reply.total = c->instance ? c->instance->total : c->device->slots[q->slot].total;
+	return OK;
+}
+
+static void tell_memory(const struct memory_facts *m, struct device_answer *a)
+{
+	a->reply.id = m->id;
+	a->reply.cookie = m->cookie;
+	a->reply.bytes = m->bytes;
+	a->reply.slot = m->slot;
+	a->reply.flags = m->flags;
+	a->fd = m->fd;
+}
+
+static uint32_t do_mem_alloc(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct device *d = c->device;
+	bool managed = q->flags & SIM_DEVICE_MEM_MANAGED;
+	const struct memory_facts *m;
+	uint32_t r = usable(c, q->slot), value;
+	uint64_t bytes;
+
+	if (r)
+		return r;
+	if (!q->bytes || q->flags & ~(SIM_DEVICE_MEM_NO_FD | SIM_DEVICE_MEM_MANAGED))
+		return BAD_VALUE;
+	if (q->bytes > BYTES_MAX)
+		return NO_MEMORY;
+	bytes = granules(q->bytes);
+	if (sim_cuda_fault_hit(d->state, q->slot, SIM_CUDA_OOM, &value) ||
+		(!managed && bytes > usage_room(c, q->slot)) || !usage_list(c, q->slot))
+		return NO_MEMORY;
+	m = memory_new(d->memories, &c->holder, q->slot, bytes, q->flags);
+	if (!m)
+		return NO_MEMORY;
+	if (!managed) {
+		d->slots[q->slot].used += bytes;
+		usage_show(d, q->slot);
+	}
+	tell_memory(m, a);
+	return OK;
+}
+
+static uint32_t do_mem_release(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct device *d = c->device;
+
+	(void)a;
+	if (!memory_release(d->memories, &c->holder, q->id))
+		return BAD_HANDLE;
+	/* Of which GPU it was is not known any more, and it may be another process's now. */
+	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
+		if (c->shares[slot].listed)
+			usage_show_again(d, slot);
+	return OK;
+}
+
+static uint32_t do_mem_export(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	a->fd = memory_export(c->device->memories, &c->holder, q->id, DEVICE_EXPORTS_MAX);
+	a->close_fd = true;
+	return a->fd < 0 ? BAD_HANDLE : OK;
+}
+
+static uint32_t take_in(struct device_client *c, const struct memory_facts *m,
+	struct device_answer *a)
+{
+	if (!m)
+		return BAD_HANDLE;
+	usage_show_again(c->device, m->slot);
+	tell_memory(m, a);
+	return OK;
+}
+
+static uint32_t do_mem_open(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	return take_in(c, memory_open(c->device->memories, &c->holder, q->id, q->cookie), a);
+}
+
+static uint32_t do_counters(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	struct engine_counters n;
+
+	if (q->slot >= SIM_MAX_GPUS || (c->instance && !instance_on(c, q->slot)))
+		return BAD_DEVICE;
+	n = engine_gpu_counters(c->device->engine, instance_unit(c, q->slot));
+	a->reply.bytes = n.busy_ns;
+	a->reply.total = n.switch_ns;
+	a->reply.id = n.switches;
+	return OK;
+}
+
+/* Packets. */
+
+static uint32_t do_hello(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a)
+{
+	CLEANUP(closep) int fd = -1;
+	struct sim_device_page *page;
+
+	if (q->bytes != SIM_DEVICE_VERSION)
+		return NOT_SUPPORTED;
+	fd = memfd_create("gpuslice-sim-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	c->streams = calloc(SIM_DEVICE_STREAMS_MAX, sizeof(struct stream *));
+	c->events = calloc(SIM_DEVICE_EVENTS_MAX, sizeof(struct view *));
+	if (fd < 0 || !c->streams || !c->events || ftruncate(fd, sizeof(*page)) < 0 ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return OS_ERROR;
+	page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED)
+		return OS_ERROR;
+	page->version = SIM_DEVICE_VERSION;
+	c->page = page;
+	c->page_fd = steal_fd(&fd);
+	a->fd = c->page_fd;
+	return OK;
+}
+
+typedef uint32_t do_fn(struct device_client *c, const struct sim_device_request *q,
+	struct device_answer *a);
+
+static do_fn *const requests[SIM_DEVICE_OPS] = {
+	[SIM_DEVICE_MEM_INFO] = do_mem_info,
+	[SIM_DEVICE_CONTEXT_CREATE] = do_context_create,
+	[SIM_DEVICE_CONTEXT_DESTROY] = do_context_destroy,
+	[SIM_DEVICE_CONTEXT_STACK] = do_context_stack,
+	[SIM_DEVICE_STREAM_CREATE] = do_stream_create,
+	[SIM_DEVICE_STREAM_DESTROY] = do_stream_destroy,
+	[SIM_DEVICE_EVENT_CREATE] = do_event_create,
+	[SIM_DEVICE_EVENT_OPEN] = do_event_open,
+	[SIM_DEVICE_EVENT_DESTROY] = do_event_destroy,
+	[SIM_DEVICE_MEM_ALLOC] = do_mem_alloc,
+	[SIM_DEVICE_MEM_RELEASE] = do_mem_release,
+	[SIM_DEVICE_MEM_EXPORT] = do_mem_export,
+	[SIM_DEVICE_MEM_OPEN] = do_mem_open,
+	[SIM_DEVICE_COUNTERS] = do_counters,
+	[SIM_DEVICE_CONTEXT_FAULT] = do_context_fault,
+	[SIM_DEVICE_MPS_SERVE] = mps_serve,
+	[SIM_DEVICE_MPS_TICKET] = mps_ticket,
+	[SIM_DEVICE_MPS_END] = mps_end,
+	[SIM_DEVICE_INSTANCE] = instance_use,
+};
+
+bool device_request(struct device_client *c, const struct sim_device_request *q, int fd,
+	uint64_t now_ns, struct device_answer *a)
+{
+	struct sim_device_reply *r = &a->reply;
+
+	/* First of all a hello, and only one. */
+	if ((q->op == SIM_DEVICE_HELLO) == (c->page != NULL))
+		return false;
+	if (q->op == SIM_DEVICE_HOST_DONE) {
+		const struct stream *s = request_stream(c, q->object);
+
+		if (s)
+			(void)engine_host_done(s->engine, q->id, now_ns);
+		return true;
+	}
+	*r = (struct sim_device_reply){ .op = q->op, .tag = q->tag };
+	a->send = true;
+	if (q->op == SIM_DEVICE_HELLO)
+		r->status = do_hello(c, q, a);
+	else if (q->op == SIM_DEVICE_MEM_IMPORT)
+		r->status = take_in(c, memory_import(c->device->memories, &c->holder, fd), a);
+	else if (q->op < SIM_DEVICE_OPS && requests[q->op])
+		r->status = requests[q->op](c, q, a);
+	else
+		return false;
+	return true;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What NVML shows: who has how much, and how busy each one was. */
+#include "testbed/sim/device/internal.h"
+
+#include "lib/base/time.h"
+#include "testbed/sim/derive.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void usage_show(struct device *d, uint32_t slot)
+{
+	struct sim_usage rows[SIM_MAX_PROCESSES];
+	size_t n = 0, i;
+
+	for (struct device_client *c = d->clients; c; c = c->next) {
+		account_shown(c, slot);
+		if (!c->shares[slot].listed)
+			continue;
+		for (i = 0; i < n && rows[i].pid != c->pid; i++)
+			;
+		if (i == SIM_MAX_PROCESSES)
+			continue;
+		if (i == n)
+			rows[n++] = (struct sim_usage){ .pid = c->pid };
+		rows[i].bytes += c->shares[slot].bytes;
+	}
+	sim_usage_write(d->state, slot, rows, n, d->slots[slot].used);
+}
+
+bool usage_remove_row(struct sim_gpu *g, uint32_t pid)
+{
+	bool found = false;
+
+	for (uint32_t i = g->process_count; i-- > 0;) {
+		struct sim_process *p = &g->processes[i];
+
+		if (p->pid != pid || p->kind == SIM_PROCESS_GRAPHICS)
+			continue;
+		memmove(p, p + 1, (g->process_count - i - 1) * sizeof(*p));
+		g->process_count--;
+		memset(&g->processes[g->process_count], 0, sizeof(*p));
+		found = true;
+	}
+	return found;
+}
+
+static void add_row(struct sim_gpu *g, const struct device_client *c,
+	enum sim_process_kind kind, const struct instance *in)
+{
+	struct sim_process *p = &g->processes[g->process_count++];
+
+	*p = (struct sim_process){ .pid = c->pid,
+		.kind = kind,
+		.gi = in ? in->gi : SIM_NO_INSTANCE,
+		.ci = in ? in->ci : SIM_NO_INSTANCE,
+		.started_us = time_wall_ns() / 1000 };
+	(void)snprintf(p->name, sizeof(p->name), "%s", c->name);
+}
+
+/* Another connection of the same process has something on the GPU too. */
+static bool listed_by_another(const struct device_client *c, uint32_t slot)
+{
+	for (const struct device_client *o = c->device->clients; o; o = o->next)
+		if (o != c && o->pid == c->pid && o->shares[slot].listed)
+			return true;
+	return false;
+}
+
+/* NVML's row of the process; its bytes are told by usage_show(). */
+bool usage_list(struct device_client *c, uint32_t slot)
+{
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+	struct device *d = c->device;
+	struct sim_gpu *g;
+
+	if (c->shares[slot].listed)
+		return true;
+	if (!listed_by_another(c, slot)) {
+		if (sim_txn_begin(d->state, &txn, NULL) < 0)
+			return false;
+		g = &txn.node->gpus[slot];
+		if (g->process_count + c->shares[slot].mps >= SIM_MAX_PROCESSES)
+			return false;
+		sim_settle(g, time_wall_ns());
+		(void)usage_remove_row(g, c->pid);
+		add_row(g, c, SIM_PROCESS_COMPUTE, instance_on(c, slot));
+		/* Of clients of MPS the driver has two, with the same memory. */
+		if (c->shares[slot].mps)
+			add_row(g, c, SIM_PROCESS_MPS, NULL);
+		sim_gpu_sum_processes(g);
+		sim_txn_commit(&txn);
+	}
+	c->shares[slot].listed = true;
+	return true;
+}
+
+/* Takes the process off the lists of GPUs on which it has nothing. Its bytes are gone already. */
+void usage_unlist(struct device_client *c)
+{
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+	struct device *d = c->device;
+	bool begun = false;
+
+	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
+		struct share *s = &c->shares[slot];
+
+		if (!s->listed || s->bytes || s->contexts)
+			continue;
+		load_end(c, slot);
+		account_end(c, slot);
+		s->listed = false;
+		if (listed_by_another(c, slot))
+			continue;
+		if (!begun && sim_txn_begin(d->state, &txn, NULL) < 0)
+			return;
+		begun = true;
+		sim_settle(&txn.node->gpus[slot], time_wall_ns());
+		(void)usage_remove_row(&txn.node->gpus[slot], c->pid);
+		sim_gpu_sum_processes(&txn.node->gpus[slot]);
+	}
+	if (!begun)
+		return;
+	sim_txn_commit(&txn);
+	for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++)
+		if (d->slots[slot].usable)
+			usage_show(d, slot);
+}
+
+uint64_t usage_free_bytes(const struct slot *s)
+{
+	return s->room > s->used ? s->room - s->used : 0;
+}
+
+uint64_t usage_room(const struct device_client *c, uint32_t slot)
+{
+	const struct instance *in = instance_on(c, slot);
+	uint64_t room = in ? instance_free_bytes(c->device, in)
+			   : usage_free_bytes(&c->device->slots[slot]);
+	const struct share *s = &c->shares[slot];
+	uint64_t own = s->limit > s->bytes ? s->limit - s->bytes : 0;
+
+	return s->limit && own < room ? own : room;
+}
+
+/* Memory that changes hands; sums only, usage_show() follows. */
+void usage_moved(void *arg, const struct memory_facts *m, struct memory_holder *from,
+	struct memory_holder *to, bool lives)
+{
+	struct device *d = arg;
+
+	if (m->flags & SIM_DEVICE_MEM_MANAGED)
+		return;
+	if (from)
+		((struct device_client *)(void *)((char *)from -
+						  offsetof(struct device_client, holder)))
+			->shares[m->slot]
+			.bytes -= m->bytes;
+	if (to)
+		((struct device_client *)(void *)((char *)to -
+						  offsetof(struct device_client, holder)))
+			->shares[m->slot]
+			.bytes += m->bytes;
+	if (!lives)
+		d->slots[m->slot].used -= m->bytes;
+}
+
+/* The same where memory may have gone over to a process that NVML does not list yet. */
+void usage_show_again(struct device *d, uint32_t slot)
+{
+	for (struct device_client *c = d->clients; c; c = c->next)
+		if (c->shares[slot].bytes && !c->shares[slot].listed)
+			(void)usage_list(c, slot);
+	usage_show(d, slot);
+}
+
+/* Load. */
+
+#define MEASURE_NS (250 * NS_PER_MS)
+
+uint64_t usage_busy_ns(const struct device_client *c, uint32_t slot)
+{
+	uint64_t ns = c->shares[slot].busy_ns;
+
+	for (uint32_t i = 0; i < SIM_DEVICE_CONTEXTS_MAX; i++)
+		if (c->contexts[i].engine && c->contexts[i].slot == slot)
+			ns += engine_context_busy_ns(c->contexts[i].engine);
+	return ns;
+}
+
+/* The percentage of the interval that each process computed. True: one has changed. */
+static bool measure_clients(struct device *d, uint64_t interval_ns)
+{
+	bool changed = false;
+
+	for (struct device_client *c = d->clients; c; c = c->next)
+		for (uint32_t slot = 0; slot < SIM_MAX_GPUS; slot++) {
+			struct share *s = &c->shares[slot];
+			uint64_t busy, percent;
+
+			if (!s->listed)
+				continue;
+			busy = usage_busy_ns(c, slot);
+			percent = (busy - s->seen_busy_ns) * 100 / interval_ns;
+			s->seen_busy_ns = busy;
+			percent = percent > 100 ? 100 : percent;
+			changed = changed || percent != s->percent;
+			s->percent = (uint32_t)percent;
+		}
+	return changed;
+}
+
+static void show_load(struct sim_gpu *g, const struct device *d, uint32_t slot)
+{
+	sim_settle(g, time_wall_ns());
+	for (const struct device_client *c = d->clients; c; c = c->next)
+		for (uint32_t i = 0; c->shares[slot].listed && i < g->process_count; i++) {
+			struct sim_process *p = &g->processes[i];
+
+			if (p->pid != c->pid || p->kind != SIM_PROCESS_COMPUTE)
+				continue;
+			p->sm_percent = c->shares[slot].percent;
+			p->mem_percent = p->sm_percent / 2;
+		}
+	sim_gpu_sum_processes(g);
+}
+
+void device_late(struct device *d, uint64_t ns)
+{
+	d->late_ns += ns;
+}
+
+void usage_measure(struct device *d, uint64_t now_ns)
+{
+	CLEANUP(sim_txn_end) struct sim_txn txn = SIM_TXN_INIT;
+	uint64_t mono_ns = time_mono_ns(), interval_ns = now_ns - d->measured_ns;
+
+	/* So often for people, however fast the simulated clock goes. */
+	if (now_ns == UINT64_MAX || now_ns <= d->measured_ns ||
+		mono_ns - d->measured_mono_ns < MEASURE_NS)
+		return;
+	load_measure(d, interval_ns, mono_ns - d->measured_mono_ns, mono_ns);
+	d->measured_ns = now_ns;
+	d->measured_mono_ns = mono_ns;
+	if ((!measure_clients(d, interval_ns) && !d->late_ns) ||
+		sim_txn_begin(d->state, &txn, NULL) < 0)
+		return;
+	for (uint32_t slot = 0; slot < txn.node->head.info.slot_count; slot++)
+		if (d->slots[slot].usable) {
+			show_load(&txn.node->gpus[slot], d, slot);
+			txn.node->gpus[slot].keys.violation_base_ns += d->late_ns;
+		}
+	d->late_ns = 0;
+	sim_txn_commit(&txn);
+}

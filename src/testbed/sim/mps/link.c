@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "testbed/sim/mps/link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lib/base/fd.h"
+
+const char *mps_dir(void)
+{
+	const char *dir = getenv(MPS_ENV_DIR);
+
+	return dir && dir[0] ? dir : MPS_DIR_DEFAULT;
+}
+
+/* Through a descriptor of the directory, as a socket's path has at most 107 bytes. */
+int mps_dial(const char *dir)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	CLEANUP(closep) int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	CLEANUP(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (dir_fd < 0 || fd < 0)
+		return -1;
+	(void)snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d/" MPS_CONTROL,
+		dir_fd);
+	while (connect(fd, (const struct sockaddr *)&sa, sizeof(sa)) < 0)
+		if (errno != EINTR)
+			return -1;
+	return steal_fd(&fd);
+}
+
+bool mps_send(int fd, struct mps_packet *p, int send_fd, int flags)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .room = { 0 } };
+	struct iovec iov = { .iov_base = p, .iov_len = sizeof(*p) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	p->version = MPS_VERSION;
+	if (send_fd >= 0) {
+		m.msg_control = control.room;
+		m.msg_controllen = sizeof(control.room);
+		control.head = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+			.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS };
+		memcpy(CMSG_DATA(&control.head), &send_fd, sizeof(int));
+	}
+	do
+		n = sendmsg(fd, &m, flags | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)sizeof(*p);
+}
+
+/* A client's or server's numbers, as they are used as indexes and widths. */
+static bool in_range(const struct mps_packet *p)
+{
+	return p->version == MPS_VERSION && p->count <= MPS_DEVICES_MAX &&
+	       p->device < MPS_DEVICES_MAX && p->settings.percent <= MPS_PERCENT_ALL &&
+	       p->settings.priority <= 1;
+}
+
+enum mps_got mps_receive(int fd, struct mps_packet *p, int *recv_fd, int flags)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .room = { 0 } };
+	struct iovec iov = { .iov_base = p, .iov_len = sizeof(*p) };
+	struct msghdr m = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.room,
+		.msg_controllen = sizeof(control.room) };
+	CLEANUP(closep) int got = -1;
+	const struct cmsghdr *c;
+	ssize_t n;
+
+	if (recv_fd)
+		*recv_fd = -1;
+	do
+		n = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return MPS_LATER;
+	c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&got, CMSG_DATA(c), sizeof(int));
+	if (n != (ssize_t)sizeof(*p) || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+		!in_range(p))
+		return MPS_GONE;
+	p->text[sizeof(p->text) - 1] = '\0';
+	if (recv_fd)
+		*recv_fd = steal_fd(&got);
+	return MPS_GOT;
+}
+
+bool mps_is_alive(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	return fd >= 0 && poll(&p, 1, 0) == 0;
+}
+
+void mps_peer(int fd, pid_t *pid, uid_t *uid)
+{
+	struct ucred cred = { .pid = 0, .uid = (uid_t)-1 };
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		cred = (struct ucred){ .pid = 0, .uid = (uid_t)-1 };
+	*pid = cred.pid;
+	*uid = cred.uid;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "testbed/sim/mps/server/server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/fd.h"
+#include "lib/base/parse.h"
+#include "testbed/sim/mps/link.h"
+#include "testbed/sim/mps/log.h"
+#include "testbed/sim/place.h"
+
+#define POLLS_MAX (2 + MPS_CLIENTS_MAX + MPS_CONTEXTS_MAX * MPS_DEVICES_MAX)
+
+void server_tell_state(struct server *s)
+{
+	struct mps_packet p = { .op = MPS_STATE,
+		.status = s->faulted ? MPS_FAULT : MPS_ACTIVE };
+
+	if (s->control >= 0)
+		(void)mps_send(s->control, &p, -1, MSG_DONTWAIT);
+}
+
+static void settings_changed(struct server *s, const struct mps_settings *now)
+{
+	char percent[16];
+
+	mps_percent_format(now->percent, percent, sizeof(percent));
+	if (!s->began) /* a change is told of limits alone, as by the real one */
+		mps_log(s->log, "Server", "Active Threads Percentage set to %s", percent);
+	for (uint32_t i = 0; i < MPS_DEVICES_MAX; i++)
+		if (s->settings.limits[i] != now->limits[i])
+			mps_log(s->log, "Server",
+				"Device pinned memory limit for device %u set to 0x%llx bytes",
+				i, (unsigned long long)now->limits[i]);
+	if (!s->began)
+		mps_log(s->log, "Server", "Server Priority set to %u", now->priority);
+	if (!s->began)
+		mps_log(s->log, "Server", "Server has started");
+	s->began = true;
+	s->settings = *now;
+}
+
+static void stop(struct server *s, bool force)
+{
+	struct mps_packet p = { .op = MPS_RESULT,
+		.id = force ? 0 : s->process_count + s->context_count };
+
+	mps_log(s->log, "Server", "Server has been notified to shutdown");
+	if (p.id) {
+		mps_log(s->log, "Server",
+			"Server was unable to shutdown due to %u active clients",
+			(unsigned)p.id);
+	} else {
+		mps_log(s->log, "Server", "Waiting for current clients to finish");
+		mps_log(s->log, "Server", "Exiting");
+		s->stop = true;
+	}
+	(void)mps_send(s->control, &p, -1, MSG_DONTWAIT);
+}
+
+/* What control wants. False: it is gone. */
+static bool serve_control(struct server *s)
+{
+	struct mps_packet p, r = { .op = MPS_RESULT };
+	int fd = -1;
+
+	switch (mps_receive(s->control, &p, &fd, MSG_DONTWAIT)) {
+	case MPS_LATER:
+		return true;
+	case MPS_GONE:
+		return false;
+	case MPS_GOT:
+		break;
+	}
+	if ((p.op == MPS_PROCESS || p.op == MPS_CONTEXT) && fd >= 0)
+		client_new(s, steal_fd(&fd), &p);
+	else if (p.op == MPS_SETTINGS)
+		settings_changed(s, &p.settings);
+	else if (p.op == MPS_STOP)
+		stop(s, p.id != 0);
+	else if (p.op == MPS_QUERY) {
+		text_answer(s, p.text, r.text, sizeof(r.text));
+		(void)mps_send(s->control, &r, -1, MSG_DONTWAIT);
+	}
+	closep(&fd);
+	return true;
+}
+
+/* A client has nothing to say once it is there: anything readable is its end. */
+static void ends(struct server *s, const struct pollfd *polls, size_t n)
+{
+	for (struct server_context *c = s->contexts, *next; c; c = next) {
+		next = c->next;
+		for (size_t i = 0; i < n; i++)
+			if (polls[i].fd == c->fd && polls[i].revents) {
+				client_context_end(s, c);
+				break;
+			}
+	}
+	for (struct process *p = s->processes, *next; p; p = next) {
+		next = p->next;
+		for (size_t i = 0; i < n; i++)
+			if (polls[i].fd == p->fd && polls[i].revents) {
+				client_process_end(s, p);
+				break;
+			}
+	}
+}
+
+static void loop(struct server *s, struct pollfd *polls)
+{
+	while (!s->stop && (s->control >= 0 || s->process_count)) {
+		size_t n = 0;
+
+		polls[n++] = (struct pollfd){ .fd = s->control, .events = POLLIN };
+		polls[n++] = (struct pollfd){ .fd = s->gpu.fd };
+		for (const struct server_context *c = s->contexts; c; c = c->next)
+			polls[n++] = (struct pollfd){ .fd = c->fd, .events = POLLIN };
+		for (const struct process *p = s->processes; p; p = p->next)
+			polls[n++] = (struct pollfd){ .fd = p->fd, .events = POLLIN };
+		(void)poll(polls, n, s->context_count || s->faulted ? SERVER_LOOK_MS : -1);
+		gpu_look(s);
+		if (n > 2)
+			ends(s, polls + 2, n - 2);
+		if (polls[0].revents && !serve_control(s)) {
+			closep(&s->control);
+			s->control = -1;
+		}
+		if (!gpu_lives(s)) {
+			mps_log(s->log, "Server",
+				"Server encountered a fatal exception. Shutting down");
+			s->exit_code = 1;
+			s->stop = true;
+		}
+	}
+}
+
+/* Beside this program where it is installed, in its own directory in a build tree. */
+static void name_gpu_program(void)
+{
+	static const char *const places[] = { "gpuslice-sim-gpu",
+		"../device/gpuslice-sim-gpu" };
+	char self[SIM_PATH_MAX], path[SIM_PATH_MAX + 64];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	self[n > 0 ? n : 0] = '\0';
+	slash = strrchr(self, '/');
+	if (!slash || getenv(SIM_ENV_GPU))
+		return;
+	*slash = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", self, places[i]);
+		if (access(path, X_OK) == 0) {
+			(void)setenv(SIM_ENV_GPU, path, 1);
+			return;
+		}
+	}
+}
+
+static void be_slow(void)
+{
+	char value[16];
+	uint32_t ms;
+	struct timespec t;
+
+	if (!mps_fault("slow-server", value, sizeof(value)) || !parse_u32(value, &ms))
+		return;
+	t = (struct timespec){ .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
+	(void)nanosleep(&t, NULL);
+}
+
+static bool begin(struct server *s)
+{
+	struct mps_packet p = { .op = MPS_SERVER };
+	const char *dir = mps_dir();
+
+	mps_log(s->log, "Other", "Startup");
+	mps_log(s->log, "Other", "Connecting to control daemon on socket: %s/" MPS_CONTROL,
+		dir);
+	s->control = mps_dial(dir);
+	if (s->control < 0 || !mps_send(s->control, &p, -1, 0))
+		return false;
+	mps_log(s->log, "Other", "Initializing server process");
+	be_slow();
+	name_gpu_program();
+	if (mps_fault_is("no-server") || !gpu_find_all(s) || !gpu_serve_all(s)) {
+		mps_log(s->log, "Server",
+			"Server encountered a fatal exception. Shutting down");
+		return false;
+	}
+	mps_log(s->log, "Server", "Created anonymous shared memory region mps.shm.%d.%d",
+		(int)getuid(), (int)getpid());
+	mps_log(s->log, "Server", "CUDA MPS Server for Linux/Unix. Binary version: %d",
+		SERVER_BINARY);
+	mps_log(s->log, "Server", "Display Driver version: 580");
+	server_tell_state(s);
+	return true;
+}
+
+int main(void)
+{
+	static struct server s = { .log = -1,
+		.control = -1,
+		.gpu = SIM_DEVICE_INIT,
+		.seen_pid = 1048576,
+		.seen_context = 1 };
+	CLEANUP(freep) struct pollfd *polls = calloc(POLLS_MAX, sizeof(*polls));
+	char path[SIM_PATH_MAX];
+
+	(void)snprintf(path, sizeof(path), "%s/" MPS_LOG_PIPE, mps_dir());
+	s.log = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (!polls || !begin(&s))
+		return 1;
+	loop(&s, polls);
+	sim_device_close(&s.gpu);
+	return s.exit_code;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * nvidia-cuda-mps-server: what its parts share.
+ *
+ *	server.c         start, what the control program wants, the loop
+ *	gpu.c     the GPUs it serves: its own contexts, tickets, faults
+ *	client.c  processes and their contexts
+ *	text.c    answers to commands
+ *
+ * One of a thread and a loop. It ends when the control program says so, when that is gone and the last client
+ * too, or when the simulated GPU is.
+ */
+#include "testbed/sim/device/client/client.h"
+#include "testbed/sim/model.h"
+#include "testbed/sim/mps/limits.h"
+
+#include <sys/types.h>
+
+#define SERVER_BINARY  13000
+#define SERVER_LOOK_MS 10 /* how often it looks for faults, while it has clients */
+
+enum { /* as CUDA numbers them */
+	MPS_CONNECTION_FAILED = 805,
+	MPS_NOT_READY = 807,
+	MPS_MAX_CLIENTS = 808,
+	MPS_MAX_CONNECTIONS = 809,
+	MPS_CLIENT_TERMINATED = 810,
+};
+
+struct server_device {
+	uint32_t slot; /* GPU of the simulated node */
+	uint32_t sm_count;
+	char name[96], uuid[SIM_NAME_MAX];
+	bool is_mig; /* CUDA is not simulated there: no contexts */
+	bool serves; /* it has a context of ours, @object */
+	uint32_t object, fault;
+	uint32_t contexts; /* of clients */
+};
+
+struct process {
+	struct process *next; /* the last to come first */
+	struct mps_settings settings;
+	uint64_t id; /* a secret between it and us */
+	uint32_t number, last_context, sticky;
+	pid_t pid;
+	uid_t uid;
+	int fd;
+	uint64_t pid_namespace;
+	char name[32];
+};
+
+struct server_context {
+	struct server_context *next; /* the last to come first */
+	struct process *process;
+	uint32_t number, device;
+	uint64_t ticket;
+	int fd;
+};
+
+struct server {
+	int log, control;
+	struct sim_device gpu;
+	struct mps_settings settings;
+	struct server_device devices[MPS_DEVICES_MAX];
+	uint32_t device_count;
+	struct process *processes;
+	struct server_context *contexts;
+	uint32_t process_count, context_count, last_number;
+	pid_t seen_pid; /* who came last, as the log has it */
+	uint32_t seen_context;
+	bool began, faulted;
+	int exit_code;
+	bool stop;
+};
+
+/* gpu.c. False: it cannot be. */
+bool gpu_find_all(struct server *s);
+bool gpu_serve_all(struct server *s); /* makes the contexts that are not there */
+bool gpu_lives(const struct server *s);
+/* A ticket for a context of @p; a CUresult. */
+uint32_t gpu_ticket(struct server *s, const struct process *p, uint32_t device,
+	struct mps_packet *answer);
+void gpu_end_context(struct server *s, const struct server_context *c, uint32_t code);
+void gpu_look(struct server *s); /* for faults, and whether they are over */
+
+/* client.c */
+void client_new(struct server *s, int fd, const struct mps_packet *p); /* @fd is taken */
+/* Their connection has ended. */
+void client_context_end(struct server *s, struct server_context *c);
+void client_process_end(struct server *s, struct process *p);
+bool client_terminate(struct server *s, pid_t pid);
+
+/* text.c: what a command is answered. */
+void text_answer(struct server *s, const char *command, char *ret, size_t cap);
+
+/* server.c */
+void server_tell_state(struct server *s);

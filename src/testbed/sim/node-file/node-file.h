@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A node of one's own, in YAML:
+ *
+ *	version: v1
+ *	model: p3.8xlarge         # or: product: T4
+ *	count: 6                  # the model's own number if absent
+ *	seed: 7                   # other UUIDs and serial numbers than other nodes of this name
+ *	driver: {version: 550.163.01, cuda: 12040, nvml: 12}
+ *	gpu: {persistence: 0}     # any key of SIM_KEYS, for all GPUs
+ *	gpus:                     # and for one of them
+ *	- index: 1
+ *	  product: T4
+ *	  memory_total: 8Gi
+ *	  fail: {power: NOT_SUPPORTED, energy: 999}
+ *	- index: 2
+ *	  product: A100-SXM4-40GB
+ *	  mig: [3g.20gb@4, 2g.10gb, 1g.5gb]  # MIG on with these instances; [] with none
+ *
+ * Every error names file:line:column, the key, what was expected and what was found. The parser
+ * needs libfyaml; everything else in the simulator does not. Thread: any.
+ */
+#include "testbed/sim/model.h"
+
+#define SIM_NODE_FILE_MAX_BYTES (1024 * 1024)
+
+/* Makes a node of @text; @path is for messages and the node's name. */
+int sim_node_parse(const char *text, size_t len, const char *path, struct sim_node *node,
+	struct error *err) MUST_USE;
+
+/* The same from a file. Exported by the plug-in that libnvidia-ml.so.1 loads for it. */
+int sim_node_file_load(const char *path, struct sim_node *node, struct error *err) MUST_USE;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What API server, Deployment controller and scheduler do between them, for one node: objects are
+ * applied, deployments keep their number of pods, pods wait or are bound. A pure state machine:
+ * cluster_step() does all that is due. Names and UIDs are deterministic and look like real ones.
+ *
+ * Not as the real ones: a template change goes through the same 25 % surge and unavailability,
+ * but without ReplicaSet objects; namespaces need not exist; failed pods of a deployment are
+ * replaced with a pause that doubles (1 s to 16 s) and only the last few are kept.
+ * Thread: owner's (time comes in).
+ */
+#include "testbed/standin/manifest/manifest.h"
+#include "testbed/standin/scheduler.h"
+
+#define CLUSTER_PODS_MAX    5000
+#define CLUSTER_FAILED_KEPT 5 /* failed pods of one deployment that stay to be looked at */
+
+struct deployment {
+	char *name, *namespace_;
+	struct str_map labels, selector;
+	struct pod_spec *template_;
+	char *hash;
+	uint32_t replicas;
+	uint64_t created_ns;
+	uint64_t serial;        /* of its next pod's name */
+	uint64_t failed_serial; /* of the newest failed pod that was answered with a pause */
+	uint64_t not_before_ns; /* no new pod until then */
+};
+
+struct config_map {
+	char *name, *namespace_;
+	struct str_map data;
+	uint64_t created_ns, version; /* version grows with each change */
+};
+
+struct cluster {
+	struct pod **pods; /* in order of creation */
+	size_t n_pods;
+	struct deployment *deployments;
+	size_t n_deployments;
+	struct config_map *config_maps;
+	size_t n_config_maps;
+	uint64_t serial;
+};
+
+void cluster_fini(struct cluster *c);
+
+enum cluster_verb { CLUSTER_CREATED, CLUSTER_CONFIGURED, CLUSTER_UNCHANGED };
+const char *cluster_verb_name(enum cluster_verb v); /* "created" */
+
+int cluster_apply(struct cluster *c, const struct object *o, uint64_t now_ns,
+	enum cluster_verb *ret, struct error *err) MUST_USE;
+
+/* Pods that are deleted are handed to @gone (may be NULL) before they are freed. ERR_NOT_FOUND
+ * with the API server's text. */
+typedef void (*cluster_gone_fn)(void *arg, const struct pod *p);
+int cluster_delete(struct cluster *c, enum object_kind kind, const char *namespace_,
+	const char *name, cluster_gone_fn gone, void *arg, struct error *err) MUST_USE;
+
+int cluster_scale(struct cluster *c, const char *namespace_, const char *name,
+	uint32_t replicas, struct error *err) MUST_USE;
+
+/*
+ * Controller and scheduler, until nothing is left to do now. Returns true if anything changed.
+ * *ret_next_ns is when to call again even if nothing happens (UINT64_MAX: no need).
+ */
+bool cluster_step(struct cluster *c, const struct node_view *node, uint64_t now_ns,
+	cluster_gone_fn gone, void *arg, uint64_t *ret_next_ns);
+
+/* @namespace_ NULL: any. Borrowed until the next step, apply or delete. */
+struct pod *cluster_pod(const struct cluster *c, const char *namespace_, const char *name);
+struct pod *cluster_pod_by_uid(const struct cluster *c, const char *uid);
+struct deployment *cluster_deployment(const struct cluster *c, const char *namespace_,
+	const char *name);
+const struct config_map *cluster_config_map(const struct cluster *c, const char *namespace_,
+	const char *name);
+
+/* The oldest pod that waits for admission, or NULL. */
+struct pod *cluster_next_bound(const struct cluster *c);
+
+struct pod_tally {
+	uint32_t total, pending, starting, running, failed;
+};
+
+/* Pods of the deployment, or of all if @d is NULL. */
+struct pod_tally cluster_tally(const struct cluster *c, const struct deployment *d);

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "testbed/standin/standin.h"
+
+#include "lib/base/buf.h"
+#include "lib/base/parse.h"
+#include "lib/base/time.h"
+
+#include <string.h>
+
+struct fault_args {
+	struct kubelet *k;
+	const char *first; /* NULL: none */
+	struct buf *said;
+};
+
+static int read_number(const struct fault_args *a, const char *what, uint32_t def,
+	uint32_t *ret, struct error *err)
+{
+	*ret = def;
+	if (a->first && !parse_u32(a->first, ret))
+		return error_set(err, ERR_INVALID, "%s: expected a number, found '%.60s'", what,
+			a->first);
+	return 0;
+}
+
+static int read_switch(const struct fault_args *a, bool *ret, struct error *err)
+{
+	if (!a->first || strcmp(a->first, "on") == 0)
+		*ret = true;
+	else if (strcmp(a->first, "off") == 0)
+		*ret = false;
+	else
+		return error_set(err, ERR_INVALID, "expected on or off, found '%.60s'",
+			a->first);
+	return 0;
+}
+
+/* All resources, or one that there is. */
+static int check_resource(const struct fault_args *a, struct error *err)
+{
+	struct resource_count n;
+
+	return !a->first || device_manager_count(kubelet_devices(a->k), a->first, &n)
+		       ? 0
+		       : error_set(err, ERR_NOT_FOUND,
+				 "no resource '%.120s'; 'gpuslice kubelet get resources' lists them",
+				 a->first);
+}
+
+static int do_clear(const struct fault_args *a, struct error *err)
+{
+	(void)err;
+	*kubelet_faults(a->k) = (struct kubelet_faults){ 0 };
+	buf_puts(a->said, "all faults are off");
+	return 0;
+}
+
+static int do_delay(const struct fault_args *a, struct error *err)
+{
+	uint32_t ms;
+
+	if (read_number(a, "delay", 1000, &ms, err) < 0)
+		return -1;
+	kubelet_faults(a->k)->delay_ns = ms * NS_PER_MS;
+	buf_printf(a->said, "Register and PodResources are answered after %u ms", ms);
+	return 0;
+}
+
+static int do_delete_sockets(const struct fault_args *a, struct error *err)
+{
+	(void)err;
+	buf_printf(a->said, "%u plugin sockets deleted", kubelet_delete_sockets(a->k));
+	return 0;
+}
+
+static int do_drop_streams(const struct fault_args *a, struct error *err)
+{
+	if (check_resource(a, err) < 0)
+		return -1;
+	buf_printf(a->said, "%u ListAndWatch streams dropped",
+		kubelet_drop_streams(a->k, a->first));
+	return 0;
+}
+
+static int do_duplicate(const struct fault_args *a, struct error *err)
+{
+	if (check_resource(a, err) < 0)
+		return -1;
+	buf_printf(a->said, "%u ListAndWatch streams doubled",
+		kubelet_duplicate_streams(a->k, a->first));
+	return 0;
+}
+
+static int do_never_answer(const struct fault_args *a, struct error *err)
+{
+	if (read_switch(a, &kubelet_faults(a->k)->never_answer, err) < 0)
+		return -1;
+	buf_printf(a->said, "Register is %s",
+		kubelet_faults(a->k)->never_answer ? "never answered" : "answered again");
+	return 0;
+}
+
+static int do_race(const struct fault_args *a, struct error *err)
+{
+	if (read_switch(a, &kubelet_faults(a->k)->reregister_race, err) < 0)
+		return -1;
+	buf_printf(a->said, "the re-registration race of kubelets up to 1.36 is %s",
+		kubelet_faults(a->k)->reregister_race ? "on" : "off");
+	return 0;
+}
+
+static int do_refuse(const struct fault_args *a, struct error *err)
+{
+	if (read_number(a, "refuse", 1, &kubelet_faults(a->k)->refuse, err) < 0)
+		return -1;
+	buf_printf(a->said, "the next %u registrations are refused",
+		kubelet_faults(a->k)->refuse);
+	return 0;
+}
+
+static int do_slow_reader(const struct fault_args *a, struct error *err)
+{
+	if (check_resource(a, err) < 0)
+		return -1;
+	buf_printf(a->said, "%u ListAndWatch streams opened that never read",
+		kubelet_slow_reader(a->k, a->first));
+	return 0;
+}
+
+typedef int (*fault_fn)(const struct fault_args *a, struct error *err);
+
+#define FAULTS(X)                                                                              \
+	X("clear", "", "turn all lasting faults off", do_clear)                                \
+	X("delay", "[MS]", "answer Register and PodResources late", do_delay)                  \
+	X("delete-sockets", "", "delete the plugins' socket files", do_delete_sockets)         \
+	X("drop-streams", "[RESOURCE]", "end ListAndWatch streams", do_drop_streams)           \
+	X("duplicate-stream", "[RESOURCE]", "open a second ListAndWatch", do_duplicate)        \
+	X("never-answer", "[on|off]", "take Register calls and never answer", do_never_answer) \
+	X("refuse", "[N]", "refuse the next N registrations", do_refuse)                       \
+	X("reregister-race", "[on|off]",                                                       \
+		"the end of an old stream disconnects the new plugin (kubelets up to 1.36)",   \
+		do_race)                                                                       \
+	X("slow-reader", "[RESOURCE]", "open a ListAndWatch that never reads", do_slow_reader)
+
+#define ROW(name, args, help, fn) { name, args, help },
+const struct standin_fault_row standin_faults[] = { FAULTS(ROW) };
+#undef ROW
+const size_t standin_n_faults = ARRAY_LEN(standin_faults);
+
+#define ROW(name, args, help, fn) fn,
+static const fault_fn fault_fns[] = { FAULTS(ROW) };
+#undef ROW
+
+int standin_fault(struct standin *s, const char *name, const char *const *args, size_t n_args,
+	struct buf *ret, struct error *err)
+{
+	struct fault_args a = { .k = standin_kubelet(s),
+		.first = n_args ? args[0] : NULL,
+		.said = ret };
+
+	for (size_t i = 0; i < standin_n_faults; i++) {
+		if (strcmp(standin_faults[i].name, name) != 0)
+			continue;
+		if (n_args > (*standin_faults[i].args ? 1 : 0))
+			return error_set(err, ERR_INVALID, "fault '%s' takes %s", name,
+				*standin_faults[i].args ? standin_faults[i].args
+							: "no argument");
+		return fault_fns[i](&a, err);
+	}
+	return error_set(err, ERR_INVALID,
+		"no fault '%.60s'; 'gpuslice kubelet fault' lists them", name);
+}

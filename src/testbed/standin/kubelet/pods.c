@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "testbed/standin/kubelet/internal.h"
+
+#include "lib/base/time.h"
+#include "io/kubelet/messages/messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One bucket for the socket and all its clients (kubelet/apis/podresources, 1.37). */
+#define TOKEN_NS (NS_PER_SEC / 100)
+#define BURST    10
+
+bool token_bucket_take(struct token_bucket *b, uint64_t now_ns)
+{
+	uint64_t gained = now_ns - b->last_ns;
+
+	if (b->last_ns == 0 || gained > BURST * TOKEN_NS ||
+		b->tokens_ns + gained > BURST * TOKEN_NS)
+		b->tokens_ns = BURST * TOKEN_NS;
+	else
+		b->tokens_ns += gained;
+	b->last_ns = now_ns;
+	if (b->tokens_ns < TOKEN_NS)
+		return false;
+	b->tokens_ns -= TOKEN_NS;
+	return true;
+}
+
+struct entries {
+	struct pod_entry *v;
+	size_t n, cap;
+};
+
+static int add_entry(struct entries *e, struct pod_entry entry, struct error *err)
+{
+	if (e->n == e->cap) {
+		size_t cap = e->cap ? e->cap * 2 : 64;
+		struct pod_entry *grown = reallocarray(e->v, cap, sizeof(*grown));
+
+		if (!grown)
+			return error_nomem(err);
+		e->v = grown;
+		e->cap = cap;
+	}
+	e->v[e->n++] = entry;
+	return 0;
+}
+
+/* The devices of one resource, NUMA node by NUMA node. */
+static int add_grant(struct entries *e, struct pod_entry base, const struct device_grant *g,
+	struct error *err)
+{
+	base.resource = g->resource;
+	for (size_t first = 0; first < g->ids.n; first++) {
+		bool seen = false;
+
+		for (size_t i = 0; i < first && !seen; i++)
+			seen = g->numa_nodes[i] == g->numa_nodes[first];
+		for (size_t i = first; i < g->ids.n && !seen; i++) {
+			if (g->numa_nodes[i] != g->numa_nodes[first])
+				continue;
+			base.id = g->ids.v[i];
+			base.numa_node = g->numa_nodes[i];
+			if (add_entry(e, base, err) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+static int add_pod(const struct kubelet *k, const struct pod *p, struct entries *e,
+	struct error *err)
+{
+	for (size_t i = 0; i < p->spec->n_containers; i++) {
+		const struct container *c = &p->spec->containers[i];
+		struct pod_entry base = { .namespace_ = p->namespace_,
+			.pod = p->name,
+			.container = c->name,
+			.numa_node = -1 };
+		size_t before = e->n;
+
+		if (c->init && !c->sidecar)
+			continue; /* ordinary init containers never appear */
+		for (size_t w = 0; w < c->n_wants; w++) {
+			const struct device_grant *g = device_manager_find(k->devices, p->uid,
+				c->name, c->wants[w].resource);
+
+			if (g && add_grant(e, base, g, err) < 0)
+				return -1;
+		}
+		if (e->n == before && add_entry(e, base, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void reply(struct rpc_call *call, int rc, const struct buf *b, const struct error *err)
+{
+	if (rc == 0 && buf_ok(b))
+		rpc_reply(call, buf_str(b), b->len);
+	else
+		rpc_reply_error(call, RPC_INTERNAL, rc < 0 ? err->msg : "answer is too long");
+}
+
+static void list_now(struct kubelet *k, struct rpc_call *call, const uint8_t *data, size_t len)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(RPC_MESSAGE_MAX);
+	struct entries e = { 0 };
+	struct error err = ERROR_INIT;
+	int rc = 0;
+
+	(void)data;
+	(void)len;
+	for (size_t i = 0; i < k->cluster->n_pods && rc == 0; i++) {
+		const struct pod *p = k->cluster->pods[i];
+
+		if (p->phase == POD_RUNNING || p->phase == POD_ADMITTING)
+			rc = add_pod(k, p, &e, &err);
+	}
+	if (rc == 0)
+		rc = pod_list_encode(&b, e.v, e.n, &err);
+	reply(call, rc, &b, &err);
+	free(e.v);
+}
+
+static void allocatable_now(struct kubelet *k, struct rpc_call *call, const uint8_t *data,
+	size_t len)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(RPC_MESSAGE_MAX);
+	struct entries e = { 0 };
+	struct error err = ERROR_INIT;
+	int rc = 0;
+
+	(void)data;
+	(void)len;
+	for (size_t r = 0; r < device_manager_n_resources(k->devices); r++) {
+		const char *name = device_manager_resource(k->devices, r);
+		size_t n;
+		const struct managed_device *v = device_manager_devices(k->devices, name, &n);
+
+		for (size_t i = 0; i < n && rc == 0; i++) {
+			if (v[i].healthy)
+				rc = add_entry(&e,
+					(struct pod_entry){ .resource = name,
+						.id = v[i].id,
+						.numa_node = v[i].numa_node },
+					&err);
+		}
+	}
+	if (rc == 0)
+		rc = pod_allocatable_encode(&b, e.v, e.n, &err);
+	reply(call, rc, &b, &err);
+	free(e.v);
+}
+
+static bool rejected(struct kubelet *k, struct rpc_call *call)
+{
+	k->counts.lists++;
+	if (token_bucket_take(&k->bucket, time_mono_ns()))
+		return false;
+	k->counts.rejected_lists++;
+	rpc_reply_error(call, RPC_RESOURCE_EXHAUSTED, "rejected by rate limit");
+	return true;
+}
+
+static void on_list(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
+{
+	if (!rejected(arg, call))
+		kubelet_answer_later(arg, call, list_now, data, len);
+}
+
+static void on_allocatable(struct rpc_call *call, const uint8_t *data, size_t len, void *arg)
+{
+	if (!rejected(arg, call))
+		kubelet_answer_later(arg, call, allocatable_now, data, len);
+}
+
+const struct rpc_method kubelet_pod_methods[2] = {
+	{ .path = METHOD_POD_LIST, .streaming = false, .handle = on_list },
+	{ .path = METHOD_POD_ALLOCATABLE, .streaming = false, .handle = on_allocatable },
+};

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A node of a cluster in one object, for machines without Kubernetes: cluster (API server,
+ * controller, scheduler), kubelet, and the ConfigMaps that are mounted somewhere. Everything is in
+ * memory and ends with it.
+ *
+ * What is done here takes effect from the loop: after each change the cluster steps, the kubelet
+ * admits, and then ops.changed() is called.
+ * Thread: loop.
+ */
+#include "lib/base/buf.h"
+#include "testbed/standin/kubelet/kubelet.h"
+
+#define STANDIN_SOCKET  "stand-in.sock" /* the control API, in the kubelet's directory */
+#define STANDIN_VERSION "v1.37.2+gpuslice-stand-in"
+
+struct standin;
+
+struct standin_mount {
+	const char *namespace_, *name; /* of the ConfigMap */
+	const char *dir;
+};
+
+struct standin_options {
+	const char *dir;       /* the kubelet's directory */
+	const char *node_name; /* NULL: "node-1" */
+	const struct str_map *labels;
+	const struct taint *taints;
+	size_t n_taints;
+	const struct standin_mount *mounts; /* copied */
+	size_t n_mounts;
+	uint32_t max_pods; /* 0: the kubelet's default */
+	bool align_numa;
+};
+
+struct standin_ops {
+	void (*changed)(void *arg); /* may be NULL */
+};
+
+/* Starts with the kubelet running. ERR_EXISTS: another kubelet answers in that directory. */
+int standin_start(struct standin **ret, uv_loop_t *loop, const struct standin_options *options,
+	const struct standin_ops *ops, void *arg, struct error *err) MUST_USE;
+
+/* Ends everything; runs the loop until gRPC has let go. Returns NULL. */
+struct standin *standin_stop(struct standin *s);
+
+struct cluster *standin_cluster(struct standin *s);
+struct kubelet *standin_kubelet(struct standin *s);
+
+/* Borrowed until the next change; capacity and allocatable as the node status has them. */
+const struct node_view *standin_node(struct standin *s);
+
+/* One line for each object ("deployment.apps/x created") is added to @lines (may be NULL). Objects
+ * before a bad one stay applied, as with kubectl. */
+int standin_apply(struct standin *s, const struct manifest *m, struct strv *lines,
+	struct error *err) MUST_USE;
+int standin_delete(struct standin *s, enum object_kind kind, const char *namespace_,
+	const char *name, struct error *err) MUST_USE;
+int standin_delete_all(struct standin *s, const struct manifest *m, struct strv *lines,
+	struct error *err) MUST_USE;
+int standin_scale(struct standin *s, const char *namespace_, const char *name,
+	uint32_t replicas, struct error *err) MUST_USE;
+
+/* Deletes every pod and deployment. */
+void standin_clear(struct standin *s);
+
+/* @value NULL removes the label. */
+int standin_label(struct standin *s, const char *key, const char *value,
+	struct error *err) MUST_USE;
+
+/* Stops the kubelet and starts it again after @down_ns. @killed: socket files stay meanwhile. */
+int standin_restart(struct standin *s, uint64_t down_ns, bool killed,
+	struct error *err) MUST_USE;
+/* The same without a start. */
+void standin_kill(struct standin *s, bool killed);
+int standin_revive(struct standin *s, struct error *err) MUST_USE;
+
+/* A fault by name, as `gpuslice kubelet fault` takes it; says in @ret what it did. */
+int standin_fault(struct standin *s, const char *name, const char *const *args, size_t n_args,
+	struct buf *ret, struct error *err) MUST_USE;
+
+/* The table behind it, for help texts. */
+struct standin_fault_row {
+	const char *name, *args, *help;
+};
+extern const struct standin_fault_row standin_faults[];
+extern const size_t standin_n_faults;

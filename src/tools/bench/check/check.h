@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Isolation tests of ways of sharing: does a memory limit hold, what does a bad neighbour cost, who else ends by a
+ * fault, how soon is a killed pod's part of the GPU somebody else's. One test in one mode after the other; each adds
+ * one check to a result. What could not be found out is a check that is not known, and says why.
+ * Thread: loop.
+ */
+#include "tools/bench/place/place.h"
+#include "io/nvml/monitor/monitor.h"
+#include "tools/bench/suite/suite.h"
+
+enum check_name { CHECK_MEMORY, CHECK_NEIGHBOUR, CHECK_FAULT, CHECK_RECOVERY, CHECK_NAMES };
+#define CHECK_ALL ((1U << CHECK_NAMES) - 1)
+
+/* Bits of enum check_name; "none" is 0. ERR_INVALID. */
+int check_names_parse(unsigned int *ret, const struct strv *words, struct error *err) MUST_USE;
+
+struct check_runner;
+
+struct check_runner_options {
+	unsigned int checks, modes; /* bits: enum check_name, enum bench_mode */
+	double seconds; /* that something is measured for; 1.5 at most, 0.4 at least */
+	const struct place_options *place;
+	const struct gpu_monitor_options *monitor;
+};
+
+struct check_runner_ops {
+	/* Before each test; @title in words. */
+	void (*progress)(void *arg, const char *title, const char *mode);
+	/* Once. What was found is in the result, also with an error. Not from within check_runner_start(). */
+	void (*ended)(void *arg, const struct error *err);
+};
+
+/*
+ * @options, @result and @texts must outlive it. Sizes of kernels are taken from the result, those that are missing
+ * measured and added.
+ */
+int check_runner_start(struct check_runner **ret, uv_loop_t *loop,
+	const struct check_runner_options *options, struct bench_result *result,
+	struct strv *texts, const struct check_runner_ops *ops, void *arg,
+	struct error *err) MUST_USE;
+
+/* Ends after what it has to end; .ended is still called. */
+void check_runner_stop(struct check_runner *r);
+
+/* After .ended. Handles close as the loop runs on. Returns NULL. */
+struct check_runner *check_runner_free(struct check_runner *r);

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/check/kinds.h"
+
+#include <math.h>
+
+/*
+ * A neighbour: a steady pod beside one that keeps the GPU full of small kernels, then beside one that copies all the
+ * time; the worse of both counts. In slices of two classes it is one with short work that waits for its answers.
+ */
+
+#define BLOCK_MS 10
+
+static const char *const hogs_in_words[CASE_TRIALS_MAX] = { "many small kernels",
+	"copies within memory" };
+
+static bool is_for(enum bench_mode m)
+{
+	return m == BENCH_TIME_SLICING || m == BENCH_TURNS || m == BENCH_LATENCY ||
+	       m == BENCH_MPS || m == BENCH_MPS_LIMITED || m == BENCH_MIG;
+}
+
+static size_t trials(enum bench_mode m)
+{
+	(void)m;
+	return CASE_TRIALS_MAX;
+}
+
+/* Rates want a time, slow answers half of that more. */
+static struct trial_pod steady(const struct check_case *c, bool answers)
+{
+	uint32_t warmup = c->ms / 5, time = answers ? c->ms * 3 / 2 : c->ms;
+
+	return (struct trial_pod){ .workload = answers ? &check_short : &check_burn,
+		.from_ms = warmup,
+		.to_ms = warmup + time,
+		.block_ms = answers ? 0 : BLOCK_MS };
+}
+
+static void plan(const struct check_case *c, size_t trial, struct trial_plan *ret)
+{
+	*ret = (struct trial_plan){ .n = 2 };
+	case_halves(c, ret);
+	ret->pods[0] = steady(c, c->mode == BENCH_LATENCY);
+	ret->pods[1] =
+		(struct trial_pod){ .workload = trial ? &check_copy_hog : &check_small_hog,
+			.place = 1,
+			.from_ms = ret->pods[0].from_ms,
+			.to_ms = ret->pods[0].to_ms,
+			.block_ms = BLOCK_MS };
+}
+
+static void take(struct check_case *c, size_t trial, const struct trial_plan *p,
+	const struct trial_facts *f)
+{
+	if (!case_expect(c, &f->pods[0], "the steady pod") ||
+		!case_expect(c, &f->pods[1], "its neighbour"))
+		return;
+	c->figures[trial] = c->mode == BENCH_LATENCY ? case_p99(&f->pods[0])
+						     : case_rate(&p->pods[0], &f->pods[0]);
+}
+
+static void judge(const struct check_case *c, struct verdict *ret)
+{
+	if (c->mode == BENCH_LATENCY)
+		judge_late(ret, &(struct judge_late){ c->alone->p99_ns, CASE_TRIALS_MAX,
+					c->figures, hogs_in_words });
+	else
+		judge_loss(ret, &(struct judge_loss){ c->alone->rate, case_share(c->mode),
+					CASE_TRIALS_MAX, c->figures, hogs_in_words });
+}
+
+static bool is_timed(const struct check_case *c)
+{
+	(void)c;
+	return true;
+}
+
+const struct check_kind check_neighbour = { .name = "neighbour",
+	.title = "bad neighbour",
+	.timed = is_timed,
+	.is_for = is_for,
+	.trials = trials,
+	.plan = plan,
+	.take = take,
+	.judge = judge };
+
+/* ---- the same pods alone ------------------------------------------------------------------------------------ */
+
+static size_t one_trial(enum bench_mode m)
+{
+	(void)m;
+	return 1;
+}
+
+static void plan_alone(const struct check_case *c, bool answers, struct trial_plan *ret)
+{
+	*ret = (struct trial_plan){ .mode = c->mode,
+		.n_places = 1,
+		.places = { { .weight = 1 } },
+		.n = 1,
+		.pods = { steady(c, answers) } };
+}
+
+static void plan_burn(const struct check_case *c, size_t trial, struct trial_plan *ret)
+{
+	(void)trial;
+	plan_alone(c, /* answers= */ false, ret);
+}
+
+static void take_burn(struct check_case *c, size_t trial, const struct trial_plan *p,
+	const struct trial_facts *f)
+{
+	(void)trial;
+	if (case_expect(c, &f->pods[0], "a pod alone"))
+		c->alone->rate = case_rate(&p->pods[0], &f->pods[0]);
+}
+
+static void plan_latency(const struct check_case *c, size_t trial, struct trial_plan *ret)
+{
+	(void)trial;
+	plan_alone(c, /* answers= */ true, ret);
+}
+
+static void take_latency(struct check_case *c, size_t trial, const struct trial_plan *p,
+	const struct trial_facts *f)
+{
+	(void)trial;
+	(void)p;
+	if (case_expect(c, &f->pods[0], "a pod alone"))
+		c->alone->p99_ns = case_p99(&f->pods[0]);
+}
+
+const struct check_kind check_alone_burn = { .title = "what one pod does alone",
+	.trials = one_trial,
+	.plan = plan_burn,
+	.take = take_burn };
+const struct check_kind check_alone_latency = { .title = "what short work takes alone",
+	.trials = one_trial,
+	.plan = plan_latency,
+	.take = take_latency };

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/compare/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const compare_verdict_names[3] = {
+	[COMPARE_PASS] = "pass",
+	[COMPARE_FAIL] = "fail",
+	[COMPARE_OPEN] = "inconclusive",
+};
+
+static const enum estimate_of estimate_of_measure[COMPARE_MEASURES] = {
+	[COMPARE_RATE] = ESTIMATE_RATE,
+	[COMPARE_MEAN] = ESTIMATE_MEAN,
+	[COMPARE_P50] = ESTIMATE_P50,
+	[COMPARE_P95] = ESTIMATE_P95,
+	[COMPARE_P99] = ESTIMATE_P99,
+	[COMPARE_SLOWDOWN] = ESTIMATE_MEAN,
+};
+
+/* ---- which row is which ------------------------------------------------------------------------------------ */
+
+static bool is_same(const struct bench_row *a, const struct bench_row *b,
+	const struct compare_options *o)
+{
+	bool modes = o->mode_a == BENCH_MODES ? a->mode == b->mode
+					      : a->mode == o->mode_a && b->mode == o->mode_b;
+	/* Rows of one kind of pods differ in weight where weights differ. */
+	bool weights = a->mode != b->mode || isnan(a->weight) || isnan(b->weight) ||
+		       fabs(a->weight - b->weight) < 1e-9;
+
+	return modes && weights && a->replicas == b->replicas &&
+	       !strcmp(a->scenario, b->scenario) && !strcmp(a->workload, b->workload);
+}
+
+static const struct bench_row *same_row(const struct bench_row *a, const struct bench_result *b,
+	const struct compare_options *o)
+{
+	for (size_t i = 0; i < b->n_rows; i++)
+		if (b->rows[i].n && is_same(a, &b->rows[i], o))
+			return &b->rows[i];
+	return NULL;
+}
+
+static uint64_t errors_of(const struct bench_row *row)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < row->n; i++)
+		sum += row->runs[i].errors;
+	return sum;
+}
+
+/* ---- one limit --------------------------------------------------------------------------------------------- */
+
+/* 1: it cannot be said, as nobody measured one pod alone. */
+static int measure(struct estimate *ret, enum compare_measure m, const struct bench_row *row,
+	const struct bench_result *r, struct error *err)
+{
+	const struct bench_row *one =
+		m == COMPARE_SLOWDOWN ? bench_row_alone(r, row->workload) : NULL;
+	struct estimate base;
+
+	if (m == COMPARE_SLOWDOWN && !one)
+		return 1;
+	if (bench_row_estimate(ret, row, estimate_of_measure[m], err) < 0)
+		return -1;
+	if (!one)
+		return 0;
+	if (bench_row_estimate(&base, one, ESTIMATE_MEAN, err) < 0)
+		return -1;
+	if (!(base.value > 0))
+		return 1;
+	*ret = estimate_ratio(&base, ret);
+	return 0;
+}
+
+/* Of a number that is to be at most @limit. */
+static enum compare_verdict judge(struct interval i, double limit)
+{
+	if (!isfinite(i.low) || !isfinite(i.high))
+		return COMPARE_OPEN;
+	return i.high <= limit ? COMPARE_PASS : i.low > limit ? COMPARE_FAIL : COMPARE_OPEN;
+}
+
+/* What is to be at least something is its negative, which is to be at most that one's. */
+static struct interval negative(struct interval i)
+{
+	return (struct interval){ -i.high, -i.low };
+}
+
+static enum compare_verdict judge_line(const struct compare_line *l)
+{
+	bool more = l->limit->measure == COMPARE_RATE;
+	struct interval i = l->limit->relative ? l->change_interval : estimate_interval(&l->is);
+	double limit = l->limit->value;
+
+	if (l->limit->relative)
+		limit = more ? 1 - limit : 1 + limit;
+	return more ? judge(negative(i), -limit) : judge(i, limit);
+}
+
+static int make_line(struct compare_line *l, const struct bench_result *a,
+	const struct bench_result *b, struct error *err)
+{
+	int of_a = measure(&l->was, l->limit->measure, l->a, a, err);
+	int of_b = of_a < 0 ? -1 : measure(&l->is, l->limit->measure, l->b, b, err);
+
+	if (of_a < 0 || of_b < 0)
+		return -1;
+	l->verdict = COMPARE_OPEN;
+	l->change = NAN;
+	l->change_interval = (struct interval){ NAN, NAN };
+	if (of_b)
+		return 0;
+	if (!of_a && l->was.value > 0) {
+		l->change = l->is.value / l->was.value;
+		l->change_interval = estimate_ratio_interval(&l->was, &l->is);
+	}
+	if (!*l->doubt)
+		l->verdict = judge_line(l);
+	return 0;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------- */
+
+static enum compare_verdict worse(enum compare_verdict a, enum compare_verdict b)
+{
+	if (a == COMPARE_FAIL || b == COMPARE_FAIL)
+		return COMPARE_FAIL;
+	return a == COMPARE_OPEN || b == COMPARE_OPEN ? COMPARE_OPEN : COMPARE_PASS;
+}
+
+static int add_row(struct compare *c, const struct bench_row *a, const struct bench_row *b,
+	const struct bench_result *of_a, const struct bench_result *of_b,
+	const struct compare_options *o, struct error *err)
+{
+	const char *doubt;
+
+	if (!bench_row_doubts(b, &doubt))
+		(void)bench_row_doubts(a, &doubt);
+	c->doubtful_rows += *doubt != '\0';
+	if (errors_of(b) && !errors_of(a) && !*doubt) {
+		c->failed_rows++;
+		c->verdict = COMPARE_FAIL;
+	}
+	for (size_t k = 0; k < o->n_limits; k++) {
+		struct compare_line *l = &c->lines[c->n];
+
+		*l = (struct compare_line){ .a = a,
+			.b = b,
+			.limit = &o->limits[k],
+			.doubt = doubt };
+		if (make_line(l, of_a, of_b, err) < 0)
+			return -1;
+		c->verdict = worse(c->verdict, l->verdict);
+		c->n++;
+	}
+	return 0;
+}
+
+/* Rows of @b that @a has not. */
+static size_t rows_without(const struct bench_result *b, const struct bench_result *a,
+	const struct compare_options *o)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->n_rows; i++) {
+		const struct bench_row *row = &b->rows[i];
+		bool found = !row->n || (o->mode_b != BENCH_MODES && row->mode != o->mode_b);
+
+		for (size_t k = 0; !found && k < a->n_rows; k++)
+			found = a->rows[k].n && is_same(&a->rows[k], row, o);
+		n += !found;
+	}
+	return n;
+}
+
+static int add_rows(struct compare *c, const struct bench_result *a,
+	const struct bench_result *b, const struct compare_options *o, struct error *err)
+{
+	size_t both = 0;
+
+	for (size_t i = 0; i < a->n_rows; i++) {
+		const struct bench_row *row = &a->rows[i];
+		const struct bench_row *other = row->n ? same_row(row, b, o) : NULL;
+
+		if (!other) {
+			c->only_a +=
+				row->n && (o->mode_a == BENCH_MODES || row->mode == o->mode_a);
+			continue;
+		}
+		both++;
+		if (add_row(c, row, other, a, b, o, err) < 0)
+			return -1;
+	}
+	if (!both)
+		return error_set(err, ERR_INVALID,
+			"the two results have no row in common: the same scenario, workload and "
+			"replicas, in %s",
+			o->mode_a == BENCH_MODES ? "the same mode"
+						 : "the modes that were named");
+	c->only_b = rows_without(b, a, o);
+	if (c->only_a && o->mode_a == BENCH_MODES)
+		c->verdict = worse(c->verdict, COMPARE_OPEN);
+	return 0;
+}
+
+const struct bench_row *compare_lost_row(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_row *from)
+{
+	const struct compare_options o = { .mode_a = BENCH_MODES, .mode_b = BENCH_MODES };
+
+	for (size_t i = from ? (size_t)(from - a->rows) : 0; i < a->n_rows; i++)
+		if (a->rows[i].n && !same_row(&a->rows[i], b, &o))
+			return &a->rows[i];
+	return NULL;
+}
+
+/* The known one of the same name and mode; NULL. */
+static const struct bench_check *known_check(const struct bench_result *r,
+	const struct bench_check *like)
+{
+	for (size_t i = 0; i < r->n_checks; i++) {
+		const struct bench_check *c = &r->checks[i];
+
+		if (c->known && !strcmp(c->name, like->name) &&
+			!strcmp(c->mode_name, like->mode_name))
+			return c;
+	}
+	return NULL;
+}
+
+static bool passed(const struct bench_result *r, const struct bench_check *like)
+{
+	const struct bench_check *c = known_check(r, like);
+
+	return c && c->passed;
+}
+
+const struct bench_check *compare_lost_check(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_check *from)
+{
+	for (size_t i = from ? (size_t)(from - a->checks) : 0; i < a->n_checks; i++)
+		if (a->checks[i].known && !known_check(b, &a->checks[i]))
+			return &a->checks[i];
+	return NULL;
+}
+
+const struct bench_check *compare_failed_check(const struct bench_result *a,
+	const struct bench_result *b, const struct bench_check *from)
+{
+	for (size_t i = from ? (size_t)(from - b->checks) : 0; i < b->n_checks; i++)
+		if (b->checks[i].known && !b->checks[i].passed && passed(a, &b->checks[i]))
+			return &b->checks[i];
+	return NULL;
+}
+
+static void add_checks(struct compare *c, const struct bench_result *a,
+	const struct bench_result *b)
+{
+	const struct bench_check *f = compare_failed_check(a, b, NULL);
+	const struct bench_check *l = compare_lost_check(a, b, NULL);
+
+	for (; f; f = compare_failed_check(a, b, f + 1))
+		c->failed_checks++;
+	for (; l; l = compare_lost_check(a, b, l + 1))
+		c->lost_checks++;
+	if (c->failed_checks)
+		c->verdict = COMPARE_FAIL;
+	if (c->lost_checks)
+		c->verdict = worse(c->verdict, COMPARE_OPEN);
+}
+
+int compare_make(struct compare *ret, const struct bench_result *a,
+	const struct bench_result *b, const struct compare_options *o, struct error *err)
+{
+	struct compare_options all = *o;
+
+	if (!all.n_limits) {
+		all.limits = compare_defaults;
+		all.n_limits = ARRAY_LEN(compare_defaults);
+	}
+	*ret = (struct compare){ .verdict = COMPARE_PASS };
+	ret->lines = calloc(a->n_rows * all.n_limits + 1, sizeof(*ret->lines));
+	if (!ret->lines)
+		return error_nomem(err);
+	if (add_rows(ret, a, b, &all, err) < 0) {
+		compare_fini(ret);
+		return -1;
+	}
+	if (o->mode_a == BENCH_MODES)
+		add_checks(ret, a, b);
+	return 0;
+}
+
+void compare_fini(struct compare *c)
+{
+	free(c->lines);
+	*c = (struct compare){ 0 };
+}

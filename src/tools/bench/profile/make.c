@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/profile/profile.h"
+
+#include "tools/bench/report/figures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB       1048576.0
+#define BURST_NS  UINT64_C(1000000000) /* of one stretch whose busy share counts */
+#define U_BW_MIN  0.05                 /* less of the bandwidth than that is as good as none */
+#define SHARE_EPS 1e-6
+#define NEAR      0.1 /* launches that are covered, relatively */
+#define DIGITS \
+	1000.0 /* of shares that must not come to more than 1 together, as they are written */
+
+static struct profile_value unknown(const char *how)
+{
+	return (struct profile_value){ NAN, NAN, PROFILE_DERIVED, how };
+}
+
+static struct profile_value known(double v, enum profile_origin origin, const char *how)
+{
+	return (struct profile_value){ v, NAN, origin, how };
+}
+
+static struct profile_value with_interval(const struct estimate *e, const char *how)
+{
+	struct interval i = estimate_interval(e);
+	double half = isfinite(i.high) && e->value > 0 ? (i.high - i.low) / 2 / e->value : NAN;
+
+	return (struct profile_value){ e->value, half, PROFILE_MEASURED, how };
+}
+
+/* ---- times of a step ---------------------------------------------------------------------------------------- */
+
+/* The row of one mode and share; NULL: nothing came of it. */
+static const struct bench_row *find_row(const struct profile_facts *f, enum bench_mode m,
+	double share)
+{
+	for (size_t i = 0; i < f->result->n_rows; i++) {
+		const struct bench_row *row = &f->result->rows[i];
+		uint64_t errors = 0;
+
+		if (row->mode != m ||
+			(m == BENCH_MPS_LIMITED && fabs(row->sm_share - share) > SHARE_EPS))
+			continue;
+		for (size_t k = 0; k < row->n; k++)
+			errors += row->runs[k].errors;
+		return row->n && !errors ? row : NULL;
+	}
+	return NULL;
+}
+
+/* Seconds of a unit, as it or the program says. */
+static int unit_time(struct estimate *ret, const struct profile_facts *f, enum bench_mode m,
+	double share, struct error *err)
+{
+	bool timed = !f->silent && !(f->open && f->intervals);
+	const struct bench_row *row = timed ? find_row(f, m, share) : NULL;
+
+	*ret = (struct estimate){ .value = NAN };
+	if (!row)
+		return 0;
+	if (bench_row_estimate(ret, row, ESTIMATE_MEAN, err) < 0)
+		return -1;
+	ret->value = ret->value > 0 ? ret->value / 1e9 : NAN;
+	ret->error /= 1e9;
+	return 0;
+}
+
+/* How long @launches of the log take, in all windows of a mode and share; NaN. */
+static double time_of_launches(const struct profile_facts *f, enum bench_mode m, double share,
+	double launches)
+{
+	double seconds = 0, n = 0;
+
+	for (size_t i = 0; i < f->n_windows; i++) {
+		const struct profile_window *w = &f->windows[i];
+		const struct profile_look *first, *last;
+
+		if (w->mode != m || fabs(w->sm_share - share) > SHARE_EPS || w->n_looks < 2)
+			continue;
+		first = &w->looks[0];
+		last = &w->looks[w->n_looks - 1];
+		seconds += (double)(last->at_ns - first->at_ns) / 1e9;
+		n += (double)(last->launches + last->copies - first->launches - first->copies);
+	}
+	return n > 0 && launches > 0 ? seconds / n * launches : NAN;
+}
+
+/* ---- less of the GPU ------------------------------------------------------------------------------------------ */
+
+double profile_fit_u(const struct profile_point *points, size_t n)
+{
+	double above = 0, below = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		/* stretch = 1 + u x; weighed so that errors are relative. */
+		double x = 1 / points[i].sm_share - 1, y = points[i].stretch;
+
+		above += x / y * (1 - 1 / y);
+		below += x / y * (x / y);
+	}
+	return below > 0 ? fmin(1, fmax(0, above / below)) : NAN;
+}
+
+/* The stretch at @share, by units or by launches; NaN: not measured. */
+static int stretch_at(double *ret, const struct profile_facts *f, double share,
+	struct error *err)
+{
+	struct estimate whole, part;
+
+	if (unit_time(&whole, f, BENCH_MPS_LIMITED, 1, err) < 0 ||
+		unit_time(&part, f, BENCH_MPS_LIMITED, share, err) < 0)
+		return -1;
+	*ret = part.value / whole.value;
+	if (isnan(*ret))
+		*ret = time_of_launches(f, BENCH_MPS_LIMITED, share, 1) /
+		       time_of_launches(f, BENCH_MPS_LIMITED, 1, 1);
+	return 0;
+}
+
+static int add_points(struct profile *p, const struct profile_facts *f, struct error *err)
+{
+	for (size_t i = 0; i < f->result->n_rows && p->n_points < PROFILE_POINTS_MAX; i++) {
+		const struct bench_row *row = &f->result->rows[i];
+		double stretch;
+
+		if (row->mode != BENCH_MPS_LIMITED || row->sm_share > 1 - SHARE_EPS)
+			continue;
+		if (stretch_at(&stretch, f, row->sm_share, err) < 0)
+			return -1;
+		if (isfinite(stretch) && stretch > 0)
+			p->points[p->n_points++] =
+				(struct profile_point){ row->sm_share, stretch, NAN };
+	}
+	return 0;
+}
+
+/* An open one's time is measured by its requests, not by how often they come. */
+static void set_u(struct profile *p, const struct profile_facts *f)
+{
+	double u = round(profile_fit_u(p->points, p->n_points) * DIGITS) / DIGITS;
+
+	if (f->open && (f->silent || f->intervals)) {
+		p->u = unknown(
+			"nothing says how long a request takes with less: drive it closed, with --kind batch");
+		p->n_points = 0; /* those are of how often requests come */
+	} else if (isnan(u))
+		p->u = unknown("needs MPS, with --shares");
+	else
+		p->u = known(u, PROFILE_MEASURED, "under MPS with fewer multiprocessors");
+	for (size_t i = 0; i < p->n_points; i++)
+		p->points[i].fitted = 1 - u + u / p->points[i].sm_share;
+}
+
+/* ---- what the GPU does ---------------------------------------------------------------------------------------- */
+
+/* Share of the time in which it had work there, as the runtime counts it; NaN. */
+static double charged(const struct profile_facts *f)
+{
+	double ns = 0, charged_ns = 0;
+
+	for (size_t i = 0; i < f->n_windows; i++) {
+		const struct profile_window *w = &f->windows[i];
+
+		if (w->mode != BENCH_TURNS || w->n_looks < 2)
+			continue;
+		ns += (double)(w->looks[w->n_looks - 1].at_ns - w->looks[0].at_ns);
+		charged_ns +=
+			(double)(w->looks[w->n_looks - 1].charged_ns - w->looks[0].charged_ns);
+	}
+	return ns > 0 ? fmin(1, charged_ns / ns) : NAN;
+}
+
+/* The busiest second by the mean of all: with so few, the most stands for the 99th percentile. */
+static struct profile_value burst_of(const struct profile_facts *f)
+{
+	double most = 0, mean = charged(f);
+
+	for (size_t i = 0; i < f->n_windows; i++) {
+		const struct profile_window *w = &f->windows[i];
+		size_t from = 0;
+
+		for (size_t k = 1; w->mode == BENCH_TURNS && k < w->n_looks; k++) {
+			uint64_t ns = w->looks[k].at_ns - w->looks[from].at_ns;
+
+			if (ns < BURST_NS)
+				continue;
+			most = fmax(most,
+				(double)(w->looks[k].charged_ns - w->looks[from].charged_ns) /
+					(double)ns);
+			from = k;
+		}
+	}
+	if (!(mean > 0) || !(most > 0))
+		return unknown("needs --seconds of 2 or more");
+	return known(fmax(1, fmin(1, most) / mean), PROFILE_DERIVED,
+		"busiest second by the mean, not minutes");
+}
+
+static int set_gpu(struct profile *p, const struct profile_facts *f, struct error *err)
+{
+	const struct bench_row *row = find_row(f, BENCH_EXCLUSIVE, 1);
+	struct bench_figures figures;
+	double counted = charged(f);
+
+	p->busy = unknown("neither NVML nor the runtime says");
+	p->sm_active = p->dram = unknown("this GPU does not say (GPM: Hopper or newer)");
+	if (!row)
+		row = find_row(f, BENCH_TURNS, 1);
+	if (row) {
+		if (bench_figures_make(&figures, f->result, row, err) < 0)
+			return -1;
+		if (figures.gpu.busy >= 0)
+			p->busy = known(fmin(1, figures.gpu.busy), PROFILE_MEASURED,
+				"NVML: a kernel was there");
+		if (figures.gpu.sm_active >= 0)
+			p->sm_active =
+				known(fmin(1, figures.gpu.sm_active), PROFILE_MEASURED, "GPM");
+		if (figures.gpu.dram_active >= 0)
+			p->dram = known(fmin(1, figures.gpu.dram_active), PROFILE_MEASURED,
+				"GPM");
+	}
+	if (!(p->busy.v >= 0) && counted >= 0)
+		p->busy = known(counted, PROFILE_MEASURED, "the runtime: work was in flight");
+	p->burst = burst_of(f);
+	return 0;
+}
+
+/* What waits for memory does not stretch with fewer multiprocessors, but in a MIG device with less bandwidth. */
+static void set_u_bw(struct profile *p)
+{
+	double rest = 1 - p->u.v, share = p->dram.v / p->busy.v;
+
+	if (!isfinite(p->u.v) || !isfinite(share))
+		p->u_bw = unknown("needs u, and DRAM activity");
+	else
+		p->u_bw =
+			known(share < U_BW_MIN ? 0 : floor(fmin(rest, share) * DIGITS) / DIGITS,
+				PROFILE_DERIVED, "DRAM activity by busy, of what u leaves");
+}
+
+static void set_memory(struct profile *p, const struct profile_facts *f)
+{
+	uint64_t peak = 0, overhead = 0;
+	bool known_overhead = false;
+
+	for (size_t i = 0; i < f->n_windows; i++) {
+		const struct profile_window *w = &f->windows[i];
+
+		for (size_t k = 0; k < w->n_looks; k++) {
+			if (w->looks[k].peak > peak)
+				peak = w->looks[k].peak;
+			if (w->looks[k].overhead_known && w->looks[k].overhead > overhead)
+				overhead = w->looks[k].overhead;
+			known_overhead = known_overhead || w->looks[k].overhead_known;
+		}
+	}
+	p->mem_peak_mib = p->context_mib = unknown("the runtime saw no allocation");
+	if (!peak)
+		return;
+	if (overhead > peak)
+		overhead = peak;
+	p->mem_peak_mib = known((double)(peak - overhead) / MIB, PROFILE_MEASURED,
+		"the runtime: peak, without contexts");
+	if (known_overhead)
+		p->context_mib = known((double)overhead / MIB, PROFILE_MEASURED,
+			"the runtime: contexts and code");
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------------- */
+
+/* More launches are in its steps; of about as many those that are longer, as part of a step repeats too. */
+static bool covers_more(const struct profile_steps *a, const struct profile_steps *b)
+{
+	double in_a = (double)a->n * (double)a->launches,
+	       in_b = (double)b->n * (double)b->launches;
+
+	if (fabs(in_a - in_b) > NEAR * fmax(in_a, in_b))
+		return in_a > in_b;
+	return a->launches > b->launches;
+}
+
+/* Of the observed windows the one whose steps cover most. */
+static void find_steps(struct profile *p, const struct profile_facts *f)
+{
+	for (size_t i = 0; i < f->n_windows; i++) {
+		const struct profile_window *w = &f->windows[i];
+		struct profile_steps s;
+
+		if (w->mode != BENCH_TURNS)
+			continue;
+		s = profile_steps_find(w->launches, w->n_launches);
+		if (covers_more(&s, &p->steps))
+			p->steps = s;
+	}
+}
+
+static int set_solo(struct profile *p, const struct profile_facts *f, struct error *err)
+{
+	struct estimate bare, seen;
+	struct interval i;
+
+	if (unit_time(&bare, f, BENCH_EXCLUSIVE, 1, err) < 0 ||
+		unit_time(&seen, f, BENCH_TURNS, 1, err) < 0)
+		return -1;
+	p->overhead = unknown(
+		"only what prints a line for each step (--pattern) has a time without the runtime");
+	if (bare.value > 0 && seen.value > 0) {
+		struct estimate ratio = estimate_ratio(&bare, &seen);
+
+		i = estimate_ratio_interval(&bare, &seen);
+		p->overhead = known(ratio.value - 1, PROFILE_MEASURED,
+			"steps with the runtime and its log, by steps without");
+		p->overhead.half = isfinite(i.high) ? (i.high - i.low) / 2 : NAN;
+	}
+	if (bare.value > 0)
+		p->t_solo = with_interval(&bare, "alone, without the runtime");
+	else if (seen.value > 0)
+		p->t_solo = with_interval(&seen, "alone, under the runtime");
+	else if (!p->steps.launches)
+		p->t_solo = unknown("no steps were found in what it launches: give --pattern");
+	else if (f->open)
+		p->t_solo = known(
+			fmax(p->steps.span_s, p->busy.v >= 0 ? p->busy.v * p->steps.mean_s : 0),
+			PROFILE_DERIVED, "a step's launches and GPU time, by what repeats");
+	else
+		p->t_solo = known(
+			time_of_launches(f, BENCH_TURNS, 1, (double)p->steps.launches),
+			PROFILE_MEASURED, "from step to step, by what repeats in its launches");
+	return 0;
+}
+
+static void set_arrivals(struct profile *p, const struct profile_facts *f)
+{
+	const struct bench_row *row = find_row(f, BENCH_EXCLUSIVE, 1);
+	double rate = 0;
+
+	p->rate = p->arrival_cv = unknown("only requests arrive: --kind inference-open");
+	if (!f->open)
+		return;
+	p->rate = p->arrival_cv = unknown("no requests were found in what it launches");
+	if (p->steps.launches && p->steps.mean_s > 0) {
+		p->rate = known(1 / p->steps.mean_s, PROFILE_MEASURED,
+			"by what repeats in its launches");
+		p->arrival_cv =
+			known(p->steps.cv, PROFILE_MEASURED, "of what comes between two");
+	}
+	if (f->silent)
+		row = NULL;
+	for (size_t i = 0; row && i < row->n; i++)
+		for (size_t k = 0; k < row->runs[i].n_blocks; k++)
+			rate += (double)row->runs[i].blocks[k].times.n / row->runs[i].seconds /
+				(double)row->n;
+	if (rate > 0)
+		p->rate = known(rate, PROFILE_MEASURED, "alone, without the runtime");
+}
+
+static const char *problem_of(const struct bench_result *r)
+{
+	for (size_t i = 0; i < r->n_rows; i++)
+		for (size_t k = 0; k < r->rows[i].n; k++)
+			if (r->rows[i].runs[k].errors)
+				return r->rows[i].runs[k].error;
+	return "";
+}
+
+int profile_make(struct profile *ret, const struct profile_facts *f, struct error *err)
+{
+	double launches;
+
+	*ret = (struct profile){ .name = f->name,
+		.kind = f->kind,
+		.gpu = f->result->head.gpu,
+		.problem = problem_of(f->result),
+		.doubt = bench_first_doubt(f->result) };
+	find_steps(ret, f);
+	if (set_gpu(ret, f, err) < 0 || set_solo(ret, f, err) < 0 ||
+		add_points(ret, f, err) < 0)
+		return -1;
+	set_u(ret, f);
+	set_u_bw(ret);
+	set_memory(ret, f);
+	set_arrivals(ret, f);
+	launches = 1 / time_of_launches(f, BENCH_TURNS, 1, 1);
+	ret->launches = isfinite(launches) ? known(launches, PROFILE_MEASURED,
+						     "kernels, graphs, copies: the runtime")
+					   : unknown("the runtime saw none");
+	return 0;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/report/html.h"
+#include "tools/bench/report/number.h"
+#include "tools/bench/report/parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Isolation: what must hold between pods, and whether it did. Throughput alone would speak for modes without walls. */
+
+static const char *text_of(const char *text)
+{
+	return text ? text : "";
+}
+
+static void put_mode(struct buf *b, const char *name)
+{
+	enum bench_mode m = bench_mode_of(name);
+
+	if (m != BENCH_MODES)
+		buf_printf(b, "<span class=\"key %s\"></span>", plot_mode_class(m));
+	html_text(b, name);
+}
+
+static void put_figure(struct buf *b, const struct bench_check *c)
+{
+	char value[BENCH_NUMBER_MAX];
+	const char *unit = text_of(c->unit);
+
+	if (isfinite(c->value))
+		html_textf(b, "%s%s%.60s", bench_print_figure(c->value, value),
+			*unit && strcmp(unit, "%") != 0 ? " " : "", unit);
+}
+
+static void put_check(struct buf *b, const struct bench_check *c)
+{
+	buf_puts(b, "<tr><th scope=\"row\">");
+	html_text(b, text_of(c->name));
+	buf_puts(b, "</th><td>");
+	put_mode(b, text_of(c->mode_name));
+	buf_printf(b, "</td><td class=\"%s</td><td class=\"amount\">",
+		!c->known   ? "open\">inconclusive"
+		: c->passed ? "passed\">PASS"
+			    : "failed\">FAIL");
+	put_figure(b, c);
+	buf_puts(b, "</td><td class=\"words\">");
+	html_text(b, text_of(c->what));
+	buf_puts(b, "</td></tr>\n");
+}
+
+void report_checks(struct report_page *p)
+{
+	const struct bench_result *r = p->report->r;
+
+	if (!r->n_checks)
+		return;
+	buf_puts(p->b,
+		"<section>\n<h2>Isolation</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+		"aria-label=\"Isolation\"><table class=\"checks\">\n<caption>What must hold between pods, "
+		"and whether it does</caption>\n<thead><tr><th scope=\"col\">check</th>"
+		"<th scope=\"col\">mode</th><th scope=\"col\">result</th>"
+		"<th scope=\"col\">figure</th><th scope=\"col\">what was seen</th></tr></thead>\n<tbody>\n");
+	for (size_t i = 0; i < r->n_checks; i++)
+		put_check(p->b, &r->checks[i]);
+	buf_puts(p->b, "</tbody></table></div>\n</section>\n");
+}
+
+/* ---- in words ----------------------------------------------------------------------------------------------- */
+
+static bool is_of(const struct bench_check *c, enum bench_mode m)
+{
+	return c->known && c->mode_name && bench_mode_of(c->mode_name) == m;
+}
+
+/* Of checks that were judged in the mode: how many, and how many of these passed. */
+static size_t count(const struct bench_result *r, enum bench_mode m, size_t *passed)
+{
+	size_t n = 0;
+
+	*passed = 0;
+	for (size_t i = 0; i < r->n_checks; i++) {
+		n += is_of(&r->checks[i], m);
+		*passed += is_of(&r->checks[i], m) && r->checks[i].passed;
+	}
+	return n;
+}
+
+/* "mps: memory and fault fail", or "turns: all 4 pass" */
+static void say_mode(struct buf *b, const struct bench_result *r, enum bench_mode m, size_t n,
+	size_t passed)
+{
+	size_t said = 0, failed = n - passed;
+
+	buf_puts(b, "<span class=\"whole\">");
+	put_mode(b, bench_mode_names[m]);
+	buf_puts(b, "</span>: ");
+	if (!failed && n > 1)
+		buf_printf(b, "all %zu pass", n);
+	else if (!failed)
+		buf_puts(b, "passes");
+	for (size_t i = 0; i < r->n_checks; i++) {
+		if (!is_of(&r->checks[i], m) || r->checks[i].passed)
+			continue;
+		said++;
+		html_textf(b, "%s%.100s",
+			said == 1       ? ""
+			: said < failed ? ", "
+					: " and ",
+			text_of(r->checks[i].name));
+	}
+	if (failed)
+		buf_printf(b, " <strong class=\"failed\">%s</strong>",
+			failed > 1 ? "fail" : "fails");
+}
+
+void report_say_checks(struct report_page *p)
+{
+	const struct bench_result *r = p->report->r;
+	size_t said = 0, n, passed;
+
+	for (unsigned int m = 0; m < BENCH_MODES; m++) {
+		n = count(r, (enum bench_mode)m, &passed);
+		if (!n)
+			continue;
+		buf_puts(p->b, said++ ? "; " : "<p><b class=\"of\">Isolation</b>: ");
+		say_mode(p->b, r, (enum bench_mode)m, n, passed);
+	}
+	if (said)
+		buf_puts(p->b, ".</p>\n");
+}

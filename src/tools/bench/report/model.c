@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/report/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- order -------------------------------------------------------------------------------------------------- */
+
+/* Where a row stands: scenarios that compare nothing come last, else all is as it is met, modes by their number. */
+struct key {
+	bool last;
+	size_t scenario, workload, index; /* first row that has it */
+	enum bench_mode mode;
+};
+
+static int compare_sizes(size_t a, size_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_keys(const void *pa, const void *pb)
+{
+	const struct key *a = pa, *b = pb;
+	int by[] = { compare_sizes(a->last, b->last), compare_sizes(a->scenario, b->scenario),
+		compare_sizes(a->workload, b->workload),
+		compare_sizes((size_t)a->mode, (size_t)b->mode),
+		compare_sizes(a->index, b->index) };
+
+	for (size_t i = 0; i < ARRAY_LEN(by); i++)
+		if (by[i])
+			return by[i];
+	return 0;
+}
+
+static bool is_of(const struct bench_row *a, const struct bench_row *b, bool workload)
+{
+	return a->n && !strcmp(a->scenario, b->scenario) &&
+	       (!workload || !strcmp(a->workload, b->workload));
+}
+
+static struct key key_of(const struct bench_result *r, size_t index)
+{
+	const struct bench_row *row = &r->rows[index];
+	struct key k = { .last = true, .index = index, .mode = row->mode };
+
+	while (!is_of(&r->rows[k.scenario], row, false))
+		k.scenario++;
+	while (!is_of(&r->rows[k.workload], row, true))
+		k.workload++;
+	for (size_t i = k.scenario; i < r->n_rows && k.last; i++)
+		k.last = r->rows[i].mode == BENCH_EXCLUSIVE || !is_of(&r->rows[i], row, false);
+	return k;
+}
+
+static int make_rows(struct report *p, struct error *err)
+{
+	const struct bench_result *r = p->r;
+	CLEANUP(freep) struct key *keys = calloc(r->n_rows + 1, sizeof(*keys));
+
+	if (!keys)
+		return error_nomem(err);
+	for (size_t i = 0; i < r->n_rows; i++)
+		if (r->rows[i].n)
+			keys[p->n_rows++] = key_of(r, i);
+	qsort(keys, p->n_rows, sizeof(*keys), compare_keys);
+	for (size_t i = 0; i < p->n_rows; i++) {
+		p->rows[i].row = &r->rows[keys[i].index];
+		if (bench_figures_make(&p->rows[i].f, r, p->rows[i].row, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- rows of one kind and mode as one ----------------------------------------------------------------------- */
+
+static size_t fewest_blocks(const struct report_mode *m, size_t run)
+{
+	size_t n = m->rows[0].row->runs[run].n_blocks;
+
+	for (size_t i = 1; i < m->n; i++)
+		if (m->rows[i].row->runs[run].n_blocks < n)
+			n = m->rows[i].row->runs[run].n_blocks;
+	return n;
+}
+
+static int join_block(struct estimate_block *to, struct hist *h, const struct report_mode *m,
+	size_t run, size_t block, struct error *err)
+{
+	hist_clear(h);
+	to->seconds = m->rows[0].row->runs[run].blocks[block].seconds;
+	for (size_t i = 0; i < m->n; i++)
+		hist_merge(h, &m->rows[i].row->runs[run].blocks[block].times);
+	return hist_pack(&to->times, h, err);
+}
+
+static int join_run(struct bench_run *to, struct hist *h, const struct report_mode *m,
+	size_t run, struct error *err)
+{
+	size_t n = fewest_blocks(m, run), pods = 0;
+
+	*to = m->rows[0].row->runs[run];
+	to->n_blocks = 0;
+	to->errors = 0;
+	for (size_t i = 0; i < m->n; i++) {
+		pods += m->rows[i].row->runs[run].n_pods;
+		to->errors += m->rows[i].row->runs[run].errors;
+		if (!to->doubt || !*to->doubt)
+			to->doubt = m->rows[i].row->runs[run].doubt;
+	}
+	to->n_pods = pods < BENCH_PODS_MAX ? pods : BENCH_PODS_MAX;
+	to->blocks = calloc(n + 1, sizeof(*to->blocks));
+	to->units = calloc(to->n_pods * n + 1, sizeof(*to->units));
+	if (!to->blocks || !to->units)
+		return error_nomem(err);
+	for (; to->n_blocks < n; to->n_blocks++)
+		if (join_block(&to->blocks[to->n_blocks], h, m, run, to->n_blocks, err) < 0)
+			return -1;
+	pods = 0;
+	for (size_t i = 0; i < m->n; i++) {
+		const struct bench_run *from = &m->rows[i].row->runs[run];
+
+		for (size_t k = 0; k < from->n_pods && pods < to->n_pods; k++, pods++)
+			memcpy(to->units + pods * n, from->units + k * from->n_blocks,
+				n * sizeof(*to->units));
+	}
+	return 0;
+}
+
+static int join(struct report_mode *m, struct error *err)
+{
+	CLEANUP(freep) struct hist *h = calloc(1, sizeof(*h));
+	struct bench_row *to = &m->joined;
+	size_t runs = m->rows[0].row->n;
+
+	*to = *m->rows[0].row;
+	to->n = 0;
+	to->runs = NULL;
+	to->weight = NAN;
+	to->replicas = 0;
+	to->planned_rate = 0;
+	to->offered = 0;
+	for (size_t i = 0; i < m->n; i++) {
+		const struct bench_row *row = m->rows[i].row;
+
+		runs = row->n < runs ? row->n : runs;
+		to->replicas += row->replicas;
+		to->planned_rate += row->planned_rate;
+		to->offered += row->offered / (double)m->n;
+	}
+	to->runs = calloc(runs + 1, sizeof(*to->runs));
+	if (!h || !to->runs)
+		return error_nomem(err);
+	while (to->n < runs) {
+		/* Counted also if it fails: report_fini() frees what it has. */
+		to->n++;
+		if (join_run(&to->runs[to->n - 1], h, m, to->n - 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void row_fini(struct bench_row *row)
+{
+	for (size_t i = 0; i < row->n; i++) {
+		for (size_t k = 0; k < row->runs[i].n_blocks; k++)
+			hist_packed_fini(&row->runs[i].blocks[k].times);
+		free(row->runs[i].blocks);
+		free(row->runs[i].units);
+	}
+	free(row->runs);
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------- */
+
+static int make_mode(struct report *p, size_t from, size_t end, struct error *err)
+{
+	struct report_mode *m = &p->modes[p->n_modes++];
+
+	*m = (struct report_mode){ .mode = p->rows[from].row->mode,
+		.name = p->rows[from].row->mode_name,
+		.rows = &p->rows[from],
+		.n = end - from,
+		.all = p->rows[from].row,
+		.f = p->rows[from].f };
+	if (m->n == 1)
+		return 0;
+	if (join(m, err) < 0)
+		return -1;
+	m->all = &m->joined;
+	return bench_figures_make(&m->f, p->r, m->all, err);
+}
+
+static const struct report_row *find_alone(const struct report *p, const char *workload)
+{
+	const struct bench_row *alone = bench_row_alone(p->r, workload);
+
+	for (size_t i = 0; alone && i < p->n_rows; i++)
+		if (p->rows[i].row == alone)
+			return &p->rows[i];
+	return NULL;
+}
+
+static int make_kind(struct report *p, size_t from, size_t end, struct error *err)
+{
+	struct report_kind *k = &p->kinds[p->n_kinds++];
+	const char *workload = p->rows[from].row->workload;
+
+	*k = (struct report_kind){ .workload = workload,
+		.alone = find_alone(p, workload),
+		.modes = &p->modes[p->n_modes] };
+	for (size_t i = from, next; i < end; i = next, k->n++) {
+		for (next = i + 1; next < end; next++)
+			if (p->rows[next].row->mode != p->rows[i].row->mode)
+				break;
+		if (make_mode(p, i, next, err) < 0)
+			return -1;
+	}
+	k->replicas = k->modes[0].all->replicas;
+	k->offered = k->modes[0].all->offered * k->replicas;
+	return 0;
+}
+
+static int make_scenario(struct report *p, size_t from, size_t end, struct error *err)
+{
+	struct report_scenario *s = &p->scenarios[p->n_scenarios++];
+
+	*s = (struct report_scenario){ .name = p->rows[from].row->scenario,
+		.kinds = &p->kinds[p->n_kinds],
+		.rows = &p->rows[from],
+		.n_rows = end - from };
+	for (size_t i = from; i < end; i++)
+		s->compares |= p->rows[i].row->mode != BENCH_EXCLUSIVE;
+	for (size_t i = from, next; i < end; i = next, s->n++) {
+		for (next = i + 1; next < end; next++)
+			if (strcmp(p->rows[next].row->workload, p->rows[i].row->workload) != 0)
+				break;
+		if (make_kind(p, i, next, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int make_all(struct report *p, struct error *err)
+{
+	if (make_rows(p, err) < 0)
+		return -1;
+	for (size_t i = 0, next; i < p->n_rows; i = next) {
+		for (next = i + 1; next < p->n_rows; next++)
+			if (strcmp(p->rows[next].row->scenario, p->rows[i].row->scenario) != 0)
+				break;
+		if (make_scenario(p, i, next, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int report_make(struct report *ret, const struct bench_result *r, struct error *err)
+{
+	size_t n = r->n_rows + 1; /* no more groups than rows */
+
+	*ret = (struct report){ .r = r,
+		.scenarios = calloc(n, sizeof(*ret->scenarios)),
+		.kinds = calloc(n, sizeof(*ret->kinds)),
+		.modes = calloc(n, sizeof(*ret->modes)),
+		.rows = calloc(n, sizeof(*ret->rows)) };
+	if (ret->scenarios && ret->kinds && ret->modes && ret->rows) {
+		if (make_all(ret, err) == 0)
+			return 0;
+	} else {
+		(void)error_nomem(err);
+	}
+	report_fini(ret);
+	return -1;
+}
+
+void report_fini(struct report *p)
+{
+	for (size_t i = 0; i < p->n_modes; i++)
+		row_fini(&p->modes[i].joined);
+	free(p->scenarios);
+	free(p->kinds);
+	free(p->modes);
+	free(p->rows);
+	*p = (struct report){ 0 };
+}
+
+double report_weight(const struct report_mode *m, size_t i)
+{
+	for (size_t k = 0; k < m->n; k++) {
+		const struct bench_row *row = m->rows[k].row;
+
+		if (i < row->runs[0].n_pods)
+			return row->weight > 0 && isfinite(row->weight) ? row->weight : 1;
+		i -= row->runs[0].n_pods;
+	}
+	return 1;
+}
+
+static const struct report_mode *find_mode(const struct report_kind *k, enum bench_mode mode)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (k->modes[i].mode == mode)
+			return &k->modes[i];
+	return NULL;
+}
+
+const struct report_mode *report_find(const struct report *p, const char *scenario,
+	const char *workload, enum bench_mode mode)
+{
+	for (size_t i = 0; p && i < p->n_scenarios; i++) {
+		const struct report_scenario *s = &p->scenarios[i];
+
+		if (strcmp(s->name, scenario) != 0)
+			continue;
+		for (size_t k = 0; k < s->n; k++)
+			if (!strcmp(s->kinds[k].workload, workload))
+				return find_mode(&s->kinds[k], mode);
+	}
+	return NULL;
+}
+
+bool report_counts(const struct report_mode *m)
+{
+	return !m->f.errors && !m->f.doubts && m->f.rate.value > 0 && isfinite(m->f.rate.value);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/report/report.h"
+
+#include "tools/bench/report/html.h"
+#include "tools/bench/report/number.h"
+#include "tools/bench/report/parts.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* The page: what stands around tables and plots. */
+
+/* ---- for all parts ------------------------------------------------------------------------------------------ */
+
+static bool is_simulated(const struct report_page *p)
+{
+	return p->report->r->head.simulated || (p->before && p->before->r->head.simulated);
+}
+
+struct plot report_plot(struct report_page *p, double width, double height)
+{
+	return (struct plot){ .b = p->b,
+		.width = width,
+		.height = height,
+		.count = &p->plots,
+		.simulated = is_simulated(p) };
+}
+
+const char *report_error(const struct estimate *e, char *buf)
+{
+	struct interval i = estimate_interval(e);
+
+	double percent = 100 * (i.high - i.low) / 2 / e->value;
+
+	*buf = '\0';
+	if (e->value > 0 && isfinite(percent))
+		(void)snprintf(buf, REPORT_CELL_MAX, "± %.1f%%", percent);
+	return buf;
+}
+
+const char *report_kind_name(const struct report_kind *k, char *buf)
+{
+	(void)snprintf(buf, REPORT_CELL_MAX, "%u %.100s", k->replicas, k->workload);
+	return buf;
+}
+
+const char *report_percent(double share, char *buf)
+{
+	return bench_print_number(100 * share, buf);
+}
+
+/* ---- head --------------------------------------------------------------------------------------------------- */
+
+static const char *text_of(const char *text)
+{
+	return text ? text : "";
+}
+
+static void put_begin(struct report_page *p)
+{
+	const struct bench_head *h = &p->report->r->head;
+
+	buf_puts(p->b,
+		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+		"<meta http-equiv=\"Content-Security-Policy\" "
+		"content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n<title>");
+	html_textf(p->b, "%sGPU sharing benchmark: %.200s",
+		is_simulated(p) ? "SIMULATED - " : "", text_of(h->gpu));
+	buf_printf(p->b, "</title>\n<style>\n%s</style>\n</head>\n<body>\n", report_style);
+	if (is_simulated(p))
+		buf_puts(p->b,
+			"<header class=\"simulated\"><p><strong>SIMULATED</strong> No GPU was measured: "
+			"these figures show how a report looks, not how a GPU does.</p></header>\n"
+			"<div class=\"paper\" aria-hidden=\"true\">SIMULATED</div>\n");
+	buf_puts(p->b, "<main>\n");
+	html_element(p->b, "h1",
+		p->before ? "GPU sharing benchmark: before and after"
+			  : "GPU sharing benchmark");
+}
+
+static void put_fact(struct buf *b, const char *name, const char *text)
+{
+	if (!*text_of(text))
+		return;
+	buf_printf(b, "<div><dt>%s</dt><dd>", name);
+	html_text(b, text);
+	buf_puts(b, "</dd></div>\n");
+}
+
+/* A number in words, "" if it is not known. */
+static const char *amount(char *buf, const char *before, double v, const char *unit)
+{
+	*buf = '\0';
+	if (isfinite(v) && v > 0)
+		(void)snprintf(buf, REPORT_CELL_MAX, "%s%.6g%s", before, v, unit);
+	return buf;
+}
+
+static void put_facts(struct report_page *p, const struct bench_head *h)
+{
+	char text[REPORT_CELL_MAX], run[REPORT_CELL_MAX], seed[REPORT_CELL_MAX];
+
+	(void)snprintf(run, sizeof(run), "%u repetitions of %.6g s, each after %.6g s",
+		h->repetitions, isfinite(h->seconds) ? h->seconds : 0,
+		isfinite(h->warmup_s) ? h->warmup_s : 0);
+	(void)snprintf(seed, sizeof(seed), "%llu", (unsigned long long)h->seed);
+	buf_puts(p->b, "<dl class=\"facts\">\n");
+	put_fact(p->b, "GPU", h->gpu);
+	put_fact(p->b, "driver", h->driver);
+	put_fact(p->b, "CUDA", h->cuda);
+	put_fact(p->b, "measured", h->made);
+	put_fact(p->b, "length", run);
+	put_fact(p->b, "multiprocessors", amount(text, "", h->multiprocessors, ""));
+	put_fact(p->b, "memory", amount(text, "", h->memory_mib, " MiB"));
+	put_fact(p->b, "power limit", amount(text, "", h->power_limit_w, " W"));
+	put_fact(p->b, "compute mode", h->compute_mode);
+	put_fact(p->b, "MIG", h->mig ? "on" : "");
+	put_fact(p->b, "UUID", h->uuid);
+	put_fact(p->b, "kernel", h->kernel);
+	put_fact(p->b, "CPU", h->cpu);
+	put_fact(p->b, "gpuslice", h->version);
+	put_fact(p->b, "seed", seed);
+	put_fact(p->b, "price an hour", amount(text, "USD ", h->usd_per_hour, ""));
+	put_fact(p->b, "price from", h->price_source);
+	put_fact(p->b, "command", h->command);
+	buf_puts(p->b, "</dl>\n");
+	if (h->interrupted)
+		buf_puts(p->b,
+			"<p class=\"warning\"><strong>Interrupted.</strong> What is here is whole, "
+			"but it is not all that was asked for.</p>\n");
+}
+
+/* ---- scenarios ---------------------------------------------------------------------------------------------- */
+
+static bool is_planned(const struct report_kind *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (isfinite(k->modes[i].all->planned_rate))
+			return true;
+	return false;
+}
+
+static int put_plots(struct report_page *p, const struct report_scenario *s,
+	const struct report_kind *k, struct error *err)
+{
+	char name[REPORT_CELL_MAX];
+
+	if (s->n > 1)
+		html_element(p->b, "h3", report_kind_name(k, name));
+	buf_puts(p->b, "<div class=\"plots\">\n<figure>");
+	report_bars(p, s, k);
+	buf_printf(p->b,
+		"<figcaption>Throughput by mode, with the 95 %% interval%s%s</figcaption></figure>\n<figure>",
+		is_planned(k) ? "; the thick line is what the planner says" : "",
+		p->before ? "; pale: before" : "");
+	if (report_tails(p, s, k, err) < 0)
+		return -1;
+	buf_printf(p->b,
+		"<figcaption>Times of units: further left is better; the square is the longest%s"
+		"</figcaption></figure>\n</div>\n",
+		p->before ? "; pale: before" : "");
+	return report_shares(p, s, k, err);
+}
+
+static int put_scenario(struct report_page *p, const struct report_scenario *s,
+	struct error *err)
+{
+	buf_puts(p->b, "<section class=\"scenario\">\n");
+	if (s->compares)
+		html_element(p->b, "h2", s->name);
+	else
+		buf_puts(p->b, "<h2>One pod alone, which the others are held against</h2>\n");
+	report_table(p, s);
+	for (size_t k = 0; s->compares && k < s->n; k++)
+		if (put_plots(p, s, &s->kinds[k], err) < 0)
+			return -1;
+	buf_puts(p->b, "</section>\n");
+	return 0;
+}
+
+/* ---- end ---------------------------------------------------------------------------------------------------- */
+
+static void put_notes(struct report_page *p)
+{
+	const struct bench_result *r = p->report->r;
+
+	if (!r->n_notes)
+		return;
+	buf_puts(p->b, "<section>\n<h2>Notes</h2>\n<ul>\n");
+	for (size_t i = 0; i < r->n_notes; i++)
+		html_element(p->b, "li", text_of(r->notes[i]));
+	buf_puts(p->b, "</ul>\n</section>\n");
+}
+
+static void put_how(struct report_page *p)
+{
+	const struct bench_head *h = &p->report->r->head;
+
+	buf_puts(p->b,
+		"<section>\n<h2>How it was measured</h2>\n<p>Each scenario runs in each mode with the same pods "
+		"and the same work. All of them are gone through once in mixed order, then again in another "
+		"order, so that what changes with time, as clocks and heat do, falls on all alike. "
+		"Each repetition runs warm before it counts.</p>\n");
+	if (h->repetitions < 2)
+		buf_puts(p->b,
+			"<p>There was one repetition, which says nothing of how others would differ: "
+			"no interval is told, and small differences mean nothing.</p>\n");
+	else
+		buf_puts(p->b,
+			"<p>Intervals are of 95 %. They have two parts: what differs within a repetition, by a "
+			"bootstrap of its blocks, and what differs from one repetition to the next beyond "
+			"that (Student's t). <q>Not to be told from</q> means that the interval of the ratio "
+			"has 1 in it: more repetitions may tell.</p>\n");
+	buf_puts(p->b,
+		"<p>A unit's time is from the end of the one before it to its own where units are kept in "
+		"flight, from its launch to its end where they follow each other, and from when it was due "
+		"where they arrive at a rate. Times are kept in classes of 0.8 %. Modes with errors are not "
+		"held against others. <code>gpuslice bench compare</code> says whether two results "
+		"differ.</p>\n</section>\n");
+}
+
+static int put_page(struct report_page *p, struct error *err)
+{
+	const struct report *r = p->report;
+
+	put_begin(p);
+	if (p->before) {
+		buf_puts(p->b, "<h2>Before</h2>\n");
+		put_facts(p, &p->before->r->head);
+		buf_puts(p->b, "<h2>After</h2>\n");
+	}
+	put_facts(p, &r->r->head);
+	if (report_changes(p, err) < 0)
+		return -1;
+	report_summary(p);
+	report_overview(p);
+	report_checks(p);
+	for (size_t i = 0; i < r->n_scenarios; i++)
+		if (put_scenario(p, &r->scenarios[i], err) < 0)
+			return -1;
+	if (!r->n_rows && !r->r->n_checks)
+		buf_puts(p->b, "<p class=\"warning\">Nothing was measured.</p>\n");
+	put_notes(p);
+	put_how(p);
+	buf_puts(p->b, "</main>\n</body>\n</html>\n");
+	return 0;
+}
+
+int bench_report(struct buf *b, const struct bench_result *r, const struct bench_result *before,
+	struct error *err)
+{
+	CLEANUP(report_fini) struct report report = { .n_rows = 0 };
+	CLEANUP(report_fini) struct report was = { .n_rows = 0 };
+	struct report_page page = { .b = b, .report = &report, .before = before ? &was : NULL };
+
+	if (report_make(&report, r, err) < 0)
+		return -1;
+	if (before && report_make(&was, before, err) < 0)
+		return -1;
+	if (put_page(&page, err) < 0)
+		return -1;
+	if (!buf_ok(b))
+		return error_set(err, ERR_LIMIT, "the report: expected at most %zu MiB",
+			b->max >> 20);
+	return 0;
+}

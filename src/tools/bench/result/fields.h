@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Private to bench/result: which members are which keys of the file, for reading and for writing. */
+#include "tools/bench/result/result.h"
+#include "lib/json/record.h"
+
+struct bench_fields {
+	const struct record_field *fields;
+	size_t n;
+};
+
+extern const struct bench_fields bench_head_fields, bench_row_fields, bench_run_fields,
+	bench_gpu_fields, bench_check_fields, bench_size_fields;

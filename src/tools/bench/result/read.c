@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/result/fields.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHERE_MAX 128 /* "rows[4095].runs[999].blocks[999].times" is less */
+
+#define UNKNOWN UINT64_MAX
+
+static int read_record(void *to, const json_t *object, const struct bench_fields *f,
+	const char *where, struct error *err)
+{
+	return record_read(to, object, f->fields, f->n, where, err);
+}
+
+static int wrong(const char *where, const char *expected, struct error *err)
+{
+	return error_set(err, ERR_INVALID, "%s: expected %s", where, expected);
+}
+
+/* An array of @size bytes for each element of @list; one more, so that it is never nothing. */
+static void *make_array(const json_t *list, size_t size, size_t *n, struct error *err)
+{
+	void *p = calloc(json_array_size(list) + 1, size);
+
+	*n = p ? json_array_size(list) : 0;
+	if (!p)
+		(void)error_nomem(err);
+	return p;
+}
+
+static int read_class(struct hist_class_count *ret, const json_t *class, const json_t *count,
+	uint32_t least, const char *where, struct error *err)
+{
+	json_int_t c = json_integer_value(class), n = json_integer_value(count);
+
+	if (!json_is_integer(class) || c < least || c >= HIST_CLASSES)
+		return error_set(err, ERR_INVALID,
+			"%s: expected classes in order, %" PRIu32 " to %d next", where, least,
+			HIST_CLASSES - 1);
+	if (!json_is_integer(count) || n < 1 || n > UINT32_MAX)
+		return wrong(where, "a count of at least 1 behind each class", err);
+	*ret = (struct hist_class_count){ (uint32_t)c, (uint32_t)n };
+	return 0;
+}
+
+static int read_times(struct hist_packed *ret, const json_t *block, const char *where,
+	struct error *err)
+{
+	const json_t *list;
+	size_t n;
+
+	if (record_list(&list, block, "times", (size_t)2 * HIST_CLASSES, where, err) < 0)
+		return -1;
+	n = json_array_size(list);
+	if (n % 2)
+		return wrong(where, "times: a count behind each class", err);
+	ret->class = calloc(n / 2 + 1, sizeof(*ret->class));
+	if (!ret->class)
+		return error_nomem(err);
+	for (size_t i = 0; i < n; i += 2) {
+		uint32_t least = i ? ret->class[i / 2 - 1].class + 1 : 0;
+
+		if (read_class(&ret->class[i / 2], json_array_get(list, i),
+			    json_array_get(list, i + 1), least, where, err) < 0)
+			return -1;
+		ret->classes++;
+		ret->n += ret->class[i / 2].count;
+	}
+	return 0;
+}
+
+/* A number that is at least 0. */
+static int read_number(double *ret, const json_t *o, const char *key, const char *where,
+	struct error *err)
+{
+	const json_t *j = json_object_get(o, key);
+
+	*ret = json_number_value(j);
+	if (!json_is_number(j) || !(*ret >= 0))
+		return error_set(err, ERR_INVALID, "%s.%s: expected a number of at least 0",
+			where, key);
+	return 0;
+}
+
+static int read_blocks(struct bench_run *run, const json_t *o, const char *where,
+	struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, o, "blocks", BENCH_BLOCKS_MAX, where, err) < 0)
+		return -1;
+	run->blocks = make_array(list, sizeof(*run->blocks), &run->n_blocks, err);
+	if (!run->blocks)
+		return -1;
+	for (size_t i = 0; i < run->n_blocks; i++) {
+		const json_t *block = json_array_get(list, i);
+		struct estimate_block *b = &run->blocks[i];
+		char here[WHERE_MAX];
+
+		(void)snprintf(here, sizeof(here), "%.80s.blocks[%zu]", where, i);
+		if (read_number(&b->seconds, block, "seconds", here, err) < 0 ||
+			read_number(&b->times.sum_ns, block, "sum_ns", here, err) < 0 ||
+			read_times(&b->times, block, here, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_pod(uint64_t *units, size_t n, const json_t *list, const char *where,
+	struct error *err)
+{
+	if (!json_is_array(list) || json_array_size(list) != n)
+		return error_set(err, ERR_INVALID,
+			"%s: expected a list of units for each of %zu blocks", where, n);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *j = json_array_get(list, i);
+
+		if (!json_is_integer(j) || json_integer_value(j) < 0)
+			return error_set(err, ERR_INVALID,
+				"%s[%zu]: expected an integer of at least 0", where, i);
+		units[i] = (uint64_t)json_integer_value(j);
+	}
+	return 0;
+}
+
+static int read_pods(struct bench_run *run, const json_t *o, const char *where,
+	struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, o, "pods", BENCH_PODS_MAX, where, err) < 0)
+		return -1;
+	run->n_pods = json_array_size(list);
+	run->units = calloc(run->n_pods * run->n_blocks + 1, sizeof(*run->units));
+	if (!run->units)
+		return error_nomem(err);
+	for (size_t i = 0; i < run->n_pods; i++) {
+		char here[WHERE_MAX];
+
+		(void)snprintf(here, sizeof(here), "%.80s.pods[%zu]", where, i);
+		if (read_pod(run->units + i * run->n_blocks, run->n_blocks,
+			    json_array_get(list, i), here, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_run(struct bench_run *run, const json_t *o, const char *where,
+	struct error *err)
+{
+	if (read_record(run, o, &bench_run_fields, where, err) < 0 ||
+		read_record(&run->gpu, json_object_get(o, "gpu"), &bench_gpu_fields, where,
+			err) < 0 ||
+		read_blocks(run, o, where, err) < 0 || read_pods(run, o, where, err) < 0)
+		return -1;
+	if (!(run->seconds > 0))
+		return error_set(err, ERR_INVALID, "%s.seconds: expected a number above 0",
+			where);
+	run->errors = run->errors == UNKNOWN ? 0 : run->errors;
+	return 0;
+}
+
+static int read_runs(struct bench_row *row, const json_t *o, const char *where,
+	struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, o, "runs", BENCH_RUNS_MAX, where, err) < 0)
+		return -1;
+	row->runs = make_array(list, sizeof(*row->runs), &row->n, err);
+	if (!row->runs)
+		return -1;
+	for (size_t i = 0; i < row->n; i++) {
+		char here[WHERE_MAX];
+
+		(void)snprintf(here, sizeof(here), "%.80s.runs[%zu]", where, i);
+		if (read_run(&row->runs[i], json_array_get(list, i), here, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_row(struct bench_row *row, const json_t *o, const char *where,
+	struct error *err)
+{
+	if (read_record(row, o, &bench_row_fields, where, err) < 0)
+		return -1;
+	row->mode = bench_mode_of(row->mode_name);
+	if (row->mode == BENCH_MODES)
+		return error_set(err, ERR_INVALID,
+			"%s.mode: expected exclusive, time-slicing, turns, ..., found '%.40s'",
+			where, row->mode_name);
+	if (!*row->scenario || !*row->workload)
+		return wrong(where, "the keys scenario and workload", err);
+	if (row->pods > BENCH_PODS_MAX || row->replicas > row->pods || !row->replicas)
+		return error_set(err, ERR_INVALID,
+			"%s: expected pods and replicas, 1 to %d, and no more replicas than pods",
+			where, BENCH_PODS_MAX);
+	return read_runs(row, o, where, err);
+}
+
+static int read_rows(struct bench_result *r, struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, r->document, "rows", BENCH_ROWS_MAX, "", err) < 0)
+		return -1;
+	r->rows = make_array(list, sizeof(*r->rows), &r->n_rows, err);
+	if (!r->rows)
+		return -1;
+	for (size_t i = 0; i < r->n_rows; i++) {
+		char here[WHERE_MAX];
+
+		(void)snprintf(here, sizeof(here), "rows[%zu]", i);
+		if (read_row(&r->rows[i], json_array_get(list, i), here, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_checks(struct bench_result *r, struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, r->document, "checks", BENCH_CHECKS_MAX, "", err) < 0)
+		return -1;
+	r->checks = make_array(list, sizeof(*r->checks), &r->n_checks, err);
+	if (!r->checks)
+		return -1;
+	for (size_t i = 0; i < r->n_checks; i++) {
+		char here[WHERE_MAX];
+
+		(void)snprintf(here, sizeof(here), "checks[%zu]", i);
+		if (read_record(&r->checks[i], json_array_get(list, i), &bench_check_fields,
+			    here, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int read_sizes(struct bench_result *r, struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, r->document, "sizes", BENCH_SIZES_MAX, "", err) < 0)
+		return -1;
+	r->sizes = make_array(list, sizeof(*r->sizes), &r->n_sizes, err);
+	if (!r->sizes)
+		return -1;
+	for (size_t i = 0; i < r->n_sizes; i++) {
+		struct bench_size *s = &r->sizes[i];
+		char here[WHERE_MAX];
+
+		(void)snprintf(here, sizeof(here), "sizes[%zu]", i);
+		if (read_record(s, json_array_get(list, i), &bench_size_fields, here, err) < 0)
+			return -1;
+		if (!*s->workload || !s->rounds || s->rounds > INT64_MAX ||
+			!s->multiprocessors || s->multiprocessors > UINT16_MAX)
+			return wrong(here, "workload, rounds and multiprocessors, all above 0",
+				err);
+	}
+	return 0;
+}
+
+static int read_notes(struct bench_result *r, struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, r->document, "notes", BENCH_NOTES_MAX, "", err) < 0)
+		return -1;
+	r->notes = make_array(list, sizeof(*r->notes), &r->n_notes, err);
+	if (!r->notes)
+		return -1;
+	for (size_t i = 0; i < r->n_notes; i++) {
+		r->notes[i] = json_string_value(json_array_get(list, i));
+		if (!r->notes[i])
+			return error_set(err, ERR_INVALID, "notes[%zu]: expected a text", i);
+	}
+	return 0;
+}
+
+static int read_all(struct bench_result *r, struct error *err)
+{
+	const char *format = json_string_value(json_object_get(r->document, "format"));
+
+	if (!format || strcmp(format, BENCH_FORMAT) != 0)
+		return error_set(err, ERR_INVALID,
+			"format: expected '" BENCH_FORMAT "', found '%.40s'",
+			format ? format : "nothing");
+	if (read_record(&r->head, r->document, &bench_head_fields, "", err) < 0 ||
+		read_sizes(r, err) < 0 || read_rows(r, err) < 0 || read_checks(r, err) < 0)
+		return -1;
+	return read_notes(r, err);
+}
+
+int bench_result_read(struct bench_result *ret, const char *json, size_t len, const char *path,
+	struct error *err)
+{
+	json_error_t at;
+
+	*ret = (struct bench_result){ 0 };
+	if (len > BENCH_FILE_MAX)
+		return error_set(err, ERR_LIMIT, "%s: expected at most %u MiB, found %zu", path,
+			BENCH_FILE_MAX >> 20, len >> 20);
+	ret->document = json_loadb(json, len, JSON_REJECT_DUPLICATES, &at);
+	if (!ret->document)
+		return error_set(err, ERR_INVALID, "%s:%d:%d: %s", path, at.line, at.column,
+			at.text);
+	if (read_all(ret, err) < 0) {
+		bench_result_fini(ret);
+		return error_prefix(err, "%s", path);
+	}
+	return 0;
+}

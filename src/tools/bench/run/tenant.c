@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/run/tenant.h"
+
+#include "lib/base/time.h"
+#include "tools/bench/run/collect.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETUP_NS  (120 * NS_PER_SEC) /* for gpuslice-load; others have what the user says */
+#define GRACE_NS  (60 * NS_PER_SEC)  /* for what is in flight at the end */
+#define SILENT_NS (24 * 3600 * NS_PER_SEC)
+
+struct tenant {
+	const struct tenant_ops *ops;
+	void *arg;
+	const struct suite_workload *workload;
+	struct child *child;
+	bool is_ready, is_over, has_regex, mps;
+	regex_t pattern;
+	uint64_t last_ns;
+	struct count count;
+	struct error error; /* ERR_NONE: it did what it was to do */
+	bool counted;
+	double gave_up_s; /* after so long without a unit; 0: not */
+	char last[64];    /* line that was no unit, for messages */
+};
+
+/* ---- a program of the user's: its lines are its units ---------------------------------------------------------- */
+
+static void take_unit(struct tenant *p)
+{
+	uint64_t now = time_mono_ns();
+
+	if (p->count.blocks && p->last_ns)
+		count_unit(&p->count, now, now - p->last_ns);
+	p->last_ns = now;
+	if (!p->is_ready) {
+		p->is_ready = true;
+		p->ops->ready(p->arg);
+	}
+}
+
+/* ---- gpuslice-load: two lines ------------------------------------------------------------------------------- */
+
+/* Whether it is where it is to be: the driver runs a program without MPS where it finds no daemon, and says nothing. */
+static int check_ready(const struct tenant *p, const char *line, size_t len, struct error *err)
+{
+	json_auto_t *o = json_loadb(line, len, 0, NULL);
+	const char *error = json_string_value(json_object_get(o, "error"));
+	const json_t *mps = json_object_get(o, "mps");
+
+	if (error)
+		return error_set(err, ERR_UNAVAILABLE, "%s", error);
+	if (!json_is_true(json_object_get(o, "ready")))
+		return error_set(err, ERR_INVALID,
+			"expected that gpuslice-load is ready, found '%.60s'", line);
+	if (json_is_boolean(mps) && json_is_true(mps) != p->mps)
+		return error_set(err, ERR_UNAVAILABLE, "the driver runs it %s MPS",
+			p->mps ? "without" : "under");
+	return 0;
+}
+
+static void take_answer(struct tenant *p, const char *line, size_t len)
+{
+	if (!p->is_ready) {
+		p->is_ready = check_ready(p, line, len, &p->error) == 0;
+		if (p->is_ready)
+			p->ops->ready(p->arg);
+		else
+			tenant_kill(p);
+		return;
+	}
+	if (p->count.blocks)
+		p->counted =
+			collect_read(p->count.blocks, p->count.n, line, len, &p->error) == 0;
+}
+
+static int on_line(void *arg, const char *line, size_t len, struct error *err)
+{
+	struct tenant *p = arg;
+
+	(void)err;
+	if (!p->workload->command)
+		take_answer(p, line, len);
+	else if (!p->has_regex || regexec(&p->pattern, line, 0, NULL, 0) == 0)
+		take_unit(p);
+	else
+		(void)snprintf(p->last, sizeof(p->last), "%s", line);
+	return 0;
+}
+
+/* What it said last is what there is to go by: the wrong pattern, or its own error. */
+static void say_given_up(struct tenant *p, const struct child_end *end)
+{
+	const char *said = *p->last ? p->last : end->words;
+
+	(void)error_set(&p->error, ERR_TIMEOUT, "no unit in %g s%s; %s%.200s", p->gave_up_s,
+		*p->last && p->has_regex ? ", no line matched the pattern" : "",
+		*said ? "it said last: " : "it said nothing (python3 wants -u)", said);
+}
+
+static void on_ended(void *arg, const struct child_end *end)
+{
+	struct tenant *p = arg;
+
+	p->child = NULL;
+	if (p->gave_up_s > 0)
+		say_given_up(p, end);
+	if (p->workload->command && p->is_over)
+		p->counted = true; /* it was ended by us */
+	if (!p->counted && p->error.code == ERR_NONE) {
+		if (end->silent)
+			(void)error_set(&p->error, ERR_TIMEOUT, "no answer: %.200s",
+				end->words);
+		else if (end->signal)
+			(void)error_set(&p->error, ERR_UNAVAILABLE,
+				"ended by signal %d%s%.200s", end->signal,
+				*end->words ? ": " : "", end->words);
+		else
+			(void)error_set(&p->error, ERR_UNAVAILABLE,
+				"ended with status %d%s%.200s", end->status,
+				*end->words ? ": " : "", end->words);
+	}
+	p->ops->ended(p->arg);
+}
+
+static const struct child_ops child_ops = { .line = on_line, .ended = on_ended };
+
+static int make_pattern(struct tenant *p, struct error *err)
+{
+	char why[128];
+	int r;
+
+	if (!p->workload->command || !p->workload->pattern)
+		return 0;
+	r = regcomp(&p->pattern, p->workload->pattern, REG_EXTENDED | REG_NOSUB);
+	if (r != 0) {
+		(void)regerror(r, &p->pattern, why, sizeof(why));
+		return error_set(err, ERR_INVALID, "pattern '%.80s': %s", p->workload->pattern,
+			why);
+	}
+	p->has_regex = true;
+	return 0;
+}
+
+static int run_child(struct tenant *p, uv_loop_t *loop, const struct tenant_what *what,
+	struct error *err)
+{
+	CLEANUP(strv_fini) struct strv args = STRV_INIT;
+	const struct suite_workload *w = what->workload;
+
+	if ((w->command ? args_command(&args, what->load, w, err)
+			: args_run(&args, what->load, w, what->size, what->seed, err)) < 0)
+		return -1;
+	return proc_start(&p->child, loop,
+		&(struct child_what){ .argv = (const char *const *)args.v,
+			.env = (const char *const *)what->env->v,
+			.keep_input = !w->command,
+			.silence_ns = w->command ? SILENT_NS : SETUP_NS },
+		&child_ops, p, err);
+}
+
+int tenant_start(struct tenant **ret, uv_loop_t *loop, const struct tenant_what *what,
+	const struct tenant_ops *ops, void *arg, struct error *err)
+{
+	struct tenant *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return error_nomem(err);
+	p->ops = ops;
+	p->arg = arg;
+	p->workload = what->workload;
+	p->mps = what->mps;
+	if (make_pattern(p, err) < 0 || run_child(p, loop, what, err) < 0) {
+		(void)tenant_free(p);
+		return -1;
+	}
+	*ret = p;
+	return 0;
+}
+
+void tenant_go(struct tenant *p, uint64_t begin_ns, uint64_t from_ns, uint64_t to_ns)
+{
+	char line[128];
+	int len = snprintf(line, sizeof(line), "go %llu %llu %llu\n",
+		(unsigned long long)begin_ns, (unsigned long long)from_ns,
+		(unsigned long long)to_ns);
+
+	if (!p->child)
+		return;
+	if (count_init(&p->count, from_ns, to_ns, ARGS_PARTS, &p->error) < 0)
+		return;
+	if (p->workload->command) {
+		proc_expect(p->child, SILENT_NS);
+		return;
+	}
+	proc_expect(p->child, to_ns - begin_ns + GRACE_NS);
+	(void)!proc_send(p->child, line, (size_t)len, &p->error);
+}
+
+void tenant_over(struct tenant *p)
+{
+	p->is_over = true;
+	if (p->child && p->workload->command)
+		proc_expect(p->child, 0);
+}
+
+void tenant_kill(struct tenant *p)
+{
+	if (p && p->child)
+		proc_expect(p->child, 0);
+}
+
+void tenant_give_up(struct tenant *p, double seconds)
+{
+	if (!p->child || p->is_ready || !p->workload->command)
+		return;
+	p->gave_up_s = seconds;
+	tenant_kill(p);
+}
+
+struct hist *tenant_blocks(struct tenant *p)
+{
+	return p->counted ? p->count.blocks : NULL;
+}
+
+const struct error *tenant_error(const struct tenant *p)
+{
+	return &p->error;
+}
+
+struct tenant *tenant_free(struct tenant *p)
+{
+	if (!p)
+		return NULL;
+	p->child = proc_stop(p->child);
+	if (p->has_regex)
+		regfree(&p->pattern);
+	count_fini(&p->count);
+	free(p);
+	return NULL;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/run/watch.h"
+
+#include "abi/launch-log.h"
+#include "lib/base/buf.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define LOOK_MS   100
+#define LINE_MAX_ (1U << 20)
+
+/* The connection, which outlives the watch until it is closed. */
+struct line {
+	struct watch *w; /* NULL: nobody listens any more */
+	uv_pipe_t pipe;
+	uv_connect_t connect;
+	char room[16384];
+	struct buf got;
+	char question[96];
+	size_t question_len;
+	bool up, asked;
+};
+
+struct watch {
+	uv_loop_t *loop;
+	uv_timer_t timer;
+	struct line *line;
+	struct launch_log *log;
+	uint64_t from_ns;
+	size_t n, room;
+	struct profile_look *looks;
+	bool failed; /* out of memory */
+};
+
+void profile_window_fini(struct profile_window *w)
+{
+	free(w->looks);
+	free(w->launches);
+	*w = (struct profile_window){ .n_looks = 0 };
+}
+
+/* ---- what the arbiter says ------------------------------------------------------------------------------------ */
+
+static uint64_t number(const json_t *o, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(o, key));
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+static void add_overheads(struct profile_look *ret, const json_t *processes)
+{
+	const json_t *process, *gpu;
+	size_t i, k;
+
+	json_array_foreach(processes, i, process)
+		json_array_foreach(json_object_get(process, "gpus"), k, gpu)
+	{
+		if (!json_is_integer(json_object_get(gpu, "overhead")))
+			continue;
+		ret->overhead += number(gpu, "overhead");
+		ret->overhead_known = true;
+	}
+}
+
+bool watch_read(struct profile_look *ret, const char *line, size_t len)
+{
+	json_auto_t *o = json_loadb(line, len, 0, NULL);
+	const json_t *slice = json_array_get(json_object_get(o, "slices"), 0);
+	const json_t *gpu = json_array_get(json_object_get(slice, "gpus"), 0);
+
+	if (!json_is_object(gpu))
+		return false;
+	*ret = (struct profile_look){ .charged_ns = number(gpu, "charged_ns"),
+		.launches = number(gpu, "launches"),
+		.copies = number(gpu, "copies"),
+		.bytes = number(gpu, "bytes"),
+		.used = number(gpu, "used"),
+		.peak = number(gpu, "peak") };
+	add_overheads(ret, json_object_get(slice, "processes"));
+	return true;
+}
+
+static void add_look(struct watch *w, const struct profile_look *look)
+{
+	if (w->n == w->room) {
+		size_t room = w->room ? 2 * w->room : 64;
+		struct profile_look *looks = realloc(w->looks, room * sizeof(*looks));
+
+		if (!looks) {
+			w->failed = true;
+			return;
+		}
+		w->looks = looks;
+		w->room = room;
+	}
+	w->looks[w->n++] = *look;
+}
+
+static void take_line(struct watch *w, const char *line, size_t len)
+{
+	struct profile_look look;
+
+	if (!watch_read(&look, line, len))
+		return;
+	look.at_ns = time_mono_ns();
+	add_look(w, &look);
+}
+
+/* ---- the connection --------------------------------------------------------------------------------------------- */
+
+static void on_line_closed(uv_handle_t *h)
+{
+	struct line *l = h->data;
+
+	buf_fini(&l->got);
+	free(l);
+}
+
+static struct line *hang_up(struct line *l)
+{
+	if (l) {
+		l->w = NULL;
+		if (!uv_is_closing((uv_handle_t *)&l->pipe))
+			uv_close((uv_handle_t *)&l->pipe, on_line_closed);
+	}
+	return NULL;
+}
+
+static void on_room(uv_handle_t *h, size_t suggested, uv_buf_t *ret)
+{
+	struct line *l = h->data;
+
+	(void)suggested;
+	*ret = uv_buf_init(l->room, sizeof(l->room));
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
+{
+	struct line *l = s->data;
+	char *end;
+
+	if (!l->w)
+		return;
+	if (n > 0)
+		buf_add(&l->got, b->base, (size_t)n);
+	if (n < 0 || !buf_ok(&l->got)) {
+		l->w->line = hang_up(l);
+		return;
+	}
+	end = memchr(buf_str(&l->got), '\n', l->got.len);
+	if (end) {
+		take_line(l->w, buf_str(&l->got), (size_t)(end - buf_str(&l->got)));
+		buf_clear(
+			&l->got); /* it answers what it was asked, and is asked one thing at a time */
+		l->asked = false;
+	}
+}
+
+static void on_connected(uv_connect_t *c, int status)
+{
+	struct line *l = c->data;
+
+	if (!l->w)
+		return;
+	l->up = status == 0 && uv_read_start((uv_stream_t *)&l->pipe, on_room, on_read) == 0;
+	if (!l->up)
+		l->w->line = hang_up(l);
+}
+
+static int dial(struct watch *w, const struct place *place, const char *id, struct error *err)
+{
+	char path[PATH_MAX];
+	struct line *l;
+
+	if (place_control(place, path, err) < 0)
+		return -1;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return error_nomem(err);
+	l->w = w;
+	l->got = (struct buf)BUF_INIT(LINE_MAX_);
+	l->question_len = (size_t)snprintf(l->question, sizeof(l->question),
+		"{\"op\": \"status\", \"slice\": \"%s\"}\n", id);
+	(void)uv_pipe_init(w->loop, &l->pipe, 0);
+	l->pipe.data = l->connect.data = l;
+	w->line = l;
+	uv_pipe_connect(&l->connect, &l->pipe, path, on_connected);
+	return 0;
+}
+
+static void on_time(uv_timer_t *t)
+{
+	struct watch *w = t->data;
+	struct line *l = w->line;
+	uv_buf_t b;
+
+	if (!l || !l->up || l->asked)
+		return;
+	b = uv_buf_init(l->question, (unsigned int)l->question_len);
+	/* Short of a full socket, which would be one that hangs, it goes at once. */
+	if (uv_try_write((uv_stream_t *)&l->pipe, &b, 1) == (int)l->question_len)
+		l->asked = true;
+}
+
+/* ---- the log of launches ---------------------------------------------------------------------------------------- */
+
+static struct launch_log *map_log(const char *dir)
+{
+	char path[PATH_MAX];
+	struct error err = ERROR_INIT;
+	struct launch_log *log;
+	struct stat st;
+	CLEANUP(closep) int fd = -1;
+
+	if (path_join(path, sizeof(path), dir, LAUNCH_LOG_FILE, &err) < 0)
+		return NULL;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size != (off_t)LAUNCH_LOG_BYTES)
+		return NULL;
+	log = mmap(NULL, LAUNCH_LOG_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	return log == MAP_FAILED ? NULL : log;
+}
+
+/* False: it is being written, or not of this round of the ring. */
+static bool read_entry(struct profile_launch *ret, struct launch_log *log, uint64_t n)
+{
+	struct launch_log_entry *e = &log->entries[n % LAUNCH_LOG_ENTRIES];
+	uint64_t number = atomic_load_explicit(&e->number, memory_order_acquire);
+
+	*ret = (struct profile_launch){ atomic_load_explicit(&e->at_ns, memory_order_relaxed),
+		atomic_load_explicit(&e->kind, memory_order_relaxed) };
+	atomic_thread_fence(memory_order_acquire);
+	return number == n + 1 &&
+	       atomic_load_explicit(&e->number, memory_order_relaxed) == number;
+}
+
+/* Entries are overwritten while they are read: what went by meanwhile is left out. */
+static int read_log(struct watch *w, struct profile_window *ret, struct error *err)
+{
+	uint64_t to = atomic_load(&w->log->next), from;
+
+	from = to > PROFILE_LAUNCHES_MAX ? to - PROFILE_LAUNCHES_MAX : 0;
+	ret->launches = calloc((size_t)(to - from) + 1, sizeof(*ret->launches));
+	if (!ret->launches)
+		return error_nomem(err);
+	for (uint64_t n = from; n < to; n++) {
+		struct profile_launch l;
+
+		if (!read_entry(&l, w->log, n))
+			ret->n_launches = 0; /* only what is without a gap says what repeats */
+		else if (l.at_ns >= w->from_ns)
+			ret->launches[ret->n_launches++] = l;
+	}
+	return 0;
+}
+
+static void drop_log(struct watch *w)
+{
+	if (w->log)
+		(void)munmap(w->log, LAUNCH_LOG_BYTES);
+	w->log = NULL;
+}
+
+/* ---- life --------------------------------------------------------------------------------------------------------- */
+
+static void forget(struct watch *w)
+{
+	(void)uv_timer_stop(&w->timer);
+	w->line = hang_up(w->line);
+	drop_log(w);
+	free(w->looks);
+	w->looks = NULL;
+	w->n = w->room = 0;
+	w->failed = false;
+}
+
+int watch_new(struct watch **ret, uv_loop_t *loop, struct error *err)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return error_nomem(err);
+	w->loop = loop;
+	(void)uv_timer_init(loop, &w->timer);
+	w->timer.data = w;
+	*ret = w;
+	return 0;
+}
+
+void watch_begin(struct watch *w, const struct place *place, bool launches)
+{
+	char dir[PATH_MAX], id[PLACE_ID_MAX];
+	struct error err = ERROR_INIT;
+
+	forget(w);
+	w->from_ns = time_mono_ns();
+	if (place_slice(place, 0, dir, id, &err) < 0)
+		return;
+	w->log = launches ? map_log(dir) : NULL;
+	if (dial(w, place, id, &err) < 0)
+		return;
+	(void)uv_timer_start(&w->timer, on_time, 0, LOOK_MS);
+}
+
+int watch_end(struct watch *w, struct profile_window *ret, struct error *err)
+{
+	int r = 0;
+
+	*ret = (struct profile_window){ .n_looks = 0 };
+	if (w->failed)
+		r = error_nomem(err);
+	if (r == 0 && w->log)
+		r = read_log(w, ret, err);
+	ret->n_looks = w->n;
+	ret->looks = STEAL_PTR(w->looks);
+	forget(w);
+	if (r < 0)
+		profile_window_fini(ret);
+	return r;
+}
+
+static void on_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+struct watch *watch_free(struct watch *w)
+{
+	if (!w)
+		return NULL;
+	forget(w);
+	uv_close((uv_handle_t *)&w->timer, on_closed);
+	return NULL;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Looks at a slice while a program runs in it: asks the arbiter again and again, and reads the log of launches. Thread:
+ * loop. */
+#include "tools/bench/place/place.h"
+#include "tools/bench/profile/profile.h"
+
+struct watch;
+
+int watch_new(struct watch **ret, uv_loop_t *loop, struct error *err) MUST_USE;
+
+/* From now on, at the only pod of @place, and if asked to at what it launches last. What cannot be seen is not in the window. */
+void watch_begin(struct watch *w, const struct place *place, bool launches);
+
+/* What was seen since then, into @ret, whose mode and share are the caller's; profile_window_fini() frees it. ERR_NOMEM,
+ * and then *ret is empty. */
+int watch_end(struct watch *w, struct profile_window *ret, struct error *err) MUST_USE;
+
+/* The handles close as the loop runs on. Returns NULL. */
+struct watch *watch_free(struct watch *w);
+
+/* An answer of the arbiter (abi/arbiter-control.h, status) about one slice. False: it says nothing of it. Pure. */
+bool watch_read(struct profile_look *ret, const char *line, size_t len);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Units of work that ended, by blocks of time: what a repetition of a result is made of. Times are of the
+ * monotonic clock, in ns. Thread: one.
+ */
+#include "tools/bench/stats/hist.h"
+
+#include <jansson.h>
+
+#define COUNT_BLOCKS_MAX 1000
+
+struct count {
+	uint64_t from_ns, to_ns; /* only what ends in here counts */
+	size_t n;
+	struct hist *blocks; /* equal parts of that */
+	uint64_t units;
+};
+
+/* ERR_NOMEM. */
+int count_init(struct count *c, uint64_t from_ns, uint64_t to_ns, size_t blocks,
+	struct error *err) MUST_USE;
+void count_fini(struct count *c);
+
+/* A unit ended at @at_ns, and took @took_ns. */
+void count_unit(struct count *c, uint64_t at_ns, uint64_t took_ns);
+
+/* {"blocks": [{"times": [class, count, ...], "sum_ns": ...}, ...]}; new reference, NULL: no memory. */
+json_t *count_json(const struct count *c);
+/* {"counts": [...]}: of each block only how many; the same. */
+json_t *count_short_json(const struct count *c);

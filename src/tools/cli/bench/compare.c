@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/compare/compare.h"
+
+#include "lib/base/digits.h"
+#include "lib/base/fd.h"
+#include "tools/bench/report/number.h"
+#include "tools/cli/bench/bench.h"
+#include "tools/cli/bench/print.h"
+#include "tools/cli/exit-status.h"
+#include "tools/cli/output.h"
+#include "tools/cli/table/table.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* gpuslice bench compare: whether a change passed. */
+
+#define LIMITS_MAX 32
+#define CELL_MAX   64
+
+/* Sorted by name. */
+static const struct option_def options[] = {
+	{ .name = "output",
+		.letter = 'o',
+		.type = OPTION_STR,
+		.arg = "FORM",
+		.def = "text",
+		.help = "text or json" },
+	{ .name = "slo",
+		.type = OPTION_LIST,
+		.arg = "LIMIT",
+		.help = "as p99_ms=20, min_rate=100, max_slowdown=1.3, or p99=5% and rate=5%: no worse than that; "
+			"default: rate=5%,p99=5%" },
+};
+
+int bench_file_read(struct bench_result *ret, const char *path, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(BENCH_FILE_MAX);
+
+	if (file_read(path, &b, err) < 0)
+		return -1;
+	return bench_result_read(ret, buf_str(&b), b.len, path, err);
+}
+
+/* One side: a file, and the mode behind '#'. */
+struct side {
+	char path[PATH_MAX];
+	enum bench_mode mode;
+	struct bench_result result;
+};
+
+static void side_fini(struct side *s)
+{
+	bench_result_fini(&s->result);
+}
+
+static int read_side(struct side *s, const char *word, struct error *err)
+{
+	const char *hash = strrchr(word, '#');
+	size_t len = hash ? (size_t)(hash - word) : strlen(word);
+
+	s->mode = hash ? bench_mode_of(hash + 1) : BENCH_MODES;
+	if (hash && s->mode == BENCH_MODES)
+		return error_set(err, ERR_INVALID, "'%.80s': no mode '%.40s'", word, hash + 1);
+	if (len >= sizeof(s->path))
+		return error_set(err, ERR_INVALID, "'%.80s...': the name is too long", word);
+	memcpy(s->path, word, len);
+	s->path[len] = '\0';
+	return bench_file_read(&s->result, s->path, err);
+}
+
+static int read_limits(struct compare_limit *ret, size_t *n, const struct strv *words,
+	struct error *err)
+{
+	if (words->n > LIMITS_MAX)
+		return error_set(err, ERR_LIMIT, "--slo: expected at most %d limits",
+			LIMITS_MAX);
+	for (*n = 0; *n < words->n; ++*n)
+		if (compare_limit_parse(&ret[*n], words->v[*n], err) < 0)
+			return error_prefix(err, "--slo");
+	return 0;
+}
+
+/* ---- for people --------------------------------------------------------------------------------------------- */
+
+static void value_text(char *buf, enum compare_measure m, double v)
+{
+	if (!(v > 0))
+		(void)snprintf(buf, CELL_MAX, "-");
+	else if (m == COMPARE_RATE)
+		(void)snprintf(buf, CELL_MAX, "%.*f/s", v < 10 ? 2 : v < 100 ? 1 : 0, v);
+	else if (m == COMPARE_SLOWDOWN)
+		(void)snprintf(buf, CELL_MAX, "%.2fx", v);
+	else
+		(void)bench_print_ns(v, buf);
+}
+
+/* The same, with more digits if it would read as the limit that it misses. */
+static void value_beside(char *buf, const struct compare_limit *l, double v)
+{
+	static const char *const
+		units[COMPARE_MEASURES] = { [COMPARE_RATE] = "/s", [COMPARE_SLOWDOWN] = "x" };
+	char limit[CELL_MAX];
+
+	value_text(buf, l->measure, v);
+	value_text(limit, l->measure, l->value);
+	if (l->relative || v == l->value || strcmp(buf, limit) != 0)
+		return;
+	if (units[l->measure])
+		(void)snprintf(buf, CELL_MAX, "%.7g%s", v, units[l->measure]);
+	else
+		(void)snprintf(buf, CELL_MAX, "%.7g ms", v / 1e6);
+}
+
+static void limit_text(char *buf, const struct compare_limit *l)
+{
+	char value[CELL_MAX];
+
+	if (l->relative) {
+		(void)snprintf(buf, CELL_MAX, "%s%g%%", l->measure == COMPARE_RATE ? "-" : "+",
+			100 * l->value);
+		return;
+	}
+	value_text(value, l->measure, l->value);
+	(void)snprintf(buf, CELL_MAX, "%s %.40s",
+		l->measure == COMPARE_RATE ? ">=" : "<=", value);
+}
+
+static void add_change(struct table *t, const struct compare_line *l)
+{
+	struct interval i = l->change_interval;
+	double change = 100 * (l->change - 1), low = 100 * (i.low - 1),
+	       high = 100 * (i.high - 1);
+	double limit = !l->limit->relative
+			       ? NAN
+			       : 100 * (l->limit->measure == COMPARE_RATE ? -l->limit->value
+									  : l->limit->value);
+
+	if (isnan(l->change))
+		table_add(t, "-");
+	else if (!isfinite(i.low) || !isfinite(i.high))
+		table_addf(t, "%+.*f%% (one repetition)", digits_beside(change, limit, 1),
+			change);
+	else
+		table_addf(t, "%+.*f%% (%+.*f to %+.*f)", digits_beside(change, limit, 1),
+			change, digits_beside(low, limit, 1), low,
+			digits_beside(high, limit, 1), high);
+}
+
+static void add_row_names(struct table *t, const struct compare_line *l)
+{
+	table_add(t, l->a->scenario);
+	if (l->a->mode == l->b->mode)
+		table_add(t, l->a->mode_name);
+	else
+		table_addf(t, "%s, %s", l->a->mode_name, l->b->mode_name);
+	if (isnan(l->b->weight))
+		table_addf(t, "%u %s", l->b->replicas, l->b->workload);
+	else
+		table_addf(t, "%s, weight %g", l->b->workload, l->b->weight);
+}
+
+static void add_line(struct table *t, const struct compare_line *l)
+{
+	char cell[CELL_MAX];
+
+	add_row_names(t, l);
+	table_add(t, compare_measure_names[l->limit->measure]);
+	value_text(cell, l->limit->measure, l->was.value);
+	table_add(t, cell);
+	value_beside(cell, l->limit, l->is.value);
+	table_add(t, cell);
+	add_change(t, l);
+	limit_text(cell, l->limit);
+	table_add(t, cell);
+	table_add(t, compare_verdict_names[l->verdict]);
+}
+
+static size_t count(const struct compare *c, enum compare_verdict v)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		n += c->lines[i].verdict == v;
+	return n;
+}
+
+static void print_side(struct buf *b, const char *name, const struct side *s)
+{
+	const struct bench_head *h = &s->result.head;
+
+	buf_printf(b, "%s %s: %s%s, driver %s, %s\n", name, s->path,
+		h->simulated ? "SIMULATED " : "", h->gpu, h->driver, h->made);
+}
+
+/* Results can only be compared as far as the work was the same. */
+static void print_sizes(struct buf *b, const struct bench_result *before,
+	const struct bench_result *after)
+{
+	for (size_t i = 0; i < after->n_sizes; i++) {
+		const struct bench_size *s = &after->sizes[i],
+					*was = bench_size_of(before, s->workload);
+
+		if (was && (was->rounds != s->rounds ||
+				   was->multiprocessors != s->multiprocessors))
+			buf_printf(b,
+				"A kernel of %s is %+.1f%% of work after; 'gpuslice bench --like %s' "
+				"takes what there was before.\n",
+				s->workload,
+				100 * ((double)s->rounds * s->multiprocessors /
+						      (double)was->rounds /
+						      was->multiprocessors -
+					      1),
+				"BEFORE");
+	}
+}
+
+/* Of a million units, if these pods pay for the whole GPU; NaN: no price is known. */
+static double cost_of(const struct compare_line *l, const struct estimate *rate,
+	const struct side *s)
+{
+	double usd = s->result.head.usd_per_hour;
+
+	if (l->limit->measure != COMPARE_RATE || !(usd > 0) || !(rate->value > 0))
+		return NAN;
+	return usd / 3600 / rate->value * 1e6;
+}
+
+static void print_costs(struct buf *b, const struct compare *c, const struct side *before,
+	const struct side *after)
+{
+	static const char *const heads[] = { "USD OF A MILLION", "MODE", "PODS", "BEFORE",
+		"AFTER", "CHANGE", NULL };
+	struct table t;
+
+	table_init(&t, heads);
+	for (size_t i = 0; i < c->n; i++) {
+		const struct compare_line *l = &c->lines[i];
+		double was = cost_of(l, &l->was, before), is = cost_of(l, &l->is, after);
+
+		if (isnan(was) || isnan(is))
+			continue;
+		add_row_names(&t, l);
+		table_addf(&t, "%.3g", was);
+		table_addf(&t, "%.3g", is);
+		table_addf(&t, "%+.1f%%", 100 * (is / was - 1));
+	}
+	if (table_has_rows(&t)) {
+		buf_putc(b, '\n');
+		table_print(&t, b);
+	}
+	table_fini(&t);
+}
+
+static void print_checks(struct buf *b, const struct bench_result *before,
+	const struct bench_result *after)
+{
+	const struct bench_check *c = compare_failed_check(before, after, NULL);
+
+	for (; c; c = compare_failed_check(before, after, c + 1))
+		buf_printf(b, "Isolation: %s, %s passed before and fails now: %s\n", c->name,
+			c->mode_name, c->what);
+}
+
+/* What was known before and is not any more; an empty line before the first. */
+static void print_lost(struct buf *b, const struct bench_result *before,
+	const struct bench_result *after)
+{
+	const struct bench_row *row = compare_lost_row(before, after, NULL);
+	const struct bench_check *c = compare_lost_check(before, after, NULL);
+
+	buf_putc(b, '\n');
+	for (; row; row = compare_lost_row(before, after, row + 1))
+		buf_printf(b, "Inconclusive: %s, %s, %s was measured before and is not now\n",
+			row->scenario, row->mode_name, row->workload);
+	for (; c; c = compare_lost_check(before, after, c + 1))
+		buf_printf(b,
+			"Inconclusive: isolation test %s, %s %s before and is not known now\n",
+			c->name, c->mode_name, c->passed ? "passed" : "failed");
+}
+
+/* Once for each pair of rows. */
+static void print_doubts(struct buf *b, const struct compare *c)
+{
+	buf_putc(b, '\n');
+	for (size_t i = 0; i < c->n; i++) {
+		const struct compare_line *l = &c->lines[i];
+
+		if (*l->doubt && (!i || l[-1].a != l->a))
+			buf_printf(b, "Inconclusive: %s, %s: %s\n", l->a->scenario,
+				l->a->workload, l->doubt);
+	}
+}
+
+static void print_text(struct buf *b, const struct compare *c, const struct side *before,
+	const struct side *after)
+{
+	bool lost = before->mode == BENCH_MODES && c->only_a + c->lost_checks;
+	static const char *const heads[] = { "SCENARIO", "MODE", "PODS", "MEASURE", "BEFORE",
+		"AFTER", "CHANGE (95 %)", "LIMIT", "VERDICT", NULL };
+	struct table t;
+
+	print_side(b, "before", before);
+	print_side(b, "after ", after);
+	if (strcmp(before->result.head.gpu, after->result.head.gpu) != 0)
+		buf_puts(b, "The GPUs are not of one model: what changed may be that.\n");
+	print_sizes(b, &before->result, &after->result);
+	buf_putc(b, '\n');
+	table_init(&t, heads);
+	for (size_t i = 0; i < c->n; i++)
+		add_line(&t, &c->lines[i]);
+	table_print(&t, b);
+	table_fini(&t);
+	print_costs(b, c, before, after);
+	if (c->failed_checks) {
+		buf_putc(b, '\n');
+		print_checks(b, &before->result, &after->result);
+	}
+	if (lost)
+		print_lost(b, &before->result, &after->result);
+	if (c->doubtful_rows)
+		print_doubts(b, c);
+	buf_printf(b, "\n%s: %zu pass, %zu fail, %zu inconclusive",
+		compare_verdict_names[c->verdict], count(c, COMPARE_PASS),
+		count(c, COMPARE_FAIL), count(c, COMPARE_OPEN));
+	if (c->failed_rows)
+		buf_printf(b, "; %zu row%s with errors that were not there before",
+			c->failed_rows, c->failed_rows == 1 ? "" : "s");
+	if (c->failed_checks)
+		buf_printf(b, "; %zu isolation test%s that passed before", c->failed_checks,
+			c->failed_checks == 1 ? "" : "s");
+	if (c->lost_checks)
+		buf_printf(b, "; %zu isolation test%s known only before", c->lost_checks,
+			c->lost_checks == 1 ? "" : "s");
+	if (c->only_a + c->only_b)
+		buf_printf(b, "; %zu row%s only before, %zu only after", c->only_a,
+			c->only_a == 1 ? "" : "s", c->only_b);
+	buf_putc(b, '\n');
+	if (c->verdict == COMPARE_OPEN)
+		buf_puts(b,
+			c->doubtful_rows ? "Measure again without what disturbed it.\n"
+			: lost           ? "Measure again, with all that was measured before.\n"
+			       : "More repetitions, or longer ones, would make the intervals smaller.\n");
+}
+
+/* ---- for programs ------------------------------------------------------------------------------------------- */
+
+static json_t *number(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *line_json(const struct compare_line *l, const struct side *before,
+	const struct side *after)
+{
+	return json_pack(
+		"{s:s, s:s, s:s, s:s, s:i, s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o}",
+		"scenario", l->a->scenario, "mode", l->a->mode_name, "modeAfter",
+		l->b->mode_name, "workload", l->a->workload, "replicas", (int)l->b->replicas,
+		"weight", number(l->b->weight), "measure",
+		compare_measure_names[l->limit->measure], "relative", (int)l->limit->relative,
+		"limit", number(l->limit->value), "before", number(l->was.value), "after",
+		number(l->is.value), "change", number(l->change - 1), "changeLow",
+		number(l->change_interval.low - 1), "changeHigh",
+		number(l->change_interval.high - 1), "usdPerMillionBefore",
+		number(cost_of(l, &l->was, before)), "usdPerMillionAfter",
+		number(cost_of(l, &l->is, after)), "verdict", compare_verdict_names[l->verdict],
+		"doubt", *l->doubt ? json_string(l->doubt) : json_null());
+}
+
+static int print_json(struct buf *b, const struct compare *c, const struct side *before,
+	const struct side *after, struct error *err)
+{
+	json_auto_t *lines = json_array(), *o = NULL;
+	char *text;
+
+	for (size_t i = 0; lines && i < c->n; i++)
+		(void)json_array_append_new(lines, line_json(&c->lines[i], before, after));
+	o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:O}", "verdict",
+		compare_verdict_names[c->verdict], "rowsInDoubt", (json_int_t)c->doubtful_rows,
+		"rowsWithErrors", (json_int_t)c->failed_rows, "checksFailed",
+		(json_int_t)c->failed_checks, "checksLost", (json_int_t)c->lost_checks,
+		"rowsOnlyBefore", (json_int_t)c->only_a, "rowsOnlyAfter", (json_int_t)c->only_b,
+		"lines", lines);
+	text = o && json_array_size(lines) == c->n ? json_dumps(o, JSON_INDENT(2)) : NULL;
+	if (!text)
+		return error_nomem(err);
+	buf_puts(b, text);
+	buf_putc(b, '\n');
+	free(text);
+	return 0;
+}
+
+static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+{
+	CLEANUP(side_fini) struct side before = { .mode = BENCH_MODES };
+	CLEANUP(side_fini) struct side after = { .mode = BENCH_MODES };
+	CLEANUP(compare_fini) struct compare c = { .n = 0 };
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(64 << 20);
+	struct compare_limit limits[LIMITS_MAX];
+	struct compare_options how = { .limits = limits };
+	const char *form = option_str(o, "output", "text");
+	bool json = !strcmp(form, "json");
+
+	(void)cmd;
+	if (!json && strcmp(form, "text") != 0)
+		return error_set(err, ERR_INVALID,
+			"--output: expected text or json, found '%.40s'", form);
+	if (o->args.n != 2)
+		return error_set(err, ERR_INVALID,
+			"expected two results, before and after, found %zu", o->args.n);
+	if (read_limits(limits, &how.n_limits, &option_get(o, "slo")->list, err) < 0 ||
+		read_side(&before, o->args.v[0], err) < 0 ||
+		read_side(&after, o->args.v[1], err) < 0)
+		return -1;
+	how.mode_a = before.mode;
+	how.mode_b = after.mode;
+	if ((how.mode_a == BENCH_MODES) != (how.mode_b == BENCH_MODES))
+		return error_set(err, ERR_INVALID,
+			"expected a mode behind '#' of both results, or of none");
+	if (compare_make(&c, &before.result, &after.result, &how, err) < 0)
+		return -1;
+	if (json && print_json(&b, &c, &before, &after, err) < 0)
+		return -1;
+	if (!json)
+		print_text(&b, &c, &before, &after);
+	if (!buf_ok(&b))
+		return error_nomem(err);
+	if (output_write(NULL, buf_str(&b), b.len, err) < 0)
+		return -1;
+	return c.verdict == COMPARE_FAIL   ? EXIT_FINDING
+	       : c.verdict == COMPARE_OPEN ? EXIT_INCONCLUSIVE
+					   : 0;
+}
+
+const struct cmd cmd_bench_compare = {
+	.name = "bench compare",
+	.usage = "BEFORE[#MODE] AFTER[#MODE] [OPTION]...",
+	.summary = "say whether a change passed, from two results",
+	.description =
+		"Each row of both results against each limit: passed if the whole interval of 95 % keeps it,\n"
+		"failed if the whole interval breaks it, else inconclusive, as is a row or an isolation test that\n"
+		"only BEFORE has. With a mode behind each file, rows of the one mode are compared with those of\n"
+		"the other; both may be in one file. Exit status 0: all passed; 1: something failed; 13: nothing\n"
+		"failed, but something is inconclusive.\n"
+		"\n"
+		"  gpuslice bench compare before.json after.json --slo p99=10%,rate=5%\n"
+		"  gpuslice bench compare bench.json#time-slicing bench.json#turns-latency --slo p99_ms=2\n",
+	.options = options,
+	.n_options = ARRAY_LEN(options),
+	.run = run,
+};

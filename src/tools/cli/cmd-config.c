@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/cmd.h"
+
+#include "lib/base/buf.h"
+#include "tools/cli/config-offer.h"
+#include "tools/cli/node-look.h"
+#include "io/config/config.h"
+#include "io/config/json.h"
+#include "model/mps/mps.h"
+#include "model/slice/slice.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * gpuslice config check: reads configs as the agent would, and shows what this node, or a simulated
+ * one, would offer with each. Environment and flags of an agent are not known here and not applied.
+ */
+
+static const struct option_def check_options[] = {
+	{ .name = "json", .type = OPTION_BOOL, .def = "false", .help = "print JSON" },
+	{ .name = "node",
+		.type = OPTION_STR,
+		.arg = "MODEL",
+		.help = "show what a simulated node of this model would offer, such as p3.8xlarge" },
+	{ .name = "nvml",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_NVML" },
+		.arg = "PATH",
+		.help = "NVML library to ask for the GPUs, instead of the driver's" },
+};
+
+#define MEMORY_WIDTH  22
+#define SHARING_WIDTH 12
+#define SHARING_MIXED 17 /* "mps, time-slicing" */
+
+struct check {
+	struct node_look node;
+	json_t *configs; /* with --json; NULL else */
+	unsigned n_good, n_bad, n_warnings;
+	int exit_code; /* of the first error */
+};
+
+/* What a node offers, and how its MPS daemons would be. */
+struct offered {
+	const struct offer *offer;
+	const struct inventory *inv;
+	const struct mps_plan *mps;
+};
+
+/* A row of what a node offers. */
+struct row {
+	uint32_t gpus, min, max; /* GPUs that have devices of it; devices of one GPU */
+	uint32_t refused; /* devices that are listed and cannot be had; a note says why */
+	uint64_t memory_min,
+		memory_max;        /* bytes of a replica's slice, or of each process under MPS;
+			       SLICE_NO_LIMIT: no limit; 0: not known */
+	bool compute;              /* some of them take turns */
+	uint32_t weight;           /* of one of those */
+	uint32_t cap_min, cap_max; /* millionths; 0: none */
+	enum slice_class class_;
+	uint32_t percent_min, percent_max; /* of the SMs, under MPS; 0: no device is */
+	bool latency;                      /* of those: goes before the others */
+	bool mixed;                        /* other devices are time-sliced */
+};
+
+#define MEMORY_SMALL 1 /* bytes, for a part that is less than SLICE_GRANULE */
+
+/* What a container with this device alone would get. .gpus[0].memory is 0 if it cannot be said. */
+static struct slice_plan plan_of(const struct resource *r, uint32_t device,
+	const struct inventory *inv)
+{
+	const char *const id = r->devices[device].id;
+	struct error err = ERROR_INIT;
+	struct slice_plan plan;
+
+	if (slice_plan_make(&plan, r, inv, &id, 1, &err) < 0)
+		plan.gpus[0].memory = err.code == ERR_INVALID ? MEMORY_SMALL : 0;
+	else if (!plan.wanted)
+		plan.gpus[0].memory = SLICE_NO_LIMIT;
+	return plan;
+}
+
+static void put_memory(char *cell, size_t cap, uint64_t bytes)
+{
+	if (bytes == SLICE_NO_LIMIT)
+		(void)snprintf(cell, cap, "-");
+	else if (!bytes)
+		(void)snprintf(cell, cap, "?");
+	else if (bytes < SLICE_GRANULE)
+		(void)snprintf(cell, cap, "< %" PRIu64 " MiB", (uint64_t)SLICE_GRANULE >> 20);
+	else
+		(void)snprintf(cell, cap, "%" PRIu64 " MiB", bytes >> 20);
+}
+
+static json_t *memory_json(uint64_t bytes)
+{
+	return bytes >= SLICE_GRANULE && bytes != SLICE_NO_LIMIT
+		       ? json_integer((json_int_t)bytes)
+		       : json_null();
+}
+
+static void add_time(struct row *row, const struct slice_plan *plan)
+{
+	const struct slice_gpu *g = &plan->gpus[0];
+
+	if (plan->compute != SLICE_COMPUTE_TURNS)
+		return;
+	if (!row->compute || g->cap < row->cap_min)
+		row->cap_min = g->cap;
+	if (g->cap > row->cap_max)
+		row->cap_max = g->cap;
+	row->compute = true;
+	row->weight = g->weight;
+	row->class_ = plan->class_;
+}
+
+/* What a container with this device alone would be told of MPS. *memory: where its slice has no limit. */
+static void add_mps(struct row *row, const struct offered *o, const struct resource *r,
+	uint32_t device, uint64_t *memory)
+{
+	const struct offer_device *d = &r->devices[device];
+	const char *const id = d->id;
+	struct mps_grant g;
+
+	if (!mps_shares(r, d))
+		return;
+	if (*memory == SLICE_NO_LIMIT && mps_limit_mib(r, d, o->inv, 1))
+		*memory = mps_limit_mib(r, d, o->inv, 1) << 20;
+	if (d->why || mps_grant_make(&g, o->mps, r, o->inv, &id, 1, NULL) < 0)
+		return;
+	if (!row->percent_max || g.percent < row->percent_min)
+		row->percent_min = g.percent;
+	if (g.percent > row->percent_max)
+		row->percent_max = g.percent;
+	row->latency = row->latency || g.priority == 0;
+}
+
+static bool is_sliced_beside_mps(const struct resource *r, const struct offer_device *d)
+{
+	const struct offer_share *s = resource_share(r, d);
+
+	return r->strategy == SHARING_MPS && s && s->strategy == SHARING_TIME_SLICING;
+}
+
+static struct row row_of(const struct offered *o, const struct resource *r)
+{
+	const struct inventory *inv = o->inv;
+	struct row row = { .min = UINT32_MAX, .memory_min = SLICE_NO_LIMIT };
+
+	for (uint32_t g = 0; g < inv->n; g++) {
+		uint32_t n = 0;
+
+		for (uint32_t i = 0; i < r->n_devices; i++)
+			n += r->devices[i].gpu == g;
+		row.gpus += n > 0;
+		if (n && n < row.min)
+			row.min = n;
+		if (n > row.max)
+			row.max = n;
+	}
+	for (uint32_t i = 0; i < r->n_devices; i++) {
+		struct slice_plan plan = plan_of(r, i, inv);
+		uint64_t memory = plan.gpus[0].memory;
+
+		add_time(&row, &plan);
+		add_mps(&row, o, r, i, &memory);
+		row.mixed = row.mixed || is_sliced_beside_mps(r, &r->devices[i]);
+		row.refused += r->devices[i].why != 0;
+		if (memory < row.memory_min)
+			row.memory_min = memory;
+		if (memory > row.memory_max)
+			row.memory_max = memory;
+	}
+	if (!row.gpus)
+		row.min = 0;
+	return row;
+}
+
+static const char *sharing_name(enum sharing_strategy s)
+{
+	switch (s) {
+	case SHARING_NONE:
+		break;
+	case SHARING_TIME_SLICING:
+		return "time-slicing";
+	case SHARING_MPS:
+		return "mps";
+	case SHARING_SLICES:
+		return "slices";
+	}
+	return "none";
+}
+
+/* "25% of the SMs, latency" */
+static void put_percent(char *cell, size_t cap, const struct row *row)
+{
+	char least[16] = "";
+
+	if (row->percent_min != row->percent_max)
+		(void)snprintf(least, sizeof(least), "%" PRIu32 "%% to ", row->percent_min);
+	(void)snprintf(cell, cap, "%s%" PRIu32 "%% of the SMs%s", least, row->percent_max,
+		row->latency ? ", latency" : "");
+}
+
+/* "weight 4, at most 25.0%, latency" */
+static void put_time(char *cell, size_t cap, const struct row *row)
+{
+	char most[64] = "", mps[64] = "";
+
+	if (row->percent_max)
+		put_percent(mps, sizeof(mps), row);
+	if (!row->compute) {
+		(void)snprintf(cell, cap, "%s", *mps ? mps : "-");
+		return;
+	}
+	if (row->cap_max && row->cap_min != row->cap_max)
+		(void)snprintf(most, sizeof(most), ", at most %.1f%% to %.1f%%",
+			row->cap_min / 1e4, row->cap_max / 1e4);
+	else if (row->cap_max)
+		(void)snprintf(most, sizeof(most), ", at most %.1f%%", row->cap_max / 1e4);
+	(void)snprintf(cell, cap, "%s%sweight %" PRIu32 "%s%s", mps, *mps ? "; " : "",
+		row->weight, most, row->class_ == SLICE_CLASS_LATENCY ? ", latency" : "");
+}
+
+/* What the table needs room for. */
+struct table {
+	bool time;
+	int sharing; /* columns */
+};
+
+static struct table table_of(const struct offered *o)
+{
+	struct table t = { .sharing = SHARING_WIDTH };
+
+	for (uint32_t i = 0; i < o->offer->n; i++) {
+		struct row row = row_of(o, &o->offer->resources[i]);
+
+		t.time = t.time || row.compute || row.percent_max;
+		if (row.mixed)
+			t.sharing = SHARING_MIXED;
+	}
+	return t;
+}
+
+static void print_row(const struct resource *r, const struct row *row, const struct table *t)
+{
+	char per[32], refused[48] = "", memory[64], most[32], share[192] = "";
+
+	if (row->min == row->max)
+		(void)snprintf(per, sizeof(per), "%u", row->max);
+	else
+		(void)snprintf(per, sizeof(per), "%u to %u", row->min, row->max);
+	if (row->refused)
+		(void)snprintf(refused, sizeof(refused), ", %u of them unhealthy",
+			row->refused);
+	put_memory(memory, sizeof(memory), row->memory_min);
+	put_memory(most, sizeof(most), row->memory_max);
+	if (strcmp(memory, most) != 0)
+		(void)snprintf(memory + strlen(memory), sizeof(memory) - strlen(memory),
+			" to %s", most);
+	if (t->time)
+		put_time(share, sizeof(share), row);
+	printf("  %-36s %8u %6u %9s  %-*s  %-*s%s%s%s\n", r->name, r->n_devices, row->gpus, per,
+		t->sharing, row->mixed ? "mps, time-slicing" : sharing_name(r->strategy),
+		t->time ? MEMORY_WIDTH : 0, memory, t->time ? "  " : "", share, refused);
+}
+
+/* The time of replicas is shown where a resource divides it. */
+static void print_offer(const struct offered *of)
+{
+	const struct offer *o = of->offer;
+	const struct table t = table_of(of);
+
+	if (o->n)
+		printf("  %-36s %8s %6s %9s  %-*s  %-*s%s\n", "RESOURCE", "DEVICES", "GPUS",
+			"PER GPU", t.sharing, "SHARING", t.time ? MEMORY_WIDTH : 0,
+			"MEMORY EACH", t.time ? "  TIME EACH" : "");
+	else
+		printf("  nothing is offered\n");
+	for (uint32_t i = 0; i < o->n; i++) {
+		struct row row = row_of(of, &o->resources[i]);
+
+		print_row(&o->resources[i], &row, &t);
+	}
+	for (size_t i = 0; i < o->warnings.n; i++)
+		printf("  warning: %s\n", o->warnings.v[i]);
+	for (size_t i = 0; i < o->notes.n; i++)
+		printf("  note: %s\n", o->notes.v[i]);
+}
+
+static json_t *texts_json(const struct strv *list)
+{
+	json_t *a = json_array();
+
+	for (size_t i = 0; a && i < list->n; i++)
+		(void)json_array_append_new(a, json_any_text(list->v[i]));
+	return a;
+}
+
+static json_t *time_json(const struct row *row)
+{
+	if (!row->compute)
+		return json_null();
+	return json_pack("{s:s, s:I, s:o, s:o, s:s}", "compute",
+		row->cap_max ? "capped" : "fair", "weight", (json_int_t)row->weight,
+		"capMinMillionths", row->cap_max ? json_integer(row->cap_min) : json_null(),
+		"capMaxMillionths", row->cap_max ? json_integer(row->cap_max) : json_null(),
+		"class", row->class_ == SLICE_CLASS_LATENCY ? "latency" : "batch");
+}
+
+static json_t *mps_json(const struct row *row)
+{
+	if (!row->percent_max)
+		return json_null();
+	return json_pack("{s:I, s:I, s:b}", "percentMin", (json_int_t)row->percent_min,
+		"percentMax", (json_int_t)row->percent_max, "latency", row->latency);
+}
+
+static json_t *offer_json(const struct offered *o)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; list && i < o->offer->n; i++) {
+		const struct resource *r = &o->offer->resources[i];
+		struct row row = row_of(o, r);
+
+		(void)json_array_append_new(list,
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:o, s:o, s:o, s:o}",
+				"name", r->name, "devices", (json_int_t)r->n_devices, "refused",
+				(json_int_t)row.refused, "gpus", (json_int_t)row.gpus,
+				"perGpuMin", (json_int_t)row.min, "perGpuMax",
+				(json_int_t)row.max, "sharing", sharing_name(r->strategy),
+				"memoryMinBytes", memory_json(row.memory_min), "memoryMaxBytes",
+				memory_json(row.memory_max), "time", time_json(&row), "mps",
+				mps_json(&row)));
+	}
+	return list;
+}
+
+/* The first, which gives the exit status, and what else is wrong there. */
+static void print_error(struct check *c, const struct error *err, const struct strv *more)
+{
+	c->n_bad++;
+	if (!c->exit_code)
+		c->exit_code = error_class(err->code)->exit_code;
+	(void)fflush(stdout);
+	(void)fprintf(stderr, "%s\n", err->msg);
+	for (size_t i = 0; i < more->n; i++)
+		(void)fprintf(stderr, "%s\n", more->v[i]);
+	if (more->n + 1 >= CONFIG_MISTAKES_MAX)
+		(void)fprintf(stderr, "These are the first %d mistakes; there may be more.\n",
+			CONFIG_MISTAKES_MAX);
+}
+
+static void add_json(struct check *c, const char *name, const struct config *config,
+	const struct offered *o, const struct strv *warnings, const struct error *err,
+	const struct strv *mistakes)
+{
+	json_t *j = json_pack("{s:o, s:b, s:o}", "name", json_any_text(name), "good",
+		err == NULL, "warnings", texts_json(warnings));
+	char *text = config ? config_to_json(config) : NULL;
+
+	if (err)
+		(void)json_object_set_new(j, "error",
+			json_pack("{s:s, s:o, s:o}", "kind", error_class(err->code)->name,
+				"text", json_any_text(err->msg), "more", texts_json(mistakes)));
+	if (text)
+		(void)json_object_set_new(j, "config", json_loads(text, 0, NULL));
+	if (o) {
+		json_t *more = texts_json(&o->offer->warnings);
+
+		(void)json_object_set_new(j, "offers", offer_json(o));
+		(void)json_array_extend(json_object_get(j, "warnings"), more);
+		(void)json_object_set_new(j, "notes", texts_json(&o->offer->notes));
+		json_decref(more);
+	}
+	free(text);
+	(void)json_array_append_new(c->configs, j);
+}
+
+static void check_one(void *arg, const char *name, const char *text, struct config *config,
+	const struct strv *warnings, const struct error *err, const struct strv *more)
+{
+	struct check *c = arg;
+	CLEANUP(config_offer_fini) struct config_offer made = { .offer = NULL };
+	const struct offer *o;
+	struct offered of = { .inv = c->node.inv };
+	struct error why = ERROR_INIT;
+
+	if (!text) { /* a manifest without a config */
+		for (size_t i = 0; !c->configs && i < warnings->n; i++)
+			printf("%s\n", warnings->v[i]);
+		return;
+	}
+	c->n_warnings += (unsigned)warnings->n;
+	if (config && c->node.inv &&
+		config_offer_make(&made, name, config, c->node.inv, &why) < 0)
+		err = &why;
+	of.offer = o = made.offer;
+	of.mps = made.mps;
+	if (c->configs)
+		add_json(c, name, err ? NULL : config, o ? &of : NULL, warnings, err, more);
+	if (!err)
+		c->n_good++;
+	if (!c->configs && !err)
+		printf("%s: good\n", name);
+	if (!c->configs && o)
+		print_offer(&of);
+	c->n_warnings += o ? (unsigned)o->warnings.n : 0;
+	for (size_t i = 0; !c->configs && i < warnings->n; i++)
+		printf("  warning: %s\n", warnings->v[i]);
+	if (err)
+		print_error(c, err, more);
+}
+
+static const char *no_env(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+static const char *or_unknown(const char *text)
+{
+	return *text ? text : "unknown";
+}
+
+static void print_node(const struct check *c)
+{
+	uint32_t same = 0;
+
+	if (!c->node.inv) {
+		printf("Without GPUs: %s.\nThe configs are checked all the same.\n\n",
+			c->node.nvml.msg);
+		return;
+	}
+	printf("Node:");
+	for (uint32_t i = 0; i < c->node.inv->n; i++) {
+		same++;
+		if (i + 1 < c->node.inv->n &&
+			!strcmp(c->node.inv->gpus[i].name, c->node.inv->gpus[i + 1].name))
+			continue;
+		printf("%s %u x %s", i + 1 > same ? "," : "", same,
+			or_unknown(c->node.inv->gpus[i].name));
+		same = 0;
+	}
+	if (c->node.inv->n_mig)
+		printf(", %u MIG devices", c->node.inv->n_mig);
+	printf("%s, driver %s\n\n", c->node.inv->n ? "" : " no GPU",
+		or_unknown(c->node.inv->driver_version));
+}
+
+static int print_json(struct check *c, struct error *err)
+{
+	json_t *top = json_pack("{s:b, s:o, s:O}", "good", c->n_bad == 0, "nvml",
+		c->node.inv ? json_null() : json_any_text(c->node.nvml.msg), "configs",
+		c->configs);
+	char *text = top ? json_dumps(top, JSON_INDENT(2)) : NULL;
+	bool done = text && printf("%s\n", text) > 0;
+
+	json_decref(top);
+	free(text);
+	return done ? 0 : error_nomem(err);
+}
+
+static int run_check(struct check *c, const struct options *o, struct error *err)
+{
+	struct config_sources sources = { .env = no_env };
+
+	if (o->args.n < 2)
+		return error_set(err, ERR_INVALID,
+			"check: expected at least one FILE, found none");
+	if (node_look(&c->node, o, NULL, NULL, err) < 0)
+		return -1;
+	if (option_bool(o, "json", false)) {
+		c->configs = json_array();
+		if (!c->configs)
+			return error_nomem(err);
+	} else {
+		print_node(c);
+	}
+	for (size_t i = 1; i < o->args.n; i++) {
+		struct error why = ERROR_INIT;
+		struct strv none = STRV_INIT;
+
+		if (config_each(o->args.v[i], &sources, check_one, c, &why) >= 0)
+			continue;
+		if (c->configs)
+			add_json(c, o->args.v[i], NULL, NULL, &none, &why, &none);
+		print_error(c, &why, &none);
+	}
+	if (c->configs)
+		return print_json(c, err);
+	(void)fflush(stderr);
+	printf("\n%u good, %u bad, %u warning%s\n", c->n_good, c->n_bad, c->n_warnings,
+		c->n_warnings == 1 ? "" : "s");
+	return 0;
+}
+
+static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+{
+	struct check c = { .configs = NULL };
+	int r;
+
+	(void)cmd;
+	if (!o->args.n || strcmp(o->args.v[0], "check") != 0)
+		return error_set(err, ERR_INVALID, "expected 'check FILE...', found '%s'",
+			o->args.n ? o->args.v[0] : "");
+	r = run_check(&c, o, err);
+	json_decref(c.configs);
+	(void)inventory_free(c.node.inv);
+	return r < 0 ? r : c.exit_code;
+}
+
+const struct cmd cmd_config = {
+	.name = "config",
+	.usage = "check [--nvml PATH | --node MODEL] [--json] FILE...",
+	.summary = "check configuration files and show what a node would offer",
+	.description =
+		"Each FILE is a sharing config (version: v1), a Kubernetes manifest with ConfigMaps or the\n"
+		"values file of a Helm chart, of which every entry is checked; - is standard input.\n"
+		"All files are checked; errors are printed as FILE:LINE:COLUMN on standard error, of each\n"
+		"config up to 20, but for those that come of another one, and make the exit status\n"
+		"non-zero.\n"
+		"Flags and variables of an agent are not applied.\n"
+		"\n"
+		"  gpuslice config check time-slicing-config.yaml\n"
+		"  gpuslice config check --node p3.8xlarge time-slicing-config.yaml\n",
+	.options = check_options,
+	.n_options = ARRAY_LEN(check_options),
+	.run = run,
+};

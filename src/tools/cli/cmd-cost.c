@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/cmd.h"
+
+#include "abi/slice-dir.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "tools/cli/cost/view/book.h"
+#include "tools/cli/cost/fetch.h"
+#include "tools/cli/cost/view/print.h"
+#include "tools/cli/cost/view/prometheus.h"
+#include "tools/cli/cost/view/range.h"
+#include "tools/cli/output.h"
+#include "io/price/price.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <string.h>
+
+/* gpuslice cost: who held GPUs in a time, and what that cost. */
+
+#define DEFAULT_FROM    "24h"
+#define DEFAULT_TIMEOUT (30 * NS_PER_SEC)
+
+/* Sorted by name. */
+static const struct option_def options[] = {
+	{ .name = "bearer-token-file",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "file with the token for the Prometheus server" },
+	{ .name = "billing-account",
+		.type = OPTION_STR,
+		.arg = "ID",
+		.def = "unknown",
+		.help = "BillingAccountId of the CSV" },
+	{ .name = "by",
+		.type = OPTION_STR,
+		.arg = "WHAT",
+		.def = "namespace",
+		.help = "a row for each namespace, pod, container, gpu or mode; CSV has all" },
+	{ .name = "ca-file",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "certificates that the Prometheus server's is checked with" },
+	{ .name = "from",
+		.type = OPTION_STR,
+		.arg = "TIME",
+		.def = DEFAULT_FROM,
+		.help = "begin: a time ago (24h, 7d), a day, or RFC 3339" },
+	{ .name = "ledger",
+		.type = OPTION_STR,
+		.arg = "FILE",
+		.help = "the agent's ledger; default: " LEDGER_FILE " in the state directory" },
+	{ .name = "output",
+		.letter = 'o',
+		.type = OPTION_STR,
+		.arg = "FORM",
+		.def = "table",
+		.help = "table, json, or csv: FOCUS 1.3, a row for each charge" },
+	{ .name = "price",
+		.type = OPTION_STR,
+		.arg = "PRICE",
+		.help = "what the node costs per hour, such as 3.06 or 2.9EUR, instead of the "
+			"ledger's prices" },
+	{ .name = "prometheus",
+		.type = OPTION_STR,
+		.arg = "URL",
+		.help = "ask this Prometheus server instead of the ledger, for all nodes" },
+	{ .name = "provider",
+		.type = OPTION_STR,
+		.arg = "NAME",
+		.def = "unknown",
+		.help = "who sells the nodes: ServiceProviderName of the CSV" },
+	{ .name = "state-dir",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_LEDGER_DIR", "GPUSLICE_STATE_DIR" },
+		.arg = "DIR",
+		.def = SLICE_STATE_DIR,
+		.help = "state directory of the agent, or its --ledger-dir" },
+	{ .name = "timeout",
+		.type = OPTION_DURATION,
+		.arg = "DURATION",
+		.def = "30s",
+		.help = "how long an answer of the Prometheus server may take" },
+	{ .name = "to",
+		.type = OPTION_STR,
+		.arg = "TIME",
+		.def = "now",
+		.help = "end, as --from" },
+};
+
+enum form { FORM_TABLE, FORM_CSV, FORM_JSON };
+
+struct request {
+	enum form form;
+	enum cost_by by;
+	uint64_t from_s, to_s;
+	int64_t price_nano; /* < 0: none given */
+	char currency[4];
+};
+
+/* ---- what is asked ---------------------------------------------------------------------------- */
+
+static int choose(const struct options *o, const char *option, const char *def,
+	const char *const *words, size_t n, const char *expected, struct error *err)
+{
+	const char *word = option_str(o, option, def);
+
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(word, words[i]))
+			return (int)i;
+	}
+	return error_set(err, ERR_INVALID, "--%s: expected %s, found '%.40s'", option, expected,
+		word);
+}
+
+/* "3.06", "2.9EUR" or "2.9 EUR". */
+static int read_price(const struct options *o, struct request *q, struct error *err)
+{
+	const char *text = option_str(o, "price", NULL);
+	char number[40];
+	size_t len;
+
+	q->price_nano = -1;
+	if (!text)
+		return 0;
+	len = strspn(text, "0123456789.");
+	memcpy(q->currency, "USD", sizeof("USD"));
+	if (len < sizeof(number)) {
+		const char *currency = text + len + (text[len] == ' ');
+		bool named = strlen(currency) == 3 && isupper((unsigned char)currency[0]) &&
+			     isupper((unsigned char)currency[1]) &&
+			     isupper((unsigned char)currency[2]);
+
+		memcpy(number, text, len);
+		number[len] = '\0';
+		if (named)
+			memcpy(q->currency, currency, sizeof(q->currency));
+		if ((named || !text[len]) && price_parse(number, &q->price_nano))
+			return 0;
+	}
+	return error_set(err, ERR_INVALID,
+		"--price: expected a price per hour from 0 to 1000000, such as 3.06 or 2.9EUR, found "
+		"'%.40s'",
+		text);
+}
+
+static int read_request(const struct options *o, struct request *q, struct error *err)
+{
+	static const char *const forms[] = { "table", "csv", "json" };
+	static const char *const bys[] = { "namespace", "pod", "container", "gpu", "mode" };
+	uint64_t now_s = time_wall_ns() / NS_PER_SEC;
+	int form, by;
+
+	if (o->args.n)
+		return error_set(err, ERR_INVALID, "unexpected argument '%s'", o->args.v[0]);
+	form = choose(o, "output", "table", forms, ARRAY_LEN(forms), "table, csv or json", err);
+	by = choose(o, "by", "namespace", bys, ARRAY_LEN(bys),
+		"namespace, pod, container, gpu or mode", err);
+	if (form < 0 || by < 0 ||
+		cost_time_parse(&q->from_s, "from", option_str(o, "from", DEFAULT_FROM), now_s,
+			err) < 0 ||
+		cost_time_parse(&q->to_s, "to", option_str(o, "to", "now"), now_s, err) < 0)
+		return -1;
+	if (q->from_s >= q->to_s)
+		return error_set(err, ERR_INVALID, "--from '%.40s' is not before --to '%.40s'",
+			option_str(o, "from", DEFAULT_FROM), option_str(o, "to", "now"));
+	q->form = (enum form)form;
+	q->by = q->form == FORM_CSV ? COST_BY_CHARGE : (enum cost_by)by;
+	return read_price(o, q, err);
+}
+
+/* ---- where it comes from ---------------------------------------------------------------------- */
+
+static int from_ledger(const struct options *o, const struct request *q, struct cost_book *book,
+	struct error *err)
+{
+	struct cost_reprice r = { .book = book,
+		.price_nano = q->price_nano,
+		.currency = q->currency };
+	const char *path = option_str(o, "ledger", NULL);
+	char def[PATH_MAX];
+	int got;
+
+	if (!path) {
+		if (path_join(def, sizeof(def), option_str(o, "state-dir", SLICE_STATE_DIR),
+			    LEDGER_FILE, err) < 0)
+			return -1;
+		path = def;
+	}
+	got = ledger_read(path, q->from_s, q->to_s, cost_reprice_each, &r, err);
+	if (got >= 0)
+		got = cost_reprice_end(&r, err);
+	cost_reprice_fini(&r);
+	if (got < 0 && err->code == ERR_NOT_FOUND)
+		return error_set(err, ERR_NOT_FOUND,
+			"there is no ledger '%s'; the agent of each node keeps one in its state "
+			"directory (--state-dir): run this on the node, name a file with --ledger, or "
+			"ask a Prometheus server with --prometheus URL",
+			path);
+	return got;
+}
+
+static int from_prometheus(const struct options *o, const struct request *q,
+	struct cost_book *book, struct error *err)
+{
+	const struct option_value *timeout = option_get(o, "timeout");
+	const struct fetch f = {
+		.url = option_str(o, "prometheus", ""),
+		.token_file = option_str(o, "bearer-token-file", NULL),
+		.ca_file = option_str(o, "ca-file", NULL),
+		.timeout_ns = timeout->source == OPTION_UNSET ? DEFAULT_TIMEOUT
+							      : (uint64_t)timeout->ns,
+	};
+	CLEANUP(cost_book_freep) struct cost_book *answers = NULL;
+
+	if (q->price_nano >= 0)
+		return error_set(err, ERR_INVALID,
+			"--price is for the ledger of one node; the agents tell a Prometheus server what "
+			"their nodes cost");
+	if (timeout->source != OPTION_UNSET && timeout->ns <= 0)
+		return error_set(err, ERR_INVALID, "--timeout: expected more than 0");
+	if (cost_book_new(&answers, COST_BY_CHARGE, err) < 0)
+		return -1;
+	for (size_t i = 0; i < cost_n_queries; i++) {
+		CLEANUP(buf_fini) struct buf text = BUF_INIT(4096);
+		CLEANUP(buf_fini) struct buf answer = BUF_INIT(FETCH_REPLY_MAX);
+
+		cost_query_text(&text, &cost_queries[i], q->to_s - q->from_s);
+		if (fetch_query(&f, buf_str(&text), q->to_s, &answer, err) < 0 ||
+			cost_query_read(answers, &cost_queries[i], buf_str(&answer), answer.len,
+				q->from_s, q->to_s, err) < 0)
+			return -1;
+	}
+	return cost_book_fold(book, answers, err);
+}
+
+static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+{
+	static int (*const print[])(struct buf * b, const struct cost_print *p,
+		struct error *err) = {
+		[FORM_TABLE] = cost_print_table,
+		[FORM_CSV] = cost_print_csv,
+		[FORM_JSON] = cost_print_json,
+	};
+	CLEANUP(cost_book_freep) struct cost_book *book = NULL;
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(COST_TEXT_MAX);
+	struct request q = { .price_nano = -1 };
+	struct cost_print p;
+	bool remote = option_str(o, "prometheus", NULL) != NULL;
+
+	(void)cmd;
+	if (read_request(o, &q, err) < 0 || cost_book_new(&book, q.by, err) < 0)
+		return -1;
+	if (remote && option_str(o, "ledger", NULL))
+		return error_set(err, ERR_INVALID,
+			"--ledger and --prometheus: expected one of them");
+	if ((remote ? from_prometheus(o, &q, book, err) : from_ledger(o, &q, book, err)) < 0)
+		return -1;
+	p = (struct cost_print){
+		.book = book,
+		.by = q.by,
+		.from_s = q.from_s,
+		.to_s = q.to_s,
+		.estimated = remote,
+		.provider = option_str(o, "provider", "unknown"),
+		.account = option_str(o, "billing-account", "unknown"),
+	};
+	if (print[q.form](&text, &p, err) < 0)
+		return -1;
+	return output_write(NULL, buf_str(&text), text.len, err);
+}
+
+const struct cmd cmd_cost = {
+	.name = "cost",
+	.usage = "[OPTION]...",
+	.summary = "show who held GPUs, how much of them, and what that cost",
+	.description =
+		"From the ledger of this node's agent, or from a Prometheus server. GPU hours are those of\n"
+		"whole GPUs: a slice of a quarter that is held for an hour is 0.25. What nobody held is idle\n"
+		"and has rows of its own, so that the rows of a ledger sum exactly to the node's price. The\n"
+		"time is rounded out to the buckets of the ledger: 5 minutes, hours after 2 days, days\n"
+		"after 60.\n"
+		"\n"
+		"  gpuslice cost --from 7d --by pod\n"
+		"  gpuslice cost --from 2026-11-01 --to 2026-12-01 --output csv\n"
+		"  gpuslice cost --prometheus http://prometheus:9090 --from 24h\n",
+	.options = options,
+	.n_options = ARRAY_LEN(options),
+	.run = run,
+};

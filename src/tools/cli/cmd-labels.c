@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/cmd.h"
+
+#include "lib/base/buf.h"
+#include "lib/base/time.h"
+#include "tools/cli/node-look.h"
+#include "tools/cli/output.h"
+#include "io/config/config.h"
+#include "io/config/json.h"
+#include "model/labels/labels.h"
+#include "io/nvml/label-facts.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * gpuslice labels: the node labels that the agent would write, once, in the form of a feature file.
+ * It takes the flags and variables of gpu-feature-discovery, but for those of
+ * the NodeFeature object, which the agent writes; --oneshot is what it always does.
+ */
+
+#define OUTPUT_MAX (64U << 10) /* bytes: what node feature discovery reads of a file */
+
+/* Sorted by name. */
+static const struct option_def options[] = {
+	{ .name = "config-file",
+		.type = OPTION_STR,
+		.env = { "GFD_CONFIG_FILE", "CONFIG_FILE" },
+		.arg = "FILE",
+		.def = "",
+		.help = "configuration file, or manifest with a ConfigMap (FILE#ENTRY: that entry of it)" },
+	{ .name = "device-discovery-strategy",
+		.type = OPTION_STR,
+		.env = { "DEVICE_DISCOVERY_STRATEGY" },
+		.arg = "STRATEGY",
+		.def = "auto",
+		.help = "how GPUs are found: auto or nvml" },
+	{ .name = "driver-root-ctr-path",
+		.alias = "container-driver-root",
+		.type = OPTION_STR,
+		.env = { "DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT" },
+		.arg = "DIR",
+		.def = "/driver-root",
+		.help = "where the driver root is mounted in this container" },
+	{ .name = "fail-on-init-error",
+		.type = OPTION_BOOL,
+		.env = { "GFD_FAIL_ON_INIT_ERROR", "FAIL_ON_INIT_ERROR" },
+		.def = "true",
+		.help = "fail if NVML cannot be used; else print the labels of a node without GPUs" },
+	{ .name = "json", .type = OPTION_BOOL, .def = "false", .help = "print JSON" },
+	{ .name = "machine-type-file",
+		.type = OPTION_STR,
+		.env = { "GFD_MACHINE_TYPE_FILE" },
+		.arg = "FILE",
+		.def = "/sys/class/dmi/id/product_name",
+		.help = "file with the type of the machine" },
+	{ .name = "mig-strategy",
+		.type = OPTION_STR,
+		.env = { "GFD_MIG_STRATEGY", "MIG_STRATEGY" },
+		.arg = "STRATEGY",
+		.def = "none",
+		.help = "how MIG devices are labelled: none, single or mixed" },
+	{ .name = "no-timestamp",
+		.type = OPTION_BOOL,
+		.env = { "GFD_NO_TIMESTAMP" },
+		.def = "false",
+		.help = "leave out the label with the time" },
+	{ .name = "node",
+		.type = OPTION_STR,
+		.arg = "MODEL",
+		.help = "show the labels of a simulated node of this model, such as p3.8xlarge" },
+	{ .name = "nvml",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_NVML" },
+		.arg = "PATH",
+		.help = "NVML library to ask for the GPUs, instead of the driver's" },
+	{ .name = "oneshot",
+		.type = OPTION_BOOL,
+		.env = { "GFD_ONESHOT" },
+		.def = "true",
+		.help = "accepted for compatibility: labels are made once in any case" },
+	{ .name = "output-file",
+		.alias = "output",
+		.letter = 'o',
+		.type = OPTION_STR,
+		.env = { "GFD_OUTPUT_FILE" },
+		.arg = "FILE",
+		.def = "",
+		.help = "write this file, a regular one as a whole; - or empty: standard output" },
+	{ .name = "procfs",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_PROCFS" },
+		.arg = "DIR",
+		.def = "/proc",
+		.help = "where the capabilities of MIG instances are read" },
+	{ .name = "sleep-interval",
+		.type = OPTION_DURATION,
+		.env = { "GFD_SLEEP_INTERVAL" },
+		.arg = "TIME",
+		.def = "60s",
+		.help = "accepted for compatibility, without effect" },
+	{ .name = "sysfs",
+		.type = OPTION_STR,
+		.env = { "GPUSLICE_SYSFS" },
+		.arg = "DIR",
+		.def = "/sys",
+		.help = "where PCI devices are looked up" },
+	{ .name = "use-node-feature-api",
+		.type = OPTION_BOOL,
+		.env = { "GFD_USE_NODE_FEATURE_API", "USE_NODE_FEATURE_API" },
+		.def = "false",
+		.help = "only false: NodeFeature objects are written by the agent" },
+};
+
+struct work {
+	const struct options *o;
+	struct labels *labels;
+	struct strv notes; /* for people, on standard error */
+	const char *entry; /* of the ConfigMap; NULL: there is to be one config only */
+	uint32_t n;        /* configs found */
+	struct error err;  /* of the first config that gave no labels */
+};
+
+/* ---- options over the config ------------------------------------------------------------------ */
+
+static int choose_mig(const struct options *o, struct config *c, struct error *err)
+{
+	static const char *const names[] = {
+		[MIG_STRATEGY_NONE] = "none",
+		[MIG_STRATEGY_SINGLE] = "single",
+		[MIG_STRATEGY_MIXED] = "mixed",
+	};
+	const char *wanted = option_str(o, "mig-strategy", NULL);
+
+	if (!wanted)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (strcmp(names[i], wanted) == 0) {
+			c->mig_strategy = (enum mig_strategy)i;
+			return 0;
+		}
+	}
+	return error_set(err, ERR_INVALID,
+		"unknown MIG strategy: %s; expected none, single or mixed", wanted);
+}
+
+static int check_options(const struct options *o, struct error *err)
+{
+	const char *strategy = option_str(o, "device-discovery-strategy", "auto");
+	const struct option_value *api = option_get(o, "use-node-feature-api");
+
+	if (strcmp(strategy, "auto") != 0 && strcmp(strategy, "nvml") != 0)
+		return error_set(err, ERR_UNSUPPORTED,
+			"--device-discovery-strategy: expected auto or nvml, found '%s'",
+			strategy);
+	/* In the environment it is meant for the agent, whose container this may run in. */
+	if (api->source == OPTION_FROM_ARGS && api->b)
+		return error_set(err, ERR_UNSUPPORTED,
+			"--use-node-feature-api: NodeFeature objects are written by the agent; "
+			"this command prints labels or writes a file");
+	if (o->args.n)
+		return error_set(err, ERR_INVALID, "expected no argument, found '%s'",
+			o->args.v[0]);
+	return 0;
+}
+
+/* ---- making them ------------------------------------------------------------------------------ */
+
+/*
+ * A simulated node has no files of its own but those of its GPUs. Its machine type is its model's
+ * name, as it is on the machines that the models are named after.
+ */
+static int read_facts(const struct work *w, const struct config *c,
+	struct label_facts_store *facts, struct strv *notes, struct error *err)
+{
+	const char *model = option_str(w->o, "node", NULL);
+	const char *file =
+		option_str(w->o, "machine-type-file", model ? "" : c->gfd.machine_type_file);
+
+	if (label_facts_read(facts, file, option_str(w->o, "sysfs", NULL), notes, err) < 0)
+		return -1;
+	if (model)
+		facts->facts.vgpu = VGPU_UNKNOWN;
+	if (model && !facts->facts.machine && !strchr(model, '/'))
+		facts->facts.machine = model;
+	if (!option_bool(w->o, "no-timestamp", c->gfd.no_timestamp))
+		facts->facts.timestamp_s = time_wall_ns() / NS_PER_SEC;
+	return 0;
+}
+
+static int look(const struct work *w, const struct config *c, struct node_look *node,
+	struct error *err)
+{
+	const char *root = option_str(w->o, "driver-root-ctr-path", c->container_driver_root);
+	const struct node_roots roots = { .sysfs = option_str(w->o, "sysfs", NULL),
+		.procfs = option_str(w->o, "procfs", NULL) };
+
+	/* A library that was named is no exception: what NVML refuses is in .nvml. */
+	if (node_look(node, w->o, root, &roots, err) < 0 && node->nvml.code == ERR_NONE)
+		return -1;
+	if (node->inv)
+		return 0;
+	if (option_bool(w->o, "fail-on-init-error", c->fail_on_init_error)) {
+		error_copy(err, &node->nvml);
+		return -1;
+	}
+	error_clear(err);
+	return inventory_new(&node->inv, 0, err);
+}
+
+static int make(struct work *w, struct config *c, struct error *err)
+{
+	struct label_facts_store facts = { .machine = NULL };
+	struct node_look node = { .inv = NULL };
+	int r = choose_mig(w->o, c, err);
+
+	if (r >= 0)
+		r = look(w, c, &node, err);
+	if (r >= 0 && node.nvml.code != ERR_NONE)
+		r = strv_add(&w->notes, node.nvml.msg, err);
+	if (r >= 0)
+		r = read_facts(w, c, &facts, &w->notes, err);
+	if (r >= 0)
+		r = labels_new(&w->labels, node.inv, c, &facts.facts, &w->notes, err);
+	label_facts_fini(&facts);
+	inventory_free(node.inv);
+	return r;
+}
+
+static void each_config(void *arg, const char *name, const char *text, struct config *config,
+	const struct strv *warnings, const struct error *err, const struct strv *more)
+{
+	const char *entry = strrchr(name, '#');
+	struct work *w = arg;
+	int r = 0;
+
+	(void)more; /* `config check` tells them */
+	if (!text || (w->entry && (!entry || strcmp(entry + 1, w->entry) != 0)) || w->n++ > 0)
+		return;
+	for (size_t i = 0; i < warnings->n && r >= 0; i++)
+		r = strv_add(&w->notes, warnings->v[i], &w->err);
+	if (r >= 0 && err)
+		error_copy(&w->err, err);
+	else if (r >= 0)
+		(void)make(w, config, &w->err);
+}
+
+static const char *no_env(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+static int make_from_file(struct work *w, const char *file, struct error *err)
+{
+	const struct config_sources sources = { .env = no_env };
+	CLEANUP(freep) char *path = strdup(file);
+	char *hash = path ? strrchr(path, '#') : NULL;
+
+	if (!path)
+		return error_nomem(err);
+	if (hash && access(path, F_OK) != 0) {
+		*hash = '\0';
+		w->entry = hash + 1;
+	}
+	if (config_each(path, &sources, each_config, w, err) < 0)
+		return -1;
+	if (w->n != 1)
+		return error_set(err, ERR_INVALID,
+			"--config-file: expected one config, found %u in '%s'; FILE#ENTRY names "
+			"one of a ConfigMap",
+			w->n, file);
+	if (w->err.code != ERR_NONE) {
+		error_copy(err, &w->err);
+		return -1;
+	}
+	return 0;
+}
+
+static int make_from_defaults(struct work *w, struct error *err)
+{
+	CLEANUP(config_freep) struct config *c = NULL;
+
+	return config_new(&c, err) < 0 ? -1 : make(w, c, err);
+}
+
+/* ---- showing them ----------------------------------------------------------------------------- */
+
+static int as_json(const struct labels *l, struct buf *b, struct error *err)
+{
+	json_t *o = json_object();
+	char *text;
+
+	for (size_t i = 0; o && i < l->n; i++)
+		(void)json_object_set_new(o, l->v[i].key, json_string(l->v[i].value));
+	text = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
+	json_decref(o);
+	if (!text)
+		return error_nomem(err);
+	buf_printf(b, "%s\n", text);
+	free(text);
+	return 0;
+}
+
+static int show(const struct work *w, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf b = BUF_INIT(OUTPUT_MAX);
+
+	for (size_t i = 0; i < w->notes.n; i++)
+		(void)fprintf(stderr, "gpuslice labels: note: %s\n", w->notes.v[i]);
+	if (option_bool(w->o, "json", false)) {
+		if (as_json(w->labels, &b, err) < 0)
+			return -1;
+	} else {
+		for (size_t i = 0; i < w->labels->n; i++)
+			buf_printf(&b, "%s=%s\n", w->labels->v[i].key, w->labels->v[i].value);
+	}
+	if (!buf_ok(&b))
+		return error_set(err, ERR_LIMIT, "more than %u bytes of labels", OUTPUT_MAX);
+	return output_write(option_str(w->o, "output-file", NULL), buf_str(&b), b.len, err);
+}
+
+static int run(const struct cmd *cmd, const struct options *o, struct error *err)
+{
+	struct work w = { .o = o };
+	const char *path = option_str(o, "config-file", "");
+	int r = check_options(o, err);
+
+	(void)cmd;
+	if (r >= 0)
+		r = path[0] ? make_from_file(&w, path, err) : make_from_defaults(&w, err);
+	if (r >= 0)
+		r = show(&w, err);
+	labels_free(w.labels);
+	strv_fini(&w.notes);
+	return r;
+}
+
+const struct cmd cmd_labels = {
+	.name = "labels",
+	.usage = "[OPTION]...",
+	.summary = "print the node labels that describe the GPUs",
+	.description =
+		"The labels of GPU feature discovery, one KEY=VALUE a line, as the agent writes them and\n"
+		"as node feature discovery reads them from a file. It takes the options of\n"
+		"gpu-feature-discovery; what is odd is told on standard error.\n"
+		"\n"
+		"  gpuslice labels\n"
+		"  gpuslice labels --node p3.8xlarge --config-file time-slicing-config.yaml#p3.8xlarge\n",
+	.options = options,
+	.n_options = ARRAY_LEN(options),
+	.run = run,
+};

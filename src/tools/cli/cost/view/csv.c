@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/cost/view/print.h"
+
+#include "lib/base/escape.h"
+#include "lib/base/time.h"
+#include "tools/cli/cost/view/range.h"
+#include "io/price/price.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/*
+ * FOCUS 1.3, dataset Cost and Usage, with split cost allocation: the charge of a node for a bucket of
+ * time (the origin charge) is replaced by the charges of those who held its GPUs and by one or more
+ * of what nobody held; each column that can be summed sums to the origin. What does not divide
+ * evenly goes to the last row of the bucket, an idle one if there is one.
+ * Source: https://focus.finops.org/focus-specification/
+ */
+
+#define METHOD "gpuslice-gpu-time-v1" /* docs/cost.md says how it allocates */
+
+/* What the columns of one row are made of. */
+struct charge {
+	const struct cost_print *p;
+	const struct cost_line *l;
+	int64_t quantity_nano; /* of the node's hours */
+	int64_t ratio_nano;    /* of the bucket */
+};
+
+/* ---- columns ---------------------------------------------------------------------------------- */
+
+static void money(struct buf *b, int64_t nano)
+{
+	char text[PRICE_TEXT_MAX];
+
+	buf_puts(b, price_text(nano, 0, text));
+}
+
+static void hours(struct buf *b, int64_t ns)
+{
+	char text[COST_HOURS_MAX];
+
+	buf_puts(b, cost_hours(ns, 9, text));
+}
+
+static void moment(struct buf *b, uint64_t s)
+{
+	char text[TIME_RFC3339_MAX];
+
+	buf_puts(b, cost_time_text(s, text));
+}
+
+/* The begin of the month of @s, or of the next. */
+static uint64_t month(uint64_t s, int ahead)
+{
+	time_t at = (time_t)s;
+	struct tm tm = { 0 };
+
+	if (!gmtime_r(&at, &tm))
+		return s;
+	tm = (struct tm){ .tm_year = tm.tm_year, .tm_mon = tm.tm_mon + ahead, .tm_mday = 1 };
+	at = timegm(&tm);
+	return at < 0 ? 0 : (uint64_t)at;
+}
+
+static bool is_idle(const struct charge *c)
+{
+	return c->l->row.kind == LEDGER_IDLE;
+}
+
+/* @o NULL: a name is not UTF-8, which the agent's ledger has none of. */
+static void json_cell(struct buf *b, json_t *o)
+{
+	char *text = o ? json_dumps(o, JSON_COMPACT) : strdup("");
+
+	if (text)
+		escape_csv(b, text);
+	else
+		b->failed = true;
+	free(text);
+	json_decref(o);
+}
+
+static void method_details(struct buf *b, const struct charge *c)
+{
+	char ratio[PRICE_TEXT_MAX], quantity[COST_HOURS_MAX], text[256];
+
+	if (c->p->estimated)
+		return;
+	(void)snprintf(text, sizeof(text),
+		"{\"Elements\":[{\"AllocatedRatio\":%s,\"UsageUnit\":\"GPU-Hours\",\"UsageQuantity\":%s}]}",
+		price_text(c->ratio_nano, 0, ratio), cost_hours(c->l->row.gpu_ns, 9, quantity));
+	escape_csv(b, text);
+}
+
+static void allocated_id(struct buf *b, const struct charge *c)
+{
+	const struct ledger_row *r = &c->l->row;
+	CLEANUP(buf_fini) struct buf id = BUF_INIT(4096);
+
+	if (is_idle(c))
+		buf_printf(&id, "unused/%s", r->gpu);
+	else
+		buf_printf(&id, "%s/%s", *r->pod_uid ? r->pod_uid : r->pod, r->container);
+	escape_csv(b, buf_str(&id));
+}
+
+static void allocated_name(struct buf *b, const struct charge *c)
+{
+	const struct ledger_row *r = &c->l->row;
+	CLEANUP(buf_fini) struct buf name = BUF_INIT(4096);
+
+	if (is_idle(c))
+		buf_puts(&name, "unused capacity");
+	else
+		buf_printf(&name, "%s/%s/%s", r->namespace_, r->pod, r->container);
+	escape_csv(b, buf_str(&name));
+}
+
+static void allocated_tags(struct buf *b, const struct charge *c)
+{
+	const struct ledger_row *r = &c->l->row;
+
+	if (!is_idle(c))
+		json_cell(b, json_pack("{s:s,s:s,s:s}", "namespace", r->namespace_, "pod",
+				     r->pod, "container", r->container));
+}
+
+static void account(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->p->account);
+}
+
+static void currency(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->l->period.currency);
+}
+
+static void cost(struct buf *b, const struct charge *c)
+{
+	money(b, c->l->row.cost_nano);
+}
+
+static void billing_end(struct buf *b, const struct charge *c)
+{
+	moment(b, month(c->l->period.start_s, 1));
+}
+
+static void billing_start(struct buf *b, const struct charge *c)
+{
+	moment(b, month(c->l->period.start_s, 0));
+}
+
+static void description(struct buf *b, const struct charge *c)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(4096);
+
+	buf_printf(&text, "%s of %s", is_idle(c) ? "unused GPU time" : "GPU time",
+		*c->l->period.node ? c->l->period.node : "a node");
+	escape_csv(b, buf_str(&text));
+}
+
+static void charge_end(struct buf *b, const struct charge *c)
+{
+	moment(b, c->l->period.end_s);
+}
+
+static void charge_start(struct buf *b, const struct charge *c)
+{
+	moment(b, c->l->period.start_s);
+}
+
+static void consumed(struct buf *b, const struct charge *c)
+{
+	if (c->l->parts & COST_GPU)
+		hours(b, c->l->row.gpu_ns);
+}
+
+static void consumed_unit(struct buf *b, const struct charge *c)
+{
+	buf_puts(b, c->l->parts & COST_GPU ? "GPU-Hours" : "");
+}
+
+/* From Prometheus the node's price is not known, only what came of it. */
+static void unit_price(struct buf *b, const struct charge *c)
+{
+	if (!c->p->estimated)
+		money(b, c->l->period.price_nano_per_hour);
+}
+
+static void pricing_category(struct buf *b, const struct charge *c)
+{
+	buf_puts(b, c->p->estimated ? "" : "Standard");
+}
+
+static void pricing_quantity(struct buf *b, const struct charge *c)
+{
+	if (!c->p->estimated)
+		money(b, c->quantity_nano);
+}
+
+static void pricing_unit(struct buf *b, const struct charge *c)
+{
+	buf_puts(b, c->p->estimated ? "" : "Hours");
+}
+
+static void provider(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->p->provider);
+}
+
+static void region(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->l->period.region);
+}
+
+static void node(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->l->period.node);
+}
+
+static void sku(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->l->period.instance_type);
+}
+
+static void sku_price(struct buf *b, const struct charge *c)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(4096);
+
+	if (*c->l->period.instance_type)
+		buf_printf(&text, "%s/%s", c->l->period.instance_type, c->l->period.region);
+	escape_csv(b, buf_str(&text));
+}
+
+static void device(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->l->row.device);
+}
+
+static void gpu(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->l->row.gpu);
+}
+
+static void mode(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->l->row.mode);
+}
+
+static void price_source(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->l->period.price_source);
+}
+
+static void resource(struct buf *b, const struct charge *c)
+{
+	escape_csv(b, c->l->row.resource);
+}
+
+static void held(struct buf *b, const struct charge *c)
+{
+	if (!is_idle(c) && (c->l->parts & COST_HELD))
+		hours(b, c->l->row.held_ns);
+}
+
+static void busy(struct buf *b, const struct charge *c)
+{
+	if (!is_idle(c) && (c->l->parts & COST_BUSY) && !c->l->row.busy_unknown)
+		hours(b, c->l->row.busy_ns);
+}
+
+/* Sorted, with our own columns, which begin with x_, last. A text or a function. */
+static const struct column {
+	const char *name, *text;
+	void (*put)(struct buf *b, const struct charge *c);
+} columns[] = {
+	{ "AllocatedMethodDetails", NULL, method_details },
+	{ "AllocatedMethodId", METHOD, NULL },
+	{ "AllocatedResourceId", NULL, allocated_id },
+	{ "AllocatedResourceName", NULL, allocated_name },
+	{ "AllocatedTags", NULL, allocated_tags },
+	{ "BilledCost", NULL, cost },
+	{ "BillingAccountId", NULL, account },
+	{ "BillingAccountName", "", NULL },
+	{ "BillingCurrency", NULL, currency },
+	{ "BillingPeriodEnd", NULL, billing_end },
+	{ "BillingPeriodStart", NULL, billing_start },
+	{ "ChargeCategory", "Usage", NULL },
+	{ "ChargeClass", "", NULL },
+	{ "ChargeDescription", NULL, description },
+	{ "ChargeFrequency", "Usage-Based", NULL },
+	{ "ChargePeriodEnd", NULL, charge_end },
+	{ "ChargePeriodStart", NULL, charge_start },
+	{ "ConsumedQuantity", NULL, consumed },
+	{ "ConsumedUnit", NULL, consumed_unit },
+	{ "ContractedCost", NULL, cost },
+	{ "ContractedUnitPrice", NULL, unit_price },
+	{ "EffectiveCost", NULL, cost },
+	{ "HostProviderName", NULL, provider },
+	{ "InvoiceIssuerName", NULL, provider },
+	{ "ListCost", NULL, cost },
+	{ "ListUnitPrice", NULL, unit_price },
+	{ "PricingCategory", NULL, pricing_category },
+	{ "PricingQuantity", NULL, pricing_quantity },
+	{ "PricingUnit", NULL, pricing_unit },
+	{ "ProviderName", NULL, provider },
+	{ "PublisherName", NULL, provider },
+	{ "RegionId", NULL, region },
+	{ "ResourceId", NULL, node },
+	{ "ResourceName", NULL, node },
+	{ "ResourceType", "Kubernetes node", NULL },
+	{ "ServiceCategory", "Compute", NULL },
+	{ "ServiceName", "Virtual machines with GPUs", NULL },
+	{ "ServiceProviderName", NULL, provider },
+	{ "ServiceSubcategory", "Virtual Machines", NULL },
+	{ "SkuId", NULL, sku },
+	{ "SkuPriceId", NULL, sku_price },
+	{ "x_BusyGpuHours", NULL, busy },
+	{ "x_DeviceId", NULL, device },
+	{ "x_GpuId", NULL, gpu },
+	{ "x_HeldHours", NULL, held },
+	{ "x_Mode", NULL, mode },
+	{ "x_PriceSource", NULL, price_source },
+	{ "x_ResourceName", NULL, resource },
+};
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+static void print_row(struct buf *b, const struct charge *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
+		if (i > 0)
+			buf_putc(b, ',');
+		if (columns[i].put)
+			columns[i].put(b, c);
+		else
+			buf_puts(b, columns[i].text);
+	}
+	buf_puts(b, "\r\n");
+}
+
+static bool same_bucket(const struct cost_line *a, const struct cost_line *b)
+{
+	return a->period.start_s == b->period.start_s && a->period.end_s == b->period.end_s &&
+	       a->period.price_nano_per_hour == b->period.price_nano_per_hour &&
+	       a->period.gpus == b->period.gpus && !strcmp(a->period.node, b->period.node) &&
+	       !strcmp(a->period.instance_type, b->period.instance_type) &&
+	       !strcmp(a->period.region, b->period.region) &&
+	       !strcmp(a->period.currency, b->period.currency) &&
+	       !strcmp(a->period.price_source, b->period.price_source);
+}
+
+/* The rows of one bucket: parts of the node's hours and of the whole by GPU time. */
+static int print_bucket(struct buf *b, const struct cost_print *p,
+	const struct cost_line *const *lines, size_t n, struct error *err)
+{
+	const struct ledger_period *period = &lines[0]->period;
+	CLEANUP(freep) int64_t *weights = calloc(n * 3, sizeof(*weights));
+	int64_t *quantities = weights ? weights + n : NULL,
+		*ratios = weights ? weights + 2 * n : NULL;
+
+	if (!weights)
+		return error_nomem(err);
+	for (size_t i = 0; i < n; i++)
+		weights[i] = lines[i]->row.gpu_ns;
+	/* Nanoseconds to billionths of an hour. */
+	price_split(period->covered_ns / 3600, weights, quantities, n);
+	price_split(PRICE_NANO, weights, ratios, n);
+	for (size_t i = 0; i < n; i++)
+		print_row(b, &(struct charge){ p, lines[i], quantities[i], ratios[i] });
+	return 0;
+}
+
+/* FOCUS has no charge whose cost is not known. */
+static int check_costs(const struct cost_print *p, const struct cost_line *const *lines,
+	size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct ledger_period *of = &lines[i]->period;
+		CLEANUP(buf_fini) struct buf node = BUF_INIT(4096);
+		char from[TIME_RFC3339_MAX], to[TIME_RFC3339_MAX];
+
+		if ((cost_line_knows(lines[i]) & COST_MONEY) && *of->currency)
+			continue;
+		cost_clean(&node, *of->node ? of->node : "this node");
+		return error_set(err, ERR_INVALID,
+			"--output csv: BilledCost: expected the price of %s from %s to %s, found none: %s",
+			buf_str(&node), cost_time_text(of->start_s, from),
+			cost_time_text(of->end_s, to),
+			p->estimated ? "give its agent one (gpusliced --price)"
+				     : "give one with --price, or ask for a time with a price");
+	}
+	return 0;
+}
+
+int cost_print_csv(struct buf *b, const struct cost_print *p, struct error *err)
+{
+	size_t n, end;
+	const struct cost_line *const *lines = cost_book_lines(p->book, &n);
+
+	if (check_costs(p, lines, n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
+		buf_printf(b, "%s%s", i ? "," : "", columns[i].name);
+	buf_puts(b, "\r\n");
+	for (size_t i = 0; i < n; i = end) {
+		for (end = i + 1; end < n && same_bucket(lines[i], lines[end]);)
+			end++;
+		if (print_bucket(b, p, lines + i, end - i, err) < 0)
+			return -1;
+	}
+	return buf_ok(b)
+		       ? 0
+		       : error_set(err, ERR_LIMIT,
+				 "more than %zu bytes of CSV; ask for a shorter time", b->max);
+}

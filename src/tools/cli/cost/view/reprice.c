@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/cost/view/book.h"
+
+#include "io/price/price.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_HOUR INT64_C(3600000000000)
+
+__extension__ typedef __int128 wide;
+
+static int64_t least(wide v, int64_t most)
+{
+	return v < most ? (int64_t)v : most;
+}
+
+/* The part of the bucket's price that a row pays, never more than what is left of it. */
+static int64_t cost_of(const struct cost_reprice *r, const struct ledger_row *row)
+{
+	wide v;
+
+	if (r->period.gpus == 0)
+		return 0;
+	v = (wide)r->price_nano * row->gpu_ns / ((wide)NS_PER_HOUR * r->period.gpus);
+	return least(v, r->left_nano);
+}
+
+void cost_reprice_fini(struct cost_reprice *r)
+{
+	free((void *)(uintptr_t)r->period.node);
+	free((void *)(uintptr_t)r->period.instance_type);
+	free((void *)(uintptr_t)r->period.region);
+	r->period = (struct ledger_period){ .node = NULL };
+	r->open = false;
+}
+
+static int begin(struct cost_reprice *r, const struct ledger_period *p, struct error *err)
+{
+	r->period = *p;
+	r->period.node = strdup(p->node);
+	r->period.instance_type = strdup(p->instance_type);
+	r->period.region = strdup(p->region);
+	r->open = true;
+	r->idle_gpu[0] = '\0';
+	if (!r->period.node || !r->period.instance_type || !r->period.region)
+		return error_nomem(err);
+	r->period.currency = r->currency;
+	r->period.price_source = "--price";
+	r->period.price_nano_per_hour = r->price_nano;
+	r->period.cost_nano =
+		least((wide)r->price_nano * p->covered_ns / NS_PER_HOUR, INT64_MAX);
+	r->left_nano = r->period.cost_nano;
+	return cost_book_add_node(r->book, &r->period, err);
+}
+
+int cost_reprice_end(struct cost_reprice *r, struct error *err)
+{
+	const struct ledger_row rest = { .kind = LEDGER_IDLE,
+		.gpu = r->idle_gpu,
+		.cost_nano = r->left_nano };
+	int got = 0;
+
+	if (r->open && r->left_nano > 0)
+		got = cost_book_add(r->book, &r->period, &rest, COST_ALL, err);
+	cost_reprice_fini(r);
+	return got;
+}
+
+int cost_reprice_each(void *reprice, const struct ledger_period *p,
+	const struct ledger_row *row, struct error *err)
+{
+	struct cost_reprice *r = reprice;
+	struct ledger_row now;
+
+	if (r->price_nano < 0)
+		return row ? cost_book_add(r->book, p, row, COST_ALL, err)
+			   : cost_book_add_node(r->book, p, err);
+	if (!row) {
+		if (cost_reprice_end(r, err) < 0)
+			return -1;
+		return begin(r, p, err);
+	}
+	if (row->kind == LEDGER_IDLE)
+		(void)snprintf(r->idle_gpu, sizeof(r->idle_gpu), "%s", row->gpu);
+	now = *row;
+	now.cost_nano = cost_of(r, row);
+	r->left_nano -= now.cost_nano;
+	return cost_book_add(r->book, &r->period, &now, COST_ALL, err);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/plan/view/report/page.h"
+
+#include <string.h>
+
+/* GitHub's Markdown. Pictures are of block characters. */
+
+#define BAR_WIDTH 40
+#define GPU_WIDTH 48
+
+/* What would be markup is not; a line stays one line. */
+static void escape(struct buf *b, const char *text)
+{
+	for (; *text; text++) {
+		if (strchr("\\`*_{}[]<>()#+!|~&", *text))
+			buf_putc(b, '\\');
+		buf_putc(b, *text == '\n' || *text == '\r' ? ' ' : *text);
+	}
+}
+
+static void heading(struct buf *b, const char *text)
+{
+	buf_puts(b, "\n## ");
+	escape(b, text);
+	buf_putc(b, '\n');
+}
+
+static void begin(struct buf *b, const char *title)
+{
+	buf_puts(b, "# ");
+	escape(b, title);
+	buf_putc(b, '\n');
+}
+
+static void paragraph(struct buf *b, const char *text)
+{
+	buf_putc(b, '\n');
+	escape(b, text);
+	buf_putc(b, '\n');
+}
+
+static void tiles(struct buf *b, const struct page_tile *t, size_t n)
+{
+	buf_putc(b, '\n');
+	for (size_t i = 0; i < n; i++) {
+		buf_puts(b, "- **");
+		escape(b, t[i].value);
+		buf_puts(b, "** ");
+		escape(b, t[i].label);
+		buf_putc(b, '\n');
+	}
+}
+
+static void repeat(struct buf *b, const char *what, size_t n)
+{
+	while (n--)
+		buf_puts(b, what);
+}
+
+/* Into a block of code: only what would end it, or a line, is taken away. */
+static void plain(struct buf *b, const char *text)
+{
+	for (; *text; text++)
+		buf_putc(b, *text == '`' || *text == '\n' || *text == '\r' ? ' ' : *text);
+}
+
+static void bars(struct buf *b, const struct page_bar *v, size_t n)
+{
+	double most = 0;
+	size_t width = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(v[i].label);
+
+		most = v[i].value > most ? v[i].value : most;
+		width = len > width ? len : width;
+	}
+	buf_puts(b, "\n```\n");
+	for (size_t i = 0; i < n; i++) {
+		size_t length = most > 0 ? (size_t)(v[i].value / most * BAR_WIDTH + 0.5) : 0;
+
+		plain(b, v[i].label);
+		repeat(b, " ", width - strlen(v[i].label) + 2);
+		repeat(b, v[i].kind == BAR_BROKEN ? "░" : "█", length);
+		buf_printf(b, "%s%s\n", length ? " " : "", v[i].amount);
+	}
+	buf_puts(b, "```\n");
+}
+
+/* Each part as wide as its share: its name, or as much of it as there is room for. */
+static void draw_part(struct buf *b, const struct page_part *p, size_t width)
+{
+	size_t len = strlen(p->label), name = width > 1 ? width - 1 : 0;
+
+	buf_putc(b, '|');
+	if (p->owner == PAGE_IDLE) {
+		repeat(b, ".", name);
+		return;
+	}
+	for (size_t i = 0; i < name; i++)
+		buf_putc(b, i < len && (unsigned char)p->label[i] >= ' ' &&
+					    (unsigned char)p->label[i] < 0x7f &&
+					    p->label[i] != '`'
+				    ? p->label[i]
+				    : ' ');
+}
+
+static void node(struct buf *b, const char *title, const struct page_gpu *gpus, size_t n)
+{
+	paragraph(b, title);
+	buf_puts(b, "\n```\n");
+	for (size_t g = 0; g < n; g++) {
+		double end = 0;
+		size_t at = 0;
+
+		buf_printf(b, "GPU %-3zu ", g);
+		for (size_t i = 0; i < gpus[g].n; i++) {
+			size_t to;
+
+			end += gpus[g].parts[i].share;
+			to = (size_t)(end * GPU_WIDTH + 0.5);
+			draw_part(b, &gpus[g].parts[i], to > at ? to - at : 0);
+			at = to > at ? to : at;
+		}
+		buf_puts(b, "|\n");
+	}
+	buf_puts(b, "```\n");
+}
+
+static void table(struct buf *b, const struct table *t)
+{
+	buf_putc(b, '\n');
+	for (size_t i = 0; t->columns && i < t->cells.n; i++) {
+		buf_puts(b, i % t->columns ? " " : "| ");
+		escape(b, t->cells.v[i]);
+		buf_puts(b, " |");
+		if ((i + 1) % t->columns)
+			continue;
+		buf_putc(b, '\n');
+		if (i + 1 == t->columns) {
+			buf_putc(b, '|');
+			repeat(b, " --- |", t->columns);
+			buf_putc(b, '\n');
+		}
+	}
+}
+
+static void end(struct buf *b)
+{
+	(void)b;
+}
+
+const struct page_form page_markdown = { begin, heading, paragraph, tiles, bars, node, table,
+	end };

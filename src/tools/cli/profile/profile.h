@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The parts of `gpuslice profile`. Thread: main. */
+#include "lib/base/option.h"
+#include "tools/bench/profile/profile.h"
+#include "tools/bench/suite/suite.h"
+#include "tools/cli/bench/session.h"
+
+#include <sys/types.h>
+
+#define PROFILE_OUTPUT_MAX  (1U << 20)
+#define PROFILE_NAME_MAX    63
+#define PROFILE_COMMAND_MAX 4096
+#define PROFILE_UID_MAX     37
+
+struct asked {
+	const char *kind, *save;
+	char name[PROFILE_NAME_MAX + 1], command[PROFILE_COMMAND_MAX],
+		shown[PROFILE_COMMAND_MAX];
+	const char *pod; /* NULL */
+	pid_t pid;       /* 0 */
+	double outside_s;
+	size_t n_shares; /* parts of the multiprocessors to run it with */
+	bool yaml, silent;
+};
+
+/* ERR_INVALID, ERR_LIMIT. Words are borrowed from @o. First this, */
+int profile_read_words(struct asked *a, const struct options *o, struct error *err) MUST_USE;
+int profile_read_form(struct asked *a, const struct options *o, struct error *err) MUST_USE;
+/* and if nothing that runs is to be looked at, the suite. @room must outlive it. */
+int profile_read_suite(struct suite *s, struct suite_workload *room, struct asked *a,
+	const struct options *o, struct error *err) MUST_USE;
+
+/* Looks at what .pid or .pod say, and shows it. */
+int profile_run_outside(const struct asked *a, const struct options *o,
+	struct error *err) MUST_USE;
+
+/* Prints what was measured, and saves it if asked to. EXIT_INCONCLUSIVE: some of it could not be measured, or was
+ * disturbed. */
+int profile_show(const struct bench_result *r, const struct bench_windows *w,
+	const struct asked *a, const struct suite *s, struct error *err) MUST_USE;
+
+/* Keeps @yaml if asked to, and prints one of both. */
+int profile_out(const struct asked *a, const struct buf *yaml, const struct buf *text,
+	struct error *err) MUST_USE;
+
+/* The figures, and how each was found. */
+void profile_table(struct buf *b, const struct profile *p);
+
+/* The planner's name of a GPU, from NVML's; "": it does not know it. */
+const char *profile_gpu(const char *name);
+
+/* The UID of the pod "NAMESPACE/NAME", by the agent with this run directory. ERR_NOT_FOUND, ERR_UNAVAILABLE. */
+int profile_pod_uid(char ret[static PROFILE_UID_MAX], const char *pod, const char *run_dir,
+	struct error *err) MUST_USE;

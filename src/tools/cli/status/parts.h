@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Parts of `gpuslice status` that have files of their own. They append to @b. Pure; thread: any. */
+#include "lib/base/buf.h"
+#include "lib/base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* What the GPUs of the list are cut into. Nothing at all where none is. */
+int status_put_profiles(struct buf *b, const json_t *gpus, bool colour,
+	struct error *err) MUST_USE;
+
+/* The slices of running containers. Nothing at all where there are none. */
+int status_put_walls(struct buf *b, const json_t *slices, bool colour,
+	struct error *err) MUST_USE;
+
+/* The MPS daemons, of which @gpus has the devices. Nothing at all where there are none. */
+int status_put_mps(struct buf *b, const json_t *mps, const json_t *gpus, bool colour,
+	struct error *err) MUST_USE;

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/status/table.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CUT "..." /* in the middle of a name */
+
+/* --- reading a peer's JSON --- */
+
+/* Text of a key, "" if absent or of another type. */
+const char *status_text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+int64_t status_number(const json_t *o, const char *key)
+{
+	return json_integer_value(json_object_get(o, key));
+}
+
+void status_put_mib(char cell[STATUS_CELL_MAX], const json_t *bytes, const char *none)
+{
+	if (json_is_integer(bytes))
+		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64 " MiB",
+			(int64_t)(json_integer_value(bytes) >> 20));
+	else
+		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
+}
+
+/* Copies with every control character replaced, so that no name can drive the terminal. */
+void status_clean(char *to, size_t cap, const char *from)
+{
+	size_t n = 0;
+
+	for (; *from && n + 1 < cap; from++)
+		to[n++] = (unsigned char)*from < 0x20 || *from == 0x7f ? '?' : *from;
+	to[n] = '\0';
+}
+
+static void clean_name(char *to, size_t cap, const char *from)
+{
+	size_t len = strlen(from), room = cap - 1, tail = (room - strlen(CUT)) / 2;
+
+	if (len <= room) {
+		status_clean(to, cap, from);
+		return;
+	}
+	status_clean(to, room - strlen(CUT) - tail + 1, from);
+	memcpy(to + strlen(to), CUT, sizeof(CUT));
+	status_clean(to + strlen(to), tail + 1, from + len - tail);
+}
+
+void status_put_pod(char cell[STATUS_CELL_MAX], const json_t *h)
+{
+	char ns[40], pod[70], container[32];
+
+	static_assert(sizeof(ns) + sizeof(pod) + sizeof(container) + sizeof(" and 65535 more") <
+			      STATUS_CELL_MAX,
+		"a cell has room for all parts");
+	clean_name(ns, sizeof(ns), status_text(h, "namespace"));
+	clean_name(pod, sizeof(pod), status_text(h, "pod"));
+	clean_name(container, sizeof(container), status_text(h, "container"));
+	(void)snprintf(cell, STATUS_CELL_MAX, "%s/%s (%s)", ns, pod, container);
+}
+
+/* --- a table whose columns are as wide as they must be --- */
+
+struct table {
+	const char *const *headers;
+	size_t columns;
+	size_t width[STATUS_COLUMNS];
+	struct buf *out;
+};
+
+static void measure(struct table *t, const struct status_row *r)
+{
+	for (size_t i = 0; i < t->columns; i++) {
+		size_t w = strlen(r->cells[i]);
+
+		if (w > t->width[i])
+			t->width[i] = w;
+	}
+}
+
+static void put_row(struct table *t, const struct status_row *r, bool colour)
+{
+	if (colour && r->colour)
+		buf_puts(t->out, r->colour);
+	for (size_t i = 0; i < t->columns; i++) {
+		if (i + 1 < t->columns)
+			buf_printf(t->out, "%-*s  ", (int)t->width[i], r->cells[i]);
+		else
+			buf_puts(t->out, r->cells[i]);
+	}
+	if (colour && r->colour)
+		buf_puts(t->out, PLAIN);
+	buf_putc(t->out, '\n');
+}
+
+void status_put_table(struct buf *b, const char *const *headers, size_t columns,
+	const struct status_row *rows, size_t n, bool colour)
+{
+	struct table t = { .headers = headers, .columns = columns, .out = b };
+	struct status_row head = { .colour = BOLD };
+
+	for (size_t i = 0; i < columns; i++)
+		status_clean(head.cells[i], STATUS_CELL_MAX, headers[i]);
+	measure(&t, &head);
+	for (size_t i = 0; i < n; i++)
+		measure(&t, &rows[i]);
+	put_row(&t, &head, colour);
+	for (size_t i = 0; i < n; i++)
+		put_row(&t, &rows[i], colour);
+}
+
+struct status_row *status_new_rows(const json_t *list, size_t *ret_n, struct error *err)
+{
+	size_t n = json_array_size(list);
+	struct status_row *rows;
+
+	if (n > STATUS_ROWS_MAX) {
+		(void)error_set(err, ERR_LIMIT, "the agent's status has more than %d rows",
+			STATUS_ROWS_MAX);
+		return NULL;
+	}
+	rows = calloc(n ? n : 1, sizeof(*rows));
+	if (!rows)
+		(void)error_nomem(err);
+	*ret_n = n;
+	return rows;
+}
+
+void status_put_list(struct buf *b, const char *title, const json_t *list)
+{
+	char line[STATUS_CELL_MAX * 4];
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *s = json_string_value(json_array_get(list, i));
+
+		status_clean(line, sizeof(line), s ? s : "");
+		buf_printf(b, "%s%-9s %s\n", i ? "" : "\n", i ? "" : title, line);
+	}
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/status/view.h"
+
+#include "lib/base/escape.h"
+#include "lib/base/strv.h"
+#include "tools/cli/status/table.h"
+#include "tools/cli/status/parts.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EARLIER_NAMES 4 /* of pods in one line */
+
+/* --- the parts --- */
+
+static void put_head(struct buf *b, const json_t *root)
+{
+	const json_t *config = json_object_get(root, "config");
+	const json_t *nvml = json_object_get(root, "nvml");
+	const json_t *last = json_object_get(config, "lastError");
+	char line[5][STATUS_CELL_MAX * 4];
+
+	status_clean(line[0], sizeof(line[0]), status_text(nvml, "driverVersion"));
+	status_clean(line[1], sizeof(line[1]), status_text(nvml, "cudaVersion"));
+	status_clean(line[2], sizeof(line[2]),
+		status_text(json_object_get(nvml, "error"), "message"));
+	buf_printf(b, "Driver    %s", *line[0] ? line[0] : "unknown");
+	if (*line[1])
+		buf_printf(b, ", CUDA %s", line[1]);
+	if (strcmp(status_text(nvml, "state"), "up") != 0)
+		buf_printf(b, "  NOT USABLE: %s", *line[2] ? line[2] : "starting");
+	status_clean(line[3], sizeof(line[3]), status_text(config, "file"));
+	status_clean(line[4], sizeof(line[4]), status_text(config, "since"));
+	status_clean(line[2], sizeof(line[2]), status_text(config, "sharing"));
+	if (json_is_false(json_object_get(config, "decided"))) {
+		status_clean(line[2], sizeof(line[2]), status_text(config, "waiting"));
+		buf_printf(b, "\nConfig    none yet, nothing is offered%s%s\n",
+			*line[2] ? ": " : "", line[2]);
+	} else {
+		buf_printf(b,
+			"\nConfig    %s, in force since %s (generation %" PRId64
+			", sharing %s)\n",
+			*line[3] ? line[3] : "no file", line[4],
+			status_number(config, "generation"), line[2]);
+	}
+	if (*status_text(config, "chosenBy")) {
+		status_clean(line[3], sizeof(line[3]), status_text(config, "chosenBy"));
+		buf_printf(b, "          chosen by the %s\n", line[3]);
+	}
+	if (*status_text(json_object_get(config, "sourceError"), "message")) {
+		status_clean(line[0], sizeof(line[0]),
+			status_text(json_object_get(config, "sourceError"), "message"));
+		buf_printf(b, "          changes are not seen: %s\n", line[0]);
+	}
+	if (json_is_object(last)) {
+		status_clean(line[0], sizeof(line[0]), status_text(last, "message"));
+		status_clean(line[1], sizeof(line[1]), status_text(last, "at"));
+		buf_printf(b, "REFUSED   at %s, what is above stays:\n          %s\n", line[1],
+			line[0]);
+	}
+}
+
+/* What is written through the API server; without one there is something to say. */
+static bool wants_cluster(const json_t *cluster)
+{
+	const char *where = status_text(json_object_get(cluster, "labels"), "where");
+
+	return !strcmp(where, "node") || !strcmp(where, "nfd");
+}
+
+/* One line about the API server, and one for each thing that does not go well there. */
+static void put_cluster(struct buf *b, const json_t *cluster)
+{
+	static const char *const parts[] = { "labels", "startupTaint", "events" };
+	char node[STATUS_CELL_MAX], state[STATUS_CELL_MAX], why[STATUS_CELL_MAX * 4];
+
+	status_clean(state, sizeof(state), status_text(cluster, "state"));
+	if (!*state || (!strcmp(state, "off") && !wants_cluster(cluster)))
+		return;
+	status_clean(node, sizeof(node), status_text(cluster, "node"));
+	status_clean(why, sizeof(why),
+		status_text(json_object_get(cluster, "error"), "message"));
+	buf_printf(b, "Cluster   node %s, API server %s%s%s\n", node, state, *why ? ": " : "",
+		why);
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		const json_t *part = json_object_get(cluster, parts[i]);
+
+		status_clean(why, sizeof(why),
+			status_text(json_object_get(part, "error"), "message"));
+		if (*why)
+			buf_printf(b, "          %s: %s\n", parts[i], why);
+	}
+}
+
+/* The MIG manager, if it has anything to say. */
+static void put_mig_manager(struct buf *b, const json_t *mig)
+{
+	char config[STATUS_CELL_MAX], state[STATUS_CELL_MAX], phase[STATUS_CELL_MAX],
+		text[STATUS_CELL_MAX * 4];
+
+	status_clean(config, sizeof(config), status_text(mig, "config"));
+	status_clean(state, sizeof(state), status_text(mig, "state"));
+	status_clean(phase, sizeof(phase), status_text(mig, "phase"));
+	status_clean(text, sizeof(text), status_text(mig, "waiting"));
+	if (*text)
+		buf_printf(b, "MIG       waiting: %s\n", text);
+	if (!*config)
+		return;
+	buf_printf(b, "MIG       %s, %s", config, *state ? state : "not tried yet");
+	if (*phase && strcmp(phase, "rest") != 0)
+		buf_printf(b, ": %s", phase);
+	status_clean(text, sizeof(text), status_text(mig, "step"));
+	if (*text)
+		buf_printf(b, ", %s", text);
+	status_clean(text, sizeof(text), status_text(mig, "reason"));
+	buf_printf(b, "%s%s\n", !strcmp(state, "failed") ? "\n          " : "",
+		!strcmp(state, "failed") ? text : "");
+}
+
+static void put_components(struct buf *b, const json_t *list)
+{
+	char name[STATUS_CELL_MAX], reason[STATUS_CELL_MAX * 4];
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+
+		if (!json_is_true(json_object_get(o, "degraded")))
+			continue;
+		status_clean(name, sizeof(name), status_text(o, "name"));
+		status_clean(reason, sizeof(reason), status_text(o, "reason"));
+		buf_printf(b, "DEGRADED  %s: %s\n", name, reason);
+	}
+}
+
+/* Health as the kubelet sees it: one that cannot be had for another reason is not healthy. */
+static void put_health(struct status_row *r, const json_t *o, size_t health, size_t reason)
+{
+	const char *refused = status_text(o, "refused"), *state = status_text(o, "health");
+	const char *warning = status_text(o, "warning");
+	bool ok = !strcmp(state, "healthy");
+
+	status_clean(r->cells[health], STATUS_CELL_MAX,
+		ok && *refused ? "unhealthy"
+		: *state       ? state
+			       : "unknown");
+	status_clean(r->cells[reason], STATUS_CELL_MAX,
+		ok ? refused : status_text(o, "reason"));
+	r->colour = ok && !*refused ? NULL : RED;
+	/* It stays allocatable, so that is no health; what is unhealthy besides says so first. */
+	if (ok && !*refused && *warning) {
+		char text[STATUS_CELL_MAX - 16];
+
+		status_clean(text, sizeof(text), warning);
+		(void)snprintf(r->cells[reason], STATUS_CELL_MAX, "warning: %s", text);
+		r->colour = YELLOW;
+	}
+}
+
+static void put_number(char cell[STATUS_CELL_MAX], const json_t *n, const char *none)
+{
+	if (json_is_integer(n))
+		(void)snprintf(cell, STATUS_CELL_MAX, "%" PRId64,
+			(int64_t)json_integer_value(n));
+	else
+		(void)snprintf(cell, STATUS_CELL_MAX, "%s", none);
+}
+
+static const char *text_or_dash(const json_t *o, const char *key)
+{
+	const char *text = status_text(o, key);
+
+	return *text ? text : "-";
+}
+
+static int put_gpus(struct buf *b, const json_t *list, bool nvml_up, bool colour,
+	struct error *err)
+{
+	static const char *const headers[] = { "GPU", "NAME", "MEMORY", "NUMA", "HEALTH",
+		"XIDS", "UUID", "REASON" };
+	size_t n = 0;
+	CLEANUP(freep) struct status_row *rows = status_new_rows(list, &n, err);
+
+	if (!rows)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *g = json_array_get(list, i);
+		struct status_row *r = &rows[i];
+		const char *mig = json_is_true(json_object_get(g, "migPending"))
+					  ? " (MIG mode changes with a reset)"
+				  : !strcmp(status_text(g, "mig"), "on") ? " (MIG)"
+									 : "";
+		char name[STATUS_CELL_MAX - 40];
+
+		/* One that is gone has none: another may have its index. */
+		put_number(r->cells[0], json_object_get(g, "index"), "-");
+		status_clean(name, sizeof(name), text_or_dash(g, "name"));
+		(void)snprintf(r->cells[1], STATUS_CELL_MAX, "%s%s", name, mig);
+		status_put_mib(r->cells[2], json_object_get(g, "memoryTotalBytes"), "-");
+		put_number(r->cells[3], json_object_get(g, "numaNode"), "-");
+		put_number(r->cells[5], json_object_get(g, "xids"), "-");
+		status_clean(r->cells[6], STATUS_CELL_MAX, text_or_dash(g, "uuid"));
+		put_health(r, g, 4, 7);
+	}
+	buf_putc(b, '\n');
+	if (n == 0)
+		buf_puts(b,
+			nvml_up ? "No GPUs.\n" : "GPUs      unknown: NVML has not answered\n");
+	else
+		status_put_table(b, headers, ARRAY_LEN(headers), rows, n, colour);
+	return 0;
+}
+
+/* "team/pod (container)", and how many more: replicas have several. */
+static void put_holders(char *cell, const json_t *holders)
+{
+	size_t n = json_array_size(holders), len;
+
+	if (n == 0) {
+		(void)snprintf(cell, STATUS_CELL_MAX, json_is_array(holders) ? "-" : "?");
+		return;
+	}
+	status_put_pod(cell, json_array_get(holders, 0));
+	len = strlen(cell);
+	if (n > 1)
+		(void)snprintf(cell + len, STATUS_CELL_MAX - len, " and %zu more", n - 1);
+}
+
+/* The MIG devices of all GPUs, if there are any. */
+static int put_migs(struct buf *b, const json_t *gpus, bool colour, struct error *err)
+{
+	static const char *const headers[] = { "MIG", "PROFILE", "MEMORY", "HEALTH", "XIDS",
+		"UUID", "HELD BY", "REASON" };
+	CLEANUP(freep) struct status_row *rows = NULL;
+	size_t n = 0, room;
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < json_array_size(gpus); i++)
+		(void)json_array_extend(all,
+			json_object_get(json_array_get(gpus, i), "migDevices"));
+	rows = status_new_rows(all, &room, err);
+	for (; rows && n < room; n++) {
+		const json_t *m = json_array_get(all, n);
+		struct status_row *r = &rows[n];
+
+		status_clean(r->cells[0], STATUS_CELL_MAX, text_or_dash(m, "index"));
+		status_clean(r->cells[1], STATUS_CELL_MAX, text_or_dash(m, "profile"));
+		status_put_mib(r->cells[2], json_object_get(m, "memoryBytes"), "-");
+		put_number(r->cells[4], json_object_get(m, "xids"), "-");
+		status_clean(r->cells[5], STATUS_CELL_MAX, text_or_dash(m, "uuid"));
+		put_holders(r->cells[6], json_object_get(m, "holders"));
+		put_health(r, m, 3, 7);
+	}
+	json_decref(all);
+	if (!rows)
+		return -1;
+	if (n > 0) {
+		buf_putc(b, '\n');
+		status_put_table(b, headers, ARRAY_LEN(headers), rows, n, colour);
+	}
+	return 0;
+}
+
+static int put_resources(struct buf *b, const json_t *list, bool colour, struct error *err)
+{
+	static const char *const headers[] = { "RESOURCE", "SHARING", "PER DEVICE", "REPLICAS",
+		"HEALTHY", "USED", "KUBELET", "REASON" };
+	size_t n = 0;
+	CLEANUP(freep) struct status_row *rows = status_new_rows(list, &n, err);
+
+	if (!rows)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *o = json_array_get(list, i);
+		struct status_row *r = &rows[i];
+
+		status_clean(r->cells[0], STATUS_CELL_MAX, status_text(o, "name"));
+		status_clean(r->cells[1], STATUS_CELL_MAX, status_text(o, "sharing"));
+		(void)snprintf(r->cells[2], STATUS_CELL_MAX, "%" PRId64,
+			status_number(o, "replicas"));
+		(void)snprintf(r->cells[3], STATUS_CELL_MAX, "%" PRId64,
+			status_number(o, "capacity"));
+		(void)snprintf(r->cells[4], STATUS_CELL_MAX, "%" PRId64,
+			status_number(o, "allocatable"));
+		put_number(r->cells[5], json_object_get(o, "used"), "?");
+		status_clean(r->cells[6], STATUS_CELL_MAX, status_text(o, "state"));
+		status_clean(r->cells[7], STATUS_CELL_MAX, status_text(o, "reason"));
+		r->colour = strcmp(status_text(o, "state"), "registered") != 0 ? YELLOW : NULL;
+	}
+	buf_putc(b, '\n');
+	if (n == 0)
+		buf_puts(b, "No resources are offered.\n");
+	else
+		status_put_table(b, headers, ARRAY_LEN(headers), rows, n, colour);
+	return 0;
+}
+
+static const char *health_text(const json_t *slice)
+{
+	const json_t *healthy = json_object_get(slice, "healthy");
+
+	return !healthy                ? "not offered" /* one of an earlier config */
+	       : json_is_true(healthy) ? "healthy"
+				       : "unhealthy";
+}
+
+static void slice_row(struct status_row *r, const char *resource, const json_t *slice,
+	bool holders_known)
+{
+	const json_t *h = json_object_get(slice, "holder");
+
+	status_clean(r->cells[0], STATUS_CELL_MAX, resource);
+	if (*status_text(slice, "mig"))
+		status_clean(r->cells[1], STATUS_CELL_MAX, status_text(slice, "mig"));
+	else if (json_is_integer(json_object_get(slice, "gpu")))
+		(void)snprintf(r->cells[1], STATUS_CELL_MAX, "%" PRId64,
+			status_number(slice, "gpu"));
+	else /* a MIG device that is not there any more */
+		r->cells[1][0] = '-';
+	status_clean(r->cells[2], STATUS_CELL_MAX, status_text(slice, "id"));
+	(void)snprintf(r->cells[3], STATUS_CELL_MAX, "%s", health_text(slice));
+	if (!json_is_object(h) && !holders_known) {
+		r->cells[4][0] = '?';
+		return;
+	}
+	if (!json_is_object(h)) {
+		(void)snprintf(r->cells[4], STATUS_CELL_MAX, "free");
+		r->colour = GREEN;
+		return;
+	}
+	status_put_pod(r->cells[4], h);
+}
+
+/* @resource: of all of the list; NULL: each says its own. */
+static int put_slices(struct buf *b, const char *resource, const json_t *list,
+	bool holders_known, bool colour, struct error *err)
+{
+	static const char *const headers[] = { "RESOURCE", "GPU", "SLICE", "HEALTH",
+		"HELD BY" };
+	size_t n = 0;
+	CLEANUP(freep) struct status_row *rows = status_new_rows(list, &n, err);
+
+	if (!rows)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		const json_t *slice = json_array_get(list, i);
+
+		slice_row(&rows[i], resource ? resource : status_text(slice, "resource"), slice,
+			holders_known);
+	}
+	buf_putc(b, '\n');
+	status_put_table(b, headers, ARRAY_LEN(headers), rows, n, colour);
+	return 0;
+}
+
+/* The pods that hold what is in @list: sorted, and each once. */
+static int holders_of(struct strv *ret, const json_t *list, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv all = STRV_INIT;
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *h = json_object_get(json_array_get(list, i), "holder");
+		char ns[STATUS_CELL_MAX], pod[STATUS_CELL_MAX * 2],
+			name[STATUS_CELL_MAX * 3 + 1];
+
+		status_clean(ns, sizeof(ns), status_text(h, "namespace"));
+		status_clean(pod, sizeof(pod), status_text(h, "pod"));
+		(void)snprintf(name, sizeof(name), "%s/%s", ns, pod);
+		if (strv_add(&all, name, err) < 0)
+			return -1;
+	}
+	strv_sort(&all);
+	for (size_t i = 0; i < all.n; i++)
+		if ((i == 0 || strcmp(all.v[i - 1], all.v[i]) != 0) &&
+			strv_add(ret, all.v[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+/* Who holds what is not offered any more, by name as far as one line goes. */
+static int put_earlier(struct buf *b, const json_t *list, struct error *err)
+{
+	CLEANUP(strv_fini) struct strv pods = STRV_INIT;
+	size_t n = json_array_size(list);
+
+	if (n == 0)
+		return 0;
+	if (holders_of(&pods, list, err) < 0)
+		return -1;
+	buf_printf(b, "\nEarlier   %zu %s of an earlier config %s still held: ", n,
+		n == 1 ? "device" : "devices", n == 1 ? "is" : "are");
+	for (size_t i = 0; i < pods.n && i < EARLIER_NAMES; i++)
+		buf_printf(b, "%s%s", i ? ", " : "", pods.v[i]);
+	if (pods.n > EARLIER_NAMES)
+		buf_printf(b, " and %zu more", pods.n - EARLIER_NAMES);
+	buf_putc(b, '\n');
+	return 0;
+}
+
+static int put_all(struct buf *b, const json_t *root, const struct status_view_options *options,
+	struct error *err)
+{
+	const json_t *resources = json_object_get(root, "resources");
+	const json_t *holders = json_object_get(root, "holders");
+	const json_t *earlier = json_object_get(root, "earlier");
+	const json_t *gpus = json_object_get(root, "gpus");
+	const char *nvml = status_text(json_object_get(root, "nvml"), "state");
+	bool holders_known = json_is_true(json_object_get(holders, "known"));
+	char line[STATUS_CELL_MAX * 4];
+
+	put_head(b, root);
+	put_cluster(b, json_object_get(root, "cluster"));
+	put_mig_manager(b, json_object_get(root, "mig"));
+	put_components(b, json_object_get(root, "components"));
+	/* Before the tables, in which one looks in vain for what it is about. */
+	status_put_list(b, "WARNING", json_object_get(root, "warnings"));
+	if (put_gpus(b, gpus, !strcmp(nvml, "up"), options->colour, err) < 0 ||
+		put_migs(b, gpus, options->colour, err) < 0 ||
+		put_resources(b, resources, options->colour, err) < 0 ||
+		status_put_profiles(b, gpus, options->colour, err) < 0 ||
+		status_put_mps(b, json_object_get(root, "mps"), gpus, options->colour, err) < 0)
+		return -1;
+	for (size_t i = 0; options->slices && i < json_array_size(resources); i++) {
+		const json_t *r = json_array_get(resources, i);
+
+		if (put_slices(b, status_text(r, "name"), json_object_get(r, "slices"),
+			    holders_known, options->colour, err) < 0)
+			return -1;
+	}
+	if (options->slices && json_array_size(earlier) > 0 &&
+		put_slices(b, NULL, earlier, holders_known, options->colour, err) < 0)
+		return -1;
+	if (status_put_walls(b, json_object_get(root, "slices"), options->colour, err) < 0)
+		return -1;
+	if (put_earlier(b, earlier, err) < 0)
+		return -1;
+	if (!holders_known) {
+		status_clean(line, sizeof(line),
+			status_text(json_object_get(holders, "error"), "message"));
+		buf_printf(b, "\nHolders   unknown: %s\n", line);
+	}
+	status_put_list(b, "Note", json_object_get(root, "notes"));
+	status_put_list(b, "Warning",
+		json_object_get(json_object_get(root, "config"), "warnings"));
+	return buf_ok(b) ? 0 : error_nomem(err);
+}
+
+int status_view(struct buf *b, const char *json, size_t len,
+	const struct status_view_options *options, struct error *err)
+{
+	json_error_t where;
+	json_t *root = json_loadb(json, len, 0, &where);
+	int r;
+
+	if (!root)
+		return error_set(err, ERR_INVALID, "the agent's status is no JSON: %s",
+			escape_line(where.text));
+	if (!json_is_object(root) || !json_is_array(json_object_get(root, "gpus")))
+		r = error_set(err, ERR_INVALID, "the answer is not a gpusliced status");
+	else
+		r = put_all(b, root, options, err);
+	json_decref(root);
+	return r;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/top/live.h"
+
+#include "lib/base/time.h"
+#include "tools/cli/top/curses.h"
+#include "tools/cli/top/view/keys.h"
+
+#include <signal.h>
+#include <string.h>
+
+#define KEYS_MAX 256        /* at once */
+#define AGE_NS   NS_PER_SEC /* how often the age of stale figures is drawn */
+
+struct live {
+	struct http_get *agent;
+	struct terminal terminal;
+	struct top_state state;
+	struct top_model *model; /* NULL: no answer yet */
+	uint64_t next_ns;        /* when the next question is due */
+	bool ended, changed;
+	int signal;
+};
+
+/* --- the agent --- */
+
+static void note_away(struct live *l, const struct error *why)
+{
+	if (!l->state.away)
+		l->state.away_since_wall_ns = time_wall_ns();
+	l->state.away = true;
+	l->state.why = *why;
+}
+
+static void take_answer(struct live *l)
+{
+	const struct buf *body = http_get_body(l->agent);
+	struct top_model *model = NULL;
+	struct error why = ERROR_INIT;
+
+	if (top_model_read(&model, buf_str(body), body->len, &why) < 0) {
+		(void)error_prefix(&why, "answer of the agent");
+		note_away(l, &why);
+		return;
+	}
+	(void)top_model_free(l->model);
+	l->model = model;
+	l->state.away = false;
+}
+
+static void ask(struct live *l, uint64_t now)
+{
+	struct error why = ERROR_INIT;
+
+	if (l->state.paused || http_get_is_busy(l->agent) || now < l->next_ns)
+		return;
+	l->next_ns = now + l->state.interval_ns;
+	if (http_get_begin(l->agent, &why) < 0) {
+		note_away(l, &why);
+		l->changed = true;
+	}
+}
+
+/* --- the terminal --- */
+
+static int draw(struct live *l, struct error *err)
+{
+	struct canvas c;
+	int r;
+
+	l->state.width = l->terminal.width;
+	l->state.height = l->terminal.height;
+	l->state.now_wall_ns = time_wall_ns();
+	canvas_init(&c, l->state.width, l->state.utf8);
+	r = top_screen(&c, l->model, &l->state, err);
+	if (r == 0)
+		terminal_draw(&l->terminal, &c);
+	canvas_fini(&c);
+	return r;
+}
+
+static void press(struct live *l, int key)
+{
+	uint64_t interval = l->state.interval_ns;
+	bool paused = l->state.paused;
+
+	switch (top_press(&l->state, key)) {
+	case TOP_QUIT:
+		l->ended = true;
+		break;
+	case TOP_REDRAW:
+		l->changed = true;
+		break;
+	case TOP_NOTHING:
+		break;
+	}
+	if (l->state.interval_ns < interval || (paused && !l->state.paused))
+		l->next_ns = 0; /* who wants to see more need not wait for the old interval */
+}
+
+static void read_keys(struct live *l)
+{
+	/* a paste must not keep the agent's answer waiting */
+	for (int i = 0; i < KEYS_MAX; i++) {
+		int key = terminal_read(&l->terminal, &l->signal);
+
+		if (key == TERMINAL_NONE)
+			return;
+		if (key == TERMINAL_ENDED) {
+			l->ended = true;
+			return;
+		}
+		if (key == TERMINAL_RESIZED)
+			l->changed = true;
+		else
+			press(l, key);
+	}
+}
+
+/* --- together --- */
+
+static uint64_t patience(const struct live *l, uint64_t now)
+{
+	uint64_t until = l->next_ns > now ? l->next_ns - now : 0;
+
+	if (l->state.paused || http_get_is_busy(l->agent))
+		until = l->state.interval_ns;
+	return l->state.away && until > AGE_NS ? AGE_NS : until;
+}
+
+static void round_once(struct live *l)
+{
+	struct error why = ERROR_INIT;
+	uint64_t now = time_mono_ns();
+	int fds[TERMINAL_FDS], r;
+
+	ask(l, now);
+	terminal_fds(&l->terminal, fds);
+	r = http_get_wait(l->agent, fds, TERMINAL_FDS, patience(l, now), &why);
+	if (r < 0)
+		note_away(l, &why);
+	else if (r == HTTP_GET_DONE && !l->state.paused)
+		take_answer(l);
+	if (r != 0 || l->state.away)
+		l->changed = true;
+	read_keys(l);
+}
+
+static int show(struct live *l, struct error *err)
+{
+	l->changed = true;
+	while (!l->ended) {
+		if (l->changed && draw(l, err) < 0)
+			return -1;
+		l->changed = false;
+		round_once(l);
+	}
+	return 0;
+}
+
+int top_live(struct http_get *agent, const struct top_plan *plan, struct error *err)
+{
+	struct live l = { .agent = agent, .state = plan->state };
+	int r;
+
+	if (terminal_open(&l.terminal, plan->colour, err) < 0)
+		return -1;
+	r = show(&l, err);
+	terminal_close(&l.terminal);
+	(void)top_model_free(l.model);
+	if (r < 0 || l.signal == 0 || l.signal == SIGINT)
+		return r; /* Ctrl-C is one way to quit */
+	return 128 + l.signal;
+}

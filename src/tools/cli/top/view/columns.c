@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/top/view/columns.h"
+
+#include "tools/cli/top/view/figures.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CELL_MAX     300 /* bytes; a pod's name has at most 253 */
+#define NARROW       60  /* from here on down there is one blank between columns */
+#define MILLION      1000000U
+#define COLUMNS_MAX  24
+#define NICE_TO_HAVE 9 /* rank from which on a column gives way to names */
+
+struct cell {
+	char text[CELL_MAX];
+	enum canvas_style style;
+};
+
+#define IN_PODS   (1U << TOP_PODS)
+#define IN_SLICES (1U << TOP_SLICES)
+#define IN_GPUS   (1U << TOP_GPUS)
+#define IN_BOARDS (1U << TOP_BOARDS)
+
+struct column {
+	const char *head;
+	unsigned tables;
+	unsigned rank; /* the highest is left out first; 0 never */
+	size_t min;    /* of a name, which may be cut; 0: never cut */
+	size_t good;   /* of a name: before it is cut further, what is nice to have goes */
+	enum width_side side;
+	enum top_sort sort; /* TOP_SORT_COUNT_: not by this */
+	bool priced;        /* only where there is a price */
+	void (*fill)(struct cell *ret, const struct top_row *r);
+};
+
+/* --- cells --- */
+
+static void text(struct cell *ret, const char *s)
+{
+	(void)snprintf(ret->text, sizeof(ret->text), "%s", *s ? s : "-");
+}
+
+static uint64_t known(uint32_t v)
+{
+	return v == TOP_NONE ? TOP_UNKNOWN : v;
+}
+
+static void fill_gpu(struct cell *ret, const struct top_row *r)
+{
+	if (r->gpu->index == TOP_NONE)
+		text(ret, "");
+	else if (r->unit && *r->unit->label)
+		text(ret, r->unit->label);
+	else
+		(void)snprintf(ret->text, sizeof(ret->text), "%" PRIu32, r->gpu->index);
+}
+
+static void fill_gpu_name(struct cell *ret, const struct top_row *r)
+{
+	text(ret, r->gpu->name);
+}
+
+static void fill_namespace(struct cell *ret, const struct top_row *r)
+{
+	text(ret, r->use ? r->use->namespace_ : "");
+}
+
+static void fill_pod(struct cell *ret, const struct top_row *r)
+{
+	if (!r->use)
+		ret->style = CANVAS_DIM;
+	text(ret, r->use ? r->use->pod : top_row_is_free(r) ? "free" : "");
+}
+
+static void fill_container(struct cell *ret, const struct top_row *r)
+{
+	text(ret, r->use ? r->use->container : "");
+}
+
+static void fill_mode(struct cell *ret, const struct top_row *r)
+{
+	text(ret, r->use ? r->use->mode : r->unit ? r->unit->mode : "");
+}
+
+static void fill_profile(struct cell *ret, const struct top_row *r)
+{
+	text(ret, r->unit && r->unit->mig ? r->unit->profile : "");
+}
+
+static void fill_resource(struct cell *ret, const struct top_row *r)
+{
+	text(ret, r->seat ? r->seat->resource : r->unit ? r->unit->resource : "");
+}
+
+static void fill_seat(struct cell *ret, const struct top_row *r)
+{
+	(void)figure_count(ret->text, known(r->seat->replica));
+}
+
+static void fill_seats(struct cell *ret, const struct top_row *r)
+{
+	char used[FIGURE_MAX];
+
+	if (!r->unit)
+		text(ret, "");
+	else
+		(void)snprintf(ret->text, sizeof(ret->text), "%s/%" PRIu32,
+			figure_count(used, known(r->unit->replicas_used)), r->unit->n_seats);
+}
+
+static void fill_share(struct cell *ret, const struct top_row *r)
+{
+	(void)figure_percent(ret->text, top_row_share(r));
+}
+
+static void fill_held(struct cell *ret, const struct top_row *r)
+{
+	(void)figure_whole_percent(ret->text, known(r->unit ? r->unit->held : r->gpu->held));
+}
+
+/* Bold: more than its share, which it may have while others have no work. */
+static void fill_received(struct cell *ret, const struct top_row *r)
+{
+	uint64_t got = top_row_received(r), share = top_row_share(r);
+
+	if (got == 0)
+		ret->style = CANVAS_DIM;
+	else if (r->use && got != TOP_UNKNOWN && share != TOP_UNKNOWN && got > share)
+		ret->style = CANVAS_BOLD;
+	(void)figure_percent(ret->text, got);
+}
+
+/* From 85 % of the limit on it is worth a look, from 95 % on the next allocation may be refused. */
+static enum canvas_style fullness(uint64_t used, uint64_t limit)
+{
+	if (used == TOP_UNKNOWN || limit == TOP_UNKNOWN || limit == 0)
+		return CANVAS_PLAIN;
+	if (used > limit / 100 * 95)
+		return CANVAS_BAD;
+	return used > limit / 100 * 85 ? CANVAS_WARN : CANVAS_PLAIN;
+}
+
+static void fill_memory(struct cell *ret, const struct top_row *r)
+{
+	ret->style = fullness(top_row_memory(r), top_row_limit(r));
+	(void)figure_bytes(ret->text, top_row_memory(r));
+}
+
+static void fill_limit(struct cell *ret, const struct top_row *r)
+{
+	(void)figure_bytes(ret->text, top_row_limit(r));
+}
+
+static void fill_peak(struct cell *ret, const struct top_row *r)
+{
+	(void)figure_bytes(ret->text, top_row_figures(r) ? r->use->memory_peak : TOP_UNKNOWN);
+}
+
+static void fill_turns(struct cell *ret, const struct top_row *r)
+{
+	(void)figure_count(ret->text, top_row_figures(r) ? r->use->turns : TOP_UNKNOWN);
+}
+
+static void fill_waits(struct cell *ret, const struct top_row *r)
+{
+	(void)figure_count(ret->text, top_row_figures(r) ? r->use->waits : TOP_UNKNOWN);
+}
+
+static void fill_cost(struct cell *ret, const struct top_row *r)
+{
+	(void)figure_money(ret->text, top_row_cost(r));
+}
+
+static void fill_temperature(struct cell *ret, const struct top_row *r)
+{
+	(void)figure_real(ret->text, r->gpu->temperature, "C");
+}
+
+static void fill_power(struct cell *ret, const struct top_row *r)
+{
+	(void)figure_real(ret->text, r->gpu->power_watts, "W");
+}
+
+static void fill_mig(struct cell *ret, const struct top_row *r)
+{
+	text(ret, top_mig_mode(r->gpu));
+}
+
+static void say(struct cell *ret, enum canvas_style style, const char *words)
+{
+	ret->style = style;
+	text(ret, words);
+}
+
+/* One or two words; the reason stands with the GPU. */
+static void put_health(struct cell *ret, const char *health, const char *refused, bool present)
+{
+	if (!present)
+		say(ret, CANVAS_BAD, "gone");
+	else if (strcmp(health, "healthy") != 0)
+		say(ret, CANVAS_BAD, *health ? health : "unknown");
+	else if (*refused)
+		say(ret, CANVAS_WARN, "refused");
+	else
+		say(ret, CANVAS_PLAIN, "healthy");
+}
+
+static void fill_health(struct cell *ret, const struct top_row *r)
+{
+	if (r->unit)
+		put_health(ret, r->unit->health, r->unit->refused, r->gpu->present);
+	else
+		put_health(ret, r->gpu->health, r->gpu->refused, r->gpu->present);
+}
+
+static void fill_xid(struct cell *ret, const struct top_row *r)
+{
+	if (r->gpu->last_xid != 0 && r->gpu->last_xid != TOP_NONE) {
+		ret->style = CANVAS_WARN;
+		(void)snprintf(ret->text, sizeof(ret->text), "%" PRIu32, r->gpu->last_xid);
+	} else {
+		text(ret, "");
+	}
+}
+
+/* The most important thing that there is to say. */
+static void fill_note(struct cell *ret, const struct top_row *r)
+{
+	const struct top_use *u = r->use;
+
+	if (!*r->unit->health)
+		say(ret, CANVAS_WARN, "health unknown");
+	else if (strcmp(r->unit->health, "healthy") != 0 || (r->seat && !r->seat->healthy))
+		say(ret, CANVAS_BAD, "unhealthy");
+	else if (!u)
+		text(ret, "");
+	else if (!u->live)
+		say(ret, CANVAS_DIM, "ended");
+	else if (u->over)
+		say(ret, CANVAS_BAD, "over limit");
+	else if (u->stuck)
+		say(ret, CANVAS_BAD, "stuck");
+	else if (!u->offered_now)
+		say(ret, CANVAS_WARN, "old config");
+	else if (!top_row_figures(r))
+		text(ret, "other seat");
+	else if (u->demoted)
+		say(ret, CANVAS_WARN, "demoted");
+	else if (u->turn)
+		say(ret, CANVAS_GOOD, "on turn");
+	else
+		text(ret, "");
+}
+
+#define L     WIDTH_LEFT
+#define N     WIDTH_NAME
+#define R     WIDTH_RIGHT
+#define NEVER TOP_SORT_COUNT_
+
+/* clang-format off */
+static const struct column columns[] = {
+	/* head        tables                rank min good side sort       priced fill */
+	{ "GPU",       IN_PODS | IN_SLICES | IN_GPUS | IN_BOARDS,
+	                                      0,  0,  0, L, TOP_BY_GPU,      false, fill_gpu },
+	{ "NAME",      IN_BOARDS,             7, 10, 24, N, NEVER,           false, fill_gpu_name },
+	{ "PROFILE",   IN_GPUS,               6,  0,  0, L, NEVER,           false, fill_profile },
+	{ "RESOURCE",  IN_SLICES | IN_GPUS,   8, 12, 24, N, NEVER,           false, fill_resource },
+	{ "SEAT",      IN_SLICES,             5,  0,  0, R, NEVER,           false, fill_seat },
+	{ "NAMESPACE", IN_PODS | IN_SLICES,   6,  6, 12, N, TOP_BY_NAME,     false, fill_namespace },
+	{ "POD",       IN_PODS | IN_SLICES,   0,  8, 28, N, TOP_BY_NAME,     false, fill_pod },
+	{ "CONTAINER", IN_PODS | IN_SLICES,   9,  6, 10, N, TOP_BY_NAME,     false, fill_container },
+	{ "MODE",      IN_PODS | IN_GPUS,     8,  0,  0, L, TOP_BY_MODE,     false, fill_mode },
+	{ "TEMP",      IN_BOARDS,             3,  0,  0, R, NEVER,           false, fill_temperature },
+	{ "POWER",     IN_BOARDS,             4,  0,  0, R, NEVER,           false, fill_power },
+	{ "SEATS",     IN_GPUS,               4,  0,  0, R, NEVER,           false, fill_seats },
+	{ "SHARE",     IN_PODS | IN_SLICES,   3,  0,  0, R, TOP_BY_SHARE,    false, fill_share },
+	{ "HELD",      IN_GPUS | IN_BOARDS,   5,  0,  0, R, NEVER,           false, fill_held },
+	{ "GOT",       IN_PODS | IN_SLICES,   0,  0,  0, R, TOP_BY_RECEIVED, false, fill_received },
+	{ "UTIL",      IN_GPUS | IN_BOARDS,   0,  0,  0, R, TOP_BY_RECEIVED, false, fill_received },
+	{ "MEMORY",    IN_PODS | IN_SLICES | IN_GPUS | IN_BOARDS,
+	                                      1,  0,  0, R, TOP_BY_MEMORY,   false, fill_memory },
+	{ "LIMIT",     IN_PODS | IN_SLICES,   5,  0,  0, R, TOP_BY_LIMIT,    false, fill_limit },
+	{ "TOTAL",     IN_GPUS | IN_BOARDS,   5,  0,  0, R, TOP_BY_LIMIT,    false, fill_limit },
+	{ "PEAK",      IN_PODS,              11,  0,  0, R, TOP_BY_PEAK,     false, fill_peak },
+	{ "TURNS",     IN_PODS | IN_SLICES,  12,  0,  0, R, TOP_BY_TURNS,    false, fill_turns },
+	{ "WAITS",     IN_PODS | IN_SLICES,  13,  0,  0, R, TOP_BY_WAITS,    false, fill_waits },
+	{ "COST/H",    IN_PODS | IN_SLICES | IN_GPUS,
+	                                      7,  0,  0, R, TOP_BY_COST,     true,  fill_cost },
+	{ "MIG",       IN_BOARDS,             8,  0,  0, L, NEVER,           false, fill_mig },
+	{ "XID",       IN_BOARDS,             6,  0,  0, R, NEVER,           false, fill_xid },
+	{ "HEALTH",    IN_GPUS | IN_BOARDS,   2,  0,  0, L, NEVER,           false, fill_health },
+	{ "NOTE",      IN_PODS | IN_SLICES,   4,  0,  0, L, NEVER,           false, fill_note },
+};
+/* clang-format on */
+
+/* --- which of them, and how wide --- */
+
+struct layout {
+	const struct column *columns[COLUMNS_MAX];
+	size_t natural[COLUMNS_MAX], width[COLUMNS_MAX];
+	size_t n, gap;
+};
+
+static size_t widest(const struct column *column, const struct top_rows *rows, size_t first,
+	size_t n, bool utf8)
+{
+	size_t widest = strlen(column->head);
+
+	for (size_t i = first; i < first + n; i++) {
+		struct cell cell = { .style = CANVAS_PLAIN };
+		size_t width;
+
+		column->fill(&cell, &rows->v[i]);
+		width = width_of(cell.text, utf8);
+		if (width > widest)
+			widest = width;
+	}
+	return widest;
+}
+
+/* Names in what is @good for them, or in as little as they may have. */
+static void narrow(struct layout *l, bool good)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		size_t least = good ? l->columns[i]->good : l->columns[i]->min;
+
+		l->width[i] = least && least < l->natural[i] ? least : l->natural[i];
+	}
+}
+
+static size_t sum(const struct layout *l)
+{
+	size_t total = l->n ? (l->n - 1) * l->gap : 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		total += l->width[i];
+	return total;
+}
+
+/* One of at least this rank. */
+static bool leave_one_out(struct layout *l, unsigned rank)
+{
+	size_t worst = 0;
+
+	for (size_t i = 1; i < l->n; i++) {
+		if (l->columns[i]->rank > l->columns[worst]->rank)
+			worst = i;
+	}
+	if (l->n == 0 || l->columns[worst]->rank < rank)
+		return false;
+	l->n--;
+	for (size_t i = worst; i < l->n; i++) {
+		l->columns[i] = l->columns[i + 1];
+		l->natural[i] = l->natural[i + 1];
+		l->width[i] = l->width[i + 1];
+	}
+	return true;
+}
+
+/* One column of the screen for the narrowest name that is cut. */
+static bool widen_one(struct layout *l)
+{
+	size_t best = l->n;
+
+	for (size_t i = 0; i < l->n; i++) {
+		if (l->width[i] < l->natural[i] &&
+			(best == l->n || l->width[i] < l->width[best]))
+			best = i;
+	}
+	if (best == l->n)
+		return false;
+	l->width[best]++;
+	return true;
+}
+
+static void lay_out(struct layout *l, const struct canvas *c, const struct top_rows *rows,
+	size_t first, size_t n, const struct columns_look *look)
+{
+	*l = (struct layout){ .gap = c->width < NARROW ? 1 : 2 };
+	for (size_t i = 0; i < ARRAY_LEN(columns) && l->n < COLUMNS_MAX; i++) {
+		if ((columns[i].tables & 1U << look->table) &&
+			(look->priced || !columns[i].priced))
+			l->columns[l->n++] = &columns[i];
+	}
+	for (size_t i = 0; i < l->n; i++)
+		l->natural[i] = widest(l->columns[i], rows, first, n, c->utf8);
+	narrow(l, true);
+	while (sum(l) > c->width && leave_one_out(l, NICE_TO_HAVE))
+		;
+	narrow(l, false);
+	while (sum(l) > c->width && leave_one_out(l, 1))
+		;
+	for (size_t left = sum(l); left < c->width && widen_one(l); left++)
+		;
+}
+
+/* --- drawing --- */
+
+static void draw_row(struct canvas *c, const struct layout *l, const struct top_row *r)
+{
+	bool over = r->use && !r->use->live;
+
+	for (size_t i = 0; i < l->n; i++) {
+		struct cell cell = { .style = CANVAS_PLAIN };
+
+		l->columns[i]->fill(&cell, r);
+		if (i)
+			canvas_cell(c, CANVAS_PLAIN, "", l->gap, WIDTH_LEFT);
+		canvas_cell(c, over ? CANVAS_DIM : cell.style, cell.text, l->width[i],
+			l->columns[i]->side);
+	}
+	canvas_end_line(c);
+}
+
+void columns_draw(struct canvas *c, const struct top_rows *rows, size_t first, size_t n,
+	const struct columns_look *look)
+{
+	struct layout l;
+
+	if (first > rows->n)
+		first = rows->n;
+	if (n > rows->n - first)
+		n = rows->n - first;
+	lay_out(&l, c, rows, first, n, look);
+	for (size_t i = 0; i < l.n; i++) {
+		bool sorted = l.columns[i]->sort == look->sort;
+
+		if (i)
+			canvas_cell(c, CANVAS_HEAD, "", l.gap, WIDTH_LEFT);
+		canvas_cell(c, sorted ? CANVAS_SORTED : CANVAS_HEAD, l.columns[i]->head,
+			l.width[i], l.columns[i]->side);
+	}
+	canvas_fill(c, CANVAS_HEAD, ' ');
+	canvas_end_line(c);
+	for (size_t i = first; i < first + n; i++)
+		draw_row(c, &l, &rows->v[i]);
+}

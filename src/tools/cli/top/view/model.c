@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/top/view/model.h"
+
+#include "lib/json/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MILLION       1000000U
+#define PLACE_MAX     64
+#define BOARD_MIB_MAX (1U << 30)
+
+/* --- what is read --- */
+
+static const struct record_field node_fields[] = {
+	RECORD(struct top_model, wall, "wall"),
+	RECORD(struct top_model, node, "node"),
+	RECORD(struct top_model, hostname, "hostname"),
+	RECORD(struct top_model, driver_version, "driverVersion"),
+	RECORD(struct top_model, cuda_version, "cudaVersion"),
+	RECORD(struct top_model, nvml_up, "nvmlUp"),
+	RECORD(struct top_model, nvml_error, "nvmlError"),
+	RECORD(struct top_model, holders_known, "holdersKnown"),
+	RECORD(struct top_model, holders_error, "holdersError"),
+	RECORD(struct top_model, priced, "priced"),
+	RECORD(struct top_model, price_nano_per_hour, "priceNanoPerHour"),
+	RECORD(struct top_model, currency, "currency"),
+	RECORD(struct top_model, config_generation, "configGeneration"),
+	RECORD(struct top_model, config_sharing, "configSharing"),
+	RECORD(struct top_model, config_error, "configError"),
+};
+
+static const struct record_field agent_fields[] = {
+	RECORD(struct top_model, agent_version, "version"),
+};
+
+static const struct record_field gpu_fields[] = {
+	RECORD(struct top_gpu, index, "index"),
+	RECORD(struct top_gpu, uuid, "uuid"),
+	RECORD(struct top_gpu, name, "name"),
+	RECORD(struct top_gpu, bus_id, "busId"),
+	RECORD(struct top_gpu, health, "health"),
+	RECORD(struct top_gpu, reason, "reason"),
+	RECORD(struct top_gpu, refused, "refused"),
+	RECORD(struct top_gpu, present, "present"),
+	RECORD(struct top_gpu, mig_enabled, "migEnabled"),
+	RECORD(struct top_gpu, last_xid, "lastXid"),
+	RECORD(struct top_gpu, cost_nano_per_hour, "costNanoPerHour"),
+};
+
+static const struct record_field sample_fields[] = {
+	RECORD(struct top_gpu, temperature, "DCGM_FI_DEV_GPU_TEMP"),
+	RECORD(struct top_gpu, power_watts, "DCGM_FI_DEV_POWER_USAGE"),
+	RECORD(struct top_gpu, power_limit_watts, "DCGM_FI_DEV_POWER_MGMT_LIMIT"),
+	RECORD(struct top_gpu, board_mib, "DCGM_FI_DEV_FB_TOTAL"),
+	RECORD(struct top_gpu, board_used_mib, "DCGM_FI_DEV_FB_USED"),
+};
+
+static const struct record_field unit_fields[] = {
+	RECORD(struct top_unit, mig, "mig"),
+	RECORD(struct top_unit, uuid, "uuid"),
+	RECORD(struct top_unit, label, "label"),
+	RECORD(struct top_unit, profile, "profile"),
+	RECORD(struct top_unit, mode, "mode"),
+	RECORD(struct top_unit, resource, "resource"),
+	RECORD(struct top_unit, health, "health"),
+	RECORD(struct top_unit, reason, "reason"),
+	RECORD(struct top_unit, refused, "refused"),
+	RECORD(struct top_unit, part, "part"),
+	RECORD(struct top_unit, held, "held"),
+	RECORD(struct top_unit, busy, "busy"),
+	RECORD(struct top_unit, replicas_used, "replicasUsed"),
+	RECORD(struct top_unit, memory_total, "memoryTotal"),
+	RECORD(struct top_unit, memory_used, "memoryUsed"),
+};
+
+static const struct record_field seat_fields[] = {
+	RECORD(struct top_seat, id, "id"),
+	RECORD(struct top_seat, resource, "resource"),
+	RECORD(struct top_seat, replica, "replica"),
+	RECORD(struct top_seat, share, "share"),
+	RECORD(struct top_seat, memory_limit, "memoryLimit"),
+	RECORD(struct top_seat, healthy, "healthy"),
+	RECORD(struct top_seat, use, "use"),
+};
+
+static const struct record_field use_fields[] = {
+	RECORD(struct top_use, namespace_, "namespace"),
+	RECORD(struct top_use, pod, "pod"),
+	RECORD(struct top_use, container, "container"),
+	RECORD(struct top_use, uid, "uid"),
+	RECORD(struct top_use, resource, "resource"),
+	RECORD(struct top_use, mode, "mode"),
+	RECORD(struct top_use, live, "live"),
+	RECORD(struct top_use, offered_now, "offeredNow"),
+	RECORD(struct top_use, share, "share"),
+	RECORD(struct top_use, received, "received"),
+	RECORD(struct top_use, memory_used, "memoryUsed"),
+	RECORD(struct top_use, memory_peak, "memoryPeak"),
+	RECORD(struct top_use, memory_limit, "memoryLimit"),
+};
+
+static const struct record_field slice_fields[] = {
+	RECORD(struct top_use, turns, "turns"),
+	RECORD(struct top_use, waits, "waits"),
+	RECORD(struct top_use, turn, "turn"),
+	RECORD(struct top_use, demoted, "demoted"),
+	RECORD(struct top_use, stuck, "stuck"),
+	RECORD(struct top_use, over, "over"),
+};
+
+#define READ(to, object, fields, where, err) \
+	record_read(to, object, fields, ARRAY_LEN(fields), where, err)
+
+/* --- how many --- */
+
+/* The whole tree is walked twice: once to count and to check lists, once to fill. */
+struct counts {
+	size_t gpus, units, seats, uses;
+};
+
+static int count_unit(struct counts *n, const json_t *unit, const char *where,
+	struct error *err)
+{
+	const json_t *seats, *uses;
+
+	if (record_list(&seats, unit, "seats", TOP_SEATS_MAX, where, err) < 0 ||
+		record_list(&uses, unit, "uses", TOP_SEATS_MAX, where, err) < 0)
+		return -1;
+	n->seats += json_array_size(seats);
+	n->uses += json_array_size(uses);
+	if (n->seats > TOP_ALL_MAX || n->uses > TOP_ALL_MAX)
+		return error_set(err, ERR_LIMIT, "%s: more than %u seats or containers in all",
+			where, TOP_ALL_MAX);
+	return 0;
+}
+
+static int count_gpu(struct counts *n, const json_t *gpu, size_t at, struct error *err)
+{
+	char where[PLACE_MAX];
+	const json_t *units;
+
+	(void)snprintf(where, sizeof(where), "gpus[%zu]", at);
+	if (record_list(&units, gpu, "units", TOP_UNITS_MAX, where, err) < 0)
+		return -1;
+	n->units += json_array_size(units);
+	for (size_t i = 0; i < json_array_size(units); i++) {
+		(void)snprintf(where, sizeof(where), "gpus[%zu].units[%zu]", at, i);
+		if (count_unit(n, json_array_get(units, i), where, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int count_all(struct counts *n, const json_t *gpus, struct error *err)
+{
+	n->gpus = json_array_size(gpus);
+	for (size_t i = 0; i < n->gpus; i++) {
+		if (count_gpu(n, json_array_get(gpus, i), i, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int reserve(struct top_model *m, const struct counts *n, struct error *err)
+{
+	m->gpus = calloc(n->gpus + 1, sizeof(*m->gpus));
+	m->units = calloc(n->units + 1, sizeof(*m->units));
+	m->seats = calloc(n->seats + 1, sizeof(*m->seats));
+	m->uses = calloc(n->uses + 1, sizeof(*m->uses));
+	if (!m->gpus || !m->units || !m->seats || !m->uses)
+		return error_nomem(err);
+	return 0;
+}
+
+/* --- filling --- */
+
+/* What is not known to be there, to live or to be healthy is not known to be gone, ended or unhealthy either. */
+static bool not_false(const json_t *o, const char *key)
+{
+	return !json_is_false(json_object_get(o, key));
+}
+
+static int read_use(struct top_model *m, const json_t *o, const char *where, struct error *err)
+{
+	struct top_use *u = &m->uses[m->n_uses];
+	const json_t *slice = json_object_get(o, "slice");
+	char place[3 * PLACE_MAX];
+
+	if (READ(u, o, use_fields, where, err) < 0)
+		return -1;
+	(void)snprintf(place, sizeof(place), "%s.slice", where);
+	if (READ(u, slice, slice_fields, place, err) < 0)
+		return -1;
+	u->live = not_false(o, "live");
+	u->offered_now = not_false(o, "offeredNow");
+	u->unit = (uint32_t)m->n_units;
+	m->n_uses++;
+	return 0;
+}
+
+/* A seat names who holds it by the position in the uses of its unit. */
+static int read_seat(struct top_model *m, const json_t *o, size_t first_use, const char *where,
+	struct error *err)
+{
+	struct top_seat *s = &m->seats[m->n_seats];
+
+	if (READ(s, o, seat_fields, where, err) < 0)
+		return -1;
+	s->healthy = not_false(o, "healthy");
+	if (s->use != TOP_NONE && s->use >= m->n_uses - first_use)
+		return error_set(err, ERR_INVALID,
+			"%s.use: expected less than the %zu uses of the unit, found %" PRIu32,
+			where, m->n_uses - first_use, s->use);
+	if (s->use != TOP_NONE) {
+		s->use += (uint32_t)first_use;
+		s->first = !m->uses[s->use].seated;
+		m->uses[s->use].seated = true;
+	}
+	s->unit = (uint32_t)m->n_units;
+	m->n_seats++;
+	return 0;
+}
+
+static int read_unit(struct top_model *m, const json_t *o, const char *where, struct error *err)
+{
+	struct top_unit *u = &m->units[m->n_units];
+	const json_t *seats = json_object_get(o, "seats"), *uses = json_object_get(o, "uses");
+	size_t first_use = m->n_uses;
+	char place[2 * PLACE_MAX];
+
+	if (READ(u, o, unit_fields, where, err) < 0)
+		return -1;
+	u->gpu = (uint32_t)m->n_gpus;
+	u->n_seats = (uint32_t)json_array_size(seats);
+	for (size_t i = 0; i < json_array_size(uses); i++) {
+		(void)snprintf(place, sizeof(place), "%s.uses[%zu]", where, i);
+		if (read_use(m, json_array_get(uses, i), place, err) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < json_array_size(seats); i++) {
+		(void)snprintf(place, sizeof(place), "%s.seats[%zu]", where, i);
+		if (read_seat(m, json_array_get(seats, i), first_use, place, err) < 0)
+			return -1;
+	}
+	m->n_units++;
+	return 0;
+}
+
+static uint32_t millionths(uint64_t v)
+{
+	return v > MILLION ? MILLION : (uint32_t)v;
+}
+
+/* A GPU's figures out of those of its units; not known where that of any unit is not. */
+static void add_up(struct top_gpu *g, const struct top_unit *units)
+{
+	uint64_t total = 0, used = 0, busy = 0, held = 0;
+	bool memory = g->n_units > 0, time = g->n_units > 0, holders = g->n_units > 0;
+
+	for (uint32_t i = 0; i < g->n_units; i++) {
+		const struct top_unit *u = &units[i];
+		uint64_t part = millionths(u->part);
+
+		if (u->memory_total == TOP_UNKNOWN || u->memory_used == TOP_UNKNOWN)
+			memory = false;
+		else if (__builtin_add_overflow(total, u->memory_total, &total) ||
+			 __builtin_add_overflow(used, u->memory_used, &used))
+			memory = false;
+		time = time && u->busy != TOP_NONE;
+		busy += (uint64_t)millionths(u->busy) * part / MILLION;
+		holders = holders && u->held != TOP_NONE;
+		held += (uint64_t)millionths(u->held) * part / MILLION;
+	}
+	g->memory_total = memory ? total : TOP_UNKNOWN;
+	g->memory_used = memory ? used : TOP_UNKNOWN;
+	g->busy = time ? millionths(busy) : TOP_NONE;
+	g->held = holders ? millionths(held) : TOP_NONE;
+}
+
+/* The MIG devices of a GPU need not be all of it. */
+static void take_memory_of_board(struct top_gpu *g)
+{
+	if (g->board_mib >= 0 && g->board_mib < BOARD_MIB_MAX && g->board_used_mib >= 0 &&
+		g->board_used_mib < BOARD_MIB_MAX) {
+		g->memory_total = (uint64_t)g->board_mib << 20;
+		g->memory_used = (uint64_t)g->board_used_mib << 20;
+	}
+}
+
+static int read_gpu(struct top_model *m, const json_t *o, struct error *err)
+{
+	struct top_gpu *g = &m->gpus[m->n_gpus];
+	const json_t *units = json_object_get(o, "units");
+	char where[PLACE_MAX];
+
+	(void)snprintf(where, sizeof(where), "gpus[%zu]", m->n_gpus);
+	if (READ(g, o, gpu_fields, where, err) < 0)
+		return -1;
+	(void)snprintf(where, sizeof(where), "gpus[%zu].sample", m->n_gpus);
+	if (READ(g, json_object_get(o, "sample"), sample_fields, where, err) < 0)
+		return -1;
+	g->present = not_false(o, "present");
+	g->mig_known = json_is_boolean(json_object_get(o, "migEnabled"));
+	if (g->index == TOP_NONE)
+		g->index = (uint32_t)m->n_gpus;
+	g->first_unit = (uint32_t)m->n_units;
+	g->n_units = (uint32_t)json_array_size(units);
+	for (size_t i = 0; i < g->n_units; i++) {
+		(void)snprintf(where, sizeof(where), "gpus[%zu].units[%zu]", m->n_gpus, i);
+		if (read_unit(m, json_array_get(units, i), where, err) < 0)
+			return -1;
+	}
+	add_up(g, &m->units[g->first_unit]);
+	if (g->mig_enabled)
+		take_memory_of_board(g);
+	m->n_gpus++;
+	return 0;
+}
+
+static int read_warnings(struct top_model *m, struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, m->document, "warnings", TOP_ALL_MAX, "", err) < 0)
+		return -1;
+	m->n_warnings = json_array_size(list);
+	m->warning = json_string_value(json_array_get(list, 0));
+	if (m->n_warnings > 0 && !m->warning)
+		return error_set(err, ERR_INVALID, "warnings[0]: expected a text");
+	return 0;
+}
+
+/* The first that does not work. */
+static int read_components(struct top_model *m, struct error *err)
+{
+	const json_t *list;
+
+	if (record_list(&list, json_object_get(m->document, "agent"), "components", TOP_ALL_MAX,
+		    "agent", err) < 0)
+		return -1;
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *o = json_array_get(list, i);
+		const char *name = json_string_value(json_object_get(o, "name"));
+		const char *reason = json_string_value(json_object_get(o, "reason"));
+
+		if (!name || !reason)
+			return error_set(err, ERR_INVALID,
+				"agent.components[%zu]: expected a name and a reason", i);
+		if (*reason && !m->n_degraded++) {
+			m->degraded = name;
+			m->degraded_reason = reason;
+		}
+	}
+	return 0;
+}
+
+/* A GPU that is gone is reported with the index that it had, which NVML may have given to another one since. */
+static void free_taken_indexes(struct top_model *m)
+{
+	for (size_t i = 0; i < m->n_gpus; i++)
+		for (size_t k = 0; !m->gpus[i].present && k < m->n_gpus; k++)
+			if (m->gpus[k].present && m->gpus[k].index == m->gpus[i].index)
+				m->gpus[i].index = TOP_NONE;
+}
+
+static int read_all(struct top_model *m, struct error *err)
+{
+	struct counts n = { .gpus = 0 };
+	const json_t *gpus;
+
+	if (READ(m, m->document, node_fields, "", err) < 0 ||
+		READ(m, json_object_get(m->document, "agent"), agent_fields, "agent", err) <
+			0 ||
+		read_warnings(m, err) < 0 || read_components(m, err) < 0 ||
+		record_list(&gpus, m->document, "gpus", TOP_GPUS_MAX, "", err) < 0)
+		return -1;
+	if (!gpus)
+		return error_set(err, ERR_INVALID, "gpus: expected a list, found nothing");
+	if (count_all(&n, gpus, err) < 0 || reserve(m, &n, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n.gpus; i++) {
+		if (read_gpu(m, json_array_get(gpus, i), err) < 0)
+			return -1;
+	}
+	free_taken_indexes(m);
+	return 0;
+}
+
+int top_model_read(struct top_model **ret, const char *json, size_t len, struct error *err)
+{
+	CLEANUP(top_model_freep) struct top_model *m = NULL;
+	json_error_t at;
+
+	if (len > TOP_DOCUMENT_MAX)
+		return error_set(err, ERR_LIMIT, "expected at most %u bytes of JSON, found %zu",
+			TOP_DOCUMENT_MAX, len);
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return error_nomem(err);
+	m->document = json_loadb(json, len, 0, &at);
+	if (!m->document)
+		return error_set(err, ERR_INVALID, "line %d, column %d: %s", at.line, at.column,
+			at.text);
+	if (read_all(m, err) < 0)
+		return -1;
+	*ret = STEAL_PTR(m);
+	return 0;
+}
+
+const char *top_mig_mode(const struct top_gpu *g)
+{
+	if (!g->mig_known)
+		return "-";
+	return g->mig_enabled ? "On" : "Off";
+}
+
+struct top_model *top_model_free(struct top_model *m)
+{
+	if (m) {
+		json_decref(m->document);
+		free(m->gpus);
+		free(m->units);
+		free(m->seats);
+		free(m->uses);
+		free(m);
+	}
+	return NULL;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/top/view/screen/internal.h"
+
+#include "tools/cli/top/view/figures.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Between the bars; the first takes what is left. */
+#define SECOND    24
+#define THIRD     22
+#define BARS      4
+#define HEAD_ROWS 4
+#define HOT_C     85 /* degrees: near where GPUs begin to slow down */
+
+static size_t first_width(const struct canvas *c)
+{
+	return c->width - SECOND - THIRD - BARS;
+}
+
+static void repeat(struct canvas *c, char fill, size_t n)
+{
+	char text[2] = { fill, '\0' };
+
+	while (n--)
+		canvas_put(c, CANVAS_PLAIN, text);
+}
+
+static void rule(struct canvas *c, char corner, char fill, char cross)
+{
+	char ends[2] = { corner, '\0' }, inner[2] = { cross, '\0' };
+
+	canvas_put(c, CANVAS_PLAIN, ends);
+	repeat(c, fill, first_width(c));
+	canvas_put(c, CANVAS_PLAIN, inner);
+	repeat(c, fill, SECOND);
+	canvas_put(c, CANVAS_PLAIN, inner);
+	repeat(c, fill, THIRD);
+	canvas_put(c, CANVAS_PLAIN, ends);
+	canvas_end_line(c);
+}
+
+struct piece {
+	const char *text;
+	enum canvas_style style;
+};
+
+/* " left          right " in @width columns; the left one is cut. */
+static void box(struct canvas *c, struct piece left, struct piece right, size_t width)
+{
+	size_t taken = width_of(right.text, c->utf8);
+
+	canvas_put(c, CANVAS_PLAIN, "|");
+	if (taken > width - 2)
+		taken = width - 2;
+	canvas_put(c, CANVAS_PLAIN, " ");
+	canvas_cell(c, left.style, left.text, width - 2 - taken, WIDTH_LEFT);
+	canvas_cell(c, right.style, right.text, taken, WIDTH_LEFT);
+	canvas_put(c, CANVAS_PLAIN, " ");
+}
+
+static struct piece plain(const char *text)
+{
+	return (struct piece){ .text = text, .style = CANVAS_PLAIN };
+}
+
+static void end_boxes(struct canvas *c)
+{
+	canvas_put(c, CANVAS_PLAIN, "|");
+	canvas_end_line(c);
+}
+
+static void head(struct canvas *c)
+{
+	rule(c, '+', '-', '+');
+	box(c, plain("GPU  Name"), plain(""), first_width(c));
+	box(c, plain("Bus-Id"), plain("MIG"), SECOND);
+	box(c, plain("Health"), plain("Last XID"), THIRD);
+	end_boxes(c);
+	box(c, plain("     Temp"), plain("Pwr:Usage/Cap"), first_width(c));
+	box(c, plain(""), plain("Memory-Usage"), SECOND);
+	box(c, plain("GPU-Util"), plain("Held"), THIRD);
+	end_boxes(c);
+	rule(c, '|', '=', '+');
+}
+
+static struct piece health(const struct top_gpu *g)
+{
+	if (!g->present)
+		return (struct piece){ .text = "gone", .style = CANVAS_BAD };
+	if (strcmp(g->health, "healthy") != 0)
+		return (struct piece){ .text = *g->health ? g->health : "unknown",
+			.style = CANVAS_BAD };
+	if (*g->refused)
+		return (struct piece){ .text = "refused", .style = CANVAS_WARN };
+	return (struct piece){ .text = "healthy", .style = CANVAS_GOOD };
+}
+
+static const char *reason_of(const struct top_gpu *g)
+{
+	return *g->reason ? g->reason : g->refused;
+}
+
+static void name_line(struct canvas *c, const struct top_gpu *g)
+{
+	char name[256], xid[16] = "-", index[16] = "-";
+
+	if (g->index != TOP_NONE)
+		(void)snprintf(index, sizeof(index), "%" PRIu32, g->index);
+	(void)snprintf(name, sizeof(name), "%3s  %s", index, *g->name ? g->name : "unknown");
+	if (g->last_xid != 0 && g->last_xid != TOP_NONE)
+		(void)snprintf(xid, sizeof(xid), "%" PRIu32, g->last_xid);
+	box(c, (struct piece){ .text = name, .style = CANVAS_BOLD }, plain(""), first_width(c));
+	box(c, plain(*g->bus_id ? g->bus_id : "-"), plain(top_mig_mode(g)), SECOND);
+	box(c, health(g),
+		(struct piece){ .text = xid,
+			.style = *xid == '-' ? CANVAS_PLAIN : CANVAS_WARN },
+		THIRD);
+	end_boxes(c);
+}
+
+static uint64_t known(uint32_t v)
+{
+	return v == TOP_NONE ? TOP_UNKNOWN : v;
+}
+
+static void figures_line(struct canvas *c, const struct top_gpu *g)
+{
+	char temperature[FIGURE_MAX + 8], power[2 * FIGURE_MAX + 8], memory[2 * FIGURE_MAX + 8],
+		busy[FIGURE_MAX], held[FIGURE_MAX], a[FIGURE_MAX], b[FIGURE_MAX];
+
+	(void)snprintf(temperature, sizeof(temperature), "     %4s",
+		figure_real(a, g->temperature, "C"));
+	(void)snprintf(power, sizeof(power), "%s / %4s", figure_real(a, g->power_watts, "W"),
+		figure_real(b, g->power_limit_watts, "W"));
+	(void)snprintf(memory, sizeof(memory), "%s / %8s", figure_mib(a, g->memory_used),
+		figure_mib(b, g->memory_total));
+	box(c,
+		(struct piece){ .text = temperature,
+			.style = g->temperature >= HOT_C ? CANVAS_WARN : CANVAS_PLAIN },
+		plain(power), first_width(c));
+	box(c, plain(""), plain(memory), SECOND);
+	(void)snprintf(a, sizeof(a), "%6s", figure_whole_percent(busy, known(g->busy)));
+	box(c, plain(a), plain(figure_whole_percent(held, known(g->held))), THIRD);
+	end_boxes(c);
+}
+
+static void reason_line(struct canvas *c, const struct top_gpu *g)
+{
+	canvas_put(c, CANVAS_PLAIN, "|      ");
+	canvas_cell(c, CANVAS_BAD, reason_of(g), canvas_left(c) - 2, WIDTH_LEFT);
+	canvas_put(c, CANVAS_PLAIN, " |");
+	canvas_end_line(c);
+}
+
+void screen_frame(struct canvas *c, const struct top_model *m)
+{
+	head(c);
+	for (size_t i = 0; i < m->n_gpus; i++) {
+		name_line(c, &m->gpus[i]);
+		figures_line(c, &m->gpus[i]);
+		if (*reason_of(&m->gpus[i]))
+			reason_line(c, &m->gpus[i]);
+	}
+	rule(c, '+', '-', '+');
+}
+
+size_t screen_frame_lines(const struct top_model *m)
+{
+	size_t lines = HEAD_ROWS + 1;
+
+	for (size_t i = 0; i < m->n_gpus; i++)
+		lines += *reason_of(&m->gpus[i]) ? 3 : 2;
+	return lines;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/cli/top/view/screen/screen.h"
+
+#include "tools/cli/top/view/columns.h"
+#include "tools/cli/top/view/screen/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define UNLIMITED   SIZE_MAX
+#define KEY_LINES   1
+#define TABLE_LINES 4  /* that the table below the frame has at least: head and three rows */
+#define LEAST_LINES 12 /* with less the GPUs have no table of their own above the other */
+
+/* Lines that are left above the line of keys. */
+static size_t room(const struct canvas *c, const struct top_state *s)
+{
+	size_t taken = c->lines + KEY_LINES;
+
+	if (s->height == 0)
+		return UNLIMITED;
+	return s->height > taken ? s->height - taken : 0;
+}
+
+/* --- the GPUs above the table --- */
+
+static int draw_boards(struct canvas *c, const struct top_model *m, size_t lines,
+	struct error *err)
+{
+	const struct top_choice choice = { .table = TOP_BOARDS };
+	struct columns_look look = { .table = TOP_BOARDS, .sort = TOP_SORT_COUNT_ };
+	struct top_rows rows;
+	size_t shown = lines - 1;
+
+	if (top_rows_make(&rows, m, &choice, err) < 0)
+		return -1;
+	if (shown < rows.n)
+		shown--; /* for the line that says so */
+	columns_draw(c, &rows, 0, shown, &look);
+	if (shown < rows.n) {
+		canvas_putf(c, CANVAS_DIM, "%zu more GPUs: g shows GPUs alone", rows.n - shown);
+		canvas_end_line(c);
+	}
+	top_rows_fini(&rows);
+	return 0;
+}
+
+/* In their frame where there is room for it; else a line each, and of many GPUs some, so that the table below
+ * has half of the screen. */
+static int draw_gpus(struct canvas *c, const struct top_model *m, const struct top_state *s,
+	struct error *err)
+{
+	size_t left = room(c, s), half = left == UNLIMITED ? left : left / 2;
+
+	if (m->n_gpus == 0) {
+		canvas_put(c, CANVAS_WARN,
+			m->nvml_up ? "no GPUs" : "GPUs are not known: NVML has not answered");
+		canvas_end_line(c);
+		return 0;
+	}
+	if (c->width >= FRAME_WIDTH && screen_frame_lines(m) <= half) {
+		screen_frame(c, m);
+		return 0;
+	}
+	if (left < LEAST_LINES)
+		return 0;
+	if (half > m->n_gpus + 1)
+		half = m->n_gpus + 1;
+	return draw_boards(c, m, half, err);
+}
+
+/* --- the table --- */
+
+static const char *what_of(enum top_table t)
+{
+	return t == TOP_SLICES ? "slices" : t == TOP_GPUS ? "GPUs" : "containers";
+}
+
+/* Why the table has no rows; @any: it has some that are not shown. */
+static void put_none(struct canvas *c, const struct top_model *m, enum top_table table,
+	bool any)
+{
+	if (any)
+		canvas_putf(c, CANVAS_DIM, "no %s that match", what_of(table));
+	else if (table == TOP_PODS && !m->holders_known)
+		canvas_put(c, CANVAS_WARN,
+			"containers are not known: the kubelet has not answered; check its PodResources socket "
+			"(gpusliced --kubelet-dir)");
+	else if (table == TOP_GPUS && !m->nvml_up)
+		canvas_put(c, CANVAS_WARN, "GPUs are not known: NVML has not answered");
+	else
+		canvas_putf(c, CANVAS_DIM, "no %s", what_of(table));
+	canvas_end_line(c);
+}
+
+static void put_scroll_right(struct top_state *s, size_t n)
+{
+	size_t most = n > s->page ? n - s->page : 0;
+
+	if (s->scroll > most)
+		s->scroll = most;
+}
+
+static int draw_table(struct canvas *c, const struct top_model *m, struct top_state *s,
+	size_t *ret_n, size_t *ret_all, struct error *err)
+{
+	const struct columns_look look = { .table = s->choice.table,
+		.sort = s->choice.sort,
+		.priced = m->priced };
+	size_t left = room(c, s);
+	struct top_rows rows;
+
+	if (top_rows_make(&rows, m, &s->choice, err) < 0)
+		return -1;
+	s->page = left == UNLIMITED ? rows.n : left > 0 ? left - 1 : 0;
+	put_scroll_right(s, rows.n);
+	if (left > 0 && rows.n > 0)
+		columns_draw(c, &rows, s->scroll, s->page, &look);
+	if (left > 0 && rows.n == 0)
+		put_none(c, m, s->choice.table, rows.all > 0);
+	*ret_n = rows.n;
+	*ret_all = rows.all;
+	top_rows_fini(&rows);
+	return 0;
+}
+
+/* --- the line of keys --- */
+
+static void key_line(struct canvas *c, const struct top_state *s, size_t n, size_t all)
+{
+	char where[128] = "";
+
+	if (s->typing) {
+		canvas_putf(c, CANVAS_BOLD, "filter: %s_", s->choice.filter);
+		return;
+	}
+	if (n)
+		(void)snprintf(where, sizeof(where), "%zu-%zu of %zu %s", s->scroll + 1,
+			s->scroll + s->page < n ? s->scroll + s->page : n, n,
+			what_of(s->choice.table));
+	canvas_put(c, CANVAS_DIM, where);
+	if (n < all)
+		canvas_putf(c, CANVAS_DIM, "%s(%zu hidden)", n ? " " : "", all - n);
+	if (*s->choice.filter)
+		canvas_putf(c, CANVAS_BOLD, "  filter %s", s->choice.filter);
+	canvas_putf(c, CANVAS_DIM, "  by %s%s  every %gs  ?=help q=quit",
+		top_sort_name(s->choice.sort), s->choice.reverse ? " reversed" : "",
+		(double)s->interval_ns / 1e9);
+}
+
+/* As the last line of the screen. */
+static void finish(struct canvas *c, const struct top_state *s, size_t n, size_t all)
+{
+	if (s->height == 0)
+		return;
+	while (c->lines + KEY_LINES < s->height)
+		canvas_end_line(c);
+	key_line(c, s, n, all);
+	canvas_end_line(c);
+}
+
+int top_screen(struct canvas *c, const struct top_model *m, struct top_state *s,
+	struct error *err)
+{
+	size_t n = 0, all = 0;
+
+	screen_head(c, m, s);
+	c->faded = s->away;
+	if (s->help)
+		screen_help(c, room(c, s));
+	else if (m && s->choice.table != TOP_GPUS && draw_gpus(c, m, s, err) < 0)
+		return -1;
+	else if (m && s->choice.table == TOP_GPUS && c->width >= FRAME_WIDTH &&
+		 screen_frame_lines(m) + TABLE_LINES <= room(c, s))
+		screen_frame(c, m);
+	if (m && !s->help && draw_table(c, m, s, &n, &all, err) < 0)
+		return -1;
+	c->faded = false;
+	finish(c, s, n, all);
+	if (c->failed || !buf_ok(&c->text))
+		return error_nomem(err);
+	return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Tables as CSV (RFC 4180) whose first line names the columns. Who reads one says which columns it knows;
+ * their order in the file is free, and others are ignored.
+ * Thread: any.
+ */
+#include "lib/base/cleanup.h"
+#include "lib/base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define COLUMNS_MAX       32   /* that a reader knows */
+#define COLUMNS_WIDTH_MAX 1024 /* columns of a file */
+#define COLUMNS_CELL_MAX  4096 /* bytes of a cell */
+
+struct column {
+	const char *name;
+	bool optional;
+};
+
+/* A row while it is read. A cell that the row or the file lacks is "". */
+struct columns_row {
+	const char *name; /* of the file */
+	uint64_t line;    /* where the row begins, from 1 */
+	const struct column *columns;
+	const char *cell[COLUMNS_MAX]; /* by position in .columns; borrowed for the call */
+	struct error *err;
+};
+
+/*
+ * Calls @see for each row behind the first; it returns < 0, with .err set, to stop. Errors are ERR_INVALID or
+ * ERR_LIMIT and begin with "name:line: ".
+ */
+int columns_read(const char *name, const char *text, size_t len, const struct column *columns,
+	size_t n, int (*see)(void *arg, const struct columns_row *row), void *arg,
+	struct error *err) MUST_USE;
+
+/* Sets "name:line: column: expected ..., found '...'" and returns -1. */
+int columns_fail(const struct columns_row *row, size_t column, const char *expected);
+
+/* The cell as a whole number from @min to @max. */
+int columns_uint(const struct columns_row *row, size_t column, uint64_t min, uint64_t max,
+	uint64_t *ret) MUST_USE;

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/plan/fit/fit.h"
+
+#include "model/mig/geometry/geometry.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sum of the bandwidth that pods use beyond which side by side is worse than one after the other. */
+#define BANDWIDTH_MAX 0.9
+
+/* One question and what is made for it. */
+struct look {
+	const struct fit *f;
+	const struct fit_gpu *g;
+	const struct fit_pod *pod[PLAN_PODS_MAX];
+	struct model_pod pods[PLAN_PODS_MAX];
+	struct model_times got[PLAN_PODS_MAX];
+	uint16_t profile[PLAN_PODS_MAX];
+	const char *model;
+	uint32_t culprit;
+	double part; /* of a GPU, that the provider offers as one */
+	bool alike;  /* nobody has to be apart */
+};
+
+uint32_t fit_usable_mib(const struct fit *f, const struct plan_offer *offer)
+{
+	return (uint32_t)(offer->gpu_memory_mib * (1 - f->policy->headroom));
+}
+
+static uint32_t slice_mib(uint32_t need)
+{
+	return (need + FIT_GRAIN_MIB - 1) / FIT_GRAIN_MIB * FIT_GRAIN_MIB;
+}
+
+/* ---- memory and isolation ------------------------------------------------------------------------------- */
+
+const enum plan_isolation fit_isolation_of[PLAN_MODES] = {
+	[PLAN_EXCLUSIVE] = PLAN_HARDWARE,
+	[PLAN_TIME_SLICING] = PLAN_NO_ISOLATION,
+	[PLAN_SLICES] = PLAN_MEMORY,
+	[PLAN_MPS] = PLAN_MEMORY,
+	[PLAN_MIG] = PLAN_HARDWARE,
+};
+
+static enum plan_reason check_each(struct look *l)
+{
+	const struct fit_gpu *g = l->g;
+
+	for (uint32_t i = 0; i < g->n; i++) {
+		const struct plan_workload *w = &l->f->workloads[g->workloads[i]];
+
+		l->culprit = i;
+		if (l->pod[i]->reason != PLAN_FITS)
+			return l->pod[i]->reason;
+		if (w->isolation > fit_isolation_of[g->mode])
+			return PLAN_NO_ISOLATION_THERE;
+		if (g->offer->capacity == PLAN_SPOT && !w->spot_ok)
+			return PLAN_PRICE_UNKNOWN;
+		if (l->part < 1 && !w->mem_peak_mib.known) /* others have the rest of the GPU */
+			return PLAN_PROFILE_INCOMPLETE;
+		if (w->gpus > 1 && g->mode != PLAN_EXCLUSIVE)
+			return PLAN_MODEL_NOT_ALLOWED;
+		if (!w->anti_affinity || l->alike)
+			continue;
+		for (uint32_t j = 0; j < i; j++)
+			if (g->workloads[j] == g->workloads[i])
+				return PLAN_NO_ISOLATION_THERE;
+	}
+	return PLAN_FITS;
+}
+
+static enum plan_reason check_memory(struct look *l)
+{
+	const struct fit_gpu *g = l->g;
+	uint32_t usable = fit_usable_mib(l->f, g->offer);
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < g->n; i++) {
+		uint32_t need = l->pod[i]->memory_mib;
+
+		l->culprit = i;
+		if (g->mode != PLAN_EXCLUSIVE &&
+			!l->f->workloads[g->workloads[i]].mem_peak_mib.known)
+			return PLAN_PROFILE_INCOMPLETE;
+		if (g->mode == PLAN_MPS && (!g->slots || need > usable / g->slots))
+			return PLAN_NO_MEMORY;
+		sum += g->mode == PLAN_SLICES ? slice_mib(need) : need;
+		if (sum > usable)
+			return PLAN_NO_MEMORY;
+	}
+	return PLAN_FITS;
+}
+
+/* ---- MIG -------------------------------------------------------------------------------------------------- */
+
+/* Profiles that @pod fits into, the one that takes the least of the GPU first. */
+static uint32_t profiles_for(const struct mig_layout *m, const struct fit_pod *pod,
+	double headroom, uint16_t ret[MIG_PROFILES_MAX])
+{
+	uint32_t n = 0;
+
+	for (uint16_t i = 0; i < m->n; i++) {
+		const struct mig_gi_profile *p = &m->profiles[i];
+		uint32_t at = n;
+
+		if ((double)p->memory_mib * (1 - headroom) < pod->memory_mib ||
+			p->name.attributes[0])
+			continue;
+		while (at > 0) {
+			const struct mig_gi_profile *q = &m->profiles[ret[at - 1]];
+
+			if (q->size < p->size || (q->size == p->size && q->slices <= p->slices))
+				break;
+			ret[at] = ret[at - 1];
+			at--;
+		}
+		ret[at] = i;
+		n++;
+	}
+	return n;
+}
+
+static enum plan_reason time_mig(struct look *l, uint32_t i);
+static enum plan_reason meets(const struct look *l, uint32_t i);
+
+/* The smallest profile for each alone; devices are apart, so that nothing else matters but that all fit. */
+static enum plan_reason place_mig(struct look *l)
+{
+	const struct mig_layout *m = l->g->offer->gpu->mig;
+	uint32_t counts[MIG_PROFILES_MAX] = { 0 };
+
+	if (!m || !l->g->offer->has_mig)
+		return PLAN_MIG_UNSUPPORTED;
+	if (l->g->n > MIG_GIS_MAX)
+		return PLAN_MIG_GEOMETRY;
+	for (uint32_t i = 0; i < l->g->n; i++) {
+		uint16_t can[MIG_PROFILES_MAX];
+		uint32_t n = profiles_for(m, l->pod[i], l->f->policy->headroom, can), at = 0;
+		enum plan_reason r = PLAN_NO_MEMORY;
+
+		l->culprit = i;
+		if (!l->f->workloads[l->g->workloads[i]].mem_peak_mib.known)
+			return PLAN_PROFILE_INCOMPLETE;
+		for (; at < n; at++) {
+			l->profile[i] = can[at];
+			r = time_mig(l, i);
+			if (r == PLAN_FITS)
+				r = meets(l, i);
+			if (r == PLAN_FITS)
+				break;
+		}
+		if (r != PLAN_FITS)
+			return r;
+		counts[l->profile[i]]++;
+	}
+	return mig_geometry_fits(m, counts) ? PLAN_FITS : PLAN_MIG_GEOMETRY;
+}
+
+/* Alone with less than a GPU: whether it gets along with that, and leaves what the policy wants left over. */
+static enum plan_reason time_less(struct look *l, uint32_t i, double stretch)
+{
+	struct error ignored;
+	double used;
+
+	if (model_alone(&l->pods[i], stretch, &l->got[i], &used, &ignored) < 0 ||
+		used > l->f->policy->rho_max)
+		return PLAN_RHO;
+	return PLAN_FITS;
+}
+
+/* Without a split nothing can be said, and nothing is. */
+static enum plan_reason time_mig(struct look *l, uint32_t i)
+{
+	const struct plan_gpu *gpu = l->g->offer->gpu;
+	const struct mig_gi_profile *p = &gpu->mig->profiles[l->profile[i]];
+
+	l->model = "mig";
+	if (!l->pod[i]->splits)
+		return PLAN_FITS;
+	return time_less(l, i,
+		model_apart(l->pod[i]->u_sm, l->pod[i]->u_bw,
+			(double)p->multiprocessors / gpu->multiprocessors,
+			(double)p->size / gpu->mig->slots));
+}
+
+/* ---- times -------------------------------------------------------------------------------------------------- */
+
+/* MPS and MIG give less of the GPU itself: what that does to a pod only its split says. */
+static bool split_known(const struct look *l, uint32_t i)
+{
+	return (l->g->mode != PLAN_MPS && l->g->mode != PLAN_MIG) || l->pod[i]->splits;
+}
+
+static bool stretch_known(const struct look *l, uint32_t i)
+{
+	return l->pod[i]->timed && split_known(l, i);
+}
+
+static enum plan_reason time_rotation(struct look *l)
+{
+	struct model_rotation r = fit_rotation(l->f, l->g->offer->gpu, l->g->mode, l->g->n);
+	struct error ignored;
+	double rho;
+
+	l->model = l->g->mode == PLAN_SLICES ? "turns-ps" : "time-slicing-ps";
+	if (model_rotate(l->pods, l->g->n, &r, l->got, &rho, &ignored) < 0 ||
+		rho > l->f->policy->rho_max)
+		return PLAN_RHO;
+	return PLAN_FITS;
+}
+
+static enum plan_reason time_beside(struct look *l)
+{
+	struct model_side sides[PLAN_PODS_MAX];
+	double stretch[PLAN_PODS_MAX], bandwidth = 0;
+	struct error ignored;
+
+	l->model = "mps-limit";
+	for (uint32_t i = 0; i < l->g->n; i++) {
+		const struct fit_pod *p = l->pod[i];
+
+		sides[i] = (struct model_side){ .u = p->splits ? p->u_share : 1,
+			.busy = p->busy,
+			.dram = p->dram,
+			.kappa = fit_kappa(l->f, l->g->offer->gpu),
+			.bw = p->u_bw,
+			.limit = 1.0 / l->g->slots };
+		bandwidth += p->busy * p->dram;
+	}
+	if (bandwidth > BANDWIDTH_MAX && l->g->n > 1)
+		return PLAN_MISSES_SLO;
+	if (model_beside(l->pods, sides, l->g->n, stretch, &ignored) < 0)
+		return PLAN_MISSES_SLO;
+	for (uint32_t i = 0; i < l->g->n; i++) {
+		l->culprit = i;
+		if (time_less(l, i, stretch[i]) != PLAN_FITS)
+			return PLAN_RHO;
+	}
+	return PLAN_FITS;
+}
+
+/* On its own GPU it gets along as it did when it was measured, whatever else is known of it. */
+static bool as_measured(const struct look *l)
+{
+	const struct plan_workload *w = &l->f->workloads[l->g->workloads[0]];
+
+	return l->part >= 1 && (w->ref == l->g->offer->gpu || !w->ref);
+}
+
+static enum plan_reason time_alone(struct look *l)
+{
+	struct model_pod p = l->pods[0];
+	struct error ignored;
+	double used;
+
+	l->model = "exclusive";
+	if (!as_measured(l))
+		return time_less(l, 0, 1);
+	/* Its time is known, and how long its requests wait for each other is part of it. */
+	p.rate = 0;
+	if (model_alone(&l->pods[0], 1, &l->got[0], &used, &ignored) == 0)
+		return PLAN_FITS;
+	/* Busy all the time it was measured, and did what it had to; where that is not known, it asks for too much. */
+	if ((l->pod[0]->timed && !l->f->workloads[l->g->workloads[0]].busy.known) ||
+		model_alone(&p, 1, &l->got[0], &used, &ignored) < 0)
+		return PLAN_RHO;
+	if (l->pod[0]->timed && l->pods[0].rate > 0)
+		l->got[0].rate = l->pods[0].rate;
+	return PLAN_FITS;
+}
+
+/* ---- demands ---------------------------------------------------------------------------------------------------- */
+
+/* Under MPS others' bandwidth costs what no figure says where theirs is not known. */
+static enum plan_origin origin_of(const struct look *l, uint32_t i)
+{
+	bool guessed = l->part < 1;
+
+	for (uint32_t k = 0; l->g->mode == PLAN_MPS && k < l->g->n; k++)
+		guessed |= k != i && !l->f->workloads[l->g->workloads[k]].dram.known;
+	return guessed ? PLAN_DEFAULT : l->pod[i]->origin;
+}
+
+static double band_of(const struct look *l, uint32_t i)
+{
+	return plan_band(origin_of(l, i));
+}
+
+static bool over(double limit, double value)
+{
+	return limit > 0 && value > limit;
+}
+
+static enum plan_reason meets(const struct look *l, uint32_t i)
+{
+	const struct plan_workload *w = &l->f->workloads[l->g->workloads[i]];
+	const struct plan_slo *s = &w->slo;
+	const struct model_times *t = &l->got[i];
+	double most = plan_most_slowdown(l->f->policy, s);
+	double upper = 1 + band_of(l, i);
+	bool asked = s->p50_s > 0 || s->p95_s > 0 || s->p99_s > 0 || s->min_rate > 0;
+
+	if (!split_known(l, i))
+		return asked || most > 0 ? PLAN_PROFILE_INCOMPLETE : PLAN_FITS;
+	if (l->g->mode == PLAN_EXCLUSIVE && as_measured(l))
+		most = 0; /* nothing is slower than where it was measured */
+	/* Of one in flight all the time it is known by what it is slower, if not what that is. */
+	if (l->pod[i]->ref_s > 0 && over(most, t->mean_s / l->pod[i]->ref_s * upper))
+		return PLAN_MISSES_SLO;
+	if (!l->pod[i]->timed) /* nobody can say more; the plan will */
+		return PLAN_FITS;
+	if (over(s->p50_s, t->p50_s * upper) || over(s->p95_s, t->p95_s * upper) ||
+		over(s->p99_s, t->p99_s * upper) ||
+		t->rate / (l->pods[i].rate > 0 ? 1 : upper) < s->min_rate)
+		return PLAN_MISSES_SLO;
+	return PLAN_FITS;
+}
+
+/* On a part of a GPU all that is done on it takes longer, by as much as its split says or else by all. */
+static void cut_down(struct look *l, uint32_t i)
+{
+	const struct fit_pod *p = l->pod[i];
+	double stretch =
+		p->splits ? model_apart(p->u_sm, p->u_bw, l->part, l->part) : 1 / l->part;
+
+	l->pods[i].demand_s += (p->pod.demand_s + p->pod.rest_s) * (stretch - 1);
+}
+
+/* ---- all together ------------------------------------------------------------------------------------------------ */
+
+static enum plan_reason time_all(struct look *l)
+{
+	enum plan_reason r = PLAN_FITS;
+
+	switch (l->g->mode) {
+	case PLAN_TIME_SLICING:
+	case PLAN_SLICES:
+		r = l->g->n > 1 ? time_rotation(l) : time_alone(l);
+		break;
+	case PLAN_MPS:
+		r = time_beside(l);
+		break;
+	case PLAN_MIG: /* has looked at each by itself */
+		return place_mig(l);
+	case PLAN_EXCLUSIVE:
+	case PLAN_MODES:
+		r = time_alone(l);
+		break;
+	}
+	for (uint32_t i = 0; i < l->g->n && r == PLAN_FITS; i++) {
+		l->culprit = i;
+		r = meets(l, i);
+	}
+	return r;
+}
+
+static void say_tenants(const struct look *l, struct plan_tenant *ret)
+{
+	const struct fit_gpu *g = l->g;
+
+	for (uint32_t i = 0; i < g->n; i++) {
+		ret[i] = (struct plan_tenant){ .workload = g->workloads[i],
+			.profile = l->profile[i] };
+		if (g->mode == PLAN_SLICES)
+			ret[i].memory_mib = slice_mib(l->pod[i]->memory_mib);
+		else if (g->mode == PLAN_MPS)
+			ret[i].memory_mib = g->offer->gpu_memory_mib / g->slots;
+		else if (g->mode == PLAN_MIG)
+			ret[i].memory_mib =
+				(uint32_t)g->offer->gpu->mig->profiles[l->profile[i]]
+					.memory_mib;
+	}
+}
+
+/* The figure that is wanted most. */
+static const char *missing(const struct look *l, uint32_t i)
+{
+	const struct plan_workload *w = &l->f->workloads[l->g->workloads[i]];
+
+	if (!w->mem_peak_mib.known)
+		return "mem_peak_mib";
+	if (!w->solo_s.known)
+		return "t_solo";
+	if (w->kind == PLAN_OPEN && !w->rate.known)
+		return "rate";
+	if (!w->busy.known)
+		return "busy";
+	if ((l->g->mode == PLAN_MPS || l->g->mode == PLAN_MIG) && !w->u.known)
+		return "u";
+	if (l->g->mode == PLAN_MPS && !w->dram.known)
+		return "dram";
+	if (w->ref && w->ref != l->g->offer->gpu)
+		return "t_solo on this GPU";
+	return NULL;
+}
+
+static void say_times(const struct look *l, struct fit_times *ret)
+{
+	for (uint32_t i = 0; i < l->g->n; i++) {
+		ret[i] = (struct fit_times){ .known = stretch_known(l, i),
+			.times = l->got[i],
+			.band = band_of(l, i),
+			.origin = origin_of(l, i),
+			.model = l->model,
+			.missing = missing(l, i) };
+		if (ret[i].known)
+			ret[i].slowdown = l->got[i].mean_s / l->pod[i]->ref_s;
+	}
+}
+
+/* Only what is there: the search asks a million times, and all of it is 9 KiB. */
+static void begin(struct look *l, const struct fit *f, const struct fit_gpu *g)
+{
+	static const struct fit_pod nobody;
+
+	l->f = f;
+	l->g = g;
+	l->model = "exclusive";
+	l->culprit = 0;
+	l->alike = false;
+	l->part = g->offer->part_milli / 1000.0;
+	for (uint32_t i = 0; i < PLAN_PODS_MAX; i++)
+		l->pod[i] = &nobody;
+	for (uint32_t i = 0; i < g->n; i++) {
+		l->pod[i] = fit_pod(f, g->workloads[i], g->offer->gpu);
+		l->pods[i] = l->pod[i]->pod;
+		l->got[i] = (struct model_times){ 0 };
+		l->profile[i] = 0;
+		if (l->part < 1)
+			cut_down(l, i);
+	}
+}
+
+/* Not more of them than may be there at all. */
+static bool has_room(const struct fit *f, const struct fit_gpu *g)
+{
+	return g->n <= PLAN_PODS_MAX && g->n <= f->policy->pods_per_gpu &&
+	       (!g->slots || g->n <= g->slots) && (g->mode != PLAN_EXCLUSIVE || g->n <= 1);
+}
+
+static enum plan_reason check(struct look *l)
+{
+	enum plan_reason r = check_each(l);
+
+	if (r == PLAN_FITS && l->g->mode != PLAN_MIG)
+		r = check_memory(l);
+	if (r == PLAN_FITS && l->g->n)
+		r = time_all(l);
+	return r;
+}
+
+bool fit_alike(const struct fit *f, const struct fit_gpu *g)
+{
+	struct look l;
+
+	if (!has_room(f, g))
+		return false;
+	begin(&l, f, g);
+	l.alike = true;
+	return check(&l) == PLAN_FITS;
+}
+
+enum plan_reason fit_check(const struct fit *f, const struct fit_gpu *g,
+	struct plan_tenant *tenants, struct fit_times *times, uint32_t *culprit)
+{
+	struct look l;
+	enum plan_reason r;
+
+	if (culprit)
+		*culprit = 0;
+	if (!has_room(f, g))
+		return PLAN_NO_MEMORY;
+	begin(&l, f, g);
+	r = check(&l);
+	if (culprit)
+		*culprit = l.culprit;
+	if (r != PLAN_FITS)
+		return r;
+	if (tenants)
+		say_tenants(&l, tenants);
+	if (times)
+		say_times(&l, times);
+	return r;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/plan/fit/predict.h"
+
+#include <math.h>
+
+struct meeting {
+	const struct fit *f;
+	const struct plan_gpu *gpu;
+	const struct predict_pod *pods;
+	size_t n;
+	const struct fit_pod *pod[PLAN_PODS_MAX];
+	struct model_pod model[PLAN_PODS_MAX];
+	struct model_times got[PLAN_PODS_MAX];
+};
+
+/* What one that is not held back takes of the GPU. */
+static double wanted(const struct fit_pod *p)
+{
+	return fmin(1, p->busy);
+}
+
+static int rotate(struct meeting *m, enum plan_mode mode, struct error *err)
+{
+	struct model_rotation r = fit_rotation(m->f, m->gpu, mode, m->n);
+	double rho;
+
+	return model_rotate(m->model, m->n, &r, m->got, &rho, err);
+}
+
+static int alone(struct meeting *m, size_t i, double stretch, struct error *err)
+{
+	double used;
+
+	return model_alone(&m->model[i], stretch, &m->got[i], &used, err);
+}
+
+/* Each has its share, and what the others leave of theirs. */
+static int by_weights(struct meeting *m, struct error *err)
+{
+	double sigma = fit_rotation(m->f, m->gpu, PLAN_SLICES, m->n).sigma, sum = 0;
+
+	for (size_t i = 0; i < m->n; i++)
+		sum += m->pods[i].weight;
+	for (size_t i = 0; i < m->n; i++) {
+		double used = 0, has, demand = m->model[i].demand_s;
+
+		for (size_t k = 0; k < m->n; k++)
+			if (k != i)
+				used += fmin(m->pods[k].weight / sum, wanted(m->pod[k]));
+		has = model_conserving(m->pods[i].weight / sum, used);
+		m->model[i].demand_s = demand * (1 + sigma) / has;
+		if (alone(m, i, 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Those of class latency take the GPU when they want it; the others share what they leave, as before. */
+static int by_classes(struct meeting *m, struct error *err)
+{
+	double taken = 0, batch = 0;
+	struct model_pod rest[PLAN_PODS_MAX];
+	struct model_times got[PLAN_PODS_MAX];
+	size_t n = 0;
+	double rho;
+
+	for (size_t i = 0; i < m->n; i++) {
+		if (m->pods[i].latency)
+			taken += wanted(m->pod[i]);
+		else
+			batch += wanted(m->pod[i]);
+	}
+	if (taken >= 1)
+		return error_set(err, ERR_UNAVAILABLE,
+			"those of class latency ask for all of the GPU");
+	for (size_t i = 0; i < m->n; i++)
+		if (!m->pods[i].latency) {
+			rest[n] = m->model[i];
+			rest[n++].demand_s /= 1 - taken;
+		}
+	if (n) {
+		struct model_rotation r = fit_rotation(m->f, m->gpu, PLAN_SLICES, n);
+
+		if (model_rotate(rest, n, &r, got, &rho, err) < 0)
+			return -1;
+	}
+	n = 0;
+	for (size_t i = 0; i < m->n; i++) {
+		if (!m->pods[i].latency) {
+			m->got[i] = got[n++];
+			continue;
+		}
+		m->model[i].rest_s += MODEL_REVOKE_S * fmin(1, batch);
+		if (alone(m, i, 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int beside(struct meeting *m, double limit, struct error *err)
+{
+	struct model_side sides[PLAN_PODS_MAX];
+	double stretch[PLAN_PODS_MAX];
+
+	for (size_t i = 0; i < m->n; i++) {
+		const struct fit_pod *p = m->pod[i];
+
+		sides[i] = (struct model_side){ .u = limit < 1 ? p->u_share
+							       : fmin(1, p->u_sm + p->u_bw),
+			.busy = p->busy,
+			.dram = p->dram,
+			.kappa = fit_kappa(m->f, m->gpu),
+			.bw = p->u_bw,
+			.limit = limit };
+	}
+	if (model_beside(m->model, sides, m->n, stretch, err) < 0)
+		return -1;
+	for (size_t i = 0; i < m->n; i++)
+		if (alone(m, i, stretch[i], err) < 0)
+			return -1;
+	return 0;
+}
+
+static const char *const models[] = {
+	[PREDICT_ALONE] = "exclusive",
+	[PREDICT_TIME_SLICING] = "time-slicing-ps",
+	[PREDICT_SLICES] = "turns-ps",
+	[PREDICT_MPS_LIMITED] = "mps-limit",
+	[PREDICT_SLICES_WEIGHTED] = "turns-share",
+	[PREDICT_SLICES_LATENCY] = "turns-class",
+	[PREDICT_MPS] = "mps-additive",
+};
+
+static int predict(struct meeting *m, enum predict_way way, double share, struct error *err)
+{
+	switch (way) {
+	case PREDICT_ALONE:
+		for (size_t i = 0; i < m->n; i++)
+			m->got[i] = (struct model_times){ m->pod[i]->solo_s, m->pod[i]->solo_s,
+				m->pod[i]->solo_s, m->pod[i]->solo_s,
+				m->model[i].rate > 0 ? m->model[i].rate
+						     : 1 / m->pod[i]->solo_s };
+		return 0;
+	case PREDICT_TIME_SLICING:
+		return rotate(m, PLAN_TIME_SLICING, err);
+	case PREDICT_SLICES:
+		return rotate(m, PLAN_SLICES, err);
+	case PREDICT_SLICES_WEIGHTED:
+		return by_weights(m, err);
+	case PREDICT_SLICES_LATENCY:
+		return by_classes(m, err);
+	case PREDICT_MPS:
+		return beside(m, 1, err);
+	case PREDICT_MPS_LIMITED:
+		return beside(m, share, err);
+	}
+	return error_set(err, ERR_INTERNAL, "no such way to meet");
+}
+
+/* What has to be known of a pod for this way; NULL: it is. */
+static const char *missing(const struct fit_pod *p, enum predict_way way)
+{
+	if (!p->timed)
+		return "t_solo";
+	if ((way == PREDICT_MPS || way == PREDICT_MPS_LIMITED) && !p->splits)
+		return "u";
+	return NULL;
+}
+
+int fit_predict(struct fit_times *ret, const struct fit *f, const struct plan_gpu *gpu,
+	enum predict_way way, const struct predict_pod *pods, size_t n, double share,
+	struct error *err)
+{
+	struct meeting m = { .f = f, .gpu = gpu, .pods = pods, .n = n };
+	const char *lacks = NULL;
+
+	if (n > PLAN_PODS_MAX)
+		return error_set(err, ERR_LIMIT, "%zu pods on one GPU; at most %d", n,
+			PLAN_PODS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		m.pod[i] = fit_pod(f, pods[i].workload, gpu);
+		m.model[i] = m.pod[i]->pod;
+		if (!lacks)
+			lacks = missing(m.pod[i], way);
+	}
+	if (!lacks && predict(&m, way, share, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		ret[i] = (struct fit_times){ .known = !lacks,
+			.times = m.got[i],
+			.origin = m.pod[i]->origin,
+			.band = plan_band(m.pod[i]->origin),
+			.model = models[way],
+			.missing = lacks };
+		if (ret[i].known)
+			ret[i].slowdown = m.got[i].mean_s / m.pod[i]->ref_s;
+	}
+	return 0;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/offer/offer.h"
+#include "tools/plan/input/internal.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Kubernetes manifests: which objects are read, and what all of them together say. */
+
+#define TEXT_MAX 1024
+
+/* ---- notes --------------------------------------------------------------------------------------------------- */
+
+const char *object_clean(const char *text, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	for (; *text && n + 1 < size; text++)
+		buf[n++] = input_is_control(text) ? '?' : *text;
+	buf[n] = '\0';
+	return buf;
+}
+
+int input_note(const struct reading *r, const struct yaml_node *n, const char *code,
+	const char *fmt, ...)
+{
+	struct plan_input *in = r->in;
+	struct plan_note note = { .line = n->line, .code = code }, *more;
+	char line[TEXT_MAX], clean[TEXT_MAX];
+	va_list ap;
+
+	if (in->n_notes == PLAN_NOTES_MAX)
+		return 0;
+	va_start(ap, fmt);
+	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	note.text = input_keep(r, object_clean(line, clean, sizeof(clean)));
+	note.file = input_keep(r, r->src->name);
+	more = reallocarray(in->notes, in->n_notes + 1, sizeof(*more));
+	if (!note.text || !note.file || !more)
+		return error_nomem(r->err);
+	in->notes = more;
+	in->notes[in->n_notes++] = note;
+	return 0;
+}
+
+/* ---- places in objects ------------------------------------------------------------------------------------------ */
+
+const struct yaml_node *object_at(const struct yaml_node *n, const char *path)
+{
+	while (n && *path) {
+		size_t len = strcspn(path, ".");
+		char key[64];
+
+		if (n->type != YAML_OBJECT || len >= sizeof(key))
+			return NULL;
+		memcpy(key, path, len);
+		key[len] = '\0';
+		n = yaml_get(n, key, false);
+		path += len + (path[len] == '.');
+	}
+	return n;
+}
+
+const char *object_text(const struct yaml_node *n, const char *path)
+{
+	const struct yaml_node *at = object_at(n, path);
+
+	if (!at || at->type == YAML_LIST || at->type == YAML_OBJECT || at->type == YAML_NULL)
+		return NULL;
+	return at->text;
+}
+
+size_t object_list(const struct yaml_node *n, const char *path, struct yaml_node ***items)
+{
+	const struct yaml_node *at = object_at(n, path);
+
+	if (!at || at->type != YAML_LIST)
+		return 0;
+	*items = at->items;
+	return at->n;
+}
+
+/* ---- kinds -------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *kind;
+	int (*read)(const struct reading *r, const struct yaml_node *o, const char *kind);
+} kinds[] = {
+	{ "Pod", object_workload },
+	{ "Deployment", object_workload },
+	{ "ReplicaSet", object_workload },
+	{ "ReplicationController", object_workload },
+	{ "StatefulSet", object_workload },
+	{ "Job", object_workload },
+	{ "CronJob", object_workload },
+	{ "DaemonSet", object_workload },
+	{ "ConfigMap", object_config_map },
+	{ "Provisioner", object_node_pool },
+	{ "NodePool", object_node_pool },
+	{ "AWSNodeTemplate", object_node_template },
+	{ "ClusterConfig", object_eksctl },
+};
+
+int objects_read(const struct reading *r, const struct yaml_node *doc)
+{
+	const char *kind = object_text(doc, "kind");
+	struct yaml_node **items = NULL;
+	char clean[64];
+
+	if (!kind)
+		return input_note(r, doc, "no-kind", "no kind: no API server takes it");
+	if (!object_text(doc, "apiVersion") &&
+		input_note(r, doc, "no-api-version",
+			"%s without apiVersion: every API server refuses it ('apiVersion not set')",
+			object_clean(kind, clean, sizeof(clean))) < 0)
+		return -1;
+	if (!strcmp(kind, "List")) {
+		size_t n = object_list(doc, "items", &items);
+
+		for (size_t i = 0; i < n; i++)
+			if (items[i]->type == YAML_OBJECT &&
+				strcmp(object_text(items[i], "kind")
+						? object_text(items[i], "kind")
+						: "",
+					"List") != 0 &&
+				objects_read(r, items[i]) < 0)
+				return -1;
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (!strcmp(kind, kinds[i].kind))
+			return kinds[i].read(r, doc, kind);
+	if (object_at(doc, "spec.template.spec.containers"))
+		return object_workload(r, doc, kind);
+	return input_note(r, doc, "not-read", "%s: nothing that a plan needs, not read",
+		object_clean(kind, clean, sizeof(clean)));
+}
+
+/* ---- all together --------------------------------------------------------------------------------------------------- */
+
+static struct plan_workload *workload_named(struct plan_input *in, const char *name)
+{
+	for (size_t i = 0; i < in->n_workloads; i++)
+		if (!strcmp(in->workloads[i].name, name))
+			return &in->workloads[i];
+	return NULL;
+}
+
+/* What the plan file does not say of it, the manifest does. */
+static void join(struct plan_workload *w, const struct plan_workload *o)
+{
+	if (w->replicas == INPUT_UNSAID)
+		w->replicas = o->replicas;
+	if (w->cpu_milli == INPUT_UNSAID)
+		w->cpu_milli = o->cpu_milli;
+	if (w->memory_mib == INPUT_UNSAID)
+		w->memory_mib = o->memory_mib;
+	if (w->gpus == INPUT_UNSAID)
+		w->gpus = o->gpus;
+	if (!w->mem_peak_mib.known)
+		w->mem_peak_mib = o->mem_peak_mib;
+	if (w->gpus_allowed == UINT64_MAX)
+		w->gpus_allowed = o->gpus_allowed;
+	if (w->isolation < o->isolation)
+		w->isolation = o->isolation;
+	if (w->kind == PLAN_OPEN && !w->rate.known)
+		w->kind = o->kind;
+	w->anti_affinity |= o->anti_affinity;
+	w->object_apart = o->object_apart;
+	w->object_kind = o->object_kind;
+	w->object_container = o->object_container;
+	w->object_resource = o->object_resource;
+	w->object_space = o->object_space;
+}
+
+static int join_all(struct plan_input *in, struct error *err)
+{
+	for (size_t i = 0; i < in->n_objects; i++) {
+		struct plan_workload *w = workload_named(in, in->objects[i].name);
+
+		if (w) {
+			join(w, &in->objects[i]);
+			continue;
+		}
+		if (in->n_workloads == PLAN_WORKLOADS_MAX)
+			return error_set(err, ERR_LIMIT, "expected at most %d workloads",
+				PLAN_WORKLOADS_MAX);
+		if (in->n_workloads == in->room) {
+			size_t room = in->room ? 2 * in->room : 64;
+			struct plan_workload *more =
+				reallocarray(in->workloads, room, sizeof(*more));
+
+			if (!more)
+				return error_nomem(err);
+			in->workloads = more;
+			in->room = room;
+		}
+		in->workloads[in->n_workloads++] = in->objects[i];
+	}
+	in->n_objects = 0;
+	return 0;
+}
+
+static void set_defaults(struct plan_workload *w)
+{
+	if (w->replicas == INPUT_UNSAID)
+		w->replicas = 1;
+	if (w->cpu_milli == INPUT_UNSAID)
+		w->cpu_milli = 0;
+	if (w->memory_mib == INPUT_UNSAID)
+		w->memory_mib = 0;
+	if (w->gpus == INPUT_UNSAID)
+		w->gpus = 1;
+}
+
+static const struct plan_sharing *sharing_named(const struct plan_input *in, const char *key)
+{
+	for (size_t i = 0; key && i < in->n_sharings; i++)
+		if (!strcmp(in->sharings[i].key, key))
+			return &in->sharings[i];
+	return NULL;
+}
+
+/* "p3.2xlarge": a key that names its machines itself. */
+static bool is_instance_type(const char *key)
+{
+	const char *dot = strchr(key, '.');
+
+	return dot && dot > key && (strstr(dot, "large") || strstr(dot, "metal"));
+}
+
+static int note_no_config(struct plan_input *in, const struct plan_machine *m,
+	struct error *err)
+{
+	const struct yaml_source src = { .name = m->file };
+	const struct reading r = { in, &src, err };
+	const struct yaml_node at = { .line = m->line };
+
+	return input_note(&r, &at, "no-such-config",
+		"nodes choose the sharing config '%s', and no ConfigMap here has that key",
+		m->sharing);
+}
+
+/* A layout that there is beside the one that is costed, or it. */
+static int see_layout(struct plan_input *in, const struct plan_layout *l, const char *file,
+	uint32_t line, struct error *err)
+{
+	const struct yaml_source src = { .name = file };
+	const struct reading r = { in, &src, err };
+	const struct yaml_node at = { .line = line };
+
+	if (!in->layout.instance) {
+		in->layout = *l;
+		in->layout_found = true;
+	}
+	if (!strcmp(in->layout.instance, l->instance))
+		return 0;
+	return input_note(&r, &at, "other-layout",
+		"one layout is costed at a time; for the one on %s write layout: into a plan file",
+		l->instance);
+}
+
+/* The first machine with a sharing of its own is what the user has in mind, unless a plan file says it. */
+static int find_layout(struct plan_input *in, struct error *err)
+{
+	for (size_t i = 0; i < in->n_machines; i++) {
+		const struct plan_machine *m = &in->machines[i];
+		const struct plan_sharing *s = sharing_named(in, m->sharing);
+
+		if (m->sharing && !s && in->n_sharings && note_no_config(in, m, err) < 0)
+			return -1;
+		if (s && see_layout(in,
+				 &(struct plan_layout){ m->instance, m->capacity, s->mode,
+					 s->slices },
+				 m->file, m->line, err) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < in->n_sharings; i++) {
+		const struct plan_sharing *s = &in->sharings[i];
+
+		if (is_instance_type(s->key) &&
+			see_layout(in,
+				&(struct plan_layout){ s->key, PLAN_ON_DEMAND, s->mode,
+					s->slices },
+				s->file, s->line, err) < 0)
+			return -1;
+	}
+	/* Beside a layout a GPU each is costed on its type, so that the difference is the sharing alone. */
+	if (!in->baseline && !in->layout.instance && in->n_machines) {
+		in->baseline = in->machines[0].instance;
+		in->baseline_found = true;
+	}
+	return 0;
+}
+
+/* How large the part of a GPU is that it asks for is not known: it is planned as if it had all of one. */
+static int note_no_profile(struct plan_input *in, const struct plan_workload *w,
+	struct error *err)
+{
+	const struct yaml_source src = { .name = w->file };
+	const struct reading r = { in, &src, err };
+	const struct yaml_node at = { .line = w->line };
+
+	if (!w->object_resource || !strcmp(w->object_resource, OFFER_GPU) ||
+		w->mem_peak_mib.known)
+		return 0;
+	return input_note(&r, &at, "no-profile",
+		"'%s' asks for %.80s, and no profile says how much memory it needs (mem_peak_mib): it is "
+		"planned with a GPU of its own",
+		w->name, w->object_resource);
+}
+
+/* What a plan does not reckon with, though somebody may think so. */
+static int note_unused(struct plan_input *in, const struct plan_workload *w, struct error *err)
+{
+	const struct yaml_source src = { .name = w->file };
+	const struct reading r = { in, &src, err };
+	const struct yaml_node at = { .line = w->line };
+
+	if ((w->burst.known || w->arrival_cv.known || w->power_w.known) &&
+		input_note(&r, &at, "field-not-used",
+			"'%s': burst, cv_arrival and power_w are not reckoned with yet",
+			w->name) < 0)
+		return -1;
+	if (w->spot_ok && !w->checkpointable &&
+		(w->kind == PLAN_TRAIN || w->kind == PLAN_BATCH))
+		return input_note(&r, &at, "no-checkpoint",
+			"'%s' may be on spot instances and is not checkpointable: an interruption takes all "
+			"that it has done since its start, which no figure here has",
+			w->name);
+	return 0;
+}
+
+int objects_end(struct plan_input *in, struct error *err)
+{
+	if (join_all(in, err) < 0)
+		return -1;
+	for (size_t i = 0; i < in->n_workloads; i++)
+		set_defaults(&in->workloads[i]);
+	for (size_t i = 0; i < in->n_workloads; i++)
+		if (note_no_profile(in, &in->workloads[i], err) < 0 ||
+			note_unused(in, &in->workloads[i], err) < 0)
+			return -1;
+	return find_layout(in, err);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/config/choice.h"
+#include "tools/plan/make/make.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Karpenter 1.x. What it does not know by itself is what a node offers that shares its GPUs: the overlays say it. */
+
+#define CONSOLIDATE_AFTER \
+	"5m" /* many pods are on such nodes: they are not moved for every gap */
+#define FIRST_WEIGHT 10
+
+static bool is_bought(const struct pools *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (!p->v[i].have)
+			return true;
+	return false;
+}
+
+void make_node_class(struct buf *b, const struct pools *p)
+{
+	if (!is_bought(p))
+		return;
+	make_head(b, p,
+		"The machines of all pools. Put your cluster's name for CLUSTER_NAME, and a version for latest.");
+	buf_puts(b,
+		"apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n"
+		"  name: " MAKE_NODE_CLASS "\nspec:\n"
+		"  amiSelectorTerms:\n  - alias: al2023@latest\n"
+		"  role: KarpenterNodeRole-CLUSTER_NAME\n"
+		"  subnetSelectorTerms:\n  - tags:\n      karpenter.sh/discovery: CLUSTER_NAME\n"
+		"  securityGroupSelectorTerms:\n  - tags:\n      karpenter.sh/discovery: CLUSTER_NAME\n");
+}
+
+static void requirement(struct buf *b, const char *key, const char *value)
+{
+	buf_printf(b, "      - key: %s\n        operator: In\n        values: [", key);
+	make_quoted(b, value);
+	buf_puts(b, "]\n");
+}
+
+/* One node more than planned may be, so that one can be replaced before it goes. */
+static void node_pool(struct buf *b, const struct pools *s, const struct pool *p)
+{
+	buf_printf(b,
+		"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: %s\nspec:\n"
+		"  template:\n    metadata:\n      labels:\n"
+		"        nvidia.com/gpu.present: \"true\"\n"
+		"        nvidia.com/device-plugin.config: %s\n",
+		p->name, p->name);
+	if (p->mode == PLAN_MIG)
+		buf_printf(b, "        nvidia.com/mig.config: %s\n", p->name);
+	buf_puts(b, "    spec:\n      nodeClassRef:\n        group: karpenter.k8s.aws\n"
+		    "        kind: EC2NodeClass\n        name: " MAKE_NODE_CLASS "\n"
+		    "      requirements:\n");
+	requirement(b, "node.kubernetes.io/instance-type", p->offer->type);
+	requirement(b, "karpenter.sh/capacity-type",
+		p->offer->capacity == PLAN_SPOT ? "spot" : "on-demand");
+	requirement(b, "kubernetes.io/arch", p->offer->arch);
+	if (s->a->in->regions.n > 1)
+		requirement(b, "topology.kubernetes.io/region", p->offer->region);
+	buf_printf(b,
+		"      taints:\n      - key: nvidia.com/gpu\n        effect: NoSchedule\n"
+		"      startupTaints:\n      - key: gpuslice.io/not-ready\n        effect: NoSchedule\n"
+		"  disruption:\n    consolidateAfter: " CONSOLIDATE_AFTER
+		"\n    budgets:\n    - nodes: \"1\"\n"
+		"  limits:\n    nodes: %u\n",
+		p->nodes + 1);
+}
+
+void make_node_pools(struct buf *b, const struct pools *p)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->v[i].have)
+			continue;
+		if (!any)
+			make_head(b, p, "The nodes to buy.");
+		else
+			buf_puts(b, "---\n");
+		any = true;
+		node_pool(b, p, &p->v[i]);
+	}
+}
+
+static void overlay(struct buf *b, const struct pool *p, unsigned weight)
+{
+	bool whole = false;
+
+	buf_printf(b,
+		"apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata:\n  name: %s\nspec:\n"
+		"  weight: %u\n  requirements:\n"
+		"  - key: karpenter.sh/nodepool\n    operator: In\n    values: [\"%s\"]\n"
+		"  - key: node.kubernetes.io/instance-type\n    operator: In\n    values: [",
+		p->name, weight, p->name);
+	make_quoted(b, p->offer->type);
+	buf_puts(b, "]\n  capacity:\n");
+	for (size_t i = 0; i < p->n_resources; i++) {
+		whole |= !strcmp(p->resources[i].name, POOL_RESOURCE_WHOLE);
+		buf_printf(b, "    %s: \"%u\"\n", p->resources[i].name, p->resources[i].count);
+	}
+	/* Else nodes are bought for pods that want a whole GPU, which then is not there. */
+	if (!whole)
+		buf_puts(b, "    " POOL_RESOURCE_WHOLE ": \"0\"\n");
+}
+
+void make_overlays(struct buf *b, const struct pools *p)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->v[i].have || !make_differs(&p->v[i]))
+			continue;
+		if (!n)
+			make_head(b, p,
+				"What these nodes will offer; needs Karpenter's feature gate NodeOverlay=true.");
+		else
+			buf_puts(b, "---\n");
+		overlay(b, &p->v[i], FIRST_WEIGHT + n++);
+	}
+}
+
+/* ---- cluster-autoscaler ------------------------------------------------------------------------------------------- */
+
+static void tag(struct buf *b, const char *key, const char *name, const char *value, bool last)
+{
+	buf_printf(b,
+		"  \"ResourceId=ASG_NAME,ResourceType=auto-scaling-group,PropagateAtLaunch=true,"
+		"Key=k8s.io/cluster-autoscaler/node-template/%s/%s,Value=%s\"%s\n",
+		key, name, value, last ? "" : " \\");
+}
+
+static void pool_tags(struct buf *b, const struct pool *p)
+{
+	bool whole = false;
+
+	buf_printf(b,
+		"\n# Pool %s: a group of %u x %s, %s\naws autoscaling create-or-update-tags --tags \\\n",
+		p->name, p->nodes, p->offer->type,
+		p->offer->capacity == PLAN_SPOT ? "spot" : "on demand");
+	for (size_t i = 0; i < p->n_resources; i++) {
+		char count[16];
+
+		whole |= !strcmp(p->resources[i].name, POOL_RESOURCE_WHOLE);
+		(void)snprintf(count, sizeof(count), "%u", p->resources[i].count);
+		tag(b, "resources", p->resources[i].name, count, false);
+	}
+	if (!whole) /* as in the overlay */
+		tag(b, "resources", POOL_RESOURCE_WHOLE, "0", false);
+	tag(b, "label", "nvidia.com/gpu.present", "true", false);
+	tag(b, "label", CONFIG_NODE_LABEL, p->name, false);
+	if (p->mode == PLAN_MIG)
+		tag(b, "label", "nvidia.com/mig.config", p->name, false);
+	tag(b, "taint", POOL_RESOURCE_WHOLE, ":NoSchedule", true);
+}
+
+void make_tags(struct buf *b, const struct pools *p)
+{
+	if (!is_bought(p))
+		return;
+	make_head(b, p,
+		"Instead of Karpenter's objects: for node groups under cluster-autoscaler.");
+	buf_puts(b,
+		"# The groups' nodes need the same labels and taint themselves. A node with the label k8s.amazonaws.com/accelerator\n"
+		"# counts as unready until it offers nvidia.com/gpu: leave that label away where only slots or MIG devices are offered.\n");
+	for (size_t i = 0; i < p->n; i++)
+		if (!p->v[i].have)
+			pool_tags(b, &p->v[i]);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/plan/model/model.h"
+
+#include "lib/base/digits.h"
+
+#include <math.h>
+#include <string.h>
+
+#define STATES_MAX        1024 /* populations that are gone through for an exact answer */
+#define SCHWEITZER_ROUNDS 2000
+#define SCHWEITZER_CLOSE  1e-10
+
+struct model_rotation model_stock(void)
+{
+	return (struct model_rotation){ MODEL_SIGMA_STOCK, MODEL_SLICE_STOCK_S, 0 };
+}
+
+struct model_rotation model_turns(size_t n)
+{
+	double turn = fmin(MODEL_TURN_S, MODEL_TURN_ROUND_S / fmax(1, (double)n));
+
+	return (struct model_rotation){ MODEL_SIGMA_TURNS,
+		turn > MODEL_TURN_MIN_S ? turn : MODEL_TURN_MIN_S, MODEL_TURN_SHORT_S };
+}
+
+/* Closed pods that are alike. */
+struct class
+{
+	double demand_s, rest_s;
+	size_t n;
+	double seen; /* what one of them finds at the GPU when it comes */
+};
+
+struct closed {
+	size_t n;
+	struct class class[MODEL_PODS_MAX];
+	uint16_t of[MODEL_PODS_MAX]; /* the class of each pod */
+};
+
+static void classify(struct closed *c, const struct model_pod *pods, size_t n)
+{
+	c->n = 0;
+	for (size_t i = 0; i < n; i++) {
+		size_t k = 0;
+
+		if (pods[i].rate > 0)
+			continue;
+		while (k < c->n && (c->class[k].demand_s != pods[i].demand_s ||
+					   c->class[k].rest_s != pods[i].rest_s))
+			k++;
+		if (k == c->n)
+			c->class[c->n++] =
+				(struct class){ pods[i].demand_s, pods[i].rest_s, 0, 0 };
+		c->class[k].n++;
+		c->of[i] = (uint16_t)k;
+	}
+}
+
+/* Numbers of pods of each class, up to all of them: how many such there are, or more than STATES_MAX. */
+static size_t states_of(const struct closed *c)
+{
+	size_t states = 1;
+
+	for (size_t k = 0; k < c->n && states <= STATES_MAX; k++)
+		states *= c->class[k].n + 1;
+	return states;
+}
+
+/*
+ * Exact mean-value analysis: the queue with some pods follows from those with one less of each class.
+ * Populations are counted with the last class fastest; one less of class k is .step[k] before.
+ */
+static void exact(struct closed *c, double stretch, size_t states)
+{
+	double queue[STATES_MAX];
+	size_t step[MODEL_PODS_MAX], left = states;
+
+	for (size_t k = 0; k < c->n; k++)
+		step[k] = left /= c->class[k].n + 1;
+	queue[0] = 0;
+	for (size_t s = 1; s < states; s++) {
+		queue[s] = 0;
+		for (size_t k = 0; k < c->n; k++) {
+			struct class *class = &c->class[k];
+			size_t there = s / step[k] % (class->n + 1);
+			double here;
+
+			if (!there)
+				continue;
+			class->seen = queue[s - step[k]];
+			here = class->demand_s * stretch * (1 + class->seen);
+			if (here > 0)
+				queue[s] += (double)there * here / (class->rest_s + here);
+		}
+	}
+}
+
+/* Schweitzer: one that comes finds what is there on average, but for its own part of that. */
+static void approximate(struct closed *c, double stretch)
+{
+	double queue[MODEL_PODS_MAX], sum = 0;
+
+	for (size_t k = 0; k < c->n; k++)
+		sum += queue[k] = (double)c->class[k].n / 2;
+	for (unsigned round = 0; round < SCHWEITZER_ROUNDS; round++) {
+		double change = 0, next_sum = 0;
+
+		for (size_t k = 0; k < c->n; k++) {
+			struct class *class = &c->class[k];
+			double n = (double)class->n, here, next;
+
+			class->seen = sum - queue[k] / n;
+			here = class->demand_s * stretch * (1 + class->seen);
+			next = here > 0 ? n * here / (here + class->rest_s) : 0;
+			change = fmax(change, fabs(next - queue[k]));
+			queue[k] = next;
+			next_sum += next;
+		}
+		sum = next_sum;
+		if (change < SCHWEITZER_CLOSE)
+			break;
+	}
+}
+
+/* Who is on the GPU beside a request: the share of its time in use, that of open pods, pods, closed ones. */
+struct others {
+	double used, rho;
+	size_t n, closed;
+};
+
+/*
+ * How many share the GPU with a request, itself among them, but for the share @beyond of them. Closed pods have one each at
+ * most, so that @n is the most where there are no open ones. Those have no such limit: their number is that of a
+ * queue that is in use for @used of the time, but, beside closed ones that leave little over, no more than so many times
+ * as many as these make of each.
+ */
+static double crowd(double beyond, struct others o)
+{
+	double most;
+
+	if (o.used <= 0)
+		return 1;
+	if (o.rho <= 0)
+		return o.used < 1 ? fmin((double)o.n, 1 + log(beyond) / log(o.used))
+				  : (double)o.n;
+	most = (double)(1 + o.closed) * (1 + log(beyond) / log(o.rho));
+	return o.used < 1 ? fmin(most, 1 + log(beyond) / log(o.used)) : most;
+}
+
+static void set_tail(struct model_times *t, const struct model_pod *p, double sigma,
+	struct others o)
+{
+	double served = p->demand_s * (1 + sigma);
+
+	t->p50_s = p->rest_s + served * crowd(MODEL_BEYOND_P50, o);
+	t->p95_s = p->rest_s + served * crowd(MODEL_BEYOND_P95, o);
+	t->p99_s = p->rest_s + served * crowd(MODEL_BEYOND_P99, o);
+}
+
+/* Times lean to the long side, so half of the requests are no slower than the mean. */
+static void order(struct model_times *t)
+{
+	t->p50_s = fmin(t->p50_s, t->mean_s);
+	t->p95_s = fmax(t->p95_s, t->mean_s);
+	t->p99_s = fmax(t->p99_s, t->p95_s);
+}
+
+/* Somebody else's whole stretch, for one that needs less of the GPU than that: now and then it comes just too late. */
+static void add_tail(struct model_times *t, const struct model_pod *p, double slice_s, size_t n)
+{
+	if (n < 2 || p->demand_s >= slice_s)
+		return;
+	t->p95_s += slice_s * (double)(n - 1);
+	t->p99_s += slice_s * (double)(n - 1);
+}
+
+/* For how long the closed ones besides @i have the GPU at a time, on average: those that pause give it up then. */
+static double stretch_of_others(const struct model_pod *pods, size_t n, size_t i,
+	const struct model_rotation *r)
+{
+	double sum = 0;
+	size_t closed = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		if (k == i || pods[k].rate > 0)
+			continue;
+		sum += pods[k].rest_s < MODEL_KEEP_S ? r->slice_s
+						     : fmin(r->slice_s, pods[k].demand_s);
+		closed++;
+	}
+	return closed ? sum / (double)closed * (1 + r->sigma) : 0;
+}
+
+/* One request that comes anew: @served_s of the GPU, where @queue others have work on average. Whether it has had less
+ * than an equal share, and so waits for the end of one short stretch only. */
+static bool set_anew(struct model_times *t, const struct model_pod *pods, size_t i,
+	const struct model_rotation *r, double served_s, double queue, struct others o)
+{
+	const struct model_pod *p = &pods[i];
+	double stretch = stretch_of_others(pods, o.n, i, r), shared = served_s * (1 + queue);
+	double wait = r->short_s * fmin(1, queue), mean = p->rest_s + served_s + wait / 2;
+	double per_s = p->rate > 0 ? p->rate : 1 / mean;
+
+	if (r->short_s > 0 && stretch > r->short_s &&
+		per_s * p->demand_s * (1 + r->sigma) < 1 / (double)o.n) {
+		t->mean_s = mean;
+		set_tail(t, p, r->sigma, (struct others){ o.rho, o.rho, o.n, 0 });
+		t->p50_s += wait / 2;
+		t->p95_s += wait;
+		t->p99_s += wait;
+		return true;
+	}
+	t->mean_s = p->rest_s + fmax(shared, served_s + queue * stretch / 2);
+	return false;
+}
+
+/* All of a pod's times, where its mean and rate are those of its share already if it is a closed one. */
+static void set_times(struct model_times *t, const struct model_pod *pods, size_t i,
+	const struct model_rotation *r, double stretch, double seen, struct others o)
+{
+	const struct model_pod *p = &pods[i];
+	bool anew = p->rate > 0 || (o.n > 1 && p->rest_s >= MODEL_KEEP_S), within = false;
+
+	if (anew) {
+		within = set_anew(t, pods, i, r, p->demand_s * stretch, seen, o);
+		t->rate = p->rate > 0 ? p->rate : 1 / t->mean_s;
+	}
+	if (!within) {
+		set_tail(t, p, o.n > 1 ? r->sigma : 0, o);
+		add_tail(t, p, r->slice_s, o.n);
+		if (anew)
+			t->p50_s = fmax(t->p50_s, t->mean_s);
+	}
+	order(t);
+}
+
+int model_rotate(const struct model_pod *pods, size_t n, const struct model_rotation *r,
+	struct model_times *ret, double *rho, struct error *err)
+{
+	double sigma = n > 1 ? r->sigma : 0, stretch, used, queue = 0;
+	struct closed c = { 0 };
+	size_t states, n_closed = 0;
+
+	*rho = 0;
+	if (n > MODEL_PODS_MAX)
+		return error_set(err, ERR_LIMIT, "%zu pods on one GPU; at most %d", n,
+			MODEL_PODS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		*rho += pods[i].rate * pods[i].demand_s * (1 + sigma);
+		n_closed += pods[i].rate <= 0;
+	}
+	if (*rho >= 1)
+		return error_set(err, ERR_UNAVAILABLE, "they ask for %.*f %% of the GPU's time",
+			digits_beside(*rho * 100, 100, 0), *rho * 100);
+	/* To closed pods the GPU is slower by what open ones take of it. */
+	stretch = (1 + sigma) / (1 - *rho);
+	classify(&c, pods, n);
+	states = states_of(&c);
+	if (states <= STATES_MAX)
+		exact(&c, stretch, states);
+	else
+		approximate(&c, stretch);
+	used = *rho;
+	for (size_t i = 0; i < n; i++) {
+		double here;
+
+		if (pods[i].rate > 0)
+			continue;
+		here = pods[i].demand_s * stretch * (1 + c.class[c.of[i]].seen);
+		ret[i].mean_s = pods[i].rest_s + here;
+		ret[i].rate = ret[i].mean_s > 0 ? 1 / ret[i].mean_s : 0;
+		queue += ret[i].rate * here;
+		used += ret[i].rate * pods[i].demand_s * (1 + sigma);
+	}
+	used = fmin(used, 1);
+	for (size_t i = 0; i < n; i++)
+		set_times(&ret[i], pods, i, r, stretch,
+			pods[i].rate > 0 ? queue : c.class[c.of[i]].seen,
+			(struct others){ used, *rho, n, n_closed });
+	return 0;
+}

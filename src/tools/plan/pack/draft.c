@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/plan/pack/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Filling one node. */
+
+#define MISSES_MAX 64 /* questions with the answer no, before a node counts as full */
+#define LOAD_MAX \
+	1.25F /* sum of sizes on a GPU beyond which nobody asks: mixes can take more than equals */
+
+void draft_begin(struct draft *d, const struct shape *shape)
+{
+	d->shape = shape;
+	d->cpu_milli = shape->offer->cpu_milli;
+	d->memory_mib = shape->offer->memory_mib;
+	d->n = 0;
+	d->worth = 0;
+	memset(d->on, 0, sizeof(d->on));
+	memset(d->load, 0, sizeof(d->load));
+}
+
+static bool holds(struct packer *p, const struct draft *d, uint32_t gpu)
+{
+	return ask(p, d->shape, d->who[gpu], d->on[gpu]);
+}
+
+static void put(struct packer *p, struct draft *d, uint32_t workload)
+{
+	const struct plan_workload *w = &p->fit->workloads[workload];
+
+	d->cpu_milli -= w->cpu_milli;
+	d->memory_mib -= w->memory_mib;
+	d->n++;
+	d->worth += p->worth[workload];
+}
+
+/* Whole GPUs for one replica: it is on the first of them, the others are full. */
+static bool add_whole(struct packer *p, struct draft *d, uint32_t workload, uint32_t gpus)
+{
+	uint32_t n = d->shape->offer->gpus, empty = 0, first = n;
+
+	if (d->shape->mode != PLAN_EXCLUSIVE)
+		return false;
+	for (uint32_t g = n; g-- > 0;) {
+		if (d->load[g] > 0)
+			continue;
+		empty++;
+		first = g;
+	}
+	if (empty < gpus)
+		return false;
+	d->who[first][0] = workload;
+	d->on[first] = 1;
+	if (!holds(p, d, first)) {
+		d->on[first] = 0;
+		return false;
+	}
+	for (uint32_t g = first; gpus; g++) {
+		if (d->load[g] > 0)
+			continue;
+		d->load[g] = 1;
+		gpus--;
+	}
+	put(p, d, workload);
+	return true;
+}
+
+/* Anti-affinity is between nodes, as Kubernetes has it. */
+static bool is_there(const struct draft *d, uint32_t workload)
+{
+	for (uint32_t g = 0; g < d->shape->offer->gpus; g++)
+		for (uint32_t i = 0; i < d->on[g]; i++)
+			if (d->who[g][i] == workload)
+				return true;
+	return false;
+}
+
+/* The fullest GPU that may have room for @size more and is not @tried; of empty ones, which are alike, only one. The
+ * number of GPUs: none. */
+static uint32_t fullest(const struct draft *d, float size, uint32_t tried)
+{
+	uint32_t n = d->shape->offer->gpus, best = n;
+	bool empty_tried = false;
+
+	for (uint32_t g = 0; g < n; g++)
+		empty_tried |= tried >> g & 1 && !d->on[g];
+	for (uint32_t g = 0; g < n; g++) {
+		bool full = d->shape->mode == PLAN_EXCLUSIVE || d->on[g] >= PLAN_PODS_MAX ||
+			    (d->shape->slots && d->on[g] >= d->shape->slots);
+
+		if (tried >> g & 1 || d->load[g] + size > (d->on[g] ? LOAD_MAX : 1) ||
+			(d->on[g] ? full : empty_tried || d->load[g] > 0))
+			continue;
+		if (best == n || d->load[g] > d->load[best])
+			best = g;
+	}
+	return best;
+}
+
+bool draft_add(struct packer *p, struct draft *d, uint32_t workload)
+{
+	const struct plan_workload *w = &p->fit->workloads[workload];
+	uint32_t tried = 0, g; /* bits: GPUs that were asked */
+	float size = p->size[d->shape->config * p->fit->n_workloads + workload];
+
+	if (size > 1 || w->cpu_milli > d->cpu_milli || w->memory_mib > d->memory_mib ||
+		(w->anti_affinity && is_there(d, workload)))
+		return false;
+	if (w->gpus > 1)
+		return add_whole(p, d, workload, w->gpus);
+	while ((g = fullest(d, size, tried)) < d->shape->offer->gpus) {
+		d->who[g][d->on[g]++] = workload;
+		if (holds(p, d, g)) {
+			d->load[g] += size;
+			put(p, d, workload);
+			return true;
+		}
+		d->on[g]--;
+		tried |= UINT32_C(1) << g;
+	}
+	return false;
+}
+
+void draft_fill(struct packer *p, struct draft *d)
+{
+	const uint32_t *order = p->fill[d->shape->config];
+	size_t n = p->n_fill[d->shape->config];
+	uint32_t misses = 0;
+
+	for (size_t i = 0; i < n && misses < MISSES_MAX; i++) {
+		uint32_t w = order[i], left = p->left[w], had = d->n;
+		uint64_t before = p->asked;
+
+		double cost = left ? cost_of(p, d->shape, w) : INFINITY;
+
+		if (!isfinite(cost) || cost > p->dear * p->worth[w])
+			continue;
+		while (left && draft_add(p, d, w))
+			left--;
+		misses += d->n == had && p->asked != before;
+	}
+}

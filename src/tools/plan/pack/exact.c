@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/plan/pack/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * All of it, for few replicas: which sets of them fit on one GPU of each kind, of how few such GPUs a set can
+ * make do, which offer is the cheapest for a set on one node, and what the cheapest nodes for all of them are.
+ * Sets are bits. A set that contains one that does not fit does not fit.
+ */
+
+struct table {
+	struct packer *p;
+	uint32_t n;                   /* replicas */
+	uint32_t who[PACK_EXACT_MAX]; /* workload of each */
+	uint32_t sets;                /* 1 << n */
+	uint8_t *fits;                /* of a set, on the kind of GPU that is looked at */
+	uint8_t *gpus;                /* how many of those it needs; UINT8_MAX: cannot be */
+	uint16_t *last;               /* the subset on one of them */
+	uint32_t *shape;              /* the cheapest for it on one node; UINT32_MAX: none */
+	int64_t *price;               /* of that */
+	int64_t *total;               /* the cheapest nodes for it */
+	uint16_t *node;               /* the subset on one of those */
+};
+
+static void table_fini(struct table *t)
+{
+	free(t->fits);
+	free(t->gpus);
+	free(t->last);
+	free(t->shape);
+	free(t->price);
+	free(t->total);
+	free(t->node);
+}
+
+static bool fits(struct table *t, const struct shape *s, uint32_t set)
+{
+	uint32_t who[PACK_EXACT_MAX];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		if (!(set >> i & 1))
+			continue;
+		if (set != UINT32_C(1) << i && !t->fits[set & ~(UINT32_C(1) << i)])
+			return false;
+		who[n++] = t->who[i];
+	}
+	return ask(t->p, s, who, n);
+}
+
+/* For all sets: how few GPUs as those of @s they need. */
+static void count_gpus(struct table *t, const struct shape *s)
+{
+	t->gpus[0] = 0;
+	for (uint32_t set = 1; set < t->sets; set++) {
+		uint32_t first = set & -set;
+
+		t->fits[set] = fits(t, s, set);
+		t->gpus[set] = UINT8_MAX;
+		/* The subsets with the first replica. */
+		for (uint32_t rest = set ^ first, sub = rest;; sub = (sub - 1) & rest) {
+			uint32_t one = sub | first, others = set ^ one;
+
+			if (t->fits[one] && t->gpus[others] != UINT8_MAX &&
+				t->gpus[others] + 1 < t->gpus[set]) {
+				t->gpus[set] = (uint8_t)(t->gpus[others] + 1);
+				t->last[set] = (uint16_t)one;
+			}
+			if (!sub)
+				break;
+		}
+	}
+}
+
+static bool host_fits(const struct table *t, const struct plan_offer *o, uint32_t set)
+{
+	uint64_t cpu = 0, memory = 0;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		const struct plan_workload *w = &t->p->fit->workloads[t->who[i]];
+
+		cpu += set >> i & 1 ? w->cpu_milli : 0;
+		memory += set >> i & 1 ? w->memory_mib : 0;
+	}
+	return cpu <= o->cpu_milli && memory <= o->memory_mib;
+}
+
+/* Two replicas of one workload that have to be on nodes of their own; those of a workload are side by side. */
+static bool are_apart(const struct table *t, uint32_t set)
+{
+	for (uint32_t i = 0; i + 1 < t->n; i++)
+		for (uint32_t k = i + 1; k < t->n && t->who[k] == t->who[i]; k++)
+			if (t->p->fit->workloads[t->who[i]].anti_affinity && set >> i & 1 &&
+				set >> k & 1)
+				return false;
+	return true;
+}
+
+static bool same_kind(const struct shape *a, const struct shape *b)
+{
+	return a->config == b->config && a->offer->capacity == b->offer->capacity;
+}
+
+/* On nodes of the kind of use[0], and of those of @use that differ from it in the offer alone. */
+static void price_nodes(struct table *t, const uint32_t *use, size_t n)
+{
+	const struct packer *p = t->p;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct plan_offer *o = p->shapes[use[i]].offer;
+
+		if (!same_kind(&p->shapes[use[0]], &p->shapes[use[i]]))
+			continue;
+		for (uint32_t set = 1; set < t->sets; set++) {
+			if (t->gpus[set] > o->gpus || o->nano_per_hour >= t->price[set] ||
+				!host_fits(t, o, set) || !are_apart(t, set))
+				continue;
+			t->price[set] = o->nano_per_hour;
+			t->shape[set] = use[i];
+		}
+	}
+}
+
+static void total_up(struct table *t)
+{
+	t->total[0] = 0;
+	for (uint32_t set = 1; set < t->sets; set++) {
+		uint32_t first = set & -set;
+
+		t->total[set] = INT64_MAX;
+		for (uint32_t rest = set ^ first, sub = rest;; sub = (sub - 1) & rest) {
+			uint32_t one = sub | first;
+
+			if (t->price[one] != INT64_MAX && t->total[set ^ one] != INT64_MAX &&
+				t->price[one] + t->total[set ^ one] < t->total[set]) {
+				t->total[set] = t->price[one] + t->total[set ^ one];
+				t->node[set] = (uint16_t)one;
+			}
+			if (!sub)
+				break;
+		}
+	}
+}
+
+static int open_node(struct table *t, uint32_t set, struct error *err)
+{
+	const struct shape *s = &t->p->shapes[t->shape[set]];
+	CLEANUP(freep) struct draft *d = malloc(sizeof(*d));
+	uint32_t gpu = 0;
+
+	if (!d)
+		return error_nomem(err);
+	draft_begin(d, s);
+	count_gpus(t, s);
+	for (uint32_t left = set; left; left ^= t->last[left], gpu++) {
+		for (uint32_t i = 0; i < t->n; i++) {
+			if (!(t->last[left] >> i & 1))
+				continue;
+			d->who[gpu][d->on[gpu]++] = t->who[i];
+			d->n++;
+			t->p->left[t->who[i]]--;
+		}
+	}
+	return open_add(t->p, d, err);
+}
+
+static bool has_place(struct table *t, const uint32_t *use, size_t n_use, uint32_t workload)
+{
+	const struct packer *p = t->p;
+	const struct plan_workload *w = &p->fit->workloads[workload];
+
+	for (size_t i = 0; i < n_use; i++) {
+		const struct shape *s = &p->shapes[use[i]];
+		struct fit_gpu g = { s->offer, s->mode, s->slots, &workload, 1 };
+
+		if (w->cpu_milli <= s->offer->cpu_milli &&
+			w->memory_mib <= s->offer->memory_mib &&
+			fit_check(p->fit, &g, NULL, NULL, NULL) == PLAN_FITS)
+			return true;
+	}
+	return false;
+}
+
+/* Replicas that have a place on a node of their own; the others stay left. */
+static void list_items(struct table *t, const uint32_t *use, size_t n_use)
+{
+	const struct packer *p = t->p;
+
+	for (uint32_t w = 0; w < p->fit->n_workloads; w++) {
+		if (!p->left[w] || !has_place(t, use, n_use, w))
+			continue;
+		for (uint32_t i = 0; i < p->left[w]; i++)
+			t->who[t->n++] = w;
+	}
+	t->sets = UINT32_C(1) << t->n;
+}
+
+static int make_room(struct table *t, struct error *err)
+{
+	t->fits = calloc(t->sets, sizeof(*t->fits));
+	t->gpus = calloc(t->sets, sizeof(*t->gpus));
+	t->last = calloc(t->sets, sizeof(*t->last));
+	t->shape = calloc(t->sets, sizeof(*t->shape));
+	t->price = calloc(t->sets, sizeof(*t->price));
+	t->total = calloc(t->sets, sizeof(*t->total));
+	t->node = calloc(t->sets, sizeof(*t->node));
+	if (!t->fits || !t->gpus || !t->last || !t->shape || !t->price || !t->total || !t->node)
+		return error_nomem(err);
+	for (uint32_t set = 0; set < t->sets; set++)
+		t->price[set] = INT64_MAX;
+	return 0;
+}
+
+int exact(struct packer *p, const uint32_t *use, size_t n_use, bool ask, struct error *err)
+{
+	CLEANUP(table_fini) struct table t = { .p = p };
+
+	list_items(&t, use, n_use);
+	if (make_room(&t, err) < 0)
+		return -1;
+	for (size_t i = 0; i < n_use; i++) {
+		bool seen = false;
+
+		for (size_t k = 0; k < i && !seen; k++)
+			seen = same_kind(&p->shapes[use[k]], &p->shapes[use[i]]);
+		if (seen)
+			continue;
+		if (ask && !go_on(p, (double)i / (double)n_use, 0))
+			return 0;
+		count_gpus(&t, &p->shapes[use[i]]);
+		price_nodes(&t, use + i, n_use - i);
+	}
+	total_up(&t);
+	for (uint32_t left = t.sets - 1; left; left ^= t.node[left])
+		if (open_node(&t, t.node[left], err) < 0)
+			return -1;
+	return 0;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/plan/place/cuts.h"
+#include "tools/plan/place/policy.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Two things are lost when a pod is placed, both in GPUs, and their sum is the loss:
+ *
+ *	what the GPU's rest is then worth less than before beyond the pod's own worth: a cut that is seldom
+ *	part of a good pattern. Its worth is the dual of the cutting-stock problem of the expected parts (cuts.h);
+ *
+ *	what of the node's free GPUs the expected pods can then use less. A pod uses no more than the node's
+ *	processors and memory last for, none of a model that it may not run on, and whole GPUs in groups of
+ *	as many as it asks for. That is averaged over the mix.
+ *
+ * The second is a guess at what will come, so losses that differ by less than SAME are the same, and of the nodes
+ * with the least one the first is taken: those behind stay whole for pods that need all of a node. Of one node's
+ * GPUs the tightest is taken where nothing else speaks against it: TIGHT says how little that counts.
+ */
+#define SAME  0.03 /* of a GPU */
+#define TIGHT 0.05
+
+/* One kind of pod as the inner loop wants it. */
+struct kinds {
+	size_t n;
+	double *weight;
+	double *per_cpu, *per_memory; /* GPUs that one thousandth, one MiB last for */
+	double *group;                /* whole GPUs in groups of so many; 1 for parts too */
+};
+
+struct value {
+	struct cuts cuts;
+	struct kinds of_model[PLACE_MODELS_MAX];
+	double weight;    /* of all kinds, also those that a model is not for */
+	double *stranded; /* of each node; < 0: not known */
+	double *loss;     /* of each node, in this decision; INFINITY: the pod does not fit */
+	uint32_t *gpu;    /* of it, where that is so little */
+	double *memory;   /* what all kinds' arrays lie in */
+};
+
+/* The free GPUs of a node. */
+struct rest {
+	double worth;
+	uint32_t whole; /* GPUs that are free as a whole */
+	uint32_t cpu_milli, memory_mib;
+};
+
+static double least(double a, double b)
+{
+	return b < a ? b : a; /* also where b is 0 times infinity */
+}
+
+static double stranded(const struct value *v, uint32_t model, const struct rest *r)
+{
+	const struct kinds *k = &v->of_model[model];
+	double used = 0;
+
+	if (r->worth <= 0)
+		return 0;
+	for (size_t i = 0; i < k->n; i++) {
+		double can = r->worth;
+
+		if (k->group[i] > 1)
+			can = least(can, floor(r->whole / k->group[i]) * k->group[i]);
+		can = least(can, r->cpu_milli * k->per_cpu[i]);
+		can = least(can, r->memory_mib * k->per_memory[i]);
+		used += k->weight[i] * can;
+	}
+	return v->weight * r->worth - used;
+}
+
+static struct rest rest_of(const struct value *v, const struct place_node *n)
+{
+	struct rest r = { .cpu_milli = n->cpu_milli, .memory_mib = n->memory_mib };
+
+	for (uint32_t g = 0; g < n->gpus; g++) {
+		r.worth += v->cuts.value[n->free_milli[g]];
+		r.whole += n->free_milli[g] == PLACE_WHOLE;
+	}
+	return r;
+}
+
+/* ---- from the mix -------------------------------------------------------------------------------- */
+
+static void stop(struct place_policy *p)
+{
+	struct value *v = p->own;
+
+	if (!v)
+		return;
+	free(v->stranded);
+	free(v->loss);
+	free(v->gpu);
+	free(v->memory);
+	free(v);
+	p->own = NULL;
+}
+
+static int solve_cuts(struct value *v, const struct place_setting *s, struct error *err)
+{
+	CLEANUP(freep) struct cuts_demand *demand = calloc(s->n_types + 1, sizeof(*demand));
+	size_t n = 0;
+
+	if (!demand)
+		return error_nomem(err);
+	for (size_t i = 0; i < s->n_types; i++) {
+		const struct place_pod *p = &s->types[i].pod;
+
+		if (p->gpus == 1 && p->gpu_milli < PLACE_WHOLE)
+			demand[n++] = (struct cuts_demand){ p->gpu_milli, s->types[i].weight };
+	}
+	return cuts_solve(&v->cuts, demand, n, err);
+}
+
+/*
+ * Between each pod, which would have those of eight GPUs refused first, and each GPU that is asked for, which would
+ * keep so much for them that it stays idle.
+ */
+static double weight_of(const struct place_type *t)
+{
+	return t->weight * sqrt(t->pod.gpus);
+}
+
+static void add_kind(struct kinds *k, const struct place_type *t, double all)
+{
+	double gpus = place_asked(&t->pod) / (double)PLACE_WHOLE;
+
+	k->weight[k->n] = weight_of(t) / all;
+	k->per_cpu[k->n] = t->pod.cpu_milli ? gpus / t->pod.cpu_milli : INFINITY;
+	k->per_memory[k->n] = t->pod.memory_mib ? gpus / t->pod.memory_mib : INFINITY;
+	k->group[k->n] = t->pod.gpus;
+	k->n++;
+}
+
+static int start(struct place_policy *p, const struct place_setting *s, struct error *err)
+{
+	struct value *v = p->own = calloc(1, sizeof(*v));
+	size_t rows = 0;
+	double all = 0, *at;
+	uint64_t models = 0;
+
+	if (!v)
+		return error_nomem(err);
+	for (size_t i = 0; i < s->n_nodes; i++)
+		models |= UINT64_C(1) << s->nodes[i].model;
+	for (size_t i = 0; i < s->n_types; i++)
+		all += weight_of(&s->types[i]);
+	for (uint64_t m = models; m; m &= m - 1)
+		rows += s->n_types;
+	v->weight = all > 0;
+	v->stranded = malloc((s->n_nodes + 1) * sizeof(*v->stranded));
+	v->memory = at = malloc((4 * rows + 1) * sizeof(*v->memory));
+	v->loss = malloc((s->n_nodes + 1) * sizeof(*v->loss));
+	v->gpu = malloc((s->n_nodes + 1) * sizeof(*v->gpu));
+	if (!v->stranded || !v->memory || !v->loss || !v->gpu)
+		return error_nomem(err);
+	for (size_t i = 0; i < s->n_nodes; i++)
+		v->stranded[i] = -1;
+	for (uint64_t left = models; left; left &= left - 1) {
+		uint32_t m = (uint32_t)__builtin_ctzll(left);
+		struct kinds *k = &v->of_model[m];
+
+		*k = (struct kinds){ .weight = at,
+			.per_cpu = at + s->n_types,
+			.per_memory = at + 2 * s->n_types,
+			.group = at + 3 * s->n_types };
+		at += 4 * s->n_types;
+		for (size_t i = 0; i < s->n_types; i++) {
+			const struct place_pod *pod = &s->types[i].pod;
+
+			if (pod->gpus && pod->models >> m & 1)
+				add_kind(k, &s->types[i], all);
+		}
+	}
+	return solve_cuts(v, s, err);
+}
+
+/* ---- a decision ---------------------------------------------------------------------------------- */
+
+static void changed(struct place_policy *p, size_t i)
+{
+	((struct value *)p->own)->stranded[i] = -1;
+}
+
+struct search {
+	struct value *v;
+	const struct place_node *node;
+	const struct place_pod *pod;
+	struct rest before;
+	double stranded; /* before */
+	double least;
+};
+
+/* The loss if @gpu of the node has the pod's part, or whole GPUs have it. */
+static void weigh(struct search *s, size_t node, uint32_t gpu)
+{
+	const double *value = s->v->cuts.value;
+	struct rest after = s->before;
+	double loss = 0;
+
+	after.cpu_milli -= s->pod->cpu_milli;
+	after.memory_mib -= s->pod->memory_mib;
+	if (gpu != PLACE_NO_GPU) {
+		uint32_t have = s->node->free_milli[gpu], left = have - s->pod->gpu_milli;
+
+		/* What the pod itself is worth is the same everywhere. */
+		loss = value[have] - value[left];
+		after.worth -= loss;
+		after.whole -= have == PLACE_WHOLE;
+		loss += TIGHT * left / PLACE_WHOLE;
+	} else {
+		after.worth -= s->pod->gpus;
+		after.whole -= s->pod->gpus;
+	}
+	loss += stranded(s->v, s->node->model, &after) - s->stranded;
+	if (loss < s->v->loss[node]) {
+		s->v->loss[node] = loss;
+		s->v->gpu[node] = gpu;
+	}
+	s->least = fmin(s->least, loss);
+}
+
+static bool seen(const struct place_node *n, uint32_t gpu)
+{
+	for (uint32_t g = 0; g < gpu; g++)
+		if (n->free_milli[g] == n->free_milli[gpu])
+			return true;
+	return false;
+}
+
+static bool decide(struct place_policy *p, const struct place_pod *pod,
+	struct place_choice *ret)
+{
+	struct value *v = p->own;
+	struct search s = { .v = v, .pod = pod, .least = INFINITY };
+	bool part = pod->gpus == 1 && pod->gpu_milli < PLACE_WHOLE;
+	size_t first = 0;
+
+	for (size_t i = 0; i < p->n_nodes; i++) {
+		s.node = &p->nodes[i];
+		v->loss[i] = INFINITY;
+		if (!place_fits(s.node, pod))
+			continue;
+		s.before = rest_of(v, s.node);
+		if (v->stranded[i] < 0)
+			v->stranded[i] = stranded(v, s.node->model, &s.before);
+		s.stranded = v->stranded[i];
+		if (!part)
+			weigh(&s, i, PLACE_NO_GPU);
+		for (uint32_t g = 0; part && g < s.node->gpus; g++)
+			if (s.node->free_milli[g] >= pod->gpu_milli && !seen(s.node, g))
+				weigh(&s, i, g);
+	}
+	if (!isfinite(s.least))
+		return false;
+	while (v->loss[first] > s.least + SAME)
+		first++;
+	*ret = (struct place_choice){ .node = first, .gpu = v->gpu[first] };
+	return true;
+}
+
+const struct place_method place_value = {
+	.start = start,
+	.stop = stop,
+	.decide = decide,
+	.changed = changed,
+};

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/plan/pools/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a tenant has of its GPU, as a number: a MIG profile, or a size. */
+static uint32_t cut_of(const struct plan_node *n, const struct plan_tenant *t)
+{
+	return n->mode == PLAN_MIG ? t->profile : t->memory_mib;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* GPUs with more parts first, so that those that nobody has are the last ones. */
+static int by_parts(const void *a, const void *b)
+{
+	const struct pool_cut *x = a, *y = b;
+
+	if (x->n != y->n)
+		return x->n > y->n ? -1 : 1;
+	for (uint32_t i = 0; i < x->n; i++)
+		if (x->v[i] != y->v[i])
+			return x->v[i] < y->v[i] ? -1 : 1;
+	return 0;
+}
+
+int cuts_of(const struct plan_node *n, struct pool_cut **ret, struct error *err)
+{
+	struct pool_cut *cuts;
+
+	*ret = NULL;
+	if (n->mode != PLAN_MIG && n->mode != PLAN_SLICES)
+		return 0;
+	cuts = calloc(n->offer->gpus + 1, sizeof(*cuts));
+	if (!cuts)
+		return error_nomem(err);
+	for (uint32_t i = 0; i < n->n; i++) {
+		struct pool_cut *c = &cuts[n->tenants[i].gpu];
+
+		if (c->n < PLAN_PODS_MAX)
+			c->v[c->n++] = cut_of(n, &n->tenants[i]);
+	}
+	for (uint32_t g = 0; g < n->offer->gpus; g++)
+		qsort(cuts[g].v, cuts[g].n, sizeof(*cuts[g].v), ascending);
+	qsort(cuts, n->offer->gpus, sizeof(*cuts), by_parts);
+	*ret = cuts;
+	return 0;
+}
+
+int cuts_compare(const struct pool_cut *a, const struct pool_cut *b, uint32_t gpus)
+{
+	if (!a || !b)
+		return (a != NULL) - (b != NULL);
+	for (uint32_t g = 0; g < gpus; g++) {
+		int order = by_parts(&a[g], &b[g]);
+
+		if (order)
+			return order;
+	}
+	return 0;
+}
+
+void resource_of(const struct plan_node *n, const struct plan_tenant *t,
+	char ret[static POOL_KEY_MAX])
+{
+	char profile[MIG_PROFILE_NAME_MAX];
+
+	switch (pool_mode(n)) {
+	case PLAN_TIME_SLICING:
+	case PLAN_MPS:
+		(void)snprintf(ret, POOL_KEY_MAX, "%s", POOL_RESOURCE_SHARED);
+		return;
+	case PLAN_SLICES:
+		(void)snprintf(ret, POOL_KEY_MAX, "nvidia.com/gpu.%umi", t->memory_mib);
+		return;
+	case PLAN_MIG:
+		mig_layout_name(n->offer->gpu->mig, t->profile, 0, profile);
+		(void)snprintf(ret, POOL_KEY_MAX, OFFER_MIG "%.40s", profile);
+		return;
+	case PLAN_EXCLUSIVE:
+	case PLAN_MODES:
+		break;
+	}
+	(void)snprintf(ret, POOL_KEY_MAX, "%s", POOL_RESOURCE_WHOLE);
+}

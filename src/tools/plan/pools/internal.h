@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Inside src/tools/plan/pools only. */
+#include "lib/base/buf.h"
+#include "tools/plan/pools/pools.h"
+
+/* A node, and what makes it one of a kind. */
+struct pooled {
+	const struct plan_node *node;
+	struct pool_cut *cuts; /* of its GPUs, in the order of a pool; NULL: not cut */
+	uint32_t *who;         /* workloads on it, ascending; .node->n */
+	bool alone;            /* only nodes with the same workloads may be in its pool */
+};
+
+/* One slot is no sharing. */
+static inline enum plan_mode pool_mode(const struct plan_node *n)
+{
+	return n->mode == PLAN_TIME_SLICING && n->slots <= 1 ? PLAN_EXCLUSIVE : n->mode;
+}
+
+static inline uint32_t pool_slots(const struct plan_node *n)
+{
+	return pool_mode(n) == PLAN_EXCLUSIVE ? 0 : n->slots;
+}
+
+/* How the GPUs of @n are cut; NULL without an error: they are not. */
+int cuts_of(const struct plan_node *n, struct pool_cut **ret, struct error *err) MUST_USE;
+int cuts_compare(const struct pool_cut *a, const struct pool_cut *b, uint32_t gpus);
+
+/* Name of the resource that tenant @t of a node asks for. */
+void resource_of(const struct plan_node *n, const struct plan_tenant *t,
+	char ret[static POOL_KEY_MAX]);
+
+/* Sets how many replicas of each tenant may come to each pool. */
+int pools_reach(struct pools *s, struct error *err) MUST_USE;
+
+/* Whether whoever may meet on a GPU of @p is well there. If not, who with whom stands in @say. */
+bool pool_holds(const struct plan_answer *a, const struct pool *p, struct buf *say);

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/plan/pools/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOTES_MAX 1024
+#define TEXT_MAX  4096
+
+/* ---- nodes that are alike ------------------------------------------------------------------------------------- */
+
+static int compare_uint(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+/* Nodes whose order is 0 may be of one pool. */
+static int by_kind(const void *x, const void *y)
+{
+	const struct pooled *a = x, *b = y;
+	const struct plan_node *m = a->node, *n = b->node;
+	int order = 0;
+
+	if (m->offer != n->offer) /* they are in one array */
+		return m->offer < n->offer ? -1 : 1;
+	order = compare_uint(pool_mode(m), pool_mode(n));
+	if (!order)
+		order = compare_uint(pool_slots(m), pool_slots(n));
+	if (!order)
+		order = cuts_compare(a->cuts, b->cuts, m->offer->gpus);
+	if (!order)
+		order = compare_uint(a->alone, b->alone);
+	if (order || !a->alone)
+		return order;
+	order = compare_uint(m->n, n->n);
+	for (uint32_t i = 0; i < m->n && !order; i++)
+		order = compare_uint(a->who[i], b->who[i]);
+	return order;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	return compare_uint(*(const uint32_t *)a, *(const uint32_t *)b);
+}
+
+static void pooled_free(struct pooled *list, size_t n)
+{
+	for (size_t i = 0; list && i < n; i++) {
+		free(list[i].cuts);
+		free(list[i].who);
+	}
+	free(list);
+}
+
+static int pooled_new(struct pooled **ret, const struct plan_answer *a, struct error *err)
+{
+	size_t n = a->plan.n_nodes;
+	struct pooled *list = calloc(n + 1, sizeof(*list));
+	bool failed = !list;
+
+	for (size_t i = 0; i < n && !failed; i++) {
+		const struct plan_node *node = &a->plan.nodes[i];
+
+		list[i].node = node;
+		list[i].who = calloc(node->n + 1, sizeof(*list[i].who));
+		failed = !list[i].who || cuts_of(node, &list[i].cuts, err) < 0;
+		for (uint32_t k = 0; k < node->n && !failed; k++)
+			list[i].who[k] = node->tenants[k].workload;
+		if (!failed)
+			qsort(list[i].who, node->n, sizeof(*list[i].who), ascending);
+	}
+	if (failed) {
+		pooled_free(list, list ? n : 0);
+		return error_nomem(err);
+	}
+	*ret = list;
+	return 0;
+}
+
+/* ---- what a pool has --------------------------------------------------------------------------------------------- */
+
+static uint32_t resource_at(struct pool *p, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < p->n_resources && strcmp(p->resources[i].name, name) != 0)
+		i++;
+	if (i == p->n_resources)
+		(void)snprintf(p->resources[p->n_resources++].name, POOL_KEY_MAX, "%s", name);
+	return i;
+}
+
+/* What one node offers, whoever is on it. */
+static void set_resources(struct pool *p)
+{
+	const struct plan_node like = { .offer = p->offer, .mode = p->mode, .slots = p->slots };
+	uint32_t gpus = p->offer->gpus;
+
+	if (!p->cuts) {
+		struct plan_tenant any = { 0 };
+		char name[POOL_KEY_MAX];
+
+		resource_of(&like, &any, name);
+		p->resources[resource_at(p, name)].count = gpus * (p->slots ? p->slots : 1);
+		return;
+	}
+	for (uint32_t g = 0; g < gpus; g++) {
+		for (uint32_t i = 0; i < p->cuts[g].n; i++) {
+			struct plan_tenant t = { .profile = (uint16_t)p->cuts[g].v[i],
+				.memory_mib = p->cuts[g].v[i] };
+			char name[POOL_KEY_MAX];
+
+			resource_of(&like, &t, name);
+			p->resources[resource_at(p, name)].count++;
+		}
+		/* One that is not cut stays whole. */
+		if (!p->cuts[g].n)
+			p->resources[resource_at(p, POOL_RESOURCE_WHOLE)].count++;
+	}
+}
+
+static void add_tenant(const struct plan_answer *a, struct pool *p, const struct plan_node *n,
+	const struct plan_tenant *t)
+{
+	uint32_t gpus = a->in->workloads[t->workload].gpus, resource;
+	char name[POOL_KEY_MAX];
+	size_t i = 0;
+
+	resource_of(n, t, name);
+	resource = resource_at(p, name);
+	while (i < p->n_tenants &&
+		(p->tenants[i].workload != t->workload || p->tenants[i].resource != resource))
+		i++;
+	if (i == p->n_tenants)
+		p->tenants[p->n_tenants++] = (struct pool_tenant){ .workload = t->workload,
+			.resource = resource,
+			.each = gpus > 1 ? gpus : 1 };
+	p->tenants[i].replicas++;
+}
+
+static void pool_fini(struct pool *p)
+{
+	free(p->cuts);
+	free(p->resources);
+	free(p->tenants);
+}
+
+/* A pool of the @n nodes of @list, which are alike. */
+static int pool_make(struct pool *ret, const struct plan_answer *a, const struct pooled *list,
+	size_t n, struct error *err)
+{
+	const struct plan_node *first = list[0].node;
+	uint32_t gpus = first->offer->gpus;
+	struct pool p = { .offer = first->offer,
+		.mode = pool_mode(first),
+		.slots = pool_slots(first),
+		.nodes = (uint32_t)n,
+		.have = first->offer->nano_per_hour == 0 };
+	size_t tenants = 1;
+
+	for (size_t i = 0; i < n; i++)
+		tenants += list[i].node->n;
+	if (list[0].cuts) {
+		p.cuts = calloc(gpus, sizeof(*p.cuts));
+		if (p.cuts)
+			memcpy(p.cuts, list[0].cuts, gpus * sizeof(*p.cuts));
+	}
+	p.resources = calloc((size_t)gpus * PLAN_PODS_MAX + 2, sizeof(*p.resources));
+	p.tenants = calloc(tenants, sizeof(*p.tenants));
+	if (!p.resources || !p.tenants || (list[0].cuts && !p.cuts)) {
+		pool_fini(&p);
+		return error_nomem(err);
+	}
+	set_resources(&p);
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < list[i].node->n; k++)
+			add_tenant(a, &p, list[i].node, &list[i].node->tenants[k]);
+	*ret = p;
+	return 0;
+}
+
+/* ---- notes ---------------------------------------------------------------------------------------------------------- */
+
+static int note(struct pools *p, const char *code, const struct buf *text, struct error *err)
+{
+	struct pool_note *more;
+
+	if (p->n_notes == NOTES_MAX)
+		return 0;
+	more = reallocarray(p->notes, p->n_notes + 1, sizeof(*more));
+	if (!more)
+		return error_nomem(err);
+	p->notes = more;
+	p->notes[p->n_notes] = (struct pool_note){ code, strdup(buf_str(text)) };
+	if (!p->notes[p->n_notes].text)
+		return error_nomem(err);
+	p->n_notes++;
+	return 0;
+}
+
+static int note_arrangement(struct pools *s, const struct pool *p, const struct buf *who,
+	struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
+
+	buf_printf(&text,
+		"pool %s: the scheduler may put together what the plan does not: %s. Keep them "
+		"apart, or measure more exactly",
+		p->name, buf_str(who));
+	return note(s, "arrangement", &text, err);
+}
+
+/* One that asks for different resources in different places is more than one object to Kubernetes. */
+static int note_split(struct pools *s, struct error *err)
+{
+	size_t n = s->a->in->n_workloads;
+	CLEANUP(freep) uint64_t *first = calloc(n + 1, sizeof(*first));
+
+	if (!first)
+		return error_nomem(err);
+	for (size_t i = 0; i < s->n; i++) {
+		for (size_t k = 0; k < s->v[i].n_tenants; k++) {
+			const struct pool_tenant *t = &s->v[i].tenants[k], *was;
+			const struct pool *other;
+			CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
+
+			if (!first[t->workload]) {
+				first[t->workload] = (uint64_t)i << 32 | (k + 1);
+				continue;
+			}
+			other = &s->v[first[t->workload] >> 32];
+			was = &other->tenants[(first[t->workload] & UINT32_MAX) - 1];
+			if (!strcmp(other->resources[was->resource].name,
+				    s->v[i].resources[t->resource].name))
+				continue;
+			buf_printf(&text,
+				"'%s' needs an object for each: replicas that ask for %s in pool %s (%u), and for "
+				"%s in pool %s (%u)",
+				s->a->in->workloads[t->workload].name,
+				other->resources[was->resource].name, other->name,
+				was->replicas, s->v[i].resources[t->resource].name,
+				s->v[i].name, t->replicas);
+			if (note(s, "split-workload", &text, err) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+/* ---- all of it -------------------------------------------------------------------------------------------------------- */
+
+static void set_name(struct pools *s, struct pool *p)
+{
+	char base[POOL_NAME_MAX - 8];
+	unsigned again = 1;
+	bool taken = true;
+	size_t len;
+
+	(void)snprintf(base, sizeof(base), "%.24s-%s", p->offer->type,
+		plan_mode_names[p->mode]);
+	len = strlen(base);
+	if (p->slots)
+		(void)snprintf(base + len, sizeof(base) - len, "-%u", p->slots);
+	len = strlen(base);
+	if (p->offer->capacity == PLAN_SPOT)
+		(void)snprintf(base + len, sizeof(base) - len, "-spot");
+	else if (p->have)
+		(void)snprintf(base + len, sizeof(base) - len, "-there");
+	for (char *c = base; *c; c++)
+		if (!((*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9')))
+			*c = '-';
+	(void)snprintf(p->name, sizeof(p->name), "%s", base);
+	while (taken) {
+		taken = false;
+		for (const struct pool *q = s->v; q < p && !taken; q++)
+			taken = !strcmp(q->name, p->name);
+		if (taken)
+			(void)snprintf(p->name, sizeof(p->name), "%s-%u", base, ++again);
+	}
+}
+
+/* Kinds of nodes in @list, which is in order. */
+static size_t kinds_of(const struct pooled *list, size_t n)
+{
+	size_t kinds = n > 0;
+
+	for (size_t i = 1; i < n; i++)
+		kinds += by_kind(&list[i - 1], &list[i]) != 0;
+	return kinds;
+}
+
+/* Pools of the nodes in @list, which is in order and has POOLS_MAX kinds at most. */
+static int make_all(struct pools *s, const struct pooled *list, size_t n, struct error *err)
+{
+	for (size_t i = 0, to; i < n; i = to) {
+		struct pool *p = &s->v[s->n];
+
+		for (to = i + 1; to < n && by_kind(&list[i], &list[to]) == 0;)
+			to++;
+		if (pool_make(p, s->a, list + i, to - i, err) < 0)
+			return -1;
+		s->n++;
+		set_name(s, p);
+	}
+	return pools_reach(s, err);
+}
+
+/*
+ * The nodes of pools that do not hold are marked .alone in @list, which is in the pools' order: *again. Those that cannot
+ * be split, or may not with @wide, get a note.
+ */
+static int check_all(struct pools *s, struct pooled *list, bool wide, bool *again,
+	struct error *err)
+{
+	*again = false;
+	for (size_t i = 0; i < s->n; list += s->v[i++].nodes) {
+		const struct pool *p = &s->v[i];
+		CLEANUP(buf_fini) struct buf say = BUF_INIT(TEXT_MAX);
+
+		if (pool_holds(s->a, p, &say))
+			continue;
+		if (wide || list[0].alone) {
+			if (note_arrangement(s, p, &say, err) < 0)
+				return -1;
+			continue;
+		}
+		*again = true;
+		for (size_t k = 0; k < p->nodes; k++)
+			list[k].alone = true;
+	}
+	return 0;
+}
+
+static void forget(struct pools *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		pool_fini(&s->v[i]);
+	for (size_t i = 0; i < s->n_notes; i++)
+		free(s->notes[i].text);
+	s->n = s->n_notes = 0;
+}
+
+static int note_wide(struct pools *s, struct error *err)
+{
+	CLEANUP(buf_fini) struct buf text = BUF_INIT(TEXT_MAX);
+
+	buf_printf(&text,
+		"to keep apart what should not meet takes more than %d pools, so none was split: see the others here, or "
+		"plan fewer workloads at a time",
+		POOLS_MAX);
+	return note(s, "many-pools", &text, err);
+}
+
+/* The nodes of @list in order, none .alone if that makes too many pools of them: *wide. */
+static int sort_all(struct pooled *list, size_t n, bool *wide, struct error *err)
+{
+	if (n)
+		qsort(list, n, sizeof(*list), by_kind);
+	if (kinds_of(list, n) <= POOLS_MAX)
+		return 0;
+	*wide = true;
+	for (size_t i = 0; i < n; i++)
+		list[i].alone = false;
+	qsort(list, n, sizeof(*list), by_kind);
+	if (kinds_of(list, n) <= POOLS_MAX)
+		return 0;
+	return error_set(err, ERR_LIMIT,
+		"more than %d kinds of nodes: that many pools nobody can keep; plan fewer "
+		"workloads at a time, or allow fewer instance types and modes",
+		POOLS_MAX);
+}
+
+static int pools_fill(struct pools *s, struct pooled *list, struct error *err)
+{
+	size_t n = s->a->plan.n_nodes;
+	bool again = true, wide = false;
+
+	while (again) {
+		forget(s);
+		if (sort_all(list, n, &wide, err) < 0 || make_all(s, list, n, err) < 0 ||
+			check_all(s, list, wide, &again, err) < 0)
+			return -1;
+	}
+	if (wide && note_wide(s, err) < 0)
+		return -1;
+	return note_split(s, err);
+}
+
+int pools_new(struct pools **ret, const struct plan_answer *a, struct error *err)
+{
+	CLEANUP(pools_freep) struct pools *s = calloc(1, sizeof(*s));
+	struct pooled *list = NULL;
+	int got;
+
+	if (!s)
+		return error_nomem(err);
+	s->a = a;
+	s->v = calloc(POOLS_MAX + 1, sizeof(*s->v));
+	if (!s->v || pooled_new(&list, a, err) < 0)
+		return error_nomem(err);
+	got = pools_fill(s, list, err);
+	pooled_free(list, a->plan.n_nodes);
+	if (got < 0)
+		return -1;
+	*ret = STEAL_PTR(s);
+	return 0;
+}
+
+struct pools *pools_free(struct pools *p)
+{
+	if (!p)
+		return NULL;
+	forget(p);
+	free(p->v);
+	free(p->notes);
+	free(p);
+	return NULL;
+}

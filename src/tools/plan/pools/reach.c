@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/plan/pools/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A patched workload may be in each pool where it asks for the same, so any number of its replicas may be in one. */
+
+/* Position of resource @name in @p; .n_resources: it has none of that name. */
+static uint32_t position(const struct pool *p, const char *name)
+{
+	uint32_t i = 0;
+
+	while (i < p->n_resources && strcmp(p->resources[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+static bool is_first(const struct pools *s, size_t pool, const char *name)
+{
+	for (size_t i = 0; i < pool; i++)
+		if (position(&s->v[i], name) < s->v[i].n_resources)
+			return false;
+	return true;
+}
+
+/* Of @name in all pools; @sum has room for each workload. */
+static void reach_of(struct pools *s, const char *name, uint32_t *sum)
+{
+	memset(sum, 0, s->a->in->n_workloads * sizeof(*sum));
+	for (int set = 0; set <= 1; set++) {
+		for (size_t i = 0; i < s->n; i++) {
+			uint32_t resource = position(&s->v[i], name);
+
+			for (size_t k = 0; k < s->v[i].n_tenants; k++) {
+				struct pool_tenant *t = &s->v[i].tenants[k];
+
+				if (t->resource != resource)
+					continue;
+				if (set)
+					t->reach = sum[t->workload];
+				else
+					sum[t->workload] += t->replicas;
+			}
+		}
+	}
+}
+
+int pools_reach(struct pools *s, struct error *err)
+{
+	CLEANUP(freep) uint32_t *sum = calloc(s->a->in->n_workloads + 1, sizeof(*sum));
+
+	if (!sum)
+		return error_nomem(err);
+	for (size_t i = 0; i < s->n; i++)
+		for (size_t k = 0; k < s->v[i].n_resources; k++)
+			if (is_first(s, i, s->v[i].resources[k].name))
+				reach_of(s, s->v[i].resources[k].name, sum);
+	return 0;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the process that calls CUDA says to the one that watches it: one packet each.
+ *
+ *	STEP (device, step)            before each call: a step that stays is a call that hangs
+ *	COUNT (value: devices)         after cuInit
+ *	RESULT (device, step, value)   one for each device; value is a CUresult or CUDA_NOTE_*
+ *	END (step, value)              the last word; value as above, of what all devices need
+ *
+ * Both ends are one program, and the reader still checks each packet: a broken libcuda may have
+ * written anywhere in the sender's memory. Thread: any (no state).
+ */
+#include "model/gpu/gpu.h"
+#include "tools/validate/cuda/calls.h"
+
+#define CUDA_NOTE_FD     3
+#define CUDA_NOTE_MAGIC  UINT32_C(0x44554347) /* "GCUD" */
+#define CUDA_DEVICES_MAX GPU_NODE_MAX
+
+enum cuda_note_type {
+	CUDA_NOTE_STEP = 1,
+	CUDA_NOTE_COUNT,
+	CUDA_NOTE_RESULT,
+	CUDA_NOTE_END,
+	CUDA_NOTE_TYPE_COUNT_,
+};
+
+/* Values besides those of CUresult, which are >= 0. */
+enum {
+	CUDA_NOTE_NO_LIBRARY = -1,
+	CUDA_NOTE_BAD_LIBRARY = -2,
+	CUDA_NOTE_WRONG_SUM = -3,
+};
+
+enum cuda_step {
+	CUDA_STEP_OPEN, /* dlopen() */
+#define X(name, params) CUDA_STEP_##name,
+	CUDA_CALLS(X)
+#undef X
+		CUDA_STEP_COUNT_,
+};
+
+struct cuda_note {
+	uint32_t magic, size, type;
+	uint32_t device; /* CUDA's ordinal in that process */
+	uint32_t step;   /* enum cuda_step */
+	int32_t value;
+	uint64_t took_ns;        /* of a device, from context to result */
+	char uuid[GPU_UUID_MAX]; /* "GPU-..."; "" if not known. A MIG device has its own */
+	char bus_id[GPU_BUS_ID_MAX];
+	char name[GPU_NAME_MAX];
+	char text[160]; /* what CUDA says about the value; "" */
+};
+
+/* Whether the @len bytes in @n may be read as they stand: sizes, ranges, texts that end. */
+int cuda_note_check(const struct cuda_note *n, size_t len, struct error *err) MUST_USE;
+
+const char *cuda_step_name(unsigned step); /* "cuInit"; for any number; static */

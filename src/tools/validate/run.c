@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/validate/run.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/defaults.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+#include "tools/validate/files.h"
+#include "tools/validate/internal.h"
+
+/* Changes come in bursts, and the next try is not for free. */
+#define SETTLE_NS  (200 * NS_PER_MS)
+#define NEWS_BYTES 4096
+
+struct run {
+	const struct run_options *o;
+	const struct validate_settings *s;
+	int changes; /* inotify */
+	int signals; /* signalfd; -1: signals are left alone */
+	int status;  /* watch descriptor of the status directory; -1 */
+	/* Files of these were removed or written by us, so they are ours to take back. */
+	bool ours[VALIDATE_COUNT_];
+	bool unsaved[VALIDATE_COUNT_];  /* the files are not as the last report says */
+	bool reported[VALIDATE_COUNT_]; /* the reason of .unsaved was printed */
+	/* Held by the main thread but while a component runs: see guard(). */
+	pthread_mutex_t lock;
+	pthread_t guard;
+	int done; /* eventfd: the guard is to end; -1: there is none */
+};
+
+static void say(const struct run *run, const char *fmt, ...) PRINTF(2, 3);
+
+static void say(const struct run *run, const char *fmt, ...)
+{
+	char line[ERROR_MSG_MAX + 128];
+	va_list ap;
+
+	if (!run->o->progress)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	run->o->progress(line);
+}
+
+static bool has_files(const struct run *run)
+{
+	return run->o->output_dir && run->o->output_dir[0];
+}
+
+/* --- the end by a signal --- */
+
+static void take_back(struct run *run)
+{
+	struct error err = ERROR_INIT;
+
+	for (int c = 0; has_files(run) && c < VALIDATE_COUNT_; c++) {
+		if (run->ours[c] &&
+			files_begin(run->o->output_dir, (enum validate_component)c, &err) < 0)
+			say(run, "%s", err.msg);
+	}
+}
+
+/*
+ * A thread that ends the process when a signal comes while a component runs, for that may take
+ * minutes when the driver hangs. A lock and not a signal handler, so that no file is being written
+ * then, and gRPC's threads do not matter. Children go with their parent: PR_SET_PDEATHSIG.
+ */
+static void *guard(void *arg)
+{
+	struct run *run = arg;
+	struct pollfd p[2] = { { .fd = run->done, .events = POLLIN },
+		{ .fd = run->signals, .events = POLLIN } };
+
+	while (poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	(void)pthread_mutex_lock(&run->lock);
+	/* In between the main thread may have seen the signal itself, or have come to the end. */
+	if (poll(p, 2, 0) > 0 && !p[0].revents && p[1].revents) {
+		say(run, "interrupted while a component was validated");
+		if (run->o->watch_ns)
+			take_back(run);
+		_exit(run->o->watch_ns ? 0 : 1);
+	}
+	(void)pthread_mutex_unlock(&run->lock);
+	return NULL;
+}
+
+static void run_fini(struct run *run)
+{
+	if (run->done >= 0)
+		(void)eventfd_write(run->done, 1);
+	(void)pthread_mutex_unlock(&run->lock);
+	if (run->done >= 0)
+		(void)pthread_join(run->guard, NULL);
+	(void)pthread_mutex_destroy(&run->lock);
+	closep(&run->done);
+	closep(&run->changes);
+	closep(&run->signals);
+}
+
+static int start_guard(struct run *run, struct error *err)
+{
+	int r;
+
+	run->done = eventfd(0, EFD_CLOEXEC);
+	if (run->done < 0)
+		return error_sys(err, errno, "wait for signals");
+	r = pthread_create(&run->guard, NULL, guard, run);
+	if (r == 0)
+		return 0;
+	closep(&run->done);
+	run->done = -1;
+	return error_sys(err, r, "start a thread");
+}
+
+static int run_init(struct run *run, const struct run_options *o,
+	const struct validate_settings *s, struct error *err)
+{
+	sigset_t set;
+	int r = 0;
+
+	*run = (struct run){ .o = o, .s = s, .signals = -1, .status = -1, .done = -1 };
+	run->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (run->changes < 0)
+		return error_sys(err, errno, "watch directories");
+	(void)pthread_mutex_init(&run->lock, NULL);
+	(void)pthread_mutex_lock(&run->lock);
+	if (!o->wait && !o->watch_ns)
+		return 0;
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	run->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	if (run->signals < 0)
+		r = error_sys(err, errno, "wait for signals");
+	if (r < 0 || start_guard(run, err) < 0) {
+		run_fini(run);
+		return -1;
+	}
+	return 0;
+}
+
+/* --- waiting --- */
+
+/* Directories may come and go; adding one that is watched changes nothing. */
+static void watch_dirs(struct run *run)
+{
+	const struct validate_settings *s = run->s;
+	char pods[PATH_MAX] = "", dev[PATH_MAX] = "";
+	const char *const dirs[] = { s->driver_ctr, or_default(s->run_dir, DEFAULT_RUN_DIR),
+		pods, dev, "/etc/cdi", "/var/run/cdi" };
+	const uint32_t what = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR;
+
+	if (path_join(pods, sizeof(pods), or_default(s->kubelet_dir, DEFAULT_KUBELET_DIR),
+		    "pod-resources", NULL) < 0)
+		pods[0] = '\0';
+	if (path_join(dev, sizeof(dev), or_default(s->own_root, "/"), "dev", NULL) < 0)
+		dev[0] = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+		if (dirs[i] && dirs[i][0])
+			(void)inotify_add_watch(run->changes, dirs[i], what);
+	}
+	for (size_t i = 0; i < s->cdi_dirs.n; i++)
+		(void)inotify_add_watch(run->changes, s->cdi_dirs.v[i], what);
+	if (s->status_dir && s->status_dir[0])
+		run->status = inotify_add_watch(run->changes, s->status_dir, what);
+}
+
+/* Whether something has changed that another try may care about. Our own files do not count. */
+static bool changed(struct run *run)
+{
+	char news[NEWS_BYTES] __attribute__((aligned(__alignof__(struct inotify_event))));
+	const struct inotify_event *e;
+	bool any = false;
+	ssize_t n;
+
+	while ((n = read(run->changes, news, sizeof(news))) > 0) {
+		for (char *p = news; p < news + n; p += sizeof(*e) + e->len) {
+			e = (const struct inotify_event *)(const void *)p;
+			any = any || e->wd != run->status ||
+			      (e->len > 0 && strcmp(e->name, ".driver-ctr-ready") == 0);
+		}
+	}
+	return any;
+}
+
+static void settle(void)
+{
+	struct timespec ts = { .tv_nsec = (long)SETTLE_NS };
+
+	(void)nanosleep(&ts, NULL);
+}
+
+/* Until @ns have passed, or, with @early, something has changed. False: a signal came. */
+static bool rest(struct run *run, uint64_t ns, bool early)
+{
+	uint64_t until = time_mono_ns() + ns;
+
+	for (;;) {
+		uint64_t now = time_mono_ns();
+		struct pollfd p[2] = { { .fd = run->signals, .events = POLLIN },
+			{ .fd = early ? run->changes : -1, .events = POLLIN } };
+		uint64_t left_ms = now >= until ? 0 : (until - now) / NS_PER_MS + 1;
+
+		if (poll(p, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms) < 0 &&
+			errno != EINTR)
+			return false;
+		if (p[0].revents)
+			return false;
+		if (p[1].revents && changed(run)) {
+			settle();
+			return true;
+		}
+		if (time_mono_ns() >= until)
+			return true;
+	}
+}
+
+/* --- one component --- */
+
+static void output_failed(struct validate_report *r, const struct error *err)
+{
+	if (r->result != VALIDATE_FAIL)
+		report_set(r, VALIDATE_FAIL, VALIDATE_CODE_OUTPUT, "%s", err->msg);
+}
+
+/* Prints once why the files cannot be written. */
+static void report_unsaved(struct run *run, enum validate_component c, const char *why)
+{
+	if (!run->reported[c])
+		say(run, "%s: %s", validate_component_name(c), why);
+	run->reported[c] = true;
+}
+
+/* The files as the report says; what cannot be written makes a pass a failure. */
+static void keep(struct run *run, struct validate_report *r)
+{
+	enum validate_component c = r->component;
+	struct error err = ERROR_INIT;
+
+	if (!has_files(run))
+		return;
+	run->ours[c] = true;
+	if (files_write(run->o->output_dir, r, &err) == 0) {
+		run->unsaved[c] = run->reported[c] = false;
+		return;
+	}
+	/* The report of a failure has no room for another. */
+	if (r->result == VALIDATE_FAIL)
+		report_unsaved(run, c, err.msg);
+	run->unsaved[c] = true;
+	output_failed(r, &err);
+}
+
+/* No files from here on, until there is a report. */
+static int begin(struct run *run, enum validate_component c, struct validate_report *r)
+{
+	struct error err = ERROR_INIT;
+
+	if (!has_files(run))
+		return 0;
+	run->ours[c] = true;
+	if (files_begin(run->o->output_dir, c, &err) == 0)
+		return 0;
+	run->unsaved[c] = true;
+	output_failed(r, &err);
+	return -1;
+}
+
+/* Validates; meanwhile a signal ends the process. */
+static void look(struct run *run, enum validate_component c, struct validate_report *r)
+{
+	(void)pthread_mutex_unlock(&run->lock);
+	validate_component(c, run->s, r);
+	(void)pthread_mutex_lock(&run->lock);
+}
+
+/* Returns RUN_ENDED or 0. */
+static int one(struct run *run, enum validate_component c, struct validate_report *r)
+{
+	char last[sizeof(r->text)] = "";
+	uint64_t start = time_mono_ns();
+	char age[TIME_AGE_MAX];
+
+	if (begin(run, c, r) < 0)
+		return 0;
+	for (unsigned n = 1;; n++) {
+		validate_report_fini(r);
+		watch_dirs(run);
+		look(run, c, r);
+		if (r->result != VALIDATE_FAIL || !run->o->wait || strcmp(last, r->text) != 0)
+			keep(run, r);
+		if (r->result != VALIDATE_FAIL || !run->o->wait)
+			return 0;
+		time_age(time_mono_ns() - start, age);
+		if (strcmp(last, r->text) != 0)
+			say(run, "%s: waiting: %s: %s", validate_component_name(c),
+				validate_code_name(r->code), r->text);
+		else if (n % 12 == 0)
+			say(run, "%s: still waiting after %s, try %u",
+				validate_component_name(c), age, n);
+		(void)snprintf(last, sizeof(last), "%s", r->text);
+		if (!rest(run, run->o->interval_ns, /* early= */ true))
+			return RUN_ENDED;
+	}
+}
+
+/* --- rounds --- */
+
+static int round_of(struct run *run, struct validate_report *reports)
+{
+	const struct run_options *o = run->o;
+	const char *failed = NULL;
+	char why[128];
+
+	for (size_t i = 0; i < o->n; i++) {
+		struct validate_report *r = &reports[i];
+		bool applies =
+			!o->skip || validate_applies(o->list[i], run->s, why, sizeof(why));
+
+		if (r->result == VALIDATE_FAIL) { /* the clean-up, before the round */
+			failed = validate_component_name(o->list[i]);
+			continue;
+		}
+		if (failed) {
+			report_set(r, VALIDATE_SKIP, VALIDATE_CODE_SKIPPED, "%s failed first",
+				failed);
+			/* An older pass does not hold any more; what makes no sense here is
+			 * somebody else's. */
+			if (applies)
+				(void)begin(run, o->list[i], r);
+			continue;
+		}
+		if (!applies) {
+			report_set(r, VALIDATE_SKIP, VALIDATE_CODE_SKIPPED, "%s", why);
+			continue;
+		}
+		if (one(run, o->list[i], r) == RUN_ENDED)
+			return RUN_ENDED;
+		if (r->result == VALIDATE_FAIL)
+			failed = validate_component_name(o->list[i]);
+	}
+	return 0;
+}
+
+static int first_round(struct run *run, struct validate_report *reports)
+{
+	struct error err = ERROR_INIT;
+
+	for (size_t i = 0; i < run->o->n; i++)
+		validate_report_init(&reports[i], run->o->list[i]);
+	if (has_files(run) && run->o->cleanup && run->o->n > 0 &&
+		files_cleanup(run->o->output_dir, &err) < 0)
+		output_failed(&reports[0], &err);
+	return round_of(run, reports);
+}
+
+int run_round(const struct run_options *options, const struct validate_settings *settings,
+	struct validate_report *reports, struct error *err)
+{
+	struct run run;
+	int r;
+
+	if (run_init(&run, options, settings, err) < 0) {
+		for (size_t i = 0; i < options->n; i++)
+			validate_report_init(&reports[i], options->list[i]);
+		return -1;
+	}
+	r = first_round(&run, reports);
+	run_fini(&run);
+	return r;
+}
+
+struct watched {
+	uint64_t failures; /* in a row */
+	bool valid;        /* the ready file is there */
+};
+
+static void look_again(struct run *run, struct watched *w, struct validate_report *r)
+{
+	enum validate_component c = r->component;
+	const char *name = validate_component_name(c);
+
+	validate_report_fini(r);
+	look(run, c, r);
+	if (r->result != VALIDATE_FAIL) {
+		bool was_valid = w->valid;
+
+		w->failures = 0;
+		keep(run, r);
+		w->valid = r->result != VALIDATE_FAIL;
+		if (!w->valid)
+			report_unsaved(run, c, r->text);
+		else if (!was_valid)
+			say(run, "%s: passes: %s", name, r->text);
+		return;
+	}
+	w->failures++;
+	if (!w->valid && w->failures > run->o->watch_failures) {
+		if (run->unsaved[c])
+			keep(run, r);
+		return;
+	}
+	say(run, "%s: fails (%u of %u): %s: %s", name, (unsigned)w->failures,
+		(unsigned)run->o->watch_failures, validate_code_name(r->code), r->text);
+	if (w->failures < run->o->watch_failures)
+		return;
+	if (w->valid)
+		say(run, "%s: is not ready any more", name);
+	w->valid = false;
+	keep(run, r);
+}
+
+int run_watch(const struct run_options *options, const struct validate_settings *settings,
+	struct validate_report *reports, struct error *err)
+{
+	struct watched watched[VALIDATE_COUNT_] = { { .failures = 0 } };
+	struct run run;
+	int r;
+
+	if (run_init(&run, options, settings, err) < 0) {
+		for (size_t i = 0; i < options->n; i++)
+			validate_report_init(&reports[i], options->list[i]);
+		return -1;
+	}
+	r = first_round(&run, reports);
+	for (size_t i = 0; i < options->n && r == 0; i++) {
+		enum validate_result result = reports[i].result;
+
+		watched[i].valid = result != VALIDATE_FAIL && result != VALIDATE_SKIP;
+		watched[i].failures = result == VALIDATE_FAIL ? options->watch_failures : 0;
+		say(&run, "%s: %s: %s", validate_component_name(options->list[i]),
+			validate_result_name(reports[i].result), reports[i].text);
+	}
+	while (r == 0 && rest(&run, options->watch_ns, /* early= */ false)) {
+		for (size_t i = 0; i < options->n; i++) {
+			bool skipped = reports[i].result == VALIDATE_SKIP;
+
+			/* What was left out because one before it failed gets its turn now. */
+			if (skipped && options->skip &&
+				!validate_applies(options->list[i], settings, (char[128]){ 0 },
+					128))
+				continue;
+			/* One that fails does not end the round: the others' files must stay
+			 * true as well. */
+			look_again(&run, &watched[i], &reports[i]);
+		}
+	}
+	take_back(&run);
+	run_fini(&run);
+	return RUN_ENDED;
+}
