@@ -11,7 +11,7 @@
  */
 #include "mini-kubelet.h"
 
-#include "lib/test.h"
+#include "support/test.h"
 
 #include "lib/base/fd.h"
 #include "lib/base/time.h"

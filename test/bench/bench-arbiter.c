@@ -6,9 +6,9 @@
  *
  *	bench-arbiter ARBITER
  */
-#include "../unit/arbiter/client.h"
+#include "unit/node/arbiter/client.h"
 
-#include "lib/test.h"
+#include "support/test.h"
 
 #include "lib/base/fd.h"
 #include "lib/base/time.h"

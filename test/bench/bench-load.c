@@ -17,7 +17,7 @@
 #include "bench/mini-kubelet.h"
 #include "bench/web-load.h"
 
-#include "lib/test.h"
+#include "support/test.h"
 
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"

@@ -10,7 +10,7 @@
 
 #include "lib/base/time.h"
 #include "model/mig/plan.h"
-#include "layouts.h"
+#include "unit/model/mig/layouts.h"
 
 #define CUTS_MAX 512
 

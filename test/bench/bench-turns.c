@@ -11,9 +11,9 @@
  *
  *	bench-turns ARBITER
  */
-#include "../unit/arbiter/client.h"
+#include "unit/node/arbiter/client.h"
 
-#include "lib/test.h"
+#include "support/test.h"
 
 #include "abi/arbiter-control.h"
 #include "lib/base/fd.h"

@@ -10,7 +10,7 @@ usage() {
 	Usage: test/gpu/sample.sh STAGE GPU-SAMPLE
 
 	STAGE is a staged install (build/stage) or a bundle (tools/bundle), whose libraries are used.
-	GPU-SAMPLE is the program of that name (build/main/test/lib/gpu-sample).
+	GPU-SAMPLE is the program of that name (build/main/test/support/gpu-sample).
 	EOF
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # The arbiter as a program: what it says, how it starts, restarts and ends, and that it stays small.
-# How it treats processes is in test/unit/arbiter, with the kills.
+# How it treats processes is in test/unit/node/arbiter, with the kills.
 
 bats_require_minimum_version 1.5.0
 load lib

@@ -22,7 +22,7 @@ teardown() {
 
 # Ten minutes of a node with four GPUs: a seat of four, a whole GPU, a MIG instance and what is idle.
 make_ledger() {
-	"$GPUSLICE_BUILD/test/lib/make-ledger" "$LEDGER" <<-'END'
+	"$GPUSLICE_BUILD/test/support/make-ledger" "$LEDGER" <<-'END'
 		period|1767225600|node-1|p3.8xlarge|us-east-1|USD|catalogue 2026-07-20|12240000000|4|300000000000
 		held|team-a|web-0|u1|main|GPU-0|GPU-0|nvidia.com/gpu.shared|time-slicing|300000000000|75000000000|30000000000|63750000
 		held|team-b|train-0|u2|main|GPU-1|GPU-1|nvidia.com/gpu|exclusive|300000000000|300000000000|-|255000000

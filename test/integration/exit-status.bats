@@ -64,7 +64,7 @@ sys.exit(128 - status if status < 0 else status)' "$@"
 serve_all() {
 	kubelet
 	agent --config-file "$BATS_TEST_TMPDIR/config.yaml"
-	"$GPUSLICE_BUILD/test/lib/make-ledger" ledger.db <<-'END'
+	"$GPUSLICE_BUILD/test/support/make-ledger" ledger.db <<-'END'
 		period|1767225600|node-1|p3.8xlarge|us-east-1|USD|catalogue 2026-07-20|12240000000|4|300000000000
 		idle|GPU-0|300000000000|255000000
 	END

@@ -159,10 +159,10 @@ as_root() {
 	unshare --map-root-user "$@"
 }
 
-# cut_gpu GPU on|off|none|ID...: MIG by NVML alone (test/lib/mig-cut.c), as somebody else does it.
+# cut_gpu GPU on|off|none|ID...: MIG by NVML alone (test/support/mig-cut.c), as somebody else does it.
 cut_gpu() {
 	root_cuts
-	"$GPUSLICE_BUILD/test/lib/mig-cut" "$SIM_NVML" "$@"
+	"$GPUSLICE_BUILD/test/support/mig-cut" "$SIM_NVML" "$@"
 }
 
 # kubelet [OPTION...]: starts the stand-in kubelet and waits for its registration socket.

@@ -307,7 +307,7 @@ mig_is() {
 }
 
 @test "MIG devices that do not say who they are are told apart, and of each once" {
-	export FAKE_NVML=$NODE_DIR/nvml GPUSLICE_NVML=$GPUSLICE_BUILD/test/lib/libfake-nvml.so
+	export FAKE_NVML=$NODE_DIR/nvml GPUSLICE_NVML=$GPUSLICE_BUILD/test/support/libfake-nvml.so
 	printf '%s\n' 'gpus 1' 'memory 40960' 'migmode 0 1' 'mig 0 0 7 0 19 1' 'mig 0 1 8 0 19 1' \
 		'error nvmlDeviceGetUUID 100 3' 'error nvmlDeviceGetUUID 101 999' >"$FAKE_NVML"
 	mig_up mixed

@@ -10,7 +10,7 @@ DEFAULT_MAP=$BATS_TEST_DIRNAME/../../src/io/config/mig-default.yaml
 
 setup_file() {
 	stage_programs
-	export WALK_NVML=$GPUSLICE_BUILD/test/lib/libwalk-nvml.so
+	export WALK_NVML=$GPUSLICE_BUILD/test/support/libwalk-nvml.so
 	export LD_LIBRARY_PATH=$STAGE/lib/gpuslice/sim
 }
 

@@ -19,9 +19,9 @@ teardown() {
 	node_teardown
 }
 
-# answer KIND: what the agent says from now on (test/lib/view-sample.h).
+# answer KIND: what the agent says from now on (test/support/view-sample.h).
 answer() {
-	"$GPUSLICE_BUILD/test/lib/view-sample-json" "$1" /api/v1/node >"$GPUSLICE_RUN_DIR/answer.new"
+	"$GPUSLICE_BUILD/test/support/view-sample-json" "$1" /api/v1/node >"$GPUSLICE_RUN_DIR/answer.new"
 	mv "$GPUSLICE_RUN_DIR/answer.new" "$GPUSLICE_RUN_DIR/answer.json"
 }
 

@@ -14,7 +14,7 @@ setup() {
 	node_setup p3.8xlarge
 	OUT=$NODE_DIR/validations
 	export OUTPUT_DIR=$OUT DISABLE_DEV_CHAR_SYMLINK_CREATION=true
-	export GPUSLICE_CUDA=$GPUSLICE_BUILD/test/lib/libfake-cuda.so
+	export GPUSLICE_CUDA=$GPUSLICE_BUILD/test/support/libfake-cuda.so
 	unset COMPONENT CUDA_VISIBLE_DEVICES FAKE_CUDA
 	[[ -e $GPUSLICE_CUDA ]]
 }

@@ -301,7 +301,7 @@ node_make() {
 	rm -f "$dir/ready"
 	detached "$dir/log/init.log" unshare --mount --net --pid --uts --ipc --fork --kill-child \
 		"$KUBE_HERE/node-init" "$name" "$dir" "$(kube_bin "$kubelet"):/opt/kubelet" \
-		"$(kube_bin cri):/opt/cri" "$STAGE:/opt/gpuslice" "$GPUSLICE_BUILD/test/lib:/opt/gpuslice-test" \
+		"$(kube_bin cri):/opt/cri" "$STAGE:/opt/gpuslice" "$GPUSLICE_BUILD/test/support:/opt/gpuslice-test" \
 		"$KUBE/layers:/opt/layers" \
 		"$dir/log:/var/log/node" "$dir/etc:/etc/node" >"$dir/unshare"
 	eventually 20 test -s "$dir/ready" || { cat "$dir/log/init.log" && return 1; }

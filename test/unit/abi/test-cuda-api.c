@@ -4,7 +4,7 @@
 #include "abi/cuda-layout.h"
 #include "lib/base/cleanup.h"
 #include "cuda-rows.h"
-#include "lib/test.h"
+#include "support/test.h"
 
 #include <assert.h>
 

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/container/cuda/fake-gate.h"
+
+#include "support/test.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct fake_gate fake_gate;
+struct turn_page fake_turn_page;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gate gate;
+_Atomic(struct gate *) gate_root;
+
+void fake_gate_new(bool page)
+{
+	memset(&fake_gate, 0, sizeof(fake_gate));
+	memset(&fake_turn_page, 0, sizeof(fake_turn_page));
+	gate.gpu_count = 1;
+	atomic_store(&gate.captures, 0);
+	atomic_store(&gate.page, page ? &fake_turn_page : NULL);
+	atomic_store(&gate_root, &gate);
+}
+
+struct turn_gpu_page *gate_begin_slow(struct gate *g, CUstream stream, unsigned int flags,
+	uintptr_t kind)
+{
+	(void)g;
+	if (fake_gate.slow < sizeof(fake_gate.streams) / sizeof(*fake_gate.streams))
+		fake_gate.streams[fake_gate.slow] = stream;
+	fake_gate.slow++;
+	fake_gate.stream = stream;
+	fake_gate.flags = flags;
+	fake_gate.kind = kind;
+	if (fake_gate.refuse)
+		return NULL;
+	(void)atomic_fetch_add(&fake_turn_page.gpus[0].begun, 1);
+	return (struct turn_gpu_page *)((uintptr_t)&fake_turn_page.gpus[0] |
+					(fake_gate.mark && !(flags & GATE_SEVERAL) ? GATE_BEHIND
+										   : 0));
+}
+
+void gate_park_slow(struct gate_park *k, CUstream stream, unsigned int flags)
+{
+	fake_gate.parks++;
+	fake_gate.park_stream = stream;
+	fake_gate.park_flags = flags;
+	k->place = fake_gate.refuse ? 0 : fake_gate.parks;
+}
+
+void gate_parked_slow(const struct gate_park *k, bool given)
+{
+	assert_int_equal(k->place, fake_gate.parks);
+	fake_gate.parked += given;
+}
+
+void gate_capture_begins(void)
+{
+	fake_gate.begins++;
+	(void)atomic_fetch_add(&gate.captures, 1);
+}
+
+static void over(unsigned int *which)
+{
+	++*which;
+	assert_true(atomic_fetch_sub(&gate.captures, 1) > 0);
+}
+
+void gate_capture_failed(void)
+{
+	over(&fake_gate.failed);
+}
+
+void gate_capture_ended(void)
+{
+	over(&fake_gate.ended);
+}
+
+static int place_of(CUcontext context)
+{
+	for (int i = 0; i < FAKE_CONTEXTS; i++)
+		if (fake_gate.contexts[i] == context)
+			return i;
+	return -1;
+}
+
+bool fake_gate_knows(CUcontext context)
+{
+	return place_of(context) >= 0;
+}
+
+void keeper_context(CUcontext ctx, unsigned int gpu)
+{
+	int i;
+
+	assert_non_null(ctx);
+	(void)pthread_mutex_lock(&lock);
+	i = place_of(ctx);
+	if (i < 0)
+		i = place_of(NULL);
+	if (i >= 0) {
+		fake_gate.contexts[i] = ctx;
+		fake_gate.gpus[i] = gpu;
+	}
+	(void)pthread_mutex_unlock(&lock);
+	assert_true(i >= 0);
+}
+
+void keeper_context_gone(CUcontext ctx)
+{
+	int i;
+
+	(void)pthread_mutex_lock(&lock);
+	i = place_of(ctx);
+	fake_gate.gone++;
+	if (fake_gate.leaving == ctx)
+		fake_gate.leaving = NULL;
+	if (i >= 0)
+		fake_gate.contexts[i] = NULL;
+	(void)pthread_mutex_unlock(&lock);
+}
+
+void keeper_context_leaves(CUcontext ctx)
+{
+	(void)pthread_mutex_lock(&lock);
+	fake_gate.leaves++;
+	fake_gate.leaving = ctx;
+	(void)pthread_mutex_unlock(&lock);
+}
+
+void keeper_context_stays(CUcontext ctx)
+{
+	(void)pthread_mutex_lock(&lock);
+	fake_gate.stays++;
+	if (fake_gate.leaving == ctx)
+		fake_gate.leaving = NULL;
+	(void)pthread_mutex_unlock(&lock);
+}
+
+void gate_end_tagged(struct turn_gpu_page *p)
+{
+	fake_gate.behind++;
+	(void)atomic_fetch_add(&((struct turn_gpu_page *)((uintptr_t)p & ~GATE_TAGS))->ended,
+		1);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/container/cuda/memory-test.h"
+
+#include "support/test.h"
+
+#include "container/cuda/memory/lump.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+char *mt_dir;
+struct test_arbiter *arbiter;
+bool mt_no_slice;
+unsigned int mt_status_of_hello;
+
+void mt_in_child(void (*fn)(void))
+{
+	int status = -1, go[2];
+	pid_t pid;
+
+	md_new();
+	assert_int_equal(pipe(go), 0);
+	pid = fork(); /* before there are threads: what is a child of many has none (TSan) */
+	if (!pid) {
+		char byte;
+
+		alarm(30);
+		(void)close(go[1]);
+		while (read(go[0], &byte, 1) > 0)
+			;
+		if (!mt_no_slice)
+			CHECK(!setenv("GPUSLICE_SLICE_DIR", mt_dir, 1));
+		md.strict = ledger_active() && link_page();
+		fn();
+		CHECK(!md_shared->over);
+		CHECK(!link_page() || page()->begun == page()->done);
+		_exit(0);
+	}
+	ta_start(arbiter, mt_dir, LIMIT);
+	atomic_store(&arbiter->status, mt_status_of_hello);
+	(void)close(go[0]);
+	(void)close(go[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	ta_fini(arbiter);
+	assert_int_equal(status, 0);
+}
+
+void mt_make_pool(uint64_t bytes)
+{
+	struct lump *l = lump_of(LUMP_POOL, IN_POOL, 3, 0, CHARGE_SEEN);
+	struct lump_op op;
+
+	CHECK(l && !lump_begin(&op, l, bytes));
+	hold(bytes);
+	md.pool = bytes;
+	lump_end(&op);
+	CHECK(page()->seen >= bytes);
+}
+
+int mt_setup(void **state)
+{
+	(void)state;
+	mt_dir = test_tmpdir();
+	arbiter = ta_new();
+	return 0;
+}
+
+int mt_teardown(void **state)
+{
+	(void)state;
+	test_rmdir(mt_dir);
+	return 0;
+}

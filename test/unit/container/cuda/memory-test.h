@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Tests of the hooks of memory and contexts, between the driver of memory-driver.h and an arbiter. */
+#include "unit/container/cuda/memory-driver.h"
+#include "unit/container/client/slice-arbiter.h"
+
+/* Of this test binary. */
+extern char *mt_dir;
+extern struct test_arbiter *arbiter;
+
+/* How the next child starts: in no slice; what it is told when it registers, 0: it is let in. */
+extern bool mt_no_slice;
+extern unsigned int mt_status_of_hello;
+
+/* A process of its own, in which @fn uses CHECK(). It registers anew, and at the end all is in order. */
+void mt_in_child(void (*fn)(void));
+
+/* A pool of the device holds so much. */
+void mt_make_pool(uint64_t bytes);
+
+int mt_setup(void **state);
+int mt_teardown(void **state);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Contexts: what one is charged with, and what goes with it. */
+#include "support/test.h"
+#include "unit/container/cuda/memory-test.h"
+#include "unit/container/cuda/fake-gate.h"
+#include "container/cuda/green.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+static void *retain(void *arg)
+{
+	CUcontext context;
+
+	return cuDevicePrimaryCtxRetain(&context, 3) ? arg : NULL;
+}
+
+static void primary(void)
+{
+	pthread_t threads[8];
+	CUdeviceptr p;
+	void *bad;
+
+	/* Two bounds do not fit. */
+	for (size_t i = 0; i < 8; i++)
+		CHECK(!pthread_create(&threads[i], NULL, retain, &bad));
+	for (size_t i = 0; i < 8; i++)
+		CHECK(!pthread_join(threads[i], &bad) && !bad);
+	CHECK(used() == 600 * MIB && page()->seen == 0 && arbiter->compares == 1);
+	CHECK(!cuMemAlloc_v2(&p, 100 * MIB) && !cuMemAlloc_v2(&p, 100));
+	CHECK(used() == 702 * MIB);
+	for (size_t i = 0; i < 7; i++)
+		CHECK(!cuDevicePrimaryCtxRelease_v2(3));
+	CHECK(used() == 702 * MIB && arbiter->compares == 1);
+	CHECK(fake_gate_knows((CUcontext)&md.primary_refs) && !fake_gate.gone);
+	CHECK(!cuDevicePrimaryCtxRelease_v2(3));
+	CHECK(!fake_gate_knows((CUcontext)&md.primary_refs) && fake_gate.gone == 1);
+	/* Told of each, as any may be the last. */
+	CHECK(fake_gate.leaves == 8 && fake_gate.stays == 7 && !fake_gate.leaving);
+	CHECK(used() == 600 * MIB && page()->seen == 0 && arbiter->compares == 2 && !held());
+	/* As the arbiter does when it has looked. */
+	atomic_fetch_add(&page()->credit, 600 * MIB);
+	md.fail = CUDA_ERROR_DEVICE_UNAVAILABLE;
+	CHECK(retain(&bad) && used() == 0);
+	CHECK(!retain(&bad) && used() == 600 * MIB);
+	CHECK(!retain(&bad) && used() == 600 * MIB);
+}
+
+static void contexts__are_charged_once_for_many_threads(void **state)
+{
+	(void)state;
+	mt_in_child(primary);
+}
+
+static void *look_later(void *arg)
+{
+	(void)usleep(30 * 1000);
+	atomic_fetch_add(&page()->credit, 600 * MIB);
+	return arg;
+}
+
+/* The first one has gone, which the arbiter has yet to see. */
+static void one_by_one(void)
+{
+	pthread_t looker;
+	CUcontext c;
+	int compares;
+
+	CHECK(!cuCtxCreate_v2(&c, 0, 3) && !cuCtxDestroy_v2(c) && used() == 600 * MIB);
+	compares = arbiter->compares;
+	CHECK(cuCtxCreate_v2(&c, 0, 3) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(arbiter->compares == compares + 1 && page()->refused == 1);
+	CHECK(!pthread_create(&looker, NULL, look_later, NULL));
+	CHECK(!cuCtxCreate_v2(&c, 0, 3) && used() == 600 * MIB);
+	CHECK(!pthread_join(looker, NULL));
+	CHECK(page()->refused == 1);
+}
+
+static void contexts__wait_for_a_look_before_they_are_refused(void **state)
+{
+	(void)state;
+	mt_in_child(one_by_one);
+}
+
+static void own_context(void)
+{
+	CUcontext c;
+	CUdeviceptr p;
+
+	CHECK(!cuCtxCreate_v2(&c, 0, 3) && used() == 600 * MIB);
+	CHECK(!cuMemAlloc_v2(&p, 100 * MIB) && used() == 700 * MIB);
+	CHECK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 16384) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(md.stack == 1024);
+	CHECK(!cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024 + 512));
+	CHECK(used() == 700 * MIB + granules(UINT64_C(512) * 132 * 2048));
+	CHECK(cuCtxCreate_v2(&c, 0, 3) == CUDA_ERROR_OUT_OF_MEMORY);
+	md.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
+	CHECK(fake_gate_knows(c));
+	CHECK(cuCtxDestroy_v2(c) == CUDA_ERROR_ILLEGAL_ADDRESS && page()->seen == 100 * MIB);
+	CHECK(fake_gate_knows(c) && !fake_gate.gone && fake_gate.stays == 1);
+	CHECK(!cuCtxDestroy_v2(c) && page()->seen == 0);
+	CHECK(fake_gate.gone == 1 && fake_gate.leaves == 2 && !fake_gate.leaving);
+	CHECK(held() == 0);
+}
+
+static void contexts__take_what_is_in_them_along(void **state)
+{
+	(void)state;
+	mt_in_child(own_context);
+}
+
+static void attached(void)
+{
+	CUcontext c, again;
+	CUdeviceptr p;
+
+	CHECK(!cuCtxCreate_v2(&c, 0, 3) && !cuCtxAttach(&again, 0) && again == c);
+	CHECK(!cuMemAlloc_v2(&p, 100 * MIB) && !cuCtxDetach(c));
+	CHECK(used() == 700 * MIB && page()->seen == 100 * MIB && md.contexts == 1);
+	CHECK(fake_gate_knows(c) && !fake_gate.gone);
+	md.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
+	CHECK(cuCtxDetach(c) == CUDA_ERROR_ILLEGAL_ADDRESS && page()->seen == 100 * MIB);
+	CHECK(fake_gate_knows(c) && !fake_gate.gone && fake_gate.stays == 1);
+	CHECK(!cuCtxDetach(c) && page()->seen == 0 && !md.contexts && !held());
+	CHECK(!fake_gate_knows(c) && fake_gate.gone == 1 && !fake_gate.leaving);
+	CHECK(used() == 600 * MIB && arbiter->compares >= 2);
+}
+
+static void contexts__end_with_their_last_detach(void **state)
+{
+	(void)state;
+	mt_in_child(attached);
+}
+
+static bool lives_in_primary(CUgreenCtx g)
+{
+	return green_primary((CUcontext)g) == (CUcontext)&md.primary_refs;
+}
+
+static void green(void)
+{
+	CUgreenCtx first, second;
+	CUdeviceptr p;
+	int compares;
+
+	CHECK(!cuGreenCtxCreate(&first, NULL, 3, 0) && used() == 664 * MIB);
+	CHECK(!cuGreenCtxCreate(&second, NULL, 3, 0) && used() == 728 * MIB);
+	CHECK(page()->seen == 0 && held() == PRIMARY);
+	CHECK(lives_in_primary(first) && lives_in_primary(second));
+	md.fail = CUDA_ERROR_ILLEGAL_ADDRESS;
+	CHECK(cuGreenCtxDestroy(first) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	CHECK(lives_in_primary(first));
+	CHECK(!cuGreenCtxDestroy(first) && held() == PRIMARY);
+	CHECK(!lives_in_primary(first) && lives_in_primary(second));
+	CHECK(fake_gate_knows((CUcontext)&md.primary_refs));
+	compares = arbiter->compares;
+	CHECK(!cuGreenCtxDestroy(second) && !held() && arbiter->compares > compares);
+	CHECK(!fake_gate_knows((CUcontext)&md.primary_refs));
+	/* As the arbiter does when it has looked. */
+	atomic_fetch_add(&page()->credit, 728 * MIB);
+	CHECK(!cuMemAlloc_v2(&p, 400 * MIB));
+	CHECK(cuGreenCtxCreate(&first, NULL, 3, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+	CHECK(used() == 400 * MIB && held() == 400 * MIB);
+	/* The driver does not: the next one is charged for the primary context anew. */
+	CHECK(!cuMemFree_v2(p) && used() == 0);
+	md.fail = CUDA_ERROR_NOT_SUPPORTED;
+	CHECK(cuGreenCtxCreate(&first, NULL, 3, 0) == CUDA_ERROR_NOT_SUPPORTED && used() == 0);
+	CHECK(!cuGreenCtxCreate(&first, NULL, 3, 0) && used() == 664 * MIB);
+}
+
+static void green_contexts__are_charged_with_their_primary_one(void **state)
+{
+	(void)state;
+	mt_in_child(green);
+}
+
+static void reset(void)
+{
+	CUcontext c;
+	CUdeviceptr p;
+
+	for (int i = 0; i < 2; i++) {
+		CHECK(!cuDevicePrimaryCtxRetain(&c, 3) && !cuDevicePrimaryCtxRetain(&c, 3));
+		CHECK(!cuMemAlloc_v2(&p, 100 * MIB) && !cuMemAlloc_v2(&p, 100));
+		mt_make_pool(64 * MIB);
+		CHECK(used() == 766 * MIB && held() == 166 * MIB + PRIMARY);
+		CHECK(!(i ? cuDevicePrimaryCtxReset_v2(3) : cuDevicePrimaryCtxReset(3)));
+		CHECK(!held() && page()->seen == 0 && used() == 600 * MIB);
+		atomic_fetch_add(&page()->credit, 600 * MIB);
+	}
+	CHECK(used() == 0);
+}
+
+static void reset__gives_all_but_the_context_back(void **state)
+{
+	(void)state;
+	mt_in_child(reset);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(contexts__are_charged_once_for_many_threads),
+		cmocka_unit_test(contexts__wait_for_a_look_before_they_are_refused),
+		cmocka_unit_test(contexts__take_what_is_in_them_along),
+		cmocka_unit_test(contexts__end_with_their_last_detach),
+		cmocka_unit_test(green_contexts__are_charged_with_their_primary_one),
+		cmocka_unit_test(reset__gives_all_but_the_context_back),
+	};
+
+	return cmocka_run_group_tests_name("context", tests, mt_setup, mt_teardown);
+}

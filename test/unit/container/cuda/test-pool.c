@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Async pools against a limit: cuda/memory/: lump.c and pool.c. */
+#include "unit/container/cuda/fake-driver.h"
+
+#include "container/cuda/memory/lump.h"
+#include "container/cuda/memory/pool.h"
+#include "container/charges/rows.h"
+
+#include <pthread.h>
+
+#define KEEP_ALL UINT64_MAX
+
+static const CUmemPoolProps on_device = {
+	.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+	.location = { CU_MEM_LOCATION_TYPE_DEVICE, 0 },
+};
+
+static uint64_t unused;
+
+static void threshold(CUmemoryPool pool, uint64_t bytes)
+{
+	assert_int_equal(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &bytes),
+		0);
+}
+
+static CUdeviceptr alloc(uint64_t bytes)
+{
+	CUdeviceptr p = 0;
+
+	assert_int_equal(cuMemAllocAsync(&p, bytes, fake_stream(1)), 0);
+	return p;
+}
+
+static void release(CUdeviceptr p)
+{
+	assert_int_equal(cuMemFreeAsync(p, fake_stream(1)), 0);
+}
+
+/* All is told, and nothing was ever too much. */
+static void assert_exact(void)
+{
+	assert_int_equal(fake.over, 0);
+	assert_int_equal(fake.spoiled, 0);
+	assert_int_equal(fake_used(), fake_physical());
+	assert_int_equal(fake_page.gpus[0].seen, fake_physical());
+	assert_int_equal(fake_page.gpus[0].begun, fake_page.gpus[0].done);
+	assert_int_equal(fake_thread_mode(), 0);
+}
+
+static int start(void **state)
+{
+	(void)state;
+	fake_new(256 * MIB);
+	return 0;
+}
+
+static int empty(void **state)
+{
+	(void)state;
+	assert_int_equal(cuCtxSynchronize(), 0);
+	lumps_trim(0);
+	assert_exact();
+	assert_int_equal(fake_used(), 0);
+	return 0;
+}
+
+static void pool_max__is_the_limit_in_pieces(void **state)
+{
+	(void)state;
+	assert_int_equal(pool_max(0, 100 * MIB), 96 * MIB);
+	assert_int_equal(pool_max(64 * MIB, 100 * MIB), 64 * MIB);
+	assert_int_equal(pool_max(512 * MIB, 100 * MIB), 96 * MIB);
+	assert_int_equal(pool_max(0, MIB), 32 * MIB);
+	assert_int_equal(pool_max(0, SLICE_NO_LIMIT), 0);
+}
+
+static void lump_growth__is_in_pieces(void **state)
+{
+	(void)state;
+	assert_int_equal(lump_growth(0), 0);
+	assert_int_equal(lump_growth(1), 32 * MIB);
+	assert_int_equal(lump_growth(32 * MIB), 32 * MIB);
+	assert_int_equal(lump_growth(32 * MIB + 1), 64 * MIB);
+	assert_true(lump_growth(UINT64_MAX) == UINT64_MAX);
+}
+
+static void alloc__charges_what_the_pool_reserves(void **state)
+{
+	CUdeviceptr a = alloc(40 * MIB), b;
+
+	(void)state;
+	assert_int_equal(fake_used(), 64 * MIB);
+	b = alloc(10 * MIB);
+	assert_int_equal(fake_used(), 64 * MIB);
+	assert_exact();
+	release(a);
+	assert_int_equal(fake_used(), 64 * MIB);
+	assert_int_equal(cuStreamSynchronize(fake_stream(1)), 0);
+	assert_int_equal(fake_used(), 32 * MIB);
+	assert_exact();
+	release(b);
+}
+
+static void alloc__is_refused_at_the_limit(void **state)
+{
+	CUdeviceptr a = alloc(200 * MIB), b;
+
+	(void)state;
+	assert_int_equal(cuMemAllocAsync(&b, 40 * MIB, fake_stream(1)),
+		CUDA_ERROR_OUT_OF_MEMORY);
+	assert_exact();
+	b = alloc(32 * MIB);
+	assert_int_equal(fake_used(), 256 * MIB);
+	release(a);
+	release(b);
+}
+
+static void alloc__of_all_variants_counts(void **state)
+{
+	CUdeviceptr p[4];
+
+	(void)state;
+	assert_int_equal(cuMemAllocAsync_ptsz(&p[0], 20 * MIB, NULL), 0);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p[1], 20 * MIB, fake_default_pool(), NULL),
+		0);
+	assert_int_equal(
+		cuMemAllocFromPoolAsync_ptsz(&p[2], 20 * MIB, fake_default_pool(), NULL), 0);
+	assert_int_equal(cuMemAllocAsync(&p[3], 20 * MIB, CU_STREAM_PER_THREAD), 0);
+	assert_int_equal(fake.own_calls, 2);
+	assert_int_equal(fake_used(), 96 * MIB);
+	assert_exact();
+	for (int i = 0; i < 4; i++)
+		release(p[i]);
+}
+
+static void alloc__takes_anew_what_the_pool_had_cached(void **state)
+{
+	CUdeviceptr a, b;
+
+	(void)state;
+	threshold(fake_default_pool(), KEEP_ALL);
+	a = alloc(96 * MIB);
+	b = alloc(96 * MIB);
+	release(a);
+	release(b);
+	assert_int_equal(cuStreamSynchronize(fake_stream(1)), 0);
+	assert_int_equal(fake_used(), 192 * MIB);
+	a = alloc(192 * MIB);
+	assert_true(fake.trims > 0);
+	assert_exact();
+	release(a);
+}
+
+static void alloc__waits_for_its_stream_at_the_limit(void **state)
+{
+	CUdeviceptr a = alloc(192 * MIB);
+
+	(void)state;
+	release(a);
+	fake.never_idle = 3;
+	a = alloc(192 * MIB); /* no wait of the program's in between */
+	assert_int_equal(fake.never_idle, 0);
+	assert_exact();
+	release(a);
+}
+
+static void alloc__waits_no_longer_than_it_may(void **state)
+{
+	CUdeviceptr a = alloc(192 * MIB), b;
+
+	(void)state;
+	release(a);
+	fake.never_idle = 1 << 30;
+	assert_int_equal(cuMemAllocAsync(&b, 192 * MIB, fake_stream(1)),
+		CUDA_ERROR_OUT_OF_MEMORY);
+	fake.never_idle = 0;
+	assert_exact();
+}
+
+static void capture__takes_nothing_and_is_not_spoiled(void **state)
+{
+	CUdeviceptr a = alloc(200 * MIB), b;
+
+	(void)state;
+	threshold(fake_default_pool(), KEEP_ALL);
+	release(a);
+	for (unsigned int mode = 0; mode < 3; mode++) {
+		fake_capture(fake_stream(2), mode);
+		assert_int_equal(cuMemAllocAsync(&b, 200 * MIB, fake_stream(2)), 0);
+		assert_int_equal(fake_used(), 224 * MIB);
+		/* What a charge of any kind at the limit does. */
+		lumps_trim(0);
+		assert_int_equal(fake.spoiled, 0);
+		assert_int_equal(fake_thread_mode(), 0);
+		fake_capture_end(fake_stream(2));
+	}
+	assert_exact();
+}
+
+static void destroy__keeps_a_pool_until_it_holds_nothing(void **state)
+{
+	CUmemoryPool pool, now;
+	CUdeviceptr p;
+
+	(void)state;
+	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
+	assert_int_equal(REAL(cuDeviceSetMemPool)(0, pool), 0);
+	p = alloc(40 * MIB);
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+	assert_int_equal(fake.destroyed, 0);
+	assert_int_equal(fake_used(), 64 * MIB);
+	assert_int_equal(REAL(cuDeviceGetMemPool)(&now, 0), 0);
+	assert_ptr_equal(now, fake_default_pool());
+	release(p);
+	assert_int_equal(fake_used(), 64 * MIB);
+	assert_int_equal(cuCtxSynchronize(), 0);
+	assert_int_equal(fake_used(), 0);
+	assert_int_equal(fake.destroyed, 1);
+	assert_exact();
+}
+
+static void destroy__of_an_empty_pool_is_at_once(void **state)
+{
+	CUmemoryPool pool;
+	CUdeviceptr p;
+
+	(void)state;
+	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
+	threshold(pool, KEEP_ALL);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
+	release(p);
+	assert_int_equal(cuCtxSynchronize(), 0);
+	assert_int_equal(fake_used(), 32 * MIB);
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+	assert_int_equal(fake.destroyed, 1);
+	assert_int_equal(fake_used(), 0);
+	assert_int_not_equal(cuMemPoolDestroy(fake_default_pool()), 0);
+	/* The handle comes again. */
+	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
+	assert_int_equal(fake_used(), 32 * MIB);
+	release(p);
+	assert_int_equal(cuCtxSynchronize(), 0);
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+	assert_exact();
+}
+
+static void create__makes_no_pool_larger_than_the_slice(void **state)
+{
+	CUmemPoolProps props = on_device;
+	CUmemoryPool pool;
+
+	(void)state;
+	fake_page.gpus[0].alone = 1;
+	assert_int_equal(cuMemPoolCreate(&pool, &props), 0);
+	assert_int_equal(fake.max_size, 256 * MIB);
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+	fake.old_driver = true;
+	assert_int_equal(cuMemPoolCreate(&pool, &props), 0);
+	assert_int_equal(fake.max_size, 0);
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+}
+
+static void reset__leaves_its_pools_to_the_comparison(void **state)
+{
+	CUmemoryPool pool;
+	CUdeviceptr p;
+
+	(void)state;
+	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
+	fake_reset();
+	assert_int_equal(cuCtxSynchronize(), 0);
+	assert_int_equal(fake_page.gpus[0].seen, 0);
+	link_compare(0);
+	assert_exact();
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+	/* The handle comes again. */
+	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
+	assert_int_equal(fake_used(), 32 * MIB);
+	release(p);
+	assert_int_equal(cuCtxSynchronize(), 0);
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+}
+
+/* CUDA 11.2: the bounds are all there is, until the pool is gone. */
+static void size_unknown__is_charged_in_full(void **state)
+{
+	CUmemoryPool pool;
+	CUdeviceptr p;
+
+	(void)state;
+	fake.old_driver = true;
+	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p, 40 * MIB, pool, NULL), 0);
+	assert_int_equal(fake_used(), 64 * MIB);
+	release(p);
+	fake_unseen_sync();
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+	assert_int_equal(fake.destroyed, 1);
+	link_compare(0);
+	fake.old_driver = false;
+	assert_exact();
+}
+
+static void pools_of_others_cost_nothing(void **state)
+{
+	CUmemPoolProps host = { .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { CU_MEM_LOCATION_TYPE_HOST_NUMA, 0 } };
+	CUmemoryPool pool, imported;
+	CUdeviceptr p;
+
+	(void)state;
+	assert_int_equal(cuMemPoolCreate(&pool, &host), 0);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p, 512 * MIB, pool, NULL), 0);
+	assert_int_equal(fake_used(), 0);
+	release(p);
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+	assert_int_equal(cuMemPoolImportFromShareableHandle(&imported, &unused, 1, 0), 0);
+	assert_int_equal(fake_used(), 0);
+	/* The handle may come again for one that does cost. */
+	assert_int_equal(cuMemPoolCreate(&pool, &on_device), 0);
+	assert_int_equal(cuMemAllocFromPoolAsync(&p, MIB, pool, NULL), 0);
+	assert_int_equal(fake_used(), 32 * MIB);
+	release(p);
+	assert_int_equal(cuCtxSynchronize(), 0);
+	assert_int_equal(cuMemPoolDestroy(pool), 0);
+}
+
+static void shrunk_unseen__is_left_to_the_comparison(void **state)
+{
+	CUdeviceptr a = alloc(64 * MIB), b;
+
+	(void)state;
+	fake_hidden(100 * MIB);
+	release(a);
+	fake_unseen_sync(); /* the pool holds nothing, and we do not know */
+	link_compare(0);    /* the arbiter sees that, and believes that the context shrank */
+	assert_int_equal(fake_used(), 100 * MIB);
+	b = alloc(MIB);
+	/* Never under the truth. */
+	assert_true(fake_used() >= fake_physical());
+	assert_int_equal(fake.over, 0);
+	link_compare(0);
+	assert_int_equal(fake_used(), 132 * MIB);
+	assert_int_equal(fake_page.gpus[0].seen, 32 * MIB);
+	release(b);
+	assert_int_equal(cuCtxSynchronize(), 0);
+	assert_int_equal(fake_used(), 100 * MIB);
+	fake_new(256 * MIB);
+}
+
+static void free__of_plain_memory_is_plain(void **state)
+{
+	struct row row = { .bytes = 1, .count = 1 };
+
+	(void)state;
+	assert_true(row_put(ROW_POINTER, 0x7000, &row));
+	assert_int_equal(cuMemFreeAsync(0x7000, fake_stream(1)), 0);
+	assert_int_equal(fake.own_calls, 1);
+}
+
+static void no_slice__is_passed_through(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	fake.state = LINK_NO_SLICE;
+	link_off = true;
+	fake.calls = 0;
+	assert_int_equal(cuMemAllocAsync(&p, 512 * MIB, NULL), 0);
+	assert_int_equal(cuMemFreeAsync(p, NULL), 0);
+	assert_int_equal(fake.calls, 1);
+	assert_int_equal(fake_used(), 0);
+	fake_new(256 * MIB);
+}
+
+/* What the bounds of calls under way are for, in the middle of an allocation. */
+
+static void others_wait(void)
+{
+	assert_int_equal(cuStreamSynchronize(fake_stream(2)), 0);
+	assert_int_equal(fake_used(), 64 * MIB);
+	lumps_trim(0);
+	assert_int_equal(fake_used(), 64 * MIB);
+}
+
+static CUdeviceptr second;
+
+static void others_alloc(void)
+{
+	second = alloc(20 * MIB);
+	assert_int_equal(fake_used(), 96 * MIB);
+}
+
+static void a_call_under_way__keeps_its_bound(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	fake.meanwhile = others_wait;
+	fake.after = others_wait;
+	p = alloc(64 * MIB);
+	assert_exact();
+	release(p);
+	assert_int_equal(cuCtxSynchronize(), 0);
+	fake.meanwhile = others_alloc;
+	p = alloc(64 * MIB);
+	assert_int_equal(fake_used(), 96 * MIB);
+	assert_exact();
+	release(p);
+	release(second);
+}
+
+static void *racer(void *arg)
+{
+	unsigned int seed = (unsigned int)(uintptr_t)arg;
+	CUdeviceptr have[4] = { 0 };
+
+	for (int i = 0; i < 3000; i++) {
+		CUdeviceptr *p = &have[rand_r(&seed) % 4];
+		size_t bytes = ((size_t)rand_r(&seed) % 64 + 1) * MIB;
+
+		if (*p)
+			assert_int_equal(cuMemFreeAsync(*p, fake_stream(1)), 0), *p = 0;
+		else if (cuMemAllocAsync(p, bytes, fake_stream(1)))
+			*p = 0;
+		if (rand_r(&seed) % 16 == 0)
+			assert_int_equal(cuStreamSynchronize(fake_stream(1)), 0);
+		if (rand_r(&seed) % 64 == 0)
+			lumps_trim(0);
+	}
+	for (int i = 0; i < 4; i++)
+		if (have[i])
+			(void)cuMemFreeAsync(have[i], fake_stream(1));
+	return NULL;
+}
+
+static void threads__lose_and_double_nothing(void **state)
+{
+	pthread_t threads[8];
+
+	(void)state;
+	fake_new(1024 * MIB);
+	threshold(fake_default_pool(), 64 * MIB);
+	for (uintptr_t i = 0; i < 8; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, racer, (void *)(i + 1)), 0);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(fake.over, 0);
+	/* A shrink that another thread's wait made while this one began is left to the arbiter. */
+	assert_int_equal(cuCtxSynchronize(), 0);
+	lumps_trim(0);
+	link_compare(0);
+	threshold(fake_default_pool(), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pool_max__is_the_limit_in_pieces),
+		cmocka_unit_test(lump_growth__is_in_pieces),
+#define T(name) cmocka_unit_test_setup_teardown(name, start, empty)
+		T(alloc__charges_what_the_pool_reserves),
+		T(alloc__is_refused_at_the_limit),
+		T(alloc__of_all_variants_counts),
+		T(alloc__takes_anew_what_the_pool_had_cached),
+		T(alloc__waits_for_its_stream_at_the_limit),
+		T(alloc__waits_no_longer_than_it_may),
+		T(capture__takes_nothing_and_is_not_spoiled),
+		T(destroy__keeps_a_pool_until_it_holds_nothing),
+		T(destroy__of_an_empty_pool_is_at_once),
+		T(create__makes_no_pool_larger_than_the_slice),
+		T(reset__leaves_its_pools_to_the_comparison),
+		T(size_unknown__is_charged_in_full),
+		T(pools_of_others_cost_nothing),
+		T(shrunk_unseen__is_left_to_the_comparison),
+		T(free__of_plain_memory_is_plain),
+		T(no_slice__is_passed_through),
+		T(a_call_under_way__keeps_its_bound),
+		T(threads__lose_and_double_nothing),
+#undef T
+	};
+
+	return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Slots of a table that threads share without a lock. */
+#include "support/test.h"
+#include "container/gate/slot.h"
+
+#include <pthread.h>
+
+#define CONTEXT(n) ((CUcontext)(uintptr_t)(0x1000 * (n)))
+
+static void slot__is_free_where_memory_is_zero(void **state)
+{
+	struct slot s = { 0 };
+
+	(void)state;
+	assert_int_equal(slot_look(&s), SLOT_FREE);
+	assert_null(slot_context(&s));
+	assert_true(slot_take(&s, SLOT_FREE));
+}
+
+static void slot__is_claimed_by_one(void **state)
+{
+	struct slot s = { 0 };
+
+	(void)state;
+	assert_false(slot_take(&s, SLOT_SET));
+	assert_int_equal(slot_look(&s), SLOT_FREE);
+	assert_true(slot_take(&s, SLOT_FREE));
+	assert_int_equal(slot_look(&s), SLOT_CLAIMED);
+	assert_false(slot_take(&s, SLOT_FREE));
+	assert_false(slot_take(&s, SLOT_SET));
+	slot_set_gpu(&s, 3);
+	slot_set_context(&s, CONTEXT(1));
+	slot_give(&s, SLOT_SET);
+	assert_int_equal(slot_look(&s), SLOT_SET);
+	assert_int_equal(slot_gpu(&s), 3);
+	assert_ptr_equal(slot_context(&s), CONTEXT(1));
+	assert_false(slot_take(&s, SLOT_FREE));
+	assert_true(slot_take(&s, SLOT_SET));
+}
+
+static void slot__is_taken_from_a_context_that_has_gone(void **state)
+{
+	static const enum slot_state states[] = { SLOT_FREE, SLOT_SET };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct slot s = { 0 };
+		enum slot_state was;
+
+		assert_true(slot_take(&s, SLOT_FREE));
+		slot_set_context(&s, CONTEXT(1));
+		/* Who has it uses the context. */
+		assert_false(slot_take_gone(&s, CONTEXT(1), &was));
+		slot_give(&s, states[i]);
+		assert_false(slot_take_gone(&s, CONTEXT(2), &was));
+		assert_int_equal(slot_look(&s), states[i]);
+		assert_true(slot_take_gone(&s, CONTEXT(1), &was));
+		assert_int_equal(was, states[i]);
+		assert_int_equal(slot_look(&s), SLOT_CLAIMED);
+	}
+}
+
+/* ---- threads ------------------------------------------------------------------------------------ */
+
+#define THREADS 4
+#define SLOTS   3
+#define ROUNDS  20000
+
+static struct {
+	struct slot slot;
+	uint64_t uses, again; /* not atomic: who has the slot is alone with them */
+} table[SLOTS];
+
+/* Returns how often it had one, by whatever way. */
+static void *uses(void *arg)
+{
+	CUcontext mine = CONTEXT((uintptr_t)arg + 1);
+	uintptr_t n = 0;
+
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		struct slot *s = &table[i % SLOTS].slot;
+		enum slot_state was = slot_look(s);
+
+		if (i % 7 == 0 ? !slot_take_gone(s, mine, &was)
+			       : was == SLOT_CLAIMED || !slot_take(s, was))
+			continue;
+		table[i % SLOTS].uses++;
+		slot_set_context(s, mine);
+		table[i % SLOTS].again++;
+		slot_give(s, i % 2 ? SLOT_SET : SLOT_FREE);
+		n++;
+	}
+	return (void *)n;
+}
+
+static void slot__leaves_who_has_it_alone(void **state)
+{
+	pthread_t threads[THREADS];
+	uint64_t had = 0, seen = 0;
+
+	(void)state;
+	for (uintptr_t i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, uses, (void *)i), 0);
+	for (int i = 0; i < THREADS; i++) {
+		void *n;
+
+		assert_int_equal(pthread_join(threads[i], &n), 0);
+		had += (uintptr_t)n;
+	}
+	for (int i = 0; i < SLOTS; i++) {
+		assert_int_equal(table[i].uses, table[i].again);
+		seen += table[i].uses;
+	}
+	assert_int_equal(seen, had);
+	assert_true(had > 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slot__is_free_where_memory_is_zero),
+		cmocka_unit_test(slot__is_claimed_by_one),
+		cmocka_unit_test(slot__is_taken_from_a_context_that_has_gone),
+		cmocka_unit_test(slot__leaves_who_has_it_alone),
+	};
+
+	return cmocka_run_group_tests_name("slot", tests, NULL, NULL);
+}

@@ -1,0 +1,792 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit/model/sched/model.h"
+
+#include "model/sched/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define START     S
+#define SUBMIT_NS (10 * US) /* from the end of a wait to the next submission */
+
+static void keep(struct model *m, const char *failure)
+{
+	if (!m->failure[0])
+		(void)snprintf(m->failure, sizeof(m->failure), "at %.3f ms: %s",
+			(double)(m->now - START) / 1e6, failure);
+}
+
+#define fail(m, ...)                                             \
+	do {                                                     \
+		char text[160];                                  \
+                                                                 \
+		(void)snprintf(text, sizeof(text), __VA_ARGS__); \
+		keep(m, text);                                   \
+	} while (0)
+
+uint64_t model_random(struct model *m, uint64_t below)
+{
+	m->seed ^= m->seed << 13;
+	m->seed ^= m->seed >> 7;
+	m->seed ^= m->seed << 17;
+	return below ? (m->seed * UINT64_C(2685821657736338717) >> 20) % below : 0;
+}
+
+static uint64_t between(struct model *m, uint64_t least, uint64_t most)
+{
+	return least + model_random(m, most - least + 1);
+}
+
+/* ---- what the arbiter does --------------------------------------------------------------------- */
+
+static bool liar(const struct model_proc *p)
+{
+	return p->task.kind >= MODEL_FLAPPER;
+}
+
+/* A gate of a seat has changed: the page says so at once. */
+static void on_gate(void *arg, struct turns_seat *seat)
+{
+	struct model *m = arg;
+	struct model_proc *p = seat->user;
+	struct model_slice *s = p->slice;
+	uint64_t keeper = m->now + between(m, 10 * US, 100 * US);
+
+	p->generation++;
+	p->gate_at = m->now;
+	m->n_gates++;
+	if (seat->gate == TURNS_CLOSED)
+		s->closed_at[p->gpu] = model_charged(m, s, p->gpu);
+	if (seat->gate != TURNS_CLOSED && p->blocked)
+		p->woken_at = m->now + between(m, 5 * US, 50 * US);
+	/* Where all it knows of stands at the gate, who is woken there is to say what it sees. */
+	if (p->in_flight || !p->blocked)
+		p->look_at = turns_min(p->look_at, keeper);
+	if (seat->gate == TURNS_METERED && seat->meter.turn_ns != UINT64_MAX &&
+		seat->meter.turn_ns > TURNS_NS * 5 / 4)
+		fail(m, "a turn of %.3f ms", (double)seat->meter.turn_ns / 1e6);
+}
+
+static uint64_t done_of(void *arg, const struct turns_seat *seat)
+{
+	const struct model_proc *p = seat->user;
+
+	(void)arg;
+	return p->steps;
+}
+
+static void check_gates(struct model *m, unsigned int gpu)
+{
+	const struct model_slice *holder = NULL;
+	bool together = m->turns->gpus[gpu].stretch.together;
+
+	for (size_t i = 0; i < m->n_procs; i++) {
+		const struct model_proc *p = &m->procs[i];
+
+		if (!p->slice || p->gpu != gpu || !p->seat)
+			continue;
+		if (together && p->seat->gate != TURNS_OPEN)
+			fail(m, "process %zu has a closed gate though all go together", i);
+		if (p->seat->wants && p->seat->gate != TURNS_CLOSED)
+			fail(m, "process %zu wants before an open gate", i);
+		if (p->seat->part->share.mps && p->seat->gate != TURNS_OPEN)
+			fail(m, "process %zu is under MPS and its gate is not open", i);
+		if (p->seat->gate == TURNS_CLOSED || !turns_has_turns(p->seat->part) ||
+			together)
+			continue;
+		if (holder && holder != p->slice)
+			fail(m, "GPU %u has two holders", gpu);
+		holder = p->slice;
+	}
+}
+
+static void check_slice(struct model *m, struct model_slice *s, unsigned int gpu)
+{
+	struct turns_account a;
+
+	turns_account(m->turns, s->slice, gpu, m->now, &a);
+	if (a.charged_ns < s->charged[gpu])
+		fail(m, "slice %td was charged less than before", s - m->slices);
+	s->charged[gpu] = a.charged_ns;
+	if (s->share[gpu].mps && a.turn)
+		fail(m, "slice %td is under MPS and has the turn", s - m->slices);
+	if (!s->share[gpu].mps && (a.stuck_ns || !a.turn))
+		s->tail[gpu] = turns_max(s->tail[gpu], a.charged_ns - s->closed_at[gpu]);
+}
+
+static void check_sum(struct model *m, unsigned int gpu)
+{
+	uint64_t sum = m->gone[gpu];
+
+	for (size_t i = 0; i < m->n_slices; i++) {
+		struct model_slice *s = &m->slices[i];
+
+		if (!s->slice)
+			continue;
+		check_slice(m, s, gpu);
+		sum += s->charged[gpu];
+	}
+	if (sum != turns_busy_ns(m->turns, gpu))
+		fail(m, "GPU %u: charges %llu, busy %llu", gpu, (unsigned long long)sum,
+			(unsigned long long)turns_busy_ns(m->turns, gpu));
+}
+
+static struct turns_part *part_of(struct model *m, const struct model_slice *s,
+	unsigned int gpu)
+{
+	struct turns_part *p = m->turns->gpus[gpu].parts;
+
+	while (p && p->slice != s->slice)
+		p = p->next;
+	return p;
+}
+
+static bool wants_now(struct model *m, const struct model_slice *s)
+{
+	return s->slice && s->steady && !s->share[0].mps && !turns_is_quiet(part_of(m, s, 0));
+}
+
+/* The bound that turns.h proves: once a part that goes on to want was level with another one. */
+static void check_pair(struct model *m, struct model_slice *a, const struct model_slice *b,
+	double quantum)
+{
+	const struct turns_part *p = part_of(m, a, 0), *q = part_of(m, b, 0);
+	double weight = p->share.weight, turn = quantum * 5 / 4, bound;
+	double lag = (double)p->v - (double)q->v;
+	uint32_t bit = UINT32_C(1) << (b - m->slices);
+
+	if (p->gpu->stretch.together || p->slice->trying) {
+		a->level = 0;
+		return;
+	}
+	if (turn < (double)TURNS_LEAST_NS / weight)
+		turn = (double)TURNS_LEAST_NS / weight;
+	/* And the remainders of divisions. */
+	bound = quantum / 4 + turn + (double)a->tail[0] / weight + 4;
+	if (p->turns != a->turns && !q->n_wants)
+		a->level &= ~bit;
+	if (lag <= quantum / 4)
+		a->level |= bit;
+	if (!(a->level & bit))
+		return;
+	m->n_lags++;
+	if (lag > bound)
+		fail(m, "slice %td is %.0f ahead of %td, bound %.0f", a - m->slices, lag,
+			b - m->slices, bound);
+}
+
+static void check_lag(struct model *m)
+{
+	uint32_t most = 1;
+
+	for (size_t i = 0; i < m->n_slices; i++) {
+		const struct model_slice *s = &m->slices[i];
+
+		if (s->slice && s->steady && !s->share[0].mps)
+			most = s->share[0].weight > most ? s->share[0].weight : most;
+	}
+	for (size_t i = 0; i < m->n_slices; i++) {
+		if (!wants_now(m, &m->slices[i]))
+			continue;
+		for (size_t j = 0; j < m->n_slices; j++) {
+			if (j != i && wants_now(m, &m->slices[j]))
+				check_pair(m, &m->slices[i], &m->slices[j],
+					(double)(TURNS_NS / most));
+		}
+		m->slices[i].turns = part_of(m, &m->slices[i], 0)->turns;
+	}
+}
+
+/* After each call of the scheduler. */
+static void called(struct model *m)
+{
+	if (m->turns->dirty)
+		fail(m, "not settled");
+	if (turns_next(m->turns) <= m->now)
+		fail(m, "wants to be called at once again");
+	for (unsigned int g = 0; g < m->n_gpus; g++) {
+		check_gates(m, g);
+		check_sum(m, g);
+	}
+	check_lag(m);
+	for (size_t i = 0; i < m->n_procs; i++) {
+		struct model_proc *p = &m->procs[i];
+
+		if (!p->slice || !p->seat)
+			continue;
+		if (!p->seat->wants)
+			p->wanted_at = 0;
+		else if (!p->wanted_at)
+			p->wanted_at = m->now;
+	}
+}
+
+/* ---- what a process does ----------------------------------------------------------------------- */
+
+/* What is in flight waits for the process to submit the rest. */
+static bool stands(const struct model_proc *p)
+{
+	return p->task.kind == MODEL_PARKED && p->in_flight && p->todo;
+}
+
+static bool works(const struct model_proc *p)
+{
+	return p->in_flight && !stands(p);
+}
+
+static bool has_more(const struct model_proc *p)
+{
+	uint64_t least = UINT64_MAX;
+
+	switch (p->task.kind) {
+	case MODEL_SATURATE:
+		return p->in_flight < p->task.ahead;
+	case MODEL_LOOP:
+		return !p->in_flight && p->m->now >= p->think_at;
+	case MODEL_BURST:
+		return !p->in_flight && p->todo;
+	case MODEL_PACED:
+		return p->todo && p->m->now >= p->think_at;
+	case MODEL_PARKED:
+		return (!p->in_flight || p->todo) && p->m->now >= p->think_at;
+	case MODEL_GROUP:
+		for (size_t i = 0; i < p->m->n_procs; i++) {
+			const struct model_proc *q = &p->m->procs[i];
+
+			if (q->slice == p->slice)
+				least = turns_min(least, q->steps);
+		}
+		return p->steps + p->in_flight < least + p->task.ahead;
+	case MODEL_LIAR:
+		return !p->blocked && !p->seat->busy && !p->n_packets;
+	case MODEL_SHY:
+		return p->m->now >= p->think_at;
+	case MODEL_FLAPPER:
+	case MODEL_KINDS:
+		break;
+	}
+	return false;
+}
+
+static bool is_tight(const struct model_proc *p)
+{
+	return p->seat && p->seat->gate == TURNS_METERED &&
+	       p->seat->meter.window_ns < MODEL_TIGHT_NS;
+}
+
+/* METERED: as much as the process thinks is enough. */
+static bool is_metered_out(const struct model_proc *p)
+{
+	const struct turns_meter *meter = &p->seat->meter;
+	uint64_t guess =
+		(p->in_flight + 1) * p->task.kernel_ns * p->task.estimate_permille / 1000;
+	uint64_t left = UINT64_MAX, gone = p->m->now - p->gate_at;
+
+	/* What stands is passed by, after a while. */
+	if (p->seat->gate != TURNS_METERED || !p->in_flight || stands(p))
+		return false;
+	if (p->in_flight == 1 && is_tight(p))
+		return p->head_ns > MODEL_LEAD_NS;
+	if (meter->turn_ns != UINT64_MAX)
+		left = (meter->turn_ns > gone ? meter->turn_ns - gone : 0) + meter->tail_ns;
+	return guess > turns_min(meter->window_ns, left);
+}
+
+static void send(struct model_proc *p, bool busy, bool wants)
+{
+	struct model *m = p->m;
+	struct model_packet *last = p->n_packets ? &p->packets[p->n_packets - 1] : NULL;
+	uint64_t at = m->now + between(m, 5 * US, 50 * US);
+
+	if (p->n_packets == MODEL_PACKETS_MAX) {
+		fail(m, "process %td sends without end", p - m->procs);
+		return;
+	}
+	p->said = busy || wants;
+	p->packets[p->n_packets++] = (struct model_packet){ .busy = busy,
+		.wants = wants,
+		.generation = p->generation,
+		.idle_ns = busy ? 0 : m->now - p->idle_at,
+		.at = last ? turns_max(at, last->at) : at };
+}
+
+static bool counts_as_busy(const struct model_proc *p)
+{
+	if (stands(p) && p->seat->gate == TURNS_CLOSED)
+		return false;
+	return p->in_flight || p->task.kind == MODEL_LIAR;
+}
+
+static void say(struct model_proc *p)
+{
+	send(p, counts_as_busy(p), p->blocked);
+}
+
+/* It stands at the closed gate. */
+static void tell(struct model_proc *p)
+{
+	p->blocked = true;
+	p->told = p->generation;
+	say(p);
+}
+
+/* What its task says of the next one. */
+static void submitted(struct model_proc *p)
+{
+	const struct model_task *t = &p->task;
+
+	if (t->kind == MODEL_PARKED)
+		p->todo = p->todo ? p->todo - 1 : t->burst - 1;
+	else if (t->kind == MODEL_BURST || t->kind == MODEL_PACED)
+		p->todo--;
+	if (t->kind == MODEL_PARKED || t->kind == MODEL_PACED)
+		p->think_at = p->m->now + t->think_ns;
+}
+
+static void submit(struct model_proc *p)
+{
+	struct model *m = p->m;
+
+	while (has_more(p) && m->now >= p->woken_at) {
+		if (p->seat->gate == TURNS_CLOSED) {
+			/* Anew, if it has been open meanwhile. */
+			if (!p->blocked || p->told != p->generation)
+				tell(p);
+			return;
+		}
+		p->blocked = false;
+		if (is_metered_out(p))
+			return;
+		if (p->task.kind == MODEL_SHY) {
+			p->think_at = m->now + p->task.think_ns;
+			return;
+		}
+		if (p->task.kind == MODEL_LIAR) {
+			say(p);
+			return;
+		}
+		if (p->in_flight++ == 0) {
+			p->head_ns = p->task.kernel_ns;
+			if (!p->seat->busy || p->n_packets)
+				say(p); /* the bell */
+		}
+		submitted(p);
+	}
+}
+
+static void end_kernel(struct model_proc *p)
+{
+	struct model *m = p->m;
+
+	p->in_flight--;
+	p->steps++;
+	p->work_ns += p->task.kernel_ns;
+	p->head_ns = p->in_flight ? p->task.kernel_ns : 0;
+	if (p->in_flight)
+		return;
+	p->idle_at = m->now;
+	if (p->task.kind == MODEL_LOOP)
+		p->think_at =
+			m->now + (p->task.burst && p->steps % p->task.burst ? SUBMIT_NS
+									    : p->task.think_ns);
+	if (p->task.kind == MODEL_PACED && !p->todo)
+		p->think_at = m->now + p->task.rest_ns;
+	if (p->task.kind == MODEL_BURST && !p->todo) {
+		if (p->n_lat < sizeof(p->lat) / sizeof(p->lat[0]))
+			p->lat[p->n_lat++] = m->now - p->burst_at;
+		p->burst_at = 0;
+	}
+	p->look_at = turns_min(p->look_at,
+		m->now + (p->seat->gate == TURNS_OPEN ? between(m, 10 * US, 2 * MS)
+						      : between(m, 10 * US, 100 * US)));
+}
+
+/* The keeper looks how things are, and says so if the arbiter thinks otherwise or may have missed it. */
+static void look(struct model_proc *p)
+{
+	struct model *m = p->m;
+
+	p->look_at = UINT64_MAX;
+	if (p->task.kind == MODEL_FLAPPER) {
+		bool wants = model_random(m, 2), busy = model_random(m, 2);
+
+		p->look_at = m->now + between(m, 20 * US, 2 * MS);
+		send(p, busy, wants);
+		return;
+	}
+	/* Without the bell the arbiter thinks that there is something. */
+	if (p->seat->busy || p->seat->wants || p->said || counts_as_busy(p) || p->blocked)
+		say(p);
+}
+
+static void arrive(struct model_proc *p)
+{
+	struct model *m = p->m;
+	struct model_packet packet = p->packets[0];
+
+	p->n_packets--;
+	memmove(p->packets, p->packets + 1, p->n_packets * sizeof(p->packets[0]));
+	if (packet.generation != p->generation)
+		return;
+	turns_state(m->turns, p->seat, packet.busy, packet.wants, packet.idle_ns, m->now);
+	called(m);
+}
+
+/* ---- time -------------------------------------------------------------------------------------- */
+
+static bool is_mps(const struct model_proc *p)
+{
+	return p->slice->share[p->gpu].mps;
+}
+
+/* It gets on now: it has the GPU's context, or shares that. */
+static bool gets_on(const struct model *m, const struct model_proc *p)
+{
+	const struct model_proc *runs = p->slice ? m->gpus[p->gpu].runs : NULL;
+
+	return runs && works(p) && (p == runs || (is_mps(runs) && is_mps(p)));
+}
+
+static bool is_busy(const struct model *m, unsigned int gpu)
+{
+	for (size_t i = 0; i < m->n_procs; i++) {
+		if (m->procs[i].gpu == gpu && gets_on(m, &m->procs[i]))
+			return true;
+	}
+	return false;
+}
+
+/* The next context with work after the one that has the GPU, round robin. NULL: no other one has any. */
+static struct model_proc *rival(struct model *m, unsigned int gpu)
+{
+	const struct model_proc *runs = m->gpus[gpu].runs;
+	size_t at = runs ? (size_t)(runs - m->procs) : 0;
+
+	for (size_t i = 1; i <= m->n_procs; i++) {
+		struct model_proc *p = &m->procs[(at + i) % m->n_procs];
+
+		if (p != runs && p->slice && p->gpu == gpu && works(p) && !gets_on(m, p))
+			return p;
+	}
+	return NULL;
+}
+
+/* The hardware changes contexts, if it is time. */
+static void rotate(struct model *m, unsigned int gpu)
+{
+	struct model_gpu *g = &m->gpus[gpu];
+	struct model_proc *next = rival(m, gpu);
+	bool changes = next && (!is_busy(m, gpu) || g->ends <= m->now);
+	uint64_t slice = TURNS_SLICE_NS;
+
+	if (changes) {
+		g->runs = next;
+		g->change_ns = MODEL_CHANGE_NS;
+		g->ends = UINT64_MAX;
+		next = rival(m, gpu);
+	}
+	if (!next) {
+		g->ends = UINT64_MAX;
+	} else if (g->ends == UINT64_MAX) {
+		if (!changes && !model_random(m, MODEL_MIDST))
+			slice = model_random(m, slice);
+		g->ends = m->now + g->change_ns + slice;
+	}
+}
+
+static uint64_t sooner(uint64_t step, uint64_t now, uint64_t when)
+{
+	return when > now && when - now < step ? when - now : step;
+}
+
+static uint64_t next_step(const struct model *m, uint64_t until)
+{
+	uint64_t step = until - m->now;
+
+	step = sooner(step, m->now, turns_next(m->turns));
+	for (unsigned int g = 0; g < m->n_gpus; g++)
+		step = sooner(step, m->now, m->gpus[g].ends);
+	for (size_t i = 0; i < m->n_procs; i++) {
+		const struct model_proc *p = &m->procs[i];
+		uint64_t left;
+
+		if (!gets_on(m, p))
+			continue;
+		left = m->gpus[p->gpu].change_ns + p->head_ns;
+		step = turns_min(step, left);
+		if (left > MODEL_LEAD_NS && is_tight(p))
+			step = turns_min(step, left - MODEL_LEAD_NS);
+	}
+	for (size_t i = 0; i < m->n_procs; i++) {
+		const struct model_proc *p = &m->procs[i];
+
+		if (!p->slice)
+			continue;
+		step = sooner(step, m->now, p->woken_at);
+		step = sooner(step, m->now, p->think_at);
+		step = sooner(step, m->now, p->look_at);
+		if (p->n_packets)
+			step = sooner(step, m->now, p->packets[0].at);
+	}
+	return step ? step : 1;
+}
+
+static void note_use(struct model *m, unsigned int gpu, uint64_t step)
+{
+	bool wrong = false;
+
+	m->busy[gpu] += is_busy(m, gpu) ? step : 0;
+	for (size_t i = 0; i < m->n_procs; i++) {
+		const struct model_proc *p = &m->procs[i];
+
+		if (!p->slice || p->gpu != gpu)
+			continue;
+		p->slice->used[gpu] += gets_on(m, p) ? step : 0;
+		wrong |= p->seat->busy != works(p);
+	}
+	if (wrong)
+		m->wrong[gpu] += step;
+}
+
+static void get_on(struct model *m, unsigned int gpu, uint64_t step)
+{
+	uint64_t change = turns_min(m->gpus[gpu].change_ns, step);
+
+	if (!is_busy(m, gpu))
+		return;
+	m->gpus[gpu].change_ns -= change;
+	for (size_t i = 0; i < m->n_procs; i++) {
+		if (m->procs[i].gpu == gpu && gets_on(m, &m->procs[i]))
+			m->procs[i].head_ns -= step - change;
+	}
+}
+
+static void pass(struct model *m, uint64_t step)
+{
+	for (unsigned int g = 0; g < m->n_gpus; g++) {
+		note_use(m, g, step);
+		m->together[g] += m->turns->gpus[g].stretch.together ? step : 0;
+		get_on(m, g, step);
+	}
+	for (size_t i = 0; i < m->n_slices; i++)
+		m->slices[i].allowed +=
+			(double)m->slices[i].share[0].cap * (double)step / SLICE_CAP_ALL;
+	m->now += step;
+}
+
+static void happen(struct model *m, struct model_proc *p)
+{
+	if (p->in_flight && !p->head_ns)
+		end_kernel(p);
+	if (p->task.kind == MODEL_BURST && p->think_at <= m->now) {
+		p->think_at = m->now + p->task.think_ns;
+		p->todo += p->task.burst;
+		p->burst_at = p->burst_at ? p->burst_at : m->now;
+	}
+	if (p->task.kind == MODEL_PACED && !p->todo && !p->in_flight && p->think_at <= m->now)
+		p->todo = p->task.burst;
+	while (p->n_packets && p->packets[0].at <= m->now)
+		arrive(p);
+	if (p->look_at <= m->now)
+		look(p);
+	submit(p);
+}
+
+/* ---- what must hold while time passes ---------------------------------------------------------- */
+
+static void check_cap(struct model *m, struct model_slice *s, size_t i)
+{
+	const struct turns_share *share = &s->share[0];
+	double burst = (double)TURNS_BURST_NS, over = (double)s->charged[0] - s->allowed;
+
+	if (!s->slice || s->lies || share->mps || !share->cap || share->cap >= SLICE_CAP_ALL)
+		return;
+	/* Charges are as of the last settlement; between two it is on a straight line. */
+	if (m->turns->gpus[0].accrued != m->now)
+		return;
+	if (over < s->over_least)
+		s->over_least = over;
+	/* What is in flight when the bucket is empty, and what was when the gate closed. */
+	burst += (double)(s->in_flight + s->tail[0]);
+	if (over - s->over_least > burst)
+		fail(m, "slice %zu is %.3f ms over its cap", i, (over - s->over_least) / 1e6);
+}
+
+static void check_time(struct model *m)
+{
+	for (size_t i = 0; i < m->n_slices; i++)
+		check_cap(m, &m->slices[i], i);
+	for (unsigned int g = 0; g < m->n_gpus; g++) {
+		bool could = false;
+
+		for (const struct turns_part *p = m->turns->gpus[g].parts; p; p = p->next)
+			could |= p->n_wants && turns_is_ready(p) && !turns_is_gang(p->slice);
+		if (is_busy(m, g) || !could)
+			m->dry[g] = 0;
+		else if (!m->dry[g])
+			m->dry[g] = m->now;
+		else
+			m->dry_most = turns_max(m->dry_most, m->now - m->dry[g]);
+	}
+	for (size_t i = 0; i < m->n_procs; i++) {
+		struct model_proc *p = &m->procs[i];
+
+		if (p->slice && p->wanted_at)
+			p->waited_most = turns_max(p->waited_most, m->now - p->wanted_at);
+	}
+}
+
+static void check_progress(struct model *m)
+{
+	m->n_events++;
+	if (m->now - m->stood_at > 100 * US) {
+		m->stood_at = m->now;
+		m->stood = 0;
+	}
+	if (++m->stood > 2000)
+		fail(m, "time stands still");
+}
+
+void model_run(struct model *m, uint64_t ns)
+{
+	uint64_t until = m->now + ns;
+
+	while (m->now < until && !m->failure[0]) {
+		check_progress(m);
+		for (unsigned int g = 0; g < m->n_gpus; g++)
+			rotate(m, g);
+		check_time(m);
+		pass(m, next_step(m, until));
+		if (turns_next(m->turns) <= m->now) {
+			turns_time(m->turns, m->now);
+			called(m);
+		}
+		for (size_t i = 0; i < m->n_procs; i++) {
+			if (m->procs[i].slice)
+				happen(m, &m->procs[i]);
+		}
+	}
+	turns_settle(m->turns, m->now);
+	called(m);
+}
+
+uint64_t model_charged(struct model *m, const struct model_slice *s, unsigned int gpu)
+{
+	struct turns_account a;
+
+	turns_account(m->turns, s->slice, gpu, m->now, &a);
+	return a.charged_ns;
+}
+
+/* ---- who there is ------------------------------------------------------------------------------ */
+
+struct model *model_new(uint64_t seed, unsigned int n_gpus)
+{
+	struct model *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		abort();
+	m->seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+	m->now = START;
+	m->n_gpus = n_gpus;
+	m->turns = turns_new(on_gate, done_of, m);
+	if (!m->turns)
+		abort();
+	turns_settle(m->turns, m->now);
+	for (unsigned int g = 0; g < n_gpus; g++)
+		m->gpus[g].ends = UINT64_MAX;
+	return m;
+}
+
+struct model *model_free(struct model *m)
+{
+	turns_free(m->turns);
+	free(m);
+	return NULL;
+}
+
+struct model_slice *model_slice(struct model *m, const struct turns_share *share)
+{
+	struct model_slice *s = m->slices;
+
+	while (s->slice)
+		s++;
+	if (s >= m->slices + MODEL_SLICES_MAX)
+		abort();
+	if (s == m->slices + m->n_slices)
+		m->n_slices++;
+	*s = (struct model_slice){ .slice = turns_slice_new(m->turns, s) };
+	if (!s->slice)
+		abort();
+	model_share(m, s, share);
+	return s;
+}
+
+void model_share(struct model *m, struct model_slice *s, const struct turns_share *share)
+{
+	for (unsigned int g = 0; g < m->n_gpus; g++) {
+		s->share[g] = *share;
+		if (turns_slice_share(m->turns, s->slice, g, share, m->now) < 0)
+			abort();
+	}
+	called(m);
+	s->allowed = (double)s->charged[0];
+	s->over_least = 0;
+}
+
+void model_slice_drop(struct model *m, struct model_slice *s)
+{
+	for (size_t i = 0; i < m->n_procs; i++) {
+		if (m->procs[i].slice == s)
+			model_kill(&m->procs[i]);
+	}
+	turns_settle(m->turns, m->now);
+	called(m);
+	for (unsigned int g = 0; g < m->n_gpus; g++)
+		m->gone[g] += s->charged[g];
+	turns_slice_drop(m->turns, s->slice);
+	s->slice = NULL;
+	called(m);
+}
+
+struct model_proc *model_proc(struct model *m, struct model_slice *s, unsigned int gpu,
+	const struct model_task *task)
+{
+	struct model_proc *p = m->procs;
+
+	while (p->slice)
+		p++;
+	if (p >= m->procs + MODEL_PROCS_MAX)
+		abort();
+	if (p == m->procs + m->n_procs)
+		m->n_procs++;
+	*p = (struct model_proc){ .m = m,
+		.slice = s,
+		.gpu = gpu,
+		.task = *task,
+		.think_at = m->now + 1,
+		.look_at = task->kind == MODEL_FLAPPER ? m->now + 1 : UINT64_MAX,
+		.idle_at = m->now };
+	p->task.estimate_permille = task->estimate_permille ? task->estimate_permille : 1000;
+	s->in_flight +=
+		TURNS_WINDOW_FULL_NS * 1000 / turns_min(p->task.estimate_permille, 1000) +
+		2 * task->kernel_ns;
+	s->lies |= liar(p);
+	p->seat = turns_seat_new(m->turns, s->slice, gpu, p, m->now);
+	if (!p->seat)
+		abort();
+	called(m);
+	return p;
+}
+
+void model_kill(struct model_proc *p)
+{
+	struct model *m = p->m;
+
+	turns_seat_drop(m->turns, p->seat, m->now);
+	if (m->gpus[p->gpu].runs == p)
+		m->gpus[p->gpu].runs = NULL;
+	*p = (struct model_proc){ .slice = NULL };
+	called(m);
+}

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/test.h"
+
+#include "lib/base/cleanup.h"
+#include "lib/base/parse.h"
+#include "unit/model/sched/bench.h"
+#include "model/sched/internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/*
+ * The scheduler and a model of what happens around it. Checked at each event of each scenario:
+ *
+ *	charges add up to the time in which anybody was thought busy, and never become less
+ *	no two slices have their gates open, but by class latency, together or under MPS; nobody wants before an
+ *	open gate; whose slice is under MPS has none but open ones, and never the turn
+ *	no turn is longer than the longest; the lag of those that always want is within its bound
+ *	caps hold over any stretch of time; each event is settled, and none asks for another one at once
+ *
+ * and at the end: what the arbiter charged is true but for the time in which it could not know better,
+ * nobody waited longer, and no GPU was idle longer while somebody wanted it, than it may be.
+ *
+ * TURNS_SCENARIOS (default 100) is how many random ones are run, TURNS_SEED which is the first.
+ */
+static unsigned int mps_percent; /* of the slices of a scenario are under MPS */
+
+static bool chance(struct model *m, unsigned int percent)
+{
+	return model_random(m, 100) < percent;
+}
+
+static struct turns_share random_share(struct model *m, bool plain)
+{
+	static const uint32_t weights[] = { 1, 1, 1, 2, 3, 10, 40, 99, 10000 };
+	struct turns_share share = { .weight = weights[model_random(m, ARRAY_LEN(weights))] };
+
+	if (!plain && chance(m, 20))
+		share.cap = (uint32_t)(10000 + model_random(m, 990000));
+	share.latency = !plain && chance(m, 20);
+	share.mps = mps_percent && !plain && chance(m, mps_percent);
+	return share;
+}
+
+static uint64_t random_kernel(struct model *m)
+{
+	static const uint64_t kernels[] = { 20 * US, 50 * US, 100 * US, 300 * US, MS, 3 * MS,
+		20 * MS };
+
+	if (chance(m, 3))
+		return 500 * MS + model_random(m, 2500 * MS);
+	return kernels[model_random(m, ARRAY_LEN(kernels))];
+}
+
+/* How likely a task is, in a plain scenario and in a wild one. */
+static const struct {
+	enum model_kind kind;
+	unsigned int plain, wild;
+} likely[] = {
+	{ MODEL_SATURATE, 60, 35 },
+	{ MODEL_LOOP, 25, 20 },
+	{ MODEL_PACED, 15, 10 },
+	{ MODEL_BURST, 0, 20 },
+	{ MODEL_FLAPPER, 0, 5 },
+	{ MODEL_LIAR, 0, 5 },
+	{ MODEL_SHY, 0, 5 },
+};
+
+static struct model_task random_task(struct model *m, bool plain)
+{
+	struct model_task task = { .kernel_ns = random_kernel(m) };
+	uint64_t dice = model_random(m, 100);
+	size_t i = 0;
+
+	for (; dice >= (plain ? likely[i].plain : likely[i].wild); i++)
+		dice -= plain ? likely[i].plain : likely[i].wild;
+	task.kind = likely[i].kind;
+	task.ahead = chance(m, 20) ? 1000 : 2 + (unsigned int)model_random(m, 30);
+	task.burst = 1 + (unsigned int)model_random(m, 50);
+	task.think_ns = 20 * US + model_random(m, chance(m, 50) ? 200 * US : 50 * MS);
+	task.rest_ns = model_random(m, 3 * MS);
+	if (task.kind == MODEL_LOOP && chance(m, 20))
+		task.kernel_ns = US;
+	if (task.kind == MODEL_BURST)
+		task.kernel_ns = 10 * US + model_random(m, 2 * MS);
+	if (!plain && chance(m, 20))
+		task.estimate_permille = (unsigned int)(100 + model_random(m, 5000));
+	return task;
+}
+
+/* One slice with its processes: on one GPU, or a gang. */
+static struct model_slice *random_slice(struct model *m, bool plain)
+{
+	struct turns_share share = random_share(m, plain);
+	struct model_slice *s = model_slice(m, &share);
+	struct model_task task = random_task(m, plain);
+	unsigned int first = (unsigned int)model_random(m, m->n_gpus), width = 1;
+
+	if (m->n_gpus > 1 && chance(m, 40)) {
+		width = 2 + (unsigned int)model_random(m, m->n_gpus - 1);
+		if (task.kind == MODEL_SATURATE && chance(m, 70)) {
+			task.kind = MODEL_GROUP;
+			task.ahead = 2 + task.ahead % 8;
+		}
+	}
+	for (unsigned int i = 0; i < width; i++)
+		(void)model_proc(m, s, (first + i) % m->n_gpus, &task);
+	if (plain && task.kind == MODEL_SATURATE)
+		s->steady = true;
+	else if (chance(m, 20)) /* a second process */
+		(void)model_proc(m, s, first, &task);
+	return s;
+}
+
+static unsigned int n_slices(const struct model *m)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < MODEL_SLICES_MAX; i++)
+		n += m->slices[i].slice != NULL;
+	return n;
+}
+
+static struct model_slice *any_slice(struct model *m)
+{
+	for (unsigned int tries = 0; tries < 100; tries++) {
+		struct model_slice *s = &m->slices[model_random(m, MODEL_SLICES_MAX)];
+
+		if (s->slice)
+			return s;
+	}
+	return NULL;
+}
+
+static struct model_proc *any_proc(struct model *m)
+{
+	for (unsigned int tries = 0; tries < 100; tries++) {
+		struct model_proc *p = &m->procs[model_random(m, MODEL_PROCS_MAX)];
+
+		if (p->slice)
+			return p;
+	}
+	return NULL;
+}
+
+static unsigned int n_procs(const struct model *m)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < MODEL_PROCS_MAX; i++)
+		n += m->procs[i].slice != NULL;
+	return n;
+}
+
+/* Somebody comes, goes, is killed, or has another share. */
+static void random_event(struct model *m)
+{
+	struct model_slice *s = any_slice(m);
+	struct model_proc *p = any_proc(m);
+	struct turns_share share = random_share(m, false);
+	struct model_task task = random_task(m, false);
+
+	switch (model_random(m, 6)) {
+	case 0:
+		if (p)
+			model_kill(p);
+		break;
+	case 1:
+		if (s)
+			model_slice_drop(m, s);
+		break;
+	case 2:
+		if (s && n_procs(m) < MODEL_PROCS_MAX)
+			(void)model_proc(m, s, (unsigned int)model_random(m, m->n_gpus), &task);
+		break;
+	case 3:
+		if (n_slices(m) < 10 && n_procs(m) < MODEL_PROCS_MAX - MODEL_GPUS_MAX - 1)
+			(void)random_slice(m, false);
+		break;
+	default:
+		if (s)
+			model_share(m, s, &share);
+	}
+}
+
+/*
+ * How long a process may wait, as turns.h says: its own tail runs, all others come to where it stands,
+ * and have a turn each. Where parts of a large weight come and go, turns before were as without them. A
+ * part that says that it is busy all the time slows down the charges of others.
+ */
+static double wait_bound(const struct model *m, const struct model_proc *p)
+{
+	const struct turns_share *mine = &p->slice->share[p->gpu];
+	double tail = (double)p->slice->tail[p->gpu], bound = tail;
+	double credit = (double)TURNS_LEAST_NS + tail;
+	unsigned int liars = 0, beside = 0;
+
+	for (size_t i = 0; i < m->n_slices; i++) {
+		if (m->slices[i].slice && !m->slices[i].steady)
+			credit = (double)(TURNS_NS * 3 / 2) + tail;
+	}
+	for (size_t i = 0; i < m->n_procs; i++)
+		liars += m->procs[i].slice && m->procs[i].task.kind >= MODEL_FLAPPER;
+	/* With those that are always there a turn costs its holder only a part of its time. */
+	for (size_t i = 0; i < m->n_slices; i++)
+		beside += m->slices[i].slice && m->slices[i].share[p->gpu].mps;
+	if (mine->latency)
+		credit += (double)TURNS_LEAD_NS;
+	for (size_t i = 0; i < m->n_slices; i++) {
+		const struct model_slice *s = &m->slices[i];
+
+		if (!s->slice || s == p->slice || s->share[p->gpu].mps)
+			continue;
+		bound += (double)s->share[p->gpu].weight / mine->weight * credit;
+		bound += 4 * (double)TURNS_NS + (double)s->tail[p->gpu];
+		bound += s->share[p->gpu].latency ? (double)(TURNS_LEAD_NS + TURNS_NS) : 0;
+	}
+	return bound * (1 + liars + beside);
+}
+
+static void assert_nobody_starves(const struct model *m, bool plain)
+{
+	for (size_t i = 0; i < m->n_procs; i++) {
+		const struct model_proc *p = &m->procs[i];
+		double bound;
+
+		if (!p->slice || p->slice->share[p->gpu].cap)
+			continue;
+		/* Gangs wait for each GPU in turn; and those that have come, gone or changed are not
+		 * seen any more. */
+		bound = wait_bound(m, p);
+		if (!plain)
+			bound = 4 * m->n_gpus * bound + (double)S;
+		if ((double)p->waited_most > bound)
+			fail_msg("process %zu waited for %.3f ms, bound %.3f", i,
+				(double)p->waited_most / 1e6, bound / 1e6);
+	}
+}
+
+/* One that always has some of the same kind on one GPU. */
+static void run_plain(struct model *m)
+{
+	for (uint64_t n = 2 + model_random(m, 7); n; n--)
+		(void)random_slice(m, true);
+	model_run(m, (1 + model_random(m, 3)) * S);
+}
+
+/* An idle holder is waited for, and then it takes its time until news of it have come. */
+static void assert_never_dry(const struct model *m)
+{
+	if (m->dry_most > TURNS_GRACE_MAX + 300 * US)
+		fail_msg("idle for %.3f ms", (double)m->dry_most / 1e6);
+}
+
+static void run_wild(struct model *m)
+{
+	for (uint64_t n = 1 + model_random(m, 7); n && n_procs(m) < 24; n--)
+		(void)random_slice(m, false);
+	for (uint64_t n = model_random(m, 10); n; n--) {
+		model_run(m, model_random(m, 300 * MS));
+		random_event(m);
+	}
+	model_run(m, 300 * MS);
+}
+
+/* Some that leave the GPU idle, so that they go together; and then it is as wild. */
+static void run_loose(struct model *m)
+{
+	for (uint64_t n = 2 + model_random(m, 4); n; n--) {
+		struct turns_share share = { .weight = 1 + (uint32_t)model_random(m, 3) };
+		struct model_task task = random_task(m, true);
+
+		task.kind = MODEL_PACED;
+		task.kernel_ns = turns_min(turns_max(task.kernel_ns, 20 * US), MS);
+		task.think_ns = task.kernel_ns * (100 + model_random(m, 200)) / 100;
+		(void)model_proc(m, model_slice(m, &share), 0, &task);
+	}
+	model_run(m, 2500 * MS);
+	for (uint64_t n = model_random(m, 6); n; n--) {
+		random_event(m);
+		model_run(m, model_random(m, 500 * MS));
+	}
+}
+
+/* Those that take turns, as above, and beside them some under MPS that come, go, and change to turns and back. */
+static void run_beside_mps(struct model *m)
+{
+	const struct turns_share under = { .weight = 3, .cap = 100000, .mps = true };
+
+	for (uint64_t n = 2 + model_random(m, 4); n; n--)
+		(void)random_slice(m, true);
+	for (uint64_t n = 1 + model_random(m, 3); n; n--) {
+		struct model_slice *s = random_slice(m, true);
+
+		s->steady = false;
+		model_share(m, s, &under);
+		model_run(m, model_random(m, 500 * MS));
+		if (chance(m, 50))
+			model_slice_drop(m, s);
+	}
+	model_run(m, S);
+}
+
+static void clear(struct model *m)
+{
+	uint64_t busy[MODEL_GPUS_MAX];
+
+	for (size_t i = 0; i < MODEL_SLICES_MAX; i++) {
+		if (m->slices[i].slice)
+			model_slice_drop(m, &m->slices[i]);
+	}
+	for (unsigned int g = 0; g < m->n_gpus; g++)
+		busy[g] = turns_busy_ns(m->turns, g);
+	model_run(m, 2 * S);
+	for (unsigned int g = 0; g < m->n_gpus; g++)
+		assert_int_equal(turns_busy_ns(m->turns, g), busy[g]);
+	assert_true(turns_next(m->turns) == UINT64_MAX);
+}
+
+static void run_scenario(uint64_t seed, uint64_t *n_events, uint64_t *n_lags,
+	uint64_t *together)
+{
+	bool plain = seed % 3 == 0, loose = seed % 9 == 1, beside = seed % 9 == 5;
+	struct model *m = model_new(seed,
+		plain || loose || beside ? 1 : 1 + (unsigned int)(seed / 3 % 8));
+
+	mps_percent = seed % 9 == 2 ? 40 : 0;
+	if (plain)
+		run_plain(m);
+	else if (beside)
+		run_beside_mps(m);
+	else if (loose)
+		run_loose(m);
+	else
+		run_wild(m);
+	assert_sound(m);
+	assert_nobody_starves(m, plain || beside);
+	if (plain)
+		assert_never_dry(m);
+	clear(m);
+	assert_sound(m);
+	*n_events += m->n_events;
+	*n_lags += m->n_lags;
+	for (unsigned int g = 0; g < m->n_gpus; g++)
+		*together += m->together[g];
+	(void)model_free(m);
+}
+
+static uint64_t number_of(const char *variable, uint64_t otherwise)
+{
+	const char *text = getenv(variable);
+	uint64_t n = otherwise;
+
+	if (text && !parse_u64(text, &n))
+		fail_msg("%s is no number", variable);
+	return n;
+}
+
+static void turns__random_scenarios_hold_all_that_is_promised(void **state)
+{
+	uint64_t first = number_of("TURNS_SEED", 1), n = number_of("TURNS_SCENARIOS", 100);
+	uint64_t n_events = 0, n_lags = 0, together = 0;
+
+	(void)state;
+	for (uint64_t seed = first; seed < first + n; seed++) {
+		/* Where it fails, the last line says which one it was. */
+		if (n == 1 || getenv("TURNS_VERBOSE"))
+			print_message("# scenario %" PRIu64 "\n", seed);
+		run_scenario(seed, &n_events, &n_lags, &together);
+	}
+	print_message("# %" PRIu64 " scenarios, %" PRIu64 " events, %" PRIu64
+		      " pairs within their lag, %" PRIu64 " s together\n",
+		n, n_events, n_lags, together / S);
+	assert_true(n < 100 || (n_lags > 0 && together > 0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(turns__random_scenarios_hold_all_that_is_promised),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/test.h"
+
+#include "lib/base/cleanup.h"
+#include "unit/model/sched/bench.h"
+#include "model/sched/internal.h"
+
+/* Who gets how much, of slices that do one thing each; test-turns-model.c says what is checked besides. */
+
+static void turns__four_equal_slices_get_the_same_and_lose_nothing(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++)
+		assert_share(b, i, 25);
+	if (b->work < 99)
+		fail_msg("%.2f %% of the GPU's time was of use", b->work);
+	bench_free(b);
+}
+
+static void turns__weights_mean_what_they_say(void **state)
+{
+	static const uint64_t kernels[] = { 50 * US, KERNEL_NS, 900 * US };
+
+	(void)state;
+	for (size_t k = 0; k < ARRAY_LEN(kernels); k++) {
+		const struct row rows[] = {
+			{ { .weight = 10 }, 1, SATURATE(kernels[k]) },
+			{ { .weight = 20 }, 1, SATURATE(kernels[k]) },
+			{ { .weight = 30 }, 1, SATURATE(kernels[k]) },
+			{ { .weight = 40 }, 1, SATURATE(kernels[k]) },
+			{ .gpus = 0 },
+		};
+		struct bench *b = bench_run(rows, 1);
+
+		for (unsigned int i = 0; i < 4; i++)
+			assert_share(b, i, 10 * (i + 1));
+		bench_free(b);
+	}
+}
+
+/* A tail that had to wait for the hardware's slice of another one is not charged as if it had run: a little of
+ * that is a quarter of the turn of the least. */
+static void turns__tails_that_wait_are_not_charged(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 10 }, 1, SATURATE(100 * US) },
+		{ { .weight = 20 }, 1, SATURATE(100 * US) },
+		{ { .weight = 30 }, 1, SATURATE(100 * US) },
+		{ { .weight = 40 }, 1, SATURATE(100 * US) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++)
+		assert_share_within(b, i, 10 * (i + 1), 1);
+	bench_free(b);
+}
+
+static void turns__one_of_a_hundred_is_not_forgotten(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 99 }, 1, SATURATE(KERNEL_NS) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+
+	(void)state;
+	assert_share(b, 0, 1);
+	assert_share(b, 1, 99);
+	bench_free(b);
+}
+
+static void turns__caps_hold_alone_and_together(void **state)
+{
+	static const uint32_t caps[] = { 250000, 500000, 750000 };
+	static const struct row together[] = {
+		{ { .weight = 1, .cap = 100000 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1, .cap = 200000 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1, .cap = 300000 }, 1, SATURATE(KERNEL_NS) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(together, 1);
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		assert_capped(b, i, 10 * (i + 1), 2);
+	bench_free(b);
+	for (size_t i = 0; i < ARRAY_LEN(caps); i++) {
+		const struct row rows[] = {
+			{ { .weight = 1, .cap = caps[i] }, 1, SATURATE(KERNEL_NS) },
+			{ .gpus = 0 },
+		};
+
+		b = bench_run(rows, 1);
+		assert_capped(b, 0, caps[i] / 10000.0, 0);
+		bench_free(b);
+	}
+}
+
+static void turns__a_cap_is_reached_beside_one_that_takes_the_rest(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1, .cap = 100000 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+	double used = share_of(b->used[0], 0, SAMPLES);
+
+	(void)state;
+	assert_capped(b, 0, 10, 1);
+	/* Each portion has a tail, which is charged to it; and it is not given away. */
+	if (used < 9.5 || used > 10.2)
+		fail_msg("%.2f %%", used);
+	bench_free(b);
+}
+
+static void turns__a_cap_holds_for_class_latency_too(void **state)
+{
+	for (unsigned int others = 0; others < 3; others++) {
+		struct row rows[] = {
+			{ { .weight = 1, .cap = 250000, .latency = true }, 1,
+				SATURATE(KERNEL_NS) },
+			{ { .weight = others > 0 ? 3 : 0 }, 1, SATURATE(KERNEL_NS) },
+			{ { .weight = others > 1 ? 3 : 0 }, 1, LOOP(50 * US, 30 * MS) },
+			{ .gpus = 0 },
+		};
+		struct bench *b = bench_run(rows, 1);
+
+		assert_capped(b, 0, 25, others);
+		bench_free(b);
+	}
+	(void)state;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void turns__latency_goes_first_and_batch_keeps_the_rest(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1, .latency = true }, 1, BURST(20, 10 * US, 10 * MS) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+	struct model_proc *p = b->procs[3][0];
+
+	(void)state;
+	qsort(p->lat, p->n_lat, sizeof(p->lat[0]), compare);
+	assert_true(p->n_lat > 900);
+	/* 0.2 ms of work, beside what is in flight of others at most. */
+	assert_true(p->lat[p->n_lat * 99 / 100] < 1200 * US);
+	assert_true(b->work > 2 + 0.85 * 98);
+	bench_free(b);
+}
+
+static void turns__latency_beyond_its_share_takes_turns(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1, .latency = true }, 1, SATURATE(KERNEL_NS) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+
+	(void)state;
+	/* A second may begin and end within its lead. */
+	for (unsigned int i = 0; i < 4; i++)
+		assert_share_within(b, i, 25, PERCENT * (double)TURNS_LEAD_NS / (double)S);
+	/* The floor: it waits for no longer than the lead, the others' turns and their tails. */
+	for (unsigned int i = 0; i < 3; i++)
+		assert_true(b->procs[i][0]->waited_most < TURNS_LEAD_NS + 5 * TURNS_NS);
+	bench_free(b);
+}
+
+/* When it is within its share again it must not have the GPU together with the holder. */
+static void turns__latency_beyond_its_share_has_half_beside_one(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1, .latency = true }, 1, SATURATE(KERNEL_NS) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+
+	(void)state;
+	/* A second may begin and end within its lead. */
+	for (unsigned int i = 0; i < 2; i++)
+		assert_share_within(b, i, 50, PERCENT * (double)TURNS_LEAD_NS / (double)S);
+	if (b->work < 99)
+		fail_msg("%.2f %% of the GPU's time was of use", b->work);
+	bench_free(b);
+}
+
+static void turns__a_launch_and_wait_loop_keeps_its_turn(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, LOOP(50 * US, 20 * US) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+	double loop = share_of(b->used[1], 0, SAMPLES);
+
+	(void)state;
+	/* Half of the time is its own, and 50 of 70 us of that it can use. */
+	if (loop < 34 || loop > 37)
+		fail_msg("the loop had %.2f %%", loop);
+	bench_free(b);
+}
+
+/* It loses its turn each time it rests, and has not had what is its own: so it goes in between soon. */
+static void turns__a_loop_that_rests_now_and_then_has_most_of_its_share(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1,
+			{ .kind = MODEL_LOOP,
+				.kernel_ns = 110 * US,
+				.think_ns = 300 * US,
+				.burst = 32 } },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+	double loop = share_of(b->used[1], 0, SAMPLES);
+	double charged = share_of(b->charged[1], 0, SAMPLES);
+
+	(void)state;
+	/* Alone it uses 85 % of the time. */
+	if (loop < 43 || loop > 50 || charged > loop + 5)
+		fail_msg("the loop had %.2f %%, and was charged %.2f %%", loop, charged);
+	/* Two changes of contexts for each rest, and who comes in the midst of a slice makes one more. */
+	if (b->work < 89.5)
+		fail_msg("%.2f %% of the GPU's time was of use", b->work);
+	bench_free(b);
+}
+
+static void turns__a_little_work_now_and_then_gets_in_between(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, LOOP(50 * US, 30 * MS) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+	double lost;
+
+	(void)state;
+	assert_true(b->procs[2][0]->steps > 280);
+	/* But for a change at the end of each turn, and the two of one that goes in between, and until
+	 * it is known that this one is idle. */
+	lost = PERCENT * ((double)MODEL_CHANGE_NS / (double)TURNS_NS +
+				 (double)(2 * MODEL_CHANGE_NS + 150 * US) /
+					 (double)(rows[2].task.think_ns));
+	if (b->work < PERCENT - lost - 0.1)
+		fail_msg("%.2f %% of the GPU's time was of use", b->work);
+	bench_free(b);
+}
+
+static void turns__long_kernels_are_repaid(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, LOOP(50 * MS, US) },
+		{ { .weight = 2 }, 1, SATURATE(KERNEL_NS) },
+		{ .gpus = 0 },
+	};
+	static const double percent[] = { 25, 25, 50 };
+	struct bench *b = bench_run(rows, 1);
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		double used = share_of(b->used[i], 0, SAMPLES);
+
+		if (used < percent[i] - 1 || used > percent[i] + 1)
+			fail_msg("slice %u: %.2f %%", i, used);
+	}
+	bench_free(b);
+}
+
+static void turns__gangs_run_on_all_their_gpus_at_once(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 0xff, GROUP(300 * US) },
+		{ { .weight = 1 }, 0x03, GROUP(300 * US) },
+		{ { .weight = 1 }, 0x0c, GROUP(300 * US) },
+		{ { .weight = 1 }, 0xf0, GROUP(300 * US) },
+		{ { .weight = 1 }, 0x01, SATURATE(KERNEL_NS) },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 8);
+
+	(void)state;
+	for (unsigned int i = 0; i < 5; i++) {
+		if (b->procs[i][0]) {
+			double used = share_of(b->used[i], 0, SAMPLES);
+
+			if (used < 30 || used > 37)
+				fail_msg("slice %u: %.2f %%", i, used);
+		}
+	}
+	bench_free(b);
+}
+
+static void turns__liars_get_no_more_than_their_share(void **state)
+{
+	static const enum model_kind kinds[] = { MODEL_FLAPPER, MODEL_LIAR, MODEL_SHY };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		const struct row rows[] = {
+			{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+			{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+			{ { .weight = 1 }, 1, { .kind = kinds[i], .think_ns = 100 * US } },
+			{ .gpus = 0 },
+		};
+		struct bench *b = bench_run(rows, 1);
+
+		for (unsigned int j = 0; j < 2; j++) {
+			double used = share_of(b->used[j], 0, SAMPLES);
+
+			if (used < 32)
+				fail_msg("beside kind %u: %.2f %%", kinds[i], used);
+		}
+		bench_free(b);
+	}
+}
+
+/* What waits for its own process, which waits for its turn, is no work that others are to be level with first. */
+static void turns__who_is_parked_comes_to_its_turn(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 1 }, 1,
+			{ .kind = MODEL_PARKED,
+				.kernel_ns = 100 * US,
+				.think_ns = MS,
+				.burst = 20 } },
+		{ .gpus = 0 },
+	};
+	struct bench *b = bench_run(rows, 1);
+	const struct model_proc *p = b->procs[2][0];
+
+	(void)state;
+	/* A round is three turns. */
+	if (p->waited_most > 10 * TURNS_NS)
+		fail_msg("waited for %.3f ms", (double)p->waited_most / 1e6);
+	/* It gets on for one turn in three. */
+	if (p->steps * MS < SECONDS * S / 6)
+		fail_msg("%llu kernels", (unsigned long long)p->steps);
+	for (unsigned int i = 0; i < 2; i++) {
+		double used = share_of(b->used[i], 0, SAMPLES);
+
+		if (used < 32)
+			fail_msg("beside it: %.2f %%", used);
+	}
+	bench_free(b);
+}
+
+/* A batch slice that is idle for a moment again and again has a floor all the same. */
+static void turns__latency_leaves_a_loop_its_share(void **state)
+{
+	static const struct row rows[][3] = {
+		{ { { .weight = 1, .latency = true }, 1, SATURATE(KERNEL_NS) },
+			{ { .weight = 1 }, 1, LOOP(MS, 20 * US) } },
+		{ { { .weight = 1, .latency = true }, 1, SATURATE(KERNEL_NS) },
+			{ { .weight = 1 }, 1, LOOP(200 * US, 50 * US) } },
+		{ { { .weight = 1, .latency = true }, 1, SATURATE(KERNEL_NS) },
+			{ { .weight = 1 }, 1, LOOP(5 * MS, 500 * US) } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct bench *b = bench_run(rows[i], 1);
+		double loop = share_of(b->used[1], 0, SAMPLES);
+
+		if (loop < 35)
+			fail_msg("loop %zu had %.2f %%", i, loop);
+		bench_free(b);
+	}
+}
+
+/* Both are of class latency: they go first, but not before each other, and owe nothing to who comes later. */
+static void turns__latency_slices_share_by_weight(void **state)
+{
+	static const struct row rows[] = {
+		{ { .weight = 1, .latency = true }, 1, SATURATE(KERNEL_NS) },
+		{ { .weight = 3, .latency = true }, 1, SATURATE(KERNEL_NS) },
+		{ .gpus = 0 },
+	};
+	static const struct turns_share batch = { .weight = 1 };
+	static const struct model_task task = SATURATE(KERNEL_NS);
+	struct bench *b = bench_run(rows, 1);
+	struct model_slice *late;
+	uint64_t before[2];
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		double used = share_of(b->used[i], 0, SAMPLES), wanted = i ? 75 : 25;
+
+		if (used < wanted - 2 || used > wanted + 2)
+			fail_msg("slice %u: %.2f %%", i, used);
+		before[i] = b->slices[i]->used[0];
+	}
+	late = model_slice(b->m, &batch);
+	(void)model_proc(b->m, late, 0, &task);
+	model_run(b->m, 5 * S);
+	assert_sound(b->m);
+	assert_in_range(b->slices[0]->used[0] - before[0], 17 * 50 * MS, 25 * 50 * MS);
+	assert_in_range(b->slices[1]->used[0] - before[1], 55 * 50 * MS, 65 * 50 * MS);
+	assert_in_range(late->used[0], 17 * 50 * MS, 25 * 50 * MS);
+	bench_free(b);
+}
+
+/* Whatever its lead was on the GPU where its rival has gone. */
+static void turns__a_gang_goes_on_when_its_rival_has_gone(void **state)
+{
+	static const struct turns_share share = { .weight = 1 };
+	static const struct model_task saturate = SATURATE(200 * US), group = GROUP(200 * US);
+
+	(void)state;
+	for (unsigned int k = 0; k < 40; k++) {
+		struct model *m = model_new(k + 1, 2);
+		struct model_slice *gang = model_slice(m, &share), *a = model_slice(m, &share),
+				   *b = model_slice(m, &share);
+		struct model_proc *rival;
+		uint64_t before;
+
+		for (unsigned int g = 0; g < 2; g++)
+			(void)model_proc(m, gang, g, &group);
+		(void)model_proc(m, a, 0, &saturate);
+		rival = model_proc(m, b, 1, &saturate);
+		model_run(m, S + k * 2 * MS);
+		model_kill(rival);
+		before = gang->used[0];
+		model_run(m, 2 * S);
+		assert_sound(m);
+		if (gang->used[0] - before < 2 * S * 45 / 100)
+			fail_msg("killed after %u ms: %.2f %%", k * 2,
+				(double)(gang->used[0] - before) / (double)(2 * S) * PERCENT);
+		(void)model_free(m);
+	}
+}
+
+/* A process has seats on all GPUs of its slice; what it does not use is for others. */
+static void turns__a_gpu_that_its_slice_does_not_use_is_free(void **state)
+{
+	static const struct turns_share share = { .weight = 1 };
+	static const struct model_task saturate = SATURATE(KERNEL_NS);
+	static const struct model_task once = BURST(1, 200 * US, 3600 * S);
+	struct model *m = model_new(1, 2);
+	struct model_slice *both = model_slice(m, &share), *a = model_slice(m, &share),
+			   *b = model_slice(m, &share);
+	uint64_t before[3];
+
+	(void)state;
+	(void)model_proc(m, both, 0, &saturate);
+	(void)model_proc(m, both, 1, &once);
+	(void)model_proc(m, a, 0, &saturate);
+	(void)model_proc(m, b, 1, &saturate);
+	model_run(m, 3 * S);
+	before[0] = both->used[0];
+	before[1] = a->used[0];
+	before[2] = b->used[1];
+	model_run(m, 2 * S);
+	assert_sound(m);
+	assert_in_range(both->used[0] - before[0], 48 * 20 * MS, 52 * 20 * MS);
+	assert_in_range(a->used[0] - before[1], 48 * 20 * MS, 52 * 20 * MS);
+	assert_true(b->used[1] - before[2] > 99 * 20 * MS);
+	(void)model_free(m);
+}
+
+/* Who was in flight for a minute owes no more than TURNS_DEBT_NS. */
+static void turns__debts_have_an_end(void **state)
+{
+	static const struct turns_share one = { .weight = 1 }, nine = { .weight = 9 };
+	static const struct model_task endless = { .kind = MODEL_SATURATE,
+		.kernel_ns = 60 * S,
+		.ahead = 2 };
+	static const struct model_task saturate = SATURATE(KERNEL_NS);
+	struct model *m = model_new(1, 1);
+	struct model_slice *a = model_slice(m, &one), *b = model_slice(m, &nine);
+	struct model_proc *p = model_proc(m, a, 0, &endless);
+	uint64_t since;
+
+	(void)state;
+	(void)model_proc(m, b, 0, &saturate);
+	while (p->steps < 2)
+		model_run(m, S);
+	for (since = m->now; !p->in_flight && m->now - since < 100 * S;)
+		model_run(m, S);
+	assert_sound(m);
+	/* The debt is paid at a ninth of the GPU's time. */
+	assert_true(m->now - since < 9 * TURNS_DEBT_NS + 5 * S);
+	(void)model_free(m);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(turns__four_equal_slices_get_the_same_and_lose_nothing),
+		cmocka_unit_test(turns__weights_mean_what_they_say),
+		cmocka_unit_test(turns__tails_that_wait_are_not_charged),
+		cmocka_unit_test(turns__one_of_a_hundred_is_not_forgotten),
+		cmocka_unit_test(turns__caps_hold_alone_and_together),
+		cmocka_unit_test(turns__a_cap_is_reached_beside_one_that_takes_the_rest),
+		cmocka_unit_test(turns__a_cap_holds_for_class_latency_too),
+		cmocka_unit_test(turns__latency_goes_first_and_batch_keeps_the_rest),
+		cmocka_unit_test(turns__latency_beyond_its_share_takes_turns),
+		cmocka_unit_test(turns__latency_beyond_its_share_has_half_beside_one),
+		cmocka_unit_test(turns__a_launch_and_wait_loop_keeps_its_turn),
+		cmocka_unit_test(turns__a_loop_that_rests_now_and_then_has_most_of_its_share),
+		cmocka_unit_test(turns__a_little_work_now_and_then_gets_in_between),
+		cmocka_unit_test(turns__long_kernels_are_repaid),
+		cmocka_unit_test(turns__gangs_run_on_all_their_gpus_at_once),
+		cmocka_unit_test(turns__latency_leaves_a_loop_its_share),
+		cmocka_unit_test(turns__latency_slices_share_by_weight),
+		cmocka_unit_test(turns__a_gang_goes_on_when_its_rival_has_gone),
+		cmocka_unit_test(turns__a_gpu_that_its_slice_does_not_use_is_free),
+		cmocka_unit_test(turns__debts_have_an_end),
+		cmocka_unit_test(turns__liars_get_no_more_than_their_share),
+		cmocka_unit_test(turns__who_is_parked_comes_to_its_turn),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/test.h"
+
+#include "model/sched/sched.h"
+
+/*
+ * Programs whose kernels wait for launches of the same program, as those of collectives do: on one GPU or two,
+ * beside one that saturates or with a cap. Steps of STEP; a program does one piece of work in each in which all its
+ * gates are open. When one closes then what it has in flight on its first GPU stays there until they are open
+ * again, and it has more to submit on its last one.
+ */
+#define MS    UINT64_C(1000000)
+#define STEP  (MS / 10)
+#define START UINT64_C(5000000000)
+
+enum kind {
+	SATURATES, /* and what it has in flight ends at once */
+	WAITS,     /* for its next launch */
+	WAITS_ALL, /* the same on all its GPUs */
+	HANGS,     /* has one kernel that never ends, and others that do */
+	STUCK,     /* has nothing else */
+	PINGS,     /* has work for .busy of each .period */
+};
+
+struct program {
+	enum kind kind;
+	unsigned int gpu, n_gpus; /* from that one on */
+	struct turns_share share;
+	uint64_t busy, period, from; /* PINGS; comes so much later */
+	uint64_t least;              /* ns of ten seconds in which its gates are to be open */
+	struct turns_slice *slice;
+	struct turns_seat *seats[2];
+	uint64_t done;   /* pieces of work */
+	uint64_t opened; /* ns in which its gates were open */
+	uint64_t shut, shut_most;
+	bool was_open;
+};
+
+struct world {
+	struct turns *t;
+	struct program *programs;
+	unsigned int n;
+	uint64_t now;
+};
+
+static void on_gate(void *arg, struct turns_seat *seat)
+{
+	(void)arg;
+	(void)seat;
+}
+
+static uint64_t done_of(void *arg, const struct turns_seat *seat)
+{
+	const struct program *p = seat->user;
+
+	(void)arg;
+	return p->kind == STUCK ? 0 : p->done;
+}
+
+static bool is_open(const struct program *p)
+{
+	for (unsigned int i = 0; i < p->n_gpus; i++) {
+		if (p->seats[i]->gate == TURNS_CLOSED)
+			return false;
+	}
+	return true;
+}
+
+static void begin(struct world *w)
+{
+	w->now = START;
+	w->t = turns_new(on_gate, done_of, w);
+	assert_non_null(w->t);
+	for (struct program *p = w->programs; p < w->programs + w->n; p++) {
+		p->slice = turns_slice_new(w->t, NULL);
+		assert_non_null(p->slice);
+		for (unsigned int i = 0; i < p->n_gpus; i++) {
+			assert_int_equal(turns_slice_share(w->t, p->slice, p->gpu + i,
+						 &p->share, w->now),
+				0);
+			p->seats[i] = turns_seat_new(w->t, p->slice, p->gpu + i, p, w->now);
+			assert_non_null(p->seats[i]);
+		}
+	}
+}
+
+static void close_gates(struct world *w, const struct program *p)
+{
+	for (unsigned int i = 0; i < p->n_gpus; i++) {
+		bool busy = p->kind != SATURATES && p->done && (i == 0 || p->kind == WAITS_ALL);
+		bool wants = !p->done || p->kind == SATURATES || i == p->n_gpus - 1;
+
+		if (p->seats[i]->gate == TURNS_CLOSED)
+			turns_state(w->t, p->seats[i], busy, wants, 0, w->now);
+	}
+}
+
+static void ping(struct world *w, const struct program *p)
+{
+	bool work = (w->now - START) % p->period < p->busy;
+	bool closed = p->seats[0]->gate == TURNS_CLOSED;
+
+	turns_state(w->t, p->seats[0], work && !closed, work && closed, 0, w->now);
+}
+
+/* The first piece of work of one whose gates never closed. */
+static void begin_work(struct world *w, const struct program *p)
+{
+	for (unsigned int i = 0; !p->done && i < p->n_gpus; i++)
+		turns_state(w->t, p->seats[i], true, false, 0, w->now);
+}
+
+static void step(struct world *w, struct program *p)
+{
+	if (w->now < START + p->from)
+		return;
+	if (p->kind == PINGS) {
+		ping(w, p);
+	} else if (is_open(p)) {
+		begin_work(w, p);
+		p->done++;
+		p->opened += STEP;
+		p->shut = 0;
+	} else {
+		close_gates(w, p);
+		p->shut += STEP;
+		if (p->shut > p->shut_most)
+			p->shut_most = p->shut;
+	}
+}
+
+/* For @ns, and the counts are those of that time. */
+static void go(struct world *w, uint64_t ns)
+{
+	uint64_t until = w->now + ns;
+
+	for (struct program *p = w->programs; p < w->programs + w->n; p++)
+		p->opened = p->shut_most = 0;
+	while (w->now < until) {
+		uint64_t next = w->now + STEP;
+
+		while (turns_next(w->t) < next) {
+			w->now = turns_next(w->t);
+			turns_time(w->t, w->now);
+		}
+		w->now = next;
+		turns_time(w->t, w->now);
+		for (struct program *p = w->programs; p < w->programs + w->n; p++)
+			step(w, p);
+	}
+	turns_settle(w->t, w->now);
+}
+
+static void end(struct world *w)
+{
+	assert_null(turns_free(w->t));
+}
+
+static void turns__a_launch_that_others_wait_for_comes(void **state)
+{
+	struct program programs[] = {
+		{ .kind = WAITS, .n_gpus = 1, .share = { .weight = 1 } },
+		{ .kind = SATURATES, .n_gpus = 1, .share = { .weight = 1 } },
+	};
+	struct world w = { .programs = programs, .n = 2 };
+
+	(void)state;
+	begin(&w);
+	go(&w, 1000 * MS);
+	go(&w, 10000 * MS);
+	assert_true(programs[0].shut_most < 50 * MS);
+	assert_true(programs[1].shut_most < 10 * MS);
+	end(&w);
+}
+
+static void turns__collectives_of_a_gang_get_on(void **state)
+{
+	struct program programs[] = {
+		{ .kind = WAITS, .n_gpus = 2, .share = { .weight = 1 } },
+		{ .kind = SATURATES, .n_gpus = 1, .share = { .weight = 5 } },
+	};
+	struct world w = { .programs = programs, .n = 2 };
+
+	(void)state;
+	begin(&w);
+	go(&w, 1000 * MS);
+	go(&w, 10000 * MS);
+	assert_true(programs[0].shut_most < 50 * MS);
+	assert_true(programs[1].shut_most < 10 * MS);
+	assert_true(programs[1].opened > 8000 * MS);
+	end(&w);
+}
+
+/* Its bucket would never fill. */
+static void turns__a_capped_program_that_waits_for_itself_gets_on(void **state)
+{
+	struct program programs[] = {
+		{ .kind = WAITS, .n_gpus = 1, .share = { .weight = 1, .cap = 100000 } },
+	};
+	struct world w = { .programs = programs, .n = 1 };
+
+	(void)state;
+	begin(&w);
+	go(&w, 1000 * MS);
+	go(&w, 10000 * MS);
+	assert_true(programs[0].shut_most < 200 * MS);
+	assert_in_range(programs[0].opened, 300 * MS, 1200 * MS);
+	end(&w);
+}
+
+/* Nothing that comes out of its waiting for itself lets it have what is others'. */
+static void turns__one_that_never_ends_takes_little(void **state)
+{
+	struct program programs[] = {
+		{ .kind = HANGS, .n_gpus = 1, .share = { .weight = 1 } },
+		{ .kind = SATURATES, .n_gpus = 1, .share = { .weight = 1 } },
+	};
+	struct world w = { .programs = programs, .n = 2 };
+
+	(void)state;
+	begin(&w);
+	go(&w, 1000 * MS);
+	go(&w, 10000 * MS);
+	assert_true(programs[1].opened > 8000 * MS);
+	end(&w);
+}
+
+static void turns__one_that_is_stuck_takes_next_to_nothing(void **state)
+{
+	struct program programs[] = {
+		{ .kind = STUCK, .n_gpus = 1, .share = { .weight = 1 } },
+		{ .kind = SATURATES, .n_gpus = 1, .share = { .weight = 1 } },
+	};
+	struct world w = { .programs = programs, .n = 2 };
+
+	(void)state;
+	begin(&w);
+	go(&w, 2000 * MS);
+	go(&w, 10000 * MS);
+	assert_true(programs[1].opened > 9950 * MS);
+	end(&w);
+}
+
+static void turns__collectives_get_on_beside_one_of_class_latency(void **state)
+{
+	struct program programs[] = {
+		{ .kind = WAITS, .n_gpus = 2, .share = { .weight = 1 } },
+		{ .kind = SATURATES, .n_gpus = 1, .share = { .weight = 1 } },
+		{ .kind = PINGS,
+			.n_gpus = 1,
+			.share = { .weight = 1, .latency = true },
+			.busy = 2 * MS,
+			.period = 20 * MS },
+	};
+	struct world w = { .programs = programs, .n = 3 };
+
+	(void)state;
+	begin(&w);
+	go(&w, 1000 * MS);
+	go(&w, 10000 * MS);
+	assert_true(programs[0].shut_most < 100 * MS);
+	end(&w);
+}
+
+/* What it was lent it owes: it has used the GPU all along. */
+static void turns__what_was_lent_is_given_back(void **state)
+{
+	struct program programs[] = {
+		{ .kind = WAITS, .n_gpus = 1, .share = { .weight = 1, .cap = 500000 } },
+	};
+	struct world w = { .programs = programs, .n = 1 };
+
+	(void)state;
+	begin(&w);
+	go(&w, 2000 * MS);
+	programs[0].kind = SATURATES;
+	/* One second too much is two seconds of its cap. */
+	go(&w, 1500 * MS);
+	assert_in_range(programs[0].opened, 0, 100 * MS);
+	go(&w, 4000 * MS);
+	assert_in_range(programs[0].opened, 1500 * MS, 2000 * MS);
+	end(&w);
+}
+
+#define ON(first, n) .gpu = (first), .n_gpus = (n)
+#define SHARE(...)   .share = { .weight = 1, __VA_ARGS__ }
+
+/* Each gets on, whoever is beside it. */
+static void turns__urged_or_not_all_get_on(void **state)
+{
+	struct program rows[][4] = {
+		/* The one that is interrupted is urged. */
+		{ { WAITS, ON(0, 1), SHARE(), .least = 500 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 3000 * MS },
+			{ PINGS, ON(0, 1), SHARE(), .busy = 12 * MS, .period = 40 * MS } },
+		{ { WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 2000 * MS },
+			{ PINGS, ON(0, 1), SHARE(.latency = true), .busy = 28 * MS,
+				.period = 40 * MS } },
+		/* Several are urged. */
+		{ { WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
+			{ WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
+			{ WAITS, ON(0, 1), SHARE(), .least = 300 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 6000 * MS } },
+		/* Turns on its GPUs end at other times. */
+		{ { WAITS_ALL, ON(0, 2), SHARE(), .least = 500 * MS },
+			{ SATURATES, ON(0, 1), .share = { .weight = 3 }, .least = 5000 * MS },
+			{ SATURATES, ON(1, 1), SHARE(), .from = 13 * MS, .least = 5000 * MS } },
+		{ { WAITS_ALL, ON(0, 2), SHARE(), .least = 300 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 2000 * MS },
+			{ SATURATES, ON(1, 1), SHARE(), .from = 13 * MS, .least = 2000 * MS },
+			{ SATURATES, ON(0, 2), SHARE(), .least = 2000 * MS } },
+		/* With caps. */
+		{ { WAITS, ON(0, 1), SHARE(.cap = 100000), .least = 300 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 3000 * MS },
+			{ SATURATES, ON(0, 1), SHARE(), .least = 3000 * MS } },
+		{ { WAITS_ALL, ON(0, 2), SHARE(.cap = 300000), .least = 1000 * MS } },
+		{ { WAITS_ALL, ON(0, 2), SHARE(.cap = 300000), .least = 300 * MS },
+			{ SATURATES, ON(1, 1), SHARE(), .least = 6000 * MS } },
+		{ { WAITS, ON(0, 1), .share = { .weight = 4, .cap = 400000 },
+			  .least = 500 * MS },
+			{ WAITS, ON(0, 1), SHARE(.cap = 500000), .least = 500 * MS } },
+		{ { WAITS, ON(0, 1), SHARE(.cap = 100000, .latency = true),
+			.least = 500 * MS } },
+		/* One of class latency keeps an urged gang from going. */
+		{ { WAITS_ALL, ON(1, 2), SHARE() },
+			{ SATURATES, ON(2, 1), SHARE(.latency = true), .least = 5000 * MS },
+			{ SATURATES, ON(0, 2), SHARE(), .least = 5000 * MS } },
+		/* Gangs and one that has one of their GPUs. */
+		{ { WAITS_ALL, ON(0, 2), .share = { .weight = 2 }, .least = 500 * MS },
+			{ WAITS, ON(1, 1), SHARE(), .least = 500 * MS } },
+		{ { SATURATES, ON(0, 2), SHARE(), .least = 5000 * MS },
+			{ WAITS, ON(1, 1), SHARE(), .least = 500 * MS } },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct world w = { .programs = rows[i] };
+
+		while (w.n < 4 && rows[i][w.n].n_gpus)
+			w.n++;
+		begin(&w);
+		go(&w, 1000 * MS);
+		go(&w, 10000 * MS);
+		for (unsigned int k = 0; k < w.n; k++) {
+			if (rows[i][k].opened < rows[i][k].least)
+				fail_msg("row %zu: %u had %.0f ms", i, k,
+					(double)rows[i][k].opened / 1e6);
+		}
+		end(&w);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(turns__a_launch_that_others_wait_for_comes),
+		cmocka_unit_test(turns__collectives_of_a_gang_get_on),
+		cmocka_unit_test(turns__a_capped_program_that_waits_for_itself_gets_on),
+		cmocka_unit_test(turns__one_that_never_ends_takes_little),
+		cmocka_unit_test(turns__one_that_is_stuck_takes_next_to_nothing),
+		cmocka_unit_test(turns__collectives_get_on_beside_one_of_class_latency),
+		cmocka_unit_test(turns__what_was_lent_is_given_back),
+		cmocka_unit_test(turns__urged_or_not_all_get_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

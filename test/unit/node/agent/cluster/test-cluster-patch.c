@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What is asked of the API server about our Node: patches and events, without one. */
+#include "support/test.h"
+
+#include "node/agent/cluster/event.h"
+#include "node/agent/cluster/patch.h"
+#include "node/agent/config/kept.h"
+#include "node/agent/options.h"
+
+#define KEEP "nvidia.com/device-plugin.config"
+
+static json_t *load(const char *text)
+{
+	json_t *o = text ? json_loads(text, 0, NULL) : NULL;
+
+	if (text && !o)
+		fail_msg("no JSON: %s", text);
+	return o;
+}
+
+/* "key=value,key=value", sorted, as labels. */
+static struct labels *labels_of(const char *list)
+{
+	struct labels *l = calloc(1, sizeof(*l));
+	struct error err = ERROR_INIT;
+	CLEANUP(strv_fini) struct strv parts = STRV_INIT;
+
+	assert_non_null(l);
+	if (!*list)
+		return l;
+	assert_ok(strv_split(&parts, list, ',', &err), &err);
+	l->v = calloc(parts.n, sizeof(*l->v));
+	assert_non_null(l->v);
+	for (; l->n < parts.n; l->n++) {
+		char *eq = strchr(parts.v[l->n], '=');
+
+		assert_non_null(eq);
+		l->v[l->n].key = strndup(parts.v[l->n], (size_t)(eq - parts.v[l->n]));
+		l->v[l->n].value = strdup(eq + 1);
+	}
+	return l;
+}
+
+static void assert_json(json_t *got, const char *want)
+{
+	json_t *w = load(want);
+	char *text = got ? json_dumps(got, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+
+	if (!(got == w || (got && w && json_equal(got, w))))
+		fail_msg("got %s, expected %s", text ? text : "nothing",
+			want ? want : "nothing");
+	free(text);
+	json_decref(w);
+	json_decref(got);
+}
+
+static void label_patch__writes_what_differs_and_removes_what_was_ours(void **state)
+{
+	static const struct {
+		const char *want, *labels, *record, *patch;
+	} rows[] = {
+		/* A new Node, with labels of others. */
+		{ "nvidia.com/a=1,nvidia.com/b=2", "{\"x\":\"y\"}", NULL,
+			"{\"metadata\":{\"labels\":{\"nvidia.com/a\":\"1\",\"nvidia.com/b\":\"2\"},"
+			"\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/a,nvidia.com/b\"}}}" },
+		{ "nvidia.com/a=1", NULL, NULL,
+			"{\"metadata\":{\"labels\":{\"nvidia.com/a\":\"1\"},"
+			"\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/a\"}}}" },
+		/* As it is to be. */
+		{ "nvidia.com/a=1,nvidia.com/b=2",
+			"{\"nvidia.com/a\":\"1\",\"nvidia.com/b\":\"2\",\"x\":\"y\"}",
+			"nvidia.com/a,nvidia.com/b", NULL },
+		{ "", "{\"x\":\"y\"}", "", NULL },
+		/* NVIDIA's own labels, taken over. */
+		{ "nvidia.com/a=1", "{\"nvidia.com/a\":\"1\",\"nvidia.com/c\":\"3\"}", NULL,
+			"{\"metadata\":{\"labels\":{},"
+			"\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/a\"}}}" },
+		/* One changed, one that is not true any more, one that somebody removed already. */
+		{ "nvidia.com/a=2",
+			"{\"nvidia.com/a\":\"1\",\"nvidia.com/b\":\"2\",\"nvidia.com/gpu.present\":"
+			"\"true\"}",
+			"nvidia.com/a,nvidia.com/b,nvidia.com/c",
+			"{\"metadata\":{\"labels\":{\"nvidia.com/a\":\"2\",\"nvidia.com/b\":null},"
+			"\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/a\"}}}" },
+		/* Somebody deleted one of ours. */
+		{ "nvidia.com/a=1,nvidia.com/b=2", "{\"nvidia.com/a\":\"1\"}",
+			"nvidia.com/a,nvidia.com/b",
+			"{\"metadata\":{\"labels\":{\"nvidia.com/b\":\"2\"},"
+			"\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/a,nvidia.com/b\"}}}" },
+		/* A record that somebody wrote takes nothing away that we would never write. */
+		{ "nvidia.com/a=1",
+			"{\"nvidia.com/a\":\"1\",\"kubernetes.io/hostname\":\"n\",\"" KEEP
+			"\":\"x\"}",
+			"kubernetes.io/hostname,,nvidia.com/a," KEEP,
+			"{\"metadata\":{\"labels\":{},"
+			"\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/a\"}}}" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct labels *want = labels_of(rows[i].want);
+		json_t *labels = load(rows[i].labels), *patch = NULL;
+		struct error err = ERROR_INIT;
+
+		assert_ok(label_patch(&patch, want, KEEP, labels, rows[i].record, &err), &err);
+		assert_json(patch, rows[i].patch);
+		json_decref(labels);
+		(void)labels_free(want);
+	}
+}
+
+static void label_patch__keeps_the_timestamp_while_nothing_else_changes(void **state)
+{
+	static const char record[] = "nvidia.com/a," LABEL_TIMESTAMP;
+	static const struct {
+		const char *want, *labels, *patch;
+	} rows[] = {
+		{ "nvidia.com/a=1," LABEL_TIMESTAMP "=200",
+			"{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"100\"}", NULL },
+		{ "nvidia.com/a=2," LABEL_TIMESTAMP "=200",
+			"{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"100\"}",
+			"{\"metadata\":{\"labels\":{\"nvidia.com/a\":\"2\",\"" LABEL_TIMESTAMP
+			"\":\"200\"},\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/"
+			"a," LABEL_TIMESTAMP "\"}}}" },
+		{ "nvidia.com/a=1," LABEL_TIMESTAMP "=200", "{\"nvidia.com/a\":\"1\"}",
+			"{\"metadata\":{\"labels\":{\"" LABEL_TIMESTAMP
+			"\":\"200\"},\"annotations\":{\"gpuslice.io/labels\":\"nvidia.com/"
+			"a," LABEL_TIMESTAMP "\"}}}" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct labels *want = labels_of(rows[i].want);
+		json_t *labels = load(rows[i].labels), *patch = NULL;
+		struct error err = ERROR_INIT;
+
+		assert_ok(label_patch(&patch, want, KEEP, labels, record, &err), &err);
+		assert_json(patch, rows[i].patch);
+		json_decref(labels);
+		(void)labels_free(want);
+	}
+}
+
+static void labels_json__has_the_timestamp_that_was_there(void **state)
+{
+	struct labels *want = labels_of("nvidia.com/a=1," LABEL_TIMESTAMP "=200");
+	json_t *same = load("{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"100\"}");
+	json_t *other = load("{\"nvidia.com/a\":\"0\",\"" LABEL_TIMESTAMP "\":\"100\"}");
+	json_t *more =
+		load("{\"nvidia.com/a\":\"1\",\"b\":\"2\",\"" LABEL_TIMESTAMP "\":\"100\"}");
+
+	(void)state;
+	assert_true(labels_same(want, same));
+	assert_false(labels_same(want, other));
+	assert_false(labels_same(want, more));
+	assert_false(labels_same(want, NULL));
+	assert_json(labels_json(want, same),
+		"{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"100\"}");
+	assert_json(labels_json(want, other),
+		"{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"200\"}");
+	assert_json(labels_json(want, NULL),
+		"{\"nvidia.com/a\":\"1\",\"" LABEL_TIMESTAMP "\":\"200\"}");
+	json_decref(same);
+	json_decref(other);
+	json_decref(more);
+	(void)labels_free(want);
+}
+
+static void taint_patch__takes_our_key_alone_and_only_from_what_was_seen(void **state)
+{
+	static const struct {
+		const char *taints, *patch; /* no patch: it has none with our key */
+	} rows[] = {
+		{ NULL, NULL },
+		{ "[]", NULL },
+		{ "[{\"key\":\"a\",\"effect\":\"NoSchedule\"}]", NULL },
+		{ "[{\"key\":\"t\",\"effect\":\"NoSchedule\"}]",
+			"[{\"op\":\"test\",\"path\":\"/spec/taints\",\"value\":[{\"key\":\"t\","
+			"\"effect\":\"NoSchedule\"}]},{\"op\":\"replace\",\"path\":\"/spec/"
+			"taints\",\"value\":[]}]" },
+		{ "[{\"key\":\"t\",\"effect\":\"NoSchedule\"},{\"key\":\"a\"},{\"key\":\"t\","
+		  "\"value\":\"x\",\"effect\":\"NoExecute\",\"timeAdded\":\"2026\"}]",
+			"[{\"op\":\"test\",\"path\":\"/spec/taints\",\"value\":[{\"key\":\"t\","
+			"\"effect\":\"NoSchedule\"},{\"key\":\"a\"},{\"key\":\"t\",\"value\":\"x\","
+			"\"effect\":\"NoExecute\",\"timeAdded\":\"2026\"}]},{\"op\":\"replace\","
+			"\"path\":\"/spec/taints\",\"value\":[{\"key\":\"a\"}]}]" },
+		{ "[1,{},{\"key\":2}]", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		json_t *taints = load(rows[i].taints), *patch = NULL;
+		struct error err = ERROR_INIT;
+
+		assert_ok(taint_patch(&patch, taints, "t", &err), &err);
+		assert_int_equal(taint_is(taints, "t"), rows[i].patch != NULL);
+		assert_json(patch, rows[i].patch);
+		json_decref(taints);
+	}
+}
+
+/* --- events --- */
+
+static void event_list__counts_the_same_event_and_forgets_the_oldest_told(void **state)
+{
+	struct event_list l = { 0 };
+	struct event *e;
+	char text[16];
+
+	(void)state;
+	assert_null(event_list_next(&l));
+	assert_true(event_list_add(&l, NULL, EVENT_WARNING, "R", "m", 10));
+	assert_true(event_list_add(&l, NULL, EVENT_WARNING, "R", "m", 30));
+	assert_true(event_list_add(&l, NULL, EVENT_NORMAL, "R", "m", 20));
+	e = event_list_next(&l); /* the one that has not happened for longest */
+	assert_int_equal(e->type, EVENT_NORMAL);
+	assert_int_equal(e->count, 1);
+	e->told = 1;
+	e = event_list_next(&l);
+	assert_int_equal(e->count, 2);
+	assert_int_equal(e->first_ns, 10);
+	assert_int_equal(e->last_ns, 30);
+	/* The list is full of what waits, but for one. */
+	for (int i = 0; i < EVENTS_MAX - 2; i++) {
+		(void)snprintf(text, sizeof(text), "%d", i);
+		assert_true(event_list_add(&l, NULL, EVENT_NORMAL, "R", text, 40));
+	}
+	assert_true(event_list_add(&l, NULL, EVENT_NORMAL, "R", "new", 50));
+	assert_false(event_list_add(&l, NULL, EVENT_NORMAL, "R", "newer", 60));
+	assert_true(event_list_add(&l, NULL, EVENT_NORMAL, "R", "new", 60));
+}
+
+static void event_bodies__are_as_the_kubelet_writes_them(void **state)
+{
+	struct event_list l = { 0 };
+	struct event *e;
+	char *text;
+	json_t *o;
+
+	(void)state;
+	assert_true(event_list_add(&l, NULL, EVENT_WARNING, "GPUUnhealthy", "GPU 0: \"lost\"",
+		UINT64_C(1700000000) * 1000000000));
+	e = event_list_next(&l);
+	(void)snprintf(e->name, sizeof(e->name), "n.1");
+	text = event_create_body(e, "node-1");
+	o = load(text);
+	assert_json(json_incref(json_object_get(o, "involvedObject")),
+		"{\"kind\":\"Node\",\"name\":\"node-1\",\"uid\":\"node-1\"}");
+	assert_json(json_incref(json_object_get(o, "metadata")),
+		"{\"name\":\"n.1\",\"namespace\":\"default\"}");
+	assert_string_equal(json_string_value(json_object_get(o, "type")), "Warning");
+	assert_string_equal(json_string_value(json_object_get(o, "message")),
+		"GPU 0: \"lost\"");
+	assert_string_equal(json_string_value(json_object_get(o, "lastTimestamp")),
+		"2023-11-14T22:13:20.000Z");
+	json_decref(o);
+	free(text);
+	e->count = 7;
+	text = event_patch_body(e);
+	assert_json(load(text), "{\"count\":7,\"lastTimestamp\":\"2023-11-14T22:13:20.000Z\"}");
+	free(text);
+}
+
+static void event_bodies__name_the_pod_that_it_has_happened_to(void **state)
+{
+	const struct event_about a = { "shop", "web-1", "0f-1" }, b = { "shop", "web-2", "" };
+	struct event_list l = { 0 };
+	struct event *e;
+	char *text;
+	json_t *o;
+
+	(void)state;
+	assert_true(event_list_add(&l, &a, EVENT_WARNING, "R", "m", 10));
+	assert_true(event_list_add(&l, &a, EVENT_WARNING, "R", "m", 20));
+	assert_true(event_list_add(&l, &b, EVENT_WARNING, "R", "m", 30));
+	e = event_list_next(&l);
+	assert_int_equal(e->count, 2);
+	text = event_create_body(e, "node-1");
+	o = load(text);
+	assert_json(json_incref(json_object_get(o, "involvedObject")),
+		"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"namespace\":\"shop\","
+		"\"name\":\"web-1\",\"uid\":\"0f-1\"}");
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(o, "metadata"), "namespace")),
+		"shop");
+	json_decref(o);
+	free(text);
+	e->told = e->count;
+	text = event_create_body(event_list_next(&l), "node-1");
+	o = load(text);
+	assert_null(json_object_get(json_object_get(o, "involvedObject"), "uid"));
+	json_decref(o);
+	free(text);
+}
+
+/* --- the kept config --- */
+
+static void config_kept_parse__refuses_what_it_did_not_write(void **state)
+{
+	static const struct {
+		const char *json, *says; /* NULL: it is good */
+	} rows[] = {
+		{ "{\"source\":\"/c\",\"label\":\"a\",\"entry\":\"a\",\"by\":0,\"text\":\"x\"}",
+			NULL },
+		{ "{\"source\":\"/c\",\"label\":\"\",\"entry\":\"\",\"by\":4,\"text\":\"\"}",
+			NULL },
+		{ "{\"source\":\"/d\",\"label\":\"a\",\"entry\":\"a\",\"by\":0,\"text\":\"x\"}",
+			"is of '/d'" },
+		{ "", "kept config" },
+		{ "[]", "other JSON" },
+		{ "{\"source\":\"/c\",\"label\":\"a\",\"entry\":\"../a\",\"by\":0,\"text\":\"\"}",
+			"other JSON" },
+		{ "{\"source\":\"/c\",\"label\":\"a\",\"entry\":\"a\",\"by\":5,\"text\":\"\"}",
+			"other JSON" },
+		{ "{\"source\":\"/c\",\"label\":\"a\",\"entry\":\"a\",\"by\":0,\"text\":1}",
+			"other JSON" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct config_kept k = { .text = BUF_INIT(0) };
+		struct error err = ERROR_INIT;
+		size_t len = strlen(rows[i].json);
+
+		if (rows[i].says)
+			assert_error(config_kept_parse(&k, rows[i].json, len, "/c", &err), &err,
+				rows[i].says);
+		else
+			assert_ok(config_kept_parse(&k, rows[i].json, len, "/c", &err), &err);
+		buf_fini(&k.text);
+	}
+}
+
+/* --- options --- */
+
+static const char *no_env(const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+static const char *chart_env(const char *name)
+{
+	return !strcmp(name, "CONFIG_FILE")          ? "/config/config.yaml"
+	       : !strcmp(name, "CONFIG_FILE_SRCDIR") ? "/available-configs"
+						     : NULL;
+}
+
+/* Devices are worth more than labels. */
+static void agent_options_read__ignores_an_invalid_secondary_option(void **state)
+{
+	char *argv[] = { (char *)(uintptr_t) "gpusliced", (char *)(uintptr_t) "--labels=nodes",
+		NULL };
+	struct agent_options a = { .listen = NULL };
+	struct options o = { .defs = NULL };
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+	CLEANUP(freep) struct option_def *defs = agent_options(&n);
+
+	(void)state;
+	assert_ok(options_parse(&o, defs, n, 2, argv, 0, no_env, &err), &err);
+	assert_ok(agent_options_read(&a, &o, &err), &err);
+	assert_int_equal(a.errors.n, 1);
+	assert_non_null(strstr(a.errors.v[0],
+		"--labels: expected off, node, nfd or file, found 'nodes'"));
+	assert_int_equal(a.cluster.labels, LABELS_OFF);
+	agent_options_fini(&a);
+	options_fini(&o);
+}
+
+static void agent_options_read__lets_one_option_name_the_config(void **state)
+{
+	static const struct {
+		const char *(*env)(const char *name);
+		const char *args[3];
+		const char *file, *dir, *map;
+		size_t warnings;
+		const char *says; /* NULL: it is good */
+	} rows[] = {
+		{ no_env, { NULL }, NULL, NULL, NULL, 0, NULL },
+		{ no_env, { "--config-file=f" }, "f", NULL, NULL, 0, NULL },
+		{ no_env, { "--config-map=m" }, NULL, NULL, "m", 0, NULL },
+		{ chart_env, { NULL }, NULL, "/available-configs", NULL, 1, NULL },
+		{ chart_env, { "--config-file=f" }, "f", NULL, NULL, 1, NULL },
+		{ chart_env, { "--config-map=m" }, NULL, NULL, "m", 2, NULL },
+		{ no_env, { "--config-file=f", "--config-dir=d" }, NULL, NULL, NULL, 0,
+			"--config-dir and --config-file: only one" },
+		{ no_env, { "--config-map=f", "--config-dir=d" }, NULL, NULL, NULL, 0,
+			"--config-map and --config-dir: only one" },
+	};
+	size_t n = 0;
+	CLEANUP(freep) struct option_def *defs = agent_options(&n);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		char *argv[4] = { (char *)(uintptr_t) "gpusliced" };
+		struct agent_options a = { 0 };
+		struct options o = { 0 };
+		struct error err = ERROR_INIT;
+		int argc = 1;
+
+		for (; rows[i].args[argc - 1]; argc++)
+			argv[argc] = (char *)(uintptr_t)rows[i].args[argc - 1];
+		assert_ok(options_parse(&o, defs, n, argc, argv, 0, rows[i].env, &err), &err);
+		if (rows[i].says) {
+			assert_error(agent_options_read(&a, &o, &err), &err, rows[i].says);
+		} else {
+			assert_ok(agent_options_read(&a, &o, &err), &err);
+			assert_int_equal(a.warnings.n, rows[i].warnings);
+			assert_string_equal(a.config_path ? a.config_path : "",
+				rows[i].file ? rows[i].file : "");
+			assert_string_equal(a.config_dir ? a.config_dir : "",
+				rows[i].dir ? rows[i].dir : "");
+			assert_string_equal(a.config_map ? a.config_map : "",
+				rows[i].map ? rows[i].map : "");
+			assert_int_equal(a.fallbacks.n, 2);
+		}
+		agent_options_fini(&a);
+		options_fini(&o);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(label_patch__writes_what_differs_and_removes_what_was_ours),
+		cmocka_unit_test(label_patch__keeps_the_timestamp_while_nothing_else_changes),
+		cmocka_unit_test(labels_json__has_the_timestamp_that_was_there),
+		cmocka_unit_test(taint_patch__takes_our_key_alone_and_only_from_what_was_seen),
+		cmocka_unit_test(event_list__counts_the_same_event_and_forgets_the_oldest_told),
+		cmocka_unit_test(event_bodies__are_as_the_kubelet_writes_them),
+		cmocka_unit_test(event_bodies__name_the_pod_that_it_has_happened_to),
+		cmocka_unit_test(config_kept_parse__refuses_what_it_did_not_write),
+		cmocka_unit_test(agent_options_read__ignores_an_invalid_secondary_option),
+		cmocka_unit_test(agent_options_read__lets_one_option_name_the_config),
+	};
+
+	return cmocka_run_group_tests_name("cluster-patch", tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The agent's end of an arbiter that hangs. */
+#include "support/test.h"
+
+#include "node/agent/slices/arbiter.h"
+#include "abi/arbiter-control.h"
+#include "lib/base/fd.h"
+#include "lib/base/time.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct env {
+	uv_loop_t loop;
+	struct arbiter_link *link;
+	char *dir;
+	unsigned int hung;
+};
+
+/* Listens, in a child, and answers what it is asked as often as @answers says. */
+static pid_t listen_as_arbiter(const char *dir, unsigned int answers)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char text[4096];
+	pid_t pid;
+
+	(void)snprintf(at.sun_path, sizeof(at.sun_path), "%s/%s", dir, CONTROL_SOCKET);
+	/* What it listens on is a process's that listens. */
+	pid = fork();
+	if (pid) {
+		(void)close(fd);
+		while (access(at.sun_path, F_OK) < 0)
+			(void)usleep(1000);
+		return pid;
+	}
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0 || listen(fd, 8) < 0)
+		_exit(1);
+	fd = accept(fd, NULL, NULL);
+	while (answers && read(fd, text, sizeof(text)) > 0) {
+		static const char answer[] = "{\"op\":\"status\",\"slices\":[]}\n";
+
+		if (strstr(text, "status") && answers--)
+			(void)!write(fd, answer, sizeof(answer) - 1);
+		memset(text, 0, sizeof(text));
+	}
+	for (;;)
+		(void)pause();
+}
+
+static void on_read(void *arg, json_int_t seq, const char *const *uuids, uint32_t n)
+{
+	(void)arg;
+	(void)seq;
+	(void)uuids;
+	(void)n;
+}
+
+static void on_hung(void *arg, const char *why)
+{
+	struct env *e = arg;
+
+	assert_non_null(strstr(why, "did not answer for"));
+	e->hung++;
+}
+
+static int setup(void **state)
+{
+	static const struct arbiter_ops ops = { .read = on_read, .hung = on_hung };
+	struct env *e = calloc(1, sizeof(*e));
+	struct error err = ERROR_INIT;
+	struct arbiter_options o = { .program = "/bin/true" };
+
+	assert_non_null(e);
+	e->dir = test_tmpdir();
+	o.run_dir = o.state_dir = e->dir;
+	assert_int_equal(uv_loop_init(&e->loop), 0);
+	assert_ok(arbiter_link_new(&e->link, &e->loop, &o, &ops, e, &err), &err);
+	*state = e;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct env *e = *state;
+
+	e->link = arbiter_link_stop(e->link);
+	(void)uv_run(&e->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&e->loop), 0);
+	test_rmdir(e->dir);
+	free(e);
+	return 0;
+}
+
+static void hung__arbiter_is_ended(void **state)
+{
+	struct env *e = *state;
+	uint64_t began = time_mono_ns(), end = began + 60 * NS_PER_SEC;
+	pid_t pid = listen_as_arbiter(e->dir, 2);
+	int status = 0;
+
+	arbiter_link_want(e->link, true);
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		assert_true(time_mono_ns() < end);
+		(void)uv_run(&e->loop, UV_RUN_ONCE);
+	}
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	/* Not while it answered. */
+	assert_true(time_mono_ns() - began > 6 * NS_PER_SEC);
+	while (!e->hung) {
+		assert_true(time_mono_ns() < end);
+		(void)uv_run(&e->loop, UV_RUN_ONCE);
+	}
+	assert_int_equal(e->hung, 1);
+}
+
+/* What it has answered is there to be read. */
+static void hung__agent_does_not_end_the_arbiter(void **state)
+{
+	struct env *e = *state;
+	pid_t pid = listen_as_arbiter(e->dir, 1000);
+	uint64_t end;
+
+	arbiter_link_want(e->link, true);
+	end = time_mono_ns() + 1500 * NS_PER_MS;
+	while (time_mono_ns() < end)
+		(void)uv_run(&e->loop, UV_RUN_ONCE);
+	/* This process is held up, for longer than an arbiter may be. */
+	(void)usleep(7 * 1000 * 1000);
+	end = time_mono_ns() + 1500 * NS_PER_MS;
+	while (time_mono_ns() < end)
+		(void)uv_run(&e->loop, UV_RUN_ONCE);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	assert_int_equal(e->hung, 0);
+	(void)kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(hung__arbiter_is_ended),
+		TEST(hung__agent_does_not_end_the_arbiter),
+	};
+
+	/* As the agent does: the arbiter may be gone when it is asked. */
+	(void)signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests_name("arbiter-link", tests, NULL, NULL);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * An arbiter in a child process, with directories of its own; its control socket; other children, which are
+ * processes of slices. For the tests of what the arbiter serves: serve-env.h has memory besides, turn-env.h
+ * turns.
+ */
+#include "support/test.h"
+
+#include "client.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define UUID    "GPU-00112233-4455-6677-8899-aabbccddeeff"
+#define WAIT_MS 20000 /* for what comes in microseconds, on a machine that does much else */
+#define PROCS   64
+
+/* What children and this process tell each other. */
+struct shared {
+	_Atomic uint32_t go, ready, failed;
+	_Atomic uint32_t arbiter; /* start_arbiter_apart(): its PID */
+	/* What "NVML" has: processes, and their bytes. */
+	_Atomic uint32_t pid[PROCS];
+	_Atomic uint64_t bytes[PROCS];
+	_Atomic uint64_t truth, most; /* sum of bytes, and the highest that anyone saw */
+	_Atomic uint32_t refused, taken;
+	_Atomic uint64_t turns[PROCS]; /* that each had */
+};
+
+struct env {
+	char *dir;
+	char run[80], log[160];
+	char slice[160]; /* the directory of the slice in question */
+	bool keep_log;   /* of the next arbiter, in the file .log */
+	pid_t arbiter;
+	int control;
+	char line[512 * 1024]; /* read, up to .len */
+	size_t len;
+	struct shared *shared;
+};
+
+/* Directories; no arbiter yet. */
+struct env *arbiter_env_new(void);
+/* Ends the arbiter, which must be in order. */
+void arbiter_env_free(struct env *e);
+
+void start_arbiter(struct env *e);
+/* In a PID namespace of its own, from where it sees none of us: its parent, which SIGKILL ends with it, is .arbiter.
+ * False: it may not. */
+bool start_arbiter_apart(struct env *e);
+void end_arbiter(struct env *e, int signal_number);
+
+/* Lines of .log that have both. */
+unsigned int log_lines(const struct env *e, const char *text, const char *also);
+
+/* ---- the control socket ----------------------------------------------------------------------- */
+
+/* A new connection in place of the one there is. < 0: nobody answers. */
+int open_control(struct env *e);
+void say(struct env *e, const char *text);
+/* The next line within @ms, without its end, as an object to be released; NULL: none came. */
+json_t *next_line(struct env *e, int ms);
+
+/* ---- children --------------------------------------------------------------------------------- */
+
+/* As fork(); it ends with this one. */
+pid_t child(struct env *e);
+void wait_for(_Atomic uint32_t *word, uint32_t value);
+void wait_ms(long ms);

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/test.h"
+
+#include "node/arbiter/clients/foreign.h"
+#include "node/arbiter/internal.h"
+#include "lib/base/time.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define BYTES       4096
+#define DEADLINE_NS (60 * NS_PER_SEC)
+
+static bool watches_used_up;
+
+/* In place of the C library's. */
+int inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+	if (!watches_used_up)
+		return (int)syscall(SYS_inotify_add_watch, fd, path, mask);
+	errno = ENOSPC;
+	return -1;
+}
+
+/* What there is of an arbiter for pages. */
+struct env {
+	struct arbiter a;
+	struct slice s[2];
+	uv_loop_t loop;
+	uv_timer_t tick; /* so that it wakes also where nothing else does */
+};
+
+static void closed(struct slice *s, bool counted)
+{
+	(void)s;
+	(void)counted;
+}
+
+static int setup(void **state)
+{
+	struct env *e = calloc(1, sizeof(*e));
+	struct error err = ERROR_INIT;
+
+	watches_used_up = false;
+	assert_non_null(e);
+	assert_int_equal(uv_loop_init(&e->loop), 0);
+	e->a.loop = &e->loop;
+	(void)snprintf(e->a.o.procfs, sizeof(e->a.o.procfs), "/proc");
+	e->a.foreign = foreign_new(&e->loop, closed, &err);
+	assert_non_null(e->a.foreign);
+	assert_int_equal(uv_timer_init(&e->loop, &e->tick), 0);
+	pages_start(&e->a);
+	e->s[0].arbiter = e->s[1].arbiter = &e->a;
+	*state = e;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct env *e = *state;
+
+	pages_leave(&e->s[0]);
+	pages_leave(&e->s[1]);
+	e->a.foreign = foreign_stop(e->a.foreign);
+	pages_stop(&e->a);
+	uv_close((uv_handle_t *)&e->tick, NULL);
+	(void)uv_run(&e->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&e->loop), 0);
+	free(e);
+	return 0;
+}
+
+/* The arbiter has its mapping no more. */
+static int make_for(const struct page_who *who)
+{
+	void *at = NULL;
+	ino_t ino;
+	int fd = page_make(who, "page", BYTES, &at, &ino);
+
+	if (fd >= 0)
+		(void)munmap(at, BYTES);
+	return fd;
+}
+
+/* To a process that has ended: no other has started with the system. */
+static int give_to(struct slice *s, uint32_t pid)
+{
+	return make_for(&(struct page_who){ s->arbiter, s, pid, 1 });
+}
+
+/* This process. */
+static struct page_who us(struct slice *s)
+{
+	struct proc_stat st;
+
+	assert_true(proc_stat("/proc", (uint32_t)getpid(), &st));
+	return (struct page_who){ s->arbiter, s, (uint32_t)getpid(), st.start };
+}
+
+static int give_to_us(struct slice *s)
+{
+	const struct page_who who = us(s);
+
+	return make_for(&who);
+}
+
+/* To another process each time. */
+static int give(struct slice *s)
+{
+	static uint32_t pid;
+
+	return give_to(s, ++pid);
+}
+
+/* As a process brings one; the arbiter has its mapping no more. */
+static int bring_by(const struct page_who *who, int fd)
+{
+	void *at = NULL;
+	ino_t ino;
+	int r = page_map(who, fd, BYTES, BYTES, &at, &ino);
+
+	if (r == 0)
+		(void)munmap(at, BYTES);
+	return r;
+}
+
+/* Another process each time. */
+static int bring(struct slice *s, int fd)
+{
+	static uint32_t pid = 1000000;
+
+	return bring_by(&(struct page_who){ s->arbiter, s, ++pid, 1 }, fd);
+}
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+/* As a process may make one itself. */
+static int make(size_t bytes, bool filled, int seals)
+{
+	int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	if (filled)
+		assert_int_equal(fallocate(fd, 0, 0, (off_t)bytes), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+static void page__that_is_held_counts(void **state)
+{
+	static int fds[PAGES_MAX];
+	struct env *e = *state;
+	unsigned int n = 0;
+	struct rlimit r;
+	int fd;
+
+	SKIP_UNLESS(e->a.pages.watch, "no inotify");
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &r), 0);
+	SKIP_UNLESS(r.rlim_max >= 8192, "too few descriptors");
+	r.rlim_cur = r.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
+	while (n < PAGES_MAX && (fd = give(&e->s[0])) >= 0)
+		fds[n++] = fd;
+	assert_int_equal(give(&e->s[0]), PAGE_TOO_MANY);
+	assert_int_equal(n, PAGES_MAX / 4 + room_part(&e->a.pages.room));
+	/* Not for another slice. */
+	fd = give(&e->s[1]);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	/* Whoever has it mapped, or has a copy of the descriptor, has it. */
+	fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+	(void)close(fds[0]);
+	assert_int_equal(give(&e->s[0]), PAGE_TOO_MANY);
+	(void)close(fd);
+	fds[0] = give(&e->s[0]);
+	assert_true(fds[0] >= 0);
+	assert_int_equal(give(&e->s[0]), PAGE_TOO_MANY);
+	for (unsigned int i = 0; i < n; i++)
+		(void)close(fds[i]);
+	(void)uv_run(&e->loop, UV_RUN_NOWAIT);
+	assert_int_equal(e->a.pages.room.n, 0);
+}
+
+static void page__that_is_let_go_does_not_count(void **state)
+{
+	struct env *e = *state;
+
+	SKIP_UNLESS(e->a.pages.watch, "no inotify");
+	for (unsigned int i = 0; i < 2 * PAGES_MAX; i++) {
+		int fd = give(&e->s[0]);
+
+		assert_true(fd >= 0);
+		(void)close(fd);
+	}
+}
+
+static void page__of_a_slice_that_is_gone_counts_on(void **state)
+{
+	struct env *e = *state;
+	int fd = give(&e->s[0]);
+
+	SKIP_UNLESS(e->a.pages.watch, "no inotify");
+	pages_leave(&e->s[0]);
+	(void)uv_run(&e->loop, UV_RUN_NOWAIT);
+	assert_int_equal(e->a.pages.room.n, 1);
+	(void)close(fd);
+	(void)uv_run(&e->loop, UV_RUN_NOWAIT);
+	assert_int_equal(e->a.pages.room.n, 0);
+}
+
+static void on_tick(uv_timer_t *t)
+{
+	(void)t;
+}
+
+static void run_until(struct env *e, bool (*is_so)(const struct env *e))
+{
+	uint64_t end_ns = time_mono_ns() + DEADLINE_NS;
+
+	assert_int_equal(uv_timer_start(&e->tick, on_tick, 10, 10), 0);
+	while (!is_so(e)) {
+		assert_true(time_mono_ns() < end_ns);
+		(void)uv_run(&e->loop, UV_RUN_ONCE);
+	}
+	(void)uv_timer_stop(&e->tick);
+}
+
+static bool none_is_out(const struct env *e)
+{
+	return !e->a.pages.room.n;
+}
+
+static bool one_is_out(const struct env *e)
+{
+	return e->a.pages.room.n == 1;
+}
+
+static bool none_is_blind(const struct env *e)
+{
+	return !e->a.pages.blind_room.n;
+}
+
+/* Another one is emptied at the end of it. */
+static void look_at_the_one(struct env *e)
+{
+	int fd = give(&e->s[0]);
+
+	assert_true(fd >= 0);
+	assert_int_equal(e->a.pages.room.n, 2);
+	run_until(e, one_is_out);
+	(void)close(fd);
+}
+
+static void page__without_a_watch_counts_until_its_process_has_ended(void **state)
+{
+	struct env *e = *state;
+	int fds[3], ours;
+	struct stat st;
+
+	watches_used_up = true;
+	ours = give_to_us(&e->s[0]);
+	assert_true(ours >= 0);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		fds[i] = give(&e->s[i % 2]);
+		assert_true(fds[i] >= 0);
+	}
+	/* Its slice may have gone before. */
+	pages_leave(&e->s[1]);
+	assert_int_equal(e->a.pages.room.n, 4);
+	run_until(e, one_is_out);
+	look_at_the_one(e);
+	/* Also where another process has it, it has no memory of ours. */
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		assert_int_equal(fstat(fds[i], &st), 0);
+		assert_int_equal(st.st_blocks, 0);
+		assert_int_equal(bring(&e->s[0], fds[i]), PAGE_NOT_OURS);
+		(void)close(fds[i]);
+	}
+	assert_int_equal(fstat(ours, &st), 0);
+	assert_int_equal(st.st_blocks * S_BLKSIZE, BYTES);
+	(void)close(ours);
+}
+
+static void pages__without_a_watch_are_as_many_as_others(void **state)
+{
+	struct env *e = *state;
+	unsigned int n = 0;
+	struct rlimit r;
+	int fd;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &r), 0);
+	SKIP_UNLESS(r.rlim_max >= 8192, "too few descriptors");
+	r.rlim_cur = r.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
+	e->a.pages.blind_room.most = PAGES_MAX;
+	watches_used_up = true;
+	for (; n <= PAGES_MAX && (fd = give(&e->s[0])) >= 0; n++)
+		(void)close(fd);
+	assert_int_equal(fd, PAGE_TOO_MANY);
+	assert_int_equal(n, PAGES_MAX / 4 + room_part(&e->a.pages.room));
+	fd = give(&e->s[1]);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	run_until(e, none_is_out);
+	fd = give(&e->s[0]);
+	assert_true(fd >= 0);
+	(void)close(fd);
+}
+
+static void page__without_a_watch_needs_a_descriptor(void **state)
+{
+	struct env *e = *state;
+	unsigned int n = 0;
+	int fd;
+
+	e->a.pages.blind_room.most = ROOM_SLICES * 4;
+	watches_used_up = true;
+	for (; n <= PAGES_MAX && (fd = give(&e->s[0])) >= 0; n++)
+		(void)close(fd);
+	assert_int_equal(fd, PAGE_TOO_MANY);
+	assert_int_equal(n, ROOM_SLICES + 2);
+	fd = give(&e->s[1]);
+	assert_true(fd >= 0);
+	(void)close(fd);
+}
+
+static void page__gets_its_watch_later(void **state)
+{
+	struct env *e = *state;
+	struct page_who who;
+	int fd;
+
+	SKIP_UNLESS(e->a.pages.watch, "no inotify");
+	watches_used_up = true;
+	fd = give_to_us(&e->s[0]);
+	assert_true(fd >= 0);
+	/* It counts once. */
+	who = us(&e->s[0]);
+	assert_int_equal(bring_by(&who, fd), 0);
+	assert_int_equal(e->a.pages.room.n, 1);
+	/* Another process, and another slice, would have it emptied under them. */
+	assert_int_equal(bring(&e->s[0], fd), PAGE_NOT_OURS);
+	who = us(&e->s[1]);
+	assert_int_equal(bring_by(&who, fd), PAGE_NOT_OURS);
+	assert_int_equal(e->a.pages.room.n, 1);
+	watches_used_up = false;
+	run_until(e, none_is_blind);
+	assert_int_equal(bring(&e->s[0], fd), 0);
+	assert_int_equal(e->a.pages.room.n, 1);
+	(void)close(fd);
+	run_until(e, none_is_out);
+}
+
+/* Its memory is needed: the process may have left some on a GPU. */
+static void page__that_the_book_looks_at_is_not_emptied(void **state)
+{
+	struct env *e = *state;
+	struct book_task t = { .pid = 2000000, .start = 1 };
+	int fd;
+
+	e->a.book.buckets[t.pid % BOOK_BUCKETS] = &t;
+	watches_used_up = true;
+	fd = give_to(&e->s[0], t.pid);
+	assert_true(fd >= 0);
+	look_at_the_one(e);
+	e->a.book.buckets[t.pid % BOOK_BUCKETS] = NULL;
+	run_until(e, none_is_out);
+	(void)close(fd);
+}
+
+/* A process can see to it. */
+static void page__that_cannot_be_emptied_counts_on(void **state)
+{
+	struct env *e = *state;
+	int fd = make(BYTES, true, SEALS);
+
+	SKIP_UNLESS(e->a.pages.watch, "no inotify");
+	watches_used_up = true;
+	assert_int_equal(bring(&e->s[0], fd), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+	look_at_the_one(e);
+	watches_used_up = false;
+	run_until(e, none_is_blind);
+	assert_int_equal(e->a.pages.room.n, 1);
+	(void)close(fd);
+	run_until(e, none_is_out);
+}
+
+static void page__that_is_brought_counts(void **state)
+{
+	static int fds[PAGES_MAX];
+	struct env *e = *state;
+	unsigned int n = 0;
+	struct rlimit r;
+	int fd, trouble;
+
+	SKIP_UNLESS(e->a.pages.watch, "no inotify");
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &r), 0);
+	SKIP_UNLESS(r.rlim_max >= 8192, "too few descriptors");
+	r.rlim_cur = r.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &r), 0);
+	do {
+		fds[n] = make(BYTES, true, SEALS);
+		trouble = bring(&e->s[0], fds[n]);
+	} while (trouble == 0 && ++n < PAGES_MAX);
+	assert_int_equal(trouble, PAGE_TOO_MANY);
+	assert_int_equal(n, PAGES_MAX / 4 + room_part(&e->a.pages.room));
+	/* What counts already comes again. */
+	assert_int_equal(bring(&e->s[0], fds[0]), 0);
+	assert_int_equal(e->a.pages.room.n, n);
+	/* So does a page that was given. */
+	fd = give(&e->s[1]);
+	assert_true(fd >= 0);
+	assert_int_equal(bring(&e->s[1], fd), 0);
+	assert_int_equal(e->a.pages.room.n, n + 1);
+	(void)close(fd);
+	for (unsigned int i = 0; i <= n; i++)
+		(void)close(fds[i]);
+	(void)uv_run(&e->loop, UV_RUN_NOWAIT);
+	assert_int_equal(e->a.pages.room.n, 0);
+}
+
+static void page__of_one_process_are_few(void **state)
+{
+	struct env *e = *state;
+	int fds[PAGES_CLIENT_MAX];
+
+	SKIP_UNLESS(e->a.pages.watch, "no inotify");
+	for (unsigned int i = 0; i < PAGES_CLIENT_MAX; i++) {
+		fds[i] = give_to(&e->s[0], 7);
+		assert_true(fds[i] >= 0);
+	}
+	assert_int_equal(give_to(&e->s[0], 7), PAGE_TOO_MANY);
+	(void)close(fds[0]);
+	fds[0] = give_to(&e->s[0], 7);
+	assert_true(fds[0] >= 0);
+	for (unsigned int i = 0; i < PAGES_CLIENT_MAX; i++)
+		(void)close(fds[i]);
+}
+
+/* Nothing of it is touched: it is not charged to us. */
+static void page__that_is_not_as_ours_is_refused(void **state)
+{
+	static const struct {
+		size_t bytes;
+		bool filled;
+		int seals;
+	} rows[] = {
+		{ BYTES, false, SEALS },
+		{ 2 * BYTES, true, SEALS },
+		{ BYTES / 2, true, SEALS },
+		{ 0, false, SEALS },
+		{ BYTES, true, F_SEAL_GROW },
+		{ BYTES, true, F_SEAL_SHRINK },
+		{ BYTES, true, SEALS | F_SEAL_WRITE },
+	};
+	struct env *e = *state;
+	struct stat st;
+	int fd;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		fd = make(rows[i].bytes, rows[i].filled, rows[i].seals);
+		assert_int_equal(bring(&e->s[0], fd), PAGE_NOT_OURS);
+		assert_int_equal(fstat(fd, &st), 0);
+		assert_int_equal(st.st_blocks != 0, rows[i].filled);
+		(void)close(fd);
+	}
+	assert_int_equal(bring(&e->s[0], -1), PAGE_NOT_OURS);
+	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert_int_equal(bring(&e->s[0], fd), PAGE_NOT_OURS);
+	(void)close(fd);
+	fd = make(BYTES, true, SEALS);
+	assert_int_equal(bring(&e->s[0], fd), 0);
+	(void)close(fd);
+}
+
+static void page__that_is_given_has_its_memory(void **state)
+{
+	struct env *e = *state;
+	struct stat st;
+	int fd = give(&e->s[0]);
+
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_blocks * S_BLKSIZE, BYTES);
+	(void)close(fd);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(page__that_is_held_counts),
+		TEST(page__that_is_let_go_does_not_count),
+		TEST(page__of_a_slice_that_is_gone_counts_on),
+		TEST(page__without_a_watch_counts_until_its_process_has_ended),
+		TEST(pages__without_a_watch_are_as_many_as_others),
+		TEST(page__without_a_watch_needs_a_descriptor),
+		TEST(page__gets_its_watch_later),
+		TEST(page__that_the_book_looks_at_is_not_emptied),
+		TEST(page__that_cannot_be_emptied_counts_on),
+		TEST(page__that_is_brought_counts),
+		TEST(page__of_one_process_are_few),
+		TEST(page__that_is_not_as_ours_is_refused),
+		TEST(page__that_is_given_has_its_memory),
+	};
+
+	return cmocka_run_group_tests_name("pages", tests, NULL, NULL);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A book with slices of two GPUs, and processes as the runtime library makes them: they take from their credit,
+ * and ask when that is too little. No sockets: the page and the record lie in the test.
+ */
+#include "support/test.h"
+
+#include "abi/slice-layout.h"
+#include "node/arbiter/grants/grants.h"
+
+#define MIB UINT64_C(1048576)
+#define GIB (1024 * MIB)
+
+extern const uint8_t uuids[2][SLICE_UUID_BYTES];
+
+struct client {
+	bool alive;
+	struct slice_page page;
+	struct book_record rec;
+	struct book_member *m;
+	uint64_t has[2];      /* what it really uses, by its own count */
+	uint64_t physical[2]; /* of that, what NVML would show */
+};
+
+struct book_slice *slice_new(struct book *b, const char *id, uint64_t limit);
+enum slice_status join(struct book *b, struct book_slice *s, struct client *c, uint32_t pid);
+uint64_t credit(const struct client *c, unsigned int gpu);
+
+/* As ledger.c does it, in one thread. @hidden: no hook charges it. False: it is refused. */
+bool take(struct client *c, unsigned int gpu, uint64_t bytes, bool hidden);
+void give(struct client *c, unsigned int gpu, uint64_t bytes);
+
+/* Another arbiter's book, with those of the @n clients that are alive; their pages are not there yet. */
+void restart(struct book *b, struct book_slice **s, uint64_t limit, struct client *c, size_t n);

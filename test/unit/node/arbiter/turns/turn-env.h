@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * An arbiter (arbiter-env.h), slices that take turns, and what its status says. Clients are connections of this
+ * process, and of other children. Slices have the numbers 0 to 9 as the last digit of their IDs.
+ */
+#include "unit/node/arbiter/arbiter-env.h"
+
+#define ID_HEAD "0123456789abcdef0123456789abcde" /* and a digit */
+#define ONE_GPU "[{\"uuid\": \"" UUID "\"}]"
+
+/* Two batch slices of the same weight, numbers 0 and 1, on one GPU. */
+int turn_env_setup(void **state);
+int turn_env_teardown(void **state);
+
+/* In .slice. */
+const char *slice_dir(struct env *e, unsigned int slice);
+/* @more: keys after "gpus". */
+void write_slice(struct env *e, unsigned int slice, const char *gpus, const char *more);
+void write_share(struct env *e, unsigned int slice, unsigned int weight, unsigned int cap,
+	const char *class);
+
+json_t *status(struct env *e);
+/* Borrowed from @top. NULL: no such slice. */
+json_t *slice_of(const json_t *top, unsigned int slice);
+/* Of its first GPU. */
+uint64_t figure_in(const json_t *top, unsigned int slice, const char *key);
+uint64_t figure(struct env *e, unsigned int slice, const char *key);
+/* False: it is not, for a long time. */
+bool eventually(struct env *e, unsigned int slice, const char *key, uint64_t value);
+
+void join(struct env *e, struct slice_client *c, unsigned int slice);
+bool is_open(const struct slice_client *c);
+bool is_closed(const struct slice_client *c);
+/* The same, waited for. */
+bool opens(const struct slice_client *c);
+bool closes(const struct slice_client *c);
+/* Says it until it was heard: a change of the gate may cross it. */
+void say_until(struct slice_client *c, bool busy, bool wants,
+	bool (*heard)(const struct slice_client *c));
+/* A connection that ended: nothing more can be said. */
+bool hung_up(const struct slice_client *c);

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/test.h"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "lib/base/fd.h"
+#include "tools/validate/driver/dev-nodes.h"
+#include "tools/validate/driver/root.h"
+
+static char *dir;
+
+static int set_up(void **state)
+{
+	(void)state;
+	dir = test_tmpdir();
+	return dir ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	test_rmdir(dir);
+	return 0;
+}
+
+static const char *at(const char *name)
+{
+	static char paths[8][512];
+	static unsigned next;
+	char *path = paths[next++ % 8];
+
+	assert_ok(path_join(path, sizeof(paths[0]), dir, name, NULL),
+		&(struct error)ERROR_INIT);
+	return path;
+}
+
+static void put(const char *name, const char *text, mode_t mode)
+{
+	test_write(dir, name, text, strlen(text), mode);
+}
+
+static struct driver_root find(void)
+{
+	static char host[512], driver[512];
+	struct validate_settings s = { .host_root = "/",
+		.host_ctr = host,
+		.driver_dir = "/run/nvidia/driver",
+		.driver_ctr = driver };
+	struct driver_root r;
+
+	(void)snprintf(host, sizeof(host), "%s", at("host"));
+	(void)snprintf(driver, sizeof(driver), "%s", at("driver"));
+	driver_root_find(&s, &r);
+	return r;
+}
+
+static void root__is_the_node_where_nvidia_smi_can_be_run(void **state)
+{
+	static const char *const places[] = { "usr/bin", "usr/sbin", "bin", "sbin",
+		"usr/lib/wsl/lib", "opt/bin" };
+	struct driver_root r;
+
+	(void)state;
+	assert_int_equal(find().kind, DRIVER_ROOT_NONE);
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		char name[128], want[128];
+
+		(void)snprintf(name, sizeof(name), "host/%s/nvidia-smi", places[i]);
+		(void)snprintf(want, sizeof(want), "/%s/nvidia-smi", places[i]);
+		put(name, "#!/bin/sh\n", 0755);
+		r = find();
+		assert_int_equal(r.kind, DRIVER_ROOT_HOST);
+		assert_string_equal(r.smi, want);
+		assert_int_equal(r.wsl, strcmp(places[i], "usr/lib/wsl/lib") == 0);
+		assert_int_equal(unlink(at(name)), 0);
+	}
+}
+
+static void root__is_not_the_node_where_nvidia_smi_is_empty_or_no_program(void **state)
+{
+	struct driver_root r;
+
+	(void)state;
+	put("host/usr/bin/nvidia-smi", "", 0755);
+	r = find();
+	assert_int_equal(r.kind, DRIVER_ROOT_NONE);
+	assert_non_null(strstr(r.note, "usr/bin/nvidia-smi is empty"));
+	put("host/usr/bin/nvidia-smi", "x", 0644);
+	r = find();
+	assert_int_equal(r.kind, DRIVER_ROOT_NONE);
+	assert_non_null(strstr(r.note, "is not executable"));
+	assert_int_equal(unlink(at("host/usr/bin/nvidia-smi")), 0);
+	assert_int_equal(mkdir(at("host/usr/bin/nvidia-smi"), 0755), 0);
+	r = find();
+	assert_int_equal(r.kind, DRIVER_ROOT_NONE);
+	assert_non_null(strstr(r.note, "is no regular file"));
+}
+
+static void root__follows_links_as_the_node_does(void **state)
+{
+	(void)state;
+	put("host/usr/bin/x", "", 0755);
+	assert_int_equal(symlink("/etc/alternatives/smi", at("host/usr/bin/nvidia-smi")), 0);
+	assert_int_equal(find().kind, DRIVER_ROOT_NONE);
+	/* Not ours: below the node's root. */
+	put("host/etc/alternatives/smi", "#!/bin/sh\n", 0755);
+	assert_int_equal(find().kind, DRIVER_ROOT_HOST);
+}
+
+static void root__of_a_driver_container_needs_the_library(void **state)
+{
+	struct validate_settings s = { .host_root = "/", .host_ctr = "/" };
+	const char *node, *here;
+	struct driver_root r;
+
+	(void)state;
+	put("driver/usr/bin/nvidia-smi", "#!/bin/sh\n", 0755);
+	assert_int_equal(find().kind, DRIVER_ROOT_NONE);
+	put("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", "x", 0644);
+	r = find();
+	assert_int_equal(r.kind, DRIVER_ROOT_CONTAINER);
+	assert_string_equal(r.node, "/run/nvidia/driver");
+	assert_string_equal(r.library, at("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"));
+	/* An absolute link of the container leads inside of it. */
+	assert_int_equal(mkdir(at("driver/usr/lib64"), 0755), 0);
+	assert_int_equal(symlink("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+				 at("driver/usr/lib64/libnvidia-ml.so.1")),
+		0);
+	assert_string_equal(find().library,
+		at("driver/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"));
+	driver_root_dev(&s, &r, &node, &here);
+	assert_string_equal(node, "/");
+	assert_int_equal(mkdir(at("driver/dev"), 0755), 0);
+	driver_root_dev(&s, &r, &node, &here);
+	assert_string_equal(node, "/run/nvidia/driver");
+	/* The node comes first. */
+	put("host/usr/bin/nvidia-smi", "#!/bin/sh\n", 0755);
+	assert_int_equal(find().kind, DRIVER_ROOT_HOST);
+}
+
+static void smi__of_a_container_runs_with_its_library_in_front(void **state)
+{
+	struct error err = ERROR_INIT;
+	struct driver_root r;
+
+	(void)state;
+	put("driver/usr/lib64/libnvidia-ml.so.1", "x", 0644);
+	put("driver/usr/bin/nvidia-smi",
+		"#!/bin/sh\ncase $LD_PRELOAD in */driver/usr/lib64/libnvidia-ml.so.1) exit ${1:+3};; esac\nexit 9\n",
+		0755);
+	r = find();
+	assert_ok(driver_root_smi(&r, false, UINT64_C(10000000000), &err), &err);
+	assert_error(driver_root_smi(&r, true, UINT64_C(10000000000), &err), &err, "status 3");
+}
+
+static void flag__is_read_as_shell_or_yaml(void **state)
+{
+	static const struct {
+		const char *text;
+		bool want;
+	} rows[] = {
+		{ "GDS_ENABLED: true", true },
+		{ "A=1\n  GDS_ENABLED=true\nB=2", true },
+		{ "GDS_ENABLED: \"True\"\n", true },
+		{ "GDS_ENABLED: false", false },
+		{ "GDS_ENABLED: trueish", false },
+		{ "XGDS_ENABLED: true", false },
+		{ "GDS_ENABLEDX: true", false },
+		{ "GDS_ENABLED", false },
+		{ "", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		assert_int_equal(driver_flag(rows[i].text, "GDS_ENABLED"), rows[i].want);
+}
+
+/* --- device nodes --- */
+
+static void make_node(const char *name, unsigned major_, unsigned minor_)
+{
+	if (mknod(at(name), S_IFCHR | 0666, makedev(major_, minor_)) < 0)
+		skip();
+}
+
+static void link_is(const char *number, const char *want)
+{
+	char name[64], found[512] = "";
+	ssize_t n;
+
+	(void)snprintf(name, sizeof(name), "char/%s", number);
+	n = readlink(at(name), found, sizeof(found) - 1);
+	found[n < 0 ? 0 : n] = '\0';
+	assert_string_equal(found, want);
+}
+
+static void dev_char__links_each_node_and_puts_wrong_links_right(void **state)
+{
+	struct error err = ERROR_INIT;
+	unsigned made = 99;
+
+	(void)state;
+	SKIP_UNLESS(geteuid() == 0, "only root may make device nodes");
+	assert_ok(dir_make(at("dev/nvidia-caps"), 0755, &err), &err);
+	assert_ok(dir_make(at("char"), 0755, &err), &err);
+	make_node("dev/nvidia0", 195, 0);
+	make_node("dev/nvidia1", 195, 1);
+	make_node("dev/nvidiactl", 195, 255);
+	make_node("dev/nvidia-uvm", 510, 0);
+	make_node("dev/nvidia-caps/nvidia-cap1", 511, 1);
+	make_node("dev/null", 1, 3);
+	put("dev/nvidia-file", "x", 0644);
+	put("char/195:1", "no link", 0644);
+	assert_int_equal(symlink("../nvidia0", at("char/195:0")),
+		0); /* right, as udev has it */
+	assert_int_equal(symlink("/dev/nvidia7", at("char/195:255")), 0); /* wrong */
+	assert_ok(dev_char_link(at("dev"), at("char"), "/run/driver/dev", &made, &err), &err);
+	assert_int_equal(made, 3);
+	link_is("195:0", "../nvidia0");
+	link_is("195:1", "");
+	link_is("195:255", "/run/driver/dev/nvidiactl");
+	link_is("510:0", "/run/driver/dev/nvidia-uvm");
+	link_is("511:1", "/run/driver/dev/nvidia-caps/nvidia-cap1");
+	assert_int_not_equal(access(at("char/1:3"), F_OK), 0);
+	assert_ok(dev_char_link(at("dev"), at("char"), "/run/driver/dev", &made, &err), &err);
+	assert_int_equal(made, 0);
+}
+
+static void dev_char__says_which_link_could_not_be_made(void **state)
+{
+	struct error err = ERROR_INIT;
+	unsigned made;
+
+	(void)state;
+	SKIP_UNLESS(geteuid() == 0, "only root may make device nodes");
+	assert_ok(dir_make(at("dev"), 0755, &err), &err);
+	make_node("dev/nvidia0", 195, 0);
+	/* Where nobody may write, root neither. */
+	assert_error(dev_char_link(at("dev"), "/proc/self", "/dev", &made, &err), &err,
+		"195:0");
+	assert_error(dev_char_link(at("none"), at("char"), "/dev", &made, &err), &err,
+		"No such file");
+}
+
+static void nodes__missing_are_made_with_the_kernels_numbers(void **state)
+{
+	CLEANUP(inventory_freep) struct inventory *inv = NULL;
+	struct error err = ERROR_INIT;
+	struct stat st;
+
+	(void)state;
+	SKIP_UNLESS(geteuid() == 0, "only root may make device nodes");
+	assert_ok(inventory_new(&inv, 1, &err), &err);
+	inv->gpus[0].minor = 3;
+	inv->gpus[0].has_minor = true;
+	put("devices",
+		"Character devices:\n  1 mem\n195 nvidia\n195 nvidiactl\n510 nvidia-uvm\n\nBlock devices:\n  7 loop\n",
+		0644);
+	assert_ok(dir_make(at("dev"), 0755, &err), &err);
+	make_node("dev/probe", 1, 3); /* skips where that is not allowed */
+	assert_error(dev_nodes_check(at("dev"), at("devices"), inv, false, true, &err), &err,
+		"nvidiactl");
+	assert_ok(dev_nodes_check(at("dev"), at("devices"), inv, true, true, &err), &err);
+	assert_int_equal(stat(at("dev/nvidia3"), &st), 0);
+	assert_int_equal(st.st_rdev, makedev(195, 3));
+	assert_int_equal(st.st_mode & 0777, 0666);
+	assert_int_equal(stat(at("dev/nvidia-uvm-tools"), &st), 0);
+	assert_int_equal(st.st_rdev, makedev(510, 1));
+	assert_ok(dev_nodes_check(at("dev"), at("devices"), inv, false, true, &err), &err);
+}
+
+static void nodes__without_the_kernel_module_are_missing(void **state)
+{
+	struct error err = ERROR_INIT;
+
+	(void)state;
+	SKIP_UNLESS(geteuid() == 0, "only root may make device nodes");
+	put("devices", "Character devices:\n195 nvidia\n\nBlock devices:\n510 nvidia-uvm\n",
+		0644);
+	assert_ok(dir_make(at("dev"), 0755, &err), &err);
+	make_node("dev/nvidiactl", 195, 255);
+	assert_error(dev_nodes_check(at("dev"), at("devices"), NULL, true, true, &err), &err,
+		"no loaded kernel module has the device 'nvidia-uvm'");
+	assert_ok(dev_nodes_check(at("dev"), NULL, NULL, false, false, &err), &err);
+	put("dev/nvidia-uvm", "x", 0644);
+	assert_error(dev_nodes_check(at("dev"), NULL, NULL, false, true, &err), &err,
+		"is not a character device");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(root__is_the_node_where_nvidia_smi_can_be_run),
+		TEST(root__is_not_the_node_where_nvidia_smi_is_empty_or_no_program),
+		TEST(root__follows_links_as_the_node_does),
+		TEST(root__of_a_driver_container_needs_the_library),
+		TEST(smi__of_a_container_runs_with_its_library_in_front),
+		TEST(flag__is_read_as_shell_or_yaml),
+		TEST(dev_char__links_each_node_and_puts_wrong_links_right),
+		TEST(dev_char__says_which_link_could_not_be_made),
+		TEST(nodes__missing_are_made_with_the_kernels_numbers),
+		TEST(nodes__without_the_kernel_module_are_missing),
+	};
+
+	return cmocka_run_group_tests_name("validate-driver", tests, NULL, NULL);
+}
