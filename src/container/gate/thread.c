@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/gate/thread.h"
 
-#include "container/loader/internal.h"
+#include "container/loader/dl.h"
+#include "container/loader/parse/image.h"
 #include "container/sys.h"
 
 #include <dlfcn.h>

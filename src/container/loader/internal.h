@@ -2,6 +2,7 @@
 #pragma once
 
 /* What the parts of forward/ share. All symbols are hidden: each library has its own. */
+#include "container/loader/dl.h"
 #include "container/loader/forward.h"
 #include "container/loader/parse/image.h"
 
@@ -43,9 +44,7 @@ bool find_is_library(const char *path);
  * no other such call under way, or again after a fork in the middle of it. */
 void complete_names(const struct image *real);
 
-/* dl.c: the loader's own functions, past everybody's wrappers. NULL if it has none. */
-void *dl_open(const char *path, int mode);
-/* The directories of LD_LIBRARY_PATH and the like, as the loader knows them; each to @use until it
+/* dl.c: the directories of LD_LIBRARY_PATH and the like, as the loader knows them; each to @use until it
  * says true. @defaults: the system's own instead. */
 bool dl_directories(bool defaults, bool (*use)(const char *dir, void *arg), void *arg);
 

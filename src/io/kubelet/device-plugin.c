@@ -3,10 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
-#include "io/kubelet/rpc/internal.h"
+#include "io/kubelet/unix-socket.h"
 
 #define REGISTER_TIMEOUT_NS (5 * NS_PER_SEC)
 #define RETRY_MIN_NS        (200 * NS_PER_MS)
@@ -501,7 +502,7 @@ int plugin_start(struct plugin **ret, struct rpc *rpc, const char *dir,
 		return -1;
 	}
 	rpc_server_on_hangup(p->server, on_hangup, p);
-	(void)uv_timer_init(rpc->loop, &p->timer);
+	(void)uv_timer_init(rpc_loop(rpc), &p->timer);
 	p->timer.data = p;
 	rpc_hold(rpc);
 	look_in(p, 0); /* from the loop, when the owner has set the devices */

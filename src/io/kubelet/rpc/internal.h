@@ -59,10 +59,6 @@ struct rpc {
 /* Gives @op to gRPC: call it right before the call that names it as its tag. */
 void rpc_arm(struct rpc *r, struct rpc_op *op, void (*done)(struct rpc_op *op, bool ok));
 
-/* rpc_free() runs the loop until everything that was held is let go. */
-void rpc_hold(struct rpc *r);
-void rpc_let_go(struct rpc *r);
-
 /* Starts a batch; should gRPC refuse it, @done runs with false, as if the peer had gone. */
 void rpc_start_batch(struct rpc *r, grpc_call *call, const grpc_op *ops, size_t n,
 	struct rpc_op *op, void (*done)(struct rpc_op *op, bool ok));

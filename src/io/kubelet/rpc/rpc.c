@@ -95,6 +95,11 @@ void rpc_start_batch(struct rpc *r, grpc_call *call, const grpc_op *ops, size_t 
 	}
 }
 
+uv_loop_t *rpc_loop(const struct rpc *r)
+{
+	return r->loop;
+}
+
 void rpc_hold(struct rpc *r)
 {
 	r->held++;

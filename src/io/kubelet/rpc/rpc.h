@@ -52,6 +52,13 @@ int rpc_new(struct rpc **ret, uv_loop_t *loop, struct error *err) MUST_USE;
  * yet are freed: do not answer them after this. Returns NULL. */
 struct rpc *rpc_free(struct rpc *r);
 
+/* Its loop. */
+uv_loop_t *rpc_loop(const struct rpc *r);
+
+/* rpc_free() runs the loop until everything that was held is let go. */
+void rpc_hold(struct rpc *r);
+void rpc_let_go(struct rpc *r);
+
 /* --- server --- */
 
 struct rpc_method {

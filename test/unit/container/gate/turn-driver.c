@@ -4,7 +4,7 @@
 #include "container/cuda/green.h"
 #include "container/cuda/mps.h"
 #include "container/cuda/stream.h"
-#include "container/loader/internal.h"
+#include "container/loader/dl.h"
 #include "container/charges/charges.h"
 
 #include <string.h>
