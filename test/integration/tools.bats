@@ -72,20 +72,63 @@ setup_tool() {
 	[[ $output == *everything* ]]
 }
 
-@test "layers, banned calls and headers are noticed" {
-	local tree=$BATS_TEST_TMPDIR/tree
-	mkdir -p "$tree/src/model" "$tree/src/node/agent" "$tree/test" "$tree/build"
+# Makes a tree of the project's tools and no source in $tree, and goes there.
+empty_tree() {
+	tree=$BATS_TEST_TMPDIR/tree
+	mkdir -p "$tree"/src/{model,io/price,node/agent,tools/cli} "$tree/test" "$tree/build"
 	cp -r "$ROOT/tools" "$tree"
 	cd "$tree"
-	printf '/* SPDX-License-Identifier: Apache-2.0 */\n#include "agent/a.h"\n#include <uv.h>\n#include <time.h>\n#include "../x.h"\n#include "core.h"\n' >src/model/bad.c
-	printf 'void f(void)\n{\n\t/* strcpy() */ log("atoi(x)");\n\tsprintf(a, "%%d", strtol(b));\n}\n' >src/node/agent/bad.c
-	printf '/* SPDX-License-Identifier: Apache-2.0 */\nstruct a { size_t n; };\n' >src/node/agent/bad.h
+}
+
+@test "includes that the layers do not allow are noticed" {
+	empty_tree
+	cat >src/model/bad.c <<-'END'
+		#include "node/agent/a.h"
+		#include <uv.h>
+		#include <time.h>
+		#include "../x.h"
+		#include "model.h"
+	END
+	cat >src/node/agent/bad.c <<-'END'
+		#include "node/view/view.h"
+		#include "io/web/parts/internal.h"
+		#include "io/price/price.h"
+	END
+	printf '/* Inside src/io/price only. */\n#include "node/agent/a.h"\n' >src/io/price/price.h
 	run -1 tools/check-layers.sh
-	[[ $output == *'core may not include "agent/a.h"'* ]]
-	[[ $output == *'core may not know the library of <uv.h>'* ]]
+	[[ $output == *'src/model/bad.c:1: model may not include "node/agent/a.h"'* ]]
+	[[ $output == *'model may not include the library header <uv.h>'* ]]
 	[[ $output == *'clock'*'<time.h>'* ]]
 	[[ $output == *'without ../'* ]]
-	[[ $output == *'as "core/core.h"'* ]]
+	[[ $output == *'as "model/model.h"'* ]]
+	[[ $output == *'"io/web/parts/internal.h" is for src/io/web/parts/ only'* ]]
+	[[ $output == *'"io/price/price.h" is for src/io/price/ only'* ]]
+	[[ $output == *'io/price may not include "node/agent/a.h"'* && $output != *view.h* ]]
+	rm src/*/*.c src/*/*/*.[ch]
+	printf 'deps = [base, sim_control]\n' | tee src/tools/cli/meson.build >src/tools/meson.build
+	run -1 tools/check-layers.sh
+	[[ $output == *'src/tools/meson.build:1:'*'may link parts of the simulator'* && $output != *cli/meson.build:* ]]
+}
+
+@test "a module, a library and a test that lie elsewhere are noticed" {
+	empty_tree
+	mkdir -p src/io/web/parts src/node/agent/bad test/unit/io/none
+	touch src/node/agent/bad.h src/io/web/{a,b}.c src/io/web/parts/{x-internal.h,c.c}
+	printf "a = static_library('other', 'a.c', 'parts/c.c', '../d.c')\n" >src/io/web/meson.build
+	printf "b = static_library('web-parts', 'c.c')\n" >src/io/web/parts/meson.build
+	run -1 tools/check-tree.sh
+	[[ $output == *'src/node/agent/bad.h: belongs into src/node/agent/bad/'* ]]
+	[[ $output == *'x-internal.h: put it into'* ]]
+	[[ $output == *'src/io/web/b.c: src/io/web/meson.build does not name it'* ]]
+	[[ $output == *"the library 'other' is to be 'web'"* && $output != *"'web-parts' is to be"* ]]
+	[[ $output == *"'parts/c.c' is of parts/meson.build"* && $output == *"'../d.c' is of another folder"* ]]
+	[[ $output == *'test/unit/io/none: there is no src/io/none'* ]]
+}
+
+@test "banned calls and headers that do not stand alone are noticed" {
+	empty_tree
+	printf 'void f(void)\n{\n\t/* strcpy() */ log("atoi(x)");\n\tsprintf(a, "%%d", strtol(b));\n}\n' >src/node/agent/bad.c
+	printf '/* SPDX-License-Identifier: Apache-2.0 */\nstruct a { size_t n; };\n' >src/node/agent/bad.h
 	run -1 tools/check-banned.sh
 	[[ $output == *'src/node/agent/bad.c:4: sprintf()'*'src/node/agent/bad.c:4: strtol()'*'2 banned'* ]]
 	run -1 tools/check-headers.sh build

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Checks the form of the source tree: one form of modules, a library is a folder, unit tests lie where the code lies.
+set -euo pipefail
+
+if [[ ${1-} == --help ]]; then
+	cat <<-'EOF'
+		usage: tools/check-tree.sh
+		Checks the form of src/ and test/unit/:
+		  - a module with parts is a folder: foo/foo.c and foo/foo.h, not foo.c beside foo/;
+		  - what the parts of a module share is in its foo/internal.h;
+		  - src/GROUP/FOLDER/meson.build makes one static library at most, which is named after the folder
+		    ("io/nvml/monitor" makes "nvml-monitor"); it names files of its folder only, and all of them;
+		  - test/unit/FOLDER tests src/FOLDER.
+	EOF
+	exit 0
+fi
+cd "$(dirname "$0")/.."
+bad=0
+complain() {
+	echo "$1: $2"
+	bad=1
+}
+
+n=0
+while read -r file; do
+	n=$((n + 1))
+	[[ ! -d ${file%.[ch]} ]] || complain "$file" "belongs into ${file%.[ch]}/"
+	[[ $file != *-internal.h ]] || complain "$file" "put it into a folder of its module, as internal.h"
+	[[ $file == *.c ]] || continue
+	folder=${file%/*}
+	until [[ -e $folder/meson.build || $folder == src ]]; do
+		folder=${folder%/*}
+	done
+	grep -qF "'${file#"$folder"/}'" "$folder/meson.build" || complain "$file" "$folder/meson.build does not name it"
+done < <(find src -name '*.[ch]' | LC_ALL=C sort)
+
+while read -r build; do
+	folder=${build#src/} folder=${folder%/meson.build}
+	name=${folder#*/} name=${name//\//-} # below the group
+	while read -r library; do
+		[[ $library == "$name" ]] || complain "$build" "the library '$library' is to be '$name', or in a folder of its own"
+	done < <(sed -nE "s/.*\bstatic_library\('([^']*)'.*/\1/p" "$build")
+	while read -r source; do
+		[[ $source != ../* ]] || complain "$build" "'$source' is of another folder"
+		# A folder with a build file of its own builds its files.
+		below=$source
+		while [[ $below == */* ]]; do
+			below=${below%/*}
+			[[ ! -e src/$folder/$below/meson.build ]] || complain "$build" "'$source' is of $below/meson.build"
+		done
+	done < <(grep -v '^ *#' "$build" | grep -oE "'[^' ]*\.c'" | tr -d "'")
+done < <(find src -name meson.build | LC_ALL=C sort)
+
+while read -r folder; do
+	[[ -d src/${folder#test/unit} ]] || complain "$folder" "there is no src${folder#test/unit}, which it would test"
+done < <(find test/unit -type d | LC_ALL=C sort)
+
+echo "$n files of C in $(find src -type d | wc -l) folders"
+exit "$bad"
