@@ -125,6 +125,24 @@ empty_tree() {
 	[[ $output == *'test/unit/io/none: there is no src/io/none'* ]]
 }
 
+@test "files that a document names and that are not there are noticed" {
+	empty_tree
+	mkdir -p docs/results
+	touch src/io/price/{read,amount}.c
+	cat >ARCHITECTURE.md <<-'END'
+		`src/io/price/read.c`, `src/io/*/amount.c`, `src/tools/cli/cmd-NAME.c`, `io/price`, `gone.c`
+		| prices | `src/io/price/`: `read.c`, `gone.c`; `src/tools/cli/`, `io/price` (`amount.c`) |
+	END
+	touch src/tools/cli/cmd-top.c
+	printf '`test/unit/gone.c`\n' | tee docs/results/a.md >docs/b.md
+	run -1 tools/check-paths.py
+	[[ $output == *'ARCHITECTURE.md:2: there is no gone.c in src/io/price/'* ]]
+	[[ $output == *'docs/b.md:1: there is no test/unit/gone.c'* && $output == *'2 documents, 2 paths'* ]]
+	rm src/tools/cli/cmd-top.c
+	run -1 tools/check-paths.py ARCHITECTURE.md
+	[[ $output == *'ARCHITECTURE.md:1: there is no src/tools/cli/cmd-NAME.c'* ]]
+}
+
 @test "banned calls and headers that do not stand alone are noticed" {
 	empty_tree
 	printf 'void f(void)\n{\n\t/* strcpy() */ log("atoi(x)");\n\tsprintf(a, "%%d", strtol(b));\n}\n' >src/node/agent/bad.c

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that the files that our documents name are there: check-paths.py [FILE.md...].
+
+A path in code quotes that begins with a folder of this repository (`src/lib/base/fd.c`, `test/peers/mig.sh`), with
+* for any name and with a word in capitals (`cmd-NAME.c`) for one that the reader chooses. In a row of a table what
+follows a path may be a name in its folder: `src/io/price/`: `catalogue.yaml`, `read.c`; and a folder may be named from
+src/: `lib/http`. Without arguments: all documents but docs/results/, which are of their day.
+"""
+import glob
+import os
+import re
+import sys
+
+NAME = re.compile(r"[\w*-]+(?:/[\w.*-]+)*(?:\.(?:[ch]|py|yaml|txt|js|css)|/)")
+
+
+def exists(path):
+    return bool(glob.glob(re.sub(r"\b[A-Z]{2,}\b(?=[-.])", "*", path)))
+
+
+def faults(file, tops):
+    with open(file, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            folders = ["src"]
+            for quoted in re.findall(r"`([^`\s]+)`", line):
+                path = re.sub(r"\(\)$", "", quoted)
+                if path.split("/")[0] in tops and "/" in path and not exists("src/" + path):
+                    if not exists(path):
+                        yield f"{file}:{number}: there is no {path}"
+                    folders.append(path if os.path.isdir(path) else os.path.dirname(path))
+                elif os.path.isdir("src/" + path):
+                    folders.append("src/" + path)
+                elif line.startswith("|") and len(folders) > 1 and NAME.fullmatch(path):
+                    if not any(exists(os.path.join(folder, path)) for folder in folders):
+                        yield f"{file}:{number}: there is no {path} in {' or '.join(folders[1:])}"
+
+
+def main():
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    tops = [path[:-1] for path in glob.glob("*/") if path != "build/"]
+    documents = sys.argv[1:] or sorted(path for top in ["."] + tops for path in
+                                       glob.glob("*.md" if top == "." else top + "/**/*.md", recursive=True)
+                                       if not path.startswith("docs/results/") and "/node_modules/" not in path)
+    found = [fault for file in documents for fault in faults(file, tops)]
+    print(*found, f"{len(documents)} documents, {len(found)} paths that are not there", sep="\n")
+    sys.exit(bool(found))
+
+
+main()
