@@ -39,7 +39,7 @@ while read -r build; do
 	folder=${build#src/} folder=${folder%/meson.build}
 	name=${folder#*/} name=${name//\//-} # below the group
 	while read -r library; do
-		[[ $library == "$name" ]] || complain "$build" "the library '$library' is to be '$name', or in a folder of its own"
+		[[ $library == "$name" ]] || complain "$build" "name the library '$library' after its folder, '$name', or give it a folder of its own"
 	done < <(sed -nE "s/.*\bstatic_library\('([^']*)'.*/\1/p" "$build")
 	while read -r source; do
 		[[ $source != ../* ]] || complain "$build" "'$source' is of another folder"
@@ -53,7 +53,7 @@ while read -r build; do
 done < <(find src -name meson.build | LC_ALL=C sort)
 
 while read -r folder; do
-	[[ -d src/${folder#test/unit} ]] || complain "$folder" "there is no src${folder#test/unit}, which it would test"
+	[[ -d src/${folder#test/unit} ]] || complain "$folder" "there is no src${folder#test/unit} for it to test"
 done < <(find test/unit -type d | LC_ALL=C sort)
 
 echo "$n files of C in $(find src -type d | wc -l) folders"

@@ -120,7 +120,7 @@ empty_tree() {
 	[[ $output == *'src/node/agent/bad.h: belongs into src/node/agent/bad/'* ]]
 	[[ $output == *'x-internal.h: put it into'* ]]
 	[[ $output == *'src/io/web/b.c: src/io/web/meson.build does not name it'* ]]
-	[[ $output == *"the library 'other' is to be 'web'"* && $output != *"'web-parts' is to be"* ]]
+	[[ $output == *"name the library 'other' after its folder, 'web'"* && $output != *"library 'web-parts'"* ]]
 	[[ $output == *"'parts/c.c' is of parts/meson.build"* && $output == *"'../d.c' is of another folder"* ]]
 	[[ $output == *'test/unit/io/none: there is no src/io/none'* ]]
 }
