@@ -356,6 +356,7 @@ no_pods() {
 	local number status saved args=(bench --seconds 60 --warmup 0.1 --allow-mig --mode mig
 		--command 'while echo unit; do sleep 0.02; done' --scenario '2 command,4 command')
 	for number in INT TERM HUP; do
+		rm -f err # what the last one wrote says nothing of this one
 		"$GPUSLICE" "${args[@]}" --save r.json >out 2>err &
 		eventually 20 grep -q 'mig, 2 command' err
 		kill -$number $!
@@ -367,6 +368,7 @@ no_pods() {
 		eventually 5 no_pods # what was killed may take a moment
 	done
 	# Somebody is still there: it waits.
+	rm -f err
 	"$GPUSLICE" "${args[@]}" >out 2>err &
 	eventually 20 pods_run
 	"$GPUSLICE" sim process start "$("$GPUSLICE" mig status -o json | jq -r '.[0].instances[] | select(.start == 0).computeInstances[0].uuid')" --pid 77
