@@ -29,6 +29,23 @@ const struct error *agent_failure(const struct agent *a)
 	return &a->failure;
 }
 
+/* --- what is reported --- */
+
+static void on_event(void *arg, const struct event_about *about, enum event_type type,
+	const char *reason, const char *message)
+{
+	struct agent *a = arg;
+
+	event_send(&a->cluster.events, about, type, reason, message);
+}
+
+static void on_component(void *arg, enum component c, const struct error *why)
+{
+	struct agent *a = arg;
+
+	components_note(&a->components, c, why);
+}
+
 /* --- the run directory is one agent's --- */
 
 /* ERR_EXISTS: another agent has it, for @wait_ns at least. */
@@ -92,7 +109,7 @@ static int lock_or_degrade(struct agent *a, uint64_t wait_ns, struct error *err)
 		error_copy(err, &why);
 		return -1;
 	}
-	agent_component(a, COMPONENT_RUN_DIR, &why);
+	report_component(&a->reporter, COMPONENT_RUN_DIR, &why);
 	return 0;
 }
 
@@ -341,7 +358,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 	agent_mig_start(a);
 	if (start_serve(a, o, err) < 0)
 		return -1;
-	agent_components_start(a, &o->errors);
+	agent_upkeep_start(a, &o->errors);
 	agent_mps_start(a);
 	agent_cluster_start(a);
 	agent_see_start(a);
@@ -357,6 +374,9 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 		return error_nomem(err);
 	a->loop = loop;
 	a->lock_fd = -1;
+	a->reporter =
+		(struct reporter){ .event = on_event, .component = on_component, .arg = a };
+	a->components.reporter = &a->reporter;
 	a->sources = options->sources;
 	a->nvml_path = options->nvml_path;
 	a->sysfs_root = options->sysfs_root;
@@ -368,7 +388,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	a->due.data = a;
 	agent_health_init(a);
 	agent_config_init(a);
-	agent_components_init(a);
+	agent_upkeep_init(a);
 	agent_cluster_init(a, options);
 	agent_mig_init(a, options);
 	agent_slices_init(a, &options->slices);
@@ -395,7 +415,7 @@ struct agent *agent_stop(struct agent *a)
 {
 	if (!a)
 		return NULL;
-	agent_components_stop(a);
+	agent_upkeep_stop(a);
 	agent_health_stop(a);
 	agent_see_stop(a);
 	agent_counters_stop(a);

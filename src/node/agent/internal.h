@@ -7,7 +7,8 @@
 #include "node/agent/agent.h"
 #include "node/agent/kubelet/cdi.h"
 #include "node/agent/cluster/cluster.h"
-#include "node/agent/components.h"
+#include "node/agent/base/components.h"
+#include "node/agent/base/report.h"
 #include "node/agent/config/source/source.h"
 #include "node/agent/kubelet/holders.h"
 #include "node/agent/kubelet/watch.h"
@@ -129,6 +130,11 @@ struct agent_counters {
 	char told[ERROR_MSG_MAX]; /* why the file counts, as the log has it; "": it does not */
 };
 
+struct agent_upkeep {
+	uv_timer_t timer;
+	uint64_t retry_at_ns;
+};
+
 struct agent {
 	uv_loop_t *loop;
 	char kubelet_dir[PATH_MAX], plugin_dir[PATH_MAX], run_dir[PATH_MAX];
@@ -173,7 +179,9 @@ struct agent {
 	struct http_server *local;
 	struct health_server *tcp;
 	const char *listen; /* option; borrowed; NULL: no health over TCP */
+	struct reporter reporter;
 	struct components components;
+	struct agent_upkeep upkeep;
 	struct error failure;
 };
 
@@ -250,13 +258,6 @@ void agent_cluster_retry(struct agent *a);
 void agent_cluster_stop(struct agent *a);
 void agent_cluster_fini(struct agent *a);
 
-/* Tells the cluster's operator, by an Event on our Node, if there is an API server. */
-void agent_event(struct agent *a, enum event_type type, const char *reason, const char *fmt,
-	...) PRINTF(4, 5);
-/* The same of a Pod: what has happened to it on this node. */
-void agent_pod_event(struct agent *a, const struct event_about *pod, enum event_type type,
-	const char *reason, const char *fmt, ...) PRINTF(5, 6);
-
 /* node/agent/mig/mig.c: the MIG manager (mig/mig.h). */
 void agent_mig_init(struct agent *a, const struct agent_options *o);
 void agent_mig_start(struct agent *a); /* what it needs may be missing: then again by: */
@@ -284,12 +285,10 @@ void agent_counters_stop(struct agent *a);
 /* agent.c: the lock of the run directory, where it could not be taken yet. */
 void agent_lock_retry(struct agent *a);
 
-/* components.c */
-void agent_components_init(struct agent *a);
-void agent_components_start(struct agent *a, const struct strv *option_errors);
-/* @why NULL or ERR_NONE: the component works. */
-void agent_component(struct agent *a, enum component c, const struct error *why);
-void agent_components_stop(struct agent *a);
+/* upkeep.c: what is done again and again: parts are retried, and say which of their components work. */
+void agent_upkeep_init(struct agent *a);
+void agent_upkeep_start(struct agent *a, const struct strv *option_errors);
+void agent_upkeep_stop(struct agent *a);
 
 /* node/agent/serve/http.c: status and health on the unix socket, health alone over TCP. What cannot be served now
  * is tried again by agent_http_retry(). */

@@ -69,13 +69,13 @@ static void tell_gpu(struct agent *a, const struct gpu *g, const struct health *
 	if (health_ok(h)) {
 		log_info("GPU is healthy again", LOG_UINT("gpu", g->index),
 			LOG_STR("uuid", g->uuid));
-		agent_event(a, EVENT_NORMAL, "GPUHealthy", "GPU %u (%s) is healthy again",
-			g->index, g->uuid);
+		report_event(&a->reporter, EVENT_NORMAL, "GPUHealthy",
+			"GPU %u (%s) is healthy again", g->index, g->uuid);
 	} else {
 		log_warn("GPU is unhealthy", LOG_UINT("gpu", g->index),
 			LOG_STR("uuid", g->uuid), LOG_STR("reason", h->reason));
-		agent_event(a, EVENT_WARNING, "GPUUnhealthy", "GPU %u (%s): %s", g->index,
-			g->uuid, h->reason);
+		report_event(&a->reporter, EVENT_WARNING, "GPUUnhealthy", "GPU %u (%s): %s",
+			g->index, g->uuid, h->reason);
 	}
 }
 
@@ -85,14 +85,14 @@ static void tell_mig(struct agent *a, const struct gpu *g, const struct gpu_mig 
 	if (health_ok(h)) {
 		log_info("MIG device is healthy again", LOG_UINT("gpu", g->index),
 			LOG_UINT("mig", m->index), LOG_STR("uuid", m->uuid));
-		agent_event(a, EVENT_NORMAL, "GPUHealthy",
+		report_event(&a->reporter, EVENT_NORMAL, "GPUHealthy",
 			"MIG device %u:%u (%s) is healthy again", g->index, m->index, m->uuid);
 	} else {
 		log_warn("MIG device is unhealthy", LOG_UINT("gpu", g->index),
 			LOG_UINT("mig", m->index), LOG_STR("uuid", m->uuid),
 			LOG_STR("profile", m->profile), LOG_STR("reason", h->reason));
-		agent_event(a, EVENT_WARNING, "GPUUnhealthy", "MIG device %u:%u (%s): %s",
-			g->index, m->index, m->uuid, h->reason);
+		report_event(&a->reporter, EVENT_WARNING, "GPUUnhealthy",
+			"MIG device %u:%u (%s): %s", g->index, m->index, m->uuid, h->reason);
 	}
 }
 
@@ -102,10 +102,11 @@ static void tell_warning(struct agent *a, const char *what, const char *warning)
 	if (*warning) {
 		log_warn("GPU has a health warning, it stays allocatable",
 			LOG_STR("device", what), LOG_STR("warning", warning));
-		agent_event(a, EVENT_WARNING, "GPUWarning", "%s: %s", what, warning);
+		report_event(&a->reporter, EVENT_WARNING, "GPUWarning", "%s: %s", what,
+			warning);
 	} else {
 		log_info("GPU has no health warning any more", LOG_STR("device", what));
-		agent_event(a, EVENT_NORMAL, "GPUWarningCleared",
+		report_event(&a->reporter, EVENT_NORMAL, "GPUWarningCleared",
 			"%s: the health warning is over", what);
 	}
 }

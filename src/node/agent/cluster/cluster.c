@@ -4,9 +4,7 @@
 #include "node/agent/cluster/patch.h"
 #include "node/agent/options.h"
 #include "lib/base/time.h"
-#include "lib/base/utf8.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,44 +12,9 @@
  * kubelet. Unless the config waits for the API server, that comes first. */
 #define OPEN_LATER_NS (250 * NS_PER_MS)
 
-/* --- events --- */
-
-static void send_event(struct agent *a, const struct event_about *about, enum event_type type,
-	const char *reason, const char *fmt, va_list ap) PRINTF(5, 0);
-
-static void send_event(struct agent *a, const struct event_about *about, enum event_type type,
-	const char *reason, const char *fmt, va_list ap)
-{
-	char message[ERROR_MSG_MAX + 64];
-
-	(void)vsnprintf(message, sizeof(message), fmt, ap);
-	utf8_make_valid(message);
-	event_send(&a->cluster.events, about, type, reason, message);
-}
-
-void agent_event(struct agent *a, enum event_type type, const char *reason, const char *fmt,
-	...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	send_event(a, NULL, type, reason, fmt, ap);
-	va_end(ap);
-}
-
-void agent_pod_event(struct agent *a, const struct event_about *pod, enum event_type type,
-	const char *reason, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	send_event(a, pod, type, reason, fmt, ap);
-	va_end(ap);
-}
-
 static void on_fight(void *arg, uint32_t rounds)
 {
-	agent_event(arg, EVENT_WARNING, "LabelConflict",
+	report_event(&((struct agent *)arg)->reporter, EVENT_WARNING, "LabelConflict",
 		"somebody else keeps changing the labels that gpusliced writes (%u times); they "
 		"are put right ever more slowly",
 		rounds);
@@ -126,7 +89,7 @@ const struct error *agent_taint_down(const struct agent *a)
 
 static void on_condition_done(void *arg, const struct error *err)
 {
-	agent_component(arg, COMPONENT_NODE_CONDITION, err);
+	report_component(&((struct agent *)arg)->reporter, COMPONENT_NODE_CONDITION, err);
 }
 
 static void look_at_condition(struct agent *a)

@@ -8,6 +8,7 @@
  * away; what does not fit is dropped, since the log has it and the state is what counts.
  * Thread: loop.
  */
+#include "node/agent/base/report.h"
 #include "node/agent/cluster/task.h"
 
 #include <stdbool.h>
@@ -15,14 +16,6 @@
 #define EVENTS_MAX   32 /* that are remembered */
 #define EVENT_BURST  20 /* requests at once; then one each: */
 #define EVENT_PER_NS (UINT64_C(15) * 1000000000)
-
-enum event_type { EVENT_NORMAL, EVENT_WARNING };
-
-/* A Pod; all "": our Node. */
-struct event_about {
-	char namespace_[64], pod[254];
-	char uid[64]; /* "": not known, then `kubectl describe pod` does not show it */
-};
 
 /* One kind of event, with how often it happened. */
 struct event {

@@ -96,7 +96,7 @@ static void refuse(struct agent *a, const char *reason, const struct error *err)
 	log_error(s->decided ? "config refused, keeping the one in force"
 			     : "config refused, nothing is offered yet",
 		LOG_STR("reason", err->msg));
-	agent_event(a, EVENT_WARNING, reason, "%s%s", err->msg,
+	report_event(&a->reporter, EVENT_WARNING, reason, "%s%s", err->msg,
 		s->decided ? "; the config in force stays" : "; nothing is offered yet");
 	s->last_error = *err;
 	s->last_error_wall_ns = time_wall_ns();
@@ -127,7 +127,8 @@ static void say_good_again(struct agent *a, const char *where)
 	if (s->last_error.code == ERR_NONE)
 		return;
 	log_info("config is good again");
-	agent_event(a, EVENT_NORMAL, "ConfigApplied", "config %s is good again", where);
+	report_event(&a->reporter, EVENT_NORMAL, "ConfigApplied", "config %s is good again",
+		where);
 	error_clear(&s->last_error);
 }
 
@@ -159,7 +160,8 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 	log_info("config applied", LOG_STR("file", where),
 		LOG_UINT("generation", s->generation));
 	if (!first)
-		agent_event(a, EVENT_NORMAL, "ConfigApplied", "config %s is in force", where);
+		report_event(&a->reporter, EVENT_NORMAL, "ConfigApplied",
+			"config %s is in force", where);
 	return 0;
 }
 
@@ -236,7 +238,7 @@ static void keep(struct agent *a, enum config_choice_by by, const struct buf *te
 		(void)error_prefix(&err, "the config is not kept for the next start");
 		error_suffix(&err, "; a restart finds no config to fall back on");
 	}
-	agent_component(a, COMPONENT_KEPT_CONFIG, &err);
+	report_component(&a->reporter, COMPONENT_KEPT_CONFIG, &err);
 }
 
 static bool is_choice(const struct agent_config_state *s, const struct config_choice *c)

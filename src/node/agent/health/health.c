@@ -36,7 +36,7 @@ void agent_health_start(struct agent *a)
 		if (err.code == ERR_NOT_FOUND)
 			return;
 		(void)error_prefix(&err, "'%s' is ignored", path);
-		agent_component(a, COMPONENT_KEPT_HEALTH, &err);
+		report_component(&a->reporter, COMPONENT_KEPT_HEALTH, &err);
 		return;
 	}
 	s->written = strdup(buf_str(&b));
@@ -71,7 +71,7 @@ static void write_now(struct agent *a)
 	}
 	if (kept_path(a, path, &err) == 0)
 		(void)write_kept(path, a->slices.options.state_dir, text, &err);
-	agent_component(a, COMPONENT_KEPT_HEALTH, &err);
+	report_component(&a->reporter, COMPONENT_KEPT_HEALTH, &err);
 	s->unkept = err.code != ERR_NONE;
 	free(s->written);
 	s->written = text;

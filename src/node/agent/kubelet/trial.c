@@ -93,13 +93,13 @@ static void report(struct agent *a, const char *resource, const struct agent_tri
 {
 	if (t->n == 0) {
 		log_info("devices can be allocated again", LOG_STR("resource", resource));
-		agent_event(a, EVENT_NORMAL, "DevicesAllocatable",
+		report_event(&a->reporter, EVENT_NORMAL, "DevicesAllocatable",
 			"%s: its devices can be allocated again", resource);
 		return;
 	}
 	log_error("devices cannot be allocated, and are unhealthy",
 		LOG_STR("resource", resource), LOG_STR("reason", t->v[0].why));
-	agent_event(a, EVENT_WARNING, "DevicesNotAllocatable",
+	report_event(&a->reporter, EVENT_WARNING, "DevicesNotAllocatable",
 		"%s: devices are unhealthy, as they cannot be allocated: %s", resource,
 		t->v[0].why);
 }

@@ -104,7 +104,7 @@ void mig_reboot_enter(struct agent *a)
 		m->report.reason);
 	mig_node_rebooted(a, m->tried);
 	mig_node_say(a, "rebooting", text);
-	agent_event(a, EVENT_NORMAL, "MigConfigRebooting", "%s", text);
+	report_event(&a->reporter, EVENT_NORMAL, "MigConfigRebooting", "%s", text);
 	mig_reboot_tick(a);
 }
 

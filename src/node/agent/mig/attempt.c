@@ -90,7 +90,8 @@ static void finish_well(struct agent *a)
 			LOG_UINT("changed", n));
 		mig_node_say(a, "success", text);
 		if (m->applied)
-			agent_event(a, EVENT_NORMAL, "MigConfigApplied", "%s", text);
+			report_event(&a->reporter, EVENT_NORMAL, "MigConfigApplied", "%s",
+				text);
 	}
 	mig_node_rebooted(a, "");
 	if (m->paused)
@@ -116,7 +117,7 @@ static void finish_badly(struct agent *a)
 	if (strcmp(m->told, text) != 0) {
 		log_error("MIG layout not applied, trying again", LOG_STR("config", m->name),
 			LOG_STR("reason", m->outcome.msg));
-		agent_event(a, EVENT_WARNING, "MigConfigFailed", "%s", text);
+		report_event(&a->reporter, EVENT_WARNING, "MigConfigFailed", "%s", text);
 		memcpy(m->told, text, sizeof(m->told));
 	}
 }

@@ -129,7 +129,7 @@ static bool is_time(struct agent *a)
 	}
 	log_warn("somebody changed the MIG layout", LOG_UINT("gpu", gpu->index),
 		LOG_STR("uuid", gpu->uuid));
-	agent_event(a, EVENT_WARNING, "MigConfigDrift",
+	report_event(&a->reporter, EVENT_WARNING, "MigConfigDrift",
 		"GPU %u (%s) is not as %s says any more; it is left so until the label or the "
 		"config changes",
 		gpu->index, gpu->uuid, m->name);
@@ -378,7 +378,7 @@ static void check_services(struct agent *a)
 
 	if (read_services(&a->mig, &now, &why) < 0)
 		error_suffix(&why, LAST_VALID "leave the MIG layout alone");
-	agent_component(a, COMPONENT_MIG_MANAGER, &why);
+	report_component(&a->reporter, COMPONENT_MIG_MANAGER, &why);
 }
 
 static int check_default(const char *name, struct error *err)
@@ -450,7 +450,7 @@ void agent_mig_start(struct agent *a)
 	if (!a->mig.options.enabled)
 		return;
 	(void)start(a, &err);
-	agent_component(a, COMPONENT_MIG_MANAGER, &err);
+	report_component(&a->reporter, COMPONENT_MIG_MANAGER, &err);
 }
 
 void agent_mig_retry(struct agent *a)

@@ -28,7 +28,7 @@ static void begin_change(struct agent *a)
 		return;
 	mig_node_say(a, "pending", text);
 	log_info("changing the MIG layout", LOG_STR("config", m->name));
-	agent_event(a, EVENT_NORMAL, "MigConfigPending", "%s", text);
+	report_event(&a->reporter, EVENT_NORMAL, "MigConfigPending", "%s", text);
 }
 
 static void begin(struct agent *a)

@@ -158,7 +158,7 @@ static void report_pod_usage(struct agent *a, const struct view *v)
 			"use by pod of shared GPUs is not known: set metrics.hostPID: true in the chart's values "
 			"(hostPID: true in the pod); the agent has a PID namespace of its own and does not see the "
 			"processes of pods");
-	agent_component(a, COMPONENT_POD_USAGE, &why);
+	report_component(&a->reporter, COMPONENT_POD_USAGE, &why);
 }
 
 static void count(struct agent *a)

@@ -10,7 +10,7 @@
  * before the fault that this is for all others (measured).
  * Thread: loop.
  */
-#include "node/agent/cluster/event.h"
+#include "node/agent/base/report.h"
 #include "node/agent/mps/client-text.h"
 #include "lib/base/strv.h"
 #include "io/kubelet/pod-resources.h"

@@ -119,7 +119,7 @@ static void say_away(struct mps_unit *u, const char *why)
 	(void)snprintf(u->said, sizeof(u->said), "%s", why);
 	log_warn("MPS is away, trying again", LOG_STR("daemon", u->key),
 		LOG_STR("reason", why));
-	agent_event(u->a, EVENT_WARNING, "MPSDaemonDown", "MPS of %s: %s",
+	report_event(&u->a->reporter, EVENT_WARNING, "MPSDaemonDown", "MPS of %s: %s",
 		u->want.uuids.n ? u->want.uuids.v[0] : u->key, why);
 }
 
@@ -213,7 +213,8 @@ void unit_ready(struct mps_unit *u)
 			LOG_INT("pid", process_pid(u)), LOG_UINT("percent", u->told.percent),
 			LOG_UINT("mib", u->told.limits[0]));
 	if (*u->said)
-		agent_event(u->a, EVENT_NORMAL, "MPSDaemonUp", "MPS of %s is ready again",
+		report_event(&u->a->reporter, EVENT_NORMAL, "MPSDaemonUp",
+			"MPS of %s is ready again",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key);
 	u->said[0] = '\0';
 }
@@ -462,7 +463,7 @@ static void next_faulted(struct mps_unit *u)
 	} else if (left == 0) {
 		log_info("MPS takes clients again, all that the fault hit are gone",
 			LOG_STR("daemon", u->key));
-		agent_event(u->a, EVENT_NORMAL, "MPSRecovered",
+		report_event(&u->a->reporter, EVENT_NORMAL, "MPSRecovered",
 			"MPS of %s takes clients again, all that the fault hit have ended",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key);
 		unit_enter(u, MPS_READY, "");

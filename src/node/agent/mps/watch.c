@@ -76,7 +76,7 @@ static void on_server_died(struct mps_unit *u, uint32_t pid)
 		log_warn("an MPS server died, its clients end", LOG_STR("daemon", u->key),
 			LOG_UINT("pid", pid),
 			LOG_UINT("clients", mps_clients_count(&u->clients)));
-		agent_event(u->a, EVENT_WARNING, "MPSServerDied",
+		report_event(&u->a->reporter, EVENT_WARNING, "MPSServerDied",
 			"the MPS server of %s (process %u) died, and its %u clients with it",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key, pid,
 			mps_clients_count(&u->clients));
@@ -99,7 +99,8 @@ static void on_server_ready(struct mps_unit *u)
 	}
 	unit_ready(u);
 	if (again)
-		agent_event(u->a, EVENT_NORMAL, "MPSRecovered", "MPS of %s has a new server",
+		report_event(&u->a->reporter, EVENT_NORMAL, "MPSRecovered",
+			"MPS of %s has a new server",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key);
 }
 
@@ -302,7 +303,7 @@ static void tell_pods(const struct story *s, const struct pod_devices *holders,
 		struct event_about pod;
 
 		if (mps_client_pod(&s->v[i], holders, &pod))
-			agent_pod_event(s->a, &pod, EVENT_WARNING, s->reason,
+			report_pod_event(&s->a->reporter, &pod, EVENT_WARNING, s->reason,
 				"%s: process %u (%s) has lost its GPU work%s%s", s->what,
 				s->v[i].pid, s->v[i].name, *culprit ? "; " : "", culprit);
 	}
@@ -319,7 +320,7 @@ static void on_holders(void *arg, const struct pod_devices *list, const struct e
 		log_warn("a fatal fault ended all MPS clients of a GPU",
 			LOG_STR("daemon", s->key), LOG_UINT("clients", s->n),
 			LOG_STR("who", culprit));
-		agent_event(s->a, EVENT_WARNING, s->reason,
+		report_event(&s->a->reporter, EVENT_WARNING, s->reason,
 			"a fatal fault ended all %u MPS clients of %s; %s", s->n, s->gpu,
 			culprit);
 	}

@@ -143,7 +143,7 @@ static void serve_socket(struct agent *a)
 		dir_make(a->run_dir, 0755, &err) < 0 ||
 		http_server_start(&a->local, a->loop, address, 0600, on_request, a, &err) < 0)
 		a->local = NULL;
-	agent_component(a, COMPONENT_STATUS_SOCKET, &err);
+	report_component(&a->reporter, COMPONENT_STATUS_SOCKET, &err);
 }
 
 /* The run directory may have been emptied. */
@@ -182,7 +182,7 @@ static void serve_tcp(struct agent *a)
 	if (health_server_start(&a->tcp, a->loop, a->listen, answer_probe, a, &err) == 0)
 		log_info("answering probes", LOG_STR("address", a->listen),
 			LOG_UINT("port", health_server_port(a->tcp)));
-	agent_component(a, COMPONENT_HEALTH_TCP, &err);
+	report_component(&a->reporter, COMPONENT_HEALTH_TCP, &err);
 }
 
 void agent_http_retry(struct agent *a)

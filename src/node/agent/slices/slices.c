@@ -146,7 +146,8 @@ static void on_read(void *arg, json_int_t seq, const char *const *uuids, uint32_
 
 static void on_hung(void *arg, const char *why)
 {
-	agent_event(arg, EVENT_WARNING, "ArbiterHung", "%s; the agent restarts it", why);
+	report_event(&((struct agent *)arg)->reporter, EVENT_WARNING, "ArbiterHung",
+		"%s; the agent restarts it", why);
 }
 
 static const struct arbiter_ops arbiter_ops = { .read = on_read, .hung = on_hung };
@@ -458,7 +459,7 @@ static void install_libs(struct agent *a)
 	(void)error_prefix(&err, "the slice libraries cannot be installed");
 	if (strcmp(s->lib_error.msg, err.msg) != 0) {
 		log_error("pods cannot be given slices", LOG_STR("reason", err.msg));
-		agent_event(a, EVENT_WARNING, "SliceLibraries", "%s", err.msg);
+		report_event(&a->reporter, EVENT_WARNING, "SliceLibraries", "%s", err.msg);
 	}
 	s->lib_error = err;
 }
@@ -701,7 +702,7 @@ void agent_slices_start(struct agent *a)
 
 	if (start_link(a, &err) == 0 && (s->loaded || load_store(a, &err) == 0))
 		agent_slices_look(a);
-	agent_component(a, COMPONENT_SLICES, &err);
+	report_component(&a->reporter, COMPONENT_SLICES, &err);
 }
 
 void agent_slices_retry(struct agent *a)

@@ -11,7 +11,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uv.h>
 
 /* Of a file that has become invalid while the agent runs: before what a restart would do. */
 #define LAST_VALID "; the last valid one is in use; a restart would "
@@ -44,10 +43,11 @@ struct component_state {
 	uint64_t since_wall_ns; /* of .why; 0 without */
 };
 
+struct reporter;
+
 struct components {
 	struct component_state v[COMPONENT_COUNT_];
-	uv_timer_t timer;
-	uint64_t retry_at_ns;
+	const struct reporter *reporter; /* of Events; borrowed */
 };
 
 /* "web-server": the name in JSON, metrics, logs and Events. */
@@ -55,3 +55,6 @@ const char *component_name(enum component c);
 
 /* Pure. @why NULL or ERR_NONE: it works. True: that is news; the same reason again is none. */
 bool component_set(struct component_state *s, const struct error *why, uint64_t wall_ns);
+
+/* Notes whether component @c works, logs what is new of it and emits an Event. @why as above. */
+void components_note(struct components *s, enum component c, const struct error *why);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/base/wake.h"
+
+static void on_idle(uv_idle_t *idle)
+{
+	struct wake *w = idle->data;
+
+	/* First, so that what @fn itself changes is seen in the next turn. */
+	(void)uv_idle_stop(idle);
+	w->fn(w->arg);
+}
+
+void wake_init(struct wake *w, uv_loop_t *loop, void (*fn)(void *arg), void *arg)
+{
+	w->fn = fn;
+	w->arg = arg;
+	(void)uv_idle_init(loop, &w->idle);
+	w->idle.data = w;
+}
+
+void wake_up(struct wake *w)
+{
+	if (!uv_is_closing((uv_handle_t *)&w->idle))
+		(void)uv_idle_start(&w->idle, on_idle);
+}
+
+void wake_close(struct wake *w)
+{
+	uv_close((uv_handle_t *)&w->idle, NULL);
+}
