@@ -136,11 +136,11 @@ static void take_look(struct agent *a, const struct inventory *inv, const struct
 	if (r > 0)
 		agent_config_gpus_changed(a);
 	if (r > 0 || !a->offered.offer) {
-		agent_reconcile(a);
+		wake_up(&a->wake);
 	} else {
 		agent_cdi_look(a);
 		if (agent_plugins_try(a))
-			agent_reconcile(a);
+			wake_up(&a->wake);
 		agent_set_due(a);
 	}
 }
@@ -216,7 +216,7 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 		LOG_STR("instance", instance), LOG_UINT("xid", xid),
 		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
 	if (node_xid(&a->node, policy, uuid, gi, ci, xid, time_mono_ns()))
-		agent_reconcile(a);
+		wake_up(&a->wake);
 	agent_health_keep(a); /* one that is only counted changes no health yet */
 }
 
@@ -278,7 +278,7 @@ static void on_kubelet_dir(void *arg)
 			again = true;
 	}
 	if (again)
-		agent_reconcile(a);
+		wake_up(&a->wake);
 }
 
 /* --- life --- */
@@ -384,6 +384,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	agent_cdi_init(&a->cdi, options->cdi_dir);
 	a->started_wall_ns = time_wall_ns();
 	node_init(&a->node);
+	wake_init(&a->wake, loop, agent_reconcile, a);
 	(void)uv_timer_init(loop, &a->due);
 	a->due.data = a;
 	agent_health_init(a);
@@ -415,6 +416,7 @@ struct agent *agent_stop(struct agent *a)
 {
 	if (!a)
 		return NULL;
+	wake_close(&a->wake);
 	agent_upkeep_stop(a);
 	agent_health_stop(a);
 	agent_see_stop(a);

@@ -9,6 +9,7 @@
 #include "node/agent/cluster/cluster.h"
 #include "node/agent/base/components.h"
 #include "node/agent/base/report.h"
+#include "node/agent/base/wake.h"
 #include "node/agent/config/source/source.h"
 #include "node/agent/kubelet/holders.h"
 #include "node/agent/kubelet/watch.h"
@@ -179,6 +180,7 @@ struct agent {
 	struct http_server *local;
 	struct health_server *tcp;
 	const char *listen; /* option; borrowed; NULL: no health over TCP */
+	struct wake wake; /* of agent_reconcile() */
 	struct reporter reporter;
 	struct components components;
 	struct agent_upkeep upkeep;
@@ -200,8 +202,11 @@ void agent_health_keep(struct agent *a); /* it may have changed */
 void agent_health_stop(struct agent *a);
 void agent_health_fini(struct agent *a);
 
-/* reconcile.c: decide from what is known now, and act on the difference. */
-void agent_reconcile(struct agent *a);
+/*
+ * reconcile.c: decides from what is known now, and acts on the difference. .wake calls it, once per turn of the loop;
+ * everybody else only wakes that. @arg: struct agent.
+ */
+void agent_reconcile(void *arg);
 void agent_set_due(struct agent *a); /* after a look that changed nothing */
 
 /* node/agent/kubelet/plugins.c */

@@ -316,7 +316,7 @@ static void on_due(uv_timer_t *t)
 		a->asked_ns = now;
 		agent_probe(a);
 	}
-	agent_reconcile(a);
+	wake_up(&a->wake);
 }
 
 /* When a resource has something to wait for: its first socket, or its end. */
@@ -377,8 +377,10 @@ void agent_set_due(struct agent *a)
 		arm_timer(a);
 }
 
-void agent_reconcile(struct agent *a)
+void agent_reconcile(void *arg)
 {
+	struct agent *a = arg;
+
 	if (!a->node.inv) {
 		/* Why there are no GPUs may be what a repair tool waits for. */
 		agent_cluster_look(a);

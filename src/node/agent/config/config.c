@@ -117,7 +117,7 @@ static void put_in_force(struct agent *a, struct config *c, struct strv *warning
 	s->generation++;
 	log_warnings(&s->warnings);
 	agent_gpus_follow_config(a, moved);
-	agent_reconcile(a);
+	wake_up(&a->wake);
 }
 
 static void say_good_again(struct agent *a, const char *where)

@@ -67,7 +67,7 @@ static void on_state(void *arg, bool registered, const char *why)
 
 	if (registered) {
 		log_info("registered with the kubelet", LOG_STR("resource", p->name));
-		agent_cluster_look(p->agent);
+		wake_up(&p->agent->wake);
 	} else if (*why) { /* without a reason it is just about to */
 		log_warn("not registered with the kubelet, trying again",
 			LOG_STR("resource", p->name), LOG_STR("reason", why));

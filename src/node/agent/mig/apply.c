@@ -157,7 +157,8 @@ void mig_settle_tick(struct agent *a)
 	if (m->masked) {
 		m->masked = false;
 		mig_mask_fini(&m->mask);
-		agent_reconcile(a);
+		wake_up(&a->wake);
+		return; /* what is offered then is seen in the next tick */
 	}
 	if (m->outcome.code == ERR_NONE && !devices_are_whole(a, &why)) {
 		probe_again(a);
@@ -193,7 +194,7 @@ void mig_settle_late(struct agent *a)
 			(int)strcspn(buf_str(&why), "\n"), buf_str(&why));
 	m->masked = false;
 	mig_mask_fini(&m->mask);
-	agent_reconcile(a);
+	wake_up(&a->wake);
 	mig_enter(a, MIG_RESTORE);
 }
 

@@ -133,7 +133,7 @@ void mig_finish(struct agent *a)
 	else
 		finish_badly(a);
 	mig_node_clients(a, MIG_CLIENTS_RUN);
-	agent_cluster_look(a);
+	wake_up(&a->wake); /* the startup taint waited for it */
 	agent_mig_look(a);
 }
 

@@ -245,7 +245,7 @@ void mig_withdraw_enter(struct agent *a)
 {
 	begin_change(a);
 	a->mig.masked = true;
-	agent_reconcile(a);
+	wake_up(&a->wake);
 	if (!a->mig.takes)
 		mig_withdraw_tick(a);
 }

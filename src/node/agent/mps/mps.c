@@ -180,19 +180,10 @@ void agent_mps_look(struct agent *a)
 	sweep(a);
 }
 
-static void on_changed(uv_timer_t *t)
-{
-	agent_reconcile(t->data);
-}
-
 void mps_changed(struct mps_unit *u)
 {
-	struct agent *a = u->a;
-
-	if (a->mps.stopped)
-		return;
-	uv_update_time(a->loop);
-	(void)uv_timer_start(&a->mps.changed, on_changed, 0, 0);
+	if (!u->a->mps.stopped)
+		wake_up(&u->a->wake);
 }
 
 /* --- containers --- */
@@ -448,8 +439,6 @@ json_t *agent_mps_status(const struct agent *a)
 void agent_mps_init(struct agent *a, const struct agent_mps_options *options)
 {
 	a->mps.options = *options;
-	(void)uv_timer_init(a->loop, &a->mps.changed);
-	a->mps.changed.data = a;
 }
 
 static void find_below(struct agent *a, const char *root)
@@ -484,7 +473,6 @@ void agent_mps_start(struct agent *a)
 void agent_mps_stop(struct agent *a)
 {
 	a->mps.stopped = true;
-	uv_close((uv_handle_t *)&a->mps.changed, NULL);
 	for (struct mps_unit *u = a->mps.units; u; u = u->next)
 		unit_stop(u);
 }

@@ -27,7 +27,6 @@ struct agent_mps {
 	struct mps_plan *plan; /* of what is offered; NULL: none was made */
 	struct mps_unit *units;
 	struct error error; /* the plan could not be made, or a daemon has no place */
-	uv_timer_t changed; /* looks at once at what a daemon's state changes */
 	bool stopped;
 };
 

@@ -430,7 +430,7 @@ static void on_spare(uv_timer_t *t)
 	}
 	/* Devices do not wait for the next look at NVML to be unhealthy: an Allocate may come before. */
 	if (slice_store_ready(&a->slices.store, &err) < 0 && agent_plugins_try(a))
-		agent_reconcile(a);
+		wake_up(&a->wake);
 }
 
 static void prepare(struct agent *a)
