@@ -6,27 +6,15 @@
 #include "lib/base/time.h"
 #include "io/kubelet/unix-socket.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#define LOCK_NAME    "gpusliced.lock"
 #define LOCK_WAIT_NS (5 * NS_PER_SEC) /* for what an agent that was killed has left */
-
-void agent_fail(struct agent *a, const struct error *err)
-{
-	if (a->failure.code == ERR_NONE)
-		a->failure = *err;
-	uv_stop(a->loop);
-}
 
 const struct error *agent_failure(const struct agent *a)
 {
-	return &a->failure;
+	return &a->failure.why;
 }
 
 /* --- what is reported --- */
@@ -44,224 +32,6 @@ static void on_component(void *arg, enum component c, const struct error *why)
 	struct agent *a = arg;
 
 	components_note(&a->components, c, why);
-}
-
-/* --- the run directory is one agent's --- */
-
-/* ERR_EXISTS: another agent has it, for @wait_ns at least. */
-static int take_lock(struct agent *a, uint64_t wait_ns, struct error *err)
-{
-	CLEANUP(closep) int fd = -1;
-	char path[PATH_MAX], owner[32] = "";
-	ssize_t n;
-	int r;
-
-	if (dir_make(a->run_dir, 0755, err) < 0 ||
-		path_join(path, sizeof(path), a->run_dir, LOCK_NAME, err) < 0)
-		return -1;
-	/* Nobody else may open it: a reader can hold a lock too. */
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return error_sys(err, errno, "open '%s'", path);
-	r = fd_lock(fd, wait_ns, NULL);
-	if (r == EWOULDBLOCK) {
-		n = pread(fd, owner, sizeof(owner) - 1, 0);
-		owner[n > 0 ? strspn(owner, "0123456789") : 0] = '\0';
-		return error_set(err, ERR_EXISTS,
-			"another gpusliced (pid %s) has the run directory '%s'; stop it or give "
-			"--run-dir another one",
-			*owner ? owner : "unknown", a->run_dir);
-	}
-	if (r)
-		return error_sys(err, r, "lock '%s'", path);
-	/* For the message above only; the lock is what counts, so a full disk does not matter. */
-	(void)snprintf(owner, sizeof(owner), "%d\n", (int)getpid());
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, owner, strlen(owner), 0) < 0)
-		log_debug("lock file has no pid", LOG_STR("file", path));
-	a->lock_fd = steal_fd(&fd);
-	return 0;
-}
-
-/* A run directory may be emptied or replaced: a lock on a file that nobody finds there keeps nobody out. */
-static bool has_lock(const struct agent *a)
-{
-	char path[PATH_MAX];
-	struct stat ours, there;
-
-	return a->lock_fd >= 0 &&
-	       path_join(path, sizeof(path), a->run_dir, LOCK_NAME, NULL) == 0 &&
-	       fstat(a->lock_fd, &ours) == 0 && lstat(path, &there) == 0 &&
-	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
-}
-
-/*
- * A run directory that cannot be written, or is none, keeps no device from being served. Two agents do: the second
- * one ends, also when the first is seen late.
- */
-static int lock_or_degrade(struct agent *a, uint64_t wait_ns, struct error *err)
-{
-	struct error why = ERROR_INIT;
-
-	if (has_lock(a))
-		return 0;
-	closep(&a->lock_fd);
-	if (take_lock(a, wait_ns, &why) < 0 && why.code == ERR_EXISTS) {
-		error_copy(err, &why);
-		return -1;
-	}
-	report_component(&a->reporter, COMPONENT_RUN_DIR, &why);
-	return 0;
-}
-
-void agent_lock_retry(struct agent *a)
-{
-	struct error err = ERROR_INIT;
-
-	if (lock_or_degrade(a, /* wait_ns= */ 0, &err) < 0)
-		agent_fail(a, &err);
-}
-
-/* --- NVML --- */
-
-static void take_look(struct agent *a, const struct inventory *inv, const struct error *why)
-{
-	struct error err = ERROR_INIT;
-	int r = node_observe(&a->node, &a->config.config->health, inv, why, time_mono_ns(),
-		&err);
-
-	if (r < 0) {
-		log_error("GPUs not updated", LOG_STR("reason", err.msg));
-		return;
-	}
-	if (r > 0)
-		agent_config_gpus_changed(a);
-	if (r > 0 || !a->offered.offer) {
-		wake_up(&a->wake);
-	} else {
-		agent_cdi_look(a);
-		if (agent_plugins_try(a))
-			wake_up(&a->wake);
-		agent_set_due(a);
-	}
-}
-
-static void log_unsettled(const struct inventory *inv)
-{
-	for (uint32_t i = 0; i < inv->n; i++)
-		if (inv->gpus[i].mig_unsettled)
-			log_warn("MIG devices change each time that they are read, "
-				 "those known before stay",
-				LOG_UINT("gpu", inv->gpus[i].index),
-				LOG_STR("uuid", inv->gpus[i].uuid));
-}
-
-static void on_inventory(void *arg, const struct inventory *inv)
-{
-	CLEANUP(inventory_freep) struct inventory *held = NULL;
-	const struct inventory *now;
-	struct agent *a = arg;
-
-	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE)
-		log_info("NVML answers", LOG_UINT("gpus", inv->n),
-			LOG_STR("driver", inv->driver_version));
-	a->nvml_answered = true;
-	error_clear(&a->nvml_down);
-	a->node.driver_mismatch = false;
-	log_unsettled(inv);
-	now = agent_mig_hold(a, inv, &held);
-	if (now)
-		take_look(a, now, NULL);
-	agent_mig_looked(a);
-}
-
-static void on_nvml_down(void *arg, const struct error *why)
-{
-	struct agent *a = arg;
-	struct error err = *why;
-
-	if (!a->nvml_answered && a->config.config->fail_on_init_error_set &&
-		a->config.config->fail_on_init_error) {
-		(void)error_prefix(&err, "nvml init failed");
-		agent_fail(a, &err);
-		return;
-	}
-	if (strcmp(a->nvml_down.msg, why->msg) != 0)
-		log_warn("NVML cannot be used, trying again", LOG_STR("reason", why->msg));
-	a->nvml_down = *why;
-	a->node.driver_mismatch = gpu_monitor_mismatch(a->monitor);
-	take_look(a, NULL, why);
-	agent_mig_look(a);
-}
-
-static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
-{
-	struct agent *a = arg;
-	const struct health_policy *policy = &a->config.config->health;
-	const char *action = "ignored";
-	bool whole = gi == NODE_XID_ALL && ci == NODE_XID_ALL;
-	char instance[32] = "";
-
-	if (!*uuid)
-		action = "looking at all GPUs"; /* the monitor does */
-	else if (health_policy_acts(policy, xid))
-		action = whole ? "GPU unhealthy" : "MIG device unhealthy";
-	else if (health_policy_verdict(policy, xid) == XID_COUNTED)
-		action = "counted by health.xidRules";
-	if (!whole)
-		(void)snprintf(instance, sizeof(instance), "%" PRId64 "/%" PRId64,
-			gi == NODE_XID_ALL ? -1 : (int64_t)gi,
-			ci == NODE_XID_ALL ? -1 : (int64_t)ci);
-	agent_see_xid(a, uuid, xid);
-	log_warn("XID reported", LOG_STR("uuid", *uuid ? uuid : "unknown"),
-		LOG_STR("instance", instance), LOG_UINT("xid", xid),
-		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
-	if (node_xid(&a->node, policy, uuid, gi, ci, xid, time_mono_ns()))
-		wake_up(&a->wake);
-	agent_health_keep(a); /* one that is only counted changes no health yet */
-}
-
-static const struct gpu_monitor_ops monitor_ops = {
-	.inventory = on_inventory,
-	.down = on_nvml_down,
-	.xid = on_xid,
-};
-
-static int start_monitor(struct agent *a, struct error *err)
-{
-	const struct gpu_monitor_options options = {
-		.nvml_path = a->nvml_path,
-		.driver_root = a->config.config->container_driver_root,
-		.sysfs_root = a->sysfs_root,
-		.procfs_root = a->procfs_root,
-	};
-
-	if (gpu_monitor_start(&a->monitor, a->loop, &options, &monitor_ops, a, err) < 0)
-		return -1;
-	gpu_monitor_set_interval(a->monitor, a->config.config->health.probe_interval_ns);
-	return 0;
-}
-
-void agent_probe(struct agent *a)
-{
-	if (!a->mig.released)
-		gpu_monitor_probe(a->monitor);
-}
-
-void agent_gpus_follow_config(struct agent *a, bool moved)
-{
-	struct error err = ERROR_INIT;
-
-	if (!a->monitor) /* about to be started */
-		return;
-	gpu_monitor_set_interval(a->monitor, a->config.config->health.probe_interval_ns);
-	/* The library is looked for below that root: what is known stays until the new one answers. */
-	if (moved) {
-		a->monitor = gpu_monitor_stop(a->monitor);
-		if (start_monitor(a, &err) < 0)
-			agent_fail(a, &err);
-		else if (a->mig.released)
-			gpu_monitor_release(a->monitor);
-	}
 }
 
 /* --- kubelet --- */
@@ -341,12 +111,12 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 {
 	char pod_resources[PATH_MAX];
 
-	if (set_paths(a, o, err) < 0 || lock_or_degrade(a, LOCK_WAIT_NS, err) < 0 ||
+	if (set_paths(a, o, err) < 0 || agent_lock(a, LOCK_WAIT_NS, err) < 0 ||
 		agent_config_start(a, o, err) < 0)
 		return -1;
 	agent_health_start(a);
 	/* The worker looks at the GPUs while we set up gRPC. */
-	if (start_monitor(a, err) < 0 || rpc_new(&a->rpc, a->loop, err) < 0 ||
+	if (agent_gpus_start(a, err) < 0 || rpc_new(&a->rpc, a->loop, err) < 0 ||
 		path_join(pod_resources, sizeof(pod_resources), a->kubelet_dir,
 			"pod-resources/kubelet.sock", err) < 0 ||
 		holders_new(&a->holders, a->rpc, pod_resources, err) < 0 ||
@@ -373,6 +143,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	if (!a)
 		return error_nomem(err);
 	a->loop = loop;
+	a->failure.loop = loop;
 	a->lock_fd = -1;
 	a->reporter =
 		(struct reporter){ .event = on_event, .component = on_component, .arg = a };

@@ -8,6 +8,7 @@
 #include "node/agent/kubelet/cdi.h"
 #include "node/agent/cluster/cluster.h"
 #include "node/agent/base/components.h"
+#include "node/agent/base/failure.h"
 #include "node/agent/base/report.h"
 #include "node/agent/base/wake.h"
 #include "node/agent/config/source/source.h"
@@ -180,11 +181,11 @@ struct agent {
 	struct http_server *local;
 	struct health_server *tcp;
 	const char *listen; /* option; borrowed; NULL: no health over TCP */
-	struct wake wake; /* of agent_reconcile() */
+	struct wake wake;   /* of agent_reconcile() */
 	struct reporter reporter;
 	struct components components;
 	struct agent_upkeep upkeep;
-	struct error failure;
+	struct failure failure;
 };
 
 /* node/agent/cluster/labels.c: keeps what the label writer wants as the GPUs and the config are. */
@@ -229,8 +230,8 @@ void agent_trial_fini(struct agent_trial *t);
 /* Whether a trial of any resource has another result now. */
 bool agent_plugins_try(struct agent *a);
 
-/* agent.c: ends the loop with an error for main() to report. */
-void agent_fail(struct agent *a, const struct error *err);
+/* gpus.c: what NVML reports. */
+int agent_gpus_start(struct agent *a, struct error *err) MUST_USE;
 /* A look at NVML, unless the GPUs are to be let alone while their mode changes. */
 void agent_probe(struct agent *a);
 /* Another config is in force; @moved: the driver's library is looked for elsewhere. */
@@ -287,8 +288,13 @@ void agent_counters_without_api(struct agent *a,
 	const struct error *why); /* there will be none */
 void agent_counters_stop(struct agent *a);
 
-/* agent.c: the lock of the run directory, where it could not be taken yet. */
-void agent_lock_retry(struct agent *a);
+/*
+ * run-lock.c: takes the lock of the run directory, which another agent may still have for @wait_ns. A run directory
+ * that cannot be written, or is none, keeps no device from being served. Two agents do: ERR_EXISTS, also when the
+ * other one is seen late.
+ */
+int agent_lock(struct agent *a, uint64_t wait_ns, struct error *err) MUST_USE;
+void agent_lock_retry(struct agent *a); /* where it could not be taken yet */
 
 /* upkeep.c: what is done again and again: parts are retried, and say which of their components work. */
 void agent_upkeep_init(struct agent *a);

@@ -113,7 +113,7 @@ void agent_plugin_start(struct agent_plugin *p)
 	/* Two agents on one node would fight over the socket: the second one says so and ends. One
 	 * that serves, or has served, has other resources to look after. */
 	if (err.code == ERR_EXISTS && !a->served)
-		agent_fail(a, &err);
+		failure_set(&a->failure, &err);
 }
 
 static struct agent_plugin *plugin_of(const struct agent *a, const char *name)

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* An error with which the program ends: it stops the loop, and main() reports it. Thread: loop. */
+#include "lib/base/error.h"
+
+#include <uv.h>
+
+struct failure {
+	uv_loop_t *loop;
+	struct error why; /* ERR_NONE: there is none */
+};
+
+/* The first one counts. */
+void failure_set(struct failure *f, const struct error *why);

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/internal.h"
+
+#include "lib/base/time.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What NVML reports of the GPUs. */
+
+static void take_look(struct agent *a, const struct inventory *inv, const struct error *why)
+{
+	struct error err = ERROR_INIT;
+	int r = node_observe(&a->node, &a->config.config->health, inv, why, time_mono_ns(),
+		&err);
+
+	if (r < 0) {
+		log_error("GPUs not updated", LOG_STR("reason", err.msg));
+		return;
+	}
+	if (r > 0)
+		agent_config_gpus_changed(a);
+	if (r > 0 || !a->offered.offer) {
+		wake_up(&a->wake);
+	} else {
+		agent_cdi_look(a);
+		if (agent_plugins_try(a))
+			wake_up(&a->wake);
+		agent_set_due(a);
+	}
+}
+
+static void log_unsettled(const struct inventory *inv)
+{
+	for (uint32_t i = 0; i < inv->n; i++)
+		if (inv->gpus[i].mig_unsettled)
+			log_warn("MIG devices change each time that they are read, "
+				 "those known before stay",
+				LOG_UINT("gpu", inv->gpus[i].index),
+				LOG_STR("uuid", inv->gpus[i].uuid));
+}
+
+static void on_inventory(void *arg, const struct inventory *inv)
+{
+	CLEANUP(inventory_freep) struct inventory *held = NULL;
+	const struct inventory *now;
+	struct agent *a = arg;
+
+	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE)
+		log_info("NVML answers", LOG_UINT("gpus", inv->n),
+			LOG_STR("driver", inv->driver_version));
+	a->nvml_answered = true;
+	error_clear(&a->nvml_down);
+	a->node.driver_mismatch = false;
+	log_unsettled(inv);
+	now = agent_mig_hold(a, inv, &held);
+	if (now)
+		take_look(a, now, NULL);
+	agent_mig_looked(a);
+}
+
+static void on_nvml_down(void *arg, const struct error *why)
+{
+	struct agent *a = arg;
+	struct error err = *why;
+
+	if (!a->nvml_answered && a->config.config->fail_on_init_error_set &&
+		a->config.config->fail_on_init_error) {
+		(void)error_prefix(&err, "nvml init failed");
+		failure_set(&a->failure, &err);
+		return;
+	}
+	if (strcmp(a->nvml_down.msg, why->msg) != 0)
+		log_warn("NVML cannot be used, trying again", LOG_STR("reason", why->msg));
+	a->nvml_down = *why;
+	a->node.driver_mismatch = gpu_monitor_mismatch(a->monitor);
+	take_look(a, NULL, why);
+	agent_mig_look(a);
+}
+
+static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
+{
+	struct agent *a = arg;
+	const struct health_policy *policy = &a->config.config->health;
+	const char *action = "ignored";
+	bool whole = gi == NODE_XID_ALL && ci == NODE_XID_ALL;
+	char instance[32] = "";
+
+	if (!*uuid)
+		action = "looking at all GPUs"; /* the monitor does */
+	else if (health_policy_acts(policy, xid))
+		action = whole ? "GPU unhealthy" : "MIG device unhealthy";
+	else if (health_policy_verdict(policy, xid) == XID_COUNTED)
+		action = "counted by health.xidRules";
+	if (!whole)
+		(void)snprintf(instance, sizeof(instance), "%" PRId64 "/%" PRId64,
+			gi == NODE_XID_ALL ? -1 : (int64_t)gi,
+			ci == NODE_XID_ALL ? -1 : (int64_t)ci);
+	agent_see_xid(a, uuid, xid);
+	log_warn("XID reported", LOG_STR("uuid", *uuid ? uuid : "unknown"),
+		LOG_STR("instance", instance), LOG_UINT("xid", xid),
+		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
+	if (node_xid(&a->node, policy, uuid, gi, ci, xid, time_mono_ns()))
+		wake_up(&a->wake);
+	agent_health_keep(a); /* one that is only counted changes no health yet */
+}
+
+static const struct gpu_monitor_ops monitor_ops = {
+	.inventory = on_inventory,
+	.down = on_nvml_down,
+	.xid = on_xid,
+};
+
+int agent_gpus_start(struct agent *a, struct error *err)
+{
+	const struct gpu_monitor_options options = {
+		.nvml_path = a->nvml_path,
+		.driver_root = a->config.config->container_driver_root,
+		.sysfs_root = a->sysfs_root,
+		.procfs_root = a->procfs_root,
+	};
+
+	if (gpu_monitor_start(&a->monitor, a->loop, &options, &monitor_ops, a, err) < 0)
+		return -1;
+	gpu_monitor_set_interval(a->monitor, a->config.config->health.probe_interval_ns);
+	return 0;
+}
+
+void agent_probe(struct agent *a)
+{
+	if (!a->mig.released)
+		gpu_monitor_probe(a->monitor);
+}
+
+void agent_gpus_follow_config(struct agent *a, bool moved)
+{
+	struct error err = ERROR_INIT;
+
+	if (!a->monitor) /* about to be started */
+		return;
+	gpu_monitor_set_interval(a->monitor, a->config.config->health.probe_interval_ns);
+	/* The library is looked for below that root: what is known stays until the new one answers. */
+	if (moved) {
+		a->monitor = gpu_monitor_stop(a->monitor);
+		if (agent_gpus_start(a, &err) < 0)
+			failure_set(&a->failure, &err);
+		else if (a->mig.released)
+			gpu_monitor_release(a->monitor);
+	}
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/internal.h"
+
+#include "lib/base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The run directory is one agent's. */
+
+#define LOCK_NAME "gpusliced.lock"
+
+/* ERR_EXISTS: another agent has it, for @wait_ns at least. */
+static int take_lock(struct agent *a, uint64_t wait_ns, struct error *err)
+{
+	CLEANUP(closep) int fd = -1;
+	char path[PATH_MAX], owner[32] = "";
+	ssize_t n;
+	int r;
+
+	if (dir_make(a->run_dir, 0755, err) < 0 ||
+		path_join(path, sizeof(path), a->run_dir, LOCK_NAME, err) < 0)
+		return -1;
+	/* Nobody else may open it: a reader can hold a lock too. */
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return error_sys(err, errno, "open '%s'", path);
+	r = fd_lock(fd, wait_ns, NULL);
+	if (r == EWOULDBLOCK) {
+		n = pread(fd, owner, sizeof(owner) - 1, 0);
+		owner[n > 0 ? strspn(owner, "0123456789") : 0] = '\0';
+		return error_set(err, ERR_EXISTS,
+			"another gpusliced (pid %s) has the run directory '%s'; stop it or give "
+			"--run-dir another one",
+			*owner ? owner : "unknown", a->run_dir);
+	}
+	if (r)
+		return error_sys(err, r, "lock '%s'", path);
+	/* For the message above only; the lock is what counts, so a full disk does not matter. */
+	(void)snprintf(owner, sizeof(owner), "%d\n", (int)getpid());
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, owner, strlen(owner), 0) < 0)
+		log_debug("lock file has no pid", LOG_STR("file", path));
+	a->lock_fd = steal_fd(&fd);
+	return 0;
+}
+
+/* A run directory may be emptied or replaced: a lock on a file that nobody finds there keeps nobody out. */
+static bool has_lock(const struct agent *a)
+{
+	char path[PATH_MAX];
+	struct stat ours, there;
+
+	return a->lock_fd >= 0 &&
+	       path_join(path, sizeof(path), a->run_dir, LOCK_NAME, NULL) == 0 &&
+	       fstat(a->lock_fd, &ours) == 0 && lstat(path, &there) == 0 &&
+	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+int agent_lock(struct agent *a, uint64_t wait_ns, struct error *err)
+{
+	struct error why = ERROR_INIT;
+
+	if (has_lock(a))
+		return 0;
+	closep(&a->lock_fd);
+	if (take_lock(a, wait_ns, &why) < 0 && why.code == ERR_EXISTS) {
+		error_copy(err, &why);
+		return -1;
+	}
+	report_component(&a->reporter, COMPONENT_RUN_DIR, &why);
+	return 0;
+}
+
+void agent_lock_retry(struct agent *a)
+{
+	struct error err = ERROR_INIT;
+
+	if (agent_lock(a, /* wait_ns= */ 0, &err) < 0)
+		failure_set(&a->failure, &err);
+}
