@@ -142,6 +142,36 @@ bool config_wants_mps(const struct config *c)
 	return sharing_has(&c->sharing, SHARING_MPS);
 }
 
+const char *sharing_strategy_name(enum sharing_strategy s)
+{
+	switch (s) {
+	case SHARING_NONE:
+		break;
+	case SHARING_TIME_SLICING:
+		return "time-slicing";
+	case SHARING_MPS:
+		return "mps";
+	case SHARING_SLICES:
+		return "slices";
+	}
+	return "none";
+}
+
+void config_sharing_text(const struct config *c, struct buf *text)
+{
+	const bool has[] = { [SHARING_NONE] = false,
+		[SHARING_TIME_SLICING] = sharing_has(&c->sharing, SHARING_TIME_SLICING),
+		[SHARING_MPS] = sharing_has(&c->sharing, SHARING_MPS),
+		[SHARING_SLICES] = c->n_slices > 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(has); i++)
+		if (has[i])
+			buf_printf(text, "%s%s", text->len ? ", " : "",
+				sharing_strategy_name((enum sharing_strategy)i));
+	if (!text->len)
+		buf_puts(text, sharing_strategy_name(SHARING_NONE));
+}
+
 static bool takes_turns(const struct replicated *e)
 {
 	return e->isolation.compute != ISOLATION_COMPUTE_NONE;

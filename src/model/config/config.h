@@ -7,6 +7,7 @@
  * core and the agent only read this. Everything in it is validated. Immutable once made.
  * Thread: any (pure data).
  */
+#include "lib/base/buf.h"
 #include "lib/base/error.h"
 #include "lib/base/strv.h"
 #include "model/health/health.h"
@@ -164,6 +165,12 @@ DEFINE_CLEANUP(struct config *, config_free)
 
 /* Whether there is anything in it that a slice enforces. */
 bool isolation_enforces(const struct isolation *i);
+
+/* "time-slicing": as in configs, labels and the status. */
+const char *sharing_strategy_name(enum sharing_strategy s);
+
+/* What @c shares by: "time-slicing, mps, slices", or those of them that it has; "none". */
+void config_sharing_text(const struct config *c, struct buf *text);
 
 /* Whether the config has entries of this kind. */
 bool sharing_has(const struct sharing *s, enum sharing_strategy strategy);

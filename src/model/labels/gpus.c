@@ -134,25 +134,10 @@ static struct shared sharing_of(const struct view *v, const char *resource)
 	return ret;
 }
 
-static const char *strategy_name(enum sharing_strategy s)
-{
-	switch (s) {
-	case SHARING_NONE:
-		break;
-	case SHARING_TIME_SLICING:
-		return "time-slicing";
-	case SHARING_MPS:
-		return "mps";
-	case SHARING_SLICES:
-		return "slices";
-	}
-	return "none";
-}
-
 static void put_sharing(struct label_set *set, const char *key, const struct shared *s)
 {
 	label_put(set, key, "replicas", "%" PRIu32, s->replicas);
-	label_put(set, key, "sharing-strategy", "%s", strategy_name(s->strategy));
+	label_put(set, key, "sharing-strategy", "%s", sharing_strategy_name(s->strategy));
 }
 
 /* ---- whole GPUs ------------------------------------------------------------------------------- */

@@ -34,6 +34,77 @@ static void on_component(void *arg, enum component c, const struct error *why)
 	components_note(&a->components, c, why);
 }
 
+/* --- what the parts hear of each other --- */
+
+static void on_config(void *arg, bool moved)
+{
+	struct agent *a = arg;
+
+	agent_gpus_follow_config(a, moved);
+	wake_up(&a->wake);
+}
+
+static void on_node(void *arg)
+{
+	struct agent *a = arg;
+	const struct node_object *n = a->cluster.node;
+
+	/* A Node that is gone says nothing about the config: what is in force stays. */
+	if (node_object_state(n) == NODE_PRESENT)
+		agent_config_label(a, node_object_label(n, a->cluster.options.node_label));
+	agent_mig_look(a);
+}
+
+static void on_api_ready(void *arg, struct api *api)
+{
+	struct agent *a = arg;
+
+	agent_config_with_api(a, api);
+	agent_mig_with_api(a, api);
+	agent_see_with_api(a, api);
+	agent_counters_with_api(a, api);
+}
+
+static void on_api_unavailable(void *arg, const struct error *why)
+{
+	agent_config_without_api(arg);
+	agent_counters_without_api(arg, why);
+}
+
+/* All that the GPUs and the config give is registered, even if that is nothing. */
+static bool is_node_ready(void *arg)
+{
+	const struct agent *a = arg;
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
+
+	return a->offered.offer && a->offer_error.code == ERR_NONE && agent_ready(a, &why) &&
+	       agent_mig_settled(a);
+}
+
+static const struct cluster_ops cluster_ops = {
+	.node_changed = on_node,
+	.api_ready = on_api_ready,
+	.api_unavailable = on_api_unavailable,
+	.node_ready = is_node_ready,
+};
+
+static void on_short_of_room(void *arg)
+{
+	struct agent *a = arg;
+
+	if (agent_plugins_try(a))
+		wake_up(&a->wake);
+}
+
+static bool find_peak(void *arg, const char *uuid, const struct pod_device *holder,
+	uint64_t *ret_bytes)
+{
+	return agent_see_peak(arg, uuid, holder, ret_bytes);
+}
+
+static const struct slices_ops slices_ops = { .short_of_room = on_short_of_room,
+	.peak = find_peak };
+
 /* --- kubelet --- */
 
 static void on_kubelet_dir(void *arg)
@@ -159,11 +230,11 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	(void)uv_timer_init(loop, &a->due);
 	a->due.data = a;
 	agent_health_init(a);
-	agent_config_init(a);
+	agent_config_init(a, on_config, a);
 	agent_upkeep_init(a);
-	agent_cluster_init(a, options);
+	agent_cluster_init(a, &cluster_ops, a, options);
 	agent_mig_init(a, options);
-	agent_slices_init(a, &options->slices);
+	agent_slices_init(a, &slices_ops, a, &options->slices);
 	agent_mps_init(a, &options->mps);
 	agent_see_init(a, &options->see);
 	agent_counters_init(a, options);

@@ -83,6 +83,10 @@ struct agent_config_state {
 	bool trying_again;           /* for other GPUs: no news unless it is */
 	char waiting[ERROR_MSG_MAX]; /* why nothing is decided yet; "" */
 
+	/* Another config is in force; @moved: the driver's library is looked for elsewhere. */
+	void (*changed)(void *arg, bool moved);
+	void *arg; /* of .changed */
+
 	const char *file, *dir, *default_name;              /* options; borrowed; may be NULL */
 	char map_namespace[64], map[CONFIG_ENTRY_NAME_MAX]; /* of the ConfigMap; "": none */
 	char *source_text; /* the directory or ConfigMap, for messages; NULL: neither */
@@ -214,13 +218,22 @@ void agent_set_due(struct agent *a); /* after a look that changed nothing */
 struct agent_plugin *agent_plugin_new(struct agent *a, const char *name);
 void agent_plugin_start(struct agent_plugin *p); /* tries; .why says why not */
 void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r);
+struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
+
+/* offered.c */
+struct agent_plugin *agent_plugin_of(const struct agent *a, const char *name); /* NULL: none */
 /* Whether a device that is offered can be had; *ret_why, unless NULL: why not, for people. */
 bool agent_device_ok(const struct agent *a, const struct resource *r,
 	const struct offer_device *d, const char **ret_why);
 /* Why Allocate would refuse it, whatever its health; "": it would not. Borrowed. */
 const char *agent_refusal(const struct agent *a, const struct resource *r,
 	const struct offer_device *d);
-struct agent_plugin *agent_plugin_free(struct agent_plugin *p);
+/* Why the device @uuid is listed and cannot be had, whatever its health; "". Borrowed. */
+const char *agent_device_refusal(const struct agent *a, const char *uuid);
+/* "registered"; *ret_why: why not. Borrowed. */
+const char *agent_resource_state(const struct agent *a, const char *name, const char **ret_why);
+/* Whether every resource is registered; else one line for each that is not in @why. */
+bool agent_ready(const struct agent *a, struct buf *why);
 
 /* node/agent/kubelet/trial.c: which devices of @r Allocate would refuse now. True: it has changed; that is logged and an Event. */
 bool agent_trial_run(struct agent *a, struct agent_trial *t, const struct resource *r);
@@ -238,7 +251,7 @@ void agent_probe(struct agent *a);
 void agent_gpus_follow_config(struct agent *a, bool moved);
 
 /* node/agent/config/config.c: which config is in force. A single file must be good at start. */
-void agent_config_init(struct agent *a);
+void agent_config_init(struct agent *a, void (*changed)(void *arg, bool moved), void *arg);
 int agent_config_start(struct agent *a, const struct agent_options *o,
 	struct error *err) MUST_USE;
 void agent_config_label(struct agent *a, const char *label); /* of our Node; NULL: none */
@@ -251,7 +264,8 @@ void agent_config_stop(struct agent *a);
 void agent_config_fini(struct agent *a);
 
 /* node/agent/cluster/cluster.c */
-void agent_cluster_init(struct agent *a, const struct agent_options *o);
+void agent_cluster_init(struct agent *a, const struct cluster_ops *ops, void *arg,
+	const struct agent_options *o);
 void agent_cluster_start(struct agent *a);
 void agent_cluster_look(struct agent *a); /* what is offered, or served, is something else */
 const char *agent_cluster_trouble(const struct agent *a); /* why the Node is not known */
@@ -310,12 +324,3 @@ void agent_http_retry(struct agent *a);
  * NULL: out of memory. */
 char *agent_status_json(const struct agent *a, const struct pod_devices *holders,
 	const struct error *holders_error) MUST_USE;
-
-/* Whether every resource is registered; else one line for each that is not in @why. */
-bool agent_ready(const struct agent *a, struct buf *why);
-
-/* Parts of it, for the view. Texts are borrowed. */
-void agent_sharing_text(const struct config *c, struct buf *text);
-/* Why the device @uuid is listed and cannot be had, whatever its health; "". */
-const char *agent_device_refusal(const struct agent *a, const char *uuid);
-const char *agent_resource_state(const struct agent *a, const char *name, const char **ret_why);

@@ -226,15 +226,6 @@ static void decide(struct agent *a)
 
 /* --- act --- */
 
-static struct agent_plugin *find_plugin(struct agent *a, const char *name)
-{
-	for (size_t i = 0; i < a->n_plugins; i++) {
-		if (!strcmp(a->plugins[i]->name, name))
-			return a->plugins[i];
-	}
-	return NULL;
-}
-
 static struct agent_plugin *add_plugin(struct agent *a, const struct resource *r)
 {
 	struct agent_plugin **more = reallocarray(a->plugins, a->n_plugins + 1, sizeof(*more));
@@ -278,7 +269,7 @@ static void act(struct agent *a)
 		a->plugins[i]->offered = false;
 	for (uint32_t i = 0; i < o->n; i++) {
 		const struct resource *r = &o->resources[i];
-		struct agent_plugin *p = find_plugin(a, r->name);
+		struct agent_plugin *p = agent_plugin_of(a, r->name);
 
 		if (!p)
 			p = add_plugin(a, r);

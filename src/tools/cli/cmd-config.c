@@ -178,21 +178,6 @@ static struct row row_of(const struct offered *o, const struct resource *r)
 	return row;
 }
 
-static const char *sharing_name(enum sharing_strategy s)
-{
-	switch (s) {
-	case SHARING_NONE:
-		break;
-	case SHARING_TIME_SLICING:
-		return "time-slicing";
-	case SHARING_MPS:
-		return "mps";
-	case SHARING_SLICES:
-		return "slices";
-	}
-	return "none";
-}
-
 /* "25% of the SMs, latency" */
 static void put_percent(char *cell, size_t cap, const struct row *row)
 {
@@ -263,7 +248,8 @@ static void print_row(const struct resource *r, const struct row *row, const str
 	if (t->time)
 		put_time(share, sizeof(share), row);
 	printf("  %-36s %8u %6u %9s  %-*s  %-*s%s%s%s\n", r->name, r->n_devices, row->gpus, per,
-		t->sharing, row->mixed ? "mps, time-slicing" : sharing_name(r->strategy),
+		t->sharing,
+		row->mixed ? "mps, time-slicing" : sharing_strategy_name(r->strategy),
 		t->time ? MEMORY_WIDTH : 0, memory, t->time ? "  " : "", share, refused);
 }
 
@@ -331,8 +317,9 @@ static json_t *offer_json(const struct offered *o)
 				"name", r->name, "devices", (json_int_t)r->n_devices, "refused",
 				(json_int_t)row.refused, "gpus", (json_int_t)row.gpus,
 				"perGpuMin", (json_int_t)row.min, "perGpuMax",
-				(json_int_t)row.max, "sharing", sharing_name(r->strategy),
-				"memoryMinBytes", memory_json(row.memory_min), "memoryMaxBytes",
+				(json_int_t)row.max, "sharing",
+				sharing_strategy_name(r->strategy), "memoryMinBytes",
+				memory_json(row.memory_min), "memoryMaxBytes",
 				memory_json(row.memory_max), "time", time_json(&row), "mps",
 				mps_json(&row)));
 	}

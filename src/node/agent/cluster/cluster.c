@@ -22,14 +22,6 @@ static void on_fight(void *arg, uint32_t rounds)
 
 /* --- the startup taint --- */
 
-/* All that the GPUs and the config give is registered, even if that is nothing. */
-static bool all_is_served(const struct agent *a)
-{
-	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
-
-	return a->offered.offer && a->offer_error.code == ERR_NONE && agent_ready(a, &why);
-}
-
 static void look_at_taint(struct task *t)
 {
 	const struct agent *a = t->owner;
@@ -39,8 +31,8 @@ static void look_at_taint(struct task *t)
 	struct error err = ERROR_INIT;
 	json_t *patch = NULL;
 
-	if (!c->node || node_object_state(c->node) != NODE_PRESENT || !all_is_served(a) ||
-		!agent_mig_settled(a))
+	if (!c->node || node_object_state(c->node) != NODE_PRESENT ||
+		!c->ops->node_ready(c->arg))
 		return;
 	if (taint_patch(&patch, node_object_taints(c->node), c->options.startup_taint, &err) <
 		0) {
@@ -108,7 +100,7 @@ void agent_cluster_look(struct agent *a)
 {
 	agent_labels_look(a);
 	look_at_condition(a);
-	if (*a->cluster.options.startup_taint && all_is_served(a))
+	if (*a->cluster.options.startup_taint && a->cluster.ops->node_ready(a->cluster.arg))
 		task_poke(&a->cluster.taint);
 }
 
@@ -117,10 +109,7 @@ static void on_node(void *arg)
 	struct agent *a = arg;
 	struct agent_cluster *c = &a->cluster;
 
-	/* A Node that is gone says nothing about the config: what is in force stays. */
-	if (node_object_state(c->node) == NODE_PRESENT)
-		agent_config_label(a, node_object_label(c->node, c->options.node_label));
-	agent_mig_look(a);
+	c->ops->node_changed(c->arg);
 	agent_cluster_look(a);
 	condition_writer_look(&c->condition);
 }
@@ -162,8 +151,7 @@ static void cannot_use(struct agent *a, const struct error *why)
 {
 	a->cluster.possible = false;
 	a->cluster.why = *why;
-	agent_config_without_api(a);
-	agent_counters_without_api(a, why);
+	a->cluster.ops->api_unavailable(a->cluster.arg, why);
 }
 
 static const char *or_empty(const char *text)
@@ -274,10 +262,7 @@ static void on_open(uv_timer_t *t)
 	c->condition.node = c->node;
 	task_poke(&c->events.task);
 	task_poke(&c->labels.task);
-	agent_config_with_api(a, c->api);
-	agent_mig_with_api(a, c->api);
-	agent_see_with_api(a, c->api);
-	agent_counters_with_api(a, c->api);
+	c->ops->api_ready(c->arg, c->api);
 }
 
 /* What was asked for that cannot be had without the API server. */
@@ -299,7 +284,8 @@ static void say_what_is_missing(const struct agent_options *o, const struct erro
 		log_info("the node's label is not read", LOG_STR("reason", why->msg));
 }
 
-void agent_cluster_init(struct agent *a, const struct agent_options *o)
+void agent_cluster_init(struct agent *a, const struct cluster_ops *ops, void *arg,
+	const struct agent_options *o)
 {
 	struct agent_cluster *c = &a->cluster;
 	struct agent_cluster_options *p = &c->options;
@@ -316,6 +302,8 @@ void agent_cluster_init(struct agent *a, const struct agent_options *o)
 		.node_condition = or_empty(o->cluster.node_condition),
 		.labels = o->cluster.labels,
 	};
+	c->ops = ops;
+	c->arg = arg;
 	agent_labels_init(a);
 	(void)uv_timer_init(a->loop, &c->open);
 	c->open.data = a;
@@ -353,7 +341,7 @@ void agent_cluster_start(struct agent *a)
 	if (a->cluster.possible)
 		open_in(&a->cluster, a->config.decided ? OPEN_LATER_NS : 0);
 	else
-		agent_counters_without_api(a, &a->cluster.why);
+		a->cluster.ops->api_unavailable(a->cluster.arg, &a->cluster.why);
 }
 
 void agent_cluster_stop(struct agent *a)

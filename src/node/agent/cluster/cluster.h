@@ -13,7 +13,20 @@
 #include "node/agent/cluster/node-object.h"
 #include "node/agent/cluster/task.h"
 
+/* What the agent hears of the cluster. */
+struct cluster_ops {
+	void (*node_changed)(void *arg); /* our Node, or what is known of it */
+	void (*api_ready)(void *arg,
+		struct api *api); /* once: the API server is used from now on */
+	void (*api_unavailable)(void *arg,
+		const struct error *why); /* once: it will never be used */
+	/* Whether all that this node has for pods is registered, so that the startup taint can go. */
+	bool (*node_ready)(void *arg);
+};
+
 struct agent_cluster {
+	const struct cluster_ops *ops;
+	void *arg;                            /* of .ops */
 	struct agent_cluster_options options; /* no NULL in it */
 	struct api_config config;             /* taken by .api once that is open */
 	bool possible; /* an API server is known, or will be, and we know our Node's name */

@@ -116,8 +116,7 @@ static void put_in_force(struct agent *a, struct config *c, struct strv *warning
 	s->since_wall_ns = time_wall_ns();
 	s->generation++;
 	log_warnings(&s->warnings);
-	agent_gpus_follow_config(a, moved);
-	wake_up(&a->wake);
+	s->changed(s->arg, moved);
 }
 
 static void say_good_again(struct agent *a, const char *where)
@@ -740,8 +739,10 @@ int agent_config_start(struct agent *a, const struct agent_options *o, struct er
 	return 0;
 }
 
-void agent_config_init(struct agent *a)
+void agent_config_init(struct agent *a, void (*changed)(void *arg, bool moved), void *arg)
 {
+	a->config.changed = changed;
+	a->config.arg = arg;
 	a->config.seen = (struct buf)BUF_INIT(CONFIG_FILE_MAX + 2 * PATH_MAX);
 	(void)uv_timer_init(a->loop, &a->config.wait);
 	a->config.wait.data = a;

@@ -116,50 +116,13 @@ void agent_plugin_start(struct agent_plugin *p)
 		failure_set(&a->failure, &err);
 }
 
-static struct agent_plugin *plugin_of(const struct agent *a, const char *name)
-{
-	for (size_t i = 0; i < a->n_plugins; i++)
-		if (!strcmp(a->plugins[i]->name, name))
-			return a->plugins[i];
-	return NULL;
-}
-
-const char *agent_refusal(const struct agent *a, const struct resource *r,
-	const struct offer_device *d)
-{
-	const struct agent_plugin *p;
-	const char *why;
-
-	if (d->why)
-		return a->offered.offer->notes.v[d->why - 1];
-	p = plugin_of(a, r->name);
-	why = p ? agent_trial_refusal(&p->trial, d) : NULL;
-	return why ? why : "";
-}
-
-/* The offer was made from a copy of the node's inventory: GPUs have the same positions. MIG devices
- * may have others, as some are taken from the copy while a layout is changed. */
-bool agent_device_ok(const struct agent *a, const struct resource *r,
-	const struct offer_device *d, const char **ret_why)
-{
-	const char *mig = d->mig == OFFER_WHOLE ? NULL : a->offered.inv->mig[d->mig].uuid;
-	const char *refusal = agent_refusal(a, r, d);
-
-	if (!*refusal)
-		return node_device_ok(&a->node, d->gpu, mig, ret_why) &&
-		       agent_mps_device_ok(a, r, d, ret_why);
-	if (ret_why)
-		*ret_why = refusal;
-	return false;
-}
-
 bool agent_plugins_try(struct agent *a)
 {
 	bool news = false;
 
 	for (uint32_t i = 0; a->offered.offer && i < a->offered.offer->n; i++) {
 		const struct resource *r = &a->offered.offer->resources[i];
-		struct agent_plugin *p = plugin_of(a, r->name);
+		struct agent_plugin *p = agent_plugin_of(a, r->name);
 
 		if (p && p->offered)
 			news |= agent_trial_run(a, &p->trial, r);

@@ -7,13 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An allocation that is under way when devices are withdrawn ends in this time. */
-#define WITHDRAW_MS 200
-#define MPS_QUIT_NS (30 * NS_PER_SEC) /* a daemon that does not quit is killed after 10 s */
-#define RELEASE_NS  (10 * NS_PER_SEC)
-#define REGISTER_NS (60 * NS_PER_SEC) /* for the new devices to be registered */
-#define REBOOT_NS   (600 * NS_PER_SEC)
-
 /* --- failure --- */
 
 /* To what puts back what this attempt took away. */
@@ -134,66 +127,37 @@ void mig_finish(struct agent *a)
 		finish_badly(a);
 	mig_node_clients(a, MIG_CLIENTS_RUN);
 	wake_up(&a->wake); /* the startup taint waited for it */
-	agent_mig_look(a);
+	a->mig.at_rest(a);
 }
 
 /* --- the phases --- */
 
-static const struct {
-	const char *text;
-	void (*enter)(struct agent *a);
-	void (*tick)(struct agent *a); /* every: */
-	uint32_t tick_ms;
-	uint64_t limit_ns; /* then: */
-	void (*late)(struct agent *a);
-} phases[MIG_PHASES] = {
-	[MIG_REST] = { .text = "rest" },
-	[MIG_PLAN] = { "planning", mig_plan_enter, mig_plan_tick, 20, 0, NULL },
-	[MIG_PAUSE] = { "pausing GPU clients", mig_pause_enter, mig_pause_tick, 1000, 0, NULL },
-	[MIG_WITHDRAW] = { "withdrawing devices", mig_withdraw_enter, mig_withdraw_tick,
-		WITHDRAW_MS, MPS_QUIT_NS, mig_withdraw_late },
-	[MIG_HOST] = { .text = "stopping services", .enter = mig_host_enter },
-	[MIG_RELEASE] = { "releasing the GPUs", mig_release_enter, mig_release_tick, 20,
-		RELEASE_NS, mig_release_late },
-	[MIG_APPLY] = { .text = "applying", .enter = mig_apply_enter },
-	[MIG_REBOOT] = { "rebooting", mig_reboot_enter, mig_reboot_tick, 500, REBOOT_NS,
-		mig_reboot_late },
-	[MIG_SETTLE] = { "registering devices", mig_settle_enter, mig_settle_tick, 50,
-		REGISTER_NS, mig_settle_late },
-	[MIG_RESTORE] = { .text = "starting services", .enter = mig_restore_enter },
-};
-
-const char *mig_phase_text(enum mig_phase phase)
-{
-	return phases[phase].text;
-}
-
 static void on_tick(uv_timer_t *t)
 {
 	struct agent *a = t->data;
-	enum mig_phase p = a->mig.phase;
+	const struct mig_phase_row *p = &a->mig.phases[a->mig.phase];
 
-	if (phases[p].late && time_mono_ns() - a->mig.phase_since_ns > phases[p].limit_ns)
-		phases[p].late(a);
+	if (p->late && time_mono_ns() - a->mig.phase_since_ns > p->limit_ns)
+		p->late(a);
 	else
-		phases[p].tick(a);
+		p->tick(a);
 }
 
 /* Enters may enter the next phase themselves: nothing of @phase may come after them. */
 void mig_enter(struct agent *a, enum mig_phase phase)
 {
 	struct agent_mig *m = &a->mig;
+	const struct mig_phase_row *p = &m->phases[phase];
 
-	log_debug("MIG manager", LOG_STR("phase", phases[phase].text));
+	log_debug("MIG manager", LOG_STR("phase", p->text));
 	m->phase = phase;
 	m->phase_since_ns = time_mono_ns();
-	if (phases[phase].tick)
-		(void)uv_timer_start(&m->timer, on_tick, phases[phase].tick_ms,
-			phases[phase].tick_ms);
+	if (p->tick)
+		(void)uv_timer_start(&m->timer, on_tick, p->tick_ms, p->tick_ms);
 	else
 		(void)uv_timer_stop(&m->timer);
-	if (phases[phase].enter)
-		phases[phase].enter(a);
+	if (p->enter)
+		p->enter(a);
 }
 
 void mig_attempt_start(struct agent *a)
@@ -230,7 +194,7 @@ static void on_cleaned(void *arg, const struct error *err)
 
 	(void)err; /* each service has its line in the log */
 	mig_enter(a, MIG_REST);
-	agent_mig_look(a);
+	a->mig.at_rest(a);
 }
 
 void mig_attempt_clean(struct agent *a)
@@ -252,13 +216,13 @@ void mig_attempt_look(struct agent *a)
 
 	/* These wait for what has just been heard of, perhaps. */
 	if (p == MIG_PAUSE || p == MIG_SETTLE || p == MIG_REBOOT)
-		phases[p].tick(a);
+		a->mig.phases[p].tick(a);
 }
 
 void mig_attempt_looked(struct agent *a)
 {
 	a->mig.looks++;
-	if (a->mig.phase == MIG_SETTLE && !mig_settle_seen(&a->mig))
+	if (a->mig.phase == MIG_SETTLE && a->mig.looks < a->mig.looks_wanted)
 		gpu_monitor_probe(a->monitor);
 	mig_attempt_look(a);
 }

@@ -423,6 +423,8 @@ void agent_mig_init(struct agent *a, const struct agent_options *o)
 	p->operator_namespace = or_empty(p->operator_namespace);
 	m->silence_ns = wait_of(SILENCE_ENV, SILENCE_NS);
 	m->clients_ns = wait_of(CLIENTS_ENV, CLIENTS_NS);
+	m->phases = mig_phases;
+	m->at_rest = agent_mig_look;
 	(void)uv_timer_init(a->loop, &m->timer);
 	m->timer.data = a;
 	mig_node_init(a);

@@ -47,7 +47,22 @@ enum mig_phase {
 
 struct agent;
 
+/* What one phase does. */
+struct mig_phase_row {
+	const char *text;
+	void (*enter)(struct agent *a);
+	void (*tick)(struct agent *a); /* every: */
+	uint32_t tick_ms;
+	uint64_t limit_ns; /* then: */
+	void (*late)(struct agent *a);
+};
+
+/* phases.c: by enum mig_phase. */
+extern const struct mig_phase_row mig_phases[MIG_PHASES];
+
 struct agent_mig {
+	const struct mig_phase_row *phases;
+	void (*at_rest)(struct agent *a); /* an attempt has ended */
 	struct agent_mig_options options; /* no NULL in it */
 	bool started;
 	char tool[PATH_MAX];
@@ -123,7 +138,6 @@ void mig_attempt_clean(struct agent *a);
 void mig_attempt_look(struct agent *a);   /* the Node or the plugins may be other ones */
 void mig_attempt_looked(struct agent *a); /* NVML was looked at */
 void mig_attempt_stop(struct agent *a);
-const char *mig_phase_text(enum mig_phase phase);
 
 /* --- node.c: what is written to the cluster --- */
 

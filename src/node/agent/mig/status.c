@@ -66,7 +66,7 @@ json_t *agent_mig_status(const struct agent *a)
 						  : json_null());
 	SET(o, "source", json_any_text(source_text(m)));
 	SET(o, "waiting", json_any_text(m->waiting));
-	SET(o, "phase", json_string(mig_phase_text(m->phase)));
+	SET(o, "phase", json_string(m->phases[m->phase].text));
 	SET(o, "step", json_any_text(m->phase == MIG_APPLY ? m->report.doing : ""));
 	SET(o, "reason", json_any_text(m->reason));
 	SET(o, "since", wall_time(m->since_wall_ns));

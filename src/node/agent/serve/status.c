@@ -53,33 +53,11 @@ static json_t *error_or_null(const struct error *err, uint64_t wall_ns)
 	return o;
 }
 
-static const char *const strategy_names[] = {
-	[SHARING_NONE] = "none",
-	[SHARING_TIME_SLICING] = "time-slicing",
-	[SHARING_MPS] = "mps",
-	[SHARING_SLICES] = "slices",
-};
-
-/* What the config shares by: "time-slicing, mps, slices", or those of them that it has. */
-void agent_sharing_text(const struct config *c, struct buf *text)
-{
-	const bool has[] = { [SHARING_NONE] = false,
-		[SHARING_TIME_SLICING] = sharing_has(&c->sharing, SHARING_TIME_SLICING),
-		[SHARING_MPS] = sharing_has(&c->sharing, SHARING_MPS),
-		[SHARING_SLICES] = c->n_slices > 0 };
-
-	for (size_t i = 0; i < ARRAY_LEN(has); i++)
-		if (has[i])
-			buf_printf(text, "%s%s", text->len ? ", " : "", strategy_names[i]);
-	if (!text->len)
-		buf_puts(text, strategy_names[SHARING_NONE]);
-}
-
 static json_t *sharing_status(const struct config *c)
 {
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(128);
 
-	agent_sharing_text(c, &text);
+	config_sharing_text(c, &text);
 	return json_any_text(buf_str(&text));
 }
 
@@ -368,27 +346,6 @@ static json_t *holders_status(const struct pod_devices *list, const char *uuid)
 }
 
 /* Why the device @uuid is listed and cannot be had, whatever its health; "": it is not so. */
-const char *agent_device_refusal(const struct agent *a, const char *uuid)
-{
-	const struct offer *offer = a->offered.offer;
-	char id[DEVICE_ID_MAX], cut[DEVICE_ID_MAX];
-
-	if (!uuid[0] || !device_id_make(id, sizeof(id), uuid, 0))
-		return "";
-	for (uint32_t i = 0; offer && i < offer->n; i++) {
-		const struct offer_device *d = resource_find(&offer->resources[i], uuid);
-
-		if (!d)
-			d = resource_find(&offer->resources[i], id);
-		if (!d && device_id_make_slice(cut, sizeof(cut), uuid, offer->resources[i].name,
-				  0))
-			d = resource_find(&offer->resources[i], cut);
-		if (d && *agent_refusal(a, &offer->resources[i], d))
-			return agent_refusal(a, &offer->resources[i], d);
-	}
-	return "";
-}
-
 /* --- what a device is cut into --- */
 
 static json_t *profile_status(const struct resource *r, uint32_t first, uint32_t n,
@@ -494,43 +451,12 @@ static json_t *gpus_status(const struct agent *a, const struct pod_devices *hold
 	return list;
 }
 
-static const struct agent_plugin *plugin_of(const struct agent *a, const char *name)
-{
-	for (size_t i = 0; i < a->n_plugins; i++) {
-		if (!strcmp(a->plugins[i]->name, name))
-			return a->plugins[i];
-	}
-	return NULL;
-}
-
-static enum plugin_state state_of(const struct agent_plugin *p, const char **ret_why)
-{
-	*ret_why = p ? p->why : "not started";
-	return p && p->plugin ? plugin_state(p->plugin, ret_why) : PLUGIN_WAITING;
-}
-
-static const char *const plugin_states[] = {
-	[PLUGIN_WAITING] = "waiting",
-	[PLUGIN_REGISTERING] = "registering",
-	[PLUGIN_REGISTERED] = "registered",
-};
-
-const char *agent_resource_state(const struct agent *a, const char *name, const char **ret_why)
-{
-	enum plugin_state state = state_of(plugin_of(a, name), ret_why);
-
-	if (!*ret_why)
-		*ret_why = "";
-	return plugin_states[state];
-}
-
 static json_t *resource_status(const struct agent *a, const struct resource *r,
 	const struct holder_index *holders)
 {
 	json_t *o = json_object(), *slices = json_array();
 	json_int_t healthy = 0, used = 0;
-	const char *why;
-	enum plugin_state state = state_of(plugin_of(a, r->name), &why);
+	const char *why, *state = agent_resource_state(a, r->name, &why);
 
 	for (uint32_t i = 0; i < r->n_devices; i++) {
 		const struct offer_device *d = &r->devices[i];
@@ -540,13 +466,13 @@ static json_t *resource_status(const struct agent *a, const struct resource *r,
 		(void)json_array_append_new(slices, slice_status(a, r, d, holders));
 	}
 	SET(o, "name", json_any_text(r->name));
-	SET(o, "sharing", json_string(strategy_names[r->strategy]));
+	SET(o, "sharing", json_string(sharing_strategy_name(r->strategy)));
 	SET(o, "replicas", json_integer(r->replicas));
 	SET(o, "capacity", json_integer(r->n_devices));
 	SET(o, "allocatable", json_integer(healthy));
 	SET(o, "used", holders->known ? json_integer(used) : json_null());
-	SET(o, "state", json_string(plugin_states[state]));
-	SET(o, "reason", json_any_text(why ? why : ""));
+	SET(o, "state", json_string(state));
+	SET(o, "reason", json_any_text(why));
 	SET(o, "slices", slices);
 	return o;
 }
@@ -659,45 +585,4 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	text = json_dumps(o, JSON_COMPACT);
 	json_decref(o);
 	return text;
-}
-
-bool agent_ready(const struct agent *a, struct buf *why)
-{
-	bool ready = true;
-
-	if (!a->config.decided) {
-		buf_printf(why, "config: %s\n",
-			*a->config.waiting ? a->config.waiting : a->config.last_error.msg);
-		ready = false;
-	}
-	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE) {
-		buf_printf(why, "nvml: %s\n",
-			a->nvml_down.code ? a->nvml_down.msg : "starting");
-		ready = false;
-	}
-	if (a->offer_error.code != ERR_NONE) {
-		buf_printf(why, "offer: %s\n", a->offer_error.msg);
-		ready = false;
-	}
-	if (a->cdi.error.code != ERR_NONE) {
-		buf_printf(why, "cdi: %s\n", a->cdi.error.msg);
-		ready = false;
-	}
-	if (*agent_slices_trouble(a)) {
-		buf_printf(why, "slices: %s\n", agent_slices_trouble(a));
-		ready = false;
-	}
-	/* With an empty --kubelet-socket nobody is to be registered with. */
-	for (size_t i = 0; i < a->n_plugins && !(a->kubelet_socket && !*a->kubelet_socket);
-		i++) {
-		const char *text;
-
-		if (a->plugins[i]->offered &&
-			state_of(a->plugins[i], &text) != PLUGIN_REGISTERED) {
-			buf_printf(why, "%s: not registered: %s\n", a->plugins[i]->name,
-				text ? text : "");
-			ready = false;
-		}
-	}
-	return ready;
 }

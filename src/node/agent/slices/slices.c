@@ -429,8 +429,8 @@ static void on_spare(uv_timer_t *t)
 		return;
 	}
 	/* Devices do not wait for the next look at NVML to be unhealthy: an Allocate may come before. */
-	if (slice_store_ready(&a->slices.store, &err) < 0 && agent_plugins_try(a))
-		wake_up(&a->wake);
+	if (slice_store_ready(&a->slices.store, &err) < 0)
+		a->slices.ops->short_of_room(a->slices.arg);
 }
 
 static void prepare(struct agent *a)
@@ -653,8 +653,11 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 
 /* --- life --- */
 
-void agent_slices_init(struct agent *a, const struct agent_slices_options *options)
+void agent_slices_init(struct agent *a, const struct slices_ops *ops, void *arg,
+	const struct agent_slices_options *options)
 {
+	a->slices.ops = ops;
+	a->slices.arg = arg;
 	a->slices.options = *options;
 	if (!options->state_dir)
 		a->slices.options.state_dir = SLICE_STATE_DIR;

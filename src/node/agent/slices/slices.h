@@ -21,7 +21,17 @@ struct agent_slices_options {
 	uint64_t keep_ns;        /* a slice that no pod holds */
 };
 
+struct slices_ops {
+	/* A directory that a new slice needs cannot be made: devices that need one cannot be allocated. */
+	void (*short_of_room)(void *arg);
+	/* The most memory that a container has used of a device, as the API and the metrics show it; false: not known. */
+	bool (*peak)(void *arg, const char *uuid, const struct pod_device *holder,
+		uint64_t *ret_bytes);
+};
+
 struct agent_slices {
+	const struct slices_ops *ops;
+	void *arg; /* of .ops */
 	struct agent_slices_options options;
 	struct slice_store store;
 	bool loaded;                  /* .store */
@@ -48,7 +58,8 @@ struct agent_slices {
 	json_int_t reading_seq; /* the arbiter's question under way */
 };
 
-void agent_slices_init(struct agent *a, const struct agent_slices_options *options);
+void agent_slices_init(struct agent *a, const struct slices_ops *ops, void *arg,
+	const struct agent_slices_options *options);
 /* What cannot be started or loaded now is retried by agent_slices_retry(); no container gets a slice before. */
 void agent_slices_start(struct agent *a);
 void agent_slices_retry(struct agent *a);

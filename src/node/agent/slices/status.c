@@ -111,7 +111,8 @@ static json_t *peak_status(const struct agent *a, const char *uuid,
 	json_int_t said = json_integer_value(json_object_get(now, "peak"));
 	uint64_t peak;
 
-	if (holder && agent_see_peak(a, uuid, holder, &peak) && (json_int_t)peak >= said)
+	if (holder && a->slices.ops->peak(a->slices.arg, uuid, holder, &peak) &&
+		(json_int_t)peak >= said)
 		return json_integer((json_int_t)peak);
 	return number(now, "peak");
 }

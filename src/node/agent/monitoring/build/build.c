@@ -11,7 +11,7 @@ static void put_config(const struct agent *a, struct view *v)
 	const struct agent_config_state *c = &a->config;
 	CLEANUP(buf_fini) struct buf sharing = BUF_INIT(128);
 
-	agent_sharing_text(c->config, &sharing);
+	config_sharing_text(c->config, &sharing);
 	v->config_generation = c->generation;
 	v->config_since_wall_ns = c->since_wall_ns;
 	v->config_source = view_text(v, c->where);
