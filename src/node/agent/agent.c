@@ -77,8 +77,8 @@ static bool is_node_ready(void *arg)
 	const struct agent *a = arg;
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 
-	return a->offered.offer && a->offer_error.code == ERR_NONE && agent_ready(a, &why) &&
-	       agent_mig_settled(a);
+	return a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE &&
+	       agent_ready(a, &why) && agent_mig_settled(a);
 }
 
 static const struct cluster_ops cluster_ops = {
@@ -225,7 +225,7 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	a->procfs_root = options->procfs_root;
 	agent_cdi_init(&a->cdi, options->cdi_dir);
 	a->started_wall_ns = time_wall_ns();
-	node_init(&a->node);
+	node_init(&a->facts.node);
 	wake_init(&a->wake, loop, agent_reconcile, a);
 	(void)uv_timer_init(loop, &a->due);
 	a->due.data = a;
@@ -280,10 +280,10 @@ struct agent *agent_stop(struct agent *a)
 	a->rpc = rpc_free(a->rpc);
 	(void)uv_run(a->loop, UV_RUN_DEFAULT);
 	closep(&a->lock_fd);
-	a->offered.offer = offer_free(a->offered.offer);
-	a->offered.inv = inventory_free(a->offered.inv);
+	a->facts.offered.offer = offer_free(a->facts.offered.offer);
+	a->facts.offered.inv = inventory_free(a->facts.offered.inv);
 	agent_cdi_fini(&a->cdi);
-	node_fini(&a->node);
+	node_fini(&a->facts.node);
 	agent_config_fini(a);
 	agent_cluster_fini(a);
 	agent_mig_fini(a);

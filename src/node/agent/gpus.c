@@ -12,7 +12,7 @@
 static void take_look(struct agent *a, const struct inventory *inv, const struct error *why)
 {
 	struct error err = ERROR_INIT;
-	int r = node_observe(&a->node, &a->config.config->health, inv, why, time_mono_ns(),
+	int r = node_observe(&a->facts.node, &a->facts.config->health, inv, why, time_mono_ns(),
 		&err);
 
 	if (r < 0) {
@@ -21,7 +21,7 @@ static void take_look(struct agent *a, const struct inventory *inv, const struct
 	}
 	if (r > 0)
 		agent_config_gpus_changed(a);
-	if (r > 0 || !a->offered.offer) {
+	if (r > 0 || !a->facts.offered.offer) {
 		wake_up(&a->wake);
 	} else {
 		agent_cdi_look(a);
@@ -47,12 +47,12 @@ static void on_inventory(void *arg, const struct inventory *inv)
 	const struct inventory *now;
 	struct agent *a = arg;
 
-	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE)
+	if (!a->facts.nvml_answered || a->facts.nvml_down.code != ERR_NONE)
 		log_info("NVML answers", LOG_UINT("gpus", inv->n),
 			LOG_STR("driver", inv->driver_version));
-	a->nvml_answered = true;
-	error_clear(&a->nvml_down);
-	a->node.driver_mismatch = false;
+	a->facts.nvml_answered = true;
+	error_clear(&a->facts.nvml_down);
+	a->facts.node.driver_mismatch = false;
 	log_unsettled(inv);
 	now = agent_mig_hold(a, inv, &held);
 	if (now)
@@ -65,16 +65,16 @@ static void on_nvml_down(void *arg, const struct error *why)
 	struct agent *a = arg;
 	struct error err = *why;
 
-	if (!a->nvml_answered && a->config.config->fail_on_init_error_set &&
-		a->config.config->fail_on_init_error) {
+	if (!a->facts.nvml_answered && a->facts.config->fail_on_init_error_set &&
+		a->facts.config->fail_on_init_error) {
 		(void)error_prefix(&err, "nvml init failed");
 		failure_set(&a->failure, &err);
 		return;
 	}
-	if (strcmp(a->nvml_down.msg, why->msg) != 0)
+	if (strcmp(a->facts.nvml_down.msg, why->msg) != 0)
 		log_warn("NVML cannot be used, trying again", LOG_STR("reason", why->msg));
-	a->nvml_down = *why;
-	a->node.driver_mismatch = gpu_monitor_mismatch(a->monitor);
+	a->facts.nvml_down = *why;
+	a->facts.node.driver_mismatch = gpu_monitor_mismatch(a->monitor);
 	take_look(a, NULL, why);
 	agent_mig_look(a);
 }
@@ -82,7 +82,7 @@ static void on_nvml_down(void *arg, const struct error *why)
 static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)
 {
 	struct agent *a = arg;
-	const struct health_policy *policy = &a->config.config->health;
+	const struct health_policy *policy = &a->facts.config->health;
 	const char *action = "ignored";
 	bool whole = gi == NODE_XID_ALL && ci == NODE_XID_ALL;
 	char instance[32] = "";
@@ -101,7 +101,7 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 	log_warn("XID reported", LOG_STR("uuid", *uuid ? uuid : "unknown"),
 		LOG_STR("instance", instance), LOG_UINT("xid", xid),
 		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));
-	if (node_xid(&a->node, policy, uuid, gi, ci, xid, time_mono_ns()))
+	if (node_xid(&a->facts.node, policy, uuid, gi, ci, xid, time_mono_ns()))
 		wake_up(&a->wake);
 	agent_health_keep(a); /* one that is only counted changes no health yet */
 }
@@ -116,14 +116,14 @@ int agent_gpus_start(struct agent *a, struct error *err)
 {
 	const struct gpu_monitor_options options = {
 		.nvml_path = a->nvml_path,
-		.driver_root = a->config.config->container_driver_root,
+		.driver_root = a->facts.config->container_driver_root,
 		.sysfs_root = a->sysfs_root,
 		.procfs_root = a->procfs_root,
 	};
 
 	if (gpu_monitor_start(&a->monitor, a->loop, &options, &monitor_ops, a, err) < 0)
 		return -1;
-	gpu_monitor_set_interval(a->monitor, a->config.config->health.probe_interval_ns);
+	gpu_monitor_set_interval(a->monitor, a->facts.config->health.probe_interval_ns);
 	return 0;
 }
 
@@ -139,7 +139,7 @@ void agent_gpus_follow_config(struct agent *a, bool moved)
 
 	if (!a->monitor) /* about to be started */
 		return;
-	gpu_monitor_set_interval(a->monitor, a->config.config->health.probe_interval_ns);
+	gpu_monitor_set_interval(a->monitor, a->facts.config->health.probe_interval_ns);
 	/* The library is looked for below that root: what is known stays until the new one answers. */
 	if (moved) {
 		a->monitor = gpu_monitor_stop(a->monitor);

@@ -8,6 +8,7 @@
 #include "node/agent/kubelet/cdi.h"
 #include "node/agent/cluster/cluster.h"
 #include "node/agent/base/components.h"
+#include "node/agent/base/facts.h"
 #include "node/agent/base/failure.h"
 #include "node/agent/base/report.h"
 #include "node/agent/base/wake.h"
@@ -19,8 +20,6 @@
 #include "node/agent/monitoring/monitoring.h"
 #include "lib/base/log.h"
 #include "model/config/choice.h"
-#include "model/node/node.h"
-#include "model/offer/offer.h"
 #include "io/nvml/label-facts.h"
 #include "io/nvml/monitor/monitor.h"
 #include "lib/http/health/server.h"
@@ -28,15 +27,6 @@
 #include "io/kubelet/device-plugin.h"
 
 #include <limits.h>
-
-/*
- * What is offered now: the decision and the inventory it was made from, which its devices point
- * into. Replaced as a pair.
- */
-struct agent_offer {
-	struct offer *offer;
-	struct inventory *inv;
-};
 
 /* Why one physical device, as it is shared here, cannot be allocated. Positions are those of the offer. */
 struct agent_refusal {
@@ -70,9 +60,7 @@ struct agent_seen_gpu {
 };
 
 struct agent_config_state {
-	struct config *config; /* in force; never NULL once started */
-	char *where;           /* what messages call it; NULL: flags and variables alone */
-	bool decided; /* else it is that of flags and variables alone, and nothing is offered */
+	char *where;          /* what messages call it; NULL: flags and variables alone */
 	struct strv warnings; /* of the config in force */
 	uint64_t since_wall_ns;
 	uint64_t generation;     /* 1 for the first that is decided, + 1 with each change */
@@ -149,21 +137,17 @@ struct agent {
 	uint64_t started_wall_ns;
 	int lock_fd;
 
+	struct facts facts;
 	struct agent_config_state config;
 
 	/* Borrowed: argv or environment; may be NULL. */
 	const char *nvml_path, *sysfs_root, *procfs_root;
 	struct gpu_monitor *monitor;
-	struct node node;
-	bool nvml_answered;     /* an inventory came, at least once */
-	struct error nvml_down; /* ERR_NONE while NVML works */
-	uv_timer_t due;         /* model/node/node.h's clock */
-	uint64_t asked_ns;      /* when it last asked for a look */
+	uv_timer_t due;    /* model/node/node.h's clock */
+	uint64_t asked_ns; /* when it last asked for a look */
 	struct agent_seen_gpu *seen;
 	size_t n_seen;
 
-	struct agent_offer offered;
-	struct error offer_error; /* the decision could not be made; the old one stays */
 	struct rpc *rpc;
 	struct agent_plugin **plugins; /* sorted as they came */
 	size_t n_plugins;

@@ -20,7 +20,7 @@ const char *agent_refusal(const struct agent *a, const struct resource *r,
 	const char *why;
 
 	if (d->why)
-		return a->offered.offer->notes.v[d->why - 1];
+		return a->facts.offered.offer->notes.v[d->why - 1];
 	p = agent_plugin_of(a, r->name);
 	why = p ? agent_trial_refusal(&p->trial, d) : NULL;
 	return why ? why : "";
@@ -31,11 +31,11 @@ const char *agent_refusal(const struct agent *a, const struct resource *r,
 bool agent_device_ok(const struct agent *a, const struct resource *r,
 	const struct offer_device *d, const char **ret_why)
 {
-	const char *mig = d->mig == OFFER_WHOLE ? NULL : a->offered.inv->mig[d->mig].uuid;
+	const char *mig = d->mig == OFFER_WHOLE ? NULL : a->facts.offered.inv->mig[d->mig].uuid;
 	const char *refusal = agent_refusal(a, r, d);
 
 	if (!*refusal)
-		return node_device_ok(&a->node, d->gpu, mig, ret_why) &&
+		return node_device_ok(&a->facts.node, d->gpu, mig, ret_why) &&
 		       agent_mps_device_ok(a, r, d, ret_why);
 	if (ret_why)
 		*ret_why = refusal;
@@ -44,7 +44,7 @@ bool agent_device_ok(const struct agent *a, const struct resource *r,
 
 const char *agent_device_refusal(const struct agent *a, const char *uuid)
 {
-	const struct offer *offer = a->offered.offer;
+	const struct offer *offer = a->facts.offered.offer;
 	char id[DEVICE_ID_MAX], cut[DEVICE_ID_MAX];
 
 	if (!uuid[0] || !device_id_make(id, sizeof(id), uuid, 0))
@@ -88,18 +88,18 @@ bool agent_ready(const struct agent *a, struct buf *why)
 {
 	bool ready = true;
 
-	if (!a->config.decided) {
+	if (!a->facts.decided) {
 		buf_printf(why, "config: %s\n",
 			*a->config.waiting ? a->config.waiting : a->config.last_error.msg);
 		ready = false;
 	}
-	if (!a->nvml_answered || a->nvml_down.code != ERR_NONE) {
+	if (!a->facts.nvml_answered || a->facts.nvml_down.code != ERR_NONE) {
 		buf_printf(why, "nvml: %s\n",
-			a->nvml_down.code ? a->nvml_down.msg : "starting");
+			a->facts.nvml_down.code ? a->facts.nvml_down.msg : "starting");
 		ready = false;
 	}
-	if (a->offer_error.code != ERR_NONE) {
-		buf_printf(why, "offer: %s\n", a->offer_error.msg);
+	if (a->facts.offer_error.code != ERR_NONE) {
+		buf_printf(why, "offer: %s\n", a->facts.offer_error.msg);
 		ready = false;
 	}
 	if (a->cdi.error.code != ERR_NONE) {

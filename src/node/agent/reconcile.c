@@ -148,12 +148,12 @@ static void drop_old_migs(struct agent *a)
 
 static void log_health(struct agent *a)
 {
-	const struct inventory *inv = a->node.inv;
+	const struct inventory *inv = a->facts.node.inv;
 	char what[GPU_UUID_MAX + 48];
 	size_t at = 0;
 
 	for (uint32_t i = 0; i < inv->n; i++) {
-		const struct node_gpu *g = &a->node.gpus[i];
+		const struct node_gpu *g = &a->facts.node.gpus[i];
 		struct agent_seen_gpu *seen = seen_gpu(a, &g->gpu, &at);
 
 		if (!seen)
@@ -168,19 +168,19 @@ static void log_health(struct agent *a)
 	}
 	for (uint32_t i = 0; i < inv->n_mig; i++) {
 		const struct gpu_mig *m = &inv->mig[i];
-		const struct node_gpu *g = &a->node.gpus[m->gpu];
+		const struct node_gpu *g = &a->facts.node.gpus[m->gpu];
 		struct agent_seen_gpu *seen = seen_mig(a, &g->gpu, m, &at);
 
 		if (!seen)
 			continue;
 		seen->here = true;
 		/* What ails the GPU is said of the GPU. */
-		if (health_ok(&g->health) && is_news(seen, &a->node.migs[i]))
-			tell_mig(a, &g->gpu, m, &a->node.migs[i]);
-		if (is_new_warning(seen, &a->node.migs[i])) {
+		if (health_ok(&g->health) && is_news(seen, &a->facts.node.migs[i]))
+			tell_mig(a, &g->gpu, m, &a->facts.node.migs[i]);
+		if (is_new_warning(seen, &a->facts.node.migs[i])) {
 			(void)snprintf(what, sizeof(what), "MIG device %u:%u (%s)",
 				g->gpu.index, m->index, m->uuid);
-			tell_warning(a, what, a->node.migs[i].warning);
+			tell_warning(a, what, a->facts.node.migs[i].warning);
 		}
 	}
 	drop_old_migs(a);
@@ -204,24 +204,24 @@ static void decide(struct agent *a)
 	CLEANUP(inventory_freep) struct inventory *inv = NULL;
 	struct error err = ERROR_INIT;
 
-	if (inventory_copy(&inv, a->node.inv, &err) == 0)
+	if (inventory_copy(&inv, a->facts.node.inv, &err) == 0)
 		agent_mig_mask(a, inv);
-	if (!inv || offer_new(&offer, inv, a->config.config, &err) < 0) {
-		if (strcmp(a->offer_error.msg, err.msg) != 0)
+	if (!inv || offer_new(&offer, inv, a->facts.config, &err) < 0) {
+		if (strcmp(a->facts.offer_error.msg, err.msg) != 0)
 			log_error("cannot decide what to offer, keeping the last",
 				LOG_STR("reason", err.msg));
-		a->offer_error = err;
+		a->facts.offer_error = err;
 		return;
 	}
-	error_clear(&a->offer_error);
+	error_clear(&a->facts.offer_error);
 	log_news("the config does not fit this node", &offer->warnings,
-		a->offered.offer ? &a->offered.offer->warnings : NULL);
+		a->facts.offered.offer ? &a->facts.offered.offer->warnings : NULL);
 	log_news("not offered as configured", &offer->notes,
-		a->offered.offer ? &a->offered.offer->notes : NULL);
-	a->offered.offer = offer_free(a->offered.offer);
-	a->offered.inv = inventory_free(a->offered.inv);
-	a->offered.offer = STEAL_PTR(offer);
-	a->offered.inv = STEAL_PTR(inv);
+		a->facts.offered.offer ? &a->facts.offered.offer->notes : NULL);
+	a->facts.offered.offer = offer_free(a->facts.offered.offer);
+	a->facts.offered.inv = inventory_free(a->facts.offered.inv);
+	a->facts.offered.offer = STEAL_PTR(offer);
+	a->facts.offered.inv = STEAL_PTR(inv);
 }
 
 /* --- act --- */
@@ -261,7 +261,7 @@ static bool retire(struct agent_plugin *p, uint64_t now)
 /* New resources first, so that a rename never leaves the node with nothing. */
 static void act(struct agent *a)
 {
-	const struct offer *o = a->offered.offer;
+	const struct offer *o = a->facts.offered.offer;
 	uint64_t now = time_mono_ns();
 	size_t kept = 0;
 
@@ -297,12 +297,12 @@ static void act(struct agent *a)
 static void on_due(uv_timer_t *t)
 {
 	struct agent *a = t->data;
-	const struct health_policy *policy = &a->config.config->health;
+	const struct health_policy *policy = &a->facts.config->health;
 	uint64_t now = time_mono_ns();
 
-	if (now >= node_due(&a->node, policy)) {
+	if (now >= node_due(&a->facts.node, policy)) {
 		/* A GPU that is forgotten may be why the config did not fit. */
-		if (node_tick(&a->node, policy, now))
+		if (node_tick(&a->facts.node, policy, now))
 			agent_config_gpus_changed(a);
 		a->asked_ns = now;
 		agent_probe(a);
@@ -330,7 +330,7 @@ static uint64_t plugins_due(const struct agent *a, uint64_t now)
 /* An answer may take long: NVML hangs or crashes, or nobody is to open it now. */
 static uint64_t look_due(const struct agent *a, uint64_t now)
 {
-	uint64_t due = node_due(&a->node, &a->config.config->health);
+	uint64_t due = node_due(&a->facts.node, &a->facts.config->health);
 	uint64_t again = a->asked_ns + ASK_AGAIN_NS;
 
 	return due <= now && a->asked_ns && now < again ? again : due;
@@ -372,21 +372,21 @@ void agent_reconcile(void *arg)
 {
 	struct agent *a = arg;
 
-	if (!a->node.inv) {
+	if (!a->facts.node.inv) {
 		/* Why there are no GPUs may be what a repair tool waits for. */
 		agent_cluster_look(a);
 		return;
 	}
 	log_health(a);
 	/* Without a config yet nothing is offered: the first must be the right one. */
-	if (a->config.decided)
+	if (a->facts.decided)
 		decide(a);
 	/* A device may be given away as soon as it is offered. */
 	agent_cdi_look(a);
 	agent_slices_look(a);
 	agent_mps_look(a);
 	/* Positions of an older offer do not fit the node's GPUs of now: leave its lists alone. */
-	if (a->offered.offer && a->offer_error.code == ERR_NONE)
+	if (a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE)
 		act(a);
 	agent_cluster_look(a);
 	agent_health_keep(a);

@@ -33,7 +33,7 @@ static void sync_serve(struct agent *a)
 /* Of GPUs that answer; of another its health says more. */
 static void sync_xid_events(struct agent *a)
 {
-	const struct node *n = &a->node;
+	const struct node *n = &a->facts.node;
 	CLEANUP(buf_fini) struct buf gpus = BUF_INIT(XID_GPUS_TEXT_MAX);
 	struct error why = ERROR_INIT;
 	uint32_t unseen = 0;

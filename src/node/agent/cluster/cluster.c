@@ -90,7 +90,7 @@ static void look_at_condition(struct agent *a)
 
 	if (!*a->cluster.options.node_condition)
 		return;
-	node_repair(&a->node, &a->config.config->health, &want);
+	node_repair(&a->facts.node, &a->facts.config->health, &want);
 	condition_writer_set(&a->cluster.condition, &want);
 }
 
@@ -339,7 +339,7 @@ void agent_cluster_init(struct agent *a, const struct cluster_ops *ops, void *ar
 void agent_cluster_start(struct agent *a)
 {
 	if (a->cluster.possible)
-		open_in(&a->cluster, a->config.decided ? OPEN_LATER_NS : 0);
+		open_in(&a->cluster, a->facts.decided ? OPEN_LATER_NS : 0);
 	else
 		a->cluster.ops->api_unavailable(a->cluster.arg, &a->cluster.why);
 }

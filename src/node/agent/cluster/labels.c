@@ -9,10 +9,11 @@
 static int read_facts(struct agent *a, struct strv *notes, struct error *err)
 {
 	struct agent_label_state *s = &a->labels;
-	const char *file = a->config.config->gfd.machine_type_file;
+	const char *file = a->facts.config->gfd.machine_type_file;
 	char *copy;
 
-	if (s->machine_file && !strcmp(s->machine_file, file) && s->n_gpus == a->node.inv->n)
+	if (s->machine_file && !strcmp(s->machine_file, file) &&
+		s->n_gpus == a->facts.node.inv->n)
 		return strv_copy(notes, &s->fact_notes, err);
 	strv_clear(&s->fact_notes);
 	copy = strdup(file);
@@ -23,7 +24,7 @@ static int read_facts(struct agent *a, struct strv *notes, struct error *err)
 	}
 	free(s->machine_file);
 	s->machine_file = copy;
-	s->n_gpus = a->node.inv->n;
+	s->n_gpus = a->facts.node.inv->n;
 	return strv_copy(notes, &s->fact_notes, err);
 }
 
@@ -34,8 +35,8 @@ static int make(struct agent *a, struct labels **ret, struct strv *notes, struct
 	if (read_facts(a, notes, err) < 0)
 		return -1;
 	s->facts.facts.timestamp_s =
-		a->config.config->gfd.no_timestamp ? 0 : a->started_wall_ns / NS_PER_SEC;
-	return labels_new(ret, a->node.inv, a->config.config, &s->facts.facts, notes, err);
+		a->facts.config->gfd.no_timestamp ? 0 : a->started_wall_ns / NS_PER_SEC;
+	return labels_new(ret, a->facts.node.inv, a->facts.config, &s->facts.facts, notes, err);
 }
 
 static void log_notes(struct agent_label_state *s, struct strv *notes)
@@ -58,8 +59,8 @@ static void remake(struct agent *a)
 	struct error err = ERROR_INIT;
 
 	/* Without the driver, or a config, the last labels stay: pods that run were placed by them. */
-	if (!a->config.decided || !a->nvml_answered || a->nvml_down.code != ERR_NONE ||
-		a->offer_error.code != ERR_NONE)
+	if (!a->facts.decided || !a->facts.nvml_answered ||
+		a->facts.nvml_down.code != ERR_NONE || a->facts.offer_error.code != ERR_NONE)
 		return;
 	if (make(a, &labels, &notes, &err) < 0) {
 		if (strcmp(s->error.msg, err.msg) != 0)
@@ -69,7 +70,7 @@ static void remake(struct agent *a)
 	}
 	error_clear(&s->error);
 	log_notes(s, &notes);
-	label_writer_set(&a->cluster.labels, labels, a->config.config->gfd.output_file);
+	label_writer_set(&a->cluster.labels, labels, a->facts.config->gfd.output_file);
 }
 
 static void look(uv_timer_t *t)

@@ -62,7 +62,8 @@ static int try_config(struct agent *a, const struct config *c, struct error *err
 {
 	CLEANUP(offer_freep) struct offer *offer = NULL;
 
-	a->config.refused_by_node = a->node.inv && offer_new(&offer, a->node.inv, c, err) < 0;
+	a->config.refused_by_node =
+		a->facts.node.inv && offer_new(&offer, a->facts.node.inv, c, err) < 0;
 	return a->config.refused_by_node ? -1 : 0;
 }
 
@@ -75,10 +76,9 @@ static int try_config(struct agent *a, const struct config *c, struct error *err
 static int refuse_empty(const struct agent *a, const char *where, const struct buf *text,
 	struct error *err)
 {
-	const struct agent_config_state *s = &a->config;
 	struct stat st;
 
-	if (!s->decided || !config_is_empty(buf_str(text), text->len) ||
+	if (!a->facts.decided || !config_is_empty(buf_str(text), text->len) ||
 		(stat(where, &st) == 0 && S_ISCHR(st.st_mode)))
 		return 0;
 	return error_set(err, ERR_INVALID,
@@ -93,11 +93,11 @@ static void refuse(struct agent *a, const char *reason, const struct error *err)
 
 	if (s->trying_again && !strcmp(s->last_error.msg, err->msg))
 		return;
-	log_error(s->decided ? "config refused, keeping the one in force"
-			     : "config refused, nothing is offered yet",
+	log_error(a->facts.decided ? "config refused, keeping the one in force"
+				   : "config refused, nothing is offered yet",
 		LOG_STR("reason", err->msg));
 	report_event(&a->reporter, EVENT_WARNING, reason, "%s%s", err->msg,
-		s->decided ? "; the config in force stays" : "; nothing is offered yet");
+		a->facts.decided ? "; the config in force stays" : "; nothing is offered yet");
 	s->last_error = *err;
 	s->last_error_wall_ns = time_wall_ns();
 }
@@ -105,11 +105,12 @@ static void refuse(struct agent *a, const char *reason, const struct error *err)
 static void put_in_force(struct agent *a, struct config *c, struct strv *warnings)
 {
 	struct agent_config_state *s = &a->config;
-	bool moved = strcmp(s->config->container_driver_root, c->container_driver_root) != 0;
+	bool moved =
+		strcmp(a->facts.config->container_driver_root, c->container_driver_root) != 0;
 
-	(void)config_free(s->config);
-	s->config = c;
-	s->decided = true;
+	(void)config_free(a->facts.config);
+	a->facts.config = c;
+	a->facts.decided = true;
 	strv_fini(&s->warnings);
 	s->warnings = *warnings;
 	*warnings = (struct strv)STRV_INIT;
@@ -138,7 +139,7 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 	CLEANUP(config_freep) struct config *c = NULL;
 	CLEANUP(strv_fini) struct strv warnings = STRV_INIT;
 	CLEANUP(freep) char *name = strdup(where);
-	bool first = !s->decided;
+	bool first = !a->facts.decided;
 
 	s->refused_by_node = false;
 	if (!name)
@@ -149,7 +150,7 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 	say_good_again(a, where);
 	free(s->where);
 	s->where = STEAL_PTR(name);
-	if (!first && config_equal(c, s->config)) {
+	if (!first && config_equal(c, a->facts.config)) {
 		log_info("config read again: no change");
 		return 0;
 	}
@@ -289,7 +290,7 @@ static void waits(struct agent *a, const char *why)
 {
 	struct agent_config_state *s = &a->config;
 
-	if (s->decided || !strcmp(s->waiting, why))
+	if (a->facts.decided || !strcmp(s->waiting, why))
 		return;
 	log_info("config is not decided yet", LOG_STR("reason", why));
 	(void)snprintf(s->waiting, sizeof(s->waiting), "%s", why);
@@ -304,7 +305,7 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 		.default_name = s->default_name,
 		.fallbacks = &s->fallbacks,
 		.names = names,
-		.undecided = !s->decided || (s->chosen && s->by == CHOICE_EMPTY) };
+		.undecided = !a->facts.decided || (s->chosen && s->by == CHOICE_EMPTY) };
 	int r;
 
 	*ret_reason = "ConfigNotFound";
@@ -356,7 +357,7 @@ static void look_named(struct agent *a, bool force)
 	s->forced = force && r > 0;
 	/* Once the wait is over a server that has never answered is as good as none; a directory
 	 * that is being written will be whole in a moment. */
-	if (r > 0 && !(s->waited && !s->decided && *s->map)) {
+	if (r > 0 && !(s->waited && !a->facts.decided && *s->map)) {
 		waits(a, err.msg);
 		return;
 	}
@@ -504,7 +505,7 @@ static void on_wait(uv_timer_t *t)
 			set_label(a, "");
 		return;
 	}
-	if (s->decided || (s->waited && s->label_known)) {
+	if (a->facts.decided || (s->waited && s->label_known)) {
 		(void)uv_timer_stop(t);
 		return;
 	}
@@ -597,9 +598,9 @@ static void prove(struct agent *a)
 	struct error err = ERROR_INIT;
 
 	s->proven = true;
-	if (!s->decided || !s->source)
+	if (!a->facts.decided || !s->source)
 		return;
-	if (try_config(a, s->config, &err) == 0) {
+	if (try_config(a, a->facts.config, &err) == 0) {
 		agent_config_retry(a);
 		return;
 	}
@@ -611,7 +612,7 @@ void agent_config_gpus_changed(struct agent *a)
 {
 	struct agent_config_state *s = &a->config;
 
-	if (!s->proven && a->node.inv && a->node.inv->n > 0) {
+	if (!s->proven && a->facts.node.inv && a->facts.node.inv->n > 0) {
 		prove(a);
 		return;
 	}
@@ -642,7 +643,7 @@ static int start_file(struct agent *a, struct error *err)
 		if (take(a, s->file, &text, &why) == 0)
 			keep(a, CHOICE_EMPTY, &text);
 	}
-	if (why.code != ERR_NONE && !s->decided &&
+	if (why.code != ERR_NONE && !a->facts.decided &&
 		take_kept_file(a, /* empty_too= */ true) < 0) {
 		error_copy(err, &why);
 		return -1;
@@ -721,7 +722,7 @@ int agent_config_start(struct agent *a, const struct agent_options *o, struct er
 	s->default_name = o->default_config;
 	if (strv_copy(&s->fallbacks, &o->fallbacks, err) < 0 ||
 		config_fallbacks_check(&s->fallbacks, err) < 0 ||
-		parse(a, "", "", 0, &s->config, &warnings, err) < 0)
+		parse(a, "", "", 0, &a->facts.config, &warnings, err) < 0)
 		return -1;
 	if (s->file)
 		return start_file(a, err);
@@ -733,7 +734,7 @@ int agent_config_start(struct agent *a, const struct agent_options *o, struct er
 	s->warnings = warnings;
 	warnings = (struct strv)STRV_INIT;
 	log_warnings(&s->warnings);
-	s->decided = true;
+	a->facts.decided = true;
 	s->since_wall_ns = time_wall_ns();
 	s->generation = 1;
 	return 0;
@@ -766,7 +767,7 @@ void agent_config_fini(struct agent *a)
 {
 	struct agent_config_state *s = &a->config;
 
-	s->config = config_free(s->config);
+	a->facts.config = config_free(a->facts.config);
 	free(s->where);
 	free(s->source_text);
 	strv_fini(&s->warnings);

@@ -31,8 +31,8 @@ void agent_health_start(struct agent *a)
 
 	procfs_boot_id(a->procfs_root ? a->procfs_root : "/proc", s->boot, sizeof(s->boot));
 	if (kept_path(a, path, &err) < 0 || file_read(path, &b, &err) < 0 ||
-		health_kept_parse(&a->node, buf_str(&b), b.len, s->boot, time_mono_ns(), &err) <
-			0) {
+		health_kept_parse(&a->facts.node, buf_str(&b), b.len, s->boot, time_mono_ns(),
+			&err) < 0) {
 		if (err.code == ERR_NOT_FOUND)
 			return;
 		(void)error_prefix(&err, "'%s' is ignored", path);
@@ -41,7 +41,8 @@ void agent_health_start(struct agent *a)
 	}
 	s->written = strdup(buf_str(&b));
 	log_info("the health of the GPUs goes on from the last run",
-		LOG_UINT("devices", a->node.n_kept), LOG_UINT("missing", a->node.n_missing));
+		LOG_UINT("devices", a->facts.node.n_kept),
+		LOG_UINT("missing", a->facts.node.n_missing));
 }
 
 static int write_kept(const char *path, const char *dir, const char *text, struct error *err)
@@ -62,9 +63,9 @@ static void write_now(struct agent *a)
 	char path[PATH_MAX], *text;
 
 	/* Before the first look what is kept is what is in the file. Without a boot ID nobody could trust it. */
-	if (!a->node.inv || a->node.kept || !s->boot[0])
+	if (!a->facts.node.inv || a->facts.node.kept || !s->boot[0])
 		return;
-	text = health_kept_format(&a->node, &a->config.config->health, s->boot);
+	text = health_kept_format(&a->facts.node, &a->facts.config->health, s->boot);
 	if (!text || (!s->unkept && !strcmp(text, s->written ? s->written : ""))) {
 		free(text);
 		return;
@@ -98,7 +99,7 @@ void agent_health_init(struct agent *a)
 
 void agent_health_stop(struct agent *a)
 {
-	if (a->config.config)
+	if (a->facts.config)
 		write_now(a);
 	uv_close((uv_handle_t *)&a->health.timer, NULL);
 }

@@ -39,7 +39,7 @@ static bool has_cdi(const struct config *c)
 
 static bool wanted(const struct agent *a)
 {
-	return a->config.decided && has_cdi(a->config.config);
+	return a->facts.decided && has_cdi(a->facts.config);
 }
 
 /* --- when --- */
@@ -47,7 +47,7 @@ static bool wanted(const struct agent *a)
 /* All that the specifications depend on, but for files. */
 static void make_key(const struct agent *a, struct buf *b)
 {
-	const struct inventory *inv = a->node.inv;
+	const struct inventory *inv = a->facts.node.inv;
 
 	buf_printf(b, "%" PRIu64 " %s\n", a->config.generation, inv->driver_version);
 	for (uint32_t i = 0; i < inv->n; i++) {
@@ -186,12 +186,12 @@ static int watch(struct agent_cdi *c, struct cdi_found *found, struct error *err
 static void write_all(struct agent *a, struct error *err, struct error *other)
 {
 	CLEANUP(cdi_found_freep) struct cdi_found *found = NULL;
-	const struct config *config = a->config.config;
+	const struct config *config = a->facts.config;
 	struct agent_cdi *c = &a->cdi;
 
 	/* Without the right driver files, what was written before would give wrong ones. */
 	memset(c->written, 0, sizeof(c->written));
-	if (cdi_search(&found, config, a->node.inv, a->sysfs_root, err) < 0) {
+	if (cdi_search(&found, config, a->facts.node.inv, a->sysfs_root, err) < 0) {
 		*other = c->other_error; /* nothing is known that is new */
 		return;
 	}
@@ -224,7 +224,7 @@ void agent_cdi_look(struct agent *a)
 	struct agent_cdi *c = &a->cdi;
 	struct error err = ERROR_INIT, other = ERROR_INIT;
 
-	if (!wanted(a) || !a->node.inv) {
+	if (!wanted(a) || !a->facts.node.inv) {
 		memset(c->written, 0, sizeof(c->written));
 		error_clear(&c->error);
 		error_clear(&c->other_error);

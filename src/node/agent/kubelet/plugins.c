@@ -11,7 +11,7 @@
 /* The resource as it is offered now; it may have gone while the kubelet was asking. */
 static const struct resource *resource_of(const struct agent_plugin *p, struct error *err)
 {
-	const struct offer *o = p->agent->offered.offer;
+	const struct offer *o = p->agent->facts.offered.offer;
 	const struct resource *r = o ? offer_find(o, p->name) : NULL;
 
 	if (!r)
@@ -28,14 +28,14 @@ static int on_prefer(void *arg, const struct prefer_request *req, const char **r
 
 	if (!r)
 		return -1;
-	return prefer_choose(r, p->agent->offered.inv, p->agent->config.config->allocation, req,
-		ret_ids, ret_n, err);
+	return prefer_choose(r, p->agent->facts.offered.inv, p->agent->facts.config->allocation,
+		req, ret_ids, ret_n, err);
 }
 
 static int allocate(struct agent_plugin *p, const char *const *ids, size_t n_ids,
 	struct allocation **ret, struct error *err)
 {
-	const struct config *c = p->agent->config.config;
+	const struct config *c = p->agent->facts.config;
 	const struct resource *r = resource_of(p, err);
 	CLEANUP(alloc_host_fini) struct alloc_host host = { .control_nodes = STRV_INIT };
 	CLEANUP(allocation_freep) struct allocation *answer = NULL;
@@ -43,7 +43,8 @@ static int allocate(struct agent_plugin *p, const char *const *ids, size_t n_ids
 	if (!r || alloc_host_look(&host, c, err) < 0 ||
 		agent_cdi_facts(&p->agent->cdi, c, &host.cdi, err) < 0)
 		return -1;
-	if (allocation_new(&answer, r, p->agent->offered.inv, c, &host, ids, n_ids, err) < 0 ||
+	if (allocation_new(&answer, r, p->agent->facts.offered.inv, c, &host, ids, n_ids, err) <
+			0 ||
 		agent_mps_allocate(p->agent, r, ids, n_ids, answer, err) < 0 ||
 		agent_slices_allocate(p->agent, r, ids, n_ids, answer, err) < 0)
 		return -1;
@@ -120,8 +121,8 @@ bool agent_plugins_try(struct agent *a)
 {
 	bool news = false;
 
-	for (uint32_t i = 0; a->offered.offer && i < a->offered.offer->n; i++) {
-		const struct resource *r = &a->offered.offer->resources[i];
+	for (uint32_t i = 0; a->facts.offered.offer && i < a->facts.offered.offer->n; i++) {
+		const struct resource *r = &a->facts.offered.offer->resources[i];
 		struct agent_plugin *p = agent_plugin_of(a, r->name);
 
 		if (p && p->offered)
@@ -132,7 +133,7 @@ bool agent_plugins_try(struct agent *a)
 
 void agent_plugin_set_devices(struct agent_plugin *p, const struct resource *r)
 {
-	const struct inventory *inv = p->agent->offered.inv;
+	const struct inventory *inv = p->agent->facts.offered.inv;
 	CLEANUP(freep) struct plugin_device *devices = NULL;
 	struct error err = ERROR_INIT;
 

@@ -13,7 +13,7 @@
 
 static int find_host(const struct agent *a, struct alloc_host *host, struct error *err)
 {
-	const struct config *c = a->config.config;
+	const struct config *c = a->facts.config;
 
 	if (alloc_host_look(host, c, err) < 0)
 		return -1;
@@ -26,7 +26,8 @@ static int try_device(struct agent *a, const struct resource *r, const struct of
 	CLEANUP(allocation_freep) struct allocation *answer = NULL;
 	const char *id = d->id;
 
-	if (allocation_new(&answer, r, a->offered.inv, a->config.config, host, &id, 1, err) < 0)
+	if (allocation_new(&answer, r, a->facts.offered.inv, a->facts.config, host, &id, 1,
+		    err) < 0)
 		return -1;
 	return agent_slices_check(a, r, &id, 1, err);
 }

@@ -123,7 +123,7 @@ bool mig_settle_seen(const struct agent_mig *m)
 /* Every MIG device of the GPUs in question can be given to a pod: its capabilities are there. */
 static bool devices_are_whole(const struct agent *a, struct buf *why)
 {
-	const struct inventory *inv = a->node.inv;
+	const struct inventory *inv = a->facts.node.inv;
 
 	for (uint32_t i = 0; inv && i < inv->n_mig; i++) {
 		const struct gpu_mig *d = &inv->mig[i];

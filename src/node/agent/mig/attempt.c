@@ -54,8 +54,8 @@ static void keep_basis(struct agent *a)
 
 	for (uint32_t i = 0; i < m->report.n; i++)
 		uuids[i] = m->report.gpus[i].uuid;
-	m->drift_known = a->node.inv &&
-			 mig_basis_take(&m->basis, a->node.inv, uuids, m->report.n, &err) == 0;
+	m->drift_known = a->facts.node.inv && mig_basis_take(&m->basis, a->facts.node.inv,
+						      uuids, m->report.n, &err) == 0;
 }
 
 static void finish_well(struct agent *a)
@@ -103,7 +103,7 @@ static void finish_badly(struct agent *a)
 	m->drift_known = false;
 	m->failures++;
 	m->retry_at_ns = time_mono_ns() + mig_retry_ns(m->failures, m->in_use);
-	m->failed_with = a->node.inv ? mig_basis_all(a->node.inv) : 0;
+	m->failed_with = a->facts.node.inv ? mig_basis_all(a->facts.node.inv) : 0;
 	m->paused_in_vain |= m->in_use && m->paused;
 	if (strcmp(m->state, "failed") != 0 || strcmp(m->reason, text) != 0)
 		mig_node_say(a, "failed", text);

@@ -62,7 +62,7 @@ static enum mig_wish_by find_wish(struct agent *a, const char **ret_name)
 		.label_known = known,
 		.label = known ? node_object_label(n, MIG_LABEL) : NULL,
 		.default_name = a->mig.options.default_name,
-		.inv = a->node.inv,
+		.inv = a->facts.node.inv,
 	};
 
 	return mig_wish(&in, ret_name);
@@ -114,10 +114,11 @@ static bool is_time(struct agent *a)
 		return true;
 	if (!m->good)
 		return time_mono_ns() >= m->retry_at_ns ||
-		       (a->node.inv && mig_basis_all(a->node.inv) != m->failed_with);
-	if (!m->drift_known || !a->node.inv || a->nvml_down.code != ERR_NONE)
+		       (a->facts.node.inv &&
+			       mig_basis_all(a->facts.node.inv) != m->failed_with);
+	if (!m->drift_known || !a->facts.node.inv || a->facts.nvml_down.code != ERR_NONE)
 		return false;
-	switch (mig_basis_drift(&m->basis, a->node.inv, &gpu)) {
+	switch (mig_basis_drift(&m->basis, a->facts.node.inv, &gpu)) {
 	case MIG_DRIFT_NONE:
 		return false;
 	case MIG_DRIFT_LOST:
@@ -201,7 +202,7 @@ void agent_mig_look(struct agent *a)
 		return;
 	see_node(a);
 	task_poke(&m->marks);
-	if (!a->nvml_answered && a->nvml_down.code == ERR_NONE) {
+	if (!a->facts.nvml_answered && a->facts.nvml_down.code == ERR_NONE) {
 		waits(m, "the GPUs are not known yet");
 		return;
 	}
@@ -251,7 +252,7 @@ static bool is_held(const struct agent *a)
 {
 	const struct agent_mig *m = &a->mig;
 
-	return m->masked && a->node.inv &&
+	return m->masked && a->facts.node.inv &&
 	       !(m->phase == MIG_SETTLE && m->looks + 1 >= m->looks_wanted);
 }
 
@@ -263,7 +264,7 @@ const struct inventory *agent_mig_hold(const struct agent *a, const struct inven
 	if (!is_held(a))
 		return seen;
 	if (inventory_copy(ret, seen, &err) < 0 ||
-		mig_mask_hold(&a->mig.mask, a->node.inv, *ret, &err) < 0) {
+		mig_mask_hold(&a->mig.mask, a->facts.node.inv, *ret, &err) < 0) {
 		log_warn("this look at the GPUs is not used", LOG_STR("reason", err.msg));
 		return NULL;
 	}

@@ -48,7 +48,7 @@ static bool is_held(const struct agent *a, const struct pod_devices *list,
 		(void)error_set(why, ERR_UNAVAILABLE,
 			"the kubelet does not say who uses the devices: %s", err->msg);
 	else if (!err)
-		d = mig_mask_holder(&a->mig.mask, a->node.inv, list);
+		d = mig_mask_holder(&a->mig.mask, a->facts.node.inv, list);
 	if (d)
 		(void)error_set(why, ERR_UNAVAILABLE, "in use by pod %s/%s (%s %s)",
 			d->namespace_, d->pod, d->resource, d->id);
@@ -62,7 +62,7 @@ static void on_first_holders(void *arg, const struct pod_devices *list, const st
 	struct agent_mig *m = &a->mig;
 	struct error why = ERROR_INIT;
 
-	if (m->phase != MIG_PLAN || m->child || !a->node.inv)
+	if (m->phase != MIG_PLAN || m->child || !a->facts.node.inv)
 		return;
 	if (is_held(a, list, err, &why) && (m->paused || m->paused_in_vain || !has_clients(a)))
 		mig_fail(a, /* in_use= */ true, &why);
@@ -91,15 +91,15 @@ static void planned(void *arg, const struct child_end *e)
 		mig_enter(a, MIG_SETTLE);
 		return;
 	}
-	if (!a->node.inv) {
+	if (!a->facts.node.inv) {
 		mig_fail_text(a, ERR_UNAVAILABLE, "the GPUs are not known yet");
 		return;
 	}
-	if (mig_mask_make(&m->mask, &m->report, a->node.inv, &err) < 0) {
+	if (mig_mask_make(&m->mask, &m->report, a->facts.node.inv, &err) < 0) {
 		mig_fail(a, /* in_use= */ false, &err);
 		return;
 	}
-	m->takes = mig_mask_takes(&m->mask, a->node.inv);
+	m->takes = mig_mask_takes(&m->mask, a->facts.node.inv);
 	if (m->takes && !m->options.force)
 		holders_ask_anew(a->holders, on_first_holders, a);
 	else
@@ -209,7 +209,7 @@ static void on_holders(void *arg, const struct pod_devices *list, const struct e
 	struct agent_mig *m = &a->mig;
 	struct error why = ERROR_INIT;
 
-	if (m->phase != MIG_WITHDRAW || !a->node.inv)
+	if (m->phase != MIG_WITHDRAW || !a->facts.node.inv)
 		return;
 	if (is_held(a, list, err, &why))
 		mig_fail(a, /* in_use= */ true, &why);
@@ -226,7 +226,7 @@ void mig_withdraw_tick(struct agent *a)
 {
 	struct agent_mig *m = &a->mig;
 	struct error why = ERROR_INIT;
-	int r = m->takes && a->node.inv ? agent_mps_left(a, &m->mask, &why) : 0;
+	int r = m->takes && a->facts.node.inv ? agent_mps_left(a, &m->mask, &why) : 0;
 
 	if (r > 0)
 		return;

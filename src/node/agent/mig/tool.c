@@ -111,7 +111,7 @@ void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops)
 	add(&args, text ? "-f" : "--builtin", text ? "-" : NULL);
 	add(&args, "-c", m->name);
 	add(&args, "--nvml", a->nvml_path ? a->nvml_path : "");
-	add(&args, "--driver-root", a->config.config->container_driver_root);
+	add(&args, "--driver-root", a->facts.config->container_driver_root);
 	add(&args, "--sysfs", a->sysfs_root ? a->sysfs_root : "");
 	add(&args, "--procfs", a->procfs_root ? a->procfs_root : "");
 	add(&args, "--run-dir", a->run_dir);

@@ -18,16 +18,16 @@ void see_round_fini(struct see_round *r)
 /* The offer, unless positions in it may be of something else. */
 static const struct offer *offer_of(const struct agent *a)
 {
-	return a->offer_error.code == ERR_NONE ? a->offered.offer : NULL;
+	return a->facts.offer_error.code == ERR_NONE ? a->facts.offered.offer : NULL;
 }
 
 static int make_places(struct agent *a, struct see_round *r, struct error *err)
 {
-	const struct inventory *inv = a->node.inv;
+	const struct inventory *inv = a->facts.node.inv;
 	const struct offer *offer = offer_of(a);
 
-	if (see_units_make(&r->units, inv, offer, a->offered.inv, err) < 0 ||
-		see_seats_make(&r->seats, &r->units, offer, a->offered.inv, err) < 0)
+	if (see_units_make(&r->units, inv, offer, a->facts.offered.inv, err) < 0 ||
+		see_seats_make(&r->seats, &r->units, offer, a->facts.offered.inv, err) < 0)
 		return -1;
 	r->in.n_gpus = inv ? inv->n : 0;
 	r->gpus = calloc(r->in.n_gpus + 1, sizeof(*r->gpus));
@@ -100,7 +100,8 @@ static int count_round(struct agent *a, struct see_round *r, struct error *err)
 	r->in.holders_unknown = !r->counted;
 	r->in.price_nano_per_hour = (uint64_t)s->price.nano_per_hour;
 	/* While NVML is not asked, or not there, devices are not gone. */
-	r->in.complete = a->nvml_answered && a->nvml_down.code == ERR_NONE && !a->mig.released;
+	r->in.complete = a->facts.nvml_answered && a->facts.nvml_down.code == ERR_NONE &&
+			 !a->mig.released;
 	r->in.units = r->in_units;
 	r->in.n_units = r->units.n;
 	r->in.uses = r->in_uses;

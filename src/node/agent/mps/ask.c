@@ -30,7 +30,7 @@ void unit_ask(struct mps_unit *u,
 	/* That we cannot ask is no fault of a daemon that serves. */
 	if (!env ||
 		mps_control_find(control, u->a->mps.options.control,
-			u->a->config.config->container_driver_root, &err) < 0 ||
+			u->a->facts.config->container_driver_root, &err) < 0 ||
 		mps_command_run(&u->command, u->a->loop, control,
 			(const char *const *)(uintptr_t)env, text, done, u, &err) < 0)
 		unit_missed(u, &err);

@@ -62,7 +62,7 @@ static const struct child_ops ops = { .line = on_line, .ended = on_ended };
 static int run(struct mps_unit *u, int set, const char *const *uuids, size_t n,
 	struct error *err)
 {
-	const char *argv[GPU_NODE_MAX + 12], *root = u->a->config.config->container_driver_root;
+	const char *argv[GPU_NODE_MAX + 12], *root = u->a->facts.config->container_driver_root;
 	const struct child_what what = { .argv = argv, .silence_ns = HELPER_NS };
 	char helper[PATH_MAX], mode[16];
 	size_t at = 0;

@@ -15,7 +15,7 @@
 
 static const char *root_of(const struct agent *a)
 {
-	const char *root = a->config.config->mps_root;
+	const char *root = a->facts.config->mps_root;
 
 	return *root ? root : MPS_DEFAULT_ROOT;
 }
@@ -163,10 +163,11 @@ void agent_mps_look(struct agent *a)
 	struct mps_plan *plan;
 	struct error err = ERROR_INIT;
 
-	if (m->stopped || !a->offered.offer || !a->config.decided ||
-		a->offer_error.code != ERR_NONE)
+	if (m->stopped || !a->facts.offered.offer || !a->facts.decided ||
+		a->facts.offer_error.code != ERR_NONE)
 		return;
-	if (mps_plan_new(&plan, a->offered.offer, a->offered.inv, a->config.config, &err) < 0) {
+	if (mps_plan_new(&plan, a->facts.offered.offer, a->facts.offered.inv, a->facts.config,
+		    &err) < 0) {
 		if (strcmp(m->error.msg, err.msg) != 0)
 			log_error("MPS stays as it was", LOG_STR("reason", err.msg));
 		m->error = err;
@@ -190,7 +191,7 @@ void mps_changed(struct mps_unit *u)
 
 bool mps_needs_shm(const struct agent *a)
 {
-	const char *driver = a->node.inv ? a->node.inv->driver_version : "";
+	const char *driver = a->facts.node.inv ? a->facts.node.inv->driver_version : "";
 	char major[8];
 	uint32_t n;
 
@@ -213,7 +214,7 @@ bool agent_mps_device_ok(const struct agent *a, const struct resource *r,
 	daemon = a->mps.plan ? mps_plan_find(a->mps.plan, d->gpu, d->mig) : NULL;
 	u = daemon ? find(a, daemon->key) : NULL;
 	lacking = u && unit_usable(u) &&
-		  !unit_has_device(u, mps_uuid(a->offered.inv, d->gpu, d->mig));
+		  !unit_has_device(u, mps_uuid(a->facts.offered.inv, d->gpu, d->mig));
 	if (u && unit_usable(u) && !lacking)
 		return true;
 	if (ret_why)
@@ -279,7 +280,7 @@ int agent_mps_allocate(struct agent *a, const struct resource *r, const char *co
 
 	if (!a->mps.plan)
 		return refuse_without_plan(a, r, ids, n_ids, err);
-	if (mps_grant_make(&g, a->mps.plan, r, a->offered.inv, ids, n_ids, err) < 0)
+	if (mps_grant_make(&g, a->mps.plan, r, a->facts.offered.inv, ids, n_ids, err) < 0)
 		return -1;
 	if (!g.daemon)
 		return 0;
@@ -342,7 +343,7 @@ uint32_t agent_mps_idle_servers(const struct agent *a, uint64_t since_ns, uint32
 /* One whose devices nobody has named to this agent yet has its own in its key. */
 static bool goes(const struct mps_unit *u, const struct mig_mask *m)
 {
-	const struct inventory *inv = u->a->node.inv;
+	const struct inventory *inv = u->a->facts.node.inv;
 
 	for (size_t i = 0; i < u->want.uuids.n; i++)
 		if (mig_mask_has(m, inv, u->want.uuids.v[i]))

@@ -104,7 +104,7 @@ static int spawn(struct mps_process *p, struct mps_unit *u, struct error *err)
 
 	if (libexec_find(helper, HELPER, "node/agent", err) < 0 ||
 		mps_control_find(control, u->a->mps.options.control,
-			u->a->config.config->container_driver_root, err) < 0)
+			u->a->facts.config->container_driver_root, err) < 0)
 		return -1;
 	if (mps_needs_shm(u->a)) {
 		argv[n++] = shm;

@@ -74,11 +74,11 @@ static json_t *config_status(const struct agent *a)
 	SET(o, "entry", s->chosen ? json_any_text(s->entry) : json_null());
 	SET(o, "chosenBy", s->chosen ? json_string(config_choice_by_text(s->by)) : json_null());
 	SET(o, "label", s->label_known && *s->label ? json_any_text(s->label) : json_null());
-	SET(o, "decided", json_boolean(s->decided));
+	SET(o, "decided", json_boolean(a->facts.decided));
 	SET(o, "waiting", json_any_text(s->waiting));
 	SET(o, "since", wall_time(s->since_wall_ns));
 	SET(o, "generation", json_integer((json_int_t)s->generation));
-	SET(o, "sharing", sharing_status(s->config));
+	SET(o, "sharing", sharing_status(a->facts.config));
 	SET(o, "warnings", strings(&s->warnings));
 	SET(o, "lastError", error_or_null(&s->last_error, s->last_error_wall_ns));
 	return o;
@@ -163,12 +163,12 @@ static json_t *cluster_status(const struct agent *a)
 
 static json_t *nvml_status(const struct agent *a)
 {
-	const struct inventory *inv = a->node.inv;
+	const struct inventory *inv = a->facts.node.inv;
 	json_t *o = json_object();
-	bool up = a->nvml_answered && a->nvml_down.code == ERR_NONE;
+	bool up = a->facts.nvml_answered && a->facts.nvml_down.code == ERR_NONE;
 
-	SET(o, "state", json_string(up ? "up" : a->nvml_down.code ? "down" : "starting"));
-	SET(o, "error", error_or_null(&a->nvml_down, 0));
+	SET(o, "state", json_string(up ? "up" : a->facts.nvml_down.code ? "down" : "starting"));
+	SET(o, "error", error_or_null(&a->facts.nvml_down, 0));
 	SET(o, "driverVersion", inv ? json_any_text(inv->driver_version) : json_null());
 	SET(o, "nvmlVersion", inv ? json_any_text(inv->nvml_version) : json_null());
 	if (inv && inv->cuda_version)
@@ -313,7 +313,7 @@ static void set_index(json_t *o, const char *key, const struct gpu *gpu,
 static json_t *slice_status(const struct agent *a, const struct resource *r,
 	const struct offer_device *d, const struct holder_index *holders)
 {
-	const struct inventory *inv = a->offered.inv;
+	const struct inventory *inv = a->facts.offered.inv;
 	const struct gpu *gpu = &inv->gpus[d->gpu];
 	const struct pod_device *h = holder_of(holders, r->name, d->id);
 	json_t *o = json_object();
@@ -377,7 +377,7 @@ static json_t *profile_status(const struct resource *r, uint32_t first, uint32_t
 static json_t *profiles_status(const struct agent *a, const char *uuid,
 	const struct holder_index *holders)
 {
-	const struct offer *offer = a->offer_error.code ? NULL : a->offered.offer;
+	const struct offer *offer = a->facts.offer_error.code ? NULL : a->facts.offered.offer;
 	json_t *list = json_array();
 	char id[DEVICE_ID_MAX];
 
@@ -393,8 +393,9 @@ static json_t *profiles_status(const struct agent *a, const char *uuid,
 			continue;
 		for (; d + n < r->devices + r->n_devices && d[n].share == d->share; n++)
 			used += holder_of(holders, r->name, d[n].id) != NULL;
-		(void)json_array_append_new(list, profile_status(r, (uint32_t)(d - r->devices),
-							  n, used, a->offered.inv, holders));
+		(void)json_array_append_new(list,
+			profile_status(r, (uint32_t)(d - r->devices), n, used,
+				a->facts.offered.inv, holders));
 	}
 	return list;
 }
@@ -403,7 +404,7 @@ static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
 	const struct health *h, const struct pod_devices *holders,
 	const struct holder_index *index)
 {
-	const struct node_gpu *g = &a->node.gpus[m->gpu];
+	const struct node_gpu *g = &a->facts.node.gpus[m->gpu];
 	/* It is never better than its GPU. */
 	const struct health *shown = health_ok(&g->health) ? h : &g->health;
 	json_t *o = json_object();
@@ -431,7 +432,7 @@ static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
 static json_t *gpus_status(const struct agent *a, const struct pod_devices *holders)
 {
 	struct holder_index index = index_holders(holders);
-	const struct node *n = &a->node;
+	const struct node *n = &a->facts.node;
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; n->inv && i < n->inv->n; i++) {
@@ -484,11 +485,11 @@ static json_t *resources_status(const struct agent *a, const struct pod_devices 
 
 	/* While the last decision could not be made, positions of the offer and of the node may
 	 * differ; decide() keeps that state short and says why. */
-	for (uint32_t i = 0;
-		a->offered.offer && a->offer_error.code == ERR_NONE && i < a->offered.offer->n;
+	for (uint32_t i = 0; a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE &&
+			     i < a->facts.offered.offer->n;
 		i++)
 		(void)json_array_append_new(list,
-			resource_status(a, &a->offered.offer->resources[i], &index));
+			resource_status(a, &a->facts.offered.offer->resources[i], &index));
 	free(index.v);
 	return list;
 }
@@ -528,8 +529,8 @@ static json_t *earlier_status(const struct agent *a, const struct pod_devices *h
 		const struct pod_device *d = &holders->v[i];
 		const struct gpu *gpu;
 
-		if (!d->dynamic && is_ours(a->node.inv, d->id, &gpu) &&
-			!is_offered(a->offered.offer, d))
+		if (!d->dynamic && is_ours(a->facts.node.inv, d->id, &gpu) &&
+			!is_offered(a->facts.offered.offer, d))
 			(void)json_array_append_new(list,
 				json_pack("{s:s, s:s, s:o, s:o}", "resource", d->resource, "id",
 					d->id, "gpu", gpu ? index_status(gpu) : json_null(),
@@ -579,9 +580,12 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 		json_pack("{s:b, s:o}", "known", holders != NULL, "error",
 			error_or_null(holders_error, 0)));
 	SET(o, "warnings",
-		a->offered.offer ? strings(&a->offered.offer->warnings) : json_array());
-	SET(o, "notes", a->offered.offer ? strings(&a->offered.offer->notes) : json_array());
-	SET(o, "error", error_or_null(&a->offer_error, 0));
+		a->facts.offered.offer ? strings(&a->facts.offered.offer->warnings)
+				       : json_array());
+	SET(o, "notes",
+		a->facts.offered.offer ? strings(&a->facts.offered.offer->notes)
+				       : json_array());
+	SET(o, "error", error_or_null(&a->facts.offer_error, 0));
 	text = json_dumps(o, JSON_COMPACT);
 	json_decref(o);
 	return text;

@@ -482,14 +482,14 @@ static void on_timer(uv_timer_t *t)
 static bool plan_now(const struct agent *a, const struct slice *slice, struct slice_plan *ret)
 {
 	const struct slice_file *f = &slice->file;
-	const struct resource *r = offer_find(a->offered.offer, f->resource);
+	const struct resource *r = offer_find(a->facts.offered.offer, f->resource);
 
 	if (!r)
 		return false;
 	for (size_t i = 0; i < f->devices.n; i++)
 		if (!resource_find(r, f->devices.v[i]))
 			return false;
-	if (slice_plan_make(ret, r, a->offered.inv, (const char *const *)f->devices.v,
+	if (slice_plan_make(ret, r, a->facts.offered.inv, (const char *const *)f->devices.v,
 		    f->devices.n, NULL) < 0)
 		return false;
 	if (ret->wanted)
@@ -536,11 +536,11 @@ void agent_slices_look(struct agent *a)
 
 	if (s->stopped || !s->arbiter)
 		return;
-	s->wanted = a->config.decided && config_wants_slices(a->config.config);
+	s->wanted = a->facts.decided && config_wants_slices(a->facts.config);
 	if (s->wanted)
 		install_libs(a);
 	/* Positions of an older offer do not fit: as in agent_reconcile(). */
-	if (a->offered.offer && a->config.decided && a->offer_error.code == ERR_NONE)
+	if (a->facts.offered.offer && a->facts.decided && a->facts.offer_error.code == ERR_NONE)
 		change_limits(a);
 	want_arbiter(a);
 	prepare(a);
@@ -600,7 +600,7 @@ int agent_slices_check(struct agent *a, const struct resource *r, const char *co
 	struct agent_slices *s = &a->slices;
 	struct slice_plan plan;
 
-	if (slice_plan_make(&plan, r, a->offered.inv, ids, n_ids, err) < 0)
+	if (slice_plan_make(&plan, r, a->facts.offered.inv, ids, n_ids, err) < 0)
 		return -1;
 	if (!plan.wanted)
 		return 0;
@@ -619,7 +619,7 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 	struct slice_plan plan;
 	struct slice *slice;
 
-	if (slice_plan_make(&plan, r, a->offered.inv, ids, n_ids, err) < 0)
+	if (slice_plan_make(&plan, r, a->facts.offered.inv, ids, n_ids, err) < 0)
 		return -1;
 	if (!plan.wanted) {
 		slice_store_pass(&s->store, r->name, ids, n_ids, time_mono_ns());

@@ -38,7 +38,7 @@ static json_t *arbiter_status(const struct agent_slices *s)
 /* The index of the GPU or MIG device that is called so: 0 or "0:1"; null: it is not here now. */
 static json_t *index_of(const struct agent *a, const char *uuid)
 {
-	const struct inventory *inv = a->node.inv;
+	const struct inventory *inv = a->facts.node.inv;
 
 	for (uint32_t i = 0; inv && i < inv->n; i++)
 		if (!strcmp(inv->gpus[i].uuid, uuid))
@@ -281,7 +281,8 @@ static bool is_isolated(const struct agent *a, const struct resource *r, const c
 {
 	struct slice_plan plan;
 
-	return slice_plan_make(&plan, r, a->offered.inv, &id, 1, NULL) == 0 && plan.wanted;
+	return slice_plan_make(&plan, r, a->facts.offered.inv, &id, 1, NULL) == 0 &&
+	       plan.wanted;
 }
 
 /* Of an earlier config: whether slices are offered of the GPU that it is of. */
@@ -289,8 +290,8 @@ static bool is_beside_slices(const struct agent *a, const char *id)
 {
 	size_t len = device_id_physical_len(id);
 
-	for (uint32_t i = 0; i < a->offered.offer->n; i++) {
-		const struct resource *r = &a->offered.offer->resources[i];
+	for (uint32_t i = 0; i < a->facts.offered.offer->n; i++) {
+		const struct resource *r = &a->facts.offered.offer->resources[i];
 
 		for (uint32_t k = 0; k < r->n_devices; k++) {
 			const char *other = r->devices[k].id;
@@ -306,7 +307,7 @@ static bool is_beside_slices(const struct agent *a, const char *id)
 /* By the config of now the container of this device would have a slice, and it has none. */
 static bool lacks_slice(const struct agent *a, const struct pod_device *h)
 {
-	const struct resource *r = offer_find(a->offered.offer, h->resource);
+	const struct resource *r = offer_find(a->facts.offered.offer, h->resource);
 
 	if (in_a_slice(&a->slices, h))
 		return false;
@@ -326,7 +327,7 @@ static json_t *unlimited_status(const struct agent *a, const struct pod_devices 
 	json_t *list = json_array(), *devices = NULL;
 	const struct pod_device *last = NULL;
 
-	for (size_t i = 0; holders && a->offered.offer && i < holders->n; i++) {
+	for (size_t i = 0; holders && a->facts.offered.offer && i < holders->n; i++) {
 		const struct pod_device *h = &holders->v[i];
 
 		if (!lacks_slice(a, h))

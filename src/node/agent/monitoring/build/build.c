@@ -11,18 +11,18 @@ static void put_config(const struct agent *a, struct view *v)
 	const struct agent_config_state *c = &a->config;
 	CLEANUP(buf_fini) struct buf sharing = BUF_INIT(128);
 
-	config_sharing_text(c->config, &sharing);
+	config_sharing_text(a->facts.config, &sharing);
 	v->config_generation = c->generation;
 	v->config_since_wall_ns = c->since_wall_ns;
 	v->config_source = view_text(v, c->where);
 	v->config_sharing = view_text(v, buf_str(&sharing));
 	v->config_error = view_text(v, c->last_error.msg);
-	v->config_decided = c->decided;
+	v->config_decided = a->facts.decided;
 }
 
 static void put_warnings(const struct agent *a, struct view *v)
 {
-	const struct offer *o = a->offered.offer;
+	const struct offer *o = a->facts.offered.offer;
 
 	v->n_warnings = o ? (uint32_t)o->warnings.n : 0;
 	v->warnings = view_array(v, v->n_warnings, sizeof(*v->warnings));
@@ -33,7 +33,7 @@ static void put_warnings(const struct agent *a, struct view *v)
 static void put_node(const struct agent *a, const struct see_round *r, struct view *v)
 {
 	const struct agent_see *s = &a->see;
-	const struct inventory *inv = a->node.inv;
+	const struct inventory *inv = a->facts.node.inv;
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 	uint64_t listed = s->accounts.other_cost_nano;
 
@@ -51,9 +51,9 @@ static void put_node(const struct agent *a, const struct see_round *r, struct vi
 				  : view_text(v, "");
 	v->instance_type = view_text(v, see_instance_type(a));
 	v->region = view_text(v, see_region(a));
-	v->nvml_up = a->nvml_answered && a->nvml_down.code == ERR_NONE;
-	v->nvml_error =
-		view_text(v, a->nvml_down.code ? a->nvml_down.msg : s->sample_error.msg);
+	v->nvml_up = a->facts.nvml_answered && a->facts.nvml_down.code == ERR_NONE;
+	v->nvml_error = view_text(v,
+		a->facts.nvml_down.code ? a->facts.nvml_down.msg : s->sample_error.msg);
 	v->holders_known = see_holders_known(s);
 	v->holders_error = view_text(v, s->list_error.msg);
 	/* Before the GPUs are known their counters cannot be shown, and the node's would go back later. */

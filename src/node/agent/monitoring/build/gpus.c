@@ -84,7 +84,7 @@ static void put_signals(const struct agent *a, const struct gpu *g, struct view 
 			continue;
 		to->signals[to->n_signals++] = (struct view_signal){
 			.name = health_signals[i].name,
-			.policy = policies[a->config.config->health.signals[i]],
+			.policy = policies[a->facts.config->health.signals[i]],
 			.value = value,
 		};
 		to->reset_known |= reset;
@@ -115,13 +115,13 @@ static void put_p2p(const struct agent *a, uint32_t i, struct view *v, struct vi
 		return;
 	to->p2p = p2p = view_array(v, v->n_gpus, sizeof(*p2p));
 	for (uint32_t k = 0; p2p && k < v->n_gpus; k++)
-		p2p[k] = inventory_link(a->node.inv, i, k).p2p;
+		p2p[k] = inventory_link(a->facts.node.inv, i, k).p2p;
 }
 
 static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i,
 	struct view *v)
 {
-	const struct node_gpu *n = &a->node.gpus[i];
+	const struct node_gpu *n = &a->facts.node.gpus[i];
 	const struct gpu *g = &n->gpu;
 	uint64_t price = (uint64_t)a->see.price.nano_per_hour;
 	struct view_gpu *to = &v->gpus[i];
@@ -168,7 +168,7 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 
 void see_build_gpus(const struct agent *a, const struct see_round *r, struct view *v)
 {
-	uint32_t n = a->node.inv ? a->node.inv->n : 0;
+	uint32_t n = a->facts.node.inv ? a->facts.node.inv->n : 0;
 
 	v->gpus = view_array(v, n, sizeof(*v->gpus));
 	if (!v->gpus)

@@ -6,9 +6,10 @@
 static void put_health(const struct agent *a, const struct see_unit *u, struct view *v,
 	struct view_unit *to)
 {
-	const struct health *gpu = &a->node.gpus[u->at].health;
+	const struct health *gpu = &a->facts.node.gpus[u->at].health;
 	/* A MIG device is never better than its GPU. */
-	const struct health *h = u->mig && health_ok(gpu) ? &a->node.migs[u->mig_at] : gpu;
+	const struct health *h =
+		u->mig && health_ok(gpu) ? &a->facts.node.migs[u->mig_at] : gpu;
 
 	to->health = h->state == HEALTH_HEALTHY     ? VIEW_HEALTHY
 		     : h->state == HEALTH_PROBATION ? VIEW_PROBATION
