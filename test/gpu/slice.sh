@@ -33,7 +33,7 @@ pack() { # BUILD DIR
 	mkdir -p "$dir"/{lib,bin/cut,deps,sim}
 	cp -L "$build"/src/container/libgpuslice-{cuda,nvml}.so "$dir/lib/"
 	cp -L "$build/src/node/agent/gpusliced" "$build/src/tools/cli/gpuslice" "$build/src/node/arbiter/gpuslice-arbiter" \
-		"$build"/src/io/nvml/worker/gpuslice-nvml "$build"/src/node/agent/gpuslice-mps "$dir/bin/"
+		"$build"/src/io/nvml/worker/gpuslice-nvml "$build"/src/node/agent/mps/gpuslice-mps "$dir/bin/"
 	for file in cuda-walk cuda-storm cuda-cut cuda-bench cuda-hold cuda-feed cuda-burn cuda-latency cuda-launch cuda-mix cuda-mps nvml-look kernels.ptx; do
 		cp -L "$build/test/cuda/$file" "$dir/bin/"
 	done

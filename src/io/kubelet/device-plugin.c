@@ -7,7 +7,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 #define REGISTER_TIMEOUT_NS (5 * NS_PER_SEC)
 #define RETRY_MIN_NS        (200 * NS_PER_MS)

@@ -4,7 +4,7 @@
 #include "node/agent/options.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -105,6 +105,20 @@ static bool find_peak(void *arg, const char *uuid, const struct pod_device *hold
 static const struct slices_ops slices_ops = { .short_of_room = on_short_of_room,
 	.peak = find_peak };
 
+static void ask_holders(void *arg,
+	void (*done)(void *done_arg, const struct pod_devices *list, const struct error *err),
+	void *done_arg)
+{
+	struct agent *a = arg;
+
+	if (a->holders)
+		holders_ask_anew(a->holders, done, done_arg);
+	else
+		done(done_arg, NULL, NULL);
+}
+
+static const struct mps_ops mps_ops = { .ask_holders = ask_holders };
+
 /* --- kubelet --- */
 
 static void on_kubelet_dir(void *arg)
@@ -200,7 +214,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 	if (start_serve(a, o, err) < 0)
 		return -1;
 	agent_upkeep_start(a, &o->errors);
-	agent_mps_start(a);
+	mps_start(&a->mps);
 	agent_cluster_start(a);
 	agent_see_start(a);
 	return 0;
@@ -235,7 +249,17 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	agent_cluster_init(a, &cluster_ops, a, options);
 	agent_mig_init(a, options);
 	agent_slices_init(a, &slices_ops, a, &options->slices);
-	agent_mps_init(a, &options->mps);
+	mps_init(&a->mps, &(struct mps_context){
+				  .loop = loop,
+				  .facts = &a->facts,
+				  .reporter = &a->reporter,
+				  .wake = &a->wake,
+				  .run_dir = a->run_dir,
+				  .nvml_path = a->nvml_path,
+				  .options = options->mps,
+				  .ops = &mps_ops,
+				  .arg = a,
+			  });
 	agent_see_init(a, &options->see);
 	agent_counters_init(a, options);
 	if (start_all(a, options, err) < 0) {
@@ -264,7 +288,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_see_stop(a);
 	agent_counters_stop(a);
 	agent_mig_stop(a);
-	agent_mps_stop(a);
+	mps_stop(&a->mps);
 	agent_slices_stop(a);
 	/* Early, because it answers the status requests that wait for the kubelet. */
 	a->holders = holders_free(a->holders);
@@ -288,7 +312,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_cluster_fini(a);
 	agent_mig_fini(a);
 	agent_slices_fini(a);
-	agent_mps_fini(a);
+	mps_fini(&a->mps);
 	agent_see_fini(a);
 	agent_health_fini(a);
 	a->serve = serve_free(a->serve);

@@ -69,7 +69,7 @@ struct agent_options {
 	const char *run_dir;
 	const char *cdi_dir; /* where CDI specifications are written; NULL: /var/run/cdi */
 	struct agent_slices_options slices;
-	struct agent_mps_options mps;
+	struct mps_options mps;
 	struct agent_see_options see;
 	struct serve_options serve;
 	const char *

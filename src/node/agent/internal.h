@@ -161,7 +161,7 @@ struct agent {
 	struct agent_cdi cdi;
 	struct agent_mig mig;
 	struct agent_slices slices;
-	struct agent_mps mps;
+	struct mps mps;
 	struct agent_see see;
 	struct serve *serve; /* NULL: nothing is to be shown */
 	struct agent_counters counters;

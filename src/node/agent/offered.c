@@ -36,7 +36,7 @@ bool agent_device_ok(const struct agent *a, const struct resource *r,
 
 	if (!*refusal)
 		return node_device_ok(&a->facts.node, d->gpu, mig, ret_why) &&
-		       agent_mps_device_ok(a, r, d, ret_why);
+		       mps_device_ok(&a->mps, r, d, ret_why);
 	if (ret_why)
 		*ret_why = refusal;
 	return false;

@@ -15,7 +15,7 @@
  * Thread: loop, but for the pump.
  */
 #include "io/kubelet/rpc/rpc.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>

@@ -3,7 +3,7 @@
 
 #include "lib/base/fd.h"
 #include "io/config/config.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 #include <libgen.h>
 #include <limits.h>

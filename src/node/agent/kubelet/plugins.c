@@ -45,7 +45,7 @@ static int allocate(struct agent_plugin *p, const char *const *ids, size_t n_ids
 		return -1;
 	if (allocation_new(&answer, r, p->agent->facts.offered.inv, c, &host, ids, n_ids, err) <
 			0 ||
-		agent_mps_allocate(p->agent, r, ids, n_ids, answer, err) < 0 ||
+		mps_allocate(&p->agent->mps, r, ids, n_ids, answer, err) < 0 ||
 		agent_slices_allocate(p->agent, r, ids, n_ids, answer, err) < 0)
 		return -1;
 	*ret = STEAL_PTR(answer);

@@ -2,7 +2,7 @@
 #include "node/agent/kubelet/watch.h"
 
 #include "lib/base/fd.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 #include <limits.h>
 #include <stdbool.h>

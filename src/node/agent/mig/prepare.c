@@ -113,7 +113,7 @@ void mig_plan_tick(struct agent *a)
 {
 	struct agent_mig *m = &a->mig;
 
-	if (!agent_mps_answered(a, m->phase_since_ns) &&
+	if (!mps_answered(&a->mps, m->phase_since_ns) &&
 		time_mono_ns() - m->phase_since_ns < MPS_ANSWER_NS)
 		return;
 	(void)uv_timer_stop(&m->timer);
@@ -122,7 +122,7 @@ void mig_plan_tick(struct agent *a)
 
 void mig_plan_enter(struct agent *a)
 {
-	agent_mps_ask(a);
+	mps_ask(&a->mps);
 	mig_plan_tick(a);
 }
 
@@ -222,11 +222,18 @@ void mig_withdraw_late(struct agent *a)
 	mig_fail_text(a, ERR_TIMEOUT, "an MPS control daemon does not quit");
 }
 
+static bool leaves(void *arg, const char *uuid)
+{
+	const struct agent *a = arg;
+
+	return mig_mask_has(&a->mig.mask, a->facts.node.inv, uuid);
+}
+
 void mig_withdraw_tick(struct agent *a)
 {
 	struct agent_mig *m = &a->mig;
 	struct error why = ERROR_INIT;
-	int r = m->takes && a->facts.node.inv ? agent_mps_left(a, &m->mask, &why) : 0;
+	int r = m->takes && a->facts.node.inv ? mps_left(&a->mps, leaves, a, &why) : 0;
 
 	if (r > 0)
 		return;

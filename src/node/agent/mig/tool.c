@@ -89,7 +89,7 @@ static void add_idle_servers(const struct agent *a, struct args *args, bool dry_
 {
 	uint32_t pids[IGNORED_MAX], n;
 
-	n = dry_run ? agent_mps_idle_servers(a, a->mig.phase_since_ns, pids, IGNORED_MAX) : 0;
+	n = dry_run ? mps_idle_servers(&a->mps, a->mig.phase_since_ns, pids, IGNORED_MAX) : 0;
 	for (uint32_t i = 0; i < n; i++)
 		buf_printf(text, "%s%u", i ? "," : "", pids[i]);
 	add(args, "--ignore-process", buf_str(text));

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/unit.h"
 
-#include "node/agent/internal.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,9 +27,9 @@ void unit_ask(struct mps_unit *u,
 		(void)error_nomem(&err);
 	/* That we cannot ask is no fault of a daemon that serves. */
 	if (!env ||
-		mps_control_find(control, u->a->mps.options.control,
-			u->a->facts.config->container_driver_root, &err) < 0 ||
-		mps_command_run(&u->command, u->a->loop, control,
+		mps_control_find(control, u->mps->c.options.control,
+			u->mps->c.facts->config->container_driver_root, &err) < 0 ||
+		mps_command_run(&u->command, u->mps->c.loop, control,
 			(const char *const *)(uintptr_t)env, text, done, u, &err) < 0)
 		unit_missed(u, &err);
 	env_free(env);

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/unit.h"
 
+#include "lib/base/parse.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define SHM_DRIVER 580 /* from this driver on its shared memory is anonymous */
 
 extern char **environ;
 
@@ -66,4 +70,14 @@ char **unit_env(const struct mps_unit *u)
 		return NULL;
 	}
 	return env;
+}
+
+bool mps_needs_shm(const struct mps *m)
+{
+	const char *driver = m->c.facts->node.inv ? m->c.facts->node.inv->driver_version : "";
+	char major[8];
+	uint32_t n;
+
+	(void)snprintf(major, sizeof(major), "%.*s", (int)strcspn(driver, "."), driver);
+	return parse_u32(major, &n) && n < SHM_DRIVER;
 }

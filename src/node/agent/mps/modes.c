@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/unit.h"
 
-#include "node/agent/internal.h"
 #include "lib/base/libexec.h"
 #include "lib/base/parse.h"
 
@@ -53,7 +52,7 @@ static void on_ended(void *arg, const struct child_end *e)
 	bool ok = !e->silent && e->error.code == ERR_NONE && e->status == 0 && e->signal == 0;
 
 	u->helper = NULL;
-	unit_modes_done(u, ok, e->silent ? "NVML does not answer" : e->words);
+	u->modes_done(u, ok, e->silent ? "NVML does not answer" : e->words);
 }
 
 static const struct child_ops ops = { .line = on_line, .ended = on_ended };
@@ -62,15 +61,16 @@ static const struct child_ops ops = { .line = on_line, .ended = on_ended };
 static int run(struct mps_unit *u, int set, const char *const *uuids, size_t n,
 	struct error *err)
 {
-	const char *argv[GPU_NODE_MAX + 12], *root = u->a->facts.config->container_driver_root;
+	const char *argv[GPU_NODE_MAX + 12],
+		*root = u->mps->c.facts->config->container_driver_root;
 	const struct child_what what = { .argv = argv, .silence_ns = HELPER_NS };
 	char helper[PATH_MAX], mode[16];
 	size_t at = 0;
 
 	argv[at++] = helper;
-	if (u->a->nvml_path) {
+	if (u->mps->c.nvml_path) {
 		argv[at++] = "--nvml";
-		argv[at++] = u->a->nvml_path;
+		argv[at++] = u->mps->c.nvml_path;
 	}
 	if (root && *root) {
 		argv[at++] = "--driver-root";
@@ -85,9 +85,9 @@ static int run(struct mps_unit *u, int set, const char *const *uuids, size_t n,
 	for (size_t i = 0; i < n && i < GPU_NODE_MAX; i++)
 		argv[at++] = uuids[i];
 	argv[at] = NULL;
-	if (libexec_find(helper, HELPER, "node/agent", err) < 0)
+	if (libexec_find(helper, HELPER, "node/agent/mps", err) < 0)
 		return -1;
-	return proc_start(&u->helper, u->a->loop, &what, &ops, u, err);
+	return proc_start(&u->helper, u->mps->c.loop, &what, &ops, u, err);
 }
 
 int modes_read(struct mps_unit *u, struct error *err)

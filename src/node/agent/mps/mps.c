@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/unit.h"
 
-#include "node/agent/internal.h"
-#include "node/agent/mig/mask.h"
 #include "lib/base/parse.h"
 #include "lib/base/utf8.h"
 
@@ -11,11 +9,10 @@
 #include <string.h>
 
 #define CONTAINER_ROOT "/mps"
-#define SHM_DRIVER     580 /* from this driver on its shared memory is anonymous */
 
-static const char *root_of(const struct agent *a)
+static const char *root_of(const struct mps *m)
 {
-	const char *root = a->facts.config->mps_root;
+	const char *root = m->c.facts->config->mps_root;
 
 	return *root ? root : MPS_DEFAULT_ROOT;
 }
@@ -30,50 +27,23 @@ static bool is_below(const struct mps_unit *u, const char *root)
 	return !strncmp(u->place.dir, root, n) && u->place.dir[n] == '/';
 }
 
-static struct mps_unit *find(const struct agent *a, const char *key)
+static struct mps_unit *find(const struct mps *m, const char *key)
 {
-	for (struct mps_unit *u = a->mps.units; u; u = u->next)
-		if (!u->gone && !strcmp(u->key, key) && is_below(u, root_of(a)))
+	for (struct mps_unit *u = m->units; u; u = u->next)
+		if (!u->gone && !strcmp(u->key, key) && is_below(u, root_of(m)))
 			return u;
 	return NULL;
 }
 
-static struct mps_unit *add(struct agent *a, const char *root, const char *key,
-	struct error *err)
+static struct mps_unit *add(struct mps *m, const char *root, const char *key, struct error *err)
 {
-	struct mps_unit *u = unit_new(a, root, key, err);
+	struct mps_unit *u = unit_new(m, root, key, err);
 
 	if (u) {
-		u->next = a->mps.units;
-		a->mps.units = u;
+		u->next = m->units;
+		m->units = u;
 	}
 	return u;
-}
-
-static bool has_mode(const struct mps_place *p, const char *uuid)
-{
-	for (uint32_t i = 0; i < p->n_modes; i++)
-		if (!strcmp(p->modes[i].uuid, uuid))
-			return true;
-	return false;
-}
-
-const struct mps_unit *mps_has_modes(const struct mps_unit *u)
-{
-	for (const struct mps_unit *o = u->a->mps.units; o; o = o->next)
-		for (size_t i = 0; o != u && !o->gone && i < u->want.uuids.n; i++)
-			if (has_mode(&o->place, u->want.uuids.v[i]))
-				return o;
-	return NULL;
-}
-
-const struct mps_unit *mps_has_daemon(const struct mps_unit *u)
-{
-	for (const struct mps_unit *o = u->a->mps.units; o; o = o->next)
-		for (size_t i = 0; o != u && o->process && i < u->want.uuids.n; i++)
-			if (unit_has_device(o, u->want.uuids.v[i]))
-				return o;
-	return NULL;
 }
 
 /* --- follow the plan --- */
@@ -118,32 +88,32 @@ static bool is_planned(const struct mps_plan *p, const char *key)
 	return false;
 }
 
-static void follow(struct agent *a)
+static void follow(struct mps *m)
 {
-	const struct mps_plan *p = a->mps.plan;
+	const struct mps_plan *p = m->plan;
 	struct error err = ERROR_INIT;
 
-	for (struct mps_unit *u = a->mps.units; u; u = u->next)
-		if (!u->gone && !(is_planned(p, u->key) && is_below(u, root_of(a))))
+	for (struct mps_unit *u = m->units; u; u = u->next)
+		if (!u->gone && !(is_planned(p, u->key) && is_below(u, root_of(m))))
 			u->wanted = false;
 	for (uint32_t i = 0; i < p->n; i++) {
-		struct mps_unit *u = find(a, p->daemons[i].key);
+		struct mps_unit *u = find(m, p->daemons[i].key);
 
-		if (!u && mps_root_keep(a->run_dir, root_of(a), &err) == 0)
-			u = add(a, root_of(a), p->daemons[i].key, &err);
+		if (!u && mps_root_keep(m->c.run_dir, root_of(m), &err) == 0)
+			u = add(m, root_of(m), p->daemons[i].key, &err);
 		/* One that has no place takes nothing from the others. */
 		if (u && want(u, &p->daemons[i], &err) < 0)
 			u->wanted = false;
 	}
-	if (err.code != ERR_NONE && strcmp(a->mps.error.msg, err.msg) != 0)
+	if (err.code != ERR_NONE && strcmp(m->error.msg, err.msg) != 0)
 		log_error("MPS cannot be had", LOG_STR("reason", err.msg));
-	a->mps.error = err;
+	m->error = err;
 }
 
 /* Those that have gone, once nothing of them is open any more. */
-static void sweep(struct agent *a)
+static void sweep(struct mps *m)
 {
-	struct mps_unit **at = &a->mps.units;
+	struct mps_unit **at = &m->units;
 
 	while (*at) {
 		struct mps_unit *u = *at;
@@ -157,17 +127,16 @@ static void sweep(struct agent *a)
 	}
 }
 
-void agent_mps_look(struct agent *a)
+void mps_sync(struct mps *m)
 {
-	struct agent_mps *m = &a->mps;
 	struct mps_plan *plan;
 	struct error err = ERROR_INIT;
 
-	if (m->stopped || !a->facts.offered.offer || !a->facts.decided ||
-		a->facts.offer_error.code != ERR_NONE)
+	if (m->stopped || !m->c.facts->offered.offer || !m->c.facts->decided ||
+		m->c.facts->offer_error.code != ERR_NONE)
 		return;
-	if (mps_plan_new(&plan, a->facts.offered.offer, a->facts.offered.inv, a->facts.config,
-		    &err) < 0) {
+	if (mps_plan_new(&plan, m->c.facts->offered.offer, m->c.facts->offered.inv,
+		    m->c.facts->config, &err) < 0) {
 		if (strcmp(m->error.msg, err.msg) != 0)
 			log_error("MPS stays as it was", LOG_STR("reason", err.msg));
 		m->error = err;
@@ -175,32 +144,16 @@ void agent_mps_look(struct agent *a)
 	}
 	m->plan = mps_plan_free(m->plan);
 	m->plan = plan;
-	follow(a);
+	follow(m);
 	for (struct mps_unit *u = m->units; u; u = u->next)
 		unit_next(u);
-	sweep(a);
-}
-
-void mps_changed(struct mps_unit *u)
-{
-	if (!u->a->mps.stopped)
-		wake_up(&u->a->wake);
+	sweep(m);
 }
 
 /* --- containers --- */
 
-bool mps_needs_shm(const struct agent *a)
-{
-	const char *driver = a->facts.node.inv ? a->facts.node.inv->driver_version : "";
-	char major[8];
-	uint32_t n;
-
-	(void)snprintf(major, sizeof(major), "%.*s", (int)strcspn(driver, "."), driver);
-	return parse_u32(major, &n) && n < SHM_DRIVER;
-}
-
-bool agent_mps_device_ok(const struct agent *a, const struct resource *r,
-	const struct offer_device *d, const char **ret_why)
+bool mps_device_ok(const struct mps *m, const struct resource *r, const struct offer_device *d,
+	const char **ret_why)
 {
 	static const char lost_then[] =
 		"its MPS daemon was started while this GPU was lost, and is restarted when its "
@@ -211,17 +164,17 @@ bool agent_mps_device_ok(const struct agent *a, const struct resource *r,
 
 	if (!mps_shares(r, d))
 		return true;
-	daemon = a->mps.plan ? mps_plan_find(a->mps.plan, d->gpu, d->mig) : NULL;
-	u = daemon ? find(a, daemon->key) : NULL;
+	daemon = m->plan ? mps_plan_find(m->plan, d->gpu, d->mig) : NULL;
+	u = daemon ? find(m, daemon->key) : NULL;
 	lacking = u && unit_usable(u) &&
-		  !unit_has_device(u, mps_uuid(a->facts.offered.inv, d->gpu, d->mig));
+		  !unit_has_device(u, mps_uuid(m->c.facts->offered.inv, d->gpu, d->mig));
 	if (u && unit_usable(u) && !lacking)
 		return true;
 	if (ret_why)
-		*ret_why = lacking             ? lost_then
-			   : u                 ? u->why
-			   : *a->mps.error.msg ? a->mps.error.msg
-					       : "MPS is not started";
+		*ret_why = lacking         ? lost_then
+			   : u             ? u->why
+			   : *m->error.msg ? m->error.msg
+					   : "MPS is not started";
 	return false;
 }
 
@@ -255,7 +208,7 @@ static int add_devices(struct allocation *to, const char *const *ids, size_t n,
 }
 
 /* The plan could not be made. Who needs no daemon does not notice. */
-static int refuse_without_plan(const struct agent *a, const struct resource *r,
+static int refuse_without_plan(const struct mps *m, const struct resource *r,
 	const char *const *ids, size_t n_ids, struct error *err)
 {
 	for (size_t i = 0; i < n_ids; i++) {
@@ -264,13 +217,13 @@ static int refuse_without_plan(const struct agent *a, const struct resource *r,
 		if (d && mps_shares(r, d))
 			return error_set(err, ERR_UNAVAILABLE,
 				"resource \"%s\" is shared by MPS, which cannot be had: %s",
-				r->name, a->mps.error.msg);
+				r->name, m->error.msg);
 	}
 	return 0;
 }
 
-int agent_mps_allocate(struct agent *a, const struct resource *r, const char *const *ids,
-	size_t n_ids, struct allocation *to, struct error *err)
+int mps_allocate(struct mps *m, const struct resource *r, const char *const *ids, size_t n_ids,
+	struct allocation *to, struct error *err)
 {
 	struct mps_grant g = { .daemon = NULL };
 	char pipe[PATH_MAX];
@@ -278,25 +231,25 @@ int agent_mps_allocate(struct agent *a, const struct resource *r, const char *co
 	const struct mps_unit *u;
 	const char *why;
 
-	if (!a->mps.plan)
-		return refuse_without_plan(a, r, ids, n_ids, err);
-	if (mps_grant_make(&g, a->mps.plan, r, a->facts.offered.inv, ids, n_ids, err) < 0)
+	if (!m->plan)
+		return refuse_without_plan(m, r, ids, n_ids, err);
+	if (mps_grant_make(&g, m->plan, r, m->c.facts->offered.inv, ids, n_ids, err) < 0)
 		return -1;
 	if (!g.daemon)
 		return 0;
 	/* Without a daemon CUDA would run without MPS, and say nothing. */
 	for (size_t i = 0; i < n_ids; i++)
-		if ((d = resource_find(r, ids[i])) && !agent_mps_device_ok(a, r, d, &why))
+		if ((d = resource_find(r, ids[i])) && !mps_device_ok(m, r, d, &why))
 			return error_set(err, ERR_UNAVAILABLE,
 				"resource \"%s\" is shared by MPS, which cannot be used now: %s",
 				r->name, why);
-	u = find(a, g.daemon->key);
+	u = find(m, g.daemon->key);
 	(void)snprintf(pipe, sizeof(pipe), "%s/%s/pipe", CONTAINER_ROOT, r->name);
 	if (allocation_add_env(to, "CUDA_MPS_PIPE_DIRECTORY", pipe, err) < 0 ||
 		add_limits(to, &g, err) < 0 || add_devices(to, ids, n_ids, err) < 0 ||
 		allocation_add_mount(to, u->place.pipe, pipe, /* read_only= */ false, err) < 0)
 		return -1;
-	return mps_needs_shm(a) ? allocation_add_mount(to, u->place.shm, "/dev/shm", false, err)
+	return mps_needs_shm(m) ? allocation_add_mount(to, u->place.shm, "/dev/shm", false, err)
 				: 0;
 }
 
@@ -307,9 +260,9 @@ static bool can_answer(const struct mps_unit *u)
 	return !u->gone && u->process && (u->state == MPS_READY || u->state == MPS_DRAINING);
 }
 
-void agent_mps_ask(struct agent *a)
+void mps_ask(struct mps *m)
 {
-	for (struct mps_unit *u = a->mps.units; u; u = u->next) {
+	for (struct mps_unit *u = m->units; u; u = u->next) {
 		if (!can_answer(u))
 			continue;
 		if (u->checked_ns)
@@ -318,20 +271,19 @@ void agent_mps_ask(struct agent *a)
 	}
 }
 
-bool agent_mps_answered(const struct agent *a, uint64_t since_ns)
+bool mps_answered(const struct mps *m, uint64_t since_ns)
 {
-	for (const struct mps_unit *u = a->mps.units; u; u = u->next)
+	for (const struct mps_unit *u = m->units; u; u = u->next)
 		if (can_answer(u) && u->checked_ns < since_ns)
 			return false;
 	return true;
 }
 
-uint32_t agent_mps_idle_servers(const struct agent *a, uint64_t since_ns, uint32_t *ret,
-	uint32_t max)
+uint32_t mps_idle_servers(const struct mps *m, uint64_t since_ns, uint32_t *ret, uint32_t max)
 {
 	uint32_t n = 0;
 
-	for (const struct mps_unit *u = a->mps.units; u; u = u->next) {
+	for (const struct mps_unit *u = m->units; u; u = u->next) {
 		if (!can_answer(u) || u->checked_ns < since_ns || !unit_has_no_client(u))
 			continue;
 		for (uint32_t i = 0; i < u->n_servers && n < max; i++)
@@ -341,14 +293,13 @@ uint32_t agent_mps_idle_servers(const struct agent *a, uint64_t since_ns, uint32
 }
 
 /* One whose devices nobody has named to this agent yet has its own in its key. */
-static bool goes(const struct mps_unit *u, const struct mig_mask *m)
+static bool is_leaving(const struct mps_unit *u, bool (*leaves)(void *arg, const char *uuid),
+	void *arg)
 {
-	const struct inventory *inv = u->a->facts.node.inv;
-
 	for (size_t i = 0; i < u->want.uuids.n; i++)
-		if (mig_mask_has(m, inv, u->want.uuids.v[i]))
+		if (leaves(arg, u->want.uuids.v[i]))
 			return true;
-	return u->want.uuids.n == 0 && mig_mask_has(m, inv, u->key);
+	return u->want.uuids.n == 0 && leaves(arg, u->key);
 }
 
 static const struct mps_client *any_client(const struct mps_unit *u)
@@ -359,14 +310,16 @@ static const struct mps_client *any_client(const struct mps_unit *u)
 	return NULL;
 }
 
-int agent_mps_left(const struct agent *a, const struct mig_mask *m, struct error *err)
+int mps_left(const struct mps *m, bool (*leaves)(void *arg, const char *uuid), void *arg,
+	struct error *err)
 {
 	int r = 0;
 
-	for (const struct mps_unit *u = a->mps.units; u; u = u->next) {
+	for (const struct mps_unit *u = m->units; u; u = u->next) {
 		const struct mps_client *c;
 
-		if (u->gone || (u->state == MPS_DOWN && !u->process) || !goes(u, m))
+		if (u->gone || (u->state == MPS_DOWN && !u->process) ||
+			!is_leaving(u, leaves, arg))
 			continue;
 		c = any_client(u);
 		if (c)
@@ -425,11 +378,11 @@ static json_t *unit_status(const struct mps_unit *u)
 	return o;
 }
 
-json_t *agent_mps_status(const struct agent *a)
+json_t *mps_status(const struct mps *m)
 {
 	json_t *list = json_array();
 
-	for (const struct mps_unit *u = a->mps.units; u; u = u->next)
+	for (const struct mps_unit *u = m->units; u; u = u->next)
 		if (!u->gone)
 			(void)json_array_append_new(list, unit_status(u));
 	return list;
@@ -437,12 +390,12 @@ json_t *agent_mps_status(const struct agent *a)
 
 /* --- life --- */
 
-void agent_mps_init(struct agent *a, const struct agent_mps_options *options)
+void mps_init(struct mps *m, const struct mps_context *context)
 {
-	a->mps.options = *options;
+	*m = (struct mps){ .c = *context };
 }
 
-static void find_below(struct agent *a, const char *root)
+static void find_below(struct mps *m, const char *root)
 {
 	CLEANUP(strv_fini) struct strv keys = STRV_INIT;
 	struct error err = ERROR_INIT;
@@ -451,40 +404,40 @@ static void find_below(struct agent *a, const char *root)
 		log_warn("what MPS left behind cannot be seen", LOG_STR("reason", err.msg));
 	for (size_t i = 0; i < keys.n; i++) {
 		error_clear(&err);
-		if (!add(a, root, keys.v[i], &err))
+		if (!add(m, root, keys.v[i], &err))
 			log_warn("what is left of an MPS daemon cannot be understood",
 				LOG_STR("daemon", keys.v[i]), LOG_STR("reason", err.msg));
 	}
 }
 
-void agent_mps_start(struct agent *a)
+void mps_start(struct mps *m)
 {
 	CLEANUP(strv_fini) struct strv roots = STRV_INIT;
 	struct error err = ERROR_INIT;
 
-	if (mps_roots_load(&roots, a->run_dir, &err) < 0)
+	if (mps_roots_load(&roots, m->c.run_dir, &err) < 0)
 		log_warn("what MPS left behind is not known", LOG_STR("reason", err.msg));
 	/* The list may have been lost with the run directory. */
-	if (!strv_has(&roots, root_of(a)))
-		find_below(a, root_of(a));
+	if (!strv_has(&roots, root_of(m)))
+		find_below(m, root_of(m));
 	for (size_t i = 0; i < roots.n; i++)
-		find_below(a, roots.v[i]);
+		find_below(m, roots.v[i]);
 }
 
-void agent_mps_stop(struct agent *a)
+void mps_stop(struct mps *m)
 {
-	a->mps.stopped = true;
-	for (struct mps_unit *u = a->mps.units; u; u = u->next)
+	m->stopped = true;
+	for (struct mps_unit *u = m->units; u; u = u->next)
 		unit_stop(u);
 }
 
-void agent_mps_fini(struct agent *a)
+void mps_fini(struct mps *m)
 {
-	while (a->mps.units) {
-		struct mps_unit *u = a->mps.units;
+	while (m->units) {
+		struct mps_unit *u = m->units;
 
-		a->mps.units = u->next;
+		m->units = u->next;
 		unit_free(u);
 	}
-	a->mps.plan = mps_plan_free(a->mps.plan);
+	m->plan = mps_plan_free(m->plan);
 }

@@ -4,7 +4,7 @@
 #include "lib/base/escape.h"
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 #include <dirent.h>
 #include <errno.h>

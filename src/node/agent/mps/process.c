@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/unit.h"
 
-#include "node/agent/internal.h"
 #include "lib/base/fd.h"
 #include "lib/base/libexec.h"
 
@@ -62,7 +61,7 @@ static void ended(struct mps_process *p, const char *how)
 	if (!u)
 		return;
 	u->process = NULL;
-	unit_ended(u, how);
+	u->ended(u, how);
 }
 
 static void on_exit_(uv_process_t *c, int64_t status, int number)
@@ -102,11 +101,11 @@ static int spawn(struct mps_process *p, struct mps_unit *u, struct error *err)
 	size_t n = 5;
 	int r;
 
-	if (libexec_find(helper, HELPER, "node/agent", err) < 0 ||
-		mps_control_find(control, u->a->mps.options.control,
-			u->a->facts.config->container_driver_root, err) < 0)
+	if (libexec_find(helper, HELPER, "node/agent/mps", err) < 0 ||
+		mps_control_find(control, u->mps->c.options.control,
+			u->mps->c.facts->config->container_driver_root, err) < 0)
 		return -1;
-	if (mps_needs_shm(u->a)) {
+	if (mps_needs_shm(u->mps)) {
 		argv[n++] = shm;
 		argv[n++] = u->place.shm;
 	}
@@ -118,7 +117,7 @@ static int spawn(struct mps_process *p, struct mps_unit *u, struct error *err)
 	o.env = unit_env(u);
 	if (!o.env)
 		return error_nomem(err);
-	r = uv_spawn(u->a->loop, &p->child, &o);
+	r = uv_spawn(u->mps->c.loop, &p->child, &o);
 	env_free(o.env);
 	p->child.data = p;
 	return r < 0 ? error_set(err, ERR_IO, "start '%s': %s", helper, uv_strerror(r)) : 0;
@@ -161,7 +160,7 @@ bool process_adopt(struct mps_unit *u)
 	p->pidfd = steal_fd(&fd);
 	p->pid = h.pid;
 	p->u = u;
-	(void)uv_poll_init(u->a->loop, &p->poll, p->pidfd);
+	(void)uv_poll_init(u->mps->c.loop, &p->poll, p->pidfd);
 	p->poll.data = p;
 	(void)uv_poll_start(&p->poll, UV_READABLE, on_pidfd);
 	u->process = p;

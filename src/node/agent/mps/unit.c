@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/unit.h"
 
-#include "node/agent/internal.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +69,44 @@ static int take_devices(struct mps_unit *u, struct error *err)
 	return u->place.devices.n ? 0 : strv_copy(&u->place.devices, &s->uuids, err);
 }
 
+/* --- the others --- */
+
+static bool has_mode(const struct mps_place *p, const char *uuid)
+{
+	for (uint32_t i = 0; i < p->n_modes; i++)
+		if (!strcmp(p->modes[i].uuid, uuid))
+			return true;
+	return false;
+}
+
+/* Another unit that has put down what compute mode one of these GPUs had; NULL: none. */
+static const struct mps_unit *has_modes(const struct mps_unit *u)
+{
+	for (const struct mps_unit *o = u->mps->units; o; o = o->next)
+		for (size_t i = 0; o != u && !o->gone && i < u->want.uuids.n; i++)
+			if (has_mode(&o->place, u->want.uuids.v[i]))
+				return o;
+	return NULL;
+}
+
+/* Another unit whose daemon runs on one of these GPUs; NULL: none. */
+static const struct mps_unit *has_daemon(const struct mps_unit *u)
+{
+	for (const struct mps_unit *o = u->mps->units; o; o = o->next)
+		for (size_t i = 0; o != u && o->process && i < u->want.uuids.n; i++)
+			if (unit_has_device(o, u->want.uuids.v[i]))
+				return o;
+	return NULL;
+}
+
 /* --- states --- */
+
+/* What can be used is something else now. */
+static void changed(struct mps_unit *u)
+{
+	if (!u->mps->stopped)
+		wake_up(u->mps->c.wake);
+}
 
 static void on_timer(uv_timer_t *t)
 {
@@ -82,7 +117,7 @@ static void arm(struct mps_unit *u, uint64_t ms)
 {
 	if (u->gone)
 		return;
-	uv_update_time(u->a->loop);
+	uv_update_time(u->mps->c.loop);
 	(void)uv_timer_start(&u->timer, on_timer, ms < TICK_MAX_MS ? ms : TICK_MAX_MS, 0);
 }
 
@@ -98,7 +133,7 @@ void unit_enter(struct mps_unit *u, enum mps_state state, const char *why)
 	u->why[sizeof(u->why) - 1] = '\0';
 	log_debug("MPS", LOG_STR("daemon", u->key), LOG_STR("state", names[state]));
 	if (usable != unit_usable(u) || other)
-		mps_changed(u);
+		changed(u);
 }
 
 static void back_off(struct mps_unit *u)
@@ -119,7 +154,7 @@ static void say_away(struct mps_unit *u, const char *why)
 	(void)snprintf(u->said, sizeof(u->said), "%s", why);
 	log_warn("MPS is away, trying again", LOG_STR("daemon", u->key),
 		LOG_STR("reason", why));
-	report_event(&u->a->reporter, EVENT_WARNING, "MPSDaemonDown", "MPS of %s: %s",
+	report_event(u->mps->c.reporter, EVENT_WARNING, "MPSDaemonDown", "MPS of %s: %s",
 		u->want.uuids.n ? u->want.uuids.v[0] : u->key, why);
 }
 
@@ -213,7 +248,7 @@ void unit_ready(struct mps_unit *u)
 			LOG_INT("pid", process_pid(u)), LOG_UINT("percent", u->told.percent),
 			LOG_UINT("mib", u->told.limits[0]));
 	if (*u->said)
-		report_event(&u->a->reporter, EVENT_NORMAL, "MPSDaemonUp",
+		report_event(u->mps->c.reporter, EVENT_NORMAL, "MPSDaemonUp",
 			"MPS of %s is ready again",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key);
 	u->said[0] = '\0';
@@ -280,16 +315,18 @@ static void begin(struct mps_unit *u)
 	}
 }
 
+static void on_modes(struct mps_unit *u, bool ok, const char *why);
+
 static void restore(struct mps_unit *u)
 {
 	struct error err = ERROR_INIT;
 
 	unit_enter(u, MPS_RESTORING, u->why);
 	if (modes_restore(u, &err) < 0)
-		unit_modes_done(u, false, err.msg);
+		on_modes(u, false, err.msg);
 }
 
-void unit_modes_done(struct mps_unit *u, bool ok, const char *why)
+static void on_modes(struct mps_unit *u, bool ok, const char *why)
 {
 	struct error err = ERROR_INIT;
 
@@ -327,7 +364,7 @@ void unit_modes_done(struct mps_unit *u, bool ok, const char *why)
 	} else if (u->modes_are_set) {
 		start_process(u);
 	} else if (mps_place_save(&u->place, &err) < 0 || modes_set(u, &err) < 0) {
-		unit_modes_done(u, false, err.msg);
+		on_modes(u, false, err.msg);
 	} else {
 		u->modes_are_set = true;
 	}
@@ -380,7 +417,7 @@ static void next_down(struct mps_unit *u)
 		next_end(u);
 	} else if (adopt(u)) {
 		unit_next(u);
-	} else if (mps_has_modes(u) || mps_has_daemon(u)) {
+	} else if (has_modes(u) || has_daemon(u)) {
 		/* Else a process of both would meet two servers, or that one put another mode back under this one's. */
 		unit_enter(u, MPS_DOWN, "another MPS daemon of this GPU has not ended yet");
 		arm(u, TICK_MAX_MS);
@@ -411,7 +448,7 @@ static void follow_mode(struct mps_unit *u)
 {
 	struct error err = ERROR_INIT;
 
-	if (time_mono_ns() < u->start_at_ns || mps_has_modes(u)) {
+	if (time_mono_ns() < u->start_at_ns || has_modes(u)) {
 		arm(u, TICK_MAX_MS);
 	} else if (!u->want.exclusive) {
 		restore(u);
@@ -419,7 +456,7 @@ static void follow_mode(struct mps_unit *u)
 		u->modes_are_set = false;
 		unit_enter(u, MPS_MODES, "the compute mode is being set");
 		if (modes_read(u, &err) < 0)
-			unit_modes_done(u, false, err.msg);
+			on_modes(u, false, err.msg);
 	}
 }
 
@@ -463,7 +500,7 @@ static void next_faulted(struct mps_unit *u)
 	} else if (left == 0) {
 		log_info("MPS takes clients again, all that the fault hit are gone",
 			LOG_STR("daemon", u->key));
-		report_event(&u->a->reporter, EVENT_NORMAL, "MPSRecovered",
+		report_event(u->mps->c.reporter, EVENT_NORMAL, "MPSRecovered",
 			"MPS of %s takes clients again, all that the fault hit have ended",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key);
 		unit_enter(u, MPS_READY, "");
@@ -617,7 +654,7 @@ void unit_next(struct mps_unit *u)
 		break;
 	case MPS_MODES:
 	case MPS_RESTORING:
-		break; /* unit_modes_done() */
+		break; /* on_modes() */
 	case MPS_STARTING:
 		unit_ask(u, on_first_answer, "get_default_active_thread_percentage");
 		break;
@@ -647,7 +684,7 @@ void unit_next(struct mps_unit *u)
 
 /* --- its end --- */
 
-void unit_ended(struct mps_unit *u, const char *how)
+static void on_end(struct mps_unit *u, const char *how)
 {
 	bool asked = u->state == MPS_QUITTING, started = u->was_ready;
 	uint64_t lived = time_mono_ns() - u->started_ns;
@@ -680,7 +717,7 @@ void unit_ended(struct mps_unit *u, const char *how)
 
 /* --- life --- */
 
-struct mps_unit *unit_new(struct agent *a, const char *root, const char *key, struct error *err)
+struct mps_unit *unit_new(struct mps *m, const char *root, const char *key, struct error *err)
 {
 	struct mps_unit *u = calloc(1, sizeof(*u));
 
@@ -694,12 +731,14 @@ struct mps_unit *unit_new(struct agent *a, const char *root, const char *key, st
 		free(u);
 		return NULL;
 	}
-	u->a = a;
+	u->mps = m;
+	u->modes_done = on_modes;
+	u->ended = on_end;
 	(void)snprintf(u->key, sizeof(u->key), "%s", key);
 	mps_log_init(&u->log);
-	(void)uv_timer_init(a->loop, &u->timer);
+	(void)uv_timer_init(m->c.loop, &u->timer);
 	u->timer.data = u;
-	(void)uv_fs_event_init(a->loop, &u->log_event);
+	(void)uv_fs_event_init(m->c.loop, &u->log_event);
 	u->log_event.data = u;
 	u->handles = 2;
 	(void)snprintf(u->why, sizeof(u->why), "the MPS control daemon is starting");
@@ -713,7 +752,7 @@ static void on_closed(uv_handle_t *h)
 	struct mps_unit *u = h->data;
 
 	if (--u->handles == 0)
-		mps_changed(u); /* which frees it */
+		changed(u); /* which frees it */
 }
 
 void unit_close(struct mps_unit *u)

@@ -21,13 +21,14 @@
 #include "node/agent/mps/clients.h"
 #include "node/agent/mps/command.h"
 #include "node/agent/mps/log.h"
+#include "node/agent/mps/mps.h"
 #include "node/agent/mps/place.h"
 #include "lib/base/log.h"
 #include "lib/base/time.h"
 
 #include <uv.h>
 
-struct agent;
+struct mps;
 
 enum mps_state {
 	MPS_DOWN,
@@ -61,7 +62,7 @@ struct mps_fault {
 };
 
 struct mps_unit {
-	struct agent *a;
+	struct mps *mps;
 	struct mps_unit *next;
 	char key[MPS_KEY_MAX];
 	struct mps_place place;
@@ -80,10 +81,14 @@ struct mps_unit {
 
 	struct mps_process *process; /* NULL: no daemon */
 	struct mps_command command;
+	/* Of process.c: it has ended. @how: "by signal 9 (Killed)". */
+	void (*ended)(struct mps_unit *u, const char *how);
 	struct child *helper; /* gpuslice-mps mode */
-	bool modes_are_set;   /* by this agent, since the process began or before */
-	uint32_t step;        /* of SETTING, and of a check */
-	uint32_t misses;      /* questions in a row that had no answer */
+	/* Of modes.c: they are read, set or put back. @why: not @ok. */
+	void (*modes_done)(struct mps_unit *u, bool ok, const char *why);
+	bool modes_are_set; /* by this agent, since the process began or before */
+	uint32_t step;      /* of SETTING, and of a check */
+	uint32_t misses;    /* questions in a row that had no answer */
 	uint32_t servers[MPS_SERVERS_MAX], n_servers;
 	uint32_t seen[MPS_CLIENTS_MAX], n_seen; /* clients, while a check goes on */
 	bool answered_none; /* the last check found no client, and none has come since */
@@ -114,8 +119,7 @@ struct mps_unit {
 };
 
 /* unit.c */
-struct mps_unit *unit_new(struct agent *a, const char *root, const char *key,
-	struct error *err);
+struct mps_unit *unit_new(struct mps *m, const char *root, const char *key, struct error *err);
 /* Closes what it has; the memory goes with unit_free(), once the loop has run. */
 void unit_close(struct mps_unit *u);
 void unit_free(struct mps_unit *u);
@@ -149,11 +153,10 @@ void unit_check(struct mps_unit *u);
 /* env.c: the environment of the daemon and of commands for it. Yours: free() the list and each text; NULL: no memory. */
 char **unit_env(const struct mps_unit *u);
 void env_free(char **env);
+/* Whether daemon and clients share a /dev/shm, as with older drivers. */
+bool mps_needs_shm(const struct mps *m);
 
-/* Of modes.c: they are read, set or put back. @why: not @ok. */
-void unit_modes_done(struct mps_unit *u, bool ok, const char *why);
-
-/* modes.c: compute modes. Each ends with unit_modes_done(), unless it says no. */
+/* modes.c: compute modes. Each ends with .modes_done(), unless it says no. */
 int modes_read(struct mps_unit *u, struct error *err) MUST_USE;
 int modes_set(struct mps_unit *u, struct error *err) MUST_USE;
 int modes_restore(struct mps_unit *u, struct error *err) MUST_USE; /* some of them */
@@ -166,8 +169,6 @@ bool process_adopt(struct mps_unit *u);
 void process_kill(struct mps_unit *u);  /* with its servers; its end is told as always */
 void process_leave(struct mps_unit *u); /* is not watched any more, and goes on */
 pid_t process_pid(const struct mps_unit *u);
-/* Of unit.c: it has ended. @how: "by signal 9 (Killed)". */
-void unit_ended(struct mps_unit *u, const char *how);
 
 /* watch.c: the log, clients and faults. */
 void watch_begin(struct mps_unit *u);
@@ -184,12 +185,3 @@ void watch_tell_lost(struct mps_unit *u, const char *reason, const char *what);
 void watch_found_fault(struct mps_unit *u);
 /* A fault whose story is complete is told, or with @now whatever there is. True: it is not yet. */
 bool watch_fault(struct mps_unit *u, bool now);
-
-/* mps.c: what can be used has changed. */
-void mps_changed(struct mps_unit *u);
-/* Whether daemon and clients share a /dev/shm, as with older drivers. */
-bool mps_needs_shm(const struct agent *a);
-/* Another unit that has put down what compute mode one of these GPUs had; NULL: none. */
-const struct mps_unit *mps_has_modes(const struct mps_unit *u);
-/* Another unit whose daemon runs on one of these GPUs; NULL: none. */
-const struct mps_unit *mps_has_daemon(const struct mps_unit *u);

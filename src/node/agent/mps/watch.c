@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/unit.h"
 
-#include "node/agent/internal.h"
 #include "lib/base/fd.h"
 
 #include <errno.h>
@@ -76,7 +75,7 @@ static void on_server_died(struct mps_unit *u, uint32_t pid)
 		log_warn("an MPS server died, its clients end", LOG_STR("daemon", u->key),
 			LOG_UINT("pid", pid),
 			LOG_UINT("clients", mps_clients_count(&u->clients)));
-		report_event(&u->a->reporter, EVENT_WARNING, "MPSServerDied",
+		report_event(u->mps->c.reporter, EVENT_WARNING, "MPSServerDied",
 			"the MPS server of %s (process %u) died, and its %u clients with it",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key, pid,
 			mps_clients_count(&u->clients));
@@ -99,7 +98,7 @@ static void on_server_ready(struct mps_unit *u)
 	}
 	unit_ready(u);
 	if (again)
-		report_event(&u->a->reporter, EVENT_NORMAL, "MPSRecovered",
+		report_event(u->mps->c.reporter, EVENT_NORMAL, "MPSRecovered",
 			"MPS of %s has a new server",
 			u->want.uuids.n ? u->want.uuids.v[0] : u->key);
 }
@@ -243,7 +242,7 @@ void watch_end(struct mps_unit *u)
 
 /* A copy of what is to be told, as the kubelet is asked first who is who. */
 struct story {
-	struct agent *a;
+	struct mps *mps;
 	char key[MPS_KEY_MAX], gpu[GPU_UUID_MAX];
 	char reason[64], what[ERROR_MSG_MAX];
 	uint32_t named; /* of a fault; 0 */
@@ -303,7 +302,7 @@ static void tell_pods(const struct story *s, const struct pod_devices *holders,
 		struct event_about pod;
 
 		if (mps_client_pod(&s->v[i], holders, &pod))
-			report_pod_event(&s->a->reporter, &pod, EVENT_WARNING, s->reason,
+			report_pod_event(s->mps->c.reporter, &pod, EVENT_WARNING, s->reason,
 				"%s: process %u (%s) has lost its GPU work%s%s", s->what,
 				s->v[i].pid, s->v[i].name, *culprit ? "; " : "", culprit);
 	}
@@ -320,7 +319,7 @@ static void on_holders(void *arg, const struct pod_devices *list, const struct e
 		log_warn("a fatal fault ended all MPS clients of a GPU",
 			LOG_STR("daemon", s->key), LOG_UINT("clients", s->n),
 			LOG_STR("who", culprit));
-		report_event(&s->a->reporter, EVENT_WARNING, s->reason,
+		report_event(s->mps->c.reporter, EVENT_WARNING, s->reason,
 			"a fatal fault ended all %u MPS clients of %s; %s", s->n, s->gpu,
 			culprit);
 	}
@@ -354,7 +353,7 @@ static void tell(struct mps_unit *u, bool fault, const char *reason, const char 
 	for (uint32_t i = 0; s->v && i < u->clients.n; i++)
 		if (fault ? u->clients.v[i].hit : u->clients.v[i].here)
 			s->v[s->n++] = own_client(u, &u->clients.v[i]);
-	s->a = u->a;
+	s->mps = u->mps;
 	s->fault = fault;
 	s->late = fault && u->fault.late;
 	s->named = fault ? u->fault.named : 0;
@@ -366,10 +365,7 @@ static void tell(struct mps_unit *u, bool fault, const char *reason, const char 
 		u->want.uuids.n ? u->want.uuids.v[0] : u->key);
 	(void)snprintf(s->reason, sizeof(s->reason), "%s", reason);
 	(void)snprintf(s->what, sizeof(s->what), "%s", what);
-	if (u->a->holders)
-		holders_ask_anew(u->a->holders, on_holders, s);
-	else
-		on_holders(s, NULL, NULL);
+	u->mps->c.ops->ask_holders(u->mps->c.arg, on_holders, s);
 }
 
 void watch_tell_lost(struct mps_unit *u, const char *reason, const char *what)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/mps/unit.h"
 
-#include "node/agent/internal.h"
 #include "lib/base/libexec.h"
 
 #include <inttypes.h>
@@ -76,9 +75,9 @@ static int start(struct mps_unit *u, struct error *err)
 		.keep_input = true,
 		.silence_ns = IDLE_NS };
 
-	if (libexec_find(helper, HELPER, "node/agent", err) < 0)
+	if (libexec_find(helper, HELPER, "node/agent/mps", err) < 0)
 		return -1;
-	return proc_start(&u->who, u->a->loop, &what, &ops, u, err);
+	return proc_start(&u->who, u->mps->c.loop, &what, &ops, u, err);
 }
 
 static int ask(struct mps_unit *u, struct mps_client *c, struct error *err)

@@ -574,7 +574,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "resources", resources_status(a, holders));
 	SET(o, "earlier", earlier_status(a, holders));
 	SET(o, "slices", agent_slices_status(a, holders));
-	SET(o, "mps", agent_mps_status(a));
+	SET(o, "mps", mps_status(&a->mps));
 	SET(o, "components", components_status(a));
 	SET(o, "holders",
 		json_pack("{s:b, s:o}", "known", holders != NULL, "error",

@@ -7,7 +7,7 @@
 #include "lib/base/libexec.h"
 #include "lib/base/log.h"
 #include "lib/base/time.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 /* --- registration --- */
 

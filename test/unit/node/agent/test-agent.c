@@ -6,7 +6,7 @@
 #include "node/agent/agent.h"
 #include "node/agent/kubelet/host.h"
 #include "lib/base/fd.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 #include <limits.h>
 #include <sys/socket.h>

@@ -3,7 +3,7 @@
 
 #include "lib/base/fd.h"
 #include "model/config/choice.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 /* --- opening and closing servers --- */
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "lib/base/fd.h"
-#include "io/kubelet/unix-socket.h"
+#include "lib/base/unix-socket.h"
 
 /* --- unary calls --- */
 
