@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/internal.h"
 
+#include "abi/slice-dir.h"
 #include "node/agent/options.h"
 #include "lib/base/fd.h"
 #include "lib/base/time.h"
@@ -102,8 +103,33 @@ static bool find_peak(void *arg, const char *uuid, const struct pod_device *hold
 	return agent_see_peak(arg, uuid, holder, ret_bytes);
 }
 
-static const struct slices_ops slices_ops = { .short_of_room = on_short_of_room,
-	.peak = find_peak };
+static bool ask_holders_of_slices(void *arg,
+	void (*done)(void *done_arg, const struct pod_devices *list, const struct error *err),
+	void *done_arg)
+{
+	struct agent *a = arg;
+
+	if (a->holders)
+		holders_ask(a->holders, done, done_arg);
+	return a->holders != NULL;
+}
+
+static int read_processes(void *arg, const char *const *uuids, uint32_t n,
+	gpu_processes_done *done, void *done_arg)
+{
+	struct agent *a = arg;
+	struct error err = ERROR_INIT;
+
+	return a->monitor ? gpu_monitor_processes(a->monitor, uuids, n, done, done_arg, &err)
+			  : -1;
+}
+
+static const struct slices_ops slices_ops = {
+	.ask_holders = ask_holders_of_slices,
+	.read_processes = read_processes,
+	.short_of_room = on_short_of_room,
+	.peak = find_peak,
+};
 
 static void ask_holders(void *arg,
 	void (*done)(void *done_arg, const struct pod_devices *list, const struct error *err),
@@ -209,7 +235,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 			a, err) < 0)
 		return -1;
 	agent_http_start(a, o->listen);
-	agent_slices_start(a);
+	slices_start(&a->slices);
 	agent_mig_start(a);
 	if (start_serve(a, o, err) < 0)
 		return -1;
@@ -227,6 +253,11 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 
 	if (!a)
 		return error_nomem(err);
+	struct slices_options slices_options = options->slices;
+
+	if (!slices_options.state_dir)
+		slices_options.state_dir = SLICE_STATE_DIR;
+	a->state_dir = slices_options.state_dir;
 	a->loop = loop;
 	a->failure.loop = loop;
 	a->lock_fd = -1;
@@ -248,7 +279,16 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	agent_upkeep_init(a);
 	agent_cluster_init(a, &cluster_ops, a, options);
 	agent_mig_init(a, options);
-	agent_slices_init(a, &slices_ops, a, &options->slices);
+	slices_init(&a->slices, &(struct slices_context){
+					.loop = loop,
+					.facts = &a->facts,
+					.reporter = &a->reporter,
+					.run_dir = a->run_dir,
+					.plugin_dir = a->plugin_dir,
+					.options = slices_options,
+					.ops = &slices_ops,
+					.arg = a,
+				});
 	mps_init(&a->mps, &(struct mps_context){
 				  .loop = loop,
 				  .facts = &a->facts,
@@ -289,7 +329,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_counters_stop(a);
 	agent_mig_stop(a);
 	mps_stop(&a->mps);
-	agent_slices_stop(a);
+	slices_stop(&a->slices);
 	/* Early, because it answers the status requests that wait for the kubelet. */
 	a->holders = holders_free(a->holders);
 	a->local = http_server_stop(a->local);
@@ -311,7 +351,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_config_fini(a);
 	agent_cluster_fini(a);
 	agent_mig_fini(a);
-	agent_slices_fini(a);
+	slices_fini(&a->slices);
 	mps_fini(&a->mps);
 	agent_see_fini(a);
 	agent_health_fini(a);

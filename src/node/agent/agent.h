@@ -68,7 +68,7 @@ struct agent_options {
 	const char *kubelet_socket; /* NULL: the one in device-plugins/; "": never register */
 	const char *run_dir;
 	const char *cdi_dir; /* where CDI specifications are written; NULL: /var/run/cdi */
-	struct agent_slices_options slices;
+	struct slices_options slices;
 	struct mps_options mps;
 	struct agent_see_options see;
 	struct serve_options serve;

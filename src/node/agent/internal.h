@@ -132,7 +132,8 @@ struct agent_upkeep {
 struct agent {
 	uv_loop_t *loop;
 	char kubelet_dir[PATH_MAX], plugin_dir[PATH_MAX], run_dir[PATH_MAX];
-	char *kubelet_socket; /* NULL if not given */
+	char *kubelet_socket;  /* NULL if not given */
+	const char *state_dir; /* borrowed */
 	struct config_sources sources;
 	uint64_t started_wall_ns;
 	int lock_fd;
@@ -160,7 +161,7 @@ struct agent {
 	struct agent_label_state labels;
 	struct agent_cdi cdi;
 	struct agent_mig mig;
-	struct agent_slices slices;
+	struct slices slices;
 	struct mps mps;
 	struct agent_see see;
 	struct serve *serve; /* NULL: nothing is to be shown */

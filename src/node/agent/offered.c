@@ -106,8 +106,8 @@ bool agent_ready(const struct agent *a, struct buf *why)
 		buf_printf(why, "cdi: %s\n", a->cdi.error.msg);
 		ready = false;
 	}
-	if (*agent_slices_trouble(a)) {
-		buf_printf(why, "slices: %s\n", agent_slices_trouble(a));
+	if (*slices_trouble(&a->slices)) {
+		buf_printf(why, "slices: %s\n", slices_trouble(&a->slices));
 		ready = false;
 	}
 	/* With an empty --kubelet-socket nobody is to be registered with. */

@@ -383,7 +383,7 @@ void agent_reconcile(void *arg)
 		decide(a);
 	/* A device may be given away as soon as it is offered. */
 	agent_cdi_look(a);
-	agent_slices_look(a);
+	slices_sync(&a->slices);
 	mps_sync(&a->mps);
 	/* Positions of an older offer do not fit the node's GPUs of now: leave its lists alone. */
 	if (a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE)

@@ -81,7 +81,7 @@ static void retry(struct agent *a)
 	agent_http_retry(a);
 	agent_cluster_retry(a);
 	agent_mig_retry(a);
-	agent_slices_retry(a);
+	slices_retry(&a->slices);
 	agent_health_keep(a);
 	if (a->serve)
 		serve_retry(a->serve);

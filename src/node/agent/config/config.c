@@ -185,8 +185,7 @@ static const char *kept_source(const struct agent_config_state *s)
 
 static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *err)
 {
-	return path_join(path, PATH_MAX, a->slices.options.state_dir, KEPT_DIR "/" KEPT_NAME,
-		err);
+	return path_join(path, PATH_MAX, a->state_dir, KEPT_DIR "/" KEPT_NAME, err);
 }
 
 static int read_kept(const struct agent *a, struct config_kept *k)
@@ -228,7 +227,7 @@ static void keep(struct agent *a, enum config_choice_by by, const struct buf *te
 	memcpy(k.label, s->label, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
 	memcpy(k.node_uid, s->node_uid, sizeof(k.node_uid));
-	if (path_join(dir, sizeof(dir), a->slices.options.state_dir, KEPT_DIR, &err) == 0 &&
+	if (path_join(dir, sizeof(dir), a->state_dir, KEPT_DIR, &err) == 0 &&
 		kept_path(a, path, &err) == 0 &&
 		(dir_make(dir, 0755, &err) < 0 ||
 			config_kept_write(&k, path, kept_source(s), &err) < 0))

@@ -18,7 +18,7 @@
 
 static int kept_path(const struct agent *a, char path[PATH_MAX], struct error *err)
 {
-	return path_join(path, PATH_MAX, a->slices.options.state_dir, KEPT_NAME, err);
+	return path_join(path, PATH_MAX, a->state_dir, KEPT_NAME, err);
 }
 
 /* What cannot be read or understood is ignored: no GPU is worse for it. It stays until there is something to keep. */
@@ -71,7 +71,7 @@ static void write_now(struct agent *a)
 		return;
 	}
 	if (kept_path(a, path, &err) == 0)
-		(void)write_kept(path, a->slices.options.state_dir, text, &err);
+		(void)write_kept(path, a->state_dir, text, &err);
 	report_component(&a->reporter, COMPONENT_KEPT_HEALTH, &err);
 	s->unkept = err.code != ERR_NONE;
 	free(s->written);

@@ -46,7 +46,7 @@ static int allocate(struct agent_plugin *p, const char *const *ids, size_t n_ids
 	if (allocation_new(&answer, r, p->agent->facts.offered.inv, c, &host, ids, n_ids, err) <
 			0 ||
 		mps_allocate(&p->agent->mps, r, ids, n_ids, answer, err) < 0 ||
-		agent_slices_allocate(p->agent, r, ids, n_ids, answer, err) < 0)
+		slices_allocate(&p->agent->slices, r, ids, n_ids, answer, err) < 0)
 		return -1;
 	*ret = STEAL_PTR(answer);
 	return 0;

@@ -29,7 +29,7 @@ static int try_device(struct agent *a, const struct resource *r, const struct of
 	if (allocation_new(&answer, r, a->facts.offered.inv, a->facts.config, host, &id, 1,
 		    err) < 0)
 		return -1;
-	return agent_slices_check(a, r, &id, 1, err);
+	return slices_check(&a->slices, r, &id, 1, err);
 }
 
 static bool is_same_device(const struct offer_device *a, const struct offer_device *b)

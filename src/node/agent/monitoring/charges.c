@@ -61,7 +61,7 @@ static int by_use(const void *a, const void *b)
 	return strcmp(x->slice->file.id, y->slice->file.id);
 }
 
-int see_slices_make(struct see_slices *ret, const struct agent_slices *s,
+int see_slices_make(struct see_slices *ret, const struct slices *s,
 	const struct see_holds *holds, struct error *err)
 {
 	size_t room = 1;

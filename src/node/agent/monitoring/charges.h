@@ -46,7 +46,7 @@ struct see_slices {
 };
 
 /* The slices of the uses of now. @holds were given their uses. */
-int see_slices_make(struct see_slices *ret, const struct agent_slices *s,
+int see_slices_make(struct see_slices *ret, const struct slices *s,
 	const struct see_holds *holds, struct error *err) MUST_USE;
 void see_slices_fini(struct see_slices *s);
 /* The last one of a use; NULL: none. Borrowed. */

@@ -413,7 +413,7 @@ static void ask(struct agent *a)
 		holders_ask_anew(a->holders, on_list, a);
 	else
 		s->want_list = false;
-	agent_slices_refresh(a, on_slices, a);
+	slices_refresh(&a->slices, on_slices, a);
 	answered(a);
 }
 
@@ -576,8 +576,7 @@ void agent_see_start(struct agent *a)
 {
 	struct agent_see *s = &a->see;
 	struct error err = ERROR_INIT;
-	const char *dir =
-		s->options.ledger_dir ? s->options.ledger_dir : a->slices.options.state_dir;
+	const char *dir = s->options.ledger_dir ? s->options.ledger_dir : a->state_dir;
 
 	if (!s->options.enabled)
 		return;

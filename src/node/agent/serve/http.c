@@ -64,7 +64,7 @@ static void get_status(struct agent *a, struct http_exchange *x)
 		return;
 	}
 	*r = (struct status_request){ .agent = a, .exchange = x };
-	agent_slices_refresh(a, ask_holders, r);
+	slices_refresh(&a->slices, ask_holders, r);
 }
 
 static void reply_not_found(struct http_exchange *x, const char *text)

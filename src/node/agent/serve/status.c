@@ -573,7 +573,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "gpus", gpus_status(a, holders));
 	SET(o, "resources", resources_status(a, holders));
 	SET(o, "earlier", earlier_status(a, holders));
-	SET(o, "slices", agent_slices_status(a, holders));
+	SET(o, "slices", slices_status(&a->slices, holders));
 	SET(o, "mps", mps_status(&a->mps));
 	SET(o, "components", components_status(a));
 	SET(o, "holders",

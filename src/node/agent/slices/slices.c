@@ -3,11 +3,11 @@
 
 #include "abi/slice-dir.h"
 #include "abi/slice-page.h"
-#include "node/agent/internal.h"
 #include "node/agent/slices/install.h"
 #include "node/agent/slices/life.h"
 #include "node/agent/slices/mounts.h"
 #include "lib/base/fd.h"
+#include "lib/base/log.h"
 #include "lib/base/time.h"
 
 #include <fcntl.h>
@@ -19,9 +19,9 @@
 #define LOOK_MIN_MS 50
 #define SPARE_MS    20 /* after an allocation, since others mostly follow at once */
 
-const char *agent_slices_trouble(const struct agent *a)
+const char *slices_trouble(const struct slices *s)
 {
-	return a->slices.wanted && !*a->slices.lib ? a->slices.lib_error.msg : "";
+	return s->wanted && !*s->lib ? s->lib_error.msg : "";
 }
 
 /* --- flushed to the disk, where the kubelet's own notes of the mounts are --- */
@@ -45,23 +45,20 @@ static void save_work(uv_work_t *w)
 		flush(paths->v[i]);
 }
 
-static void save_next(struct agent *a);
+static void save_next(struct slices *s);
 
 static void save_done(uv_work_t *w, int status)
 {
-	struct agent_slices *s =
-		(struct agent_slices *)((char *)w - offsetof(struct agent_slices, save));
-	struct agent *a = (struct agent *)((char *)s - offsetof(struct agent, slices));
+	struct slices *s = (struct slices *)((char *)w - offsetof(struct slices, save));
 
 	(void)status;
 	s->saves = false;
 	strv_clear(&s->saving);
-	save_next(a);
+	save_next(s);
 }
 
-static void save_next(struct agent *a)
+static void save_next(struct slices *s)
 {
-	struct agent_slices *s = &a->slices;
 	struct strv free_one = s->saving;
 
 	if (s->saves || s->stopped || s->unsaved.n == 0)
@@ -69,22 +66,22 @@ static void save_next(struct agent *a)
 	s->saving = s->unsaved;
 	s->unsaved = free_one;
 	s->save.data = &s->saving;
-	s->saves = uv_queue_work(a->loop, &s->save, save_work, save_done) == 0;
+	s->saves = uv_queue_work(s->c.loop, &s->save, save_work, save_done) == 0;
 }
 
 /* A slice's file, its directory, and the one that holds it. */
-static void save_slice(struct agent *a, const struct slice *slice)
+static void save_slice(struct slices *s, const struct slice *slice)
 {
 	char path[PATH_MAX], file[PATH_MAX];
 	struct error err = ERROR_INIT;
 
-	if (slice_store_path(&a->slices.store, slice, path, &err) < 0 ||
+	if (slice_store_path(&s->store, slice, path, &err) < 0 ||
 		path_join(file, sizeof(file), path, SLICE_FILE, &err) < 0 ||
-		strv_add(&a->slices.unsaved, file, &err) < 0 ||
-		strv_add(&a->slices.unsaved, path, &err) < 0 ||
-		strv_add(&a->slices.unsaved, a->slices.store.dir, &err) < 0)
+		strv_add(&s->unsaved, file, &err) < 0 ||
+		strv_add(&s->unsaved, path, &err) < 0 ||
+		strv_add(&s->unsaved, s->store.dir, &err) < 0)
 		log_warn("a slice is not flushed to the disk", LOG_STR("reason", err.msg));
-	save_next(a);
+	save_next(s);
 }
 
 /* --- what the arbiter asks --- */
@@ -110,43 +107,41 @@ static json_t *processes_json(const struct gpu_processes *g)
 	return o;
 }
 
-static void reply_reading(struct agent *a, json_int_t seq, const struct gpu_processes *list,
+static void reply_reading(struct slices *s, json_int_t seq, const struct gpu_processes *list,
 	uint32_t n)
 {
 	json_t *gpus;
 
-	if (!a->slices.arbiter) /* the agent is stopping */
+	if (!s->arbiter) /* the agent is stopping */
 		return;
 	gpus = json_array();
 	for (uint32_t i = 0; i < n; i++)
 		(void)json_array_append_new(gpus, processes_json(&list[i]));
-	arbiter_link_reading(a->slices.arbiter,
+	arbiter_link_reading(s->arbiter,
 		json_pack("{s:s, s:I, s:o}", "op", "reading", "seq", seq, "gpus", gpus));
 }
 
 static void on_processes(void *arg, const struct gpu_processes *list, uint32_t n,
 	const struct error *err)
 {
-	struct agent *a = arg;
+	struct slices *s = arg;
 
 	(void)err;
-	reply_reading(a, a->slices.reading_seq, list, list ? n : 0);
+	reply_reading(s, s->reading_seq, list, list ? n : 0);
 }
 
 static void on_read(void *arg, json_int_t seq, const char *const *uuids, uint32_t n)
 {
-	struct agent *a = arg;
-	struct error err = ERROR_INIT;
+	struct slices *s = arg;
 
-	a->slices.reading_seq = seq;
-	if (!a->monitor ||
-		gpu_monitor_processes(a->monitor, uuids, n, on_processes, a, &err) < 0)
-		reply_reading(a, seq, NULL, 0);
+	s->reading_seq = seq;
+	if (s->c.ops->read_processes(s->c.arg, uuids, n, on_processes, s) < 0)
+		reply_reading(s, seq, NULL, 0);
 }
 
 static void on_hung(void *arg, const char *why)
 {
-	report_event(&((struct agent *)arg)->reporter, EVENT_WARNING, "ArbiterHung",
+	report_event(((struct slices *)arg)->c.reporter, EVENT_WARNING, "ArbiterHung",
 		"%s; the agent restarts it", why);
 }
 
@@ -155,7 +150,7 @@ static const struct arbiter_ops arbiter_ops = { .read = on_read, .hung = on_hung
 /* --- status --- */
 
 struct refresh {
-	struct agent *a;
+	struct slices *s;
 	void (*done)(void *arg);
 	void *arg;
 };
@@ -163,7 +158,7 @@ struct refresh {
 static void on_status(void *arg, const json_t *status, const struct error *err)
 {
 	CLEANUP(freep) struct refresh *r = arg;
-	struct agent_slices *s = &r->a->slices;
+	struct slices *s = r->s;
 
 	json_decref(s->seen);
 	json_decref(s->seen_gpus);
@@ -175,44 +170,43 @@ static void on_status(void *arg, const json_t *status, const struct error *err)
 	r->done(r->arg);
 }
 
-void agent_slices_refresh(struct agent *a, void (*done)(void *arg), void *arg)
+void slices_refresh(struct slices *s, void (*done)(void *arg), void *arg)
 {
-	struct refresh *r = a->slices.wanted || a->slices.store.n ? malloc(sizeof(*r)) : NULL;
+	struct refresh *r = s->wanted || s->store.n ? malloc(sizeof(*r)) : NULL;
 
-	if (!r || !a->slices.arbiter) {
+	if (!r || !s->arbiter) {
 		free(r);
 		done(arg);
 		return;
 	}
-	*r = (struct refresh){ .a = a, .done = done, .arg = arg };
-	arbiter_link_status(a->slices.arbiter, on_status, r);
+	*r = (struct refresh){ .s = s, .done = done, .arg = arg };
+	arbiter_link_status(s->arbiter, on_status, r);
 }
 
 /* --- which may go --- */
 
 static void on_timer(uv_timer_t *t);
 
-static void arm(struct agent *a)
+static void arm(struct slices *s)
 {
-	struct agent_slices *s = &a->slices;
-	uint64_t ms = s->options.keep_ns / 4 / NS_PER_MS;
+	uint64_t ms = s->c.options.keep_ns / 4 / NS_PER_MS;
 	bool due = s->store.n > 0 || (s->wanted && !*s->lib);
 
 	if (s->stopped || !due || s->looking || uv_is_active((uv_handle_t *)&s->timer))
 		return;
 	ms = ms > LOOK_MAX_MS ? LOOK_MAX_MS : ms < LOOK_MIN_MS ? LOOK_MIN_MS : ms;
 	/* The timer's own clock may be of long ago: Allocate comes from a socket. */
-	uv_update_time(a->loop);
+	uv_update_time(s->c.loop);
 	(void)uv_timer_start(&s->timer, on_timer, ms, 0);
 }
 
 /* The slices that the kubelet's checkpoint names; false: it cannot be read. */
-static bool named_slices(const struct agent *a, struct strv *ret)
+static bool named_slices(const struct slices *s, struct strv *ret)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_CHECKPOINT_MAX);
 	char path[PATH_MAX];
 
-	return path_join(path, sizeof(path), a->plugin_dir, SLICE_CHECKPOINT, NULL) == 0 &&
+	return path_join(path, sizeof(path), s->c.plugin_dir, SLICE_CHECKPOINT, NULL) == 0 &&
 	       file_read(path, &b, NULL) == 0 &&
 	       slice_checkpoint_ids(ret, buf_str(&b), b.len, NULL) == 0;
 }
@@ -246,39 +240,37 @@ static bool is_busy(const json_t *seen)
 }
 
 /* Libraries that neither new slices nor those of now have mounted. */
-static void sweep_libs(struct agent *a)
+static void sweep_libs(struct slices *s)
 {
 	CLEANUP(strv_fini) struct strv keep = STRV_INIT;
 
 	/* Of a slice that cannot be read it is not known what it has mounted. */
-	if (a->slices.store.broken.n > 0 || !*a->slices.lib)
+	if (s->store.broken.n > 0 || !*s->lib)
 		return;
-	if (strv_add(&keep, a->slices.lib, NULL) < 0)
+	if (strv_add(&keep, s->lib, NULL) < 0)
 		return;
-	for (size_t i = 0; i < a->slices.store.n; i++) {
-		const char *lib = a->slices.store.v[i]->file.lib;
+	for (size_t i = 0; i < s->store.n; i++) {
+		const char *lib = s->store.v[i]->file.lib;
 
 		if (!strv_has(&keep, lib) && strv_add(&keep, lib, NULL) < 0)
 			return;
 	}
-	slice_libs_sweep(a->slices.store.state_dir, &keep);
+	slice_libs_sweep(s->store.state_dir, &keep);
 }
 
-static void want_arbiter(struct agent *a)
+static void want_arbiter(struct slices *s)
 {
-	struct agent_slices *s = &a->slices;
-
 	if (s->arbiter && !s->stopped)
 		arbiter_link_want(s->arbiter, s->wanted || s->store.n > 0);
 }
 
-static void remove_slice(struct agent *a, struct slice *slice)
+static void remove_slice(struct slices *s, struct slice *slice)
 {
 	struct error err = ERROR_INIT;
 	char id[sizeof(slice->file.id)];
 
 	memcpy(id, slice->file.id, sizeof(id));
-	if (slice_store_remove(&a->slices.store, slice, &err) < 0)
+	if (slice_store_remove(&s->store, slice, &err) < 0)
 		log_warn("a slice that nobody has cannot be removed, trying again",
 			LOG_STR("slice", id), LOG_STR("reason", err.msg));
 	else
@@ -290,7 +282,7 @@ static void remove_slice(struct agent *a, struct slice *slice)
 /* On the pool's thread: how long it takes is the containers' choice, within bounds. */
 static void search_work(uv_work_t *w)
 {
-	struct agent_slices *s = &((struct agent *)w->data)->slices;
+	struct slices *s = w->data;
 
 	s->mounted_in_part =
 		slice_mounts_find(&s->mounted, "/proc", &s->mounted_error) == MOUNTS_CUT;
@@ -300,8 +292,7 @@ static void on_refreshed(void *arg);
 
 static void search_done(uv_work_t *w, int status)
 {
-	struct agent *a = w->data;
-	struct agent_slices *s = &a->slices;
+	struct slices *s = w->data;
 
 	(void)status;
 	if (s->mounted_error.code != ERR_NONE)
@@ -311,21 +302,19 @@ static void search_done(uv_work_t *w, int status)
 		log_info(
 			"the mount list of a container is truncated: slices mounted after the first 1 MiB are not found");
 	s->searched = true;
-	agent_slices_refresh(a, on_refreshed, a);
+	slices_refresh(s, on_refreshed, s);
 }
 
 /* False: it did not start. */
-static bool search_mounts(struct agent *a)
+static bool search_mounts(struct slices *s)
 {
-	struct agent_slices *s = &a->slices;
-
 	strv_clear(&s->mounted);
 	error_clear(&s->mounted_error);
-	s->mounts.data = a;
-	return uv_queue_work(a->loop, &s->mounts, search_work, search_done) == 0;
+	s->mounts.data = s;
+	return uv_queue_work(s->c.loop, &s->mounts, search_work, search_done) == 0;
 }
 
-static bool may_be_mounted(const struct agent_slices *s, const char *id)
+static bool may_be_mounted(const struct slices *s, const char *id)
 {
 	return !s->searched || s->mounted_error.code != ERR_NONE || strv_has(&s->mounted, id);
 }
@@ -353,12 +342,11 @@ static bool is_replaced(const struct slice_store *s, size_t at, const json_t *na
 }
 
 /* True: a slice ends, and it has to be known whether it is mounted. */
-static bool look_at_all(struct agent *a, const struct pod_devices *holders, bool held_known)
+static bool look_at_all(struct slices *s, const struct pod_devices *holders, bool held_known)
 {
 	CLEANUP(strv_fini) struct strv named = STRV_INIT;
-	struct agent_slices *s = &a->slices;
 	uint64_t now = time_mono_ns();
-	bool named_known = named_slices(a, &named);
+	bool named_known = named_slices(s, &named);
 	json_t *names = set_of(&named), *seen = slices_by_id(s->seen);
 	size_t before = s->store.n;
 	bool wants_search = false;
@@ -377,119 +365,115 @@ static bool look_at_all(struct agent *a, const struct pod_devices *holders, bool
 			slice->superseded = true;
 			slice->superseded_ns = now;
 		}
-		if (!slice_life_ends(slice, &facts, now, s->options.keep_ns))
+		if (!slice_life_ends(slice, &facts, now, s->c.options.keep_ns))
 			continue;
 		if (!may_be_mounted(s, id))
-			remove_slice(a, slice);
+			remove_slice(s, slice);
 		else
 			wants_search = !s->searched;
 	}
 	json_decref(names);
 	json_decref(seen);
 	if (s->store.n != before) {
-		sweep_libs(a);
-		want_arbiter(a);
+		sweep_libs(s);
+		want_arbiter(s);
 	}
 	return wants_search;
 }
 
 static void on_holders(void *arg, const struct pod_devices *list, const struct error *err)
 {
-	struct agent *a = arg;
-	struct agent_slices *s = &a->slices;
+	struct slices *s = arg;
 
-	if (!s->stopped && look_at_all(a, list, list && (!err || err->code == ERR_NONE)) &&
-		search_mounts(a))
+	if (!s->stopped && look_at_all(s, list, list && (!err || err->code == ERR_NONE)) &&
+		search_mounts(s))
 		return;
 	s->searched = s->looking = false;
-	arm(a);
+	arm(s);
 }
 
 static void on_refreshed(void *arg)
 {
-	struct agent *a = arg;
+	struct slices *s = arg;
 
-	if (a->slices.stopped || !a->holders) {
-		a->slices.searched = a->slices.looking = false;
-		return;
-	}
-	holders_ask(a->holders, on_holders, a);
+	if (s->stopped || !s->c.ops->ask_holders(s->c.arg, on_holders, s))
+		s->searched = s->looking = false;
 }
 
 /* --- directories that lie ready --- */
 
 static void on_spare(uv_timer_t *t)
 {
-	struct agent *a = t->data;
+	struct slices *s = t->data;
 	struct error err = ERROR_INIT;
 
 	/* One a turn. */
-	if (slice_store_prepare(&a->slices.store, &err)) {
+	if (slice_store_prepare(&s->store, &err)) {
 		(void)uv_timer_start(t, on_spare, 1, 0);
 		return;
 	}
 	/* Devices do not wait for the next look at NVML to be unhealthy: an Allocate may come before. */
-	if (slice_store_ready(&a->slices.store, &err) < 0)
-		a->slices.ops->short_of_room(a->slices.arg);
+	if (slice_store_ready(&s->store, &err) < 0)
+		s->c.ops->short_of_room(s->c.arg);
 }
 
-static void prepare(struct agent *a)
+static void prepare(struct slices *s)
 {
-	uv_update_time(a->loop);
-	if (a->slices.wanted && !a->slices.stopped)
-		(void)uv_timer_start(&a->slices.spare, on_spare, SPARE_MS, 0);
+	uv_update_time(s->c.loop);
+	if (s->wanted && !s->stopped)
+		(void)uv_timer_start(&s->spare, on_spare, SPARE_MS, 0);
 }
 
 /* --- libraries --- */
 
-static void install_libs(struct agent *a)
+static void install_libs(struct slices *s)
 {
-	struct agent_slices *s = &a->slices;
 	struct error err = ERROR_INIT;
 
 	if (*s->lib || !s->loaded)
 		return;
-	if (slice_libs_install(s->lib, s->store.state_dir, s->options.runtime_dir, &err) == 0) {
+	if (slice_libs_install(s->lib, s->store.state_dir, s->c.options.runtime_dir, &err) ==
+		0) {
 		error_clear(&s->lib_error);
 		log_info("slice libraries are in place", LOG_STR("version", s->lib));
-		sweep_libs(a);
+		sweep_libs(s);
 		return;
 	}
 	s->lib[0] = '\0';
 	(void)error_prefix(&err, "the slice libraries cannot be installed");
 	if (strcmp(s->lib_error.msg, err.msg) != 0) {
 		log_error("pods cannot be given slices", LOG_STR("reason", err.msg));
-		report_event(&a->reporter, EVENT_WARNING, "SliceLibraries", "%s", err.msg);
+		report_event(s->c.reporter, EVENT_WARNING, "SliceLibraries", "%s", err.msg);
 	}
 	s->lib_error = err;
 }
 
 static void on_timer(uv_timer_t *t)
 {
-	struct agent *a = t->data;
+	struct slices *s = t->data;
 
-	if (a->slices.looking || a->slices.stopped)
+	if (s->looking || s->stopped)
 		return;
-	if (a->slices.wanted)
-		install_libs(a);
-	a->slices.looking = true;
-	agent_slices_refresh(a, on_refreshed, a);
+	if (s->wanted)
+		install_libs(s);
+	s->looking = true;
+	slices_refresh(s, on_refreshed, s);
 }
 
 /* --- limits --- */
 
 /* What the slice is to be by the config of now; false: there is no telling, it stays as it is. */
-static bool plan_now(const struct agent *a, const struct slice *slice, struct slice_plan *ret)
+static bool plan_now(const struct slices *s, const struct slice *slice, struct slice_plan *ret)
 {
 	const struct slice_file *f = &slice->file;
-	const struct resource *r = offer_find(a->facts.offered.offer, f->resource);
+	const struct resource *r = offer_find(s->c.facts->offered.offer, f->resource);
 
 	if (!r)
 		return false;
 	for (size_t i = 0; i < f->devices.n; i++)
 		if (!resource_find(r, f->devices.v[i]))
 			return false;
-	if (slice_plan_make(ret, r, a->facts.offered.inv, (const char *const *)f->devices.v,
+	if (slice_plan_make(ret, r, s->c.facts->offered.inv, (const char *const *)f->devices.v,
 		    f->devices.n, NULL) < 0)
 		return false;
 	if (ret->wanted)
@@ -500,23 +484,21 @@ static bool plan_now(const struct agent *a, const struct slice *slice, struct sl
 	return true;
 }
 
-static void change_limits(struct agent *a)
+static void change_limits(struct slices *s)
 {
-	struct agent_slices *s = &a->slices;
-
 	for (size_t i = 0; i < s->store.n; i++) {
 		struct slice *slice = s->store.v[i];
 		struct error err = ERROR_INIT;
 		struct slice_plan plan;
 
-		if (!plan_now(a, slice, &plan) || slice_plan_equal(&plan, &slice->file.plan))
+		if (!plan_now(s, slice, &plan) || slice_plan_equal(&plan, &slice->file.plan))
 			continue;
 		if (slice_store_change(&s->store, slice, &plan, &err) < 0) {
 			log_error("a slice keeps its old limits",
 				LOG_STR("slice", slice->file.id), LOG_STR("reason", err.msg));
 			continue;
 		}
-		save_slice(a, slice);
+		save_slice(s, slice);
 		log_info("limits of a slice changed", LOG_STR("slice", slice->file.id),
 			LOG_STR("resource", slice->file.resource),
 			LOG_UINT("mib", plan.gpus[0].memory == SLICE_NO_LIMIT
@@ -530,27 +512,26 @@ static void change_limits(struct agent *a)
 	}
 }
 
-void agent_slices_look(struct agent *a)
+void slices_sync(struct slices *s)
 {
-	struct agent_slices *s = &a->slices;
-
 	if (s->stopped || !s->arbiter)
 		return;
-	s->wanted = a->facts.decided && config_wants_slices(a->facts.config);
+	s->wanted = s->c.facts->decided && config_wants_slices(s->c.facts->config);
 	if (s->wanted)
-		install_libs(a);
+		install_libs(s);
 	/* Positions of an older offer do not fit: as in agent_reconcile(). */
-	if (a->facts.offered.offer && a->facts.decided && a->facts.offer_error.code == ERR_NONE)
-		change_limits(a);
-	want_arbiter(a);
-	prepare(a);
-	arm(a);
+	if (s->c.facts->offered.offer && s->c.facts->decided &&
+		s->c.facts->offer_error.code == ERR_NONE)
+		change_limits(s);
+	want_arbiter(s);
+	prepare(s);
+	arm(s);
 }
 
 /* --- allocate --- */
 
-static int add_mounts(const struct agent_slices *s, const struct slice *slice,
-	struct allocation *to, struct error *err)
+static int add_mounts(const struct slices *s, const struct slice *slice, struct allocation *to,
+	struct error *err)
 {
 	char dir[PATH_MAX], lib[PATH_MAX], preload[PATH_MAX];
 
@@ -565,7 +546,7 @@ static int add_mounts(const struct agent_slices *s, const struct slice *slice,
 	return allocation_add_mount(to, preload, SLICE_PRELOAD_FILE, true, err);
 }
 
-static int no_libs(const struct agent_slices *s, const struct resource *r,
+static int no_libs(const struct slices *s, const struct resource *r,
 	const struct slice_plan *plan, struct error *err)
 {
 	return error_set(err, ERR_UNAVAILABLE,
@@ -576,8 +557,7 @@ static int no_libs(const struct agent_slices *s, const struct resource *r,
 }
 
 /* A container would start, and its programs be refused memory. */
-static int check_arbiter(const struct agent_slices *s, const struct resource *r,
-	struct error *err)
+static int check_arbiter(const struct slices *s, const struct resource *r, struct error *err)
 {
 	const char *why;
 
@@ -594,13 +574,12 @@ static int no_slice(const struct resource *r, struct error *err)
 	return error_prefix(err, "resource \"%s\": no slice can be made", r->name);
 }
 
-int agent_slices_check(struct agent *a, const struct resource *r, const char *const *ids,
+int slices_check(struct slices *s, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct error *err)
 {
-	struct agent_slices *s = &a->slices;
 	struct slice_plan plan;
 
-	if (slice_plan_make(&plan, r, a->facts.offered.inv, ids, n_ids, err) < 0)
+	if (slice_plan_make(&plan, r, s->c.facts->offered.inv, ids, n_ids, err) < 0)
 		return -1;
 	if (!plan.wanted)
 		return 0;
@@ -612,14 +591,13 @@ int agent_slices_check(struct agent *a, const struct resource *r, const char *co
 	return slice_store_ready(&s->store, err) < 0 ? no_slice(r, err) : 0;
 }
 
-int agent_slices_allocate(struct agent *a, const struct resource *r, const char *const *ids,
+int slices_allocate(struct slices *s, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct allocation *to, struct error *err)
 {
-	struct agent_slices *s = &a->slices;
 	struct slice_plan plan;
 	struct slice *slice;
 
-	if (slice_plan_make(&plan, r, a->facts.offered.inv, ids, n_ids, err) < 0)
+	if (slice_plan_make(&plan, r, s->c.facts->offered.inv, ids, n_ids, err) < 0)
 		return -1;
 	if (!plan.wanted) {
 		slice_store_pass(&s->store, r->name, ids, n_ids, time_mono_ns());
@@ -632,47 +610,40 @@ int agent_slices_allocate(struct agent *a, const struct resource *r, const char 
 			LOG_STR("version", s->lib));
 		s->lib[0] = '\0';
 	}
-	install_libs(a);
+	install_libs(s);
 	if (!*s->lib)
 		return no_libs(s, r, &plan, err);
 	if (slice_store_add(&s->store, &slice, r->name, ids, n_ids, &plan, s->lib,
 		    time_mono_ns(), time_wall_ns() / NS_PER_SEC, err) < 0) {
-		prepare(a); /* which cannot either, and then says so */
+		prepare(s); /* which cannot either, and then says so */
 		return no_slice(r, err);
 	}
 	if (add_mounts(s, slice, to, err) < 0) {
-		remove_slice(a, slice);
+		remove_slice(s, slice);
 		return -1;
 	}
-	save_slice(a, slice);
-	want_arbiter(a);
-	prepare(a);
-	arm(a);
+	save_slice(s, slice);
+	want_arbiter(s);
+	prepare(s);
+	arm(s);
 	return 0;
 }
 
 /* --- life --- */
 
-void agent_slices_init(struct agent *a, const struct slices_ops *ops, void *arg,
-	const struct agent_slices_options *options)
+void slices_init(struct slices *s, const struct slices_context *context)
 {
-	a->slices.ops = ops;
-	a->slices.arg = arg;
-	a->slices.options = *options;
-	if (!options->state_dir)
-		a->slices.options.state_dir = SLICE_STATE_DIR;
-	(void)uv_timer_init(a->loop, &a->slices.timer);
-	a->slices.timer.data = a;
-	(void)uv_timer_init(a->loop, &a->slices.spare);
-	a->slices.spare.data = a;
+	*s = (struct slices){ .c = *context };
+	(void)uv_timer_init(s->c.loop, &s->timer);
+	s->timer.data = s;
+	(void)uv_timer_init(s->c.loop, &s->spare);
+	s->spare.data = s;
 }
 
-static int load_store(struct agent *a, struct error *err)
+static int load_store(struct slices *s, struct error *err)
 {
-	struct agent_slices *s = &a->slices;
-
 	slice_store_fini(&s->store);
-	s->loaded = slice_store_load(&s->store, s->options.state_dir, err) == 0;
+	s->loaded = slice_store_load(&s->store, s->c.options.state_dir, err) == 0;
 	if (!s->loaded) {
 		s->lib_error = *err;
 		return -1;
@@ -685,49 +656,43 @@ static int load_store(struct agent *a, struct error *err)
 	return 0;
 }
 
-static int start_link(struct agent *a, struct error *err)
+static int start_link(struct slices *s, struct error *err)
 {
-	struct agent_slices *s = &a->slices;
-	const struct arbiter_options options = { .run_dir = a->run_dir,
-		.state_dir = s->options.state_dir };
+	const struct arbiter_options options = { .run_dir = s->c.run_dir,
+		.state_dir = s->c.options.state_dir };
 
 	if (s->arbiter ||
-		arbiter_link_new(&s->arbiter, a->loop, &options, &arbiter_ops, a, err) == 0)
+		arbiter_link_new(&s->arbiter, s->c.loop, &options, &arbiter_ops, s, err) == 0)
 		return 0;
 	s->lib_error = *err;
 	return -1;
 }
 
-void agent_slices_start(struct agent *a)
+void slices_start(struct slices *s)
 {
-	struct agent_slices *s = &a->slices;
 	struct error err = ERROR_INIT;
 
-	if (start_link(a, &err) == 0 && (s->loaded || load_store(a, &err) == 0))
-		agent_slices_look(a);
-	report_component(&a->reporter, COMPONENT_SLICES, &err);
+	if (start_link(s, &err) == 0 && (s->loaded || load_store(s, &err) == 0))
+		slices_sync(s);
+	report_component(s->c.reporter, COMPONENT_SLICES, &err);
 }
 
-void agent_slices_retry(struct agent *a)
+void slices_retry(struct slices *s)
 {
-	if (!a->slices.loaded)
-		agent_slices_start(a);
+	if (!s->loaded)
+		slices_start(s);
 }
 
-void agent_slices_stop(struct agent *a)
+void slices_stop(struct slices *s)
 {
-	struct agent_slices *s = &a->slices;
-
 	s->stopped = true;
 	s->arbiter = arbiter_link_stop(s->arbiter);
 	uv_close((uv_handle_t *)&s->timer, NULL);
 	uv_close((uv_handle_t *)&s->spare, NULL);
 }
 
-void agent_slices_fini(struct agent *a)
+void slices_fini(struct slices *s)
 {
-	struct agent_slices *s = &a->slices;
-
 	/* What the pool did not come to. */
 	for (size_t i = 0; i < s->unsaved.n; i++)
 		flush(s->unsaved.v[i]);

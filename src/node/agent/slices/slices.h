@@ -6,22 +6,31 @@
  * away when nobody can need them any more (slices/life.h). The arbiter enforces what their files say.
  * Thread: loop.
  */
+#include "node/agent/base/facts.h"
+#include "node/agent/base/report.h"
 #include "node/agent/slices/arbiter.h"
 #include "node/agent/slices/store.h"
 #include "model/allocate/allocate.h"
 #include "io/kubelet/pod-resources.h"
-
-struct agent;
-struct gpu_processes;
+#include "io/nvml/monitor/monitor.h"
 
 /* Borrowed: argv or environment. */
-struct agent_slices_options {
-	const char *state_dir;   /* NULL: SLICE_STATE_DIR */
+struct slices_options {
+	const char *state_dir;
 	const char *runtime_dir; /* of the libraries; NULL or "": beside this program */
 	uint64_t keep_ns;        /* a slice that no pod holds */
 };
 
+/* What slices ask of the agent. */
 struct slices_ops {
+	/* Who has which device: @done is called once. False: nobody knows, and it is not. */
+	bool (*ask_holders)(void *arg,
+		void (*done)(void *done_arg, const struct pod_devices *list,
+			const struct error *err),
+		void *done_arg);
+	/* Which processes are on the GPUs, of NVML: @done is called once. < 0: that cannot be asked, and it is not. */
+	int (*read_processes)(void *arg, const char *const *uuids, uint32_t n,
+		gpu_processes_done *done, void *done_arg);
 	/* A directory that a new slice needs cannot be made: devices that need one cannot be allocated. */
 	void (*short_of_room)(void *arg);
 	/* The most memory that a container has used of a device, as the API and the metrics show it; false: not known. */
@@ -29,10 +38,19 @@ struct slices_ops {
 		uint64_t *ret_bytes);
 };
 
-struct agent_slices {
+/* What they live in. Borrowed, all of it. */
+struct slices_context {
+	uv_loop_t *loop;
+	const struct facts *facts;
+	const struct reporter *reporter;
+	const char *run_dir, *plugin_dir;
+	struct slices_options options;
 	const struct slices_ops *ops;
 	void *arg; /* of .ops */
-	struct agent_slices_options options;
+};
+
+struct slices {
+	struct slices_context c;
 	struct slice_store store;
 	bool loaded;                  /* .store */
 	bool wanted;                  /* by the config in force */
@@ -58,40 +76,39 @@ struct agent_slices {
 	json_int_t reading_seq; /* the arbiter's question under way */
 };
 
-void agent_slices_init(struct agent *a, const struct slices_ops *ops, void *arg,
-	const struct agent_slices_options *options);
-/* What cannot be started or loaded now is retried by agent_slices_retry(); no container gets a slice before. */
-void agent_slices_start(struct agent *a);
-void agent_slices_retry(struct agent *a);
+void slices_init(struct slices *s, const struct slices_context *context);
+/* What cannot be started or loaded now is retried by slices_retry(); no container gets a slice before. */
+void slices_start(struct slices *s);
+void slices_retry(struct slices *s);
 
-/* The config or what is offered is another one: limits of slices, libraries and arbiter follow. */
-void agent_slices_look(struct agent *a);
+/* Makes limits of slices, libraries and arbiter those of the config and the offer of now. */
+void slices_sync(struct slices *s);
 
 /*
- * Whether agent_slices_allocate() would refuse them for what is missing on this node. Changes nothing but that a
+ * Whether slices_allocate() would refuse them for what is missing on this node. Changes nothing but that a
  * directory may lie ready afterwards.
  */
-int agent_slices_check(struct agent *a, const struct resource *r, const char *const *ids,
+int slices_check(struct slices *s, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct error *err) MUST_USE;
 
 /*
  * Gives an allocation of @ids its slice, if the config wants one: the directory is there and @to has its
  * mounts afterwards. Nothing is left behind on an error.
  */
-int agent_slices_allocate(struct agent *a, const struct resource *r, const char *const *ids,
+int slices_allocate(struct slices *s, const struct resource *r, const char *const *ids,
 	size_t n_ids, struct allocation *to, struct error *err) MUST_USE;
 
 /* Asks the arbiter what slices use; .seen is of now when @done is called, or .seen_error says why not. */
-void agent_slices_refresh(struct agent *a, void (*done)(void *arg), void *arg);
+void slices_refresh(struct slices *s, void (*done)(void *arg), void *arg);
 
 /* The part of /v1/status (docs/status.md). A new reference. */
-json_t *agent_slices_status(const struct agent *a, const struct pod_devices *holders);
+json_t *slices_status(const struct slices *s, const struct pod_devices *holders);
 
 /* The arbiter's list of slices by their ids. A new reference. */
 json_t *slices_by_id(const json_t *seen);
 
 /* Why pods cannot be given slices; "" if they can. Borrowed. */
-const char *agent_slices_trouble(const struct agent *a);
+const char *slices_trouble(const struct slices *s);
 
-void agent_slices_stop(struct agent *a);
-void agent_slices_fini(struct agent *a);
+void slices_stop(struct slices *s);
+void slices_fini(struct slices *s);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/slices/slices.h"
 
-#include "node/agent/internal.h"
 #include "node/agent/slices/life.h"
 #include "lib/base/time.h"
 #include "io/config/json.h"
@@ -21,7 +20,7 @@ static json_t *error_or_null(const struct error *err)
 		err->msg);
 }
 
-static json_t *arbiter_status(const struct agent_slices *s)
+static json_t *arbiter_status(const struct slices *s)
 {
 	const char *why = "";
 	int pid = 0;
@@ -36,9 +35,9 @@ static json_t *arbiter_status(const struct agent_slices *s)
 }
 
 /* The index of the GPU or MIG device that is called so: 0 or "0:1"; null: it is not here now. */
-static json_t *index_of(const struct agent *a, const char *uuid)
+static json_t *index_of(const struct slices *s, const char *uuid)
 {
-	const struct inventory *inv = a->facts.node.inv;
+	const struct inventory *inv = s->c.facts->node.inv;
 
 	for (uint32_t i = 0; inv && i < inv->n; i++)
 		if (!strcmp(inv->gpus[i].uuid, uuid))
@@ -105,19 +104,18 @@ static const json_t *by_uuid(const json_t *list, const char *uuid)
 }
 
 /* Of its container what the API and the metrics show: the arbiter's own is of the time since it started. */
-static json_t *peak_status(const struct agent *a, const char *uuid,
+static json_t *peak_status(const struct slices *s, const char *uuid,
 	const struct pod_device *holder, const json_t *now)
 {
 	json_int_t said = json_integer_value(json_object_get(now, "peak"));
 	uint64_t peak;
 
-	if (holder && a->slices.ops->peak(a->slices.arg, uuid, holder, &peak) &&
-		(json_int_t)peak >= said)
+	if (holder && s->c.ops->peak(s->c.arg, uuid, holder, &peak) && (json_int_t)peak >= said)
 		return json_integer((json_int_t)peak);
 	return number(now, "peak");
 }
 
-static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
+static json_t *gpus_status(const struct slices *s, const struct slice_file *f,
 	const struct pod_device *holder, const json_t *seen)
 {
 	const bool compute = f->plan.compute != SLICE_COMPUTE_NONE;
@@ -129,14 +127,14 @@ static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
 		json_t *o = json_object();
 
 		SET(o, "uuid", json_any_text(g->uuid));
-		SET(o, "index", index_of(a, g->uuid));
+		SET(o, "index", index_of(s, g->uuid));
 		SET(o, "limitBytes",
 			g->memory == SLICE_NO_LIMIT ? json_null()
 						    : json_integer((json_int_t)g->memory));
 		SET(o, "weight", compute ? json_integer(g->weight) : json_null());
 		SET(o, "capMillionths", compute && g->cap ? json_integer(g->cap) : json_null());
 		SET(o, "usedBytes", number(now, "used"));
-		SET(o, "peakBytes", peak_status(a, g->uuid, holder, now));
+		SET(o, "peakBytes", peak_status(s, g->uuid, holder, now));
 		SET(o, "unhookedBytes", number(now, "unhooked_used"));
 		SET(o, "refusals", number(now, "refusals"));
 		SET(o, "over", flag(now, "over"));
@@ -149,7 +147,7 @@ static json_t *gpus_status(const struct agent *a, const struct slice_file *f,
 	return list;
 }
 
-static json_t *used_status(const struct agent *a, const json_t *gpus)
+static json_t *used_status(const struct slices *s, const json_t *gpus)
 {
 	json_t *list = json_array();
 
@@ -160,7 +158,7 @@ static json_t *used_status(const struct agent *a, const json_t *gpus)
 		if (uuid)
 			(void)json_array_append_new(list,
 				json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "uuid", uuid,
-					"index", index_of(a, uuid), "usedBytes",
+					"index", index_of(s, uuid), "usedBytes",
 					number(g, "used"), "peakBytes", number(g, "peak"),
 					"time", time_status(g), "stuck", flag(g, "stuck")));
 	}
@@ -168,7 +166,7 @@ static json_t *used_status(const struct agent *a, const json_t *gpus)
 }
 
 /* The arbiter's processes, with and without its libraries; null: it has not said. */
-static json_t *processes_status(const struct agent *a, const json_t *from)
+static json_t *processes_status(const struct slices *s, const json_t *from)
 {
 	json_t *list = json_is_array(from) ? json_array() : json_null();
 
@@ -186,7 +184,7 @@ static json_t *processes_status(const struct agent *a, const json_t *from)
 			json_is_boolean(mps) ? json_boolean(json_is_true(mps)) : json_null());
 		SET(o, "usedBytes", number(p, "used"));
 		SET(o, "peakBytes", number(p, "peak"));
-		SET(o, "gpus", used_status(a, json_object_get(p, "gpus")));
+		SET(o, "gpus", used_status(s, json_object_get(p, "gpus")));
 		(void)json_array_append_new(list, o);
 	}
 	return list;
@@ -213,7 +211,7 @@ static const char *compute_of(const struct slice_plan *plan)
 	return "fair";
 }
 
-static json_t *slice_status(const struct agent *a, const struct slice *slice,
+static json_t *slice_status(const struct slices *s, const struct slice *slice,
 	const json_t *seen, const struct pod_devices *holders)
 {
 	const struct slice_file *f = &slice->file;
@@ -241,10 +239,10 @@ static json_t *slice_status(const struct agent *a, const struct slice *slice,
 	SET(o, "known", json_boolean(seen != NULL));
 	SET(o, "error", error ? json_any_text(error) : json_null());
 	SET(o, "computeError", no_turns ? json_any_text(no_turns) : json_null());
-	SET(o, "gpus", gpus_status(a, f, h, seen));
-	SET(o, "processes", processes_status(a, json_object_get(seen, "processes")));
+	SET(o, "gpus", gpus_status(s, f, h, seen));
+	SET(o, "processes", processes_status(s, json_object_get(seen, "processes")));
 	SET(o, "unhookedProcesses",
-		processes_status(a, json_object_get(seen, "unhooked_processes")));
+		processes_status(s, json_object_get(seen, "unhooked_processes")));
 	SET(o, "stopped", number(seen, "stopped"));
 	return o;
 }
@@ -265,7 +263,7 @@ json_t *slices_by_id(const json_t *seen)
 
 /* --- who has no slice --- */
 
-static bool in_a_slice(const struct agent_slices *s, const struct pod_device *h)
+static bool in_a_slice(const struct slices *s, const struct pod_device *h)
 {
 	for (size_t i = 0; i < s->store.n; i++) {
 		const struct slice *slice = s->store.v[i];
@@ -277,27 +275,27 @@ static bool in_a_slice(const struct agent_slices *s, const struct pod_device *h)
 	return false;
 }
 
-static bool is_isolated(const struct agent *a, const struct resource *r, const char *id)
+static bool is_isolated(const struct slices *s, const struct resource *r, const char *id)
 {
 	struct slice_plan plan;
 
-	return slice_plan_make(&plan, r, a->facts.offered.inv, &id, 1, NULL) == 0 &&
+	return slice_plan_make(&plan, r, s->c.facts->offered.inv, &id, 1, NULL) == 0 &&
 	       plan.wanted;
 }
 
 /* Of an earlier config: whether slices are offered of the GPU that it is of. */
-static bool is_beside_slices(const struct agent *a, const char *id)
+static bool is_beside_slices(const struct slices *s, const char *id)
 {
 	size_t len = device_id_physical_len(id);
 
-	for (uint32_t i = 0; i < a->facts.offered.offer->n; i++) {
-		const struct resource *r = &a->facts.offered.offer->resources[i];
+	for (uint32_t i = 0; i < s->c.facts->offered.offer->n; i++) {
+		const struct resource *r = &s->c.facts->offered.offer->resources[i];
 
 		for (uint32_t k = 0; k < r->n_devices; k++) {
 			const char *other = r->devices[k].id;
 
 			if (device_id_physical_len(other) == len && !memcmp(other, id, len) &&
-				is_isolated(a, r, other))
+				is_isolated(s, r, other))
 				return true;
 		}
 	}
@@ -305,14 +303,14 @@ static bool is_beside_slices(const struct agent *a, const char *id)
 }
 
 /* By the config of now the container of this device would have a slice, and it has none. */
-static bool lacks_slice(const struct agent *a, const struct pod_device *h)
+static bool lacks_slice(const struct slices *s, const struct pod_device *h)
 {
-	const struct resource *r = offer_find(a->facts.offered.offer, h->resource);
+	const struct resource *r = offer_find(s->c.facts->offered.offer, h->resource);
 
-	if (in_a_slice(&a->slices, h))
+	if (in_a_slice(s, h))
 		return false;
-	return r && resource_find(r, h->id) ? is_isolated(a, r, h->id)
-					    : is_beside_slices(a, h->id);
+	return r && resource_find(r, h->id) ? is_isolated(s, r, h->id)
+					    : is_beside_slices(s, h->id);
 }
 
 static bool same_container(const struct pod_device *x, const struct pod_device *y)
@@ -322,15 +320,15 @@ static bool same_container(const struct pod_device *x, const struct pod_device *
 }
 
 /* Containers that were started before their GPU was divided into slices: a row for each. */
-static json_t *unlimited_status(const struct agent *a, const struct pod_devices *holders)
+static json_t *unlimited_status(const struct slices *s, const struct pod_devices *holders)
 {
 	json_t *list = json_array(), *devices = NULL;
 	const struct pod_device *last = NULL;
 
-	for (size_t i = 0; holders && a->facts.offered.offer && i < holders->n; i++) {
+	for (size_t i = 0; holders && s->c.facts->offered.offer && i < holders->n; i++) {
 		const struct pod_device *h = &holders->v[i];
 
-		if (!lacks_slice(a, h))
+		if (!lacks_slice(s, h))
 			continue;
 		if (!last || !same_container(last, h)) {
 			json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:[]}", "namespace",
@@ -347,33 +345,32 @@ static json_t *unlimited_status(const struct agent *a, const struct pod_devices 
 }
 
 /* GPUs on which slices take turns, and how long any of them had work there. */
-static json_t *busy_status(const struct agent *a)
+static json_t *busy_status(const struct slices *s)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < json_array_size(a->slices.seen_gpus); i++) {
-		const json_t *g = json_array_get(a->slices.seen_gpus, i);
+	for (size_t i = 0; i < json_array_size(s->seen_gpus); i++) {
+		const json_t *g = json_array_get(s->seen_gpus, i);
 		const char *uuid = json_string_value(json_object_get(g, "uuid"));
 
 		if (uuid)
 			(void)json_array_append_new(list,
 				json_pack("{s:s, s:o, s:o, s:b}", "uuid", uuid, "index",
-					index_of(a, uuid), "busyNs", number(g, "busy_ns"),
+					index_of(s, uuid), "busyNs", number(g, "busy_ns"),
 					"together",
 					json_is_true(json_object_get(g, "together"))));
 	}
 	return list;
 }
 
-json_t *agent_slices_status(const struct agent *a, const struct pod_devices *holders)
+json_t *slices_status(const struct slices *s, const struct pod_devices *holders)
 {
-	const struct agent_slices *s = &a->slices;
 	json_t *o = json_object(), *list = json_array(), *broken = json_array();
 	json_t *seen = slices_by_id(s->seen);
 
 	for (size_t i = 0; i < s->store.n; i++)
 		(void)json_array_append_new(list,
-			slice_status(a, s->store.v[i],
+			slice_status(s, s->store.v[i],
 				json_object_get(seen, s->store.v[i]->file.id), holders));
 	for (size_t i = 0; i < s->store.broken.n; i++)
 		(void)json_array_append_new(broken, json_any_text(s->store.broken.v[i]));
@@ -384,8 +381,8 @@ json_t *agent_slices_status(const struct agent *a, const struct pod_devices *hol
 	SET(o, "error", s->wanted ? error_or_null(&s->lib_error) : json_null());
 	SET(o, "arbiter", arbiter_status(s));
 	SET(o, "broken", broken);
-	SET(o, "gpus", busy_status(a));
+	SET(o, "gpus", busy_status(s));
 	SET(o, "list", list);
-	SET(o, "unlimited", unlimited_status(a, holders));
+	SET(o, "unlimited", unlimited_status(s, holders));
 	return o;
 }
