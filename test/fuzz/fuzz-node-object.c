@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/cluster/condition.h"
-#include "node/agent/cluster/patch.h"
+#include "node/agent/api/patch.h"
 #include "node/agent/config/kept.h"
 
 #include <stdint.h>

@@ -48,11 +48,11 @@ static void on_config(void *arg, bool moved)
 static void on_node(void *arg)
 {
 	struct agent *a = arg;
-	const struct node_object *n = a->cluster.node;
+	const struct node_object *n = a->cluster.link.node;
 
 	/* A Node that is gone says nothing about the config: what is in force stays. */
 	if (node_object_state(n) == NODE_PRESENT)
-		agent_config_label(a, node_object_label(n, a->cluster.options.node_label));
+		agent_config_label(a, node_object_label(n, a->cluster.c.options.node_label));
 	agent_mig_look(a);
 }
 
@@ -241,7 +241,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 		return -1;
 	agent_upkeep_start(a, &o->errors);
 	mps_start(&a->mps);
-	agent_cluster_start(a);
+	cluster_start(&a->cluster);
 	agent_see_start(a);
 	return 0;
 }
@@ -277,7 +277,18 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 	agent_health_init(a);
 	agent_config_init(a, on_config, a);
 	agent_upkeep_init(a);
-	agent_cluster_init(a, &cluster_ops, a, options);
+	cluster_init(&a->cluster, &(struct cluster_context){
+					  .loop = loop,
+					  .facts = &a->facts,
+					  .reporter = &a->reporter,
+					  .options = options->cluster,
+					  .sysfs_root = a->sysfs_root,
+					  .started_wall_ns = a->started_wall_ns,
+					  .config_map = options->config_map,
+					  .config_dir = options->config_dir,
+					  .ops = &cluster_ops,
+					  .arg = a,
+				  });
 	agent_mig_init(a, options);
 	slices_init(&a->slices, &(struct slices_context){
 					.loop = loop,
@@ -335,7 +346,7 @@ struct agent *agent_stop(struct agent *a)
 	a->local = http_server_stop(a->local);
 	a->tcp = health_server_stop(a->tcp);
 	agent_config_stop(a);
-	agent_cluster_stop(a);
+	cluster_stop(&a->cluster);
 	a->kubelet_watch = kubelet_watch_stop(a->kubelet_watch);
 	a->monitor = gpu_monitor_stop(a->monitor);
 	for (size_t i = 0; i < a->n_plugins; i++)
@@ -349,7 +360,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_cdi_fini(&a->cdi);
 	node_fini(&a->facts.node);
 	agent_config_fini(a);
-	agent_cluster_fini(a);
+	cluster_fini(&a->cluster);
 	agent_mig_fini(a);
 	slices_fini(&a->slices);
 	mps_fini(&a->mps);

@@ -12,6 +12,7 @@
  * shared with other threads.
  * Thread: loop.
  */
+#include "node/agent/cluster/cluster.h"
 #include "node/agent/mps/mps.h"
 #include "node/agent/serve/serve.h"
 #include "node/agent/serve/web-config.h"
@@ -22,19 +23,6 @@
 #include <uv.h>
 
 struct agent;
-
-enum labels_where { LABELS_OFF, LABELS_NODE, LABELS_NFD, LABELS_FILE };
-
-/* Where the API server is and what it is used for. "" for what is not given. */
-struct agent_cluster_options {
-	const char *kubeconfig; /* else the service account of the pod, if this is one */
-	const char *node_name;  /* nothing is done through the API without it */
-	const char *namespace_, *pod_name;
-	const char *node_label;     /* key of the label that chooses the config */
-	const char *startup_taint;  /* key */
-	const char *node_condition; /* type */
-	enum labels_where labels;
-};
 
 /* What is shown of the node, and its price. NULL or "" for what is not given. */
 struct agent_see_options {
@@ -83,7 +71,7 @@ struct agent_options {
 	struct strv fallbacks; /* strategies without label and default */
 	struct strv warnings;  /* for the log */
 	struct strv errors;    /* options that are ignored, as their values are invalid */
-	struct agent_cluster_options cluster;
+	struct cluster_options cluster;
 	struct agent_mig_options mig;
 	struct config_sources sources;
 };

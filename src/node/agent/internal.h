@@ -107,17 +107,6 @@ struct agent_health {
 	bool unkept;   /* the last change could not be written */
 };
 
-#define AGENT_LABELS_MS 50
-
-struct agent_label_state {
-	uv_timer_t timer;
-	struct label_facts_store facts; /* of: */
-	char *machine_file;
-	uint32_t n_gpus;
-	struct strv fact_notes, notes; /* oddities that were logged */
-	struct error error;            /* the labels could not be made */
-};
-
 struct agent_counters {
 	const char *map; /* option; borrowed; NULL: the file alone */
 	struct config_source *source;
@@ -157,8 +146,7 @@ struct agent {
 	struct holders *holders;
 
 	struct agent_health health;
-	struct agent_cluster cluster;
-	struct agent_label_state labels;
+	struct cluster cluster;
 	struct agent_cdi cdi;
 	struct agent_mig mig;
 	struct slices slices;
@@ -176,14 +164,6 @@ struct agent {
 	struct agent_upkeep upkeep;
 	struct failure failure;
 };
-
-/* node/agent/cluster/labels.c: keeps what the label writer wants as the GPUs and the config are. */
-void agent_labels_init(struct agent *a);
-void agent_labels_look(struct agent *a);
-/* Why there are no labels, or they cannot be written where they belong; ERR_NONE: they are. Borrowed. */
-const struct error *agent_labels_down(const struct agent *a);
-void agent_labels_stop(struct agent *a);
-void agent_labels_fini(struct agent *a);
 
 /* node/agent/health/health.c: what of the GPUs' health outlives the agent (node/agent/health/kept.h). */
 void agent_health_init(struct agent *a);
@@ -247,21 +227,6 @@ void agent_config_reload(struct agent *a);
 void agent_config_retry(struct agent *a); /* to keep it, where that failed */
 void agent_config_stop(struct agent *a);
 void agent_config_fini(struct agent *a);
-
-/* node/agent/cluster/cluster.c */
-void agent_cluster_init(struct agent *a, const struct cluster_ops *ops, void *arg,
-	const struct agent_options *o);
-void agent_cluster_start(struct agent *a);
-void agent_cluster_look(struct agent *a); /* what is offered, or served, is something else */
-const char *agent_cluster_trouble(const struct agent *a); /* why the Node is not known */
-/* Why the API server is not used although it is asked for; NULL or ERR_NONE: it is, or is not asked for. Borrowed. */
-const struct error *agent_cluster_down(const struct agent *a);
-/* Why the startup taint cannot be removed; NULL or ERR_NONE: it is, or need not be yet. Borrowed. */
-const struct error *agent_taint_down(const struct agent *a);
-/* Checks the files of its credentials, of which the last valid content stays in use. */
-void agent_cluster_retry(struct agent *a);
-void agent_cluster_stop(struct agent *a);
-void agent_cluster_fini(struct agent *a);
 
 /* node/agent/mig/mig.c: the MIG manager (mig/mig.h). */
 void agent_mig_init(struct agent *a, const struct agent_options *o);

@@ -575,7 +575,7 @@ static int read_labels(struct agent_options *ret, const struct options *o, struc
 	const char *where = option_str(o, "labels", "off");
 	struct error why = ERROR_INIT;
 
-	if (agent_labels_where_parse(where, &ret->cluster.labels))
+	if (labels_where_parse(where, &ret->cluster.labels))
 		return 0;
 	ret->cluster.labels = LABELS_OFF;
 	(void)error_set(&why, ERR_INVALID,
@@ -656,27 +656,4 @@ void agent_options_fini(struct agent_options *o)
 	strv_fini(&o->fallbacks);
 	strv_fini(&o->warnings);
 	strv_fini(&o->errors);
-}
-
-static const char *const where_names[] = {
-	[LABELS_OFF] = "off",
-	[LABELS_NODE] = "node",
-	[LABELS_NFD] = "nfd",
-	[LABELS_FILE] = "file",
-};
-
-bool agent_labels_where_parse(const char *text, enum labels_where *ret)
-{
-	for (size_t i = 0; i < ARRAY_LEN(where_names); i++) {
-		if (!strcmp(text, where_names[i])) {
-			*ret = (enum labels_where)i;
-			return true;
-		}
-	}
-	return false;
-}
-
-const char *agent_labels_where_text(enum labels_where where)
-{
-	return where_names[where];
 }

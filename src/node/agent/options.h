@@ -21,6 +21,3 @@ struct option_def *agent_options(size_t *ret_n) MUST_USE;
 int agent_options_read(struct agent_options *ret, const struct options *o,
 	struct error *err) MUST_USE;
 void agent_options_fini(struct agent_options *o);
-
-bool agent_labels_where_parse(const char *text, enum labels_where *ret);
-const char *agent_labels_where_text(enum labels_where where);

@@ -374,7 +374,7 @@ void agent_reconcile(void *arg)
 
 	if (!a->facts.node.inv) {
 		/* Why there are no GPUs may be what a repair tool waits for. */
-		agent_cluster_look(a);
+		cluster_sync(&a->cluster);
 		return;
 	}
 	log_health(a);
@@ -388,7 +388,7 @@ void agent_reconcile(void *arg)
 	/* Positions of an older offer do not fit the node's GPUs of now: leave its lists alone. */
 	if (a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE)
 		act(a);
-	agent_cluster_look(a);
+	cluster_sync(&a->cluster);
 	agent_health_keep(a);
 	arm_timer(a);
 }

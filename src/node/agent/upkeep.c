@@ -63,9 +63,10 @@ static void sync_others(struct agent *a)
 	report_component(&a->reporter, COMPONENT_PRICES, &a->see.price.error);
 	report_component(&a->reporter, COMPONENT_CDI,
 		cdi->error.code != ERR_NONE ? &cdi->error : &cdi->other_error);
-	report_component(&a->reporter, COMPONENT_API_SERVER, agent_cluster_down(a));
-	report_component(&a->reporter, COMPONENT_LABELS, agent_labels_down(a));
-	report_component(&a->reporter, COMPONENT_STARTUP_TAINT, agent_taint_down(a));
+	report_component(&a->reporter, COMPONENT_API_SERVER, cluster_down(&a->cluster));
+	report_component(&a->reporter, COMPONENT_LABELS, cluster_labels_down(&a->cluster));
+	report_component(&a->reporter, COMPONENT_STARTUP_TAINT,
+		cluster_taint_down(&a->cluster));
 	sync_xid_events(a);
 }
 
@@ -79,7 +80,7 @@ static void retry(struct agent *a)
 	agent_lock_retry(a);
 	agent_config_retry(a);
 	agent_http_retry(a);
-	agent_cluster_retry(a);
+	cluster_retry(&a->cluster);
 	agent_mig_retry(a);
 	slices_retry(&a->slices);
 	agent_health_keep(a);

@@ -2,44 +2,100 @@
 #pragma once
 
 /*
- * The agent's side of the API server: our Node, Events on it, labels, the startup taint. All of it
- * may be absent or away: nothing that the node itself needs waits for it.
+ * The agent's side of the API server: our Node, Events on it, labels, the startup taint, the condition. All of it
+ * may be absent or unavailable: nothing that the node itself needs waits for it.
  * Thread: loop.
  */
-#include "node/agent/agent.h"
+#include "node/agent/api/event.h"
+#include "node/agent/api/link.h"
+#include "node/agent/base/facts.h"
 #include "node/agent/cluster/condition.h"
-#include "node/agent/cluster/event.h"
 #include "node/agent/cluster/label-writer.h"
-#include "node/agent/cluster/node-object.h"
-#include "node/agent/cluster/task.h"
+#include "io/nvml/label-facts.h"
 
-/* What the agent hears of the cluster. */
+/* Where the API server is and what it is used for. "" for what is not given. */
+struct cluster_options {
+	const char *kubeconfig; /* else the service account of the pod, if this is one */
+	const char *node_name;  /* nothing is done through the API without it */
+	const char *namespace_, *pod_name;
+	const char *node_label;     /* key of the label that chooses the config */
+	const char *startup_taint;  /* key */
+	const char *node_condition; /* type */
+	enum labels_where labels;
+};
+
+/* What the cluster tells the agent, and asks it. */
 struct cluster_ops {
 	void (*node_changed)(void *arg); /* our Node, or what is known of it */
-	void (*api_ready)(void *arg,
-		struct api *api); /* once: the API server is used from now on */
-	void (*api_unavailable)(void *arg,
-		const struct error *why); /* once: it will never be used */
+	/* Once: the API server is used from now on. */
+	void (*api_ready)(void *arg, struct api *api);
+	/* Once: it will never be used. */
+	void (*api_unavailable)(void *arg, const struct error *why);
 	/* Whether all that this node has for pods is registered, so that the startup taint can go. */
 	bool (*node_ready)(void *arg);
 };
 
-struct agent_cluster {
+/* What it lives in. Borrowed, all of it. */
+struct cluster_context {
+	uv_loop_t *loop;
+	const struct facts *facts;
+	const struct reporter *reporter;
+	struct cluster_options options;      /* no NULL in it, once initialised */
+	const char *sysfs_root;              /* NULL: /sys */
+	uint64_t started_wall_ns;            /* of the agent: the labels' timestamp */
+	const char *config_map, *config_dir; /* named configs, for messages; NULL or "": none */
 	const struct cluster_ops *ops;
-	void *arg;                            /* of .ops */
-	struct agent_cluster_options options; /* no NULL in it */
-	struct api_config config;             /* taken by .api once that is open */
-	bool possible; /* an API server is known, or will be, and we know our Node's name */
-	bool found;    /* .config is there */
+	void *arg; /* of .ops */
+};
+
+#define CLUSTER_LABELS_MS 50
+
+struct cluster_labels {
+	uv_timer_t timer;
+	struct label_facts_store facts; /* of: */
+	char *machine_file;
+	uint32_t n_gpus;
+	struct strv fact_notes, notes; /* oddities that were logged */
+	struct error error;            /* the labels could not be made */
+};
+
+struct cluster {
+	struct cluster_context c;
+	struct api_link link;
+	struct api_config config;  /* taken by .link.api once that is open */
 	struct backoff look_again; /* for it */
-	struct error why;          /* why the API is not used, now or at all; ERR_NONE: it is */
-	struct api *api;
-	char namespace_[64]; /* of this pod; "": unknown */
-	uv_timer_t open;     /* looks for the server, then opens .api */
-	struct node_object *node;
+	uv_timer_t open;           /* looks for the server, then opens .link.api */
 	struct event_sender events;
+	struct cluster_labels label_state;
 	struct label_writer labels;
 	struct condition_writer condition;
 	struct task taint;
 	uint64_t taint_removed_wall_ns;
 };
+
+/* Says what was asked for and cannot be had without an API server, where there is none. */
+void cluster_init(struct cluster *c, const struct cluster_context *context);
+void cluster_start(struct cluster *c);
+
+/* Makes labels, condition and startup taint what they are to be by the facts of now. */
+void cluster_sync(struct cluster *c);
+
+/* Why the API server is not used although it is asked for; NULL or ERR_NONE: it is, or is not asked for. Borrowed. */
+const struct error *cluster_down(const struct cluster *c);
+/* Why the startup taint cannot be removed; NULL or ERR_NONE: it is, or need not be yet. Borrowed. */
+const struct error *cluster_taint_down(const struct cluster *c);
+/* Why there are no labels, or they cannot be written where they belong; ERR_NONE: they are. Borrowed. */
+const struct error *cluster_labels_down(const struct cluster *c);
+
+/* Checks the files of its credentials, of which the last valid content stays in use. */
+void cluster_retry(struct cluster *c);
+
+/* The loop has to run until all is closed, then cluster_fini(). */
+void cluster_stop(struct cluster *c);
+void cluster_fini(struct cluster *c);
+
+/* labels.c: the labels themselves, made a moment after cluster_labels_sync(). */
+void cluster_labels_init(struct cluster *c);
+void cluster_labels_sync(struct cluster *c);
+void cluster_labels_stop(struct cluster *c);
+void cluster_labels_fini(struct cluster *c);

@@ -9,8 +9,8 @@
  * agent says so is as good. What another has written is never made True.
  * Thread: loop.
  */
-#include "node/agent/cluster/node-object.h"
-#include "node/agent/cluster/task.h"
+#include "node/agent/api/node-object.h"
+#include "node/agent/api/task.h"
 #include "model/health/repair.h"
 
 #define CONDITION_HEARTBEAT_NS (300 * UINT64_C(1000000000))

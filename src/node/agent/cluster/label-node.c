@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/cluster/label-writer.h"
 
-#include "node/agent/cluster/patch.h"
+#include "node/agent/api/patch.h"
 #include "lib/base/log.h"
 #include "lib/base/time.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/cluster/label-writer.h"
 
-#include "node/agent/cluster/patch.h"
-#include "node/agent/options.h"
+#include "node/agent/api/patch.h"
 #include "lib/base/log.h"
 #include "lib/base/time.h"
 
@@ -77,7 +76,7 @@ bool label_writer_wrote(struct label_writer *w)
 	w->written_ns = time_mono_ns();
 	w->written_wall_ns = time_wall_ns();
 	w->writes++;
-	log_info("labels written", LOG_STR("to", agent_labels_where_text(w->where)),
+	log_info("labels written", LOG_STR("to", labels_where_text(w->where)),
 		LOG_UINT("labels", w->want->n));
 	return w->written;
 }
@@ -93,4 +92,29 @@ void label_writer_fini(struct label_writer *w)
 	w->want = labels_free(w->want);
 	json_decref(w->owners);
 	free(w->path);
+}
+
+/* --- where --- */
+
+static const char *const where_names[] = {
+	[LABELS_OFF] = "off",
+	[LABELS_NODE] = "node",
+	[LABELS_NFD] = "nfd",
+	[LABELS_FILE] = "file",
+};
+
+bool labels_where_parse(const char *text, enum labels_where *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(where_names); i++) {
+		if (!strcmp(text, where_names[i])) {
+			*ret = (enum labels_where)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+const char *labels_where_text(enum labels_where where)
+{
+	return where_names[where];
 }

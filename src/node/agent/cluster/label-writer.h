@@ -8,13 +8,18 @@
  * things do not keep the API server busy.
  * Thread: loop.
  */
-#include "node/agent/agent.h"
-#include "node/agent/cluster/node-object.h"
-#include "node/agent/cluster/task.h"
+#include "node/agent/api/node-object.h"
+#include "node/agent/api/task.h"
 #include "model/labels/labels.h"
 
 /* Rounds of putting right after which an Event says that somebody else changes the labels. */
 #define LABEL_ROUNDS_TOLD 5
+
+enum labels_where { LABELS_OFF, LABELS_NODE, LABELS_NFD, LABELS_FILE };
+
+/* "off", "node", "nfd", "file"; false: none of them. */
+bool labels_where_parse(const char *text, enum labels_where *ret);
+const char *labels_where_text(enum labels_where where);
 
 struct label_writer;
 

@@ -1,45 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/internal.h"
+#include "node/agent/cluster/cluster.h"
 
+#include "lib/base/log.h"
 #include "lib/base/time.h"
 
 #include <string.h>
 
 /* Facts cost a file for each GPU, and change with the GPUs or the config only. */
-static int read_facts(struct agent *a, struct strv *notes, struct error *err)
+static int read_facts(struct cluster *c, struct strv *notes, struct error *err)
 {
-	struct agent_label_state *s = &a->labels;
-	const char *file = a->facts.config->gfd.machine_type_file;
+	struct cluster_labels *s = &c->label_state;
+	const char *file = c->c.facts->config->gfd.machine_type_file;
 	char *copy;
 
 	if (s->machine_file && !strcmp(s->machine_file, file) &&
-		s->n_gpus == a->facts.node.inv->n)
+		s->n_gpus == c->c.facts->node.inv->n)
 		return strv_copy(notes, &s->fact_notes, err);
 	strv_clear(&s->fact_notes);
 	copy = strdup(file);
 	if (!copy ||
-		label_facts_read(&s->facts, file, a->sysfs_root, &s->fact_notes, err) < 0) {
+		label_facts_read(&s->facts, file, c->c.sysfs_root, &s->fact_notes, err) < 0) {
 		free(copy);
 		return error_nomem(err);
 	}
 	free(s->machine_file);
 	s->machine_file = copy;
-	s->n_gpus = a->facts.node.inv->n;
+	s->n_gpus = c->c.facts->node.inv->n;
 	return strv_copy(notes, &s->fact_notes, err);
 }
 
-static int make(struct agent *a, struct labels **ret, struct strv *notes, struct error *err)
+static int make(struct cluster *c, struct labels **ret, struct strv *notes, struct error *err)
 {
-	struct agent_label_state *s = &a->labels;
+	struct cluster_labels *s = &c->label_state;
 
-	if (read_facts(a, notes, err) < 0)
+	if (read_facts(c, notes, err) < 0)
 		return -1;
 	s->facts.facts.timestamp_s =
-		a->facts.config->gfd.no_timestamp ? 0 : a->started_wall_ns / NS_PER_SEC;
-	return labels_new(ret, a->facts.node.inv, a->facts.config, &s->facts.facts, notes, err);
+		c->c.facts->config->gfd.no_timestamp ? 0 : c->c.started_wall_ns / NS_PER_SEC;
+	return labels_new(ret, c->c.facts->node.inv, c->c.facts->config, &s->facts.facts, notes,
+		err);
 }
 
-static void log_notes(struct agent_label_state *s, struct strv *notes)
+static void log_notes(struct cluster_labels *s, struct strv *notes)
 {
 	struct strv old = s->notes;
 
@@ -51,18 +53,19 @@ static void log_notes(struct agent_label_state *s, struct strv *notes)
 	*notes = old;
 }
 
-static void remake(struct agent *a)
+static void remake(struct cluster *c)
 {
-	struct agent_label_state *s = &a->labels;
+	struct cluster_labels *s = &c->label_state;
 	CLEANUP(strv_fini) struct strv notes = STRV_INIT;
 	struct labels *labels = NULL;
 	struct error err = ERROR_INIT;
 
 	/* Without the driver, or a config, the last labels stay: pods that run were placed by them. */
-	if (!a->facts.decided || !a->facts.nvml_answered ||
-		a->facts.nvml_down.code != ERR_NONE || a->facts.offer_error.code != ERR_NONE)
+	if (!c->c.facts->decided || !c->c.facts->nvml_answered ||
+		c->c.facts->nvml_down.code != ERR_NONE ||
+		c->c.facts->offer_error.code != ERR_NONE)
 		return;
-	if (make(a, &labels, &notes, &err) < 0) {
+	if (make(c, &labels, &notes, &err) < 0) {
 		if (strcmp(s->error.msg, err.msg) != 0)
 			log_error("no labels", LOG_STR("reason", err.msg));
 		s->error = err;
@@ -70,47 +73,48 @@ static void remake(struct agent *a)
 	}
 	error_clear(&s->error);
 	log_notes(s, &notes);
-	label_writer_set(&a->cluster.labels, labels, a->facts.config->gfd.output_file);
+	label_writer_set(&c->labels, labels, c->c.facts->config->gfd.output_file);
 }
 
 static void look(uv_timer_t *t)
 {
-	struct agent *a = t->data;
+	struct cluster *c = t->data;
 
-	remake(a);
-	task_poke(&a->cluster.labels.task); /* the Node may be another one */
+	remake(c);
+	task_poke(&c->labels.task); /* the Node may be another one */
 }
 
-void agent_labels_init(struct agent *a)
+void cluster_labels_init(struct cluster *c)
 {
-	(void)uv_timer_init(a->loop, &a->labels.timer);
-	a->labels.timer.data = a;
+	(void)uv_timer_init(c->c.loop, &c->label_state.timer);
+	c->label_state.timer.data = c;
 }
 
-void agent_labels_look(struct agent *a)
+void cluster_labels_sync(struct cluster *c)
 {
 	/* A moment later: registering with the kubelet comes first, and several changes in a row
 	 * make one patch. */
-	if (a->cluster.labels.kind && !uv_is_active((uv_handle_t *)&a->labels.timer))
-		(void)uv_timer_start(&a->labels.timer, look, AGENT_LABELS_MS, 0);
+	if (c->labels.kind && !uv_is_active((uv_handle_t *)&c->label_state.timer))
+		(void)uv_timer_start(&c->label_state.timer, look, CLUSTER_LABELS_MS, 0);
 }
 
-const struct error *agent_labels_down(const struct agent *a)
+const struct error *cluster_labels_down(const struct cluster *c)
 {
-	const struct task *t = &a->cluster.labels.task;
+	const struct task *t = &c->labels.task;
 
-	return a->labels.error.code == ERR_NONE && task_is_fault(t) ? &t->trouble
-								    : &a->labels.error;
+	return c->label_state.error.code == ERR_NONE && task_is_fault(t)
+		       ? &t->trouble
+		       : &c->label_state.error;
 }
 
-void agent_labels_stop(struct agent *a)
+void cluster_labels_stop(struct cluster *c)
 {
-	uv_close((uv_handle_t *)&a->labels.timer, NULL);
+	uv_close((uv_handle_t *)&c->label_state.timer, NULL);
 }
 
-void agent_labels_fini(struct agent *a)
+void cluster_labels_fini(struct cluster *c)
 {
-	struct agent_label_state *s = &a->labels;
+	struct cluster_labels *s = &c->label_state;
 
 	label_facts_fini(&s->facts);
 	strv_fini(&s->fact_notes);

@@ -310,7 +310,7 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 	*ret_reason = "ConfigNotFound";
 	if (!s->source) {
 		(void)error_set(err, ERR_UNAVAILABLE, "%s: %s", s->source_text,
-			agent_cluster_trouble(a));
+			api_link_trouble(&a->cluster.link));
 		return CONFIG_SOURCE_WAIT;
 	}
 	r = config_source_names(s->source, names, err);
@@ -324,7 +324,7 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 		return r;
 	if (!label_known(s)) {
 		(void)error_set(err, ERR_UNAVAILABLE, "waiting for the label of this node: %s",
-			agent_cluster_trouble(a));
+			api_link_trouble(&a->cluster.link));
 		return CONFIG_SOURCE_WAIT;
 	}
 	if (config_choose(ret, &in, err) < 0)
@@ -440,7 +440,7 @@ static void set_label(struct agent *a, const char *label)
 void agent_config_label(struct agent *a, const char *label)
 {
 	struct agent_config_state *s = &a->config;
-	const char *uid = node_object_uid(a->cluster.node);
+	const char *uid = node_object_uid(a->cluster.link.node);
 	bool other = *s->node_uid && strcmp(s->node_uid, uid) != 0;
 
 	if (!is_named(s))
@@ -461,7 +461,7 @@ void agent_config_label(struct agent *a, const char *label)
 static bool is_verdict(struct agent *a)
 {
 	struct agent_config_state *s = &a->config;
-	const struct node_object *n = a->cluster.node;
+	const struct node_object *n = a->cluster.link.node;
 	const struct error *why = n ? node_object_trouble(n) : NULL;
 
 	s->no_node = n && (node_object_state(n) == NODE_ABSENT || why->code == ERR_PERMISSION);
@@ -486,7 +486,7 @@ static bool has_waited(struct agent *a, uint64_t now)
 /* A Node that is gone, or that we cannot see, says nothing about its label. */
 static bool node_is_seen(const struct agent *a)
 {
-	const struct node_object *n = a->cluster.node;
+	const struct node_object *n = a->cluster.link.node;
 
 	return node_object_state(n) == NODE_PRESENT && node_object_trouble(n)->code == ERR_NONE;
 }
@@ -513,7 +513,7 @@ static void on_wait(uv_timer_t *t)
 	s->waited = true;
 	if (!known && label_known(s))
 		log_warn("the label of this node is not known, going on without it",
-			LOG_STR("reason", agent_cluster_trouble(a)));
+			LOG_STR("reason", api_link_trouble(&a->cluster.link)));
 	look(a, /* force= */ false);
 }
 
@@ -657,15 +657,15 @@ static int name_map(struct agent *a, const char *text, struct error *err)
 {
 	struct agent_config_state *s = &a->config;
 
-	if (config_map_name("config-map", text, a->cluster.namespace_, s->map_namespace, s->map,
-		    err) < 0)
+	if (config_map_name("config-map", text, a->cluster.link.namespace_, s->map_namespace,
+		    s->map, err) < 0)
 		return -1;
-	if (!*s->map_namespace && a->cluster.possible)
+	if (!*s->map_namespace && a->cluster.link.possible)
 		return error_set(err, ERR_INVALID,
 			"--config-map %s: the namespace of this pod is not known%s%s; give "
 			"NAMESPACE/NAME or --namespace",
-			text, a->cluster.found ? "" : ": ",
-			a->cluster.found ? "" : a->cluster.why.msg);
+			text, a->cluster.link.found ? "" : ": ",
+			a->cluster.link.found ? "" : a->cluster.link.why.msg);
 	if (asprintf(&s->source_text, "configmap %s/%s", s->map_namespace, s->map) < 0) {
 		s->source_text = NULL;
 		return error_nomem(err);
@@ -684,7 +684,7 @@ static int start_named(struct agent *a, struct error *err)
 		if (!s->source_text)
 			return error_nomem(err);
 	}
-	s->label_wanted = a->cluster.possible;
+	s->label_wanted = a->cluster.link.possible;
 	s->waited = !s->label_wanted; /* there is nothing to wait for */
 	(void)take_kept_choice(a);
 	if (s->label_wanted)
@@ -698,7 +698,7 @@ void agent_config_with_api(struct agent *a, struct api *api)
 	struct agent_config_state *s = &a->config;
 	struct error err = ERROR_INIT;
 
-	s->not_asked = *node_object_trouble(a->cluster.node);
+	s->not_asked = *node_object_trouble(a->cluster.link.node);
 	if (*s->map && config_source_map(&s->source, api, s->map_namespace, s->map, &source_ops,
 			       a, &err) < 0)
 		refuse(a, "ConfigNotFound", &err);

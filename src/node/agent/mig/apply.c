@@ -14,7 +14,7 @@
 static bool may_reboot(const struct agent *a)
 {
 	const struct agent_mig *m = &a->mig;
-	const struct node_object *n = a->cluster.node;
+	const struct node_object *n = a->cluster.link.node;
 	const char *rebooted = n ? node_object_annotation(n, MIG_REBOOTED) : NULL;
 
 	return m->options.with_reboot && n && node_object_state(n) == NODE_PRESENT &&
@@ -28,7 +28,7 @@ static void reset_required(struct agent *a)
 
 	if (may_reboot(a))
 		mig_enter(a, MIG_REBOOT);
-	else if (m->options.with_reboot && a->cluster.node)
+	else if (m->options.with_reboot && a->cluster.link.node)
 		mig_fail_text(a, ERR_UNSUPPORTED,
 			"%s; the host was rebooted for this already (remove the annotation %s to "
 			"allow another reboot)",

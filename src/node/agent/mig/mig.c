@@ -41,7 +41,7 @@ static int read_text(struct agent *a, struct buf *text, struct error *err)
 		return 0;
 	if (!m->source) {
 		(void)error_set(err, ERR_UNAVAILABLE, "configmap %s/%s: %s", m->map_namespace,
-			m->map, agent_cluster_trouble(a));
+			m->map, api_link_trouble(&a->cluster.link));
 		return CONFIG_SOURCE_WAIT;
 	}
 	r = config_source_names(m->source, &names, err);
@@ -55,10 +55,10 @@ static int read_text(struct agent *a, struct buf *text, struct error *err)
 
 static enum mig_wish_by find_wish(struct agent *a, const char **ret_name)
 {
-	const struct node_object *n = a->cluster.node;
+	const struct node_object *n = a->cluster.link.node;
 	bool known = n && node_object_state(n) == NODE_PRESENT;
 	const struct mig_wish_input in = {
-		.label_needed = a->cluster.possible,
+		.label_needed = a->cluster.link.possible,
 		.label_known = known,
 		.label = known ? node_object_label(n, MIG_LABEL) : NULL,
 		.default_name = a->mig.options.default_name,
@@ -71,7 +71,7 @@ static enum mig_wish_by find_wish(struct agent *a, const char **ret_name)
 /* What the Node says of an agent before us. */
 static void see_node(struct agent *a)
 {
-	const struct node_object *n = a->cluster.node;
+	const struct node_object *n = a->cluster.link.node;
 	const char *state;
 
 	if (a->mig.node_seen || !n || node_object_state(n) != NODE_PRESENT)
@@ -85,7 +85,7 @@ static void see_node(struct agent *a)
 static void wish_nothing(struct agent *a)
 {
 	struct agent_mig *m = &a->mig;
-	const struct node_object *n = a->cluster.node;
+	const struct node_object *n = a->cluster.link.node;
 	const char *state = n ? node_object_label(n, MIG_STATE_LABEL) : NULL;
 
 	waits(m, "");
@@ -208,7 +208,7 @@ void agent_mig_look(struct agent *a)
 	}
 	m->by = find_wish(a, &name);
 	if (m->by == MIG_WISH_UNKNOWN) {
-		waits(m, agent_cluster_trouble(a));
+		waits(m, api_link_trouble(&a->cluster.link));
 		m->text_since_ns = 0;
 		return;
 	}
@@ -352,7 +352,7 @@ static int start_source(struct agent *a, struct error *err)
 		return start_file(a, o->config_file, err);
 	if (!*o->config_map)
 		return 0;
-	if (config_map_name("mig-config-map", o->config_map, a->cluster.namespace_,
+	if (config_map_name("mig-config-map", o->config_map, a->cluster.link.namespace_,
 		    m->map_namespace, m->map, err) < 0)
 		return -1;
 	if (!*m->map_namespace)
@@ -469,8 +469,8 @@ void agent_mig_retry(struct agent *a)
 	agent_mig_start(a);
 	if (!m->started)
 		return;
-	if (a->cluster.api)
-		agent_mig_with_api(a, a->cluster.api);
+	if (a->cluster.link.api)
+		agent_mig_with_api(a, a->cluster.link.api);
 	agent_mig_look(a);
 }
 

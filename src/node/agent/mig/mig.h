@@ -18,7 +18,7 @@
  * Thread: loop.
  */
 #include "node/agent/agent.h"
-#include "node/agent/cluster/task.h"
+#include "node/agent/api/task.h"
 #include "node/agent/config/source/source.h"
 #include "lib/proc/child.h"
 #include "node/agent/mig/host.h"

@@ -24,7 +24,7 @@ static void marks_now(const struct node_object *n, struct mig_marks_now *ret)
 
 static bool present(const struct agent *a)
 {
-	return a->cluster.node && node_object_state(a->cluster.node) == NODE_PRESENT;
+	return a->cluster.link.node && node_object_state(a->cluster.link.node) == NODE_PRESENT;
 }
 
 static void send_marks(struct agent *a, const json_t *patch)
@@ -34,7 +34,7 @@ static void send_marks(struct agent *a, const json_t *patch)
 	CLEANUP(freep) char *body = json_dumps(patch, JSON_COMPACT);
 
 	buf_puts(&path, "/api/v1/nodes/");
-	api_escape(&path, a->cluster.options.node_name);
+	api_escape(&path, a->cluster.link.node_name);
 	buf_puts(&path, "?fieldManager=gpusliced");
 	if (!body || !buf_ok(&path)) {
 		task_wait(&m->marks, ECHO_NS);
@@ -64,7 +64,7 @@ static void look_at_marks(struct task *t)
 		task_wait(t, ECHO_NS - since);
 		return;
 	}
-	marks_now(a->cluster.node, &now);
+	marks_now(a->cluster.link.node, &now);
 	if (mig_marks_patch(&patch, &m->want, &now, &err) < 0) {
 		t->trouble = err;
 		task_complain(t);
@@ -139,11 +139,11 @@ bool mig_node_shows(const struct agent *a)
 	json_t *patch = NULL;
 	bool same;
 
-	if (!a->cluster.possible)
+	if (!a->cluster.link.possible)
 		return true;
 	if (!present(a))
 		return false;
-	marks_now(a->cluster.node, &now);
+	marks_now(a->cluster.link.node, &now);
 	same = mig_marks_patch(&patch, &a->mig.want, &now, NULL) == 0 && !patch;
 	json_decref(patch);
 	return same;
@@ -158,7 +158,7 @@ static void list_validators(struct agent *a)
 	buf_puts(&path, "/api/v1/namespaces/");
 	api_escape(&path, a->mig.options.operator_namespace);
 	buf_puts(&path, "/pods?fieldSelector=spec.nodeName%3D");
-	api_escape(&path, a->cluster.options.node_name);
+	api_escape(&path, a->cluster.link.node_name);
 	if (buf_ok(&path))
 		task_send(&a->mig.validators,
 			&(struct api_request){ .method = "GET", .path = buf_str(&path) });
@@ -250,7 +250,7 @@ void mig_node_init(struct agent *a)
 
 void mig_node_open(struct agent *a)
 {
-	a->mig.marks.api = a->mig.validators.api = a->cluster.api;
+	a->mig.marks.api = a->mig.validators.api = a->cluster.link.api;
 	task_poke(&a->mig.marks);
 	task_poke(&a->mig.validators);
 }

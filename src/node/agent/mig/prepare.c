@@ -12,7 +12,7 @@
 
 static bool has_clients(const struct agent *a)
 {
-	const struct node_object *n = a->cluster.node;
+	const struct node_object *n = a->cluster.link.node;
 
 	return n && node_object_state(n) == NODE_PRESENT &&
 	       mig_clients_any(node_object_labels(n), a->mig.own);
@@ -144,7 +144,7 @@ static void on_pods(void *arg, const struct api_reply *reply, const struct error
 		return;
 	}
 	if (!m->own_known) {
-		mig_clients_own(items, a->cluster.namespace_, a->cluster.options.pod_name,
+		mig_clients_own(items, a->cluster.link.namespace_, a->cluster.link.pod_name,
 			m->own);
 		m->own_known = true;
 		mig_node_clients(a, MIG_CLIENTS_PAUSE);
@@ -153,7 +153,7 @@ static void on_pods(void *arg, const struct api_reply *reply, const struct error
 	/* The Node may have been made anew since: then nobody is paused yet. */
 	if (!mig_node_shows(a))
 		return;
-	if (mig_clients_wait(node_object_labels(a->cluster.node), items, m->waits_for,
+	if (mig_clients_wait(node_object_labels(a->cluster.link.node), items, m->waits_for,
 		    sizeof(m->waits_for)))
 		return;
 	m->paused = true;
@@ -168,9 +168,9 @@ static void ask_pods(struct agent *a)
 	struct error err = ERROR_INIT;
 
 	buf_puts(&path, "/api/v1/pods?fieldSelector=spec.nodeName%3D");
-	api_escape(&path, a->cluster.options.node_name);
+	api_escape(&path, a->cluster.link.node_name);
 	if (!buf_ok(&path) ||
-		api_send(a->cluster.api,
+		api_send(a->cluster.link.api,
 			&(struct api_request){ .method = "GET", .path = buf_str(&path) },
 			on_pods, a, &a->mig.call, &err) < 0)
 		(void)snprintf(a->mig.waits_for, sizeof(a->mig.waits_for), "%s", err.msg);

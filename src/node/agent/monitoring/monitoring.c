@@ -107,7 +107,7 @@ static void kept(uv_work_t *w, int status)
 static int prepare(struct agent *a, const struct see_round *r, struct error *err)
 {
 	struct agent_see *s = &a->see;
-	const struct see_keep_node node = { .node = a->cluster.options.node_name,
+	const struct see_keep_node node = { .node = a->cluster.link.node_name,
 		.instance_type = see_instance_type(a),
 		.region = see_region(a),
 		.currency = s->price.currency,
@@ -567,7 +567,7 @@ void agent_see_init(struct agent *a, const struct agent_see_options *options)
 	s->since_wall_ns = a->started_wall_ns;
 	accounts_init(&s->accounts);
 	see_pods_init(&s->pods, a->loop, s->options.enabled ? s->options.pod_labels : NULL,
-		a->cluster.options.node_name, s->options.interval_ns);
+		a->cluster.link.node_name, s->options.interval_ns);
 	see_processes_init(&s->processes,
 		NULL); /* not --procfs: that is for MIG's capabilities */
 }
@@ -581,8 +581,9 @@ void agent_see_start(struct agent *a)
 	if (!s->options.enabled)
 		return;
 	s->last_count_ns = time_mono_ns();
-	if (s->pods.filter && !a->cluster.possible)
-		log_warn("labels of pods are left out", LOG_STR("reason", a->cluster.why.msg));
+	if (s->pods.filter && !a->cluster.link.possible)
+		log_warn("labels of pods are left out",
+			LOG_STR("reason", a->cluster.link.why.msg));
 	if (see_keep_init(&s->keep, dir, &err) < 0 ||
 		path_join(s->checkpoint_path, sizeof(s->checkpoint_path), a->plugin_dir,
 			SLICE_CHECKPOINT, &err) < 0)

@@ -7,7 +7,7 @@
  * is away; a pod of which nothing is known has no labels.
  * Thread: loop.
  */
-#include "node/agent/cluster/task.h"
+#include "node/agent/api/task.h"
 #include "node/agent/monitoring/uses.h"
 #include "node/metrics/label-filter.h"
 #include "node/view/view.h"

@@ -12,7 +12,8 @@
 
 static const char *label(const struct agent *a, const char *key)
 {
-	const char *text = a->cluster.node ? node_object_label(a->cluster.node, key) : NULL;
+	const char *text =
+		a->cluster.link.node ? node_object_label(a->cluster.link.node, key) : NULL;
 
 	return text ? text : "";
 }
@@ -117,8 +118,9 @@ void see_price_look(struct agent *a)
 {
 	struct see_price *p = &a->see.price;
 	const char *type = see_instance_type(a), *region = see_region(a);
-	bool awaited = !*region && a->cluster.possible &&
-		       (!a->cluster.node || node_object_state(a->cluster.node) == NODE_UNKNOWN);
+	bool awaited = !*region && a->cluster.link.possible &&
+		       (!a->cluster.link.node ||
+			       node_object_state(a->cluster.link.node) == NODE_UNKNOWN);
 
 	if (a->see.options.price_given) {
 		p->nano_per_hour = a->see.options.price_nano;

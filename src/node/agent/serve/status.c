@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/internal.h"
 
-#include "node/agent/cluster/patch.h"
-#include "node/agent/options.h"
+#include "node/agent/api/patch.h"
 #include "lib/base/buf.h"
 #include "lib/base/time.h"
 #include "io/config/json.h"
@@ -93,10 +92,12 @@ static const char *const node_states[] = {
 static json_t *labels_status(const struct agent *a)
 {
 	const struct label_writer *w = &a->cluster.labels;
-	const struct error *err = a->labels.error.code ? &a->labels.error : &w->task.trouble;
+	const struct error *err = a->cluster.label_state.error.code
+					  ? &a->cluster.label_state.error
+					  : &w->task.trouble;
 	json_t *o = json_object();
 
-	SET(o, "where", json_string(agent_labels_where_text(w->where)));
+	SET(o, "where", json_string(labels_where_text(w->where)));
 	SET(o, "count", json_integer(w->want ? (json_int_t)w->want->n : 0));
 	SET(o, "written", json_boolean(w->written));
 	SET(o, "at", wall_time(w->written_wall_ns));
@@ -105,29 +106,30 @@ static json_t *labels_status(const struct agent *a)
 }
 
 /* "none": the Node has no such taint; "waiting": it has, and not all is registered yet. */
-static json_t *taint_status(const struct agent_cluster *c)
+static json_t *taint_status(const struct cluster *c)
 {
 	json_t *o = json_object();
-	bool there = c->node && taint_is(node_object_taints(c->node), c->options.startup_taint);
-	bool known = c->node && node_object_state(c->node) == NODE_PRESENT;
+	bool there = c->link.node &&
+		     taint_is(node_object_taints(c->link.node), c->c.options.startup_taint);
+	bool known = c->link.node && node_object_state(c->link.node) == NODE_PRESENT;
 
-	SET(o, "key", json_any_text(c->options.startup_taint));
+	SET(o, "key", json_any_text(c->c.options.startup_taint));
 	SET(o, "state",
-		json_string(!*c->options.startup_taint ? "off"
-			    : !known                   ? "unknown"
-			    : there                    ? "waiting"
-						       : "none"));
+		json_string(!*c->c.options.startup_taint ? "off"
+			    : !known                     ? "unknown"
+			    : there                      ? "waiting"
+							 : "none"));
 	SET(o, "removed", wall_time(c->taint_removed_wall_ns));
 	SET(o, "error", error_or_null(&c->taint.trouble, 0));
 	return o;
 }
 
-static json_t *condition_status(const struct agent_cluster *c)
+static json_t *condition_status(const struct cluster *c)
 {
-	const json_t *have = c->node ? node_object_condition(c->node) : NULL;
+	const json_t *have = c->link.node ? node_object_condition(c->link.node) : NULL;
 	json_t *o = json_object();
 
-	SET(o, "type", json_any_text(c->options.node_condition));
+	SET(o, "type", json_any_text(c->c.options.node_condition));
 	SET(o, "status", json_incref(json_object_get(have, "status")) ?: json_null());
 	SET(o, "reason", json_incref(json_object_get(have, "reason")) ?: json_null());
 	SET(o, "message", json_incref(json_object_get(have, "message")) ?: json_null());
@@ -137,21 +139,24 @@ static json_t *condition_status(const struct agent_cluster *c)
 
 static json_t *cluster_status(const struct agent *a)
 {
-	const struct agent_cluster *c = &a->cluster;
-	const struct error *trouble = c->node ? node_object_trouble(c->node) : &c->why;
+	const struct cluster *c = &a->cluster;
+	const struct error *trouble =
+		c->link.node ? node_object_trouble(c->link.node) : &c->link.why;
 	json_t *o = json_object();
 
-	SET(o, "server", c->api ? json_any_text(api_server(c->api)) : json_null());
+	SET(o, "server", c->link.api ? json_any_text(api_server(c->link.api)) : json_null());
 	SET(o, "state",
-		json_string(!c->possible                ? "off"
-			    : !c->node                  ? "starting"
+		json_string(!c->link.possible           ? "off"
+			    : !c->link.node             ? "starting"
 			    : trouble->code == ERR_NONE ? "in touch"
 							: "away"));
 	SET(o, "error", error_or_null(trouble, 0));
-	SET(o, "node", json_any_text(c->options.node_name));
+	SET(o, "node", json_any_text(c->c.options.node_name));
 	SET(o, "nodeState",
-		json_string(node_states[c->node ? node_object_state(c->node) : NODE_UNKNOWN]));
-	SET(o, "requests", json_integer(c->api ? (json_int_t)api_requests(c->api) : 0));
+		json_string(node_states[c->link.node ? node_object_state(c->link.node)
+						     : NODE_UNKNOWN]));
+	SET(o, "requests",
+		json_integer(c->link.api ? (json_int_t)api_requests(c->link.api) : 0));
 	SET(o, "labels", labels_status(a));
 	SET(o, "startupTaint", taint_status(c));
 	SET(o, "nodeCondition", condition_status(c));

@@ -41,7 +41,7 @@ static void put_node(const struct agent *a, const struct see_round *r, struct vi
 	v->mono_ns = r->now_ns;
 	v->interval_ns = s->options.interval_ns;
 	v->since_wall_ns = s->since_wall_ns;
-	v->node = view_text(v, a->cluster.options.node_name);
+	v->node = view_text(v, a->cluster.link.node_name);
 	v->hostname = view_text(v, see_hostname());
 	v->driver_version = view_text(v, inv ? inv->driver_version : "");
 	v->nvml_version = view_text(v, inv ? inv->nvml_version : "");

@@ -3,8 +3,8 @@
 /* What is asked of the API server about our Node: patches and events, without one. */
 #include "support/test.h"
 
-#include "node/agent/cluster/event.h"
-#include "node/agent/cluster/patch.h"
+#include "node/agent/api/event.h"
+#include "node/agent/api/patch.h"
 #include "node/agent/config/kept.h"
 #include "node/agent/options.h"
 

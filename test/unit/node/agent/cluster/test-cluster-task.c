@@ -4,7 +4,7 @@
 #include "unit/io/kube-api/api-env.h"
 
 #include "node/agent/cluster/label-writer.h"
-#include "node/agent/cluster/task.h"
+#include "node/agent/api/task.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/cluster/patch.h"
+#include "node/agent/api/patch.h"
 
 #include "lib/base/buf.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/cluster/task.h"
+#include "node/agent/api/task.h"
 
 #include "lib/base/log.h"
 #include "lib/base/time.h"

@@ -9,7 +9,7 @@
  * Thread: loop.
  */
 #include "node/agent/base/report.h"
-#include "node/agent/cluster/task.h"
+#include "node/agent/api/task.h"
 
 #include <stdbool.h>
 

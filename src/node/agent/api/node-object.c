@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/cluster/node-object.h"
+#include "node/agent/api/node-object.h"
 
 #include "lib/base/log.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/cluster/event.h"
+#include "node/agent/api/event.h"
 
 #include "lib/base/time.h"
 
