@@ -53,7 +53,7 @@ static void on_node(void *arg)
 	/* A Node that is gone says nothing about the config: what is in force stays. */
 	if (node_object_state(n) == NODE_PRESENT)
 		agent_config_label(a, node_object_label(n, a->cluster.c.options.node_label));
-	agent_mig_look(a);
+	mig_sync(&a->mig);
 }
 
 static void on_api_ready(void *arg, struct api *api)
@@ -61,7 +61,7 @@ static void on_api_ready(void *arg, struct api *api)
 	struct agent *a = arg;
 
 	agent_config_with_api(a, api);
-	agent_mig_with_api(a, api);
+	mig_with_api(&a->mig, api);
 	agent_see_with_api(a, api);
 	agent_counters_with_api(a, api);
 }
@@ -79,7 +79,7 @@ static bool is_node_ready(void *arg)
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 
 	return a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE &&
-	       agent_ready(a, &why) && agent_mig_settled(a);
+	       agent_ready(a, &why) && mig_settled(&a->mig);
 }
 
 static const struct cluster_ops cluster_ops = {
@@ -144,6 +144,70 @@ static void ask_holders(void *arg,
 }
 
 static const struct mps_ops mps_ops = { .ask_holders = ask_holders };
+
+static void probe(void *arg, bool all)
+{
+	struct agent *a = arg;
+
+	if (all)
+		gpu_monitor_probe_all(a->monitor);
+	else
+		gpu_monitor_probe(a->monitor);
+}
+
+static void release(void *arg)
+{
+	gpu_monitor_release(((struct agent *)arg)->monitor);
+}
+
+static bool is_released(void *arg)
+{
+	return gpu_monitor_released(((struct agent *)arg)->monitor);
+}
+
+static void ask_mps(void *arg)
+{
+	mps_ask(&((struct agent *)arg)->mps);
+}
+
+static bool has_mps_answered(void *arg, uint64_t since_ns)
+{
+	return mps_answered(&((struct agent *)arg)->mps, since_ns);
+}
+
+static uint32_t find_idle_servers(void *arg, uint64_t since_ns, uint32_t *ret, uint32_t max)
+{
+	return mps_idle_servers(&((struct agent *)arg)->mps, since_ns, ret, max);
+}
+
+static int has_mps_left(void *arg, bool (*leaves)(void *leaves_arg, const char *uuid),
+	void *leaves_arg, struct error *err)
+{
+	return mps_left(&((struct agent *)arg)->mps, leaves, leaves_arg, err);
+}
+
+static bool is_kubelet_absent(void *arg)
+{
+	return holders_absent(((struct agent *)arg)->holders);
+}
+
+static bool is_ready(void *arg, struct buf *why)
+{
+	return agent_ready(arg, why);
+}
+
+static const struct mig_ops mig_ops = {
+	.probe = probe,
+	.release = release,
+	.is_released = is_released,
+	.mps_ask = ask_mps,
+	.mps_answered = has_mps_answered,
+	.mps_idle_servers = find_idle_servers,
+	.mps_left = has_mps_left,
+	.ask_holders = ask_holders,
+	.is_kubelet_absent = is_kubelet_absent,
+	.is_ready = is_ready,
+};
 
 /* --- kubelet --- */
 
@@ -236,7 +300,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 		return -1;
 	agent_http_start(a, o->listen);
 	slices_start(&a->slices);
-	agent_mig_start(a);
+	mig_start(&a->mig);
 	if (start_serve(a, o, err) < 0)
 		return -1;
 	agent_upkeep_start(a, &o->errors);
@@ -289,7 +353,20 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 					  .ops = &cluster_ops,
 					  .arg = a,
 				  });
-	agent_mig_init(a, options);
+	mig_init(&a->mig, &(struct mig_context){
+				  .loop = loop,
+				  .facts = &a->facts,
+				  .link = &a->cluster.link,
+				  .reporter = &a->reporter,
+				  .wake = &a->wake,
+				  .run_dir = a->run_dir,
+				  .nvml_path = a->nvml_path,
+				  .sysfs_root = a->sysfs_root,
+				  .procfs_root = a->procfs_root,
+				  .options = options->mig,
+				  .ops = &mig_ops,
+				  .arg = a,
+			  });
 	slices_init(&a->slices, &(struct slices_context){
 					.loop = loop,
 					.facts = &a->facts,
@@ -325,7 +402,7 @@ void agent_reload(struct agent *a)
 {
 	agent_config_reload(a);
 	agent_probe(a);
-	agent_mig_look(a);
+	mig_sync(&a->mig);
 	on_kubelet_dir(a);
 }
 
@@ -338,7 +415,7 @@ struct agent *agent_stop(struct agent *a)
 	agent_health_stop(a);
 	agent_see_stop(a);
 	agent_counters_stop(a);
-	agent_mig_stop(a);
+	mig_stop(&a->mig);
 	mps_stop(&a->mps);
 	slices_stop(&a->slices);
 	/* Early, because it answers the status requests that wait for the kubelet. */
@@ -361,7 +438,7 @@ struct agent *agent_stop(struct agent *a)
 	node_fini(&a->facts.node);
 	agent_config_fini(a);
 	cluster_fini(&a->cluster);
-	agent_mig_fini(a);
+	mig_fini(&a->mig);
 	slices_fini(&a->slices);
 	mps_fini(&a->mps);
 	agent_see_fini(a);

@@ -13,6 +13,7 @@
  * Thread: loop.
  */
 #include "node/agent/cluster/cluster.h"
+#include "node/agent/mig/mig.h"
 #include "node/agent/mps/mps.h"
 #include "node/agent/serve/serve.h"
 #include "node/agent/serve/web-config.h"
@@ -34,18 +35,6 @@ struct agent_see_options {
 	const char *ledger_dir; /* NULL: the state directory */
 	const struct strv
 		*pod_labels; /* patterns of those that are shown; NULL: none are. Borrowed */
-};
-
-/* The MIG manager. NULL or "" for what is not given. */
-struct agent_mig_options {
-	bool enabled, force, with_reboot, shutdown_clients;
-	const char
-		*default_name;   /* layout of a node without the label; none: leave MIG alone */
-	const char *config_file; /* a file, or a directory with config.yaml in it */
-	const char
-		*config_map; /* the same through the API: [namespace/]name, key config.yaml */
-	const char *hooks_file, *clients_file, *state_file, *reboot_command, *host_root;
-	const char *operator_namespace; /* where validators are to run again */
 };
 
 struct agent_options {
@@ -72,7 +61,7 @@ struct agent_options {
 	struct strv warnings;  /* for the log */
 	struct strv errors;    /* options that are ignored, as their values are invalid */
 	struct cluster_options cluster;
-	struct agent_mig_options mig;
+	struct mig_options mig;
 	struct config_sources sources;
 };
 

@@ -54,10 +54,10 @@ static void on_inventory(void *arg, const struct inventory *inv)
 	error_clear(&a->facts.nvml_down);
 	a->facts.node.driver_mismatch = false;
 	log_unsettled(inv);
-	now = agent_mig_hold(a, inv, &held);
+	now = mig_hold(&a->mig, inv, &held);
 	if (now)
 		take_look(a, now, NULL);
-	agent_mig_looked(a);
+	mig_looked(&a->mig);
 }
 
 static void on_nvml_down(void *arg, const struct error *why)
@@ -76,7 +76,7 @@ static void on_nvml_down(void *arg, const struct error *why)
 	a->facts.nvml_down = *why;
 	a->facts.node.driver_mismatch = gpu_monitor_mismatch(a->monitor);
 	take_look(a, NULL, why);
-	agent_mig_look(a);
+	mig_sync(&a->mig);
 }
 
 static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint32_t ci)

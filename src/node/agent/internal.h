@@ -148,7 +148,7 @@ struct agent {
 	struct agent_health health;
 	struct cluster cluster;
 	struct agent_cdi cdi;
-	struct agent_mig mig;
+	struct mig mig;
 	struct slices slices;
 	struct mps mps;
 	struct agent_see see;
@@ -227,23 +227,6 @@ void agent_config_reload(struct agent *a);
 void agent_config_retry(struct agent *a); /* to keep it, where that failed */
 void agent_config_stop(struct agent *a);
 void agent_config_fini(struct agent *a);
-
-/* node/agent/mig/mig.c: the MIG manager (mig/mig.h). */
-void agent_mig_init(struct agent *a, const struct agent_options *o);
-void agent_mig_start(struct agent *a); /* what it needs may be missing: then again by: */
-void agent_mig_retry(struct agent *a); /* and checks it while it runs */
-void agent_mig_with_api(struct agent *a, struct api *api);
-void agent_mig_look(struct agent *a); /* the Node, the layouts or the GPUs may be other ones */
-void agent_mig_looked(struct agent *a); /* NVML was looked at, and that is in .node */
-/* The look @seen, or *ret (yours): the same with GPUs that change as they were before. NULL: no memory. */
-const struct inventory *agent_mig_hold(const struct agent *a, const struct inventory *seen,
-	struct inventory **ret);
-/* Takes from @inv, a copy of the node's, what is not to be offered now. */
-void agent_mig_mask(const struct agent *a, struct inventory *inv);
-bool agent_mig_settled(const struct agent *a); /* what was wanted at the start has been tried */
-json_t *agent_mig_status(const struct agent *a);
-void agent_mig_stop(struct agent *a);
-void agent_mig_fini(struct agent *a);
 
 /* counters.c: --configmap-data. */
 void agent_counters_init(struct agent *a, const struct agent_options *o);

@@ -391,9 +391,9 @@ static int read_lists(const struct options *o, struct agent_options *ret, struct
 	return strv_split(&ret->fallbacks, "named,single", ',', err);
 }
 
-static void read_mig(const struct options *o, struct agent_mig_options *ret)
+static void read_mig(const struct options *o, struct mig_options *ret)
 {
-	*ret = (struct agent_mig_options){
+	*ret = (struct mig_options){
 		.enabled = option_bool(o, "mig-manager", false),
 		.force = option_bool(o, "mig-force", false),
 		.with_reboot = option_bool(o, "mig-with-reboot", false),

@@ -205,7 +205,7 @@ static void decide(struct agent *a)
 	struct error err = ERROR_INIT;
 
 	if (inventory_copy(&inv, a->facts.node.inv, &err) == 0)
-		agent_mig_mask(a, inv);
+		mig_mask(&a->mig, inv);
 	if (!inv || offer_new(&offer, inv, a->facts.config, &err) < 0) {
 		if (strcmp(a->facts.offer_error.msg, err.msg) != 0)
 			log_error("cannot decide what to offer, keeping the last",

@@ -81,7 +81,7 @@ static void retry(struct agent *a)
 	agent_config_retry(a);
 	agent_http_retry(a);
 	cluster_retry(&a->cluster);
-	agent_mig_retry(a);
+	mig_retry(&a->mig);
 	slices_retry(&a->slices);
 	agent_health_keep(a);
 	if (a->serve)

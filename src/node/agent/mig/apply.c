@@ -11,124 +11,119 @@
 
 /* --- APPLY --- */
 
-static bool may_reboot(const struct agent *a)
+static bool may_reboot(const struct mig *m)
 {
-	const struct agent_mig *m = &a->mig;
-	const struct node_object *n = a->cluster.link.node;
+	const struct node_object *n = m->c.link->node;
 	const char *rebooted = n ? node_object_annotation(n, MIG_REBOOTED) : NULL;
 
-	return m->options.with_reboot && n && node_object_state(n) == NODE_PRESENT &&
+	return m->c.options.with_reboot && n && node_object_state(n) == NODE_PRESENT &&
 	       !m->rebooting && !(rebooted && !strcmp(rebooted, m->tried));
 }
 
-static void reset_required(struct agent *a)
+static void reset_required(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
 	const char *why = *m->report.reason ? m->report.reason : "the MIG mode did not change";
 
-	if (may_reboot(a))
-		mig_enter(a, MIG_REBOOT);
-	else if (m->options.with_reboot && a->cluster.link.node)
-		mig_fail_text(a, ERR_UNSUPPORTED,
+	if (may_reboot(m))
+		mig_enter(m, MIG_REBOOT);
+	else if (m->c.options.with_reboot && m->c.link->node)
+		mig_fail_text(m, ERR_UNSUPPORTED,
 			"%s; the host was rebooted for this already (remove the annotation %s to "
 			"allow another reboot)",
 			why, MIG_REBOOTED);
 	else
-		mig_fail_text(a, ERR_UNSUPPORTED,
+		mig_fail_text(m, ERR_UNSUPPORTED,
 			"%s; a reset of the GPU or a reboot of the host is needed", why);
 }
 
 static void applied(void *arg, const struct child_end *e)
 {
-	struct agent *a = arg;
-	struct agent_mig *m = &a->mig;
+	struct mig *m = arg;
 	struct error err = ERROR_INIT;
 	bool in_use;
 
 	m->child = NULL;
 	if (mig_tool_ended_well(m, e, &in_use, &err))
-		mig_enter(a, MIG_SETTLE);
+		mig_enter(m, MIG_SETTLE);
 	else if (m->report.ended && !strcmp(m->report.code, "reset-required"))
-		reset_required(a);
+		reset_required(m);
 	else
-		mig_fail(a, in_use, &err);
+		mig_fail(m, in_use, &err);
 }
 
 static const struct child_ops apply_ops = { .line = mig_tool_line, .ended = applied };
 
-void mig_apply_enter(struct agent *a)
+void mig_apply_enter(struct mig *m)
 {
-	a->mig.applied = true;
-	mig_tool_run(a, /* dry_run= */ false, &apply_ops);
+	m->applied = true;
+	mig_tool_run(m, /* dry_run= */ false, &apply_ops);
 }
 
 /* --- REBOOT --- */
 
 static void on_rebooted(void *arg, const struct error *err)
 {
-	struct agent *a = arg;
+	struct mig *m = arg;
 
 	if (err->code != ERR_NONE)
-		mig_fail(a, /* in_use= */ false, err);
+		mig_fail(m, /* in_use= */ false, err);
 }
 
-void mig_reboot_tick(struct agent *a)
+void mig_reboot_tick(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
 	char command[PATH_MAX + 32];
 
 	if (m->rebooted_now)
 		return;
 	/* The state must outlive this boot before it ends. */
-	if (!mig_node_shows(a)) {
+	if (!mig_node_shows(m)) {
 		if (time_mono_ns() - m->phase_since_ns > API_NS)
-			mig_fail_text(a, ERR_TIMEOUT,
+			mig_fail_text(m, ERR_TIMEOUT,
 				"no reboot, as the state cannot be written to the Node");
 		return;
 	}
 	m->rebooted_now = true;
 	m->host.done = on_rebooted;
-	m->host.arg = a;
+	m->host.arg = m;
 	(void)snprintf(command, sizeof(command), "chroot %s systemctl reboot",
-		m->options.host_root);
+		m->c.options.host_root);
 	mig_host_reboot(&m->host,
-		*m->options.reboot_command ? m->options.reboot_command : command);
+		*m->c.options.reboot_command ? m->c.options.reboot_command : command);
 }
 
-void mig_reboot_enter(struct agent *a)
+void mig_reboot_enter(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
 	char text[sizeof(m->reason)];
 
 	(void)snprintf(text, sizeof(text), "%s: rebooting the host: %.200s", m->name,
 		m->report.reason);
-	mig_node_rebooted(a, m->tried);
-	mig_node_say(a, "rebooting", text);
-	report_event(&a->reporter, EVENT_NORMAL, "MigConfigRebooting", "%s", text);
-	mig_reboot_tick(a);
+	mig_node_rebooted(m, m->tried);
+	mig_node_say(m, "rebooting", text);
+	report_event(m->c.reporter, EVENT_NORMAL, "MigConfigRebooting", "%s", text);
+	mig_reboot_tick(m);
 }
 
-void mig_reboot_late(struct agent *a)
+void mig_reboot_late(struct mig *m)
 {
-	mig_fail_text(a, ERR_TIMEOUT, "the host did not reboot within 10 minutes");
+	mig_fail_text(m, ERR_TIMEOUT, "the host did not reboot within 10 minutes");
 }
 
 /* --- SETTLE: what there is now is seen, offered and registered --- */
 
-bool mig_settle_seen(const struct agent_mig *m)
+bool mig_settle_seen(const struct mig *m)
 {
 	return m->looks >= m->looks_wanted;
 }
 
 /* Every MIG device of the GPUs in question can be given to a pod: its capabilities are there. */
-static bool devices_are_whole(const struct agent *a, struct buf *why)
+static bool devices_are_whole(const struct mig *m, struct buf *why)
 {
-	const struct inventory *inv = a->facts.node.inv;
+	const struct inventory *inv = m->c.facts->node.inv;
 
 	for (uint32_t i = 0; inv && i < inv->n_mig; i++) {
 		const struct gpu_mig *d = &inv->mig[i];
 
-		if (!*d->reason || !mig_report_has(&a->mig.report, inv->gpus[d->gpu].uuid))
+		if (!*d->reason || !mig_report_has(&m->report, inv->gpus[d->gpu].uuid))
 			continue;
 		buf_printf(why, "MIG device %s (%s): %s", d->uuid, d->profile, d->reason);
 		return false;
@@ -136,20 +131,18 @@ static bool devices_are_whole(const struct agent *a, struct buf *why)
 	return true;
 }
 
-static void probe_again(struct agent *a)
+static void probe_again(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
 	uint64_t now = time_mono_ns();
 
 	if (now - m->probed_ns < PROBE_NS)
 		return;
 	m->probed_ns = now;
-	gpu_monitor_probe(a->monitor);
+	m->c.ops->probe(m->c.arg, /* all= */ false);
 }
 
-void mig_settle_tick(struct agent *a)
+void mig_settle_tick(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 
 	if (!mig_settle_seen(m))
@@ -157,67 +150,62 @@ void mig_settle_tick(struct agent *a)
 	if (m->masked) {
 		m->masked = false;
 		mig_mask_fini(&m->mask);
-		wake_up(&a->wake);
+		wake_up(m->c.wake);
 		return; /* what is offered then is seen in the next tick */
 	}
-	if (m->outcome.code == ERR_NONE && !devices_are_whole(a, &why)) {
-		probe_again(a);
+	if (m->outcome.code == ERR_NONE && !devices_are_whole(m, &why)) {
+		probe_again(m);
 		return;
 	}
-	if (m->outcome.code != ERR_NONE || agent_ready(a, &why))
-		mig_enter(a, MIG_RESTORE);
+	if (m->outcome.code != ERR_NONE || m->c.ops->is_ready(m->c.arg, &why))
+		mig_enter(m, MIG_RESTORE);
 }
 
-void mig_settle_enter(struct agent *a)
+void mig_settle_enter(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
-
 	/* A look that is under way may have begun before the last step: the one after it counts. */
 	m->looks_wanted = m->looks + (m->released ? 1 : 2);
 	m->released = false;
 	if (m->outcome.code == ERR_NONE)
-		gpu_monitor_probe_all(a->monitor);
+		m->c.ops->probe(m->c.arg, /* all= */ true);
 	else
-		gpu_monitor_probe(a->monitor);
+		m->c.ops->probe(m->c.arg, /* all= */ false);
 }
 
-void mig_settle_late(struct agent *a)
+void mig_settle_late(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
 	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
 
-	if (devices_are_whole(a, &why))
-		(void)agent_ready(a, &why);
+	if (devices_are_whole(m, &why))
+		(void)m->c.ops->is_ready(m->c.arg, &why);
 	if (m->outcome.code == ERR_NONE)
 		(void)error_set(&m->outcome, ERR_TIMEOUT,
 			"applied, but the devices cannot be had: %.*s",
 			(int)strcspn(buf_str(&why), "\n"), buf_str(&why));
 	m->masked = false;
 	mig_mask_fini(&m->mask);
-	wake_up(&a->wake);
-	mig_enter(a, MIG_RESTORE);
+	wake_up(m->c.wake);
+	mig_enter(m, MIG_RESTORE);
 }
 
 /* --- RESTORE: who was stopped runs again --- */
 
 static void on_started(void *arg, const struct error *err)
 {
-	struct agent_mig *m = &((struct agent *)arg)->mig;
+	struct mig *m = arg;
 
 	if (err->code != ERR_NONE && m->outcome.code == ERR_NONE)
 		m->outcome = *err;
 	mig_finish(arg);
 }
 
-void mig_restore_enter(struct agent *a)
+void mig_restore_enter(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
-
 	if (m->host.stopped.n == 0) {
-		mig_finish(a);
+		mig_finish(m);
 		return;
 	}
 	m->host.done = on_started;
-	m->host.arg = a;
+	m->host.arg = m;
 	mig_host_start(&m->host);
 }

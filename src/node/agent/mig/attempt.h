@@ -7,45 +7,46 @@
  * tool is run. A phase may enter the next one at any time: nothing of its own may come after that.
  * Thread: loop.
  */
-#include "node/agent/internal.h"
+#include "node/agent/mig/mig.h"
+#include "lib/base/log.h"
 
-void mig_enter(struct agent *a, enum mig_phase phase);
+void mig_enter(struct mig *m, enum mig_phase phase);
 
 /* Ends the attempt, by way of what puts back what it took away. The first reason counts. @in_use:
  * looking again soon disturbs nobody. */
-void mig_fail(struct agent *a, bool in_use, const struct error *err);
-void mig_fail_text(struct agent *a, enum error_code code, const char *fmt, ...) PRINTF(3, 4);
-void mig_finish(struct agent *a); /* .outcome says how */
+void mig_fail(struct mig *m, bool in_use, const struct error *err);
+void mig_fail_text(struct mig *m, enum error_code code, const char *fmt, ...) PRINTF(3, 4);
+void mig_finish(struct mig *m); /* .outcome says how */
 
 /* --- tool.c --- */
 
-void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops);
+void mig_tool_run(struct mig *m, bool dry_run, const struct child_ops *ops);
 int mig_tool_line(void *arg, const char *line, size_t len, struct error *err);
 /* False: it did not end as it should, or says no; then *in_use and *err. */
-bool mig_tool_ended_well(const struct agent_mig *m, const struct child_end *e, bool *in_use,
+bool mig_tool_ended_well(const struct mig *m, const struct child_end *e, bool *in_use,
 	struct error *err);
 
 /* --- prepare.c, apply.c --- */
 
-void mig_plan_enter(struct agent *a);
-void mig_plan_tick(struct agent *a);
-void mig_pause_enter(struct agent *a);
-void mig_pause_tick(struct agent *a);
-void mig_withdraw_enter(struct agent *a);
-void mig_withdraw_tick(struct agent *a);
-void mig_withdraw_late(struct agent *a);
-void mig_host_enter(struct agent *a);
-void mig_release_enter(struct agent *a);
-void mig_release_tick(struct agent *a);
-void mig_release_late(struct agent *a);
-void mig_apply_enter(struct agent *a);
-void mig_reboot_enter(struct agent *a);
-void mig_reboot_tick(struct agent *a);
-void mig_reboot_late(struct agent *a);
-void mig_settle_enter(struct agent *a);
-void mig_settle_tick(struct agent *a);
-void mig_settle_late(struct agent *a);
-void mig_restore_enter(struct agent *a);
+void mig_plan_enter(struct mig *m);
+void mig_plan_tick(struct mig *m);
+void mig_pause_enter(struct mig *m);
+void mig_pause_tick(struct mig *m);
+void mig_withdraw_enter(struct mig *m);
+void mig_withdraw_tick(struct mig *m);
+void mig_withdraw_late(struct mig *m);
+void mig_host_enter(struct mig *m);
+void mig_release_enter(struct mig *m);
+void mig_release_tick(struct mig *m);
+void mig_release_late(struct mig *m);
+void mig_apply_enter(struct mig *m);
+void mig_reboot_enter(struct mig *m);
+void mig_reboot_tick(struct mig *m);
+void mig_reboot_late(struct mig *m);
+void mig_settle_enter(struct mig *m);
+void mig_settle_tick(struct mig *m);
+void mig_settle_late(struct mig *m);
+void mig_restore_enter(struct mig *m);
 
 /* NVML was looked at after the last step. */
-bool mig_settle_seen(const struct agent_mig *m);
+bool mig_settle_seen(const struct mig *m);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/internal.h"
+#include "node/agent/mig/attempt.h"
+#include "io/config/config.h"
 
 #include "lib/base/fd.h"
 #include "lib/base/parse.h"
@@ -22,7 +23,7 @@
 
 /* --- what is wanted --- */
 
-static void waits(struct agent_mig *m, const char *why)
+static void waits(struct mig *m, const char *why)
 {
 	if (strcmp(m->waiting, why) != 0 && *why)
 		log_info("MIG manager waits", LOG_STR("reason", why));
@@ -30,9 +31,8 @@ static void waits(struct agent_mig *m, const char *why)
 }
 
 /* The text of the layouts. > 0: it is not known yet, *err says why. */
-static int read_text(struct agent *a, struct buf *text, struct error *err)
+static int read_text(struct mig *m, struct buf *text, struct error *err)
 {
-	struct agent_mig *m = &a->mig;
 	const char *entry = *m->dir ? m->entry : MIG_CONFIG_KEY;
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
 	int r;
@@ -41,7 +41,7 @@ static int read_text(struct agent *a, struct buf *text, struct error *err)
 		return 0;
 	if (!m->source) {
 		(void)error_set(err, ERR_UNAVAILABLE, "configmap %s/%s: %s", m->map_namespace,
-			m->map, api_link_trouble(&a->cluster.link));
+			m->map, api_link_trouble(m->c.link));
 		return CONFIG_SOURCE_WAIT;
 	}
 	r = config_source_names(m->source, &names, err);
@@ -53,39 +53,38 @@ static int read_text(struct agent *a, struct buf *text, struct error *err)
 	return config_source_read(m->source, entry, text, err);
 }
 
-static enum mig_wish_by find_wish(struct agent *a, const char **ret_name)
+static enum mig_wish_by find_wish(struct mig *m, const char **ret_name)
 {
-	const struct node_object *n = a->cluster.link.node;
+	const struct node_object *n = m->c.link->node;
 	bool known = n && node_object_state(n) == NODE_PRESENT;
 	const struct mig_wish_input in = {
-		.label_needed = a->cluster.link.possible,
+		.label_needed = m->c.link->possible,
 		.label_known = known,
 		.label = known ? node_object_label(n, MIG_LABEL) : NULL,
-		.default_name = a->mig.options.default_name,
-		.inv = a->facts.node.inv,
+		.default_name = m->c.options.default_name,
+		.inv = m->c.facts->node.inv,
 	};
 
 	return mig_wish(&in, ret_name);
 }
 
 /* What the Node says of an agent before us. */
-static void see_node(struct agent *a)
+static void see_node(struct mig *m)
 {
-	const struct node_object *n = a->cluster.link.node;
+	const struct node_object *n = m->c.link->node;
 	const char *state;
 
-	if (a->mig.node_seen || !n || node_object_state(n) != NODE_PRESENT)
+	if (m->node_seen || !n || node_object_state(n) != NODE_PRESENT)
 		return;
-	a->mig.node_seen = true;
+	m->node_seen = true;
 	state = node_object_label(n, MIG_STATE_LABEL);
-	a->mig.rebooting = state && !strcmp(state, "rebooting");
+	m->rebooting = state && !strcmp(state, "rebooting");
 }
 
 /* The label went: nothing is under way any more, whoever said so. */
-static void wish_nothing(struct agent *a)
+static void wish_nothing(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
-	const struct node_object *n = a->cluster.link.node;
+	const struct node_object *n = m->c.link->node;
 	const char *state = n ? node_object_label(n, MIG_STATE_LABEL) : NULL;
 
 	waits(m, "");
@@ -94,31 +93,30 @@ static void wish_nothing(struct agent *a)
 	m->drift_known = false;
 	m->retry_at_ns = 0;
 	m->rebooting = false;
-	if (m->phase != MIG_REST && !mig_attempt_interrupt(a))
+	if (m->phase != MIG_REST && !mig_attempt_interrupt(m))
 		return;
 	if (state && (!strcmp(state, "pending") || !strcmp(state, "rebooting")))
-		mig_node_say(a, "", "");
+		mig_node_say(m, "", "");
 	if (m->want.clients != MIG_CLIENTS_RUN)
-		mig_node_clients(a, MIG_CLIENTS_RUN);
-	mig_attempt_clean(a);
+		mig_node_clients(m, MIG_CLIENTS_RUN);
+	mig_attempt_clean(m);
 }
 
 /* --- when --- */
 
-static bool is_time(struct agent *a)
+static bool is_time(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
 	const struct gpu *gpu = NULL;
 
 	if (strcmp(m->key, m->tried) != 0)
 		return true;
 	if (!m->good)
 		return time_mono_ns() >= m->retry_at_ns ||
-		       (a->facts.node.inv &&
-			       mig_basis_all(a->facts.node.inv) != m->failed_with);
-	if (!m->drift_known || !a->facts.node.inv || a->facts.nvml_down.code != ERR_NONE)
+		       (m->c.facts->node.inv &&
+			       mig_basis_all(m->c.facts->node.inv) != m->failed_with);
+	if (!m->drift_known || !m->c.facts->node.inv || m->c.facts->nvml_down.code != ERR_NONE)
 		return false;
-	switch (mig_basis_drift(&m->basis, a->facts.node.inv, &gpu)) {
+	switch (mig_basis_drift(&m->basis, m->c.facts->node.inv, &gpu)) {
 	case MIG_DRIFT_NONE:
 		return false;
 	case MIG_DRIFT_LOST:
@@ -130,7 +128,7 @@ static bool is_time(struct agent *a)
 	}
 	log_warn("somebody changed the MIG layout", LOG_UINT("gpu", gpu->index),
 		LOG_STR("uuid", gpu->uuid));
-	report_event(&a->reporter, EVENT_WARNING, "MigConfigDrift",
+	report_event(m->c.reporter, EVENT_WARNING, "MigConfigDrift",
 		"GPU %u (%s) is not as %s says any more; it is left so until the label or the "
 		"config changes",
 		gpu->index, gpu->uuid, m->name);
@@ -139,12 +137,12 @@ static bool is_time(struct agent *a)
 
 static void on_retry(uv_timer_t *t)
 {
-	agent_mig_look(t->data);
+	mig_sync(t->data);
 }
 
 /* Whether to go on waiting for the layouts. Not for ever: somebody waits for the state, and an agent
  * before us may have paused clients. */
-static bool waits_for_text(struct agent_mig *m, const char *why)
+static bool waits_for_text(struct mig *m, const char *why)
 {
 	uint64_t now = time_mono_ns();
 
@@ -160,7 +158,7 @@ static bool waits_for_text(struct agent_mig *m, const char *why)
 	return true;
 }
 
-static void arm(struct agent_mig *m)
+static void arm(struct mig *m)
 {
 	uint64_t now = time_mono_ns();
 
@@ -169,10 +167,8 @@ static void arm(struct agent_mig *m)
 			m->retry_at_ns > now ? (m->retry_at_ns - now) / NS_PER_MS + 1 : 1, 0);
 }
 
-static void begin(struct agent *a, const char *name, struct buf *text, const struct error *why)
+static void begin(struct mig *m, const char *name, struct buf *text, const struct error *why)
 {
-	struct agent_mig *m = &a->mig;
-
 	if (strcmp(m->key, m->tried) != 0) {
 		/* Another wish than that of the last boot. */
 		m->rebooting &= !*m->tried;
@@ -187,12 +183,11 @@ static void begin(struct agent *a, const char *name, struct buf *text, const str
 	m->text = *text;
 	*text = (struct buf)BUF_INIT(0);
 	m->source_error = *why;
-	mig_attempt_start(a);
+	mig_attempt_start(m);
 }
 
-void agent_mig_look(struct agent *a)
+void mig_sync(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	struct error err = ERROR_INIT;
 	const char *name;
@@ -200,23 +195,23 @@ void agent_mig_look(struct agent *a)
 
 	if (!m->started)
 		return;
-	see_node(a);
+	see_node(m);
 	task_poke(&m->marks);
-	if (!a->facts.nvml_answered && a->facts.nvml_down.code == ERR_NONE) {
+	if (!m->c.facts->nvml_answered && m->c.facts->nvml_down.code == ERR_NONE) {
 		waits(m, "the GPUs are not known yet");
 		return;
 	}
-	m->by = find_wish(a, &name);
+	m->by = find_wish(m, &name);
 	if (m->by == MIG_WISH_UNKNOWN) {
-		waits(m, api_link_trouble(&a->cluster.link));
+		waits(m, api_link_trouble(m->c.link));
 		m->text_since_ns = 0;
 		return;
 	}
 	if (m->by == MIG_WISH_NONE) {
-		wish_nothing(a);
+		wish_nothing(m);
 		return;
 	}
-	r = read_text(a, &text, &err);
+	r = read_text(m, &text, &err);
 	if (r > 0 && waits_for_text(m, err.msg))
 		return;
 	if (r <= 0) {
@@ -229,71 +224,67 @@ void agent_mig_look(struct agent *a)
 		mig_wish_key(name, err.msg, strlen(err.msg), m->key);
 	else
 		mig_wish_key(name, buf_str(&text), text.len, m->key);
-	if (m->phase != MIG_REST && (!strcmp(m->key, m->tried) || !mig_attempt_interrupt(a))) {
-		mig_attempt_look(a);
+	if (m->phase != MIG_REST && (!strcmp(m->key, m->tried) || !mig_attempt_interrupt(m))) {
+		mig_attempt_look(m);
 		return;
 	}
-	if (is_time(a))
-		begin(a, name, &text, &err);
+	if (is_time(m))
+		begin(m, name, &text, &err);
 	else
 		arm(m);
 }
 
-void agent_mig_looked(struct agent *a)
+void mig_looked(struct mig *m)
 {
-	if (!a->mig.started)
+	if (!m->started)
 		return;
-	mig_attempt_looked(a);
-	agent_mig_look(a);
+	mig_attempt_looked(m);
+	mig_sync(m);
 }
 
 /* The look that SETTLE waits for is the first one of the new layout. */
-static bool is_held(const struct agent *a)
+static bool is_held(const struct mig *m)
 {
-	const struct agent_mig *m = &a->mig;
-
-	return m->masked && a->facts.node.inv &&
+	return m->masked && m->c.facts->node.inv &&
 	       !(m->phase == MIG_SETTLE && m->looks + 1 >= m->looks_wanted);
 }
 
-const struct inventory *agent_mig_hold(const struct agent *a, const struct inventory *seen,
+const struct inventory *mig_hold(const struct mig *m, const struct inventory *seen,
 	struct inventory **ret)
 {
 	struct error err = ERROR_INIT;
 
-	if (!is_held(a))
+	if (!is_held(m))
 		return seen;
 	if (inventory_copy(ret, seen, &err) < 0 ||
-		mig_mask_hold(&a->mig.mask, a->facts.node.inv, *ret, &err) < 0) {
+		mig_mask_hold(&m->mask, m->c.facts->node.inv, *ret, &err) < 0) {
 		log_warn("this look at the GPUs is not used", LOG_STR("reason", err.msg));
 		return NULL;
 	}
 	return *ret;
 }
 
-void agent_mig_mask(const struct agent *a, struct inventory *inv)
+void mig_mask(const struct mig *m, struct inventory *inv)
 {
-	if (a->mig.masked)
-		mig_mask_apply(&a->mig.mask, inv);
+	if (m->masked)
+		mig_mask_apply(&m->mask, inv);
 }
 
-bool agent_mig_settled(const struct agent *a)
+bool mig_settled(const struct mig *m)
 {
-	const struct agent_mig *m = &a->mig;
-
-	return !m->options.enabled || m->ever || m->by == MIG_WISH_NONE;
+	return !m->c.options.enabled || m->ever || m->by == MIG_WISH_NONE;
 }
 
 /* --- life --- */
 
 static void on_source(void *arg)
 {
-	agent_mig_look(arg);
+	mig_sync(arg);
 }
 
 static const struct config_source_ops source_ops = { .changed = on_source };
 
-static int find_tool(struct agent_mig *m, struct error *err)
+static int find_tool(struct mig *m, struct error *err)
 {
 	static const char *const places[] = { TOOL_NAME, "../../tools/cli/" TOOL_NAME };
 	const char *given = getenv(TOOL_ENV);
@@ -320,9 +311,8 @@ static int find_tool(struct agent_mig *m, struct error *err)
 }
 
 /* The directory is watched, so that the file may come later, or be a link of a volume. */
-static int start_file(struct agent *a, const char *path, struct error *err)
+static int start_file(struct mig *m, const char *path, struct error *err)
 {
-	struct agent_mig *m = &a->mig;
 	const char *slash = strrchr(path, '/'), *entry = slash ? slash + 1 : path;
 	int len = slash ? (int)(slash - path) : 1;
 	struct stat st;
@@ -337,22 +327,21 @@ static int start_file(struct agent *a, const char *path, struct error *err)
 			"--mig-config-file: expected the path of a file, found '%s'", path);
 	(void)snprintf(m->dir, sizeof(m->dir), "%.*s", len > 0 ? len : 1, slash ? path : ".");
 	(void)snprintf(m->entry, sizeof(m->entry), "%s", entry);
-	return config_source_dir(&m->source, a->loop, m->dir, &source_ops, a, err);
+	return config_source_dir(&m->source, m->c.loop, m->dir, &source_ops, m, err);
 }
 
-static int start_source(struct agent *a, struct error *err)
+static int start_source(struct mig *m, struct error *err)
 {
-	struct agent_mig *m = &a->mig;
-	const struct agent_mig_options *o = &m->options;
+	const struct mig_options *o = &m->c.options;
 
 	if (*o->config_file && *o->config_map)
 		return error_set(err, ERR_INVALID,
 			"--mig-config-file and --mig-config-map: only one can be given");
 	if (*o->config_file)
-		return start_file(a, o->config_file, err);
+		return start_file(m, o->config_file, err);
 	if (!*o->config_map)
 		return 0;
-	if (config_map_name("mig-config-map", o->config_map, a->cluster.link.namespace_,
+	if (config_map_name("mig-config-map", o->config_map, m->c.link->namespace_,
 		    m->map_namespace, m->map, err) < 0)
 		return -1;
 	if (!*m->map_namespace)
@@ -363,23 +352,23 @@ static int start_source(struct agent *a, struct error *err)
 	return 0;
 }
 
-static int read_services(const struct agent_mig *m, struct strv *ret, struct error *err)
+static int read_services(const struct mig *m, struct strv *ret, struct error *err)
 {
-	const char *path = m->options.clients_file;
+	const char *path = m->c.options.clients_file;
 
 	if (*path && mig_services_load(ret, path, NULL, err) < 0)
 		return error_prefix(err, "--mig-gpu-clients-file");
 	return 0;
 }
 
-static void check_services(struct agent *a)
+static void check_services(struct mig *m)
 {
 	CLEANUP(strv_fini) struct strv now = STRV_INIT;
 	struct error why = ERROR_INIT;
 
-	if (read_services(&a->mig, &now, &why) < 0)
+	if (read_services(m, &now, &why) < 0)
 		error_suffix(&why, LAST_VALID "leave the MIG layout alone");
-	report_component(&a->reporter, COMPONENT_MIG_MANAGER, &why);
+	report_component(m->c.reporter, COMPONENT_MIG_MANAGER, &why);
 }
 
 static int check_default(const char *name, struct error *err)
@@ -407,12 +396,11 @@ static uint64_t wait_of(const char *name, uint64_t usual_ns)
 	return text && parse_duration(text, &ns) && ns > 0 ? (uint64_t)ns : usual_ns;
 }
 
-void agent_mig_init(struct agent *a, const struct agent_options *o)
+void mig_init(struct mig *m, const struct mig_context *context)
 {
-	struct agent_mig *m = &a->mig;
-	struct agent_mig_options *p = &m->options;
+	struct mig_options *p = &m->c.options;
 
-	*p = o->mig;
+	*m = (struct mig){ .c = *context };
 	p->default_name = or_empty(p->default_name);
 	p->config_file = or_empty(p->config_file);
 	p->config_map = or_empty(p->config_map);
@@ -425,20 +413,19 @@ void agent_mig_init(struct agent *a, const struct agent_options *o)
 	m->silence_ns = wait_of(SILENCE_ENV, SILENCE_NS);
 	m->clients_ns = wait_of(CLIENTS_ENV, CLIENTS_NS);
 	m->phases = mig_phases;
-	m->at_rest = agent_mig_look;
-	(void)uv_timer_init(a->loop, &m->timer);
-	m->timer.data = a;
-	mig_node_init(a);
+	m->at_rest = mig_sync;
+	(void)uv_timer_init(m->c.loop, &m->timer);
+	m->timer.data = m;
+	mig_node_init(m);
 }
 
-static int start(struct agent *a, struct error *err)
+static int start(struct mig *m, struct error *err)
 {
-	struct agent_mig *m = &a->mig;
-
-	if (check_default(m->options.default_name, err) < 0 || find_tool(m, err) < 0 ||
-		mig_host_init(&m->host, a->loop, m->options.host_root, a->run_dir, err) < 0)
+	if (check_default(m->c.options.default_name, err) < 0 || find_tool(m, err) < 0 ||
+		mig_host_init(&m->host, m->c.loop, m->c.options.host_root, m->c.run_dir, err) <
+			0)
 		return -1;
-	if (read_services(m, &m->host.services, err) < 0 || start_source(a, err) < 0) {
+	if (read_services(m, &m->host.services, err) < 0 || start_source(m, err) < 0) {
 		mig_host_fini(&m->host);
 		return -1;
 	}
@@ -446,62 +433,55 @@ static int start(struct agent *a, struct error *err)
 	return 0;
 }
 
-void agent_mig_start(struct agent *a)
+void mig_start(struct mig *m)
 {
 	struct error err = ERROR_INIT;
 
-	if (!a->mig.options.enabled)
+	if (!m->c.options.enabled)
 		return;
-	(void)start(a, &err);
-	report_component(&a->reporter, COMPONENT_MIG_MANAGER, &err);
+	(void)start(m, &err);
+	report_component(m->c.reporter, COMPONENT_MIG_MANAGER, &err);
 }
 
-void agent_mig_retry(struct agent *a)
+void mig_retry(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
-
-	if (!m->options.enabled)
+	if (!m->c.options.enabled)
 		return;
 	if (m->started) {
-		check_services(a);
+		check_services(m);
 		return;
 	}
-	agent_mig_start(a);
+	mig_start(m);
 	if (!m->started)
 		return;
-	if (a->cluster.link.api)
-		agent_mig_with_api(a, a->cluster.link.api);
-	agent_mig_look(a);
+	if (m->c.link->api)
+		mig_with_api(m, m->c.link->api);
+	mig_sync(m);
 }
 
-void agent_mig_with_api(struct agent *a, struct api *api)
+void mig_with_api(struct mig *m, struct api *api)
 {
-	struct agent_mig *m = &a->mig;
 	struct error err = ERROR_INIT;
 
 	if (!m->started)
 		return;
-	mig_node_open(a);
+	mig_node_open(m);
 	if (*m->map && config_source_map(&m->source, api, m->map_namespace, m->map, &source_ops,
-			       a, &err) < 0)
+			       m, &err) < 0)
 		log_error("MIG layouts cannot be read", LOG_STR("reason", err.msg));
 }
 
-void agent_mig_stop(struct agent *a)
+void mig_stop(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
-
 	m->started = false;
-	mig_attempt_stop(a);
+	mig_attempt_stop(m);
 	m->source = config_source_stop(m->source);
-	mig_node_close(a);
+	mig_node_close(m);
 	uv_close((uv_handle_t *)&m->timer, NULL);
 }
 
-void agent_mig_fini(struct agent *a)
+void mig_fini(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
-
 	mig_host_fini(&m->host);
 	mig_report_fini(&m->report);
 	mig_mask_fini(&m->mask);

@@ -17,8 +17,11 @@
  * the state is `failed` with the reason.
  * Thread: loop.
  */
-#include "node/agent/agent.h"
+#include "node/agent/api/link.h"
 #include "node/agent/api/task.h"
+#include "node/agent/base/facts.h"
+#include "node/agent/base/report.h"
+#include "node/agent/base/wake.h"
 #include "node/agent/config/source/source.h"
 #include "lib/proc/child.h"
 #include "node/agent/mig/host.h"
@@ -45,25 +48,76 @@ enum mig_phase {
 	MIG_PHASES,
 };
 
-struct agent;
+/* The MIG manager. NULL or "" for what is not given. */
+struct mig_options {
+	bool enabled, force, with_reboot, shutdown_clients;
+	const char
+		*default_name;   /* layout of a node without the label; none: leave MIG alone */
+	const char *config_file; /* a file, or a directory with config.yaml in it */
+	const char
+		*config_map; /* the same through the API: [namespace/]name, key config.yaml */
+	const char *hooks_file, *clients_file, *state_file, *reboot_command, *host_root;
+	const char *operator_namespace; /* where validators are to run again */
+};
+
+/* What the MIG manager asks of the agent. */
+struct mig_ops {
+	/* NVML: a look at the GPUs soon, @all of what a look can have; nobody uses them until the next one. */
+	void (*probe)(void *arg, bool all);
+	void (*release)(void *arg);
+	bool (*is_released)(void *arg);
+
+	/* MPS: mps/mps.h, functions of these names. */
+	void (*mps_ask)(void *arg);
+	bool (*mps_answered)(void *arg, uint64_t since_ns);
+	uint32_t (*mps_idle_servers)(void *arg, uint64_t since_ns, uint32_t *ret, uint32_t max);
+	int (*mps_left)(void *arg, bool (*leaves)(void *leaves_arg, const char *uuid),
+		void *leaves_arg, struct error *err);
+
+	/* The kubelet: who has which device now, @done is called once; and that there is none. */
+	void (*ask_holders)(void *arg,
+		void (*done)(void *done_arg, const struct pod_devices *list,
+			const struct error *err),
+		void *done_arg);
+	bool (*is_kubelet_absent)(void *arg);
+
+	/* Whether all that is offered is registered; else why not. */
+	bool (*is_ready)(void *arg, struct buf *why);
+};
+
+/* What it lives in. Borrowed, all of it. */
+struct mig_context {
+	uv_loop_t *loop;
+	const struct facts *facts;
+	const struct api_link *link;
+	const struct reporter *reporter;
+	struct wake *wake; /* what is to be offered has changed */
+	const char *run_dir, *nvml_path, *sysfs_root,
+		*procfs_root;       /* but .run_dir may be NULL */
+	struct mig_options options; /* no NULL in it, once initialised */
+	const struct mig_ops *ops;
+	void *arg; /* of .ops */
+};
+
+struct mig;
 
 /* What one phase does. */
 struct mig_phase_row {
 	const char *text;
-	void (*enter)(struct agent *a);
-	void (*tick)(struct agent *a); /* every: */
+	void (*enter)(struct mig *m);
+	void (*tick)(struct mig *m); /* every: */
 	uint32_t tick_ms;
 	uint64_t limit_ns; /* then: */
-	void (*late)(struct agent *a);
+	void (*late)(struct mig *m);
 };
 
 /* phases.c: by enum mig_phase. */
 extern const struct mig_phase_row mig_phases[MIG_PHASES];
 
-struct agent_mig {
+struct mig {
+	struct mig_context c;
 	const struct mig_phase_row *phases;
-	void (*at_rest)(struct agent *a); /* an attempt has ended */
-	struct agent_mig_options options; /* no NULL in it */
+	void (*at_rest)(struct mig *m); /* an attempt has ended */
 	bool started;
 	char tool[PATH_MAX];
 	char map_namespace[64], map[CONFIG_ENTRY_NAME_MAX];
@@ -126,28 +180,45 @@ struct agent_mig {
 	bool validators_due, validators_listed;
 };
 
+void mig_init(struct mig *m, const struct mig_context *context);
+void mig_start(struct mig *m); /* what it needs may be missing: then again by: */
+void mig_retry(struct mig *m); /* and checks it while it runs */
+void mig_with_api(struct mig *m, struct api *api);
+/* Makes the layout what is wanted now: the Node, the layouts or the GPUs may be other ones. */
+void mig_sync(struct mig *m);
+void mig_looked(struct mig *m); /* NVML was looked at, and that is in the facts */
+/* The look @seen, or *ret (yours): the same with GPUs that change as they were before. NULL: no memory. */
+const struct inventory *mig_hold(const struct mig *m, const struct inventory *seen,
+	struct inventory **ret);
+/* Takes from @inv, a copy of the node's, what is not to be offered now. */
+void mig_mask(const struct mig *m, struct inventory *inv);
+bool mig_settled(const struct mig *m); /* what was wanted at the start has been tried */
+json_t *mig_status(const struct mig *m);
+void mig_stop(struct mig *m);
+void mig_fini(struct mig *m);
+
 /* --- attempt.c: one attempt, from PLAN to REST --- */
 
 /* With .name, .text, .tried as they are to be; .phase is REST. */
-void mig_attempt_start(struct agent *a);
+void mig_attempt_start(struct mig *m);
 /* Another wish: an attempt that has changed nothing yet begins anew. True: it does; else the wish
  * is looked at when it has ended. */
-bool mig_attempt_interrupt(struct agent *a);
+bool mig_attempt_interrupt(struct mig *m);
 /* At rest, where nothing is wanted: starts what an agent before us stopped. */
-void mig_attempt_clean(struct agent *a);
-void mig_attempt_look(struct agent *a);   /* the Node or the plugins may be other ones */
-void mig_attempt_looked(struct agent *a); /* NVML was looked at */
-void mig_attempt_stop(struct agent *a);
+void mig_attempt_clean(struct mig *m);
+void mig_attempt_look(struct mig *m);   /* the Node or the plugins may be other ones */
+void mig_attempt_looked(struct mig *m); /* NVML was looked at */
+void mig_attempt_stop(struct mig *m);
 
 /* --- node.c: what is written to the cluster --- */
 
-void mig_node_init(struct agent *a);
-void mig_node_open(struct agent *a); /* there is an API server */
+void mig_node_init(struct mig *m);
+void mig_node_open(struct mig *m); /* there is an API server */
 /* @state and @reason as in struct mig_marks. */
-void mig_node_say(struct agent *a, const char *state, const char *reason);
-void mig_node_clients(struct agent *a, enum mig_clients clients);
-void mig_node_rebooted(struct agent *a, const char *key);
+void mig_node_say(struct mig *m, const char *state, const char *reason);
+void mig_node_clients(struct mig *m, enum mig_clients clients);
+void mig_node_rebooted(struct mig *m, const char *key);
 /* Whether the Node shows all of it; true where there is no API server. */
-bool mig_node_shows(const struct agent *a);
-void mig_node_validate_again(struct agent *a);
-void mig_node_close(struct agent *a);
+bool mig_node_shows(const struct mig *m);
+void mig_node_validate_again(struct mig *m);
+void mig_node_close(struct mig *m);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/internal.h"
+#include "node/agent/mig/attempt.h"
 
 #include "lib/base/time.h"
 #include "lib/base/utf8.h"
@@ -22,19 +22,18 @@ static void marks_now(const struct node_object *n, struct mig_marks_now *ret)
 	};
 }
 
-static bool present(const struct agent *a)
+static bool present(const struct mig *m)
 {
-	return a->cluster.link.node && node_object_state(a->cluster.link.node) == NODE_PRESENT;
+	return m->c.link->node && node_object_state(m->c.link->node) == NODE_PRESENT;
 }
 
-static void send_marks(struct agent *a, const json_t *patch)
+static void send_marks(struct mig *m, const json_t *patch)
 {
-	struct agent_mig *m = &a->mig;
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(1024);
 	CLEANUP(freep) char *body = json_dumps(patch, JSON_COMPACT);
 
 	buf_puts(&path, "/api/v1/nodes/");
-	api_escape(&path, a->cluster.link.node_name);
+	api_escape(&path, m->c.link->node_name);
 	buf_puts(&path, "?fieldManager=gpusliced");
 	if (!body || !buf_ok(&path)) {
 		task_wait(&m->marks, ECHO_NS);
@@ -50,21 +49,20 @@ static void send_marks(struct agent *a, const json_t *patch)
 
 static void look_at_marks(struct task *t)
 {
-	struct agent *a = t->owner;
-	struct agent_mig *m = &a->mig;
+	struct mig *m = t->owner;
 	struct mig_marks_now now;
 	struct error err = ERROR_INIT;
 	uint64_t since = time_mono_ns() - m->marks_at_ns;
 	json_t *patch = NULL;
 
-	if (!present(a))
+	if (!present(m))
 		return;
 	if (m->marks_at_ns && m->marks_sent == m->marks_generation && since < ECHO_NS &&
-		t->trouble.code == ERR_NONE && !mig_node_shows(a)) {
+		t->trouble.code == ERR_NONE && !mig_node_shows(m)) {
 		task_wait(t, ECHO_NS - since);
 		return;
 	}
-	marks_now(a->cluster.link.node, &now);
+	marks_now(m->c.link->node, &now);
 	if (mig_marks_patch(&patch, &m->want, &now, &err) < 0) {
 		t->trouble = err;
 		task_complain(t);
@@ -72,7 +70,7 @@ static void look_at_marks(struct task *t)
 		return;
 	}
 	if (patch)
-		send_marks(a, patch);
+		send_marks(m, patch);
 	else
 		task_reached(t);
 	json_decref(patch);
@@ -80,7 +78,7 @@ static void look_at_marks(struct task *t)
 
 static void marks_done(struct task *t, const struct api_reply *reply, const struct error *err)
 {
-	struct agent *a = t->owner;
+	struct mig *m = t->owner;
 
 	if (err) {
 		if (reply->status != 409 || task_fails_often(t))
@@ -88,17 +86,17 @@ static void marks_done(struct task *t, const struct api_reply *reply, const stru
 		return;
 	}
 	/* The watch will say so; if somebody was faster than we, this look sees it. */
-	task_wait(t, a->mig.marks_sent == a->mig.marks_generation ? ECHO_NS : 0);
+	task_wait(t, m->marks_sent == m->marks_generation ? ECHO_NS : 0);
 }
 
-static void changed(struct agent *a)
+static void changed(struct mig *m)
 {
-	a->mig.marks_generation++;
+	m->marks_generation++;
 	/* Not task_poke(), which waits for the echo of the last. */
-	if (a->mig.marks.call)
-		a->mig.marks.again = true;
-	else if (a->mig.marks.api)
-		task_wait(&a->mig.marks, 0);
+	if (m->marks.call)
+		m->marks.again = true;
+	else if (m->marks.api)
+		task_wait(&m->marks, 0);
 }
 
 static const char *keep(char *to, size_t cap, const char *text)
@@ -110,69 +108,66 @@ static const char *keep(char *to, size_t cap, const char *text)
 	return to;
 }
 
-void mig_node_say(struct agent *a, const char *state, const char *reason)
+void mig_node_say(struct mig *m, const char *state, const char *reason)
 {
-	struct agent_mig *m = &a->mig;
-
 	m->want.state = keep(m->state, sizeof(m->state), state);
 	m->want.reason = keep(m->reason, sizeof(m->reason), reason);
 	m->since_wall_ns = time_wall_ns();
-	changed(a);
+	changed(m);
 }
 
-void mig_node_clients(struct agent *a, enum mig_clients clients)
+void mig_node_clients(struct mig *m, enum mig_clients clients)
 {
-	a->mig.want.clients = clients;
-	a->mig.want.own = a->mig.own;
-	changed(a);
+	m->want.clients = clients;
+	m->want.own = m->own;
+	changed(m);
 }
 
-void mig_node_rebooted(struct agent *a, const char *key)
+void mig_node_rebooted(struct mig *m, const char *key)
 {
-	a->mig.want.rebooted = keep(a->mig.rebooted, sizeof(a->mig.rebooted), key);
-	changed(a);
+	m->want.rebooted = keep(m->rebooted, sizeof(m->rebooted), key);
+	changed(m);
 }
 
-bool mig_node_shows(const struct agent *a)
+bool mig_node_shows(const struct mig *m)
 {
 	struct mig_marks_now now;
 	json_t *patch = NULL;
 	bool same;
 
-	if (!a->cluster.link.possible)
+	if (!m->c.link->possible)
 		return true;
-	if (!present(a))
+	if (!present(m))
 		return false;
-	marks_now(a->cluster.link.node, &now);
-	same = mig_marks_patch(&patch, &a->mig.want, &now, NULL) == 0 && !patch;
+	marks_now(m->c.link->node, &now);
+	same = mig_marks_patch(&patch, &m->want, &now, NULL) == 0 && !patch;
 	json_decref(patch);
 	return same;
 }
 
 /* --- the GPU operator's validators --- */
 
-static void list_validators(struct agent *a)
+static void list_validators(struct mig *m)
 {
 	CLEANUP(buf_fini) struct buf path = BUF_INIT(2048);
 
 	buf_puts(&path, "/api/v1/namespaces/");
-	api_escape(&path, a->mig.options.operator_namespace);
+	api_escape(&path, m->c.options.operator_namespace);
 	buf_puts(&path, "/pods?fieldSelector=spec.nodeName%3D");
-	api_escape(&path, a->cluster.link.node_name);
+	api_escape(&path, m->c.link->node_name);
 	if (buf_ok(&path))
-		task_send(&a->mig.validators,
+		task_send(&m->validators,
 			&(struct api_request){ .method = "GET", .path = buf_str(&path) });
 }
 
 static void look_at_validators(struct task *t)
 {
-	struct agent *a = t->owner;
-	struct agent_mig *m = &a->mig;
+	struct mig *m = t->owner;
 
 	if (!m->validators_due)
 		return;
 	if (!m->validators_listed)
-		list_validators(a);
+		list_validators(m);
 	else if (m->pods.n > 0)
 		task_send(t, &(struct api_request){ .method = "DELETE",
 				     .path = m->pods.v[m->pods.n - 1] });
@@ -180,10 +175,8 @@ static void look_at_validators(struct task *t)
 		m->validators_due = false;
 }
 
-static void keep_validators(struct agent *a, const json_t *items)
+static void keep_validators(struct mig *m, const json_t *items)
 {
-	struct agent_mig *m = &a->mig;
-
 	strv_clear(&m->pods);
 	for (size_t i = 0; i < json_array_size(items); i++) {
 		const json_t *pod = json_array_get(items, i);
@@ -194,7 +187,7 @@ static void keep_validators(struct agent *a, const json_t *items)
 		if (!name || !mig_validator(pod))
 			continue;
 		buf_puts(&path, "/api/v1/namespaces/");
-		api_escape(&path, m->options.operator_namespace);
+		api_escape(&path, m->c.options.operator_namespace);
 		buf_puts(&path, "/pods/");
 		api_escape(&path, name);
 		if (!buf_ok(&path) || strv_add(&m->pods, buf_str(&path), NULL) < 0)
@@ -205,8 +198,7 @@ static void keep_validators(struct agent *a, const json_t *items)
 static void validators_done(struct task *t, const struct api_reply *reply,
 	const struct error *err)
 {
-	struct agent *a = t->owner;
-	struct agent_mig *m = &a->mig;
+	struct mig *m = t->owner;
 	bool gone = reply->status == 404 && m->validators_listed;
 
 	if (err && !gone) {
@@ -214,7 +206,7 @@ static void validators_done(struct task *t, const struct api_reply *reply,
 		return;
 	}
 	if (!m->validators_listed) {
-		keep_validators(a, json_object_get(reply->body, "items"));
+		keep_validators(m, json_object_get(reply->body, "items"));
 		m->validators_listed = true;
 	} else if (m->pods.n > 0) {
 		log_info("validator runs again", LOG_STR("pod", m->pods.v[m->pods.n - 1]));
@@ -225,11 +217,9 @@ static void validators_done(struct task *t, const struct api_reply *reply,
 	task_wait(t, 0);
 }
 
-void mig_node_validate_again(struct agent *a)
+void mig_node_validate_again(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
-
-	if (!*m->options.operator_namespace)
+	if (!*m->c.options.operator_namespace)
 		return;
 	m->validators_due = true;
 	m->validators_listed = false;
@@ -238,25 +228,23 @@ void mig_node_validate_again(struct agent *a)
 
 /* --- life --- */
 
-void mig_node_init(struct agent *a)
+void mig_node_init(struct mig *m)
 {
-	struct agent_mig *m = &a->mig;
-
-	task_init(&m->marks, a->loop, "MIG state not written yet", look_at_marks, marks_done);
-	task_init(&m->validators, a->loop, "validators do not run again yet",
+	task_init(&m->marks, m->c.loop, "MIG state not written yet", look_at_marks, marks_done);
+	task_init(&m->validators, m->c.loop, "validators do not run again yet",
 		look_at_validators, validators_done);
-	m->marks.owner = m->validators.owner = a;
+	m->marks.owner = m->validators.owner = m;
 }
 
-void mig_node_open(struct agent *a)
+void mig_node_open(struct mig *m)
 {
-	a->mig.marks.api = a->mig.validators.api = a->cluster.link.api;
-	task_poke(&a->mig.marks);
-	task_poke(&a->mig.validators);
+	m->marks.api = m->validators.api = m->c.link->api;
+	task_poke(&m->marks);
+	task_poke(&m->validators);
 }
 
-void mig_node_close(struct agent *a)
+void mig_node_close(struct mig *m)
 {
-	task_close(&a->mig.marks);
-	task_close(&a->mig.validators);
+	task_close(&m->marks);
+	task_close(&m->validators);
 }

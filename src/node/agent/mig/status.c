@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "node/agent/internal.h"
+#include "node/agent/mig/attempt.h"
 
 #include "lib/base/time.h"
 #include "io/config/json.h"
@@ -34,7 +34,7 @@ static json_t *gpus_status(const struct mig_report *r)
 	return list;
 }
 
-static json_t *retry_time(const struct agent_mig *m)
+static json_t *retry_time(const struct mig *m)
 {
 	uint64_t now = time_mono_ns();
 
@@ -43,20 +43,19 @@ static json_t *retry_time(const struct agent_mig *m)
 	return wall_time(time_wall_ns() + (m->retry_at_ns > now ? m->retry_at_ns - now : 0));
 }
 
-static const char *source_text(const struct agent_mig *m)
+static const char *source_text(const struct mig *m)
 {
 	if (m->source)
 		return config_source_text(m->source);
 	return *m->map ? m->map : "built-in";
 }
 
-json_t *agent_mig_status(const struct agent *a)
+json_t *mig_status(const struct mig *m)
 {
-	const struct agent_mig *m = &a->mig;
 	json_t *o = json_object();
 
-	SET(o, "enabled", json_boolean(m->options.enabled));
-	if (!m->options.enabled)
+	SET(o, "enabled", json_boolean(m->c.options.enabled));
+	if (!m->c.options.enabled)
 		return o;
 	SET(o, "state", json_any_text(m->state));
 	SET(o, "config", text_or_null(m->name));

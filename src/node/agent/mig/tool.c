@@ -13,7 +13,7 @@
 
 int mig_tool_line(void *arg, const char *line, size_t len, struct error *err)
 {
-	struct agent_mig *m = &((struct agent *)arg)->mig;
+	struct mig *m = arg;
 	char before[sizeof(m->report.doing)];
 
 	memcpy(before, m->report.doing, sizeof(before));
@@ -27,7 +27,7 @@ int mig_tool_line(void *arg, const char *line, size_t len, struct error *err)
 }
 
 /* A run that did not say how it ended. */
-static void describe(const struct agent_mig *m, const struct child_end *e, struct error *err)
+static void describe(const struct mig *m, const struct child_end *e, struct error *err)
 {
 	const char *doing = *m->report.doing ? m->report.doing : "reading the GPUs";
 
@@ -53,7 +53,7 @@ static enum error_code code_of(const char *name)
 }
 
 /* False: it did not end as it should, or says no; then *err and *in_use. */
-bool mig_tool_ended_well(const struct agent_mig *m, const struct child_end *e, bool *in_use,
+bool mig_tool_ended_well(const struct mig *m, const struct child_end *e, bool *in_use,
 	struct error *err)
 {
 	*in_use = false;
@@ -84,21 +84,21 @@ static void add(struct args *args, const char *option, const char *value)
 		args->v[args->n++] = value;
 }
 
-static void add_idle_servers(const struct agent *a, struct args *args, bool dry_run,
+static void add_idle_servers(const struct mig *m, struct args *args, bool dry_run,
 	struct buf *text)
 {
 	uint32_t pids[IGNORED_MAX], n;
 
-	n = dry_run ? mps_idle_servers(&a->mps, a->mig.phase_since_ns, pids, IGNORED_MAX) : 0;
+	n = dry_run ? m->c.ops->mps_idle_servers(m->c.arg, m->phase_since_ns, pids, IGNORED_MAX)
+		    : 0;
 	for (uint32_t i = 0; i < n; i++)
 		buf_printf(text, "%s%u", i ? "," : "", pids[i]);
 	add(args, "--ignore-process", buf_str(text));
 }
 
-void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops)
+void mig_tool_run(struct mig *m, bool dry_run, const struct child_ops *ops)
 {
-	struct agent_mig *m = &a->mig;
-	const struct agent_mig_options *o = &m->options;
+	const struct mig_options *o = &m->c.options;
 	struct args args = { .v = { m->tool, "mig", "apply", "-o", "json" }, .n = 5 };
 	struct child_what what = { .name = "mig",
 		.argv = args.v,
@@ -110,20 +110,20 @@ void mig_tool_run(struct agent *a, bool dry_run, const struct child_ops *ops)
 
 	add(&args, text ? "-f" : "--builtin", text ? "-" : NULL);
 	add(&args, "-c", m->name);
-	add(&args, "--nvml", a->nvml_path ? a->nvml_path : "");
-	add(&args, "--driver-root", a->facts.config->container_driver_root);
-	add(&args, "--sysfs", a->sysfs_root ? a->sysfs_root : "");
-	add(&args, "--procfs", a->procfs_root ? a->procfs_root : "");
-	add(&args, "--run-dir", a->run_dir);
+	add(&args, "--nvml", m->c.nvml_path ? m->c.nvml_path : "");
+	add(&args, "--driver-root", m->c.facts->config->container_driver_root);
+	add(&args, "--sysfs", m->c.sysfs_root ? m->c.sysfs_root : "");
+	add(&args, "--procfs", m->c.procfs_root ? m->c.procfs_root : "");
+	add(&args, "--run-dir", m->c.run_dir);
 	add(&args, "-k", o->hooks_file);
 	if (dry_run)
 		add(&args, "--dry-run", NULL);
 	if (o->force)
 		add(&args, "--force", NULL);
 	/* The daemons quit before anything is changed; then nothing is left to be ignored. */
-	add_idle_servers(a, &args, dry_run, &servers);
+	add_idle_servers(m, &args, dry_run, &servers);
 	mig_report_fini(&m->report);
 	what.input = text ? buf_str(&m->text) : NULL;
-	if (proc_start(&m->child, a->loop, &what, ops, a, &err) < 0)
-		mig_fail(a, /* in_use= */ false, &err);
+	if (proc_start(&m->child, m->c.loop, &what, ops, m, &err) < 0)
+		mig_fail(m, /* in_use= */ false, &err);
 }

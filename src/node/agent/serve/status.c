@@ -405,7 +405,7 @@ static json_t *profiles_status(const struct agent *a, const char *uuid,
 	return list;
 }
 
-static json_t *mig_status(const struct agent *a, const struct gpu_mig *m,
+static json_t *mig_device_status(const struct agent *a, const struct gpu_mig *m,
 	const struct health *h, const struct pod_devices *holders,
 	const struct holder_index *index)
 {
@@ -446,8 +446,8 @@ static json_t *gpus_status(const struct agent *a, const struct pod_devices *hold
 		for (uint32_t k = 0; k < n->inv->n_mig; k++)
 			if (n->inv->mig[k].gpu == i)
 				(void)json_array_append_new(migs,
-					mig_status(a, &n->inv->mig[k], &n->migs[k], holders,
-						&index));
+					mig_device_status(a, &n->inv->mig[k], &n->migs[k],
+						holders, &index));
 		SET(o, "refused", json_any_text(agent_device_refusal(a, n->inv->gpus[i].uuid)));
 		SET(o, "profiles", profiles_status(a, n->inv->gpus[i].uuid, &index));
 		SET(o, "migDevices", migs);
@@ -573,7 +573,7 @@ char *agent_status_json(const struct agent *a, const struct pod_devices *holders
 	SET(o, "kubeletDir", json_any_text(a->kubelet_dir));
 	SET(o, "config", config_status(a));
 	SET(o, "cluster", cluster_status(a));
-	SET(o, "mig", agent_mig_status(a));
+	SET(o, "mig", mig_status(&a->mig));
 	SET(o, "nvml", nvml_status(a));
 	SET(o, "gpus", gpus_status(a, holders));
 	SET(o, "resources", resources_status(a, holders));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/config/source/internal.h"
 
-#include "node/agent/config/watch.h"
+#include "node/agent/config/source/watch.h"
 #include "lib/base/fd.h"
 #include "io/config/config.h"
 
