@@ -7,6 +7,7 @@
 #include "lib/base/time.h"
 #include "lib/base/unix-socket.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,7 +63,7 @@ static void on_api_ready(void *arg, struct api *api)
 
 	agent_config_with_api(a, api);
 	mig_with_api(&a->mig, api);
-	agent_see_with_api(a, api);
+	monitoring_with_api(&a->monitoring, api);
 	agent_counters_with_api(a, api);
 }
 
@@ -100,7 +101,7 @@ static void on_short_of_room(void *arg)
 static bool find_peak(void *arg, const char *uuid, const struct pod_device *holder,
 	uint64_t *ret_bytes)
 {
-	return agent_see_peak(arg, uuid, holder, ret_bytes);
+	return monitoring_peak(&((struct agent *)arg)->monitoring, uuid, holder, ret_bytes);
 }
 
 static bool ask_holders_of_slices(void *arg,
@@ -209,6 +210,129 @@ static const struct mig_ops mig_ops = {
 	.is_ready = is_ready,
 };
 
+/* --- what is shown --- */
+
+struct view *agent_view(struct agent *a)
+{
+	return a->serve ? serve_view(a->serve) : NULL;
+}
+
+static int sample(void *arg, const struct gpu_sample_request *request, gpu_sample_done *done,
+	void *done_arg, struct error *err)
+{
+	struct agent *a = arg;
+
+	return a->monitor ? gpu_monitor_sample(a->monitor, request, done, done_arg, err) : -1;
+}
+
+static void want_p2p(void *arg, bool want)
+{
+	struct agent *a = arg;
+
+	if (a->monitor)
+		gpu_monitor_want_p2p(a->monitor, want);
+}
+
+static bool are_gpus_released(void *arg)
+{
+	return ((struct agent *)arg)->mig.released;
+}
+
+static enum holders_pids whose_pids(void *arg)
+{
+	return holders_pids(((struct agent *)arg)->holders);
+}
+
+static void refresh_slices(void *arg, void (*done)(void *done_arg), void *done_arg)
+{
+	slices_refresh(&((struct agent *)arg)->slices, done, done_arg);
+}
+
+static bool find_wanted(void *arg, bool wanted[FIELDS_MAX])
+{
+	struct agent *a = arg;
+
+	serve_look(a->serve);
+	serve_fields(a->serve, wanted);
+	return serve_wants(a->serve, METRICS_FROM_P2P);
+}
+
+static void show(void *arg, struct view *v)
+{
+	struct agent *a = arg;
+
+	if (a->serve)
+		serve_show(a->serve, v);
+}
+
+static struct view_web web(void *arg)
+{
+	const struct serve *s = ((struct agent *)arg)->serve;
+	struct web_counts c;
+	struct view_web w = { .known = false };
+
+	if (!s || !serve_counts(s, &c))
+		return w;
+	w = (struct view_web){ .known = true,
+		.refused_full = c.refused_full,
+		.refused_address = c.refused_address,
+		.displaced = c.displaced,
+		.timeouts = c.timeouts,
+		.malformed = c.malformed,
+		.pauses = c.throttled,
+		.connections = c.open };
+	static_assert(sizeof(w.requests) == sizeof(c.requests), "one for each class");
+	memcpy(w.requests, c.requests, sizeof(w.requests));
+	return w;
+}
+
+static bool is_device_ok(void *arg, const struct resource *r, const struct offer_device *d)
+{
+	return agent_device_ok(arg, r, d, NULL);
+}
+
+static const char *find_refusal(void *arg, const char *uuid)
+{
+	return agent_device_refusal(arg, uuid);
+}
+
+static const char *find_state(void *arg, const char *name, const char **ret_why)
+{
+	return agent_resource_state(arg, name, ret_why);
+}
+
+static void put_config(void *arg, struct view *v)
+{
+	const struct agent *a = arg;
+	const struct agent_config_state *c = &a->config;
+	CLEANUP(buf_fini) struct buf sharing = BUF_INIT(128);
+
+	config_sharing_text(a->facts.config, &sharing);
+	v->config_generation = c->generation;
+	v->config_since_wall_ns = c->since_wall_ns;
+	v->config_source = view_text(v, c->where);
+	v->config_sharing = view_text(v, buf_str(&sharing));
+	v->config_error = view_text(v, c->last_error.msg);
+	v->config_decided = a->facts.decided;
+}
+
+static const struct monitoring_ops monitoring_ops = {
+	.sample = sample,
+	.want_p2p = want_p2p,
+	.are_gpus_released = are_gpus_released,
+	.ask_holders = ask_holders,
+	.holders_pids = whose_pids,
+	.refresh_slices = refresh_slices,
+	.wanted = find_wanted,
+	.show = show,
+	.web = web,
+	.device_ok = is_device_ok,
+	.device_refusal = find_refusal,
+	.resource_state = find_state,
+	.is_ready = is_ready,
+	.put_config = put_config,
+};
+
 /* --- kubelet --- */
 
 static void on_kubelet_dir(void *arg)
@@ -306,7 +430,7 @@ static int start_all(struct agent *a, const struct agent_options *o, struct erro
 	agent_upkeep_start(a, &o->errors);
 	mps_start(&a->mps);
 	cluster_start(&a->cluster);
-	agent_see_start(a);
+	monitoring_start(&a->monitoring);
 	return 0;
 }
 
@@ -388,7 +512,20 @@ int agent_start(struct agent **ret, uv_loop_t *loop, const struct agent_options 
 				  .ops = &mps_ops,
 				  .arg = a,
 			  });
-	agent_see_init(a, &options->see);
+	monitoring_init(&a->monitoring, &(struct monitoring_context){
+						.loop = loop,
+						.facts = &a->facts,
+						.link = &a->cluster.link,
+						.reporter = &a->reporter,
+						.components = &a->components,
+						.slices = &a->slices,
+						.plugin_dir = a->plugin_dir,
+						.state_dir = a->state_dir,
+						.started_wall_ns = a->started_wall_ns,
+						.options = options->see,
+						.ops = &monitoring_ops,
+						.arg = a,
+					});
 	agent_counters_init(a, options);
 	if (start_all(a, options, err) < 0) {
 		(void)agent_stop(a);
@@ -413,7 +550,7 @@ struct agent *agent_stop(struct agent *a)
 	wake_close(&a->wake);
 	agent_upkeep_stop(a);
 	agent_health_stop(a);
-	agent_see_stop(a);
+	monitoring_stop(&a->monitoring);
 	agent_counters_stop(a);
 	mig_stop(&a->mig);
 	mps_stop(&a->mps);
@@ -441,7 +578,7 @@ struct agent *agent_stop(struct agent *a)
 	mig_fini(&a->mig);
 	slices_fini(&a->slices);
 	mps_fini(&a->mps);
-	agent_see_fini(a);
+	monitoring_fini(&a->monitoring);
 	agent_health_fini(a);
 	a->serve = serve_free(a->serve);
 	free(a->plugins);

@@ -14,6 +14,7 @@
  */
 #include "node/agent/cluster/cluster.h"
 #include "node/agent/mig/mig.h"
+#include "node/agent/monitoring/monitoring.h"
 #include "node/agent/mps/mps.h"
 #include "node/agent/serve/serve.h"
 #include "node/agent/serve/web-config.h"
@@ -25,18 +26,6 @@
 
 struct agent;
 
-/* What is shown of the node, and its price. NULL or "" for what is not given. */
-struct agent_see_options {
-	bool enabled;
-	uint64_t interval_ns; /* from look to look; 0: 5 s */
-	bool price_given;     /* else by the catalogue: */
-	int64_t price_nano;   /* of the node per hour */
-	const char *currency, *instance_type, *region, *price_file;
-	const char *ledger_dir; /* NULL: the state directory */
-	const struct strv
-		*pod_labels; /* patterns of those that are shown; NULL: none are. Borrowed */
-};
-
 struct agent_options {
 	const char *nvml_path;      /* NULL: look for it */
 	const char *sysfs_root;     /* NULL: /sys */
@@ -47,7 +36,7 @@ struct agent_options {
 	const char *cdi_dir; /* where CDI specifications are written; NULL: /var/run/cdi */
 	struct slices_options slices;
 	struct mps_options mps;
-	struct agent_see_options see;
+	struct monitoring_options see;
 	struct serve_options serve;
 	const char *
 		counters_map; /* "NAMESPACE:NAME" of the ConfigMap with the counters; NULL: none */

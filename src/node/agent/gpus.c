@@ -97,7 +97,7 @@ static void on_xid(void *arg, const char *uuid, uint32_t xid, uint32_t gi, uint3
 		(void)snprintf(instance, sizeof(instance), "%" PRId64 "/%" PRId64,
 			gi == NODE_XID_ALL ? -1 : (int64_t)gi,
 			ci == NODE_XID_ALL ? -1 : (int64_t)ci);
-	agent_see_xid(a, uuid, xid);
+	monitoring_xid(&a->monitoring, uuid, xid);
 	log_warn("XID reported", LOG_STR("uuid", *uuid ? uuid : "unknown"),
 		LOG_STR("instance", instance), LOG_UINT("xid", xid),
 		LOG_STR("what", xid_text(xid)), LOG_STR("action", action));

@@ -151,7 +151,7 @@ struct agent {
 	struct mig mig;
 	struct slices slices;
 	struct mps mps;
-	struct agent_see see;
+	struct monitoring monitoring;
 	struct serve *serve; /* NULL: nothing is to be shown */
 	struct agent_counters counters;
 

@@ -515,7 +515,7 @@ static int read_interval(struct agent_options *ret, const struct options *o, str
 
 static int read_see(struct agent_options *ret, const struct options *o, struct error *err)
 {
-	ret->see = (struct agent_see_options){
+	ret->see = (struct monitoring_options){
 		.enabled = option_bool(o, "metrics", true),
 		.currency = option_str(o, "currency", "USD"),
 		.instance_type = option_str(o, "instance-type", ""),

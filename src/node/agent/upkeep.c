@@ -27,7 +27,7 @@ static void sync_serve(struct agent *a)
 	error_clear(&why);
 	(void)serve_counters_down(a->serve, &why);
 	report_component(&a->reporter, COMPONENT_COUNTERS, &why);
-	report_component(&a->reporter, COMPONENT_USAGE_RECORDS, &a->see.keep.failure);
+	report_component(&a->reporter, COMPONENT_USAGE_RECORDS, &a->monitoring.keep.failure);
 }
 
 /* Of GPUs that answer; of another its health says more. */
@@ -60,7 +60,7 @@ static void sync_others(struct agent *a)
 {
 	const struct agent_cdi *cdi = &a->cdi;
 
-	report_component(&a->reporter, COMPONENT_PRICES, &a->see.price.error);
+	report_component(&a->reporter, COMPONENT_PRICES, &a->monitoring.price.error);
 	report_component(&a->reporter, COMPONENT_CDI,
 		cdi->error.code != ERR_NONE ? &cdi->error : &cdi->other_error);
 	report_component(&a->reporter, COMPONENT_API_SERVER, cluster_down(&a->cluster));
@@ -86,7 +86,7 @@ static void retry(struct agent *a)
 	agent_health_keep(a);
 	if (a->serve)
 		serve_retry(a->serve);
-	agent_see_retry(a);
+	monitoring_retry(&a->monitoring);
 }
 
 static void on_timer(uv_timer_t *t)

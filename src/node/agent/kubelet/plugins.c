@@ -58,7 +58,7 @@ static int on_allocate(void *arg, const char *const *ids, size_t n_ids, struct a
 	struct agent_plugin *p = arg;
 	int r = allocate(p, ids, n_ids, ret, err);
 
-	agent_see_allocated(p->agent, p->name, ids, n_ids, r == 0);
+	monitoring_allocated(&p->agent->monitoring, p->name, ids, n_ids, r == 0);
 	return r;
 }
 

@@ -54,10 +54,10 @@ static bool may_be_of(const struct see_uses *uses, uint32_t unit, const char *ui
 	return false;
 }
 
-static enum owner owner_of(const struct agent *a, const struct see_round *r, uint32_t unit,
-	uint32_t pid, uint32_t *ret_use)
+static enum owner owner_of(const struct monitoring *mon, const struct see_round *r,
+	uint32_t unit, uint32_t pid, uint32_t *ret_use)
 {
-	const struct see_process *p = see_processes_find(&a->see.processes, pid);
+	const struct see_process *p = see_processes_find(&mon->processes, pid);
 
 	*ret_use = see_slices_process(&r->slices, &r->uses, unit, pid);
 	if (*ret_use != SEE_NONE)
@@ -131,11 +131,11 @@ static void forget_idle(struct see_round *r, uint32_t unit)
 	}
 }
 
-static void assign_unit(struct agent *a, struct see_round *r, uint32_t unit,
+static void assign_unit(struct monitoring *mon, struct see_round *r, uint32_t unit,
 	const struct sample_unit *s)
 {
 	struct account_unit_round *in = &r->in_units[unit];
-	bool hidden = holders_pids(a->holders) != HOLDERS_PIDS_NODE;
+	bool hidden = mon->c.ops->holders_pids(mon->c.arg) != HOLDERS_PIDS_NODE;
 
 	in->busy_known = s->busy_known && s->interval_ns;
 	in->busy_ns = in->busy_known ? s->busy_ns : 0;
@@ -146,7 +146,7 @@ static void assign_unit(struct agent *a, struct see_round *r, uint32_t unit,
 	for (uint32_t i = 0; i < s->n_processes; i++) {
 		uint32_t use;
 
-		switch (owner_of(a, r, unit, s->processes[i].pid, &use)) {
+		switch (owner_of(mon, r, unit, s->processes[i].pid, &use)) {
 		case OWNER_USE:
 			take(&r->uses.v[use], &s->processes[i], s->interval_ns);
 			break;
@@ -162,20 +162,20 @@ static void assign_unit(struct agent *a, struct see_round *r, uint32_t unit,
 		forget_idle(r, unit);
 }
 
-void see_assign(struct agent *a, struct see_round *r)
+void see_assign(struct monitoring *mon, struct see_round *r)
 {
 	for (uint32_t i = 0; i < r->units.n; i++) {
-		const struct sample_unit *s = sample_find(a->see.sample, r->units.v[i].uuid);
+		const struct sample_unit *s = sample_find(mon->sample, r->units.v[i].uuid);
 
 		if (s)
-			assign_unit(a, r, i, s);
+			assign_unit(mon, r, i, s);
 	}
 }
 
-void see_assign_sole(struct agent *a, struct see_round *r)
+void see_assign_sole(struct monitoring *mon, struct see_round *r)
 {
 	for (uint32_t i = 0; i < r->units.n; i++) {
-		const struct sample_unit *s = sample_find(a->see.sample, r->units.v[i].uuid);
+		const struct sample_unit *s = sample_find(mon->sample, r->units.v[i].uuid);
 		const struct account_unit_round *in = &r->in_units[i];
 		struct account_use *use;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "node/agent/monitoring/charges.h"
 
+#include "lib/json/by-id.h"
 #include "lib/base/buf.h"
 #include "lib/base/time.h"
 
@@ -70,7 +71,7 @@ int see_slices_make(struct see_slices *ret, const struct slices *s,
 	for (size_t i = 0; i < s->store.n; i++)
 		room += s->store.v[i]->file.plan.n;
 	ret->v = calloc(room, sizeof(*ret->v));
-	ret->by_id = slices_by_id(s->seen);
+	ret->by_id = json_by_id(s->seen);
 	if (!ret->v || !ret->by_id) {
 		see_slices_fini(ret);
 		return error_nomem(err);

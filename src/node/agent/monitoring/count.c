@@ -16,18 +16,18 @@ void see_round_fini(struct see_round *r)
 }
 
 /* The offer, unless positions in it may be of something else. */
-static const struct offer *offer_of(const struct agent *a)
+static const struct offer *offer_of(const struct monitoring *mon)
 {
-	return a->facts.offer_error.code == ERR_NONE ? a->facts.offered.offer : NULL;
+	return mon->c.facts->offer_error.code == ERR_NONE ? mon->c.facts->offered.offer : NULL;
 }
 
-static int make_places(struct agent *a, struct see_round *r, struct error *err)
+static int make_places(struct monitoring *mon, struct see_round *r, struct error *err)
 {
-	const struct inventory *inv = a->facts.node.inv;
-	const struct offer *offer = offer_of(a);
+	const struct inventory *inv = mon->c.facts->node.inv;
+	const struct offer *offer = offer_of(mon);
 
-	if (see_units_make(&r->units, inv, offer, a->facts.offered.inv, err) < 0 ||
-		see_seats_make(&r->seats, &r->units, offer, a->facts.offered.inv, err) < 0)
+	if (see_units_make(&r->units, inv, offer, mon->c.facts->offered.inv, err) < 0 ||
+		see_seats_make(&r->seats, &r->units, offer, mon->c.facts->offered.inv, err) < 0)
 		return -1;
 	r->in.n_gpus = inv ? inv->n : 0;
 	r->gpus = calloc(r->in.n_gpus + 1, sizeof(*r->gpus));
@@ -39,31 +39,30 @@ static int make_places(struct agent *a, struct see_round *r, struct error *err)
 }
 
 /* Who held what in the round. */
-static int make_uses(struct agent *a, struct see_round *r, struct error *err)
+static int make_uses(struct monitoring *mon, struct see_round *r, struct error *err)
 {
-	struct agent_see *s = &a->see;
 	const struct see_span span = { .from_ns = r->now_ns - r->dt_ns, .to_ns = r->now_ns };
 	struct see_holds now;
-	bool first = s->list_ns == 0;
+	bool first = mon->list_ns == 0;
 
 	/* Of those who were there before a time that is not known, nobody knows when in it they ended. */
-	r->counted = s->list ? first || see_holders_known(s)
-			     : !first && s->unknown_rounds < SEE_UNKNOWN_ROUNDS;
-	if (!s->list) {
-		s->unknown_rounds++;
-		see_holds_stay(&s->holds, &r->seats);
-		return see_uses_make(&r->uses, &s->holds, &s->holds, &r->units, span,
+	r->counted = mon->list ? first || see_holders_known(mon)
+			       : !first && mon->unknown_rounds < SEE_UNKNOWN_ROUNDS;
+	if (!mon->list) {
+		mon->unknown_rounds++;
+		see_holds_stay(&mon->holds, &r->seats);
+		return see_uses_make(&r->uses, &mon->holds, &mon->holds, &r->units, span,
 			r->counted, err);
 	}
-	if (see_holds_make(&now, &s->holds, s->list, &s->checkpoint, &r->units, &r->seats,
-		    &s->givens, span, err) < 0)
+	if (see_holds_make(&now, &mon->holds, mon->list, &mon->checkpoint, &r->units, &r->seats,
+		    &mon->givens, span, err) < 0)
 		return -1;
-	r->before = s->holds;
-	s->holds = now;
-	s->list_ns = r->now_ns;
-	s->unknown_rounds = 0;
+	r->before = mon->holds;
+	mon->holds = now;
+	mon->list_ns = r->now_ns;
+	mon->unknown_rounds = 0;
 	/* Those who were there before us held it before too. */
-	return see_uses_make(&r->uses, &s->holds, first ? &s->holds : &r->before, &r->units,
+	return see_uses_make(&r->uses, &mon->holds, first ? &mon->holds : &r->before, &r->units,
 		span, r->counted, err);
 }
 
@@ -89,44 +88,42 @@ static int make_input(struct see_round *r, struct error *err)
 	return 0;
 }
 
-static int count_round(struct agent *a, struct see_round *r, struct error *err)
+static int count_round(struct monitoring *mon, struct see_round *r, struct error *err)
 {
-	struct agent_see *s = &a->see;
-
 	for (uint32_t i = 0; i < r->uses.n; i++)
 		r->in_uses[i] = r->uses.v[i].in;
 	r->in.dt_ns = r->dt_ns;
 	r->in.wall_ns = r->wall_ns;
 	r->in.holders_unknown = !r->counted;
-	r->in.price_nano_per_hour = (uint64_t)s->price.nano_per_hour;
+	r->in.price_nano_per_hour = (uint64_t)mon->price.nano_per_hour;
 	/* While NVML is not asked, or not there, devices are not gone. */
-	r->in.complete = a->facts.nvml_answered && a->facts.nvml_down.code == ERR_NONE &&
-			 !a->mig.released;
+	r->in.complete = mon->c.facts->nvml_answered &&
+			 mon->c.facts->nvml_down.code == ERR_NONE &&
+			 !mon->c.ops->are_gpus_released(mon->c.arg);
 	r->in.units = r->in_units;
 	r->in.n_units = r->units.n;
 	r->in.uses = r->in_uses;
 	r->in.n_uses = r->uses.n;
-	if (accounts_round(&s->accounts, &r->in, err) < 0)
+	if (accounts_round(&mon->accounts, &r->in, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < r->uses.n; i++) {
 		r->uses.v[i].in.account = r->in_uses[i].account;
 		r->uses.v[i].in.busy_from = r->in_uses[i].busy_from;
 	}
-	see_charges_lend(&s->charges, &r->uses);
+	see_charges_lend(&mon->charges, &r->uses);
 	return 0;
 }
 
-int see_count(struct agent *a, struct see_round *r, struct error *err)
+int see_count(struct monitoring *mon, struct see_round *r, struct error *err)
 {
-	struct agent_see *s = &a->see;
-
-	if (make_places(a, r, err) < 0 || make_uses(a, r, err) < 0 || make_input(r, err) < 0 ||
-		see_slices_make(&r->slices, &a->slices, &s->holds, err) < 0)
+	if (make_places(mon, r, err) < 0 || make_uses(mon, r, err) < 0 ||
+		make_input(r, err) < 0 ||
+		see_slices_make(&r->slices, mon->c.slices, &mon->holds, err) < 0)
 		return -1;
-	see_assign(a, r);
-	if (see_charges_round(&s->charges, &r->slices, &r->uses, &r->units, a->started_wall_ns,
-		    r->wall_ns, r->now_ns, err) < 0)
+	see_assign(mon, r);
+	if (see_charges_round(&mon->charges, &r->slices, &r->uses, &r->units,
+		    mon->c.started_wall_ns, r->wall_ns, r->now_ns, err) < 0)
 		return -1;
-	see_assign_sole(a, r);
-	return count_round(a, r, err);
+	see_assign_sole(mon, r);
+	return count_round(mon, r, err);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /* For the files of this folder only. */
-#include "node/agent/internal.h"
+#include "node/agent/monitoring/monitoring.h"
 
 /* Everything about the round that was just counted; gone when its view is made. */
 struct see_round {
@@ -20,33 +20,34 @@ struct see_round {
 };
 
 /* The kubelet has said who holds what, and not too long ago. */
-static inline bool see_holders_known(const struct agent_see *s)
+static inline bool see_holders_known(const struct monitoring *s)
 {
 	return s->list_ns && s->unknown_rounds <= SEE_UNKNOWN_ROUNDS;
 }
 
 /* count.c */
-int see_count(struct agent *a, struct see_round *r, struct error *err) MUST_USE;
+int see_count(struct monitoring *mon, struct see_round *r, struct error *err) MUST_USE;
 void see_round_fini(struct see_round *r);
 
 /* assign.c: what NVML says of units and their processes, into the round. */
-void see_assign(struct agent *a, struct see_round *r);
+void see_assign(struct monitoring *mon, struct see_round *r);
 /* Afterwards: the unit's memory to a container that alone holds it, where nothing better is known. */
-void see_assign_sole(struct agent *a, struct see_round *r);
+void see_assign_sole(struct monitoring *mon, struct see_round *r);
 
 /* price.c */
-void see_price_look(struct agent *a);
+void see_price_look(struct monitoring *mon);
 void see_price_fini(struct see_price *p);
 /* Of the Node's labels or the options; "" if not known. Borrowed. */
-const char *see_instance_type(const struct agent *a);
-const char *see_region(const struct agent *a);
+const char *see_instance_type(const struct monitoring *mon);
+const char *see_region(const struct monitoring *mon);
 const char *see_hostname(void);
 
 /* build*.c: the view of the round. Takes the sample. NULL: *err says why. */
-struct view *see_build(struct agent *a, struct see_round *r, struct error *err);
-void see_build_gpus(const struct agent *a, const struct see_round *r, struct view *v);
-void see_build_units(struct agent *a, const struct see_round *r, struct view *v);
-void see_build_seats(const struct agent *a, const struct see_round *r, struct view *v);
-void see_build_uses(const struct agent *a, const struct see_round *r, struct view *v);
-void see_build_resources(const struct agent *a, const struct see_round *r, struct view *v);
-void see_build_agent(const struct agent *a, struct view *v);
+struct view *see_build(struct monitoring *mon, struct see_round *r, struct error *err);
+void see_build_gpus(const struct monitoring *mon, const struct see_round *r, struct view *v);
+void see_build_units(struct monitoring *mon, const struct see_round *r, struct view *v);
+void see_build_seats(const struct monitoring *mon, const struct see_round *r, struct view *v);
+void see_build_uses(const struct monitoring *mon, const struct see_round *r, struct view *v);
+void see_build_resources(const struct monitoring *mon, const struct see_round *r,
+	struct view *v);
+void see_build_agent(const struct monitoring *mon, struct view *v);

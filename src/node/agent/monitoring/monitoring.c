@@ -21,33 +21,26 @@ static void on_timer(uv_timer_t *t);
 
 /* --- the view for others --- */
 
-struct view *agent_view(struct agent *a)
+static void publish(struct monitoring *mon)
 {
-	return a->serve ? serve_view(a->serve) : NULL;
-}
-
-static void publish(struct agent *a)
-{
-	if (a->see.made && a->serve)
-		serve_show(a->serve, a->see.made);
-	a->see.made = view_unref(a->see.made);
+	if (mon->made)
+		mon->c.ops->show(mon->c.arg, mon->made);
+	mon->made = view_unref(mon->made);
 }
 
 /* --- the clock of rounds --- */
 
-static void arm(struct agent *a, uint64_t ms)
+static void arm(struct monitoring *mon, uint64_t ms)
 {
-	struct agent_see *s = &a->see;
-
-	if (s->stopped)
+	if (mon->stopped)
 		return;
 	/* The timer's own clock may be of long ago: Allocate comes from a socket. */
-	uv_update_time(a->loop);
-	(void)uv_timer_start(&s->timer, on_timer, ms, 0);
+	uv_update_time(mon->c.loop);
+	(void)uv_timer_start(&mon->timer, on_timer, ms, 0);
 }
 
 /* Something was given out a moment ago, and the kubelet has not listed it yet. */
-static bool waits_for_list(const struct agent_see *s, uint64_t now)
+static bool waits_for_list(const struct monitoring *s, uint64_t now)
 {
 	for (size_t i = 0; i < s->givens.n; i++)
 		if (s->givens.v[i].at_ns + SEE_LISTED_NS > now)
@@ -57,79 +50,75 @@ static bool waits_for_list(const struct agent_see *s, uint64_t now)
 
 /* When the next round is due: an interval after this one began, or soon after an allocation, but not before the
  * kubelet can have noted it. */
-static void arm_next(struct agent *a)
+static void arm_next(struct monitoring *mon)
 {
-	struct agent_see *s = &a->see;
-	uint64_t now = time_mono_ns(), due = s->began_ns + s->options.interval_ns;
-	uint64_t soon = s->began_ns + SEE_SOON_MS * NS_PER_MS;
+	uint64_t now = time_mono_ns(), due = mon->began_ns + mon->c.options.interval_ns;
+	uint64_t soon = mon->began_ns + SEE_SOON_MS * NS_PER_MS;
 
-	if (soon < s->given_ns + SEE_NOTED_MS * NS_PER_MS)
-		soon = s->given_ns + SEE_NOTED_MS * NS_PER_MS;
-	if (due > soon && waits_for_list(s, now))
+	if (soon < mon->given_ns + SEE_NOTED_MS * NS_PER_MS)
+		soon = mon->given_ns + SEE_NOTED_MS * NS_PER_MS;
+	if (due > soon && waits_for_list(mon, now))
 		due = soon;
-	arm(a, due > now ? (due - now) / NS_PER_MS + 1 : 1);
+	arm(mon, due > now ? (due - now) / NS_PER_MS + 1 : 1);
 }
 
-static void end_round(struct agent *a)
+static void end_round(struct monitoring *mon)
 {
-	struct agent_see *s = &a->see;
-
-	s->running = false;
-	s->sample = sample_free(s->sample);
-	s->list = pod_devices_free(s->list);
-	arm_next(a);
+	mon->running = false;
+	mon->sample = sample_free(mon->sample);
+	mon->list = pod_devices_free(mon->list);
+	arm_next(mon);
 }
 
 /* --- keep, then publish --- */
 
-static struct agent *agent_of(uv_work_t *w)
+static struct monitoring *monitoring_of(uv_work_t *w)
 {
 	return w->data;
 }
 
 static void keep_work(uv_work_t *w)
 {
-	see_keep_write(&agent_of(w)->see.keep, time_mono_ns());
+	see_keep_write(&monitoring_of(w)->keep, time_mono_ns());
 }
 
 static void kept(uv_work_t *w, int status)
 {
-	struct agent *a = agent_of(w);
+	struct monitoring *mon = monitoring_of(w);
 
 	(void)status;
-	a->see.working = false;
-	see_keep_written(&a->see.keep);
-	if (!a->see.stopped)
-		publish(a);
-	end_round(a);
+	mon->working = false;
+	see_keep_written(&mon->keep);
+	if (!mon->stopped)
+		publish(mon);
+	end_round(mon);
 }
 
-static int prepare(struct agent *a, const struct see_round *r, struct error *err)
+static int prepare(struct monitoring *mon, const struct see_round *r, struct error *err)
 {
-	struct agent_see *s = &a->see;
-	const struct see_keep_node node = { .node = a->cluster.link.node_name,
-		.instance_type = see_instance_type(a),
-		.region = see_region(a),
-		.currency = s->price.currency,
-		.price_source = s->price.source,
-		.price_nano_per_hour = s->price.nano_per_hour,
+	const struct see_keep_node node = { .node = mon->c.link->node_name,
+		.instance_type = see_instance_type(mon),
+		.region = see_region(mon),
+		.currency = mon->price.currency,
+		.price_source = mon->price.source,
+		.price_nano_per_hour = mon->price.nano_per_hour,
 		.n_gpus = r->in.n_gpus,
 		.gpus = r->gpus,
 		.wall_ns = r->wall_ns,
 		.dt_ns = r->dt_ns,
-		.since_wall_ns = s->since_wall_ns };
-	CLEANUP(freep) struct see_kept_xid *xids = calloc(s->n_xids + 1, sizeof(*xids));
+		.since_wall_ns = mon->since_wall_ns };
+	CLEANUP(freep) struct see_kept_xid *xids = calloc(mon->n_xids + 1, sizeof(*xids));
 
 	if (!xids)
 		return error_nomem(err);
-	for (size_t i = 0; i < s->n_xids; i++) {
-		memcpy(xids[i].uuid, s->xids[i].uuid, sizeof(xids[i].uuid));
-		xids[i].xid = s->xids[i].xid;
-		xids[i].count = s->xids[i].count;
-		xids[i].last_wall_ns = s->xids[i].last_wall_ns;
+	for (size_t i = 0; i < mon->n_xids; i++) {
+		memcpy(xids[i].uuid, mon->xids[i].uuid, sizeof(xids[i].uuid));
+		xids[i].xid = mon->xids[i].xid;
+		xids[i].count = mon->xids[i].count;
+		xids[i].last_wall_ns = mon->xids[i].last_wall_ns;
 	}
-	return see_keep_prepare(&s->keep, &s->accounts, &r->in, &node, xids, s->n_xids,
-		&s->charges, err);
+	return see_keep_prepare(&mon->keep, &mon->accounts, &r->in, &node, xids, mon->n_xids,
+		&mon->charges, err);
 }
 
 /* --- count --- */
@@ -149,46 +138,45 @@ static bool is_shared(const struct view *v)
 	return false;
 }
 
-static void report_pod_usage(struct agent *a, const struct view *v)
+static void report_pod_usage(struct monitoring *mon, const struct view *v)
 {
 	struct error why = ERROR_INIT;
 
-	if (holders_pids(a->holders) == HOLDERS_PIDS_OWN && is_shared(v))
+	if (mon->c.ops->holders_pids(mon->c.arg) == HOLDERS_PIDS_OWN && is_shared(v))
 		(void)error_set(&why, ERR_PERMISSION,
 			"use by pod of shared GPUs is not known: set metrics.hostPID: true in the chart's values "
 			"(hostPID: true in the pod); the agent has a PID namespace of its own and does not see the "
 			"processes of pods");
-	report_component(&a->reporter, COMPONENT_POD_USAGE, &why);
+	report_component(mon->c.reporter, COMPONENT_POD_USAGE, &why);
 }
 
-static void count(struct agent *a)
+static void count(struct monitoring *mon)
 {
-	struct agent_see *s = &a->see;
-	struct see_round r = { .now_ns = s->began_ns, .wall_ns = time_wall_ns() };
+	struct see_round r = { .now_ns = mon->began_ns, .wall_ns = time_wall_ns() };
 	struct error err = ERROR_INIT;
 	uint64_t began = time_mono_ns();
 
-	r.dt_ns = r.now_ns > s->last_count_ns ? r.now_ns - s->last_count_ns : 0;
+	r.dt_ns = r.now_ns > mon->last_count_ns ? r.now_ns - mon->last_count_ns : 0;
 	if (r.dt_ns > ACCOUNT_ROUND_MAX_NS)
 		r.dt_ns = ACCOUNT_ROUND_MAX_NS;
-	see_price_look(a);
-	if (see_count(a, &r, &err) == 0) {
-		see_pods_look(&s->pods, &s->holds, r.now_ns);
-		s->last_count_ns = r.now_ns;
-		s->made = view_unref(s->made);
-		s->made = see_build(a, &r, &err);
+	see_price_look(mon);
+	if (see_count(mon, &r, &err) == 0) {
+		see_pods_look(&mon->pods, &mon->holds, r.now_ns);
+		mon->last_count_ns = r.now_ns;
+		mon->made = view_unref(mon->made);
+		mon->made = see_build(mon, &r, &err);
 	}
-	if (s->made)
-		report_pod_usage(a, s->made);
-	if (err.code == ERR_NONE && prepare(a, &r, &err) == 0 &&
-		uv_queue_work(a->loop, &s->work, keep_work, kept) == 0)
-		s->working = true;
-	s->round_ns = time_mono_ns() - began;
+	if (mon->made)
+		report_pod_usage(mon, mon->made);
+	if (err.code == ERR_NONE && prepare(mon, &r, &err) == 0 &&
+		uv_queue_work(mon->c.loop, &mon->work, keep_work, kept) == 0)
+		mon->working = true;
+	mon->round_ns = time_mono_ns() - began;
 	if (err.code != ERR_NONE)
 		log_error("this round is not shown", LOG_STR("reason", err.msg));
 	see_round_fini(&r);
-	if (!s->working)
-		end_round(a);
+	if (!mon->working)
+		end_round(mon);
 }
 
 /* --- read the checkpoint, and whose the processes are --- */
@@ -201,7 +189,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 }
 
 /* What cannot be read leaves what was known. */
-static void read_checkpoint(struct agent_see *s)
+static void read_checkpoint(struct monitoring *s)
 {
 	CLEANUP(buf_fini) struct buf b = BUF_INIT(SLICE_CHECKPOINT_MAX);
 	struct see_checkpoint c;
@@ -228,14 +216,14 @@ static void look_at_processes(struct see_processes *p, const struct sample *s)
 /* On the pool's thread, which has these while it works: how long it takes is the processes' choice. */
 static void read_work(uv_work_t *w)
 {
-	struct agent_see *s = &agent_of(w)->see;
+	struct monitoring *mon = monitoring_of(w);
 
-	read_checkpoint(s);
-	look_at_processes(&s->processes, s->sample);
+	read_checkpoint(mon);
+	look_at_processes(&mon->processes, mon->sample);
 }
 
 /* Once for each process, while it is so. */
-static void report_unread(struct agent_see *s)
+static void report_unread(struct monitoring *s)
 {
 	struct see_processes *p = &s->processes;
 
@@ -256,65 +244,63 @@ static void report_unread(struct agent_see *s)
 
 static void on_read(uv_work_t *w, int status)
 {
-	struct agent *a = agent_of(w);
+	struct monitoring *mon = monitoring_of(w);
 
 	(void)status;
-	a->see.working = false;
-	report_unread(&a->see);
-	if (a->see.stopped)
-		end_round(a);
+	mon->working = false;
+	report_unread(mon);
+	if (mon->stopped)
+		end_round(mon);
 	else
-		count(a);
+		count(mon);
 }
 
 /* All have answered, or too late. */
-static void answered(struct agent *a)
+static void answered(struct monitoring *mon)
 {
-	struct agent_see *s = &a->see;
-
-	if (!s->running || s->working || s->want_sample || s->want_slices || s->want_list)
+	if (!mon->running || mon->working || mon->want_sample || mon->want_slices ||
+		mon->want_list)
 		return;
-	(void)uv_timer_stop(&s->timer);
-	if (s->stopped) {
-		end_round(a);
+	(void)uv_timer_stop(&mon->timer);
+	if (mon->stopped) {
+		end_round(mon);
 		return;
 	}
-	s->working = uv_queue_work(a->loop, &s->work, read_work, on_read) == 0;
-	if (!s->working)
-		count(a);
+	mon->working = uv_queue_work(mon->c.loop, &mon->work, read_work, on_read) == 0;
+	if (!mon->working)
+		count(mon);
 }
 
 /* --- ask --- */
 
 static void on_sample(void *arg, struct sample *sample, const struct error *err)
 {
-	struct agent *a = arg;
-	struct agent_see *s = &a->see;
+	struct monitoring *mon = arg;
 
-	if (!s->want_sample || s->stopped) { /* after its time */
+	if (!mon->want_sample || mon->stopped) { /* after its time */
 		(void)sample_free(sample);
 		return;
 	}
-	s->want_sample = false;
-	s->sample = sample;
-	error_clear(&s->sample_error);
+	mon->want_sample = false;
+	mon->sample = sample;
+	error_clear(&mon->sample_error);
 	if (sample) {
-		s->nvml_calls += sample->nvml_calls;
-		s->nvml_ns += sample->nvml_ns;
+		mon->nvml_calls += sample->nvml_calls;
+		mon->nvml_ns += sample->nvml_ns;
 	} else {
-		s->nvml_errors++;
+		mon->nvml_errors++;
 		if (err)
-			s->sample_error = *err;
+			mon->sample_error = *err;
 	}
-	answered(a);
+	answered(mon);
 }
 
 static void on_slices(void *arg)
 {
-	struct agent *a = arg;
+	struct monitoring *mon = arg;
 
-	a->see.want_slices = false;
-	answered(a);
+	mon->want_slices = false;
+	answered(mon);
 }
 
 static char *copy(const char *text, bool *failed)
@@ -347,9 +333,9 @@ static struct pod_devices *copy_list(const struct pod_devices *from)
 }
 
 /* Twice as long each time, to a minute: the socket is everybody's. */
-static void back_off(struct agent_see *s)
+static void back_off(struct monitoring *s)
 {
-	uint64_t ns = s->options.interval_ns << (s->list_failures < 5 ? s->list_failures : 5);
+	uint64_t ns = s->c.options.interval_ns << (s->list_failures < 5 ? s->list_failures : 5);
 
 	s->list_failures++;
 	s->list_errors++;
@@ -358,120 +344,111 @@ static void back_off(struct agent_see *s)
 
 static void on_list(void *arg, const struct pod_devices *list, const struct error *err)
 {
-	struct agent *a = arg;
-	struct agent_see *s = &a->see;
+	struct monitoring *mon = arg;
 
-	s->want_list = false;
-	s->list = list && (!err || err->code == ERR_NONE) ? copy_list(list) : NULL;
-	error_clear(&s->list_error);
-	if (s->list) {
-		s->list_failures = 0;
-		s->lists++;
+	mon->want_list = false;
+	mon->list = list && (!err || err->code == ERR_NONE) ? copy_list(list) : NULL;
+	error_clear(&mon->list_error);
+	if (mon->list) {
+		mon->list_failures = 0;
+		mon->lists++;
 	} else {
-		back_off(s);
+		back_off(mon);
 		if (err)
-			s->list_error = *err;
+			mon->list_error = *err;
 	}
-	answered(a);
+	answered(mon);
 }
 
 /* Those that the counters file names, and what people look at first. */
-static void want_fields(struct agent *a)
+static void want_fields(struct monitoring *mon)
 {
 	static const char *const always[] = { "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE",
 		"DCGM_FI_DEV_POWER_MGMT_LIMIT", "DCGM_FI_DEV_FB_TOTAL", "DCGM_FI_DEV_FB_USED" };
 	bool wanted[FIELDS_MAX] = { false };
-	struct gpu_sample_request *rq = &a->see.request;
+	struct gpu_sample_request *rq = &mon->request;
 
-	serve_look(a->serve);
-	serve_fields(a->serve, wanted);
-	if (a->monitor)
-		gpu_monitor_want_p2p(a->monitor, serve_wants(a->serve, METRICS_FROM_P2P));
+	mon->p2p = mon->c.ops->wanted(mon->c.arg, wanted);
+	mon->c.ops->want_p2p(mon->c.arg, mon->p2p);
 	for (size_t i = 0; i < ARRAY_LEN(always); i++)
 		if (field_position(always[i]) >= 0)
 			wanted[field_position(always[i])] = true;
-	*rq = (struct gpu_sample_request){ .interval_ns = a->see.options.interval_ns };
+	*rq = (struct gpu_sample_request){ .interval_ns = mon->c.options.interval_ns };
 	for (size_t i = 0; i < n_fields; i++)
 		if (wanted[i])
 			gpu_sample_want(rq, i);
 }
 
-static void ask(struct agent *a)
+static void ask(struct monitoring *mon)
 {
-	struct agent_see *s = &a->see;
 	struct error err = ERROR_INIT;
 
-	s->want_sample = s->want_slices = s->want_list = true;
-	want_fields(a);
+	mon->want_sample = mon->want_slices = mon->want_list = true;
+	want_fields(mon);
 	/* @done is never called before it returns. */
-	if (!a->monitor ||
-		gpu_monitor_sample(a->monitor, &s->request, on_sample, a, &err) < 0) {
-		s->want_sample = false;
-		s->sample_error = err;
+	if (mon->c.ops->sample(mon->c.arg, &mon->request, on_sample, mon, &err) < 0) {
+		mon->want_sample = false;
+		mon->sample_error = err;
 	}
-	if (s->began_ns >= s->list_not_before_ns)
-		holders_ask_anew(a->holders, on_list, a);
+	if (mon->began_ns >= mon->list_not_before_ns)
+		mon->c.ops->ask_holders(mon->c.arg, on_list, mon);
 	else
-		s->want_list = false;
-	slices_refresh(&a->slices, on_slices, a);
-	answered(a);
+		mon->want_list = false;
+	mon->c.ops->refresh_slices(mon->c.arg, on_slices, mon);
+	answered(mon);
 }
 
-static void begin_round(struct agent *a)
+static void begin_round(struct monitoring *mon)
 {
-	struct agent_see *s = &a->see;
-
-	s->running = true;
-	s->began_ns = time_mono_ns();
-	s->deadline_ns = s->began_ns + PATIENCE_NS;
-	arm(a, TICK_MS);
-	ask(a);
+	mon->running = true;
+	mon->began_ns = time_mono_ns();
+	mon->deadline_ns = mon->began_ns + PATIENCE_NS;
+	arm(mon, TICK_MS);
+	ask(mon);
 }
 
 static void on_timer(uv_timer_t *t)
 {
-	struct agent *a = t->data;
-	struct agent_see *s = &a->see;
+	struct monitoring *mon = t->data;
 
-	if (s->stopped || s->working)
+	if (mon->stopped || mon->working)
 		return;
-	if (!s->running) {
-		begin_round(a);
-	} else if (time_mono_ns() >= s->deadline_ns) {
+	if (!mon->running) {
+		begin_round(mon);
+	} else if (time_mono_ns() >= mon->deadline_ns) {
 		/* Only the sample may never come: the others have clocks of their own. */
-		s->want_sample = false;
-		answered(a);
+		mon->want_sample = false;
+		answered(mon);
 	}
-	if (s->running && !s->working && !uv_is_active((uv_handle_t *)&s->timer))
-		arm(a, TICK_MS);
+	if (mon->running && !mon->working && !uv_is_active((uv_handle_t *)&mon->timer))
+		arm(mon, TICK_MS);
 }
 
 /* --- from outside --- */
 
-void agent_see_allocated(struct agent *a, const char *resource, const char *const *ids,
+void monitoring_allocated(struct monitoring *mon, const char *resource, const char *const *ids,
 	size_t n, bool ok)
 {
-	struct agent_see *s = &a->see;
 	uint64_t now = time_mono_ns();
 
-	if (!s->options.enabled)
+	if (!mon->c.options.enabled)
 		return;
 	if (!ok) {
-		s->allocation_errors++;
+		mon->allocation_errors++;
 		return;
 	}
-	s->allocations++;
+	mon->allocations++;
 	for (size_t i = 0; i < n; i++)
-		if (see_givens_add(&s->givens, resource, ids[i], now, NULL) < 0)
+		if (see_givens_add(&mon->givens, resource, ids[i], now, NULL) < 0)
 			log_debug("an allocation is counted from when it is listed");
-	s->given_ns = now;
+	mon->given_ns = now;
 	/* A kubelet that failed before is there now. */
-	s->list_not_before_ns = 0;
-	if (s->started && !s->running)
-		arm_next(a);
+	mon->list_not_before_ns = 0;
+	if (mon->started && !mon->running)
+		arm_next(mon);
 }
 
-static struct see_xid *xid_of(struct agent_see *s, const char *uuid, uint32_t xid)
+static struct see_xid *xid_of(struct monitoring *s, const char *uuid, uint32_t xid)
 {
 	struct see_xid *more;
 
@@ -489,9 +466,9 @@ static struct see_xid *xid_of(struct agent_see *s, const char *uuid, uint32_t xi
 	return &s->xids[s->n_xids++];
 }
 
-void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid)
+void monitoring_xid(struct monitoring *mon, const char *uuid, uint32_t xid)
 {
-	struct see_xid *x = *uuid ? xid_of(&a->see, uuid, xid) : NULL;
+	struct see_xid *x = *uuid ? xid_of(mon, uuid, xid) : NULL;
 
 	if (!x)
 		return;
@@ -499,10 +476,10 @@ void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid)
 	x->last_wall_ns = time_wall_ns();
 }
 
-bool agent_see_peak(const struct agent *a, const char *uuid, const struct pod_device *holder,
-	uint64_t *ret)
+bool monitoring_peak(const struct monitoring *mon, const char *uuid,
+	const struct pod_device *holder, uint64_t *ret)
 {
-	const struct account_unit *u = accounts_unit(&a->see.accounts, uuid);
+	const struct account_unit *u = accounts_unit(&mon->accounts, uuid);
 
 	for (size_t i = 0; u && i < u->n_uses; i++) {
 		const struct account *use = u->uses[i];
@@ -533,96 +510,90 @@ static void restore_xid(void *arg, const struct see_kept_xid *x)
 
 static void open_work(uv_work_t *w)
 {
-	see_keep_open(&agent_of(w)->see.keep, time_mono_ns());
+	see_keep_open(&monitoring_of(w)->keep, time_mono_ns());
 }
 
 static void opened(uv_work_t *w, int status)
 {
-	struct agent *a = agent_of(w);
-	struct agent_see *s = &a->see;
+	struct monitoring *mon = monitoring_of(w);
 	struct error err = ERROR_INIT;
 
 	(void)status;
-	s->working = false;
-	if (s->stopped)
+	mon->working = false;
+	if (mon->stopped)
 		return;
-	see_keep_written(&s->keep);
-	if (see_keep_restore(&s->keep, &s->accounts, &s->charges, &s->since_wall_ns,
-		    restore_xid, s, &err) < 0)
+	see_keep_written(&mon->keep);
+	if (see_keep_restore(&mon->keep, &mon->accounts, &mon->charges, &mon->since_wall_ns,
+		    restore_xid, mon, &err) < 0)
 		log_error("counters begin anew", LOG_STR("reason", err.msg));
-	s->started = true;
-	begin_round(a);
+	mon->started = true;
+	begin_round(mon);
 }
 
-void agent_see_init(struct agent *a, const struct agent_see_options *options)
+void monitoring_init(struct monitoring *mon, const struct monitoring_context *context)
 {
-	struct agent_see *s = &a->see;
-
-	s->options = *options;
-	if (!s->options.interval_ns)
-		s->options.interval_ns = SEE_INTERVAL_NS;
-	(void)uv_timer_init(a->loop, &s->timer);
-	s->timer.data = a;
-	s->work.data = a;
-	s->since_wall_ns = a->started_wall_ns;
-	accounts_init(&s->accounts);
-	see_pods_init(&s->pods, a->loop, s->options.enabled ? s->options.pod_labels : NULL,
-		a->cluster.link.node_name, s->options.interval_ns);
-	see_processes_init(&s->processes,
+	mon->c = *context;
+	if (!mon->c.options.interval_ns)
+		mon->c.options.interval_ns = SEE_INTERVAL_NS;
+	(void)uv_timer_init(mon->c.loop, &mon->timer);
+	mon->timer.data = mon;
+	mon->work.data = mon;
+	mon->since_wall_ns = mon->c.started_wall_ns;
+	accounts_init(&mon->accounts);
+	see_pods_init(&mon->pods, mon->c.loop,
+		mon->c.options.enabled ? mon->c.options.pod_labels : NULL,
+		mon->c.link->node_name, mon->c.options.interval_ns);
+	see_processes_init(&mon->processes,
 		NULL); /* not --procfs: that is for MIG's capabilities */
 }
 
-void agent_see_start(struct agent *a)
+void monitoring_start(struct monitoring *mon)
 {
-	struct agent_see *s = &a->see;
 	struct error err = ERROR_INIT;
-	const char *dir = s->options.ledger_dir ? s->options.ledger_dir : a->state_dir;
+	const char *dir =
+		mon->c.options.ledger_dir ? mon->c.options.ledger_dir : mon->c.state_dir;
 
-	if (!s->options.enabled)
+	if (!mon->c.options.enabled)
 		return;
-	s->last_count_ns = time_mono_ns();
-	if (s->pods.filter && !a->cluster.link.possible)
+	mon->last_count_ns = time_mono_ns();
+	if (mon->pods.filter && !mon->c.link->possible)
 		log_warn("labels of pods are left out",
-			LOG_STR("reason", a->cluster.link.why.msg));
-	if (see_keep_init(&s->keep, dir, &err) < 0 ||
-		path_join(s->checkpoint_path, sizeof(s->checkpoint_path), a->plugin_dir,
+			LOG_STR("reason", mon->c.link->why.msg));
+	if (see_keep_init(&mon->keep, dir, &err) < 0 ||
+		path_join(mon->checkpoint_path, sizeof(mon->checkpoint_path), mon->c.plugin_dir,
 			SLICE_CHECKPOINT, &err) < 0)
 		log_error("nothing is kept", LOG_STR("reason", err.msg));
-	s->working = uv_queue_work(a->loop, &s->work, open_work, opened) == 0;
+	mon->working = uv_queue_work(mon->c.loop, &mon->work, open_work, opened) == 0;
 }
 
-void agent_see_with_api(struct agent *a, struct api *api)
+void monitoring_with_api(struct monitoring *mon, struct api *api)
 {
-	a->see.pods.task.api = api;
+	mon->pods.task.api = api;
 }
 
 /* What is under way on the pool's thread is waited for by the loop, which runs until all is closed. */
-void agent_see_stop(struct agent *a)
+void monitoring_stop(struct monitoring *mon)
 {
-	struct agent_see *s = &a->see;
-
-	s->stopped = true;
-	(void)uv_timer_stop(&s->timer);
-	uv_close((uv_handle_t *)&s->timer, NULL);
-	see_pods_close(&s->pods);
+	mon->stopped = true;
+	(void)uv_timer_stop(&mon->timer);
+	uv_close((uv_handle_t *)&mon->timer, NULL);
+	see_pods_close(&mon->pods);
 }
 
-void agent_see_fini(struct agent *a)
+void monitoring_fini(struct monitoring *mon)
 {
-	struct agent_see *s = &a->see;
-
-	s->sample = sample_free(s->sample);
-	s->list = pod_devices_free(s->list);
-	s->made = view_unref(s->made);
-	see_checkpoint_fini(&s->checkpoint);
-	see_givens_fini(&s->givens);
-	see_pods_fini(&s->pods);
-	see_holds_fini(&s->holds);
-	see_processes_fini(&s->processes);
-	see_charges_fini(&s->charges);
-	see_history_fini(&s->history);
-	accounts_fini(&s->accounts);
-	see_keep_fini(&s->keep);
-	see_price_fini(&s->price);
-	free(s->xids);
+	mon->sample = sample_free(mon->sample);
+	mon->list = pod_devices_free(mon->list);
+	mon->made = view_unref(mon->made);
+	see_checkpoint_fini(&mon->checkpoint);
+	see_givens_fini(&mon->givens);
+	see_pods_fini(&mon->pods);
+	see_holds_fini(&mon->holds);
+	see_processes_fini(&mon->processes);
+	see_charges_fini(&mon->charges);
+	see_history_fini(&mon->history);
+	accounts_fini(&mon->accounts);
+	see_keep_fini(&mon->keep);
+	see_price_fini(&mon->price);
+	free(mon->xids);
 }

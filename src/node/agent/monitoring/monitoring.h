@@ -13,21 +13,27 @@
  * Whoever does not answer is missing in the view, and the rest is shown. Time for which the kubelet has not said who
  * holds what belongs to those who were last known to, for SEE_UNKNOWN_ROUNDS intervals. Later time is not counted, up
  * to the kubelet's answer: the GPUs may be idle or not, and its cost is the node's other cost.
- * Nothing of it runs where the agent is to show nothing (not agent_see_options.enabled): then NVML is asked for nothing
+ * Nothing of it runs where the agent is to show nothing (not monitoring_options.enabled): then NVML is asked for nothing
  * more than health needs, and no ledger is written.
- * Thread: loop, but for agent_view().
+ * Thread: loop.
  */
-#include "node/agent/agent.h"
+#include "node/agent/api/link.h"
+#include "node/agent/base/components.h"
+#include "node/agent/base/facts.h"
+#include "node/agent/base/report.h"
+#include "node/agent/kubelet/holders.h"
 #include "node/agent/monitoring/charges.h"
 #include "node/agent/monitoring/history.h"
 #include "node/agent/monitoring/keep/keep.h"
 #include "node/agent/monitoring/pods.h"
 #include "node/agent/monitoring/processes.h"
 #include "node/agent/monitoring/uses.h"
+#include "node/agent/slices/slices.h"
 #include "lib/base/log.h"
 #include "lib/base/stamp.h"
 #include "io/nvml/monitor/monitor.h"
 #include "io/price/price.h"
+#include "model/field/field.h"
 #include "node/view/view.h"
 
 #include <sys/stat.h>
@@ -58,8 +64,68 @@ struct see_price {
 	int64_t nano_per_hour; /* 0: unknown */
 };
 
-struct agent_see {
-	struct agent_see_options options;
+/* What is shown of the node, and its price. NULL or "" for what is not given. */
+struct monitoring_options {
+	bool enabled;
+	uint64_t interval_ns; /* from look to look; 0: 5 s */
+	bool price_given;     /* else by the catalogue: */
+	int64_t price_nano;   /* of the node per hour */
+	const char *currency, *instance_type, *region, *price_file;
+	const char *ledger_dir; /* NULL: the state directory */
+	const struct strv
+		*pod_labels; /* patterns of those that are shown; NULL: none are. Borrowed */
+};
+
+/* What monitoring asks of the agent. */
+struct monitoring_ops {
+	/* NVML: a sample, @done comes later; < 0: it does not. And whether NVLinks and topology are wanted. */
+	int (*sample)(void *arg, const struct gpu_sample_request *request,
+		gpu_sample_done *done, void *done_arg, struct error *err);
+	void (*want_p2p)(void *arg, bool want);
+	/* Nobody looks at the GPUs, as their MIG mode changes. */
+	bool (*are_gpus_released)(void *arg);
+
+	/* The kubelet: who has which device now, @done is called once; and whose PIDs it sees. */
+	void (*ask_holders)(void *arg,
+		void (*done)(void *done_arg, const struct pod_devices *list,
+			const struct error *err),
+		void *done_arg);
+	enum holders_pids (*holders_pids)(void *arg);
+
+	/* The arbiter: .slices of the context is of now when @done is called. */
+	void (*refresh_slices)(void *arg, void (*done)(void *done_arg), void *done_arg);
+
+	/* What is served: the fields that somebody wants are set, and whether figures of links are; shows @v. */
+	bool (*wanted)(void *arg, bool fields[FIELDS_MAX]);
+	void (*show)(void *arg, struct view *v);
+	struct view_web (*web)(void *arg);
+
+	/* What is offered, as offered.c has it; and the config in force, into @v. */
+	bool (*device_ok)(void *arg, const struct resource *r, const struct offer_device *d);
+	const char *(*device_refusal)(void *arg, const char *uuid);
+	const char *(*resource_state)(void *arg, const char *name, const char **ret_why);
+	bool (*is_ready)(void *arg, struct buf *why);
+	void (*put_config)(void *arg, struct view *v);
+};
+
+/* What it lives in. Borrowed, all of it. */
+struct monitoring_context {
+	uv_loop_t *loop;
+	const struct facts *facts;
+	const struct api_link *link;
+	const struct reporter *reporter;
+	const struct components *components;
+	const struct slices *slices;
+	const char *plugin_dir, *state_dir;
+	uint64_t started_wall_ns; /* of the agent */
+	struct monitoring_options options;
+	const struct monitoring_ops *ops;
+	void *arg; /* of .ops */
+};
+
+struct monitoring {
+	struct monitoring_context c;
+	bool p2p; /* figures of links are wanted */
 	uv_timer_t timer;
 	uv_work_t work;
 	bool started, stopped, working;
@@ -102,19 +168,20 @@ struct agent_see {
 		allocation_errors;
 };
 
-void agent_see_init(struct agent *a, const struct agent_see_options *options);
-void agent_see_start(struct agent *a);
+/* @mon is zeroed. */
+void monitoring_init(struct monitoring *mon, const struct monitoring_context *context);
+void monitoring_start(struct monitoring *mon);
 /* Loads the price file again if it could not be loaded, or has changed; the last valid catalogue stays in use. */
-void agent_see_retry(struct agent *a);
-void agent_see_with_api(struct agent *a, struct api *api);
-void agent_see_stop(struct agent *a);
-void agent_see_fini(struct agent *a);
+void monitoring_retry(struct monitoring *mon);
+void monitoring_with_api(struct monitoring *mon, struct api *api);
+void monitoring_stop(struct monitoring *mon);
+void monitoring_fini(struct monitoring *mon);
 
 /* Devices were given out (@ok), or could not be: looked at soon. */
-void agent_see_allocated(struct agent *a, const char *resource, const char *const *ids,
+void monitoring_allocated(struct monitoring *mon, const char *resource, const char *const *ids,
 	size_t n, bool ok);
-void agent_see_xid(struct agent *a, const char *uuid, uint32_t xid);
+void monitoring_xid(struct monitoring *mon, const char *uuid, uint32_t xid);
 
 /* The most memory that the container has used on that GPU or MIG device; false: not known. */
-bool agent_see_peak(const struct agent *a, const char *uuid, const struct pod_device *holder,
-	uint64_t *ret);
+bool monitoring_peak(const struct monitoring *mon, const char *uuid,
+	const struct pod_device *holder, uint64_t *ret);

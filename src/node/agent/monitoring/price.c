@@ -10,10 +10,9 @@
 #define LABEL_TYPE   "node.kubernetes.io/instance-type"
 #define LABEL_REGION "topology.kubernetes.io/region"
 
-static const char *label(const struct agent *a, const char *key)
+static const char *label(const struct monitoring *mon, const char *key)
 {
-	const char *text =
-		a->cluster.link.node ? node_object_label(a->cluster.link.node, key) : NULL;
+	const char *text = mon->c.link->node ? node_object_label(mon->c.link->node, key) : NULL;
 
 	return text ? text : "";
 }
@@ -23,18 +22,18 @@ static const char *given(const char *option)
 	return option ? option : "";
 }
 
-const char *see_instance_type(const struct agent *a)
+const char *see_instance_type(const struct monitoring *mon)
 {
-	const char *option = given(a->see.options.instance_type);
+	const char *option = given(mon->c.options.instance_type);
 
-	return *option ? option : label(a, LABEL_TYPE);
+	return *option ? option : label(mon, LABEL_TYPE);
 }
 
-const char *see_region(const struct agent *a)
+const char *see_region(const struct monitoring *mon)
 {
-	const char *option = given(a->see.options.region);
+	const char *option = given(mon->c.options.region);
 
-	return *option ? option : label(a, LABEL_REGION);
+	return *option ? option : label(mon, LABEL_REGION);
 }
 
 const char *see_hostname(void)
@@ -53,17 +52,17 @@ static void tell(struct see_price *p, const char *what, const char *why)
 	(void)snprintf(p->told, sizeof(p->told), "%s", why);
 }
 
-static void load(struct agent *a)
+static void load(struct monitoring *mon)
 {
-	struct see_price *p = &a->see.price;
+	struct see_price *p = &mon->price;
 	struct price_catalogue *new = NULL;
 	struct error err = ERROR_INIT;
 
 	if (p->tried)
 		return;
 	p->tried = true;
-	p->stamp = file_stamp_of(given(a->see.options.price_file));
-	if (price_catalogue_load(&new, given(a->see.options.price_file), &err) == 0) {
+	p->stamp = file_stamp_of(given(mon->c.options.price_file));
+	if (price_catalogue_load(&new, given(mon->c.options.price_file), &err) == 0) {
 		(void)price_catalogue_free(p->catalogue);
 		p->catalogue = new;
 	} else if (p->catalogue) {
@@ -86,16 +85,16 @@ static void set_source(struct see_price *p, const struct price *price)
 			", %.20s (region unknown)", price->region);
 }
 
-static void find(struct agent *a)
+static void find(struct monitoring *mon)
 {
-	struct see_price *p = &a->see.price;
+	struct see_price *p = &mon->price;
 	char warning[PRICE_WARNING_MAX];
 	struct error err = ERROR_INIT;
 	struct price price;
 
 	p->nano_per_hour = 0;
 	p->source[0] = p->currency[0] = '\0';
-	load(a);
+	load(mon);
 	if (!p->catalogue || !*p->type)
 		return;
 	if (price_find(p->catalogue, p->type, p->region, &price, &err) < 0) {
@@ -114,18 +113,18 @@ static void find(struct agent *a)
 		tell(p, "the price of this node may be old", warning);
 }
 
-void see_price_look(struct agent *a)
+void see_price_look(struct monitoring *mon)
 {
-	struct see_price *p = &a->see.price;
-	const char *type = see_instance_type(a), *region = see_region(a);
-	bool awaited = !*region && a->cluster.link.possible &&
-		       (!a->cluster.link.node ||
-			       node_object_state(a->cluster.link.node) == NODE_UNKNOWN);
+	struct see_price *p = &mon->price;
+	const char *type = see_instance_type(mon), *region = see_region(mon);
+	bool awaited =
+		!*region && mon->c.link->possible &&
+		(!mon->c.link->node || node_object_state(mon->c.link->node) == NODE_UNKNOWN);
 
-	if (a->see.options.price_given) {
-		p->nano_per_hour = a->see.options.price_nano;
+	if (mon->c.options.price_given) {
+		p->nano_per_hour = mon->c.options.price_nano;
 		(void)snprintf(p->currency, sizeof(p->currency), "%.7s",
-			*given(a->see.options.currency) ? a->see.options.currency : "USD");
+			*given(mon->c.options.currency) ? mon->c.options.currency : "USD");
 		(void)snprintf(p->source, sizeof(p->source), "option");
 		return;
 	}
@@ -134,19 +133,19 @@ void see_price_look(struct agent *a)
 	p->awaited = awaited;
 	(void)snprintf(p->type, sizeof(p->type), "%s", type);
 	(void)snprintf(p->region, sizeof(p->region), "%s", region);
-	find(a);
+	find(mon);
 }
 
-void agent_see_retry(struct agent *a)
+void monitoring_retry(struct monitoring *mon)
 {
-	struct see_price *p = &a->see.price;
-	struct file_stamp now = file_stamp_of(given(a->see.options.price_file));
+	struct see_price *p = &mon->price;
+	struct file_stamp now = file_stamp_of(given(mon->c.options.price_file));
 
-	if (!a->see.options.enabled || a->see.options.price_given ||
+	if (!mon->c.options.enabled || mon->c.options.price_given ||
 		(p->tried && p->error.code == ERR_NONE && file_stamp_same(&now, &p->stamp)))
 		return;
 	p->tried = false;
-	find(a);
+	find(mon);
 }
 
 void see_price_fini(struct see_price *p)

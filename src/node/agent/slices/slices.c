@@ -8,6 +8,7 @@
 #include "node/agent/slices/mounts.h"
 #include "lib/base/fd.h"
 #include "lib/base/log.h"
+#include "lib/json/by-id.h"
 #include "lib/base/time.h"
 
 #include <fcntl.h>
@@ -347,7 +348,7 @@ static bool look_at_all(struct slices *s, const struct pod_devices *holders, boo
 	CLEANUP(strv_fini) struct strv named = STRV_INIT;
 	uint64_t now = time_mono_ns();
 	bool named_known = named_slices(s, &named);
-	json_t *names = set_of(&named), *seen = slices_by_id(s->seen);
+	json_t *names = set_of(&named), *seen = json_by_id(s->seen);
 	size_t before = s->store.n;
 	bool wants_search = false;
 

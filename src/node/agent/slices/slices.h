@@ -104,9 +104,6 @@ void slices_refresh(struct slices *s, void (*done)(void *arg), void *arg);
 /* The part of /v1/status (docs/status.md). A new reference. */
 json_t *slices_status(const struct slices *s, const struct pod_devices *holders);
 
-/* The arbiter's list of slices by their ids. A new reference. */
-json_t *slices_by_id(const json_t *seen);
-
 /* Why pods cannot be given slices; "" if they can. Borrowed. */
 const char *slices_trouble(const struct slices *s);
 

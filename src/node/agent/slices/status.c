@@ -4,6 +4,7 @@
 #include "node/agent/slices/life.h"
 #include "lib/base/time.h"
 #include "io/config/json.h"
+#include "lib/json/by-id.h"
 
 #include <string.h>
 
@@ -247,20 +248,6 @@ static json_t *slice_status(const struct slices *s, const struct slice *slice,
 	return o;
 }
 
-json_t *slices_by_id(const json_t *seen)
-{
-	json_t *o = json_object();
-
-	for (size_t i = 0; i < json_array_size(seen); i++) {
-		json_t *s = json_array_get(seen, i);
-		const char *id = json_string_value(json_object_get(s, "id"));
-
-		if (id)
-			(void)json_object_set(o, id, s);
-	}
-	return o;
-}
-
 /* --- who has no slice --- */
 
 static bool in_a_slice(const struct slices *s, const struct pod_device *h)
@@ -366,7 +353,7 @@ static json_t *busy_status(const struct slices *s)
 json_t *slices_status(const struct slices *s, const struct pod_devices *holders)
 {
 	json_t *o = json_object(), *list = json_array(), *broken = json_array();
-	json_t *seen = slices_by_id(s->seen);
+	json_t *seen = json_by_id(s->seen);
 
 	for (size_t i = 0; i < s->store.n; i++)
 		(void)json_array_append_new(list,

@@ -40,15 +40,14 @@ static uint64_t wall_of(const struct see_round *r, uint64_t mono_ns)
 	return r->wall_ns > age ? r->wall_ns - age : 0;
 }
 
-static void put_xids(const struct agent *a, const struct gpu *g, struct view *v,
+static void put_xids(const struct monitoring *mon, const struct gpu *g, struct view *v,
 	struct view_gpu *to)
 {
-	const struct agent_see *s = &a->see;
 	uint64_t last = 0;
 
-	to->xids = view_array(v, s->n_xids, sizeof(*to->xids));
-	for (size_t i = 0; to->xids && i < s->n_xids; i++) {
-		const struct see_xid *x = &s->xids[i];
+	to->xids = view_array(v, mon->n_xids, sizeof(*to->xids));
+	for (size_t i = 0; to->xids && i < mon->n_xids; i++) {
+		const struct see_xid *x = &mon->xids[i];
 
 		if (strcmp(x->uuid, to->uuid) != 0)
 			continue;
@@ -64,7 +63,7 @@ static void put_xids(const struct agent *a, const struct gpu *g, struct view *v,
 	to->xids_known = gpu_xids_known(g, to->xid_count);
 }
 
-static void put_signals(const struct agent *a, const struct gpu *g, struct view *v,
+static void put_signals(const struct monitoring *mon, const struct gpu *g, struct view *v,
 	struct view_gpu *to)
 {
 	static const char *const policies[] = { [HEALTH_IGNORE] = "ignore",
@@ -84,7 +83,7 @@ static void put_signals(const struct agent *a, const struct gpu *g, struct view 
 			continue;
 		to->signals[to->n_signals++] = (struct view_signal){
 			.name = health_signals[i].name,
-			.policy = policies[a->facts.config->health.signals[i]],
+			.policy = policies[mon->c.facts->config->health.signals[i]],
 			.value = value,
 		};
 		to->reset_known |= reset;
@@ -93,7 +92,7 @@ static void put_signals(const struct agent *a, const struct gpu *g, struct view 
 }
 
 /* The age goes on where this round has no sample. */
-static void put_sample(const struct agent_see *s, const struct see_round *r,
+static void put_sample(const struct monitoring *s, const struct see_round *r,
 	const struct view *v, struct view_gpu *to)
 {
 	uint64_t last = see_history_sampled(&s->history, to->uuid);
@@ -107,23 +106,24 @@ static void put_sample(const struct agent_see *s, const struct see_round *r,
 }
 
 /* What NVML was asked only where the counters file has the row. */
-static void put_p2p(const struct agent *a, uint32_t i, struct view *v, struct view_gpu *to)
+static void put_p2p(const struct monitoring *mon, uint32_t i, struct view *v,
+	struct view_gpu *to)
 {
 	uint8_t *p2p;
 
-	if (!a->serve || !serve_wants(a->serve, METRICS_FROM_P2P))
+	if (!mon->p2p)
 		return;
 	to->p2p = p2p = view_array(v, v->n_gpus, sizeof(*p2p));
 	for (uint32_t k = 0; p2p && k < v->n_gpus; k++)
-		p2p[k] = inventory_link(a->facts.node.inv, i, k).p2p;
+		p2p[k] = inventory_link(mon->c.facts->node.inv, i, k).p2p;
 }
 
-static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i,
+static void put_gpu(const struct monitoring *mon, const struct see_round *r, uint32_t i,
 	struct view *v)
 {
-	const struct node_gpu *n = &a->facts.node.gpus[i];
+	const struct node_gpu *n = &mon->c.facts->node.gpus[i];
 	const struct gpu *g = &n->gpu;
-	uint64_t price = (uint64_t)a->see.price.nano_per_hour;
+	uint64_t price = (uint64_t)mon->price.nano_per_hour;
 	struct view_gpu *to = &v->gpus[i];
 
 	*to = (struct view_gpu){
@@ -139,7 +139,7 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 		.health = health_of(&n->health),
 		.reason = view_text(v, n->health.reason),
 		.warning = view_text(v, n->health.warning),
-		.refused = view_text(v, agent_device_refusal(a, g->uuid)),
+		.refused = view_text(v, mon->c.ops->device_refusal(mon->c.arg, g->uuid)),
 		.health_since_wall_ns = wall_of(r, n->health.since_ns),
 		.present = n->present,
 		.fault = view_text(v, gpu_fault_name(n->present ? g->fault : GPU_FAULT_GONE)),
@@ -154,11 +154,11 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 	};
 	if (!to->uuid)
 		return;
-	put_sample(&a->see, r, v, to);
-	put_signals(a, g, v, to);
-	put_xids(a, g, v, to);
-	put_p2p(a, i, v, to);
-	see_history_copy(&a->see.history, v, to->uuid, &to->n_points, &to->points);
+	put_sample(mon, r, v, to);
+	put_signals(mon, g, v, to);
+	put_xids(mon, g, v, to);
+	put_p2p(mon, i, v, to);
+	see_history_copy(&mon->history, v, to->uuid, &to->n_points, &to->points);
 	while (to->first_unit < v->n_units && v->units[to->first_unit].gpu < i)
 		to->first_unit++;
 	while (to->first_unit + to->n_units < v->n_units &&
@@ -166,14 +166,14 @@ static void put_gpu(const struct agent *a, const struct see_round *r, uint32_t i
 		to->n_units++;
 }
 
-void see_build_gpus(const struct agent *a, const struct see_round *r, struct view *v)
+void see_build_gpus(const struct monitoring *mon, const struct see_round *r, struct view *v)
 {
-	uint32_t n = a->facts.node.inv ? a->facts.node.inv->n : 0;
+	uint32_t n = mon->c.facts->node.inv ? mon->c.facts->node.inv->n : 0;
 
 	v->gpus = view_array(v, n, sizeof(*v->gpus));
 	if (!v->gpus)
 		return;
 	v->n_gpus = n;
 	for (uint32_t i = 0; i < n; i++)
-		put_gpu(a, r, i, v);
+		put_gpu(mon, r, i, v);
 }

@@ -26,7 +26,7 @@ static uint32_t view_use(const struct see_round *r, const struct view *v, uint32
 	return VIEW_NONE;
 }
 
-static void put_holders(const struct agent_see *s, const struct see_round *r, struct view *v)
+static void put_holders(const struct monitoring *s, const struct see_round *r, struct view *v)
 {
 	for (size_t i = 0; i < s->holds.n; i++) {
 		const struct see_hold *h = &s->holds.v[i];
@@ -40,7 +40,7 @@ static void put_holders(const struct agent_see *s, const struct see_round *r, st
 	}
 }
 
-void see_build_seats(const struct agent *a, const struct see_round *r, struct view *v)
+void see_build_seats(const struct monitoring *mon, const struct see_round *r, struct view *v)
 {
 	v->seats = view_array(v, r->seats.n, sizeof(*v->seats));
 	if (!v->seats)
@@ -55,20 +55,21 @@ void see_build_seats(const struct agent *a, const struct see_round *r, struct vi
 			.replica = s->device->replica,
 			.share = s->share,
 			.memory_limit = s->memory_limit,
-			.healthy = agent_device_ok(a, s->resource, s->device, NULL),
+			.healthy = mon->c.ops->device_ok(mon->c.arg, s->resource, s->device),
 			.use = VIEW_NONE };
 		if (!u->n_seats++)
 			u->first_seat = i;
 	}
 	v->n_seats = r->seats.n;
-	put_holders(&a->see, r, v);
+	put_holders(mon, r, v);
 }
 
 static void count_devices(const struct view *v, const struct see_round *r,
-	const struct resource *resource, const struct agent *a, struct view_resource *to)
+	const struct resource *resource, const struct monitoring *mon, struct view_resource *to)
 {
 	for (uint32_t i = 0; i < resource->n_devices; i++)
-		to->allocatable += agent_device_ok(a, resource, &resource->devices[i], NULL);
+		to->allocatable +=
+			mon->c.ops->device_ok(mon->c.arg, resource, &resource->devices[i]);
 	for (uint32_t i = 0; i < v->n_seats; i++) {
 		if (r->seats.v[i].resource != resource)
 			continue;
@@ -92,7 +93,8 @@ static enum view_mode mode_of(const struct resource *resource)
 	}
 }
 
-void see_build_resources(const struct agent *a, const struct see_round *r, struct view *v)
+void see_build_resources(const struct monitoring *mon, const struct see_round *r,
+	struct view *v)
 {
 	const struct offer *o = r->seats.offer;
 	uint32_t n = o ? o->n : 0;
@@ -109,9 +111,9 @@ void see_build_resources(const struct agent *a, const struct see_round *r, struc
 		to->mode = mode_of(from);
 		to->replicas = from->replicas;
 		to->capacity = from->n_devices;
-		to->held_known = see_holders_known(&a->see);
-		count_devices(v, r, from, a, to);
-		to->state = agent_resource_state(a, from->name, &why);
+		to->held_known = see_holders_known(mon);
+		count_devices(v, r, from, mon, to);
+		to->state = mon->c.ops->resource_state(mon->c.arg, from->name, &why);
 		to->reason = view_text(v, why);
 	}
 	v->n_resources = n;

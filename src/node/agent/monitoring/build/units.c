@@ -3,19 +3,19 @@
 
 #include <string.h>
 
-static void put_health(const struct agent *a, const struct see_unit *u, struct view *v,
+static void put_health(const struct monitoring *mon, const struct see_unit *u, struct view *v,
 	struct view_unit *to)
 {
-	const struct health *gpu = &a->facts.node.gpus[u->at].health;
+	const struct health *gpu = &mon->c.facts->node.gpus[u->at].health;
 	/* A MIG device is never better than its GPU. */
 	const struct health *h =
-		u->mig && health_ok(gpu) ? &a->facts.node.migs[u->mig_at] : gpu;
+		u->mig && health_ok(gpu) ? &mon->c.facts->node.migs[u->mig_at] : gpu;
 
 	to->health = h->state == HEALTH_HEALTHY     ? VIEW_HEALTHY
 		     : h->state == HEALTH_PROBATION ? VIEW_PROBATION
 						    : VIEW_UNHEALTHY;
 	to->reason = view_text(v, h->reason);
-	to->refused = view_text(v, agent_device_refusal(a, u->uuid));
+	to->refused = view_text(v, mon->c.ops->device_refusal(mon->c.arg, u->uuid));
 }
 
 static void put_place(const struct see_unit *u, struct view *v, struct view_unit *to)
@@ -69,9 +69,9 @@ static void put_sample(const struct sample *sample, struct view_unit *to)
 	to->memory_reserved = s->memory_reserved;
 }
 
-static void put_account(const struct agent *a, struct view_unit *to)
+static void put_account(const struct monitoring *mon, struct view_unit *to)
 {
-	const struct account_unit *u = accounts_unit(&a->see.accounts, to->uuid);
+	const struct account_unit *u = accounts_unit(&mon->accounts, to->uuid);
 
 	if (!u)
 		return;
@@ -84,7 +84,7 @@ static void put_account(const struct agent *a, struct view_unit *to)
 	to->past = (struct view_past){ .busy_ns = u->past.busy_ns,
 		.gpu_ns = u->past.gpu_ns,
 		.cost_nano = u->past.cost_nano };
-	to->held_known = see_holders_known(&a->see);
+	to->held_known = see_holders_known(mon);
 	to->held = u->held;
 	to->counted = to->held_known || u->present_ns > 0;
 }
@@ -106,7 +106,7 @@ static void put_offer(const struct see_round *r, uint32_t unit, struct view *v,
 	}
 }
 
-static void note(struct agent_see *s, const struct see_round *r, const struct view_unit *u,
+static void note(struct monitoring *s, const struct see_round *r, const struct view_unit *u,
 	const char *uuid)
 {
 	const struct account_unit *a = accounts_unit(&s->accounts, u->uuid);
@@ -131,7 +131,7 @@ static void note(struct agent_see *s, const struct see_round *r, const struct vi
 }
 
 /* A GPU in MIG mode, of which its units are parts. */
-static void note_board(struct agent_see *s, const struct see_round *r, const struct view *v,
+static void note_board(struct monitoring *s, const struct see_round *r, const struct view *v,
 	uint32_t gpu)
 {
 	const struct sample_unit *sample = sample_find(v->sample, r->gpus[gpu]);
@@ -162,7 +162,7 @@ static bool is_unit(const struct see_round *r, uint32_t gpu)
 	return see_unit_find(&r->units, r->gpus[gpu]) != SEE_NONE;
 }
 
-static void note_all(struct agent_see *s, const struct see_round *r, const struct view *v)
+static void note_all(struct monitoring *s, const struct see_round *r, const struct view *v)
 {
 	see_history_begin(&s->history);
 	for (uint32_t i = 0; i < v->n_units; i++)
@@ -173,7 +173,7 @@ static void note_all(struct agent_see *s, const struct see_round *r, const struc
 	see_history_end(&s->history);
 }
 
-void see_build_units(struct agent *a, const struct see_round *r, struct view *v)
+void see_build_units(struct monitoring *mon, const struct see_round *r, struct view *v)
 {
 	v->units = view_array(v, r->units.n, sizeof(*v->units));
 	if (!v->units)
@@ -188,14 +188,14 @@ void see_build_units(struct agent *a, const struct see_round *r, struct view *v)
 		if (!to->uuid)
 			return;
 		put_place(u, v, to);
-		put_health(a, u, v, to);
+		put_health(mon, u, v, to);
 		put_sample(v->sample, to);
-		put_account(a, to);
+		put_account(mon, to);
 		put_offer(r, i, v, to);
 	}
 	v->n_units = r->units.n;
-	note_all(&a->see, r, v);
+	note_all(mon, r, v);
 	for (uint32_t i = 0; i < v->n_units; i++)
-		see_history_copy(&a->see.history, v, v->units[i].uuid, &v->units[i].n_points,
+		see_history_copy(&mon->history, v, v->units[i].uuid, &v->units[i].n_points,
 			&v->units[i].points);
 }

@@ -40,7 +40,7 @@ static uint32_t use_of(const struct see_round *r, const struct account *account)
 	return SEE_NONE;
 }
 
-static uint32_t collect(const struct agent_see *s, const struct see_round *r, struct entry *to)
+static uint32_t collect(const struct monitoring *s, const struct see_round *r, struct entry *to)
 {
 	uint32_t n = 0;
 
@@ -241,23 +241,23 @@ static void fit_memory(struct view_unit *u, const struct view_use *uses)
 	u->other_memory = u->memory_used - sum;
 }
 
-void see_build_uses(const struct agent *a, const struct see_round *r, struct view *v)
+void see_build_uses(const struct monitoring *mon, const struct see_round *r, struct view *v)
 {
-	uint32_t n = collect(&a->see, r, NULL);
+	uint32_t n = collect(mon, r, NULL);
 	CLEANUP(freep) struct entry *entries = calloc(n + 1, sizeof(*entries));
 
 	v->uses = view_array(v, n, sizeof(*v->uses));
 	if (!v->uses || !entries)
 		return;
-	(void)collect(&a->see, r, entries);
+	(void)collect(mon, r, entries);
 	if (n)
 		qsort(entries, n, sizeof(*entries), by_unit);
 	for (uint32_t i = 0; i < n; i++) {
 		struct view_unit *u = &v->units[entries[i].unit];
 
-		put_use(r, &entries[i], see_holders_known(&a->see), v, &v->uses[i]);
+		put_use(r, &entries[i], see_holders_known(mon), v, &v->uses[i]);
 		if (v->uses[i].live && !view_failed(v))
-			put_labels(&a->see.pods, v, &v->uses[i]);
+			put_labels(&mon->pods, v, &v->uses[i]);
 		if (!u->n_uses++)
 			u->first_use = i;
 	}
