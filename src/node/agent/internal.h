@@ -208,6 +208,9 @@ void agent_trial_fini(struct agent_trial *t);
 /* Whether a trial of any resource has another result now. */
 bool agent_plugins_try(struct agent *a);
 
+/* parts.c: gives each part what it needs of the others. */
+void agent_parts_init(struct agent *a, const struct agent_options *o);
+
 /* gpus.c: what NVML reports. */
 int agent_gpus_start(struct agent *a, struct error *err) MUST_USE;
 /* A look at NVML, unless the GPUs are to be let alone while their mode changes. */

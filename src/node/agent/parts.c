@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "node/agent/internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+/*
+ * What the parts of the agent hear of each other. No part knows another one: what it needs of the others it asks by
+ * its ops, and these are all of them.
+ */
+
+/* --- what is reported --- */
+
+static void on_event(void *arg, const struct event_about *about, enum event_type type,
+	const char *reason, const char *message)
+{
+	struct agent *a = arg;
+
+	event_send(&a->cluster.events, about, type, reason, message);
+}
+
+static void on_component(void *arg, enum component c, const struct error *why)
+{
+	struct agent *a = arg;
+
+	components_note(&a->components, c, why);
+}
+
+/* --- what the parts hear of each other --- */
+
+static void on_config(void *arg, bool moved)
+{
+	struct agent *a = arg;
+
+	agent_gpus_follow_config(a, moved);
+	wake_up(&a->wake);
+}
+
+static void on_node(void *arg)
+{
+	struct agent *a = arg;
+	const struct node_object *n = a->cluster.link.node;
+
+	/* A Node that is gone says nothing about the config: what is in force stays. */
+	if (node_object_state(n) == NODE_PRESENT)
+		agent_config_label(a, node_object_label(n, a->cluster.c.options.node_label));
+	mig_sync(&a->mig);
+}
+
+static void on_api_ready(void *arg, struct api *api)
+{
+	struct agent *a = arg;
+
+	agent_config_with_api(a, api);
+	mig_with_api(&a->mig, api);
+	monitoring_with_api(&a->monitoring, api);
+	agent_counters_with_api(a, api);
+}
+
+static void on_api_unavailable(void *arg, const struct error *why)
+{
+	agent_config_without_api(arg);
+	agent_counters_without_api(arg, why);
+}
+
+/* All that the GPUs and the config give is registered, even if that is nothing. */
+static bool is_node_ready(void *arg)
+{
+	const struct agent *a = arg;
+	CLEANUP(buf_fini) struct buf why = BUF_INIT(64 * 1024);
+
+	return a->facts.offered.offer && a->facts.offer_error.code == ERR_NONE &&
+	       agent_ready(a, &why) && mig_settled(&a->mig);
+}
+
+static const struct cluster_ops cluster_ops = {
+	.node_changed = on_node,
+	.api_ready = on_api_ready,
+	.api_unavailable = on_api_unavailable,
+	.node_ready = is_node_ready,
+};
+
+static void on_short_of_room(void *arg)
+{
+	struct agent *a = arg;
+
+	if (agent_plugins_try(a))
+		wake_up(&a->wake);
+}
+
+static bool find_peak(void *arg, const char *uuid, const struct pod_device *holder,
+	uint64_t *ret_bytes)
+{
+	return monitoring_peak(&((struct agent *)arg)->monitoring, uuid, holder, ret_bytes);
+}
+
+static bool ask_holders_of_slices(void *arg,
+	void (*done)(void *done_arg, const struct pod_devices *list, const struct error *err),
+	void *done_arg)
+{
+	struct agent *a = arg;
+
+	if (a->holders)
+		holders_ask(a->holders, done, done_arg);
+	return a->holders != NULL;
+}
+
+static int read_processes(void *arg, const char *const *uuids, uint32_t n,
+	gpu_processes_done *done, void *done_arg)
+{
+	struct agent *a = arg;
+	struct error err = ERROR_INIT;
+
+	return a->monitor ? gpu_monitor_processes(a->monitor, uuids, n, done, done_arg, &err)
+			  : -1;
+}
+
+static const struct slices_ops slices_ops = {
+	.ask_holders = ask_holders_of_slices,
+	.read_processes = read_processes,
+	.short_of_room = on_short_of_room,
+	.peak = find_peak,
+};
+
+static void ask_holders(void *arg,
+	void (*done)(void *done_arg, const struct pod_devices *list, const struct error *err),
+	void *done_arg)
+{
+	struct agent *a = arg;
+
+	if (a->holders)
+		holders_ask_anew(a->holders, done, done_arg);
+	else
+		done(done_arg, NULL, NULL);
+}
+
+static const struct mps_ops mps_ops = { .ask_holders = ask_holders };
+
+static void probe(void *arg, bool all)
+{
+	struct agent *a = arg;
+
+	if (all)
+		gpu_monitor_probe_all(a->monitor);
+	else
+		gpu_monitor_probe(a->monitor);
+}
+
+static void release(void *arg)
+{
+	gpu_monitor_release(((struct agent *)arg)->monitor);
+}
+
+static bool is_released(void *arg)
+{
+	return gpu_monitor_released(((struct agent *)arg)->monitor);
+}
+
+static void ask_mps(void *arg)
+{
+	mps_ask(&((struct agent *)arg)->mps);
+}
+
+static bool has_mps_answered(void *arg, uint64_t since_ns)
+{
+	return mps_answered(&((struct agent *)arg)->mps, since_ns);
+}
+
+static uint32_t find_idle_servers(void *arg, uint64_t since_ns, uint32_t *ret, uint32_t max)
+{
+	return mps_idle_servers(&((struct agent *)arg)->mps, since_ns, ret, max);
+}
+
+static int has_mps_left(void *arg, bool (*leaves)(void *leaves_arg, const char *uuid),
+	void *leaves_arg, struct error *err)
+{
+	return mps_left(&((struct agent *)arg)->mps, leaves, leaves_arg, err);
+}
+
+static bool is_kubelet_absent(void *arg)
+{
+	return holders_absent(((struct agent *)arg)->holders);
+}
+
+static bool is_ready(void *arg, struct buf *why)
+{
+	return agent_ready(arg, why);
+}
+
+static const struct mig_ops mig_ops = {
+	.probe = probe,
+	.release = release,
+	.is_released = is_released,
+	.mps_ask = ask_mps,
+	.mps_answered = has_mps_answered,
+	.mps_idle_servers = find_idle_servers,
+	.mps_left = has_mps_left,
+	.ask_holders = ask_holders,
+	.is_kubelet_absent = is_kubelet_absent,
+	.is_ready = is_ready,
+};
+
+/* --- what is shown --- */
+
+struct view *agent_view(struct agent *a)
+{
+	return a->serve ? serve_view(a->serve) : NULL;
+}
+
+static int sample(void *arg, const struct gpu_sample_request *request, gpu_sample_done *done,
+	void *done_arg, struct error *err)
+{
+	struct agent *a = arg;
+
+	return a->monitor ? gpu_monitor_sample(a->monitor, request, done, done_arg, err) : -1;
+}
+
+static void want_p2p(void *arg, bool want)
+{
+	struct agent *a = arg;
+
+	if (a->monitor)
+		gpu_monitor_want_p2p(a->monitor, want);
+}
+
+static bool are_gpus_released(void *arg)
+{
+	return ((struct agent *)arg)->mig.released;
+}
+
+static enum holders_pids whose_pids(void *arg)
+{
+	return holders_pids(((struct agent *)arg)->holders);
+}
+
+static void refresh_slices(void *arg, void (*done)(void *done_arg), void *done_arg)
+{
+	slices_refresh(&((struct agent *)arg)->slices, done, done_arg);
+}
+
+static bool find_wanted(void *arg, bool wanted[FIELDS_MAX])
+{
+	struct agent *a = arg;
+
+	serve_look(a->serve);
+	serve_fields(a->serve, wanted);
+	return serve_wants(a->serve, METRICS_FROM_P2P);
+}
+
+static void show(void *arg, struct view *v)
+{
+	struct agent *a = arg;
+
+	if (a->serve)
+		serve_show(a->serve, v);
+}
+
+static struct view_web web(void *arg)
+{
+	const struct serve *s = ((struct agent *)arg)->serve;
+	struct web_counts c;
+	struct view_web w = { .known = false };
+
+	if (!s || !serve_counts(s, &c))
+		return w;
+	w = (struct view_web){ .known = true,
+		.refused_full = c.refused_full,
+		.refused_address = c.refused_address,
+		.displaced = c.displaced,
+		.timeouts = c.timeouts,
+		.malformed = c.malformed,
+		.pauses = c.throttled,
+		.connections = c.open };
+	static_assert(sizeof(w.requests) == sizeof(c.requests), "one for each class");
+	memcpy(w.requests, c.requests, sizeof(w.requests));
+	return w;
+}
+
+static bool is_device_ok(void *arg, const struct resource *r, const struct offer_device *d)
+{
+	return agent_device_ok(arg, r, d, NULL);
+}
+
+static const char *find_refusal(void *arg, const char *uuid)
+{
+	return agent_device_refusal(arg, uuid);
+}
+
+static const char *find_state(void *arg, const char *name, const char **ret_why)
+{
+	return agent_resource_state(arg, name, ret_why);
+}
+
+static void put_config(void *arg, struct view *v)
+{
+	const struct agent *a = arg;
+	const struct agent_config_state *c = &a->config;
+	CLEANUP(buf_fini) struct buf sharing = BUF_INIT(128);
+
+	config_sharing_text(a->facts.config, &sharing);
+	v->config_generation = c->generation;
+	v->config_since_wall_ns = c->since_wall_ns;
+	v->config_source = view_text(v, c->where);
+	v->config_sharing = view_text(v, buf_str(&sharing));
+	v->config_error = view_text(v, c->last_error.msg);
+	v->config_decided = a->facts.decided;
+}
+
+static const struct monitoring_ops monitoring_ops = {
+	.sample = sample,
+	.want_p2p = want_p2p,
+	.are_gpus_released = are_gpus_released,
+	.ask_holders = ask_holders,
+	.holders_pids = whose_pids,
+	.refresh_slices = refresh_slices,
+	.wanted = find_wanted,
+	.show = show,
+	.web = web,
+	.device_ok = is_device_ok,
+	.device_refusal = find_refusal,
+	.resource_state = find_state,
+	.is_ready = is_ready,
+	.put_config = put_config,
+};
+
+/* --- all of them --- */
+
+static void init_cluster(struct agent *a, const struct agent_options *o)
+{
+	const struct cluster_context context = {
+		.loop = a->loop,
+		.facts = &a->facts,
+		.reporter = &a->reporter,
+		.options = o->cluster,
+		.sysfs_root = a->sysfs_root,
+		.started_wall_ns = a->started_wall_ns,
+		.config_map = o->config_map,
+		.config_dir = o->config_dir,
+		.ops = &cluster_ops,
+		.arg = a,
+	};
+
+	cluster_init(&a->cluster, &context);
+}
+
+static void init_mig(struct agent *a, const struct agent_options *o)
+{
+	const struct mig_context context = {
+		.loop = a->loop,
+		.facts = &a->facts,
+		.link = &a->cluster.link,
+		.reporter = &a->reporter,
+		.wake = &a->wake,
+		.run_dir = a->run_dir,
+		.nvml_path = a->nvml_path,
+		.sysfs_root = a->sysfs_root,
+		.procfs_root = a->procfs_root,
+		.options = o->mig,
+		.ops = &mig_ops,
+		.arg = a,
+	};
+
+	mig_init(&a->mig, &context);
+}
+
+static void init_slices(struct agent *a, const struct agent_options *o)
+{
+	struct slices_context context = {
+		.loop = a->loop,
+		.facts = &a->facts,
+		.reporter = &a->reporter,
+		.run_dir = a->run_dir,
+		.plugin_dir = a->plugin_dir,
+		.options = o->slices,
+		.ops = &slices_ops,
+		.arg = a,
+	};
+
+	context.options.state_dir = a->state_dir;
+	slices_init(&a->slices, &context);
+}
+
+static void init_mps(struct agent *a, const struct agent_options *o)
+{
+	const struct mps_context context = {
+		.loop = a->loop,
+		.facts = &a->facts,
+		.reporter = &a->reporter,
+		.wake = &a->wake,
+		.run_dir = a->run_dir,
+		.nvml_path = a->nvml_path,
+		.options = o->mps,
+		.ops = &mps_ops,
+		.arg = a,
+	};
+
+	mps_init(&a->mps, &context);
+}
+
+static void init_monitoring(struct agent *a, const struct agent_options *o)
+{
+	const struct monitoring_context context = {
+		.loop = a->loop,
+		.facts = &a->facts,
+		.link = &a->cluster.link,
+		.reporter = &a->reporter,
+		.components = &a->components,
+		.slices = &a->slices,
+		.plugin_dir = a->plugin_dir,
+		.state_dir = a->state_dir,
+		.started_wall_ns = a->started_wall_ns,
+		.options = o->see,
+		.ops = &monitoring_ops,
+		.arg = a,
+	};
+
+	monitoring_init(&a->monitoring, &context);
+}
+
+void agent_parts_init(struct agent *a, const struct agent_options *o)
+{
+	a->reporter =
+		(struct reporter){ .event = on_event, .component = on_component, .arg = a };
+	a->components.reporter = &a->reporter;
+	agent_config_init(a, on_config, a);
+	init_cluster(a, o);
+	init_mig(a, o);
+	init_slices(a, o);
+	init_mps(a, o);
+	init_monitoring(a, o);
+}
