@@ -372,6 +372,7 @@ void agent_reconcile(void *arg)
 {
 	struct agent *a = arg;
 
+	a->facts.rounds++;
 	if (!a->facts.node.inv) {
 		/* Why there are no GPUs may be what a repair tool waits for. */
 		cluster_sync(&a->cluster);

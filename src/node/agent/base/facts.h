@@ -30,4 +30,5 @@ struct facts {
 
 	struct agent_offer offered;
 	struct error offer_error; /* the decision could not be made; the old one stays */
+	uint64_t rounds;          /* of the reconcile: how often it has run */
 };

@@ -150,9 +150,12 @@ void mig_settle_tick(struct mig *m)
 	if (m->masked) {
 		m->masked = false;
 		mig_mask_fini(&m->mask);
+		m->round_wanted = m->c.facts->rounds + 1;
 		wake_up(m->c.wake);
-		return; /* what is offered then is seen in the next tick */
 	}
+	/* Ticks come by timer and by event: what was withdrawn is not ready because nobody has offered it yet. */
+	if (m->c.facts->rounds < m->round_wanted)
+		return;
 	if (m->outcome.code == ERR_NONE && !devices_are_whole(m, &why)) {
 		probe_again(m);
 		return;

@@ -155,7 +155,8 @@ struct mig {
 	char waits_for[600]; /* a pod */
 	uint64_t looks;      /* of NVML so far */
 	uint64_t looks_wanted, probed_ns;
-	struct error outcome; /* ERR_NONE: good */
+	uint64_t round_wanted; /* of the reconcile: from that on everything is offered again */
+	struct error outcome;  /* ERR_NONE: good */
 	bool in_use;
 	struct mig_host host;
 
