@@ -12,6 +12,7 @@
 #include "node/agent/base/failure.h"
 #include "node/agent/base/report.h"
 #include "node/agent/base/wake.h"
+#include "node/agent/config/label-wait.h"
 #include "node/agent/config/source/source.h"
 #include "node/agent/kubelet/holders.h"
 #include "node/agent/kubelet/watch.h"
@@ -83,19 +84,10 @@ struct agent_config_state {
 	struct buf seen;              /* where and text of what was last looked at */
 	bool forced;                  /* a reload was asked for while a change was written */
 
-	bool label_wanted; /* there is an API server to say the node's label */
-	bool label_known;
-	char label[CONFIG_ENTRY_NAME_MAX]; /* as last known; "": none */
-	char node_uid[64];                 /* of the Node that last said; "": none did */
-	bool node_is_new;          /* it has no label yet; that of the one before counts */
-	bool unkept;               /* what is kept for the next start is not what is in force */
-	uv_timer_t wait;           /* looks at: */
-	uint64_t wait_since_ns;    /* monotonic */
-	uint64_t verdict_since_ns; /* it is clear that the label will not come; 0: it is not */
-	struct error not_asked;    /* what is told before the Node was asked for */
-	bool no_node;              /* there is none, or we may not see it */
-	bool waited;               /* long enough for the label */
-	bool chosen;               /* then: */
+	struct label_wait label;
+	uv_timer_t wait; /* for its ticks */
+	bool unkept;     /* what is kept for the next start is not what is in force */
+	bool chosen;     /* then: */
 	char entry[CONFIG_ENTRY_NAME_MAX];
 	enum config_choice_by by;
 };

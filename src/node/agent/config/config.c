@@ -16,16 +16,7 @@
  * later. Whatever is wrong afterwards, the config in force stays.
  */
 
-/*
- * How long the API server has to say the label, when nothing was kept from an earlier run: three
- * attempts to connect to one that is silent, as after a reboot. Then the node does without: default
- * and fallbacks. A verdict that lasts (connections are refused, there is no such Node, a right is
- * missing) ends the wait before. A Node that was deleted and is back without its label is given the
- * same time to get it.
- */
-#define LABEL_WAIT_NS (30 * NS_PER_SEC)
-#define VERDICT_NS    (10 * NS_PER_SEC)
-#define WAIT_LOOK_MS  500
+#define WAIT_LOOK_MS 500
 
 /* Of the state directory. One of its own, as a pod may have it of the host without the directory of slices. */
 #define KEPT_DIR  "config"
@@ -224,9 +215,9 @@ static void keep(struct agent *a, enum config_choice_by by, const struct buf *te
 	s->unkept = true;
 	if (!s->proven && has_kept(a))
 		return;
-	memcpy(k.label, s->label, sizeof(k.label));
+	memcpy(k.label, s->label.value, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
-	memcpy(k.node_uid, s->node_uid, sizeof(k.node_uid));
+	memcpy(k.node_uid, s->label.node_uid, sizeof(k.node_uid));
 	if (path_join(dir, sizeof(dir), a->state_dir, KEPT_DIR, &err) == 0 &&
 		kept_path(a, path, &err) == 0 &&
 		(dir_make(dir, 0755, &err) < 0 ||
@@ -275,16 +266,6 @@ static bool seen_before(struct agent_config_state *s, const char *where, const s
 	return false;
 }
 
-/*
- * What is known of the label: that of the Node, else of the last run; after the wait, none. A
- * ConfigMap comes from the server that knows the label, so that time alone proves nothing there: it
- * may answer for the one a moment before the other, and the default would be in force in between.
- */
-static bool label_known(const struct agent_config_state *s)
-{
-	return s->label_known || (s->waited && (!*s->map || s->no_node));
-}
-
 static void waits(struct agent *a, const char *why)
 {
 	struct agent_config_state *s = &a->config;
@@ -300,7 +281,7 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 	struct buf *text, const char **ret_reason, struct error *err)
 {
 	struct agent_config_state *s = &a->config;
-	const struct config_choice_input in = { .label = s->label,
+	const struct config_choice_input in = { .label = s->label.value,
 		.default_name = s->default_name,
 		.fallbacks = &s->fallbacks,
 		.names = names,
@@ -315,14 +296,14 @@ static int choose(struct agent *a, struct strv *names, struct config_choice *ret
 	}
 	r = config_source_names(s->source, names, err);
 	/* A ConfigMap that is not there has no entries, with which "empty" is content. */
-	if (r < 0 && err->code == ERR_NOT_FOUND && label_known(s) &&
+	if (r < 0 && err->code == ERR_NOT_FOUND && label_wait_known(&s->label) &&
 		config_choose(ret, &in, NULL) == 0) {
 		error_clear(err);
 		return 0;
 	}
 	if (r != 0)
 		return r;
-	if (!label_known(s)) {
+	if (!label_wait_known(&s->label)) {
 		(void)error_set(err, ERR_UNAVAILABLE, "waiting for the label of this node: %s",
 			api_link_trouble(&a->cluster.link));
 		return CONFIG_SOURCE_WAIT;
@@ -356,7 +337,7 @@ static void look_named(struct agent *a, bool force)
 	s->forced = force && r > 0;
 	/* Once the wait is over a server that has never answered is as good as none; a directory
 	 * that is being written will be whole in a moment. */
-	if (r > 0 && !(s->waited && !a->facts.decided && *s->map)) {
+	if (r > 0 && !(s->label.over && !a->facts.decided && *s->map)) {
 		waits(a, err.msg);
 		return;
 	}
@@ -417,23 +398,26 @@ static const struct config_source_ops source_ops = { .changed = on_source };
 
 static void on_wait(uv_timer_t *t);
 
-static void start_wait(struct agent_config_state *s)
-{
-	s->wait_since_ns = time_mono_ns();
-	s->verdict_since_ns = 0;
-	(void)uv_timer_start(&s->wait, on_wait, WAIT_LOOK_MS, WAIT_LOOK_MS);
-}
-
-static void set_label(struct agent *a, const char *label)
+static void follow_label(struct agent *a, enum label_act what)
 {
 	struct agent_config_state *s = &a->config;
 
-	s->node_is_new = false;
-	if (s->label_known && !strcmp(s->label, label))
+	switch (what) {
+	case LABEL_NOTHING:
 		return;
-	s->label_known = true;
-	/* A value of more than 63 characters is no label: the choice says that there is no such. */
-	(void)snprintf(s->label, sizeof(s->label), "%s", label);
+	case LABEL_TICK:
+		(void)uv_timer_start(&s->wait, on_wait, WAIT_LOOK_MS, WAIT_LOOK_MS);
+		return;
+	case LABEL_STOP:
+		(void)uv_timer_stop(&s->wait);
+		return;
+	case LABEL_DO_WITHOUT:
+		log_warn("the label of this node is not known, going on without it",
+			LOG_STR("reason", api_link_trouble(&a->cluster.link)));
+		break;
+	case LABEL_CHOOSE:
+		break;
+	}
 	look(a, /* force= */ false);
 }
 
@@ -441,80 +425,28 @@ void agent_config_label(struct agent *a, const char *label)
 {
 	struct agent_config_state *s = &a->config;
 	const char *uid = node_object_uid(a->cluster.link.node);
-	bool other = *s->node_uid && strcmp(s->node_uid, uid) != 0;
+	enum label_act what;
 
 	if (!is_named(s))
 		return;
-	s->unkept |= strcmp(s->node_uid, uid) != 0;
-	(void)snprintf(s->node_uid, sizeof(s->node_uid), "%s", uid);
-	if (other && !label && s->label_known && *s->label) {
+	s->unkept |= strcmp(s->label.node_uid, uid) != 0;
+	what = label_wait_node(&s->label, uid, label, time_mono_ns());
+	if (what == LABEL_TICK)
 		log_info("the Node is a new one, waiting for its label",
-			LOG_STR("label", s->label));
-		s->node_is_new = true;
-		start_wait(s);
-	}
-	if (label || !s->node_is_new)
-		set_label(a, label ? label : "");
-}
-
-/* That we shall not be told the label soon. */
-static bool is_verdict(struct agent *a)
-{
-	struct agent_config_state *s = &a->config;
-	const struct node_object *n = a->cluster.link.node;
-	const struct error *why = n ? node_object_trouble(n) : NULL;
-
-	s->no_node = n && (node_object_state(n) == NODE_ABSENT || why->code == ERR_PERMISSION);
-	/* Not that it was not asked yet, nor silence. */
-	return s->no_node ||
-	       (n && why->code == ERR_UNAVAILABLE && strcmp(why->msg, s->not_asked.msg) != 0);
-}
-
-/* The time is over. */
-static bool has_waited(struct agent *a, uint64_t now)
-{
-	struct agent_config_state *s = &a->config;
-
-	if (!is_verdict(a))
-		s->verdict_since_ns = 0;
-	else if (s->verdict_since_ns == 0)
-		s->verdict_since_ns = now;
-	return now - s->wait_since_ns >= LABEL_WAIT_NS ||
-	       (s->verdict_since_ns && now - s->verdict_since_ns >= VERDICT_NS);
-}
-
-/* A Node that is gone, or that we cannot see, says nothing about its label. */
-static bool node_is_seen(const struct agent *a)
-{
-	const struct node_object *n = a->cluster.link.node;
-
-	return node_object_state(n) == NODE_PRESENT && node_object_trouble(n)->code == ERR_NONE;
+			LOG_STR("label", s->label.value));
+	follow_label(a, what);
 }
 
 static void on_wait(uv_timer_t *t)
 {
 	struct agent *a = t->data;
-	struct agent_config_state *s = &a->config;
-	bool known = label_known(s);
+	struct label_wait *w = &a->config.label;
+	const struct node_object *n = a->cluster.link.node;
+	enum label_answer answer =
+		n ? label_wait_answer(w, node_object_state(n), node_object_trouble(n))
+		  : LABEL_SILENT;
 
-	if (s->node_is_new) {
-		if (!node_is_seen(a))
-			start_wait(s);
-		else if (time_mono_ns() - s->wait_since_ns >= LABEL_WAIT_NS)
-			set_label(a, "");
-		return;
-	}
-	if (a->facts.decided || (s->waited && s->label_known)) {
-		(void)uv_timer_stop(t);
-		return;
-	}
-	if (!has_waited(a, time_mono_ns()) || (s->waited && known == label_known(s)))
-		return;
-	s->waited = true;
-	if (!known && label_known(s))
-		log_warn("the label of this node is not known, going on without it",
-			LOG_STR("reason", api_link_trouble(&a->cluster.link)));
-	look(a, /* force= */ false);
+	follow_label(a, label_wait_tick(w, answer, a->facts.decided, time_mono_ns()));
 }
 
 /* Puts what an earlier run has kept in force. @where as in messages. */
@@ -547,12 +479,7 @@ static int take_kept_choice(struct agent *a)
 		goto out;
 	remember_choice(s, &choice);
 	(void)seen_before(s, buf_str(&where), &k.text); /* not again, if it is still so */
-	/* Where nobody will say another, that of an earlier run would count for ever. */
-	if (!s->label_known && (s->label_wanted || *s->map)) {
-		s->label_known = true;
-		memcpy(s->label, k.label, sizeof(s->label));
-		memcpy(s->node_uid, k.node_uid, sizeof(s->node_uid));
-	}
+	label_wait_restore(&s->label, k.label, k.node_uid);
 out:
 	buf_fini(&k.text);
 	return r;
@@ -684,11 +611,9 @@ static int start_named(struct agent *a, struct error *err)
 		if (!s->source_text)
 			return error_nomem(err);
 	}
-	s->label_wanted = a->cluster.link.possible;
-	s->waited = !s->label_wanted; /* there is nothing to wait for */
+	follow_label(a,
+		label_wait_start(&s->label, a->cluster.link.possible, *s->map, time_mono_ns()));
 	(void)take_kept_choice(a);
-	if (s->label_wanted)
-		start_wait(s);
 	look(a, /* force= */ false);
 	return 0;
 }
@@ -698,7 +623,7 @@ void agent_config_with_api(struct agent *a, struct api *api)
 	struct agent_config_state *s = &a->config;
 	struct error err = ERROR_INIT;
 
-	s->not_asked = *node_object_trouble(a->cluster.link.node);
+	label_wait_asked(&s->label, node_object_trouble(a->cluster.link.node));
 	if (*s->map && config_source_map(&s->source, api, s->map_namespace, s->map, &source_ops,
 			       a, &err) < 0)
 		refuse(a, "ConfigNotFound", &err);
@@ -706,7 +631,7 @@ void agent_config_with_api(struct agent *a, struct api *api)
 
 void agent_config_without_api(struct agent *a)
 {
-	a->config.waited = true;
+	label_wait_give_up(&a->config.label);
 	if (is_named(&a->config))
 		look(a, /* force= */ false);
 }

@@ -72,7 +72,7 @@ static json_t *config_status(const struct agent *a)
 		error_or_null(s->source ? config_source_trouble(s->source) : NULL, 0));
 	SET(o, "entry", s->chosen ? json_any_text(s->entry) : json_null());
 	SET(o, "chosenBy", s->chosen ? json_string(config_choice_by_text(s->by)) : json_null());
-	SET(o, "label", s->label_known && *s->label ? json_any_text(s->label) : json_null());
+	SET(o, "label", *s->label.value ? json_any_text(s->label.value) : json_null());
 	SET(o, "decided", json_boolean(a->facts.decided));
 	SET(o, "waiting", json_any_text(s->waiting));
 	SET(o, "since", wall_time(s->since_wall_ns));
