@@ -60,6 +60,13 @@ struct agent_seen_gpu {
 	bool here; /* a MIG device of now */
 };
 
+/* What the GPUs say of the last text that was looked at. */
+enum config_fit {
+	FIT_UNKNOWN, /* none was ever seen: a config in force may be impossible here */
+	FIT_GOOD,    /* they can have it, or something else is wrong with it */
+	FIT_REFUSED, /* it is good, and they cannot have it: others may */
+};
+
 struct agent_config_state {
 	char *where;          /* what messages call it; NULL: flags and variables alone */
 	struct strv warnings; /* of the config in force */
@@ -67,9 +74,7 @@ struct agent_config_state {
 	uint64_t generation;     /* 1 for the first that is decided, + 1 with each change */
 	struct error last_error; /* of a newer config that was refused; ERR_NONE: none */
 	uint64_t last_error_wall_ns;
-	bool refused_by_node;        /* the last one, as it does not fit these GPUs */
-	bool proven;                 /* the GPUs are known, and that they can have it */
-	bool trying_again;           /* for other GPUs: no news unless it is */
+	enum config_fit fit;
 	char waiting[ERROR_MSG_MAX]; /* why nothing is decided yet; "" */
 
 	/* Another config is in force; @moved: the driver's library is looked for elsewhere. */

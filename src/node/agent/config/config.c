@@ -22,6 +22,13 @@
 #define KEPT_DIR  "config"
 #define KEPT_NAME "last.json"
 
+/* Why the source is looked at. */
+enum look {
+	LOOK_CHANGE, /* it, or what chooses among its entries, may be another one */
+	LOOK_RELOAD, /* somebody asks: all is said again */
+	LOOK_GPUS,   /* what did not fit the GPUs may fit others: no news unless it does */
+};
+
 static bool is_named(const struct agent_config_state *s)
 {
 	return s->dir || *s->map;
@@ -52,10 +59,12 @@ static int parse(struct agent *a, const char *where, const char *text, size_t le
 static int try_config(struct agent *a, const struct config *c, struct error *err)
 {
 	CLEANUP(offer_freep) struct offer *offer = NULL;
+	struct agent_config_state *s = &a->config;
+	bool fits = !a->facts.node.inv || offer_new(&offer, a->facts.node.inv, c, err) == 0;
 
-	a->config.refused_by_node =
-		a->facts.node.inv && offer_new(&offer, a->facts.node.inv, c, err) < 0;
-	return a->config.refused_by_node ? -1 : 0;
+	if (s->fit != FIT_UNKNOWN)
+		s->fit = fits ? FIT_GOOD : FIT_REFUSED;
+	return fits ? 0 : -1;
 }
 
 /*
@@ -78,11 +87,11 @@ static int refuse_empty(const struct agent *a, const char *where, const struct b
 		where);
 }
 
-static void refuse(struct agent *a, const char *reason, const struct error *err)
+static void refuse(struct agent *a, enum look why, const char *reason, const struct error *err)
 {
 	struct agent_config_state *s = &a->config;
 
-	if (s->trying_again && !strcmp(s->last_error.msg, err->msg))
+	if (why == LOOK_GPUS && !strcmp(s->last_error.msg, err->msg))
 		return;
 	log_error(a->facts.decided ? "config refused, keeping the one in force"
 				   : "config refused, nothing is offered yet",
@@ -132,7 +141,8 @@ static int take(struct agent *a, const char *where, const struct buf *text, stru
 	CLEANUP(freep) char *name = strdup(where);
 	bool first = !a->facts.decided;
 
-	s->refused_by_node = false;
+	if (s->fit == FIT_REFUSED)
+		s->fit = FIT_GOOD;
 	if (!name)
 		return error_nomem(err);
 	if (parse(a, where, buf_str(text), text->len, &c, &warnings, err) < 0 ||
@@ -213,7 +223,7 @@ static void keep(struct agent *a, enum config_choice_by by, const struct buf *te
 	char path[PATH_MAX], dir[PATH_MAX];
 
 	s->unkept = true;
-	if (!s->proven && has_kept(a))
+	if (s->fit == FIT_UNKNOWN && has_kept(a))
 		return;
 	memcpy(k.label, s->label.value, sizeof(k.label));
 	memcpy(k.entry, s->entry, sizeof(k.entry));
@@ -322,7 +332,7 @@ static bool same_trouble(const char *a, const char *b)
 	return len > 0 && len == strcspn(b, ";") && !strncmp(a, b, len);
 }
 
-static void look_named(struct agent *a, bool force)
+static void look_named(struct agent *a, enum look why)
 {
 	struct agent_config_state *s = &a->config;
 	CLEANUP(strv_fini) struct strv names = STRV_INIT;
@@ -332,8 +342,8 @@ static void look_named(struct agent *a, bool force)
 	struct error err = ERROR_INIT;
 	const char *reason;
 	int r = choose(a, &names, &choice, &text, &reason, &err);
+	bool force = why == LOOK_RELOAD || s->forced;
 
-	force |= s->forced;
 	s->forced = force && r > 0;
 	/* Once the wait is over a server that has never answered is as good as none; a directory
 	 * that is being written will be whole in a moment. */
@@ -346,7 +356,7 @@ static void look_named(struct agent *a, bool force)
 		buf_clear(&s->seen);
 		/* The source is looked at every few seconds: only news are told. */
 		if (force || !same_trouble(s->last_error.msg, err.msg))
-			refuse(a, reason, &err);
+			refuse(a, why, reason, &err);
 		else
 			s->last_error = err;
 		return;
@@ -359,14 +369,14 @@ static void look_named(struct agent *a, bool force)
 		if (s->last_error.code != ERR_NONE || (is_choice(s, &choice) && !s->unkept))
 			return;
 	} else if (take(a, buf_str(&where), &text, &err) < 0) {
-		refuse(a, reason, &err);
+		refuse(a, why, reason, &err);
 		return;
 	}
 	remember_choice(s, &choice);
 	keep(a, choice.by, &text);
 }
 
-static void look_file(struct agent *a)
+static void look_file(struct agent *a, enum look why)
 {
 	struct agent_config_state *s = &a->config;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
@@ -374,22 +384,22 @@ static void look_file(struct agent *a)
 
 	if (config_source_read(s->source, "", &text, &err) < 0 ||
 		take(a, config_source_text(s->source), &text, &err) < 0)
-		refuse(a, "ConfigInvalid", &err);
+		refuse(a, why, "ConfigInvalid", &err);
 	else
 		keep(a, CHOICE_EMPTY, &text);
 }
 
-static void look(struct agent *a, bool force)
+static void look(struct agent *a, enum look why)
 {
 	if (is_named(&a->config))
-		look_named(a, force);
+		look_named(a, why);
 	else
-		look_file(a);
+		look_file(a, why);
 }
 
 static void on_source(void *arg)
 {
-	look(arg, /* force= */ false);
+	look(arg, LOOK_CHANGE);
 }
 
 static const struct config_source_ops source_ops = { .changed = on_source };
@@ -418,7 +428,7 @@ static void follow_label(struct agent *a, enum label_act what)
 	case LABEL_CHOOSE:
 		break;
 	}
-	look(a, /* force= */ false);
+	look(a, LOOK_CHANGE);
 }
 
 void agent_config_label(struct agent *a, const char *label)
@@ -506,10 +516,10 @@ void agent_config_retry(struct agent *a)
 	struct agent_config_state *s = &a->config;
 	CLEANUP(buf_fini) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 
-	if (!s->unkept || !s->proven || s->last_error.code != ERR_NONE)
+	if (!s->unkept || s->fit == FIT_UNKNOWN || s->last_error.code != ERR_NONE)
 		return;
 	if (is_named(s))
-		look(a, /* force= */ false);
+		look(a, LOOK_CHANGE);
 	else if (config_source_read(s->source, "", &text, NULL) == 0)
 		keep(a, CHOICE_EMPTY, &text);
 }
@@ -523,7 +533,7 @@ static void prove(struct agent *a)
 	struct agent_config_state *s = &a->config;
 	struct error err = ERROR_INIT;
 
-	s->proven = true;
+	s->fit = FIT_GOOD;
 	if (!a->facts.decided || !s->source)
 		return;
 	if (try_config(a, a->facts.config, &err) == 0) {
@@ -531,23 +541,21 @@ static void prove(struct agent *a)
 		return;
 	}
 	if ((is_named(s) ? take_kept_choice(a) : take_kept_file(a, /* empty_too= */ true)) == 0)
-		look(a, /* force= */ false); /* refuses it */
+		look(a, LOOK_CHANGE); /* refuses it */
 }
 
 void agent_config_gpus_changed(struct agent *a)
 {
 	struct agent_config_state *s = &a->config;
 
-	if (!s->proven && a->facts.node.inv && a->facts.node.inv->n > 0) {
+	if (s->fit == FIT_UNKNOWN && a->facts.node.inv && a->facts.node.inv->n > 0) {
 		prove(a);
 		return;
 	}
-	if (!s->refused_by_node || !s->source)
+	if (s->fit != FIT_REFUSED || !s->source)
 		return;
 	buf_clear(&s->seen);
-	s->trying_again = true;
-	look(a, /* force= */ false);
-	s->trying_again = false;
+	look(a, LOOK_GPUS);
 }
 
 /* --- life --- */
@@ -575,7 +583,7 @@ static int start_file(struct agent *a, struct error *err)
 		return -1;
 	}
 	if (why.code != ERR_NONE)
-		refuse(a, "ConfigInvalid", &why);
+		refuse(a, LOOK_CHANGE, "ConfigInvalid", &why);
 	return config_source_file(&s->source, a->loop, s->file, &text, &source_ops, a, err);
 }
 
@@ -614,7 +622,7 @@ static int start_named(struct agent *a, struct error *err)
 	follow_label(a,
 		label_wait_start(&s->label, a->cluster.link.possible, *s->map, time_mono_ns()));
 	(void)take_kept_choice(a);
-	look(a, /* force= */ false);
+	look(a, LOOK_CHANGE);
 	return 0;
 }
 
@@ -626,14 +634,14 @@ void agent_config_with_api(struct agent *a, struct api *api)
 	label_wait_asked(&s->label, node_object_trouble(a->cluster.link.node));
 	if (*s->map && config_source_map(&s->source, api, s->map_namespace, s->map, &source_ops,
 			       a, &err) < 0)
-		refuse(a, "ConfigNotFound", &err);
+		refuse(a, LOOK_CHANGE, "ConfigNotFound", &err);
 }
 
 void agent_config_without_api(struct agent *a)
 {
 	label_wait_give_up(&a->config.label);
 	if (is_named(&a->config))
-		look(a, /* force= */ false);
+		look(a, LOOK_CHANGE);
 }
 
 int agent_config_start(struct agent *a, const struct agent_options *o, struct error *err)
@@ -676,7 +684,7 @@ void agent_config_init(struct agent *a, void (*changed)(void *arg, bool moved), 
 void agent_config_reload(struct agent *a)
 {
 	if (is_named(&a->config))
-		look(a, /* force= */ true);
+		look(a, LOOK_RELOAD);
 	else if (a->config.source)
 		config_source_look(a->config.source);
 }
